@@ -1,0 +1,30 @@
+/* Diagnosis: what went wrong and where, in one struct of fixed size, so that saying "out of memory" needs none.
+ *
+ * Built once, at the fault; callers further up only add the place (function, pc, node) where it is still missing. */
+#ifndef BASE_DIAG_H_
+#define BASE_DIAG_H_
+
+#include "reed/status.h"
+
+struct reed_diagnosis {
+  reed_status status;
+  int64_t pc; /* -1 unknown */
+  char message[2048];
+  char function[128];
+  char operator_name[64];
+  char node[256];
+  char input[128];
+};
+
+/* Says `status` with the formatted message, forgetting what was said before, and returns it. `diagnosis` may be NULL. */
+reed_status diag_fail(reed_diagnosis *diagnosis, reed_status status, const char *format, ...) REED_PRINTF(3, 4) REED_MUST_CHECK;
+/* "out of memory: <what>" */
+reed_status diag_no_memory(reed_diagnosis *diagnosis, const char *what) REED_MUST_CHECK;
+/* Sets the place, where not NULL and not yet set. */
+void diag_place_node(reed_diagnosis *diagnosis, const char *operator_name, const char *node, const char *input);
+void diag_place_code(reed_diagnosis *diagnosis, const char *function, int64_t pc);
+/* Prefixes or appends to the message. */
+void diag_append(reed_diagnosis *diagnosis, const char *format, ...) REED_PRINTF(2, 3);
+void diag_prefix(reed_diagnosis *diagnosis, const char *format, ...) REED_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,118 @@
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *libc_allocate(void *context, size_t bytes) {
+  (void)context;
+  return malloc(bytes);
+}
+
+static void *libc_resize(void *context, void *block, size_t bytes) {
+  (void)context;
+  return realloc(block, bytes);
+}
+
+static void libc_release(void *context, void *block) {
+  (void)context;
+  free(block);
+}
+
+static const reed_allocator libc_allocator = {libc_allocate, libc_resize, libc_release, NULL};
+static reed_allocator hook = {libc_allocate, libc_resize, libc_release, NULL};
+
+void reed_set_allocator(const reed_allocator *allocator) { hook = allocator ? *allocator : libc_allocator; }
+
+void *mem_alloc(size_t bytes) { return hook.allocate(hook.context, bytes ? bytes : 1); }
+
+void *mem_calloc(size_t n, size_t bytes) {
+  size_t total;
+  if (__builtin_mul_overflow(n, bytes, &total)) return NULL;
+  void *block = mem_alloc(total);
+  if (block) memset(block, 0, total);
+  return block;
+}
+
+void *mem_resize(void *block, size_t n, size_t bytes) {
+  size_t total;
+  if (__builtin_mul_overflow(n, bytes, &total)) return NULL;
+  return hook.resize(hook.context, block, total ? total : 1);
+}
+
+void mem_free(void *block) {
+  if (block) hook.release(hook.context, block);
+}
+
+void *mem_copy(const void *source, size_t bytes) {
+  void *copy = mem_alloc(bytes);
+  if (copy && bytes) memcpy(copy, source, bytes);
+  return copy;
+}
+
+char *mem_copy_text(const char *text) { return mem_copy(text, strlen(text) + 1); }
+
+/* The block's own address is kept in the word before the aligned one. */
+void *mem_alloc_aligned(size_t bytes, size_t alignment) {
+  size_t total;
+  if (__builtin_add_overflow(bytes, alignment + sizeof(void *), &total)) return NULL;
+  char *block = mem_alloc(total);
+  if (!block) return NULL;
+  uintptr_t aligned = ((uintptr_t)block + sizeof(void *) + alignment - 1) & ~(uintptr_t)(alignment - 1);
+  ((void **)aligned)[-1] = block;
+  return (void *)aligned;
+}
+
+void mem_free_aligned(void *block) {
+  if (block) mem_free(((void **)block)[-1]);
+}
+
+int mem_vec_grow(void **items, size_t *capacity, size_t need, size_t item_bytes) {
+  size_t wanted = *capacity ? *capacity * 2 : 8;
+  if (wanted < need) wanted = need;
+  void *grown = mem_resize(*items, wanted, item_bytes);
+  if (!grown) return 0;
+  *items = grown;
+  *capacity = wanted;
+  return 1;
+}
+
+static int text_room(text_buffer *text, size_t more) {
+  if (text->failed) return 0;
+  if (text->n + more + 1 <= text->capacity) return 1;
+  size_t wanted = text->capacity * 2 > text->n + more + 1 ? text->capacity * 2 : text->n + more + 64;
+  char *grown = mem_resize(text->data, wanted, 1);
+  if (!grown) {
+    text->failed = 1;
+    return 0;
+  }
+  text->data = grown;
+  text->capacity = wanted;
+  return 1;
+}
+
+void text_append(text_buffer *text, const char *format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  int n = vsnprintf(NULL, 0, format, arguments);
+  va_end(arguments);
+  if (n >= 0 && text_room(text, (size_t)n)) {
+    vsnprintf(text->data + text->n, (size_t)n + 1, format, again);
+    text->n += (size_t)n;
+  }
+  va_end(again);
+}
+
+void text_append_bytes(text_buffer *text, const void *bytes, size_t n) {
+  if (!text_room(text, n)) return;
+  if (n) memcpy(text->data + text->n, bytes, n);
+  text->n += n;
+  text->data[text->n] = 0;
+}
+
+void text_fini(text_buffer *text) {
+  mem_free(text->data);
+  *text = (text_buffer){0};
+}

@@ -1,0 +1,128 @@
+/* A module in memory: what the assembler and the compiler build, the writer writes, and the loader gives after verification.
+ *
+ * A built module owns its parts (module_open .. module_close); a loaded one borrows strings, code and constants from the mapped bytes. Either way
+ * the struct is the same and read-only to the rest of Reed. The file format is described in docs/module.md. */
+#ifndef BYTECODE_MODULE_H_
+#define BYTECODE_MODULE_H_
+
+#include <stdbool.h>
+
+#include "base/desc.h"
+#include "base/diag.h"
+#include "base/mem.h"
+
+/* Register and index limits of the encoding. */
+#define MODULE_MAX_REGISTERS (1 << 20)
+#define MODULE_ABSENT 0xffffffu /* register number of an absent optional operand */
+
+/* What a parameter, result or assertion expects. kind OBJECT: ADT, closure, sequence or anything else. */
+typedef struct module_type {
+  bool object;
+  reed_dtype dtype;              /* REED_NONE: any */
+  int32_t rank;                  /* -1: any */
+  int64_t dims[REED_MAX_RANK];   /* >= 0 fixed; < 0: symbol, string index ~dims[i] (an empty string: unknown) */
+  uint32_t name;                 /* string: what messages call it, e.g. the model input's name */
+  int32_t device;                /* where a parameter of this type lives */
+} module_type;
+
+typedef struct module_function {
+  uint32_t name;                        /* string */
+  uint32_t code_offset, n_code;         /* words in the code section */
+  uint32_t n_r, n_s;                    /* registers */
+  uint32_t n_r_params, n_s_params, n_r_results, n_s_results;
+  const uint32_t *param_types;          /* n_r_params type indices */
+  const uint32_t *result_types;         /* n_r_results type indices */
+} module_function;
+
+/* One call of an operator: what `shape` and `invoke` name. */
+typedef struct module_site {
+  uint32_t domain, op;  /* strings */
+  uint32_t node;        /* string: the ONNX node's name */
+  reed_attrs attrs;
+  int32_t n_inputs, n_outputs;
+} module_site;
+
+typedef struct module_constant {
+  reed_desc desc;
+  const void *data; /* 64-byte aligned, desc_bytes long */
+  uint32_t name;    /* string */
+} module_constant;
+
+typedef struct module_epoch {
+  uint32_t function;
+  uint32_t enter, plan, end; /* word offsets in the function's code */
+} module_epoch;
+
+/* pc -> source: the ONNX node that the instruction at `pc` of `function` came from. Sorted. */
+typedef struct module_debug {
+  uint32_t function, pc, node; /* node: string */
+} module_debug;
+
+typedef struct module {
+  const char **strings; /* n of them, NUL terminated */
+  size_t n_strings;
+  module_type *types;
+  size_t n_types;
+  module_function *functions; /* function 0 is main */
+  size_t n_functions;
+  const uint32_t *code;
+  size_t n_code;
+  module_site *sites;
+  size_t n_sites;
+  module_constant *constants;
+  size_t n_constants;
+  module_epoch *epochs;
+  size_t n_epochs;
+  module_debug *debug;
+  size_t n_debug;
+  uint32_t *inputs, *outputs; /* the model's: type indices (names inside); as many as main's params and results */
+  const char *model_name, *producer, *producer_version;
+  int32_t n_devices;          /* 1: host only; 2: one accelerator */
+  void *owner;                /* what the strings, code and constants live in; released by module_close */
+} module;
+
+/* ---- building (compiler, assembler) ---- */
+
+typedef struct module_builder module_builder;
+reed_status module_builder_open(module_builder **out_builder) REED_MUST_CHECK;
+void module_builder_close(module_builder **builder);
+/* Each returns the index; strings are interned, types and constants deduplicated by content. Out of memory sets the builder's status, checked by
+ * module_builder_finish. Data and text are copied unless said otherwise. */
+uint32_t module_add_string(module_builder *b, const char *text);
+uint32_t module_add_type(module_builder *b, const module_type *type);
+/* keeps `data` borrowed until finish when borrow is true */
+uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const void *data, const char *name, bool borrow);
+uint32_t module_add_site(module_builder *b, const char *domain, const char *op, const char *node, const reed_attr *attrs, int32_t n_attrs,
+                         int32_t n_inputs, int32_t n_outputs);
+/* Functions: declare all first (signatures), then emit code for each between begin and end. */
+uint32_t module_declare_function(module_builder *b, const char *name, const uint32_t *param_types, uint32_t n_r_params, uint32_t n_s_params,
+                                 const uint32_t *result_types, uint32_t n_r_results, uint32_t n_s_results);
+void module_begin_function(module_builder *b, uint32_t function);
+void module_end_function(module_builder *b, uint32_t n_r, uint32_t n_s);
+void module_set_io(module_builder *b, const uint32_t *input_types, uint32_t n_inputs, const uint32_t *output_types, uint32_t n_outputs);
+void module_set_names(module_builder *b, const char *model_name, const char *producer, const char *producer_version, int32_t n_devices);
+
+/* Emission. Operands in the order of insn.def: scalars by module_emit's variadic uint32_t's are error-prone, so one call an operand. */
+void emit_begin(module_builder *b, int insn /* INSN_... */, const char *node /* debug: ONNX node name or NULL */);
+void emit_u32(module_builder *b, uint32_t operand);                      /* register, index, device, reason ... */
+void emit_i64(module_builder *b, int64_t operand);
+void emit_list(module_builder *b, const uint32_t *items, uint32_t n);    /* any list role */
+void emit_label(module_builder *b, uint32_t label);                      /* a label operand */
+void emit_labels(module_builder *b, const uint32_t *labels, uint32_t n); /* a label list operand */
+void emit_end(module_builder *b);
+uint32_t emit_new_label(module_builder *b);
+void emit_bind_label(module_builder *b, uint32_t label); /* at the next instruction */
+
+/* The finished module as file bytes (mem_free'd by the caller). Labels bound, epochs collected. */
+reed_status module_builder_finish(module_builder *b, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* Copy reasons, the REASON role. */
+#define COPY_REASON_LIST(X) X(VALUE, "value") X(EXTENT, "extent") X(INPUT, "input") X(OUTPUT, "output") X(CONSTANT, "constant") X(PLACEMENT, "placement")
+typedef enum copy_reason {
+#define COPY_REASON_ENUM_(name, text) COPY_REASON_##name,
+  COPY_REASON_LIST(COPY_REASON_ENUM_)
+#undef COPY_REASON_ENUM_
+  COPY_REASON_COUNT
+} copy_reason;
+
+#endif

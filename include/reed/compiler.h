@@ -1,0 +1,35 @@
+/* ONNX -> module. The second library, libreed-compiler. */
+#ifndef REED_COMPILER_H_
+#define REED_COMPILER_H_
+
+#include "reed/operator.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum reed_precision { REED_PRECISION_F32, REED_PRECISION_BF16, REED_PRECISION_F16 } reed_precision;
+
+typedef struct reed_compile_options {
+  const reed_registry *registry;      /* custom operators; NULL: none */
+  const char *const *disabled_passes; /* names of passes to leave out; NULL-terminated; NULL: none */
+  reed_precision precision;           /* other than f32: ERROR_UNSUPPORTED for now */
+  const char *external_folder;        /* where external tensor files are looked for; NULL: the model file's folder */
+  /* Called between passes with a short text and how far along 0..1; NULL: nobody */
+  void (*progress)(void *context, const char *what, double done);
+  void *progress_context;
+} reed_compile_options;
+
+/* Compiles the ONNX file to module bytes (released with reed_text_free((char *)bytes)) and a report of what every pass did (JSON; NULL: not wanted).
+ * Unsupported operators, attributes and dtypes are all listed in one diagnosis, by node name (ERROR_UNSUPPORTED). */
+REED_API REED_MUST_CHECK reed_status reed_compile_file(const char *onnx_path, const reed_compile_options *options, void **out_bytes,
+                                                       size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis);
+REED_API REED_MUST_CHECK reed_status reed_compile_bytes(const void *onnx, size_t n_onnx, const reed_compile_options *options, void **out_bytes,
+                                                        size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis);
+/* The passes' names, NULL-terminated, static: for --disable and its "did you mean". */
+REED_API const char *const *reed_compile_pass_names(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

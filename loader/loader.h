@@ -1,0 +1,23 @@
+/* Bytes -> module. Reads, checks, verifies: a module that comes out cannot make the interpreter read or write outside its own memory. */
+#ifndef LOADER_LOADER_H_
+#define LOADER_LOADER_H_
+
+#include "bytecode/module.h"
+#include "ops/op.h"
+
+typedef struct load_options {
+  const reed_registry *registry;
+  bool ignore_checksum;
+} load_options;
+
+/* Maps the file (constants are used in place). */
+reed_status loader_open_file(const char *path, const load_options *options, module **out_module, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Copies the bytes to aligned memory. */
+reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_options *options, module **out_module, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Closes and nulls, either a loaded or a built module. */
+void module_close(module **m);
+
+/* Step two of opening, on a module whose sections have been read: every rule of docs/verify.md over all code. */
+reed_status verify_module(const module *m, const reed_registry *registry, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+#endif

@@ -1,0 +1,23 @@
+/* The registry: built-in operators from op.def and a program's custom ones, found by domain and name. */
+#ifndef OPS_OP_H_
+#define OPS_OP_H_
+
+#include "reed/operator.h"
+
+/* OP_Abs ... in the order of op.def. */
+typedef enum op_id {
+#define OP(name, ...) OP_##name,
+#include "ops/op.def"
+  OP_COUNT
+} op_id;
+
+/* The built-in operator's row; id < OP_COUNT. */
+const reed_op *op_builtin(op_id id);
+/* The id of a built-in row, OP_COUNT for a custom operator. */
+op_id op_id_of(const reed_op *op);
+/* Built-in or (registry not NULL) custom operator of that domain and name; NULL: none. "ai.onnx" means "". */
+const reed_op *op_find(const reed_registry *registry, const char *domain, const char *name);
+/* True for If and Loop. */
+bool op_is_control(const reed_op *op);
+
+#endif
