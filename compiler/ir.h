@@ -35,6 +35,7 @@ struct ir_value {
   int64_t n_elements;
   bool bounded;           /* its extent along bounded_axis is reported by its kernel (type.dims holds a fresh symbol there) */
   int32_t n_uses;         /* kept by ir_count_uses only */
+  ir_value *forward;      /* what stands in for this value since ir_forward; NULL: nothing */
   /* placement and scheduling results; meaning private to the passes that set them */
   int32_t device;         /* 0 host, 1 accelerator; -1 not placed */
   int32_t id;             /* scratch number for passes */
@@ -85,7 +86,8 @@ void ir_module_close(ir_module **m);
 void *ir_alloc(ir_module *m, size_t bytes);
 char *ir_text(ir_module *m, const char *format, ...) REED_PRINTF(2, 3);
 
-/* Makers return NULL when there is no memory. */
+/* Makers return NULL when there is no memory. Names may be NULL: a fresh one is made. */
+/* A graph; appended to the parent's regions when parent is not NULL. */
 ir_graph *ir_graph_new(ir_module *m, ir_node *parent, const char *name);
 ir_value *ir_value_new(ir_graph *g, const char *name);
 /* A constant over `data` (copied into the module unless borrow). */
@@ -110,6 +112,16 @@ bool ir_desc(const ir_value *v, reed_desc *out_desc);
 
 /* Every use of `from` anywhere in the module (regions, results) becomes `to`. */
 void ir_replace_uses(ir_module *m, ir_value *from, ir_value *to);
+/* The same for many values at once: ir_forward notes the replacement (chains allowed, cycles are not), ir_settle rewrites all uses in one walk.
+ * Between the two, ir_resolve gives the value that stands in for v (v itself where nothing does; NULL for NULL). */
+void ir_forward(ir_value *from, ir_value *to);
+ir_value *ir_resolve(ir_value *v);
+void ir_settle(ir_module *m);
+/* One more parameter or result; false: no memory. */
+bool ir_add_param(ir_graph *g, ir_value *v);
+bool ir_add_result(ir_graph *g, ir_value *v);
+/* One more input at the end; false: no memory. */
+bool ir_add_input(ir_node *n, ir_value *v);
 /* Recounts n_uses of every value. Graph results count. */
 void ir_count_uses(ir_module *m);
 /* Takes nodes marked dead out of the lists. */
