@@ -17,6 +17,8 @@ const reed_op *op_builtin(op_id id);
 op_id op_id_of(const reed_op *op);
 /* Built-in or (registry not NULL) custom operator of that domain and name; NULL: none. "ai.onnx" means "". */
 const reed_op *op_find(const reed_registry *registry, const char *domain, const char *name);
+/* The i-th custom operator in the order of registration; NULL past the end or where registry is NULL. */
+const reed_op *op_custom(const reed_registry *registry, size_t i);
 /* True for If and Loop. */
 bool op_is_control(const reed_op *op);
 

@@ -1,0 +1,211 @@
+/* The registry: ops/op.def expanded into rows, and the custom operators of a program. Nothing here runs anything: shape functions and
+ * kernels are only pointed at. Rows are constants; a registry borrows its operators and owns the shared objects it has loaded. */
+#include "ops/op.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/mem.h"
+#include "shapefuncs/functions.h"
+
+/* ---- the table ---- */
+
+#define BIT(dtype) (1u << REED_##dtype)
+#define SET_FLOAT (BIT(F32) | BIT(F64) | BIT(F16) | BIT(BF16))
+#define SET_SIGNED (SET_FLOAT | BIT(I8) | BIT(I16) | BIT(I32) | BIT(I64))
+#define SET_NUMERIC (SET_SIGNED | BIT(U8) | BIT(U16) | BIT(U32) | BIT(U64))
+#define SET_INT (SET_NUMERIC & ~SET_FLOAT)
+#define SET_INDEX (BIT(I32) | BIT(I64))
+#define SET_ANY (SET_NUMERIC | BIT(BOOL))
+#define SET_F32 BIT(F32)
+#define SET_I64 BIT(I64)
+#define SET_BOOL BIT(BOOL)
+
+#define INPUT(input_name, input_reads, set, is_optional, is_variadic, is_same) \
+  {.name = #input_name, .reads = REED_READS_##input_reads, .dtypes = SET_##set, .optional = is_optional, .variadic = is_variadic, .same_type = is_same},
+#define IN(name, reads, set) INPUT(name, reads, set, false, false, false)
+#define OPT(name, reads, set) INPUT(name, reads, set, true, false, false)
+#define VAR(name, reads, set) INPUT(name, reads, set, false, true, false)
+#define OPT_VAR(name, reads, set) INPUT(name, reads, set, true, true, false)
+#define SAME(name, reads, set) INPUT(name, reads, set, false, false, true)
+#define SAME_OPT(name, reads, set) INPUT(name, reads, set, true, false, true)
+#define SAME_VAR(name, reads, set) INPUT(name, reads, set, false, true, true)
+
+#define RULE_LIKE(i) .type_rule = REED_TYPE_LIKE, .type_arg = i
+#define RULE_FIXED(dtype) .type_rule = REED_TYPE_FIXED, .type_arg = REED_##dtype
+#define RULE_CUSTOM .type_rule = REED_TYPE_CUSTOM
+#define IS_BOUNDED_EXACT false
+#define IS_BOUNDED_BOUNDED true
+#define OUTPUT(output_name, exactness, rule, is_optional, is_variadic) \
+  {.name = #output_name, .bounded = IS_BOUNDED_##exactness, .optional = is_optional, .variadic = is_variadic, RULE_##rule},
+#define OUT(name, exactness, rule) OUTPUT(name, exactness, rule, false, false)
+#define OUT_OPT(name, exactness, rule) OUTPUT(name, exactness, rule, true, false)
+#define OUT_VAR(name, exactness, rule) OUTPUT(name, exactness, rule, false, true)
+
+#define ATTR(attr_name, attr_type) {.name = #attr_name, .type = REED_ATTR_##attr_type, .required = false},
+#define REQ(attr_name, attr_type) {.name = #attr_name, .type = REED_ATTR_##attr_type, .required = true},
+
+#define OP(name, shape, kernel, class, alias, INPUTS, OUTPUTS, ATTRS) \
+  static const reed_op_input inputs_##name[] = {INPUTS};              \
+  static const reed_op_output outputs_##name[] = {OUTPUTS};           \
+  static const reed_op_attr attrs_##name[] = {ATTRS};
+#include "ops/op.def"
+
+#define COUNT(array) ((int32_t)(sizeof(array) / sizeof *(array)))
+#define SHAPEFN_LIGHT(shape) shapefn_##shape
+#define SHAPEFN_HEAVY(shape) shapefn_##shape
+#define SHAPEFN_CONTROL(shape) NULL
+#define IS_LIGHT_LIGHT true
+#define IS_LIGHT_HEAVY false
+#define IS_LIGHT_CONTROL false
+
+static const reed_op builtins[OP_COUNT] = {
+#define OP(op_name, op_shape, kernel, class, op_alias, INPUTS, OUTPUTS, ATTRS) \
+  [OP_##op_name] = {.domain = "",                                              \
+                    .name = #op_name,                                          \
+                    .inputs = inputs_##op_name,                                \
+                    .n_inputs = COUNT(inputs_##op_name),                       \
+                    .outputs = outputs_##op_name,                              \
+                    .n_outputs = COUNT(outputs_##op_name),                     \
+                    .attrs = attrs_##op_name,                                  \
+                    .n_attrs = COUNT(attrs_##op_name),                         \
+                    .shape = SHAPEFN_##class(op_shape),                        \
+                    .alias = REED_ALIAS_##op_alias,                            \
+                    .light = IS_LIGHT_##class},
+#include "ops/op.def"
+};
+
+const reed_op *op_builtin(op_id id) { return &builtins[id]; }
+
+op_id op_id_of(const reed_op *op) {
+  uintptr_t offset = (uintptr_t)op - (uintptr_t)builtins;
+  return offset < sizeof builtins ? (op_id)(offset / sizeof *builtins) : OP_COUNT;
+}
+
+bool op_is_control(const reed_op *op) {
+  op_id id = op_id_of(op);
+  return id == OP_If || id == OP_Loop;
+}
+
+/* The declaration of operand i in a list whose last entry may stand for any number. */
+#define OPERAND_AT(list, n, i) \
+  ((i) < 0 ? NULL : (i) < (n) ? &(list)[i] : (n) > 0 && (list)[(n) - 1].variadic ? &(list)[(n) - 1] : NULL)
+
+const reed_op_input *reed_op_input_at(const reed_op *op, int32_t i) { return OPERAND_AT(op->inputs, op->n_inputs, i); }
+const reed_op_output *reed_op_output_at(const reed_op *op, int32_t i) { return OPERAND_AT(op->outputs, op->n_outputs, i); }
+
+/* ---- custom operators ---- */
+
+struct reed_registry {
+  VEC_OF(const reed_op *) ops;
+  VEC_OF(void *) plugins; /* dlopen handles */
+};
+
+static const char *plain_domain(const char *domain) { return strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
+
+static bool is_named(const reed_op *op, const char *domain, const char *name) {
+  return strcmp(op->name, name) == 0 && strcmp(plain_domain(op->domain), plain_domain(domain)) == 0;
+}
+
+const reed_op *op_find(const reed_registry *registry, const char *domain, const char *name) {
+  for (size_t i = 0; i < OP_COUNT; i++)
+    if (is_named(&builtins[i], domain, name)) return &builtins[i];
+  for (size_t i = 0; registry && i < registry->ops.n; i++)
+    if (is_named(registry->ops.items[i], domain, name)) return registry->ops.items[i];
+  return NULL;
+}
+
+const reed_op *op_custom(const reed_registry *registry, size_t i) {
+  return registry && i < registry->ops.n ? registry->ops.items[i] : NULL;
+}
+
+reed_status reed_registry_open(reed_registry **out_registry) {
+  reed_registry *registry = mem_calloc(1, sizeof *registry);
+  if (!registry) return REED_ERROR_MEMORY;
+  *out_registry = registry;
+  return REED_OK;
+}
+
+void reed_registry_close(reed_registry **registry) {
+  reed_registry *r = *registry;
+  *registry = NULL;
+  if (!r) return;
+  VEC_FREE(&r->ops);
+  for (size_t i = r->plugins.n; i-- > 0;) dlclose(r->plugins.items[i]);
+  VEC_FREE(&r->plugins);
+  mem_free(r);
+}
+
+/* What is wrong with a custom operator's struct; NULL: nothing. */
+static const char *flaw(const reed_op *op) {
+  const reed_dtype_set known = ((1u << REED_DTYPE_COUNT) - 1) & ~(1u << REED_NONE);
+  if (!op->domain) return "has no domain";
+  if (!op->shape) return "has no shape function";
+  if (!op->cpu && op->alias != REED_ALIAS_VIEW) return "has no kernel";
+  if (op->n_inputs < 0 || op->n_outputs < 1 || op->n_attrs < 0) return "has a bad number of inputs, outputs or attributes";
+  if (op->n_inputs > REED_MAX_OPERANDS || op->n_outputs > REED_MAX_OPERANDS) return "has too many inputs or outputs";
+  if ((op->n_inputs && !op->inputs) || !op->outputs || (op->n_attrs && !op->attrs)) return "lacks its inputs, outputs or attributes";
+  if ((unsigned)op->alias > REED_ALIAS_VIEW) return "has an unknown alias rule";
+  if (op->alias == REED_ALIAS_VIEW && !op->n_inputs) return "is a view of nothing";
+  for (int32_t i = 0; i < op->n_inputs; i++) {
+    const reed_op_input *in = &op->inputs[i];
+    if (!in->name || !in->name[0]) return "has an input without a name";
+    if (!in->dtypes || (in->dtypes & ~known)) return "has an input with a bad set of dtypes";
+    if ((unsigned)in->reads > REED_READS_BOTH) return "has an input with unknown flags";
+    if (in->variadic && i != op->n_inputs - 1) return "has a variadic input that is not the last";
+  }
+  for (int32_t i = 0; i < op->n_outputs; i++) {
+    const reed_op_output *out = &op->outputs[i];
+    if (!out->name || !out->name[0]) return "has an output without a name";
+    if (out->variadic && i != op->n_outputs - 1) return "has a variadic output that is not the last";
+    bool like = out->type_rule == REED_TYPE_LIKE && out->type_arg >= 0 && out->type_arg < op->n_inputs;
+    bool fixed = out->type_rule == REED_TYPE_FIXED && out->type_arg > REED_NONE && out->type_arg < REED_DTYPE_COUNT;
+    if (!like && !fixed && out->type_rule != REED_TYPE_CUSTOM) return "has an output with a bad dtype rule";
+  }
+  for (int32_t i = 0; i < op->n_attrs; i++) {
+    const reed_op_attr *attr = &op->attrs[i];
+    if (!attr->name || !attr->name[0]) return "has an attribute without a name";
+    if (attr->type < REED_ATTR_INT || attr->type > REED_ATTR_TENSOR) return "has an attribute of an unknown type";
+  }
+  return NULL;
+}
+
+reed_status reed_registry_add(reed_registry *registry, const reed_op *op, reed_diagnosis *diagnosis) {
+  if (!op || !op->name || !op->name[0]) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "custom operator without a name");
+  const char *what = flaw(op);
+  if (what) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "custom operator '%s' %s", op->name, what);
+  if (op_find(registry, op->domain, op->name))
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "operator '%s' of domain '%s' is already registered", op->name, op->domain);
+  if (!VEC_PUSH(&registry->ops, op)) return diag_no_memory(diagnosis, "operator registry");
+  return REED_OK;
+}
+
+typedef reed_status (*plugin_fn)(reed_registry *registry, reed_diagnosis *diagnosis);
+
+reed_status reed_registry_load(reed_registry *registry, const char *path, reed_diagnosis *diagnosis) {
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) return diag_fail(diagnosis, REED_ERROR_IO, "cannot load plugin '%s': %s", path, dlerror());
+  void *symbol = dlsym(handle, "reed_plugin_register");
+  plugin_fn register_operators = NULL;
+  memcpy(&register_operators, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointer */
+  size_t n_before = registry->ops.n;
+  reed_status status;
+  if (!register_operators)
+    status = diag_fail(diagnosis, REED_ERROR_FORMAT, "plugin '%s' has no function reed_plugin_register", path);
+  else if (!VEC_ROOM(&registry->plugins))
+    status = diag_no_memory(diagnosis, "operator registry");
+  else
+    status = register_operators(registry, diagnosis);
+  if (status) {
+    registry->ops.n = n_before; /* operators of an object that is about to be closed must not stay */
+    dlclose(handle);
+    return status;
+  }
+  if (!VEC_PUSH(&registry->plugins, handle)) { /* the plugin may itself have loaded plugins */
+    registry->ops.n = n_before;
+    dlclose(handle);
+    return diag_no_memory(diagnosis, "operator registry");
+  }
+  return REED_OK;
+}
