@@ -1,0 +1,97 @@
+#include "ops/cpu/common.h"
+
+#include <omp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void cpu_parallel(int n_threads, int64_t n, int64_t grain, cpu_range_fn fn, void *context) {
+  int64_t n_grains = (n + grain - 1) / grain;
+  if (n_threads > n_grains) n_threads = (int)n_grains;
+  if (n_threads <= 1) {
+    if (n > 0) fn(context, 0, n);
+    return;
+  }
+#pragma omp parallel num_threads(n_threads)
+  {
+    int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
+    int64_t begin = n_grains * me / team * grain, end = n_grains * (me + 1) / team * grain;
+    if (end > n) end = n;
+    if (begin < end) fn(context, begin, end);
+  }
+}
+
+static reed_status run_nothing(const void *state, const reed_kernel_buffers *buffers) { return REED_OK; }
+
+void cpu_kernel_set_empty(reed_kernel *out_kernel) { *out_kernel = (reed_kernel){.run = run_nothing}; }
+
+reed_status cpu_no_memory(const reed_kernel_call *call) {
+  return reed_kernel_fail(call, REED_ERROR_MEMORY, "out of memory while preparing the kernel");
+}
+
+reed_status cpu_fault(const cpu_site *site, reed_diagnosis *diagnosis, reed_status status, int input, const char *format, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  status = diag_fail(diagnosis, status, "%s node '%s': %s", site->op->name, site->node, text);
+  const reed_op_input *declared = input >= 0 ? reed_op_input_at(site->op, input) : NULL;
+  diag_place_node(diagnosis, site->op->name, site->node, declared ? declared->name : NULL);
+  return status;
+}
+
+void cpu_dense_strides(int32_t rank, const int64_t *dims, int64_t *out_strides) {
+  int64_t stride = 1;
+  for (int32_t i = rank - 1; i >= 0; i--) {
+    out_strides[i] = stride;
+    stride *= dims[i];
+  }
+}
+
+bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *out_strides) {
+  int32_t lead = to->rank - from->rank;
+  if (lead < 0) return false;
+  int64_t stride = 1;
+  for (int32_t i = to->rank - 1; i >= 0; i--) {
+    int64_t extent = i >= lead ? from->dims[i - lead] : 1;
+    if (extent != 1 && extent != to->dims[i]) return false;
+    out_strides[i] = extent == 1 ? 0 : stride;
+    stride *= extent;
+  }
+  return true;
+}
+
+reed_status cpu_axis(const reed_kernel_call *call, int64_t axis, int32_t rank, int32_t *out_axis) {
+  if (axis < -rank || axis >= rank)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "axis %lld is outside -%d..%d of a tensor of rank %d", (long long)axis, rank, rank - 1, rank);
+  *out_axis = (int32_t)(axis < 0 ? axis + rank : axis);
+  return REED_OK;
+}
+
+/* Position of the first index outside -extent..extent-1, -1 for none. Looks at blocks without branching inside, so that the usual
+ * case (all good) runs at memory speed. */
+#define FIRST_BAD(T, name)                                                \
+  static int64_t name(const T *indices, int64_t n, int64_t extent) {      \
+    for (int64_t begin = 0; begin < n; begin += 1024) {                   \
+      int64_t end = begin + 1024 < n ? begin + 1024 : n;                  \
+      int bad = 0;                                                        \
+      for (int64_t k = begin; k < end; k++)                               \
+        bad |= ((int64_t)indices[k] < -extent) | ((int64_t)indices[k] >= extent); \
+      if (bad)                                                            \
+        for (int64_t k = begin; k < end; k++)                             \
+          if ((int64_t)indices[k] < -extent || (int64_t)indices[k] >= extent) return k; \
+    }                                                                     \
+    return -1;                                                            \
+  }
+FIRST_BAD(int32_t, first_bad_i32)
+FIRST_BAD(int64_t, first_bad_i64)
+
+reed_status cpu_indices_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype, const void *indices, int64_t n,
+                              int64_t extent) {
+  int64_t bad = dtype == REED_I32 ? first_bad_i32(indices, n, extent) : first_bad_i64(indices, n, extent);
+  if (bad < 0) return REED_OK;
+  long long value = cpu_index_at(dtype, indices, bad);
+  if (extent == 0) return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) into an axis of extent 0", value, (long long)bad);
+  return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) is outside %lld..%lld", value, (long long)bad,
+                   (long long)-extent, (long long)extent - 1);
+}
