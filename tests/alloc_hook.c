@@ -1,0 +1,58 @@
+#include "tests/alloc_hook.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "reed/memory.h"
+
+/* A test helper may have state of its own: the heap it stands for is one per process too. */
+static atomic_int_fast64_t requests, live, fail_request;
+static atomic_bool failed;
+
+static bool refused(void) {
+  int64_t n = atomic_fetch_add(&requests, 1) + 1;
+  if (n != atomic_load(&fail_request)) return false;
+  atomic_store(&failed, true);
+  return true;
+}
+
+static void *allocate(void *context, size_t bytes) {
+  (void)context;
+  void *block = refused() ? NULL : malloc(bytes);
+  if (block) atomic_fetch_add(&live, 1);
+  return block;
+}
+
+static void *resize(void *context, void *block, size_t bytes) {
+  if (!block) return allocate(context, bytes);
+  return refused() ? NULL : realloc(block, bytes);
+}
+
+static void release(void *context, void *block) {
+  (void)context;
+  if (block) atomic_fetch_sub(&live, 1);
+  free(block);
+}
+
+void alloc_hook_begin(void) {
+  atomic_store(&requests, 0);
+  atomic_store(&live, 0);
+  alloc_hook_fail_at(0);
+  reed_set_allocator(&(reed_allocator){allocate, resize, release, NULL});
+}
+
+int64_t alloc_hook_end(void) {
+  reed_set_allocator(NULL);
+  return atomic_load(&live);
+}
+
+void alloc_hook_fail_at(int64_t n) {
+  atomic_store(&failed, false);
+  atomic_store(&fail_request, n > 0 ? atomic_load(&requests) + n : 0);
+}
+
+bool alloc_hook_failed(void) { return atomic_load(&failed); }
+
+int64_t alloc_hook_requests(void) { return atomic_load(&requests); }
+
+int64_t alloc_hook_live(void) { return atomic_load(&live); }
