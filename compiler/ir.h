@@ -66,6 +66,7 @@ struct ir_graph {
   ir_value **results;
   int32_t n_results;
   const char **result_names; /* model output names (main graph) */
+  ir_type *result_types;     /* what the model declares of its outputs (main graph; rank -1 or dtype REED_NONE: nothing): names of dims for people */
   VEC_OF(ir_node *) nodes;
 };
 

@@ -1,0 +1,150 @@
+/* Model bytes -> protobuf structs -> graph: the outermost layer, and the list of what is not supported.
+ *
+ * protobuf-c parses messages by recursion without a limit, so the nesting of the bytes is measured first, without building anything. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler/onnx_reader.h"
+
+/* Messages inside messages: a body inside a body takes three levels (graph, node, attribute). */
+#define MAX_MESSAGE_DEPTH 192
+
+/* ---- measuring the nesting ---- */
+
+typedef struct wire {
+  const uint8_t *at, *end;
+} wire;
+
+static bool read_varint(wire *w, uint64_t *out_value) {
+  uint64_t value = 0;
+  for (int shift = 0; shift < 70 && w->at < w->end; shift += 7) {
+    uint8_t byte = *w->at++;
+    if (shift < 64) value |= (uint64_t)(byte & 0x7f) << shift;
+    if (byte < 0x80) {
+      *out_value = value;
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool skip(wire *w, uint64_t n) {
+  if (n > (uint64_t)(w->end - w->at)) return false;
+  w->at += n;
+  return true;
+}
+
+/* Walks one message by its descriptor: false when the bytes are no such message or nest too deep. */
+static bool well_nested(const ProtobufCMessageDescriptor *type, wire w, int depth) {
+  if (depth > MAX_MESSAGE_DEPTH) return false;
+  while (w.at < w.end) {
+    uint64_t key, n;
+    if (!read_varint(&w, &key) || key >> 3 == 0 || key >> 3 > UINT32_MAX) return false;
+    switch (key & 7) {
+      case 0:
+        if (!read_varint(&w, &n)) return false;
+        break;
+      case 1:
+        if (!skip(&w, 8)) return false;
+        break;
+      case 2: {
+        if (!read_varint(&w, &n) || n > (uint64_t)(w.end - w.at)) return false;
+        const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, (unsigned)(key >> 3));
+        if (field && field->type == PROTOBUF_C_TYPE_MESSAGE && !well_nested(field->descriptor, (wire){w.at, w.at + n}, depth + 1)) return false;
+        w.at += n;
+        break;
+      }
+      case 5:
+        if (!skip(&w, 4)) return false;
+        break;
+      default: return false;
+    }
+  }
+  return true;
+}
+
+/* protobuf-c's allocations; `failed` tells a want of memory from a damaged file. */
+typedef struct unpack_memory {
+  bool failed;
+} unpack_memory;
+
+static void *unpack_allocate(void *context, size_t bytes) {
+  void *block = mem_alloc(bytes);
+  if (!block) ((unpack_memory *)context)->failed = true;
+  return block;
+}
+
+static void unpack_release(void *context, void *block) { mem_free(block); }
+
+/* ---- what is not supported ---- */
+
+reed_status onnx_unsupported(onnx_reader *r, const char *where, const char *format, ...) {
+  char what[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(what, sizeof what, format, arguments);
+  va_end(arguments);
+  onnx_problem *p = NULL;
+  for (size_t i = 0; i < r->problems.n && !p; i++)
+    if (strcmp(r->problems.items[i].what, what) == 0) p = &r->problems.items[i];
+  if (!p) {
+    char *copy = mem_copy_text(what);
+    if (!copy || !VEC_PUSH(&r->problems, ((onnx_problem){.what = copy}))) {
+      mem_free(copy);
+      return diag_no_memory(r->diagnosis, "the list of what is not supported");
+    }
+    p = &r->problems.items[r->problems.n - 1];
+  }
+  text_append(&p->where, "%s'%s'", p->where.n ? ", " : "", where);
+  return p->where.failed ? diag_no_memory(r->diagnosis, "the list of what is not supported") : REED_OK;
+}
+
+reed_status onnx_report_problems(onnx_reader *r) {
+  if (!r->problems.n) return REED_OK;
+  text_buffer list = {0};
+  for (size_t i = 0; i < r->problems.n; i++) text_append(&list, "\n  %s: %s", r->problems.items[i].what, r->problems.items[i].where.data);
+  reed_status status = list.failed ? diag_no_memory(r->diagnosis, "the list of what is not supported")
+                                   : diag_fail(r->diagnosis, REED_ERROR_UNSUPPORTED, "not supported:%s", list.data);
+  text_fini(&list);
+  return status;
+}
+
+static void problems_fini(onnx_reader *r) {
+  for (size_t i = 0; i < r->problems.n; i++) {
+    mem_free(r->problems.items[i].what);
+    text_fini(&r->problems.items[i].where);
+  }
+  VEC_FREE(&r->problems);
+}
+
+/* ---- the model ---- */
+
+static reed_status read_model(onnx_reader *r, const Onnx__ModelProto *model) {
+  if (!model->graph) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "not an ONNX model: it has no graph");
+  if (!model->n_opset_import && !model->has_ir_version)
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "not an ONNX model: it names neither its IR version nor an opset");
+  r->m->name = ir_text(r->m, "%s", onnx_text(model->graph->name));
+  if (!r->m->name) return diag_no_memory(r->diagnosis, "the model's name");
+  reed_status status = onnx_read_graph(r, model->graph);
+  return status == REED_OK ? onnx_report_problems(r) : status;
+}
+
+reed_status onnx_read(ir_module *m, const void *bytes, size_t n_bytes, const char *folder) {
+  reed_diagnosis *d = m->diagnosis;
+  const uint8_t *begin = bytes;
+  if (!n_bytes) return diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model: it is empty");
+  if (!well_nested(&onnx__model_proto__descriptor, (wire){begin, begin + n_bytes}, 0))
+    return diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model, or damaged: its bytes are no protobuf message of a model");
+  unpack_memory memory = {0};
+  ProtobufCAllocator allocator = {unpack_allocate, unpack_release, &memory};
+  Onnx__ModelProto *model = onnx__model_proto__unpack(&allocator, n_bytes, begin);
+  if (!model)
+    return memory.failed ? diag_no_memory(d, "the model's protobuf messages")
+                         : diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model, or damaged: its protobuf messages cannot be read");
+  onnx_reader r = {.m = m, .model = model, .diagnosis = d, .folder = folder};
+  reed_status status = read_model(&r, model);
+  problems_fini(&r);
+  onnx__model_proto__free_unpacked(model, &allocator);
+  return status;
+}
