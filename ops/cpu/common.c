@@ -86,12 +86,24 @@ reed_status cpu_axis(const reed_kernel_call *call, int64_t axis, int32_t rank, i
 FIRST_BAD(int32_t, first_bad_i32)
 FIRST_BAD(int64_t, first_bad_i64)
 
+static reed_status index_fault(const cpu_site *site, reed_diagnosis *diagnosis, int input, int64_t value, int64_t at, int64_t extent) {
+  if (extent == 0)
+    return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) into an axis of extent 0", (long long)value, (long long)at);
+  return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) is outside %lld..%lld", (long long)value, (long long)at,
+                   (long long)-extent, (long long)extent - 1);
+}
+
 reed_status cpu_indices_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype, const void *indices, int64_t n,
                               int64_t extent) {
   int64_t bad = dtype == REED_I32 ? first_bad_i32(indices, n, extent) : first_bad_i64(indices, n, extent);
-  if (bad < 0) return REED_OK;
-  long long value = cpu_index_at(dtype, indices, bad);
-  if (extent == 0) return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) into an axis of extent 0", value, (long long)bad);
-  return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) is outside %lld..%lld", value, (long long)bad,
-                   (long long)-extent, (long long)extent - 1);
+  return bad < 0 ? REED_OK : index_fault(site, diagnosis, input, cpu_index_at(dtype, indices, bad), bad, extent);
+}
+
+reed_status cpu_tuples_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype, const void *indices, int64_t n,
+                             int32_t n_components, const int64_t *extents) {
+  for (int64_t k = 0; k < n * n_components; k++) {
+    int64_t i = cpu_index_at(dtype, indices, k), extent = extents[k % n_components];
+    if (i < -extent || i >= extent) return index_fault(site, diagnosis, input, i, k, extent);
+  }
+  return REED_OK;
 }

@@ -85,5 +85,8 @@ static inline int64_t cpu_index_wrapped(reed_dtype dtype, const void *data, int6
 /* Fails unless all n indices are in -extent..extent-1; names the first that is not, its position and the range. */
 reed_status cpu_indices_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype, const void *indices, int64_t n,
                               int64_t extent) REED_MUST_CHECK;
+/* The same for n tuples of n_components indices, component d into an axis of extents[d]. */
+reed_status cpu_tuples_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype, const void *indices, int64_t n,
+                             int32_t n_components, const int64_t *extents) REED_MUST_CHECK;
 
 #endif

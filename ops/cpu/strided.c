@@ -1,0 +1,178 @@
+#include "ops/cpu/strided.h"
+
+#include "ops/cpu/common.h"
+
+/* ---- planning ---- */
+
+void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, const int64_t *from_strides, int64_t from_offset,
+                  const int64_t *to_strides, int64_t to_offset, int64_t element_bytes, int n_threads) {
+  strided_copy *p = out_plan;
+  *p = (strided_copy){.tile = -1, .n = 1, .block_bytes = element_bytes};
+  p->from_offset = from_offset * element_bytes;
+  p->to_offset = to_offset * element_bytes;
+  for (int32_t d = 0; d < rank; d++) p->n *= extents[d];
+  if (p->n == 0) return;
+  for (int32_t d = 0; d < rank; d++) {
+    if (extents[d] == 1) continue;
+    int64_t from = from_strides[d] * element_bytes, to = to_strides[d] * element_bytes;
+    int32_t last = p->rank - 1;
+    if (p->rank && p->from[last] == from * extents[d] && p->to[last] == to * extents[d]) {
+      p->extents[last] *= extents[d];
+    } else {
+      last = p->rank++;
+      p->extents[last] = extents[d];
+    }
+    p->from[last] = from;
+    p->to[last] = to;
+  }
+  if (p->rank && p->from[p->rank - 1] == element_bytes && p->to[p->rank - 1] == element_bytes) {
+    p->rank--;
+    p->block_bytes *= p->extents[p->rank];
+    p->n /= p->extents[p->rank];
+  }
+  /* A dim that steps by one block in the source while the last steps by one block in the target: a transpose. Short ones gain nothing. */
+  int32_t inner = p->rank - 1;
+  if (p->block_bytes <= 16 && inner > 0 && p->to[inner] == p->block_bytes && p->extents[inner] >= 4)
+    for (int32_t d = 0; d < inner; d++)
+      if (p->from[d] == p->block_bytes && p->extents[d] >= 4) p->tile = d;
+  if (p->block_bytes & (p->block_bytes - 1)) p->tile = -1;
+  p->n_threads = cpu_threads_for(n_threads, 2 * p->n * p->block_bytes);
+}
+
+void strided_plan_bytes(strided_copy *out_plan, int64_t bytes, int n_threads) {
+  strided_plan(out_plan, 1, &bytes, &(int64_t){1}, 0, &(int64_t){1}, 0, 1, n_threads);
+}
+
+/* ---- copying ---- */
+
+typedef struct copying {
+  const strided_copy *plan;
+  const char *from;
+  char *to;
+} copying;
+
+static void copy_bytes_range(void *context, int64_t begin, int64_t end) {
+  const copying *c = context;
+  memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
+}
+
+/* Blocks of a joined shape may be aligned to their element only: memcpy of a constant size is the unaligned load and store. */
+#define ROW_OF(N)                                                                       \
+  case N:                                                                               \
+    if (to_stride == N && from_stride == 0)                                             \
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * N, from, N);                      \
+    else if (to_stride == N)                                                            \
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * N, from + i * from_stride, N);    \
+    else                                                                                \
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride, from + i * from_stride, N); \
+    break
+
+/* n blocks along one dim. */
+static void copy_row(char *restrict to, int64_t to_stride, const char *restrict from, int64_t from_stride, int64_t n, int64_t bytes) {
+  switch (bytes) {
+    ROW_OF(1);
+    ROW_OF(2);
+    ROW_OF(4);
+    ROW_OF(8);
+    ROW_OF(16);
+    default:
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride, from + i * from_stride, (size_t)bytes);
+  }
+}
+
+/* Moves *offsets to the coordinates of linear index `index` over the first `rank` dims, without dim `skip`. */
+static void seek(const strided_copy *p, int32_t rank, int32_t skip, int64_t index, int64_t *coordinates, const char **from, char **to) {
+  for (int32_t d = rank - 1; d >= 0; d--) {
+    if (d == skip) continue;
+    coordinates[d] = index % p->extents[d];
+    index /= p->extents[d];
+    *from += coordinates[d] * p->from[d];
+    *to += coordinates[d] * p->to[d];
+  }
+}
+
+/* One step of the odometer over dims rank-1 .. 0 without `skip`. */
+static void step(const strided_copy *p, int32_t rank, int32_t skip, int64_t *coordinates, const char **from, char **to) {
+  for (int32_t d = rank - 1; d >= 0; d--) {
+    if (d == skip) continue;
+    *from += p->from[d];
+    *to += p->to[d];
+    if (++coordinates[d] < p->extents[d]) return;
+    *from -= p->extents[d] * p->from[d];
+    *to -= p->extents[d] * p->to[d];
+    coordinates[d] = 0;
+  }
+}
+
+static void copy_blocks_range(void *context, int64_t begin, int64_t end) {
+  const copying *c = context;
+  const strided_copy *p = c->plan;
+  int32_t inner = p->rank - 1;
+  int64_t coordinates[STRIDED_MAX_RANK], extent = p->extents[inner];
+  const char *from = c->from;
+  char *to = c->to;
+  int64_t first = begin % extent;
+  seek(p, inner, -1, begin / extent, coordinates, &from, &to);
+  while (begin < end) {
+    int64_t n = extent - first < end - begin ? extent - first : end - begin;
+    copy_row(to + first * p->to[inner], p->to[inner], from + first * p->from[inner], p->from[inner], n, p->block_bytes);
+    step(p, inner, -1, coordinates, &from, &to);
+    begin += n;
+    first = 0;
+  }
+}
+
+/* Tiles small enough that both sides' lines stay in the first cache. The source runs along j, the target along i. */
+#define TILE 32
+#define TILE_OF(N)                                                                                            \
+  case N:                                                                                                     \
+    for (int64_t j = 0; j < nj; j++)                                                                          \
+      for (int64_t i = 0; i < ni; i++) memcpy(to + j * to_j + i * N, from + i * from_i + j * N, N);           \
+    break
+
+static void copy_tile(char *restrict to, int64_t to_j, const char *restrict from, int64_t from_i, int64_t nj, int64_t ni, int64_t bytes) {
+  switch (bytes) {
+    TILE_OF(1);
+    TILE_OF(2);
+    TILE_OF(4);
+    TILE_OF(8);
+    TILE_OF(16);
+  }
+}
+
+/* Ranges count (outer coordinates, strips of TILE along dim `tile`). */
+static void copy_tiles_range(void *context, int64_t begin, int64_t end) {
+  const copying *c = context;
+  const strided_copy *p = c->plan;
+  int32_t inner = p->rank - 1, tile = p->tile;
+  int64_t ni = p->extents[inner], nj = p->extents[tile], strips = (nj + TILE - 1) / TILE;
+  int64_t coordinates[STRIDED_MAX_RANK], strip = begin % strips;
+  const char *from = c->from;
+  char *to = c->to;
+  seek(p, inner, tile, begin / strips, coordinates, &from, &to);
+  for (; begin < end; begin++) {
+    int64_t j = strip * TILE, j_count = nj - j < TILE ? nj - j : TILE;
+    for (int64_t i = 0; i < ni; i += TILE)
+      copy_tile(to + j * p->to[tile] + i * p->block_bytes, p->to[tile], from + j * p->block_bytes + i * p->from[inner], p->from[inner], j_count,
+                ni - i < TILE ? ni - i : TILE, p->block_bytes);
+    if (++strip == strips) {
+      strip = 0;
+      step(p, inner, tile, coordinates, &from, &to);
+    }
+  }
+}
+
+void strided_run(const strided_copy *plan, const void *from, void *to) {
+  if (plan->n == 0) return;
+  copying c = {plan, (const char *)from + plan->from_offset, (char *)to + plan->to_offset};
+  if (plan->rank == 0) {
+    if (c.from != c.to) cpu_parallel(plan->n_threads, plan->block_bytes, 4096, copy_bytes_range, &c);
+  } else if (plan->tile >= 0) {
+    int64_t nj = plan->extents[plan->tile];
+    cpu_parallel(plan->n_threads, plan->n / plan->extents[plan->rank - 1] / nj * ((nj + TILE - 1) / TILE), 1, copy_tiles_range, &c);
+  } else {
+    cpu_parallel(plan->n_threads, plan->n, 1, copy_blocks_range, &c);
+  }
+}
+
+void strided_fill(void *to, const void *element, int64_t size, int64_t n) { copy_row(to, size, element, 0, n, size); }
