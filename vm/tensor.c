@@ -6,15 +6,6 @@
 
 #include "base/mem.h"
 
-struct reed_tensor {
-  int32_t n_references; /* atomic */
-  reed_desc desc;
-  int64_t elements, bytes;
-  void *data;
-  void (*release)(void *context); /* NULL: nothing to let go of */
-  void *context;
-};
-
 /* A tensor struct around memory that someone else provides; REED_ERROR_SHAPE for extents that no memory could hold. */
 static reed_status wrap(reed_dtype dtype, int32_t rank, const int64_t *dims, reed_tensor **out_tensor) {
   if (reed_dtype_bytes(dtype) == 0) return REED_ERROR_ARGUMENT;
@@ -65,12 +56,6 @@ reed_status reed_tensor_open_borrowed(reed_dtype dtype, int32_t rank, const int6
   return REED_OK;
 }
 
-static void release_storage(void *context) { storage_release(context); }
-
-reed_status tensor_open_storage(const reed_desc *desc, void *data, storage *owner, reed_tensor **out_tensor) {
-  return reed_tensor_open_borrowed(desc->dtype, desc->rank, desc->dims, data, release_storage, owner, out_tensor);
-}
-
 reed_tensor *reed_tensor_retain(reed_tensor *tensor) {
   __atomic_fetch_add(&tensor->n_references, 1, __ATOMIC_RELAXED);
   return tensor;
@@ -80,11 +65,11 @@ void reed_tensor_close(reed_tensor **tensor) {
   reed_tensor *t = *tensor;
   *tensor = NULL;
   if (!t || __atomic_fetch_sub(&t->n_references, 1, __ATOMIC_ACQ_REL) != 1) return;
+  bool embedded = t->embedded; /* then release takes the struct with it */
   if (t->release) t->release(t->context);
-  mem_free(t);
+  if (!embedded) mem_free(t);
 }
 
-const reed_desc *tensor_desc(const reed_tensor *tensor) { return &tensor->desc; }
 reed_dtype reed_tensor_dtype(const reed_tensor *tensor) { return tensor->desc.dtype; }
 int32_t reed_tensor_rank(const reed_tensor *tensor) { return tensor->desc.rank; }
 const int64_t *reed_tensor_dims(const reed_tensor *tensor) { return tensor->desc.dims; }

@@ -1,14 +1,27 @@
-/* Inside vm/: API tensors made of the interpreter's storage. */
+/* Inside vm/: the API's tensor, and the store that a session's outputs come from. */
 #ifndef VM_TENSOR_H_
 #define VM_TENSOR_H_
 
 #include "base/tensor.h"
 #include "reed/tensor.h"
 
-/* A tensor of `desc` at `data`, which lives in `owner`: takes the caller's reference to it, on success only. `desc` must be valid
- * (desc_bytes >= 0) and the memory the host's. ERROR_MEMORY. */
-reed_status tensor_open_storage(const reed_desc *desc, void *data, storage *owner, reed_tensor **out_tensor) REED_MUST_CHECK;
-/* The descriptor in one piece; lives as long as the tensor. */
-const reed_desc *tensor_desc(const reed_tensor *tensor);
+struct reed_tensor {
+  int32_t n_references; /* atomic */
+  bool embedded;        /* the struct is part of what `release` lets go of */
+  reed_desc desc;
+  int64_t elements, bytes;
+  void *data;
+  void (*release)(void *context); /* NULL: nothing to let go of */
+  void *context;
+};
+
+/* Blocks for outputs, given back when the caller closes the tensor and used again, so that a steady state takes nothing from the heap. Thread-safe and
+ * counted: outputs may outlive their session. */
+typedef struct output_store output_store;
+reed_status output_store_open(output_store **out_store) REED_MUST_CHECK;
+/* Drops the session's reference and the free blocks; blocks still out are freed when they come back. */
+void output_store_close(output_store **store);
+/* A tensor of that (valid) desc with undefined elements. */
+reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor **out_tensor) REED_MUST_CHECK;
 
 #endif

@@ -1,0 +1,61 @@
+/* Asynchronous runs: the session runs on a thread of libuv's pool, the caller hears of it on the thread of its own loop. */
+#include <uv.h>
+
+#include "vm/vm.h"
+
+typedef struct async_run {
+  uv_work_t work;
+  reed_session *session;
+  reed_tensor **inputs, **outputs;
+  size_t n_inputs, n_outputs;
+  reed_run_done_fn done;
+  void *context;
+  reed_status status;
+  reed_diagnosis diagnosis;
+} async_run;
+
+static void run_free(async_run *run) {
+  for (size_t i = 0; run->inputs && i < run->n_inputs; i++) reed_tensor_close(&run->inputs[i]);
+  mem_free(run->inputs);
+  mem_free(run->outputs);
+  mem_free(run);
+}
+
+static void on_pool_thread(uv_work_t *work) {
+  async_run *run = work->data;
+  run->status = reed_session_run(run->session, run->inputs, run->n_inputs, run->outputs, run->n_outputs, &run->diagnosis);
+}
+
+static void on_loop_thread(uv_work_t *work, int uv_status) {
+  async_run *run = work->data;
+  if (uv_status == UV_ECANCELED) run->status = diag_fail(&run->diagnosis, REED_ERROR_CANCELLED, "cancelled before it began");
+  bool ok = run->status == REED_OK;
+  run->done(run->context, run->status, ok ? run->outputs : NULL, ok ? run->n_outputs : 0, &run->diagnosis);
+  run_free(run);
+}
+
+reed_status reed_session_run_async(reed_session *session, uv_loop_t *loop, reed_tensor *const *inputs, size_t n_inputs, reed_run_done_fn done, void *context,
+                                   reed_diagnosis *diagnosis) {
+  if (!session || !loop || !done) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_session_run_async: a session, a loop and a callback are needed");
+  async_run *run = mem_calloc(1, sizeof *run);
+  if (!run) return diag_no_memory(diagnosis, "an asynchronous run");
+  reed_diagnosis_clear(&run->diagnosis);
+  run->n_outputs = reed_program_output_count(session->program);
+  run->inputs = mem_calloc(n_inputs, sizeof *run->inputs);
+  run->outputs = mem_calloc(run->n_outputs, sizeof *run->outputs);
+  if (!run->inputs || !run->outputs) {
+    run_free(run);
+    return diag_no_memory(diagnosis, "an asynchronous run");
+  }
+  for (; run->n_inputs < n_inputs; run->n_inputs++) {
+    if (!inputs[run->n_inputs]) break; /* reed_session_run says which is NULL */
+    run->inputs[run->n_inputs] = reed_tensor_retain(inputs[run->n_inputs]);
+  }
+  run->session = session;
+  run->done = done;
+  run->context = context;
+  run->work.data = run;
+  if (uv_queue_work(loop, &run->work, on_pool_thread, on_loop_thread) == 0) return REED_OK;
+  run_free(run);
+  return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "the loop takes no work");
+}

@@ -1,0 +1,72 @@
+/* References: what an `r` register holds, and the counted objects (ADT, closure, sequence) behind some of them.
+ *
+ * A tensor's descriptor lies in the register itself; only storage and objects are counted. Objects have value semantics (pushing to a shared
+ * sequence copies it), so that they can not form cycles. Owned by one session, used by one thread. */
+#ifndef VM_OBJECT_H_
+#define VM_OBJECT_H_
+
+#include "base/mem.h"
+#include "base/tensor.h"
+
+typedef enum ref_kind {
+  REF_EMPTY = 0, /* undefined or dead */
+  REF_NONE,      /* an absent optional */
+  REF_SHAPED,    /* a tensor whose extents are known */
+  REF_STORED,    /* a tensor with memory */
+  REF_PENDING,   /* a tensor whose kernel reports an extent, not fetched yet */
+  REF_FETCHING,  /* being read back or its extent fetched: complete after `sync` */
+  REF_OBJECT
+} ref_kind;
+
+typedef struct object object;
+
+typedef struct ref {
+  uint8_t kind;         /* ref_kind */
+  int8_t bounded_axis;  /* -1: exact */
+  int32_t constant;     /* constant number + 1 when the tensor is a module constant */
+  uint32_t site;        /* of the kernel that fills a bounded tensor, for messages */
+  tensor t;
+  int64_t bytes;        /* of t.desc (the bound where bounded) */
+  object *object;       /* counted */
+  int64_t *extent;      /* where the kernel of a bounded tensor reports: memory of t.device inside extent_storage */
+  storage *extent_storage; /* counted */
+} ref;
+
+typedef enum object_kind { OBJECT_ADT, OBJECT_CLOSURE, OBJECT_SEQUENCE } object_kind;
+
+struct object {
+  int32_t n_references;
+  object_kind kind;
+  uint32_t tag; /* ADT: constructor; closure: function */
+  VEC_OF(ref) fields;
+  object *next; /* free list and release worklist */
+};
+
+/* Recycles objects, so that a steady state takes none from the heap. */
+typedef struct object_heap {
+  object *free;
+} object_heap;
+
+static inline bool ref_is_tensor(const ref *r) { return r->kind >= REF_SHAPED && r->kind <= REF_FETCHING; }
+
+/* Drops what the register holds and leaves it REF_EMPTY. */
+void ref_clear_slow(object_heap *heap, ref *r);
+static inline void ref_clear(object_heap *heap, ref *r) {
+  if (r->t.storage || r->object || r->extent_storage) ref_clear_slow(heap, r);
+  r->kind = REF_EMPTY;
+}
+/* *to (cleared first) becomes another reference to what *from holds. */
+void ref_assign(object_heap *heap, ref *to, const ref *from);
+/* A shaped tensor register (cleared first). False: the extents' product overflows. */
+bool ref_set_shaped(object_heap *heap, ref *r, const reed_desc *desc, int32_t device, int32_t bounded_axis);
+
+/* A new object with one reference and no fields; NULL: no memory. */
+object *object_new(object_heap *heap, object_kind kind, uint32_t tag);
+void object_release(object_heap *heap, object *o);
+/* Appends a reference to *item; false: no memory. */
+bool object_push(object_heap *heap, object *o, const ref *item);
+/* Makes *r's object its own (a copy when it is shared); false: no memory. */
+bool object_own(object_heap *heap, ref *r);
+void object_heap_fini(object_heap *heap);
+
+#endif

@@ -1,0 +1,125 @@
+/* The store of output tensors. A free block serves a request when it is large enough and at most four times as large; beyond OUTPUT_MAX_FREE blocks the
+ * least recently returned one is freed. */
+#include <string.h>
+#include <uv.h>
+
+#include "base/mem.h"
+#include "vm/tensor.h"
+
+#define OUTPUT_MAX_FREE 32
+
+typedef struct output_block {
+  reed_tensor tensor;
+  output_store *store;
+  struct output_block *next; /* free list, latest returned first */
+  int64_t capacity;
+} output_block;
+
+struct output_store {
+  uv_mutex_t mutex;
+  int64_t n_out;      /* blocks with callers */
+  bool closed;
+  int32_t n_free;
+  output_block *free;
+};
+
+reed_status output_store_open(output_store **out_store) {
+  output_store *store = mem_calloc(1, sizeof *store);
+  if (!store) return REED_ERROR_MEMORY;
+  if (uv_mutex_init(&store->mutex) != 0) {
+    mem_free(store);
+    return REED_ERROR_MEMORY;
+  }
+  *out_store = store;
+  return REED_OK;
+}
+
+static void block_free(output_block *block) {
+  mem_free_aligned(block->tensor.data);
+  mem_free(block);
+}
+
+static void store_free(output_store *store) {
+  uv_mutex_destroy(&store->mutex);
+  mem_free(store);
+}
+
+void output_store_close(output_store **store_slot) {
+  output_store *store = *store_slot;
+  *store_slot = NULL;
+  if (!store) return;
+  uv_mutex_lock(&store->mutex);
+  store->closed = true;
+  output_block *blocks = store->free;
+  store->free = NULL;
+  bool last = store->n_out == 0;
+  uv_mutex_unlock(&store->mutex);
+  while (blocks) {
+    output_block *next = blocks->next;
+    block_free(blocks);
+    blocks = next;
+  }
+  if (last) store_free(store);
+}
+
+/* A caller closed its tensor. */
+static void give_back(void *context) {
+  output_block *block = context, *surplus = NULL;
+  output_store *store = block->store;
+  uv_mutex_lock(&store->mutex);
+  store->n_out--;
+  bool closed = store->closed, last = closed && store->n_out == 0;
+  if (closed) {
+    surplus = block;
+  } else {
+    block->next = store->free;
+    store->free = block;
+    if (++store->n_free > OUTPUT_MAX_FREE) {
+      output_block **at = &store->free;
+      while ((*at)->next) at = &(*at)->next;
+      surplus = *at;
+      *at = NULL;
+      store->n_free--;
+    }
+  }
+  uv_mutex_unlock(&store->mutex);
+  if (surplus) block_free(surplus);
+  if (last) store_free(store);
+}
+
+static output_block *take_free(output_store *store, int64_t bytes) {
+  uv_mutex_lock(&store->mutex);
+  output_block *found = NULL;
+  for (output_block **at = &store->free; *at; at = &(*at)->next)
+    if ((*at)->capacity >= bytes && (*at)->capacity / 4 <= bytes + 64) {
+      found = *at;
+      *at = found->next;
+      store->n_free--;
+      break;
+    }
+  store->n_out++;
+  uv_mutex_unlock(&store->mutex);
+  return found;
+}
+
+reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor **out_tensor) {
+  int64_t bytes = desc_bytes(desc);
+  output_block *block = take_free(store, bytes);
+  if (!block) {
+    block = mem_calloc(1, sizeof *block);
+    if (block) block->tensor.data = mem_alloc_aligned((size_t)bytes, 64);
+    if (!block || !block->tensor.data) {
+      mem_free(block);
+      uv_mutex_lock(&store->mutex);
+      store->n_out--;
+      uv_mutex_unlock(&store->mutex);
+      return REED_ERROR_MEMORY;
+    }
+    block->store = store;
+    block->capacity = bytes;
+  }
+  block->tensor = (reed_tensor){.n_references = 1, .embedded = true, .desc = *desc, .elements = desc_elements(desc), .bytes = bytes,
+                                .data = block->tensor.data, .release = give_back, .context = block};
+  *out_tensor = &block->tensor;
+  return REED_OK;
+}

@@ -1,0 +1,96 @@
+/* Programs: a verified module, its operators resolved, and what all sessions share (packed weights). Immutable after opening. */
+#include <string.h>
+
+#include "loader/loader.h"
+#include "vm/vm.h"
+
+#define STRING_OF_(x) #x
+#define STRING_OF(x) STRING_OF_(x)
+
+const char *reed_version(void) {
+  return STRING_OF(REED_VERSION_MAJOR) "." STRING_OF(REED_VERSION_MINOR) "." STRING_OF(REED_VERSION_PATCH);
+}
+
+void reed_text_free(char *text) { mem_free(text); }
+
+void program_release(reed_program *p) {
+  if (!p || atomic_fetch_sub(&p->n_references, 1) != 1) return;
+  kernel_cache_close(&p->cache);
+  module_close(&p->module);
+  mem_free(p->site_ops);
+  mem_free(p);
+}
+
+/* Takes the module, also on failure. */
+static reed_status open_module(module *m, const reed_registry *registry, reed_program **out_program, reed_diagnosis *diagnosis) {
+  reed_program *p = mem_calloc(1, sizeof *p);
+  if (!p) {
+    module_close(&m);
+    return diag_no_memory(diagnosis, "a program");
+  }
+  atomic_init(&p->n_references, 1);
+  p->module = m;
+  p->registry = registry;
+  reed_status status = REED_OK;
+  p->site_ops = mem_calloc(m->n_sites, sizeof *p->site_ops);
+  if (!p->site_ops) status = diag_no_memory(diagnosis, "a program's operators");
+  for (size_t i = 0; status == REED_OK && i < m->n_sites; i++) {
+    p->site_ops[i] = op_find(registry, m->strings[m->sites[i].domain], m->strings[m->sites[i].op]);
+    if (!p->site_ops[i])
+      status = diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "operator '%s' is not registered", m->strings[m->sites[i].op]);
+  }
+  if (status == REED_OK && kernel_cache_open(&p->cache) != REED_OK) status = diag_no_memory(diagnosis, "a program's kernel cache");
+  if (status != REED_OK) {
+    program_release(p);
+    return status;
+  }
+  *out_program = p;
+  return REED_OK;
+}
+
+static load_options load_options_of(const reed_program_options *options) {
+  return options ? (load_options){.registry = options->registry, .ignore_checksum = options->ignore_checksum} : (load_options){0};
+}
+
+reed_status reed_program_open(const char *path, const reed_program_options *options, reed_program **out_program, reed_diagnosis *diagnosis) {
+  if (!path || !out_program) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_program_open: a path and a place for the program are needed");
+  load_options load = load_options_of(options);
+  module *m;
+  reed_status status = loader_open_file(path, &load, &m, diagnosis);
+  return status == REED_OK ? open_module(m, load.registry, out_program, diagnosis) : status;
+}
+
+reed_status reed_program_open_bytes(const void *bytes, size_t n_bytes, const reed_program_options *options, reed_program **out_program,
+                                    reed_diagnosis *diagnosis) {
+  if (!bytes || !out_program) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_program_open_bytes: bytes and a place for the program are needed");
+  load_options load = load_options_of(options);
+  module *m;
+  reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
+  return status == REED_OK ? open_module(m, load.registry, out_program, diagnosis) : status;
+}
+
+void reed_program_close(reed_program **program) {
+  program_release(*program);
+  *program = NULL;
+}
+
+size_t reed_program_input_count(const reed_program *p) { return p->module->functions[0].n_r_params; }
+size_t reed_program_output_count(const reed_program *p) { return p->module->functions[0].n_r_results; }
+
+static reed_status value_info(const module *m, uint32_t type_index, reed_value_info *out_info) {
+  const module_type *type = &m->types[type_index];
+  *out_info = (reed_value_info){.name = m->strings[type->name], .dtype = type->dtype, .rank = type->rank};
+  for (int32_t i = 0; i < type->rank; i++) {
+    out_info->dims[i] = type->dims[i] >= 0 ? type->dims[i] : -1;
+    if (type->dims[i] < 0 && m->strings[~type->dims[i]][0]) out_info->symbols[i] = m->strings[~type->dims[i]];
+  }
+  return REED_OK;
+}
+
+reed_status reed_program_input(const reed_program *p, size_t i, reed_value_info *out_info) {
+  return i < reed_program_input_count(p) ? value_info(p->module, p->module->inputs[i], out_info) : REED_ERROR_ARGUMENT;
+}
+
+reed_status reed_program_output(const reed_program *p, size_t i, reed_value_info *out_info) {
+  return i < reed_program_output_count(p) ? value_info(p->module, p->module->outputs[i], out_info) : REED_ERROR_ARGUMENT;
+}
