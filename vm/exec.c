@@ -168,12 +168,35 @@ reed_status exec_view(reed_session *s, ref *target, const ref *source) {
     return diag_fail(s->diagnosis, REED_ERROR_SHAPE, "cannot view %s as %s", desc_text(&source->t.desc, a, sizeof a),
                      desc_text(&target->t.desc, b, sizeof b));
   }
-  storage_retain(source->t.storage);
-  storage_release(target->t.storage);
-  target->t.storage = source->t.storage;
-  target->t.data = source->t.data;
+  if (s->in_shape_section) { /* a memo entry must not refer to memory of a key */
+    reed_status status = give_memory(s, target);
+    if (status != REED_OK) return status;
+    if (target->bytes) memcpy(target->t.data, source->t.data, (size_t)target->bytes);
+  } else {
+    storage_retain(source->t.storage);
+    storage_release(target->t.storage);
+    target->t.storage = source->t.storage;
+    target->t.data = source->t.data;
+  }
   target->kind = REF_STORED;
   return REED_OK;
+}
+
+reed_status exec_move(reed_session *s, uint32_t target, uint32_t source) {
+  ref *to = reg_r(s, target);
+  const ref *from = reg_r(s, source);
+  if (from->kind == REF_NONE || !s->in_shape_section || s->stamps[source] == s->stamp) {
+    ref_assign(&s->objects, to, from);
+    return s->in_shape_section ? epoch_note_write(s, target) : REED_OK;
+  }
+  /* From a key: its elements are copied, as in exec_view. */
+  if (from->kind != REF_STORED || from->t.device != 0) return not_a_tensor(s, from, "a host tensor");
+  ref made = {0};
+  if (!ref_set_shaped(&s->objects, &made, &from->t.desc, 0, -1)) return diag_fail(s->diagnosis, REED_ERROR_SHAPE, "a moved tensor is larger than any memory");
+  reed_status status = exec_view(s, &made, from);
+  ref_assign(&s->objects, to, &made);
+  ref_clear(&s->objects, &made);
+  return status == REED_OK ? epoch_note_write(s, target) : status;
 }
 
 reed_status exec_scalar_tensor(reed_session *s, ref *target, int64_t value, reed_dtype dtype) {
@@ -437,6 +460,7 @@ reed_status exec_readback(reed_session *s, const uint32_t *w) {
 }
 
 reed_status exec_extent(reed_session *s, ref *r) {
+  if (r->kind == REF_STORED) return REED_OK; /* a branch not taken left it empty */
   if (r->kind != REF_PENDING) return not_a_tensor(s, r, "a tensor whose kernel reports an extent");
   int32_t device = r->t.device;
   profile_note_copy(&s->profile, &(profile_copy){.direction = device ? PROFILE_TO_HOST : PROFILE_NO_COPY, .reason = COPY_REASON_EXTENT, .readback = true, .bytes = 8,

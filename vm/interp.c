@@ -197,7 +197,7 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
 
       case INSN_S_CONST: S(1) = (int64_t)((uint64_t)w[3] << 32 | w[2]); status = WROTE_S(w[1]); break;
       case INSN_S_MOVE: S(1) = S(2); status = WROTE_S(w[1]); break;
-      case INSN_R_MOVE: ref_assign(&s->objects, R(1), R(2)); status = WROTE_R(w[1]); break;
+      case INSN_R_MOVE: status = exec_move(s, w[1], w[2]); break;
       case INSN_CONST: status = exec_constant(s, R(1), w[2], (int32_t)w[3]); if (status == REED_OK) status = WROTE_R(w[1]); break;
       case INSN_S_ITEM: status = exec_item(s, R(2), &S(1)); if (status == REED_OK) status = WROTE_S(w[1]); break;
       case INSN_S_DIM: {
@@ -282,12 +282,7 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
         break;
       case INSN_OPT_HAS: S(1) = R(2)->kind != REF_NONE; status = WROTE_S(w[1]); break;
       case INSN_OPT_GET:
-        if (R(2)->kind == REF_NONE) {
-          status = diag_fail(s->diagnosis, REED_ERROR_TYPE, "r%u is none", w[2]);
-        } else {
-          ref_assign(&s->objects, R(1), R(2));
-          status = WROTE_R(w[1]);
-        }
+        status = R(2)->kind == REF_NONE ? diag_fail(s->diagnosis, REED_ERROR_TYPE, "r%u is none", w[2]) : exec_move(s, w[1], w[2]);
         break;
 
       case INSN_SHAPE_LIKE: {
