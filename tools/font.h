@@ -1,0 +1,12 @@
+/* A small bitmap font for labels in pictures. */
+#ifndef TOOLS_FONT_H_
+#define TOOLS_FONT_H_
+
+#include <stdbool.h>
+
+enum { FONT_WIDTH = 5, FONT_HEIGHT = 7, FONT_ADVANCE = 6 };
+
+/* Is that pixel of the character inked? Characters outside printable ASCII look like '?', pixels outside the glyph are not inked. */
+bool font_pixel(char character, int x, int y);
+
+#endif
