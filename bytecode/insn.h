@@ -18,7 +18,7 @@ typedef enum insn_id {
   X(RX_ALLOC, WORD) X(RX_FILL, WORD) X(RX_EXTENT, WORD) X(RX_KILL, WORD) X(RX_PUSH, WORD)                                                      \
   X(RU_ANY, WORD) X(RU_SHAPE, WORD) X(RU_TENSOR, WORD) X(RU_HOST, WORD) X(RU_OBJECT, WORD) X(RU_MAYBE, WORD)                                   \
   X(RDS_SHAPED, LIST) X(RDS_ANY, LIST) X(RUS_ANY, LIST) X(RFS_IN, LIST) X(RUS_KERNEL, LIST) X(RXS_KERNEL, LIST)                                \
-  X(SD, WORD) X(SU, WORD) X(SDS, LIST) X(SUS, LIST) X(IMM, LONG) X(INDEX, WORD) X(LABEL, WORD) X(LABELS, LIST)                                 \
+  X(SD, WORD) X(SU, WORD) X(SDS, LIST) X(SUS, LIST) X(IMM, LONG) X(INDEX, WORD) X(DTYPE, WORD) X(LABEL, WORD) X(LABELS, LIST)                 \
   X(FUNC, WORD) X(TYPE, WORD) X(CONST, WORD) X(SITE, WORD) X(STR, WORD) X(DEV, WORD) X(REASON, WORD) X(EPOCH, WORD)
 
 typedef enum insn_role {

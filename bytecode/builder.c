@@ -1,0 +1,581 @@
+/* The module builder: what compiler and assembler describe a module with, piece by piece.
+ *
+ * Strings, types and constants are found again by hash. A failure (no memory, or a misuse such as an operand too many) is kept in the builder, whose
+ * later calls then do nothing useful, and comes out of module_builder_finish. Strings are renumbered there: a module's strings are in ascending
+ * order, the first is "", and there is none that nothing refers to. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bytecode/format.h"
+#include "bytecode/insn.h"
+
+/* Open addressing over item numbers; the items themselves lie elsewhere. */
+typedef struct intern_slot {
+  uint64_t hash;
+  uint32_t item; /* + 1; 0 is free */
+} intern_slot;
+typedef struct intern {
+  intern_slot *slots;
+  size_t capacity, n; /* capacity a power of two */
+} intern;
+
+typedef struct built_function {
+  module_function f; /* its lists are owned */
+  VEC_OF(uint32_t) code;
+  VEC_OF(module_debug) debug;
+  bool begun, ended;
+} built_function;
+
+typedef struct label {
+  uint32_t function, pc;
+  bool bound;
+} label;
+typedef struct fixup {
+  uint32_t label, word;
+} fixup;
+
+#define NO_FUNCTION UINT32_MAX
+
+struct module_builder {
+  reed_status status;
+  char message[256];
+  intern string_table, type_table, constant_table;
+  VEC_OF(const char *) strings; /* owned */
+  VEC_OF(module_type) types;
+  VEC_OF(module_constant) constants;
+  VEC_OF(bool) owned; /* per constant: its data is ours */
+  VEC_OF(module_site) sites;
+  VEC_OF(built_function) functions;
+  VEC_OF(label) labels;
+  VEC_OF(fixup) fixups; /* of the function begun */
+  uint32_t *inputs, *outputs;
+  uint32_t n_inputs, n_outputs;
+  uint32_t model_name, producer, producer_version;
+  int32_t n_devices;
+  uint32_t function; /* begun, or NO_FUNCTION */
+  /* the instruction begun: -1 none */
+  int insn, operand;
+  uint32_t insn_pc;
+};
+
+static void misuse(module_builder *b, const char *format, ...) REED_PRINTF(2, 3);
+static void misuse(module_builder *b, const char *format, ...) {
+  if (b->status != REED_OK) return;
+  b->status = REED_ERROR_ARGUMENT;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(b->message, sizeof b->message, format, arguments);
+  va_end(arguments);
+}
+
+static void no_memory(module_builder *b) {
+  if (b->status == REED_OK) b->status = REED_ERROR_MEMORY;
+}
+
+/* ---- interning ---- */
+
+static bool intern_grow(intern *table) {
+  size_t capacity = table->capacity ? table->capacity * 2 : 64;
+  intern_slot *slots = mem_calloc(capacity, sizeof *slots);
+  if (!slots) return false;
+  for (size_t i = 0; i < table->capacity; i++) {
+    if (!table->slots[i].item) continue;
+    size_t k = table->slots[i].hash & (capacity - 1);
+    while (slots[k].item) k = (k + 1) & (capacity - 1);
+    slots[k] = table->slots[i];
+  }
+  mem_free(table->slots);
+  table->slots = slots;
+  table->capacity = capacity;
+  return true;
+}
+
+/* The slot of the item that `same` says is `wanted`, or the free one where it belongs; NULL: no memory. */
+static intern_slot *intern_find(intern *table, uint64_t hash, bool (*same)(const module_builder *b, uint32_t item, const void *wanted),
+                                const module_builder *b, const void *wanted) {
+  if (table->n * 4 >= table->capacity * 3 && !intern_grow(table)) return NULL;
+  size_t k = hash & (table->capacity - 1);
+  while (table->slots[k].item && !(table->slots[k].hash == hash && same(b, table->slots[k].item - 1, wanted))) k = (k + 1) & (table->capacity - 1);
+  return &table->slots[k];
+}
+
+static void intern_take(intern *table, intern_slot *slot, uint64_t hash, size_t item) {
+  *slot = (intern_slot){hash, (uint32_t)item + 1};
+  table->n++;
+}
+
+static bool same_string(const module_builder *b, uint32_t item, const void *wanted) { return strcmp(b->strings.items[item], wanted) == 0; }
+
+static bool same_type(const module_builder *b, uint32_t item, const void *wanted) {
+  const module_type *a = &b->types.items[item], *t = wanted;
+  return a->object == t->object && a->dtype == t->dtype && a->rank == t->rank && a->name == t->name && a->device == t->device &&
+         (t->rank <= 0 || memcmp(a->dims, t->dims, (size_t)t->rank * sizeof *t->dims) == 0);
+}
+
+static bool same_constant(const module_builder *b, uint32_t item, const void *wanted) {
+  const module_constant *a = &b->constants.items[item], *c = wanted;
+  return desc_equal(&a->desc, &c->desc) && memcmp(a->data, c->data, (size_t)desc_bytes(&c->desc)) == 0;
+}
+
+uint32_t module_add_string(module_builder *b, const char *text) {
+  uint64_t hash = format_hash(text, strlen(text), 0);
+  intern_slot *slot = intern_find(&b->string_table, hash, same_string, b, text);
+  if (slot && slot->item) return slot->item - 1;
+  const char *copy = slot ? mem_copy_text(text) : NULL;
+  if (!copy || !VEC_PUSH(&b->strings, copy)) {
+    mem_free((void *)copy);
+    no_memory(b);
+    return 0;
+  }
+  intern_take(&b->string_table, slot, hash, b->strings.n - 1);
+  return (uint32_t)b->strings.n - 1;
+}
+
+uint32_t module_add_type(module_builder *b, const module_type *type) {
+  if (type->rank > REED_MAX_RANK) {
+    misuse(b, "type of rank %d", type->rank);
+    return 0;
+  }
+  bool named = type->name < b->strings.n;
+  for (int32_t i = 0; i < type->rank; i++) named = named && (type->dims[i] >= 0 || (uint64_t)~type->dims[i] < b->strings.n);
+  if (!named) {
+    misuse(b, "a type's name or symbol is no string of this builder");
+    return 0;
+  }
+  module_type t = {.object = type->object, .dtype = type->dtype, .rank = type->rank, .name = type->name, .device = type->device};
+  for (int32_t i = 0; i < t.rank; i++) t.dims[i] = type->dims[i];
+  uint64_t seed = (uint64_t)t.object | (uint64_t)t.dtype << 1 | (uint64_t)(t.rank + 1) << 8 | (uint64_t)t.device << 16 | (uint64_t)t.name << 32;
+  uint64_t hash = format_hash(t.dims, sizeof t.dims, seed);
+  intern_slot *slot = intern_find(&b->type_table, hash, same_type, b, &t);
+  if (slot && slot->item) return slot->item - 1;
+  if (!slot || !VEC_PUSH(&b->types, t)) {
+    no_memory(b);
+    return 0;
+  }
+  intern_take(&b->type_table, slot, hash, b->types.n - 1);
+  return (uint32_t)b->types.n - 1;
+}
+
+uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const void *data, const char *name, bool borrow) {
+  int64_t n_bytes = desc->rank >= 0 && desc->rank <= REED_MAX_RANK ? desc_bytes(desc) : -1;
+  if (n_bytes < 0 || reed_dtype_bytes(desc->dtype) == 0) {
+    misuse(b, "constant '%s' has no valid type", name);
+    return 0;
+  }
+  module_constant c = {.desc = *desc, .data = data};
+  uint64_t hash = format_hash(data, (size_t)n_bytes, (uint64_t)desc->dtype << 8 | (uint64_t)desc->rank);
+  intern_slot *slot = intern_find(&b->constant_table, hash, same_constant, b, &c);
+  if (slot && slot->item) return slot->item - 1;
+  c.name = module_add_string(b, name);
+  if (!borrow) c.data = mem_copy(data, (size_t)n_bytes);
+  if (!slot || !c.data || !VEC_ROOM(&b->owned) || !VEC_PUSH(&b->constants, c)) {
+    if (!borrow) mem_free((void *)c.data);
+    no_memory(b);
+    return 0;
+  }
+  b->owned.items[b->owned.n++] = !borrow;
+  intern_take(&b->constant_table, slot, hash, b->constants.n - 1);
+  return (uint32_t)b->constants.n - 1;
+}
+
+uint32_t module_add_site(module_builder *b, const char *domain, const char *op, const char *node, const reed_attr *attrs, int32_t n_attrs,
+                         int32_t n_inputs, int32_t n_outputs) {
+  module_site s = {.n_inputs = n_inputs, .n_outputs = n_outputs};
+  s.domain = module_add_string(b, domain), s.op = module_add_string(b, op), s.node = module_add_string(b, node);
+  if (attrs_copy(attrs, n_attrs, &s.attrs) != REED_OK) {
+    no_memory(b);
+    return 0;
+  }
+  if (!VEC_PUSH(&b->sites, s)) {
+    attrs_free(&s.attrs);
+    no_memory(b);
+    return 0;
+  }
+  for (int32_t i = 0; i < s.attrs.n; i++) {
+    module_add_string(b, s.attrs.items[i].name);
+    if (s.attrs.items[i].type == REED_ATTR_STRING) module_add_string(b, s.attrs.items[i].s);
+  }
+  return (uint32_t)b->sites.n - 1;
+}
+
+/* ---- functions and emission ---- */
+
+uint32_t module_declare_function(module_builder *b, const char *name, const uint32_t *param_types, uint32_t n_r_params, uint32_t n_s_params,
+                                 const uint32_t *result_types, uint32_t n_r_results, uint32_t n_s_results) {
+  built_function made = {.f = {.name = module_add_string(b, name),
+                               .n_r_params = n_r_params,
+                               .n_s_params = n_s_params,
+                               .n_r_results = n_r_results,
+                               .n_s_results = n_s_results}};
+  made.f.param_types = mem_copy(param_types, n_r_params * sizeof *param_types);
+  made.f.result_types = mem_copy(result_types, n_r_results * sizeof *result_types);
+  if (!made.f.param_types || !made.f.result_types || !VEC_PUSH(&b->functions, made)) {
+    mem_free((void *)made.f.param_types);
+    mem_free((void *)made.f.result_types);
+    no_memory(b);
+    return 0;
+  }
+  return (uint32_t)b->functions.n - 1;
+}
+
+void module_begin_function(module_builder *b, uint32_t function) {
+  if (b->function != NO_FUNCTION)
+    misuse(b, "function %u begun inside another", function);
+  else if (function >= b->functions.n || b->functions.items[function].begun)
+    misuse(b, "function %u is not declared, or begun twice", function);
+  if (b->status != REED_OK) return;
+  b->function = function;
+  b->functions.items[function].begun = true;
+  b->fixups.n = 0;
+  b->insn = -1;
+}
+
+void module_end_function(module_builder *b, uint32_t n_r, uint32_t n_s) {
+  if (b->function == NO_FUNCTION || b->insn >= 0) misuse(b, "module_end_function without begin, or inside an instruction");
+  if (b->status != REED_OK) return;
+  built_function *f = &b->functions.items[b->function];
+  for (size_t i = 0; i < b->fixups.n; i++) {
+    const label *l = &b->labels.items[b->fixups.items[i].label];
+    if (!l->bound || l->function != b->function) {
+      misuse(b, "function '%s': a label is used but not bound", b->strings.items[f->f.name]);
+      return;
+    }
+    f->code.items[b->fixups.items[i].word] = l->pc;
+  }
+  f->f.n_r = n_r, f->f.n_s = n_s;
+  f->f.n_code = (uint32_t)f->code.n;
+  f->ended = true;
+  b->function = NO_FUNCTION;
+}
+
+static void push_word(module_builder *b, uint32_t word) {
+  if (b->status == REED_OK && !VEC_PUSH(&b->functions.items[b->function].code, word)) no_memory(b);
+}
+
+/* True when the next operand may be of that form (and counts it). */
+static bool next_operand(module_builder *b, insn_form form) {
+  if (b->status != REED_OK) return false;
+  const insn_info *info = b->insn >= 0 ? &insn_table[b->insn] : NULL;
+  if (!info)
+    misuse(b, "an operand outside of an instruction");
+  else if (b->operand >= info->n_operands)
+    misuse(b, "%s: more than %d operands", info->mnemonic, info->n_operands);
+  else if (insn_role_form(info->roles[b->operand]) != form)
+    misuse(b, "%s: operand '%s' given in the wrong form", info->mnemonic, info->names[b->operand]);
+  b->operand++;
+  return b->status == REED_OK;
+}
+
+void emit_begin(module_builder *b, int insn, const char *node) {
+  if (b->function == NO_FUNCTION || b->insn >= 0) misuse(b, "emit_begin outside of a function, or inside an instruction");
+  if (b->status != REED_OK) return;
+  built_function *f = &b->functions.items[b->function];
+  b->insn = insn, b->operand = 0;
+  b->insn_pc = (uint32_t)f->code.n;
+  push_word(b, (uint32_t)insn);
+  if (!node) return;
+  module_debug d = {b->function, b->insn_pc, module_add_string(b, node)};
+  if (!VEC_PUSH(&f->debug, d)) no_memory(b);
+}
+
+void emit_u32(module_builder *b, uint32_t operand) {
+  if (next_operand(b, INSN_FORM_WORD)) push_word(b, operand);
+}
+
+void emit_i64(module_builder *b, int64_t operand) {
+  if (!next_operand(b, INSN_FORM_LONG)) return;
+  push_word(b, (uint32_t)operand);
+  push_word(b, (uint32_t)((uint64_t)operand >> 32));
+}
+
+void emit_list(module_builder *b, const uint32_t *items, uint32_t n) {
+  if (!next_operand(b, INSN_FORM_LIST)) return;
+  push_word(b, n);
+  for (uint32_t i = 0; i < n; i++) push_word(b, items[i]);
+}
+
+static void push_label(module_builder *b, uint32_t label) {
+  if (label >= b->labels.n) misuse(b, "label %u does not exist", label);
+  if (b->status != REED_OK) return;
+  fixup fix = {label, (uint32_t)b->functions.items[b->function].code.n};
+  if (!VEC_PUSH(&b->fixups, fix)) no_memory(b);
+  push_word(b, 0);
+}
+
+void emit_label(module_builder *b, uint32_t label) {
+  if (next_operand(b, INSN_FORM_WORD)) push_label(b, label);
+}
+
+void emit_labels(module_builder *b, const uint32_t *labels, uint32_t n) {
+  if (!next_operand(b, INSN_FORM_LIST)) return;
+  push_word(b, n);
+  for (uint32_t i = 0; i < n; i++) push_label(b, labels[i]);
+}
+
+void emit_end(module_builder *b) {
+  if (b->status != REED_OK) return;
+  if (b->insn < 0) {
+    misuse(b, "emit_end without emit_begin");
+    return;
+  }
+  built_function *f = &b->functions.items[b->function];
+  const insn_info *info = &insn_table[b->insn];
+  size_t n_words = f->code.n - b->insn_pc;
+  if (b->operand != info->n_operands) misuse(b, "%s: %d of %d operands given", info->mnemonic, b->operand, info->n_operands);
+  if (n_words > 0xffff) misuse(b, "%s: longer than 65535 words", info->mnemonic);
+  f->code.items[b->insn_pc] |= (uint32_t)n_words << 16;
+  b->insn = -1;
+}
+
+uint32_t emit_new_label(module_builder *b) {
+  label l = {0};
+  if (!VEC_PUSH(&b->labels, l)) no_memory(b);
+  return b->labels.n ? (uint32_t)b->labels.n - 1 : 0;
+}
+
+void emit_bind_label(module_builder *b, uint32_t label_number) {
+  if (b->function == NO_FUNCTION || b->insn >= 0 || label_number >= b->labels.n)
+    misuse(b, "label %u bound outside of a function", label_number);
+  else if (b->labels.items[label_number].bound)
+    misuse(b, "label %u bound twice", label_number);
+  if (b->status != REED_OK) return;
+  b->labels.items[label_number] = (label){b->function, (uint32_t)b->functions.items[b->function].code.n, true};
+}
+
+/* ---- the whole ---- */
+
+static void set_list(module_builder *b, uint32_t **list, uint32_t *out_n, const uint32_t *items, uint32_t n) {
+  mem_free(*list);
+  *list = mem_copy(items, n * sizeof *items);
+  *out_n = *list ? n : 0;
+  if (!*list) no_memory(b);
+}
+
+void module_set_io(module_builder *b, const uint32_t *input_types, uint32_t n_inputs, const uint32_t *output_types, uint32_t n_outputs) {
+  set_list(b, &b->inputs, &b->n_inputs, input_types, n_inputs);
+  set_list(b, &b->outputs, &b->n_outputs, output_types, n_outputs);
+}
+
+void module_set_names(module_builder *b, const char *model_name, const char *producer, const char *producer_version, int32_t n_devices) {
+  b->model_name = module_add_string(b, model_name);
+  b->producer = module_add_string(b, producer);
+  b->producer_version = module_add_string(b, producer_version);
+  b->n_devices = n_devices;
+}
+
+/* New numbers of the strings that are referred to, in ascending order. */
+typedef struct renumbering {
+  uint32_t *to;          /* per old number: new + 1, 0 while unused */
+  const char **strings;  /* the new list */
+  size_t n;
+} renumbering;
+
+/* Calls `visit` on every place that holds a string's number, in the builder and in the finished code. */
+static void each_string(module_builder *b, uint32_t *code, size_t n_code, module_debug *debug, size_t n_debug,
+                        void (*visit)(renumbering *r, uint32_t *number), renumbering *r) {
+  visit(r, &b->model_name), visit(r, &b->producer), visit(r, &b->producer_version);
+  for (size_t i = 0; i < b->types.n; i++) {
+    module_type *t = &b->types.items[i];
+    visit(r, &t->name);
+    for (int32_t k = 0; k < t->rank; k++) {
+      if (t->dims[k] >= 0) continue;
+      uint32_t symbol = (uint32_t)~t->dims[k];
+      visit(r, &symbol);
+      t->dims[k] = ~(int64_t)symbol;
+    }
+  }
+  for (size_t i = 0; i < b->constants.n; i++) visit(r, &b->constants.items[i].name);
+  for (size_t i = 0; i < b->functions.n; i++) visit(r, &b->functions.items[i].f.name);
+  for (size_t i = 0; i < b->sites.n; i++) {
+    module_site *s = &b->sites.items[i];
+    visit(r, &s->domain), visit(r, &s->op), visit(r, &s->node);
+    for (int32_t k = 0; k < s->attrs.n; k++) { /* these hold their text; their numbers are looked up, so that the strings stay */
+      const reed_attr *a = &s->attrs.items[k];
+      uint32_t name = module_add_string(b, a->name);
+      visit(r, &name);
+      if (a->type != REED_ATTR_STRING) continue;
+      uint32_t text = module_add_string(b, a->s);
+      visit(r, &text);
+    }
+  }
+  for (size_t i = 0; i < n_debug; i++) visit(r, &debug[i].node);
+  insn in;
+  for (uint32_t pc = 0; insn_decode(code, (uint32_t)n_code, pc, &in); pc += in.n_words)
+    for (int i = 0; i < insn_table[in.id].n_operands; i++)
+      if (insn_table[in.id].roles[i] == INSN_ROLE_STR) visit(r, &code[in.operands[i].words - code]);
+}
+
+static void mark_string(renumbering *r, uint32_t *number) {
+  if (*number < r->n) r->to[*number] = 1;
+}
+static void replace_string(renumbering *r, uint32_t *number) {
+  if (*number < r->n) *number = r->to[*number] - 1;
+}
+
+static int compare_strings(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* Everything laid out behind one another, owned by this struct. */
+typedef struct layout {
+  uint32_t *code;
+  size_t n_code;
+  VEC_OF(module_epoch) epochs;
+  VEC_OF(module_debug) debug;
+  module_function *functions;
+  renumbering names;
+} layout;
+
+static void layout_fini(layout *l) {
+  mem_free(l->code);
+  VEC_FREE(&l->epochs);
+  VEC_FREE(&l->debug);
+  mem_free(l->functions);
+  mem_free(l->names.to);
+  mem_free(l->names.strings);
+}
+
+/* Notes where the epochs of one function's code begin, plan and end. Words of operands that are no epoch numbers are left to the verifier. */
+static bool collect_epochs(layout *l, uint32_t function, const uint32_t *code, uint32_t n_code) {
+  insn in;
+  for (uint32_t pc = 0; insn_decode(code, n_code, pc, &in); pc += in.n_words) {
+    if (in.id != INSN_EPOCH_ENTER && in.id != INSN_EPOCH_PLAN && in.id != INSN_EPOCH_END) continue;
+    uint32_t e = in.operands[0].words[0];
+    if (e >= n_code && e > l->epochs.n + n_code) continue; /* more epochs than words: nonsense */
+    while (l->epochs.n <= e) {
+      module_epoch none = {function, 0, 0, 0};
+      if (!VEC_PUSH(&l->epochs, none)) return false;
+    }
+    module_epoch *epoch = &l->epochs.items[e];
+    epoch->function = function;
+    *(in.id == INSN_EPOCH_ENTER ? &epoch->enter : in.id == INSN_EPOCH_PLAN ? &epoch->plan : &epoch->end) = pc;
+  }
+  return true;
+}
+
+static bool lay_out_code(const module_builder *b, layout *l) {
+  for (size_t i = 0; i < b->functions.n; i++) l->n_code += b->functions.items[i].code.n;
+  l->code = mem_alloc(l->n_code * sizeof *l->code);
+  l->functions = mem_calloc(b->functions.n, sizeof *l->functions);
+  if (!l->code || !l->functions) return false;
+  size_t at = 0;
+  for (size_t i = 0; i < b->functions.n; i++) {
+    const built_function *f = &b->functions.items[i];
+    if (f->code.n) memcpy(l->code + at, f->code.items, f->code.n * sizeof *l->code);
+    l->functions[i] = f->f;
+    l->functions[i].code_offset = (uint32_t)at;
+    at += f->code.n;
+    for (size_t k = 0; k < f->debug.n; k++)
+      if (!VEC_PUSH(&l->debug, f->debug.items[k])) return false;
+    if (!collect_epochs(l, (uint32_t)i, f->code.items, (uint32_t)f->code.n)) return false;
+  }
+  return true;
+}
+
+static bool renumber_strings(module_builder *b, layout *l) {
+  renumbering *r = &l->names;
+  r->n = b->strings.n;
+  r->to = mem_calloc(r->n, sizeof *r->to);
+  r->strings = mem_calloc(r->n, sizeof *r->strings);
+  if (!r->to || !r->strings) return false;
+  uint32_t empty = 0;
+  mark_string(r, &empty);
+  each_string(b, l->code, l->n_code, l->debug.items, l->debug.n, mark_string, r);
+  size_t n = 0;
+  for (size_t i = 0; i < r->n; i++)
+    if (r->to[i]) r->strings[n++] = b->strings.items[i];
+  qsort(r->strings, n, sizeof *r->strings, compare_strings);
+  for (size_t i = 0; i < n; i++) {
+    uint32_t old = module_add_string(b, r->strings[i]); /* there: a look-up */
+    r->to[old] = (uint32_t)i + 1;
+  }
+  each_string(b, l->code, l->n_code, l->debug.items, l->debug.n, replace_string, r);
+  for (size_t i = 0; i < b->functions.n; i++) l->functions[i].name = b->functions.items[i].f.name;
+  r->n = n;
+  return true;
+}
+
+static void check_complete(module_builder *b) {
+  if (b->functions.n == 0) misuse(b, "a module needs a main function");
+  for (size_t i = 0; i < b->functions.n; i++)
+    if (!b->functions.items[i].ended) misuse(b, "function '%s' was declared but has no code", b->strings.items[b->functions.items[i].f.name]);
+  if (b->status != REED_OK) return;
+  const module_function *main = &b->functions.items[0].f;
+  if (b->n_inputs != main->n_r_params || b->n_outputs != main->n_r_results)
+    misuse(b, "%u inputs and %u outputs, but main has %u parameters and %u results", b->n_inputs, b->n_outputs, main->n_r_params, main->n_r_results);
+  for (uint32_t i = 0; i < b->n_inputs + b->n_outputs && b->status == REED_OK; i++)
+    if ((i < b->n_inputs ? b->inputs[i] : b->outputs[i - b->n_inputs]) >= b->types.n) misuse(b, "an input's or output's type does not exist");
+}
+
+reed_status module_builder_finish(module_builder *b, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) {
+  check_complete(b);
+  layout l = {0};
+  if (b->status == REED_OK && (!lay_out_code(b, &l) || !renumber_strings(b, &l))) no_memory(b);
+  reed_status status = b->status;
+  if (status == REED_OK) {
+    const char **strings = l.names.strings;
+    module m = {.strings = strings,
+                .n_strings = l.names.n,
+                .types = b->types.items,
+                .n_types = b->types.n,
+                .functions = l.functions,
+                .n_functions = b->functions.n,
+                .code = l.code,
+                .n_code = l.n_code,
+                .sites = b->sites.items,
+                .n_sites = b->sites.n,
+                .constants = b->constants.items,
+                .n_constants = b->constants.n,
+                .epochs = l.epochs.items,
+                .n_epochs = l.epochs.n,
+                .debug = l.debug.items,
+                .n_debug = l.debug.n,
+                .inputs = b->inputs,
+                .outputs = b->outputs,
+                .model_name = strings[b->model_name],
+                .producer = strings[b->producer],
+                .producer_version = strings[b->producer_version],
+                .n_devices = b->n_devices};
+    status = module_write(&m, out_bytes, out_n_bytes, diagnosis);
+    misuse(b, "the builder is finished"); /* its strings have been renumbered */
+  } else if (status == REED_ERROR_MEMORY) {
+    status = diag_no_memory(diagnosis, "building the module");
+  } else {
+    status = diag_fail(diagnosis, status, "module builder: %s", b->message);
+  }
+  layout_fini(&l);
+  return status;
+}
+
+reed_status module_builder_open(module_builder **out_builder) {
+  module_builder *b = mem_calloc(1, sizeof *b);
+  if (!b) return REED_ERROR_MEMORY;
+  b->function = NO_FUNCTION;
+  b->insn = -1;
+  b->n_devices = 1;
+  module_add_string(b, "");
+  *out_builder = b;
+  return REED_OK;
+}
+
+void module_builder_close(module_builder **builder) {
+  module_builder *b = *builder;
+  *builder = NULL;
+  if (!b) return;
+  for (size_t i = 0; i < b->strings.n; i++) mem_free((void *)b->strings.items[i]);
+  for (size_t i = 0; i < b->constants.n; i++)
+    if (b->owned.items[i]) mem_free((void *)b->constants.items[i].data);
+  for (size_t i = 0; i < b->sites.n; i++) attrs_free(&b->sites.items[i].attrs);
+  for (size_t i = 0; i < b->functions.n; i++) {
+    built_function *f = &b->functions.items[i];
+    mem_free((void *)f->f.param_types);
+    mem_free((void *)f->f.result_types);
+    VEC_FREE(&f->code);
+    VEC_FREE(&f->debug);
+  }
+  VEC_FREE(&b->strings), VEC_FREE(&b->types), VEC_FREE(&b->constants), VEC_FREE(&b->owned), VEC_FREE(&b->sites);
+  VEC_FREE(&b->functions), VEC_FREE(&b->labels), VEC_FREE(&b->fixups);
+  mem_free(b->string_table.slots), mem_free(b->type_table.slots), mem_free(b->constant_table.slots);
+  mem_free(b->inputs), mem_free(b->outputs);
+  mem_free(b);
+}

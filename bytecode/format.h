@@ -1,0 +1,117 @@
+/* The layout of a `.reed` file: header, table of contents, sections. docs/module.md says it in words.
+ *
+ * Everything is little-endian. The structs below are laid out as the bytes are (each field at its natural alignment, no padding), so that
+ * writer and loader use them in place. A section is an array of one kind of item and begins at a multiple of 64 bytes. */
+#ifndef BYTECODE_FORMAT_H_
+#define BYTECODE_FORMAT_H_
+
+#include "bytecode/module.h"
+
+#define FORMAT_MAJOR 1 /* another major version is not read */
+#define FORMAT_MINOR 0 /* minor versions only add: sections, and meanings behind required feature bits */
+#define FORMAT_ALIGNMENT 64
+#define FORMAT_KNOWN_FEATURES 0ull /* required feature bits that this version knows */
+
+/* Not text, not valid UTF-8, and damaged by any transfer that changes line ends. */
+#define FORMAT_MAGIC "\x8eREED\r\n\x1a"
+
+/* name, number in the file, item, whether a module must have it */
+#define FORMAT_SECTION_LIST(X)                   \
+  X(METADATA, 1, char, false)                    \
+  X(INFO, 2, format_info, true)                  \
+  X(STRINGS, 3, uint32_t, true)                  \
+  X(TEXT, 4, char, true)                         \
+  X(TYPES, 5, format_type, true)                 \
+  X(SIGNATURES, 6, uint32_t, true)               \
+  X(FUNCTIONS, 7, format_function, true)         \
+  X(CODE, 8, uint32_t, true)                     \
+  X(EPOCHS, 9, module_epoch, true)               \
+  X(SITES, 10, format_site, true)                \
+  X(ATTRIBUTES, 11, format_attribute, true)      \
+  X(CONSTANTS, 12, format_constant, true)        \
+  X(DEBUG, 13, module_debug, false)              \
+  X(DATA, 14, char, true)
+
+typedef enum format_section_id {
+#define FORMAT_ENUM_(name, number, item, required) FORMAT_##name = number,
+  FORMAT_SECTION_LIST(FORMAT_ENUM_)
+#undef FORMAT_ENUM_
+  FORMAT_SECTION_END
+} format_section_id;
+#define FORMAT_N_SECTIONS (FORMAT_SECTION_END - 1)
+
+typedef struct format_header {
+  uint8_t magic[8];
+  uint16_t major, minor;
+  uint32_t n_sections;
+  uint64_t required_features, optional_features;
+  uint64_t n_bytes;  /* of the whole file */
+  uint64_t checksum; /* format_checksum */
+  uint8_t reserved[16];
+} format_header;
+
+#define FORMAT_SECTION_REQUIRED 1u /* a reader that does not know the section must refuse the file */
+
+typedef struct format_section {
+  uint32_t id, flags;
+  uint64_t offset, n_bytes;
+} format_section;
+
+/* Lists of type numbers lie in SIGNATURES; `x_at` is where one begins. */
+typedef struct format_info {
+  uint32_t model_name, producer, producer_version; /* strings */
+  int32_t n_devices;
+  uint32_t n_inputs, inputs_at, n_outputs, outputs_at;
+} format_info;
+
+#define FORMAT_TYPE_OBJECT 1u
+typedef struct format_type {
+  uint32_t flags, dtype;
+  int32_t rank, device;
+  uint32_t name, reserved;
+  int64_t dims[REED_MAX_RANK];
+} format_type;
+
+typedef struct format_function {
+  uint32_t name, code_at, n_code, n_r, n_s, n_r_params, n_s_params, n_r_results, n_s_results, params_at, results_at, reserved;
+} format_function;
+
+typedef struct format_site {
+  uint32_t domain, op, node;
+  int32_t n_inputs, n_outputs;
+  uint32_t attributes_at, n_attributes, reserved;
+} format_site;
+
+/* `value`: the integer, the double's bits, the string, or where in DATA the elements lie (ints and floats 8 byte aligned, tensors 64). */
+typedef struct format_attribute {
+  uint32_t name, type;
+  uint64_t value;
+  int64_t n; /* of ints or floats */
+  uint32_t dtype;
+  int32_t rank; /* of a tensor */
+  int64_t dims[REED_MAX_RANK];
+} format_attribute;
+
+typedef struct format_constant {
+  uint32_t name, dtype;
+  int32_t rank;
+  uint32_t reserved;
+  int64_t dims[REED_MAX_RANK];
+  uint64_t data_at, n_bytes; /* in DATA, 64 byte aligned */
+} format_constant;
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "module files are used in place: little-endian hosts only");
+_Static_assert(sizeof(format_header) == 64 && sizeof(format_section) == 24 && sizeof(format_info) == 32 && sizeof(format_type) == 88 &&
+                   sizeof(format_function) == 48 && sizeof(format_site) == 32 && sizeof(format_attribute) == 96 &&
+                   sizeof(format_constant) == 96 && sizeof(module_epoch) == 16 && sizeof(module_debug) == 12,
+               "the structs are the file's layout");
+
+/* 64-bit xxHash (XXH64; Y. Collet, "xxHash fast digest algorithm", version 0.1.1, doc/xxhash_spec.md of github.com/Cyan4973/xxHash). */
+uint64_t format_hash(const void *bytes, size_t n, uint64_t seed);
+/* Of a whole file of at least a header's size: all bytes but the checksum's own eight. */
+uint64_t format_checksum(const void *file, size_t n);
+
+/* The module as file bytes (mem_free'd by the caller). Deterministic: a module that was read gives the bytes it was read from. */
+reed_status module_write(const module *m, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+#endif

@@ -1,0 +1,113 @@
+/* From a file or from bytes to a module: where the bytes come from, who owns them, and the order of the checks. */
+#include "loader/loader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "loader/image.h"
+#include "loader/rules.h"
+#include "reed/reed.h"
+
+/* What a loaded module borrows from. */
+typedef struct backing {
+  void *bytes;
+  size_t n_bytes;
+  bool mapped; /* else mem_alloc_aligned */
+} backing;
+
+static void backing_close(backing *b) {
+  if (!b) return;
+  if (b->mapped)
+    munmap(b->bytes, b->n_bytes);
+  else
+    mem_free_aligned(b->bytes);
+  mem_free(b);
+}
+
+void module_close(module **module_handle) {
+  module *m = *module_handle;
+  *module_handle = NULL;
+  if (!m) return;
+  mem_free(m->strings);
+  mem_free(m->types);
+  mem_free(m->functions);
+  if (m->sites) mem_free((void *)m->sites[0].attrs.items); /* of all sites: sections.c */
+  mem_free(m->sites);
+  mem_free(m->constants);
+  mem_free(m->epochs);
+  mem_free(m->debug);
+  mem_free(m->inputs);
+  mem_free(m->outputs);
+  backing_close(m->owner);
+  mem_free(m);
+}
+
+/* Takes the backing, also on failure. */
+static reed_status open_backing(backing *b, const load_options *options, module **out_module, reed_diagnosis *diagnosis) {
+  module *m = mem_calloc(1, sizeof *m);
+  if (!m) {
+    backing_close(b);
+    return diag_no_memory(diagnosis, "a module");
+  }
+  m->owner = b;
+  image im;
+  reed_status status = image_read(b->bytes, b->n_bytes, options->ignore_checksum, &im, diagnosis);
+  if (status == REED_OK) status = sections_read(&im, options->registry, m, diagnosis);
+  if (status == REED_OK) status = verify_module(m, options->registry, diagnosis);
+  if (status != REED_OK) {
+    module_close(&m);
+    return status;
+  }
+  *out_module = m;
+  return REED_OK;
+}
+
+reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_options *options, module **out_module, reed_diagnosis *diagnosis) {
+  backing *b = mem_calloc(1, sizeof *b);
+  void *copy = mem_alloc_aligned(n_bytes, FORMAT_ALIGNMENT);
+  if (!b || !copy) {
+    mem_free(b);
+    mem_free_aligned(copy);
+    return diag_no_memory(diagnosis, "a copy of the module's bytes");
+  }
+  if (n_bytes) memcpy(copy, bytes, n_bytes);
+  *b = (backing){copy, n_bytes, false};
+  return open_backing(b, options, out_module, diagnosis);
+}
+
+/* Maps the open file; an empty one is refused here, since nothing can be mapped of it. */
+static reed_status map_file(int file, const char *path, backing *out_backing, reed_diagnosis *diagnosis) {
+  struct stat info;
+  if (fstat(file, &info) != 0) return diag_fail(diagnosis, REED_ERROR_IO, "%s: %s", path, strerror(errno));
+  if (!S_ISREG(info.st_mode)) return diag_fail(diagnosis, REED_ERROR_IO, "%s: not a regular file", path);
+  if (info.st_size == 0) return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_HEADER, "%s is empty", path);
+  void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+  if (bytes == MAP_FAILED) return diag_fail(diagnosis, REED_ERROR_IO, "%s: %s", path, strerror(errno));
+  *out_backing = (backing){bytes, (size_t)info.st_size, true};
+  return REED_OK;
+}
+
+reed_status loader_open_file(const char *path, const load_options *options, module **out_module, reed_diagnosis *diagnosis) {
+  backing *b = mem_calloc(1, sizeof *b);
+  if (!b) return diag_no_memory(diagnosis, "a module");
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  reed_status status = file >= 0 ? map_file(file, path, b, diagnosis) : diag_fail(diagnosis, REED_ERROR_IO, "%s: %s", path, strerror(errno));
+  if (file >= 0) close(file);
+  if (status != REED_OK) {
+    mem_free(b);
+    return status;
+  }
+  return open_backing(b, options, out_module, diagnosis);
+}
+
+reed_status reed_module_verify(const void *bytes, size_t n_bytes, const reed_program_options *options, reed_diagnosis *diagnosis) {
+  load_options load = {options ? options->registry : NULL, options && options->ignore_checksum};
+  module *m;
+  reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
+  if (status == REED_OK) module_close(&m);
+  return status;
+}
