@@ -110,7 +110,7 @@ reed_status onnx_report_problems(onnx_reader *r) {
   return status;
 }
 
-static void problems_fini(onnx_reader *r) {
+void onnx_forget_problems(onnx_reader *r) {
   for (size_t i = 0; i < r->problems.n; i++) {
     mem_free(r->problems.items[i].what);
     text_fini(&r->problems.items[i].where);
@@ -144,7 +144,7 @@ reed_status onnx_read(ir_module *m, const void *bytes, size_t n_bytes, const cha
                          : diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model, or damaged: its protobuf messages cannot be read");
   onnx_reader r = {.m = m, .model = model, .diagnosis = d, .folder = folder};
   reed_status status = read_model(&r, model);
-  problems_fini(&r);
+  onnx_forget_problems(&r);
   onnx__model_proto__free_unpacked(model, &allocator);
   return status;
 }

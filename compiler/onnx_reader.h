@@ -40,6 +40,8 @@ typedef struct onnx_reader {
 reed_status onnx_unsupported(onnx_reader *r, const char *where, const char *format, ...) REED_PRINTF(3, 4) REED_MUST_CHECK;
 /* OK when nothing was noted, else ERROR_UNSUPPORTED with the list. */
 reed_status onnx_report_problems(onnx_reader *r) REED_MUST_CHECK;
+/* Frees the list. */
+void onnx_forget_problems(onnx_reader *r);
 
 /* protobuf's optional texts: "" for NULL. */
 static inline const char *onnx_text(const char *text) { return text ? text : ""; }

@@ -3,6 +3,7 @@
 #define REED_COMPILER_H_
 
 #include "reed/operator.h"
+#include "reed/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,6 +29,11 @@ REED_API REED_MUST_CHECK reed_status reed_compile_bytes(const void *onnx, size_t
                                                         size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis);
 /* The passes' names, NULL-terminated, static: for --disable and its "did you mean". */
 REED_API const char *const *reed_compile_pass_names(void);
+
+/* A tensor from the bytes of an ONNX TensorProto, as test cases keep their inputs and outputs (input_0.pb). *out_name (NULL: not wanted) is released
+ * with reed_text_free; "" where the file gives none. ERROR_UNSUPPORTED for dtypes that Reed has not, ERROR_FORMAT for damaged bytes. */
+REED_API REED_MUST_CHECK reed_status reed_onnx_read_tensor(const void *bytes, size_t n_bytes, char **out_name, reed_tensor **out_tensor,
+                                                           reed_diagnosis *diagnosis);
 
 #ifdef __cplusplus
 }
