@@ -1,0 +1,115 @@
+/* References and counted objects: sharing, value semantics, release of long chains, output blocks that outlive their store. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/alloc_hook.h"
+#include "vm/object.h"
+#include "vm/tensor.h"
+
+static int n_released;
+static void count_release(storage *block) {
+  n_released++;
+  mem_free(block);
+}
+
+static ref stored_tensor(void) {
+  storage *block = mem_calloc(1, sizeof *block);
+  *block = (storage){.n_references = 1, .release = count_release};
+  return (ref){.kind = REF_STORED, .bounded_axis = -1, .t = {.desc = {.dtype = REED_F32}, .storage = block}};
+}
+
+START_TEST(assigning_shares_storage_until_the_last_reference_goes) {
+  object_heap heap = {0};
+  n_released = 0;
+  ref a = stored_tensor(), b = {0};
+  ref_assign(&heap, &b, &a);
+  ref_clear(&heap, &a);
+  ck_assert_int_eq(n_released, 0);
+  ck_assert_int_eq(a.kind, REF_EMPTY);
+  ref_clear(&heap, &b);
+  ck_assert_int_eq(n_released, 1);
+}
+END_TEST
+
+START_TEST(a_pushed_shared_sequence_is_copied) {
+  object_heap heap = {0};
+  ref item = stored_tensor(), a = {.kind = REF_OBJECT, .object = object_new(&heap, OBJECT_SEQUENCE, 0)}, b = {0};
+  ck_assert(object_push(&heap, a.object, &item));
+  ref_assign(&heap, &b, &a);
+  ck_assert(object_own(&heap, &b));
+  ck_assert(object_push(&heap, b.object, &item));
+  ck_assert_uint_eq(a.object->fields.n, 1);
+  ck_assert_uint_eq(b.object->fields.n, 2);
+  ref_clear(&heap, &a);
+  ref_clear(&heap, &b);
+  n_released = 0;
+  ref_clear(&heap, &item);
+  ck_assert_int_eq(n_released, 1);
+  object_heap_fini(&heap);
+}
+END_TEST
+
+START_TEST(a_sequence_pushed_into_itself_makes_no_cycle) {
+  alloc_hook_begin();
+  object_heap heap = {0};
+  ref a = {.kind = REF_OBJECT, .object = object_new(&heap, OBJECT_SEQUENCE, 0)}, item = {0};
+  ref_assign(&heap, &item, &a);
+  ck_assert(object_own(&heap, &a));
+  ck_assert(object_push(&heap, a.object, &item));
+  ref_clear(&heap, &item);
+  ref_clear(&heap, &a);
+  object_heap_fini(&heap);
+  ck_assert_int_eq(alloc_hook_end(), 0);
+}
+END_TEST
+
+START_TEST(a_chain_of_a_million_cells_is_released_without_recursion) {
+  object_heap heap = {0};
+  ref list = {0};
+  for (int i = 0; i < 1000000; i++) {
+    ref cell = {.kind = REF_OBJECT, .object = object_new(&heap, OBJECT_ADT, 1)};
+    if (list.kind) ck_assert(object_push(&heap, cell.object, &list));
+    ref_clear(&heap, &list);
+    list = cell;
+  }
+  ref_clear(&heap, &list);
+  object_heap_fini(&heap);
+}
+END_TEST
+
+START_TEST(an_output_outlives_its_store_and_blocks_are_used_again) {
+  alloc_hook_begin();
+  output_store *store;
+  ck_assert_int_eq(output_store_open(&store), REED_OK);
+  reed_desc desc = {.dtype = REED_F32, .rank = 1, .dims = {100}};
+  reed_tensor *a, *b;
+  ck_assert_int_eq(output_open(store, &desc, &a), REED_OK);
+  void *memory = reed_tensor_data(a);
+  reed_tensor_close(&a);
+  int64_t before = alloc_hook_requests();
+  ck_assert_int_eq(output_open(store, &desc, &b), REED_OK);
+  ck_assert_ptr_eq(reed_tensor_data(b), memory);
+  ck_assert_int_eq(alloc_hook_requests(), before);
+  output_store_close(&store);
+  memset(reed_tensor_data(b), 1, 400);
+  reed_tensor_close(&b);
+  ck_assert_int_eq(alloc_hook_end(), 0);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("object");
+  TCase *cases = tcase_create("object");
+  tcase_add_test(cases, assigning_shares_storage_until_the_last_reference_goes);
+  tcase_add_test(cases, a_pushed_shared_sequence_is_copied);
+  tcase_add_test(cases, a_sequence_pushed_into_itself_makes_no_cycle);
+  tcase_add_test(cases, a_chain_of_a_million_cells_is_released_without_recursion);
+  tcase_add_test(cases, an_output_outlives_its_store_and_blocks_are_used_again);
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
