@@ -284,14 +284,15 @@ reed_status call_prepare(reed_session *s, uint32_t site, int32_t device, const u
   return status;
 }
 
-/* The operands' memory. Input pointers of absent operands are NULL. */
-static reed_status gather_pointers(reed_session *s, const uint32_t *outputs, uint32_t n_outputs, const uint32_t *inputs, uint32_t n_inputs,
+/* The operands' memory. Input pointers of absent operands are NULL, and of those whose extents are all that the operator reads. */
+static reed_status gather_pointers(reed_session *s, const reed_op *op, const uint32_t *outputs, uint32_t n_outputs, const uint32_t *inputs, uint32_t n_inputs,
                                    const void **in, void **out) {
   const ref *base = &s->r.items[frame_top(s)->r_base];
   for (uint32_t i = 0; i < n_inputs; i++) {
     uint32_t number = INSN_REGISTER(inputs[i]);
     in[i] = NULL;
     if (number == MODULE_ABSENT) continue;
+    if (base[number].kind == REF_SHAPED && op_reads_extents_only(op)) continue;
     if (base[number].kind != REF_STORED) return not_a_tensor(s, &base[number], "a stored tensor");
     in[i] = base[number].t.data;
   }
@@ -334,7 +335,7 @@ static reed_status invoke_now(reed_session *s, uint32_t site, int32_t device, co
   if (status == REED_OK && kernel.workspace_bytes > 0) status = pool_allocate(s->pools[device], kernel.workspace_bytes, &workspace, s->diagnosis);
   const void *in[REED_MAX_OPERANDS];
   void *out[REED_MAX_OPERANDS];
-  if (status == REED_OK) status = gather_pointers(s, outputs, n_outputs, inputs, n_inputs, in, out);
+  if (status == REED_OK) status = gather_pointers(s, s->program->site_ops[site], outputs, n_outputs, inputs, n_inputs, in, out);
   if (status == REED_OK) {
     reed_kernel_buffers buffers = {in, out, workspace ? workspace->data : NULL, extents ? extents->data : NULL, s->diagnosis};
     status = launch(s, site, device, &kernel, &buffers, n_inputs, n_outputs, s->in_shape_section ? PROFILE_HOST_KERNEL : PROFILE_KERNEL);
@@ -367,7 +368,7 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
   int32_t device = s->bind[w[2]];
   const void *in[REED_MAX_OPERANDS];
   void *out[REED_MAX_OPERANDS];
-  reed_status status = gather_pointers(s, outputs, n_outputs, inputs, n_inputs, in, out);
+  reed_status status = gather_pointers(s, s->program->site_ops[site], outputs, n_outputs, inputs, n_inputs, in, out);
   if (status != REED_OK) return at_site(s, site, status);
   reed_kernel_buffers buffers = {in, out, NULL, NULL, s->diagnosis};
   if (k->workspace_root >= 0) buffers.workspace = (char *)s->arenas[device]->data + e->roots.items[k->workspace_root].offset;
