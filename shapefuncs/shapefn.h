@@ -1,7 +1,11 @@
 /* Running shape functions, and the symbols that extents may be at compile time.
  *
  * A shape function is pure: dims (and declared values) in, dims out. The functions themselves are one file per operator family, named
- * shapefn_<x> as in the second column of ops/op.def; shapefuncs/shapefn.c holds the runner and the checked arithmetic. */
+ * shapefn_<x> as in the second column of ops/op.def; shapefuncs/shapefn.c holds the runner and the checked arithmetic.
+ *
+ * At compile time not everything is known. An input may have rank -1 (unknown), a `value` input may have neither data nor values, and an output may
+ * come back with rank -1 where its rank depends on numbers not known yet (Squeeze without axes, Reshape to a shape of unknown length). With
+ * symbols NULL none of this happens. */
 #ifndef SHAPEFUNCS_SHAPEFN_H_
 #define SHAPEFUNCS_SHAPEFN_H_
 
@@ -43,7 +47,11 @@ reed_dim symbols_mul(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_floordiv(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_min(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_max(reed_symbols *symbols, reed_dim a, reed_dim b);
+/* The extent that two dims which broadcast have together: the one that is not 1. */
+reed_dim symbols_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
 bool symbols_equal(const reed_symbols *symbols, reed_dim a, reed_dim b);
+/* What `a` comes to when the atom names[i] is values[i]; false where it has other atoms or unknowns, or overflows. */
+bool symbols_evaluate(const reed_symbols *symbols, reed_dim a, int32_t n, const char *const *names, const int64_t *values, int64_t *out_value);
 /* Provable bounds; *out_low / *out_high are INT64_MIN / INT64_MAX where there is none. */
 void symbols_range(const reed_symbols *symbols, reed_dim a, int64_t *out_low, int64_t *out_high);
 /* "height", "floor((height + 31)/32)*32", "?7" into out; returns out. */

@@ -1,0 +1,44 @@
+/* Shapes of operators that work element by element: the input's, or what the inputs broadcast to. */
+#include "shapefuncs/call.h"
+
+static reed_status like_input(reed_shape_call *call) {
+  for (int32_t i = 0; i < call->n_outputs; i++) shapecall_like(call, i, 0);
+  return REED_OK;
+}
+
+reed_status shapefn_elementwise(reed_shape_call *call) { return like_input(call); }
+/* min and max are scalars whose value decides nothing here */
+reed_status shapefn_clip(reed_shape_call *call) { return like_input(call); }
+reed_status shapefn_identity(reed_shape_call *call) { return like_input(call); }
+/* output and mask */
+reed_status shapefn_dropout(reed_shape_call *call) { return like_input(call); }
+
+reed_status shapefn_cast(reed_shape_call *call) {
+  int64_t to = reed_attrs_int(call->attrs, "to", REED_NONE);
+  if (to <= REED_NONE || to >= REED_DTYPE_COUNT) return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute to: %lld is no dtype", (long long)to);
+  call->outputs[0].dtype = (reed_dtype)to;
+  return like_input(call);
+}
+
+reed_status shapefn_cumsum(reed_shape_call *call) {
+  reed_status status = shapecall_min_rank(call, 0, 1);
+  return status ? status : like_input(call);
+}
+
+/* All inputs against each other (ONNX: multidirectional broadcasting). */
+reed_status shapefn_broadcast(reed_shape_call *call) {
+  reed_dim dims[REED_MAX_RANK];
+  int32_t rank = 0;
+  for (int32_t i = 0; i < call->n_inputs; i++) {
+    reed_status status = shapecall_broadcast_with(call, i, call->inputs[i].rank, call->inputs[i].dims, &rank, dims);
+    if (status) return status;
+  }
+  shapecall_set(call, 0, rank, dims);
+  return REED_OK;
+}
+
+/* The slope must broadcast to X (ONNX: unidirectional broadcasting). */
+reed_status shapefn_prelu(reed_shape_call *call) {
+  reed_status status = shapecall_broadcasts_to(call, 1, call->inputs[0].rank, call->inputs[0].dims);
+  return status ? status : like_input(call);
+}

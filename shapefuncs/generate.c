@@ -1,0 +1,102 @@
+/* Shapes of what makes tensors from numbers, and of shapes as data: Shape, Size, Constant, ConstantOfShape, Range. */
+#include <math.h>
+
+#include "shapefuncs/call.h"
+
+/* start and end clamp to 0..rank (opset 15) */
+reed_status shapefn_shape(reed_shape_call *call) {
+  const reed_shape_input *data = &call->inputs[0];
+  if (data->rank < 0) {
+    shapecall_fresh(call, 0, 1);
+    return REED_OK;
+  }
+  int64_t ends[2] = {reed_attrs_int(call->attrs, "start", 0), reed_attrs_int(call->attrs, "end", data->rank)};
+  for (int i = 0; i < 2; i++) {
+    if (ends[i] < 0) ends[i] += data->rank;
+    if (ends[i] < 0) ends[i] = 0;
+    if (ends[i] > data->rank) ends[i] = data->rank;
+  }
+  reed_dim count = ends[1] > ends[0] ? ends[1] - ends[0] : 0;
+  shapecall_set(call, 0, 1, &count);
+  return REED_OK;
+}
+
+reed_status shapefn_size(reed_shape_call *call) {
+  shapecall_set(call, 0, 0, NULL);
+  return REED_OK;
+}
+
+reed_status shapefn_constant(reed_shape_call *call) {
+  const reed_attr *value = reed_attrs_find(call->attrs, "value");
+  if (!value || value->type != REED_ATTR_TENSOR) return reed_shape_fail(call, REED_ERROR_TYPE, -1, "has no tensor attribute value");
+  call->outputs[0].dtype = value->desc.dtype;
+  shapecall_set(call, 0, value->desc.rank, value->desc.dims);
+  return REED_OK;
+}
+
+reed_status shapefn_constant_of_shape(reed_shape_call *call) {
+  const reed_attr *value = reed_attrs_find(call->attrs, "value");
+  if (value && value->n != 1) return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "attribute value has %lld elements, not one", (long long)value->n);
+  call->outputs[0].dtype = value ? value->desc.dtype : REED_F32;
+  int64_t rank = 0;
+  reed_status status = shapecall_value_count(call, 0, &rank);
+  if (!status) status = shapecall_check_rank(call, rank);
+  if (status) return status;
+  if (rank < 0) {
+    shapecall_unknown(call, 0);
+    return REED_OK;
+  }
+  reed_dim dims[REED_MAX_RANK];
+  for (int64_t k = 0; k < rank; k++) dims[k] = reed_shape_value(call, 0, k);
+  shapecall_set(call, 0, (int32_t)rank, dims);
+  return REED_OK;
+}
+
+static bool is_float(reed_dtype dtype) { return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16; }
+
+/* max(ceil((limit - start) / delta), 0) with the difference in the inputs' own precision, as numpy.arange counts. */
+static reed_status range_of_floats(reed_shape_call *call, reed_dim *out_count) {
+  double number[3];
+  for (int32_t i = 0; i < 3; i++)
+    if (!reed_shape_value_f64(call, i, 0, &number[i])) {
+      *out_count = reed_dim_fresh(call);
+      return call->status;
+    }
+  double difference = call->inputs[0].dtype == REED_F32 ? (double)(float)(number[1] - number[0]) : number[1] - number[0];
+  double count = ceil(difference / number[2]);
+  if (number[2] == 0 || isnan(count) || count >= 0x1p60)
+    return reed_shape_fail(call, REED_ERROR_VALUE, 2, "no count of steps from %g to %g by %g", number[0], number[1], number[2]);
+  *out_count = count > 0 ? (int64_t)count : 0;
+  return REED_OK;
+}
+
+static reed_status range_of_ints(reed_shape_call *call, reed_dim *out_count) {
+  reed_dim start = 0, limit = 0, delta = 0;
+  reed_status status = shapecall_scalar(call, 0, &start);
+  if (!status) status = shapecall_scalar(call, 1, &limit);
+  if (!status) status = shapecall_scalar(call, 2, &delta);
+  if (status) return status;
+  if (!reed_dim_known(call, delta)) {
+    *out_count = reed_dim_fresh(call);
+    return REED_OK;
+  }
+  if (delta == 0) return reed_shape_fail(call, REED_ERROR_VALUE, 2, "the step is 0");
+  if (delta < -INT64_MAX) delta = -INT64_MAX; /* more than any difference that is not an overflow */
+  reed_dim span = delta > 0 ? reed_dim_sub(call, limit, start) : reed_dim_sub(call, start, limit);
+  *out_count = reed_dim_max(call, reed_dim_ceildiv(call, span, delta > 0 ? delta : -delta), 0);
+  return call->status;
+}
+
+reed_status shapefn_range(reed_shape_call *call) {
+  reed_dim count = 0;
+  for (int32_t i = 0; i < 3; i++) {
+    int64_t n = 0;
+    reed_status status = shapecall_value_count(call, i, &n);
+    if (status) return status;
+    if (n != 1 && n != -1) return reed_shape_fail(call, REED_ERROR_SHAPE, i, "wants one number, not %lld", (long long)n);
+  }
+  reed_status status = is_float(call->inputs[0].dtype) ? range_of_floats(call, &count) : range_of_ints(call, &count);
+  if (status) return status;
+  shapecall_set(call, 0, 1, &count);
+  return REED_OK;
+}

@@ -1,0 +1,52 @@
+/* Shapes of normalisations: the input's, and those of the statistics. */
+#include "shapefuncs/call.h"
+
+/* X [N,C,...]; scale, B, mean and variance [C] */
+reed_status shapefn_batch_norm(reed_shape_call *call) {
+  const reed_shape_input *x = &call->inputs[0];
+  static const int32_t per_channel[] = {1, 3}; /* scale, input_mean: one of each pair of one dtype */
+  reed_status status = shapecall_min_rank(call, 0, 2);
+  for (int i = 0; i < 2 && !status; i++) {
+    status = shapecall_rank(call, per_channel[i], 1);
+    if (!status) status = shapecall_same(call, x->dims[1], call->inputs[per_channel[i]].dims[0], per_channel[i], "the number of channels", NULL);
+  }
+  if (status) return status;
+  bool training = reed_attrs_int(call->attrs, "training_mode", 0) != 0;
+  if (call->n_outputs > 1 && !training) return reed_shape_fail(call, REED_ERROR_UNSUPPORTED, -1, "running statistics without training_mode");
+  shapecall_like(call, 0, 0);
+  for (int32_t i = 1; i < call->n_outputs; i++) shapecall_like(call, i, 3);
+  return REED_OK;
+}
+
+reed_status shapefn_instance_norm(reed_shape_call *call) {
+  reed_status status = shapecall_min_rank(call, 0, 2);
+  if (!status) shapecall_like(call, 0, 0);
+  return status;
+}
+
+/* Mean and InvStdDev keep the axes before `axis`, the others become 1; their dtype is stash_type. */
+reed_status shapefn_layer_norm(reed_shape_call *call) {
+  const reed_shape_input *x = &call->inputs[0];
+  int64_t stash = reed_attrs_int(call->attrs, "stash_type", REED_F32);
+  if (stash <= REED_NONE || stash >= REED_DTYPE_COUNT) return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute stash_type: %lld is no dtype", (long long)stash);
+  for (int32_t i = 1; i < call->n_outputs; i++) call->outputs[i].dtype = (reed_dtype)stash;
+  if (x->rank < 0) {
+    for (int32_t i = 0; i < call->n_outputs; i++) shapecall_unknown(call, i);
+    return REED_OK;
+  }
+  int32_t axis = 0;
+  reed_status status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", -1), x->rank, &axis);
+  if (status) return status;
+  reed_dim dims[REED_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+  memcpy(dims, x->dims, (size_t)axis * sizeof *dims);
+  shapecall_like(call, 0, 0);
+  for (int32_t i = 1; i < call->n_outputs; i++) shapecall_set(call, i, x->rank, dims);
+  return REED_OK;
+}
+
+reed_status shapefn_softmax(reed_shape_call *call) {
+  int32_t axis;
+  reed_status status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", -1), call->inputs[0].rank, &axis);
+  if (!status) shapecall_like(call, 0, 0);
+  return status;
+}

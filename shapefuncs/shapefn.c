@@ -1,0 +1,361 @@
+/* Running shape functions: the runner, the public arithmetic and diagnosis they are written with, and the check of a call against the
+ * operator's row. What a shape function says is checked here once, so that nothing above meets a negative or overflowing size. */
+#include "shapefuncs/shapefn.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "shapefuncs/call.h"
+
+/* ---- diagnosis ---- */
+
+static const char *operand_name(const reed_op *op, int32_t input, char out[96]) {
+  const reed_op_input *declared = reed_op_input_at(op, input);
+  if (!declared) return "";
+  if (declared->variadic)
+    snprintf(out, 96, "%s[%d]", declared->name, input - (op->n_inputs - 1));
+  else
+    snprintf(out, 96, "%s", declared->name);
+  return out;
+}
+
+/* "={1,-1,h}" of a short list of known elements. */
+static void append_values(text_buffer *text, reed_shape_call *call, int32_t i) {
+  const reed_shape_input *in = &call->inputs[i];
+  if (in->n_values < 1 || in->n_values > 16 || (!in->data && !in->values)) return;
+  for (int64_t k = 0; k < in->n_values; k++) {
+    char symbol[64];
+    text_append(text, k ? "," : "={");
+    if (in->data && (in->dtype == REED_F32 || in->dtype == REED_F64 || in->dtype == REED_F16 || in->dtype == REED_BF16))
+      text_append(text, "%g", reed_dtype_read(in->dtype, (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype)));
+    else if (in->data)
+      text_append(text, "%lld", (long long)reed_dtype_read(in->dtype, (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype)));
+    else if (reed_dim_known(call, in->values[k]))
+      text_append(text, "%lld", (long long)in->values[k]);
+    else
+      text_append(text, "%s", symbols_text(call->symbols, in->values[k], symbol, sizeof symbol));
+  }
+  text_append(text, "}");
+}
+
+/* " (X f32[1,3,h,w], shape i64[2]={1,-1})"; only what the flags let a shape function read. */
+static void append_inputs(text_buffer *text, reed_shape_call *call) {
+  char name[96], dims[512];
+  const char *between = " (";
+  for (int32_t i = 0; i < call->n_inputs && i < 16; i++) {
+    const reed_op_input *declared = reed_op_input_at(call->op, i);
+    if (!declared || declared->reads == REED_READS_NONE || call->inputs[i].dtype == REED_NONE) continue;
+    text_append(text, "%s%s %s%s", between, operand_name(call->op, i, name), reed_dtype_name(call->inputs[i].dtype),
+                shapecall_dims_text(call, call->inputs[i].rank, call->inputs[i].dims, dims, sizeof dims));
+    append_values(text, call, i);
+    between = ", ";
+  }
+  if (between[0] == ',') text_append(text, call->n_inputs > 16 ? ", ...)" : ")");
+}
+
+reed_status reed_shape_fail(reed_shape_call *call, reed_status status, int32_t input, const char *format, ...) {
+  if (call->status) return call->status; /* the first failure is the cause */
+  call->status = status;
+  if (!call->diagnosis) return status;
+  char message[1024], name[96];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  const char *input_name = input >= 0 ? operand_name(call->op, input, name) : "";
+  text_buffer inputs = {0};
+  append_inputs(&inputs, call);
+  status = diag_fail(call->diagnosis, status, "%s node '%s': %s%s%s%s", call->op->name, call->node, input_name,
+                     input_name[0] ? ": " : "", message, inputs.data && !inputs.failed ? inputs.data : "");
+  diag_place_node(call->diagnosis, call->op->name, call->node, input_name);
+  text_fini(&inputs);
+  return status;
+}
+
+/* ---- arithmetic ---- */
+
+bool reed_dim_known(const reed_shape_call *call, reed_dim a) { return !call->symbols || !symbol_is(a); }
+
+static bool both_known(const reed_shape_call *call, reed_dim a, reed_dim b) { return reed_dim_known(call, a) && reed_dim_known(call, b); }
+
+reed_dim reed_dim_fresh(reed_shape_call *call) {
+  if (call->symbols) return symbols_fresh_extent(call->symbols);
+  (void)reed_shape_fail(call, REED_ERROR_SHAPE, -1, "an extent cannot be computed while the program runs");
+  return 0;
+}
+
+reed_dim shapecall_fresh_value(reed_shape_call *call) { return call->symbols ? symbols_fresh_value(call->symbols) : reed_dim_fresh(call); }
+
+static reed_dim overflow(reed_shape_call *call, reed_dim a, const char *operation, reed_dim b) {
+  (void)reed_shape_fail(call, REED_ERROR_SHAPE, -1, "extents overflow: %lld %s %lld", (long long)a, operation, (long long)b);
+  return 0;
+}
+
+/* At compile time a number that looks like a symbol is none of ours: it overflowed too. */
+static bool too_large(const reed_shape_call *call, bool overflowed, reed_dim result) {
+  return overflowed || (call->symbols && (symbol_is(result) || result == INT64_MIN));
+}
+
+reed_dim reed_dim_add(reed_shape_call *call, reed_dim a, reed_dim b) {
+  reed_dim sum;
+  if (!both_known(call, a, b)) return symbols_add(call->symbols, a, b);
+  bool overflowed = __builtin_add_overflow(a, b, &sum);
+  return too_large(call, overflowed, sum) ? overflow(call, a, "+", b) : sum;
+}
+
+reed_dim reed_dim_sub(reed_shape_call *call, reed_dim a, reed_dim b) {
+  reed_dim difference;
+  if (!both_known(call, a, b)) return symbols_sub(call->symbols, a, b);
+  bool overflowed = __builtin_sub_overflow(a, b, &difference);
+  return too_large(call, overflowed, difference) ? overflow(call, a, "-", b) : difference;
+}
+
+reed_dim reed_dim_mul(reed_shape_call *call, reed_dim a, reed_dim b) {
+  reed_dim product;
+  if (!both_known(call, a, b)) return symbols_mul(call->symbols, a, b);
+  bool overflowed = __builtin_mul_overflow(a, b, &product);
+  return too_large(call, overflowed, product) ? overflow(call, a, "*", b) : product;
+}
+
+static bool divisor_ok(reed_shape_call *call, reed_dim a, reed_dim b) {
+  if (!reed_dim_known(call, b) || b > 0) return true;
+  (void)reed_shape_fail(call, REED_ERROR_SHAPE, -1, "division of %lld by %lld", (long long)a, (long long)b);
+  return false;
+}
+
+reed_dim reed_dim_floordiv(reed_shape_call *call, reed_dim a, reed_dim b) {
+  if (!divisor_ok(call, a, b)) return 0;
+  if (!both_known(call, a, b)) return symbols_floordiv(call->symbols, a, b);
+  return a / b - (a % b < 0);
+}
+
+reed_dim reed_dim_ceildiv(reed_shape_call *call, reed_dim a, reed_dim b) {
+  if (!divisor_ok(call, a, b)) return 0;
+  if (!both_known(call, a, b)) return symbols_floordiv(call->symbols, symbols_add(call->symbols, a, symbols_sub(call->symbols, b, 1)), b);
+  return a / b + (a % b > 0);
+}
+
+reed_dim reed_dim_min(reed_shape_call *call, reed_dim a, reed_dim b) {
+  if (!both_known(call, a, b)) return symbols_min(call->symbols, a, b);
+  return a < b ? a : b;
+}
+
+reed_dim reed_dim_max(reed_shape_call *call, reed_dim a, reed_dim b) {
+  if (!both_known(call, a, b)) return symbols_max(call->symbols, a, b);
+  return a > b ? a : b;
+}
+
+bool reed_dim_equal(const reed_shape_call *call, reed_dim a, reed_dim b) {
+  return call->symbols ? symbols_equal(call->symbols, a, b) : a == b;
+}
+
+/* ---- values ---- */
+
+/* A known element as int64. u64 beyond int64: ERROR_VALUE. */
+static int64_t read_int(reed_shape_call *call, int32_t input, int64_t k) {
+  const reed_shape_input *in = &call->inputs[input];
+  const char *element = (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype);
+  if (in->dtype == REED_I64 || in->dtype == REED_U64) { /* too wide for a double */
+    int64_t value;
+    memcpy(&value, element, sizeof value);
+    if (in->dtype == REED_U64 && value < 0) (void)reed_shape_fail(call, REED_ERROR_VALUE, input, "element %lld is too large", (long long)k);
+    return value;
+  }
+  return (int64_t)reed_dtype_read(in->dtype, element);
+}
+
+reed_dim reed_shape_value(reed_shape_call *call, int32_t input, int64_t k) {
+  const reed_shape_input *in = &call->inputs[input];
+  if ((in->data || in->values) && (k < 0 || k >= in->n_values)) {
+    (void)reed_shape_fail(call, REED_ERROR_SHAPE, input, "has no element %lld", (long long)k);
+    return 0;
+  }
+  if (in->values) return in->values[k];
+  if (!in->data) return shapecall_fresh_value(call);
+  int64_t value = read_int(call, input, k);
+  const int64_t lowest = SYMBOL_FIRST + ((int64_t)1 << 32);
+  return call->symbols && value < lowest ? lowest : value; /* stands for "very negative" either way */
+}
+
+bool reed_shape_value_f64(reed_shape_call *call, int32_t input, int64_t k, double *out_value) {
+  const reed_shape_input *in = &call->inputs[input];
+  if (k < 0 || k >= in->n_values || (!in->data && !in->values)) return false;
+  if (in->data)
+    *out_value = reed_dtype_read(in->dtype, (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype));
+  else if (reed_dim_known(call, in->values[k]))
+    *out_value = (double)in->values[k];
+  else
+    return false;
+  return true;
+}
+
+/* ---- the runner ---- */
+
+/* Shape functions that cope with inputs of unknown rank. For the others all extents are then unknown. */
+static bool copes_with_unknown_rank(reed_shape_fn shape) {
+  static const reed_shape_fn able[] = {shapefn_cast, shapefn_shape, shapefn_size, shapefn_reshape, shapefn_constant_of_shape, shapefn_layer_norm,
+                                       shapefn_nonzero, shapefn_compress, shapefn_transpose};
+  for (size_t i = 0; i < sizeof able / sizeof *able; i++)
+    if (able[i] == shape) return true;
+  return false;
+}
+
+static bool has_unknown_rank(const reed_shape_call *call) {
+  for (int32_t i = 0; i < call->n_inputs; i++) {
+    const reed_op_input *declared = reed_op_input_at(call->op, i);
+    if (call->inputs[i].dtype != REED_NONE && call->inputs[i].rank < 0 && declared && declared->reads != REED_READS_NONE) return true;
+  }
+  return false;
+}
+
+static void preset(const reed_shape_call *call) {
+  for (int32_t i = 0; i < call->n_outputs; i++) {
+    const reed_op_output *declared = reed_op_output_at(call->op, i);
+    reed_shape_output *out = &call->outputs[i];
+    out->dtype = REED_NONE;
+    out->rank = 0;
+    out->bounded_axis = -1;
+    if (!declared) continue;
+    if (declared->type_rule == REED_TYPE_FIXED) out->dtype = (reed_dtype)declared->type_arg;
+    if (declared->type_rule == REED_TYPE_LIKE && declared->type_arg < call->n_inputs) out->dtype = call->inputs[declared->type_arg].dtype;
+  }
+}
+
+/* What the shape function said of output i. */
+static reed_status check_output(reed_shape_call *call, int32_t i) {
+  const reed_shape_output *out = &call->outputs[i];
+  const reed_op_output *declared = reed_op_output_at(call->op, i);
+  char text[256];
+  if (!declared || out->rank > REED_MAX_RANK || out->rank < (call->symbols ? -1 : 0))
+    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %d has rank %d", i, out->rank);
+  if (!call->symbols && (out->dtype <= REED_NONE || out->dtype >= REED_DTYPE_COUNT))
+    return reed_shape_fail(call, REED_ERROR_TYPE, -1, "output %d (%s) has no dtype", i, declared->name);
+  if (out->rank >= 0 && (out->bounded_axis < -1 || out->bounded_axis >= out->rank || (out->bounded_axis >= 0) != declared->bounded))
+    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %d (%s): bounded axis %d of rank %d", i, declared->name, out->bounded_axis, out->rank);
+  bool empty = false;
+  int64_t bytes = (int64_t)reed_dtype_bytes(out->dtype);
+  for (int32_t k = 0; k < out->rank; k++) {
+    if (!reed_dim_known(call, out->dims[k])) continue;
+    if (out->dims[k] < 0)
+      return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %s would have the negative extents %s", declared->name,
+                             shapecall_dims_text(call, out->rank, out->dims, text, sizeof text));
+    empty = empty || out->dims[k] == 0;
+    if (out->dims[k] && __builtin_mul_overflow(bytes, out->dims[k], &bytes)) /* as desc_elements: zeros do not excuse the others */
+      return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %s of %s is too large", declared->name,
+                             shapecall_dims_text(call, out->rank, out->dims, text, sizeof text));
+  }
+  return REED_OK;
+}
+
+reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs, const reed_shape_input *inputs,
+                        int32_t n_outputs, reed_shape_output *outputs, struct reed_symbols *symbols, reed_diagnosis *diagnosis) {
+  reed_shape_call call = {.op = op,
+                          .attrs = attrs,
+                          .node = node,
+                          .n_inputs = n_inputs,
+                          .n_outputs = n_outputs,
+                          .inputs = inputs,
+                          .outputs = outputs,
+                          .symbols = symbols,
+                          .diagnosis = diagnosis};
+  if (!op->shape) return reed_shape_fail(&call, REED_ERROR_ARGUMENT, -1, "control flow has no shape function");
+  preset(&call);
+  reed_status status = REED_OK;
+  if (has_unknown_rank(&call) && !copes_with_unknown_rank(op->shape)) {
+    if (!symbols) return reed_shape_fail(&call, REED_ERROR_SHAPE, -1, "an input has no rank");
+    for (int32_t i = 0; i < n_outputs; i++) shapecall_unknown(&call, i);
+  } else {
+    status = op->shape(&call);
+  }
+  if (status && !call.status) return reed_shape_fail(&call, status, -1, "the shape function failed");
+  for (int32_t i = 0; !call.status && i < n_outputs; i++) (void)check_output(&call, i);
+  if (call.status) return call.status;
+  if (symbols && symbols_status(symbols)) return diag_no_memory(diagnosis, "symbolic extents");
+  return REED_OK;
+}
+
+/* ---- a call against the operator's row ---- */
+
+typedef struct call_site {
+  const reed_op *op;
+  const char *node;
+  reed_diagnosis *diagnosis;
+} call_site;
+
+REED_PRINTF(4, 5)
+static reed_status refuse(const call_site *site, reed_status status, int32_t input, const char *format, ...) {
+  char message[512], name[96];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  status = diag_fail(site->diagnosis, status, "%s node '%s': %s", site->op->name, site->node, message);
+  diag_place_node(site->diagnosis, site->op->name, site->node, input >= 0 ? operand_name(site->op, input, name) : NULL);
+  return status;
+}
+
+static void dtypes_text(reed_dtype_set set, char out[128]) {
+  size_t n = 0;
+  out[0] = 0;
+  for (int dtype = REED_NONE + 1; dtype < REED_DTYPE_COUNT && n < 128; dtype++)
+    if (set & 1u << dtype) n += (size_t)snprintf(out + n, 128 - n, "%s%s", n ? " " : "", reed_dtype_name((reed_dtype)dtype));
+}
+
+static reed_status check_input(const call_site *site, int32_t i, int32_t n_inputs, const reed_dtype *inputs) {
+  const reed_op_input *declared = reed_op_input_at(site->op, i);
+  char name[96], allowed[128];
+  if (!declared) return refuse(site, REED_ERROR_TYPE, -1, "has %d inputs, at most %d are allowed", n_inputs, site->op->n_inputs);
+  operand_name(site->op, i, name);
+  if (i >= n_inputs || inputs[i] == REED_NONE) {
+    if (declared->optional) return REED_OK;
+    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is missing", i, name);
+  }
+  if (inputs[i] < REED_NONE || inputs[i] >= REED_DTYPE_COUNT || !(declared->dtypes & 1u << inputs[i])) {
+    dtypes_text(declared->dtypes, allowed);
+    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s; allowed are %s", i, name, reed_dtype_name(inputs[i]), allowed);
+  }
+  if (declared->same_type && inputs[0] != REED_NONE && inputs[i] != inputs[0])
+    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s, input 0 is %s: they must have the same dtype", i, name,
+                  reed_dtype_name(inputs[i]), reed_dtype_name(inputs[0]));
+  return REED_OK;
+}
+
+static const char *attr_type_name(reed_attr_type type) {
+  static const char *const names[] = {"?", "an int", "a float", "a string", "ints", "floats", "a tensor"};
+  return (unsigned)type < sizeof names / sizeof *names ? names[type] : names[0];
+}
+
+static reed_status check_attrs(const call_site *site, const reed_attrs *attrs) {
+  const reed_op *op = site->op;
+  for (int32_t i = 0; i < attrs->n; i++) {
+    const reed_attr *given = &attrs->items[i];
+    const reed_op_attr *declared = NULL;
+    for (int32_t k = 0; k < op->n_attrs && !declared; k++)
+      if (strcmp(op->attrs[k].name, given->name) == 0) declared = &op->attrs[k];
+    if (!declared) return refuse(site, REED_ERROR_UNSUPPORTED, -1, "attribute '%s' is not known", given->name);
+    if (declared->type != given->type)
+      return refuse(site, REED_ERROR_TYPE, -1, "attribute '%s' is %s where %s is wanted", given->name, attr_type_name(given->type),
+                    attr_type_name(declared->type));
+  }
+  for (int32_t k = 0; k < op->n_attrs; k++)
+    if (op->attrs[k].required && !reed_attrs_find(attrs, op->attrs[k].name))
+      return refuse(site, REED_ERROR_TYPE, -1, "attribute '%s' is missing", op->attrs[k].name);
+  return REED_OK;
+}
+
+reed_status shapefn_check_call(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs, const reed_dtype *inputs,
+                               int32_t n_outputs, reed_diagnosis *diagnosis) {
+  const call_site site = {op, node, diagnosis};
+  int32_t n_declared = n_inputs > op->n_inputs ? n_inputs : op->n_inputs, n_required = 0;
+  for (int32_t i = 0; i < n_declared; i++) {
+    reed_status status = check_input(&site, i, n_inputs, inputs);
+    if (status) return status;
+  }
+  for (int32_t i = 0; i < op->n_outputs; i++)
+    if (!op->outputs[i].optional) n_required = i + 1;
+  if (n_outputs < n_required) return refuse(&site, REED_ERROR_TYPE, -1, "has %d outputs, at least %d are wanted", n_outputs, n_required);
+  if (n_outputs && !reed_op_output_at(op, n_outputs - 1))
+    return refuse(&site, REED_ERROR_TYPE, -1, "has %d outputs, at most %d are allowed", n_outputs, op->n_outputs);
+  return check_attrs(&site, attrs);
+}

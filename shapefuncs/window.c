@@ -1,0 +1,157 @@
+/* Shapes of operators that slide a window over the spatial axes: Conv, ConvTranspose, pooling. */
+#include "shapefuncs/call.h"
+
+#define MAX_SPATIAL (REED_MAX_RANK - 2)
+
+typedef enum auto_pad { PAD_NOTSET, PAD_SAME_UPPER, PAD_SAME_LOWER, PAD_VALID } auto_pad;
+static const char *const auto_pads[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", NULL};
+
+typedef struct window {
+  int32_t n; /* spatial axes */
+  int32_t pad_mode;
+  bool ceil;
+  reed_dim kernel[MAX_SPATIAL];
+  int64_t strides[MAX_SPATIAL], dilations[MAX_SPATIAL];
+  int64_t pads[2 * MAX_SPATIAL]; /* begins, then ends; 0 unless pad_mode is NOTSET */
+} window;
+
+/* Strides, dilations, pads and auto_pad of n spatial axes. */
+static reed_status read_window(reed_shape_call *call, int32_t n, window *w) {
+  w->n = n;
+  w->ceil = reed_attrs_int(call->attrs, "ceil_mode", 0) != 0;
+  reed_status status = shapecall_word(call, "auto_pad", "NOTSET", auto_pads, &w->pad_mode);
+  if (!status) status = shapecall_ints(call, "strides", n, 1, 1, w->strides);
+  if (!status) status = shapecall_ints(call, "dilations", n, 1, 1, w->dilations);
+  if (!status) status = shapecall_ints(call, "pads", 2 * n, 0, 0, w->pads);
+  if (w->pad_mode != PAD_NOTSET) memset(w->pads, 0, sizeof w->pads);
+  return status;
+}
+
+/* The extent that the kernel spans: (kernel - 1) * dilation + 1. */
+static reed_dim spanned(reed_shape_call *call, const window *w, int32_t i) {
+  return reed_dim_add(call, reed_dim_mul(call, reed_dim_sub(call, w->kernel[i], 1), w->dilations[i]), 1);
+}
+
+/* A window that fits nowhere is an error, unless there is nothing to slide over: then there are no windows. */
+static reed_dim whole_extent(reed_shape_call *call, reed_dim in, reed_dim out, int32_t axis) {
+  if (reed_dim_known(call, in) && reed_dim_known(call, out) && in > 0 && out < 1)
+    (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "no window fits extent %lld of axis %d", (long long)in, axis + 2);
+  return reed_dim_max(call, out, 0);
+}
+
+/* How many windows there are along axis i:
+ *   SAME_*:  ceil(in / stride)
+ *   floor:   floor((in + pads - span) / stride) + 1
+ *   ceil:    ceil((in + pads - span) / stride) + 1, less those that would start beyond the input and its begin padding (ONNX pooling-22) */
+static reed_dim n_windows(reed_shape_call *call, const window *w, int32_t i, reed_dim in) {
+  int64_t stride = w->strides[i];
+  if (w->pad_mode == PAD_SAME_UPPER || w->pad_mode == PAD_SAME_LOWER) return reed_dim_ceildiv(call, in, stride);
+  reed_dim from_begin = reed_dim_add(call, in, w->pads[i]);
+  reed_dim slack = reed_dim_sub(call, reed_dim_add(call, from_begin, w->pads[w->n + i]), spanned(call, w, i));
+  reed_dim out = reed_dim_add(call, reed_dim_floordiv(call, slack, stride), 1);
+  if (w->ceil && w->pad_mode == PAD_NOTSET)
+    out = reed_dim_min(call, reed_dim_add(call, reed_dim_ceildiv(call, slack, stride), 1), reed_dim_ceildiv(call, from_begin, stride));
+  return whole_extent(call, in, out, i);
+}
+
+/* The kernel's extents: W's spatial ones, which the attribute, if given, repeats. */
+static reed_status read_kernel(reed_shape_call *call, window *w) {
+  const reed_shape_input *weights = &call->inputs[1];
+  int64_t given[MAX_SPATIAL];
+  bool named = reed_attrs_find(call->attrs, "kernel_shape") != NULL;
+  reed_status status = named ? shapecall_ints(call, "kernel_shape", w->n, 1, 1, given) : REED_OK;
+  for (int32_t i = 0; i < w->n && !status; i++) {
+    w->kernel[i] = weights->dims[i + 2];
+    if (named) status = shapecall_same(call, w->kernel[i], given[i], 1, "the extents of W and kernel_shape", &w->kernel[i]);
+    if (!status && shapecall_is(call, w->kernel[i], 0)) status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "a kernel without elements");
+  }
+  return status;
+}
+
+/* What Conv and ConvTranspose share: X [N,C,...], W of the same rank, the group, the window. */
+static reed_status read_convolution(reed_shape_call *call, window *w, int64_t *out_group) {
+  const reed_shape_input *x = &call->inputs[0];
+  reed_status status = shapecall_min_rank(call, 0, 3);
+  if (!status) status = shapecall_rank(call, 1, x->rank);
+  if (!status) status = read_window(call, x->rank - 2, w);
+  if (!status) status = read_kernel(call, w);
+  if (status) return status;
+  *out_group = reed_attrs_int(call->attrs, "group", 1);
+  if (*out_group < 1) return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute group is %lld", (long long)*out_group);
+  return REED_OK;
+}
+
+/* X [N,C,...], W [M,C/group,kernel...] -> [N,M,...] */
+reed_status shapefn_conv(reed_shape_call *call) {
+  const reed_shape_input *x = &call->inputs[0], *weights = &call->inputs[1];
+  window w;
+  int64_t group = 1;
+  reed_status status = read_convolution(call, &w, &group);
+  if (status) return status;
+  reed_dim channels = reed_dim_mul(call, weights->dims[1], group), dims[REED_MAX_RANK] = {x->dims[0], weights->dims[0]};
+  status = shapecall_same(call, x->dims[1], channels, 1, "the channels of X and of W times group", NULL);
+  if (!status && reed_dim_known(call, weights->dims[0]) && weights->dims[0] % group)
+    status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld output channels in %lld groups", (long long)weights->dims[0], (long long)group);
+  if (status) return status;
+  for (int32_t i = 0; i < w.n; i++) dims[i + 2] = n_windows(call, &w, i, x->dims[i + 2]);
+  shapecall_set(call, 0, x->rank, dims);
+  return call->status;
+}
+
+/* stride * (in - 1) + output_padding + span - pads (ONNX ConvTranspose-22); SAME_*: in * stride; output_shape: as given, the pads follow. */
+static reed_dim transposed_extent(reed_shape_call *call, const window *w, int32_t i, reed_dim in, int64_t output_padding) {
+  if (w->pad_mode == PAD_SAME_UPPER || w->pad_mode == PAD_SAME_LOWER) return reed_dim_mul(call, in, w->strides[i]);
+  reed_dim out = reed_dim_mul(call, reed_dim_sub(call, in, 1), w->strides[i]);
+  out = reed_dim_add(call, out, reed_dim_add(call, spanned(call, w, i), output_padding));
+  out = reed_dim_sub(call, out, reed_dim_add(call, w->pads[i], w->pads[w->n + i]));
+  if (reed_dim_known(call, in) && reed_dim_known(call, out) && in > 0 && out < 0)
+    (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "pads leave nothing of axis %d: %lld", i + 2, (long long)out);
+  return reed_dim_max(call, out, 0);
+}
+
+/* X [N,C,...], W [C,M/group,kernel...] -> [N,M,...] */
+reed_status shapefn_conv_transpose(reed_shape_call *call) {
+  const reed_shape_input *x = &call->inputs[0], *weights = &call->inputs[1];
+  window w;
+  int64_t group = 1, output_padding[MAX_SPATIAL], output_shape[MAX_SPATIAL];
+  reed_status status = read_convolution(call, &w, &group);
+  if (!status) status = shapecall_same(call, x->dims[1], weights->dims[0], 1, "the channels of X and of W", NULL);
+  if (!status && reed_dim_known(call, x->dims[1]) && x->dims[1] % group)
+    status = reed_shape_fail(call, REED_ERROR_SHAPE, 0, "%lld channels in %lld groups", (long long)x->dims[1], (long long)group);
+  if (!status) status = shapecall_ints(call, "output_padding", w.n, 0, 0, output_padding);
+  if (!status) status = shapecall_ints(call, "output_shape", w.n, 0, 0, output_shape);
+  if (status) return status;
+  bool given = reed_attrs_find(call->attrs, "output_shape") != NULL;
+  reed_dim dims[REED_MAX_RANK] = {x->dims[0], reed_dim_mul(call, weights->dims[1], group)};
+  for (int32_t i = 0; i < w.n; i++)
+    dims[i + 2] = given ? output_shape[i] : transposed_extent(call, &w, i, x->dims[i + 2], output_padding[i]);
+  shapecall_set(call, 0, x->rank, dims);
+  return call->status;
+}
+
+/* X [N,C,...] -> [N,C,...], and the indices of MaxPool */
+reed_status shapefn_pool(reed_shape_call *call) {
+  const reed_shape_input *x = &call->inputs[0];
+  window w;
+  int64_t kernel[MAX_SPATIAL];
+  reed_status status = shapecall_min_rank(call, 0, 3);
+  if (!status) status = read_window(call, x->rank - 2, &w);
+  if (!status) status = shapecall_ints(call, "kernel_shape", x->rank - 2, 1, 1, kernel);
+  if (status) return status;
+  reed_dim dims[REED_MAX_RANK] = {x->dims[0], x->dims[1]};
+  for (int32_t i = 0; i < w.n; i++) {
+    w.kernel[i] = kernel[i];
+    dims[i + 2] = n_windows(call, &w, i, x->dims[i + 2]);
+  }
+  for (int32_t i = 0; i < call->n_outputs; i++) shapecall_set(call, i, x->rank, dims);
+  return call->status;
+}
+
+reed_status shapefn_global_pool(reed_shape_call *call) {
+  const reed_shape_input *x = &call->inputs[0];
+  reed_status status = shapecall_min_rank(call, 0, 2);
+  if (status) return status;
+  reed_dim dims[REED_MAX_RANK] = {x->dims[0], x->dims[1], 1, 1, 1, 1, 1, 1};
+  shapecall_set(call, 0, x->rank, dims);
+  return REED_OK;
+}
