@@ -1,0 +1,170 @@
+/* The compiler's public entry: read, passes, lowering, report. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compiler/onnx.h"
+#include "compiler/pass.h"
+#include "reed/compiler.h"
+
+const char *const *reed_compile_pass_names(void) { return pass_names(); }
+
+/* ---- one compilation ---- */
+
+typedef struct compilation {
+  const reed_compile_options *options;
+  reed_diagnosis *diagnosis;
+  pass_run passes;
+  int64_t n_steps;
+} compilation;
+
+static void say(const compilation *c, const char *what, double done) {
+  if (c->options && c->options->progress) c->options->progress(c->options->progress_context, what, done);
+}
+
+/* How many steps there will be is not known: the share done approaches 0.8. */
+static void say_pass(void *context, const char *pass) {
+  compilation *c = context;
+  c->n_steps++;
+  say(c, pass, 0.1 + 0.7 * (1 - 8.0 / (double)(8 + c->n_steps)));
+}
+
+/* ---- options ---- */
+
+static reed_status take_options(compilation *c) {
+  const reed_compile_options *o = c->options;
+  if (!o) return REED_OK;
+  if (o->precision != REED_PRECISION_F32)
+    return diag_fail(c->diagnosis, REED_ERROR_UNSUPPORTED, "only f32 precision is supported: bf16 and f16 are not yet");
+  for (const char *const *name = o->disabled_passes; name && *name; name++) {
+    int i = pass_find(*name);
+    if (i < 0) return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "there is no pass '%s'", *name);
+    if (pass_table[i].required) return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "pass '%s' cannot be disabled", *name);
+    c->passes.totals[i].disabled = true;
+  }
+  return REED_OK;
+}
+
+/* ---- report ---- */
+
+static void json_text(text_buffer *out, const char *text) {
+  text_append(out, "\"");
+  for (; *text; text++) {
+    unsigned char ch = (unsigned char)*text;
+    if (ch == '"' || ch == '\\')
+      text_append(out, "\\%c", ch);
+    else if (ch < 0x20)
+      text_append(out, "\\u%04x", ch);
+    else
+      text_append(out, "%c", ch);
+  }
+  text_append(out, "\"");
+}
+
+/* `lowered`: the JSON object lower_module gave, or empty. */
+static void write_report(const compilation *c, const text_buffer *lowered, text_buffer *out) {
+  text_append(out, "{\"model\": ");
+  json_text(out, c->passes.m->name);
+  text_append(out, ", \"nodes_before\": %lld, \"nodes_after\": %lld, \"passes\": [", (long long)c->passes.nodes_before,
+              (long long)c->passes.nodes_after);
+  for (int i = 0; i < pass_count; i++) {
+    const pass_total *t = &c->passes.totals[i];
+    text_append(out, "%s\n  {\"name\": \"%s\", \"disabled\": %s, \"runs\": %lld, \"changes\": %lld, \"what\": ", i ? "," : "", pass_table[i].name,
+                t->disabled ? "true" : "false", (long long)t->n_runs, (long long)t->n_changes);
+    json_text(out, t->last.what);
+    text_append(out, "}");
+  }
+  text_append(out, "]");
+  if (lowered->n) text_append(out, ",\n \"lowering\": %s", lowered->data);
+  text_append(out, "}\n");
+}
+
+/* ---- the public functions ---- */
+
+static reed_status compile(const void *onnx, size_t n_onnx, const char *folder, const reed_compile_options *options, void **out_bytes,
+                           size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis) {
+  /* Passes and lowering count on a diagnosis to say things in */
+  reed_diagnosis unread;
+  reed_diagnosis_clear(diagnosis ? diagnosis : &unread);
+  compilation c = {.options = options, .diagnosis = diagnosis ? diagnosis : &unread};
+  c.passes.before = say_pass;
+  c.passes.context = &c;
+  text_buffer lowered = {0}, report = {0};
+  void *bytes = NULL;
+  size_t n_bytes = 0;
+  reed_status status = take_options(&c);
+  say(&c, "reading", 0);
+  if (status == REED_OK) status = ir_module_open(options ? options->registry : NULL, c.diagnosis, &c.passes.m);
+  if (status == REED_OK) status = onnx_read(c.passes.m, onnx, n_onnx, folder);
+  if (status == REED_OK) status = pass_run_all(&c.passes);
+  say(&c, "lowering", 0.8);
+  if (status == REED_OK) status = lower_module(c.passes.m, &bytes, &n_bytes, out_report_json ? &lowered : NULL, c.diagnosis);
+  if (status == REED_OK && out_report_json) {
+    write_report(&c, &lowered, &report);
+    if (lowered.failed || report.failed) status = diag_no_memory(c.diagnosis, "the report");
+  }
+  if (status == REED_OK) {
+    *out_bytes = bytes;
+    *out_n_bytes = n_bytes;
+    if (out_report_json) *out_report_json = report.data;
+    say(&c, "done", 1);
+  } else {
+    mem_free(bytes);
+    text_fini(&report);
+  }
+  text_fini(&lowered);
+  ir_module_close(&c.passes.m);
+  return status;
+}
+
+reed_status reed_compile_bytes(const void *onnx, size_t n_onnx, const reed_compile_options *options, void **out_bytes, size_t *out_n_bytes,
+                               char **out_report_json, reed_diagnosis *diagnosis) {
+  if (!onnx || !out_bytes || !out_n_bytes) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_compile_bytes: a pointer is missing");
+  return compile(onnx, n_onnx, options ? options->external_folder : NULL, options, out_bytes, out_n_bytes, out_report_json, diagnosis);
+}
+
+/* The folder part of a path, "." where there is none; NULL: no memory. */
+static char *folder_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  if (!slash) return mem_copy_text(".");
+  char *folder = mem_copy(path, (size_t)(slash - path) + 2);
+  if (folder) folder[slash - path + (slash == path)] = 0;
+  return folder;
+}
+
+static reed_status map_file(const char *path, const void **out_bytes, size_t *out_n, reed_diagnosis *diagnosis) {
+  struct stat info;
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  void *bytes = MAP_FAILED;
+  const char *why = "it is not a file";
+  if (file < 0 || fstat(file, &info) != 0) {
+    why = strerror(errno);
+  } else if (S_ISREG(info.st_mode)) {
+    /* an empty file cannot be mapped: one byte of nothing says the same to the reader */
+    bytes = info.st_size ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0) : (void *)"";
+    why = strerror(errno);
+  }
+  if (file >= 0) close(file);
+  if (bytes == MAP_FAILED) return diag_fail(diagnosis, REED_ERROR_IO, "'%s' cannot be read: %s", path, why);
+  *out_bytes = bytes;
+  *out_n = (size_t)info.st_size;
+  return REED_OK;
+}
+
+reed_status reed_compile_file(const char *onnx_path, const reed_compile_options *options, void **out_bytes, size_t *out_n_bytes,
+                              char **out_report_json, reed_diagnosis *diagnosis) {
+  if (!onnx_path || !out_bytes || !out_n_bytes) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_compile_file: a pointer is missing");
+  const void *bytes = NULL;
+  size_t n = 0;
+  reed_status status = map_file(onnx_path, &bytes, &n, diagnosis);
+  if (status != REED_OK) return status;
+  const char *given = options ? options->external_folder : NULL;
+  char *folder = given ? mem_copy_text(given) : folder_of(onnx_path);
+  status = folder ? compile(bytes, n, folder, options, out_bytes, out_n_bytes, out_report_json, diagnosis) : diag_no_memory(diagnosis, "a path");
+  mem_free(folder);
+  if (n) munmap((void *)bytes, n);
+  return status;
+}

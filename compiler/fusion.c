@@ -1,0 +1,149 @@
+/* Fusion: a bias, a residual and an activation that follow a convolution or matrix product become part of it (op.def's internal inputs and attributes),
+ * as long as nobody else sees what is between them and the shapes provably fit. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler/pass.h"
+#include "compiler/weights.h"
+
+typedef struct fusing {
+  ir_module *m;
+  int64_t n_biases, n_residuals, n_activations;
+} fusing;
+
+static reed_status no_memory(const fusing *f) { return diag_no_memory(f->m->diagnosis, "fusion"); }
+
+static bool is_float(const ir_value *v) { return v->type.dtype >= REED_F32 && v->type.dtype <= REED_BF16; }
+
+static bool same_type(const ir_module *m, const ir_value *a, const ir_value *b) {
+  if (a->type.dtype != b->type.dtype || a->type.rank < 0 || a->type.rank != b->type.rank) return false;
+  for (int32_t i = 0; i < a->type.rank; i++)
+    if (!symbols_equal(m->symbols, a->type.dims[i], b->type.dims[i])) return false;
+  return true;
+}
+
+static bool set_input(ir_node *n, int32_t i, ir_value *v) {
+  while (n->n_inputs <= i)
+    if (!ir_add_input(n, NULL)) return false;
+  n->inputs[i] = v;
+  return true;
+}
+
+/* ---- bias ---- */
+
+/* Numbers of a constant summand join the bias that is there. */
+static reed_status add_constant_bias(fusing *f, ir_node *product, ir_node *add, const ir_value *other, bool *out_done) {
+  int64_t n = weights_channels(product);
+  if (n < 1) return REED_OK;
+  double *bias = mem_calloc((size_t)n, sizeof *bias), *more = mem_calloc((size_t)n, sizeof *more);
+  reed_status status = bias && more ? REED_OK : no_memory(f);
+  if (status == REED_OK && weights_bias(product, n, bias) &&
+      weights_per_channel(other, product->outputs[0]->type.rank, weights_channel_axis(product), n, more)) {
+    for (int64_t i = 0; i < n; i++) bias[i] += more[i];
+    if (weights_set_bias(product, n, bias))
+      *out_done = true;
+    else
+      status = no_memory(f);
+  }
+  mem_free(bias);
+  mem_free(more);
+  return status;
+}
+
+/* A vector of channels that is computed: for the matrix products, which take any such third input. */
+static bool add_computed_bias(const fusing *f, ir_node *product, ir_value *other) {
+  bool matrix = product->op == op_builtin(OP_Gemm) || product->op == op_builtin(OP_MatMul);
+  const ir_type *t = &product->outputs[0]->type;
+  bool fits = matrix && (product->n_inputs < 3 || !product->inputs[2]) && other->type.rank == 1 && t->rank >= 2 &&
+              symbols_equal(f->m->symbols, other->type.dims[0], t->dims[t->rank - 1]);
+  if (!fits || !set_input(product, 2, other)) return false;
+  ir_drop_attr(product, "beta");
+  return true;
+}
+
+/* ---- residual ---- */
+
+static bool add_residual(const fusing *f, ir_node *product, ir_value *other) {
+  bool taken = product->n_inputs > 3 && product->inputs[3];
+  return product->op == op_builtin(OP_Conv) && !taken && same_type(f->m, other, product->outputs[0]) && set_input(product, 3, other);
+}
+
+static reed_status fuse_add(fusing *f, ir_node *add) {
+  for (int32_t k = 0; k < 2; k++) {
+    ir_node *product = weights_product(add->inputs[k], add);
+    ir_value *other = add->inputs[1 - k];
+    if (!product || !is_float(add->outputs[0]) || !same_type(f->m, product->outputs[0], add->outputs[0])) continue;
+    bool has_residual = product->n_inputs > 3 && product->inputs[3], done = false;
+    reed_status status = has_residual ? REED_OK : add_constant_bias(f, product, add, other, &done);
+    if (status != REED_OK) return status;
+    done = done || add_computed_bias(f, product, other);
+    f->n_biases += done;
+    if (!done && add_residual(f, product, other)) {
+      done = true;
+      f->n_residuals++;
+    }
+    if (!done) continue;
+    weights_absorb(product, add);
+    return REED_OK;
+  }
+  return REED_OK;
+}
+
+/* ---- activation ---- */
+
+static bool scalar_constant(const ir_value *v, double *out_number) {
+  reed_desc d;
+  if (!ir_is_constant(v) || !ir_desc(v, &d) || desc_elements(&d) != 1) return false;
+  *out_number = reed_dtype_read(d.dtype, v->data);
+  return true;
+}
+
+/* alpha and beta of Clip are its bounds. */
+static bool clip_bounds(const ir_node *n, double *out_alpha, double *out_beta) {
+  *out_alpha = -INFINITY;
+  *out_beta = INFINITY;
+  if (n->n_inputs > 1 && n->inputs[1] && !scalar_constant(n->inputs[1], out_alpha)) return false;
+  return n->n_inputs < 3 || !n->inputs[2] || scalar_constant(n->inputs[2], out_beta);
+}
+
+static const struct {
+  op_id op;
+  const char *name;
+} activations[] = {{OP_Relu, "relu"}, {OP_Sigmoid, "sigmoid"}, {OP_Tanh, "tanh"}, {OP_LeakyRelu, "leaky_relu"}, {OP_Clip, "clip"}, {OP_HardSwish, "hardswish"}};
+
+static reed_status fuse_activation(fusing *f, ir_node *n, const char *name) {
+  ir_node *product = weights_product(n->inputs[0], n);
+  double alpha = 0, beta = 0;
+  reed_attrs attrs = ir_attrs(n);
+  bool is_clip = n->op == op_builtin(OP_Clip), is_leaky = n->op == op_builtin(OP_LeakyRelu);
+  if (!product || !is_float(product->outputs[0]) || (is_clip && !clip_bounds(n, &alpha, &beta))) return REED_OK;
+  if (is_leaky) alpha = reed_attrs_float(&attrs, "alpha", 0.01f);
+  bool ok = ir_set_attr_string(product, "activation", name);
+  if (is_clip || is_leaky) ok = ok && ir_set_attr_float(product, "activation_alpha", alpha);
+  if (is_clip) ok = ok && ir_set_attr_float(product, "activation_beta", beta);
+  if (!ok) return no_memory(f);
+  weights_absorb(product, n);
+  f->n_activations++;
+  return REED_OK;
+}
+
+/* ---- the pass ---- */
+
+static reed_status visit(void *context, ir_node *n) {
+  if (n->op == op_builtin(OP_Add)) return fuse_add(context, n);
+  for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+    if (n->op == op_builtin(activations[i].op)) return fuse_activation(context, n, activations[i].name);
+  return REED_OK;
+}
+
+reed_status pass_fusion(ir_module *m, pass_report *report) {
+  fusing f = {.m = m};
+  ir_count_uses(m);
+  reed_status status = ir_walk(m->main, true, visit, &f);
+  ir_sweep(m);
+  report->n_changes = f.n_biases + f.n_residuals + f.n_activations;
+  snprintf(report->what, sizeof report->what, "fused %lld biases, %lld residuals, %lld activations", (long long)f.n_biases, (long long)f.n_residuals,
+           (long long)f.n_activations);
+  return status;
+}

@@ -1,0 +1,80 @@
+/* The table of passes and the order they run in: the CLEAN ones in turn until nothing changes, the ONCE ones, and the CLEAN ones again. */
+#include <string.h>
+
+#include "compiler/pass.h"
+
+#define PASS(name, phase, required, about) reed_status pass_##name(ir_module *m, pass_report *report);
+#include "compiler/passes.def"
+
+const pass_info pass_table[] = {
+#define PASS(name, phase, required, about) {#name, about, pass_##name, required},
+#include "compiler/passes.def"
+};
+const int pass_count = sizeof pass_table / sizeof *pass_table;
+
+typedef enum phase { PHASE_CLEAN, PHASE_ONCE } phase;
+static const phase phases[] = {
+#define PASS(name, phase, required, about) PHASE_##phase,
+#include "compiler/passes.def"
+};
+
+/* Rounds of the CLEAN passes before they are taken to go on for ever: models need three to six. */
+#define MOST_ROUNDS 64
+
+const char *const *pass_names(void) {
+  static const char *const names[] = {
+#define PASS(name, phase, required, about) #name,
+#include "compiler/passes.def"
+      NULL};
+  return names;
+}
+
+int pass_find(const char *name) {
+  for (int i = 0; i < pass_count; i++)
+    if (strcmp(pass_table[i].name, name) == 0) return i;
+  return -1;
+}
+
+static reed_status run_pass(pass_run *run, int i, int64_t *changes) {
+  pass_total *total = &run->totals[i];
+  if (total->disabled) return REED_OK;
+  if (run->before) run->before(run->context, pass_table[i].name);
+  pass_report report = {0};
+  reed_status status = pass_table[i].run(run->m, &report);
+  if (status != REED_OK) return status;
+  total->n_runs++;
+  total->n_changes += report.n_changes;
+  if (report.n_changes || !total->last.n_changes) total->last = report;
+  *changes += report.n_changes;
+  return REED_OK;
+}
+
+static reed_status run_phase(pass_run *run, phase which, int64_t *changes) {
+  reed_status status = REED_OK;
+  *changes = 0;
+  for (int i = 0; i < pass_count && status == REED_OK; i++)
+    if (phases[i] == which) status = run_pass(run, i, changes);
+  return status;
+}
+
+static reed_status clean(pass_run *run) {
+  reed_status status = REED_OK;
+  int64_t changes = 1;
+  for (int round = 0; round < MOST_ROUNDS && changes && status == REED_OK; round++) status = run_phase(run, PHASE_CLEAN, &changes);
+  return status;
+}
+
+static reed_status count_node(void *context, ir_node *n) {
+  ++*(int64_t *)context;
+  return REED_OK;
+}
+
+reed_status pass_run_all(pass_run *run) {
+  int64_t changes = 0;
+  reed_status status = ir_walk(run->m->main, true, count_node, &run->nodes_before);
+  if (status == REED_OK) status = clean(run);
+  if (status == REED_OK) status = run_phase(run, PHASE_ONCE, &changes);
+  if (status == REED_OK && changes) status = clean(run);
+  if (status == REED_OK) status = ir_walk(run->m->main, true, count_node, &run->nodes_after);
+  return status;
+}
