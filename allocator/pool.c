@@ -1,0 +1,368 @@
+/* One kind of header serves all: `block`. A large block is a stretch of a chunk (what one device allocation gave) and knows its neighbours by address; a
+ * chunk is a row of blocks, and a free block without neighbours is a whole chunk. A slab is a large block in use that is carved into objects
+ * of one size class, each with a header of its own. Headers come in batches from the heap and are used again, never freed before the pool closes.
+ *
+ * Free large blocks are listed by the power of two of their size, so that the best fit is the smallest that fits of the request's own list, else the
+ * smallest of the next list that has any. */
+#include "allocator/pool.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+
+enum {
+  ALIGNMENT = 64,
+  SMALL_MAX = 64 * 1024,   /* larger requests are large blocks */
+  N_CLASSES = 36,          /* 64, 128 .. 512 by 64, then four to each doubling up to SMALL_MAX: at most a fifth of an object is lost */
+  LARGE_UNIT = 4096,       /* large blocks are multiples of it */
+  SLAB_BYTES = 64 * 1024,  /* for objects up to a sixteenth of it; else four objects */
+  CHUNK_BYTES = 2 << 20,   /* least that is asked of the device while the cap allows */
+  HEADER_BATCH = 64,
+  HEADERS_PER_CALL = 3,    /* most that one allocation uses: a chunk, what is split off it, and an object */
+};
+
+typedef struct block block;
+struct block {
+  storage storage; /* first: what the caller holds. data is set in every block, bytes as requested while in use */
+  int64_t bytes;   /* rounded */
+  bool free;       /* large blocks: on a list of free ones */
+  block *before, *after;   /* large blocks: neighbours in their chunk */
+  block *previous, *next;  /* neighbours in the list it is on */
+  block *slab;             /* objects: the block it was carved from */
+  block *objects;          /* slabs: given back ones */
+  int32_t class, n_carved, n_used;
+};
+
+typedef struct header_batch {
+  struct header_batch *next;
+  block headers[HEADER_BATCH];
+} header_batch;
+
+struct pool {
+  device *device;
+  int32_t device_number;
+  int64_t cap_bytes;
+  block *large[64];        /* free large blocks of 2^i <= bytes < 2^(i+1) */
+  uint64_t large_mask;     /* bit i: large[i] is not empty */
+  block *slabs[N_CLASSES]; /* slabs with room */
+  block *spare;            /* unused headers */
+  int32_t n_spare;
+  header_batch *batches;
+  pool_figures figures;    /* largest_free_bytes and fragmentation are worked out when asked for */
+};
+
+/* ---- headers and lists ---- */
+
+static void header_give(pool *p, block *b) {
+  b->next = p->spare;
+  p->spare = b;
+  p->n_spare++;
+}
+
+static block *header_take(pool *p) {
+  block *b = p->spare;
+  assert(b);
+  p->spare = b->next;
+  p->n_spare--;
+  *b = (block){0};
+  return b;
+}
+
+/* So that nothing of an allocation can fail halfway. */
+static bool headers_ready(pool *p) {
+  if (p->n_spare >= HEADERS_PER_CALL) return true;
+  header_batch *batch = mem_alloc(sizeof *batch);
+  if (!batch) return false;
+  batch->next = p->batches;
+  p->batches = batch;
+  for (int i = 0; i < HEADER_BATCH; i++) header_give(p, &batch->headers[i]);
+  return true;
+}
+
+static void list_add(block **list, block *b) {
+  b->previous = NULL;
+  b->next = *list;
+  if (*list) (*list)->previous = b;
+  *list = b;
+}
+
+static void list_remove(block **list, block *b) {
+  if (b->previous)
+    b->previous->next = b->next;
+  else
+    *list = b->next;
+  if (b->next) b->next->previous = b->previous;
+}
+
+static int log2_floor(int64_t bytes) { return 63 - __builtin_clzll((unsigned long long)bytes); }
+
+static void free_add(pool *p, block *b) {
+  int i = log2_floor(b->bytes);
+  b->free = true;
+  list_add(&p->large[i], b);
+  p->large_mask |= 1ull << i;
+}
+
+static void free_remove(pool *p, block *b) {
+  int i = log2_floor(b->bytes);
+  b->free = false;
+  list_remove(&p->large[i], b);
+  if (!p->large[i]) p->large_mask &= ~(1ull << i);
+}
+
+/* ---- large blocks ---- */
+
+/* The smallest free block of at least `bytes`; NULL: none. */
+static block *best_fit(const pool *p, int64_t bytes) {
+  block *best = NULL;
+  for (uint64_t mask = p->large_mask & ~0ull << log2_floor(bytes); mask && !best; mask &= mask - 1)
+    for (block *b = p->large[__builtin_ctzll(mask)]; b; b = b->next)
+      if (b->bytes >= bytes && (!best || b->bytes < best->bytes)) best = b;
+  return best;
+}
+
+/* A new chunk as one free block. */
+static reed_status chunk_take(pool *p, int64_t bytes) {
+  void *data;
+  reed_status status = p->device->interface->allocate(p->device, bytes, &data, NULL);
+  if (status != REED_OK) return status;
+  block *b = header_take(p);
+  b->storage.data = data;
+  b->bytes = bytes;
+  free_add(p, b);
+  p->figures.n_device_allocations++;
+  p->figures.reserved_bytes += bytes;
+  if (p->figures.peak_reserved_bytes < p->figures.reserved_bytes) p->figures.peak_reserved_bytes = p->figures.reserved_bytes;
+  return REED_OK;
+}
+
+static bool under_cap(const pool *p, int64_t bytes) { return p->cap_bytes == 0 || bytes <= p->cap_bytes - p->figures.reserved_bytes; }
+
+/* Reserves a chunk for `bytes`: a generous one if it may be, else an exact one, else an exact one once all that is free has been given back. */
+static reed_status reserve(pool *p, int64_t bytes) {
+  reed_status status = REED_ERROR_MEMORY;
+  if (bytes < CHUNK_BYTES && under_cap(p, CHUNK_BYTES)) status = chunk_take(p, CHUNK_BYTES);
+  if (status == REED_ERROR_MEMORY && under_cap(p, bytes)) status = chunk_take(p, bytes);
+  if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, bytes)) status = chunk_take(p, bytes);
+  return status;
+}
+
+/* Takes `bytes` (a multiple of LARGE_UNIT) from a free block and leaves the rest of it free. */
+static block *large_take(pool *p, int64_t bytes) {
+  block *b = best_fit(p, bytes);
+  if (!b) return NULL;
+  free_remove(p, b);
+  if (b->bytes > bytes) {
+    block *rest = header_take(p);
+    rest->storage.data = (char *)b->storage.data + bytes;
+    rest->bytes = b->bytes - bytes;
+    rest->before = b;
+    rest->after = b->after;
+    if (b->after) b->after->before = rest;
+    b->after = rest;
+    b->bytes = bytes;
+    free_add(p, rest);
+  }
+  return b;
+}
+
+/* `b` swallows the block behind it. */
+static void merge_after(pool *p, block *b) {
+  block *gone = b->after;
+  b->bytes += gone->bytes;
+  b->after = gone->after;
+  if (b->after) b->after->before = b;
+  header_give(p, gone);
+}
+
+static void large_give(pool *p, block *b) {
+  if (b->after && b->after->free) {
+    free_remove(p, b->after);
+    merge_after(p, b);
+  }
+  if (b->before && b->before->free) {
+    b = b->before;
+    free_remove(p, b);
+    merge_after(p, b);
+  }
+  free_add(p, b);
+}
+
+/* ---- size classes ---- */
+
+static int64_t class_bytes(int class) {
+  if (class < 8) return (class + 1) * (int64_t)ALIGNMENT;
+  int doubling = (class - 8) / 4, quarter = (class - 8) % 4;
+  return (int64_t)(5 + quarter) << (7 + doubling); /* 640, 768, 896, 1024, 1280 .. */
+}
+
+/* The least class that holds 1 <= bytes <= SMALL_MAX. */
+static int class_of(int64_t bytes) {
+  if (bytes <= 512) return (int)((bytes - 1) / ALIGNMENT);
+  int doubling = log2_floor(bytes - 1) - 9;
+  return 8 + 4 * doubling + (int)((bytes - 1) >> (7 + doubling)) - 4;
+}
+
+static int64_t slab_bytes(int class) {
+  int64_t object = class_bytes(class);
+  return object * 16 <= SLAB_BYTES ? SLAB_BYTES : (object * 4 + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
+}
+
+static bool slab_full(const block *slab) {
+  int64_t object = class_bytes(slab->class);
+  return !slab->objects && (slab->n_carved + 1) * object > slab->bytes;
+}
+
+/* A new slab, the only one of its class with room. False: no free block is large enough. */
+static bool slab_open(pool *p, int class) {
+  block *slab = large_take(p, slab_bytes(class));
+  if (!slab) return false;
+  slab->class = class;
+  slab->n_carved = slab->n_used = 0;
+  slab->objects = NULL;
+  list_add(&p->slabs[class], slab);
+  return true;
+}
+
+/* A slab without used objects becomes a free block again. */
+static void slab_close(pool *p, block *slab) {
+  list_remove(&p->slabs[slab->class], slab);
+  while (slab->objects) {
+    block *object = slab->objects;
+    slab->objects = object->next;
+    header_give(p, object);
+  }
+  large_give(p, slab);
+}
+
+static block *small_take(pool *p, int class) {
+  block *slab = p->slabs[class];
+  if (!slab && !slab_open(p, class)) return NULL;
+  slab = p->slabs[class];
+  block *b = slab->objects;
+  if (b) {
+    slab->objects = b->next;
+  } else {
+    b = header_take(p);
+    b->slab = slab;
+    b->bytes = class_bytes(class);
+    b->storage.data = (char *)slab->storage.data + slab->n_carved++ * b->bytes;
+  }
+  slab->n_used++;
+  if (slab_full(slab)) list_remove(&p->slabs[class], slab);
+  return b;
+}
+
+/* An empty slab is kept while it is the only one of its class with room, so that one object coming and going costs nothing. */
+static void small_give(pool *p, block *b) {
+  block *slab = b->slab;
+  if (slab_full(slab)) list_add(&p->slabs[slab->class], slab);
+  b->next = slab->objects;
+  slab->objects = b;
+  if (--slab->n_used == 0 && (slab->next || slab->previous)) slab_close(p, slab);
+}
+
+/* ---- the pool ---- */
+
+static void give_back(storage *s) {
+  pool *p = s->owner;
+  block *b = (block *)s;
+  p->figures.live_bytes -= s->bytes;
+  p->figures.used_bytes -= b->bytes;
+  if (b->slab)
+    small_give(p, b);
+  else
+    large_give(p, b);
+}
+
+reed_status pool_open(device *dev, int32_t device_number, int64_t cap_bytes, pool **out_pool) {
+  pool *p = mem_calloc(1, sizeof *p);
+  if (!p) return REED_ERROR_MEMORY;
+  p->device = dev;
+  p->device_number = device_number;
+  p->cap_bytes = cap_bytes;
+  *out_pool = p;
+  return REED_OK;
+}
+
+void pool_close(pool **handle) {
+  pool *p = *handle;
+  if (!p) return;
+  assert(p->figures.used_bytes == 0 && "a storage of this pool was not released");
+  pool_trim(p, 0);
+  while (p->batches) {
+    header_batch *next = p->batches->next;
+    mem_free(p->batches);
+    p->batches = next;
+  }
+  mem_free(p);
+  *handle = NULL;
+}
+
+static reed_status no_memory(const pool *p, reed_status status, int64_t bytes, reed_diagnosis *diagnosis) {
+  char cap[32] = "none";
+  if (p->cap_bytes) snprintf(cap, sizeof cap, "%lld", (long long)p->cap_bytes);
+  return diag_fail(diagnosis, status, "out of memory on device %d ('%s'): %lld bytes asked for; %lld live, %lld reserved, cap %s", p->device_number,
+                   p->device->interface->name, (long long)bytes, (long long)p->figures.live_bytes, (long long)p->figures.reserved_bytes, cap);
+}
+
+reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
+  if (bytes < 0) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "storage of %lld bytes", (long long)bytes);
+  if (!headers_ready(p)) return diag_no_memory(diagnosis, "headers of storage");
+  bool small = bytes <= SMALL_MAX;
+  int class = small ? class_of(bytes ? bytes : 1) : 0;
+  int64_t rounded = bytes > INT64_MAX - LARGE_UNIT ? INT64_MAX : (bytes + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
+  block *b = small ? small_take(p, class) : large_take(p, rounded);
+  if (!b) {
+    reed_status status = reserve(p, small ? slab_bytes(class) : rounded);
+    if (status != REED_OK) return no_memory(p, status, bytes, diagnosis);
+    b = small ? small_take(p, class) : large_take(p, rounded);
+  }
+  b->storage = (storage){.n_references = 1, .device = p->device_number, .data = b->storage.data, .bytes = bytes, .release = give_back, .owner = p};
+  pool_figures *f = &p->figures;
+  f->n_allocations++;
+  f->live_bytes += bytes;
+  f->used_bytes += b->bytes;
+  if (f->peak_live_bytes < f->live_bytes) f->peak_live_bytes = f->live_bytes;
+  *out_storage = &b->storage;
+  return REED_OK;
+}
+
+int64_t pool_trim(pool *p, int64_t keep_bytes) {
+  int64_t before = p->figures.reserved_bytes;
+  if (before <= keep_bytes) return 0;
+  for (int i = 0; i < N_CLASSES; i++)
+    for (block *slab = p->slabs[i], *next; slab; slab = next) {
+      next = slab->next;
+      if (slab->n_used == 0) slab_close(p, slab);
+    }
+  for (int i = 63; i >= 0; i--)
+    for (block *b = p->large[i], *next; b && p->figures.reserved_bytes > keep_bytes; b = next) {
+      next = b->next;
+      if (b->before || b->after) continue;
+      free_remove(p, b);
+      p->device->interface->release(p->device, b->storage.data);
+      p->figures.reserved_bytes -= b->bytes;
+      header_give(p, b);
+    }
+  return before - p->figures.reserved_bytes;
+}
+
+/* The largest block that could be handed out without asking the device. */
+static int64_t largest_free(const pool *p) {
+  int64_t largest = 0;
+  if (p->large_mask)
+    for (block *b = p->large[63 - __builtin_clzll(p->large_mask)]; b; b = b->next)
+      if (b->bytes > largest) largest = b->bytes;
+  for (int i = N_CLASSES - 1; i >= 0 && class_bytes(i) > largest; i--)
+    if (p->slabs[i]) largest = class_bytes(i);
+  return largest;
+}
+
+void pool_read_figures(const pool *p, pool_figures *out_figures) {
+  *out_figures = p->figures;
+  int64_t free_bytes = p->figures.reserved_bytes - p->figures.used_bytes;
+  out_figures->largest_free_bytes = largest_free(p);
+  out_figures->fragmentation = free_bytes > 0 ? 1.0 - (double)out_figures->largest_free_bytes / (double)free_bytes : 0;
+}

@@ -1,0 +1,336 @@
+/* The pool over both devices of this machine: every kind of block, the cap, trimming, figures, and a random life against a model. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "allocator/pool.h"
+#include "ops/kernel.h"
+#include "tests/alloc_hook.h"
+
+/* Stands for ops/cpu, which is not linked here: no kernel runs. */
+reed_kernel_prepare_fn kernel_cpu(const reed_op *op) { return NULL; }
+
+enum { KIB = 1024, MIB = 1024 * KIB };
+
+static device *dev;
+static pool *p;
+static reed_diagnosis *said;
+
+static void open_pool(bool sim, const device_sim_faults *faults, int64_t cap_bytes) {
+  ck_assert_int_eq(reed_diagnosis_open(&said), REED_OK);
+  ck_assert_int_eq(sim ? device_open_sim(1, faults, &dev, said) : device_open_host(&dev, said), REED_OK);
+  ck_assert_int_eq(pool_open(dev, 1, cap_bytes, &p), REED_OK);
+}
+
+static void close_pool(void) {
+  device_memory left;
+  pool_close(&p);
+  ck_assert_ptr_null(p);
+  dev->interface->memory(dev, &left);
+  ck_assert_int_eq(left.live_bytes, 0);
+  device_close(&dev);
+  reed_diagnosis_close(&said);
+}
+
+static storage *take(int64_t bytes) {
+  storage *s = NULL;
+  ck_assert_msg(pool_allocate(p, bytes, &s, said) == REED_OK, "%s", reed_diagnosis_message(said));
+  ck_assert_ptr_nonnull(s->data);
+  ck_assert_uint_eq((uintptr_t)s->data % 64, 0);
+  ck_assert(s->bytes == bytes && s->device == 1 && s->n_references == 1);
+  return s;
+}
+
+static pool_figures figures(void) {
+  pool_figures f;
+  pool_read_figures(p, &f);
+  ck_assert_int_le(f.live_bytes, f.used_bytes);
+  ck_assert_int_le(f.used_bytes, f.reserved_bytes);
+  ck_assert_int_le(f.largest_free_bytes, f.reserved_bytes - f.used_bytes);
+  ck_assert(f.fragmentation >= 0 && f.fragmentation <= 1);
+  return f;
+}
+
+START_TEST(pool_gives_blocks_of_every_size) {
+  open_pool(false, NULL, 0);
+  static const int64_t sizes[] = {0, 1, 63, 64, 65, 512, 513, 640, 641, 1024, 1025, 4096, 65535, 65536, 65537, 100000, 3 * MIB, 5 * MIB + 1};
+  enum { N = sizeof sizes / sizeof *sizes };
+  storage *held[N];
+  int64_t live = 0;
+  for (int i = 0; i < N; i++) {
+    held[i] = take(sizes[i]);
+    memset(held[i]->data, i + 1, (size_t)sizes[i]);
+    live += sizes[i];
+    ck_assert_int_eq(figures().live_bytes, live);
+  }
+  for (int i = 0; i < N; i++) {
+    for (int64_t k = 0; k < sizes[i]; k++) ck_assert_int_eq(((uint8_t *)held[i]->data)[k], i + 1);
+    storage_release(held[i]);
+  }
+  ck_assert_int_eq(figures().live_bytes, 0);
+  ck_assert_int_eq(figures().used_bytes, 0);
+  close_pool();
+}
+END_TEST
+
+START_TEST(pool_rounds_small_blocks_up_by_a_fifth_at_most) {
+  open_pool(false, NULL, 0);
+  for (int64_t bytes = 257; bytes <= 64 * KIB; bytes += 61) {
+    storage *s = take(bytes);
+    int64_t used = figures().used_bytes;
+    ck_assert_int_ge(used, bytes);
+    ck_assert_int_le((used - bytes) * 5, used);
+    storage_release(s);
+  }
+  close_pool();
+}
+END_TEST
+
+START_TEST(pool_keeps_storage_while_it_is_referenced) {
+  open_pool(false, NULL, 0);
+  storage *s = take(100);
+  storage_retain(s);
+  storage_release(s);
+  ck_assert_int_eq(figures().live_bytes, 100);
+  storage_release(s);
+  ck_assert_int_eq(figures().live_bytes, 0);
+  close_pool();
+}
+END_TEST
+
+START_TEST(pool_splits_the_best_fit_and_merges_neighbours) {
+  open_pool(false, NULL, 0);
+  storage *a = take(4 * MIB), *b = take(3 * MIB); /* two chunks */
+  char *a_data = a->data, *b_data = b->data;
+  storage_release(a);
+  storage_release(b);
+  ck_assert_int_eq(figures().n_device_allocations, 2);
+  ck_assert_int_eq(figures().largest_free_bytes, 4 * MIB);
+  storage *x = take(1 * MIB), *y = take(1 * MIB), *z = take(1 * MIB); /* the smaller chunk, in three */
+  ck_assert_ptr_eq(x->data, b_data);
+  ck_assert_ptr_eq(y->data, b_data + MIB);
+  ck_assert_ptr_eq(z->data, b_data + 2 * MIB);
+  storage_release(y);
+  ck_assert_int_eq(figures().largest_free_bytes, 4 * MIB);
+  storage *whole = take(4 * MIB);
+  ck_assert_ptr_eq(whole->data, a_data);
+  ck_assert_int_eq(figures().largest_free_bytes, 1 * MIB);
+  storage_release(x); /* with the free y behind it */
+  ck_assert_int_eq(figures().largest_free_bytes, 2 * MIB);
+  storage *two = take(2 * MIB);
+  ck_assert_ptr_eq(two->data, b_data);
+  storage_release(two);
+  storage_release(z); /* with all that is in front of it */
+  ck_assert_int_eq(figures().largest_free_bytes, 3 * MIB);
+  ck_assert_int_eq(figures().n_device_allocations, 2);
+  storage_release(whole);
+  close_pool();
+}
+END_TEST
+
+START_TEST(pool_shares_a_chunk_between_small_blocks) {
+  open_pool(false, NULL, 0);
+  storage *held[1000];
+  for (int i = 0; i < 1000; i++) held[i] = take(64 + i % 7 * 100);
+  ck_assert_int_eq(figures().n_device_allocations, 1);
+  for (int i = 0; i < 1000; i++) storage_release(held[i]);
+  close_pool();
+}
+END_TEST
+
+START_TEST(pool_repeats_itself_without_heap_or_device) {
+  alloc_hook_begin();
+  ck_assert_int_eq(device_open_host(&dev, NULL), REED_OK);
+  ck_assert_int_eq(pool_open(dev, 1, 0, &p), REED_OK);
+  storage *held[300];
+  int64_t heap = 0, device_allocations = 0;
+  for (int round = 0; round < 5; round++) {
+    for (int i = 0; i < 300; i++) held[i] = take((int64_t)i * i * 11 % 200000);
+    for (int i = 0; i < 300; i++) storage_release(held[(i * 7) % 300]);
+    if (round == 0) heap = alloc_hook_requests(), device_allocations = figures().n_device_allocations;
+  }
+  ck_assert_int_eq(alloc_hook_requests(), heap);
+  ck_assert_int_eq(figures().n_device_allocations, device_allocations);
+  ck_assert_int_eq(figures().n_allocations, 1500);
+  pool_close(&p);
+  device_close(&dev);
+  ck_assert_int_eq(alloc_hook_end(), 0);
+}
+END_TEST
+
+START_TEST(pool_trims_down_to_what_is_to_be_kept) {
+  open_pool(false, NULL, 0);
+  storage *a = take(8 * MIB), *b = take(4 * MIB), *c = take(3 * MIB), *d = take(100), *e = take(300);
+  storage_release(a);
+  storage_release(b);
+  storage_release(d);
+  storage_release(e);
+  ck_assert_int_eq(figures().reserved_bytes, 17 * MIB);
+  ck_assert_int_eq(pool_trim(p, 17 * MIB), 0);
+  ck_assert_int_eq(pool_trim(p, 9 * MIB), 8 * MIB);
+  ck_assert_int_eq(pool_trim(p, 0), 6 * MIB); /* the emptied slabs' chunk too */
+  ck_assert_int_eq(figures().reserved_bytes, 3 * MIB);
+  ck_assert_int_eq(figures().peak_reserved_bytes, 17 * MIB);
+  ck_assert_int_eq(pool_trim(p, 0), 0); /* c is in use */
+  storage_release(c);
+  close_pool();
+}
+END_TEST
+
+START_TEST(pool_stays_below_its_cap) {
+  open_pool(true, NULL, 4 * MIB);
+  storage *s = NULL, *a = take(3 * MIB);
+  ck_assert_int_eq(pool_allocate(p, 2 * MIB, &s, said), REED_ERROR_MEMORY);
+  ck_assert_ptr_null(s);
+  const char *message = reed_diagnosis_message(said);
+  ck_assert_msg(strstr(message, "2097152 bytes asked for; 3145728 live, 3145728 reserved, cap 4194304") != NULL, "%s", message);
+  storage *b = take(1000); /* a slab, though no generous chunk fits */
+  ck_assert_int_le(figures().reserved_bytes, 4 * MIB);
+  storage_release(a);
+  storage *c = take(3 * MIB + 500 * KIB); /* a's chunk is too small: it is given back first */
+  ck_assert_int_le(figures().reserved_bytes, 4 * MIB);
+  storage_release(b);
+  storage_release(c);
+  ck_assert_int_eq(pool_allocate(p, INT64_MAX, &s, said), REED_ERROR_MEMORY);
+  ck_assert_int_eq(pool_allocate(p, -1, &s, said), REED_ERROR_ARGUMENT);
+  ck_assert_int_le(figures().peak_reserved_bytes, 4 * MIB);
+  close_pool();
+}
+END_TEST
+
+START_TEST(pool_trims_and_tries_again_when_the_device_is_full) {
+  open_pool(true, &(device_sim_faults){.fail_allocation = 2}, 0);
+  storage_release(take(3 * MIB));
+  storage *a = take(5 * MIB); /* fails, gives the 3 MiB back, succeeds */
+  ck_assert_int_eq(figures().reserved_bytes, 5 * MIB);
+  storage_release(a);
+  close_pool();
+  open_pool(true, &(device_sim_faults){.fail_allocation = 2}, 0);
+  a = take(3 * MIB);
+  storage *s = NULL;
+  ck_assert_int_eq(pool_allocate(p, 5 * MIB, &s, said), REED_ERROR_MEMORY); /* nothing to give back */
+  ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "out of memory on device 1 ('sim'): 5242880 bytes asked for"));
+  storage_release(a);
+  close_pool();
+}
+END_TEST
+
+START_TEST(pool_tells_fragmentation) {
+  open_pool(false, NULL, 0);
+  ck_assert_double_eq(figures().fragmentation, 0);
+  storage *a = take(1 * MIB), *b = take(1 * MIB), *c = take(1 * MIB), *d = take(1 * MIB); /* two chunks of two */
+  storage_release(a);
+  ck_assert_double_eq(figures().fragmentation, 0);
+  storage_release(d);
+  ck_assert_double_eq(figures().fragmentation, 0.5);
+  storage_release(b);
+  storage_release(c);
+  ck_assert_int_eq(figures().peak_live_bytes, 4 * MIB);
+  close_pool();
+}
+END_TEST
+
+START_TEST(pool_survives_each_failed_heap_allocation) {
+  for (int64_t n = 1;; n++) {
+    device *d = NULL;
+    pool *made = NULL;
+    storage *held[100] = {0};
+    alloc_hook_begin();
+    alloc_hook_fail_at(n);
+    reed_status status = device_open_host(&d, NULL);
+    if (status == REED_OK) status = pool_open(d, 0, 0, &made);
+    for (int i = 0; i < 100 && status == REED_OK; i++) status = pool_allocate(made, i * 1000, &held[i], NULL);
+    for (int i = 0; i < 100; i++) storage_release(held[i]);
+    pool_close(&made);
+    device_close(&d);
+    bool reached = alloc_hook_failed();
+    ck_assert_int_eq(alloc_hook_end(), 0);
+    ck_assert(status == REED_OK || (reached && status == REED_ERROR_MEMORY));
+    if (!reached) break;
+  }
+}
+END_TEST
+
+/* ---- a random life ---- */
+
+static uint64_t random_state;
+
+static int64_t random_below(int64_t n) { /* xorshift64*, Vigna 2016 */
+  random_state ^= random_state >> 12;
+  random_state ^= random_state << 25;
+  random_state ^= random_state >> 27;
+  return (int64_t)((random_state * 0x2545F4914F6CDD1Dull >> 1) % (uint64_t)n);
+}
+
+/* Every block is filled with its own pattern and looked at when it goes: an overlap shows. */
+START_TEST(pool_agrees_with_a_model_through_a_random_life) {
+  enum { SLOTS = 200, CAP = 48 * MIB };
+  open_pool(false, NULL, CAP);
+  storage *held[SLOTS] = {0};
+  random_state = 0x9E3779B97F4A7C15ull * (uint64_t)(_i + 1);
+  int64_t live = 0, peak = 0, refused = 0;
+  for (int step = 0; step < 20000; step++) {
+    int slot = (int)random_below(SLOTS);
+    if (held[slot]) {
+      const uint8_t *data = held[slot]->data;
+      int64_t bytes = held[slot]->bytes;
+      uint8_t pattern = (uint8_t)(bytes + slot);
+      for (int64_t k = 0; k < bytes; k += k < 64 || k >= bytes - 64 ? 1 : 61) ck_assert_int_eq(data[k], pattern);
+      live -= bytes;
+      storage_release(held[slot]);
+      held[slot] = NULL;
+    } else {
+      int64_t kind = random_below(10), bytes = random_below(kind < 6 ? 2000 : kind < 9 ? 100000 : 2 * MIB);
+      storage *s = NULL;
+      if (pool_allocate(p, bytes, &s, said) == REED_OK) {
+        memset(s->data, (uint8_t)(bytes + slot), (size_t)bytes);
+        held[slot] = s;
+        live += bytes;
+        if (live > peak) peak = live;
+      } else {
+        refused++;
+        ck_assert_int_gt(figures().reserved_bytes + bytes + 4096, CAP);
+      }
+    }
+    if (random_below(500) == 0) pool_trim(p, random_below(CAP));
+    pool_figures f = figures();
+    ck_assert_int_eq(f.live_bytes, live);
+    ck_assert_int_eq(f.peak_live_bytes, peak);
+    ck_assert_int_le(f.reserved_bytes, CAP);
+    device_memory m;
+    dev->interface->memory(dev, &m);
+    ck_assert_int_eq(m.live_bytes, f.reserved_bytes);
+  }
+  pool_figures f = figures();
+  printf("life %d: peak live %lld KiB, peak reserved %lld KiB, fragmentation at the end %.3f, %lld refused, %lld device allocations for %lld\n", _i,
+         (long long)f.peak_live_bytes / KIB, (long long)f.peak_reserved_bytes / KIB, f.fragmentation, (long long)refused,
+         (long long)f.n_device_allocations, (long long)f.n_allocations);
+  for (int i = 0; i < SLOTS; i++) storage_release(held[i]);
+  close_pool();
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("pool");
+  TCase *tests = tcase_create("pool"), *random = tcase_create("random");
+  tcase_set_timeout(random, 120);
+  tcase_add_test(tests, pool_gives_blocks_of_every_size);
+  tcase_add_test(tests, pool_rounds_small_blocks_up_by_a_fifth_at_most);
+  tcase_add_test(tests, pool_keeps_storage_while_it_is_referenced);
+  tcase_add_test(tests, pool_splits_the_best_fit_and_merges_neighbours);
+  tcase_add_test(tests, pool_shares_a_chunk_between_small_blocks);
+  tcase_add_test(tests, pool_repeats_itself_without_heap_or_device);
+  tcase_add_test(tests, pool_trims_down_to_what_is_to_be_kept);
+  tcase_add_test(tests, pool_stays_below_its_cap);
+  tcase_add_test(tests, pool_trims_and_tries_again_when_the_device_is_full);
+  tcase_add_test(tests, pool_tells_fragmentation);
+  tcase_add_test(tests, pool_survives_each_failed_heap_allocation);
+  tcase_add_loop_test(random, pool_agrees_with_a_model_through_a_random_life, 0, 4);
+  suite_add_tcase(suite, tests);
+  suite_add_tcase(suite, random);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_NORMAL);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
+}
