@@ -37,6 +37,13 @@ reed_status shapefn_broadcast(reed_shape_call *call) {
   return REED_OK;
 }
 
+/* X and Y have one dtype, the condition its own. */
+reed_status shapefn_where(reed_shape_call *call) {
+  reed_dtype x = call->inputs[1].dtype, y = call->inputs[2].dtype;
+  if (x != y) return reed_shape_fail(call, REED_ERROR_TYPE, 2, "is %s where X is %s", reed_dtype_name(y), reed_dtype_name(x));
+  return shapefn_broadcast(call);
+}
+
 /* The slope must broadcast to X (ONNX: unidirectional broadcasting). */
 reed_status shapefn_prelu(reed_shape_call *call) {
   reed_status status = shapecall_broadcasts_to(call, 1, call->inputs[0].rank, call->inputs[0].dims);

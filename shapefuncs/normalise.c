@@ -1,14 +1,15 @@
 /* Shapes of normalisations: the input's, and those of the statistics. */
 #include "shapefuncs/call.h"
 
-/* X [N,C,...]; scale, B, mean and variance [C] */
+/* X [N,C,...]; scale, B, mean and variance [C]: scale and B have one dtype, mean and variance another. */
 reed_status shapefn_batch_norm(reed_shape_call *call) {
-  const reed_shape_input *x = &call->inputs[0];
-  static const int32_t per_channel[] = {1, 3}; /* scale, input_mean: one of each pair of one dtype */
+  const reed_shape_input *in = call->inputs;
   reed_status status = shapecall_min_rank(call, 0, 2);
-  for (int i = 0; i < 2 && !status; i++) {
-    status = shapecall_rank(call, per_channel[i], 1);
-    if (!status) status = shapecall_same(call, x->dims[1], call->inputs[per_channel[i]].dims[0], per_channel[i], "the number of channels", NULL);
+  for (int32_t i = 1; i <= 3 && !status; i += 2) {
+    status = shapecall_rank(call, i, 1);
+    if (!status) status = shapecall_same(call, in[0].dims[1], in[i].dims[0], i, "the numbers of channels", NULL);
+    if (!status && in[i].dtype != in[i + 1].dtype)
+      status = reed_shape_fail(call, REED_ERROR_TYPE, i + 1, "is %s, not %s", reed_dtype_name(in[i + 1].dtype), reed_dtype_name(in[i].dtype));
   }
   if (status) return status;
   bool training = reed_attrs_int(call->attrs, "training_mode", 0) != 0;

@@ -1,0 +1,116 @@
+/* The operator table as JSON: what `vm ops` prints. */
+#include "base/diag.h"
+#include "base/mem.h"
+#include "ops/op.h"
+#include "reed/reed.h"
+
+static void put_string(text_buffer *json, const char *text) {
+  text_append(json, "\"");
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if (c == '"' || c == '\\')
+      text_append(json, "\\%c", c);
+    else if (c < 0x20)
+      text_append(json, "\\u%04x", c);
+    else
+      text_append_bytes(json, text, 1);
+  }
+  text_append(json, "\"");
+}
+
+static void put_bool(text_buffer *json, const char *key, bool value) {
+  if (value) text_append(json, ",\"%s\":true", key);
+}
+
+static void put_input(text_buffer *json, const reed_op_input *in) {
+  static const char *const reads[] = {"none", "shape", "value", "both"};
+  text_append(json, "{\"name\":");
+  put_string(json, in->name);
+  text_append(json, ",\"reads\":\"%s\",\"dtypes\":[", reads[in->reads]);
+  const char *between = "";
+  for (int dtype = REED_NONE + 1; dtype < REED_DTYPE_COUNT; dtype++) {
+    if (!(in->dtypes & 1u << dtype)) continue;
+    text_append(json, "%s\"%s\"", between, reed_dtype_name((reed_dtype)dtype));
+    between = ",";
+  }
+  text_append(json, "]");
+  put_bool(json, "optional", in->optional);
+  put_bool(json, "variadic", in->variadic);
+  put_bool(json, "same_dtype", in->same_type);
+  text_append(json, "}");
+}
+
+static void put_output(text_buffer *json, const reed_op *op, const reed_op_output *out) {
+  text_append(json, "{\"name\":");
+  put_string(json, out->name);
+  text_append(json, ",\"extents\":\"%s\",\"dtype\":", out->bounded ? "bounded" : "exact");
+  if (out->type_rule == REED_TYPE_FIXED) {
+    text_append(json, "\"%s\"", reed_dtype_name((reed_dtype)out->type_arg));
+  } else if (out->type_rule == REED_TYPE_LIKE) {
+    text_append(json, "{\"like\":");
+    put_string(json, op->inputs[out->type_arg].name);
+    text_append(json, "}");
+  } else {
+    text_append(json, "\"custom\"");
+  }
+  put_bool(json, "optional", out->optional);
+  put_bool(json, "variadic", out->variadic);
+  text_append(json, "}");
+}
+
+static void put_attr(text_buffer *json, const reed_op_attr *attr) {
+  static const char *const types[] = {"", "int", "float", "string", "ints", "floats", "tensor"};
+  text_append(json, "{\"name\":");
+  put_string(json, attr->name);
+  text_append(json, ",\"type\":\"%s\"", types[attr->type]);
+  put_bool(json, "required", attr->required);
+  text_append(json, "}");
+}
+
+static void put_operator(text_buffer *json, const reed_op *op) {
+  static const char *const aliases[] = {"none", "in_place", "in_place_first", "view"};
+  text_append(json, "{\"name\":");
+  put_string(json, op->name);
+  text_append(json, ",\"domain\":");
+  put_string(json, op->domain);
+  text_append(json, ",\"kind\":\"%s\",\"light\":%s,\"alias\":\"%s\"",
+              op_is_control(op) ? "control" : op_id_of(op) < OP_COUNT ? "builtin" : "custom", op->light ? "true" : "false", aliases[op->alias]);
+  put_bool(json, "impure", op->impure);
+  text_append(json, ",\"inputs\":[");
+  for (int32_t i = 0; i < op->n_inputs; i++) {
+    text_append(json, i ? "," : "");
+    put_input(json, &op->inputs[i]);
+  }
+  text_append(json, "],\"outputs\":[");
+  for (int32_t i = 0; i < op->n_outputs; i++) {
+    text_append(json, i ? "," : "");
+    put_output(json, op, &op->outputs[i]);
+  }
+  text_append(json, "],\"attributes\":[");
+  for (int32_t i = 0; i < op->n_attrs; i++) {
+    text_append(json, i ? "," : "");
+    put_attr(json, &op->attrs[i]);
+  }
+  text_append(json, "]}");
+}
+
+reed_status reed_operators_json(const reed_registry *registry, char **out_json, reed_diagnosis *diagnosis) {
+  text_buffer json = {0};
+  const reed_op *op;
+  text_append(&json, "{\"operators\":[\n");
+  for (int id = 0; id < OP_COUNT; id++) {
+    text_append(&json, id ? ",\n" : "");
+    put_operator(&json, op_builtin((op_id)id));
+  }
+  for (size_t i = 0; (op = op_custom(registry, i)); i++) {
+    text_append(&json, ",\n");
+    put_operator(&json, op);
+  }
+  text_append(&json, "\n]}\n");
+  if (json.failed) {
+    text_fini(&json);
+    return diag_no_memory(diagnosis, "the operator table as JSON");
+  }
+  *out_json = json.data;
+  return REED_OK;
+}

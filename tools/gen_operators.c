@@ -1,0 +1,114 @@
+/* Prints docs/operators.md from the operator table; with `--check FILE` compares it with the file instead (exit status 1: not current). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "ops/op.h"
+
+static const char intro[] =
+    "# Operators\n"
+    "\n"
+    "Made from `ops/op.def` by `gen_operators`; do not edit.\n"
+    "\n"
+    "Every operator Reed knows, in the form of ONNX opset 23 (older forms are rewritten when a model is imported). For each input stands what the\n"
+    "operator's *shape function* reads of it: **none**, its **shape**, its **value** (the elements, on the host) or **both**. An output's extents are\n"
+    "*exact* unless marked **bounded**: then the shape function gives a bound and the kernel reports how many there were.\n"
+    "\n"
+    "`?` may be absent, `...` any number, `=` must have the dtype of the first input. *Light* operators may follow shapes to the host. *View*: the output\n"
+    "is the first input's memory under other extents; *in place*: the output may overwrite an input.\n"
+    "\n"
+    "| operator | inputs | outputs | attributes | memory | light |\n"
+    "|---|---|---|---|---|---|\n";
+
+static const struct {
+  reed_dtype_set set;
+  const char *name;
+} named_sets[] = {
+#define BIT(dtype) (1u << REED_##dtype)
+#define FLOATS (BIT(F32) | BIT(F64) | BIT(F16) | BIT(BF16))
+#define SIGNEDS (FLOATS | BIT(I8) | BIT(I16) | BIT(I32) | BIT(I64))
+#define NUMBERS (SIGNEDS | BIT(U8) | BIT(U16) | BIT(U32) | BIT(U64))
+    {FLOATS, "float"}, {SIGNEDS, "signed"}, {NUMBERS, "numeric"}, {NUMBERS | BIT(BOOL), "any"}};
+
+static void put_dtypes(text_buffer *doc, reed_dtype_set set) {
+  for (size_t i = 0; i < sizeof named_sets / sizeof *named_sets; i++)
+    if (named_sets[i].set == set) {
+      text_append(doc, "%s", named_sets[i].name);
+      return;
+    }
+  const char *between = "";
+  for (int dtype = REED_NONE + 1; dtype < REED_DTYPE_COUNT; dtype++) {
+    if (!(set & 1u << dtype)) continue;
+    text_append(doc, "%s%s", between, reed_dtype_name((reed_dtype)dtype));
+    between = "/";
+  }
+}
+
+static void put_inputs(text_buffer *doc, const reed_op *op) {
+  static const char *const reads[] = {"none", "shape", "value", "both"};
+  for (int32_t i = 0; i < op->n_inputs; i++) {
+    const reed_op_input *in = &op->inputs[i];
+    text_append(doc, "%s%s%s%s%s **%s** ", i ? "<br>" : "", in->name, in->variadic ? "..." : "", in->optional ? "?" : "", in->same_type ? " =" : "",
+                reads[in->reads]);
+    put_dtypes(doc, in->dtypes);
+  }
+}
+
+static void put_outputs(text_buffer *doc, const reed_op *op) {
+  for (int32_t i = 0; i < op->n_outputs; i++) {
+    const reed_op_output *out = &op->outputs[i];
+    text_append(doc, "%s%s%s%s%s", i ? "<br>" : "", out->name, out->variadic ? "..." : "", out->optional ? "?" : "", out->bounded ? " **bounded**" : "");
+    if (out->type_rule == REED_TYPE_FIXED) text_append(doc, " %s", reed_dtype_name((reed_dtype)out->type_arg));
+    if (out->type_rule == REED_TYPE_LIKE && out->type_arg) text_append(doc, " as %s", op->inputs[out->type_arg].name);
+  }
+}
+
+static void put_attrs(text_buffer *doc, const reed_op *op) {
+  static const char *const types[] = {"", "int", "float", "string", "ints", "floats", "tensor"};
+  for (int32_t i = 0; i < op->n_attrs; i++)
+    text_append(doc, "%s%s %s%s", i ? "<br>" : "", op->attrs[i].name, types[op->attrs[i].type], op->attrs[i].required ? " (required)" : "");
+}
+
+static void put_document(text_buffer *doc) {
+  static const char *const memory[] = {"", "in place", "in place, first input", "view"};
+  text_append(doc, "%s", intro);
+  for (int id = 0; id < OP_COUNT; id++) {
+    const reed_op *op = op_builtin((op_id)id);
+    text_append(doc, "| %s | ", op->name);
+    put_inputs(doc, op);
+    text_append(doc, " | ");
+    put_outputs(doc, op);
+    text_append(doc, " | ");
+    put_attrs(doc, op);
+    text_append(doc, " | %s | %s |\n", op_is_control(op) ? "control flow" : memory[op->alias], op->light ? "yes" : "");
+  }
+  text_append(doc, "\n%d operators.\n", (int)OP_COUNT);
+}
+
+/* 0 where the file holds just this text. */
+static int check(const char *path, const text_buffer *doc) {
+  int different = 1;
+  FILE *file = fopen(path, "rb");
+  char *held = mem_alloc(doc->n + 1);
+  if (file && held) different = fread(held, 1, doc->n + 1, file) != doc->n || memcmp(held, doc->data, doc->n) != 0;
+  if (different) fprintf(stderr, "%s is not what ops/op.def says: run gen_operators > %s\n", path, path);
+  if (file) fclose(file);
+  mem_free(held);
+  return different;
+}
+
+int main(int argc, char **argv) {
+  text_buffer doc = {0};
+  put_document(&doc);
+  if (doc.failed) return 2;
+  int status = 0;
+  if (argc == 3 && strcmp(argv[1], "--check") == 0)
+    status = check(argv[2], &doc);
+  else if (argc == 1)
+    status = fwrite(doc.data, 1, doc.n, stdout) == doc.n ? 0 : 2;
+  else
+    status = 2;
+  text_fini(&doc);
+  return status;
+}
