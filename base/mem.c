@@ -1,31 +1,13 @@
 #include "base/mem.h"
 
+#include "base/hook.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void *libc_allocate(void *context, size_t bytes) {
-  (void)context;
-  return malloc(bytes);
-}
-
-static void *libc_resize(void *context, void *block, size_t bytes) {
-  (void)context;
-  return realloc(block, bytes);
-}
-
-static void libc_release(void *context, void *block) {
-  (void)context;
-  free(block);
-}
-
-static const reed_allocator libc_allocator = {libc_allocate, libc_resize, libc_release, NULL};
-static reed_allocator hook = {libc_allocate, libc_resize, libc_release, NULL};
-
-void reed_set_allocator(const reed_allocator *allocator) { hook = allocator ? *allocator : libc_allocator; }
-
-void *mem_alloc(size_t bytes) { return hook.allocate(hook.context, bytes ? bytes : 1); }
+void *mem_alloc(size_t bytes) { return reed_allocator_hook.allocate(reed_allocator_hook.context, bytes ? bytes : 1); }
 
 void *mem_calloc(size_t n, size_t bytes) {
   size_t total;
@@ -38,11 +20,11 @@ void *mem_calloc(size_t n, size_t bytes) {
 void *mem_resize(void *block, size_t n, size_t bytes) {
   size_t total;
   if (__builtin_mul_overflow(n, bytes, &total)) return NULL;
-  return hook.resize(hook.context, block, total ? total : 1);
+  return reed_allocator_hook.resize(reed_allocator_hook.context, block, total ? total : 1);
 }
 
 void mem_free(void *block) {
-  if (block) hook.release(hook.context, block);
+  if (block) reed_allocator_hook.release(reed_allocator_hook.context, block);
 }
 
 void *mem_copy(const void *source, size_t bytes) {

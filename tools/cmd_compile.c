@@ -1,0 +1,37 @@
+/* vm compile: ONNX file -> module file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/model.h"
+
+static const char *const precision_names[] = {"f32", "bf16", "f16", NULL};
+
+static const flag flags[] = {
+    {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "where the module goes (needed)"},
+    {"--precision", NULL, FLAG_CHOICE, offsetof(options, precision), "P", "f32 (default), bf16 or f16", precision_names},
+    FLAG_OF_DISABLED,
+    {"--report", NULL, FLAG_TEXT, offsetof(options, report), "FILE.json", "what every pass did ('-': standard output)"},
+    FLAG_OF_PLUGINS,
+    FLAG_END,
+};
+
+static int run(const options *o, complaint *c) {
+  const char *path = o->arguments.items[0];
+  char *report = NULL, size[32], time[32];
+  model m = {0};
+  if (!o->output) return complain(c, MISUSE, "where does the module go? Give -o M.reed");
+  int status = model_compile(o, path, &m, o->report ? &report : NULL, NULL, c);
+  if (!status) status = file_write(o->output, m.bytes, m.n_bytes, c);
+  if (!status && report) status = file_write(o->report, report, strlen(report), c);
+  if (!status && strcmp(o->output, "-") && (!o->report || strcmp(o->report, "-")))
+    printf("compiled %s to %s, %s, in %s\n", path, o->output, text_bytes((double)m.n_bytes, size, sizeof size), text_us(m.compile_us, time, sizeof time));
+  if (report) reed_text_free(report);
+  model_fini(&m);
+  return status;
+}
+
+static const char notes[] = "All that is not supported in a model is said at once, by node name; 'vm ops' lists the operators that are.";
+
+const command command_compile = {"compile", "m.onnx -o m.reed [--precision f32|bf16|f16] [--disable PASS]... [--report FILE.json]",
+                                 "compiles an ONNX model to a module file", notes, flags, 1, 1, run};

@@ -1,0 +1,79 @@
+/* vm info: what a module holds. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/json.h"
+#include "tools/model.h"
+#include "tools/print.h"
+
+static const flag flags[] = {FLAG_OF_JSON, FLAG_OF_DISABLED, FLAG_OF_CHECKSUM, FLAG_OF_PLUGINS, FLAG_END};
+
+static void print_io(const char *what, const reed_value_info *infos, size_t n) {
+  char type[300];
+  for (size_t i = 0; i < n; i++) printf("%-9s %s %s\n", what, infos[i].name, info_type_text(&infos[i], type, sizeof type));
+}
+
+/* "key value" for what is one value, "key: a 1, b 2" for objects, a table for lists of objects. */
+static void print_item(const cJSON *item) {
+  const cJSON *part, *cell;
+  if (cJSON_IsString(item) || cJSON_IsNumber(item)) {
+    char *text = cJSON_PrintUnformatted(item);
+    printf("%-9s %s\n", item->string, cJSON_IsString(item) ? item->valuestring : text ? text : "");
+    cJSON_free(text);
+  } else if (cJSON_IsObject(item)) {
+    printf("%s:", item->string);
+    const char *comma = " ";
+    cJSON_ArrayForEach(part, item) {
+      char *text = cJSON_PrintUnformatted(part);
+      printf("%s%s %s", comma, part->string, text ? text : "");
+      cJSON_free(text);
+      comma = ", ";
+    }
+    putchar('\n');
+  } else if (cJSON_IsArray(item) && cJSON_IsObject(item->child)) {
+    table t = {cJSON_GetArraySize(item->child), NULL, 0};
+    printf("%s:\n", item->string);
+    cJSON_ArrayForEach(cell, item->child) table_add(&t, "%s%s", cell == item->child ? "  " : "", cell->string);
+    cJSON_ArrayForEach(part, item) {
+      cJSON_ArrayForEach(cell, part) {
+        char *text = cJSON_PrintUnformatted(cell);
+        table_add(&t, "%s%s", cell == part->child ? "  " : "", cJSON_IsString(cell) ? cell->valuestring : text ? text : "");
+        cJSON_free(text);
+      }
+    }
+    table_print(stdout, &t);
+  }
+}
+
+static int run(const options *o, complaint *c) {
+  model m = {0};
+  char *text = NULL;
+  int status = model_open(o, o->arguments.items[0], &m, c);
+  reed_status got = REED_OK;
+  if (!status) got = reed_program_info_json(m.program, &text, m.diagnosis);
+  if (got) status = complain_diagnosis(c, BAD_FILE, o->arguments.items[0], got, m.diagnosis);
+  if (!status && (!o->json || strcmp(o->json, "-"))) {
+    cJSON *root = json_parse(text, c);
+    const cJSON *item;
+    if (root) {
+      cJSON_ArrayForEach(item, root) {
+        if (strcmp(item->string, "inputs") == 0)
+          print_io("input", m.inputs, m.n_inputs);
+        else if (strcmp(item->string, "outputs") == 0)
+          print_io("output", m.outputs, m.n_outputs);
+        else
+          print_item(item);
+      }
+    } else {
+      status = c->exit_status;
+    }
+    cJSON_Delete(root);
+  }
+  if (!status && o->json) status = file_write(o->json, text, strlen(text), c);
+  if (text) reed_text_free(text);
+  model_fini(&m);
+  return status;
+}
+
+const command command_info = {"info", "M [--json FILE]", "shows a module's inputs, outputs, functions, operators and sizes", NULL, flags, 1, 1, run};

@@ -1,0 +1,112 @@
+/* vm plan: what a run does at given shapes, epoch by epoch: shape functions, kernels, what is read back and why, arena bytes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/json.h"
+#include "tools/model.h"
+#include "tools/print.h"
+
+static const flag flags[] = {
+    {"--shape", "-s", FLAG_WORDS, offsetof(options, shapes), "NAME=3x256x320", "an input's extents (a dtype may follow: 3x8xi64); its elements are random"},
+    FLAG_OF_INPUTS,
+    FLAG_OF_DEVICE,
+    FLAG_OF_THREADS,
+    FLAG_OF_JSON,
+    FLAG_OF_PICTURES,
+    FLAG_OF_DISABLED,
+    FLAG_OF_CHECKSUM,
+    FLAG_OF_PLUGINS,
+    FLAG_END,
+};
+
+/* "Slice 'rpn/slice' input ends", as far as known */
+static void cause_text(const cJSON *readback, char *out, size_t capacity) {
+  const char *op = json_text(readback, "operator"), *node = json_text(readback, "node"), *input = json_text(readback, "input");
+  snprintf(out, capacity, "%s%s%s%s%s%s", *op ? op : "the model", *node ? " '" : "", node, *node ? "'" : "", *input ? " " : "", input);
+}
+
+/* One line per cause: its number and bytes, since a batched detector reads the same kind of count many times. */
+static void print_readbacks(const cJSON *readbacks) {
+  words causes = {0};
+  const cJSON *r, *other;
+  cJSON_ArrayForEach(r, readbacks) {
+    char cause[600], line[700];
+    cause_text(r, cause, sizeof cause);
+    snprintf(line, sizeof line, "%s of %s", json_text(r, "reason"), cause);
+    bool seen = false;
+    for (size_t i = 0; i < causes.n; i++) seen = seen || strcmp(causes.items[i], line) == 0;
+    if (seen) continue;
+    words_add(&causes, need_text(line));
+    int count = 0;
+    double bytes = 0;
+    cJSON_ArrayForEach(other, readbacks) {
+      char again[600];
+      cause_text(other, again, sizeof again);
+      if (strcmp(again, cause) == 0 && strcmp(json_text(other, "reason"), json_text(r, "reason")) == 0) count++, bytes += json_number(other, "bytes");
+    }
+    printf("        reads back %s (%.0f bytes%s", line, bytes, count > 1 ? "" : ")\n");
+    if (count > 1) printf(" in %d)\n", count);
+  }
+  for (size_t i = 0; i < causes.n; i++) free((char *)causes.items[i]);
+  free(causes.items);
+}
+
+static void print_plan(const cJSON *root) {
+  const cJSON *epochs = cJSON_GetObjectItemCaseSensitive(root, "epochs"), *e, *arena;
+  double shape_functions = 0, kernels = 0;
+  int n = 0, n_readbacks = 0;
+  cJSON_ArrayForEach(e, epochs) {
+    const cJSON *readbacks = cJSON_GetObjectItemCaseSensitive(e, "readbacks");
+    const char *function = json_text(e, "function");
+    printf("epoch %-3.0f %4.0f shape functions, %4.0f kernels%s%s\n", json_number(e, "id"), json_number(e, "shape_functions"), json_number(e, "kernels"),
+           *function ? "  in " : "", function);
+    cJSON_ArrayForEach(arena, cJSON_GetObjectItemCaseSensitive(e, "arena")) {
+      char a[32], b[32], l[32];
+      if (json_number(arena, "without_reuse") > 0)
+        printf("        arena on %s: %s (%s without reuse, lower bound %s)\n", arena->string, text_bytes(json_number(arena, "bytes"), a, sizeof a),
+               text_bytes(json_number(arena, "without_reuse"), b, sizeof b), text_bytes(json_number(arena, "lower_bound"), l, sizeof l));
+    }
+    print_readbacks(readbacks);
+    shape_functions += json_number(e, "shape_functions");
+    kernels += json_number(e, "kernels");
+    n_readbacks += cJSON_GetArraySize(readbacks);
+    n++;
+  }
+  printf("%d epochs run, %.0f shape functions, %.0f kernels, %d read-backs\n", n, shape_functions, kernels, n_readbacks);
+}
+
+static int run(const options *o, complaint *c) {
+  model m = {0};
+  reed_tensor **inputs = NULL, **outputs = NULL;
+  char *text = NULL;
+  int status = model_open(o, o->arguments.items[0], &m, c);
+  if (!status) status = model_make_inputs(o, &m, true, &inputs, c);
+  if (!status) status = model_open_session(o, false, &m, c);
+  if (!status) {
+    outputs = need(m.n_outputs, sizeof *outputs);
+    progress("running", 0.5);
+    status = model_run(&m, inputs, outputs, c);
+    progress_end();
+  }
+  if (!status) status = model_json(&m, reed_session_plan_json, "the plan", &text, c);
+  if (!status && (!o->json || strcmp(o->json, "-"))) {
+    cJSON *root = json_parse(text, c);
+    if (root)
+      print_plan(root);
+    else
+      status = c->exit_status;
+    cJSON_Delete(root);
+  }
+  if (!status && o->json) status = file_write(o->json, text, strlen(text), c);
+  if (text) reed_text_free(text);
+  tensors_close(outputs, m.n_outputs);
+  tensors_close(inputs, m.n_inputs);
+  model_fini(&m);
+  return status;
+}
+
+static const char notes[] = "Shapes that come from data come from random data here; -i gives real inputs. Inputs of fixed shape need no -s.";
+
+const command command_plan = {"plan", "M -s|--shape NAME=3x256x320... [-i NAME=VALUE]... [--device D] [--json FILE]",
+                              "prints, for each epoch of a run, what it computes, reads back and needs", notes, flags, 1, 1, run};

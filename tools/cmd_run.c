@@ -1,0 +1,237 @@
+/* vm run: one run of a model, its outputs printed, written, compared, drawn. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/compare.h"
+#include "tools/draw.h"
+#include "tools/model.h"
+#include "tools/npy.h"
+#include "tools/print.h"
+#include "tools/value.h"
+
+static const flag flags[] = {
+    FLAG_OF_INPUTS,
+    {"--output", "-o", FLAG_WORDS, offsetof(options, outputs), "NAME=FILE", "write an output as .npy, or as .png where it is a picture"},
+    {"--expect", NULL, FLAG_WORDS, offsetof(options, expected), "NAME=FILE", "compare an output with a .npy file (or a VALUE)"},
+    FLAG_OF_TOLERANCES,
+    FLAG_OF_DEVICE,
+    FLAG_OF_THREADS,
+    {"--draw", NULL, FLAG_TEXT, offsetof(options, draw), "FILE.png", "draw boxes, masks, labels and scores into the input picture"},
+    {"--labels", NULL, FLAG_TEXT, offsetof(options, labels), "FILE", "names of the labels, one a line, the first for label 0"},
+    {"--draw-scale", NULL, FLAG_INT, offsetof(options, draw_scale), "N", "enlarge the picture that is drawn (default 1)", NULL, 1},
+    {"--min-score", NULL, FLAG_REAL, offsetof(options, min_score), "S", "draw detections from this score up (default 0)"},
+    {"--trace", NULL, FLAG_TEXT, offsetof(options, trace), "FILE.json", "spans of the run, for Perfetto or chrome://tracing"},
+    {"--stats", NULL, FLAG_TEXT, offsetof(options, stats), "FILE.json", "epochs, copies, memory and memo figures ('-': standard output)"},
+    FLAG_OF_MEMORY_CAP,
+    FLAG_OF_PICTURES,
+    FLAG_OF_DISABLED,
+    FLAG_OF_CHECKSUM,
+    FLAG_OF_PLUGINS,
+    FLAG_OF_FAULTS,
+    FLAG_END,
+};
+
+/* What -o and --expect name, found before the run so that a wrong word costs nothing. */
+typedef struct destination {
+  int output;
+  const char *rest;
+} destination;
+
+static int find_outputs(const words *w, const model *m, bool values, destination **out_list, complaint *c) {
+  destination *list = need(w->n, sizeof *list);
+  for (size_t i = 0; i < w->n; i++) {
+    list[i].output = model_split_name(w->items[i], m->output_names, m->n_outputs, "output", values, &list[i].rest, c);
+    if (list[i].output < 0) {
+      free(list);
+      return c->exit_status;
+    }
+  }
+  *out_list = list;
+  return DONE;
+}
+
+static int write_output(const char *name, const char *path, const reed_tensor *tensor, complaint *c) {
+  char *bytes = NULL, type[200], size[32];
+  size_t n;
+  int status = DONE;
+  if (has_extension(path, "png")) {
+    image picture;
+    status = image_from_tensor(tensor, &picture, c);
+    if (status) return status;
+    status = image_write_png(&picture, &bytes, &n, c);
+    image_fini(&picture);
+  } else {
+    npy_write(tensor, &bytes, &n);
+  }
+  if (!status) status = file_write(path, bytes, n, c);
+  if (!status && strcmp(path, "-"))
+    printf("wrote %s to %s, %s, %s%s\n", name, path, tensor_type_text(tensor, type, sizeof type), text_bytes((double)n, size, sizeof size),
+           reed_tensor_dtype(tensor) == REED_BF16 && !has_extension(path, "png") ? " (as f32: NumPy has no bf16)" : "");
+  free(bytes);
+  return status;
+}
+
+/* A reference: a VALUE, or a file with or without the @. */
+static int read_reference(const char *text, reed_tensor **out_tensor, complaint *c) {
+  return value_looks_like(text) ? value_parse(text, NULL, NULL, out_tensor, c) : value_read_file(text, NULL, NULL, out_tensor, c);
+}
+
+/* ---- drawing ---- */
+
+/* The picture that went in: the first -i @picture, else the first input tensor that is one. */
+static int input_picture(const options *o, const model *m, reed_tensor *const *inputs, image *out_picture, complaint *c) {
+  for (size_t i = 0; i < o->inputs.n; i++) {
+    const char *at = strstr(o->inputs.items[i], "@");
+    if (!at || !(has_extension(at, "png") || has_extension(at, "jpg") || has_extension(at, "jpeg"))) continue;
+    char *bytes;
+    size_t n;
+    int status = file_read(at + 1, &bytes, &n, c);
+    if (status) return status;
+    status = image_read(at + 1, bytes, n, out_picture, c);
+    free(bytes);
+    return status;
+  }
+  complaint ignored;
+  for (size_t i = 0; i < m->n_inputs; i++)
+    if (reed_tensor_rank(inputs[i]) >= 3 && image_from_tensor(inputs[i], out_picture, &ignored) == DONE) return DONE;
+  return complain(c, MISUSE, "cannot draw: no input is a picture");
+}
+
+/* The file's lines, in one block that the caller frees after the names. */
+static int read_labels(const char *path, char **out_text, words *out_names, complaint *c) {
+  size_t n;
+  int status = file_read(path, out_text, &n, c);
+  if (status) return status;
+  for (char *rest = *out_text, *line; (line = strsep(&rest, "\n")) != NULL;) {
+    line[strcspn(line, "\r")] = 0;
+    if (rest || *line) words_add(out_names, line);
+  }
+  return DONE;
+}
+
+static int draw(const options *o, const model *m, reed_tensor *const *inputs, reed_tensor *const *outputs, complaint *c) {
+  image picture = {0};
+  detections found;
+  words names = {0};
+  char *labels = NULL, *bytes = NULL;
+  size_t n;
+  int status = input_picture(o, m, inputs, &picture, c);
+  if (!status && o->draw_scale * (picture.width > picture.height ? picture.width : picture.height) > 16384)
+    status = complain(c, MISUSE, "--draw-scale %lld would make a picture of more than 16384 pixels a side", (long long)o->draw_scale);
+  if (!status) status = detections_find(m->output_names, outputs, m->n_outputs, &picture, &found, c);
+  if (!status && o->labels) status = read_labels(o->labels, &labels, &names, c);
+  if (!status) {
+    draw_detections(&picture, &found, names.items, names.n, (int)o->draw_scale, o->min_score);
+    status = image_write_png(&picture, &bytes, &n, c);
+  }
+  if (!status) status = file_write(o->draw, bytes, n, c);
+  if (!status)
+    printf("drew %lld detection%s into %s, %dx%d\n", (long long)reed_tensor_dims(found.boxes)[0], reed_tensor_dims(found.boxes)[0] == 1 ? "" : "s",
+           o->draw, picture.width, picture.height);
+  image_fini(&picture);
+  free(bytes);
+  free(labels);
+  free(names.items);
+  return status;
+}
+
+/* ---- the run ---- */
+
+typedef struct job {
+  model m;
+  reed_tensor **inputs, **outputs, **references;
+  destination *written, *expected;
+  double inputs_us, session_us, run_us, results_us;
+} job;
+
+static int prepare(const options *o, job *j, complaint *c) {
+  int status = model_open(o, o->arguments.items[0], &j->m, c);
+  if (!status) status = find_outputs(&o->outputs, &j->m, false, &j->written, c);
+  if (!status) status = find_outputs(&o->expected, &j->m, true, &j->expected, c);
+  double begin = now_us();
+  if (!status) status = model_make_inputs(o, &j->m, false, &j->inputs, c);
+  j->references = need(o->expected.n, sizeof *j->references);
+  for (size_t i = 0; i < o->expected.n && !status; i++) status = read_reference(j->expected[i].rest, &j->references[i], c);
+  j->inputs_us = now_us() - begin;
+  return status;
+}
+
+/* Writes, compares, draws and prints. A difference is kept until all is done. */
+static int finish(const options *o, job *j, complaint *c) {
+  int status = DONE;
+  bool differ = false;
+  for (size_t i = 0; i < o->outputs.n && !status; i++)
+    status = write_output(j->m.output_names[j->written[i].output], j->written[i].rest, j->outputs[j->written[i].output], c);
+  for (size_t i = 0; i < o->expected.n && !status; i++) {
+    int k = j->expected[i].output;
+    if (!compare_tensors(j->m.output_names[k], j->outputs[k], j->references[i], o->rtol, o->atol, stdout)) differ = true;
+  }
+  if (!status && o->draw) status = draw(o, &j->m, j->inputs, j->outputs, c);
+  if (!status && o->stats) status = model_write_json(&j->m, reed_session_stats_json, "--stats", o->stats, c);
+  if (!status && o->trace) status = model_write_json(&j->m, reed_session_trace_json, "--trace", o->trace, c);
+  return status ? status : differ ? DIFFERENT : DONE;
+}
+
+static void print_times(const job *j) {
+  const struct {
+    const char *what;
+    double us;
+  } parts[] = {{"compile", j->m.compile_us}, {"load", j->m.open_us},   {"inputs", j->inputs_us},
+               {"session", j->session_us},   {"run", j->run_us}, {"results", j->results_us}};
+  char text[32];
+  printf("time:");
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (parts[i].us > 0) printf(" %s %s,", parts[i].what, text_us(parts[i].us, text, sizeof text));
+  double total = 0;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) total += parts[i].us;
+  printf(" all %s\n", text_us(total, text, sizeof text));
+}
+
+static int run(const options *o, complaint *c) {
+  job j = {0};
+  int status = prepare(o, &j, c);
+  double begin = now_us();
+  if (!status) status = model_open_session(o, o->trace != NULL, &j.m, c);
+  j.session_us = now_us() - begin;
+  if (!status) {
+    reed_tensor **outputs = need(j.m.n_outputs, sizeof *outputs);
+    progress("running", 0.5);
+    begin = now_us();
+    status = model_run(&j.m, j.inputs, outputs, c);
+    j.run_us = now_us() - begin;
+    progress_end();
+    j.outputs = outputs;
+  }
+  if (!status) {
+    bool silent = o->stats && strcmp(o->stats, "-") == 0;
+    for (size_t i = 0; i < o->outputs.n; i++) silent = silent || strcmp(j.written[i].rest, "-") == 0;
+    for (size_t i = 0; !o->outputs.n && !silent && i < j.m.n_outputs; i++) print_tensor(stdout, j.m.output_names[i], j.outputs[i]);
+    begin = now_us();
+    status = finish(o, &j, c);
+    j.results_us = now_us() - begin;
+    if (status <= DIFFERENT && !silent) {
+      if (o->stats) printf("wrote figures to %s\n", o->stats);
+      if (o->trace) printf("wrote a trace to %s\n", o->trace);
+      print_times(&j);
+    }
+  }
+  tensors_close(j.inputs, j.m.n_inputs);
+  tensors_close(j.outputs, j.m.n_outputs);
+  tensors_close(j.references, o->expected.n);
+  free(j.written);
+  free(j.expected);
+  model_fini(&j.m);
+  return status;
+}
+
+static const char notes[] =
+    "Without -o the outputs are printed short. NAME= may be left out where the model has one input or output. Floats agree with a reference when\n"
+    "|got - want| <= atol + rtol * |want|; a reference saved as f16 is compared by value with an f32 output.\n"
+    "Detections are drawn from outputs whose names say box, label, score and mask, or whose shapes do.";
+
+const command command_run = {
+    "run",
+    "M [-i NAME=VALUE]... [-o NAME=FILE]... [--expect NAME=FILE]... [--rtol R] [--atol A] [--device host|sim|cuda] [--threads N]\n"
+    "       [--draw FILE.png] [--labels FILE] [--trace FILE.json] [--stats FILE.json] [--memory-cap BYTES]",
+    "runs a model once; prints, writes, compares and draws its outputs", notes, flags, 1, 1, run};

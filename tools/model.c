@@ -1,0 +1,275 @@
+/* Opens models for the subcommands, see model.h. */
+#include "tools/model.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/print.h"
+#include "tools/value.h"
+
+const char *const layout_names[] = {"chw", "nchw", "hwc", "nhwc", NULL};
+const char *const device_names[] = {"host", "sim", "cuda", NULL};
+
+int model_load_plugins(const options *o, model *m, complaint *c) {
+  if (!m->diagnosis) m->diagnosis = need_diagnosis();
+  if (o->plugins.n == 0 || m->registry) return DONE;
+  reed_status status = reed_registry_open(&m->registry);
+  for (size_t i = 0; i < o->plugins.n && !status; i++) status = reed_registry_load(m->registry, o->plugins.items[i], m->diagnosis);
+  return status ? complain_diagnosis(c, BAD_FILE, "plugin", status, m->diagnosis) : DONE;
+}
+
+static bool is_onnx(const char *path) { return has_extension(path, "onnx") || has_extension(path, "pb"); }
+
+static int check_pass_names(const words *disabled, complaint *c) {
+  const char *const *names = reed_compile_pass_names();
+  size_t n = 0;
+  while (names[n]) n++;
+  for (size_t i = 0; i < disabled->n; i++) {
+    size_t k = 0;
+    while (k < n && strcmp(names[k], disabled->items[i])) k++;
+    if (k < n) continue;
+    char near[200];
+    complain(c, MISUSE, "no pass '%s'%s The passes are", disabled->items[i], suggestion(disabled->items[i], names, n, near, sizeof near));
+    for (k = 0; k < n; k++) complain_more(c, " %s", names[k]);
+    return c->exit_status;
+  }
+  return DONE;
+}
+
+static void show_pass(void *context, const char *what, double done) {
+  (void)context;
+  progress(what, done);
+}
+
+int model_compile(const options *o, const char *path, model *m, char **out_report, reed_status *out_status, complaint *c) {
+  int status = model_load_plugins(o, m, c);
+  if (!status) status = check_pass_names(&o->disabled, c);
+  if (status) return status;
+  const char **disabled = need(o->disabled.n + 1, sizeof *disabled);
+  for (size_t i = 0; i < o->disabled.n; i++) disabled[i] = o->disabled.items[i];
+  reed_compile_options settings = {.registry = m->registry, .disabled_passes = disabled, .progress = m->quiet ? NULL : show_pass};
+  if (o->precision && strcmp(o->precision, "f32")) settings.precision = strcmp(o->precision, "f16") ? REED_PRECISION_BF16 : REED_PRECISION_F16;
+  double begin = now_us();
+  reed_status compiled = reed_compile_file(path, &settings, &m->bytes, &m->n_bytes, out_report, m->diagnosis);
+  if (!m->quiet) progress_end();
+  m->compile_us = now_us() - begin;
+  m->compiled = true;
+  free(disabled);
+  if (out_status) *out_status = compiled;
+  return compiled ? complain_diagnosis(c, BAD_FILE, path, compiled, m->diagnosis) : DONE;
+}
+
+int model_read(const options *o, const char *path, model *m, complaint *c) {
+  if (is_onnx(path)) return model_compile(o, path, m, NULL, NULL, c);
+  int status = model_load_plugins(o, m, c);
+  char *bytes;
+  if (status || (status = file_read(path, &bytes, &m->n_bytes, c))) return status;
+  m->bytes = bytes;
+  return DONE;
+}
+
+static int describe(model *m) {
+  m->n_inputs = reed_program_input_count(m->program);
+  m->n_outputs = reed_program_output_count(m->program);
+  m->inputs = need(m->n_inputs, sizeof *m->inputs);
+  m->outputs = need(m->n_outputs, sizeof *m->outputs);
+  m->input_names = need(m->n_inputs, sizeof *m->input_names);
+  m->output_names = need(m->n_outputs, sizeof *m->output_names);
+  for (size_t i = 0; i < m->n_inputs; i++)
+    if (reed_program_input(m->program, i, &m->inputs[i]) == REED_OK) m->input_names[i] = m->inputs[i].name;
+  for (size_t i = 0; i < m->n_outputs; i++)
+    if (reed_program_output(m->program, i, &m->outputs[i]) == REED_OK) m->output_names[i] = m->outputs[i].name;
+  return DONE;
+}
+
+int model_open_bytes(const options *o, const char *path, model *m, complaint *c) {
+  reed_program_options settings = {.registry = m->registry, .ignore_checksum = o->ignore_checksum};
+  double begin = now_us();
+  reed_status opened = reed_program_open_bytes(m->bytes, m->n_bytes, &settings, &m->program, m->diagnosis);
+  m->open_us = now_us() - begin;
+  return opened ? complain_diagnosis(c, BAD_FILE, path, opened, m->diagnosis) : describe(m);
+}
+
+int model_open(const options *o, const char *path, model *m, complaint *c) {
+  if (is_onnx(path)) {
+    int status = model_compile(o, path, m, NULL, NULL, c);
+    return status ? status : model_open_bytes(o, path, m, c);
+  }
+  int status = model_load_plugins(o, m, c);
+  if (status) return status;
+  reed_program_options settings = {.registry = m->registry, .ignore_checksum = o->ignore_checksum};
+  double begin = now_us();
+  reed_status opened = reed_program_open(path, &settings, &m->program, m->diagnosis);
+  m->open_us = now_us() - begin;
+  return opened ? complain_diagnosis(c, BAD_FILE, path, opened, m->diagnosis) : describe(m);
+}
+
+/* ---- session ---- */
+
+static reed_session *volatile interruptible;
+
+static void interrupt(int signal_number) {
+  (void)signal_number;
+  reed_session *session = interruptible;
+  if (session) reed_session_cancel(session);
+  signal(SIGINT, SIG_DFL); /* the second one ends the process */
+}
+
+int model_open_session(const options *o, bool profile, model *m, complaint *c) {
+  reed_session_options settings = {.device = o->device,
+                                   .n_threads = (int)o->threads,
+                                   .memory_cap_bytes = o->memory_cap,
+                                   .profile = profile,
+                                   .sim_fail_allocation = o->fail_allocation,
+                                   .sim_fail_copy = o->fail_copy,
+                                   .sim_fail_launch = o->fail_launch};
+  reed_status opened = reed_session_open(m->program, &settings, &m->session, m->diagnosis);
+  if (opened) return complain_diagnosis(c, FAILED_RUN, "cannot open a session", opened, m->diagnosis);
+  interruptible = m->session;
+  signal(SIGINT, interrupt);
+  return DONE;
+}
+
+void model_fini(model *m) {
+  interruptible = NULL;
+  if (m->session) reed_session_close(&m->session);
+  if (m->program) reed_program_close(&m->program);
+  if (m->registry) reed_registry_close(&m->registry);
+  if (m->compiled)
+    reed_text_free(m->bytes);
+  else
+    free(m->bytes);
+  reed_diagnosis_close(&m->diagnosis);
+  free(m->inputs);
+  free(m->outputs);
+  free(m->input_names);
+  free(m->output_names);
+  *m = (model){0};
+}
+
+/* ---- inputs ---- */
+
+int model_split_name(const char *text, const char *const *names, size_t n, const char *what, bool value_may_follow, const char **out_rest, complaint *c) {
+  int found = -1;
+  size_t longest = 0;
+  for (size_t i = 0; i < n; i++) {
+    size_t length = strlen(names[i]);
+    if (strncmp(text, names[i], length) == 0 && text[length] == '=' && (found < 0 || length > longest)) found = (int)i, longest = length;
+  }
+  /* "f32=1" for an input called f32 is still a scalar: what follows the name is no VALUE */
+  if (found >= 0 && value_may_follow && value_looks_like(text) && !value_looks_like(text + longest + 1)) found = -1;
+  if (found >= 0) {
+    *out_rest = text + longest + 1;
+    return found;
+  }
+  const char *equals = strchr(text, '=');
+  if (!equals || (value_may_follow && value_looks_like(text))) {
+    *out_rest = text;
+    if (n == 1) return 0;
+    complain(c, MISUSE, "'%s' does not say which %s it is for: write NAME=..., one of", text, what);
+  } else {
+    char word[256], near[300];
+    snprintf(word, sizeof word, "%.*s", (int)(equals - text < 250 ? equals - text : 250), text);
+    complain(c, MISUSE, "the model has no %s '%s'%s It has", what, word, suggestion(word, names, n, near, sizeof near));
+  }
+  for (size_t i = 0; i < n; i++) complain_more(c, " %s", names[i]);
+  if (n == 0) complain_more(c, " none");
+  return -1;
+}
+
+void tensors_close(reed_tensor **tensors, size_t n) {
+  for (size_t i = 0; tensors && i < n; i++) reed_tensor_close(&tensors[i]);
+  free(tensors);
+}
+
+/* Random floats, ones for the rest: sizes, indices and flags have to mean something. */
+static int default_input(const reed_value_info *info, const reed_desc *shape, uint64_t seed, reed_tensor **out_tensor, complaint *c) {
+  reed_dtype dtype = shape->dtype != REED_NONE ? shape->dtype : info->dtype != REED_NONE ? info->dtype : REED_F32;
+  reed_status status = reed_tensor_open(dtype, shape->rank, shape->dims, out_tensor);
+  if (status) return complain(c, FAILED_RUN, "input '%s': %s", info->name, reed_status_text(status));
+  if (dtype == REED_F32 || dtype == REED_F16 || dtype == REED_BF16 || dtype == REED_F64 || dtype == REED_U8)
+    value_random(*out_tensor, seed);
+  else
+    for (int64_t i = 0; i < reed_tensor_elements(*out_tensor); i++)
+      reed_dtype_write(dtype, (char *)reed_tensor_data(*out_tensor) + (size_t)i * reed_dtype_bytes(dtype), 1);
+  return DONE;
+}
+
+static int missing_input(const reed_value_info *info, bool random, complaint *c) {
+  char type[300];
+  complain(c, MISUSE, "input '%s' %s is missing: give -i %s=VALUE", info->name, info_type_text(info, type, sizeof type), info->name);
+  if (random) complain_more(c, ", such as -i %s=", info->name);
+  for (int32_t k = 0; random && k < info->rank; k++) complain_more(c, "%lldx", (long long)(info->dims[k] >= 0 ? info->dims[k] : 64));
+  if (random) complain_more(c, "%s=rand:1", info->dtype == REED_NONE ? "f32" : reed_dtype_name(info->dtype));
+  return c->exit_status;
+}
+
+int model_make_inputs(const options *o, const model *m, bool random, reed_tensor ***out_tensors, complaint *c) {
+  reed_tensor **tensors = need(m->n_inputs, sizeof *tensors);
+  int status = DONE;
+  for (size_t i = 0; i < o->inputs.n && !status; i++) {
+    const char *rest;
+    int k = model_split_name(o->inputs.items[i], m->input_names, m->n_inputs, "input", true, &rest, c);
+    if (k < 0)
+      status = c->exit_status;
+    else if (tensors[k])
+      status = complain(c, MISUSE, "input '%s' is given twice", m->input_names[k]);
+    else
+      status = value_parse(rest, &o->picture, &m->inputs[k], &tensors[k], c);
+  }
+  for (size_t i = 0; i < o->shapes.n && !status; i++) {
+    const char *rest;
+    reed_desc shape;
+    int k = model_split_name(o->shapes.items[i], m->input_names, m->n_inputs, "input", false, &rest, c);
+    if (k < 0)
+      status = c->exit_status;
+    else if (tensors[k])
+      status = complain(c, MISUSE, "input '%s' is given twice", m->input_names[k]);
+    else if (!value_parse_extents(rest, &shape))
+      status = complain(c, MISUSE, "'%s': expected extents such as 3x256x320, not '%s'", o->shapes.items[i], rest);
+    else
+      status = default_input(&m->inputs[k], &shape, (uint64_t)k, &tensors[k], c);
+  }
+  for (size_t k = 0; k < m->n_inputs && !status; k++) {
+    const reed_value_info *info = &m->inputs[k];
+    bool fixed = random && info->rank >= 0;
+    for (int32_t d = 0; d < info->rank; d++) fixed = fixed && info->dims[d] >= 0;
+    if (tensors[k]) continue;
+    if (!fixed) {
+      status = missing_input(info, random, c);
+      break;
+    }
+    reed_desc shape = {.dtype = info->dtype, .rank = info->rank};
+    memcpy(shape.dims, info->dims, sizeof shape.dims);
+    status = default_input(info, &shape, k, &tensors[k], c);
+  }
+  if (status) {
+    tensors_close(tensors, m->n_inputs);
+    return status;
+  }
+  *out_tensors = tensors;
+  return DONE;
+}
+
+/* ---- running ---- */
+
+int model_run(model *m, reed_tensor *const *inputs, reed_tensor **outputs, complaint *c) {
+  reed_status status = reed_session_run(m->session, inputs, m->n_inputs, outputs, m->n_outputs, m->diagnosis);
+  return status ? complain_diagnosis(c, FAILED_RUN, "the run failed", status, m->diagnosis) : DONE;
+}
+
+int model_json(model *m, session_json_fn get, const char *what, char **out_text, complaint *c) {
+  reed_status status = get(m->session, out_text, m->diagnosis);
+  return status ? complain_diagnosis(c, FAILED_RUN, what, status, m->diagnosis) : DONE;
+}
+
+int model_write_json(model *m, session_json_fn get, const char *what, const char *path, complaint *c) {
+  char *text;
+  int status = model_json(m, get, what, &text, c);
+  if (status) return status;
+  status = file_write(path, text, strlen(text), c);
+  reed_text_free(text);
+  return status;
+}

@@ -1,0 +1,52 @@
+/* A model opened for a subcommand: module file or ONNX file (compiled in memory first), program, session, inputs. */
+#ifndef TOOLS_MODEL_H_
+#define TOOLS_MODEL_H_
+
+#include "reed/compiler.h"
+#include "tools/command.h"
+
+typedef struct model {
+  reed_registry *registry;   /* NULL: no plugins */
+  reed_diagnosis *diagnosis;
+  void *bytes;               /* the module, compiled or read; NULL where the file was opened in place */
+  size_t n_bytes;
+  bool compiled, quiet;      /* quiet: no progress of passes */
+  reed_program *program;     /* NULL until model_open */
+  reed_session *session;     /* NULL until model_open_session */
+  reed_value_info *inputs, *outputs;
+  const char **input_names, **output_names;
+  size_t n_inputs, n_outputs;
+  double compile_us, open_us;
+} model;
+
+/* Opens the diagnosis, and the registry where o names plugins. All that follows does it by itself. */
+int model_load_plugins(const options *o, model *m, complaint *c);
+/* Gets the module's bytes: reads a module file, compiles an ONNX one. */
+int model_read(const options *o, const char *path, model *m, complaint *c);
+/* Compiles an ONNX file into m->bytes; *out_report (may be NULL) is released with reed_text_free. Wrong pass names are MISUSE. REED's own status
+ * is given too, for those that tell unsupported from wrong. */
+int model_compile(const options *o, const char *path, model *m, char **out_report, reed_status *out_status, complaint *c);
+/* Opens the program. */
+int model_open(const options *o, const char *path, model *m, complaint *c);
+/* Opens the program from m->bytes. */
+int model_open_bytes(const options *o, const char *path, model *m, complaint *c);
+/* Opens the session on o's device. Interrupting the process (SIGINT) cancels a run of the last session opened. */
+int model_open_session(const options *o, bool profile, model *m, complaint *c);
+void model_fini(model *m);
+
+/* Splits "NAME=REST" by the model's names, the longest that fits; "REST" alone where there is one and REST is no NAME=. The index of the name,
+ * and *out_rest; -1: complained. `what` ("input", "output") is for the message; value_may_follow: REST is a VALUE, which has an '=' of its own. */
+int model_split_name(const char *text, const char *const *names, size_t n, const char *what, bool value_may_follow, const char **out_rest, complaint *c);
+/* One tensor per input of the model: as -i and -s say; where they are silent and `random` is set, random floats and ones. *out_tensors has
+ * m->n_inputs tensors, to be closed and free()d by inputs_close. */
+int model_make_inputs(const options *o, const model *m, bool random, reed_tensor ***out_tensors, complaint *c);
+void tensors_close(reed_tensor **tensors, size_t n);
+/* Runs once; outputs is room for m->n_outputs, closed by the caller. */
+int model_run(model *m, reed_tensor *const *inputs, reed_tensor **outputs, complaint *c);
+/* Gets one of the session's JSON texts; "what" names it in messages. The text is released with reed_text_free. */
+typedef reed_status (*session_json_fn)(reed_session *, char **, reed_diagnosis *);
+int model_json(model *m, session_json_fn get, const char *what, char **out_text, complaint *c);
+/* ... and writes it to a file. */
+int model_write_json(model *m, session_json_fn get, const char *what, const char *path, complaint *c);
+
+#endif
