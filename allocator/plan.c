@@ -13,8 +13,8 @@
 #include "base/mem.h"
 
 enum {
-  TRY_ALL_BELOW = 1200,  /* 1200: about half a millisecond each for the quadratic ways */
-  TRY_SIZE_BELOW = 3000, /* 3000: about three milliseconds */
+  TRY_ALL = 1500,  /* most intervals that are given to the three ways */
+  TRY_SIZE = 4000, /* ... to the first two; below 2^15, as definitions are numbered in 16 bits */
 };
 
 /* An interval and what it is sorted by: ascending keys, then ascending index (the sort is stable). */
@@ -33,11 +33,14 @@ typedef struct planner {
   int64_t *bytes;           /* rounded to the alignment */
   int32_t n;                /* of them that have bytes: the others lie at offset 0 and are in nobody's way */
   entry *order, *scratch;   /* n each */
-  int32_t *first, *last;    /* of the placed blocks, in the order of their offsets */
-  span *placed;
-  span *conflicts;          /* those in the way of the block to be placed */
+  span *placed;             /* in the order of their offsets */
+  int16_t *first, *last;    /* of the placed blocks, as definitions' numbers */
+  uint8_t *conflict;        /* per placed block: 1 when it is in the way of the one to be placed */
+  span *conflicts;          /* those that are */
+  int32_t *until;           /* by time: last steps of the live blocks */
+  int32_t *birth, *death;   /* per interval: number of the definition it begins with, and of the last one it lives through */
   int64_t *trial;           /* offsets of the way being tried, per interval */
-  int64_t *breadth;         /* per interval, in order of definition: live bytes at the step that defines it */
+  int64_t *breadth;         /* per definition: live bytes at its step */
   int32_t *kept;            /* indices of intervals that have bytes, in order of definition */
   int64_t lower_bound, best_bytes;
 } planner;
@@ -80,30 +83,54 @@ static void keep_if_better(planner *p, int64_t arena_bytes) {
   for (int32_t i = 0; i < p->n; i++) p->intervals[p->kept[i]].offset = p->trial[p->kept[i]];
 }
 
+/* Number of placed blocks at or below the offset. */
+static int32_t placed_below(const span *placed, int32_t n, int64_t offset) {
+  int32_t low = 0;
+  while (low < n) {
+    int32_t middle = low + (n - low) / 2;
+    if (placed[middle].offset <= offset)
+      low = middle + 1;
+    else
+      n = middle;
+  }
+  return low;
+}
+
+/* The placed blocks that live together with birth..death, in the order of their offsets. Marked in a loop that compilers vectorise, then
+ * gathered eight marks at a time: most are zero. */
+static int32_t gather_conflicts(planner *p, int32_t n_placed, int16_t birth, int16_t death) {
+  const int16_t *restrict first = p->first, *restrict last = p->last;
+  uint8_t *restrict conflict = p->conflict;
+  for (int32_t j = 0; j < n_placed; j++) conflict[j] = (first[j] <= death) & (last[j] >= birth);
+  memset(conflict + n_placed, 0, 8);
+  int32_t n = 0;
+  for (int32_t j = 0; j < n_placed; j += 8) {
+    uint64_t marks;
+    memcpy(&marks, conflict + j, 8);
+    for (; marks; marks &= marks - 1) p->conflicts[n++] = p->placed[j + (__builtin_ctzll(marks) >> 3)];
+  }
+  return n;
+}
+
 /* Places the blocks in p->order. */
 static void place_in_order(planner *p) {
   int64_t arena_bytes = 0;
   for (int32_t k = 0; k < p->n; k++) {
     int32_t index = p->order[k].index;
-    int32_t first = p->intervals[index].first, last = p->intervals[index].last;
-    int32_t n_conflicts = 0;
-    for (int32_t j = 0; j < k; j++) { /* no branch: which ones conflict is not to be guessed */
-      p->conflicts[n_conflicts] = p->placed[j];
-      n_conflicts += (p->first[j] <= last) & (p->last[j] >= first);
-    }
+    int16_t birth = (int16_t)p->birth[index], death = (int16_t)p->death[index];
+    int32_t n_conflicts = gather_conflicts(p, k, birth, death);
     int64_t offset = best_gap(p->conflicts, n_conflicts, p->bytes[index]);
     int64_t end = offset + p->bytes[index];
     p->trial[index] = offset;
     if (end > arena_bytes) arena_bytes = end;
-    int32_t at = k;
-    while (at > 0 && p->placed[at - 1].offset > offset) at--;
+    int32_t at = placed_below(p->placed, k, offset);
     size_t behind = (size_t)(k - at);
     memmove(p->placed + at + 1, p->placed + at, behind * sizeof *p->placed);
     memmove(p->first + at + 1, p->first + at, behind * sizeof *p->first);
     memmove(p->last + at + 1, p->last + at, behind * sizeof *p->last);
     p->placed[at] = (span){offset, end};
-    p->first[at] = first;
-    p->last[at] = last;
+    p->first[at] = birth;
+    p->last[at] = death;
   }
   keep_if_better(p, arena_bytes);
 }
@@ -117,15 +144,14 @@ static void place_by_size(planner *p) {
   place_in_order(p);
 }
 
-/* The breadth of a block is the largest number of live bytes at a step it lives through; between two definitions nothing grows, so the steps
- * that define are enough. */
+/* The breadth of a block is the largest number of live bytes at a step it lives through; between two definitions nothing grows, so the
+ * definitions' steps are enough. */
 static void place_by_breadth(planner *p) {
   for (int32_t i = 0; i < p->n; i++) {
+    int32_t index = p->kept[i];
     int64_t breadth = 0;
-    int32_t last = p->intervals[p->kept[i]].last;
-    for (int32_t j = i; j < p->n && p->intervals[p->kept[j]].first <= last; j++)
-      if (p->breadth[j] > breadth) breadth = p->breadth[j];
-    p->order[i] = (entry){-breadth, -p->bytes[p->kept[i]], p->kept[i]};
+    for (int32_t d = p->birth[index]; d <= p->death[index]; d++) breadth = p->breadth[d] > breadth ? p->breadth[d] : breadth;
+    p->order[i] = (entry){-breadth, -p->bytes[index], index};
   }
   sort(p->order, p->scratch, p->n);
   place_in_order(p);
@@ -140,18 +166,18 @@ static void place_by_time(planner *p) {
     int32_t n = 0;
     for (int32_t j = 0; j < n_live; j++) {
       p->placed[n] = p->placed[j];
-      p->last[n] = p->last[j];
-      n += p->last[j] >= first;
+      p->until[n] = p->until[j];
+      n += p->until[j] >= first;
     }
     int64_t offset = best_gap(p->placed, n, p->bytes[index]);
     int32_t at = n;
     while (at > 0 && p->placed[at - 1].offset > offset) {
       p->placed[at] = p->placed[at - 1];
-      p->last[at] = p->last[at - 1];
+      p->until[at] = p->until[at - 1];
       at--;
     }
     p->placed[at] = (span){offset, offset + p->bytes[index]};
-    p->last[at] = p->intervals[index].last;
+    p->until[at] = p->intervals[index].last;
     p->trial[index] = offset;
     if (p->placed[at].end > arena_bytes) arena_bytes = p->placed[at].end;
     n_live = n + 1;
@@ -159,7 +185,8 @@ static void place_by_time(planner *p) {
   keep_if_better(p, arena_bytes);
 }
 
-/* Orders the intervals by definition and walks along: live bytes at each definition, and the largest of them, which no arena can be below. */
+/* Orders the intervals by definition and walks along: live bytes at each definition, and the largest of them, which no arena can be below. Numbers the
+ * definitions: two intervals meet exactly when their births and deaths do. */
 static void sweep(planner *p, int32_t n) {
   for (int32_t i = 0; i < n; i++) {
     p->intervals[i].offset = 0;
@@ -170,24 +197,33 @@ static void sweep(planner *p, int32_t n) {
   for (int32_t i = 0; i < p->n; i++) p->order[i] = (entry){p->intervals[p->kept[i]].last, 0, p->kept[i]};
   sort(p->order, p->scratch, p->n); /* now by last step */
   int64_t live = 0;
-  for (int32_t begin = 0, ended = 0, end; begin < p->n; begin = end) {
+  int32_t definition = 0, ended = 0;
+  for (int32_t begin = 0, end; begin < p->n; begin = end, definition++) {
     int32_t step = p->intervals[p->kept[begin]].first;
-    for (; ended < p->n && p->order[ended].key < step; ended++) live -= p->bytes[p->order[ended].index];
-    for (end = begin; end < p->n && p->intervals[p->kept[end]].first == step; end++) live += p->bytes[p->kept[end]];
-    for (int32_t i = begin; i < end; i++) p->breadth[i] = live;
+    for (; ended < p->n && p->order[ended].key < step; ended++) {
+      live -= p->bytes[p->order[ended].index];
+      p->death[p->order[ended].index] = definition - 1;
+    }
+    for (end = begin; end < p->n && p->intervals[p->kept[end]].first == step; end++) {
+      live += p->bytes[p->kept[end]];
+      p->birth[p->kept[end]] = definition;
+    }
+    p->breadth[definition] = live;
     if (live > p->lower_bound) p->lower_bound = live;
   }
+  for (; ended < p->n; ended++) p->death[p->order[ended].index] = definition - 1;
 }
 
 /* All scratch is one block: offsets of the arrays in it, most strictly aligned first. */
 static bool scratch_open(planner *p, int32_t n, void **out_block) {
-  size_t count = (size_t)n + 1; /* one more: the branch-free filters write one past what they keep */
-  size_t each = sizeof *p->bytes + 2 * sizeof(entry) + 2 * sizeof(span) + 2 * sizeof(int64_t) + 3 * sizeof(int32_t);
-  char *block = mem_calloc(count, each);
+  size_t count = (size_t)n + 8; /* marks are read eight at a time */
+  size_t each = 3 * sizeof(int64_t) + 2 * sizeof(entry) + 2 * sizeof(span) + 4 * sizeof(int32_t) + 2 * sizeof(int16_t) + sizeof(uint8_t);
+  char *block = mem_alloc(count * each);
   if (!block) return false;
   *out_block = block;
 #define TAKE(field) (p->field = (void *)block, block += count * sizeof *p->field)
-  TAKE(bytes), TAKE(order), TAKE(scratch), TAKE(placed), TAKE(conflicts), TAKE(trial), TAKE(breadth), TAKE(first), TAKE(last), TAKE(kept);
+  TAKE(bytes), TAKE(order), TAKE(scratch), TAKE(placed), TAKE(conflicts), TAKE(trial), TAKE(breadth);
+  TAKE(kept), TAKE(birth), TAKE(death), TAKE(until), TAKE(first), TAKE(last), TAKE(conflict);
 #undef TAKE
   return true;
 }
@@ -209,9 +245,9 @@ reed_status plan_offsets(plan_interval *intervals, int32_t n, plan_figures *out_
   }
   if (status == REED_OK) {
     sweep(&p, n);
-    if (p.n <= TRY_SIZE_BELOW) place_by_size(&p);
+    if (p.n <= TRY_SIZE) place_by_size(&p);
     if (p.best_bytes > p.lower_bound) place_by_time(&p);
-    if (p.best_bytes > p.lower_bound && p.n <= TRY_ALL_BELOW) place_by_breadth(&p);
+    if (p.best_bytes > p.lower_bound && p.n <= TRY_ALL) place_by_breadth(&p);
     *out_figures = (plan_figures){.bytes = p.best_bytes, .bytes_without_reuse = without_reuse, .lower_bound = p.lower_bound};
   }
   mem_free(block);

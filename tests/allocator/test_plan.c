@@ -208,15 +208,19 @@ START_TEST(plan_never_overlaps_and_stays_near_the_lower_bound) {
 END_TEST
 
 START_TEST(plan_of_thousands_of_intervals_is_cheap_and_sound) {
-  static const int32_t sizes[] = {200, 600, 1201, 2000, 3001, MAX_N};
+  static const int32_t sizes[] = {200, 600, 1501, 2000, 4001, MAX_N};
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
     for (int32_t f = 0; f < N_FAMILIES; f++) {
       random_state = 12345;
       families[f].make(intervals, sizes[k]);
-      int64_t begin = clock_now_ns();
+      int64_t us = INT64_MAX;
       plan_figures figures;
-      ck_assert_int_eq(plan_offsets(intervals, sizes[k], &figures, NULL), REED_OK);
-      int64_t us = (clock_now_ns() - begin) / 1000;
+      for (int run = 0; run < 5; run++) {
+        int64_t begin = clock_now_ns();
+        ck_assert_int_eq(plan_offsets(intervals, sizes[k], &figures, NULL), REED_OK);
+        int64_t took = (clock_now_ns() - begin) / 1000;
+        if (took < us) us = took;
+      }
       printf("%-10s %5d intervals: %6lld us, arena / lower bound %.4f\n", families[f].name, sizes[k], (long long)us,
              (double)figures.bytes / (double)figures.lower_bound);
       ck_assert_int_eq(plan_check(intervals, sizes[k], figures.bytes, NULL), REED_OK);
