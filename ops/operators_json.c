@@ -43,7 +43,7 @@ static void put_input(text_buffer *json, const reed_op_input *in) {
 static void put_output(text_buffer *json, const reed_op *op, const reed_op_output *out) {
   text_append(json, "{\"name\":");
   put_string(json, out->name);
-  text_append(json, ",\"extents\":\"%s\",\"dtype\":", out->bounded ? "bounded" : "exact");
+  text_append(json, ",\"extent\":\"%s\",\"dtype\":", out->bounded ? "bounded" : "exact");
   if (out->type_rule == REED_TYPE_FIXED) {
     text_append(json, "\"%s\"", reed_dtype_name((reed_dtype)out->type_arg));
   } else if (out->type_rule == REED_TYPE_LIKE) {
@@ -73,8 +73,8 @@ static void put_operator(text_buffer *json, const reed_op *op) {
   put_string(json, op->name);
   text_append(json, ",\"domain\":");
   put_string(json, op->domain);
-  text_append(json, ",\"kind\":\"%s\",\"light\":%s,\"alias\":\"%s\"",
-              op_is_control(op) ? "control" : op_id_of(op) < OP_COUNT ? "builtin" : "custom", op->light ? "true" : "false", aliases[op->alias]);
+  text_append(json, ",\"class\":\"%s\",\"alias\":\"%s\"", op_is_control(op) ? "control" : op->light ? "light" : "heavy", aliases[op->alias]);
+  put_bool(json, "custom", op_id_of(op) == OP_COUNT);
   put_bool(json, "impure", op->impure);
   text_append(json, ",\"inputs\":[");
   for (int32_t i = 0; i < op->n_inputs; i++) {
