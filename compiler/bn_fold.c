@@ -2,7 +2,6 @@
  * (Ioffe and Szegedy 2015, as ONNX BatchNormalization-15 states it). Behind a product with constant weights it disappears into weights and bias. So does
  * a multiplication by per-channel constants, which is what a frozen batch normalisation is exported as. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "compiler/pass.h"
@@ -128,7 +127,6 @@ reed_status pass_bn_fold(ir_module *m, pass_report *report) {
   ir_count_uses(m);
   reed_status status = ir_walk(m->main, true, visit, &f);
   ir_sweep(m);
-  report->n_changes = f.n_folded;
-  snprintf(report->what, sizeof report->what, "folded %lld normalisations and scalings into weights", (long long)f.n_folded);
+  *report = (pass_report){.counts = {{"normalisations and scalings folded into weights", f.n_folded}}};
   return status;
 }

@@ -74,8 +74,10 @@ static void write_report(const compilation *c, const text_buffer *lowered, text_
     const pass_total *t = &c->passes.totals[i];
     text_append(out, "%s\n  {\"name\": \"%s\", \"disabled\": %s, \"runs\": %lld, \"changes\": %lld, \"what\": ", i ? "," : "", pass_table[i].name,
                 t->disabled ? "true" : "false", (long long)t->n_runs, (long long)t->n_changes);
-    json_text(out, t->last.what);
-    text_append(out, "}");
+    const char *between = "\"";
+    for (int k = 0; k < PASS_COUNTS && t->sum.counts[k].what; k++, between = ", ")
+      text_append(out, "%s%lld %s", between, (long long)t->sum.counts[k].n, t->sum.counts[k].what);
+    text_append(out, "%s}", *between == '"' ? "\"\"" : "\"");
   }
   text_append(out, "]");
   if (lowered->n) text_append(out, ",\n \"lowering\": %s", lowered->data);

@@ -1,5 +1,4 @@
 /* Dead code: nodes none of whose outputs is used, optional outputs that nobody takes, results of a body that nobody takes, constants without users. */
-#include <stdio.h>
 #include <string.h>
 
 #include "compiler/pass.h"
@@ -87,12 +86,11 @@ static int64_t clean(ir_graph *g) {
 
 reed_status pass_dce(ir_module *m, pass_report *report) {
   ir_count_uses(m);
-  report->n_changes = clean(m->main);
+  *report = (pass_report){.counts = {{"unused operators and outputs removed", clean(m->main)}}};
   ir_sweep(m);
   size_t kept = 0;
   for (size_t i = 0; i < m->constants.n; i++)
     if (m->constants.items[i]->n_uses) m->constants.items[kept++] = m->constants.items[i];
   m->constants.n = kept;
-  snprintf(report->what, sizeof report->what, "removed %lld unused nodes and outputs", (long long)report->n_changes);
   return REED_OK;
 }

@@ -3,7 +3,6 @@
  *
  * A body that may not run (a branch, a loop's body) may be wrong for shapes that never reach it: there a failure only makes the outputs unknown, and
  * the program says it if it comes to that. */
-#include <stdio.h>
 #include <string.h>
 
 #include "compiler/partial.h"
@@ -273,7 +272,6 @@ reed_status pass_infer(ir_module *m, pass_report *report) {
   inference in = {.m = m};
   reed_status status = infer_graph(&in, m->main);
   if (status != REED_OK) return status;
-  report->n_changes = 0; /* it learns, but changes no node */
-  snprintf(report->what, sizeof report->what, "%lld values, the extents of %lld are numbers", (long long)in.n_values, (long long)in.n_exact);
+  *report = (pass_report){.counts = {{"values", in.n_values}, {"of which all extents are numbers", in.n_exact}}, .describes = true};
   return REED_OK;
 }

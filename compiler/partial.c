@@ -259,21 +259,71 @@ static bool gather(call *c, scalar_fn fn) {
   return true;
 }
 
-/* One axis: a list of elements. */
-static bool slice(call *c, scalar_fn fn) {
-  bool has_axes = c->n->n_inputs > 3 && c->n->inputs[3], has_steps = c->n->n_inputs > 4 && c->n->inputs[4];
-  if (c->n->inputs[0]->type.rank != 1 || !c->in[0] || !c->in[1] || c->n_in[1] != 1 || !is_number(c->in[1][0])) return false;
-  if (has_axes && (!c->in[3] || !is_number(c->in[3][0]))) return false;
-  if (has_steps && (!c->in[4] || !is_number(c->in[4][0]) || !c->in[4][0])) return false;
-  int64_t n = c->n_in[0], step = has_steps ? c->in[4][0] : 1, start = from_start(c->in[1][0], n);
-  if (start < 0) start = 0;
-  if (start >= n) start = step > 0 ? n : n - 1;
+/* Where each output element of a strided selection comes from: out index k along axis i is element start[i] + k * step[i] along axis from[i]. */
+typedef struct selection {
+  int64_t start[REED_MAX_RANK], step[REED_MAX_RANK];
+  int32_t from[REED_MAX_RANK];
+} selection;
+
+static bool select(call *c, const selection *s) {
+  const ir_type *in = &c->n->inputs[0]->type, *out = &c->n->outputs[0]->type;
+  if (!c->in[0] || in->rank != out->rank) return false;
+  int64_t strides[REED_MAX_RANK], stride = 1;
+  for (int32_t i = in->rank; i-- > 0;) {
+    strides[i] = stride;
+    stride *= in->dims[i];
+  }
   for (int64_t i = 0; i < c->n_out; i++) {
-    int64_t from;
-    if (__builtin_mul_overflow(i, step, &from) || __builtin_add_overflow(start, from, &from) || from < 0 || from >= n) return false;
+    int64_t rest = i, from = 0;
+    for (int32_t k = out->rank; k-- > 0;) {
+      int64_t at = s->start[k] + rest % out->dims[k] * s->step[k];
+      if (at < 0 || at >= in->dims[s->from[k]]) return false;
+      from += at * strides[s->from[k]];
+      rest /= out->dims[k];
+    }
     c->out[i] = c->in[0][from];
   }
   return true;
+}
+
+/* Number k of an operand that lists numbers; false: it is a symbol. */
+static bool listed(const call *c, int32_t operand, int64_t k, int64_t *out_number) {
+  if (!c->in[operand] || k >= c->n_in[operand] || !is_number(c->in[operand][k])) return false;
+  *out_number = c->in[operand][k];
+  return true;
+}
+
+static bool slice(call *c, scalar_fn fn) {
+  const ir_type *in = &c->n->inputs[0]->type;
+  bool has_axes = c->n->n_inputs > 3 && c->n->inputs[3], has_steps = c->n->n_inputs > 4 && c->n->inputs[4];
+  selection s = {0};
+  for (int32_t i = 0; i < in->rank; i++) s.from[i] = i, s.step[i] = 1;
+  for (int64_t k = 0; k < c->n_in[1]; k++) {
+    int64_t axis = k, start, step = 1;
+    if (!listed(c, 1, k, &start) || (has_axes && !listed(c, 3, k, &axis)) || (has_steps && !listed(c, 4, k, &step))) return false;
+    axis = from_start(axis, in->rank);
+    if (axis < 0 || axis >= in->rank || step < -PARTIAL_MAX_ELEMENTS || step > PARTIAL_MAX_ELEMENTS) return false;
+    int64_t n = in->dims[axis], last = step > 0 ? n : n - 1;
+    start = from_start(start, n);
+    s.start[axis] = start < 0 ? 0 : start > last ? last : start;
+    s.step[axis] = step;
+  }
+  return c->in[1] && select(c, &s);
+}
+
+static bool transpose(call *c, scalar_fn fn) {
+  int32_t rank = c->n->inputs[0]->type.rank;
+  int64_t n_perm;
+  const int64_t *perm = reed_attrs_ints(&c->attrs, "perm", &n_perm);
+  selection s = {0};
+  if (perm && n_perm != rank) return false;
+  for (int32_t i = 0; i < rank; i++) {
+    int64_t from = perm ? perm[i] : rank - 1 - i;
+    if (from < 0 || from >= rank) return false;
+    s.from[i] = (int32_t)from;
+    s.step[i] = 1;
+  }
+  return select(c, &s);
 }
 
 /* Along the first axis: lists one after the other. */
@@ -326,7 +376,7 @@ static const row rows[] = {
     {OP_Max, elementwise, max}, {OP_Min, elementwise, min}, {OP_Mod, elementwise, modulo}, {OP_Mul, elementwise, mul}, {OP_Neg, elementwise, negate},
     {OP_Not, elementwise, not}, {OP_Or, elementwise, or}, {OP_Range, range}, {OP_ReduceMax, reduce, max}, {OP_ReduceMin, reduce, min},
     {OP_ReduceProd, reduce, mul}, {OP_ReduceSum, reduce, add}, {OP_Reshape, copy}, {OP_Round, elementwise, same}, {OP_Shape, shape_of}, {OP_Size, size_of},
-    {OP_Slice, slice}, {OP_Squeeze, copy}, {OP_Sub, elementwise, sub}, {OP_Sum, elementwise, add}, {OP_Unsqueeze, copy}, {OP_Where, where},
+    {OP_Slice, slice}, {OP_Squeeze, copy}, {OP_Sub, elementwise, sub}, {OP_Sum, elementwise, add}, {OP_Transpose, transpose}, {OP_Unsqueeze, copy}, {OP_Where, where},
     {OP_Xor, elementwise, xor}};
 
 /* Split is the one operator of interest with several outputs: a list cut into lists. */

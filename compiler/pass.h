@@ -4,9 +4,14 @@
 
 #include "compiler/ir.h"
 
+/* What one run of a pass did: some counts, each with its words ("operators folded"). */
+#define PASS_COUNTS 3
 typedef struct pass_report {
-  int64_t n_changes;  /* what it counts is said by `what` */
-  char what[160];     /* "folded 212 nodes" */
+  struct pass_count {
+    const char *what; /* NULL: none */
+    int64_t n;
+  } counts[PASS_COUNTS];
+  bool describes; /* the counts say how the module is now, not what has changed */
 } pass_report;
 
 typedef reed_status (*pass_fn)(ir_module *m, pass_report *report);
@@ -27,9 +32,9 @@ int pass_find(const char *name);
 
 /* What all runs of a pass came to. */
 typedef struct pass_total {
-  bool disabled;     /* set by the caller: the pass is left out */
+  bool disabled;   /* set by the caller: the pass is left out */
   int64_t n_runs, n_changes;
-  pass_report last;  /* of the last run that changed anything */
+  pass_report sum; /* counts over all runs; of the last one where they describe */
 } pass_total;
 
 /* One run of the whole table over m. */

@@ -35,18 +35,26 @@ int pass_find(const char *name) {
   return -1;
 }
 
+static void add_report(pass_total *total, const pass_report *report, int64_t *changes) {
+  total->n_runs++;
+  total->sum.describes = report->describes;
+  for (int k = 0; k < PASS_COUNTS; k++) {
+    const struct pass_count *count = &report->counts[k];
+    total->sum.counts[k] = (struct pass_count){count->what, count->n + (report->describes ? 0 : total->sum.counts[k].n)};
+    if (report->describes) continue;
+    total->n_changes += count->n;
+    *changes += count->n;
+  }
+}
+
 static reed_status run_pass(pass_run *run, int i, int64_t *changes) {
   pass_total *total = &run->totals[i];
   if (total->disabled) return REED_OK;
   if (run->before) run->before(run->context, pass_table[i].name);
   pass_report report = {0};
   reed_status status = pass_table[i].run(run->m, &report);
-  if (status != REED_OK) return status;
-  total->n_runs++;
-  total->n_changes += report.n_changes;
-  if (report.n_changes || !total->last.n_changes) total->last = report;
-  *changes += report.n_changes;
-  return REED_OK;
+  if (status == REED_OK) add_report(total, &report, changes);
+  return status;
 }
 
 static reed_status run_phase(pass_run *run, phase which, int64_t *changes) {
