@@ -5,7 +5,7 @@
 #include <uv.h>
 
 #include "base/mem.h"
-#include "device/device.h"
+#include "device/memory.h"
 #include "ops/kernel.h"
 
 enum { ALIGNMENT = 64 };
@@ -25,15 +25,10 @@ static void host_close(device *self) { mem_free(self); }
 static reed_status host_allocate(device *self, int64_t bytes, void **out_data, reed_diagnosis *diagnosis) {
   device_memory *memory = &((host_device *)self)->memory;
   assert(bytes >= 0);
-  size_t total;
-  block_header *header = __builtin_add_overflow(bytes, sizeof *header, &total) ? NULL : mem_alloc_aligned(total, ALIGNMENT);
-  if (!header)
-    return diag_fail(diagnosis, REED_ERROR_MEMORY, "device 'host': no memory for %lld bytes (%lld are in use)", (long long)bytes,
-                     (long long)memory->live_bytes);
+  block_header *header = memory_holds(memory, bytes) ? mem_alloc_aligned((size_t)bytes + sizeof *header, ALIGNMENT) : NULL;
+  if (!header) return memory_refuse(memory, "host", bytes, diagnosis);
   header->bytes = bytes;
-  memory->n_allocations++;
-  memory->live_bytes += bytes;
-  if (memory->peak_bytes < memory->live_bytes) memory->peak_bytes = memory->live_bytes;
+  memory_add(memory, bytes);
   *out_data = header + 1;
   return REED_OK;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "device/device.h"
+#include "device/memory.h"
 #include "device/sim_pages.h"
 #include "device/sim_tape.h"
 #include "ops/kernel.h"
@@ -246,16 +246,13 @@ static reed_status sim_allocate(device *base, int64_t bytes, void **out_data, re
   assert(bytes >= 0);
   if (++self->n_allocations == self->faults.fail_allocation)
     return diag_fail(diagnosis, REED_ERROR_MEMORY, "device 'sim': allocation %lld was told to fail", (long long)self->n_allocations);
-  allocation *made = mem_calloc(1, sizeof *made);
+  allocation *made = memory_holds(memory, bytes) ? mem_calloc(1, sizeof *made) : NULL;
   if (!made || sim_pages_add(&self->pages, bytes, &made->block) != REED_OK) {
     mem_free(made);
-    return diag_fail(diagnosis, REED_ERROR_MEMORY, "device 'sim': no memory for %lld bytes (%lld are in use)", (long long)bytes,
-                     (long long)memory->live_bytes);
+    return memory_refuse(memory, "sim", bytes, diagnosis);
   }
   made->release.kind = WORK_RELEASE;
-  memory->n_allocations++;
-  memory->live_bytes += bytes;
-  if (memory->peak_bytes < memory->live_bytes) memory->peak_bytes = memory->live_bytes;
+  memory_add(memory, bytes);
   *out_data = made->block.data;
   return REED_OK;
 }

@@ -188,6 +188,7 @@ START_TEST(device_gives_kernels_workspace_extents_and_absent_operands) {
   synchronize();
   ck_assert_int_eq(result, 42);
   ck_assert_int_eq(extents[1], 7);
+  for (int i = 0; i < 4; i++) on->release(dev, (void *[]){a, b, workspace, e}[i]);
   close_it();
 }
 END_TEST
@@ -219,6 +220,7 @@ START_TEST(device_fills_spans) {
   ck_assert_int_eq(x, 10);
   ck_assert(begin <= copy.begin_ns && copy.begin_ns <= copy.end_ns && copy.end_ns <= run.begin_ns);
   ck_assert(run.begin_ns <= run.end_ns && run.end_ns <= back.begin_ns && back.end_ns <= clock_now_ns());
+  on->release(dev, a);
   close_it();
 }
 END_TEST
