@@ -1,0 +1,103 @@
+/* NonZero and Compress: outputs whose extent is counted from the data. They are written dense for the extent found. */
+#include "ops/cpu/common.h"
+
+/* ---- NonZero ---- */
+
+typedef struct nonzero_state {
+  reed_desc in;
+  int64_t n;
+} nonzero_state;
+
+/* Element i is not zero: by its bits, which for floats says that -0 is zero (the sign goes) and NaN is not. */
+static inline bool is_set(reed_dtype dtype, const void *data, int64_t i) {
+  switch (dtype) {
+    case REED_F32: return (((const uint32_t *)data)[i] & 0x7fffffffu) != 0;
+    case REED_F64: return (((const uint64_t *)data)[i] & 0x7fffffffffffffffu) != 0;
+    case REED_F16:
+    case REED_BF16: return (((const uint16_t *)data)[i] & 0x7fffu) != 0;
+    case REED_I16:
+    case REED_U16: return ((const uint16_t *)data)[i] != 0;
+    case REED_I32:
+    case REED_U32: return ((const uint32_t *)data)[i] != 0;
+    case REED_I64:
+    case REED_U64: return ((const uint64_t *)data)[i] != 0;
+    case REED_I8:
+    case REED_U8:
+    case REED_BOOL: return ((const uint8_t *)data)[i] != 0;
+    case REED_NONE:
+    case REED_DTYPE_COUNT:
+      break;
+  }
+  return false;
+}
+
+/* Coordinate d of the k-th element that is set goes to out[d * count + k]. The counting pass comes first since `count` is the rows' length. */
+static reed_status run_nonzero(const void *state, const reed_kernel_buffers *buffers) {
+  const nonzero_state *s = state;
+  const void *data = buffers->inputs[0];
+  int64_t *out = buffers->outputs[0], count = 0, k = 0;
+  for (int64_t i = 0; i < s->n; i++) count += is_set(s->in.dtype, data, i);
+  for (int64_t i = 0; i < s->n && k < count; i++) {
+    if (!is_set(s->in.dtype, data, i)) continue;
+    int64_t index = i;
+    for (int32_t d = s->in.rank - 1; d >= 0; d--) {
+      out[d * count + k] = index % s->in.dims[d];
+      index /= s->in.dims[d];
+    }
+    k++;
+  }
+  buffers->extents[0] = count;
+  return REED_OK;
+}
+
+reed_status cpu_prepare_nonzero(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  nonzero_state *s = mem_calloc(1, sizeof *s);
+  if (!s) return cpu_no_memory(call);
+  s->in = call->inputs[0];
+  s->n = desc_elements(&s->in);
+  cpu_kernel_set(out_kernel, run_nonzero, s);
+  return REED_OK;
+}
+
+/* ---- Compress ---- */
+
+typedef struct compress_state {
+  int64_t outer, extent, block_bytes; /* input as [outer, extent, block]; flattened: [1, n, 1] */
+  int64_t n_conditions;               /* of them at most `extent` are looked at */
+} compress_state;
+
+static reed_status run_compress(const void *state, const reed_kernel_buffers *buffers) {
+  const compress_state *s = state;
+  const char *data = buffers->inputs[0];
+  const uint8_t *condition = buffers->inputs[1];
+  char *out = buffers->outputs[0];
+  int64_t count = 0;
+  for (int64_t i = 0; i < s->n_conditions; i++) count += condition[i] != 0;
+  for (int64_t o = 0; o < s->outer && s->block_bytes; o++)
+    for (int64_t i = 0; i < s->n_conditions; i++) {
+      if (!condition[i]) continue;
+      memcpy(out, data + (o * s->extent + i) * s->block_bytes, (size_t)s->block_bytes);
+      out += s->block_bytes;
+    }
+  buffers->extents[0] = count;
+  return REED_OK;
+}
+
+reed_status cpu_prepare_compress(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  const reed_desc *in = &call->inputs[0];
+  const reed_attr *axis_given = reed_attrs_find(call->attrs, "axis");
+  int32_t axis = 0;
+  if (axis_given) {
+    reed_status status = cpu_axis(call, axis_given->i, in->rank, &axis);
+    if (status) return status;
+  }
+  compress_state *s = mem_calloc(1, sizeof *s);
+  if (!s) return cpu_no_memory(call);
+  s->outer = axis_given ? cpu_product(in->dims, 0, axis) : 1;
+  s->extent = axis_given ? in->dims[axis] : desc_elements(in);
+  s->block_bytes = (axis_given ? cpu_product(in->dims, axis + 1, in->rank) : 1) * (int64_t)reed_dtype_bytes(in->dtype);
+  int64_t n = desc_elements(&call->inputs[1]);
+  s->n_conditions = n < s->extent ? n : s->extent;
+  cpu_kernel_set(out_kernel, run_compress, s);
+  return REED_OK;
+}
