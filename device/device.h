@@ -1,7 +1,8 @@
 /* A device: memory, copies, kernels in order on one stream. The run loop knows nothing else of hardware.
  *
  * Work (copy_in, copy_out, copy_within, launch) is enqueued and runs in order, possibly later and on another thread; synchronize waits for
- * all of it and returns the first failure since the last synchronize. A device belongs to one session and is used by one thread at a time. */
+ * all of it and returns the first failure since the last synchronize; what was enqueued behind a failure is skipped until then. A device that works
+ * within the call (host) reports a failure from the call itself. A device belongs to one session and is used by one thread at a time. */
 #ifndef DEVICE_DEVICE_H_
 #define DEVICE_DEVICE_H_
 
@@ -51,7 +52,8 @@ struct device {
 reed_status device_open_host(device **out_device, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* An accelerator made of host memory: pages closed (PROT_NONE) to the host outside kernels and copies, work run later and in order on a thread
- * of its own, copies counted. n_threads: OpenMP threads for its kernels. */
+ * of its own. A kernel's inputs that are not its memory (values that `prepare` got on the host) reach `run` as an address that may not be read.
+ * n_threads: OpenMP threads for its kernels. */
 typedef struct device_sim_faults {
   /* The n-th call (counting from 1) of that kind fails; 0: never. A failing launch or copy is reported by synchronize, as on real hardware. */
   int64_t fail_allocation, fail_copy, fail_launch;
