@@ -28,7 +28,7 @@ static flow_block *block_new(flow *f, ir_graph *g, flow_item *owner, bool root) 
 static flow_item *item_new(flow *f, flow_block *b, flow_kind kind, int32_t time, int32_t order, ir_node *n) {
   flow_item *item = ir_alloc(f->m, sizeof *item);
   if (!item || !VEC_PUSH(&b->items, item)) return NULL;
-  *item = (flow_item){.kind = kind, .block = b, .time = time, .order = order, .number = f->n_items++, .node = n, .site = UINT32_MAX, .need = -1};
+  *item = (flow_item){.kind = kind, .block = b, .time = time, .order = order, .number = f->n_items++, .node = n, .condition = FLOW_NO_REGISTER, .need = -1};
   return item;
 }
 
@@ -230,7 +230,7 @@ static reed_status cut_body(flow *f, flow_item *item) {
   reed_status status = cut_graph(f, body);
   int32_t unused = 0;
   for (int32_t i = 0; i < g->n_results && status == REED_OK; i++) {
-    const ir_value *joined = i ? item->node->outputs[i - 1] : NULL;
+    const ir_value *joined = i && i <= item->node->n_outputs ? item->node->outputs[i - 1] : NULL;
     bool scan = i + 1 >= g->n_params;
     if (scan && i && !is_used(joined)) continue;
     int32_t device = !i ? 0 : scan ? joined->device : g->params[i + 1]->device;
@@ -248,7 +248,7 @@ static reed_status cut_loop(flow *f, flow_block *b, ir_node *n, int32_t order) {
     status = need(f, b, n->inputs[i], i < 2 ? 0 : n->regions[0]->params[i]->device, n, i, true, &epoch);
   if (status != REED_OK) return status;
   item->time = flow_time(larger(epoch, item->need), SLOT_LOOP);
-  item->outputs = ir_alloc(f->m, sizeof *item->outputs * (size_t)n->n_outputs);
+  item->outputs = ir_alloc(f->m, sizeof *item->outputs * (size_t)n->regions[0]->n_results); /* unused trailing ones may not even be named */
   if (!item->outputs) return no_memory(f);
   for (int32_t i = 0; i < n->n_outputs; i++) {
     if (!is_used(n->outputs[i])) continue;

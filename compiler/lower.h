@@ -12,7 +12,7 @@
 /* ---- placement ---- */
 
 typedef struct place_counts {
-  int32_t n_values;         /* ids given: every value's id is below */
+  int32_t n_values, n_nodes; /* ids given: every id is below */
   int32_t host_operators, device_operators;
   int32_t host_loop_values; /* carried values of Loops kept on the host */
 } place_counts;
@@ -69,7 +69,6 @@ struct flow_item {
   ir_node *node;            /* OP, IF, LOOP; for COPY and FETCH the consumer that wants it, for EXTENT the producer */
   int32_t input;            /* COPY, FETCH: which input of the consumer */
   copy_reason reason;
-  uint32_t site;            /* UINT32_MAX until made */
   flow_version *source, *target; /* COPY, FETCH; EXTENT: target. IF: source is the condition (NULL: constant) */
   flow_version **outputs;   /* OP: n_outputs, NULL where absent; IF: joins; LOOP: results (NULL unused) */
   /* IF */

@@ -207,7 +207,8 @@ static bool host_use(const use *u) {
   bool loop = op_id_of(parent->op) == OP_Loop;
   if (loop && u->index == 0) return true;
   if (loop && u->index + 1 < u->graph->n_params) return u->graph->params[u->index + 1]->device == 0;
-  const ir_value *joined = parent->outputs[loop ? u->index - 1 : u->index];
+  int32_t k = loop ? u->index - 1 : u->index;
+  const ir_value *joined = k < parent->n_outputs ? parent->outputs[k] : NULL;
   return !joined || joined->device == 0;
 }
 
@@ -254,7 +255,7 @@ static bool check_node(const placing *p, ir_node *n) {
       int32_t n_carried = body->n_params - 2;
       for (int32_t k = 0; k < n_carried; k++) {
         changed |= demote(body->params[k + 2], p->feeds[body->params[k + 2]->id] && on_host(body->results[k + 1]));
-        if (n->outputs[k]) changed |= demote(n->outputs[k], body->params[k + 2]->device == 0);
+        if (k < n->n_outputs && n->outputs[k]) changed |= demote(n->outputs[k], body->params[k + 2]->device == 0);
       }
       for (int32_t k = n_carried; k < n->n_outputs; k++)
         if (n->outputs[k]) changed |= demote(n->outputs[k], p->feeds[n->outputs[k]->id] && on_host(body->results[k + 1]));
@@ -278,7 +279,7 @@ static void settle(const placing *p) {
 }
 
 static void count(const placing *p, place_counts *out_counts) {
-  *out_counts = (place_counts){.n_values = (int32_t)p->values.n};
+  *out_counts = (place_counts){.n_values = (int32_t)p->values.n, .n_nodes = (int32_t)p->nodes.n};
   for (size_t k = 0; k < p->nodes.n; k++) {
     const ir_node *n = p->nodes.items[k];
     if (op_id_of(n->op) == OP_Loop)
