@@ -145,6 +145,7 @@ uint32_t module_add_type(module_builder *b, const module_type *type) {
     return 0;
   }
   module_type t = {.object = type->object, .dtype = type->dtype, .rank = type->rank, .name = type->name, .device = type->device};
+  if (t.object) t.dtype = REED_NONE, t.rank = -1;
   for (int32_t i = 0; i < t.rank; i++) t.dims[i] = type->dims[i];
   uint64_t seed = (uint64_t)t.object | (uint64_t)t.dtype << 1 | (uint64_t)(t.rank + 1) << 8 | (uint64_t)t.device << 16 | (uint64_t)t.name << 32;
   uint64_t hash = format_hash(t.dims, sizeof t.dims, seed);

@@ -111,6 +111,9 @@ uint64_t format_hash(const void *bytes, size_t n, uint64_t seed);
 /* Of a whole file of at least a header's size: all bytes but the checksum's own eight. */
 uint64_t format_checksum(const void *file, size_t n);
 
+/* True for n bytes of well-formed UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, no NUL. */
+bool format_utf8_valid(const char *text, size_t n);
+
 /* The module as file bytes (mem_free'd by the caller). Deterministic: a module that was read gives the bytes it was read from. */
 reed_status module_write(const module *m, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* XXH64, and the checksum of a module file. */
+/* XXH64, the checksum of a module file, and what is UTF-8. */
 #include <string.h>
 
 #include "bytecode/format.h"
@@ -44,4 +44,21 @@ uint64_t format_hash(const void *bytes, size_t n, uint64_t seed) {
 uint64_t format_checksum(const void *file, size_t n) {
   size_t before = offsetof(format_header, checksum), after = before + sizeof(uint64_t);
   return format_hash((const char *)file + after, n - after, format_hash(file, before, 0));
+}
+
+bool format_utf8_valid(const char *text, size_t n) {
+  const uint8_t *p = (const uint8_t *)text, *end = p + n;
+  while (p < end) {
+    uint8_t c = *p++;
+    if (c == 0) return false;
+    if (c < 0x80) continue;
+    int more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
+    if (c < 0xc2 || c > 0xf4 || end - p < more) return false;
+    uint8_t low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80, high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+    if (*p < low || *p > high) return false;
+    for (int i = 1; i < more; i++)
+      if ((p[i] & 0xc0) != 0x80) return false;
+    p += more;
+  }
+  return true;
 }

@@ -26,7 +26,4 @@ reed_status sections_read(const image *im, const reed_registry *registry, module
 /* The operator of a site, with operand counts and attributes checked against its row (V09, V10). */
 reed_status sites_check(const module *m, const reed_registry *registry, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
-/* True for n bytes of well-formed UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, no NUL. */
-bool utf8_valid(const char *text, size_t n);
-
 #endif

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bytecode/text.h"
 #include "loader/image.h"
 #include "loader/rules.h"
 #include "reed/reed.h"
@@ -110,4 +111,30 @@ reed_status reed_module_verify(const void *bytes, size_t n_bytes, const reed_pro
   reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
   if (status == REED_OK) module_close(&m);
   return status;
+}
+
+reed_status reed_module_disassemble(const void *bytes, size_t n_bytes, const reed_program_options *options, char **out_text, reed_diagnosis *diagnosis) {
+  load_options load = {options ? options->registry : NULL, options && options->ignore_checksum};
+  module *m;
+  reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
+  if (status != REED_OK) return status;
+  status = text_disassemble(m, out_text, diagnosis);
+  module_close(&m);
+  return status;
+}
+
+reed_status reed_module_assemble(const char *text, const reed_registry *registry, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) {
+  void *bytes;
+  size_t n_bytes;
+  reed_status status = text_assemble(text, &bytes, &n_bytes, diagnosis);
+  if (status != REED_OK) return status;
+  reed_program_options options = {.registry = registry};
+  status = reed_module_verify(bytes, n_bytes, &options, diagnosis);
+  if (status != REED_OK) {
+    mem_free(bytes);
+    return status;
+  }
+  *out_bytes = bytes;
+  *out_n_bytes = n_bytes;
+  return REED_OK;
 }

@@ -20,7 +20,7 @@ static reed_status read_strings(const image *im, module *m, reed_diagnosis *diag
     const char *end = at[i] < n_text ? memchr(text + at[i], 0, n_text - at[i]) : NULL;
     if (!end) FAIL(RULE_STRINGS, "string %zu does not end inside of the text", i);
     m->strings[i] = text + at[i];
-    if (!utf8_valid(m->strings[i], (size_t)(end - m->strings[i]))) FAIL(RULE_STRINGS, "string %zu is not UTF-8", i);
+    if (!format_utf8_valid(m->strings[i], (size_t)(end - m->strings[i]))) FAIL(RULE_STRINGS, "string %zu is not UTF-8", i);
     if (i ? strcmp(m->strings[i - 1], m->strings[i]) >= 0 : *m->strings[0] != 0) FAIL(RULE_STRINGS, "string %zu is out of order", i);
   }
   if (n == 0) FAIL(RULE_STRINGS, "there are no strings");
@@ -41,7 +41,7 @@ static reed_status read_types(const image *im, module *m, reed_diagnosis *diagno
   m->n_types = n;
   for (size_t i = 0; i < n; i++) {
     const format_type *f = &from[i];
-    if (f->flags & ~FORMAT_TYPE_OBJECT || f->dtype >= REED_DTYPE_COUNT) FAIL(RULE_TYPES, "type %zu: dtype %u, flags %u", i, f->dtype, f->flags);
+    if (f->flags & ~FORMAT_TYPE_OBJECT || f->dtype >= REED_DTYPE_COUNT || (f->flags && (f->dtype || f->rank != -1))) FAIL(RULE_TYPES, "type %zu: dtype %u, flags %u", i, f->dtype, f->flags);
     if (f->rank < -1 || f->rank > REED_MAX_RANK) FAIL(RULE_TYPES, "type %zu: rank %d", i, f->rank);
     if (f->device < 0 || f->device >= m->n_devices) FAIL(RULE_TYPES, "type %zu: device %d of %d", i, f->device, m->n_devices);
     if (f->name >= m->n_strings) FAIL(RULE_TYPES, "type %zu: string %u of %zu", i, f->name, m->n_strings);
