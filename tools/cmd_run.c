@@ -142,6 +142,7 @@ typedef struct job {
   model m;
   reed_tensor **inputs, **outputs, **references;
   destination *written, *expected;
+  tolerance *tolerances;
   double inputs_us, session_us, run_us, results_us;
 } job;
 
@@ -152,7 +153,11 @@ static int prepare(const options *o, job *j, complaint *c) {
   double begin = now_us();
   if (!status) status = model_make_inputs(o, &j->m, false, &j->inputs, c);
   j->references = need(o->expected.n, sizeof *j->references);
-  for (size_t i = 0; i < o->expected.n && !status; i++) status = read_reference(j->expected[i].rest, &j->references[i], c);
+  j->tolerances = need(o->expected.n, sizeof *j->tolerances);
+  for (size_t i = 0; i < o->expected.n && !status; i++) {
+    status = tolerance_find(&o->rtol, &o->atol, j->m.output_names[j->expected[i].output], &j->tolerances[i], c);
+    if (!status) status = read_reference(j->expected[i].rest, &j->references[i], c);
+  }
   j->inputs_us = now_us() - begin;
   return status;
 }
@@ -165,7 +170,7 @@ static int finish(const options *o, job *j, complaint *c) {
     status = write_output(j->m.output_names[j->written[i].output], j->written[i].rest, j->outputs[j->written[i].output], c);
   for (size_t i = 0; i < o->expected.n && !status; i++) {
     int k = j->expected[i].output;
-    if (!compare_tensors(j->m.output_names[k], j->outputs[k], j->references[i], o->rtol, o->atol, stdout)) differ = true;
+    if (!compare_tensors(j->m.output_names[k], j->outputs[k], j->references[i], j->tolerances[i], stdout)) differ = true;
   }
   if (!status && o->draw) status = draw(o, &j->m, j->inputs, j->outputs, c);
   if (!status && o->stats) status = model_write_json(&j->m, reed_session_stats_json, "--stats", o->stats, c);
@@ -221,6 +226,7 @@ static int run(const options *o, complaint *c) {
   tensors_close(j.references, o->expected.n);
   free(j.written);
   free(j.expected);
+  free(j.tolerances);
   model_fini(&j.m);
   return status;
 }

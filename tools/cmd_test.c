@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/compare.h"
 #include "tools/json.h"
 #include "tools/onnx_case.h"
 #include "tools/print.h"
@@ -70,7 +71,8 @@ static void print_unsupported(const cJSON *cases) {
 
 static int run(const options *o, complaint *c) {
   words cases = {0};
-  int status = DONE, counts[3] = {0};
+  tolerance any;
+  int status = tolerance_find(&o->rtol, &o->atol, "", &any, c), counts[3] = {0};
   for (size_t i = 0; i < o->arguments.n && !status; i++) status = case_find(o->arguments.items[i], &cases, c);
   if (!status && cases.n == 0) status = complain(c, BAD_FILE, "no model.onnx below '%s'", o->arguments.items[0]);
   cJSON *root = cJSON_CreateObject(), *list = NULL;

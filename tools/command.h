@@ -12,7 +12,8 @@ typedef struct options {
   const char *output;         /* the one file of compile, dis and asm */
   const char *device, *precision, *json, *report, *stats, *trace, *draw, *labels;
   image_form picture;
-  double rtol, atol, min_score;
+  words rtol, atol;           /* "R" or "NAME=R" */
+  double min_score;
   int64_t threads, runs, warmup, memory_cap, draw_scale;
   int64_t fail_allocation, fail_copy, fail_launch;
   bool ignore_checksum;
@@ -49,8 +50,8 @@ COMMAND_LIST(COMMAND_DECLARE)
 #define FLAG_OF_PLUGINS {"--plugin", NULL, FLAG_WORDS, offsetof(options, plugins), "FILE.so", "a shared object with custom operators"}
 #define FLAG_OF_DISABLED {"--disable", NULL, FLAG_WORDS, offsetof(options, disabled), "PASS", "leave a pass of the compiler out"}
 #define FLAG_OF_TOLERANCES                                                                                                                 \
-  {"--rtol", NULL, FLAG_REAL, offsetof(options, rtol), "R", "relative tolerance (default 1e-3)"},                                          \
-  {"--atol", NULL, FLAG_REAL, offsetof(options, atol), "A", "absolute tolerance (default 1e-5)"}
+  {"--rtol", NULL, FLAG_WORDS, offsetof(options, rtol), "R", "relative tolerance (default 1e-3); NAME=R for one output only"},              \
+  {"--atol", NULL, FLAG_WORDS, offsetof(options, atol), "A", "absolute tolerance (default 1e-5); NAME=A for one output only"}
 /* for tests of what happens when a device fails; not in the help */
 #define FLAG_OF_FAULTS                                                                                          \
   {"--sim-fail-allocation", NULL, FLAG_INT, offsetof(options, fail_allocation), "N", NULL},                     \

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tools/flags.h"
 #include "tools/print.h"
 
 enum { SHOWN_MISMATCHES = 5 };
@@ -33,7 +34,7 @@ static bool same_shape(const reed_tensor *a, const reed_tensor *b) {
 }
 
 /* One pair: the absolute error, and whether it is within the tolerance. */
-static bool agrees(const reed_tensor *got, const reed_tensor *want, int64_t i, double rtol, double atol, double *out_error, double *out_want) {
+static bool agrees(const reed_tensor *got, const reed_tensor *want, int64_t i, tolerance t, double *out_error, double *out_want) {
   reed_dtype gd = reed_tensor_dtype(got), wd = reed_tensor_dtype(want);
   const char *g = (const char *)reed_tensor_data(got) + (size_t)i * reed_dtype_bytes(gd);
   const char *w = (const char *)reed_tensor_data(want) + (size_t)i * reed_dtype_bytes(wd);
@@ -45,10 +46,10 @@ static bool agrees(const reed_tensor *got, const reed_tensor *want, int64_t i, d
   if (isnan(a) && isnan(b)) return true;
   *out_error = isnan(a) || isnan(b) || isinf(a) || isinf(b) ? INFINITY : fabs(a - b);
   if (*out_error == 0) *out_error = 1; /* 64-bit integers nearer to each other than a double can tell */
-  return *out_error <= atol + rtol * fabs(b);
+  return *out_error <= t.atol + t.rtol * fabs(b);
 }
 
-bool compare_tensors(const char *name, const reed_tensor *got, const reed_tensor *want, double rtol, double atol, FILE *out) {
+bool compare_tensors(const char *name, const reed_tensor *got, const reed_tensor *want, tolerance t, FILE *out) {
   reed_dtype gd = reed_tensor_dtype(got), wd = reed_tensor_dtype(want);
   if (!same_shape(got, want) || (gd != wd && !(is_float(gd) && is_float(wd)))) {
     if (out) {
@@ -64,7 +65,7 @@ bool compare_tensors(const char *name, const reed_tensor *got, const reed_tensor
   double largest = 0, largest_relative = 0;
   for (int64_t i = 0; i < n; i++) {
     double error, reference;
-    bool ok = agrees(got, want, i, rtol, atol, &error, &reference);
+    bool ok = agrees(got, want, i, t, &error, &reference);
     if (!ok && n_wrong < SHOWN_MISMATCHES) first[n_wrong] = i;
     if (!ok) n_wrong++;
     if (error > largest) largest = error, worst = i;
@@ -82,7 +83,7 @@ bool compare_tensors(const char *name, const reed_tensor *got, const reed_tensor
   }
   fprintf(out, "%s: %" PRId64 " of %" PRId64 " elements differ, ", name, n_wrong, n);
   print_type(out, got);
-  fprintf(out, " (rtol %g, atol %g%s)\n", rtol, atol, note);
+  fprintf(out, " (rtol %g, atol %g%s)\n", t.rtol, t.atol, note);
   for (int64_t k = 0; k < n_wrong && k < SHOWN_MISMATCHES; k++) {
     char a[64], b[64];
     fprintf(out, "  at ");
@@ -94,4 +95,26 @@ bool compare_tensors(const char *name, const reed_tensor *got, const reed_tensor
   print_index(out, got, worst);
   fprintf(out, ", %.6g relative\n", largest_relative);
   return false;
+}
+
+/* The last entry for the name, or for all. */
+static int find_number(const words *w, const char *flag, const char *name, double *out_value, complaint *c) {
+  size_t n = strlen(name);
+  int best = 0; /* 1: for all, 2: for this name */
+  for (size_t i = 0; i < w->n; i++) {
+    const char *number = strrchr(w->items[i], '='), *text = number ? number + 1 : w->items[i];
+    bool mine = number && (size_t)(number - w->items[i]) == n && strncmp(w->items[i], name, n) == 0;
+    double value;
+    if (!parse_real(text, &value) || !(value >= 0)) return complain(c, MISUSE, "%s takes a number from 0 up, or NAME=number, not '%s'", flag, w->items[i]);
+    if ((number && !mine) || (!mine && best == 2)) continue;
+    best = mine ? 2 : 1;
+    *out_value = value;
+  }
+  return DONE;
+}
+
+int tolerance_find(const words *rtol, const words *atol, const char *name, tolerance *out_tolerance, complaint *c) {
+  *out_tolerance = (tolerance){1e-3, 1e-5};
+  int status = find_number(rtol, "--rtol", name, &out_tolerance->rtol, c);
+  return status ? status : find_number(atol, "--atol", name, &out_tolerance->atol, c);
 }

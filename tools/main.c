@@ -80,7 +80,7 @@ static int help(int n_words, const char *const *words, complaint *c) {
 }
 
 static int run_command(const command *command, int n_words, const char *const *words, complaint *c) {
-  options o = {.rtol = 1e-3, .atol = 1e-5, .min_score = 0, .draw_scale = 1, .runs = -1, .warmup = -1};
+  options o = {.draw_scale = 1, .runs = -1, .warmup = -1};
   int status = flags_parse(command->flags, n_words, words, &o, &o.arguments, c);
   if (!status && (o.arguments.n < command->min_arguments || o.arguments.n > command->max_arguments))
     status = complain(c, MISUSE, o.arguments.n < command->min_arguments ? "something is missing: vm %s %s" : "one word too many ('%3$s'): vm %1$s %2$s",

@@ -87,11 +87,16 @@ static int read_tensors(const model *m, const char *folder, const char *kind, co
 /* The number of outputs that differ; the comparisons' reports go to `report`. */
 static int compare_all(const options *o, const model *m, const data_set *d, FILE *report) {
   int n_wrong = 0;
-  for (size_t i = 0; i < m->n_outputs; i++)
-    if (!d->wanted[i])
+  for (size_t i = 0; i < m->n_outputs; i++) {
+    complaint c;
+    tolerance t;
+    if (tolerance_find(&o->rtol, &o->atol, m->output_names[i], &t, &c))
+      n_wrong++, fprintf(report, "%s\n", c.text);
+    else if (!d->wanted[i])
       n_wrong++, fprintf(report, "%s: no output_%zu.pb to compare with\n", m->output_names[i], i);
-    else if (!compare_tensors(m->output_names[i], d->outputs[i], d->wanted[i], o->rtol, o->atol, NULL))
-      n_wrong++, compare_tensors(m->output_names[i], d->outputs[i], d->wanted[i], o->rtol, o->atol, report);
+    else if (!compare_tensors(m->output_names[i], d->outputs[i], d->wanted[i], t, NULL))
+      n_wrong++, compare_tensors(m->output_names[i], d->outputs[i], d->wanted[i], t, report);
+  }
   return n_wrong;
 }
 

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Installs what building and testing Reed needs on Debian 12, where it is missing. May be run again at any time; needs root (or sudo) only when
+# something has to be installed.
+set -euo pipefail
+
+packages=(gcc g++ libc6-dev meson ninja-build pkg-config
+  libcjson-dev libuv1-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev libpng-dev libjpeg-dev
+  check libonnx-testdata)
+
+missing=()
+for package in "${packages[@]}"; do
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "dependencies: all installed"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null || { echo "these packages are missing and only root can install them: ${missing[*]}" >&2; exit 1; }
+  as_root=(sudo)
+fi
+echo "dependencies: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+install() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 install -y -q --no-install-recommends "${missing[@]}" </dev/null >"$log" 2>&1; }
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# the lists may be absent (a fresh image) or old: fetch them when the first try fails
+if ! install; then
+  "${as_root[@]}" apt-get -o Acquire::Retries=3 update -q </dev/null >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+  install || { cat "$log" >&2; exit 1; }
+fi

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds (once optimised with assertions, once under AddressSanitizer and UndefinedBehaviorSanitizer) and runs every test.
+# The last line is 'N passed, N failed, N skipped'; the status is 0 only when nothing failed. Needs no terminal and no input.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+exec </dev/null
+
+passed=0 failed=0 skipped=0
+onnx_cases=/usr/share/libonnx-testdata/data
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+title() { printf '\n== %s\n' "$*"; }
+
+# A step that is no test but must work for tests to mean anything.
+must() {
+  "$@" >"$log" 2>&1 && return
+  tail -n 80 "$log"
+  echo "failed: $*"
+  failed=$((failed + 1))
+  finish
+}
+
+finish() {
+  echo
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ "$failed" -eq 0 ]
+  exit
+}
+
+# The number behind `key:` in Meson's summary.
+summary() { awk -v key="$1:" 'index($0, key) == 1 { n = $NF } END { print n + 0 }' "$log"; }
+
+# meson test in a build folder, counted
+suite() {
+  local folder=$1
+  shift
+  meson test -C "$folder" --no-rebuild --print-errorlogs "$@" 2>&1 | tee "$log" | grep -vE '^ *[0-9]+/[0-9]+ .* (OK|SKIP) '
+  local ok bad
+  ok=$(($(summary 'Ok') + $(summary 'Expected Fail')))
+  bad=$(($(summary 'Fail') + $(summary 'Unexpected Pass') + $(summary 'Timeout')))
+  [ $((ok + bad)) -gt 0 ] || bad=1 # Meson itself has failed
+  passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + $(summary 'Skipped')))
+}
+
+# vm test over ONNX cases, counted; what is unsupported counts as skipped
+cases() {
+  local device=$1
+  build-test/tools/vm test "$onnx_cases" --device "$device" >"$log" 2>&1
+  local status=$?
+  cat "$log"
+  read -r p f s < <(awk '/ passed, .* failed, .* unsupported of / { print $1, $3, $5 }' "$log")
+  if [ -z "${p:-}" ] || { [ $status -ne 0 ] && [ "$f" -eq 0 ]; }; then
+    echo "vm test ended with status $status"
+    failed=$((failed + 1))
+  fi
+  passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
+  unset p f s
+}
+
+title "dependencies"
+scripts/install-deps.sh || { failed=1; finish; }
+
+title "build: optimised, with assertions"
+[ -f build-test/build.ninja ] || must meson setup build-test --buildtype=debugoptimized
+must ninja -C build-test
+
+title "tests"
+suite build-test
+
+title "ONNX node cases on the host"
+cases host
+title "ONNX node cases on the simulated accelerator"
+cases sim
+
+title "build: AddressSanitizer and UndefinedBehaviorSanitizer"
+[ -f build-sanitize/build.ninja ] || must meson setup build-sanitize --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
+must ninja -C build-sanitize
+
+title "tests under the sanitizers"
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=1
+suite build-sanitize --timeout-multiplier 6
+
+finish
