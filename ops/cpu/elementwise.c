@@ -5,6 +5,7 @@
 #include "ops/cpu/elementwise.h"
 
 #include "ops/cpu/common.h"
+#include "ops/cpu/reference/reference_a.h"
 #include "ops/cpu/strided.h"
 
 #include <math.h>
@@ -278,6 +279,7 @@ static reed_dtype pow_dtype(reed_dtype base, reed_dtype exponent) {
 
 /* The rows of elementwise.def by the operator's name, but for those that choose: Mod, Pow, and Max Mean Min Sum of any number of inputs. */
 reed_status cpu_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
   int id = (int)op_id_of(call->op);
   reed_dtype dtype = call->inputs[0].dtype;
   formula_call f = {.formula = id, .compute = compute_dtype(dtype), .n_in = call->n_inputs};
@@ -296,6 +298,7 @@ reed_status cpu_prepare_elementwise(const reed_kernel_call *call, reed_kernel *o
 
 /* Clip: a bound that is absent is the dtype's own. */
 reed_status cpu_prepare_clip(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
   for (int32_t k = 1; k < 3; k++)
     if (cpu_present(call, k) && desc_elements(&call->inputs[k]) != 1)
       return reed_kernel_fail(call, REED_ERROR_SHAPE, "'%s' must have one element", k == 1 ? "min" : "max");
@@ -310,6 +313,7 @@ reed_status cpu_prepare_clip(const reed_kernel_call *call, reed_kernel *out_kern
 }
 
 reed_status cpu_prepare_where(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
   formula_call f = {.formula = OP_Where, .compute = elementwise_carrier(call->outputs[0].dtype), .n_in = 3, .as_is = true};
   if (call->inputs[1].dtype != call->inputs[2].dtype) return reed_kernel_fail(call, REED_ERROR_TYPE, "X and Y differ in dtype");
   return prepare_formula(call, &f, out_kernel);
@@ -342,6 +346,7 @@ static reed_status run_cast(const void *state, const reed_kernel_buffers *buffer
 }
 
 reed_status cpu_prepare_cast(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_cast(call, out_kernel);
   cast_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   reed_dtype from = call->inputs[0].dtype, to = call->outputs[0].dtype;

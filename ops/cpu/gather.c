@@ -1,5 +1,6 @@
 /* Gather, GatherElements, GatherND. Indices are looked at once for range before anything is read through them. */
 #include "ops/cpu/common.h"
+#include "ops/cpu/reference/reference_a.h"
 
 typedef struct gather_state {
   cpu_site site;
@@ -66,6 +67,7 @@ static reed_status run_gather(const void *state, const reed_kernel_buffers *buff
 }
 
 reed_status cpu_prepare_gather(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *data = &call->inputs[0];
   int32_t axis;
   reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), data->rank, &axis);
@@ -115,6 +117,7 @@ static reed_status run_gather_elements(const void *state, const reed_kernel_buff
 }
 
 reed_status cpu_prepare_gather_elements(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *data = &call->inputs[0], *out = &call->outputs[0];
   int32_t axis;
   reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), data->rank, &axis);
@@ -167,6 +170,7 @@ static reed_status run_gather_nd(const void *state, const reed_kernel_buffers *b
 }
 
 reed_status cpu_prepare_gather_nd(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1];
   int64_t batch_dims = reed_attrs_int(call->attrs, "batch_dims", 0);
   if (indices->rank < 1 || batch_dims < 0 || batch_dims >= indices->rank || batch_dims > data->rank ||

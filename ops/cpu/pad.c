@@ -1,6 +1,7 @@
 /* Pad (ONNX 21), all modes. Per dim a map says which source coordinate an output coordinate reads, -1 for the constant: cropping, reflecting,
  * repeating and wrapping differ only in how prepare fills the maps. Rows are copied as one block where the innermost map is consecutive. */
 #include "ops/cpu/common.h"
+#include "ops/cpu/reference/reference_a.h"
 #include "ops/cpu/strided.h"
 
 typedef struct pad_state {
@@ -99,6 +100,7 @@ static reed_status pads_before(const reed_kernel_call *call, int64_t *out_before
 }
 
 reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
   const char *mode = reed_attrs_string(call->attrs, "mode", "constant");
   int64_t before[REED_MAX_RANK], strides[REED_MAX_RANK], total = 1;

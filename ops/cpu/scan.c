@@ -2,6 +2,7 @@
  * per dtype is made from a list. */
 #include "base/half.h"
 #include "ops/cpu/common.h"
+#include "ops/cpu/reference/reference_a.h"
 
 /* name, memory type, type of values and sums, value of memory element x, memory element of value v */
 #define SCAN_TYPES(X)                                                \
@@ -81,6 +82,7 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
 }
 
 reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scan(call, out_kernel);
   if (desc_elements(&call->inputs[1]) != 1) return reed_kernel_fail(call, REED_ERROR_SHAPE, "'axis' must have one element");
   cumsum_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
@@ -153,6 +155,7 @@ static reed_status run_arg_reduce(const void *state, const reed_kernel_buffers *
 }
 
 reed_status cpu_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scan(call, out_kernel);
   const reed_desc *in = &call->inputs[0];
   int32_t axis;
   reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), in->rank, &axis);

@@ -1,6 +1,7 @@
 /* ScatterElements and ScatterND (ONNX 18): a copy of data, then the updates in order on one thread, so that with reduction `none` the last
  * update of an element is the one that stays. The output may be data's memory. */
 #include "ops/cpu/common.h"
+#include "ops/cpu/reference/reference_a.h"
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/strided.h"
 
@@ -125,6 +126,7 @@ static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s,
 }
 
 reed_status cpu_prepare_scatter_elements(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scatter(call, out_kernel);
   const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1], *updates = &call->inputs[2];
   int32_t axis;
   reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), data->rank, &axis);
@@ -145,6 +147,7 @@ reed_status cpu_prepare_scatter_elements(const reed_kernel_call *call, reed_kern
 }
 
 reed_status cpu_prepare_scatter_nd(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scatter(call, out_kernel);
   const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1], *updates = &call->inputs[2];
   int64_t k = indices->rank ? indices->dims[indices->rank - 1] : -1;
   bool fits = k >= 0 && k <= data->rank && updates->rank == indices->rank - 1 + data->rank - (int32_t)k;

@@ -1,0 +1,229 @@
+/* The formulas of elementwise.def on long double and 128-bit integers, and the conversions of Cast. */
+#include <math.h>
+
+#include "ops/cpu/elementwise.h"
+#include "ops/cpu/elementwise_math.h"
+#include "ops/cpu/reference/reference_a.h"
+
+static long double clamp_wide(long double x, long double low, long double high) {
+  long double raised = x < low ? low : x;
+  return raised > high ? high : raised;
+}
+static long double mod_wide(long double a, long double b) {
+  long double r = fmodl(a, b);
+  return r == 0 ? copysignl(r, b) : (r < 0) != (b < 0) ? r + b : r;
+}
+static long double sigmoid_wide(long double x) { return 1 / (1 + expl(-x)); }
+static long double softplus_wide(long double x) { return x > 40 ? x : log1pl(expl(x)); }
+#define abs_wide fabsl
+#define ceil_wide ceill
+#define erf_wide erfl
+#define exp_wide expl
+#define expm1_wide expm1l
+#define floor_wide floorl
+#define fmod_wide fmodl
+#define log_wide logl
+#define pow_wide powl
+#define rint_wide rintl
+#define sqrt_wide sqrtl
+#define tanh_wide tanhl
+
+/* One formula on the operands v; NULL fault where there can be none. False: no such formula for the class. */
+#define FORMULA_FUNCTION(name)                                                                                               \
+  static bool name(int formula, const T *v, T alpha, T beta, T *out_y, int *fault) {                                         \
+    const T x = v[0], a = v[0], b = v[1], low = v[1], high = v[2];                                                           \
+    (void)x, (void)low, (void)high, (void)alpha, (void)beta, (void)b;                                                        \
+    switch (formula) {
+
+#define FORMULA_END \
+  }                 \
+  return false;     \
+  }
+#define FAULT (*fault = 1, (T)0)
+#define FN(f) f##_wide
+#define CASE(op, e) \
+  case OP_##op:     \
+    *out_y = (e);   \
+    return true;
+
+#define T long double
+#define W long double
+#define IF_FLOAT(...) __VA_ARGS__
+#define IF_SIGNED(...)
+#define IF_UNSIGNED(...)
+#define IF_INT(...)
+#define IF_BOOL(...)
+#define UNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define BINARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define COMPARE(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define TERNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+FORMULA_FUNCTION(float_formula)
+#include "ops/cpu/elementwise.def"
+FORMULA_END
+
+#undef T
+#undef W
+#define T __int128
+#define W unsigned __int128
+#undef IF_FLOAT
+#define IF_FLOAT(...)
+#undef IF_INT
+#define IF_INT(...) __VA_ARGS__
+#undef IF_SIGNED
+#define IF_SIGNED(...) __VA_ARGS__
+#define UNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define BINARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define COMPARE(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define TERNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+FORMULA_FUNCTION(signed_formula)
+#include "ops/cpu/elementwise.def"
+FORMULA_END
+
+#undef IF_SIGNED
+#define IF_SIGNED(...)
+#undef IF_UNSIGNED
+#define IF_UNSIGNED(...) __VA_ARGS__
+#define UNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define BINARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define COMPARE(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define TERNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+FORMULA_FUNCTION(unsigned_formula)
+#include "ops/cpu/elementwise.def"
+FORMULA_END
+
+#undef IF_UNSIGNED
+#define IF_UNSIGNED(...)
+#undef IF_INT
+#define IF_INT(...)
+#undef IF_BOOL
+#define IF_BOOL(...) __VA_ARGS__
+#define UNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define BINARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define COMPARE(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+FORMULA_FUNCTION(bool_formula)
+#include "ops/cpu/elementwise.def"
+FORMULA_END
+
+static void attribute_defaults(op_id id, double *out_alpha, double *out_beta) {
+  *out_alpha = *out_beta = 0;
+  switch ((int)id) {
+#define TRAITS(op, cost, a, b) \
+  case OP_##op:                \
+    *out_alpha = a;            \
+    *out_beta = b;             \
+    break;
+#include "ops/cpu/elementwise.def"
+  }
+}
+
+static int formula_of(const reference_state *s) {
+  if (s->id == OP_Mod && reed_attrs_int(&s->attrs, "fmod", 0)) return OP_FMod;
+  return s->id == OP_Sum || s->id == OP_Mean ? OP_Add : (int)s->id;
+}
+
+/* Element i of the output in long double: operands folded where there are more than the formula takes. */
+static bool float_element(const reference_state *s, const reed_kernel_buffers *buffers, const int64_t *at, int64_t i) {
+  const reed_desc *out = &s->outputs[0];
+  bool folds = s->id == OP_Max || s->id == OP_Min || s->id == OP_Sum || s->id == OP_Mean;
+  double alpha, beta;
+  attribute_defaults(s->id, &alpha, &beta);
+  alpha = reed_attrs_float(&s->attrs, "alpha", alpha);
+  beta = reed_attrs_float(&s->attrs, "beta", beta);
+  long double v[3] = {0, 0, 0}, y = 0;
+  if (s->id == OP_Clip) v[1] = -INFINITY, v[2] = INFINITY;
+  int fault = 0;
+  for (int32_t k = 0; k < s->n_inputs; k++) {
+    if (s->inputs[k].dtype == REED_NONE) continue;
+    const reed_desc *in = &s->inputs[k];
+    long double x = reference_read_float(in->dtype, buffers->inputs[k], reference_linear(in, at, out->rank));
+    v[folds && k ? 1 : k] = x;
+    if (folds && k == 0) y = x;
+    if (folds && k) float_formula(formula_of(s), v, 0, 0, &y, &fault), v[0] = y;
+  }
+  if (!folds && !float_formula(formula_of(s), v, alpha, beta, &y, &fault)) return false;
+  if (s->id == OP_Mean) y /= s->n_inputs;
+  if (reference_is_float(out->dtype) || out->dtype == REED_BOOL)
+    reference_write_float(out->dtype, buffers->outputs[0], i, y);
+  else /* Pow of an integer to a float */
+    reference_write_int(out->dtype, buffers->outputs[0], i, (__int128)y);
+  return true;
+}
+
+static bool int_element(const reference_state *s, const reed_kernel_buffers *buffers, const int64_t *at, int64_t i, int *fault) {
+  const reed_desc *out = &s->outputs[0];
+  reed_dtype dtype = s->inputs[0].dtype;
+  bool folds = s->id == OP_Max || s->id == OP_Min;
+  __int128 v[3] = {0, 0, 0}, y = 0;
+  if (s->id == OP_Clip) v[1] = (__int128)1 << 100, v[1] = -v[1], v[2] = (__int128)1 << 100;
+  for (int32_t k = 0; k < s->n_inputs; k++) {
+    if (s->inputs[k].dtype == REED_NONE) continue;
+    const reed_desc *in = &s->inputs[k];
+    __int128 x = reference_read_int(in->dtype, buffers->inputs[k], reference_linear(in, at, out->rank));
+    v[folds && k ? 1 : k] = x;
+    if (folds && k == 0) y = x;
+    if (folds && k) signed_formula(formula_of(s), v, 0, 0, &y, fault), v[0] = y;
+  }
+  bool known = folds || (dtype == REED_BOOL                ? bool_formula
+                         : reference_is_signed(dtype) || s->id == OP_Pow ? signed_formula
+                                                           : unsigned_formula)(formula_of(s), v, 0, 0, &y, fault);
+  reference_write_int(out->dtype, buffers->outputs[0], i, y);
+  return known;
+}
+
+static reed_status run_elementwise(const void *state, const reed_kernel_buffers *buffers) {
+  const reference_state *s = state;
+  const reed_desc *out = &s->outputs[0];
+  bool any_float = false, known = true;
+  for (int32_t k = 0; k < s->n_inputs; k++) any_float |= reference_is_float(s->inputs[k].dtype);
+  int64_t n = desc_elements(out), at[REED_MAX_RANK];
+  size_t size = reed_dtype_bytes(out->dtype);
+  int fault = 0;
+  for (int64_t i = 0; i < n && known && !fault; i++) {
+    reference_coordinates(out, i, at);
+    if (s->id == OP_Where) {
+      int32_t k = ((const uint8_t *)buffers->inputs[0])[reference_linear(&s->inputs[0], at, out->rank)] ? 1 : 2;
+      memcpy((char *)buffers->outputs[0] + (size_t)i * size,
+             (const char *)buffers->inputs[k] + (size_t)reference_linear(&s->inputs[k], at, out->rank) * size, size);
+    } else if (any_float) {
+      known = float_element(s, buffers, at, i);
+    } else {
+      known = int_element(s, buffers, at, i, &fault);
+    }
+  }
+  if (!known) return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_UNSUPPORTED, 0, "there is no such formula for %s", reed_dtype_name(s->inputs[0].dtype));
+  return fault ? cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "division of an integer by 0") : REED_OK;
+}
+
+reed_status reference_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return reference_open(call, run_elementwise, out_kernel);
+}
+
+/* ---- Cast ---- */
+
+/* Float to integer: towards zero; what does not fit gives what x86 gives (see convert_between). */
+static __int128 truncate_float(long double v, reed_dtype to) {
+  bool wide = to == REED_I64 || to == REED_U64 || to == REED_U32;
+  long double limit = wide ? 0x1p63L : 0x1p31L;
+  if (v > -limit - 1 && v < limit) return (__int128)v;
+  if (to == REED_U64 && v >= 0 && v < 0x1p64L) return (__int128)v;
+  return -(__int128)limit;
+}
+
+static reed_status run_cast(const void *state, const reed_kernel_buffers *buffers) {
+  const reference_state *s = state;
+  reed_dtype from = s->inputs[0].dtype, to = s->outputs[0].dtype;
+  int64_t n = desc_elements(&s->outputs[0]);
+  for (int64_t i = 0; i < n; i++) {
+    if (reference_is_float(to)) {
+      reference_write_float(to, buffers->outputs[0], i, reference_read_float(from, buffers->inputs[0], i));
+    } else if (reference_is_float(from)) {
+      long double v = reference_read_float(from, buffers->inputs[0], i);
+      reference_write_int(to, buffers->outputs[0], i, to == REED_BOOL ? v != 0 : truncate_float(v, to));
+    } else {
+      reference_write_int(to, buffers->outputs[0], i, reference_read_int(from, buffers->inputs[0], i));
+    }
+  }
+  return REED_OK;
+}
+
+reed_status reference_prepare_cast(const reed_kernel_call *call, reed_kernel *out_kernel) { return reference_open(call, run_cast, out_kernel); }

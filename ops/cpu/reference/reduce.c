@@ -1,0 +1,134 @@
+/* Reductions, cumulative sums and arg reductions, in long double and 128-bit integers. */
+#include <math.h>
+
+#include "ops/cpu/reference/reference_a.h"
+
+/* Walks the input once, adding each element to the accumulator of its output element: `visit` for each, in the input's order. */
+static bool is_reduced(const reference_state *s, const reed_kernel_buffers *buffers, int32_t d) {
+  int64_t n = s->n_inputs > 1 && s->inputs[1].dtype != REED_NONE ? desc_elements(&s->inputs[1]) : 0;
+  if (n == 0) return !reed_attrs_int(&s->attrs, "noop_with_empty_axes", 0);
+  for (int64_t k = 0; k < n; k++) {
+    int64_t axis = ((const int64_t *)buffers->inputs[1])[k];
+    if (axis == d || axis + s->inputs[0].rank == d) return true;
+  }
+  return false;
+}
+
+static long double float_step(op_id id, long double a, long double x) {
+  switch ((int)id) {
+    case OP_ReduceL1: return a + fabsl(x);
+    case OP_ReduceL2: return a + x * x;
+    case OP_ReduceMax: return x > a || x != x ? x : a;
+    case OP_ReduceMin: return x < a || x != x ? x : a;
+    case OP_ReduceProd: return a * x;
+    default: return a + x;
+  }
+}
+
+static __int128 int_step(op_id id, __int128 a, __int128 x) {
+  switch ((int)id) {
+    case OP_ReduceL1: return a + (x < 0 ? -x : x);
+    case OP_ReduceL2: return (__int128)((unsigned __int128)a + (unsigned __int128)x * (unsigned __int128)x);
+    case OP_ReduceMax: return x > a ? x : a;
+    case OP_ReduceMin: return x < a ? x : a;
+    case OP_ReduceProd: return (__int128)((unsigned __int128)a * (unsigned __int128)x);
+    default: return a + x;
+  }
+}
+
+/* The result over no elements at all, which is also where accumulation starts. */
+static __int128 int_start(op_id id, reed_dtype dtype) {
+  int bits = 8 * (int)reed_dtype_bytes(dtype);
+  bool sign = reference_is_signed(dtype);
+  if (id == OP_ReduceMax) return sign ? -((__int128)1 << (bits - 1)) : 0;
+  if (id == OP_ReduceMin) return dtype == REED_BOOL ? 1 : ((__int128)1 << (bits - sign)) - 1;
+  return id == OP_ReduceProd;
+}
+
+static reed_status run_reduce(const void *state, const reed_kernel_buffers *buffers) {
+  const reference_state *s = state;
+  const reed_desc *in = &s->inputs[0], *out = &s->outputs[0];
+  bool reduced[REED_MAX_RANK], floats = reference_is_float(in->dtype);
+  int64_t n_each = 1, n_in = desc_elements(in);
+  for (int32_t d = 0; d < in->rank; d++)
+    if ((reduced[d] = is_reduced(s, buffers, d))) n_each *= in->dims[d];
+  for (int64_t o = 0; o < desc_elements(out); o++) {
+    long double f = s->id == OP_ReduceMax ? -INFINITY : s->id == OP_ReduceMin ? INFINITY : s->id == OP_ReduceProd;
+    __int128 k = int_start(s->id, in->dtype);
+    for (int64_t i = 0; i < n_in; i++) {
+      int64_t at[REED_MAX_RANK], to = 0;
+      reference_coordinates(in, i, at);
+      for (int32_t d = 0; d < in->rank; d++)
+        if (!reduced[d]) to = to * in->dims[d] + at[d];
+      if (to != o) continue;
+      if (floats)
+        f = float_step(s->id, f, reference_read_float(in->dtype, buffers->inputs[0], i));
+      else
+        k = int_step(s->id, k, reference_read_int(in->dtype, buffers->inputs[0], i));
+    }
+    if (s->id == OP_ReduceMean) f /= n_each, k = n_each ? k / n_each : 0;
+    if (s->id == OP_ReduceL2) f = sqrtl(f), k = (__int128)sqrtl((long double)k);
+    if (floats)
+      reference_write_float(out->dtype, buffers->outputs[0], o, f);
+    else
+      reference_write_int(out->dtype, buffers->outputs[0], o, k);
+  }
+  return REED_OK;
+}
+
+reed_status reference_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_kernel) { return reference_open(call, run_reduce, out_kernel); }
+
+/* ---- CumSum, ArgMax, ArgMin ---- */
+
+static void cumsum_line(const reference_state *s, const reed_kernel_buffers *buffers, int64_t first, int64_t n, int64_t stride) {
+  reed_dtype dtype = s->inputs[0].dtype;
+  bool reverse = reed_attrs_int(&s->attrs, "reverse", 0), exclusive = reed_attrs_int(&s->attrs, "exclusive", 0);
+  for (int64_t k = 0; k < n; k++) {
+    long double f = 0;
+    __int128 sum = 0;
+    for (int64_t j = 0; j < n; j++) {
+      bool before = reverse ? j > k : j < k;
+      if (!before && (exclusive || j != k)) continue;
+      if (reference_is_float(dtype))
+        f += reference_read_float(dtype, buffers->inputs[0], first + j * stride);
+      else
+        sum += reference_read_int(dtype, buffers->inputs[0], first + j * stride);
+    }
+    if (reference_is_float(dtype))
+      reference_write_float(dtype, buffers->outputs[0], first + k * stride, f);
+    else
+      reference_write_int(dtype, buffers->outputs[0], first + k * stride, sum);
+  }
+}
+
+static int64_t arg_line(const reference_state *s, const void *data, int64_t first, int64_t n, int64_t stride) {
+  bool least = s->id == OP_ArgMin, last = reed_attrs_int(&s->attrs, "select_last_index", 0);
+  reed_dtype dtype = s->inputs[0].dtype;
+  int64_t best = 0;
+  for (int64_t k = 1; k < n; k++) {
+    /* long double holds every 64-bit integer */
+    long double v = reference_read_float(dtype, data, first + k * stride), b = reference_read_float(dtype, data, first + best * stride);
+    bool same = v == b || (v != v && b != b), better = b == b && (v != v || (least ? v < b : v > b));
+    if (better || (same && last)) best = k;
+  }
+  return best;
+}
+
+static reed_status run_scan(const void *state, const reed_kernel_buffers *buffers) {
+  const reference_state *s = state;
+  const reed_desc *in = &s->inputs[0];
+  int64_t axis = s->id == OP_CumSum ? (int64_t)reference_read_int(s->inputs[1].dtype, buffers->inputs[1], 0) : reed_attrs_int(&s->attrs, "axis", 0);
+  if (axis < -in->rank || axis >= in->rank) return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "axis %lld is out of range", (long long)axis);
+  int32_t d = (int32_t)(axis < 0 ? axis + in->rank : axis);
+  int64_t outer = cpu_product(in->dims, 0, d), n = in->dims[d], inner = cpu_product(in->dims, d + 1, in->rank);
+  for (int64_t o = 0; o < outer; o++)
+    for (int64_t i = 0; i < inner; i++) {
+      if (s->id == OP_CumSum)
+        cumsum_line(s, buffers, o * n * inner + i, n, inner);
+      else
+        ((int64_t *)buffers->outputs[0])[o * inner + i] = arg_line(s, buffers->inputs[0], o * n * inner + i, n, inner);
+    }
+  return REED_OK;
+}
+
+reed_status reference_prepare_scan(const reed_kernel_call *call, reed_kernel *out_kernel) { return reference_open(call, run_scan, out_kernel); }
