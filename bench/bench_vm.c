@@ -1,0 +1,162 @@
+/* What the interpreter itself costs. Prints, from one run:
+ *   a chain of 1000 adds on 8 floats, memo hit: nanoseconds a kernel, and its ratio to calling the same loop through a function pointer (the limit)
+ *   scalar instructions, calls, and the cost of the profiler when it is off
+ *
+ *   bench_vm [RUNS] */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "reed/reed.h"
+
+#define N_ADDS 1000
+
+static double now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+static void stop(const char *what, const reed_diagnosis *d) {
+  fprintf(stderr, "%s: %s\n", what, reed_diagnosis_message(d));
+  exit(EXIT_FAILURE);
+}
+
+static char *chain_text(void) {
+  size_t capacity = 400 * (N_ADDS + 10), n = 0;
+  char *text = malloc(capacity);
+  if (!text) exit(EXIT_FAILURE);
+#define PUT(...) n += (size_t)snprintf(text + n, capacity - n, __VA_ARGS__)
+  PUT(".module \"chain\" producer \"bench\" \"1\" devices 2\n.type t0 = f32[n] \"x\"\n.type t1 = f32[n] \"y\"\n.inputs t0\n.outputs t1\n");
+  PUT(".site k0 = Add (2 -> 1) \"add\"\n.function main (t0) -> (t1) registers %d 0\n  assert.shape r0, t0\n", N_ADDS + 3);
+  PUT("  epoch.enter 0, plan, [r0:shape], []\n  shape.like r1, r0, device\n");
+  for (int i = 0; i < N_ADDS; i++) PUT("  shape k0, device, [r%d], [r%d:shape, r1:shape]\n", i + 2, i + 1);
+  PUT("plan:\n  epoch.plan 0\n  copy r1, r0, input, k0, 0\n");
+  for (int i = 0; i < N_ADDS; i++) {
+    PUT("  invoke k0, device, [r%d], [r%d, r1]\n", i + 2, i + 1);
+    if (i > 0) PUT("  kill r%d\n", i + 1);
+  }
+  PUT("  kill r1\n  epoch.end 0\n  readback r%d, r%d, output, k0, 0\n  sync\n  return [r%d], []\n", N_ADDS + 2, N_ADDS + 1, N_ADDS + 2);
+#undef PUT
+  return text;
+}
+
+static const char loop_text[] =
+    ".module \"loop\" producer \"bench\" \"1\" devices 1\n.type t0 = i64[] \"n\"\n.type t1 = i64[] \"sum\"\n.inputs t0\n.outputs t1\n"
+    ".function main (t0) -> (t1) registers 2 5\n"
+    "  s.item s0, r0\n  s.const s1, 0\n  s.const s2, 1\n  s.const s3, 0\n"
+    "again:\n  s.add s3, s3, s1\n  s.add s1, s1, s2\n  s.lt s4, s1, s0\n  branch.if s4, again\n"
+    "  r.scalar r1, s3, i64\n  return [r1], []\n";
+
+static const char call_text[] =
+    ".module \"call\" producer \"bench\" \"1\" devices 1\n.type t0 = i64[] \"n\"\n.type t1 = i64[] \"sum\"\n.inputs t0\n.outputs t1\n"
+    ".function main (t0) -> (t1) registers 2 5\n"
+    "  s.item s0, r0\n  s.const s1, 0\n  s.const s2, 1\n  s.const s3, 0\n"
+    "again:\n  call next, [], [s1], [], [s1]\n  s.lt s4, s1, s0\n  branch.if s4, again\n"
+    "  r.scalar r1, s1, i64\n  return [r1], []\n"
+    ".function next (| 1) -> (| 1) registers 0 2\n  s.const s1, 1\n  s.add s0, s0, s1\n  return [], [s0]\n";
+
+static reed_session *open_text(const char *text, bool profile, reed_diagnosis *d) {
+  void *bytes;
+  size_t n;
+  reed_program *program;
+  reed_session *session;
+  if (reed_module_assemble(text, NULL, &bytes, &n, d) != REED_OK) stop("assemble", d);
+  if (reed_program_open_bytes(bytes, n, NULL, &program, d) != REED_OK) stop("open", d);
+  if (reed_session_open(program, &(reed_session_options){.n_threads = 1, .profile = profile}, &session, d) != REED_OK) stop("session", d);
+  reed_program_close(&program);
+  reed_text_free(bytes);
+  return session;
+}
+
+/* Median nanoseconds of a run. */
+static double median_run(reed_session *session, reed_tensor *input, int runs, reed_diagnosis *d) {
+  double *times = calloc((size_t)runs, sizeof *times);
+  if (!times) exit(EXIT_FAILURE);
+  for (int i = -3; i < runs; i++) {
+    reed_tensor *output;
+    double begin = now_ns();
+    if (reed_session_run(session, &input, 1, &output, 1, d) != REED_OK) stop("run", d);
+    if (i >= 0) times[i] = now_ns() - begin;
+    reed_tensor_close(&output);
+  }
+  qsort(times, (size_t)runs, sizeof *times, by_value);
+  double median = times[runs / 2];
+  free(times);
+  return median;
+}
+
+static void add8(const float *a, const float *b, float *c) {
+  for (int i = 0; i < 8; i++) c[i] = a[i] + b[i];
+}
+
+/* The limit: the same adds, one call through a pointer each. */
+static double direct_ns(int runs) {
+  void (*volatile call)(const float *, const float *, float *) = add8;
+  static float x[8], y[2][8];
+  double best = 1e300;
+  for (int r = 0; r < runs; r++) {
+    double begin = now_ns();
+    for (int i = 0; i < N_ADDS; i++) call(y[i & 1], x, y[(i + 1) & 1]);
+    double took = now_ns() - begin;
+    if (took < best) best = took;
+  }
+  return best / N_ADDS;
+}
+
+static void print_cpu(void) {
+  FILE *f = fopen("/proc/cpuinfo", "r");
+  char line[256];
+  while (f && fgets(line, sizeof line, f))
+    if (strncmp(line, "model name", 10) == 0) {
+      printf("CPU%s", strchr(line, ':'));
+      break;
+    }
+  if (f) fclose(f);
+}
+
+int main(int argc, char **argv) {
+  int runs = argc > 1 ? atoi(argv[1]) : 2000;
+  if (runs < 1) {
+    fprintf(stderr, "usage: bench_vm [RUNS]\n");
+    return 2;
+  }
+  reed_diagnosis *d;
+  if (reed_diagnosis_open(&d) != REED_OK) return EXIT_FAILURE;
+  print_cpu();
+  char *chain = chain_text();
+  reed_tensor *eight, *count;
+  int64_t n = 1000000;
+  if (reed_tensor_open(REED_F32, 1, (int64_t[]){8}, &eight) != REED_OK || reed_tensor_open(REED_I64, 0, NULL, &count) != REED_OK) return EXIT_FAILURE;
+  memcpy(reed_tensor_data(count), &n, sizeof n);
+
+  reed_session *quiet = open_text(chain, false, d), *loud = open_text(chain, true, d);
+  double off = median_run(quiet, eight, runs, d) / N_ADDS, on = median_run(loud, eight, runs < 200 ? runs : 200, d) / N_ADDS, direct = direct_ns(runs);
+  printf("chain of %d adds on 8 floats, memo hit: %.1f ns a kernel; direct calls %.1f ns; ratio %.1f\n", N_ADDS, off, direct, off / direct);
+  printf("the same with spans collected: %.1f ns a kernel; ratio %.2f\n", on, on / off);
+
+  /* Off, the profiler costs a test of a flag a kernel and, a run, the clock reads and notes of its epochs: measured as what one clock read costs. */
+  double begin = now_ns();
+  for (int i = 0; i < 100000; i++) (void)now_ns();
+  double clock_ns = (now_ns() - begin) / 100000;
+  printf("profiler off: 6 clock reads of %.0f ns a run of %.0f us: %.3f %%\n", clock_ns, off * N_ADDS / 1000, 600 * clock_ns / (off * N_ADDS));
+
+  reed_session *loop = open_text(loop_text, false, d), *call = open_text(call_text, false, d);
+  printf("scalar instruction: %.2f ns\n", median_run(loop, count, 15, d) / (double)(4 * n));
+  printf("call and return with 5 instructions: %.1f ns\n", median_run(call, count, 15, d) / (double)n);
+  reed_session_close(&quiet);
+  reed_session_close(&loud);
+  reed_session_close(&loop);
+  reed_session_close(&call);
+  reed_tensor_close(&eight);
+  reed_tensor_close(&count);
+  free(chain);
+  reed_diagnosis_close(&d);
+  return 0;
+}
