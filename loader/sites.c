@@ -52,7 +52,6 @@ static reed_status check_site(const module *m, size_t number, const reed_registr
   snprintf(what, what_bytes, "call site %zu (node '%.200s')", number, m->strings[s->node]);
   if (!op)
     return verify_reject(diagnosis, REED_ERROR_UNSUPPORTED, RULE_SITES, "%s: there is no operator '%.200s'%s%.200s", what, name, *domain ? " in domain " : "", domain);
-  if (op_is_control(op)) return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SITES, "%s: %s is control flow, not called", what, op->name);
   reed_status status = check_counts(s, op, what, diagnosis);
   return status == REED_OK ? check_attributes(s, op, what, diagnosis) : status;
 }
