@@ -1,0 +1,38 @@
+/* Graphs by hand, for tests of lowering: short makers over compiler/ir.h, and a lowered module as lines of text. */
+#ifndef TESTS_LOWER_GRAPH_H_
+#define TESTS_LOWER_GRAPH_H_
+
+#include "bytecode/module.h"
+#include "compiler/ir.h"
+
+#define ANY_DIM (-1) /* an extent of its own */
+
+ir_module *graph_open(void);
+/* A parameter or an output's type; dims: numbers or ANY_DIM. */
+void graph_type(ir_value *v, reed_dtype dtype, int32_t rank, const int64_t *dims);
+ir_value *graph_param(ir_graph *g, const char *name, reed_dtype dtype, int32_t rank, const int64_t *dims);
+void graph_result(ir_graph *g, ir_value *v);
+ir_value *graph_i64(ir_module *m, int64_t n, const int64_t *elements); /* n -1: a scalar */
+ir_value *graph_f32(ir_module *m, int64_t n, const float *elements);
+ir_value *graph_bool(ir_module *m, bool element);
+/* A node of the built-in operator with n_outputs outputs; its first output. inputs: until GRAPH_END; NULL: absent. */
+#define GRAPH_END ((ir_value *)-1)
+ir_node *graph_node(ir_graph *g, op_id op, int32_t n_outputs, ...);
+/* The same with one output of that type, which is returned. */
+ir_value *graph_op(ir_graph *g, op_id op, reed_dtype dtype, int32_t rank, const int64_t *dims, ...);
+
+typedef struct lowered {
+  void *bytes;
+  size_t n_bytes;
+  char *text;           /* one instruction a line */
+  char *report;
+  int32_t n_epochs;
+  module *m;
+} lowered;
+/* Lowers, loads (which verifies) and writes the code down; closes the graph. Fails the test when one of them fails. */
+lowered graph_lower(ir_module *m);
+void lowered_close(lowered *l);
+/* How often `fragment` is in `text`. */
+int occurrences(const char *text, const char *fragment);
+
+#endif
