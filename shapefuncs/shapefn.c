@@ -20,17 +20,29 @@ static const char *operand_name(const reed_op *op, int32_t input, char out[96]) 
   return out;
 }
 
+static bool is_float(reed_dtype dtype) { return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16; }
+
+static const char *element_of(const reed_shape_input *in, int64_t k) { return (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype); }
+
+/* A known element of an integer dtype (or bool); u64 wraps. */
+static int64_t int_at(const reed_shape_input *in, int64_t k) {
+  int64_t value;
+  if (in->dtype != REED_I64 && in->dtype != REED_U64) return (int64_t)reed_dtype_read(in->dtype, element_of(in, k));
+  memcpy(&value, element_of(in, k), sizeof value); /* too wide for a double */
+  return value;
+}
+
 /* "={1,-1,h}" of a short list of known elements. */
 static void append_values(text_buffer *text, reed_shape_call *call, int32_t i) {
   const reed_shape_input *in = &call->inputs[i];
+  char symbol[64];
   if (in->n_values < 1 || in->n_values > 16 || (!in->data && !in->values)) return;
   for (int64_t k = 0; k < in->n_values; k++) {
-    char symbol[64];
     text_append(text, k ? "," : "={");
-    if (in->data && (in->dtype == REED_F32 || in->dtype == REED_F64 || in->dtype == REED_F16 || in->dtype == REED_BF16))
-      text_append(text, "%g", reed_dtype_read(in->dtype, (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype)));
+    if (in->data && is_float(in->dtype))
+      text_append(text, "%g", reed_dtype_read(in->dtype, element_of(in, k)));
     else if (in->data)
-      text_append(text, "%lld", (long long)reed_dtype_read(in->dtype, (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype)));
+      text_append(text, "%lld", (long long)int_at(in, k));
     else if (reed_dim_known(call, in->values[k]))
       text_append(text, "%lld", (long long)in->values[k]);
     else
@@ -152,19 +164,6 @@ bool reed_dim_equal(const reed_shape_call *call, reed_dim a, reed_dim b) {
 
 /* ---- values ---- */
 
-/* A known element as int64. u64 beyond int64: ERROR_VALUE. */
-static int64_t read_int(reed_shape_call *call, int32_t input, int64_t k) {
-  const reed_shape_input *in = &call->inputs[input];
-  const char *element = (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype);
-  if (in->dtype == REED_I64 || in->dtype == REED_U64) { /* too wide for a double */
-    int64_t value;
-    memcpy(&value, element, sizeof value);
-    if (in->dtype == REED_U64 && value < 0) (void)reed_shape_fail(call, REED_ERROR_VALUE, input, "element %lld is too large", (long long)k);
-    return value;
-  }
-  return (int64_t)reed_dtype_read(in->dtype, element);
-}
-
 reed_dim reed_shape_value(reed_shape_call *call, int32_t input, int64_t k) {
   const reed_shape_input *in = &call->inputs[input];
   if ((in->data || in->values) && (k < 0 || k >= in->n_values)) {
@@ -173,7 +172,12 @@ reed_dim reed_shape_value(reed_shape_call *call, int32_t input, int64_t k) {
   }
   if (in->values) return in->values[k];
   if (!in->data) return shapecall_fresh_value(call);
-  int64_t value = read_int(call, input, k);
+  if (is_float(in->dtype)) {
+    (void)reed_shape_fail(call, REED_ERROR_TYPE, input, "is %s where integers are wanted", reed_dtype_name(in->dtype));
+    return 0;
+  }
+  int64_t value = int_at(in, k);
+  if (in->dtype == REED_U64 && value < 0) (void)reed_shape_fail(call, REED_ERROR_VALUE, input, "element %lld is too large", (long long)k);
   const int64_t lowest = SYMBOL_FIRST + ((int64_t)1 << 32);
   return call->symbols && value < lowest ? lowest : value; /* stands for "very negative" either way */
 }
@@ -182,7 +186,7 @@ bool reed_shape_value_f64(reed_shape_call *call, int32_t input, int64_t k, doubl
   const reed_shape_input *in = &call->inputs[input];
   if (k < 0 || k >= in->n_values || (!in->data && !in->values)) return false;
   if (in->data)
-    *out_value = reed_dtype_read(in->dtype, (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype));
+    *out_value = reed_dtype_read(in->dtype, element_of(in, k));
   else if (reed_dim_known(call, in->values[k]))
     *out_value = (double)in->values[k];
   else

@@ -3,30 +3,37 @@
 
 #define NEAR_INFINITY ((int64_t)1 << 62)
 
-/* Where a start or end lands: counted from the end when negative, then clamped to low..high. A symbolic extent is taken to be far below 2^62,
- * so that an end of INT64_MAX ("to the end") is the extent itself. *out_known: false where the sign is unknown. */
-static reed_dim landing(reed_shape_call *call, reed_dim at, reed_dim extent, reed_dim low, reed_dim high, bool *out_known) {
-  int64_t at_low, at_high;
-  shapecall_range(call, at, &at_low, &at_high);
-  *out_known = *out_known && (at_low >= 0 || at_high < 0);
-  if (!reed_dim_known(call, extent) && reed_dim_known(call, at) && at >= NEAR_INFINITY) return high;
-  if (!reed_dim_known(call, extent) && reed_dim_known(call, at) && at <= -NEAR_INFINITY) return low;
-  if (at_high < 0) at = reed_dim_add(call, at, extent);
-  return reed_dim_max(call, low, reed_dim_min(call, at, high));
+/* A start or end counted from 0. A symbolic extent is taken to be far below 2^62, so that INT64_MAX ("to the end") is the extent itself and
+ * its negation before the first element. *known becomes false where the sign is unknown. */
+static reed_dim counted(reed_shape_call *call, reed_dim at, reed_dim extent, bool *known) {
+  int64_t low, high;
+  shapecall_range(call, at, &low, &high);
+  *known = *known && (low >= 0 || high < 0);
+  if (!reed_dim_known(call, extent) && low >= NEAR_INFINITY) return extent;
+  if (!reed_dim_known(call, extent) && high <= -NEAR_INFINITY) return -1;
+  if (reed_dim_known(call, extent) && reed_dim_known(call, at)) /* what is further out is out as well: nothing below can overflow */
+    at = at > extent ? extent : at < -extent - 1 ? -extent - 1 : at;
+  return high < 0 ? reed_dim_add(call, at, extent) : at;
 }
 
+/* How many elements lie from start to end by step. Starts clamp to the elements there are, ends to one beyond them (ONNX Slice-13); clamps
+ * are spelt end - max(start, 0) = min(end, end - start), which leaves symbols simpler, or left out where the result is 0 either way. */
 static reed_dim sliced_extent(reed_shape_call *call, reed_dim extent, reed_dim start, reed_dim end, reed_dim step) {
   bool known = reed_dim_known(call, step);
+  start = counted(call, start, extent, &known);
+  end = counted(call, end, extent, &known);
   if (!known) return reed_dim_fresh(call);
   if (step < -INT64_MAX) step = -INT64_MAX; /* one element either way */
-  bool forward = step > 0;
-  reed_dim last = reed_dim_sub(call, extent, 1);
-  reed_dim low = forward ? 0 : -1, high = forward ? extent : last;
-  start = landing(call, start, extent, forward ? 0 : reed_dim_min(call, 0, last), high, &known);
-  end = landing(call, end, extent, low, high, &known);
-  if (!known) return reed_dim_fresh(call);
-  reed_dim span = forward ? reed_dim_sub(call, end, start) : reed_dim_sub(call, start, end);
-  return reed_dim_max(call, reed_dim_ceildiv(call, span, forward ? step : -step), 0);
+  reed_dim span;
+  if (step > 0) {
+    end = reed_dim_min(call, end, extent);
+    span = reed_dim_min(call, end, reed_dim_sub(call, end, start));
+  } else {
+    reed_dim last = reed_dim_sub(call, extent, 1);
+    start = reed_dim_max(call, reed_dim_min(call, start, last), reed_dim_min(call, 0, last));
+    span = reed_dim_min(call, reed_dim_sub(call, start, reed_dim_max(call, end, -1)), reed_dim_add(call, start, 1));
+  }
+  return reed_dim_max(call, reed_dim_ceildiv(call, span, step > 0 ? step : -step), 0);
 }
 
 /* starts, ends and the optional axes (default 0..) and steps (default 1) are lists of one length (ONNX Slice-13). */

@@ -467,12 +467,16 @@ reed_dim symbols_floordiv(reed_symbols *symbols, reed_dim a, reed_dim b) {
 /* ---- min, max, broadcast: commutative, associative, idempotent ---- */
 
 /* True where argument b adds nothing beside a. */
-static bool absorbs(reed_symbols *symbols, node_kind kind, reed_dim a, reed_dim b) {
+static bool absorbs(const reed_symbols *symbols, node_kind kind, reed_dim a, reed_dim b) {
   if (kind == NODE_BROADCAST) {
     int64_t low, high;
     symbols_range(symbols, a, &low, &high);
     return b == 1 || low >= 2 || (!symbol_is(a) && a != 1); /* the other is then 1 or the same */
   }
+  const node *inner = symbol_is(b) ? node_of(symbols, b) : NULL;
+  if (inner && inner->kind == (kind == NODE_MIN ? NODE_MAX : NODE_MIN)) /* max(a, min(b, ..)) where a >= b, and the reverse */
+    for (int32_t i = 0; i < inner->n; i++)
+      if (absorbs(symbols, kind, a, inner->args[i])) return true;
   polynomial difference, other;
   polynomial_of(symbols, a, &difference);
   polynomial_of(symbols, b, &other);
