@@ -3,17 +3,23 @@
  * The host's set is the greatest one that the rules below allow: it starts from all candidates and loses, sweep by sweep, those that break a rule; a
  * value leaves it once at most, so the sweeps end. Rules (docs/epochs.md, "Host values and device values"):
  *   - Shape and Size are host operators.
- *   - A candidate (light, exact outputs, small operands and results) is one when its results feed shapes and nothing but the host uses them, or when
- *     it has no operand on the device: then running it there costs no copy but that of its result.
+ *   - A candidate (light, exact outputs, small operands and results) is one when its results are read on the host and it has no operand on the
+ *     device: then running it there costs no copy but that of its result. With tiny operands on the device it is one when its results feed shapes and
+ *     nothing but the host uses them: the operand is read back instead of each of its descendants. Larger ones stay, since what is read back becomes
+ *     part of a key by its elements: the fewer, the more often an epoch's shapes are remembered. So do those that only decide whether a Loop goes on,
+ *     which needs no epoch of its own when the accelerator computes it.
  *   - A tiny candidate computed from extents and constants alone is one whatever uses it: its result is remembered with the shapes.
- *   - An If's output, a Loop's carried value or scan output is on the host when it feeds shapes and all that it is joined from is there. */
+ *   - An If's output, a Loop's carried value or scan output is on the host when it is read there and all that it is joined from is there. */
 #include <string.h>
 
 #include "compiler/lower.h"
 
-#define SMALL_ELEMENTS 4096 /* what may be read back or computed while shapes are */
-#define TINY_ELEMENTS 64    /* shape arithmetic */
+#define SMALL_ELEMENTS 4096 /* what may be computed while shapes are */
+#define TINY_ELEMENTS 64    /* shape arithmetic, and what may be read back for it */
 #define UNKNOWN_EXTENT 64   /* the guess for an extent that is not a number */
+
+/* Who reads a value on the host, by way of candidates. */
+enum { FEEDS_SHAPES = 1, FEEDS_LOOPS = 2 /* trip counts and conditions */ };
 
 /* One use of a value: operand `index` of a node, or result `index` of a graph. */
 typedef struct use {
@@ -29,7 +35,7 @@ typedef struct placing {
   VEC_OF(ir_value *) values; /* by id */
   VEC_OF(ir_value *) work;
   int32_t *first_use;        /* by value id */
-  bool *feeds;               /* by value id: a shape function or condition reads it, by way of candidates */
+  uint8_t *feeds;            /* by value id */
   bool *extents;             /* by value id: a function of extents and constants */
   bool *candidate;           /* by node id */
 } placing;
@@ -127,7 +133,7 @@ static bool fits_key(const ir_value *v) {
 }
 
 static bool is_candidate(const ir_node *n) {
-  if (op_is_control(n->op) || !n->op->light || !n->op->cpu) return false;
+  if (op_is_control(n->op) || !n->op->light || (op_id_of(n->op) == OP_COUNT && !n->op->cpu)) return false; /* built-in ones have a kernel */
   for (int32_t i = 0; i < n->n_inputs; i++)
     if (n->inputs[i] && !(place_reads(n->op, i) & REED_READS_VALUE) && !fits_key(n->inputs[i])) return false;
   for (int32_t i = 0; i < n->n_outputs; i++) {
@@ -150,39 +156,41 @@ static void find_candidates(placing *p) {
   }
 }
 
-static bool feed(placing *p, ir_value *v) {
-  if (!v || ir_is_constant(v) || p->feeds[v->id]) return true;
-  p->feeds[v->id] = true;
+static bool feed(placing *p, ir_value *v, uint8_t who) {
+  if (!v || ir_is_constant(v) || (p->feeds[v->id] & who) == who) return true;
+  p->feeds[v->id] |= who;
   return VEC_PUSH(&p->work, v);
 }
 
 static bool feed_seeds(placing *p) {
   for (size_t k = 0; k < p->nodes.n; k++) {
     ir_node *n = p->nodes.items[k];
+    bool loop = op_id_of(n->op) == OP_Loop;
     for (int32_t i = 0; i < n->n_inputs; i++)
-      if (n->inputs[i] && (place_reads(n->op, i) & REED_READS_VALUE) && !feed(p, n->inputs[i])) return false;
-    if (op_id_of(n->op) == OP_Loop && !feed(p, n->regions[0]->results[0])) return false;
+      if (n->inputs[i] && (place_reads(n->op, i) & REED_READS_VALUE) && !feed(p, n->inputs[i], loop ? FEEDS_LOOPS : FEEDS_SHAPES)) return false;
+    if (loop && !feed(p, n->regions[0]->results[0], FEEDS_LOOPS)) return false;
   }
   return true;
 }
 
-/* What v is made from feeds shapes too. */
+/* What v is made from is read by the same. */
 static bool feed_sources(placing *p, ir_value *v) {
   const ir_node *n = v->producer, *loop = v->graph->parent;
+  uint8_t who = p->feeds[v->id];
   if (!n) { /* a parameter; carried values of a Loop come from the initial value and the body's result */
     for (int32_t k = 2; loop && k < v->graph->n_params; k++)
-      if (v->graph->params[k] == v) return feed(p, loop->inputs[k]) && feed(p, v->graph->results[k - 1]);
+      if (v->graph->params[k] == v) return feed(p, loop->inputs[k], who) && feed(p, v->graph->results[k - 1], who);
     return true;
   }
   int32_t k = v->producer_output;
-  if (op_id_of(n->op) == OP_If) return feed(p, n->regions[0]->results[k]) && feed(p, n->regions[1]->results[k]);
+  if (op_id_of(n->op) == OP_If) return feed(p, n->regions[0]->results[k], who) && feed(p, n->regions[1]->results[k], who);
   if (op_id_of(n->op) == OP_Loop) {
     ir_graph *body = n->regions[0];
-    return k + 2 < body->n_params ? feed(p, body->params[k + 2]) : feed(p, body->results[k + 1]);
+    return k + 2 < body->n_params ? feed(p, body->params[k + 2], who) : feed(p, body->results[k + 1], who);
   }
   if (!p->candidate[n->id] || op_reads_extents_only(n->op)) return true;
   for (int32_t i = 0; i < n->n_inputs; i++)
-    if (n->inputs[i] && !feed(p, n->inputs[i])) return false;
+    if (n->inputs[i] && !feed(p, n->inputs[i], who)) return false;
   return true;
 }
 
@@ -221,9 +229,14 @@ static bool only_host_uses(const placing *p, const ir_value *v) {
 static bool operator_on_host(const placing *p, const ir_node *n) {
   if (op_reads_extents_only(n->op)) return true;
   if (!p->candidate[n->id]) return false;
-  bool no_device_operand = true, feeds = false, only_host = true, extents = true;
-  for (int32_t i = 0; i < n->n_inputs; i++)
-    if (n->inputs[i] && !(place_reads(n->op, i) & REED_READS_VALUE)) no_device_operand &= on_host(n->inputs[i]);
+  bool no_device_operand = true, tiny_operands = true, only_host = true, extents = true;
+  uint8_t feeds = 0;
+  for (int32_t i = 0; i < n->n_inputs; i++) {
+    const ir_value *v = n->inputs[i];
+    if (!v || (place_reads(n->op, i) & REED_READS_VALUE) || on_host(v)) continue;
+    no_device_operand = false;
+    tiny_operands &= is_tiny(v);
+  }
   for (int32_t i = 0; i < n->n_outputs; i++) {
     const ir_value *v = n->outputs[i];
     if (!v) continue;
@@ -231,7 +244,7 @@ static bool operator_on_host(const placing *p, const ir_node *n) {
     extents &= p->extents[v->id];
     only_host &= only_host_uses(p, v);
   }
-  return extents || (feeds && (no_device_operand || only_host));
+  return extents || (feeds && no_device_operand) || ((feeds & FEEDS_SHAPES) && only_host && tiny_operands);
 }
 
 static bool demote(ir_value *v, bool keep) {
