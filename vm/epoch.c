@@ -326,7 +326,8 @@ reed_status epoch_place(reed_session *s, bool restore) {
       storage *block = s->root_storages.items[write->root];
       storage_retain(block);
       r->t.storage = block;
-      r->t.data = block ? block->data : (char *)s->arenas[root->device]->data + root->offset;
+      const storage *memory = block ? block : s->arenas[root->device]; /* no arena: all that would be in it is empty */
+      r->t.data = memory ? (char *)memory->data + (block ? 0 : root->offset) : NULL;
     }
     if (write->extent_root >= 0) {
       storage *block = s->root_storages.items[write->extent_root];

@@ -91,7 +91,7 @@ static void touch(epoch_planner *p, epoch_entry *e, uint32_t reg, int32_t step) 
  * register on that memory. Inputs that share it must map element for element, which equal element counts say. */
 static int32_t in_place_root(reed_session *s, epoch_planner *p, const reed_op *op, const ref *output, const uint32_t *inputs, uint32_t n_inputs, const uint32_t *next) {
   if (op->alias != REED_ALIAS_INPLACE && op->alias != REED_ALIAS_INPLACE_FIRST) return NO_ROOT;
-  if (output->bounded_axis >= 0 || output->bytes == 0) return NO_ROOT;
+  if (output->bounded_axis >= 0) return NO_ROOT;
   int64_t elements = desc_elements(&output->t.desc);
   uint32_t n_candidates = op->alias == REED_ALIAS_INPLACE_FIRST && n_inputs > 1 ? 1 : n_inputs;
   for (uint32_t i = 0; i < n_candidates; i++) {
