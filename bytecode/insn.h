@@ -44,6 +44,9 @@ typedef struct insn_info {
 extern const insn_info insn_table[INSN_COUNT];
 insn_form insn_role_form(insn_role role);
 const char *insn_role_name(insn_role role);
+/* Which bank of registers a role's words name, if any (by the order of INSN_ROLE_LIST). */
+static inline bool insn_role_is_reference(insn_role role) { return role <= INSN_ROLE_RXS_KERNEL; }
+static inline bool insn_role_is_scalar(insn_role role) { return role >= INSN_ROLE_SD && role <= INSN_ROLE_SUS; }
 
 /* One decoded instruction: operand i is words[0..n) for lists, words[0] for a word, words[0..1] for a long. Borrows the code. */
 typedef struct insn_operand {

@@ -1,0 +1,516 @@
+/* What registers hold along every path: forward data flow to a fixpoint over the stretches between jumps, with states kept where they begin. */
+#include <string.h>
+
+#include "loader/verify.h"
+
+#define MAX_STATE_BYTES ((size_t)256 << 20)
+#define MAX_VISITS 64 /* of a stretch, on average; code that nests loops less deep than this needs fewer */
+
+#define FAIL(rule, operand, item, ...) return verify_fail(v, rule, in, operand, item, __VA_ARGS__)
+
+/* What an operand asks of a register that it reads. */
+typedef enum want {
+  WANT_COMPLETE, /* a stored tensor or an object */
+  WANT_MAYBE,    /* or none */
+  WANT_OBJECT,
+  WANT_EXTENTS,  /* a shaped or stored tensor */
+  WANT_TENSOR,   /* stored, on any device */
+  WANT_ON_DEVICE /* stored, on the device named */
+} want;
+
+static const char *want_text(want w, int32_t device) {
+  switch (w) {
+    case WANT_COMPLETE:
+      return "something complete";
+    case WANT_MAYBE:
+      return "something complete or none";
+    case WANT_OBJECT:
+      return "an object";
+    case WANT_EXTENTS:
+      return "a tensor with known extents";
+    case WANT_TENSOR:
+      return "a stored tensor";
+    case WANT_ON_DEVICE:
+      return device ? "a stored tensor on the device" : "a stored tensor on the host";
+  }
+  return "";
+}
+
+static uint32_t stamp_now(const verifier *v, const insn *in) { return place_stamp(v->places[in->pc]); }
+static bool in_shape(const verifier *v, const insn *in) { return place_is_shape(v->places[in->pc]); }
+static bool in_epoch(const verifier *v, const insn *in) { return v->places[in->pc] != PLACE_OUTSIDE; }
+
+/* ---- reading ---- */
+
+static bool satisfies(state s, want w, int32_t device) {
+  switch (w) {
+    case WANT_COMPLETE:
+      return state_is_complete(s);
+    case WANT_MAYBE:
+      return state_is_complete(s & ~STATE_MAYBE) || state_kind_of(s) == STATE_NONE;
+    case WANT_OBJECT: /* which object, and of what size, is asked at run time */
+      return state_is_complete(s) && (state_kind_of(s) == STATE_OBJECT || state_kind_of(s) == STATE_ANY);
+    case WANT_EXTENTS:
+      return state_kind_of(s) == STATE_SHAPED || state_is_tensor(s) || (state_kind_of(s) == STATE_ANY && state_is_complete(s));
+    case WANT_TENSOR:
+      return state_is_tensor(s);
+    case WANT_ON_DEVICE:
+      return state_is_tensor(s) && state_device(s) == device;
+  }
+  return false;
+}
+
+/* The register is defined, and inside of an epoch what reads it may. */
+static reed_status check_readable(const verifier *v, const insn *in, int operand, int64_t item, state s) {
+  char text[96];
+  state_kind kind = state_kind_of(s);
+  if (kind == STATE_UNDEFINED || kind == STATE_DEAD || kind == STATE_MIXED) FAIL(RULE_UNDEFINED, operand, item, "the register is %s", state_text(s, text, sizeof text));
+  if (state_is_fetching(s)) FAIL(RULE_FETCHING, operand, item, "the register is %s", state_text(s, text, sizeof text));
+  if (in_epoch(v, in) && state_stamp(s) != stamp_now(v, in))
+    FAIL(RULE_EPOCH_KEYS, operand, item, "epoch %u reads this register, which it has neither defined on every path nor among its keys", stamp_now(v, in) - 1);
+  return REED_OK;
+}
+
+static reed_status need(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg, want w, int32_t device) {
+  state s = v->states[reg];
+  reed_status status = check_readable(v, in, operand, item, s);
+  if (status != REED_OK || satisfies(s, w, device)) return status;
+  char text[96];
+  verify_rule rule = w == WANT_ON_DEVICE && state_is_tensor(s) ? RULE_DEVICE : RULE_STATE;
+  FAIL(rule, operand, item, "the register is %s; %s is needed here", state_text(s, text, sizeof text), want_text(w, device));
+}
+
+/* Elements that are read while an epoch is shaped or planned must follow from its keys. */
+static reed_status need_values(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg) {
+  reed_status status = need(v, in, operand, item, reg, WANT_ON_DEVICE, 0);
+  if (status != REED_OK || !in_epoch(v, in) || v->states[reg] & STATE_KNOWN) return status;
+  FAIL(RULE_EPOCH_VALUES, operand, item, "its elements are read before the kernels of epoch %u run, but do not follow from the keys", stamp_now(v, in) - 1);
+}
+
+static reed_status use_kernel_input(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg) {
+  const reed_op_input *row = reed_op_input_at(verify_operator(v, in), (int32_t)item);
+  if (op_reads_extents_only(verify_operator(v, in))) return need(v, in, operand, item, reg, WANT_EXTENTS, 0);
+  if (row->reads & REED_READS_VALUE || in_shape(v, in)) return need_values(v, in, operand, item, reg);
+  return need(v, in, operand, item, reg, WANT_ON_DEVICE, verify_device(in));
+}
+
+/* r.move and view of a shape section: what the memo keeps must follow from the key, and views there are copies on the host. */
+static reed_status use_alias(const verifier *v, const insn *in, int operand, uint32_t reg, want w) {
+  reed_status status = need(v, in, operand, -1, reg, w, 0);
+  if (status != REED_OK || !in_shape(v, in)) return status;
+  if (in->id == INSN_VIEW) return need_values(v, in, operand, -1, reg);
+  if (!(v->states[reg] & STATE_KNOWN)) FAIL(RULE_EPOCH_VALUES, operand, -1, "its elements do not follow from the keys of epoch %u", stamp_now(v, in) - 1);
+  return REED_OK;
+}
+
+/* A register operand of a list whose item may be absent. */
+static bool is_absent(uint32_t word) { return INSN_REGISTER(word) == MODULE_ABSENT; }
+
+/* What one operand's item reads. No default: a role without a rule does not compile. */
+static reed_status use_item(const verifier *v, const insn *in, int operand, int64_t item, uint32_t word) {
+  switch (insn_table[in->id].roles[operand]) {
+    case INSN_ROLE_RU_ANY:
+      if (in->id == INSN_R_MOVE) return use_alias(v, in, operand, word, WANT_COMPLETE);
+      return need(v, in, operand, item, word, WANT_COMPLETE, 0);
+    case INSN_ROLE_RUS_ANY:
+      return need(v, in, operand, item, word, WANT_COMPLETE, 0);
+    case INSN_ROLE_RU_MAYBE:
+      return need(v, in, operand, item, word, WANT_MAYBE, 0);
+    case INSN_ROLE_RU_OBJECT:
+      return need(v, in, operand, item, word, WANT_OBJECT, 0);
+    case INSN_ROLE_RU_SHAPE:
+      return need(v, in, operand, item, word, WANT_EXTENTS, 0);
+    case INSN_ROLE_RU_TENSOR:
+      if (in->id == INSN_VIEW) return use_alias(v, in, operand, word, WANT_TENSOR);
+      return need(v, in, operand, item, word, WANT_TENSOR, 0);
+    case INSN_ROLE_RU_HOST:
+      return need_values(v, in, operand, item, word);
+    case INSN_ROLE_RFS_IN:
+      if (is_absent(word)) return REED_OK;
+      if (INSN_READS(word) & REED_READS_VALUE) return need_values(v, in, operand, item, INSN_REGISTER(word));
+      return need(v, in, operand, item, INSN_REGISTER(word), in->id == INSN_EPOCH_ENTER ? WANT_TENSOR : WANT_EXTENTS, 0);
+    case INSN_ROLE_RUS_KERNEL:
+      return is_absent(word) ? REED_OK : use_kernel_input(v, in, operand, item, word);
+    case INSN_ROLE_SU:
+    case INSN_ROLE_SUS:
+      return check_readable(v, in, operand, item, v->states[v->f->n_r + word]);
+    case INSN_ROLE_RD_SHAPED: /* defined: define_item */
+    case INSN_ROLE_RD_STORED:
+    case INSN_ROLE_RD_OBJECT:
+    case INSN_ROLE_RD_ANY:
+    case INSN_ROLE_RD_NONE:
+    case INSN_ROLE_RD_FETCH:
+    case INSN_ROLE_RDS_SHAPED:
+    case INSN_ROLE_RDS_ANY:
+    case INSN_ROLE_SD:
+    case INSN_ROLE_SDS:
+    case INSN_ROLE_RX_ALLOC: /* changed: define_item */
+    case INSN_ROLE_RX_FILL:
+    case INSN_ROLE_RX_EXTENT:
+    case INSN_ROLE_RX_KILL:
+    case INSN_ROLE_RX_PUSH:
+    case INSN_ROLE_RXS_KERNEL:
+    case INSN_ROLE_IMM: /* no registers: verify_code.c */
+    case INSN_ROLE_INDEX:
+    case INSN_ROLE_DTYPE:
+    case INSN_ROLE_LABEL:
+    case INSN_ROLE_LABELS:
+    case INSN_ROLE_FUNC:
+    case INSN_ROLE_TYPE:
+    case INSN_ROLE_CONST:
+    case INSN_ROLE_SITE:
+    case INSN_ROLE_STR:
+    case INSN_ROLE_DEV:
+    case INSN_ROLE_REASON:
+    case INSN_ROLE_EPOCH:
+    case INSN_ROLE_COUNT:
+      break;
+  }
+  return REED_OK;
+}
+
+/* ---- writing ---- */
+
+static void set_state(verifier *v, size_t reg, state s) {
+  v->n_fetching -= state_is_fetching(v->states[reg]);
+  v->n_fetching += state_is_fetching(s);
+  v->states[reg] = s;
+}
+
+/* Forgets what the register held. */
+static reed_status define(verifier *v, const insn *in, int operand, int64_t item, size_t reg, state s) {
+  char text[96];
+  if (state_is_fetching(v->states[reg])) FAIL(RULE_FETCHING, operand, item, "the register that is overwritten is %s", state_text(v->states[reg], text, sizeof text));
+  set_state(v, reg, state_stamped(s, stamp_now(v, in)));
+  return REED_OK;
+}
+
+/* A shaped register that is given memory: in an epoch one that the epoch has shaped; outside also one that was allocated. */
+static reed_status check_fillable(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg, bool or_fresh) {
+  state s = v->states[reg];
+  reed_status status = check_readable(v, in, operand, item, s);
+  if (status != REED_OK) return status;
+  char text[96];
+  bool fresh = state_kind_of(s) == STATE_FRESH && state_is_tensor(s) && !in_epoch(v, in);
+  if (state_kind_of(s) != STATE_SHAPED && !(or_fresh && fresh))
+    FAIL(RULE_STATE, operand, item, "the register is %s; a shaped tensor is needed here", state_text(s, text, sizeof text));
+  return REED_OK;
+}
+
+static reed_status fill_kernel_output(verifier *v, const insn *in, int operand, int64_t item, uint32_t reg) {
+  const reed_op_output *row = reed_op_output_at(verify_operator(v, in), (int32_t)item);
+  reed_status status = check_fillable(v, in, operand, item, reg, true);
+  if (status != REED_OK) return status;
+  int32_t device = state_device(v->states[reg]);
+  if (device != verify_device(in)) FAIL(RULE_DEVICE, operand, item, "the register was shaped for another device");
+  if (in_shape(v, in) && (device != 0 || row->bounded)) FAIL(RULE_EPOCH_EXACT, operand, item, row->bounded ? "its extent is reported by the kernel" : "it is not on the host");
+  state known = in_shape(v, in) ? STATE_KNOWN : 0;
+  return define(v, in, operand, item, reg, state_make(row->bounded ? STATE_PENDING : STATE_STORED, device) | known);
+}
+
+/* dst of copy and view; src, the next operand, has been read. */
+static reed_status fill_from(verifier *v, const insn *in, int operand, uint32_t reg) {
+  reed_status status = check_fillable(v, in, operand, -1, reg, in->id == INSN_COPY);
+  if (status != REED_OK) return status;
+  state source = v->states[in->operands[operand + 1].words[0]];
+  int32_t to = state_device(v->states[reg]), from = state_device(source);
+  if (in->id == INSN_VIEW && to != from) FAIL(RULE_DEVICE, operand, -1, "a view is on its source's device");
+  if (to == 0 && from != 0) FAIL(RULE_DEVICE, operand, -1, "only readback copies to the host");
+  return define(v, in, operand, -1, reg, state_make(STATE_STORED, to) | (to == from ? source & STATE_KNOWN : 0));
+}
+
+static reed_status fetch_extent(verifier *v, const insn *in, int operand, uint32_t reg) {
+  state s = v->states[reg];
+  reed_status status = check_readable(v, in, operand, -1, s);
+  if (status != REED_OK) return status;
+  char text[96];
+  if (!state_is_tensor(s) && state_kind_of(s) != STATE_PENDING) FAIL(RULE_STATE, operand, -1, "the register is %s; a pending or stored tensor is needed here", state_text(s, text, sizeof text));
+  set_state(v, reg, state_make(STATE_FETCHING, state_device(s)));
+  return REED_OK;
+}
+
+static reed_status kill_register(verifier *v, const insn *in, int operand, uint32_t reg) {
+  state s = v->states[reg];
+  char text[96];
+  if (state_is_fetching(s)) FAIL(RULE_FETCHING, operand, -1, "the register is %s", state_text(s, text, sizeof text));
+  if (state_kind_of(s) <= STATE_DEAD) FAIL(RULE_KILL, operand, -1, "the register is %s", state_text(s, text, sizeof text));
+  set_state(v, reg, state_make(STATE_DEAD, 0));
+  return REED_OK;
+}
+
+static state declared_state(const module_type *t) { return t->object ? state_make(STATE_ANY, 0) : state_make(STATE_STORED, t->device); }
+
+/* What RD_ANY and RDS_ANY define: a reference to what is known, or something complete. */
+static state any_state(const verifier *v, const insn *in, int64_t item) {
+  if (in->id == INSN_CALL) {
+    const module_function *f = &v->m->functions[in->operands[0].words[0]];
+    return declared_state(&v->m->types[f->result_types[item]]);
+  }
+  if (in->id != INSN_R_MOVE && in->id != INSN_OPT_GET) return state_make(STATE_ANY, 0);
+  state s = v->states[in->operands[1].words[0]] & ~STATE_MAYBE;
+  if (state_kind_of(s) == STATE_NONE) return state_make(STATE_ANY, 0); /* never gets there */
+  return state_kind_of(s) == STATE_FRESH ? state_make(STATE_STORED, state_device(s)) | (s & STATE_KNOWN) : s;
+}
+
+/* What one operand's item writes. No default: a role without a rule does not compile. */
+static reed_status define_item(verifier *v, const insn *in, int operand, int64_t item, uint32_t word) {
+  state known = in_shape(v, in) ? STATE_KNOWN : 0;
+  char text[96];
+  switch (insn_table[in->id].roles[operand]) {
+    case INSN_ROLE_RD_SHAPED:
+      return define(v, in, operand, item, word, state_make(STATE_SHAPED, verify_device(in)));
+    case INSN_ROLE_RDS_SHAPED:
+      return is_absent(word) ? REED_OK : define(v, in, operand, item, word, state_make(STATE_SHAPED, verify_device(in)));
+    case INSN_ROLE_RD_STORED:
+      return define(v, in, operand, item, word, state_make(STATE_STORED, verify_device(in)) | known);
+    case INSN_ROLE_RD_OBJECT:
+      return define(v, in, operand, item, word, state_make(STATE_OBJECT, 0));
+    case INSN_ROLE_RD_ANY:
+    case INSN_ROLE_RDS_ANY:
+      return define(v, in, operand, item, word, any_state(v, in, item));
+    case INSN_ROLE_RD_NONE:
+      return define(v, in, operand, item, word, state_make(STATE_NONE, 0));
+    case INSN_ROLE_RD_FETCH:
+      return define(v, in, operand, item, word, state_make(STATE_FETCHING, 0));
+    case INSN_ROLE_SD:
+    case INSN_ROLE_SDS:
+      return define(v, in, operand, item, (size_t)v->f->n_r + word, state_make(STATE_SCALAR, 0));
+    case INSN_ROLE_RX_ALLOC: {
+      reed_status status = check_fillable(v, in, operand, item, word, false);
+      return status == REED_OK ? define(v, in, operand, item, word, state_make(STATE_FRESH, state_device(v->states[word]))) : status;
+    }
+    case INSN_ROLE_RX_FILL:
+      return fill_from(v, in, operand, word);
+    case INSN_ROLE_RXS_KERNEL:
+      return is_absent(word) ? REED_OK : fill_kernel_output(v, in, operand, item, word);
+    case INSN_ROLE_RX_EXTENT:
+      return fetch_extent(v, in, operand, word);
+    case INSN_ROLE_RX_KILL:
+      return kill_register(v, in, operand, word);
+    case INSN_ROLE_RX_PUSH: {
+      reed_status status = check_readable(v, in, operand, item, v->states[word]);
+      if (status == REED_OK && !satisfies(v->states[word], WANT_OBJECT, 0))
+        FAIL(RULE_STATE, operand, item, "the register is %s; a sequence is needed here", state_text(v->states[word], text, sizeof text));
+      return status;
+    }
+    case INSN_ROLE_RU_ANY: /* read: use_item */
+    case INSN_ROLE_RU_SHAPE:
+    case INSN_ROLE_RU_TENSOR:
+    case INSN_ROLE_RU_HOST:
+    case INSN_ROLE_RU_OBJECT:
+    case INSN_ROLE_RU_MAYBE:
+    case INSN_ROLE_RUS_ANY:
+    case INSN_ROLE_RFS_IN:
+    case INSN_ROLE_RUS_KERNEL:
+    case INSN_ROLE_SU:
+    case INSN_ROLE_SUS:
+    case INSN_ROLE_IMM: /* no registers */
+    case INSN_ROLE_INDEX:
+    case INSN_ROLE_DTYPE:
+    case INSN_ROLE_LABEL:
+    case INSN_ROLE_LABELS:
+    case INSN_ROLE_FUNC:
+    case INSN_ROLE_TYPE:
+    case INSN_ROLE_CONST:
+    case INSN_ROLE_SITE:
+    case INSN_ROLE_STR:
+    case INSN_ROLE_DEV:
+    case INSN_ROLE_REASON:
+    case INSN_ROLE_EPOCH:
+    case INSN_ROLE_COUNT:
+      break;
+  }
+  return REED_OK;
+}
+
+/* ---- whole instructions ---- */
+
+static reed_status each_item(verifier *v, const insn *in, reed_status (*visit)(verifier *v, const insn *in, int operand, int64_t item, uint32_t word)) {
+  const insn_info *info = &insn_table[in->id];
+  for (int i = 0; i < info->n_operands; i++) {
+    bool list = insn_role_form(info->roles[i]) == INSN_FORM_LIST;
+    for (uint32_t k = 0; k < in->operands[i].n; k++) {
+      reed_status status = visit(v, in, i, list ? (int64_t)k : -1, in->operands[i].words[k]);
+      if (status != REED_OK) return status;
+    }
+  }
+  return REED_OK;
+}
+
+static reed_status use_visit(verifier *v, const insn *in, int operand, int64_t item, uint32_t word) { return use_item(v, in, operand, item, word); }
+
+/* Arguments and results against a signature. A tensor of unknown kind may be an argument: a call looks at what it is given. */
+static reed_status check_types(const verifier *v, const insn *in, int operand, const uint32_t *types, bool any_allowed, verify_rule rule) {
+  const insn_operand *o = &in->operands[operand];
+  for (uint32_t i = 0; i < o->n; i++) {
+    const module_type *t = &v->m->types[types[i]];
+    state s = v->states[o->words[i]];
+    char text[96];
+    if (t->object || (state_is_tensor(s) && state_device(s) == t->device) || (any_allowed && state_kind_of(s) == STATE_ANY)) continue;
+    FAIL(rule, operand, i, "the register is %s; the signature says a tensor on the %s", state_text(s, text, sizeof text), t->device ? "device" : "host");
+  }
+  return REED_OK;
+}
+
+static reed_status check_signature(const verifier *v, const insn *in) {
+  if (v->n_fetching) FAIL(RULE_FETCHING, -1, -1, "%zu registers are being fetched: a sync is needed before", v->n_fetching);
+  if (in->id == INSN_CALL) return check_types(v, in, 3, v->m->functions[in->operands[0].words[0]].param_types, true, RULE_CALL);
+  if (in->id == INSN_RETURN) return check_types(v, in, 0, v->f->result_types, false, RULE_RETURN);
+  return REED_OK;
+}
+
+/* From here on the epoch may read its keys. */
+static void open_keys(verifier *v, const insn *in) {
+  uint32_t stamp = in->operands[0].words[0] + 1;
+  const insn_operand *keys = &in->operands[2], *scalars = &in->operands[3];
+  for (uint32_t i = 0; i < keys->n; i++) {
+    uint32_t reg = INSN_REGISTER(keys->words[i]);
+    state known = INSN_READS(keys->words[i]) & REED_READS_VALUE ? STATE_KNOWN : 0;
+    v->states[reg] = state_stamped(state_make(STATE_STORED, state_device(v->states[reg])) | known, stamp);
+  }
+  for (uint32_t i = 0; i < scalars->n; i++) {
+    size_t reg = (size_t)v->f->n_r + scalars->words[i];
+    v->states[reg] = state_stamped(v->states[reg], stamp);
+  }
+}
+
+static reed_status close_item(verifier *v, const insn *in, int operand, int64_t item, uint32_t word) {
+  insn_role role = insn_table[in->id].roles[operand];
+  bool reference = insn_role_is_reference(role);
+  if ((!reference && !insn_role_is_scalar(role)) || (reference && is_absent(word))) return REED_OK;
+  state *s = &v->states[reference ? INSN_REGISTER(word) : v->f->n_r + word];
+  if (state_kind_of(*s) == STATE_SHAPED && state_stamp(*s)) *s = state_make(STATE_DEAD, 0); /* never filled */
+  *s = state_stamped(*s & ~STATE_KNOWN, 0);
+  return REED_OK;
+}
+
+/* Behind the epoch nothing belongs to it: every register that it names is as any other. */
+static reed_status close_epoch(verifier *v, uint32_t epoch) {
+  insn in;
+  for (uint32_t pc = v->m->epochs[epoch].enter; pc < v->m->epochs[epoch].end; pc += in.n_words) {
+    if (!insn_decode(v->code, v->f->n_code, pc, &in)) break; /* has passed */
+    reed_status status = each_item(v, &in, close_item);
+    if (status != REED_OK) return status;
+  }
+  return REED_OK;
+}
+
+static void finish_fetches(verifier *v) {
+  for (size_t i = 0; v->n_fetching && i < v->f->n_r; i++) {
+    if (!state_is_fetching(v->states[i])) continue;
+    bool whole = state_kind_of(v->states[i]) == STATE_FETCHING;
+    set_state(v, i, state_make(whole ? STATE_STORED : STATE_UNDEFINED, whole ? state_device(v->states[i]) : 0));
+  }
+}
+
+/* assert.shape says more than that it holds: what was of unknown kind is a tensor on the type's device behind it. */
+static void learn_type(verifier *v, const insn *in) {
+  state *s = &v->states[in->operands[0].words[0]];
+  const module_type *t = &v->m->types[in->operands[1].words[0]];
+  if (state_kind_of(*s) == STATE_ANY && !t->object) *s = state_make(STATE_STORED, t->device) | (*s & ~0x7fu);
+}
+
+static reed_status step(verifier *v, const insn *in) {
+  reed_status status = each_item(v, in, use_visit);
+  if (status == REED_OK && (in->id == INSN_CALL || in->id == INSN_CALL_CLOSURE || in->id == INSN_RETURN)) status = check_signature(v, in);
+  if (status == REED_OK) status = each_item(v, in, define_item);
+  if (status != REED_OK) return status;
+  if (in->id == INSN_EPOCH_ENTER) open_keys(v, in);
+  if (in->id == INSN_EPOCH_END) return close_epoch(v, in->operands[0].words[0]);
+  if (in->id == INSN_SYNC) finish_fetches(v);
+  if (in->id == INSN_ASSERT_SHAPE) learn_type(v, in);
+  return REED_OK;
+}
+
+/* ---- stretches ---- */
+
+/* What holds now also holds at the beginning of the stretch at `pc`. */
+static reed_status flow_to(verifier *v, uint32_t pc) {
+  block *b = &v->blocks[v->block_of[pc]];
+  if (!b->states) {
+    b->states = mem_alloc(v->n_states * sizeof *b->states);
+    if (!b->states) return diag_no_memory(v->diagnosis, "verifying a function");
+    memcpy(b->states, v->states, v->n_states * sizeof *b->states);
+    b->dirty = true;
+    return REED_OK;
+  }
+  for (size_t i = 0; i < v->n_states; i++) {
+    state joined = state_join(b->states[i], v->states[i]);
+    b->dirty |= joined != b->states[i];
+    b->states[i] = joined;
+  }
+  return REED_OK;
+}
+
+static reed_status flow_to_targets(verifier *v, const insn *in) {
+  const insn_info *info = &insn_table[in->id];
+  for (int i = 0; i < info->n_operands; i++) {
+    if (info->roles[i] != INSN_ROLE_LABEL && info->roles[i] != INSN_ROLE_LABELS) continue;
+    for (uint32_t k = 0; k < in->operands[i].n; k++) {
+      reed_status status = flow_to(v, in->operands[i].words[k]);
+      if (status != REED_OK) return status;
+    }
+  }
+  return REED_OK;
+}
+
+static reed_status visit_block(verifier *v, block *b) {
+  b->dirty = false;
+  memcpy(v->states, b->states, v->n_states * sizeof *v->states);
+  v->n_fetching = 0;
+  for (size_t i = 0; i < v->f->n_r; i++) v->n_fetching += state_is_fetching(v->states[i]);
+  insn in;
+  for (uint32_t pc = b->begin;; pc += in.n_words) {
+    if (pc != b->begin && v->marks[pc] & MARK_LEADER) return flow_to(v, pc);
+    if (!insn_decode(v->code, v->f->n_code, pc, &in)) return REED_OK; /* has passed */
+    reed_status status = step(v, &in);
+    insn_flow flow = insn_table[in.id].flow;
+    if (status == REED_OK && (flow == INSN_FLOW_JUMP || flow == INSN_FLOW_BRANCH)) status = flow_to_targets(v, &in);
+    if (status != REED_OK || flow == INSN_FLOW_JUMP || flow == INSN_FLOW_RETURN || flow == INSN_FLOW_FAIL) return status;
+  }
+}
+
+static reed_status find_blocks(verifier *v) {
+  uint32_t n_code = v->f->n_code;
+  v->n_blocks = 0;
+  for (uint32_t pc = 0; pc < n_code; pc++)
+    if (v->marks[pc] & MARK_LEADER) v->block_of[pc] = v->n_blocks++;
+  v->blocks = mem_calloc(v->n_blocks, sizeof *v->blocks);
+  if (!v->blocks) return diag_no_memory(v->diagnosis, "verifying a function");
+  for (uint32_t pc = 0; pc < n_code; pc++)
+    if (v->marks[pc] & MARK_LEADER) v->blocks[v->block_of[pc]].begin = pc;
+  return REED_OK;
+}
+
+static reed_status over_limit(const verifier *v, const char *what) {
+  return verify_reject(v->diagnosis, REED_ERROR_LIMIT, RULE_LIMIT, "function '%.200s' is too complex: %u stretches of code with %zu registers %s",
+                       v->m->strings[v->f->name], v->n_blocks, v->n_states, what);
+}
+
+static reed_status flow_from_start(verifier *v) {
+  if ((v->n_states + 1) * sizeof(state) * v->n_blocks > MAX_STATE_BYTES) return over_limit(v, "need too much memory");
+  memset(v->states, 0, v->n_states * sizeof *v->states);
+  for (uint32_t i = 0; i < v->f->n_r_params; i++) v->states[i] = declared_state(&v->m->types[v->f->param_types[i]]);
+  for (uint32_t i = 0; i < v->f->n_s_params; i++) v->states[v->f->n_r + i] = state_make(STATE_SCALAR, 0);
+  reed_status status = flow_to(v, 0);
+  uint64_t visits = 0;
+  for (bool changed = true; changed && status == REED_OK;) {
+    changed = false;
+    for (uint32_t i = 0; i < v->n_blocks && status == REED_OK; i++) {
+      if (!v->blocks[i].dirty) continue;
+      changed = true;
+      if (++visits > (uint64_t)MAX_VISITS * (v->n_blocks + 16)) return over_limit(v, "take too many visits");
+      status = visit_block(v, &v->blocks[i]);
+    }
+  }
+  return status;
+}
+
+reed_status verify_flow(verifier *v) {
+  reed_status status = find_blocks(v);
+  if (status == REED_OK) status = flow_from_start(v);
+  for (uint32_t i = 0; v->blocks && i < v->n_blocks; i++) mem_free(v->blocks[i].states);
+  mem_free(v->blocks);
+  v->blocks = NULL;
+  return status;
+}

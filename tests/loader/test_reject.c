@@ -1,0 +1,300 @@
+/* For every instruction and every operand: a module that breaks just this operand, in every way that its role can be broken, is rejected with a
+ * message that names rule, function, word, mnemonic and operand. The modules are generated from one line for each instruction below. */
+#include <stdio.h>
+
+#include "bytecode/format.h"
+#include "bytecode/insn.h"
+#include "tests/loader/verify_text.h"
+
+/* Registers in every state, made by the prologue. */
+enum { HOST, DEVICE, SHAPED_HOST, SHAPED_DEVICE, OBJECT, NONE, ANY, PENDING, DEAD, UNDEFINED, FETCHING, FRESH, N_STATES };
+#define BIT(state) (1u << (state))
+#define COMPLETE (BIT(HOST) | BIT(DEVICE) | BIT(OBJECT) | BIT(ANY) | BIT(FRESH))
+#define ALL (BIT(N_STATES) - 1)
+
+static const char head[] =
+    ".module \"reject\" devices 2\n.type row = f32[4]\n.const c = f32[4] {1}\n"
+    ".site add = Add (2 -> 1)\n.site expand = Expand (2 -> 1)\n.site nonzero = NonZero (1 -> 1)\n"
+    ".function main (row) -> (row)\n";
+static const char prologue[] =
+    "  const r1, c, device\n  shape.like r2, r0, host\n  shape.like r3, r0, device\n  seq.make r4\n  opt.none r5\n"
+    "  adt.make r6, 0, [r0]\n  adt.get r6, r6, 0\n  shape nonzero, host, [r7], [r0:shape]\n  invoke nonzero, host, [r7], [r0]\n"
+    "  const r8, c, host\n  kill r8\n  shape.like r11, r0, host\n  alloc r11\n  s.const s0, 1\n";
+static const char epilogue[] =
+    "  fail \"end\"\n.function callee (row, object | 1) -> (row, object | 1)\n  return [r0, r1], [s0]\n.function plain (object) -> ()\n  return [], []\n";
+
+/* One valid use of each instruction, operand by operand; the items of lists are separated by blanks. r20 and up, s2 and up are free. */
+static const struct {
+  const char *operands[INSN_MAX_OPERANDS];
+} uses[INSN_COUNT] = {
+  [INSN_S_CONST] = {{"s2", "-5"}},
+  [INSN_S_MOVE] = {{"s2", "s0"}},
+  [INSN_R_MOVE] = {{"r20", "r0"}},
+  [INSN_CONST] = {{"r20", "c", "device"}},
+  [INSN_S_ITEM] = {{"s2", "r0"}},
+  [INSN_S_DIM] = {{"s2", "r0", "0"}},
+  [INSN_R_SCALAR] = {{"r20", "s0", "i64"}},
+  [INSN_S_ADD] = {{"s2", "s0", "s0"}},
+  [INSN_S_SUB] = {{"s2", "s0", "s0"}},
+  [INSN_S_MUL] = {{"s2", "s0", "s0"}},
+  [INSN_S_DIV] = {{"s2", "s0", "s0"}},
+  [INSN_S_MOD] = {{"s2", "s0", "s0"}},
+  [INSN_S_MIN] = {{"s2", "s0", "s0"}},
+  [INSN_S_MAX] = {{"s2", "s0", "s0"}},
+  [INSN_S_EQ] = {{"s2", "s0", "s0"}},
+  [INSN_S_NE] = {{"s2", "s0", "s0"}},
+  [INSN_S_LT] = {{"s2", "s0", "s0"}},
+  [INSN_S_LE] = {{"s2", "s0", "s0"}},
+  [INSN_S_AND] = {{"s2", "s0", "s0"}},
+  [INSN_S_OR] = {{"s2", "s0", "s0"}},
+  [INSN_S_NOT] = {{"s2", "s0"}},
+  [INSN_JUMP] = {{"end"}},
+  [INSN_BRANCH_IF] = {{"s0", "end"}},
+  [INSN_BRANCH_IFNOT] = {{"s0", "end"}},
+  [INSN_SWITCH] = {{"s0", "end end"}},
+  [INSN_CALL] = {{"callee", "r20 r21", "s2", "r0 r4", "s0"}},
+  [INSN_CALL_CLOSURE] = {{"r4", "r20", "r0"}},
+  [INSN_RETURN] = {{"r0", ""}},
+  [INSN_FAIL] = {{"\"text\""}},
+  [INSN_ADT_MAKE] = {{"r20", "1", "r0 r4"}},
+  [INSN_ADT_GET] = {{"r20", "r4", "0"}},
+  [INSN_ADT_TAG] = {{"s2", "r4"}},
+  [INSN_CLOSURE_MAKE] = {{"r20", "plain", "r0"}},
+  [INSN_SEQ_MAKE] = {{"r20"}},
+  [INSN_SEQ_PUSH] = {{"r4", "r0"}},
+  [INSN_SEQ_GET] = {{"r20", "r4", "s0"}},
+  [INSN_SEQ_LENGTH] = {{"s2", "r4"}},
+  [INSN_SEQ_STACK] = {{"r20", "r4", "row", "host"}},
+  [INSN_OPT_NONE] = {{"r20"}},
+  [INSN_OPT_HAS] = {{"s2", "r5"}},
+  [INSN_OPT_GET] = {{"r20", "r5"}},
+  [INSN_SHAPE] = {{"expand", "host", "r20", "r0:shape r0:value"}},
+  [INSN_SHAPE_LIKE] = {{"r20", "r0", "device"}},
+  [INSN_ASSERT_SHAPE] = {{"r0", "row"}},
+  [INSN_ASSERT_DIM] = {{"r0", "0", "s0", "row"}},
+  [INSN_ALLOC] = {{"r2"}},
+  [INSN_VIEW] = {{"r2", "r0"}},
+  [INSN_COPY] = {{"r3", "r0", "input", "add", "0"}},
+  [INSN_KILL] = {{"r0"}},
+  [INSN_INVOKE] = {{"add", "host", "r2", "r0 r0"}},
+  [INSN_READBACK] = {{"r20", "r1", "value", "add", "0"}},
+  [INSN_EXTENT] = {{"r7"}},
+  [INSN_SYNC] = {{NULL}},
+};
+static bool is_epoch(int id) { return id == INSN_EPOCH_ENTER || id == INSN_EPOCH_PLAN || id == INSN_EPOCH_END; } /* test_epochs.c */
+
+/* The states that an operand takes, by its role; the exceptions that follow are the instruction's own. */
+static unsigned takes(int id, int operand, int item) {
+  insn_role role = insn_table[id].roles[operand];
+  if (id == INSN_CALL && role == INSN_ROLE_RUS_ANY && item == 0) return BIT(HOST) | BIT(FRESH) | BIT(ANY);
+  if (id == INSN_RETURN && role == INSN_ROLE_RUS_ANY) return BIT(HOST) | BIT(FRESH);
+  if (id == INSN_SHAPE && role == INSN_ROLE_RFS_IN && item == 1) return BIT(HOST) | BIT(FRESH);
+  if (id == INSN_VIEW) return role == INSN_ROLE_RX_FILL ? BIT(SHAPED_HOST) : BIT(HOST) | BIT(FRESH);
+  if (id == INSN_COPY && role == INSN_ROLE_RX_FILL) return BIT(SHAPED_HOST) | BIT(SHAPED_DEVICE) | BIT(FRESH);
+  switch (role) {
+    case INSN_ROLE_RD_SHAPED:
+    case INSN_ROLE_RD_STORED:
+    case INSN_ROLE_RD_OBJECT:
+    case INSN_ROLE_RD_ANY:
+    case INSN_ROLE_RD_NONE:
+    case INSN_ROLE_RD_FETCH:
+    case INSN_ROLE_RDS_SHAPED:
+    case INSN_ROLE_RDS_ANY:
+      return ALL & ~BIT(FETCHING);
+    case INSN_ROLE_RX_ALLOC:
+      return BIT(SHAPED_HOST) | BIT(SHAPED_DEVICE);
+    case INSN_ROLE_RX_EXTENT:
+      return BIT(HOST) | BIT(DEVICE) | BIT(FRESH) | BIT(PENDING);
+    case INSN_ROLE_RX_KILL:
+      return ALL & ~(BIT(DEAD) | BIT(UNDEFINED) | BIT(FETCHING));
+    case INSN_ROLE_RX_PUSH:
+    case INSN_ROLE_RU_OBJECT:
+      return BIT(OBJECT) | BIT(ANY);
+    case INSN_ROLE_RU_ANY:
+    case INSN_ROLE_RUS_ANY:
+      return COMPLETE;
+    case INSN_ROLE_RU_SHAPE:
+    case INSN_ROLE_RFS_IN:
+      return BIT(HOST) | BIT(DEVICE) | BIT(FRESH) | BIT(ANY) | BIT(SHAPED_HOST) | BIT(SHAPED_DEVICE);
+    case INSN_ROLE_RU_TENSOR:
+      return BIT(HOST) | BIT(DEVICE) | BIT(FRESH);
+    case INSN_ROLE_RU_HOST:
+    case INSN_ROLE_RUS_KERNEL:
+      return BIT(HOST) | BIT(FRESH);
+    case INSN_ROLE_RXS_KERNEL:
+      return BIT(SHAPED_HOST) | BIT(FRESH);
+    case INSN_ROLE_RU_MAYBE:
+      return COMPLETE | BIT(NONE);
+    case INSN_ROLE_RX_FILL: /* above */
+    case INSN_ROLE_SD:
+    case INSN_ROLE_SU:
+    case INSN_ROLE_SDS:
+    case INSN_ROLE_SUS:
+    case INSN_ROLE_IMM:
+    case INSN_ROLE_INDEX:
+    case INSN_ROLE_DTYPE:
+    case INSN_ROLE_LABEL:
+    case INSN_ROLE_LABELS:
+    case INSN_ROLE_FUNC:
+    case INSN_ROLE_TYPE:
+    case INSN_ROLE_CONST:
+    case INSN_ROLE_SITE:
+    case INSN_ROLE_STR:
+    case INSN_ROLE_DEV:
+    case INSN_ROLE_REASON:
+    case INSN_ROLE_EPOCH:
+    case INSN_ROLE_COUNT:
+      break;
+  }
+  return 0;
+}
+
+/* The module's text with one use of the instruction, in which item `item` of operand `operand` (-1: none) is `instead`. `:flags` stay. */
+static void write_text(text_buffer *t, int id, int operand, int item, const char *instead, const char *more_prologue) {
+  t->n = 0;
+  text_append(t, "%s%s%s  %s", head, prologue, more_prologue, insn_table[id].mnemonic);
+  for (int i = 0; i < insn_table[id].n_operands; i++) {
+    bool list = insn_role_form(insn_table[id].roles[i]) == INSN_FORM_LIST;
+    char copy[128], *save = NULL;
+    snprintf(copy, sizeof copy, "%s", uses[id].operands[i]);
+    text_append(t, "%s%s", i ? ", " : " ", list ? "[" : "");
+    int k = 0;
+    for (char *word = list ? strtok_r(copy, " ", &save) : copy; word; word = list ? strtok_r(NULL, " ", &save) : NULL, k++) {
+      bool here = i == operand && k == item;
+      char *flags = strchr(word, ':');
+      text_append(t, "%s%s%s", k ? ", " : "", here ? instead : word, here && flags ? flags : "");
+    }
+    text_append(t, "%s", list ? "]" : "");
+  }
+  text_append(t, "\nend:\n%s", epilogue);
+}
+
+static int count_items(int id, int operand) {
+  const char *text = uses[id].operands[operand];
+  if (insn_role_form(insn_table[id].roles[operand]) != INSN_FORM_LIST) return 1;
+  int n = *text ? 1 : 0;
+  for (; *text; text++) n += *text == ' ';
+  return n;
+}
+
+START_TEST(every_instruction_has_a_valid_use) {
+  text_buffer t = {0};
+  for (int id = 0; id < INSN_COUNT; id++) {
+    if (is_epoch(id)) continue;
+    for (int i = 0; i < insn_table[id].n_operands; i++) ck_assert_msg(uses[id].operands[i], "%s", insn_table[id].mnemonic);
+    write_text(&t, id, -1, -1, "", "");
+    accept(t.data);
+  }
+  text_fini(&t);
+}
+END_TEST
+
+START_TEST(a_register_in_a_state_that_its_role_does_not_take_is_rejected) {
+  text_buffer t = {0};
+  for (int id = 0; id < INSN_COUNT; id++) {
+    for (int i = 0; i < insn_table[id].n_operands && !is_epoch(id); i++) {
+      if (!insn_role_is_reference(insn_table[id].roles[i])) continue;
+      for (int k = 0; k < count_items(id, i); k++)
+        for (int state = 0; state < N_STATES; state++) {
+          char reg[8], name[32];
+          snprintf(reg, sizeof reg, "r%d", state);
+          write_text(&t, id, i, k, reg, state == FETCHING ? "  readback r10, r1, value, add, 0\n" : "");
+          snprintf(name, sizeof name, "'%s'", insn_table[id].names[i]);
+          bool calls = insn_table[id].flow == INSN_FLOW_CALL || insn_table[id].flow == INSN_FLOW_RETURN;
+          if (takes(id, i, k) & BIT(state))
+            accept(t.data);
+          else
+            reject(t.data, "V3", state == FETCHING && calls && insn_table[id].roles[i] == INSN_ROLE_RDS_ANY ? "fetched" : name, "function 'main', word ");
+        }
+    }
+  }
+  text_fini(&t);
+}
+END_TEST
+
+START_TEST(a_scalar_that_is_not_defined_is_rejected) {
+  text_buffer t = {0};
+  for (int id = 0; id < INSN_COUNT; id++)
+    for (int i = 0; i < insn_table[id].n_operands && !is_epoch(id); i++) {
+      insn_role role = insn_table[id].roles[i];
+      if (role != INSN_ROLE_SU && role != INSN_ROLE_SUS) continue;
+      for (int k = 0; k < count_items(id, i); k++) {
+        char name[32];
+        snprintf(name, sizeof name, "'%s'", insn_table[id].names[i]);
+        write_text(&t, id, i, k, "s1", "");
+        reject(t.data, "V30", name, insn_table[id].mnemonic);
+      }
+    }
+  text_fini(&t);
+}
+END_TEST
+
+/* Every word of every operand replaced by a number that nothing has: an index, a register, a target out of range. */
+START_TEST(an_operand_out_of_range_is_rejected_by_name) {
+  text_buffer t = {0};
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  for (int id = 0; id < INSN_COUNT; id++) {
+    if (is_epoch(id)) continue;
+    write_text(&t, id, -1, -1, "", "");
+    void *bytes;
+    size_t n;
+    ck_assert_int_eq(reed_module_assemble(t.data, NULL, &bytes, &n, d), REED_OK);
+    const format_section *toc = (const format_section *)((char *)bytes + sizeof(format_header));
+    uint32_t *code = (uint32_t *)((char *)bytes + toc[FORMAT_CODE - 1].offset), n_code = (uint32_t)(toc[FORMAT_CODE - 1].n_bytes / 4);
+    insn in;
+    uint32_t pc = 0, found = UINT32_MAX;
+    for (; insn_decode(code, n_code, pc, &in); pc += in.n_words)
+      if (in.id == (insn_id)id && found == UINT32_MAX) found = pc;
+    ck_assert_uint_ne(found, UINT32_MAX);
+    insn_decode(code, n_code, found, &in);
+    for (int i = 0; i < insn_table[id].n_operands; i++) {
+      insn_role role = insn_table[id].roles[i];
+      if (role == INSN_ROLE_IMM) continue; /* any number is one */
+      for (uint32_t k = 0; k < in.operands[i].n; k++) {
+        static const uint32_t bad[] = {0x00fffffe, 0xfffffffe, 0x7fffffff};
+        for (int b = 0; b < 3; b++) {
+          uint32_t *word = &code[in.operands[i].words - code + k], old = *word;
+          if (role == INSN_ROLE_INDEX && b == 0) continue; /* an index like another */
+          *word = bad[b];
+          reed_program_options ignore = {.ignore_checksum = true};
+          reed_status status = reed_module_verify(bytes, n, &ignore, d);
+          const char *message = reed_diagnosis_message(d);
+          char name[64], place[64];
+          snprintf(name, sizeof name, "%s, operand '%s'", insn_table[id].mnemonic, insn_table[id].names[i]);
+          snprintf(place, sizeof place, "function 'main', word %u", found);
+          ck_assert_msg(status != REED_OK && strstr(message, name) && strstr(message, place) && reed_diagnosis_pc(d) == found &&
+                            strcmp(reed_diagnosis_function(d), "main") == 0,
+                        "%s %u: %s", name, bad[b], message);
+          *word = old;
+        }
+      }
+      if (insn_role_form(role) != INSN_FORM_LIST) continue;
+      uint32_t *count = &code[in.operands[i].words - code - 1]; /* a length that does not fit */
+      (*count)++;
+      reed_program_options ignore = {.ignore_checksum = true};
+      ck_assert_int_ne(reed_module_verify(bytes, n, &ignore, d), REED_OK);
+      (*count)--;
+    }
+    mem_free(bytes);
+  }
+  reed_diagnosis_close(&d);
+  text_fini(&t);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("reject");
+  TCase *c = tcase_create("operands");
+  tcase_set_timeout(c, 120);
+  suite_add_tcase(suite, c);
+  tcase_add_test(c, every_instruction_has_a_valid_use);
+  tcase_add_test(c, a_register_in_a_state_that_its_role_does_not_take_is_rejected);
+  tcase_add_test(c, a_scalar_that_is_not_defined_is_rejected);
+  tcase_add_test(c, an_operand_out_of_range_is_rejected_by_name);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_NORMAL);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
+}
