@@ -1,0 +1,588 @@
+/* infer, fold, simplify, cse and dce, and how they go together. */
+#include "tests/compiler/front.h"
+
+static const char *result_type(const front *f) { return front_type(f, f->m->main->results[0]); }
+
+/* ---- infer ---- */
+
+START_TEST(extents_are_computed_with_symbols) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[n,3,h,w]");
+  build_f32(b, "k", "8,3,3,3", (float[216]){0});
+  build_node_t *conv = build_node(b, "Conv", "x,k", "c");
+  build_ints(b, conv, "strides", "2,2");
+  build_ints(b, conv, "pads", "1,1,1,1");
+  build_int(b, build_node(b, "Flatten", "c", "y"), "axis", 3);
+  build_output(b, "c", "f32");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  const ir_type *t = &f.m->main->results[0]->type;
+  ck_assert_int_eq(t->dims[1], 8);
+  ck_assert(symbols_equal(f.m->symbols, t->dims[0], symbols_named(f.m->symbols, "n")));
+  ck_assert(symbol_is(t->dims[2]));
+  ck_assert(symbols_equal(f.m->symbols, f.m->main->results[1]->type.dims[1], t->dims[3]));
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(shapes_that_cannot_be_are_refused_with_both) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[2,3]");
+  build_input(b, "z", "f32[4,3]");
+  build_node(b, "Add", "x,z", "y");
+  build_output(b, "y", "f32");
+  front f;
+  front_read(&f, &b);
+  front_passes(&f, NULL);
+  front_says(&f, REED_ERROR_SHAPE, "Add node 'y_node'");
+  front_says(&f, REED_ERROR_SHAPE, "[2,3]");
+  front_says(&f, REED_ERROR_SHAPE, "[4,3]");
+  front_fini(&f);
+}
+END_TEST
+
+/* y = Reshape(x, Concat(shape arithmetic)) : the classic flatten by hand */
+START_TEST(shape_arithmetic_is_followed_element_by_element) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[n,4,6]");
+  build_i64(b, "0", "1", (int64_t[]){0});
+  build_i64(b, "1", "1", (int64_t[]){1});
+  build_i64(b, "2", "1", (int64_t[]){2});
+  build_node(b, "Shape", "x", "s");
+  build_node(b, "Gather", "s,0", "n");
+  build_node(b, "Slice", "s,1,2", "four");
+  build_node(b, "Gather", "s,2", "six");
+  build_node(b, "Mul", "four,six", "all");
+  build_node(b, "Div", "all,2", "half");
+  build_int(b, build_node(b, "Concat", "n,2,half", "target"), "axis", 0);
+  build_node(b, "Reshape", "x,target", "y");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_str_eq(result_type(&f), "f32[n,2,12]");
+  ck_assert_int_eq(front_count(&f, OP_Div), 0);
+  ck_assert_int_eq(front_count(&f, OP_Mul), 0);
+  front_fini(&f);
+}
+END_TEST
+
+/* Pads as torch exports them: reversed pairs by a reshape, a backwards slice and a transpose. */
+START_TEST(lists_are_sliced_backwards_and_transposed) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[2,h]");
+  build_i64(b, "pairs", "4", (int64_t[]){3, 1, 0, 0});
+  build_i64(b, "two", "2", (int64_t[]){-1, 2});
+  build_i64(b, "start", "1", (int64_t[]){-1});
+  build_i64(b, "end", "1", (int64_t[]){INT64_MIN + 1});
+  build_i64(b, "axis", "1", (int64_t[]){0});
+  build_i64(b, "step", "1", (int64_t[]){-1});
+  build_i64(b, "flat", "1", (int64_t[]){-1});
+  build_node(b, "Reshape", "pairs,two", "p");
+  build_node(b, "Slice", "p,start,end,axis,step", "q");
+  build_ints(b, build_node(b, "Transpose", "q", "t"), "perm", "1,0");
+  build_node(b, "Reshape", "t,flat", "pads");
+  build_node(b, "Pad", "x,pads", "y");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_str_eq(result_type(&f), "f32[2,h + 4]");
+  ck_assert_int_eq(f.m->main->nodes.n, 1);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(reported_extents_are_symbols_of_their_own) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[n]");
+  build_node(b, "NonZero", "x", "i");
+  build_node(b, "Neg", "x", "z");
+  build_node(b, "NonZero", "z", "j");
+  build_output(b, "i", "i64");
+  build_output(b, "j", "i64");
+  front f;
+  front_optimize(&f, &b);
+  const ir_value *i = f.m->main->results[0], *j = f.m->main->results[1];
+  ck_assert(i->bounded);
+  ck_assert_int_eq(i->type.dims[0], 1);
+  ck_assert(!symbols_equal(f.m->symbols, i->type.dims[1], j->type.dims[1]));
+  front_fini(&f);
+}
+END_TEST
+
+/* A body with carried v: then-branch style builders for loops. */
+static void loop(onnx_build *b, onnx_build *body, const char *inputs, const char *outputs) {
+  build_input(body, "i", "i64[]");
+  build_input(body, "c", "bool[]");
+  build_graph_attr(b, build_node(b, "Loop", inputs, outputs), "body", body);
+}
+
+START_TEST(what_a_loop_changes_is_unknown_and_what_it_keeps_is_kept) {
+  onnx_build *b = build_open(13), *body = build_subgraph(b);
+  build_input(b, "x", "f32[n,3]");
+  build_input(b, "z", "f32[n,3]");
+  build_input(b, "m", "i64[]");
+  loop(b, body, "m,,x,z", "grown,kept,scan");
+  build_input(body, "v", "f32");
+  build_input(body, "k", "f32");
+  build_node(body, "Identity", "c", "d");
+  build_int(body, build_node(body, "Concat", "v,x", "w"), "axis", 0);
+  build_node(body, "Relu", "k", "l");
+  build_node(body, "Neg", "l", "o");
+  for (const char *name = "dwlo"; *name; name++) build_output(body, (char[]){*name, 0}, *name == 'd' ? "bool" : "f32");
+  build_output(b, "grown", "f32");
+  build_output(b, "kept", "f32");
+  build_output(b, "scan", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ir_value **r = f.m->main->results;
+  ck_assert_int_eq(r[0]->type.dims[1], 3);
+  ck_assert(!symbols_equal(f.m->symbols, r[0]->type.dims[0], symbols_named(f.m->symbols, "n")));
+  ck_assert_str_eq(front_type(&f, r[1]), "f32[n,3]");
+  ck_assert_int_eq(r[2]->type.rank, 3);
+  ck_assert(symbols_equal(f.m->symbols, r[2]->type.dims[1], symbols_named(f.m->symbols, "n")));
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(a_loop_of_a_known_number_of_rounds_gives_that_many) {
+  onnx_build *b = build_open(13), *body = build_subgraph(b);
+  build_input(b, "x", "f32[n]");
+  build_i64(b, "m", "", (int64_t[]){5});
+  loop(b, body, "m", "scan");
+  build_node(body, "Identity", "c", "d");
+  build_node(body, "Neg", "x", "o");
+  build_output(body, "d", "bool");
+  build_output(body, "o", "f32");
+  build_output(b, "scan", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_str_eq(result_type(&f), "f32[5,n]");
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(branches_of_different_ranks_leave_the_rank_open_and_reshape_closes_it) {
+  onnx_build *b = build_open(13), *then = build_subgraph(b), *otherwise = build_subgraph(b);
+  build_input(b, "x", "f32[n,3]");
+  build_input(b, "c", "bool[]");
+  build_i64(b, "axes", "1", (int64_t[]){0});
+  build_i64(b, "to", "2", (int64_t[]){-1, 3});
+  build_node(then, "Unsqueeze", "x,axes", "t");
+  build_output(then, "t", "f32");
+  build_node(otherwise, "Neg", "x", "e");
+  build_output(otherwise, "e", "f32");
+  build_node_t *n = build_node(b, "If", "c", "u");
+  build_graph_attr(b, n, "then_branch", then);
+  build_graph_attr(b, n, "else_branch", otherwise);
+  build_node(b, "Reshape", "u,to", "y");
+  build_output(b, "u", "f32");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_str_eq(front_type(&f, f.m->main->results[0]), "f32[..]");
+  ck_assert_int_eq(f.m->main->results[1]->type.rank, 2);
+  ck_assert_int_eq(f.m->main->results[1]->type.dims[1], 3);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(a_branch_that_may_not_run_may_be_wrong) {
+  for (int certain = 0; certain < 2; certain++) {
+    onnx_build *b = build_open(13), *then = build_subgraph(b), *otherwise = build_subgraph(b);
+    build_input(b, "x", "f32[2,3]");
+    if (certain)
+      build_tensor(b, "c", REED_BOOL, "", "\1", true);
+    else
+      build_input(b, "c", "bool[]");
+    build_i64(b, "axes", "1", (int64_t[]){0});
+    build_node(then, "Squeeze", "x,axes", "t"); /* extent 2 */
+    build_output(then, "t", "f32");
+    build_node(otherwise, "Neg", "x", "e");
+    build_output(otherwise, "e", "f32");
+    build_node_t *n = build_node(b, "If", "c", "y");
+    build_graph_attr(b, n, "then_branch", then);
+    build_graph_attr(b, n, "else_branch", otherwise);
+    build_output(b, "y", "f32");
+    front f;
+    front_read(&f, &b);
+    front_ok(&f);
+    front_passes(&f, NULL);
+    ck_assert_int_eq(f.status, certain ? REED_ERROR_SHAPE : REED_OK);
+    front_fini(&f);
+  }
+}
+END_TEST
+
+/* ---- fold ---- */
+
+START_TEST(operators_of_constants_are_folded_by_their_kernels) {
+  onnx_build *b = build_open(13);
+  build_f32(b, "p", "2,2", (float[]){1, 2, 3, 4});
+  build_f32(b, "q", "2", (float[]){10, 20});
+  build_node(b, "Add", "p,q", "r");
+  build_node(b, "Transpose", "r", "y");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(f.m->main->nodes.n, 0);
+  ck_assert_double_eq(front_element(f.m->main->results[0], 1), 13);
+  ck_assert_double_eq(front_element(f.m->main->results[0], 2), 22);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(folding_in_bodies_and_of_reported_extents) {
+  onnx_build *b = build_open(13);
+  build_f32(b, "p", "4", (float[]){0, 2, 0, 4});
+  build_node(b, "NonZero", "p", "y");
+  build_output(b, "y", "i64");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_str_eq(result_type(&f), "i64[1,2]");
+  ck_assert_double_eq(front_element(f.m->main->results[0], 1), 3);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(large_results_of_small_constants_are_not_folded) {
+  onnx_build *b = build_open(13);
+  build_i64(b, "s", "2", (int64_t[]){4096, 4096});
+  build_node(b, "ConstantOfShape", "s", "y");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_count(&f, OP_ConstantOfShape), 1);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(a_kernel_that_fails_is_left_for_the_run) {
+  onnx_build *b = build_open(13);
+  build_f32(b, "p", "2", (float[]){1, 2});
+  build_i64(b, "i", "1", (int64_t[]){7});
+  build_node(b, "Gather", "p,i", "y");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_count(&f, OP_Gather), 1);
+  front_fini(&f);
+}
+END_TEST
+
+/* ---- simplify ---- */
+
+/* Nodes left of x f32[n,4] -> op -> Relu, whose input then is x itself where `goes`. */
+static void check_simplified(onnx_build *b, bool goes, const char *what) {
+  build_node(b, "Relu", "u", "y");
+  build_output(b, "y", ""); /* of whatever dtype */
+  front f;
+  front_optimize(&f, &b);
+  bool gone = front_node(&f, OP_Relu)->inputs[0] == f.m->main->params[0];
+  ck_assert_msg(gone == goes, "%s: %s", what, gone ? "went" : "stayed");
+  front_fini(&f);
+}
+
+static onnx_build *simple(int64_t opset) {
+  onnx_build *b = build_open(opset);
+  build_input(b, "x", "f32[n,4]");
+  return b;
+}
+
+START_TEST(operators_that_change_nothing_go_and_near_misses_stay) {
+  for (int miss = 0; miss < 2; miss++) {
+    onnx_build *b = simple(13);
+    build_node(b, miss ? "Neg" : "Identity", "x", "u");
+    check_simplified(b, !miss, "Identity");
+
+    b = simple(13);
+    build_int(b, build_node(b, "Cast", "x", "u"), "to", miss ? 11 : 1);
+    check_simplified(b, !miss, "Cast");
+
+    b = simple(13);
+    build_i64(b, "to", "2", miss ? (int64_t[]){4, -1} : (int64_t[]){-1, 4});
+    build_node(b, "Reshape", "x,to", "u");
+    check_simplified(b, !miss, "Reshape");
+
+    b = simple(13);
+    build_ints(b, build_node(b, "Transpose", "x", "u"), "perm", miss ? "1,0" : "0,1");
+    check_simplified(b, !miss, "Transpose");
+
+    b = simple(13);
+    build_ints(b, build_node(b, "Transpose", "x", "t"), "perm", "1,0");
+    if (miss) build_output(b, "t", "f32");
+    build_ints(b, build_node(b, "Transpose", "t", "u"), "perm", "1,0");
+    check_simplified(b, true, "two Transposes");
+
+    b = simple(13);
+    build_i64(b, "start", "1", (int64_t[]){miss ? 1 : 0});
+    build_i64(b, "end", "1", (int64_t[]){INT64_MAX});
+    build_node(b, "Slice", "x,start,end", "u");
+    check_simplified(b, !miss, "Slice");
+
+    b = simple(13);
+    build_i64(b, "start", "1", (int64_t[]){miss ? -1 : 0});
+    build_i64(b, "end", "1", (int64_t[]){miss ? INT64_MIN : INT64_MAX});
+    build_i64(b, "axis", "1", (int64_t[]){1});
+    build_i64(b, "step", "1", (int64_t[]){miss ? -1 : 1});
+    build_node(b, "Slice", "x,start,end,axis,step", "u");
+    check_simplified(b, !miss, "Slice with step");
+
+    b = simple(13);
+    build_i64(b, "pads", "4", miss ? (int64_t[]){1, 0, -1, 0} : (int64_t[]){0, 0, 0, 0});
+    build_node(b, "Pad", "x,pads", "u");
+    check_simplified(b, !miss, "Pad");
+
+    b = simple(13);
+    build_int(b, build_node(b, "Concat", miss ? "x,x" : "x", "u"), "axis", 1);
+    check_simplified(b, !miss, "Concat");
+
+    b = simple(13);
+    build_i64(b, "to", "2", miss ? (int64_t[]){3, 4} : (int64_t[]){1, 4});
+    build_node(b, "Expand", "x,to", "u");
+    check_simplified(b, !miss, "Expand");
+
+    b = simple(13);
+    build_f32(b, "one", miss ? "2,1,4" : "4", (float[]){1, 1, 1, 1, 1, 1, 1, 1});
+    build_node(b, "Mul", "one,x", "u");
+    check_simplified(b, !miss, "Mul by ones");
+
+    b = simple(13);
+    build_f32(b, "zero", "", (float[]){miss ? 1e-30f : 0});
+    build_node(b, "Sub", "x,zero", "u");
+    check_simplified(b, !miss, "Sub of zero");
+
+    b = simple(13);
+    build_f32(b, "zero", "", (float[]){0});
+    build_node(b, "Sub", miss ? "zero,x" : "x,zero", "u");
+    check_simplified(b, !miss, "zero minus x");
+
+    b = simple(13);
+    build_f32(b, "ratio", "", (float[]){0.5f});
+    build_tensor(b, "training", REED_BOOL, "", miss ? "\1" : "\0", true);
+    build_node(b, "Dropout", "x,ratio,training", "u");
+    check_simplified(b, !miss, "Dropout");
+
+    b = simple(13);
+    build_node(b, miss ? "Neg" : "Max", "x", "u");
+    check_simplified(b, !miss, "Max of one");
+  }
+}
+END_TEST
+
+START_TEST(a_reshape_reads_through_another) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[n,4,2]");
+  build_i64(b, "flat", "1", (int64_t[]){-1});
+  build_i64(b, "to", "2", (int64_t[]){-1, 8});
+  build_node(b, "Reshape", "x,flat", "u");
+  build_node(b, "Reshape", "u,to", "y");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_count(&f, OP_Reshape), 1);
+  ck_assert_str_eq(result_type(&f), "f32[n,8]");
+  front_fini(&f);
+}
+END_TEST
+
+/* If whose condition is whether the first extent of x is 1: squeeze or not */
+static onnx_build *squeeze_if_one(const char *type) {
+  onnx_build *b = build_open(13), *then = build_subgraph(b), *otherwise = build_subgraph(b);
+  build_input(b, "x", type);
+  build_i64(b, "zero", "", (int64_t[]){0});
+  build_i64(b, "one", "", (int64_t[]){1});
+  build_i64(b, "axes", "1", (int64_t[]){0});
+  build_node(b, "Shape", "x", "s");
+  build_node(b, "Gather", "s,zero", "n");
+  build_node(b, "Equal", "n,one", "c");
+  build_node(then, "Squeeze", "x,axes", "t");
+  build_output(then, "t", "f32");
+  build_node(otherwise, "Neg", "x", "e");
+  build_output(otherwise, "e", "f32");
+  build_node_t *n = build_node(b, "If", "c", "y");
+  build_graph_attr(b, n, "then_branch", then);
+  build_graph_attr(b, n, "else_branch", otherwise);
+  build_output(b, "y", "f32");
+  return b;
+}
+
+START_TEST(an_if_whose_condition_follows_from_extents_becomes_its_branch) {
+  static const struct {
+    const char *type, *result;
+    int ifs;
+  } cases[] = {{"f32[1,k]", "f32[k]", 0}, {"f32[2,k]", "f32[2,k]", 0}, {"f32[n,k]", "f32[..]", 1}};
+  for (size_t i = 0; i < 3; i++) {
+    onnx_build *b = squeeze_if_one(cases[i].type);
+    front f;
+    front_optimize(&f, &b);
+    ck_assert_int_eq(front_count(&f, OP_If), cases[i].ifs);
+    ck_assert_str_eq(result_type(&f), cases[i].result);
+    front_fini(&f);
+  }
+}
+END_TEST
+
+/* ---- cse, dce ---- */
+
+START_TEST(what_is_computed_twice_is_shared_also_into_bodies) {
+  onnx_build *b = build_open(13), *then = build_subgraph(b), *otherwise = build_subgraph(b);
+  build_input(b, "x", "f32[n]");
+  build_input(b, "c", "bool[]");
+  build_node(b, "Exp", "x", "p");
+  build_node(b, "Exp", "x", "q");
+  build_node(b, "Log", "x", "r");
+  build_node(then, "Exp", "x", "t");
+  build_output(then, "t", "f32");
+  build_node(otherwise, "Sqrt", "x", "e");
+  build_output(otherwise, "e", "f32");
+  build_node_t *n = build_node(b, "If", "c", "y");
+  build_graph_attr(b, n, "then_branch", then);
+  build_graph_attr(b, n, "else_branch", otherwise);
+  for (const char *name = "pqry"; *name; name++) build_output(b, (char[]){*name, 0}, "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_count(&f, OP_Exp), 1);
+  ck_assert_int_eq(front_count(&f, OP_Log), 1);
+  ck_assert_ptr_eq(f.m->main->results[0], f.m->main->results[1]);
+  ck_assert_ptr_eq(front_node(&f, OP_If)->regions[0]->results[0], f.m->main->results[0]);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(what_is_computed_in_one_body_is_not_shared_with_its_neighbour) {
+  onnx_build *b = build_open(13), *then = build_subgraph(b), *otherwise = build_subgraph(b);
+  build_input(b, "x", "f32[n]");
+  build_input(b, "c", "bool[]");
+  build_node(then, "Exp", "x", "t");
+  build_output(then, "t", "f32");
+  build_node(otherwise, "Exp", "x", "e");
+  build_node(otherwise, "Neg", "e", "g");
+  build_output(otherwise, "g", "f32");
+  build_node_t *n = build_node(b, "If", "c", "y");
+  build_graph_attr(b, n, "then_branch", then);
+  build_graph_attr(b, n, "else_branch", otherwise);
+  build_node(b, "Exp", "x", "z");
+  build_output(b, "y", "f32");
+  build_output(b, "z", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_count(&f, OP_Exp), 3);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(calls_that_differ_in_an_attribute_are_not_shared) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[n]");
+  build_float(b, build_node(b, "LeakyRelu", "x", "p"), "alpha", 0.1f);
+  build_float(b, build_node(b, "LeakyRelu", "x", "q"), "alpha", 0.2f);
+  build_output(b, "p", "f32");
+  build_output(b, "q", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_count(&f, OP_LeakyRelu), 2);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(what_nobody_uses_goes) {
+  onnx_build *b = build_open(13), *then = build_subgraph(b), *otherwise = build_subgraph(b);
+  build_input(b, "x", "f32[n,8]");
+  build_input(b, "c", "bool[]");
+  build_node(b, "Exp", "x", "a");
+  build_node(b, "Log", "a", "unused");
+  build_node(then, "Sqrt", "x", "t");
+  build_node(then, "Abs", "x", "u");
+  build_node(otherwise, "Ceil", "x", "e");
+  build_node(otherwise, "Floor", "x", "g");
+  build_output(then, "t", "f32");
+  build_output(then, "u", "f32");
+  build_output(otherwise, "e", "f32");
+  build_output(otherwise, "g", "f32");
+  build_node_t *n = build_node(b, "If", "c", "y,z");
+  build_graph_attr(b, n, "then_branch", then);
+  build_graph_attr(b, n, "else_branch", otherwise);
+  build_output(b, "z", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(f.m->main->nodes.n, 1);
+  ck_assert_int_eq(front_node(&f, OP_If)->n_outputs, 1);
+  ck_assert_int_eq(front_count(&f, OP_Sqrt), 0);
+  ck_assert_int_eq(front_count(&f, OP_Abs), 1);
+  ck_assert_int_eq(front_count(&f, OP_Floor), 1);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(optional_outputs_that_nobody_takes_go) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[1,1,4,4]");
+  build_ints(b, build_node(b, "MaxPool", "x", "y,i"), "kernel_shape", "2,2");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_node(&f, OP_MaxPool)->n_outputs, 1);
+  front_fini(&f);
+}
+END_TEST
+
+/* ---- all of them ---- */
+
+START_TEST(disabled_passes_do_not_run) {
+  onnx_build *b = squeeze_if_one("f32[1,k]");
+  front f;
+  front_read(&f, &b);
+  front_ok(&f);
+  front_passes(&f, "simplify");
+  front_ok(&f);
+  ck_assert_int_eq(front_count(&f, OP_If), 1);
+  ck_assert_int_eq(f.run.totals[pass_find("simplify")].n_runs, 0);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(the_graph_prints_as_text) {
+  onnx_build *b = squeeze_if_one("f32[n,k]");
+  front f;
+  front_optimize(&f, &b);
+  text_buffer text = {0};
+  ir_print(f.m, &text);
+  ck_assert(!text.failed);
+  ck_assert_ptr_nonnull(strstr(text.data, "graph main(x: f32[n,k])"));
+  ck_assert_ptr_nonnull(strstr(text.data, "y: f32[..] = If 'y_node' (c)"));
+  ck_assert_ptr_nonnull(strstr(text.data, "    graph test()\n"));
+  text_fini(&text);
+  front_fini(&f);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("passes");
+  TCase *t = tcase_create("passes");
+  tcase_add_test(t, extents_are_computed_with_symbols);
+  tcase_add_test(t, shapes_that_cannot_be_are_refused_with_both);
+  tcase_add_test(t, shape_arithmetic_is_followed_element_by_element);
+  tcase_add_test(t, lists_are_sliced_backwards_and_transposed);
+  tcase_add_test(t, reported_extents_are_symbols_of_their_own);
+  tcase_add_test(t, what_a_loop_changes_is_unknown_and_what_it_keeps_is_kept);
+  tcase_add_test(t, a_loop_of_a_known_number_of_rounds_gives_that_many);
+  tcase_add_test(t, branches_of_different_ranks_leave_the_rank_open_and_reshape_closes_it);
+  tcase_add_test(t, a_branch_that_may_not_run_may_be_wrong);
+  tcase_add_test(t, operators_of_constants_are_folded_by_their_kernels);
+  tcase_add_test(t, folding_in_bodies_and_of_reported_extents);
+  tcase_add_test(t, large_results_of_small_constants_are_not_folded);
+  tcase_add_test(t, a_kernel_that_fails_is_left_for_the_run);
+  tcase_add_test(t, operators_that_change_nothing_go_and_near_misses_stay);
+  tcase_add_test(t, a_reshape_reads_through_another);
+  tcase_add_test(t, an_if_whose_condition_follows_from_extents_becomes_its_branch);
+  tcase_add_test(t, what_is_computed_twice_is_shared_also_into_bodies);
+  tcase_add_test(t, what_is_computed_in_one_body_is_not_shared_with_its_neighbour);
+  tcase_add_test(t, calls_that_differ_in_an_attribute_are_not_shared);
+  tcase_add_test(t, what_nobody_uses_goes);
+  tcase_add_test(t, optional_outputs_that_nobody_takes_go);
+  tcase_add_test(t, disabled_passes_do_not_run);
+  tcase_add_test(t, the_graph_prints_as_text);
+  suite_add_tcase(suite, t);
+  return front_run(suite);
+}
