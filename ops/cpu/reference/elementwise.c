@@ -17,7 +17,7 @@ static long double sigmoid_wide(long double x) { return 1 / (1 + expl(-x)); }
 static long double softplus_wide(long double x) { return x > 40 ? x : log1pl(expl(x)); }
 #define abs_wide fabsl
 #define ceil_wide ceill
-#define erf_wide erfl
+#define erf_wide erf /* in double, where it is 1 from 6 on: an integer input truncates that */
 #define exp_wide expl
 #define expm1_wide expm1l
 #define floor_wide floorl

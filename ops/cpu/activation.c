@@ -1,0 +1,65 @@
+#include "ops/cpu/activation.h"
+
+#include <math.h>
+
+#include "ops/cpu/loops_b.h"
+
+reed_status activation_read(const reed_kernel_call *call, activation *out_activation) {
+  const char *word = reed_attrs_string(call->attrs, "activation", "");
+  *out_activation = (activation){.alpha = reed_attrs_float(call->attrs, "activation_alpha", 0), .beta = reed_attrs_float(call->attrs, "activation_beta", 0)};
+  if (!*word) return REED_OK;
+#define READ(name, text) \
+  if (strcmp(word, text) == 0) return out_activation->kind = ACTIVATION_##name, REED_OK;
+  ACTIVATION_LIST(READ)
+#undef READ
+  return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "activation '%s' is not known", word);
+}
+
+double activation_at(const activation *a, double x) {
+  switch (a->kind) {
+    case ACTIVATION_NONE:
+      return x;
+    case ACTIVATION_RELU:
+      return x < 0 ? 0 : x;
+    case ACTIVATION_SIGMOID:
+      return 1 / (1 + exp(-x));
+    case ACTIVATION_TANH:
+      return tanh(x);
+    case ACTIVATION_LEAKY_RELU:
+      return x < 0 ? a->alpha * x : x;
+    case ACTIVATION_CLIP:
+      return x < a->alpha ? a->alpha : x > a->beta ? a->beta : x;
+    case ACTIVATION_HARDSWISH: {
+      double gate = x / 6 + 0.5;
+      return x * (gate < 0 ? 0 : gate > 1 ? 1 : gate);
+    }
+  }
+  return x;
+}
+
+typedef struct span {
+  const activation *activation;
+  reed_dtype dtype;
+  char *data;
+} span;
+
+static void apply_any(void *context, int64_t begin, int64_t end) {
+  const span *s = context;
+  size_t bytes = reed_dtype_bytes(s->dtype);
+  for (int64_t i = begin; i < end; i++) {
+    char *element = s->data + (size_t)i * bytes;
+    reed_dtype_write(s->dtype, element, activation_at(s->activation, reed_dtype_read(s->dtype, element)));
+  }
+}
+
+static void apply_f32(void *context, int64_t begin, int64_t end) {
+  const span *s = context;
+  CPU_PICK(cpu_level_now(), activate_f32)
+  (s->activation->kind, (float)s->activation->alpha, (float)s->activation->beta, (float *)s->data + begin, end - begin);
+}
+
+void activation_apply(const activation *a, int n_threads, reed_dtype dtype, void *data, int64_t n) {
+  if (a->kind == ACTIVATION_NONE) return;
+  span s = {a, dtype, data};
+  cpu_parallel(cpu_threads_for(n_threads, n * 16), n, 64, dtype == REED_F32 ? apply_f32 : apply_any, &s);
+}

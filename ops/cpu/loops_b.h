@@ -1,0 +1,46 @@
+/* The loops of part B that are compiled once per CPU level (…_loops.c): f32 unless their name says otherwise. CPU_PICK(level, name)
+ * gives one. None of them starts threads. */
+#ifndef OPS_CPU_LOOPS_B_H_
+#define OPS_CPU_LOOPS_B_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct roi_plan;
+
+#define CPU_LOOPS_B(X)                                                                                                              \
+  /* x[i] = activation(x[i]); kind is an activation_kind */                                                                        \
+  X(void, activate_f32, (int kind, float alpha, float beta, float *x, int64_t n))                                                  \
+  /* softmax or its logarithm over `axis` elements at distance `inner`, for n neighbouring columns; scratch: 2 * n floats */         \
+  X(void, softmax_columns, (bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n, float *scratch))           \
+  /* the same for inner 1 */                                                                                                       \
+  X(void, softmax_row, (bool log, const float *x, float *y, int64_t axis))                                                         \
+  /* y[i] = (x[i] - centre) * a + b */                                                                                             \
+  X(void, scale_shift, (const float *x, float centre, float a, float b, float *y, int64_t n))                                      \
+  /* y[i] = (x[i] - mean) * inverse * scale[i] + shift[i]; shift NULL: 0 */                                                        \
+  X(void, normalize_row, (const float *x, float mean, float inverse, const float *scale, const float *shift, float *y, int64_t n)) \
+  /* mean and variance (divided by n) in two passes; n > 0 */                                                                      \
+  X(void, moments, (const float *x, int64_t n, double *out_mean, double *out_variance))                                            \
+  X(double, sum_f32, (const float *x, int64_t n))                                                                                  \
+  X(float, max_f32, (const float *x, int64_t n))                                                                                   \
+  /* y[i] = max(y[i], x[i]), NaN when either is; y[i] += x[i]; y[i] += a * x[i]; y[i] = a * x[i] */                                \
+  X(void, max_rows, (const float *x, float *y, int64_t n))                                                                         \
+  X(void, add_rows, (const float *x, float *y, int64_t n))                                                                         \
+  X(void, axpy, (float a, const float *x, float *y, int64_t n))                                                                    \
+  X(void, scale_row, (float a, const float *x, float *y, int64_t n))                                                               \
+  /* y[i] = sum over k < taps of weight[i * taps + k] * x[index[i * taps + k]] */                                                  \
+  X(void, gather_taps, (const float *x, const int32_t *index, const float *weight, int64_t taps, float *y, int64_t n))             \
+  /* bins of `channels` planes, the next plane->plane floats on, of one region (ops/cpu/roi_align.h) */                            \
+  X(void, roi_align_channels, (const struct roi_plan *plan, const float *x, int64_t channels, float *y))                           \
+  /* clears alive[j] for every box j in first..n-1 whose overlap with box `i` is over the threshold; boxes are x1,y1,x2,y2,area as \
+   * five arrays of `stride` floats */                                                                                             \
+  X(void, nms_suppress, (const float *boxes, int64_t stride, int64_t i, int64_t first, int64_t n, float threshold, uint8_t *alive))
+
+#define CPU_LOOPS_B_DECLARE_(type, name, arguments) \
+  type name##_base arguments;                       \
+  type name##_avx2 arguments;                       \
+  type name##_avx512 arguments;
+CPU_LOOPS_B(CPU_LOOPS_B_DECLARE_)
+#undef CPU_LOOPS_B_DECLARE_
+
+#endif

@@ -1,0 +1,183 @@
+/* AveragePool, MaxPool (ONNX opset 22) and the global pools for f32. A window is a product of axes, so a row of outputs is computed in two
+ * steps: the input rows under it are reduced to one row (contiguous, vectorised), then that row is reduced along its own axis. MaxPool's
+ * Indices, f64 and integers are the reference's. */
+#include "ops/cpu/pool.h"
+
+#include "ops/cpu/half.h"
+#include "ops/cpu/loops_b.h"
+#include "ops/cpu/reference/reference_b.h"
+
+reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
+  const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
+  *p = (pool){.dtype = x->dtype, .n_threads = cpu_env_threads(call)};
+  reed_status status = REED_OK;
+  if (kind == POOL_GLOBAL) {
+    if (x->rank < 2 || x->rank != y->rank) return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input of rank %d has no channels", x->rank);
+    p->mean = strcmp(call->op->name, "GlobalAveragePool") == 0;
+    p->w.n = 1;
+    p->w.in[0] = p->w.kernel[0] = cpu_product(x->dims, 2, x->rank);
+    p->w.out[0] = p->w.stride[0] = p->w.dilation[0] = 1;
+  } else {
+    const int64_t *kernel = NULL;
+    status = window_kernel_shape(call, &kernel);
+    if (status == REED_OK) status = window_init(call, kernel, &p->w);
+    if (status != REED_OK) return status;
+    p->mean = kind == POOL_AVERAGE;
+    p->include_pad = p->mean && reed_attrs_int(call->attrs, "count_include_pad", 0) != 0;
+    p->column_major = reed_attrs_int(call->attrs, "storage_order", 0) != 0;
+    p->with_indices = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE;
+  }
+  p->planes = x->dims[0] * x->dims[1];
+  p->in_plane = cpu_product(p->w.in, 0, p->w.n);
+  p->out_plane = cpu_product(p->w.out, 0, p->w.n);
+  p->taps = cpu_product(p->w.kernel, 0, p->w.n);
+  cpu_dense_strides(p->w.n, p->w.in, p->in_stride);
+  return REED_OK;
+}
+
+/* ---- rows ---- */
+
+typedef struct fast_pool {
+  pool p;
+  int64_t row_bytes; /* of a thread's row in the workspace */
+} fast_pool;
+
+typedef struct pool_job {
+  const fast_pool *f;
+  const float *x;
+  float *y;
+  char *workspace;
+  int64_t n_ranges, per_range; /* rows of outputs to a range; each range has a row of workspace */
+  cpu_level level;
+} pool_job;
+
+/* Reduces the input rows under the output row with leading position `lead` into `row`; gives the leading axes' share of the count. */
+static int64_t reduce_rows(const pool_job *job, const float *plane, const int64_t *lead, float *row) {
+  const pool *p = &job->f->p;
+  const window *w = &p->w;
+  int32_t n_lead = w->n - 1;
+  int64_t width = w->in[n_lead], count = 1, n_taps = 1;
+  window_taps taps[WINDOW_MAX_AXES];
+  for (int32_t axis = 0; axis < n_lead; axis++) {
+    taps[axis] = window_taps_at(w, axis, lead[axis]);
+    count *= pool_count(p, axis, lead[axis] * w->stride[axis] - w->pad_begin[axis]);
+    n_taps *= taps[axis].n;
+  }
+  for (int64_t tap = 0; tap < n_taps; tap++) {
+    int64_t offset = 0;
+    for (int64_t axis = n_lead - 1, rest = tap; axis >= 0; axis--) {
+      offset += (taps[axis].start + rest % taps[axis].n * w->dilation[axis]) * p->in_stride[axis];
+      rest /= taps[axis].n;
+    }
+    if (tap == 0) memcpy(row, plane + offset, (size_t)width * sizeof *row);
+    else if (p->mean) CPU_PICK(job->level, add_rows)(plane + offset, row, width);
+    else CPU_PICK(job->level, max_rows)(plane + offset, row, width);
+  }
+  float nothing = p->mean ? 0 : -__builtin_inff();
+  for (int64_t i = 0; i < width && n_taps == 0; i++) row[i] = nothing;
+  return count;
+}
+
+static inline float larger(float a, float b) { return a >= b || a != a ? a : b; }
+
+/* Reduces the row along its axis. */
+static void reduce_along(const pool *p, const float *row, int64_t lead_count, float *y) {
+  const window *w = &p->w;
+  int32_t last = w->n - 1;
+  int64_t d = w->dilation[last], stride = w->stride[last], k = w->kernel[last], pad = w->pad_begin[last];
+  /* outputs inner_begin..inner_end-1 see only input: a plain loop the compiler can unroll; the edges look at each tap */
+  int64_t inner_begin = pad > 0 ? (pad + stride - 1) / stride : 0, reach = (k - 1) * d + 1;
+  int64_t inner_end = w->in[last] + pad >= reach ? (w->in[last] + pad - reach) / stride + 1 : 0;
+  if (inner_end > w->out[last]) inner_end = w->out[last];
+  for (int64_t o = 0; o < w->out[last]; o++) {
+    bool inner = o >= inner_begin && o < inner_end;
+    window_taps taps = inner ? (window_taps){0, k, o * stride - pad} : window_taps_at(w, last, o);
+    const float *from = row + taps.start;
+    if (p->mean) {
+      float sum = 0;
+      for (int64_t t = 0; t < taps.n; t++) sum += from[t * d];
+      y[o] = sum / (float)(lead_count * pool_count(p, last, o * stride - pad));
+    } else {
+      float most = -__builtin_inff();
+      if (taps.n > 0) most = from[0];
+      for (int64_t t = 1; t < taps.n; t++) most = larger(most, from[t * d]);
+      y[o] = most;
+    }
+  }
+}
+
+static void pool_ranges(void *context, int64_t begin, int64_t end) {
+  const pool_job *job = context;
+  const pool *p = &job->f->p;
+  const window *w = &p->w;
+  int64_t width = w->out[w->n - 1], rows = p->out_plane / width, total = p->planes * rows;
+  for (int64_t range = begin; range < end; range++) {
+    float *row = (float *)(job->workspace + range * job->f->row_bytes);
+    int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total;
+    for (int64_t i = range * job->per_range; i < last; i++) {
+      int64_t lead[WINDOW_MAX_AXES] = {0};
+      for (int64_t axis = w->n - 2, rest = i % rows; axis >= 0; axis--) {
+        lead[axis] = rest % w->out[axis];
+        rest /= w->out[axis];
+      }
+      int64_t count = reduce_rows(job, job->x + i / rows * p->in_plane, lead, row);
+      reduce_along(p, row, count, job->y + i * width);
+    }
+  }
+}
+
+static reed_status run_windows(const void *state, const reed_kernel_buffers *buffers) {
+  const fast_pool *f = state;
+  const pool *p = &f->p;
+  int64_t rows = p->planes * (p->out_plane / p->w.out[p->w.n - 1]);
+  int threads = cpu_threads_for(p->n_threads, p->planes * p->out_plane * p->taps * 4);
+  pool_job job = {f, buffers->inputs[0], buffers->outputs[0], buffers->workspace, threads, (rows + threads - 1) / threads, cpu_level_now()};
+  cpu_parallel(threads, job.n_ranges, 1, pool_ranges, &job);
+  return REED_OK;
+}
+
+/* ---- whole planes ---- */
+
+static void pool_planes(void *context, int64_t begin, int64_t end) {
+  const pool_job *job = context;
+  const pool *p = &job->f->p;
+  for (int64_t i = begin; i < end; i++) {
+    const float *x = job->x + i * p->in_plane;
+    job->y[i] = p->mean ? (float)(CPU_PICK(job->level, sum_f32)(x, p->in_plane) / (double)p->in_plane) : CPU_PICK(job->level, max_f32)(x, p->in_plane);
+  }
+}
+
+static reed_status run_global(const void *state, const reed_kernel_buffers *buffers) {
+  const fast_pool *f = state;
+  pool_job job = {.f = f, .x = buffers->inputs[0], .y = buffers->outputs[0], .level = cpu_level_now()};
+  cpu_parallel(cpu_threads_for(f->p.n_threads, f->p.planes * f->p.in_plane * 4), f->p.planes, 1, pool_planes, &job);
+  return REED_OK;
+}
+
+static reed_status prepare(const reed_kernel_call *call, pool_kind kind, reed_kernel_prepare_fn plain, reed_kernel *out_kernel) {
+  fast_pool f;
+  reed_status status = pool_read(call, kind, &f.p);
+  if (status != REED_OK) return status;
+  if (reference_wanted() || f.p.dtype != REED_F32 || f.p.with_indices || f.p.in_plane == 0 || f.p.planes * f.p.out_plane == 0) return plain(call, out_kernel);
+  f.row_bytes = (f.p.w.in[f.p.w.n - 1] * 4 + 63) & ~(int64_t)63;
+  void *state = mem_copy(&f, sizeof f);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, kind == POOL_GLOBAL ? run_global : run_windows, state);
+  if (kind != POOL_GLOBAL) out_kernel->workspace_bytes = f.row_bytes * f.p.n_threads;
+  return REED_OK;
+}
+
+reed_status cpu_prepare_average_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, cpu_prepare_average_pool, out_kernel);
+  return prepare(call, POOL_AVERAGE, reference_prepare_average_pool, out_kernel);
+}
+
+reed_status cpu_prepare_max_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, cpu_prepare_max_pool, out_kernel);
+  return prepare(call, POOL_MAX, reference_prepare_max_pool, out_kernel);
+}
+
+reed_status cpu_prepare_global_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, cpu_prepare_global_pool, out_kernel);
+  return prepare(call, POOL_GLOBAL, reference_prepare_global_pool, out_kernel);
+}

@@ -1,0 +1,65 @@
+/* NonMaxSuppression as the operator's text has it: take the best box left, keep it if no kept box of its class overlaps it too much. */
+#pragma GCC optimize("fp-contract=off")
+
+#include "ops/cpu/nms.h"
+
+#include "ops/cpu/reference/reference_b.h"
+
+static float overlap(const nms *n, const float *a, const float *b) {
+  float ax1, ay1, ax2, ay2, bx1, by1, bx2, by2;
+  nms_corners(n, a, &ax1, &ay1, &ax2, &ay2);
+  nms_corners(n, b, &bx1, &by1, &bx2, &by2);
+  float width = (ax2 < bx2 ? ax2 : bx2) - (ax1 > bx1 ? ax1 : bx1), height = (ay2 < by2 ? ay2 : by2) - (ay1 > by1 ? ay1 : by1);
+  float both = (width > 0 ? width : 0) * (height > 0 ? height : 0);
+  float area_a = (ax2 - ax1) * (ay2 - ay1), area_b = (bx2 - bx1) * (by2 - by1);
+  return both / (area_a + area_b - both);
+}
+
+/* True where box a comes before box b: higher score, or the same score and a lower index; NaN after everything. */
+static bool before(const float *scores, int64_t a, int64_t b) {
+  bool a_nan = scores[a] != scores[a], b_nan = scores[b] != scores[b];
+  if (a_nan || b_nan) return a_nan == b_nan ? a < b : b_nan;
+  return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
+}
+
+/* The candidate that comes first after `last` (-1: first of all), -1 where there is none. */
+static int64_t next_best(const nms *n, const float *scores, const float *least, int64_t last) {
+  int64_t best = -1;
+  for (int64_t i = 0; i < n->boxes; i++) {
+    if (least && !(scores[i] > *least)) continue;
+    if (last >= 0 && !before(scores, last, i)) continue;
+    if (best < 0 || before(scores, i, best)) best = i;
+  }
+  return best;
+}
+
+static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers) {
+  const nms *n = state;
+  const float *iou = n->has_iou ? buffers->inputs[3] : NULL, *least = n->has_score ? buffers->inputs[4] : NULL;
+  int64_t *out = buffers->outputs[0], n_out = 0;
+  for (int64_t c = 0; c < n->batches * n->classes; c++) {
+    const float *boxes = (const float *)buffers->inputs[0] + c / n->classes * n->boxes * 4, *scores = (const float *)buffers->inputs[1] + c * n->boxes;
+    int64_t first = n_out;
+    for (int64_t i = next_best(n, scores, least, -1); i >= 0 && n_out - first < n->limit; i = next_best(n, scores, least, i)) {
+      bool keep = true;
+      for (int64_t k = first; k < n_out && keep; k++) keep = !(overlap(n, boxes + 4 * out[3 * k + 2], boxes + 4 * i) > (iou ? *iou : 0));
+      if (!keep) continue;
+      out[3 * n_out] = c / n->classes;
+      out[3 * n_out + 1] = c % n->classes;
+      out[3 * n_out + 2] = i;
+      n_out++;
+    }
+  }
+  buffers->extents[0] = n_out;
+  return REED_OK;
+}
+
+reed_status reference_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  nms n;
+  reed_status status = nms_read(call, &n);
+  if (status != REED_OK) return status;
+  void *state = mem_copy(&n, sizeof n);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_nms, state);
+  return REED_OK;
+}

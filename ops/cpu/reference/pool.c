@@ -1,0 +1,124 @@
+/* AveragePool, MaxPool (with Indices), GlobalAveragePool and GlobalMaxPool: each output element looks at its own window. */
+#include "ops/cpu/pool.h"
+
+#include "ops/cpu/reference/reference_b.h"
+
+typedef struct job {
+  const pool *p;
+  const void *x;
+  void *y;
+  int64_t *indices; /* NULL where not wanted */
+} job;
+
+/* Offset in the input plane of the window's tap number `tap` (row-major), -1 for padding. */
+static int64_t tap_source(const pool *p, const int64_t *origin, int64_t tap) {
+  const window *w = &p->w;
+  int64_t offset = 0;
+  for (int32_t axis = w->n - 1; axis >= 0; axis--) {
+    int64_t i = origin[axis] + tap % w->kernel[axis] * w->dilation[axis];
+    if (i < 0 || i >= w->in[axis]) return -1;
+    offset += i * p->in_stride[axis];
+    tap /= w->kernel[axis];
+  }
+  return offset;
+}
+
+/* Where an index of Indices points: row-major, or column-major over the spatial axes (storage_order 1). */
+static int64_t index_of(const pool *p, int64_t plane, int64_t offset) {
+  if (!p->column_major) return plane * p->in_plane + offset;
+  int64_t index = 0, stride = 1;
+  for (int32_t axis = 0; axis < p->w.n; axis++) {
+    index += offset / p->in_stride[axis] % p->w.in[axis] * stride;
+    stride *= p->w.in[axis];
+  }
+  return plane * p->in_plane + index;
+}
+
+/* The largest of a window, the first where several are; NaN wins. An empty window (all padding) gives the dtype's least value. */
+#define MAX_AT(T, name, least)                                                                  \
+  static void name(const job *j, int64_t plane, const int64_t *origin, int64_t at) {            \
+    const pool *p = j->p;                                                                       \
+    const T *x = (const T *)j->x + plane * p->in_plane;                                         \
+    T most = least;                                                                             \
+    int64_t where = -1;                                                                         \
+    for (int64_t tap = 0; tap < p->taps; tap++) {                                               \
+      int64_t offset = tap_source(p, origin, tap);                                              \
+      if (offset < 0) continue;                                                                 \
+      T v = x[offset];                                                                          \
+      if (where < 0 || v > most || (v != v && most == most)) most = v, where = offset;          \
+    }                                                                                           \
+    ((T *)j->y)[at] = most;                                                                     \
+    if (j->indices) j->indices[at] = where < 0 ? 0 : index_of(p, plane, where);                 \
+  }
+MAX_AT(float, max_f32_at, -__builtin_inff())
+MAX_AT(double, max_f64_at, -__builtin_inf())
+MAX_AT(int8_t, max_i8_at, INT8_MIN)
+MAX_AT(int16_t, max_i16_at, INT16_MIN)
+MAX_AT(int32_t, max_i32_at, INT32_MIN)
+MAX_AT(int64_t, max_i64_at, INT64_MIN)
+MAX_AT(uint8_t, max_u8_at, 0)
+MAX_AT(uint16_t, max_u16_at, 0)
+MAX_AT(uint32_t, max_u32_at, 0)
+MAX_AT(uint64_t, max_u64_at, 0)
+
+#define MEAN_AT(T, name)                                                               \
+  static void name(const job *j, int64_t plane, const int64_t *origin, int64_t at) {   \
+    const pool *p = j->p;                                                              \
+    const T *x = (const T *)j->x + plane * p->in_plane;                                \
+    double sum = 0, count = 1;                                                         \
+    for (int64_t tap = 0; tap < p->taps; tap++) {                                      \
+      int64_t offset = tap_source(p, origin, tap);                                     \
+      if (offset >= 0) sum += (double)x[offset];                                       \
+    }                                                                                  \
+    for (int32_t axis = 0; axis < p->w.n; axis++) count *= (double)pool_count(p, axis, origin[axis]); \
+    ((T *)j->y)[at] = (T)(sum / count);                                                \
+  }
+MEAN_AT(float, mean_f32_at)
+MEAN_AT(double, mean_f64_at)
+
+typedef void (*pool_at)(const job *, int64_t, const int64_t *, int64_t);
+static const pool_at maxima[REED_DTYPE_COUNT] = {
+  [REED_F32] = max_f32_at, [REED_F64] = max_f64_at, [REED_I8] = max_i8_at,   [REED_I16] = max_i16_at, [REED_I32] = max_i32_at,
+  [REED_I64] = max_i64_at, [REED_U8] = max_u8_at,   [REED_U16] = max_u16_at, [REED_U32] = max_u32_at, [REED_U64] = max_u64_at,
+};
+static const pool_at means[REED_DTYPE_COUNT] = {[REED_F32] = mean_f32_at, [REED_F64] = mean_f64_at};
+
+static void planes(void *context, int64_t begin, int64_t end) {
+  const job *j = context;
+  const pool *p = j->p;
+  pool_at fn = p->mean ? means[p->dtype] : maxima[p->dtype];
+  for (int64_t at = begin; at < end; at++) {
+    int64_t origin[WINDOW_MAX_AXES], rest = at % p->out_plane;
+    for (int32_t axis = p->w.n - 1; axis >= 0; axis--) {
+      origin[axis] = rest % p->w.out[axis] * p->w.stride[axis] - p->w.pad_begin[axis];
+      rest /= p->w.out[axis];
+    }
+    fn(j, at / p->out_plane, origin, at);
+  }
+}
+
+static reed_status run_pool(const void *state, const reed_kernel_buffers *buffers) {
+  const pool *p = state;
+  job j = {p, buffers->inputs[0], buffers->outputs[0], p->with_indices ? buffers->outputs[1] : NULL};
+  int64_t n = p->planes * p->out_plane;
+  cpu_parallel(cpu_threads_for(p->n_threads, n * p->taps * 4), n, 1, planes, &j);
+  return REED_OK;
+}
+
+static reed_status prepare(const reed_kernel_call *call, pool_kind kind, reed_kernel *out_kernel) {
+  pool p;
+  reed_status status = pool_read(call, kind, &p);
+  if (status != REED_OK) return status;
+  if (!(p.mean ? means : maxima)[p.dtype]) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(p.dtype));
+  if (p.planes * p.out_plane == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
+  void *state = mem_copy(&p, sizeof p);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_pool, state);
+  return REED_OK;
+}
+
+reed_status reference_prepare_average_pool(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, POOL_AVERAGE, out_kernel); }
+
+reed_status reference_prepare_max_pool(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, POOL_MAX, out_kernel); }
+
+reed_status reference_prepare_global_pool(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, POOL_GLOBAL, out_kernel); }

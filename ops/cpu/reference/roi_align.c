@@ -1,0 +1,81 @@
+/* RoiAlign sample by sample. Mode max takes the largest of the four weighted neighbours of all samples, as ONNX has it. */
+#include "ops/cpu/roi_align.h"
+
+#include "ops/cpu/reference/reference_b.h"
+
+typedef struct job {
+  const roi_align *r;
+  const reed_kernel_buffers *buffers;
+} job;
+
+#define ALIGN_BIN(T, name)                                                                                                                   \
+  static T name(const roi_align *r, const T *x, const roi_span *span_y, const roi_span *span_x, int64_t p, int64_t q) {                      \
+    int64_t y_begin, y_end, x_begin, x_end, low_y, high_y, low_x, high_x;                                                                    \
+    float up_y, up_x;                                                                                                                        \
+    double sum = 0, most = 0, count = span_y->grid * span_x->grid;                                                                           \
+    bool some = false;                                                                                                                       \
+    roi_samples(span_y, p, r->height, &y_begin, &y_end);                                                                                     \
+    roi_samples(span_x, q, r->width, &x_begin, &x_end);                                                                                      \
+    for (int64_t g = y_begin; g < y_end; g++)                                                                                                \
+      for (int64_t h = x_begin; h < x_end; h++) {                                                                                            \
+        if (!roi_neighbours(roi_sample(span_y, p, (double)g), r->height, &low_y, &high_y, &up_y) ||                                          \
+            !roi_neighbours(roi_sample(span_x, q, (double)h), r->width, &low_x, &high_x, &up_x))                                             \
+          continue;                                                                                                                          \
+        double parts[4] = {(1 - (double)up_y) * (1 - (double)up_x) * (double)x[low_y * r->width + low_x],                                    \
+                           (1 - (double)up_y) * (double)up_x * (double)x[low_y * r->width + high_x],                                         \
+                           (double)up_y * (1 - (double)up_x) * (double)x[high_y * r->width + low_x],                                         \
+                           (double)up_y * (double)up_x * (double)x[high_y * r->width + high_x]};                                             \
+        sum += parts[0] + parts[1] + parts[2] + parts[3];                                                                                    \
+        for (int k = 0; k < 4; k++)                                                                                                          \
+          if (!some || parts[k] > most) most = parts[k], some = true;                                                                        \
+      }                                                                                                                                      \
+    return (T)(r->max ? most : sum / (count > 1 ? count : 1));                                                                               \
+  }
+ALIGN_BIN(float, align_bin_f32)
+ALIGN_BIN(double, align_bin_f64)
+
+static float coordinate(const job *j, int64_t k) {
+  return j->r->dtype == REED_F64 ? (float)((const double *)j->buffers->inputs[1])[k] : ((const float *)j->buffers->inputs[1])[k];
+}
+
+/* Planes begin..end of (region, channel). */
+static void align_planes(void *context, int64_t begin, int64_t end) {
+  const job *j = context;
+  const roi_align *r = j->r;
+  int64_t bins = r->bins_y * r->bins_x;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t region = i / r->channels, image = ((const int64_t *)j->buffers->inputs[2])[region];
+    roi_span x = roi_span_of(r, coordinate(j, 4 * region), coordinate(j, 4 * region + 2), r->bins_x);
+    roi_span y = roi_span_of(r, coordinate(j, 4 * region + 1), coordinate(j, 4 * region + 3), r->bins_y);
+    int64_t plane = (image * r->channels + i % r->channels) * r->height * r->width;
+    for (int64_t k = 0; k < bins; k++)
+      if (r->dtype == REED_F64)
+        ((double *)j->buffers->outputs[0])[i * bins + k] =
+            align_bin_f64(r, (const double *)j->buffers->inputs[0] + plane, &y, &x, k / r->bins_x, k % r->bins_x);
+      else
+        ((float *)j->buffers->outputs[0])[i * bins + k] =
+            align_bin_f32(r, (const float *)j->buffers->inputs[0] + plane, &y, &x, k / r->bins_x, k % r->bins_x);
+  }
+}
+
+static reed_status run_roi_align(const void *state, const reed_kernel_buffers *buffers) {
+  const roi_align *r = state;
+  reed_status status = roi_align_check(r, buffers);
+  if (status != REED_OK) return status;
+  job j = {r, buffers};
+  int64_t planes = r->regions * r->channels;
+  cpu_parallel(cpu_threads_for(r->n_threads, planes * r->bins_y * r->bins_x * 64), planes, 1, align_planes, &j);
+  return REED_OK;
+}
+
+reed_status reference_prepare_roi_align(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  roi_align r;
+  reed_status status = roi_align_read(call, &r);
+  if (status != REED_OK) return status;
+  if (r.dtype != REED_F32 && r.dtype != REED_F64) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(r.dtype));
+  if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
+  void *state = mem_copy(&r, sizeof r);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_roi_align, state);
+  return REED_OK;
+}

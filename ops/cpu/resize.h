@@ -1,0 +1,29 @@
+/* A Resize call as one table a resized axis: which input positions an output position reads, with which weights. */
+#ifndef OPS_CPU_RESIZE_H_
+#define OPS_CPU_RESIZE_H_
+
+#include "ops/cpu/common.h"
+
+typedef struct resize_axis {
+  int32_t axis;
+  int64_t in, out, taps; /* nearest: taps 1 */
+  int32_t *index;        /* out * taps input positions; owned */
+  float *weight;         /* out * taps; owned */
+  bool *outside;         /* out: tf_crop_and_resize reads outside the input there; owned; NULL: nowhere */
+} resize_axis;
+
+typedef struct resize {
+  int n_threads;
+  bool nearest;
+  reed_desc x, y;
+  float extrapolation;
+  int32_t n_axes; /* those that change anything */
+  resize_axis axes[REED_MAX_RANK];
+  int64_t first_bytes, second_bytes; /* of the two intermediate tensors in the workspace */
+} resize;
+
+/* From a Resize call; *out_resize is heap memory released by resize_free. */
+reed_status resize_open(const reed_kernel_call *call, resize **out_resize) REED_MUST_CHECK;
+void resize_free(void *state);
+
+#endif

@@ -1,0 +1,205 @@
+/* RoiAlign (ONNX opset 22), mode avg, for f32: a region's taps are computed once and used by all its channels (roi_plan); regions and blocks
+ * of channels run in parallel. Mode max is no product of axes: the reference does it, and f64. */
+#include "ops/cpu/roi_align.h"
+
+#include <math.h>
+
+#include "ops/cpu/half.h"
+#include "ops/cpu/loops_b.h"
+#include "ops/cpu/reference/reference_b.h"
+
+#define CHANNEL_BLOCK 64
+/* Columns between first and last that may go unused before the used ones are picked one by one: a gathered element costs about this many
+ * loaded in a row. */
+#define GATHER_COST 4
+
+reed_status roi_align_read(const reed_kernel_call *call, roi_align *r) {
+  const reed_desc *x = &call->inputs[0], *regions = &call->inputs[1], *y = &call->outputs[0];
+  if (x->rank != 4 || regions->rank != 2 || regions->dims[1] != 4 || y->rank != 4 || desc_elements(&call->inputs[2]) < regions->dims[0]) {
+    char a[96], b[96], c[96];
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "X %s, rois %s and batch_indices %s do not go together", desc_text(x, a, sizeof a),
+                            desc_text(regions, b, sizeof b), desc_text(&call->inputs[2], c, sizeof c));
+  }
+  *r = (roi_align){
+    .site = cpu_site_of(call), .dtype = x->dtype, .n_threads = cpu_env_threads(call),
+    .max = strcmp(reed_attrs_string(call->attrs, "mode", "avg"), "max") == 0,
+    .half_pixel = strcmp(reed_attrs_string(call->attrs, "coordinate_transformation_mode", "half_pixel"), "half_pixel") == 0,
+    .sampling = reed_attrs_int(call->attrs, "sampling_ratio", 0), .scale = reed_attrs_float(call->attrs, "spatial_scale", 1),
+    .images = x->dims[0], .channels = x->dims[1], .height = x->dims[2], .width = x->dims[3], .regions = regions->dims[0],
+    .bins_y = y->dims[2], .bins_x = y->dims[3],
+  };
+  if (r->height > INT32_MAX || r->width > INT32_MAX) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "the feature map is too large");
+  return REED_OK;
+}
+
+reed_status roi_align_check(const roi_align *r, const reed_kernel_buffers *buffers) {
+  const int64_t *images = buffers->inputs[2];
+  for (int64_t i = 0; i < r->regions; i++)
+    if (images[i] < 0 || images[i] >= r->images)
+      return cpu_fault(&r->site, buffers->diagnosis, REED_ERROR_VALUE, 2, "region %lld is of image %lld, there are %lld", (long long)i,
+                       (long long)images[i], (long long)r->images);
+  return REED_OK;
+}
+
+void roi_samples(const roi_span *span, int64_t bin, int64_t extent, int64_t *out_begin, int64_t *out_end) {
+  double origin = (double)span->start + (double)bin * (double)span->bin, step = (double)span->bin / span->grid;
+  double begin = 0, end = span->grid;
+  if (step != 0 && end > 8) {
+    /* two more on either side for roundings: whoever uses them looks again */
+    double a = (-1 - origin) / step, b = ((double)extent - origin) / step;
+    double low = floor(a < b ? a : b) - 2, high = ceil(a < b ? b : a) + 2;
+    begin = low > 0 ? low : 0;
+    end = high < end ? high : end;
+  }
+  bool some = end > begin && end < 0x1p62;
+  *out_begin = some ? (int64_t)begin : 0;
+  *out_end = some ? (int64_t)end : 0;
+}
+
+/* ---- a region's plan ---- */
+
+/* Taps an axis can have at most: a bin's samples span at most its part of the map and two pixels more. */
+static int64_t taps_max(int64_t extent, int64_t bins) { return extent + 4 * bins + 8; }
+
+/* Adds weight to the tap of that pixel; taps of a bin stay in order of appearance and are merged with the last few, which is where a
+ * neighbour must be. Coordinates so large that a float cannot tell bins apart may want more than there is room for: they get none. */
+static int32_t add_tap(roi_taps *taps, int32_t begin, int32_t end, int64_t room, int64_t pixel, float weight) {
+  if (weight == 0) return end;
+  for (int32_t t = end - 1; t >= begin && t >= end - 3; t--)
+    if (taps->index[t] == pixel) return taps->weight[t] += weight, end;
+  if (end >= room) return end;
+  taps->index[end] = (int32_t)pixel;
+  taps->weight[end] = weight;
+  return end + 1;
+}
+
+static void fill_taps(const roi_span *span, int64_t bins, int64_t extent, roi_taps *taps) {
+  int32_t end = 0;
+  int64_t room = taps_max(extent, bins);
+  float share = (float)(1.0 / (span->grid > 1 ? span->grid : 1));
+  for (int64_t p = 0; p < bins; p++) {
+    int64_t first, last;
+    taps->begin[p] = end;
+    roi_samples(span, p, extent, &first, &last);
+    for (int64_t g = first; g < last; g++) {
+      int64_t low, high;
+      float upper;
+      if (!roi_neighbours(roi_sample(span, p, (double)g), extent, &low, &high, &upper)) continue;
+      end = add_tap(taps, taps->begin[p], end, room, low, (1 - upper) * share);
+      end = add_tap(taps, taps->begin[p], end, room, high, upper * share);
+    }
+  }
+  taps->begin[bins] = end;
+}
+
+/* Chooses the columns: all from the first used to the last, or the used ones alone; makes the taps of x index into them. `mark` has a
+ * place for every column of the map, all zero before and after. */
+static void pick_columns(roi_plan *plan, int32_t *columns, int32_t *mark) {
+  int32_t n_taps = plan->x.begin[plan->bins_x], first = INT32_MAX, last = -1, n = 0;
+  for (int32_t t = 0; t < n_taps; t++) {
+    int32_t c = plan->x.index[t];
+    if (!mark[c]) {
+      columns[n] = c;
+      mark[c] = ++n;
+    }
+    first = c < first ? c : first;
+    last = c > last ? c : last;
+  }
+  bool gather = n_taps > 0 && (int64_t)n * GATHER_COST < last - first + 1;
+  plan->columns = gather ? columns : NULL;
+  plan->first_column = n_taps > 0 ? first : 0;
+  plan->n_columns = n_taps == 0 ? 0 : gather ? n : last - first + 1;
+  for (int32_t t = 0; t < n_taps; t++) plan->x.index[t] = gather ? mark[plan->x.index[t]] - 1 : plan->x.index[t] - first;
+  for (int32_t k = 0; k < n; k++) mark[columns[k]] = 0;
+}
+
+typedef struct scratch {
+  roi_plan plan;
+  int32_t *columns, *mark;
+} scratch;
+
+/* Lays a thread's scratch out from `at` (NULL: only measures) and gives its bytes. */
+static int64_t lay_scratch(const roi_align *r, char *at, scratch *out) {
+  int64_t taps_y = taps_max(r->height, r->bins_y), taps_x = taps_max(r->width, r->bins_x), used = 0;
+  struct {
+    int64_t n;
+    void **place;
+  } parts[] = {
+    {r->bins_y + 1, (void **)&out->plan.y.begin}, {taps_y, (void **)&out->plan.y.index}, {taps_y, (void **)&out->plan.y.weight},
+    {r->bins_x + 1, (void **)&out->plan.x.begin}, {taps_x, (void **)&out->plan.x.index}, {taps_x, (void **)&out->plan.x.weight},
+    {r->width, (void **)&out->columns},           {r->width, (void **)&out->mark},       {r->width, (void **)&out->plan.row},
+  };
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    if (at) *parts[i].place = at + used;
+    used += (parts[i].n * 4 + 63) & ~(int64_t)63;
+  }
+  return used;
+}
+
+static void make_plan(const roi_align *r, const float *region, scratch *s) {
+  roi_span x = roi_span_of(r, region[0], region[2], r->bins_x), y = roi_span_of(r, region[1], region[3], r->bins_y);
+  s->plan.bins_y = r->bins_y;
+  s->plan.bins_x = r->bins_x;
+  s->plan.row_stride = r->width;
+  s->plan.plane = r->height * r->width;
+  fill_taps(&x, r->bins_x, r->width, &s->plan.x);
+  fill_taps(&y, r->bins_y, r->height, &s->plan.y);
+  pick_columns(&s->plan, s->columns, s->mark);
+}
+
+/* ---- running ---- */
+
+typedef struct roi_job {
+  const roi_align *r;
+  const reed_kernel_buffers *buffers;
+  int64_t per_range;
+  cpu_level level;
+} roi_job;
+
+static void align_ranges(void *context, int64_t begin, int64_t end) {
+  const roi_job *job = context;
+  const roi_align *r = job->r;
+  int64_t blocks = (r->channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK, total = r->regions * blocks, bins = r->bins_y * r->bins_x;
+  for (int64_t range = begin; range < end; range++) {
+    scratch s;
+    lay_scratch(r, (char *)job->buffers->workspace + range * r->scratch_bytes, &s);
+    memset(s.mark, 0, (size_t)r->width * sizeof *s.mark);
+    int64_t planned = -1, last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total;
+    for (int64_t i = range * job->per_range; i < last; i++) {
+      int64_t region = i / blocks, channel = i % blocks * CHANNEL_BLOCK;
+      int64_t n = r->channels - channel < CHANNEL_BLOCK ? r->channels - channel : CHANNEL_BLOCK;
+      if (region != planned) make_plan(r, (const float *)job->buffers->inputs[1] + 4 * region, &s);
+      planned = region;
+      int64_t image = ((const int64_t *)job->buffers->inputs[2])[region];
+      const float *x = (const float *)job->buffers->inputs[0] + (image * r->channels + channel) * s.plan.plane;
+      CPU_PICK(job->level, roi_align_channels)(&s.plan, x, n, (float *)job->buffers->outputs[0] + (region * r->channels + channel) * bins);
+    }
+  }
+}
+
+static reed_status run_roi_align(const void *state, const reed_kernel_buffers *buffers) {
+  const roi_align *r = state;
+  reed_status status = roi_align_check(r, buffers);
+  if (status != REED_OK) return status;
+  int64_t total = r->regions * ((r->channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK);
+  int threads = cpu_threads_for(r->n_threads, r->regions * r->channels * r->bins_y * r->bins_x * 32);
+  roi_job job = {r, buffers, (total + threads - 1) / threads, cpu_level_now()};
+  cpu_parallel(threads, threads, 1, align_ranges, &job);
+  return REED_OK;
+}
+
+reed_status cpu_prepare_roi_align(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, cpu_prepare_roi_align, out_kernel);
+  roi_align r;
+  reed_status status = roi_align_read(call, &r);
+  if (status != REED_OK) return status;
+  if (reference_wanted() || r.dtype != REED_F32 || r.max || r.height * r.width == 0) return reference_prepare_roi_align(call, out_kernel);
+  if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
+  scratch unused;
+  r.scratch_bytes = lay_scratch(&r, NULL, &unused);
+  void *state = mem_copy(&r, sizeof r);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_roi_align, state);
+  out_kernel->workspace_bytes = r.scratch_bytes * r.n_threads;
+  return REED_OK;
+}

@@ -1,0 +1,158 @@
+/* Loops over rows of f32 (ops/cpu/loops_b.h): activations, softmax, normalisation, pooling and resampling. Compiled once per CPU level. */
+#include "ops/cpu/activation.h"
+#include "ops/cpu/elementwise_math.h"
+#include "ops/cpu/loops_b.h"
+
+#define APPLY(expression)                  \
+  for (int64_t i = 0; i < n; i++) {        \
+    float v = x[i];                        \
+    x[i] = (expression);                   \
+  }                                        \
+  break
+
+void CPU_LEVELED(activate_f32)(int kind, float alpha, float beta, float *x, int64_t n) {
+  switch ((activation_kind)kind) {
+    case ACTIVATION_NONE: break;
+    case ACTIVATION_RELU: APPLY(v < 0 ? 0 : v);
+    case ACTIVATION_SIGMOID: APPLY(sigmoid_f32(v));
+    case ACTIVATION_TANH: APPLY(tanh_f32(v));
+    case ACTIVATION_LEAKY_RELU: APPLY(v < 0 ? alpha * v : v);
+    case ACTIVATION_CLIP: APPLY(clamp_f32(v, alpha, beta));
+    case ACTIVATION_HARDSWISH: APPLY(v * clamp_f32(v * (1.0f / 6.0f) + 0.5f, 0.0f, 1.0f));
+  }
+}
+
+double CPU_LEVELED(sum_f32)(const float *x, int64_t n) {
+  double total = 0;
+  for (int64_t begin = 0; begin < n; begin += 4096) { /* short float sums, a double over them */
+    int64_t end = begin + 4096 < n ? begin + 4096 : n;
+    float lanes[16] = {0};
+    int64_t i = begin;
+    for (; i + 16 <= end; i += 16)
+      for (int k = 0; k < 16; k++) lanes[k] += x[i + k];
+    for (; i < end; i++) lanes[0] += x[i];
+    for (int k = 0; k < 16; k++) total += (double)lanes[k];
+  }
+  return total;
+}
+
+/* Largest element; NaN if there is one. */
+float CPU_LEVELED(max_f32)(const float *x, int64_t n) {
+  float lanes[16];
+  for (int k = 0; k < 16; k++) lanes[k] = x[0];
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (int k = 0; k < 16; k++) lanes[k] = lanes[k] >= x[i + k] ? lanes[k] : x[i + k] != x[i + k] || lanes[k] == lanes[k] ? x[i + k] : lanes[k];
+  for (; i < n; i++) lanes[0] = lanes[0] >= x[i] ? lanes[0] : x[i] != x[i] || lanes[0] == lanes[0] ? x[i] : lanes[0];
+  float most = lanes[0];
+  for (int k = 1; k < 16; k++) most = most >= lanes[k] || most != most ? most : lanes[k];
+  return most;
+}
+
+void CPU_LEVELED(moments)(const float *x, int64_t n, double *out_mean, double *out_variance) {
+  double mean = CPU_LEVELED(sum_f32)(x, n) / (double)n, total = 0;
+  float centre = (float)mean;
+  for (int64_t begin = 0; begin < n; begin += 4096) {
+    int64_t end = begin + 4096 < n ? begin + 4096 : n;
+    float lanes[16] = {0};
+    int64_t i = begin;
+    for (; i + 16 <= end; i += 16)
+      for (int k = 0; k < 16; k++) {
+        float d = x[i + k] - centre;
+        lanes[k] += d * d;
+      }
+    for (; i < end; i++) {
+      float d = x[i] - centre;
+      lanes[0] += d * d;
+    }
+    for (int k = 0; k < 16; k++) total += (double)lanes[k];
+  }
+  double off = mean - (double)centre;
+  *out_mean = mean;
+  *out_variance = total / (double)n - off * off;
+}
+
+void CPU_LEVELED(softmax_row)(bool log, const float *x, float *y, int64_t axis) {
+  float most = CPU_LEVELED(max_f32)(x, axis);
+  if (log) {
+    double sum = 0;
+    for (int64_t begin = 0; begin < axis; begin += 256) {
+      float part[256];
+      int64_t n = axis - begin < 256 ? axis - begin : 256;
+      for (int64_t i = 0; i < n; i++) part[i] = exp_f32(x[begin + i] - most);
+      sum += CPU_LEVELED(sum_f32)(part, n);
+    }
+    float shift = log_f32((float)sum);
+    for (int64_t i = 0; i < axis; i++) y[i] = x[i] - most - shift;
+    return;
+  }
+  for (int64_t i = 0; i < axis; i++) y[i] = exp_f32(x[i] - most);
+  float scale = (float)(1 / CPU_LEVELED(sum_f32)(y, axis));
+  for (int64_t i = 0; i < axis; i++) y[i] *= scale;
+}
+
+void CPU_LEVELED(softmax_columns)(bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n, float *scratch) {
+  float *most = scratch, *sum = scratch + n;
+  memcpy(most, x, (size_t)n * sizeof *most);
+  for (int64_t k = 1; k < axis; k++) CPU_LEVELED(max_rows)(x + k * inner, most, n);
+  memset(sum, 0, (size_t)n * sizeof *sum);
+  for (int64_t k = 0; k < axis; k++) {
+    const float *from = x + k * inner;
+    float *to = y + k * inner;
+    if (log)
+      for (int64_t i = 0; i < n; i++) sum[i] += exp_f32(from[i] - most[i]);
+    else
+      for (int64_t i = 0; i < n; i++) sum[i] += to[i] = exp_f32(from[i] - most[i]);
+  }
+  for (int64_t i = 0; i < n; i++) sum[i] = log ? most[i] + log_f32(sum[i]) : 1.0f / sum[i];
+  for (int64_t k = 0; k < axis; k++) {
+    const float *from = x + k * inner;
+    float *to = y + k * inner;
+    if (log)
+      for (int64_t i = 0; i < n; i++) to[i] = from[i] - sum[i];
+    else
+      for (int64_t i = 0; i < n; i++) to[i] *= sum[i];
+  }
+}
+
+void CPU_LEVELED(scale_shift)(const float *x, float centre, float a, float b, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = (x[i] - centre) * a + b;
+}
+
+void CPU_LEVELED(normalize_row)(const float *x, float mean, float inverse, const float *scale, const float *shift, float *y, int64_t n) {
+  if (shift)
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * inverse * scale[i] + shift[i];
+  else
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * inverse * scale[i];
+}
+
+void CPU_LEVELED(max_rows)(const float *x, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    float a = y[i], b = x[i];
+    y[i] = a >= b || a != a ? a : b;
+  }
+}
+
+void CPU_LEVELED(add_rows)(const float *x, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] += x[i];
+}
+
+void CPU_LEVELED(axpy)(float a, const float *x, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+void CPU_LEVELED(scale_row)(float a, const float *x, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = a * x[i];
+}
+
+void CPU_LEVELED(gather_taps)(const float *x, const int32_t *index, const float *weight, int64_t taps, float *y, int64_t n) {
+  if (taps == 2) {
+    for (int64_t i = 0; i < n; i++) y[i] = weight[2 * i] * x[index[2 * i]] + weight[2 * i + 1] * x[index[2 * i + 1]];
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    float sum = 0;
+    for (int64_t k = 0; k < taps; k++) sum += weight[i * taps + k] * x[index[i * taps + k]];
+    y[i] = sum;
+  }
+}
