@@ -57,10 +57,10 @@ static int write_output(const char *name, const char *path, const reed_tensor *t
   int status = DONE;
   if (has_extension(path, "png")) {
     image picture;
-    status = image_from_tensor(tensor, &picture, c);
+    status = picture_from_tensor(tensor, &picture, c);
     if (status) return status;
-    status = image_write_png(&picture, &bytes, &n, c);
-    image_fini(&picture);
+    status = picture_write_png(&picture, &bytes, &n, c);
+    picture_fini(&picture);
   } else {
     npy_write(tensor, &bytes, &n);
   }
@@ -88,13 +88,13 @@ static int input_picture(const options *o, const model *m, reed_tensor *const *i
     size_t n;
     int status = file_read(at + 1, &bytes, &n, c);
     if (status) return status;
-    status = image_read(at + 1, bytes, n, out_picture, c);
+    status = picture_read(at + 1, bytes, n, out_picture, c);
     free(bytes);
     return status;
   }
   complaint ignored;
   for (size_t i = 0; i < m->n_inputs; i++)
-    if (reed_tensor_rank(inputs[i]) >= 3 && image_from_tensor(inputs[i], out_picture, &ignored) == DONE) return DONE;
+    if (reed_tensor_rank(inputs[i]) >= 3 && picture_from_tensor(inputs[i], out_picture, &ignored) == DONE) return DONE;
   return complain(c, MISUSE, "cannot draw: no input is a picture");
 }
 
@@ -123,13 +123,13 @@ static int draw(const options *o, const model *m, reed_tensor *const *inputs, re
   if (!status && o->labels) status = read_labels(o->labels, &labels, &names, c);
   if (!status) {
     draw_detections(&picture, &found, names.items, names.n, (int)o->draw_scale, o->min_score);
-    status = image_write_png(&picture, &bytes, &n, c);
+    status = picture_write_png(&picture, &bytes, &n, c);
   }
   if (!status) status = file_write(o->draw, bytes, n, c);
   if (!status)
     printf("drew %lld detection%s into %s, %dx%d\n", (long long)reed_tensor_dims(found.boxes)[0], reed_tensor_dims(found.boxes)[0] == 1 ? "" : "s",
            o->draw, picture.width, picture.height);
-  image_fini(&picture);
+  picture_fini(&picture);
   free(bytes);
   free(labels);
   free(names.items);

@@ -46,7 +46,7 @@ static bool agrees(const reed_tensor *got, const reed_tensor *want, int64_t i, t
   if (isnan(a) && isnan(b)) return true;
   *out_error = isnan(a) || isnan(b) || isinf(a) || isinf(b) ? INFINITY : fabs(a - b);
   if (*out_error == 0) *out_error = 1; /* 64-bit integers nearer to each other than a double can tell */
-  return *out_error <= t.atol + t.rtol * fabs(b);
+  return !isinf(*out_error) && *out_error <= t.atol + t.rtol * fabs(b);
 }
 
 bool compare_tensors(const char *name, const reed_tensor *got, const reed_tensor *want, tolerance t, FILE *out) {

@@ -119,7 +119,7 @@ static void enlarge(image *picture, int scale) {
       for (int channel = 0; channel < 3; channel++)
         big.pixels[3 * (y * big.width + x) + channel] =
             (uint8_t)(sample(byte_at, picture->pixels + channel, picture->width, picture->height, (x + 0.5) / scale - 0.5, (y + 0.5) / scale - 0.5) + 0.5);
-  image_fini(picture);
+  picture_fini(picture);
   *picture = big;
 }
 

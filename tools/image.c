@@ -12,7 +12,7 @@
 
 enum { MOST_PIXELS = 1 << 28 };
 
-void image_fini(image *picture) {
+void picture_fini(image *picture) {
   free(picture->pixels);
   *picture = (image){0};
 }
@@ -112,7 +112,7 @@ static bool png_encode(png_job *job, const image *picture) {
   return true;
 }
 
-int image_write_png(const image *picture, char **out_bytes, size_t *out_n, complaint *c) {
+int picture_write_png(const image *picture, char **out_bytes, size_t *out_n, complaint *c) {
   png_job job = {0};
   job.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &job, png_failed, png_warned);
   job.info = job.png ? png_create_info_struct(job.png) : NULL;
@@ -143,7 +143,11 @@ static void jpeg_failed(j_common_ptr jpeg) {
   longjmp(job->leave, 1);
 }
 
-static void jpeg_warned(j_common_ptr jpeg, int level) { (void)jpeg, (void)level; }
+/* Warnings have level -1: damage that libjpeg goes on behind. */
+static void jpeg_warned(j_common_ptr jpeg, int level) {
+  if (level < 0) jpeg->err->num_warnings++;
+}
+
 static void jpeg_silent(j_common_ptr jpeg) { (void)jpeg; }
 
 static bool jpeg_decode(jpeg_job *job, const void *bytes, size_t n) {
@@ -179,14 +183,14 @@ static int read_jpeg(const char *name, const void *bytes, size_t n, image *out_i
   *out_image = (image){(int)job->jpeg.output_width, (int)job->jpeg.output_height, job->pixels};
   jpeg_destroy_decompress(&job->jpeg);
   if (!ok) {
-    image_fini(out_image);
+    picture_fini(out_image);
     complain(c, BAD_FILE, "'%s' is a damaged JPEG: %s", name, job->message);
   }
   free(job);
   return ok ? DONE : c->exit_status;
 }
 
-int image_read(const char *name, const void *bytes, size_t n, image *out_image, complaint *c) {
+int picture_read(const char *name, const void *bytes, size_t n, image *out_image, complaint *c) {
   if (n >= 8 && memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0) return read_png(name, bytes, n, out_image, c);
   if (n >= 3 && memcmp(bytes, "\xff\xd8\xff", 3) == 0) return read_jpeg(name, bytes, n, out_image, c);
   return complain(c, BAD_FILE, "'%s' is neither PNG nor JPEG", name);
@@ -194,7 +198,7 @@ int image_read(const char *name, const void *bytes, size_t n, image *out_image, 
 
 /* ---- tensors ---- */
 
-int image_to_tensor(const image *picture, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor, complaint *c) {
+int picture_to_tensor(const image *picture, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor, complaint *c) {
   bool batch = false, last = false;
   if (form->layout) {
     batch = form->layout[0] == 'n';
@@ -235,7 +239,7 @@ static uint8_t to_byte(reed_dtype dtype, const char *element) {
   return v <= 0 || v != v ? 0 : v >= 255 ? 255 : (uint8_t)(v + 0.5);
 }
 
-int image_from_tensor(const reed_tensor *tensor, image *out_image, complaint *c) {
+int picture_from_tensor(const reed_tensor *tensor, image *out_image, complaint *c) {
   const int64_t *dims = reed_tensor_dims(tensor);
   int32_t rank = reed_tensor_rank(tensor);
   reed_dtype dtype = reed_tensor_dtype(tensor);

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EDGE = 3, LONGEST = 12 }; /* elements shown at each end of an axis longer than LONGEST */
+/* Of an axis longer than LONGEST the first and last EDGE are shown; of large tensors' outer axes the first alone. */
+enum { EDGE = 3, LONGEST = 12, LARGE = 300 };
 
 char *tensor_type_text(const reed_tensor *tensor, char *out, size_t capacity) {
   size_t n = (size_t)snprintf(out, capacity, "%s[", reed_dtype_name(reed_tensor_dtype(tensor)));
@@ -45,14 +46,16 @@ char *element_text(const reed_tensor *tensor, int64_t i, char *out, size_t capac
 }
 
 static void print_axis(FILE *out, const reed_tensor *t, int32_t axis, int64_t begin, int64_t span, int indent) {
-  int64_t extent = reed_tensor_dims(t)[axis];
-  bool innermost = axis + 1 == reed_tensor_rank(t), shortened = extent > LONGEST;
-  int64_t step = extent ? span / extent : 0;
+  int64_t extent = reed_tensor_dims(t)[axis], step = extent ? span / extent : 0;
+  int32_t inner = reed_tensor_rank(t) - axis;
+  bool innermost = inner == 1, outer = inner > 2 && reed_tensor_elements(t) > LARGE;
+  int64_t head = outer ? 1 : extent > LONGEST ? EDGE : extent, tail = outer || head == extent ? 0 : EDGE;
   fputc('[', out);
   for (int64_t i = 0; i < extent; i++) {
-    if (shortened && i == EDGE) {
+    if (i == head && head + tail < extent) {
       fprintf(out, innermost ? " ..." : "\n%*s...", indent + 1, "");
-      i = extent - EDGE;
+      i = extent - tail;
+      if (tail == 0) break;
     }
     if (innermost) {
       char text[64];

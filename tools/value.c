@@ -157,10 +157,10 @@ int value_read_file(const char *path, const image_form *form, const reed_value_i
     status = npy_read(path, bytes, n, out_tensor, c);
   } else if (has_extension(path, "png") || has_extension(path, "jpg") || has_extension(path, "jpeg")) {
     image picture;
-    status = image_read(path, bytes, n, &picture, c);
+    status = picture_read(path, bytes, n, &picture, c);
     if (!status) {
-      status = image_to_tensor(&picture, form, wanted, out_tensor, c);
-      image_fini(&picture);
+      status = picture_to_tensor(&picture, form, wanted, out_tensor, c);
+      picture_fini(&picture);
     }
   } else {
     status = complain(c, BAD_FILE, "'%s': only .npy, .png and .jpg files can be read", path);

@@ -18,7 +18,7 @@ bool value_parse_extents(const char *text, reed_desc *out_desc);
 /* True for what can only be a VALUE: begins with '@' or with a type and '='. */
 bool value_looks_like(const char *text);
 /* The whole text or nothing: MISUSE names what was expected and where; BAD_FILE and FAILED_RUN for files and memory. `form` and `wanted` (may be
- * NULL) are for pictures, see image_to_tensor. */
+ * NULL) are for pictures, see picture_to_tensor. */
 int value_parse(const char *text, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor, complaint *c);
 /* Random elements, the same on every machine. */
 void value_random(reed_tensor *tensor, uint64_t seed);

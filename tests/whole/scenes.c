@@ -66,9 +66,9 @@ reed_tensor *scene_image(const scene *s) {
   image picture;
   complaint c;
   reed_tensor *tensor;
-  ck_assert_msg(image_read(s->picture, bytes, n, &picture, &c) == DONE, "%s", c.text);
-  ck_assert_msg(image_to_tensor(&picture, &(image_form){.layout = "chw"}, NULL, &tensor, &c) == DONE, "%s", c.text);
-  image_fini(&picture);
+  ck_assert_msg(picture_read(s->picture, bytes, n, &picture, &c) == DONE, "%s", c.text);
+  ck_assert_msg(picture_to_tensor(&picture, &(image_form){.layout = "chw"}, NULL, &tensor, &c) == DONE, "%s", c.text);
+  picture_fini(&picture);
   free(bytes);
   return tensor;
 }
