@@ -27,6 +27,7 @@ typedef struct assembler {
   VEC_OF(symbol) symbols; /* labels of the function at hand are at the end */
   uint32_t *buckets;      /* open addressing over symbols: number + 1 */
   size_t n_buckets;
+  VEC_OF(module_type) types; /* what the symbols of types stand for */
   VEC_OF(asm_function) functions;
   VEC_OF(uint32_t) inputs;
   VEC_OF(uint32_t) outputs;
@@ -172,30 +173,43 @@ static int32_t parse_device(assembler *a) {
   return (int32_t)lexer_integer(&a->lex, "host, device or a device's number", 0, INT32_MAX);
 }
 
-/* f32[1, height, ?] "name" device -- or object, any[...], f32[*]; or the name of a type. */
-static uint32_t parse_type(assembler *a) {
-  module_type t = {.rank = -1};
-  bool any = lexer_is_name(&a->lex, "any");
-  t.object = lexer_is_name(&a->lex, "object");
-  if (!t.object && !any && dtype_of(&a->lex.now) == REED_NONE) return use_symbol(a, SYMBOL_TYPE);
-  t.dtype = dtype_of(&a->lex.now);
-  lexer_next(&a->lex);
-  if (!t.object) {
-    lexer_expect(&a->lex, '[');
-    if (!lexer_take(&a->lex, '*')) {
-      t.rank = 0;
-      while (!lexer_at(&a->lex, ']') && !failed(a)) {
-        if (t.rank == REED_MAX_RANK) FAIL(a, "a type has at most %d axes", REED_MAX_RANK);
-        if (!failed(a)) t.dims[t.rank++] = parse_dim(a);
-        if (!lexer_at(&a->lex, ']')) lexer_expect(&a->lex, ',');
-      }
-    }
-    lexer_expect(&a->lex, ']');
+/* f32[1, height, ?], any[...], f32[*], object, or the name of a type. */
+static void parse_type_form(assembler *a, module_type *t) {
+  bool any = lexer_is_name(&a->lex, "any"), object = lexer_is_name(&a->lex, "object");
+  if (!object && !any && dtype_of(&a->lex.now) == REED_NONE) {
+    uint32_t number = use_symbol(a, SYMBOL_TYPE);
+    if (!failed(a)) *t = a->types.items[number];
+    return;
   }
-  char *name = a->lex.now.kind == TOKEN_STRING ? lexer_string(&a->lex, "a name") : NULL;
-  t.name = module_add_string(a->b, name ? name : "");
-  mem_free(name);
-  if (lexer_is_name(&a->lex, "host") || lexer_is_name(&a->lex, "device")) t.device = parse_device(a);
+  *t = (module_type){.object = object, .dtype = dtype_of(&a->lex.now), .rank = -1, .name = module_add_string(a->b, "")};
+  lexer_next(&a->lex);
+  if (object) return;
+  lexer_expect(&a->lex, '[');
+  if (!lexer_take(&a->lex, '*')) {
+    t->rank = 0;
+    while (!lexer_at(&a->lex, ']') && !failed(a)) {
+      if (t->rank == REED_MAX_RANK) FAIL(a, "a type has at most %d axes", REED_MAX_RANK);
+      if (!failed(a)) t->dims[t->rank++] = parse_dim(a);
+      if (!lexer_at(&a->lex, ']')) lexer_expect(&a->lex, ',');
+    }
+  }
+  lexer_expect(&a->lex, ']');
+}
+
+/* A type's form, then perhaps its name and where it lives: row "x" device. */
+static void parse_type_words(assembler *a, module_type *t) {
+  parse_type_form(a, t);
+  if (a->lex.now.kind == TOKEN_STRING) {
+    char *name = lexer_string(&a->lex, "a name");
+    t->name = name ? module_add_string(a->b, name) : 0;
+    mem_free(name);
+  }
+  if (lexer_is_name(&a->lex, "host") || lexer_is_name(&a->lex, "device")) t->device = parse_device(a);
+}
+
+static uint32_t parse_type(assembler *a) {
+  module_type t = {0};
+  parse_type_words(a, &t);
   return failed(a) ? 0 : module_add_type(a->b, &t);
 }
 
@@ -326,12 +340,13 @@ static void parse_module(assembler *a) {
 
 /* .type NAME = f32[2] "x" */
 static void parse_type_directive(assembler *a) {
-  token at = a->lex.now;
-  const symbol *s = parse_definition(a, SYMBOL_TYPE, 0);
-  size_t i = s ? (size_t)(s - a->symbols.items) : 0;
+  parse_definition(a, SYMBOL_TYPE, (uint32_t)a->types.n);
   lexer_expect(&a->lex, '=');
-  uint32_t number = parse_type(a);
-  if (!failed(a)) a->symbols.items[i].number = number, a->symbols.items[i].at = at;
+  module_type t = {0};
+  parse_type_words(a, &t);
+  if (failed(a)) return;
+  PUSH(a, &a->types, t);
+  module_add_type(a->b, &t); /* in the order of the text */
 }
 
 /* .const NAME "its name" = f32[2] {1, 2} */
@@ -878,7 +893,7 @@ static void second_pass(assembler *a) {
 
 static void assembler_fini(assembler *a) {
   for (size_t i = 0; i < a->symbols.n; i++) mem_free((void *)a->symbols.items[i].name);
-  VEC_FREE(&a->symbols), VEC_FREE(&a->functions), VEC_FREE(&a->inputs), VEC_FREE(&a->outputs);
+  VEC_FREE(&a->symbols), VEC_FREE(&a->types), VEC_FREE(&a->functions), VEC_FREE(&a->inputs), VEC_FREE(&a->outputs);
   VEC_FREE(&a->main_params), VEC_FREE(&a->main_results), VEC_FREE(&a->list);
   mem_free(a->buckets);
   module_builder_close(&a->b);
