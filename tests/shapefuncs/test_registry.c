@@ -1,0 +1,373 @@
+/* The operator table against ONNX's facts, calls against the table, and custom operators. */
+#include <check.h>
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/kernel.h"
+#include "ops/op.h"
+#include "reed/reed.h"
+#include "shapefuncs/shapefn.h"
+#include "tests/alloc_hook.h"
+
+/* ---- the table ---- */
+
+/* Which inputs' values decide extents, from the ONNX operator definitions (opset 23): V where the value is needed, 0 where not, per input in
+ * order; 'U' in front where only a bound is known before the kernel has run. Operators that are not listed need no values. */
+static const struct {
+  const char *name, *flags;
+} value_reads[] = {{"Reshape", "0V"},       {"Expand", "0V"},      {"Slice", "0VVVV"},    {"Tile", "0V"},       {"Pad", "0V0V"},
+                   {"Split", "0V"},         {"Squeeze", "0V"},     {"Unsqueeze", "0V"},   {"ReduceL1", "0V"},   {"ReduceL2", "0V"},
+                   {"ReduceMax", "0V"},     {"ReduceMean", "0V"},  {"ReduceMin", "0V"},   {"ReduceProd", "0V"}, {"ReduceSum", "0V"},
+                   {"Resize", "0VVV"},      {"Upsample", "0VV"},   {"TopK", "0V"},        {"Range", "VVV"},     {"ConstantOfShape", "V"},
+                   {"If", "V"},             {"Loop", "VV0"},       {"NonZero", "U0"},     {"Compress", "U00"},
+                   /* of NonMaxSuppression only the limit: boxes and scores stay where they are and the kernel reports the count */
+                   {"NonMaxSuppression", "U00V00"}};
+
+START_TEST(values_are_read_where_onnx_needs_them) {
+  for (int id = 0; id < OP_COUNT; id++) {
+    const reed_op *op = op_builtin((op_id)id);
+    const char *flags = "";
+    for (size_t i = 0; i < sizeof value_reads / sizeof *value_reads; i++)
+      if (strcmp(value_reads[i].name, op->name) == 0) flags = value_reads[i].flags;
+    bool bounded = *flags == 'U';
+    flags += bounded;
+    for (int32_t i = 0; i < op->n_inputs; i++) {
+      bool wanted = strlen(flags) > (size_t)i && flags[i] == 'V';
+      ck_assert_msg(((op->inputs[i].reads & REED_READS_VALUE) != 0) == wanted, "%s input %d (%s)", op->name, i, op->inputs[i].name);
+    }
+    for (int32_t i = 0; i < op->n_outputs; i++) ck_assert_msg(op->outputs[i].bounded == bounded, "%s output %d", op->name, i);
+  }
+}
+END_TEST
+
+/* The operators this body of Reed has, by name. */
+START_TEST(the_table_has_every_operator_once) {
+  static const char names[] =
+      "Abs Add And ArgMax ArgMin AveragePool BatchNormalization Cast Ceil Clip Compress Concat Constant ConstantOfShape Conv ConvTranspose CumSum "
+      "DepthToSpace Div Dropout Elu Equal Erf Exp Expand Flatten Floor Gather GatherElements GatherND Gemm GlobalAveragePool GlobalMaxPool Greater "
+      "GreaterOrEqual HardSigmoid HardSwish Identity If InstanceNormalization LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax Loop MatMul "
+      "Max MaxPool Mean Min Mod Mul Neg NonMaxSuppression NonZero Not Or PRelu Pad Pow Range Reciprocal ReduceL1 ReduceL2 ReduceMax ReduceMean "
+      "ReduceMin ReduceProd ReduceSum Relu Reshape Resize RoiAlign Round ScatterElements ScatterND Shape Sigmoid Sign Size Slice Softmax Softplus "
+      "SpaceToDepth Split Sqrt Squeeze Sub Sum Tanh Tile TopK Transpose Unsqueeze Upsample Where Xor";
+  char copy[sizeof names];
+  memcpy(copy, names, sizeof names);
+  for (char *name = strtok(copy, " "); name; name = strtok(NULL, " ")) {
+    const reed_op *op = op_find(NULL, "", name);
+    ck_assert_msg(op, "%s is missing", name);
+    ck_assert_ptr_eq(op, op_find(NULL, "ai.onnx", name));
+    ck_assert_ptr_eq(op_builtin(op_id_of(op)), op);
+    int n = 0;
+    for (int id = 0; id < OP_COUNT; id++) n += strcmp(op_builtin((op_id)id)->name, name) == 0;
+    ck_assert_int_eq(n, 1);
+  }
+  ck_assert_ptr_null(op_find(NULL, "", "Loops"));
+  ck_assert_ptr_null(op_find(NULL, "example", "Add"));
+}
+END_TEST
+
+START_TEST(rows_are_whole) {
+  for (int id = 0; id < OP_COUNT; id++) {
+    const reed_op *op = op_builtin((op_id)id);
+    ck_assert_int_eq(op_is_control(op), op->shape == NULL);
+    ck_assert_int_ge(op->n_outputs, 1);
+    for (int32_t i = 0; i < op->n_inputs; i++) ck_assert(!op->inputs[i].variadic || i == op->n_inputs - 1);
+    for (int32_t i = 0; i < op->n_outputs; i++)
+      ck_assert(op->outputs[i].type_rule != REED_TYPE_LIKE || op->outputs[i].type_arg < op->n_inputs);
+    ck_assert(op->alias != REED_ALIAS_VIEW || op->n_inputs >= 1);
+  }
+}
+END_TEST
+
+START_TEST(variadic_operands_repeat) {
+  const reed_op *concat = op_find(NULL, "", "Concat"), *add = op_find(NULL, "", "Add"), *split = op_find(NULL, "", "Split");
+  ck_assert_ptr_eq(reed_op_input_at(concat, 0), reed_op_input_at(concat, 99));
+  ck_assert_ptr_eq(reed_op_output_at(split, 0), reed_op_output_at(split, 7));
+  ck_assert_ptr_null(reed_op_input_at(add, 2));
+  ck_assert_ptr_null(reed_op_input_at(add, -1));
+  ck_assert_ptr_null(reed_op_input_at(op_find(NULL, "", "Constant"), 0));
+}
+END_TEST
+
+/* ---- calls against the table ---- */
+
+static void expect_check(const char *op, const reed_attr *attr, int32_t n_inputs, const reed_dtype *dtypes, int32_t n_outputs, reed_status status,
+                         const char *message) {
+  reed_diagnosis *d = NULL;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  reed_attrs attrs = {attr, attr != NULL};
+  ck_assert_int_eq(shapefn_check_call(op_find(NULL, "", op), &attrs, "n", n_inputs, dtypes, n_outputs, d), status);
+  ck_assert_str_eq(reed_diagnosis_message(d), message);
+  reed_diagnosis_close(&d);
+}
+
+START_TEST(calls_are_checked_against_the_row) {
+  const reed_dtype floats[] = {REED_F32, REED_F32, REED_F32, REED_F32, REED_F32, REED_F32}, mixed[] = {REED_F32, REED_F64}, ints[] = {REED_I64, REED_I64};
+  const reed_dtype absent[] = {REED_F32, REED_NONE, REED_F32}, wild[] = {REED_F32, (reed_dtype)77};
+  const reed_attr axis = {.name = "axis", .type = REED_ATTR_INT}, text = {.name = "axis", .type = REED_ATTR_STRING, .s = "x"}, other = {.name = "axes"};
+  expect_check("Add", NULL, 2, floats, 1, REED_OK, "");
+  expect_check("Clip", NULL, 3, absent, 1, REED_OK, "");
+  expect_check("Clip", NULL, 1, floats, 1, REED_OK, "");
+  expect_check("Concat", &axis, 6, floats, 1, REED_OK, "");
+  expect_check("Loop", NULL, 0, NULL, 3, REED_OK, "");
+  expect_check("MaxPool", NULL, 1, floats, 1, REED_ERROR_TYPE, "MaxPool node 'n': attribute 'kernel_shape' is missing");
+  expect_check("Concat", &text, 1, floats, 1, REED_ERROR_TYPE, "Concat node 'n': attribute 'axis' is a string where an int is wanted");
+  expect_check("Softmax", &other, 1, floats, 1, REED_ERROR_UNSUPPORTED, "Softmax node 'n': attribute 'axes' is not known");
+  expect_check("Concat", &axis, 0, NULL, 1, REED_ERROR_TYPE, "Concat node 'n': input 0 (inputs[0]) is missing");
+  expect_check("Add", NULL, 1, floats, 1, REED_ERROR_TYPE, "Add node 'n': input 1 (B) is missing");
+  expect_check("Add", NULL, 3, absent, 1, REED_ERROR_TYPE, "Add node 'n': input 1 (B) is missing");
+  expect_check("Add", NULL, 3, floats, 1, REED_ERROR_TYPE, "Add node 'n': has 3 inputs, at most 2 are allowed");
+  expect_check("Add", NULL, 2, mixed, 1, REED_ERROR_TYPE, "Add node 'n': input 1 (B) is f64, input 0 is f32: they must have the same dtype");
+  expect_check("Add", NULL, 2, wild, 1, REED_ERROR_TYPE, "Add node 'n': input 1 (B) is ?; allowed are f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64");
+  expect_check("Exp", NULL, 1, ints, 1, REED_ERROR_TYPE, "Exp node 'n': input 0 (X) is i64; allowed are f32 f64 f16 bf16");
+  expect_check("Exp", NULL, 1, floats, 2, REED_ERROR_TYPE, "Exp node 'n': has 2 outputs, at most 1 are allowed");
+  expect_check("Exp", NULL, 1, floats, 0, REED_ERROR_TYPE, "Exp node 'n': has 0 outputs, at least 1 are wanted");
+}
+END_TEST
+
+/* ---- custom operators ---- */
+
+static reed_status double_shape(reed_shape_call *call) {
+  call->outputs[0].rank = 1;
+  call->outputs[0].dims[0] = reed_dim_mul(call, call->inputs[0].dims[0], 2);
+  return REED_OK;
+}
+
+static reed_status silent_shape(reed_shape_call *call) {
+  (void)call;
+  return REED_ERROR_VALUE;
+}
+
+static reed_status negative_shape(reed_shape_call *call) {
+  call->outputs[0].rank = 1;
+  call->outputs[0].dims[0] = reed_dim_sub(call, call->inputs[0].dims[0], 9);
+  return REED_OK;
+}
+
+static reed_status deep_shape(reed_shape_call *call) {
+  call->outputs[0].rank = REED_MAX_RANK + 1;
+  return REED_OK;
+}
+
+static reed_status fresh_shape(reed_shape_call *call) {
+  call->outputs[0].rank = 1;
+  call->outputs[0].dims[0] = reed_dim_fresh(call);
+  return REED_OK;
+}
+
+static reed_status no_kernel(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  (void)out_kernel;
+  return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "never runs for %d", 7);
+}
+
+static const reed_op_input one_input[] = {{"x", REED_READS_SHAPE, 1u << REED_F32, false, false, false}};
+static const reed_op_output one_output[] = {{"y", false, false, false, REED_TYPE_LIKE, 0}};
+
+static reed_op custom(const char *name, reed_shape_fn shape) {
+  return (reed_op){.domain = "example", .name = name, .inputs = one_input, .n_inputs = 1, .outputs = one_output, .n_outputs = 1, .shape = shape, .cpu = no_kernel};
+}
+
+static const char *run_custom(reed_shape_fn shape, reed_shape_output *output) {
+  static char message[512];
+  reed_op op = custom("Twice", shape);
+  reed_attrs attrs = {0};
+  reed_dim dims[] = {6};
+  reed_shape_input input = {.dtype = REED_F32, .rank = 1, .dims = dims};
+  reed_diagnosis *d = NULL;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  reed_status status = shapefn_run(&op, &attrs, "n", 1, &input, 1, output, NULL, d);
+  ck_assert_int_eq(status, reed_diagnosis_status(d));
+  strncpy(message, reed_diagnosis_message(d), sizeof message - 1);
+  reed_diagnosis_close(&d);
+  return message;
+}
+
+START_TEST(custom_shape_functions_are_checked) {
+  reed_shape_output output;
+  ck_assert_str_eq(run_custom(double_shape, &output), "");
+  ck_assert_int_eq(output.dims[0], 12);
+  ck_assert_int_eq(output.dtype, REED_F32);
+  ck_assert_str_eq(run_custom(silent_shape, &output), "Twice node 'n': the shape function failed (x f32[6])");
+  ck_assert_str_eq(run_custom(negative_shape, &output), "Twice node 'n': output y would have the negative extents [-3] (x f32[6])");
+  ck_assert_str_eq(run_custom(deep_shape, &output), "Twice node 'n': output 0 has rank 9 (x f32[6])");
+  ck_assert_str_eq(run_custom(fresh_shape, &output), "Twice node 'n': an extent cannot be computed while the program runs (x f32[6])");
+}
+END_TEST
+
+static reed_registry *open_registry(reed_diagnosis **out_diagnosis) {
+  reed_registry *registry = NULL;
+  ck_assert_int_eq(reed_registry_open(&registry), REED_OK);
+  ck_assert_int_eq(reed_diagnosis_open(out_diagnosis), REED_OK);
+  return registry;
+}
+
+START_TEST(custom_operators_are_found_by_domain_and_name) {
+  reed_diagnosis *d;
+  reed_registry *registry = open_registry(&d);
+  reed_op twice = custom("Twice", double_shape);
+  ck_assert_int_eq(reed_registry_add(registry, &twice, d), REED_OK);
+  ck_assert_ptr_eq(op_find(registry, "example", "Twice"), &twice);
+  ck_assert_ptr_null(op_find(registry, "", "Twice"));
+  ck_assert_ptr_eq(op_find(registry, "", "Add"), op_builtin(OP_Add));
+  ck_assert_int_eq(op_id_of(&twice), OP_COUNT);
+  ck_assert(!op_is_control(&twice));
+  ck_assert_ptr_eq(op_custom(registry, 0), &twice);
+  ck_assert_ptr_null(op_custom(registry, 1));
+  reed_registry_close(&registry);
+  ck_assert_ptr_null(registry);
+  reed_diagnosis_close(&d);
+}
+END_TEST
+
+static void expect_refused(reed_registry *registry, const reed_op *op, reed_diagnosis *d, const char *message) {
+  ck_assert_int_eq(reed_registry_add(registry, op, d), REED_ERROR_ARGUMENT);
+  ck_assert_str_eq(reed_diagnosis_message(d), message);
+}
+
+START_TEST(taken_names_and_incomplete_structs_are_refused) {
+  reed_diagnosis *d;
+  reed_registry *registry = open_registry(&d);
+  reed_op twice = custom("Twice", double_shape), op = twice;
+  ck_assert_int_eq(reed_registry_add(registry, &twice, d), REED_OK);
+  expect_refused(registry, &op, d, "operator 'Twice' of domain 'example' is already registered");
+  op.domain = "ai.onnx", op.name = "Add";
+  expect_refused(registry, &op, d, "operator 'Add' of domain 'ai.onnx' is already registered");
+  op = twice, op.name = "";
+  expect_refused(registry, &op, d, "custom operator without a name");
+  op = twice, op.shape = NULL;
+  expect_refused(registry, &op, d, "custom operator 'Twice' has no shape function");
+  op = twice, op.cpu = NULL;
+  expect_refused(registry, &op, d, "custom operator 'Twice' has no kernel");
+  op = twice, op.inputs = NULL;
+  expect_refused(registry, &op, d, "custom operator 'Twice' lacks its inputs, outputs or attributes");
+  op = twice, op.n_outputs = 0;
+  expect_refused(registry, &op, d, "custom operator 'Twice' has a bad number of inputs, outputs or attributes");
+  reed_op_input inputs[2] = {one_input[0], one_input[0]};
+  op = twice, op.inputs = inputs, op.n_inputs = 2, inputs[0].variadic = true;
+  expect_refused(registry, &op, d, "custom operator 'Twice' has a variadic input that is not the last");
+  inputs[0].variadic = false, inputs[1].dtypes = 0;
+  expect_refused(registry, &op, d, "custom operator 'Twice' has an input with a bad set of dtypes");
+  reed_op_output outputs[1] = {one_output[0]};
+  op = twice, op.outputs = outputs, outputs[0].type_arg = 1;
+  expect_refused(registry, &op, d, "custom operator 'Twice' has an output with a bad dtype rule");
+  ck_assert_ptr_null(op_custom(registry, 1));
+  reed_registry_close(&registry);
+  reed_diagnosis_close(&d);
+}
+END_TEST
+
+START_TEST(plugins_register_their_operators) {
+  reed_diagnosis *d;
+  reed_registry *registry = open_registry(&d);
+  ck_assert_int_eq(reed_registry_load(registry, getenv("REED_TEST_PLUGIN"), d), REED_OK);
+  const reed_op *twice = op_find(registry, "example", "Twice");
+  ck_assert_ptr_nonnull(twice);
+  reed_shape_output output;
+  reed_dim dims[] = {21};
+  reed_shape_input input = {.dtype = REED_F32, .rank = 1, .dims = dims};
+  reed_attrs attrs = {0};
+  ck_assert_int_eq(shapefn_run(twice, &attrs, "n", 1, &input, 1, &output, NULL, d), REED_OK);
+  ck_assert_int_eq(output.dims[0], 42);
+  ck_assert_int_eq(reed_registry_load(registry, getenv("REED_TEST_PLUGIN"), d), REED_ERROR_ARGUMENT);
+  ck_assert_str_eq(reed_diagnosis_message(d), "operator 'Twice' of domain 'example' is already registered");
+  ck_assert_ptr_eq(op_find(registry, "example", "Twice"), twice);
+  reed_registry_close(&registry);
+  reed_diagnosis_close(&d);
+}
+END_TEST
+
+START_TEST(a_plugin_that_fails_leaves_nothing) {
+  reed_diagnosis *d;
+  reed_registry *registry = open_registry(&d);
+  ck_assert_int_eq(reed_registry_load(registry, getenv("REED_TEST_PLUGIN_REFUSES"), d), REED_ERROR_ARGUMENT);
+  ck_assert_ptr_null(op_custom(registry, 0));
+  ck_assert_int_eq(reed_registry_load(registry, "/nowhere/plugin.so", d), REED_ERROR_IO);
+  ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(d), "cannot load plugin '/nowhere/plugin.so'"));
+  reed_registry_close(&registry);
+  reed_diagnosis_close(&d);
+}
+END_TEST
+
+START_TEST(kernels_diagnose_by_operator_and_node) {
+  reed_diagnosis *d = NULL;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  reed_op op = custom("Twice", double_shape);
+  reed_kernel_call call = {.op = &op, .node = "layer/7", .diagnosis = d};
+  reed_kernel kernel;
+  ck_assert_int_eq(op.cpu(&call, &kernel), REED_ERROR_UNSUPPORTED);
+  ck_assert_str_eq(reed_diagnosis_message(d), "Twice node 'layer/7': never runs for 7");
+  ck_assert_str_eq(reed_diagnosis_node(d), "layer/7");
+  reed_diagnosis_close(&d);
+}
+END_TEST
+
+/* ---- JSON ---- */
+
+START_TEST(the_table_is_printed_as_json) {
+  reed_diagnosis *d;
+  reed_registry *registry = open_registry(&d);
+  reed_op odd = custom("Odd \"name\"\n", double_shape);
+  char *json = NULL;
+  ck_assert_int_eq(reed_registry_add(registry, &odd, d), REED_OK);
+  ck_assert_int_eq(reed_operators_json(registry, &json, d), REED_OK);
+  cJSON *root = cJSON_Parse(json);
+  ck_assert_ptr_nonnull(root);
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "operators"), *op, *slice = NULL, *last = NULL;
+  ck_assert_int_eq(cJSON_GetArraySize(list), OP_COUNT + 1);
+  cJSON_ArrayForEach(op, list) {
+    last = op;
+    if (strcmp(cJSON_GetObjectItemCaseSensitive(op, "name")->valuestring, "Slice") == 0) slice = op;
+  }
+  ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(last, "name")->valuestring, "Odd \"name\"\n");
+  ck_assert(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(last, "custom")));
+  ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(slice, "class")->valuestring, "light");
+  const cJSON *starts = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(slice, "inputs"), 1);
+  ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(starts, "reads")->valuestring, "value");
+  cJSON_Delete(root);
+  free(json);
+  reed_registry_close(&registry);
+  reed_diagnosis_close(&d);
+}
+END_TEST
+
+START_TEST(every_failed_allocation_is_reported) {
+  for (int64_t n = 1;; n++) {
+    alloc_hook_begin();
+    alloc_hook_fail_at(n);
+    reed_registry *registry = NULL;
+    reed_op twice = custom("Twice", double_shape);
+    reed_status status = reed_registry_open(&registry);
+    if (!status) status = reed_registry_add(registry, &twice, NULL);
+    if (!status) status = reed_registry_load(registry, getenv("REED_TEST_PLUGIN"), NULL) == REED_ERROR_ARGUMENT ? REED_OK : REED_ERROR_MEMORY;
+    if (registry) reed_registry_close(&registry);
+    bool reached = alloc_hook_failed();
+    ck_assert_int_eq(alloc_hook_end(), 0);
+    ck_assert_int_eq(status, reached ? REED_ERROR_MEMORY : REED_OK);
+    if (!reached) break;
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("registry");
+  TCase *tests = tcase_create("operators");
+  tcase_add_test(tests, values_are_read_where_onnx_needs_them);
+  tcase_add_test(tests, the_table_has_every_operator_once);
+  tcase_add_test(tests, rows_are_whole);
+  tcase_add_test(tests, variadic_operands_repeat);
+  tcase_add_test(tests, calls_are_checked_against_the_row);
+  tcase_add_test(tests, custom_shape_functions_are_checked);
+  tcase_add_test(tests, custom_operators_are_found_by_domain_and_name);
+  tcase_add_test(tests, taken_names_and_incomplete_structs_are_refused);
+  tcase_add_test(tests, plugins_register_their_operators);
+  tcase_add_test(tests, a_plugin_that_fails_leaves_nothing);
+  tcase_add_test(tests, kernels_diagnose_by_operator_and_node);
+  tcase_add_test(tests, the_table_is_printed_as_json);
+  tcase_add_test(tests, every_failed_allocation_is_reported);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_NORMAL);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed ? 1 : 0;
+}

@@ -1,0 +1,250 @@
+/* The algebra of symbols: what is provably equal, ranges, text, and that nothing is lost to a failed allocation. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shapefuncs/shapefn.h"
+#include "tests/alloc_hook.h"
+
+static reed_symbols *open_symbols(void) {
+  reed_symbols *s = NULL;
+  ck_assert_int_eq(symbols_open(&s), REED_OK);
+  return s;
+}
+
+static void expect_text(reed_symbols *s, reed_dim d, const char *expected) {
+  char text[256];
+  ck_assert_str_eq(symbols_text(s, d, text, sizeof text), expected);
+}
+
+START_TEST(equal_polynomials_are_one_symbol) {
+  reed_symbols *s = open_symbols();
+  reed_dim h = symbols_named(s, "h"), w = symbols_named(s, "w");
+  ck_assert(symbols_equal(s, h, symbols_named(s, "h")));
+  ck_assert(!symbols_equal(s, h, w));
+  ck_assert(symbols_equal(s, symbols_add(s, h, w), symbols_add(s, w, h)));
+  ck_assert(symbols_equal(s, symbols_sub(s, symbols_add(s, h, w), w), h));
+  ck_assert(symbols_equal(s, symbols_sub(s, h, h), 0));
+  ck_assert(symbols_equal(s, symbols_mul(s, h, 0), 0));
+  reed_dim product = symbols_mul(s, symbols_add(s, h, 1), symbols_sub(s, w, 2));
+  reed_dim expanded = symbols_add(s, symbols_sub(s, symbols_mul(s, h, w), symbols_mul(s, h, 2)), symbols_sub(s, w, 2));
+  ck_assert(symbols_equal(s, product, expanded));
+  expect_text(s, product, "h*w - h*2 + w - 2");
+  symbols_close(&s);
+}
+END_TEST
+
+START_TEST(floors_merge_and_whole_parts_move_out) {
+  reed_symbols *s = open_symbols();
+  reed_dim h = symbols_named(s, "h");
+  /* two convolutions of stride 2 are one of stride 4 */
+  reed_dim half = symbols_add(s, symbols_floordiv(s, symbols_sub(s, h, 1), 2), 1);
+  expect_text(s, half, "floor((h + 1)/2)");
+  expect_text(s, symbols_add(s, symbols_floordiv(s, symbols_sub(s, half, 1), 2), 1), "floor((h + 3)/4)");
+  expect_text(s, symbols_mul(s, symbols_floordiv(s, symbols_add(s, h, 31), 32), 32), "floor((h + 31)/32)*32");
+  ck_assert(symbols_equal(s, symbols_floordiv(s, symbols_mul(s, h, 6), 3), symbols_mul(s, h, 2)));
+  expect_text(s, symbols_floordiv(s, symbols_add(s, symbols_mul(s, h, 4), 6), 8), "floor((h + 1)/2)");
+  expect_text(s, symbols_floordiv(s, symbols_add(s, symbols_mul(s, h, 5), 3), 4), "h + floor((h + 3)/4)");
+  ck_assert(symbols_equal(s, symbols_floordiv(s, symbols_min(s, h, 3), 4), 0));
+  symbols_close(&s);
+}
+END_TEST
+
+START_TEST(products_divide_by_their_factors) {
+  reed_symbols *s = open_symbols();
+  reed_dim h = symbols_named(s, "h"), w = symbols_named(s, "w");
+  reed_dim a = symbols_add(s, symbols_floordiv(s, h, 2), 1), b = symbols_add(s, w, 3);
+  reed_dim product = symbols_mul(s, symbols_mul(s, a, b), 12);
+  ck_assert(symbols_equal(s, symbols_floordiv(s, product, a), symbols_mul(s, b, 12)));
+  ck_assert(symbols_equal(s, symbols_floordiv(s, product, symbols_mul(s, b, 4)), symbols_mul(s, a, 3)));
+  expect_text(s, symbols_floordiv(s, h, w), "floor(h/w)");
+  symbols_close(&s);
+}
+END_TEST
+
+START_TEST(min_max_and_broadcast_drop_what_is_proved) {
+  reed_symbols *s = open_symbols();
+  reed_dim h = symbols_named(s, "h"), w = symbols_named(s, "w"), above = symbols_add(s, h, 2);
+  ck_assert(symbols_equal(s, symbols_max(s, h, 0), h));
+  ck_assert(symbols_equal(s, symbols_min(s, h, above), h));
+  ck_assert(symbols_equal(s, symbols_max(s, h, above), above));
+  ck_assert(symbols_equal(s, symbols_max(s, symbols_max(s, h, w), h), symbols_max(s, w, h)));
+  ck_assert(symbols_equal(s, symbols_max(s, h, symbols_min(s, h, w)), h));
+  expect_text(s, symbols_min(s, symbols_min(s, h, 7), 5), "min(h, 5)");
+  ck_assert(symbols_equal(s, symbols_broadcast(s, h, 1), h));
+  ck_assert(symbols_equal(s, symbols_broadcast(s, h, h), h));
+  ck_assert(symbols_equal(s, symbols_broadcast(s, h, 7), 7));
+  ck_assert(symbols_equal(s, symbols_broadcast(s, h, above), above));
+  ck_assert(symbols_equal(s, symbols_broadcast(s, symbols_broadcast(s, h, w), h), symbols_broadcast(s, w, h)));
+  symbols_close(&s);
+}
+END_TEST
+
+START_TEST(ranges_follow_the_arithmetic) {
+  reed_symbols *s = open_symbols();
+  reed_dim h = symbols_named(s, "h"), v = symbols_fresh_value(s);
+  const struct {
+    reed_dim d;
+    int64_t low, high;
+  } cases[] = {{7, 7, 7},
+               {h, 0, INT64_MAX},
+               {v, INT64_MIN, INT64_MAX},
+               {symbols_fresh_extent(s), 0, INT64_MAX},
+               {symbols_sub(s, h, 3), -3, INT64_MAX},
+               {symbols_sub(s, 5, h), INT64_MIN, 5},
+               {symbols_min(s, h, 9), 0, 9},
+               {symbols_mul(s, symbols_min(s, h, 9), symbols_min(s, symbols_named(s, "w"), 3)), 0, 27},
+               {symbols_max(s, v, 2), 2, INT64_MAX},
+               {symbols_floordiv(s, symbols_min(s, h, 9), 2), 0, 4},
+               {symbols_floordiv(s, h, symbols_named(s, "w")), 0, INT64_MAX}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    int64_t low, high;
+    symbols_range(s, cases[i].d, &low, &high);
+    ck_assert_msg(low == cases[i].low && high == cases[i].high, "case %zu: %lld..%lld", i, (long long)low, (long long)high);
+  }
+  symbols_close(&s);
+}
+END_TEST
+
+START_TEST(unknowns_are_equal_to_nothing_else) {
+  reed_symbols *s = open_symbols();
+  reed_dim a = symbols_fresh_extent(s), b = symbols_fresh_extent(s);
+  ck_assert(!symbols_equal(s, a, b));
+  ck_assert(symbols_equal(s, a, a));
+  expect_text(s, a, "?0");
+  ck_assert(symbol_is(symbols_floordiv(s, a, 0)));
+  ck_assert(symbol_is(symbols_mul(s, INT64_MAX, 2)));
+  ck_assert(!symbols_equal(s, symbols_mul(s, INT64_MAX, 2), symbols_mul(s, INT64_MAX, 2)));
+  symbols_close(&s);
+}
+END_TEST
+
+/* Past the limits of the normal form: unknowns, no failure, in little time. */
+START_TEST(what_grows_too_large_becomes_unknown) {
+  reed_symbols *s = open_symbols();
+  char name[16], text[64];
+  reed_dim sum = 0, power = 1, nested = symbols_named(s, "h");
+  for (int i = 0; i < 100; i++) {
+    snprintf(name, sizeof name, "d%d", i);
+    reed_dim d = symbols_named(s, name);
+    sum = symbols_add(s, sum, d);
+    power = symbols_mul(s, power, symbols_add(s, d, 1));
+    nested = symbols_max(s, symbols_floordiv(s, symbols_add(s, symbols_mul(s, nested, 3), d), 7), symbols_sub(s, nested, d));
+  }
+  ck_assert_int_eq(symbols_status(s), REED_OK);
+  ck_assert(symbol_is(sum) && symbol_is(power) && symbol_is(nested));
+  ck_assert_uint_le(strlen(symbols_text(s, nested, text, sizeof text)), sizeof text - 1);
+  symbols_close(&s);
+}
+END_TEST
+
+/* Random expressions of three atoms: the symbol's value at a point is the value computed there. */
+static uint64_t next_random(uint64_t *state) { /* xorshift64 (Marsaglia 2003) */
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  return *state ^= *state << 17;
+}
+
+static int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+START_TEST(symbols_evaluate_to_what_numbers_give) {
+  static const char *const names[] = {"a", "b", "c"};
+  uint64_t state = 88172645463325252ull;
+  for (int round = 0; round < 400; round++) {
+    reed_symbols *s = open_symbols();
+    int64_t atoms[3], number[24];
+    reed_dim symbol[24];
+    int n = 0;
+    for (; n < 3; n++) {
+      number[n] = atoms[n] = (int64_t)(next_random(&state) % 9);
+      symbol[n] = symbols_named(s, names[n]);
+    }
+    for (; n < 24; n++) {
+      int i = (int)(next_random(&state) % (uint64_t)n), k = (int)(next_random(&state) % (uint64_t)n);
+      int64_t constant = (int64_t)(next_random(&state) % 7) + 1;
+      switch (next_random(&state) % 7) {
+        case 0:
+          number[n] = number[i] + number[k], symbol[n] = symbols_add(s, symbol[i], symbol[k]);
+          break;
+        case 1:
+          number[n] = number[i] - number[k], symbol[n] = symbols_sub(s, symbol[i], symbol[k]);
+          break;
+        case 2:
+          if (llabs(number[i]) > 100000 || llabs(number[k]) > 100000)
+            number[n] = constant, symbol[n] = constant;
+          else
+            number[n] = number[i] * number[k], symbol[n] = symbols_mul(s, symbol[i], symbol[k]);
+          break;
+        case 3:
+          number[n] = floor_of(number[i], constant), symbol[n] = symbols_floordiv(s, symbol[i], constant);
+          break;
+        case 4:
+          number[n] = number[i] < number[k] ? number[i] : number[k], symbol[n] = symbols_min(s, symbol[i], symbol[k]);
+          break;
+        case 5:
+          number[n] = number[i] > number[k] ? number[i] : number[k], symbol[n] = symbols_max(s, symbol[i], symbol[k]);
+          break;
+        default:
+          if (number[k] > 0)
+            number[n] = floor_of(number[i], number[k]), symbol[n] = symbols_floordiv(s, symbol[i], symbol[k]);
+          else
+            number[n] = number[i] + constant, symbol[n] = symbols_add(s, symbol[i], constant);
+          break;
+      }
+      int64_t value, low, high;
+      char text[512];
+      if (symbols_evaluate(s, symbol[n], 3, names, atoms, &value))
+        ck_assert_msg(value == number[n], "round %d: %s gives %lld, not %lld", round, symbols_text(s, symbol[n], text, sizeof text),
+                      (long long)value, (long long)number[n]);
+      symbols_range(s, symbol[n], &low, &high);
+      ck_assert_msg(low <= number[n] && number[n] <= high, "round %d: %s is %lld, not in %lld..%lld", round,
+                    symbols_text(s, symbol[n], text, sizeof text), (long long)number[n], (long long)low, (long long)high);
+    }
+    symbols_close(&s);
+  }
+}
+END_TEST
+
+START_TEST(every_failed_allocation_is_reported) {
+  for (int64_t n = 1;; n++) {
+    alloc_hook_begin();
+    alloc_hook_fail_at(n);
+    reed_symbols *s = NULL;
+    reed_status status = symbols_open(&s);
+    if (!status) {
+      reed_dim h = symbols_named(s, "h"), sum = 0;
+      for (int64_t i = 1; i < 200; i++) sum = symbols_max(s, symbols_floordiv(s, symbols_add(s, h, i), i + 2), symbols_named(s, "w"));
+      ck_assert(symbol_is(sum));
+      ck_assert(!symbols_status(s) || !symbols_equal(s, SYMBOL_FIRST, SYMBOL_FIRST));
+      status = symbols_status(s);
+      symbols_close(&s);
+    }
+    bool reached = alloc_hook_failed();
+    ck_assert_int_eq(alloc_hook_end(), 0);
+    ck_assert_int_eq(status, reached ? REED_ERROR_MEMORY : REED_OK);
+    if (!reached) break;
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("symbols");
+  TCase *tests = tcase_create("algebra");
+  tcase_set_timeout(tests, 60);
+  tcase_add_test(tests, equal_polynomials_are_one_symbol);
+  tcase_add_test(tests, floors_merge_and_whole_parts_move_out);
+  tcase_add_test(tests, products_divide_by_their_factors);
+  tcase_add_test(tests, min_max_and_broadcast_drop_what_is_proved);
+  tcase_add_test(tests, ranges_follow_the_arithmetic);
+  tcase_add_test(tests, unknowns_are_equal_to_nothing_else);
+  tcase_add_test(tests, what_grows_too_large_becomes_unknown);
+  tcase_add_test(tests, symbols_evaluate_to_what_numbers_give);
+  tcase_add_test(tests, every_failed_allocation_is_reported);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_NORMAL);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed ? 1 : 0;
+}
