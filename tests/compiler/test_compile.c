@@ -1,0 +1,217 @@
+/* The public entry: options, progress, report, files, and every allocation failed once. */
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "reed/compiler.h"
+#include "tests/alloc_hook.h"
+#include "tests/compiler/front.h"
+
+/* Something for every pass, with a branch and a loop. */
+static onnx_build *small_model(void) {
+  onnx_build *b = build_open(11), *then = build_subgraph(b), *otherwise = build_subgraph(b), *body = build_subgraph(b);
+  build_input(b, "x", "f32[n,2,h,w]");
+  build_input(b, "c", "bool[]");
+  build_f32(b, "k", "3,2,1,1", (float[]){1, 2, 3, 4, 5, 6});
+  build_f32(b, "v", "3", (float[]){1, 2, 3});
+  build_i64(b, "m", "", (int64_t[]){3});
+  build_node(b, "Conv", "x,k", "p");
+  build_node(b, "BatchNormalization", "p,v,v,v,v", "q");
+  build_node(b, "Relu", "q", "r");
+  build_node(b, "Identity", "r", "s");
+  build_node(b, "Exp", "s", "e1");
+  build_node(b, "Exp", "s", "e2");
+  build_node(b, "Add", "e1,e2", "e");
+  build_node(then, "Neg", "e", "t");
+  build_output(then, "t", "f32");
+  build_node(otherwise, "Sqrt", "e", "u");
+  build_output(otherwise, "u", "f32");
+  build_node_t *n = build_node(b, "If", "c", "w");
+  build_graph_attr(b, n, "then_branch", then);
+  build_graph_attr(b, n, "else_branch", otherwise);
+  build_input(body, "i", "i64[]");
+  build_input(body, "go", "bool[]");
+  build_input(body, "a", "f32");
+  build_node(body, "Identity", "go", "on");
+  build_node(body, "Add", "a,v2", "z");
+  build_f32(b, "v2", "", (float[]){1});
+  build_output(body, "on", "bool");
+  build_output(body, "z", "f32");
+  build_graph_attr(b, build_node(b, "Loop", "m,,w", "y"), "body", body);
+  build_output(b, "y", "f32[n,3,h,w]");
+  return b;
+}
+
+typedef struct compiled {
+  reed_diagnosis diagnosis;
+  reed_status status;
+  void *bytes;
+  size_t n_bytes;
+  char *report;
+} compiled;
+
+static void compile(compiled *c, onnx_build *b, const reed_compile_options *options) {
+  size_t n;
+  const void *onnx = build_pack(b, &n);
+  *c = (compiled){0};
+  reed_diagnosis_clear(&c->diagnosis);
+  c->status = reed_compile_bytes(onnx, n, options, &c->bytes, &c->n_bytes, &c->report, &c->diagnosis);
+}
+
+static void compiled_fini(compiled *c) {
+  mem_free(c->bytes);
+  mem_free(c->report);
+}
+
+START_TEST(a_model_becomes_module_bytes_and_a_report) {
+  onnx_build *b = small_model();
+  compiled c;
+  compile(&c, b, NULL);
+  ck_assert_msg(c.status == REED_OK, "%s", c.diagnosis.message);
+  ck_assert_uint_gt(c.n_bytes, 0);
+  for (const char *const *name = reed_compile_pass_names(); *name; name++) {
+    char text[64];
+    snprintf(text, sizeof text, "\"name\": \"%s\"", *name);
+    ck_assert_msg(strstr(c.report, text) != NULL, "%s", c.report);
+  }
+  ck_assert_ptr_nonnull(strstr(c.report, "1 normalisations and scalings folded into weights"));
+  ck_assert_ptr_nonnull(strstr(c.report, "\"nodes_before\": "));
+  ck_assert_ptr_nonnull(strstr(c.report, "\"lowering\": {"));
+  compiled_fini(&c);
+  build_close(&b);
+}
+END_TEST
+
+START_TEST(the_same_model_gives_the_same_bytes) {
+  onnx_build *b = small_model();
+  compiled first, second;
+  compile(&first, b, NULL);
+  compile(&second, b, NULL);
+  ck_assert_int_eq(first.status, REED_OK);
+  ck_assert_uint_eq(first.n_bytes, second.n_bytes);
+  ck_assert_mem_eq(first.bytes, second.bytes, first.n_bytes);
+  compiled_fini(&first);
+  compiled_fini(&second);
+  build_close(&b);
+}
+END_TEST
+
+START_TEST(passes_can_be_disabled_but_for_those_that_are_needed) {
+  onnx_build *b = small_model();
+  compiled c;
+  for (int i = 0; i < pass_count; i++) {
+    const char *disabled[] = {pass_table[i].name, NULL};
+    compile(&c, b, &(reed_compile_options){.disabled_passes = disabled});
+    ck_assert_msg(c.status == (pass_table[i].required ? REED_ERROR_ARGUMENT : REED_OK), "%s: %s", disabled[0], c.diagnosis.message);
+    compiled_fini(&c);
+  }
+  const char *all[] = {"fold", "simplify", "cse", "bn_fold", "fusion", NULL};
+  compile(&c, b, &(reed_compile_options){.disabled_passes = all});
+  ck_assert_msg(c.status == REED_OK, "%s", c.diagnosis.message);
+  compiled_fini(&c);
+  const char *unknown[] = {"fusoin", NULL};
+  compile(&c, b, &(reed_compile_options){.disabled_passes = unknown});
+  ck_assert_int_eq(c.status, REED_ERROR_ARGUMENT);
+  ck_assert_ptr_nonnull(strstr(c.diagnosis.message, "fusoin"));
+  build_close(&b);
+}
+END_TEST
+
+START_TEST(precisions_to_come_are_refused) {
+  onnx_build *b = small_model();
+  compiled c;
+  compile(&c, b, &(reed_compile_options){.precision = REED_PRECISION_BF16});
+  ck_assert_int_eq(c.status, REED_ERROR_UNSUPPORTED);
+  build_close(&b);
+}
+END_TEST
+
+typedef struct steps {
+  int n;
+  double last;
+  bool backwards;
+} steps;
+
+static void note_step(void *context, const char *what, double done) {
+  steps *s = context;
+  s->n++;
+  s->backwards = s->backwards || done < s->last || done > 1;
+  s->last = done;
+}
+
+START_TEST(progress_goes_forward_to_the_end) {
+  onnx_build *b = small_model();
+  compiled c;
+  steps s = {0};
+  compile(&c, b, &(reed_compile_options){.progress = note_step, .progress_context = &s});
+  ck_assert_int_eq(c.status, REED_OK);
+  ck_assert_int_gt(s.n, pass_count);
+  ck_assert(!s.backwards);
+  ck_assert_double_eq(s.last, 1);
+  compiled_fini(&c);
+  build_close(&b);
+}
+END_TEST
+
+START_TEST(files_are_compiled_and_what_is_none_is_refused) {
+  char folder[] = "/tmp/reed-test-XXXXXX", path[64], empty[64];
+  ck_assert_ptr_nonnull(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/m.onnx", folder);
+  snprintf(empty, sizeof empty, "%s/empty.onnx", folder);
+  onnx_build *b = small_model();
+  size_t n;
+  const void *onnx = build_pack(b, &n);
+  FILE *file = fopen(path, "wb");
+  ck_assert_ptr_nonnull(file);
+  ck_assert_uint_eq(fwrite(onnx, 1, n, file), n);
+  fclose(file);
+  fclose(fopen(empty, "wb"));
+  reed_diagnosis d;
+  reed_diagnosis_clear(&d);
+  void *bytes = NULL;
+  ck_assert_msg(reed_compile_file(path, NULL, &bytes, &n, NULL, &d) == REED_OK, "%s", d.message);
+  mem_free(bytes);
+  ck_assert_int_eq(reed_compile_file(empty, NULL, &bytes, &n, NULL, &d), REED_ERROR_FORMAT);
+  ck_assert_int_eq(reed_compile_file(folder, NULL, &bytes, &n, NULL, &d), REED_ERROR_IO);
+  ck_assert_int_eq(reed_compile_file("/nowhere/m.onnx", NULL, &bytes, &n, NULL, &d), REED_ERROR_IO);
+  ck_assert_ptr_nonnull(strstr(d.message, "/nowhere/m.onnx"));
+  ck_assert_int_eq(reed_compile_file(NULL, NULL, &bytes, &n, NULL, &d), REED_ERROR_ARGUMENT);
+  ck_assert_int_eq(reed_compile_file(empty, NULL, &bytes, &n, NULL, NULL), REED_ERROR_FORMAT);
+  unlink(path);
+  unlink(empty);
+  rmdir(folder);
+  build_close(&b);
+}
+END_TEST
+
+START_TEST(every_allocation_failed_once_is_reported_and_leaks_nothing) {
+  onnx_build *b = small_model();
+  for (int64_t n = 1;; n++) {
+    alloc_hook_begin();
+    alloc_hook_fail_at(n);
+    compiled c;
+    compile(&c, b, NULL);
+    bool reached = alloc_hook_failed();
+    if (c.status == REED_OK) compiled_fini(&c);
+    ck_assert_msg(alloc_hook_end() == 0, "request %lld leaks", (long long)n);
+    ck_assert_msg(c.status == (reached ? REED_ERROR_MEMORY : REED_OK), "request %lld: %s: %s", (long long)n, reed_status_name(c.status),
+                  c.diagnosis.message);
+    if (!reached) break;
+  }
+  build_close(&b);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("compile");
+  TCase *t = tcase_create("compile");
+  tcase_set_timeout(t, 120);
+  tcase_add_test(t, a_model_becomes_module_bytes_and_a_report);
+  tcase_add_test(t, the_same_model_gives_the_same_bytes);
+  tcase_add_test(t, passes_can_be_disabled_but_for_those_that_are_needed);
+  tcase_add_test(t, precisions_to_come_are_refused);
+  tcase_add_test(t, progress_goes_forward_to_the_end);
+  tcase_add_test(t, files_are_compiled_and_what_is_none_is_refused);
+  tcase_add_test(t, every_allocation_failed_once_is_reported_and_leaks_nothing);
+  suite_add_tcase(suite, t);
+  return front_run(suite);
+}
