@@ -287,7 +287,7 @@ typedef struct tally {
 
 /* Output i of both runs; says what differs, NULL: nothing. */
 static const char *compare(const inference *numbers, const inference *symbols, int32_t i, tally *counts) {
-  static char names_text[MAX_NUMBER][8];
+  static char names_text[MAX_NUMBER][16];
   const char *names[MAX_NUMBER];
   int64_t bound_to[MAX_NUMBER], value;
   for (int k = 0; k < MAX_NUMBER; k++) {
