@@ -28,13 +28,13 @@ static char *operands_text(const cJSON *operands, const char *key) {
 static void print_operators(const cJSON *operators) {
   table t = {4, NULL, 0};
   const cJSON *op;
-  for (int i = 0; i < 4; i++) table_add(&t, "%s", ((const char *const[]){"operator", "kind", "outputs", "inputs: what the shape function reads"})[i]);
+  for (int i = 0; i < 4; i++) table_add(&t, "%s", ((const char *const[]){"operator", "class", "outputs", "inputs: what the shape function reads"})[i]);
   cJSON_ArrayForEach(op, operators) {
     char *inputs = operands_text(cJSON_GetObjectItemCaseSensitive(op, "inputs"), "reads");
-    char *outputs = operands_text(cJSON_GetObjectItemCaseSensitive(op, "outputs"), "extents");
+    char *outputs = operands_text(cJSON_GetObjectItemCaseSensitive(op, "outputs"), "extent");
     const char *domain = json_text(op, "domain");
     table_add(&t, "%s%s%s", domain, *domain ? "." : "", json_text(op, "name"));
-    table_add(&t, "%s", json_text(op, "kind"));
+    table_add(&t, "%s", json_text(op, "class"));
     table_add(&t, "%s", outputs);
     table_add(&t, "%s", inputs);
     free(inputs);

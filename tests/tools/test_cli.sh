@@ -1,0 +1,159 @@
+#!/bin/sh
+# The command as scripts use it: forms, exit statuses, JSON keys, what is said about wrong words, and that no file is ever half-written.
+# Arguments: the vm, the source root.
+vm=$1 root=$2
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+fail() {
+  failures=$((failures + 1))
+  echo "FAILED: $*"
+  sed 's/^/    /' out
+}
+
+# expect STATUS TEXT WORDS...: runs vm WORDS, which must end with STATUS and print TEXT (on either stream; '' is anything)
+expect() {
+  want=$1 text=$2
+  shift 2
+  "$vm" "$@" >out 2>&1 </dev/null
+  got=$?
+  [ $got -eq "$want" ] || fail "vm $* ended with $got, not $want"
+  case $(cat out) in
+    *"$text"*) ;;
+    *) fail "vm $* does not say '$text'" ;;
+  esac
+}
+
+# has FILE KEY...: every key is in the JSON
+has() {
+  file=$1
+  shift
+  for key; do
+    grep -q "\"$key\"" "$file" || { : >out; fail "$file has no \"$key\""; }
+  done
+}
+
+cat >add.rasm <<'TEXT'
+.module "add" producer "test" "1"
+.type x = f32[n, 3] "x"
+.type bias = f32[3] "bias"
+.type y = f32[n, 3] "y"
+.site add = Add (2 -> 1) "the sum"
+.function main (x, bias) -> (y)
+  assert.shape r1, bias
+  shape add, host, [r2], [r0:shape, r1:shape]
+  alloc r2
+  invoke add, host, [r2], [r0, r1]
+  return [r2], []
+TEXT
+x='x=2x3xf32=1,2,3,4,5,6'
+b='bias=3xf32=10,20,30'
+
+# 0: done
+expect 0 'vm compile' help
+for command in compile run test bench plan profile info ops verify dis asm help; do expect 0 "vm $command" help $command; done
+expect 0 '--device' run --help
+expect 0 'vm 0' --version
+expect 0 'assembled' asm add.rasm -o add.reed
+expect 0 'verified' verify add.reed
+expect 0 'y f32[2,3]' run add.reed -i "$x" -i "$b"
+expect 0 '[11 22 33]' run add.reed -i "$x" -i "$b"
+expect 0 'as expected' run add.reed -i "$x" -i "$b" --expect y=2x3xf32=11,22,33,14,25,36
+expect 0 'wrote y to y.npy' run add.reed -i "$x" -i "$b" -o y.npy --stats stats.json --trace trace.json
+expect 0 'as expected' run add.reed --input="$x" --input="$b" --expect y=y.npy --rtol 0 --atol y=0
+expect 0 'as expected' run add.reed -i "$x" -i "$b" --expect @y.npy --device sim
+has stats.json wall_us epochs copies memory memo hits misses evictions entries bytes host live_bytes reserved_bytes peak_bytes arena_bytes \
+  arena_bytes_without_reuse arena_lower_bound
+has trace.json traceEvents
+expect 0 'x f32[n,3]' info add.reed --json info.json
+expect 0 'Resize' ops --json ops.json
+has ops.json operators name inputs reads outputs
+expect 0 'median' bench add.reed -i "$x" -i "$b" --runs 4 --warmup 1 --json bench.json
+has bench.json runs median_us min_us p90_us first_us kernels
+expect 0 'us/run' profile add.reed -i "$x" -i "$b" --json profile.json
+has profile.json operators nodes dropped_events
+expect 0 'epochs run' plan add.reed -s x=4x3 -s bias=3 --json plan.json
+has plan.json epochs
+expect 0 '' dis add.reed -o again.rasm
+expect 0 '' asm again.rasm -o again.reed
+cmp add.reed again.reed || fail 'dis and asm do not round-trip'
+expect 0 '.function' dis add.reed
+"$vm" run add.reed -i "$x" -i "$b" -o - >piped.npy 2>out
+cmp -s piped.npy y.npy || fail 'output to standard output'
+
+# 1: differences, with both sides
+expect 1 '1 of 6 elements differ' run add.reed -i "$x" -i "$b" --expect y=2x3xf32=11,22,33,14,25,37
+expect 1 'at [1,2]  got 36  want 37' run add.reed -i "$x" -i "$b" --expect y=2x3xf32=11,22,33,14,25,37
+expect 1 'got f32[2,3], want f32[3,2]' run add.reed -i "$x" -i "$b" --expect y=3x2xf32=1
+
+# 2: misuse, and what was meant
+expect 2 "did you mean 'bench'?" bnech
+expect 2 'no command' 'frobnicate'
+expect 2 'vm compile'
+expect 2 "did you mean '--expect'?" run add.reed --expct y=y.npy
+expect 2 "did you mean 'bias'?" run add.reed -i "$x" -i bais=3xf32=1
+expect 2 "the model has no output 'z'" run add.reed -i "$x" -i "$b" -o z=z.npy
+expect 2 "input 'bias' f32[3] is missing" run add.reed -i "$x"
+expect 2 'is given twice' run add.reed -i "$x" -i "$x" -i "$b"
+expect 2 'does not say which input' run add.reed -i 2x3xf32=1
+expect 2 'is no f32' run add.reed -i "$x" -i bias=3xf32=1,2,x
+expect 2 '3 elements expected' run add.reed -i "$x" -i bias=3xf32=1,2
+expect 2 'something is missing' run
+expect 2 'one word too many' run add.reed more.reed
+expect 2 "did you mean 'sim'?" run add.reed --device simm
+expect 2 'needs a value' run add.reed --device
+expect 2 'takes a whole number' bench add.reed --runs many
+expect 2 'takes a number from 0 up' run add.reed -i "$x" -i "$b" --rtol -1
+expect 2 'expected extents' plan add.reed -s x=4y3 -s bias=3
+expect 2 "did you mean 'fusion'?" compile "$root/examples/shapes/shapes.onnx" -o x.reed --disable fusoin
+expect 2 'Give -o' compile "$root/examples/shapes/shapes.onnx"
+expect 2 'no input is a picture' run add.reed -i "$x" -i "$b" --draw d.png
+expect 2 "did you mean 'profile'?" help profle
+
+# 3: bad files
+expect 3 'No such file' run nothing.reed
+expect 3 'No such file' compile nothing.onnx -o x.reed
+expect 3 'cannot open' run add.reed -i x=@nothing.npy -i "$b"
+head -c 100 add.reed >cut.reed
+expect 3 'cut.reed' run cut.reed
+expect 3 'cut.reed' verify cut.reed
+echo 'not a model' >bad.onnx
+expect 3 'bad.onnx' compile bad.onnx -o x.reed
+expect 3 'bad.onnx' run bad.onnx
+printf '\223NUMPY\1\0' >bad.npy
+expect 3 'bad.npy' run add.reed -i x=@bad.npy -i "$b"
+echo '.function main ( -> ()' >bad.rasm
+expect 3 'line 1' asm bad.rasm -o x.reed
+expect 3 'cannot write' run add.reed -i "$x" -i "$b" -o y=no/such/folder/y.npy
+expect 3 'cannot read folder' test nowhere
+mkdir empty
+expect 3 'no model.onnx' test empty
+[ ! -e x.reed ] || fail 'a failed command wrote its output'
+
+# 4: failed runs
+expect 4 'the run failed' run add.reed -i x=2x4xf32=1 -i "$b"
+expect 4 "'bias'" run add.reed -i "$x" -i bias=4xf32=1
+expect 4 '' run add.reed -i x=100000x3xf32=1 -i "$b" --memory-cap 1k
+
+# Files are replaced in one step or not at all.
+echo old >kept.npy
+expect 4 '' run add.reed -i x=2x4xf32=1 -i "$b" -o kept.npy
+[ "$(cat kept.npy)" = old ] || fail 'a failed run touched its output file'
+expect 0 '' run add.reed -i "$x" -i "$b" -o kept.npy
+cmp -s kept.npy y.npy || fail 'the output file was not replaced'
+expect 0 '' run add.reed -i "$x" -i "$b" -o /dev/null
+[ -c /dev/null ] || fail '/dev/null was replaced by a file'
+[ ! -e /dev/full ] || expect 3 'cannot write' run add.reed -i "$x" -i "$b" -o /dev/full
+ls ./*.tmp* >out 2>/dev/null && fail 'temporary files were left'
+
+# ONNX cases: passed, and the forms of the report
+cases=/usr/share/libonnx-testdata/data/node
+if [ -d $cases ]; then
+  expect 0 '2 passed, 0 failed, 0 unsupported' test $cases/test_add $cases/test_relu --json test.json
+  has test.json passed failed unsupported cases name result detail
+fi
+
+echo "$failures failures"
+[ $failures -eq 0 ]
