@@ -113,7 +113,7 @@ static int run(const options *o, complaint *c) {
 
 static const char notes[] =
     "A case is a folder with model.onnx and test_data_set_*/{input,output}_*.pb. It counts as unsupported only when compiling says so; the table at the\n"
-    "end names what is missing.";
+    "end names what is missing. Outputs of bf16 may be one unit of the last place off unless --rtol says otherwise.";
 
 const command command_test = {"test", "DIR... [--device D] [--rtol R] [--atol A] [--json FILE]", "runs every ONNX test case below the folders", notes,
                               flags, 1, (size_t)-1, run};
