@@ -129,15 +129,14 @@ reed_status shapefn_transpose(reed_shape_call *call) {
   return REED_OK;
 }
 
-/* One axis of Pad: negative pads crop, and may not crop more than there is; what is not `constant` needs something to repeat. */
+/* One axis of Pad: negative pads crop. What is not `constant` repeats what the crop leaves, so that something must be left. */
 static reed_status pad_axis(reed_shape_call *call, reed_dim begin, reed_dim end, bool constant, reed_dim *dim) {
-  reed_dim own = *dim, cropped = reed_dim_min(call, begin, 0);
-  cropped = reed_dim_add(call, own, reed_dim_add(call, cropped, reed_dim_min(call, end, 0)));
+  reed_dim own = *dim;
   *dim = reed_dim_add(call, own, reed_dim_add(call, begin, end));
   if (call->status || !reed_dim_known(call, own) || !reed_dim_known(call, begin) || !reed_dim_known(call, end)) return call->status;
-  if (cropped < 0 || (!constant && cropped == 0 && *dim > 0))
-    return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "cannot pad an extent of %lld by %lld and %lld", (long long)own, (long long)begin, (long long)end);
-  return REED_OK;
+  reed_dim left = reed_dim_add(call, own, reed_dim_add(call, begin < 0 ? begin : 0, end < 0 ? end : 0));
+  if (call->status || (*dim >= 0 && (constant || left > 0 || *dim == 0))) return call->status;
+  return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "cannot pad an extent of %lld by %lld and %lld", (long long)own, (long long)begin, (long long)end);
 }
 
 /* Begins of all axes, then ends of all axes (ONNX Pad-19). */

@@ -10,14 +10,16 @@ typedef struct window {
   int32_t n; /* spatial axes */
   int32_t pad_mode;
   bool ceil;
+  int64_t least; /* windows there must be */
   reed_dim kernel[MAX_SPATIAL];
   int64_t strides[MAX_SPATIAL], dilations[MAX_SPATIAL];
   int64_t pads[2 * MAX_SPATIAL]; /* begins, then ends; 0 unless pad_mode is NOTSET */
 } window;
 
 /* Strides, dilations, pads and auto_pad of n spatial axes. */
-static reed_status read_window(reed_shape_call *call, int32_t n, window *w) {
+static reed_status read_window(reed_shape_call *call, int32_t n, int64_t least, window *w) {
   w->n = n;
+  w->least = least;
   w->ceil = reed_attrs_int(call->attrs, "ceil_mode", 0) != 0;
   reed_status status = shapecall_word(call, "auto_pad", "NOTSET", auto_pads, &w->pad_mode);
   if (!status) status = shapecall_ints(call, "strides", n, 1, 1, w->strides);
@@ -32,9 +34,10 @@ static reed_dim spanned(reed_shape_call *call, const window *w, int32_t i) {
   return reed_dim_add(call, reed_dim_mul(call, reed_dim_sub(call, w->kernel[i], 1), w->dilations[i]), 1);
 }
 
-/* A window that fits nowhere is an error, unless there is nothing to slide over: then there are no windows. */
-static reed_dim whole_extent(reed_shape_call *call, reed_dim in, reed_dim out, int32_t axis) {
-  if (reed_dim_known(call, in) && reed_dim_known(call, out) && in > 0 && out < 1)
+/* A window that fits nowhere is an error for convolutions (least 1); pooling (least 0) gives no elements where the formula says 0. Where there is
+ * nothing to slide over there are no windows. */
+static reed_dim whole_extent(reed_shape_call *call, reed_dim in, reed_dim out, int64_t least, int32_t axis) {
+  if (reed_dim_known(call, in) && reed_dim_known(call, out) && in > 0 && out < least)
     (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "no window fits extent %lld of axis %d", (long long)in, axis + 2);
   return reed_dim_max(call, out, 0);
 }
@@ -49,9 +52,9 @@ static reed_dim n_windows(reed_shape_call *call, const window *w, int32_t i, ree
   reed_dim from_begin = reed_dim_add(call, in, w->pads[i]);
   reed_dim slack = reed_dim_sub(call, reed_dim_add(call, from_begin, w->pads[w->n + i]), spanned(call, w, i));
   reed_dim out = reed_dim_add(call, reed_dim_floordiv(call, slack, stride), 1);
-  if (w->ceil && w->pad_mode == PAD_NOTSET)
+  if (w->ceil)
     out = reed_dim_min(call, reed_dim_add(call, reed_dim_ceildiv(call, slack, stride), 1), reed_dim_ceildiv(call, from_begin, stride));
-  return whole_extent(call, in, out, i);
+  return whole_extent(call, in, out, w->least, i);
 }
 
 /* The kernel's extents: W's spatial ones, which the attribute, if given, repeats. */
@@ -73,7 +76,7 @@ static reed_status read_convolution(reed_shape_call *call, window *w, int64_t *o
   const reed_shape_input *x = &call->inputs[0];
   reed_status status = shapecall_min_rank(call, 0, 3);
   if (!status) status = shapecall_rank(call, 1, x->rank);
-  if (!status) status = read_window(call, x->rank - 2, w);
+  if (!status) status = read_window(call, x->rank - 2, 1, w);
   if (!status) status = read_kernel(call, w);
   if (status) return status;
   *out_group = reed_attrs_int(call->attrs, "group", 1);
@@ -135,7 +138,7 @@ reed_status shapefn_pool(reed_shape_call *call) {
   window w;
   int64_t kernel[MAX_SPATIAL];
   reed_status status = shapecall_min_rank(call, 0, 3);
-  if (!status) status = read_window(call, x->rank - 2, &w);
+  if (!status) status = read_window(call, x->rank - 2, 0, &w);
   if (!status) status = shapecall_ints(call, "kernel_shape", x->rank - 2, 1, 1, kernel);
   if (status) return status;
   reed_dim dims[REED_MAX_RANK] = {x->dims[0], x->dims[1]};
