@@ -13,8 +13,10 @@ typedef enum mapping {
   MAP_ALIGN_CORNERS,
   MAP_ASYMMETRIC,
   MAP_CROP,
+  MAP_TF_HALF_PIXEL, /* of opset 11 alone */
 } mapping;
-static const char *const mapping_words[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize", NULL};
+static const char *const mapping_words[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+                                            "tf_crop_and_resize", "tf_half_pixel_for_nn", NULL};
 
 typedef enum interpolation { MODE_NEAREST, MODE_LINEAR, MODE_CUBIC } interpolation;
 static const char *const interpolation_words[] = {"nearest", "linear", "cubic", NULL};
@@ -55,6 +57,8 @@ static double source_of(const settings *s, const scaling *a, int64_t x) {
       return resized == 1 ? 0 : (double)x * (in - 1) / (resized - 1);
     case MAP_ASYMMETRIC:
       return (double)x / a->scale;
+    case MAP_TF_HALF_PIXEL:
+      return ((double)x + 0.5) / a->scale;
     case MAP_CROP:
       if (resized == 1) return (a->crop_end - a->crop_begin) * (in - 1) / 2 + a->crop_begin * (in - 1);
       return (double)x * (a->crop_end - a->crop_begin) * (in - 1) / (resized - 1) + a->crop_begin * (in - 1);
