@@ -1,6 +1,7 @@
 #include "tests/lower/graph.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,7 +138,63 @@ lowered graph_lower(ir_module *m) {
   return l;
 }
 
+/* ---- running ---- */
+
+static reed_tensor *tensor_of(const spec *s) {
+  reed_tensor *t = NULL;
+  ck_assert_int_eq(reed_tensor_open(s->dtype, s->rank, s->dims, &t), REED_OK);
+  size_t bytes = reed_dtype_bytes(s->dtype);
+  for (int64_t i = 0; i < reed_tensor_elements(t); i++) reed_dtype_write(s->dtype, (char *)reed_tensor_data(t) + (size_t)i * bytes, s->elements[i]);
+  return t;
+}
+
+static void compare(const spec *want, const reed_tensor *got, size_t output) {
+  ck_assert_msg(reed_tensor_dtype(got) == want->dtype, "output %zu: dtype %s", output, reed_dtype_name(reed_tensor_dtype(got)));
+  ck_assert_msg(reed_tensor_rank(got) == want->rank, "output %zu: rank %d", output, reed_tensor_rank(got));
+  for (int32_t i = 0; i < want->rank; i++)
+    ck_assert_msg(reed_tensor_dims(got)[i] == want->dims[i], "output %zu: extent %d is %lld", output, i, (long long)reed_tensor_dims(got)[i]);
+  size_t bytes = reed_dtype_bytes(want->dtype);
+  for (int64_t i = 0; i < reed_tensor_elements(got); i++) {
+    double element = reed_dtype_read(want->dtype, (char *)reed_tensor_data(got) + (size_t)i * bytes);
+    ck_assert_msg(fabs(element - want->elements[i]) < 1e-5, "output %zu: element %lld is %g, not %g", output, (long long)i, element, want->elements[i]);
+  }
+}
+
+static reed_session *session_of(lowered *l, int on, reed_diagnosis *diagnosis) {
+  static const char *const devices[] = {"host", "sim"};
+  if (!l->program) {
+    reed_status status = reed_program_open_bytes(l->bytes, l->n_bytes, NULL, &l->program, diagnosis);
+    ck_assert_msg(status == REED_OK, "opening: %s", reed_diagnosis_message(diagnosis));
+  }
+  if (!l->sessions[on]) {
+    reed_session_options options = {.device = devices[on], .n_threads = 1};
+    reed_status status = reed_session_open(l->program, &options, &l->sessions[on], diagnosis);
+    ck_assert_msg(status == REED_OK, "opening a session: %s", reed_diagnosis_message(diagnosis));
+  }
+  return l->sessions[on];
+}
+
+void lowered_expect(lowered *l, const spec *inputs, size_t n_inputs, const spec *outputs, size_t n_outputs) {
+  reed_diagnosis *diagnosis = NULL;
+  reed_tensor *in[8] = {0}, *out[8] = {0};
+  ck_assert_int_eq(reed_diagnosis_open(&diagnosis), REED_OK);
+  for (size_t i = 0; i < n_inputs; i++) in[i] = tensor_of(&inputs[i]);
+  for (int run = 0; run < 4; run++) {
+    reed_status status = reed_session_run(session_of(l, run / 2, diagnosis), in, n_inputs, out, n_outputs, diagnosis);
+    ck_assert_msg(status == REED_OK, "run %d: %s in\n%s", run, reed_diagnosis_message(diagnosis), l->text);
+    for (size_t i = 0; i < n_outputs; i++) {
+      compare(&outputs[i], out[i], i);
+      reed_tensor_close(&out[i]);
+    }
+  }
+  for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&in[i]);
+  reed_diagnosis_close(&diagnosis);
+}
+
 void lowered_close(lowered *l) {
+  for (int i = 0; i < 2; i++)
+    if (l->sessions[i]) reed_session_close(&l->sessions[i]);
+  if (l->program) reed_program_close(&l->program);
   module_close(&l->m);
   mem_free(l->bytes);
   mem_free(l->text);

@@ -4,6 +4,7 @@
 
 #include "bytecode/module.h"
 #include "compiler/ir.h"
+#include "reed/reed.h"
 
 #define ANY_DIM (-1) /* an extent of its own */
 
@@ -28,10 +29,28 @@ typedef struct lowered {
   char *report;
   int32_t n_epochs;
   module *m;
+  reed_program *program;
+  reed_session *sessions[2]; /* host, sim */
 } lowered;
 /* Lowers, loads (which verifies) and writes the code down; closes the graph. Fails the test when one of them fails. */
 lowered graph_lower(ir_module *m);
 void lowered_close(lowered *l);
+/* A tensor of few elements. */
+typedef struct spec {
+  reed_dtype dtype;
+  int32_t rank;
+  int64_t dims[4];
+  double elements[16];
+} spec;
+/* Runs twice (a miss, then a hit) on host and on sim, in sessions that stay open, and compares all outputs. */
+void lowered_expect(lowered *l, const spec *inputs, size_t n_inputs, const spec *outputs, size_t n_outputs);
+#define RUN(l, inputs, outputs) lowered_expect(&(l), inputs, sizeof(inputs) / sizeof(spec), outputs, sizeof(outputs) / sizeof(spec))
+/* A list of specs as one argument. */
+#define SPECS(...) ((const spec[]){__VA_ARGS__})
+#define F32(n, ...) {REED_F32, 1, {n}, {__VA_ARGS__}}
+#define I64(n, ...) {REED_I64, 1, {n}, {__VA_ARGS__}}
+#define I64_SCALAR(x) {REED_I64, 0, {0}, {x}}
+#define BOOL_SCALAR(x) {REED_BOOL, 0, {0}, {x}}
 /* How often `fragment` is in `text`. */
 int occurrences(const char *text, const char *fragment);
 

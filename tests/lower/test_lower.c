@@ -35,6 +35,8 @@ START_TEST(a_chain_is_one_epoch_whose_intermediate_tensors_die_inside) {
   ck_has(l, "epoch.enter 0, @");
   const char *run = strstr(l.text, "epoch.plan");
   ck_assert_int_eq(occurrences(run, "kill"), 6); /* copy, Relu and Add inside; the constant, the input and Sqrt after */
+  RUN(l, SPECS({REED_F32, 2, {1, 4}, {-1, 3, 8, 15}}), SPECS({REED_F32, 2, {1, 4}, {1, 2, 3, 4}}));
+  RUN(l, SPECS({REED_F32, 2, {0, 4}, {0}}), SPECS({REED_F32, 2, {0, 4}, {0}}));
   lowered_close(&l);
 }
 END_TEST
@@ -49,6 +51,7 @@ START_TEST(inputs_outputs_constants_and_duplicates_are_results_as_they_are) {
   ck_epochs(l, 0);
   ck_has(l, "return (r0 r0 r1), ()");
   ck_assert_int_eq(l.m->n_devices, 1);
+  RUN(l, SPECS(F32(2, 5, 6)), SPECS(F32(2, 5, 6), F32(2, 5, 6), I64(2, 1, 2)));
   lowered_close(&l);
 }
 END_TEST
@@ -82,6 +85,8 @@ START_TEST(shape_arithmetic_runs_on_the_host_in_the_same_epoch) {
   ck_count(l, "view", 1);
   ck_count(l, "readback", 1);
   ck_assert_ptr_nonnull(strstr(l.report, "\"host_operators\":3"));
+  RUN(l, SPECS({REED_F32, 2, {2, 2}, {1, -2, 3, 4}}), SPECS({REED_F32, 2, {2, 2}, {-1, 0, -3, -4}}));
+  RUN(l, SPECS({REED_F32, 2, {1, 3}, {1, -2, 3}}), SPECS({REED_F32, 2, {1, 3}, {-1, 0, -3}}));
   lowered_close(&l);
 }
 END_TEST
@@ -100,6 +105,9 @@ START_TEST(a_chain_of_nonzeros_has_one_epoch_a_count) {
   ck_count(l, "extent r", 3);
   ck_count(l, "sync", 4);
   ck_count(l, "readback", 1);
+  RUN(l, SPECS(F32(4, 0, 7, 0, 9)), SPECS(F32(2, 7, 9)));
+  RUN(l, SPECS(F32(4, 1, 0, 0, 0)), SPECS(F32(1, 1)));
+  RUN(l, SPECS(F32(3, 0, 0, 0)), SPECS(F32(0, 0)));
   lowered_close(&l);
 }
 END_TEST
@@ -111,6 +119,7 @@ START_TEST(a_bounded_output_of_the_model_is_read_back_after_its_extent) {
   lowered l = graph_lower(m);
   ck_epochs(l, 1);
   ck_count(l, "sync", 2);
+  RUN(l, SPECS(F32(4, 0, 7, 0, 9)), SPECS({REED_I64, 2, {1, 2}, {1, 3}}));
   lowered_close(&l);
 }
 END_TEST
@@ -143,6 +152,8 @@ START_TEST(a_value_that_shapes_and_kernels_read_is_in_both_places) {
   ck_epochs(l, 1);
   ck_count(l, "copy r", 2);
   ck_has(l, "r1b"); /* a key by extents and elements */
+  RUN(l, SPECS(F32(4, 3, 1, 4, 2), I64(1, 2)), SPECS(I64(2, 4, 2)));
+  RUN(l, SPECS(F32(4, 3, 1, 4, 2), I64(1, 3)), SPECS(I64(3, 5, 3, 6)));
   lowered_close(&l);
 }
 END_TEST
@@ -162,6 +173,7 @@ START_TEST(unused_outputs_are_absent_or_die_at_once) {
   ck_has(l, "shape MaxPool'MaxPool_0', 1, (r3 -), (r2)");
   ck_has(l, "kill r5\nkill r3\nepoch.end"); /* TopK's unwanted values, then the pooled tensor */
   ck_epochs(l, 1);
+  RUN(l, SPECS({REED_F32, 4, {1, 1, 4, 4}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}), SPECS({REED_F32, 4, {1, 1, 3, 1}, {7, 11, 15}}));
   lowered_close(&l);
 }
 END_TEST
@@ -190,6 +202,9 @@ START_TEST(an_if_on_a_model_input_is_two_diamonds_of_one_epoch) {
   ck_epochs(l, 1);
   ck_count(l, "branch.ifnot s0", 2);
   ck_count(l, "s.item", 1);
+  RUN(l, SPECS(F32(2, 4, 9), BOOL_SCALAR(0)), SPECS(F32(2, 2, 3)));
+  RUN(l, SPECS(F32(2, -4, -9), BOOL_SCALAR(1)), SPECS(F32(2, 0, 0)));
+  RUN(l, SPECS(F32(1, 4), BOOL_SCALAR(0)), SPECS(F32(1, 2)));
   lowered_close(&l);
 }
 END_TEST
@@ -243,6 +258,9 @@ START_TEST(nested_ifs_have_conditions_on_every_path) {
   ck_epochs(l, 2);
   ck_has(l, "s.const s1, 0");
   ck_count(l, "extent r", 1);
+  RUN(l, SPECS(F32(3, 0, -1, 0), BOOL_SCALAR(1), BOOL_SCALAR(1)), SPECS(F32(1, 0.3678794)));
+  RUN(l, SPECS(F32(3, 0, -1, 0), BOOL_SCALAR(1), BOOL_SCALAR(0)), SPECS(F32(3, 1, 2.7182818, 1)));
+  RUN(l, SPECS(F32(3, 0, -1, 0), BOOL_SCALAR(0), BOOL_SCALAR(1)), SPECS(F32(3, 0, -1, 0)));
   lowered_close(&l);
 }
 END_TEST
@@ -266,6 +284,8 @@ START_TEST(values_of_a_branch_that_live_across_epochs_are_tensors_on_both_paths)
   lowered l = graph_lower(m);
   ck_epochs(l, 2);
   ck_count(l, "branch.ifnot s0", 4);
+  RUN(l, SPECS(F32(3, 0, -1, 5), BOOL_SCALAR(1)), SPECS(F32(1, 5)));
+  RUN(l, SPECS(F32(3, 0, -1, 3), BOOL_SCALAR(0)), SPECS(F32(2, 3, 0)));
   lowered_close(&l);
 }
 END_TEST
@@ -306,6 +326,8 @@ START_TEST(a_loop_whose_trip_count_is_an_extent_needs_no_read_back) {
   ck_has(l, "s.lt");
   ck_has(l, "seq.stack");
   ck_has(l, "seq.push");
+  RUN(l, SPECS({REED_F32, 2, {2, 4}, {1, 2, 3, 4, 10, 20, 30, 40}}), SPECS(F32(4, 11, 22, 33, 44), {REED_F32, 2, {2, 4}, {1, 2, 3, 4, 11, 22, 33, 44}}));
+  RUN(l, SPECS({REED_F32, 2, {0, 4}, {0}}), SPECS(F32(4, 0, 0, 0, 0), {REED_F32, 2, {0, 4}, {0}}));
   lowered_close(&l);
 }
 END_TEST
@@ -331,6 +353,8 @@ START_TEST(a_loop_with_a_computed_condition_carries_host_and_device_values) {
   lowered l = graph_lower(m);
   ck_assert_ptr_nonnull(strstr(l.report, "\"host_loop_values\":1"));
   ck_count(l, "jump", 1);
+  ck_assert_int_eq(l.n_epochs, 2); /* the input's copy; the body, whose condition needs no epoch of its own */
+  RUN(l, SPECS(F32(2, 10, 3)), SPECS(F32(1, 10), I64(1, 2)));
   lowered_close(&l);
 }
 END_TEST
@@ -350,6 +374,7 @@ START_TEST(carried_values_that_swap_are_moved_at_once) {
   graph_result(m->main, n->outputs[1]);
   lowered l = graph_lower(m);
   ck_count(l, "r.move", 2 + 4);
+  RUN(l, SPECS(F32(1, 7), F32(2, 8, 9)), SPECS(F32(2, 8, 9), F32(1, 7)));
   lowered_close(&l);
 }
 END_TEST
@@ -375,6 +400,9 @@ START_TEST(loops_nest_in_loops_and_branches) {
   graph_result(m->main, n->outputs[0]);
   lowered l = graph_lower(m);
   ck_count(l, "s.lt", 2);
+  RUN(l, SPECS(F32(1, 1), BOOL_SCALAR(1), I64_SCALAR(2)), SPECS(F32(1, 5)));
+  RUN(l, SPECS(F32(1, 1), BOOL_SCALAR(1), I64_SCALAR(0)), SPECS(F32(1, 1)));
+  RUN(l, SPECS(F32(1, 1), BOOL_SCALAR(0), I64_SCALAR(2)), SPECS(F32(1, -1)));
   lowered_close(&l);
 }
 END_TEST
@@ -398,6 +426,7 @@ START_TEST(an_if_in_a_body_is_decided_in_every_iteration) {
   lowered l = graph_lower(m);
   ck_epochs(l, 2); /* x to the device; the body */
   ck_count(l, "readback", 1);
+  RUN(l, SPECS(F32(2, 1, 10)), SPECS(F32(2, 1, 10)));
   lowered_close(&l);
 }
 END_TEST
