@@ -392,10 +392,14 @@ void epoch_abandon(reed_session *s) {
   retire(s, e);
 }
 
-void epoch_fini(reed_session *s) {
-  epoch_abandon(s);
+void epoch_forget(reed_session *s) {
   while (s->oldest) evict(s, s->oldest);
   epoch_free_retired(s);
+}
+
+void epoch_fini(reed_session *s) {
+  epoch_abandon(s);
+  epoch_forget(s);
   for (size_t i = 0; s->epochs && i < s->program->module->n_epochs; i++) mem_free(s->epochs[i].layout.roots);
   mem_free(s->epochs);
   mem_free(s->stamps);

@@ -73,6 +73,15 @@ static void unwind(reed_session *s) {
   epoch_free_retired(s);
 }
 
+/* After a failure on an accelerator nothing is certain that was on its way there: constants are copied anew, and the memo's entries, which point to them, go. */
+static void forget_device(reed_session *s) {
+  epoch_forget(s);
+  for (size_t i = 0; s->device_constants && i < s->program->module->n_constants; i++) {
+    storage_release(s->device_constants[i]);
+    s->device_constants[i] = NULL;
+  }
+}
+
 void reed_session_close(reed_session **session) {
   reed_session *s = *session;
   *session = NULL;
@@ -80,7 +89,7 @@ void reed_session_close(reed_session **session) {
   s->diagnosis = &s->own_diagnosis;
   unwind(s);
   epoch_fini(s);
-  for (size_t i = 0; s->device_constants && i < s->program->module->n_constants; i++) storage_release(s->device_constants[i]);
+  forget_device(s);
   mem_free(s->device_constants);
   for (int32_t d = 0; d < VM_MAX_DEVICES; d++) storage_release(s->arenas[d]);
   for (int32_t d = 0; d < VM_MAX_DEVICES; d++)
@@ -148,6 +157,7 @@ reed_status reed_session_run(reed_session *s, reed_tensor *const *inputs, size_t
   int64_t begin = clock_now_ns();
   reed_status status = run_main(s, inputs, n_inputs, outputs, n_outputs);
   unwind(s);
+  if (status != REED_OK && s->n_devices > 1) forget_device(s);
   s->profile.wall_ns = clock_now_ns() - begin;
   profile_event *event = profile_note(&s->profile, PROFILE_RUN, UINT32_MAX, 0);
   if (event) event->span = (device_span){begin, begin + s->profile.wall_ns};

@@ -197,6 +197,8 @@ reed_status epoch_note_scalar(reed_session *s, uint32_t reg) REED_MUST_CHECK;
 /* Leaves an epoch that failed half-way. */
 void epoch_abandon(reed_session *s);
 void epoch_free_retired(reed_session *s);
+/* Empties the memo; no work may be queued on a device. */
+void epoch_forget(reed_session *s);
 void epoch_fini(reed_session *s);
 
 static inline frame *frame_top(reed_session *s) { return &s->frames.items[s->frames.n - 1]; }

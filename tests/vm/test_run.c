@@ -110,6 +110,7 @@ END_TEST
   "  adt.get r1, r0, 0\n"                                 \
   "  adt.get r2, r0, 1\n"                                 \
   "  call sum, [], [s1], [r2], []\n"                      \
+  "  assert.shape r1, t0\n"                               \
   "  s.item s2, r1\n"                                     \
   "  s.add s1, s1, s2\n"                                  \
   "  return [], [s1]\n"
@@ -137,6 +138,7 @@ START_TEST(closures_capture_and_sequences_grow) {
                             "  seq.push r2, r3\n"
                             "  s.const s2, 0\n"
                             "  seq.get r5, r2, s2\n"
+                            "  assert.shape r5, t0\n"
                             "  s.item s3, r5\n"
                             "  seq.length s4, r2\n"
                             "  s.mul s3, s3, s4\n"
