@@ -10,12 +10,13 @@
 
 /* What an operand asks of a register that it reads. */
 typedef enum want {
-  WANT_COMPLETE, /* a stored tensor or an object */
-  WANT_MAYBE,    /* or none */
+  WANT_COMPLETE,  /* a stored tensor or an object */
+  WANT_MAYBE,     /* or none */
   WANT_OBJECT,
-  WANT_EXTENTS,  /* a shaped or stored tensor */
-  WANT_TENSOR,   /* stored, on any device */
-  WANT_ON_DEVICE /* stored, on the device named */
+  WANT_EXTENTS,   /* a shaped or stored tensor */
+  WANT_TENSOR,    /* stored, on any device */
+  WANT_ON_DEVICE, /* stored, on the device named */
+  WANT_ASKED      /* the same, or of a kind known only at run time: the instruction asks for kind and device itself */
 } want;
 
 static const char *want_text(want w, int32_t device) {
@@ -31,6 +32,7 @@ static const char *want_text(want w, int32_t device) {
     case WANT_TENSOR:
       return "a stored tensor";
     case WANT_ON_DEVICE:
+    case WANT_ASKED:
       return device ? "a stored tensor on the device" : "a stored tensor on the host";
   }
   return "";
@@ -42,6 +44,9 @@ static bool in_epoch(const verifier *v, const insn *in) { return v->places[in->p
 
 /* ---- reading ---- */
 
+/* Complete, but what it is shows at run time: a field, an element, a result of a closure. */
+static bool is_unknown(state s) { return state_kind_of(s) == STATE_ANY && state_is_complete(s); }
+
 static bool satisfies(state s, want w, int32_t device) {
   switch (w) {
     case WANT_COMPLETE:
@@ -49,13 +54,15 @@ static bool satisfies(state s, want w, int32_t device) {
     case WANT_MAYBE:
       return state_is_complete(s & ~STATE_MAYBE) || state_kind_of(s) == STATE_NONE;
     case WANT_OBJECT: /* which object, and of what size, is asked at run time */
-      return state_is_complete(s) && (state_kind_of(s) == STATE_OBJECT || state_kind_of(s) == STATE_ANY);
+      return is_unknown(s) || (state_is_complete(s) && state_kind_of(s) == STATE_OBJECT);
     case WANT_EXTENTS:
-      return state_kind_of(s) == STATE_SHAPED || state_is_tensor(s) || (state_kind_of(s) == STATE_ANY && state_is_complete(s));
+      return state_kind_of(s) == STATE_SHAPED || state_is_tensor(s) || is_unknown(s);
     case WANT_TENSOR:
       return state_is_tensor(s);
     case WANT_ON_DEVICE:
       return state_is_tensor(s) && state_device(s) == device;
+    case WANT_ASKED:
+      return (state_is_tensor(s) && state_device(s) == device) || is_unknown(s);
   }
   return false;
 }
@@ -76,13 +83,14 @@ static reed_status need(const verifier *v, const insn *in, int operand, int64_t 
   reed_status status = check_readable(v, in, operand, item, s);
   if (status != REED_OK || satisfies(s, w, device)) return status;
   char text[96];
-  verify_rule rule = w == WANT_ON_DEVICE && state_is_tensor(s) ? RULE_DEVICE : RULE_STATE;
+  verify_rule rule = (w == WANT_ON_DEVICE || w == WANT_ASKED) && state_is_tensor(s) ? RULE_DEVICE : RULE_STATE;
   FAIL(rule, operand, item, "the register is %s; %s is needed here", state_text(s, text, sizeof text), want_text(w, device));
 }
 
-/* Elements that are read while an epoch is shaped or planned must follow from its keys. */
+/* Elements that the host reads; while an epoch is shaped or planned they must follow from its keys. */
 static reed_status need_values(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg) {
-  reed_status status = need(v, in, operand, item, reg, WANT_ON_DEVICE, 0);
+  bool strict = in_epoch(v, in) || in->id == INSN_EPOCH_ENTER;
+  reed_status status = need(v, in, operand, item, reg, strict ? WANT_ON_DEVICE : WANT_ASKED, 0);
   if (status != REED_OK || !in_epoch(v, in) || v->states[reg] & STATE_KNOWN) return status;
   FAIL(RULE_EPOCH_VALUES, operand, item, "its elements are read before the kernels of epoch %u run, but do not follow from the keys", stamp_now(v, in) - 1);
 }
@@ -90,7 +98,11 @@ static reed_status need_values(const verifier *v, const insn *in, int operand, i
 static reed_status use_kernel_input(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg) {
   const reed_op_input *row = reed_op_input_at(verify_operator(v, in), (int32_t)item);
   if (op_reads_extents_only(verify_operator(v, in))) return need(v, in, operand, item, reg, WANT_EXTENTS, 0);
-  if (row->reads & REED_READS_VALUE || in_shape(v, in)) return need_values(v, in, operand, item, reg);
+  if (row->reads & REED_READS_VALUE || in_shape(v, in)) {
+    reed_status status = need_values(v, in, operand, item, reg);
+    if (status != REED_OK) return status;
+    return need(v, in, operand, item, reg, WANT_ON_DEVICE, 0); /* a kernel asks nothing */
+  }
   return need(v, in, operand, item, reg, WANT_ON_DEVICE, verify_device(in));
 }
 
@@ -121,6 +133,7 @@ static reed_status use_item(const verifier *v, const insn *in, int operand, int6
     case INSN_ROLE_RU_SHAPE:
       return need(v, in, operand, item, word, WANT_EXTENTS, 0);
     case INSN_ROLE_RU_TENSOR:
+      if (!in_epoch(v, in) && is_unknown(v->states[word])) return REED_OK; /* copy, view and readback ask for it */
       if (in->id == INSN_VIEW) return use_alias(v, in, operand, word, WANT_TENSOR);
       return need(v, in, operand, item, word, WANT_TENSOR, 0);
     case INSN_ROLE_RU_HOST:
@@ -213,7 +226,7 @@ static reed_status fill_from(verifier *v, const insn *in, int operand, uint32_t 
   reed_status status = check_fillable(v, in, operand, -1, reg, in->id == INSN_COPY);
   if (status != REED_OK) return status;
   state source = v->states[in->operands[operand + 1].words[0]];
-  int32_t to = state_device(v->states[reg]), from = state_device(source);
+  int32_t to = state_device(v->states[reg]), from = is_unknown(source) ? to : state_device(source);
   if (in->id == INSN_VIEW && to != from) FAIL(RULE_DEVICE, operand, -1, "a view is on its source's device");
   if (to == 0 && from != 0) FAIL(RULE_DEVICE, operand, -1, "only readback copies to the host");
   return define(v, in, operand, -1, reg, state_make(STATE_STORED, to) | (to == from ? source & STATE_KNOWN : 0));

@@ -88,8 +88,8 @@ static unsigned takes(int id, int operand, int item) {
   insn_role role = insn_table[id].roles[operand];
   if (id == INSN_CALL && role == INSN_ROLE_RUS_ANY && item == 0) return BIT(HOST) | BIT(FRESH) | BIT(ANY);
   if (id == INSN_RETURN && role == INSN_ROLE_RUS_ANY) return BIT(HOST) | BIT(FRESH);
-  if (id == INSN_SHAPE && role == INSN_ROLE_RFS_IN && item == 1) return BIT(HOST) | BIT(FRESH);
-  if (id == INSN_VIEW) return role == INSN_ROLE_RX_FILL ? BIT(SHAPED_HOST) : BIT(HOST) | BIT(FRESH);
+  if (id == INSN_SHAPE && role == INSN_ROLE_RFS_IN && item == 1) return BIT(HOST) | BIT(FRESH) | BIT(ANY);
+  if (id == INSN_VIEW) return role == INSN_ROLE_RX_FILL ? BIT(SHAPED_HOST) : BIT(HOST) | BIT(FRESH) | BIT(ANY);
   if (id == INSN_COPY && role == INSN_ROLE_RX_FILL) return BIT(SHAPED_HOST) | BIT(SHAPED_DEVICE) | BIT(FRESH);
   switch (role) {
     case INSN_ROLE_RD_SHAPED:
@@ -117,8 +117,9 @@ static unsigned takes(int id, int operand, int item) {
     case INSN_ROLE_RFS_IN:
       return BIT(HOST) | BIT(DEVICE) | BIT(FRESH) | BIT(ANY) | BIT(SHAPED_HOST) | BIT(SHAPED_DEVICE);
     case INSN_ROLE_RU_TENSOR:
-      return BIT(HOST) | BIT(DEVICE) | BIT(FRESH);
+      return BIT(HOST) | BIT(DEVICE) | BIT(FRESH) | BIT(ANY);
     case INSN_ROLE_RU_HOST:
+      return BIT(HOST) | BIT(FRESH) | BIT(ANY);
     case INSN_ROLE_RUS_KERNEL:
       return BIT(HOST) | BIT(FRESH);
     case INSN_ROLE_RXS_KERNEL:
