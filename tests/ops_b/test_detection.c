@@ -1,0 +1,400 @@
+/* NonMaxSuppression, TopK, RoiAlign and Resize: small cases worked out by hand or from the operators' texts, and parity with the references. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/ops_a/kernel_case.h"
+
+#define ROWS(table) ((int)(sizeof(table) / sizeof *(table)))
+
+static value *filled(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims, const double *elements) {
+  value *v = case_input(c, dtype, rank, dims, 0);
+  for (int64_t i = 0; i < desc_elements(&v->desc); i++) case_set(v, i, elements[i]);
+  return v;
+}
+
+/* ---- NonMaxSuppression ---- */
+
+/* ONNX's own example: three pairs of boxes along y. */
+static const double onnx_boxes[] = {0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, -0.1, 1, 0.9, 0, 10, 1, 11, 0, 10.1, 1, 11.1, 0, 100, 1, 101};
+static const double flipped_boxes[] = {1, 1, 0, 0, 0, 0.1, 1, 1.1, 0, 0.9, 1, -0.1, 0, 10, 1, 11, 1, 10.1, 0, 11.1, 1, 101, 0, 100};
+static const double center_boxes[] = {0.5, 0.5, 1, 1, 0.5, 0.6, 1, 1, 0.5, 0.4, 1, 1, 0.5, 10.5, 1, 1, 0.5, 10.6, 1, 1, 0.5, 100.5, 1, 1};
+static const double onnx_scores[] = {0.9, 0.75, 0.6, 0.95, 0.5, 0.3};
+
+static void nms_case(kernel_case *c, const double *boxes, const double *scores, int64_t n, int64_t most, double iou, double least) {
+  case_init(c, OP_NonMaxSuppression);
+  filled(c, REED_F32, DIMS(1, n, 4), boxes);
+  filled(c, REED_F32, DIMS(1, 1, n), scores);
+  *(int64_t *)case_input(c, REED_I64, DIMS(1), 0)->data = most;
+  if (!isnan(iou)) case_set(case_input(c, REED_F32, DIMS(1), 0), 0, iou);
+  else if (!isnan(least)) case_absent(c);
+  if (!isnan(least)) case_set(case_input(c, REED_F32, DIMS(1), 0), 0, least);
+}
+
+START_TEST(nms_keeps_the_best_of_each_cluster) {
+  kernel_case c;
+  nms_case(&c, onnx_boxes, onnx_scores, 6, 3, 0.5, 0);
+  case_expect(&c, (double[]){0, 0, 3, 0, 0, 0, 0, 0, 5}, 9);
+  nms_case(&c, flipped_boxes, onnx_scores, 6, 3, 0.5, 0);
+  case_expect(&c, (double[]){0, 0, 3, 0, 0, 0, 0, 0, 5}, 9);
+  nms_case(&c, center_boxes, onnx_scores, 6, 3, 0.5, 0);
+  case_attr_int(&c, "center_point_box", 1);
+  case_expect(&c, (double[]){0, 0, 3, 0, 0, 0, 0, 0, 5}, 9);
+  nms_case(&c, onnx_boxes, onnx_scores, 6, 2, 0.5, 0);
+  case_expect(&c, (double[]){0, 0, 3, 0, 0, 0}, 6);
+  nms_case(&c, onnx_boxes, onnx_scores, 6, 3, 0.5, 0.4);
+  case_expect(&c, (double[]){0, 0, 3, 0, 0, 0}, 6);
+}
+END_TEST
+
+START_TEST(nms_limit_saturates_and_none_means_none) {
+  kernel_case c;
+  nms_case(&c, onnx_boxes, onnx_scores, 6, INT64_MAX, 0.5, NAN);
+  case_expect(&c, (double[]){0, 0, 3, 0, 0, 0, 0, 0, 5}, 9);
+  nms_case(&c, onnx_boxes, onnx_scores, 6, 0, 0.5, NAN);
+  case_expect(&c, NULL, 0);
+  case_init(&c, OP_NonMaxSuppression);
+  filled(&c, REED_F32, DIMS(1, 6, 4), onnx_boxes);
+  filled(&c, REED_F32, DIMS(1, 1, 6), onnx_scores);
+  case_expect(&c, NULL, 0);
+}
+END_TEST
+
+START_TEST(nms_without_score_threshold_takes_negative_scores) {
+  static const double scores[] = {-5, -1, -3, -2, -4, -0.5};
+  kernel_case c;
+  nms_case(&c, onnx_boxes, scores, 6, 10, 0.5, NAN);
+  case_expect(&c, (double[]){0, 0, 5, 0, 0, 1, 0, 0, 3}, 9);
+}
+END_TEST
+
+START_TEST(nms_thresholds_are_strict_and_ties_go_to_the_lower_index) {
+  /* two boxes that share exactly half of their union, and a far one of the same score */
+  static const double boxes[] = {0, 0, 1, 1, 0, 0, 1, 2, 5, 5, 6, 6}, scores[] = {0.5, 0.5, 0.5};
+  kernel_case c;
+  nms_case(&c, boxes, scores, 3, 10, 0.5, NAN);
+  case_expect(&c, (double[]){0, 0, 0, 0, 0, 1, 0, 0, 2}, 9);
+  nms_case(&c, boxes, scores, 3, 10, 0.4999, NAN);
+  case_expect(&c, (double[]){0, 0, 0, 0, 0, 2}, 6);
+  nms_case(&c, boxes, scores, 3, 10, 0.5, 0.5);
+  case_expect(&c, NULL, 0);
+}
+END_TEST
+
+START_TEST(nms_boxes_without_area_suppress_nothing) {
+  static const double boxes[] = {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 2, 2}, scores[] = {0.9, 0.8, 0.7};
+  kernel_case c;
+  nms_case(&c, boxes, scores, 3, 10, 0, NAN);
+  case_expect(&c, (double[]){0, 0, 0, 0, 0, 1, 0, 0, 2}, 9);
+}
+END_TEST
+
+START_TEST(nms_equals_the_reference) {
+  static const int64_t shapes[][3] = {{1, 1, 1}, {2, 3, 40}, {1, 1, 700}, {2, 5, 130}, {1, 3, 0}, {0, 3, 5}, {1, 0, 5}};
+  const int64_t *s = shapes[_i];
+  for (int center = 0; center < 2; center++) {
+    kernel_case c;
+    case_init(&c, OP_NonMaxSuppression);
+    value *boxes = case_input(&c, REED_F32, DIMS(s[0], s[1] ? s[2] : s[2], 4), 10), *scores = case_input(&c, REED_F32, DIMS(s[0], s[1], s[2]), 1);
+    for (int64_t i = 0; i < desc_elements(&scores->desc); i += 3) case_set(scores, i, 0.25); /* ties */
+    if (desc_elements(&scores->desc) > 30) case_set(scores, 7, NAN), case_set(boxes, 13, NAN);
+    for (int64_t i = 0; center && i < desc_elements(&boxes->desc); i++)
+      if (i % 4 > 1) case_set(boxes, i, fabs(case_get(boxes, i)));
+    *(int64_t *)case_input(&c, REED_I64, DIMS(1), 0)->data = 50;
+    case_set(case_input(&c, REED_F32, 0, NULL, 0), 0, 0.3);
+    if (_i % 2) case_set(case_input(&c, REED_F32, 0, NULL, 0), 0, -0.5);
+    case_attr_int(&c, "center_point_box", center);
+    case_parity(&c, 0, 0);
+  }
+}
+END_TEST
+
+/* ---- TopK ---- */
+
+static void topk_case(kernel_case *c, const double *elements, int64_t n, int64_t k, bool largest) {
+  case_init(c, OP_TopK);
+  c->n_outputs = 2;
+  filled(c, REED_F32, DIMS(n), elements);
+  *(int64_t *)case_input(c, REED_I64, DIMS(1), 0)->data = k;
+  case_attr_int(c, "largest", largest);
+}
+
+static void expect_indices(kernel_case *c, const double *indices, int64_t n) {
+  for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++) {
+    ck_assert_int_eq(case_run(c, cpu_level_name(level)), REED_OK);
+    for (int64_t i = 0; i < n; i++) ck_assert_double_eq(case_get(&c->outputs[1], i), indices[i]);
+  }
+  case_close(c);
+}
+
+START_TEST(topk_orders_ties_by_index_and_nan_above_all) {
+  static const double x[] = {1, 3, NAN, 3, -0.0, 0, -INFINITY, INFINITY, NAN};
+  kernel_case c;
+  topk_case(&c, x, 9, 6, true);
+  expect_indices(&c, (double[]){2, 8, 7, 1, 3, 0}, 6);
+  topk_case(&c, x, 9, 9, false);
+  expect_indices(&c, (double[]){6, 4, 5, 0, 1, 3, 7, 2, 8}, 9);
+}
+END_TEST
+
+static const struct {
+  int32_t rank;
+  int64_t x[3], axis, k;
+} topks[] = {
+  {1, {1}, 0, 1}, {1, {5}, 0, 0}, {1, {3000}, 0, 100}, {1, {3000}, 0, 3000}, {2, {40, 33}, 0, 7}, {2, {40, 133}, 1, 40}, {3, {3, 5, 7}, 1, 5}, {2, {0, 5}, 1, 3},
+};
+
+START_TEST(topk_equals_the_reference) {
+  for (reed_dtype dtype = REED_F32; dtype < REED_BOOL; dtype++)
+    for (int largest = 0; largest < 2; largest++)
+      for (int range = 0; range < 2; range++) { /* few values (ties), many */
+        kernel_case c;
+        case_init(&c, OP_TopK);
+        c.n_outputs = 2;
+        case_input(&c, dtype, topks[_i].rank, topks[_i].x, range ? 100 : 0.6);
+        *(int64_t *)case_input(&c, REED_I64, DIMS(1), 0)->data = topks[_i].k;
+        case_attr_int(&c, "axis", topks[_i].axis);
+        case_attr_int(&c, "largest", largest);
+        case_parity(&c, 0, 0);
+      }
+}
+END_TEST
+
+START_TEST(topk_takes_the_extremes_of_integers) {
+  kernel_case c;
+  case_init(&c, OP_TopK);
+  value *x = case_input(&c, REED_I64, DIMS(4), 0);
+  int64_t elements[] = {INT64_MIN, INT64_MAX, -1, INT64_MAX - 1};
+  for (int i = 0; i < 4; i++) ((int64_t *)x->data)[i] = elements[i];
+  c.n_outputs = 2;
+  *(int64_t *)case_input(&c, REED_I64, DIMS(1), 0)->data = 4;
+  expect_indices(&c, (double[]){1, 3, 2, 0}, 4);
+}
+END_TEST
+
+/* ---- RoiAlign ---- */
+
+static void roi_case(kernel_case *c, reed_dtype dtype, const int64_t *x, int64_t n_regions, int64_t bins, int64_t sampling, double scale,
+                     const char *coordinates, const char *mode) {
+  case_init(c, OP_RoiAlign);
+  case_input(c, dtype, 4, x, 2);
+  value *regions = case_input(c, dtype, DIMS(n_regions, 4), (double)(x[3] > x[2] ? x[3] : x[2]) / scale);
+  value *images = case_input(c, REED_I64, DIMS(n_regions), 0);
+  for (int64_t i = 0; i < n_regions; i++) {
+    ((int64_t *)images->data)[i] = x[0] > 0 ? i % x[0] : 0;
+    for (int k = 0; k < 2 && i % 5; k++) /* mostly in order, some reversed, many partly outside */
+      if (case_get(regions, 4 * i + k) > case_get(regions, 4 * i + k + 2)) {
+        double swapped = case_get(regions, 4 * i + k);
+        case_set(regions, 4 * i + k, case_get(regions, 4 * i + k + 2));
+        case_set(regions, 4 * i + k + 2, swapped);
+      }
+  }
+  case_attr_int(c, "output_height", bins);
+  case_attr_int(c, "output_width", bins + 1);
+  case_attr_int(c, "sampling_ratio", sampling);
+  case_attr_float(c, "spatial_scale", scale);
+  case_attr_string(c, "coordinate_transformation_mode", coordinates);
+  case_attr_string(c, "mode", mode);
+}
+
+static const struct {
+  int64_t x[4], regions, bins, sampling;
+  double scale;
+} rois[] = {
+  {{1, 1, 1, 1}, 1, 1, 1, 1},     {{2, 3, 9, 13}, 20, 3, 2, 0.25}, {{1, 70, 20, 31}, 9, 7, 0, 0.5}, {{1, 2, 90, 200}, 12, 7, 2, 1},
+  {{2, 3, 9, 13}, 0, 3, 2, 0.25}, {{1, 130, 8, 8}, 5, 2, 3, 1},    {{3, 5, 33, 7}, 15, 5, 0, 2},    {{1, 2, 12, 500}, 7, 3, 1, 1},
+};
+
+START_TEST(roi_align_equals_the_reference) {
+  static const char *const coordinates[] = {"half_pixel", "output_half_pixel"}, *const modes[] = {"avg", "max"};
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
+  for (int k = 0; k < 12; k++) {
+    kernel_case c;
+    reed_dtype dtype = dtypes[k / 4];
+    roi_case(&c, dtype, rois[_i].x, rois[_i].regions, rois[_i].bins, rois[_i].sampling, rois[_i].scale, coordinates[k % 2], modes[k / 2 % 2]);
+    case_parity(&c, case_tolerance(dtype) * 10, case_tolerance(dtype) * 10);
+  }
+}
+END_TEST
+
+START_TEST(roi_align_survives_any_coordinates) {
+  static const double corners[][4] = {
+    {NAN, 0, 3, 3}, {0, 0, INFINITY, 3}, {-1e30, -1e30, 1e30, 1e30}, {1e9, 1e9, 2e9, 2e9}, {-50, -50, -40, -40}, {0, 0, 0, 0}, {3, 3, 1, 1}, {0, 0, 1e6, 4}, {-3e8, 0, 3e8, 4},
+  };
+  for (int64_t sampling = 0; sampling <= 3; sampling += 3)
+    for (int half = 0; half < 2; half++) {
+      kernel_case c;
+      roi_case(&c, REED_F32, (int64_t[]){1, 2, 6, 8}, ROWS(corners), 2, sampling, 1, half ? "half_pixel" : "output_half_pixel", "avg");
+      for (int i = 0; i < ROWS(corners); i++)
+        for (int k = 0; k < 4; k++) case_set(&c.inputs[1], 4 * i + k, corners[i][k]);
+      case_parity(&c, 1e-5, 1e-5);
+    }
+}
+END_TEST
+
+/* One region over a ramp x + 10 y: bilinear samples of a plane are exact, a bin's mean is its centre's value. */
+START_TEST(roi_align_of_a_plane_gives_bin_centres) {
+  kernel_case c;
+  case_init(&c, OP_RoiAlign);
+  value *x = case_input(&c, REED_F32, DIMS(1, 1, 8, 8), 0);
+  for (int i = 0; i < 64; i++) case_set(x, i, i % 8 + 10 * (i / 8));
+  filled(&c, REED_F32, DIMS(1, 4), (double[]){1, 1, 5, 5});
+  case_ints(&c, 1, 0);
+  case_attr_int(&c, "output_height", 2);
+  case_attr_int(&c, "output_width", 2);
+  case_attr_int(&c, "sampling_ratio", 2);
+  case_attr_string(&c, "coordinate_transformation_mode", "output_half_pixel");
+  case_expect(&c, (double[]){22, 24, 42, 44}, 4);
+}
+END_TEST
+
+START_TEST(roi_align_names_an_image_that_is_not_there) {
+  kernel_case c;
+  roi_case(&c, REED_F32, (int64_t[]){2, 1, 4, 4}, 3, 2, 2, 1, "half_pixel", "avg");
+  ((int64_t *)c.inputs[2].data)[1] = 2;
+  case_fails(&c, REED_ERROR_VALUE, "region 1 is of image 2, there are 2");
+}
+END_TEST
+
+/* ---- Resize ---- */
+
+static void resize_case(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims, const int64_t *sizes, const char *mode) {
+  case_init(c, OP_Resize);
+  case_input(c, dtype, rank, dims, 10);
+  case_absent(c);
+  case_absent(c);
+  value *v = case_input(c, REED_I64, DIMS(rank), 0);
+  for (int32_t i = 0; i < rank; i++) ((int64_t *)v->data)[i] = sizes[i];
+  case_attr_string(c, "mode", mode);
+}
+
+static const char *const mappings[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn"};
+static const char *const modes[] = {"nearest", "linear", "cubic"};
+static const struct {
+  int32_t rank;
+  int64_t x[5], y[5];
+} sizes[] = {
+  {1, {5}, {9}},
+  {2, {3, 4}, {3, 4}},
+  {3, {2, 3, 7}, {2, 6, 3}},
+  {4, {1, 3, 13, 17}, {1, 3, 26, 34}},
+  {4, {1, 3, 40, 57}, {1, 3, 11, 8}},
+  {4, {2, 1, 1, 1}, {2, 1, 5, 4}},
+  {4, {1, 7, 5, 3}, {1, 9, 5, 3}},
+  {5, {1, 2, 3, 4, 5}, {1, 2, 6, 2, 7}},
+  {4, {0, 3, 4, 4}, {0, 3, 8, 8}},
+};
+
+START_TEST(resize_equals_the_reference) {
+  for (int map = 0; map < ROWS(mappings); map++)
+    for (int mode = 0; mode < 3; mode++)
+      for (int extra = 0; extra < 4; extra++) {
+        if (extra && mode == 0) continue;
+        static const reed_dtype dtypes[] = {REED_F32, REED_U8, REED_F16, REED_F64};
+        reed_dtype dtype = dtypes[extra];
+        kernel_case c;
+        resize_case(&c, dtype, sizes[_i].rank, sizes[_i].x, sizes[_i].y, modes[mode]);
+        case_attr_string(&c, "coordinate_transformation_mode", mappings[map]);
+        case_attr_int(&c, "antialias", extra & 1 && mode > 0);
+        case_attr_int(&c, "exclude_outside", extra >> 1 && mode > 0);
+        case_parity(&c, case_tolerance(dtype) * 4, dtype == REED_F32 ? 2e-5 : case_tolerance(dtype) * 20);
+      }
+}
+END_TEST
+
+START_TEST(resize_nearest_rounds_as_told) {
+  static const struct {
+    const char *word;
+    double expected[5];
+  } rows[] = {{"round_prefer_floor", {1, 1, 2, 2, 2}}, {"round_prefer_ceil", {1, 1, 2, 2, 2}}, {"floor", {1, 1, 1, 2, 2}}, {"ceil", {1, 2, 2, 2, 2}}};
+  for (int i = 0; i < ROWS(rows); i++) {
+    kernel_case c;
+    resize_case(&c, REED_F32, 1, (int64_t[]){2}, (int64_t[]){5}, "nearest");
+    case_set(&c.inputs[0], 0, 1);
+    case_set(&c.inputs[0], 1, 2);
+    case_attr_string(&c, "nearest_mode", rows[i].word);
+    case_attr_string(&c, "coordinate_transformation_mode", "asymmetric"); /* 0 0.4 0.8 1.2 1.6 */
+    case_expect(&c, rows[i].expected, 5);
+  }
+}
+END_TEST
+
+START_TEST(resize_linear_matches_onnx_examples) {
+  kernel_case c;
+  resize_case(&c, REED_F32, 4, (int64_t[]){1, 1, 2, 2}, (int64_t[]){1, 1, 4, 4}, "linear");
+  for (int i = 0; i < 4; i++) case_set(&c.inputs[0], i, i + 1);
+  case_expect(&c, (double[]){1, 1.25, 1.75, 2, 1.5, 1.75, 2.25, 2.5, 2.5, 2.75, 3.25, 3.5, 3, 3.25, 3.75, 4}, 16);
+  resize_case(&c, REED_F32, 4, (int64_t[]){1, 1, 2, 2}, (int64_t[]){1, 1, 4, 4}, "linear");
+  for (int i = 0; i < 4; i++) case_set(&c.inputs[0], i, i + 1);
+  case_attr_string(&c, "coordinate_transformation_mode", "align_corners");
+  case_expect(&c, (double[]){1, 1 + 1. / 3, 1 + 2. / 3, 2, 1 + 2. / 3, 2, 2 + 1. / 3, 2 + 2. / 3, 2 + 1. / 3, 2 + 2. / 3, 3, 3 + 1. / 3, 3, 3 + 1. / 3, 3 + 2. / 3, 4}, 16);
+}
+END_TEST
+
+START_TEST(resize_crops_and_extrapolates) {
+  for (int mode = 0; mode < 2; mode++) {
+    kernel_case c;
+    case_init(&c, OP_Resize);
+    filled(&c, REED_F32, DIMS(5), (double[]){0, 1, 2, 3, 4});
+    filled(&c, REED_F32, DIMS(2), (double[]){0.5, 1.5}); /* from the middle to half a length past the end */
+    case_absent(&c);
+    case_ints(&c, 1, 5);
+    case_attr_string(&c, "mode", modes[mode]);
+    case_attr_string(&c, "coordinate_transformation_mode", "tf_crop_and_resize");
+    case_attr_float(&c, "extrapolation_value", -7);
+    case_expect(&c, (double[]){2, 3, 4, -7, -7}, 5);
+  }
+}
+END_TEST
+
+START_TEST(resize_takes_scales_axes_and_policies) {
+  kernel_case c;
+  case_init(&c, OP_Resize);
+  case_input(&c, REED_F32, DIMS(2, 6, 3, 5), 3);
+  case_absent(&c);
+  filled(&c, REED_F32, DIMS(2), (double[]){0.6, 1.7});
+  case_attr_ints(&c, "axes", (int64_t[]){3, -3}, 2);
+  case_attr_string(&c, "mode", "cubic");
+  case_parity(&c, 1e-5, 1e-5);
+  for (int policy = 0; policy < 2; policy++) {
+    case_init(&c, OP_Resize);
+    case_input(&c, REED_F32, DIMS(1, 1, 6, 8), 3);
+    case_absent(&c);
+    case_absent(&c);
+    case_ints(&c, 2, 9, 9);
+    case_attr_ints(&c, "axes", (int64_t[]){2, 3}, 2);
+    case_attr_string(&c, "mode", "linear");
+    case_attr_string(&c, "keep_aspect_ratio_policy", policy ? "not_larger" : "not_smaller");
+    case_parity(&c, 1e-5, 1e-5);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("detection kernels");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 240);
+  tcase_add_test(t, nms_keeps_the_best_of_each_cluster);
+  tcase_add_test(t, nms_limit_saturates_and_none_means_none);
+  tcase_add_test(t, nms_without_score_threshold_takes_negative_scores);
+  tcase_add_test(t, nms_thresholds_are_strict_and_ties_go_to_the_lower_index);
+  tcase_add_test(t, nms_boxes_without_area_suppress_nothing);
+  tcase_add_loop_test(t, nms_equals_the_reference, 0, 7);
+  tcase_add_test(t, topk_orders_ties_by_index_and_nan_above_all);
+  tcase_add_loop_test(t, topk_equals_the_reference, 0, ROWS(topks));
+  tcase_add_test(t, topk_takes_the_extremes_of_integers);
+  tcase_add_loop_test(t, roi_align_equals_the_reference, 0, ROWS(rois));
+  tcase_add_test(t, roi_align_survives_any_coordinates);
+  tcase_add_test(t, roi_align_of_a_plane_gives_bin_centres);
+  tcase_add_test(t, roi_align_names_an_image_that_is_not_there);
+  tcase_add_loop_test(t, resize_equals_the_reference, 0, ROWS(sizes));
+  tcase_add_test(t, resize_nearest_rounds_as_told);
+  tcase_add_test(t, resize_linear_matches_onnx_examples);
+  tcase_add_test(t, resize_crops_and_extrapolates);
+  tcase_add_test(t, resize_takes_scales_axes_and_policies);
+  suite_add_tcase(suite, t);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_NORMAL);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,272 @@
+/* Conv, ConvTranspose, MatMul and Gemm against their references: every form of the door to oneDNN, its chunks, and what falls back. */
+#include <stdlib.h>
+
+#include "tests/ops_a/kernel_case.h"
+
+typedef struct conv_row {
+  const char *what;
+  int32_t rank;
+  int64_t x[5], w[5];
+  int64_t group;
+  int64_t strides[3], dilations[3], pads[6];
+} conv_row;
+
+static const conv_row convolutions[] = {
+  {"one element", 3, {1, 1, 1}, {1, 1, 1}, 1, {1}, {1}, {0}},
+  {"1-D", 3, {2, 3, 11}, {4, 3, 3}, 1, {2}, {1}, {1, 1}},
+  {"2-D 3x3", 4, {1, 5, 9, 7}, {6, 5, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+  {"16 channels", 4, {1, 16, 12, 13}, {32, 16, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+  {"stride and uneven pads", 4, {1, 3, 10, 11}, {8, 3, 5, 4}, 1, {2, 3}, {1, 1}, {2, 0, 1, 3}},
+  {"stride that ends early", 4, {1, 4, 8, 8}, {4, 4, 3, 3}, 1, {2, 2}, {1, 1}, {0}},
+  {"dilated", 4, {1, 4, 13, 12}, {4, 4, 3, 3}, 1, {1, 1}, {2, 3}, {2, 3, 2, 3}},
+  {"groups", 4, {1, 8, 6, 6}, {6, 4, 3, 3}, 2, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+  {"depthwise", 4, {2, 9, 6, 7}, {9, 1, 3, 3}, 9, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+  {"1x1", 4, {1, 17, 5, 6}, {19, 17, 1, 1}, 1, {1, 1}, {1, 1}, {0}},
+  {"many boxes", 4, {37, 4, 7, 7}, {8, 4, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+  {"31 boxes", 4, {31, 3, 5, 5}, {4, 3, 1, 1}, 1, {1, 1}, {1, 1}, {0}},
+  {"no boxes", 4, {0, 4, 7, 7}, {8, 4, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+  {"no channels", 4, {1, 0, 4, 4}, {3, 0, 1, 1}, 1, {1, 1}, {1, 1}, {0}},
+  {"3-D", 5, {1, 3, 5, 6, 4}, {4, 3, 3, 2, 3}, 1, {1, 2, 1}, {1, 1, 1}, {1, 0, 1, 1, 0, 1}},
+};
+
+static const char *const activations[] = {NULL, "relu", "sigmoid", "tanh", "leaky_relu", "clip", "hardswish"};
+
+static void add_activation(kernel_case *c, const char *activation) {
+  if (!activation) return;
+  case_attr_string(c, "activation", activation);
+  case_attr_float(c, "activation_alpha", -0.2);
+  case_attr_float(c, "activation_beta", 0.7);
+}
+
+static void check_conv(const conv_row *row, reed_dtype dtype, bool bias, bool residual, const char *activation, bool constant) {
+  kernel_case c;
+  case_init(&c, OP_Conv);
+  c.hide_values = !constant;
+  case_input(&c, dtype, row->rank, row->x, 1);
+  case_input(&c, dtype, row->rank, row->w, 1);
+  int64_t y[5] = {row->x[0], row->w[0]};
+  for (int32_t i = 0; i < row->rank - 2; i++)
+    y[2 + i] = (row->x[2 + i] + row->pads[i] + row->pads[row->rank - 2 + i] - (row->w[2 + i] - 1) * row->dilations[i] - 1) / row->strides[i] + 1;
+  if (bias) case_input(&c, dtype, 1, &row->w[0], 1);
+  else if (residual) case_absent(&c);
+  if (residual) case_input(&c, dtype, row->rank, y, 1);
+  int64_t axes = row->rank - 2;
+  case_attr_int(&c, "group", row->group);
+  case_attr_ints(&c, "strides", row->strides, axes);
+  case_attr_ints(&c, "dilations", row->dilations, axes);
+  case_attr_ints(&c, "pads", row->pads, 2 * axes);
+  add_activation(&c, activation);
+  case_parity(&c, dtype == REED_F32 ? 1e-4 : case_tolerance(dtype), dtype == REED_F32 ? 1e-4 : 2 * case_tolerance(dtype));
+}
+
+START_TEST(conv_equals_the_reference_in_every_form) {
+  const conv_row *row = &convolutions[_i];
+  check_conv(row, REED_F32, false, false, NULL, true);
+  check_conv(row, REED_F32, true, false, "relu", true);
+  check_conv(row, REED_F32, true, true, "relu", false);
+  check_conv(row, REED_F32, false, true, NULL, true);
+  check_conv(row, REED_F64, true, true, "sigmoid", true);
+  check_conv(row, REED_F16, true, false, NULL, true);
+  check_conv(row, REED_BF16, true, false, NULL, true);
+}
+END_TEST
+
+START_TEST(conv_ends_with_any_activation) {
+  check_conv(&convolutions[3], REED_F32, true, true, activations[_i], true);
+  check_conv(&convolutions[2], REED_F64, true, true, activations[_i], true);
+}
+END_TEST
+
+START_TEST(conv_auto_pads) {
+  static const char *const words[] = {"SAME_UPPER", "SAME_LOWER", "VALID"};
+  for (int64_t stride = 1; stride <= 2; stride++) {
+    kernel_case c;
+    case_init(&c, OP_Conv);
+    case_input(&c, REED_F32, DIMS(1, 3, 9, 8), 1);
+    case_input(&c, REED_F32, DIMS(2, 3, 4, 3), 1);
+    case_attr_string(&c, "auto_pad", words[_i]);
+    case_attr_ints(&c, "strides", (int64_t[]){stride, stride}, 2);
+    case_parity(&c, 1e-5, 1e-5);
+  }
+}
+END_TEST
+
+/* X 1x1x3x3 of 1..9, W 2x2 of ones: sums of neighbours. */
+START_TEST(conv_sums_a_small_case_by_hand) {
+  kernel_case c;
+  case_init(&c, OP_Conv);
+  value *x = case_input(&c, REED_F32, DIMS(1, 1, 3, 3), 0);
+  for (int i = 0; i < 9; i++) case_set(x, i, i + 1);
+  value *w = case_input(&c, REED_F32, DIMS(1, 1, 2, 2), 0);
+  for (int i = 0; i < 4; i++) case_set(w, i, 1);
+  case_expect(&c, (double[]){12, 16, 24, 28}, 4);
+}
+END_TEST
+
+static const struct {
+  int32_t rank;
+  int64_t x[5], w[5], group, strides[3], dilations[3], pads[6], output_padding[3];
+} transposed[] = {
+  {3, {1, 1, 1}, {1, 1, 1}, 1, {1}, {1}, {0}, {0}},
+  {3, {2, 3, 5}, {3, 4, 3}, 1, {2}, {1}, {1, 1}, {1}},
+  {4, {1, 16, 7, 7}, {16, 8, 2, 2}, 1, {2, 2}, {1, 1}, {0}, {0}},
+  {4, {35, 4, 3, 3}, {4, 4, 2, 2}, 1, {2, 2}, {1, 1}, {0}, {0}},
+  {4, {1, 6, 5, 4}, {6, 2, 3, 3}, 2, {1, 2}, {1, 1}, {1, 0, 0, 1}, {0, 1}},
+  {4, {1, 3, 5, 4}, {3, 2, 3, 3}, 1, {3, 2}, {2, 1}, {1, 1, 2, 1}, {2, 0}},
+  {4, {0, 4, 3, 3}, {4, 4, 2, 2}, 1, {2, 2}, {1, 1}, {0}, {0}},
+  {5, {1, 2, 3, 3, 2}, {2, 3, 2, 3, 2}, 1, {2, 1, 2}, {1, 1, 1}, {0, 1, 0, 0, 1, 0}, {0}},
+};
+
+START_TEST(conv_transpose_equals_the_reference) {
+  for (reed_dtype dtype = REED_F32; dtype <= REED_F64; dtype++)
+    for (int act = 0; act < 2; act++) {
+      kernel_case c;
+      case_init(&c, OP_ConvTranspose);
+      int64_t axes = transposed[_i].rank - 2, channels = transposed[_i].w[1] * transposed[_i].group;
+      case_input(&c, dtype, transposed[_i].rank, transposed[_i].x, 1);
+      case_input(&c, dtype, transposed[_i].rank, transposed[_i].w, 1);
+      case_input(&c, dtype, 1, &channels, 1);
+      case_attr_int(&c, "group", transposed[_i].group);
+      case_attr_ints(&c, "strides", transposed[_i].strides, axes);
+      case_attr_ints(&c, "dilations", transposed[_i].dilations, axes);
+      case_attr_ints(&c, "pads", transposed[_i].pads, 2 * axes);
+      case_attr_ints(&c, "output_padding", transposed[_i].output_padding, axes);
+      add_activation(&c, act ? "leaky_relu" : NULL);
+      case_parity(&c, 1e-5, 1e-5);
+    }
+}
+END_TEST
+
+START_TEST(conv_transpose_takes_output_shape) {
+  static const char *const words[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER"};
+  kernel_case c;
+  case_init(&c, OP_ConvTranspose);
+  case_input(&c, REED_F32, DIMS(1, 2, 4, 4), 1);
+  case_input(&c, REED_F32, DIMS(2, 3, 3, 3), 1);
+  case_attr_string(&c, "auto_pad", words[_i]);
+  case_attr_ints(&c, "strides", (int64_t[]){2, 2}, 2);
+  case_attr_ints(&c, "output_shape", (int64_t[]){8, 7}, 2);
+  case_parity(&c, 1e-5, 1e-5);
+}
+END_TEST
+
+/* ---- products ---- */
+
+static const struct {
+  int32_t rank_a, rank_b;
+  int64_t a[4], b[4];
+} products[] = {
+  {1, 1, {3}, {3}},
+  {1, 2, {3}, {3, 5}},
+  {2, 1, {4, 3}, {3}},
+  {2, 2, {1, 1}, {1, 1}},
+  {2, 2, {5, 7}, {7, 3}},
+  {2, 2, {1000, 33}, {33, 20}},
+  {2, 2, {63, 130}, {130, 70}},
+  {2, 2, {0, 7}, {7, 3}},
+  {2, 2, {5, 0}, {0, 3}},
+  {3, 2, {3, 5, 7}, {7, 4}},
+  {3, 1, {3, 5, 7}, {7}},
+  {1, 3, {7}, {3, 7, 4}},
+  {3, 3, {3, 5, 7}, {3, 7, 4}},
+  {3, 3, {3, 5, 7}, {1, 7, 4}},
+  {3, 3, {1, 5, 7}, {3, 7, 4}},
+  {4, 4, {2, 1, 5, 6}, {1, 3, 6, 4}},
+  {4, 3, {2, 3, 5, 6}, {3, 6, 4}},
+  {3, 3, {0, 5, 7}, {0, 7, 4}},
+};
+
+START_TEST(matmul_equals_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_I32, REED_I64, REED_U8, REED_F16};
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+    for (int constant = 0; constant < 2; constant++) {
+      kernel_case c;
+      case_init(&c, OP_MatMul);
+      c.hide_values = !constant;
+      case_input(&c, dtypes[d], products[_i].rank_a, products[_i].a, dtypes[d] == REED_F16 ? 1 : 3);
+      case_input(&c, dtypes[d], products[_i].rank_b, products[_i].b, dtypes[d] == REED_F16 ? 1 : 3);
+      double tolerance = dtypes[d] == REED_F32 ? 1e-4 : case_tolerance(dtypes[d]);
+      case_parity(&c, tolerance, tolerance * 10);
+    }
+}
+END_TEST
+
+START_TEST(matmul_adds_bias_and_activates) {
+  for (size_t k = 0; k < sizeof activations / sizeof *activations; k++)
+    for (int full = 0; full < 2; full++) {
+      kernel_case c;
+      case_init(&c, OP_MatMul);
+      case_input(&c, REED_F32, DIMS(3, 5, 7), 1);
+      case_input(&c, REED_F32, DIMS(7, 4), 1);
+      if (full) case_input(&c, REED_F32, DIMS(5, 1), 1);
+      else case_input(&c, REED_F32, DIMS(4), 1);
+      add_activation(&c, activations[k]);
+      case_parity(&c, 1e-5, 1e-5);
+    }
+}
+END_TEST
+
+static const struct {
+  bool trans_a, trans_b;
+  int32_t rank_c; /* -1: none */
+  int64_t c[2];
+  double alpha, beta;
+} gemms[] = {
+  {false, false, -1, {0}, 1, 1},   {false, true, 1, {5}, 1, 1},     {true, false, 2, {1, 5}, 1, 1},     {true, true, 2, {3, 5}, 1, 1},
+  {false, true, 2, {3, 1}, 1, 1},  {false, false, 0, {0}, 1, 1},    {false, true, 1, {5}, 0.5, 2},      {true, true, 2, {3, 5}, -1.5, 0.25},
+  {false, true, 1, {1}, 1, 1},     {false, true, 1, {5}, 2, 0},
+};
+
+START_TEST(gemm_equals_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_I32, REED_BF16};
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+    for (int64_t k = 0; k <= 17; k += 17) {
+      kernel_case c;
+      case_init(&c, OP_Gemm);
+      int64_t a[2] = {gemms[_i].trans_a ? k : 3, gemms[_i].trans_a ? 3 : k}, b[2] = {gemms[_i].trans_b ? 5 : k, gemms[_i].trans_b ? k : 5};
+      case_input(&c, dtypes[d], 2, a, 1);
+      case_input(&c, dtypes[d], 2, b, 1);
+      if (gemms[_i].rank_c >= 0) case_input(&c, dtypes[d], gemms[_i].rank_c, gemms[_i].c, 1);
+      case_attr_int(&c, "transA", gemms[_i].trans_a);
+      case_attr_int(&c, "transB", gemms[_i].trans_b);
+      case_attr_float(&c, "alpha", gemms[_i].alpha);
+      case_attr_float(&c, "beta", gemms[_i].beta);
+      add_activation(&c, _i % 2 ? "relu" : NULL);
+      double tolerance = dtypes[d] == REED_F32 ? 1e-5 : case_tolerance(dtypes[d]);
+      case_parity(&c, tolerance, tolerance * 10);
+    }
+}
+END_TEST
+
+START_TEST(integer_matmul_wraps_in_its_own_width) {
+  kernel_case c;
+  case_init(&c, OP_MatMul);
+  value *a = case_input(&c, REED_U8, DIMS(1, 2), 0), *b = case_input(&c, REED_U8, DIMS(2, 1), 0);
+  for (int i = 0; i < 2; i++) case_set(a, i, 200), case_set(b, i, 2);
+  case_expect(&c, (double[]){800 % 256}, 1);
+}
+END_TEST
+
+#define ROWS(table) ((int)(sizeof(table) / sizeof *(table)))
+
+int main(void) {
+  Suite *suite = suite_create("linear kernels");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 240);
+  tcase_add_loop_test(t, conv_equals_the_reference_in_every_form, 0, ROWS(convolutions));
+  tcase_add_loop_test(t, conv_ends_with_any_activation, 0, ROWS(activations));
+  tcase_add_loop_test(t, conv_auto_pads, 0, 3);
+  tcase_add_test(t, conv_sums_a_small_case_by_hand);
+  tcase_add_loop_test(t, conv_transpose_equals_the_reference, 0, ROWS(transposed));
+  tcase_add_loop_test(t, conv_transpose_takes_output_shape, 0, 3);
+  tcase_add_loop_test(t, matmul_equals_the_reference, 0, ROWS(products));
+  tcase_add_test(t, matmul_adds_bias_and_activates);
+  tcase_add_loop_test(t, gemm_equals_the_reference, 0, ROWS(gemms));
+  tcase_add_test(t, integer_matmul_wraps_in_its_own_width);
+  suite_add_tcase(suite, t);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_NORMAL);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
