@@ -15,6 +15,9 @@
 static inline bool shapecall_has(const reed_shape_call *call, int32_t input) {
   return input < call->n_inputs && call->inputs[input].dtype != REED_NONE;
 }
+static inline bool shapecall_is_float(reed_dtype dtype) {
+  return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
+}
 /* Provably the number n. */
 static inline bool shapecall_is(const reed_shape_call *call, reed_dim d, int64_t n) { return reed_dim_known(call, d) && d == n; }
 /* Provable bounds; the number itself twice. INT64_MIN / INT64_MAX: none. */

@@ -52,8 +52,6 @@ reed_status shapefn_constant_of_shape(reed_shape_call *call) {
   return REED_OK;
 }
 
-static bool is_float(reed_dtype dtype) { return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16; }
-
 /* max(ceil((limit - start) / delta), 0) with the difference in the inputs' own precision, as numpy.arange counts. */
 static reed_status range_of_floats(reed_shape_call *call, reed_dim *out_count) {
   double number[3];
@@ -95,7 +93,7 @@ reed_status shapefn_range(reed_shape_call *call) {
     if (status) return status;
     if (n != 1 && n != -1) return reed_shape_fail(call, REED_ERROR_SHAPE, i, "wants one number, not %lld", (long long)n);
   }
-  reed_status status = is_float(call->inputs[0].dtype) ? range_of_floats(call, &count) : range_of_ints(call, &count);
+  reed_status status = shapecall_is_float(call->inputs[0].dtype) ? range_of_floats(call, &count) : range_of_ints(call, &count);
   if (status) return status;
   shapecall_set(call, 0, 1, &count);
   return REED_OK;

@@ -20,8 +20,6 @@ static const char *operand_name(const reed_op *op, int32_t input, char out[96]) 
   return out;
 }
 
-static bool is_float(reed_dtype dtype) { return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16; }
-
 static const char *element_of(const reed_shape_input *in, int64_t k) { return (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype); }
 
 /* A known element of an integer dtype (or bool); u64 wraps. */
@@ -39,7 +37,7 @@ static void append_values(text_buffer *text, reed_shape_call *call, int32_t i) {
   if (in->n_values < 1 || in->n_values > 16 || (!in->data && !in->values)) return;
   for (int64_t k = 0; k < in->n_values; k++) {
     text_append(text, k ? "," : "={");
-    if (in->data && is_float(in->dtype))
+    if (in->data && shapecall_is_float(in->dtype))
       text_append(text, "%g", reed_dtype_read(in->dtype, element_of(in, k)));
     else if (in->data)
       text_append(text, "%lld", (long long)int_at(in, k));
@@ -172,7 +170,7 @@ reed_dim reed_shape_value(reed_shape_call *call, int32_t input, int64_t k) {
   }
   if (in->values) return in->values[k];
   if (!in->data) return shapecall_fresh_value(call);
-  if (is_float(in->dtype)) {
+  if (shapecall_is_float(in->dtype)) {
     (void)reed_shape_fail(call, REED_ERROR_TYPE, input, "is %s where integers are wanted", reed_dtype_name(in->dtype));
     return 0;
   }
