@@ -3,6 +3,7 @@
 #define TESTS_LOADER_VERIFY_TEXT_H_
 
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
