@@ -1,7 +1,7 @@
 #!/bin/sh
 # The command as scripts use it: forms, exit statuses, JSON keys, what is said about wrong words, and that no file is ever half-written.
 # Arguments: the vm, the source root.
-vm=$1 root=$2
+vm=$(realpath "$1") root=$2
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The examples build, run and give what they should. Arguments: vm, embed, custom_op, its plugin, the source root.
 set -eu
-vm=$1 embed=$2 custom_op=$3 plugin=$4 root=$5
+vm=$(realpath "$1") embed=$(realpath "$2") custom_op=$(realpath "$3") plugin=$(realpath "$4") root=$5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
