@@ -134,6 +134,19 @@ static reed_status drop_outputs(const rule_call *c) {
   return REED_OK;
 }
 
+/* A constant of one element that is zero (or false). */
+static bool is_constant_zero(const ir_value *v) {
+  return ir_is_constant(v) && v->type.rank >= 0 && v->type.dtype != REED_NONE && reed_dtype_read(v->type.dtype, v->data) == 0;
+}
+
+/* Dropout that may have to draw random numbers: training_mode is not certainly false, nor its ratio zero. */
+static reed_status inference_only(const rule_call *c) {
+  const ir_node *n = c->n;
+  bool training = n->n_inputs > 2 && n->inputs[2] && !is_constant_zero(n->inputs[2]);
+  if (!training || is_constant_zero(n->inputs[1])) return REED_OK;
+  return onnx_unsupported(c->r, n->name, "Dropout in training mode");
+}
+
 /* "bilinear" was Upsample's word in its first versions. */
 static reed_status linear_mode(const rule_call *c) {
   reed_attrs attrs = ir_attrs(c->n);
@@ -149,6 +162,7 @@ static const rule rules[] = {
     {"Clip", 11, attr_to_input, .attr = "min", .index = 1},
     {"Clip", 11, attr_to_input, .attr = "max", .index = 2},
     {"Dropout", 12, drop, .attr = "ratio"},
+    {"Dropout", ANY_OPSET, inference_only},
     {"LayerNormalization", ANY_OPSET, dtype_number, .attr = "stash_type"},
     {"LogSoftmax", 13, set_int, .attr = "axis", .i = 1},
     {"LogSoftmax", 13, set_int, .attr = "flattened", .i = 1},
