@@ -15,8 +15,8 @@ reed_status frame_push(reed_session *s, uint32_t function, uint32_t return_pc) {
   ok = ok && (s_base + f->n_s <= s->s.capacity || mem_vec_grow((void **)&s->s.items, &s->s.capacity, s_base + f->n_s, sizeof(int64_t)));
   frame made = {.function = f, .function_index = function, .return_pc = return_pc, .r_base = r_base, .s_base = s_base};
   if (!ok || !VEC_PUSH(&s->frames, made)) return diag_no_memory(s->diagnosis, "registers of a call");
-  memset(s->r.items + r_base, 0, f->n_r * sizeof(ref));
-  memset(s->s.items + s_base, 0, f->n_s * sizeof(int64_t));
+  if (f->n_r) memset(s->r.items + r_base, 0, f->n_r * sizeof(ref));
+  if (f->n_s) memset(s->s.items + s_base, 0, f->n_s * sizeof(int64_t));
   s->r.n += f->n_r;
   s->s.n += f->n_s;
   return REED_OK;
