@@ -197,6 +197,7 @@ static reed_status check_operator(const verifier *v, const insn *in) {
   const module_site *site = &v->m->sites[in->operands[0].words[0]];
   const reed_op *op = verify_operator(v, in);
   const insn_operand *outputs = &in->operands[2], *inputs = &in->operands[3];
+  if (op_is_control(op)) FAIL(RULE_OPERANDS, 0, -1, "%s is control flow: nothing calls it", op->name);
   if (outputs->n != (uint32_t)site->n_outputs) FAIL(RULE_OPERANDS, 2, -1, "%u outputs, the call site of %s has %d", outputs->n, op->name, site->n_outputs);
   if (inputs->n != (uint32_t)site->n_inputs) FAIL(RULE_OPERANDS, 3, -1, "%u inputs, the call site of %s has %d", inputs->n, op->name, site->n_inputs);
   for (uint32_t i = 0; i < outputs->n; i++) {

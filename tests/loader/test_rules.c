@@ -34,6 +34,8 @@ static const struct {
   {MAIN "  shape expand, host, [r1], [r0:shape, r0:shape]\n" END, "V35", "flags 1", "'inputs'[1] (r0)"},
   {MAIN "  shape add, host, [r1], [r0:shape]\n" END, "V40", "1 inputs, the call site of Add has 2", NULL},
   {MAIN "  shape add, host, [r1, r2], [r0:shape, r0:shape]\n" END, "V40", "'outputs'", NULL},
+  {MAIN "  shape if, host, [r1], [r0:value]\n" END ".site if = If (1 -> 1)\n", "V40", "'site'", "If is control flow"},
+  {MAIN "  shape.like r1, r0, host\n  invoke if, host, [r1], [r0]\n" END ".site if = If (1 -> 1)\n", "V40", "'site'", NULL},
   /* what registers hold */
   {MAIN "  s.const s0, 1\n  branch.if s0, x\n  const r1, c, host\nx:\n  return [r1], []\n", "V30", "'results'[0] (r1)", "not defined on every path"},
   {MAIN "  s.const s0, 1\n  branch.if s0, x\n  kill r0\nx:\n" END, "V30", "'results'[0] (r0)", NULL},
@@ -139,6 +141,9 @@ static const char *const good[] = {
   EPOCH("r0:shape", "", "", "") "  readback r3, r2, output, add, 0\n  kill r2\n  sync\n  return [r3], []\n",
   EPOCH("r0:both", "s0", "  s.item s1, r0\n  r.move r4, r0\n  shape expand, device, [r3], [r1:shape, r0:value]\n  branch.if s0, x\n  s.add s1, s1, s0\nx:\n",
         "  branch.if s1, y\n  invoke expand, device, [r3], [r2, r4]\n  jump z\ny:\n  invoke expand, device, [r3], [r2, r0]\nz:\n  kill r2\n") "  kill r3\n  kill r4\n" END,
+  /* Shape reads extents only: of a tensor on the device, without memory yet */
+  EPOCH("r0:shape", "", "  shape shape, host, [r3], [r2:shape]\n  invoke shape, host, [r3], [r2]\n  shape expand, device, [r4], [r1:shape, r3:value]\n",
+        "  invoke expand, device, [r4], [r2, r3]\n") END,
   /* a bounded output, fetched at the boundary and keyed by the next epoch */
   MAIN "  epoch.enter 0, p0, [r0:shape], []\n  shape.like r1, r0, device\n  shape nonzero, device, [r2], [r1:shape]\np0: epoch.plan 0\n  copy r1, r0, input, nonzero, 0\n"
        "  invoke nonzero, device, [r2], [r1]\n  kill r1\n  epoch.end 0\n  extent r2\n  sync\n"
