@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bytecode/format.h"
 #include "compiler/onnx_reader.h"
 
 #define MAX_GRAPH_DEPTH 48       /* bodies in bodies, functions in functions: walked by recursion everywhere */
@@ -134,6 +135,7 @@ static reed_status read_attr(onnx_reader *r, const frame *f, ir_node *n, const c
       attr.f = a->f;
       break;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING:
+      if (!format_utf8_valid((const char *)a->s.data, a->s.len)) return onnx_unsupported(r, n->name, "attribute '%s' of %s: its bytes are no text", name, n->op->name);
       attr.type = REED_ATTR_STRING;
       attr.s = ir_text(r->m, "%.*s", (int)(a->s.len < INT32_MAX ? a->s.len : INT32_MAX), a->s.len ? (const char *)a->s.data : "");
       ok = attr.s != NULL;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bytecode/format.h"
 #include "compiler/onnx_reader.h"
 
 /* Messages inside messages: a body inside a body takes three levels (graph, node, attribute). */
@@ -35,7 +36,7 @@ static bool skip(wire *w, uint64_t n) {
   return true;
 }
 
-/* Walks one message by its descriptor: false when the bytes are no such message or nest too deep. */
+/* Walks one message by its descriptor: false when the bytes are no such message, nest too deep or have a text that is no UTF-8. */
 static bool well_nested(const ProtobufCMessageDescriptor *type, wire w, int depth) {
   if (depth > MAX_MESSAGE_DEPTH) return false;
   while (w.at < w.end) {
@@ -51,6 +52,7 @@ static bool well_nested(const ProtobufCMessageDescriptor *type, wire w, int dept
       case 2: {
         if (!read_varint(&w, &n) || n > (uint64_t)(w.end - w.at)) return false;
         const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, (unsigned)(key >> 3));
+        if (field && field->type == PROTOBUF_C_TYPE_STRING && !format_utf8_valid((const char *)w.at, n)) return false;
         if (field && field->type == PROTOBUF_C_TYPE_MESSAGE && !well_nested(field->descriptor, (wire){w.at, w.at + n}, depth + 1)) return false;
         w.at += n;
         break;
