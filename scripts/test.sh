@@ -71,6 +71,26 @@ cases host
 title "ONNX node cases on the simulated accelerator"
 cases sim
 
+# Random dynamic graphs against onnxruntime, which comes from PyPI into an environment of its own (a development dependency only).
+random_graphs() {
+  local python=build-test/oracle/bin/python
+  if [ ! -x "$python" ] || ! "$python" -c 'import onnx, onnxruntime' 2>/dev/null; then
+    rm -rf build-test/oracle
+    if ! { python3 -m venv build-test/oracle && "$python" -m pip install -q --disable-pip-version-check onnx==1.23.2 onnxruntime==1.31.1; } >"$log" 2>&1; then
+      tail -n 5 "$log"
+      echo "skipped: the oracle (onnxruntime) could not be installed"
+      skipped=$((skipped + 1))
+      return
+    fi
+  fi
+  "$python" tests/random/random_graphs.py --build build-test --seeds "$1" 2>&1 | tee "$log"
+  local p f s
+  read -r p f s < <(awk '/^[0-9]+ passed, / { print $1, $3, $5 }' "$log")
+  passed=$((passed + ${p:-0})) failed=$((failed + ${f:-1})) skipped=$((skipped + ${s:-0}))
+}
+title "random dynamic graphs, host and sim"
+random_graphs 0:300
+
 title "build: AddressSanitizer and UndefinedBehaviorSanitizer"
 [ -f build-sanitize/build.ninja ] || must meson setup build-sanitize --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
 must ninja -C build-sanitize
