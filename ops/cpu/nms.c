@@ -127,8 +127,8 @@ static int64_t suppress_class(const nms_job *job, int64_t class_index, char *scr
     float *at = corners + i;
     nms_corners(n, boxes + 4 * (int64_t)order[i].index, at, at + padded, at + 2 * padded, at + 3 * padded);
     at[4 * padded] = (at[2 * padded] - at[0]) * (at[3 * padded] - at[padded]);
+    alive[i] = 1;
   }
-  memset(alive, 1, (size_t)count);
   for (int64_t i = 0; i < count && n_kept < n->limit; i++) {
     if (!alive[i]) continue;
     kept[n_kept++] = (int32_t)order[i].index;
