@@ -52,15 +52,30 @@ static void print_readbacks(const cJSON *readbacks) {
   free(causes.items);
 }
 
+/* How often the epoch ran before `end` (NULL: at all). */
+static int count_epoch(const cJSON *epochs, const cJSON *end, double id) {
+  int n = 0;
+  for (const cJSON *e = epochs ? epochs->child : NULL; e != end; e = e->next) n += json_number(e, "id") == id;
+  return n;
+}
+
 static void print_plan(const cJSON *root) {
   const cJSON *epochs = cJSON_GetObjectItemCaseSensitive(root, "epochs"), *e, *arena;
   double shape_functions = 0, kernels = 0;
   int n = 0, n_readbacks = 0;
   cJSON_ArrayForEach(e, epochs) {
     const cJSON *readbacks = cJSON_GetObjectItemCaseSensitive(e, "readbacks");
+    shape_functions += json_number(e, "shape_functions");
+    kernels += json_number(e, "kernels");
+    n_readbacks += cJSON_GetArraySize(readbacks);
+    n++;
+    int earlier = count_epoch(epochs, e, json_number(e, "id")), times = count_epoch(epochs, NULL, json_number(e, "id"));
+    if (earlier) continue; /* a loop's: shown once, as it was the first time */
     const char *function = json_text(e, "function");
-    printf("epoch %-3.0f %4.0f shape functions, %4.0f kernels%s%s\n", json_number(e, "id"), json_number(e, "shape_functions"), json_number(e, "kernels"),
+    printf("epoch %-3.0f %4.0f shape functions, %4.0f kernels%s%s", json_number(e, "id"), json_number(e, "shape_functions"), json_number(e, "kernels"),
            *function ? "  in " : "", function);
+    if (times > 1) printf(", run %d times", times);
+    putchar('\n');
     cJSON_ArrayForEach(arena, cJSON_GetObjectItemCaseSensitive(e, "arena")) {
       char a[32], b[32], l[32];
       if (json_number(arena, "without_reuse") > 0)
@@ -68,10 +83,6 @@ static void print_plan(const cJSON *root) {
                text_bytes(json_number(arena, "without_reuse"), b, sizeof b), text_bytes(json_number(arena, "lower_bound"), l, sizeof l));
     }
     print_readbacks(readbacks);
-    shape_functions += json_number(e, "shape_functions");
-    kernels += json_number(e, "kernels");
-    n_readbacks += cJSON_GetArraySize(readbacks);
-    n++;
   }
   printf("%d epochs run, %.0f shape functions, %.0f kernels, %d read-backs\n", n, shape_functions, kernels, n_readbacks);
 }

@@ -194,7 +194,7 @@ static bool read_box(const image *picture, const reed_tensor *boxes, int64_t i, 
 void draw_detections(image *picture, const detections *found, const char *const *names, size_t n_names, int scale, double min_score) {
   if (scale > 1) enlarge(picture, scale);
   int shorter = picture->width < picture->height ? picture->width : picture->height;
-  int size = 1 + shorter / 500, thickness = 1 + shorter / 400;
+  int size = 1 + shorter / 400, thickness = 1 + shorter / 400;
   int64_t n = reed_tensor_dims(found->boxes)[0];
   /* masks under boxes under tags; best (first) ones last, so that they lie on top */
   for (int layer = 0; layer < 3; layer++)
