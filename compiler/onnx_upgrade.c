@@ -136,7 +136,8 @@ static reed_status drop_outputs(const rule_call *c) {
 
 /* A constant of one element that is zero (or false). */
 static bool is_constant_zero(const ir_value *v) {
-  return ir_is_constant(v) && v->type.rank >= 0 && v->type.dtype != REED_NONE && reed_dtype_read(v->type.dtype, v->data) == 0;
+  reed_desc d;
+  return ir_is_constant(v) && ir_desc(v, &d) && desc_elements(&d) == 1 && reed_dtype_read(d.dtype, v->data) == 0;
 }
 
 /* Dropout that may have to draw random numbers: training_mode is not certainly false, nor its ratio zero. */
