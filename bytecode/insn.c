@@ -60,7 +60,7 @@ const insn_info insn_table[INSN_COUNT] = {
 /* How one role is encoded. */
 insn_form insn_role_form(insn_role role) {
   static const insn_form forms[INSN_ROLE_COUNT] = {
-#define FORM_ROW(name, form) [INSN_ROLE_##name] = INSN_FORM_##form,
+#define FORM_ROW(name, form, text) [INSN_ROLE_##name] = INSN_FORM_##form,
     INSN_ROLE_LIST(FORM_ROW)
 #undef FORM_ROW
   };
@@ -70,11 +70,21 @@ insn_form insn_role_form(insn_role role) {
 /* "RD_SHAPED". Static storage. */
 const char *insn_role_name(insn_role role) {
   static const char *const names[INSN_ROLE_COUNT] = {
-#define NAME_ROW(name, form) [INSN_ROLE_##name] = #name,
+#define NAME_ROW(name, form, text) [INSN_ROLE_##name] = #name,
     INSN_ROLE_LIST(NAME_ROW)
 #undef NAME_ROW
   };
   return names[role];
+}
+
+/* What an operand of the role says, for documents. Static storage. */
+const char *insn_role_text(insn_role role) {
+  static const char *const texts[INSN_ROLE_COUNT] = {
+#define TEXT_ROW(name, form, text) [INSN_ROLE_##name] = text,
+    INSN_ROLE_LIST(TEXT_ROW)
+#undef TEXT_ROW
+  };
+  return texts[role];
 }
 
 bool insn_decode(const uint32_t *code, uint32_t n_code, uint32_t pc, insn *out_insn) {
