@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "ops/kernel.h"
 
-#define IDLE_BYTES_MAX ((int64_t)512 << 20)
+#define IDLE_BYTES_MAX ((int64_t)256 << 20)
 #define ENTRY_BYTES ((int64_t)256) /* what an entry costs besides its value, about */
 #define BUCKETS_FIRST 64
 

@@ -63,7 +63,7 @@ END_TEST
 
 START_TEST(cache_drops_the_oldest_idle_values_over_its_limit) {
   kernel_cache *cache;
-  counts c = {.bytes = (int64_t)200 << 20};
+  counts c = {.bytes = (int64_t)100 << 20};
   ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
   void *held = get(cache, 0, &c);
   for (int key = 1; key <= 3; key++) kernel_cache_release(cache, get(cache, key, &c));
