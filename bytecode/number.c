@@ -21,22 +21,23 @@ static void use_dot(char *text) {
 }
 
 char *text_from_f64(double value, int digits, char out[TEXT_NUMBER_BYTES]) {
+  char text[TEXT_NUMBER_BYTES];
   if (isnan(value)) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    snprintf(out, TEXT_NUMBER_BYTES, "nan:%016" PRIx64, bits);
+    snprintf(text, sizeof text, "nan:%016" PRIx64, bits);
   } else if (isinf(value)) {
-    snprintf(out, TEXT_NUMBER_BYTES, "%s", value < 0 ? "-inf" : "inf");
+    snprintf(text, sizeof text, "%s", value < 0 ? "-inf" : "inf");
   } else {
     for (int n = digits > 6 ? 6 : digits; n <= digits; n++) { /* the shortest that reads back */
-      snprintf(out, TEXT_NUMBER_BYTES, "%.*g", n, value);
-      double back = strtod(out, NULL);
+      snprintf(text, sizeof text, "%.*g", n, value);
+      double back = strtod(text, NULL);
       if (digits <= 9 ? (float)back == (float)value : back == value) break;
     }
-    use_dot(out);
-    if (!strpbrk(out, ".eE")) strcat(out, ".0");
+    use_dot(text);
+    if (!strpbrk(text, ".eE")) strcat(text, ".0");
   }
-  return out;
+  return memcpy(out, text, sizeof text);
 }
 
 const char *text_to_f64(const char *text, double *out_value) {

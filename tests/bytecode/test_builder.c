@@ -71,9 +71,9 @@ START_TEST(a_built_module_loads_with_its_parts) {
   ck_assert(insn_decode(m->code, (uint32_t)m->n_code, 0, &in));
   ck_assert_int_eq(in.id, INSN_S_CONST);
   ck_assert_int_eq(insn_long(&in.operands[1]), -2);
-  ck_assert(insn_decode(m->code, (uint32_t)m->n_code, 15, &in));
+  ck_assert(insn_decode(m->code, (uint32_t)m->n_code, 17, &in));
   ck_assert_int_eq(in.id, INSN_RETURN);
-  ck_assert(insn_decode(m->code, (uint32_t)m->n_code, 13, &in));
+  ck_assert(insn_decode(m->code, (uint32_t)m->n_code, 15, &in));
   ck_assert_str_eq(m->strings[in.operands[0].words[0]], "middle");
   ck_assert(!insn_decode(m->code, (uint32_t)m->n_code, 1, &in));
   ck_assert(!insn_decode(m->code, 3, 0, &in));
