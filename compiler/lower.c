@@ -213,10 +213,13 @@ static reed_status emit_main(lower *l) {
   return l->no_memory ? diag_no_memory(l->f.diagnosis, "lowering") : REED_OK;
 }
 
-/* Control flow as everything behind relies on it: regions whose parameters and results fit the node. */
-static reed_status check_regions(void *context, ir_node *n) {
+/* What everything behind relies on: no more operands than a call may have, and regions whose parameters and results fit the node. */
+static reed_status check_node(void *context, ir_node *n) {
   reed_diagnosis *diagnosis = context;
   bool ok = true;
+  if (n->n_inputs > REED_MAX_OPERANDS || n->n_outputs > REED_MAX_OPERANDS)
+    return diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s' has %d inputs and %d outputs, more than %d", n->op->name, n->name, n->n_inputs, n->n_outputs,
+                     REED_MAX_OPERANDS);
   if (op_id_of(n->op) == OP_If) {
     ok = n->n_inputs == 1 && n->inputs[0] && n->n_regions == 2;
     for (int32_t i = 0; ok && i < 2; i++) ok = n->regions[i]->n_params == 0 && n->regions[i]->n_results >= n->n_outputs;
@@ -236,7 +239,7 @@ reed_status lower_module(ir_module *m, void **out_bytes, size_t *out_n_bytes, te
   ir_settle(m);
   ir_sweep(m);
   ir_count_uses(m);
-  reed_status status = ir_walk(m->main, true, check_regions, diagnosis);
+  reed_status status = ir_walk(m->main, true, check_node, diagnosis);
   if (status == REED_OK) status = place_module(m, &l.f.placed);
   if (status == REED_OK) status = flow_cut(&l.f);
   if (status == REED_OK && !(l.sites = mem_calloc((size_t)l.f.placed.n_nodes, sizeof *l.sites))) status = diag_no_memory(diagnosis, "lowering");

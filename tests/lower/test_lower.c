@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compiler/pass.h"
+#include "tests/alloc_hook.h"
 #include "tests/lower/graph.h"
 
 #define DIMS(...) (const int64_t[]){__VA_ARGS__}
@@ -447,12 +448,87 @@ START_TEST(a_loop_that_does_not_fit_its_body_is_refused) {
 }
 END_TEST
 
+/* ---- failure ---- */
+
+/* Every kind of item: an If with a bounded kernel, a Loop with host and device values and a scan output. */
+static ir_module *everything(void) {
+  ir_module *m = graph_open();
+  ir_value *x = graph_param(m->main, "x", REED_F32, 1, DIMS(N)), *c = graph_param(m->main, "c", REED_BOOL, 0, NULL);
+  ir_graph *yes, *no, *body;
+  ir_node *n = open_if(m->main, c, 1, &yes, &no);
+  graph_type(n->outputs[0], REED_F32, 1, DIMS(N));
+  ir_value *where = graph_op(yes, OP_NonZero, REED_I64, 2, DIMS(1, N), x, GRAPH_END);
+  ir_value *index = graph_op(yes, OP_Squeeze, REED_I64, 1, DIMS(N), where, graph_i64(m, 1, DIMS(0)), GRAPH_END);
+  graph_result(yes, graph_op(yes, OP_Gather, REED_F32, 1, DIMS(N), x, index, GRAPH_END));
+  graph_result(no, x);
+  ir_node *loop = open_loop(m->main, 3, graph_i64(m, -1, DIMS(2)), NULL, n->outputs[0], graph_i64(m, 1, DIMS(1)), &body);
+  graph_type(loop->outputs[0], REED_F32, 1, DIMS(N));
+  graph_type(loop->outputs[1], REED_I64, 1, DIMS(1));
+  graph_type(loop->outputs[2], REED_F32, 2, DIMS(N, N));
+  ir_value *v = graph_param(body, "v", REED_F32, 1, DIMS(N)), *k = graph_param(body, "k", REED_I64, 1, DIMS(1));
+  ir_node *top = graph_node(body, OP_TopK, 2, v, k, GRAPH_END);
+  graph_type(top->outputs[0], REED_F32, 1, DIMS(N));
+  graph_type(top->outputs[1], REED_I64, 1, DIMS(N));
+  graph_result(body, graph_bool(m, true));
+  graph_result(body, v);
+  graph_result(body, graph_op(body, OP_Add, REED_I64, 1, DIMS(1), k, graph_i64(m, 1, DIMS(0)), GRAPH_END));
+  graph_result(body, top->outputs[0]);
+  for (int i = 0; i < 3; i++) graph_result(m->main, loop->outputs[i]);
+  return m;
+}
+
+START_TEST(all_kinds_of_items_in_one_module_run) {
+  lowered l = graph_lower(everything());
+  RUN(l, SPECS(F32(3, 5, 0, 7), BOOL_SCALAR(1)), SPECS(F32(2, 5, 7), I64(1, 1), {REED_F32, 2, {2, 1}, {7, 7}}));
+  RUN(l, SPECS(F32(3, 5, 0, 7), BOOL_SCALAR(0)), SPECS(F32(3, 5, 0, 7), I64(1, 1), {REED_F32, 2, {2, 1}, {7, 7}}));
+  lowered_close(&l);
+}
+END_TEST
+
+START_TEST(every_failed_allocation_is_reported_and_leaks_nothing) {
+  bool reached = true;
+  for (int64_t n = 1; reached; n++) {
+    alloc_hook_begin();
+    ir_module *m = everything();
+    void *bytes = NULL;
+    size_t n_bytes;
+    text_buffer report = {0};
+    alloc_hook_fail_at(n);
+    reed_status status = lower_module(m, &bytes, &n_bytes, &report, NULL);
+    reached = alloc_hook_failed();
+    bool unreported = reached && status == REED_OK && !report.failed;
+    mem_free(bytes);
+    text_fini(&report);
+    ir_module_close(&m);
+    ck_assert_int_eq(alloc_hook_end(), 0);
+    ck_assert_msg(!unreported, "failing request %lld went unnoticed", (long long)n);
+    ck_assert_msg(reached || status == REED_OK, "status %d without a failed request", status);
+    ck_assert_msg(!reached || status == REED_OK || status == REED_ERROR_MEMORY, "status %d after failing request %lld", status, (long long)n);
+  }
+}
+END_TEST
+
+START_TEST(more_operands_than_a_call_may_have_are_refused) {
+  ir_module *m = graph_open();
+  ir_value *x = graph_param(m->main, "x", REED_F32, 1, DIMS(N)), *in[REED_MAX_OPERANDS + 1];
+  for (int i = 0; i <= REED_MAX_OPERANDS; i++) in[i] = x;
+  ir_node *n = ir_node_new(m->main, NULL, op_builtin(OP_Sum), NULL, in, REED_MAX_OPERANDS + 1, NULL, 1);
+  ck_assert_ptr_nonnull(n);
+  graph_result(m->main, n->outputs[0]);
+  void *bytes = NULL;
+  size_t n_bytes;
+  ck_assert_int_eq(lower_module(m, &bytes, &n_bytes, NULL, NULL), REED_ERROR_UNSUPPORTED);
+  ir_module_close(&m);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("lower");
-  TCase *list = tcase_create("lists"), *branch = tcase_create("If"), *loop = tcase_create("Loop");
+  TCase *list = tcase_create("lists"), *branch = tcase_create("If"), *loop = tcase_create("Loop"), *failure = tcase_create("failure");
   suite_add_tcase(s, list);
   suite_add_tcase(s, branch);
   suite_add_tcase(s, loop);
+  suite_add_tcase(s, failure);
   tcase_add_test(list, a_chain_is_one_epoch_whose_intermediate_tensors_die_inside);
   tcase_add_test(list, inputs_outputs_constants_and_duplicates_are_results_as_they_are);
   tcase_add_test(list, a_symbolic_dim_met_again_must_have_the_same_extent);
@@ -472,6 +548,9 @@ int main(void) {
   tcase_add_test(loop, loops_nest_in_loops_and_branches);
   tcase_add_test(loop, an_if_in_a_body_is_decided_in_every_iteration);
   tcase_add_test(loop, a_loop_that_does_not_fit_its_body_is_refused);
+  tcase_add_test(loop, all_kinds_of_items_in_one_module_run);
+  tcase_add_test(failure, every_failed_allocation_is_reported_and_leaks_nothing);
+  tcase_add_test(failure, more_operands_than_a_call_may_have_are_refused);
   SRunner *runner = srunner_create(s);
   srunner_run_all(runner, CK_NORMAL);
   int n_failed = srunner_ntests_failed(runner);
