@@ -17,7 +17,7 @@ typedef struct reduce_state {
   int32_t n_threads, n_kept, n_reduced; /* dims but the innermost */
   int64_t inner;           /* extent of the innermost dim */
   int64_t columns;         /* columns a unit of work takes */
-  int64_t n_units;         /* of work */
+  int64_t n_units;         /* of work: output elements, or blocks of columns */
   int64_t n_reduced_elements;
   int64_t size;            /* bytes of an element */
   int64_t n_pieces;        /* > 0: one output element, from so many partial results */
@@ -79,23 +79,47 @@ static void add_all(const reduce_state *s, reduce_accumulator *a, const char *x,
   }
 }
 
-/* Units: an output element, or a block of columns of one kept coordinate. */
-static void reduce_range(void *context, int64_t begin, int64_t end) {
+/* Offset in elements of the input of a kept coordinate given as linear index. */
+static int64_t kept_offset(const reduce_state *s, int64_t index) {
+  int64_t offset = 0;
+  for (int32_t d = s->n_kept - 1; d > 0; d--) {
+    offset += index % s->kept[d] * s->kept_strides[d];
+    index /= s->kept[d];
+  }
+  return s->n_kept ? offset + index * s->kept_strides[0] : 0;
+}
+
+/* Output elements begin..end, each from rows of its own. */
+static void rows_range(void *context, int64_t begin, int64_t end) {
   const reduce_job *job = context;
   const reduce_state *s = job->s;
-  int64_t blocks = s->by_columns ? (s->inner + s->columns - 1) / s->columns : 1;
+  reduce_accumulator a[BLOCK];
+  for (int64_t first = begin; first < end; first += BLOCK) {
+    int64_t n = end - first < BLOCK ? end - first : BLOCK;
+    s->loops->start(a, n);
+    for (int64_t i = 0; i < n && s->n_reduced_elements; i++) {
+      const char *x = job->in + kept_offset(s, first + i) * s->size;
+      if (s->n_reduced)
+        add_all(s, &a[i], x, 1);
+      else
+        add_row(s, &a[i], x, s->inner);
+    }
+    write_results(s, job->out + first * s->size, a, n);
+  }
+}
+
+/* Blocks of columns begin..end, counted over all kept coordinates. */
+static void columns_range(void *context, int64_t begin, int64_t end) {
+  const reduce_job *job = context;
+  const reduce_state *s = job->s;
+  int64_t blocks = (s->inner + s->columns - 1) / s->columns;
   reduce_accumulator a[BLOCK];
   for (int64_t unit = begin; unit < end; unit++) {
-    int64_t kept = unit / blocks, first = unit % blocks * s->columns, index = kept, offset = first;
-    for (int32_t d = s->n_kept - 1; d >= 0; d--) {
-      offset += index % s->kept[d] * s->kept_strides[d];
-      index /= s->kept[d];
-    }
-    int64_t n = !s->by_columns ? 1 : s->inner - first < s->columns ? s->inner - first : s->columns;
+    int64_t kept = unit / blocks, first = unit % blocks * s->columns;
+    int64_t n = s->inner - first < s->columns ? s->inner - first : s->columns;
     s->loops->start(a, n);
-    if (s->n_reduced_elements) add_all(s, a, job->in + offset * s->size, n);
-    int64_t at = s->by_columns ? kept * s->inner + first : kept;
-    write_results(s, job->out + at * s->size, a, n);
+    if (s->n_reduced_elements) add_all(s, a, job->in + (kept_offset(s, kept) + first) * s->size, n);
+    write_results(s, job->out + (kept * s->inner + first) * s->size, a, n);
   }
 }
 
@@ -119,7 +143,7 @@ static reed_status run_reduce(const void *state, const reed_kernel_buffers *buff
     s->loops->join(&a, job.partial, s->n_pieces);
     write_results(s, job.out, &a, 1);
   } else {
-    cpu_parallel(s->n_threads, s->n_units, 1, reduce_range, &job);
+    cpu_parallel(s->n_threads, s->n_units, 1, s->by_columns ? columns_range : rows_range, &job);
   }
   return REED_OK;
 }

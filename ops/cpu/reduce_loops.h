@@ -11,6 +11,16 @@
     const T *in = px;                                                                              \
     A lanes[LANES];                                                                                \
     int64_t i = 0;                                                                                 \
+    if (count < LANES) {                                                                           \
+      A a = *(A *)pa;                                                                              \
+      for (; i < count; i++) {                                                                     \
+        const T x = in[i];                                                                         \
+        const A v = (A)(MAP);                                                                      \
+        a = (A)(JOIN);                                                                             \
+      }                                                                                            \
+      *(A *)pa = a;                                                                                \
+      return;                                                                                      \
+    }                                                                                              \
     for (int k = 0; k < LANES; k++) lanes[k] = (START);                                            \
     for (; i + LANES <= count; i += LANES)                                                         \
       for (int k = 0; k < LANES; k++) {                                                            \

@@ -8,43 +8,69 @@ typedef struct nonzero_state {
   int64_t n;
 } nonzero_state;
 
-/* Element i is not zero: by its bits, which for floats says that -0 is zero (the sign goes) and NaN is not. */
-static inline bool is_set(reed_dtype dtype, const void *data, int64_t i) {
+/* Which of n elements are not zero, as bytes 0 and 1: by their bits, which for floats says that -0 is zero (the sign goes) and NaN is not. */
+static void mark_set(reed_dtype dtype, const void *data, int64_t first, int64_t n, uint8_t *out_set) {
+#define MARK(T, mask)                                                                       \
+  for (int64_t i = 0; i < n; i++) out_set[i] = (((const T *)data)[first + i] & (mask)) != 0; \
+  break
   switch (dtype) {
-    case REED_F32: return (((const uint32_t *)data)[i] & 0x7fffffffu) != 0;
-    case REED_F64: return (((const uint64_t *)data)[i] & 0x7fffffffffffffffu) != 0;
+    case REED_F32: MARK(uint32_t, 0x7fffffffu);
+    case REED_F64: MARK(uint64_t, 0x7fffffffffffffffu);
     case REED_F16:
-    case REED_BF16: return (((const uint16_t *)data)[i] & 0x7fffu) != 0;
+    case REED_BF16: MARK(uint16_t, 0x7fffu);
     case REED_I16:
-    case REED_U16: return ((const uint16_t *)data)[i] != 0;
+    case REED_U16: MARK(uint16_t, 0xffffu);
     case REED_I32:
-    case REED_U32: return ((const uint32_t *)data)[i] != 0;
+    case REED_U32: MARK(uint32_t, 0xffffffffu);
     case REED_I64:
-    case REED_U64: return ((const uint64_t *)data)[i] != 0;
+    case REED_U64: MARK(uint64_t, 0xffffffffffffffffu);
     case REED_I8:
     case REED_U8:
-    case REED_BOOL: return ((const uint8_t *)data)[i] != 0;
+    case REED_BOOL: MARK(uint8_t, 0xffu);
     case REED_NONE:
     case REED_DTYPE_COUNT:
       break;
   }
-  return false;
+#undef MARK
+}
+
+#define BLOCK 1024
+
+static int64_t count_set(const nonzero_state *s, const void *data) {
+  uint8_t set[BLOCK];
+  int64_t count = 0;
+  for (int64_t first = 0; first < s->n; first += BLOCK) {
+    int64_t n = s->n - first < BLOCK ? s->n - first : BLOCK;
+    mark_set(s->in.dtype, data, first, n, set);
+    for (int64_t i = 0; i < n; i++) count += set[i];
+  }
+  return count;
 }
 
 /* Coordinate d of the k-th element that is set goes to out[d * count + k]. The counting pass comes first since `count` is the rows' length. */
 static reed_status run_nonzero(const void *state, const reed_kernel_buffers *buffers) {
   const nonzero_state *s = state;
   const void *data = buffers->inputs[0];
-  int64_t *out = buffers->outputs[0], count = 0, k = 0;
-  for (int64_t i = 0; i < s->n; i++) count += is_set(s->in.dtype, data, i);
-  for (int64_t i = 0; i < s->n && k < count; i++) {
-    if (!is_set(s->in.dtype, data, i)) continue;
-    int64_t index = i;
-    for (int32_t d = s->in.rank - 1; d >= 0; d--) {
-      out[d * count + k] = index % s->in.dims[d];
-      index /= s->in.dims[d];
+  int64_t *out = buffers->outputs[0], count = s->n ? count_set(s, data) : 0, k = 0;
+  int64_t coordinates[REED_MAX_RANK] = {0};
+  int32_t inner = s->in.rank - 1;
+  int64_t width = inner < 0 ? 1 : s->in.dims[inner];
+  uint8_t set[BLOCK];
+  for (int64_t row = 0; k < count; row += width) {
+    for (int64_t first = 0; first < width; first += BLOCK) {
+      int64_t n = width - first < BLOCK ? width - first : BLOCK;
+      mark_set(s->in.dtype, data, row + first, n, set);
+      for (int64_t i = 0; i < n; i++) {
+        if (!set[i]) continue;
+        for (int32_t d = 0; d < inner; d++) out[d * count + k] = coordinates[d];
+        if (inner >= 0) out[inner * count + k] = first + i;
+        k++;
+      }
     }
-    k++;
+    for (int32_t d = inner - 1; d >= 0; d--) {
+      if (++coordinates[d] < s->in.dims[d]) break;
+      coordinates[d] = 0;
+    }
   }
   buffers->extents[0] = count;
   return REED_OK;

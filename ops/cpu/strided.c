@@ -140,24 +140,41 @@ static void copy_tile(char *restrict to, int64_t to_j, const char *restrict from
   }
 }
 
-/* Ranges count (outer coordinates, strips of TILE along dim `tile`). */
+/* Strips of tiles run across the shorter of the two dims: what a strip touches of the longer one's memory stays in the cache, and of the
+ * shorter one's memory it touches all, in order. */
+static bool strips_along_inner(const strided_copy *p) { return p->extents[p->rank - 1] > p->extents[p->tile]; }
+
+static int64_t strip_count(const strided_copy *p) {
+  int64_t extent = strips_along_inner(p) ? p->extents[p->rank - 1] : p->extents[p->tile];
+  return (extent + TILE - 1) / TILE;
+}
+
+static void copy_strip(const strided_copy *p, char *to, const char *from, int64_t strip) {
+  int32_t inner = p->rank - 1, tile = p->tile;
+  bool along_inner = strips_along_inner(p);
+  int64_t begin_i = along_inner ? strip * TILE : 0, end_i = along_inner ? begin_i + TILE : p->extents[inner];
+  int64_t begin_j = along_inner ? 0 : strip * TILE, end_j = along_inner ? p->extents[tile] : begin_j + TILE;
+  if (end_i > p->extents[inner]) end_i = p->extents[inner];
+  if (end_j > p->extents[tile]) end_j = p->extents[tile];
+  for (int64_t j = begin_j; j < end_j; j += TILE)
+    for (int64_t i = begin_i; i < end_i; i += TILE)
+      copy_tile(to + j * p->to[tile] + i * p->block_bytes, p->to[tile], from + j * p->block_bytes + i * p->from[inner], p->from[inner],
+                end_j - j < TILE ? end_j - j : TILE, end_i - i < TILE ? end_i - i : TILE, p->block_bytes);
+}
+
+/* Ranges count (outer coordinates, strips). */
 static void copy_tiles_range(void *context, int64_t begin, int64_t end) {
   const copying *c = context;
   const strided_copy *p = c->plan;
-  int32_t inner = p->rank - 1, tile = p->tile;
-  int64_t ni = p->extents[inner], nj = p->extents[tile], strips = (nj + TILE - 1) / TILE;
-  int64_t coordinates[STRIDED_MAX_RANK], strip = begin % strips;
+  int64_t coordinates[STRIDED_MAX_RANK], strips = strip_count(p), strip = begin % strips;
   const char *from = c->from;
   char *to = c->to;
-  seek(p, inner, tile, begin / strips, coordinates, &from, &to);
+  seek(p, p->rank - 1, p->tile, begin / strips, coordinates, &from, &to);
   for (; begin < end; begin++) {
-    int64_t j = strip * TILE, j_count = nj - j < TILE ? nj - j : TILE;
-    for (int64_t i = 0; i < ni; i += TILE)
-      copy_tile(to + j * p->to[tile] + i * p->block_bytes, p->to[tile], from + j * p->block_bytes + i * p->from[inner], p->from[inner], j_count,
-                ni - i < TILE ? ni - i : TILE, p->block_bytes);
+    copy_strip(p, to, from, strip);
     if (++strip == strips) {
       strip = 0;
-      step(p, inner, tile, coordinates, &from, &to);
+      step(p, p->rank - 1, p->tile, coordinates, &from, &to);
     }
   }
 }
@@ -168,8 +185,8 @@ void strided_run(const strided_copy *plan, const void *from, void *to) {
   if (plan->rank == 0) {
     if (c.from != c.to) cpu_parallel(plan->n_threads, plan->block_bytes, 4096, copy_bytes_range, &c);
   } else if (plan->tile >= 0) {
-    int64_t nj = plan->extents[plan->tile];
-    cpu_parallel(plan->n_threads, plan->n / plan->extents[plan->rank - 1] / nj * ((nj + TILE - 1) / TILE), 1, copy_tiles_range, &c);
+    int64_t n_outer = plan->n / plan->extents[plan->rank - 1] / plan->extents[plan->tile];
+    cpu_parallel(plan->n_threads, n_outer * strip_count(plan), 1, copy_tiles_range, &c);
   } else {
     cpu_parallel(plan->n_threads, plan->n, 1, copy_blocks_range, &c);
   }
