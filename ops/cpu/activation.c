@@ -6,7 +6,8 @@
 
 reed_status activation_read(const reed_kernel_call *call, activation *out_activation) {
   const char *word = reed_attrs_string(call->attrs, "activation", "");
-  *out_activation = (activation){.alpha = reed_attrs_float(call->attrs, "activation_alpha", 0), .beta = reed_attrs_float(call->attrs, "activation_beta", 0)};
+  *out_activation = (activation){.level = cpu_level_now(), .alpha = reed_attrs_float(call->attrs, "activation_alpha", 0),
+                                 .beta = reed_attrs_float(call->attrs, "activation_beta", 0)};
   if (!*word) return REED_OK;
 #define READ(name, text) \
   if (strcmp(word, text) == 0) return out_activation->kind = ACTIVATION_##name, REED_OK;
@@ -54,7 +55,7 @@ static void apply_any(void *context, int64_t begin, int64_t end) {
 
 static void apply_f32(void *context, int64_t begin, int64_t end) {
   const span *s = context;
-  CPU_PICK(cpu_level_now(), activate_f32)
+  CPU_PICK(s->activation->level, activate_f32)
   (s->activation->kind, (float)s->activation->alpha, (float)s->activation->beta, (float *)s->data + begin, end - begin);
 }
 

@@ -17,6 +17,7 @@ typedef enum activation_kind {
 typedef struct activation {
   activation_kind kind;
   double alpha, beta;
+  cpu_level level; /* of the loops */
 } activation;
 
 /* From the call's attributes; ERROR_UNSUPPORTED for a word that is none. */

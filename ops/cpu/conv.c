@@ -63,6 +63,8 @@ static void describe(const reed_kernel_call *call, const window *w, int64_t grou
   cpu_dense_strides(x->rank, x->dims, p->src_strides);
   cpu_dense_strides(y->rank, y->dims, p->dst_strides);
   describe_weights(p, &call->inputs[1], groups, transposed);
+  /* every weight meets every pixel of its output plane, or input plane where transposed */
+  p->products = desc_elements(&call->inputs[1]) * cpu_product(transposed ? x->dims : y->dims, 2, x->rank);
   for (int32_t i = 0; i < w->n; i++) {
     p->strides[i] = w->stride[i];
     p->dilations[i] = w->dilation[i] - 1;

@@ -28,6 +28,8 @@ struct roi_plan;
   X(void, add_rows, (const float *x, float *y, int64_t n))                                                                         \
   X(void, axpy, (float a, const float *x, float *y, int64_t n))                                                                    \
   X(void, scale_row, (float a, const float *x, float *y, int64_t n))                                                               \
+  /* y[i] = the largest of, or scale times the sum of, x[i * stride + t * dilation] over t < taps */                                \
+  X(void, pool_along, (bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale, float *y, int64_t n)) \
   /* y[i] = sum over k < taps of weight[i * taps + k] * x[index[i * taps + k]] */                                                  \
   X(void, gather_taps, (const float *x, const int32_t *index, const float *weight, int64_t taps, float *y, int64_t n))             \
   /* bins of `channels` planes, the next plane->plane floats on, of one region (ops/cpu/roi_align.h) */                            \

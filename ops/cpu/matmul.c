@@ -184,6 +184,7 @@ static void describe(const fast_product *f, bool constant, onednn_problem *out) 
     out->weights_strides[0] = p->k * p->n;
     out->dst_strides[0] = p->m * p->n;
   }
+  out->products = p->k * p->n * (batched ? p->m : 1);
   if (finish_inside) {
     out->activation = p->activation.kind;
     out->alpha = p->activation.alpha;

@@ -17,7 +17,7 @@ reed_status nms_read(const reed_kernel_call *call, nms *n) {
     char b[96], s[96];
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "boxes %s and scores %s do not go together", desc_text(boxes, b, sizeof b), desc_text(scores, s, sizeof s));
   }
-  *n = (nms){.site = cpu_site_of(call), .n_threads = cpu_env_threads(call), .batches = boxes->dims[0], .classes = scores->dims[1], .boxes = boxes->dims[1]};
+  *n = (nms){.site = cpu_site_of(call), .n_threads = cpu_env_threads(call), .level = cpu_level_now(), .batches = boxes->dims[0], .classes = scores->dims[1], .boxes = boxes->dims[1]};
   n->centers = reed_attrs_int(call->attrs, "center_point_box", 0) != 0;
   n->has_iou = cpu_present(call, 3) && desc_elements(&call->inputs[3]) > 0;
   n->has_score = cpu_present(call, 4) && desc_elements(&call->inputs[4]) > 0;
@@ -110,7 +110,6 @@ typedef struct nms_job {
   int64_t *n_kept;
   char *scratch; /* per range of classes */
   int64_t per_range;
-  cpu_level level;
 } nms_job;
 
 static int64_t suppress_class(const nms_job *job, int64_t class_index, char *scratch, int32_t *kept) {
@@ -132,7 +131,7 @@ static int64_t suppress_class(const nms_job *job, int64_t class_index, char *scr
   for (int64_t i = 0; i < count && n_kept < n->limit; i++) {
     if (!alive[i]) continue;
     kept[n_kept++] = (int32_t)order[i].index;
-    if (n_kept < n->limit) CPU_PICK(job->level, nms_suppress)(corners, padded, i, i + 1, count, job->iou, alive);
+    if (n_kept < n->limit) CPU_PICK(n->level, nms_suppress)(corners, padded, i, i + 1, count, job->iou, alive);
   }
   return n_kept;
 }
@@ -151,7 +150,7 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   int threads = cpu_threads_for(n->n_threads, total * n->boxes * 64);
   if (threads > total) threads = (int)total;
   char *workspace = buffers->workspace;
-  nms_job job = {.n = n, .boxes = buffers->inputs[0], .scores = buffers->inputs[1], .level = cpu_level_now()};
+  nms_job job = {.n = n, .boxes = buffers->inputs[0], .scores = buffers->inputs[1]};
   if (n->has_iou) job.iou = *(const float *)buffers->inputs[3];
   if (n->has_score) job.least_score = *(const float *)buffers->inputs[4];
   job.n_kept = (int64_t *)workspace;

@@ -7,6 +7,7 @@
 typedef struct nms {
   cpu_site site;
   int n_threads;
+  cpu_level level;
   bool centers;             /* boxes are x_center, y_center, width, height; else y1, x1, y2, x2 of any two opposite corners */
   bool has_iou, has_score;  /* inputs 3 and 4 are there */
   int64_t batches, classes, boxes;

@@ -34,8 +34,8 @@ static reed_status read_layer(const reed_kernel_call *call, norm *n) {
 
 reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *n) {
   const reed_desc *x = &call->inputs[0];
-  *n = (norm){.dtype = x->dtype, .n_threads = cpu_env_threads(call), .epsilon = reed_attrs_float(call->attrs, "epsilon", 1e-5),
-              .momentum = reed_attrs_float(call->attrs, "momentum", 0.9), .training = reed_attrs_int(call->attrs, "training_mode", 0) != 0};
+  *n = (norm){.dtype = x->dtype, .n_threads = cpu_env_threads(call), .level = cpu_level_now(),
+              .epsilon = reed_attrs_float(call->attrs, "epsilon", 1e-5), .momentum = reed_attrs_float(call->attrs, "momentum", 0.9), .training = reed_attrs_int(call->attrs, "training_mode", 0) != 0};
   for (int32_t i = 0; i < call->n_inputs && i < 5; i++) n->parameters[i] = call->inputs[i].dtype;
   for (int32_t i = 0; i < call->n_outputs && i < 3; i++) n->results[i] = call->outputs[i].dtype;
   if (kind == NORM_LAYER) return read_layer(call, n);
@@ -52,7 +52,6 @@ reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *n) {
 typedef struct norm_job {
   const norm *n;
   const reed_kernel_buffers *buffers;
-  cpu_level level;
 } norm_job;
 
 /* Planes begin..end of (outer, channel) with given statistics. */
@@ -62,7 +61,7 @@ static void batch_planes(void *context, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     int64_t c = i % n->channels;
     double a = norm_parameter(n, job->buffers, 1, c) / sqrt(norm_parameter(n, job->buffers, 4, c) + n->epsilon);
-    CPU_PICK(job->level, scale_shift)
+    CPU_PICK(job->n->level, scale_shift)
     ((const float *)job->buffers->inputs[0] + i * n->inner, (float)norm_parameter(n, job->buffers, 3, c), (float)a,
      (float)norm_parameter(n, job->buffers, 2, c), (float *)job->buffers->outputs[0] + i * n->inner, n->inner);
   }
@@ -76,9 +75,9 @@ static void instance_planes(void *context, int64_t begin, int64_t end) {
     int64_t c = i % n->channels;
     const float *x = (const float *)job->buffers->inputs[0] + i * n->inner;
     double mean, variance;
-    CPU_PICK(job->level, moments)(x, n->inner, &mean, &variance);
+    CPU_PICK(job->n->level, moments)(x, n->inner, &mean, &variance);
     double a = norm_parameter(n, job->buffers, 1, c) / sqrt(variance + n->epsilon);
-    CPU_PICK(job->level, scale_shift)
+    CPU_PICK(job->n->level, scale_shift)
     (x, (float)mean, (float)a, (float)norm_parameter(n, job->buffers, 2, c), (float *)job->buffers->outputs[0] + i * n->inner, n->inner);
   }
 }
@@ -90,16 +89,16 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     const float *x = (const float *)job->buffers->inputs[0] + i * n->inner;
     double mean, variance;
-    CPU_PICK(job->level, moments)(x, n->inner, &mean, &variance);
+    CPU_PICK(job->n->level, moments)(x, n->inner, &mean, &variance);
     double inverse = 1 / sqrt(variance + n->epsilon);
-    CPU_PICK(job->level, normalize_row)(x, (float)mean, (float)inverse, scale, shift, (float *)job->buffers->outputs[0] + i * n->inner, n->inner);
+    CPU_PICK(job->n->level, normalize_row)(x, (float)mean, (float)inverse, scale, shift, (float *)job->buffers->outputs[0] + i * n->inner, n->inner);
     norm_result(n, job->buffers, 1, i, mean);
     norm_result(n, job->buffers, 2, i, inverse);
   }
 }
 
 static reed_status run_planes(const norm *n, const reed_kernel_buffers *buffers, cpu_range_fn fn) {
-  norm_job job = {n, buffers, cpu_level_now()};
+  norm_job job = {n, buffers};
   int64_t planes = n->outer * n->channels;
   cpu_parallel(cpu_threads_for(n->n_threads, planes * n->inner * 8), planes, 1, fn, &job);
   return REED_OK;

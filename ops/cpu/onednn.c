@@ -10,6 +10,7 @@
 /* What a unit weighs in the cache: generated code and descriptors, 70 to 190 KB measured over convolutions. */
 #define UNIT_BYTES 160000
 #define ALIGNMENT 64
+#define PRODUCTS_PER_BYTE 4 /* in the currency of CPU_WORK_PER_THREAD: some 50 products a nanosecond */
 #define UNITS_MAX 16 /* chunk sizes are powers of two up to 2^15 */
 
 static int64_t align_up(int64_t n) { return (n + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1); }
@@ -274,6 +275,7 @@ static reed_status packed_build(void *context, kernel_cache_value *out_value) {
 
 typedef struct lane { /* one chunk size */
   unit *unit;
+  int n_threads;
   packed *packed; /* NULL: weights come with the run, or are used as they are */
   dnnl_memory_t user_src, user_weights, user_dst, residual, src, weights, dst, bias, scratchpad;
   int64_t src_offset, weights_offset, dst_offset, scratchpad_offset; /* into the workspace */
@@ -328,7 +330,9 @@ static reed_status memory_make(onednn_runner *r, bool needed, const dnnl_memory_
 }
 
 static reed_status lane_open(onednn_runner *r, int64_t chunk, lane *l) {
-  unit_key key = {.problem = r->problem, .n_threads = r->n_threads, .level = cpu_level_now()};
+  int64_t products = r->problem.products < INT32_MAX ? r->problem.products : INT32_MAX;
+  l->n_threads = cpu_threads_for(r->n_threads, products * chunk / PRODUCTS_PER_BYTE);
+  unit_key key = {.problem = r->problem, .n_threads = l->n_threads, .level = cpu_level_now()};
   key.problem.src[0] = key.problem.dst[0] = chunk;
   if (r->problem.weights_follow) key.problem.weights[0] = chunk;
   unit_context context = {r->cache, &key};
@@ -458,7 +462,7 @@ static dnnl_status_t lane_run(const onednn_runner *r, const lane *l, const float
 }
 
 reed_status onednn_run(const onednn_runner *r, const float *x, const float *w, const float *bias, const float *residual, float *y, void *workspace) {
-  int before = threads_set(r->n_threads);
+  int before = omp_get_max_threads();
   dnnl_status_t status = dnnl_success;
   for (int32_t i = 0; i < r->n_lanes && status == dnnl_success; i++) {
     const lane *l = &r->lanes[i];
@@ -472,6 +476,7 @@ reed_status onednn_run(const onednn_runner *r, const float *x, const float *w, c
     int64_t begin = r->segments[i].begin;
     const lane *l = &r->lanes[r->segments[i].lane];
     float *target = y + begin * r->dst_step;
+    threads_set(l->n_threads);
     const float *addend = residual ? residual + begin * r->dst_step : NULL;
     if (addend && !l->unit->reorder_residual) {
       size_t bytes = dnnl_memory_desc_get_size(&l->unit->user_dst);

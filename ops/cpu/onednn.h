@@ -23,6 +23,7 @@ typedef struct onednn_problem {
   int64_t with_residual;  /* a tensor like dst is added before the activation */
   int64_t weights_follow; /* the weights' dims[0] is the free extent too */
   int64_t weights_plain;  /* read the weights as they are (they are not constant) */
+  int64_t products;       /* multiplications per unit of the free extent: small work is not given to many threads */
   double scale;           /* of the product, before bias */
   int64_t activation;
   double alpha, beta;

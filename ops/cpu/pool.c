@@ -9,7 +9,7 @@
 
 reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
-  *p = (pool){.dtype = x->dtype, .n_threads = cpu_env_threads(call)};
+  *p = (pool){.dtype = x->dtype, .n_threads = cpu_env_threads(call), .level = cpu_level_now()};
   reed_status status = REED_OK;
   if (kind == POOL_GLOBAL) {
     if (x->rank < 2 || x->rank != y->rank) return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input of rank %d has no channels", x->rank);
@@ -48,7 +48,6 @@ typedef struct pool_job {
   float *y;
   char *workspace;
   int64_t n_ranges, per_range; /* rows of outputs to a range; each range has a row of workspace */
-  cpu_level level;
 } pool_job;
 
 /* Reduces the input rows under the output row with leading position `lead` into `row`; gives the leading axes' share of the count. */
@@ -70,40 +69,41 @@ static int64_t reduce_rows(const pool_job *job, const float *plane, const int64_
       rest /= taps[axis].n;
     }
     if (tap == 0) memcpy(row, plane + offset, (size_t)width * sizeof *row);
-    else if (p->mean) CPU_PICK(job->level, add_rows)(plane + offset, row, width);
-    else CPU_PICK(job->level, max_rows)(plane + offset, row, width);
+    else if (p->mean) CPU_PICK(job->f->p.level, add_rows)(plane + offset, row, width);
+    else CPU_PICK(job->f->p.level, max_rows)(plane + offset, row, width);
   }
   float nothing = p->mean ? 0 : -__builtin_inff();
   for (int64_t i = 0; i < width && n_taps == 0; i++) row[i] = nothing;
   return count;
 }
 
-static inline float larger(float a, float b) { return a >= b || a != a ? a : b; }
+/* Output o of a row, tap by tap. */
+static float reduce_at(const pool *p, const float *row, int64_t lead_count, int64_t o) {
+  const window *w = &p->w;
+  int32_t last = w->n - 1;
+  window_taps taps = window_taps_at(w, last, o);
+  float sum = 0, most = -__builtin_inff();
+  for (int64_t t = 0; t < taps.n; t++) {
+    float v = row[taps.start + t * w->dilation[last]];
+    sum += v;
+    most = most >= v || most != most ? most : v;
+  }
+  return p->mean ? sum / (float)(lead_count * pool_count(p, last, o * w->stride[last] - w->pad_begin[last])) : most;
+}
 
-/* Reduces the row along its axis. */
+/* Reduces the row along its axis: the outputs in the middle, whose windows see only input, all at once. */
 static void reduce_along(const pool *p, const float *row, int64_t lead_count, float *y) {
   const window *w = &p->w;
   int32_t last = w->n - 1;
-  int64_t d = w->dilation[last], stride = w->stride[last], k = w->kernel[last], pad = w->pad_begin[last];
-  /* outputs inner_begin..inner_end-1 see only input: a plain loop the compiler can unroll; the edges look at each tap */
-  int64_t inner_begin = pad > 0 ? (pad + stride - 1) / stride : 0, reach = (k - 1) * d + 1;
-  int64_t inner_end = w->in[last] + pad >= reach ? (w->in[last] + pad - reach) / stride + 1 : 0;
-  if (inner_end > w->out[last]) inner_end = w->out[last];
-  for (int64_t o = 0; o < w->out[last]; o++) {
-    bool inner = o >= inner_begin && o < inner_end;
-    window_taps taps = inner ? (window_taps){0, k, o * stride - pad} : window_taps_at(w, last, o);
-    const float *from = row + taps.start;
-    if (p->mean) {
-      float sum = 0;
-      for (int64_t t = 0; t < taps.n; t++) sum += from[t * d];
-      y[o] = sum / (float)(lead_count * pool_count(p, last, o * stride - pad));
-    } else {
-      float most = -__builtin_inff();
-      if (taps.n > 0) most = from[0];
-      for (int64_t t = 1; t < taps.n; t++) most = larger(most, from[t * d]);
-      y[o] = most;
-    }
-  }
+  int64_t d = w->dilation[last], stride = w->stride[last], k = w->kernel[last], pad = w->pad_begin[last], out = w->out[last];
+  int64_t begin = pad > 0 ? (pad + stride - 1) / stride : 0, reach = (k - 1) * d + 1;
+  int64_t end = w->in[last] + pad >= reach ? (w->in[last] + pad - reach) / stride + 1 : 0;
+  if (begin > out) begin = out;
+  if (end > out) end = out;
+  if (end < begin) end = begin;
+  for (int64_t o = 0; o < begin; o++) y[o] = reduce_at(p, row, lead_count, o);
+  if (begin < end) CPU_PICK(p->level, pool_along)(p->mean, row + begin * stride - pad, stride, d, k, 1.0f / (float)(lead_count * k), y + begin, end - begin);
+  for (int64_t o = end; o < out; o++) y[o] = reduce_at(p, row, lead_count, o);
 }
 
 static void pool_ranges(void *context, int64_t begin, int64_t end) {
@@ -131,7 +131,7 @@ static reed_status run_windows(const void *state, const reed_kernel_buffers *buf
   const pool *p = &f->p;
   int64_t rows = p->planes * (p->out_plane / p->w.out[p->w.n - 1]);
   int threads = cpu_threads_for(p->n_threads, p->planes * p->out_plane * p->taps * 4);
-  pool_job job = {f, buffers->inputs[0], buffers->outputs[0], buffers->workspace, threads, (rows + threads - 1) / threads, cpu_level_now()};
+  pool_job job = {f, buffers->inputs[0], buffers->outputs[0], buffers->workspace, threads, (rows + threads - 1) / threads};
   cpu_parallel(threads, job.n_ranges, 1, pool_ranges, &job);
   return REED_OK;
 }
@@ -143,13 +143,13 @@ static void pool_planes(void *context, int64_t begin, int64_t end) {
   const pool *p = &job->f->p;
   for (int64_t i = begin; i < end; i++) {
     const float *x = job->x + i * p->in_plane;
-    job->y[i] = p->mean ? (float)(CPU_PICK(job->level, sum_f32)(x, p->in_plane) / (double)p->in_plane) : CPU_PICK(job->level, max_f32)(x, p->in_plane);
+    job->y[i] = p->mean ? (float)(CPU_PICK(job->f->p.level, sum_f32)(x, p->in_plane) / (double)p->in_plane) : CPU_PICK(job->f->p.level, max_f32)(x, p->in_plane);
   }
 }
 
 static reed_status run_global(const void *state, const reed_kernel_buffers *buffers) {
   const fast_pool *f = state;
-  pool_job job = {.f = f, .x = buffers->inputs[0], .y = buffers->outputs[0], .level = cpu_level_now()};
+  pool_job job = {.f = f, .x = buffers->inputs[0], .y = buffers->outputs[0]};
   cpu_parallel(cpu_threads_for(f->p.n_threads, f->p.planes * f->p.in_plane * 4), f->p.planes, 1, pool_planes, &job);
   return REED_OK;
 }

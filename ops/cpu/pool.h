@@ -10,6 +10,7 @@ typedef struct pool {
   window w; /* a global pool: one window over everything */
   reed_dtype dtype;
   int n_threads;
+  cpu_level level;
   bool mean, include_pad, column_major, with_indices;
   int64_t planes, in_plane, out_plane, taps;
   int64_t in_stride[WINDOW_MAX_AXES];

@@ -13,7 +13,6 @@ typedef struct resize_job {
   size_t bytes;             /* of an element */
   const resize_axis *axis;  /* of this pass; of nearest: the last axis's, NULL where it stays */
   int64_t inner;
-  cpu_level level;
 } resize_job;
 
 static const resize_axis *axis_of(const resize *r, int32_t axis) {
@@ -68,15 +67,15 @@ static void interpolate_rows(void *context, int64_t begin, int64_t end) {
   float *y = job->y;
   for (int64_t row = begin; row < end; row++) {
     if (job->inner == 1) {
-      CPU_PICK(job->level, gather_taps)(x + row * a->in, a->index, a->weight, a->taps, y + row * a->out, a->out);
+      CPU_PICK(job->r->level, gather_taps)(x + row * a->in, a->index, a->weight, a->taps, y + row * a->out, a->out);
       continue;
     }
     int64_t o = row % a->out;
     const float *from = x + row / a->out * a->in * job->inner, *weight = a->weight + o * a->taps;
     const int32_t *index = a->index + o * a->taps;
     for (int64_t k = 0; k < a->taps; k++) {
-      if (k == 0) CPU_PICK(job->level, scale_row)(weight[k], from + index[k] * job->inner, y + row * job->inner, job->inner);
-      else CPU_PICK(job->level, axpy)(weight[k], from + index[k] * job->inner, y + row * job->inner, job->inner);
+      if (k == 0) CPU_PICK(job->r->level, scale_row)(weight[k], from + index[k] * job->inner, y + row * job->inner, job->inner);
+      else CPU_PICK(job->r->level, axpy)(weight[k], from + index[k] * job->inner, y + row * job->inner, job->inner);
     }
   }
 }
@@ -116,7 +115,7 @@ static reed_status run_interpolation(const void *state, const reed_kernel_buffer
   const resize *r = state;
   int64_t dims[REED_MAX_RANK];
   memcpy(dims, r->x.dims, sizeof dims);
-  resize_job job = {.r = r, .x = buffers->inputs[0], .level = cpu_level_now()};
+  resize_job job = {.r = r, .x = buffers->inputs[0]};
   for (int32_t i = 0; i < r->n_axes; i++) {
     const resize_axis *a = &r->axes[i];
     bool final = i == r->n_axes - 1;

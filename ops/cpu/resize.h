@@ -14,6 +14,7 @@ typedef struct resize_axis {
 
 typedef struct resize {
   int n_threads;
+  cpu_level level;
   bool nearest;
   reed_desc x, y;
   float extrapolation;

@@ -199,6 +199,7 @@ reed_status resize_open(const reed_kernel_call *call, resize **out_resize) {
   resize *r = mem_calloc(1, sizeof *r);
   if (!r) return cpu_no_memory(call);
   r->n_threads = cpu_env_threads(call);
+  r->level = cpu_level_now();
   r->nearest = s.interpolation == MODE_NEAREST;
   r->x = *x;
   r->y = call->outputs[0];

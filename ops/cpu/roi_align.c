@@ -21,7 +21,7 @@ reed_status roi_align_read(const reed_kernel_call *call, roi_align *r) {
                             desc_text(regions, b, sizeof b), desc_text(&call->inputs[2], c, sizeof c));
   }
   *r = (roi_align){
-    .site = cpu_site_of(call), .dtype = x->dtype, .n_threads = cpu_env_threads(call),
+    .site = cpu_site_of(call), .dtype = x->dtype, .n_threads = cpu_env_threads(call), .level = cpu_level_now(),
     .max = strcmp(reed_attrs_string(call->attrs, "mode", "avg"), "max") == 0,
     .half_pixel = strcmp(reed_attrs_string(call->attrs, "coordinate_transformation_mode", "half_pixel"), "half_pixel") == 0,
     .sampling = reed_attrs_int(call->attrs, "sampling_ratio", 0), .scale = reed_attrs_float(call->attrs, "spatial_scale", 1),
@@ -153,7 +153,6 @@ typedef struct roi_job {
   const roi_align *r;
   const reed_kernel_buffers *buffers;
   int64_t per_range;
-  cpu_level level;
 } roi_job;
 
 static void align_ranges(void *context, int64_t begin, int64_t end) {
@@ -172,7 +171,7 @@ static void align_ranges(void *context, int64_t begin, int64_t end) {
       planned = region;
       int64_t image = ((const int64_t *)job->buffers->inputs[2])[region];
       const float *x = (const float *)job->buffers->inputs[0] + (image * r->channels + channel) * s.plan.plane;
-      CPU_PICK(job->level, roi_align_channels)(&s.plan, x, n, (float *)job->buffers->outputs[0] + (region * r->channels + channel) * bins);
+      CPU_PICK(r->level, roi_align_channels)(&s.plan, x, n, (float *)job->buffers->outputs[0] + (region * r->channels + channel) * bins);
     }
   }
 }
@@ -183,7 +182,7 @@ static reed_status run_roi_align(const void *state, const reed_kernel_buffers *b
   if (status != REED_OK) return status;
   int64_t total = r->regions * ((r->channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK);
   int threads = cpu_threads_for(r->n_threads, r->regions * r->channels * r->bins_y * r->bins_x * 32);
-  roi_job job = {r, buffers, (total + threads - 1) / threads, cpu_level_now()};
+  roi_job job = {r, buffers, (total + threads - 1) / threads};
   cpu_parallel(threads, threads, 1, align_ranges, &job);
   return REED_OK;
 }

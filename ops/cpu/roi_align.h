@@ -8,6 +8,7 @@ typedef struct roi_align {
   cpu_site site;
   reed_dtype dtype;
   int n_threads;
+  cpu_level level;
   bool max, half_pixel;
   int64_t sampling; /* samples per bin and axis; <= 0: as many as a bin has pixels, rounded up */
   double scale;

@@ -24,6 +24,7 @@ reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) {
     .dtype = x->dtype,
     .log = strcmp(call->op->name, "LogSoftmax") == 0,
     .n_threads = cpu_env_threads(call),
+    .level = cpu_level_now(),
     .outer = cpu_product(x->dims, 0, axis),
     .axis = cpu_product(x->dims, axis, after),
     .inner = cpu_product(x->dims, after, x->rank),
@@ -35,13 +36,12 @@ typedef struct softmax_job {
   const softmax *s;
   const float *x;
   float *y;
-  cpu_level level;
 } softmax_job;
 
 static void rows(void *context, int64_t begin, int64_t end) {
   const softmax_job *job = context;
   int64_t axis = job->s->axis;
-  for (int64_t i = begin; i < end; i++) CPU_PICK(job->level, softmax_row)(job->s->log, job->x + i * axis, job->y + i * axis, axis);
+  for (int64_t i = begin; i < end; i++) CPU_PICK(job->s->level, softmax_row)(job->s->log, job->x + i * axis, job->y + i * axis, axis);
 }
 
 static void columns(void *context, int64_t begin, int64_t end) {
@@ -50,13 +50,13 @@ static void columns(void *context, int64_t begin, int64_t end) {
   float scratch[2 * COLUMNS];
   for (int64_t i = begin; i < end; i++) {
     int64_t first = i % blocks * COLUMNS, n = inner - first < COLUMNS ? inner - first : COLUMNS, at = i / blocks * axis * inner + first;
-    CPU_PICK(job->level, softmax_columns)(job->s->log, job->x + at, job->y + at, axis, inner, n, scratch);
+    CPU_PICK(job->s->level, softmax_columns)(job->s->log, job->x + at, job->y + at, axis, inner, n, scratch);
   }
 }
 
 static reed_status run_softmax(const void *state, const reed_kernel_buffers *buffers) {
   const softmax *s = state;
-  softmax_job job = {s, buffers->inputs[0], buffers->outputs[0], cpu_level_now()};
+  softmax_job job = {s, buffers->inputs[0], buffers->outputs[0]};
   int threads = cpu_threads_for(s->n_threads, s->outer * s->axis * s->inner * 24);
   if (s->inner == 1) cpu_parallel(threads, s->outer, 1, rows, &job);
   else cpu_parallel(threads, s->outer * ((s->inner + COLUMNS - 1) / COLUMNS), 1, columns, &job);

@@ -8,6 +8,7 @@ typedef struct softmax {
   reed_dtype dtype;
   bool log;
   int n_threads;
+  cpu_level level;
   int64_t outer, axis, inner;
 } softmax;
 
