@@ -214,6 +214,9 @@ static reed_status fill_kernel_output(verifier *v, const insn *in, int operand, 
   const reed_op_output *row = reed_op_output_at(verify_operator(v, in), (int32_t)item);
   reed_status status = check_fillable(v, in, operand, item, reg, true);
   if (status != REED_OK) return status;
+  const insn_operand *inputs = &in->operands[operand + 1];
+  for (uint32_t k = 0; state_kind_of(v->states[reg]) == STATE_FRESH && k < inputs->n; k++)
+    if (inputs->words[k] == reg) FAIL(RULE_OPERANDS, operand, item, "input %u is the same register", k);
   int32_t device = state_device(v->states[reg]);
   if (device != verify_device(in)) FAIL(RULE_DEVICE, operand, item, "the register was shaped for another device");
   if (in_shape(v, in) && (device != 0 || row->bounded)) FAIL(RULE_EPOCH_EXACT, operand, item, row->bounded ? "its extent is reported by the kernel" : "it is not on the host");
@@ -261,8 +264,7 @@ static state any_state(const verifier *v, const insn *in, int64_t item) {
   }
   if (in->id != INSN_R_MOVE && in->id != INSN_OPT_GET) return state_make(STATE_ANY, 0);
   state s = v->states[in->operands[1].words[0]] & ~STATE_MAYBE;
-  if (state_kind_of(s) == STATE_NONE) return state_make(STATE_ANY, 0); /* never gets there */
-  return state_kind_of(s) == STATE_FRESH ? state_make(STATE_STORED, state_device(s)) | (s & STATE_KNOWN) : s;
+  return state_kind_of(s) == STATE_NONE ? state_make(STATE_ANY, 0) : s; /* opt.get of none fails */
 }
 
 /* What one operand's item writes. No default: a role without a rule does not compile. */
@@ -350,7 +352,15 @@ static reed_status each_item(verifier *v, const insn *in, reed_status (*visit)(v
   return REED_OK;
 }
 
-static reed_status use_visit(verifier *v, const insn *in, int operand, int64_t item, uint32_t word) { return use_item(v, in, operand, item, word); }
+/* Reads; an allocated register that something else now refers to as well is no longer one that a kernel may write. */
+static reed_status use_visit(verifier *v, const insn *in, int operand, int64_t item, uint32_t word) {
+  reed_status status = use_item(v, in, operand, item, word);
+  insn_role role = insn_table[in->id].roles[operand];
+  bool shares = role == INSN_ROLE_RU_ANY || role == INSN_ROLE_RUS_ANY || role == INSN_ROLE_RU_MAYBE || role == INSN_ROLE_RU_TENSOR;
+  if (status == REED_OK && shares && state_kind_of(v->states[word]) == STATE_FRESH)
+    v->states[word] = (v->states[word] & ~0xfu) | STATE_STORED;
+  return status;
+}
 
 /* Arguments and results against a signature. A tensor of unknown kind may be an argument: a call looks at what it is given. */
 static reed_status check_types(const verifier *v, const insn *in, int operand, const uint32_t *types, bool any_allowed, verify_rule rule) {

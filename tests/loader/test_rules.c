@@ -36,6 +36,10 @@ static const struct {
   {MAIN "  shape add, host, [r1, r2], [r0:shape, r0:shape]\n" END, "V40", "'outputs'", NULL},
   {MAIN "  shape if, host, [r1], [r0:value]\n" END ".site if = If (1 -> 1)\n", "V40", "'site'", "If is control flow"},
   {MAIN "  shape.like r1, r0, host\n  invoke if, host, [r1], [r0]\n" END ".site if = If (1 -> 1)\n", "V40", "'site'", NULL},
+  {MAIN "  shape.like r1, r0, host\n  alloc r1\n  invoke add, host, [r1], [r0, r1]\n" END, "V40", "'outputs'[0] (r1)", "input 1 is the same"},
+  {MAIN "  shape add, host, [r1, r1], [r0:shape, r0:shape]\n" END ".site two = TopK (2 -> 2)\n", "V40", NULL, NULL},
+  {MAIN "  shape two, host, [r1, r1], [r0:shape, r0:value]\n" END ".site two = TopK (2 -> 2)\n", "V40", "'outputs'[1] (r1)", "output 0 is the same"},
+  {MAIN "  shape.like r1, r0, host\n  alloc r1\n  r.move r2, r1\n  invoke add, host, [r1], [r0, r2]\n" END, "V31", "'outputs'[0] (r1)", "a stored tensor"},
   /* what registers hold */
   {MAIN "  s.const s0, 1\n  branch.if s0, x\n  const r1, c, host\nx:\n  return [r1], []\n", "V30", "'results'[0] (r1)", "not defined on every path"},
   {MAIN "  s.const s0, 1\n  branch.if s0, x\n  kill r0\nx:\n" END, "V30", "'results'[0] (r0)", NULL},
