@@ -136,3 +136,8 @@ int flags_parse(const flag *flags, int n_arguments, const char *const *arguments
   }
   return DONE;
 }
+
+void flags_fini(const flag *flags, void *target) {
+  for (; flags->name || flags->short_name; flags++)
+    if (flags->type == FLAG_WORDS) words_fini((words *)((char *)target + flags->offset));
+}

@@ -28,6 +28,9 @@ typedef struct flag {
  * *positional. "--flag=value", "--flag value", "-f value", and "--" before arguments that start with a dash. MISUSE. */
 int flags_parse(const flag *flags, int n_arguments, const char *const *arguments, void *target, words *positional, complaint *c);
 
+/* Frees what flags_parse put into FLAG_WORDS fields. */
+void flags_fini(const flag *flags, void *target);
+
 /* Strict numbers: the whole text or nothing. Messages belong to the caller. */
 bool parse_int(const char *text, int64_t *out_value);
 bool parse_real(const char *text, double *out_value);

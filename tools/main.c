@@ -85,7 +85,10 @@ static int run_command(const command *command, int n_words, const char *const *w
   if (!status && (o.arguments.n < command->min_arguments || o.arguments.n > command->max_arguments))
     status = complain(c, MISUSE, o.arguments.n < command->min_arguments ? "something is missing: vm %s %s" : "one word too many ('%3$s'): vm %1$s %2$s",
                       command->name, command->synopsis, o.arguments.n ? o.arguments.items[o.arguments.n - 1] : "");
-  return status ? status : command->run(&o, c);
+  if (!status) status = command->run(&o, c);
+  flags_fini(command->flags, &o);
+  words_fini(&o.arguments);
+  return status;
 }
 
 int main(int n_arguments, char **arguments) {

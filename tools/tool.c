@@ -214,3 +214,8 @@ void words_add(words *w, const char *word) {
   w->items = items;
   w->items[w->n++] = word;
 }
+
+void words_fini(words *w) {
+  free(w->items);
+  *w = (words){0};
+}

@@ -66,5 +66,6 @@ typedef struct words {
   size_t n;
 } words;
 void words_add(words *w, const char *word);
+void words_fini(words *w);
 
 #endif
