@@ -66,7 +66,7 @@ static reed_status turn_around(turning *t, ir_node *n) {
     if (!v || (is_single_element(v) && v->type.rank <= rank)) continue;
     transpose_name = v->producer->name;
     moved->inputs[i] = v->producer->inputs[0];
-    moved->inputs[i]->n_uses++;
+    v->producer->dead = true; /* n was its one reader */
   }
   moved->attrs = n->attrs;
   moved->n_attrs = n->n_attrs;
@@ -105,6 +105,7 @@ reed_status pass_layout(ir_module *m, pass_report *report) {
   turning t = {.m = m};
   ir_count_uses(m);
   reed_status status = turn_graph(&t, m->main);
+  ir_sweep(m);
   report->counts[0] = (struct pass_count){"Transposes moved behind element-wise operators", t.n_moved};
   return status;
 }

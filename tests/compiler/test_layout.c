@@ -1,0 +1,99 @@
+/* layout: Transposes move behind element-wise operators and cancel; near misses stay. */
+#include "tests/compiler/front.h"
+
+static void transpose(onnx_build *b, const char *input, const char *output, const char *perm) {
+  build_ints(b, build_node(b, "Transpose", input, output), "perm", perm);
+}
+
+static const char last[] = "0,2,3,1", first[] = "0,3,1,2", swapped[] = "0,1,3,2";
+
+START_TEST(transposes_around_element_wise_operators_cancel) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[n,2,h,w]");
+  build_input(b, "z", "f32[n,2,h,w]");
+  build_f32(b, "half", "1", (float[]){0.5f});
+  transpose(b, "x", "xt", last);
+  transpose(b, "z", "zt", last);
+  build_node(b, "Add", "xt,zt", "a");
+  build_node(b, "Mul", "a,half", "m");
+  build_node(b, "Sigmoid", "m", "s");
+  transpose(b, "s", "y", first);
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_changes(&f, "layout"), 3);
+  ck_assert_int_eq(front_count(&f, OP_Transpose), 0);
+  ck_assert_str_eq(front_type(&f, f.m->main->results[0]), "f32[n,2,h,w]");
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(an_activation_behind_a_transpose_joins_the_convolution) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[n,2,h,w]");
+  build_f32(b, "k", "3,2,1,1", (float[]){1, 2, 3, 4, 5, 6});
+  build_node(b, "Conv", "x,k", "c");
+  transpose(b, "c", "t", last);
+  build_node(b, "Relu", "t", "y");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_count(&f, OP_Relu), 0);
+  ck_assert_int_eq(front_count(&f, OP_Transpose), 1);
+  ck_assert_str_eq(front_type(&f, f.m->main->results[0]), "f32[n,h,w,3]");
+  front_fini(&f);
+}
+END_TEST
+
+/* Of another permutation, of a vector that broadcasts along what was the last axis, and a Transpose that somebody else reads too. */
+START_TEST(near_misses_stay) {
+  for (int kind = 0; kind < 3; kind++) {
+    onnx_build *b = build_open(13);
+    build_input(b, "x", "f32[n,k,k,k]");
+    transpose(b, "x", "t", last);
+    if (kind == 0) {
+      transpose(b, "x", "u", swapped);
+      build_node(b, "Add", "t,u", "y");
+    } else if (kind == 1) {
+      build_input(b, "v", "f32[k]");
+      build_node(b, "Add", "t,v", "y");
+    } else {
+      build_node(b, "Relu", "t", "y");
+      build_output(b, "t", "f32");
+    }
+    front f;
+    build_output(b, "y", "f32");
+    front_optimize(&f, &b);
+    ck_assert_int_eq(front_changes(&f, "layout"), 0);
+    front_fini(&f);
+  }
+}
+END_TEST
+
+START_TEST(it_can_be_disabled) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[n,2,h,w]");
+  transpose(b, "x", "t", last);
+  build_node(b, "Relu", "t", "r");
+  transpose(b, "r", "y", first);
+  build_output(b, "y", "f32");
+  front f;
+  front_read(&f, &b);
+  front_ok(&f);
+  front_passes(&f, "layout");
+  front_ok(&f);
+  ck_assert_int_eq(front_count(&f, OP_Transpose), 2);
+  front_fini(&f);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("layout");
+  TCase *cases = tcase_create("layout");
+  tcase_add_test(cases, transposes_around_element_wise_operators_cancel);
+  tcase_add_test(cases, an_activation_behind_a_transpose_joins_the_convolution);
+  tcase_add_test(cases, near_misses_stay);
+  tcase_add_test(cases, it_can_be_disabled);
+  suite_add_tcase(suite, cases);
+  return front_run(suite);
+}
