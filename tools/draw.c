@@ -134,13 +134,14 @@ static double probability_at(const void *p, int64_t i) {
   return v > 0 ? v : 0;
 }
 
-/* The inside (probability over a half) tinted, with a soft edge, and its outline. */
-static void draw_mask(image *picture, const reed_tensor *masks, int64_t i, int scale, colour ink) {
+/* The inside (probability over a half) tinted, with a soft edge, and its outline; within the box and a margin, where all of it is. */
+static void draw_mask(image *picture, const double box[4], const reed_tensor *masks, int64_t i, int scale, colour ink) {
   int width = picture->width / scale, height = picture->height / scale;
   reed_dtype dtype = reed_tensor_dtype(masks);
   plane m = {dtype, (const char *)reed_tensor_data(masks) + (size_t)i * (size_t)width * (size_t)height * reed_dtype_bytes(dtype)};
-  for (int64_t y = 0; y < picture->height; y++)
-    for (int64_t x = 0; x < picture->width; x++) {
+  int64_t margin = 4 * scale, x0 = (int64_t)box[0] - margin, y0 = (int64_t)box[1] - margin, x1 = (int64_t)box[2] + margin, y1 = (int64_t)box[3] + margin;
+  for (int64_t y = y0 > 0 ? y0 : 0; y < picture->height && y < y1; y++)
+    for (int64_t x = x0 > 0 ? x0 : 0; x < picture->width && x < x1; x++) {
       double px = (x + 0.5) / scale - 0.5, py = (y + 0.5) / scale - 0.5, p = sample(probability_at, &m, width, height, px, py);
       if (p < 0.35) continue;
       double inside = fmin(1, (p - 0.35) / 0.3), edge = 1 - fmin(1, fabs(p - 0.5) / 0.15);
@@ -201,11 +202,11 @@ void draw_detections(image *picture, const detections *found, const char *const 
     for (int64_t i = n - 1; i >= 0; i--) {
       double box[4];
       if (found->scores && !(element(found->scores, i) >= min_score)) continue;
+      if (!read_box(picture, found->boxes, i, scale, box)) continue;
       if (layer == 0) {
-        if (found->masks) draw_mask(picture, found->masks, i, scale, colour_of(i));
+        if (found->masks) draw_mask(picture, box, found->masks, i, scale, colour_of(i));
         continue;
       }
-      if (!read_box(picture, found->boxes, i, scale, box)) continue;
       if (layer == 1) {
         draw_box(picture, box, thickness, colour_of(i));
         continue;
