@@ -426,11 +426,12 @@ static void finish_fetches(verifier *v) {
   }
 }
 
-/* assert.shape says more than that it holds: what was of unknown kind is a tensor on the type's device behind it. */
+/* assert.shape says more than that it holds: what was of unknown kind is a tensor behind it. On which device it does not ask, so that this is
+ * known where there is but one; elsewhere a call tells, which looks at what a parameter's type says. */
 static void learn_type(verifier *v, const insn *in) {
   state *s = &v->states[in->operands[0].words[0]];
   const module_type *t = &v->m->types[in->operands[1].words[0]];
-  if (state_kind_of(*s) == STATE_ANY && !t->object) *s = state_make(STATE_STORED, t->device) | (*s & ~0x7fu);
+  if (is_unknown(*s) && !t->object && v->m->n_devices == 1) *s = state_make(STATE_STORED, 0) | (*s & ~0x7fu);
 }
 
 static reed_status step(verifier *v, const insn *in) {

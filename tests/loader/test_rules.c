@@ -80,6 +80,7 @@ static const struct {
   {MAIN "  s.const s0, 1\n  return [r0], [s0]\n", "V42", "'scalars'", NULL},
   {MAIN "  const r1, c, device\n  return [r1], []\n", "V42", "'results'[0] (r1)", "on the device; the signature says a tensor on the host"},
   {MAIN "  adt.make r1, 0, [r0]\n  adt.get r2, r1, 0\n  return [r2], []\n", "V42", "known only at run time", NULL},
+  {MAIN "  adt.make r1, 0, [r0]\n  adt.get r2, r1, 0\n  assert.shape r2, row\n  return [r2], []\n", "V42", "known only at run time", NULL},
   {MAIN "  closure.make r1, f, [r0]\n" END ".function f (row | 1)\n  return [], []\n", "V43", "takes or gives scalars", NULL},
   {MAIN "  closure.make r1, main, [r0, r0]\n" END, "V43", "2 captured, 'main' has 1", NULL},
   /* epochs */
@@ -137,9 +138,11 @@ static const char *const good[] = {
   /* recursion, dead code behind a return, a register used for one thing after the other */
   MAIN "  call main, [r1], [], [r0], []\n  return [r1], []\n  kill r9\n  jump x\nx:\n  fail \"never\"\n",
   MAIN "  seq.make r1\n  kill r1\n  const r1, c, device\n  readback r1, r1, output, add, 0\n  sync\n  return [r1], []\n",
-  HEAD ".function main (row) -> (row)\n  adt.make r1, 0, [r0]\n  call f, [r2], [], [r1], []\n  assert.shape r2, row\n  return [r2], []\n"
-       ".function f (tree) -> (tree)\n  adt.get r1, r0, 0\n  return [r1], []\n",
-  MAIN "  closure.make r1, main, []\n  call.closure r1, [r2], [r0]\n  assert.shape r2, row\n  return [r2], []\n",
+  ".function main (f32[4]) -> (f32[4])\n  adt.make r1, 0, [r0]\n  call f, [r2], [], [r1], []\n  assert.shape r2, f32[4]\n  return [r2], []\n"
+  ".function f (object) -> (object)\n  adt.get r1, r0, 0\n  return [r1], []\n",
+  ".function main (f32[4]) -> (f32[4])\n  closure.make r1, main, []\n  call.closure r1, [r2], [r0]\n  assert.shape r2, f32[4]\n  return [r2], []\n",
+  MAIN "  closure.make r1, main, []\n  call.closure r1, [r2], [r0]\n  call as_row, [r2], [], [r2], []\n  return [r2], []\n"
+       ".function as_row (row) -> (row)\n  return [r0], []\n",
   MAIN "  shape clip, host, [r1], [r0:shape, _, _]\n  alloc r1\n  invoke clip, host, [r1], [r0, _, _]\n  return [r1], []\n",
   /* epochs */
   EPOCH("r0:shape", "", "", "") "  readback r3, r2, output, add, 0\n  kill r2\n  sync\n  return [r3], []\n",
