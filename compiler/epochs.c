@@ -28,7 +28,8 @@ static flow_block *block_new(flow *f, ir_graph *g, flow_item *owner, bool root) 
 static flow_item *item_new(flow *f, flow_block *b, flow_kind kind, int32_t time, int32_t order, ir_node *n) {
   flow_item *item = ir_alloc(f->m, sizeof *item);
   if (!item || !VEC_PUSH(&b->items, item)) return NULL;
-  *item = (flow_item){.kind = kind, .block = b, .time = time, .order = order, .number = f->n_items++, .node = n, .condition = FLOW_NO_REGISTER, .need = -1};
+  *item = (flow_item){.kind = kind, .block = b, .time = time, .order = order, .node = n, .condition = FLOW_NO_REGISTER, .need = -1};
+  item->number = f->n_items++;
   return item;
 }
 
@@ -71,7 +72,6 @@ static flow_version *demand(flow *f, ir_value *v, int32_t device, ir_node *consu
   if (device) {
     made->known = made->ready = source->known; /* its epoch is the first user's; see place_copies */
     made->filled = true;
-    made->copy = item;
   } else {
     made->known = flow_epoch(time) + 1;
   }
@@ -377,14 +377,17 @@ static void place_copies(const flow *f) {
     }
 }
 
+static void count_epoch(flow_block *root, int32_t time) { root->n_epochs = larger(root->n_epochs, flow_epoch(time) + 1); }
+
 static void count_epochs(const flow *f) {
   for (size_t k = 0; k < f->blocks.n; k++) {
     flow_block *b = f->blocks.items[k];
-    for (size_t i = 0; i < b->items.n; i++) b->root->n_epochs = larger(b->root->n_epochs, flow_epoch(b->items.items[i]->time) + 1);
-    for (size_t i = 0; i < b->items.n; i++)
-      if (b->items.items[i]->kind == FLOW_IF)
-        for (int32_t j = 0; j < b->items.items[i]->node->n_outputs; j++)
-          if (b->items.items[i]->outputs[j]) b->root->n_epochs = larger(b->root->n_epochs, flow_epoch(b->items.items[i]->outputs[j]->time) + 1);
+    for (size_t i = 0; i < b->items.n; i++) {
+      const flow_item *item = b->items.items[i];
+      count_epoch(b->root, item->time);
+      for (int32_t j = 0; item->kind == FLOW_IF && j < item->node->n_outputs; j++)
+        if (item->outputs[j]) count_epoch(b->root, item->outputs[j]->time);
+    }
   }
 }
 

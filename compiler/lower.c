@@ -166,7 +166,9 @@ static void return_results(lower *l, uint32_t *results) {
   emit_end(l->b);
 }
 
-static const char *result_name(const ir_graph *g, int32_t i) { return g->result_names && g->result_names[i] ? g->result_names[i] : g->results[i]->name; }
+static const char *result_name(const ir_graph *g, int32_t i) {
+  return g->result_names && g->result_names[i] ? g->result_names[i] : g->results[i]->name;
+}
 
 /* What is said of a result: what the model declares where it names dims, else what is known. */
 static const ir_type *result_type(const ir_graph *g, int32_t i) {
@@ -218,19 +220,21 @@ static reed_status check_node(void *context, ir_node *n) {
   reed_diagnosis *diagnosis = context;
   bool ok = true;
   if (n->n_inputs > REED_MAX_OPERANDS || n->n_outputs > REED_MAX_OPERANDS)
-    return diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s' has %d inputs and %d outputs, more than %d", n->op->name, n->name, n->n_inputs, n->n_outputs,
-                     REED_MAX_OPERANDS);
+    return diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s' has %d inputs and %d outputs, more than %d", n->op->name, n->name,
+                     n->n_inputs, n->n_outputs, REED_MAX_OPERANDS);
   if (op_id_of(n->op) == OP_If) {
     ok = n->n_inputs == 1 && n->inputs[0] && n->n_regions == 2;
     for (int32_t i = 0; ok && i < 2; i++) ok = n->regions[i]->n_params == 0 && n->regions[i]->n_results >= n->n_outputs;
   } else if (op_id_of(n->op) == OP_Loop) {
     ok = n->n_regions == 1;
     int32_t n_params = ok ? n->regions[0]->n_params : 0, n_results = ok ? n->regions[0]->n_results : 0;
-    ok = ok && n_params >= 2 && (n->n_inputs == n_params || (n_params == 2 && n->n_inputs < 2)) && n_results >= n_params - 1 && n->n_outputs < n_results;
+    ok = ok && n_params >= 2 && (n->n_inputs == n_params || (n_params == 2 && n->n_inputs < 2));
+    ok = ok && n_results >= n_params - 1 && n->n_outputs < n_results;
     for (int32_t i = 2; ok && i < n->n_inputs; i++) ok = n->inputs[i] != NULL;
   }
   if (ok) return REED_OK;
-  return diag_fail(diagnosis, REED_ERROR_FORMAT, "%s node '%s': its inputs and outputs do not fit the parameters and results of its body", n->op->name, n->name);
+  return diag_fail(diagnosis, REED_ERROR_FORMAT, "%s node '%s': its inputs and outputs do not fit the parameters and results of its body",
+                   n->op->name, n->name);
 }
 
 /* Places, cuts and emits. m's values get new ids and devices, nothing else of it changes. */

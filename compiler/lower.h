@@ -48,7 +48,6 @@ typedef struct flow_version {
   bool filled;              /* the run section of its epoch gives it memory */
   bool pinned;              /* keeps its register for the whole of the Loop: a carried value */
   bool killed_in_run;       /* dies in the run section of its epoch: lives in the arena */
-  flow_item *copy;          /* the copy that makes it, else NULL */
   struct flow_version *memory; /* union-find: versions that share memory by views */
   int32_t last_of_memory;   /* at the root of the union: the latest use of any of them */
   int32_t first, last, last_order; /* uses as seen from home; order of the last run-section use in its own epoch */

@@ -55,7 +55,9 @@ static bool has_entries(const flow_block *b, int32_t time) {
   return begin < end;
 }
 
-static bool is_diamond(const flow_item *item, int32_t time) { return has_entries(item->branches[0], time) || has_entries(item->branches[1], time); }
+static bool is_diamond(const flow_item *item, int32_t time) {
+  return has_entries(item->branches[0], time) || has_entries(item->branches[1], time);
+}
 
 /* First pass over the epoch: `visit` sees every entry, those of branches too, with the block it is in. */
 typedef void (*visit_fn)(lower *l, const flow_block *b, const flow_entry *e);
@@ -323,7 +325,8 @@ static void emit_fetch(lower *l, const flow_item *item) {
   if (item->kind == FLOW_EXTENT)
     EMIT(l, EXTENT, item->node->name, item->target->reg);
   else
-    EMIT(l, READBACK, item->node->name, lower_reg(l, item->target), item->source->reg, (uint32_t)item->reason, lower_site(l, item->node), (uint32_t)item->input);
+    EMIT(l, READBACK, item->node->name, lower_reg(l, item->target), item->source->reg, (uint32_t)item->reason, lower_site(l, item->node),
+         (uint32_t)item->input);
   l->unsynced = true;
   if (!VEC_PUSH(&l->fetches, ((lower_fetch){.epoch = (int32_t)l->n_epochs - 1, .item = item}))) l->no_memory = true;
 }

@@ -50,8 +50,8 @@ void lower_report(const lower *l, text_buffer *out) {
     const lower_note *note = &l->notes.items[i];
     text_append(out, "%s{\"id\":%d,\"loop\":", i ? "," : "", note->epoch);
     quoted(out, loop_name(note->root));
-    text_append(out, ",\"keys\":%d,\"shape_functions\":%d,\"host_kernels\":%d,\"kernels\":%d,\"views\":%d,\"copies\":%d,\"fetched_after\":[", note->n_keys, note->n_shapes,
-                note->n_host_kernels, note->n_kernels, note->n_views, note->n_copies);
+    text_append(out, ",\"keys\":%d,\"shape_functions\":%d,\"host_kernels\":%d,", note->n_keys, note->n_shapes, note->n_host_kernels);
+    text_append(out, "\"kernels\":%d,\"views\":%d,\"copies\":%d,\"fetched_after\":[", note->n_kernels, note->n_views, note->n_copies);
     while (next < l->fetches.n && l->fetches.items[next].epoch < note->epoch) next++;
     for (bool first = true; next < l->fetches.n && l->fetches.items[next].epoch == note->epoch; next++, first = false) {
       if (!first) text_append(out, ",");
