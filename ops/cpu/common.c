@@ -63,7 +63,8 @@ bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *
 
 reed_status cpu_axis(const reed_kernel_call *call, int64_t axis, int32_t rank, int32_t *out_axis) {
   if (axis < -rank || axis >= rank)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "axis %lld is outside -%d..%d of a tensor of rank %d", (long long)axis, rank, rank - 1, rank);
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "axis %lld is outside -%d..%d of a tensor of rank %d", (long long)axis, rank, rank - 1,
+                            rank);
   *out_axis = (int32_t)(axis < 0 ? axis + rank : axis);
   return REED_OK;
 }
@@ -88,9 +89,10 @@ FIRST_BAD(int64_t, first_bad_i64)
 
 static reed_status index_fault(const cpu_site *site, reed_diagnosis *diagnosis, int input, int64_t value, int64_t at, int64_t extent) {
   if (extent == 0)
-    return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) into an axis of extent 0", (long long)value, (long long)at);
-  return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) is outside %lld..%lld", (long long)value, (long long)at,
-                   (long long)-extent, (long long)extent - 1);
+    return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) into an axis of extent 0", (long long)value,
+                     (long long)at);
+  return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) is outside %lld..%lld", (long long)value,
+                   (long long)at, (long long)-extent, (long long)extent - 1);
 }
 
 reed_status cpu_indices_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype, const void *indices, int64_t n,

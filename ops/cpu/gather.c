@@ -52,7 +52,8 @@ static void gather_range(void *context, int64_t begin, int64_t end) {
     int64_t outer = i / s->n_indices, k = i % s->n_indices;
     const char *data = g->data + outer * s->extent * s->block_bytes;
     for (; k < s->n_indices && i < end; k++, i++)
-      copy_block(g->out + i * s->block_bytes, data + cpu_index_wrapped(s->index_dtype, g->indices, k, s->extent) * s->block_bytes, s->block_bytes);
+      copy_block(g->out + i * s->block_bytes, data + cpu_index_wrapped(s->index_dtype, g->indices, k, s->extent) * s->block_bytes,
+                 s->block_bytes);
   }
 }
 
@@ -125,7 +126,8 @@ reed_status cpu_prepare_gather_elements(const reed_kernel_call *call, reed_kerne
   if (out->rank != data->rank) return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices and data differ in rank");
   for (int32_t d = 0; d < data->rank; d++)
     if (d != axis && out->dims[d] > data->dims[d])
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices reach %lld on axis %d where data has %lld", (long long)out->dims[d], d, (long long)data->dims[d]);
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices reach %lld on axis %d where data has %lld", (long long)out->dims[d], d,
+                              (long long)data->dims[d]);
   gather_state *s = open_gather(call);
   if (!s) return cpu_no_memory(call);
   s->rank = data->rank;

@@ -43,7 +43,8 @@ static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, con
 reed_status cpu_prepare_copy(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   int64_t n = desc_elements(&call->outputs[0]);
-  if (n != desc_elements(&call->inputs[0])) return reed_kernel_fail(call, REED_ERROR_SHAPE, "input and output differ in their number of elements");
+  if (n != desc_elements(&call->inputs[0]))
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "input and output differ in their number of elements");
   return prepare_dense(call, 1, &n, &(int64_t){1}, 0, out_kernel);
 }
 

@@ -86,7 +86,8 @@ static reed_status pads_before(const reed_kernel_call *call, int64_t *out_before
   const int64_t *pads = call->host_values[1];
   int64_t n = desc_elements(&call->inputs[1]) / 2;
   bool has_axes = cpu_present(call, 3);
-  if (!has_axes && n != in->rank) return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld pads for a tensor of rank %d", (long long)(2 * n), in->rank);
+  if (!has_axes && n != in->rank)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld pads for a tensor of rank %d", (long long)(2 * n), in->rank);
   for (int32_t d = 0; d < in->rank; d++) out_before[d] = 0;
   for (int64_t k = 0; k < n; k++) {
     int32_t d = (int32_t)k;

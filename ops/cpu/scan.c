@@ -72,7 +72,8 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
   const cumsum_state *s = state;
   int64_t axis = cpu_index_at(s->axis_dtype, buffers->inputs[1], 0);
   if (axis < -s->in.rank || axis >= s->in.rank)
-    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "axis %lld is outside -%d..%d", (long long)axis, s->in.rank, s->in.rank - 1);
+    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "axis %lld is outside -%d..%d", (long long)axis, s->in.rank,
+                     s->in.rank - 1);
   int32_t d = (int32_t)(axis < 0 ? axis + s->in.rank : axis);
   int64_t n = desc_elements(&s->in);
   if (n == 0) return REED_OK;

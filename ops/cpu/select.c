@@ -47,7 +47,8 @@ static int64_t count_set(const nonzero_state *s, const void *data) {
   return count;
 }
 
-/* Coordinate d of the k-th element that is set goes to out[d * count + k]. The counting pass comes first since `count` is the rows' length. */
+/* Coordinate d of the k-th element that is set goes to out[d * count + k]. The counting pass comes first since `count` is the rows'
+ * length. */
 static reed_status run_nonzero(const void *state, const reed_kernel_buffers *buffers) {
   const nonzero_state *s = state;
   const void *data = buffers->inputs[0];

@@ -138,8 +138,9 @@ static reed_status run_move(const void *state, const reed_kernel_buffers *buffer
       reference_coordinates(&s->outputs[o], i, from.at);
       if (!find_source(s, buffers, o, i, &from)) return REED_ERROR_VALUE;
       char *to = (char *)buffers->outputs[o] + (size_t)i * size;
+      const reed_desc *in = &s->inputs[from.input];
       if (!from.constant)
-        memcpy(to, (const char *)buffers->inputs[from.input] + (size_t)reference_linear(&s->inputs[from.input], from.at, s->inputs[from.input].rank) * size, size);
+        memcpy(to, (const char *)buffers->inputs[from.input] + (size_t)reference_linear(in, from.at, in->rank) * size, size);
       else if (has_value)
         memcpy(to, buffers->inputs[2], size);
       else
@@ -148,7 +149,9 @@ static reed_status run_move(const void *state, const reed_kernel_buffers *buffer
   return REED_OK;
 }
 
-reed_status reference_prepare_move(const reed_kernel_call *call, reed_kernel *out_kernel) { return reference_open(call, run_move, out_kernel); }
+reed_status reference_prepare_move(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return reference_open(call, run_move, out_kernel);
+}
 
 /* ---- ScatterElements, ScatterND ---- */
 
@@ -193,4 +196,6 @@ static reed_status run_scatter(const void *state, const reed_kernel_buffers *buf
   return REED_OK;
 }
 
-reed_status reference_prepare_scatter(const reed_kernel_call *call, reed_kernel *out_kernel) { return reference_open(call, run_scatter, out_kernel); }
+reed_status reference_prepare_scatter(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return reference_open(call, run_scatter, out_kernel);
+}

@@ -3,7 +3,7 @@
 
 #include "ops/cpu/reference/reference_a.h"
 
-/* Walks the input once, adding each element to the accumulator of its output element: `visit` for each, in the input's order. */
+/* Axis d is reduced: it is in `axes`, or there are none and that means all. */
 static bool is_reduced(const reference_state *s, const reed_kernel_buffers *buffers, int32_t d) {
   int64_t n = s->n_inputs > 1 && s->inputs[1].dtype != REED_NONE ? desc_elements(&s->inputs[1]) : 0;
   if (n == 0) return !reed_attrs_int(&s->attrs, "noop_with_empty_axes", 0);
@@ -76,7 +76,9 @@ static reed_status run_reduce(const void *state, const reed_kernel_buffers *buff
   return REED_OK;
 }
 
-reed_status reference_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_kernel) { return reference_open(call, run_reduce, out_kernel); }
+reed_status reference_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return reference_open(call, run_reduce, out_kernel);
+}
 
 /* ---- CumSum, ArgMax, ArgMin ---- */
 
@@ -101,13 +103,14 @@ static void cumsum_line(const reference_state *s, const reed_kernel_buffers *buf
   }
 }
 
+/* long double holds every 64-bit integer, so all dtypes compare in it. */
 static int64_t arg_line(const reference_state *s, const void *data, int64_t first, int64_t n, int64_t stride) {
   bool least = s->id == OP_ArgMin, last = reed_attrs_int(&s->attrs, "select_last_index", 0);
   reed_dtype dtype = s->inputs[0].dtype;
   int64_t best = 0;
   for (int64_t k = 1; k < n; k++) {
-    /* long double holds every 64-bit integer */
-    long double v = reference_read_float(dtype, data, first + k * stride), b = reference_read_float(dtype, data, first + best * stride);
+    long double v = reference_read_float(dtype, data, first + k * stride);
+    long double b = reference_read_float(dtype, data, first + best * stride);
     bool same = v == b || (v != v && b != b), better = b == b && (v != v || (least ? v < b : v > b));
     if (better || (same && last)) best = k;
   }
@@ -117,8 +120,10 @@ static int64_t arg_line(const reference_state *s, const void *data, int64_t firs
 static reed_status run_scan(const void *state, const reed_kernel_buffers *buffers) {
   const reference_state *s = state;
   const reed_desc *in = &s->inputs[0];
-  int64_t axis = s->id == OP_CumSum ? (int64_t)reference_read_int(s->inputs[1].dtype, buffers->inputs[1], 0) : reed_attrs_int(&s->attrs, "axis", 0);
-  if (axis < -in->rank || axis >= in->rank) return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "axis %lld is out of range", (long long)axis);
+  int64_t axis = s->id == OP_CumSum ? (int64_t)reference_read_int(s->inputs[1].dtype, buffers->inputs[1], 0)
+                                    : reed_attrs_int(&s->attrs, "axis", 0);
+  if (axis < -in->rank || axis >= in->rank)
+    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "axis %lld is out of range", (long long)axis);
   int32_t d = (int32_t)(axis < 0 ? axis + in->rank : axis);
   int64_t outer = cpu_product(in->dims, 0, d), n = in->dims[d], inner = cpu_product(in->dims, d + 1, in->rank);
   for (int64_t o = 0; o < outer; o++)
@@ -131,4 +136,6 @@ static reed_status run_scan(const void *state, const reed_kernel_buffers *buffer
   return REED_OK;
 }
 
-reed_status reference_prepare_scan(const reed_kernel_call *call, reed_kernel *out_kernel) { return reference_open(call, run_scan, out_kernel); }
+reed_status reference_prepare_scan(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return reference_open(call, run_scan, out_kernel);
+}
