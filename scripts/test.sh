@@ -60,7 +60,7 @@ title "dependencies"
 scripts/install-deps.sh || { failed=1; finish; }
 
 title "build: optimised, with assertions"
-[ -f build-test/build.ninja ] || must meson setup build-test --buildtype=debugoptimized
+[ -f build-test/build.ninja ] || must meson setup build-test --buildtype=debugoptimized -Doptimization=2
 must ninja -C build-test
 
 title "tests"
@@ -92,7 +92,7 @@ title "random dynamic graphs, host and sim"
 random_graphs 0:300
 
 title "build: AddressSanitizer and UndefinedBehaviorSanitizer"
-[ -f build-sanitize/build.ninja ] || must meson setup build-sanitize --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
+[ -f build-sanitize/build.ninja ] || must meson setup build-sanitize --buildtype=debugoptimized -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
 must ninja -C build-sanitize
 
 title "tests under the sanitizers"
