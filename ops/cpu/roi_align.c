@@ -1,4 +1,4 @@
-/* RoiAlign (ONNX opset 22), mode avg, for f32: a region's taps are computed once and used by all its channels (roi_plan); regions and blocks
+/* RoiAlign (ONNX opset 22), mode avg, for f32: a region's taps are computed once for a block of channels (roi_plan); regions and blocks
  * of channels run in parallel. Mode max is no product of axes: the reference does it, and f64. */
 #include "ops/cpu/roi_align.h"
 
@@ -8,7 +8,9 @@
 #include "ops/cpu/loops_b.h"
 #include "ops/cpu/reference/reference_b.h"
 
-#define CHANNEL_BLOCK 64
+/* Regions overlap, planes do not fit the caches: a block of planes of about this size is gone through by all regions before the next. */
+#define BLOCK_BYTES ((int64_t)1 << 20)
+#define BLOCK_MAX 64 /* channels: more would leave threads without work */
 /* Columns between first and last that may go unused before the used ones are picked one by one: a gathered element costs about this many
  * loaded in a row. */
 #define GATHER_COST 4
@@ -152,23 +154,28 @@ static void make_plan(const roi_align *r, const float *region, scratch *s) {
 typedef struct roi_job {
   const roi_align *r;
   const reed_kernel_buffers *buffers;
-  int64_t per_range;
+  int64_t block, per_range; /* channels of a block; pairs of block and region of a range */
 } roi_job;
+
+static int64_t channel_block(const roi_align *r) {
+  int64_t n = BLOCK_BYTES / (r->height * r->width * 4);
+  n = n < 1 ? 1 : n > BLOCK_MAX ? BLOCK_MAX : n;
+  return n < r->channels ? n : r->channels;
+}
 
 static void align_ranges(void *context, int64_t begin, int64_t end) {
   const roi_job *job = context;
   const roi_align *r = job->r;
-  int64_t blocks = (r->channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK, total = r->regions * blocks, bins = r->bins_y * r->bins_x;
+  int64_t total = r->regions * ((r->channels + job->block - 1) / job->block), bins = r->bins_y * r->bins_x;
   for (int64_t range = begin; range < end; range++) {
     scratch s;
     lay_scratch(r, (char *)job->buffers->workspace + range * r->scratch_bytes, &s);
     memset(s.mark, 0, (size_t)r->width * sizeof *s.mark);
-    int64_t planned = -1, last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total;
+    int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total;
     for (int64_t i = range * job->per_range; i < last; i++) {
-      int64_t region = i / blocks, channel = i % blocks * CHANNEL_BLOCK;
-      int64_t n = r->channels - channel < CHANNEL_BLOCK ? r->channels - channel : CHANNEL_BLOCK;
-      if (region != planned) make_plan(r, (const float *)job->buffers->inputs[1] + 4 * region, &s);
-      planned = region;
+      int64_t region = i % r->regions, channel = i / r->regions * job->block;
+      int64_t n = r->channels - channel < job->block ? r->channels - channel : job->block;
+      make_plan(r, (const float *)job->buffers->inputs[1] + 4 * region, &s);
       int64_t image = ((const int64_t *)job->buffers->inputs[2])[region];
       const float *x = (const float *)job->buffers->inputs[0] + (image * r->channels + channel) * s.plan.plane;
       CPU_PICK(r->level, roi_align_channels)(&s.plan, x, n, (float *)job->buffers->outputs[0] + (region * r->channels + channel) * bins);
@@ -180,9 +187,9 @@ static reed_status run_roi_align(const void *state, const reed_kernel_buffers *b
   const roi_align *r = state;
   reed_status status = roi_align_check(r, buffers);
   if (status != REED_OK) return status;
-  int64_t total = r->regions * ((r->channels + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK);
+  int64_t block = channel_block(r), total = r->regions * ((r->channels + block - 1) / block);
   int threads = cpu_threads_for(r->n_threads, r->regions * r->channels * r->bins_y * r->bins_x * 32);
-  roi_job job = {r, buffers, (total + threads - 1) / threads};
+  roi_job job = {r, buffers, block, (total + threads - 1) / threads};
   cpu_parallel(threads, threads, 1, align_ranges, &job);
   return REED_OK;
 }
