@@ -31,7 +31,13 @@ static const char *case_name(const char *path, const words *roots) {
 }
 
 static void print_detail(const char *detail) {
-  for (const char *line = detail; *line; line += strcspn(line, "\n"), line += *line == '\n') printf("    %.*s\n", (int)strcspn(line, "\n"), line);
+  while (*detail) {
+    size_t n = strcspn(detail, "\n");
+    fputs("    ", stdout);
+    fwrite(detail, 1, n, stdout);
+    putchar('\n');
+    detail += n + (detail[n] == '\n');
+  }
 }
 
 /* What is not supported, once each with its number of cases. */
