@@ -42,7 +42,11 @@ static void check_operator(op_id op, reed_dtype dtype, size_t shape, bool specia
     if (specials && is_float(dtype))
       for (int64_t i = 0; i < desc_elements(&v->desc) && i < 10; i++) case_set(v, i * (k + 1) % desc_elements(&v->desc), odd[i]);
   }
+  if (op == OP_BitShift) case_attr_string(&c, "direction", shape % 2 ? "LEFT" : "RIGHT");
+  if (op == OP_Gelu && shape % 2) case_attr_string(&c, "approximate", "tanh");
   settle(&c, dtype);
+  for (int32_t i = 0; i < row->n_attrs; i++) /* the one attribute that is required: of shifts */
+    if (row->attrs[i].required) case_attr_string(&c, row->attrs[i].name, shape % 2 ? "LEFT" : "RIGHT");
   double tolerance = case_tolerance(dtype);
   case_parity(&c, tolerance, tolerance * (dtype == REED_F32 ? 0.5 : 0.1));
 }
