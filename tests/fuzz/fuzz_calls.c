@@ -1,0 +1,251 @@
+/* Operator calls: any operator with any dtypes, extents, values and attributes that the loader and the run let through, called as the run does it: checked
+ * against the table, shape function, prepare, run; each operand in a block of its own of exactly its size, so that the sanitizers see a byte too far.
+ * The input is a stream of choices, which makes every input a call. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/desc.h"
+#include "base/diag.h"
+#include "ops/kernel.h"
+#include "shapefuncs/shapefn.h"
+#include "tests/fuzz/fuzz.h"
+
+const fuzz_target fuzz_this = {"calls", FUZZ_BYTES};
+
+#define INPUTS_MOST 6
+#define OUTPUTS_MOST 4
+#define ATTRS_MOST 16
+#define ELEMENTS_MOST 4096
+#define BYTES_MOST ((int64_t)4 << 20)
+
+void fuzz_seeds(fuzz_corpus *corpus) {
+  uint64_t state = 1;
+  for (int op = 0; op < OP_COUNT; op++)
+    for (int k = 0; k < 8; k++) {
+      uint8_t bytes[400];
+      for (size_t i = 0; i < sizeof bytes; i++) {
+        state = state * 6364136223846793005ull + 1442695040888963407ull;
+        bytes[i] = (uint8_t)(state >> 56);
+      }
+      bytes[0] = (uint8_t)op;
+      fuzz_seed(corpus, bytes, sizeof bytes, sizeof bytes);
+    }
+}
+
+typedef struct call {
+  fuzz_choices choices;
+  const reed_op *op;
+  int32_t n_inputs, n_outputs;
+  reed_desc inputs[INPUTS_MOST], outputs[OUTPUTS_MOST];
+  void *data[INPUTS_MOST], *results[OUTPUTS_MOST];
+  reed_shape_output shapes[OUTPUTS_MOST];
+  reed_attr attrs[ATTRS_MOST];
+  int64_t ints[ATTRS_MOST][12];
+  double floats[ATTRS_MOST][12];
+  uint8_t elements[ATTRS_MOST][64];
+  bool constant[INPUTS_MOST];
+} call;
+
+/* 64-byte aligned, the end of the block at the end of the data. */
+static void *exact(int64_t bytes) {
+  void *block = NULL;
+  if (posix_memalign(&block, 64, bytes > 0 ? (size_t)bytes : 1) != 0) abort();
+  return block;
+}
+
+static int64_t some_extent(fuzz_choices *c) {
+  static const int64_t extents[] = {1, 2, 3, 4, 5, 8, 16, 17, 33, 1, 2, 3, 0, 7, 1, 64};
+  return extents[fuzz_pick(c, 16)];
+}
+
+static double some_double(fuzz_choices *c, bool floating) {
+  if (!floating) return (double)fuzz_number(c);
+  static const double special[] = {0, 1, -1, 0.5, INFINITY, -INFINITY, NAN, 1e30, -1e30, 1e-40, 2147483648.0, 9.3e18, 1e300, -0.0, 2, 3};
+  return fuzz_pick(c, 3) ? (double)fuzz_pick(c, 200) / 16 - 4 : special[fuzz_pick(c, 16)];
+}
+
+static bool is_float(reed_dtype dtype) { return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16; }
+
+/* The first elements are chosen, the rest repeats them. */
+static void fill(fuzz_choices *c, const reed_desc *desc, void *data) {
+  int64_t n = desc_elements(desc);
+  size_t bytes = reed_dtype_bytes(desc->dtype);
+  bool small = fuzz_pick(c, 2);
+  for (int64_t i = 0; i < n; i++) {
+    char *at = (char *)data + (size_t)i * bytes;
+    if (i >= 32) {
+      memcpy(at, at - 31 * bytes, bytes);
+    } else if (desc->dtype == REED_I64) {
+      int64_t value = small ? (int64_t)fuzz_pick(c, 6) - (int64_t)fuzz_pick(c, 2) : fuzz_number(c);
+      memcpy(at, &value, 8);
+    } else {
+      reed_dtype_write(desc->dtype, at, small && !is_float(desc->dtype) ? (double)fuzz_pick(c, 5) : some_double(c, is_float(desc->dtype)));
+      if (desc->dtype == REED_BOOL) *at = *at != 0;
+    }
+  }
+}
+
+static reed_dtype some_dtype(fuzz_choices *c, const reed_op_input *declared, reed_dtype first) {
+  if (declared->same_type && first != REED_NONE) return first;
+  uint64_t start = fuzz_pick(c, 4) ? 0 : fuzz_pick(c, REED_DTYPE_COUNT); /* mostly the first, f32 */
+  for (uint64_t i = 0; i < REED_DTYPE_COUNT; i++) {
+    reed_dtype dtype = (reed_dtype)((start + i) % REED_DTYPE_COUNT);
+    if (declared->dtypes & 1u << dtype) return dtype;
+  }
+  return REED_F32;
+}
+
+/* False: too many elements to be worth a try. */
+static bool make_input(call *k, int32_t i) {
+  fuzz_choices *c = &k->choices;
+  const reed_op_input *declared = reed_op_input_at(k->op, i);
+  reed_desc *desc = &k->inputs[i];
+  *desc = (reed_desc){.dtype = REED_NONE};
+  if (!declared || (declared->optional && fuzz_pick(c, 3) == 0)) return true;
+  desc->dtype = some_dtype(c, declared, k->inputs[0].dtype);
+  bool value = declared->reads & REED_READS_VALUE;
+  if (i > 0 && !value && k->inputs[0].dtype != REED_NONE && fuzz_pick(c, 3) == 0) { /* like input 0 */
+    desc->rank = k->inputs[0].rank;
+    memcpy(desc->dims, k->inputs[0].dims, sizeof desc->dims);
+  } else {
+    desc->rank = value ? (int32_t)(fuzz_pick(c, 8) ? 1 : fuzz_pick(c, 3)) : (int32_t)(fuzz_pick(c, 16) ? fuzz_pick(c, 6) : fuzz_pick(c, REED_MAX_RANK + 1));
+    for (int32_t a = 0; a < desc->rank; a++) desc->dims[a] = value && fuzz_pick(c, 2) ? k->inputs[0].rank : some_extent(c);
+    if (desc->rank > 1 && fuzz_pick(c, 32) == 0) { /* nothing, however large the other extents */
+      desc->dims[0] = fuzz_pick(c, 2) ? (int64_t)1 << fuzz_pick(c, 60) : 0;
+      desc->dims[1] = desc->dims[0] ? 0 : (int64_t)1 << fuzz_pick(c, 60);
+    }
+  }
+  int64_t n = desc_elements(desc);
+  if (n < 0 || n > ELEMENTS_MOST || desc_bytes(desc) < 0) return false;
+  k->data[i] = exact(desc_bytes(desc));
+  fill(c, desc, k->data[i]);
+  k->constant[i] = fuzz_pick(c, 2);
+  return true;
+}
+
+static void make_attr(call *k, const reed_op_attr *declared, int32_t i) {
+  static const char *const words[] = {"", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "linear", "nearest", "cubic", "constant", "reflect", "edge", "wrap", "DCR", "CRD", "none",
+                                      "add", "mul", "max", "min", "avg", "asymmetric", "align_corners", "half_pixel", "pytorch_half_pixel", "tf_crop_and_resize", "floor",
+                                      "ceil", "round_prefer_floor", "round_prefer_ceil", "relu", "sigmoid", "tanh", "leaky_relu", "clip", "hardswish", "output_half_pixel",
+                                      "half_pixel_symmetric", "stretch", "not_larger", "not_smaller", "%s%n", "RELU"};
+  fuzz_choices *c = &k->choices;
+  reed_attr *a = &k->attrs[i];
+  *a = (reed_attr){.name = declared->name, .type = declared->type};
+  switch (declared->type) {
+    case REED_ATTR_INT: a->i = fuzz_number(c); break;
+    case REED_ATTR_FLOAT: a->f = some_double(c, true); break;
+    case REED_ATTR_STRING: a->s = words[fuzz_pick(c, sizeof words / sizeof *words)]; break;
+    case REED_ATTR_INTS:
+      a->n = fuzz_pick(c, 3) ? (int64_t)(k->inputs[0].rank > 2 ? k->inputs[0].rank - 2 : 2) * (fuzz_pick(c, 2) ? 1 : 2) : (int64_t)fuzz_pick(c, 12);
+      if (a->n > 12) a->n = 12;
+      bool tame = fuzz_pick(c, 2);
+      for (int64_t j = 0; j < a->n; j++) k->ints[i][j] = tame ? (int64_t)fuzz_pick(c, 3) : fuzz_number(c);
+      a->ints = k->ints[i];
+      break;
+    case REED_ATTR_FLOATS:
+      a->n = (int64_t)fuzz_pick(c, 12);
+      for (int64_t j = 0; j < a->n; j++) k->floats[i][j] = some_double(c, true);
+      a->floats = k->floats[i];
+      break;
+    case REED_ATTR_TENSOR:
+      a->desc = (reed_desc){.dtype = (reed_dtype)(1 + fuzz_pick(c, REED_DTYPE_COUNT - 1)), .rank = (int32_t)fuzz_pick(c, 3)};
+      for (int32_t j = 0; j < a->desc.rank; j++) a->desc.dims[j] = (int64_t)fuzz_pick(c, 3);
+      a->n = desc_elements(&a->desc);
+      a->data = k->elements[i];
+      fill(c, &a->desc, k->elements[i]);
+      break;
+  }
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(((const reed_attr *)a)->name, ((const reed_attr *)b)->name); }
+
+static void run_kernel(call *k, const reed_attrs *attrs, reed_diagnosis *d) {
+  const void *values[INPUTS_MOST] = {NULL};
+  for (int32_t i = 0; i < k->n_inputs; i++) {
+    const reed_op_input *declared = reed_op_input_at(k->op, i);
+    if (k->inputs[i].dtype != REED_NONE && (k->constant[i] || (declared && (declared->reads & REED_READS_VALUE)))) values[i] = k->data[i];
+  }
+  int64_t extents[OUTPUTS_MOST] = {0};
+  for (int32_t i = 0; i < k->n_outputs; i++) {
+    reed_desc *desc = &k->outputs[i];
+    *desc = (reed_desc){.dtype = k->shapes[i].dtype, .rank = k->shapes[i].rank};
+    memcpy(desc->dims, k->shapes[i].dims, sizeof desc->dims);
+    int64_t bytes = desc_bytes(desc);
+    if (bytes < 0) fuzz_fail("%s: output %d is too large", k->op->name, i);
+    if (bytes > BYTES_MOST) return;
+    k->results[i] = exact(bytes);
+  }
+  reed_kernel_env env = {.n_threads = 1};
+  reed_kernel_call prepared = {.op = k->op, .attrs = attrs, .node = "node", .n_inputs = k->n_inputs, .n_outputs = k->n_outputs, .inputs = k->inputs, .outputs = k->outputs,
+                               .host_values = values, .constant = k->constant, .env = &env, .diagnosis = d};
+  reed_kernel kernel = {0};
+  reed_kernel_prepare_fn prepare = kernel_cpu(k->op);
+  if (!prepare) return;
+  reed_status status = prepare(&prepared, &kernel);
+  fuzz_seen(status, status == REED_OK ? k->op->name : reed_diagnosis_message(d));
+  if (status != REED_OK) return;
+  if (kernel.workspace_bytes < 0) fuzz_fail("%s: %lld bytes of workspace", k->op->name, (long long)kernel.workspace_bytes);
+  void *workspace = kernel.workspace_bytes <= 4 * BYTES_MOST ? exact(kernel.workspace_bytes) : NULL;
+  if (workspace) {
+    reed_kernel_buffers buffers = {(const void *const *)k->data, k->results, workspace, extents, d};
+    status = kernel.run(kernel.state, &buffers);
+    fuzz_seen(status, status == REED_OK ? "ran" : reed_diagnosis_message(d));
+    if (status == REED_OK) fuzz_accepted();
+    for (int32_t i = 0; i < k->n_outputs && status == REED_OK; i++)
+      if (k->shapes[i].bounded_axis >= 0 && (extents[i] < 0 || extents[i] > k->outputs[i].dims[k->shapes[i].bounded_axis]))
+        fuzz_fail("%s: extent %lld of at most %lld", k->op->name, (long long)extents[i], (long long)k->outputs[i].dims[k->shapes[i].bounded_axis]);
+  }
+  free(workspace);
+  if (kernel.free) kernel.free(kernel.state);
+}
+
+static void run_call(call *k, reed_diagnosis *d) {
+  fuzz_choices *c = &k->choices;
+  k->op = op_builtin((op_id)(fuzz_pick(c, 256) % OP_COUNT));
+  if (op_is_control(k->op)) return;
+  int32_t n_declared = k->op->n_inputs < INPUTS_MOST ? k->op->n_inputs : INPUTS_MOST;
+  k->n_inputs = n_declared;
+  if (n_declared && k->op->inputs[n_declared - 1].variadic) k->n_inputs = n_declared + (int32_t)fuzz_pick(c, (uint64_t)(INPUTS_MOST - n_declared + 1));
+  k->n_outputs = 1;
+  for (int32_t i = 1; i < k->op->n_outputs; i++) k->n_outputs += !k->op->outputs[i].optional || fuzz_pick(c, 2);
+  if (k->op->n_outputs && k->op->outputs[k->op->n_outputs - 1].variadic) k->n_outputs = 1 + (int32_t)fuzz_pick(c, OUTPUTS_MOST);
+  if (k->n_outputs > OUTPUTS_MOST) return;
+  reed_dtype dtypes[INPUTS_MOST];
+  for (int32_t i = 0; i < k->n_inputs; i++) {
+    if (!make_input(k, i)) return;
+    dtypes[i] = k->inputs[i].dtype;
+  }
+  reed_attrs attrs = {k->attrs, 0};
+  for (int32_t i = 0; i < k->op->n_attrs && i < ATTRS_MOST; i++)
+    if (k->op->attrs[i].required || fuzz_pick(c, 2)) make_attr(k, &k->op->attrs[i], attrs.n++);
+  if (attrs.n) qsort(k->attrs, (size_t)attrs.n, sizeof *k->attrs, by_name);
+  reed_status status = shapefn_check_call(k->op, &attrs, "node", k->n_inputs, dtypes, k->n_outputs, d);
+  fuzz_seen(status, status == REED_OK ? "fits the table" : reed_diagnosis_message(d));
+  if (status != REED_OK) return;
+  reed_shape_input given[INPUTS_MOST];
+  for (int32_t i = 0; i < k->n_inputs; i++) {
+    const reed_op_input *declared = reed_op_input_at(k->op, i);
+    given[i] = (reed_shape_input){.dtype = k->inputs[i].dtype, .rank = k->inputs[i].rank, .dims = k->inputs[i].dims};
+    if (!(declared->reads & REED_READS_VALUE) || k->inputs[i].dtype == REED_NONE) continue;
+    given[i].data = k->data[i];
+    given[i].n_values = desc_elements(&k->inputs[i]);
+  }
+  for (int32_t i = 0; i < k->n_outputs; i++) k->shapes[i] = (reed_shape_output){.bounded_axis = -1};
+  status = shapefn_run(k->op, &attrs, "node", k->n_inputs, given, k->n_outputs, k->shapes, NULL, d);
+  fuzz_seen(status, status == REED_OK ? "shaped" : reed_diagnosis_message(d));
+  if (status == REED_OK) run_kernel(k, &attrs, d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
+  fuzz_heap_begin();
+  reed_diagnosis *d;
+  if (reed_diagnosis_open(&d) != REED_OK) return 0;
+  call k = {.choices = {bytes, bytes + n}};
+  run_call(&k, d);
+  for (int32_t i = 0; i < INPUTS_MOST; i++) free(k.data[i]);
+  for (int32_t i = 0; i < OUTPUTS_MOST; i++) free(k.results[i]);
+  reed_diagnosis_close(&d);
+  fuzz_heap_end();
+  return 0;
+}
