@@ -192,6 +192,98 @@ bool reed_shape_value_f64(reed_shape_call *call, int32_t input, int64_t k, doubl
   return true;
 }
 
+/* ---- a call against the operator's row ---- */
+
+typedef struct call_site {
+  const reed_op *op;
+  const char *node;
+  reed_diagnosis *diagnosis;
+} call_site;
+
+REED_PRINTF(4, 5)
+static reed_status refuse(const call_site *site, reed_status status, int32_t input, const char *format, ...) {
+  char message[512], name[96];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  status = diag_fail(site->diagnosis, status, "%s node '%s': %s", site->op->name, site->node, message);
+  diag_place_node(site->diagnosis, site->op->name, site->node, input >= 0 ? operand_name(site->op, input, name) : NULL);
+  return status;
+}
+
+static void dtypes_text(reed_dtype_set set, char out[128]) {
+  size_t n = 0;
+  out[0] = 0;
+  for (int dtype = REED_NONE + 1; dtype < REED_DTYPE_COUNT && n < 128; dtype++)
+    if (set & 1u << dtype) n += (size_t)snprintf(out + n, 128 - n, "%s%s", n ? " " : "", reed_dtype_name((reed_dtype)dtype));
+}
+
+static reed_status check_input(const call_site *site, int32_t i, int32_t n_inputs, const reed_dtype *inputs) {
+  const reed_op_input *declared = reed_op_input_at(site->op, i);
+  char name[96], allowed[128];
+  if (!declared) return refuse(site, REED_ERROR_TYPE, -1, "has %d inputs, at most %d are allowed", n_inputs, site->op->n_inputs);
+  operand_name(site->op, i, name);
+  if (i >= n_inputs || inputs[i] == REED_NONE) {
+    if (declared->optional) return REED_OK;
+    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is missing", i, name);
+  }
+  if (inputs[i] < REED_NONE || inputs[i] >= REED_DTYPE_COUNT || !(declared->dtypes & 1u << inputs[i])) {
+    dtypes_text(declared->dtypes, allowed);
+    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s; allowed are %s", i, name, reed_dtype_name(inputs[i]), allowed);
+  }
+  if (declared->same_type && inputs[0] != REED_NONE && inputs[i] != inputs[0])
+    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s, input 0 is %s: they must have the same dtype", i, name,
+                  reed_dtype_name(inputs[i]), reed_dtype_name(inputs[0]));
+  return REED_OK;
+}
+
+static reed_status check_inputs(const call_site *site, int32_t n_inputs, const reed_dtype *inputs) {
+  int32_t n_declared = n_inputs > site->op->n_inputs ? n_inputs : site->op->n_inputs;
+  for (int32_t i = 0; i < n_declared; i++) {
+    reed_status status = check_input(site, i, n_inputs, inputs);
+    if (status) return status;
+  }
+  return REED_OK;
+}
+
+static const char *attr_type_name(reed_attr_type type) {
+  static const char *const names[] = {"?", "an int", "a float", "a string", "ints", "floats", "a tensor"};
+  return (unsigned)type < sizeof names / sizeof *names ? names[type] : names[0];
+}
+
+static reed_status check_attrs(const call_site *site, const reed_attrs *attrs) {
+  const reed_op *op = site->op;
+  for (int32_t i = 0; i < attrs->n; i++) {
+    const reed_attr *given = &attrs->items[i];
+    const reed_op_attr *declared = NULL;
+    for (int32_t k = 0; k < op->n_attrs && !declared; k++)
+      if (strcmp(op->attrs[k].name, given->name) == 0) declared = &op->attrs[k];
+    if (!declared) return refuse(site, REED_ERROR_UNSUPPORTED, -1, "attribute '%s' is not known", given->name);
+    if (declared->type != given->type)
+      return refuse(site, REED_ERROR_TYPE, -1, "attribute '%s' is %s where %s is wanted", given->name, attr_type_name(given->type),
+                    attr_type_name(declared->type));
+  }
+  for (int32_t k = 0; k < op->n_attrs; k++)
+    if (op->attrs[k].required && !reed_attrs_find(attrs, op->attrs[k].name))
+      return refuse(site, REED_ERROR_TYPE, -1, "attribute '%s' is missing", op->attrs[k].name);
+  return REED_OK;
+}
+
+reed_status shapefn_check_call(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs, const reed_dtype *inputs,
+                               int32_t n_outputs, reed_diagnosis *diagnosis) {
+  const call_site site = {op, node, diagnosis};
+  reed_status status = check_inputs(&site, n_inputs, inputs);
+  if (status) return status;
+  int32_t n_required = 0;
+  for (int32_t i = 0; i < op->n_outputs; i++)
+    if (!op->outputs[i].optional) n_required = i + 1;
+  if (n_outputs < n_required) return refuse(&site, REED_ERROR_TYPE, -1, "has %d outputs, at least %d are wanted", n_outputs, n_required);
+  if (n_outputs && !reed_op_output_at(op, n_outputs - 1))
+    return refuse(&site, REED_ERROR_TYPE, -1, "has %d outputs, at most %d are allowed", n_outputs, op->n_outputs);
+  return check_attrs(&site, attrs);
+}
+
 /* ---- the runner ---- */
 
 /* Shape functions that cope with inputs of unknown rank. For the others all extents are then unknown. */
@@ -250,6 +342,14 @@ static reed_status check_output(reed_shape_call *call, int32_t i) {
   return REED_OK;
 }
 
+/* A run meets dtypes that no one has looked at: a module's registers have none until they are filled. */
+static reed_status check_dtypes(const reed_shape_call *call) {
+  const call_site site = {call->op, call->node, call->diagnosis};
+  reed_dtype dtypes[REED_MAX_OPERANDS];
+  for (int32_t i = 0; i < call->n_inputs; i++) dtypes[i] = call->inputs[i].dtype;
+  return check_inputs(&site, call->n_inputs, dtypes);
+}
+
 reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs, const reed_shape_input *inputs,
                         int32_t n_outputs, reed_shape_output *outputs, struct reed_symbols *symbols, reed_diagnosis *diagnosis) {
   reed_shape_call call = {.op = op,
@@ -262,8 +362,9 @@ reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *
                           .symbols = symbols,
                           .diagnosis = diagnosis};
   if (!op->shape) return reed_shape_fail(&call, REED_ERROR_ARGUMENT, -1, "control flow has no shape function");
+  reed_status status = symbols ? REED_OK : check_dtypes(&call);
+  if (status) return status;
   preset(&call);
-  reed_status status = REED_OK;
   if (has_unknown_rank(&call) && !copes_with_unknown_rank(op->shape)) {
     if (!symbols) return reed_shape_fail(&call, REED_ERROR_SHAPE, -1, "an input has no rank");
     for (int32_t i = 0; i < n_outputs; i++) shapecall_unknown(&call, i);
@@ -275,89 +376,4 @@ reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *
   if (call.status) return call.status;
   if (symbols && symbols_status(symbols)) return diag_no_memory(diagnosis, "symbolic extents");
   return REED_OK;
-}
-
-/* ---- a call against the operator's row ---- */
-
-typedef struct call_site {
-  const reed_op *op;
-  const char *node;
-  reed_diagnosis *diagnosis;
-} call_site;
-
-REED_PRINTF(4, 5)
-static reed_status refuse(const call_site *site, reed_status status, int32_t input, const char *format, ...) {
-  char message[512], name[96];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(message, sizeof message, format, arguments);
-  va_end(arguments);
-  status = diag_fail(site->diagnosis, status, "%s node '%s': %s", site->op->name, site->node, message);
-  diag_place_node(site->diagnosis, site->op->name, site->node, input >= 0 ? operand_name(site->op, input, name) : NULL);
-  return status;
-}
-
-static void dtypes_text(reed_dtype_set set, char out[128]) {
-  size_t n = 0;
-  out[0] = 0;
-  for (int dtype = REED_NONE + 1; dtype < REED_DTYPE_COUNT && n < 128; dtype++)
-    if (set & 1u << dtype) n += (size_t)snprintf(out + n, 128 - n, "%s%s", n ? " " : "", reed_dtype_name((reed_dtype)dtype));
-}
-
-static reed_status check_input(const call_site *site, int32_t i, int32_t n_inputs, const reed_dtype *inputs) {
-  const reed_op_input *declared = reed_op_input_at(site->op, i);
-  char name[96], allowed[128];
-  if (!declared) return refuse(site, REED_ERROR_TYPE, -1, "has %d inputs, at most %d are allowed", n_inputs, site->op->n_inputs);
-  operand_name(site->op, i, name);
-  if (i >= n_inputs || inputs[i] == REED_NONE) {
-    if (declared->optional) return REED_OK;
-    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is missing", i, name);
-  }
-  if (inputs[i] < REED_NONE || inputs[i] >= REED_DTYPE_COUNT || !(declared->dtypes & 1u << inputs[i])) {
-    dtypes_text(declared->dtypes, allowed);
-    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s; allowed are %s", i, name, reed_dtype_name(inputs[i]), allowed);
-  }
-  if (declared->same_type && inputs[0] != REED_NONE && inputs[i] != inputs[0])
-    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s, input 0 is %s: they must have the same dtype", i, name,
-                  reed_dtype_name(inputs[i]), reed_dtype_name(inputs[0]));
-  return REED_OK;
-}
-
-static const char *attr_type_name(reed_attr_type type) {
-  static const char *const names[] = {"?", "an int", "a float", "a string", "ints", "floats", "a tensor"};
-  return (unsigned)type < sizeof names / sizeof *names ? names[type] : names[0];
-}
-
-static reed_status check_attrs(const call_site *site, const reed_attrs *attrs) {
-  const reed_op *op = site->op;
-  for (int32_t i = 0; i < attrs->n; i++) {
-    const reed_attr *given = &attrs->items[i];
-    const reed_op_attr *declared = NULL;
-    for (int32_t k = 0; k < op->n_attrs && !declared; k++)
-      if (strcmp(op->attrs[k].name, given->name) == 0) declared = &op->attrs[k];
-    if (!declared) return refuse(site, REED_ERROR_UNSUPPORTED, -1, "attribute '%s' is not known", given->name);
-    if (declared->type != given->type)
-      return refuse(site, REED_ERROR_TYPE, -1, "attribute '%s' is %s where %s is wanted", given->name, attr_type_name(given->type),
-                    attr_type_name(declared->type));
-  }
-  for (int32_t k = 0; k < op->n_attrs; k++)
-    if (op->attrs[k].required && !reed_attrs_find(attrs, op->attrs[k].name))
-      return refuse(site, REED_ERROR_TYPE, -1, "attribute '%s' is missing", op->attrs[k].name);
-  return REED_OK;
-}
-
-reed_status shapefn_check_call(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs, const reed_dtype *inputs,
-                               int32_t n_outputs, reed_diagnosis *diagnosis) {
-  const call_site site = {op, node, diagnosis};
-  int32_t n_declared = n_inputs > op->n_inputs ? n_inputs : op->n_inputs, n_required = 0;
-  for (int32_t i = 0; i < n_declared; i++) {
-    reed_status status = check_input(&site, i, n_inputs, inputs);
-    if (status) return status;
-  }
-  for (int32_t i = 0; i < op->n_outputs; i++)
-    if (!op->outputs[i].optional) n_required = i + 1;
-  if (n_outputs < n_required) return refuse(&site, REED_ERROR_TYPE, -1, "has %d outputs, at least %d are wanted", n_outputs, n_required);
-  if (n_outputs && !reed_op_output_at(op, n_outputs - 1))
-    return refuse(&site, REED_ERROR_TYPE, -1, "has %d outputs, at most %d are allowed", n_outputs, op->n_outputs);
-  return check_attrs(&site, attrs);
 }

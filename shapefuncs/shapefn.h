@@ -14,7 +14,8 @@
 #include "reed/operator.h"
 
 /* Runs op's shape function: presets the outputs' dtypes from the table, calls it, checks what it said (rank, no negative extents, sizes
- * that fit int64). On failure the diagnosis names node, operator, input and shapes; outputs are then unspecified. symbols NULL: numbers only. */
+ * that fit int64). On failure the diagnosis names node, operator, input and shapes; outputs are then unspecified.
+ * symbols NULL: numbers only, and the inputs' dtypes are checked against the table first (a compiler does that with shapefn_check_call). */
 reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs, const reed_shape_input *inputs,
                         int32_t n_outputs, reed_shape_output *outputs, struct reed_symbols *symbols, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
