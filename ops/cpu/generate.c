@@ -146,6 +146,9 @@ static reed_status run_dropout(const void *state, const reed_kernel_buffers *buf
 }
 
 reed_status cpu_prepare_dropout(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  for (int32_t k = 1; k < 3; k++)
+    if (cpu_present(call, k) && desc_elements(&call->inputs[k]) != 1)
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "'%s' must have one element", call->op->inputs[k].name);
   dropout_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->site = cpu_site_of(call);
