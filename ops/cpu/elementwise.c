@@ -161,17 +161,63 @@ static reed_status run_nothing(const void *state, const reed_kernel_buffers *buf
 
 /* ---- preparing ---- */
 
-static void traits_of(int formula, int *out_cost, elementwise_parameters *out_defaults) {
-  *out_cost = 1;
-  *out_defaults = (elementwise_parameters){0, 0};
+int elementwise_cost(int formula) {
   switch (formula) {
-#define TRAITS(op, cost, alpha, beta)                       \
-  case OP_##op:                                             \
-    *out_cost = cost;                                       \
-    *out_defaults = (elementwise_parameters){alpha, beta};  \
+#define TRAITS(op, cost, alpha, beta) \
+  case OP_##op:                       \
+    return cost;
+#include "ops/cpu/elementwise.def"
+  }
+  return 1;
+}
+
+static double number(const reed_attrs *attrs, const char *name, double otherwise) {
+  const reed_attr *attr = reed_attrs_find(attrs, name);
+  return attr && attr->type == REED_ATTR_INT ? (double)attr->i : reed_attrs_float(attrs, name, otherwise);
+}
+
+elementwise_parameters elementwise_parameters_of(int formula, const reed_attrs *attrs) {
+  elementwise_parameters defaults = {0, 0};
+  const char *alpha_name = "alpha", *beta_name = "beta";
+  switch (formula) {
+#define TRAITS(op, cost, alpha, beta)                      \
+  case OP_##op:                                            \
+    defaults = (elementwise_parameters){alpha, beta};      \
     break;
 #include "ops/cpu/elementwise.def"
   }
+  switch (formula) {
+#define PARAMETERS(op, alpha, beta) \
+  case OP_##op:                     \
+    alpha_name = #alpha;            \
+    beta_name = #beta;              \
+    break;
+#include "ops/cpu/elementwise.def"
+  }
+  return (elementwise_parameters){number(attrs, alpha_name, defaults.alpha), number(attrs, beta_name, defaults.beta)};
+}
+
+int elementwise_choice(const reed_op *op, const reed_attrs *attrs) {
+  static const struct {
+    int id;
+    const char *attr, *otherwise, *word;
+    int formula;
+  } words[] = {
+      {OP_BitShift, "direction", "", "LEFT", OP_ShiftLeft},
+      {OP_BitShift, "direction", "", "RIGHT", OP_ShiftRight},
+      {OP_Gelu, "approximate", "none", "none", OP_Gelu},
+      {OP_Gelu, "approximate", "none", "tanh", OP_GeluTanh},
+  };
+  int id = (int)op_id_of(op);
+  bool worded = false;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (words[i].id != id) continue;
+    worded = true;
+    if (strcmp(reed_attrs_string(attrs, words[i].attr, words[i].otherwise), words[i].word) == 0) return words[i].formula;
+  }
+  if (worded) return FORMULA_COUNT;
+  if (id == OP_Mod && reed_attrs_int(attrs, "fmod", 0)) return OP_FMod;
+  return id == OP_Sum || id == OP_Mean ? OP_Add : id;
 }
 
 /* Joins the output's dims and the operands' strides: extents of 1 go, neighbours that every operand walks as one become one. */
@@ -224,18 +270,14 @@ static elementwise_state *open_state(const reed_kernel_call *call, const formula
   if (!s) return NULL;
   cpu_level level = cpu_level_now();
   const reed_desc *out = &call->outputs[0];
-  int cost;
-  elementwise_parameters defaults;
-  traits_of(f->formula, &cost, &defaults);
   s->fn = fn;
-  s->parameters.alpha = reed_attrs_float(call->attrs, "alpha", defaults.alpha);
-  s->parameters.beta = reed_attrs_float(call->attrs, "beta", defaults.beta);
+  s->parameters = elementwise_parameters_of(f->formula, call->attrs);
   s->site = cpu_site_of(call);
   s->n_in = f->n_in;
   s->n = desc_elements(out);
   s->out_size = (int64_t)reed_dtype_bytes(out->dtype);
   s->compute_size = (int64_t)reed_dtype_bytes(f->compute);
-  s->n_threads = cpu_threads_for(cpu_env_threads(call), s->n * (s->out_size + 4 * cost));
+  s->n_threads = cpu_threads_for(cpu_env_threads(call), s->n * (s->out_size + 4 * elementwise_cost(f->formula)));
   if (!f->as_is && f->result != out->dtype) s->store = convert_between(level, f->result, out->dtype);
   bool converts = s->store != NULL;
   for (int32_t k = 0; k < f->n_in; k++) {
@@ -277,15 +319,14 @@ static reed_dtype pow_dtype(reed_dtype base, reed_dtype exponent) {
   return is_float(exponent) ? REED_F64 : REED_I64;
 }
 
-/* The rows of elementwise.def by the operator's name, but for those that choose: Mod, Pow, and Max Mean Min Sum of any number of inputs. */
+/* The rows of elementwise.def by the operator's name and attributes; Pow has dtypes of its own, Max Mean Min Sum any number of inputs. */
 reed_status cpu_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
   int id = (int)op_id_of(call->op);
   reed_dtype dtype = call->inputs[0].dtype;
-  formula_call f = {.formula = id, .compute = compute_dtype(dtype), .n_in = call->n_inputs};
-  if (id == OP_Mod && reed_attrs_int(call->attrs, "fmod", 0)) f.formula = OP_FMod;
+  formula_call f = {.formula = elementwise_choice(call->op, call->attrs), .compute = compute_dtype(dtype), .n_in = call->n_inputs};
+  if (f.formula == FORMULA_COUNT) return reed_kernel_fail(call, REED_ERROR_VALUE, "an attribute has a value that is not known");
   if (id == OP_Pow) f.compute = pow_dtype(dtype, call->inputs[1].dtype);
-  if (id == OP_Sum || id == OP_Mean) f.formula = OP_Add;
   if (id == OP_Max || id == OP_Min || id == OP_Sum || id == OP_Mean) f.folds = id == OP_Mean || call->n_inputs != 2;
   f.result = call->outputs[0].dtype == REED_BOOL ? REED_BOOL : f.compute;
   reed_status status = prepare_formula(call, &f, out_kernel);

@@ -5,12 +5,19 @@
 #include "ops/cpu/cpu.h"
 #include "ops/op.h"
 
-/* Formulas go by their operator's number; FMod is Mod with fmod=1. */
-enum { OP_FMod = OP_COUNT, FORMULA_COUNT };
+/* Formulas go by their operator's number; those that an attribute chooses have numbers of their own. */
+enum { OP_FMod = OP_COUNT, OP_GeluTanh, OP_ShiftLeft, OP_ShiftRight, FORMULA_COUNT };
 
 typedef struct elementwise_parameters {
   double alpha, beta;
 } elementwise_parameters;
+
+/* The formula that the operator and its attributes choose (fmod of Mod, approximate of Gelu, direction of BitShift), FORMULA_COUNT where an
+ * attribute says something unknown. Sum and Mean are Add. */
+int elementwise_choice(const reed_op *op, const reed_attrs *attrs);
+/* Its parameters from the attributes, and the cost of an element in units of an addition. */
+elementwise_parameters elementwise_parameters_of(int formula, const reed_attrs *attrs);
+int elementwise_cost(int formula);
 
 /* out[i] = formula(in[0][i * steps[0]], in[1][i * steps[1]], ...) for i below n, where a step is 1, or 0 for a single element that
  * meets all n. Not all steps are 0 unless n is 1. out may equal an in[k] whose step is 1 and whose elements have the output's size.

@@ -15,11 +15,11 @@
     return fault;                                                                                                              \
   }
 
-#define LOOP_UNARY(op, e)                                        \
-  LOOP_FUNCTION(op, T *y = out; const T *px = in[0];             \
+#define LOOP_UNARY_TO(TO, op, e)                                 \
+  LOOP_FUNCTION(op, TO *y = out; const T *px = in[0];            \
                 const T alpha = (T)p->alpha, beta = (T)p->beta;  \
                 (void)alpha; (void)beta;                         \
-                LOOP(const T x = px[i]; y[i] = (e);))
+                LOOP(const T x = px[i]; y[i] = (TO)(e);))
 #define LOOP_BINARY_TO(TO, op, e)                                                                         \
   LOOP_FUNCTION(op, TO *y = out; const T *pa = in[0]; const T *pb = in[1];                                \
                 if (steps[0] == steps[1]) { LOOP(const T a = pa[i]; const T b = pb[i]; (void)b; y[i] = (TO)(e);) } \
@@ -38,7 +38,8 @@
                 else if (sb) { const T a = *pa; LOOP(const uint8_t c = pc[i]; const T b = pb[i]; y[i] = (e);) }         \
                 else { const T a = *pa; const T b = *pb; LOOP(const uint8_t c = pc[i]; y[i] = (e);) })
 
-#define UNARY(op, class, ...) IF_##class(LOOP_UNARY(op, (__VA_ARGS__)))
+#define UNARY(op, class, ...) IF_##class(LOOP_UNARY_TO(T, op, (__VA_ARGS__)))
+#define TEST(op, class, ...) IF_##class(LOOP_UNARY_TO(uint8_t, op, (__VA_ARGS__)))
 #define BINARY(op, class, ...) IF_##class(LOOP_BINARY_TO(T, op, (__VA_ARGS__)))
 #define COMPARE(op, class, ...) IF_##class(LOOP_BINARY_TO(uint8_t, op, (__VA_ARGS__)))
 #define TERNARY(op, class, ...) IF_##class(LOOP_TERNARY(op, (__VA_ARGS__)))
@@ -48,6 +49,7 @@
 static const elementwise_fn CPU_CONCAT(loops, TAG)[FORMULA_COUNT] = {
 #define ENTRY(op) [OP_##op] = NAME_OF(op),
 #define UNARY(op, class, ...) IF_##class(ENTRY(op))
+#define TEST(op, class, ...) IF_##class(ENTRY(op))
 #define BINARY(op, class, ...) IF_##class(ENTRY(op))
 #define COMPARE(op, class, ...) IF_##class(ENTRY(op))
 #define TERNARY(op, class, ...) IF_##class(ENTRY(op))
@@ -60,7 +62,7 @@ static const elementwise_fn CPU_CONCAT(loops, TAG)[FORMULA_COUNT] = {
 #undef NAME_OF
 #undef FAULT
 #undef LOOP_FUNCTION
-#undef LOOP_UNARY
+#undef LOOP_UNARY_TO
 #undef LOOP_BINARY_TO
 #undef LOOP_TERNARY
 #undef LOOP_SELECT

@@ -144,8 +144,34 @@ static inline float mod_f32(float a, float b) {
   return r == 0 ? __builtin_copysignf(r, b) : (r < 0) != (b < 0) ? r + b : r;
 }
 static inline float pow_f32(float a, float b) { return powf(a, b); }
+#define largest_f32 __FLT_MAX__
+
+/* The C library's: rare enough, and reducing large arguments needs its tables. */
+#define acos_f32 acosf
+#define acosh_f32 acoshf
+#define asin_f32 asinf
+#define asinh_f32 asinhf
+#define atan_f32 atanf
+#define atanh_f32 atanhf
+#define cos_f32 cosf
+#define cosh_f32 coshf
+#define sin_f32 sinf
+#define sinh_f32 sinhf
+#define tan_f32 tanf
 
 /* Double: the C library's. */
+#define largest_f64 __DBL_MAX__
+#define acos_f64 acos
+#define acosh_f64 acosh
+#define asin_f64 asin
+#define asinh_f64 asinh
+#define atan_f64 atan
+#define atanh_f64 atanh
+#define cos_f64 cos
+#define cosh_f64 cosh
+#define sin_f64 sin
+#define sinh_f64 sinh
+#define tan_f64 tan
 #define abs_f64 fabs
 #define ceil_f64 ceil
 #define floor_f64 floor

@@ -2,11 +2,19 @@
 #ifndef OPS_CPU_REDUCE_H_
 #define OPS_CPU_REDUCE_H_
 
+#include <math.h>
+
 #include "ops/cpu/cpu.h"
 #include "ops/op.h"
 
 /* Accumulators are 8 bytes of whatever type the loops like. */
 typedef uint64_t reduce_accumulator;
+
+/* log(e^a + e^b) */
+static inline double reduce_log_add(double a, double b) {
+  double low = a < b ? a : b, high = a < b ? b : a;
+  return high == low ? high + 0.69314718055994530942 : high + log1p(exp(low - high));
+}
 
 typedef struct reduce_loops {
   void (*start)(reduce_accumulator *a, int64_t n);                                     /* a[0..n) */

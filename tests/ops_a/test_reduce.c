@@ -3,7 +3,8 @@
 
 #include "tests/ops_a/kernel_case.h"
 
-static const op_id reductions[] = {OP_ReduceL1, OP_ReduceL2, OP_ReduceMax, OP_ReduceMean, OP_ReduceMin, OP_ReduceProd, OP_ReduceSum};
+static const op_id reductions[] = {OP_ReduceL1,  OP_ReduceL2,  OP_ReduceLogSum, OP_ReduceLogSumExp, OP_ReduceMax,
+                                   OP_ReduceMean, OP_ReduceMin, OP_ReduceProd,   OP_ReduceSum,       OP_ReduceSumSquare};
 #define N_REDUCTIONS (sizeof reductions / sizeof *reductions)
 
 /* axes: a bit per axis; 0: no axes input. */
@@ -59,7 +60,7 @@ START_TEST(empty_axes_may_mean_no_axes) {
 END_TEST
 
 START_TEST(reductions_of_nothing_give_the_identity) {
-  const double identity[] = {0, 0, -INFINITY, NAN, INFINITY, 1, 0};
+  const double identity[] = {0, 0, -INFINITY, -INFINITY, -INFINITY, NAN, INFINITY, 1, 0, 0};
   for (size_t r = 0; r < N_REDUCTIONS; r++) {
     kernel_case c;
     case_init(&c, reductions[r]);

@@ -15,6 +15,18 @@ static long double mod_wide(long double a, long double b) {
 }
 static long double sigmoid_wide(long double x) { return 1 / (1 + expl(-x)); }
 static long double softplus_wide(long double x) { return x > 40 ? x : log1pl(expl(x)); }
+#define acos_wide acosl
+#define acosh_wide acoshl
+#define asin_wide asinl
+#define asinh_wide asinhl
+#define atan_wide atanl
+#define atanh_wide atanhl
+#define cos_wide cosl
+#define cosh_wide coshl
+#define sin_wide sinl
+#define sinh_wide sinhl
+#define tan_wide tanl
+#define largest_wide __DBL_MAX__ /* of what an operand can be */
 #define abs_wide fabsl
 #define ceil_wide ceill
 #define erf_wide erf /* in double, where it is 1 from 6 on: an integer input truncates that */
@@ -28,7 +40,7 @@ static long double softplus_wide(long double x) { return x > 40 ? x : log1pl(exp
 #define sqrt_wide sqrtl
 #define tanh_wide tanhl
 
-/* One formula on the operands v; NULL fault where there can be none. False: no such formula for the class. */
+/* One formula on the operands v. False: no such formula for the class. */
 #define FORMULA_FUNCTION(name)                                                                                               \
   static bool name(int formula, const T *v, T alpha, T beta, T *out_y, int *fault) {                                         \
     const T x = v[0], a = v[0], b = v[1], low = v[1], high = v[2];                                                           \
@@ -54,6 +66,7 @@ static long double softplus_wide(long double x) { return x > 40 ? x : log1pl(exp
 #define IF_INT(...)
 #define IF_BOOL(...)
 #define UNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define TEST(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define BINARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define COMPARE(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define TERNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
@@ -72,6 +85,7 @@ FORMULA_END
 #undef IF_SIGNED
 #define IF_SIGNED(...) __VA_ARGS__
 #define UNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define TEST(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define BINARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define COMPARE(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define TERNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
@@ -84,6 +98,7 @@ FORMULA_END
 #undef IF_UNSIGNED
 #define IF_UNSIGNED(...) __VA_ARGS__
 #define UNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define TEST(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define BINARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define COMPARE(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define TERNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
@@ -98,37 +113,28 @@ FORMULA_END
 #undef IF_BOOL
 #define IF_BOOL(...) __VA_ARGS__
 #define UNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
+#define TEST(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define BINARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define COMPARE(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 FORMULA_FUNCTION(bool_formula)
 #include "ops/cpu/elementwise.def"
 FORMULA_END
 
-static void attribute_defaults(op_id id, double *out_alpha, double *out_beta) {
-  *out_alpha = *out_beta = 0;
-  switch ((int)id) {
-#define TRAITS(op, cost, a, b) \
-  case OP_##op:                \
-    *out_alpha = a;            \
-    *out_beta = b;             \
-    break;
-#include "ops/cpu/elementwise.def"
-  }
-}
-
-static int formula_of(const reference_state *s) {
-  if (s->id == OP_Mod && reed_attrs_int(&s->attrs, "fmod", 0)) return OP_FMod;
-  return s->id == OP_Sum || s->id == OP_Mean ? OP_Add : (int)s->id;
+/* Float to integer: towards zero; what does not fit gives what x86 gives (see convert_between). */
+static __int128 truncate_float(long double v, reed_dtype to) {
+  bool wide = to == REED_I64 || to == REED_U64 || to == REED_U32;
+  long double limit = wide ? 0x1p63L : 0x1p31L;
+  if (v > -limit - 1 && v < limit) return (__int128)v;
+  if (to == REED_U64 && v >= 0 && v < 0x1p64L) return (__int128)v;
+  return -(__int128)limit;
 }
 
 /* Element i of the output in long double: operands folded where there are more than the formula takes. */
 static bool float_element(const reference_state *s, const reed_kernel_buffers *buffers, const int64_t *at, int64_t i) {
   const reed_desc *out = &s->outputs[0];
   bool folds = s->id == OP_Max || s->id == OP_Min || s->id == OP_Sum || s->id == OP_Mean;
-  double alpha, beta;
-  attribute_defaults(s->id, &alpha, &beta);
-  alpha = reed_attrs_float(&s->attrs, "alpha", alpha);
-  beta = reed_attrs_float(&s->attrs, "beta", beta);
+  int formula = elementwise_choice(op_builtin(s->id), &s->attrs);
+  elementwise_parameters p = elementwise_parameters_of(formula, &s->attrs);
   long double v[3] = {0, 0, 0}, y = 0;
   if (s->id == OP_Clip) v[1] = -INFINITY, v[2] = INFINITY;
   int fault = 0;
@@ -138,14 +144,14 @@ static bool float_element(const reference_state *s, const reed_kernel_buffers *b
     long double x = reference_read_float(in->dtype, buffers->inputs[k], reference_linear(in, at, out->rank));
     v[folds && k ? 1 : k] = x;
     if (folds && k == 0) y = x;
-    if (folds && k) float_formula(formula_of(s), v, 0, 0, &y, &fault), v[0] = y;
+    if (folds && k) float_formula(formula, v, 0, 0, &y, &fault), v[0] = y;
   }
-  if (!folds && !float_formula(formula_of(s), v, alpha, beta, &y, &fault)) return false;
+  if (!folds && !float_formula(formula, v, p.alpha, p.beta, &y, &fault)) return false;
   if (s->id == OP_Mean) y /= s->n_inputs;
   if (reference_is_float(out->dtype) || out->dtype == REED_BOOL)
     reference_write_float(out->dtype, buffers->outputs[0], i, y);
   else /* Pow of an integer to a float */
-    reference_write_int(out->dtype, buffers->outputs[0], i, (__int128)y);
+    reference_write_int(out->dtype, buffers->outputs[0], i, truncate_float(y, out->dtype));
   return true;
 }
 
@@ -153,6 +159,8 @@ static bool int_element(const reference_state *s, const reed_kernel_buffers *buf
   const reed_desc *out = &s->outputs[0];
   reed_dtype dtype = s->inputs[0].dtype;
   bool folds = s->id == OP_Max || s->id == OP_Min;
+  int formula = elementwise_choice(op_builtin(s->id), &s->attrs);
+  elementwise_parameters p = elementwise_parameters_of(formula, &s->attrs);
   __int128 v[3] = {0, 0, 0}, y = 0;
   if (s->id == OP_Clip) v[1] = (__int128)1 << 100, v[1] = -v[1], v[2] = (__int128)1 << 100;
   for (int32_t k = 0; k < s->n_inputs; k++) {
@@ -161,11 +169,11 @@ static bool int_element(const reference_state *s, const reed_kernel_buffers *buf
     __int128 x = reference_read_int(in->dtype, buffers->inputs[k], reference_linear(in, at, out->rank));
     v[folds && k ? 1 : k] = x;
     if (folds && k == 0) y = x;
-    if (folds && k) signed_formula(formula_of(s), v, 0, 0, &y, fault), v[0] = y;
+    if (folds && k) signed_formula(formula, v, 0, 0, &y, fault), v[0] = y;
   }
   bool known = folds || (dtype == REED_BOOL                ? bool_formula
                          : reference_is_signed(dtype) || s->id == OP_Pow ? signed_formula
-                                                           : unsigned_formula)(formula_of(s), v, 0, 0, &y, fault);
+                                                           : unsigned_formula)(formula, v, (__int128)p.alpha, (__int128)p.beta, &y, fault);
   reference_write_int(out->dtype, buffers->outputs[0], i, y);
   return known;
 }
@@ -190,7 +198,9 @@ static reed_status run_elementwise(const void *state, const reed_kernel_buffers 
       known = int_element(s, buffers, at, i, &fault);
     }
   }
-  if (!known) return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_UNSUPPORTED, 0, "there is no such formula for %s", reed_dtype_name(s->inputs[0].dtype));
+  if (!known)
+    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_UNSUPPORTED, 0, "there is no such formula for %s",
+                     reed_dtype_name(s->inputs[0].dtype));
   return fault ? cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "division of an integer by 0") : REED_OK;
 }
 
@@ -199,15 +209,6 @@ reed_status reference_prepare_elementwise(const reed_kernel_call *call, reed_ker
 }
 
 /* ---- Cast ---- */
-
-/* Float to integer: towards zero; what does not fit gives what x86 gives (see convert_between). */
-static __int128 truncate_float(long double v, reed_dtype to) {
-  bool wide = to == REED_I64 || to == REED_U64 || to == REED_U32;
-  long double limit = wide ? 0x1p63L : 0x1p31L;
-  if (v > -limit - 1 && v < limit) return (__int128)v;
-  if (to == REED_U64 && v >= 0 && v < 0x1p64L) return (__int128)v;
-  return -(__int128)limit;
-}
 
 static reed_status run_cast(const void *state, const reed_kernel_buffers *buffers) {
   const reference_state *s = state;
@@ -226,4 +227,6 @@ static reed_status run_cast(const void *state, const reed_kernel_buffers *buffer
   return REED_OK;
 }
 
-reed_status reference_prepare_cast(const reed_kernel_call *call, reed_kernel *out_kernel) { return reference_open(call, run_cast, out_kernel); }
+reed_status reference_prepare_cast(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return reference_open(call, run_cast, out_kernel);
+}

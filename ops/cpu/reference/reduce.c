@@ -17,7 +17,9 @@ static bool is_reduced(const reference_state *s, const reed_kernel_buffers *buff
 static long double float_step(op_id id, long double a, long double x) {
   switch ((int)id) {
     case OP_ReduceL1: return a + fabsl(x);
-    case OP_ReduceL2: return a + x * x;
+    case OP_ReduceL2:
+    case OP_ReduceSumSquare: return a + x * x;
+    case OP_ReduceLogSumExp: return logl(expl(a) + expl(x));
     case OP_ReduceMax: return x > a || x != x ? x : a;
     case OP_ReduceMin: return x < a || x != x ? x : a;
     case OP_ReduceProd: return a * x;
@@ -28,7 +30,8 @@ static long double float_step(op_id id, long double a, long double x) {
 static __int128 int_step(op_id id, __int128 a, __int128 x) {
   switch ((int)id) {
     case OP_ReduceL1: return a + (x < 0 ? -x : x);
-    case OP_ReduceL2: return (__int128)((unsigned __int128)a + (unsigned __int128)x * (unsigned __int128)x);
+    case OP_ReduceL2:
+    case OP_ReduceSumSquare: return (__int128)((unsigned __int128)a + (unsigned __int128)x * (unsigned __int128)x);
     case OP_ReduceMax: return x > a ? x : a;
     case OP_ReduceMin: return x < a ? x : a;
     case OP_ReduceProd: return (__int128)((unsigned __int128)a * (unsigned __int128)x);
@@ -53,7 +56,7 @@ static reed_status run_reduce(const void *state, const reed_kernel_buffers *buff
   for (int32_t d = 0; d < in->rank; d++)
     if ((reduced[d] = is_reduced(s, buffers, d))) n_each *= in->dims[d];
   for (int64_t o = 0; o < desc_elements(out); o++) {
-    long double f = s->id == OP_ReduceMax ? -INFINITY : s->id == OP_ReduceMin ? INFINITY : s->id == OP_ReduceProd;
+    long double f = s->id == OP_ReduceMax || s->id == OP_ReduceLogSumExp ? -INFINITY : s->id == OP_ReduceMin ? INFINITY : s->id == OP_ReduceProd;
     __int128 k = int_start(s->id, in->dtype);
     for (int64_t i = 0; i < n_in; i++) {
       int64_t at[REED_MAX_RANK], to = 0;
@@ -67,6 +70,7 @@ static reed_status run_reduce(const void *state, const reed_kernel_buffers *buff
         k = int_step(s->id, k, reference_read_int(in->dtype, buffers->inputs[0], i));
     }
     if (s->id == OP_ReduceMean) f /= n_each, k = n_each ? k / n_each : 0;
+    if (s->id == OP_ReduceLogSum) f = logl(f);
     if (s->id == OP_ReduceL2) f = sqrtl(f), k = (__int128)sqrtl((long double)k);
     if (floats)
       reference_write_float(out->dtype, buffers->outputs[0], o, f);
