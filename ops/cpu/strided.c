@@ -4,6 +4,22 @@
 
 /* ---- planning ---- */
 
+/* Makes the longest dim that writes near together the innermost: a loop over a few elements costs more to start than to run. */
+static void turn_longest_in(strided_copy *p) {
+  int32_t inner = p->rank - 1, longest = inner;
+  for (int32_t d = 0; d < inner; d++)
+    if (p->to[d] <= 64 && p->extents[d] > p->extents[longest]) longest = d;
+  int64_t extent = p->extents[longest], from = p->from[longest], to = p->to[longest];
+  for (int32_t d = longest; d < inner; d++) {
+    p->extents[d] = p->extents[d + 1];
+    p->from[d] = p->from[d + 1];
+    p->to[d] = p->to[d + 1];
+  }
+  p->extents[inner] = extent;
+  p->from[inner] = from;
+  p->to[inner] = to;
+}
+
 void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, const int64_t *from_strides, int64_t from_offset,
                   const int64_t *to_strides, int64_t to_offset, int64_t element_bytes, int n_threads) {
   strided_copy *p = out_plan;
@@ -36,6 +52,7 @@ void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, 
     for (int32_t d = 0; d < inner; d++)
       if (p->from[d] == p->block_bytes && p->extents[d] >= 4) p->tile = d;
   if (p->block_bytes & (p->block_bytes - 1)) p->tile = -1;
+  if (p->tile < 0 && p->block_bytes <= 16 && inner > 0 && p->extents[inner] < 8) turn_longest_in(p);
   p->n_threads = cpu_threads_for(n_threads, 2 * p->n * p->block_bytes);
 }
 
@@ -130,7 +147,21 @@ static void copy_blocks_range(void *context, int64_t begin, int64_t end) {
       for (int64_t i = 0; i < ni; i++) memcpy(to + j * to_j + i * N, from + i * from_i + j * N, N);           \
     break
 
-static void copy_tile(char *restrict to, int64_t to_j, const char *restrict from, int64_t from_i, int64_t nj, int64_t ni, int64_t bytes) {
+typedef uint32_t u32x4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* 4x4 elements of 4 bytes: rows of the source come as vectors, are interleaved in pairs, then pairs of pairs. */
+static inline void copy_4x4(char *to, int64_t to_j, const char *from, int64_t from_i) {
+  u32x4 r0 = *(const u32x4 *)from, r1 = *(const u32x4 *)(from + from_i);
+  u32x4 r2 = *(const u32x4 *)(from + 2 * from_i), r3 = *(const u32x4 *)(from + 3 * from_i);
+  u32x4 low01 = __builtin_shuffle(r0, r1, (u32x4){0, 4, 1, 5}), high01 = __builtin_shuffle(r0, r1, (u32x4){2, 6, 3, 7});
+  u32x4 low23 = __builtin_shuffle(r2, r3, (u32x4){0, 4, 1, 5}), high23 = __builtin_shuffle(r2, r3, (u32x4){2, 6, 3, 7});
+  *(u32x4 *)to = __builtin_shuffle(low01, low23, (u32x4){0, 1, 4, 5});
+  *(u32x4 *)(to + to_j) = __builtin_shuffle(low01, low23, (u32x4){2, 3, 6, 7});
+  *(u32x4 *)(to + 2 * to_j) = __builtin_shuffle(high01, high23, (u32x4){0, 1, 4, 5});
+  *(u32x4 *)(to + 3 * to_j) = __builtin_shuffle(high01, high23, (u32x4){2, 3, 6, 7});
+}
+
+static void copy_tile_plain(char *restrict to, int64_t to_j, const char *restrict from, int64_t from_i, int64_t nj, int64_t ni, int64_t bytes) {
   switch (bytes) {
     TILE_OF(1);
     TILE_OF(2);
@@ -138,6 +169,14 @@ static void copy_tile(char *restrict to, int64_t to_j, const char *restrict from
     TILE_OF(8);
     TILE_OF(16);
   }
+}
+
+static void copy_tile(char *to, int64_t to_j, const char *from, int64_t from_i, int64_t nj, int64_t ni, int64_t bytes) {
+  int64_t whole_j = bytes == 4 ? nj & ~(int64_t)3 : 0, whole_i = bytes == 4 ? ni & ~(int64_t)3 : 0;
+  for (int64_t j = 0; j < whole_j; j += 4)
+    for (int64_t i = 0; i < whole_i; i += 4) copy_4x4(to + j * to_j + i * 4, to_j, from + i * from_i + j * 4, from_i);
+  if (whole_i < ni) copy_tile_plain(to + whole_i * bytes, to_j, from + whole_i * from_i, from_i, whole_j, ni - whole_i, bytes);
+  if (whole_j < nj) copy_tile_plain(to + whole_j * to_j, to_j, from + whole_j * bytes, from_i, nj - whole_j, ni, bytes);
 }
 
 /* Strips of tiles run across the shorter of the two dims: what a strip touches of the longer one's memory stays in the cache, and of the
