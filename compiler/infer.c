@@ -11,6 +11,7 @@
 typedef struct inference {
   ir_module *m;
   bool uncertain; /* within a body that may not run */
+  int loop_depth; /* loops around the node at hand */
   int64_t n_values, n_exact;
 } inference;
 
@@ -159,6 +160,20 @@ static reed_status begin_loop(const inference *in, ir_node *n) {
   return REED_OK;
 }
 
+/* Rounds of inference that a loop's parameters may take to settle, by how deep the loop is: an inner loop's rounds multiply with the outer one's. After
+ * that, nothing is taken to be kept from round to round. */
+static int rounds_allowed(int loop_depth) {
+  static const int rounds[] = {16, 6, 3};
+  return (size_t)loop_depth < sizeof rounds / sizeof *rounds ? rounds[loop_depth] : 0;
+}
+
+static void forget_carried(ir_node *n, uint32_t *widened) {
+  for (int32_t i = 2; i < n->regions[0]->n_params; i++) {
+    forget(n->regions[0]->params[i]);
+    widened[i] = ~0u;
+  }
+}
+
 /* After a round: parameters that the round's result does not provably equal are widened. *out_stable: none had to be. A symbol in a parameter's type
  * that an earlier round put there compares unequal to what the body makes of it in the same way, so each dim is widened once for good: `widened` holds
  * a bit for it, bit 8 for the elements. */
@@ -200,8 +215,8 @@ static reed_dim trip_count(const inference *in, const ir_node *n) {
   const reed_dim *count = partial_elements(in->m, n->inputs[0], false, &n_elements);
   bool starts = !n->inputs[1] || known_truth(in, n->inputs[1]) == 1;
   bool goes_on = body->results[0] == body->params[1] || known_truth(in, body->results[0]) == 1;
-  if (!count || n_elements != 1 || !starts || !goes_on) return symbols_fresh_extent(in->m->symbols);
-  return symbols_max(in->m->symbols, count[0], 0);
+  bool sane = count && n_elements == 1 && (symbol_is(count[0]) || count[0] <= INT32_MAX); /* "for ever" is INT64_MAX */
+  return sane && starts && goes_on ? symbols_max(in->m->symbols, count[0], 0) : symbols_fresh_extent(in->m->symbols);
 }
 
 /* What leaves the loop. Dims that the body may make anew in each round are fresh: all symbols made since `before`. */
@@ -235,10 +250,14 @@ static reed_status infer_loop(inference *in, ir_node *n) {
   if (!widened) return diag_no_memory(in->m->diagnosis, "shape inference");
   reed_dim before = symbols_fresh_value(in->m->symbols);
   reed_status status = begin_loop(in, n);
-  for (bool stable = false; status == REED_OK && !stable;) {
+  int allowed = rounds_allowed(in->loop_depth++);
+  bool stable = false;
+  for (int round = 0; status == REED_OK && !stable; round++) {
+    if (round == allowed) forget_carried(n, widened);
     status = infer_body(in, n->regions[0], false);
     if (status == REED_OK) status = widen(in, n, widened, &stable);
   }
+  in->loop_depth--;
   if (status == REED_OK) finish_loop(in, n, widened, before);
   mem_free(widened);
   return status;

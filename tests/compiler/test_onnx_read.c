@@ -229,6 +229,51 @@ START_TEST(all_that_is_not_supported_is_listed_at_once) {
 }
 END_TEST
 
+static reed_status twice_shape(reed_shape_call *call) {
+  call->outputs[0].rank = call->inputs[0].rank;
+  for (int32_t i = 0; i < call->inputs[0].rank; i++) call->outputs[0].dims[i] = reed_dim_mul(call, call->inputs[0].dims[i], 2);
+  return REED_OK;
+}
+
+static reed_status no_kernel(const reed_kernel_call *call, reed_kernel *out_kernel) { return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "none"); }
+
+START_TEST(custom_operators_are_found_in_the_registry) {
+  static const reed_op_input in = {"x", REED_READS_SHAPE, 1u << REED_F32, false, false, false};
+  static const reed_op_output out = {"y", false, false, false, REED_TYPE_LIKE, 0};
+  static const reed_op_attr attrs[] = {{"speed", REED_ATTR_INT, true}};
+  static const reed_op op = {.domain = "mine", .name = "Twice", .inputs = &in, .n_inputs = 1, .outputs = &out, .n_outputs = 1, .attrs = attrs, .n_attrs = 1,
+                             .shape = twice_shape, .cpu = no_kernel};
+  for (int with_attr = 0; with_attr < 2; with_attr++) {
+    onnx_build *b = build_open(13);
+    build_input(b, "x", "f32[n,3]");
+    build_node_t *node = build_node(b, "mine.Twice", "x", "y");
+    if (with_attr) build_int(b, node, "speed", 9);
+    build_output(b, "y", "f32");
+    front f = {0};
+    reed_diagnosis_clear(&f.diagnosis);
+    reed_registry *registry = NULL;
+    ck_assert_int_eq(reed_registry_open(&registry), REED_OK);
+    ck_assert_msg(reed_registry_add(registry, &op, &f.diagnosis) == REED_OK, "%s", f.diagnosis.message);
+    ck_assert_int_eq(ir_module_open(registry, &f.diagnosis, &f.m), REED_OK);
+    size_t n;
+    const void *bytes = build_pack(b, &n);
+    f.status = onnx_read(f.m, bytes, n, NULL);
+    build_close(&b);
+    if (with_attr) {
+      front_ok(&f);
+      front_passes(&f, NULL);
+      front_ok(&f);
+      ck_assert_ptr_eq(f.m->main->nodes.items[0]->op, &op);
+      ck_assert_str_eq(front_type(&f, f.m->main->results[0]), "f32[n*2,6]");
+    } else {
+      front_says(&f, REED_ERROR_FORMAT, "node 'y_node' (Twice): attribute 'speed' is missing");
+    }
+    front_fini(&f);
+    reed_registry_close(&registry);
+  }
+}
+END_TEST
+
 START_TEST(opsets_outside_the_range_are_named) {
   for (int64_t opset = 6; opset <= 24; opset += 18) {
     onnx_build *b = build_open(opset);
@@ -487,6 +532,7 @@ int main(void) {
   tcase_add_test(t, functions_are_inlined_with_their_attributes_and_absent_inputs);
   tcase_add_test(t, a_function_that_calls_itself_is_refused);
   tcase_add_test(t, all_that_is_not_supported_is_listed_at_once);
+  tcase_add_test(t, custom_operators_are_found_in_the_registry);
   tcase_add_test(t, opsets_outside_the_range_are_named);
   tcase_add_test(t, wrong_names_are_refused);
   tcase_add_test(t, missing_and_surplus_operands_are_refused);
