@@ -102,7 +102,8 @@ static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_k
 
   convolution *c = mem_calloc(1, sizeof *c);
   if (!c) return cpu_no_memory(call);
-  *c = (convolution){.site = cpu_site_of(call), .n_inputs = call->n_inputs, .n_threads = cpu_env_threads(call), .n_elements = desc_elements(y)};
+  *c = (convolution){
+      .site = cpu_site_of(call), .n_inputs = call->n_inputs, .n_threads = cpu_env_threads(call), .n_elements = desc_elements(y)};
   if (transposed) c->after = act;
   status = onednn_open(call, &problem, x->dims[0], chunk, call->constant[1] ? call->host_values[1] : NULL, &c->runner);
   if (status != REED_OK || !c->runner) {

@@ -43,7 +43,8 @@ static reed_status read_matmul(const reed_kernel_call *call, product *p) {
   p->a_column = 1;
   p->b_row = p->n;
   p->b_column = 1;
-  if (!read_batch(p, a, row ? 0 : a->rank - 2, p->m * p->k, p->a_batch) || !read_batch(p, b, column ? 0 : b->rank - 2, p->k * p->n, p->b_batch))
+  if (!read_batch(p, a, row ? 0 : a->rank - 2, p->m * p->k, p->a_batch) ||
+      !read_batch(p, b, column ? 0 : b->rank - 2, p->k * p->n, p->b_batch))
     return misfit(call);
   return REED_OK;
 }
@@ -78,7 +79,8 @@ reed_status product_read(const reed_kernel_call *call, bool gemm, product *p) {
     int64_t strides[REED_MAX_RANK];
     if (!cpu_broadcast_strides(&call->inputs[2], y, strides)) {
       char c[96], to[96];
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s does not broadcast to %s", desc_text(&call->inputs[2], c, sizeof c), desc_text(y, to, sizeof to));
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s does not broadcast to %s", desc_text(&call->inputs[2], c, sizeof c),
+                              desc_text(y, to, sizeof to));
     }
     memcpy(p->c_batch, strides, (size_t)p->batch_rank * sizeof *strides);
     int32_t axis = p->batch_rank;
@@ -205,12 +207,14 @@ static reed_status prepare(const reed_kernel_call *call, bool gemm, reed_kernel 
   f->site = cpu_site_of(call);
   f->form = only_one(&p, p.b_batch) ? FORM_TALL
             : one_each(&p, p.a_batch, p.m * p.k) && one_each(&p, p.b_batch, p.k * p.n) ? FORM_BATCHED : FORM_LOOP;
-  f->bias_inside = p.has_c && p.alpha == 1 && p.beta == 1 && only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) && (p.c_column == 1 || p.n == 1);
+  f->bias_inside = p.has_c && p.alpha == 1 && p.beta == 1 && only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) &&
+                   (p.c_column == 1 || p.n == 1);
   bool constant = f->form == FORM_TALL && call->constant[1];
   onednn_problem problem;
   describe(f, constant, &problem);
   int64_t extent = f->form == FORM_TALL ? p.batch * p.m : f->form == FORM_BATCHED ? p.batch : p.m;
-  status = onednn_open(call, &problem, extent, f->form == FORM_BATCHED ? MATRICES_MAX : ROWS_MAX, constant ? call->host_values[1] : NULL, &f->runner);
+  status = onednn_open(call, &problem, extent, f->form == FORM_BATCHED ? MATRICES_MAX : ROWS_MAX,
+                       constant ? call->host_values[1] : NULL, &f->runner);
   if (status != REED_OK || !f->runner) {
     mem_free(f);
     return status != REED_OK ? status : product_prepare_reference(call, &p, out_kernel);

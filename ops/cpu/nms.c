@@ -13,11 +13,18 @@
 
 reed_status nms_read(const reed_kernel_call *call, nms *n) {
   const reed_desc *boxes = &call->inputs[0], *scores = &call->inputs[1];
-  if (boxes->rank != 3 || scores->rank != 3 || boxes->dims[2] != 4 || boxes->dims[0] != scores->dims[0] || boxes->dims[1] != scores->dims[2]) {
+  if (boxes->rank != 3 || scores->rank != 3 || boxes->dims[2] != 4 || boxes->dims[0] != scores->dims[0] ||
+      boxes->dims[1] != scores->dims[2]) {
     char b[96], s[96];
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "boxes %s and scores %s do not go together", desc_text(boxes, b, sizeof b), desc_text(scores, s, sizeof s));
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "boxes %s and scores %s do not go together", desc_text(boxes, b, sizeof b),
+                            desc_text(scores, s, sizeof s));
   }
-  *n = (nms){.site = cpu_site_of(call), .n_threads = cpu_env_threads(call), .level = cpu_level_now(), .batches = boxes->dims[0], .classes = scores->dims[1], .boxes = boxes->dims[1]};
+  *n = (nms){.site = cpu_site_of(call),
+             .n_threads = cpu_env_threads(call),
+             .level = cpu_level_now(),
+             .batches = boxes->dims[0],
+             .classes = scores->dims[1],
+             .boxes = boxes->dims[1]};
   n->centers = reed_attrs_int(call->attrs, "center_point_box", 0) != 0;
   n->has_iou = cpu_present(call, 3) && desc_elements(&call->inputs[3]) > 0;
   n->has_score = cpu_present(call, 4) && desc_elements(&call->inputs[4]) > 0;

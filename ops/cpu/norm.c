@@ -25,7 +25,8 @@ static reed_status read_layer(const reed_kernel_call *call, norm *n) {
     if (!cpu_present(call, i)) continue;
     if (!cpu_broadcast_strides(&call->inputs[i], &part, i == 1 ? n->scale_strides : n->shift_strides)) {
       char a[96], b[96];
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s does not broadcast to %s", desc_text(&call->inputs[i], a, sizeof a), desc_text(&part, b, sizeof b));
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s does not broadcast to %s", desc_text(&call->inputs[i], a, sizeof a),
+                              desc_text(&part, b, sizeof b));
     }
     n->plain = n->plain && desc_elements(&call->inputs[i]) == n->inner;
   }
@@ -34,8 +35,12 @@ static reed_status read_layer(const reed_kernel_call *call, norm *n) {
 
 reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *n) {
   const reed_desc *x = &call->inputs[0];
-  *n = (norm){.dtype = x->dtype, .n_threads = cpu_env_threads(call), .level = cpu_level_now(),
-              .epsilon = reed_attrs_float(call->attrs, "epsilon", 1e-5), .momentum = reed_attrs_float(call->attrs, "momentum", 0.9), .training = reed_attrs_int(call->attrs, "training_mode", 0) != 0};
+  *n = (norm){.dtype = x->dtype,
+              .n_threads = cpu_env_threads(call),
+              .level = cpu_level_now(),
+              .epsilon = reed_attrs_float(call->attrs, "epsilon", 1e-5),
+              .momentum = reed_attrs_float(call->attrs, "momentum", 0.9),
+              .training = reed_attrs_int(call->attrs, "training_mode", 0) != 0};
   for (int32_t i = 0; i < call->n_inputs && i < 5; i++) n->parameters[i] = call->inputs[i].dtype;
   for (int32_t i = 0; i < call->n_outputs && i < 3; i++) n->results[i] = call->outputs[i].dtype;
   if (kind == NORM_LAYER) return read_layer(call, n);
@@ -44,8 +49,8 @@ reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *n) {
   n->inner = cpu_product(x->dims, 2, x->rank);
   for (int32_t i = 1; i < call->n_inputs; i++)
     if (desc_elements(&call->inputs[i]) != n->channels)
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "input %d has %lld elements for %lld channels", i, (long long)desc_elements(&call->inputs[i]),
-                              (long long)n->channels);
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "input %d has %lld elements for %lld channels", i,
+                              (long long)desc_elements(&call->inputs[i]), (long long)n->channels);
   return REED_OK;
 }
 
@@ -78,7 +83,8 @@ static void instance_planes(void *context, int64_t begin, int64_t end) {
     CPU_PICK(job->n->level, moments)(x, n->inner, &mean, &variance);
     double a = norm_parameter(n, job->buffers, 1, c) / sqrt(variance + n->epsilon);
     CPU_PICK(job->n->level, scale_shift)
-    (x, (float)mean, (float)a, (float)norm_parameter(n, job->buffers, 2, c), (float *)job->buffers->outputs[0] + i * n->inner, n->inner);
+    (x, (float)mean, (float)a, (float)norm_parameter(n, job->buffers, 2, c), (float *)job->buffers->outputs[0] + i * n->inner,
+     n->inner);
   }
 }
 
@@ -91,7 +97,8 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
     double mean, variance;
     CPU_PICK(job->n->level, moments)(x, n->inner, &mean, &variance);
     double inverse = 1 / sqrt(variance + n->epsilon);
-    CPU_PICK(job->n->level, normalize_row)(x, (float)mean, (float)inverse, scale, shift, (float *)job->buffers->outputs[0] + i * n->inner, n->inner);
+    CPU_PICK(job->n->level, normalize_row)
+    (x, (float)mean, (float)inverse, scale, shift, (float *)job->buffers->outputs[0] + i * n->inner, n->inner);
     norm_result(n, job->buffers, 1, i, mean);
     norm_result(n, job->buffers, 2, i, inverse);
   }
@@ -105,10 +112,13 @@ static reed_status run_planes(const norm *n, const reed_kernel_buffers *buffers,
 }
 
 static reed_status run_batch(const void *state, const reed_kernel_buffers *buffers) { return run_planes(state, buffers, batch_planes); }
-static reed_status run_instance(const void *state, const reed_kernel_buffers *buffers) { return run_planes(state, buffers, instance_planes); }
+static reed_status run_instance(const void *state, const reed_kernel_buffers *buffers) {
+  return run_planes(state, buffers, instance_planes);
+}
 static reed_status run_layer(const void *state, const reed_kernel_buffers *buffers) { return run_planes(state, buffers, layer_rows); }
 
-static reed_status prepare(const reed_kernel_call *call, norm_kind kind, reed_kernel_run_fn run, reed_kernel_prepare_fn plain, reed_kernel *out_kernel) {
+static reed_status prepare(const reed_kernel_call *call, norm_kind kind, reed_kernel_run_fn run, reed_kernel_prepare_fn plain,
+                           reed_kernel *out_kernel) {
   norm n;
   reed_status status = norm_read(call, kind, &n);
   if (status != REED_OK) return status;

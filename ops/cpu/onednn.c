@@ -77,7 +77,8 @@ static void unit_free(void *data) {
 }
 
 /* Reorder a -> b, or NULL where they are the same. */
-static dnnl_status_t reorder_build(dnnl_engine_t engine, const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b, dnnl_primitive_t *out_primitive) {
+static dnnl_status_t reorder_build(dnnl_engine_t engine, const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b,
+                                   dnnl_primitive_t *out_primitive) {
   *out_primitive = NULL;
   if (dnnl_memory_desc_equal(a, b)) return dnnl_success;
   dnnl_primitive_desc_t pd;
@@ -89,8 +90,9 @@ static dnnl_status_t reorder_build(dnnl_engine_t engine, const dnnl_memory_desc_
 }
 
 static const dnnl_alg_kind_t eltwise[] = {
-  [ACTIVATION_RELU] = dnnl_eltwise_relu,       [ACTIVATION_SIGMOID] = dnnl_eltwise_logistic, [ACTIVATION_TANH] = dnnl_eltwise_tanh,
-  [ACTIVATION_LEAKY_RELU] = dnnl_eltwise_relu, [ACTIVATION_CLIP] = dnnl_eltwise_clip,        [ACTIVATION_HARDSWISH] = dnnl_eltwise_hardswish,
+    [ACTIVATION_RELU] = dnnl_eltwise_relu, [ACTIVATION_SIGMOID] = dnnl_eltwise_logistic,
+    [ACTIVATION_TANH] = dnnl_eltwise_tanh, [ACTIVATION_LEAKY_RELU] = dnnl_eltwise_relu,
+    [ACTIVATION_CLIP] = dnnl_eltwise_clip, [ACTIVATION_HARDSWISH] = dnnl_eltwise_hardswish,
 };
 
 /* Scale, residual, activation, and workspace that is ours. */
@@ -133,11 +135,13 @@ static dnnl_status_t operation_build(const onednn_problem *p, unit *u, descripto
   const dnnl_memory_desc_t *bias = p->with_bias ? &u->bias : NULL;
   switch ((onednn_kind)p->kind) {
     case ONEDNN_CONV:
-      return dnnl_dilated_convolution_forward_desc_init(&out->convolution, dnnl_forward_inference, dnnl_convolution_direct, &u->src, &u->weights,
-                                                        bias, &u->dst, p->strides, p->dilations, p->pads_begin, p->pads_end);
+      return dnnl_dilated_convolution_forward_desc_init(&out->convolution, dnnl_forward_inference, dnnl_convolution_direct, &u->src,
+                                                        &u->weights, bias, &u->dst, p->strides, p->dilations, p->pads_begin,
+                                                        p->pads_end);
     case ONEDNN_CONV_TRANSPOSE:
-      return dnnl_dilated_deconvolution_forward_desc_init(&out->deconvolution, dnnl_forward_inference, dnnl_deconvolution_direct, &u->src,
-                                                          &u->weights, bias, &u->dst, p->strides, p->dilations, p->pads_begin, p->pads_end);
+      return dnnl_dilated_deconvolution_forward_desc_init(&out->deconvolution, dnnl_forward_inference, dnnl_deconvolution_direct,
+                                                          &u->src, &u->weights, bias, &u->dst, p->strides, p->dilations,
+                                                          p->pads_begin, p->pads_end);
     case ONEDNN_MATMUL:
       return dnnl_matmul_desc_init(&out->matmul, &u->src, &u->weights, bias, &u->dst);
   }
@@ -304,7 +308,8 @@ void onednn_close(onednn_runner *r) {
   if (!r) return;
   for (int32_t i = 0; i < r->n_lanes; i++) {
     lane *l = &r->lanes[i];
-    dnnl_memory_t memories[] = {l->user_src, l->user_weights, l->user_dst, l->residual, l->src, l->weights, l->dst, l->bias, l->scratchpad};
+    dnnl_memory_t memories[] = {l->user_src, l->user_weights, l->user_dst, l->residual,  l->src,
+                                l->weights,  l->dst,          l->bias,     l->scratchpad};
     for (size_t k = 0; k < sizeof memories / sizeof *memories; k++)
       if (memories[k]) dnnl_memory_destroy(memories[k]);
     kernel_cache_release(r->cache, l->packed);
@@ -320,7 +325,8 @@ void onednn_close(onednn_runner *r) {
 int64_t onednn_workspace_bytes(const onednn_runner *runner) { return runner->workspace_bytes; }
 
 /* Makes the memory object where it is needed and, for what lives in the workspace, its place there. */
-static reed_status memory_make(onednn_runner *r, bool needed, const dnnl_memory_desc_t *md, int64_t *place, int64_t *end, dnnl_memory_t *out) {
+static reed_status memory_make(onednn_runner *r, bool needed, const dnnl_memory_desc_t *md, int64_t *place, int64_t *end,
+                               dnnl_memory_t *out) {
   if (!needed) return REED_OK;
   if (place) {
     *place = *end;
@@ -407,8 +413,8 @@ static reed_status segments_make(onednn_runner *r, int64_t extent, int64_t max_c
   return REED_OK;
 }
 
-reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *problem, int64_t extent, int64_t max_chunk, const void *constant_weights,
-                        onednn_runner **out_runner) {
+reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *problem, int64_t extent, int64_t max_chunk,
+                        const void *constant_weights, onednn_runner **out_runner) {
   *out_runner = NULL;
   onednn_runner *r = mem_calloc(1, sizeof *r);
   if (!r) return cpu_no_memory(call);
@@ -461,7 +467,8 @@ static dnnl_status_t lane_run(const onednn_runner *r, const lane *l, const float
   return status;
 }
 
-reed_status onednn_run(const onednn_runner *r, const float *x, const float *w, const float *bias, const float *residual, float *y, void *workspace) {
+reed_status onednn_run(const onednn_runner *r, const float *x, const float *w, const float *bias, const float *residual, float *y,
+                       void *workspace) {
   int before = omp_get_max_threads();
   dnnl_status_t status = dnnl_success;
   for (int32_t i = 0; i < r->n_lanes && status == dnnl_success; i++) {

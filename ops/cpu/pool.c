@@ -12,7 +12,8 @@ reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
   *p = (pool){.dtype = x->dtype, .n_threads = cpu_env_threads(call), .level = cpu_level_now()};
   reed_status status = REED_OK;
   if (kind == POOL_GLOBAL) {
-    if (x->rank < 2 || x->rank != y->rank) return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input of rank %d has no channels", x->rank);
+    if (x->rank < 2 || x->rank != y->rank)
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input of rank %d has no channels", x->rank);
     p->mean = strcmp(call->op->name, "GlobalAveragePool") == 0;
     p->w.n = 1;
     p->w.in[0] = p->w.kernel[0] = cpu_product(x->dims, 2, x->rank);
@@ -102,7 +103,9 @@ static void reduce_along(const pool *p, const float *row, int64_t lead_count, fl
   if (end > out) end = out;
   if (end < begin) end = begin;
   for (int64_t o = 0; o < begin; o++) y[o] = reduce_at(p, row, lead_count, o);
-  if (begin < end) CPU_PICK(p->level, pool_along)(p->mean, row + begin * stride - pad, stride, d, k, 1.0f / (float)(lead_count * k), y + begin, end - begin);
+  if (begin < end)
+    CPU_PICK(p->level, pool_along)
+    (p->mean, row + begin * stride - pad, stride, d, k, 1.0f / (float)(lead_count * k), y + begin, end - begin);
   for (int64_t o = end; o < out; o++) y[o] = reduce_at(p, row, lead_count, o);
 }
 
@@ -143,7 +146,8 @@ static void pool_planes(void *context, int64_t begin, int64_t end) {
   const pool *p = &job->f->p;
   for (int64_t i = begin; i < end; i++) {
     const float *x = job->x + i * p->in_plane;
-    job->y[i] = p->mean ? (float)(CPU_PICK(job->f->p.level, sum_f32)(x, p->in_plane) / (double)p->in_plane) : CPU_PICK(job->f->p.level, max_f32)(x, p->in_plane);
+    job->y[i] = p->mean ? (float)(CPU_PICK(job->f->p.level, sum_f32)(x, p->in_plane) / (double)p->in_plane)
+                        : CPU_PICK(job->f->p.level, max_f32)(x, p->in_plane);
   }
 }
 
@@ -158,7 +162,8 @@ static reed_status prepare(const reed_kernel_call *call, pool_kind kind, reed_ke
   fast_pool f;
   reed_status status = pool_read(call, kind, &f.p);
   if (status != REED_OK) return status;
-  if (reference_wanted() || f.p.dtype != REED_F32 || f.p.with_indices || f.p.in_plane == 0 || f.p.planes * f.p.out_plane == 0) return plain(call, out_kernel);
+  if (reference_wanted() || f.p.dtype != REED_F32 || f.p.with_indices || f.p.in_plane == 0 || f.p.planes * f.p.out_plane == 0)
+    return plain(call, out_kernel);
   f.row_bytes = (f.p.w.in[f.p.w.n - 1] * 4 + 63) & ~(int64_t)63;
   void *state = mem_copy(&f, sizeof f);
   if (!state) return cpu_no_memory(call);

@@ -105,7 +105,8 @@ static bool has_outside(const resize *r) {
 static reed_status run_nearest(const void *state, const reed_kernel_buffers *buffers) {
   const resize *r = state;
   int32_t last = r->y.rank - 1;
-  resize_job job = {.r = r, .x = buffers->inputs[0], .y = buffers->outputs[0], .bytes = reed_dtype_bytes(r->y.dtype), .axis = axis_of(r, last)};
+  resize_job job = {
+      .r = r, .x = buffers->inputs[0], .y = buffers->outputs[0], .bytes = reed_dtype_bytes(r->y.dtype), .axis = axis_of(r, last)};
   cpu_parallel(cpu_threads_for(r->n_threads, desc_bytes(&r->y)), cpu_product(r->y.dims, 0, last), 1, nearest_rows, &job);
   if (has_outside(r)) extrapolate(r, buffers->outputs[0]);
   return REED_OK;
@@ -124,7 +125,8 @@ static reed_status run_interpolation(const void *state, const reed_kernel_buffer
     job.y = final ? buffers->outputs[0] : (char *)buffers->workspace + (i % 2 ? r->first_bytes : 0);
     dims[a->axis] = a->out;
     int64_t outer = cpu_product(dims, 0, a->axis), elements = outer * a->out * job.inner;
-    cpu_parallel(cpu_threads_for(r->n_threads, elements * a->taps * 4), job.inner == 1 ? outer : outer * a->out, 1, interpolate_rows, &job);
+    cpu_parallel(cpu_threads_for(r->n_threads, elements * a->taps * 4), job.inner == 1 ? outer : outer * a->out, 1,
+                 interpolate_rows, &job);
     job.x = job.y;
   }
   if (has_outside(r)) extrapolate(r, buffers->outputs[0]);
@@ -151,7 +153,8 @@ static void plan_workspace(resize *r) {
 reed_status cpu_prepare_resize(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (half_is(call->inputs[0].dtype)) return half_prepare_as_f32(call, cpu_prepare_resize, out_kernel);
   if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
-  if (desc_elements(&call->inputs[0]) == 0) return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input without elements cannot be resized");
+  if (desc_elements(&call->inputs[0]) == 0)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input without elements cannot be resized");
   if (reference_wanted()) return reference_prepare_resize(call, out_kernel);
   resize *r;
   reed_status status = resize_open(call, &r);

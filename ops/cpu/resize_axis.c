@@ -45,7 +45,8 @@ static reed_status read_word(const reed_kernel_call *call, const char *name, con
 
 /* The input coordinate of output position x. */
 static double source_of(const settings *s, const scaling *a, int64_t x) {
-  double in = (double)a->in, resized = s->mapping == MAP_CROP ? (double)a->out : a->scale * in; /* may be no whole number: as ONNX's reference */
+  double in = (double)a->in,
+         resized = s->mapping == MAP_CROP ? (double)a->out : a->scale * in; /* may be no whole number: as ONNX's reference */
   switch ((mapping)s->mapping) {
     case MAP_HALF_PIXEL:
       return ((double)x + 0.5) / a->scale - 0.5;
@@ -166,8 +167,10 @@ static reed_status read_scalings(const reed_kernel_call *call, const settings *s
   bool by_scales = has_list(call, 2, n_axes), by_sizes = has_list(call, 3, n_axes), crop = s->mapping == MAP_CROP;
   const char *policy = reed_attrs_string(call->attrs, "keep_aspect_ratio_policy", "stretch");
   bool keep = by_sizes && strcmp(policy, "stretch") != 0, smaller = strcmp(policy, "not_larger") == 0;
-  if (crop && !has_list(call, 1, 2 * n_axes)) return reed_kernel_fail(call, REED_ERROR_SHAPE, "tf_crop_and_resize needs roi, two numbers an axis");
-  for (int32_t i = 0; i < x->rank; i++) scalings[i] = (scaling){x->dims[i], y->dims[i], x->dims[i] ? (double)y->dims[i] / (double)x->dims[i] : 1, 0, 1};
+  if (crop && !has_list(call, 1, 2 * n_axes))
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "tf_crop_and_resize needs roi, two numbers an axis");
+  for (int32_t i = 0; i < x->rank; i++)
+    scalings[i] = (scaling){x->dims[i], y->dims[i], x->dims[i] ? (double)y->dims[i] / (double)x->dims[i] : 1, 0, 1};
   double common = 0;
   for (int64_t k = 0; k < n_axes; k++) {
     int32_t axis;
@@ -187,13 +190,15 @@ static reed_status read_scalings(const reed_kernel_call *call, const settings *s
 
 reed_status resize_open(const reed_kernel_call *call, resize **out_resize) {
   const reed_desc *x = &call->inputs[0];
-  settings s = {.antialias = reed_attrs_int(call->attrs, "antialias", 0) != 0, .exclude_outside = reed_attrs_int(call->attrs, "exclude_outside", 0) != 0,
+  settings s = {.antialias = reed_attrs_int(call->attrs, "antialias", 0) != 0,
+                .exclude_outside = reed_attrs_int(call->attrs, "exclude_outside", 0) != 0,
                 .cubic_a = reed_attrs_float(call->attrs, "cubic_coeff_a", -0.75)};
   scaling scalings[REED_MAX_RANK];
   reed_status status = read_word(call, "coordinate_transformation_mode", mapping_words, &s.mapping);
   if (status == REED_OK) status = read_word(call, "mode", interpolation_words, &s.interpolation);
   if (status == REED_OK) status = read_word(call, "nearest_mode", nearest_words, &s.nearest);
-  if (status == REED_OK && call->outputs[0].rank != x->rank) status = reed_kernel_fail(call, REED_ERROR_SHAPE, "input and output differ in rank");
+  if (status == REED_OK && call->outputs[0].rank != x->rank)
+    status = reed_kernel_fail(call, REED_ERROR_SHAPE, "input and output differ in rank");
   if (status == REED_OK) status = read_scalings(call, &s, scalings);
   if (status != REED_OK) return status;
   resize *r = mem_calloc(1, sizeof *r);

@@ -17,7 +17,8 @@
 
 reed_status roi_align_read(const reed_kernel_call *call, roi_align *r) {
   const reed_desc *x = &call->inputs[0], *regions = &call->inputs[1], *y = &call->outputs[0];
-  if (x->rank != 4 || regions->rank != 2 || regions->dims[1] != 4 || y->rank != 4 || desc_elements(&call->inputs[2]) < regions->dims[0]) {
+  if (x->rank != 4 || regions->rank != 2 || regions->dims[1] != 4 || y->rank != 4 ||
+      desc_elements(&call->inputs[2]) < regions->dims[0]) {
     char a[96], b[96], c[96];
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "X %s, rois %s and batch_indices %s do not go together", desc_text(x, a, sizeof a),
                             desc_text(regions, b, sizeof b), desc_text(&call->inputs[2], c, sizeof c));
@@ -30,7 +31,8 @@ reed_status roi_align_read(const reed_kernel_call *call, roi_align *r) {
     .images = x->dims[0], .channels = x->dims[1], .height = x->dims[2], .width = x->dims[3], .regions = regions->dims[0],
     .bins_y = y->dims[2], .bins_x = y->dims[3],
   };
-  if (r->height > INT32_MAX || r->width > INT32_MAX) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "the feature map is too large");
+  if (r->height > INT32_MAX || r->width > INT32_MAX)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "the feature map is too large");
   return REED_OK;
 }
 
@@ -178,7 +180,8 @@ static void align_ranges(void *context, int64_t begin, int64_t end) {
       make_plan(r, (const float *)job->buffers->inputs[1] + 4 * region, &s);
       int64_t image = ((const int64_t *)job->buffers->inputs[2])[region];
       const float *x = (const float *)job->buffers->inputs[0] + (image * r->channels + channel) * s.plan.plane;
-      CPU_PICK(r->level, roi_align_channels)(&s.plan, x, n, (float *)job->buffers->outputs[0] + (region * r->channels + channel) * bins);
+      CPU_PICK(r->level, roi_align_channels)
+      (&s.plan, x, n, (float *)job->buffers->outputs[0] + (region * r->channels + channel) * bins);
     }
   }
 }
@@ -199,7 +202,8 @@ reed_status cpu_prepare_roi_align(const reed_kernel_call *call, reed_kernel *out
   roi_align r;
   reed_status status = roi_align_read(call, &r);
   if (status != REED_OK) return status;
-  if (reference_wanted() || r.dtype != REED_F32 || r.max || r.height * r.width == 0) return reference_prepare_roi_align(call, out_kernel);
+  if (reference_wanted() || r.dtype != REED_F32 || r.max || r.height * r.width == 0)
+    return reference_prepare_roi_align(call, out_kernel);
   if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   scratch unused;
   r.scratch_bytes = lay_scratch(&r, NULL, &unused);

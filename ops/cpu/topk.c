@@ -17,12 +17,18 @@ reed_status topk_read(const reed_kernel_call *call, topk *t) {
   reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", -1), x->rank, &axis);
   if (status != REED_OK) return status;
   *t = (topk){
-    .dtype = x->dtype, .n_threads = cpu_env_threads(call), .largest = reed_attrs_int(call->attrs, "largest", 1) != 0,
-    .with_indices = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE, .outer = cpu_product(x->dims, 0, axis), .extent = x->dims[axis],
-    .inner = cpu_product(x->dims, axis + 1, x->rank), .k = y->dims[axis],
+      .dtype = x->dtype,
+      .n_threads = cpu_env_threads(call),
+      .largest = reed_attrs_int(call->attrs, "largest", 1) != 0,
+      .with_indices = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE,
+      .outer = cpu_product(x->dims, 0, axis),
+      .extent = x->dims[axis],
+      .inner = cpu_product(x->dims, axis + 1, x->rank),
+      .k = y->dims[axis],
   };
   if (t->k > t->extent)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld elements wanted of %lld on axis %d", (long long)t->k, (long long)t->extent, axis);
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld elements wanted of %lld on axis %d", (long long)t->k,
+                            (long long)t->extent, axis);
   return REED_OK;
 }
 

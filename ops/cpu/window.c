@@ -1,14 +1,17 @@
 #include "ops/cpu/window.h"
 
 /* attribute `name` of `n` ints into out, `otherwise` everywhere where it is absent; fails unless all are >= least. */
-static reed_status read_ints(const reed_kernel_call *call, const char *name, int64_t n, int64_t otherwise, int64_t least, int64_t *out) {
+static reed_status read_ints(const reed_kernel_call *call, const char *name, int64_t n, int64_t otherwise, int64_t least,
+                             int64_t *out) {
   int64_t n_given;
   const int64_t *given = reed_attrs_ints(call->attrs, name, &n_given);
   if (given && n_given != 0 && n_given != n)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s has %lld numbers, the input needs %lld", name, (long long)n_given, (long long)n);
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s has %lld numbers, the input needs %lld", name, (long long)n_given,
+                            (long long)n);
   for (int64_t i = 0; i < n; i++) {
     out[i] = given && n_given ? given[i] : otherwise;
-    if (out[i] < least || out[i] > INT32_MAX) return reed_kernel_fail(call, REED_ERROR_VALUE, "%s %lld is out of range", name, (long long)out[i]);
+    if (out[i] < least || out[i] > INT32_MAX)
+      return reed_kernel_fail(call, REED_ERROR_VALUE, "%s %lld is out of range", name, (long long)out[i]);
   }
   return REED_OK;
 }
@@ -23,7 +26,8 @@ static reed_status read_geometry(const reed_kernel_call *call, const int64_t *ke
     w->in[i] = x->dims[2 + i];
     w->out[i] = y->dims[2 + i];
     w->kernel[i] = kernel[i];
-    if (kernel[i] < 1 || kernel[i] > INT32_MAX) return reed_kernel_fail(call, REED_ERROR_SHAPE, "kernel extent %lld", (long long)kernel[i]);
+    if (kernel[i] < 1 || kernel[i] > INT32_MAX)
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "kernel extent %lld", (long long)kernel[i]);
   }
   reed_status status = read_ints(call, "strides", w->n, 1, 1, w->stride);
   if (status != REED_OK) return status;
@@ -87,7 +91,8 @@ reed_status window_kernel_shape(const reed_kernel_call *call, const int64_t **ou
   int64_t n, axes = call->inputs[0].rank - 2;
   const int64_t *kernel = reed_attrs_ints(call->attrs, "kernel_shape", &n);
   if (!kernel || n != axes)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "kernel_shape has %lld numbers, the input needs %lld", (long long)(kernel ? n : 0), (long long)axes);
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "kernel_shape has %lld numbers, the input needs %lld",
+                            (long long)(kernel ? n : 0), (long long)axes);
   *out_kernel = kernel;
   return REED_OK;
 }

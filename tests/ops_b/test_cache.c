@@ -140,8 +140,16 @@ static void prepare_conv(conv_run *r, int64_t n) {
   const bool constant[2] = {false, true};
   reed_attrs attrs = {0};
   reed_kernel_env env = {.n_threads = 2, .cache = r->cache};
-  reed_kernel_call call = {.op = op_builtin(OP_Conv), .attrs = &attrs, .node = "node", .n_inputs = 2, .n_outputs = 1, .inputs = inputs, .outputs = inputs,
-                           .host_values = host, .constant = constant, .env = &env};
+  reed_kernel_call call = {.op = op_builtin(OP_Conv),
+                           .attrs = &attrs,
+                           .node = "node",
+                           .n_inputs = 2,
+                           .n_outputs = 1,
+                           .inputs = inputs,
+                           .outputs = inputs,
+                           .host_values = host,
+                           .constant = constant,
+                           .env = &env};
   ck_assert_int_eq(kernel_cpu(call.op)(&call, &r->kernel), REED_OK);
 }
 

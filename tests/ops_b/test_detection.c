@@ -17,7 +17,8 @@ static value *filled(kernel_case *c, reed_dtype dtype, int32_t rank, const int64
 /* ONNX's own example: three pairs of boxes along y. */
 static const double onnx_boxes[] = {0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, -0.1, 1, 0.9, 0, 10, 1, 11, 0, 10.1, 1, 11.1, 0, 100, 1, 101};
 static const double flipped_boxes[] = {1, 1, 0, 0, 0, 0.1, 1, 1.1, 0, 0.9, 1, -0.1, 0, 10, 1, 11, 1, 10.1, 0, 11.1, 1, 101, 0, 100};
-static const double center_boxes[] = {0.5, 0.5, 1, 1, 0.5, 0.6, 1, 1, 0.5, 0.4, 1, 1, 0.5, 10.5, 1, 1, 0.5, 10.6, 1, 1, 0.5, 100.5, 1, 1};
+static const double center_boxes[] = {0.5, 0.5,  1, 1, 0.5, 0.6,  1, 1, 0.5, 0.4,   1, 1,
+                                      0.5, 10.5, 1, 1, 0.5, 10.6, 1, 1, 0.5, 100.5, 1, 1};
 static const double onnx_scores[] = {0.9, 0.75, 0.6, 0.95, 0.5, 0.3};
 
 static void nms_case(kernel_case *c, const double *boxes, const double *scores, int64_t n, int64_t most, double iou, double least) {
@@ -94,7 +95,8 @@ START_TEST(nms_equals_the_reference) {
   for (int center = 0; center < 2; center++) {
     kernel_case c;
     case_init(&c, OP_NonMaxSuppression);
-    value *boxes = case_input(&c, REED_F32, DIMS(s[0], s[1] ? s[2] : s[2], 4), 10), *scores = case_input(&c, REED_F32, DIMS(s[0], s[1], s[2]), 1);
+    value *boxes = case_input(&c, REED_F32, DIMS(s[0], s[1] ? s[2] : s[2], 4), 10),
+          *scores = case_input(&c, REED_F32, DIMS(s[0], s[1], s[2]), 1);
     for (int64_t i = 0; i < desc_elements(&scores->desc); i += 3) case_set(scores, i, 0.25); /* ties */
     if (desc_elements(&scores->desc) > 30) case_set(scores, 7, NAN), case_set(boxes, 13, NAN);
     for (int64_t i = 0; center && i < desc_elements(&boxes->desc); i++)
@@ -140,7 +142,8 @@ static const struct {
   int32_t rank;
   int64_t x[3], axis, k;
 } topks[] = {
-  {1, {1}, 0, 1}, {1, {5}, 0, 0}, {1, {3000}, 0, 100}, {1, {3000}, 0, 3000}, {2, {40, 33}, 0, 7}, {2, {40, 133}, 1, 40}, {3, {3, 5, 7}, 1, 5}, {2, {0, 5}, 1, 3},
+    {1, {1}, 0, 1},      {1, {5}, 0, 0},        {1, {3000}, 0, 100},  {1, {3000}, 0, 3000},
+    {2, {40, 33}, 0, 7}, {2, {40, 133}, 1, 40}, {3, {3, 5, 7}, 1, 5}, {2, {0, 5}, 1, 3},
 };
 
 START_TEST(topk_equals_the_reference) {
@@ -173,8 +176,8 @@ END_TEST
 
 /* ---- RoiAlign ---- */
 
-static void roi_case(kernel_case *c, reed_dtype dtype, const int64_t *x, int64_t n_regions, int64_t bins, int64_t sampling, double scale,
-                     const char *coordinates, const char *mode) {
+static void roi_case(kernel_case *c, reed_dtype dtype, const int64_t *x, int64_t n_regions, int64_t bins, int64_t sampling,
+                     double scale, const char *coordinates, const char *mode) {
   case_init(c, OP_RoiAlign);
   case_input(c, dtype, 4, x, 2);
   value *regions = case_input(c, dtype, DIMS(n_regions, 4), (double)(x[3] > x[2] ? x[3] : x[2]) / scale);
@@ -210,7 +213,8 @@ START_TEST(roi_align_equals_the_reference) {
   for (int k = 0; k < 12; k++) {
     kernel_case c;
     reed_dtype dtype = dtypes[k / 4];
-    roi_case(&c, dtype, rois[_i].x, rois[_i].regions, rois[_i].bins, rois[_i].sampling, rois[_i].scale, coordinates[k % 2], modes[k / 2 % 2]);
+    roi_case(&c, dtype, rois[_i].x, rois[_i].regions, rois[_i].bins, rois[_i].sampling, rois[_i].scale, coordinates[k % 2],
+             modes[k / 2 % 2]);
     case_parity(&c, case_tolerance(dtype) * 10, case_tolerance(dtype) * 10);
   }
 }
@@ -218,7 +222,8 @@ END_TEST
 
 START_TEST(roi_align_survives_any_coordinates) {
   static const double corners[][4] = {
-    {NAN, 0, 3, 3}, {0, 0, INFINITY, 3}, {-1e30, -1e30, 1e30, 1e30}, {1e9, 1e9, 2e9, 2e9}, {-50, -50, -40, -40}, {0, 0, 0, 0}, {3, 3, 1, 1}, {0, 0, 1e6, 4}, {-3e8, 0, 3e8, 4},
+      {NAN, 0, 3, 3}, {0, 0, INFINITY, 3}, {-1e30, -1e30, 1e30, 1e30}, {1e9, 1e9, 2e9, 2e9}, {-50, -50, -40, -40}, {0, 0, 0, 0},
+      {3, 3, 1, 1},   {0, 0, 1e6, 4},      {-3e8, 0, 3e8, 4},
   };
   for (int64_t sampling = 0; sampling <= 3; sampling += 3)
     for (int half = 0; half < 2; half++) {
@@ -267,7 +272,8 @@ static void resize_case(kernel_case *c, reed_dtype dtype, int32_t rank, const in
   case_attr_string(c, "mode", mode);
 }
 
-static const char *const mappings[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn"};
+static const char *const mappings[] = {"half_pixel",    "half_pixel_symmetric", "pytorch_half_pixel",
+                                       "align_corners", "asymmetric",           "tf_half_pixel_for_nn"};
 static const char *const modes[] = {"nearest", "linear", "cubic"};
 static const struct {
   int32_t rank;
@@ -305,7 +311,10 @@ START_TEST(resize_nearest_rounds_as_told) {
   static const struct {
     const char *word;
     double expected[5];
-  } rows[] = {{"round_prefer_floor", {1, 1, 2, 2, 2}}, {"round_prefer_ceil", {1, 1, 2, 2, 2}}, {"floor", {1, 1, 1, 2, 2}}, {"ceil", {1, 2, 2, 2, 2}}};
+  } rows[] = {{"round_prefer_floor", {1, 1, 2, 2, 2}},
+              {"round_prefer_ceil", {1, 1, 2, 2, 2}},
+              {"floor", {1, 1, 1, 2, 2}},
+              {"ceil", {1, 2, 2, 2, 2}}};
   for (int i = 0; i < ROWS(rows); i++) {
     kernel_case c;
     resize_case(&c, REED_F32, 1, (int64_t[]){2}, (int64_t[]){5}, "nearest");
@@ -326,7 +335,10 @@ START_TEST(resize_linear_matches_onnx_examples) {
   resize_case(&c, REED_F32, 4, (int64_t[]){1, 1, 2, 2}, (int64_t[]){1, 1, 4, 4}, "linear");
   for (int i = 0; i < 4; i++) case_set(&c.inputs[0], i, i + 1);
   case_attr_string(&c, "coordinate_transformation_mode", "align_corners");
-  case_expect(&c, (double[]){1, 1 + 1. / 3, 1 + 2. / 3, 2, 1 + 2. / 3, 2, 2 + 1. / 3, 2 + 2. / 3, 2 + 1. / 3, 2 + 2. / 3, 3, 3 + 1. / 3, 3, 3 + 1. / 3, 3 + 2. / 3, 4}, 16);
+  case_expect(&c,
+              (double[]){1, 1 + 1. / 3, 1 + 2. / 3, 2, 1 + 2. / 3, 2, 2 + 1. / 3, 2 + 2. / 3, 2 + 1. / 3, 2 + 2. / 3, 3, 3 + 1. / 3,
+                         3, 3 + 1. / 3, 3 + 2. / 3, 4},
+              16);
 }
 END_TEST
 

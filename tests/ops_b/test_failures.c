@@ -26,21 +26,32 @@ static const int64_t kernel_shape[2] = {2, 2};
 #define KERNEL_SHAPE .attrs = {{.name = "kernel_shape", .type = REED_ATTR_INTS, .ints = kernel_shape, .n = 2}}, .n_attrs = 1
 
 static const prepared_case cases[] = {
-  {OP_Conv, 2, 1, {DESC(F32, 4, 37, 16, 7, 7), DESC(F32, 4, 16, 16, 3, 3)}, {DESC(F32, 4, 37, 16, 5, 5)}, {NULL, ones}},
-  {OP_Conv, 2, 1, {DESC(F16, 4, 3, 16, 7, 7), DESC(F16, 4, 16, 16, 3, 3)}, {DESC(F16, 4, 3, 16, 5, 5)}, {NULL, ones}},
-  {OP_Conv, 2, 1, {DESC(F64, 4, 1, 3, 4, 4), DESC(F64, 4, 2, 3, 3, 3)}, {DESC(F64, 4, 1, 2, 2, 2)}, {NULL}},
-  {OP_ConvTranspose, 2, 1, {DESC(F32, 4, 3, 16, 7, 7), DESC(F32, 4, 16, 16, 1, 1)}, {DESC(F32, 4, 3, 16, 7, 7)}, {NULL, ones}},
-  {OP_Gemm, 2, 1, {DESC(F32, 2, 33, 16), DESC(F32, 2, 16, 16)}, {DESC(F32, 2, 33, 16)}, {NULL, ones}},
-  {OP_MatMul, 2, 1, {DESC(F32, 3, 3, 4, 5), DESC(F32, 3, 3, 5, 6)}, {DESC(F32, 3, 3, 4, 6)}, {NULL}},
-  {OP_MaxPool, 1, 1, {DESC(F32, 4, 1, 2, 5, 5)}, {DESC(F32, 4, 1, 2, 4, 4)}, {NULL}, KERNEL_SHAPE},
-  {OP_MaxPool, 1, 2, {DESC(F32, 4, 1, 2, 5, 5)}, {DESC(F32, 4, 1, 2, 4, 4), DESC(I64, 4, 1, 2, 4, 4)}, {NULL}, KERNEL_SHAPE},
-  {OP_Softmax, 1, 1, {DESC(F32, 2, 3, 4)}, {DESC(F32, 2, 3, 4)}, {NULL}},
-  {OP_LayerNormalization, 2, 1, {DESC(BF16, 2, 3, 4), DESC(BF16, 1, 4)}, {DESC(BF16, 2, 3, 4)}, {NULL}},
-  {OP_Resize, 4, 1, {DESC(F32, 4, 2, 2, 2, 2), {0}, {0}, DESC(I64, 1, 4)}, {DESC(F32, 4, 4, 4, 4, 4)}, {NULL, NULL, NULL, four},
-   .attrs = {{.name = "mode", .type = REED_ATTR_STRING, .s = "linear"}}, .n_attrs = 1},
-  {OP_RoiAlign, 3, 1, {DESC(F32, 4, 1, 2, 8, 8), DESC(F32, 2, 3, 4), DESC(I64, 1, 3)}, {DESC(F32, 4, 3, 2, 1, 1)}, {NULL}},
-  {OP_NonMaxSuppression, 3, 1, {DESC(F32, 3, 1, 6, 4), DESC(F32, 3, 1, 1, 6), DESC(I64, 1, 1)}, {DESC(I64, 2, 4, 3)}, {NULL, NULL, four}},
-  {OP_TopK, 2, 2, {DESC(F32, 1, 9), DESC(I64, 1, 1)}, {DESC(F32, 1, 4), DESC(I64, 1, 4)}, {NULL, four}},
+    {OP_Conv, 2, 1, {DESC(F32, 4, 37, 16, 7, 7), DESC(F32, 4, 16, 16, 3, 3)}, {DESC(F32, 4, 37, 16, 5, 5)}, {NULL, ones}},
+    {OP_Conv, 2, 1, {DESC(F16, 4, 3, 16, 7, 7), DESC(F16, 4, 16, 16, 3, 3)}, {DESC(F16, 4, 3, 16, 5, 5)}, {NULL, ones}},
+    {OP_Conv, 2, 1, {DESC(F64, 4, 1, 3, 4, 4), DESC(F64, 4, 2, 3, 3, 3)}, {DESC(F64, 4, 1, 2, 2, 2)}, {NULL}},
+    {OP_ConvTranspose, 2, 1, {DESC(F32, 4, 3, 16, 7, 7), DESC(F32, 4, 16, 16, 1, 1)}, {DESC(F32, 4, 3, 16, 7, 7)}, {NULL, ones}},
+    {OP_Gemm, 2, 1, {DESC(F32, 2, 33, 16), DESC(F32, 2, 16, 16)}, {DESC(F32, 2, 33, 16)}, {NULL, ones}},
+    {OP_MatMul, 2, 1, {DESC(F32, 3, 3, 4, 5), DESC(F32, 3, 3, 5, 6)}, {DESC(F32, 3, 3, 4, 6)}, {NULL}},
+    {OP_MaxPool, 1, 1, {DESC(F32, 4, 1, 2, 5, 5)}, {DESC(F32, 4, 1, 2, 4, 4)}, {NULL}, KERNEL_SHAPE},
+    {OP_MaxPool, 1, 2, {DESC(F32, 4, 1, 2, 5, 5)}, {DESC(F32, 4, 1, 2, 4, 4), DESC(I64, 4, 1, 2, 4, 4)}, {NULL}, KERNEL_SHAPE},
+    {OP_Softmax, 1, 1, {DESC(F32, 2, 3, 4)}, {DESC(F32, 2, 3, 4)}, {NULL}},
+    {OP_LayerNormalization, 2, 1, {DESC(BF16, 2, 3, 4), DESC(BF16, 1, 4)}, {DESC(BF16, 2, 3, 4)}, {NULL}},
+    {OP_Resize,
+     4,
+     1,
+     {DESC(F32, 4, 2, 2, 2, 2), {0}, {0}, DESC(I64, 1, 4)},
+     {DESC(F32, 4, 4, 4, 4, 4)},
+     {NULL, NULL, NULL, four},
+     .attrs = {{.name = "mode", .type = REED_ATTR_STRING, .s = "linear"}},
+     .n_attrs = 1},
+    {OP_RoiAlign, 3, 1, {DESC(F32, 4, 1, 2, 8, 8), DESC(F32, 2, 3, 4), DESC(I64, 1, 3)}, {DESC(F32, 4, 3, 2, 1, 1)}, {NULL}},
+    {OP_NonMaxSuppression,
+     3,
+     1,
+     {DESC(F32, 3, 1, 6, 4), DESC(F32, 3, 1, 1, 6), DESC(I64, 1, 1)},
+     {DESC(I64, 2, 4, 3)},
+     {NULL, NULL, four}},
+    {OP_TopK, 2, 2, {DESC(F32, 1, 9), DESC(I64, 1, 1)}, {DESC(F32, 1, 4), DESC(I64, 1, 4)}, {NULL, four}},
 };
 
 static reed_status prepare(const prepared_case *c, kernel_cache *cache, reed_kernel *out_kernel) {
@@ -48,8 +59,16 @@ static reed_status prepare(const prepared_case *c, kernel_cache *cache, reed_ker
   for (int32_t i = 0; i < 5; i++) constant[i] = c->host[i] != NULL;
   reed_attrs attrs = {c->attrs, c->n_attrs};
   reed_kernel_env env = {.n_threads = 2, .cache = cache};
-  reed_kernel_call call = {.op = op_builtin(c->op), .attrs = &attrs, .node = "node", .n_inputs = c->n_inputs, .n_outputs = c->n_outputs, .inputs = c->inputs,
-                           .outputs = c->outputs, .host_values = c->host, .constant = constant, .env = &env};
+  reed_kernel_call call = {.op = op_builtin(c->op),
+                           .attrs = &attrs,
+                           .node = "node",
+                           .n_inputs = c->n_inputs,
+                           .n_outputs = c->n_outputs,
+                           .inputs = c->inputs,
+                           .outputs = c->outputs,
+                           .host_values = c->host,
+                           .constant = constant,
+                           .env = &env};
   return kernel_cpu(call.op)(&call, out_kernel);
 }
 

@@ -46,7 +46,9 @@ static void check_conv(const conv_row *row, reed_dtype dtype, bool bias, bool re
   case_input(&c, dtype, row->rank, row->w, 1);
   int64_t y[5] = {row->x[0], row->w[0]};
   for (int32_t i = 0; i < row->rank - 2; i++)
-    y[2 + i] = (row->x[2 + i] + row->pads[i] + row->pads[row->rank - 2 + i] - (row->w[2 + i] - 1) * row->dilations[i] - 1) / row->strides[i] + 1;
+    y[2 + i] = (row->x[2 + i] + row->pads[i] + row->pads[row->rank - 2 + i] - (row->w[2 + i] - 1) * row->dilations[i] - 1) /
+                   row->strides[i] +
+               1;
   if (bias) case_input(&c, dtype, 1, &row->w[0], 1);
   else if (residual) case_absent(&c);
   if (residual) case_input(&c, dtype, row->rank, y, 1);
@@ -212,9 +214,10 @@ static const struct {
   int64_t c[2];
   double alpha, beta;
 } gemms[] = {
-  {false, false, -1, {0}, 1, 1},   {false, true, 1, {5}, 1, 1},     {true, false, 2, {1, 5}, 1, 1},     {true, true, 2, {3, 5}, 1, 1},
-  {false, true, 2, {3, 1}, 1, 1},  {false, false, 0, {0}, 1, 1},    {false, true, 1, {5}, 0.5, 2},      {true, true, 2, {3, 5}, -1.5, 0.25},
-  {false, true, 1, {1}, 1, 1},     {false, true, 1, {5}, 2, 0},
+    {false, false, -1, {0}, 1, 1}, {false, true, 1, {5}, 1, 1},         {true, false, 2, {1, 5}, 1, 1},
+    {true, true, 2, {3, 5}, 1, 1}, {false, true, 2, {3, 1}, 1, 1},      {false, false, 0, {0}, 1, 1},
+    {false, true, 1, {5}, 0.5, 2}, {true, true, 2, {3, 5}, -1.5, 0.25}, {false, true, 1, {1}, 1, 1},
+    {false, true, 1, {5}, 2, 0},
 };
 
 START_TEST(gemm_equals_the_reference) {
@@ -223,7 +226,8 @@ START_TEST(gemm_equals_the_reference) {
     for (int64_t k = 0; k <= 17; k += 17) {
       kernel_case c;
       case_init(&c, OP_Gemm);
-      int64_t a[2] = {gemms[_i].trans_a ? k : 3, gemms[_i].trans_a ? 3 : k}, b[2] = {gemms[_i].trans_b ? 5 : k, gemms[_i].trans_b ? k : 5};
+      int64_t a[2] = {gemms[_i].trans_a ? k : 3, gemms[_i].trans_a ? 3 : k},
+              b[2] = {gemms[_i].trans_b ? 5 : k, gemms[_i].trans_b ? k : 5};
       case_input(&c, dtypes[d], 2, a, 1);
       case_input(&c, dtypes[d], 2, b, 1);
       if (gemms[_i].rank_c >= 0) case_input(&c, dtypes[d], gemms[_i].rank_c, gemms[_i].c, 1);

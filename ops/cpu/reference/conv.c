@@ -127,8 +127,10 @@ static reed_status run_convolution(const void *state, const reed_kernel_buffers 
 static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
   convolution c = {.transposed = transposed, .n_threads = cpu_env_threads(call), .n_inputs = call->n_inputs, .dtype = x->dtype};
-  if (x->dtype != REED_F32 && x->dtype != REED_F64) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(x->dtype));
-  if (weights->rank != x->rank) return reed_kernel_fail(call, REED_ERROR_SHAPE, "weights of rank %d for an input of rank %d", weights->rank, x->rank);
+  if (x->dtype != REED_F32 && x->dtype != REED_F64)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(x->dtype));
+  if (weights->rank != x->rank)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "weights of rank %d for an input of rank %d", weights->rank, x->rank);
   reed_status status = transposed ? window_init_transposed(call, weights->dims + 2, &c.w) : window_init(call, weights->dims + 2, &c.w);
   if (status == REED_OK) status = activation_read(call, &c.activation);
   if (status != REED_OK) return status;
@@ -136,8 +138,8 @@ static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_k
   c.images = x->dims[0];
   c.groups = reed_attrs_int(call->attrs, "group", 1);
   if (c.groups < 1 || x->dims[1] % c.groups != 0 || y->dims[1] % c.groups != 0)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld and %lld channels do not divide into %lld groups", (long long)x->dims[1], (long long)y->dims[1],
-                            (long long)c.groups);
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld and %lld channels do not divide into %lld groups", (long long)x->dims[1],
+                            (long long)y->dims[1], (long long)c.groups);
   c.in_channels = x->dims[1] / c.groups;
   c.out_channels = y->dims[1] / c.groups;
   c.in_plane = cpu_product(x->dims, 2, x->rank);
@@ -152,4 +154,6 @@ static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_k
 
 reed_status reference_prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, false, out_kernel); }
 
-reed_status reference_prepare_conv_transpose(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, true, out_kernel); }
+reed_status reference_prepare_conv_transpose(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, true, out_kernel);
+}

@@ -11,9 +11,11 @@ typedef struct job {
 } job;
 
 /* Integers: alpha and beta are 1 in any graph that means integers; then the sum never passes through a float. */
-#define FINISH_INT(T, p, sum, c, has_c) \
-  ((p)->exact_ints ? (T)((sum) + (has_c ? (uint64_t)(c) : 0)) : (T)activation_at(&(p)->activation, (p)->alpha * (double)(T)(sum) + (has_c ? (p)->beta * (double)(c) : 0)))
-#define FINISH_FLOAT(T, p, sum, c, has_c) ((T)activation_at(&(p)->activation, (p)->alpha * (sum) + (has_c ? (p)->beta * (double)(c) : 0)))
+#define FINISH_INT(T, p, sum, c, has_c)                       \
+  ((p)->exact_ints ? (T)((sum) + (has_c ? (uint64_t)(c) : 0)) \
+                   : (T)activation_at(&(p)->activation, (p)->alpha * (double)(T)(sum) + (has_c ? (p)->beta * (double)(c) : 0)))
+#define FINISH_FLOAT(T, p, sum, c, has_c) \
+  ((T)activation_at(&(p)->activation, (p)->alpha * (sum) + (has_c ? (p)->beta * (double)(c) : 0)))
 
 /* Row i of the stacked result: every matrix of the batch, one after the other. */
 #define PRODUCT_ROW(T, SUM, FINISH, name)                                                                            \

@@ -20,7 +20,8 @@ static void write_y(const job *j, int64_t i, double value) {
 }
 
 /* Mean and variance of `count` runs of `inner` elements that begin `step` apart, the first at `first`. */
-static void statistics(const job *j, int64_t first, int64_t count, int64_t step, int64_t inner, double *out_mean, double *out_variance) {
+static void statistics(const job *j, int64_t first, int64_t count, int64_t step, int64_t inner, double *out_mean,
+                       double *out_variance) {
   double mean = 0, variance = 0, n = (double)(count * inner);
   for (int64_t k = 0; k < count; k++)
     for (int64_t i = 0; i < inner; i++) mean += read_x(j, first + k * step + i);
@@ -39,7 +40,8 @@ static void batch_channels(void *context, int64_t begin, int64_t end) {
   const norm *n = j->n;
   for (int64_t c = begin; c < end; c++) {
     double old_mean = norm_parameter(n, j->buffers, 3, c), old_variance = norm_parameter(n, j->buffers, 4, c);
-    double mean = old_mean, variance = old_variance, scale = norm_parameter(n, j->buffers, 1, c), shift = norm_parameter(n, j->buffers, 2, c);
+    double mean = old_mean, variance = old_variance, scale = norm_parameter(n, j->buffers, 1, c),
+           shift = norm_parameter(n, j->buffers, 2, c);
     int64_t step = n->channels * n->inner;
     if (n->training) {
       statistics(j, c * n->inner, n->outer, step, n->inner, &mean, &variance);
@@ -59,7 +61,8 @@ static void instance_planes(void *context, int64_t begin, int64_t end) {
   const job *j = context;
   const norm *n = j->n;
   for (int64_t plane = begin; plane < end; plane++) {
-    double mean, variance, scale = norm_parameter(n, j->buffers, 1, plane % n->channels), shift = norm_parameter(n, j->buffers, 2, plane % n->channels);
+    double mean, variance, scale = norm_parameter(n, j->buffers, 1, plane % n->channels),
+                           shift = norm_parameter(n, j->buffers, 2, plane % n->channels);
     statistics(j, plane * n->inner, 1, 0, n->inner, &mean, &variance);
     double inverse = 1 / sqrt(variance + n->epsilon);
     for (int64_t i = plane * n->inner; i < (plane + 1) * n->inner; i++) write_y(j, i, (read_x(j, i) - mean) * inverse * scale + shift);
@@ -81,7 +84,8 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
         rest /= n->dims[axis];
       }
       double shift = n->parameters[2] != REED_NONE ? norm_parameter(n, j->buffers, 2, shift_at) : 0;
-      write_y(j, row * n->inner + i, (read_x(j, row * n->inner + i) - mean) * inverse * norm_parameter(n, j->buffers, 1, scale_at) + shift);
+      write_y(j, row * n->inner + i,
+              (read_x(j, row * n->inner + i) - mean) * inverse * norm_parameter(n, j->buffers, 1, scale_at) + shift);
     }
     norm_result(n, j->buffers, 1, row, mean);
     norm_result(n, j->buffers, 2, row, inverse);
@@ -115,17 +119,22 @@ static reed_status prepare(const reed_kernel_call *call, norm_kind kind, reed_ke
   norm n;
   reed_status status = norm_read(call, kind, &n);
   if (status != REED_OK) return status;
-  if (n.dtype != REED_F32 && n.dtype != REED_F64) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(n.dtype));
+  if (n.dtype != REED_F32 && n.dtype != REED_F64)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(n.dtype));
   void *state = mem_copy(&n, sizeof n);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run, state);
   return REED_OK;
 }
 
-reed_status reference_prepare_batch_norm(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, NORM_BATCH, run_batch, out_kernel); }
+reed_status reference_prepare_batch_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, NORM_BATCH, run_batch, out_kernel);
+}
 
 reed_status reference_prepare_instance_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
   return prepare(call, NORM_INSTANCE, run_instance, out_kernel);
 }
 
-reed_status reference_prepare_layer_norm(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, NORM_LAYER, run_layer, out_kernel); }
+reed_status reference_prepare_layer_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, NORM_LAYER, run_layer, out_kernel);
+}

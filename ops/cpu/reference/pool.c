@@ -109,7 +109,8 @@ static reed_status prepare(const reed_kernel_call *call, pool_kind kind, reed_ke
   pool p;
   reed_status status = pool_read(call, kind, &p);
   if (status != REED_OK) return status;
-  if (!(p.mean ? means : maxima)[p.dtype]) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(p.dtype));
+  if (!(p.mean ? means : maxima)[p.dtype])
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(p.dtype));
   if (p.planes * p.out_plane == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   void *state = mem_copy(&p, sizeof p);
   if (!state) return cpu_no_memory(call);
@@ -117,8 +118,14 @@ static reed_status prepare(const reed_kernel_call *call, pool_kind kind, reed_ke
   return REED_OK;
 }
 
-reed_status reference_prepare_average_pool(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, POOL_AVERAGE, out_kernel); }
+reed_status reference_prepare_average_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, POOL_AVERAGE, out_kernel);
+}
 
-reed_status reference_prepare_max_pool(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, POOL_MAX, out_kernel); }
+reed_status reference_prepare_max_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, POOL_MAX, out_kernel);
+}
 
-reed_status reference_prepare_global_pool(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, POOL_GLOBAL, out_kernel); }
+reed_status reference_prepare_global_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, POOL_GLOBAL, out_kernel);
+}

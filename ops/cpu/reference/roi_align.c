@@ -72,7 +72,8 @@ reed_status reference_prepare_roi_align(const reed_kernel_call *call, reed_kerne
   roi_align r;
   reed_status status = roi_align_read(call, &r);
   if (status != REED_OK) return status;
-  if (r.dtype != REED_F32 && r.dtype != REED_F64) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(r.dtype));
+  if (r.dtype != REED_F32 && r.dtype != REED_F64)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(r.dtype));
   if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   void *state = mem_copy(&r, sizeof r);
   if (!state) return cpu_no_memory(call);
