@@ -2,6 +2,7 @@
 #include "bytecode/lexer.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,8 @@ static void lex_number(lexer *l, token *t) {
     t->kind = TOKEN_INTEGER;
     t->i = *l->at == '-' ? strtoll(l->at, &end, hex ? 16 : 10) : (int64_t)strtoull(l->at, &end, hex ? 16 : 10);
   }
-  if (!end || end == l->at || errno == ERANGE || is_name_part(*end)) {
+  bool too_large = errno == ERANGE && !(is_float && isfinite(t->f)); /* the smallest doubles are said to be out of range, too */
+  if (!end || end == l->at || too_large || is_name_part(*end)) {
     lexer_fail(l, t, "this is no number, or it does not fit 64 bits");
     return;
   }
