@@ -33,8 +33,8 @@ typedef struct onednn_runner onednn_runner;
 
 /* Builds or finds the primitives for the free extent, and packs constant_weights (NULL: weights come with each run) once per program.
  * Chunks are at most max_chunk. Gives *out_runner NULL with REED_OK where oneDNN has nothing for the problem. */
-reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *problem, int64_t extent, int64_t max_chunk, const void *constant_weights,
-                        onednn_runner **out_runner) REED_MUST_CHECK;
+reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *problem, int64_t extent, int64_t max_chunk,
+                        const void *constant_weights, onednn_runner **out_runner) REED_MUST_CHECK;
 void onednn_close(onednn_runner *runner);
 int64_t onednn_workspace_bytes(const onednn_runner *runner);
 /* y = problem(x, w, bias, residual). bias and residual NULL where the problem has none. One thread at a time per runner. */
