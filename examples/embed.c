@@ -7,9 +7,7 @@
 static reed_diagnosis *diagnosis;
 
 static void must(reed_status status) {
-  if (status == REED_OK) return;
-  fprintf(stderr, "%s: %s\n", reed_status_name(status), reed_diagnosis_message(diagnosis));
-  exit(1);
+  if (status) fprintf(stderr, "%s: %s\n", reed_status_name(status), reed_diagnosis_message(diagnosis)), exit(1);
 }
 
 int main(int argc, char **argv) {
@@ -33,5 +31,10 @@ int main(int argc, char **argv) {
     for (int k = 0; k < reed_tensor_rank(outputs[i]); k++) printf(k ? ",%lld" : "%lld", (long long)reed_tensor_dims(outputs[i])[k]);
     printf("]%s", reed_tensor_elements(outputs[i]) ? " first element " : "\n");
     if (reed_tensor_elements(outputs[i])) printf("%g\n", reed_dtype_read(reed_tensor_dtype(outputs[i]), reed_tensor_data(outputs[i])));
+    reed_tensor_close(&outputs[i]);
   }
+  for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
+  reed_session_close(&session);
+  reed_program_close(&program);
+  reed_diagnosis_close(&diagnosis);
 }
