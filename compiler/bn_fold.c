@@ -1,6 +1,7 @@
-/* Batch normalisation at inference is y = x * factor + shift per channel, with factor = scale / sqrt(var + epsilon) and shift = B - mean * factor
- * (Ioffe and Szegedy 2015, as ONNX BatchNormalization-15 states it). Behind a product with constant weights it disappears into weights and bias. So does
- * a multiplication by per-channel constants, which is what a frozen batch normalisation is exported as. */
+/* Batch normalisation at inference is y = x * factor + shift per channel, with factor = scale / sqrt(var + epsilon) and shift = B
+ * - mean * factor (Ioffe and Szegedy 2015, as ONNX BatchNormalization-15 states it). Behind a product with constant weights it
+ * disappears into weights and bias. So does a multiplication by per-channel constants, which is what a frozen batch normalisation
+ * is exported as. */
 #include <math.h>
 #include <string.h>
 
@@ -35,15 +36,18 @@ static void channels_fini(channels *c) {
 /* factor and shift of the node; false: it is not of the form. */
 static bool affine_of(const ir_node *n, const ir_node *product, channels *c) {
   int32_t rank = product->outputs[0]->type.rank, axis = weights_channel_axis(product);
-  if (n->op == op_builtin(OP_Mul)) return weights_per_channel(n->inputs[n->inputs[0] == product->outputs[0] ? 1 : 0], rank, axis, c->n, c->factor);
+  if (n->op == op_builtin(OP_Mul))
+    return weights_per_channel(n->inputs[n->inputs[0] == product->outputs[0] ? 1 : 0], rank, axis, c->n, c->factor);
   reed_attrs attrs = ir_attrs(n);
   double epsilon = reed_attrs_float(&attrs, "epsilon", 1e-5);
   double *variance = c->bias; /* not needed until later */
   if (reed_attrs_int(&attrs, "training_mode", 0) || n->n_outputs != 1 || axis != 1) return false;
-  if (!weights_per_channel(n->inputs[1], 1, 0, c->n, c->factor) || !weights_per_channel(n->inputs[4], 1, 0, c->n, variance)) return false;
+  if (!weights_per_channel(n->inputs[1], 1, 0, c->n, c->factor) || !weights_per_channel(n->inputs[4], 1, 0, c->n, variance))
+    return false;
   for (int64_t i = 0; i < c->n; i++) c->factor[i] /= sqrt(variance[i] + epsilon);
   double *mean = c->bias;
-  if (!weights_per_channel(n->inputs[3], 1, 0, c->n, mean) || !weights_per_channel(n->inputs[2], 1, 0, c->n, c->shift)) return false;
+  if (!weights_per_channel(n->inputs[3], 1, 0, c->n, mean) || !weights_per_channel(n->inputs[2], 1, 0, c->n, c->shift))
+    return false;
   for (int64_t i = 0; i < c->n; i++) c->shift[i] -= mean[i] * c->factor[i];
   return true;
 }
@@ -99,7 +103,8 @@ static reed_status fold(folding *f, ir_node *n, ir_node *product, channels *c) {
     c->bias[i] = c->bias[i] * c->factor[i] + c->shift[i];
     needs_bias = needs_bias || c->bias[i] != 0;
   }
-  if (!weights || (needs_bias && !weights_set_bias(product, c->n, c->bias))) return diag_no_memory(f->m->diagnosis, "folded weights");
+  if (!weights || (needs_bias && !weights_set_bias(product, c->n, c->bias)))
+    return diag_no_memory(f->m->diagnosis, "folded weights");
   product->inputs[1] = weights;
   weights_absorb(product, n);
   f->n_folded++;
@@ -117,7 +122,8 @@ static reed_status visit(void *context, ir_node *n) {
   reed_dtype dtype = product->outputs[0]->type.dtype;
   if (dtype != REED_F32 && dtype != REED_F64) return REED_OK; /* half precision would round twice */
   channels c;
-  reed_status status = channels_init(&c, n_channels) ? fold(f, n, product, &c) : diag_no_memory(f->m->diagnosis, "folded weights");
+  reed_status status =
+      channels_init(&c, n_channels) ? fold(f, n, product, &c) : diag_no_memory(f->m->diagnosis, "folded weights");
   channels_fini(&c);
   return status;
 }

@@ -72,8 +72,8 @@ static void write_report(const compilation *c, const text_buffer *lowered, text_
               (long long)c->passes.nodes_after);
   for (int i = 0; i < pass_count; i++) {
     const pass_total *t = &c->passes.totals[i];
-    text_append(out, "%s\n  {\"name\": \"%s\", \"disabled\": %s, \"runs\": %lld, \"changes\": %lld, \"what\": ", i ? "," : "", pass_table[i].name,
-                t->disabled ? "true" : "false", (long long)t->n_runs, (long long)t->n_changes);
+    text_append(out, "%s\n  {\"name\": \"%s\", \"disabled\": %s, \"runs\": %lld, \"changes\": %lld, \"what\": ", i ? "," : "",
+                pass_table[i].name, t->disabled ? "true" : "false", (long long)t->n_runs, (long long)t->n_changes);
     const char *between = "\"";
     for (int k = 0; k < PASS_COUNTS && t->sum.counts[k].what; k++, between = ", ")
       text_append(out, "%s%lld %s", between, (long long)t->sum.counts[k].n, t->sum.counts[k].what);
@@ -86,8 +86,8 @@ static void write_report(const compilation *c, const text_buffer *lowered, text_
 
 /* ---- the public functions ---- */
 
-static reed_status compile(const void *onnx, size_t n_onnx, const char *folder, const reed_compile_options *options, void **out_bytes,
-                           size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis) {
+static reed_status compile(const void *onnx, size_t n_onnx, const char *folder, const reed_compile_options *options,
+                           void **out_bytes, size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis) {
   /* Passes and lowering count on a diagnosis to say things in */
   reed_diagnosis unread;
   reed_diagnosis_clear(diagnosis ? diagnosis : &unread);
@@ -122,10 +122,12 @@ static reed_status compile(const void *onnx, size_t n_onnx, const char *folder, 
   return status;
 }
 
-reed_status reed_compile_bytes(const void *onnx, size_t n_onnx, const reed_compile_options *options, void **out_bytes, size_t *out_n_bytes,
-                               char **out_report_json, reed_diagnosis *diagnosis) {
-  if (!onnx || !out_bytes || !out_n_bytes) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_compile_bytes: a pointer is missing");
-  return compile(onnx, n_onnx, options ? options->external_folder : NULL, options, out_bytes, out_n_bytes, out_report_json, diagnosis);
+reed_status reed_compile_bytes(const void *onnx, size_t n_onnx, const reed_compile_options *options, void **out_bytes,
+                               size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis) {
+  if (!onnx || !out_bytes || !out_n_bytes)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_compile_bytes: a pointer is missing");
+  return compile(onnx, n_onnx, options ? options->external_folder : NULL, options, out_bytes, out_n_bytes, out_report_json,
+                 diagnosis);
 }
 
 /* The folder part of a path, "." where there is none; NULL: no memory. */
@@ -158,14 +160,16 @@ static reed_status map_file(const char *path, const void **out_bytes, size_t *ou
 
 reed_status reed_compile_file(const char *onnx_path, const reed_compile_options *options, void **out_bytes, size_t *out_n_bytes,
                               char **out_report_json, reed_diagnosis *diagnosis) {
-  if (!onnx_path || !out_bytes || !out_n_bytes) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_compile_file: a pointer is missing");
+  if (!onnx_path || !out_bytes || !out_n_bytes)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_compile_file: a pointer is missing");
   const void *bytes = NULL;
   size_t n = 0;
   reed_status status = map_file(onnx_path, &bytes, &n, diagnosis);
   if (status != REED_OK) return status;
   const char *given = options ? options->external_folder : NULL;
   char *folder = given ? mem_copy_text(given) : folder_of(onnx_path);
-  status = folder ? compile(bytes, n, folder, options, out_bytes, out_n_bytes, out_report_json, diagnosis) : diag_no_memory(diagnosis, "a path");
+  status = folder ? compile(bytes, n, folder, options, out_bytes, out_n_bytes, out_report_json, diagnosis)
+                  : diag_no_memory(diagnosis, "a path");
   mem_free(folder);
   if (n) munmap((void *)bytes, n);
   return status;

@@ -1,5 +1,5 @@
-/* Common subexpressions: of two equal calls (operator, attributes, inputs) the first serves both, also from an outer graph into a body. Equal
- * constants become one. */
+/* Common subexpressions: of two equal calls (operator, attributes, inputs) the first serves both, also from an outer graph into a
+ * body. Equal constants become one. */
 #include <string.h>
 
 #include "compiler/pass.h"
@@ -9,8 +9,8 @@
 /* Entries under their hash; those of a body are taken back when it ends, newest first. */
 typedef struct entry {
   uint64_t hash;
-  void *item;       /* ir_node or ir_value */
-  int64_t next;     /* older entry of the same bucket, -1 */
+  void *item;   /* ir_node or ir_value */
+  int64_t next; /* older entry of the same bucket, -1 */
 } entry;
 
 #define N_BUCKETS 4096
@@ -80,7 +80,8 @@ static bool same_call(const void *x, const void *y) {
 static bool same_constant(const void *x, const void *y) {
   const ir_value *a = x, *b = y;
   reed_desc of_a, of_b;
-  return ir_desc(a, &of_a) && ir_desc(b, &of_b) && desc_equal(&of_a, &of_b) && same_array(a->data, b->data, (size_t)desc_bytes(&of_a));
+  return ir_desc(a, &of_a) && ir_desc(b, &of_b) && desc_equal(&of_a, &of_b) &&
+         same_array(a->data, b->data, (size_t)desc_bytes(&of_a));
 }
 
 static uint64_t hash_call(const ir_node *n) {

@@ -1,4 +1,5 @@
-/* Dead code: nodes none of whose outputs is used, optional outputs that nobody takes, results of a body that nobody takes, constants without users. */
+/* Dead code: nodes none of whose outputs is used, optional outputs that nobody takes, results of a body that nobody takes,
+ * constants without users. */
 #include <string.h>
 
 #include "compiler/pass.h"

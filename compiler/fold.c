@@ -1,15 +1,15 @@
-/* Constant folding: an operator whose inputs are all constants is run now, by the host's own kernel. A value whose elements shape inference knows as
- * numbers becomes a constant too, whatever computes it.
+/* Constant folding: an operator whose inputs are all constants is run now, by the host's own kernel. A value whose elements shape
+ * inference knows as numbers becomes a constant too, whatever computes it.
  *
- * What would only make the module larger stays: a result over a size is folded only if it is no larger than what it is made from. A kernel that fails
- * (an index out of range) leaves its operator for the run, which will say so. */
+ * What would only make the module larger stays: a result over a size is folded only if it is no larger than what it is made from.
+ * A kernel that fails (an index out of range) leaves its operator for the run, which will say so. */
 #include <string.h>
 
 #include "compiler/partial.h"
 #include "compiler/pass.h"
 #include "ops/kernel.h"
 
-#define FREE_BYTES ((int64_t)1 << 20)      /* results up to this are always folded */
+#define FREE_BYTES ((int64_t)1 << 20) /* results up to this are always folded */
 #define MOST_BYTES ((int64_t)1 << 30)
 
 typedef struct folding {
@@ -94,8 +94,16 @@ static bool worth_it(const ir_node *n, const evaluation *e) {
 static reed_status run_kernel(const ir_node *n, evaluation *e) {
   reed_kernel_env env = {.n_threads = 1};
   reed_attrs attrs = ir_attrs(n);
-  reed_kernel_call call = {.op = n->op, .attrs = &attrs, .node = n->name, .n_inputs = n->n_inputs, .n_outputs = n->n_outputs, .inputs = e->inputs,
-                           .outputs = e->outputs, .host_values = e->data, .constant = e->constant, .env = &env};
+  reed_kernel_call call = {.op = n->op,
+                           .attrs = &attrs,
+                           .node = n->name,
+                           .n_inputs = n->n_inputs,
+                           .n_outputs = n->n_outputs,
+                           .inputs = e->inputs,
+                           .outputs = e->outputs,
+                           .host_values = e->data,
+                           .constant = e->constant,
+                           .env = &env};
   reed_status status = kernel_cpu(n->op)(&call, &e->kernel);
   if (status != REED_OK) return status;
   e->workspace = mem_alloc_aligned((size_t)e->kernel.workspace_bytes, 64);
@@ -186,6 +194,7 @@ reed_status pass_fold(ir_module *m, pass_report *report) {
   reed_status status = ir_walk(m->main, true, visit, &f);
   ir_settle(m);
   ir_sweep(m);
-  *report = (pass_report){.counts = {{"operators of constants folded", f.n_nodes}, {"values of shape arithmetic folded", f.n_values}}};
+  *report =
+      (pass_report){.counts = {{"operators of constants folded", f.n_nodes}, {"values of shape arithmetic folded", f.n_values}}};
   return status;
 }

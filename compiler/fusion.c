@@ -1,5 +1,5 @@
-/* Fusion: a bias, a residual and an activation that follow a convolution or matrix product become part of it (op.def's internal inputs and attributes),
- * as long as nobody else sees what is between them and the shapes provably fit. */
+/* Fusion: a bias, a residual and an activation that follow a convolution or matrix product become part of it (op.def's internal
+ * inputs and attributes), as long as nobody else sees what is between them and the shapes provably fit. */
 #include <math.h>
 #include <string.h>
 
@@ -65,7 +65,8 @@ static bool add_computed_bias(const fusing *f, ir_node *product, ir_value *other
 
 static bool add_residual(const fusing *f, ir_node *product, ir_value *other) {
   bool taken = product->n_inputs > 3 && product->inputs[3];
-  return product->op == op_builtin(OP_Conv) && !taken && same_type(f->m, other, product->outputs[0]) && set_input(product, 3, other);
+  return product->op == op_builtin(OP_Conv) && !taken && same_type(f->m, other, product->outputs[0]) &&
+         set_input(product, 3, other);
 }
 
 static reed_status fuse_add(fusing *f, ir_node *add) {
@@ -109,7 +110,8 @@ static bool clip_bounds(const ir_node *n, double *out_alpha, double *out_beta) {
 static const struct {
   op_id op;
   const char *name;
-} activations[] = {{OP_Relu, "relu"}, {OP_Sigmoid, "sigmoid"}, {OP_Tanh, "tanh"}, {OP_LeakyRelu, "leaky_relu"}, {OP_Clip, "clip"}, {OP_HardSwish, "hardswish"}};
+} activations[] = {{OP_Relu, "relu"}, {OP_Sigmoid, "sigmoid"},    {OP_Tanh, "tanh"}, {OP_LeakyRelu, "leaky_relu"},
+                   {OP_Clip, "clip"}, {OP_HardSwish, "hardswish"}};
 
 static reed_status fuse_activation(fusing *f, ir_node *n, const char *name) {
   ir_node *product = weights_product(n->inputs[0], n);
@@ -141,6 +143,7 @@ reed_status pass_fusion(ir_module *m, pass_report *report) {
   ir_count_uses(m);
   reed_status status = ir_walk(m->main, true, visit, &f);
   ir_sweep(m);
-  *report = (pass_report){.counts = {{"biases fused", f.n_biases}, {"residuals fused", f.n_residuals}, {"activations fused", f.n_activations}}};
+  *report = (pass_report){
+      .counts = {{"biases fused", f.n_biases}, {"residuals fused", f.n_residuals}, {"activations fused", f.n_activations}}};
   return status;
 }

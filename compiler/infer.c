@@ -1,8 +1,9 @@
-/* Shape inference: every node's shape function, run on symbols, in order. Each run starts afresh, so that what other passes learnt spreads; the shapes
- * of one run are consistent with each other (equal symbols are equal extents), and no symbol is kept from one run to the next elsewhere.
+/* Shape inference: every node's shape function, run on symbols, in order. Each run starts afresh, so that what other passes
+ * learnt spreads; the shapes of one run are consistent with each other (equal symbols are equal extents), and no symbol is kept
+ * from one run to the next elsewhere.
  *
- * A body that may not run (a branch, a loop's body) may be wrong for shapes that never reach it: there a failure only makes the outputs unknown, and
- * the program says it if it comes to that. */
+ * A body that may not run (a branch, a loop's body) may be wrong for shapes that never reach it: there a failure only makes the
+ * outputs unknown, and the program says it if it comes to that. */
 #include <string.h>
 
 #include "compiler/partial.h"
@@ -90,8 +91,8 @@ static reed_status infer_body(inference *in, ir_graph *g, bool certain) {
 
 static reed_status check_dtypes_agree(const inference *in, const ir_node *n, const ir_value *a, const ir_value *b) {
   if (a->type.dtype == b->type.dtype || a->type.dtype == REED_NONE || b->type.dtype == REED_NONE) return REED_OK;
-  reed_status status = diag_fail(in->m->diagnosis, REED_ERROR_TYPE, "%s node '%s': '%s' is %s, but '%s' is %s", n->op->name, n->name, a->name,
-                                 reed_dtype_name(a->type.dtype), b->name, reed_dtype_name(b->type.dtype));
+  reed_status status = diag_fail(in->m->diagnosis, REED_ERROR_TYPE, "%s node '%s': '%s' is %s, but '%s' is %s", n->op->name,
+                                 n->name, a->name, reed_dtype_name(a->type.dtype), b->name, reed_dtype_name(b->type.dtype));
   diag_place_node(in->m->diagnosis, n->op->name, n->name, NULL);
   return status;
 }
@@ -106,7 +107,8 @@ static reed_status join(const inference *in, const ir_value *a, const ir_value *
   for (int32_t i = 0; i < a->type.rank; i++)
     out->type.dims[i] = same_dim(in, a->type.dims[i], b->type.dims[i]) ? a->type.dims[i] : symbols_fresh_extent(s);
   int64_t n_a, n_b;
-  const reed_dim *of_a = partial_elements(in->m, (ir_value *)a, false, &n_a), *of_b = partial_elements(in->m, (ir_value *)b, false, &n_b);
+  const reed_dim *of_a = partial_elements(in->m, (ir_value *)a, false, &n_a),
+                 *of_b = partial_elements(in->m, (ir_value *)b, false, &n_b);
   if (!of_a || !of_b || n_a != n_b) return REED_OK;
   reed_dim *elements = ir_alloc(in->m, (size_t)n_a * sizeof *elements);
   if (!elements) return diag_no_memory(in->m->diagnosis, "shape arithmetic");
@@ -160,8 +162,8 @@ static reed_status begin_loop(const inference *in, ir_node *n) {
   return REED_OK;
 }
 
-/* Rounds of inference that a loop's parameters may take to settle, by how deep the loop is: an inner loop's rounds multiply with the outer one's. After
- * that, nothing is taken to be kept from round to round. */
+/* Rounds of inference that a loop's parameters may take to settle, by how deep the loop is: an inner loop's rounds multiply with
+ * the outer one's. After that, nothing is taken to be kept from round to round. */
 static int rounds_allowed(int loop_depth) {
   static const int rounds[] = {16, 6, 3};
   return (size_t)loop_depth < sizeof rounds / sizeof *rounds ? rounds[loop_depth] : 0;
@@ -174,9 +176,9 @@ static void forget_carried(ir_node *n, uint32_t *widened) {
   }
 }
 
-/* After a round: parameters that the round's result does not provably equal are widened. *out_stable: none had to be. A symbol in a parameter's type
- * that an earlier round put there compares unequal to what the body makes of it in the same way, so each dim is widened once for good: `widened` holds
- * a bit for it, bit 8 for the elements. */
+/* After a round: parameters that the round's result does not provably equal are widened. *out_stable: none had to be. A symbol in
+ * a parameter's type that an earlier round put there compares unequal to what the body makes of it in the same way, so each dim
+ * is widened once for good: `widened` holds a bit for it, bit 8 for the elements. */
 static reed_status widen(const inference *in, ir_node *n, uint32_t *widened, bool *out_stable) {
   ir_graph *body = n->regions[0];
   *out_stable = true;
@@ -291,6 +293,7 @@ reed_status pass_infer(ir_module *m, pass_report *report) {
   inference in = {.m = m};
   reed_status status = infer_graph(&in, m->main);
   if (status != REED_OK) return status;
-  *report = (pass_report){.counts = {{"values", in.n_values}, {"of which all extents are numbers", in.n_exact}}, .describes = true};
+  *report =
+      (pass_report){.counts = {{"values", in.n_values}, {"of which all extents are numbers", in.n_exact}}, .describes = true};
   return REED_OK;
 }

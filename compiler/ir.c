@@ -119,11 +119,11 @@ static void *grown(ir_module *m, const void *items, int32_t n, const void *item,
   return copy;
 }
 
-#define GROW(m, items, n, item)                                   \
-  ({                                                              \
+#define GROW(m, items, n, item)                                     \
+  ({                                                                \
     void *grown_ = grown((m), (items), (n), &(item), sizeof(item)); \
-    if (grown_) (items) = grown_, (n)++;                          \
-    grown_ != NULL;                                               \
+    if (grown_) (items) = grown_, (n)++;                            \
+    grown_ != NULL;                                                 \
   })
 
 ir_graph *ir_graph_new(ir_module *m, ir_node *parent, const char *name) {

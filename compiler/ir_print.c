@@ -18,7 +18,8 @@ static void print_type(const ir_module *m, const ir_type *t, text_buffer *out) {
   }
   text_append(out, "[");
   char dim[256];
-  for (int32_t i = 0; i < t->rank; i++) text_append(out, "%s%s", i ? "," : "", symbols_text(m->symbols, t->dims[i], dim, sizeof dim));
+  for (int32_t i = 0; i < t->rank; i++)
+    text_append(out, "%s%s", i ? "," : "", symbols_text(m->symbols, t->dims[i], dim, sizeof dim));
   text_append(out, "]");
 }
 
@@ -39,7 +40,8 @@ static void print_constant(const ir_value *v, text_buffer *out) {
   if (n < 0 || n > SHOWN_ELEMENTS) return;
   text_append(out, "{");
   for (int64_t i = 0; i < n; i++)
-    text_append(out, "%s%g", i ? ", " : "", reed_dtype_read(d.dtype, (const char *)v->data + i * (int64_t)reed_dtype_bytes(d.dtype)));
+    text_append(out, "%s%g", i ? ", " : "",
+                reed_dtype_read(d.dtype, (const char *)v->data + i * (int64_t)reed_dtype_bytes(d.dtype)));
   text_append(out, "}");
 }
 

@@ -1,12 +1,13 @@
-/* Graphs, nodes and model-local functions: ONNX structs -> IR. Functions are inlined where they are called; subgraphs become regions; constants,
- * whether initializers or Constant nodes, become values with data. Names are checked here: defined once, defined before use. */
+/* Graphs, nodes and model-local functions: ONNX structs -> IR. Functions are inlined where they are called; subgraphs become
+ * regions; constants, whether initializers or Constant nodes, become values with data. Names are checked here: defined once,
+ * defined before use. */
 #include <stdio.h>
 #include <string.h>
 
 #include "bytecode/format.h"
 #include "compiler/onnx_reader.h"
 
-#define MAX_GRAPH_DEPTH 48       /* bodies in bodies, functions in functions: walked by recursion everywhere */
+#define MAX_GRAPH_DEPTH 48           /* bodies in bodies, functions in functions: walked by recursion everywhere */
 #define MAX_NODES ((int64_t)1 << 22) /* after inlining */
 
 /* Where nodes are being read: a graph, or a function's body within a graph. */
@@ -15,10 +16,10 @@ typedef struct frame {
   onnx_scope scope;
   Onnx__OperatorSetIdProto *const *opsets;
   size_t n_opsets;
-  const Onnx__NodeProto *call;    /* the function call whose body this is (for attributes by reference), else NULL */
-  const struct frame *caller;     /* the frame of that call */
+  const Onnx__NodeProto *call; /* the function call whose body this is (for attributes by reference), else NULL */
+  const struct frame *caller;  /* the frame of that call */
   const Onnx__FunctionProto *function;
-  const char *prefix;             /* of names: "" or "<call>/" */
+  const char *prefix; /* of names: "" or "<call>/" */
   int depth;
 } frame;
 
@@ -38,7 +39,8 @@ static int64_t opset_of(const frame *f) {
 static reed_status define(onnx_reader *r, frame *f, const char *name, ir_value *value) {
   if (!value) return diag_no_memory(r->diagnosis, "a value of the graph");
   reed_status status = onnx_scope_define(&f->scope, name, value);
-  if (status == REED_ERROR_FORMAT) return diag_fail(r->diagnosis, status, "graph '%s': '%s' is defined twice", f->graph->name, name);
+  if (status == REED_ERROR_FORMAT)
+    return diag_fail(r->diagnosis, status, "graph '%s': '%s' is defined twice", f->graph->name, name);
   return status == REED_OK ? REED_OK : diag_no_memory(r->diagnosis, "the names of the graph");
 }
 
@@ -64,7 +66,8 @@ static void read_dims(onnx_reader *r, const Onnx__TensorShapeProto *shape, ir_ty
   }
 }
 
-static reed_status read_type(onnx_reader *r, const char *what, const Onnx__ValueInfoProto *info, bool with_dims, ir_type *out_type) {
+static reed_status read_type(onnx_reader *r, const char *what, const Onnx__ValueInfoProto *info, bool with_dims,
+                             ir_type *out_type) {
   *out_type = (ir_type){.rank = -1};
   const Onnx__TypeProto *type = info->type;
   const char *name = onnx_text(info->name);
@@ -73,7 +76,8 @@ static reed_status read_type(onnx_reader *r, const char *what, const Onnx__Value
   const Onnx__TypeProto__Tensor *tensor = type->tensor_type;
   if (!tensor || !tensor->elem_type) return REED_OK;
   out_type->dtype = onnx_dtype(tensor->elem_type);
-  if (out_type->dtype == REED_NONE) return onnx_unsupported(r, name, "%s whose dtype is %s", what, onnx_dtype_text(tensor->elem_type));
+  if (out_type->dtype == REED_NONE)
+    return onnx_unsupported(r, name, "%s whose dtype is %s", what, onnx_dtype_text(tensor->elem_type));
   if (!tensor->shape || !with_dims) return REED_OK;
   if (tensor->shape->n_dim > REED_MAX_RANK)
     return onnx_unsupported(r, name, "%s of rank %zu (up to %d)", what, tensor->shape->n_dim, REED_MAX_RANK);
@@ -135,7 +139,8 @@ static reed_status read_attr(onnx_reader *r, const frame *f, ir_node *n, const c
       attr.f = a->f;
       break;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING:
-      if (!format_utf8_valid((const char *)a->s.data, a->s.len)) return onnx_unsupported(r, n->name, "attribute '%s' of %s: its bytes are no text", name, n->op->name);
+      if (!format_utf8_valid((const char *)a->s.data, a->s.len))
+        return onnx_unsupported(r, n->name, "attribute '%s' of %s: its bytes are no text", name, n->op->name);
       attr.type = REED_ATTR_STRING;
       attr.s = ir_text(r->m, "%.*s", (int)(a->s.len < INT32_MAX ? a->s.len : INT32_MAX), a->s.len ? (const char *)a->s.data : "");
       ok = attr.s != NULL;
@@ -171,7 +176,8 @@ static reed_status read_attrs(onnx_reader *r, const frame *f, ir_node *n, const 
   for (size_t i = 0; i < node->n_attribute; i++) {
     const Onnx__AttributeProto *a = dereferenced(f, node->attribute[i]);
     const char *name = onnx_text(node->attribute[i]->name);
-    if (!*name) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): an attribute has no name", n->name, n->op->name);
+    if (!*name)
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): an attribute has no name", n->name, n->op->name);
     reed_status status = a ? read_attr(r, f, n, name, a) : REED_OK;
     if (status != REED_OK) return status;
   }
@@ -188,13 +194,15 @@ static reed_status check_attrs(onnx_reader *r, const ir_node *n) {
     if (!row)
       status = onnx_unsupported(r, n->name, "attribute '%s' of %s", n->attrs[i].name, n->op->name);
     else if (row->type != n->attrs[i].type)
-      status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is of the wrong type", n->name, n->op->name, row->name);
+      status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is of the wrong type", n->name,
+                         n->op->name, row->name);
     if (status != REED_OK) return status;
   }
   reed_attrs attrs = ir_attrs(n);
   for (int32_t k = 0; k < n->op->n_attrs; k++)
     if (n->op->attrs[k].required && !reed_attrs_find(&attrs, n->op->attrs[k].name))
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is missing", n->name, n->op->name, n->op->attrs[k].name);
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is missing", n->name, n->op->name,
+                       n->op->attrs[k].name);
   return REED_OK;
 }
 
@@ -209,7 +217,8 @@ static reed_status define_tensor(onnx_reader *r, frame *f, const char *name, con
   return define(r, f, name, data ? ir_constant(r->m, &desc, data, true, name) : named_value(r, f, name));
 }
 
-static reed_status define_elements(onnx_reader *r, frame *f, const char *name, reed_dtype dtype, int32_t rank, size_t n, const void *elements) {
+static reed_status define_elements(onnx_reader *r, frame *f, const char *name, reed_dtype dtype, int32_t rank, size_t n,
+                                   const void *elements) {
   reed_desc desc = {.dtype = dtype, .rank = rank, .dims = {(int64_t)n}};
   return define(r, f, name, ir_constant(r->m, &desc, elements, false, name));
 }
@@ -237,7 +246,8 @@ static reed_status read_constant(onnx_reader *r, frame *f, const Onnx__NodeProto
 
 /* An input of a function that the call leaves out: its name is absent wherever the body uses it. */
 static bool absent_parameter(const frame *f, const char *name) {
-  for (; f && !f->function; f = f->caller) {}
+  for (; f && !f->function; f = f->caller) {
+  }
   if (!f) return false;
   for (size_t i = 0; i < f->function->n_input; i++)
     if (strcmp(f->function->input[i], name) == 0) return i >= f->call->n_input || !*f->call->input[i];
@@ -245,14 +255,16 @@ static bool absent_parameter(const frame *f, const char *name) {
 }
 
 /* The value of that name; NULL for an absent optional. */
-static reed_status find_input(onnx_reader *r, const frame *f, const char *node_name, const char *op, const char *name, ir_value **out_value) {
+static reed_status find_input(onnx_reader *r, const frame *f, const char *node_name, const char *op, const char *name,
+                              ir_value **out_value) {
   *out_value = NULL;
   if (!*name) return REED_OK;
   *out_value = onnx_scope_find(&f->scope, name);
   if (*out_value || absent_parameter(f, name)) return REED_OK;
-  return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
-                   "node '%s' (%s): input '%s' is not defined before it (an unknown name, or the nodes are not in topological order)", node_name, op,
-                   name);
+  return diag_fail(
+      r->diagnosis, REED_ERROR_FORMAT,
+      "node '%s' (%s): input '%s' is not defined before it (an unknown name, or the nodes are not in topological order)",
+      node_name, op, name);
 }
 
 /* Outputs that an operator of its row may be taken to have: nothing is known of them. */
@@ -296,17 +308,21 @@ static reed_status read_regions(onnx_reader *r, frame *f, ir_node *n, const Onnx
     const Onnx__AttributeProto *found = NULL;
     for (size_t i = 0; i < node->n_attribute && !found; i++)
       if (strcmp(onnx_text(node->attribute[i]->name), *name) == 0) found = dereferenced(f, node->attribute[i]);
-    if (!found || !found->g) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has no graph '%s'", n->name, n->op->name, *name);
+    if (!found || !found->g)
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has no graph '%s'", n->name, n->op->name, *name);
     reed_status status = read_region(r, f, n, found->g);
     if (status != REED_OK) return status;
     const ir_graph *region = n->regions[n->n_regions - 1];
     if (is_if && (region->n_params || region->n_results != n->n_outputs))
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (If): graph '%s' takes %d inputs and gives %d results, 0 and %d are needed", n->name,
-                       *name, region->n_params, region->n_results, n->n_outputs);
-    if (!is_if && (region->n_params != n->n_inputs || region->n_results != n->n_outputs + 1 || region->n_results < n->n_inputs - 1))
       return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
-                       "node '%s' (Loop) has %d inputs and %d outputs, but its body takes %d and gives %d results (the condition first)", n->name,
-                       n->n_inputs, n->n_outputs, region->n_params, region->n_results);
+                       "node '%s' (If): graph '%s' takes %d inputs and gives %d results, 0 and %d are needed", n->name, *name,
+                       region->n_params, region->n_results, n->n_outputs);
+    if (!is_if &&
+        (region->n_params != n->n_inputs || region->n_results != n->n_outputs + 1 || region->n_results < n->n_inputs - 1))
+      return diag_fail(
+          r->diagnosis, REED_ERROR_FORMAT,
+          "node '%s' (Loop) has %d inputs and %d outputs, but its body takes %d and gives %d results (the condition first)",
+          n->name, n->n_inputs, n->n_outputs, region->n_params, region->n_results);
   }
   for (int32_t i = 0; i < n->n_outputs; i++) {
     const ir_value *inner = n->regions[0]->results[is_if ? i : i + 1];
@@ -319,15 +335,16 @@ static reed_status check_arity(onnx_reader *r, const ir_node *n) {
   for (int32_t i = 0; i < n->n_inputs || i < n->op->n_inputs; i++) {
     const reed_op_input *row = reed_op_input_at(n->op, i);
     if (!row)
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has %d inputs, at most %d are taken", n->name, n->op->name, n->n_inputs,
-                       n->op->n_inputs);
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has %d inputs, at most %d are taken", n->name,
+                       n->op->name, n->n_inputs, n->op->n_inputs);
     if (!row->optional && (i >= n->n_inputs || !n->inputs[i]))
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): input %d '%s' is missing", n->name, n->op->name, i, row->name);
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): input %d '%s' is missing", n->name, n->op->name, i,
+                       row->name);
   }
   for (int32_t i = 0; i < n->n_outputs; i++)
     if (!reed_op_output_at(n->op, i))
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has %d outputs, at most %d are given", n->name, n->op->name, n->n_outputs,
-                       n->op->n_outputs);
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has %d outputs, at most %d are given", n->name,
+                       n->op->name, n->n_outputs, n->op->n_outputs);
   return REED_OK;
 }
 
@@ -340,17 +357,19 @@ static reed_status check_dtypes(onnx_reader *r, const ir_node *n) {
     reed_status status = REED_OK;
     const ir_value *first = n->inputs[0];
     if (!(row->dtypes & 1u << v->type.dtype))
-      status = onnx_unsupported(r, n->name, "dtype %s of %s's input '%s'", reed_dtype_name(v->type.dtype), n->op->name, row->name);
+      status =
+          onnx_unsupported(r, n->name, "dtype %s of %s's input '%s'", reed_dtype_name(v->type.dtype), n->op->name, row->name);
     else if (row->same_type && first && first->type.dtype != REED_NONE && first->type.dtype != v->type.dtype)
-      status = diag_fail(r->diagnosis, REED_ERROR_TYPE, "%s node '%s': input %d '%s' is %s, but input 0 '%s' is %s", n->op->name, n->name, i, v->name,
-                         reed_dtype_name(v->type.dtype), first->name, reed_dtype_name(first->type.dtype));
+      status = diag_fail(r->diagnosis, REED_ERROR_TYPE, "%s node '%s': input %d '%s' is %s, but input 0 '%s' is %s", n->op->name,
+                         n->name, i, v->name, reed_dtype_name(v->type.dtype), first->name, reed_dtype_name(first->type.dtype));
     if (status != REED_OK) return status;
   }
   return REED_OK;
 }
 
 /* Creates the node with its inputs and outputs, not yet checked. */
-static reed_status make_node(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const reed_op *op, const char *node_name, ir_node **out_node) {
+static reed_status make_node(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const reed_op *op, const char *node_name,
+                             ir_node **out_node) {
   int32_t n_inputs = (int32_t)node->n_input, n_outputs = (int32_t)node->n_output;
   bool is_loop = op == op_builtin(OP_Loop);
   if (node->n_input > REED_MAX_OPERANDS || node->n_output > REED_MAX_OPERANDS)
@@ -363,16 +382,19 @@ static reed_status make_node(onnx_reader *r, frame *f, const Onnx__NodeProto *no
   }
   if (is_loop && n_inputs < 2) n_inputs = 2;
   for (int32_t i = 0; i < n_outputs; i++)
-    if (*node->output[i] && !(outputs[i] = named_value(r, f, node->output[i]))) return diag_no_memory(r->diagnosis, "a value of the graph");
+    if (*node->output[i] && !(outputs[i] = named_value(r, f, node->output[i])))
+      return diag_no_memory(r->diagnosis, "a value of the graph");
   ir_node *n = ir_node_new(f->graph, NULL, op, node_name, inputs, n_inputs, outputs, n_outputs);
   if (!n) return diag_no_memory(r->diagnosis, "a node of the graph");
   *out_node = n;
   return REED_OK;
 }
 
-static reed_status read_operator(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const char *domain, const reed_op *op, const char *node_name) {
+static reed_status read_operator(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const char *domain, const reed_op *op,
+                                 const char *node_name) {
   if (!*domain && !opset_of(f))
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): the model imports no opset of ai.onnx", node_name, op->name);
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): the model imports no opset of ai.onnx", node_name,
+                     op->name);
   ir_node *n = NULL;
   reed_status status = make_node(r, f, node, op, node_name, &n);
   if (status != REED_OK || !n) return status == REED_OK ? define_unknown_outputs(r, f, node) : status;
@@ -387,7 +409,8 @@ static reed_status read_operator(onnx_reader *r, frame *f, const Onnx__NodeProto
     return status;
   }
   if (!op_is_control(op)) type_outputs(n);
-  /* names last: a node does not see its own outputs. The upgrade may have dropped outputs; the names stay defined only where values are. */
+  /* names last: a node does not see its own outputs. The upgrade may have dropped outputs; the names stay defined only where
+   * values are. */
   for (int32_t i = 0; i < n->n_outputs && status == REED_OK; i++)
     if (n->outputs[i]) status = define(r, f, node->output[i], n->outputs[i]);
   return status;
@@ -410,16 +433,23 @@ static reed_status check_opset(onnx_reader *r, const frame *f, const char *where
   return REED_OK;
 }
 
-static reed_status inline_function(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const Onnx__FunctionProto *function, const char *node_name) {
+static reed_status inline_function(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const Onnx__FunctionProto *function,
+                                   const char *node_name) {
   const char *op = onnx_text(function->name);
   if (f->depth >= MAX_GRAPH_DEPTH)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): functions are nested deeper than %d, or call themselves", node_name, op,
-                     MAX_GRAPH_DEPTH);
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): functions are nested deeper than %d, or call themselves",
+                     node_name, op, MAX_GRAPH_DEPTH);
   if (node->n_input > function->n_input || node->n_output > function->n_output)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has %zu inputs and %zu outputs, the function %zu and %zu", node_name, op,
-                     node->n_input, node->n_output, function->n_input, function->n_output);
-  frame body = {.graph = f->graph, .opsets = function->opset_import, .n_opsets = function->n_opset_import, .call = node, .caller = f,
-                .function = function, .prefix = ir_text(r->m, "%s/", node_name), .depth = f->depth + 1};
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has %zu inputs and %zu outputs, the function %zu and %zu",
+                     node_name, op, node->n_input, node->n_output, function->n_input, function->n_output);
+  frame body = {.graph = f->graph,
+                .opsets = function->opset_import,
+                .n_opsets = function->n_opset_import,
+                .call = node,
+                .caller = f,
+                .function = function,
+                .prefix = ir_text(r->m, "%s/", node_name),
+                .depth = f->depth + 1};
   reed_status status = body.prefix ? check_opset(r, &body, node_name) : diag_no_memory(r->diagnosis, "names of a function");
   for (size_t i = 0; i < node->n_input && status == REED_OK; i++) {
     ir_value *v;
@@ -431,7 +461,8 @@ static reed_status inline_function(onnx_reader *r, frame *f, const Onnx__NodePro
     if (!*node->output[i]) continue;
     ir_value *v;
     status = find_input(r, &body, node_name, op, function->output[i], &v);
-    if (status == REED_OK && !v) status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "function '%s': output %zu has no name", op, i);
+    if (status == REED_OK && !v)
+      status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "function '%s': output %zu has no name", op, i);
     if (status == REED_OK) status = define(r, f, node->output[i], v);
   }
   onnx_scope_fini(&body.scope);
@@ -442,9 +473,11 @@ static reed_status inline_function(onnx_reader *r, frame *f, const Onnx__NodePro
 
 static reed_status read_node(onnx_reader *r, frame *f, const Onnx__NodeProto *node) {
   const char *domain = plain_domain(node->domain), *type = onnx_text(node->op_type);
-  if (++r->n_nodes > MAX_NODES) return diag_fail(r->diagnosis, REED_ERROR_LIMIT, "the model has more than %lld nodes", (long long)MAX_NODES);
+  if (++r->n_nodes > MAX_NODES)
+    return diag_fail(r->diagnosis, REED_ERROR_LIMIT, "the model has more than %lld nodes", (long long)MAX_NODES);
   if (!*type) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' names no operator", onnx_text(node->name));
-  char *name = node->name && *node->name ? ir_text(r->m, "%s%s", f->prefix, node->name) : ir_text(r->m, "%s%s_%d", f->prefix, type, r->m->n_names++);
+  char *name = node->name && *node->name ? ir_text(r->m, "%s%s", f->prefix, node->name)
+                                         : ir_text(r->m, "%s%s_%d", f->prefix, type, r->m->n_names++);
   if (!name) return diag_no_memory(r->diagnosis, "a node's name");
   const Onnx__FunctionProto *function = find_function(r, domain, type);
   if (function) return inline_function(r, f, node, function, name);
@@ -480,8 +513,8 @@ static reed_status read_initializers(onnx_reader *r, frame *f, const Onnx__Graph
   return REED_OK;
 }
 
-/* Parameters. In the main graph an input that is an initializer too is that constant; in a body dims are left to inference, since a name there may
- * stand for another extent in each round. */
+/* Parameters. In the main graph an input that is an initializer too is that constant; in a body dims are left to inference, since
+ * a name there may stand for another extent in each round. */
 static reed_status read_params(onnx_reader *r, frame *f, const Onnx__GraphProto *g) {
   bool is_main = !f->graph->parent;
   for (size_t i = 0; i < g->n_input; i++) {
@@ -514,9 +547,10 @@ static reed_status read_results(onnx_reader *r, frame *f, const Onnx__GraphProto
     if (status != REED_OK) return status;
     graph->result_names[i] = ir_text(r->m, "%s", name);
     if (!graph->result_names[i] || !ir_add_result(graph, v)) return diag_no_memory(r->diagnosis, "the graph's outputs");
-    if (is_main && graph->result_types[i].dtype != REED_NONE && v->type.dtype != REED_NONE && graph->result_types[i].dtype != v->type.dtype)
-      return diag_fail(r->diagnosis, REED_ERROR_TYPE, "output '%s' is declared %s, but is %s", name, reed_dtype_name(graph->result_types[i].dtype),
-                       reed_dtype_name(v->type.dtype));
+    if (is_main && graph->result_types[i].dtype != REED_NONE && v->type.dtype != REED_NONE &&
+        graph->result_types[i].dtype != v->type.dtype)
+      return diag_fail(r->diagnosis, REED_ERROR_TYPE, "output '%s' is declared %s, but is %s", name,
+                       reed_dtype_name(graph->result_types[i].dtype), reed_dtype_name(v->type.dtype));
   }
   return REED_OK;
 }
@@ -531,9 +565,15 @@ static reed_status read_contents(onnx_reader *r, frame *f, const Onnx__GraphProt
 
 static reed_status read_region(onnx_reader *r, frame *outer, ir_node *parent, const Onnx__GraphProto *g) {
   if (outer->depth >= MAX_GRAPH_DEPTH)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': graphs are nested deeper than %d", parent->name, MAX_GRAPH_DEPTH);
-  frame f = {.graph = ir_graph_new(r->m, parent, onnx_text(g->name)), .scope = {.parent = &outer->scope}, .opsets = outer->opsets,
-             .n_opsets = outer->n_opsets, .caller = outer, .prefix = outer->prefix, .depth = outer->depth + 1};
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': graphs are nested deeper than %d", parent->name,
+                     MAX_GRAPH_DEPTH);
+  frame f = {.graph = ir_graph_new(r->m, parent, onnx_text(g->name)),
+             .scope = {.parent = &outer->scope},
+             .opsets = outer->opsets,
+             .n_opsets = outer->n_opsets,
+             .caller = outer,
+             .prefix = outer->prefix,
+             .depth = outer->depth + 1};
   reed_status status = f.graph ? read_contents(r, &f, g) : diag_no_memory(r->diagnosis, "a graph");
   onnx_scope_fini(&f.scope);
   return status;

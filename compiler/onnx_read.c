@@ -1,6 +1,7 @@
 /* Model bytes -> protobuf structs -> graph: the outermost layer, and the list of what is not supported.
  *
- * protobuf-c parses messages by recursion without a limit, so the nesting of the bytes is measured first, without building anything. */
+ * protobuf-c parses messages by recursion without a limit, so the nesting of the bytes is measured first, without building
+ * anything. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +37,8 @@ static bool skip(wire *w, uint64_t n) {
   return true;
 }
 
-/* Walks one message by its descriptor: false when the bytes are no such message, nest too deep or have a text that is no UTF-8. */
+/* Walks one message by its descriptor: false when the bytes are no such message, nest too deep or have a text that is no UTF-8.
+ */
 static bool well_nested(const ProtobufCMessageDescriptor *type, wire w, int depth) {
   if (depth > MAX_MESSAGE_DEPTH) return false;
   while (w.at < w.end) {
@@ -53,7 +55,8 @@ static bool well_nested(const ProtobufCMessageDescriptor *type, wire w, int dept
         if (!read_varint(&w, &n) || n > (uint64_t)(w.end - w.at)) return false;
         const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, (unsigned)(key >> 3));
         if (field && field->type == PROTOBUF_C_TYPE_STRING && !format_utf8_valid((const char *)w.at, n)) return false;
-        if (field && field->type == PROTOBUF_C_TYPE_MESSAGE && !well_nested(field->descriptor, (wire){w.at, w.at + n}, depth + 1)) return false;
+        if (field && field->type == PROTOBUF_C_TYPE_MESSAGE && !well_nested(field->descriptor, (wire){w.at, w.at + n}, depth + 1))
+          return false;
         w.at += n;
         break;
       }
@@ -105,7 +108,8 @@ reed_status onnx_unsupported(onnx_reader *r, const char *where, const char *form
 reed_status onnx_report_problems(onnx_reader *r) {
   if (!r->problems.n) return REED_OK;
   text_buffer list = {0};
-  for (size_t i = 0; i < r->problems.n; i++) text_append(&list, "\n  %s: %s", r->problems.items[i].what, r->problems.items[i].where.data);
+  for (size_t i = 0; i < r->problems.n; i++)
+    text_append(&list, "\n  %s: %s", r->problems.items[i].what, r->problems.items[i].where.data);
   reed_status status = list.failed ? diag_no_memory(r->diagnosis, "the list of what is not supported")
                                    : diag_fail(r->diagnosis, REED_ERROR_UNSUPPORTED, "not supported:%s", list.data);
   text_fini(&list);

@@ -50,17 +50,18 @@ static inline const char *onnx_text(const char *text) { return text ? text : "";
 reed_dtype onnx_dtype(int32_t number);
 const char *onnx_dtype_text(int32_t number);
 
-/* The tensor's elements, dense, in the module's memory. `where` names the tensor or its node in messages. An unsupported dtype, rank or storage is
- * noted as a problem and gives *out_data NULL with REED_OK. */
-reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const char *where, reed_desc *out_desc, void **out_data) REED_MUST_CHECK;
+/* The tensor's elements, dense, in the module's memory. `where` names the tensor or its node in messages. An unsupported dtype,
+ * rank or storage is noted as a problem and gives *out_data NULL with REED_OK. */
+reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const char *where, reed_desc *out_desc,
+                             void **out_data) REED_MUST_CHECK;
 
 /* Reads the main graph and everything in it. */
 reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) REED_MUST_CHECK;
 
 /* The operator's name in the newest opset ("Scatter" became "ScatterElements", "Upsample" Resize). Static or borrowed. */
 const char *onnx_modern_name(const char *name);
-/* Rewrites the node, read as the model has it in `opset` of the ai.onnx domain under `name`, to op.def's form: attributes that became inputs, changed
- * defaults, numbers of dtypes. The dtypes of its inputs are known where the model lets them be. */
+/* Rewrites the node, read as the model has it in `opset` of the ai.onnx domain under `name`, to op.def's form: attributes that
+ * became inputs, changed defaults, numbers of dtypes. The dtypes of its inputs are known where the model lets them be. */
 reed_status onnx_upgrade(onnx_reader *r, ir_node *n, const char *name, int64_t opset) REED_MUST_CHECK;
 
 #endif

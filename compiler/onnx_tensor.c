@@ -1,4 +1,5 @@
-/* TensorProto -> dense elements: raw, typed or in an external file. Everything a file says about sizes is checked before memory is taken for it. */
+/* TensorProto -> dense elements: raw, typed or in an external file. Everything a file says about sizes is checked before memory
+ * is taken for it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,8 +12,7 @@
 reed_dtype onnx_dtype(int32_t number) {
   switch (number) {
 #define ONNX_CASE(name, text, bytes, dlpack, onnx) \
-  case onnx:                                       \
-    return REED_##name;
+  case onnx: return REED_##name;
     REED_DTYPE_LIST(ONNX_CASE)
 #undef ONNX_CASE
   }
@@ -20,9 +20,10 @@ reed_dtype onnx_dtype(int32_t number) {
 }
 
 const char *onnx_dtype_text(int32_t number) {
-  static const char *const unsupported[] = {[0] = "undefined", [8] = "string", [14] = "complex64", [15] = "complex128", [17] = "float8e4m3fn",
-                                            [18] = "float8e4m3fnuz", [19] = "float8e5m2", [20] = "float8e5m2fnuz", [21] = "uint4", [22] = "int4",
-                                            [23] = "float4e2m1", [24] = "float8e8m0"};
+  static const char *const unsupported[] = {[0] = "undefined",   [8] = "string",          [14] = "complex64",
+                                            [15] = "complex128", [17] = "float8e4m3fn",   [18] = "float8e4m3fnuz",
+                                            [19] = "float8e5m2", [20] = "float8e5m2fnuz", [21] = "uint4",
+                                            [22] = "int4",       [23] = "float4e2m1",     [24] = "float8e8m0"};
   reed_dtype dtype = onnx_dtype(number);
   if (dtype != REED_NONE) return reed_dtype_name(dtype);
   bool listed = number >= 0 && (size_t)number < sizeof unsupported / sizeof *unsupported && unsupported[number];
@@ -65,8 +66,9 @@ static reed_status read_range(onnx_reader *r, const char *path, const char *wher
     status = diag_fail(r->diagnosis, REED_ERROR_IO, "tensor '%s': external file '%s' cannot be read: %s", where, path,
                        file < 0 ? strerror(errno) : "it is not a file");
   else if (offset > info.st_size || bytes > info.st_size - offset)
-    status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': bytes %lld..%lld are wanted of external file '%s', which has %lld", where,
-                       (long long)offset, (long long)(offset + bytes), path, (long long)info.st_size);
+    status = diag_fail(r->diagnosis, REED_ERROR_FORMAT,
+                       "tensor '%s': bytes %lld..%lld are wanted of external file '%s', which has %lld", where, (long long)offset,
+                       (long long)(offset + bytes), path, (long long)info.st_size);
   for (int64_t done = 0; status == REED_OK && done < bytes;) {
     ssize_t n = pread(file, (char *)data + done, (size_t)(bytes - done), offset + done);
     if (n < 0 && errno == EINTR) continue;
@@ -85,18 +87,23 @@ static reed_status read_external(onnx_reader *r, const Onnx__TensorProto *t, con
   const char *offset_text = external_entry(t, "offset"), *length_text = external_entry(t, "length");
   int64_t offset = 0, length = bytes;
   if (!r->folder)
-    return diag_fail(r->diagnosis, REED_ERROR_IO, "tensor '%s' is in external file '%s', but no folder for external files is given", where, location);
+    return diag_fail(r->diagnosis, REED_ERROR_IO,
+                     "tensor '%s' is in external file '%s', but no folder for external files is given", where, location);
   if (!path_stays_inside(location))
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': external file '%s' is not below the model's folder", where, location);
-  if ((offset_text && !parse_size(offset_text, &offset)) || (length_text && !parse_size(length_text, &length)) || offset > INT64_MAX - bytes)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': offset '%s' or length '%s' of its external data is not a size", where,
-                     onnx_text(offset_text), onnx_text(length_text));
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': external file '%s' is not below the model's folder", where,
+                     location);
+  if ((offset_text && !parse_size(offset_text, &offset)) || (length_text && !parse_size(length_text, &length)) ||
+      offset > INT64_MAX - bytes)
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
+                     "tensor '%s': offset '%s' or length '%s' of its external data is not a size", where, onnx_text(offset_text),
+                     onnx_text(length_text));
   if (length != bytes)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s' has %lld bytes, its external data says %lld", where, (long long)bytes,
-                     (long long)length);
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s' has %lld bytes, its external data says %lld", where,
+                     (long long)bytes, (long long)length);
   text_buffer path = {0};
   text_append(&path, "%s/%s", r->folder, location);
-  reed_status status = path.failed ? diag_no_memory(r->diagnosis, "a path") : read_range(r, path.data, where, offset, data, bytes);
+  reed_status status =
+      path.failed ? diag_no_memory(r->diagnosis, "a path") : read_range(r, path.data, where, offset, data, bytes);
   text_fini(&path);
   return status;
 }
@@ -145,7 +152,7 @@ static void typed_element(const Onnx__TensorProto *t, reed_dtype dtype, size_t i
     case REED_I64: memcpy(element, &t->int64_data[i], bytes); break;
     case REED_U32:
     case REED_U64: memcpy(element, &t->uint64_data[i], bytes); break; /* the low bytes */
-    case REED_F16: /* bits */
+    case REED_F16:                                                    /* bits */
     case REED_BF16:
     case REED_I8:
     case REED_I16:
@@ -158,7 +165,8 @@ static void typed_element(const Onnx__TensorProto *t, reed_dtype dtype, size_t i
   }
 }
 
-static reed_status check_inline(onnx_reader *r, const Onnx__TensorProto *t, const char *where, const reed_desc *desc, bool *out_raw) {
+static reed_status check_inline(onnx_reader *r, const Onnx__TensorProto *t, const char *where, const reed_desc *desc,
+                                bool *out_raw) {
   int64_t n = desc_elements(desc), bytes = desc_bytes(desc);
   size_t n_typed = typed_count(t, desc->dtype);
   char text[128];
@@ -182,7 +190,8 @@ static void copy_inline(const Onnx__TensorProto *t, const reed_desc *desc, bool 
   for (int64_t i = 0; i < n; i++) typed_element(t, desc->dtype, (size_t)i, (char *)data + (size_t)i * element);
 }
 
-reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const char *where, reed_desc *out_desc, void **out_data) {
+reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const char *where, reed_desc *out_desc,
+                             void **out_data) {
   *out_data = NULL;
   reed_desc desc = {.dtype = onnx_dtype(t->data_type), .rank = (int32_t)t->n_dims};
   if (desc.dtype == REED_NONE) return onnx_unsupported(r, where, "a tensor whose dtype is %s", onnx_dtype_text(t->data_type));
@@ -192,7 +201,8 @@ reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const c
   int64_t bytes = desc_bytes(&desc);
   char text[128];
   if (bytes < 0)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s' has impossible extents %s", where, desc_text(&desc, text, sizeof text));
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s' has impossible extents %s", where,
+                     desc_text(&desc, text, sizeof text));
   bool external = t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL, raw = false;
   reed_status status = external ? REED_OK : check_inline(r, t, where, &desc, &raw);
   if (status != REED_OK) return status;

@@ -1,6 +1,6 @@
-/* Partial evaluation. One row per operator; what a row cannot say of an element is a fresh symbol, so that only structure (how many elements) decides
- * whether there is a result at all. Float values take part where they are integers on their way (Cast to float, Floor, Cast back): extents are far below
- * 2^24, where floats stop being exact integers. */
+/* Partial evaluation. One row per operator; what a row cannot say of an element is a fresh symbol, so that only structure (how
+ * many elements) decides whether there is a result at all. Float values take part where they are integers on their way (Cast to
+ * float, Floor, Cast back): extents are far below 2^24, where floats stop being exact integers. */
 #include "compiler/partial.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ typedef struct call {
   reed_attrs attrs;
   const reed_dim *in[MAX_OPERANDS]; /* elements of the first inputs; NULL: none */
   int64_t n_in[MAX_OPERANDS];
-  int64_t n_out;                   /* elements of output 0 */
+  int64_t n_out; /* elements of output 0 */
   reed_dim *out;
 } call;
 
@@ -81,7 +81,11 @@ static order compare(const call *c, reed_dim a, reed_dim b) {
   if (symbols_equal(c->s, a, b)) return ORDER_EQUAL;
   int64_t low, high;
   symbols_range(c->s, symbols_sub(c->s, a, b), &low, &high);
-  return high < 0 ? ORDER_LESS : low > 0 ? ORDER_GREATER : high == 0 ? ORDER_LESS_OR_EQUAL : low == 0 ? ORDER_GREATER_OR_EQUAL : ORDER_UNKNOWN;
+  return high < 0    ? ORDER_LESS
+         : low > 0   ? ORDER_GREATER
+         : high == 0 ? ORDER_LESS_OR_EQUAL
+         : low == 0  ? ORDER_GREATER_OR_EQUAL
+                     : ORDER_UNKNOWN;
 }
 
 static bool at_least(const call *c, reed_dim a, int64_t bound) {
@@ -253,13 +257,15 @@ static bool gather(call *c, scalar_fn fn) {
   if (!n_indices || !inner || !extent) return c->n_out == 0;
   for (int64_t i = 0; i < c->n_out; i++) {
     reed_dim index = c->in[1][i / inner % n_indices];
-    int64_t at = is_number(index) ? from_start(index, extent) : -1, from = (i / (inner * n_indices) * extent + at) * inner + i % inner;
+    int64_t at = is_number(index) ? from_start(index, extent) : -1,
+            from = (i / (inner * n_indices) * extent + at) * inner + i % inner;
     c->out[i] = at >= 0 && at < extent && from < c->n_in[0] ? c->in[0][from] : unknown(c);
   }
   return true;
 }
 
-/* Where each output element of a strided selection comes from: out index k along axis i is element start[i] + k * step[i] along axis from[i]. */
+/* Where each output element of a strided selection comes from: out index k along axis i is element start[i] + k * step[i] along
+ * axis from[i]. */
 typedef struct selection {
   int64_t start[REED_MAX_RANK], step[REED_MAX_RANK];
   int32_t from[REED_MAX_RANK];
@@ -342,7 +348,8 @@ static bool concat(call *c, scalar_fn fn) {
 
 /* Over all elements. */
 static bool reduce(call *c, scalar_fn fn) {
-  if (!c->in[0] || c->n_out != 1 || !c->n_in[0] || (c->n->n_inputs < 2 && reed_attrs_int(&c->attrs, "noop_with_empty_axes", 0))) return false;
+  if (!c->in[0] || c->n_out != 1 || !c->n_in[0] || (c->n->n_inputs < 2 && reed_attrs_int(&c->attrs, "noop_with_empty_axes", 0)))
+    return false;
   c->out[0] = c->in[0][0];
   for (int64_t i = 1; i < c->n_in[0]; i++) c->out[0] = fn(c, c->out[0], c->in[0][i]);
   return true;
@@ -368,16 +375,49 @@ typedef struct row {
   scalar_fn fn;
 } row;
 
-static const row rows[] = {
-    {OP_Abs, elementwise, absolute}, {OP_Add, elementwise, add}, {OP_And, elementwise, and}, {OP_Cast, elementwise, cast}, {OP_Ceil, elementwise, same},
-    {OP_Clip, clip}, {OP_Concat, concat}, {OP_ConstantOfShape, constant_of_shape}, {OP_Div, elementwise, divide}, {OP_Equal, elementwise, equal},
-    {OP_Expand, expand}, {OP_Flatten, copy}, {OP_Floor, elementwise, same}, {OP_Gather, gather}, {OP_Greater, elementwise, greater},
-    {OP_GreaterOrEqual, elementwise, greater_or_equal}, {OP_Identity, copy}, {OP_Less, elementwise, less}, {OP_LessOrEqual, elementwise, less_or_equal},
-    {OP_Max, elementwise, max}, {OP_Min, elementwise, min}, {OP_Mod, elementwise, modulo}, {OP_Mul, elementwise, mul}, {OP_Neg, elementwise, negate},
-    {OP_Not, elementwise, not}, {OP_Or, elementwise, or}, {OP_Range, range}, {OP_ReduceMax, reduce, max}, {OP_ReduceMin, reduce, min},
-    {OP_ReduceProd, reduce, mul}, {OP_ReduceSum, reduce, add}, {OP_Reshape, copy}, {OP_Round, elementwise, same}, {OP_Shape, shape_of}, {OP_Size, size_of},
-    {OP_Slice, slice}, {OP_Squeeze, copy}, {OP_Sub, elementwise, sub}, {OP_Sum, elementwise, add}, {OP_Transpose, transpose}, {OP_Unsqueeze, copy}, {OP_Where, where},
-    {OP_Xor, elementwise, xor}};
+static const row rows[] = {{OP_Abs, elementwise, absolute},
+                           {OP_Add, elementwise, add},
+                           {OP_And, elementwise, and},
+                           {OP_Cast, elementwise, cast},
+                           {OP_Ceil, elementwise, same},
+                           {OP_Clip, clip},
+                           {OP_Concat, concat},
+                           {OP_ConstantOfShape, constant_of_shape},
+                           {OP_Div, elementwise, divide},
+                           {OP_Equal, elementwise, equal},
+                           {OP_Expand, expand},
+                           {OP_Flatten, copy},
+                           {OP_Floor, elementwise, same},
+                           {OP_Gather, gather},
+                           {OP_Greater, elementwise, greater},
+                           {OP_GreaterOrEqual, elementwise, greater_or_equal},
+                           {OP_Identity, copy},
+                           {OP_Less, elementwise, less},
+                           {OP_LessOrEqual, elementwise, less_or_equal},
+                           {OP_Max, elementwise, max},
+                           {OP_Min, elementwise, min},
+                           {OP_Mod, elementwise, modulo},
+                           {OP_Mul, elementwise, mul},
+                           {OP_Neg, elementwise, negate},
+                           {OP_Not, elementwise, not},
+                           {OP_Or, elementwise, or},
+                           {OP_Range, range},
+                           {OP_ReduceMax, reduce, max},
+                           {OP_ReduceMin, reduce, min},
+                           {OP_ReduceProd, reduce, mul},
+                           {OP_ReduceSum, reduce, add},
+                           {OP_Reshape, copy},
+                           {OP_Round, elementwise, same},
+                           {OP_Shape, shape_of},
+                           {OP_Size, size_of},
+                           {OP_Slice, slice},
+                           {OP_Squeeze, copy},
+                           {OP_Sub, elementwise, sub},
+                           {OP_Sum, elementwise, add},
+                           {OP_Transpose, transpose},
+                           {OP_Unsqueeze, copy},
+                           {OP_Where, where},
+                           {OP_Xor, elementwise, xor}};
 
 /* Split is the one operator of interest with several outputs: a list cut into lists. */
 static bool split(ir_module *m, ir_node *n) {
@@ -414,7 +454,8 @@ reed_status partial_evaluate(ir_module *m, ir_node *n) {
   call c = {.m = m, .s = m->symbols, .n = n, .attrs = ir_attrs(n), .n_out = count(out)};
   if (c.n_out < 0) return REED_OK;
   bool sized = r->structure == shape_of || r->structure == size_of || r->structure == concat;
-  for (int32_t k = 0; !sized && k < n->n_inputs && k < MAX_OPERANDS; k++) c.in[k] = partial_elements(m, n->inputs[k], false, &c.n_in[k]);
+  for (int32_t k = 0; !sized && k < n->n_inputs && k < MAX_OPERANDS; k++)
+    c.in[k] = partial_elements(m, n->inputs[k], false, &c.n_in[k]);
   c.out = ir_alloc(m, (size_t)c.n_out * sizeof *c.out);
   if (!c.out) return diag_no_memory(m->diagnosis, "shape arithmetic");
   if (!r->structure(&c, r->fn)) return REED_OK;

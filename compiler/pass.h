@@ -17,10 +17,10 @@ typedef struct pass_report {
 typedef reed_status (*pass_fn)(ir_module *m, pass_report *report);
 
 typedef struct pass_info {
-  const char *name;   /* as --disable takes it */
-  const char *about;  /* one line for help */
+  const char *name;  /* as --disable takes it */
+  const char *about; /* one line for help */
   pass_fn run;
-  bool required;      /* can not be disabled */
+  bool required; /* can not be disabled */
 } pass_info;
 
 extern const pass_info pass_table[];
@@ -32,7 +32,7 @@ int pass_find(const char *name);
 
 /* What all runs of a pass came to. */
 typedef struct pass_total {
-  bool disabled;   /* set by the caller: the pass is left out */
+  bool disabled; /* set by the caller: the pass is left out */
   int64_t n_runs, n_changes;
   pass_report sum; /* counts over all runs; of the last one where they describe */
 } pass_total;
@@ -49,8 +49,9 @@ typedef struct pass_run {
 /* Errors are the model's (dtypes and shapes that do not agree, said in m->diagnosis) or want of memory. */
 reed_status pass_run_all(pass_run *run) REED_MUST_CHECK;
 
-/* compiler/lower.c: placement decided, epochs cut, code emitted. Gives module file bytes; *out_report_json NULL or a JSON object describing epochs
- * and placement, merged into the compile report. */
-reed_status lower_module(ir_module *m, void **out_bytes, size_t *out_n_bytes, text_buffer *report, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* compiler/lower.c: placement decided, epochs cut, code emitted. Gives module file bytes; *out_report_json NULL or a JSON object
+ * describing epochs and placement, merged into the compile report. */
+reed_status lower_module(ir_module *m, void **out_bytes, size_t *out_n_bytes, text_buffer *report,
+                         reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

@@ -1,4 +1,5 @@
-/* The table of passes and the order they run in: the CLEAN ones in turn until nothing changes, the ONCE ones, and the CLEAN ones again. */
+/* The table of passes and the order they run in: the CLEAN ones in turn until nothing changes, the ONCE ones, and the CLEAN ones
+ * again. */
 #include <string.h>
 
 #include "compiler/pass.h"
@@ -68,7 +69,8 @@ static reed_status run_phase(pass_run *run, phase which, int64_t *changes) {
 static reed_status clean(pass_run *run) {
   reed_status status = REED_OK;
   int64_t changes = 1;
-  for (int round = 0; round < MOST_ROUNDS && changes && status == REED_OK; round++) status = run_phase(run, PHASE_CLEAN, &changes);
+  for (int round = 0; round < MOST_ROUNDS && changes && status == REED_OK; round++)
+    status = run_phase(run, PHASE_CLEAN, &changes);
   return status;
 }
 

@@ -1,5 +1,6 @@
-/* Algebraic clean-up. A table of small rewrites by operator: each either says that an output is a value that is already there, or changes its node in
- * place. Nothing here changes a result by a bit, except that x + 0 turns -0 into what it was (0 and -0 compare equal).
+/* Algebraic clean-up. A table of small rewrites by operator: each either says that an output is a value that is already there, or
+ * changes its node in place. Nothing here changes a result by a bit, except that x + 0 turns -0 into what it was (0 and -0
+ * compare equal).
  *
  * A rewrite that equates two values needs their shapes proven equal: extents as symbols serve as well as numbers. */
 #include <string.h>
@@ -39,7 +40,9 @@ static bool is_splat(const ir_value *v, double number) {
 }
 
 /* The operator that makes v, when it is that one. */
-static ir_node *made_by(const ir_value *v, op_id op) { return v && v->producer && !v->producer->dead && v->producer->op == op_builtin(op) ? v->producer : NULL; }
+static ir_node *made_by(const ir_value *v, op_id op) {
+  return v && v->producer && !v->producer->dead && v->producer->op == op_builtin(op) ? v->producer : NULL;
+}
 
 /* ---- rewrites: the value that output 0 is, or NULL. `change` marks a change in place. ---- */
 
@@ -69,9 +72,13 @@ static ir_value *slice(rewriting *r, ir_node *n, bool *change) {
 }
 
 /* Padding of one side and cropping of the other keep the extents too: all pads must be 0. */
-static ir_value *pad(rewriting *r, ir_node *n, bool *change) { return is_splat(input(n, 1), 0) ? same_as_input(r, n, change) : NULL; }
+static ir_value *pad(rewriting *r, ir_node *n, bool *change) {
+  return is_splat(input(n, 1), 0) ? same_as_input(r, n, change) : NULL;
+}
 
-static ir_value *tile(rewriting *r, ir_node *n, bool *change) { return is_splat(input(n, 1), 1) ? same_as_input(r, n, change) : NULL; }
+static ir_value *tile(rewriting *r, ir_node *n, bool *change) {
+  return is_splat(input(n, 1), 1) ? same_as_input(r, n, change) : NULL;
+}
 
 static ir_value *only_input(rewriting *r, ir_node *n, bool *change) {
   if (n->n_inputs == 1) return input(n, 0);
@@ -146,11 +153,14 @@ static ir_value *neutral(rewriting *r, ir_node *n, bool *change) {
   bool product = n->op == op_builtin(OP_Mul) || n->op == op_builtin(OP_Div);
   bool commutes = n->op == op_builtin(OP_Mul) || n->op == op_builtin(OP_Add);
   for (int k = 1; k >= (commutes ? 0 : 1); k--)
-    if (is_splat(input(n, k), product ? 1 : 0) && n->outputs[0] && same_type(r->m, input(n, 1 - k), n->outputs[0])) return input(n, 1 - k);
+    if (is_splat(input(n, k), product ? 1 : 0) && n->outputs[0] && same_type(r->m, input(n, 1 - k), n->outputs[0]))
+      return input(n, 1 - k);
   return NULL;
 }
 
-static ir_value *power_of_one(rewriting *r, ir_node *n, bool *change) { return is_splat(input(n, 1), 1) ? same_as_input(r, n, change) : NULL; }
+static ir_value *power_of_one(rewriting *r, ir_node *n, bool *change) {
+  return is_splat(input(n, 1), 1) ? same_as_input(r, n, change) : NULL;
+}
 
 /* not(not(x)) */
 static ir_value *twice(rewriting *r, ir_node *n, bool *change) {
@@ -174,11 +184,35 @@ static const struct {
   op_id op;
   rewrite rewrite;
 } rows[] = {
-    {OP_Abs, idempotent}, {OP_Add, neutral}, {OP_Cast, same_as_input}, {OP_Ceil, idempotent}, {OP_Concat, only_input}, {OP_Div, neutral},
-    {OP_Dropout, dropout}, {OP_Expand, same_as_input}, {OP_Flatten, same_as_input}, {OP_Floor, idempotent}, {OP_Identity, first_input},
-    {OP_Max, only_input}, {OP_Mean, only_input}, {OP_Min, only_input}, {OP_Mul, neutral}, {OP_Not, twice}, {OP_Pad, pad}, {OP_Pow, power_of_one},
-    {OP_Relu, idempotent}, {OP_Reshape, reshape}, {OP_Round, idempotent}, {OP_Slice, slice}, {OP_Squeeze, same_as_input}, {OP_Sub, neutral},
-    {OP_Sum, only_input}, {OP_Tile, tile}, {OP_Transpose, transpose}, {OP_Unsqueeze, same_as_input}, {OP_Where, where},
+    {OP_Abs, idempotent},
+    {OP_Add, neutral},
+    {OP_Cast, same_as_input},
+    {OP_Ceil, idempotent},
+    {OP_Concat, only_input},
+    {OP_Div, neutral},
+    {OP_Dropout, dropout},
+    {OP_Expand, same_as_input},
+    {OP_Flatten, same_as_input},
+    {OP_Floor, idempotent},
+    {OP_Identity, first_input},
+    {OP_Max, only_input},
+    {OP_Mean, only_input},
+    {OP_Min, only_input},
+    {OP_Mul, neutral},
+    {OP_Not, twice},
+    {OP_Pad, pad},
+    {OP_Pow, power_of_one},
+    {OP_Relu, idempotent},
+    {OP_Reshape, reshape},
+    {OP_Round, idempotent},
+    {OP_Slice, slice},
+    {OP_Squeeze, same_as_input},
+    {OP_Sub, neutral},
+    {OP_Sum, only_input},
+    {OP_Tile, tile},
+    {OP_Transpose, transpose},
+    {OP_Unsqueeze, same_as_input},
+    {OP_Where, where},
 };
 
 /* ---- conditions that are known ---- */

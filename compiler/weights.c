@@ -9,7 +9,8 @@ ir_node *weights_product(const ir_value *v, const ir_node *user) {
   ir_node *p = v ? v->producer : NULL;
   if (!p || p->dead || p->graph != user->graph || v->n_uses != 1 || p->outputs[0] != v) return NULL;
   reed_attrs attrs = ir_attrs(p);
-  bool is_product = p->op == op_builtin(OP_Conv) || p->op == op_builtin(OP_ConvTranspose) || p->op == op_builtin(OP_Gemm) || p->op == op_builtin(OP_MatMul);
+  bool is_product = p->op == op_builtin(OP_Conv) || p->op == op_builtin(OP_ConvTranspose) || p->op == op_builtin(OP_Gemm) ||
+                    p->op == op_builtin(OP_MatMul);
   return is_product && !reed_attrs_find(&attrs, "activation") ? p : NULL;
 }
 
@@ -34,7 +35,8 @@ bool weights_per_channel(const ir_value *v, int32_t rank, int32_t axis, int64_t 
   }
   bool one = desc_elements(&d) == 1;
   size_t bytes = reed_dtype_bytes(d.dtype);
-  for (int64_t i = 0; i < n_channels; i++) out_numbers[i] = reed_dtype_read(d.dtype, (const char *)v->data + (one ? 0 : (size_t)i * bytes));
+  for (int64_t i = 0; i < n_channels; i++)
+    out_numbers[i] = reed_dtype_read(d.dtype, (const char *)v->data + (one ? 0 : (size_t)i * bytes));
   return true;
 }
 

@@ -34,9 +34,9 @@ static inline void front_read(front *f, onnx_build **b) {
 }
 
 #define front_ok(f) ck_assert_msg((f)->status == REED_OK, "%s: %s", reed_status_name((f)->status), (f)->diagnosis.message)
-#define front_says(f, expected, text)                                                                                 \
-  do {                                                                                                                \
-    ck_assert_msg((f)->status == (expected), "%s: %s", reed_status_name((f)->status), (f)->diagnosis.message);        \
+#define front_says(f, expected, text)                                                                                    \
+  do {                                                                                                                   \
+    ck_assert_msg((f)->status == (expected), "%s: %s", reed_status_name((f)->status), (f)->diagnosis.message);           \
     ck_assert_msg(strstr((f)->diagnosis.message, (text)) != NULL, "'%s' is not in: %s", (text), (f)->diagnosis.message); \
   } while (0)
 
@@ -91,7 +91,8 @@ static inline const char *front_type(const front *f, const ir_value *v) {
   size_t n = (size_t)snprintf(out, sizeof out, "%s", reed_dtype_name(v->type.dtype));
   if (v->type.rank < 0) n += (size_t)snprintf(out + n, sizeof out - n, "[..");
   for (int32_t i = 0; i < v->type.rank; i++)
-    n += (size_t)snprintf(out + n, sizeof out - n, "%s%s", i ? "," : "[", symbols_text(f->m->symbols, v->type.dims[i], dim, sizeof dim));
+    n += (size_t)snprintf(out + n, sizeof out - n, "%s%s", i ? "," : "[",
+                          symbols_text(f->m->symbols, v->type.dims[i], dim, sizeof dim));
   snprintf(out + n, sizeof out - n, v->type.rank == 0 ? "[]" : "]");
   return out;
 }

@@ -28,12 +28,12 @@ static char *text(onnx_build *b, const char *from, size_t n) { return memcpy(tak
 static char *copy(onnx_build *b, const char *from) { return text(b, from, strlen(from)); }
 
 /* One more pointer at the end of a protobuf list. */
-#define APPEND(b, list, n, item)                                              \
-  do {                                                                        \
-    void **grown_ = take((b), ((n) + 1) * sizeof *(list));                    \
-    if (n) memcpy(grown_, (list), (n) * sizeof *(list));                      \
-    grown_[(n)++] = (item);                                                   \
-    (list) = (void *)grown_;                                                  \
+#define APPEND(b, list, n, item)                           \
+  do {                                                     \
+    void **grown_ = take((b), ((n) + 1) * sizeof *(list)); \
+    if (n) memcpy(grown_, (list), (n) * sizeof *(list));   \
+    grown_[(n)++] = (item);                                \
+    (list) = (void *)grown_;                               \
   } while (0)
 
 /* "a,b,,c" -> four texts; "" -> none. */
@@ -145,8 +145,12 @@ static Onnx__ValueInfoProto *value_info(onnx_build *b, const char *name, const c
   return info;
 }
 
-void build_input(onnx_build *b, const char *name, const char *type) { APPEND(b, b->graph.input, b->graph.n_input, value_info(b, name, type)); }
-void build_output(onnx_build *b, const char *name, const char *type) { APPEND(b, b->graph.output, b->graph.n_output, value_info(b, name, type)); }
+void build_input(onnx_build *b, const char *name, const char *type) {
+  APPEND(b, b->graph.input, b->graph.n_input, value_info(b, name, type));
+}
+void build_output(onnx_build *b, const char *name, const char *type) {
+  APPEND(b, b->graph.output, b->graph.n_output, value_info(b, name, type));
+}
 
 /* ---- tensors ---- */
 
@@ -193,7 +197,8 @@ static Onnx__TensorProto *tensor(onnx_build *b, reed_dtype dtype, const char *di
   return t;
 }
 
-Onnx__TensorProto *build_tensor(onnx_build *b, const char *name, reed_dtype dtype, const char *dims, const void *elements, bool raw) {
+Onnx__TensorProto *build_tensor(onnx_build *b, const char *name, reed_dtype dtype, const char *dims, const void *elements,
+                                bool raw) {
   Onnx__TensorProto *t = tensor(b, dtype, dims, elements, raw);
   t->name = copy(b, name);
   APPEND(b, b->graph.initializer, b->graph.n_initializer, t);
@@ -230,7 +235,8 @@ build_node_t *build_node(onnx_build *b, const char *op, const char *inputs, cons
   return n;
 }
 
-static Onnx__AttributeProto *attribute(onnx_build *b, build_node_t *n, const char *name, Onnx__AttributeProto__AttributeType type) {
+static Onnx__AttributeProto *attribute(onnx_build *b, build_node_t *n, const char *name,
+                                       Onnx__AttributeProto__AttributeType type) {
   Onnx__AttributeProto *a = take(b, sizeof *a);
   *a = (Onnx__AttributeProto)ONNX__ATTRIBUTE_PROTO__INIT;
   a->name = copy(b, name);
@@ -298,8 +304,8 @@ Onnx__AttributeProto *build_ref_attr(onnx_build *b, build_node_t *n, const char 
   return a;
 }
 
-void build_function(onnx_build *b, const char *domain, const char *name, const char *inputs, const char *outputs, const char *attributes,
-                    onnx_build *body) {
+void build_function(onnx_build *b, const char *domain, const char *name, const char *inputs, const char *outputs,
+                    const char *attributes, onnx_build *body) {
   Onnx__FunctionProto *f = take(b, sizeof *f);
   *f = (Onnx__FunctionProto)ONNX__FUNCTION_PROTO__INIT;
   f->domain = copy(b, domain);

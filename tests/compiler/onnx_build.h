@@ -29,7 +29,8 @@ onnx_build *build_subgraph(onnx_build *b);
 void build_input(onnx_build *b, const char *name, const char *type);
 void build_output(onnx_build *b, const char *name, const char *type);
 /* Initializers; dims "3,2", "" a scalar. raw: as raw_data, else in the typed field. Give the tensor, for damage. */
-Onnx__TensorProto *build_tensor(onnx_build *b, const char *name, reed_dtype dtype, const char *dims, const void *elements, bool raw);
+Onnx__TensorProto *build_tensor(onnx_build *b, const char *name, reed_dtype dtype, const char *dims, const void *elements,
+                                bool raw);
 Onnx__TensorProto *build_f32(onnx_build *b, const char *name, const char *dims, const float *elements);
 Onnx__TensorProto *build_i64(onnx_build *b, const char *name, const char *dims, const int64_t *elements);
 /* The same as a tensor outside the graph, for attributes. */
@@ -47,8 +48,8 @@ Onnx__AttributeProto *build_graph_attr(onnx_build *b, build_node_t *n, const cha
 /* The attribute of that name is the calling node's `ref` (in a function). */
 Onnx__AttributeProto *build_ref_attr(onnx_build *b, build_node_t *n, const char *name, const char *ref);
 /* body's nodes become function `domain`.`name` of the model, with these inputs, outputs and attributes. */
-void build_function(onnx_build *b, const char *domain, const char *name, const char *inputs, const char *outputs, const char *attributes,
-                    onnx_build *body);
+void build_function(onnx_build *b, const char *domain, const char *name, const char *inputs, const char *outputs,
+                    const char *attributes, onnx_build *body);
 
 /* For damage by hand. */
 Onnx__ModelProto *build_model(onnx_build *b);

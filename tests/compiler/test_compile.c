@@ -101,7 +101,8 @@ START_TEST(passes_can_be_disabled_but_for_those_that_are_needed) {
   for (int i = 0; i < pass_count; i++) {
     const char *disabled[] = {pass_table[i].name, NULL};
     compile(&c, b, &(reed_compile_options){.disabled_passes = disabled});
-    ck_assert_msg(c.status == (pass_table[i].required ? REED_ERROR_ARGUMENT : REED_OK), "%s: %s", disabled[0], c.diagnosis.message);
+    ck_assert_msg(c.status == (pass_table[i].required ? REED_ERROR_ARGUMENT : REED_OK), "%s: %s", disabled[0],
+                  c.diagnosis.message);
     compiled_fini(&c);
   }
   const char *all[] = {"fold", "simplify", "cse", "bn_fold", "fusion", NULL};
@@ -193,8 +194,8 @@ START_TEST(every_allocation_failed_once_is_reported_and_leaks_nothing) {
     bool reached = alloc_hook_failed();
     if (c.status == REED_OK) compiled_fini(&c);
     ck_assert_msg(alloc_hook_end() == 0, "request %lld leaks", (long long)n);
-    ck_assert_msg(c.status == (reached ? REED_ERROR_MEMORY : REED_OK), "request %lld: %s: %s", (long long)n, reed_status_name(c.status),
-                  c.diagnosis.message);
+    ck_assert_msg(c.status == (reached ? REED_ERROR_MEMORY : REED_OK), "request %lld: %s: %s", (long long)n,
+                  reed_status_name(c.status), c.diagnosis.message);
     if (!reached) break;
   }
   build_close(&b);

@@ -163,7 +163,8 @@ END_TEST
 START_TEST(activations_join_with_their_parameters) {
   static const struct {
     const char *op, *name;
-  } cases[] = {{"Relu", "relu"}, {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"LeakyRelu", "leaky_relu"}, {"Clip", "clip"}, {"HardSwish", "hardswish"}};
+  } cases[] = {{"Relu", "relu"}, {"Sigmoid", "sigmoid"},    {"Tanh", "tanh"}, {"LeakyRelu", "leaky_relu"},
+               {"Clip", "clip"}, {"HardSwish", "hardswish"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     bool clip = strcmp(cases[i].op, "Clip") == 0;
     onnx_build *b = conv(true);
@@ -222,7 +223,8 @@ START_TEST(what_does_not_provably_fit_is_not_fused) {
   static const struct {
     const char *type;
     bool fuses;
-  } residuals[] = {{"f32[n,3,h,w]", true}, {"f32[n,3,h,1]", false}, {"f32[m,3,h,w]", false}, {"f32[1,3,1,1]", false}, {"f32[3,h,w]", false}};
+  } residuals[] = {
+      {"f32[n,3,h,w]", true}, {"f32[n,3,h,1]", false}, {"f32[m,3,h,w]", false}, {"f32[1,3,1,1]", false}, {"f32[3,h,w]", false}};
   for (size_t i = 0; i < sizeof residuals / sizeof *residuals; i++) {
     onnx_build *b = conv(true);
     build_input(b, "r", residuals[i].type);

@@ -71,7 +71,8 @@ START_TEST(constant_nodes_of_every_kind_become_constants) {
   build_floats(b, build_node(b, "Constant", "", "c"), "value_floats", "1.5,2");
   build_ints(b, build_node(b, "Constant", "", "d"), "value_ints", "3,4,5");
   build_tensor_attr(b, build_node(b, "Constant", "", "e"), "value", build_loose_tensor(b, REED_I32, "1,1", (int32_t[]){9}));
-  for (const char *name = "abcde"; *name; name++) build_output(b, (char[]){*name, 0}, *name == 'a' || *name == 'c' ? "f32" : *name == 'e' ? "i32" : "i64");
+  for (const char *name = "abcde"; *name; name++)
+    build_output(b, (char[]){*name, 0}, *name == 'a' || *name == 'c' ? "f32" : *name == 'e' ? "i32" : "i64");
   front f;
   front_read(&f, &b);
   front_ok(&f);
@@ -235,14 +236,24 @@ static reed_status twice_shape(reed_shape_call *call) {
   return REED_OK;
 }
 
-static reed_status no_kernel(const reed_kernel_call *call, reed_kernel *out_kernel) { return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "none"); }
+static reed_status no_kernel(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "none");
+}
 
 START_TEST(custom_operators_are_found_in_the_registry) {
   static const reed_op_input in = {"x", REED_READS_SHAPE, 1u << REED_F32, false, false, false};
   static const reed_op_output out = {"y", false, false, false, REED_TYPE_LIKE, 0};
   static const reed_op_attr attrs[] = {{"speed", REED_ATTR_INT, true}};
-  static const reed_op op = {.domain = "mine", .name = "Twice", .inputs = &in, .n_inputs = 1, .outputs = &out, .n_outputs = 1, .attrs = attrs, .n_attrs = 1,
-                             .shape = twice_shape, .cpu = no_kernel};
+  static const reed_op op = {.domain = "mine",
+                             .name = "Twice",
+                             .inputs = &in,
+                             .n_inputs = 1,
+                             .outputs = &out,
+                             .n_outputs = 1,
+                             .attrs = attrs,
+                             .n_attrs = 1,
+                             .shape = twice_shape,
+                             .cpu = no_kernel};
   for (int with_attr = 0; with_attr < 2; with_attr++) {
     onnx_build *b = build_open(13);
     build_input(b, "x", "f32[n,3]");
@@ -375,7 +386,8 @@ static Onnx__StringStringEntryProto entry(char *key, char *value) {
   return e;
 }
 
-/* Reads y = w where w[3] is at `location`, `offset`, `length` (NULL: not said) below a folder that has 16 bytes 1 2 3 4 (f32) in "w.bin". */
+/* Reads y = w where w[3] is at `location`, `offset`, `length` (NULL: not said) below a folder that has 16 bytes 1 2 3 4 (f32) in
+ * "w.bin". */
 static void read_external(front *f, char *location, char *offset, char *length, bool give_folder) {
   char folder[] = "/tmp/reed-test-XXXXXX", path[64];
   ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -389,7 +401,8 @@ static void read_external(front *f, char *location, char *offset, char *length, 
   w->has_raw_data = false;
   w->has_data_location = true;
   w->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-  Onnx__StringStringEntryProto entries[3] = {entry("location", location), entry("offset", offset), entry("length", length)}, *list[3];
+  Onnx__StringStringEntryProto entries[3] = {entry("location", location), entry("offset", offset), entry("length", length)},
+                               *list[3];
   size_t n = 0;
   for (int i = 0; i < 3; i++)
     if (entries[i].value) list[n++] = &entries[i];

@@ -36,10 +36,10 @@ START_TEST(attributes_become_inputs) {
     int32_t input;
     int64_t first;
   } cases[] = {
-      {"Squeeze", 11, "axes", "0", OP_Squeeze, 1, 0},      {"Unsqueeze", 12, "axes", "2,3", OP_Unsqueeze, 1, 2},
-      {"ReduceSum", 12, "axes", "1", OP_ReduceSum, 1, 1},  {"ReduceMean", 17, "axes", "-1", OP_ReduceMean, 1, -1},
-      {"ReduceMax", 11, "axes", "3", OP_ReduceMax, 1, 3},  {"ReduceL2", 13, "axes", "2", OP_ReduceL2, 1, 2},
-      {"Split", 11, "split", "1", OP_Split, 1, 1},         {"Pad", 10, "pads", "0,0,1,1,0,0,1,1", OP_Pad, 1, 0},
+      {"Squeeze", 11, "axes", "0", OP_Squeeze, 1, 0},     {"Unsqueeze", 12, "axes", "2,3", OP_Unsqueeze, 1, 2},
+      {"ReduceSum", 12, "axes", "1", OP_ReduceSum, 1, 1}, {"ReduceMean", 17, "axes", "-1", OP_ReduceMean, 1, -1},
+      {"ReduceMax", 11, "axes", "3", OP_ReduceMax, 1, 3}, {"ReduceL2", 13, "axes", "2", OP_ReduceL2, 1, 2},
+      {"Split", 11, "split", "1", OP_Split, 1, 1},        {"Pad", 10, "pads", "0,0,1,1,0,0,1,1", OP_Pad, 1, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     onnx_build *b = model(cases[i].opset);
