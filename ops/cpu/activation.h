@@ -4,7 +4,8 @@
 
 #include "ops/cpu/common.h"
 
-#define ACTIVATION_LIST(X) X(RELU, "relu") X(SIGMOID, "sigmoid") X(TANH, "tanh") X(LEAKY_RELU, "leaky_relu") X(CLIP, "clip") X(HARDSWISH, "hardswish")
+#define ACTIVATION_LIST(X) \
+  X(RELU, "relu") X(SIGMOID, "sigmoid") X(TANH, "tanh") X(LEAKY_RELU, "leaky_relu") X(CLIP, "clip") X(HARDSWISH, "hardswish")
 
 typedef enum activation_kind {
   ACTIVATION_NONE,

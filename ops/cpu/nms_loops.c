@@ -5,7 +5,8 @@
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/loops_b.h"
 
-void CPU_LEVELED(nms_suppress)(const float *boxes, int64_t stride, int64_t i, int64_t first, int64_t n, float threshold, uint8_t *alive) {
+void CPU_LEVELED(nms_suppress)(const float *boxes, int64_t stride, int64_t i, int64_t first, int64_t n, float threshold,
+                               uint8_t *alive) {
   const float *x1 = boxes, *y1 = boxes + stride, *x2 = boxes + 2 * stride, *y2 = boxes + 3 * stride, *area = boxes + 4 * stride;
   float left = x1[i], top = y1[i], right = x2[i], bottom = y2[i], own = area[i];
   for (int64_t j = first; j < n; j++) {

@@ -30,7 +30,8 @@ static inline double norm_parameter(const norm *n, const reed_kernel_buffers *bu
 }
 /* Writes element k of output i where the output is wanted. */
 static inline void norm_result(const norm *n, const reed_kernel_buffers *buffers, int i, int64_t k, double value) {
-  if (n->results[i] != REED_NONE) reed_dtype_write(n->results[i], (char *)buffers->outputs[i] + (size_t)k * reed_dtype_bytes(n->results[i]), value);
+  if (n->results[i] != REED_NONE)
+    reed_dtype_write(n->results[i], (char *)buffers->outputs[i] + (size_t)k * reed_dtype_bytes(n->results[i]), value);
 }
 
 #endif

@@ -21,8 +21,8 @@ static inline void sum_rows(const roi_plan *plan, const float *x, int64_t bin, c
   int32_t t = plan->y.begin[bin], end = plan->y.begin[bin + 1];
   bool first = true;
   for (; t + 4 <= end; t += 4, first = false) {
-    const float *a = x + index[t] * plan->row_stride, *b = x + index[t + 1] * plan->row_stride, *c = x + index[t + 2] * plan->row_stride,
-                *d = x + index[t + 3] * plan->row_stride;
+    const float *a = x + index[t] * plan->row_stride, *b = x + index[t + 1] * plan->row_stride,
+                *c = x + index[t + 2] * plan->row_stride, *d = x + index[t + 3] * plan->row_stride;
     float wa = weight[t], wb = weight[t + 1], wc = weight[t + 2], wd = weight[t + 3];
     SUM_ROWS(n, wa * a[GATHER(j)] + wb * b[GATHER(j)] + wc * c[GATHER(j)] + wd * d[GATHER(j)]);
   }

@@ -42,7 +42,8 @@ float CPU_LEVELED(max_f32)(const float *x, int64_t n) {
   for (int k = 0; k < 16; k++) lanes[k] = x[0];
   int64_t i = 0;
   for (; i + 16 <= n; i += 16)
-    for (int k = 0; k < 16; k++) lanes[k] = lanes[k] >= x[i + k] ? lanes[k] : x[i + k] != x[i + k] || lanes[k] == lanes[k] ? x[i + k] : lanes[k];
+    for (int k = 0; k < 16; k++)
+      lanes[k] = lanes[k] >= x[i + k] ? lanes[k] : x[i + k] != x[i + k] || lanes[k] == lanes[k] ? x[i + k] : lanes[k];
   for (; i < n; i++) lanes[0] = lanes[0] >= x[i] ? lanes[0] : x[i] != x[i] || lanes[0] == lanes[0] ? x[i] : lanes[0];
   float most = lanes[0];
   for (int k = 1; k < 16; k++) most = most >= lanes[k] || most != most ? most : lanes[k];
@@ -119,7 +120,8 @@ void CPU_LEVELED(scale_shift)(const float *x, float centre, float a, float b, fl
   for (int64_t i = 0; i < n; i++) y[i] = (x[i] - centre) * a + b;
 }
 
-void CPU_LEVELED(normalize_row)(const float *x, float mean, float inverse, const float *scale, const float *shift, float *y, int64_t n) {
+void CPU_LEVELED(normalize_row)(const float *x, float mean, float inverse, const float *scale, const float *shift, float *y,
+                                int64_t n) {
   if (shift)
     for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * inverse * scale[i] + shift[i];
   else
@@ -160,7 +162,8 @@ void CPU_LEVELED(scale_row)(float a, const float *x, float *y, int64_t n) {
       }                                                                   \
   }
 
-void CPU_LEVELED(pool_along)(bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale, float *y, int64_t n) {
+void CPU_LEVELED(pool_along)(bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale, float *y,
+                             int64_t n) {
   if (stride == 1) {
     ALONG(1)
   } else if (stride == 2) {
