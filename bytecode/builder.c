@@ -1,8 +1,8 @@
 /* The module builder: what compiler and assembler describe a module with, piece by piece.
  *
- * Strings, types and constants are found again by hash. A failure (no memory, or a misuse such as an operand too many) is kept in the builder, whose
- * later calls then do nothing useful, and comes out of module_builder_finish. Strings are renumbered there: a module's strings are in ascending
- * order, the first is "", and there is none that nothing refers to. */
+ * Strings, types and constants are found again by hash. A failure (no memory, or a misuse such as an operand too many) is kept in
+ * the builder, whose later calls then do nothing useful, and comes out of module_builder_finish. Strings are renumbered there: a
+ * module's strings are in ascending order, the first is "", and there is none that nothing refers to. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,11 +93,13 @@ static bool intern_grow(intern *table) {
 }
 
 /* The slot of the item that `same` says is `wanted`, or the free one where it belongs; NULL: no memory. */
-static intern_slot *intern_find(intern *table, uint64_t hash, bool (*same)(const module_builder *b, uint32_t item, const void *wanted),
-                                const module_builder *b, const void *wanted) {
+static intern_slot *intern_find(intern *table, uint64_t hash,
+                                bool (*same)(const module_builder *b, uint32_t item, const void *wanted), const module_builder *b,
+                                const void *wanted) {
   if (table->n * 4 >= table->capacity * 3 && !intern_grow(table)) return NULL;
   size_t k = hash & (table->capacity - 1);
-  while (table->slots[k].item && !(table->slots[k].hash == hash && same(b, table->slots[k].item - 1, wanted))) k = (k + 1) & (table->capacity - 1);
+  while (table->slots[k].item && !(table->slots[k].hash == hash && same(b, table->slots[k].item - 1, wanted)))
+    k = (k + 1) & (table->capacity - 1);
   return &table->slots[k];
 }
 
@@ -106,7 +108,9 @@ static void intern_take(intern *table, intern_slot *slot, uint64_t hash, size_t 
   table->n++;
 }
 
-static bool same_string(const module_builder *b, uint32_t item, const void *wanted) { return strcmp(b->strings.items[item], wanted) == 0; }
+static bool same_string(const module_builder *b, uint32_t item, const void *wanted) {
+  return strcmp(b->strings.items[item], wanted) == 0;
+}
 
 static bool same_type(const module_builder *b, uint32_t item, const void *wanted) {
   const module_type *a = &b->types.items[item], *t = wanted;
@@ -147,7 +151,8 @@ uint32_t module_add_type(module_builder *b, const module_type *type) {
   module_type t = {.object = type->object, .dtype = type->dtype, .rank = type->rank, .name = type->name, .device = type->device};
   if (t.object) t.dtype = REED_NONE, t.rank = -1;
   for (int32_t i = 0; i < t.rank; i++) t.dims[i] = type->dims[i];
-  uint64_t seed = (uint64_t)t.object | (uint64_t)t.dtype << 1 | (uint64_t)(t.rank + 1) << 8 | (uint64_t)t.device << 16 | (uint64_t)t.name << 32;
+  uint64_t seed = (uint64_t)t.object | (uint64_t)t.dtype << 1 | (uint64_t)(t.rank + 1) << 8 | (uint64_t)t.device << 16 |
+                  (uint64_t)t.name << 32;
   uint64_t hash = format_hash(t.dims, sizeof t.dims, seed);
   intern_slot *slot = intern_find(&b->type_table, hash, same_type, b, &t);
   if (slot && slot->item) return slot->item - 1;
@@ -181,8 +186,8 @@ uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const voi
   return (uint32_t)b->constants.n - 1;
 }
 
-uint32_t module_add_site(module_builder *b, const char *domain, const char *op, const char *node, const reed_attr *attrs, int32_t n_attrs,
-                         int32_t n_inputs, int32_t n_outputs) {
+uint32_t module_add_site(module_builder *b, const char *domain, const char *op, const char *node, const reed_attr *attrs,
+                         int32_t n_attrs, int32_t n_inputs, int32_t n_outputs) {
   module_site s = {.n_inputs = n_inputs, .n_outputs = n_outputs};
   s.domain = module_add_string(b, domain), s.op = module_add_string(b, op), s.node = module_add_string(b, node);
   if (attrs_copy(attrs, n_attrs, &s.attrs) != REED_OK) {
@@ -203,8 +208,8 @@ uint32_t module_add_site(module_builder *b, const char *domain, const char *op, 
 
 /* ---- functions and emission ---- */
 
-uint32_t module_declare_function(module_builder *b, const char *name, const uint32_t *param_types, uint32_t n_r_params, uint32_t n_s_params,
-                                 const uint32_t *result_types, uint32_t n_r_results, uint32_t n_s_results) {
+uint32_t module_declare_function(module_builder *b, const char *name, const uint32_t *param_types, uint32_t n_r_params,
+                                 uint32_t n_s_params, const uint32_t *result_types, uint32_t n_r_results, uint32_t n_s_results) {
   built_function made = {.f = {.name = module_add_string(b, name),
                                .n_r_params = n_r_params,
                                .n_s_params = n_s_params,
@@ -354,12 +359,14 @@ static void set_list(module_builder *b, uint32_t **list, uint32_t *out_n, const 
   if (!*list) no_memory(b);
 }
 
-void module_set_io(module_builder *b, const uint32_t *input_types, uint32_t n_inputs, const uint32_t *output_types, uint32_t n_outputs) {
+void module_set_io(module_builder *b, const uint32_t *input_types, uint32_t n_inputs, const uint32_t *output_types,
+                   uint32_t n_outputs) {
   set_list(b, &b->inputs, &b->n_inputs, input_types, n_inputs);
   set_list(b, &b->outputs, &b->n_outputs, output_types, n_outputs);
 }
 
-void module_set_names(module_builder *b, const char *model_name, const char *producer, const char *producer_version, int32_t n_devices) {
+void module_set_names(module_builder *b, const char *model_name, const char *producer, const char *producer_version,
+                      int32_t n_devices) {
   b->model_name = module_add_string(b, model_name);
   b->producer = module_add_string(b, producer);
   b->producer_version = module_add_string(b, producer_version);
@@ -368,8 +375,8 @@ void module_set_names(module_builder *b, const char *model_name, const char *pro
 
 /* New numbers of the strings that are referred to, in ascending order. */
 typedef struct renumbering {
-  uint32_t *to;          /* per old number: new + 1, 0 while unused */
-  const char **strings;  /* the new list */
+  uint32_t *to;         /* per old number: new + 1, 0 while unused */
+  const char **strings; /* the new list */
   size_t n;
 } renumbering;
 
@@ -436,7 +443,8 @@ static void layout_fini(layout *l) {
   mem_free(l->names.strings);
 }
 
-/* Notes where the epochs of one function's code begin, plan and end. Words of operands that are no epoch numbers are left to the verifier. */
+/* Notes where the epochs of one function's code begin, plan and end. Words of operands that are no epoch numbers are left to the
+ * verifier. */
 static bool collect_epochs(layout *l, uint32_t function, const uint32_t *code, uint32_t n_code) {
   insn in;
   for (uint32_t pc = 0; insn_decode(code, n_code, pc, &in); pc += in.n_words) {
@@ -499,13 +507,16 @@ static bool renumber_strings(module_builder *b, layout *l) {
 static void check_complete(module_builder *b) {
   if (b->functions.n == 0) misuse(b, "a module needs a main function");
   for (size_t i = 0; i < b->functions.n; i++)
-    if (!b->functions.items[i].ended) misuse(b, "function '%s' was declared but has no code", b->strings.items[b->functions.items[i].f.name]);
+    if (!b->functions.items[i].ended)
+      misuse(b, "function '%s' was declared but has no code", b->strings.items[b->functions.items[i].f.name]);
   if (b->status != REED_OK) return;
   const module_function *main = &b->functions.items[0].f;
   if (b->n_inputs != main->n_r_params || b->n_outputs != main->n_r_results)
-    misuse(b, "%u inputs and %u outputs, but main has %u parameters and %u results", b->n_inputs, b->n_outputs, main->n_r_params, main->n_r_results);
+    misuse(b, "%u inputs and %u outputs, but main has %u parameters and %u results", b->n_inputs, b->n_outputs, main->n_r_params,
+           main->n_r_results);
   for (uint32_t i = 0; i < b->n_inputs + b->n_outputs && b->status == REED_OK; i++)
-    if ((i < b->n_inputs ? b->inputs[i] : b->outputs[i - b->n_inputs]) >= b->types.n) misuse(b, "an input's or output's type does not exist");
+    if ((i < b->n_inputs ? b->inputs[i] : b->outputs[i - b->n_inputs]) >= b->types.n)
+      misuse(b, "an input's or output's type does not exist");
 }
 
 reed_status module_builder_finish(module_builder *b, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) {

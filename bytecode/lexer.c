@@ -215,8 +215,8 @@ static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b) {
   return row[n_b];
 }
 
-const char *lexer_suggest(const char *word, size_t n, const char *(*candidate)(const void *context, size_t i), const void *context, char *out,
-                          size_t capacity) {
+const char *lexer_suggest(const char *word, size_t n, const char *(*candidate)(const void *context, size_t i),
+                          const void *context, char *out, size_t capacity) {
   size_t nearest = n / 3 + 2; /* nearer than this: about every third letter may be wrong */
   out[0] = 0;
   const char *name;

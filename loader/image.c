@@ -14,28 +14,32 @@ typedef struct section_info {
 
 static const section_info section_infos[FORMAT_SECTION_END] = {
 #define INFO_ROW(name, number, item, required) [number] = {#name, sizeof(item), required},
-  FORMAT_SECTION_LIST(INFO_ROW)
+    FORMAT_SECTION_LIST(INFO_ROW)
 #undef INFO_ROW
 };
 
-static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, format_header *out_header, reed_diagnosis *diagnosis) {
+static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, format_header *out_header,
+                               reed_diagnosis *diagnosis) {
   format_header h;
   if (n_bytes < sizeof h || memcmp(bytes, FORMAT_MAGIC, sizeof h.magic) != 0)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_HEADER, "this is no module file (%zu bytes)", n_bytes);
   memcpy(&h, bytes, sizeof h);
   if (h.major != FORMAT_MAJOR)
-    return verify_reject(diagnosis, REED_ERROR_VERSION, RULE_VERSION, "the module's format is version %u.%u, this reader's %d.%d", h.major, h.minor,
-                         FORMAT_MAJOR, FORMAT_MINOR);
+    return verify_reject(diagnosis, REED_ERROR_VERSION, RULE_VERSION, "the module's format is version %u.%u, this reader's %d.%d",
+                         h.major, h.minor, FORMAT_MAJOR, FORMAT_MINOR);
   if (h.n_bytes != n_bytes)
-    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_HEADER, "the header says %" PRIu64 " bytes, the file has %zu", h.n_bytes, n_bytes);
+    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_HEADER, "the header says %" PRIu64 " bytes, the file has %zu",
+                         h.n_bytes, n_bytes);
   uint64_t unknown = h.required_features & ~FORMAT_KNOWN_FEATURES;
   if (unknown)
-    return verify_reject(diagnosis, REED_ERROR_VERSION, RULE_VERSION,
-                         "the module (format %u.%u) requires feature bit %d, which this version does not know (required bits: 0x%" PRIx64 ")", h.major,
-                         h.minor, __builtin_ctzll(unknown), h.required_features);
+    return verify_reject(
+        diagnosis, REED_ERROR_VERSION, RULE_VERSION,
+        "the module (format %u.%u) requires feature bit %d, which this version does not know (required bits: 0x%" PRIx64 ")",
+        h.major, h.minor, __builtin_ctzll(unknown), h.required_features);
   if (!ignore_checksum && h.checksum != format_checksum(bytes, n_bytes))
-    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_CHECKSUM, "the file is damaged: checksum %016" PRIx64 ", expected %016" PRIx64,
-                         format_checksum(bytes, n_bytes), h.checksum);
+    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_CHECKSUM,
+                         "the file is damaged: checksum %016" PRIx64 ", expected %016" PRIx64, format_checksum(bytes, n_bytes),
+                         h.checksum);
   *out_header = h;
   return REED_OK;
 }
@@ -43,16 +47,19 @@ static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore
 static reed_status read_section(image *im, const format_section *s, uint32_t entry, bool *seen, reed_diagnosis *diagnosis) {
   if (s->id == 0 || s->id >= FORMAT_SECTION_END) {
     if (!(s->flags & FORMAT_SECTION_REQUIRED)) return REED_OK;
-    return verify_reject(diagnosis, REED_ERROR_VERSION, RULE_SECTIONS, "section %u (entry %u) is required, and unknown to this version", s->id, entry);
+    return verify_reject(diagnosis, REED_ERROR_VERSION, RULE_SECTIONS,
+                         "section %u (entry %u) is required, and unknown to this version", s->id, entry);
   }
   const section_info *info = &section_infos[s->id];
   if (seen[s->id]) return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS, "section %s is there twice", info->name);
   seen[s->id] = true;
   if (s->offset > im->n_bytes || s->n_bytes > im->n_bytes - s->offset)
-    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS, "section %s (%" PRIu64 " bytes at %" PRIu64 ") does not fit into %zu bytes",
-                         info->name, s->n_bytes, s->offset, im->n_bytes);
+    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS,
+                         "section %s (%" PRIu64 " bytes at %" PRIu64 ") does not fit into %zu bytes", info->name, s->n_bytes,
+                         s->offset, im->n_bytes);
   if (s->offset % FORMAT_ALIGNMENT || s->n_bytes % info->item_bytes)
-    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS, "section %s (%" PRIu64 " bytes at %" PRIu64 ") is not aligned, or no whole number of items of %zu bytes",
+    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS,
+                         "section %s (%" PRIu64 " bytes at %" PRIu64 ") is not aligned, or no whole number of items of %zu bytes",
                          info->name, s->n_bytes, s->offset, info->item_bytes);
   if (s->n_bytes / info->item_bytes >= UINT32_MAX && s->id != FORMAT_DATA)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS, "section %s has too many items", info->name);
@@ -66,7 +73,8 @@ reed_status image_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksu
   if (status != REED_OK) return status;
   image im = {.bytes = bytes, .n_bytes = n_bytes};
   if (h.n_sections > (n_bytes - sizeof h) / sizeof(format_section))
-    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS, "the table of contents (%u sections) does not fit into %zu bytes", h.n_sections, n_bytes);
+    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS,
+                         "the table of contents (%u sections) does not fit into %zu bytes", h.n_sections, n_bytes);
   bool seen[FORMAT_SECTION_END] = {false};
   for (uint32_t i = 0; i < h.n_sections; i++) {
     format_section s;

@@ -67,7 +67,8 @@ static reed_status open_backing(backing *b, const load_options *options, module 
   return REED_OK;
 }
 
-reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_options *options, module **out_module, reed_diagnosis *diagnosis) {
+reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_options *options, module **out_module,
+                              reed_diagnosis *diagnosis) {
   backing *b = mem_calloc(1, sizeof *b);
   void *copy = mem_alloc_aligned(n_bytes, FORMAT_ALIGNMENT);
   if (!b || !copy) {
@@ -96,7 +97,8 @@ reed_status loader_open_file(const char *path, const load_options *options, modu
   backing *b = mem_calloc(1, sizeof *b);
   if (!b) return diag_no_memory(diagnosis, "a module");
   int file = open(path, O_RDONLY | O_CLOEXEC);
-  reed_status status = file >= 0 ? map_file(file, path, b, diagnosis) : diag_fail(diagnosis, REED_ERROR_IO, "%s: %s", path, strerror(errno));
+  reed_status status =
+      file >= 0 ? map_file(file, path, b, diagnosis) : diag_fail(diagnosis, REED_ERROR_IO, "%s: %s", path, strerror(errno));
   if (file >= 0) close(file);
   if (status != REED_OK) {
     mem_free(b);
@@ -105,7 +107,8 @@ reed_status loader_open_file(const char *path, const load_options *options, modu
   return open_backing(b, options, out_module, diagnosis);
 }
 
-reed_status reed_module_verify(const void *bytes, size_t n_bytes, const reed_program_options *options, reed_diagnosis *diagnosis) {
+reed_status reed_module_verify(const void *bytes, size_t n_bytes, const reed_program_options *options,
+                               reed_diagnosis *diagnosis) {
   load_options load = {options ? options->registry : NULL, options && options->ignore_checksum};
   module *m;
   reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
@@ -113,7 +116,8 @@ reed_status reed_module_verify(const void *bytes, size_t n_bytes, const reed_pro
   return status;
 }
 
-reed_status reed_module_disassemble(const void *bytes, size_t n_bytes, const reed_program_options *options, char **out_text, reed_diagnosis *diagnosis) {
+reed_status reed_module_disassemble(const void *bytes, size_t n_bytes, const reed_program_options *options, char **out_text,
+                                    reed_diagnosis *diagnosis) {
   load_options load = {options ? options->registry : NULL, options && options->ignore_checksum};
   module *m;
   reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
@@ -123,7 +127,8 @@ reed_status reed_module_disassemble(const void *bytes, size_t n_bytes, const ree
   return status;
 }
 
-reed_status reed_module_assemble(const char *text, const reed_registry *registry, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) {
+reed_status reed_module_assemble(const char *text, const reed_registry *registry, void **out_bytes, size_t *out_n_bytes,
+                                 reed_diagnosis *diagnosis) {
   void *bytes;
   size_t n_bytes;
   reed_status status = text_assemble(text, &bytes, &n_bytes, diagnosis);

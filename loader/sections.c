@@ -1,4 +1,5 @@
-/* The sections' items: ranges, texts, types, sizes. One function a section, each of which says the section and the item that is wrong. */
+/* The sections' items: ranges, texts, types, sizes. One function a section, each of which says the section and the item that is
+ * wrong. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ static reed_status read_strings(const image *im, module *m, reed_diagnosis *diag
     if (!end) FAIL(RULE_STRINGS, "string %zu does not end inside of the text", i);
     m->strings[i] = text + at[i];
     if (!format_utf8_valid(m->strings[i], (size_t)(end - m->strings[i]))) FAIL(RULE_STRINGS, "string %zu is not UTF-8", i);
-    if (i ? strcmp(m->strings[i - 1], m->strings[i]) >= 0 : *m->strings[0] != 0) FAIL(RULE_STRINGS, "string %zu is out of order", i);
+    if (i ? strcmp(m->strings[i - 1], m->strings[i]) >= 0 : *m->strings[0] != 0)
+      FAIL(RULE_STRINGS, "string %zu is out of order", i);
   }
   if (n == 0) FAIL(RULE_STRINGS, "there are no strings");
   return REED_OK;
@@ -41,22 +43,28 @@ static reed_status read_types(const image *im, module *m, reed_diagnosis *diagno
   m->n_types = n;
   for (size_t i = 0; i < n; i++) {
     const format_type *f = &from[i];
-    if (f->flags & ~FORMAT_TYPE_OBJECT || f->dtype >= REED_DTYPE_COUNT || (f->flags && (f->dtype || f->rank != -1))) FAIL(RULE_TYPES, "type %zu: dtype %u, flags %u", i, f->dtype, f->flags);
+    if (f->flags & ~FORMAT_TYPE_OBJECT || f->dtype >= REED_DTYPE_COUNT || (f->flags && (f->dtype || f->rank != -1)))
+      FAIL(RULE_TYPES, "type %zu: dtype %u, flags %u", i, f->dtype, f->flags);
     if (f->rank < -1 || f->rank > REED_MAX_RANK) FAIL(RULE_TYPES, "type %zu: rank %d", i, f->rank);
     if (f->device < 0 || f->device >= m->n_devices) FAIL(RULE_TYPES, "type %zu: device %d of %d", i, f->device, m->n_devices);
     if (f->name >= m->n_strings) FAIL(RULE_TYPES, "type %zu: string %u of %zu", i, f->name, m->n_strings);
     for (int32_t k = 0; k < f->rank; k++)
-      if (f->dims[k] < 0 && (uint64_t)~f->dims[k] >= m->n_strings) FAIL(RULE_TYPES, "type %zu: extent %d is string %" PRId64 " of %zu", i, k, ~f->dims[k], m->n_strings);
+      if (f->dims[k] < 0 && (uint64_t)~f->dims[k] >= m->n_strings)
+        FAIL(RULE_TYPES, "type %zu: extent %d is string %" PRId64 " of %zu", i, k, ~f->dims[k], m->n_strings);
     module_type *t = &m->types[i];
-    *t = (module_type){.object = f->flags & FORMAT_TYPE_OBJECT, .dtype = (reed_dtype)f->dtype, .rank = f->rank, .name = f->name, .device = f->device};
+    *t = (module_type){.object = f->flags & FORMAT_TYPE_OBJECT,
+                       .dtype = (reed_dtype)f->dtype,
+                       .rank = f->rank,
+                       .name = f->name,
+                       .device = f->device};
     for (int32_t k = 0; k < f->rank; k++) t->dims[k] = f->dims[k];
   }
   return REED_OK;
 }
 
 /* A list of `n` type numbers in SIGNATURES. */
-static reed_status read_list(const image *im, const module *m, const char *what, size_t item, uint32_t at, uint32_t n, verify_rule rule,
-                             const uint32_t **out_list, reed_diagnosis *diagnosis) {
+static reed_status read_list(const image *im, const module *m, const char *what, size_t item, uint32_t at, uint32_t n,
+                             verify_rule rule, const uint32_t **out_list, reed_diagnosis *diagnosis) {
   const image_section *s = &im->sections[FORMAT_SIGNATURES];
   if (at > s->n || n > s->n - at) FAIL(rule, "%s %zu: its list of types is outside of the signatures", what, item);
   const uint32_t *list = (const uint32_t *)s->items + at;
@@ -77,17 +85,26 @@ static reed_status read_functions(const image *im, module *m, reed_diagnosis *di
   for (size_t i = 0; i < n; i++) {
     const format_function *f = &from[i];
     if (f->name >= m->n_strings) FAIL(RULE_FUNCTIONS, "function %zu: string %u of %zu", i, f->name, m->n_strings);
-    if (f->code_at != code_at || f->n_code > m->n_code - code_at) FAIL(RULE_FUNCTIONS, "function %zu: %u words of code at %u", i, f->n_code, f->code_at);
+    if (f->code_at != code_at || f->n_code > m->n_code - code_at)
+      FAIL(RULE_FUNCTIONS, "function %zu: %u words of code at %u", i, f->n_code, f->code_at);
     code_at += f->n_code;
     if (f->n_r > MODULE_MAX_REGISTERS || f->n_s > MODULE_MAX_REGISTERS || f->n_r > (uint64_t)f->n_code + f->n_r_params ||
         f->n_s > (uint64_t)f->n_code + f->n_s_params)
       FAIL(RULE_FUNCTIONS, "function %zu: %u and %u registers for %u words of code", i, f->n_r, f->n_s, f->n_code);
     if (f->n_r_params > f->n_r || f->n_s_params > f->n_s) FAIL(RULE_FUNCTIONS, "function %zu: more parameters than registers", i);
     module_function *t = &m->functions[i];
-    *t = (module_function){.name = f->name, .code_offset = f->code_at, .n_code = f->n_code, .n_r = f->n_r, .n_s = f->n_s,
-                           .n_r_params = f->n_r_params, .n_s_params = f->n_s_params, .n_r_results = f->n_r_results, .n_s_results = f->n_s_results};
+    *t = (module_function){.name = f->name,
+                           .code_offset = f->code_at,
+                           .n_code = f->n_code,
+                           .n_r = f->n_r,
+                           .n_s = f->n_s,
+                           .n_r_params = f->n_r_params,
+                           .n_s_params = f->n_s_params,
+                           .n_r_results = f->n_r_results,
+                           .n_s_results = f->n_s_results};
     reed_status status = read_list(im, m, "function", i, f->params_at, f->n_r_params, RULE_FUNCTIONS, &t->param_types, diagnosis);
-    if (status == REED_OK) status = read_list(im, m, "function", i, f->results_at, f->n_r_results, RULE_FUNCTIONS, &t->result_types, diagnosis);
+    if (status == REED_OK)
+      status = read_list(im, m, "function", i, f->results_at, f->n_r_results, RULE_FUNCTIONS, &t->result_types, diagnosis);
     if (status != REED_OK) return status;
   }
   if (code_at != m->n_code) FAIL(RULE_FUNCTIONS, "%zu words of code belong to no function", m->n_code - code_at);
@@ -109,9 +126,11 @@ static reed_status read_names(const image *im, module *m, reed_diagnosis *diagno
 }
 
 /* Main takes and gives host tensors. */
-static reed_status check_host_tensors(const module *m, const char *what, const uint32_t *types, uint32_t n, reed_diagnosis *diagnosis) {
+static reed_status check_host_tensors(const module *m, const char *what, const uint32_t *types, uint32_t n,
+                                      reed_diagnosis *diagnosis) {
   for (uint32_t i = 0; i < n; i++)
-    if (m->types[types[i]].object || m->types[types[i]].device != 0) FAIL(RULE_INTERFACE, "%s %u is no tensor on the host", what, i);
+    if (m->types[types[i]].object || m->types[types[i]].device != 0)
+      FAIL(RULE_INTERFACE, "%s %u is no tensor on the host", what, i);
   return REED_OK;
 }
 
@@ -119,11 +138,13 @@ static reed_status read_interface(const image *im, module *m, reed_diagnosis *di
   const format_info *info = im->sections[FORMAT_INFO].items;
   const module_function *main = &m->functions[0];
   if (info->n_inputs != main->n_r_params || info->n_outputs != main->n_r_results)
-    FAIL(RULE_INTERFACE, "%u inputs and %u outputs, but main has %u parameters and %u results", info->n_inputs, info->n_outputs, main->n_r_params, main->n_r_results);
+    FAIL(RULE_INTERFACE, "%u inputs and %u outputs, but main has %u parameters and %u results", info->n_inputs, info->n_outputs,
+         main->n_r_params, main->n_r_results);
   if (main->n_s_params || main->n_s_results) FAIL(RULE_INTERFACE, "main takes or gives scalars");
   const uint32_t *inputs = NULL, *outputs = NULL;
   reed_status status = read_list(im, m, "info", 0, info->inputs_at, info->n_inputs, RULE_INTERFACE, &inputs, diagnosis);
-  if (status == REED_OK) status = read_list(im, m, "info", 0, info->outputs_at, info->n_outputs, RULE_INTERFACE, &outputs, diagnosis);
+  if (status == REED_OK)
+    status = read_list(im, m, "info", 0, info->outputs_at, info->n_outputs, RULE_INTERFACE, &outputs, diagnosis);
   if (status == REED_OK) status = check_host_tensors(m, "input", inputs, info->n_inputs, diagnosis);
   if (status == REED_OK) status = check_host_tensors(m, "output", outputs, info->n_outputs, diagnosis);
   if (status == REED_OK) status = check_host_tensors(m, "main's parameter", main->param_types, info->n_inputs, diagnosis);
@@ -143,12 +164,13 @@ static bool data_range(const image *im, uint64_t at, int64_t n, size_t item_byte
   return true;
 }
 
-static reed_status read_attribute(const image *im, const module *m, const format_attribute *f, const reed_attr *previous, reed_attr *out_attr,
-                                  reed_diagnosis *diagnosis) {
+static reed_status read_attribute(const image *im, const module *m, const format_attribute *f, const reed_attr *previous,
+                                  reed_attr *out_attr, reed_diagnosis *diagnosis) {
   size_t number = (size_t)(f - (const format_attribute *)im->sections[FORMAT_ATTRIBUTES].items);
   if (f->name >= m->n_strings) FAIL(RULE_ATTRIBUTES, "attribute %zu: string %u of %zu", number, f->name, m->n_strings);
   reed_attr a = {.name = m->strings[f->name], .type = (reed_attr_type)f->type};
-  if (previous && strcmp(previous->name, a.name) >= 0) FAIL(RULE_ATTRIBUTES, "attribute %zu ('%s') is out of order", number, a.name);
+  if (previous && strcmp(previous->name, a.name) >= 0)
+    FAIL(RULE_ATTRIBUTES, "attribute %zu ('%s') is out of order", number, a.name);
   const void *data = NULL;
   bool inside = true;
   switch (f->type) {
@@ -169,7 +191,8 @@ static reed_status read_attribute(const image *im, const module *m, const format
       *(f->type == REED_ATTR_INTS ? (const void **)&a.ints : (const void **)&a.floats) = data;
       break;
     case REED_ATTR_TENSOR:
-      inside = desc_from(f->dtype, f->rank, f->dims, &a.desc) && data_range(im, f->value, desc_bytes(&a.desc), 1, FORMAT_ALIGNMENT, &a.data);
+      inside = desc_from(f->dtype, f->rank, f->dims, &a.desc) &&
+               data_range(im, f->value, desc_bytes(&a.desc), 1, FORMAT_ALIGNMENT, &a.data);
       a.n = inside ? desc_elements(&a.desc) : 0;
       break;
     default:
@@ -191,13 +214,18 @@ static reed_status read_sites(const image *im, module *m, reed_diagnosis *diagno
   m->sites[0].attrs.items = items;
   for (size_t i = 0; i < n; i++) {
     const format_site *f = &from[i];
-    if (f->domain >= m->n_strings || f->op >= m->n_strings || f->node >= m->n_strings) FAIL(RULE_SITES, "call site %zu: a name is no string", i);
+    if (f->domain >= m->n_strings || f->op >= m->n_strings || f->node >= m->n_strings)
+      FAIL(RULE_SITES, "call site %zu: a name is no string", i);
     if (f->n_inputs < 0 || f->n_inputs > REED_MAX_OPERANDS || f->n_outputs < 0 || f->n_outputs > REED_MAX_OPERANDS)
       FAIL(RULE_SITES, "call site %zu: %d inputs and %d outputs", i, f->n_inputs, f->n_outputs);
     if (f->attributes_at != attributes_at || f->n_attributes > n_attributes - attributes_at)
       FAIL(RULE_ATTRIBUTES, "call site %zu: %u attributes at %u of %zu", i, f->n_attributes, f->attributes_at, n_attributes);
     module_site *s = &m->sites[i];
-    *s = (module_site){.domain = f->domain, .op = f->op, .node = f->node, .n_inputs = f->n_inputs, .n_outputs = f->n_outputs,
+    *s = (module_site){.domain = f->domain,
+                       .op = f->op,
+                       .node = f->node,
+                       .n_inputs = f->n_inputs,
+                       .n_outputs = f->n_outputs,
                        .attrs = {items + attributes_at, (int32_t)f->n_attributes}};
     for (uint32_t k = 0; k < f->n_attributes; k++) {
       const format_attribute *a = (const format_attribute *)im->sections[FORMAT_ATTRIBUTES].items + attributes_at;
@@ -220,12 +248,15 @@ static reed_status read_constants(const image *im, module *m, reed_diagnosis *di
     module_constant *c = &m->constants[i];
     if (f->name >= m->n_strings) FAIL(RULE_CONSTANTS, "constant %zu: string %u of %zu", i, f->name, m->n_strings);
     c->name = f->name;
-    if (!desc_from(f->dtype, f->rank, f->dims, &c->desc)) FAIL(RULE_CONSTANTS, "constant %zu ('%s') has no valid type", i, m->strings[f->name]);
+    if (!desc_from(f->dtype, f->rank, f->dims, &c->desc))
+      FAIL(RULE_CONSTANTS, "constant %zu ('%s') has no valid type", i, m->strings[f->name]);
     int64_t n_bytes = desc_bytes(&c->desc);
     if (f->n_bytes != (uint64_t)n_bytes)
-      FAIL(RULE_CONSTANTS, "constant %zu ('%s') has %" PRIu64 " bytes, its type %" PRId64, i, m->strings[f->name], f->n_bytes, n_bytes);
+      FAIL(RULE_CONSTANTS, "constant %zu ('%s') has %" PRIu64 " bytes, its type %" PRId64, i, m->strings[f->name], f->n_bytes,
+           n_bytes);
     if (!data_range(im, f->data_at, n_bytes, 1, FORMAT_ALIGNMENT, &c->data))
-      FAIL(RULE_CONSTANTS, "constant %zu ('%s'): %" PRId64 " bytes at %" PRIu64 " are not inside of the data, or not aligned", i, m->strings[f->name], n_bytes, f->data_at);
+      FAIL(RULE_CONSTANTS, "constant %zu ('%s'): %" PRId64 " bytes at %" PRIu64 " are not inside of the data, or not aligned", i,
+           m->strings[f->name], n_bytes, f->data_at);
   }
   return REED_OK;
 }
@@ -252,14 +283,15 @@ static reed_status read_debug(const image *im, module *m, reed_diagnosis *diagno
     const module_debug *d = &m->debug[i], *before = i ? d - 1 : d;
     if (d->function >= m->n_functions || d->pc >= m->functions[d->function].n_code || d->node >= m->n_strings)
       FAIL(RULE_DEBUG, "debug entry %zu: function %u, pc %u, string %u", i, d->function, d->pc, d->node);
-    if (i && (d->function < before->function || (d->function == before->function && d->pc <= before->pc))) FAIL(RULE_DEBUG, "debug entry %zu is out of order", i);
+    if (i && (d->function < before->function || (d->function == before->function && d->pc <= before->pc)))
+      FAIL(RULE_DEBUG, "debug entry %zu is out of order", i);
   }
   return REED_OK;
 }
 
 reed_status sections_read(const image *im, const reed_registry *registry, module *m, reed_diagnosis *diagnosis) {
   static reed_status (*const readers[])(const image *, module *, reed_diagnosis *) = {
-    read_strings, read_names, read_types, read_functions, read_interface, read_sites, read_constants, read_epochs, read_debug};
+      read_strings, read_names, read_types, read_functions, read_interface, read_sites, read_constants, read_epochs, read_debug};
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
     reed_status status = readers[i](im, m, diagnosis);
     if (status != REED_OK) return status;

@@ -33,7 +33,8 @@ static void operand_text(const insn *in, int operand, int64_t item, char *out, s
   if (insn_role_form(role) == INSN_FORM_LIST && item < 0) return;
   uint32_t word = in->operands[operand].words[item > 0 ? item : 0];
   if (insn_role_is_reference(role))
-    snprintf(out + n, capacity - (size_t)n, INSN_REGISTER(word) == MODULE_ABSENT ? " (_)" : " (r%u)", role == INSN_ROLE_RFS_IN ? INSN_REGISTER(word) : word);
+    snprintf(out + n, capacity - (size_t)n, INSN_REGISTER(word) == MODULE_ABSENT ? " (_)" : " (r%u)",
+             role == INSN_ROLE_RFS_IN ? INSN_REGISTER(word) : word);
   else if (insn_role_is_scalar(role))
     snprintf(out + n, capacity - (size_t)n, " (s%u)", word);
 }
@@ -46,8 +47,8 @@ reed_status verify_fail(const verifier *v, verify_rule rule, const insn *in, int
   va_end(arguments);
   if (operand >= 0) operand_text(in, operand, item, what, sizeof what);
   const char *function = v->m->strings[v->f->name];
-  reed_status status = verify_reject(v->diagnosis, REED_ERROR_FORMAT, rule, "function '%.200s', word %u, %s%s: %s", function, in->pc,
-                                     insn_table[in->id].mnemonic, what, message);
+  reed_status status = verify_reject(v->diagnosis, REED_ERROR_FORMAT, rule, "function '%.200s', word %u, %s%s: %s", function,
+                                     in->pc, insn_table[in->id].mnemonic, what, message);
   diag_place_code(v->diagnosis, function, in->pc);
   module_debug wanted = {v->number, in->pc, 0};
   const module_debug *debug = v->m->n_debug ? bsearch(&wanted, v->m->debug, v->m->n_debug, sizeof wanted, compare_debug) : NULL;
@@ -65,7 +66,8 @@ static reed_status verify_function(verifier *v, uint32_t number) {
   v->places = mem_calloc(n, sizeof *v->places);
   v->block_of = mem_calloc(n, sizeof *v->block_of);
   v->states = mem_calloc(v->n_states + 1, sizeof *v->states);
-  reed_status status = v->marks && v->places && v->block_of && v->states ? REED_OK : diag_no_memory(v->diagnosis, "verifying a function");
+  reed_status status =
+      v->marks && v->places && v->block_of && v->states ? REED_OK : diag_no_memory(v->diagnosis, "verifying a function");
   if (status == REED_OK) status = verify_code(v);
   if (status == REED_OK) status = verify_flow(v);
   mem_free(v->marks), mem_free(v->places), mem_free(v->block_of), mem_free(v->states);
@@ -77,10 +79,12 @@ reed_status verify_module(const module *m, const reed_registry *registry, reed_d
   v.ops = mem_calloc(m->n_sites + 1, sizeof *v.ops);
   if (!v.ops) return diag_no_memory(diagnosis, "verifying a module");
   reed_status status = REED_OK;
-  for (size_t i = 0; i < m->n_sites; i++) v.ops[i] = op_find(registry, m->strings[m->sites[i].domain], m->strings[m->sites[i].op]);
+  for (size_t i = 0; i < m->n_sites; i++)
+    v.ops[i] = op_find(registry, m->strings[m->sites[i].domain], m->strings[m->sites[i].op]);
   for (uint32_t i = 0; status == REED_OK && i < m->n_functions; i++) status = verify_function(&v, i);
   if (status == REED_OK && v.n_epochs_seen != m->n_epochs)
-    status = verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_EPOCH_TABLE, "the module lists %zu epochs, its code enters %u", m->n_epochs, v.n_epochs_seen);
+    status = verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_EPOCH_TABLE, "the module lists %zu epochs, its code enters %u",
+                           m->n_epochs, v.n_epochs_seen);
   mem_free(v.ops);
   return status;
 }

@@ -82,14 +82,18 @@ static reed_status check_place(verifier *v, const insn *in, uint32_t *place) {
   v->places[in->pc] = now;
   int here = now == PLACE_OUTSIDE ? IN_CODE : place_is_shape(now) ? IN_SHAPE : IN_RUN;
   if (!(allowed_in(in->id) & here))
-    FAIL(RULE_EPOCH_SECTION, -1, -1, "not allowed in %s", here == IN_CODE ? "code outside of epochs" : here == IN_SHAPE ? "a shape section" : "a run section");
+    FAIL(RULE_EPOCH_SECTION, -1, -1, "not allowed in %s",
+         here == IN_CODE    ? "code outside of epochs"
+         : here == IN_SHAPE ? "a shape section"
+                            : "a run section");
   if (in->id != INSN_EPOCH_ENTER && in->id != INSN_EPOCH_PLAN && in->id != INSN_EPOCH_END) return REED_OK;
   uint32_t e = in->operands[0].words[0];
   if (e >= v->m->n_epochs) FAIL(RULE_INDEX, 0, -1, "epoch %u of %zu", e, v->m->n_epochs);
   const module_epoch *epoch = &v->m->epochs[e];
   uint32_t listed = in->id == INSN_EPOCH_ENTER ? epoch->enter : in->id == INSN_EPOCH_PLAN ? epoch->plan : epoch->end;
   if (epoch->function != v->number || listed != in->pc)
-    FAIL(RULE_EPOCH_TABLE, 0, -1, "the epoch section puts this of epoch %u at word %u of function %u", e, listed, epoch->function);
+    FAIL(RULE_EPOCH_TABLE, 0, -1, "the epoch section puts this of epoch %u at word %u of function %u", e, listed,
+         epoch->function);
   uint32_t before = in->id == INSN_EPOCH_ENTER ? PLACE_OUTSIDE : in->id == INSN_EPOCH_PLAN ? 2 * e + 1 : 2 * e + 2;
   if (now != before) FAIL(RULE_EPOCH_SECTION, 0, -1, "epoch %u is not open here, or not at this step", e);
   if (in->id == INSN_EPOCH_ENTER && in->operands[1].words[0] != epoch->plan)
@@ -101,19 +105,22 @@ static reed_status check_place(verifier *v, const insn *in, uint32_t *place) {
 
 /* ---- operands ---- */
 
-static reed_status check_register(const verifier *v, const insn *in, int operand, int64_t item, uint32_t word, uint32_t n, bool may_be_absent) {
+static reed_status check_register(const verifier *v, const insn *in, int operand, int64_t item, uint32_t word, uint32_t n,
+                                  bool may_be_absent) {
   if (word < n || (may_be_absent && word == MODULE_ABSENT)) return REED_OK;
   if (word == MODULE_ABSENT) FAIL(RULE_REGISTER, operand, item, "a register must be given");
   FAIL(RULE_REGISTER, operand, item, "the function has %u such registers", n);
 }
 
-static reed_status check_index(const verifier *v, const insn *in, int operand, int64_t item, const char *what, uint32_t word, size_t n) {
+static reed_status check_index(const verifier *v, const insn *in, int operand, int64_t item, const char *what, uint32_t word,
+                               size_t n) {
   if (word < n) return REED_OK;
   FAIL(RULE_INDEX, operand, item, "%s %u of %zu", what, word, n);
 }
 
 static reed_status check_target(const verifier *v, const insn *in, int operand, int64_t item, uint32_t target) {
-  if (target >= v->f->n_code || !(v->marks[target] & MARK_START)) FAIL(RULE_TARGET, operand, item, "no instruction begins at word %u", target);
+  if (target >= v->f->n_code || !(v->marks[target] & MARK_START))
+    FAIL(RULE_TARGET, operand, item, "no instruction begins at word %u", target);
   v->marks[target] |= MARK_LEADER;
   if (in->id == INSN_EPOCH_ENTER) return REED_OK; /* check_place has seen it */
   uint32_t from = v->places[in->pc], to = v->places[target];
@@ -160,7 +167,8 @@ static reed_status check_item(const verifier *v, const insn *in, int operand, in
       return check_register(v, in, operand, item, word, v->f->n_s, false);
     case INSN_ROLE_IMM:
       return REED_OK;
-    case INSN_ROLE_INDEX: /* all of them count axes, fields, tags or inputs: 24 bits, so that no reader's signed arithmetic overflows */
+    case INSN_ROLE_INDEX: /* all of them count axes, fields, tags or inputs: 24 bits, so that no reader's signed arithmetic
+                             overflows */
       return check_index(v, in, operand, item, "index", word, MODULE_ABSENT);
     case INSN_ROLE_DTYPE:
       if (word == REED_NONE) FAIL(RULE_INDEX, operand, item, "dtype 0 is none");
@@ -198,8 +206,10 @@ static reed_status check_operator(const verifier *v, const insn *in) {
   const reed_op *op = verify_operator(v, in);
   const insn_operand *outputs = &in->operands[2], *inputs = &in->operands[3];
   if (op_is_control(op)) FAIL(RULE_OPERANDS, 0, -1, "%s is control flow: nothing calls it", op->name);
-  if (outputs->n != (uint32_t)site->n_outputs) FAIL(RULE_OPERANDS, 2, -1, "%u outputs, the call site of %s has %d", outputs->n, op->name, site->n_outputs);
-  if (inputs->n != (uint32_t)site->n_inputs) FAIL(RULE_OPERANDS, 3, -1, "%u inputs, the call site of %s has %d", inputs->n, op->name, site->n_inputs);
+  if (outputs->n != (uint32_t)site->n_outputs)
+    FAIL(RULE_OPERANDS, 2, -1, "%u outputs, the call site of %s has %d", outputs->n, op->name, site->n_outputs);
+  if (inputs->n != (uint32_t)site->n_inputs)
+    FAIL(RULE_OPERANDS, 3, -1, "%u inputs, the call site of %s has %d", inputs->n, op->name, site->n_inputs);
   for (uint32_t i = 0; i < outputs->n; i++) {
     uint32_t word = outputs->words[i];
     if (word == MODULE_ABSENT && !reed_op_output_at(op, (int32_t)i)->optional)
@@ -210,7 +220,8 @@ static reed_status check_operator(const verifier *v, const insn *in) {
   for (uint32_t i = 0; i < inputs->n; i++) {
     const reed_op_input *row = reed_op_input_at(op, (int32_t)i);
     bool flagged = in->id == INSN_SHAPE;
-    if (INSN_REGISTER(inputs->words[i]) == MODULE_ABSENT && !row->optional) FAIL(RULE_REGISTER, 3, i, "input '%s' of %s must be given", row->name, op->name);
+    if (INSN_REGISTER(inputs->words[i]) == MODULE_ABSENT && !row->optional)
+      FAIL(RULE_REGISTER, 3, i, "input '%s' of %s must be given", row->name, op->name);
     if (flagged && INSN_REGISTER(inputs->words[i]) != MODULE_ABSENT && INSN_READS(inputs->words[i]) != (uint32_t)row->reads)
       FAIL(RULE_FLAGS, 3, i, "flags %u, input '%s' of %s has %d", INSN_READS(inputs->words[i]), row->name, op->name, row->reads);
   }
@@ -222,7 +233,8 @@ static reed_status check_call(const verifier *v, const insn *in) {
   const char *name = v->m->strings[f->name];
   const uint32_t want[] = {f->n_r_results, f->n_s_results, f->n_r_params, f->n_s_params};
   for (int i = 0; i < 4; i++)
-    if (in->operands[i + 1].n != want[i]) FAIL(RULE_CALL, i + 1, -1, "%u of them, the signature of '%.100s' has %u", in->operands[i + 1].n, name, want[i]);
+    if (in->operands[i + 1].n != want[i])
+      FAIL(RULE_CALL, i + 1, -1, "%u of them, the signature of '%.100s' has %u", in->operands[i + 1].n, name, want[i]);
   return REED_OK;
 }
 
@@ -236,14 +248,17 @@ static reed_status check_return(const verifier *v, const insn *in) {
 static reed_status check_closure(const verifier *v, const insn *in) {
   const module_function *f = &v->m->functions[in->operands[1].words[0]];
   if (f->n_s_params || f->n_s_results) FAIL(RULE_CLOSURE, 1, -1, "'%.100s' takes or gives scalars", v->m->strings[f->name]);
-  if (in->operands[2].n > f->n_r_params) FAIL(RULE_CLOSURE, 2, -1, "%u captured, '%.100s' has %u parameters", in->operands[2].n, v->m->strings[f->name], f->n_r_params);
+  if (in->operands[2].n > f->n_r_params)
+    FAIL(RULE_CLOSURE, 2, -1, "%u captured, '%.100s' has %u parameters", in->operands[2].n, v->m->strings[f->name],
+         f->n_r_params);
   return REED_OK;
 }
 
 /* A stacked sequence has the elements' type and one axis more. */
 static reed_status check_stack(const verifier *v, const insn *in) {
   const module_type *t = &v->m->types[in->operands[2].words[0]];
-  if (t->object || t->dtype == REED_NONE || t->rank >= REED_MAX_RANK) FAIL(RULE_INDEX, 2, -1, "elements need a dtype and a rank below %d", REED_MAX_RANK);
+  if (t->object || t->dtype == REED_NONE || t->rank >= REED_MAX_RANK)
+    FAIL(RULE_INDEX, 2, -1, "elements need a dtype and a rank below %d", REED_MAX_RANK);
   return REED_OK;
 }
 
@@ -274,8 +289,9 @@ static reed_status find_instructions(verifier *v) {
   for (uint32_t pc = 0; pc < n_code; pc += in->n_words) {
     if (!insn_decode(v->code, n_code, pc, in)) {
       const char *name = v->m->strings[v->f->name];
-      reed_status status = verify_reject(v->diagnosis, REED_ERROR_FORMAT, RULE_DECODE, "function '%.200s', word %u: 0x%08x begins no instruction of %u words", name,
-                                         pc, v->code[pc], v->code[pc] >> 16);
+      reed_status status = verify_reject(v->diagnosis, REED_ERROR_FORMAT, RULE_DECODE,
+                                         "function '%.200s', word %u: 0x%08x begins no instruction of %u words", name, pc,
+                                         v->code[pc], v->code[pc] >> 16);
       diag_place_code(v->diagnosis, name, pc);
       return status;
     }
@@ -288,8 +304,8 @@ static reed_status find_instructions(verifier *v) {
   }
   if (n_code == 0 || last == INSN_FLOW_NEXT || last == INSN_FLOW_BRANCH || last == INSN_FLOW_CALL) {
     const char *name = v->m->strings[v->f->name];
-    reed_status status = verify_reject(v->diagnosis, REED_ERROR_FORMAT, RULE_FALL_OFF, "function '%.200s' runs past its last instruction, word %u", name,
-                                       n_code ? in->pc : 0);
+    reed_status status = verify_reject(v->diagnosis, REED_ERROR_FORMAT, RULE_FALL_OFF,
+                                       "function '%.200s' runs past its last instruction, word %u", name, n_code ? in->pc : 0);
     diag_place_code(v->diagnosis, name, n_code ? in->pc : 0);
     return status;
   }

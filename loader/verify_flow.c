@@ -1,4 +1,5 @@
-/* What registers hold along every path: forward data flow to a fixpoint over the stretches between jumps, with states kept where they begin. */
+/* What registers hold along every path: forward data flow to a fixpoint over the stretches between jumps, with states kept where
+ * they begin. */
 #include <string.h>
 
 #include "loader/verify.h"
@@ -10,8 +11,8 @@
 
 /* What an operand asks of a register that it reads. */
 typedef enum want {
-  WANT_COMPLETE,  /* a stored tensor or an object */
-  WANT_MAYBE,     /* or none */
+  WANT_COMPLETE, /* a stored tensor or an object */
+  WANT_MAYBE,    /* or none */
   WANT_OBJECT,
   WANT_EXTENTS,   /* a shaped or stored tensor */
   WANT_TENSOR,    /* stored, on any device */
@@ -71,10 +72,12 @@ static bool satisfies(state s, want w, int32_t device) {
 static reed_status check_readable(const verifier *v, const insn *in, int operand, int64_t item, state s) {
   char text[96];
   state_kind kind = state_kind_of(s);
-  if (kind == STATE_UNDEFINED || kind == STATE_DEAD || kind == STATE_MIXED) FAIL(RULE_UNDEFINED, operand, item, "the register is %s", state_text(s, text, sizeof text));
+  if (kind == STATE_UNDEFINED || kind == STATE_DEAD || kind == STATE_MIXED)
+    FAIL(RULE_UNDEFINED, operand, item, "the register is %s", state_text(s, text, sizeof text));
   if (state_is_fetching(s)) FAIL(RULE_FETCHING, operand, item, "the register is %s", state_text(s, text, sizeof text));
   if (in_epoch(v, in) && state_stamp(s) != stamp_now(v, in))
-    FAIL(RULE_EPOCH_KEYS, operand, item, "epoch %u reads this register, which it has neither defined on every path nor among its keys", stamp_now(v, in) - 1);
+    FAIL(RULE_EPOCH_KEYS, operand, item,
+         "epoch %u reads this register, which it has neither defined on every path nor among its keys", stamp_now(v, in) - 1);
   return REED_OK;
 }
 
@@ -92,7 +95,8 @@ static reed_status need_values(const verifier *v, const insn *in, int operand, i
   bool strict = in_epoch(v, in) || in->id == INSN_EPOCH_ENTER;
   reed_status status = need(v, in, operand, item, reg, strict ? WANT_ON_DEVICE : WANT_ASKED, 0);
   if (status != REED_OK || !in_epoch(v, in) || v->states[reg] & STATE_KNOWN) return status;
-  FAIL(RULE_EPOCH_VALUES, operand, item, "its elements are read before the kernels of epoch %u run, but do not follow from the keys", stamp_now(v, in) - 1);
+  FAIL(RULE_EPOCH_VALUES, operand, item,
+       "its elements are read before the kernels of epoch %u run, but do not follow from the keys", stamp_now(v, in) - 1);
 }
 
 static reed_status use_kernel_input(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg) {
@@ -111,7 +115,8 @@ static reed_status use_alias(const verifier *v, const insn *in, int operand, uin
   reed_status status = need(v, in, operand, -1, reg, w, 0);
   if (status != REED_OK || !in_shape(v, in)) return status;
   if (in->id == INSN_VIEW) return need_values(v, in, operand, -1, reg);
-  if (!(v->states[reg] & STATE_KNOWN)) FAIL(RULE_EPOCH_VALUES, operand, -1, "its elements do not follow from the keys of epoch %u", stamp_now(v, in) - 1);
+  if (!(v->states[reg] & STATE_KNOWN))
+    FAIL(RULE_EPOCH_VALUES, operand, -1, "its elements do not follow from the keys of epoch %u", stamp_now(v, in) - 1);
   return REED_OK;
 }
 
@@ -193,7 +198,8 @@ static void set_state(verifier *v, size_t reg, state s) {
 /* Forgets what the register held. */
 static reed_status define(verifier *v, const insn *in, int operand, int64_t item, size_t reg, state s) {
   char text[96];
-  if (state_is_fetching(v->states[reg])) FAIL(RULE_FETCHING, operand, item, "the register that is overwritten is %s", state_text(v->states[reg], text, sizeof text));
+  if (state_is_fetching(v->states[reg]))
+    FAIL(RULE_FETCHING, operand, item, "the register that is overwritten is %s", state_text(v->states[reg], text, sizeof text));
   set_state(v, reg, state_stamped(s, stamp_now(v, in)));
   return REED_OK;
 }
@@ -219,7 +225,8 @@ static reed_status fill_kernel_output(verifier *v, const insn *in, int operand, 
     if (inputs->words[k] == reg) FAIL(RULE_OPERANDS, operand, item, "input %u is the same register", k);
   int32_t device = state_device(v->states[reg]);
   if (device != verify_device(in)) FAIL(RULE_DEVICE, operand, item, "the register was shaped for another device");
-  if (in_shape(v, in) && (device != 0 || row->bounded)) FAIL(RULE_EPOCH_EXACT, operand, item, row->bounded ? "its extent is reported by the kernel" : "it is not on the host");
+  if (in_shape(v, in) && (device != 0 || row->bounded))
+    FAIL(RULE_EPOCH_EXACT, operand, item, row->bounded ? "its extent is reported by the kernel" : "it is not on the host");
   state known = in_shape(v, in) ? STATE_KNOWN : 0;
   return define(v, in, operand, item, reg, state_make(row->bounded ? STATE_PENDING : STATE_STORED, device) | known);
 }
@@ -240,7 +247,9 @@ static reed_status fetch_extent(verifier *v, const insn *in, int operand, uint32
   reed_status status = check_readable(v, in, operand, -1, s);
   if (status != REED_OK) return status;
   char text[96];
-  if (!state_is_tensor(s) && state_kind_of(s) != STATE_PENDING) FAIL(RULE_STATE, operand, -1, "the register is %s; a pending or stored tensor is needed here", state_text(s, text, sizeof text));
+  if (!state_is_tensor(s) && state_kind_of(s) != STATE_PENDING)
+    FAIL(RULE_STATE, operand, -1, "the register is %s; a pending or stored tensor is needed here",
+         state_text(s, text, sizeof text));
   set_state(v, reg, state_make(STATE_FETCHING, state_device(s)));
   return REED_OK;
 }
@@ -254,7 +263,9 @@ static reed_status kill_register(verifier *v, const insn *in, int operand, uint3
   return REED_OK;
 }
 
-static state declared_state(const module_type *t) { return t->object ? state_make(STATE_ANY, 0) : state_make(STATE_STORED, t->device); }
+static state declared_state(const module_type *t) {
+  return t->object ? state_make(STATE_ANY, 0) : state_make(STATE_STORED, t->device);
+}
 
 /* What RD_ANY and RDS_ANY define: a reference to what is known, or something complete. */
 static state any_state(const verifier *v, const insn *in, int64_t item) {
@@ -292,7 +303,8 @@ static reed_status define_item(verifier *v, const insn *in, int operand, int64_t
       return define(v, in, operand, item, (size_t)v->f->n_r + word, state_make(STATE_SCALAR, 0));
     case INSN_ROLE_RX_ALLOC: {
       reed_status status = check_fillable(v, in, operand, item, word, false);
-      return status == REED_OK ? define(v, in, operand, item, word, state_make(STATE_FRESH, state_device(v->states[word]))) : status;
+      return status == REED_OK ? define(v, in, operand, item, word, state_make(STATE_FRESH, state_device(v->states[word])))
+                               : status;
     }
     case INSN_ROLE_RX_FILL:
       return fill_from(v, in, operand, word);
@@ -305,7 +317,8 @@ static reed_status define_item(verifier *v, const insn *in, int operand, int64_t
     case INSN_ROLE_RX_PUSH: {
       reed_status status = check_readable(v, in, operand, item, v->states[word]);
       if (status == REED_OK && !satisfies(v->states[word], WANT_OBJECT, 0))
-        FAIL(RULE_STATE, operand, item, "the register is %s; a sequence is needed here", state_text(v->states[word], text, sizeof text));
+        FAIL(RULE_STATE, operand, item, "the register is %s; a sequence is needed here",
+             state_text(v->states[word], text, sizeof text));
       return status;
     }
     case INSN_ROLE_RU_ANY: /* read: use_item */
@@ -340,7 +353,8 @@ static reed_status define_item(verifier *v, const insn *in, int operand, int64_t
 
 /* ---- whole instructions ---- */
 
-static reed_status each_item(verifier *v, const insn *in, reed_status (*visit)(verifier *v, const insn *in, int operand, int64_t item, uint32_t word)) {
+static reed_status each_item(verifier *v, const insn *in,
+                             reed_status (*visit)(verifier *v, const insn *in, int operand, int64_t item, uint32_t word)) {
   const insn_info *info = &insn_table[in->id];
   for (int i = 0; i < info->n_operands; i++) {
     bool list = insn_role_form(info->roles[i]) == INSN_FORM_LIST;
@@ -356,21 +370,25 @@ static reed_status each_item(verifier *v, const insn *in, reed_status (*visit)(v
 static reed_status use_visit(verifier *v, const insn *in, int operand, int64_t item, uint32_t word) {
   reed_status status = use_item(v, in, operand, item, word);
   insn_role role = insn_table[in->id].roles[operand];
-  bool shares = role == INSN_ROLE_RU_ANY || role == INSN_ROLE_RUS_ANY || role == INSN_ROLE_RU_MAYBE || role == INSN_ROLE_RU_TENSOR;
+  bool shares =
+      role == INSN_ROLE_RU_ANY || role == INSN_ROLE_RUS_ANY || role == INSN_ROLE_RU_MAYBE || role == INSN_ROLE_RU_TENSOR;
   if (status == REED_OK && shares && state_kind_of(v->states[word]) == STATE_FRESH)
     v->states[word] = (v->states[word] & ~0xfu) | STATE_STORED;
   return status;
 }
 
 /* Arguments and results against a signature. A tensor of unknown kind may be an argument: a call looks at what it is given. */
-static reed_status check_types(const verifier *v, const insn *in, int operand, const uint32_t *types, bool any_allowed, verify_rule rule) {
+static reed_status check_types(const verifier *v, const insn *in, int operand, const uint32_t *types, bool any_allowed,
+                               verify_rule rule) {
   const insn_operand *o = &in->operands[operand];
   for (uint32_t i = 0; i < o->n; i++) {
     const module_type *t = &v->m->types[types[i]];
     state s = v->states[o->words[i]];
     char text[96];
-    if (t->object || (state_is_tensor(s) && state_device(s) == t->device) || (any_allowed && state_kind_of(s) == STATE_ANY)) continue;
-    FAIL(rule, operand, i, "the register is %s; the signature says a tensor on the %s", state_text(s, text, sizeof text), t->device ? "device" : "host");
+    if (t->object || (state_is_tensor(s) && state_device(s) == t->device) || (any_allowed && state_kind_of(s) == STATE_ANY))
+      continue;
+    FAIL(rule, operand, i, "the register is %s; the signature says a tensor on the %s", state_text(s, text, sizeof text),
+         t->device ? "device" : "host");
   }
   return REED_OK;
 }
@@ -426,8 +444,8 @@ static void finish_fetches(verifier *v) {
   }
 }
 
-/* assert.shape says more than that it holds: what was of unknown kind is a tensor behind it. On which device it does not ask, so that this is
- * known where there is but one; elsewhere a call tells, which looks at what a parameter's type says. */
+/* assert.shape says more than that it holds: what was of unknown kind is a tensor behind it. On which device it does not ask, so
+ * that this is known where there is but one; elsewhere a call tells, which looks at what a parameter's type says. */
 static void learn_type(verifier *v, const insn *in) {
   state *s = &v->states[in->operands[0].words[0]];
   const module_type *t = &v->m->types[in->operands[1].words[0]];
@@ -436,7 +454,8 @@ static void learn_type(verifier *v, const insn *in) {
 
 static reed_status step(verifier *v, const insn *in) {
   reed_status status = each_item(v, in, use_visit);
-  if (status == REED_OK && (in->id == INSN_CALL || in->id == INSN_CALL_CLOSURE || in->id == INSN_RETURN)) status = check_signature(v, in);
+  if (status == REED_OK && (in->id == INSN_CALL || in->id == INSN_CALL_CLOSURE || in->id == INSN_RETURN))
+    status = check_signature(v, in);
   if (status == REED_OK) status = each_item(v, in, define_item);
   if (status != REED_OK) return status;
   if (in->id == INSN_EPOCH_ENTER) open_keys(v, in);
@@ -507,8 +526,9 @@ static reed_status find_blocks(verifier *v) {
 }
 
 static reed_status over_limit(const verifier *v, const char *what) {
-  return verify_reject(v->diagnosis, REED_ERROR_LIMIT, RULE_LIMIT, "function '%.200s' is too complex: %u stretches of code with %zu registers %s",
-                       v->m->strings[v->f->name], v->n_blocks, v->n_states, what);
+  return verify_reject(v->diagnosis, REED_ERROR_LIMIT, RULE_LIMIT,
+                       "function '%.200s' is too complex: %u stretches of code with %zu registers %s", v->m->strings[v->f->name],
+                       v->n_blocks, v->n_states, what);
 }
 
 static reed_status flow_from_start(verifier *v) {

@@ -3,20 +3,26 @@
 
 #include "loader/verify.h"
 
-static bool is_complete_kind(state_kind kind) { return kind == STATE_FRESH || kind == STATE_STORED || kind == STATE_OBJECT || kind == STATE_ANY; }
+static bool is_complete_kind(state_kind kind) {
+  return kind == STATE_FRESH || kind == STATE_STORED || kind == STATE_OBJECT || kind == STATE_ANY;
+}
 
 bool state_is_complete(state s) { return is_complete_kind(state_kind_of(s)) && !(s & STATE_MAYBE); }
 
-bool state_is_tensor(state s) { return (state_kind_of(s) == STATE_FRESH || state_kind_of(s) == STATE_STORED) && !(s & STATE_MAYBE); }
+bool state_is_tensor(state s) {
+  return (state_kind_of(s) == STATE_FRESH || state_kind_of(s) == STATE_STORED) && !(s & STATE_MAYBE);
+}
 
 /* Kinds and devices of two states that are neither undefined, fetching, none nor possibly none. */
 static state join_whole(state a, state b) {
   state_kind ka = state_kind_of(a), kb = state_kind_of(b);
-  bool same_device = state_device(a) == state_device(b), memory_a = ka == STATE_FRESH || ka == STATE_STORED, memory_b = kb == STATE_FRESH || kb == STATE_STORED;
+  bool same_device = state_device(a) == state_device(b), memory_a = ka == STATE_FRESH || ka == STATE_STORED,
+       memory_b = kb == STATE_FRESH || kb == STATE_STORED;
   if (ka == kb && same_device) return state_make(ka, state_device(a));
   if (memory_a && memory_b && same_device) return state_make(STATE_STORED, state_device(a));
   if (is_complete_kind(ka) && is_complete_kind(kb)) return state_make(STATE_ANY, 0);
-  if (same_device && ((ka == STATE_PENDING && memory_b) || (kb == STATE_PENDING && memory_a))) return state_make(STATE_PENDING, state_device(a));
+  if (same_device && ((ka == STATE_PENDING && memory_b) || (kb == STATE_PENDING && memory_a)))
+    return state_make(STATE_PENDING, state_device(a));
   return state_make(STATE_MIXED, 0);
 }
 
@@ -40,23 +46,25 @@ state state_join(state a, state b) {
 
 const char *state_text(state s, char *out, size_t capacity) {
   static const char *const texts[] = {
-    [STATE_UNDEFINED] = "not defined on every path",
-    [STATE_DEAD] = "dead",
-    [STATE_MIXED] = "something else on another path",
-    [STATE_MIXED_FETCHING] = "being fetched on some path",
-    [STATE_NONE] = "none",
-    [STATE_SHAPED] = "a shaped tensor without memory",
-    [STATE_FRESH] = "an allocated tensor",
-    [STATE_STORED] = "a stored tensor",
-    [STATE_PENDING] = "a tensor whose extent has not been fetched",
-    [STATE_FETCHING] = "being fetched until the next sync",
-    [STATE_OBJECT] = "an object",
-    [STATE_ANY] = "complete, but of a kind known only at run time",
-    [STATE_SCALAR] = "a scalar",
+      [STATE_UNDEFINED] = "not defined on every path",
+      [STATE_DEAD] = "dead",
+      [STATE_MIXED] = "something else on another path",
+      [STATE_MIXED_FETCHING] = "being fetched on some path",
+      [STATE_NONE] = "none",
+      [STATE_SHAPED] = "a shaped tensor without memory",
+      [STATE_FRESH] = "an allocated tensor",
+      [STATE_STORED] = "a stored tensor",
+      [STATE_PENDING] = "a tensor whose extent has not been fetched",
+      [STATE_FETCHING] = "being fetched until the next sync",
+      [STATE_OBJECT] = "an object",
+      [STATE_ANY] = "complete, but of a kind known only at run time",
+      [STATE_SCALAR] = "a scalar",
   };
   state_kind kind = state_kind_of(s);
   bool on_device = kind == STATE_SHAPED || kind == STATE_FRESH || kind == STATE_STORED || kind == STATE_PENDING;
   snprintf(out, capacity, "%s%s%s", s & STATE_MAYBE ? "possibly none, else " : "", texts[kind],
-           !on_device ? "" : state_device(s) ? " on the device" : " on the host");
+           !on_device        ? ""
+           : state_device(s) ? " on the device"
+                             : " on the host");
   return out;
 }
