@@ -88,6 +88,18 @@ expect 1 '1 of 6 elements differ' run add.reed -i "$x" -i "$b" --expect y=2x3xf3
 expect 1 'at [1,2]  got 36  want 37' run add.reed -i "$x" -i "$b" --expect y=2x3xf32=11,22,33,14,25,37
 expect 1 'got f32[2,3], want f32[3,2]' run add.reed -i "$x" -i "$b" --expect y=3x2xf32=1
 
+# a model with a picture in and detections out
+shapes=$root/examples/shapes
+expect 0 'compiled' compile "$shapes/shapes.onnx" -o shapes.reed --report report.json
+has report.json passes name
+expect 0 'drew 6 detections into d.png, 192x192' run shapes.reed -i "@$shapes/scene1_192x192.png" --draw d.png --labels "$shapes/labels.txt" --stats s.json --device sim
+expect 0 'as expected' run shapes.reed -i "image=@$shapes/scene1_image.npy" --expect labels="$shapes/scene1_labels.npy" --device sim
+expect 0 'drew 0 detections' run shapes.reed -i "@$shapes/empty_224x256.png" --draw d.png -o boxes=b.npy
+has s.json shape_functions kernels enter_us shape_us plan_us run_us direction bytes reason operator node input
+expect 0 'reads back' plan shapes.reed -s image=3x64x64 --json plan.json
+has plan.json id shape_functions kernels readbacks reason operator node input bytes arena without_reuse lower_bound
+expect 4 "input 'image'" run shapes.reed -i 4x64x64xf32=0
+
 # 2: misuse, and what was meant
 expect 2 "did you mean 'bench'?" bnech
 expect 2 'no command' 'frobnicate'
@@ -153,6 +165,9 @@ cases=/usr/share/libonnx-testdata/data/node
 if [ -d $cases ]; then
   expect 0 '2 passed, 0 failed, 0 unsupported' test $cases/test_add $cases/test_relu --json test.json
   has test.json passed failed unsupported cases name result detail
+  expect 0 'as expected' run $cases/test_add/model.onnx -i x=3x4x5xf32=1 -i y=3x4x5xf32=2 --expect 3x4x5xf32=3
+  expect 4 'launch 1 was told to fail' run $cases/test_add/model.onnx -i x=3x4x5xf32=1 -i y=3x4x5xf32=2 --device sim --sim-fail-launch 1
+  expect 4 'copy 1 was told to fail' run $cases/test_add/model.onnx -i x=3x4x5xf32=1 -i y=3x4x5xf32=2 --device sim --sim-fail-copy 1
 fi
 
 echo "$failures failures"
