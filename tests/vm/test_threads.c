@@ -1,0 +1,356 @@
+/* Threads, with one OpenMP thread per session: programs shared, sessions on a thread each, runs cancelled and asynchronous, outputs closed elsewhere and later.
+ * scripts/tsan.sh runs this under ThreadSanitizer. */
+#include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "tests/whole/scenes.h"
+
+#define N_THREADS 4
+
+/* y = relu(x + x) in an epoch, twice over a loop: memo, pool, copies. */
+static const char small[] =
+    ".module \"m\" producer \"test\" \"1\" devices 2\n"
+    ".type t0 = f32[n, 4] \"x\"\n"
+    ".type t1 = f32[n, 4] \"y\"\n"
+    ".inputs t0\n"
+    ".outputs t1\n"
+    ".site k0 = Add (2 -> 1) \"add\"\n"
+    ".site k1 = Relu (1 -> 1) \"relu\"\n"
+    ".function main (t0) -> (t1) registers 5 0\n"
+    "  assert.shape r0, t0\n"
+    "  epoch.enter 0, plan, [r0:shape], []\n"
+    "  shape.like r1, r0, device\n"
+    "  shape k0, device, [r2], [r1:shape, r1:shape]\n"
+    "  shape k1, device, [r3], [r2:shape]\n"
+    "plan:\n"
+    "  epoch.plan 0\n"
+    "  copy r1, r0, input, k0, 0\n"
+    "  invoke k0, device, [r2], [r1, r1]\n"
+    "  kill r1\n"
+    "  invoke k1, device, [r3], [r2]\n"
+    "  kill r2\n"
+    "  epoch.end 0\n"
+    "  readback r4, r3, output, k1, 0\n"
+    "  sync\n"
+    "  kill r3\n"
+    "  return [r4], []\n";
+
+static const char endless[] =
+    ".module \"m\" producer \"test\" \"1\" devices 1\n"
+    ".type t0 = i64[] \"out\"\n"
+    ".inputs\n"
+    ".outputs t0\n"
+    ".function main () -> (t0) registers 1 1\n"
+    "  s.const s0, 1\n"
+    "  r.scalar r0, s0, i64\n"
+    "again:\n"
+    "  branch.if s0, again\n"
+    "  return [r0], []\n";
+
+static reed_program *assembled(const char *text) {
+  void *bytes;
+  size_t n;
+  reed_program *program;
+  ck_assert_int_eq(reed_module_assemble(text, NULL, &bytes, &n, NULL), REED_OK);
+  ck_assert_int_eq(reed_program_open_bytes(bytes, n, NULL, &program, NULL), REED_OK);
+  reed_text_free(bytes);
+  return program;
+}
+
+static reed_session *session_of(reed_program *program, const char *device) {
+  reed_session *session;
+  ck_assert_int_eq(reed_session_open(program, &(reed_session_options){.device = device, .n_threads = 1, .memo_entries = 3}, &session, NULL), REED_OK);
+  return session;
+}
+
+static reed_tensor *rows(int64_t n) {
+  reed_tensor *tensor;
+  ck_assert_int_eq(reed_tensor_open(REED_F32, 2, (int64_t[]){n, 4}, &tensor), REED_OK);
+  for (int64_t i = 0; i < n * 4; i++) ((float *)reed_tensor_data(tensor))[i] = (float)(i - 8);
+  return tensor;
+}
+
+static void check_rows(const reed_tensor *tensor) {
+  const float *y = reed_tensor_data(tensor);
+  for (int64_t i = 0; i < reed_tensor_elements(tensor); i++) ck_assert_float_eq(y[i], i < 8 ? 0 : (float)(2 * (i - 8)));
+}
+
+static void on_threads(void *(*work)(void *), void *context) {
+  pthread_t threads[N_THREADS];
+  for (int i = 0; i < N_THREADS; i++) ck_assert_int_eq(pthread_create(&threads[i], NULL, work, context), 0);
+  for (int i = 0; i < N_THREADS; i++) pthread_join(threads[i], NULL);
+}
+
+/* ---- a program shared ---- */
+
+typedef struct sharing {
+  reed_program *program;
+  const char *device;
+  atomic_int opened;
+} sharing;
+
+static void *run_small(void *context) {
+  sharing *all = context;
+  reed_session *session = session_of(all->program, all->device);
+  if (atomic_fetch_add(&all->opened, 1) == N_THREADS - 1) reed_program_close(&all->program); /* the sessions keep it */
+  for (int i = 0; i < 60; i++) {
+    reed_tensor *input = rows(i % 7), *output;
+    ck_assert_int_eq(reed_session_run(session, &input, 1, &output, 1, NULL), REED_OK);
+    check_rows(output);
+    reed_tensor_close(&input);
+    reed_tensor_close(&output);
+  }
+  reed_session_close(&session);
+  return NULL;
+}
+
+START_TEST(a_program_serves_a_session_per_thread) {
+  static const char *const devices[] = {"host", "sim"};
+  for (int d = 0; d < 2; d++) {
+    sharing all = {.program = assembled(small), .device = devices[d]};
+    on_threads(run_small, &all);
+    ck_assert_ptr_null(all.program);
+  }
+}
+END_TEST
+
+static void *make_and_run(void *context) {
+  (void)context;
+  for (int i = 0; i < 5; i++) {
+    sharing own = {.program = assembled(small), .device = "host", .opened = N_THREADS - 1};
+    (void)run_small(&own);
+  }
+  return NULL;
+}
+
+START_TEST(programs_are_made_by_many_threads) { on_threads(make_and_run, NULL); }
+END_TEST
+
+/* ---- cancelling ---- */
+
+typedef struct cancelling {
+  reed_session *session;
+  atomic_bool done;
+} cancelling;
+
+static void *cancel_again_and_again(void *context) {
+  cancelling *c = context;
+  while (!atomic_load(&c->done)) {
+    reed_session_cancel(c->session);
+    usleep(200);
+  }
+  return NULL;
+}
+
+START_TEST(runs_are_cancelled_from_another_thread) {
+  reed_program *program = assembled(endless);
+  cancelling c = {.session = session_of(program, "host")};
+  reed_program_close(&program);
+  pthread_t thread;
+  ck_assert_int_eq(pthread_create(&thread, NULL, cancel_again_and_again, &c), 0);
+  for (int i = 0; i < 200; i++) {
+    reed_tensor *output;
+    ck_assert_int_eq(reed_session_run(c.session, NULL, 0, &output, 1, NULL), REED_ERROR_CANCELLED);
+  }
+  atomic_store(&c.done, true);
+  pthread_join(thread, NULL);
+  reed_session_close(&c.session);
+}
+END_TEST
+
+/* ---- outputs elsewhere ---- */
+
+typedef struct handing {
+  pthread_mutex_t mutex;
+  pthread_cond_t more;
+  reed_tensor *waiting[8];
+  int n;
+  bool done;
+} handing;
+
+static void *close_tensors(void *context) {
+  handing *h = context;
+  for (bool done = false; !done;) {
+    pthread_mutex_lock(&h->mutex);
+    while (!h->n && !h->done) pthread_cond_wait(&h->more, &h->mutex);
+    reed_tensor *taken = h->n ? h->waiting[--h->n] : NULL;
+    done = !taken;
+    pthread_mutex_unlock(&h->mutex);
+    pthread_cond_broadcast(&h->more);
+    if (taken) check_rows(taken);
+    reed_tensor_close(&taken);
+  }
+  return NULL;
+}
+
+static void hand_over(handing *h, reed_tensor *tensor) {
+  pthread_mutex_lock(&h->mutex);
+  while (h->n == 8) pthread_cond_wait(&h->more, &h->mutex);
+  h->waiting[h->n++] = tensor;
+  pthread_mutex_unlock(&h->mutex);
+  pthread_cond_broadcast(&h->more);
+}
+
+static void *produce(void *context) {
+  handing *h = context;
+  reed_program *program = assembled(small);
+  reed_session *session = session_of(program, "sim");
+  reed_program_close(&program);
+  for (int i = 0; i < 100; i++) {
+    reed_tensor *input = rows(i % 5), *output;
+    ck_assert_int_eq(reed_session_run(session, &input, 1, &output, 1, NULL), REED_OK);
+    hand_over(h, reed_tensor_retain(output));
+    check_rows(output);
+    reed_tensor_close(&output); /* either thread may be the last */
+    reed_tensor_close(&input);
+  }
+  reed_session_close(&session); /* before its last outputs */
+  return NULL;
+}
+
+START_TEST(outputs_are_closed_by_other_threads_and_after_their_session) {
+  handing h = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+  pthread_t closers[2];
+  for (int i = 0; i < 2; i++) ck_assert_int_eq(pthread_create(&closers[i], NULL, close_tensors, &h), 0);
+  on_threads(produce, &h);
+  pthread_mutex_lock(&h.mutex);
+  h.done = true;
+  pthread_mutex_unlock(&h.mutex);
+  pthread_cond_broadcast(&h.more);
+  for (int i = 0; i < 2; i++) pthread_join(closers[i], NULL);
+}
+END_TEST
+
+/* ---- asynchronous runs ---- */
+
+typedef struct async_session {
+  uv_loop_t *loop;
+  reed_session *session;
+  handing *closers;
+  int n_left, n_failed, n_cancelled;
+} async_session;
+
+static void start(async_session *a);
+
+static void on_done(void *context, reed_status status, reed_tensor **outputs, size_t n_outputs, const reed_diagnosis *diagnosis) {
+  async_session *a = context;
+  if (status == REED_ERROR_CANCELLED)
+    a->n_cancelled++;
+  else if (status != REED_OK || n_outputs != 1)
+    a->n_failed++;
+  else
+    hand_over(a->closers, outputs[0]);
+  if (--a->n_left > 0) start(a);
+}
+
+static void start(async_session *a) {
+  reed_tensor *input = rows(a->n_left % 6);
+  ck_assert_int_eq(reed_session_run_async(a->session, a->loop, &input, 1, on_done, a, NULL), REED_OK);
+  if (a->n_left % 10 == 0) reed_session_cancel(a->session);
+  reed_tensor_close(&input); /* the run has its own reference */
+}
+
+START_TEST(asynchronous_runs_of_several_sessions_end_on_their_loop) {
+  handing h = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+  pthread_t closer;
+  ck_assert_int_eq(pthread_create(&closer, NULL, close_tensors, &h), 0);
+  uv_loop_t loop;
+  ck_assert_int_eq(uv_loop_init(&loop), 0);
+  reed_program *program = assembled(small);
+  async_session sessions[N_THREADS];
+  for (int i = 0; i < N_THREADS; i++) {
+    sessions[i] = (async_session){.loop = &loop, .session = session_of(program, i % 2 ? "sim" : "host"), .closers = &h, .n_left = 50};
+    start(&sessions[i]);
+  }
+  reed_program_close(&program);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_int_eq(uv_loop_close(&loop), 0);
+  for (int i = 0; i < N_THREADS; i++) {
+    ck_assert_int_eq(sessions[i].n_left, 0);
+    ck_assert_int_eq(sessions[i].n_failed, 0);
+    ck_assert_int_le(sessions[i].n_cancelled, 5); /* a cancellation may come too late, or meet the next run */
+    reed_session_close(&sessions[i].session);
+  }
+  pthread_mutex_lock(&h.mutex);
+  h.done = true;
+  pthread_mutex_unlock(&h.mutex);
+  pthread_cond_broadcast(&h.more);
+  pthread_join(closer, NULL);
+}
+END_TEST
+
+/* ---- a whole model: packed weights shared ---- */
+
+typedef struct detecting {
+  reed_program *program;
+  reed_tensor *want[4]; /* scene 1 by one thread alone */
+  const char *device;
+} detecting;
+
+static void *detect(void *context) {
+  const detecting *all = context;
+  reed_session *session = session_of(all->program, all->device);
+  for (int i = 0; i < 2; i++) {
+    reed_tensor *outputs[4];
+    ck_assert_int_eq(scene_run(session, &scenes[1], outputs, NULL), REED_OK);
+    for (int k = 0; k < 4; k++) {
+      ck_assert_int_eq(reed_tensor_bytes(outputs[k]), reed_tensor_bytes(all->want[k]));
+      ck_assert_int_eq(memcmp(reed_tensor_data(outputs[k]), reed_tensor_data(all->want[k]), (size_t)reed_tensor_bytes(all->want[k])), 0);
+    }
+    scene_close(outputs);
+  }
+  reed_session_close(&session);
+  return NULL;
+}
+
+static void check_detecting(const char *device) {
+  detecting all = {.program = scenes_program(), .device = device};
+  reed_program *other = scenes_program(); /* so that the threads are first to pack this one's weights */
+  reed_session *session = session_of(other, "host");
+  ck_assert_int_eq(scene_run(session, &scenes[1], all.want, NULL), REED_OK);
+  reed_session_close(&session);
+  reed_program_close(&other);
+  on_threads(detect, &all);
+  scene_close(all.want);
+  reed_program_close(&all.program);
+}
+
+START_TEST(threads_share_packed_weights_and_agree_to_the_bit) {
+  check_detecting("host");
+  check_detecting("sim");
+}
+END_TEST
+
+static void *compile_model(void *context) {
+  size_t n;
+  void *bytes = scenes_compile(&n);
+  reed_text_free(bytes);
+  return NULL;
+}
+
+START_TEST(models_are_compiled_by_many_threads) { on_threads(compile_model, NULL); }
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("threads");
+  TCase *cases = tcase_create("threads");
+  tcase_set_timeout(cases, 300);
+  tcase_add_test(cases, a_program_serves_a_session_per_thread);
+  tcase_add_test(cases, programs_are_made_by_many_threads);
+  tcase_add_test(cases, runs_are_cancelled_from_another_thread);
+  tcase_add_test(cases, outputs_are_closed_by_other_threads_and_after_their_session);
+  tcase_add_test(cases, asynchronous_runs_of_several_sessions_end_on_their_loop);
+  tcase_add_test(cases, threads_share_packed_weights_and_agree_to_the_bit);
+  tcase_add_test(cases, models_are_compiled_by_many_threads);
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
