@@ -1,6 +1,7 @@
 /* Partial evaluation. One row per operator; what a row cannot say of an element is a fresh symbol, so that only structure (how
- * many elements) decides whether there is a result at all. Float values take part where they are integers on their way (Cast to
- * float, Floor, Cast back): extents are far below 2^24, where floats stop being exact integers. */
+ * many elements) decides whether there is a result at all. Float values take part only while they are integers that nothing
+ * rounds: an extent cast to float, floored, compared, cast back (extents are below 2^24, where floats stop holding every
+ * integer); a quotient or a sum of floats is never followed. */
 #include "compiler/partial.h"
 
 #include <math.h>
@@ -103,14 +104,13 @@ static reed_dim max(const call *c, reed_dim a, reed_dim b) { return symbols_max(
 
 /* ONNX divides integers towards zero, which is the floor for what is not negative. */
 static reed_dim divide(const call *c, reed_dim a, reed_dim b) {
-  if (is_float(c->n->inputs[0]->type.dtype)) return is_number(a) && is_number(b) && b && a % b == 0 ? a / b : unknown(c);
   if (is_number(a) && is_number(b)) return b && !(a == INT64_MIN && b == -1) ? a / b : unknown(c);
   return at_least(c, a, 0) && at_least(c, b, 1) ? symbols_floordiv(c->s, a, b) : unknown(c);
 }
 
 /* The remainder with the divisor's sign; fmod = 1 (the dividend's) agrees where neither is negative. */
 static reed_dim modulo(const call *c, reed_dim a, reed_dim b) {
-  if (is_float(c->n->inputs[0]->type.dtype) || !at_least(c, a, 0) || !at_least(c, b, 1)) return unknown(c);
+  if (!at_least(c, a, 0) || !at_least(c, b, 1)) return unknown(c);
   return symbols_sub(c->s, a, symbols_mul(c->s, b, symbols_floordiv(c->s, a, b)));
 }
 
@@ -373,17 +373,18 @@ typedef struct row {
   op_id op;
   bool (*structure)(call *c, scalar_fn fn);
   scalar_fn fn;
+  bool integers_only; /* floats would round, or leave the integers */
 } row;
 
 static const row rows[] = {{OP_Abs, elementwise, absolute},
-                           {OP_Add, elementwise, add},
+                           {OP_Add, elementwise, add, true},
                            {OP_And, elementwise, and},
                            {OP_Cast, elementwise, cast},
                            {OP_Ceil, elementwise, same},
                            {OP_Clip, clip},
                            {OP_Concat, concat},
                            {OP_ConstantOfShape, constant_of_shape},
-                           {OP_Div, elementwise, divide},
+                           {OP_Div, elementwise, divide, true},
                            {OP_Equal, elementwise, equal},
                            {OP_Expand, expand},
                            {OP_Flatten, copy},
@@ -396,24 +397,23 @@ static const row rows[] = {{OP_Abs, elementwise, absolute},
                            {OP_LessOrEqual, elementwise, less_or_equal},
                            {OP_Max, elementwise, max},
                            {OP_Min, elementwise, min},
-                           {OP_Mod, elementwise, modulo},
-                           {OP_Mul, elementwise, mul},
+                           {OP_Mod, elementwise, modulo, true},
+                           {OP_Mul, elementwise, mul, true},
                            {OP_Neg, elementwise, negate},
                            {OP_Not, elementwise, not},
                            {OP_Or, elementwise, or},
-                           {OP_Range, range},
+                           {OP_Range, range, NULL, true},
                            {OP_ReduceMax, reduce, max},
                            {OP_ReduceMin, reduce, min},
-                           {OP_ReduceProd, reduce, mul},
-                           {OP_ReduceSum, reduce, add},
+                           {OP_ReduceProd, reduce, mul, true},
+                           {OP_ReduceSum, reduce, add, true},
                            {OP_Reshape, copy},
                            {OP_Round, elementwise, same},
                            {OP_Shape, shape_of},
                            {OP_Size, size_of},
                            {OP_Slice, slice},
                            {OP_Squeeze, copy},
-                           {OP_Sub, elementwise, sub},
-                           {OP_Sum, elementwise, add},
+                           {OP_Sub, elementwise, sub, true},
                            {OP_Transpose, transpose},
                            {OP_Unsqueeze, copy},
                            {OP_Where, where},
@@ -441,6 +441,13 @@ static const row *row_of(const reed_op *op) {
   return NULL;
 }
 
+/* Whether the dtype holds that number exactly; symbols are taken to stand for numbers that fit. */
+static bool fits(reed_dtype dtype, reed_dim d) {
+  if (symbol_is(d)) return true;
+  if (dtype == REED_I32) return d == (int32_t)d;
+  return !is_float(dtype) || (d >= -((int64_t)1 << 24) && d <= (int64_t)1 << 24);
+}
+
 reed_status partial_evaluate(ir_module *m, ir_node *n) {
   for (int32_t i = 0; i < n->n_outputs; i++)
     if (n->outputs[i]) n->outputs[i]->elements = NULL, n->outputs[i]->n_elements = 0;
@@ -450,7 +457,7 @@ reed_status partial_evaluate(ir_module *m, ir_node *n) {
   }
   const row *r = row_of(n->op);
   ir_value *out = n->n_outputs ? n->outputs[0] : NULL;
-  if (!r || !out || !(is_integer(out->type.dtype) || is_float(out->type.dtype))) return REED_OK;
+  if (!r || !out || !(is_integer(out->type.dtype) || (is_float(out->type.dtype) && !r->integers_only))) return REED_OK;
   call c = {.m = m, .s = m->symbols, .n = n, .attrs = ir_attrs(n), .n_out = count(out)};
   if (c.n_out < 0) return REED_OK;
   bool sized = r->structure == shape_of || r->structure == size_of || r->structure == concat;
@@ -459,8 +466,11 @@ reed_status partial_evaluate(ir_module *m, ir_node *n) {
   c.out = ir_alloc(m, (size_t)c.n_out * sizeof *c.out);
   if (!c.out) return diag_no_memory(m->diagnosis, "shape arithmetic");
   if (!r->structure(&c, r->fn)) return REED_OK;
-  for (int64_t i = 0; i < c.n_out; i++)
-    if (out->type.dtype == REED_I32 && is_number(c.out[i]) && c.out[i] != (int32_t)c.out[i]) c.out[i] = unknown(&c);
+  for (int64_t i = 0; i < c.n_out; i++) {
+    if (fits(out->type.dtype, c.out[i])) continue;
+    if (is_float(out->type.dtype)) return REED_OK;
+    c.out[i] = unknown(&c);
+  }
   out->elements = c.out;
   out->n_elements = c.n_out;
   return symbols_status(m->symbols) == REED_OK ? REED_OK : diag_no_memory(m->diagnosis, "symbols");

@@ -67,6 +67,33 @@ START_TEST(shape_arithmetic_is_followed_element_by_element) {
 }
 END_TEST
 
+/* y of extents floor(h / 2) and ceil(h / 2), both from one float quotient, and h that went through floats unharmed */
+START_TEST(a_quotient_of_floats_is_no_whole_number) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[h]");
+  build_f32(b, "two", "1", (float[]){2});
+  build_node(b, "Shape", "x", "s");
+  build_int(b, build_node(b, "Cast", "s", "f"), "to", 1);
+  build_node(b, "Floor", "f", "whole");
+  build_int(b, build_node(b, "Cast", "whole", "same"), "to", 7);
+  build_node(b, "Div", "f,two", "half");
+  build_node(b, "Floor", "half", "lower");
+  build_node(b, "Ceil", "half", "upper");
+  build_int(b, build_node(b, "Cast", "lower", "l"), "to", 7);
+  build_int(b, build_node(b, "Cast", "upper", "u"), "to", 7);
+  build_int(b, build_node(b, "Concat", "l,u,same", "to"), "axis", 0);
+  build_node(b, "ConstantOfShape", "to", "y");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  const ir_type *t = &f.m->main->results[0]->type;
+  ck_assert_int_eq(t->rank, 3);
+  ck_assert(!symbols_equal(f.m->symbols, t->dims[0], t->dims[1]));
+  ck_assert(symbols_equal(f.m->symbols, t->dims[2], symbols_named(f.m->symbols, "h")));
+  front_fini(&f);
+}
+END_TEST
+
 /* Pads as torch exports them: reversed pairs by a reshape, a backwards slice and a transpose. */
 START_TEST(lists_are_sliced_backwards_and_transposed) {
   onnx_build *b = build_open(13);
@@ -592,6 +619,7 @@ int main(void) {
   tcase_add_test(t, extents_are_computed_with_symbols);
   tcase_add_test(t, shapes_that_cannot_be_are_refused_with_both);
   tcase_add_test(t, shape_arithmetic_is_followed_element_by_element);
+  tcase_add_test(t, a_quotient_of_floats_is_no_whole_number);
   tcase_add_test(t, lists_are_sliced_backwards_and_transposed);
   tcase_add_test(t, reported_extents_are_symbols_of_their_own);
   tcase_add_test(t, what_a_loop_changes_is_unknown_and_what_it_keeps_is_kept);
