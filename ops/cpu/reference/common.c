@@ -1,16 +1,36 @@
 /* What part A's references share. */
 #include "ops/cpu/reference/reference_a.h"
 
+#include <string.h>
+
+/* Bytes of input i when its elements are a host value (which a device's run cannot read), in whole words; else 0. */
+static size_t value_bytes(const reed_kernel_call *call, int32_t i) {
+  const reed_op_input *declared = reed_op_input_at(call->op, i);
+  bool value = call->host_values[i] && declared && (declared->reads & REED_READS_VALUE);
+  return value ? ((size_t)desc_bytes(&call->inputs[i]) + 7) / 8 * 8 : 0;
+}
+
 reed_status reference_open(const reed_kernel_call *call, reed_kernel_run_fn run, reed_kernel *out_kernel) {
-  reference_state *s = mem_calloc(1, sizeof *s + (size_t)(call->n_inputs + call->n_outputs) * sizeof(reed_desc));
+  size_t bytes = sizeof(reference_state) + (size_t)(call->n_inputs + call->n_outputs) * sizeof(reed_desc) + (size_t)call->n_inputs * sizeof(void *);
+  size_t first_value = bytes;
+  for (int32_t i = 0; i < call->n_inputs; i++) bytes += value_bytes(call, i);
+  reference_state *s = mem_calloc(1, bytes);
   if (!s) return cpu_no_memory(call);
+  char *values = (char *)s + first_value;
   s->site = cpu_site_of(call);
   s->id = op_id_of(call->op);
   s->attrs = *call->attrs;
   s->n_inputs = call->n_inputs;
   s->n_outputs = call->n_outputs;
   s->outputs = s->inputs + call->n_inputs;
-  for (int32_t i = 0; i < call->n_inputs; i++) s->inputs[i] = call->inputs[i];
+  s->values = (const void **)(s->outputs + call->n_outputs);
+  for (int32_t i = 0; i < call->n_inputs; i++) {
+    size_t n = value_bytes(call, i);
+    s->inputs[i] = call->inputs[i];
+    if (!n) continue;
+    s->values[i] = memcpy(values, call->host_values[i], (size_t)desc_bytes(&call->inputs[i]));
+    values += n;
+  }
   for (int32_t i = 0; i < call->n_outputs; i++) s->outputs[i] = call->outputs[i];
   cpu_kernel_set(out_kernel, run, s);
   return REED_OK;

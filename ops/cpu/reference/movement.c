@@ -13,7 +13,7 @@ static int32_t axis_of(const reference_state *s, const char *name, int32_t rank)
 }
 
 static int64_t int_input(const reference_state *s, const reed_kernel_buffers *buffers, int32_t input, int64_t i) {
-  return (int64_t)reference_read_int(s->inputs[input].dtype, buffers->inputs[input], i);
+  return (int64_t)reference_read_int(s->inputs[input].dtype, reference_input(s, buffers, input), i);
 }
 
 /* Index element i as a coordinate of an axis; -1 after saying why. */

@@ -8,7 +8,7 @@ static bool is_reduced(const reference_state *s, const reed_kernel_buffers *buff
   int64_t n = s->n_inputs > 1 && s->inputs[1].dtype != REED_NONE ? desc_elements(&s->inputs[1]) : 0;
   if (n == 0) return !reed_attrs_int(&s->attrs, "noop_with_empty_axes", 0);
   for (int64_t k = 0; k < n; k++) {
-    int64_t axis = ((const int64_t *)buffers->inputs[1])[k];
+    int64_t axis = ((const int64_t *)reference_input(s, buffers, 1))[k];
     if (axis == d || axis + s->inputs[0].rank == d) return true;
   }
   return false;

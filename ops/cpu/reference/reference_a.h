@@ -18,17 +18,23 @@ reed_status reference_prepare_scan(const reed_kernel_call *call, reed_kernel *ou
 
 /* ---- inside reference/ ---- */
 
-/* The call itself, kept. Host values are read from the buffers while running. */
+/* The call itself, kept. */
 typedef struct reference_state {
   cpu_site site;
   op_id id;
   reed_attrs attrs; /* the module's */
   int32_t n_inputs, n_outputs;
-  reed_desc *outputs; /* behind the struct, after inputs */
+  reed_desc *outputs;  /* behind the struct, after inputs */
+  const void **values; /* per input: a copy of its host value, NULL where run reads the buffers */
   reed_desc inputs[];
 } reference_state;
 
 reed_status reference_open(const reed_kernel_call *call, reed_kernel_run_fn run, reed_kernel *out_kernel) REED_MUST_CHECK;
+
+/* The elements of input i while running. */
+static inline const void *reference_input(const reference_state *s, const reed_kernel_buffers *buffers, int32_t i) {
+  return s->values[i] ? s->values[i] : buffers->inputs[i];
+}
 
 /* Coordinates of linear index i and back; the latter clamps coordinates of extent 1 to 0 and aligns at the last dim (broadcasting). */
 void reference_coordinates(const reed_desc *desc, int64_t i, int64_t *out_coordinates);
