@@ -3,7 +3,7 @@
 #include "ops/cpu/activation.h"
 #include "ops/cpu/half.h"
 #include "ops/cpu/onednn.h"
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/reference/layers.h"
 
 /* Images (or boxes) a primitive takes at a time, unless they are big: more would only grow the workspace. */
 #define CHUNK_MAX 32
@@ -78,7 +78,20 @@ static void describe(const reed_kernel_call *call, const window *w, int64_t grou
   p->with_residual = cpu_present(call, 3);
 }
 
+/* The shape function reads nothing of bias and residual. */
+static reed_status check_addends(const reed_kernel_call *call) {
+  const reed_desc *y = &call->outputs[0];
+  char got[96], want[96];
+  if (cpu_present(call, 2) && (call->inputs[2].rank != 1 || call->inputs[2].dims[0] != y->dims[1]))
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "bias %s for %lld output channels", desc_text(&call->inputs[2], got, sizeof got), (long long)y->dims[1]);
+  if (cpu_present(call, 3) && !desc_equal(&call->inputs[3], y))
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "residual %s for an output of %s", desc_text(&call->inputs[3], got, sizeof got), desc_text(y, want, sizeof want));
+  return REED_OK;
+}
+
 static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_kernel *out_kernel) {
+  reed_status status = check_addends(call);
+  if (status != REED_OK) return status;
   reed_kernel_prepare_fn plain = transposed ? reference_prepare_conv_transpose : reference_prepare_conv;
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
   int64_t groups = reed_attrs_int(call->attrs, "group", 1);
@@ -88,7 +101,7 @@ static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_k
   window w;
   activation act;
   onednn_problem problem;
-  reed_status status = transposed ? window_init_transposed(call, weights->dims + 2, &w) : window_init(call, weights->dims + 2, &w);
+  status = transposed ? window_init_transposed(call, weights->dims + 2, &w) : window_init(call, weights->dims + 2, &w);
   if (status == REED_OK) status = activation_read(call, &act);
   if (status != REED_OK) return status;
   describe(call, &w, groups, transposed, &problem);
