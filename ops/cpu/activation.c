@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "ops/cpu/loops_b.h"
+#include "ops/cpu/layer_loops.h"
 
 reed_status activation_read(const reed_kernel_call *call, activation *out_activation) {
   const char *word = reed_attrs_string(call->attrs, "activation", "");

@@ -5,7 +5,7 @@
 #include "ops/cpu/elementwise.h"
 
 #include "ops/cpu/common.h"
-#include "ops/cpu/reference/reference_a.h"
+#include "ops/cpu/reference/elements.h"
 #include "ops/cpu/strided.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Functions of one float or double that the loops of elementwise.def call.
  *
  * The float ones are straight-line code without tables, branches or library calls, so that a loop over them vectorises at every CPU
- * level; their errors are below 3 units in the last place over the whole range, subnormal results of exp included (tests/ops_a says
+ * level; their errors are below 3 units in the last place over the whole range, subnormal results of exp included (tests/kernels says
  * so). They need -fno-trapping-math and must not be compiled with -ffast-math: the roundings below are exact on purpose. */
 #ifndef OPS_CPU_ELEMENTWISE_MATH_H_
 #define OPS_CPU_ELEMENTWISE_MATH_H_

@@ -1,6 +1,6 @@
 /* Gather, GatherElements, GatherND. Indices are looked at once for range before anything is read through them. */
 #include "ops/cpu/common.h"
-#include "ops/cpu/reference/reference_a.h"
+#include "ops/cpu/reference/elements.h"
 
 typedef struct gather_state {
   cpu_site site;

@@ -4,7 +4,7 @@
 
 #include "ops/cpu/half.h"
 #include "ops/cpu/onednn.h"
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/reference/layers.h"
 
 #define ROWS_MAX 512
 #define MATRICES_MAX 64

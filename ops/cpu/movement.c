@@ -1,6 +1,6 @@
 /* Data movement whose addresses are all known from shapes: every operator here is a description of one or more strided copies. */
 #include "ops/cpu/common.h"
-#include "ops/cpu/reference/reference_a.h"
+#include "ops/cpu/reference/elements.h"
 #include "ops/cpu/strided.h"
 
 /* One copy per output (Split) or per input (Concat), or a single one. */

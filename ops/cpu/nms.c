@@ -6,8 +6,8 @@
  * score is last and passes no threshold. */
 #include "ops/cpu/nms.h"
 
-#include "ops/cpu/loops_b.h"
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reference/layers.h"
 
 #define ALIGNMENT 64
 

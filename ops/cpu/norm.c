@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "ops/cpu/half.h"
-#include "ops/cpu/loops_b.h"
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reference/layers.h"
 
 static reed_status read_layer(const reed_kernel_call *call, norm *n) {
   const reed_desc *x = &call->inputs[0];

@@ -1,7 +1,7 @@
 /* Pad (ONNX 21), all modes. Per dim a map says which source coordinate an output coordinate reads, -1 for the constant: cropping, reflecting,
  * repeating and wrapping differ only in how prepare fills the maps. Rows are copied as one block where the innermost map is consecutive. */
 #include "ops/cpu/common.h"
-#include "ops/cpu/reference/reference_a.h"
+#include "ops/cpu/reference/elements.h"
 #include "ops/cpu/strided.h"
 
 typedef struct pad_state {

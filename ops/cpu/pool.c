@@ -4,8 +4,8 @@
 #include "ops/cpu/pool.h"
 
 #include "ops/cpu/half.h"
-#include "ops/cpu/loops_b.h"
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reference/layers.h"
 
 reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];

@@ -4,7 +4,7 @@
 #include "ops/cpu/reduce.h"
 
 #include "ops/cpu/common.h"
-#include "ops/cpu/reference/reference_a.h"
+#include "ops/cpu/reference/elements.h"
 #include "ops/cpu/elementwise.h"
 
 #define BLOCK 256   /* half elements converted, or columns, at a time */

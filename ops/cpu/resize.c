@@ -3,8 +3,8 @@
 #include "ops/cpu/resize.h"
 
 #include "ops/cpu/half.h"
-#include "ops/cpu/loops_b.h"
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reference/layers.h"
 
 typedef struct resize_job {
   const resize *r;

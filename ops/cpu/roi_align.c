@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "ops/cpu/half.h"
-#include "ops/cpu/loops_b.h"
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reference/layers.h"
 
 /* Regions overlap, planes do not fit the caches: a block of planes of about this size is gone through by all regions before the next. */
 #define BLOCK_BYTES ((int64_t)1 << 20)

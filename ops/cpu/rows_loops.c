@@ -1,7 +1,7 @@
-/* Loops over rows of f32 (ops/cpu/loops_b.h): activations, softmax, normalisation, pooling and resampling. Compiled once per CPU level. */
+/* Loops over rows of f32 (ops/cpu/layer_loops.h): activations, softmax, normalisation, pooling and resampling. Compiled once per CPU level. */
 #include "ops/cpu/activation.h"
 #include "ops/cpu/elementwise_math.h"
-#include "ops/cpu/loops_b.h"
+#include "ops/cpu/layer_loops.h"
 
 #define APPLY(expression)                  \
   for (int64_t i = 0; i < n; i++) {        \

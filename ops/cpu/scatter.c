@@ -1,7 +1,7 @@
 /* ScatterElements and ScatterND (ONNX 18): a copy of data, then the updates in order on one thread, so that with reduction `none` the last
  * update of an element is the one that stays. The output may be data's memory. */
 #include "ops/cpu/common.h"
-#include "ops/cpu/reference/reference_a.h"
+#include "ops/cpu/reference/elements.h"
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/strided.h"
 

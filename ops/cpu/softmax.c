@@ -3,8 +3,8 @@
 #include "ops/cpu/softmax.h"
 
 #include "ops/cpu/half.h"
-#include "ops/cpu/loops_b.h"
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reference/layers.h"
 
 #define COLUMNS 512 /* columns done at a time where the axis is not the last: their scratch stays in the first cache */
 

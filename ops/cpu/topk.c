@@ -4,7 +4,7 @@
 #include "ops/cpu/topk.h"
 
 #include "ops/cpu/half.h"
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/reference/layers.h"
 
 #define DIGIT_BITS 11
 #define DIGITS (1 << DIGIT_BITS)

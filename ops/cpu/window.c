@@ -34,11 +34,11 @@ static reed_status read_geometry(const reed_kernel_call *call, const int64_t *ke
   return read_ints(call, "dilations", w->n, 1, 1, w->dilation);
 }
 
-/* Cuts `total` into begin and end as auto_pad says. */
+/* Cuts `total` into begin and end as auto_pad says. A stride beyond the kernel makes it negative: then the windows lie within the input, as
+ * evenly as C divides. */
 static void cut_pads(const char *auto_pad, int64_t total, int64_t *out_begin, int64_t *out_end) {
-  int64_t less = total / 2;
   bool lower = strcmp(auto_pad, "SAME_LOWER") == 0;
-  *out_begin = lower ? total - less : less;
+  *out_begin = (lower ? total + 1 : total) / 2;
   *out_end = total - *out_begin;
 }
 
@@ -59,7 +59,7 @@ reed_status window_init(const reed_kernel_call *call, const int64_t *kernel, win
   if (strcmp(auto_pad, "VALID") == 0) return REED_OK;
   for (int32_t i = 0; i < w->n; i++) {
     int64_t total = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - w->in[i];
-    cut_pads(auto_pad, total > 0 ? total : 0, &w->pad_begin[i], &w->pad_end[i]);
+    cut_pads(auto_pad, total, &w->pad_begin[i], &w->pad_end[i]);
   }
   return REED_OK;
 }

@@ -1,5 +1,5 @@
-/* What part A's references share. */
-#include "ops/cpu/reference/reference_a.h"
+/* What the references of element-wise kernels, movement and reductions share. */
+#include "ops/cpu/reference/elements.h"
 
 #include <string.h>
 

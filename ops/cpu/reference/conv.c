@@ -1,6 +1,6 @@
 /* Conv and ConvTranspose as sums over taps, accumulated in double. */
 #include "ops/cpu/activation.h"
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/reference/layers.h"
 #include "ops/cpu/window.h"
 
 #define BLOCK 64 /* outputs of a row summed at a time */

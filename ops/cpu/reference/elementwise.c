@@ -3,7 +3,7 @@
 
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/elementwise_math.h"
-#include "ops/cpu/reference/reference_a.h"
+#include "ops/cpu/reference/elements.h"
 
 static long double clamp_wide(long double x, long double low, long double high) {
   long double raised = x < low ? low : x;

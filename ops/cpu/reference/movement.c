@@ -1,5 +1,5 @@
 /* Data movement as a function: which element of which input an output element is. */
-#include "ops/cpu/reference/reference_a.h"
+#include "ops/cpu/reference/elements.h"
 
 typedef struct source {
   int32_t input;

@@ -3,7 +3,7 @@
 
 #include "ops/cpu/nms.h"
 
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/reference/layers.h"
 
 static float overlap(const nms *n, const float *a, const float *b) {
   float ax1, ay1, ax2, ay2, bx1, by1, bx2, by2;

@@ -1,7 +1,7 @@
 /* AveragePool, MaxPool (with Indices), GlobalAveragePool and GlobalMaxPool: each output element looks at its own window. */
 #include "ops/cpu/pool.h"
 
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/reference/layers.h"
 
 typedef struct job {
   const pool *p;

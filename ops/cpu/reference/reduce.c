@@ -1,7 +1,7 @@
 /* Reductions, cumulative sums and arg reductions, in long double and 128-bit integers. */
 #include <math.h>
 
-#include "ops/cpu/reference/reference_a.h"
+#include "ops/cpu/reference/elements.h"
 
 /* Axis d is reduced: it is in `axes`, or there are none and that means all. */
 static bool is_reduced(const reference_state *s, const reed_kernel_buffers *buffers, int32_t d) {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/reference/layers.h"
 
 typedef struct job {
   const resize *r;

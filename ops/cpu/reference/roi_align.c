@@ -1,7 +1,7 @@
 /* RoiAlign sample by sample. Mode max takes the largest of the four weighted neighbours of all samples, as ONNX has it. */
 #include "ops/cpu/roi_align.h"
 
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/reference/layers.h"
 
 typedef struct job {
   const roi_align *r;

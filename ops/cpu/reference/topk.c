@@ -1,7 +1,7 @@
 /* TopK by looking for the next best element k times. */
 #include "ops/cpu/topk.h"
 
-#include "ops/cpu/reference/reference_b.h"
+#include "ops/cpu/reference/layers.h"
 
 /* True where element a comes before element b: by value (NaN is larger than every number), then by index. */
 #define TOPK_COLUMN(T, name)                                                                        \

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tests/ops_a/kernel_case.h"
+#include "tests/kernels/kernel_case.h"
 
 #define ROWS(table) ((int)(sizeof(table) / sizeof *(table)))
 

@@ -1,7 +1,7 @@
-/* The loops of part B that are compiled once per CPU level (…_loops.c): f32 unless their name says otherwise. CPU_PICK(level, name)
- * gives one. None of them starts threads. */
-#ifndef OPS_CPU_LOOPS_B_H_
-#define OPS_CPU_LOOPS_B_H_
+/* The loops of convolution's neighbours (pools, norms, NMS, RoIAlign) that are compiled once per CPU level (…_loops.c): f32 unless their name says
+ * otherwise. CPU_PICK(level, name) gives one. None of them starts threads. */
+#ifndef OPS_CPU_LAYER_LOOPS_H_
+#define OPS_CPU_LAYER_LOOPS_H_
 
 #include <stdbool.h>
 #include <stdint.h>

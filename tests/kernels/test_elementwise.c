@@ -2,7 +2,7 @@
  * accuracy of the float functions; what integers do at their limits. */
 #include <math.h>
 
-#include "tests/ops_a/kernel_case.h"
+#include "tests/kernels/kernel_case.h"
 
 /* A pair of operand shapes; the second is not used by operators of one input. Rank -1 ends the list. */
 static const struct {

@@ -1,7 +1,7 @@
 /* Conv, ConvTranspose, MatMul and Gemm against their references: every form of the door to oneDNN, its chunks, and what falls back. */
 #include <stdlib.h>
 
-#include "tests/ops_a/kernel_case.h"
+#include "tests/kernels/kernel_case.h"
 
 typedef struct conv_row {
   const char *what;

@@ -1,4 +1,4 @@
-#include "tests/ops_a/kernel_case.h"
+#include "tests/kernels/kernel_case.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* Plain references of part A's kernels, the oracle of the tests (REED_CPU=reference): one element at a time, no joined dims, no blocks, no
+/* Plain references of element-wise kernels, data movement and reductions, the oracle of the tests (REED_CPU=reference): one element at a time, no joined dims, no blocks, no
  * threads, arithmetic in wider types. Same interface and meaning as cpu_prepare_<x>. Generators and selections have none: their kernels
  * are as plain already. */
-#ifndef OPS_CPU_REFERENCE_REFERENCE_A_H_
-#define OPS_CPU_REFERENCE_REFERENCE_A_H_
+#ifndef OPS_CPU_REFERENCE_ELEMENTS_H_
+#define OPS_CPU_REFERENCE_ELEMENTS_H_
 
 #include "ops/cpu/common.h"
 

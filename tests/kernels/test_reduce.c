@@ -1,7 +1,7 @@
 /* Reductions, cumulative sums and arg reductions against their references: every set of axes, every dtype, empty and long. */
 #include <math.h>
 
-#include "tests/ops_a/kernel_case.h"
+#include "tests/kernels/kernel_case.h"
 
 static const op_id reductions[] = {OP_ReduceL1,  OP_ReduceL2,  OP_ReduceLogSum, OP_ReduceLogSumExp, OP_ReduceMax,
                                    OP_ReduceMean, OP_ReduceMin, OP_ReduceProd,   OP_ReduceSum,       OP_ReduceSumSquare};

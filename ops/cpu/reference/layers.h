@@ -1,7 +1,7 @@
-/* Plain references of part B's kernels: the oracle of the tests (REED_CPU=reference), the only implementation for dtypes that have no
+/* Plain references of convolution, matrices, pools, norms, sorting and regions: the oracle of the tests (REED_CPU=reference), the only implementation for dtypes that have no
  * faster one, and what a kernel falls back to. Same interface and meaning as cpu_prepare_<x>; f16 and bf16 are not theirs. */
-#ifndef OPS_CPU_REFERENCE_REFERENCE_B_H_
-#define OPS_CPU_REFERENCE_REFERENCE_B_H_
+#ifndef OPS_CPU_REFERENCE_LAYERS_H_
+#define OPS_CPU_REFERENCE_LAYERS_H_
 
 #include "ops/cpu/common.h"
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "tests/ops_a/kernel_case.h"
+#include "tests/kernels/kernel_case.h"
 
 static const reed_dtype widths[] = {REED_U8, REED_BF16, REED_F32, REED_I64}; /* movement knows sizes only */
 #define EACH_WIDTH(dtype) for (int w_ = 0; w_ < 4; w_++) for (reed_dtype dtype = widths[w_], once_ = 1; once_; once_ = 0)
