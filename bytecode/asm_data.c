@@ -43,6 +43,7 @@ static void parse_type_form(assembler *a, module_type *t) {
   bool any = lexer_is_name(&a->lex, "any"), object = lexer_is_name(&a->lex, "object");
   if (!object && !any && dtype_of(&a->lex.now) == REED_NONE) {
     uint32_t number = asm_use(a, SYMBOL_TYPE);
+    if (!failed(a) && number >= a->types.n) FAIL(a, "a type can not be made of itself"); /* its name is known before it has a form */
     if (!failed(a)) *t = a->types.items[number];
     return;
   }
