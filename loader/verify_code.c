@@ -258,7 +258,7 @@ static reed_status check_closure(const verifier *v, const insn *in) {
 static reed_status check_stack(const verifier *v, const insn *in) {
   const module_type *t = &v->m->types[in->operands[2].words[0]];
   if (t->object || t->dtype == REED_NONE || t->rank >= REED_MAX_RANK)
-    FAIL(RULE_INDEX, 2, -1, "elements need a dtype and a rank below %d", REED_MAX_RANK);
+    FAIL(RULE_INDEX, 2, -1, "elements need a dtype and a rank below %d, not %s and %d", REED_MAX_RANK, reed_dtype_name(t->dtype), t->rank);
   return REED_OK;
 }
 

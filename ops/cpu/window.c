@@ -34,10 +34,11 @@ static reed_status read_geometry(const reed_kernel_call *call, const int64_t *ke
   return read_ints(call, "dilations", w->n, 1, 1, w->dilation);
 }
 
-/* Cuts `total` into begin and end as auto_pad says. A stride beyond the kernel makes it negative: then the windows lie within the input, as
- * evenly as C divides. */
+/* Cuts `total` into begin and end as auto_pad says. A stride beyond the kernel makes it negative: then there is no padding, and windows begin
+ * with the input (ONNX leaves it open). */
 static void cut_pads(const char *auto_pad, int64_t total, int64_t *out_begin, int64_t *out_end) {
   bool lower = strcmp(auto_pad, "SAME_LOWER") == 0;
+  if (total < 0) total = 0;
   *out_begin = (lower ? total + 1 : total) / 2;
   *out_end = total - *out_begin;
 }
