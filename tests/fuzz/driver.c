@@ -275,6 +275,11 @@ static bool ended_well(pid_t child, const shared *sh, char out_what[64]) {
   }
 }
 
+static void corpus_free(fuzz_corpus *corpus) {
+  for (size_t i = 0; i < corpus->n; i++) free(corpus->items[i].bytes);
+  free(corpus->items);
+}
+
 static int fuzz(const settings *set) {
   static summaries known;
   fuzz_corpus corpus = {0};
@@ -312,6 +317,7 @@ static int fuzz(const settings *set) {
   printf("%s: %llu inputs in %.1f s, %llu accepted, %zu seeds, %llu kept, %d faults of %d kinds\n", fuzz_this.name, (unsigned long long)sh->iteration, seconds,
          (unsigned long long)sh->figures.n_accepted, corpus.n, (unsigned long long)(sh->n_corpus > corpus.n ? sh->n_corpus - corpus.n : 0), n_faults, known.n);
   for (int i = 0; i < known.n; i++) printf("  %s\n", known.text[i]);
+  corpus_free(&corpus);
   return n_faults != 0;
 }
 
@@ -329,10 +335,9 @@ static int replay(int n, char **paths) {
     memcpy(exact, corpus.items[i].bytes, corpus.items[i].n);
     (void)LLVMFuzzerTestOneInput(exact, corpus.items[i].n);
     free(exact);
-    free(corpus.items[i].bytes);
   }
   printf("%s: %zu inputs replayed\n", fuzz_this.name, corpus.n);
-  free(corpus.items);
+  corpus_free(&corpus);
   return 0;
 }
 
@@ -348,6 +353,7 @@ static int write_seeds(const char *folder) {
       return 2;
     }
   }
+  corpus_free(&corpus);
   return 0;
 }
 
