@@ -89,6 +89,16 @@ static reed_status check_addends(const reed_kernel_call *call) {
   return REED_OK;
 }
 
+/* False where some window has no tap on the plane that it slides over (dilated across it, or all in the pads): oneDNN's generated loops count such a
+ * window's taps from 0 down and run away (2.6). */
+static bool windows_meet(const window *w, const onednn_problem *p, bool transposed) {
+  for (int32_t i = 0; i < w->n; i++) {
+    int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1, plane = transposed ? w->out[i] : w->in[i];
+    if ((w->kernel[i] > 1 && w->dilation[i] > plane) || p->pads_begin[i] >= span || p->pads_end[i] >= span) return false;
+  }
+  return true;
+}
+
 static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_kernel *out_kernel) {
   reed_status status = check_addends(call);
   if (status != REED_OK) return status;
@@ -105,6 +115,7 @@ static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_k
   if (status == REED_OK) status = activation_read(call, &act);
   if (status != REED_OK) return status;
   describe(call, &w, groups, transposed, &problem);
+  if (!windows_meet(&w, &problem, transposed)) return plain(call, out_kernel);
   if (!transposed) { /* of oneDNN's transposed convolutions only some take post-operations */
     problem.activation = act.kind;
     problem.alpha = act.alpha;

@@ -42,9 +42,9 @@ static inline float roi_sample(const roi_span *span, int64_t bin, double g) {
 /* The samples of a bin that may lie in -1..extent: g in *out_begin .. *out_end - 1. The others contribute nothing, however many. */
 void roi_samples(const roi_span *span, int64_t bin, int64_t extent, int64_t *out_begin, int64_t *out_end);
 
-/* Where a sample falls: two neighbours and the weight of the upper one. False outside -1..extent, and for NaN. */
+/* Where a sample falls: two neighbours and the weight of the upper one. False outside -1..extent, for NaN, and where there are no pixels. */
 static inline bool roi_neighbours(float at, int64_t extent, int64_t *out_low, int64_t *out_high, float *out_upper) {
-  if (!(at >= -1.0f && at <= (float)extent)) return false;
+  if (!(at >= -1.0f && at <= (float)extent) || extent == 0) return false;
   if (at < 0) at = 0;
   int64_t low = (int64_t)at;
   if (low >= extent - 1) {

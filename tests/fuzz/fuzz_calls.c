@@ -20,20 +20,6 @@ const fuzz_target fuzz_this = {"calls", FUZZ_BYTES};
 #define ELEMENTS_MOST 4096
 #define BYTES_MOST ((int64_t)4 << 20)
 
-void fuzz_seeds(fuzz_corpus *corpus) {
-  uint64_t state = 1;
-  for (int op = 0; op < OP_COUNT; op++)
-    for (int k = 0; k < 8; k++) {
-      uint8_t bytes[400];
-      for (size_t i = 0; i < sizeof bytes; i++) {
-        state = state * 6364136223846793005ull + 1442695040888963407ull;
-        bytes[i] = (uint8_t)(state >> 56);
-      }
-      bytes[0] = (uint8_t)op;
-      fuzz_seed(corpus, bytes, sizeof bytes, sizeof bytes);
-    }
-}
-
 typedef struct block {
   void *at;
   size_t n;
@@ -53,6 +39,8 @@ typedef struct call {
   double floats[ATTRS_MOST][12];
   uint8_t elements[ATTRS_MOST][64];
   bool constant[INPUTS_MOST];
+  const char *words; /* of fitting, what is left */
+  int64_t letters[26];
 } call;
 
 /* A 64-byte aligned block that ends where its data ends. With AddressSanitizer to the byte; without it to the next 64 bytes, but for everybody: closed
@@ -120,16 +108,74 @@ static reed_dtype some_dtype(fuzz_choices *c, const reed_op_input *declared, ree
   return REED_F32;
 }
 
+/* Extents that go together: a word per input, a letter per axis; the same letter is the same extent, a digit itself, '.' rank 0. Without them few calls of
+ * these operators would pass their shape function. */
+static const struct {
+  const char *op, *words;
+} fitting[] = {{"Conv", "nchw oclk o nohw"}, {"Conv", "nch ock o"}, {"Conv", "nchwd ockkk o"}, {"Conv", "n1hw o1lk o"}, {"ConvTranspose", "nchw colk o"},
+               {"ConvTranspose", "nch cok o"}, {"AveragePool", "nchw"}, {"MaxPool", "nchw"}, {"AveragePool", "nch"}, {"MaxPool", "nchwd"},
+               {"BatchNormalization", "nchw c c c c"}, {"BatchNormalization", "nc c c c c"}, {"InstanceNormalization", "nchw c c"}, {"LayerNormalization", "nhw w w"},
+               {"LayerNormalization", "nhw hw hw"}, {"NonMaxSuppression", "nm4 ncm 1 1 1"}, {"NonMaxSuppression", "nm4 ncm . . ."}, {"RoiAlign", "nchw r4 r"},
+               {"DepthToSpace", "n4hw"}, {"SpaceToDepth", "nc48"}, {"MatMul", "mk kn n"}, {"MatMul", "bmk bkn"}, {"MatMul", "abmk bkn n"}, {"Gemm", "mk kn n"},
+               {"Gemm", "km kn mn"}, {"GatherElements", "hw hw"}, {"ScatterElements", "hw rw rw"}, {"ScatterND", "hw r1 rw"}, {"GatherND", "hwc r2"}, {"TopK", "hw 1"},
+               {"Compress", "hw h"}, {"CumSum", "hw ."}, {"Pad", "nchw 8 ."}, {"Pad", "hw 4 1"}, {"Pad", "hwc 2 . 1"}, {"Resize", "nchw 0 4"}, {"Resize", "nchw 0 0 4"},
+               {"Resize", "nchw 8 4"}, {"Resize", "hw 0 0 2"}, {"Upsample", "nchw 0 4"}, {"Concat", "hw cw nw"}, {"Split", "hw 2"}, {"Slice", "hwc 2 2 2 2"},
+               {"Slice", "hwc 3 3"}, {"Expand", "h1 2"}, {"Where", "hw hw hw"}, {"Where", "hw 1w h1"}, {"Clip", "hw . ."}, {"Tile", "hw 2"}};
+
+/* Operators that are hard to call get more. */
+void fuzz_seeds(fuzz_corpus *corpus) {
+  uint64_t state = 1;
+  for (int op = 0; op < OP_COUNT; op++) {
+    bool hard = false;
+    for (size_t i = 0; i < sizeof fitting / sizeof *fitting; i++) hard |= strcmp(fitting[i].op, op_builtin((op_id)op)->name) == 0;
+    for (int k = 0; k < (hard ? 40 : 8); k++) {
+      uint8_t bytes[400];
+      for (size_t i = 0; i < sizeof bytes; i++) {
+        state = state * 6364136223846793005ull + 1442695040888963407ull;
+        bytes[i] = (uint8_t)(state >> 56);
+      }
+      bytes[0] = (uint8_t)op;
+      fuzz_seed(corpus, bytes, sizeof bytes, sizeof bytes);
+    }
+  }
+}
+
+static void fit(call *k) {
+  size_t first = 0, n = 0;
+  for (size_t i = 0; i < sizeof fitting / sizeof *fitting; i++)
+    if (strcmp(fitting[i].op, k->op->name) == 0 && n++ == 0) first = i;
+  k->words = NULL;
+  uint64_t which = fuzz_pick(&k->choices, 16);
+  for (size_t i = first; n && which && i < sizeof fitting / sizeof *fitting; i++)
+    if (strcmp(fitting[i].op, k->op->name) == 0 && (!k->words || which % n-- == 0)) k->words = fitting[i].words;
+  for (int i = 0; i < 26; i++) k->letters[i] = some_extent(&k->choices);
+}
+
+/* Takes the next word; false: there is none. */
+static bool fit_input(call *k, reed_desc *desc) {
+  if (!k->words || !*k->words) return false;
+  for (; *k->words && *k->words != ' '; k->words++)
+    if (*k->words != '.' && desc->rank < REED_MAX_RANK)
+      desc->dims[desc->rank++] = *k->words <= '9' ? *k->words - '0' : k->letters[*k->words - 'a'];
+  while (*k->words == ' ') k->words++;
+  return true;
+}
+
 /* False: too many elements to be worth a try. */
 static bool make_input(call *k, int32_t i) {
   fuzz_choices *c = &k->choices;
   const reed_op_input *declared = reed_op_input_at(k->op, i);
   reed_desc *desc = &k->inputs[i];
   *desc = (reed_desc){.dtype = REED_NONE};
+  reed_desc fitted = {0};
+  bool fits = fit_input(k, &fitted);
   if (!declared || (declared->optional && fuzz_pick(c, 3) == 0)) return true;
   desc->dtype = some_dtype(c, declared, k->inputs[0].dtype);
   bool value = declared->reads & REED_READS_VALUE;
-  if (i > 0 && !value && k->inputs[0].dtype != REED_NONE && fuzz_pick(c, 3) == 0) { /* like input 0 */
+  if (fits && fuzz_pick(c, 32)) {
+    desc->rank = fitted.rank;
+    memcpy(desc->dims, fitted.dims, sizeof desc->dims);
+  } else if (i > 0 && !value && k->inputs[0].dtype != REED_NONE && fuzz_pick(c, 3) == 0) { /* like input 0 */
     desc->rank = k->inputs[0].rank;
     memcpy(desc->dims, k->inputs[0].dims, sizeof desc->dims);
   } else {
@@ -148,6 +194,17 @@ static bool make_input(call *k, int32_t i) {
   return true;
 }
 
+/* An index into make_attr's words: mostly one that the attribute knows. */
+static uint64_t some_word(fuzz_choices *c, const char *attribute) {
+  static const struct {
+    const char *attribute;
+    uint8_t first, n;
+  } known[] = {{"auto_pad", 1, 4}, {"mode", 5, 9}, {"reduction", 14, 5}, {"coordinate_transformation_mode", 20, 5}, {"nearest_mode", 25, 4}, {"activation", 29, 6}};
+  for (size_t i = 0; i < sizeof known / sizeof *known && fuzz_pick(c, 8); i++)
+    if (strcmp(known[i].attribute, attribute) == 0) return known[i].first + fuzz_pick(c, known[i].n);
+  return fuzz_pick(c, 42);
+}
+
 static void make_attr(call *k, const reed_op_attr *declared, int32_t i) {
   static const char *const words[] = {"", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "linear", "nearest", "cubic", "constant", "reflect", "edge", "wrap", "DCR", "CRD", "none",
                                       "add", "mul", "max", "min", "avg", "asymmetric", "align_corners", "half_pixel", "pytorch_half_pixel", "tf_crop_and_resize", "floor",
@@ -157,14 +214,18 @@ static void make_attr(call *k, const reed_op_attr *declared, int32_t i) {
   reed_attr *a = &k->attrs[i];
   *a = (reed_attr){.name = declared->name, .type = declared->type};
   switch (declared->type) {
-    case REED_ATTR_INT: a->i = fuzz_number(c); break;
+    case REED_ATTR_INT: a->i = fuzz_pick(c, 2) ? (int64_t)fuzz_pick(c, 3) : fuzz_number(c); break;
     case REED_ATTR_FLOAT: a->f = some_double(c, true); break;
-    case REED_ATTR_STRING: a->s = words[fuzz_pick(c, sizeof words / sizeof *words)]; break;
+    case REED_ATTR_STRING: a->s = words[some_word(c, declared->name)]; break;
     case REED_ATTR_INTS:
-      a->n = fuzz_pick(c, 3) ? (int64_t)(k->inputs[0].rank > 2 ? k->inputs[0].rank - 2 : 2) * (fuzz_pick(c, 2) ? 1 : 2) : (int64_t)fuzz_pick(c, 12);
+      a->n = fuzz_pick(c, 16) ? (int64_t)(k->inputs[0].rank > 2 ? k->inputs[0].rank - 2 : 2) * (strcmp(a->name, "pads") == 0 ? 2 : 1) : (int64_t)fuzz_pick(c, 12);
+      if (strcmp(a->name, "perm") == 0 && fuzz_pick(c, 8)) a->n = k->inputs[0].rank;
       if (a->n > 12) a->n = 12;
-      bool tame = fuzz_pick(c, 2);
-      for (int64_t j = 0; j < a->n; j++) k->ints[i][j] = tame ? (int64_t)fuzz_pick(c, 3) : fuzz_number(c);
+      bool tame = fuzz_pick(c, 4), weights = strcmp(a->name, "kernel_shape") == 0 && k->n_inputs > 1 && fuzz_pick(c, 8);
+      for (int64_t j = 0; j < a->n; j++) {
+        k->ints[i][j] = tame ? (int64_t)fuzz_pick(c, 3) + (a->name[0] != 'p' && a->name[0] != 'o') : fuzz_number(c);
+        if (weights && j + 2 < k->inputs[1].rank) k->ints[i][j] = k->inputs[1].dims[j + 2];
+      }
       a->ints = k->ints[i];
       break;
     case REED_ATTR_FLOATS:
@@ -230,6 +291,7 @@ static void run_call(call *k, reed_diagnosis *d) {
   int32_t n_declared = k->op->n_inputs < INPUTS_MOST ? k->op->n_inputs : INPUTS_MOST;
   k->n_inputs = n_declared;
   if (n_declared && k->op->inputs[n_declared - 1].variadic) k->n_inputs = n_declared + (int32_t)fuzz_pick(c, (uint64_t)(INPUTS_MOST - n_declared + 1));
+  fit(k);
   k->n_outputs = 1;
   for (int32_t i = 1; i < k->op->n_outputs; i++) k->n_outputs += !k->op->outputs[i].optional || fuzz_pick(c, 2);
   if (k->op->n_outputs && k->op->outputs[k->op->n_outputs - 1].variadic) k->n_outputs = 1 + (int32_t)fuzz_pick(c, OUTPUTS_MOST);
