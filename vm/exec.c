@@ -8,10 +8,13 @@
 
 static const char *site_text(const reed_session *s, uint32_t string) { return s->program->module->strings[string]; }
 
-/* Adds operator and node of a site to a diagnosis that does not name them yet. */
+/* Adds operator and node of a site to the diagnosis of a failure, and words where a custom operator's function gave none. */
 static reed_status at_site(reed_session *s, uint32_t site, reed_status status) {
+  if (status == REED_OK) return REED_OK;
   const module_site *c = &s->program->module->sites[site];
-  diag_place_node(s->diagnosis, site_text(s, c->op), site_text(s, c->node), NULL);
+  const char *op = site_text(s, c->op), *node = site_text(s, c->node);
+  if (s->diagnosis->status == REED_OK) status = diag_fail(s->diagnosis, status, "%s node '%s' failed: %s", op, node, reed_status_text(status));
+  diag_place_node(s->diagnosis, op, node, NULL);
   return status;
 }
 
