@@ -28,15 +28,15 @@ static reed_status form_key(reed_session *s, const uint32_t *w, bool *out_memoiz
   s->key.n = 0;
   for (uint32_t i = 0; i < n_keys; i++) {
     const ref *r = reg_r(s, INSN_REGISTER(keys[i]));
-    if (r->kind != REF_STORED && r->kind != REF_NONE)
-      return diag_fail(s->diagnosis, REED_ERROR_TYPE, "key r%u of epoch %u is neither a stored tensor nor none", INSN_REGISTER(keys[i]), w[1]);
+    if (r->kind != REF_STORED)
+      return diag_fail(s->diagnosis, REED_ERROR_TYPE, "key r%u of epoch %u is no stored tensor", INSN_REGISTER(keys[i]), w[1]);
     const reed_desc *desc = &r->t.desc;
-    bool none = r->kind == REF_NONE, value = !none && (INSN_READS(keys[i]) & REED_READS_VALUE);
+    bool value = INSN_READS(keys[i]) & REED_READS_VALUE;
     if (value && r->t.device != 0)
       return diag_fail(s->diagnosis, REED_ERROR_DEVICE, "key r%u of epoch %u is read on the host but lies on a device", INSN_REGISTER(keys[i]), w[1]);
-    int64_t head = none ? -1 : (int64_t)desc->dtype | (int64_t)desc->rank << 8 | (int64_t)r->t.device << 16 | (int64_t)r->constant << 32;
+    int64_t head = (int64_t)desc->dtype | (int64_t)desc->rank << 8 | (int64_t)r->t.device << 16 | (int64_t)r->constant << 32;
     reed_status status = key_push(s, &head, sizeof head);
-    if (status == REED_OK && !none) status = key_push(s, desc->dims, sizeof(int64_t) * (size_t)desc->rank);
+    if (status == REED_OK) status = key_push(s, desc->dims, sizeof(int64_t) * (size_t)desc->rank);
     if (status == REED_OK && value && (value_bytes += r->bytes) <= KEY_MAX_VALUE_BYTES) status = key_push(s, r->t.data, (size_t)r->bytes);
     if (status != REED_OK) return status;
   }

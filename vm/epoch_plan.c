@@ -199,11 +199,10 @@ static reed_status plan_view(reed_session *s, epoch_planner *p, const uint32_t *
   return REED_OK;
 }
 
-/* r.move and opt.get in a run section: the walk needs what the target will be. */
-static reed_status plan_move(reed_session *s, epoch_planner *p, const uint32_t *w, int32_t step) {
+/* r.move in a run section: the walk needs what the target will be. */
+static void plan_move(reed_session *s, epoch_planner *p, const uint32_t *w, int32_t step) {
   const ref *source = reg_r(s, w[2]);
-  if (source->kind == REF_NONE) return diag_fail(s->diagnosis, REED_ERROR_TYPE, "r%u is none", w[2]);
-  if (w[1] == w[2]) return REED_OK;
+  if (w[1] == w[2]) return;
   ref copy = *source; /* uncounted, for the walk only: the run moves for real */
   copy.t.storage = copy.extent_storage = NULL;
   copy.object = NULL;
@@ -211,7 +210,6 @@ static reed_status plan_move(reed_session *s, epoch_planner *p, const uint32_t *
   ref_clear(&s->objects, target);
   *target = copy;
   plan_alias(s, p, w[1], w[2], step);
-  return REED_OK;
 }
 
 static reed_status walk(reed_session *s, epoch_planner *p, uint32_t pc) {
@@ -224,8 +222,7 @@ static reed_status walk(reed_session *s, epoch_planner *p, uint32_t pc) {
       case INSN_INVOKE: status = plan_invoke(s, p, w, step); break;
       case INSN_COPY: status = plan_copy(s, p, w, step); break;
       case INSN_VIEW: status = plan_view(s, p, w, step); break;
-      case INSN_R_MOVE:
-      case INSN_OPT_GET: status = plan_move(s, p, w, step); break;
+      case INSN_R_MOVE: plan_move(s, p, w, step); break;
       case INSN_KILL: {
         register_note *note = note_of(p, w[1]);
         if (note->root != NO_ROOT) p->alive.items[note->root]--;

@@ -188,7 +188,7 @@ reed_status exec_view(reed_session *s, ref *target, const ref *source) {
 reed_status exec_move(reed_session *s, uint32_t target, uint32_t source) {
   ref *to = reg_r(s, target);
   const ref *from = reg_r(s, source);
-  if (from->kind == REF_NONE || !s->in_shape_section || s->stamps[source] == s->stamp) {
+  if (!s->in_shape_section || s->stamps[source] == s->stamp) {
     ref_assign(&s->objects, to, from);
     return s->in_shape_section ? epoch_note_write(s, target) : REED_OK;
   }

@@ -278,11 +278,13 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
       case INSN_OPT_NONE:
         ref_clear(&s->objects, R(1));
         *R(1) = (ref){.kind = REF_NONE, .bounded_axis = -1};
-        status = WROTE_R(w[1]);
         break;
-      case INSN_OPT_HAS: S(1) = R(2)->kind != REF_NONE; status = WROTE_S(w[1]); break;
+      case INSN_OPT_HAS: S(1) = R(2)->kind != REF_NONE; break;
       case INSN_OPT_GET:
-        status = R(2)->kind == REF_NONE ? diag_fail(s->diagnosis, REED_ERROR_TYPE, "r%u is none", w[2]) : exec_move(s, w[1], w[2]);
+        if (R(2)->kind == REF_NONE)
+          status = diag_fail(s->diagnosis, REED_ERROR_TYPE, "r%u is none", w[2]);
+        else
+          ref_assign(&s->objects, R(1), R(2));
         break;
 
       case INSN_SHAPE_LIKE: {

@@ -162,7 +162,7 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) REED_MUST_CHECK;
 reed_status exec_invoke(reed_session *s, const uint32_t *w) REED_MUST_CHECK;
 reed_status exec_copy(reed_session *s, const uint32_t *w) REED_MUST_CHECK;
 reed_status exec_view(reed_session *s, ref *target, const ref *source) REED_MUST_CHECK;
-/* r.move and opt.get of something that is there. */
+/* r.move: in a shape section elements that a key brought are copied. */
 reed_status exec_move(reed_session *s, uint32_t target, uint32_t source) REED_MUST_CHECK;
 reed_status exec_constant(reed_session *s, ref *target, uint32_t constant, int32_t device) REED_MUST_CHECK;
 reed_status exec_scalar_tensor(reed_session *s, ref *target, int64_t value, reed_dtype dtype) REED_MUST_CHECK;

@@ -154,6 +154,27 @@ START_TEST(closures_capture_and_sequences_grow) {
 }
 END_TEST
 
+START_TEST(an_optional_is_asked_before_it_is_unwrapped) {
+  ck_assert_int_eq(value_of(HEADER
+                            ".function main () -> (t0) registers 4 4\n"
+                            "  opt.none r0\n"
+                            "  opt.has s0, r0\n"
+                            "  s.const s1, 41\n"
+                            "  r.scalar r1, s1, i64\n"
+                            "  opt.has s2, r1\n"
+                            "  opt.get r2, r1\n"
+                            "  assert.shape r2, t0\n"
+                            "  s.item s3, r2\n"
+                            "  s.add s3, s3, s2\n"
+                            "  s.add s3, s3, s0\n"
+                            "  r.scalar r3, s3, i64\n"
+                            "  return [r3], []\n"),
+                   42);
+  ck_assert_int_eq(failure_of(HEADER ".function main () -> (t0) registers 2 1\n  opt.none r0\n  opt.get r1, r0\n  assert.shape r1, t0\n"
+                                     "  return [r1], []\n", NULL), REED_ERROR_TYPE);
+}
+END_TEST
+
 START_TEST(overflow_division_by_zero_and_fail_are_errors) {
   static const struct {
     const char *body;
@@ -386,6 +407,7 @@ int main(void) {
   tcase_add_test(cases, lists_are_built_and_summed_by_recursion);
   tcase_add_test(cases, recursion_deeper_than_the_limit_is_an_error);
   tcase_add_test(cases, closures_capture_and_sequences_grow);
+  tcase_add_test(cases, an_optional_is_asked_before_it_is_unwrapped);
   tcase_add_test(cases, overflow_division_by_zero_and_fail_are_errors);
   tcase_add_test(cases, division_rounds_down);
   tcase_add_test(cases, an_endless_loop_ends_with_the_instruction_budget);
