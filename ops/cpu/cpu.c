@@ -17,11 +17,15 @@ const char *cpu_level_name(cpu_level level) {
   return "?";
 }
 
+/* Leaf 1, ECX bit 29 (Intel SDM, CPUID): __builtin_cpu_supports knows the name since clang 15 only. */
+static bool has_f16c(void) {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx >> 29 & 1);
+}
+
 cpu_level cpu_level_best(void) {
   __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c") ||
-      !__builtin_cpu_supports("bmi2"))
-    return CPU_BASE;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c() || !__builtin_cpu_supports("bmi2")) return CPU_BASE;
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
       !__builtin_cpu_supports("avx512vl"))
     return CPU_AVX2;

@@ -153,12 +153,12 @@ typedef uint32_t u32x4 __attribute__((vector_size(16), aligned(4), may_alias));
 static inline void copy_4x4(char *to, int64_t to_j, const char *from, int64_t from_i) {
   u32x4 r0 = *(const u32x4 *)from, r1 = *(const u32x4 *)(from + from_i);
   u32x4 r2 = *(const u32x4 *)(from + 2 * from_i), r3 = *(const u32x4 *)(from + 3 * from_i);
-  u32x4 low01 = __builtin_shuffle(r0, r1, (u32x4){0, 4, 1, 5}), high01 = __builtin_shuffle(r0, r1, (u32x4){2, 6, 3, 7});
-  u32x4 low23 = __builtin_shuffle(r2, r3, (u32x4){0, 4, 1, 5}), high23 = __builtin_shuffle(r2, r3, (u32x4){2, 6, 3, 7});
-  *(u32x4 *)to = __builtin_shuffle(low01, low23, (u32x4){0, 1, 4, 5});
-  *(u32x4 *)(to + to_j) = __builtin_shuffle(low01, low23, (u32x4){2, 3, 6, 7});
-  *(u32x4 *)(to + 2 * to_j) = __builtin_shuffle(high01, high23, (u32x4){0, 1, 4, 5});
-  *(u32x4 *)(to + 3 * to_j) = __builtin_shuffle(high01, high23, (u32x4){2, 3, 6, 7});
+  u32x4 low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+  u32x4 low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5), high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+  *(u32x4 *)to = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+  *(u32x4 *)(to + to_j) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+  *(u32x4 *)(to + 2 * to_j) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+  *(u32x4 *)(to + 3 * to_j) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
 }
 
 static void copy_tile_plain(char *restrict to, int64_t to_j, const char *restrict from, int64_t from_i, int64_t nj, int64_t ni, int64_t bytes) {
