@@ -23,6 +23,7 @@
 
 #define INPUT_MOST ((size_t)16 << 20)
 #define HANG_SECONDS 60 /* for one input; machines may be busy */
+#define LIBFUZZER_MOST 65536 /* larger seeds would set the size of everything that it tries */
 #define CORPUS_MOST 4000
 #define SUMMARIES_MOST 200
 
@@ -346,6 +347,7 @@ static int write_seeds(const char *folder) {
   fuzz_seeds(&corpus);
   for (size_t i = 0; i < corpus.n; i++) {
     char path[4096];
+    if (corpus.items[i].n > LIBFUZZER_MOST) continue;
     snprintf(path, sizeof path, "%s/seed-%04zu", folder, i);
     FILE *file = fopen(path, "wb");
     if (!file || fwrite(corpus.items[i].bytes, 1, corpus.items[i].n, file) != corpus.items[i].n || fclose(file) != 0) {
