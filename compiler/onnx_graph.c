@@ -291,6 +291,7 @@ static void type_outputs(ir_node *n) {
       case REED_TYPE_FIXED: *dtype = (reed_dtype)row->type_arg; break;
       case REED_TYPE_CUSTOM:
         if (n->op == op_builtin(OP_Cast)) *dtype = (reed_dtype)reed_attrs_int(&attrs, "to", REED_NONE);
+        if (n->op == op_builtin(OP_EyeLike)) *dtype = (reed_dtype)reed_attrs_int(&attrs, "dtype", n->inputs[0] ? n->inputs[0]->type.dtype : REED_NONE);
         if (n->op == op_builtin(OP_ConstantOfShape)) {
           const reed_attr *value = reed_attrs_find(&attrs, "value");
           *dtype = value ? value->desc.dtype : REED_F32;

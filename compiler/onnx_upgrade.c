@@ -5,7 +5,7 @@
 
 #include "compiler/onnx_reader.h"
 
-#define ANY_OPSET (ONNX_OPSET_MAX + 1)
+#define ANY_OPSET INT64_MAX /* and newer ones: they are refused with a list of all that is not supported, which takes reading on */
 
 typedef struct rule rule;
 
@@ -158,20 +158,40 @@ static reed_status linear_mode(const rule_call *c) {
   return ir_set_attr_string(c->n, "mode", "linear") ? REED_OK : no_memory(c);
 }
 
+/* CastLike(X, Y) is Cast to Y's dtype. */
+static reed_status cast_like(const rule_call *c) {
+  ir_node *n = c->n;
+  reed_dtype dtype = n->n_inputs == 2 && n->inputs[1] ? n->inputs[1]->type.dtype : REED_NONE;
+  if (dtype == REED_NONE) {
+    reed_status status = onnx_unsupported(c->r, n->name, "CastLike to a dtype that is not known");
+    if (status != REED_OK) return status;
+    dtype = REED_F32; /* nothing will run: reading goes on */
+  }
+  if (n->n_inputs > 1) n->n_inputs = 1;
+  return ir_set_attr_int(n, "to", dtype) ? REED_OK : no_memory(c);
+}
+
 static const rule rules[] = {
     {"BatchNormalization", 9, only_int, .attr = "spatial", .i = 1},
     {"BatchNormalization", 14, drop_outputs, .index = 1},
     {"Cast", ANY_OPSET, dtype_number, .attr = "to"},
     {"Cast", ANY_OPSET, drop, .attr = "saturate"},
+    {"CastLike", ANY_OPSET, cast_like},
+    {"CastLike", ANY_OPSET, drop, .attr = "saturate"},
     {"Clip", 11, attr_to_input, .attr = "min", .index = 1},
     {"Clip", 11, attr_to_input, .attr = "max", .index = 2},
     {"Dropout", 12, drop, .attr = "ratio"},
     {"Dropout", ANY_OPSET, inference_only},
+    {"EyeLike", ANY_OPSET, dtype_number, .attr = "dtype"},
+    {"GroupNormalization", ANY_OPSET, drop, .attr = "stash_type"},
+    {"Hardmax", 13, set_int, .attr = "axis", .i = 1},
+    {"Hardmax", 13, set_int, .attr = "flattened", .i = 1},
     {"LayerNormalization", ANY_OPSET, dtype_number, .attr = "stash_type"},
     {"LogSoftmax", 13, set_int, .attr = "axis", .i = 1},
     {"LogSoftmax", 13, set_int, .attr = "flattened", .i = 1},
     {"Pad", 11, attr_to_input, .attr = "pads", .index = 1},
     {"Pad", 11, attr_to_input, .attr = "value", .index = 2},
+    {"RMSNormalization", ANY_OPSET, drop, .attr = "stash_type"},
     {"ReduceSum", 13, attr_to_input, .attr = "axes", .index = 1},
     {"Reduce*", 18, attr_to_input, .attr = "axes", .index = 1},
     {"Resize", 11, make_room_for_roi},
@@ -197,7 +217,7 @@ static const rule rules[] = {
 /* Renamed operators; the attributes are those of the new name. */
 static const struct {
   const char *old, *modern;
-} renamed[] = {{"Scatter", "ScatterElements"}, {"Upsample", "Resize"}};
+} renamed[] = {{"CastLike", "Cast"}, {"Scatter", "ScatterElements"}, {"Upsample", "Resize"}};
 
 const char *onnx_modern_name(const char *name) {
   for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)

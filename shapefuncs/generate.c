@@ -1,4 +1,5 @@
-/* Shapes of what makes tensors from numbers, and of shapes as data: Shape, Size, Constant, ConstantOfShape, Range. */
+/* Shapes of what makes tensors from numbers, and of shapes as data: Shape, Size, Constant, ConstantOfShape, Range,
+ * EyeLike, OneHot. */
 #include <math.h>
 
 #include "shapefuncs/call.h"
@@ -31,6 +32,51 @@ reed_status shapefn_constant(reed_shape_call *call) {
   if (!value || value->type != REED_ATTR_TENSOR) return reed_shape_fail(call, REED_ERROR_TYPE, -1, "has no tensor attribute value");
   call->outputs[0].dtype = value->desc.dtype;
   shapecall_set(call, 0, value->desc.rank, value->desc.dims);
+  return REED_OK;
+}
+
+reed_status shapefn_eye_like(reed_shape_call *call) {
+  int64_t dtype = reed_attrs_int(call->attrs, "dtype", call->inputs[0].dtype);
+  if (dtype <= REED_NONE || dtype >= REED_DTYPE_COUNT) return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute dtype: %lld is no dtype", (long long)dtype);
+  call->outputs[0].dtype = (reed_dtype)dtype;
+  reed_status status = shapecall_rank(call, 0, 2);
+  if (!status) shapecall_like(call, 0, 0);
+  return status;
+}
+
+/* The one number of `depth`, of any dtype. */
+static reed_status read_depth(reed_shape_call *call, reed_dim *out_depth) {
+  if (!shapecall_is_float(call->inputs[1].dtype)) return shapecall_scalar(call, 1, out_depth);
+  int64_t n = 0;
+  double depth;
+  reed_status status = shapecall_value_count(call, 1, &n);
+  if (status) return status;
+  if (n != 1 && n != -1) return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "wants one number, not %lld", (long long)n);
+  if (!reed_shape_value_f64(call, 1, 0, &depth)) {
+    *out_depth = reed_dim_fresh(call);
+    return call->status;
+  }
+  if (!(depth >= 0 && depth < 0x1p60)) return reed_shape_fail(call, REED_ERROR_VALUE, 1, "depth is %g", depth);
+  *out_depth = (int64_t)depth;
+  return REED_OK;
+}
+
+/* The indices' extents with `depth` put in at the axis. */
+reed_status shapefn_one_hot(reed_shape_call *call) {
+  const reed_shape_input *in = &call->inputs[0];
+  reed_dim depth = 0, dims[REED_MAX_RANK];
+  int32_t axis = 0;
+  reed_status status = read_depth(call, &depth);
+  if (!status && in->rank < 0) {
+    shapecall_unknown(call, 0);
+    return REED_OK;
+  }
+  if (!status) status = shapecall_check_rank(call, in->rank + 1);
+  if (!status) status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", -1), in->rank + 1, &axis);
+  if (status) return status;
+  if (reed_dim_known(call, depth) && depth < 0) return reed_shape_fail(call, REED_ERROR_VALUE, 1, "depth is %lld", (long long)depth);
+  for (int32_t i = 0; i <= in->rank; i++) dims[i] = i == axis ? depth : in->dims[i - (i > axis)];
+  shapecall_set(call, 0, in->rank + 1, dims);
   return REED_OK;
 }
 

@@ -104,6 +104,27 @@ reed_status shapefn_tile(reed_shape_call *call) {
   return call->status;
 }
 
+/* the last two axes are matrices */
+reed_status shapefn_trilu(reed_shape_call *call) {
+  reed_status status = shapecall_min_rank(call, 0, 2);
+  if (!status) shapecall_like(call, 0, 0);
+  return status;
+}
+
+/* batch_axis and time_axis are 0 and 1, or 1 and 0; a length per sequence */
+reed_status shapefn_reverse_sequence(reed_shape_call *call) {
+  int64_t batch = reed_attrs_int(call->attrs, "batch_axis", 1), time = reed_attrs_int(call->attrs, "time_axis", 0);
+  reed_status status = shapecall_min_rank(call, 0, 2);
+  if (!status) status = shapecall_rank(call, 1, 1);
+  if (status) return status;
+  if ((batch != 0 && batch != 1) || time != 1 - batch)
+    return reed_shape_fail(call, REED_ERROR_VALUE, -1, "batch_axis %lld and time_axis %lld are not 0 and 1", (long long)batch, (long long)time);
+  if (call->inputs[0].rank >= 0)
+    status = shapecall_same(call, call->inputs[0].dims[batch], call->inputs[1].dims[0], 1, "the numbers of sequences and of lengths", NULL);
+  if (!status) shapecall_like(call, 0, 0);
+  return status;
+}
+
 reed_status shapefn_transpose(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   int64_t n;

@@ -1,4 +1,4 @@
-/* BatchNormalization (ONNX opset 15), InstanceNormalization (22) and LayerNormalization (17) for f32. Statistics are summed in short runs of
+/* BatchNormalization (ONNX opset 15), InstanceNormalization (22), GroupNormalization (21), LayerNormalization (17) and RMSNormalization (23) for f32. Statistics are summed in short runs of
  * float with a double over them; training, other dtypes and repeated layer parameters are the reference's. */
 #include "ops/cpu/norm.h"
 
@@ -33,9 +33,25 @@ static reed_status read_layer(const reed_kernel_call *call, norm *n) {
   return REED_OK;
 }
 
+/* Groups of channels; scale and bias have an element a channel (opset 21) or a group (18). */
+static reed_status read_groups(const reed_kernel_call *call, norm *n) {
+  int64_t groups = reed_attrs_int(call->attrs, "num_groups", 0);
+  if (groups < 1 || n->channels % groups)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld channels in %lld groups", (long long)n->channels, (long long)groups);
+  n->shared = n->channels / groups;
+  n->per_group = desc_elements(&call->inputs[1]) == groups && groups != n->channels;
+  for (int32_t i = 1; i <= 2; i++)
+    if (desc_elements(&call->inputs[i]) != (n->per_group ? groups : n->channels))
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "input %d has %lld elements for %lld channels in %lld groups", i,
+                              (long long)desc_elements(&call->inputs[i]), (long long)n->channels, (long long)groups);
+  return REED_OK;
+}
+
 reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *n) {
   const reed_desc *x = &call->inputs[0];
   *n = (norm){.dtype = x->dtype,
+              .centred = kind != NORM_RMS,
+              .shared = 1,
               .n_threads = cpu_env_threads(call),
               .level = cpu_level_now(),
               .epsilon = reed_attrs_float(call->attrs, "epsilon", 1e-5),
@@ -43,10 +59,11 @@ reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *n) {
               .training = reed_attrs_int(call->attrs, "training_mode", 0) != 0};
   for (int32_t i = 0; i < call->n_inputs && i < 5; i++) n->parameters[i] = call->inputs[i].dtype;
   for (int32_t i = 0; i < call->n_outputs && i < 3; i++) n->results[i] = call->outputs[i].dtype;
-  if (kind == NORM_LAYER) return read_layer(call, n);
+  if (kind == NORM_LAYER || kind == NORM_RMS) return read_layer(call, n);
   n->outer = x->rank > 0 ? x->dims[0] : 1;
   n->channels = x->rank > 1 ? x->dims[1] : 1;
   n->inner = cpu_product(x->dims, 2, x->rank);
+  if (kind == NORM_GROUP) return read_groups(call, n);
   for (int32_t i = 1; i < call->n_inputs; i++)
     if (desc_elements(&call->inputs[i]) != n->channels)
       return reed_kernel_fail(call, REED_ERROR_SHAPE, "input %d has %lld elements for %lld channels", i,
@@ -72,19 +89,22 @@ static void batch_planes(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* Planes begin..end of (outer, channel), each with its own statistics. */
+/* Blocks begin..end of (outer, channels that share their statistics). */
 static void instance_planes(void *context, int64_t begin, int64_t end) {
   const norm_job *job = context;
   const norm *n = job->n;
   for (int64_t i = begin; i < end; i++) {
-    int64_t c = i % n->channels;
-    const float *x = (const float *)job->buffers->inputs[0] + i * n->inner;
+    const float *x = (const float *)job->buffers->inputs[0] + i * n->shared * n->inner;
+    float *y = (float *)job->buffers->outputs[0] + i * n->shared * n->inner;
     double mean, variance;
-    CPU_PICK(job->n->level, moments)(x, n->inner, &mean, &variance);
-    double a = norm_parameter(n, job->buffers, 1, c) / sqrt(variance + n->epsilon);
-    CPU_PICK(job->n->level, scale_shift)
-    (x, (float)mean, (float)a, (float)norm_parameter(n, job->buffers, 2, c), (float *)job->buffers->outputs[0] + i * n->inner,
-     n->inner);
+    CPU_PICK(job->n->level, moments)(x, n->shared * n->inner, &mean, &variance);
+    double inverse = 1 / sqrt(variance + n->epsilon);
+    for (int64_t k = 0; k < n->shared; k++) {
+      int64_t at = norm_parameter_of(n, i * n->shared % n->channels + k);
+      CPU_PICK(job->n->level, scale_shift)
+      (x + k * n->inner, (float)mean, (float)(norm_parameter(n, job->buffers, 1, at) * inverse),
+       (float)norm_parameter(n, job->buffers, 2, at), y + k * n->inner, n->inner);
+    }
   }
 }
 
@@ -96,6 +116,7 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
     const float *x = (const float *)job->buffers->inputs[0] + i * n->inner;
     double mean, variance;
     CPU_PICK(job->n->level, moments)(x, n->inner, &mean, &variance);
+    if (!n->centred) variance += mean * mean, mean = 0; /* the mean of the squares */
     double inverse = 1 / sqrt(variance + n->epsilon);
     CPU_PICK(job->n->level, normalize_row)
     (x, (float)mean, (float)inverse, scale, shift, (float *)job->buffers->outputs[0] + i * n->inner, n->inner);
@@ -106,8 +127,8 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
 
 static reed_status run_planes(const norm *n, const reed_kernel_buffers *buffers, cpu_range_fn fn) {
   norm_job job = {n, buffers};
-  int64_t planes = n->outer * n->channels;
-  cpu_parallel(cpu_threads_for(n->n_threads, planes * n->inner * 8), planes, 1, fn, &job);
+  int64_t planes = n->outer * n->channels / n->shared;
+  cpu_parallel(cpu_threads_for(n->n_threads, planes * n->shared * n->inner * 8), planes, 1, fn, &job);
   return REED_OK;
 }
 
@@ -122,7 +143,7 @@ static reed_status prepare(const reed_kernel_call *call, norm_kind kind, reed_ke
   norm n;
   reed_status status = norm_read(call, kind, &n);
   if (status != REED_OK) return status;
-  bool fast = n.dtype == REED_F32 && !n.training && (kind != NORM_LAYER || n.plain) && desc_elements(&call->inputs[0]) > 0;
+  bool fast = n.dtype == REED_F32 && !n.training && ((kind != NORM_LAYER && kind != NORM_RMS) || n.plain) && desc_elements(&call->inputs[0]) > 0;
   if (reference_wanted() || !fast) return plain(call, out_kernel);
   void *state = mem_copy(&n, sizeof n);
   if (!state) return cpu_no_memory(call);
@@ -143,4 +164,14 @@ reed_status cpu_prepare_instance_norm(const reed_kernel_call *call, reed_kernel 
 reed_status cpu_prepare_layer_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
   HALF_AS_F32(call, cpu_prepare_layer_norm, out_kernel);
   return prepare(call, NORM_LAYER, run_layer, reference_prepare_layer_norm, out_kernel);
+}
+
+reed_status cpu_prepare_group_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, cpu_prepare_group_norm, out_kernel);
+  return prepare(call, NORM_GROUP, run_instance, reference_prepare_group_norm, out_kernel);
+}
+
+reed_status cpu_prepare_rms_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, cpu_prepare_rms_norm, out_kernel);
+  return prepare(call, NORM_RMS, run_layer, reference_prepare_rms_norm, out_kernel);
 }

@@ -1,10 +1,10 @@
-/* BatchNormalization, InstanceNormalization and LayerNormalization calls as extents. */
+/* Normalisation calls as extents. */
 #ifndef OPS_CPU_NORM_H_
 #define OPS_CPU_NORM_H_
 
 #include "ops/cpu/common.h"
 
-typedef enum norm_kind { NORM_BATCH, NORM_INSTANCE, NORM_LAYER } norm_kind;
+typedef enum norm_kind { NORM_BATCH, NORM_INSTANCE, NORM_GROUP, NORM_LAYER, NORM_RMS } norm_kind;
 
 typedef struct norm {
   reed_dtype dtype;
@@ -14,7 +14,10 @@ typedef struct norm {
   cpu_level level;
   bool training;            /* batch: statistics of this batch */
   double epsilon, momentum;
-  /* batch and instance: X is [outer][channels][inner]. layer: [outer][inner], channels 1 */
+  bool centred;             /* the mean is taken off; RMSNormalization does not */
+  bool per_group;           /* group: scale and shift have an element a group, not a channel */
+  int64_t shared;           /* channels that share their statistics: 1, or a group of them */
+  /* batch, instance and group: X is [outer][channels][inner]. layer and RMS: [outer][inner], channels 1 */
   int64_t outer, channels, inner;
   /* layer: how Scale and B repeat over the normalised extents */
   int32_t rank;
@@ -24,6 +27,8 @@ typedef struct norm {
 
 reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *out_norm) REED_MUST_CHECK;
 
+/* Which element of scale and shift is for channel c. */
+static inline int64_t norm_parameter_of(const norm *n, int64_t c) { return n->per_group ? c / n->shared : c; }
 /* Element k of input i as a double. */
 static inline double norm_parameter(const norm *n, const reed_kernel_buffers *buffers, int i, int64_t k) {
   return reed_dtype_read(n->parameters[i], (const char *)buffers->inputs[i] + (size_t)k * reed_dtype_bytes(n->parameters[i]));

@@ -1,6 +1,6 @@
 /* AveragePool, MaxPool (ONNX opset 22) and the global pools for f32. A window is a product of axes, so a row of outputs is computed in two
  * steps: the input rows under it are reduced to one row (contiguous, vectorised), then that row is reduced along its own axis. MaxPool's
- * Indices, f64 and integers are the reference's. */
+ * Indices, Lp pools, f64 and integers are the reference's. */
 #include "ops/cpu/pool.h"
 
 #include "ops/cpu/half.h"
@@ -14,7 +14,7 @@ reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
   if (kind == POOL_GLOBAL) {
     if (x->rank < 2 || x->rank != y->rank)
       return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input of rank %d has no channels", x->rank);
-    p->mean = strcmp(call->op->name, "GlobalAveragePool") == 0;
+    p->mean = op_id_of(call->op) == OP_GlobalAveragePool;
     p->w.n = 1;
     p->w.in[0] = p->w.kernel[0] = cpu_product(x->dims, 2, x->rank);
     p->w.out[0] = p->w.stride[0] = p->w.dilation[0] = 1;
@@ -27,6 +27,10 @@ reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
     p->include_pad = p->mean && reed_attrs_int(call->attrs, "count_include_pad", 0) != 0;
     p->column_major = reed_attrs_int(call->attrs, "storage_order", 0) != 0;
     p->with_indices = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE;
+  }
+  if (kind == POOL_LP || op_id_of(call->op) == OP_GlobalLpPool) {
+    p->power = reed_attrs_int(call->attrs, "p", 2);
+    if (p->power < 1) return reed_kernel_fail(call, REED_ERROR_VALUE, "p is %lld", (long long)p->power);
   }
   p->planes = x->dims[0] * x->dims[1];
   p->in_plane = cpu_product(p->w.in, 0, p->w.n);
@@ -162,7 +166,7 @@ static reed_status prepare(const reed_kernel_call *call, pool_kind kind, reed_ke
   fast_pool f;
   reed_status status = pool_read(call, kind, &f.p);
   if (status != REED_OK) return status;
-  if (reference_wanted() || f.p.dtype != REED_F32 || f.p.with_indices || f.p.in_plane == 0 || f.p.planes * f.p.out_plane == 0)
+  if (reference_wanted() || f.p.dtype != REED_F32 || f.p.with_indices || f.p.power || f.p.in_plane == 0 || f.p.planes * f.p.out_plane == 0)
     return plain(call, out_kernel);
   f.row_bytes = (f.p.w.in[f.p.w.n - 1] * 4 + 63) & ~(int64_t)63;
   void *state = mem_copy(&f, sizeof f);
@@ -180,6 +184,11 @@ reed_status cpu_prepare_average_pool(const reed_kernel_call *call, reed_kernel *
 reed_status cpu_prepare_max_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
   HALF_AS_F32(call, cpu_prepare_max_pool, out_kernel);
   return prepare(call, POOL_MAX, reference_prepare_max_pool, out_kernel);
+}
+
+reed_status cpu_prepare_lp_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, cpu_prepare_lp_pool, out_kernel);
+  return prepare(call, POOL_LP, reference_prepare_lp_pool, out_kernel);
 }
 
 reed_status cpu_prepare_global_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {

@@ -4,7 +4,7 @@
 
 #include "ops/cpu/window.h"
 
-typedef enum pool_kind { POOL_AVERAGE, POOL_MAX, POOL_GLOBAL } pool_kind;
+typedef enum pool_kind { POOL_AVERAGE, POOL_MAX, POOL_LP, POOL_GLOBAL } pool_kind;
 
 typedef struct pool {
   window w; /* a global pool: one window over everything */
@@ -12,6 +12,7 @@ typedef struct pool {
   int n_threads;
   cpu_level level;
   bool mean, include_pad, column_major, with_indices;
+  int64_t power; /* p of an Lp pool, else 0 */
   int64_t planes, in_plane, out_plane, taps;
   int64_t in_stride[WINDOW_MAX_AXES];
 } pool;

@@ -1,5 +1,5 @@
-/* Softmax and LogSoftmax (ONNX opset 13; `flattened` is the older meaning: one softmax over all axes from `axis` on). f32 here, other dtypes
- * by the reference. */
+/* Softmax and LogSoftmax (ONNX opset 13; `flattened` is the older meaning: one softmax over all axes from `axis` on). f32 here; other dtypes,
+ * Hardmax and LpNormalization by the reference. */
 #include "ops/cpu/softmax.h"
 
 #include "ops/cpu/half.h"
@@ -10,6 +10,7 @@
 
 reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) {
   const reed_desc *x = &call->inputs[0];
+  op_id id = op_id_of(call->op);
   bool flattened = reed_attrs_int(call->attrs, "flattened", 0) != 0;
   int32_t axis = 0;
   if (x->rank > 0) {
@@ -22,7 +23,8 @@ reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) {
   int32_t after = flattened || x->rank == 0 ? x->rank : axis + 1;
   *out_softmax = (softmax){
     .dtype = x->dtype,
-    .log = strcmp(call->op->name, "LogSoftmax") == 0,
+    .kind = id == OP_LogSoftmax ? SOFTMAX_LOG : id == OP_Hardmax ? SOFTMAX_HARD : id == OP_LpNormalization ? SOFTMAX_LP : SOFTMAX,
+    .p = reed_attrs_int(call->attrs, "p", 2),
     .n_threads = cpu_env_threads(call),
     .level = cpu_level_now(),
     .outer = cpu_product(x->dims, 0, axis),
@@ -41,7 +43,7 @@ typedef struct softmax_job {
 static void rows(void *context, int64_t begin, int64_t end) {
   const softmax_job *job = context;
   int64_t axis = job->s->axis;
-  for (int64_t i = begin; i < end; i++) CPU_PICK(job->s->level, softmax_row)(job->s->log, job->x + i * axis, job->y + i * axis, axis);
+  for (int64_t i = begin; i < end; i++) CPU_PICK(job->s->level, softmax_row)(job->s->kind == SOFTMAX_LOG, job->x + i * axis, job->y + i * axis, axis);
 }
 
 static void columns(void *context, int64_t begin, int64_t end) {
@@ -50,7 +52,7 @@ static void columns(void *context, int64_t begin, int64_t end) {
   float scratch[2 * COLUMNS];
   for (int64_t i = begin; i < end; i++) {
     int64_t first = i % blocks * COLUMNS, n = inner - first < COLUMNS ? inner - first : COLUMNS, at = i / blocks * axis * inner + first;
-    CPU_PICK(job->s->level, softmax_columns)(job->s->log, job->x + at, job->y + at, axis, inner, n, scratch);
+    CPU_PICK(job->s->level, softmax_columns)(job->s->kind == SOFTMAX_LOG, job->x + at, job->y + at, axis, inner, n, scratch);
   }
 }
 
@@ -65,11 +67,12 @@ static reed_status run_softmax(const void *state, const reed_kernel_buffers *buf
 
 reed_status cpu_prepare_softmax(const reed_kernel_call *call, reed_kernel *out_kernel) {
   HALF_AS_F32(call, cpu_prepare_softmax, out_kernel);
-  if (reference_wanted() || call->inputs[0].dtype != REED_F32) return reference_prepare_softmax(call, out_kernel);
-  if (desc_elements(&call->inputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   softmax s;
   reed_status status = softmax_read(call, &s);
   if (status != REED_OK) return status;
+  if (reference_wanted() || s.dtype != REED_F32 || s.kind == SOFTMAX_HARD || s.kind == SOFTMAX_LP)
+    return reference_prepare_softmax(call, out_kernel);
+  if (desc_elements(&call->inputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   void *state = mem_copy(&s, sizeof s);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_softmax, state);

@@ -19,7 +19,7 @@ static const struct {
 } value_reads[] = {{"Reshape", "0V"},       {"Expand", "0V"},      {"Slice", "0VVVV"},    {"Tile", "0V"},       {"Pad", "0V0V"},
                    {"Split", "0V"},         {"Squeeze", "0V"},     {"Unsqueeze", "0V"},   {"ReduceL1", "0V"},   {"ReduceL2", "0V"},
                    {"ReduceMax", "0V"},     {"ReduceMean", "0V"},  {"ReduceMin", "0V"},   {"ReduceProd", "0V"}, {"ReduceSum", "0V"},
-                   {"ReduceLogSum", "0V"},  {"ReduceLogSumExp", "0V"}, {"ReduceSumSquare", "0V"},
+                   {"ReduceLogSum", "0V"},  {"ReduceLogSumExp", "0V"}, {"ReduceSumSquare", "0V"}, {"OneHot", "0V0"},
                    {"Resize", "0VVV"},      {"Upsample", "0VV"},   {"TopK", "0V"},        {"Range", "VVV"},     {"ConstantOfShape", "V"},
                    {"If", "V"},             {"Loop", "VV0"},       {"NonZero", "U0"},     {"Compress", "U00"},
                    /* of NonMaxSuppression only the limit: boxes and scores stay where they are and the kernel reports the count */

@@ -1,4 +1,4 @@
-/* BatchNormalization (with training), InstanceNormalization and LayerNormalization in double, for f32 and f64. */
+/* BatchNormalization (with training), the normalisations by instance, group and layer, and RMSNormalization in double, for f32 and f64. */
 #include "ops/cpu/norm.h"
 
 #include <math.h>
@@ -60,12 +60,15 @@ static void batch_channels(void *context, int64_t begin, int64_t end) {
 static void instance_planes(void *context, int64_t begin, int64_t end) {
   const job *j = context;
   const norm *n = j->n;
+  int64_t block = n->shared * n->inner;
   for (int64_t plane = begin; plane < end; plane++) {
-    double mean, variance, scale = norm_parameter(n, j->buffers, 1, plane % n->channels),
-                           shift = norm_parameter(n, j->buffers, 2, plane % n->channels);
-    statistics(j, plane * n->inner, 1, 0, n->inner, &mean, &variance);
+    double mean, variance;
+    statistics(j, plane * block, 1, 0, block, &mean, &variance);
     double inverse = 1 / sqrt(variance + n->epsilon);
-    for (int64_t i = plane * n->inner; i < (plane + 1) * n->inner; i++) write_y(j, i, (read_x(j, i) - mean) * inverse * scale + shift);
+    for (int64_t i = plane * block; i < (plane + 1) * block; i++) {
+      int64_t at = norm_parameter_of(n, i / n->inner % n->channels);
+      write_y(j, i, (read_x(j, i) - mean) * inverse * norm_parameter(n, j->buffers, 1, at) + norm_parameter(n, j->buffers, 2, at));
+    }
   }
 }
 
@@ -75,6 +78,7 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; row++) {
     double mean, variance;
     statistics(j, row * n->inner, 1, 0, n->inner, &mean, &variance);
+    if (!n->centred) variance += mean * mean, mean = 0;
     double inverse = 1 / sqrt(variance + n->epsilon);
     for (int64_t i = 0; i < n->inner; i++) {
       int64_t scale_at = 0, shift_at = 0, rest = i;
@@ -104,7 +108,7 @@ static reed_status run_batch(const void *state, const reed_kernel_buffers *buffe
 static reed_status run_instance(const void *state, const reed_kernel_buffers *buffers) {
   const norm *n = state;
   job j = {n, buffers};
-  cpu_parallel(threads_of(n), n->outer * n->channels, 1, instance_planes, &j);
+  cpu_parallel(threads_of(n), n->outer * n->channels / n->shared, 1, instance_planes, &j);
   return REED_OK;
 }
 
@@ -137,4 +141,12 @@ reed_status reference_prepare_instance_norm(const reed_kernel_call *call, reed_k
 
 reed_status reference_prepare_layer_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
   return prepare(call, NORM_LAYER, run_layer, out_kernel);
+}
+
+reed_status reference_prepare_group_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, NORM_GROUP, run_instance, out_kernel);
+}
+
+reed_status reference_prepare_rms_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, NORM_RMS, run_layer, out_kernel);
 }

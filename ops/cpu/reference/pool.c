@@ -1,5 +1,7 @@
-/* AveragePool, MaxPool (with Indices), GlobalAveragePool and GlobalMaxPool: each output element looks at its own window. */
+/* AveragePool, MaxPool (with Indices), LpPool and the global ones: each output element looks at its own window. */
 #include "ops/cpu/pool.h"
+
+#include <math.h>
 
 #include "ops/cpu/reference/layers.h"
 
@@ -76,6 +78,21 @@ MAX_AT(uint64_t, max_u64_at, 0)
 MEAN_AT(float, mean_f32_at)
 MEAN_AT(double, mean_f64_at)
 
+/* The length of the window's elements in the p-norm. */
+#define LP_AT(T, name)                                                                 \
+  static void name(const job *j, int64_t plane, const int64_t *origin, int64_t at) {   \
+    const pool *p = j->p;                                                              \
+    const T *x = (const T *)j->x + plane * p->in_plane;                                \
+    double sum = 0;                                                                    \
+    for (int64_t tap = 0; tap < p->taps; tap++) {                                      \
+      int64_t offset = tap_source(p, origin, tap);                                     \
+      if (offset >= 0) sum += pow(fabs((double)x[offset]), (double)p->power);          \
+    }                                                                                  \
+    ((T *)j->y)[at] = (T)pow(sum, 1.0 / (double)p->power);                             \
+  }
+LP_AT(float, lp_f32_at)
+LP_AT(double, lp_f64_at)
+
 typedef void (*pool_at)(const job *, int64_t, const int64_t *, int64_t);
 static const pool_at maxima[REED_DTYPE_COUNT] = {
   [REED_F32] = max_f32_at, [REED_F64] = max_f64_at, [REED_I8] = max_i8_at,   [REED_I16] = max_i16_at, [REED_I32] = max_i32_at,
@@ -83,10 +100,14 @@ static const pool_at maxima[REED_DTYPE_COUNT] = {
 };
 static const pool_at means[REED_DTYPE_COUNT] = {[REED_F32] = mean_f32_at, [REED_F64] = mean_f64_at};
 
+static const pool_at lengths[REED_DTYPE_COUNT] = {[REED_F32] = lp_f32_at, [REED_F64] = lp_f64_at};
+
+static pool_at pool_of(const pool *p) { return (p->power ? lengths : p->mean ? means : maxima)[p->dtype]; }
+
 static void planes(void *context, int64_t begin, int64_t end) {
   const job *j = context;
   const pool *p = j->p;
-  pool_at fn = p->mean ? means[p->dtype] : maxima[p->dtype];
+  pool_at fn = pool_of(p);
   for (int64_t at = begin; at < end; at++) {
     int64_t origin[WINDOW_MAX_AXES], rest = at % p->out_plane;
     for (int32_t axis = p->w.n - 1; axis >= 0; axis--) {
@@ -109,7 +130,7 @@ static reed_status prepare(const reed_kernel_call *call, pool_kind kind, reed_ke
   pool p;
   reed_status status = pool_read(call, kind, &p);
   if (status != REED_OK) return status;
-  if (!(p.mean ? means : maxima)[p.dtype])
+  if (!pool_of(&p))
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(p.dtype));
   if (p.planes * p.out_plane == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   void *state = mem_copy(&p, sizeof p);
@@ -124,6 +145,10 @@ reed_status reference_prepare_average_pool(const reed_kernel_call *call, reed_ke
 
 reed_status reference_prepare_max_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
   return prepare(call, POOL_MAX, out_kernel);
+}
+
+reed_status reference_prepare_lp_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, POOL_LP, out_kernel);
 }
 
 reed_status reference_prepare_global_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
