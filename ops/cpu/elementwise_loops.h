@@ -15,10 +15,13 @@
     return fault;                                                                                                              \
   }
 
+/* An attribute as the formulas see it: a float of the type, or a whole number. */
+#define PARAMETER(name)                                                                              \
+  const IF_FLOAT(T) IF_INT(int64_t) IF_BOOL(T) name = IF_FLOAT((T)p->name) IF_INT(whole_of(p->name)) IF_BOOL(0); \
+  (void)name
 #define LOOP_UNARY_TO(TO, op, e)                                 \
   LOOP_FUNCTION(op, TO *y = out; const T *px = in[0];            \
-                const T alpha = (T)p->alpha, beta = (T)p->beta;  \
-                (void)alpha; (void)beta;                         \
+                PARAMETER(alpha); PARAMETER(beta);               \
                 LOOP(const T x = px[i]; y[i] = (TO)(e);))
 #define LOOP_BINARY_TO(TO, op, e)                                                                         \
   LOOP_FUNCTION(op, TO *y = out; const T *pa = in[0]; const T *pb = in[1];                                \
@@ -62,6 +65,7 @@ static const elementwise_fn CPU_CONCAT(loops, TAG)[FORMULA_COUNT] = {
 #undef NAME_OF
 #undef FAULT
 #undef LOOP_FUNCTION
+#undef PARAMETER
 #undef LOOP_UNARY_TO
 #undef LOOP_BINARY_TO
 #undef LOOP_TERNARY

@@ -21,6 +21,9 @@ static inline uint32_t bits_of_float(float f) {
   return bits;
 }
 
+/* Towards zero; what does not fit becomes the nearest that does and has a negative, NaN becomes 0. */
+static inline int64_t whole_of(double x) { return x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? -INT64_MAX : x == x ? (int64_t)x : 0; }
+
 static inline float abs_f32(float x) { return __builtin_fabsf(x); }
 static inline float ceil_f32(float x) { return __builtin_ceilf(x); }
 static inline float floor_f32(float x) { return __builtin_floorf(x); }

@@ -173,7 +173,7 @@ static bool int_element(const reference_state *s, const reed_kernel_buffers *buf
   }
   bool known = folds || (dtype == REED_BOOL                ? bool_formula
                          : reference_is_signed(dtype) || s->id == OP_Pow ? signed_formula
-                                                           : unsigned_formula)(formula, v, (__int128)p.alpha, (__int128)p.beta, &y, fault);
+                                                           : unsigned_formula)(formula, v, whole_of(p.alpha), whole_of(p.beta), &y, fault);
   reference_write_int(out->dtype, buffers->outputs[0], i, y);
   return known;
 }
