@@ -56,6 +56,22 @@ START_TEST(average_pool_equals_the_reference) {
 }
 END_TEST
 
+START_TEST(lp_pools_give_lengths) {
+  static const int64_t kernel[] = {2};
+  for (int global = 0; global < 2; global++)
+    for (int64_t p = 1; p <= 3; p++) {
+      kernel_case c;
+      case_init(&c, global ? OP_GlobalLpPool : OP_LpPool);
+      value *x = case_input(&c, p == 2 ? REED_F64 : REED_F32, DIMS(1, 1, 2), 0);
+      case_set(x, 0, -3);
+      case_set(x, 1, 4);
+      if (!global) case_attr_ints(&c, "kernel_shape", kernel, 1);
+      if (p != 2) case_attr_int(&c, "p", p);
+      case_expect(&c, (const double[]){p == 1 ? 7 : p == 2 ? 5 : (double)(float)cbrt(27 + 64)}, 1);
+    }
+}
+END_TEST
+
 START_TEST(max_pool_names_the_first_of_equals_and_keeps_nan) {
   kernel_case c;
   case_init(&c, OP_MaxPool);
@@ -139,6 +155,31 @@ START_TEST(softmax_of_large_and_masked_logits) {
 }
 END_TEST
 
+START_TEST(hardmax_is_one_at_the_first_of_the_largest) {
+  kernel_case c;
+  case_init(&c, OP_Hardmax);
+  value *x = case_input(&c, REED_F16, DIMS(2, 3), 0);
+  double elements[] = {1, 3, 3, -1, -2, -1};
+  for (int i = 0; i < 6; i++) case_set(x, i, elements[i]);
+  case_expect(&c, (double[]){0, 1, 0, 1, 0, 0}, 6);
+}
+END_TEST
+
+START_TEST(lp_normalization_divides_by_the_length_if_there_is_one) {
+  for (int64_t p = 1; p <= 2; p++) {
+    kernel_case c;
+    case_init(&c, OP_LpNormalization);
+    value *x = case_input(&c, REED_F64, DIMS(2, 2), 0);
+    case_set(x, 0, -3);
+    case_set(x, 2, p == 1 ? 5 : 4);
+    case_attr_int(&c, "axis", 0);
+    case_attr_int(&c, "p", p);
+    double length = p == 1 ? 8 : 5;
+    case_expect(&c, (double[]){-3 / length, 0, (p == 1 ? 5 : 4) / length, 0}, 4);
+  }
+}
+END_TEST
+
 /* ---- normalisation ---- */
 
 static const int64_t images[][4] = {{1, 1, 1, 1}, {2, 3, 4, 5}, {1, 33, 7, 3}, {2, 16, 40, 41}, {0, 3, 4, 4}};
@@ -195,6 +236,48 @@ START_TEST(layer_norm_equals_the_reference) {
 }
 END_TEST
 
+START_TEST(group_norm_equals_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
+  static const int64_t x[] = {2, 6, 5, 3}, groups[] = {1, 2, 6};
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+      for (int per_group = 0; per_group < 2; per_group++) {
+        kernel_case c;
+        case_init(&c, OP_GroupNormalization);
+        case_input(&c, dtypes[d], 4, x, 3);
+        for (int k = 0; k < 2; k++) case_input(&c, dtypes[d], 1, per_group ? &groups[g] : &x[1], 2);
+        case_attr_int(&c, "num_groups", groups[g]);
+        case_parity(&c, case_tolerance(dtypes[d]) * 8, case_tolerance(dtypes[d]) * 8);
+      }
+}
+END_TEST
+
+START_TEST(group_norm_wants_whole_groups) {
+  kernel_case c;
+  case_init(&c, OP_GroupNormalization);
+  case_input(&c, REED_F32, DIMS(1, 5, 2), 3);
+  for (int k = 0; k < 2; k++) case_input(&c, REED_F32, DIMS(5), 2);
+  case_attr_int(&c, "num_groups", 2);
+  case_fails(&c, REED_ERROR_SHAPE, "5 channels in 2 groups");
+}
+END_TEST
+
+START_TEST(rms_norm_divides_by_the_root_of_the_mean_square) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64};
+  for (int d = 0; d < 2; d++) {
+    kernel_case c;
+    case_init(&c, OP_RMSNormalization);
+    value *x = case_input(&c, dtypes[d], DIMS(2, 2), 0);
+    const double elements[] = {1, 7, 5, -5};
+    for (int i = 0; i < 4; i++) case_set(x, i, elements[i]);
+    case_set(case_input(&c, dtypes[d], DIMS(2), 0), 0, 10);
+    case_set(&c.inputs[1], 1, 10);
+    case_attr_float(&c, "epsilon", 0);
+    case_expect(&c, (double[]){2, 14, 10, -10}, 4);
+  }
+}
+END_TEST
+
 /* A mean far from zero leaves the differences exact. */
 START_TEST(instance_norm_survives_a_large_mean) {
   kernel_case c;
@@ -213,6 +296,12 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, max_pool_equals_the_reference, 0, ROWS(pools));
+  tcase_add_test(t, lp_pools_give_lengths);
+  tcase_add_test(t, hardmax_is_one_at_the_first_of_the_largest);
+  tcase_add_test(t, lp_normalization_divides_by_the_length_if_there_is_one);
+  tcase_add_test(t, group_norm_equals_the_reference);
+  tcase_add_test(t, group_norm_wants_whole_groups);
+  tcase_add_test(t, rms_norm_divides_by_the_root_of_the_mean_square);
   tcase_add_loop_test(t, average_pool_equals_the_reference, 0, ROWS(pools));
   tcase_add_test(t, max_pool_names_the_first_of_equals_and_keeps_nan);
   tcase_add_test(t, average_pool_ceil_mode_counts_what_is_there);
