@@ -7,11 +7,14 @@ from onnx.reference import ReferenceEvaluator
 
 N_SIZES = 3
 OPSETS = (11, 13, 17, 18, 21, 23)
-F32, F64, F16, I64, I32, U8, BOOL = (np.dtype(t) for t in (np.float32, np.float64, np.float16, np.int64, np.int32, np.uint8, np.bool_))
-ONNX_TYPES = {F32: T.FLOAT, F64: T.DOUBLE, F16: T.FLOAT16, I64: T.INT64, I32: T.INT32, U8: T.UINT8, BOOL: T.BOOL}
+F32, F64, F16, BOOL = (np.dtype(t) for t in (np.float32, np.float64, np.float16, np.bool_))
+I64, I32, I16, I8, U64, U32, U16, U8 = (np.dtype(t) for t in ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"))
+ONNX_TYPES = {F32: T.FLOAT, F64: T.DOUBLE, F16: T.FLOAT16, I64: T.INT64, I32: T.INT32, I16: T.INT16, I8: T.INT8, U64: T.UINT64, U32: T.UINT32,
+              U16: T.UINT16, U8: T.UINT8, BOOL: T.BOOL}
 FLOATS = (F32, F64)        # f16 would only show how far rounding errors grow...
 EXACT = (F32, F64, F16)    # ... but where a result is rounded once every evaluator gives the same
 INTS = (I64, I32)
+UNSIGNED = (U8, U16, U32, U64)
 
 # Axes (and the like) that were attributes: operator -> (input, attribute, first opset in which it is an input).
 MOVED = {"ReduceSum": (1, "axes", 13), "Squeeze": (1, "axes", 13), "Unsqueeze": (1, "axes", 13), "Split": (1, "split", 13)}
@@ -59,6 +62,7 @@ class Value:
         self.name, self.arrays = name, arrays
         self.dtype = arrays[0].dtype
         self.uses = 0
+        self.final = False  # nothing is computed from it
 
     @property
     def rank(self):
@@ -103,9 +107,11 @@ class Graph:
         symbolic = [r.random() < .7 for _ in range(rank)]
         symbols = [int(r.integers(len(self.sizes[0]))) for _ in range(rank)]
         fixed = [int(r.choice([1, 2, 3, 4, 6])) for _ in range(rank)]
-        dtype = np.dtype(r.choice([d.name for d in (F32, F64, F16, I64, I32, U8, BOOL)], p=[.62, .1, .06, .08, .07, .03, .04]))
+        rare = str(r.choice([d.name for d in (I16, I8, U64, U32, U16, U8)]))
+        dtype = np.dtype(r.choice([F32.name, F64.name, F16.name, I64.name, I32.name, rare, BOOL.name], p=[.6, .1, .06, .08, .07, .05, .04]))
         arrays = [self.random([size[symbols[d]] if symbolic[d] else fixed[d] for d in range(rank)], dtype) for size in self.sizes]
-        dims = [f"s{symbols[d]}" if symbolic[d] else fixed[d] for d in range(rank)]
+        named = r.random() < .85
+        dims = [(f"s{symbols[d]}" if named else None) if symbolic[d] else fixed[d] for d in range(rank)]
         v = Value(f"in{i}", arrays)
         self.inputs.append((v, h.make_tensor_value_info(v.name, ONNX_TYPES[v.dtype], dims)))
         self.values.append(v)
@@ -113,6 +119,8 @@ class Graph:
     def const(self, array, dtype=None, hint="c"):
         array = np.asarray(array, dtype)
         name = self.name(hint)
+        if self.r.random() < .15:  # a node instead
+            self.nodes.append(h.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(array)))
         self.inits.append(onnx.numpy_helper.from_array(array, name))
         return Value(name, [array] * N_SIZES)
 
@@ -177,7 +185,7 @@ class Graph:
     def pick(self, dtype=FLOATS, rank=None, where=None, nonempty=False):
         """A value; dtype: None for any, one, or several."""
         dtypes = dtype if isinstance(dtype, tuple) or dtype is None else (np.dtype(dtype),)
-        fits = [v for v in self.values if (dtypes is None or v.dtype in dtypes) and (rank is None or {a.ndim for a in v.arrays} <= {v.rank} & set(rank)) and (where is None or where(v)) and
+        fits = [v for v in self.values if not v.final and (dtypes is None or v.dtype in dtypes) and (rank is None or {a.ndim for a in v.arrays} <= {v.rank} & set(rank)) and (where is None or where(v)) and
                 (not nonempty or all(a.size for a in v.arrays))]
         if not fits:
             raise Skip("nothing fits")
@@ -214,7 +222,12 @@ class Graph:
         outputs += [v for v, _ in self.inputs if self.r.random() < .08]  # an output that is an input
         ranked = lambda v: [None] * v.rank if len({a.ndim for a in v.arrays}) == 1 else None
         infos = [h.make_tensor_value_info(v.name, ONNX_TYPES[v.dtype], ranked(v)) for v in outputs]
-        graph = h.make_graph(self.nodes, "random", [i for _, i in self.inputs], infos, self.inits)
+        for n in self.nodes:
+            if self.r.random() < .1:
+                n.ClearField("name")
+        made = {o for n in self.nodes for o in n.output}
+        inits = [i for i in self.inits if i.name not in made]
+        graph = h.make_graph(self.nodes, "random", [i for _, i in self.inputs], infos, inits)
         return h.make_model(graph, opset_imports=[h.make_opsetid("", self.opset)], ir_version=8), outputs
 
 

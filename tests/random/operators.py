@@ -4,9 +4,10 @@ from onnx import TensorProto as T
 from onnx import helper as h
 
 import control
-from graph import BOOL, EXACT, F16, F32, F64, FLOATS, I32, I64, INTS, U8, Skip, broadcastable
+from graph import BOOL, EXACT, F16, F32, F64, FLOATS, I8, I16, I32, I64, INTS, U8, UNSIGNED, Skip, broadcastable
 
 OPERATORS = []
+SMALL = UNSIGNED + (I16, I8)
 
 
 def operator(weight=1.0):
@@ -72,7 +73,7 @@ def pair(g, dtype):
 
 @operator(4)
 def binary(g):
-    a, b = pair(g, EXACT if g.r.random() < .75 else INTS)
+    a, b = pair(g, EXACT if g.r.random() < .75 else INTS + SMALL if g.opset >= 14 else INTS)
     if g.r.random() < .5:
         a, b = b, a
     ops = ["Add", "Sub", "Mul"] + (["Max", "Min"] if g.opset >= 13 or a.dtype in FLOATS else [])
@@ -111,12 +112,12 @@ def fmod(g):
 
 @operator(.6)
 def bits(g):
-    a, b = pair(g, INTS + (U8,))
+    a, b = pair(g, INTS + SMALL)
     kind = g.r.integers(3)
     if kind == 0:
         g.node("BitwiseNot", [a])
-    elif kind == 1 and a.dtype == U8:
-        g.node("BitShift", [a, g.const(g.r.integers(0, 9, a.arrays[0].shape[-1:] if a.rank and a.fixed(-1) is not None else []), U8)],
+    elif kind == 1 and a.dtype in UNSIGNED:
+        g.node("BitShift", [a, g.const(g.r.integers(0, 8 * a.dtype.itemsize, a.arrays[0].shape[-1:] if a.rank and a.fixed(-1) is not None else []), a.dtype)],
                direction=str(g.r.choice(["LEFT", "RIGHT"])))
     else:
         g.node(g.r.choice(["BitwiseAnd", "BitwiseOr", "BitwiseXor"]), [a, b])
@@ -151,7 +152,7 @@ def logic(g):
 def cast(g):
     v = g.pick(None)
     if v.dtype == F16 or g.r.random() < .7:
-        g.node("Cast", [v], to=int(g.r.choice([T.FLOAT, T.INT64, T.BOOL, T.INT32, T.DOUBLE])))
+        g.node("Cast", [v], to=int(g.r.choice([T.FLOAT, T.INT64, T.BOOL, T.INT32, T.DOUBLE] + ([T.INT8, T.INT16, T.UINT8, T.UINT32] if v.dtype.kind != "f" else []))))
     else:
         g.node("CastLike", [v, g.pick(FLOATS + INTS)])
 
@@ -159,6 +160,27 @@ def cast(g):
 @operator(.4)
 def to_half(g):
     g.node("Cast", [g.pick(F32)], to=T.FLOAT16)
+
+
+@operator(.6)
+def rounded_often(g):
+    """Operators whose results in f16 differ by a rounding or two: nothing is computed from them."""
+    v = g.pick(F16, nonempty=True)
+    kind = g.r.integers(5)
+    if kind == 0:
+        y = g.node(g.r.choice(["Exp", "Tanh", "Sigmoid", "Erf", "Softplus", "LeakyRelu", "HardSigmoid", "Elu", "Gelu"]), [v])
+    elif kind == 1:
+        y = g.node("Softmax", [v], axis=g.axis(v))
+    elif kind == 2:
+        y = g.node(g.r.choice(["ReduceSum", "ReduceMean", "ReduceMax"]), [v, g.axes(g.axis(v))])
+    elif kind == 3:
+        k = v.fixed(-1) if v.rank > 1 else None
+        if not k:
+            raise Skip("extent")
+        y = g.node("MatMul", [v, g.const(g.random((k, 3), F16))])
+    else:
+        y = g.node("Where", [g.node("Greater", [v, g.const(.3, F16)]), g.node("Div", [v, g.const(3, F16)]), v])
+    y.final = True
 
 
 @operator()
