@@ -1,6 +1,8 @@
 /* MatMul and Gemm for every numeric dtype: Y = activation(alpha * A * B + beta * C). Floats are summed in double, integers in 64 bits and
  * wrap. MatMul's bias is C with beta 1. */
 #include "ops/cpu/matmul.h"
+
+#include "ops/cpu/elementwise_math.h"
 #include "ops/cpu/reference/layers.h"
 
 #define BLOCK 64 /* columns summed at a time */
@@ -13,7 +15,7 @@ typedef struct job {
 /* Integers: alpha and beta are 1 in any graph that means integers; then the sum never passes through a float. */
 #define FINISH_INT(T, p, sum, c, has_c)                       \
   ((p)->exact_ints ? (T)((sum) + (has_c ? (uint64_t)(c) : 0)) \
-                   : (T)activation_at(&(p)->activation, (p)->alpha * (double)(T)(sum) + (has_c ? (p)->beta * (double)(c) : 0)))
+                   : (T)whole_of(activation_at(&(p)->activation, (p)->alpha * (double)(T)(sum) + (has_c ? (p)->beta * (double)(c) : 0))))
 #define FINISH_FLOAT(T, p, sum, c, has_c) \
   ((T)activation_at(&(p)->activation, (p)->alpha * (sum) + (has_c ? (p)->beta * (double)(c) : 0)))
 
