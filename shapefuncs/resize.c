@@ -1,4 +1,4 @@
-/* Shapes of image and region operators: Resize (and Upsample, its older name), RoiAlign. */
+/* Shapes of image and region operators: Resize (and Upsample, its older name), RoiAlign and MultiLevelRoiAlign. */
 #include <math.h>
 
 #include "shapefuncs/call.h"
@@ -138,17 +138,38 @@ reed_status shapefn_resize(reed_shape_call *call) {
   return status;
 }
 
-/* X [N,C,H,W], rois [R,4] -> [R,C,output_height,output_width] */
-reed_status shapefn_roi_align(reed_shape_call *call) {
-  const reed_shape_input *x = &call->inputs[0], *rois = &call->inputs[1];
+/* rois [R,4] over maps with `channels` -> [R,channels,output_height,output_width] */
+static reed_status align_regions(reed_shape_call *call, int32_t rois_input, reed_dim channels) {
+  const reed_shape_input *rois = &call->inputs[rois_input];
   int64_t height = reed_attrs_int(call->attrs, "output_height", 1), width = reed_attrs_int(call->attrs, "output_width", 1);
-  reed_status status = shapecall_rank(call, 0, 4);
-  if (!status) status = shapecall_rank(call, 1, 2);
-  if (!status) status = shapecall_same(call, rois->dims[1], 4, 1, "the last extent and 4", NULL);
+  reed_status status = shapecall_rank(call, rois_input, 2);
+  if (!status) status = shapecall_same(call, rois->dims[1], 4, rois_input, "the last extent and 4", NULL);
   if (status) return status;
   if (height < 1 || width < 1)
     return reed_shape_fail(call, REED_ERROR_VALUE, -1, "output of %lld by %lld", (long long)height, (long long)width);
-  reed_dim dims[4] = {rois->dims[0], x->dims[1], height, width};
+  reed_dim dims[4] = {rois->dims[0], channels, height, width};
   shapecall_set(call, 0, 4, dims);
   return REED_OK;
+}
+
+/* X [N,C,H,W], rois [R,4] -> [R,C,output_height,output_width] */
+reed_status shapefn_roi_align(reed_shape_call *call) {
+  reed_status status = shapecall_rank(call, 0, 4);
+  return status ? status : align_regions(call, 1, call->inputs[0].dims[1]);
+}
+
+/* rois [R,4], maps [N,C,.,.] from input 3 on, each with its scale -> [R,C,output_height,output_width] */
+reed_status shapefn_multi_level_roi_align(reed_shape_call *call) {
+  const int32_t first = 3;
+  const reed_attr *scales = reed_attrs_find(call->attrs, "spatial_scales");
+  if (call->n_inputs <= first || scales->n != call->n_inputs - first)
+    return reed_shape_fail(call, REED_ERROR_VALUE, -1, "%d feature maps with %lld scales", (int)(call->n_inputs - first),
+                           (long long)scales->n);
+  reed_dim channels = call->inputs[first].dims[1];
+  reed_status status = shapecall_rank(call, first, 4);
+  for (int32_t i = first + 1; i < call->n_inputs && !status; i++) {
+    status = shapecall_rank(call, i, 4);
+    if (!status) status = shapecall_same(call, call->inputs[i].dims[1], channels, i, "channels of the maps", &channels);
+  }
+  return status ? status : align_regions(call, 0, channels);
 }

@@ -1,5 +1,5 @@
-/* RoiAlign (ONNX opset 22), mode avg, for f32: a region's taps are computed once for a block of channels (roi_plan); regions and blocks
- * of channels run in parallel. Mode max is no product of axes: the reference does it, and f64. */
+/* RoiAlign (ONNX opset 22) and MultiLevelRoiAlign, mode avg, for f32: a region's taps are computed once for a block of channels
+ * (roi_plan); regions and blocks of channels run in parallel. Mode max is no product of axes: the reference does it, and f64. */
 #include "ops/cpu/roi_align.h"
 
 #include <math.h>
@@ -15,33 +15,63 @@
  * loaded in a row. */
 #define GATHER_COST 4
 
-reed_status roi_align_read(const reed_kernel_call *call, roi_align *r) {
-  const reed_desc *x = &call->inputs[0], *regions = &call->inputs[1], *y = &call->outputs[0];
-  if (x->rank != 4 || regions->rank != 2 || regions->dims[1] != 4 || y->rank != 4 ||
-      desc_elements(&call->inputs[2]) < regions->dims[0]) {
-    char a[96], b[96], c[96];
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "X %s, rois %s and batch_indices %s do not go together", desc_text(x, a, sizeof a),
-                            desc_text(regions, b, sizeof b), desc_text(&call->inputs[2], c, sizeof c));
+/* A map's own part of the call, and what it adds to the widest. */
+static reed_status read_map(const reed_kernel_call *call, roi_call *c, int32_t k, double scale) {
+  const reed_desc *x = &call->inputs[c->at.maps + k], *y = &call->outputs[0];
+  if (x->rank != 4 || y->rank != 4 || x->dims[1] != y->dims[1]) {
+    char a[96], b[96];
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "feature map %s and output %s do not go together", desc_text(x, a, sizeof a),
+                            desc_text(y, b, sizeof b));
   }
-  *r = (roi_align){
-    .site = cpu_site_of(call), .dtype = x->dtype, .n_threads = cpu_env_threads(call), .level = cpu_level_now(),
+  if (x->dims[2] > INT32_MAX || x->dims[3] > INT32_MAX)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "the feature map is too large");
+  c->maps[k] = (roi_align){
     .max = strcmp(reed_attrs_string(call->attrs, "mode", "avg"), "max") == 0,
     .half_pixel = strcmp(reed_attrs_string(call->attrs, "coordinate_transformation_mode", "half_pixel"), "half_pixel") == 0,
-    .sampling = reed_attrs_int(call->attrs, "sampling_ratio", 0), .scale = reed_attrs_float(call->attrs, "spatial_scale", 1),
-    .images = x->dims[0], .channels = x->dims[1], .height = x->dims[2], .width = x->dims[3], .regions = regions->dims[0],
-    .bins_y = y->dims[2], .bins_x = y->dims[3],
+    .sampling = reed_attrs_int(call->attrs, "sampling_ratio", 0), .scale = scale, .images = x->dims[0], .channels = x->dims[1],
+    .height = x->dims[2], .width = x->dims[3], .bins_y = y->dims[2], .bins_x = y->dims[3],
   };
-  if (r->height > INT32_MAX || r->width > INT32_MAX)
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "the feature map is too large");
+  if (!k) c->widest = c->maps[0];
+  if (c->widest.height < x->dims[2]) c->widest.height = x->dims[2];
+  if (c->widest.width < x->dims[3]) c->widest.width = x->dims[3];
   return REED_OK;
 }
 
-reed_status roi_align_check(const roi_align *r, const reed_kernel_buffers *buffers) {
-  const int64_t *images = buffers->inputs[2];
-  for (int64_t i = 0; i < r->regions; i++)
-    if (images[i] < 0 || images[i] >= r->images)
-      return cpu_fault(&r->site, buffers->diagnosis, REED_ERROR_VALUE, 2, "region %lld is of image %lld, there are %lld", (long long)i,
-                       (long long)images[i], (long long)r->images);
+reed_status roi_call_read(const reed_kernel_call *call, roi_call *c) {
+  static const roi_operands one_map = {.regions = 1, .images = 2, .levels = -1, .maps = 0},
+                            leveled = {.regions = 0, .images = 1, .levels = 2, .maps = 3};
+  bool is_leveled = call->op == op_builtin(OP_MultiLevelRoiAlign);
+  *c = (roi_call){
+    .site = cpu_site_of(call), .at = is_leveled ? leveled : one_map, .n_threads = cpu_env_threads(call), .level = cpu_level_now(),
+  };
+  c->n_maps = is_leveled ? call->n_inputs - c->at.maps : 1;
+  const reed_attr *scales = is_leveled ? reed_attrs_find(call->attrs, "spatial_scales") : NULL;
+  if (c->n_maps < 1 || c->n_maps > ROI_MAPS_MOST || (is_leveled && (!scales || scales->n != c->n_maps)))
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d feature maps with %lld scales", (int)c->n_maps,
+                            (long long)(scales ? scales->n : 1));
+  const reed_desc *regions = &call->inputs[c->at.regions], *images = &call->inputs[c->at.images];
+  if (regions->rank != 2 || regions->dims[1] != 4 || desc_elements(images) < regions->dims[0] ||
+      (is_leveled && desc_elements(&call->inputs[c->at.levels]) < regions->dims[0])) {
+    char a[96], b[96];
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "rois %s and batch_indices %s%s do not go together",
+                            desc_text(regions, a, sizeof a), desc_text(images, b, sizeof b), is_leveled ? ", or levels," : "");
+  }
+  c->dtype = regions->dtype;
+  c->regions = regions->dims[0];
+  reed_status status = REED_OK;
+  for (int32_t k = 0; k < c->n_maps && status == REED_OK; k++)
+    status = read_map(call, c, k, scales ? scales->floats[k] : reed_attrs_float(call->attrs, "spatial_scale", 1));
+  return status;
+}
+
+reed_status roi_call_check(const roi_call *c, const reed_kernel_buffers *buffers) {
+  const int64_t *images = buffers->inputs[c->at.images];
+  for (int64_t i = 0; i < c->regions; i++) {
+    int32_t k = roi_map_of(c, buffers, i);
+    if (k >= 0 && (images[i] < 0 || images[i] >= c->maps[k].images))
+      return cpu_fault(&c->site, buffers->diagnosis, REED_ERROR_VALUE, c->at.images, "region %lld is of image %lld, there are %lld",
+                       (long long)i, (long long)images[i], (long long)c->maps[k].images);
+  }
   return REED_OK;
 }
 
@@ -154,7 +184,7 @@ static void make_plan(const roi_align *r, const float *region, scratch *s) {
 /* ---- running ---- */
 
 typedef struct roi_job {
-  const roi_align *r;
+  const roi_call *c;
   const reed_kernel_buffers *buffers;
   int64_t block, per_range; /* channels of a block; pairs of block and region of a range */
 } roi_job;
@@ -165,51 +195,70 @@ static int64_t channel_block(const roi_align *r) {
   return n < r->channels ? n : r->channels;
 }
 
+/* `n` channels of a region from `channel` on. */
+static void align_channels(const roi_job *job, int64_t region, int64_t channel, int64_t n, scratch *s) {
+  const roi_call *c = job->c;
+  const reed_kernel_buffers *buffers = job->buffers;
+  int32_t k = roi_map_of(c, buffers, region);
+  int64_t bins = c->widest.bins_y * c->widest.bins_x;
+  float *y = (float *)buffers->outputs[0] + (region * c->widest.channels + channel) * bins;
+  if (k < 0) {
+    memset(y, 0, (size_t)(n * bins) * sizeof *y);
+    return;
+  }
+  const roi_align *r = &c->maps[k];
+  make_plan(r, (const float *)buffers->inputs[c->at.regions] + 4 * region, s);
+  int64_t image = ((const int64_t *)buffers->inputs[c->at.images])[region];
+  const float *x = (const float *)buffers->inputs[c->at.maps + k] + (image * r->channels + channel) * s->plan.plane;
+  CPU_PICK(c->level, roi_align_channels)(&s->plan, x, n, y);
+}
+
 static void align_ranges(void *context, int64_t begin, int64_t end) {
   const roi_job *job = context;
-  const roi_align *r = job->r;
-  int64_t total = r->regions * ((r->channels + job->block - 1) / job->block), bins = r->bins_y * r->bins_x;
+  const roi_call *c = job->c;
+  int64_t channels = c->widest.channels, total = c->regions * ((channels + job->block - 1) / job->block);
   for (int64_t range = begin; range < end; range++) {
     scratch s;
-    lay_scratch(r, (char *)job->buffers->workspace + range * r->scratch_bytes, &s);
-    memset(s.mark, 0, (size_t)r->width * sizeof *s.mark);
+    lay_scratch(&c->widest, (char *)job->buffers->workspace + range * c->scratch_bytes, &s);
+    memset(s.mark, 0, (size_t)c->widest.width * sizeof *s.mark);
     int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total;
     for (int64_t i = range * job->per_range; i < last; i++) {
-      int64_t region = i % r->regions, channel = i / r->regions * job->block;
-      int64_t n = r->channels - channel < job->block ? r->channels - channel : job->block;
-      make_plan(r, (const float *)job->buffers->inputs[1] + 4 * region, &s);
-      int64_t image = ((const int64_t *)job->buffers->inputs[2])[region];
-      const float *x = (const float *)job->buffers->inputs[0] + (image * r->channels + channel) * s.plan.plane;
-      CPU_PICK(r->level, roi_align_channels)
-      (&s.plan, x, n, (float *)job->buffers->outputs[0] + (region * r->channels + channel) * bins);
+      int64_t channel = i / c->regions * job->block;
+      align_channels(job, i % c->regions, channel, channels - channel < job->block ? channels - channel : job->block, &s);
     }
   }
 }
 
 static reed_status run_roi_align(const void *state, const reed_kernel_buffers *buffers) {
-  const roi_align *r = state;
-  reed_status status = roi_align_check(r, buffers);
+  const roi_call *c = state;
+  const roi_align *w = &c->widest;
+  reed_status status = roi_call_check(c, buffers);
   if (status != REED_OK) return status;
-  int64_t block = channel_block(r), total = r->regions * ((r->channels + block - 1) / block);
-  int threads = cpu_threads_for(r->n_threads, r->regions * r->channels * r->bins_y * r->bins_x * 32);
-  roi_job job = {r, buffers, block, (total + threads - 1) / threads};
+  int64_t block = channel_block(w), total = c->regions * ((w->channels + block - 1) / block);
+  int threads = cpu_threads_for(c->n_threads, c->regions * w->channels * w->bins_y * w->bins_x * 32);
+  roi_job job = {c, buffers, block, (total + threads - 1) / threads};
   cpu_parallel(threads, threads, 1, align_ranges, &job);
   return REED_OK;
 }
 
+static bool has_empty_map(const roi_call *c) {
+  for (int32_t k = 0; k < c->n_maps; k++)
+    if (c->maps[k].height * c->maps[k].width == 0) return true;
+  return false;
+}
+
 reed_status cpu_prepare_roi_align(const reed_kernel_call *call, reed_kernel *out_kernel) {
   HALF_AS_F32(call, cpu_prepare_roi_align, out_kernel);
-  roi_align r;
-  reed_status status = roi_align_read(call, &r);
+  roi_call c;
+  reed_status status = roi_call_read(call, &c);
   if (status != REED_OK) return status;
-  if (reference_wanted() || r.dtype != REED_F32 || r.max || r.height * r.width == 0)
-    return reference_prepare_roi_align(call, out_kernel);
+  if (reference_wanted() || c.dtype != REED_F32 || c.widest.max || has_empty_map(&c)) return reference_prepare_roi_align(call, out_kernel);
   if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   scratch unused;
-  r.scratch_bytes = lay_scratch(&r, NULL, &unused);
-  void *state = mem_copy(&r, sizeof r);
+  c.scratch_bytes = lay_scratch(&c.widest, NULL, &unused);
+  void *state = mem_copy(&c, sizeof c);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_roi_align, state);
-  out_kernel->workspace_bytes = r.scratch_bytes * r.n_threads;
+  out_kernel->workspace_bytes = c.scratch_bytes * c.n_threads;
   return REED_OK;
 }

@@ -1,25 +1,47 @@
-/* A RoiAlign call, the samples of one axis of a region, and a region's plan: what its channels share. */
+/* A RoiAlign or MultiLevelRoiAlign call, the samples of one axis of a region, and a region's plan: what its channels share. */
 #ifndef OPS_CPU_ROI_ALIGN_H_
 #define OPS_CPU_ROI_ALIGN_H_
 
 #include "ops/cpu/common.h"
 
+/* One feature map and how it is sampled. */
 typedef struct roi_align {
-  cpu_site site;
-  reed_dtype dtype;
-  int n_threads;
-  cpu_level level;
   bool max, half_pixel;
   int64_t sampling; /* samples per bin and axis; <= 0: as many as a bin has pixels, rounded up */
   double scale;
-  int64_t images, channels, height, width, regions, bins_y, bins_x;
-  int64_t scratch_bytes; /* of the workspace, per thread */
+  int64_t images, channels, height, width, bins_y, bins_x;
 } roi_align;
 
-/* From a RoiAlign call. */
-reed_status roi_align_read(const reed_kernel_call *call, roi_align *out_roi_align) REED_MUST_CHECK;
-/* Fails unless every batch index names an image. */
-reed_status roi_align_check(const roi_align *r, const reed_kernel_buffers *buffers) REED_MUST_CHECK;
+/* Where the operands are among the inputs. */
+typedef struct roi_operands {
+  int32_t regions, images, levels, maps; /* levels -1: there is one map; maps: the first one */
+} roi_operands;
+
+#define ROI_MAPS_MOST 16
+
+typedef struct roi_call {
+  cpu_site site;
+  roi_operands at;
+  reed_dtype dtype;
+  int n_threads;
+  cpu_level level;
+  int64_t regions;
+  int64_t scratch_bytes; /* of the workspace, per thread */
+  roi_align widest;      /* a map with the most rows and the most columns that any has */
+  int32_t n_maps;
+  roi_align maps[ROI_MAPS_MOST];
+} roi_call;
+
+/* From a RoiAlign or MultiLevelRoiAlign call. */
+reed_status roi_call_read(const reed_kernel_call *call, roi_call *out_call) REED_MUST_CHECK;
+/* Fails unless every region that has a map names an image of it. */
+reed_status roi_call_check(const roi_call *c, const reed_kernel_buffers *buffers) REED_MUST_CHECK;
+/* The map of a region; -1: none, its bins are zero. */
+static inline int32_t roi_map_of(const roi_call *c, const reed_kernel_buffers *buffers, int64_t region) {
+  if (c->at.levels < 0) return 0;
+  int64_t level = ((const int64_t *)buffers->inputs[c->at.levels])[region];
+  return level >= 0 && level < c->n_maps ? (int32_t)level : -1;
+}
 
 /* One axis of a region: bin p begins at start + p * bin and has `grid` samples. */
 typedef struct roi_span {

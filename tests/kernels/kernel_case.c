@@ -101,6 +101,12 @@ void case_attr_ints(kernel_case *c, const char *name, const int64_t *ints, int64
   a->n = n;
 }
 
+void case_attr_floats(kernel_case *c, const char *name, const double *floats, int64_t n) {
+  reed_attr *a = add_attr(c, name, REED_ATTR_FLOATS);
+  a->floats = floats;
+  a->n = n;
+}
+
 void case_set(value *v, int64_t i, double x) { reed_dtype_write(v->desc.dtype, (char *)v->data + i * (int64_t)reed_dtype_bytes(v->desc.dtype), x); }
 double case_get(const value *v, int64_t i) {
   return reed_dtype_read(v->desc.dtype, (const char *)v->data + i * (int64_t)reed_dtype_bytes(v->desc.dtype));

@@ -47,6 +47,7 @@ void case_attr_int(kernel_case *c, const char *name, int64_t i);
 void case_attr_float(kernel_case *c, const char *name, double f);
 void case_attr_string(kernel_case *c, const char *name, const char *s);
 void case_attr_ints(kernel_case *c, const char *name, const int64_t *ints, int64_t n);
+void case_attr_floats(kernel_case *c, const char *name, const double *floats, int64_t n);
 void case_set(value *v, int64_t i, double x);
 double case_get(const value *v, int64_t i);
 #define DIMS(...) (sizeof((int64_t[]){__VA_ARGS__}) / 8), (const int64_t[]) { __VA_ARGS__ }

@@ -260,6 +260,79 @@ START_TEST(roi_align_names_an_image_that_is_not_there) {
 }
 END_TEST
 
+/* ---- MultiLevelRoiAlign ---- */
+
+static const int64_t level_maps[3][4] = {{2, 5, 40, 31}, {2, 5, 20, 64}, {2, 5, 9, 8}};
+static const double level_scales[] = {0.5, 0.25, 0.125};
+
+/* Regions of levels -1..3 in turn: the first and last have no map. */
+static void levels_case(kernel_case *c, reed_dtype dtype, int64_t n_regions, int64_t sampling, const char *mode) {
+  case_init(c, OP_MultiLevelRoiAlign);
+  case_input(c, dtype, DIMS(n_regions, 4), 70);
+  value *images = case_input(c, REED_I64, DIMS(n_regions), 0), *levels = case_input(c, REED_I64, DIMS(n_regions), 0);
+  for (int64_t i = 0; i < n_regions; i++) {
+    int64_t level = i % 5 - 1;
+    ((int64_t *)levels->data)[i] = level;
+    ((int64_t *)images->data)[i] = level < 0 ? 99 : i / 5 % 2; /* nobody asks for the image of a region without a map */
+  }
+  for (int k = 0; k < 3; k++) case_input(c, dtype, 4, level_maps[k], 2);
+  case_attr_int(c, "output_height", 3);
+  case_attr_int(c, "output_width", 4);
+  case_attr_int(c, "sampling_ratio", sampling);
+  case_attr_floats(c, "spatial_scales", level_scales, 3);
+  case_attr_string(c, "coordinate_transformation_mode", "output_half_pixel");
+  case_attr_string(c, "mode", mode);
+}
+
+START_TEST(multi_level_roi_align_equals_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
+  for (int k = 0; k < 12; k++) {
+    kernel_case c;
+    levels_case(&c, dtypes[k / 4], _i, k % 2 ? 2 : 0, k / 2 % 2 ? "max" : "avg");
+    case_parity(&c, case_tolerance(dtypes[k / 4]) * 10, case_tolerance(dtypes[k / 4]) * 10);
+  }
+}
+END_TEST
+
+START_TEST(a_row_of_multi_level_roi_align_is_roi_align_on_its_map) {
+  enum { BINS = 5 * 3 * 4, REGIONS = 20 };
+  kernel_case all;
+  levels_case(&all, REED_F32, REGIONS, 2, "avg");
+  ck_assert_int_eq(case_run(&all, "base"), REED_OK);
+  for (int64_t i = 0; i < REGIONS; i++) {
+    int64_t level = ((int64_t *)all.inputs[2].data)[i];
+    if (level < 0 || level > 2) {
+      for (int64_t k = 0; k < BINS; k++) ck_assert_double_eq(case_get(&all.outputs[0], i * BINS + k), 0);
+      continue;
+    }
+    kernel_case one;
+    case_init(&one, OP_RoiAlign);
+    value *map = case_input(&one, REED_F32, 4, level_maps[level], 0), *region = case_input(&one, REED_F32, DIMS(1, 4), 0);
+    for (int64_t k = 0; k < desc_elements(&map->desc); k++) case_set(map, k, case_get(&all.inputs[3 + level], k));
+    for (int64_t k = 0; k < 4; k++) case_set(region, k, case_get(&all.inputs[0], 4 * i + k));
+    *(int64_t *)case_input(&one, REED_I64, DIMS(1), 0)->data = ((int64_t *)all.inputs[1].data)[i];
+    case_attr_int(&one, "output_height", 3);
+    case_attr_int(&one, "output_width", 4);
+    case_attr_int(&one, "sampling_ratio", 2);
+    case_attr_float(&one, "spatial_scale", level_scales[level]);
+    case_attr_string(&one, "coordinate_transformation_mode", "output_half_pixel");
+    ck_assert_int_eq(case_run(&one, "base"), REED_OK);
+    for (int64_t k = 0; k < BINS; k++)
+      ck_assert_double_eq(case_get(&all.outputs[0], i * BINS + k), case_get(&one.outputs[0], k));
+    case_close(&one);
+  }
+  case_close(&all);
+}
+END_TEST
+
+START_TEST(multi_level_roi_align_names_an_image_that_is_not_there) {
+  kernel_case c;
+  levels_case(&c, REED_F32, 5, 2, "avg");
+  ((int64_t *)c.inputs[1].data)[2] = 2;
+  case_fails(&c, REED_ERROR_VALUE, "region 2 is of image 2, there are 2");
+}
+END_TEST
+
 /* ---- Resize ---- */
 
 static void resize_case(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims, const int64_t *sizes, const char *mode) {
@@ -398,6 +471,9 @@ int main(void) {
   tcase_add_test(t, roi_align_survives_any_coordinates);
   tcase_add_test(t, roi_align_of_a_plane_gives_bin_centres);
   tcase_add_test(t, roi_align_names_an_image_that_is_not_there);
+  tcase_add_loop_test(t, multi_level_roi_align_equals_the_reference, 0, 12);
+  tcase_add_test(t, a_row_of_multi_level_roi_align_is_roi_align_on_its_map);
+  tcase_add_test(t, multi_level_roi_align_names_an_image_that_is_not_there);
   tcase_add_loop_test(t, resize_equals_the_reference, 0, ROWS(sizes));
   tcase_add_test(t, resize_nearest_rounds_as_told);
   tcase_add_test(t, resize_linear_matches_onnx_examples);

@@ -92,6 +92,8 @@ static const char *parse_attr(inference *run, const reed_op *op, const char *p) 
   a->ints = run->ints[i];
   if (*q == '(')
     for (q++; *q != ')'; q += *q == ',') run->ints[i][a->n++] = strtoll(q, (char **)&q, 10);
+  for (int64_t k = 0; k < a->n; k++) run->floats[i][k] = (double)run->ints[i][k];
+  a->floats = run->floats[i];
   if (a->type == REED_ATTR_TENSOR) {
     a->desc = (reed_desc){.dtype = reed_dtype_parse(strchr(q, ':') + 1)};
     a->n = 1;

@@ -18,6 +18,7 @@ typedef struct inference {
   char data[INFER_MAX_INPUTS][INFER_MAX_VALUES * 8];
   reed_attr attrs[16];
   int64_t ints[16][16], one_element;
+  double floats[16][16]; /* a list of ints as floats, for the attributes that are */
   char names[16][40], strings[16][40];
   int32_t n_inputs, n_attrs, n_outputs;
   reed_shape_output outputs[INFER_MAX_OUTPUTS];

@@ -358,7 +358,11 @@ TEST_OF(images_and_regions,
   {"RoiAlign", "output_height=7 output_width=5", "f32[1,256,h,w] f32[n,4] i64[n]", "[n,256,7,5]"},
   {"RoiAlign", "", "f32[1,2,3,4] f32[0,4] i64[0]", "[0,2,1,1]"},
   {"RoiAlign", "", "f32[1,2,3,4] f32[6,5] i64[6]", "RoiAlign node 'n': rois: the last extent and 4 must agree: 5 and 4 (X f32[1,2,3,4], rois f32[6,5])"},
-  {"RoiAlign", "output_height=0", "f32[1,2,3,4] f32[6,4] i64[6]", "RoiAlign node 'n': output of 0 by 1 (X f32[1,2,3,4], rois f32[6,4])"})
+  {"RoiAlign", "output_height=0", "f32[1,2,3,4] f32[6,4] i64[6]", "RoiAlign node 'n': output of 0 by 1 (X f32[1,2,3,4], rois f32[6,4])"},
+  {"MultiLevelRoiAlign", "output_height=7 output_width=5 spatial_scales=(1,2)", "f32[n,4] i64[n] i64[n] f32[1,8,h,w] f32[1,8,?,?]", "[n,8,7,5]"},
+  {"MultiLevelRoiAlign", "spatial_scales=(1)", "f32[n,4] i64[n] i64[n] f32[1,c,h,w]", "[n,c,1,1]"},
+  {"MultiLevelRoiAlign", "spatial_scales=(1)", "f32[6,4] i64[6] i64[6] f32[1,8,3,4] f32[1,8,3,4]", "MultiLevelRoiAlign node 'n': 2 feature maps with 1 scales (rois f32[6,4], X[0] f32[1,8,3,4], X[1] f32[1,8,3,4])"},
+  {"MultiLevelRoiAlign", "spatial_scales=(1,1)", "f32[6,4] i64[6] i64[6] f32[1,8,3,4] f32[1,9,3,4]", "MultiLevelRoiAlign node 'n': X[1]: channels of the maps must agree: 9 and 8 (rois f32[6,4], X[0] f32[1,8,3,4], X[1] f32[1,9,3,4])"})
 /* clang-format on */
 
 START_TEST(control_flow_has_no_shape_function) {

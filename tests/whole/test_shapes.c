@@ -61,6 +61,25 @@ END_TEST
 START_TEST(every_scene_equals_pytorch_on_the_simulated_accelerator) { check_all("sim"); }
 END_TEST
 
+START_TEST(rewrites_change_no_result) {
+  static const char *const rewrites[] = {"roi_levels", NULL};
+  reed_program *with = scenes_program(), *without = scenes_program_without(rewrites);
+  reed_session *a = scene_session(with, NULL), *b = scene_session(without, NULL);
+  for (size_t i = 0; i < n_scenes; i++) {
+    reed_tensor *of_a[4], *of_b[4];
+    ck_assert_int_eq(scene_run(a, &scenes[i], of_a, NULL), REED_OK);
+    ck_assert_int_eq(scene_run(b, &scenes[i], of_b, NULL), REED_OK);
+    for (int k = 0; k < 4; k++) ck_assert_double_eq(largest_difference(of_a[k], of_b[k]), 0);
+    scene_close(of_a);
+    scene_close(of_b);
+  }
+  reed_session_close(&a);
+  reed_session_close(&b);
+  reed_program_close(&with);
+  reed_program_close(&without);
+}
+END_TEST
+
 static cJSON *parsed(reed_session *session, reed_status (*figures)(reed_session *, char **, reed_diagnosis *)) {
   char *json;
   ck_assert_int_eq(figures(session, &json, NULL), REED_OK);
@@ -276,6 +295,7 @@ int main(void) {
   tcase_set_timeout(cases, 600);
   tcase_add_test(cases, every_scene_equals_pytorch_on_the_host);
   tcase_add_test(cases, every_scene_equals_pytorch_on_the_simulated_accelerator);
+  tcase_add_test(cases, rewrites_change_no_result);
   tcase_add_test(cases, only_flagged_values_counts_and_outputs_come_back_from_the_device);
   tcase_add_test(cases, at_most_ten_epochs_outside_the_mask_loop);
   tcase_add_test(cases, a_seen_shape_takes_nothing_from_the_heap);

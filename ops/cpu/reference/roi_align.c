@@ -1,10 +1,10 @@
-/* RoiAlign sample by sample. Mode max takes the largest of the four weighted neighbours of all samples, as ONNX has it. */
+/* RoiAlign and MultiLevelRoiAlign sample by sample. Mode max takes the largest of the four weighted neighbours of all samples, as ONNX has it. */
 #include "ops/cpu/roi_align.h"
 
 #include "ops/cpu/reference/layers.h"
 
 typedef struct job {
-  const roi_align *r;
+  const roi_call *c;
   const reed_kernel_buffers *buffers;
 } job;
 
@@ -35,47 +35,58 @@ ALIGN_BIN(float, align_bin_f32)
 ALIGN_BIN(double, align_bin_f64)
 
 static float coordinate(const job *j, int64_t k) {
-  return j->r->dtype == REED_F64 ? (float)((const double *)j->buffers->inputs[1])[k] : ((const float *)j->buffers->inputs[1])[k];
+  const void *regions = j->buffers->inputs[j->c->at.regions];
+  return j->c->dtype == REED_F64 ? (float)((const double *)regions)[k] : ((const float *)regions)[k];
+}
+
+/* Bins of one plane of a region, on a map. */
+static void align_plane(const job *j, int64_t i, int32_t map) {
+  const roi_align *r = &j->c->maps[map];
+  int64_t bins = r->bins_y * r->bins_x, region = i / r->channels;
+  int64_t image = ((const int64_t *)j->buffers->inputs[j->c->at.images])[region];
+  roi_span x = roi_span_of(r, coordinate(j, 4 * region), coordinate(j, 4 * region + 2), r->bins_x);
+  roi_span y = roi_span_of(r, coordinate(j, 4 * region + 1), coordinate(j, 4 * region + 3), r->bins_y);
+  int64_t plane = (image * r->channels + i % r->channels) * r->height * r->width;
+  const void *pixels = j->buffers->inputs[j->c->at.maps + map];
+  for (int64_t k = 0; k < bins; k++)
+    if (j->c->dtype == REED_F64)
+      ((double *)j->buffers->outputs[0])[i * bins + k] =
+          align_bin_f64(r, (const double *)pixels + plane, &y, &x, k / r->bins_x, k % r->bins_x);
+    else
+      ((float *)j->buffers->outputs[0])[i * bins + k] =
+          align_bin_f32(r, (const float *)pixels + plane, &y, &x, k / r->bins_x, k % r->bins_x);
 }
 
 /* Planes begin..end of (region, channel). */
 static void align_planes(void *context, int64_t begin, int64_t end) {
   const job *j = context;
-  const roi_align *r = j->r;
-  int64_t bins = r->bins_y * r->bins_x;
+  const roi_align *w = &j->c->widest;
+  size_t bytes = (size_t)(w->bins_y * w->bins_x) * reed_dtype_bytes(j->c->dtype);
   for (int64_t i = begin; i < end; i++) {
-    int64_t region = i / r->channels, image = ((const int64_t *)j->buffers->inputs[2])[region];
-    roi_span x = roi_span_of(r, coordinate(j, 4 * region), coordinate(j, 4 * region + 2), r->bins_x);
-    roi_span y = roi_span_of(r, coordinate(j, 4 * region + 1), coordinate(j, 4 * region + 3), r->bins_y);
-    int64_t plane = (image * r->channels + i % r->channels) * r->height * r->width;
-    for (int64_t k = 0; k < bins; k++)
-      if (r->dtype == REED_F64)
-        ((double *)j->buffers->outputs[0])[i * bins + k] =
-            align_bin_f64(r, (const double *)j->buffers->inputs[0] + plane, &y, &x, k / r->bins_x, k % r->bins_x);
-      else
-        ((float *)j->buffers->outputs[0])[i * bins + k] =
-            align_bin_f32(r, (const float *)j->buffers->inputs[0] + plane, &y, &x, k / r->bins_x, k % r->bins_x);
+    int32_t map = roi_map_of(j->c, j->buffers, i / w->channels);
+    if (map >= 0) align_plane(j, i, map);
+    else memset((char *)j->buffers->outputs[0] + (size_t)i * bytes, 0, bytes);
   }
 }
 
 static reed_status run_roi_align(const void *state, const reed_kernel_buffers *buffers) {
-  const roi_align *r = state;
-  reed_status status = roi_align_check(r, buffers);
+  const roi_call *c = state;
+  reed_status status = roi_call_check(c, buffers);
   if (status != REED_OK) return status;
-  job j = {r, buffers};
-  int64_t planes = r->regions * r->channels;
-  cpu_parallel(cpu_threads_for(r->n_threads, planes * r->bins_y * r->bins_x * 64), planes, 1, align_planes, &j);
+  job j = {c, buffers};
+  int64_t planes = c->regions * c->widest.channels;
+  cpu_parallel(cpu_threads_for(c->n_threads, planes * c->widest.bins_y * c->widest.bins_x * 64), planes, 1, align_planes, &j);
   return REED_OK;
 }
 
 reed_status reference_prepare_roi_align(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  roi_align r;
-  reed_status status = roi_align_read(call, &r);
+  roi_call c;
+  reed_status status = roi_call_read(call, &c);
   if (status != REED_OK) return status;
-  if (r.dtype != REED_F32 && r.dtype != REED_F64)
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(r.dtype));
+  if (c.dtype != REED_F32 && c.dtype != REED_F64)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(c.dtype));
   if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
-  void *state = mem_copy(&r, sizeof r);
+  void *state = mem_copy(&c, sizeof c);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_roi_align, state);
   return REED_OK;

@@ -1,0 +1,148 @@
+/* The matcher: a pattern is a tree, each kind of its nodes a function. Slots filled by an attempt that failed are put back where
+ * another attempt follows. */
+#include "compiler/pattern.h"
+
+#include <string.h>
+
+typedef struct matching {
+  ir_value **slots;
+  int32_t n_slots;
+} matching;
+
+static bool match(matching *m, const pattern *p, ir_value *v);
+
+ir_node *pattern_made_by(const ir_value *v, op_id op) {
+  ir_node *n = v ? v->producer : NULL;
+  return n && !n->dead && n->op == op_builtin(op) && n->outputs[0] == v ? n : NULL;
+}
+
+/* All elements of the constant are one number. */
+static bool splat(const ir_value *v, double *out_number) {
+  reed_desc d;
+  if (!ir_is_constant(v) || !ir_desc(v, &d) || desc_elements(&d) < 1) return false;
+  size_t bytes = reed_dtype_bytes(d.dtype);
+  *out_number = reed_dtype_read(d.dtype, v->data);
+  for (int64_t i = 1; i < desc_elements(&d); i++)
+    if (reed_dtype_read(d.dtype, (const char *)v->data + (size_t)i * bytes) != *out_number) return false;
+  return true;
+}
+
+bool pattern_number(const ir_value *v, double *out_number) {
+  reed_desc d;
+  return v && ir_desc(v, &d) && desc_elements(&d) == 1 && splat(v, out_number);
+}
+
+/* ---- views ---- */
+
+/* The Transpose keeps the order of all extents that may be other than 1. */
+static bool keeps_order(const ir_node *n) {
+  reed_attrs attrs = ir_attrs(n);
+  int64_t n_perm, last = -1;
+  const int64_t *perm = reed_attrs_ints(&attrs, "perm", &n_perm);
+  const ir_type *t = &n->inputs[0]->type;
+  if (t->rank < 0 || (perm && n_perm != t->rank)) return false;
+  for (int32_t i = 0; i < t->rank; i++) {
+    int64_t from = perm ? perm[i] : t->rank - 1 - i;
+    if (from < 0 || from >= t->rank) return false;
+    if (t->dims[from] == 1) continue;
+    if (from < last) return false;
+    last = from;
+  }
+  return true;
+}
+
+/* What v is a view of; NULL: it is none. */
+static ir_value *viewed(const ir_value *v) {
+  static const op_id views[] = {OP_Identity, OP_Reshape, OP_Squeeze, OP_Unsqueeze, OP_Flatten};
+  for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+    const ir_node *n = pattern_made_by(v, views[i]);
+    if (n) return n->inputs[0];
+  }
+  const ir_node *split = pattern_made_by(v, OP_Split), *transpose = pattern_made_by(v, OP_Transpose);
+  if (split && split->n_outputs == 1) return split->inputs[0];
+  return transpose && keeps_order(transpose) ? transpose->inputs[0] : NULL;
+}
+
+static bool match_views(matching *m, const pattern *p, ir_value *v) {
+  ir_value *before[PATTERN_SLOTS];
+  memcpy(before, m->slots, (size_t)m->n_slots * sizeof *before);
+  for (; v; v = viewed(v)) {
+    if (match(m, p->parts[0], v)) return true;
+    memcpy(m->slots, before, (size_t)m->n_slots * sizeof *before);
+  }
+  return false;
+}
+
+/* ---- the other kinds ---- */
+
+static bool match_as(matching *m, const pattern *p, ir_value *v) {
+  if (p->slot >= m->n_slots) return false;
+  ir_value **slot = &m->slots[p->slot];
+  if (*slot && *slot != v) return false;
+  if (!match(m, p->parts[0], v)) return false;
+  *slot = v;
+  return true;
+}
+
+static bool match_op(matching *m, const pattern *p, ir_value *v) {
+  const ir_node *n = pattern_made_by(v, p->op);
+  if (!n) return false;
+  for (int32_t i = 0; i < PATTERN_PARTS; i++)
+    if (p->parts[i] && (i >= n->n_inputs || !match(m, p->parts[i], n->inputs[i]))) return false;
+  return true;
+}
+
+static bool match_pair(matching *m, const pattern *p, ir_value *v) {
+  const ir_node *n = pattern_made_by(v, p->op);
+  if (!n || n->n_inputs != 2) return false;
+  ir_value *before[PATTERN_SLOTS];
+  memcpy(before, m->slots, (size_t)m->n_slots * sizeof *before);
+  for (int k = 0; k < 2; k++) {
+    if (match(m, p->parts[0], n->inputs[k]) && match(m, p->parts[1], n->inputs[1 - k])) return true;
+    memcpy(m->slots, before, (size_t)m->n_slots * sizeof *before);
+  }
+  return false;
+}
+
+static bool match_either(matching *m, const pattern *p, ir_value *v) {
+  ir_value *before[PATTERN_SLOTS];
+  memcpy(before, m->slots, (size_t)m->n_slots * sizeof *before);
+  for (int32_t i = 0; i < PATTERN_PARTS && p->parts[i]; i++) {
+    if (match(m, p->parts[i], v)) return true;
+    memcpy(m->slots, before, (size_t)m->n_slots * sizeof *before);
+  }
+  return false;
+}
+
+static bool attribute_fits(const pattern *p, const ir_value *v) {
+  if (!v->producer) return false;
+  reed_attrs attrs = ir_attrs(v->producer);
+  if (p->kind == PATTERN_INT) return (double)reed_attrs_int(&attrs, p->attr, p->otherwise) == p->number;
+  return strcmp(reed_attrs_string(&attrs, p->attr, p->otherwise_text), p->text) == 0;
+}
+
+static bool match(matching *m, const pattern *p, ir_value *v) {
+  double number;
+  if (!v) return false;
+  switch (p->kind) {
+    case PATTERN_ANY: return true;
+    case PATTERN_CONSTANT: return ir_is_constant(v);
+    case PATTERN_NUMBER: return splat(v, &number) && number == p->number;
+    case PATTERN_AS: return match_as(m, p, v);
+    case PATTERN_OP: return match_op(m, p, v);
+    case PATTERN_PAIR: return match_pair(m, p, v);
+    case PATTERN_EITHER: return match_either(m, p, v);
+    case PATTERN_VIEWS: return match_views(m, p, v);
+    case PATTERN_ONCE: return v->n_uses == 1 && match(m, p->parts[0], v);
+    case PATTERN_INT:
+    case PATTERN_TEXT: return attribute_fits(p, v) && match(m, p->parts[0], v);
+  }
+  return false;
+}
+
+bool pattern_match(const pattern *p, ir_value *v, ir_value **out_slots, int32_t n_slots) {
+  if (n_slots > PATTERN_SLOTS) return false;
+  for (int32_t i = 0; i < n_slots; i++) out_slots[i] = NULL;
+  matching m = {out_slots, n_slots};
+  return match(&m, p, v);
+}
