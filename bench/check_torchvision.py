@@ -8,7 +8,7 @@ and eager float32 is not, the exported graph itself differs from the eager model
 
     check_torchvision.py --folder MODELS --build BUILDDIR [--models faster,mask,...] [--sizes 480x640,...,quiet] [--json FILE]
 
-Needs what export_torchvision.py needs, and onnxruntime. Exit status 1 if Reed fails anywhere. Times and memory are by the way: bench/ has no claim on them here.
+Needs what export_torchvision.py needs, and onnxruntime. Exit status 1 if Reed fails anywhere. Times and memory are by the way: nothing is claimed from them.
 """
 import argparse
 import datetime
