@@ -107,6 +107,141 @@ START_TEST(what_only_resembles_a_pyramid_pool_stays) {
 }
 END_TEST
 
+/* ---- nms_limit ---- */
+
+typedef struct limit_case {
+  int64_t limit, start, end, axis, step, column; /* of NonMaxSuppression; of the Slice; what is taken of the selection */
+  const char *scores;
+  bool seen, guarded; /* the numbers are an output too; the whole is in a branch */
+  int64_t expected;
+} limit_case;
+
+static const limit_case limits[] = {
+    {INT64_MAX, 0, 7, 0, 1, 2, "f32[1,1,n]", .expected = 7},
+    {INT64_MAX, 0, 7, 0, 1, 2, "f32[1,1,n]", .guarded = true, .expected = 7},
+    {9, 0, 7, -1, 1, 2, "f32[1,1,n]", .expected = 9}, /* the last axis, by a negative number: left alone */
+    {9, 0, 7, 0, 1, 2, "f32[1,1,n]", .expected = 7},
+    {5, 0, 7, 0, 1, 2, "f32[1,1,n]", .expected = 5},          /* fewer as it is */
+    {9, 1, 7, 0, 1, 2, "f32[1,1,n]", .expected = 9},          /* not from the first on */
+    {9, 0, -1, 0, 1, 2, "f32[1,1,n]", .expected = 9},         /* all but the last */
+    {9, 0, 7, 0, 2, 2, "f32[1,1,n]", .expected = 9},          /* every second */
+    {9, 0, 7, 0, 1, 2, "f32[1,2,n]", .expected = 9},          /* classes */
+    {9, 0, 7, 0, 1, 2, "f32[b,1,n]", .expected = 9},          /* images */
+    {9, 0, 7, 0, 1, 1, "f32[1,1,n]", .expected = 9},          /* class numbers */
+    {9, 0, 7, 0, 1, 2, "f32[1,1,n]", .seen = true, .expected = 9},
+};
+
+/* The selection's numbers, from values of the graph around or of this one. */
+static void build_selection(onnx_build *b) {
+  build_node(b, "NonMaxSuppression", "boxes,scores,limit,iou", "selected");
+  build_int(b, build_node(b, "Gather", "selected,column", "taken"), "axis", 1);
+  build_node(b, "Squeeze", "taken,one", "keep");
+}
+
+START_TEST(the_first_of_what_is_selected_limit_the_selection) {
+  const limit_case *c = &limits[_i];
+  onnx_build *b = build_open(13);
+  build_input(b, "boxes", strchr(c->scores, 'b') ? "f32[b,n,4]" : "f32[1,n,4]");
+  build_input(b, "scores", c->scores);
+  build_input(b, "any", "bool[]");
+  build_i64(b, "limit", "1", &c->limit);
+  build_f32(b, "iou", "1", (float[]){0.5f});
+  build_i64(b, "column", "1", &c->column);
+  build_i64(b, "one", "1", (int64_t[]){1});
+  build_i64(b, "none", "0", (int64_t[]){0});
+  build_i64(b, "start", "1", &c->start);
+  build_i64(b, "end", "1", &c->end);
+  build_i64(b, "axis", "1", &c->axis);
+  build_i64(b, "step", "1", &c->step);
+  if (c->guarded) {
+    onnx_build *empty = build_subgraph(b), *some = build_subgraph(b);
+    build_node(empty, "Identity", "none", "nothing");
+    build_output(empty, "nothing", "i64");
+    build_selection(some);
+    build_output(some, "keep", "i64");
+    build_node_t *guard = build_node(b, "If", "any", "guarded");
+    build_graph_attr(b, guard, "then_branch", empty);
+    build_graph_attr(b, guard, "else_branch", some);
+  } else {
+    build_selection(b);
+  }
+  build_node(b, "Slice", c->guarded ? "guarded,start,end,axis,step" : "keep,start,end,axis,step", "y");
+  build_output(b, "y", "i64");
+  if (c->seen) build_output(b, "taken", "i64");
+  front f;
+  front_optimize(&f, &b);
+  const ir_node *nms = front_node(&f, OP_NonMaxSuppression);
+  ck_assert_int_eq(*(const int64_t *)nms->inputs[2]->data, c->expected);
+  ck_assert_int_eq(front_changes(&f, "nms_limit"), c->expected != c->limit);
+  front_fini(&f);
+}
+END_TEST
+
+/* ---- nms_guard ---- */
+
+typedef enum guard {
+  GUARD_AS_EXPORTED,
+  GUARD_BY_SIZE,
+  GUARD_OTHER_BOXES,  /* asks about others than are selected from */
+  GUARD_OF_ONE,       /* asks whether there is one element */
+  GUARD_TURNED,       /* nothing is given where there are boxes */
+  GUARD_GIVES_ONE,    /* a number is given where there are no boxes */
+  GUARD_LOOKS_AT_ONE, /* the branch needs a first box */
+  GUARD_NEEDS_FIVE,   /* the branch needs five boxes */
+  N_GUARDS
+} guard;
+
+static onnx_build *guarded_selection(guard g) {
+  onnx_build *b = build_open(13), *empty = build_subgraph(b), *some = build_subgraph(b);
+  build_input(b, "rows", "f32[n,4]");
+  build_input(b, "others", "f32[m,4]");
+  build_input(b, "weights", "f32[n]");
+  build_i64(b, "limit", "1", (int64_t[]){10});
+  build_f32(b, "iou", "1", (float[]){0.5f});
+  build_f32(b, "shifts", "5,1", (float[]){0, 1, 2, 3, 4});
+  build_i64(b, "column", "1", (int64_t[]){2});
+  build_i64(b, "zero", "1", (int64_t[]){0});
+  build_i64(b, "one", "1", (int64_t[]){1});
+  build_i64(b, "compared", "", (int64_t[]){g == GUARD_OF_ONE});
+  build_i64(b, "nothing", g == GUARD_GIVES_ONE ? "1" : "0", (int64_t[]){0});
+  const char *asked = g == GUARD_OTHER_BOXES ? "others" : "rows";
+  if (g == GUARD_BY_SIZE) {
+    build_node(b, "Size", asked, "count");
+  } else {
+    build_node(b, "Shape", asked, "extents");
+    build_int(b, build_node(b, "ReduceProd", "extents", "count"), "keepdims", 0);
+  }
+  build_node(b, "Equal", "count,compared", "is");
+  build_int(b, build_node(b, "Cast", "is", "asks"), "to", 9);
+  build_node(empty, "Identity", "nothing", "kept_none");
+  build_output(empty, "kept_none", "i64");
+  if (g == GUARD_LOOKS_AT_ONE) build_node(some, "Gather", "rows,zero", "shift");
+  else build_int(some, build_node(some, "ReduceMax", "rows", "shift"), "keepdims", 0);
+  build_node(some, "Add", g == GUARD_NEEDS_FIVE ? "rows,shifts" : "rows,shift", "moved");
+  build_node(some, "Unsqueeze", "moved,zero", "boxes");
+  build_node(some, "Unsqueeze", "weights,zero", "line");
+  build_node(some, "Unsqueeze", "line,zero", "scores");
+  build_selection(some);
+  build_output(some, "keep", "i64");
+  build_node_t *branch = build_node(b, "If", "asks", "y");
+  build_graph_attr(b, branch, "then_branch", g == GUARD_TURNED ? some : empty);
+  build_graph_attr(b, branch, "else_branch", g == GUARD_TURNED ? empty : some);
+  build_output(b, "y", "i64");
+  return b;
+}
+
+START_TEST(a_selection_needs_no_guard_against_having_no_boxes) {
+  onnx_build *b = guarded_selection((guard)_i);
+  front f;
+  front_optimize(&f, &b);
+  bool opens = _i <= GUARD_BY_SIZE;
+  ck_assert_int_eq(front_count(&f, OP_If), !opens);
+  ck_assert_int_eq(front_changes(&f, "nms_guard"), opens);
+  ck_assert_int_eq(front_count(&f, OP_NonMaxSuppression), 1);
+  front_fini(&f);
+}
+END_TEST
+
 /* ---- the example model ---- */
 
 static void read_example(front *f) {
@@ -139,6 +274,37 @@ START_TEST(both_pools_of_the_example_become_one_roi_align_each) {
 }
 END_TEST
 
+static reed_status note_limit(void *context, ir_node *n) {
+  int64_t **next = context;
+  if (n->op == op_builtin(OP_NonMaxSuppression)) *(*next)++ = *(const int64_t *)n->inputs[2]->data;
+  return REED_OK;
+}
+
+START_TEST(both_selections_of_the_example_lose_their_guards) {
+  front f;
+  read_example(&f);
+  front_passes(&f, NULL);
+  front_ok(&f);
+  ck_assert_int_eq(front_changes(&f, "nms_guard"), 2);
+  ck_assert_ptr_eq(front_node(&f, OP_NonMaxSuppression)->graph, f.m->main);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(both_selections_of_the_example_are_limited) {
+  int64_t found[2], *next = found;
+  front f;
+  read_example(&f);
+  front_passes(&f, NULL);
+  front_ok(&f);
+  ck_assert_int_eq(front_count(&f, OP_NonMaxSuppression), 2);
+  ck_assert_int_eq(ir_walk(f.m->main, true, note_limit, &next), REED_OK);
+  ck_assert_int_eq(found[0], 300);
+  ck_assert_int_eq(found[1], 50);
+  front_fini(&f);
+}
+END_TEST
+
 START_TEST(rewrites_can_be_left_out) {
   front f;
   read_example(&f);
@@ -156,6 +322,10 @@ int main(void) {
   tcase_add_test(t, a_pyramid_pool_becomes_one_roi_align);
   tcase_add_loop_test(t, what_only_resembles_a_pyramid_pool_stays, NONE + 1, N_MISSES);
   tcase_add_test(t, both_pools_of_the_example_become_one_roi_align_each);
+  tcase_add_loop_test(t, the_first_of_what_is_selected_limit_the_selection, 0, sizeof limits / sizeof *limits);
+  tcase_add_loop_test(t, a_selection_needs_no_guard_against_having_no_boxes, 0, N_GUARDS);
+  tcase_add_test(t, both_selections_of_the_example_lose_their_guards);
+  tcase_add_test(t, both_selections_of_the_example_are_limited);
   tcase_add_test(t, rewrites_can_be_left_out);
   suite_add_tcase(suite, t);
   return front_run(suite);
