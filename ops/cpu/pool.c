@@ -35,7 +35,8 @@ reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
   p->planes = x->dims[0] * x->dims[1];
   p->in_plane = cpu_product(p->w.in, 0, p->w.n);
   p->out_plane = cpu_product(p->w.out, 0, p->w.n);
-  p->taps = cpu_product(p->w.kernel, 0, p->w.n);
+  p->taps = 1;
+  for (int32_t i = 0; i < p->w.n; i++) p->taps *= p->w.kernel[i] < p->w.in[i] ? p->w.kernel[i] : p->w.in[i];
   cpu_dense_strides(p->w.n, p->w.in, p->in_stride);
   return REED_OK;
 }
@@ -56,15 +57,16 @@ typedef struct pool_job {
 } pool_job;
 
 /* Reduces the input rows under the output row with leading position `lead` into `row`; gives the leading axes' share of the count. */
-static int64_t reduce_rows(const pool_job *job, const float *plane, const int64_t *lead, float *row) {
+static double reduce_rows(const pool_job *job, const float *plane, const int64_t *lead, float *row) {
   const pool *p = &job->f->p;
   const window *w = &p->w;
   int32_t n_lead = w->n - 1;
-  int64_t width = w->in[n_lead], count = 1, n_taps = 1;
+  int64_t width = w->in[n_lead], n_taps = 1;
+  double count = 1;
   window_taps taps[WINDOW_MAX_AXES];
   for (int32_t axis = 0; axis < n_lead; axis++) {
     taps[axis] = window_taps_at(w, axis, lead[axis]);
-    count *= pool_count(p, axis, lead[axis] * w->stride[axis] - w->pad_begin[axis]);
+    count *= (double)pool_count(p, axis, lead[axis] * w->stride[axis] - w->pad_begin[axis]);
     n_taps *= taps[axis].n;
   }
   for (int64_t tap = 0; tap < n_taps; tap++) {
@@ -83,7 +85,7 @@ static int64_t reduce_rows(const pool_job *job, const float *plane, const int64_
 }
 
 /* Output o of a row, tap by tap. */
-static float reduce_at(const pool *p, const float *row, int64_t lead_count, int64_t o) {
+static float reduce_at(const pool *p, const float *row, double lead_count, int64_t o) {
   const window *w = &p->w;
   int32_t last = w->n - 1;
   window_taps taps = window_taps_at(w, last, o);
@@ -93,11 +95,11 @@ static float reduce_at(const pool *p, const float *row, int64_t lead_count, int6
     sum += v;
     most = most >= v || most != most ? most : v;
   }
-  return p->mean ? sum / (float)(lead_count * pool_count(p, last, o * w->stride[last] - w->pad_begin[last])) : most;
+  return p->mean ? sum / (float)(lead_count * (double)pool_count(p, last, o * w->stride[last] - w->pad_begin[last])) : most;
 }
 
 /* Reduces the row along its axis: the outputs in the middle, whose windows see only input, all at once. */
-static void reduce_along(const pool *p, const float *row, int64_t lead_count, float *y) {
+static void reduce_along(const pool *p, const float *row, double lead_count, float *y) {
   const window *w = &p->w;
   int32_t last = w->n - 1;
   int64_t d = w->dilation[last], stride = w->stride[last], k = w->kernel[last], pad = w->pad_begin[last], out = w->out[last];
@@ -109,7 +111,7 @@ static void reduce_along(const pool *p, const float *row, int64_t lead_count, fl
   for (int64_t o = 0; o < begin; o++) y[o] = reduce_at(p, row, lead_count, o);
   if (begin < end)
     CPU_PICK(p->level, pool_along)
-    (p->mean, row + begin * stride - pad, stride, d, k, 1.0f / (float)(lead_count * k), y + begin, end - begin);
+    (p->mean, row + begin * stride - pad, stride, d, k, 1.0f / (float)(lead_count * (double)k), y + begin, end - begin);
   for (int64_t o = end; o < out; o++) y[o] = reduce_at(p, row, lead_count, o);
 }
 
@@ -127,7 +129,7 @@ static void pool_ranges(void *context, int64_t begin, int64_t end) {
         lead[axis] = rest % w->out[axis];
         rest /= w->out[axis];
       }
-      int64_t count = reduce_rows(job, job->x + i / rows * p->in_plane, lead, row);
+      double count = reduce_rows(job, job->x + i / rows * p->in_plane, lead, row);
       reduce_along(p, row, count, job->y + i * width);
     }
   }

@@ -13,7 +13,8 @@ typedef struct pool {
   cpu_level level;
   bool mean, include_pad, column_major, with_indices;
   int64_t power; /* p of an Lp pool, else 0 */
-  int64_t planes, in_plane, out_plane, taps;
+  int64_t planes, in_plane, out_plane;
+  int64_t taps; /* at most, of one window, inside the input */
   int64_t in_stride[WINDOW_MAX_AXES];
 } pool;
 

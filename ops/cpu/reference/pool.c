@@ -12,15 +12,31 @@ typedef struct job {
   int64_t *indices; /* NULL where not wanted */
 } job;
 
-/* Offset in the input plane of the window's tap number `tap` (row-major), -1 for padding. */
-static int64_t tap_source(const pool *p, const int64_t *origin, int64_t tap) {
+/* One window: where it begins on each axis, and its taps inside the input, however many there are in the padding. */
+typedef struct place {
+  int64_t origin[WINDOW_MAX_AXES];
+  window_taps taps[WINDOW_MAX_AXES];
+  int64_t n_taps;
+} place;
+
+static void place_at(const pool *p, int64_t out_offset, place *out) {
   const window *w = &p->w;
-  int64_t offset = 0;
+  out->n_taps = 1;
   for (int32_t axis = w->n - 1; axis >= 0; axis--) {
-    int64_t i = origin[axis] + tap % w->kernel[axis] * w->dilation[axis];
-    if (i < 0 || i >= w->in[axis]) return -1;
-    offset += i * p->in_stride[axis];
-    tap /= w->kernel[axis];
+    int64_t o = out_offset % w->out[axis];
+    out->origin[axis] = o * w->stride[axis] - w->pad_begin[axis];
+    out->taps[axis] = window_taps_at(w, axis, o);
+    out->n_taps *= out->taps[axis].n;
+    out_offset /= w->out[axis];
+  }
+}
+
+/* Offset in the input plane of the window's tap number `tap` (row-major over those inside). */
+static int64_t tap_source(const pool *p, const place *at, int64_t tap) {
+  int64_t offset = 0;
+  for (int32_t axis = p->w.n - 1; axis >= 0; axis--) {
+    offset += (at->taps[axis].start + tap % at->taps[axis].n * p->w.dilation[axis]) * p->in_stride[axis];
+    tap /= at->taps[axis].n;
   }
   return offset;
 }
@@ -38,14 +54,13 @@ static int64_t index_of(const pool *p, int64_t plane, int64_t offset) {
 
 /* The largest of a window, the first where several are; NaN wins. An empty window (all padding) gives the dtype's least value. */
 #define MAX_AT(T, name, least)                                                                  \
-  static void name(const job *j, int64_t plane, const int64_t *origin, int64_t at) {            \
+  static void name(const job *j, int64_t plane, const place *window, int64_t at) {              \
     const pool *p = j->p;                                                                       \
     const T *x = (const T *)j->x + plane * p->in_plane;                                         \
     T most = least;                                                                             \
     int64_t where = -1;                                                                         \
-    for (int64_t tap = 0; tap < p->taps; tap++) {                                               \
-      int64_t offset = tap_source(p, origin, tap);                                              \
-      if (offset < 0) continue;                                                                 \
+    for (int64_t tap = 0; tap < window->n_taps; tap++) {                                        \
+      int64_t offset = tap_source(p, window, tap);                                              \
       T v = x[offset];                                                                          \
       if (where < 0 || v > most || (v != v && most == most)) most = v, where = offset;          \
     }                                                                                           \
@@ -64,15 +79,12 @@ MAX_AT(uint32_t, max_u32_at, 0)
 MAX_AT(uint64_t, max_u64_at, 0)
 
 #define MEAN_AT(T, name)                                                               \
-  static void name(const job *j, int64_t plane, const int64_t *origin, int64_t at) {   \
+  static void name(const job *j, int64_t plane, const place *window, int64_t at) {     \
     const pool *p = j->p;                                                              \
     const T *x = (const T *)j->x + plane * p->in_plane;                                \
     double sum = 0, count = 1;                                                         \
-    for (int64_t tap = 0; tap < p->taps; tap++) {                                      \
-      int64_t offset = tap_source(p, origin, tap);                                     \
-      if (offset >= 0) sum += (double)x[offset];                                       \
-    }                                                                                  \
-    for (int32_t axis = 0; axis < p->w.n; axis++) count *= (double)pool_count(p, axis, origin[axis]); \
+    for (int64_t tap = 0; tap < window->n_taps; tap++) sum += (double)x[tap_source(p, window, tap)]; \
+    for (int32_t axis = 0; axis < p->w.n; axis++) count *= (double)pool_count(p, axis, window->origin[axis]); \
     ((T *)j->y)[at] = (T)(sum / count);                                                \
   }
 MEAN_AT(float, mean_f32_at)
@@ -80,20 +92,18 @@ MEAN_AT(double, mean_f64_at)
 
 /* The length of the window's elements in the p-norm. */
 #define LP_AT(T, name)                                                                 \
-  static void name(const job *j, int64_t plane, const int64_t *origin, int64_t at) {   \
+  static void name(const job *j, int64_t plane, const place *window, int64_t at) {     \
     const pool *p = j->p;                                                              \
     const T *x = (const T *)j->x + plane * p->in_plane;                                \
     double sum = 0;                                                                    \
-    for (int64_t tap = 0; tap < p->taps; tap++) {                                      \
-      int64_t offset = tap_source(p, origin, tap);                                     \
-      if (offset >= 0) sum += pow(fabs((double)x[offset]), (double)p->power);          \
-    }                                                                                  \
+    for (int64_t tap = 0; tap < window->n_taps; tap++)                                 \
+      sum += pow(fabs((double)x[tap_source(p, window, tap)]), (double)p->power);       \
     ((T *)j->y)[at] = (T)pow(sum, 1.0 / (double)p->power);                             \
   }
 LP_AT(float, lp_f32_at)
 LP_AT(double, lp_f64_at)
 
-typedef void (*pool_at)(const job *, int64_t, const int64_t *, int64_t);
+typedef void (*pool_at)(const job *, int64_t, const place *, int64_t);
 static const pool_at maxima[REED_DTYPE_COUNT] = {
   [REED_F32] = max_f32_at, [REED_F64] = max_f64_at, [REED_I8] = max_i8_at,   [REED_I16] = max_i16_at, [REED_I32] = max_i32_at,
   [REED_I64] = max_i64_at, [REED_U8] = max_u8_at,   [REED_U16] = max_u16_at, [REED_U32] = max_u32_at, [REED_U64] = max_u64_at,
@@ -109,12 +119,9 @@ static void planes(void *context, int64_t begin, int64_t end) {
   const pool *p = j->p;
   pool_at fn = pool_of(p);
   for (int64_t at = begin; at < end; at++) {
-    int64_t origin[WINDOW_MAX_AXES], rest = at % p->out_plane;
-    for (int32_t axis = p->w.n - 1; axis >= 0; axis--) {
-      origin[axis] = rest % p->w.out[axis] * p->w.stride[axis] - p->w.pad_begin[axis];
-      rest /= p->w.out[axis];
-    }
-    fn(j, at / p->out_plane, origin, at);
+    place window;
+    place_at(p, at % p->out_plane, &window);
+    fn(j, at / p->out_plane, &window, at);
   }
 }
 
