@@ -38,7 +38,7 @@ static reed_status read_groups(const reed_kernel_call *call, norm *n) {
   int64_t groups = reed_attrs_int(call->attrs, "num_groups", 0);
   if (groups < 1 || n->channels % groups)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld channels in %lld groups", (long long)n->channels, (long long)groups);
-  n->shared = n->channels / groups;
+  if (n->channels > 0) n->shared = n->channels / groups;
   n->per_group = desc_elements(&call->inputs[1]) == groups && groups != n->channels;
   for (int32_t i = 1; i <= 2; i++)
     if (desc_elements(&call->inputs[i]) != (n->per_group ? groups : n->channels))

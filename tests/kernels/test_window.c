@@ -252,6 +252,18 @@ START_TEST(group_norm_equals_the_reference) {
 }
 END_TEST
 
+START_TEST(group_norm_of_no_channels_gives_nothing) {
+  for (int d = 0; d < 2; d++) {
+    kernel_case c;
+    case_init(&c, OP_GroupNormalization);
+    case_input(&c, d ? REED_F64 : REED_F32, DIMS(2, 0, 3), 3);
+    for (int k = 0; k < 2; k++) case_input(&c, d ? REED_F64 : REED_F32, DIMS(0), 2);
+    case_attr_int(&c, "num_groups", 2);
+    case_expect(&c, NULL, 0);
+  }
+}
+END_TEST
+
 START_TEST(group_norm_wants_whole_groups) {
   kernel_case c;
   case_init(&c, OP_GroupNormalization);
@@ -300,6 +312,7 @@ int main(void) {
   tcase_add_test(t, hardmax_is_one_at_the_first_of_the_largest);
   tcase_add_test(t, lp_normalization_divides_by_the_length_if_there_is_one);
   tcase_add_test(t, group_norm_equals_the_reference);
+  tcase_add_test(t, group_norm_of_no_channels_gives_nothing);
   tcase_add_test(t, group_norm_wants_whole_groups);
   tcase_add_test(t, rms_norm_divides_by_the_root_of_the_mean_square);
   tcase_add_loop_test(t, average_pool_equals_the_reference, 0, ROWS(pools));
