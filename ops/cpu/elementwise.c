@@ -339,10 +339,10 @@ reed_status cpu_prepare_elementwise(const reed_kernel_call *call, reed_kernel *o
 
 /* Clip: a bound that is absent is the dtype's own. */
 reed_status cpu_prepare_clip(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
   for (int32_t k = 1; k < 3; k++)
     if (cpu_present(call, k) && desc_elements(&call->inputs[k]) != 1)
       return reed_kernel_fail(call, REED_ERROR_SHAPE, "'%s' must have one element", k == 1 ? "min" : "max");
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
   reed_dtype compute = compute_dtype(call->inputs[0].dtype);
   formula_call f = {.formula = OP_Clip, .compute = compute, .result = compute, .n_in = 3};
   reed_status status = prepare_formula(call, &f, out_kernel);

@@ -10,6 +10,7 @@
 
 /* Regions overlap, planes do not fit the caches: a block of planes of about this size is gone through by all regions before the next. */
 #define BLOCK_BYTES ((int64_t)1 << 20)
+#define SAMPLES_MAX 256 /* per bin and axis; models have 2 or 4. A file must not be able to ask for 2^62 */
 #define BLOCK_MAX 64 /* channels: more would leave threads without work */
 /* Columns between first and last that may go unused before the used ones are picked one by one: a gathered element costs about this many
  * loaded in a row. */
@@ -23,12 +24,15 @@ static reed_status read_map(const reed_kernel_call *call, roi_call *c, int32_t k
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "feature map %s and output %s do not go together", desc_text(x, a, sizeof a),
                             desc_text(y, b, sizeof b));
   }
+  int64_t sampling = reed_attrs_int(call->attrs, "sampling_ratio", 0);
+  if (sampling > SAMPLES_MAX)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "sampling_ratio %lld, at most %d is supported", (long long)sampling, SAMPLES_MAX);
   if (x->dims[2] > INT32_MAX || x->dims[3] > INT32_MAX)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "the feature map is too large");
   c->maps[k] = (roi_align){
     .max = strcmp(reed_attrs_string(call->attrs, "mode", "avg"), "max") == 0,
     .half_pixel = strcmp(reed_attrs_string(call->attrs, "coordinate_transformation_mode", "half_pixel"), "half_pixel") == 0,
-    .sampling = reed_attrs_int(call->attrs, "sampling_ratio", 0), .scale = scale, .images = x->dims[0], .channels = x->dims[1],
+    .sampling = sampling, .scale = scale, .images = x->dims[0], .channels = x->dims[1],
     .height = x->dims[2], .width = x->dims[3], .bins_y = y->dims[2], .bins_x = y->dims[3],
   };
   if (!k) c->widest = c->maps[0];

@@ -83,8 +83,8 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
 }
 
 reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scan(call, out_kernel);
   if (desc_elements(&call->inputs[1]) != 1) return reed_kernel_fail(call, REED_ERROR_SHAPE, "'axis' must have one element");
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scan(call, out_kernel);
   cumsum_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->site = cpu_site_of(call);
