@@ -40,11 +40,14 @@ reed_status cpu_fault(const cpu_site *site, reed_diagnosis *diagnosis, reed_stat
   return status;
 }
 
+/* A product of extents wraps where one extent is 0 and others are huge: nothing is read at such strides. */
+static int64_t wrapping_product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+
 void cpu_dense_strides(int32_t rank, const int64_t *dims, int64_t *out_strides) {
   int64_t stride = 1;
   for (int32_t i = rank - 1; i >= 0; i--) {
     out_strides[i] = stride;
-    stride *= dims[i];
+    stride = wrapping_product(stride, dims[i]);
   }
 }
 
@@ -56,7 +59,7 @@ bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *
     int64_t extent = i >= lead ? from->dims[i - lead] : 1;
     if (extent != 1 && extent != to->dims[i]) return false;
     out_strides[i] = extent == 1 ? 0 : stride;
-    stride *= extent;
+    stride = wrapping_product(stride, extent);
   }
   return true;
 }

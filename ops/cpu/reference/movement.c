@@ -131,7 +131,7 @@ static bool find_source(const reference_state *s, const reed_kernel_buffers *buf
 static reed_status run_move(const void *state, const reed_kernel_buffers *buffers) {
   const reference_state *s = state;
   size_t size = reed_dtype_bytes(s->inputs[0].dtype);
-  bool has_value = s->n_inputs > 2 && s->inputs[2].dtype != REED_NONE;
+  bool has_value = s->n_inputs > 2 && s->inputs[2].dtype != REED_NONE && desc_elements(&s->inputs[2]) > 0;
   for (int32_t o = 0; o < s->n_outputs; o++)
     for (int64_t i = 0; i < desc_elements(&s->outputs[o]); i++) {
       source from = {0};
