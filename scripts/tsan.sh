@@ -9,7 +9,7 @@ ninja -C "$build" tests/vm/test_threads tests/device/test_device tests/kernels/t
 export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp:halt_on_error=0:second_deadlock_stack=1:exitcode=66"
 export CK_FORK=no CK_TIMEOUT_MULTIPLIER=20 OMP_NUM_THREADS=1 REED_EXAMPLES="$PWD/examples/shapes"
 status=0
-for test in vm/test_threads device/test_device ops_b/test_cache_kernels; do
+for test in vm/test_threads device/test_device kernels/test_cache_kernels; do
   echo "== $test"
   "$build/tests/$test" || status=1
 done
