@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/desc.h"
 #include "base/diag.h"
 
 reed_status reed_kernel_fail(const reed_kernel_call *call, reed_status status, const char *format, ...) {
@@ -15,4 +16,16 @@ reed_status reed_kernel_fail(const reed_kernel_call *call, reed_status status, c
   status = diag_fail(call->diagnosis, status, "%s node '%s': %s", call->op->name, call->node, message);
   diag_place_node(call->diagnosis, call->op->name, call->node, NULL);
   return status;
+}
+
+static reed_status run_nothing(const void *state, const reed_kernel_buffers *buffers) { return REED_OK; }
+
+bool kernel_is_nothing(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (call->op->impure) return false;
+  for (int32_t i = 0; i < call->n_outputs; i++) {
+    const reed_op_output *declared = reed_op_output_at(call->op, i);
+    if (call->outputs[i].dtype != REED_NONE && (!declared || declared->bounded || desc_elements(&call->outputs[i]) != 0)) return false;
+  }
+  *out_kernel = (reed_kernel){.run = run_nothing};
+  return true;
 }

@@ -282,7 +282,7 @@ reed_status call_prepare(reed_session *s, uint32_t site, int32_t device, const u
   if (!prepare)
     return at_site(s, site, diag_fail(s->diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s': no kernel on device '%s'", op->name, call.node, on->name));
   *out_kernel = (reed_kernel){0};
-  reed_status status = at_site(s, site, prepare(&call, out_kernel));
+  reed_status status = kernel_is_nothing(&call, out_kernel) ? REED_OK : at_site(s, site, prepare(&call, out_kernel));
   if (event) event->span.end_ns = clock_now_ns();
   return status;
 }

@@ -100,7 +100,7 @@ static reed_status run_compress(const void *state, const reed_kernel_buffers *bu
   char *out = buffers->outputs[0];
   int64_t count = 0;
   for (int64_t i = 0; i < s->n_conditions; i++) count += condition[i] != 0;
-  for (int64_t o = 0; o < s->outer && s->block_bytes; o++)
+  for (int64_t o = 0; o < s->outer && s->block_bytes && count; o++)
     for (int64_t i = 0; i < s->n_conditions; i++) {
       if (!condition[i]) continue;
       memcpy(out, data + (o * s->extent + i) * s->block_bytes, (size_t)s->block_bytes);
