@@ -15,13 +15,6 @@ static reed_status no_memory(const fusing *f) { return diag_no_memory(f->m->diag
 
 static bool is_float(const ir_value *v) { return v->type.dtype >= REED_F32 && v->type.dtype <= REED_BF16; }
 
-static bool same_type(const ir_module *m, const ir_value *a, const ir_value *b) {
-  if (a->type.dtype != b->type.dtype || a->type.rank < 0 || a->type.rank != b->type.rank) return false;
-  for (int32_t i = 0; i < a->type.rank; i++)
-    if (!symbols_equal(m->symbols, a->type.dims[i], b->type.dims[i])) return false;
-  return true;
-}
-
 static bool set_input(ir_node *n, int32_t i, ir_value *v) {
   while (n->n_inputs <= i)
     if (!ir_add_input(n, NULL)) return false;
@@ -65,7 +58,7 @@ static bool add_computed_bias(const fusing *f, ir_node *product, ir_value *other
 
 static bool add_residual(const fusing *f, ir_node *product, ir_value *other) {
   bool taken = product->n_inputs > 3 && product->inputs[3];
-  return product->op == op_builtin(OP_Conv) && !taken && same_type(f->m, other, product->outputs[0]) &&
+  return product->op == op_builtin(OP_Conv) && !taken && ir_same_type(f->m, other, product->outputs[0]) &&
          set_input(product, 3, other);
 }
 
@@ -73,7 +66,7 @@ static reed_status fuse_add(fusing *f, ir_node *add) {
   for (int32_t k = 0; k < 2; k++) {
     ir_node *product = weights_product(add->inputs[k], add);
     ir_value *other = add->inputs[1 - k];
-    if (!product || !is_float(add->outputs[0]) || !same_type(f->m, product->outputs[0], add->outputs[0])) continue;
+    if (!product || !is_float(add->outputs[0]) || !ir_same_type(f->m, product->outputs[0], add->outputs[0])) continue;
     bool has_residual = product->n_inputs > 3 && product->inputs[3], done = false;
     reed_status status = has_residual ? REED_OK : add_constant_bias(f, product, add, other, &done);
     if (status != REED_OK) return status;

@@ -272,6 +272,17 @@ bool ir_desc(const ir_value *v, reed_desc *out_desc) {
   return true;
 }
 
+bool ir_same_dims(const ir_module *m, const ir_value *a, const ir_value *b) {
+  if (a->type.rank < 0 || a->type.rank != b->type.rank) return false;
+  for (int32_t i = 0; i < a->type.rank; i++)
+    if (!symbols_equal(m->symbols, a->type.dims[i], b->type.dims[i])) return false;
+  return true;
+}
+
+bool ir_same_type(const ir_module *m, const ir_value *a, const ir_value *b) {
+  return a->type.dtype != REED_NONE && a->type.dtype == b->type.dtype && ir_same_dims(m, a, b);
+}
+
 /* ---- walking and replacing ---- */
 
 reed_status ir_walk(ir_graph *g, bool deep, reed_status (*visit)(void *context, ir_node *n), void *context) {

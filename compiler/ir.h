@@ -111,6 +111,10 @@ static inline bool ir_is_constant(const ir_value *v) { return v && v->data; }
 /* Desc of a value whose dims are all numbers; false otherwise. */
 bool ir_desc(const ir_value *v, reed_desc *out_desc);
 
+/* Provably the same extents; the same extents and dtype. */
+bool ir_same_dims(const ir_module *m, const ir_value *a, const ir_value *b);
+bool ir_same_type(const ir_module *m, const ir_value *a, const ir_value *b);
+
 /* Every use of `from` anywhere in the module (regions, results) becomes `to`. */
 void ir_replace_uses(ir_module *m, ir_value *from, ir_value *to);
 /* The same for many values at once: ir_forward notes the replacement (chains allowed, cycles are not), ir_settle rewrites all uses in one walk.

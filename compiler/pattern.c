@@ -2,6 +2,7 @@
  * another attempt follows. */
 #include "compiler/pattern.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct matching {
@@ -25,6 +26,12 @@ static bool splat(const ir_value *v, double *out_number) {
   for (int64_t i = 1; i < desc_elements(&d); i++)
     if (reed_dtype_read(d.dtype, (const char *)v->data + (size_t)i * bytes) != *out_number) return false;
   return true;
+}
+
+/* The number, up to two roundings of the dtype; numbers of the others are exact. Constants of f64 were often written down in f32. */
+static bool is_number(reed_dtype dtype, double x, double number) {
+  double unit = dtype == REED_F16 ? 0x1p-10 : dtype == REED_BF16 ? 0x1p-7 : dtype == REED_F32 || dtype == REED_F64 ? 0x1p-23 : 0;
+  return x == number || fabs(x - number) <= unit * fabs(number);
 }
 
 bool pattern_number(const ir_value *v, double *out_number) {
@@ -117,7 +124,8 @@ static bool match_either(matching *m, const pattern *p, ir_value *v) {
 static bool attribute_fits(const pattern *p, const ir_value *v) {
   if (!v->producer) return false;
   reed_attrs attrs = ir_attrs(v->producer);
-  if (p->kind == PATTERN_INT) return (double)reed_attrs_int(&attrs, p->attr, p->otherwise) == p->number;
+  if (p->kind == PATTERN_INT) return (double)reed_attrs_int(&attrs, p->attr, (int64_t)p->otherwise) == p->number;
+  if (p->kind == PATTERN_FLOAT) return is_number(REED_F32, reed_attrs_float(&attrs, p->attr, p->otherwise), p->number);
   return strcmp(reed_attrs_string(&attrs, p->attr, p->otherwise_text), p->text) == 0;
 }
 
@@ -127,7 +135,7 @@ static bool match(matching *m, const pattern *p, ir_value *v) {
   switch (p->kind) {
     case PATTERN_ANY: return true;
     case PATTERN_CONSTANT: return ir_is_constant(v);
-    case PATTERN_NUMBER: return splat(v, &number) && number == p->number;
+    case PATTERN_NUMBER: return splat(v, &number) && is_number(v->type.dtype, number, p->number);
     case PATTERN_AS: return match_as(m, p, v);
     case PATTERN_OP: return match_op(m, p, v);
     case PATTERN_PAIR: return match_pair(m, p, v);
@@ -135,6 +143,7 @@ static bool match(matching *m, const pattern *p, ir_value *v) {
     case PATTERN_VIEWS: return match_views(m, p, v);
     case PATTERN_ONCE: return v->n_uses == 1 && match(m, p->parts[0], v);
     case PATTERN_INT:
+    case PATTERN_FLOAT:
     case PATTERN_TEXT: return attribute_fits(p, v) && match(m, p->parts[0], v);
   }
   return false;

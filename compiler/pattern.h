@@ -29,6 +29,7 @@ typedef enum pattern_kind {
   PATTERN_VIEWS,
   PATTERN_ONCE,
   PATTERN_INT,
+  PATTERN_FLOAT,
   PATTERN_TEXT
 } pattern_kind;
 
@@ -36,9 +37,9 @@ typedef struct pattern {
   pattern_kind kind;
   op_id op;
   int32_t slot;
-  double number;         /* NUMBER; INT: what the attribute must be */
+  double number;         /* NUMBER; INT, FLOAT: what the attribute must be */
   const char *attr;
-  int64_t otherwise;     /* INT: what it is where it is not given */
+  double otherwise;      /* INT, FLOAT: what it is where it is not given */
   const char *text, *otherwise_text;
   const struct pattern *parts[PATTERN_PARTS];
 } pattern;
@@ -48,7 +49,7 @@ typedef struct pattern {
 #define P_ANY P_(.kind = PATTERN_ANY)
 /* A constant. */
 #define P_CONSTANT P_(.kind = PATTERN_CONSTANT)
-/* A constant all of whose elements are this number (it has one at least). */
+/* A constant all of whose elements are this number (it has one at least), which a float dtype may have rounded. */
 #define P_NUMBER(x) P_(.kind = PATTERN_NUMBER, .number = (x))
 /* What `part` says, noted in a slot. */
 #define P_AS(which, part) P_(.kind = PATTERN_AS, .slot = (which), .parts = {part})
@@ -63,9 +64,12 @@ typedef struct pattern {
 #define P_VIEWS(part) P_(.kind = PATTERN_VIEWS, .parts = {part})
 /* What `part` says, used once (ir_count_uses has been called). */
 #define P_ONCE(part) P_(.kind = PATTERN_ONCE, .parts = {part})
-/* What `part` says, made by an operator whose attribute is this integer or text; `or_else` is what it is where it is not given. */
+/* What `part` says, made by an operator whose attribute is this integer, number (rounded or not) or text; `or_else` is what it is where
+ * it is not given. */
 #define P_INT(name, or_else, value, part) \
   P_(.kind = PATTERN_INT, .attr = (name), .otherwise = (or_else), .number = (value), .parts = {part})
+#define P_FLOAT(name, or_else, value, part) \
+  P_(.kind = PATTERN_FLOAT, .attr = (name), .otherwise = (or_else), .number = (value), .parts = {part})
 #define P_TEXT(name, or_else, value, part) \
   P_(.kind = PATTERN_TEXT, .attr = (name), .otherwise_text = (or_else), .text = (value), .parts = {part})
 

@@ -15,17 +15,6 @@ typedef struct rewriting {
 
 /* ---- what rewrites ask ---- */
 
-static bool same_dims(const ir_module *m, const ir_value *a, const ir_value *b) {
-  if (a->type.rank < 0 || a->type.rank != b->type.rank) return false;
-  for (int32_t i = 0; i < a->type.rank; i++)
-    if (!symbols_equal(m->symbols, a->type.dims[i], b->type.dims[i])) return false;
-  return true;
-}
-
-static bool same_type(const ir_module *m, const ir_value *a, const ir_value *b) {
-  return a->type.dtype != REED_NONE && a->type.dtype == b->type.dtype && same_dims(m, a, b);
-}
-
 static ir_value *input(const ir_node *n, int32_t i) { return i < n->n_inputs ? n->inputs[i] : NULL; }
 
 /* All elements of a constant are this number. */
@@ -59,7 +48,7 @@ static ir_value *dropout(rewriting *r, ir_node *n, bool *change) {
 
 /* Cast to the dtype it has; Reshape, Expand, Slice, Pad ... to the extents it has. */
 static ir_value *same_as_input(rewriting *r, ir_node *n, bool *change) {
-  return input(n, 0) && n->outputs[0] && same_type(r->m, input(n, 0), n->outputs[0]) ? input(n, 0) : NULL;
+  return input(n, 0) && n->outputs[0] && ir_same_type(r->m, input(n, 0), n->outputs[0]) ? input(n, 0) : NULL;
 }
 
 static ir_value *slice(rewriting *r, ir_node *n, bool *change) {
@@ -153,7 +142,7 @@ static ir_value *neutral(rewriting *r, ir_node *n, bool *change) {
   bool product = n->op == op_builtin(OP_Mul) || n->op == op_builtin(OP_Div);
   bool commutes = n->op == op_builtin(OP_Mul) || n->op == op_builtin(OP_Add);
   for (int k = 1; k >= (commutes ? 0 : 1); k--)
-    if (is_splat(input(n, k), product ? 1 : 0) && n->outputs[0] && same_type(r->m, input(n, 1 - k), n->outputs[0]))
+    if (is_splat(input(n, k), product ? 1 : 0) && n->outputs[0] && ir_same_type(r->m, input(n, 1 - k), n->outputs[0]))
       return input(n, 1 - k);
   return NULL;
 }
@@ -176,8 +165,8 @@ static ir_value *idempotent(rewriting *r, ir_node *n, bool *change) {
 
 static ir_value *where(rewriting *r, ir_node *n, bool *change) {
   for (int k = 0; k < 2; k++)
-    if (is_splat(input(n, 0), 1 - k) && n->outputs[0] && same_type(r->m, input(n, k + 1), n->outputs[0])) return input(n, k + 1);
-  return input(n, 1) == input(n, 2) ? same_type(r->m, input(n, 1), n->outputs[0]) ? input(n, 1) : NULL : NULL;
+    if (is_splat(input(n, 0), 1 - k) && n->outputs[0] && ir_same_type(r->m, input(n, k + 1), n->outputs[0])) return input(n, k + 1);
+  return input(n, 1) == input(n, 2) ? ir_same_type(r->m, input(n, 1), n->outputs[0]) ? input(n, 1) : NULL : NULL;
 }
 
 static const struct {

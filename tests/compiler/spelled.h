@@ -1,0 +1,110 @@
+/* Subgraphs as exporters spell them, written down in a line each, for the passes that recognise them: "d=Sub x,m;s=Mul d,d;..." The inputs
+ * are x, y, z and w, the result is the last name; constants are there by name (spelled_open). Transpose takes its perm in brackets. */
+#ifndef TESTS_COMPILER_SPELLED_H_
+#define TESTS_COMPILER_SPELLED_H_
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/compiler/onnx_build.h"
+
+typedef struct spelled {
+  const char *what, *text;
+  const char *made; /* the operator it becomes; NULL: a near miss, which stays */
+  const char *x;    /* type of x; NULL: f32[n,6,8] */
+} spelled;
+
+static const spelled spelled_activations[] = {
+    {"BERT's Gelu", "d=Div x,root2;e=Erf d;a=Add e,one;m=Mul x,a;o=Mul m,half", "Gelu"},
+    {"Gelu, half first", "h=Mul half,x;d=Mul x,invroot2;e=Erf d;a=Add one,e;o=Mul h,a", "Gelu"},
+    {"Gelu, the gate halved", "d=Div x,root2;e=Erf d;a=Add e,one;g=Mul a,half;o=Mul g,x", "Gelu"},
+    {"Gelu over 2", "d=Div x,root2;e=Erf d;a=Add e,one;m=Mul a,x;o=Div m,two", "Gelu"},
+    {"Gelu of a shared Div by another", "d=Div x,one3;e=Erf d;a=Add e,one;m=Mul x,a;o=Mul m,half"},
+    {"Gelu times 0.25", "d=Div x,root2;e=Erf d;a=Add e,one;m=Mul x,a;o=Mul m,quarter"},
+    {"Gelu of two values", "d=Div x,root2;e=Erf d;a=Add e,one;m=Mul y,a;o=Mul m,half"},
+    {"Gelu plus 2", "d=Div x,root2;e=Erf d;a=Add e,two;m=Mul x,a;o=Mul m,half"},
+    {"Gelu upside down", "d=Div root2,x;e=Erf d;a=Add e,one;m=Mul x,a;o=Mul m,half"},
+    {"Gelu that somebody looks into", "d=Div x,root2;e=Erf d;a=Add e,one;m=Mul x,a;h=Mul m,half;o=Add h,e"},
+    {"Gelu widened by its constant", "d=Div x,root2;e=Erf d;a=Add e,ones;m=Mul x,a;o=Mul m,half", NULL, "f32[n,1,8]"},
+    {"torch's tanh Gelu", "q=Mul x,x;c=Mul x,q;k=Mul tiny,c;s=Add x,k;i=Mul kappa,s;t=Tanh i;a=Add one,t;m=Mul x,a;o=Mul half,m", "Gelu"},
+    {"NewGELU", "h=Mul x,half;c=Pow x,three;k=Mul c,tiny;s=Add x,k;i=Mul s,kappa;t=Tanh i;a=Add t,one;o=Mul h,a", "Gelu"},
+    {"fast Gelu", "h=Mul x,half;b=Mul x,kappa;k=Mul x,tiny;q=Mul k,x;g=Add q,one;i=Mul b,g;t=Tanh i;a=Add t,one;o=Mul h,a", "Gelu"},
+    {"tanh Gelu of a square", "h=Mul x,half;c=Pow x,two;k=Mul c,tiny;s=Add x,k;i=Mul s,kappa;t=Tanh i;a=Add t,one;o=Mul h,a"},
+    {"tanh Gelu by another number", "h=Mul x,half;c=Pow x,three;k=Mul c,one3;s=Add x,k;i=Mul s,kappa;t=Tanh i;a=Add t,one;o=Mul h,a"},
+    {"SiLU", "s=Sigmoid x;o=Mul x,s", "Swish"},
+    {"quick Gelu", "k=Mul x,one7;s=Sigmoid k;o=Mul s,x", "Swish"},
+    {"a gate", "s=Sigmoid y;o=Mul x,s"},
+    {"SiLU of rows", "k=Mul x,rows;s=Sigmoid k;o=Mul s,x"},
+    {"Mish", "p=Softplus x;t=Tanh p;o=Mul x,t", "Mish"},
+    {"HardSwish", "a=Add x,three;c=Clip a,zero,six;m=Mul x,c;o=Div m,six", "HardSwish"},
+    {"HardSwish by its gate", "a=Add x,three;c=Clip a,zero,six;g=Div c,six;o=Mul g,x", "HardSwish"},
+    {"HardSwish of four", "a=Add x,three;c=Clip a,zero,three;m=Mul x,c;o=Div m,six"},
+    {"HardSigmoid", "a=Add x,three;c=Clip a,zero,six;o=Div c,six", "HardSigmoid"},
+    {"HardSigmoid of two", "a=Add x,two;c=Clip a,zero,six;o=Div c,six"},
+};
+
+static const spelled spelled_norms[] = {
+    {"torch's LayerNorm", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;n=Div d,r;g=Mul n,gamma;o=Add g,beta",
+     "LayerNormalization"},
+    {"LayerNorm by products", "m=ReduceMean x,last;d=Sub x,m;q=Mul d,d;v=ReduceMean q,last;e=Add eps,v;r=Sqrt e;i=Reciprocal r;n=Mul i,d;g=Mul gamma,n;o=Add beta,g",
+     "LayerNormalization"},
+    {"LayerNorm by a power", "m=ReduceMean x,last;d=Sub x,m;q=Mul d,d;v=ReduceMean q,last;e=Add eps,v;i=Pow e,mhalf;n=Mul d,i;o=Mul n,gamma", "LayerNormalization"},
+    {"plain LayerNorm", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div d,r", "LayerNormalization"},
+    {"LayerNorm and a residual", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;n=Div d,r;g=Mul n,gamma;o=Add g,y",
+     "LayerNormalization"},
+    {"LayerNorm over two axes", "m=ReduceMean x,last2;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last2;e=Add v,eps;r=Sqrt e;o=Div d,r", "LayerNormalization"},
+    {"over the first axis", "m=ReduceMean x,first;d=Sub x,m;q=Pow d,two;v=ReduceMean q,first;e=Add v,eps;r=Sqrt e;o=Div d,r"},
+    {"over other axes", "m=ReduceMean x,last2;d=Sub x,m;q=Pow d,two;v=ReduceMean q,first;e=Add v,eps;r=Sqrt e;o=Div d,r"},
+    {"without a root", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;o=Div d,e"},
+    {"of cubes", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,three;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div d,r"},
+    {"the sum instead of the difference", "m=ReduceMean x,first;d=Add x,m;q=Pow d,two;v=ReduceMean q,first;e=Add v,eps;r=Sqrt e;o=Div d,r"},
+    {"of extents that are not known", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div d,r", NULL, "f32[n,6,c]"},
+    {"Llama's RMSNorm", "q=Pow x,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;i=Reciprocal r;n=Mul x,i;o=Mul gamma,n", "RMSNormalization"},
+    {"RMSNorm by a quotient", "q=Mul x,x;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;n=Div x,r;o=Mul n,gamma", "RMSNormalization"},
+    {"another's RMS", "q=Mul y,y;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div x,r"},
+};
+
+static inline void spelled_constants(onnx_build *b) {
+  static const struct {
+    const char *name;
+    float number;
+  } scalars[] = {{"zero", 0}, {"quarter", 0.25f}, {"half", 0.5f}, {"mhalf", -0.5f}, {"one", 1}, {"one3", 1.3f}, {"root2", 1.41421354f}, {"invroot2", 0.70710677f},
+                 {"one7", 1.702f}, {"two", 2}, {"three", 3}, {"six", 6}, {"tiny", 0.044715f}, {"kappa", 0.7978846f}, {"eps", 1e-5f}};
+  static const float rows[8] = {0.5f, 1.5f, 2, -1, 0.25f, 1, 3, -2};
+  for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) build_f32(b, scalars[i].name, "", &scalars[i].number);
+  build_f32(b, "rows", "8", rows);
+  build_f32(b, "gamma", "8", rows);
+  build_f32(b, "beta", "8", (float[]){1, 2, 3, 4, 5, 6, 7, 8});
+  build_f32(b, "ones", "6,1", (float[]){1, 1, 1, 1, 1, 1});
+  build_i64(b, "first", "1", (int64_t[]){0});
+  build_i64(b, "last", "1", (int64_t[]){-1});
+  build_i64(b, "last2", "2", (int64_t[]){2, 1});
+}
+
+/* Nodes of "a=Op x,y;..."; gives the last name, which lives until the next call. */
+static inline const char *spelled_nodes(onnx_build *b, const char *text) {
+  static char last[32];
+  char copy[1024], *rest = copy, *part;
+  snprintf(copy, sizeof copy, "%s", text);
+  while ((part = strsep(&rest, ";"))) {
+    char *name = strsep(&part, "="), *op = strsep(&part, " "), *numbers = strchr(op, '[');
+    if (numbers) *numbers++ = 0, numbers[strcspn(numbers, "]")] = 0;
+    build_node_t *n = build_node(b, op, part, name);
+    if (numbers) build_ints(b, n, "perm", numbers);
+    snprintf(last, sizeof last, "%s", name);
+  }
+  return last;
+}
+
+/* The model of one of the above. */
+static inline onnx_build *spelled_open(const spelled *s) {
+  onnx_build *b = build_open(18);
+  build_input(b, "x", s->x ? s->x : "f32[n,6,8]");
+  build_input(b, "y", s->x ? s->x : "f32[n,6,8]");
+  spelled_constants(b);
+  build_output(b, spelled_nodes(b, s->text), "f32");
+  return b;
+}
+
+#endif

@@ -1,0 +1,78 @@
+/* Operators recognised in what exporters spell out (tests/compiler/spelled.h): each spelling becomes the operator, and near misses stay.
+ * tests/whole/test_equal.c shows that the results are equal. */
+#include "tests/compiler/front.h"
+#include "tests/compiler/spelled.h"
+
+static int64_t count_of(const front *f, const char *name) {
+  const reed_op *op = op_find(NULL, "", name);
+  ck_assert_ptr_nonnull(op);
+  return front_count(f, op_id_of(op));
+}
+
+static void check(const spelled *s, const char *pass) {
+  onnx_build *b = spelled_open(s);
+  front f;
+  front_optimize(&f, &b);
+  bool fired = front_changes(&f, pass) > 0;
+  ck_assert_msg(fired == (s->made != NULL), "%s: %s", s->what, fired ? "recognised" : "left alone");
+  if (s->made) ck_assert_msg(count_of(&f, s->made) == 1, "%s: no %s", s->what, s->made);
+  if (s->made) ck_assert_msg(front_changes(&f, pass) == 1, "%s: recognised %lld times", s->what, (long long)front_changes(&f, pass));
+  front_fini(&f);
+}
+
+#define COUNT(array) (int)(sizeof(array) / sizeof *(array))
+
+START_TEST(activations_are_recognised) { check(&spelled_activations[_i], "activations"); }
+END_TEST
+START_TEST(normalisations_are_recognised) { check(&spelled_norms[_i], "norms"); }
+END_TEST
+
+START_TEST(a_recognised_activation_keeps_its_attributes) {
+  static const struct {
+    const char *what, *attr, *text;
+    double number;
+  } cases[] = {{"NewGELU", "approximate", "tanh", 0}, {"quick Gelu", "alpha", NULL, 1.702}, {"HardSigmoid", "alpha", NULL, 1.0 / 6}};
+  for (int i = 0; i < COUNT(cases); i++)
+    for (int k = 0; k < COUNT(spelled_activations); k++) {
+      const spelled *s = &spelled_activations[k];
+      if (strcmp(s->what, cases[i].what) != 0) continue;
+      onnx_build *b = spelled_open(s);
+      front f;
+      front_optimize(&f, &b);
+      reed_attrs attrs = ir_attrs(front_node(&f, op_id_of(op_find(NULL, "", s->made))));
+      const reed_attr *attr = reed_attrs_find(&attrs, cases[i].attr);
+      ck_assert_ptr_nonnull(attr);
+      if (cases[i].text) ck_assert_str_eq(attr->s, cases[i].text);
+      else ck_assert_double_eq_tol(attr->f, cases[i].number, 1e-6);
+      front_fini(&f);
+    }
+}
+END_TEST
+
+START_TEST(a_recognised_norm_has_axis_epsilon_and_inputs) {
+  onnx_build *b = spelled_open(&spelled_norms[0]);
+  front f;
+  front_optimize(&f, &b);
+  const ir_node *n = front_node(&f, OP_LayerNormalization);
+  reed_attrs attrs = ir_attrs(n);
+  ck_assert_int_eq(reed_attrs_int(&attrs, "axis", 0), -1);
+  ck_assert_double_eq_tol(reed_attrs_float(&attrs, "epsilon", 0), 1e-5, 1e-10);
+  ck_assert_int_eq(n->n_inputs, 3);
+  ck_assert_str_eq(n->inputs[0]->name, "x");
+  ck_assert_double_eq(front_element(n->inputs[1], 1), 1.5);
+  ck_assert_double_eq(front_element(n->inputs[2], 1), 2);
+  ck_assert_int_eq(f.m->main->nodes.n, 1);
+  front_fini(&f);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("recognise");
+  TCase *t = tcase_create("recognise");
+  tcase_add_loop_test(t, activations_are_recognised, 0, COUNT(spelled_activations));
+  tcase_add_loop_test(t, normalisations_are_recognised, 0, COUNT(spelled_norms));
+  tcase_add_test(t, a_recognised_activation_keeps_its_attributes);
+  tcase_add_test(t, a_recognised_norm_has_axis_epsilon_and_inputs);
+  suite_add_tcase(suite, t);
+  return front_run(suite);
+}

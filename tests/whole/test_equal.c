@@ -1,0 +1,117 @@
+/* What a pass makes of a graph computes what the graph computed: each spelling of tests/compiler/spelled.h, compiled with the passes and
+ * without them, run on the same inputs at several sizes. */
+#include <check.h>
+#include <math.h>
+
+#include "reed/compiler.h"
+#include "reed/reed.h"
+#include "tests/compiler/spelled.h"
+
+typedef struct runner {
+  reed_program *program;
+  reed_session *session;
+} runner;
+
+static runner runner_open(onnx_build *b, const char *const *disabled, const char *what) {
+  runner r;
+  size_t n_onnx, n;
+  const void *onnx = build_pack(b, &n_onnx);
+  void *bytes;
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  reed_status status = reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.disabled_passes = disabled}, &bytes, &n, NULL, d);
+  if (status == REED_OK) status = reed_program_open_bytes(bytes, n, NULL, &r.program, d);
+  if (status == REED_OK) status = reed_session_open(r.program, NULL, &r.session, d);
+  ck_assert_msg(status == REED_OK, "%s: %s", what, reed_diagnosis_message(d));
+  reed_diagnosis_close(&d);
+  reed_text_free(bytes);
+  return r;
+}
+
+static void runner_close(runner *r) {
+  reed_session_close(&r->session);
+  reed_program_close(&r->program);
+}
+
+static reed_tensor *runner_run(runner *r, reed_tensor *const *inputs, size_t n_inputs, const char *what) {
+  reed_tensor *output;
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  reed_status status = reed_session_run(r->session, inputs, n_inputs, &output, 1, d);
+  ck_assert_msg(status == REED_OK, "%s: %s", what, reed_diagnosis_message(d));
+  reed_diagnosis_close(&d);
+  return output;
+}
+
+/* Input i of the program, symbolic extents being `extent`: elements over -4..4 in a fixed sequence. */
+static reed_tensor *input_of(const reed_program *program, size_t i, int64_t extent) {
+  reed_value_info info;
+  reed_tensor *t;
+  uint32_t seed = 12345u + (uint32_t)i;
+  ck_assert_int_eq(reed_program_input(program, i, &info), REED_OK);
+  for (int32_t k = 0; k < info.rank; k++)
+    if (info.dims[k] < 0) info.dims[k] = extent;
+  ck_assert_int_eq(reed_tensor_open(info.dtype, info.rank, info.dims, &t), REED_OK);
+  size_t bytes = reed_dtype_bytes(info.dtype);
+  for (int64_t k = 0; k < reed_tensor_elements(t); k++) {
+    seed = seed * 1664525u + 1013904223u;
+    reed_dtype_write(info.dtype, (char *)reed_tensor_data(t) + (size_t)k * bytes, (double)(seed >> 8) / (1 << 24) * 8 - 4);
+  }
+  return t;
+}
+
+/* Elements within tolerance of max(1, |element|). */
+static void equal(const reed_tensor *a, const reed_tensor *b, double tolerance, const char *what) {
+  ck_assert_int_eq(reed_tensor_dtype(a), reed_tensor_dtype(b));
+  ck_assert_int_eq(reed_tensor_rank(a), reed_tensor_rank(b));
+  for (int32_t i = 0; i < reed_tensor_rank(a); i++) ck_assert_int_eq(reed_tensor_dims(a)[i], reed_tensor_dims(b)[i]);
+  size_t bytes = reed_dtype_bytes(reed_tensor_dtype(a));
+  for (int64_t i = 0; i < reed_tensor_elements(a); i++) {
+    double x = reed_dtype_read(reed_tensor_dtype(a), (const char *)reed_tensor_data(a) + (size_t)i * bytes);
+    double y = reed_dtype_read(reed_tensor_dtype(b), (const char *)reed_tensor_data(b) + (size_t)i * bytes);
+    bool same = x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= tolerance * fmax(1, fabs(y));
+    ck_assert_msg(same, "%s: element %lld is %.9g, not %.9g", what, (long long)i, x, y);
+  }
+}
+
+static void check(onnx_build *b, const char *pass, double tolerance, const char *what) {
+  static const int64_t extents[] = {1, 3, 0, 17};
+  const char *const disabled[] = {pass, NULL};
+  runner with = runner_open(b, NULL, what), without = runner_open(b, disabled, what);
+  size_t n = reed_program_input_count(with.program);
+  ck_assert_uint_le(n, 8);
+  for (size_t k = 0; k < sizeof extents / sizeof *extents; k++) {
+    reed_tensor *inputs[8];
+    for (size_t i = 0; i < n; i++) inputs[i] = input_of(with.program, i, extents[k]);
+    reed_tensor *x = runner_run(&with, inputs, n, what), *y = runner_run(&without, inputs, n, what);
+    equal(x, y, tolerance, what);
+    reed_tensor_close(&x);
+    reed_tensor_close(&y);
+    for (size_t i = 0; i < n; i++) reed_tensor_close(&inputs[i]);
+  }
+  runner_close(&with);
+  runner_close(&without);
+  build_close(&b);
+}
+
+#define COUNT(array) (int)(sizeof(array) / sizeof *(array))
+static void check_spelled(const spelled *s, const char *pass, double tolerance) { check(spelled_open(s), pass, tolerance, s->what); }
+
+START_TEST(recognised_activations_compute_the_same) { check_spelled(&spelled_activations[_i], "activations", 2e-6); }
+END_TEST
+START_TEST(recognised_norms_compute_the_same) { check_spelled(&spelled_norms[_i], "norms", 2e-5); }
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("equal");
+  TCase *t = tcase_create("equal");
+  tcase_add_loop_test(t, recognised_activations_compute_the_same, 0, COUNT(spelled_activations));
+  tcase_add_loop_test(t, recognised_norms_compute_the_same, 0, COUNT(spelled_norms));
+  tcase_set_timeout(t, 120);
+  suite_add_tcase(suite, t);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? 1 : 0;
+}
