@@ -95,7 +95,7 @@ static bool match_op(matching *m, const pattern *p, ir_value *v) {
   const ir_node *n = pattern_made_by(v, p->op);
   if (!n) return false;
   for (int32_t i = 0; i < PATTERN_PARTS; i++)
-    if (p->parts[i] && (i >= n->n_inputs || !match(m, p->parts[i], n->inputs[i]))) return false;
+    if (p->parts[i] && !match(m, p->parts[i], i < n->n_inputs ? n->inputs[i] : NULL)) return false;
   return true;
 }
 
@@ -131,8 +131,9 @@ static bool attribute_fits(const pattern *p, const ir_value *v) {
 
 static bool match(matching *m, const pattern *p, ir_value *v) {
   double number;
-  if (!v) return false;
+  if (!v) return p->kind == PATTERN_ABSENT;
   switch (p->kind) {
+    case PATTERN_ABSENT: return false;
     case PATTERN_ANY: return true;
     case PATTERN_CONSTANT: return ir_is_constant(v);
     case PATTERN_NUMBER: return splat(v, &number) && is_number(v->type.dtype, number, p->number);

@@ -20,6 +20,7 @@
 
 typedef enum pattern_kind {
   PATTERN_ANY,
+  PATTERN_ABSENT,
   PATTERN_CONSTANT,
   PATTERN_NUMBER,
   PATTERN_AS,
@@ -47,6 +48,8 @@ typedef struct pattern {
 #define P_(...) (&(const pattern){__VA_ARGS__})
 /* Any value that is there. */
 #define P_ANY P_(.kind = PATTERN_ANY)
+/* No value: an operand that is not given. */
+#define P_ABSENT P_(.kind = PATTERN_ABSENT)
 /* A constant. */
 #define P_CONSTANT P_(.kind = PATTERN_CONSTANT)
 /* A constant all of whose elements are this number (it has one at least), which a float dtype may have rounded. */

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "shapefuncs/shapefn.h"
 
-#define MAX_TERMS 64
+#define MAX_TERMS 128 /* a detector of 90 classes concatenates as many lists */
 #define MAX_DEGREE 8 /* the number of elements of a rank-8 tensor is one product */
 #define MAX_ARGS 16
 #define MAX_DEPTH 48 /* of factors within factors: bounds the recursion of text and evaluation */

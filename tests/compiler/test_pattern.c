@@ -43,6 +43,8 @@ START_TEST(operators_constants_and_slots) {
   ck_assert(!fits(&f, P_OP(Sub, P_NUMBER(3), P_ANY), s));
   ck_assert(!fits(&f, P_OP(Sub, P_ANY, P_ANY, P_ANY), s)); /* there are two inputs */
   ck_assert(!fits(&f, P_OP(Add, P_ANY, P_ANY), s));
+  ck_assert(fits(&f, P_OP(Sub, P_ANY, P_ANY, P_ABSENT), s));
+  ck_assert(!fits(&f, P_OP(Sub, P_ANY, P_ABSENT), s));
   double number;
   ck_assert(!pattern_number(result(&f)->producer->inputs[1], &number)); /* two elements */
   front_fini(&f);

@@ -242,6 +242,83 @@ START_TEST(a_selection_needs_no_guard_against_having_no_boxes) {
 }
 END_TEST
 
+/* ---- nms_classes ---- */
+
+typedef enum classes {
+  CLASSES_AS_EXPORTED,
+  CLASSES_SLICED,   /* the offsets pass through a Slice of everything, as some exporters write [:, None] */
+  CLASSES_I32,
+  CLASSES_CLIPPED,  /* by Clip */
+  CLASSES_NEGATIVE, /* coordinates may be less than 0 */
+  CLASSES_BY_HALF,  /* clipped at -0.5 */
+  CLASSES_STEP,     /* the largest coordinate + 2 */
+  CLASSES_OTHERS,   /* the largest coordinate of other boxes */
+  CLASSES_OF_AXIS,  /* the largest coordinate of each column */
+  CLASSES_FLOAT,    /* classes are no integers */
+  CLASSES_EACH,     /* an offset for each coordinate */
+  CLASSES_CENTERS,  /* boxes are centres and sizes */
+  N_CLASSES
+} classes;
+
+static onnx_build *moved_boxes(classes c) {
+  onnx_build *b = build_open(13);
+  build_input(b, "rows", "f32[n,4]");
+  build_input(b, "others", "f32[n,4]");
+  build_input(b, "weights", "f32[n]");
+  build_input(b, "ids", c == CLASSES_FLOAT ? "f32[n]" : c == CLASSES_EACH ? "i64[n,4]" : c == CLASSES_I32 ? "i32[n]" : "i64[n]");
+  build_i64(b, "limit", "1", (int64_t[]){10});
+  build_f32(b, "iou", "1", (float[]){0.5f});
+  build_f32(b, "least", "", (float[]){c == CLASSES_BY_HALF ? -0.5f : 0});
+  build_f32(b, "most", "", (float[]){500});
+  build_f32(b, "gap", "", (float[]){c == CLASSES_STEP ? 2 : 1});
+  build_i64(b, "zero", "1", (int64_t[]){0});
+  build_i64(b, "one", "1", (int64_t[]){1});
+  build_i64(b, "column", "1", (int64_t[]){2});
+  build_i64(b, "end", "1", (int64_t[]){INT64_MAX});
+  if (c == CLASSES_CLIPPED) build_node(b, "Clip", "rows,least,most", "boxes");
+  else if (c == CLASSES_NEGATIVE) build_node(b, "Min", "rows,most", "boxes");
+  else build_node(b, "Max", "rows,least", "above"), build_node(b, "Min", "above,most", "boxes");
+  build_node_t *largest = build_node(b, "ReduceMax", c == CLASSES_OTHERS ? "others" : "boxes", "largest");
+  if (c == CLASSES_OF_AXIS) build_ints(b, largest, "axes", "0");
+  build_int(b, largest, "keepdims", c == CLASSES_OF_AXIS);
+  build_node(b, "Add", "largest,gap", "step");
+  build_int(b, build_node(b, "Cast", "ids", "classes"), "to", 1);
+  if (c == CLASSES_OF_AXIS) build_node(b, "Unsqueeze", "classes,one", "column_of"), build_node(b, "Mul", "column_of,step", "by");
+  else build_node(b, "Mul", "classes,step", "offsets");
+  if (c == CLASSES_SLICED) build_node(b, "Slice", "offsets,zero,end,zero,one", "all"), build_node(b, "Unsqueeze", "all,one", "by");
+  else if (c != CLASSES_OF_AXIS) build_node(b, c == CLASSES_EACH ? "Identity" : "Unsqueeze", c == CLASSES_EACH ? "offsets" : "offsets,one", "by");
+  build_node(b, "Add", "boxes,by", "moved");
+  build_node(b, "Unsqueeze", "moved,zero", "all_moved");
+  build_node(b, "Unsqueeze", "weights,zero", "line");
+  build_node(b, "Unsqueeze", "line,zero", "scores");
+  build_node_t *nms = build_node(b, "NonMaxSuppression", "all_moved,scores,limit,iou", "selected");
+  build_int(b, nms, "center_point_box", c == CLASSES_CENTERS);
+  build_int(b, build_node(b, "Gather", "selected,column", "taken"), "axis", 1);
+  build_node(b, "Squeeze", "taken,one", "keep");
+  build_output(b, "keep", "i64");
+  build_output(b, "boxes", "f32");
+  return b;
+}
+
+START_TEST(boxes_moved_apart_by_class_become_classes) {
+  onnx_build *b = moved_boxes((classes)_i);
+  front f;
+  front_optimize(&f, &b);
+  const ir_node *nms = front_node(&f, OP_NonMaxSuppression);
+  bool fires = _i <= CLASSES_CLIPPED;
+  ck_assert_int_eq(front_changes(&f, "nms_classes"), fires);
+  ck_assert_int_eq(nms->n_inputs, fires ? 6 : 4);
+  ck_assert_int_eq(front_count(&f, OP_ReduceMax), !fires);
+  if (fires) {
+    ck_assert_ptr_null(nms->inputs[4]);
+    ck_assert_str_eq(front_type(&f, nms->inputs[5]), "i64[1,n]");
+    ck_assert_str_eq(front_type(&f, nms->inputs[0]), "f32[1,n,4]");
+    ck_assert_ptr_eq(nms->inputs[0]->producer->inputs[0], f.m->main->results[1]); /* the boxes as they were */
+  }
+  front_fini(&f);
+}
+END_TEST
+
 /* ---- the example model ---- */
 
 static void read_example(front *f) {
@@ -291,6 +368,17 @@ START_TEST(both_selections_of_the_example_lose_their_guards) {
 }
 END_TEST
 
+START_TEST(both_selections_of_the_example_know_classes) {
+  front f;
+  read_example(&f);
+  front_passes(&f, NULL);
+  front_ok(&f);
+  ck_assert_int_eq(front_changes(&f, "nms_classes"), 2); /* levels of the pyramid, classes of things */
+  ck_assert_int_eq(front_node(&f, OP_NonMaxSuppression)->n_inputs, 6);
+  front_fini(&f);
+}
+END_TEST
+
 START_TEST(both_selections_of_the_example_are_limited) {
   int64_t found[2], *next = found;
   front f;
@@ -325,6 +413,8 @@ int main(void) {
   tcase_add_loop_test(t, the_first_of_what_is_selected_limit_the_selection, 0, sizeof limits / sizeof *limits);
   tcase_add_loop_test(t, a_selection_needs_no_guard_against_having_no_boxes, 0, N_GUARDS);
   tcase_add_test(t, both_selections_of_the_example_lose_their_guards);
+  tcase_add_loop_test(t, boxes_moved_apart_by_class_become_classes, 0, N_CLASSES);
+  tcase_add_test(t, both_selections_of_the_example_know_classes);
   tcase_add_test(t, both_selections_of_the_example_are_limited);
   tcase_add_test(t, rewrites_can_be_left_out);
   suite_add_tcase(suite, t);

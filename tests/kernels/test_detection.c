@@ -110,6 +110,91 @@ START_TEST(nms_equals_the_reference) {
 }
 END_TEST
 
+/* Boxes in clusters, so that many are suppressed; ids from a few, far apart ones. */
+static void classes_case(kernel_case *c, int64_t images, int64_t rows, int64_t n, int64_t n_ids, int64_t most) {
+  case_init(c, OP_NonMaxSuppression);
+  value *boxes = case_input(c, REED_F32, DIMS(images, n, 4), 3), *scores = case_input(c, REED_F32, DIMS(images, rows, n), 1);
+  for (int64_t i = 0; i < images * n; i++) {
+    double x = i * 7 % 5 * 20, y = i * 3 % 4 * 20;
+    for (int k = 0; k < 4; k++) case_set(boxes, 4 * i + k, case_get(boxes, 4 * i + k) + (k % 2 ? x : y) + (k < 2 ? 0 : 12));
+  }
+  for (int64_t i = 0; i < desc_elements(&scores->desc); i += 4) case_set(scores, i, 0.25); /* ties */
+  if (images * n > 40) case_set(scores, 7, NAN), case_set(boxes, 13, NAN);
+  *(int64_t *)case_input(c, REED_I64, DIMS(1), 0)->data = most;
+  case_set(case_input(c, REED_F32, 0, NULL, 0), 0, 0.3);
+  case_absent(c);
+  value *ids = case_input(c, REED_I64, DIMS(images, n), 0);
+  static const int64_t known[] = {3, INT64_MIN, 0, INT64_MAX, -1, 1 << 20};
+  for (int64_t i = 0; i < images * n; i++) {
+    int64_t k = i * i % n_ids;
+    ((int64_t *)ids->data)[i] = k < ROWS(known) ? known[k] : k;
+  }
+}
+
+static const struct {
+  int64_t images, rows, n, n_ids, most;
+} classes[] = {
+    {1, 1, 1, 1, 5},    {1, 1, 40, 1, 50},      {1, 1, 41, 41, INT64_MAX}, {2, 3, 130, 7, 20}, {1, 1, 0, 1, 5},
+    {1, 2, 97, 2, 1},   {1, 1, 2000, 5, 300},   {1, 1, 2000, 5, INT64_MAX}, {1, 1, 900, 90, 40}, {3, 1, 33, 6, 0},
+};
+
+START_TEST(nms_of_class_ids_equals_the_reference) {
+  kernel_case c;
+  classes_case(&c, classes[_i].images, classes[_i].rows, classes[_i].n, classes[_i].n_ids, classes[_i].most);
+  case_parity(&c, 0, 0);
+}
+END_TEST
+
+/* Ids keep boxes apart exactly as rows of scores do, and what is kept comes in the order of scores over all ids. */
+START_TEST(nms_of_class_ids_is_nms_of_each_class_in_the_order_of_scores) {
+  enum { N = 300, IDS = 4 };
+  kernel_case all;
+  classes_case(&all, 1, 1, N, IDS, INT64_MAX);
+  ck_assert_int_eq(case_run(&all, "base"), REED_OK);
+  int64_t n_kept = all.extents[0], n_apart = 0;
+  const int64_t *ids = all.inputs[5].data;
+  for (int64_t i = 1; i < n_kept; i++) {
+    double before = case_get(&all.inputs[1], (int64_t)case_get(&all.outputs[0], 3 * i - 1));
+    double after = case_get(&all.inputs[1], (int64_t)case_get(&all.outputs[0], 3 * i + 2));
+    ck_assert(before >= after || isnan(after));
+  }
+  for (int k = 0; k < IDS; k++) {
+    int64_t chosen[N], n = 0, expected = 0;
+    for (int64_t i = 0; i < N; i++)
+      if (ids[i] == ids[k]) chosen[n++] = i;
+    if (chosen[0] != k) continue; /* met before */
+    kernel_case one;
+    case_init(&one, OP_NonMaxSuppression);
+    value *boxes = case_input(&one, REED_F32, DIMS(1, n, 4), 0), *scores = case_input(&one, REED_F32, DIMS(1, 1, n), 0);
+    for (int64_t i = 0; i < n; i++) {
+      for (int e = 0; e < 4; e++) case_set(boxes, 4 * i + e, case_get(&all.inputs[0], 4 * chosen[i] + e));
+      case_set(scores, i, case_get(&all.inputs[1], chosen[i]));
+    }
+    *(int64_t *)case_input(&one, REED_I64, DIMS(1), 0)->data = INT64_MAX;
+    case_set(case_input(&one, REED_F32, 0, NULL, 0), 0, 0.3);
+    ck_assert_int_eq(case_run(&one, "base"), REED_OK);
+    for (int64_t i = 0; i < n_kept; i++) {
+      int64_t box = (int64_t)case_get(&all.outputs[0], 3 * i + 2);
+      if (ids[box] == ids[k]) ck_assert_int_eq(chosen[(int64_t)case_get(&one.outputs[0], 3 * expected++ + 2)], box);
+    }
+    ck_assert_int_eq(expected, one.extents[0]);
+    n_apart += expected;
+    case_close(&one);
+  }
+  ck_assert_int_eq(n_apart, n_kept);
+  ck_assert_int_lt(n_kept, N);
+  case_close(&all);
+}
+END_TEST
+
+START_TEST(nms_names_class_ids_of_another_number_of_boxes) {
+  kernel_case c;
+  classes_case(&c, 1, 1, 6, 2, 5);
+  c.inputs[5].desc.dims[1] = 5;
+  case_fails(&c, REED_ERROR_SHAPE, "boxes f32[1,6,4] and class ids i64[1,5] do not go together");
+}
+END_TEST
+
 /* ---- TopK ---- */
 
 static void topk_case(kernel_case *c, const double *elements, int64_t n, int64_t k, bool largest) {
@@ -463,6 +548,9 @@ int main(void) {
   tcase_add_test(t, nms_without_score_threshold_takes_negative_scores);
   tcase_add_test(t, nms_thresholds_are_strict_and_ties_go_to_the_lower_index);
   tcase_add_test(t, nms_boxes_without_area_suppress_nothing);
+  tcase_add_loop_test(t, nms_of_class_ids_equals_the_reference, 0, ROWS(classes));
+  tcase_add_test(t, nms_of_class_ids_is_nms_of_each_class_in_the_order_of_scores);
+  tcase_add_test(t, nms_names_class_ids_of_another_number_of_boxes);
   tcase_add_loop_test(t, nms_equals_the_reference, 0, 7);
   tcase_add_test(t, topk_orders_ties_by_index_and_nan_above_all);
   tcase_add_loop_test(t, topk_equals_the_reference, 0, ROWS(topks));

@@ -36,15 +36,19 @@ static int64_t next_best(const nms *n, const float *scores, const float *least, 
 static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers) {
   const nms *n = state;
   const float *iou = n->has_iou ? buffers->inputs[3] : NULL, *least = n->has_score ? buffers->inputs[4] : NULL;
+  const int64_t *all_ids = n->has_ids ? buffers->inputs[5] : NULL;
   int64_t *out = buffers->outputs[0], n_out = 0;
   for (int64_t c = 0; c < n->batches * n->classes; c++) {
     const float *boxes = (const float *)buffers->inputs[0] + c / n->classes * n->boxes * 4,
                 *scores = (const float *)buffers->inputs[1] + c * n->boxes;
+    const int64_t *ids = all_ids ? all_ids + c / n->classes * n->boxes : NULL;
     int64_t first = n_out;
     for (int64_t i = next_best(n, scores, least, -1); i >= 0 && n_out - first < n->limit; i = next_best(n, scores, least, i)) {
       bool keep = true;
-      for (int64_t k = first; k < n_out && keep; k++)
-        keep = !(overlap(n, boxes + 4 * out[3 * k + 2], boxes + 4 * i) > (iou ? *iou : 0));
+      for (int64_t k = first; k < n_out && keep; k++) {
+        int64_t better = out[3 * k + 2];
+        if (!ids || ids[better] == ids[i]) keep = !(overlap(n, boxes + 4 * better, boxes + 4 * i) > (iou ? *iou : 0));
+      }
       if (!keep) continue;
       out[3 * n_out] = c / n->classes;
       out[3 * n_out + 1] = c % n->classes;
