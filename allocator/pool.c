@@ -20,6 +20,7 @@ enum {
   CHUNK_BYTES = 2 << 20,   /* least that is asked of the device while the cap allows */
   HEADER_BATCH = 64,
   HEADERS_PER_CALL = 3,    /* most that one allocation uses: a chunk, what is split off it, and an object */
+  SLACK = 4,               /* free chunks may make up a quarter of the most that was ever in use */
 };
 
 typedef struct block block;
@@ -46,6 +47,7 @@ struct pool {
   block *large[64];        /* free large blocks of 2^i <= bytes < 2^(i+1) */
   uint64_t large_mask;     /* bit i: large[i] is not empty */
   block *slabs[N_CLASSES]; /* slabs with room */
+  int64_t peak_used_bytes;
   block *spare;            /* unused headers */
   int32_t n_spare;
   header_batch *batches;
@@ -139,9 +141,15 @@ static reed_status chunk_take(pool *p, int64_t bytes) {
 
 static bool under_cap(const pool *p, int64_t bytes) { return p->cap_bytes == 0 || bytes <= p->cap_bytes - p->figures.reserved_bytes; }
 
-/* Reserves a chunk for `bytes`: a generous one if it may be, else an exact one, else an exact one once all that is free has been given back. */
+/* Reserves a chunk for `bytes`: a generous one if it may be, else an exact one, else an exact one once all that is free has been given back. No free block
+ * can hold `bytes`. Where tensors grow from iteration to iteration none ever can, and every size that was would stay reserved: free chunks go first where
+ * there would be much more of them than use has ever asked for. */
 static reed_status reserve(pool *p, int64_t bytes) {
   reed_status status = REED_ERROR_MEMORY;
+  int64_t most = bytes > INT64_MAX - p->figures.used_bytes ? INT64_MAX : p->figures.used_bytes + bytes;
+  if (most < p->peak_used_bytes) most = p->peak_used_bytes;
+  int64_t enough = most > INT64_MAX - most / SLACK ? INT64_MAX : most + most / SLACK;
+  if (bytes < enough) pool_trim(p, enough - bytes);
   if (bytes < CHUNK_BYTES && under_cap(p, CHUNK_BYTES)) status = chunk_take(p, CHUNK_BYTES);
   if (status == REED_ERROR_MEMORY && under_cap(p, bytes)) status = chunk_take(p, bytes);
   if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, bytes)) status = chunk_take(p, bytes);
@@ -325,8 +333,20 @@ reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_di
   f->live_bytes += bytes;
   f->used_bytes += b->bytes;
   if (f->peak_live_bytes < f->live_bytes) f->peak_live_bytes = f->live_bytes;
+  if (p->peak_used_bytes < f->used_bytes) p->peak_used_bytes = f->used_bytes;
   *out_storage = &b->storage;
   return REED_OK;
+}
+
+/* The free chunk to give back when `excess` bytes are too many: the smallest of at least that size, else the largest. NULL: none is free. */
+static block *chunk_to_give(const pool *p, int64_t excess) {
+  block *best = NULL;
+  for (uint64_t mask = p->large_mask; mask; mask &= mask - 1)
+    for (block *b = p->large[__builtin_ctzll(mask)]; b; b = b->next) {
+      if (b->before || b->after) continue;
+      if (!best || (best->bytes < excess ? b->bytes > best->bytes : b->bytes >= excess && b->bytes < best->bytes)) best = b;
+    }
+  return best;
 }
 
 int64_t pool_trim(pool *p, int64_t keep_bytes) {
@@ -337,15 +357,12 @@ int64_t pool_trim(pool *p, int64_t keep_bytes) {
       next = slab->next;
       if (slab->n_used == 0) slab_close(p, slab);
     }
-  for (int i = 63; i >= 0; i--)
-    for (block *b = p->large[i], *next; b && p->figures.reserved_bytes > keep_bytes; b = next) {
-      next = b->next;
-      if (b->before || b->after) continue;
-      free_remove(p, b);
-      p->device->interface->release(p->device, b->storage.data);
-      p->figures.reserved_bytes -= b->bytes;
-      header_give(p, b);
-    }
+  for (block *b; p->figures.reserved_bytes > keep_bytes && (b = chunk_to_give(p, p->figures.reserved_bytes - keep_bytes)) != NULL;) {
+    free_remove(p, b);
+    p->device->interface->release(p->device, b->storage.data);
+    p->figures.reserved_bytes -= b->bytes;
+    header_give(p, b);
+  }
   return before - p->figures.reserved_bytes;
 }
 

@@ -192,7 +192,8 @@ static void print_times(const job *j) {
     if (parts[i].us > 0) printf(" %s %s,", parts[i].what, text_us(parts[i].us, text, sizeof text));
   double total = 0;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) total += parts[i].us;
-  printf(" all %s\n", text_us(total, text, sizeof text));
+  char peak[32];
+  printf(" all %s; peak memory %s\n", text_us(total, text, sizeof text), text_bytes((double)usage_now().peak_resident_bytes, peak, sizeof peak));
 }
 
 static int run(const options *o, complaint *c) {

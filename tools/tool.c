@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -180,6 +181,12 @@ double now_us(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+usage usage_now(void) {
+  struct rusage used;
+  if (getrusage(RUSAGE_SELF, &used)) return (usage){0};
+  return (usage){(int64_t)used.ru_maxrss * 1024, used.ru_minflt};
 }
 
 char *text_us(double us, char *out, size_t capacity) {

@@ -50,6 +50,11 @@ bool has_extension(const char *path, const char *extension);
 
 /* Microseconds of a clock that only runs forward. */
 double now_us(void);
+/* What the process has used so far: the most memory that was resident at once, and pages that were given to it (page faults without disk). */
+typedef struct usage {
+  int64_t peak_resident_bytes, page_faults;
+} usage;
+usage usage_now(void);
 /* "1.25 ms" */
 char *text_us(double us, char *out, size_t capacity);
 /* "3.4 MiB" */

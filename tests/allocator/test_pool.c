@@ -205,11 +205,13 @@ START_TEST(pool_stays_below_its_cap) {
 END_TEST
 
 START_TEST(pool_trims_and_tries_again_when_the_device_is_full) {
-  open_pool(true, &(device_sim_faults){.fail_allocation = 2}, 0);
+  open_pool(true, &(device_sim_faults){.fail_allocation = 3}, 0);
+  storage *held = take(20 * MIB);
   storage_release(take(3 * MIB));
   storage *a = take(5 * MIB); /* fails, gives the 3 MiB back, succeeds */
-  ck_assert_int_eq(figures().reserved_bytes, 5 * MIB);
+  ck_assert_int_eq(figures().reserved_bytes, 25 * MIB);
   storage_release(a);
+  storage_release(held);
   close_pool();
   open_pool(true, &(device_sim_faults){.fail_allocation = 2}, 0);
   a = take(3 * MIB);
@@ -217,6 +219,30 @@ START_TEST(pool_trims_and_tries_again_when_the_device_is_full) {
   ck_assert_int_eq(pool_allocate(p, 5 * MIB, &s, said), REED_ERROR_MEMORY); /* nothing to give back */
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "out of memory on device 1 ('sim'): 5242880 bytes asked for"));
   storage_release(a);
+  close_pool();
+}
+END_TEST
+
+/* Each iteration's tensor is larger than any before, as where a loop appends to what it carries. */
+START_TEST(pool_does_not_keep_every_size_a_growing_tensor_had) {
+  open_pool(false, NULL, 0);
+  storage *carried = take(MIB);
+  for (int i = 2; i <= 60; i++) {
+    storage *longer = take(i * (int64_t)MIB);
+    storage_release(carried);
+    carried = longer;
+  }
+  int64_t most = (60 + 59) * MIB;
+  ck_assert_int_le(figures().reserved_bytes, most + most / 4);
+  ck_assert_int_le(figures().peak_reserved_bytes, most + most / 4);
+  storage_release(carried);
+  int64_t device_allocations = figures().n_device_allocations;
+  for (int i = 1; i <= 60; i++) { /* the last sizes serve the whole again */
+    storage *a = take(i * (int64_t)MIB), *b = i > 1 ? take((i - 1) * (int64_t)MIB) : NULL;
+    storage_release(a);
+    storage_release(b);
+  }
+  ck_assert_int_eq(figures().n_device_allocations, device_allocations);
   close_pool();
 }
 END_TEST
@@ -326,6 +352,7 @@ int main(void) {
   tcase_add_test(tests, pool_trims_down_to_what_is_to_be_kept);
   tcase_add_test(tests, pool_stays_below_its_cap);
   tcase_add_test(tests, pool_trims_and_tries_again_when_the_device_is_full);
+  tcase_add_test(tests, pool_does_not_keep_every_size_a_growing_tensor_had);
   tcase_add_test(tests, pool_tells_fragmentation);
   tcase_add_test(tests, pool_survives_each_failed_heap_allocation);
   tcase_add_loop_test(random, pool_agrees_with_a_model_through_a_random_life, 0, 4);

@@ -71,7 +71,7 @@ expect 0 'x f32[n,3]' info add.reed --json info.json
 expect 0 'Resize' ops --json ops.json
 has ops.json operators name inputs reads outputs
 expect 0 'median' bench add.reed -i "$x" -i "$b" --runs 4 --warmup 1 --json bench.json
-has bench.json runs median_us min_us p90_us first_us kernels
+has bench.json runs median_us min_us p90_us first_us kernels page_faults first_page_faults peak_resident_bytes
 expect 0 'us/run' profile add.reed -i "$x" -i "$b" --json profile.json
 has profile.json operators nodes dropped_events
 expect 0 'epochs run' plan add.reed -s x=4x3 -s bias=3 --json plan.json
