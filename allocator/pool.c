@@ -141,16 +141,20 @@ static reed_status chunk_take(pool *p, int64_t bytes) {
 
 static bool under_cap(const pool *p, int64_t bytes) { return p->cap_bytes == 0 || bytes <= p->cap_bytes - p->figures.reserved_bytes; }
 
+static int64_t with_slack(int64_t bytes) { return bytes > INT64_MAX - bytes / SLACK - LARGE_UNIT ? INT64_MAX : bytes + bytes / SLACK / LARGE_UNIT * LARGE_UNIT; }
+
 /* Reserves a chunk for `bytes`: a generous one if it may be, else an exact one, else an exact one once all that is free has been given back. No free block
  * can hold `bytes`. Where tensors grow from iteration to iteration none ever can, and every size that was would stay reserved: free chunks go first where
- * there would be much more of them than use has ever asked for. */
+ * there would be more of them than a quarter of what was ever used, and the new one leaves room to grow. */
 static reed_status reserve(pool *p, int64_t bytes) {
   reed_status status = REED_ERROR_MEMORY;
-  int64_t most = bytes > INT64_MAX - p->figures.used_bytes ? INT64_MAX : p->figures.used_bytes + bytes;
-  if (most < p->peak_used_bytes) most = p->peak_used_bytes;
-  int64_t enough = most > INT64_MAX - most / SLACK ? INT64_MAX : most + most / SLACK;
-  if (bytes < enough) pool_trim(p, enough - bytes);
-  if (bytes < CHUNK_BYTES && under_cap(p, CHUNK_BYTES)) status = chunk_take(p, CHUNK_BYTES);
+  int64_t used = p->figures.used_bytes, most = bytes > INT64_MAX - used ? INT64_MAX : used + bytes, generous = bytes < CHUNK_BYTES ? CHUNK_BYTES : bytes;
+  int64_t enough = with_slack(most > p->peak_used_bytes ? most : p->peak_used_bytes);
+  if (p->figures.reserved_bytes > enough - bytes) {
+    generous = with_slack(bytes);
+    pool_trim(p, enough > generous ? enough - generous : 0);
+  }
+  if (generous > bytes && under_cap(p, generous)) status = chunk_take(p, generous);
   if (status == REED_ERROR_MEMORY && under_cap(p, bytes)) status = chunk_take(p, bytes);
   if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, bytes)) status = chunk_take(p, bytes);
   return status;

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 void *mem_alloc(size_t bytes) { return reed_allocator_hook.allocate(reed_allocator_hook.context, bytes ? bytes : 1); }
 
@@ -44,6 +47,15 @@ void *mem_alloc_aligned(size_t bytes, size_t alignment) {
   uintptr_t aligned = ((uintptr_t)block + sizeof(void *) + alignment - 1) & ~(uintptr_t)(alignment - 1);
   ((void **)aligned)[-1] = block;
   return (void *)aligned;
+}
+
+void *mem_alloc_bulk(size_t bytes) {
+  if (bytes < 2 * HUGE_PAGE_BYTES) return mem_alloc_aligned(bytes, 64);
+  char *block = mem_alloc_aligned(bytes, HUGE_PAGE_BYTES);
+#ifdef MADV_HUGEPAGE
+  if (block) (void)madvise(block, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* only advice */
+#endif
+  return block;
 }
 
 void mem_free_aligned(void *block) {

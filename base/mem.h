@@ -21,6 +21,9 @@ char *mem_copy_text(const char *text);
 /* `alignment` a power of two; released by mem_free_aligned only. */
 void *mem_alloc_aligned(size_t bytes, size_t alignment);
 void mem_free_aligned(void *block);
+/* For a block that may be megabytes and is written throughout: aligned to 64 bytes, in huge pages where the system has them, so that its first use costs
+ * one page fault in two megabytes. Released by mem_free_aligned only. */
+void *mem_alloc_bulk(size_t bytes);
 
 /* Growable array of plain structs: `T *items; size_t n, capacity;` fields of any struct. Room for one more; false: no memory. */
 #define VEC_OF(T) struct { T *items; size_t n, capacity; }

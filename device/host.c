@@ -25,7 +25,7 @@ static void host_close(device *self) { mem_free(self); }
 static reed_status host_allocate(device *self, int64_t bytes, void **out_data, reed_diagnosis *diagnosis) {
   device_memory *memory = &((host_device *)self)->memory;
   assert(bytes >= 0);
-  block_header *header = memory_holds(memory, bytes) ? mem_alloc_aligned((size_t)bytes + sizeof *header, ALIGNMENT) : NULL;
+  block_header *header = memory_holds(memory, bytes) ? mem_alloc_bulk((size_t)bytes + sizeof *header) : NULL;
   if (!header) return memory_refuse(memory, "host", bytes, diagnosis);
   header->bytes = bytes;
   memory_add(memory, bytes);

@@ -47,6 +47,13 @@ void module_close(module **module_handle) {
   mem_free(m);
 }
 
+void module_forget(const module *m, const void *data, int64_t n_bytes) {
+  const backing *b = m->owner;
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)data + page - 1) & ~(page - 1), end = ((uintptr_t)data + (uintptr_t)n_bytes) & ~(page - 1);
+  if (!b || !b->mapped || begin >= end || begin < (uintptr_t)b->bytes || end > (uintptr_t)b->bytes + b->n_bytes) return;
+  (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* only advice */
+}
+
 /* Takes the backing, also on failure. */
 static reed_status open_backing(backing *b, const load_options *options, module **out_module, reed_diagnosis *diagnosis) {
   module *m = mem_calloc(1, sizeof *m);

@@ -16,6 +16,9 @@ reed_status loader_open_file(const char *path, const load_options *options, modu
 reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_options *options, module **out_module, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Closes and nulls, either a loaded or a built module. */
 void module_close(module **m);
+/* Says that these bytes of the module will hardly be read again: the pages of a mapped file that lie wholly inside need not stay in memory. They can still
+ * be read at any time, and come back from the file. Does nothing for any other memory. Any thread. */
+void module_forget(const module *m, const void *data, int64_t n_bytes);
 
 /* Step two of opening, on a module whose sections have been read: every rule of docs/verify.md over all code. */
 reed_status verify_module(const module *m, const reed_registry *registry, reed_diagnosis *diagnosis) REED_MUST_CHECK;

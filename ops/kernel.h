@@ -9,6 +9,9 @@
 typedef struct reed_kernel_env {
   int n_threads;                     /* of the OpenMP team a kernel may use; >= 1 */
   struct kernel_cache *cache;        /* packed weights and primitives shared by a program's sessions; NULL: none */
+  /* A kernel tells that it keeps a constant in a form of its own and will not read its elements any more; NULL: nobody wants to know. Any thread. */
+  void (*constant_packed)(const void *context, const void *data, int64_t bytes);
+  const void *context;
 } reed_kernel_env;
 
 /* The host's kernel for op (ops/cpu); NULL for control flow. */

@@ -107,7 +107,7 @@ reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor 
   output_block *block = take_free(store, bytes);
   if (!block) {
     block = mem_calloc(1, sizeof *block);
-    if (block) block->tensor.data = mem_alloc_aligned((size_t)bytes, 64);
+    if (block) block->tensor.data = mem_alloc_bulk((size_t)bytes);
     if (!block || !block->tensor.data) {
       mem_free(block);
       uv_mutex_lock(&store->mutex);

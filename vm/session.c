@@ -2,6 +2,7 @@
 #include <omp.h>
 #include <string.h>
 
+#include "loader/loader.h"
 #include "vm/vm.h"
 
 #define DEFAULT_MEMO_ENTRIES 64
@@ -26,6 +27,9 @@ unknown:
   return diag_fail(diagnosis, REED_ERROR_DEVICE, "there is no device '%s' in this build; known: host, sim", name);
 }
 
+/* A packed constant is in memory twice: of the mapped file's copy only what else reads it needs to stay. */
+static void forget_constant(const void *m, const void *data, int64_t bytes) { module_forget(m, data, bytes); }
+
 reed_status reed_session_open(reed_program *program, const reed_session_options *given, reed_session **out_session, reed_diagnosis *diagnosis) {
   if (!program || !out_session) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_session_open: a program and a place for the session are needed");
   reed_session_options options = given ? *given : (reed_session_options){0};
@@ -36,7 +40,8 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
   if (!s) return diag_no_memory(diagnosis, "a session");
   atomic_fetch_add(&program->n_references, 1);
   s->program = program;
-  s->env = (reed_kernel_env){.n_threads = options.n_threads ? options.n_threads : omp_get_num_procs(), .cache = program->cache};
+  s->env = (reed_kernel_env){.n_threads = options.n_threads ? options.n_threads : omp_get_num_procs(), .cache = program->cache,
+                             .constant_packed = forget_constant, .context = program->module};
   s->memo_max_entries = options.memo_entries ? options.memo_entries : DEFAULT_MEMO_ENTRIES;
   s->memo_max_bytes = options.memo_bytes ? options.memo_bytes : DEFAULT_MEMO_BYTES;
   s->max_call_depth = options.max_call_depth ? options.max_call_depth : DEFAULT_CALL_DEPTH;

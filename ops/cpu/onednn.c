@@ -260,7 +260,7 @@ static reed_status packed_build(void *context, kernel_cache_value *out_value) {
     return status;
   }
   dnnl_memory_t from = NULL;
-  p->data = mem_alloc_aligned(bytes, ALIGNMENT);
+  p->data = mem_alloc_bulk(bytes);
   status = p->data ? REED_OK : REED_ERROR_MEMORY;
   if (status == REED_OK) status = status_of(dnnl_memory_create(&p->memory, &u->weights, p->engine, p->data));
   if (status == REED_OK) status = status_of(dnnl_memory_create(&from, &u->user_weights, p->engine, (void *)(uintptr_t)c->constant));
@@ -413,6 +413,14 @@ static reed_status segments_make(onednn_runner *r, int64_t extent, int64_t max_c
   return REED_OK;
 }
 
+/* Where every chunk size has its weights packed nothing reads the constant any more. */
+static void tell_packed(const reed_kernel_call *call, const onednn_runner *r) {
+  bool all = r->constant_weights != NULL;
+  for (int32_t i = 0; i < r->n_lanes; i++) all = all && r->lanes[i].packed;
+  if (all && call->env && call->env->constant_packed)
+    call->env->constant_packed(call->env->context, r->constant_weights, (int64_t)dnnl_memory_desc_get_size(&r->lanes[0].unit->user_weights));
+}
+
 reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *problem, int64_t extent, int64_t max_chunk,
                         const void *constant_weights, onednn_runner **out_runner) {
   *out_runner = NULL;
@@ -434,6 +442,7 @@ reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *prob
   if (status == REED_OK) status = status_of(dnnl_stream_create(&r->stream, r->engine, dnnl_stream_default_flags));
   if (status == REED_OK) status = segments_make(r, extent, max_chunk);
   if (status == REED_OK) {
+    tell_packed(call, r);
     *out_runner = r;
     return REED_OK;
   }

@@ -88,6 +88,63 @@ START_TEST(a_module_is_read_as_it_was_described) {
 }
 END_TEST
 
+static int64_t resident_bytes(void) {
+  long long total, resident = 0;
+  FILE *f = fopen("/proc/self/statm", "r");
+  if (f) {
+    if (fscanf(f, "%lld %lld", &total, &resident) != 2) resident = 0;
+    fclose(f);
+  }
+  return (int64_t)resident * sysconf(_SC_PAGESIZE);
+}
+
+static float sum_of_constant(const module *m) {
+  float sum = 0;
+  for (int64_t i = 0; i < m->constants[0].desc.dims[0]; i++) sum += ((const float *)m->constants[0].data)[i];
+  return sum;
+}
+
+/* A module with one megabyte of ones; mem_free'd. */
+static void *module_of_ones(size_t *out_n_bytes) {
+  enum { N = 1 << 18 };
+  text_buffer text = {0};
+  text_append(&text, ".module \"m\" producer \"test\" \"1\" devices 1\n.type row = f32[n] \"x\"\n.const c = f32[%d] {1", N);
+  for (int i = 1; i < N; i++) text_append_bytes(&text, ", 1", 3);
+  text_append(&text, "}\n.function main (row) -> (row \"y\")\n  const r1, c, host\n  return [r0], []\n");
+  ck_assert(!text.failed);
+  void *made;
+  ck_assert_int_eq(reed_module_assemble(text.data, NULL, &made, out_n_bytes, NULL), REED_OK);
+  text_fini(&text);
+  return made;
+}
+
+START_TEST(forgotten_constants_leave_memory_and_can_be_read_again) {
+  char path[] = "/tmp/test_loader_XXXXXX";
+  int file = mkstemp(path);
+  size_t n;
+  void *made = module_of_ones(&n);
+  ck_assert_int_eq((ssize_t)n, write(file, made, n));
+  close(file);
+  module *mapped, *copied;
+  ck_assert_int_eq(loader_open_file(path, &(load_options){0}, &mapped, NULL), REED_OK);
+  ck_assert_int_eq(loader_open_bytes(made, n, &(load_options){0}, &copied, NULL), REED_OK);
+  mem_free(made);
+  int64_t bytes = desc_bytes(&mapped->constants[0].desc), before = resident_bytes();
+  module_forget(mapped, mapped->constants[0].data, bytes);
+  ck_assert_int_le(resident_bytes(), before - bytes * 3 / 4); /* all but the pages shared with what lies beside it */
+  module_forget(copied, copied->constants[0].data, bytes); /* this one is nowhere else */
+  int ours = 1; /* no part of the module */
+  module_forget(mapped, &ours, sizeof ours);
+  module_forget(mapped, mapped->constants[0].data, 3);
+  ck_assert_float_eq(sum_of_constant(mapped), 1 << 18);
+  ck_assert_float_eq(sum_of_constant(copied), 1 << 18);
+  ck_assert_int_eq(ours, 1);
+  module_close(&mapped);
+  module_close(&copied);
+  unlink(path);
+}
+END_TEST
+
 START_TEST(a_file_is_mapped_and_used_in_place) {
   char path[] = "/tmp/test_loader_XXXXXX";
   int file = mkstemp(path);
@@ -335,6 +392,7 @@ int main(void) {
   suite_add_tcase(suite, c);
   tcase_add_test(c, a_module_is_read_as_it_was_described);
   tcase_add_test(c, a_file_is_mapped_and_used_in_place);
+  tcase_add_test(c, forgotten_constants_leave_memory_and_can_be_read_again);
   tcase_add_test(c, a_damaged_byte_is_noticed_unless_checksums_are_ignored);
   tcase_add_test(c, other_minor_versions_and_unknown_optional_sections_load);
   tcase_add_test(c, a_header_that_is_none_is_refused);
