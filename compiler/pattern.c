@@ -58,6 +58,28 @@ static bool keeps_order(const ir_node *n) {
   return true;
 }
 
+static bool splits_nothing(const ir_node *n) { return n->n_outputs == 1; }
+
+/* The Expand puts extents of 1 in front at most. */
+static bool repeats_nothing(const ir_node *n) {
+  const ir_type *from = &n->inputs[0]->type, *to = &n->outputs[0]->type;
+  int32_t more = to->rank - from->rank;
+  if (from->rank < 0 || more < 0) return false;
+  for (int32_t i = 0; i < to->rank; i++)
+    if (!symbols_equal(n->graph->module->symbols, to->dims[i], i < more ? 1 : from->dims[i - more])) return false;
+  return true;
+}
+
+/* The Gather's axis has one element, which is taken once. */
+static bool takes_all(const ir_node *n) {
+  reed_attrs attrs = ir_attrs(n);
+  int64_t axis = reed_attrs_int(&attrs, "axis", 0);
+  const ir_type *data = &n->inputs[0]->type;
+  reed_desc index;
+  if (axis < 0) axis += data->rank;
+  return axis >= 0 && axis < data->rank && data->dims[axis] == 1 && ir_desc(n->inputs[1], &index) && desc_elements(&index) == 1;
+}
+
 /* What v is a view of; NULL: it is none. */
 static ir_value *viewed(const ir_value *v) {
   static const op_id views[] = {OP_Identity, OP_Reshape, OP_Squeeze, OP_Unsqueeze, OP_Flatten};
@@ -65,9 +87,15 @@ static ir_value *viewed(const ir_value *v) {
     const ir_node *n = pattern_made_by(v, views[i]);
     if (n) return n->inputs[0];
   }
-  const ir_node *split = pattern_made_by(v, OP_Split), *transpose = pattern_made_by(v, OP_Transpose);
-  if (split && split->n_outputs == 1) return split->inputs[0];
-  return transpose && keeps_order(transpose) ? transpose->inputs[0] : NULL;
+  static const struct {
+    op_id op;
+    bool (*is_view)(const ir_node *n);
+  } sometimes[] = {{OP_Split, splits_nothing}, {OP_Transpose, keeps_order}, {OP_Expand, repeats_nothing}, {OP_Gather, takes_all}};
+  for (size_t i = 0; i < sizeof sometimes / sizeof *sometimes; i++) {
+    const ir_node *n = pattern_made_by(v, sometimes[i].op);
+    if (n) return sometimes[i].is_view(n) ? n->inputs[0] : NULL;
+  }
+  return NULL;
 }
 
 static bool match_views(matching *m, const pattern *p, ir_value *v) {
@@ -78,6 +106,11 @@ static bool match_views(matching *m, const pattern *p, ir_value *v) {
     memcpy(m->slots, before, (size_t)m->n_slots * sizeof *before);
   }
   return false;
+}
+
+static ir_value *root(ir_value *v) {
+  for (ir_value *behind = v; behind; behind = viewed(v)) v = behind;
+  return v;
 }
 
 /* ---- the other kinds ---- */
@@ -121,6 +154,14 @@ static bool match_either(matching *m, const pattern *p, ir_value *v) {
   return false;
 }
 
+static bool match_fill(matching *m, const pattern *p, ir_value *v) {
+  const ir_node *n = pattern_made_by(v, OP_ConstantOfShape);
+  if (!n) return false;
+  reed_attrs attrs = ir_attrs(n);
+  const reed_attr *value = reed_attrs_find(&attrs, "value");
+  return (value ? reed_dtype_read(value->desc.dtype, value->data) : 0) == p->number && match(m, p->parts[0], n->inputs[0]);
+}
+
 static bool attribute_fits(const pattern *p, const ir_value *v) {
   if (!v->producer) return false;
   reed_attrs attrs = ir_attrs(v->producer);
@@ -131,7 +172,7 @@ static bool attribute_fits(const pattern *p, const ir_value *v) {
 
 static bool match(matching *m, const pattern *p, ir_value *v) {
   double number;
-  if (!v) return p->kind == PATTERN_ABSENT;
+  if (!v) return p->kind == PATTERN_ABSENT || (p->kind == PATTERN_EITHER && match_either(m, p, v));
   switch (p->kind) {
     case PATTERN_ABSENT: return false;
     case PATTERN_ANY: return true;
@@ -142,6 +183,8 @@ static bool match(matching *m, const pattern *p, ir_value *v) {
     case PATTERN_PAIR: return match_pair(m, p, v);
     case PATTERN_EITHER: return match_either(m, p, v);
     case PATTERN_VIEWS: return match_views(m, p, v);
+    case PATTERN_ROOT: return match(m, p->parts[0], root(v));
+    case PATTERN_FILL: return match_fill(m, p, v);
     case PATTERN_ONCE: return v->n_uses == 1 && match(m, p->parts[0], v);
     case PATTERN_INT:
     case PATTERN_FLOAT:

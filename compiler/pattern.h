@@ -28,6 +28,8 @@ typedef enum pattern_kind {
   PATTERN_PAIR,
   PATTERN_EITHER,
   PATTERN_VIEWS,
+  PATTERN_ROOT,
+  PATTERN_FILL,
   PATTERN_ONCE,
   PATTERN_INT,
   PATTERN_FLOAT,
@@ -38,7 +40,7 @@ typedef struct pattern {
   pattern_kind kind;
   op_id op;
   int32_t slot;
-  double number;         /* NUMBER; INT, FLOAT: what the attribute must be */
+  double number;         /* NUMBER, FILL; INT, FLOAT: what the attribute must be */
   const char *attr;
   double otherwise;      /* INT, FLOAT: what it is where it is not given */
   const char *text, *otherwise_text;
@@ -63,8 +65,13 @@ typedef struct pattern {
 /* The first of these that fits. */
 #define P_EITHER(...) P_(.kind = PATTERN_EITHER, .parts = {__VA_ARGS__})
 /* What `part` says, or that behind operators that give the same elements in the same order under other extents: Identity, Reshape,
- * Squeeze, Unsqueeze, Flatten; a Split into one; a Transpose that does not change the order of the extents other than 1. */
+ * Squeeze, Unsqueeze, Flatten; a Split into one; a Transpose that does not change the order of the extents other than 1; an Expand that
+ * repeats nothing; a Gather of all there is of an extent 1. */
 #define P_VIEWS(part) P_(.kind = PATTERN_VIEWS, .parts = {part})
+/* What `part` says of the value behind all of these: the same one whichever view of it the graph has here. */
+#define P_ROOT(part) P_(.kind = PATTERN_ROOT, .parts = {part})
+/* A new tensor of this number: ConstantOfShape. */
+#define P_FILL(x, extents) P_(.kind = PATTERN_FILL, .number = (x), .parts = {extents})
 /* What `part` says, used once (ir_count_uses has been called). */
 #define P_ONCE(part) P_(.kind = PATTERN_ONCE, .parts = {part})
 /* What `part` says, made by an operator whose attribute is this integer, number (rounded or not) or text; `or_else` is what it is where

@@ -41,11 +41,7 @@ static bool same_dim(const ir_module *m, const ir_value *a, int32_t i, const ir_
 /* A tensor of zeros, or one without elements. */
 static bool is_zeros(const ir_value *v) {
   ir_value *none[1];
-  const ir_node *fill = pattern_made_by(v, OP_ConstantOfShape);
-  if (!fill) return pattern_match(P_EITHER(P_NUMBER(0), P_OP(Expand, P_NUMBER(0))), (ir_value *)v, none, 0);
-  reed_attrs attrs = ir_attrs(fill);
-  const reed_attr *value = reed_attrs_find(&attrs, "value");
-  return !value || reed_dtype_read(value->desc.dtype, value->data) == 0;
+  return pattern_match(P_EITHER(P_NUMBER(0), P_OP(Expand, P_NUMBER(0)), P_FILL(0, P_ANY)), (ir_value *)v, none, 0);
 }
 
 static bool is_corners(const ir_value *v) {

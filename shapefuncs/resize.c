@@ -1,4 +1,4 @@
-/* Shapes of image and region operators: Resize (and Upsample, its older name), RoiAlign and MultiLevelRoiAlign. */
+/* Shapes of image and region operators: Resize (and Upsample, its older name), RoiAlign, MultiLevelRoiAlign and PasteMasks. */
 #include <math.h>
 
 #include "shapefuncs/call.h"
@@ -172,4 +172,28 @@ reed_status shapefn_multi_level_roi_align(reed_shape_call *call) {
     if (!status) status = shapecall_same(call, call->inputs[i].dims[1], channels, i, "channels of the maps", &channels);
   }
   return status ? status : align_regions(call, 0, channels);
+}
+
+/* One extent of a picture. */
+static reed_status picture_extent(reed_shape_call *call, int32_t input, reed_dim *out_extent) {
+  reed_status status = shapecall_scalar(call, input, out_extent);
+  if (status) return status;
+  int64_t low, high;
+  shapecall_range(call, *out_extent, &low, &high);
+  return high < 0 ? reed_shape_fail(call, REED_ERROR_VALUE, input, "%lld pixels", (long long)high) : REED_OK;
+}
+
+/* masks [K,1,M,N], boxes [K,4] -> [K,height,width] */
+reed_status shapefn_paste_masks(reed_shape_call *call) {
+  const reed_shape_input *masks = &call->inputs[0], *boxes = &call->inputs[1];
+  reed_dim dims[3];
+  reed_status status = shapecall_rank(call, 0, 4);
+  if (!status) status = shapecall_rank(call, 1, 2);
+  if (!status) status = shapecall_same(call, masks->dims[1], 1, 0, "the channels and 1", NULL);
+  if (!status) status = shapecall_same(call, boxes->dims[1], 4, 1, "the last extent and 4", NULL);
+  if (!status) status = shapecall_same(call, masks->dims[0], boxes->dims[0], 1, "the numbers of masks and of boxes", &dims[0]);
+  if (!status) status = picture_extent(call, 2, &dims[1]);
+  if (!status) status = picture_extent(call, 3, &dims[2]);
+  if (!status) shapecall_set(call, 0, 3, dims);
+  return status;
 }

@@ -136,6 +136,19 @@ static reed_status build_axis(const reed_kernel_call *call, const settings *s, c
   return REED_OK;
 }
 
+reed_status resize_read_mapping(const reed_kernel_call *call, int *out_mapping) {
+  reed_status status = read_word(call, "coordinate_transformation_mode", mapping_words, out_mapping);
+  if (status == REED_OK && *out_mapping == MAP_CROP)
+    status = reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "coordinate_transformation_mode '%s' needs a region", mapping_words[MAP_CROP]);
+  return status;
+}
+
+void resize_linear_taps(int mapping, int64_t in, int64_t out, int64_t begin, int64_t end, int32_t *index, float *weight) {
+  settings s = {.mapping = mapping, .interpolation = MODE_LINEAR};
+  scaling a = {in, out, (double)out / (double)in, 0, 1};
+  for (int64_t x = begin; x < end; x++, index += 2, weight += 2) fill_position(&s, &a, source_of(&s, &a, x), 1, 2, index, weight);
+}
+
 /* ---- the call ---- */
 
 void resize_free(void *state) {

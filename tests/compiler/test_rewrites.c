@@ -393,6 +393,88 @@ START_TEST(both_selections_of_the_example_are_limited) {
 }
 END_TEST
 
+/* ---- paste_masks: the example's loop, and what is damaged of it ---- */
+
+/* Node k of an operator in the loop: an attribute, an operand or the operator is another. */
+typedef struct damage {
+  op_id op;
+  int k;
+  op_id becomes;
+  const char *attr, *text; /* text NULL: number */
+  int operand;             /* is the constant {number} */
+  int64_t number;
+} damage;
+
+#define BECOMES(from, k, to) {OP_##from, k, .becomes = OP_##to}
+#define ATTR(from, k, name, x) {OP_##from, k, OP_##from, .attr = name, .number = (x)}
+#define OPERAND(from, k, i, x) {OP_##from, k, OP_##from, .operand = (i), .number = (x)}
+static const damage damages[] = {
+    ATTR(Resize, 0, "antialias", 1),
+    {OP_Resize, 0, OP_Resize, .attr = "mode", .text = "nearest"},
+    BECOMES(ReduceMax, 0, ReduceMin),
+    BECOMES(ReduceMax, 2, ReduceMin),
+    BECOMES(ReduceMin, 1, ReduceMax),
+    BECOMES(Sub, 0, Add),
+    OPERAND(Add, 0, 1, 2),   /* the last pixel's next but one */
+    OPERAND(Gather, 3, 1, 3), /* another corner */
+    OPERAND(Slice, 2, 1, 1), /* all but the first row */
+    ATTR(Concat, 0, "axis", -1),
+};
+
+typedef struct hunt {
+  const damage *d;
+  int next;
+} hunt;
+
+static reed_status hurt(void *context, ir_node *n) {
+  hunt *h = context;
+  const damage *d = h->d;
+  if (!n->graph->parent || n->graph->parent->op != op_builtin(OP_Loop) || n->op != op_builtin(d->op) || h->next++ != d->k) return REED_OK;
+  n->op = op_builtin(d->becomes);
+  if (d->text) ir_set_attr_string(n, d->attr, d->text);
+  else if (d->attr) ir_set_attr_int(n, d->attr, d->number);
+  else if (d->becomes == d->op)
+    n->inputs[d->operand] = ir_constant(n->graph->module, &(reed_desc){.dtype = REED_I64, .rank = d->op != OP_Gather, .dims = {1}},
+                                        &d->number, false, NULL);
+  return REED_OK;
+}
+
+START_TEST(the_loop_of_the_example_that_pastes_masks_becomes_one_operator) {
+  front f;
+  read_example(&f);
+  front_passes(&f, NULL);
+  front_ok(&f);
+  ck_assert_int_eq(front_changes(&f, "paste_masks"), 1);
+  ck_assert_int_eq(front_count(&f, OP_Loop), 0);
+  const ir_node *paste = front_node(&f, OP_PasteMasks);
+  reed_attrs attrs = ir_attrs(paste);
+  ck_assert_str_eq(reed_attrs_string(&attrs, "coordinate_transformation_mode", ""), "half_pixel");
+  ck_assert_int_eq(paste->n_inputs, 4);
+  const ir_type *t = &paste->outputs[0]->type;
+  ck_assert_int_eq(t->rank, 3);
+  ck_assert(symbols_equal(f.m->symbols, t->dims[1], f.m->main->params[0]->type.dims[1])); /* the picture's own height and width */
+  ck_assert(symbols_equal(f.m->symbols, t->dims[2], f.m->main->params[0]->type.dims[2]));
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(a_loop_that_only_resembles_mask_pasting_stays) {
+  front f;
+  read_example(&f);
+  f.run = (pass_run){.m = f.m};
+  for (int i = 0; i < pass_count; i++) f.run.totals[i].disabled = !pass_table[i].required && strcmp(pass_table[i].name, "cse") != 0;
+  ck_assert_int_eq(pass_run_all(&f.run), REED_OK);
+  hunt h = {.d = &damages[_i]};
+  ck_assert_int_eq(ir_walk(f.m->main, true, hurt, &h), REED_OK);
+  ck_assert_int_gt(h.next, h.d->k);
+  front_passes(&f, NULL);
+  front_ok(&f);
+  ck_assert_int_eq(front_changes(&f, "paste_masks"), 0);
+  ck_assert_int_eq(front_count(&f, OP_PasteMasks), 0);
+  front_fini(&f);
+}
+END_TEST
+
 START_TEST(rewrites_can_be_left_out) {
   front f;
   read_example(&f);
@@ -416,6 +498,8 @@ int main(void) {
   tcase_add_loop_test(t, boxes_moved_apart_by_class_become_classes, 0, N_CLASSES);
   tcase_add_test(t, both_selections_of_the_example_know_classes);
   tcase_add_test(t, both_selections_of_the_example_are_limited);
+  tcase_add_test(t, the_loop_of_the_example_that_pastes_masks_becomes_one_operator);
+  tcase_add_loop_test(t, a_loop_that_only_resembles_mask_pasting_stays, 0, sizeof damages / sizeof *damages);
   tcase_add_test(t, rewrites_can_be_left_out);
   suite_add_tcase(suite, t);
   return front_run(suite);

@@ -539,6 +539,77 @@ START_TEST(resize_takes_scales_axes_and_policies) {
 }
 END_TEST
 
+/* ---- PasteMasks ---- */
+
+enum { FAR = 1 << 20 };
+/* x1, y1, x2, y2: inside, over each border, over all of them, outside, one pixel, turned over, as far away as can be */
+static const int64_t pasted[][4] = {
+    {3, 4, 17, 11},     {-5, -3, 6, 8},       {20, 10, 39, 29},        {-4, -4, 60, 60},  {40, 3, 50, 9},     {3, -20, 9, -1},
+    {7, 7, 7, 7},       {0, 0, 30, 20},       {9, 9, 4, 3},            {31, 0, 31, 20},   {-FAR, 5, FAR, 9},  {5, 0, 34, 29},
+    {INT64_MIN, INT64_MIN, INT64_MAX, INT64_MAX}, {INT64_MAX, INT64_MAX, INT64_MIN, INT64_MIN}, {1, 2, 6, 6}, {12, -7, 12, 40},
+};
+
+static void paste_case(kernel_case *c, int64_t n, int64_t rows, int64_t columns, int64_t height, int64_t width, const char *mapping) {
+  case_init(c, OP_PasteMasks);
+  case_input(c, REED_F32, DIMS(n, 1, rows, columns), 2);
+  value *boxes = case_input(c, REED_I64, DIMS(n, 4), 0);
+  for (int64_t i = 0; i < n; i++) memcpy((int64_t *)boxes->data + 4 * i, pasted[i % ROWS(pasted)], sizeof *pasted);
+  case_ints(c, 1, height);
+  *(int64_t *)case_input(c, REED_I64, 0, NULL, 0)->data = width;
+  case_attr_string(c, "coordinate_transformation_mode", mapping);
+}
+
+static const struct {
+  int64_t n, rows, columns, height, width;
+} pastes[] = {{ROWS(pasted), 6, 5, 21, 32}, {1, 1, 1, 40, 7},   {3, 30, 30, 9, 200}, {0, 4, 4, 8, 8},
+              {2, 3, 3, 0, 5},              {2, 3, 3, 5, 0},    {40, 28, 28, 65, 79}, {2, 9, 1, 1, 1}};
+
+START_TEST(paste_masks_equals_the_reference) {
+  for (int map = 0; map < 5; map++) {
+    kernel_case c;
+    paste_case(&c, pastes[_i].n, pastes[_i].rows, pastes[_i].columns, pastes[_i].height, pastes[_i].width, mappings[map]);
+    case_parity(&c, 1e-6, 1e-6);
+  }
+}
+END_TEST
+
+/* Exactly what Resize gives, where the picture has it; zeros elsewhere. */
+START_TEST(a_pasted_mask_is_resize_cut_to_the_picture) {
+  enum { M = 7, N = 5, HEIGHT = 21, WIDTH = 32 };
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    kernel_case all;
+    paste_case(&all, ROWS(pasted), M, N, HEIGHT, WIDTH, "half_pixel");
+    ck_assert_int_eq(case_run(&all, cpu_level_name(level)), REED_OK);
+    for (int k = 0; k < ROWS(pasted); k++) {
+      const int64_t *b = pasted[k];
+      if (b[0] == INT64_MIN || b[0] == INT64_MAX || b[2] == FAR) continue; /* too large for Resize */
+      int64_t h = b[3] < b[1] ? 1 : b[3] - b[1] + 1, w = b[2] < b[0] ? 1 : b[2] - b[0] + 1;
+      kernel_case one;
+      resize_case(&one, REED_F32, 4, (int64_t[]){1, 1, M, N}, (int64_t[]){1, 1, h, w}, "linear");
+      for (int64_t i = 0; i < M * N; i++) case_set(&one.inputs[0], i, case_get(&all.inputs[0], k * M * N + i));
+      ck_assert_int_eq(case_run(&one, cpu_level_name(level)), REED_OK);
+      for (int64_t y = 0; y < HEIGHT; y++)
+        for (int64_t x = 0; x < WIDTH; x++) {
+          bool inside = x >= b[0] && x <= b[2] && y >= b[1] && y <= b[3];
+          double expected = inside ? case_get(&one.outputs[0], (y - b[1]) * w + x - b[0]) : 0;
+          ck_assert_double_eq(case_get(&all.outputs[0], (k * HEIGHT + y) * WIDTH + x), expected);
+        }
+      case_close(&one);
+    }
+    case_close(&all);
+  }
+}
+END_TEST
+
+START_TEST(paste_masks_says_what_it_cannot_paste) {
+  kernel_case c;
+  paste_case(&c, 2, 0, 3, 5, 5, "half_pixel");
+  case_fails(&c, REED_ERROR_SHAPE, "masks of 0 by 3 cannot be resized");
+  paste_case(&c, 2, 3, 3, 5, 5, "tf_crop_and_resize");
+  case_fails(&c, REED_ERROR_UNSUPPORTED, "coordinate_transformation_mode 'tf_crop_and_resize' needs a region");
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("detection kernels");
   TCase *t = tcase_create("all");
@@ -551,6 +622,9 @@ int main(void) {
   tcase_add_loop_test(t, nms_of_class_ids_equals_the_reference, 0, ROWS(classes));
   tcase_add_test(t, nms_of_class_ids_is_nms_of_each_class_in_the_order_of_scores);
   tcase_add_test(t, nms_names_class_ids_of_another_number_of_boxes);
+  tcase_add_loop_test(t, paste_masks_equals_the_reference, 0, ROWS(pastes));
+  tcase_add_test(t, a_pasted_mask_is_resize_cut_to_the_picture);
+  tcase_add_test(t, paste_masks_says_what_it_cannot_paste);
   tcase_add_loop_test(t, nms_equals_the_reference, 0, 7);
   tcase_add_test(t, topk_orders_ties_by_index_and_nan_above_all);
   tcase_add_loop_test(t, topk_equals_the_reference, 0, ROWS(topks));

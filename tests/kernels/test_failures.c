@@ -51,6 +51,12 @@ static const prepared_case cases[] = {
      {DESC(F32, 3, 1, 6, 4), DESC(F32, 3, 1, 1, 6), DESC(I64, 1, 1)},
      {DESC(I64, 2, 4, 3)},
      {NULL, NULL, four}},
+    {OP_PasteMasks,
+     4,
+     1,
+     {DESC(F32, 4, 2, 1, 3, 3), DESC(I64, 2, 2, 4), DESC(I64, 1, 1), DESC(I64, 1, 1)},
+     {DESC(F32, 3, 2, 4, 4)},
+     {NULL, NULL, four, four}},
     {OP_TopK, 2, 2, {DESC(F32, 1, 9), DESC(I64, 1, 1)}, {DESC(F32, 1, 4), DESC(I64, 1, 4)}, {NULL, four}},
 };
 

@@ -362,7 +362,12 @@ TEST_OF(images_and_regions,
   {"MultiLevelRoiAlign", "output_height=7 output_width=5 spatial_scales=(1,2)", "f32[n,4] i64[n] i64[n] f32[1,8,h,w] f32[1,8,?,?]", "[n,8,7,5]"},
   {"MultiLevelRoiAlign", "spatial_scales=(1)", "f32[n,4] i64[n] i64[n] f32[1,c,h,w]", "[n,c,1,1]"},
   {"MultiLevelRoiAlign", "spatial_scales=(1)", "f32[6,4] i64[6] i64[6] f32[1,8,3,4] f32[1,8,3,4]", "MultiLevelRoiAlign node 'n': 2 feature maps with 1 scales (rois f32[6,4], X[0] f32[1,8,3,4], X[1] f32[1,8,3,4])"},
-  {"MultiLevelRoiAlign", "spatial_scales=(1,1)", "f32[6,4] i64[6] i64[6] f32[1,8,3,4] f32[1,9,3,4]", "MultiLevelRoiAlign node 'n': X[1]: channels of the maps must agree: 9 and 8 (rois f32[6,4], X[0] f32[1,8,3,4], X[1] f32[1,9,3,4])"})
+  {"MultiLevelRoiAlign", "spatial_scales=(1,1)", "f32[6,4] i64[6] i64[6] f32[1,8,3,4] f32[1,9,3,4]", "MultiLevelRoiAlign node 'n': X[1]: channels of the maps must agree: 9 and 8 (rois f32[6,4], X[0] f32[1,8,3,4], X[1] f32[1,9,3,4])"},
+  {"PasteMasks", "", "f32[k,1,28,28] i64[k,4] i64[1]{h} i64[]{w}", "[k,h,w]"},
+  {"PasteMasks", "", "f32[3,1,28,28] i64[3,4] i64[1]{480} i64[1]{640}", "[3,480,640]"},
+  {"PasteMasks", "", "f32[3,2,28,28] i64[3,4] i64[1]{480} i64[1]{640}", "PasteMasks node 'n': masks: the channels and 1 must agree: 2 and 1 (masks f32[3,2,28,28], boxes i64[3,4], height i64[1]={480}, width i64[1]={640})"},
+  {"PasteMasks", "", "f32[3,1,8,8] i64[2,4] i64[1]{4} i64[1]{6}", "PasteMasks node 'n': boxes: the numbers of masks and of boxes must agree: 3 and 2 (masks f32[3,1,8,8], boxes i64[2,4], height i64[1]={4}, width i64[1]={6})"},
+  {"PasteMasks", "", "f32[3,1,8,8] i64[3,4] i64[1]{4} i64[1]{-6}", "PasteMasks node 'n': width: -6 pixels (masks f32[3,1,8,8], boxes i64[3,4], height i64[1]={4}, width i64[1]={-6})"})
 /* clang-format on */
 
 START_TEST(control_flow_has_no_shape_function) {

@@ -23,7 +23,7 @@ static const struct {
                    {"Resize", "0VVV"},      {"Upsample", "0VV"},   {"TopK", "0V"},        {"Range", "VVV"},     {"ConstantOfShape", "V"},
                    {"If", "V"},             {"Loop", "VV0"},       {"NonZero", "U0"},     {"Compress", "U00"},
                    /* of NonMaxSuppression only the limit: boxes and scores stay where they are and the kernel reports the count */
-                   {"NonMaxSuppression", "U00V00"}};
+                   {"NonMaxSuppression", "U00V00"}, {"PasteMasks", "00VV"}};
 
 START_TEST(values_are_read_where_onnx_needs_them) {
   for (int id = 0; id < OP_COUNT; id++) {
@@ -48,7 +48,7 @@ START_TEST(the_table_has_every_operator_once) {
       "Abs Add And ArgMax ArgMin AveragePool BatchNormalization Cast Ceil Clip Compress Concat Constant ConstantOfShape Conv ConvTranspose CumSum "
       "DepthToSpace Div Dropout Elu Equal Erf Exp Expand Flatten Floor Gather GatherElements GatherND Gemm GlobalAveragePool GlobalMaxPool Greater "
       "GreaterOrEqual HardSigmoid HardSwish Identity If InstanceNormalization LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax Loop MatMul "
-      "Max MaxPool Mean Min Mod Mul MultiLevelRoiAlign Neg NonMaxSuppression NonZero Not Or PRelu Pad Pow Range Reciprocal ReduceL1 ReduceL2 ReduceMax ReduceMean "
+      "Max MaxPool Mean Min Mod Mul MultiLevelRoiAlign Neg NonMaxSuppression NonZero Not Or PRelu Pad PasteMasks Pow Range Reciprocal ReduceL1 ReduceL2 ReduceMax ReduceMean "
       "ReduceMin ReduceProd ReduceSum Relu Reshape Resize RoiAlign Round ScatterElements ScatterND Shape Sigmoid Sign Size Slice Softmax Softplus "
       "SpaceToDepth Split Sqrt Squeeze Sub Sum Tanh Tile TopK Transpose Unsqueeze Upsample Where Xor";
   char copy[sizeof names];
