@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#define ARENA_KEPT_BYTES ((int64_t)1 << 20) /* an arena up to this size stays for the next epoch however small that one's is */
 #define KEY_MAX_VALUE_BYTES 65536 /* larger `value` elements are not worth comparing: plan such an epoch each time */
 
 /* ---- keys ---- */
@@ -274,13 +275,15 @@ reed_status epoch_value_memory(reed_session *s, int64_t bytes, void **out_data, 
 
 /* ---- memory for one run ---- */
 
+/* The arena at hand serves unless it is too small, or so large that what outlives the epoch had better have the rest of it. */
 static reed_status ensure_arena(reed_session *s, int32_t device, int64_t bytes) {
   storage **arena = &s->arenas[device];
-  if (*arena && (*arena)->bytes >= bytes) return REED_OK;
+  int64_t held = *arena ? (*arena)->bytes : 0;
+  if (held >= bytes && (held <= ARENA_KEPT_BYTES || held / 2 <= bytes)) return REED_OK;
   /* Freed first: the two need never exist together. The pool keeps stream order. */
   storage_release(*arena);
   *arena = NULL;
-  return pool_allocate(s->pools[device], bytes, arena, s->diagnosis);
+  return bytes ? pool_allocate(s->pools[device], bytes, arena, s->diagnosis) : REED_OK;
 }
 
 /* Drops the placing's own references (registers hold theirs). */
@@ -292,11 +295,10 @@ static void release_roots(reed_session *s) {
 reed_status epoch_place(reed_session *s, bool restore) {
   epoch_entry *e = s->current;
   s->kernel_cursor = 0;
-  for (int32_t d = 0; d < s->n_devices; d++)
-    if (e->arenas[d].bytes) {
-      reed_status status = ensure_arena(s, d, e->arenas[d].bytes);
-      if (status != REED_OK) return status;
-    }
+  for (int32_t d = 0; d < s->n_devices; d++) {
+    reed_status status = ensure_arena(s, d, e->arenas[d].bytes);
+    if (status != REED_OK) return status;
+  }
   while (s->root_storages.capacity < e->roots.n)
     if (!mem_vec_grow((void **)&s->root_storages.items, &s->root_storages.capacity, e->roots.n, sizeof(storage *)))
       return diag_no_memory(s->diagnosis, "storage list of an epoch");

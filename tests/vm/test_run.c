@@ -283,15 +283,18 @@ static void check_floats(reed_session *session, int64_t rows, float first) {
   reed_tensor_close(&output);
 }
 
-static double memo_figure(reed_session *session, const char *key) {
+/* stats[group][key], or stats[group][member][key]. */
+static double figure(reed_session *session, const char *group, const char *member, const char *key) {
   char *json;
   ck_assert_int_eq(reed_session_stats_json(session, &json, NULL), REED_OK);
-  cJSON *root = cJSON_Parse(json);
-  double value = cJSON_GetNumberValue(cJSON_GetObjectItem(cJSON_GetObjectItem(root, "memo"), key));
+  cJSON *root = cJSON_Parse(json), *of = cJSON_GetObjectItem(root, group);
+  double value = cJSON_GetNumberValue(cJSON_GetObjectItem(member ? cJSON_GetObjectItem(of, member) : of, key));
   cJSON_Delete(root);
   reed_text_free(json);
   return value;
 }
+
+static double memo_figure(reed_session *session, const char *key) { return figure(session, "memo", NULL, key); }
 
 static void check_memo(const char *device) {
   reed_session *session = opened(small_epoch, &(reed_session_options){.device = device, .memo_entries = 2});
@@ -319,6 +322,51 @@ START_TEST(a_smaller_extent_uses_the_plan_of_a_larger_one) {
   check_floats(session, 100, 0);
   for (int64_t n = 19; n >= 0; n--) check_floats(session, n, 0);
   ck_assert_double_eq(memo_figure(session, "plans_reused"), 20);
+  reed_session_close(&session);
+}
+END_TEST
+
+/* y = x + max(x + x), the maximum in an epoch of its own: the first epoch has x + x in its arena, the second nothing but y, which outlives it. */
+static const char two_epochs[] =
+    ".module \"m\" producer \"test\" \"1\" devices 1\n"
+    ".type t0 = f32[n, 4] \"x\"\n"
+    ".type t1 = f32[n, 4] \"y\"\n"
+    ".inputs t0\n"
+    ".outputs t1\n"
+    ".site add = Add (2 -> 1) \"add\"\n"
+    ".site max = ReduceMax (1 -> 1) \"max\" {keepdims = 0}\n"
+    ".function main (t0) -> (t1) registers 4 0\n"
+    "  assert.shape r0, t0\n"
+    "  epoch.enter 0, first, [r0:shape], []\n"
+    "  shape add, host, [r1], [r0:shape, r0:shape]\n"
+    "  shape max, host, [r2], [r1:shape]\n"
+    "first:\n"
+    "  epoch.plan 0\n"
+    "  invoke add, host, [r1], [r0, r0]\n"
+    "  invoke max, host, [r2], [r1]\n"
+    "  kill r1\n"
+    "  epoch.end 0\n"
+    "  epoch.enter 1, second, [r0:shape, r2:shape], []\n"
+    "  shape add, host, [r3], [r0:shape, r2:shape]\n"
+    "second:\n"
+    "  epoch.plan 1\n"
+    "  invoke add, host, [r3], [r0, r2]\n"
+    "  epoch.end 1\n"
+    "  return [r3], []\n";
+
+START_TEST(an_arena_no_epoch_needs_makes_room_for_what_outlives_them) {
+  enum { ROWS = 1 << 17 };
+  const double tensor_bytes = ROWS * 4 * 4;
+  reed_session *session = opened(two_epochs, &(reed_session_options){.memory_cap_bytes = (int64_t)(tensor_bytes * 1.5)});
+  for (int i = 0; i < 3; i++) {
+    reed_tensor *output;
+    reed_status status = run_floats(session, ROWS, 0, &output);
+    ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(diagnosis));
+    ck_assert_float_eq(((float *)reed_tensor_data(output))[3], 3 + 2 * (ROWS * 4 - 1));
+    reed_tensor_close(&output);
+    ck_assert_double_ge(figure(session, "memory", "host", "arena_bytes"), tensor_bytes);
+    ck_assert_double_lt(figure(session, "memory", "host", "peak_bytes"), tensor_bytes * 1.5);
+  }
   reed_session_close(&session);
 }
 END_TEST
@@ -414,6 +462,7 @@ int main(void) {
   tcase_add_test(cases, an_endless_loop_is_cancelled_from_another_thread);
   tcase_add_test(cases, a_seen_key_hits_and_the_least_recent_goes_first);
   tcase_add_test(cases, a_smaller_extent_uses_the_plan_of_a_larger_one);
+  tcase_add_test(cases, an_arena_no_epoch_needs_makes_room_for_what_outlives_them);
   tcase_add_test(cases, a_hit_takes_nothing_from_the_heap);
   tcase_add_test(cases, a_wrong_input_names_input_and_both_shapes);
   tcase_add_test(cases, every_host_allocation_failed_once_is_reported_and_leaks_nothing);
