@@ -1,5 +1,6 @@
 /* Subgraphs as exporters spell them, written down in a line each, for the passes that recognise them: "d=Sub x,m;s=Mul d,d;..." The inputs
- * are x, y, z and w, the result is the last name; constants are there by name (spelled_open). Transpose takes its perm in brackets. */
+ * are x, y, z and w, the result is the last name; constants are there by name (spelled_open). Transpose takes its perm in brackets, Cast is to
+ * f32. */
 #ifndef TESTS_COMPILER_SPELLED_H_
 #define TESTS_COMPILER_SPELLED_H_
 
@@ -92,6 +93,7 @@ static inline const char *spelled_nodes(onnx_build *b, const char *text) {
     if (numbers) *numbers++ = 0, numbers[strcspn(numbers, "]")] = 0;
     build_node_t *n = build_node(b, op, part, name);
     if (numbers) build_ints(b, n, "perm", numbers);
+    if (strcmp(op, "Cast") == 0) build_int(b, n, "to", 1); /* f32 */
     snprintf(last, sizeof last, "%s", name);
   }
   return last;

@@ -6,6 +6,9 @@ valid at all of them), compiles it once and runs one session over the sizes in a
 fails, with the ONNX reference evaluator).
 
     random_graphs.py --build build --seeds 0:200 [--device host,sim] [--keep FOLDER]
+
+With --same-bits PASS the oracle is the model compiled without that pass of the compiler, whose results must be the same to the bit (models with halves
+are left out: in a chain they are rounded less often).
 """
 import argparse
 import os
@@ -14,7 +17,9 @@ import warnings
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
+from onnx.shape_inference import infer_shapes
 
 sys.path.insert(0, os.path.dirname(__file__))
 import reed  # noqa: E402
@@ -112,12 +117,35 @@ def run_seed(library, seed, devices, keep):
     return "passed", source
 
 
+def run_same_bits(library, seed, disabled):
+    g, model, outputs = generate(seed)
+    halves = any(t.elem_type in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for t in (v.type.tensor_type for v in infer_shapes(model).graph.value_info))
+    if not outputs or halves:
+        return "empty", ""
+    try:
+        modules = [library.compile(model.SerializeToString(), without) for without in ((), (disabled,))]
+    except reed.Error as e:
+        return ("unsupported" if e.status == -5 else "failed"), f"compile: {e}"
+    sessions = [reed.Session(library, module, "host") for module in modules]
+    try:
+        for k in range(N_SIZES):
+            results = [s.run([v.arrays[k] for v, _ in g.inputs]) for s in sessions]
+            for v, a, b in zip(outputs, *results):
+                if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
+                    return "failed", f"sizes {g.sizes[k]}, output {v.name} is not the same without {disabled}"
+    finally:
+        for s in sessions:
+            s.close()
+    return "passed", disabled
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build")
     parser.add_argument("--seeds", default="0:100", help="one seed, or FIRST:END")
     parser.add_argument("--device", default="host,sim")
     parser.add_argument("--keep", help="folder for the models")
+    parser.add_argument("--same-bits", metavar="PASS", help="compare with the model compiled without that pass, bit for bit")
     arguments = parser.parse_args()
     first, _, end = arguments.seeds.partition(":")
     seeds = range(int(first), int(end)) if end else [int(first)]
@@ -126,7 +154,10 @@ def main():
     library = reed.Library(arguments.build)
     counts = {}
     for seed in seeds:
-        result, detail = run_seed(library, seed, arguments.device.split(","), arguments.keep)
+        if arguments.same_bits:
+            result, detail = run_same_bits(library, seed, arguments.same_bits)
+        else:
+            result, detail = run_seed(library, seed, arguments.device.split(","), arguments.keep)
         counts[result] = counts.get(result, 0) + 1
         if result in ("failed", "unsupported"):
             print(f"seed {seed}: {result}: {detail}", flush=True)

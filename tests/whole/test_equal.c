@@ -99,6 +99,24 @@ static void check_spelled(const spelled *s, const char *pass, double tolerance) 
 
 START_TEST(recognised_activations_compute_the_same) { check_spelled(&spelled_activations[_i], "activations", 2e-6); }
 END_TEST
+/* The loops are the same: so are the bits. */
+START_TEST(chains_compute_the_same) {
+  static const char *const texts[] = {
+      "a=Add x,y;s=Sigmoid a;m=Mul a,s;o=Sub m,rows", "e=Exp z;m=Mul x,e;k=Mul m,rows;o=Add k,y",
+      "c=Less x,y;n=Not c;w=Where n,x,z;t=Tanh w;o=Mul t,y", "c=Clip x,,three;d=Div c,six;g=Greater d,zero;f=Cast g;o=Mul f,x",
+      "s=Sum x,y,z;m=Max s,x,y;q=Pow x,two;o=Sub m,q", "p=Transpose[0,2,1] x;a=Add p,y2;o=Erf a"};
+  onnx_build *b = build_open(18);
+  build_input(b, "x", _i % 2 ? "f32[n,n,n]" : "f32[n,6,8]");
+  build_input(b, "y", _i % 2 ? "f32[n,n,n]" : "f32[n,6,8]");
+  build_input(b, "z", _i % 2 ? "f32[n,n,1]" : "f32[n,1,1]");
+  build_input(b, "y2", _i % 2 ? "f32[n,n,n]" : "f32[n,8,6]");
+  spelled_constants(b);
+  const char *text = texts[_i / 2];
+  if (_i % 2 && strstr(text, "rows")) text = texts[1 + 1]; /* rows has 8 elements */
+  build_output(b, spelled_nodes(b, text), "f32");
+  check(b, "chains", 0, text);
+}
+END_TEST
 START_TEST(recognised_norms_compute_the_same) { check_spelled(&spelled_norms[_i], "norms", 2e-5); }
 END_TEST
 
@@ -107,6 +125,7 @@ int main(void) {
   TCase *t = tcase_create("equal");
   tcase_add_loop_test(t, recognised_activations_compute_the_same, 0, COUNT(spelled_activations));
   tcase_add_loop_test(t, recognised_norms_compute_the_same, 0, COUNT(spelled_norms));
+  tcase_add_loop_test(t, chains_compute_the_same, 0, 12);
   tcase_set_timeout(t, 120);
   suite_add_tcase(suite, t);
   SRunner *runner = srunner_create(suite);

@@ -129,6 +129,25 @@ static __int128 truncate_float(long double v, reed_dtype to) {
   return -(__int128)limit;
 }
 
+static bool integer_formula(int formula, reed_dtype dtype, const __int128 *v, const elementwise_parameters *p, __int128 *out_y, int *fault) {
+  bool is_signed = reference_is_signed(dtype) || formula == OP_Pow;
+  return (dtype == REED_BOOL ? bool_formula : is_signed ? signed_formula : unsigned_formula)(formula, v, whole_of(p->alpha), whole_of(p->beta), out_y, fault);
+}
+
+bool reference_formula(int formula, const elementwise_parameters *p, int32_t n, const reed_dtype *dtypes, const void *const *cells, reed_dtype out_dtype, void *out,
+                       int *fault) {
+  long double v[3] = {0}, y = 0;
+  __int128 w[3] = {0}, z = 0;
+  bool is_float = reference_is_float(dtypes[0]), known;
+  for (int32_t k = 0; k < n; k++)
+    if (is_float) v[k] = reference_read_float(dtypes[k], cells[k], 0);
+    else w[k] = reference_read_int(dtypes[k], cells[k], 0);
+  known = is_float ? float_formula(formula, v, p->alpha, p->beta, &y, fault) : integer_formula(formula, dtypes[0], w, p, &z, fault);
+  if (is_float) reference_write_float(out_dtype, out, 0, y);
+  else reference_write_int(out_dtype, out, 0, z);
+  return known;
+}
+
 /* Element i of the output in long double: operands folded where there are more than the formula takes. */
 static bool float_element(const reference_state *s, const reed_kernel_buffers *buffers, const int64_t *at, int64_t i) {
   const reed_desc *out = &s->outputs[0];
@@ -171,9 +190,7 @@ static bool int_element(const reference_state *s, const reed_kernel_buffers *buf
     if (folds && k == 0) y = x;
     if (folds && k) signed_formula(formula, v, 0, 0, &y, fault), v[0] = y;
   }
-  bool known = folds || (dtype == REED_BOOL                ? bool_formula
-                         : reference_is_signed(dtype) || s->id == OP_Pow ? signed_formula
-                                                           : unsigned_formula)(formula, v, whole_of(p.alpha), whole_of(p.beta), &y, fault);
+  bool known = folds || integer_formula(formula, dtype, v, &p, &y, fault);
   reference_write_int(out->dtype, buffers->outputs[0], i, y);
   return known;
 }
@@ -210,20 +227,22 @@ reed_status reference_prepare_elementwise(const reed_kernel_call *call, reed_ker
 
 /* ---- Cast ---- */
 
+void reference_convert(reed_dtype from_dtype, const void *from, reed_dtype to_dtype, void *to, int64_t i) {
+  if (reference_is_float(to_dtype)) {
+    reference_write_float(to_dtype, to, i, reference_read_float(from_dtype, from, 0));
+  } else if (reference_is_float(from_dtype)) {
+    long double v = reference_read_float(from_dtype, from, 0);
+    reference_write_int(to_dtype, to, i, to_dtype == REED_BOOL ? v != 0 : truncate_float(v, to_dtype));
+  } else {
+    reference_write_int(to_dtype, to, i, reference_read_int(from_dtype, from, 0));
+  }
+}
+
 static reed_status run_cast(const void *state, const reed_kernel_buffers *buffers) {
   const reference_state *s = state;
   reed_dtype from = s->inputs[0].dtype, to = s->outputs[0].dtype;
-  int64_t n = desc_elements(&s->outputs[0]);
-  for (int64_t i = 0; i < n; i++) {
-    if (reference_is_float(to)) {
-      reference_write_float(to, buffers->outputs[0], i, reference_read_float(from, buffers->inputs[0], i));
-    } else if (reference_is_float(from)) {
-      long double v = reference_read_float(from, buffers->inputs[0], i);
-      reference_write_int(to, buffers->outputs[0], i, to == REED_BOOL ? v != 0 : truncate_float(v, to));
-    } else {
-      reference_write_int(to, buffers->outputs[0], i, reference_read_int(from, buffers->inputs[0], i));
-    }
-  }
+  int64_t n = desc_elements(&s->outputs[0]), size = (int64_t)reed_dtype_bytes(from);
+  for (int64_t i = 0; i < n; i++) reference_convert(from, (const char *)buffers->inputs[0] + i * size, to, buffers->outputs[0], i);
   return REED_OK;
 }
 

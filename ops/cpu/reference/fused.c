@@ -1,0 +1,68 @@
+/* The steps of Fused, one element at a time, each rounded to its dtype. */
+#include "ops/cpu/fused.h"
+
+#include "ops/cpu/reference/elements.h"
+
+typedef struct cell {
+  char bytes[8];
+} cell;
+
+typedef struct fused_reference {
+  fused_typed program;
+  cpu_site site;
+  reed_desc out, inputs[FUSED_INPUTS];
+} fused_reference;
+
+/* All steps on cells that hold the inputs' elements. */
+static reed_status run_steps(const fused_reference *s, cell *cells, reed_diagnosis *diagnosis) {
+  int fault = 0;
+  for (int32_t j = 0; j < s->program.n_steps; j++) {
+    const fused_typed_step *step = &s->program.steps[j];
+    int32_t to = s->program.n_inputs + j;
+    reed_dtype dtypes[FUSED_OPERANDS];
+    const void *operands[FUSED_OPERANDS];
+    for (int32_t k = 0; k < step->n_operands; k++) {
+      operands[k] = cells[step->operands[k]].bytes;
+      dtypes[k] = s->program.dtypes[step->operands[k]];
+    }
+    bool known = true;
+    if (step->formula == OP_Cast) reference_convert(dtypes[0], operands[0], s->program.dtypes[to], cells[to].bytes, 0);
+    else if (step->formula == OP_Where) memcpy(cells[to].bytes, operands[*(const uint8_t *)operands[0] ? 1 : 2], sizeof cells[to].bytes);
+    else known = reference_formula(step->formula, &step->parameters, step->n_operands, dtypes, operands, s->program.dtypes[to], cells[to].bytes, &fault);
+    if (!known) return cpu_fault(&s->site, diagnosis, REED_ERROR_UNSUPPORTED, -1, "there is no such formula for %s", reed_dtype_name(dtypes[0]));
+  }
+  return fault ? cpu_fault(&s->site, diagnosis, REED_ERROR_VALUE, -1, "division of an integer by 0") : REED_OK;
+}
+
+static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
+  const fused_reference *s = state;
+  int64_t n = desc_elements(&s->out), at[REED_MAX_RANK];
+  size_t size = reed_dtype_bytes(s->out.dtype);
+  cell cells[FUSED_VALUES];
+  reed_status status = REED_OK;
+  for (int64_t i = 0; i < n && status == REED_OK; i++) {
+    reference_coordinates(&s->out, i, at);
+    for (int32_t k = 0; k < s->program.n_inputs; k++) {
+      size_t bytes = reed_dtype_bytes(s->inputs[k].dtype);
+      memcpy(cells[k].bytes, (const char *)buffers->inputs[k] + (size_t)reference_linear(&s->inputs[k], at, s->out.rank) * bytes, bytes);
+    }
+    status = run_steps(s, cells, buffers->diagnosis);
+    memcpy((char *)buffers->outputs[0] + (size_t)i * size, cells[s->program.n_inputs + s->program.n_steps - 1].bytes, size);
+  }
+  return status;
+}
+
+reed_status reference_prepare_fused(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  fused_reference *s = mem_calloc(1, sizeof *s);
+  if (!s) return cpu_no_memory(call);
+  reed_status status = fused_type(call, &s->program);
+  if (status != REED_OK) {
+    mem_free(s);
+    return status;
+  }
+  s->site = cpu_site_of(call);
+  s->out = call->outputs[0];
+  memcpy(s->inputs, call->inputs, (size_t)call->n_inputs * sizeof *s->inputs);
+  cpu_kernel_set(out_kernel, run, s);
+  return REED_OK;
+}
