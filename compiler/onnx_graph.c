@@ -125,6 +125,21 @@ static bool copy_floats(ir_module *m, const Onnx__AttributeProto *a, reed_attr *
   return true;
 }
 
+/* A list of strings is one string, with commas between. *out_text is NULL where its bytes are no text. */
+static reed_status join_strings(onnx_reader *r, const Onnx__AttributeProto *a, const char **out_text) {
+  text_buffer text = {0};
+  bool valid = true;
+  for (size_t i = 0; i < a->n_strings; i++) {
+    if (i) text_append(&text, ",");
+    text_append_bytes(&text, a->strings[i].data, a->strings[i].len);
+    valid = valid && format_utf8_valid((const char *)a->strings[i].data, a->strings[i].len);
+  }
+  *out_text = valid && !text.failed ? ir_text(r->m, "%s", text.data ? text.data : "") : NULL;
+  bool out_of_memory = text.failed || (valid && !*out_text);
+  text_fini(&text);
+  return out_of_memory ? diag_no_memory(r->diagnosis, "attributes") : REED_OK;
+}
+
 /* `name`: the attribute's name at this node, which a reference may change. */
 static reed_status read_attr(onnx_reader *r, const frame *f, ir_node *n, const char *name, const Onnx__AttributeProto *a) {
   reed_attr attr = {.name = name};
@@ -145,6 +160,13 @@ static reed_status read_attr(onnx_reader *r, const frame *f, ir_node *n, const c
       attr.s = ir_text(r->m, "%.*s", (int)(a->s.len < INT32_MAX ? a->s.len : INT32_MAX), a->s.len ? (const char *)a->s.data : "");
       ok = attr.s != NULL;
       break;
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS: {
+      attr.type = REED_ATTR_STRING;
+      reed_status status = join_strings(r, a, &attr.s);
+      if (status != REED_OK) return status;
+      if (!attr.s) return onnx_unsupported(r, n->name, "attribute '%s' of %s: its bytes are no text", name, n->op->name);
+      break;
+    }
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS:
       attr.type = REED_ATTR_INTS;
       attr.ints = a->n_ints ? a->ints : (int64_t[]){0};

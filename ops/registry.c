@@ -20,6 +20,7 @@
 #define SET_INDEX (BIT(I32) | BIT(I64))
 #define SET_ANY (SET_NUMERIC | BIT(BOOL))
 #define SET_F32 BIT(F32)
+#define SET_I32 BIT(I32)
 #define SET_I64 BIT(I64)
 #define SET_BOOL BIT(BOOL)
 

@@ -53,7 +53,7 @@ REED_API bool reed_dim_equal(const reed_shape_call *call, reed_dim a, reed_dim b
 typedef enum reed_attr_type {
   REED_ATTR_INT = 1,
   REED_ATTR_FLOAT,
-  REED_ATTR_STRING,
+  REED_ATTR_STRING, /* ONNX's lists of strings, too: joined by commas */
   REED_ATTR_INTS,
   REED_ATTR_FLOATS,
   REED_ATTR_TENSOR /* `n` elements described by `desc` at `data` */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct roi_plan;
+struct recurrent_cell;
 
 #define CPU_LOOPS_B(X)                                                                                                              \
   /* x[i] = activation(x[i]); kind is an activation_kind */                                                                        \
@@ -32,6 +33,14 @@ struct roi_plan;
   X(void, pool_along, (bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale, float *y, int64_t n)) \
   /* y[i] = sum over k < taps of weight[i * taps + k] * x[index[i * taps + k]] */                                                  \
   X(void, gather_taps, (const float *x, const int32_t *index, const float *weight, int64_t taps, float *y, int64_t n))             \
+  /* y[r][g * gate_step + i] (+)= sum over k < depth of x[r][k] * panel[(k * gates + g) * units + i] for i < n <= units (ops/cpu/recurrent.c) */ \
+  X(void, recurrent_multiply, (int gates, const float *panel, int64_t depth, int rows, const float *const *x, float *const *y,      \
+                               int64_t gate_step, int64_t n, bool add))                                                             \
+  /* one step of some units: RNN; GRU's update and reset, then its rest; LSTM (ops/cpu/recurrent.h) */                              \
+  X(void, recurrent_rnn, (const struct recurrent_cell *cell))                                                                       \
+  X(void, recurrent_gru_gates, (const struct recurrent_cell *cell))                                                                 \
+  X(void, recurrent_gru, (const struct recurrent_cell *cell))                                                                       \
+  X(void, recurrent_lstm, (const struct recurrent_cell *cell))                                                                      \
   /* bins of `channels` planes, the next plane->plane floats on, of one region (ops/cpu/roi_align.h) */                            \
   X(void, roi_align_channels, (const struct roi_plan *plan, const float *x, int64_t channels, float *y))                           \
   /* clears alive[j] for every box j in first..n-1 whose overlap with box `i` is over the threshold; boxes are x1,y1,x2,y2,area as \
