@@ -158,22 +158,22 @@ static int64_t time_of(const job *j, int64_t direction, int64_t at, int64_t *out
 static void multiply(const job *j, const part *p, const share *s, int64_t at) {
   const fast_recurrent *f = j->f;
   const recurrent *r = &f->r;
-  int64_t index, time = time_of(j, s->direction, at, &index);
+  int64_t index, time = time_of(j, s->direction, at, &index), n_left = 0;
+  for (int64_t k = s->first_sequence; k < s->end_sequence; k++) n_left += time < recurrent_length(r, j->buffers, k);
+  const int64_t most = recurrent_rows(r->level, p->n_gates), n_takes = (n_left + most - 1) / most;
   const float *x[RECURRENT_ROWS];
   float *y[RECURRENT_ROWS];
-  for (int64_t block = s->first_block; block < s->end_block; block++) {
+  for (int64_t block = s->first_block; block < s->end_block && n_left; block++) {
     const float *panel = j->packed + s->direction * f->panels + p->offset + block * f->depth * p->n_gates * f->units;
-    int64_t unit = block * f->units, n = r->hidden - unit < f->units ? r->hidden - unit : f->units;
-    int rows = 0;
-    for (int64_t k = s->first_sequence; k < s->end_sequence; k++) {
-      if (time < recurrent_length(r, j->buffers, k)) {
-        x[rows] = p->from_apart ? apart_at(j, s->direction, k) : state_at(j, at, s->direction, k);
-        y[rows++] = unit + (p->to_apart ? apart_at(j, s->direction, k) : gates_at(j, s->direction, index, k) + p->first_gate * r->hidden);
+    int64_t unit = block * f->units, n = r->hidden - unit < f->units ? r->hidden - unit : f->units, k = s->first_sequence;
+    for (int64_t take = 0; take < n_takes; take++) { /* about as many sequences each time */
+      int64_t rows = n_left * (take + 1) / n_takes - n_left * take / n_takes;
+      for (int64_t i = 0; i < rows; k++) {
+        if (time >= recurrent_length(r, j->buffers, k)) continue;
+        x[i] = p->from_apart ? apart_at(j, s->direction, k) : state_at(j, at, s->direction, k);
+        y[i++] = unit + (p->to_apart ? apart_at(j, s->direction, k) : gates_at(j, s->direction, index, k) + p->first_gate * r->hidden);
       }
-      if (rows == RECURRENT_ROWS || (rows && k == s->end_sequence - 1)) {
-        CPU_PICK(r->level, recurrent_multiply)((int)p->n_gates, panel, f->depth, rows, x, y, r->hidden, n, !p->to_apart);
-        rows = 0;
-      }
+      CPU_PICK(r->level, recurrent_multiply)((int)p->n_gates, panel, f->depth, (int)rows, x, y, r->hidden, n, !p->to_apart);
     }
   }
 }
@@ -391,7 +391,7 @@ static void plan_threads(fast_recurrent *f) {
   const recurrent *r = &f->r;
   const double step = (double)r->n_directions * (double)r->sequences * (double)r->n_gates * (double)r->hidden * (double)r->hidden;
   const int64_t step_work = step < 1e15 ? (int64_t)step : (int64_t)1e15, wanted = (r->n_threads + r->n_directions - 1) / r->n_directions;
-  const int64_t most_groups = (r->sequences + RECURRENT_ROWS - 1) / RECURRENT_ROWS;
+  const int64_t most_groups = (r->sequences + 1) / 2;
   f->n_groups = wanted < most_groups ? wanted : most_groups;
   const int64_t n_items = r->n_directions * f->n_groups;
   const int for_blocks = cpu_threads_for(r->n_threads, step_work);

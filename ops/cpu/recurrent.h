@@ -87,7 +87,9 @@ static inline int64_t recurrent_length(const recurrent *r, const reed_kernel_buf
 
 /* ---- for the loops that are compiled per CPU level (recurrent_loops.c) ---- */
 
-#define RECURRENT_ROWS 3 /* sequences that recurrent_multiply takes at most at a time */
+/* Sequences that recurrent_multiply takes at most at a time; what the level has registers for, where it has 16 of them. */
+#define RECURRENT_ROWS 6
+static inline int recurrent_rows(cpu_level level, int64_t gates) { return level < CPU_AVX512 && gates == 4 ? 3 : RECURRENT_ROWS; }
 /* Units that recurrent_multiply computes at a time: a vector of the level. */
 static inline int64_t recurrent_units(cpu_level level) { return level >= CPU_AVX512 ? 16 : 8; }
 

@@ -29,8 +29,8 @@ static inline __attribute__((always_inline)) void store(float *y, vec sum, int64
   static void multiply_##gates##_##rows(const float *panel, int64_t depth, const float *const *x, float *const *y,        \
                                         int64_t gate_step, int64_t n, bool add) {                                         \
     vec sums[parts][rows][gates] = {0};                                                                                   \
-    for (int64_t k = 0; k < depth; k += parts) {                                                                          \
-      _Pragma("GCC unroll 8") for (int p = 0; p < parts; p++)                                                             \
+    for (int64_t k = 0; k < depth; k += (parts)) {                                                                          \
+      _Pragma("GCC unroll 8") for (int p = 0; p < (parts); p++)                                                             \
         _Pragma("GCC unroll 8") for (int g = 0; g < gates; g++) {                                                         \
           const vec weights = *(const vec *)(panel + ((k + p) * gates + g) * UNITS);                                      \
           _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) sums[p][r][g] += x[r][k + p] * weights;                  \
@@ -38,28 +38,26 @@ static inline __attribute__((always_inline)) void store(float *y, vec sum, int64
     }                                                                                                                     \
     _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)                                                                \
       _Pragma("GCC unroll 8") for (int g = 0; g < gates; g++) {                                                           \
-        _Pragma("GCC unroll 8") for (int p = 1; p < parts; p++) sums[0][r][g] += sums[p][r][g];                           \
+        _Pragma("GCC unroll 8") for (int p = 1; p < (parts); p++) sums[0][r][g] += sums[p][r][g];                           \
         store(y[r] + g * gate_step, sums[0][r][g], n, add);                                                               \
       }                                                                                                                   \
   }
 
-MULTIPLY(1, 1, 8)
-MULTIPLY(1, 2, 4)
-MULTIPLY(1, 3, 2)
-MULTIPLY(2, 1, 4)
-MULTIPLY(2, 2, 2)
-MULTIPLY(2, 3, 2)
-MULTIPLY(4, 1, 2)
-MULTIPLY(4, 2, 1)
-MULTIPLY(4, 3, 1)
+#define FORMS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define MULTIPLY_1(rows) MULTIPLY(1, rows, rows == 1 ? 8 : rows <= 3 ? 4 : 2)
+#define MULTIPLY_2(rows) MULTIPLY(2, rows, rows == 1 ? 4 : rows <= 3 ? 2 : 1)
+#define MULTIPLY_4(rows) MULTIPLY(4, rows, rows == 1 ? 2 : 1)
+FORMS(MULTIPLY_1)
+FORMS(MULTIPLY_2)
+FORMS(MULTIPLY_4)
 
 void CPU_LEVELED(recurrent_multiply)(int gates, const float *panel, int64_t depth, int rows, const float *const *x, float *const *y,
                                      int64_t gate_step, int64_t n, bool add) {
+#define FORM_1(rows) multiply_1_##rows,
+#define FORM_2(rows) multiply_2_##rows,
+#define FORM_4(rows) multiply_4_##rows,
   static void (*const forms[3][RECURRENT_ROWS])(const float *, int64_t, const float *const *, float *const *, int64_t, int64_t, bool) = {
-    {multiply_1_1, multiply_1_2, multiply_1_3},
-    {multiply_2_1, multiply_2_2, multiply_2_3},
-    {multiply_4_1, multiply_4_2, multiply_4_3},
-  };
+    {FORMS(FORM_1)}, {FORMS(FORM_2)}, {FORMS(FORM_4)}};
   forms[gates / 2][rows - 1](panel, depth, x, y, gate_step, n, add);
 }
 

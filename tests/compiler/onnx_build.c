@@ -268,6 +268,15 @@ Onnx__AttributeProto *build_string(onnx_build *b, build_node_t *n, const char *n
   return a;
 }
 
+Onnx__AttributeProto *build_strings(onnx_build *b, build_node_t *n, const char *name, const char *values) {
+  Onnx__AttributeProto *a = attribute(b, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS);
+  char **items;
+  a->n_strings = split(b, values, &items);
+  a->strings = take(b, a->n_strings * sizeof *a->strings);
+  for (size_t i = 0; i < a->n_strings; i++) a->strings[i] = (ProtobufCBinaryData){strlen(items[i]), (uint8_t *)items[i]};
+  return a;
+}
+
 Onnx__AttributeProto *build_ints(onnx_build *b, build_node_t *n, const char *name, const char *numbers) {
   Onnx__AttributeProto *a = attribute(b, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
   char **items;

@@ -41,6 +41,7 @@ build_node_t *build_node(onnx_build *b, const char *op, const char *inputs, cons
 Onnx__AttributeProto *build_int(onnx_build *b, build_node_t *n, const char *name, int64_t value);
 Onnx__AttributeProto *build_float(onnx_build *b, build_node_t *n, const char *name, float value);
 Onnx__AttributeProto *build_string(onnx_build *b, build_node_t *n, const char *name, const char *value);
+Onnx__AttributeProto *build_strings(onnx_build *b, build_node_t *n, const char *name, const char *values);
 Onnx__AttributeProto *build_ints(onnx_build *b, build_node_t *n, const char *name, const char *numbers);
 Onnx__AttributeProto *build_floats(onnx_build *b, build_node_t *n, const char *name, const char *numbers);
 Onnx__AttributeProto *build_tensor_attr(onnx_build *b, build_node_t *n, const char *name, Onnx__TensorProto *t);

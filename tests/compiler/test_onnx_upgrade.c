@@ -263,6 +263,33 @@ START_TEST(an_attribute_and_the_input_it_became_are_too_much) {
 }
 END_TEST
 
+/* A list of strings is one string; layout came with opset 14, and the operator's form is the same in all. */
+START_TEST(recurrent_cells_of_every_opset) {
+  for (int64_t opset = 7; opset <= 23; opset++) {
+    onnx_build *b = build_open(opset);
+    build_input(b, "x", "f32[5,n,2]");
+    build_tensor(b, "w", REED_F32, "1,4,2", (float[8]){0}, true);
+    build_tensor(b, "r", REED_F32, "1,4,1", (float[4]){0}, true);
+    build_input(b, "lengths", "i32[n]");
+    build_node_t *node = build_node(b, "LSTM", "x,w,r,,lengths", ",h,c");
+    build_strings(b, node, "activations", "Sigmoid,Tanh,ScaledTanh");
+    build_floats(b, node, "activation_alpha", "0.5");
+    build_int(b, node, "hidden_size", 1);
+    if (opset >= 14) build_int(b, node, "layout", 0);
+    build_output(b, "c", "f32");
+    front f;
+    const ir_node *n = upgraded(&f, &b, "h", OP_LSTM);
+    ck_assert_str_eq(text_attr(n, "activations"), "Sigmoid,Tanh,ScaledTanh");
+    ck_assert_ptr_null(n->outputs[0]);
+    ck_assert_ptr_null(n->inputs[3]);
+    front_passes(&f, NULL);
+    front_ok(&f);
+    ck_assert_str_eq(front_type(&f, f.m->main->results[0]), "f32[1,n,1]");
+    front_fini(&f);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("onnx_upgrade");
   TCase *t = tcase_create("onnx_upgrade");
@@ -279,6 +306,7 @@ int main(void) {
   tcase_add_test(t, batch_normalization_of_old_loses_its_training_outputs);
   tcase_add_test(t, scatter_is_scatter_elements);
   tcase_add_test(t, an_attribute_and_the_input_it_became_are_too_much);
+  tcase_add_test(t, recurrent_cells_of_every_opset);
   suite_add_tcase(suite, t);
   return front_run(suite);
 }

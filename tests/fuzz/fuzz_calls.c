@@ -14,7 +14,8 @@
 
 const fuzz_target fuzz_this = {"calls", FUZZ_BYTES};
 
-#define INPUTS_MOST 6
+#define INPUTS_MOST 8
+#define VARIADIC_MOST 6
 #define OUTPUTS_MOST 4
 #define ATTRS_MOST 16
 #define ELEMENTS_MOST 4096
@@ -121,7 +122,9 @@ static const struct {
                {"Gemm", "km kn mn"}, {"GatherElements", "hw hw"}, {"ScatterElements", "hw rw rw"}, {"ScatterND", "hw r1 rw"}, {"GatherND", "hwc r2"}, {"TopK", "hw 1"},
                {"Compress", "hw h"}, {"CumSum", "hw ."}, {"Pad", "nchw 8 ."}, {"Pad", "hw 4 1"}, {"Pad", "hwc 2 . 1"}, {"Resize", "nchw 0 4"}, {"Resize", "nchw 0 0 4"},
                {"Resize", "nchw 8 4"}, {"Resize", "hw 0 0 2"}, {"Upsample", "nchw 0 4"}, {"Concat", "hw cw nw"}, {"Split", "hw 2"}, {"Slice", "hwc 2 2 2 2"},
-               {"Slice", "hwc 3 3"}, {"Expand", "h1 2"}, {"Where", "hw hw hw"}, {"Where", "hw 1w h1"}, {"Clip", "hw . ."}, {"Tile", "hw 2"}};
+               {"Slice", "hwc 3 3"}, {"Expand", "h1 2"}, {"Where", "hw hw hw"}, {"Where", "hw 1w h1"}, {"Clip", "hw . ."}, {"Tile", "hw 2"}, {"RNN", "tni 1hi 1hh"}, {"RNN", "tni 24i 244 28 n 2n4"}, {"RNN", "tni 14i 144 18 n 1n4"}, {"GRU", "tni 13i 131 16 n 1n1"},
+               {"GRU", "tni 29i 293 h n 2n3"}, {"GRU", "tni 16i 162 h n 1n2"}, {"LSTM", "tni 14i 141 18 n 1n1 1n1 13"}, {"LSTM", "tni 28i 282 h n 2n2 2n2 26"},
+               {"LSTM", "nti 14i 141 18 n n11 n11 13"}};
 
 /* FNV-1a, folded to 16 bits. */
 static uint64_t name_hash(const char *name) {
@@ -219,7 +222,8 @@ static uint64_t some_word(fuzz_choices *c, const char *attribute) {
   static const struct {
     const char *attribute;
     uint8_t first, n;
-  } known[] = {{"auto_pad", 1, 4}, {"mode", 5, 9}, {"reduction", 14, 5}, {"coordinate_transformation_mode", 20, 5}, {"nearest_mode", 25, 4}, {"activation", 29, 6}};
+  } known[] = {{"auto_pad", 1, 4}, {"mode", 5, 9}, {"reduction", 14, 5}, {"coordinate_transformation_mode", 20, 5}, {"nearest_mode", 25, 4}, {"activation", 29, 6},
+               {"direction", 42, 3}, {"activations", 45, 5}};
   for (size_t i = 0; i < sizeof known / sizeof *known && fuzz_pick(c, 8); i++)
     if (strcmp(known[i].attribute, attribute) == 0) return known[i].first + fuzz_pick(c, known[i].n);
   return fuzz_pick(c, 42);
@@ -229,7 +233,8 @@ static void make_attr(call *k, const reed_op_attr *declared, int32_t i) {
   static const char *const words[] = {"", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "linear", "nearest", "cubic", "constant", "reflect", "edge", "wrap", "DCR", "CRD", "none",
                                       "add", "mul", "max", "min", "avg", "asymmetric", "align_corners", "half_pixel", "pytorch_half_pixel", "tf_crop_and_resize", "floor",
                                       "ceil", "round_prefer_floor", "round_prefer_ceil", "relu", "sigmoid", "tanh", "leaky_relu", "clip", "hardswish", "output_half_pixel",
-                                      "half_pixel_symmetric", "stretch", "not_larger", "not_smaller", "%s%n", "RELU"};
+                                      "half_pixel_symmetric", "stretch", "not_larger", "not_smaller", "%s%n", "RELU", "forward", "reverse", "bidirectional", "Relu",
+                                      "Tanh,Affine", "Elu,HardSigmoid,Softplus", "ScaledTanh,Softsign,Sigmoid,Tanh", "Tanh,Tanh,Tanh,LeakyRelu,ThresholdedRelu,Relu"};
   fuzz_choices *c = &k->choices;
   reed_attr *a = &k->attrs[i];
   *a = (reed_attr){.name = declared->name, .type = declared->type};
@@ -313,7 +318,7 @@ static void run_call(call *k, reed_diagnosis *d) {
   if (op_is_control(k->op)) return;
   int32_t n_declared = k->op->n_inputs < INPUTS_MOST ? k->op->n_inputs : INPUTS_MOST;
   k->n_inputs = n_declared;
-  if (n_declared && k->op->inputs[n_declared - 1].variadic) k->n_inputs = n_declared + (int32_t)fuzz_pick(c, (uint64_t)(INPUTS_MOST - n_declared + 1));
+  if (n_declared && k->op->inputs[n_declared - 1].variadic) k->n_inputs = n_declared + (int32_t)fuzz_pick(c, (uint64_t)(VARIADIC_MOST - n_declared + 1));
   fit(k);
   k->n_outputs = 1;
   for (int32_t i = 1; i < k->op->n_outputs; i++) k->n_outputs += !k->op->outputs[i].optional || fuzz_pick(c, 2);

@@ -28,7 +28,8 @@ typedef struct kernel_case {
   reed_attr attrs[8]; /* in any order: sorted before use */
   int n_threads;
   int in_place;       /* this input's memory is output 0 as well; -1: none */
-  bool hide_values;   /* do not give the inputs as constants on the host but where the operator's table says so */
+  bool hide_values;   /* do not give the inputs as constants on the host (with a program's cache) but where the operator's table says so */
+  bool unwanted[CASE_OUTPUTS]; /* optional outputs that the call leaves out */
   int64_t extents[CASE_OUTPUTS];
   reed_diagnosis diagnosis;
 } kernel_case;

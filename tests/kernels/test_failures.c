@@ -26,6 +26,8 @@ static const int64_t kernel_shape[2] = {2, 2};
 #define KERNEL_SHAPE .attrs = {{.name = "kernel_shape", .type = REED_ATTR_INTS, .ints = kernel_shape, .n = 2}}, .n_attrs = 1
 
 static const prepared_case cases[] = {
+    {OP_LSTM, 3, 2, {DESC(F32, 3, 7, 2, 16), DESC(F32, 3, 1, 64, 16), DESC(F32, 3, 1, 64, 16)}, {DESC(F32, 4, 7, 1, 2, 16), DESC(F32, 3, 1, 2, 16)}, {NULL, ones, ones}},
+    {OP_GRU, 3, 1, {DESC(F64, 3, 3, 2, 4), DESC(F64, 3, 1, 12, 4), DESC(F64, 3, 1, 12, 4)}, {DESC(F64, 4, 3, 1, 2, 4)}, {NULL}},
     {OP_Conv, 2, 1, {DESC(F32, 4, 37, 16, 7, 7), DESC(F32, 4, 16, 16, 3, 3)}, {DESC(F32, 4, 37, 16, 5, 5)}, {NULL, ones}},
     {OP_Conv, 2, 1, {DESC(F16, 4, 3, 16, 7, 7), DESC(F16, 4, 16, 16, 3, 3)}, {DESC(F16, 4, 3, 16, 5, 5)}, {NULL, ones}},
     {OP_Conv, 2, 1, {DESC(F64, 4, 1, 3, 4, 4), DESC(F64, 4, 2, 3, 3, 3)}, {DESC(F64, 4, 1, 2, 2, 2)}, {NULL}},

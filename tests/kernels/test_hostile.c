@@ -117,6 +117,35 @@ START_TEST(any_number_of_empty_rows_takes_no_time) {
 }
 END_TEST
 
+START_TEST(any_number_of_steps_without_sequences_or_features_takes_no_time) {
+  static const op_id ops[] = {OP_RNN, OP_GRU, OP_LSTM};
+  static const int64_t gates[] = {1, 3, 4}, endless = (int64_t)1 << 40;
+  for (int i = 0; i < 3; i++)
+    for (int features = 0; features < 2; features++) {
+      kernel_case c;
+      case_init(&c, ops[i]);
+      case_input(&c, REED_F32, DIMS(endless, 1 - features, features), 1);
+      case_input(&c, REED_F32, DIMS(1, gates[i] * 2, features), 1);
+      case_input(&c, REED_F32, DIMS(1, gates[i] * 2, 2), 1);
+      c.n_outputs = 2;
+      c.unwanted[0] = true;
+      if (features) case_parity(&c, 0, 0);
+      else case_fails(&c, REED_ERROR_SHAPE, "X: has no features");
+    }
+}
+END_TEST
+
+START_TEST(states_larger_than_any_memory_are_refused) {
+  kernel_case c;
+  case_init(&c, OP_GRU);
+  case_input(&c, REED_F32, DIMS(0, (int64_t)1 << 58, 1), 1);
+  case_input(&c, REED_F32, DIMS(1, 24, 1), 1);
+  case_input(&c, REED_F32, DIMS(1, 24, 8), 1);
+  c.n_outputs = 2;
+  case_fails(&c, REED_ERROR_SHAPE, "too large");
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("hostile calls");
   TCase *cases = tcase_create("hostile calls");
@@ -128,6 +157,8 @@ int main(void) {
   tcase_add_test(cases, regions_of_an_empty_map_are_zero);
   tcase_add_test(cases, endless_samples_of_a_region_are_refused);
   tcase_add_test(cases, any_number_of_empty_rows_takes_no_time);
+  tcase_add_test(cases, any_number_of_steps_without_sequences_or_features_takes_no_time);
+  tcase_add_test(cases, states_larger_than_any_memory_are_refused);
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

@@ -279,6 +279,29 @@ static void make_numbers(call_text *t) {
   }
 }
 
+static void make_recurrent(call_text *t) {
+  static const char *const directions[] = {"forward", "reverse", "bidirectional"};
+  static const char *const ops[] = {"RNN/2", "GRU/2", "LSTM/3"};
+  static const int64_t gates[] = {1, 3, 4};
+  int32_t which = (int32_t)pick(t, 0, 2), direction = (int32_t)pick(t, 0, 2), layout = (int32_t)pick(t, 0, 1);
+  int64_t d = direction == 2 ? 2 : 1, steps = pick(t, 0, 6), n = pick(t, 0, 4), features = pick(t, 1, 4), hidden = pick(t, 0, 5), g = gates[which] * hidden;
+  int64_t bias[2] = {d, 2 * g}, state[2][3] = {{d, n, hidden}, {n, d, hidden}};
+  strcpy(t->op, ops[which]);
+  attr(t, "direction=%s layout=%d", directions[direction], layout);
+  if (pick(t, 0, 1)) attr(t, "hidden_size=%d", (int)hidden);
+  shape(t, "f32", 3, layout ? (int64_t[]){n, steps, features} : (int64_t[]){steps, n, features});
+  shape(t, "f32", 3, (int64_t[]){d, g, features});
+  shape(t, "f32", 3, (int64_t[]){d, g, hidden + (pick(t, 0, 12) == 0)});
+  if (pick(t, 0, 1)) shape(t, "f32", 2, bias);
+  else both(t, " -");
+  if (pick(t, 0, 1)) shape(t, "i32", 1, &n);
+  else both(t, " -");
+  for (int32_t i = 0; i < (which == 2 ? 2 : 1); i++)
+    if (pick(t, 0, 1)) shape(t, "f32", 3, state[layout]);
+    else both(t, " -");
+  if (which == 2 && pick(t, 0, 1)) shape(t, "f32", 2, (int64_t[]){d, 3 * hidden});
+}
+
 /* ---- the comparison ---- */
 
 typedef struct tally {
@@ -332,7 +355,7 @@ static void compare_call(const call_text *t, tally *counts) {
 
 START_TEST(symbols_say_what_numbers_say) {
   static void (*const makers[])(call_text *) = {make_broadcast, make_concat,  make_slice,   make_reshape,  make_axes,
-                                                make_movement,  make_window, make_product, make_indexing, make_numbers};
+                                                make_movement,  make_window, make_product, make_indexing, make_numbers, make_recurrent};
   const size_t n_makers = sizeof makers / sizeof *makers;
   const char *seed = getenv("REED_SEED");
   uint64_t state = seed ? strtoull(seed, NULL, 10) | 1 : 0x9e3779b97f4a7c15ull;

@@ -7,7 +7,7 @@
 #include "ops/op.h"
 #include "shapefuncs/shapefn.h"
 
-#define MAX_INPUTS 6
+#define MAX_INPUTS 8
 #define MAX_ELEMENTS 12
 #define MAX_ATTRS 16
 

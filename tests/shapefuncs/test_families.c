@@ -335,6 +335,25 @@ TEST_OF(normalisations,
   {"Softmax", "axis=2", "f32[2,3]", "Softmax node 'n': axis 2 is out of range for rank 2 (input f32[2,3])"},
   {"LogSoftmax", "axis=-2", "f32[2,3]", "[2,3]"})
 
+TEST_OF(recurrent_cells,
+  {"RNN/2", "", "f32[t,n,3] f32[1,5,3] f32[1,5,5]", "[t,1,n,5] [1,n,5]"},
+  {"RNN/2", "layout=1", "f32[n,t,3] f32[1,5,3] f32[1,5,5]", "[n,t,1,5] [n,1,5]"},
+  {"GRU/2", "direction=bidirectional hidden_size=5", "f32[t,?,3] f32[2,15,3] f32[2,15,5] f32[2,30] i32[n] f32[2,n,5]", "[t,2,n,5] [2,n,5]"},
+  {"GRU/2", "", "f32[t,?,3] f32[1,15,3] f32[1,15,5] - i32[4]", "[t,1,4,5] [1,4,5]"},
+  {"LSTM/3", "direction=reverse", "f32[0,0,3] f32[1,h,3] f32[1,h,5] - - f32[1,0,5] - f32[1,15]", "[0,1,0,5] [1,0,5] [1,0,5]"},
+  {"LSTM/3", "layout=1 direction=bidirectional", "f32[n,t,3] f32[2,20,3] f32[2,20,5] - - f32[n,2,5] f32[n,2,5]", "[n,t,2,5] [n,2,5] [n,2,5]"},
+  {"LSTM", "", "f32[4,n,3] f32[...] f32[1,8,2]", "[...]"},
+  {"LSTM", "", "f32[4,2,3] f32[1,8,4] f32[1,8,2]", "LSTM node 'n': W: the features must agree: 3 and 4 (X f32[4,2,3], W f32[1,8,4], R f32[1,8,2])"},
+  {"LSTM", "", "f32[4,2,3] f32[1,6,3] f32[1,8,2]", "LSTM node 'n': W: the gates times hidden_size must agree: 8 and 6 (X f32[4,2,3], W f32[1,6,3], R f32[1,8,2])"},
+  {"LSTM", "", "f32[4,2,3] f32[2,8,3] f32[2,8,2]", "LSTM node 'n': W: the directions must agree: 1 and 2 (X f32[4,2,3], W f32[2,8,3], R f32[2,8,2])"},
+  {"GRU", "hidden_size=3", "f32[4,2,3] f32[1,6,3] f32[1,6,2]", "GRU node 'n': R: the extents of R and hidden_size must agree: 2 and 3 (X f32[4,2,3], W f32[1,6,3], R f32[1,6,2])"},
+  {"GRU", "", "f32[4,2,3] f32[1,6,3] f32[1,6,2] f32[1,6]", "GRU node 'n': B: twice the gates times hidden_size must agree: 12 and 6 (X f32[4,2,3], W f32[1,6,3], R f32[1,6,2], B f32[1,6])"},
+  {"RNN", "", "f32[4,2,3] f32[1,2,3] f32[1,2,2] - i32[3]", "RNN node 'n': sequence_lens: the numbers of sequences must agree: 2 and 3 (X f32[4,2,3], W f32[1,2,3], R f32[1,2,2], sequence_lens i32[3])"},
+  {"RNN", "", "f32[4,2,3] f32[1,2,3] f32[1,2,2] - - f32[1,3,2]", "RNN node 'n': initial_h: the numbers of sequences must agree: 2 and 3 (X f32[4,2,3], W f32[1,2,3], R f32[1,2,2], initial_h f32[1,3,2])"},
+  {"RNN", "", "f32[4,2,0] f32[1,2,0] f32[1,2,2]", "RNN node 'n': X: has no features (X f32[4,2,0], W f32[1,2,0], R f32[1,2,2])"},
+  {"RNN", "direction=sideways", "f32[4,2,3] f32[1,2,3] f32[1,2,2]", "RNN node 'n': attribute direction has no meaning 'sideways' (X f32[4,2,3], W f32[1,2,3], R f32[1,2,2])"},
+  {"RNN", "layout=2", "f32[4,2,3] f32[1,2,3] f32[1,2,2]", "RNN node 'n': attribute layout is 2 (X f32[4,2,3], W f32[1,2,3], R f32[1,2,2])"})
+
 TEST_OF(images_and_regions,
   {"Resize", "", "f32[1,3,4,5] - f32{1,1,2,2.5}", "[1,3,8,12]"},
   {"Resize", "", "f32[1,10] - f32{1,0.7}", "[1,7]"},
@@ -427,6 +446,7 @@ int main(void) {
   tcase_add_test(tests, matrix_products);
   tcase_add_test(tests, windows);
   tcase_add_test(tests, normalisations);
+  tcase_add_test(tests, recurrent_cells);
   tcase_add_test(tests, images_and_regions);
   tcase_add_test(tests, control_flow_has_no_shape_function);
   tcase_add_test(tests, dtypes_follow_the_row_or_the_function);
