@@ -97,7 +97,7 @@ typedef struct pack_context {
 static reed_status pack_build(void *context, kernel_cache_value *out_value) {
   const pack_context *c = context;
   const int64_t bytes = c->f->r.n_directions * c->f->panels * (int64_t)sizeof(float);
-  float *packed = mem_alloc_aligned((size_t)bytes, 64);
+  float *packed = mem_alloc_bulk((size_t)bytes);
   if (!packed) return REED_ERROR_MEMORY;
   pack(c->f, c->weights, packed);
   *out_value = (kernel_cache_value){packed, mem_free_aligned, bytes};
@@ -114,6 +114,8 @@ static reed_status packed_get(const reed_kernel_call *call, fast_recurrent *f) {
   reed_status status = kernel_cache_get(f->cache, &key, sizeof key, pack_build, &context, &packed);
   if (status != REED_OK) return cpu_no_memory(call);
   f->packed = packed;
+  if (call->env->constant_packed)
+    call->env->constant_packed(call->env->context, key.constant, r->n_directions * r->n_gates * r->hidden * r->hidden * (int64_t)sizeof(float));
   return REED_OK;
 }
 
