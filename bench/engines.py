@@ -1,0 +1,83 @@
+"""The engines that run the exported models, each opened from FOLDER and the model's NAME and called with one input's arrays: Reed, onnxruntime, OpenVINO and
+eager PyTorch. Whatever an engine needs is imported when it is opened, so that a process that measures one holds nothing of the others."""
+import os
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "random"))
+
+
+class Reed:
+    """Opens the .onnx, compiled in memory, or the .reed file next to it that compile_ahead wrote, as users would."""
+
+    def __init__(self, folder, name, threads, build, device="host", ahead=False):
+        import reed
+        library = reed.Library(build)
+        with open(os.path.join(folder, name + (".reed" if ahead else ".onnx")), "rb") as f:
+            bytes_read = f.read()
+        self.session = reed.Session(library, bytes_read if ahead else library.compile(bytes_read), device, n_threads=threads)
+
+    def __call__(self, arrays):
+        return self.session.run(arrays)
+
+    def close(self):
+        self.session.close()
+
+
+class Onnxruntime:
+    def __init__(self, folder, name, threads):
+        import onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = threads, 4
+        self.session = onnxruntime.InferenceSession(os.path.join(folder, name + ".onnx"), options, providers=["CPUExecutionProvider"])
+        self.names = [i.name for i in self.session.get_inputs()]
+
+    def __call__(self, arrays):
+        return self.session.run(None, dict(zip(self.names, arrays)))
+
+    def close(self):
+        self.session = None
+
+
+class Openvino:
+    def __init__(self, folder, name, threads):
+        import openvino
+        core = openvino.Core()
+        self.model = core.compile_model(os.path.join(folder, name + ".onnx"), "CPU", {
+            "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"})
+        self.request = self.model.create_infer_request()
+        self.names = [i.any_name for i in self.model.inputs]
+
+    def __call__(self, arrays):
+        found = self.request.infer(dict(zip(self.names, arrays)))
+        return [found[o] for o in self.model.outputs]
+
+    def close(self):
+        self.request = self.model = None
+
+
+class Eager:
+    """PyTorch itself, in float32 (float16 for a model that is) or, as the truth, in float64."""
+
+    def __init__(self, folder, name, threads, double=False):
+        import torch
+        import models
+        torch.set_num_threads(threads)
+        model = models.build(name)
+        model.load_state_dict(torch.load(os.path.join(folder, name + ".pt")))
+        self.torch, self.detector = torch, model
+        self.module = models.wrap(name, model.double() if double else model)
+        self.dtype = torch.float64 if double else None
+
+    def __call__(self, arrays):
+        tensors = [self.torch.from_numpy(a) for a in arrays]
+        if self.dtype:
+            tensors = [t.to(self.dtype) if t.is_floating_point() else t for t in tensors]
+        with self.torch.inference_mode():
+            out = self.module(*tensors)
+        return [o.numpy() for o in (out if isinstance(out, tuple) else (out,))]
+
+    def close(self):
+        self.module = self.detector = None
+
+
+PEERS = {"onnxruntime": Onnxruntime, "openvino": Openvino, "eager": Eager}

@@ -1,0 +1,274 @@
+"""torchvision's detectors, a transformer, two recurrent nets and a sub-pixel network: how they are made, made busy and fed. No engine is known here.
+
+Random weights give all detections or none, so the detectors' are made busy. Batch-norm statistics come from one forward pass over a structured picture, class
+logits are centred per class and scaled to a standard deviation of 3, and the bias of the background (or of all classes, where there is none) is shifted until
+about the wanted number of candidates passes the score threshold. Each model has a small version (small_models.py), made busy in the same way but over
+eight pictures, since its last maps have one pixel each, and with a standard deviation of 2: saturated scores tie.
+"""
+import os
+import sys
+
+import numpy as np
+import torch
+import torchvision.models.detection as D
+from torch import nn
+from torch.nn import functional as F
+from torchvision.ops.misc import FrozenBatchNorm2d
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import small_models
+
+# Detectors: how to make one, how many candidates shall pass its score threshold, and what it puts out.
+BOXES = ("boxes", "labels", "scores")
+DETECTORS = {
+    "mask": (D.maskrcnn_resnet50_fpn, 1500, BOXES + ("masks",)),
+    "faster": (D.fasterrcnn_resnet50_fpn, 1500, BOXES),
+    "keypoint": (D.keypointrcnn_resnet50_fpn, 300, BOXES + ("keypoints", "keypoints_scores")),
+    "faster_mobile": (D.fasterrcnn_mobilenet_v3_large_fpn, 1500, BOXES),
+    "retinanet": (D.retinanet_resnet50_fpn, 2500, BOXES),
+    "fcos": (D.fcos_resnet50_fpn, 2500, BOXES),
+    "ssd300": (D.ssd300_vgg16, 6000, BOXES),
+    "ssdlite": (D.ssdlite320_mobilenet_v3_large, 6000, BOXES),
+}
+
+
+def picture(height, width, seed=0):
+    """A structured picture: a shaded ground with rectangles and discs, f32 [3, height, width] in 0..1."""
+    r = np.random.default_rng(seed)
+    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+    image = np.stack([0.4 + 0.3 * np.sin(x / 37 + c) * np.cos(y / 29 - c) for c in range(3)])
+    for _ in range(40):
+        cy, cx, s = r.uniform(0, height), r.uniform(0, width), r.uniform(6, max(8, min(height, width) / 4))
+        colour = r.uniform(0, 1, 3)[:, None]
+        if r.random() < .5:
+            inside = (abs(y - cy) < s) & (abs(x - cx) < s * r.uniform(.5, 1.5))
+        else:
+            inside = (y - cy) ** 2 + (x - cx) ** 2 < s * s
+        image[:, inside] = colour + .1 * np.sin(x[inside] / 3)
+    return torch.from_numpy(np.clip(image + r.normal(0, .02, image.shape), 0, 1).astype(np.float32))
+
+
+def outputs_of(model, layers, images):
+    """What each of the layers puts out in one forward pass: per layer, all its calls' outputs as rows [n, channels]."""
+    kept = [[] for _ in layers]
+    hooks = [layer.register_forward_hook(lambda module, inputs, out, rows=rows: rows.append(out)) for layer, rows in zip(layers, kept)]
+    model(images)
+    for hook in hooks:
+        hook.remove()
+    return [torch.cat([o.movedim(1, -1).reshape(-1, o.shape[1]) for o in rows]) for rows in kept]
+
+
+def set_norm_statistics(model, images):
+    """Every batch norm's statistics from what passes it, frozen ones included. Heads see several levels: theirs are the last one's."""
+    def before(module, inputs):
+        x = inputs[0].double()
+        module.running_mean.copy_(x.mean((0, 2, 3)))
+        module.running_var.copy_(x.var((0, 2, 3), unbiased=False) + 1e-3)
+    norms = [m for m in model.modules() if isinstance(m, (nn.BatchNorm2d, FrozenBatchNorm2d))]
+    hooks = [m.register_forward_pre_hook(before) for m in norms]
+    model(images)
+    for hook in hooks:
+        hook.remove()
+
+
+def class_layers(model):
+    """(layers that put out class logits, number of classes, whether class 0 is the background of a softmax)."""
+    if hasattr(model, "roi_heads"):
+        layer = model.roi_heads.box_predictor.cls_score
+        return [layer], layer.out_features, True
+    head = model.head.classification_head
+    if hasattr(head, "cls_logits"):
+        return [head.cls_logits], head.num_classes, False
+    # SSD: one block per level, whose last convolution (ssdlite's 1x1) has the logits.
+    return [[m for m in block.modules() if isinstance(m, nn.Conv2d)][-1] for block in head.module_list], head.num_columns, True
+
+
+def passing(model, logits, softmax, shift, centerness):
+    """How many (place, class) pairs pass the model's score threshold once background or classes are shifted."""
+    if softmax:
+        moved = logits.clone()
+        moved[:, 0] += shift
+        return int((moved.softmax(1)[:, 1:] > (model.roi_heads if hasattr(model, "roi_heads") else model).score_thresh).sum())
+    scores = (logits - shift).sigmoid()
+    if centerness is not None:
+        scores = (scores * centerness.sigmoid()).sqrt()
+    return int((scores > model.score_thresh).sum())
+
+
+def calibrate(model, images, wanted, deviation):
+    """Makes the class logits busy, as the file's head says; returns how many candidates pass for `images`."""
+    layers, classes, softmax = class_layers(model)
+    for layer, x in zip(layers, outputs_of(model, layers, images)):
+        scale = deviation / x.std(0, unbiased=False).mean().clamp(min=1e-6)
+        layer.weight.mul_(scale)
+        layer.bias.copy_((layer.bias - x.mean(0)) * scale)
+    logits = torch.cat([x.reshape(-1, classes) for x in outputs_of(model, layers, images)])
+    centerness = None
+    if isinstance(model, D.FCOS):
+        centerness = outputs_of(model, [model.head.regression_head.bbox_ctrness], images)[0].reshape(-1, 1)
+    low, high = -40.0, 40.0
+    for _ in range(40):
+        shift = (low + high) / 2
+        found = passing(model, logits, softmax, shift, centerness)
+        low, high = (shift, high) if found > wanted else (low, shift)
+    for layer in layers:
+        bias = layer.bias.view(-1, classes)
+        if softmax:
+            bias[:, 0] += shift
+        else:
+            bias -= shift
+    return found
+
+
+def excess(model, logits, softmax):
+    """By how much the candidates' log probabilities pass the score threshold, summed over those that are less than half a unit below it."""
+    threshold = torch.tensor((model.roi_heads if hasattr(model, "roi_heads") else model).score_thresh)
+    if isinstance(model, D.FCOS):
+        threshold = threshold ** 2  # the score is the root of class times centerness, which is 1 at most
+    scores = logits.log_softmax(1)[:, 1:] if softmax else F.logsigmoid(logits)
+    return (scores - threshold.log() + .5).clamp(min=0).sum()
+
+
+def quiet_picture(model, height, width, steps=200):
+    """A picture in which the model finds nothing, by gradient descent from grey; all NaN, which passes no threshold, if that leads nowhere."""
+    layers, classes, softmax = class_layers(model)
+    model.requires_grad_(False)
+    image = torch.full((3, height, width), .5).add_(.05 * torch.randn(3, height, width, generator=torch.Generator().manual_seed(0))).requires_grad_()
+    descent = torch.optim.Adam([image], lr=.05)
+    for _ in range(steps):
+        loss = excess(model, torch.cat([x.reshape(-1, classes) for x in outputs_of(model, layers, [image])]), softmax)
+        if not loss:
+            return image.detach().numpy()
+        descent.zero_grad()
+        loss.backward()
+        descent.step()
+    return np.full((3, height, width), np.nan, np.float32)
+
+
+class Detections(nn.Module):
+    """One image in, the detections' tensors out in a fixed order."""
+
+    def __init__(self, model, names):
+        super().__init__()
+        self.model, self.names = model, names
+
+    def forward(self, image):
+        found = self.model([image])
+        found = found[1][0] if isinstance(found, tuple) else found[0]  # scripted detectors give (losses, detections)
+        return tuple(found[n] for n in self.names)
+
+
+class SubPixel(nn.Module):
+    """EDSR-like: residual blocks at the input's size, then two steps of convolution and depth to space, to four times its size."""
+
+    def __init__(self, width=64, blocks=8):
+        super().__init__()
+        conv = lambda i, o: nn.Conv2d(i, o, 3, padding=1)
+        self.head, self.tail = conv(3, width), conv(width, 3)
+        self.blocks = nn.ModuleList(nn.Sequential(conv(width, width), nn.ReLU(), conv(width, width)) for _ in range(blocks))
+        self.up = nn.Sequential(conv(width, 4 * width), nn.PixelShuffle(2), conv(width, 4 * width), nn.PixelShuffle(2))
+
+    def forward(self, image):
+        first = x = self.head(image)
+        for block in self.blocks:
+            x = x + .1 * block(x)
+        return self.tail(self.up(x + first))
+
+
+class Recurrent(nn.Module):
+    """A bidirectional LSTM or GRU of two layers over padded sequences with lengths."""
+
+    def __init__(self, kind, inputs=64, hidden=128):
+        super().__init__()
+        self.net = kind(inputs, hidden, num_layers=2, bidirectional=True, batch_first=True)
+
+    def forward(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(self.net(packed)[0], batch_first=True)[0]
+
+
+class Encoder(nn.Module):
+    """transformers' BertModel, six layers of 768 unless told: tokens and their mask in, the last layer's states out."""
+
+    def __init__(self, **sizes):
+        super().__init__()
+        from transformers import BertConfig, BertModel
+        self.bert = BertModel(BertConfig(**{"num_hidden_layers": 6, **sizes}, attn_implementation="eager"), add_pooling_layer=False)
+
+    def forward(self, tokens, mask):
+        return self.bert(input_ids=tokens, attention_mask=mask).last_hidden_state
+
+
+def recurrent(kind):
+    return lambda small: Recurrent(kind, *((12, 8) if small else ()))
+
+
+def encoder(small):
+    sizes = dict(vocab_size=WORDS[small], hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, max_position_embeddings=40)
+    return Encoder(**sizes) if small else Encoder(vocab_size=WORDS[small])
+
+
+# The others: how to make one, large or small, and its inputs' and output's names with their dynamic axes, the output last.
+WORDS = {False: 30522, True: 50}
+IMAGES = {"images": {0: "batch", 2: "height", 3: "width"}, "enlarged": {0: "batch", 2: "height4", 3: "width4"}}
+TOKENS = {"tokens": {0: "batch", 1: "length"}, "mask": {0: "batch", 1: "length"}, "states": {0: "batch", 1: "length"}}
+SEQUENCES = {"x": {0: "batch", 1: "length"}, "lengths": {0: "batch"}, "states": {0: "batch", 1: "longest"}}
+OTHERS = {
+    "bert": (encoder, TOKENS),
+    "subpixel": (lambda small: SubPixel(8, 2) if small else SubPixel(), IMAGES),
+    "subpixel_f16": (lambda small: (SubPixel(8, 2) if small else SubPixel()).half(), IMAGES),
+    "lstm": (recurrent(nn.LSTM), SEQUENCES),
+    "gru": (recurrent(nn.GRU), SEQUENCES),
+}
+
+
+def wrap(name, model):
+    """The module that is exported: tensors in, a tuple of tensors or one out."""
+    return Detections(model, DETECTORS[name][2]).eval() if name in DETECTORS else model
+
+
+def axes_of(name):
+    """(input names, output names, dynamic axes) of the exported module."""
+    if name in OTHERS:
+        axes = OTHERS[name][1]
+        return list(axes)[:-1], list(axes)[-1:], axes
+    outputs = list(DETECTORS[name][2])
+    axes = {"image": {1: "height", 2: "width"}, **{n: {0: "detections"} for n in outputs}}
+    if "masks" in outputs:
+        axes["masks"] = {0: "detections", 2: "height", 3: "width"}
+    return ["image"], outputs, axes
+
+
+def example(name, size=None, seed=0, small=False):
+    """One input's arrays: the picture of that HEIGHTxWIDTH, or BATCHxLENGTH tokens or sequences, of which some are shorter."""
+    size = size or ("48x64" if name.startswith("subpixel") or small and name in DETECTORS else "480x640" if name in DETECTORS else "3x11")
+    a, b = map(int, size.split("x"))
+    random = np.random.default_rng(seed)
+    if name in DETECTORS or name.startswith("subpixel"):
+        image = picture(a, b, seed).numpy()
+        if small:
+            image = np.round(image * 64) / 64  # compresses
+        return [image] if name in DETECTORS else [image[None].astype(np.float16 if name.endswith("f16") else np.float32)]
+    if name == "bert":
+        return [random.integers(0, WORDS[small], (a, b)), (np.arange(b) < random.integers(1, b + 1, (a, 1))).astype(np.int64)]
+    return [random.standard_normal((a, b, 12 if small else 64)).astype(np.float32), random.integers(1, b + 1, a)]
+
+
+def build(name, small=False):
+    """The model with random weights, the same ones each time; nothing is calibrated."""
+    torch.manual_seed(0)
+    if name in OTHERS:
+        return OTHERS[name][0](small).eval()
+    return (small_models.DETECTORS[name][0]() if small else DETECTORS[name][0](weights=None, weights_backbone=None)).eval()
+
+
+def build_busy(name, small=False):
+    """(model, how many candidates pass for the structured pictures; None where it is no detector)."""
+    model = build(name, small)
+    if name in OTHERS:
+        return model, None
+    with torch.no_grad():
+        images = [picture(48, 64, seed) for seed in range(8)] if small else [picture(480, 640)]
+        set_norm_statistics(model, images)
+        wanted = (small_models.DETECTORS if small else DETECTORS)[name][1]
+        return model, calibrate(model, images, wanted * len(images), 2 if small else 3)

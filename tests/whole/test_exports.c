@@ -1,0 +1,189 @@
+/* The small versions of the models that users export (bench/small_models.py), end to end: equal to PyTorch in float64 on the host and on the simulated
+ * accelerator, with the compiler's optional passes and without; and the rewrites that are made for such graphs fire on them. */
+#include <cjson/cJSON.h>
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reed/compiler.h"
+#include "reed/reed.h"
+#include "tools/npy.h"
+
+/* The fewest changes that each of the passes must report. */
+typedef struct firing {
+  const char *pass;
+  int changes;
+} firing;
+
+#define MOST_FIRINGS 8
+static const struct {
+  const char *name;
+  firing fires[MOST_FIRINGS]; /* up to a NULL */
+} exports[] = {
+    {"mask", {{"roi_levels", 10}, {"paste_masks", 1}, {"nms_guard", 2}, {"nms_classes", 2}, {"nms_limit", 2}, {"bn_fold", 17}, {"fusion", 44}}},
+    {"faster", {{"roi_levels", 5}, {"nms_guard", 2}, {"nms_classes", 2}, {"nms_limit", 2}, {"bn_fold", 17}, {"fusion", 41}}},
+    {"keypoint", {{"roi_levels", 10}, {"nms_guard", 2}, {"nms_classes", 2}, {"nms_limit", 2}, {"bn_fold", 17}, {"fusion", 43}}},
+    {"faster_mobile", {{"roi_levels", 3}, {"nms_guard", 2}, {"nms_classes", 2}, {"nms_limit", 2}, {"fusion", 54}}},
+    {"retinanet", {{"nms_guard", 1}, {"nms_classes", 1}, {"nms_limit", 1}, {"bn_fold", 17}, {"fusion", 74}}},
+    {"fcos", {{"nms_guard", 1}, {"nms_classes", 1}, {"nms_limit", 1}, {"bn_fold", 17}, {"fusion", 39}}},
+    {"ssd300", {{"nms_guard", 1}, {"nms_classes", 1}, {"nms_limit", 1}, {"fusion", 10}}},
+    {"ssdlite", {{"nms_guard", 1}, {"nms_classes", 1}, {"nms_limit", 1}, {"fusion", 73}}},
+    {"bert", {{"activations", 2}}},
+    {"subpixel", {{"fusion", 4}}},
+    {"subpixel_f16", {{"fusion", 2}}},
+};
+enum { N_EXPORTS = sizeof exports / sizeof *exports };
+
+/* How far an element may be off, by the output's name. bench/export_torchvision.py picks cases in which peers are off by a quarter of it at most. */
+static const struct {
+  const char *output;
+  double error, error_f16;
+} allowed[] = {{"boxes", 0.02, 0}, {"labels", 0, 0}, {"scores", 2e-3, 0}, {"masks", 1e-2, 0}, {"keypoints", 0.02, 0}, {"keypoints_scores", 1e-2, 0},
+               {"states", 1e-4, 0}, {"enlarged", 1e-4, 1e-2}};
+
+static double allowed_error(const char *output, reed_dtype dtype) {
+  for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
+    if (strcmp(allowed[i].output, output) == 0) return dtype == REED_F16 ? allowed[i].error_f16 : allowed[i].error;
+  ck_abort_msg("no bar for an output '%s'", output);
+}
+
+static char *read_export(const char *name, const char *suffix, size_t *out_n) {
+  const char *folder = getenv("REED_EXPORTS");
+  ck_assert_msg(folder != NULL, "REED_EXPORTS names the folder of the unpacked exports");
+  char path[1024], *bytes;
+  complaint c;
+  snprintf(path, sizeof path, "%s/%s%s", folder, name, suffix);
+  ck_assert_msg(file_read(path, &bytes, out_n, &c) == DONE, "%s", c.text);
+  return bytes;
+}
+
+/* The next of a file's arrays, which follow each other without a table. */
+static reed_tensor *next_array(const char *name, const char **at, const char *end) {
+  static const char magic[] = "\x93NUMPY";
+  const char *next = memmem(*at + 1, (size_t)(end - *at - 1), magic, strlen(magic));
+  if (!next) next = end;
+  reed_tensor *tensor;
+  complaint c;
+  ck_assert_msg(npy_read(name, *at, (size_t)(next - *at), &tensor, &c) == DONE, "%s", c.text);
+  *at = next;
+  return tensor;
+}
+
+static double element(const reed_tensor *t, int64_t i) {
+  return reed_dtype_read(reed_tensor_dtype(t), (const char *)reed_tensor_data(t) + (size_t)i * reed_dtype_bytes(reed_tensor_dtype(t)));
+}
+
+static void check_output(const char *where, const char *output, const reed_tensor *got, const reed_tensor *want) {
+  ck_assert_int_eq(reed_tensor_rank(got), reed_tensor_rank(want));
+  for (int32_t i = 0; i < reed_tensor_rank(got); i++)
+    ck_assert_msg(reed_tensor_dims(got)[i] == reed_tensor_dims(want)[i], "%s: %s has extent %lld in dimension %d, not %lld", where, output,
+                  (long long)reed_tensor_dims(got)[i], i, (long long)reed_tensor_dims(want)[i]);
+  double bar = allowed_error(output, reed_tensor_dtype(got));
+  for (int64_t i = 0; i < reed_tensor_elements(got); i++)
+    ck_assert_msg(fabs(element(got, i) - element(want, i)) <= bar, "%s: %s, element %lld: %.7g, not %.7g", where, output, (long long)i, element(got, i),
+                  element(want, i));
+}
+
+static reed_program *compile(const char *name, const char *const *disabled, char **out_report) {
+  size_t n_onnx, n_module;
+  char *onnx = read_export(name, ".onnx", &n_onnx);
+  void *module;
+  reed_program *program;
+  reed_diagnosis *d = need_diagnosis();
+  reed_status status = reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.disabled_passes = disabled}, &module, &n_module, out_report, d);
+  ck_assert_msg(status == REED_OK, "%s: %s", name, reed_diagnosis_message(d));
+  status = reed_program_open_bytes(module, n_module, NULL, &program, d);
+  ck_assert_msg(status == REED_OK, "%s: %s", name, reed_diagnosis_message(d));
+  reed_text_free(module);
+  reed_diagnosis_close(&d);
+  free(onnx);
+  return program;
+}
+
+/* Runs every case of the model `rounds` times: a shape seen before takes another way than a new one. */
+static void check_cases(const char *name, reed_program *program, const char *device, int rounds) {
+  enum { MOST = 8 };
+  size_t n, n_inputs = reed_program_input_count(program), n_outputs = reed_program_output_count(program);
+  ck_assert(n_inputs <= MOST && n_outputs <= MOST);
+  char *bytes = read_export(name, ".npy", &n), where[128];
+  reed_session *session;
+  reed_diagnosis *d = need_diagnosis();
+  ck_assert_int_eq(reed_session_open(program, &(reed_session_options){.device = device}, &session, d), REED_OK);
+  int n_cases = 0;
+  for (const char *at = bytes; at < bytes + n; n_cases++) {
+    reed_tensor *inputs[MOST], *wanted[MOST], *outputs[MOST];
+    for (size_t i = 0; i < n_inputs; i++) inputs[i] = next_array(name, &at, bytes + n);
+    for (size_t i = 0; i < n_outputs; i++) wanted[i] = next_array(name, &at, bytes + n);
+    for (int round = 0; round < rounds; round++) {
+      snprintf(where, sizeof where, "%s, case %d, round %d, on %s", name, n_cases, round, device);
+      reed_status status = reed_session_run(session, inputs, n_inputs, outputs, n_outputs, d);
+      ck_assert_msg(status == REED_OK, "%s: %s", where, reed_diagnosis_message(d));
+      for (size_t i = 0; i < n_outputs; i++) {
+        reed_value_info info;
+        ck_assert_int_eq(reed_program_output(program, i, &info), REED_OK);
+        check_output(where, info.name, outputs[i], wanted[i]);
+        reed_tensor_close(&outputs[i]);
+      }
+    }
+    for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
+    for (size_t i = 0; i < n_outputs; i++) reed_tensor_close(&wanted[i]);
+  }
+  ck_assert_int_ge(n_cases, 2);
+  reed_session_close(&session);
+  reed_diagnosis_close(&d);
+  free(bytes);
+}
+
+START_TEST(every_export_equals_pytorch) {
+  reed_program *program = compile(exports[_i].name, NULL, NULL);
+  check_cases(exports[_i].name, program, "host", 2);
+  check_cases(exports[_i].name, program, "sim", 2);
+  reed_program_close(&program);
+}
+END_TEST
+
+START_TEST(every_export_equals_pytorch_without_the_optional_passes) {
+  const char *disabled[64] = {NULL};
+  size_t n = 0;
+  for (const char *const *name = reed_compile_pass_names(); *name; name++)
+    if (strcmp(*name, "infer") != 0 && strcmp(*name, "dce") != 0) disabled[n++] = *name; /* nothing works without those two */
+  ck_assert_uint_lt(n, 64);
+  reed_program *program = compile(exports[_i].name, disabled, NULL);
+  check_cases(exports[_i].name, program, "host", 1);
+  reed_program_close(&program);
+}
+END_TEST
+
+START_TEST(rewrites_fire_on_every_export) {
+  char *report;
+  reed_program *program = compile(exports[_i].name, NULL, &report);
+  cJSON *root = cJSON_Parse(report), *passes = cJSON_GetObjectItem(root, "passes"), *pass;
+  for (const firing *f = exports[_i].fires; f < exports[_i].fires + MOST_FIRINGS && f->pass; f++) {
+    int changes = -1;
+    cJSON_ArrayForEach(pass, passes) {
+      if (strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(pass, "name")), f->pass) == 0) changes = (int)cJSON_GetNumberValue(cJSON_GetObjectItem(pass, "changes"));
+    }
+    ck_assert_msg(changes >= f->changes, "%s: pass '%s' made %d changes, not %d", exports[_i].name, f->pass, changes, f->changes);
+  }
+  cJSON_Delete(root);
+  reed_text_free(report);
+  reed_program_close(&program);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("exports");
+  TCase *cases = tcase_create("exports");
+  tcase_set_timeout(cases, 60);
+  tcase_add_loop_test(cases, every_export_equals_pytorch, 0, N_EXPORTS);
+  tcase_add_loop_test(cases, every_export_equals_pytorch_without_the_optional_passes, 0, N_EXPORTS);
+  tcase_add_loop_test(cases, rewrites_fire_on_every_export, 0, N_EXPORTS);
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
