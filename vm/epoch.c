@@ -305,7 +305,8 @@ reed_status epoch_place(reed_session *s, bool restore) {
   for (size_t i = 0; i < e->roots.n; i++) {
     storage *block = NULL;
     if (e->roots.items[i].outlives) {
-      reed_status status = pool_allocate(s->pools[e->roots.items[i].device], e->roots.items[i].bytes, &block, s->diagnosis);
+      const epoch_root *root = &e->roots.items[i];
+      reed_status status = session_allocate(s, root->device, root->bytes, root->returned, &block);
       if (status != REED_OK) {
         release_roots(s);
         return status;

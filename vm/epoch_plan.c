@@ -77,9 +77,11 @@ static reed_status root_new(reed_session *s, epoch_planner *p, int32_t device, i
   return REED_OK;
 }
 
-static void attach(epoch_planner *p, uint32_t reg, int32_t root) {
+static void attach(reed_session *s, epoch_planner *p, uint32_t reg, int32_t root) {
   note_of(p, reg)->root = root;
-  if (root != NO_ROOT) p->alive.items[root]++;
+  if (root == NO_ROOT) return;
+  p->alive.items[root]++;
+  s->current->roots.items[root].returned |= frame_top(s)->function_index == 0 && s->program->returned[reg];
 }
 
 static void touch(epoch_planner *p, epoch_entry *e, uint32_t reg, int32_t step) {
@@ -150,7 +152,7 @@ static reed_status plan_invoke(reed_session *s, epoch_planner *p, const uint32_t
     ref *r = reg_r(s, outputs[i]);
     int32_t root = i == 0 ? in_place_root(s, p, op, r, inputs, n_inputs, w + (w[0] >> 16)) : NO_ROOT;
     if (root == NO_ROOT && (status = root_new(s, p, device, r->bytes, step, &root)) != REED_OK) return status;
-    attach(p, outputs[i], root);
+    attach(s, p, outputs[i], root);
     epoch_write *write = &e->writes.items[note_of(p, outputs[i])->write];
     write->root = root;
     if (r->bounded_axis >= 0) {
@@ -165,7 +167,7 @@ static reed_status plan_invoke(reed_session *s, epoch_planner *p, const uint32_t
 /* Another register on the same memory: view, move, a copy that is none. */
 static void plan_alias(reed_session *s, epoch_planner *p, uint32_t target, uint32_t source, int32_t step) {
   touch(p, s->current, source, step);
-  attach(p, target, note_of(p, source)->root);
+  attach(s, p, target, note_of(p, source)->root);
   ref *r = reg_r(s, target);
   if (r->kind == REF_SHAPED) r->kind = REF_STORED;
 }
@@ -183,7 +185,7 @@ static reed_status plan_copy(reed_session *s, epoch_planner *p, const uint32_t *
   int32_t root;
   reed_status status = root_new(s, p, target->t.device, target->bytes, step, &root);
   if (status != REED_OK) return status;
-  attach(p, w[1], root);
+  attach(s, p, w[1], root);
   s->current->writes.items[note_of(p, w[1])->write].root = root;
   target->kind = REF_STORED;
   return REED_OK;

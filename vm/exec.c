@@ -423,7 +423,7 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
 /* Starts a copy of `bytes` to the host; *out_target one reference. */
 static reed_status start_fetch(reed_session *s, int32_t device, const void *source, int64_t bytes, copy_reason reason, uint32_t site, storage **out_target) {
   storage *target;
-  reed_status status = pool_allocate(s->pools[0], bytes, &target, s->diagnosis);
+  reed_status status = session_allocate(s, 0, bytes, reason == COPY_REASON_OUTPUT, &target);
   if (status != REED_OK) return status;
   profile_event *event = profile_note(&s->profile, PROFILE_COPY, site, 0);
   if (event) event->bytes = bytes, event->reason = (uint8_t)reason, event->source_device = (int8_t)device;

@@ -9,7 +9,9 @@
 #define OUTPUT_MAX_FREE 32
 
 typedef struct output_block {
+  storage storage; /* first: what a register holds. The tensor, once given, holds a reference too */
   reed_tensor tensor;
+  bool given;
   output_store *store;
   struct output_block *next; /* free list, latest returned first */
   int64_t capacity;
@@ -35,7 +37,7 @@ reed_status output_store_open(output_store **out_store) {
 }
 
 static void block_free(output_block *block) {
-  mem_free_aligned(block->tensor.data);
+  mem_free_aligned(block->storage.data);
   mem_free(block);
 }
 
@@ -62,9 +64,9 @@ void output_store_close(output_store **store_slot) {
   if (last) store_free(store);
 }
 
-/* A caller closed its tensor. */
-static void give_back(void *context) {
-  output_block *block = context, *surplus = NULL;
+/* The last reference is gone. */
+static void give_back(storage *s) {
+  output_block *block = (output_block *)s, *surplus = NULL;
   output_store *store = block->store;
   uv_mutex_lock(&store->mutex);
   store->n_out--;
@@ -102,13 +104,12 @@ static output_block *take_free(output_store *store, int64_t bytes) {
   return found;
 }
 
-reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor **out_tensor) {
-  int64_t bytes = desc_bytes(desc);
+reed_status output_allocate(output_store *store, int64_t bytes, storage **out_storage) {
   output_block *block = take_free(store, bytes);
   if (!block) {
     block = mem_calloc(1, sizeof *block);
-    if (block) block->tensor.data = mem_alloc_bulk((size_t)bytes);
-    if (!block || !block->tensor.data) {
+    if (block) block->storage.data = mem_alloc_bulk((size_t)bytes);
+    if (!block || !block->storage.data) {
       mem_free(block);
       uv_mutex_lock(&store->mutex);
       store->n_out--;
@@ -118,8 +119,32 @@ reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor 
     block->store = store;
     block->capacity = bytes;
   }
+  block->given = false;
+  block->storage = (storage){.n_references = 1, .device = 0, .data = block->storage.data, .bytes = bytes, .release = give_back};
+  *out_storage = &block->storage;
+  return REED_OK;
+}
+
+/* A caller closed its tensor. */
+static void drop_tensor(void *context) { storage_release(context); }
+
+reed_tensor *output_give(storage *s, const void *data, const reed_desc *desc) {
+  if (!s || s->release != give_back) return NULL;
+  output_block *block = (output_block *)s;
+  int64_t bytes = desc_bytes(desc);
+  if (block->given || data != s->data || s->bytes / 2 > bytes) return NULL;
+  block->given = true;
   block->tensor = (reed_tensor){.n_references = 1, .embedded = true, .desc = *desc, .elements = desc_elements(desc), .bytes = bytes,
-                                .data = block->tensor.data, .release = give_back, .context = block};
-  *out_tensor = &block->tensor;
+                                .data = s->data, .release = drop_tensor, .context = s};
+  storage_retain(s);
+  return &block->tensor;
+}
+
+reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor **out_tensor) {
+  storage *s;
+  reed_status status = output_allocate(store, desc_bytes(desc), &s);
+  if (status != REED_OK) return status;
+  *out_tensor = output_give(s, s->data, desc);
+  storage_release(s);
   return REED_OK;
 }

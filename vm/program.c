@@ -18,7 +18,31 @@ void program_release(reed_program *p) {
   kernel_cache_close(&p->cache);
   module_close(&p->module);
   mem_free(p->site_ops);
+  mem_free(p->returned);
   mem_free(p);
+}
+
+/* Marks what main returns, and what is moved, viewed, copied or read back into a marked register. A few passes find every chain that compilers make; what is
+ * missed is copied when it is returned. */
+static reed_status find_returned(reed_program *p, reed_diagnosis *diagnosis) {
+  const module_function *main = &p->module->functions[0];
+  const uint32_t *code = p->module->code + main->code_offset, *end = code + main->n_code;
+  p->returned = mem_calloc(main->n_r, sizeof *p->returned);
+  if (!p->returned) return diag_no_memory(diagnosis, "a program's registers");
+  bool changed = true;
+  for (int pass = 0; pass < 8 && changed; pass++) {
+    changed = false;
+    for (const uint32_t *w = code; w < end; w += w[0] >> 16) {
+      uint32_t insn = w[0] & 0xffff;
+      bool passes_on = insn == INSN_R_MOVE || insn == INSN_VIEW || insn == INSN_COPY || insn == INSN_READBACK;
+      uint32_t n = insn == INSN_RETURN ? w[1] : passes_on && p->returned[w[1]]; /* of the registers from w + 2 on */
+      for (uint32_t i = 0; i < n; i++) {
+        changed |= !p->returned[w[2 + i]];
+        p->returned[w[2 + i]] = true;
+      }
+    }
+  }
+  return REED_OK;
 }
 
 /* Takes the module, also on failure. */
@@ -39,6 +63,7 @@ static reed_status open_module(module *m, const reed_registry *registry, reed_pr
     if (!p->site_ops[i])
       status = diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "operator '%s' is not registered", m->strings[m->sites[i].op]);
   }
+  if (status == REED_OK) status = find_returned(p, diagnosis);
   if (status == REED_OK && kernel_cache_open(&p->cache) != REED_OK) status = diag_no_memory(diagnosis, "a program's kernel cache");
   if (status != REED_OK) {
     program_release(p);

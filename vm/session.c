@@ -50,6 +50,11 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
   s->n_devices = 1;
   atomic_init(&s->cancel, false);
   reed_status status = device_open_host(&s->devices[0], diagnosis);
+  if (status == REED_OK) {
+    device_memory memory;
+    s->devices[0]->interface->memory(s->devices[0], &memory);
+    s->max_output_bytes = options.memory_cap_bytes ? options.memory_cap_bytes : memory.total_bytes ? memory.total_bytes : INT64_MAX;
+  }
   if (status == REED_OK) status = open_accelerator(s, &options, diagnosis);
   for (int32_t d = 0; status == REED_OK && d < s->n_devices; d++) {
     status = pool_open(s->devices[d], d, options.memory_cap_bytes, &s->pools[d]);
@@ -66,6 +71,12 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
   }
   *out_session = s;
   return REED_OK;
+}
+
+reed_status session_allocate(reed_session *s, int32_t device, int64_t bytes, bool returned, storage **out_storage) {
+  if (!returned || device != 0 || bytes > s->max_output_bytes) return pool_allocate(s->pools[device], bytes, out_storage, s->diagnosis);
+  reed_status status = output_allocate(s->outputs, bytes, out_storage);
+  return status == REED_OK ? status : diag_no_memory(s->diagnosis, "an output tensor");
 }
 
 /* Drops frames and everything in flight, so that the session can run again. */
@@ -113,10 +124,13 @@ void reed_session_close(reed_session **session) {
 
 void reed_session_cancel(reed_session *s) { atomic_store(&s->cancel, true); }
 
-/* Tensor i of a return instruction as a tensor of the caller's own: pools go with the session, outputs do not. */
+/* Tensor i of a return instruction as a tensor of the caller's own: pools go with the session, outputs do not. Mostly the epoch has placed it so that it
+ * can be given as it is. */
 static reed_status give_output(reed_session *s, const ref *r, size_t i, reed_tensor **out_tensor) {
   if (r->kind != REF_STORED || r->t.device != 0)
     return diag_fail(s->diagnosis, REED_ERROR_TYPE, "output %zu is not a host tensor", i);
+  reed_tensor *given = output_give(r->t.storage, r->t.data, &r->t.desc);
+  if (given) return *out_tensor = given, REED_OK;
   reed_status status = output_open(s->outputs, &r->t.desc, out_tensor);
   if (status != REED_OK) return diag_no_memory(s->diagnosis, "an output tensor");
   if (r->bytes) memcpy(reed_tensor_data(*out_tensor), r->t.data, (size_t)r->bytes);

@@ -24,6 +24,7 @@ struct reed_program {
   module *module;
   const reed_registry *registry;
   const reed_op **site_ops;   /* per site, resolved at opening */
+  bool *returned;             /* per r register of main: what it holds may become an output */
   kernel_cache *cache;
 };
 
@@ -35,7 +36,8 @@ void program_release(reed_program *program);
 /* What a memo entry's tensors share: an interval of an arena or a block of the pool. Registers that alias (views, in-place) share one root. */
 typedef struct epoch_root {
   int32_t device;
-  bool outlives;     /* pool storage; else arena */
+  bool outlives;     /* storage of its own; else arena */
+  bool returned;     /* then of the outputs' store; else of the pool */
   int32_t first, last;
   int64_t bytes;
   int64_t offset;    /* in the arena */
@@ -119,6 +121,7 @@ struct reed_session {
   reed_kernel_env env;
   object_heap objects;
   output_store *outputs;
+  int64_t max_output_bytes;          /* larger ones are left to the pool, which says why they can not be */
 
   VEC_OF(ref) r;                     /* register stacks of all frames */
   VEC_OF(int64_t) s;
@@ -182,6 +185,8 @@ reed_status call_prepare(reed_session *s, uint32_t site, int32_t device, const u
                          reed_kernel *out_kernel) REED_MUST_CHECK;
 /* Waits for every device; the first failure of queued work is reported here. Retired entries are freed. */
 reed_status session_synchronize(reed_session *s) REED_MUST_CHECK;
+/* Storage for what may become an output, else of the device's pool. */
+reed_status session_allocate(reed_session *s, int32_t device, int64_t bytes, bool returned, storage **out_storage) REED_MUST_CHECK;
 /* Host memory for a value of the shape section being executed (64-byte aligned, counted by the entry). */
 reed_status epoch_value_memory(reed_session *s, int64_t bytes, void **out_data, storage **out_storage) REED_MUST_CHECK;
 
