@@ -27,6 +27,15 @@ bool shapecall_at_least(const reed_shape_call *call, reed_dim d, int64_t n);
 /* A fresh value of any sign (compile time only). */
 reed_dim shapecall_fresh_value(reed_shape_call *call);
 
+/* Where an image tensor has its channels and the first of its spatial axes (they are neighbours): [N,C,...], or [N,...,C] with the
+ * attribute channels_last. Rank 2 at least. */
+typedef struct shapecall_image {
+  int32_t channel, spatial;
+} shapecall_image;
+static inline shapecall_image shapecall_image_of(const reed_shape_call *call, int32_t rank) {
+  return reed_attrs_int(call->attrs, "channels_last", 0) ? (shapecall_image){rank - 1, 1} : (shapecall_image){1, 2};
+}
+
 /* Product of n extents. */
 reed_dim shapecall_product(reed_shape_call *call, const reed_dim *dims, int32_t n);
 

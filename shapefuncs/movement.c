@@ -46,8 +46,10 @@ reed_status shapefn_depth_to_space(reed_shape_call *call) {
   reed_status status = block_of(call, &block);
   if (!status) status = shapecall_word(call, "mode", "DCR", modes, &mode);
   if (status) return status;
-  reed_dim dims[4] = {in->dims[0], divide_evenly(call, in->dims[1], block * block, "the number of channels"),
-                      reed_dim_mul(call, in->dims[2], block), reed_dim_mul(call, in->dims[3], block)};
+  shapecall_image image = shapecall_image_of(call, 4);
+  reed_dim dims[4] = {in->dims[0]};
+  dims[image.channel] = divide_evenly(call, in->dims[image.channel], block * block, "the number of channels");
+  for (int32_t i = 0; i < 2; i++) dims[image.spatial + i] = reed_dim_mul(call, in->dims[image.spatial + i], block);
   shapecall_set(call, 0, 4, dims);
   return call->status;
 }
@@ -57,8 +59,11 @@ reed_status shapefn_space_to_depth(reed_shape_call *call) {
   int64_t block = 1;
   reed_status status = block_of(call, &block);
   if (status) return status;
-  reed_dim dims[4] = {in->dims[0], reed_dim_mul(call, in->dims[1], block * block), divide_evenly(call, in->dims[2], block, "the height"),
-                      divide_evenly(call, in->dims[3], block, "the width")};
+  shapecall_image image = shapecall_image_of(call, 4);
+  reed_dim dims[4] = {in->dims[0]};
+  dims[image.channel] = reed_dim_mul(call, in->dims[image.channel], block * block);
+  for (int32_t i = 0; i < 2; i++)
+    dims[image.spatial + i] = divide_evenly(call, in->dims[image.spatial + i], block, i ? "the width" : "the height");
   shapecall_set(call, 0, 4, dims);
   return call->status;
 }

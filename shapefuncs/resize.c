@@ -138,7 +138,7 @@ reed_status shapefn_resize(reed_shape_call *call) {
   return status;
 }
 
-/* rois [R,4] over maps with `channels` -> [R,channels,output_height,output_width] */
+/* rois [R,4] over maps with `channels` -> [R,channels,output_height,output_width]; [R,output_height,output_width,channels] with channels_last */
 static reed_status align_regions(reed_shape_call *call, int32_t rois_input, reed_dim channels) {
   const reed_shape_input *rois = &call->inputs[rois_input];
   int64_t height = reed_attrs_int(call->attrs, "output_height", 1), width = reed_attrs_int(call->attrs, "output_width", 1);
@@ -147,7 +147,11 @@ static reed_status align_regions(reed_shape_call *call, int32_t rois_input, reed
   if (status) return status;
   if (height < 1 || width < 1)
     return reed_shape_fail(call, REED_ERROR_VALUE, -1, "output of %lld by %lld", (long long)height, (long long)width);
-  reed_dim dims[4] = {rois->dims[0], channels, height, width};
+  shapecall_image image = shapecall_image_of(call, 4);
+  reed_dim dims[4] = {rois->dims[0]};
+  dims[image.channel] = channels;
+  dims[image.spatial] = height;
+  dims[image.spatial + 1] = width;
   shapecall_set(call, 0, 4, dims);
   return REED_OK;
 }
@@ -155,21 +159,22 @@ static reed_status align_regions(reed_shape_call *call, int32_t rois_input, reed
 /* X [N,C,H,W], rois [R,4] -> [R,C,output_height,output_width] */
 reed_status shapefn_roi_align(reed_shape_call *call) {
   reed_status status = shapecall_rank(call, 0, 4);
-  return status ? status : align_regions(call, 1, call->inputs[0].dims[1]);
+  return status ? status : align_regions(call, 1, call->inputs[0].dims[shapecall_image_of(call, 4).channel]);
 }
 
-/* rois [R,4], maps [N,C,.,.] from input 3 on, each with its scale -> [R,C,output_height,output_width] */
+/* rois [R,4], maps [N,C,.,.] (or [N,.,.,C]) from input 3 on, each with its scale -> [R,C,output_height,output_width] */
 reed_status shapefn_multi_level_roi_align(reed_shape_call *call) {
   const int32_t first = 3;
   const reed_attr *scales = reed_attrs_find(call->attrs, "spatial_scales");
   if (call->n_inputs <= first || scales->n != call->n_inputs - first)
     return reed_shape_fail(call, REED_ERROR_VALUE, -1, "%d feature maps with %lld scales", (int)(call->n_inputs - first),
                            (long long)scales->n);
-  reed_dim channels = call->inputs[first].dims[1];
+  int32_t axis = shapecall_image_of(call, 4).channel;
   reed_status status = shapecall_rank(call, first, 4);
+  reed_dim channels = status ? 0 : call->inputs[first].dims[axis];
   for (int32_t i = first + 1; i < call->n_inputs && !status; i++) {
     status = shapecall_rank(call, i, 4);
-    if (!status) status = shapecall_same(call, call->inputs[i].dims[1], channels, i, "channels of the maps", &channels);
+    if (!status) status = shapecall_same(call, call->inputs[i].dims[axis], channels, i, "channels of the maps", &channels);
   }
   return status ? status : align_regions(call, 0, channels);
 }

@@ -8,6 +8,7 @@ static const char *const auto_pads[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "V
 
 typedef struct window {
   int32_t n; /* spatial axes */
+  shapecall_image in, out; /* axes of X and of Y */
   int32_t pad_mode;
   bool ceil;
   int64_t least; /* windows there must be */
@@ -19,6 +20,7 @@ typedef struct window {
 /* Strides, dilations, pads and auto_pad of n spatial axes. */
 static reed_status read_window(reed_shape_call *call, int32_t n, int64_t least, window *w) {
   w->n = n;
+  w->in = w->out = shapecall_image_of(call, n + 2);
   w->least = least;
   w->ceil = reed_attrs_int(call->attrs, "ceil_mode", 0) != 0;
   reed_status status = shapecall_word(call, "auto_pad", "NOTSET", auto_pads, &w->pad_mode);
@@ -38,11 +40,11 @@ static reed_dim spanned(reed_shape_call *call, const window *w, int32_t i) {
  * nothing to slide over there are no windows. */
 static reed_dim whole_extent(reed_shape_call *call, reed_dim in, reed_dim out, int64_t least, int32_t axis) {
   if (reed_dim_known(call, in) && reed_dim_known(call, out) && in > 0 && out < least)
-    (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "no window fits extent %lld of axis %d", (long long)in, axis + 2);
+    (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "no window fits extent %lld of axis %d", (long long)in, axis);
   return reed_dim_max(call, out, 0);
 }
 
-/* How many windows there are along axis i:
+/* How many windows there are along spatial axis i, whose extent is `in`:
  *   SAME_*:  ceil(in / stride)
  *   floor:   floor((in + pads - span) / stride) + 1
  *   ceil:    ceil((in + pads - span) / stride) + 1, less those that would start beyond the input and its begin padding (ONNX pooling-22) */
@@ -54,7 +56,7 @@ static reed_dim n_windows(reed_shape_call *call, const window *w, int32_t i, ree
   reed_dim out = reed_dim_add(call, reed_dim_floordiv(call, slack, stride), 1);
   if (w->ceil)
     out = reed_dim_min(call, reed_dim_add(call, reed_dim_ceildiv(call, slack, stride), 1), reed_dim_ceildiv(call, from_begin, stride));
-  return whole_extent(call, in, out, w->least, i);
+  return whole_extent(call, in, out, w->least, w->in.spatial + i);
 }
 
 /* The kernel's extents: W's spatial ones, which the attribute, if given, repeats. */
@@ -84,19 +86,21 @@ static reed_status read_convolution(reed_shape_call *call, window *w, int64_t *o
   return REED_OK;
 }
 
-/* X [N,C,...], W [M,C/group,kernel...] -> [N,M,...] */
+/* X [N,C,...], W [M,C/group,kernel...] -> [N,M,...]; with channels_last X [N,...,C] -> [N,...,M], but with channels_first_input too X [N,C,...]. */
 reed_status shapefn_conv(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0], *weights = &call->inputs[1];
   window w;
   int64_t group = 1;
   reed_status status = read_convolution(call, &w, &group);
   if (status) return status;
-  reed_dim channels = reed_dim_mul(call, weights->dims[1], group), dims[REED_MAX_RANK] = {x->dims[0], weights->dims[0]};
-  status = shapecall_same(call, x->dims[1], channels, 1, "the channels of X and of W times group", NULL);
+  if (reed_attrs_int(call->attrs, "channels_first_input", 0)) w.in = (shapecall_image){1, 2};
+  reed_dim channels = reed_dim_mul(call, weights->dims[1], group), dims[REED_MAX_RANK] = {x->dims[0]};
+  dims[w.out.channel] = weights->dims[0];
+  status = shapecall_same(call, x->dims[w.in.channel], channels, 1, "the channels of X and of W times group", NULL);
   if (!status && reed_dim_known(call, weights->dims[0]) && weights->dims[0] % group)
     status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld output channels in %lld groups", (long long)weights->dims[0], (long long)group);
   if (status) return status;
-  for (int32_t i = 0; i < w.n; i++) dims[i + 2] = n_windows(call, &w, i, x->dims[i + 2]);
+  for (int32_t i = 0; i < w.n; i++) dims[w.out.spatial + i] = n_windows(call, &w, i, x->dims[w.in.spatial + i]);
   shapecall_set(call, 0, x->rank, dims);
   return call->status;
 }
@@ -108,31 +112,33 @@ static reed_dim transposed_extent(reed_shape_call *call, const window *w, int32_
   out = reed_dim_add(call, out, reed_dim_add(call, spanned(call, w, i), output_padding));
   out = reed_dim_sub(call, out, reed_dim_add(call, w->pads[i], w->pads[w->n + i]));
   if (reed_dim_known(call, in) && reed_dim_known(call, out) && in > 0 && out < 0)
-    (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "pads leave nothing of axis %d: %lld", i + 2, (long long)out);
+    (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "pads leave nothing of axis %d: %lld", w->in.spatial + i, (long long)out);
   return reed_dim_max(call, out, 0);
 }
 
-/* X [N,C,...], W [C,M/group,kernel...] -> [N,M,...] */
+/* X [N,C,...], W [C,M/group,kernel...] -> [N,M,...]; with channels_last X [N,...,C] -> [N,...,M] */
 reed_status shapefn_conv_transpose(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0], *weights = &call->inputs[1];
   window w;
   int64_t group = 1, output_padding[MAX_SPATIAL], output_shape[MAX_SPATIAL];
   reed_status status = read_convolution(call, &w, &group);
-  if (!status) status = shapecall_same(call, x->dims[1], weights->dims[0], 1, "the channels of X and of W", NULL);
-  if (!status && reed_dim_known(call, x->dims[1]) && x->dims[1] % group)
-    status = reed_shape_fail(call, REED_ERROR_SHAPE, 0, "%lld channels in %lld groups", (long long)x->dims[1], (long long)group);
+  reed_dim channels = status ? 0 : x->dims[w.in.channel];
+  if (!status) status = shapecall_same(call, channels, weights->dims[0], 1, "the channels of X and of W", NULL);
+  if (!status && reed_dim_known(call, channels) && channels % group)
+    status = reed_shape_fail(call, REED_ERROR_SHAPE, 0, "%lld channels in %lld groups", (long long)channels, (long long)group);
   if (!status) status = shapecall_ints(call, "output_padding", w.n, 0, 0, output_padding);
   if (!status) status = shapecall_ints(call, "output_shape", w.n, 0, 0, output_shape);
   if (status) return status;
   bool given = reed_attrs_find(call->attrs, "output_shape") != NULL;
-  reed_dim dims[REED_MAX_RANK] = {x->dims[0], reed_dim_mul(call, weights->dims[1], group)};
+  reed_dim dims[REED_MAX_RANK] = {x->dims[0]};
+  dims[w.out.channel] = reed_dim_mul(call, weights->dims[1], group);
   for (int32_t i = 0; i < w.n; i++)
-    dims[i + 2] = given ? output_shape[i] : transposed_extent(call, &w, i, x->dims[i + 2], output_padding[i]);
+    dims[w.out.spatial + i] = given ? output_shape[i] : transposed_extent(call, &w, i, x->dims[w.in.spatial + i], output_padding[i]);
   shapecall_set(call, 0, x->rank, dims);
   return call->status;
 }
 
-/* X [N,C,...] -> [N,C,...], and the indices of MaxPool */
+/* X [N,C,...] -> [N,C,...], and the indices of MaxPool; [N,...,C] -> [N,...,C] with channels_last */
 reed_status shapefn_pool(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0];
   window w;
@@ -141,10 +147,11 @@ reed_status shapefn_pool(reed_shape_call *call) {
   if (!status) status = read_window(call, x->rank - 2, 0, &w);
   if (!status) status = shapecall_ints(call, "kernel_shape", x->rank - 2, 1, 1, kernel);
   if (status) return status;
-  reed_dim dims[REED_MAX_RANK] = {x->dims[0], x->dims[1]};
+  reed_dim dims[REED_MAX_RANK] = {x->dims[0]};
+  dims[w.out.channel] = x->dims[w.in.channel];
   for (int32_t i = 0; i < w.n; i++) {
     w.kernel[i] = kernel[i];
-    dims[i + 2] = n_windows(call, &w, i, x->dims[i + 2]);
+    dims[w.out.spatial + i] = n_windows(call, &w, i, x->dims[w.in.spatial + i]);
   }
   for (int32_t i = 0; i < call->n_outputs; i++) shapecall_set(call, i, x->rank, dims);
   return call->status;
@@ -154,7 +161,9 @@ reed_status shapefn_global_pool(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0];
   reed_status status = shapecall_min_rank(call, 0, 2);
   if (status) return status;
-  reed_dim dims[REED_MAX_RANK] = {x->dims[0], x->dims[1], 1, 1, 1, 1, 1, 1};
+  int32_t channel = shapecall_image_of(call, x->rank).channel;
+  reed_dim dims[REED_MAX_RANK] = {x->dims[0], 1, 1, 1, 1, 1, 1, 1};
+  dims[channel] = x->dims[channel];
   shapecall_set(call, 0, x->rank, dims);
   return REED_OK;
 }

@@ -1,6 +1,7 @@
 /* Conv and ConvTranspose (ONNX opset 22) for f32 through oneDNN: 1 to 3 spatial axes, groups, dilations, with bias, residual and
- * activation inside the primitive. Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
+ * activation inside the primitive. Channels last is a matter of strides: oneDNN then works on the images as they lie. Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
 #include "ops/cpu/activation.h"
+#include "ops/cpu/channels.h"
 #include "ops/cpu/half.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/reference/layers.h"
@@ -55,13 +56,16 @@ static void describe_weights(onednn_problem *p, const reed_desc *weights, int64_
   p->weights_rank = k;
 }
 
-static void describe(const reed_kernel_call *call, const window *w, int64_t groups, bool transposed, onednn_problem *p) {
+static void describe(const reed_kernel_call *call, const window *w, int64_t groups, bool transposed, bool last_in, bool last_out,
+                     onednn_problem *p) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   *p = (onednn_problem){.kind = transposed ? ONEDNN_CONV_TRANSPOSE : ONEDNN_CONV, .rank = x->rank, .scale = 1};
   memcpy(p->src, x->dims, (size_t)x->rank * sizeof *p->src);
   memcpy(p->dst, y->dims, (size_t)y->rank * sizeof *p->dst);
-  cpu_dense_strides(x->rank, x->dims, p->src_strides);
-  cpu_dense_strides(y->rank, y->dims, p->dst_strides);
+  channels_strides(x->rank, x->dims, last_in, p->src_strides);
+  channels_strides(y->rank, y->dims, last_out, p->dst_strides);
+  p->src_plain = last_in;
+  p->dst_plain = last_out;
   describe_weights(p, &call->inputs[1], groups, transposed);
   /* every weight meets every pixel of its output plane, or input plane where transposed */
   p->products = desc_elements(&call->inputs[1]) * cpu_product(transposed ? x->dims : y->dims, 2, x->rank);
@@ -99,23 +103,28 @@ static bool windows_meet(const window *w, const onednn_problem *p, bool transpos
   return true;
 }
 
-static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_kernel *out_kernel) {
-  reed_status status = check_addends(call);
+static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_kernel *out_kernel) {
+  bool last_in = !reed_attrs_int(outer->attrs, "channels_first_input", 0);
+  channels_view view;
+  reed_status status = channels_view_init(outer, (last_in ? 1u << 0 : 0) | 1u << 3, &view);
+  if (status != REED_OK) return status;
+  const reed_kernel_call *call = &view.call;
+  status = check_addends(call);
   if (status != REED_OK) return status;
   reed_kernel_prepare_fn plain = transposed ? reference_prepare_conv_transpose : reference_prepare_conv;
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
   int64_t groups = reed_attrs_int(call->attrs, "group", 1);
   if (reference_wanted() || x->dtype != REED_F32 || x->rank < 3 || x->rank > 5 || weights->rank != x->rank || groups < 1 ||
       weights->dims[0] % groups != 0 || desc_elements(x) == 0 || desc_elements(weights) == 0 || desc_elements(y) == 0)
-    return plain(call, out_kernel);
+    return channels_prepare_second(&view, plain, out_kernel);
   window w;
   activation act;
   onednn_problem problem;
   status = transposed ? window_init_transposed(call, weights->dims + 2, &w) : window_init(call, weights->dims + 2, &w);
   if (status == REED_OK) status = activation_read(call, &act);
   if (status != REED_OK) return status;
-  describe(call, &w, groups, transposed, &problem);
-  if (!windows_meet(&w, &problem, transposed)) return plain(call, out_kernel);
+  describe(call, &w, groups, transposed, view.last && last_in, view.last, &problem);
+  if (!windows_meet(&w, &problem, transposed)) return channels_prepare_second(&view, plain, out_kernel);
   if (!transposed) { /* of oneDNN's transposed convolutions only some take post-operations */
     problem.activation = act.kind;
     problem.alpha = act.alpha;
@@ -132,7 +141,7 @@ static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_k
   status = onednn_open(call, &problem, x->dims[0], chunk, call->constant[1] ? call->host_values[1] : NULL, &c->runner);
   if (status != REED_OK || !c->runner) {
     mem_free(c);
-    return status != REED_OK ? status : plain(call, out_kernel);
+    return status != REED_OK ? status : channels_prepare_second(&view, plain, out_kernel);
   }
   *out_kernel = (reed_kernel){run_convolution, c, convolution_free, onednn_workspace_bytes(c->runner)};
   return REED_OK;

@@ -31,6 +31,10 @@ struct recurrent_cell;
   X(void, scale_row, (float a, const float *x, float *y, int64_t n))                                                               \
   /* y[i] = the largest of, or scale times the sum of, x[i * stride + t * dilation] over t < taps */                                \
   X(void, pool_along, (bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale, float *y, int64_t n)) \
+  /* y[i] = the largest, or the sum, of x[offsets[t] + i] over t < taps; taps > 0 */                                               \
+  X(void, pool_taps, (bool mean, const float *x, const int64_t *offsets, int64_t taps, float *y, int64_t n))                       \
+  /* y[i] (+)= the sum of weights[t] * x[offsets[t] + i] over t < taps */                                                          \
+  X(void, weighted_taps, (const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add, float *y, int64_t n)) \
   /* y[i] = sum over k < taps of weight[i * taps + k] * x[index[i * taps + k]] */                                                  \
   X(void, gather_taps, (const float *x, const int32_t *index, const float *weight, int64_t taps, float *y, int64_t n))             \
   /* y[r][g * gate_step + i] (+)= sum over k < depth of x[r][k] * panel[(k * gates + g) * units + i] for i < n <= units (ops/cpu/recurrent.c) */ \

@@ -152,24 +152,34 @@ reed_status cpu_prepare_slice(const reed_kernel_call *call, reed_kernel *out_ker
   return prepare_dense(call, out->rank, out->dims, from_strides, offset, out_kernel);
 }
 
-/* DepthToSpace: channels as (b, b, C) for mode DCR or (C, b, b) for CRD; output [N, C, H, b, W, b]. */
+/* DepthToSpace: channels as (b, b, C) for mode DCR or (C, b, b) for CRD; output [N, C, H, b, W, b], channels last [N, H, b, W, b, C]. */
 reed_status cpu_prepare_depth_to_space(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const int64_t *in = call->inputs[0].dims, b = reed_attrs_int(call->attrs, "blocksize", 1);
   if (call->inputs[0].rank != 4 || b < 1) return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
-  int64_t plane = in[2] * in[3], c = in[1] / (b * b);
   bool crd = strcmp(reed_attrs_string(call->attrs, "mode", "DCR"), "CRD") == 0;
-  int64_t block = crd ? plane : c * plane;
+  if (reed_attrs_int(call->attrs, "channels_last", 0)) {
+    int64_t c = in[3] / (b * b), block = crd ? 1 : c;
+    const int64_t extents[] = {in[0], in[1], b, in[2], b, c};
+    const int64_t from_strides[] = {in[1] * in[2] * in[3], in[2] * in[3], b * block, in[3], block, crd ? b * b : 1};
+    return prepare_dense(call, 6, extents, from_strides, 0, out_kernel);
+  }
+  int64_t plane = in[2] * in[3], c = in[1] / (b * b), block = crd ? plane : c * plane;
   const int64_t extents[] = {in[0], c, in[2], b, in[3], b};
   const int64_t from_strides[] = {in[1] * plane, crd ? b * b * plane : plane, in[3], b * block, 1, block};
   return prepare_dense(call, 6, extents, from_strides, 0, out_kernel);
 }
 
-/* SpaceToDepth: output [N, b, b, C, H/b, W/b]. */
+/* SpaceToDepth: output [N, b, b, C, H/b, W/b], channels last [N, H/b, W/b, b, b, C]. */
 reed_status cpu_prepare_space_to_depth(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const int64_t *in = call->inputs[0].dims, b = reed_attrs_int(call->attrs, "blocksize", 1);
   if (call->inputs[0].rank != 4 || b < 1) return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
+  if (reed_attrs_int(call->attrs, "channels_last", 0)) {
+    const int64_t extents[] = {in[0], in[1] / b, in[2] / b, b, b, in[3]}, row = in[2] * in[3];
+    const int64_t from_strides[] = {in[1] * row, b * row, b * in[3], row, in[3], 1};
+    return prepare_dense(call, 6, extents, from_strides, 0, out_kernel);
+  }
   int64_t plane = in[2] * in[3];
   const int64_t extents[] = {in[0], b, b, in[1], in[2] / b, in[3] / b};
   const int64_t from_strides[] = {in[1] * plane, in[3], 1, plane, b * in[3], b};

@@ -1,6 +1,6 @@
 /* The one door to oneDNN. A problem is a convolution, transposed convolution or matrix product of f32 whose leading extent (images,
  * boxes, rows) is free: it is cut into chunks of a few sizes, so that any extent needs a handful of primitives, which the program's
- * cache keeps. Tensors outside are dense row-major; inside, oneDNN picks layouts and the reorders use workspace. */
+ * cache keeps. Tensors outside are dense, in the order that their strides say; where oneDNN picks layouts inside, the reorders use workspace. */
 #ifndef OPS_CPU_ONEDNN_H_
 #define OPS_CPU_ONEDNN_H_
 
@@ -22,6 +22,7 @@ typedef struct onednn_problem {
   int64_t with_bias;      /* f32[channels] or, of a product, f32[columns] */
   int64_t with_residual;  /* a tensor like dst is added before the activation */
   int64_t weights_follow; /* the weights' dims[0] is the free extent too */
+  int64_t src_plain, dst_plain; /* src, dst (and residual) are to be used as they lie; else oneDNN chooses, with reorders (a product's never) */
   int64_t weights_plain;  /* read the weights as they are (they are not constant) */
   int64_t products;       /* multiplications per unit of the free extent: small work is not given to many threads */
   double scale;           /* of the product, before bias */

@@ -1,8 +1,9 @@
 /* AveragePool, MaxPool (ONNX opset 22) and the global pools for f32. A window is a product of axes, so a row of outputs is computed in two
- * steps: the input rows under it are reduced to one row (contiguous, vectorised), then that row is reduced along its own axis. MaxPool's
- * Indices, Lp pools, f64 and integers are the reference's. */
+ * steps: the input rows under it are reduced to one row (contiguous, vectorised), then that row is reduced along its own axis. With channels
+ * last an output pixel is its taps' channels reduced side by side. MaxPool's Indices, Lp pools, f64 and integers are the reference's. */
 #include "ops/cpu/pool.h"
 
+#include "ops/cpu/channels.h"
 #include "ops/cpu/half.h"
 #include "ops/cpu/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
@@ -45,6 +46,7 @@ reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
 
 typedef struct fast_pool {
   pool p;
+  int64_t channels;
   int64_t row_bytes; /* of a thread's row in the workspace */
 } fast_pool;
 
@@ -164,17 +166,85 @@ static reed_status run_global(const void *state, const reed_kernel_buffers *buff
   return REED_OK;
 }
 
-static reed_status prepare(const reed_kernel_call *call, pool_kind kind, reed_kernel_prepare_fn plain, reed_kernel *out_kernel) {
+/* ---- channels last ---- */
+
+#define TAPS_AT_ONCE 64       /* also how far floats are summed before sums are added to sums */
+#define CHANNELS_AT_ONCE 256
+
+typedef struct pixel_job {
+  const pool *p;
+  const float *x;
+  float *y;
+  int64_t channels, block, n_blocks; /* channels of an image; of one item of work; blocks in a pixel */
+} pixel_job;
+
+/* Reduces `n` channels from `channel` on of output pixel `pixel` (over images and positions). */
+static void reduce_pixel(const pixel_job *job, int64_t pixel, int64_t channel, int64_t n) {
+  const pool *p = job->p;
+  const window *w = &p->w;
+  window_taps taps[WINDOW_MAX_AXES];
+  int64_t at[WINDOW_MAX_AXES] = {0}, offsets[TAPS_AT_ONCE], left = 1, rest = pixel % p->out_plane;
+  double count = 1;
+  for (int32_t axis = w->n - 1; axis >= 0; axis--) {
+    int64_t o = rest % w->out[axis];
+    rest /= w->out[axis];
+    taps[axis] = window_taps_at(w, axis, o);
+    count *= (double)pool_count(p, axis, o * w->stride[axis] - w->pad_begin[axis]);
+    left *= taps[axis].n;
+  }
+  const float *x = job->x + pixel / p->out_plane * p->in_plane * job->channels + channel;
+  float *y = job->y + pixel * job->channels + channel, part[CHANNELS_AT_ONCE];
+  for (int64_t i = 0; i < n; i++) y[i] = p->mean ? 0 : -__builtin_inff();
+  while (left > 0) {
+    int64_t batch = left < TAPS_AT_ONCE ? left : TAPS_AT_ONCE;
+    for (int64_t k = 0; k < batch; k++) {
+      int64_t offset = 0;
+      for (int32_t axis = 0; axis < w->n; axis++) offset += (taps[axis].start + at[axis] * w->dilation[axis]) * p->in_stride[axis];
+      offsets[k] = offset * job->channels;
+      for (int32_t axis = w->n - 1; axis >= 0 && ++at[axis] == taps[axis].n; axis--) at[axis] = 0;
+    }
+    CPU_PICK(p->level, pool_taps)(p->mean, x, offsets, batch, part, n);
+    if (p->mean) CPU_PICK(p->level, add_rows)(part, y, n);
+    else CPU_PICK(p->level, max_rows)(part, y, n);
+    left -= batch;
+  }
+  if (p->mean) CPU_PICK(p->level, scale_row)((float)(1 / count), y, y, n);
+}
+
+static void pool_pixels(void *context, int64_t begin, int64_t end) {
+  const pixel_job *job = context;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t channel = i % job->n_blocks * job->block, n = job->channels - channel;
+    reduce_pixel(job, i / job->n_blocks, channel, n < job->block ? n : job->block);
+  }
+}
+
+static reed_status run_pixels(const void *state, const reed_kernel_buffers *buffers) {
+  const fast_pool *f = state;
+  const pool *p = &f->p;
+  pixel_job job = {.p = p, .x = buffers->inputs[0], .y = buffers->outputs[0], .channels = f->channels, .block = CHANNELS_AT_ONCE};
+  int64_t pixels = p->planes / f->channels * p->out_plane;
+  if (pixels < p->n_threads) job.block = 16; /* a global pool */
+  job.n_blocks = (f->channels + job.block - 1) / job.block;
+  cpu_parallel(cpu_threads_for(p->n_threads, p->planes * p->out_plane * p->taps * 4), pixels * job.n_blocks, 1, pool_pixels, &job);
+  return REED_OK;
+}
+
+static reed_status prepare(const reed_kernel_call *outer, pool_kind kind, reed_kernel_prepare_fn plain, reed_kernel *out_kernel) {
   fast_pool f;
-  reed_status status = pool_read(call, kind, &f.p);
+  channels_view view;
+  reed_status status = channels_view_init(outer, 1u << 0, &view);
+  const reed_kernel_call *call = &view.call;
+  if (status == REED_OK) status = pool_read(call, kind, &f.p);
   if (status != REED_OK) return status;
   if (reference_wanted() || f.p.dtype != REED_F32 || f.p.with_indices || f.p.power || f.p.in_plane == 0 || f.p.planes * f.p.out_plane == 0)
-    return plain(call, out_kernel);
+    return channels_prepare_second(&view, plain, out_kernel);
+  f.channels = call->inputs[0].dims[1];
   f.row_bytes = (f.p.w.in[f.p.w.n - 1] * 4 + 63) & ~(int64_t)63;
   void *state = mem_copy(&f, sizeof f);
   if (!state) return cpu_no_memory(call);
-  cpu_kernel_set(out_kernel, kind == POOL_GLOBAL ? run_global : run_windows, state);
-  if (kind != POOL_GLOBAL) out_kernel->workspace_bytes = f.row_bytes * f.p.n_threads;
+  cpu_kernel_set(out_kernel, view.last ? run_pixels : kind == POOL_GLOBAL ? run_global : run_windows, state);
+  if (!view.last && kind != POOL_GLOBAL) out_kernel->workspace_bytes = f.row_bytes * f.p.n_threads;
   return REED_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "ops/cpu/channels.h"
 #include "ops/cpu/half.h"
 #include "ops/cpu/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
@@ -174,7 +175,7 @@ static int64_t lay_scratch(const roi_align *r, char *at, scratch *out) {
   return used;
 }
 
-static void make_plan(const roi_align *r, const float *region, scratch *s) {
+static void make_plan(const roi_align *r, bool last, const float *region, scratch *s) {
   roi_span x = roi_span_of(r, region[0], region[2], r->bins_x), y = roi_span_of(r, region[1], region[3], r->bins_y);
   s->plan.bins_y = r->bins_y;
   s->plan.bins_x = r->bins_x;
@@ -182,7 +183,7 @@ static void make_plan(const roi_align *r, const float *region, scratch *s) {
   s->plan.plane = r->height * r->width;
   fill_taps(&x, r->bins_x, r->width, &s->plan.x);
   fill_taps(&y, r->bins_y, r->height, &s->plan.y);
-  pick_columns(&s->plan, s->columns, s->mark);
+  if (!last) pick_columns(&s->plan, s->columns, s->mark);
 }
 
 /* ---- running ---- */
@@ -190,7 +191,7 @@ static void make_plan(const roi_align *r, const float *region, scratch *s) {
 typedef struct roi_job {
   const roi_call *c;
   const reed_kernel_buffers *buffers;
-  int64_t block, per_range; /* channels of a block; pairs of block and region of a range */
+  int64_t block, per_range; /* channels of a block; pairs of block and region, or rows of bins, of a range */
 } roi_job;
 
 static int64_t channel_block(const roi_align *r) {
@@ -211,7 +212,7 @@ static void align_channels(const roi_job *job, int64_t region, int64_t channel, 
     return;
   }
   const roi_align *r = &c->maps[k];
-  make_plan(r, (const float *)buffers->inputs[c->at.regions] + 4 * region, s);
+  make_plan(r, false, (const float *)buffers->inputs[c->at.regions] + 4 * region, s);
   int64_t image = ((const int64_t *)buffers->inputs[c->at.images])[region];
   const float *x = (const float *)buffers->inputs[c->at.maps + k] + (image * r->channels + channel) * s->plan.plane;
   CPU_PICK(c->level, roi_align_channels)(&s->plan, x, n, y);
@@ -233,15 +234,62 @@ static void align_ranges(void *context, int64_t begin, int64_t end) {
   }
 }
 
+/* ---- channels last: a bin is a weighted sum of pixels, all channels side by side ---- */
+
+#define TAPS_AT_ONCE 64
+
+static void align_pixel(const roi_call *c, const roi_plan *plan, const float *x, int64_t p, int64_t q, float *y) {
+  int64_t offsets[TAPS_AT_ONCE], channels = c->widest.channels, n = 0;
+  float weights[TAPS_AT_ONCE];
+  bool add = false;
+  for (int32_t t = plan->y.begin[p]; t < plan->y.begin[p + 1]; t++)
+    for (int32_t u = plan->x.begin[q]; u < plan->x.begin[q + 1]; u++) {
+      offsets[n] = (plan->y.index[t] * plan->row_stride + plan->x.index[u]) * channels;
+      weights[n] = plan->y.weight[t] * plan->x.weight[u];
+      if (++n < TAPS_AT_ONCE) continue;
+      CPU_PICK(c->level, weighted_taps)(x, offsets, weights, n, add, y, channels);
+      add = true;
+      n = 0;
+    }
+  if (n || !add) CPU_PICK(c->level, weighted_taps)(x, offsets, weights, n, add, y, channels);
+}
+
+/* Ranges begin..end of rows of bins (region, p); a region's plan is made once in a range. */
+static void align_rows(void *context, int64_t begin, int64_t end) {
+  const roi_job *job = context;
+  const roi_call *c = job->c;
+  const reed_kernel_buffers *buffers = job->buffers;
+  int64_t bins_y = c->widest.bins_y, bins_x = c->widest.bins_x, channels = c->widest.channels, total = c->regions * bins_y;
+  for (int64_t range = begin; range < end; range++) {
+    scratch s;
+    const float *x = NULL; /* the region's image; NULL: it has no map */
+    lay_scratch(&c->widest, (char *)buffers->workspace + range * c->scratch_bytes, &s);
+    int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total, planned = -1;
+    for (int64_t i = range * job->per_range; i < last; i++) {
+      int64_t region = i / bins_y;
+      float *y = (float *)buffers->outputs[0] + i * bins_x * channels;
+      if (region != planned) {
+        int32_t k = roi_map_of(c, buffers, region);
+        if (k >= 0) make_plan(&c->maps[k], true, (const float *)buffers->inputs[c->at.regions] + 4 * region, &s);
+        int64_t image = ((const int64_t *)buffers->inputs[c->at.images])[region];
+        x = k < 0 ? NULL : (const float *)buffers->inputs[c->at.maps + k] + image * s.plan.plane * channels;
+        planned = region;
+      }
+      if (!x) memset(y, 0, (size_t)(bins_x * channels) * sizeof *y);
+      for (int64_t q = 0; q < bins_x && x; q++) align_pixel(c, &s.plan, x, i % bins_y, q, y + q * channels);
+    }
+  }
+}
+
 static reed_status run_roi_align(const void *state, const reed_kernel_buffers *buffers) {
   const roi_call *c = state;
   const roi_align *w = &c->widest;
   reed_status status = roi_call_check(c, buffers);
   if (status != REED_OK) return status;
-  int64_t block = channel_block(w), total = c->regions * ((w->channels + block - 1) / block);
+  int64_t block = c->last ? 1 : channel_block(w), total = c->regions * (c->last ? w->bins_y : (w->channels + block - 1) / block);
   int threads = cpu_threads_for(c->n_threads, c->regions * w->channels * w->bins_y * w->bins_x * 32);
   roi_job job = {c, buffers, block, (total + threads - 1) / threads};
-  cpu_parallel(threads, threads, 1, align_ranges, &job);
+  cpu_parallel(threads, threads, 1, c->last ? align_rows : align_ranges, &job);
   return REED_OK;
 }
 
@@ -254,9 +302,13 @@ static bool has_empty_map(const roi_call *c) {
 reed_status cpu_prepare_roi_align(const reed_kernel_call *call, reed_kernel *out_kernel) {
   HALF_AS_F32(call, cpu_prepare_roi_align, out_kernel);
   roi_call c;
-  reed_status status = roi_call_read(call, &c);
+  channels_view view;
+  reed_status status = channels_view_init(call, call->op == op_builtin(OP_MultiLevelRoiAlign) ? ~7u : 1u, &view);
+  if (status == REED_OK) status = roi_call_read(&view.call, &c);
   if (status != REED_OK) return status;
-  if (reference_wanted() || c.dtype != REED_F32 || c.widest.max || has_empty_map(&c)) return reference_prepare_roi_align(call, out_kernel);
+  if (reference_wanted() || c.dtype != REED_F32 || c.widest.max || has_empty_map(&c))
+    return channels_prepare_second(&view, reference_prepare_roi_align, out_kernel);
+  c.last = view.last;
   if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   scratch unused;
   c.scratch_bytes = lay_scratch(&c.widest, NULL, &unused);

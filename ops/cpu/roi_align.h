@@ -27,6 +27,7 @@ typedef struct roi_call {
   cpu_level level;
   int64_t regions;
   int64_t scratch_bytes; /* of the workspace, per thread */
+  bool last;             /* maps and result have their channels last */
   roi_align widest;      /* a map with the most rows and the most columns that any has */
   int32_t n_maps;
   roi_align maps[ROI_MAPS_MOST];

@@ -147,6 +147,53 @@ void CPU_LEVELED(scale_row)(float a, const float *x, float *y, int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] = a * x[i];
 }
 
+/* The taps of n neighbouring channels: in registers, a vector of channels at a time. */
+#define OVER_TAPS(expression)                                                     \
+  do {                                                                            \
+    int64_t i = 0;                                                                \
+    for (; i + 16 <= n; i += 16) {                                                \
+      float lanes[16];                                                            \
+      for (int k = 0; k < 16; k++) lanes[k] = x[offsets[0] + i + k];              \
+      for (int64_t t = 1; t < taps; t++)                                          \
+        for (int k = 0; k < 16; k++) {                                            \
+          float a = lanes[k], b = x[offsets[t] + i + k];                          \
+          lanes[k] = (expression);                                                \
+        }                                                                         \
+      for (int k = 0; k < 16; k++) y[i + k] = lanes[k];                           \
+    }                                                                             \
+    for (; i < n; i++) {                                                          \
+      y[i] = x[offsets[0] + i];                                                   \
+      for (int64_t t = 1; t < taps; t++) {                                        \
+        float a = y[i], b = x[offsets[t] + i];                                    \
+        y[i] = (expression);                                                      \
+      }                                                                           \
+    }                                                                             \
+  } while (0)
+
+void CPU_LEVELED(pool_taps)(bool mean, const float *x, const int64_t *offsets, int64_t taps, float *y, int64_t n) {
+  if (mean)
+    OVER_TAPS(a + b);
+  else
+    OVER_TAPS(a >= b || a != a ? a : b);
+}
+
+void CPU_LEVELED(weighted_taps)(const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add, float *y,
+                                int64_t n) {
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    float lanes[32];
+    for (int k = 0; k < 32; k++) lanes[k] = add ? y[i + k] : 0;
+    for (int64_t t = 0; t < taps; t++)
+      for (int k = 0; k < 32; k++) lanes[k] += weights[t] * x[offsets[t] + i + k];
+    for (int k = 0; k < 32; k++) y[i + k] = lanes[k];
+  }
+  for (; i < n; i++) {
+    float sum = add ? y[i] : 0;
+    for (int64_t t = 0; t < taps; t++) sum += weights[t] * x[offsets[t] + i];
+    y[i] = sum;
+  }
+}
+
 /* The usual strides as constants, so that they vectorise. */
 #define ALONG(step)                                                       \
   for (int64_t t = 0; t < taps; t++) {                                    \

@@ -220,7 +220,46 @@ static bool may_share(const kernel_case *c, int32_t i, const reed_desc *out) {
   return alias == REED_ALIAS_INPLACE || (alias == REED_ALIAS_INPLACE_FIRST && i == 0) || (alias == REED_ALIAS_VIEW && i == 0);
 }
 
-void case_parity(kernel_case *c, double relative, double absolute) {
+/* [N,C,spatial...] <-> [N,spatial...,C], extents and elements. */
+static void move_channels(value *v, bool to_last) {
+  reed_desc from = v->desc, to = from;
+  int32_t rank = from.rank;
+  if (from.dtype == REED_NONE || rank < 3) return;
+  for (int32_t i = 1; i < rank; i++) to.dims[i] = from.dims[to_last ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1)];
+  value moved = value_open(&to);
+  int64_t channels = from.dims[to_last ? 1 : rank - 1], n = desc_elements(&from), pixels = n ? n / from.dims[0] / channels : 0;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t image = i / (channels * pixels), channel = to_last ? i / pixels % channels : i % channels;
+    int64_t pixel = to_last ? i % pixels : i / channels % pixels;
+    int64_t at = to_last ? (image * pixels + pixel) * channels + channel : (image * channels + channel) * pixels + pixel;
+    case_set(&moved, at, case_get(v, i));
+  }
+  value_close(v);
+  *v = moved;
+}
+
+/* Every level, 1 and 2 threads, in place where that is allowed, against what is expected; with channels last where `last`. */
+static void compare_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative, double absolute) {
+  int64_t most_bytes = 0;
+  for (int32_t i = 0; i < c->n_inputs; i++)
+    if (c->inputs[i].desc.dtype != REED_NONE && desc_bytes(&c->inputs[i].desc) > most_bytes) most_bytes = desc_bytes(&c->inputs[i].desc);
+  for (cpu_level k = from; k <= cpu_level_best(); k++) {
+    cpu_level level = c->base_first ? k : cpu_level_best() + from - k;
+    for (int threads = 1; threads <= (most_bytes > 16384 ? 2 : 1); threads++)
+      for (int in_place = -1; in_place < c->n_inputs; in_place++) {
+        if (in_place >= 0 && !may_share(c, in_place, &expected[0].desc)) continue;
+        c->in_place = in_place;
+        c->n_threads = threads;
+        reed_status status = case_run(c, cpu_level_name(level));
+        if (status) ck_abort_msg("%s", reed_diagnosis_message(&c->diagnosis));
+        for (int32_t i = 0; i < c->n_outputs && last; i++) move_channels(&c->outputs[i], false);
+        compare(c, expected, cpu_level_name(level), relative, absolute);
+      }
+  }
+  c->in_place = -1;
+}
+
+void case_parity_orders(kernel_case *c, uint32_t images, double relative, double absolute) {
   value expected[CASE_OUTPUTS] = {0};
   reed_status status = case_run(c, "reference");
   ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(&c->diagnosis));
@@ -228,22 +267,18 @@ void case_parity(kernel_case *c, double relative, double absolute) {
     expected[i] = c->outputs[i];
     c->outputs[i] = (value){0};
   }
-  int64_t most_bytes = 0;
+  compare_levels(c, expected, CPU_BASE, false, relative, absolute);
   for (int32_t i = 0; i < c->n_inputs; i++)
-    if (c->inputs[i].desc.dtype != REED_NONE && desc_bytes(&c->inputs[i].desc) > most_bytes) most_bytes = desc_bytes(&c->inputs[i].desc);
-  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++)
-    for (int threads = 1; threads <= (most_bytes > 16384 ? 2 : 1); threads++)
-      for (int in_place = -1; in_place < c->n_inputs; in_place++) {
-        if (in_place >= 0 && !may_share(c, in_place, &expected[0].desc)) continue;
-        c->in_place = in_place;
-        c->n_threads = threads;
-        status = case_run(c, cpu_level_name(level));
-        if (status) ck_abort_msg("%s", reed_diagnosis_message(&c->diagnosis));
-        compare(c, expected, cpu_level_name(level), relative, absolute);
-      }
+    if (images >> i & 1) move_channels(&c->inputs[i], true);
+  if (images) {
+    case_attr_int(c, "channels_last", 1);
+    compare_levels(c, expected, CPU_REFERENCE, true, relative, absolute);
+  }
   for (int32_t i = 0; i < c->n_outputs; i++) value_close(&expected[i]);
   case_close(c);
 }
+
+void case_parity(kernel_case *c, double relative, double absolute) { case_parity_orders(c, 0, relative, absolute); }
 
 void case_expect(kernel_case *c, const double *expected, int64_t n) {
   for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++) {

@@ -25,9 +25,10 @@ typedef struct kernel_case {
   int32_t n_inputs, n_outputs, n_attrs;
   value inputs[CASE_INPUTS];
   value outputs[CASE_OUTPUTS];
-  reed_attr attrs[8]; /* in any order: sorted before use */
+  reed_attr attrs[12]; /* in any order: sorted before use */
   int n_threads;
   int in_place;       /* this input's memory is output 0 as well; -1: none */
+  bool base_first;    /* levels from the lowest up, not down: the first one in a process is oneDNN's for good */
   bool hide_values;   /* do not give the inputs as constants on the host (with a program's cache) but where the operator's table says so */
   bool unwanted[CASE_OUTPUTS]; /* optional outputs that the call leaves out */
   int64_t extents[CASE_OUTPUTS];
@@ -58,6 +59,9 @@ reed_status case_run(kernel_case *c, const char *level);
 /* Runs the reference, then every level this machine has with 1 and 2 threads, and in place where the operator allows it; every element must
  * be within relative |x| + absolute. Logs the operator, dtype and element that differ. Closes the case. */
 void case_parity(kernel_case *c, double relative, double absolute);
+/* The same, and once more with channels_last: the outputs' channels and those of the inputs whose bit is set in `images` moved last, at every level,
+ * the reference's too. */
+void case_parity_orders(kernel_case *c, uint32_t images, double relative, double absolute);
 /* Runs at the best level and compares output 0 with these elements. Closes the case. */
 void case_expect(kernel_case *c, const double *expected, int64_t n);
 /* Every level must fail with that status and say the text. Closes the case. */

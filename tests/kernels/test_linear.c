@@ -38,10 +38,12 @@ static void add_activation(kernel_case *c, const char *activation) {
   case_attr_float(c, "activation_beta", 0.7);
 }
 
-static void check_conv(const conv_row *row, reed_dtype dtype, bool bias, bool residual, const char *activation, bool constant) {
+/* turn_x: with channels last X has them last too. */
+static void check_conv(const conv_row *row, bool base_first, bool turn_x, reed_dtype dtype, bool bias, bool residual, const char *activation, bool constant) {
   kernel_case c;
   case_init(&c, OP_Conv);
   c.hide_values = !constant;
+  c.base_first = base_first;
   case_input(&c, dtype, row->rank, row->x, 1);
   case_input(&c, dtype, row->rank, row->w, 1);
   int64_t y[5] = {row->x[0], row->w[0]};
@@ -58,24 +60,29 @@ static void check_conv(const conv_row *row, reed_dtype dtype, bool bias, bool re
   case_attr_ints(&c, "dilations", row->dilations, axes);
   case_attr_ints(&c, "pads", row->pads, 2 * axes);
   add_activation(&c, activation);
-  case_parity(&c, dtype == REED_F32 ? 1e-4 : case_tolerance(dtype), dtype == REED_F32 ? 1e-4 : 2 * case_tolerance(dtype));
+  double relative = dtype == REED_F32 ? 1e-4 : case_tolerance(dtype), absolute = dtype == REED_F32 ? 1e-4 : 2 * case_tolerance(dtype);
+  if (!turn_x) case_attr_int(&c, "channels_first_input", 1);
+  case_parity_orders(&c, (turn_x ? 1u << 0 : 0) | 1u << 3, relative, absolute);
 }
 
 START_TEST(conv_equals_the_reference_in_every_form) {
-  const conv_row *row = &convolutions[_i];
-  check_conv(row, REED_F32, false, false, NULL, true);
-  check_conv(row, REED_F32, true, false, "relu", true);
-  check_conv(row, REED_F32, true, true, "relu", false);
-  check_conv(row, REED_F32, false, true, NULL, true);
-  check_conv(row, REED_F64, true, true, "sigmoid", true);
-  check_conv(row, REED_F16, true, false, NULL, true);
-  check_conv(row, REED_BF16, true, false, NULL, true);
+  const conv_row *row = &convolutions[_i / 2];
+  bool base_first = _i % 2;
+  check_conv(row, base_first, true, REED_F32, false, false, NULL, true);
+  check_conv(row, base_first, true, REED_F32, true, false, "relu", true);
+  check_conv(row, base_first, true, REED_F32, true, true, "relu", false);
+  check_conv(row, base_first, true, REED_F32, false, true, NULL, true);
+  check_conv(row, base_first, true, REED_F64, true, true, "sigmoid", true);
+  check_conv(row, base_first, true, REED_F16, true, false, NULL, true);
+  check_conv(row, base_first, true, REED_BF16, true, false, NULL, true);
+  check_conv(row, base_first, false, REED_F32, true, true, "relu", true);
+  check_conv(row, base_first, false, REED_F64, true, true, NULL, true);
 }
 END_TEST
 
 START_TEST(conv_ends_with_any_activation) {
-  check_conv(&convolutions[3], REED_F32, true, true, activations[_i], true);
-  check_conv(&convolutions[2], REED_F64, true, true, activations[_i], true);
+  check_conv(&convolutions[3], false, true, REED_F32, true, true, activations[_i], true);
+  check_conv(&convolutions[2], false, true, REED_F64, true, true, activations[_i], true);
 }
 END_TEST
 
@@ -134,7 +141,7 @@ START_TEST(conv_transpose_equals_the_reference) {
       case_attr_ints(&c, "pads", transposed[_i].pads, 2 * axes);
       case_attr_ints(&c, "output_padding", transposed[_i].output_padding, axes);
       add_activation(&c, act ? "leaky_relu" : NULL);
-      case_parity(&c, 1e-5, 1e-5);
+      case_parity_orders(&c, 1u << 0, 1e-5, 1e-5);
     }
 }
 END_TEST
@@ -257,7 +264,7 @@ int main(void) {
   Suite *suite = suite_create("linear kernels");
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
-  tcase_add_loop_test(t, conv_equals_the_reference_in_every_form, 0, ROWS(convolutions));
+  tcase_add_loop_test(t, conv_equals_the_reference_in_every_form, 0, 2 * ROWS(convolutions));
   tcase_add_loop_test(t, conv_ends_with_any_activation, 0, ROWS(activations));
   tcase_add_loop_test(t, conv_auto_pads, 0, 3);
   tcase_add_test(t, conv_sums_a_small_case_by_hand);

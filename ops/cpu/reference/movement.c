@@ -66,6 +66,7 @@ static void find_slice(const reference_state *s, const reed_kernel_buffers *buff
 static bool find_source(const reference_state *s, const reed_kernel_buffers *buffers, int32_t output, int64_t i, source *out) {
   const reed_desc *in = &s->inputs[0], *to = &s->outputs[output];
   int64_t c[REED_MAX_RANK], n_perm, b;
+  int32_t channel = reed_attrs_int(&s->attrs, "channels_last", 0) ? 3 : 1, y = channel == 1 ? 2 : 1, x = y + 1; /* axes of an image */
   memcpy(c, out->at, sizeof c);
   switch ((int)s->id) {
     case OP_Concat: {
@@ -92,17 +93,17 @@ static bool find_source(const reference_state *s, const reed_kernel_buffers *buf
     case OP_DepthToSpace: {
       b = reed_attrs_int(&s->attrs, "blocksize", 1);
       bool crd = strcmp(reed_attrs_string(&s->attrs, "mode", "DCR"), "CRD") == 0;
-      int64_t block = c[2] % b * b + c[3] % b;
-      out->at[1] = crd ? c[1] * b * b + block : block * to->dims[1] + c[1];
-      out->at[2] = c[2] / b;
-      out->at[3] = c[3] / b;
+      int64_t block = c[y] % b * b + c[x] % b;
+      out->at[channel] = crd ? c[channel] * b * b + block : block * to->dims[channel] + c[channel];
+      out->at[y] = c[y] / b;
+      out->at[x] = c[x] / b;
       return true;
     }
     case OP_SpaceToDepth:
       b = reed_attrs_int(&s->attrs, "blocksize", 1);
-      out->at[1] = c[1] % in->dims[1];
-      out->at[2] = c[2] * b + c[1] / in->dims[1] / b;
-      out->at[3] = c[3] * b + c[1] / in->dims[1] % b;
+      out->at[channel] = c[channel] % in->dims[channel];
+      out->at[y] = c[y] * b + c[channel] / in->dims[channel] / b;
+      out->at[x] = c[x] * b + c[channel] / in->dims[channel] % b;
       return true;
     case OP_Gather: {
       int32_t axis = axis_of(s, "axis", in->rank), k = s->inputs[1].rank;
