@@ -16,7 +16,8 @@ ir_node *weights_product(const ir_value *v, const ir_node *user) {
 
 int32_t weights_channel_axis(const ir_node *product) {
   int32_t rank = product->outputs[0]->type.rank;
-  bool last = product->op == op_builtin(OP_Gemm) || product->op == op_builtin(OP_MatMul);
+  reed_attrs attrs = ir_attrs(product);
+  bool last = product->op == op_builtin(OP_Gemm) || product->op == op_builtin(OP_MatMul) || reed_attrs_int(&attrs, "channels_last", 0);
   return rank < 2 ? -1 : last ? rank - 1 : 1;
 }
 

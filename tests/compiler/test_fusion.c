@@ -210,7 +210,10 @@ START_TEST(a_residual_made_after_the_convolution_still_comes_before_it) {
   build_node(b, "Add", "c,e", "y");
   build_output(b, "y", "f32");
   front f;
-  front_optimize(&f, &b);
+  front_read(&f, &b);
+  front_ok(&f);
+  front_passes(&f, "layout");
+  front_ok(&f);
   const ir_graph *g = f.m->main;
   ck_assert_int_eq(g->nodes.n, 3);
   ck_assert_ptr_eq(g->nodes.items[1]->op, op_builtin(OP_Exp));
