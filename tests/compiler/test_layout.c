@@ -21,7 +21,7 @@ START_TEST(transposes_around_element_wise_operators_cancel) {
   build_output(b, "y", "f32");
   front f;
   front_optimize(&f, &b);
-  ck_assert_int_eq(front_changes(&f, "layout"), 3);
+  ck_assert_int_eq(f.run.totals[pass_find("layout")].sum.counts[0].n, 3);
   ck_assert_int_eq(front_count(&f, OP_Transpose), 0);
   ck_assert_str_eq(front_type(&f, f.m->main->results[0]), "f32[n,2,h,w]");
   front_fini(&f);
@@ -39,7 +39,7 @@ START_TEST(an_activation_behind_a_transpose_joins_the_convolution) {
   front f;
   front_optimize(&f, &b);
   ck_assert_int_eq(front_count(&f, OP_Relu), 0);
-  ck_assert_int_eq(front_count(&f, OP_Transpose), 1);
+  ck_assert_int_eq(front_count(&f, OP_Transpose), 0);
   ck_assert_str_eq(front_type(&f, f.m->main->results[0]), "f32[n,h,w,3]");
   front_fini(&f);
 }
