@@ -80,8 +80,7 @@ static bool takes_all(const ir_node *n) {
   return axis >= 0 && axis < data->rank && data->dims[axis] == 1 && ir_desc(n->inputs[1], &index) && desc_elements(&index) == 1;
 }
 
-/* What v is a view of; NULL: it is none. */
-static ir_value *viewed(const ir_value *v) {
+ir_value *pattern_viewed(const ir_value *v) {
   static const op_id views[] = {OP_Identity, OP_Reshape, OP_Squeeze, OP_Unsqueeze, OP_Flatten};
   for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
     const ir_node *n = pattern_made_by(v, views[i]);
@@ -101,7 +100,7 @@ static ir_value *viewed(const ir_value *v) {
 static bool match_views(matching *m, const pattern *p, ir_value *v) {
   ir_value *before[PATTERN_SLOTS];
   memcpy(before, m->slots, (size_t)m->n_slots * sizeof *before);
-  for (; v; v = viewed(v)) {
+  for (; v; v = pattern_viewed(v)) {
     if (match(m, p->parts[0], v)) return true;
     memcpy(m->slots, before, (size_t)m->n_slots * sizeof *before);
   }
@@ -109,7 +108,7 @@ static bool match_views(matching *m, const pattern *p, ir_value *v) {
 }
 
 static ir_value *root(ir_value *v) {
-  for (ir_value *behind = v; behind; behind = viewed(v)) v = behind;
+  for (ir_value *behind = v; behind; behind = pattern_viewed(v)) v = behind;
   return v;
 }
 

@@ -86,6 +86,8 @@ typedef struct pattern {
 /* Whether v is as p says; fills the slots it names, others are NULL. Without a match the slots mean nothing. */
 bool pattern_match(const pattern *p, ir_value *v, ir_value **out_slots, int32_t n_slots);
 
+/* What v is a view of (see P_VIEWS); NULL: it is none. */
+ir_value *pattern_viewed(const ir_value *v);
 /* v is output 0 of a live node of that operator: the node, else NULL. */
 ir_node *pattern_made_by(const ir_value *v, op_id op);
 /* The one element of a constant; false: it is not one. */

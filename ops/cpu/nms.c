@@ -12,6 +12,15 @@
 
 #define ALIGNMENT 64
 
+/* There is one element for each box of each batch. */
+static reed_status check_per_box(const reed_kernel_call *call, const nms *n, int32_t input, const char *what) {
+  const reed_desc *d = &call->inputs[input];
+  char b[96], c[96];
+  if (d->rank == 2 && d->dims[0] == n->batches && d->dims[1] == n->boxes) return REED_OK;
+  return reed_kernel_fail(call, REED_ERROR_SHAPE, "boxes %s and %s %s do not go together", desc_text(&call->inputs[0], b, sizeof b), what,
+                          desc_text(d, c, sizeof c));
+}
+
 reed_status nms_read(const reed_kernel_call *call, nms *n) {
   const reed_desc *boxes = &call->inputs[0], *scores = &call->inputs[1];
   if (boxes->rank != 3 || scores->rank != 3 || boxes->dims[2] != 4 || boxes->dims[0] != scores->dims[0] ||
@@ -30,20 +39,16 @@ reed_status nms_read(const reed_kernel_call *call, nms *n) {
   n->has_iou = cpu_present(call, 3) && desc_elements(&call->inputs[3]) > 0;
   n->has_score = cpu_present(call, 4) && desc_elements(&call->inputs[4]) > 0;
   int64_t limit = 0;
+  reed_status status;
   if (cpu_present(call, 2) && desc_elements(&call->inputs[2]) > 0) {
     if (!call->host_values[2]) return reed_kernel_fail(call, REED_ERROR_ARGUMENT, "max_output_boxes_per_class is not on the host");
     limit = *(const int64_t *)call->host_values[2];
   }
   n->has_ids = cpu_present(call, 5);
-  if (n->has_ids) {
-    const reed_desc *ids = &call->inputs[5];
-    char b[96], c[96];
-    if (ids->rank != 2 || ids->dims[0] != n->batches || ids->dims[1] != n->boxes)
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "boxes %s and class ids %s do not go together", desc_text(boxes, b, sizeof b),
-                              desc_text(ids, c, sizeof c));
-  }
+  n->has_candidates = cpu_present(call, 6);
   n->limit = limit < 0 ? 0 : limit < n->boxes ? limit : n->boxes;
-  return REED_OK;
+  status = n->has_ids ? check_per_box(call, n, 5, "class ids") : REED_OK;
+  return status == REED_OK && n->has_candidates ? check_per_box(call, n, 6, "candidates") : status;
 }
 
 void nms_corners(const nms *n, const float *box, float *x1, float *y1, float *x2, float *y2) {
@@ -143,6 +148,7 @@ typedef struct nms_job {
   const nms *n;
   const float *boxes, *scores;
   const int64_t *class_ids; /* NULL: all boxes of a row are of one class */
+  const bool *candidates;   /* NULL: all are */
   float iou, least_score;
   int32_t *kept; /* per row: n->limit indices */
   int64_t *n_kept;
@@ -232,8 +238,9 @@ static int64_t select_row(const nms_job *job, int64_t row, char *memory, int32_t
   scratch s = scratch_at(memory, n->boxes);
   int64_t count = 0, n_kept = 0, image = row / n->classes;
   const float *scores = job->scores + row * n->boxes, *boxes = job->boxes + image * n->boxes * 4;
+  const bool *candidates = job->candidates ? job->candidates + image * n->boxes : NULL;
   for (int64_t i = 0; i < n->boxes; i++)
-    if (!n->has_score || scores[i] > job->least_score) s.order[count++] = (candidate){rank_of(scores[i]), (uint32_t)i};
+    if ((!candidates || candidates[i]) && (!n->has_score || scores[i] > job->least_score)) s.order[count++] = (candidate){rank_of(scores[i]), (uint32_t)i};
   if (count == 0) return 0;
   sort_candidates(s.order, s.spare, count);
   int64_t n_groups = deal(&s, job->class_ids ? job->class_ids + image * n->boxes : NULL, count);
@@ -271,6 +278,7 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   if (n->has_iou) job.iou = *(const float *)buffers->inputs[3];
   if (n->has_score) job.least_score = *(const float *)buffers->inputs[4];
   if (n->has_ids) job.class_ids = buffers->inputs[5];
+  if (n->has_candidates) job.candidates = buffers->inputs[6];
   job.n_kept = (int64_t *)workspace;
   job.kept = (int32_t *)(workspace + total * 8);
   job.scratch = workspace + n->kept_bytes;
@@ -309,6 +317,6 @@ reed_status cpu_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kerne
   void *state = mem_copy(&n, sizeof n);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_nms, state);
-  out_kernel->workspace_bytes = n.kept_bytes + n.scratch_bytes * n.n_threads;
+  out_kernel->workspace_bytes = n.kept_bytes + n.scratch_bytes * (n.n_threads < total ? n.n_threads : total);
   return REED_OK;
 }

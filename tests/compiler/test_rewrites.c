@@ -319,6 +319,97 @@ START_TEST(boxes_moved_apart_by_class_become_classes) {
 }
 END_TEST
 
+/* ---- filter_chain, nms_filter ---- */
+
+typedef enum filtered {
+  FILTERED_AS_EXPORTED,
+  FILTERED_SLICED,     /* the first of what is selected */
+  FILTERED_COUNTED,    /* how many the second filter keeps is asked */
+  FILTERED_UNBOUNDED,  /* of any number of rows */
+  FILTERED_BY_SUM,     /* the second mask looks at a row and all kept ones before it */
+  FILTERED_SEEN,       /* the second list of rows is an output */
+  FILTERED_OTHERS,     /* the second list takes rows of something else too */
+  FILTERED_NUMBERS,    /* numbers of boxes among the kept ones are an output */
+  FILTERED_OTHER_BOXES, /* what is selected takes rows of something else */
+  N_FILTERED
+} filtered;
+
+/* Takes rows of `data` by what is found in `mask`. All names end in k. */
+static void build_filter(onnx_build *b, const char *mask, int k, const char *boxes, const char *scores) {
+  char n[6][32], inputs[64];
+#define NAME(slot, text) (snprintf(n[slot], sizeof n[slot], text "%d", k), n[slot])
+#define INPUTS(...) (snprintf(inputs, sizeof inputs, __VA_ARGS__), inputs)
+  build_node(b, "NonZero", mask, NAME(0, "found"));
+  build_ints(b, build_node(b, "Transpose", n[0], NAME(1, "turned")), "perm", "1,0");
+  build_node(b, "Squeeze", INPUTS("%s,one", n[1]), NAME(2, "kept"));
+  build_node(b, "Gather", INPUTS("%s,%s", boxes, n[2]), NAME(3, "boxes"));
+  build_node(b, "Gather", INPUTS("%s,%s", scores, n[2]), NAME(4, "scores"));
+#undef NAME
+#undef INPUTS
+}
+
+static onnx_build *filtered_selection(filtered c) {
+  onnx_build *b = build_open(13);
+  build_input(b, "rows", c == FILTERED_UNBOUNDED ? "f32[n,4]" : "f32[500,4]");
+  build_input(b, "weights", c == FILTERED_UNBOUNDED ? "f32[n]" : "f32[500]");
+  build_input(b, "others", "f32[m,4]");
+  build_i64(b, "limit", "1", (int64_t[]){10});
+  build_f32(b, "iou", "1", (float[]){0.5f});
+  build_f32(b, "least", "", (float[]){0.05f});
+  build_f32(b, "narrow", "", (float[]){0.01f});
+  build_i64(b, "one", "1", (int64_t[]){1});
+  build_i64(b, "zero", "1", (int64_t[]){0});
+  build_i64(b, "end", "1", (int64_t[]){5});
+  build_i64(b, "column", "1", (int64_t[]){2});
+  build_i64(b, "left", "", (int64_t[]){0});
+  build_i64(b, "right", "", (int64_t[]){2});
+  build_node(b, "Greater", "weights,least", "sure");
+  build_filter(b, "sure", 1, "rows", "weights");
+  build_int(b, build_node(b, "Gather", "boxes1,left", "x1"), "axis", 1);
+  build_int(b, build_node(b, "Gather", "boxes1,right", "x2"), "axis", 1);
+  build_node(b, "Sub", "x2,x1", "width");
+  if (c == FILTERED_BY_SUM) build_node(b, "CumSum", "width,left", "sum");
+  build_node(b, "GreaterOrEqual", c == FILTERED_BY_SUM ? "sum,narrow" : "width,narrow", "wide");
+  build_filter(b, "wide", 2, "boxes1", "scores1");
+  build_node(b, "Unsqueeze", "boxes2,zero", "all_boxes");
+  build_node(b, "Unsqueeze", "scores2,zero", "line");
+  build_node(b, "Unsqueeze", "line,zero", "all_scores");
+  build_node(b, "NonMaxSuppression", "all_boxes,all_scores,limit,iou", "selected");
+  build_int(b, build_node(b, "Gather", "selected,column", "taken"), "axis", 1);
+  build_node(b, "Squeeze", "taken,one", c == FILTERED_SLICED ? "numbers" : "keep");
+  if (c == FILTERED_SLICED) build_node(b, "Slice", "numbers,zero,end,zero,one", "keep");
+  build_node(b, "Gather", "boxes2,keep", "y");
+  build_node(b, "Gather", "scores2,keep", "z");
+  build_output(b, "y", "f32");
+  build_output(b, "z", "f32");
+  if (c == FILTERED_COUNTED) build_node(b, "Shape", "kept2", "count"), build_output(b, "count", "i64");
+  if (c == FILTERED_SEEN) build_output(b, "kept2", "i64");
+  if (c == FILTERED_OTHERS) build_node(b, "Gather", "others,kept2", "o"), build_output(b, "o", "f32");
+  if (c == FILTERED_NUMBERS) build_output(b, "keep", "i64");
+  if (c == FILTERED_OTHER_BOXES) build_node(b, "Gather", "others,keep", "o"), build_output(b, "o", "f32");
+  return b;
+}
+
+START_TEST(filters_move_down_and_into_the_selection) {
+  bool joined = _i <= FILTERED_COUNTED || _i >= FILTERED_NUMBERS, opened = _i <= FILTERED_COUNTED;
+  onnx_build *b = filtered_selection((filtered)_i);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_changes(&f, "filter_chain"), joined);
+  ck_assert_int_eq(front_changes(&f, "nms_filter"), opened);
+  const ir_node *nms = front_node(&f, OP_NonMaxSuppression);
+  ck_assert_int_eq(nms->n_inputs, opened ? 7 : 4);
+  if (joined) ck_assert_int_eq(front_count(&f, OP_NonZero), _i == FILTERED_COUNTED || !opened);
+  if (opened) {
+    ck_assert_str_eq(front_type(&f, nms->inputs[6]), "bool[1,500]");
+    ck_assert_ptr_eq(nms->inputs[0]->producer->inputs[0], f.m->main->params[0]);
+    ck_assert_ptr_eq(f.m->main->results[0]->producer->inputs[0], f.m->main->params[0]); /* taken from all rows */
+    ck_assert_ptr_eq(f.m->main->results[1]->producer->inputs[0], f.m->main->params[1]);
+  }
+  front_fini(&f);
+}
+END_TEST
+
 /* ---- the example model ---- */
 
 static void read_example(front *f) {
@@ -374,7 +465,19 @@ START_TEST(both_selections_of_the_example_know_classes) {
   front_passes(&f, NULL);
   front_ok(&f);
   ck_assert_int_eq(front_changes(&f, "nms_classes"), 2); /* levels of the pyramid, classes of things */
-  ck_assert_int_eq(front_node(&f, OP_NonMaxSuppression)->n_inputs, 6);
+  ck_assert_ptr_nonnull(front_node(&f, OP_NonMaxSuppression)->inputs[5]);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(the_example_finds_no_rows) {
+  front f;
+  read_example(&f);
+  front_passes(&f, NULL);
+  front_ok(&f);
+  ck_assert_int_eq(front_changes(&f, "filter_chain"), 2);
+  ck_assert_int_eq(front_changes(&f, "nms_filter"), 2);
+  ck_assert_int_eq(front_count(&f, OP_NonZero), 0);
   front_fini(&f);
 }
 END_TEST
@@ -497,6 +600,8 @@ int main(void) {
   tcase_add_test(t, both_selections_of_the_example_lose_their_guards);
   tcase_add_loop_test(t, boxes_moved_apart_by_class_become_classes, 0, N_CLASSES);
   tcase_add_test(t, both_selections_of_the_example_know_classes);
+  tcase_add_loop_test(t, filters_move_down_and_into_the_selection, 0, N_FILTERED);
+  tcase_add_test(t, the_example_finds_no_rows);
   tcase_add_test(t, both_selections_of_the_example_are_limited);
   tcase_add_test(t, the_loop_of_the_example_that_pastes_masks_becomes_one_operator);
   tcase_add_loop_test(t, a_loop_that_only_resembles_mask_pasting_stays, 0, sizeof damages / sizeof *damages);

@@ -116,7 +116,7 @@ static const struct {
 } fitting[] = {{"Conv", "nchw oclk o nohw"}, {"Conv", "nch ock o"}, {"Conv", "nchwd ockkk o"}, {"Conv", "n1hw o1lk o"}, {"ConvTranspose", "nchw colk o"},
                {"ConvTranspose", "nch cok o"}, {"AveragePool", "nchw"}, {"MaxPool", "nchw"}, {"AveragePool", "nch"}, {"MaxPool", "nchwd"},
                {"BatchNormalization", "nchw c c c c"}, {"BatchNormalization", "nc c c c c"}, {"InstanceNormalization", "nchw c c"}, {"LayerNormalization", "nhw w w"},
-               {"LayerNormalization", "nhw hw hw"}, {"NonMaxSuppression", "nm4 ncm 1 1 1"}, {"NonMaxSuppression", "nm4 ncm . . ."}, {"NonMaxSuppression", "nm4 ncm 1 1 1 nm"},
+               {"LayerNormalization", "nhw hw hw"}, {"NonMaxSuppression", "nm4 ncm 1 1 1"}, {"NonMaxSuppression", "nm4 ncm . . ."}, {"NonMaxSuppression", "nm4 ncm 1 1 1 nm nm"},
                {"RoiAlign", "nchw r4 r"}, {"MultiLevelRoiAlign", "r4 r r nchw"}, {"PasteMasks", "n1hw n4 1 1"},
                {"DepthToSpace", "n4hw"}, {"SpaceToDepth", "nc48"}, {"MatMul", "mk kn n"}, {"MatMul", "bmk bkn"}, {"MatMul", "abmk bkn n"}, {"Gemm", "mk kn n"},
                {"Gemm", "km kn mn"}, {"GatherElements", "hw hw"}, {"ScatterElements", "hw rw rw"}, {"ScatterND", "hw r1 rw"}, {"GatherND", "hwc r2"}, {"TopK", "hw 1"},

@@ -110,7 +110,7 @@ START_TEST(nms_equals_the_reference) {
 }
 END_TEST
 
-/* Boxes in clusters, so that many are suppressed; ids from a few, far apart ones. */
+/* Boxes in clusters, so that many are suppressed; ids from a few, far apart ones (0: none). */
 static void classes_case(kernel_case *c, int64_t images, int64_t rows, int64_t n, int64_t n_ids, int64_t most) {
   case_init(c, OP_NonMaxSuppression);
   value *boxes = case_input(c, REED_F32, DIMS(images, n, 4), 3), *scores = case_input(c, REED_F32, DIMS(images, rows, n), 1);
@@ -123,6 +123,7 @@ static void classes_case(kernel_case *c, int64_t images, int64_t rows, int64_t n
   *(int64_t *)case_input(c, REED_I64, DIMS(1), 0)->data = most;
   case_set(case_input(c, REED_F32, 0, NULL, 0), 0, 0.3);
   case_absent(c);
+  if (n_ids == 0) return case_absent(c);
   value *ids = case_input(c, REED_I64, DIMS(images, n), 0);
   static const int64_t known[] = {3, INT64_MIN, 0, INT64_MAX, -1, 1 << 20};
   for (int64_t i = 0; i < images * n; i++) {
@@ -142,6 +143,47 @@ START_TEST(nms_of_class_ids_equals_the_reference) {
   kernel_case c;
   classes_case(&c, classes[_i].images, classes[_i].rows, classes[_i].n, classes[_i].n_ids, classes[_i].most);
   case_parity(&c, 0, 0);
+}
+END_TEST
+
+/* Every third box is no candidate. */
+static void add_candidates(kernel_case *c) {
+  const int64_t *dims = c->inputs[0].desc.dims;
+  value *candidates = case_input(c, REED_BOOL, DIMS(dims[0], dims[1]), 0);
+  for (int64_t i = 0; i < dims[0] * dims[1]; i++) ((bool *)candidates->data)[i] = i % 3 != 1;
+}
+
+START_TEST(nms_of_candidates_equals_the_reference) {
+  for (int apart = 0; apart < 2; apart++) {
+    kernel_case c;
+    classes_case(&c, classes[_i].images, classes[_i].rows, classes[_i].n, apart ? classes[_i].n_ids : 0, classes[_i].most);
+    add_candidates(&c);
+    case_parity(&c, 0, 0);
+  }
+}
+END_TEST
+
+START_TEST(nms_of_candidates_is_nms_of_boxes_that_were_filtered) {
+  enum { N = 200 };
+  kernel_case all, few;
+  classes_case(&all, 1, 1, N, 1, INT64_MAX);
+  classes_case(&few, 1, 1, N * 2 / 3, 1, INT64_MAX);
+  add_candidates(&all);
+  int64_t from[N], n = 0;
+  for (int64_t i = 0; i < N; i++)
+    if (((bool *)all.inputs[6].data)[i]) from[n++] = i;
+  ck_assert_int_eq(n, few.inputs[0].desc.dims[1]);
+  for (int64_t i = 0; i < n; i++) {
+    for (int e = 0; e < 4; e++) case_set(&few.inputs[0], 4 * i + e, case_get(&all.inputs[0], 4 * from[i] + e));
+    case_set(&few.inputs[1], i, case_get(&all.inputs[1], from[i]));
+  }
+  ck_assert_int_eq(case_run(&all, "base"), REED_OK);
+  ck_assert_int_eq(case_run(&few, "base"), REED_OK);
+  ck_assert_int_eq(all.extents[0], few.extents[0]);
+  for (int64_t i = 0; i < few.extents[0]; i++)
+    ck_assert_int_eq((int64_t)case_get(&all.outputs[0], 3 * i + 2), from[(int64_t)case_get(&few.outputs[0], 3 * i + 2)]);
+  case_close(&all);
+  case_close(&few);
 }
 END_TEST
 
@@ -621,6 +663,8 @@ int main(void) {
   tcase_add_test(t, nms_boxes_without_area_suppress_nothing);
   tcase_add_loop_test(t, nms_of_class_ids_equals_the_reference, 0, ROWS(classes));
   tcase_add_test(t, nms_of_class_ids_is_nms_of_each_class_in_the_order_of_scores);
+  tcase_add_loop_test(t, nms_of_candidates_equals_the_reference, 0, ROWS(classes));
+  tcase_add_test(t, nms_of_candidates_is_nms_of_boxes_that_were_filtered);
   tcase_add_test(t, nms_names_class_ids_of_another_number_of_boxes);
   tcase_add_loop_test(t, paste_masks_equals_the_reference, 0, ROWS(pastes));
   tcase_add_test(t, a_pasted_mask_is_resize_cut_to_the_picture);

@@ -62,7 +62,7 @@ START_TEST(every_scene_equals_pytorch_on_the_simulated_accelerator) { check_all(
 END_TEST
 
 START_TEST(rewrites_change_no_result) {
-  static const char *const rewrites[] = {"roi_levels", "paste_masks", "nms_guard", "nms_classes", "nms_limit", NULL};
+  static const char *const rewrites[] = {"filter_chain", "nms_filter", "roi_levels", "paste_masks", "nms_guard", "nms_classes", "nms_limit", NULL};
   reed_program *with = scenes_program(), *without = scenes_program_without(rewrites);
   reed_session *a = scene_session(with, NULL), *b = scene_session(without, NULL);
   for (size_t i = 0; i < n_scenes; i++) {

@@ -23,9 +23,10 @@ static bool before(const float *scores, int64_t a, int64_t b) {
 }
 
 /* The candidate that comes first after `last` (-1: first of all), -1 where there is none. */
-static int64_t next_best(const nms *n, const float *scores, const float *least, int64_t last) {
+static int64_t next_best(const nms *n, const float *scores, const float *least, const bool *candidates, int64_t last) {
   int64_t best = -1;
   for (int64_t i = 0; i < n->boxes; i++) {
+    if (candidates && !candidates[i]) continue;
     if (least && !(scores[i] > *least)) continue;
     if (last >= 0 && !before(scores, last, i)) continue;
     if (best < 0 || before(scores, i, best)) best = i;
@@ -42,8 +43,9 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
     const float *boxes = (const float *)buffers->inputs[0] + c / n->classes * n->boxes * 4,
                 *scores = (const float *)buffers->inputs[1] + c * n->boxes;
     const int64_t *ids = all_ids ? all_ids + c / n->classes * n->boxes : NULL;
-    int64_t first = n_out;
-    for (int64_t i = next_best(n, scores, least, -1); i >= 0 && n_out - first < n->limit; i = next_best(n, scores, least, i)) {
+    const bool *candidates = n->has_candidates ? (const bool *)buffers->inputs[6] + c / n->classes * n->boxes : NULL;
+    int64_t first = n_out, i = -1;
+    while (n_out - first < n->limit && (i = next_best(n, scores, least, candidates, i)) >= 0) {
       bool keep = true;
       for (int64_t k = first; k < n_out && keep; k++) {
         int64_t better = out[3 * k + 2];
