@@ -326,7 +326,7 @@ static void type_outputs(ir_node *n) {
 /* Bodies: `names` of the graph attributes in the regions' order. */
 static reed_status read_regions(onnx_reader *r, frame *f, ir_node *n, const Onnx__NodeProto *node) {
   static const char *const if_names[] = {"then_branch", "else_branch", NULL}, *const loop_names[] = {"body", NULL};
-  bool is_if = n->op == op_builtin(OP_If);
+  bool is_if = n->op == op_builtin(OP_If), is_loop = n->op == op_builtin(OP_Loop);
   for (const char *const *name = is_if ? if_names : loop_names; *name; name++) {
     const Onnx__AttributeProto *found = NULL;
     for (size_t i = 0; i < node->n_attribute && !found; i++)
@@ -340,15 +340,15 @@ static reed_status read_regions(onnx_reader *r, frame *f, ir_node *n, const Onnx
       return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
                        "node '%s' (If): graph '%s' takes %d inputs and gives %d results, 0 and %d are needed", n->name, *name,
                        region->n_params, region->n_results, n->n_outputs);
-    if (!is_if &&
+    if (is_loop &&
         (region->n_params != n->n_inputs || region->n_results != n->n_outputs + 1 || region->n_results < n->n_inputs - 1))
       return diag_fail(
           r->diagnosis, REED_ERROR_FORMAT,
           "node '%s' (Loop) has %d inputs and %d outputs, but its body takes %d and gives %d results (the condition first)",
           n->name, n->n_inputs, n->n_outputs, region->n_params, region->n_results);
   }
-  for (int32_t i = 0; i < n->n_outputs; i++) {
-    const ir_value *inner = n->regions[0]->results[is_if ? i : i + 1];
+  for (int32_t i = 0; i < n->n_outputs && i + is_loop < n->regions[0]->n_results; i++) {
+    const ir_value *inner = n->regions[0]->results[i + is_loop];
     if (n->outputs[i]) n->outputs[i]->type.dtype = inner->type.dtype;
   }
   return REED_OK;
@@ -436,7 +436,7 @@ static reed_status read_operator(onnx_reader *r, frame *f, const Onnx__NodeProto
    * values are. */
   for (int32_t i = 0; i < n->n_outputs && status == REED_OK; i++)
     if (n->outputs[i]) status = define(r, f, node->output[i], n->outputs[i]);
-  return status;
+  return status == REED_OK && op == op_builtin(OP_Scan) ? onnx_scan_to_loop(r, n, opset_of(f)) : status;
 }
 
 /* ---- functions ---- */
@@ -566,7 +566,8 @@ static reed_status read_results(onnx_reader *r, frame *f, const Onnx__GraphProto
     const char *name = onnx_text(g->output[i]->name);
     ir_value *v = *name ? onnx_scope_find(&f->scope, name) : NULL;
     if (!v) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': output '%s' is not defined", graph->name, name);
-    reed_status status = read_type(r, "an output", g->output[i], is_main, &graph->result_types[i]);
+    bool with_dims = is_main || graph->parent->op == op_builtin(OP_Scan); /* whose outputs' ranks decide how they are stacked */
+    reed_status status = read_type(r, "an output", g->output[i], with_dims, &graph->result_types[i]);
     if (status != REED_OK) return status;
     graph->result_names[i] = ir_text(r->m, "%s", name);
     if (!graph->result_names[i] || !ir_add_result(graph, v)) return diag_no_memory(r->diagnosis, "the graph's outputs");

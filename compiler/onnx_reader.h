@@ -64,4 +64,7 @@ const char *onnx_modern_name(const char *name);
  * became inputs, changed defaults, numbers of dtypes. The dtypes of its inputs are known where the model lets them be. */
 reed_status onnx_upgrade(onnx_reader *r, ir_node *n, const char *name, int64_t opset) REED_MUST_CHECK;
 
+/* Rewrites a Scan with its body, the last node of its graph, to a Loop, with nodes before and after it. Its outputs' values stay those they were. */
+reed_status onnx_scan_to_loop(onnx_reader *r, ir_node *n, int64_t opset) REED_MUST_CHECK;
+
 #endif

@@ -19,7 +19,7 @@ op_id op_id_of(const reed_op *op);
 const reed_op *op_find(const reed_registry *registry, const char *domain, const char *name);
 /* The i-th custom operator in the order of registration; NULL past the end or where registry is NULL. */
 const reed_op *op_custom(const reed_registry *registry, size_t i);
-/* True for If and Loop. */
+/* True for If, Loop and Scan. */
 bool op_is_control(const reed_op *op);
 /* True for Shape and Size: their kernels read extents and no memory, so that their operand may be on any device and without memory yet. */
 static inline bool op_reads_extents_only(const reed_op *op) {

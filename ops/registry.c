@@ -87,7 +87,7 @@ op_id op_id_of(const reed_op *op) {
 
 bool op_is_control(const reed_op *op) {
   op_id id = op_id_of(op);
-  return id == OP_If || id == OP_Loop;
+  return id == OP_If || id == OP_Loop || id == OP_Scan;
 }
 
 /* The declaration of operand i in a list whose last entry may stand for any number. */

@@ -4,7 +4,7 @@ import numpy as np
 from onnx import TensorProto as T
 from onnx import helper as h
 
-from graph import ONNX_TYPES, Skip
+from graph import F32, ONNX_TYPES, Skip
 
 
 class Body:
@@ -187,3 +187,18 @@ def loop(g):
     inputs = [trips.name, start.name if start else ""] + [w.name for w in initial]
     node = h.make_node("Loop", inputs, [g.name() for _ in range(n_states + n_scans)], name=g.name("loop"), body=body)
     g.finish(node, [trips] + ([start] if start else []) + same + scalars + g.captured_constants, stacked=n_scans)
+
+
+def scan(g):
+    """One state and one or two scanned values; axes and directions of both."""
+    v = g.pick(F32, rank=(1, 2, 3), nonempty=True)
+    axis, n_scanned, out_axis = int(g.r.integers(v.rank)), int(g.r.integers(1, 3)), int(g.r.integers(v.rank))
+    start, p = g.node("Gather", [v, g.const(np.int64(0))], axis=axis), g.name("s")
+    names = [f"{p}{k}" for k in range(n_scanned + 1)]
+    nodes = [h.make_node("Add", [names[0], names[-1]], [p + "a"]), h.make_node("Tanh", [p + "a"], [p + "b"]), h.make_node("Mul", [p + "b", names[1]], [p + "c"])]
+    info = lambda name: h.make_tensor_value_info(name, ONNX_TYPES[v.dtype], [None] * (v.rank - 1))
+    body = h.make_graph(nodes, g.name("body"), [info(n) for n in names], [info(p + "b"), info(p + "c")])
+    node = h.make_node("Scan", [start.name] + [v.name] * n_scanned, [g.name(), g.name()], name=g.name("scan"), body=body, num_scan_inputs=n_scanned,
+                       scan_input_axes=[axis] * n_scanned, scan_input_directions=[int(g.flag()) for _ in range(n_scanned)],
+                       scan_output_axes=[out_axis], scan_output_directions=[int(g.flag())])
+    g.finish(node, [start, v])

@@ -39,7 +39,7 @@ def open_onnxruntime(model):
 
 
 # Where the reference evaluator is wrong: growth and the end of Loops, planes of one or three axes, statistics, older softmaxes.
-ONLY_ONNXRUNTIME = ("If", "Loop", "GlobalMaxPool", "MaxPool", "AveragePool", "BatchNormalization", "Softmax", "LogSoftmax", "Hardmax")
+ONLY_ONNXRUNTIME = ("If", "Loop", "Scan", "LSTM", "GRU", "RNN", "GlobalMaxPool", "MaxPool", "AveragePool", "BatchNormalization", "Softmax", "LogSoftmax", "Hardmax")
 
 
 def evaluator_of(model):
@@ -156,7 +156,7 @@ class Graph:
         infos = [h.make_tensor_value_info(v.name, ONNX_TYPES[v.dtype], [None] * v.rank) for v in captured.values()]
         graph = h.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=o) for o in node.output])
         model = h.make_model(graph, opset_imports=[h.make_opsetid("", self.opset)], ir_version=8)
-        if node.op_type in ("If", "Loop"):
+        if node.op_type in ("If", "Loop", "Scan"):
             for o, dtype in zip(graph.output, result_types(node)):
                 o.type.tensor_type.elem_type = dtype
             model = h.make_model(graph, opset_imports=[h.make_opsetid("", self.opset)], ir_version=8)

@@ -575,6 +575,24 @@ def lp_normal(g):
     g.node("LpNormalization", [v], axis=g.axis(v), p=int(g.r.choice([1, 2])))
 
 
+# ---- recurrent cells ----
+@operator(2)
+def recurrent(g):
+    x = g.pick(F32, rank=(3,), nonempty=True, where=lambda v: v.fixed(2) is not None)
+    op, direction, hidden = str(g.r.choice(["LSTM", "GRU", "RNN"])), str(g.r.choice(["forward", "reverse", "bidirectional"])), int(g.r.choice([1, 3, 8, 17]))
+    n, gates = 2 if direction == "bidirectional" else 1, {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
+    weights = [g.const(g.random((n, gates * hidden, k), F32) * .3, F32) for k in (x.fixed(2), hidden)]
+    bias = g.const(g.random((n, 2 * gates * hidden), F32) * .3, F32) if g.flag() else None
+    lengths = None
+    if g.flag():
+        length = int(g.r.integers(1, min(s[0] for s in x.shapes()) + 1))
+        lengths = g.node("Expand", [g.const(np.int32([length])), g.extent(x, 1)])
+    attributes = {"linear_before_reset": int(g.flag())} if op == "GRU" else {}
+    if g.flag(.2):
+        attributes["clip"] = .5
+    g.node(op, [x, *weights, bias, lengths], n_out=3 if op == "LSTM" else 2, direction=direction, hidden_size=hidden, **attributes)
+
+
 # ---- products, windows, images ----
 @operator(2)
 def matmul(g):
@@ -741,6 +759,7 @@ def nms(g):
 # ---- control flow ----
 operator(2)(control.if_)
 operator(2)(control.loop)
+operator(1)(control.scan)
 
 
 @operator(.5)
