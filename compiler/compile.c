@@ -64,6 +64,67 @@ static void json_text(text_buffer *out, const char *text) {
   text_append(out, "\"");
 }
 
+typedef struct listing {
+  text_buffer *out;
+  const ir_module *m;
+  const ir_value *sought; /* what some node is to read */
+  const ir_node *reader;
+  const char *between;
+} listing;
+
+/* False where no element of the result stands behind another than before: extents of 1 change places. */
+static bool moves_elements(const ir_node *n) {
+  reed_attrs attrs = ir_attrs(n);
+  const ir_type *t = &n->inputs[0]->type;
+  int64_t n_perm, last = -1;
+  const int64_t *perm = reed_attrs_ints(&attrs, "perm", &n_perm);
+  for (int32_t i = 0; i < t->rank; i++) {
+    int64_t axis = perm ? perm[i] : t->rank - 1 - i;
+    if (t->dims[axis] == 1) continue;
+    if (axis < last) return true;
+    last = axis;
+  }
+  return t->rank < 0;
+}
+
+static reed_status find_reader(void *context, ir_node *n) {
+  listing *l = context;
+  for (int32_t i = 0; i < n->n_inputs && !l->reader; i++)
+    if (n->inputs[i] == l->sought) l->reader = n;
+  return REED_OK;
+}
+
+static void list_node(text_buffer *out, const char *key, const ir_node *n) {
+  text_append(out, ", \"%s\": ", key);
+  json_text(out, n ? n->op->name : "");
+  text_append(out, ", \"%s_node\": ", key);
+  json_text(out, n ? n->name : "");
+}
+
+/* A Transpose that is left, between what; no arithmetic on shapes. */
+static reed_status list_transpose(void *context, ir_node *n) {
+  listing *l = context;
+  if (n->op != op_builtin(OP_Transpose) || n->outputs[0]->elements || !moves_elements(n)) return REED_OK;
+  char dim[256];
+  const ir_type *t = &n->outputs[0]->type;
+  l->sought = n->outputs[0];
+  l->reader = NULL;
+  reed_status status = ir_walk(l->m->main, true, find_reader, l);
+  text_append(l->out, "%s\n  {\"value\": ", l->between);
+  json_text(l->out, n->outputs[0]->name);
+  text_append(l->out, ", \"dtype\": \"%s\", \"dims\": [", reed_dtype_name(t->dtype));
+  for (int32_t i = 0; i < t->rank; i++) {
+    text_append(l->out, "%s", i ? ", " : "");
+    json_text(l->out, symbols_text(l->m->symbols, t->dims[i], dim, sizeof dim));
+  }
+  text_append(l->out, "]");
+  list_node(l->out, "from", n->inputs[0]->producer);
+  list_node(l->out, "to", l->reader);
+  text_append(l->out, "}");
+  l->between = ",";
+  return status;
+}
+
 /* `lowered`: the JSON object lower_module gave, or empty. */
 static void write_report(const compilation *c, const text_buffer *lowered, text_buffer *out) {
   text_append(out, "{\"model\": ");
@@ -79,6 +140,9 @@ static void write_report(const compilation *c, const text_buffer *lowered, text_
       text_append(out, "%s%lld %s", between, (long long)t->sum.counts[k].n, t->sum.counts[k].what);
     text_append(out, "%s}", *between == '"' ? "\"\"" : "\"");
   }
+  text_append(out, "],\n \"transposes\": [");
+  listing l = {.out = out, .m = c->passes.m, .between = ""};
+  if (ir_walk(l.m->main, true, list_transpose, &l) != REED_OK) out->failed = true;
   text_append(out, "]");
   if (lowered->n) text_append(out, ",\n \"lowering\": %s", lowered->data);
   text_append(out, "}\n");

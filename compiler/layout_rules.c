@@ -253,6 +253,15 @@ static bool edit_resize(layout_node *n) {
   return ir_set_attr_ints(n->node, "axes", axes, n_axes);
 }
 
+/* To a shape of its own rank: element k of the shape belongs to axis k. */
+static bool plan_expand(layout_node *n) {
+  const ir_value *s = input(n, 1);
+  int32_t rank = n->node->outputs[0]->type.rank;
+  if (!has_order(n) || rank != n->have[0].rank || s->type.rank != 1 || s->type.dims[0] != rank) return false;
+  n->want[0] = n->give[0] = n->have[0];
+  return true;
+}
+
 /* ---- views ---- */
 
 static bool plan_transpose(layout_node *n) {
@@ -298,7 +307,7 @@ static bool next_group(const ir_module *m, const ir_type *x, const ir_type *y, a
   return g->n_from || g->n_to;
 }
 
-/* Groups that cover both views; 0: there is no telling. */
+/* Groups that cover both views, axes of x that y drops with the group before them; 0: there is no telling. */
 static int32_t match_groups(const ir_module *m, const ir_type *x, const ir_type *y, axis_group *groups) {
   int32_t n = 0, from = 0, to = 0;
   if (x->rank < 1 || y->rank < 1) return 0;
@@ -308,6 +317,9 @@ static int32_t match_groups(const ir_module *m, const ir_type *x, const ir_type 
     if (!next_group(m, x, y, g)) return 0;
     from += g->n_from;
     to += g->n_to;
+    if (n == 1 || g->n_to) continue;
+    groups[n - 2].n_from += g->n_from;
+    n--;
   }
   return n;
 }
@@ -400,21 +412,24 @@ static bool plan_flatten(layout_node *n) {
   return plan_rows(n, &v) && reed_attrs_int(&attrs, "axis", 1) == 1;
 }
 
-/* All of the shape is known, and no 0 copies an extent. */
-static bool plain_shape(const layout_node *n) {
+/* All of the shape is known, and a 0 that copies an extent of x copies the same one of the stored tensor. */
+static bool shape_goes_along(const layout_node *n) {
   int64_t n_dims;
   reed_attrs attrs = ir_attrs(n->node);
   const reed_dim *dims = partial_elements(n->m, input(n, 1), false, &n_dims);
   for (int64_t i = 0; dims && i < n_dims; i++)
-    if (dims[i] == 0 && !reed_attrs_int(&attrs, "allowzero", 0)) return false;
+    if (dims[i] == 0 && !reed_attrs_int(&attrs, "allowzero", 0)) {
+      int32_t at = n->give[0].rank ? layout_position(&n->give[0], (int32_t)i) : (int32_t)i;
+      if (at >= n->have[0].rank || n->have[0].axes[at] != i) return false;
+    }
   return dims != NULL;
 }
 
 static bool plan_reshape(layout_node *n) {
   view v;
-  if (!read_view(n, &v) || !plain_shape(n)) return false;
+  if (!read_view(n, &v)) return false;
   n->want[0] = n->have[0];
-  return order_of_view(&v, &n->have[0], &n->give[0]) || plan_rows(n, &v);
+  return (order_of_view(&v, &n->have[0], &n->give[0]) || plan_rows(n, &v)) && shape_goes_along(n);
 }
 
 /* Puts the rows of the reader's weights, which are x's axes from the second on, in the stored order. */
@@ -436,20 +451,24 @@ static bool edit_rows(layout_node *n, const view *v) {
   return (n->reader->inputs[1] = make(n, OP_Reshape, (ir_value *[]){turned, joined}, 2)) != NULL;
 }
 
+/* Input 1, which has an element for every axis of the result, in the order in which that is stored. */
+static bool edit_shape_input(layout_node *n) {
+  int64_t order[REED_MAX_RANK];
+  for (int32_t i = 0; i < n->give[0].rank; i++) order[i] = n->give[0].axes[i];
+  ir_value *axes = ir_constant_i64(n->m, order, n->give[0].rank, NULL);
+  return axes && set_input(n, 1, make(n, OP_Gather, (ir_value *[]){n->node->inputs[1], axes}, 2));
+}
+
 /* Input 0 is the stored tensor by now. */
 static bool edit_view(layout_node *n) {
   ir_type x = {.rank = n->want[0].rank};
   view v = {.x = &x, .y = &n->node->outputs[0]->type};
   layout_order same;
-  int64_t order[REED_MAX_RANK];
   for (int32_t i = 0; i < x.rank; i++) x.dims[n->want[0].axes[i]] = n->node->inputs[0]->type.dims[i];
   v.n = match_groups(n->m, v.x, v.y, v.groups);
   if (!order_of_view(&v, &n->want[0], &same)) return edit_rows(n, &v);
   if (n->node->op == op_builtin(OP_Flatten)) return ir_set_attr_int(n->node, "axis", second_begins(&v, &n->want[0]));
-  if (!n->give[0].rank) return true;
-  for (int32_t i = 0; i < n->give[0].rank; i++) order[i] = n->give[0].axes[i];
-  ir_value *axes = ir_constant_i64(n->m, order, n->give[0].rank, NULL);
-  return axes && set_input(n, 1, make(n, OP_Gather, (ir_value *[]){n->node->inputs[1], axes}, 2));
+  return !n->give[0].rank || edit_shape_input(n);
 }
 
 static bool plan_shape(layout_node *n) {
@@ -526,7 +545,7 @@ static bool plan_levels(layout_node *n) {
 
 static const layout_rule elementwise = {plan_elementwise, NULL}, concat = {plan_concat, edit_axis}, along = {plan_along_axis, edit_axis},
                          arg_reduce = {plan_arg_reduce, edit_axis}, gather = {plan_gather, edit_axis}, listed = {plan_listed, edit_listed},
-                         reduce = {plan_reduce, edit_listed}, unsqueeze = {plan_unsqueeze, NULL}, resize = {plan_resize, edit_resize},
+                         reduce = {plan_reduce, edit_listed}, unsqueeze = {plan_unsqueeze, NULL}, resize = {plan_resize, edit_resize}, expand = {plan_expand, edit_shape_input},
                          transpose = {plan_transpose, NULL}, flatten = {plan_flatten, edit_view}, reshape = {plan_reshape, edit_view},
                          shape = {plan_shape, edit_shape}, convolution = {plan_convolution, edit_convolution}, image = {plan_image, edit_image},
                          levels = {plan_levels, edit_image};
@@ -540,7 +559,7 @@ static const struct {
     {OP_Split, &along},        {OP_Softmax, &along},             {OP_TopK, &along},           {OP_ArgMax, &arg_reduce},
     {OP_Gather, &gather},      {OP_Slice, &listed},              {OP_Pad, &listed},           {OP_ReduceMean, &reduce},
     {OP_Squeeze, &reduce},     {OP_Unsqueeze, &unsqueeze},       {OP_Resize, &resize},        {OP_Transpose, &transpose},
-    {OP_Flatten, &flatten},    {OP_Reshape, &reshape},           {OP_Shape, &shape},          {OP_Conv, &convolution},
+    {OP_Expand, &expand},      {OP_Flatten, &flatten},    {OP_Reshape, &reshape},           {OP_Shape, &shape},          {OP_Conv, &convolution},
     {OP_ConvTranspose, &convolution}, {OP_MaxPool, &image},      {OP_GlobalMaxPool, &image},  {OP_DepthToSpace, &image},
     {OP_SpaceToDepth, &image}, {OP_RoiAlign, &image},            {OP_MultiLevelRoiAlign, &levels},
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/json.h"
 #include "tools/model.h"
 
 static const char *const precision_names[] = {"f32", "bf16", "f16", NULL};
@@ -16,16 +17,25 @@ static const flag flags[] = {
     FLAG_END,
 };
 
+/* Transposes that the report lists. */
+static int count_transposes(const char *report) {
+  cJSON *all = cJSON_Parse(report);
+  int n = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(all, "transposes"));
+  cJSON_Delete(all);
+  return n;
+}
+
 static int run(const options *o, complaint *c) {
   const char *path = o->arguments.items[0];
   char *report = NULL, size[32], time[32];
   model m = {0};
   if (!o->output) return complain(c, MISUSE, "where does the module go? Give -o M.reed");
-  int status = model_compile(o, path, &m, o->report ? &report : NULL, NULL, c);
+  int status = model_compile(o, path, &m, &report, NULL, c);
   if (!status) status = file_write(o->output, m.bytes, m.n_bytes, c);
-  if (!status && report) status = file_write(o->report, report, strlen(report), c);
+  if (!status && o->report) status = file_write(o->report, report, strlen(report), c);
   if (!status && strcmp(o->output, "-") && (!o->report || strcmp(o->report, "-")))
-    printf("compiled %s to %s, %s, in %s\n", path, o->output, text_bytes((double)m.n_bytes, size, sizeof size), text_us(m.compile_us, time, sizeof time));
+    printf("compiled %s to %s, %s, in %s; transposes left: %d\n", path, o->output, text_bytes((double)m.n_bytes, size, sizeof size),
+           text_us(m.compile_us, time, sizeof time), count_transposes(report));
   if (report) reed_text_free(report);
   model_fini(&m);
   return status;

@@ -1,10 +1,11 @@
-/* What a pass makes of a graph computes what the graph computed: each spelling of tests/compiler/spelled.h, compiled with the passes and
+/* What a pass makes of a graph computes what the graph computed: each spelling of tests/compiler/spelled.h and picture of pictures.h, compiled with the passes and
  * without them, run on the same inputs at several sizes. */
 #include <check.h>
 #include <math.h>
 
 #include "reed/compiler.h"
 #include "reed/reed.h"
+#include "tests/compiler/pictures.h"
 #include "tests/compiler/spelled.h"
 
 typedef struct runner {
@@ -74,13 +75,13 @@ static void equal(const reed_tensor *a, const reed_tensor *b, double tolerance, 
   }
 }
 
-static void check(onnx_build *b, const char *pass, double tolerance, const char *what) {
-  static const int64_t extents[] = {1, 3, 0, 17};
+static void check(onnx_build *b, const char *pass, bool empty, double tolerance, const char *what) {
+  static const int64_t extents[] = {1, 3, 17, 0}; /* the last one where `empty` */
   const char *const disabled[] = {pass, NULL};
   runner with = runner_open(b, NULL, what), without = runner_open(b, disabled, what);
   size_t n = reed_program_input_count(with.program);
   ck_assert_uint_le(n, 8);
-  for (size_t k = 0; k < sizeof extents / sizeof *extents; k++) {
+  for (size_t k = 0; k < sizeof extents / sizeof *extents - !empty; k++) {
     reed_tensor *inputs[8];
     for (size_t i = 0; i < n; i++) inputs[i] = input_of(with.program, i, extents[k]);
     reed_tensor *x = runner_run(&with, inputs, n, what), *y = runner_run(&without, inputs, n, what);
@@ -95,7 +96,7 @@ static void check(onnx_build *b, const char *pass, double tolerance, const char 
 }
 
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
-static void check_spelled(const spelled *s, const char *pass, double tolerance) { check(spelled_open(s), pass, tolerance, s->what); }
+static void check_spelled(const spelled *s, const char *pass, double tolerance) { check(spelled_open(s), pass, true, tolerance, s->what); }
 
 START_TEST(recognised_activations_compute_the_same) { check_spelled(&spelled_activations[_i], "activations", 2e-6); }
 END_TEST
@@ -114,10 +115,14 @@ START_TEST(chains_compute_the_same) {
   const char *text = texts[_i / 2];
   if (_i % 2 && strstr(text, "rows")) text = texts[1 + 1]; /* rows has 8 elements */
   build_output(b, spelled_nodes(b, text), "f32");
-  check(b, "chains", 0, text);
+  check(b, "chains", true, 0, text);
 }
 END_TEST
 START_TEST(recognised_norms_compute_the_same) { check_spelled(&spelled_norms[_i], "norms", 2e-5); }
+END_TEST
+START_TEST(pictures_with_channels_last_compute_the_same) {
+  check(picture_open(&pictures[_i]), "layout", !pictures[_i].not_empty, 1e-4, pictures[_i].what);
+}
 END_TEST
 
 int main(void) {
@@ -126,6 +131,7 @@ int main(void) {
   tcase_add_loop_test(t, recognised_activations_compute_the_same, 0, COUNT(spelled_activations));
   tcase_add_loop_test(t, recognised_norms_compute_the_same, 0, COUNT(spelled_norms));
   tcase_add_loop_test(t, chains_compute_the_same, 0, 12);
+  tcase_add_loop_test(t, pictures_with_channels_last_compute_the_same, 0, COUNT(pictures));
   tcase_set_timeout(t, 120);
   suite_add_tcase(suite, t);
   SRunner *runner = srunner_create(suite);
