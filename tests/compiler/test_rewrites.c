@@ -1,4 +1,5 @@
 /* Rewrites of whole subgraphs: each fires on the real export (examples/shapes), and leaves near misses alone. */
+#include "tests/compiler/appending.h"
 #include "tests/compiler/front.h"
 
 /* ---- roi_levels ---- */
@@ -410,6 +411,24 @@ START_TEST(filters_move_down_and_into_the_selection) {
 }
 END_TEST
 
+/* ---- accumulate ---- */
+
+START_TEST(a_loop_that_appends_gives_its_parts_as_a_scan_output) {
+  bool taken = _i < APPENDING_TAKEN;
+  onnx_build *b = appending_loop((appending)_i);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_changes(&f, "accumulate"), taken);
+  const ir_node *n = front_node(&f, OP_Loop);
+  ck_assert_int_eq(n->n_inputs, taken ? 2 : 3);
+  ck_assert_int_eq(n->regions[0]->n_params, taken ? 2 : 3);
+  ck_assert_int_eq(n->regions[0]->n_results, 2);
+  static const char *const types[] = {"f32[n,3]", "f32[n*2,3]", "f32[n*2,3]", "f32[n,n]"};
+  if (taken) ck_assert_str_eq(front_type(&f, f.m->main->results[0]), types[_i]);
+  front_fini(&f);
+}
+END_TEST
+
 /* ---- the example model ---- */
 
 static void read_example(front *f) {
@@ -600,6 +619,7 @@ int main(void) {
   tcase_add_test(t, both_selections_of_the_example_lose_their_guards);
   tcase_add_loop_test(t, boxes_moved_apart_by_class_become_classes, 0, N_CLASSES);
   tcase_add_test(t, both_selections_of_the_example_know_classes);
+  tcase_add_loop_test(t, a_loop_that_appends_gives_its_parts_as_a_scan_output, 0, N_APPENDING);
   tcase_add_loop_test(t, filters_move_down_and_into_the_selection, 0, N_FILTERED);
   tcase_add_test(t, the_example_finds_no_rows);
   tcase_add_test(t, both_selections_of_the_example_are_limited);

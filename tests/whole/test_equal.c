@@ -5,6 +5,7 @@
 
 #include "reed/compiler.h"
 #include "reed/reed.h"
+#include "tests/compiler/appending.h"
 #include "tests/compiler/pictures.h"
 #include "tests/compiler/spelled.h"
 
@@ -124,6 +125,8 @@ START_TEST(pictures_with_channels_last_compute_the_same) {
   check(picture_open(&pictures[_i]), "layout", !pictures[_i].not_empty, 1e-4, pictures[_i].what);
 }
 END_TEST
+START_TEST(loops_that_append_compute_the_same) { check(appending_loop((appending)_i), "accumulate", true, 0, "appending"); }
+END_TEST
 
 int main(void) {
   Suite *suite = suite_create("equal");
@@ -132,6 +135,7 @@ int main(void) {
   tcase_add_loop_test(t, recognised_norms_compute_the_same, 0, COUNT(spelled_norms));
   tcase_add_loop_test(t, chains_compute_the_same, 0, 12);
   tcase_add_loop_test(t, pictures_with_channels_last_compute_the_same, 0, COUNT(pictures));
+  tcase_add_loop_test(t, loops_that_append_compute_the_same, 0, N_APPENDING);
   tcase_set_timeout(t, 120);
   suite_add_tcase(suite, t);
   SRunner *runner = srunner_create(suite);

@@ -17,15 +17,15 @@ typedef struct firing {
   int changes;
 } firing;
 
-#define MOST_FIRINGS 8
+#define MOST_FIRINGS 12
 static const struct {
   const char *name;
   firing fires[MOST_FIRINGS]; /* up to a NULL */
 } exports[] = {
-    {"mask", {{"roi_levels", 10}, {"paste_masks", 1}, {"nms_guard", 2}, {"nms_classes", 2}, {"nms_limit", 2}, {"bn_fold", 17}, {"fusion", 44}}},
-    {"faster", {{"roi_levels", 5}, {"nms_guard", 2}, {"nms_classes", 2}, {"nms_limit", 2}, {"bn_fold", 17}, {"fusion", 41}}},
-    {"keypoint", {{"roi_levels", 10}, {"nms_guard", 2}, {"nms_classes", 2}, {"nms_limit", 2}, {"bn_fold", 17}, {"fusion", 43}}},
-    {"faster_mobile", {{"roi_levels", 3}, {"nms_guard", 2}, {"nms_classes", 2}, {"nms_limit", 2}, {"fusion", 54}}},
+    {"mask", {{"filter_chain", 2}, {"nms_filter", 2}, {"roi_levels", 10}, {"paste_masks", 1}, {"nms_guard", 2}, {"nms_classes", 2}, {"nms_limit", 2}, {"bn_fold", 17}, {"fusion", 44}}},
+    {"faster", {{"filter_chain", 2}, {"nms_filter", 2}, {"roi_levels", 5}, {"nms_guard", 2}, {"nms_classes", 2}, {"nms_limit", 2}, {"bn_fold", 17}, {"fusion", 41}}},
+    {"keypoint", {{"filter_chain", 2}, {"nms_filter", 2}, {"roi_levels", 10}, {"accumulate", 2}, {"nms_guard", 2}, {"nms_classes", 2}, {"nms_limit", 2}, {"bn_fold", 17}, {"fusion", 43}}},
+    {"faster_mobile", {{"filter_chain", 2}, {"nms_filter", 2}, {"roi_levels", 3}, {"nms_guard", 2}, {"nms_classes", 2}, {"nms_limit", 2}, {"fusion", 54}}},
     {"retinanet", {{"nms_guard", 1}, {"nms_classes", 1}, {"nms_limit", 1}, {"bn_fold", 17}, {"fusion", 74}}},
     {"fcos", {{"nms_guard", 1}, {"nms_classes", 1}, {"nms_limit", 1}, {"bn_fold", 17}, {"fusion", 39}}},
     {"ssd300", {{"nms_guard", 1}, {"nms_classes", 1}, {"nms_limit", 1}, {"fusion", 10}}},
