@@ -62,6 +62,14 @@ void mem_free_aligned(void *block) {
   if (block) mem_free(((void **)block)[-1]);
 }
 
+void mem_vec_fit(void **items, size_t *capacity, size_t n, size_t item_bytes) {
+  if (*capacity == n || !*items) return;
+  void *fitting = mem_resize(*items, n, item_bytes);
+  if (!fitting) return;
+  *items = fitting;
+  *capacity = n;
+}
+
 int mem_vec_grow(void **items, size_t *capacity, size_t need, size_t item_bytes) {
   size_t wanted = *capacity ? *capacity * 2 : 8;
   if (wanted < need) wanted = need;

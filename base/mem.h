@@ -30,8 +30,11 @@ void *mem_alloc_bulk(size_t bytes);
 #define VEC_ROOM(v) ((v)->n < (v)->capacity || mem_vec_grow((void **)&(v)->items, &(v)->capacity, (v)->n + 1, sizeof *(v)->items))
 /* Appends `item`; an expression that is true when there was memory. */
 #define VEC_PUSH(v, item) (VEC_ROOM(v) && ((v)->items[(v)->n++] = (item), 1))
+/* Gives back what it holds room for and does not use; keeps it where that is not possible. */
+#define VEC_FIT(v) mem_vec_fit((void **)&(v)->items, &(v)->capacity, (v)->n, sizeof *(v)->items)
 #define VEC_FREE(v) (mem_free((v)->items), (v)->items = NULL, (v)->n = (v)->capacity = 0)
 int mem_vec_grow(void **items, size_t *capacity, size_t need, size_t item_bytes);
+void mem_vec_fit(void **items, size_t *capacity, size_t n, size_t item_bytes);
 
 /* Growable text, always NUL terminated once written. A failed append sets `failed` and later ones do nothing, so that a writer checks
  * once at the end. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define ARENA_KEPT_BYTES ((int64_t)1 << 20) /* an arena up to this size stays for the next epoch however small that one's is */
+#define KERNEL_STATE_BYTES 512 /* of a kernel that does not say what it holds */
 #define KEY_MAX_VALUE_BYTES 65536 /* larger `value` elements are not worth comparing: plan such an epoch each time */
 
 /* ---- keys ---- */
@@ -136,11 +137,17 @@ static int64_t entry_bytes(const epoch_entry *e) {
   int64_t bytes = (int64_t)(sizeof *e + e->n_key * sizeof(int64_t) + e->writes.capacity * sizeof(epoch_write) + e->scalars.capacity * sizeof(epoch_scalar) +
                             e->roots.capacity * sizeof(epoch_root) + e->kernels.capacity * sizeof(epoch_kernel));
   for (size_t i = 0; i < e->values.n; i++) bytes += e->values.items[i]->bytes;
+  for (size_t i = 0; i < e->kernels.n; i++) bytes += KERNEL_STATE_BYTES + e->kernels.items[i].kernel.state_bytes;
   return bytes;
 }
 
 void epoch_remember(reed_session *s, epoch_entry *e) {
   epoch_state *state = &s->epochs[e->epoch];
+  VEC_FIT(&e->writes);
+  VEC_FIT(&e->scalars);
+  VEC_FIT(&e->roots);
+  VEC_FIT(&e->kernels);
+  VEC_FIT(&e->values);
   e->bytes = entry_bytes(e);
   e->remembered = true;
   e->next = state->entries;

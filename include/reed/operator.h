@@ -168,6 +168,7 @@ typedef struct reed_kernel {
   void *state;               /* owned; NULL allowed */
   void (*free)(void *state); /* NULL where state needs no release */
   int64_t workspace_bytes;
+  int64_t state_bytes;       /* memory that preparing it took for good, about; 0: little. Sessions remember kernels up to a bound of bytes */
 } reed_kernel;
 
 /* Picks the algorithm and builds what run needs. On failure leaves *out_kernel zero. May be called from any thread. */

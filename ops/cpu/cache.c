@@ -1,8 +1,8 @@
 /* kernel_cache: packed weights, primitives and what else is built once per program and shared by its sessions (ops/kernel.h).
  *
  * A value is referenced while a prepared kernel holds it. Values nobody holds stay, least recently used first out, while their bytes
- * together are within IDLE_BYTES_MAX. A value is built outside the lock; whoever else wants it meanwhile waits for it, so nothing is
- * built twice. Builders may get other values (an engine, say) from the same cache. */
+ * together are within IDLE_BYTES_MAX and they are no more than IDLE_MAX. A value is built outside the lock; whoever else wants it
+ * meanwhile waits for it, so nothing is built twice. Builders may get other values (an engine, say) from the same cache. */
 #include <pthread.h>
 #include <string.h>
 
@@ -10,6 +10,7 @@
 #include "ops/kernel.h"
 
 #define IDLE_BYTES_MAX ((int64_t)256 << 20)
+#define IDLE_MAX 512 /* weights of most models; primitives of sizes that do not come back are many and small */
 #define ENTRY_BYTES ((int64_t)256) /* what an entry costs besides its value, about */
 #define BUCKETS_FIRST 64
 
@@ -30,7 +31,7 @@ struct kernel_cache {
   entry **by_key, **by_data; /* n_buckets chains each; n_buckets a power of two */
   size_t n_buckets, n_entries;
   entry *oldest, *newest; /* idle */
-  int64_t idle_bytes;
+  int64_t idle_bytes, n_idle;
 };
 
 /* FNV-1a, 64 bits (Fowler, Noll, Vo). */
@@ -88,6 +89,7 @@ static void idle_add(kernel_cache *cache, entry *e) {
   *(cache->newest ? &cache->newest->newer : &cache->oldest) = e;
   cache->newest = e;
   cache->idle_bytes += e->value.bytes + ENTRY_BYTES;
+  cache->n_idle++;
 }
 
 static void idle_remove(kernel_cache *cache, entry *e) {
@@ -95,6 +97,7 @@ static void idle_remove(kernel_cache *cache, entry *e) {
   *(e->newer ? &e->newer->older : &cache->newest) = e->older;
   e->older = e->newer = NULL;
   cache->idle_bytes -= e->value.bytes + ENTRY_BYTES;
+  cache->n_idle--;
 }
 
 static void entry_free(entry *e) {
@@ -111,7 +114,7 @@ static void unlink_key(kernel_cache *cache, entry *e) {
  * freeing one may release another value of this cache. */
 static entry *take_excess(kernel_cache *cache) {
   entry *taken = NULL;
-  while (cache->idle_bytes > IDLE_BYTES_MAX && cache->oldest) {
+  while ((cache->idle_bytes > IDLE_BYTES_MAX || cache->n_idle > IDLE_MAX) && cache->oldest) {
     entry *e = cache->oldest;
     idle_remove(cache, e);
     unlink_key(cache, e);

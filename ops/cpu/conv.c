@@ -143,7 +143,7 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
     mem_free(c);
     return status != REED_OK ? status : channels_prepare_second(&view, plain, out_kernel);
   }
-  *out_kernel = (reed_kernel){run_convolution, c, convolution_free, onednn_workspace_bytes(c->runner)};
+  *out_kernel = (reed_kernel){run_convolution, c, convolution_free, onednn_workspace_bytes(c->runner), onednn_state_bytes(c->runner)};
   return REED_OK;
 }
 

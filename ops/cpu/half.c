@@ -126,7 +126,7 @@ reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepar
     mem_free(w);
     return status;
   }
-  *out_kernel = (reed_kernel){run_wrapped, w, wrapped_free, w->inner_offset + w->inner.workspace_bytes};
+  *out_kernel = (reed_kernel){run_wrapped, w, wrapped_free, w->inner_offset + w->inner.workspace_bytes, w->inner.state_bytes};
   return REED_OK;
 fail:
   for (int i = 0; i < call->n_inputs; i++) mem_free(widened[i]);

@@ -219,7 +219,7 @@ static reed_status prepare(const reed_kernel_call *call, bool gemm, reed_kernel 
     mem_free(f);
     return status != REED_OK ? status : product_prepare_reference(call, &p, out_kernel);
   }
-  *out_kernel = (reed_kernel){run_fast, f, fast_free, onednn_workspace_bytes(f->runner)};
+  *out_kernel = (reed_kernel){run_fast, f, fast_free, onednn_workspace_bytes(f->runner), onednn_state_bytes(f->runner)};
   return REED_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Values in the cache: the engine, units (a problem at one chunk size) and packed weights. oneDNN keeps the 1024 primitives made last in a
+/* Values in the cache: the engine, units (a problem at one chunk size) and packed weights. oneDNN keeps the primitives made last in a
  * cache of its own besides; both hold the same objects. Inside, oneDNN allocates from the C library: the allocator hook sees only tensors. */
 #include "ops/cpu/onednn.h"
 
@@ -9,6 +9,11 @@
 
 /* What a unit weighs in the cache: generated code and descriptors, 70 to 190 KB measured over convolutions. */
 #define UNIT_BYTES 160000
+#define MEMORIES_BYTES 8192 /* the memory objects of a lane */
+/* How many primitives oneDNN itself keeps, of the whole process: some 100 KB each, and those that are wanted again the program's cache has. Changed only
+ * where nobody else has chosen a number. */
+#define PRIMITIVES_DEFAULT 1024
+#define PRIMITIVES 256
 #define ALIGNMENT 64
 #define PRODUCTS_PER_BYTE 4 /* in the currency of CPU_WORK_PER_THREAD: some 50 products a nanosecond */
 #define UNITS_MAX 16 /* chunk sizes are powers of two up to 2^15 */
@@ -34,6 +39,9 @@ static reed_status engine_build(void *context, kernel_cache_value *out_value) {
   /* only the first engine of a process can still lower the level; that is enough for tests that force one */
   cpu_level level = cpu_level_now();
   if (level < cpu_level_best()) (void)dnnl_set_max_cpu_isa(level == CPU_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
+  int capacity;
+  if (dnnl_get_primitive_cache_capacity(&capacity) == dnnl_success && capacity == PRIMITIVES_DEFAULT)
+    (void)dnnl_set_primitive_cache_capacity(PRIMITIVES);
   dnnl_engine_t engine;
   dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
   if (status != dnnl_success) return status_of(status);
@@ -65,6 +73,7 @@ typedef struct unit_key {
 typedef struct unit_context {
   kernel_cache *cache;
   const unit_key *key;
+  bool built; /* else it was there */
 } unit_context;
 
 static void unit_free(void *data) {
@@ -199,7 +208,7 @@ static dnnl_status_t unit_fill(const onednn_problem *p, unit *u) {
 }
 
 static reed_status unit_build(void *context, kernel_cache_value *out_value) {
-  const unit_context *c = context;
+  unit_context *c = context;
   unit *u = mem_calloc(1, sizeof *u);
   if (!u) return REED_ERROR_MEMORY;
   u->cache = c->cache;
@@ -211,6 +220,7 @@ static reed_status unit_build(void *context, kernel_cache_value *out_value) {
   int before = threads_set((int)c->key->n_threads);
   status = status_of(unit_fill(&c->key->problem, u));
   threads_set(before);
+  c->built = status == REED_OK;
   if (status == REED_OK) *out_value = (kernel_cache_value){u, unit_free, UNIT_BYTES};
   else unit_free(u);
   return status;
@@ -300,7 +310,7 @@ struct onednn_runner {
   int n_threads;
   int64_t src_step, weights_step, dst_step; /* elements per unit of the free extent */
   const float *constant_weights;
-  int64_t workspace_bytes;
+  int64_t workspace_bytes, state_bytes;
   int32_t n_lanes, n_segments;
   lane lanes[UNITS_MAX];
   segment *segments;
@@ -325,6 +335,7 @@ void onednn_close(onednn_runner *r) {
 }
 
 int64_t onednn_workspace_bytes(const onednn_runner *runner) { return runner->workspace_bytes; }
+int64_t onednn_state_bytes(const onednn_runner *runner) { return runner->state_bytes; }
 
 /* Makes the memory object where it is needed and, for what lives in the workspace, its place there. */
 static reed_status memory_make(onednn_runner *r, bool needed, const dnnl_memory_desc_t *md, int64_t *place, int64_t *end,
@@ -343,11 +354,12 @@ static reed_status lane_open(onednn_runner *r, int64_t chunk, lane *l) {
   unit_key key = {.problem = r->problem, .n_threads = l->n_threads, .level = cpu_level_now()};
   key.problem.src[0] = key.problem.dst[0] = chunk;
   if (r->problem.weights_follow) key.problem.weights[0] = chunk;
-  unit_context context = {r->cache, &key};
+  unit_context context = {r->cache, &key, false};
   void *data;
   reed_status status = kernel_cache_get(r->cache, &key, sizeof key, unit_build, &context, &data);
   if (status != REED_OK) return status;
   unit *u = l->unit = data;
+  r->state_bytes += MEMORIES_BYTES + (context.built ? UNIT_BYTES : 0);
   if (r->constant_weights && u->reorder_weights) {
     packed_key where;
     memset(&where, 0, sizeof where);
@@ -429,6 +441,7 @@ reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *prob
   onednn_runner *r = mem_calloc(1, sizeof *r);
   if (!r) return cpu_no_memory(call);
   r->problem = *problem;
+  r->state_bytes = sizeof *r;
   r->n_threads = cpu_env_threads(call);
   r->constant_weights = constant_weights;
   r->src_step = problem->src_strides[0];

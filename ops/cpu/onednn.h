@@ -38,6 +38,8 @@ reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *prob
                         const void *constant_weights, onednn_runner **out_runner) REED_MUST_CHECK;
 void onednn_close(onednn_runner *runner);
 int64_t onednn_workspace_bytes(const onednn_runner *runner);
+/* What opening the runner added to memory, about; primitives that others had built already are not counted. */
+int64_t onednn_state_bytes(const onednn_runner *runner);
 /* y = problem(x, w, bias, residual). bias and residual NULL where the problem has none. One thread at a time per runner. */
 reed_status onednn_run(const onednn_runner *runner, const float *x, const float *w, const float *bias, const float *residual, float *y,
                        void *workspace) REED_MUST_CHECK;

@@ -1,0 +1,121 @@
+/* Does a session's memory stop growing? Runs a model many times, every extent that the model leaves open drawn anew each time, and says how much is
+ * resident after each quarter of the runs. Memo, primitives and pools fill up during the first half: growth during the second is a leak or a bound
+ * that is none, and ends the program with status 1.
+ *
+ *     bench_soak MODEL.onnx|MODEL.reed RUNS LOW HIGH [ENTRIES]
+ *
+ * Extents are LOW..HIGH; one symbol has one extent in all inputs of a run. ENTRIES: keys remembered an epoch, so that bounds are met sooner. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "reed/compiler.h"
+#include "reed/reed.h"
+
+#define MAX_INPUTS 8
+#define MAX_SYMBOLS 32
+
+static reed_diagnosis *diagnosis;
+
+static void need(reed_status status, const char *what) {
+  if (status == REED_OK) return;
+  fprintf(stderr, "bench_soak: %s: %s\n", what, reed_diagnosis_message(diagnosis));
+  exit(2);
+}
+
+/* Resident bytes of this process. */
+static int64_t resident(void) {
+  long long pages = 0;
+  FILE *f = fopen("/proc/self/statm", "r");
+  if (!f || fscanf(f, "%*d %lld", &pages) != 1) pages = 0;
+  if (f) fclose(f);
+  return pages * (int64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* xorshift64 (Marsaglia, "Xorshift RNGs", 2003) */
+static uint64_t random_state = 88172645463325252ull;
+static uint64_t random_next(void) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  return random_state ^= random_state << 17;
+}
+
+typedef struct binding {
+  const char *symbol;
+  int64_t extent;
+} binding;
+
+static int64_t extent_of(binding *bindings, int *n, const char *symbol, int64_t low, int64_t high) {
+  for (int i = 0; symbol && i < *n; i++)
+    if (strcmp(bindings[i].symbol, symbol) == 0) return bindings[i].extent;
+  int64_t extent = low + (int64_t)(random_next() % (uint64_t)(high - low + 1));
+  if (symbol && *n < MAX_SYMBOLS) bindings[(*n)++] = (binding){symbol, extent};
+  return extent;
+}
+
+static reed_tensor *draw_input(const reed_value_info *info, binding *bindings, int *n_bindings, int64_t low, int64_t high) {
+  int64_t dims[REED_MAX_RANK];
+  for (int32_t i = 0; i < info->rank; i++)
+    dims[i] = info->dims[i] >= 0 ? info->dims[i] : extent_of(bindings, n_bindings, info->symbols[i], low, high);
+  reed_tensor *t;
+  need(reed_tensor_open(info->dtype, info->rank, dims, &t), "an input");
+  if (info->dtype == REED_F32)
+    for (int64_t i = 0; i < reed_tensor_elements(t); i++) ((float *)reed_tensor_data(t))[i] = (float)(random_next() >> 40) / (1 << 24);
+  return t;
+}
+
+static reed_program *open_program(const char *path) {
+  const char *dot = strrchr(path, '.');
+  reed_program *program;
+  if (!dot || strcmp(dot, ".onnx") != 0) {
+    need(reed_program_open(path, NULL, &program, diagnosis), path);
+    return program;
+  }
+  void *bytes;
+  size_t n;
+  need(reed_compile_file(path, NULL, &bytes, &n, NULL, diagnosis), path);
+  need(reed_program_open_bytes(bytes, n, NULL, &program, diagnosis), path);
+  reed_text_free(bytes);
+  return program;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 5 || argc > 6 || atoll(argv[2]) < 4 || atoll(argv[3]) < 1 || atoll(argv[4]) < atoll(argv[3])) {
+    fprintf(stderr, "usage: bench_soak MODEL RUNS LOW HIGH [ENTRIES]\n");
+    return 2;
+  }
+  int64_t runs = atoll(argv[2]), low = atoll(argv[3]), high = atoll(argv[4]), at_quarter[5];
+  need(reed_diagnosis_open(&diagnosis), "a diagnosis");
+  reed_program *program = open_program(argv[1]);
+  size_t n_inputs = reed_program_input_count(program), n_outputs = reed_program_output_count(program);
+  if (n_inputs > MAX_INPUTS) return fprintf(stderr, "bench_soak: more than %d inputs\n", MAX_INPUTS), 2;
+  reed_session *session;
+  need(reed_session_open(program, &(reed_session_options){.memo_entries = argc > 5 ? atoll(argv[5]) : 0}, &session, diagnosis), "a session");
+  reed_tensor **outputs = calloc(n_outputs ? n_outputs : 1, sizeof *outputs);
+  if (!outputs) return 2;
+  at_quarter[0] = resident();
+  for (int64_t i = 0; i < runs; i++) {
+    binding bindings[MAX_SYMBOLS];
+    int n_bindings = 0;
+    reed_tensor *inputs[MAX_INPUTS];
+    for (size_t k = 0; k < n_inputs; k++) {
+      reed_value_info info;
+      need(reed_program_input(program, k, &info), "an input");
+      inputs[k] = draw_input(&info, bindings, &n_bindings, low, high);
+    }
+    need(reed_session_run(session, inputs, n_inputs, outputs, n_outputs, diagnosis), "a run");
+    for (size_t k = 0; k < n_inputs; k++) reed_tensor_close(&inputs[k]);
+    for (size_t k = 0; k < n_outputs; k++) reed_tensor_close(&outputs[k]);
+    if ((i + 1) * 4 / runs > i * 4 / runs) at_quarter[(i + 1) * 4 / runs] = resident();
+  }
+  printf("resident MiB at the start and after each quarter of %lld runs:", (long long)runs);
+  for (int i = 0; i <= 4; i++) printf(" %.1f", (double)at_quarter[i] / (1 << 20));
+  int64_t grown = at_quarter[4] - at_quarter[2], allowed = at_quarter[2] / 50 + (4 << 20);
+  printf("; second half %+.1f\n", (double)grown / (1 << 20));
+  free(outputs);
+  reed_session_close(&session);
+  reed_program_close(&program);
+  reed_diagnosis_close(&diagnosis);
+  return grown > allowed;
+}
