@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
   }
   printf("resident MiB at the start and after each quarter of %lld runs:", (long long)runs);
   for (int i = 0; i <= 4; i++) printf(" %.1f", (double)at_quarter[i] / (1 << 20));
-  int64_t grown = at_quarter[4] - at_quarter[2], allowed = at_quarter[2] / 50 + (4 << 20);
+  int64_t grown = at_quarter[4] - at_quarter[2], allowed = at_quarter[2] / 20 + (4 << 20);
   printf("; second half %+.1f\n", (double)grown / (1 << 20));
   free(outputs);
   reed_session_close(&session);
