@@ -58,11 +58,25 @@ static reed_status run_pass(pass_run *run, int i, int64_t *changes) {
   return status;
 }
 
-static reed_status run_phase(pass_run *run, phase which, int64_t *changes) {
+static reed_status clean_round(pass_run *run, int64_t *changes) {
   reed_status status = REED_OK;
   *changes = 0;
   for (int i = 0; i < pass_count && status == REED_OK; i++)
-    if (phases[i] == which) status = run_pass(run, i, changes);
+    if (phases[i] == PHASE_CLEAN) status = run_pass(run, i, changes);
+  return status;
+}
+
+/* What a pass leaves behind without a use would be one more use of what it was made from, to the passes after it: it goes at once. */
+static reed_status run_phase(pass_run *run, phase which, int64_t *changes) {
+  reed_status status = REED_OK;
+  *changes = 0;
+  for (int i = 0; i < pass_count && status == REED_OK; i++) {
+    if (phases[i] != which) continue;
+    int64_t own = 0;
+    status = run_pass(run, i, &own);
+    if (status == REED_OK && own) status = run_pass(run, pass_find("dce"), changes);
+    *changes += own;
+  }
   return status;
 }
 
@@ -70,7 +84,7 @@ static reed_status clean(pass_run *run) {
   reed_status status = REED_OK;
   int64_t changes = 1;
   for (int round = 0; round < MOST_ROUNDS && changes && status == REED_OK; round++)
-    status = run_phase(run, PHASE_CLEAN, &changes);
+    status = clean_round(run, &changes);
   return status;
 }
 

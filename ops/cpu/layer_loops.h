@@ -47,6 +47,10 @@ struct recurrent_cell;
   X(void, recurrent_lstm, (const struct recurrent_cell *cell))                                                                      \
   /* bins of `channels` planes, the next plane->plane floats on, of one region (ops/cpu/roi_align.h) */                            \
   X(void, roi_align_channels, (const struct roi_plan *plan, const float *x, int64_t channels, float *y))                           \
+  /* c[m][n] += a[m][k] * b[k][n]; a's rows and columns at any distances, b's and c's rows at theirs; n a multiple of 16 */               \
+  X(void, multiply_add, (float *c, int64_t c_row, const float *a, int64_t a_row, int64_t a_column, const float *b, int64_t b_row, int64_t m, int64_t n, int64_t k)) \
+  /* one block of keys in a softmax that goes on over blocks (ops/cpu/attention.c) */                                                \
+  X(void, attend_keys, (float *scores, int64_t n_keys, int64_t n, float *most, float *sum, float *shrink))                         \
   /* clears alive[j] for every box j in first..n-1 whose overlap with box `i` is over the threshold; boxes are x1,y1,x2,y2,area as \
    * five arrays of `stride` floats */                                                                                             \
   X(void, nms_suppress, (const float *boxes, int64_t stride, int64_t i, int64_t first, int64_t n, float threshold, uint8_t *alive))

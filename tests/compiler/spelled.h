@@ -4,6 +4,7 @@
 #ifndef TESTS_COMPILER_SPELLED_H_
 #define TESTS_COMPILER_SPELLED_H_
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,12 +67,39 @@ static const spelled spelled_norms[] = {
     {"another's RMS", "q=Mul y,y;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div x,r"},
 };
 
+/* q, k and v: f32[n,3,6,8]; u: f32[n,6,24], to be split into heads; mask: f32[n,1,6,6]; keep: bool[n,1,1,6]. */
+#define SPLIT(x, y, perm) x "s=Reshape " y ",split;" x "=Transpose[" perm "] " x "s;"
+static const spelled spelled_attentions[] = {
+    {"scores scaled", "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Mul s,half;p=Softmax c;o=MatMul p,v", "Attention"},
+    {"scores divided", "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Div s,three;p=Softmax c;o=MatMul p,v", "Attention"},
+    {"Q and K scaled", "t=Transpose[0,1,3,2] k;a=Mul q,half;b=Mul half,t;s=MatMul a,b;p=Softmax s;o=MatMul p,v", "Attention"},
+    {"not scaled", "t=Transpose[0,1,3,2] k;s=MatMul q,t;p=Softmax s;o=MatMul p,v", "Attention"},
+    {"K as it is", "s=MatMul q,kt;p=Softmax s;o=MatMul p,v", "Attention"},
+    {"a mask added", "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Mul s,half;m=Add c,mask;p=Softmax m;o=MatMul p,v", "Attention"},
+    {"a mask in front", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add mask,s;p=Softmax m;o=MatMul p,v", "Attention"},
+    {"scores hidden", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,minf,s;p=Softmax m;o=MatMul p,v", "Attention"},
+    {"scores shown", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,s,minf;p=Softmax m;o=MatMul p,v", "Attention"},
+    {"scores hidden by the lowest number", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,lowest,s;p=Softmax m;o=MatMul p,v", "Attention"},
+    {"scores shown but for the lowest number", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,s,lowest;p=Softmax m;o=MatMul p,v", "Attention"},
+    {"BERT's", SPLIT("a", "u", "0,2,1,3") SPLIT("b", "w", "0,2,3,1") SPLIT("c", "u", "0,2,1,3")
+     "s=MatMul a,b;f=Mul s,half;m=Add f,mask;p=Softmax m;y=MatMul p,c;z=Transpose[0,2,1,3] y;o=Reshape z,merge", "Attention"},
+    {"heads split and not merged", SPLIT("a", "u", "0,2,1,3") SPLIT("b", "w", "0,2,3,1") SPLIT("c", "u", "0,2,1,3") "s=MatMul a,b;p=Softmax s;o=MatMul p,c", "Attention"},
+    {"heads merged and not split", "s=MatMul q,kt;p=Softmax s;y=MatMul p,v;z=Transpose[0,2,1,3] y;o=Reshape z,merge", "Attention"},
+    {"a number that is not low", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,three,s;p=Softmax m;o=MatMul p,v"},
+    {"a scale for each column", "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Mul s,six1;p=Softmax c;o=MatMul p,v"},
+    {"weights that are seen", "t=Transpose[0,1,3,2] k;s=MatMul q,t;p=Softmax s;y=MatMul p,v;e=ReduceMax p,last4;o=Add y,e"},
+    {"scores that are seen", "t=Transpose[0,1,3,2] k;s=MatMul q,t;p=Softmax s;y=MatMul p,v;e=ReduceMax s,last4;o=Add y,e"},
+    {"one head of keys", "f=ReduceMax kt,heads;s=MatMul q,f;p=Softmax s;o=MatMul p,v"},
+    {"a mask that widens", "f=ReduceMax q,heads;g=ReduceMax kt,heads;h=ReduceMax v,heads;s=MatMul f,g;m=Add s,mask3;p=Softmax m;o=MatMul p,h"},
+};
+
 static inline void spelled_constants(onnx_build *b) {
   static const struct {
     const char *name;
     float number;
   } scalars[] = {{"zero", 0}, {"quarter", 0.25f}, {"half", 0.5f}, {"mhalf", -0.5f}, {"one", 1}, {"one3", 1.3f}, {"root2", 1.41421354f}, {"invroot2", 0.70710677f},
-                 {"one7", 1.702f}, {"two", 2}, {"three", 3}, {"six", 6}, {"tiny", 0.044715f}, {"kappa", 0.7978846f}, {"eps", 1e-5f}};
+                 {"one7", 1.702f}, {"two", 2}, {"three", 3}, {"six", 6}, {"tiny", 0.044715f}, {"kappa", 0.7978846f}, {"eps", 1e-5f},
+                 {"minf", -INFINITY}, {"lowest", -3.4028235e38f}};
   static const float rows[8] = {0.5f, 1.5f, 2, -1, 0.25f, 1, 3, -2};
   for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) build_f32(b, scalars[i].name, "", &scalars[i].number);
   build_f32(b, "rows", "8", rows);
@@ -81,6 +109,11 @@ static inline void spelled_constants(onnx_build *b) {
   build_i64(b, "first", "1", (int64_t[]){0});
   build_i64(b, "last", "1", (int64_t[]){-1});
   build_i64(b, "last2", "2", (int64_t[]){2, 1});
+  build_i64(b, "last4", "1", (int64_t[]){3});
+  build_i64(b, "heads", "1", (int64_t[]){1});
+  build_i64(b, "split", "4", (int64_t[]){0, 0, 3, 8});
+  build_i64(b, "merge", "3", (int64_t[]){0, 0, 24});
+  build_f32(b, "six1", "6", (float[]){1, 2, 3, 4, 5, 6});
 }
 
 /* Nodes of "a=Op x,y;..."; gives the last name, which lives until the next call. */
@@ -104,6 +137,22 @@ static inline onnx_build *spelled_open(const spelled *s) {
   onnx_build *b = build_open(18);
   build_input(b, "x", s->x ? s->x : "f32[n,6,8]");
   build_input(b, "y", s->x ? s->x : "f32[n,6,8]");
+  spelled_constants(b);
+  build_output(b, spelled_nodes(b, s->text), "f32");
+  return b;
+}
+
+static inline onnx_build *spelled_attention_open(const spelled *s) {
+  onnx_build *b = build_open(18);
+  build_input(b, "q", "f32[n,3,6,8]");
+  build_input(b, "k", "f32[n,3,6,8]");
+  build_input(b, "kt", "f32[n,3,8,6]");
+  build_input(b, "v", "f32[n,3,6,8]");
+  build_input(b, "u", "f32[n,6,24]");
+  build_input(b, "w", "f32[n,6,24]");
+  build_input(b, "mask", "f32[n,1,6,6]");
+  build_input(b, "keep", "bool[n,1,1,6]");
+  build_input(b, "mask3", "f32[n,3,6,6]");
   spelled_constants(b);
   build_output(b, spelled_nodes(b, s->text), "f32");
   return b;

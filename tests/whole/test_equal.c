@@ -81,9 +81,9 @@ static void check(onnx_build *b, const char *pass, bool empty, double tolerance,
   const char *const disabled[] = {pass, NULL};
   runner with = runner_open(b, NULL, what), without = runner_open(b, disabled, what);
   size_t n = reed_program_input_count(with.program);
-  ck_assert_uint_le(n, 8);
+  ck_assert_uint_le(n, 12);
   for (size_t k = 0; k < sizeof extents / sizeof *extents - !empty; k++) {
-    reed_tensor *inputs[8];
+    reed_tensor *inputs[12];
     for (size_t i = 0; i < n; i++) inputs[i] = input_of(with.program, i, extents[k]);
     reed_tensor *x = runner_run(&with, inputs, n, what), *y = runner_run(&without, inputs, n, what);
     equal(x, y, tolerance, what);
@@ -101,6 +101,12 @@ static void check_spelled(const spelled *s, const char *pass, double tolerance) 
 
 START_TEST(recognised_activations_compute_the_same) { check_spelled(&spelled_activations[_i], "activations", 2e-6); }
 END_TEST
+START_TEST(recognised_attentions_compute_the_same) {
+  const spelled *s = &spelled_attentions[_i];
+  check(spelled_attention_open(s), "attention", true, 1e-5, s->what);
+}
+END_TEST
+
 /* The loops are the same: so are the bits. */
 START_TEST(chains_compute_the_same) {
   static const char *const texts[] = {
@@ -133,6 +139,7 @@ int main(void) {
   TCase *t = tcase_create("equal");
   tcase_add_loop_test(t, recognised_activations_compute_the_same, 0, COUNT(spelled_activations));
   tcase_add_loop_test(t, recognised_norms_compute_the_same, 0, COUNT(spelled_norms));
+  tcase_add_loop_test(t, recognised_attentions_compute_the_same, 0, COUNT(spelled_attentions));
   tcase_add_loop_test(t, chains_compute_the_same, 0, 12);
   tcase_add_loop_test(t, pictures_with_channels_last_compute_the_same, 0, COUNT(pictures));
   tcase_add_loop_test(t, loops_that_append_compute_the_same, 0, N_APPENDING);

@@ -1,0 +1,109 @@
+/* Attention in double, a query at a time: all its scores, their softmax, the sum of values. */
+#include "ops/cpu/attention.h"
+
+#include <math.h>
+
+#include "ops/cpu/reference/layers.h"
+
+static double element(const attention_view *v, const void *data, int64_t batch, int64_t head, int64_t row, int64_t i) {
+  int64_t at = batch * v->batch + head * v->head + row * v->row + i;
+  return reed_dtype_read(v->dtype, (const char *)data + at * (int64_t)reed_dtype_bytes(v->dtype));
+}
+
+/* Element i of key or value number j (input 1 or 2; those of earlier calls are inputs 4 and 5). */
+static double kv_element(const attention *a, const reed_kernel_buffers *buffers, int32_t input, int64_t batch, int64_t head, int64_t j, int64_t i) {
+  const attention_view *past = input == 1 ? &a->past_k : &a->past_v, *now = input == 1 ? &a->k : &a->v;
+  if (j < a->past) return element(past, buffers->inputs[input + 3], batch, head, j, i);
+  return element(now, buffers->inputs[input], batch, head, j - a->past, i);
+}
+
+typedef struct query {
+  int64_t batch, head, kv_head, i;
+} query;
+
+/* What the mask adds; *out_masked: the key is not looked at. */
+static double mask_of(const attention *a, const reed_kernel_buffers *buffers, const query *q, int64_t j, bool *out_masked) {
+  attention_reach reach = attention_reach_of(a, buffers, q->batch);
+  *out_masked = j >= reach.keys || j >= a->mask_keys || (a->causal && j > q->i + reach.offset);
+  if (*out_masked || a->mask_dtype == REED_NONE) return 0;
+  int64_t at = q->batch * a->mask_strides[0] + q->head * a->mask_strides[1] + q->i * a->mask_strides[2] + j * a->mask_strides[3];
+  double x = reed_dtype_read(a->mask_dtype, (const char *)buffers->inputs[3] + at * (int64_t)reed_dtype_bytes(a->mask_dtype));
+  if (a->mask_dtype == REED_BOOL) *out_masked = x == 0;
+  return a->mask_dtype == REED_BOOL ? 0 : x;
+}
+
+/* Number `mode` of what the scores go through. */
+static void note_score(const attention *a, const reed_kernel_buffers *buffers, reed_dtype dtype, const query *q, int64_t j, int64_t mode, double x) {
+  if (dtype == REED_NONE || mode != a->mode) return;
+  int64_t at = ((q->batch * a->heads + q->head) * a->queries + q->i) * a->total + j;
+  reed_dtype_write(dtype, (char *)buffers->outputs[3] + at * (int64_t)reed_dtype_bytes(dtype), x);
+}
+
+/* Scores of a query, then their softmax. */
+static void weigh(const attention *a, const reed_kernel_buffers *buffers, reed_dtype noted, const query *q, double *scores) {
+  double most = -INFINITY, sum = 0;
+  for (int64_t j = 0; j < a->total; j++) {
+    double x = 0;
+    bool masked;
+    for (int64_t d = 0; d < a->size; d++)
+      x += element(&a->q, buffers->inputs[0], q->batch, q->head, q->i, d) * kv_element(a, buffers, 1, q->batch, q->kv_head, j, d);
+    x *= a->scale;
+    note_score(a, buffers, noted, q, j, 0, x);
+    if (a->softcap > 0) x = a->softcap * tanh(x / a->softcap);
+    note_score(a, buffers, noted, q, j, 1, x);
+    double added = mask_of(a, buffers, q, j, &masked);
+    x = masked ? -INFINITY : x + added;
+    note_score(a, buffers, noted, q, j, 2, x);
+    scores[j] = x;
+    if (x > most || x != x) most = x;
+  }
+  double from = most == -INFINITY ? 0 : most;
+  for (int64_t j = 0; j < a->total; j++) sum += scores[j] = exp(scores[j] - from);
+  for (int64_t j = 0; j < a->total; j++) {
+    scores[j] = sum != 0 ? scores[j] / sum : a->nan_rows ? NAN : 0;
+    note_score(a, buffers, noted, q, j, 3, scores[j]);
+  }
+}
+
+typedef struct reference_attention {
+  attention a;
+  reed_dtype noted; /* of qk_matmul_output; REED_NONE: not wanted */
+  bool has_results; /* else keys may be any number */
+} reference_attention;
+
+static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
+  const reference_attention *s = state;
+  const attention *a = &s->a;
+  double *scores = buffers->workspace;
+  size_t bytes = reed_dtype_bytes(a->y.dtype);
+  attention_write_present(a, buffers);
+  if (!s->has_results) return REED_OK;
+  for (int64_t b = 0; b < a->batch; b++)
+    for (int64_t h = 0; h < a->heads; h++)
+      for (int64_t i = 0; i < a->queries; i++) {
+        query q = {b, h, h / (a->heads / a->kv_heads), i};
+        weigh(a, buffers, s->noted, &q, scores);
+        for (int64_t d = 0; d < a->value_size; d++) {
+          double y = 0;
+          for (int64_t j = 0; j < a->total; j++) {
+            double v = kv_element(a, buffers, 2, b, q.kv_head, j, d);
+            if (scores[j] != 0) y += scores[j] * v; /* what is masked may be anything */
+          }
+          reed_dtype_write(a->y.dtype, (char *)buffers->outputs[0] + (size_t)(b * a->y.batch + h * a->y.head + i * a->y.row + d) * bytes, y);
+        }
+      }
+  return REED_OK;
+}
+
+reed_status reference_prepare_attention(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  reference_attention s = {0};
+  reed_status status = attention_read(call, &s.a);
+  if (status != REED_OK) return status;
+  if (call->n_outputs > 3) s.noted = call->outputs[3].dtype;
+  s.has_results = s.a.value_size > 0 || s.noted != REED_NONE;
+  void *state = mem_copy(&s, sizeof s);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run, state);
+  if (s.has_results) out_kernel->workspace_bytes = s.a.total * (int64_t)sizeof(double);
+  return REED_OK;
+}
