@@ -7,14 +7,17 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 
 
 class Reed:
-    """Opens the .onnx, compiled in memory, or the .reed file next to it that compile_ahead wrote, as users would."""
+    """The model compiled in memory, or the file that compile_ahead wrote."""
 
     def __init__(self, folder, name, threads, build, device="host", ahead=False):
         import reed
         library = reed.Library(build)
-        with open(os.path.join(folder, name + (".reed" if ahead else ".onnx")), "rb") as f:
-            bytes_read = f.read()
-        self.session = reed.Session(library, bytes_read if ahead else library.compile(bytes_read), device, n_threads=threads)
+        if ahead:
+            module = os.path.join(folder, name + ".reed")
+        else:
+            with open(os.path.join(folder, name + ".onnx"), "rb") as f:
+                module = library.compile(f.read())
+        self.session = reed.Session(library, module, device, n_threads=threads)
 
     def __call__(self, arrays):
         return self.session.run(arrays)

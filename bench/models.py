@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import torch
+import torchvision
 import torchvision.models.detection as D
 from torch import nn
 from torch.nn import functional as F
@@ -120,6 +121,19 @@ def calibrate(model, images, wanted, deviation):
     return found
 
 
+def resize(image, shortest, longest, target=None, fixed_size=None):
+    """torchvision's own resize, but to the size that its exported graph computes: there 800 / 375 is the product with a reciprocal, all in float32, and 375
+    rows become 799, where the eager model has 800. Without this nothing could be compared at such sizes. What is exported is torchvision's own code."""
+    if torchvision._is_tracing() or fixed_size is not None:
+        return torchvisions_resize(image, shortest, longest, target, fixed_size)
+    extents = np.array(image.shape[-2:], np.float32)
+    scale = min(1 / extents.min() * np.float32(shortest), 1 / extents.max() * np.float32(longest))
+    return F.interpolate(image[None], size=[int(e) for e in np.floor(extents * scale)], mode="bilinear", align_corners=False)[0], target
+
+
+torchvisions_resize, D.transform._resize_image_and_masks = D.transform._resize_image_and_masks, resize
+
+
 def excess(model, logits, softmax):
     """By how much the candidates' log probabilities pass the score threshold, summed over those that are less than half a unit below it."""
     threshold = torch.tensor((model.roi_heads if hasattr(model, "roi_heads") else model).score_thresh)
@@ -129,14 +143,18 @@ def excess(model, logits, softmax):
     return (scores - threshold.log() + .5).clamp(min=0).sum()
 
 
-def quiet_picture(model, height, width, steps=200):
-    """A picture in which the model finds nothing, by gradient descent from grey; all NaN, which passes no threshold, if that leads nowhere."""
+def quiet_picture(model, height, width, steps):
+    """A picture in which the model finds nothing: the best of some of one colour, ordinary or far beyond black and white, then gradient descent; all NaN, which
+    passes no threshold, if that leads nowhere."""
     layers, classes, softmax = class_layers(model)
     model.requires_grad_(False)
-    image = torch.full((3, height, width), .5).add_(.05 * torch.randn(3, height, width, generator=torch.Generator().manual_seed(0))).requires_grad_()
+    loss_of = lambda image: excess(model, torch.cat([x.reshape(-1, classes) for x in outputs_of(model, layers, [image])]), softmax)
+    colours = [[v] * 3 for v in (0, .5, 1, -1)] + [[4. if c >> i & 1 else -4. for i in range(3)] for c in range(8)]
+    best = min((torch.tensor(c).float().view(3, 1, 1).expand(3, height, width) for c in colours), key=loss_of)
+    image = (best + (.05 * torch.randn(best.shape, generator=torch.Generator().manual_seed(0)) if loss_of(best) else 0)).requires_grad_()
     descent = torch.optim.Adam([image], lr=.05)
     for _ in range(steps):
-        loss = excess(model, torch.cat([x.reshape(-1, classes) for x in outputs_of(model, layers, [image])]), softmax)
+        loss = loss_of(image)
         if not loss:
             return image.detach().numpy()
         descent.zero_grad()
@@ -220,6 +238,14 @@ OTHERS = {
     "lstm": (recurrent(nn.LSTM), SEQUENCES),
     "gru": (recurrent(nn.GRU), SEQUENCES),
 }
+
+
+# Sizes to compare engines at (example): the usual one, and one that it is not seen with.
+COMPARED = {"bert": "1x128,2x77", "lstm": "4x50,3x33", "gru": "4x50,3x33", "subpixel": "120x160,90x121", "subpixel_f16": "120x160,90x121"}
+
+
+def sizes_of(name):
+    return COMPARED.get(name, "480x640,375x501").split(",")
 
 
 def wrap(name, model):

@@ -64,12 +64,27 @@ class Library:
         return data
 
 
+class Memory:
+    """An output's memory, seen by arrays without a copy; closed when the last of them goes."""
+
+    def __init__(self, library, tensor):
+        self.library, self.tensor = library, tensor
+
+    def __del__(self):
+        self.library.reed.reed_tensor_close(ctypes.byref(self.tensor))
+
+
 class Session:
+    """`module`: its bytes, or the path of a file, which is mapped."""
+
     def __init__(self, library, module, device="host", **options):
         self.l = library
         self.program, self.session = ctypes.c_void_p(), ctypes.c_void_p()
         r = library.reed
-        library.check(r.reed_program_open_bytes(module, ctypes.c_size_t(len(module)), None, ctypes.byref(self.program), library.diagnosis))
+        if isinstance(module, str):
+            library.check(r.reed_program_open(module.encode(), None, ctypes.byref(self.program), library.diagnosis))
+        else:
+            library.check(r.reed_program_open_bytes(module, ctypes.c_size_t(len(module)), None, ctypes.byref(self.program), library.diagnosis))
         o = SessionOptions(device=device.encode(), **options)
         library.check(r.reed_session_open(self.program, ctypes.byref(o), ctypes.byref(self.session), library.diagnosis))
 
@@ -97,9 +112,13 @@ class Session:
             handle = ctypes.c_void_p(outputs[i])
             dtype = np.dtype(DTYPES[r.reed_tensor_dtype(handle)])
             shape = [r.reed_tensor_dims(handle)[k] for k in range(r.reed_tensor_rank(handle))]
-            data = ctypes.string_at(r.reed_tensor_data(handle), r.reed_tensor_bytes(handle)) if r.reed_tensor_bytes(handle) else b""
-            results.append(np.frombuffer(data, dtype).reshape(shape))
-            r.reed_tensor_close(ctypes.byref(handle))
+            n, memory = r.reed_tensor_bytes(handle), Memory(self.l, handle)
+            if n:
+                buffer = (ctypes.c_char * n).from_address(r.reed_tensor_data(handle))
+                buffer.memory = memory
+                results.append(np.frombuffer(buffer, dtype).reshape(shape))
+            else:
+                results.append(np.empty(shape, dtype))
         return results
 
     def close(self):

@@ -31,6 +31,8 @@ static const struct {
     {"ssd300", {{"nms_guard", 1}, {"nms_classes", 1}, {"nms_limit", 1}, {"fusion", 10}}},
     {"ssdlite", {{"nms_guard", 1}, {"nms_classes", 1}, {"nms_limit", 1}, {"fusion", 73}}},
     {"bert", {{"activations", 2}}},
+    {"lstm", {{NULL}}},
+    {"gru", {{NULL}}},
     {"subpixel", {{"fusion", 4}}},
     {"subpixel_f16", {{"fusion", 2}}},
 };

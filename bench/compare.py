@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""Reed beside onnxruntime, OpenVINO and PyTorch, model by model: one table of ratios, a JSON file and a plot.
+
+    compare.py --folder DIR --build BUILDDIR [--models mask,bert,...] [--sizes 480x640,375x501] [--runs 5] [--threads 2] [--quick] [--out NAME]
+
+What it needs it makes: a virtual environment DIR/venv from PyPI (or --venv DIR), the exported models, the modules that `vm compile` writes, the float64 truth.
+Each engine has a process of its own for each model, with the same number of threads; one works at a time. The first size gives load, the first result and the
+peak of resident memory; each later size the first run of a shape that the process has not seen. Then all engines take turns, --runs times, and the median
+counts. Every engine's last result of a size is compared with float64 (equality.py); Reed's must pass. A ratio is the peer's figure over Reed's: above 1, Reed is
+better. Memory is the process's, with Python and NumPy in it (about 30 MB). Reed loads the module compiled ahead, the peers load ONNX, PyTorch its weights.
+"""
+import argparse
+import datetime
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGES = ["torch==2.15.*", "torchvision==0.29.*", "transformers", "onnx", "onnxruntime", "openvino", "matplotlib"]
+ENGINES = ("reed", "onnxruntime", "openvino", "eager")
+TITLES = {"reed": "Reed", "onnxruntime": "onnxruntime", "openvino": "OpenVINO", "eager": "PyTorch"}
+# What is told of a model and size: the figure's name, its title, its unit and the factor to it.
+FIGURES = (("median", "latency", "ms", 1e3), ("first", "first run of a new shape", "ms", 1e3), ("load", "load", "ms", 1e3),
+           ("load_first", "load to first result", "ms", 1e3), ("peak", "peak memory", "MB", 1))
+PAUSE_S = 0.03  # between two engines' turns: their idle threads spin for a while
+
+
+def arguments_of(words):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", required=True, help="models, their results and the virtual environment")
+    parser.add_argument("--build", required=True, help="Reed's build folder (a release build)")
+    parser.add_argument("--venv", help="default: FOLDER/venv; made if it is not there")
+    parser.add_argument("--models", help="default: all")
+    parser.add_argument("--sizes", help="two or more, of pictures HEIGHTxWIDTH, of tokens and sequences BATCHxLENGTH")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="the first size only, three runs")
+    parser.add_argument("--out", default="compare", help="NAME.json, NAME.md and NAME.png")
+    parser.add_argument("--worker", nargs=2, metavar=("ENGINE", "MODEL"), help=argparse.SUPPRESS)
+    return parser.parse_args(words)
+
+
+# ---- a worker: one engine with one model in a process; a line of JSON in, one out ----
+
+def peak_megabytes():
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def work(arguments):
+    import numpy as np
+    import engines
+    which, model = arguments.worker
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # engines may print
+    engine, outputs = None, None
+    for line in sys.stdin:
+        order = json.loads(line)
+        try:
+            if "inputs" in order:
+                with np.load(order["inputs"]) as kept:
+                    arrays = [kept[k] for k in sorted(kept.files)]
+            start = time.perf_counter()
+            if order["do"] == "open":
+                engine = (engines.Reed(arguments.folder, model, arguments.threads, arguments.build, ahead=True) if which == "reed" else
+                          engines.PEERS[which](arguments.folder, model, arguments.threads))
+            elif order["do"] == "run":
+                outputs = None
+                outputs = engine(arrays)
+            answer = {"seconds": time.perf_counter() - start, "peak": peak_megabytes()}
+            if "outputs" in order:
+                np.savez(order["outputs"], **{f"{i:02}": o for i, o in enumerate(outputs)})
+        except Exception as e:
+            answer = {"error": (str(e).strip() or type(e).__name__)[:300]}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+class Worker:
+    def __init__(self, which, model, arguments):
+        words = [sys.executable, os.path.abspath(__file__), "--folder", arguments.folder, "--build", arguments.build, "--threads", str(arguments.threads)]
+        threads = str(arguments.threads)
+        self.process = subprocess.Popen(words + ["--worker", which, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                        env={**os.environ, "OMP_NUM_THREADS": threads})
+        self.error = None
+
+    def ask(self, **order):
+        """The worker's answer; None from its first failure on, which self.error tells."""
+        if self.error:
+            return None
+        try:
+            self.process.stdin.write(json.dumps(order) + "\n")
+            self.process.stdin.flush()
+            answer = json.loads(self.process.stdout.readline() or '{"error": "the process died"}')
+        except (OSError, ValueError) as e:
+            answer = {"error": f"the process died: {e}"}
+        self.error = answer.get("error")
+        return None if self.error else answer
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+# ---- the parent ----
+
+def measure(model, sizes, reference, arguments, scratch):
+    """{size: {engine: figures}} of one model."""
+    import numpy as np
+    paths = {}
+    for size in sizes:
+        paths[size] = os.path.join(scratch, f"{size}.npz")
+        np.savez(paths[size], **{f"{i:02}": a for i, a in enumerate(reference.inputs(size))})
+    workers = {e: Worker(e, model, arguments) for e in ENGINES}
+    result = {size: {e: {} for e in ENGINES} for size in sizes}
+    for e, worker in workers.items():
+        opened = worker.ask(do="open")
+        for size in sizes:
+            figures, first = result[size][e], worker.ask(do="run", inputs=paths[size])
+            if first and size == sizes[0]:
+                figures.update(load=opened["seconds"], load_first=opened["seconds"] + first["seconds"])
+                for _ in range(2):
+                    steady = worker.ask(do="run", inputs=paths[size])
+                figures.update(peak=steady and steady["peak"])
+            elif first:
+                figures.update(first=first["seconds"])
+        time.sleep(PAUSE_S)
+    for size in sizes:
+        times = {e: [] for e in ENGINES}
+        for turn in range(arguments.runs + 1):
+            for e, worker in workers.items():
+                answer = worker.ask(do="run", inputs=paths[size])
+                if answer and turn:  # the first turn brings the engine's memory back
+                    times[e].append(answer["seconds"])
+                time.sleep(PAUSE_S)
+        for e, worker in workers.items():
+            kept = os.path.join(scratch, "outputs.npz")
+            if times[e] and worker.ask(do="run", inputs=paths[size], outputs=kept):
+                result[size][e].update(median=statistics.median(times[e]), times=times[e], check=check(model, size, reference, kept))
+                os.remove(kept)
+            if worker.error:
+                result[size][e]["error"] = worker.error
+    for worker in workers.values():
+        worker.close()
+    return result
+
+
+def check(model, size, reference, kept):
+    """Error figures against float64."""
+    import numpy as np
+    import equality
+    with np.load(kept) as outputs:
+        return equality.compare(model, reference.outputs("float64", size), [outputs[k] for k in sorted(outputs.files)])
+
+
+def judge(engines_figures):
+    """Adds what Reed's results miss, with the worst of the peers as the bar."""
+    import equality
+    peers = [f["check"] for e, f in engines_figures.items() if e != "reed" and "check" in f]
+    reed = engines_figures["reed"]
+    reed["missed"] = equality.verdict(reed["check"], peers) if "check" in reed else [reed.get("error", "no result")]
+
+
+def ratio(figures, e, key):
+    ours, theirs = figures["reed"].get(key), figures[e].get(key)
+    return theirs / ours if ours and theirs else None
+
+
+def cell(figures, key, factor):
+    ours = figures["reed"].get(key)
+    if all(f.get(key) is None for f in figures.values()):
+        return ""
+    peers = " / ".join("fails" if figures[e].get("error") else f"{r:.2f}" if (r := ratio(figures, e, key)) else "-" for e in ENGINES[1:])
+    return (f"{ours * factor:.3g}" if ours and ours * factor < 100 else f"{ours * factor:.0f}" if ours else "fails") + " · " + peers
+
+
+def rows_of(report):
+    return [(m, size, figures) for m, sizes in report["models"].items() for size, figures in sizes.items()]
+
+
+def mean_ratio(report, e, key):
+    """Geometric, over all rows that have both; None where there is none."""
+    found = [r for _, _, f in rows_of(report) if (r := ratio(f, e, key))]
+    return math.exp(statistics.fmean(map(math.log, found))) if found else None
+
+
+def table(report):
+    """Markdown: per model and size Reed's figure and, behind the dot, the peers' over Reed's."""
+    heads = [f"{title}, {unit}" for _, title, unit, _ in FIGURES]
+    lines = ["| model | size | " + " | ".join(heads) + " | against float64 |", "|---" * (len(FIGURES) + 3) + "|"]
+    for model, size, figures in rows_of(report):
+        cells = [cell(figures, key, factor) for key, _, _, factor in FIGURES]
+        lines.append(f"| {model} | {size} | " + " | ".join(cells) + " | " + ("; ".join(figures["reed"]["missed"]) or "equal") + " |")
+    means = [" / ".join(f"{r:.2f}" if (r := mean_ratio(report, e, key)) else "-" for e in ENGINES[1:]) for key, *_ in FIGURES]
+    lines.append("| geometric mean | | " + " | ".join(means) + " | |")
+    failures = [f"- {TITLES[e]} fails on {m}, {size}: {f['error'].splitlines()[0]}" for m, size, all_ in rows_of(report) for e, f in all_.items() if f.get("error")]
+    peers = " / ".join(TITLES[e] for e in ENGINES[1:])
+    return f"Reed's figure · {peers} over Reed's\n\n" + "\n".join(lines + [""] * bool(failures) + failures) + "\n"
+
+
+def plot(report, path):
+    """Bars of the ratios: one panel a figure, one group a model (its first size that has the figure)."""
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    shape, panels = pyplot.subplots(len(FIGURES), 1, figsize=(11, 2.6 * len(FIGURES)), layout="constrained")
+    for panel, (key, title, _, _) in zip(panels, FIGURES):
+        groups = {}
+        for model, _, figures in rows_of(report):
+            if any(ratio(figures, e, key) for e in ENGINES[1:]):
+                groups.setdefault(model, figures)
+        for i, e in enumerate(ENGINES[1:]):
+            panel.bar([g + .27 * (i - 1) for g in range(len(groups))], [ratio(f, e, key) or 0 for f in groups.values()], .25, label=TITLES[e])
+        panel.axhline(1, color="black", linewidth=.8)
+        panel.set_xticks(range(len(groups)), groups, fontsize=8)
+        panel.set_ylabel("over Reed's", fontsize=8)
+        panel.set_title(title + " (above 1: Reed is better)", fontsize=9)
+    panels[0].legend(fontsize=8)
+    pyplot.savefig(path, dpi=90)
+
+
+def prepare(arguments, models):
+    """Exports and compiles what is missing or older than its source."""
+    build = os.path.abspath(arguments.build)
+    missing = [m for m in models if not os.path.exists(os.path.join(arguments.folder, m + ".onnx"))]
+    if missing:
+        subprocess.run([sys.executable, os.path.join(HERE, "export_torchvision.py"), "--out", arguments.folder, "--models", ",".join(missing)], check=True)
+    for m in models:
+        path = os.path.join(arguments.folder, m)
+        subprocess.run([os.path.join(build, "tools", "vm"), "compile", path + ".onnx", "-o", path + ".reed"], stdout=subprocess.DEVNULL)
+
+
+def inside_venv(arguments):
+    """Makes the virtual environment if it is not there and goes on in it."""
+    python = os.path.join(os.path.abspath(arguments.venv or os.path.join(arguments.folder, "venv")), "bin", "python")
+    done = os.path.join(os.path.dirname(python), "..", "reed-compare")
+    if not os.path.exists(done):
+        subprocess.run([sys.executable, "-m", "venv", os.path.dirname(os.path.dirname(python))], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
+        open(done, "w").close()
+    if os.path.abspath(sys.executable) != python:
+        os.execv(python, [python, *sys.argv])
+
+
+def main():
+    arguments = arguments_of(sys.argv[1:])
+    if arguments.worker:
+        return work(arguments)
+    os.makedirs(arguments.folder, exist_ok=True)
+    inside_venv(arguments)
+    import warnings
+    warnings.simplefilter("ignore")
+    import equality
+    import models as M
+    names = arguments.models.split(",") if arguments.models else [*M.DETECTORS, *M.OTHERS]
+    prepare(arguments, names)
+    runs = arguments.runs = 3 if arguments.quick else arguments.runs
+    with open("/proc/cpuinfo") as lines:
+        cpu = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    versions = subprocess.run([sys.executable, "-m", "pip", "freeze"], capture_output=True, text=True).stdout.split()
+    report = {"cpu": cpu, "cpus": os.cpu_count(), "threads": arguments.threads, "runs": runs, "date": str(datetime.date.today()),
+              "versions": [v for v in versions if v.split("==")[0] in ("torch", "torchvision", "onnxruntime", "openvino", "transformers")], "models": {}}
+    for model in names:
+        sizes = arguments.sizes.split(",") if arguments.sizes else M.sizes_of(model)
+        sizes = sizes[:1] if arguments.quick else sizes
+        reference = equality.Reference(arguments.folder, model, arguments.threads)
+        for size in sizes:
+            reference.outputs("float64", size)
+        reference.close()
+        with tempfile.TemporaryDirectory() as scratch:
+            report["models"][model] = measure(model, sizes, reference, arguments, scratch)
+        for size, figures in report["models"][model].items():
+            judge(figures)
+            print(model, size, *(f"{title} {cell(figures, key, factor)};" for key, title, _, factor in FIGURES), figures["reed"]["missed"] or "equal", flush=True)
+        with open(arguments.out + ".json", "w") as f:
+            json.dump(report, f, indent=1, default=float)
+    text = table(report)
+    with open(arguments.out + ".md", "w") as f:
+        f.write(text)
+    plot(report, arguments.out + ".png")
+    print(text)
+    sys.exit(any(figures["reed"]["missed"] for _, _, figures in rows_of(report)))
+
+
+if __name__ == "__main__":
+    main()
