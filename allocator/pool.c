@@ -20,6 +20,8 @@ enum {
   CHUNK_BYTES = 2 << 20,   /* least that is asked of the device while the cap allows */
   HEADER_BATCH = 64,
   HEADERS_PER_CALL = 3,    /* most that one allocation uses: a chunk, what is split off it, and an object */
+  KEPT_BYTES = 16 << 20,   /* a free block of this size or more is kept .. */
+  KEPT_SHARE = 16,         /* .. for requests of at least this part of it: arenas come and go, and a small block that stays would be in the next one's way */
   SLACK = 4,               /* free chunks may make up a quarter of the most that was ever in use */
 };
 
@@ -48,6 +50,7 @@ struct pool {
   uint64_t large_mask;     /* bit i: large[i] is not empty */
   block *slabs[N_CLASSES]; /* slabs with room */
   int64_t peak_used_bytes;
+  bool break_kept;         /* nothing else is left for small requests */
   block *spare;            /* unused headers */
   int32_t n_spare;
   header_batch *batches;
@@ -115,12 +118,14 @@ static void free_remove(pool *p, block *b) {
 
 /* ---- large blocks ---- */
 
+static bool kept(const block *b, int64_t bytes) { return b->bytes >= KEPT_BYTES && b->bytes / KEPT_SHARE > bytes; }
+
 /* The smallest free block of at least `bytes`; NULL: none. */
 static block *best_fit(const pool *p, int64_t bytes) {
   block *best = NULL;
   for (uint64_t mask = p->large_mask & ~0ull << log2_floor(bytes); mask && !best; mask &= mask - 1)
     for (block *b = p->large[__builtin_ctzll(mask)]; b; b = b->next)
-      if (b->bytes >= bytes && (!best || b->bytes < best->bytes)) best = b;
+      if (b->bytes >= bytes && (!best || b->bytes < best->bytes) && (p->break_kept || !kept(b, bytes))) best = b;
   return best;
 }
 
@@ -141,20 +146,28 @@ static reed_status chunk_take(pool *p, int64_t bytes) {
 
 static bool under_cap(const pool *p, int64_t bytes) { return p->cap_bytes == 0 || bytes <= p->cap_bytes - p->figures.reserved_bytes; }
 
-static int64_t with_slack(int64_t bytes) { return bytes > INT64_MAX - bytes / SLACK - LARGE_UNIT ? INT64_MAX : bytes + bytes / SLACK / LARGE_UNIT * LARGE_UNIT; }
+/* What may be reserved while `bytes` more are needed: a quarter and a chunk more than was ever used. */
+static int64_t enough(const pool *p, int64_t bytes) {
+  int64_t used = p->figures.used_bytes, most = bytes > INT64_MAX - used ? INT64_MAX : used + bytes;
+  if (most < p->peak_used_bytes) most = p->peak_used_bytes;
+  return most > INT64_MAX - most / SLACK - CHUNK_BYTES ? INT64_MAX : most + most / SLACK + CHUNK_BYTES;
+}
+
+static int64_t generous(int64_t bytes) { return bytes < CHUNK_BYTES ? CHUNK_BYTES : bytes; }
+
+static bool has_slack(const pool *p, int64_t bytes) { return p->figures.reserved_bytes <= enough(p, bytes) - generous(bytes); }
 
 /* Reserves a chunk for `bytes`: a generous one if it may be, else an exact one, else an exact one once all that is free has been given back. No free block
  * can hold `bytes`. Where tensors grow from iteration to iteration none ever can, and every size that was would stay reserved: free chunks go first where
- * there would be more of them than a quarter of what was ever used, and the new one leaves room to grow. */
+ * there would be more of them than enough, and the new one leaves room to grow. */
 static reed_status reserve(pool *p, int64_t bytes) {
   reed_status status = REED_ERROR_MEMORY;
-  int64_t used = p->figures.used_bytes, most = bytes > INT64_MAX - used ? INT64_MAX : used + bytes, generous = bytes < CHUNK_BYTES ? CHUNK_BYTES : bytes;
-  int64_t enough = with_slack(most > p->peak_used_bytes ? most : p->peak_used_bytes);
-  if (p->figures.reserved_bytes > enough - bytes) {
-    generous = with_slack(bytes);
-    pool_trim(p, enough > generous ? enough - generous : 0);
+  int64_t wanted = generous(bytes), limit = enough(p, bytes);
+  if (!has_slack(p, bytes)) {
+    wanted = bytes > INT64_MAX - bytes / SLACK ? bytes : bytes + bytes / SLACK / LARGE_UNIT * LARGE_UNIT;
+    pool_trim(p, limit > wanted ? limit - wanted : 0);
   }
-  if (generous > bytes && under_cap(p, generous)) status = chunk_take(p, generous);
+  if (wanted > bytes && under_cap(p, wanted)) status = chunk_take(p, wanted);
   if (status == REED_ERROR_MEMORY && under_cap(p, bytes)) status = chunk_take(p, bytes);
   if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, bytes)) status = chunk_take(p, bytes);
   return status;
@@ -319,17 +332,28 @@ static reed_status no_memory(const pool *p, reed_status status, int64_t bytes, r
                    p->device->interface->name, (long long)bytes, (long long)p->figures.live_bytes, (long long)p->figures.reserved_bytes, cap);
 }
 
+/* A block of a size class, or (class -1) a large one. NULL: nothing free will do. */
+static block *take(pool *p, int class, int64_t bytes, bool break_kept) {
+  p->break_kept = break_kept;
+  block *b = class >= 0 ? small_take(p, class) : large_take(p, bytes);
+  p->break_kept = false;
+  return b;
+}
+
 reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
   if (bytes < 0) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "storage of %lld bytes", (long long)bytes);
   if (!headers_ready(p)) return diag_no_memory(diagnosis, "headers of storage");
-  bool small = bytes <= SMALL_MAX;
-  int class = small ? class_of(bytes ? bytes : 1) : 0;
+  int class = bytes <= SMALL_MAX ? class_of(bytes ? bytes : 1) : -1;
   int64_t rounded = bytes > INT64_MAX - LARGE_UNIT ? INT64_MAX : (bytes + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
-  block *b = small ? small_take(p, class) : large_take(p, rounded);
-  if (!b) {
-    reed_status status = reserve(p, small ? slab_bytes(class) : rounded);
-    if (status != REED_OK) return no_memory(p, status, bytes, diagnosis);
-    b = small ? small_take(p, class) : large_take(p, rounded);
+  int64_t least = class >= 0 ? slab_bytes(class) : rounded;
+  block *b = take(p, class, rounded, false);
+  if (!b) { /* a chunk of its own where there is slack for it, else part of a block that was kept for larger ones, else a chunk in place of others */
+    reed_status status = REED_ERROR_MEMORY;
+    bool slack = has_slack(p, least);
+    if (slack) status = reserve(p, least);
+    b = take(p, class, rounded, true);
+    if (!b && !slack && (status = reserve(p, least)) == REED_OK) b = take(p, class, rounded, true);
+    if (!b) return no_memory(p, status, bytes, diagnosis);
   }
   b->storage = (storage){.n_references = 1, .device = p->device_number, .data = b->storage.data, .bytes = bytes, .release = give_back, .owner = p};
   pool_figures *f = &p->figures;

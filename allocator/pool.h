@@ -1,8 +1,9 @@
 /* The caching pool of one device: storage that outlives an epoch, and the arenas themselves.
  *
  * Small blocks (<= 64 KiB) come from size classes carved out of slabs; large ones by best fit from chunks, split on allocation and merged with free
- * neighbours on release. What comes back stays reserved for reuse, up to a quarter more than was ever in use at once; a hard cap bounds what is reserved.
- * Blocks are 64-byte aligned. A steady state (the same requests again) takes nothing from the device and nothing from the heap. One thread at a time. */
+ * neighbours on release. What comes back stays reserved for reuse, up to a quarter more than was ever in use at once; large free blocks are kept for large
+ * requests while there is room for small ones elsewhere; a hard cap bounds what is reserved. Blocks are 64-byte aligned. A steady state (the same requests
+ * again) takes nothing from the device and nothing from the heap. One thread at a time. */
 #ifndef ALLOCATOR_POOL_H_
 #define ALLOCATOR_POOL_H_
 
