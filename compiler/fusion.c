@@ -100,22 +100,35 @@ static bool clip_bounds(const ir_node *n, double *out_alpha, double *out_beta) {
   return n->n_inputs < 3 || !n->inputs[2] || scalar_constant(n->inputs[2], out_beta);
 }
 
-static const struct {
+static const struct activation_row {
   op_id op;
-  const char *name;
-} activations[] = {{OP_Relu, "relu"}, {OP_Sigmoid, "sigmoid"},    {OP_Tanh, "tanh"}, {OP_LeakyRelu, "leaky_relu"},
-                   {OP_Clip, "clip"}, {OP_HardSwish, "hardswish"}};
+  const char *text, *approximate;
+  double alpha, beta;
+} activations[] = {
+#define ACTIVATION(kind, text, op, approximate, alpha, beta) {OP_##op, text, approximate, alpha, beta},
+#include "ops/activation.def"
+};
 
-static reed_status fuse_activation(fusing *f, ir_node *n, const char *name) {
-  ir_node *product = weights_product(n->inputs[0], n);
-  double alpha = 0, beta = 0;
+/* The row for n; NULL: it is no activation. */
+static const struct activation_row *activation_of(const ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
-  bool is_clip = n->op == op_builtin(OP_Clip), is_leaky = n->op == op_builtin(OP_LeakyRelu);
+  for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
+    const char *wanted = activations[i].approximate;
+    if (n->op == op_builtin(activations[i].op) && (!*wanted || strcmp(reed_attrs_string(&attrs, "approximate", "none"), wanted) == 0)) return &activations[i];
+  }
+  return NULL;
+}
+
+static reed_status fuse_activation(fusing *f, ir_node *n, const struct activation_row *row) {
+  ir_node *product = weights_product(n->inputs[0], n);
+  reed_attrs attrs = ir_attrs(n);
+  double alpha = isnan(row->alpha) ? NAN : reed_attrs_float(&attrs, "alpha", row->alpha);
+  double beta = isnan(row->beta) ? NAN : reed_attrs_float(&attrs, "beta", row->beta);
+  bool is_clip = n->op == op_builtin(OP_Clip);
   if (!product || !is_float(product->outputs[0]) || (is_clip && !clip_bounds(n, &alpha, &beta))) return REED_OK;
-  if (is_leaky) alpha = reed_attrs_float(&attrs, "alpha", 0.01f);
-  bool ok = ir_set_attr_string(product, "activation", name);
-  if (is_clip || is_leaky) ok = ok && ir_set_attr_float(product, "activation_alpha", alpha);
-  if (is_clip) ok = ok && ir_set_attr_float(product, "activation_beta", beta);
+  bool ok = ir_set_attr_string(product, "activation", row->text);
+  if (!isnan(alpha)) ok = ok && ir_set_attr_float(product, "activation_alpha", alpha);
+  if (!isnan(beta)) ok = ok && ir_set_attr_float(product, "activation_beta", beta);
   if (!ok) return no_memory(f);
   weights_absorb(product, n);
   f->n_activations++;
@@ -126,9 +139,8 @@ static reed_status fuse_activation(fusing *f, ir_node *n, const char *name) {
 
 static reed_status visit(void *context, ir_node *n) {
   if (n->op == op_builtin(OP_Add)) return fuse_add(context, n);
-  for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
-    if (n->op == op_builtin(activations[i].op)) return fuse_activation(context, n, activations[i].name);
-  return REED_OK;
+  const struct activation_row *row = activation_of(n);
+  return row ? fuse_activation(context, n, row) : REED_OK;
 }
 
 reed_status pass_fusion(ir_module *m, pass_report *report) {

@@ -9,12 +9,13 @@ reed_status activation_read(const reed_kernel_call *call, activation *out_activa
   *out_activation = (activation){.level = cpu_level_now(), .alpha = reed_attrs_float(call->attrs, "activation_alpha", 0),
                                  .beta = reed_attrs_float(call->attrs, "activation_beta", 0)};
   if (!*word) return REED_OK;
-#define READ(name, text) \
+#define ACTIVATION(name, text, ...) \
   if (strcmp(word, text) == 0) return out_activation->kind = ACTIVATION_##name, REED_OK;
-  ACTIVATION_LIST(READ)
-#undef READ
+#include "ops/activation.def"
   return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "activation '%s' is not known", word);
 }
+
+static double between(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 
 double activation_at(const activation *a, double x) {
   switch (a->kind) {
@@ -29,11 +30,23 @@ double activation_at(const activation *a, double x) {
     case ACTIVATION_LEAKY_RELU:
       return x < 0 ? a->alpha * x : x;
     case ACTIVATION_CLIP:
-      return x < a->alpha ? a->alpha : x > a->beta ? a->beta : x;
-    case ACTIVATION_HARDSWISH: {
-      double gate = x / 6 + 0.5;
-      return x * (gate < 0 ? 0 : gate > 1 ? 1 : gate);
-    }
+      return between(x, a->alpha, a->beta);
+    case ACTIVATION_HARDSWISH:
+      return x * between(x / 6 + 0.5, 0, 1);
+    case ACTIVATION_HARDSIGMOID:
+      return between(a->alpha * x + a->beta, 0, 1);
+    case ACTIVATION_ELU:
+      return x < 0 ? a->alpha * expm1(x) : x;
+    case ACTIVATION_GELU:
+      return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+    case ACTIVATION_GELU_TANH:
+      return 0.5 * x * (1 + tanh(0.79788456080286535588 * x * (1 + 0.044715 * x * x)));
+    case ACTIVATION_SWISH:
+      return x / (1 + exp(-a->alpha * x));
+    case ACTIVATION_MISH:
+      return x * tanh(x > 40 ? x : log1p(exp(x)));
+    case ACTIVATION_COUNT:
+      break;
   }
   return x;
 }

@@ -1,20 +1,17 @@
-/* The activation that conv, matmul and gemm may end with: relu sigmoid tanh leaky_relu clip hardswish (ops/op.def, Conv). */
+/* The activation that conv, matmul and gemm may end with (ops/activation.def). */
 #ifndef OPS_CPU_ACTIVATION_H_
 #define OPS_CPU_ACTIVATION_H_
 
 #include "ops/cpu/common.h"
 
-#define ACTIVATION_LIST(X) \
-  X(RELU, "relu") X(SIGMOID, "sigmoid") X(TANH, "tanh") X(LEAKY_RELU, "leaky_relu") X(CLIP, "clip") X(HARDSWISH, "hardswish")
-
 typedef enum activation_kind {
   ACTIVATION_NONE,
-#define ACTIVATION_ENUM_(name, text) ACTIVATION_##name,
-  ACTIVATION_LIST(ACTIVATION_ENUM_)
-#undef ACTIVATION_ENUM_
+#define ACTIVATION(kind, ...) ACTIVATION_##kind,
+#include "ops/activation.def"
+  ACTIVATION_COUNT
 } activation_kind;
 
-/* alpha: leaky_relu's slope, clip's lower limit; beta: clip's upper limit. */
+/* alpha and beta: the operator's attributes of these names; clip's lower and upper limit. */
 typedef struct activation {
   activation_kind kind;
   double alpha, beta;

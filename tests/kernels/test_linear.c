@@ -29,7 +29,11 @@ static const conv_row convolutions[] = {
   {"3-D", 5, {1, 3, 5, 6, 4}, {4, 3, 3, 2, 3}, 1, {1, 2, 1}, {1, 1, 1}, {1, 0, 1, 1, 0, 1}},
 };
 
-static const char *const activations[] = {NULL, "relu", "sigmoid", "tanh", "leaky_relu", "clip", "hardswish"};
+static const char *const activations[] = {
+    NULL,
+#define ACTIVATION(kind, text, ...) text,
+#include "ops/activation.def"
+};
 
 static void add_activation(kernel_case *c, const char *activation) {
   if (!activation) return;
