@@ -68,18 +68,12 @@ static bool is_extent(const ir_module *m, const ir_value *v, reed_dim extent) {
   return v->elements && v->n_elements == 1 && same_dim(m, v->elements[0], extent);
 }
 
-static bool is_true(const ir_value *v) {
-  double number;
-  return !v || (pattern_number(v, &number) && number != 0);
-}
-
 /* There is a turn for every mask, the loop ends by that alone, and carries nothing but the pictures, of which there are none at first. */
 static bool counts_masks(const ir_module *m, const ir_node *loop, ir_value *const *slots) {
   const ir_graph *body = loop->regions[0];
   const ir_type *masks = &slots[MASKS]->type, *first = &loop->inputs[2]->type;
-  if (body->params[0] != slots[TURN] || body->params[2] != slots[BEFORE] || !is_true(body->results[0]) || !is_true(loop->inputs[1]))
-    return false;
-  if (masks->rank != 4 || masks->dims[1] != 1 || !loop->inputs[0] || !is_extent(m, loop->inputs[0], masks->dims[0])) return false;
+  if (body->params[0] != slots[TURN] || body->params[2] != slots[BEFORE]) return false;
+  if (masks->rank != 4 || masks->dims[1] != 1 || !pattern_loops(m, loop, masks->dims[0])) return false;
   return first->rank == 3 && first->dims[0] == 0 && is_extent(m, slots[HEIGHT], first->dims[1]) &&
          is_extent(m, slots[WIDTH], first->dims[2]);
 }

@@ -198,3 +198,16 @@ bool pattern_match(const pattern *p, ir_value *v, ir_value **out_slots, int32_t 
   matching m = {out_slots, n_slots};
   return match(&m, p, v);
 }
+
+static bool is_true(const ir_value *v) {
+  double number;
+  return !v || (pattern_number(v, &number) && number != 0);
+}
+
+bool pattern_loops(const ir_module *m, const ir_node *loop, reed_dim turns) {
+  const ir_graph *body = loop->regions[0];
+  const ir_value *told = loop->inputs[0];
+  if (!is_true(loop->n_inputs > 1 ? loop->inputs[1] : NULL)) return false;
+  if (body->results[0] != body->params[1] && !is_true(body->results[0])) return false;
+  return told && told->elements && told->n_elements == 1 && symbols_equal(m->symbols, told->elements[0], turns);
+}

@@ -92,5 +92,7 @@ ir_value *pattern_viewed(const ir_value *v);
 ir_node *pattern_made_by(const ir_value *v, op_id op);
 /* The one element of a constant; false: it is not one. */
 bool pattern_number(const ir_value *v, double *out_number);
+/* The Loop has that many turns, provably: it is told so, and its condition does not end it. */
+bool pattern_loops(const ir_module *m, const ir_node *loop, reed_dim turns);
 
 #endif

@@ -1,4 +1,4 @@
-/* Shapes of image and region operators: Resize (and Upsample, its older name), RoiAlign, MultiLevelRoiAlign and PasteMasks. */
+/* Shapes of image and region operators: Resize (and Upsample, its older name), RoiAlign, MultiLevelRoiAlign, PasteMasks and Keypoints. */
 #include <math.h>
 
 #include "shapefuncs/call.h"
@@ -201,4 +201,15 @@ reed_status shapefn_paste_masks(reed_shape_call *call) {
   if (!status) status = picture_extent(call, 3, &dims[2]);
   if (!status) shapecall_set(call, 0, 3, dims);
   return status;
+}
+
+/* maps [K,C,M,N] -> points [K,3,C], peaks [K,C] */
+reed_status shapefn_keypoints(reed_shape_call *call) {
+  const reed_shape_input *maps = &call->inputs[0];
+  reed_status status = shapecall_rank(call, 0, 4);
+  if (status) return status;
+  reed_dim points[3] = {maps->dims[0], 3, maps->dims[1]}, peaks[2] = {maps->dims[0], maps->dims[1]};
+  shapecall_set(call, 0, 3, points);
+  shapecall_set(call, 1, 2, peaks);
+  return REED_OK;
 }

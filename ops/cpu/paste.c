@@ -68,11 +68,11 @@ static void paste_rows(const paste_job *job, int64_t k, int64_t begin, int64_t e
   zero(y, (first - begin) * p->width);
   y += (first - begin) * p->width;
   if (first < last)
-    resize_linear_taps(p->mapping, p->columns, across.extent, across.begin - across.origin, across.end - across.origin, index, weight);
+    resize_taps(p->mapping, NULL, p->columns, across.extent, across.begin - across.origin, across.end - across.origin, index, weight);
   for (int64_t row = first; row < last; row++, y += p->width) {
     int32_t at[2];
     float share[2];
-    resize_linear_taps(p->mapping, p->rows, down.extent, row - down.origin, row - down.origin + 1, at, share);
+    resize_taps(p->mapping, NULL, p->rows, down.extent, row - down.origin, row - down.origin + 1, at, share);
     CPU_PICK(p->level, scale_row)(share[0], mask + at[0] * p->columns, mixed, p->columns);
     CPU_PICK(p->level, axpy)(share[1], mask + at[1] * p->columns, mixed, p->columns);
     zero(y, across.begin);

@@ -143,10 +143,12 @@ reed_status resize_read_mapping(const reed_kernel_call *call, int *out_mapping) 
   return status;
 }
 
-void resize_linear_taps(int mapping, int64_t in, int64_t out, int64_t begin, int64_t end, int32_t *index, float *weight) {
-  settings s = {.mapping = mapping, .interpolation = MODE_LINEAR};
+void resize_taps(int mapping, const double *cubic_a, int64_t in, int64_t out, int64_t begin, int64_t end, int32_t *index, float *weight) {
+  settings s = {.mapping = mapping, .interpolation = cubic_a ? MODE_CUBIC : MODE_LINEAR, .cubic_a = cubic_a ? *cubic_a : 0};
   scaling a = {in, out, (double)out / (double)in, 0, 1};
-  for (int64_t x = begin; x < end; x++, index += 2, weight += 2) fill_position(&s, &a, source_of(&s, &a, x), 1, 2, index, weight);
+  int64_t taps = cubic_a ? 4 : 2;
+  for (int64_t x = begin; x < end; x++, index += taps, weight += taps)
+    fill_position(&s, &a, source_of(&s, &a, x), 1, taps, index, weight);
 }
 
 /* ---- the call ---- */

@@ -1,6 +1,7 @@
 /* Rewrites of whole subgraphs: each fires on the real export (examples/shapes), and leaves near misses alone. */
 #include "tests/compiler/appending.h"
 #include "tests/compiler/front.h"
+#include "tests/compiler/heatmaps.h"
 
 /* ---- roi_levels ---- */
 
@@ -429,6 +430,28 @@ START_TEST(a_loop_that_appends_gives_its_parts_as_a_scan_output) {
 }
 END_TEST
 
+/* ---- keypoints ---- */
+
+START_TEST(a_loop_that_reads_points_off_maps_becomes_one_operator) {
+  bool taken = _i < HEATMAPS_TAKEN;
+  onnx_build *b = heatmaps_loop((heatmaps)_i);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_changes(&f, "keypoints"), taken);
+  ck_assert_int_eq(front_count(&f, OP_Keypoints), taken);
+  ck_assert_int_eq(front_count(&f, OP_Loop), !taken);
+  if (taken) {
+    const ir_node *n = front_node(&f, OP_Keypoints);
+    ck_assert_str_eq(front_type(&f, n->outputs[0]), "f32[n,3,3]");
+    ck_assert_str_eq(front_type(&f, n->outputs[1]), "f32[n,3]");
+    ck_assert_str_eq(n->inputs[1]->name, "left");
+    ck_assert_str_eq(n->inputs[2]->name, "top");
+    ck_assert_str_eq(n->inputs[5]->name, "columns");
+  }
+  front_fini(&f);
+}
+END_TEST
+
 /* ---- the example model ---- */
 
 static void read_example(front *f) {
@@ -620,6 +643,7 @@ int main(void) {
   tcase_add_loop_test(t, boxes_moved_apart_by_class_become_classes, 0, N_CLASSES);
   tcase_add_test(t, both_selections_of_the_example_know_classes);
   tcase_add_loop_test(t, a_loop_that_appends_gives_its_parts_as_a_scan_output, 0, N_APPENDING);
+  tcase_add_loop_test(t, a_loop_that_reads_points_off_maps_becomes_one_operator, 0, N_HEATMAPS);
   tcase_add_loop_test(t, filters_move_down_and_into_the_selection, 0, N_FILTERED);
   tcase_add_test(t, the_example_finds_no_rows);
   tcase_add_test(t, both_selections_of_the_example_are_limited);

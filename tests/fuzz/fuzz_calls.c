@@ -117,7 +117,7 @@ static const struct {
                {"ConvTranspose", "nch cok o"}, {"AveragePool", "nchw"}, {"MaxPool", "nchw"}, {"AveragePool", "nch"}, {"MaxPool", "nchwd"},
                {"BatchNormalization", "nchw c c c c"}, {"BatchNormalization", "nc c c c c"}, {"InstanceNormalization", "nchw c c"}, {"LayerNormalization", "nhw w w"},
                {"LayerNormalization", "nhw hw hw"}, {"NonMaxSuppression", "nm4 ncm 1 1 1"}, {"NonMaxSuppression", "nm4 ncm . . ."}, {"NonMaxSuppression", "nm4 ncm 1 1 1 nm nm"},
-               {"RoiAlign", "nchw r4 r"}, {"MultiLevelRoiAlign", "r4 r r nchw"}, {"PasteMasks", "n1hw n4 1 1"},
+               {"RoiAlign", "nchw r4 r"}, {"MultiLevelRoiAlign", "r4 r r nchw"}, {"PasteMasks", "n1hw n4 1 1"}, {"Keypoints", "nchw n n n n n n"},
                {"DepthToSpace", "n4hw"}, {"SpaceToDepth", "nc48"}, {"MatMul", "mk kn n"}, {"MatMul", "bmk bkn"}, {"MatMul", "abmk bkn n"}, {"Gemm", "mk kn n"},
                {"Gemm", "km kn mn"}, {"GatherElements", "hw hw"}, {"ScatterElements", "hw rw rw"}, {"ScatterND", "hw r1 rw"}, {"GatherND", "hwc r2"}, {"TopK", "hw 1"},
                {"Compress", "hw h"}, {"CumSum", "hw ."}, {"Pad", "nchw 8 ."}, {"Pad", "hw 4 1"}, {"Pad", "hwc 2 . 1"}, {"Resize", "nchw 0 4"}, {"Resize", "nchw 0 0 4"},

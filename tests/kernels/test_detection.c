@@ -652,6 +652,81 @@ START_TEST(paste_masks_says_what_it_cannot_paste) {
 }
 END_TEST
 
+/* ---- Keypoints ---- */
+
+/* Row k's maps are resized to rows[k % 6] by columns[k % 6]. */
+static const double map_rows[] = {9, 1, 30, 4, 77, 6}, map_columns[] = {13, 1, 7, 5, 40, 2100};
+
+static void keypoints_case(kernel_case *c, int64_t n, int64_t channels, int64_t rows, int64_t columns, const char *mapping) {
+  case_init(c, OP_Keypoints);
+  c->n_outputs = 2;
+  case_input(c, REED_F32, DIMS(n, channels, rows, columns), 3);
+  for (int i = 0; i < 4; i++) case_input(c, REED_F32, DIMS(n), 50); /* left, top, width, height */
+  value *w = case_input(c, REED_F32, DIMS(n), 0), *h = case_input(c, REED_F32, DIMS(n), 0);
+  for (int64_t k = 0; k < n; k++) case_set(w, k, map_columns[k % 6]), case_set(h, k, map_rows[k % 6]);
+  case_attr_string(c, "coordinate_transformation_mode", mapping);
+}
+
+/* No maps of one row or column: all rows they are resized to would be equal but for rounding. */
+static const int64_t heatmap_shapes[][4] = {{6, 3, 5, 4}, {1, 1, 2, 2}, {12, 17, 8, 8}, {0, 3, 4, 4}, {2, 0, 4, 4}, {3, 2, 2, 9}, {3, 2, 40, 2}};
+
+START_TEST(keypoints_equal_the_reference) {
+  const int64_t *s = heatmap_shapes[_i];
+  for (int map = 0; map < 5; map++) {
+    kernel_case c;
+    keypoints_case(&c, s[0], s[1], s[2], s[3], mappings[map]);
+    case_parity(&c, 1e-5, 1e-5);
+  }
+}
+END_TEST
+
+/* Exactly the first largest element of what Resize gives, and its place; equal elements and turned-over maps included. */
+START_TEST(keypoints_are_the_peaks_of_resized_maps) {
+  enum { N = 6, C = 3, M = 5, W = 4 };
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    kernel_case all;
+    keypoints_case(&all, N, C, M, W, "half_pixel");
+    for (int i = 0; i < M * W; i++) case_set(&all.inputs[0], i, 2), case_set(&all.inputs[0], C * M * W + i, i % W); /* flat; equal rows */
+    ck_assert_int_eq(case_run(&all, cpu_level_name(level)), REED_OK);
+    for (int k = 0; k < N; k++) {
+      int64_t h = (int64_t)map_rows[k], w = (int64_t)map_columns[k];
+      kernel_case one;
+      resize_case(&one, REED_F32, 4, (int64_t[]){C, 1, M, W}, (int64_t[]){C, 1, h, w}, "cubic");
+      for (int64_t i = 0; i < C * M * W; i++) case_set(&one.inputs[0], i, case_get(&all.inputs[0], k * C * M * W + i));
+      ck_assert_int_eq(case_run(&one, cpu_level_name(level)), REED_OK);
+      for (int64_t c = 0; c < C; c++) {
+        int64_t best = 0;
+        for (int64_t i = 1; i < h * w; i++)
+          if (case_get(&one.outputs[0], c * h * w + i) > case_get(&one.outputs[0], c * h * w + best)) best = i;
+        ck_assert_double_eq(case_get(&all.outputs[1], k * C + c), case_get(&one.outputs[0], c * h * w + best));
+        float left = (float)case_get(&all.inputs[1], k), across = (float)case_get(&all.inputs[3], k) / (float)w;
+        float top = (float)case_get(&all.inputs[2], k), down = (float)case_get(&all.inputs[4], k) / (float)h;
+        ck_assert_double_eq_tol(case_get(&all.outputs[0], (k * 3) * C + c), ((float)(best % w) + 0.5f) * across + left, 1e-5);
+        ck_assert_double_eq_tol(case_get(&all.outputs[0], (k * 3 + 1) * C + c), ((float)(best / w) + 0.5f) * down + top, 1e-5);
+        ck_assert_double_eq(case_get(&all.outputs[0], (k * 3 + 2) * C + c), 1);
+      }
+      case_close(&one);
+    }
+    case_close(&all);
+  }
+}
+END_TEST
+
+START_TEST(keypoints_say_what_they_cannot_look_at) {
+  static const double sizes[] = {0.5, -3, NAN, INFINITY, 1e9};
+  for (int i = 0; i < ROWS(sizes); i++) {
+    kernel_case c;
+    keypoints_case(&c, 2, 2, 3, 3, "half_pixel");
+    case_set(&c.inputs[6], 1, sizes[i]);
+    case_fails(&c, REED_ERROR_VALUE, "maps cannot be resized to ");
+  }
+  kernel_case c;
+  keypoints_case(&c, 2, 2, 3, 3, "half_pixel");
+  c.inputs[2].desc.dims[0] = 1;
+  case_fails(&c, REED_ERROR_SHAPE, "maps f32[2,2,3,3] and top f32[1] do not go together");
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("detection kernels");
   TCase *t = tcase_create("all");
@@ -666,6 +741,9 @@ int main(void) {
   tcase_add_loop_test(t, nms_of_candidates_equals_the_reference, 0, ROWS(classes));
   tcase_add_test(t, nms_of_candidates_is_nms_of_boxes_that_were_filtered);
   tcase_add_test(t, nms_names_class_ids_of_another_number_of_boxes);
+  tcase_add_loop_test(t, keypoints_equal_the_reference, 0, ROWS(heatmap_shapes));
+  tcase_add_test(t, keypoints_are_the_peaks_of_resized_maps);
+  tcase_add_test(t, keypoints_say_what_they_cannot_look_at);
   tcase_add_loop_test(t, paste_masks_equals_the_reference, 0, ROWS(pastes));
   tcase_add_test(t, a_pasted_mask_is_resize_cut_to_the_picture);
   tcase_add_test(t, paste_masks_says_what_it_cannot_paste);

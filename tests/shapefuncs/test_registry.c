@@ -47,7 +47,7 @@ START_TEST(the_table_has_every_operator_once) {
   static const char names[] =
       "Abs Add And ArgMax ArgMin AveragePool BatchNormalization Cast Ceil Clip Compress Concat Constant ConstantOfShape Conv ConvTranspose CumSum "
       "DepthToSpace Div Dropout Elu Equal Erf Exp Expand Flatten Floor Gather GatherElements GatherND Gemm GlobalAveragePool GlobalMaxPool Greater "
-      "GreaterOrEqual HardSigmoid HardSwish Identity If InstanceNormalization LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax Loop MatMul "
+      "GreaterOrEqual HardSigmoid HardSwish Identity If InstanceNormalization Keypoints LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax Loop MatMul "
       "Max MaxPool Mean Min Mod Mul MultiLevelRoiAlign Neg NonMaxSuppression NonZero Not Or PRelu Pad PasteMasks Pow Range Reciprocal ReduceL1 ReduceL2 ReduceMax ReduceMean "
       "ReduceMin ReduceProd ReduceSum Relu Reshape Resize RoiAlign Round ScatterElements ScatterND Shape Sigmoid Sign Size Slice Softmax Softplus "
       "SpaceToDepth Split Sqrt Squeeze Sub Sum Tanh Tile TopK Transpose Unsqueeze Upsample Where Xor";

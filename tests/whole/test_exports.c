@@ -27,7 +27,7 @@ static const struct {
 } exports[] = {
     {"mask", 3, {PROPOSALS, {"roi_levels", 10}, {"paste_masks", 1}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 44}}},
     {"faster", 3, {PROPOSALS, {"roi_levels", 5}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 41}}},
-    {"keypoint", 4, {PROPOSALS, {"roi_levels", 10}, {"accumulate", 2}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 43}}},
+    {"keypoint", 3, {PROPOSALS, {"roi_levels", 10}, {"accumulate", 2}, {"keypoints", 1}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 43}}},
     {"faster_mobile", 3, {PROPOSALS, {"roi_levels", 3}, {"layout", 1}, {"fusion", 54}}},
     {"retinanet", 3, {SUPPRESSIONS(1), {"bn_fold", 17}, {"layout", 1}, {"fusion", 74}}},
     {"fcos", 3, {SUPPRESSIONS(1), {"bn_fold", 17}, {"layout", 1}, {"fusion", 39}}},

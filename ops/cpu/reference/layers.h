@@ -8,7 +8,7 @@
 #define REFERENCE_B(X) \
   X(attention) X(conv) X(conv_transpose) X(matmul) X(gemm) X(average_pool) X(max_pool) X(global_pool) X(batch_norm) X(instance_norm) X(layer_norm) \
   X(group_norm) X(rms_norm) X(lp_pool) \
-  X(recurrent) X(softmax) X(resize) X(roi_align) X(paste_masks) X(nms) X(topk)
+  X(recurrent) X(softmax) X(resize) X(roi_align) X(paste_masks) X(keypoints) X(nms) X(topk)
 #define REFERENCE_B_DECLARE_(name) reed_status reference_prepare_##name(const reed_kernel_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;
 REFERENCE_B(REFERENCE_B_DECLARE_)
 #undef REFERENCE_B_DECLARE_
