@@ -4,7 +4,7 @@
 equality.py says what is compared, with which bars; the peers that set them are onnxruntime and eager PyTorch in float32. One that fails on a picture is no peer
 there. What is not Reed's is computed once and kept in FOLDER/results, until the model is exported again.
 
-    check_torchvision.py --folder MODELS --build BUILDDIR [--models faster,mask,...] [--sizes 480x640,...,quiet] [--devices host,sim] [--json FILE]
+    check_torchvision.py --folder MODELS --build BUILDDIR [--models faster,mask,...] [--sizes 480x640,...,quiet] [--devices host,sim] [--json FILE] [--markdown FILE]
 
 Needs what export_torchvision.py needs, and onnxruntime. Exit status 1 if Reed fails anywhere.
 """
@@ -96,6 +96,26 @@ def table(result):
     return "\n".join(lines)
 
 
+def summary(models):
+    """A table over all models for the documentation: a row a picture, in each cell what float32 PyTorch / onnxruntime / Reed have; "-": failed or not compared.
+    Columns that hold nothing are left out."""
+    columns, lines = [c for c in (*equality.COUNTS, *equality.FLOORS) if any(r.get(c) is not None for m in models for r in m["rows"])], []
+    text = lambda v: "-" if v is None else f"{v:.1e}".replace("e-0", "e-") if isinstance(v, float) else str(v)
+    for model in models:
+        for size in dict.fromkeys(r["size"] for r in model["rows"]):
+            by = {r["engine"]: r for r in model["rows"] if r["size"] == size}
+            reeds = [r for e, r in by.items() if e not in PEERS]
+            cells = []
+            for c in columns:
+                values = [by[p].get(c) for p in PEERS] + list(dict.fromkeys(r.get(c) for r in reeds))  # host and sim, if they differ
+                cells.append("" if all(v is None for v in values) else " / ".join(map(text, values)))
+            found = next((f"{r['detections']} of {r['of']}" for r in reeds if "of" in r), "")
+            missed = sorted({m.splitlines()[0] for r in reeds for m in r["missed"]})
+            lines.append("| " + " | ".join([model["model"], size, found, *cells, "; ".join(missed) or "pass"]) + " |")
+    heads = ["model", "input", "found"] + [c.replace("_", " ") for c in columns] + ["Reed"]
+    return "\n".join(["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *lines]) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", required=True)
@@ -105,6 +125,7 @@ def main():
     parser.add_argument("--devices", default="host,sim")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json")
+    parser.add_argument("--markdown", help="a table of all models")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     with open("/proc/cpuinfo") as lines:
@@ -116,6 +137,10 @@ def main():
         if arguments.json:
             with open(arguments.json, "w") as f:
                 json.dump(report, f, indent=1, default=float)
+    if arguments.markdown:
+        with open(arguments.markdown, "w") as f:
+            for kind in (M.DETECTORS, M.OTHERS):
+                f.write(summary([m for m in report["models"] if m["model"] in kind]) + "\n")
     sys.exit(any(row.get("missed") for model in report["models"] for row in model["rows"]))
 
 

@@ -11,6 +11,7 @@ better. Memory is the process's, with Python and NumPy in it (about 30 MB). Reed
 """
 import argparse
 import datetime
+import importlib
 import json
 import math
 import os
@@ -56,6 +57,7 @@ def work(arguments):
     import numpy as np
     import engines
     which, model = arguments.worker
+    importlib.import_module(engines.MODULES[which])  # no part of what loading a model takes
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # engines may print
     engine, outputs = None, None
@@ -214,7 +216,8 @@ def plot(report, path):
             if any(ratio(figures, e, key) for e in ENGINES[1:]):
                 groups.setdefault(model, figures)
         for i, e in enumerate(ENGINES[1:]):
-            panel.bar([g + .27 * (i - 1) for g in range(len(groups))], [ratio(f, e, key) or 0 for f in groups.values()], .25, label=TITLES[e])
+            panel.bar([g + .27 * (i - 1) for g in range(len(groups))], [(ratio(f, e, key) or 1) - 1 for f in groups.values()], .25, bottom=1, label=TITLES[e])
+        panel.set_yscale("log")
         panel.axhline(1, color="black", linewidth=.8)
         panel.set_xticks(range(len(groups)), groups, fontsize=8)
         panel.set_ylabel("over Reed's", fontsize=8)

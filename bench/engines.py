@@ -83,4 +83,6 @@ class Eager:
         self.module = self.detector = None
 
 
+# What an engine imports when it is opened.
+MODULES = {"reed": "reed", "onnxruntime": "onnxruntime", "openvino": "openvino", "eager": "models"}
 PEERS = {"onnxruntime": Onnxruntime, "openvino": Openvino, "eager": Eager}

@@ -155,7 +155,7 @@ class Reference:
     def inputs(self, size):
         seed = sum(size.encode())  # any number that differs from size to size
         if size == "quiet":
-            return self.kept(size, "inputs", lambda: [M.quiet_picture(self.engine("eager").detector, 32, 448, 12)])
+            return self.kept(size, "inputs", lambda: [M.quiet_picture(self.engine("eager").detector, 16, 448, .005, 60)])
         return M.example(self.name, size, seed)
 
     def outputs(self, which, size):

@@ -143,18 +143,14 @@ def excess(model, logits, softmax):
     return (scores - threshold.log() + .5).clamp(min=0).sum()
 
 
-def quiet_picture(model, height, width, steps):
-    """A picture in which the model finds nothing: the best of some of one colour, ordinary or far beyond black and white, then gradient descent; all NaN, which
-    passes no threshold, if that leads nowhere."""
+def quiet_picture(model, height, width, step, steps):
+    """A picture in which the model finds nothing, by gradient descent from grey; all NaN, which passes no threshold, if that leads nowhere."""
     layers, classes, softmax = class_layers(model)
     model.requires_grad_(False)
-    loss_of = lambda image: excess(model, torch.cat([x.reshape(-1, classes) for x in outputs_of(model, layers, [image])]), softmax)
-    colours = [[v] * 3 for v in (0, .5, 1, -1)] + [[4. if c >> i & 1 else -4. for i in range(3)] for c in range(8)]
-    best = min((torch.tensor(c).float().view(3, 1, 1).expand(3, height, width) for c in colours), key=loss_of)
-    image = (best + (.05 * torch.randn(best.shape, generator=torch.Generator().manual_seed(0)) if loss_of(best) else 0)).requires_grad_()
-    descent = torch.optim.Adam([image], lr=.05)
+    image = torch.full((3, height, width), .5).add_(.05 * torch.randn(3, height, width, generator=torch.Generator().manual_seed(0))).requires_grad_()
+    descent = torch.optim.Adam([image], lr=step)
     for _ in range(steps):
-        loss = loss_of(image)
+        loss = excess(model, torch.cat([x.reshape(-1, classes) for x in outputs_of(model, layers, [image])]), softmax)
         if not loss:
             return image.detach().numpy()
         descent.zero_grad()
