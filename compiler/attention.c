@@ -9,7 +9,7 @@
 #include "compiler/pass.h"
 #include "compiler/pattern.h"
 
-enum { Q, KT, V, Q_SCALE, Q_DIVISOR, K_SCALE, K_DIVISOR, SCALE, DIVISOR, SCALED, WEIGHTS, MASKED, MASK, TRUTH, HIDDEN, SHOWN, N_SLOTS };
+enum { Q, KT, V, Q_SCALE, Q_DIVISOR, K_SCALE, K_DIVISOR, SCALE, DIVISOR, SCALED, WEIGHTS, GUARDED, MASKED, MASK, TRUTH, HIDDEN, SHOWN, N_SLOTS };
 
 /* `part` times or over a number, or as it is. */
 #define MAYBE_SCALED(part, scale, divisor) \
@@ -21,7 +21,10 @@ enum { Q, KT, V, Q_SCALE, Q_DIVISOR, K_SCALE, K_DIVISOR, SCALE, DIVISOR, SCALED,
   P_EITHER(P_OP(Where, P_AS(TRUTH, P_ANY), P_AS(HIDDEN, P_CONSTANT), SCORES), \
            P_OP(Where, P_AS(TRUTH, P_ANY), SCORES, P_AS(SHOWN, P_CONSTANT)))
 #define MASKED_SCORES P_EITHER(P_ONCE(P_AS(MASKED, P_PAIR(Add, SCORES, P_AS(MASK, P_ANY)))), P_ONCE(P_AS(MASKED, CHOSEN)), SCORES)
-static const pattern *const spelled = P_OP(MatMul, P_ONCE(P_AS(WEIGHTS, P_OP(Softmax, MASKED_SCORES))), P_AS(V, P_ANY));
+#define P_WEIGHTS P_AS(WEIGHTS, P_OP(Softmax, MASKED_SCORES))
+/* Weights that are NaN, because all scores of a query are masked, are 0 in torch's scaled_dot_product_attention. */
+#define GUARDED_WEIGHTS P_ONCE(P_AS(GUARDED, P_OP(Where, P_ONCE(P_OP(IsNaN, P_WEIGHTS)), P_NUMBER(0), P_WEIGHTS)))
+static const pattern *const spelled = P_OP(MatMul, P_EITHER(P_WEIGHTS, GUARDED_WEIGHTS), P_AS(V, P_ANY));
 
 typedef struct joining {
   ir_module *m;
@@ -46,6 +49,8 @@ static bool fit(const joining *j, const ir_value *y, ir_value *const *slots) {
   reed_attrs softmax = ir_attrs(slots[WEIGHTS]->producer);
   int64_t axis = reed_attrs_int(&softmax, "axis", -1);
   if ((axis != -1 && axis != 3) || reed_attrs_int(&softmax, "flattened", 0)) return false;
+  if (slots[WEIGHTS]->n_uses != (slots[GUARDED] ? 2 : 1)) return false;
+  if (slots[GUARDED] && !ir_same_type(j->m, slots[GUARDED], slots[WEIGHTS])) return false;
   return !slots[MASKED] || ir_same_type(j->m, slots[MASKED], slots[SCALED]);
 }
 
@@ -131,8 +136,8 @@ static ir_node *merged_product(const joining *j, const ir_node *reshape) {
 
 /* ---- the pass ---- */
 
-static bool set_attrs(ir_node *n, double scale, int64_t heads) {
-  if (!ir_set_attr_float(n, "scale", scale) || !ir_set_attr_int(n, "nan_rows", 1)) return false;
+static bool set_attrs(ir_node *n, double scale, bool guarded, int64_t heads) {
+  if (!ir_set_attr_float(n, "scale", scale) || !ir_set_attr_int(n, "nan_rows", guarded ? -1 : 1)) return false;
   return !heads || (ir_set_attr_int(n, "q_num_heads", heads) && ir_set_attr_int(n, "kv_num_heads", heads));
 }
 
@@ -152,7 +157,7 @@ static reed_status join(joining *j, ir_node *last, ir_node *product, bool flat) 
   if (!flat && !(k = transposed(j, k, matrices_turned))) return no_memory(j);
   ir_value *inputs[] = {q, k, v, mask ? mask : slots[MASK]};
   ir_node *n = ir_node_new(last->graph, last, op_builtin(OP_Attention), product->name, inputs, inputs[3] ? 4 : 3, &result, 1);
-  if (!n || !set_attrs(n, scale, flat ? y->type.dims[1] : 0)) return no_memory(j);
+  if (!n || !set_attrs(n, scale, slots[GUARDED] != NULL, flat ? y->type.dims[1] : 0)) return no_memory(j);
   last->dead = product->dead = true;
   j->n_joined++;
   j->n_flat += flat;

@@ -13,10 +13,10 @@ enum { X, CENTRED, AXES, EPSILON, NORMALISED, SCALED, SCALE, SHIFT, N_SLOTS };
 #define MEAN(part) P_INT("keepdims", 1, 1, P_OP(ReduceMean, part, P_AS(AXES, P_CONSTANT)))
 #define SQUARE(part) P_EITHER(P_OP(Pow, part, P_NUMBER(2)), P_OP(Mul, part, part))
 #define ROOT(part) P_EITHER(P_OP(Sqrt, part), P_OP(Pow, part, P_NUMBER(0.5)))
+#define INVERSE(part) P_EITHER(P_OP(Reciprocal, part), P_OP(Div, P_NUMBER(1), part))
 /* part / sqrt(mean(part^2) + epsilon) */
-#define OVER_ROOT(part, variance)                                                                            \
-  P_EITHER(P_OP(Div, part, ROOT(variance)), P_PAIR(Mul, part, P_OP(Reciprocal, ROOT(variance))), \
-           P_PAIR(Mul, part, P_OP(Pow, variance, P_NUMBER(-0.5))))
+#define OVER_ROOT(part, variance) \
+  P_EITHER(P_OP(Div, part, ROOT(variance)), P_PAIR(Mul, part, INVERSE(ROOT(variance))), P_PAIR(Mul, part, P_OP(Pow, variance, P_NUMBER(-0.5))))
 #define VARIANCE(part) P_PAIR(Add, MEAN(SQUARE(part)), P_AS(EPSILON, P_CONSTANT))
 
 #define P_CENTRED P_AS(CENTRED, P_OP(Sub, P_X, MEAN(P_X)))

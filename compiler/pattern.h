@@ -16,7 +16,7 @@
 #include "compiler/ir.h"
 
 #define PATTERN_PARTS 6
-#define PATTERN_SLOTS 16 /* at most */
+#define PATTERN_SLOTS 24 /* at most */
 
 typedef enum pattern_kind {
   PATTERN_ANY,

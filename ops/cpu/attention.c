@@ -69,7 +69,7 @@ reed_status attention_read(const reed_kernel_call *call, attention *a) {
   a->present_v = view_of(operand(call->outputs, call->n_outputs, 2), a->kv_heads, a->value_size);
   a->y = view_of(y, a->heads, a->value_size);
   a->causal = reed_attrs_int(call->attrs, "is_causal", 0) != 0;
-  a->nan_rows = reed_attrs_int(call->attrs, "nan_rows", 0) != 0;
+  a->nan_rows = reed_attrs_int(call->attrs, "nan_rows", 0);
   a->scale = reed_attrs_float(call->attrs, "scale", 1 / sqrt((double)a->size));
   a->softcap = reed_attrs_float(call->attrs, "softcap", 0);
   a->mode = reed_attrs_int(call->attrs, "qk_matmul_output_mode", 0);
@@ -260,10 +260,12 @@ static void give_rows(const query_block *b) {
   const attention *a = &s->a;
   for (int64_t i = 0; i < b->n; i++) {
     char *to = (char *)row_at(&a->y, b->buffers->outputs[0], b->batch, b->head, b->first + i);
-    float sum = b->m.sum[i], scale = sum != 0 ? 1 / sum : a->nan_rows && a->total > 0 ? NAN : 0;
-    float *line = s->store ? b->m.line : (float *)to;
+    float sum = b->m.sum[i], *line = s->store ? b->m.line : (float *)to, nothing = a->nan_rows > 0 && a->total > 0 ? NAN : 0;
     const float *sums = b->m.sums + i * s->value_columns;
-    CPU_PICK(a->level, scale_row)(scale, sums, line, a->value_size);
+    if (sum == 0 || (sum != sum && a->nan_rows < 0))
+      for (int64_t d = 0; d < a->value_size; d++) line[d] = nothing;
+    else
+      CPU_PICK(a->level, scale_row)(1 / sum, sums, line, a->value_size);
     if (s->store) s->store(to, line, a->value_size);
   }
 }

@@ -20,7 +20,8 @@ typedef struct attention {
   reed_dtype mask_dtype; /* REED_NONE: no mask */
   int64_t mask_strides[4]; /* at [batch, heads, queries, keys]; 0 where repeated */
   int64_t mask_keys;       /* keys from here on are masked */
-  bool causal, nan_rows, has_lengths;
+  bool causal, has_lengths;
+  int64_t nan_rows;        /* op.def */
   double scale, softcap;   /* softcap 0: none */
   int64_t mode;            /* what qk_matmul_output is */
 } attention;

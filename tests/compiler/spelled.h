@@ -64,6 +64,7 @@ static const spelled spelled_norms[] = {
     {"of extents that are not known", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div d,r", NULL, "f32[n,6,c]"},
     {"Llama's RMSNorm", "q=Pow x,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;i=Reciprocal r;n=Mul x,i;o=Mul gamma,n", "RMSNormalization"},
     {"RMSNorm by a quotient", "q=Mul x,x;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;n=Div x,r;o=Mul n,gamma", "RMSNormalization"},
+    {"torch's RMSNorm", "q=Pow x,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;i=Div one,r;n=Mul x,i;o=Mul gamma,n", "RMSNormalization"},
     {"another's RMS", "q=Mul y,y;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div x,r"},
 };
 
@@ -85,6 +86,8 @@ static const spelled spelled_attentions[] = {
      "s=MatMul a,b;f=Mul s,half;m=Add f,mask;p=Softmax m;y=MatMul p,c;z=Transpose[0,2,1,3] y;o=Reshape z,merge", "Attention"},
     {"heads split and not merged", SPLIT("a", "u", "0,2,1,3") SPLIT("b", "w", "0,2,3,1") SPLIT("c", "u", "0,2,1,3") "s=MatMul a,b;p=Softmax s;o=MatMul p,c", "Attention"},
     {"heads merged and not split", "s=MatMul q,kt;p=Softmax s;y=MatMul p,v;z=Transpose[0,2,1,3] y;o=Reshape z,merge", "Attention"},
+    {"torch's guard against rows that are masked whole", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;p=Softmax m;i=IsNaN p;g=Where i,zero,p;o=MatMul g,v", "Attention"},
+    {"another guard", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;p=Softmax m;i=IsNaN p;g=Where i,one,p;o=MatMul g,v"},
     {"a number that is not low", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,three,s;p=Softmax m;o=MatMul p,v"},
     {"a scale for each column", "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Mul s,six1;p=Softmax c;o=MatMul p,v"},
     {"weights that are seen", "t=Transpose[0,1,3,2] k;s=MatMul q,t;p=Softmax s;y=MatMul p,v;e=ReduceMax p,last4;o=Add y,e"},

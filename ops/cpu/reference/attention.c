@@ -60,7 +60,8 @@ static void weigh(const attention *a, const reed_kernel_buffers *buffers, reed_d
   double from = most == -INFINITY ? 0 : most;
   for (int64_t j = 0; j < a->total; j++) sum += scores[j] = exp(scores[j] - from);
   for (int64_t j = 0; j < a->total; j++) {
-    scores[j] = sum != 0 ? scores[j] / sum : a->nan_rows ? NAN : 0;
+    if (sum == 0) scores[j] = a->nan_rows > 0 ? NAN : 0;
+    else scores[j] = sum != sum && a->nan_rows < 0 ? 0 : scores[j] / sum;
     note_score(a, buffers, noted, q, j, 3, scores[j]);
   }
 }
