@@ -62,7 +62,8 @@ static void check_one(op_id op, reed_dtype dtype, int which, const char *level) 
   snprintf(program, sizeof program, "%s%s%s", row->name, operands[n], op == OP_BitShift ? " direction=LEFT" : op == OP_Cast ? " to=#0" : "");
   if (op == OP_BitShift) case_attr_string(&alone, "direction", "LEFT");
   if (op == OP_Cast) case_attr_int(&alone, "to", REED_I32);
-  if (op == OP_Cast) case_attr_floats(&fused, "numbers", (double[]){REED_I32}, 1);
+  const double numbers[] = {REED_I32};
+  if (op == OP_Cast) case_attr_floats(&fused, "numbers", numbers, 1);
   for (int32_t k = 0; k < n; k++) {
     bool bound = op == OP_Clip && k > 0;
     value *v = case_input(&alone, op == OP_Where && k == 0 ? REED_BOOL : dtype, bound ? 0 : shapes[which][k].rank, shapes[which][k].dims, 3);
