@@ -562,6 +562,7 @@ static const struct {
     {OP_Expand, &expand},      {OP_Flatten, &flatten},    {OP_Reshape, &reshape},           {OP_Shape, &shape},          {OP_Conv, &convolution},
     {OP_ConvTranspose, &convolution}, {OP_MaxPool, &image},      {OP_GlobalMaxPool, &image},  {OP_DepthToSpace, &image},
     {OP_SpaceToDepth, &image}, {OP_RoiAlign, &image},            {OP_MultiLevelRoiAlign, &levels},
+    {OP_BatchNormalization, &image}, {OP_GroupNormalization, &image},
 };
 
 const layout_rule *layout_rule_of(const reed_op *op) {

@@ -1,13 +1,13 @@
 /* Shapes of normalisations: the input's, and those of the statistics. */
 #include "shapefuncs/call.h"
 
-/* X [N,C,...]; scale, B, mean and variance [C]: scale and B have one dtype, mean and variance another. */
+/* X [N,C,...], or [N,...,C] with channels_last; scale, B, mean and variance [C]: scale and B have one dtype, mean and variance another. */
 reed_status shapefn_batch_norm(reed_shape_call *call) {
   const reed_shape_input *in = call->inputs;
   reed_status status = shapecall_min_rank(call, 0, 2);
   for (int32_t i = 1; i <= 3 && !status; i += 2) {
     status = shapecall_rank(call, i, 1);
-    if (!status) status = shapecall_same(call, in[0].dims[1], in[i].dims[0], i, "the numbers of channels", NULL);
+    if (!status) status = shapecall_same(call, in[0].dims[shapecall_image_of(call, in[0].rank).channel], in[i].dims[0], i, "the numbers of channels", NULL);
     if (!status && in[i].dtype != in[i + 1].dtype)
       status = reed_shape_fail(call, REED_ERROR_TYPE, i + 1, "is %s, not %s", reed_dtype_name(in[i + 1].dtype), reed_dtype_name(in[i].dtype));
   }

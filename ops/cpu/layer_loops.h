@@ -31,6 +31,10 @@ struct recurrent_cell;
   X(void, scale_row, (float a, const float *x, float *y, int64_t n))                                                               \
   /* y[i] = the largest of, or scale times the sum of, x[i * stride + t * dilation] over t < taps */                                \
   X(void, pool_along, (bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale, float *y, int64_t n)) \
+  /* y[i] += (x[i] - centre[i])^2 */                                                                                               \
+  X(void, add_squares, (const float *x, const float *centre, float *y, int64_t n))                                                 \
+  /* y[i] = (x[i] - centre[i]) * a[i] + b[i] */                                                                                    \
+  X(void, scale_shift_row, (const float *x, const float *centre, const float *a, const float *b, float *y, int64_t n))             \
   /* y[i] = the largest, or the sum, of x[offsets[t] + i] over t < taps; taps > 0 */                                               \
   X(void, pool_taps, (bool mean, const float *x, const int64_t *offsets, int64_t taps, float *y, int64_t n))                       \
   /* y[i] (+)= the sum of weights[t] * x[offsets[t] + i] over t < taps */                                                          \

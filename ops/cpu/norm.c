@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "ops/cpu/channels.h"
 #include "ops/cpu/half.h"
 #include "ops/cpu/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
@@ -138,13 +139,17 @@ static reed_status run_instance(const void *state, const reed_kernel_buffers *bu
 }
 static reed_status run_layer(const void *state, const reed_kernel_buffers *buffers) { return run_planes(state, buffers, layer_rows); }
 
-static reed_status prepare(const reed_kernel_call *call, norm_kind kind, reed_kernel_run_fn run, reed_kernel_prepare_fn plain,
+static reed_status prepare(const reed_kernel_call *outer, norm_kind kind, reed_kernel_run_fn run, reed_kernel_prepare_fn plain,
                            reed_kernel *out_kernel) {
   norm n;
-  reed_status status = norm_read(call, kind, &n);
+  channels_view view;
+  reed_status status = channels_view_init(outer, 1u << 0, &view);
+  const reed_kernel_call *call = &view.call;
+  if (status == REED_OK) status = norm_read(call, kind, &n);
   if (status != REED_OK) return status;
   bool fast = n.dtype == REED_F32 && !n.training && ((kind != NORM_LAYER && kind != NORM_RMS) || n.plain) && desc_elements(&call->inputs[0]) > 0;
-  if (reference_wanted() || !fast) return plain(call, out_kernel);
+  if (reference_wanted() || !fast) return channels_prepare_second(&view, plain, out_kernel);
+  if (view.last) return norm_prepare_last(call, kind, &n, out_kernel);
   void *state = mem_copy(&n, sizeof n);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run, state);

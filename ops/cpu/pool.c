@@ -194,8 +194,8 @@ static void reduce_pixel(const pixel_job *job, int64_t pixel, int64_t channel, i
   }
   const float *x = job->x + pixel / p->out_plane * p->in_plane * job->channels + channel;
   float *y = job->y + pixel * job->channels + channel, part[CHANNELS_AT_ONCE];
-  for (int64_t i = 0; i < n; i++) y[i] = p->mean ? 0 : -__builtin_inff();
-  while (left > 0) {
+  for (int64_t i = 0; i < n && left == 0; i++) y[i] = p->mean ? 0 : -__builtin_inff();
+  for (bool first = true; left > 0; first = false) {
     int64_t batch = left < TAPS_AT_ONCE ? left : TAPS_AT_ONCE;
     for (int64_t k = 0; k < batch; k++) {
       int64_t offset = 0;
@@ -203,10 +203,11 @@ static void reduce_pixel(const pixel_job *job, int64_t pixel, int64_t channel, i
       offsets[k] = offset * job->channels;
       for (int32_t axis = w->n - 1; axis >= 0 && ++at[axis] == taps[axis].n; axis--) at[axis] = 0;
     }
-    CPU_PICK(p->level, pool_taps)(p->mean, x, offsets, batch, part, n);
+    CPU_PICK(p->level, pool_taps)(p->mean, x, offsets, batch, first ? y : part, n);
+    left -= batch;
+    if (first) continue;
     if (p->mean) CPU_PICK(p->level, add_rows)(part, y, n);
     else CPU_PICK(p->level, max_rows)(part, y, n);
-    left -= batch;
   }
   if (p->mean) CPU_PICK(p->level, scale_row)((float)(1 / count), y, y, n);
 }

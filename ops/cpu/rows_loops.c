@@ -154,34 +154,22 @@ void CPU_LEVELED(scale_row)(float a, const float *x, float *y, int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] = a * x[i];
 }
 
-/* The taps of n neighbouring channels: in registers, a vector of channels at a time. */
-#define OVER_TAPS(expression)                                                     \
-  do {                                                                            \
-    int64_t i = 0;                                                                \
-    for (; i + 16 <= n; i += 16) {                                                \
-      float lanes[16];                                                            \
-      for (int k = 0; k < 16; k++) lanes[k] = x[offsets[0] + i + k];              \
-      for (int64_t t = 1; t < taps; t++)                                          \
-        for (int k = 0; k < 16; k++) {                                            \
-          float a = lanes[k], b = x[offsets[t] + i + k];                          \
-          lanes[k] = (expression);                                                \
-        }                                                                         \
-      for (int k = 0; k < 16; k++) y[i + k] = lanes[k];                           \
-    }                                                                             \
-    for (; i < n; i++) {                                                          \
-      y[i] = x[offsets[0] + i];                                                   \
-      for (int64_t t = 1; t < taps; t++) {                                        \
-        float a = y[i], b = x[offsets[t] + i];                                    \
-        y[i] = (expression);                                                      \
-      }                                                                           \
-    }                                                                             \
-  } while (0)
+void CPU_LEVELED(add_squares)(const float *x, const float *centre, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    float d = x[i] - centre[i];
+    y[i] += d * d;
+  }
+}
+
+void CPU_LEVELED(scale_shift_row)(const float *x, const float *centre, const float *a, const float *b, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = (x[i] - centre[i]) * a[i] + b[i];
+}
 
 void CPU_LEVELED(pool_taps)(bool mean, const float *x, const int64_t *offsets, int64_t taps, float *y, int64_t n) {
-  if (mean)
-    OVER_TAPS(a + b);
-  else
-    OVER_TAPS(a >= b || a != a ? a : b);
+  memcpy(y, x + offsets[0], (size_t)n * sizeof *y);
+  for (int64_t t = 1; t < taps; t++)
+    if (mean) CPU_LEVELED(add_rows)(x + offsets[t], y, n);
+    else CPU_LEVELED(max_rows)(x + offsets[t], y, n);
 }
 
 void CPU_LEVELED(weighted_taps)(const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add, float *y,

@@ -96,6 +96,14 @@ static const spelled spelled_attentions[] = {
     {"a mask that widens", "f=ReduceMax q,heads;g=ReduceMax kt,heads;h=ReduceMax v,heads;s=MatMul f,g;m=Add s,mask3;p=Softmax m;o=MatMul p,h"},
 };
 
+static const spelled spelled_groups[] = {
+    {"torch's GroupNorm", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;r=Reshape i,whole;m=Mul r,channels;o=Add m,channels", "GroupNormalization", "f32[n,6,8]"},
+    {"GroupNorm by its own shape", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;s=Shape x;r=Reshape i,s;o=Relu r", "GroupNormalization", "f32[n,6,4,5]"},
+    {"GroupNorm and rows", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;r=Reshape i,whole;o=Mul r,rows", "GroupNormalization", "f32[n,6,8]"},
+    {"GroupNorm of an instance that somebody else reads", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;r=Reshape i,whole;s=ReduceSum i;o=Add r,s", NULL, "f32[n,6,8]"},
+    {"GroupNorm of other images", "g=Reshape x,joined;i=InstanceNormalization g,grow3,grow3b;o=Reshape i,whole", NULL, "f32[2,6,8]"},
+};
+
 static inline void spelled_constants(onnx_build *b) {
   static const struct {
     const char *name;
@@ -109,6 +117,12 @@ static inline void spelled_constants(onnx_build *b) {
   build_f32(b, "gamma", "8", rows);
   build_f32(b, "beta", "8", (float[]){1, 2, 3, 4, 5, 6, 7, 8});
   build_f32(b, "ones", "6,1", (float[]){1, 1, 1, 1, 1, 1});
+  build_f32(b, "grow3", "3", (float[]){0.5f, 2, -1});
+  build_f32(b, "grow3b", "3", (float[]){0, 1, 3});
+  build_f32(b, "channels", "6,1", rows);
+  build_i64(b, "cut", "3", (int64_t[]){0, 3, -1});
+  build_i64(b, "joined", "3", (int64_t[]){1, 3, -1});
+  build_i64(b, "whole", "3", (int64_t[]){-1, 6, 8});
   build_i64(b, "first", "1", (int64_t[]){0});
   build_i64(b, "last", "1", (int64_t[]){-1});
   build_i64(b, "last2", "2", (int64_t[]){2, 1});

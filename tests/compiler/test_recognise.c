@@ -66,6 +66,9 @@ START_TEST(attention_multiplies_scales_and_turns_keys_back) {
 }
 END_TEST
 
+START_TEST(group_normalisations_are_recognised) { check(&spelled_groups[_i], spelled_open(&spelled_groups[_i]), "group_norm"); }
+END_TEST
+
 START_TEST(a_recognised_activation_keeps_its_attributes) {
   static const struct {
     const char *what, *attr, *text;
@@ -113,6 +116,7 @@ int main(void) {
   tcase_add_loop_test(t, attentions_are_recognised, 0, COUNT(spelled_attentions));
   tcase_add_test(t, attention_takes_heads_scale_and_mask);
   tcase_add_test(t, attention_multiplies_scales_and_turns_keys_back);
+  tcase_add_loop_test(t, group_normalisations_are_recognised, 0, COUNT(spelled_groups));
   tcase_add_test(t, a_recognised_activation_keeps_its_attributes);
   tcase_add_test(t, a_recognised_norm_has_axis_epsilon_and_inputs);
   suite_add_tcase(suite, t);
