@@ -2,8 +2,9 @@
  *
  *   Softmax(scale Q K^T + mask) V
  *
- * becomes one Attention (ONNX opset 23), which needs no tensor of all scores. The scale may come before or after the product; a mask is added,
- * or chosen by Where. Where Q, K and V are split into heads from [batch, length, heads * size] and the result is merged again, Attention does both. */
+ * becomes one Attention (ONNX opset 23), which needs no tensor of all scores. The scale may come before or after the product; a mask is
+ * added, or chosen by Where. Where Q, K and V are split into heads from [batch, length, heads * size] and the result is merged again,
+ * Attention does both. */
 #include <math.h>
 
 #include "compiler/pass.h"
@@ -35,7 +36,9 @@ typedef struct joining {
 
 static reed_status no_memory(const joining *j) { return diag_no_memory(j->m->diagnosis, "attention"); }
 
-static bool same_dim(const joining *j, const ir_value *a, int32_t i, const ir_value *b, int32_t k) { return symbols_equal(j->m->symbols, a->type.dims[i], b->type.dims[k]); }
+static bool same_dim(const joining *j, const ir_value *a, int32_t i, const ir_value *b, int32_t k) {
+  return symbols_equal(j->m->symbols, a->type.dims[i], b->type.dims[k]);
+}
 
 /* ---- what the pattern does not say ---- */
 

@@ -43,12 +43,14 @@ static reed_status read_mask(const reed_kernel_call *call, attention *a) {
   if (last < a->total && last != 1) scores.dims[3] = a->mask_keys = last;
   if (cpu_broadcast_strides(mask, &scores, a->mask_strides)) return REED_OK;
   char from[96], to[96];
-  return reed_kernel_fail(call, REED_ERROR_SHAPE, "the mask %s does not broadcast to the scores' %s", desc_text(mask, from, sizeof from), desc_text(&scores, to, sizeof to));
+  return reed_kernel_fail(call, REED_ERROR_SHAPE, "the mask %s does not broadcast to the scores' %s", desc_text(mask, from, sizeof from),
+                          desc_text(&scores, to, sizeof to));
 }
 
 reed_status attention_read(const reed_kernel_call *call, attention *a) {
   const reed_desc *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2], *y = &call->outputs[0];
-  const reed_desc *past_k = operand(call->inputs, call->n_inputs, 4), *past_v = operand(call->inputs, call->n_inputs, 5), *lengths = operand(call->inputs, call->n_inputs, 6);
+  const reed_desc *past_k = operand(call->inputs, call->n_inputs, 4), *past_v = operand(call->inputs, call->n_inputs, 5);
+  const reed_desc *lengths = operand(call->inputs, call->n_inputs, 6);
   bool flat = q->rank == 3;
   *a = (attention){.site = cpu_site_of(call), .n_threads = cpu_env_threads(call), .level = cpu_level_now()};
   a->batch = q->dims[0];
@@ -76,7 +78,8 @@ reed_status attention_read(const reed_kernel_call *call, attention *a) {
   a->has_lengths = lengths->dtype != REED_NONE;
   if (a->mode < 0 || a->mode > 3) return reed_kernel_fail(call, REED_ERROR_VALUE, "qk_matmul_output_mode %lld", (long long)a->mode);
   if (a->has_lengths && desc_elements(lengths) != a->batch)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "nonpad_kv_seqlen has %lld elements for a batch of %lld", (long long)desc_elements(lengths), (long long)a->batch);
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "nonpad_kv_seqlen has %lld elements for a batch of %lld", (long long)desc_elements(lengths),
+                            (long long)a->batch);
   return read_mask(call, a);
 }
 
@@ -185,7 +188,8 @@ static void take_queries(const query_block *b) {
 }
 
 /* Rows as f32, `width` floats apart at least their own: where they are, or converted into `to`. */
-static const float *take_rows(const char *from, int64_t distance, convert_fn load, int64_t n, int64_t size, int64_t width, float *to, int64_t *out_row) {
+static const float *take_rows(const char *from, int64_t distance, convert_fn load, int64_t n, int64_t size, int64_t width, float *to,
+                              int64_t *out_row) {
   if (!load && size == width) return *out_row = distance / 4, (const float *)from;
   for (int64_t j = 0; j < n; j++) {
     if (load) load(to + j * width, from + j * distance, size);
@@ -242,17 +246,23 @@ static void take_keys(const query_block *b, const char *k, int64_t k_distance, c
   mask_scores(b, j, n);
   CPU_PICK(a->level, attend_keys)(b->m.scores, n, columns, b->m.most, b->m.sum, b->m.shrink);
   for (int64_t i = 0; i < b->n; i++)
-    if (b->m.shrink[i] != 1) CPU_PICK(a->level, scale_row)(b->m.shrink[i], b->m.sums + i * s->value_columns, b->m.sums + i * s->value_columns, s->value_columns);
+    if (b->m.shrink[i] != 1) {
+      float *sums = b->m.sums + i * s->value_columns;
+      CPU_PICK(a->level, scale_row)(b->m.shrink[i], sums, sums, s->value_columns);
+    }
   CPU_PICK(a->level, multiply_add)(b->m.sums, s->value_columns, b->m.scores, 1, columns, values, v_row, b->n, s->value_columns, n);
 }
 
 /* The keys of one tensor: earlier ones or new ones, numbers first .. first + n; those from `end` on are not looked at. */
-static void take_tensor(const query_block *b, const attention_view *kv, const void *k, const attention_view *vv, const void *v, int64_t first, int64_t n, int64_t end) {
+static void take_tensor(const query_block *b, const attention_view *kv, const void *k, const attention_view *vv, const void *v, int64_t first,
+                        int64_t n, int64_t end) {
   const attention *a = &b->s->a;
-  int64_t head = b->head / (a->heads / a->kv_heads), k_distance = kv->row * (int64_t)reed_dtype_bytes(kv->dtype), v_distance = vv->row * (int64_t)reed_dtype_bytes(vv->dtype);
+  int64_t head = b->head / (a->heads / a->kv_heads);
+  int64_t k_distance = kv->row * (int64_t)reed_dtype_bytes(kv->dtype), v_distance = vv->row * (int64_t)reed_dtype_bytes(vv->dtype);
   if (first + n > end) n = end - first;
   for (int64_t j = 0; j < n; j += KEYS)
-    take_keys(b, row_at(kv, k, b->batch, head, j), k_distance, row_at(vv, v, b->batch, head, j), v_distance, first + j, n - j < KEYS ? n - j : KEYS);
+    take_keys(b, row_at(kv, k, b->batch, head, j), k_distance, row_at(vv, v, b->batch, head, j), v_distance, first + j,
+              n - j < KEYS ? n - j : KEYS);
 }
 
 static void give_rows(const query_block *b) {
@@ -316,7 +326,9 @@ static reed_status run_attention(const void *state, const reed_kernel_buffers *b
   return REED_OK;
 }
 
-static convert_fn to_f32(reed_dtype dtype) { return dtype == REED_F32 || dtype == REED_NONE ? NULL : convert_between(cpu_level_now(), dtype, REED_F32); }
+static convert_fn to_f32(reed_dtype dtype) {
+  return dtype == REED_F32 || dtype == REED_NONE ? NULL : convert_between(cpu_level_now(), dtype, REED_F32);
+}
 
 /* Earlier keys and values have the dtype of the new ones, or the block loops would need two conversions. */
 static bool is_fast(const attention *a) {
@@ -329,8 +341,9 @@ reed_status cpu_prepare_attention(const reed_kernel_call *call, reed_kernel *out
   reed_status status = attention_read(call, &a);
   if (status != REED_OK) return status;
   bool scores_wanted = call->n_outputs > 3 && call->outputs[3].dtype != REED_NONE;
+  bool halves = half_is(a.q.dtype) || half_is(a.v.dtype);
   if (reference_wanted() || scores_wanted || !is_fast(&a) || desc_elements(&call->outputs[0]) == 0)
-    return half_is(a.q.dtype) || half_is(a.v.dtype) ? half_prepare_as_f32(call, reference_prepare_attention, out_kernel) : reference_prepare_attention(call, out_kernel);
+    return halves ? half_prepare_as_f32(call, reference_prepare_attention, out_kernel) : reference_prepare_attention(call, out_kernel);
   attention_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->a = a;

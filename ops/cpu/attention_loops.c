@@ -56,8 +56,8 @@ static inline __attribute__((always_inline)) void tile_rows(const tile_operands 
   }
 }
 
-void CPU_LEVELED(multiply_add)(float *c, int64_t c_row, const float *a, int64_t a_row, int64_t a_column, const float *b, int64_t b_row, int64_t m, int64_t n,
-                               int64_t k) {
+void CPU_LEVELED(multiply_add)(float *c, int64_t c_row, const float *a, int64_t a_row, int64_t a_column, const float *b, int64_t b_row,
+                               int64_t m, int64_t n, int64_t k) {
   for (int64_t j = 0; j < n;) {
     int columns = n - j >= COLUMNS * LANES ? COLUMNS : 1;
     for (int64_t i = 0; i < m; i += ROWS) {

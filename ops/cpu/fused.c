@@ -274,7 +274,8 @@ static reed_status read_steps(fused_state *s, const reed_kernel_call *call, cons
   for (int32_t j = 0; j < s->n_steps; j++) {
     const fused_typed_step *step = &p->steps[j];
     run_step *r = &s->steps[j];
-    reed_dtype result = p->dtypes[s->n_inputs + j], held = held_dtype(result), operand = held_dtype(p->dtypes[step->operands[step->formula == OP_Where]]);
+    reed_dtype result = p->dtypes[s->n_inputs + j], held = held_dtype(result);
+    reed_dtype operand = held_dtype(p->dtypes[step->operands[step->formula == OP_Where]]);
     *r = (run_step){.n_operands = step->n_operands, .parameters = step->parameters, .size = (int64_t)reed_dtype_bytes(held)};
     memcpy(r->operands, step->operands, sizeof r->operands);
     cost += 4 * elementwise_cost(step->formula);
@@ -330,7 +331,8 @@ reed_status cpu_prepare_fused(const reed_kernel_call *call, reed_kernel *out_ker
   s->n = desc_elements(out);
   s->out_size = (int64_t)reed_dtype_bytes(out->dtype);
   if (held_dtype(out->dtype) != out->dtype) s->store = convert_between(cpu_level_now(), held_dtype(out->dtype), out->dtype);
-  status = read_leaves(s, call) ? read_steps(s, call, &program) : reed_kernel_fail(call, REED_ERROR_SHAPE, "the inputs do not broadcast to the output");
+  if (read_leaves(s, call)) status = read_steps(s, call, &program);
+  else status = reed_kernel_fail(call, REED_ERROR_SHAPE, "the inputs do not broadcast to the output");
   if (status != REED_OK) {
     mem_free(s);
     return status;

@@ -26,9 +26,11 @@ static reed_status run_steps(const fused_reference *s, cell *cells, reed_diagnos
       dtypes[k] = s->program.dtypes[step->operands[k]];
     }
     bool known = true;
-    if (step->formula == OP_Cast) reference_convert(dtypes[0], operands[0], s->program.dtypes[to], cells[to].bytes, 0);
-    else if (step->formula == OP_Where) memcpy(cells[to].bytes, operands[*(const uint8_t *)operands[0] ? 1 : 2], sizeof cells[to].bytes);
-    else known = reference_formula(step->formula, &step->parameters, step->n_operands, dtypes, operands, s->program.dtypes[to], cells[to].bytes, &fault);
+    reed_dtype result = s->program.dtypes[to];
+    char *out = cells[to].bytes;
+    if (step->formula == OP_Cast) reference_convert(dtypes[0], operands[0], result, out, 0);
+    else if (step->formula == OP_Where) memcpy(out, operands[*(const uint8_t *)operands[0] ? 1 : 2], sizeof(cell));
+    else known = reference_formula(step->formula, &step->parameters, step->n_operands, dtypes, operands, result, out, &fault);
     if (!known) return cpu_fault(&s->site, diagnosis, REED_ERROR_UNSUPPORTED, -1, "there is no such formula for %s", reed_dtype_name(dtypes[0]));
   }
   return fault ? cpu_fault(&s->site, diagnosis, REED_ERROR_VALUE, -1, "division of an integer by 0") : REED_OK;
