@@ -311,8 +311,8 @@ reed_status epoch_place(reed_session *s, bool restore) {
       return diag_no_memory(s->diagnosis, "storage list of an epoch");
   for (size_t i = 0; i < e->roots.n; i++) {
     storage *block = NULL;
-    if (e->roots.items[i].outlives) {
-      const epoch_root *root = &e->roots.items[i];
+    const epoch_root *root = &e->roots.items[i];
+    if (root->outlives && root->inside < 0) {
       reed_status status = session_allocate(s, root->device, root->bytes, root->returned, &block);
       if (status != REED_OK) {
         release_roots(s);
@@ -333,11 +333,11 @@ reed_status epoch_place(reed_session *s, bool restore) {
     }
     if (write->root >= 0) {
       const epoch_root *root = &e->roots.items[write->root];
-      storage *block = s->root_storages.items[write->root];
+      storage *block = s->root_storages.items[root->top];
       storage_retain(block);
       r->t.storage = block;
       const storage *memory = block ? block : s->arenas[root->device]; /* no arena: all that would be in it is empty */
-      r->t.data = memory ? (char *)memory->data + (block ? 0 : root->offset) : NULL;
+      r->t.data = memory ? (char *)memory->data + root->offset : NULL;
     }
     if (write->extent_root >= 0) {
       storage *block = s->root_storages.items[write->extent_root];

@@ -2,8 +2,10 @@
  * step to which, arena offsets, prepared kernels.
  *
  * The walk follows the run section's branches (its scalars are known) and meets the same instructions as the run. A root is a piece of memory: a kernel's
- * output, a copy's target, a workspace. Registers are attached to roots; views and in-place outputs join the root of what they share. A root whose registers are
- * all killed in the section lives in the arena, any other outlives the epoch. */
+ * output, a copy's target, a workspace. Registers are attached to roots; views and in-place outputs join the root of what they share, and what is only wanted
+ * to be joined (Concat) becomes a part of the root of the whole. A root whose registers are all killed in the section lives in the arena, any other outlives the
+ * epoch. */
+#include <assert.h>
 #include <string.h>
 
 #include "vm/epoch.h"
@@ -71,7 +73,7 @@ static reed_status capture_writes(reed_session *s, epoch_planner *p, epoch_entry
 
 static reed_status root_new(reed_session *s, epoch_planner *p, int32_t device, int64_t bytes, int32_t step, int32_t *out_root) {
   epoch_entry *e = s->current;
-  if (!VEC_PUSH(&e->roots, ((epoch_root){.device = device, .first = step, .last = step, .bytes = bytes})) || !VEC_PUSH(&p->alive, 0))
+  if (!VEC_PUSH(&e->roots, ((epoch_root){.device = device, .inside = NO_ROOT, .first = step, .last = step, .bytes = bytes})) || !VEC_PUSH(&p->alive, 0))
     return diag_no_memory(s->diagnosis, "epoch plan");
   *out_root = (int32_t)e->roots.n - 1;
   return REED_OK;
@@ -87,6 +89,13 @@ static void attach(reed_session *s, epoch_planner *p, uint32_t reg, int32_t root
 static void touch(epoch_planner *p, epoch_entry *e, uint32_t reg, int32_t step) {
   int32_t root = note_of(p, reg)->root;
   if (root != NO_ROOT) e->roots.items[root].last = step;
+}
+
+/* Whether the kills that follow, from `next` on, end every register on that memory. */
+static bool dies_here(epoch_planner *p, int32_t root, const uint32_t *next) {
+  int32_t killed = 0;
+  for (const uint32_t *w = next; (w[0] & 0xffff) == INSN_KILL; w += w[0] >> 16) killed += note_of(p, w[1])->root == root;
+  return killed == p->alive.items[root];
 }
 
 /* The input whose memory output 0 may take over: the operator allows it, sizes agree, and the kills that follow the instruction at `next` end every
@@ -108,11 +117,34 @@ static int32_t in_place_root(reed_session *s, epoch_planner *p, const reed_op *o
       if (k == i || other == MODULE_ABSENT || note_of(p, other)->root != root) continue;
       ok = op->alias == REED_ALIAS_INPLACE && desc_elements(&reg_r(s, other)->t.desc) == elements;
     }
-    int32_t killed = 0;
-    for (const uint32_t *w = next; ok && (w[0] & 0xffff) == INSN_KILL; w += w[0] >> 16) killed += note_of(p, w[1])->root == root;
-    if (ok && killed == p->alive.items[root]) return root;
+    if (ok && dies_here(p, root, next)) return root;
   }
   return NO_ROOT;
+}
+
+/* Inputs that the whole takes up in one stretch are computed where they will lie in it, if they fill memory that is this epoch's, is no part of something
+ * yet and is wanted for nothing else from here on. The whole then lives from the first of them on. */
+static void join_inputs(reed_session *s, epoch_planner *p, uint32_t site, int32_t whole, const ref *output, const uint32_t *inputs, uint32_t n_inputs, const uint32_t *next) {
+  const reed_desc *desc = &output->t.desc;
+  int64_t axis = reed_attrs_int(&s->program->module->sites[site].attrs, "axis", 0), at = 0;
+  if (axis < 0) axis += desc->rank;
+  if (axis < 0 || axis >= desc->rank) return;
+  for (int64_t i = 0; i < axis; i++)
+    if (desc->dims[i] != 1) return;
+  for (uint32_t i = 0; i < n_inputs; i++) {
+    uint32_t number = INSN_REGISTER(inputs[i]);
+    if (number == MODULE_ABSENT) continue;
+    const ref *r = reg_r(s, number);
+    int32_t part = note_of(p, number)->root;
+    epoch_root *roots = s->current->roots.items;
+    if (part != NO_ROOT && part != whole && roots[part].inside == NO_ROOT && roots[part].device == roots[whole].device && r->bytes > 0 &&
+        r->bytes == roots[part].bytes && r->bytes <= roots[whole].bytes - at && dies_here(p, part, next)) {
+      roots[part].inside = whole;
+      roots[part].at = at;
+      if (roots[whole].first > roots[part].first) roots[whole].first = roots[part].first;
+    }
+    at += r->bytes;
+  }
 }
 
 /* invoke SITE DEV RXS_KERNEL RUS_KERNEL */
@@ -153,6 +185,7 @@ static reed_status plan_invoke(reed_session *s, epoch_planner *p, const uint32_t
     int32_t root = i == 0 ? in_place_root(s, p, op, r, inputs, n_inputs, w + (w[0] >> 16)) : NO_ROOT;
     if (root == NO_ROOT && (status = root_new(s, p, device, r->bytes, step, &root)) != REED_OK) return status;
     attach(s, p, outputs[i], root);
+    if (i == 0 && op->alias == REED_ALIAS_JOIN) join_inputs(s, p, site, root, r, inputs, n_inputs, w + (w[0] >> 16));
     epoch_write *write = &e->writes.items[note_of(p, outputs[i])->write];
     write->root = root;
     if (r->bounded_axis >= 0) {
@@ -259,10 +292,28 @@ static bool layout_serves(const epoch_layout *layout, const epoch_entry *e) {
   if (!layout->roots || layout->n_roots != e->roots.n) return false;
   for (size_t i = 0; i < e->roots.n; i++) {
     const epoch_root *old = &layout->roots[i], *now = &e->roots.items[i];
-    if (old->device != now->device || old->outlives != now->outlives || old->first != now->first || old->last != now->last || old->bytes < now->bytes) return false;
+    if (old->device != now->device || old->outlives != now->outlives || old->inside != now->inside || old->first != now->first || old->last != now->last || old->bytes < now->bytes) return false;
   }
   return true;
 }
+
+/* Parts lie where the whole does. A whole comes after its parts. */
+static void place_parts(epoch_entry *e) {
+  for (int32_t i = (int32_t)e->roots.n - 1; i >= 0; i--) {
+    epoch_root *root = &e->roots.items[i];
+    assert(root->inside == NO_ROOT || root->inside > i);
+    if (root->inside == NO_ROOT) {
+      root->top = i;
+    } else {
+      const epoch_root *whole = &e->roots.items[root->inside];
+      assert(root->at + root->bytes <= whole->bytes && root->first >= whole->first && root->last <= whole->last);
+      root->top = whole->top;
+      root->offset = whole->offset + root->at;
+    }
+  }
+}
+
+static bool in_arena(const epoch_root *root, int32_t device) { return root->device == device && root->inside == NO_ROOT && !root->outlives; }
 
 static reed_status place_roots(reed_session *s, epoch_planner *p, epoch_entry *e) {
   for (size_t i = 0; i < e->roots.n; i++) e->roots.items[i].outlives = p->alive.items[i] > 0;
@@ -270,6 +321,7 @@ static reed_status place_roots(reed_session *s, epoch_planner *p, epoch_entry *e
   if (layout_serves(layout, e)) {
     for (size_t i = 0; i < e->roots.n; i++) e->roots.items[i].offset = layout->roots[i].offset;
     memcpy(e->arenas, layout->arenas, sizeof e->arenas);
+    place_parts(e);
     s->memo.layouts_reused++;
     return REED_OK;
   }
@@ -277,7 +329,7 @@ static reed_status place_roots(reed_session *s, epoch_planner *p, epoch_entry *e
     p->intervals.n = 0;
     for (size_t i = 0; i < e->roots.n; i++) {
       const epoch_root *root = &e->roots.items[i];
-      if (root->device == d && !root->outlives && !VEC_PUSH(&p->intervals, ((plan_interval){.first = root->first, .last = root->last, .bytes = root->bytes})))
+      if (in_arena(root, d) && !VEC_PUSH(&p->intervals, ((plan_interval){.first = root->first, .last = root->last, .bytes = root->bytes})))
         return diag_no_memory(s->diagnosis, "epoch plan");
     }
     if (!p->intervals.n) continue;
@@ -288,8 +340,9 @@ static reed_status place_roots(reed_session *s, epoch_planner *p, epoch_entry *e
 #endif
     size_t k = 0;
     for (size_t i = 0; i < e->roots.n; i++)
-      if (e->roots.items[i].device == d && !e->roots.items[i].outlives) e->roots.items[i].offset = p->intervals.items[k++].offset;
+      if (in_arena(&e->roots.items[i], d)) e->roots.items[i].offset = p->intervals.items[k++].offset;
   }
+  place_parts(e);
   epoch_root *roots = mem_copy(e->roots.items, e->roots.n * sizeof *roots);
   if (!roots) return diag_no_memory(s->diagnosis, "epoch plan");
   mem_free(layout->roots);

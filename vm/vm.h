@@ -33,14 +33,18 @@ void program_release(reed_program *program);
 
 /* ---- epochs ---- */
 
-/* What a memo entry's tensors share: an interval of an arena or a block of the pool. Registers that alias (views, in-place) share one root. */
+/* What a memo entry's tensors share: an interval of an arena, a block of storage, or a part of another root (an input that was born in its place in what
+ * joins it). Registers that alias (views, in-place) share one root. */
 typedef struct epoch_root {
   int32_t device;
   bool outlives;     /* storage of its own; else arena */
   bool returned;     /* then of the outputs' store; else of the pool */
   int32_t first, last;
   int64_t bytes;
-  int64_t offset;    /* in the arena */
+  int32_t inside;    /* a later root that this one is a part of, at byte `at`; -1: none */
+  int32_t top;       /* the root that has the memory: the last one inside which this is, or itself */
+  int64_t at;
+  int64_t offset;    /* of this root in the arena, or in top's storage */
 } epoch_root;
 
 /* A register that the shape section wrote. root -1: `value` is complete as it is (host value, constant, none); else its memory is that root's. */

@@ -219,7 +219,9 @@ typedef enum reed_alias {
   REED_ALIAS_NONE,
   REED_ALIAS_INPLACE, /* the kernel may write output 0 over any input of its dtype and number of elements */
   REED_ALIAS_INPLACE_FIRST, /* ... over input 0 only */
-  REED_ALIAS_VIEW     /* output 0 is input 0 with other extents: no kernel runs */
+  REED_ALIAS_VIEW,    /* output 0 is input 0 with other extents: no kernel runs */
+  REED_ALIAS_JOIN     /* output 0 is the inputs one behind the other along attribute `axis`. Where all extents before the axis are 1 an input may already
+                         lie in its place in the output: the kernel leaves such a one alone */
 } reed_alias;
 
 typedef struct reed_op {
