@@ -170,8 +170,9 @@ static dnnl_status_t operation_build(const onednn_problem *p, unit *u, descripto
   return dnnl_invalid_arguments;
 }
 
-/* Layouts: a product's src and dst stay as they are, and those that the problem says; otherwise oneDNN chooses, and constant weights always. */
-static dnnl_status_t layouts_build(const onednn_problem *p, unit *u) {
+/* Layouts: a product's src and dst stay as they are, and with as_they_lie those that the problem says; otherwise oneDNN chooses, and constant
+ * weights always. */
+static dnnl_status_t layouts_build(const onednn_problem *p, bool as_they_lie, unit *u) {
   bool product = p->kind == ONEDNN_MATMUL;
   dnnl_status_t status = describe(&u->user_src, p->rank, p->src, p->src_strides);
   if (status == dnnl_success) status = describe(&u->user_weights, p->weights_rank, p->weights, p->weights_strides);
@@ -181,9 +182,9 @@ static dnnl_status_t layouts_build(const onednn_problem *p, unit *u) {
   u->dst = u->user_dst;
   u->weights = u->user_weights;
   /* oneDNN's code for SSE takes every pixel's channels to be aligned as vectors, and faults where they are not (2.6) */
-  bool unaligned = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
-  if (!product && !(p->src_plain && unaligned)) status = describe_any(&u->src, p->rank, p->src);
-  if (!product && !(p->dst_plain && unaligned) && status == dnnl_success) status = describe_any(&u->dst, p->rank, p->dst);
+  bool plain = as_they_lie && (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
+  if (!product && !(p->src_plain && plain)) status = describe_any(&u->src, p->rank, p->src);
+  if (!product && !(p->dst_plain && plain) && status == dnnl_success) status = describe_any(&u->dst, p->rank, p->dst);
   if (!p->weights_plain && status == dnnl_success) status = describe_any(&u->weights, p->weights_rank, p->weights);
   if (status == dnnl_success && p->with_bias) {
     int64_t dims[ONEDNN_MAX_DIMS] = {p->dst[1]};
@@ -196,14 +197,30 @@ static dnnl_status_t layouts_build(const onednn_problem *p, unit *u) {
   return status;
 }
 
+static dnnl_status_t primitive_describe(const onednn_problem *p, bool as_they_lie, dnnl_primitive_attr_t attributes, unit *u,
+                                        dnnl_primitive_desc_t *out_pd) {
+  descriptor operation;
+  dnnl_status_t status = layouts_build(p, as_they_lie, u);
+  if (status == dnnl_success) status = operation_build(p, u, &operation);
+  return status == dnnl_success ? dnnl_primitive_desc_create(out_pd, &operation, attributes, u->engine, NULL) : status;
+}
+
+/* oneDNN has only its own plain reference for it. */
+static bool is_reference(const_dnnl_primitive_desc_t pd) {
+  const char *name = NULL;
+  return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && strncmp(name, "ref", 3) == 0;
+}
+
 static dnnl_status_t unit_fill(const onednn_problem *p, unit *u) {
   dnnl_primitive_attr_t attributes = NULL;
   dnnl_primitive_desc_t pd = NULL;
-  descriptor operation;
-  dnnl_status_t status = layouts_build(p, u);
-  if (status == dnnl_success) status = attributes_build(p, &attributes);
-  if (status == dnnl_success) status = operation_build(p, u, &operation);
-  if (status == dnnl_success) status = dnnl_primitive_desc_create(&pd, &operation, attributes, u->engine, NULL);
+  dnnl_status_t status = attributes_build(p, &attributes);
+  if (status == dnnl_success) status = primitive_describe(p, true, attributes, u, &pd);
+  if (attributes && (p->src_plain || p->dst_plain) && (!pd || is_reference(pd))) { /* groups of a few channels, say: other layouts may do better */
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    pd = NULL;
+    status = primitive_describe(p, false, attributes, u, &pd);
+  }
   if (status == dnnl_success) {
     u->src = *dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0);
     u->weights = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
