@@ -1,6 +1,8 @@
 /* The `vm` command: finds the subcommand, parses its flags, runs it, says why it stopped. Exit statuses are in tools/tool.h. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/command.h"
 
@@ -91,7 +93,15 @@ static int run_command(const command *command, int n_words, const char *const *w
   return status;
 }
 
+/* Threads that wait for the next kernel sleep instead of spinning, unless the environment says otherwise: on a machine that does other things, too, spinning
+ * makes two threads ten times slower than one (docs/memory.md). The OpenMP runtime reads this once, when it is loaded, so the command starts itself again. */
+static void wait_without_spinning(char **arguments) {
+  if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;
+  (void)execv("/proc/self/exe", arguments); /* where that is not possible: as it is */
+}
+
 int main(int n_arguments, char **arguments) {
+  wait_without_spinning(arguments);
   const char *const *words = (const char *const *)arguments + 1;
   int n_words = n_arguments - 1;
   complaint c = {0};

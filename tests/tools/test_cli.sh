@@ -71,6 +71,9 @@ expect 0 'x f32[n,3]' info add.reed --json info.json
 expect 0 'Resize' ops --json ops.json
 has ops.json operators name inputs reads outputs
 expect 0 'median' bench add.reed -i "$x" -i "$b" --runs 4 --warmup 1 --json bench.json
+# waiting threads sleep: the runtime's own default is 300000 turns
+spins=$(env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT OMP_DISPLAY_ENV=verbose "$vm" help 2>&1 | grep -o "GOMP_SPINCOUNT = .*" | tail -1)
+case $spins in "GOMP_SPINCOUNT = '0'" | "") ;; *) fail "waiting threads spin: $spins" ;; esac
 has bench.json runs median_us min_us p90_us first_us kernels page_faults first_page_faults peak_resident_bytes
 expect 0 'us/run' profile add.reed -i "$x" -i "$b" --json profile.json
 has profile.json operators nodes dropped_events
