@@ -229,17 +229,17 @@ static void finish_loop(const inference *in, ir_node *n, const uint32_t *widened
   for (int32_t i = 0; i < n->n_outputs; i++) {
     ir_value *v = n->outputs[i];
     if (!v) continue;
-    bool scan = i >= n_carried;
+    bool scan = i >= n_carried, stacked = scan && !v->joined;
     const ir_value *from = scan ? body->results[i + 1] : body->params[i + 2];
     forget(v);
     v->type.dtype = from->type.dtype;
-    if (from->type.rank < 0 || from->type.rank + scan > REED_MAX_RANK) continue;
-    v->type.rank = from->type.rank + scan;
-    if (scan) v->type.dims[0] = rounds;
+    if (from->type.rank < 0 || from->type.rank + stacked > REED_MAX_RANK) continue;
+    v->type.rank = from->type.rank + stacked;
+    if (stacked) v->type.dims[0] = rounds;
     for (int32_t k = 0; k < from->type.rank; k++) {
       reed_dim dim = from->type.dims[k];
-      bool varies = symbol_is(dim) && dim >= before;
-      v->type.dims[k + scan] = varies ? symbols_fresh_extent(in->m->symbols) : dim;
+      bool varies = (symbol_is(dim) && dim >= before) || (v->joined && k == 0);
+      v->type.dims[k + stacked] = varies ? symbols_fresh_extent(in->m->symbols) : dim;
     }
     if (scan || widened[i + 2] & 1u << REED_MAX_RANK) continue;
     v->elements = from->elements;

@@ -34,6 +34,7 @@ struct ir_value {
   const reed_dim *elements; /* integer values known symbolically (shape arithmetic): n_elements of them, else NULL */
   int64_t n_elements;
   bool bounded;           /* its extent along bounded_axis is reported by its kernel (type.dims holds a fresh symbol there) */
+  bool joined;            /* a scan output of a Loop whose parts come one behind the other along axis 0, not along an axis of their own */
   int32_t n_uses;         /* kept by ir_count_uses only */
   ir_value *forward;      /* what stands in for this value since ir_forward; NULL: nothing */
   /* placement and scheduling results; meaning private to the passes that set them */

@@ -175,13 +175,16 @@ static uint32_t element_type(lower *l, const ir_value *v, int32_t device) {
   return module_add_type(l->b, &type);
 }
 
-static void stack_scans(looping *c) {
+static void gather_scans(looping *c) {
   lower *l = c->l;
   for (int32_t k = 0; k < n_scans(c); k++) {
     if (c->sequences[k] == FLOW_NO_REGISTER) continue;
     flow_version *x = c->item->outputs[c->n_carried + k];
     uint32_t type = element_type(l, c->g->results[1 + c->n_carried + k], x->device);
-    EMIT(l, SEQ_STACK, c->n->name, lower_reg(l, x), c->sequences[k], type, (uint32_t)x->device);
+    if (x->value->joined)
+      EMIT(l, SEQ_JOIN, c->n->name, lower_reg(l, x), c->sequences[k], type, (uint32_t)x->device);
+    else
+      EMIT(l, SEQ_STACK, c->n->name, lower_reg(l, x), c->sequences[k], type, (uint32_t)x->device);
     lower_kill_r(l, c->sequences[k]);
   }
 }
@@ -204,7 +207,7 @@ void lower_loop(lower *l, flow_item *item) {
   end_iteration(&c);
   lower_jump(l, head);
   emit_bind_label(l->b, leave);
-  stack_scans(&c);
+  gather_scans(&c);
   for (int32_t k = 0; k < c.n_carried; k++)
     if (!item->outputs[k]) lower_kill_r(l, c.carried[k]);
 }

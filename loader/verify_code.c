@@ -61,6 +61,7 @@ static int allowed_in(insn_id id) {
     case INSN_SEQ_GET:
     case INSN_SEQ_LENGTH:
     case INSN_SEQ_STACK:
+    case INSN_SEQ_JOIN:
     case INSN_OPT_NONE:
     case INSN_OPT_HAS:
     case INSN_OPT_GET:
@@ -254,9 +255,10 @@ static reed_status check_closure(const verifier *v, const insn *in) {
   return REED_OK;
 }
 
-/* A stacked sequence has the elements' type and one axis more. */
+/* A stacked sequence has the elements' type and one axis more; a joined one has as many axes, one at least. */
 static reed_status check_stack(const verifier *v, const insn *in) {
   const module_type *t = &v->m->types[in->operands[2].words[0]];
+  if (in->id == INSN_SEQ_JOIN && t->rank < 1) FAIL(RULE_INDEX, 2, -1, "elements that are joined need an axis");
   if (t->object || t->dtype == REED_NONE || t->rank >= REED_MAX_RANK)
     FAIL(RULE_INDEX, 2, -1, "elements need a dtype and a rank below %d, not %s and %d", REED_MAX_RANK, reed_dtype_name(t->dtype), t->rank);
   return REED_OK;
@@ -275,7 +277,7 @@ static reed_status check_insn(const verifier *v, const insn *in) {
   if (in->id == INSN_CALL) return check_call(v, in);
   if (in->id == INSN_RETURN) return check_return(v, in);
   if (in->id == INSN_CLOSURE_MAKE) return check_closure(v, in);
-  if (in->id == INSN_SEQ_STACK) return check_stack(v, in);
+  if (in->id == INSN_SEQ_STACK || in->id == INSN_SEQ_JOIN) return check_stack(v, in);
   return REED_OK;
 }
 

@@ -274,7 +274,8 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
           S(1) = (int64_t)r->object->fields.n;
         break;
       }
-      case INSN_SEQ_STACK: status = exec_stack(s, R(1), R(2), &m->types[w[3]], (int32_t)w[4]); break;
+      case INSN_SEQ_STACK: status = exec_stack(s, R(1), R(2), &m->types[w[3]], (int32_t)w[4], false); break;
+      case INSN_SEQ_JOIN: status = exec_stack(s, R(1), R(2), &m->types[w[3]], (int32_t)w[4], true); break;
       case INSN_OPT_NONE:
         ref_clear(&s->objects, R(1));
         *R(1) = (ref){.kind = REF_NONE, .bounded_axis = -1};

@@ -177,7 +177,8 @@ reed_status exec_alloc(reed_session *s, ref *r) REED_MUST_CHECK;
 reed_status exec_readback(reed_session *s, const uint32_t *w) REED_MUST_CHECK;
 reed_status exec_extent(reed_session *s, ref *r) REED_MUST_CHECK;
 reed_status exec_sync(reed_session *s) REED_MUST_CHECK;
-reed_status exec_stack(reed_session *s, ref *target, const ref *sequence, const module_type *type, int32_t device) REED_MUST_CHECK;
+/* seq.stack, seq.join */
+reed_status exec_stack(reed_session *s, ref *target, const ref *sequence, const module_type *type, int32_t device, bool join) REED_MUST_CHECK;
 reed_status exec_assert_shape(reed_session *s, const ref *r, const module_type *type) REED_MUST_CHECK;
 reed_status exec_assert_dim(reed_session *s, const ref *r, uint32_t axis, int64_t extent, const module_type *type) REED_MUST_CHECK;
 reed_status exec_item(reed_session *s, const ref *r, int64_t *out_value) REED_MUST_CHECK;

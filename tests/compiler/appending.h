@@ -9,9 +9,9 @@ typedef enum appending {
   APPENDING_TO_SOME,   /* there are rows before the loop */
   APPENDING_PAIRS,     /* two rows a turn */
   APPENDING_SYMBOLIC,  /* rows as long as there are turns */
+  APPENDING_GROWING,   /* more rows in every turn */
   APPENDING_TAKEN,
-  APPENDING_GROWING = APPENDING_TAKEN, /* more rows in every turn */
-  APPENDING_IN_FRONT,
+  APPENDING_IN_FRONT = APPENDING_TAKEN,
   APPENDING_COLUMNS,
   APPENDING_AND_READING, /* what there is so far decides what comes */
   N_APPENDING

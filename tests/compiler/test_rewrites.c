@@ -425,7 +425,11 @@ START_TEST(a_loop_that_appends_gives_its_parts_as_a_scan_output) {
   ck_assert_int_eq(n->regions[0]->n_params, taken ? 2 : 3);
   ck_assert_int_eq(n->regions[0]->n_results, 2);
   static const char *const types[] = {"f32[n,3]", "f32[n*2,3]", "f32[n*2,3]", "f32[n,n]"};
-  if (taken) ck_assert_str_eq(front_type(&f, f.m->main->results[0]), types[_i]);
+  const ir_value *result = f.m->main->results[0];
+  if (_i == APPENDING_GROWING)
+    ck_assert(result->type.rank == 2 && symbol_is(result->type.dims[0]) && result->type.dims[1] == 3);
+  else if (taken)
+    ck_assert_str_eq(front_type(&f, result), types[_i]);
   front_fini(&f);
 }
 END_TEST

@@ -65,6 +65,7 @@ static const struct {
   [INSN_SEQ_GET] = {{"r20", "r4", "s0"}},
   [INSN_SEQ_LENGTH] = {{"s2", "r4"}},
   [INSN_SEQ_STACK] = {{"r20", "r4", "row", "host"}},
+  [INSN_SEQ_JOIN] = {{"r20", "r4", "row", "host"}},
   [INSN_OPT_NONE] = {{"r20"}},
   [INSN_OPT_HAS] = {{"s2", "r5"}},
   [INSN_OPT_GET] = {{"r20", "r5"}},

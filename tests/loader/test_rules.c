@@ -27,6 +27,7 @@ static const struct {
   {MAIN "  kill _\n" END, "V21", "'victim' (_)", "must be given"},
   {MAIN "  s.dim s0, r0, 16777215\n" END, "V22", "'axis'", NULL},
   {MAIN "  seq.make r1\n  seq.stack r2, r1, tree, host\n" END, "V22", "'element'", NULL},
+  {MAIN "  seq.make r1\n  seq.join r2, r1, tree, host\n" END, "V22", "'element'", NULL},
   {".module \"m\" devices 1\n.function main (f32[4]) -> (f32[4])\n  const r1, c, 1\n  return [r0], []\n.const c = f32[1] {1}\n", "V22", "device 1 of 1", NULL},
   {MAIN "  s.const s0, 1\n", "V24", "word 0", NULL},
   {MAIN "  s.const s0, 1\nx:\n  branch.if s0, x\n", "V24", NULL, NULL},
