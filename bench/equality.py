@@ -2,8 +2,9 @@
 
 Detections are matched by label and IoU > 0.9, the best first; what has no partner counts as unmatched, on either side. A mask is pasted into a box of whole pixels,
 which the graph gets by cutting off the fractions of the detection's box: where the truth's edge is no further from a whole number than the engine's edge is from
-the truth's, either side of it is right, and the mask counts as tied, not as wrong. A keypoint is where a map is largest: where it is more than a pixel off
-it counts as jumped to another peak, and the others are compared. Ties, jumps and unmatched detections may be no more than the worst peer's.
+the truth's, either side of it is right, and the mask counts as tied, not as wrong. A keypoint is the point of a map where it is largest, and a map's points lie
+half a pixel to a pixel apart: a detection with a keypoint more than a tenth of a pixel off counts as jumped (to another peak, or because its map has become a
+pixel wider, for the same reason as the masks'), and the others' keypoints are compared. Ties, jumps and unmatched detections may be no more than the worst peer's.
 """
 import os
 
@@ -13,6 +14,7 @@ import engines
 import models as M
 
 MASK_SIZE = 28
+JUMP = 0.1  # pixels
 COUNTS = ("unmatched", "mask_ties", "keypoint_jumps")
 # Figures with a bar of their own, where twice the worst peer's is less. Values of about 1 that are sums of hundreds of products: float32 rounds to 6e-8.
 FLOORS = {"box_median": 0.0, "box_largest": 0.05, "score_largest": 2e-3, "mask_mean": 1e-4, "mask_iou_loss": 1e-3, "keypoint_median": 0.0,
@@ -75,11 +77,11 @@ def compare_detections(truth, found):
     if "masks" in truth:
         figures.update(compare_masks(truth, found, matched))
     if "keypoints" in truth:
-        far = error("keypoints").max(2)
-        near = far[far <= 1]
-        figures.update(keypoint_jumps=int((far > 1).sum()))
-        if near.size:
-            figures.update(keypoint_median=np.median(near), keypoint_largest=near.max(), keypoint_score_largest=error("keypoints_scores")[far <= 1].max())
+        points, scores = error("keypoints").max((1, 2)), error("keypoints_scores").max(1)
+        near = points <= JUMP
+        figures.update(keypoint_jumps=int((~near).sum()))
+        if near.any():
+            figures.update(keypoint_median=np.median(error("keypoints")[near]), keypoint_largest=points[near].max(), keypoint_score_largest=scores[near].max())
     return figures
 
 

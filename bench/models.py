@@ -135,12 +135,14 @@ torchvisions_resize, D.transform._resize_image_and_masks = D.transform._resize_i
 
 
 def excess(model, logits, softmax):
-    """By how much the candidates' log probabilities pass the score threshold, summed over those that are less than half a unit below it."""
+    """(By how much the candidates' log probabilities pass the score threshold, summed over those that are less than half a unit below it; by how much the best
+    one passes it)."""
     threshold = torch.tensor((model.roi_heads if hasattr(model, "roi_heads") else model).score_thresh)
     if isinstance(model, D.FCOS):
         threshold = threshold ** 2  # the score is the root of class times centerness, which is 1 at most
     scores = logits.log_softmax(1)[:, 1:] if softmax else F.logsigmoid(logits)
-    return (scores - threshold.log() + .5).clamp(min=0).sum()
+    over = scores - threshold.log()
+    return (over + .5).clamp(min=0).sum(), over.max()
 
 
 def quiet_picture(model, height, width, step, steps):
@@ -150,8 +152,8 @@ def quiet_picture(model, height, width, step, steps):
     image = torch.full((3, height, width), .5).add_(.05 * torch.randn(3, height, width, generator=torch.Generator().manual_seed(0))).requires_grad_()
     descent = torch.optim.Adam([image], lr=step)
     for _ in range(steps):
-        loss = excess(model, torch.cat([x.reshape(-1, classes) for x in outputs_of(model, layers, [image])]), softmax)
-        if not loss:
+        loss, best = excess(model, torch.cat([x.reshape(-1, classes) for x in outputs_of(model, layers, [image])]), softmax)
+        if best < -.1:
             return image.detach().numpy()
         descent.zero_grad()
         loss.backward()
