@@ -313,15 +313,17 @@ START_TEST(the_table_is_printed_as_json) {
   ck_assert_int_eq(reed_operators_json(registry, &json, d), REED_OK);
   cJSON *root = cJSON_Parse(json);
   ck_assert_ptr_nonnull(root);
-  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "operators"), *op, *slice = NULL, *last = NULL;
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "operators"), *op, *slice = NULL, *concat = NULL, *last = NULL;
   ck_assert_int_eq(cJSON_GetArraySize(list), OP_COUNT + 1);
   cJSON_ArrayForEach(op, list) {
     last = op;
     if (strcmp(cJSON_GetObjectItemCaseSensitive(op, "name")->valuestring, "Slice") == 0) slice = op;
+    if (strcmp(cJSON_GetObjectItemCaseSensitive(op, "name")->valuestring, "Concat") == 0) concat = op;
   }
   ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(last, "name")->valuestring, "Odd \"name\"\n");
   ck_assert(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(last, "custom")));
   ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(slice, "class")->valuestring, "light");
+  ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(concat, "alias")->valuestring, "join"); /* the last of them */
   const cJSON *starts = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(slice, "inputs"), 1);
   ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(starts, "reads")->valuestring, "value");
   cJSON_Delete(root);
