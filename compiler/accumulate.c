@@ -54,13 +54,6 @@ static ir_value *as_rows(ir_graph *g, ir_node *place, ir_value *parts, ir_value 
   return made && ir_set_attr_int(made, "allowzero", 1) ? made->outputs[0] : NULL;
 }
 
-static ir_node *after(const ir_node *n) {
-  const ir_graph *g = n->graph;
-  for (size_t i = 0; i + 1 < g->nodes.n; i++)
-    if (g->nodes.items[i] == n) return g->nodes.items[i + 1];
-  return NULL;
-}
-
 /* Carried value k goes, a scan output of the parts comes. */
 static bool change(ir_module *m, ir_node *loop, int32_t k, ir_value *part) {
   ir_graph *body = loop->regions[0];
@@ -77,7 +70,7 @@ static bool change(ir_module *m, ir_node *loop, int32_t k, ir_value *part) {
   parts->producer = loop;
   for (int32_t i = 0; i < loop->n_outputs; i++)
     if (loop->outputs[i]) loop->outputs[i]->producer_output = i;
-  ir_node *place = after(loop);
+  ir_node *place = ir_next(loop);
   ir_value *made = parts->joined ? parts : as_rows(loop->graph, place, parts, initial, part->type.dims[0]);
   ir_node *last = made ? ir_node_new(loop->graph, place, op_builtin(OP_Concat), NULL, (ir_value *[]){initial, made}, 2, &result, 1) : NULL;
   return last && ir_set_attr_int(last, "axis", 0);

@@ -211,6 +211,13 @@ bool ir_add_param(ir_graph *g, ir_value *v) { return GROW(g->module, g->params, 
 bool ir_add_result(ir_graph *g, ir_value *v) { return GROW(g->module, g->results, g->n_results, v); }
 bool ir_add_input(ir_node *n, ir_value *v) { return GROW(n->graph->module, n->inputs, n->n_inputs, v); }
 
+ir_node *ir_next(const ir_node *n) {
+  const ir_graph *g = n->graph;
+  for (size_t i = 0; i + 1 < g->nodes.n; i++)
+    if (g->nodes.items[i] == n) return g->nodes.items[i + 1];
+  return NULL;
+}
+
 /* ---- attributes: kept sorted by name ---- */
 
 bool ir_set_attr(ir_node *n, const reed_attr *attr) {

@@ -99,6 +99,8 @@ ir_value *ir_constant_i64(ir_module *m, const int64_t *elements, int64_t n, cons
 /* A node appended to g, or put before `before` when that is not NULL; arrays are copied; outputs are new values where NULL is passed for `outputs`. */
 ir_node *ir_node_new(ir_graph *g, ir_node *before, const reed_op *op, const char *name, ir_value *const *inputs, int32_t n_inputs,
                      ir_value *const *outputs, int32_t n_outputs);
+/* The node behind n in its graph, dead or not; NULL: n is the last. */
+ir_node *ir_next(const ir_node *n);
 /* Attribute access: set replaces. Arrays and texts are copied. false: no memory. */
 bool ir_set_attr(ir_node *n, const reed_attr *attr);
 bool ir_set_attr_int(ir_node *n, const char *name, int64_t value);

@@ -197,13 +197,8 @@ static void weigh_graph(planning *p, ir_graph *g) {
 
 /* What stands behind v's definition in its graph; NULL: nothing. */
 static ir_node *place_behind(const ir_value *v) {
-  ir_graph *g = v->graph;
-  size_t at = 0;
-  if (v->producer) {
-    while (g->nodes.items[at] != v->producer) at++;
-    at++;
-  }
-  return at < g->nodes.n ? g->nodes.items[at] : NULL;
+  if (v->producer) return ir_next(v->producer);
+  return v->graph->nodes.n ? v->graph->nodes.items[0] : NULL;
 }
 
 static bool set_perm(ir_node *n, const layout_order *order) {
