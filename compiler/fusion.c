@@ -1,5 +1,6 @@
-/* Fusion: a bias, a residual and an activation that follow a convolution or matrix product become part of it (op.def's internal
- * inputs and attributes), as long as nobody else sees what is between them and the shapes provably fit. */
+/* Fusion: a bias, a residual and an activation that follow a convolution or matrix product become part of it, and so does an activation that
+ * follows a normalisation (op.def's internal inputs and attributes), as long as nobody else sees what is between them and the shapes provably
+ * fit. */
 #include <math.h>
 #include <string.h>
 
@@ -119,18 +120,26 @@ static const struct activation_row *activation_of(const ir_node *n) {
   return NULL;
 }
 
+/* op.def gives it the attribute. */
+static bool may_end_with_activation(const reed_op *op) {
+  for (int32_t i = 0; op_id_of(op) != OP_COUNT && i < op->n_attrs; i++)
+    if (strcmp(op->attrs[i].name, "activation") == 0) return true;
+  return false;
+}
+
 static reed_status fuse_activation(fusing *f, ir_node *n, const struct activation_row *row) {
-  ir_node *product = weights_product(n->inputs[0], n);
+  ir_node *before = weights_only_for(n->inputs[0], n);
   reed_attrs attrs = ir_attrs(n);
   double alpha = isnan(row->alpha) ? NAN : reed_attrs_float(&attrs, "alpha", row->alpha);
   double beta = isnan(row->beta) ? NAN : reed_attrs_float(&attrs, "beta", row->beta);
   bool is_clip = n->op == op_builtin(OP_Clip);
-  if (!product || !is_float(product->outputs[0]) || (is_clip && !clip_bounds(n, &alpha, &beta))) return REED_OK;
-  bool ok = ir_set_attr_string(product, "activation", row->text);
-  if (!isnan(alpha)) ok = ok && ir_set_attr_float(product, "activation_alpha", alpha);
-  if (!isnan(beta)) ok = ok && ir_set_attr_float(product, "activation_beta", beta);
+  if (!before || !may_end_with_activation(before->op) || !is_float(before->outputs[0])) return REED_OK;
+  if (is_clip && !clip_bounds(n, &alpha, &beta)) return REED_OK;
+  bool ok = ir_set_attr_string(before, "activation", row->text);
+  if (!isnan(alpha)) ok = ok && ir_set_attr_float(before, "activation_alpha", alpha);
+  if (!isnan(beta)) ok = ok && ir_set_attr_float(before, "activation_beta", beta);
   if (!ok) return no_memory(f);
-  weights_absorb(product, n);
+  weights_absorb(before, n);
   f->n_activations++;
   return REED_OK;
 }

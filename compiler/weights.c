@@ -5,13 +5,20 @@
 
 #define BIAS_INPUT 2 /* of all four products */
 
+ir_node *weights_only_for(const ir_value *v, const ir_node *user) {
+  ir_node *n = v ? v->producer : NULL;
+  if (!n || n->dead || n->graph != user->graph || v->n_uses != 1 || n->outputs[0] != v) return NULL;
+  for (int32_t i = 1; i < n->n_outputs; i++)
+    if (n->outputs[i] && n->outputs[i]->n_uses > 0) return NULL;
+  reed_attrs attrs = ir_attrs(n);
+  return reed_attrs_find(&attrs, "activation") ? NULL : n;
+}
+
 ir_node *weights_product(const ir_value *v, const ir_node *user) {
-  ir_node *p = v ? v->producer : NULL;
-  if (!p || p->dead || p->graph != user->graph || v->n_uses != 1 || p->outputs[0] != v) return NULL;
-  reed_attrs attrs = ir_attrs(p);
-  bool is_product = p->op == op_builtin(OP_Conv) || p->op == op_builtin(OP_ConvTranspose) || p->op == op_builtin(OP_Gemm) ||
-                    p->op == op_builtin(OP_MatMul);
-  return is_product && !reed_attrs_find(&attrs, "activation") ? p : NULL;
+  ir_node *n = weights_only_for(v, user);
+  bool is_product = n && (n->op == op_builtin(OP_Conv) || n->op == op_builtin(OP_ConvTranspose) || n->op == op_builtin(OP_Gemm) ||
+                          n->op == op_builtin(OP_MatMul));
+  return is_product ? n : NULL;
 }
 
 int32_t weights_channel_axis(const ir_node *product) {
@@ -50,11 +57,11 @@ static void move_to(ir_node *n, const ir_node *place) {
   items[from] = n;
 }
 
-void weights_absorb(ir_node *product, ir_node *user) {
+void weights_absorb(ir_node *n, ir_node *user) {
   ir_value *result = user->outputs[0];
-  move_to(product, user);
-  product->outputs[0] = result;
-  result->producer = product;
+  move_to(n, user);
+  n->outputs[0] = result;
+  result->producer = n;
   result->producer_output = 0;
   user->dead = true;
 }

@@ -66,10 +66,13 @@ static void apply_any(void *context, int64_t begin, int64_t end) {
   }
 }
 
+void activation_row(const activation *a, float *x, int64_t n) {
+  if (a->kind != ACTIVATION_NONE) CPU_PICK(a->level, activate_f32)(a->kind, (float)a->alpha, (float)a->beta, x, n);
+}
+
 static void apply_f32(void *context, int64_t begin, int64_t end) {
   const span *s = context;
-  CPU_PICK(s->activation->level, activate_f32)
-  (s->activation->kind, (float)s->activation->alpha, (float)s->activation->beta, (float *)s->data + begin, end - begin);
+  activation_row(s->activation, (float *)s->data + begin, end - begin);
 }
 
 void activation_apply(const activation *a, int n_threads, reed_dtype dtype, void *data, int64_t n) {

@@ -1,4 +1,4 @@
-/* The activation that conv, matmul and gemm may end with (ops/activation.def). */
+/* The activation that convolutions, matrix products and normalisations may end with (ops/activation.def). */
 #ifndef OPS_CPU_ACTIVATION_H_
 #define OPS_CPU_ACTIVATION_H_
 
@@ -22,6 +22,8 @@ typedef struct activation {
 reed_status activation_read(const reed_kernel_call *call, activation *out_activation) REED_MUST_CHECK;
 /* One element, computed in double. */
 double activation_at(const activation *a, double x);
+/* In place over n floats, on this thread: for what has just been written and is still near. */
+void activation_row(const activation *a, float *x, int64_t n);
 /* In place over n elements of dtype, on up to n_threads threads. */
 void activation_apply(const activation *a, int n_threads, reed_dtype dtype, void *data, int64_t n);
 

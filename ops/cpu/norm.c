@@ -58,6 +58,8 @@ reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *n) {
               .epsilon = reed_attrs_float(call->attrs, "epsilon", 1e-5),
               .momentum = reed_attrs_float(call->attrs, "momentum", 0.9),
               .training = reed_attrs_int(call->attrs, "training_mode", 0) != 0};
+  reed_status status = activation_read(call, &n->after);
+  if (status != REED_OK) return status;
   for (int32_t i = 0; i < call->n_inputs && i < 5; i++) n->parameters[i] = call->inputs[i].dtype;
   for (int32_t i = 0; i < call->n_outputs && i < 3; i++) n->results[i] = call->outputs[i].dtype;
   if (kind == NORM_LAYER || kind == NORM_RMS) return read_layer(call, n);
@@ -77,6 +79,16 @@ typedef struct norm_job {
   const reed_kernel_buffers *buffers;
 } norm_job;
 
+/* y = (x - centre) * a + b, and the activation, over a plane of any size: by blocks that stay in the first cache. */
+static void scale_plane(const norm *n, const float *x, double centre, double a, double b, float *y) {
+  enum { BLOCK = 4096 };
+  for (int64_t i = 0; i < n->inner; i += BLOCK) {
+    int64_t count = n->inner - i < BLOCK ? n->inner - i : BLOCK;
+    CPU_PICK(n->level, scale_shift)(x + i, (float)centre, (float)a, (float)b, y + i, count);
+    activation_row(&n->after, y + i, count);
+  }
+}
+
 /* Planes begin..end of (outer, channel) with given statistics. */
 static void batch_planes(void *context, int64_t begin, int64_t end) {
   const norm_job *job = context;
@@ -84,9 +96,8 @@ static void batch_planes(void *context, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     int64_t c = i % n->channels;
     double a = norm_parameter(n, job->buffers, 1, c) / sqrt(norm_parameter(n, job->buffers, 4, c) + n->epsilon);
-    CPU_PICK(job->n->level, scale_shift)
-    ((const float *)job->buffers->inputs[0] + i * n->inner, (float)norm_parameter(n, job->buffers, 3, c), (float)a,
-     (float)norm_parameter(n, job->buffers, 2, c), (float *)job->buffers->outputs[0] + i * n->inner, n->inner);
+    scale_plane(n, (const float *)job->buffers->inputs[0] + i * n->inner, norm_parameter(n, job->buffers, 3, c), a,
+                norm_parameter(n, job->buffers, 2, c), (float *)job->buffers->outputs[0] + i * n->inner);
   }
 }
 
@@ -102,9 +113,8 @@ static void instance_planes(void *context, int64_t begin, int64_t end) {
     double inverse = 1 / sqrt(variance + n->epsilon);
     for (int64_t k = 0; k < n->shared; k++) {
       int64_t at = norm_parameter_of(n, i * n->shared % n->channels + k);
-      CPU_PICK(job->n->level, scale_shift)
-      (x + k * n->inner, (float)mean, (float)(norm_parameter(n, job->buffers, 1, at) * inverse),
-       (float)norm_parameter(n, job->buffers, 2, at), y + k * n->inner, n->inner);
+      scale_plane(n, x + k * n->inner, mean, norm_parameter(n, job->buffers, 1, at) * inverse, norm_parameter(n, job->buffers, 2, at),
+                  y + k * n->inner);
     }
   }
 }
@@ -115,12 +125,13 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
   const float *scale = job->buffers->inputs[1], *shift = n->parameters[2] != REED_NONE ? job->buffers->inputs[2] : NULL;
   for (int64_t i = begin; i < end; i++) {
     const float *x = (const float *)job->buffers->inputs[0] + i * n->inner;
+    float *y = (float *)job->buffers->outputs[0] + i * n->inner;
     double mean, variance;
     CPU_PICK(job->n->level, moments)(x, n->inner, &mean, &variance);
     if (!n->centred) variance += mean * mean, mean = 0; /* the mean of the squares */
     double inverse = 1 / sqrt(variance + n->epsilon);
-    CPU_PICK(job->n->level, normalize_row)
-    (x, (float)mean, (float)inverse, scale, shift, (float *)job->buffers->outputs[0] + i * n->inner, n->inner);
+    CPU_PICK(job->n->level, normalize_row)(x, (float)mean, (float)inverse, scale, shift, y, n->inner);
+    activation_row(&n->after, y, n->inner);
     norm_result(n, job->buffers, 1, i, mean);
     norm_result(n, job->buffers, 2, i, inverse);
   }

@@ -2,7 +2,7 @@
 #ifndef OPS_CPU_NORM_H_
 #define OPS_CPU_NORM_H_
 
-#include "ops/cpu/common.h"
+#include "ops/cpu/activation.h"
 
 typedef enum norm_kind { NORM_BATCH, NORM_INSTANCE, NORM_GROUP, NORM_LAYER, NORM_RMS } norm_kind;
 
@@ -23,6 +23,7 @@ typedef struct norm {
   int32_t rank;
   int64_t dims[REED_MAX_RANK], scale_strides[REED_MAX_RANK], shift_strides[REED_MAX_RANK];
   bool plain;               /* both have all `inner` elements */
+  activation after;         /* of Y */
 } norm;
 
 reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *out_norm) REED_MUST_CHECK;

@@ -1,5 +1,5 @@
 /* Batch, instance and group normalisation of f32 images whose channels come last: y = (x - centre) * factor + shift with one of each for every
- * channel, pixel by pixel. Statistics are summed in short runs of float with a double over them, in two passes (mean, then squares around it). */
+ * channel, and the activation, pixel by pixel. Statistics are summed in short runs of float with a double over them, in two passes (mean, then squares around it). */
 #include <math.h>
 
 #include "ops/cpu/layer_loops.h"
@@ -70,9 +70,11 @@ static void sum_ranges(void *context, int64_t begin, int64_t end) {
 static void apply_ranges(void *context, int64_t begin, int64_t end) {
   const last_job *job = context;
   int64_t channels = job->n->channels;
-  for (int64_t i = begin * job->per_range; i < end * job->per_range && i < job->n->inner; i++)
-    CPU_PICK(job->n->level, scale_shift_row)
-  (job->x + i * channels, job->at.centre, job->at.factor, job->at.shift, job->y + i * channels, channels);
+  for (int64_t i = begin * job->per_range; i < end * job->per_range && i < job->n->inner; i++) {
+    float *y = job->y + i * channels;
+    CPU_PICK(job->n->level, scale_shift_row)(job->x + i * channels, job->at.centre, job->at.factor, job->at.shift, y, channels);
+    activation_row(&job->n->after, y, channels);
+  }
 }
 
 /* The sum over the channels from c on that share their statistics. */

@@ -104,6 +104,20 @@ static const spelled spelled_groups[] = {
     {"GroupNorm of other images", "g=Reshape x,joined;i=InstanceNormalization g,grow3,grow3b;o=Reshape i,whole", NULL, "f32[2,6,8]"},
 };
 
+/* What the fusion pass makes of normalisations. `made` is the one that takes in what follows it. */
+static const spelled spelled_norm_ends[] = {
+    {"BatchNorm and Relu", "n=BatchNormalization x,gamma,beta,rows,beta;o=Relu n", "BatchNormalization", "f32[n,8,6]"},
+    {"InstanceNorm and Relu", "n=InstanceNormalization x,gamma,beta;o=Relu n", "InstanceNormalization", "f32[n,8,n,5]"},
+    {"GroupNorm and Relu", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;s=Shape x;r=Reshape i,s;o=Relu r", "GroupNormalization", "f32[n,6,4,5]"},
+    {"GroupNorm and a limit", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;s=Shape x;r=Reshape i,s;o=Clip r,zero,one3", "GroupNormalization", "f32[n,6,4,5]"},
+    {"LayerNorm and Tanh", "n=LayerNormalization x,gamma,beta;o=Tanh n", "LayerNormalization"},
+    {"RMSNorm and LeakyRelu", "q=Pow x,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;i=Reciprocal r;n=Mul x,i;m=Mul gamma,n;o=LeakyRelu m", "RMSNormalization"},
+    {"a norm that somebody else reads", "n=LayerNormalization x,gamma,beta;r=Relu n;o=Sub r,n"},
+    {"a norm and what is no activation", "n=LayerNormalization x,gamma,beta;o=Exp n"},
+    {"a norm and a limit that is computed", "n=LayerNormalization x,gamma,beta;m=ReduceMax y;o=Clip n,,m"},
+    {"a norm and something between", "n=LayerNormalization x,gamma,beta;f=Floor n;o=Relu f"},
+};
+
 static inline void spelled_constants(onnx_build *b) {
   static const struct {
     const char *name;

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "tests/compiler/front.h"
+#include "tests/compiler/spelled.h"
 
 /* x f32[n,2,h,w] -> Conv of 3 channels -> c; weights 1..6, bias 1 2 3 where wanted */
 static onnx_build *conv(bool bias) {
@@ -308,6 +309,36 @@ START_TEST(matrix_products_take_bias_and_activation) {
 }
 END_TEST
 
+START_TEST(normalisations_take_activations) {
+  const spelled *s = &spelled_norm_ends[_i];
+  onnx_build *b = spelled_open(s);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_msg(front_changes(&f, "fusion") == (s->made ? 1 : 0), "%s", s->what);
+  if (s->made) {
+    const ir_node *n = front_node(&f, op_id_of(op_find(NULL, "", s->made)));
+    ck_assert_msg(n && f.m->main->nodes.n == 1 && *activation(n), "%s", s->what);
+  }
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(a_normalisation_whose_mean_is_used_stays_where_it_is) {
+  onnx_build *b = build_open(18);
+  build_input(b, "x", "f32[n,8]");
+  build_f32(b, "g", "8", (float[]){1, 2, 3, 4, 5, 6, 7, 8});
+  build_node(b, "LayerNormalization", "x,g,g", "l,mean");
+  build_node(b, "Neg", "mean", "z");
+  build_node(b, "Relu", "l", "y");
+  build_output(b, "y", "f32");
+  build_output(b, "z", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_count(&f, OP_Relu), 1);
+  front_fini(&f);
+}
+END_TEST
+
 START_TEST(a_bias_that_widens_the_product_is_not_fused) {
   onnx_build *b = build_open(13);
   build_input(b, "x", "f32[1,2]");
@@ -376,6 +407,8 @@ int main(void) {
   tcase_add_test(t, what_others_see_is_not_fused);
   tcase_add_test(t, nothing_joins_after_an_activation);
   tcase_add_test(t, matrix_products_take_bias_and_activation);
+  tcase_add_loop_test(t, normalisations_take_activations, 0, sizeof spelled_norm_ends / sizeof *spelled_norm_ends);
+  tcase_add_test(t, a_normalisation_whose_mean_is_used_stays_where_it_is);
   tcase_add_test(t, a_bias_that_widens_the_product_is_not_fused);
   tcase_add_test(t, whole_numbers_are_not_fused);
   tcase_add_test(t, fusion_works_in_bodies);

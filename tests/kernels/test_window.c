@@ -182,6 +182,19 @@ END_TEST
 
 /* ---- normalisation ---- */
 
+static const char *const activations[] = {
+    NULL,
+#define ACTIVATION(kind, text, ...) text,
+#include "ops/activation.def"
+};
+
+static void add_activation(kernel_case *c, const char *activation) {
+  if (!activation) return;
+  case_attr_string(c, "activation", activation);
+  case_attr_float(c, "activation_alpha", -0.2);
+  case_attr_float(c, "activation_beta", 0.7);
+}
+
 static const int64_t images[][4] = {{1, 1, 1, 1}, {2, 3, 4, 5}, {1, 33, 7, 3}, {2, 16, 40, 41}, {0, 3, 4, 4}};
 
 START_TEST(batch_norm_equals_the_reference) {
@@ -291,6 +304,43 @@ START_TEST(rms_norm_divides_by_the_root_of_the_mean_square) {
 END_TEST
 
 /* A mean far from zero leaves the differences exact. */
+/* A plane of more than one block and rows of an odd number of elements; a NaN in the first, which is all of what it is normalised with. */
+START_TEST(norms_end_with_any_activation) {
+  static const op_id ops[] = {OP_BatchNormalization, OP_GroupNormalization, OP_InstanceNormalization, OP_LayerNormalization, OP_RMSNormalization};
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
+  static const int64_t x[] = {1, 3, 70, 61};
+  for (int k = 0; k < ROWS(ops) * ROWS(dtypes) * 2; k++) {
+    op_id op = ops[k % ROWS(ops)];
+    reed_dtype dtype = dtypes[k / ROWS(ops) % ROWS(dtypes)];
+    bool rows = op == OP_LayerNormalization || op == OP_RMSNormalization;
+    kernel_case c;
+    case_init(&c, op);
+    value *data = case_input(&c, dtype, 4, x, 3);
+    if (k < ROWS(ops) * ROWS(dtypes)) case_set(data, 7, NAN);
+    int parameters = op == OP_RMSNormalization ? 1 : op == OP_BatchNormalization ? 4 : 2;
+    for (int i = 0; i < parameters; i++) {
+      value *v = case_input(&c, dtype, 1, rows ? &x[3] : &x[1], 2);
+      for (int64_t e = 0; i == 3 && e < x[1]; e++) case_set(v, e, fabs(case_get(v, e)) + 0.1);
+    }
+    if (op == OP_GroupNormalization) case_attr_int(&c, "num_groups", 3);
+    add_activation(&c, activations[_i]);
+    double tolerance = case_tolerance(dtype) * 16;
+    if (rows) case_parity(&c, tolerance, tolerance);
+    else case_parity_orders(&c, 1u << 0, tolerance, tolerance);
+  }
+}
+END_TEST
+
+START_TEST(norms_refuse_an_activation_that_is_none) {
+  kernel_case c;
+  case_init(&c, OP_InstanceNormalization);
+  case_input(&c, REED_F32, DIMS(1, 5, 2), 3);
+  for (int k = 0; k < 2; k++) case_input(&c, REED_F32, DIMS(5), 2);
+  case_attr_string(&c, "activation", "softrelu");
+  case_fails(&c, REED_ERROR_UNSUPPORTED, "activation 'softrelu' is not known");
+}
+END_TEST
+
 START_TEST(instance_norm_survives_a_large_mean) {
   kernel_case c;
   case_init(&c, OP_InstanceNormalization);
@@ -324,6 +374,8 @@ int main(void) {
   tcase_add_loop_test(t, batch_norm_equals_the_reference, 0, ROWS(images));
   tcase_add_loop_test(t, instance_norm_equals_the_reference, 0, ROWS(images));
   tcase_add_loop_test(t, layer_norm_equals_the_reference, 0, ROWS(images));
+  tcase_add_loop_test(t, norms_end_with_any_activation, 0, ROWS(activations));
+  tcase_add_test(t, norms_refuse_an_activation_that_is_none);
   tcase_add_test(t, instance_norm_survives_a_large_mean);
   suite_add_tcase(suite, t);
   SRunner *runner = srunner_create(suite);

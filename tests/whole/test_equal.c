@@ -130,6 +130,8 @@ START_TEST(recognised_norms_compute_the_same) { check_spelled(&spelled_norms[_i]
 END_TEST
 START_TEST(recognised_group_norms_compute_the_same) { check_spelled(&spelled_groups[_i], "group_norm", 2e-5); }
 END_TEST
+START_TEST(norms_with_activations_compute_the_same) { check_spelled(&spelled_norm_ends[_i], "fusion", 2e-6); }
+END_TEST
 START_TEST(pictures_with_channels_last_compute_the_same) {
   check(picture_open(&pictures[_i]), "layout", !pictures[_i].not_empty, 1e-4, pictures[_i].what);
 }
@@ -147,6 +149,7 @@ int main(void) {
   tcase_add_loop_test(t, recognised_attentions_compute_the_same, 0, COUNT(spelled_attentions));
   tcase_add_loop_test(t, chains_compute_the_same, 0, 12);
   tcase_add_loop_test(t, recognised_group_norms_compute_the_same, 0, COUNT(spelled_groups));
+  tcase_add_loop_test(t, norms_with_activations_compute_the_same, 0, COUNT(spelled_norm_ends));
   tcase_add_loop_test(t, pictures_with_channels_last_compute_the_same, 0, COUNT(pictures));
   tcase_add_loop_test(t, points_read_off_maps_are_the_same, 0, HEATMAPS_TAKEN);
   tcase_add_loop_test(t, loops_that_append_compute_the_same, 0, N_APPENDING);

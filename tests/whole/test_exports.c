@@ -32,7 +32,7 @@ static const struct {
     {"keypoint", 3, 1, {PROPOSALS, {"roi_levels", 10}, {"accumulate", 2}, {"keypoints", 1}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 43}}},
     {"faster_mobile", 3, 0, {PROPOSALS, {"roi_levels", 3}, {"layout", 1}, {"fusion", 54}}},
     {"retinanet", 3, 0, {SUPPRESSIONS(1), {"bn_fold", 17}, {"layout", 1}, {"fusion", 74}}},
-    {"fcos", 3, 0, {SUPPRESSIONS(1), {"group_norm", 8}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 39}}},
+    {"fcos", 3, 0, {SUPPRESSIONS(1), {"group_norm", 20}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 59}}},
     {"ssd300", 3, 0, {SUPPRESSIONS(1), {"layout", 1}, {"fusion", 10}}},
     {"ssdlite", 3, 0, {SUPPRESSIONS(1), {"layout", 1}, {"fusion", 73}}},
     {"bert", 1, 0, {{"activations", 2}, {"chains", 1}}},

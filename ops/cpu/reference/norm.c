@@ -15,6 +15,7 @@ static double read_x(const job *j, int64_t i) {
 }
 
 static void write_y(const job *j, int64_t i, double value) {
+  value = activation_at(&j->n->after, value);
   if (j->n->dtype == REED_F32) ((float *)j->buffers->outputs[0])[i] = (float)value;
   else ((double *)j->buffers->outputs[0])[i] = value;
 }
