@@ -530,6 +530,15 @@ static bool plan_image(layout_node *n) {
   return true;
 }
 
+/* Points are read off maps and are no images themselves: the pass that made the operator has not said what they are. */
+static bool plan_maps(layout_node *n) {
+  layout_order order = channels_last(4);
+  reed_attrs attrs = ir_attrs(n->node);
+  if (reed_attrs_int(&attrs, "channels_last", 0) || !layout_same(&n->have[0], &order)) return false;
+  n->want[0] = order;
+  return true;
+}
+
 static bool plan_levels(layout_node *n) {
   layout_order order = channels_last(4);
   bool some = false;
@@ -548,7 +557,7 @@ static const layout_rule elementwise = {plan_elementwise, NULL}, concat = {plan_
                          reduce = {plan_reduce, edit_listed}, unsqueeze = {plan_unsqueeze, NULL}, resize = {plan_resize, edit_resize}, expand = {plan_expand, edit_shape_input},
                          transpose = {plan_transpose, NULL}, flatten = {plan_flatten, edit_view}, reshape = {plan_reshape, edit_view},
                          shape = {plan_shape, edit_shape}, convolution = {plan_convolution, edit_convolution}, image = {plan_image, edit_image},
-                         levels = {plan_levels, edit_image};
+                         maps = {plan_maps, edit_image}, levels = {plan_levels, edit_image};
 
 static const struct {
   op_id op; /* every operator of its shape function */
@@ -561,7 +570,7 @@ static const struct {
     {OP_Squeeze, &reduce},     {OP_Unsqueeze, &unsqueeze},       {OP_Resize, &resize},        {OP_Transpose, &transpose},
     {OP_Expand, &expand},      {OP_Flatten, &flatten},    {OP_Reshape, &reshape},           {OP_Shape, &shape},          {OP_Conv, &convolution},
     {OP_ConvTranspose, &convolution}, {OP_MaxPool, &image},      {OP_GlobalMaxPool, &image},  {OP_DepthToSpace, &image},
-    {OP_SpaceToDepth, &image}, {OP_RoiAlign, &image},            {OP_MultiLevelRoiAlign, &levels},
+    {OP_SpaceToDepth, &image}, {OP_RoiAlign, &image},            {OP_MultiLevelRoiAlign, &levels}, {OP_Keypoints, &maps},
     {OP_BatchNormalization, &image}, {OP_GroupNormalization, &image},
 };
 

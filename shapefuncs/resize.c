@@ -203,12 +203,13 @@ reed_status shapefn_paste_masks(reed_shape_call *call) {
   return status;
 }
 
-/* maps [K,C,M,N] -> points [K,3,C], peaks [K,C] */
+/* maps [K,C,M,N], or [K,M,N,C] with channels_last -> points [K,3,C], peaks [K,C] */
 reed_status shapefn_keypoints(reed_shape_call *call) {
   const reed_shape_input *maps = &call->inputs[0];
   reed_status status = shapecall_rank(call, 0, 4);
   if (status) return status;
-  reed_dim points[3] = {maps->dims[0], 3, maps->dims[1]}, peaks[2] = {maps->dims[0], maps->dims[1]};
+  reed_dim channels = maps->dims[shapecall_image_of(call, 4).channel];
+  reed_dim points[3] = {maps->dims[0], 3, channels}, peaks[2] = {maps->dims[0], channels};
   shapecall_set(call, 0, 3, points);
   shapecall_set(call, 1, 2, peaks);
   return REED_OK;

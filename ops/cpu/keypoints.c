@@ -1,7 +1,13 @@
 /* Keypoints: the peak of each map resized to its region. The resized map is never there as a whole: its rows are mixed one by one (as Resize
  * does it, so that the values are Resize's own) and looked through. A row that cannot reach what was already met is left out, by a bound on
- * what interpolation can add, and the first row looked at is one through the map's own largest element: most are left out. */
+ * what interpolation can make of the rows that it is mixed from, and the first row looked at is one through the map's own largest element:
+ * most are left out.
+ *
+ * Maps that lie side by side in memory (channels last) are the lanes of one tile, whose rows are bounded and mixed together; with channels
+ * second every map is a tile of one lane. Which rows are looked at, and in what order, does not change the peak: layouts give the same bits. */
 #include "ops/cpu/keypoints.h"
+
+#include <math.h>
 
 #include "ops/cpu/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
@@ -11,8 +17,8 @@
 #define TAPS 4
 #define BLOCK 1024 /* columns of a resized map looked at together */
 #define MOST_PIXELS ((int64_t)1 << 28) /* of a resized map: a picture of 16384 by 16384 */
-/* Rounding of a sum of four products, relative to the largest: what a bound is short of. */
-#define SLACK 1e-5f
+/* Rounding of what two sums of four products add up, relative to the largest element: what a bound is short of. */
+#define SLACK 2e-5f
 
 reed_status keypoints_read(const reed_kernel_call *call, keypoints *out_keypoints) {
   const reed_desc *maps = &call->inputs[KEYPOINTS_MAPS];
@@ -21,12 +27,14 @@ reed_status keypoints_read(const reed_kernel_call *call, keypoints *out_keypoint
     if (maps->rank != 4 || desc_elements(&call->inputs[i]) != maps->dims[0])
       return reed_kernel_fail(call, REED_ERROR_SHAPE, "maps %s and %s %s do not go together", desc_text(maps, a, sizeof a),
                               reed_op_input_at(call->op, i)->name, desc_text(&call->inputs[i], b, sizeof b));
-  if (maps->dims[2] < 1 || maps->dims[3] < 1 || maps->dims[2] > INT32_MAX || maps->dims[3] > INT32_MAX)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "maps of %lld by %lld cannot be resized", (long long)maps->dims[2],
-                            (long long)maps->dims[3]);
+  bool last = reed_attrs_int(call->attrs, "channels_last", 0) != 0;
+  int64_t channels = maps->dims[last ? 3 : 1], rows = maps->dims[last ? 1 : 2], columns = maps->dims[last ? 2 : 3];
+  int64_t lanes = last && channels ? channels : 1;
+  if (rows < 1 || columns < 1 || rows > INT32_MAX || columns > INT32_MAX / lanes)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "maps of %lld by %lld cannot be resized", (long long)rows, (long long)columns);
   *out_keypoints = (keypoints){.site = cpu_site_of(call), .n_threads = cpu_env_threads(call), .level = cpu_level_now(),
                                .cubic_a = reed_attrs_float(call->attrs, "cubic_coeff_a", -0.75), .n = maps->dims[0],
-                               .channels = maps->dims[1], .rows = maps->dims[2], .columns = maps->dims[3]};
+                               .channels = channels, .lanes = lanes, .rows = rows, .columns = columns};
   return resize_read_mapping(call, &out_keypoints->mapping);
 }
 
@@ -42,41 +50,66 @@ reed_status keypoints_size(const keypoints *p, const reed_kernel_buffers *buffer
   return REED_OK;
 }
 
-void keypoints_write(const keypoints *p, const reed_kernel_buffers *buffers, int64_t k, int64_t c, int64_t x, int64_t y, float value) {
+bool keypoints_beats(float value, int64_t y, const keypoints_peak *best) {
+  if (best->y < 0) return true;
+  bool same = value == best->value || (isnan(value) && isnan(best->value));
+  return same ? y < best->y : isnan(value) || value > best->value;
+}
+
+void keypoints_write(const keypoints *p, const reed_kernel_buffers *buffers, int64_t k, int64_t c, const keypoints_peak *peak) {
   float *points = (float *)buffers->outputs[0] + k * 3 * p->channels + c;
   float across = number_of(buffers, KEYPOINTS_WIDTH, k) / number_of(buffers, KEYPOINTS_COLUMNS, k);
   float down = number_of(buffers, KEYPOINTS_HEIGHT, k) / number_of(buffers, KEYPOINTS_ROWS, k);
-  points[0] = ((float)x + 0.5f) * across + number_of(buffers, KEYPOINTS_LEFT, k);
-  points[p->channels] = ((float)y + 0.5f) * down + number_of(buffers, KEYPOINTS_TOP, k);
+  points[0] = ((float)peak->x + 0.5f) * across + number_of(buffers, KEYPOINTS_LEFT, k);
+  points[p->channels] = ((float)peak->y + 0.5f) * down + number_of(buffers, KEYPOINTS_TOP, k);
   points[2 * p->channels] = 1;
-  ((float *)buffers->outputs[1])[k * p->channels + c] = value;
+  ((float *)buffers->outputs[1])[k * p->channels + c] = peak->value;
 }
 
-/* ---- one map ---- */
+/* ---- one tile ---- */
 
-typedef struct peak {
-  float value;
-  int64_t x, y; /* y -1: nothing has been looked at */
-} peak;
-
-/* A thread's scratch: the taps of some columns of row k's resized maps, which serve all its maps; a mixed row of a map; a resized one. */
+/* A thread's scratch: the taps of some columns of row k's resized maps, which serve all its maps; those of a resized row; what is known of
+ * the tile's lanes and rows. */
 typedef struct block {
   int64_t k, begin, n;
   float overshoot; /* the most of a column's weights that are below zero: how far beyond the largest element a mean can be */
   int32_t index[BLOCK * TAPS];
   float weight[BLOCK * TAPS], line[BLOCK];
-  float mixed[]; /* p->columns */
+  int64_t y, row_offset[TAPS];
+  float row_weight[TAPS];
+  bool is_mixed;
+  float *mixed;         /* row y before its columns are mixed: columns * lanes */
+  float *low, *high;    /* of the map's rows: rows * lanes; NaN where an element is no finite number */
+  float *slack, *bound; /* lanes; bound: no element of row y is larger; NaN where that cannot be said */
+  keypoints_peak *peaks; /* lanes */
+  int32_t *near;         /* lanes: the resized row through the map's largest element */
 } block;
 
 typedef struct keypoints_job {
   const keypoints *p;
   const reed_kernel_buffers *buffers;
-  char *scratch; /* per range of maps */
-  int64_t per_range, scratch_bytes;
+  char *scratch; /* per range of tiles */
+  int64_t n_tiles, per_range, scratch_bytes;
 } keypoints_job;
 
+static int64_t aligned(int64_t bytes) { return (bytes + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1); }
+
 static int64_t scratch_bytes(const keypoints *p) {
-  return ((int64_t)sizeof(block) + p->columns * 4 + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
+  int64_t per_lane = 2 * (int64_t)sizeof(float) + (int64_t)sizeof(keypoints_peak) + (int64_t)sizeof(int32_t);
+  return aligned((int64_t)sizeof(block)) + aligned((p->columns + 2 * p->rows) * p->lanes * 4 + per_lane * p->lanes);
+}
+
+static block *open_block(const keypoints *p, char *scratch) {
+  block *b = (block *)scratch;
+  b->k = -1;
+  b->peaks = (keypoints_peak *)(scratch + aligned((int64_t)sizeof *b));
+  b->mixed = (float *)(b->peaks + p->lanes);
+  b->low = b->mixed + p->columns * p->lanes;
+  b->high = b->low + p->rows * p->lanes;
+  b->slack = b->high + p->rows * p->lanes;
+  b->bound = b->slack + p->lanes;
+  b->near = (int32_t *)(b->bound + p->lanes);
+  return b;
 }
 
 static void fill_block(const keypoints *p, block *b, int64_t k, int64_t columns, int64_t begin) {
@@ -89,75 +122,101 @@ static void fill_block(const keypoints *p, block *b, int64_t k, int64_t columns,
   resize_taps(p->mapping, &p->cubic_a, p->columns, columns, begin, end, b->index, b->weight);
   for (int64_t i = 0; i < b->n; i++) {
     float below = 0;
-    for (int t = 0; t < TAPS; t++) below -= b->weight[i * TAPS + t] < 0 ? b->weight[i * TAPS + t] : 0;
+    for (int t = 0; t < TAPS; t++) {
+      below -= b->weight[i * TAPS + t] < 0 ? b->weight[i * TAPS + t] : 0;
+      b->index[i * TAPS + t] *= (int32_t)p->lanes;
+    }
     if (below > b->overshoot) b->overshoot = below;
   }
 }
 
-/* The resized map's row y before its columns are mixed. */
-static void mix_row(const keypoints *p, const float *map, int64_t rows, int64_t y, float *mixed) {
-  int32_t index[TAPS];
-  float weight[TAPS];
-  resize_taps(p->mapping, &p->cubic_a, p->rows, rows, y, y + 1, index, weight);
-  CPU_PICK(p->level, scale_row)(weight[0], map + index[0] * p->columns, mixed, p->columns);
-  for (int t = 1; t < TAPS; t++) CPU_PICK(p->level, axpy)(weight[t], map + index[t] * p->columns, mixed, p->columns);
-}
-
-/* No element of the resized row is larger than this. */
-static float bound_of(const float *mixed, int64_t n, float overshoot) {
-  float low = mixed[0], high = mixed[0];
-  for (int64_t i = 1; i < n; i++) {
-    low = mixed[i] < low ? mixed[i] : low;
-    high = mixed[i] > high ? mixed[i] : high;
+/* Ranges of the map's rows, and where every lane is best looked at first. */
+static void measure(const keypoints *p, const float *map, int64_t rows, block *b) {
+  for (int64_t lane = 0; lane < p->lanes; lane++) b->slack[lane] = 0, b->peaks[lane] = (keypoints_peak){.y = -1};
+  for (int64_t row = 0; row < p->rows; row++) {
+    float *low = b->low + row * p->lanes, *high = b->high + row * p->lanes;
+    CPU_PICK(p->level, lane_ranges)(map + row * p->columns * p->lanes, p->columns, p->lanes, low, high);
+    for (int64_t lane = 0; lane < p->lanes; lane++) {
+      float size = fmaxf(fabsf(low[lane]), fabsf(high[lane])) * SLACK;
+      b->slack[lane] = size > b->slack[lane] ? size : b->slack[lane] + (size - size);
+      if (keypoints_beats(high[lane], row, &b->peaks[lane])) b->peaks[lane] = (keypoints_peak){high[lane], 0, row};
+    }
   }
-  float size = (high < 0 ? -high : high) + (low < 0 ? -low : low);
-  return high + (high - low) * overshoot + size * SLACK;
+  for (int64_t lane = 0; lane < p->lanes; lane++) {
+    int64_t near = (int64_t)(((double)b->peaks[lane].y + 0.5) / (double)p->rows * (double)rows);
+    b->near[lane] = (int32_t)(near < rows ? near : rows - 1);
+    b->peaks[lane].y = -1;
+  }
 }
 
-/* Looks through a block of row y: what is larger than the peak, or as large and before it, is the peak. */
-static void look(const keypoints *p, block *b, const float *map, int64_t rows, int64_t y, peak *best) {
-  mix_row(p, map, rows, y, b->mixed);
-  if (best->y >= 0 && bound_of(b->mixed, p->columns, b->overshoot) < best->value) return;
-  CPU_PICK(p->level, gather_taps)(b->mixed, b->index, b->weight, TAPS, b->line, b->n);
+static void begin_row(const keypoints *p, int64_t rows, int64_t y, block *b) {
+  int32_t index[TAPS];
+  resize_taps(p->mapping, &p->cubic_a, p->rows, rows, y, y + 1, index, b->row_weight);
+  for (int t = 0; t < TAPS; t++) b->row_offset[t] = index[t] * p->lanes;
+  b->y = y;
+  b->is_mixed = false;
+}
+
+/* Mixes the row that has begun, of all lanes, whose bounds can be closer then: what is mixed of columns is mixed of neighbours. */
+static void mix_row(const keypoints *p, const float *map, block *b) {
+  int64_t n = p->columns * p->lanes;
+  CPU_PICK(p->level, scale_row)(b->row_weight[0], map + b->row_offset[0] * p->columns, b->mixed, n);
+  for (int t = 1; t < TAPS; t++) CPU_PICK(p->level, axpy)(b->row_weight[t], map + b->row_offset[t] * p->columns, b->mixed, n);
+  CPU_PICK(p->level, lane_reach)(b->mixed, p->columns, p->lanes, b->overshoot, b->slack, b->bound);
+  b->is_mixed = true;
+}
+
+static bool may_beat(const block *b, int64_t lane) { return b->peaks[lane].y < 0 || !(b->bound[lane] < b->peaks[lane].value); }
+
+/* Looks through the columns of the block in the row that has begun: what beats the lane's peak is the peak. */
+static void look(const keypoints *p, const float *map, block *b, int64_t lane) {
+  if (!b->is_mixed) mix_row(p, map, b);
+  if (!may_beat(b, lane)) return;
+  CPU_PICK(p->level, gather_taps)(b->mixed + lane, b->index, b->weight, TAPS, b->line, b->n);
   float highest = CPU_PICK(p->level, max_f32)(b->line, b->n);
-  if (best->y >= 0 && !(highest > best->value || (highest == best->value && y < best->y))) return;
+  if (!keypoints_beats(highest, b->y, &b->peaks[lane])) return;
   int64_t x = 0;
-  while (x < b->n - 1 && b->line[x] != highest) x++;
-  *best = (peak){highest, b->begin + x, y};
+  while (!(b->line[x] == highest || isnan(b->line[x]))) x++;
+  b->peaks[lane] = (keypoints_peak){b->line[x], b->begin + x, b->y};
 }
 
-static void find_peak(const keypoints_job *job, int64_t i, block *b) {
+static void look_where_it_may_be(const keypoints *p, const float *map, int64_t rows, block *b) {
+  for (int64_t lane = 0; lane < p->lanes; lane++) {
+    if (lane == 0 || b->y != b->near[lane]) begin_row(p, rows, b->near[lane], b);
+    look(p, map, b, lane);
+  }
+  for (int64_t y = 0; y < rows; y++) {
+    begin_row(p, rows, y, b);
+    CPU_PICK(p->level, lane_bounds)(b->low, b->high, b->row_offset, b->row_weight, TAPS, b->overshoot, b->slack, b->bound, p->lanes);
+    for (int64_t lane = 0; lane < p->lanes; lane++)
+      if (y != b->near[lane] && may_beat(b, lane)) look(p, map, b, lane);
+  }
+}
+
+static void find_in_tile(const keypoints_job *job, int64_t tile, block *b) {
   const keypoints *p = job->p;
-  const float *map = (const float *)job->buffers->inputs[KEYPOINTS_MAPS] + i * p->rows * p->columns;
-  int64_t k = i / p->channels, rows = (int64_t)number_of(job->buffers, KEYPOINTS_ROWS, k);
-  int64_t columns = (int64_t)number_of(job->buffers, KEYPOINTS_COLUMNS, k), largest = 0;
-  for (int64_t e = 1; e < p->rows * p->columns; e++)
-    if (map[e] > map[largest]) largest = e;
-  int64_t near = (int64_t)(((double)(largest / p->columns) + 0.5) / (double)p->rows * (double)rows);
-  if (near >= rows) near = rows - 1;
-  peak best = {.y = -1};
+  const float *map = (const float *)job->buffers->inputs[KEYPOINTS_MAPS] + tile * p->lanes * p->rows * p->columns;
+  int64_t first = tile * p->lanes, k = first / p->channels, rows = (int64_t)number_of(job->buffers, KEYPOINTS_ROWS, k);
+  int64_t columns = (int64_t)number_of(job->buffers, KEYPOINTS_COLUMNS, k);
+  measure(p, map, rows, b);
   for (int64_t begin = 0; begin < columns; begin += BLOCK) {
     fill_block(p, b, k, columns, begin);
-    look(p, b, map, rows, near, &best);
-    for (int64_t y = 0; y < rows; y++)
-      if (y != near) look(p, b, map, rows, y, &best);
+    look_where_it_may_be(p, map, rows, b);
   }
-  keypoints_write(p, job->buffers, k, i % p->channels, best.x, best.y, best.value);
+  for (int64_t lane = 0; lane < p->lanes; lane++) keypoints_write(p, job->buffers, k, first % p->channels + lane, &b->peaks[lane]);
 }
 
 static void find_peaks(void *context, int64_t begin, int64_t end) {
   const keypoints_job *job = context;
-  int64_t total = job->p->n * job->p->channels;
   for (int64_t range = begin; range < end; range++) {
-    block *b = (block *)(job->scratch + range * job->scratch_bytes);
-    b->k = -1;
-    for (int64_t i = range * job->per_range; i < total && i < (range + 1) * job->per_range; i++) find_peak(job, i, b);
+    block *b = open_block(job->p, job->scratch + range * job->scratch_bytes);
+    for (int64_t i = range * job->per_range; i < job->n_tiles && i < (range + 1) * job->per_range; i++) find_in_tile(job, i, b);
   }
 }
 
 static reed_status run_keypoints(const void *state, const reed_kernel_buffers *buffers) {
   const keypoints *p = state;
-  int64_t total = p->n * p->channels, rows = 0, columns = 0;
+  int64_t n_tiles = p->n * p->channels / p->lanes, rows = 0, columns = 0;
   double work = 0;
   for (int64_t k = 0; k < p->n; k++) {
     reed_status status = keypoints_size(p, buffers, k, &rows, &columns);
@@ -165,9 +224,9 @@ static reed_status run_keypoints(const void *state, const reed_kernel_buffers *b
     work += 4.0 * (double)p->channels * (double)(rows * TAPS) * (double)p->columns;
   }
   int threads = cpu_threads_for(p->n_threads, work < 0x1p62 ? (int64_t)work : INT64_MAX);
-  if (threads > total) threads = (int)total;
+  if (threads > n_tiles) threads = (int)n_tiles;
   keypoints_job job = {.p = p, .buffers = buffers, .scratch = buffers->workspace, .scratch_bytes = scratch_bytes(p),
-                       .per_range = (total + threads - 1) / threads};
+                       .n_tiles = n_tiles, .per_range = (n_tiles + threads - 1) / threads};
   cpu_parallel(threads, threads, 1, find_peaks, &job);
   return REED_OK;
 }

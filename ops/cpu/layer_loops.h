@@ -41,6 +41,15 @@ struct recurrent_cell;
   X(void, weighted_taps, (const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add, float *y, int64_t n)) \
   /* y[i] = sum over k < taps of weight[i * taps + k] * x[index[i * taps + k]] */                                                  \
   X(void, gather_taps, (const float *x, const int32_t *index, const float *weight, int64_t taps, float *y, int64_t n))             \
+  /* low[c] and high[c]: the smallest and the largest of x[i * lanes + c] over i < n; NaN where one is no finite number; n > 0 */   \
+  X(void, lane_ranges, (const float *x, int64_t n, int64_t lanes, float *low, float *high))                                        \
+  /* bound[c]: the most that a sum over t < taps of weights[t] * (something from low[offsets[t] + c] to high[offsets[t] + c]) can  \
+   * be, and `overshoot` times its range, and slack[c] */                                                                          \
+  X(void, lane_bounds, (const float *low, const float *high, const int64_t *offsets, const float *weights, int64_t taps,           \
+                        float overshoot, const float *slack, float *bound, int64_t lanes))                                         \
+  /* bound[c]: the most that any four neighbours (all where there are fewer) of x[i * lanes + c], i < n, and `overshoot` times their  \
+   * range, come to, and slack[c] */                                                                                               \
+  X(void, lane_reach, (const float *x, int64_t n, int64_t lanes, float overshoot, const float *slack, float *bound))                \
   /* y[r][g * gate_step + i] (+)= sum over k < depth of x[r][k] * panel[(k * gates + g) * units + i] for i < n <= units (ops/cpu/recurrent.c) */ \
   X(void, recurrent_multiply, (int gates, const float *panel, int64_t depth, int rows, const float *const *x, float *const *y,      \
                                int64_t gate_step, int64_t n, bool add))                                                             \

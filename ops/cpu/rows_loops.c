@@ -228,3 +228,60 @@ void CPU_LEVELED(gather_taps)(const float *x, const int32_t *index, const float 
     y[i] = sum;
   }
 }
+
+/* v - v is 0, or NaN where v is no finite number. */
+static void range_of(const float *x, int64_t n, float *low, float *high) {
+  float least = x[0], most = x[0], spoilt = 0;
+  for (int64_t i = 0; i < n; i++) {
+    least = x[i] < least ? x[i] : least;
+    most = x[i] > most ? x[i] : most;
+    spoilt += x[i] - x[i];
+  }
+  *low = least + spoilt;
+  *high = most + spoilt;
+}
+
+void CPU_LEVELED(lane_ranges)(const float *restrict x, int64_t n, int64_t lanes, float *restrict low, float *restrict high) {
+  if (lanes == 1) {
+    range_of(x, n, low, high);
+    return;
+  }
+  memcpy(low, x, (size_t)lanes * sizeof *low);
+  memcpy(high, x, (size_t)lanes * sizeof *high);
+  for (int64_t i = 0; i < n; i++, x += lanes)
+    for (int64_t c = 0; c < lanes; c++) {
+      float v = x[c], spoilt = v - v;
+      low[c] = (v < low[c] ? v : low[c]) + spoilt;
+      high[c] = (v > high[c] ? v : high[c]) + spoilt;
+    }
+}
+
+void CPU_LEVELED(lane_bounds)(const float *low, const float *high, const int64_t *offsets, const float *weights, int64_t taps,
+                              float overshoot, const float *slack, float *bound, int64_t lanes) {
+  for (int64_t c = 0; c < lanes; c++) {
+    float least = 0, most = 0;
+    for (int64_t t = 0; t < taps; t++) {
+      float a = weights[t] * low[offsets[t] + c], b = weights[t] * high[offsets[t] + c];
+      least += weights[t] < 0 ? b : a;
+      most += weights[t] < 0 ? a : b;
+    }
+    bound[c] = most + (most - least) * overshoot + slack[c];
+  }
+}
+
+void CPU_LEVELED(lane_reach)(const float *restrict x, int64_t n, int64_t lanes, float overshoot, const float *restrict slack,
+                             float *restrict bound) {
+  const float *second = x + (n > 1 ? lanes : 0), *third = second + (n > 2 ? lanes : 0), *fourth = third + (n > 3 ? lanes : 0);
+  for (int64_t c = 0; c < lanes; c++) bound[c] = -INFINITY;
+  for (int64_t i = 0; i < n - 3 || i == 0; i++)
+    for (int64_t c = 0; c < lanes; c++) {
+      int64_t at = i * lanes + c;
+      float low = x[at] < second[at] ? x[at] : second[at], low2 = third[at] < fourth[at] ? third[at] : fourth[at];
+      float high = x[at] > second[at] ? x[at] : second[at], high2 = third[at] > fourth[at] ? third[at] : fourth[at];
+      low = low < low2 ? low : low2;
+      high = high > high2 ? high : high2;
+      float most = high + (high - low) * overshoot;
+      bound[c] = most > bound[c] ? most : bound[c];
+    }
+  for (int64_t c = 0; c < lanes; c++) bound[c] += slack[c];
+}

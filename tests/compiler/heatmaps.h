@@ -40,7 +40,9 @@ static inline void heatmaps_nodes(onnx_build *b, const char *text) {
 
 static inline onnx_build *heatmaps_loop(heatmaps h) {
   onnx_build *b = build_open(13), *body = build_subgraph(b);
-  build_input(b, "maps", "f32[n,3,4,5]");
+  build_input(b, "features", "f32[n,2,4,5]");
+  build_f32(b, "head", "3,2,1,1", (float[]){1, 0.5f, -0.25f, 1, 0.75f, -1});
+  build_node(b, "Conv", "features,head", "maps");
   static const char *const lists[] = {"left", "top", "width", "height"};
   for (int i = 0; i < 4; i++) build_input(b, lists[i], "f32[n]");
   build_f32(b, "half", "", (float[]){h == HEATMAPS_CORNER ? 0 : 0.5f});

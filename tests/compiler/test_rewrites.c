@@ -451,6 +451,9 @@ START_TEST(a_loop_that_reads_points_off_maps_becomes_one_operator) {
     ck_assert_str_eq(n->inputs[1]->name, "left");
     ck_assert_str_eq(n->inputs[2]->name, "top");
     ck_assert_str_eq(n->inputs[5]->name, "columns");
+    reed_attrs attrs = ir_attrs(n); /* the maps are read as the convolution stores them */
+    ck_assert_int_eq(reed_attrs_int(&attrs, "channels_last", 0), 1);
+    ck_assert_int_eq(front_count(&f, OP_Transpose), 0);
   }
   front_fini(&f);
 }

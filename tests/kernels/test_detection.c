@@ -668,13 +668,61 @@ static void keypoints_case(kernel_case *c, int64_t n, int64_t channels, int64_t 
 }
 
 /* No maps of one row or column: all rows they are resized to would be equal but for rounding. */
-static const int64_t heatmap_shapes[][4] = {{6, 3, 5, 4}, {1, 1, 2, 2}, {12, 17, 8, 8}, {0, 3, 4, 4}, {2, 0, 4, 4}, {3, 2, 2, 9}, {3, 2, 40, 2}};
+static const int64_t heatmap_shapes[][4] = {{6, 3, 5, 4}, {1, 1, 2, 2}, {12, 17, 8, 8}, {0, 3, 4, 4}, {2, 0, 4, 4}, {3, 2, 2, 9}, {3, 2, 40, 2}, {6, 33, 7, 20}};
 
 START_TEST(keypoints_equal_the_reference) {
   const int64_t *s = heatmap_shapes[_i];
   for (int map = 0; map < 5; map++) {
     kernel_case c;
     keypoints_case(&c, s[0], s[1], s[2], s[3], mappings[map]);
+    case_parity(&c, 1e-5, 1e-5);
+  }
+}
+END_TEST
+
+/* [N,C,M,W] -> [N,M,W,C] */
+static void turn_maps(kernel_case *c, kernel_case *out_last, const int64_t *s, const char *mapping) {
+  keypoints_case(out_last, s[0], s[2], s[3], s[1], mapping);
+  case_attr_int(out_last, "channels_last", 1);
+  int64_t channels = s[1], pixels = s[2] * s[3];
+  for (int64_t i = 0; i < s[0] * channels * pixels; i++)
+    case_set(&out_last->inputs[0], (i / pixels / channels * pixels + i % pixels) * channels + i / pixels % channels, case_get(&c->inputs[0], i));
+  for (int32_t k = 1; k < c->n_inputs; k++)
+    for (int64_t i = 0; i < s[0]; i++) case_set(&out_last->inputs[k], i, case_get(&c->inputs[k], i));
+}
+
+/* The same bits, whatever the elements: numbers; a NaN, infinities, equal elements between them. */
+START_TEST(keypoints_are_the_same_with_channels_last) {
+  const int64_t *s = heatmap_shapes[_i];
+  for (int odd = 0; odd < 2; odd++)
+    for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++) {
+      kernel_case c, last;
+      keypoints_case(&c, s[0], s[1], s[2], s[3], mappings[_i % 5]);
+      static const double odds[] = {NAN, INFINITY, -INFINITY, 7, 7};
+      int64_t n = s[0] * s[1] * s[2] * s[3];
+      for (int64_t i = 0; odd && i < n; i += 11) case_set(&c.inputs[0], i, odds[i / 11 % 5]);
+      turn_maps(&c, &last, s, mappings[_i % 5]);
+      ck_assert_int_eq(case_run(&c, cpu_level_name(level)), REED_OK);
+      for (last.n_threads = 1; last.n_threads < 3; last.n_threads++) {
+        ck_assert_int_eq(case_run(&last, cpu_level_name(level)), REED_OK);
+        for (int k = 0; k < 2; k++) {
+          ck_assert(desc_equal(&c.outputs[k].desc, &last.outputs[k].desc));
+          if (desc_bytes(&c.outputs[k].desc)) ck_assert_mem_eq(c.outputs[k].data, last.outputs[k].data, (size_t)desc_bytes(&c.outputs[k].desc));
+        }
+      }
+      case_close(&c);
+      case_close(&last);
+    }
+}
+END_TEST
+
+/* As ArgMax has it: a NaN is larger than anything, the first of them is the peak. */
+START_TEST(keypoints_of_maps_with_nan_equal_the_reference) {
+  for (int place = 0; place < 20; place++) {
+    kernel_case c;
+    keypoints_case(&c, 6, 3, 5, 4, "half_pixel");
+    for (int map = 0; map < 18; map += 2) case_set(&c.inputs[0], map * 20 + place, map % 4 ? NAN : INFINITY);
+    case_set(&c.inputs[0], 4 * 20 + 19, -INFINITY);
     case_parity(&c, 1e-5, 1e-5);
   }
 }
@@ -743,6 +791,8 @@ int main(void) {
   tcase_add_test(t, nms_names_class_ids_of_another_number_of_boxes);
   tcase_add_loop_test(t, keypoints_equal_the_reference, 0, ROWS(heatmap_shapes));
   tcase_add_test(t, keypoints_are_the_peaks_of_resized_maps);
+  tcase_add_loop_test(t, keypoints_are_the_same_with_channels_last, 0, ROWS(heatmap_shapes));
+  tcase_add_test(t, keypoints_of_maps_with_nan_equal_the_reference);
   tcase_add_test(t, keypoints_say_what_they_cannot_look_at);
   tcase_add_loop_test(t, paste_masks_equals_the_reference, 0, ROWS(pastes));
   tcase_add_test(t, a_pasted_mask_is_resize_cut_to_the_picture);

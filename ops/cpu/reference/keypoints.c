@@ -4,37 +4,35 @@
 #include "ops/cpu/reference/layers.h"
 #include "ops/cpu/resize.h"
 
+/* `map` begins with the map's first element; the next one is p->lanes further. */
 static float pixel(const keypoints *p, const float *map, const int32_t *row, const float *row_weight, int64_t columns, int64_t x) {
   int32_t column[4];
   float weight[4];
   double sum = 0;
   resize_taps(p->mapping, &p->cubic_a, p->columns, columns, x, x + 1, column, weight);
   for (int i = 0; i < 4; i++)
-    for (int k = 0; k < 4; k++) sum += (double)map[row[i] * p->columns + column[k]] * row_weight[i] * weight[k];
+    for (int k = 0; k < 4; k++) sum += (double)map[(row[i] * p->columns + column[k]) * p->lanes] * row_weight[i] * weight[k];
   return (float)sum;
 }
 
 static reed_status run_keypoints(const void *state, const reed_kernel_buffers *buffers) {
   const keypoints *p = state;
   for (int64_t i = 0; i < p->n * p->channels; i++) {
-    const float *map = (const float *)buffers->inputs[KEYPOINTS_MAPS] + i * p->rows * p->columns;
-    int64_t rows, columns, best_x = 0, best_y = 0;
+    const float *maps = (const float *)buffers->inputs[KEYPOINTS_MAPS] + i / p->lanes * p->lanes * p->rows * p->columns;
+    int64_t rows, columns;
     reed_status status = keypoints_size(p, buffers, i / p->channels, &rows, &columns);
     if (status != REED_OK) return status;
-    float best = 0;
+    keypoints_peak best = {.y = -1};
     for (int64_t y = 0; y < rows; y++) {
       int32_t row[4];
       float weight[4];
       resize_taps(p->mapping, &p->cubic_a, p->rows, rows, y, y + 1, row, weight);
       for (int64_t x = 0; x < columns; x++) {
-        float value = pixel(p, map, row, weight, columns, x);
-        if ((x || y) && !(value > best)) continue;
-        best = value;
-        best_x = x;
-        best_y = y;
+        float value = pixel(p, maps + i % p->lanes, row, weight, columns, x);
+        if (keypoints_beats(value, y, &best)) best = (keypoints_peak){value, x, y};
       }
     }
-    keypoints_write(p, buffers, i / p->channels, i % p->channels, best_x, best_y, best);
+    keypoints_write(p, buffers, i / p->channels, i % p->channels, &best);
   }
   return REED_OK;
 }
