@@ -1,7 +1,9 @@
-/* Conv and ConvTranspose (ONNX opset 22) for f32 through oneDNN: 1 to 3 spatial axes, groups, dilations, with bias, residual and
- * activation inside the primitive. Channels last is a matter of strides: oneDNN then works on the images as they lie. Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
+/* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: who computes them. What the layout pass makes of most
+ * convolutions (constant weights, channels last) has kernels that any shape runs at once (ops/cpu/conv.h). The rest goes through oneDNN: 1 to 3 spatial
+ * axes, groups, dilations, channels second. Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
 #include "ops/cpu/activation.h"
 #include "ops/cpu/channels.h"
+#include "ops/cpu/conv.h"
 #include "ops/cpu/half.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/reference/layers.h"
@@ -117,6 +119,7 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   if (reference_wanted() || x->dtype != REED_F32 || x->rank < 3 || x->rank > 5 || weights->rank != x->rank || groups < 1 ||
       weights->dims[0] % groups != 0 || desc_elements(x) == 0 || desc_elements(weights) == 0 || desc_elements(y) == 0)
     return channels_prepare_second(&view, plain, out_kernel);
+  *out_kernel = (reed_kernel){0};
   window w;
   activation act;
   onednn_problem problem;
@@ -125,6 +128,10 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   if (status != REED_OK) return status;
   describe(call, &w, groups, transposed, view.last && last_in, view.last, &problem);
   if (!windows_meet(&w, &problem, transposed)) return channels_prepare_second(&view, plain, out_kernel);
+  if (!transposed && view.last && groups == 1) {
+    status = conv_panels_prepare(call, &w, last_in, &act, out_kernel);
+    if (status != REED_OK || out_kernel->run) return status;
+  }
   if (!transposed) { /* of oneDNN's transposed convolutions only some take post-operations */
     problem.activation = act.kind;
     problem.alpha = act.alpha;

@@ -1,0 +1,439 @@
+#include "ops/cpu/panels.h"
+
+#include <stdatomic.h>
+
+#include "ops/cpu/layer_loops.h"
+
+#define ALIGNMENT 64
+#define ROWS_MOST 12        /* of a tile, at any level */
+#define TILES_MOST 64       /* of a chunk */
+#define DEPTH_MOST 2304     /* of a block of several taps: 288 KB of a panel, which stay in the second-level cache while a chunk's tiles pass */
+#define CHANNELS_MOST 1024  /* of a block of one tap, whose X has no overlap between taps to live on */
+#define CHUNK_BYTES (384 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
+#define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
+#define PRODUCTS_PER_BYTE 8 /* what cpu_threads_for counts as the time of a byte */
+
+/* ---- packed weights ---- */
+
+/* Depth runs over tap rows, tap columns, channels. Where X has channels first, a channel counts as so many tap rows more, of one channel each. */
+typedef struct depth_order {
+  int64_t tap_rows, tap_columns, channels;
+} depth_order;
+
+typedef struct packed_key {
+  const void *constant;
+  int64_t kind; /* no other key of the program's cache is of these bytes */
+  int64_t outputs, channels, taps[2], w_output, w_channel, w_tap[2];
+  int64_t channels_first;
+} packed_key;
+
+typedef struct packing {
+  const packed_key *key;
+  depth_order order;
+  int n_threads;
+  float *data;
+} packing;
+
+static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+static int64_t n_panels(int64_t outputs) { return (outputs + PANEL_WIDTH - 1) / PANEL_WIDTH; }
+static int64_t panel_width(int64_t outputs, int64_t panel) {
+  int64_t rest = outputs - panel * PANEL_WIDTH;
+  return rest > PANEL_STEP ? PANEL_WIDTH : PANEL_STEP;
+}
+
+/* Where the weights of (tap row, tap column) of output 0, channel 0 lie. */
+static int64_t weight_at(const packed_key *key, int64_t tap_row, int64_t tap_column) {
+  return tap_row / key->taps[0] * key->w_channel + tap_row % key->taps[0] * key->w_tap[0] + tap_column * key->w_tap[1];
+}
+
+/* Channels begin..end of all taps of one panel. Sixteen or so channels at a time keep what is written to in the cache. */
+static void pack_channels(const packing *p, int64_t panel, int64_t begin, int64_t end) {
+  const packed_key *key = p->key;
+  int64_t width = panel_width(key->outputs, panel), output = panel * PANEL_WIDTH, n = key->outputs - output;
+  if (n > width) n = width;
+  const float *from = (const float *)key->constant + output * key->w_output;
+  float *to = p->data + output * p->order.tap_rows * p->order.tap_columns * p->order.channels;
+  for (int64_t y = 0; y < p->order.tap_rows; y++)
+    for (int64_t x = 0; x < p->order.tap_columns; x++) {
+      const float *tap = from + weight_at(key, y, x);
+      float *depth = to + (y * p->order.tap_columns + x) * p->order.channels * width;
+      for (int64_t c = begin; c < end; c++) {
+        float *row = depth + c * width;
+        for (int64_t i = 0; i < n; i++) row[i] = tap[c * key->w_channel + i * key->w_output];
+        for (int64_t i = n; i < width; i++) row[i] = 0;
+      }
+    }
+}
+
+static void pack_panels(void *context, int64_t begin, int64_t end) {
+  const packing *p = context;
+  for (int64_t panel = begin; panel < end; panel++)
+    for (int64_t c = 0; c < p->order.channels; c += 16) pack_channels(p, panel, c, c + 16 < p->order.channels ? c + 16 : p->order.channels);
+}
+
+static reed_status packed_build(void *context, kernel_cache_value *out_value) {
+  packing *p = context;
+  int64_t depth = p->order.tap_rows * p->order.tap_columns * p->order.channels, last = n_panels(p->key->outputs) - 1;
+  int64_t bytes = depth * (last * PANEL_WIDTH + panel_width(p->key->outputs, last)) * (int64_t)sizeof(float);
+  p->data = mem_alloc_bulk((size_t)bytes);
+  if (!p->data) return REED_ERROR_MEMORY;
+  cpu_parallel(cpu_threads_for(p->n_threads, bytes), last + 1, 1, pack_panels, p);
+  *out_value = (kernel_cache_value){p->data, mem_free_aligned, bytes};
+  return REED_OK;
+}
+
+/* ---- plans ---- */
+
+/* A part of the depth: taps first..first + n of all channels, or a part of one tap's. */
+typedef struct block {
+  int64_t first_tap, n_taps, channel, n_channels;
+} block;
+
+/* Where the runs of a block begin, in X as it lies or in a tile's copy. */
+typedef struct run_table {
+  bool joined;         /* a row's taps lie one after the other: one run a tap row */
+  int64_t row;         /* distance of neighbouring pixels of a tile */
+  const int64_t *runs; /* one a tap row where joined, else one a tap */
+} run_table;
+
+struct panel_plan {
+  panel_problem p;
+  depth_order order;
+  kernel_cache *cache, *own_cache; /* own_cache: the call had none */
+  float *packed;
+  int n_threads, level_rows;
+  void (*multiply)(const panel_tile *tile);
+  int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, panels_per_group, n_groups;
+  bool all_copied, some_copied;
+  run_table in_place, copied;
+  int64_t copy_pixel, copy_span, copy_elements; /* a copy: [tap rows of a block][span][pixel] */
+  int64_t bias_elements;
+  int64_t taps_per_block, channels_per_block;
+  int64_t offsets[]; /* of the run tables */
+};
+
+static block block_at(const panel_plan *plan, int64_t i) {
+  int64_t taps = plan->order.tap_rows * plan->order.tap_columns;
+  if (plan->channels_per_block < plan->order.channels) {
+    int64_t pieces = (plan->order.channels + plan->channels_per_block - 1) / plan->channels_per_block;
+    block b = {i / pieces, 1, i % pieces * plan->channels_per_block, plan->channels_per_block};
+    if (b.channel + b.n_channels > plan->order.channels) b.n_channels = plan->order.channels - b.channel;
+    return b;
+  }
+  block b = {i * plan->taps_per_block, plan->taps_per_block, 0, plan->order.channels};
+  if (b.first_tap + b.n_taps > taps) b.n_taps = taps - b.first_tap;
+  return b;
+}
+
+/* Pixels of all images side by side, where they are one tap apart and nothing lies between: tiles need not end with a row. */
+static void join_rows(panel_problem *p) {
+  bool one_tap = p->taps[0] == 1 && p->taps[1] == 1 && p->stride[0] == 1 && p->stride[1] == 1 && p->pad[0] == 0 && p->pad[1] == 0;
+  if (!one_tap || p->in[0] != p->out[0] || p->in[1] != p->out[1]) return;
+  if (p->x_row != p->in[1] * p->x_pixel || p->y_row != p->out[1] * p->y_pixel) return;
+  p->in[1] *= p->in[0];
+  p->out[1] = p->in[1];
+  p->in[0] = p->out[0] = 1;
+  if (p->x_image != p->in[1] * p->x_pixel || p->y_image != p->out[1] * p->y_pixel) return;
+  p->in[1] *= p->images;
+  p->out[1] = p->in[1];
+  p->images = 1;
+}
+
+static void choose_blocks(panel_plan *plan) {
+  const depth_order *o = &plan->order;
+  int64_t taps = o->tap_rows * o->tap_columns, most = taps == 1 ? CHANNELS_MOST : DEPTH_MOST;
+  plan->taps_per_block = taps;
+  plan->channels_per_block = o->channels;
+  if (o->channels > most) {
+    int64_t pieces = (o->channels + most - 1) / most;
+    plan->channels_per_block = round_up((o->channels + pieces - 1) / pieces, 16);
+    plan->taps_per_block = 1;
+    plan->n_blocks = taps * ((o->channels + plan->channels_per_block - 1) / plan->channels_per_block);
+    return;
+  }
+  if (taps * o->channels > most) {
+    plan->taps_per_block = most / o->channels;
+    if (plan->taps_per_block >= o->tap_columns) plan->taps_per_block -= plan->taps_per_block % o->tap_columns; /* whole tap rows */
+  }
+  plan->n_blocks = (taps + plan->taps_per_block - 1) / plan->taps_per_block;
+}
+
+/* Distance in X from tap row 0's first element to that of another. */
+static int64_t tap_row_at(const panel_plan *plan, int64_t tap_row) {
+  const panel_problem *p = &plan->p;
+  return tap_row / p->taps[0] * p->x_channel + tap_row % p->taps[0] * p->dilation[0] * p->x_row;
+}
+
+/* Tap rows that a block touches, at most. */
+static int64_t block_rows(const panel_plan *plan) {
+  int64_t columns = plan->order.tap_columns, n = (plan->taps_per_block + columns - 1) / columns;
+  if (plan->taps_per_block % columns != 0) n++; /* it may begin within a row */
+  return n < plan->order.tap_rows ? n : plan->order.tap_rows;
+}
+
+static void choose_runs(panel_plan *plan) {
+  const panel_problem *p = &plan->p;
+  const depth_order *o = &plan->order;
+  bool whole_rows = plan->channels_per_block == o->channels && (plan->taps_per_block % o->tap_columns == 0) && p->dilation[1] == 1;
+  plan->in_place = (run_table){whole_rows && p->x_pixel == o->channels, p->stride[1] * p->x_pixel, plan->offsets};
+  plan->copied = (run_table){whole_rows && plan->copy_pixel == o->channels, p->stride[1] * plan->copy_pixel,
+                             plan->offsets + o->tap_rows * o->tap_columns};
+  int64_t *in_place = plan->offsets, *copied = plan->offsets + o->tap_rows * o->tap_columns;
+  for (int64_t y = 0; y < o->tap_rows; y++)
+    for (int64_t x = 0; x < o->tap_columns; x++) {
+      if (!plan->in_place.joined || x == 0) *in_place++ = tap_row_at(plan, y) + x * p->dilation[1] * p->x_pixel;
+      if (!plan->copied.joined || x == 0) *copied++ = y * plan->copy_span * plan->copy_pixel + x * p->dilation[1] * plan->copy_pixel;
+    }
+}
+
+static void choose_tiles(panel_plan *plan) {
+  panel_problem *p = &plan->p;
+  plan->tiles_per_row = (p->out[1] + plan->level_rows - 1) / plan->level_rows;
+  plan->n_tiles = p->images * p->out[0] * plan->tiles_per_row;
+  plan->all_copied = p->outputs >= 2 * PANEL_WIDTH && p->stride[1] * p->x_pixel * (int64_t)sizeof(float) % ALIASED_BYTES == 0;
+  plan->some_copied = plan->all_copied;
+  for (int i = 0; i < 2; i++)
+    if (p->pad[i] > 0 || (p->out[i] - 1) * p->stride[i] - p->pad[i] + (p->taps[i] - 1) * p->dilation[i] >= p->in[i]) plan->some_copied = true;
+  plan->copy_pixel = plan->channels_per_block;
+  if (plan->copy_pixel * p->stride[1] * (int64_t)sizeof(float) % (ALIASED_BYTES / 2) == 0) plan->copy_pixel += 16;
+  plan->copy_span = (plan->level_rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1] + 1;
+  plan->copy_elements = round_up(block_rows(plan) * plan->copy_span * plan->copy_pixel, 16);
+  int64_t tiles = CHUNK_BYTES / (plan->copy_elements * (int64_t)sizeof(float));
+  tiles = tiles < 4 ? 4 : tiles > TILES_MOST ? TILES_MOST : tiles;
+  plan->n_chunks = (plan->n_tiles + tiles - 1) / tiles;
+  plan->tiles_per_chunk = (plan->n_tiles + plan->n_chunks - 1) / plan->n_chunks;
+  plan->n_chunks = (plan->n_tiles + plan->tiles_per_chunk - 1) / plan->tiles_per_chunk;
+  int64_t panels = n_panels(p->outputs), groups = 1;
+  if (plan->n_chunks < 4 * plan->n_threads && plan->n_threads > 1) groups = (4 * plan->n_threads + plan->n_chunks - 1) / plan->n_chunks;
+  if (groups > panels) groups = panels;
+  plan->panels_per_group = (panels + groups - 1) / groups;
+  plan->n_groups = (panels + plan->panels_per_group - 1) / plan->panels_per_group;
+}
+
+static reed_status pack(const reed_kernel_call *call, panel_plan *plan, const float *weights, int64_t weights_bytes) {
+  const panel_problem *p = &plan->p;
+  packed_key key;
+  memset(&key, 0, sizeof key);
+  key = (packed_key){weights, 'P', p->outputs, p->channels, {p->taps[0], p->taps[1]}, p->w_output, p->w_channel, {p->w_tap[0], p->w_tap[1]}, p->x_channel != 1};
+  packing how = {&key, plan->order, plan->n_threads, NULL};
+  void *data;
+  reed_status status = kernel_cache_get(plan->cache, &key, sizeof key, packed_build, &how, &data);
+  if (status != REED_OK) return status;
+  plan->packed = data;
+  if (call->env && call->env->constant_packed) call->env->constant_packed(call->env->context, weights, weights_bytes);
+  return REED_OK;
+}
+
+reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, const float *weights, int64_t weights_bytes, panel_plan **out_plan) {
+  bool first = problem->x_channel != 1;
+  depth_order order = {problem->taps[0] * (first ? problem->channels : 1), problem->taps[1], first ? 1 : problem->channels};
+  size_t taps = (size_t)(order.tap_rows * order.tap_columns);
+  panel_plan *plan = mem_calloc(1, sizeof *plan + 2 * taps * sizeof *plan->offsets);
+  if (!plan) return cpu_no_memory(call);
+  plan->p = *problem;
+  plan->order = order;
+  join_rows(&plan->p);
+  cpu_level level = cpu_level_now();
+  plan->multiply = CPU_PICK(level, panel_multiply);
+  plan->level_rows = CPU_PICK(level, panel_rows)();
+  double products = 1.0 * problem->images * problem->out[0] * problem->out[1] * problem->outputs * problem->channels * problem->taps[0] * problem->taps[1];
+  plan->n_threads = cpu_threads_for(cpu_env_threads(call), products < 1e15 ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
+  plan->bias_elements = round_up(problem->outputs, PANEL_WIDTH);
+  choose_blocks(plan);
+  choose_tiles(plan);
+  choose_runs(plan);
+  reed_status status = REED_OK;
+  plan->cache = call->env ? call->env->cache : NULL;
+  if (!plan->cache) {
+    status = kernel_cache_open(&plan->own_cache);
+    plan->cache = plan->own_cache;
+  }
+  if (status == REED_OK) status = pack(call, plan, weights, weights_bytes);
+  if (status == REED_OK) return *out_plan = plan, REED_OK;
+  panel_plan_close(plan);
+  return cpu_no_memory(call);
+}
+
+void panel_plan_close(panel_plan *plan) {
+  if (!plan) return;
+  if (plan->packed) kernel_cache_release(plan->cache, plan->packed);
+  kernel_cache_close(&plan->own_cache);
+  mem_free(plan);
+}
+
+int64_t panel_plan_state_bytes(const panel_plan *plan) {
+  return (int64_t)sizeof *plan + 2 * plan->order.tap_rows * plan->order.tap_columns * (int64_t)sizeof *plan->offsets;
+}
+
+static int64_t thread_elements(const panel_plan *plan) { return plan->some_copied ? plan->tiles_per_chunk * plan->copy_elements : 0; }
+
+int64_t panel_plan_workspace_bytes(const panel_plan *plan) {
+  return (plan->bias_elements + plan->n_threads * thread_elements(plan)) * (int64_t)sizeof(float);
+}
+
+/* ---- running ---- */
+
+typedef struct placed_tile {
+  const float *a; /* in X, or the copy */
+  int64_t y;      /* where its first pixel lies in Y */
+  int64_t image, row, column, rows;
+  bool copied;
+} placed_tile;
+
+typedef struct panel_run {
+  const panel_plan *plan;
+  const float *x, *bias, *residual;
+  float *y, *copies;
+  atomic_llong next;
+} panel_run;
+
+/* Tile i. It is copied where a window of it reaches over the image's edge. */
+static placed_tile place(const panel_run *run, int64_t i) {
+  const panel_plan *plan = run->plan;
+  const panel_problem *p = &plan->p;
+  placed_tile t = {.row = i / plan->tiles_per_row % p->out[0], .image = i / plan->tiles_per_row / p->out[0]};
+  int64_t k = i % plan->tiles_per_row, columns = p->out[1];
+  t.column = columns * k / plan->tiles_per_row;
+  t.rows = columns * (k + 1) / plan->tiles_per_row - t.column;
+  t.y = t.image * p->y_image + t.row * p->y_row + t.column * p->y_pixel;
+  int64_t from[2] = {t.row * p->stride[0] - p->pad[0], t.column * p->stride[1] - p->pad[1]};
+  int64_t to[2] = {from[0] + (p->taps[0] - 1) * p->dilation[0], from[1] + (t.rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1]};
+  t.copied = plan->all_copied || from[0] < 0 || from[1] < 0 || to[0] >= p->in[0] || to[1] >= p->in[1];
+  if (!t.copied) t.a = run->x + t.image * p->x_image + from[0] * p->x_row + from[1] * p->x_pixel;
+  return t;
+}
+
+/* What a block needs of X for a tile, zeros where a window reaches over the edge. */
+static void copy_tile(const panel_run *run, const placed_tile *t, const block *b, float *to) {
+  const panel_plan *plan = run->plan;
+  const panel_problem *p = &plan->p;
+  int64_t columns = plan->order.tap_columns, first = b->first_tap / columns, end = (b->first_tap + b->n_taps + columns - 1) / columns;
+  int64_t left = t->column * p->stride[1] - p->pad[1], n = (t->rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1] + 1;
+  int64_t inside = left < 0 ? -left : 0, outside = p->in[1] - left; /* pixels inside..outside of n are X's */
+  if (inside > n) inside = n;
+  if (outside > n) outside = n;
+  if (outside < inside) outside = inside;
+  size_t pixel = (size_t)b->n_channels * sizeof(float);
+  for (int64_t tap_row = first; tap_row < end; tap_row++) {
+    float *row = to + (tap_row - first) * plan->copy_span * plan->copy_pixel;
+    int64_t y = t->row * p->stride[0] - p->pad[0] + tap_row % p->taps[0] * p->dilation[0];
+    bool empty = y < 0 || y >= p->in[0] || inside == outside;
+    if (empty) {
+      memset(row, 0, (size_t)(n * plan->copy_pixel) * sizeof *row);
+      continue;
+    }
+    const float *from = run->x + t->image * p->x_image + tap_row / p->taps[0] * p->x_channel + y * p->x_row + left * p->x_pixel + b->channel;
+    memset(row, 0, (size_t)(inside * plan->copy_pixel) * sizeof *row);
+    memset(row + outside * plan->copy_pixel, 0, (size_t)((n - outside) * plan->copy_pixel) * sizeof *row);
+    if (plan->copy_pixel == p->x_pixel && b->n_channels == p->x_pixel)
+      memcpy(row + inside * plan->copy_pixel, from + inside * p->x_pixel, (size_t)(outside - inside) * pixel);
+    else
+      for (int64_t i = inside; i < outside; i++) memcpy(row + i * plan->copy_pixel, from + i * p->x_pixel, pixel);
+  }
+}
+
+/* The last panel has fewer outputs than columns: computed beside Y. */
+static void multiply_narrow(const panel_plan *plan, panel_tile *t, int64_t columns) {
+  float beside[ROWS_MOST * PANEL_WIDTH] __attribute__((aligned(ALIGNMENT)));
+  float *y = t->c;
+  const float *before = t->first ? t->residual : y;
+  int64_t y_row = t->c_row;
+  if (before)
+    for (int64_t i = 0; i < t->rows; i++) {
+      memcpy(beside + i * t->width, before + i * y_row, (size_t)columns * sizeof *y);
+      memset(beside + i * t->width + columns, 0, (size_t)(t->width - columns) * sizeof *y);
+    }
+  t->c = beside;
+  t->c_row = t->width;
+  t->residual = t->residual ? beside : NULL;
+  plan->multiply(t);
+  for (int64_t i = 0; i < t->rows; i++) memcpy(y + i * y_row, beside + i * t->width, (size_t)columns * sizeof *y);
+}
+
+/* One block of depth: a panel stays in the cache while the chunk's tiles pass. */
+static void run_block(const panel_run *run, const block *b, const placed_tile *tiles, int64_t n_tiles, int64_t panel_begin, int64_t panel_end, bool first, bool last) {
+  const panel_plan *plan = run->plan;
+  const panel_problem *p = &plan->p;
+  int64_t depth = plan->order.tap_rows * plan->order.tap_columns * plan->order.channels;
+  int64_t begun = b->first_tap * plan->order.channels + b->channel, columns = plan->order.tap_columns;
+  for (int64_t panel = panel_begin; panel < panel_end; panel++) {
+    int64_t output = panel * PANEL_WIDTH, width = panel_width(p->outputs, panel), n = p->outputs - output;
+    for (int64_t i = 0; i < n_tiles; i++) {
+      const placed_tile *at = &tiles[i];
+      const run_table *table = at->copied ? &plan->copied : &plan->in_place;
+      int64_t first_run = table->joined ? b->first_tap / columns : b->first_tap;
+      panel_tile t = {
+        .c = run->y + at->y + output,
+        /* a copy begins with the block's first tap row */
+        .a = at->a + (at->copied ? -(b->first_tap / columns * plan->copy_span * plan->copy_pixel) : b->channel),
+        .runs = table->runs + first_run,
+        .panel = plan->packed + output * depth + begun * width,
+        .bias = run->bias + output,
+        .residual = first && run->residual ? run->residual + at->y + output : NULL,
+        .n_runs = table->joined ? b->n_taps / columns : b->n_taps,
+        .run_length = table->joined ? columns * b->n_channels : b->n_channels,
+        .a_row = table->row,
+        .c_row = p->y_pixel,
+        .width = width,
+        .rows = at->rows,
+        .first = first,
+        .relu = last && p->activation.kind == ACTIVATION_RELU,
+      };
+      if (n < width) multiply_narrow(plan, &t, n);
+      else plan->multiply(&t);
+    }
+  }
+}
+
+static void activate(const panel_run *run, const placed_tile *tiles, int64_t n_tiles, int64_t output, int64_t n) {
+  const panel_problem *p = &run->plan->p;
+  const activation *a = &p->activation;
+  if (a->kind == ACTIVATION_NONE || a->kind == ACTIVATION_RELU) return;
+  for (int64_t i = 0; i < n_tiles; i++) {
+    bool dense = n == p->y_pixel;
+    for (int64_t row = 0; row < (dense ? 1 : tiles[i].rows); row++)
+      CPU_PICK(a->level, activate_f32)(a->kind, (float)a->alpha, (float)a->beta, run->y + tiles[i].y + row * p->y_pixel + output, dense ? n * tiles[i].rows : n);
+  }
+}
+
+static void run_chunk(const panel_run *run, int64_t chunk, int64_t group, float *copies) {
+  const panel_plan *plan = run->plan;
+  placed_tile tiles[TILES_MOST];
+  int64_t begin = chunk * plan->tiles_per_chunk, n = plan->n_tiles - begin;
+  if (n > plan->tiles_per_chunk) n = plan->tiles_per_chunk;
+  for (int64_t i = 0; i < n; i++) tiles[i] = place(run, begin + i);
+  int64_t panel = group * plan->panels_per_group, panel_end = panel + plan->panels_per_group;
+  if (panel_end > n_panels(plan->p.outputs)) panel_end = n_panels(plan->p.outputs);
+  for (int64_t i = 0; i < plan->n_blocks; i++) {
+    block b = block_at(plan, i);
+    for (int64_t k = 0; k < n; k++)
+      if (tiles[k].copied) {
+        float *copy = copies + k * plan->copy_elements;
+        copy_tile(run, &tiles[k], &b, copy);
+        tiles[k].a = copy;
+      }
+    run_block(run, &b, tiles, n, panel, panel_end, i == 0, i == plan->n_blocks - 1);
+  }
+  int64_t output = panel * PANEL_WIDTH, output_end = panel_end * PANEL_WIDTH;
+  activate(run, tiles, n, output, (output_end < plan->p.outputs ? output_end : plan->p.outputs) - output);
+}
+
+static void run_chunks(void *context, int64_t begin, int64_t end) {
+  panel_run *run = context;
+  const panel_plan *plan = run->plan;
+  for (int64_t thread = begin; thread < end; thread++)
+    for (;;) {
+      int64_t i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
+      if (i >= plan->n_chunks * plan->n_groups) break;
+      run_chunk(run, i / plan->n_groups, i % plan->n_groups, run->copies + thread * thread_elements(plan));
+    }
+}
+
+void panel_plan_run(const panel_plan *plan, const float *x, const float *bias, const float *residual, float *y, void *workspace) {
+  float *padded = workspace;
+  memset(padded, 0, (size_t)plan->bias_elements * sizeof *padded);
+  if (bias) memcpy(padded, bias, (size_t)plan->p.outputs * sizeof *padded);
+  panel_run run = {.plan = plan, .x = x, .bias = padded, .residual = residual, .y = y, .copies = padded + plan->bias_elements};
+  atomic_init(&run.next, 0);
+  cpu_parallel(plan->n_threads, plan->n_threads, 1, run_chunks, &run);
+}
