@@ -2,17 +2,26 @@
  * panel, its sums in registers over all of a block's depth. */
 #include "ops/cpu/panels.h"
 
+/* Sums, a row of the panel and one element of X stay in registers: 7 * 4 or 14 * 2 sums of 32 registers, 6 * 2 of 16. Wide tiles need fewer instructions
+ * for a product than tall ones. */
 #if defined(__AVX512F__)
 #define LANES 16
-#define ROWS 12
+#define VECTORS 4
+#define ROWS_WIDE 7
+#define ROWS_NARROW 14 /* of two vectors at most */
 #elif defined(__AVX2__)
 #define LANES 8
-#define ROWS 6
+#define VECTORS 2
+#define ROWS_WIDE 6
+#define ROWS_NARROW 6
 #else
 #define LANES 4
-#define ROWS 4
+#define VECTORS 2
+#define ROWS_WIDE 4
+#define ROWS_NARROW 4
 #endif
-#define VECTORS 2 /* ROWS * VECTORS sums, VECTORS of the panel and one of a stay in registers: 27 of 32, 15 of 16, 11 of 16 */
+#define CACHE_LINE 16    /* floats */
+#define PANEL_AHEAD 512  /* floats of the panel fetched ahead: some 200 cycles */
 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t mask __attribute__((vector_size(4 * LANES), may_alias));
@@ -24,11 +33,17 @@ static inline __attribute__((always_inline)) lanes relu(lanes x) {
 }
 
 /* `rows` by `vectors` (both constants where this is inlined) from column `column` of the panel. */
-static inline __attribute__((always_inline)) void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
-  lanes sum[ROWS][VECTORS];
+static inline __attribute__((always_inline)) void tile(const panel_tile *t, int64_t column, int rows, int vectors, bool ahead) {
+  lanes sum[ROWS_NARROW][VECTORS];
   const float *b = t->panel + column;
   float *c = t->c + column;
   const int64_t row = t->a_row, width = t->width, length = t->run_length;
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors * LANES; j += CACHE_LINE) __builtin_prefetch(c + i * t->c_row + j, 1);
+  /* the tile to the right begins `rows` rows on; a run's share of it is fetched while the run is computed */
+  const int64_t next_step = rows * row * (int64_t)sizeof(float) / length;
   if (t->first) {
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; j++) {
@@ -47,7 +62,11 @@ static inline __attribute__((always_inline)) void tile(const panel_tile *t, int6
   }
   for (int64_t r = 0; r < t->n_runs; r++) {
     const float *a = t->a + t->runs[r];
-    for (int64_t k = 0; k < length; k++, a++, b += width) {
+    const char *next = (const char *)(a + rows * row);
+    for (int64_t k = 0; k < length; k++, a++, b += width, next += ahead ? next_step : 0) {
+#pragma GCC unroll 4
+      for (int j = 0; j < vectors * LANES; j += CACHE_LINE) __builtin_prefetch(b + PANEL_AHEAD + j);
+      if (ahead) __builtin_prefetch(next, 0, 2);
       lanes weights[VECTORS];
 #pragma GCC unroll 4
       for (int j = 0; j < vectors; j++) weights[j] = *(const lanes *)(b + j * LANES);
@@ -66,25 +85,50 @@ static inline __attribute__((always_inline)) void tile(const panel_tile *t, int6
     }
 }
 
-static inline __attribute__((always_inline)) void tile_rows(const panel_tile *t, int64_t column, int vectors) {
 #define CASE(n) \
-  case n: tile(t, column, n, vectors); break;
+  case n: tile(t, column, n, vectors, ahead); break;
+static inline __attribute__((always_inline)) void tile_rows(const panel_tile *t, int64_t column, int vectors, bool ahead) {
   switch (t->rows) {
     CASE(1) CASE(2) CASE(3) CASE(4)
-#if ROWS >= 6
+#if ROWS_WIDE > 4
     CASE(5) CASE(6)
 #endif
-#if ROWS >= 12
-    CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
+#if ROWS_WIDE > 6
+    CASE(7)
 #endif
   }
-#undef CASE
 }
 
-int CPU_LEVELED(panel_rows)(void) { return ROWS; }
+/* Where a tile may be ROWS_NARROW high. */
+static inline __attribute__((always_inline)) void tile_rows_narrow(const panel_tile *t, int vectors, bool ahead) {
+#if ROWS_NARROW > 7
+  const int64_t column = 0;
+  switch (t->rows) {
+    CASE(8) CASE(9) CASE(10) CASE(11) CASE(12) CASE(13) CASE(14)
+    default: tile_rows(t, 0, vectors, ahead);
+  }
+#else
+  tile_rows(t, 0, vectors, ahead);
+#endif
+}
+
+static inline __attribute__((always_inline)) void tile_columns(const panel_tile *t, bool ahead) {
+#if LANES == 16
+  switch (t->width / LANES) {
+    case 1: tile_rows_narrow(t, 1, ahead); break;
+    case 2: tile_rows_narrow(t, 2, ahead); break;
+    case 3: tile_rows(t, 0, 3, ahead); break;
+    case 4: tile_rows(t, 0, 4, ahead); break;
+  }
+#else
+  if (ahead) tile_rows(t, 0, VECTORS, true);
+  for (int64_t column = ahead ? VECTORS * LANES : 0; column < t->width; column += VECTORS * LANES) tile_rows(t, column, VECTORS, false);
+#endif
+}
+
+int CPU_LEVELED(panel_rows)(int64_t width) { return width > 32 ? ROWS_WIDE : ROWS_NARROW; }
 
 void CPU_LEVELED(panel_multiply)(const panel_tile *t) {
-  int64_t column = 0;
-  for (; column + VECTORS * LANES <= t->width; column += VECTORS * LANES) tile_rows(t, column, VECTORS);
-  for (; column < t->width; column += LANES) tile_rows(t, column, 1);
+  if (t->ahead) tile_columns(t, true);
+  else tile_columns(t, false);
 }

@@ -5,10 +5,10 @@
 #include "ops/cpu/layer_loops.h"
 
 #define ALIGNMENT 64
-#define ROWS_MOST 12        /* of a tile, at any level */
+#define ROWS_MOST 14        /* of a tile, at any level */
 #define TILES_MOST 64       /* of a chunk */
-#define DEPTH_MOST 2304     /* of a block of several taps: 288 KB of a panel, which stay in the second-level cache while a chunk's tiles pass */
-#define CHANNELS_MOST 1024  /* of a block of one tap, whose X has no overlap between taps to live on */
+#define DEPTH_MOST 1024     /* of a block of several taps: 288 KB of a panel, which stay in the second-level cache while a chunk's tiles pass */
+#define CHANNELS_MOST 512  /* of a block of one tap, whose X has no overlap between taps to live on */
 #define CHUNK_BYTES (384 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
 #define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
 #define PRODUCTS_PER_BYTE 8 /* what cpu_threads_for counts as the time of a byte */
@@ -38,7 +38,7 @@ static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step 
 static int64_t n_panels(int64_t outputs) { return (outputs + PANEL_WIDTH - 1) / PANEL_WIDTH; }
 static int64_t panel_width(int64_t outputs, int64_t panel) {
   int64_t rest = outputs - panel * PANEL_WIDTH;
-  return rest > PANEL_STEP ? PANEL_WIDTH : PANEL_STEP;
+  return rest < PANEL_WIDTH ? round_up(rest, PANEL_STEP) : PANEL_WIDTH;
 }
 
 /* Where the weights of (tap row, tap column) of output 0, channel 0 lie. */
@@ -235,7 +235,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   join_rows(&plan->p);
   cpu_level level = cpu_level_now();
   plan->multiply = CPU_PICK(level, panel_multiply);
-  plan->level_rows = CPU_PICK(level, panel_rows)();
+  plan->level_rows = CPU_PICK(level, panel_rows)(panel_width(problem->outputs, 0));
   double products = 1.0 * problem->images * problem->out[0] * problem->out[1] * problem->outputs * problem->channels * problem->taps[0] * problem->taps[1];
   plan->n_threads = cpu_threads_for(cpu_env_threads(call), products < 1e15 ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
   plan->bias_elements = round_up(problem->outputs, PANEL_WIDTH);
@@ -377,6 +377,7 @@ static void run_block(const panel_run *run, const block *b, const placed_tile *t
         .width = width,
         .rows = at->rows,
         .first = first,
+        .ahead = panel == panel_begin && !at->copied,
         .relu = last && p->activation.kind == ACTIVATION_RELU,
       };
       if (n < width) multiply_narrow(plan, &t, n);

@@ -10,8 +10,8 @@
 
 #include "ops/cpu/activation.h"
 
-#define PANEL_WIDTH 32 /* columns of a panel; the last has 16 where no more are needed */
-#define PANEL_STEP 16  /* widths are multiples of it */
+#define PANEL_WIDTH 64 /* columns of a panel, but of the last, */
+#define PANEL_STEP 16  /* which has as many of these as are needed */
 
 /* ---- the innermost loops (panel_loops.c) ---- */
 
@@ -24,11 +24,12 @@ typedef struct panel_tile {
   const float *residual; /* like c, may be c; or NULL */
   int64_t n_runs, run_length, a_row, c_row, width, rows;
   bool first; /* c = bias + residual + sums; else c += sums */
+  bool ahead; /* the next tile is the pixels to the right, and X not in a near cache yet */
   bool relu;  /* afterwards c = max(c, 0); NaN stays */
 } panel_tile;
 
 #define PANEL_LOOPS_DECLARE_(level)  \
-  int panel_rows_##level(void);      /* most rows of a tile */ \
+  int panel_rows_##level(int64_t width); /* most rows of a tile where the widest panel is that wide */ \
   void panel_multiply_##level(const panel_tile *tile);
 PANEL_LOOPS_DECLARE_(base)
 PANEL_LOOPS_DECLARE_(avx2)
