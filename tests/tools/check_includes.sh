@@ -18,7 +18,7 @@ for file in $(find base bytecode shapefuncs ops device allocator loader vm compi
       may["compiler"] = "base bytecode shapefuncs ops"
       may["tools"] = ""
       may["examples"] = ""
-      may["bench"] = "base ops"
+      may["bench"] = "base ops ops/cpu"
       may["include"] = ""
       # outside header -> where its door is (a regular expression on file names)
       door["uv.h"] = "^(vm|device|examples)/"
