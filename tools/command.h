@@ -14,7 +14,7 @@ typedef struct options {
   image_form picture;
   words rtol, atol;           /* "R" or "NAME=R" */
   double min_score;
-  int64_t threads, runs, warmup, memory_cap, draw_scale;
+  int64_t threads, runs, warmup, fresh, memory_cap, draw_scale;
   int64_t fail_allocation, fail_copy, fail_launch;
   bool ignore_checksum;
 } options;

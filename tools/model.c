@@ -125,7 +125,9 @@ int model_open_session(const options *o, bool profile, model *m, complaint *c) {
                                    .sim_fail_allocation = o->fail_allocation,
                                    .sim_fail_copy = o->fail_copy,
                                    .sim_fail_launch = o->fail_launch};
+  double begin = now_us();
   reed_status opened = reed_session_open(m->program, &settings, &m->session, m->diagnosis);
+  m->session_us = now_us() - begin;
   if (opened) return complain_diagnosis(c, FAILED_RUN, "cannot open a session", opened, m->diagnosis);
   interruptible = m->session;
   signal(SIGINT, interrupt);

@@ -16,7 +16,7 @@ typedef struct model {
   reed_value_info *inputs, *outputs;
   const char **input_names, **output_names;
   size_t n_inputs, n_outputs;
-  double compile_us, open_us;
+  double compile_us, open_us, session_us;
 } model;
 
 /* Opens the diagnosis, and the registry where o names plugins. All that follows does it by itself. */
