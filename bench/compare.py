@@ -27,7 +27,7 @@ ENGINES = ("reed", "onnxruntime", "openvino", "eager")
 TITLES = {"reed": "Reed", "onnxruntime": "onnxruntime", "openvino": "OpenVINO", "eager": "PyTorch"}
 # What is told of a model and size: the figure's name, its title, its unit and the factor to it.
 FIGURES = (("median", "latency", "ms", 1e3), ("first", "first run of a new shape", "ms", 1e3), ("load", "load", "ms", 1e3),
-           ("load_first", "load to first result", "ms", 1e3), ("peak", "peak memory", "MB", 1))
+           ("load_first", "load to first result", "ms", 1e3), ("start", "load to first result over latency", "", 1), ("peak", "peak memory", "MB", 1))
 PAUSE_S = 0.03  # between two engines' turns: their idle threads spin for a while
 
 
@@ -142,7 +142,10 @@ def measure(model, sizes, reference, arguments, scratch):
         for e, worker in workers.items():
             kept = os.path.join(scratch, "outputs.npz")
             if times[e] and worker.ask(do="run", inputs=paths[size], outputs=kept):
-                result[size][e].update(median=statistics.median(times[e]), times=times[e], check=check(model, size, reference, kept))
+                figures, median = result[size][e], statistics.median(times[e])
+                figures.update(median=median, times=times[e], check=check(model, size, reference, kept))
+                if "load_first" in figures:
+                    figures.update(start=figures["load_first"] / median)  # vm bench prints the same of Reed
                 os.remove(kept)
             if worker.error:
                 result[size][e]["error"] = worker.error
@@ -192,7 +195,7 @@ def mean_ratio(report, e, key):
 
 def table(report):
     """Markdown: per model and size Reed's figure and, behind the dot, the peers' over Reed's."""
-    heads = [f"{title}, {unit}" for _, title, unit, _ in FIGURES]
+    heads = [f"{title}, {unit}".rstrip(", ") for _, title, unit, _ in FIGURES]
     lines = ["| model | size | " + " | ".join(heads) + " | against float64 |", "|---" * (len(FIGURES) + 3) + "|"]
     for model, size, figures in rows_of(report):
         cells = [cell(figures, key, factor) for key, _, _, factor in FIGURES]
