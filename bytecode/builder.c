@@ -37,6 +37,7 @@ typedef struct fixup {
 } fixup;
 
 #define NO_FUNCTION UINT32_MAX
+#define HASHED_BYTES ((int64_t)64 << 10) /* of a constant: different weights differ early, and those of a mapped file should be read once */
 
 struct module_builder {
   reed_status status;
@@ -171,7 +172,8 @@ uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const voi
     return 0;
   }
   module_constant c = {.desc = *desc, .data = data};
-  uint64_t hash = format_hash(data, (size_t)n_bytes, (uint64_t)desc->dtype << 8 | (uint64_t)desc->rank);
+  size_t n_hashed = (size_t)(n_bytes < HASHED_BYTES ? n_bytes : HASHED_BYTES);
+  uint64_t hash = format_hash(data, n_hashed, (uint64_t)desc->dtype << 8 | (uint64_t)desc->rank | (uint64_t)n_bytes << 16);
   intern_slot *slot = intern_find(&b->constant_table, hash, same_constant, b, &c);
   if (slot && slot->item) return slot->item - 1;
   c.name = module_add_string(b, name);
@@ -520,6 +522,19 @@ static void check_complete(module_builder *b) {
 }
 
 reed_status module_builder_finish(module_builder *b, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) {
+  module_memory memory;
+  reed_module_sink sink = module_memory_sink(&memory);
+  reed_status status = module_builder_finish_to(b, &sink, diagnosis);
+  if (status != REED_OK) {
+    mem_free(memory.bytes);
+    return status;
+  }
+  *out_bytes = memory.bytes;
+  *out_n_bytes = memory.n;
+  return REED_OK;
+}
+
+reed_status module_builder_finish_to(module_builder *b, const reed_module_sink *sink, reed_diagnosis *diagnosis) {
   check_complete(b);
   layout l = {0};
   if (b->status == REED_OK && (!lay_out_code(b, &l) || !renumber_strings(b, &l))) no_memory(b);
@@ -548,7 +563,7 @@ reed_status module_builder_finish(module_builder *b, void **out_bytes, size_t *o
                 .producer = strings[b->producer],
                 .producer_version = strings[b->producer_version],
                 .n_devices = b->n_devices};
-    status = module_write(&m, out_bytes, out_n_bytes, diagnosis);
+    status = module_write(&m, sink, diagnosis);
     misuse(b, "the builder is finished"); /* its strings have been renumbered */
   } else if (status == REED_ERROR_MEMORY) {
     status = diag_no_memory(diagnosis, "building the module");

@@ -7,9 +7,10 @@
 
 #include "bytecode/module.h"
 
-#define FORMAT_MAJOR 1 /* another major version is not read */
+#define FORMAT_MAJOR 2 /* another major version is not read. 1: one hash over the whole file, in its header */
 #define FORMAT_MINOR 0 /* minor versions only add: sections, and meanings behind required feature bits */
 #define FORMAT_ALIGNMENT 64
+#define FORMAT_BLOCK_BYTES ((size_t)1 << 20) /* what the checksum is made of */
 #define FORMAT_KNOWN_FEATURES 0ull /* required feature bits that this version knows */
 
 /* Not text, not valid UTF-8, and damaged by any transfer that changes line ends. */
@@ -45,10 +46,12 @@ typedef struct format_header {
   uint16_t major, minor;
   uint32_t n_sections;
   uint64_t required_features, optional_features;
-  uint64_t n_bytes;  /* of the whole file */
-  uint64_t checksum; /* format_checksum */
-  uint8_t reserved[16];
+  uint64_t n_bytes; /* of the whole file */
+  uint8_t reserved[24];
 } format_header;
+
+/* The file's last eight bytes, where the writer knows it. */
+typedef uint64_t format_trailer; /* format_checksum of all before */
 
 #define FORMAT_SECTION_REQUIRED 1u /* a reader that does not know the section must refuse the file */
 
@@ -108,13 +111,13 @@ _Static_assert(sizeof(format_header) == 64 && sizeof(format_section) == 24 && si
 
 /* 64-bit xxHash (XXH64; Y. Collet, "xxHash fast digest algorithm", version 0.1.1, doc/xxhash_spec.md of github.com/Cyan4973/xxHash). */
 uint64_t format_hash(const void *bytes, size_t n, uint64_t seed);
-/* Of a whole file of at least a header's size: all bytes but the checksum's own eight. */
-uint64_t format_checksum(const void *file, size_t n);
+/* The sum (modulo 2^64) of the hashes of all blocks, each with its number as the seed: blocks are FORMAT_BLOCK_BYTES long, the last one shorter. */
+uint64_t format_checksum(const void *bytes, size_t n);
 
 /* True for n bytes of well-formed UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, no NUL. */
 bool format_utf8_valid(const char *text, size_t n);
 
-/* The module as file bytes (mem_free'd by the caller). Deterministic: a module that was read gives the bytes it was read from. */
-reed_status module_write(const module *m, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* The module as file bytes, into a sink. Deterministic: a module that was read gives the bytes it was read from. */
+reed_status module_write(const module *m, const reed_module_sink *sink, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

@@ -41,9 +41,11 @@ uint64_t format_hash(const void *bytes, size_t n, uint64_t seed) {
   return h ^ h >> 32;
 }
 
-uint64_t format_checksum(const void *file, size_t n) {
-  size_t before = offsetof(format_header, checksum), after = before + sizeof(uint64_t);
-  return format_hash((const char *)file + after, n - after, format_hash(file, before, 0));
+uint64_t format_checksum(const void *bytes, size_t n) {
+  uint64_t sum = 0, index = 0;
+  for (size_t at = 0; at < n; at += FORMAT_BLOCK_BYTES, index++)
+    sum += format_hash((const char *)bytes + at, n - at < FORMAT_BLOCK_BYTES ? n - at : FORMAT_BLOCK_BYTES, index);
+  return sum;
 }
 
 bool format_utf8_valid(const char *text, size_t n) {

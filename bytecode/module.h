@@ -10,6 +10,7 @@
 #include "base/desc.h"
 #include "base/diag.h"
 #include "base/mem.h"
+#include "reed/compiler.h" /* reed_module_sink */
 
 /* Register and index limits of the encoding. */
 #define MODULE_MAX_REGISTERS (1 << 20)
@@ -115,6 +116,15 @@ void emit_bind_label(module_builder *b, uint32_t label); /* at the next instruct
 
 /* The finished module as file bytes (mem_free'd by the caller). Labels bound, epochs collected. */
 reed_status module_builder_finish(module_builder *b, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* The same into a sink. */
+reed_status module_builder_finish_to(module_builder *b, const reed_module_sink *sink, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* A sink that keeps the bytes (mem_free'd by whoever takes them from here). */
+typedef struct module_memory {
+  char *bytes;
+  size_t n, capacity;
+} module_memory;
+reed_module_sink module_memory_sink(module_memory *memory);
 
 /* Copy reasons, the REASON role. */
 #define COPY_REASON_LIST(X) X(VALUE, "value") X(EXTENT, "extent") X(INPUT, "input") X(OUTPUT, "output") X(CONSTANT, "constant") X(PLACEMENT, "placement")

@@ -1,4 +1,7 @@
-/* Module -> file bytes. The order of everything follows from the module alone: no time, no addresses, no padding that is not zero. */
+/* Module -> file bytes. The order of everything follows from the module alone: no time, no addresses, no padding that is not zero.
+ *
+ * Sections are put together in memory but for DATA, which is all constants: a list says where they are, and they are read once, on their way out. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,23 +11,29 @@
 /* One growing section. */
 typedef text_buffer section;
 
+/* A part of DATA: borrowed bytes and where they lie in it. What is between two is zero. */
+typedef struct piece {
+  uint64_t at;
+  const void *data;
+  size_t n;
+} piece;
+
 typedef struct writer {
-  section sections[FORMAT_SECTION_END]; /* by section id; 0 unused */
+  section sections[FORMAT_SECTION_END]; /* by section id; 0 unused, and DATA */
+  VEC_OF(piece) data;
+  uint64_t n_data;
+  bool failed;
 } writer;
 
 static void put(section *s, const void *bytes, size_t n) { text_append_bytes(s, bytes, n); }
 
-static void pad(section *s, size_t alignment) {
-  static const char zeros[FORMAT_ALIGNMENT];
-  put(s, zeros, (alignment - s->n % alignment) % alignment);
-}
+static uint64_t align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) / alignment * alignment; }
 
-/* Appends aligned data, returns where it lies. */
+/* Notes aligned data that stays where it is until the module has been written, returns where it lies. */
 static uint64_t put_data(writer *w, const void *data, size_t n, size_t alignment) {
-  section *s = &w->sections[FORMAT_DATA];
-  pad(s, alignment);
-  uint64_t at = s->n;
-  put(s, data, n);
+  uint64_t at = align_up(w->n_data, alignment);
+  if (n && !VEC_PUSH(&w->data, ((piece){at, data, n}))) w->failed = true;
+  w->n_data = at + n;
   return at;
 }
 
@@ -197,37 +206,92 @@ static void put_constants(writer *w, const module *m) {
   }
 }
 
-static size_t align_up(size_t n) { return (n + FORMAT_ALIGNMENT - 1) / FORMAT_ALIGNMENT * FORMAT_ALIGNMENT; }
+/* ---- the file ---- */
 
-/* Header and table of contents, then the sections. DATA, by far the largest, is last. */
-static void *assemble_file(const writer *w, size_t *out_n) {
+/* Bytes on their way out: a block is written, and added to the checksum, when it is full. */
+typedef struct stream {
+  char *block;
+  size_t n;              /* in the block */
+  uint64_t at, checksum; /* bytes put so far; of the blocks that are finished */
+  const reed_module_sink *sink;
+  reed_status status;
+} stream;
+
+static void stream_flush(stream *s) {
+  if (!s->n || s->status != REED_OK) return;
+  s->checksum += format_hash(s->block, s->n, (s->at - s->n) / FORMAT_BLOCK_BYTES);
+  s->status = s->sink->write(s->sink->context, s->block, s->n);
+  s->n = 0;
+}
+
+/* n bytes, or n zeros where `bytes` is NULL. */
+static void stream_put(stream *s, const void *bytes, uint64_t n) {
+  while (n && s->status == REED_OK) {
+    size_t part = FORMAT_BLOCK_BYTES - s->n < n ? FORMAT_BLOCK_BYTES - s->n : (size_t)n;
+    if (bytes) {
+      memcpy(s->block + s->n, bytes, part);
+      bytes = (const char *)bytes + part;
+    } else {
+      memset(s->block + s->n, 0, part);
+    }
+    s->n += part;
+    s->at += part;
+    n -= part;
+    if (s->n == FORMAT_BLOCK_BYTES) stream_flush(s);
+  }
+}
+
+static void stream_data(stream *s, const writer *w) {
+  uint64_t begin = s->at;
+  for (size_t i = 0; i < w->data.n; i++) {
+    const piece *p = &w->data.items[i];
+    stream_put(s, NULL, begin + p->at - s->at);
+    stream_put(s, p->data, p->n);
+  }
+  stream_put(s, NULL, begin + w->n_data - s->at);
+}
+
+/* Header and table of contents, the sections, and the checksum of it all. DATA, by far the largest section, is last. */
+static void stream_file(stream *s, const writer *w, const format_header *header, const format_section *toc) {
+  stream_put(s, header, sizeof *header);
+  stream_put(s, toc, FORMAT_N_SECTIONS * sizeof *toc);
+  for (int i = 0; i < FORMAT_N_SECTIONS; i++) {
+    stream_put(s, NULL, toc[i].offset - s->at);
+    if (toc[i].id == FORMAT_DATA)
+      stream_data(s, w);
+    else
+      stream_put(s, w->sections[toc[i].id].data, toc[i].n_bytes);
+  }
+  stream_flush(s);
+  format_trailer trailer = s->checksum;
+  if (s->status == REED_OK) s->status = s->sink->write(s->sink->context, &trailer, sizeof trailer);
+}
+
+static reed_status write_file(const writer *w, const reed_module_sink *sink, reed_diagnosis *diagnosis) {
   static const bool required[FORMAT_SECTION_END] = {
 #define REQUIRED_ROW(name, number, item, is_required) [number] = is_required,
     FORMAT_SECTION_LIST(REQUIRED_ROW)
 #undef REQUIRED_ROW
   };
   format_section toc[FORMAT_N_SECTIONS];
-  size_t at = sizeof(format_header) + sizeof toc;
+  uint64_t at = sizeof(format_header) + sizeof toc;
   for (int i = 0; i < FORMAT_N_SECTIONS; i++) {
-    at = align_up(at);
-    toc[i] = (format_section){(uint32_t)i + 1, required[i + 1] ? FORMAT_SECTION_REQUIRED : 0, at, w->sections[i + 1].n};
-    at += w->sections[i + 1].n;
+    at = align_up(at, FORMAT_ALIGNMENT);
+    toc[i] = (format_section){(uint32_t)i + 1, required[i + 1] ? FORMAT_SECTION_REQUIRED : 0, at, i + 1 == FORMAT_DATA ? w->n_data : w->sections[i + 1].n};
+    at += toc[i].n_bytes;
   }
-  char *file = mem_calloc(at, 1);
-  if (!file) return NULL;
+  at += sizeof(format_trailer);
   format_header header = {.major = FORMAT_MAJOR, .minor = FORMAT_MINOR, .n_sections = FORMAT_N_SECTIONS, .n_bytes = at};
   memcpy(header.magic, FORMAT_MAGIC, sizeof header.magic);
-  memcpy(file, &header, sizeof header);
-  memcpy(file + sizeof header, toc, sizeof toc);
-  for (int i = 0; i < FORMAT_N_SECTIONS; i++)
-    if (toc[i].n_bytes) memcpy(file + toc[i].offset, w->sections[i + 1].data, toc[i].n_bytes);
-  header.checksum = format_checksum(file, at);
-  memcpy(file, &header, sizeof header);
-  *out_n = at;
-  return file;
+  stream s = {.block = mem_alloc(FORMAT_BLOCK_BYTES), .sink = sink};
+  if (!s.block) return diag_no_memory(diagnosis, "writing the module");
+  s.status = sink->begin(sink->context, (size_t)at);
+  stream_file(&s, w, &header, toc);
+  mem_free(s.block);
+  return s.status == REED_OK ? REED_OK : diag_fail(diagnosis, s.status, "the module's %llu bytes could not be written", (unsigned long long)at);
 }
 
-reed_status module_write(const module *m, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) {
+reed_status module_write(const module *m, const reed_module_sink *sink, reed_diagnosis *diagnosis) {
   writer w = {0};
   put_strings(&w, m);
   put_types(&w, m);
@@ -239,13 +303,32 @@ reed_status module_write(const module *m, void **out_bytes, size_t *out_n_bytes,
   put_constants(&w, m);
   put(&w.sections[FORMAT_DEBUG], m->debug, m->n_debug * sizeof *m->debug);
   put_metadata(&w, m);
-  bool failed = false;
+  bool failed = w.failed;
   for (int i = 1; i < FORMAT_SECTION_END; i++) failed |= w.sections[i].failed;
-  size_t n = 0;
-  void *file = failed ? NULL : assemble_file(&w, &n);
+  reed_status status = failed ? diag_no_memory(diagnosis, "writing the module") : write_file(&w, sink, diagnosis);
   for (int i = 1; i < FORMAT_SECTION_END; i++) text_fini(&w.sections[i]);
-  if (!file) return diag_no_memory(diagnosis, "writing the module");
-  *out_bytes = file;
-  *out_n_bytes = n;
+  VEC_FREE(&w.data);
+  return status;
+}
+
+/* ---- a sink ---- */
+
+static reed_status memory_begin(void *context, size_t n_bytes) {
+  module_memory *memory = context;
+  memory->bytes = mem_alloc(n_bytes);
+  memory->capacity = n_bytes;
+  return memory->bytes ? REED_OK : REED_ERROR_MEMORY;
+}
+
+static reed_status memory_write(void *context, const void *bytes, size_t n) {
+  module_memory *memory = context;
+  assert(n <= memory->capacity - memory->n);
+  memcpy(memory->bytes + memory->n, bytes, n);
+  memory->n += n;
   return REED_OK;
+}
+
+reed_module_sink module_memory_sink(module_memory *memory) {
+  *memory = (module_memory){0};
+  return (reed_module_sink){memory, memory_begin, memory_write};
 }

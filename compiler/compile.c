@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bytecode/module.h"
 #include "compiler/onnx.h"
 #include "compiler/pass.h"
 #include "reed/compiler.h"
@@ -19,7 +20,30 @@ typedef struct compilation {
   reed_diagnosis *diagnosis;
   pass_run passes;
   int64_t n_steps;
+  const void *mapped; /* the model's file; NULL: it is in somebody's memory */
+  size_t n_mapped, n_written;
+  const reed_module_sink *sink;
 } compilation;
+
+/* Pages of the model's file leave memory; those that are read again come back. Weights are read by few passes, and then as they are written. */
+static void leave_pages(const compilation *c) {
+  if (c->mapped) (void)madvise((void *)(uintptr_t)c->mapped, c->n_mapped, MADV_DONTNEED); /* only advice */
+}
+
+#define LEAVE_EVERY_BYTES ((size_t)32 << 20)
+
+static reed_status sink_begin(void *context, size_t n_bytes) {
+  const compilation *c = context;
+  leave_pages(c);
+  return c->sink->begin(c->sink->context, n_bytes);
+}
+
+static reed_status sink_write(void *context, const void *bytes, size_t n) {
+  compilation *c = context;
+  if (c->n_written / LEAVE_EVERY_BYTES != (c->n_written + n) / LEAVE_EVERY_BYTES) leave_pages(c);
+  c->n_written += n;
+  return c->sink->write(c->sink->context, bytes, n);
+}
 
 static void say(const compilation *c, const char *what, double done) {
   if (c->options && c->options->progress) c->options->progress(c->options->progress_context, what, done);
@@ -29,6 +53,7 @@ static void say(const compilation *c, const char *what, double done) {
 static void say_pass(void *context, const char *pass) {
   compilation *c = context;
   c->n_steps++;
+  leave_pages(c);
   say(c, pass, 0.1 + 0.7 * (1 - 8.0 / (double)(8 + c->n_steps)));
 }
 
@@ -150,35 +175,36 @@ static void write_report(const compilation *c, const text_buffer *lowered, text_
 
 /* ---- the public functions ---- */
 
-static reed_status compile(const void *onnx, size_t n_onnx, const char *folder, const reed_compile_options *options,
+static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const char *folder, const reed_compile_options *options,
                            void **out_bytes, size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis) {
   /* Passes and lowering count on a diagnosis to say things in */
   reed_diagnosis unread;
   reed_diagnosis_clear(diagnosis ? diagnosis : &unread);
-  compilation c = {.options = options, .diagnosis = diagnosis ? diagnosis : &unread};
+  compilation c = {.options = options, .diagnosis = diagnosis ? diagnosis : &unread, .mapped = mapped ? onnx : NULL, .n_mapped = n_onnx};
   c.passes.before = say_pass;
   c.passes.context = &c;
   text_buffer lowered = {0}, report = {0};
-  void *bytes = NULL;
-  size_t n_bytes = 0;
+  module_memory memory;
+  reed_module_sink to_memory = module_memory_sink(&memory);
+  c.sink = options && options->sink ? options->sink : &to_memory;
   reed_status status = take_options(&c);
   say(&c, "reading", 0);
   if (status == REED_OK) status = ir_module_open(options ? options->registry : NULL, c.diagnosis, &c.passes.m);
   if (status == REED_OK) status = onnx_read(c.passes.m, onnx, n_onnx, folder);
   if (status == REED_OK) status = pass_run_all(&c.passes);
   say(&c, "lowering", 0.8);
-  if (status == REED_OK) status = lower_module(c.passes.m, &bytes, &n_bytes, out_report_json ? &lowered : NULL, c.diagnosis);
+  if (status == REED_OK) status = lower_module(c.passes.m, &(reed_module_sink){&c, sink_begin, sink_write}, out_report_json ? &lowered : NULL, c.diagnosis);
   if (status == REED_OK && out_report_json) {
     write_report(&c, &lowered, &report);
     if (lowered.failed || report.failed) status = diag_no_memory(c.diagnosis, "the report");
   }
   if (status == REED_OK) {
-    *out_bytes = bytes;
-    *out_n_bytes = n_bytes;
+    if (out_bytes) *out_bytes = memory.bytes;
+    if (out_n_bytes) *out_n_bytes = memory.n;
     if (out_report_json) *out_report_json = report.data;
     say(&c, "done", 1);
   } else {
-    mem_free(bytes);
+    mem_free(memory.bytes);
     text_fini(&report);
   }
   text_fini(&lowered);
@@ -186,11 +212,15 @@ static reed_status compile(const void *onnx, size_t n_onnx, const char *folder, 
   return status;
 }
 
+static bool has_target(const reed_compile_options *options, void **out_bytes, size_t *out_n_bytes) {
+  return (options && options->sink) || (out_bytes && out_n_bytes);
+}
+
 reed_status reed_compile_bytes(const void *onnx, size_t n_onnx, const reed_compile_options *options, void **out_bytes,
                                size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis) {
-  if (!onnx || !out_bytes || !out_n_bytes)
+  if (!onnx || !has_target(options, out_bytes, out_n_bytes))
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_compile_bytes: a pointer is missing");
-  return compile(onnx, n_onnx, options ? options->external_folder : NULL, options, out_bytes, out_n_bytes, out_report_json,
+  return compile(onnx, n_onnx, false, options ? options->external_folder : NULL, options, out_bytes, out_n_bytes, out_report_json,
                  diagnosis);
 }
 
@@ -224,7 +254,7 @@ static reed_status map_file(const char *path, const void **out_bytes, size_t *ou
 
 reed_status reed_compile_file(const char *onnx_path, const reed_compile_options *options, void **out_bytes, size_t *out_n_bytes,
                               char **out_report_json, reed_diagnosis *diagnosis) {
-  if (!onnx_path || !out_bytes || !out_n_bytes)
+  if (!onnx_path || !has_target(options, out_bytes, out_n_bytes))
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_compile_file: a pointer is missing");
   const void *bytes = NULL;
   size_t n = 0;
@@ -232,7 +262,7 @@ reed_status reed_compile_file(const char *onnx_path, const reed_compile_options 
   if (status != REED_OK) return status;
   const char *given = options ? options->external_folder : NULL;
   char *folder = given ? mem_copy_text(given) : folder_of(onnx_path);
-  status = folder ? compile(bytes, n, folder, options, out_bytes, out_n_bytes, out_report_json, diagnosis)
+  status = folder ? compile(bytes, n, n > 0, folder, options, out_bytes, out_n_bytes, out_report_json, diagnosis)
                   : diag_no_memory(diagnosis, "a path");
   mem_free(folder);
   if (n) munmap((void *)bytes, n);

@@ -21,6 +21,7 @@ typedef struct folding {
 typedef struct evaluation {
   reed_desc *inputs, *outputs;
   const void **data;
+  void **copies; /* of weights that are not aligned */
   void **results;
   bool *constant;
   int64_t *extents;
@@ -29,13 +30,15 @@ typedef struct evaluation {
   void *workspace;
 } evaluation;
 
-static void evaluation_fini(evaluation *e, int32_t n_outputs) {
+static void evaluation_fini(evaluation *e, int32_t n_inputs, int32_t n_outputs) {
+  for (int32_t i = 0; e->copies && i < n_inputs; i++) mem_free_aligned(e->copies[i]);
   for (int32_t i = 0; e->results && i < n_outputs; i++) mem_free_aligned(e->results[i]);
   if (e->kernel.free) e->kernel.free(e->kernel.state);
   mem_free_aligned(e->workspace);
   mem_free(e->inputs);
   mem_free(e->outputs);
   mem_free(e->data);
+  mem_free(e->copies);
   mem_free(e->results);
   mem_free(e->constant);
   mem_free(e->extents);
@@ -47,11 +50,12 @@ static bool evaluation_init(evaluation *e, int32_t n_inputs, int32_t n_outputs) 
   e->inputs = mem_calloc((size_t)n_inputs, sizeof *e->inputs);
   e->outputs = mem_calloc((size_t)n_outputs, sizeof *e->outputs);
   e->data = mem_calloc((size_t)n_inputs, sizeof *e->data);
+  e->copies = mem_calloc((size_t)n_inputs, sizeof *e->copies);
   e->results = mem_calloc((size_t)n_outputs, sizeof *e->results);
   e->constant = mem_calloc((size_t)n_inputs, sizeof *e->constant);
   e->extents = mem_calloc((size_t)n_outputs, sizeof *e->extents);
   e->bounded_axes = mem_calloc((size_t)n_outputs, sizeof *e->bounded_axes);
-  return e->inputs && e->outputs && e->data && e->results && e->constant && e->extents && e->bounded_axes;
+  return e->inputs && e->outputs && e->data && e->copies && e->results && e->constant && e->extents && e->bounded_axes;
 }
 
 /* Exact extents of the outputs, by the shape function on numbers. Not REED_OK: leave the operator alone. */
@@ -89,6 +93,17 @@ static bool worth_it(const ir_node *n, const evaluation *e) {
     out += bytes;
   }
   return out <= FREE_BYTES || out <= in;
+}
+
+/* Kernels read aligned memory. */
+static reed_status align_inputs(const ir_node *n, evaluation *e) {
+  for (int32_t i = 0; i < n->n_inputs; i++) {
+    if ((uintptr_t)e->data[i] % reed_dtype_bytes(e->inputs[i].dtype == REED_NONE ? REED_U8 : e->inputs[i].dtype) == 0) continue;
+    size_t bytes = (size_t)desc_bytes(&e->inputs[i]);
+    if (!(e->copies[i] = mem_alloc_aligned(bytes, 64))) return REED_ERROR_MEMORY;
+    e->data[i] = memcpy(e->copies[i], e->data[i], bytes);
+  }
+  return REED_OK;
 }
 
 static reed_status run_kernel(const ir_node *n, evaluation *e) {
@@ -149,9 +164,10 @@ static reed_status fold_node(folding *f, ir_node *n) {
   }
   if (status == REED_OK) status = shape_outputs(n, &e);
   bool run = status == REED_OK && worth_it(n, &e);
-  if (run) status = run_kernel(n, &e);
+  if (run) status = align_inputs(n, &e);
+  if (run && status == REED_OK) status = run_kernel(n, &e);
   if (run && status == REED_OK) status = take_results(f, n, &e);
-  evaluation_fini(&e, n->n_outputs);
+  evaluation_fini(&e, n->n_inputs, n->n_outputs);
   return status == REED_ERROR_MEMORY ? diag_no_memory(f->m->diagnosis, "constant folding") : REED_OK;
 }
 

@@ -24,13 +24,16 @@ typedef struct ir_type {
   reed_dim dims[REED_MAX_RANK]; /* numbers or symbols */
 } ir_type;
 
+#define IR_WEIGHTS_BYTES ((int64_t)64 << 10)
+
 struct ir_value {
   const char *name;       /* ONNX name; never NULL */
   ir_type type;
   ir_node *producer;      /* NULL: parameter or constant */
   int32_t producer_output;
   ir_graph *graph;        /* where it is defined; constants: the main graph */
-  const void *data;       /* constant: dense elements; else NULL (a zero-size constant has a non-NULL pointer too) */
+  const void *data;       /* constant: dense elements; else NULL (a zero-size constant has a non-NULL pointer too). Of floats, IR_WEIGHTS_BYTES or more, they
+                             may lie in the model's own bytes at any address; all others are aligned for their dtype */
   const reed_dim *elements; /* integer values known symbolically (shape arithmetic): n_elements of them, else NULL */
   int64_t n_elements;
   bool bounded;           /* its extent along bounded_axis is reported by its kernel (type.dims holds a fresh symbol there) */

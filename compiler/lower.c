@@ -238,7 +238,7 @@ static reed_status check_node(void *context, ir_node *n) {
 }
 
 /* Places, cuts and emits. m's values get new ids and devices, nothing else of it changes. */
-reed_status lower_module(ir_module *m, void **out_bytes, size_t *out_n_bytes, text_buffer *report, reed_diagnosis *diagnosis) {
+reed_status lower_module(ir_module *m, const reed_module_sink *sink, text_buffer *report, reed_diagnosis *diagnosis) {
   lower l = {.f = {.m = m, .diagnosis = diagnosis}, .empty = FLOW_NO_REGISTER};
   ir_settle(m);
   ir_sweep(m);
@@ -249,7 +249,7 @@ reed_status lower_module(ir_module *m, void **out_bytes, size_t *out_n_bytes, te
   if (status == REED_OK && !(l.sites = mem_calloc((size_t)l.f.placed.n_nodes, sizeof *l.sites))) status = diag_no_memory(diagnosis, "lowering");
   if (status == REED_OK) status = module_builder_open(&l.b);
   if (status == REED_OK) status = emit_main(&l);
-  if (status == REED_OK) status = module_builder_finish(l.b, out_bytes, out_n_bytes, diagnosis);
+  if (status == REED_OK) status = module_builder_finish_to(l.b, sink, diagnosis);
   if (status == REED_OK && report) lower_report(&l, report);
   if (l.b) module_builder_close(&l.b);
   flow_fini(&l.f);

@@ -9,7 +9,7 @@
 #define ONNX_OPSET_MAX 23
 
 /* Fills the freshly opened module m from the model. `folder`: where external tensor files are, NULL: a model that has any is
- * refused. The bytes are not needed afterwards. ERROR_UNSUPPORTED lists every operator, attribute, dtype and opset that is not
+ * refused. The bytes have to stay as long as m: weights stay in them. ERROR_UNSUPPORTED lists every operator, attribute, dtype and opset that is not
  * known here by node name; ERROR_FORMAT: not an ONNX model, damaged, or not well-formed (names, order, types of initializers). On
  * error m is to be closed. */
 reed_status onnx_read(ir_module *m, const void *bytes, size_t n_bytes, const char *folder) REED_MUST_CHECK;

@@ -7,7 +7,7 @@
 /* The elements, in the scratch module's memory, as a tensor with its own. */
 static reed_status copy_out(onnx_reader *r, const Onnx__TensorProto *t, reed_tensor **out_tensor) {
   reed_desc desc;
-  void *data;
+  const void *data;
   reed_tensor *tensor = NULL;
   reed_status status = onnx_read_tensor(r, t, onnx_text(t->name), &desc, &data);
   if (status == REED_OK) status = onnx_report_problems(r);

@@ -178,7 +178,7 @@ static reed_status read_attr(onnx_reader *r, const frame *f, ir_node *n, const c
       break;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR: {
       if (!a->t) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': attribute '%s' has no tensor", n->name, name);
-      void *data;
+      const void *data;
       attr.type = REED_ATTR_TENSOR;
       reed_status status = onnx_read_tensor(r, a->t, n->name, &attr.desc, &data);
       if (status != REED_OK || !data) return status;
@@ -232,7 +232,7 @@ static reed_status check_attrs(onnx_reader *r, const ir_node *n) {
 
 static reed_status define_tensor(onnx_reader *r, frame *f, const char *name, const char *where, const Onnx__TensorProto *t) {
   reed_desc desc;
-  void *data;
+  const void *data;
   reed_status status = onnx_read_tensor(r, t, where, &desc, &data);
   if (status != REED_OK) return status;
   /* an unsupported tensor has been noted: reading goes on with a value nothing is known of */

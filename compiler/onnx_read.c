@@ -1,73 +1,9 @@
-/* Model bytes -> protobuf structs -> graph: the outermost layer, and the list of what is not supported.
- *
- * protobuf-c parses messages by recursion without a limit, so the nesting of the bytes is measured first, without building
- * anything. */
+/* Model bytes -> outline -> protobuf structs -> graph: the outermost layer, and the list of what is not supported. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "bytecode/format.h"
 #include "compiler/onnx_reader.h"
-
-/* Messages inside messages: a body inside a body takes three levels (graph, node, attribute). */
-#define MAX_MESSAGE_DEPTH 192
-
-/* ---- measuring the nesting ---- */
-
-typedef struct wire {
-  const uint8_t *at, *end;
-} wire;
-
-static bool read_varint(wire *w, uint64_t *out_value) {
-  uint64_t value = 0;
-  for (int shift = 0; shift < 70 && w->at < w->end; shift += 7) {
-    uint8_t byte = *w->at++;
-    if (shift < 64) value |= (uint64_t)(byte & 0x7f) << shift;
-    if (byte < 0x80) {
-      *out_value = value;
-      return true;
-    }
-  }
-  return false;
-}
-
-static bool skip(wire *w, uint64_t n) {
-  if (n > (uint64_t)(w->end - w->at)) return false;
-  w->at += n;
-  return true;
-}
-
-/* Walks one message by its descriptor: false when the bytes are no such message, nest too deep or have a text that is no UTF-8.
- */
-static bool well_nested(const ProtobufCMessageDescriptor *type, wire w, int depth) {
-  if (depth > MAX_MESSAGE_DEPTH) return false;
-  while (w.at < w.end) {
-    uint64_t key, n;
-    if (!read_varint(&w, &key) || key >> 3 == 0 || key >> 3 > UINT32_MAX) return false;
-    switch (key & 7) {
-      case 0:
-        if (!read_varint(&w, &n)) return false;
-        break;
-      case 1:
-        if (!skip(&w, 8)) return false;
-        break;
-      case 2: {
-        if (!read_varint(&w, &n) || n > (uint64_t)(w.end - w.at)) return false;
-        const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, (unsigned)(key >> 3));
-        if (field && field->type == PROTOBUF_C_TYPE_STRING && !format_utf8_valid((const char *)w.at, n)) return false;
-        if (field && field->type == PROTOBUF_C_TYPE_MESSAGE && !well_nested(field->descriptor, (wire){w.at, w.at + n}, depth + 1))
-          return false;
-        w.at += n;
-        break;
-      }
-      case 5:
-        if (!skip(&w, 4)) return false;
-        break;
-      default: return false;
-    }
-  }
-  return true;
-}
 
 /* protobuf-c's allocations; `failed` tells a want of memory from a damaged file. */
 typedef struct unpack_memory {
@@ -138,17 +74,17 @@ static reed_status read_model(onnx_reader *r, const Onnx__ModelProto *model) {
 
 reed_status onnx_read(ir_module *m, const void *bytes, size_t n_bytes, const char *folder) {
   reed_diagnosis *d = m->diagnosis;
-  const uint8_t *begin = bytes;
   if (!n_bytes) return diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model: it is empty");
-  if (!well_nested(&onnx__model_proto__descriptor, (wire){begin, begin + n_bytes}, 0))
-    return diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model, or damaged: its bytes are no protobuf message of a model");
-  unpack_memory memory = {0};
+  text_buffer outline = {0};
+  bool is_model = onnx_outline(bytes, n_bytes, &outline);
+  unpack_memory memory = {.failed = outline.failed};
   ProtobufCAllocator allocator = {unpack_allocate, unpack_release, &memory};
-  Onnx__ModelProto *model = onnx__model_proto__unpack(&allocator, n_bytes, begin);
-  if (!model)
-    return memory.failed ? diag_no_memory(d, "the model's protobuf messages")
-                         : diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model, or damaged: its protobuf messages cannot be read");
-  onnx_reader r = {.m = m, .model = model, .diagnosis = d, .folder = folder};
+  Onnx__ModelProto *model = is_model && !memory.failed ? onnx__model_proto__unpack(&allocator, outline.n, (const uint8_t *)outline.data) : NULL;
+  text_fini(&outline);
+  if (memory.failed && !model) return diag_no_memory(d, "the model's protobuf messages");
+  if (!is_model) return diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model, or damaged: its bytes are no protobuf message of a model");
+  if (!model) return diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model, or damaged: its protobuf messages cannot be read");
+  onnx_reader r = {.m = m, .model = model, .outlined = bytes, .diagnosis = d, .folder = folder};
   reed_status status = read_model(&r, model);
   onnx_forget_problems(&r);
   onnx__model_proto__free_unpacked(model, &allocator);

@@ -30,11 +30,19 @@ typedef struct onnx_problem {
 typedef struct onnx_reader {
   ir_module *m;
   const Onnx__ModelProto *model;
+  const uint8_t *outlined; /* what the outline was made of, where raw data lie; NULL: tensors have their own */
   reed_diagnosis *diagnosis;
   const char *folder;
   VEC_OF(onnx_problem) problems;
   int64_t n_nodes; /* read so far, inlined functions' included: a limit on what a small file can grow to */
 } onnx_reader;
+
+/* Where a tensor's raw data are in the model's bytes: what its raw_data field is in an outline. */
+typedef struct onnx_place {
+  uint64_t offset, n_bytes;
+} onnx_place;
+/* Appends the outline of a model. False: the bytes are no model, or damaged. */
+bool onnx_outline(const void *bytes, size_t n_bytes, text_buffer *out);
 
 /* Notes that `what` at node (or tensor) `where` is not supported; reading goes on. Fails only for want of memory. */
 reed_status onnx_unsupported(onnx_reader *r, const char *where, const char *format, ...) REED_PRINTF(3, 4) REED_MUST_CHECK;
@@ -50,10 +58,10 @@ static inline const char *onnx_text(const char *text) { return text ? text : "";
 reed_dtype onnx_dtype(int32_t number);
 const char *onnx_dtype_text(int32_t number);
 
-/* The tensor's elements, dense, in the module's memory. `where` names the tensor or its node in messages. An unsupported dtype,
- * rank or storage is noted as a problem and gives *out_data NULL with REED_OK. */
+/* The tensor's elements, dense, as ir_value's data are to be: in the module's memory, or where they lie in the model. `where` names the tensor or its node in
+ * messages. An unsupported dtype, rank or storage is noted as a problem and gives *out_data NULL with REED_OK. */
 reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const char *where, reed_desc *out_desc,
-                             void **out_data) REED_MUST_CHECK;
+                             const void **out_data) REED_MUST_CHECK;
 
 /* Reads the main graph and everything in it. */
 reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) REED_MUST_CHECK;

@@ -165,25 +165,34 @@ static void typed_element(const Onnx__TensorProto *t, reed_dtype dtype, size_t i
   }
 }
 
+/* The field, in an outline what it stands for. */
+static ProtobufCBinaryData raw_data(const onnx_reader *r, const Onnx__TensorProto *t) {
+  onnx_place place;
+  if (!r->outlined || !t->has_raw_data) return t->raw_data;
+  memcpy(&place, t->raw_data.data, sizeof place);
+  return (ProtobufCBinaryData){place.n_bytes, (uint8_t *)(uintptr_t)(r->outlined + place.offset)};
+}
+
 static reed_status check_inline(onnx_reader *r, const Onnx__TensorProto *t, const char *where, const reed_desc *desc,
                                 bool *out_raw) {
   int64_t n = desc_elements(desc), bytes = desc_bytes(desc);
   size_t n_typed = typed_count(t, desc->dtype);
   char text[128];
-  *out_raw = t->has_raw_data && (t->raw_data.len || !n_typed);
-  if (*out_raw && (uint64_t)bytes != t->raw_data.len)
+  size_t n_raw = raw_data(r, t).len;
+  *out_raw = t->has_raw_data && (n_raw || !n_typed);
+  if (*out_raw && (uint64_t)bytes != n_raw)
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': %s takes %lld bytes, its raw data has %zu", where,
-                     desc_text(desc, text, sizeof text), (long long)bytes, t->raw_data.len);
+                     desc_text(desc, text, sizeof text), (long long)bytes, n_raw);
   if (!*out_raw && (uint64_t)n != n_typed)
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': %s has %lld elements, its data field has %zu", where,
                      desc_text(desc, text, sizeof text), (long long)n, n_typed);
   return REED_OK;
 }
 
-static void copy_inline(const Onnx__TensorProto *t, const reed_desc *desc, bool raw, void *data) {
+static void copy_inline(const onnx_reader *r, const Onnx__TensorProto *t, const reed_desc *desc, bool raw, void *data) {
   int64_t n = desc_elements(desc), bytes = desc_bytes(desc);
   if (raw) {
-    if (bytes) memcpy(data, t->raw_data.data, (size_t)bytes);
+    if (bytes) memcpy(data, raw_data(r, t).data, (size_t)bytes);
     return;
   }
   size_t element = reed_dtype_bytes(desc->dtype);
@@ -191,7 +200,7 @@ static void copy_inline(const Onnx__TensorProto *t, const reed_desc *desc, bool 
 }
 
 reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const char *where, reed_desc *out_desc,
-                             void **out_data) {
+                             const void **out_data) {
   *out_data = NULL;
   reed_desc desc = {.dtype = onnx_dtype(t->data_type), .rank = (int32_t)t->n_dims};
   if (desc.dtype == REED_NONE) return onnx_unsupported(r, where, "a tensor whose dtype is %s", onnx_dtype_text(t->data_type));
@@ -209,6 +218,12 @@ reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const c
   if (external && !external_fits(r, t, bytes))
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': %s is larger than its external file '%s'", where,
                      desc_text(&desc, text, sizeof text), external_entry(t, "location"));
+  bool floats = desc.dtype == REED_F32 || desc.dtype == REED_F64 || desc.dtype == REED_F16 || desc.dtype == REED_BF16;
+  if (raw && r->outlined && floats && bytes >= IR_WEIGHTS_BYTES) {
+    *out_desc = desc;
+    *out_data = raw_data(r, t).data;
+    return REED_OK;
+  }
   char *data = ir_alloc(r->m, (size_t)bytes + 64); /* aligned as kernels like it */
   if (!data) return diag_no_memory(r->diagnosis, "a tensor of the model");
   data = (char *)(((uintptr_t)data + 63) & ~(uintptr_t)63);
@@ -216,7 +231,7 @@ reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const c
     status = read_external(r, t, where, bytes, data);
     if (status != REED_OK) return status;
   } else {
-    copy_inline(t, &desc, raw, data);
+    copy_inline(r, t, &desc, raw, data);
   }
   if (desc.dtype == REED_BOOL)
     for (int64_t i = 0; i < bytes; i++) data[i] = data[i] != 0;

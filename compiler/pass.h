@@ -3,6 +3,7 @@
 #define COMPILER_PASS_H_
 
 #include "compiler/ir.h"
+#include "reed/compiler.h"
 
 /* What one run of a pass did: some counts, each with its words ("operators folded"). */
 #define PASS_COUNTS 3
@@ -49,9 +50,8 @@ typedef struct pass_run {
 /* Errors are the model's (dtypes and shapes that do not agree, said in m->diagnosis) or want of memory. */
 reed_status pass_run_all(pass_run *run) REED_MUST_CHECK;
 
-/* compiler/lower.c: placement decided, epochs cut, code emitted. Gives module file bytes; *out_report_json NULL or a JSON object
- * describing epochs and placement, merged into the compile report. */
-reed_status lower_module(ir_module *m, void **out_bytes, size_t *out_n_bytes, text_buffer *report,
-                         reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* compiler/lower.c: placement decided, epochs cut, code emitted. The module goes into the sink; `report` NULL or where a JSON object
+ * describing epochs and placement is put, merged into the compile report. */
+reed_status lower_module(ir_module *m, const reed_module_sink *sink, text_buffer *report, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

@@ -21,7 +21,8 @@ static const section_info section_infos[FORMAT_SECTION_END] = {
 static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, format_header *out_header,
                                reed_diagnosis *diagnosis) {
   format_header h;
-  if (n_bytes < sizeof h || memcmp(bytes, FORMAT_MAGIC, sizeof h.magic) != 0)
+  format_trailer trailer;
+  if (n_bytes < sizeof h + sizeof trailer || memcmp(bytes, FORMAT_MAGIC, sizeof h.magic) != 0)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_HEADER, "this is no module file (%zu bytes)", n_bytes);
   memcpy(&h, bytes, sizeof h);
   if (h.major != FORMAT_MAJOR)
@@ -36,10 +37,11 @@ static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore
         diagnosis, REED_ERROR_VERSION, RULE_VERSION,
         "the module (format %u.%u) requires feature bit %d, which this version does not know (required bits: 0x%" PRIx64 ")",
         h.major, h.minor, __builtin_ctzll(unknown), h.required_features);
-  if (!ignore_checksum && h.checksum != format_checksum(bytes, n_bytes))
+  memcpy(&trailer, bytes + n_bytes - sizeof trailer, sizeof trailer);
+  uint64_t checksum = ignore_checksum ? trailer : image_checksum(bytes, n_bytes - sizeof trailer);
+  if (checksum != trailer)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_CHECKSUM,
-                         "the file is damaged: checksum %016" PRIx64 ", expected %016" PRIx64, format_checksum(bytes, n_bytes),
-                         h.checksum);
+                         "the file is damaged: checksum %016" PRIx64 ", expected %016" PRIx64, checksum, trailer);
   *out_header = h;
   return REED_OK;
 }
@@ -71,8 +73,8 @@ reed_status image_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksu
   format_header h = {0};
   reed_status status = read_header(bytes, n_bytes, ignore_checksum, &h, diagnosis);
   if (status != REED_OK) return status;
-  image im = {.bytes = bytes, .n_bytes = n_bytes};
-  if (h.n_sections > (n_bytes - sizeof h) / sizeof(format_section))
+  image im = {.bytes = bytes, .n_bytes = n_bytes - sizeof(format_trailer)};
+  if (h.n_sections > (im.n_bytes - sizeof h) / sizeof(format_section))
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS,
                          "the table of contents (%u sections) does not fit into %zu bytes", h.n_sections, n_bytes);
   bool seen[FORMAT_SECTION_END] = {false};

@@ -16,6 +16,9 @@ typedef struct image {
   image_section sections[FORMAT_SECTION_END];
 } image;
 
+/* format_checksum by several threads, for large files. */
+uint64_t image_checksum(const uint8_t *bytes, size_t n_bytes);
+
 /* Rules V01 to V04. */
 reed_status image_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, image *out_image, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 

@@ -17,15 +17,13 @@
 typedef struct backing {
   void *bytes;
   size_t n_bytes;
-  bool mapped; /* else mem_alloc_aligned */
+  enum { MAPPED, OWNED /* mem_alloc_aligned */, BORROWED } kind;
 } backing;
 
 static void backing_close(backing *b) {
   if (!b) return;
-  if (b->mapped)
-    munmap(b->bytes, b->n_bytes);
-  else
-    mem_free_aligned(b->bytes);
+  if (b->kind == MAPPED) munmap(b->bytes, b->n_bytes);
+  if (b->kind == OWNED) mem_free_aligned(b->bytes);
   mem_free(b);
 }
 
@@ -50,7 +48,7 @@ void module_close(module **module_handle) {
 void module_forget(const module *m, const void *data, int64_t n_bytes) {
   const backing *b = m->owner;
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)data + page - 1) & ~(page - 1), end = ((uintptr_t)data + (uintptr_t)n_bytes) & ~(page - 1);
-  if (!b || !b->mapped || begin >= end || begin < (uintptr_t)b->bytes || end > (uintptr_t)b->bytes + b->n_bytes) return;
+  if (!b || b->kind != MAPPED || begin >= end || begin < (uintptr_t)b->bytes || end > (uintptr_t)b->bytes + b->n_bytes) return;
   (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* only advice */
 }
 
@@ -76,15 +74,17 @@ static reed_status open_backing(backing *b, const load_options *options, module 
 
 reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_options *options, module **out_module,
                               reed_diagnosis *diagnosis) {
+  if (options->borrow && (uintptr_t)bytes % FORMAT_ALIGNMENT)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "a module's bytes that are borrowed begin at a multiple of %d", FORMAT_ALIGNMENT);
   backing *b = mem_calloc(1, sizeof *b);
-  void *copy = mem_alloc_aligned(n_bytes, FORMAT_ALIGNMENT);
-  if (!b || !copy) {
+  void *copy = options->borrow ? NULL : mem_alloc_aligned(n_bytes, FORMAT_ALIGNMENT);
+  if (!b || !(copy || options->borrow)) {
     mem_free(b);
     mem_free_aligned(copy);
     return diag_no_memory(diagnosis, "a copy of the module's bytes");
   }
-  if (n_bytes) memcpy(copy, bytes, n_bytes);
-  *b = (backing){copy, n_bytes, false};
+  if (copy && n_bytes) memcpy(copy, bytes, n_bytes);
+  *b = copy ? (backing){copy, n_bytes, OWNED} : (backing){(void *)(uintptr_t)bytes, n_bytes, BORROWED};
   return open_backing(b, options, out_module, diagnosis);
 }
 
@@ -96,7 +96,7 @@ static reed_status map_file(int file, const char *path, backing *out_backing, re
   if (info.st_size == 0) return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_HEADER, "%s is empty", path);
   void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
   if (bytes == MAP_FAILED) return diag_fail(diagnosis, REED_ERROR_IO, "%s: %s", path, strerror(errno));
-  *out_backing = (backing){bytes, (size_t)info.st_size, true};
+  *out_backing = (backing){bytes, (size_t)info.st_size, MAPPED};
   return REED_OK;
 }
 
@@ -114,9 +114,13 @@ reed_status loader_open_file(const char *path, const load_options *options, modu
   return open_backing(b, options, out_module, diagnosis);
 }
 
+load_options load_options_of(const reed_program_options *options) {
+  return options ? (load_options){options->registry, options->ignore_checksum, options->borrow_bytes} : (load_options){0};
+}
+
 reed_status reed_module_verify(const void *bytes, size_t n_bytes, const reed_program_options *options,
                                reed_diagnosis *diagnosis) {
-  load_options load = {options ? options->registry : NULL, options && options->ignore_checksum};
+  load_options load = load_options_of(options);
   module *m;
   reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
   if (status == REED_OK) module_close(&m);
@@ -125,7 +129,7 @@ reed_status reed_module_verify(const void *bytes, size_t n_bytes, const reed_pro
 
 reed_status reed_module_disassemble(const void *bytes, size_t n_bytes, const reed_program_options *options, char **out_text,
                                     reed_diagnosis *diagnosis) {
-  load_options load = {options ? options->registry : NULL, options && options->ignore_checksum};
+  load_options load = load_options_of(options);
   module *m;
   reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
   if (status != REED_OK) return status;

@@ -4,15 +4,18 @@
 
 #include "bytecode/module.h"
 #include "ops/op.h"
+#include "reed/reed.h"
 
 typedef struct load_options {
   const reed_registry *registry;
-  bool ignore_checksum;
+  bool ignore_checksum, borrow; /* borrow: loader_open_bytes does not copy */
 } load_options;
 
+/* options NULL: the defaults. */
+load_options load_options_of(const reed_program_options *options);
 /* Maps the file (constants are used in place). */
 reed_status loader_open_file(const char *path, const load_options *options, module **out_module, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Copies the bytes to aligned memory. */
+/* Copies the bytes to aligned memory, or borrows them: aligned to FORMAT_ALIGNMENT (else ERROR_ARGUMENT) until the module is closed. */
 reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_options *options, module **out_module, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Closes and nulls, either a loaded or a built module. */
 void module_close(module **m);

@@ -30,8 +30,7 @@ static int run(const options *o, complaint *c) {
   char *report = NULL, size[32], time[32];
   model m = {0};
   if (!o->output) return complain(c, MISUSE, "where does the module go? Give -o M.reed");
-  int status = model_compile(o, path, &m, &report, NULL, c);
-  if (!status) status = file_write(o->output, m.bytes, m.n_bytes, c);
+  int status = model_compile_to(o, path, o->output, &m, &report, c);
   if (!status && o->report) status = file_write(o->report, report, strlen(report), c);
   if (!status && strcmp(o->output, "-") && (!o->report || strcmp(o->report, "-")))
     printf("compiled %s to %s, %s, in %s; transposes left: %d\n", path, o->output, text_bytes((double)m.n_bytes, size, sizeof size),

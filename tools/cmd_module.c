@@ -55,19 +55,20 @@ static int assemble(const options *o, complaint *c) {
   const char *path = o->arguments.items[0];
   model m = {0};
   char *text = NULL, size[32];
-  size_t n = 0;
+  void *bytes = NULL;
+  size_t n = 0, n_bytes = 0;
   if (!o->output) return complain(c, MISUSE, "where does the module go? Give -o M.reed");
   int status = model_load_plugins(o, &m, c);
   if (!status) status = file_read(path, &text, &n, c);
   if (!status && strlen(text) != n) status = complain(c, BAD_FILE, "'%s' is no text: it has a zero byte at %zu", path, strlen(text));
   if (!status) {
-    m.compiled = true;
-    reed_status done = reed_module_assemble(text, m.registry, &m.bytes, &m.n_bytes, m.diagnosis);
+    reed_status done = reed_module_assemble(text, m.registry, &bytes, &n_bytes, m.diagnosis);
     if (done) status = complain_diagnosis(c, BAD_FILE, path, done, m.diagnosis);
   }
-  if (!status) status = file_write(o->output, m.bytes, m.n_bytes, c);
+  if (!status) status = file_write(o->output, bytes, n_bytes, c);
   if (!status && strcmp(o->output, "-"))
-    printf("assembled %s to %s, %s\n", path, o->output, text_bytes((double)m.n_bytes, size, sizeof size));
+    printf("assembled %s to %s, %s\n", path, o->output, text_bytes((double)n_bytes, size, sizeof size));
+  if (bytes) reed_text_free(bytes);
   free(text);
   model_fini(&m);
   return status;

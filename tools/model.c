@@ -43,22 +43,61 @@ static void show_pass(void *context, const char *what, double done) {
   progress(what, done);
 }
 
+/* Aligned memory, which a program can borrow. */
+static reed_status bytes_begin(void *context, size_t n_bytes) {
+  model *m = context;
+  m->bytes = aligned_alloc(64, (n_bytes + 63) / 64 * 64);
+  m->n_bytes = 0;
+  return m->bytes ? REED_OK : REED_ERROR_MEMORY;
+}
+
+static reed_status bytes_write(void *context, const void *bytes, size_t n) {
+  model *m = context;
+  memcpy((char *)m->bytes + m->n_bytes, bytes, n);
+  m->n_bytes += n;
+  return REED_OK;
+}
+
+static reed_status file_begin(void *context, size_t n_bytes) {
+  (void)context;
+  (void)n_bytes;
+  return REED_OK;
+}
+
+static reed_status file_continue(void *context, const void *bytes, size_t n) {
+  model *m = context;
+  m->n_bytes += n;
+  return target_write(m->target, bytes, n) ? REED_OK : REED_ERROR_IO;
+}
+
 int model_compile(const options *o, const char *path, model *m, char **out_report, reed_status *out_status, complaint *c) {
   int status = model_load_plugins(o, m, c);
   if (!status) status = check_pass_names(&o->disabled, c);
   if (status) return status;
   const char **disabled = need(o->disabled.n + 1, sizeof *disabled);
   for (size_t i = 0; i < o->disabled.n; i++) disabled[i] = o->disabled.items[i];
-  reed_compile_options settings = {.registry = m->registry, .disabled_passes = disabled, .progress = m->quiet ? NULL : show_pass};
+  reed_module_sink sink = {m, m->target ? file_begin : bytes_begin, m->target ? file_continue : bytes_write};
+  reed_compile_options settings = {.registry = m->registry, .disabled_passes = disabled, .progress = m->quiet ? NULL : show_pass, .sink = &sink};
   if (o->precision && strcmp(o->precision, "f32")) settings.precision = strcmp(o->precision, "f16") ? REED_PRECISION_BF16 : REED_PRECISION_F16;
   double begin = now_us();
-  reed_status compiled = reed_compile_file(path, &settings, &m->bytes, &m->n_bytes, out_report, m->diagnosis);
+  reed_status compiled = reed_compile_file(path, &settings, NULL, NULL, out_report, m->diagnosis);
   if (!m->quiet) progress_end();
   m->compile_us = now_us() - begin;
-  m->compiled = true;
   free(disabled);
   if (out_status) *out_status = compiled;
   return compiled ? complain_diagnosis(c, BAD_FILE, path, compiled, m->diagnosis) : DONE;
+}
+
+int model_compile_to(const options *o, const char *path, const char *target, model *m, char **out_report, complaint *c) {
+  target_file file;
+  int status = target_open(&file, target, c);
+  if (status) return status;
+  m->target = &file;
+  status = model_compile(o, path, m, out_report, NULL, c);
+  m->target = NULL;
+  bool unwritten = file.failed; /* then that is the reason */
+  int closed = target_close(&file, !status, !status || unwritten ? c : &(complaint){0});
+  return status && !unwritten ? status : closed;
 }
 
 int model_read(const options *o, const char *path, model *m, complaint *c) {
@@ -84,8 +123,8 @@ static int describe(model *m) {
   return DONE;
 }
 
-int model_open_bytes(const options *o, const char *path, model *m, complaint *c) {
-  reed_program_options settings = {.registry = m->registry, .ignore_checksum = o->ignore_checksum};
+int model_open_compiled(const options *o, const char *path, model *m, complaint *c) {
+  reed_program_options settings = {.registry = m->registry, .ignore_checksum = o->ignore_checksum, .borrow_bytes = true};
   double begin = now_us();
   reed_status opened = reed_program_open_bytes(m->bytes, m->n_bytes, &settings, &m->program, m->diagnosis);
   m->open_us = now_us() - begin;
@@ -95,7 +134,7 @@ int model_open_bytes(const options *o, const char *path, model *m, complaint *c)
 int model_open(const options *o, const char *path, model *m, complaint *c) {
   if (is_onnx(path)) {
     int status = model_compile(o, path, m, NULL, NULL, c);
-    return status ? status : model_open_bytes(o, path, m, c);
+    return status ? status : model_open_compiled(o, path, m, c);
   }
   int status = model_load_plugins(o, m, c);
   if (status) return status;
@@ -139,10 +178,7 @@ void model_fini(model *m) {
   if (m->session) reed_session_close(&m->session);
   if (m->program) reed_program_close(&m->program);
   if (m->registry) reed_registry_close(&m->registry);
-  if (m->compiled)
-    reed_text_free(m->bytes);
-  else
-    free(m->bytes);
+  free(m->bytes);
   reed_diagnosis_close(&m->diagnosis);
   free(m->inputs);
   free(m->outputs);

@@ -10,7 +10,8 @@ typedef struct model {
   reed_diagnosis *diagnosis;
   void *bytes;               /* the module, compiled or read; NULL where the file was opened in place */
   size_t n_bytes;
-  bool compiled, quiet;      /* quiet: no progress of passes */
+  target_file *target;       /* where a module being compiled goes; NULL: to bytes */
+  bool quiet;                /* no progress of passes */
   reed_program *program;     /* NULL until model_open */
   reed_session *session;     /* NULL until model_open_session */
   reed_value_info *inputs, *outputs;
@@ -23,13 +24,15 @@ typedef struct model {
 int model_load_plugins(const options *o, model *m, complaint *c);
 /* Gets the module's bytes: reads a module file, compiles an ONNX one. */
 int model_read(const options *o, const char *path, model *m, complaint *c);
-/* Compiles an ONNX file into m->bytes; *out_report (may be NULL) is released with reed_text_free. Wrong pass names are MISUSE. REED's own status
+/* Compiles an ONNX file into m->bytes (aligned for a program to borrow them); *out_report (may be NULL) is released with reed_text_free. Wrong pass names are MISUSE. REED's own status
  * is given too, for those that tell unsupported from wrong. */
 int model_compile(const options *o, const char *path, model *m, char **out_report, reed_status *out_status, complaint *c);
+/* Compiles it straight into a file; m->n_bytes says how many it has. */
+int model_compile_to(const options *o, const char *path, const char *target, model *m, char **out_report, complaint *c);
 /* Opens the program. */
 int model_open(const options *o, const char *path, model *m, complaint *c);
-/* Opens the program from m->bytes. */
-int model_open_bytes(const options *o, const char *path, model *m, complaint *c);
+/* Opens the program from m->bytes, which model_compile made. */
+int model_open_compiled(const options *o, const char *path, model *m, complaint *c);
 /* Opens the session on o's device. Interrupting the process (SIGINT) cancels a run of the last session opened. */
 int model_open_session(const options *o, bool profile, model *m, complaint *c);
 void model_fini(model *m);

@@ -162,7 +162,7 @@ case_result case_run(const options *o, const char *folder, char **out_detail) {
   FILE *report = open_memstream(out_detail, &n);
   char *path = join(folder, "model.onnx");
   int status = model_compile(o, path, &m, NULL, &compiled, &c);
-  if (!status) status = model_open_bytes(o, path, &m, &c);
+  if (!status) status = model_open_compiled(o, path, &m, &c);
   if (!status) status = model_open_session(o, false, &m, &c);
   if (status && compiled == REED_ERROR_UNSUPPORTED) {
     result = CASE_UNSUPPORTED;

@@ -2,6 +2,7 @@
 #include "tools/tool.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,38 +139,51 @@ static bool write_all(int fd, const char *bytes, size_t n) {
   return true;
 }
 
-/* Into something that can not be replaced: a terminal, a pipe, /dev/null. */
-static int write_in_place(const char *path, const void *bytes, size_t n, complaint *c) {
-  fflush(stdout);
-  FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "wb");
-  if (!f) return complain(c, BAD_FILE, "cannot write '%s': %s", path, strerror(errno));
-  bool ok = write_all(fileno(f), bytes, n);
-  int reason = errno;
-  if (f != stdout) ok = fclose(f) == 0 && ok;
-  return ok ? DONE : complain(c, BAD_FILE, "cannot write '%s': %s", path, strerror(reason));
+int target_open(target_file *t, const char *path, complaint *c) {
+  struct stat s;
+  *t = (target_file){.path = path, .fd = -1};
+  if (strcmp(path, "-") == 0) {
+    fflush(stdout);
+    t->fd = STDOUT_FILENO;
+  } else if (stat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode)) { /* can not be replaced: a terminal, a pipe, /dev/null */
+    t->fd = open(path, O_WRONLY | O_CLOEXEC);
+  } else {
+    size_t length = strlen(path);
+    t->temporary = need(length + 12, 1);
+    snprintf(t->temporary, length + 12, "%s.tmpXXXXXX", path);
+    t->fd = mkstemp(t->temporary);
+    mode_t mask = umask(0);
+    umask(mask);
+    if (t->fd >= 0 && fchmod(t->fd, 0666 & ~mask)) t->failed = errno;
+  }
+  if (t->fd < 0) t->failed = errno;
+  if (!t->failed) return DONE;
+  return target_close(t, false, c);
+}
+
+bool target_write(target_file *t, const void *bytes, size_t n) {
+  if (!t->failed && !write_all(t->fd, bytes, n)) t->failed = errno;
+  return !t->failed;
+}
+
+int target_close(target_file *t, bool keep, complaint *c) {
+  if (t->fd >= 0 && t->fd != STDOUT_FILENO && close(t->fd) && !t->failed) t->failed = errno;
+  if (t->temporary && t->fd >= 0) {
+    if (keep && !t->failed && rename(t->temporary, t->path)) t->failed = errno;
+    if (!keep || t->failed) unlink(t->temporary);
+  }
+  free(t->temporary);
+  t->temporary = NULL;
+  t->fd = -1;
+  return t->failed ? complain(c, BAD_FILE, "cannot write '%s': %s", t->path, strerror(t->failed)) : DONE;
 }
 
 int file_write(const char *path, const void *bytes, size_t n, complaint *c) {
-  struct stat s;
-  if (strcmp(path, "-") == 0 || (stat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode))) return write_in_place(path, bytes, n, c);
-  size_t length = strlen(path);
-  char *temporary = need(length + 12, 1);
-  snprintf(temporary, length + 12, "%s.tmpXXXXXX", path);
-  int fd = mkstemp(temporary), result = DONE;
-  bool made = fd >= 0;
-  if (made) {
-    mode_t mask = umask(0);
-    umask(mask);
-    made = fchmod(fd, 0666 & ~mask) == 0 && write_all(fd, bytes, n);
-    int reason = errno;
-    if (close(fd) && made) made = false, reason = errno;
-    if (made && rename(temporary, path)) made = false, reason = errno;
-    if (!made) unlink(temporary);
-    errno = reason;
-  }
-  if (!made) result = complain(c, BAD_FILE, "cannot write '%s': %s", path, strerror(errno));
-  free(temporary);
-  return result;
+  target_file t;
+  int status = target_open(&t, path, c);
+  if (status) return status;
+  (void)target_write(&t, bytes, n);
+  return target_close(&t, true, c);
 }
 
 bool has_extension(const char *path, const char *extension) {

@@ -42,8 +42,20 @@ char *suggestion(const char *word, const char *const *candidates, size_t n, char
 
 /* The whole file; *out_bytes is free()d by the caller and has a NUL behind its n bytes. "-" reads standard input. BAD_FILE. */
 int file_read(const char *path, char **out_bytes, size_t *out_n, complaint *c);
-/* Replaces the file in one step: readers see the old or the new contents, never half. "-" and things that are no regular file (/dev/null) are
- * written to as they are. BAD_FILE. */
+/* A file being written. It is replaced in one step when it is closed: readers see the old or the new contents, never half. "-" and things that are no
+ * regular file (/dev/null) are written to as they are. */
+typedef struct target_file {
+  const char *path; /* borrowed */
+  char *temporary;  /* NULL: written in place */
+  int fd, failed;   /* failed: errno of the first failure */
+} target_file;
+/* BAD_FILE, and nothing to close. */
+int target_open(target_file *t, const char *path, complaint *c);
+/* False once something has failed, which closing says. */
+bool target_write(target_file *t, const void *bytes, size_t n);
+/* BAD_FILE; keep false: the file stays as it was. */
+int target_close(target_file *t, bool keep, complaint *c);
+/* All of it at once. BAD_FILE. */
 int file_write(const char *path, const void *bytes, size_t n, complaint *c);
 /* Ends with ".<extension>", upper or lower case. */
 bool has_extension(const char *path, const char *extension);

@@ -73,10 +73,6 @@ static reed_status open_module(module *m, const reed_registry *registry, reed_pr
   return REED_OK;
 }
 
-static load_options load_options_of(const reed_program_options *options) {
-  return options ? (load_options){.registry = options->registry, .ignore_checksum = options->ignore_checksum} : (load_options){0};
-}
-
 reed_status reed_program_open(const char *path, const reed_program_options *options, reed_program **out_program, reed_diagnosis *diagnosis) {
   if (!path || !out_program) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_program_open: a path and a place for the program are needed");
   load_options load = load_options_of(options);

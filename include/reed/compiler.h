@@ -11,6 +11,14 @@ extern "C" {
 
 typedef enum reed_precision { REED_PRECISION_F32, REED_PRECISION_BF16, REED_PRECISION_F16 } reed_precision;
 
+/* Takes a module's bytes in order, piece by piece, so that no copy of the whole need be in memory. Any status but REED_OK ends the writing, and is what the
+ * call that wrote returns. */
+typedef struct reed_module_sink {
+  void *context;
+  reed_status (*begin)(void *context, size_t n_bytes); /* once, before the first piece: how many bytes there will be */
+  reed_status (*write)(void *context, const void *bytes, size_t n);
+} reed_module_sink;
+
 typedef struct reed_compile_options {
   const reed_registry *registry;      /* custom operators; NULL: none */
   const char *const *disabled_passes; /* names of passes to leave out; NULL-terminated; NULL: none */
@@ -19,6 +27,7 @@ typedef struct reed_compile_options {
   /* Called between passes with a short text and how far along 0..1; NULL: nobody */
   void (*progress)(void *context, const char *what, double done);
   void *progress_context;
+  const reed_module_sink *sink;       /* where the module goes: *out_bytes becomes NULL, and both may be NULL pointers; NULL: to memory */
 } reed_compile_options;
 
 /* Compiles the ONNX file to module bytes (released with reed_text_free((char *)bytes)) and a report of what every pass did (JSON; NULL: not wanted).

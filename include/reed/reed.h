@@ -30,12 +30,13 @@ typedef struct reed_program reed_program;
 typedef struct reed_program_options {
   const reed_registry *registry; /* custom operators; borrowed for the program's life; NULL: none */
   bool ignore_checksum;          /* load a module whose checksum is wrong (the verifier still decides) */
+  bool borrow_bytes;             /* reed_program_open_bytes: no copy; the bytes begin at a multiple of 64 and stay until the program and its sessions are closed */
 } reed_program_options;
 
 /* Maps, verifies and prepares a module file. options may be NULL. */
 REED_API REED_MUST_CHECK reed_status reed_program_open(const char *path, const reed_program_options *options, reed_program **out_program,
                                                        reed_diagnosis *diagnosis);
-/* The same from memory, which is copied. */
+/* The same from memory, which is copied unless it is borrowed. */
 REED_API REED_MUST_CHECK reed_status reed_program_open_bytes(const void *bytes, size_t n_bytes, const reed_program_options *options,
                                                              reed_program **out_program, reed_diagnosis *diagnosis);
 /* Drops the caller's reference; sessions keep theirs. */

@@ -16,6 +16,7 @@ typedef struct front {
   reed_status status; /* of the last step */
   ir_module *m;
   pass_run run;
+  void *bytes; /* of the built model: weights stay in them */
 } front;
 
 static inline void front_read_bytes(front *f, const void *bytes, size_t n, const char *folder) {
@@ -29,7 +30,9 @@ static inline void front_read_bytes(front *f, const void *bytes, size_t n, const
 static inline void front_read(front *f, onnx_build **b) {
   size_t n;
   const void *bytes = build_pack(*b, &n);
-  front_read_bytes(f, bytes, n, NULL);
+  void *kept = memcpy(malloc(n), bytes, n);
+  front_read_bytes(f, kept, n, NULL);
+  f->bytes = kept;
   build_close(b);
 }
 
@@ -106,7 +109,9 @@ static inline double front_element(const ir_value *v, int64_t i) {
   return reed_dtype_read(v->type.dtype, (const char *)v->data + (size_t)i * reed_dtype_bytes(v->type.dtype));
 }
 
-static inline void front_fini(front *f) { ir_module_close(&f->m); }
+static inline void front_fini(front *f) { ir_module_close(&f->m);   free(f->bytes);
+  f->bytes = NULL;
+}
 
 /* main() of a test file with one suite. */
 static inline int front_run(Suite *suite) {

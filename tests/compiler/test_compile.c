@@ -153,6 +153,61 @@ START_TEST(progress_goes_forward_to_the_end) {
 }
 END_TEST
 
+/* Keeps what it is given; the piece number `fails` is refused, 0: the beginning is. */
+typedef struct picky_sink {
+  char *bytes;
+  size_t n_bytes, n;
+  int pieces, fails;
+} picky_sink;
+
+static reed_status picky_begin(void *context, size_t n_bytes) {
+  picky_sink *s = context;
+  s->bytes = malloc(n_bytes);
+  s->n_bytes = n_bytes;
+  return s->fails == 0 ? REED_ERROR_IO : REED_OK;
+}
+
+static reed_status picky_write(void *context, const void *bytes, size_t n) {
+  picky_sink *s = context;
+  if (++s->pieces == s->fails) return REED_ERROR_CANCELLED;
+  ck_assert_uint_le(s->n + n, s->n_bytes);
+  memcpy(s->bytes + s->n, bytes, n);
+  s->n += n;
+  return REED_OK;
+}
+
+START_TEST(a_sink_gets_the_bytes_in_pieces_and_may_refuse_them) {
+  enum { N = 700 }; /* 1.9 MB of weights: two blocks */
+  float *w = malloc(sizeof(float[N][N]));
+  for (int i = 0; i < N * N; i++) w[i] = (float)(i % 1009) - 500;
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[n,700]");
+  build_f32(b, "w", "700,700", w);
+  build_node(b, "MatMul", "x,w", "y");
+  build_output(b, "y", "f32[n,700]");
+  compiled whole, c;
+  compile(&whole, b, NULL);
+  ck_assert_msg(whole.status == REED_OK, "%s", whole.diagnosis.message);
+  static const reed_status expected[] = {REED_ERROR_IO, REED_ERROR_CANCELLED, REED_ERROR_CANCELLED, REED_OK};
+  for (int i = 0; i < 4; i++) {
+    picky_sink sink = {.fails = i < 3 ? i : -1};
+    compile(&c, b, &(reed_compile_options){.sink = &(reed_module_sink){&sink, picky_begin, picky_write}});
+    ck_assert_msg(c.status == expected[i], "%d: %s", i, c.diagnosis.message);
+    ck_assert_ptr_null(c.bytes);
+    if (c.status == REED_OK) {
+      ck_assert_int_ge(sink.pieces, 2);
+      ck_assert_uint_eq(sink.n, whole.n_bytes);
+      ck_assert_mem_eq(sink.bytes, whole.bytes, whole.n_bytes);
+    }
+    free(sink.bytes);
+    compiled_fini(&c);
+  }
+  compiled_fini(&whole);
+  build_close(&b);
+  free(w);
+}
+END_TEST
+
 START_TEST(files_are_compiled_and_what_is_none_is_refused) {
   char folder[] = "/tmp/reed-test-XXXXXX", path[64], empty[64];
   ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -211,6 +266,7 @@ int main(void) {
   tcase_add_test(t, passes_can_be_disabled_but_for_those_that_are_needed);
   tcase_add_test(t, precisions_to_come_are_refused);
   tcase_add_test(t, progress_goes_forward_to_the_end);
+  tcase_add_test(t, a_sink_gets_the_bytes_in_pieces_and_may_refuse_them);
   tcase_add_test(t, files_are_compiled_and_what_is_none_is_refused);
   tcase_add_test(t, every_allocation_failed_once_is_reported_and_leaks_nothing);
   suite_add_tcase(suite, t);

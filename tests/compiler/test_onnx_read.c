@@ -377,6 +377,43 @@ START_TEST(tensors_that_lie_about_their_size_are_refused) {
 }
 END_TEST
 
+START_TEST(large_weights_stay_in_the_models_bytes) {
+  enum { ROWS = 129, COLUMNS = 131 }; /* 67,596 bytes */
+  float *w = malloc(sizeof(float[ROWS][COLUMNS]));
+  for (int i = 0; i < ROWS * COLUMNS; i++) w[i] = (float)i;
+  for (int shift = 0; shift < 4; shift++) { /* wherever they lie */
+    onnx_build *b = build_open(13);
+    build_model(b)->producer_name = &"xxx"[3 - shift];
+    build_f32(b, "w", "129,131", w);
+    build_f32(b, "small", "2", (float[]){5, 6});
+    build_node(b, "Identity", "w", "y");
+    build_node(b, "Transpose", "w", "t");
+    build_node(b, "Identity", "small", "z");
+    build_output(b, "y", "f32");
+    build_output(b, "t", "f32");
+    build_output(b, "z", "f32");
+    size_t n;
+    (void)build_pack(b, &n);
+    front f;
+    front_read(&f, &b);
+    front_ok(&f);
+    front_passes(&f, NULL);
+    front_ok(&f);
+    const char *stays = f.m->main->results[0]->data, *begin = f.bytes;
+    ck_assert(stays > begin && stays < begin + n);
+    ck_assert_mem_eq(stays, w, sizeof(float[ROWS][COLUMNS]));
+    const float *transposed = f.m->main->results[1]->data, *small = f.m->main->results[2]->data;
+    ck_assert_ptr_nonnull(transposed);
+    for (int i = 0; i < ROWS; i++)
+      for (int k = 0; k < COLUMNS; k++) ck_assert_float_eq(transposed[k * ROWS + i], w[i * COLUMNS + k]);
+    ck_assert(((const char *)small < begin || (const char *)small >= begin + n) && (uintptr_t)small % sizeof(float) == 0);
+    ck_assert_float_eq(small[1], 6);
+    front_fini(&f);
+  }
+  free(w);
+}
+END_TEST
+
 /* ---- external data ---- */
 
 static Onnx__StringStringEntryProto entry(char *key, char *value) {
@@ -551,6 +588,7 @@ int main(void) {
   tcase_add_test(t, missing_and_surplus_operands_are_refused);
   tcase_add_test(t, operands_of_different_dtypes_are_refused_with_both);
   tcase_add_test(t, tensors_that_lie_about_their_size_are_refused);
+  tcase_add_test(t, large_weights_stay_in_the_models_bytes);
   tcase_add_test(t, external_tensors_are_read_at_their_offset);
   tcase_add_test(t, external_tensors_outside_their_file_or_folder_are_refused);
   tcase_add_test(t, what_is_no_model_is_refused);

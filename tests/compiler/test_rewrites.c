@@ -476,7 +476,7 @@ static void read_example(front *f) {
   fclose(file);
   front_read_bytes(f, bytes, n, NULL);
   front_ok(f);
-  free(bytes);
+  f->bytes = bytes;
 }
 
 START_TEST(both_pools_of_the_example_become_one_roi_align_each) {

@@ -8,6 +8,7 @@
 
 #include "bytecode/format.h"
 #include "bytecode/insn.h"
+#include "loader/image.h"
 #include "loader/loader.h"
 #include "loader/rules.h"
 #include "reed/reed.h"
@@ -42,6 +43,11 @@ static format_header *header(void) { return (format_header *)bytes; }
 static format_section *toc(int id) { return (format_section *)(bytes + sizeof(format_header)) + id - 1; }
 static void *items(int id) { return bytes + toc(id)->offset; }
 
+static void set_checksum(void) {
+  format_trailer checksum = format_checksum(bytes, n_bytes - sizeof checksum);
+  memcpy(bytes + n_bytes - sizeof checksum, &checksum, sizeof checksum);
+}
+
 static reed_status load(bool ignore_checksum, reed_diagnosis *d) {
   module *m;
   load_options options = {.ignore_checksum = ignore_checksum};
@@ -54,7 +60,7 @@ static reed_status load(bool ignore_checksum, reed_diagnosis *d) {
 static void refused(const char *rule, const char *has, reed_status wanted) {
   reed_diagnosis *d;
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-  header()->checksum = format_checksum(bytes, n_bytes);
+  set_checksum();
   reed_status status = load(false, d);
   const char *message = reed_diagnosis_message(d);
   ck_assert_msg(status == wanted && strncmp(message, rule, 3) == 0 && strstr(message, has), "wanted %s ... %s, got %d: %s", rule, has, status, message);
@@ -145,6 +151,41 @@ START_TEST(forgotten_constants_leave_memory_and_can_be_read_again) {
 }
 END_TEST
 
+START_TEST(bytes_are_borrowed_if_they_are_aligned) {
+  char *aligned = mem_alloc_aligned(n_bytes + 64, 64);
+  memcpy(aligned, bytes, n_bytes);
+  module *m;
+  ck_assert_int_eq(loader_open_bytes(aligned, n_bytes, &(load_options){.borrow = true}, &m, NULL), REED_OK);
+  ck_assert((const char *)m->constants[0].data > aligned && (const char *)m->constants[0].data < aligned + n_bytes);
+  module_forget(m, m->constants[0].data, desc_bytes(&m->constants[0].desc)); /* they are nowhere else */
+  module_close(&m);
+  ck_assert_mem_eq(aligned, bytes, n_bytes);
+  memmove(aligned + 16, aligned, n_bytes);
+  ck_assert_int_eq(loader_open_bytes(aligned + 16, n_bytes, &(load_options){.borrow = true}, &m, NULL), REED_ERROR_ARGUMENT);
+  ck_assert_int_eq(loader_open_bytes(aligned + 16, n_bytes, &(load_options){0}, &m, NULL), REED_OK);
+  module_close(&m);
+  mem_free_aligned(aligned);
+}
+END_TEST
+
+START_TEST(threads_give_the_checksum_that_one_gives) {
+  static const size_t sizes[] = {64, FORMAT_BLOCK_BYTES, FORMAT_BLOCK_BYTES + 1, 35 * FORMAT_BLOCK_BYTES + 4711};
+  uint8_t *data = malloc(sizes[3]);
+  for (size_t i = 0; i < sizes[3]; i++) data[i] = (uint8_t)(i * 2654435761u >> 13);
+  for (int i = 0; i < 4; i++) ck_assert(image_checksum(data, sizes[i]) == format_checksum(data, sizes[i]));
+  uint64_t whole = image_checksum(data, sizes[3]);
+  for (size_t at = 0; at < sizes[3]; at += FORMAT_BLOCK_BYTES * 3 + 77) { /* whatever block a damaged byte is in, and blocks that change places */
+    data[at] ^= 0x10;
+    ck_assert(image_checksum(data, sizes[3]) != whole);
+    data[at] ^= 0x10;
+  }
+  uint8_t *swap = malloc(FORMAT_BLOCK_BYTES), *one = data + FORMAT_BLOCK_BYTES, *two = one + FORMAT_BLOCK_BYTES;
+  memcpy(swap, one, FORMAT_BLOCK_BYTES), memcpy(one, two, FORMAT_BLOCK_BYTES), memcpy(two, swap, FORMAT_BLOCK_BYTES);
+  ck_assert(image_checksum(data, sizes[3]) != whole);
+  free(swap), free(data);
+}
+END_TEST
+
 START_TEST(a_file_is_mapped_and_used_in_place) {
   char path[] = "/tmp/test_loader_XXXXXX";
   int file = mkstemp(path);
@@ -183,7 +224,7 @@ START_TEST(other_minor_versions_and_unknown_optional_sections_load) {
   header()->optional_features = ~0ull;
   toc(FORMAT_METADATA)->id = 4711;
   toc(FORMAT_DEBUG)->id = 4712;
-  header()->checksum = format_checksum(bytes, n_bytes);
+  set_checksum();
   ck_assert_int_eq(load(false, NULL), REED_OK);
 }
 END_TEST
@@ -199,7 +240,7 @@ START_TEST(a_header_that_is_none_is_refused) {
   for (n_bytes = 0; n_bytes < whole; n_bytes += n_bytes < 128 ? 1 : 61) ck_assert_int_ne(load(true, NULL), REED_OK);
   n_bytes = whole;
   header()->major++;
-  refused("V02", "version 2.0", REED_ERROR_VERSION);
+  refused("V02", "version 3.0", REED_ERROR_VERSION);
   header()->major--;
   header()->required_features = 1ull << 17;
   refused("V02", "feature bit 17", REED_ERROR_VERSION);
@@ -393,6 +434,8 @@ int main(void) {
   tcase_add_test(c, a_module_is_read_as_it_was_described);
   tcase_add_test(c, a_file_is_mapped_and_used_in_place);
   tcase_add_test(c, forgotten_constants_leave_memory_and_can_be_read_again);
+  tcase_add_test(c, bytes_are_borrowed_if_they_are_aligned);
+  tcase_add_test(c, threads_give_the_checksum_that_one_gives);
   tcase_add_test(c, a_damaged_byte_is_noticed_unless_checksums_are_ignored);
   tcase_add_test(c, other_minor_versions_and_unknown_optional_sections_load);
   tcase_add_test(c, a_header_that_is_none_is_refused);

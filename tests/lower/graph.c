@@ -124,9 +124,13 @@ lowered graph_lower(ir_module *m) {
   text_buffer report = {0}, text = {0};
   reed_diagnosis *diagnosis = NULL;
   ck_assert_int_eq(reed_diagnosis_open(&diagnosis), REED_OK);
-  reed_status status = lower_module(m, &l.bytes, &l.n_bytes, &report, diagnosis);
+  module_memory memory;
+  reed_module_sink sink = module_memory_sink(&memory);
+  reed_status status = lower_module(m, &sink, &report, diagnosis);
   ck_assert_msg(status == REED_OK, "lowering: %s", reed_diagnosis_message(diagnosis));
   ir_module_close(&m);
+  l.bytes = memory.bytes;
+  l.n_bytes = memory.n;
   status = loader_open_bytes(l.bytes, l.n_bytes, &(load_options){0}, &l.m, diagnosis);
   ck_assert_msg(status == REED_OK, "loading: %s", reed_diagnosis_message(diagnosis));
   reed_diagnosis_close(&diagnosis);

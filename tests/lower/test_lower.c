@@ -438,11 +438,11 @@ START_TEST(a_loop_that_does_not_fit_its_body_is_refused) {
   ir_node *n = open_loop(m->main, 1, graph_i64(m, -1, DIMS(4)), NULL, graph_i64(m, 1, DIMS(0)), NULL, &body);
   graph_result(body, graph_bool(m, true));
   graph_result(m->main, n->outputs[0]);
-  void *bytes = NULL;
-  size_t n_bytes;
+  module_memory memory;
+  reed_module_sink sink = module_memory_sink(&memory);
   reed_diagnosis *diagnosis = NULL;
   ck_assert_int_eq(reed_diagnosis_open(&diagnosis), REED_OK);
-  ck_assert_int_eq(lower_module(m, &bytes, &n_bytes, NULL, diagnosis), REED_ERROR_FORMAT);
+  ck_assert_int_eq(lower_module(m, &sink, NULL, diagnosis), REED_ERROR_FORMAT);
   reed_diagnosis_close(&diagnosis);
   ir_module_close(&m);
 }
@@ -490,14 +490,14 @@ START_TEST(every_failed_allocation_is_reported_and_leaks_nothing) {
   for (int64_t n = 1; reached; n++) {
     alloc_hook_begin();
     ir_module *m = everything();
-    void *bytes = NULL;
-    size_t n_bytes;
+    module_memory memory;
+    reed_module_sink sink = module_memory_sink(&memory);
     text_buffer report = {0};
     alloc_hook_fail_at(n);
-    reed_status status = lower_module(m, &bytes, &n_bytes, &report, NULL);
+    reed_status status = lower_module(m, &sink, &report, NULL);
     reached = alloc_hook_failed();
     bool unreported = reached && status == REED_OK && !report.failed;
-    mem_free(bytes);
+    mem_free(memory.bytes);
     text_fini(&report);
     ir_module_close(&m);
     ck_assert_int_eq(alloc_hook_end(), 0);
@@ -515,9 +515,9 @@ START_TEST(more_operands_than_a_call_may_have_are_refused) {
   ir_node *n = ir_node_new(m->main, NULL, op_builtin(OP_Sum), NULL, in, REED_MAX_OPERANDS + 1, NULL, 1);
   ck_assert_ptr_nonnull(n);
   graph_result(m->main, n->outputs[0]);
-  void *bytes = NULL;
-  size_t n_bytes;
-  ck_assert_int_eq(lower_module(m, &bytes, &n_bytes, NULL, NULL), REED_ERROR_UNSUPPORTED);
+  module_memory memory;
+  reed_module_sink sink = module_memory_sink(&memory);
+  ck_assert_int_eq(lower_module(m, &sink, NULL, NULL), REED_ERROR_UNSUPPORTED);
   ir_module_close(&m);
 }
 END_TEST

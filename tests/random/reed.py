@@ -25,7 +25,7 @@ class SessionOptions(ctypes.Structure):
 
 class CompileOptions(ctypes.Structure):
     _fields_ = [("registry", ctypes.c_void_p), ("disabled_passes", ctypes.POINTER(ctypes.c_char_p)), ("precision", ctypes.c_int),
-                ("external_folder", ctypes.c_char_p), ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p)]
+                ("external_folder", ctypes.c_char_p), ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p), ("sink", ctypes.c_void_p)]
 
 
 class Library:
