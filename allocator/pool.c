@@ -153,6 +153,27 @@ static int64_t enough(const pool *p, int64_t bytes) {
   return most > INT64_MAX - most / SLACK - CHUNK_BYTES ? INT64_MAX : most + most / SLACK + CHUNK_BYTES;
 }
 
+/* Lets the chunk that ends with a free block grow until that block has `bytes`: the one that lacks least. False: none can. What was in use of its memory is
+ * warm, where a chunk in its place would be fresh pages. */
+static bool grow(pool *p, int64_t bytes) {
+  if (!p->device->interface->extend) return false;
+  block *best = NULL;
+  for (uint64_t mask = p->large_mask; mask; mask &= mask - 1)
+    for (block *b = p->large[__builtin_ctzll(mask)]; b; b = b->next)
+      if (!b->after && b->bytes < bytes && (!best || b->bytes > best->bytes)) best = b;
+  if (!best || !under_cap(p, bytes - best->bytes)) return false;
+  const block *first = best;
+  while (first->before) first = first->before;
+  int64_t more = bytes - best->bytes, chunk = (char *)best->storage.data - (char *)first->storage.data + bytes;
+  if (!p->device->interface->extend(p->device, first->storage.data, chunk)) return false;
+  free_remove(p, best);
+  best->bytes = bytes;
+  free_add(p, best);
+  p->figures.reserved_bytes += more;
+  if (p->figures.peak_reserved_bytes < p->figures.reserved_bytes) p->figures.peak_reserved_bytes = p->figures.reserved_bytes;
+  return true;
+}
+
 static int64_t generous(int64_t bytes) { return bytes < CHUNK_BYTES ? CHUNK_BYTES : bytes; }
 
 static bool has_slack(const pool *p, int64_t bytes) { return p->figures.reserved_bytes <= enough(p, bytes) - generous(bytes); }
@@ -347,11 +368,12 @@ reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_di
   int64_t rounded = bytes > INT64_MAX - LARGE_UNIT ? INT64_MAX : (bytes + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
   int64_t least = class >= 0 ? slab_bytes(class) : rounded;
   block *b = take(p, class, rounded, false);
-  if (!b) { /* a chunk of its own where there is slack for it, else part of a block that was kept for larger ones, else a chunk in place of others */
+  if (!b) { /* a chunk that grows, or one of its own where there is slack for it, else part of a block that was kept for larger ones, else a chunk in place of others */
     reed_status status = REED_ERROR_MEMORY;
+    if (class < 0 && grow(p, rounded)) b = take(p, class, rounded, false);
     bool slack = has_slack(p, least);
-    if (slack) status = reserve(p, least);
-    b = take(p, class, rounded, true);
+    if (!b && slack) status = reserve(p, least);
+    if (!b) b = take(p, class, rounded, true);
     if (!b && !slack && (status = reserve(p, least)) == REED_OK) b = take(p, class, rounded, true);
     if (!b) return no_memory(p, status, bytes, diagnosis);
   }

@@ -28,6 +28,8 @@ typedef struct device_interface {
   void (*close)(device *self);
   /* 64-byte aligned; zero bytes allowed. ERROR_MEMORY with a diagnosis. */
   reed_status (*allocate)(device *self, int64_t bytes, void **out_data, reed_diagnosis *diagnosis);
+  /* Makes memory larger where it lies, its contents staying: false where that cannot be, and nothing has changed. NULL: never. */
+  bool (*extend)(device *self, void *data, int64_t bytes);
   /* In stream order: memory may still be used by work already enqueued. */
   void (*release)(device *self, void *data);
   /* Host -> device; `source` may be reused when this returns. span NULL or filled by synchronize. */

@@ -8,7 +8,11 @@
 #include "device/memory.h"
 #include "ops/kernel.h"
 
-enum { ALIGNMENT = 64 };
+enum {
+  ALIGNMENT = 64,
+  ROOM_FROM_BYTES = 4 << 20, /* a block from this size on, which the system gives page by page as it is used, .. */
+  ROOM_SHARE = 4,            /* .. may grow by this part of itself: what is not used takes addresses only */
+};
 
 typedef struct host_device {
   device base;
@@ -18,6 +22,7 @@ typedef struct host_device {
 /* In front of every block, so that release knows its size. One alignment unit, to keep the block aligned. */
 typedef struct block_header {
   _Alignas(ALIGNMENT) int64_t bytes;
+  int64_t capacity;
 } block_header;
 
 static void host_close(device *self) { mem_free(self); }
@@ -25,12 +30,27 @@ static void host_close(device *self) { mem_free(self); }
 static reed_status host_allocate(device *self, int64_t bytes, void **out_data, reed_diagnosis *diagnosis) {
   device_memory *memory = &((host_device *)self)->memory;
   assert(bytes >= 0);
-  block_header *header = memory_holds(memory, bytes) ? mem_alloc_bulk((size_t)bytes + sizeof *header) : NULL;
+  if (!memory_holds(memory, bytes)) return memory_refuse(memory, "host", bytes, diagnosis);
+  int64_t capacity = bytes < ROOM_FROM_BYTES ? bytes : bytes + bytes / ROOM_SHARE;
+  block_header *header = mem_alloc_bulk((size_t)capacity + sizeof *header);
+  if (!header && capacity > bytes) header = mem_alloc_bulk((size_t)(capacity = bytes) + sizeof *header);
   if (!header) return memory_refuse(memory, "host", bytes, diagnosis);
   header->bytes = bytes;
+  header->capacity = capacity;
   memory_add(memory, bytes);
   *out_data = header + 1;
   return REED_OK;
+}
+
+static bool host_extend(device *self, void *data, int64_t bytes) {
+  device_memory *memory = &((host_device *)self)->memory;
+  block_header *header = (block_header *)data - 1;
+  assert(bytes >= header->bytes);
+  if (bytes > header->capacity || !memory_holds(memory, bytes)) return false;
+  memory->live_bytes += bytes - header->bytes;
+  if (memory->peak_bytes < memory->live_bytes) memory->peak_bytes = memory->live_bytes;
+  header->bytes = bytes;
+  return true;
 }
 
 static void host_release(device *self, void *data) {
@@ -80,6 +100,7 @@ static const device_interface host_interface = {
     .host_memory = true,
     .close = host_close,
     .allocate = host_allocate,
+    .extend = host_extend,
     .release = host_release,
     .copy_in = host_copy,
     .copy_out = host_copy,

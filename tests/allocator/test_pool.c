@@ -270,6 +270,34 @@ START_TEST(pool_keeps_large_free_blocks_for_large_requests) {
 }
 END_TEST
 
+START_TEST(pool_lets_a_chunk_grow_where_it_lies) {
+  open_pool(false, NULL, 40 * MIB);
+  storage *a = take(20 * MIB);
+  void *place = a->data;
+  int64_t reserved = figures().reserved_bytes;
+  storage_release(a);
+  a = take(22 * MIB); /* the host leaves room for a quarter more */
+  ck_assert_ptr_eq(a->data, place);
+  memset(a->data, 7, 22 * MIB);
+  ck_assert_int_eq(figures().reserved_bytes, reserved + 2 * MIB);
+  ck_assert_int_eq(figures().n_device_allocations, 1);
+  storage_release(a);
+  storage *front = take(2 * MIB); /* the rest of the chunk grows, too: a free block at its end */
+  storage *b = take(21 * MIB);
+  ck_assert_ptr_eq(b->data, (char *)place + 2 * MIB);
+  ck_assert_int_eq(figures().n_device_allocations, 1);
+  device_memory memory;
+  dev->interface->memory(dev, &memory);
+  ck_assert_int_eq(memory.live_bytes, figures().reserved_bytes);
+  storage_release(front);
+  storage_release(b);
+  storage *large = take(30 * MIB); /* more than there is room for: another chunk, this one given back for the cap's sake */
+  ck_assert_int_le(figures().reserved_bytes, 40 * MIB);
+  storage_release(large);
+  close_pool();
+}
+END_TEST
+
 START_TEST(pool_tells_fragmentation) {
   open_pool(false, NULL, 0);
   ck_assert_double_eq(figures().fragmentation, 0);
@@ -377,6 +405,7 @@ int main(void) {
   tcase_add_test(tests, pool_trims_and_tries_again_when_the_device_is_full);
   tcase_add_test(tests, pool_does_not_keep_every_size_a_growing_tensor_had);
   tcase_add_test(tests, pool_keeps_large_free_blocks_for_large_requests);
+  tcase_add_test(tests, pool_lets_a_chunk_grow_where_it_lies);
   tcase_add_test(tests, pool_tells_fragmentation);
   tcase_add_test(tests, pool_survives_each_failed_heap_allocation);
   tcase_add_loop_test(random, pool_agrees_with_a_model_through_a_random_life, 0, 4);
