@@ -126,6 +126,9 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   status = transposed ? window_init_transposed(call, weights->dims + 2, &w) : window_init(call, weights->dims + 2, &w);
   if (status == REED_OK) status = activation_read(call, &act);
   if (status != REED_OK) return status;
+  *out_kernel = (reed_kernel){0};
+  if (!transposed && view.last && last_in && groups > 1) status = conv_depthwise_prepare(call, &w, &act, out_kernel);
+  if (status != REED_OK || out_kernel->run) return status;
   describe(call, &w, groups, transposed, view.last && last_in, view.last, &problem);
   if (!windows_meet(&w, &problem, transposed)) return channels_prepare_second(&view, plain, out_kernel);
   if (!transposed && view.last && groups == 1) {

@@ -8,5 +8,7 @@
 
 /* One group, constant weights, 1 or 2 spatial axes (conv_panels.c). x_last: X has channels last too. */
 reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, bool x_last, const activation *act, reed_kernel *out_kernel) REED_MUST_CHECK;
+/* f32 over two spatial axes, one input and one output to a group (conv_depthwise.c). */
+reed_status conv_depthwise_prepare(const reed_kernel_call *call, const window *w, const activation *act, reed_kernel *out_kernel) REED_MUST_CHECK;
 
 #endif

@@ -104,16 +104,13 @@ static float reduce_at(const pool *p, const float *row, double lead_count, int64
 static void reduce_along(const pool *p, const float *row, double lead_count, float *y) {
   const window *w = &p->w;
   int32_t last = w->n - 1;
-  int64_t d = w->dilation[last], stride = w->stride[last], k = w->kernel[last], pad = w->pad_begin[last], out = w->out[last];
-  int64_t begin = pad > 0 ? (pad + stride - 1) / stride : 0, reach = (k - 1) * d + 1;
-  int64_t end = w->in[last] + pad >= reach ? (w->in[last] + pad - reach) / stride + 1 : 0;
-  if (begin > out) begin = out;
-  if (end > out) end = out;
-  if (end < begin) end = begin;
+  int64_t stride = w->stride[last], k = w->kernel[last], out = w->out[last];
+  int64_t begin, end;
+  window_whole(w, last, &begin, &end);
   for (int64_t o = 0; o < begin; o++) y[o] = reduce_at(p, row, lead_count, o);
   if (begin < end)
     CPU_PICK(p->level, pool_along)
-    (p->mean, row + begin * stride - pad, stride, d, k, 1.0f / (float)(lead_count * (double)k), y + begin, end - begin);
+    (p->mean, row + begin * stride - w->pad_begin[last], stride, w->dilation[last], k, 1.0f / (float)(lead_count * (double)k), y + begin, end - begin);
   for (int64_t o = end; o < out; o++) y[o] = reduce_at(p, row, lead_count, o);
 }
 

@@ -34,4 +34,13 @@ static inline window_taps window_taps_at(const window *w, int32_t axis, int64_t 
   return (window_taps){first, end > first ? end - first : 0, origin + first * d};
 }
 
+/* Output positions begin..end-1 of one axis see only input; those before and after have taps in the padding. begin <= end. */
+static inline void window_whole(const window *w, int32_t axis, int64_t *out_begin, int64_t *out_end) {
+  int64_t out = w->out[axis], stride = w->stride[axis], pad = w->pad_begin[axis], reach = (w->kernel[axis] - 1) * w->dilation[axis] + 1;
+  int64_t begin = pad > 0 ? (pad + stride - 1) / stride : 0;
+  int64_t end = w->in[axis] + pad >= reach ? (w->in[axis] + pad - reach) / stride + 1 : 0;
+  *out_begin = begin < out ? begin : out;
+  *out_end = end > out ? out : end < *out_begin ? *out_begin : end;
+}
+
 #endif
