@@ -1,5 +1,6 @@
 /* Rewrites of whole subgraphs: each fires on the real export (examples/shapes), and leaves near misses alone. */
 #include "tests/compiler/appending.h"
+#include "tests/compiler/choices.h"
 #include "tests/compiler/front.h"
 #include "tests/compiler/heatmaps.h"
 
@@ -459,6 +460,24 @@ START_TEST(a_loop_that_reads_points_off_maps_becomes_one_operator) {
 }
 END_TEST
 
+/* ---- chosen_class ---- */
+
+START_TEST(maps_of_all_classes_become_maps_of_the_chosen_ones) {
+  bool taken = _i < CHOICE_TAKEN;
+  onnx_build *b = choice_open((choice)_i);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_changes(&f, "chosen_class"), taken);
+  ck_assert_int_eq(front_count(&f, OP_Conv), taken ? 1 : 2);
+  ck_assert_int_eq(front_count(&f, OP_MatMul), taken);
+  if (taken) {
+    ck_assert_int_eq(front_count(&f, OP_Transpose), 0); /* the features are read as the convolution before stores them */
+    ck_assert_str_eq(front_type(&f, f.m->main->results[0]), _i == CHOICE_OF_PLANES ? "f32[n,6,8]" : "f32[n,48]");
+  }
+  front_fini(&f);
+}
+END_TEST
+
 /* ---- the example model ---- */
 
 static void read_example(front *f) {
@@ -651,6 +670,7 @@ int main(void) {
   tcase_add_test(t, both_selections_of_the_example_know_classes);
   tcase_add_loop_test(t, a_loop_that_appends_gives_its_parts_as_a_scan_output, 0, N_APPENDING);
   tcase_add_loop_test(t, a_loop_that_reads_points_off_maps_becomes_one_operator, 0, N_HEATMAPS);
+  tcase_add_loop_test(t, maps_of_all_classes_become_maps_of_the_chosen_ones, 0, N_CHOICES);
   tcase_add_loop_test(t, filters_move_down_and_into_the_selection, 0, N_FILTERED);
   tcase_add_test(t, the_example_finds_no_rows);
   tcase_add_test(t, both_selections_of_the_example_are_limited);

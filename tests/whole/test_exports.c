@@ -24,10 +24,10 @@ typedef struct firing {
 static const struct {
   const char *name;
   int epochs;                 /* the most there may be outside loops */
-  int transposes;             /* the most that may be left: of a choice behind the masks' head, of an output */
+  int transposes;             /* the most that may be left: of an output */
   firing fires[MOST_FIRINGS]; /* up to a NULL */
 } exports[] = {
-    {"mask", 3, 1, {PROPOSALS, {"roi_levels", 10}, {"paste_masks", 1}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 44}}},
+    {"mask", 3, 0, {PROPOSALS, {"roi_levels", 10}, {"paste_masks", 1}, {"chosen_class", 1}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 44}}},
     {"faster", 3, 0, {PROPOSALS, {"roi_levels", 5}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 41}}},
     {"keypoint", 3, 0, {PROPOSALS, {"roi_levels", 10}, {"accumulate", 2}, {"keypoints", 1}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 43}}},
     {"faster_mobile", 3, 0, {PROPOSALS, {"roi_levels", 3}, {"layout", 1}, {"fusion", 54}}},
