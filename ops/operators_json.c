@@ -70,7 +70,7 @@ static void put_attr(text_buffer *json, const reed_op_attr *attr) {
 static void put_operator(text_buffer *json, const reed_op *op) {
   static const char *const aliases[] = {
       [REED_ALIAS_NONE] = "none", [REED_ALIAS_INPLACE] = "in_place", [REED_ALIAS_INPLACE_FIRST] = "in_place_first",
-      [REED_ALIAS_VIEW] = "view", [REED_ALIAS_JOIN] = "join",
+      [REED_ALIAS_VIEW] = "view", [REED_ALIAS_JOIN] = "join", [REED_ALIAS_PART] = "part",
   };
   text_append(json, "{\"name\":");
   put_string(json, op->name);

@@ -148,8 +148,9 @@ static const char *flaw(const reed_op *op) {
   if (op->n_inputs < 0 || op->n_outputs < 1 || op->n_attrs < 0) return "has a bad number of inputs, outputs or attributes";
   if (op->n_inputs > REED_MAX_OPERANDS || op->n_outputs > REED_MAX_OPERANDS) return "has too many inputs or outputs";
   if ((op->n_inputs && !op->inputs) || !op->outputs || (op->n_attrs && !op->attrs)) return "lacks its inputs, outputs or attributes";
-  if ((unsigned)op->alias > REED_ALIAS_JOIN) return "has an unknown alias rule";
+  if ((unsigned)op->alias > REED_ALIAS_PART) return "has an unknown alias rule";
   if (op->alias == REED_ALIAS_VIEW && !op->n_inputs) return "is a view of nothing";
+  if (op->alias == REED_ALIAS_PART && !op->n_inputs) return "is a part of nothing";
   for (int32_t i = 0; i < op->n_inputs; i++) {
     const reed_op_input *in = &op->inputs[i];
     if (!in->name || !in->name[0]) return "has an input without a name";

@@ -17,7 +17,7 @@ static const char intro[] =
     "\n"
     "`?` may be absent, `...` any number, `=` must have the dtype of the first input. *Light* operators may follow shapes to the host. *View*: the output\n"
     "is the first input's memory under other extents; *in place*: the output may overwrite an input; *joined in place*: inputs may be\n"
-    "computed where they lie in the output.\n"
+    "computed where they lie in the output; *parts in place*: outputs that are a stretch of the first input may be that memory.\n"
     "\n"
     "| operator | inputs | outputs | attributes | memory | light |\n"
     "|---|---|---|---|---|---|\n";
@@ -72,7 +72,7 @@ static void put_attrs(text_buffer *doc, const reed_op *op) {
 }
 
 static void put_document(text_buffer *doc) {
-  static const char *const memory[] = {"", "in place", "in place, first input", "view", "joined in place"};
+  static const char *const memory[] = {"", "in place", "in place, first input", "view", "joined in place", "parts in place"};
   text_append(doc, "%s", intro);
   for (int id = 0; id < OP_COUNT; id++) {
     const reed_op *op = op_builtin((op_id)id);

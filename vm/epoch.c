@@ -337,7 +337,7 @@ reed_status epoch_place(reed_session *s, bool restore) {
       storage_retain(block);
       r->t.storage = block;
       const storage *memory = block ? block : s->arenas[root->device]; /* no arena: all that would be in it is empty */
-      r->t.data = memory ? (char *)memory->data + root->offset : NULL;
+      r->t.data = memory ? (char *)memory->data + root->offset + write->at : NULL;
     }
     if (write->extent_root >= 0) {
       storage *block = s->root_storages.items[write->extent_root];

@@ -2,8 +2,8 @@
  * step to which, arena offsets, prepared kernels.
  *
  * The walk follows the run section's branches (its scalars are known) and meets the same instructions as the run. A root is a piece of memory: a kernel's
- * output, a copy's target, a workspace. Registers are attached to roots; views and in-place outputs join the root of what they share, and what is only wanted
- * to be joined (Concat) becomes a part of the root of the whole. A root whose registers are all killed in the section lives in the arena, any other outlives the
+ * output, a copy's target, a workspace. Registers are attached to roots; views, parts (Slice, Split) and in-place outputs join the root of what they share, and
+ * what is only wanted to be joined (Concat) becomes a part of the root of the whole. A root whose registers are all killed in the section lives in the arena, any other outlives the
  * epoch. */
 #include <assert.h>
 #include <string.h>
@@ -15,13 +15,15 @@
 typedef struct register_note {
   uint32_t stamp;
   int32_t root;   /* NO_ROOT: memory from outside the epoch, or none yet */
+  int64_t at;     /* byte of the root where it begins */
+  uint32_t mark;  /* of the last look ahead that met it */
   int32_t write;  /* index into the entry's writes; -1: not written by the shape section */
 } register_note;
 
 typedef struct epoch_planner {
   register_note *registers;
   size_t n_registers;
-  uint32_t stamp;
+  uint32_t stamp, mark;
   VEC_OF(int32_t) alive;           /* per root: registers attached */
   VEC_OF(plan_interval) intervals; /* of one device */
 } epoch_planner;
@@ -55,7 +57,7 @@ static reed_status planner_begin(reed_session *s, epoch_planner **out_planner) {
 
 static register_note *note_of(epoch_planner *p, uint32_t reg) {
   register_note *note = &p->registers[reg];
-  if (note->stamp != p->stamp) *note = (register_note){p->stamp, NO_ROOT, -1};
+  if (note->stamp != p->stamp) *note = (register_note){.stamp = p->stamp, .root = NO_ROOT, .write = -1};
   return note;
 }
 
@@ -79,8 +81,9 @@ static reed_status root_new(reed_session *s, epoch_planner *p, int32_t device, i
   return REED_OK;
 }
 
-static void attach(reed_session *s, epoch_planner *p, uint32_t reg, int32_t root) {
+static void attach(reed_session *s, epoch_planner *p, uint32_t reg, int32_t root, int64_t at) {
   note_of(p, reg)->root = root;
+  note_of(p, reg)->at = at;
   if (root == NO_ROOT) return;
   p->alive.items[root]++;
   s->current->roots.items[root].returned |= frame_top(s)->function_index == 0 && s->program->returned[reg];
@@ -98,8 +101,8 @@ static bool dies_here(epoch_planner *p, int32_t root, const uint32_t *next) {
   return killed == p->alive.items[root];
 }
 
-/* The input whose memory output 0 may take over: the operator allows it, sizes agree, and the kills that follow the instruction at `next` end every
- * register on that memory. Inputs that share it must map element for element, which equal element counts say. */
+/* The input whose memory output 0 may take over: the operator allows it, sizes agree, it fills that memory, and the kills that follow the instruction at
+ * `next` end every register on it. Inputs that share it must map element for element, which equal element counts say. */
 static int32_t in_place_root(reed_session *s, epoch_planner *p, const reed_op *op, const ref *output, const uint32_t *inputs, uint32_t n_inputs, const uint32_t *next) {
   if (op->alias != REED_ALIAS_INPLACE && op->alias != REED_ALIAS_INPLACE_FIRST) return NO_ROOT;
   if (output->bounded_axis >= 0) return NO_ROOT;
@@ -111,6 +114,7 @@ static int32_t in_place_root(reed_session *s, epoch_planner *p, const reed_op *o
     int32_t root = note_of(p, number)->root;
     const ref *r = reg_r(s, number);
     if (root == NO_ROOT || r->t.desc.dtype != output->t.desc.dtype || desc_elements(&r->t.desc) != elements || r->t.device != output->t.device) continue;
+    if (r->bytes != s->current->roots.items[root].bytes) continue;
     bool ok = true;
     for (uint32_t k = 0; ok && k < n_inputs; k++) {
       uint32_t other = INSN_REGISTER(inputs[k]);
@@ -120,6 +124,59 @@ static int32_t in_place_root(reed_session *s, epoch_planner *p, const reed_op *o
     if (ok && dies_here(p, root, next)) return root;
   }
   return NO_ROOT;
+}
+
+/* Marks what shows the same memory as a marked register by the instruction at w; gives how many. */
+static int32_t mark_sharers(reed_session *s, epoch_planner *p, const uint32_t *w) {
+  insn_id id = (insn_id)(w[0] & 0xffff);
+  bool invoke = id == INSN_INVOKE, part = invoke && s->program->site_ops[w[1]]->alias == REED_ALIAS_PART && w[4 + w[3]] > 0;
+  if (!part && id != INSN_VIEW && id != INSN_COPY && id != INSN_R_MOVE) return 0;
+  const uint32_t *targets = invoke ? w + 4 : w + 1;
+  uint32_t source = invoke ? INSN_REGISTER(w[5 + w[3]]) : w[2], n_targets = invoke ? w[3] : 1;
+  if (source == MODULE_ABSENT || note_of(p, source)->mark != p->mark) return 0;
+  int32_t n = 0;
+  for (uint32_t i = 0; i < n_targets; i++) {
+    bool copied = id == INSN_COPY && reg_r(s, targets[i])->t.device != reg_r(s, source)->t.device;
+    if (targets[i] == MODULE_ABSENT || copied || note_of(p, targets[i])->mark == p->mark) continue;
+    note_of(p, targets[i])->mark = p->mark;
+    n++;
+  }
+  return n;
+}
+
+/* A register on a part of a root keeps all of it. That is as well where everything on the part goes within the epoch, as far as can be seen from `next` on,
+ * and is gone before the rest or is most of it. */
+static bool may_keep(reed_session *s, epoch_planner *p, uint32_t reg, int64_t bytes, int32_t root, const uint32_t *next) {
+  int32_t n = 1;
+  bool rest_is_later = false;
+  p->mark++;
+  note_of(p, reg)->mark = p->mark;
+  for (const uint32_t *w = next; (w[0] & 0xffff) != INSN_EPOCH_END; w += w[0] >> 16) {
+    n += mark_sharers(s, p, w);
+    if ((w[0] & 0xffff) != INSN_KILL) continue;
+    register_note *killed = note_of(p, w[1]);
+    if (killed->mark == p->mark) {
+      killed->mark = 0;
+      n--;
+      rest_is_later = false;
+    } else {
+      rest_is_later |= killed->root == root;
+    }
+  }
+  return n == 0 && (rest_is_later || bytes >= s->current->roots.items[root].bytes / 2);
+}
+
+/* The root of input 0 where output i is a stretch of it and may lie there, from byte *out_at on; NO_ROOT: it must not. */
+static int32_t part_root(reed_session *s, epoch_planner *p, const uint32_t *w, uint32_t i, const reed_kernel *kernel, int64_t *out_at) {
+  if (s->program->site_ops[w[1]]->alias != REED_ALIAS_PART || !kernel->part_at || kernel->part_at[i] < 0) return NO_ROOT;
+  uint32_t n_outputs = w[3], reg = w[4 + i], source = INSN_REGISTER(w[5 + n_outputs]);
+  const ref *output = reg_r(s, reg);
+  if (source == MODULE_ABSENT) return NO_ROOT;
+  const register_note *note = note_of(p, source);
+  if (note->root == NO_ROOT || output->bounded_axis >= 0 || output->t.device != reg_r(s, source)->t.device) return NO_ROOT;
+  if (kernel->part_at[i] > reg_r(s, source)->bytes - output->bytes || !may_keep(s, p, reg, output->bytes, note->root, w + (w[0] >> 16))) return NO_ROOT;
+  *out_at = note->at + kernel->part_at[i];
+  return note->root;
 }
 
 /* Inputs that the whole takes up in one stretch are computed where they will lie in it, if they fill memory that is this epoch's, is no part of something
@@ -182,12 +239,15 @@ static reed_status plan_invoke(reed_session *s, epoch_planner *p, const uint32_t
   for (uint32_t i = 0; i < n_outputs; i++) {
     if (outputs[i] == MODULE_ABSENT) continue;
     ref *r = reg_r(s, outputs[i]);
+    int64_t at = 0;
     int32_t root = i == 0 ? in_place_root(s, p, op, r, inputs, n_inputs, w + (w[0] >> 16)) : NO_ROOT;
+    if (root == NO_ROOT) root = part_root(s, p, w, i, &kernel.kernel, &at);
     if (root == NO_ROOT && (status = root_new(s, p, device, r->bytes, step, &root)) != REED_OK) return status;
-    attach(s, p, outputs[i], root);
+    attach(s, p, outputs[i], root, at);
     if (i == 0 && op->alias == REED_ALIAS_JOIN) join_inputs(s, p, site, root, r, inputs, n_inputs, w + (w[0] >> 16));
     epoch_write *write = &e->writes.items[note_of(p, outputs[i])->write];
     write->root = root;
+    write->at = at;
     if (r->bounded_axis >= 0) {
       write->extent_root = kept->extent_root;
       write->extent_index = (int32_t)i;
@@ -200,7 +260,7 @@ static reed_status plan_invoke(reed_session *s, epoch_planner *p, const uint32_t
 /* Another register on the same memory: view, move, a copy that is none. */
 static void plan_alias(reed_session *s, epoch_planner *p, uint32_t target, uint32_t source, int32_t step) {
   touch(p, s->current, source, step);
-  attach(s, p, target, note_of(p, source)->root);
+  attach(s, p, target, note_of(p, source)->root, note_of(p, source)->at);
   ref *r = reg_r(s, target);
   if (r->kind == REF_SHAPED) r->kind = REF_STORED;
 }
@@ -218,7 +278,7 @@ static reed_status plan_copy(reed_session *s, epoch_planner *p, const uint32_t *
   int32_t root;
   reed_status status = root_new(s, p, target->t.device, target->bytes, step, &root);
   if (status != REED_OK) return status;
-  attach(s, p, w[1], root);
+  attach(s, p, w[1], root, 0);
   s->current->writes.items[note_of(p, w[1])->write].root = root;
   target->kind = REF_STORED;
   return REED_OK;

@@ -51,6 +51,7 @@ typedef struct epoch_root {
 typedef struct epoch_write {
   uint32_t reg;
   int32_t root;
+  int64_t at;          /* byte of the root */
   int32_t extent_root; /* -1: exact */
   int32_t extent_index;
   ref value;         /* counted references of the entry's own */

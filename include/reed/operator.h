@@ -169,6 +169,8 @@ typedef struct reed_kernel {
   void (*free)(void *state); /* NULL where state needs no release */
   int64_t workspace_bytes;
   int64_t state_bytes;       /* memory that preparing it took for good, about; 0: little. Sessions remember kernels up to a bound of bytes */
+  const int64_t *part_at;    /* REED_ALIAS_PART: per output the byte of input 0 where its elements lie one behind the other, -1: they do not. As long as
+                                state lives; NULL: no output is such a stretch */
 } reed_kernel;
 
 /* Picks the algorithm and builds what run needs. On failure leaves *out_kernel zero. May be called from any thread. */
@@ -220,8 +222,10 @@ typedef enum reed_alias {
   REED_ALIAS_INPLACE, /* the kernel may write output 0 over any input of its dtype and number of elements */
   REED_ALIAS_INPLACE_FIRST, /* ... over input 0 only */
   REED_ALIAS_VIEW,    /* output 0 is input 0 with other extents: no kernel runs */
-  REED_ALIAS_JOIN     /* output 0 is the inputs one behind the other along attribute `axis`. Where all extents before the axis are 1 an input may already
+  REED_ALIAS_JOIN,    /* output 0 is the inputs one behind the other along attribute `axis`. Where all extents before the axis are 1 an input may already
                          lie in its place in the output: the kernel leaves such a one alone */
+  REED_ALIAS_PART     /* outputs are parts of input 0: one that is a stretch of it, as the prepared kernel knows (part_at), may lie there: the
+                         kernel leaves such a one alone */
 } reed_alias;
 
 typedef struct reed_op {

@@ -1,5 +1,5 @@
 /* Gather, GatherElements, GatherND. Indices are looked at once for range before anything is read through them. */
-#include "ops/cpu/common.h"
+#include "ops/cpu/movement.h"
 #include "ops/cpu/reference/elements.h"
 
 typedef struct gather_state {
@@ -67,12 +67,24 @@ static reed_status run_gather(const void *state, const reed_kernel_buffers *buff
   return REED_OK;
 }
 
+/* One constant index within range, and nothing in front of its axis but extents of 1: a stretch of the data, from *out_offset on. */
+static bool is_part(const reed_kernel_call *call, int32_t axis, int64_t *out_offset) {
+  const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1];
+  if (!call->constant[1] || desc_elements(indices) != 1 || cpu_product(data->dims, 0, axis) != 1) return false;
+  int64_t extent = data->dims[axis], index = cpu_index_at(indices->dtype, call->host_values[1], 0);
+  if (index < -extent || index >= extent) return false;
+  *out_offset = (index < 0 ? index + extent : index) * cpu_product(data->dims, axis + 1, data->rank);
+  return true;
+}
+
 reed_status cpu_prepare_gather(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *data = &call->inputs[0];
   int32_t axis;
   reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), data->rank, &axis);
   if (status) return status;
+  int64_t offset;
+  if (is_part(call, axis, &offset)) return movement_prepare_part(call, offset, out_kernel);
   gather_state *s = open_gather(call);
   if (!s) return cpu_no_memory(call);
   s->outer = cpu_product(data->dims, 0, axis);

@@ -1,5 +1,6 @@
 /* Data movement whose addresses are all known from shapes: every operator here is a description of one or more strided copies. */
-#include "ops/cpu/common.h"
+#include "ops/cpu/movement.h"
+
 #include "ops/cpu/reference/elements.h"
 #include "ops/cpu/strided.h"
 
@@ -7,6 +8,7 @@
 typedef struct movement_state {
   int32_t n;
   bool joins; /* copy i reads input i; else it writes output i */
+  int64_t *part_at; /* as reed_kernel's; behind the copies */
   strided_copy copies[];
 } movement_state;
 
@@ -19,12 +21,19 @@ static reed_status run_movement(const void *state, const reed_kernel_buffers *bu
 
 /* A kernel of n copies for the caller to plan; NULL: no memory. */
 static movement_state *open_movement(const reed_kernel_call *call, int32_t n, bool joins, reed_kernel *out_kernel) {
-  movement_state *s = mem_calloc(1, sizeof *s + (size_t)n * sizeof *s->copies);
+  movement_state *s = mem_calloc(1, sizeof *s + (size_t)n * (sizeof *s->copies + sizeof *s->part_at));
   if (!s) return NULL;
   s->n = n;
+  s->part_at = (int64_t *)&s->copies[n];
   s->joins = joins;
   cpu_kernel_set(out_kernel, run_movement, s);
   return s;
+}
+
+/* Where the outputs lie in the input, when all copies are planned. */
+static void note_parts(movement_state *s, reed_kernel *out_kernel) {
+  for (int32_t i = 0; i < s->n; i++) s->part_at[i] = s->copies[i].rank == 0 && s->copies[i].n == 1 ? s->copies[i].from_offset : -1;
+  out_kernel->part_at = s->part_at;
 }
 
 /* A kernel of one copy whose target is output 0, dense over `extents`, read with from_strides (elements) from from_offset on. */
@@ -36,7 +45,13 @@ static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, con
   cpu_dense_strides(rank, extents, to_strides);
   strided_plan(&s->copies[0], rank, extents, from_strides, from_offset, to_strides, 0, (int64_t)reed_dtype_bytes(call->outputs[0].dtype),
                cpu_env_threads(call));
+  note_parts(s, out_kernel);
   return REED_OK;
+}
+
+reed_status movement_prepare_part(const reed_kernel_call *call, int64_t offset, reed_kernel *out_kernel) {
+  int64_t n = desc_elements(&call->outputs[0]);
+  return prepare_dense(call, 1, &n, &(int64_t){1}, offset, out_kernel);
 }
 
 /* Flatten Identity Reshape Squeeze Unsqueeze: same elements, other extents. */
@@ -45,7 +60,7 @@ reed_status cpu_prepare_copy(const reed_kernel_call *call, reed_kernel *out_kern
   int64_t n = desc_elements(&call->outputs[0]);
   if (n != desc_elements(&call->inputs[0]))
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "input and output differ in their number of elements");
-  return prepare_dense(call, 1, &n, &(int64_t){1}, 0, out_kernel);
+  return movement_prepare_part(call, 0, out_kernel);
 }
 
 /* Concat: copy i puts input i behind those before it along the axis. */
@@ -87,6 +102,7 @@ reed_status cpu_prepare_split(const reed_kernel_call *call, reed_kernel *out_ker
                  cpu_env_threads(call));
     offset += out->dims[axis] * from_strides[axis];
   }
+  note_parts(s, out_kernel);
   return REED_OK;
 }
 

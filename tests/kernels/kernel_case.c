@@ -173,10 +173,14 @@ reed_status case_run(kernel_case *c, const char *level) {
     if (results[0]) memcpy(results[0], data[c->in_place], (size_t)desc_bytes(&out[0]));
     data[c->in_place] = results[0];
   }
+  for (int32_t i = 0; i < c->n_outputs && c->parts && kernel.part_at; i++)
+    if (results[i] && kernel.part_at[i] >= 0) results[i] = (char *)c->inputs[0].data + kernel.part_at[i], c->n_parts++;
   void *workspace = kernel.workspace_bytes ? aligned_alloc(64, (size_t)(kernel.workspace_bytes + 63) / 64 * 64) : NULL;
   reed_kernel_buffers buffers = {.inputs = data, .outputs = results, .workspace = workspace, .extents = c->extents, .diagnosis = &c->diagnosis};
   memset(c->extents, 0xff, sizeof c->extents);
   status = kernel.run(kernel.state, &buffers);
+  for (int32_t i = 0; i < c->n_outputs && c->parts; i++)
+    if (results[i] != c->outputs[i].data) memcpy(c->outputs[i].data, results[i], (size_t)desc_bytes(&out[i]));
   if (kernel.free) kernel.free(kernel.state);
   kernel_cache_close(&env.cache);
   free(workspace);
@@ -250,13 +254,17 @@ static void compare_levels(kernel_case *c, const value *expected, cpu_level from
         if (in_place >= 0 && !may_share(c, in_place, &expected[0].desc)) continue;
         c->in_place = in_place;
         c->n_threads = threads;
-        reed_status status = case_run(c, cpu_level_name(level));
-        if (status) ck_abort_msg("%s", reed_diagnosis_message(&c->diagnosis));
-        for (int32_t i = 0; i < c->n_outputs && last; i++) move_channels(&c->outputs[i], false);
-        compare(c, expected, cpu_level_name(level), relative, absolute);
+        for (int parts = 0; parts <= (op_builtin(c->op)->alias == REED_ALIAS_PART); parts++) {
+          c->parts = parts;
+          reed_status status = case_run(c, cpu_level_name(level));
+          if (status) ck_abort_msg("%s", reed_diagnosis_message(&c->diagnosis));
+          for (int32_t i = 0; i < c->n_outputs && last; i++) move_channels(&c->outputs[i], false);
+          compare(c, expected, cpu_level_name(level), relative, absolute);
+        }
       }
   }
   c->in_place = -1;
+  c->parts = false;
 }
 
 void case_parity_orders(kernel_case *c, uint32_t images, double relative, double absolute) {

@@ -28,6 +28,8 @@ typedef struct kernel_case {
   reed_attr attrs[12]; /* in any order: sorted before use */
   int n_threads;
   int in_place;       /* this input's memory is output 0 as well; -1: none */
+  bool parts;         /* outputs that the kernel says lie in input 0 are given that memory */
+  int n_parts;        /* how many were, in all runs */
   bool base_first;    /* levels from the lowest up, not down: the first one in a process is oneDNN's for good */
   bool hide_values;   /* do not give the inputs as constants on the host (with a program's cache) but where the operator's table says so */
   bool unwanted[CASE_OUTPUTS]; /* optional outputs that the call leaves out */
@@ -56,7 +58,7 @@ double case_get(const value *v, int64_t i);
 
 /* Shapes, prepares and runs at that level ("reference", "base", ...); outputs of an earlier run are replaced. Checks the guard bands. */
 reed_status case_run(kernel_case *c, const char *level);
-/* Runs the reference, then every level this machine has with 1 and 2 threads, and in place where the operator allows it; every element must
+/* Runs the reference, then every level this machine has with 1 and 2 threads, in place and as parts where the operator allows it; every element must
  * be within relative |x| + absolute. Logs the operator, dtype and element that differ. Closes the case. */
 void case_parity(kernel_case *c, double relative, double absolute);
 /* The same, and once more with channels_last: the outputs' channels and those of the inputs whose bit is set in `images` moved last, at every level,

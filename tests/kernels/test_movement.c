@@ -196,6 +196,55 @@ START_TEST(gather_from_every_axis) {
 }
 END_TEST
 
+/* Stretches of the input are named as such, and left alone when they lie there: the input's elements are still what they were. */
+static void check_parts(kernel_case *c, int n_outputs, int n_parts) {
+  double sum = 0, after = 0;
+  int64_t n = desc_elements(&c->inputs[0].desc);
+  c->n_outputs = n_outputs;
+  c->parts = true;
+  for (int64_t i = 0; i < n; i++) sum += (double)(i + 1) * case_get(&c->inputs[0], i);
+  ck_assert_int_eq(case_run(c, "base"), REED_OK);
+  for (int64_t i = 0; i < n; i++) after += (double)(i + 1) * case_get(&c->inputs[0], i);
+  ck_assert_int_eq(c->n_parts, n_parts);
+  ck_assert_double_eq(sum, after);
+  case_close(c);
+}
+
+START_TEST(outputs_that_are_stretches_of_the_input_are_named) {
+  kernel_case c;
+  for (int inner = 0; inner < 2; inner++) { /* along axis 1 behind an extent of 1; along axis 2 */
+    case_init(&c, OP_Split);
+    case_input(&c, REED_F32, DIMS(1, 6, 4), 50);
+    case_attr_int(&c, "axis", 1 + inner);
+    case_attr_int(&c, "num_outputs", 2);
+    check_parts(&c, 2, inner ? 0 : 2);
+    case_init(&c, OP_Slice);
+    case_input(&c, REED_F32, DIMS(1, 6, 4), 50);
+    case_ints(&c, 1, 2);
+    case_ints(&c, 1, 4);
+    case_ints(&c, 1, 1 + inner);
+    check_parts(&c, 1, inner ? 0 : 1);
+    case_init(&c, OP_Gather);
+    case_input(&c, REED_F32, DIMS(1, 6, 4), 50);
+    case_scalar(&c, REED_I64, -2);
+    case_attr_int(&c, "axis", 1 + inner);
+    check_parts(&c, 1, inner ? 0 : 1);
+  }
+  case_init(&c, OP_Slice); /* backwards */
+  case_input(&c, REED_F32, DIMS(6), 50);
+  case_ints(&c, 1, 4);
+  case_ints(&c, 1, 2);
+  case_ints(&c, 1, 0);
+  case_ints(&c, 1, -1);
+  check_parts(&c, 1, 0);
+  case_init(&c, OP_Gather); /* only the run knows which */
+  c.hide_values = true;
+  case_input(&c, REED_F32, DIMS(6, 4), 50);
+  case_scalar(&c, REED_I64, 2);
+  check_parts(&c, 1, 0);
+}
+END_TEST
+
 START_TEST(gather_of_many_and_of_none) {
   kernel_case c;
   case_init(&c, OP_Gather);
@@ -395,6 +444,7 @@ int main(void) {
   tcase_add_test(tc, pad_of_images_and_of_nothing);
   tcase_add_test(tc, gather_from_every_axis);
   tcase_add_test(tc, gather_of_many_and_of_none);
+  tcase_add_test(tc, outputs_that_are_stretches_of_the_input_are_named);
   tcase_add_test(tc, gather_elements_and_nd);
   tcase_add_test(tc, indices_out_of_range_are_diagnosed);
   tcase_add_test(tc, scatter_with_every_reduction_and_dtype);
