@@ -35,6 +35,10 @@ static const row rows[] = {
   {"VGG, 3x3", 1, 300, 300, 64, 64, 3, 1, 1},
   {"SSDLite, 1x1", 1, 20, 20, 480, 80, 1, 1, 0},
   {"SSDLite, 1x1 small", 1, 160, 160, 16, 64, 1, 1, 0},
+  {"fully connected, 1000 boxes", 1, 1, 1000, 12544, 1024, 1, 1, 0},
+  {"BERT, 768 to 3072", 1, 1, 128, 768, 3072, 1, 1, 0},
+  {"BERT, 3072 to 768", 1, 1, 128, 3072, 768, 1, 1, 0},
+  {"one row, 1024 to 1024", 1, 1, 1, 1024, 1024, 1, 1, 0},
   {"sub-pixel, 3x3", 1, 120, 160, 64, 64, 3, 1, 1},
 };
 
@@ -51,7 +55,7 @@ static float *numbers(int64_t n) {
 }
 
 static onednn_problem problem_of(const row *r, int64_t rows_out, int64_t columns_out) {
-  onednn_problem p = {.kind = ONEDNN_CONV, .rank = 4, .weights_rank = 4, .scale = 1, .src_plain = 1, .dst_plain = 1, .activation = ACTIVATION_RELU, .with_bias = 1};
+  onednn_problem p = {.kind = ONEDNN_CONV, .rank = 4, .weights_rank = 4, .scale = 1, .src_plain = 1, .dst_plain = 1, .with_bias = 1};
   int64_t src[] = {r->images, r->channels, r->height, r->width}, dst[] = {r->images, r->outputs, rows_out, columns_out};
   int64_t weights[] = {r->outputs, r->channels, r->taps, r->taps};
   for (int i = 0; i < 4; i++) {

@@ -28,6 +28,12 @@ reed_status cpu_no_memory(const reed_kernel_call *call) {
   return reed_kernel_fail(call, REED_ERROR_MEMORY, "out of memory while preparing the kernel");
 }
 
+void cpu_constant_packed(const reed_kernel_call *call, int32_t input) {
+  const reed_desc *d = &call->inputs[input];
+  if (call->env && call->env->constant_packed)
+    call->env->constant_packed(call->env->context, call->host_values[input], desc_elements(d) * (int64_t)reed_dtype_bytes(d->dtype));
+}
+
 reed_status cpu_fault(const cpu_site *site, reed_diagnosis *diagnosis, reed_status status, int input, const char *format, ...) {
   char text[512];
   va_list arguments;

@@ -16,7 +16,7 @@ typedef struct convolution {
   cpu_site site;
   onednn_runner *runner;
   int n_inputs, n_threads;
-  activation after; /* what the primitive itself does not do */
+  activation after; /* the primitive's own would turn NaN into 0 */
   int64_t n_elements;
 } convolution;
 
@@ -131,14 +131,9 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   if (status != REED_OK || out_kernel->run) return status;
   describe(call, &w, groups, transposed, view.last && last_in, view.last, &problem);
   if (!windows_meet(&w, &problem, transposed)) return channels_prepare_second(&view, plain, out_kernel);
-  if (!transposed && view.last && groups == 1) {
-    status = conv_panels_prepare(call, &w, last_in, &act, out_kernel);
+  if (view.last && groups == 1 && (!transposed || last_in)) {
+    status = transposed ? conv_panels_prepare_transposed(call, &w, &act, out_kernel) : conv_panels_prepare(call, &w, last_in, &act, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;
-  }
-  if (!transposed) { /* of oneDNN's transposed convolutions only some take post-operations */
-    problem.activation = act.kind;
-    problem.alpha = act.alpha;
-    problem.beta = act.beta;
   }
   int64_t image_bytes = (problem.src_strides[0] + problem.dst_strides[0]) * 4, chunk = CHUNK_BYTES / image_bytes;
   chunk = chunk < 1 ? 1 : chunk > CHUNK_MAX ? CHUNK_MAX : chunk;
@@ -146,8 +141,7 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   convolution *c = mem_calloc(1, sizeof *c);
   if (!c) return cpu_no_memory(call);
   *c = (convolution){
-      .site = cpu_site_of(call), .n_inputs = call->n_inputs, .n_threads = cpu_env_threads(call), .n_elements = desc_elements(y)};
-  if (transposed) c->after = act;
+      .site = cpu_site_of(call), .n_inputs = call->n_inputs, .n_threads = cpu_env_threads(call), .after = act, .n_elements = desc_elements(y)};
   status = onednn_open(call, &problem, x->dims[0], chunk, call->constant[1] ? call->host_values[1] : NULL, &c->runner);
   if (status != REED_OK || !c->runner) {
     mem_free(c);

@@ -1,23 +1,48 @@
-/* Conv of one group over packed weights (ops/cpu/panels.h). */
+/* Conv and ConvTranspose of one group over packed weights (ops/cpu/panels.h). */
 #include "ops/cpu/conv.h"
 #include "ops/cpu/panels.h"
 
+/* One plan; of a transposed convolution whose windows do not overlap one for each tap, which writes pixels of its own. */
 typedef struct dense_convolution {
-  panel_plan *plan;
   bool with_bias, with_residual;
+  int64_t n_plans;
+  struct {
+    panel_plan *plan;
+    int64_t y; /* where its first pixel lies in Y */
+  } parts[];
 } dense_convolution;
 
 static void dense_free(void *state) {
   dense_convolution *c = state;
-  panel_plan_close(c->plan);
+  for (int64_t i = 0; i < c->n_plans; i++) panel_plan_close(c->parts[i].plan);
   mem_free(c);
 }
 
 static reed_status run_dense(const void *state, const reed_kernel_buffers *buffers) {
   const dense_convolution *c = state;
-  panel_plan_run(c->plan, buffers->inputs[0], c->with_bias ? buffers->inputs[2] : NULL, c->with_residual ? buffers->inputs[3] : NULL,
-                 buffers->outputs[0], buffers->workspace);
+  const float *bias = c->with_bias ? buffers->inputs[2] : NULL, *residual = c->with_residual ? buffers->inputs[3] : NULL;
+  for (int64_t i = 0; i < c->n_plans; i++)
+    panel_plan_run(c->parts[i].plan, buffers->inputs[0], bias, residual, (float *)buffers->outputs[0] + c->parts[i].y, buffers->workspace);
   return REED_OK;
+}
+
+static dense_convolution *dense_new(const reed_kernel_call *call, int64_t n_plans) {
+  dense_convolution *c = mem_calloc(1, sizeof *c + (size_t)n_plans * sizeof *c->parts);
+  if (!c) return NULL;
+  c->with_bias = cpu_present(call, 2);
+  c->with_residual = cpu_present(call, 3);
+  return c;
+}
+
+/* The kernel made of plans that are all open. */
+static void dense_done(const reed_kernel_call *call, dense_convolution *c, reed_kernel *out_kernel) {
+  cpu_constant_packed(call, 1);
+  *out_kernel = (reed_kernel){run_dense, c, dense_free, 0, (int64_t)sizeof *c};
+  for (int64_t i = 0; i < c->n_plans; i++) {
+    int64_t workspace = panel_plan_workspace_bytes(c->parts[i].plan);
+    if (workspace > out_kernel->workspace_bytes) out_kernel->workspace_bytes = workspace;
+    out_kernel->state_bytes += (int64_t)sizeof *c->parts + panel_plan_state_bytes(c->parts[i].plan);
+  }
 }
 
 /* One spatial axis counts as the columns of an image of one row. */
@@ -51,16 +76,45 @@ static panel_problem problem_of(const reed_kernel_call *call, const window *w, b
 reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, bool x_last, const activation *act, reed_kernel *out_kernel) {
   if (w->n > 2 || !call->constant[1]) return REED_OK;
   panel_problem problem = problem_of(call, w, x_last, act);
-  dense_convolution *c = mem_calloc(1, sizeof *c);
+  dense_convolution *c = dense_new(call, 1);
   if (!c) return cpu_no_memory(call);
-  c->with_bias = cpu_present(call, 2);
-  c->with_residual = cpu_present(call, 3);
-  int64_t weights_bytes = desc_elements(&call->inputs[1]) * (int64_t)sizeof(float);
-  reed_status status = panel_plan_open(call, &problem, call->host_values[1], weights_bytes, &c->plan);
+  reed_status status = panel_plan_open(call, &problem, call->host_values[1], &c->parts[0].plan);
   if (status != REED_OK) {
-    mem_free(c);
+    dense_free(c);
     return status;
   }
-  *out_kernel = (reed_kernel){run_dense, c, dense_free, panel_plan_workspace_bytes(c->plan), (int64_t)sizeof *c + panel_plan_state_bytes(c->plan)};
+  c->n_plans = 1;
+  dense_done(call, c, out_kernel);
+  return REED_OK;
+}
+
+reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const window *w, const activation *act, reed_kernel *out_kernel) {
+  if (w->n > 2 || !call->constant[1]) return REED_OK;
+  for (int32_t i = 0; i < w->n; i++)
+    if (w->kernel[i] != w->stride[i] || w->pad_begin[i] != 0 || w->dilation[i] != 1 || w->out[i] != w->in[i] * w->stride[i]) return REED_OK;
+  /* tap by tap it is a product of matrices: pixels of X by channels, weights W[channel][output] */
+  panel_problem whole = problem_of(call, w, true, act), tap = whole;
+  for (int i = 0; i < 2; i++) {
+    tap.out[i] = whole.in[i];
+    tap.taps[i] = tap.stride[i] = 1;
+  }
+  tap.y_pixel = whole.taps[1] * whole.outputs;
+  tap.y_row = whole.taps[0] * whole.y_row;
+  tap.w_output = whole.taps[0] * whole.taps[1];
+  tap.w_channel = whole.outputs * tap.w_output;
+  dense_convolution *c = dense_new(call, tap.w_output);
+  if (!c) return cpu_no_memory(call);
+  for (int64_t y = 0; y < whole.taps[0]; y++)
+    for (int64_t x = 0; x < whole.taps[1]; x++) {
+      c->parts[c->n_plans].y = y * whole.y_row + x * whole.outputs;
+      const float *weights = (const float *)call->host_values[1] + y * whole.taps[1] + x;
+      reed_status status = panel_plan_open(call, &tap, weights, &c->parts[c->n_plans].plan);
+      if (status != REED_OK) {
+        dense_free(c);
+        return status;
+      }
+      c->n_plans++;
+    }
+  dense_done(call, c, out_kernel);
   return REED_OK;
 }

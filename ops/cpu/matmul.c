@@ -1,9 +1,11 @@
-/* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32 through oneDNN. One B for all of A's matrices is one tall product,
- * cut into chunks of rows; a B for every A is one batched product; anything in between is a loop over the batch. */
+/* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32. One B for all of A's matrices is one tall product: over packed weights
+ * (ops/cpu/panels.h) where B is constant, else through oneDNN, cut into chunks of rows. There a B for every A is one batched product; anything in between
+ * is a loop over the batch. */
 #include "ops/cpu/matmul.h"
 
 #include "ops/cpu/half.h"
 #include "ops/cpu/onednn.h"
+#include "ops/cpu/panels.h"
 #include "ops/cpu/reference/layers.h"
 
 #define ROWS_MAX 512
@@ -99,13 +101,16 @@ typedef enum product_form { FORM_TALL, FORM_BATCHED, FORM_LOOP } product_form;
 typedef struct fast_product {
   product p;
   cpu_site site;
+  panel_plan *plan; /* or */
   onednn_runner *runner;
   product_form form;
-  bool bias_inside; /* else C is added and the activation applied afterwards */
+  bool bias_inside, residual_inside; /* C is a row, or like Y (a plan's only); else it is added afterwards */
+  bool activation_inside;            /* else it is applied afterwards */
 } fast_product;
 
 static void fast_free(void *state) {
   fast_product *f = state;
+  panel_plan_close(f->plan);
   onednn_close(f->runner);
   mem_free(f);
 }
@@ -135,18 +140,21 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
   const fast_product *f = state;
   const product *p = &f->p;
   const float *a = buffers->inputs[0], *b = buffers->inputs[1], *c = p->has_c ? buffers->inputs[2] : NULL;
+  const float *bias = f->bias_inside ? c : NULL;
   float *y = buffers->outputs[0];
-  int64_t n_runs = f->form == FORM_LOOP ? p->batch : 1;
+  if (f->plan) panel_plan_run(f->plan, a, bias, f->residual_inside ? c : NULL, y, buffers->workspace);
+  int64_t n_runs = f->plan ? 0 : f->form == FORM_LOOP ? p->batch : 1;
   reed_status status = REED_OK;
   for (int64_t i = 0; i < n_runs && status == REED_OK; i++) {
     product_place at = product_place_of(p, i);
-    status = onednn_run(f->runner, a + at.a, b + at.b, f->bias_inside ? c : NULL, NULL, y + i * p->m * p->n, buffers->workspace);
+    status = onednn_run(f->runner, a + at.a, b + at.b, bias, NULL, y + i * p->m * p->n, buffers->workspace);
   }
   if (status != REED_OK) return cpu_fault(&f->site, buffers->diagnosis, status, -1, "oneDNN failed");
-  if (!c || f->bias_inside) return REED_OK;
-  finish_job job = {p, c, y};
-  cpu_parallel(cpu_threads_for(p->n_threads, p->batch * p->m * p->n * 4), p->batch * p->m, 1, add_c, &job);
-  activation_apply(&p->activation, p->n_threads, REED_F32, y, p->batch * p->m * p->n);
+  if (c && !f->bias_inside && !f->residual_inside) {
+    finish_job job = {p, c, y};
+    cpu_parallel(cpu_threads_for(p->n_threads, p->batch * p->m * p->n * 4), p->batch * p->m, 1, add_c, &job);
+  }
+  if (!f->activation_inside) activation_apply(&p->activation, p->n_threads, REED_F32, y, p->batch * p->m * p->n);
   return REED_OK;
 }
 
@@ -174,7 +182,7 @@ static void set_matrix(int64_t *dims, int64_t *strides, int64_t first, int64_t r
 
 static void describe(const fast_product *f, bool constant, onednn_problem *out) {
   const product *p = &f->p;
-  bool batched = f->form == FORM_BATCHED, finish_inside = !p->has_c || f->bias_inside;
+  bool batched = f->form == FORM_BATCHED;
   int64_t first = batched ? 1 : 0;
   *out = (onednn_problem){.kind = ONEDNN_MATMUL, .rank = 2 + first, .weights_rank = 2 + first, .weights_follow = batched,
                           .weights_plain = !constant, .with_bias = f->bias_inside, .scale = p->alpha};
@@ -187,11 +195,26 @@ static void describe(const fast_product *f, bool constant, onednn_problem *out) 
     out->dst_strides[0] = p->m * p->n;
   }
   out->products = p->k * p->n * (batched ? p->m : 1);
-  if (finish_inside) {
-    out->activation = p->activation.kind;
-    out->alpha = p->activation.alpha;
-    out->beta = p->activation.beta;
-  }
+}
+
+/* Over packed weights: one image of one row, whose pixels are the rows of A. */
+static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f, reed_kernel *out_kernel) {
+  const product *p = &f->p;
+  int64_t rows = p->batch * p->m;
+  panel_problem problem = {
+    .images = 1, .channels = p->k, .outputs = p->n, .in = {1, rows}, .out = {1, rows}, .taps = {1, 1}, .stride = {1, 1}, .dilation = {1, 1},
+    .x_image = rows * p->a_row, .x_row = rows * p->a_row, .x_pixel = p->a_row, .x_channel = 1,
+    .y_image = rows * p->n, .y_row = rows * p->n, .y_pixel = p->n,
+    .w_output = p->b_column, .w_channel = p->b_row,
+  };
+  f->residual_inside = p->has_c && !f->bias_inside && p->beta == 1 && p->c_row == p->n && p->c_column == 1 && one_each(p, p->c_batch, p->m * p->n);
+  f->activation_inside = !p->has_c || f->bias_inside || f->residual_inside;
+  if (f->activation_inside) problem.activation = p->activation;
+  reed_status status = panel_plan_open(call, &problem, call->host_values[1], &f->plan);
+  if (status != REED_OK) return status;
+  cpu_constant_packed(call, 1);
+  *out_kernel = (reed_kernel){run_fast, f, fast_free, panel_plan_workspace_bytes(f->plan), (int64_t)sizeof *f + panel_plan_state_bytes(f->plan)};
+  return REED_OK;
 }
 
 static reed_status prepare(const reed_kernel_call *call, bool gemm, reed_kernel *out_kernel) {
@@ -210,6 +233,11 @@ static reed_status prepare(const reed_kernel_call *call, bool gemm, reed_kernel 
   f->bias_inside = p.has_c && p.alpha == 1 && p.beta == 1 && only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) &&
                    (p.c_column == 1 || p.n == 1);
   bool constant = f->form == FORM_TALL && call->constant[1];
+  if (constant && p.alpha == 1 && p.a_column == 1) {
+    status = prepare_panels(call, f, out_kernel);
+    if (status != REED_OK) mem_free(f);
+    return status;
+  }
   onednn_problem problem;
   describe(f, constant, &problem);
   int64_t extent = f->form == FORM_TALL ? p.batch * p.m : f->form == FORM_BATCHED ? p.batch : p.m;

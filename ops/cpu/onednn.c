@@ -98,29 +98,7 @@ static dnnl_status_t reorder_build(dnnl_engine_t engine, const dnnl_memory_desc_
   return status;
 }
 
-static const dnnl_alg_kind_t eltwise[ACTIVATION_COUNT] = {
-    [ACTIVATION_RELU] = dnnl_eltwise_relu,
-    [ACTIVATION_SIGMOID] = dnnl_eltwise_logistic,
-    [ACTIVATION_TANH] = dnnl_eltwise_tanh,
-    [ACTIVATION_LEAKY_RELU] = dnnl_eltwise_relu,
-    [ACTIVATION_CLIP] = dnnl_eltwise_clip,
-    [ACTIVATION_HARDSWISH] = dnnl_eltwise_hardswish,
-    [ACTIVATION_HARDSIGMOID] = dnnl_eltwise_linear, /* and then clipped */
-    [ACTIVATION_ELU] = dnnl_eltwise_elu,
-    [ACTIVATION_GELU] = dnnl_eltwise_gelu_erf,
-    [ACTIVATION_GELU_TANH] = dnnl_eltwise_gelu_tanh,
-    [ACTIVATION_SWISH] = dnnl_eltwise_swish,
-    [ACTIVATION_MISH] = dnnl_eltwise_mish,
-};
-
-static dnnl_status_t append_activation(const onednn_problem *p, dnnl_post_ops_t post_ops) {
-  bool plain_relu = p->activation == ACTIVATION_RELU;
-  dnnl_status_t status = dnnl_post_ops_append_eltwise(post_ops, 1.0f, eltwise[p->activation], plain_relu ? 0 : (float)p->alpha, (float)p->beta);
-  if (status != dnnl_success || p->activation != ACTIVATION_HARDSIGMOID) return status;
-  return dnnl_post_ops_append_eltwise(post_ops, 1.0f, dnnl_eltwise_clip, 0.0f, 1.0f);
-}
-
-/* Scale, residual, activation, and workspace that is ours. */
+/* Scale, residual, and workspace that is ours. */
 static dnnl_status_t attributes_build(const onednn_problem *p, dnnl_primitive_attr_t *out_attributes) {
   dnnl_primitive_attr_t attributes;
   dnnl_post_ops_t post_ops = NULL;
@@ -131,7 +109,6 @@ static dnnl_status_t attributes_build(const onednn_problem *p, dnnl_primitive_at
   if (status == dnnl_success && scale != 1) status = dnnl_primitive_attr_set_output_scales(attributes, 1, 0, &scale);
   if (status == dnnl_success) status = dnnl_post_ops_create(&post_ops);
   if (status == dnnl_success && p->with_residual) status = dnnl_post_ops_append_sum(post_ops, 1.0f);
-  if (status == dnnl_success && p->activation != ACTIVATION_NONE) status = append_activation(p, post_ops);
   if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attributes, post_ops);
   if (post_ops) dnnl_post_ops_destroy(post_ops);
   if (status == dnnl_success) *out_attributes = attributes;

@@ -4,7 +4,6 @@
 #ifndef OPS_CPU_ONEDNN_H_
 #define OPS_CPU_ONEDNN_H_
 
-#include "ops/cpu/activation.h"
 #include "ops/cpu/window.h"
 
 #define ONEDNN_MAX_DIMS 12 /* DNNL_MAX_NDIMS: its prototypes ask for arrays of that size */
@@ -20,14 +19,12 @@ typedef struct onednn_problem {
   int64_t dst[ONEDNN_MAX_DIMS], dst_strides[ONEDNN_MAX_DIMS];
   int64_t strides[ONEDNN_MAX_DIMS], dilations[ONEDNN_MAX_DIMS], pads_begin[ONEDNN_MAX_DIMS], pads_end[ONEDNN_MAX_DIMS];
   int64_t with_bias;      /* f32[channels] or, of a product, f32[columns] */
-  int64_t with_residual;  /* a tensor like dst is added before the activation */
+  int64_t with_residual;  /* a tensor like dst is added */
   int64_t weights_follow; /* the weights' dims[0] is the free extent too */
   int64_t src_plain, dst_plain; /* src, dst (and residual) are to be used as they lie; else oneDNN chooses, with reorders (a product's never) */
   int64_t weights_plain;  /* read the weights as they are (they are not constant) */
   int64_t products;       /* multiplications per unit of the free extent: small work is not given to many threads */
   double scale;           /* of the product, before bias */
-  int64_t activation;
-  double alpha, beta;
 } onednn_problem;
 
 typedef struct onednn_runner onednn_runner;

@@ -210,7 +210,7 @@ static void choose_tiles(panel_plan *plan) {
   plan->n_groups = (panels + plan->panels_per_group - 1) / plan->panels_per_group;
 }
 
-static reed_status pack(const reed_kernel_call *call, panel_plan *plan, const float *weights, int64_t weights_bytes) {
+static reed_status pack(panel_plan *plan, const float *weights) {
   const panel_problem *p = &plan->p;
   packed_key key;
   memset(&key, 0, sizeof key);
@@ -220,11 +220,10 @@ static reed_status pack(const reed_kernel_call *call, panel_plan *plan, const fl
   reed_status status = kernel_cache_get(plan->cache, &key, sizeof key, packed_build, &how, &data);
   if (status != REED_OK) return status;
   plan->packed = data;
-  if (call->env && call->env->constant_packed) call->env->constant_packed(call->env->context, weights, weights_bytes);
   return REED_OK;
 }
 
-reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, const float *weights, int64_t weights_bytes, panel_plan **out_plan) {
+reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, const float *weights, panel_plan **out_plan) {
   bool first = problem->x_channel != 1;
   depth_order order = {problem->taps[0] * (first ? problem->channels : 1), problem->taps[1], first ? 1 : problem->channels};
   size_t taps = (size_t)(order.tap_rows * order.tap_columns);
@@ -248,7 +247,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
     status = kernel_cache_open(&plan->own_cache);
     plan->cache = plan->own_cache;
   }
-  if (status == REED_OK) status = pack(call, plan, weights, weights_bytes);
+  if (status == REED_OK) status = pack(plan, weights);
   if (status == REED_OK) return *out_plan = plan, REED_OK;
   panel_plan_close(plan);
   return cpu_no_memory(call);

@@ -50,10 +50,9 @@ typedef struct panel_problem {
 
 typedef struct panel_plan panel_plan;
 
-/* Packs the weights, unless another plan of the program has, and tells the call's environment so: weights_bytes of the constant are not read again. On
- * error *out_plan is untouched and the call's diagnosis says no memory. */
-reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, const float *weights, int64_t weights_bytes,
-                            panel_plan **out_plan) REED_MUST_CHECK;
+/* Packs the weights, unless another plan of the program has; they are not read again. On error *out_plan is untouched and the call's diagnosis says no
+ * memory. */
+reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, const float *weights, panel_plan **out_plan) REED_MUST_CHECK;
 void panel_plan_close(panel_plan *plan);
 int64_t panel_plan_workspace_bytes(const panel_plan *plan);
 int64_t panel_plan_state_bytes(const panel_plan *plan);

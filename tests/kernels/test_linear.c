@@ -1,4 +1,5 @@
 /* Conv, ConvTranspose, MatMul and Gemm against their references: every form of the door to oneDNN, its chunks, and what falls back. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "tests/kernels/kernel_case.h"
@@ -98,6 +99,40 @@ START_TEST(conv_ends_with_any_activation) {
 }
 END_TEST
 
+/* A pixel that is not a number stays none under any activation, whoever computes the convolution. */
+START_TEST(conv_keeps_nan) {
+  static const int64_t groups[] = {1, 2, 12};
+  for (size_t g = 0; g < 3; g++)
+    for (int constant = 0; constant < 2; constant++) {
+      kernel_case c;
+      case_init(&c, OP_Conv);
+      c.hide_values = !constant;
+      value *x = case_input(&c, REED_F32, DIMS(1, 12, 6, 7), 1);
+      case_input(&c, REED_F32, DIMS(24, 12 / groups[g], 3, 3), 1);
+      case_set(x, 5, NAN);
+      case_set(x, 12 * 42 - 1, -NAN);
+      case_attr_int(&c, "group", groups[g]);
+      case_attr_ints(&c, "pads", (int64_t[]){1, 1, 1, 1}, 4);
+      add_activation(&c, activations[_i]);
+      case_parity_orders(&c, 1u << 0, 1e-4, 1e-4);
+    }
+}
+END_TEST
+
+START_TEST(matmul_keeps_nan) {
+  for (int constant = 0; constant < 2; constant++) {
+    kernel_case c;
+    case_init(&c, OP_MatMul);
+    c.hide_values = !constant;
+    value *a = case_input(&c, REED_F32, DIMS(9, 20), 1);
+    case_input(&c, REED_F32, DIMS(20, 70), 1);
+    case_set(a, 45, NAN);
+    add_activation(&c, activations[_i]);
+    case_parity(&c, 1e-4, 1e-4);
+  }
+}
+END_TEST
+
 START_TEST(conv_auto_pads) {
   static const char *const words[] = {"SAME_UPPER", "SAME_LOWER", "VALID"};
   for (int64_t stride = 1; stride <= 2; stride++) {
@@ -131,6 +166,7 @@ static const struct {
   {3, {1, 1, 1}, {1, 1, 1}, 1, {1}, {1}, {0}, {0}},
   {3, {2, 3, 5}, {3, 4, 3}, 1, {2}, {1}, {1, 1}, {1}},
   {4, {1, 16, 7, 7}, {16, 8, 2, 2}, 1, {2, 2}, {1, 1}, {0}, {0}},
+  {4, {3, 20, 9, 4}, {20, 33, 3, 2}, 1, {3, 2}, {1, 1}, {0}, {0}},
   {4, {35, 4, 3, 3}, {4, 4, 2, 2}, 1, {2, 2}, {1, 1}, {0}, {0}},
   {4, {1, 6, 5, 4}, {6, 2, 3, 3}, 2, {1, 2}, {1, 1}, {1, 0, 0, 1}, {0, 1}},
   {4, {1, 3, 5, 4}, {3, 2, 3, 3}, 1, {3, 2}, {2, 1}, {1, 1, 2, 1}, {2, 0}},
@@ -184,6 +220,7 @@ static const struct {
   {2, 2, {5, 7}, {7, 3}},
   {2, 2, {1000, 33}, {33, 20}},
   {2, 2, {63, 130}, {130, 70}},
+  {2, 2, {3, 1500}, {1500, 200}},
   {2, 2, {0, 7}, {7, 3}},
   {2, 2, {5, 0}, {0, 3}},
   {3, 2, {3, 5, 7}, {7, 4}},
@@ -214,12 +251,13 @@ END_TEST
 
 START_TEST(matmul_adds_bias_and_activates) {
   for (size_t k = 0; k < sizeof activations / sizeof *activations; k++)
-    for (int full = 0; full < 2; full++) {
+    for (int full = 0; full < 3; full++) {
       kernel_case c;
       case_init(&c, OP_MatMul);
       case_input(&c, REED_F32, DIMS(3, 5, 7), 1);
       case_input(&c, REED_F32, DIMS(7, 4), 1);
-      if (full) case_input(&c, REED_F32, DIMS(5, 1), 1);
+      if (full == 1) case_input(&c, REED_F32, DIMS(5, 1), 1);
+      else if (full == 2) case_input(&c, REED_F32, DIMS(3, 5, 4), 1);
       else case_input(&c, REED_F32, DIMS(4), 1);
       add_activation(&c, activations[k]);
       case_parity(&c, 1e-5, 1e-5);
@@ -278,11 +316,13 @@ int main(void) {
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, conv_equals_the_reference_in_every_form, 0, 2 * ROWS(convolutions));
   tcase_add_loop_test(t, conv_ends_with_any_activation, 0, ROWS(activations));
+  tcase_add_loop_test(t, conv_keeps_nan, 0, ROWS(activations));
   tcase_add_loop_test(t, conv_auto_pads, 0, 3);
   tcase_add_test(t, conv_sums_a_small_case_by_hand);
   tcase_add_loop_test(t, conv_transpose_equals_the_reference, 0, ROWS(transposed));
   tcase_add_loop_test(t, conv_transpose_takes_output_shape, 0, 3);
   tcase_add_loop_test(t, matmul_equals_the_reference, 0, ROWS(products));
+  tcase_add_loop_test(t, matmul_keeps_nan, 0, ROWS(activations));
   tcase_add_test(t, matmul_adds_bias_and_activates);
   tcase_add_loop_test(t, gemm_equals_the_reference, 0, ROWS(gemms));
   tcase_add_test(t, integer_matmul_wraps_in_its_own_width);
