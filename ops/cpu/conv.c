@@ -127,14 +127,13 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   if (status == REED_OK) status = activation_read(call, &act);
   if (status != REED_OK) return status;
   *out_kernel = (reed_kernel){0};
-  if (!transposed && view.last && last_in && groups > 1) status = conv_depthwise_prepare(call, &w, &act, out_kernel);
+  if (view.last && (last_in || !transposed)) {
+    if (groups == 1) status = transposed ? conv_panels_prepare_transposed(call, &w, &act, out_kernel) : conv_panels_prepare(call, &w, last_in, &act, out_kernel);
+    else if (!transposed && last_in) status = conv_depthwise_prepare(call, &w, &act, out_kernel);
+  }
   if (status != REED_OK || out_kernel->run) return status;
   describe(call, &w, groups, transposed, view.last && last_in, view.last, &problem);
   if (!windows_meet(&w, &problem, transposed)) return channels_prepare_second(&view, plain, out_kernel);
-  if (view.last && groups == 1 && (!transposed || last_in)) {
-    status = transposed ? conv_panels_prepare_transposed(call, &w, &act, out_kernel) : conv_panels_prepare(call, &w, last_in, &act, out_kernel);
-    if (status != REED_OK || out_kernel->run) return status;
-  }
   int64_t image_bytes = (problem.src_strides[0] + problem.dst_strides[0]) * 4, chunk = CHUNK_BYTES / image_bytes;
   chunk = chunk < 1 ? 1 : chunk > CHUNK_MAX ? CHUNK_MAX : chunk;
 
