@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Are the exported models' results equal to PyTorch's? Runs what export_torchvision.py wrote in Reed, on the host and on the simulated accelerator.
 
-equality.py says what is compared, with which bars; the peers that set them are onnxruntime and eager PyTorch in float32. One that fails on a picture is no peer
+equality.py says what is compared, with which bars; the peers that set them are eager PyTorch in float32, onnxruntime and OpenVINO. One that fails on a picture is no peer
 there. What is not Reed's is computed once and kept in FOLDER/results, until the model is exported again.
 
     check_torchvision.py --folder MODELS --build BUILDDIR [--models faster,mask,...] [--sizes 480x640,...,quiet] [--devices host,sim] [--json FILE] [--markdown FILE]
@@ -21,7 +21,7 @@ import engines
 import equality
 import models as M
 
-PEERS = ("eager", "onnxruntime")
+PEERS = ("eager", "onnxruntime", "openvino")
 SIZES = {"detector": "480x640,640x427,375x501,224x900,quiet", "tokens": "1x1,2x17,3x128,1x77,4x33", "image": "48x64,64x43,37x51,1x1,120x90"}
 
 
@@ -45,9 +45,10 @@ def reed_rows(name, device, sizes, reference, arguments):
             row["first_s"], start = round(time.monotonic() - start, 3), time.monotonic()
             again = engine(arrays)
             row["again_s"] = round(time.monotonic() - start, 3)
-            row.update(equality.compare(name, truth, again))
+            doubts = reference.doubts(size)
+            row.update(equality.compare(name, truth, again, doubts))
             if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(first, again)):
-                figures = equality.compare(name, truth, first)
+                figures = equality.compare(name, truth, first, doubts)
                 row.update({k: max(v, row.get(k, v)) for k, v in figures.items()}, repeats=False)
         except Exception as e:
             row["error"] = str(e)
@@ -60,7 +61,7 @@ def peer_rows(name, peer, sizes, reference):
     rows = []
     for size in sizes:
         try:
-            rows.append({"size": size, **equality.compare(name, reference.outputs("float64", size), reference.outputs(peer, size))})
+            rows.append({"size": size, **equality.compare(name, reference.outputs("float64", size), reference.outputs(peer, size), reference.doubts(size))})
         except RuntimeError as e:
             rows.append({"size": size, "error": str(e)})
     return rows
@@ -71,8 +72,14 @@ def check(name, arguments):
     sizes = arguments.sizes.split(",") if arguments.sizes else sizes_of(name)
     reference = equality.Reference(arguments.folder, name, arguments.threads)
     # one engine after the other, so that each is opened once
-    for size in sizes:
-        reference.outputs("float64", size)
+    for which in ("float64", *PEERS):
+        for size in sizes:
+            try:
+                reference.outputs(which, size)
+            except RuntimeError:  # peer_rows tells
+                if which not in PEERS:
+                    raise
+    reference.close()
     rows = [{"engine": peer, **row} for peer in PEERS for row in peer_rows(name, peer, sizes, reference)]
     for device in arguments.devices.split(","):
         rows += [{"engine": "reed " + device, **row} for row in reed_rows(name, device, sizes, reference, arguments)]
@@ -86,7 +93,7 @@ def check(name, arguments):
 def table(result):
     """The rows as a Markdown table."""
     rows = result["rows"]
-    columns = ["size", "engine"] + [c for c in ("detections", "of", *equality.COUNTS, *equality.FLOORS) if any(c in r for r in rows)]
+    columns = ["size", "engine"] + [c for c in ("detections", "of", *equality.COUNTS, *equality.TOLD, *equality.FLOORS) if any(c in r for r in rows)]
     text = lambda v: "" if v is None else f"{v:.2e}" if isinstance(v, float) else str(v)
     lines = ["| " + " | ".join(columns + ["verdict"]) + " |", "|---" * (len(columns) + 1) + "|"]
     order = list(dict.fromkeys(r["size"] for r in rows))
@@ -97,9 +104,9 @@ def table(result):
 
 
 def summary(models):
-    """A table over all models for the documentation: a row a picture, in each cell what float32 PyTorch / onnxruntime / Reed have; "-": failed or not compared.
+    """A table over all models for the documentation: a row a picture, in each cell what the peers / Reed have; "-": failed or not compared.
     Columns that hold nothing are left out."""
-    columns, lines = [c for c in (*equality.COUNTS, *equality.FLOORS) if any(r.get(c) is not None for m in models for r in m["rows"])], []
+    columns, lines = [c for c in (*equality.COUNTS, *equality.TOLD, *equality.FLOORS) if any(r.get(c) is not None for m in models for r in m["rows"])], []
     text = lambda v: "-" if v is None else f"{v:.1e}".replace("e-0", "e-") if isinstance(v, float) else str(v)
     for model in models:
         for size in dict.fromkeys(r["size"] for r in model["rows"]):

@@ -159,7 +159,7 @@ def check(model, size, reference, kept):
     import numpy as np
     import equality
     with np.load(kept) as outputs:
-        return equality.compare(model, reference.outputs("float64", size), [outputs[k] for k in sorted(outputs.files)])
+        return equality.compare(model, reference.outputs("float64", size), [outputs[k] for k in sorted(outputs.files)], reference.doubts(size))
 
 
 def judge(engines_figures):
@@ -276,6 +276,7 @@ def main():
         reference = equality.Reference(arguments.folder, model, arguments.threads)
         for size in sizes:
             reference.outputs("float64", size)
+            reference.doubts(size)
         reference.close()
         with tempfile.TemporaryDirectory() as scratch:
             report["models"][model] = measure(model, sizes, reference, arguments, scratch)

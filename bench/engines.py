@@ -59,7 +59,8 @@ class Openvino:
 
 
 class Eager:
-    """PyTorch itself, in float32 (float16 for a model that is) or, as the truth, in float64."""
+    """PyTorch itself, in float32 (float16 for a model that is) or, as the truth, in float64. The truth's outputs of a model with keypoints are followed by
+    models.keypoints_decided."""
 
     def __init__(self, folder, name, threads, double=False):
         import torch
@@ -67,7 +68,7 @@ class Eager:
         torch.set_num_threads(threads)
         model = models.build(name)
         model.load_state_dict(torch.load(os.path.join(folder, name + ".pt")))
-        self.torch, self.detector = torch, model
+        self.torch, self.models = torch, models
         self.module = models.wrap(name, model.double() if double else model)
         self.dtype = torch.float64 if double else None
 
@@ -77,10 +78,13 @@ class Eager:
             tensors = [t.to(self.dtype) if t.is_floating_point() else t for t in tensors]
         with self.torch.inference_mode():
             out = self.module(*tensors)
-        return [o.numpy() for o in (out if isinstance(out, tuple) else (out,))]
+        decided = self.models.keypoints_decided if self.dtype else []
+        arrays = [o.numpy() for o in (out if isinstance(out, tuple) else (out,))] + decided
+        self.models.keypoints_decided[:] = []
+        return arrays
 
     def close(self):
-        self.module = self.detector = None
+        self.module = None
 
 
 # What an engine imports when it is opened.

@@ -1,11 +1,16 @@
 """Are results equal? The truth is the eager model in float64; an engine passes a bar that the worse of its peers sets.
 
-Detections are matched by label and IoU > 0.9, the best first; what has no partner counts as unmatched, on either side. A mask is pasted into a box of whole pixels,
-which the graph gets by cutting off the fractions of the detection's box: where the truth's edge is no further from a whole number than the engine's edge is from
-the truth's, either side of it is right, and the mask counts as tied, not as wrong. A keypoint is the point of a map where it is largest, and a map's points lie
-half a pixel to a pixel apart: a detection with a keypoint more than a tenth of a pixel off counts as jumped (to another peak, or because its map has become a
-pixel wider, for the same reason as the masks'), and the others' keypoints are compared. Ties, jumps and unmatched detections may be no more than the worst peer's.
+Detections are matched by label and IoU > 0.9, the best first; what has no partner counts as unmatched, on either side. Boxes without area, which FCOS gives,
+overlap nothing, themselves included: two of them count as a pixel larger, as in Pascal VOC.
+
+Some results jump where a number passes a limit, and where the truth is close to such a limit either side of it is right. A mask is pasted into a box of whole pixels,
+which the graph gets by cutting off the fractions of the detection's box; a keypoint is the point where a map is largest, and the map has as many points as the
+box pixels, rounded up. Which masks and keypoints are in doubt is decided before an engine's results are seen: those whose limit is no further from the truth
+than twice the peers' error in the same detection (or their median error in the picture, if that is larger), twice being what an engine may have. Masks and
+keypoints in doubt are counted, and not compared.
 """
+import hashlib
+import importlib.metadata
 import os
 
 import numpy as np
@@ -14,15 +19,15 @@ import engines
 import models as M
 
 MASK_SIZE = 28
-JUMP = 0.1  # pixels
-COUNTS = ("unmatched", "mask_ties", "keypoint_jumps")
-# Figures with a bar of their own, where twice the worst peer's is less. Values of about 1 that are sums of hundreds of products: float32 rounds to 6e-8.
+COUNTS = ("unmatched",)
+TOLD = ("mask_doubts", "keypoint_doubts")
+# Figures with a bar of their own, where twice the worst peer's is less.
 FLOORS = {"box_median": 0.0, "box_largest": 0.05, "score_largest": 2e-3, "mask_mean": 1e-4, "mask_iou_loss": 1e-3, "keypoint_median": 0.0,
-          "keypoint_largest": 0.05, "keypoint_score_largest": 2e-3, "mean": 1e-7, "largest": 1e-6}
+          "keypoint_largest": 0.05, "keypoint_score_largest": 2e-3, "mean": 0.0, "largest": 0.0}
 
 
 def iou(a, b):
-    """IoU of every box of a with every box of b."""
+    """IoU of every box of a with every box of b, [len(a), len(b)]."""
     low, high = np.maximum(a[:, None, :2], b[None, :, :2]), np.minimum(a[:, None, 2:], b[None, :, 2:])
     inner = np.prod(np.clip(high - low, 0, None), axis=2)
     area = lambda x: np.prod(x[:, 2:] - x[:, :2], axis=1)
@@ -32,6 +37,9 @@ def iou(a, b):
 def pairs(truth, found):
     """[(index in truth, index in found)] of the matched detections."""
     overlap = iou(truth["boxes"].astype(np.float64), found["boxes"].astype(np.float64))
+    flat = lambda boxes: (boxes[:, 2:] - boxes[:, :2]).min(1) < FLOORS["box_largest"]
+    larger = [boxes + np.array([0, 0, 1, 1]) for boxes in (truth["boxes"], found["boxes"])]
+    overlap = np.where(flat(truth["boxes"])[:, None] & flat(found["boxes"])[None], iou(*larger), overlap)
     overlap[truth["labels"][:, None] != found["labels"][None]] = 0
     matched = []
     while overlap.size and overlap.max() > .9:
@@ -41,30 +49,56 @@ def pairs(truth, found):
     return matched
 
 
-def pasted_box(box):
-    """The edges, before the fractions are cut off, of the box that torchvision pastes a detection's mask into: one cell of the mask wider on each side."""
-    box = box.astype(np.float64)
-    centre, half = (box[:2] + box[2:]) / 2, (box[2:] - box[:2]) / 2 * (MASK_SIZE + 2) / MASK_SIZE
-    return np.concatenate([centre - half, centre + half])
+def pasted_boxes(boxes):
+    """The edges, before the fractions are cut off, of the boxes that torchvision pastes detections' masks into: one cell of the mask wider on each side."""
+    boxes = boxes.astype(np.float64)
+    centre, half = (boxes[:, :2] + boxes[:, 2:]) / 2, (boxes[:, 2:] - boxes[:, :2]) / 2 * (MASK_SIZE + 2) / MASK_SIZE
+    return np.concatenate([centre - half, centre + half], 1)
 
 
-def compare_masks(truth, found, matched):
-    means, losses, ties = [0.0], [0.0], 0
-    for i, j in matched:
-        want, got = pasted_box(truth["boxes"][i]), pasted_box(found["boxes"][j])
-        a, b = truth["masks"][i, 0], found["masks"][j, 0]
-        mean = np.abs(a - b).sum() / max(1, np.count_nonzero(a))
+def allowed(truth, peers, name):
+    """By how much an engine's numbers of that name may be off, per detection of the truth, [n]: twice the peers' largest error in it, or their median one."""
+    errors = np.zeros(len(truth["boxes"]))
+    for found in peers:
+        for i, j in pairs(truth, found):
+            errors[i] = max(errors[i], np.abs(truth[name][i].astype(np.float64) - found[name][j]).max())
+    return 2 * np.maximum(errors, np.median(errors)) if len(errors) else errors
+
+
+def from_whole(x):
+    return np.abs(x - np.round(x))
+
+
+def doubts(name, truth, peers):
+    """Which of the truth's masks, [n], and keypoints, [n, keypoints], are in doubt, as the file's head says; from the truth's and the peers' outputs."""
+    names, kinds = (*M.DETECTORS.get(name, ((), (), ()))[2], "margins", "extents"), {}
+    truth, peers = dict(zip(names, truth)), [dict(zip(names, p)) for p in peers]
+    if "masks" in truth:
         # float32 computes the edges themselves to 1e-3 or so: hundreds of pixels, three operations
-        if (np.abs(want - np.round(want)) <= np.abs(want - got) + 1e-3).any() and mean > FLOORS["mask_mean"]:
-            ties += 1
+        edges = allowed(truth, peers, "boxes") * (MASK_SIZE + 2) / MASK_SIZE + 1e-3
+        kinds["masks"] = (from_whole(pasted_boxes(truth["boxes"])) <= edges[:, None]).any(1)
+    if "keypoints" in truth:
+        boxes, scores = allowed(truth, peers, "boxes"), allowed(truth, peers, "keypoints_scores")
+        # the map's extents are in the pixels of the resized picture, and have two edges; two points of the map are compared
+        scale = (truth["extents"] / np.maximum(truth["boxes"][:, 2:] - truth["boxes"][:, :2], 1e-6)).max(1, initial=0)
+        resized = (from_whole(truth["extents"]) <= (2 * boxes * scale)[:, None]).any(1)
+        kinds["keypoints"] = (truth["margins"] <= 2 * scores[:, None]) | resized[:, None]
+    return kinds
+
+
+def compare_masks(truth, found, matched, doubtful):
+    means, losses = [0.0], [0.0]
+    for i, j in matched:
+        if doubtful[i]:
             continue
-        means.append(mean)
+        a, b = truth["masks"][i, 0], found["masks"][j, 0]
+        means.append(np.abs(a - b).sum() / max(1, np.count_nonzero(a)))
         either = ((a > .5) | (b > .5)).sum()
         losses.append(1 - ((a > .5) & (b > .5)).sum() / either if either else 0)
-    return {"mask_mean": max(means), "mask_iou_loss": max(losses), "mask_ties": ties}
+    return {"mask_mean": max(means), "mask_iou_loss": max(losses), "mask_doubts": int(doubtful.sum())}
 
 
-def compare_detections(truth, found):
+def compare_detections(truth, found, doubtful):
     """Error figures of `found` against `truth`, both dicts of arrays."""
     matched = pairs(truth, found)
     figures = {"detections": len(found["boxes"]), "of": len(truth["boxes"]),
@@ -75,13 +109,13 @@ def compare_detections(truth, found):
     error = lambda name: np.abs(truth[name][t].astype(np.float64) - found[name][f])
     figures.update(box_median=np.median(error("boxes")), box_largest=error("boxes").max(), score_largest=error("scores").max())
     if "masks" in truth:
-        figures.update(compare_masks(truth, found, matched))
+        figures.update(compare_masks(truth, found, matched, doubtful["masks"]))
     if "keypoints" in truth:
-        points, scores = error("keypoints").max((1, 2)), error("keypoints_scores").max(1)
-        near = points <= JUMP
-        figures.update(keypoint_jumps=int((~near).sum()))
-        if near.any():
-            figures.update(keypoint_median=np.median(error("keypoints")[near]), keypoint_largest=points[near].max(), keypoint_score_largest=scores[near].max())
+        sure = ~doubtful["keypoints"][t]
+        figures.update(keypoint_doubts=int(doubtful["keypoints"].sum()))
+        if sure.any():
+            places = error("keypoints")[sure]
+            figures.update(keypoint_median=np.median(places), keypoint_largest=places.max(), keypoint_score_largest=error("keypoints_scores")[sure].max())
     return figures
 
 
@@ -92,32 +126,47 @@ def compare_values(truth, found):
     return {"unmatched": 0, "mean": error.mean(), "largest": error.max()}
 
 
-def compare(name, truth, outputs):
-    """Error figures of a model's outputs against the truth's."""
+def compare(name, truth, outputs, doubtful):
+    """Error figures of a model's outputs against the truth's; with what `doubts` says of the truth."""
     if name in M.DETECTORS:
         names = M.DETECTORS[name][2]
-        return compare_detections(dict(zip(names, truth)), dict(zip(names, outputs)))
+        return compare_detections(dict(zip(names, truth)), dict(zip(names, outputs)), doubtful)
     return compare_values({"out": truth[0]}, {"out": outputs[0]})
 
 
 def verdict(figures, peers):
-    """Which of the figures miss their bar: names with figure and bar; nothing is a pass."""
+    """Which of the figures miss their bar: names with figure and bar; nothing is a pass. Where the truth has no detections there may be none, whatever peers have:
+    nothing is near the threshold in such a picture."""
     missed = []
     for name, value in ((n, figures[n]) for n in (*COUNTS, *FLOORS) if n in figures):
-        worst = max((p[name] for p in peers if name in p), default=0)
+        worst = 0 if figures.get("of") == 0 else max((p[name] for p in peers if name in p), default=0)
         bar = worst if name in COUNTS else max(FLOORS[name], 2 * worst)
         if not value <= bar:
             missed.append(f"{name} {value:.3g} > {bar:.3g}")
     return missed
 
 
-def stored(path, source, make):
-    """A list of arrays, or an exception's text, from `path` if that is newer than `source`; else made and kept there."""
-    if os.path.exists(path) and os.path.getmtime(path) > os.path.getmtime(source):
+def content(*parts):
+    """A short hash of files, named by their paths, of arrays and of other values."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, str) and os.path.isfile(part):
+            with open(part, "rb") as f:
+                for block in iter(lambda: f.read(1 << 22), b""):
+                    digest.update(block)
+        else:
+            digest.update(repr((part.dtype, part.shape)).encode() + part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
+    return digest.hexdigest()[:16]
+
+
+def stored(path, key, make):
+    """A list of arrays, or an exception's text, from `path` if it was kept there with the same key; else made and kept."""
+    if os.path.exists(path):
         with np.load(path) as kept:
-            if "error" in kept:
-                raise RuntimeError(str(kept["error"]))
-            return [kept[k] for k in sorted(kept.files)]
+            if "key" in kept and str(kept["key"]) == key:
+                if "error" in kept:
+                    raise RuntimeError(str(kept["error"]))
+                return [kept[k] for k in sorted(set(kept.files) - {"key"})]
     os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
         arrays, error = make(), None
@@ -125,7 +174,7 @@ def stored(path, source, make):
     except Exception as e:  # whatever a peer fails with is a result
         error, kept = e, {"error": np.array(str(e).strip()[:300] or type(e).__name__)}
     with open(path + ".part", "wb") as f:
-        np.savez_compressed(f, **kept)
+        np.savez_compressed(f, key=np.array(key), **kept)
     os.replace(path + ".part", path)
     if error:
         raise RuntimeError(str(kept["error"]))
@@ -133,11 +182,12 @@ def stored(path, source, make):
 
 
 class Reference:
-    """One model's inputs, truth and peers' results, by size; computed when first asked for and kept in FOLDER/results. Sizes are those of models.example,
-    or `quiet`: a picture in which nothing is found."""
+    """One model's inputs, truth and peers' results, by size; computed when first asked for and kept in FOLDER/results as long as the model's files, the
+    inputs and the engine's version are what they were. Sizes are those of models.example, or `quiet`: a picture in which nothing is found."""
 
     def __init__(self, folder, name, threads):
-        self.folder, self.name, self.threads, self.opened = folder, name, threads, {}
+        self.folder, self.name, self.threads, self.opened, self.doubtful = folder, name, threads, {}, {}
+        self.model = content(*(os.path.join(folder, name + suffix) for suffix in (".onnx", ".pt")))
 
     def close(self):
         """Frees the engine's memory; what is asked for later opens it again."""
@@ -151,14 +201,23 @@ class Reference:
                                   engines.PEERS[which](self.folder, self.name, self.threads))
         return self.opened[which]
 
-    def kept(self, size, what, make):
-        return stored(os.path.join(self.folder, "results", f"{self.name}_{size}_{what}.npz"), os.path.join(self.folder, self.name + ".pt"), make)
-
     def inputs(self, size):
-        seed = sum(size.encode())  # any number that differs from size to size
-        if size == "quiet":
-            return self.kept(size, "inputs", lambda: [M.quiet_picture(self.engine("eager").detector, 16, 448, .005, 60)])
-        return M.example(self.name, size, seed)
+        # the seed is any number that differs from size to size
+        return [M.quiet_picture()] if size == "quiet" else M.example(self.name, size, sum(size.encode()))
+
+    def doubts(self, size):
+        """For `compare`; from the results of those peers that have any."""
+        if self.name not in ("mask", "keypoint"):
+            return {}
+        if size not in self.doubtful:
+            found = []
+            for peer in engines.PEERS:
+                try:
+                    found.append(self.outputs(peer, size))
+                except RuntimeError:
+                    pass
+            self.doubtful[size] = doubts(self.name, self.outputs("float64", size), found)
+        return self.doubtful[size]
 
     def outputs(self, which, size):
         """What `which` ("float64" or an engine of engines.PEERS) gives; RuntimeError where it fails."""
@@ -166,4 +225,6 @@ class Reference:
         def make():
             # float64 pictures of masks would be most of the memory; 1e-7 is far below what is compared
             return [o.astype(np.float32) if o.ndim == 4 and self.name in M.DETECTORS else o for o in self.engine(which)(arrays)]
-        return self.kept(size, which, make)
+        package = which if which in ("onnxruntime", "openvino") else "torch"
+        return stored(os.path.join(self.folder, "results", f"{self.name}_{size}_{which}.npz"),
+                      content(self.model, importlib.metadata.version(package), *arrays), make)

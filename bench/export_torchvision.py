@@ -75,7 +75,7 @@ def small_case(name, size, model, truth_model, session):
     single, double = M.wrap(name, model), M.wrap(name, truth_model)
     for seed in range(50):
         if size == "quiet":
-            arrays = [M.quiet_picture(model, 40, 56, .05, 200)]
+            arrays = [M.quiet_picture()]
         else:
             arrays = M.example(name, size, seed, small=True)
         truth, others = run(double, arrays), [run(single, arrays)]

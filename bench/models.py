@@ -2,8 +2,10 @@
 
 Random weights give all detections or none, so the detectors' are made busy. Batch-norm statistics come from one forward pass over a structured picture, class
 logits are centred per class and scaled to a standard deviation of 3, and the bias of the background (or of all classes, where there is none) is shifted until
-about the wanted number of candidates passes the score threshold. Each model has a small version (small_models.py), made busy in the same way but over
-eight pictures, since its last maps have one pixel each, and with a standard deviation of 2: saturated scores tie.
+about the wanted number of candidates passes the score threshold in that picture. Where a model's last maps have one pixel each, as the SSDs', statistics
+come from eight pictures: one pixel deviates from nothing. RetinaNet has no norms behind its backbone, so its convolutions there are normalised themselves
+(even_levels). Each model has a small version (small_models.py), made busy in the same way but always over eight pictures, and with a standard deviation of 2:
+saturated scores tie.
 """
 import os
 import sys
@@ -14,6 +16,7 @@ import torchvision
 import torchvision.models.detection as D
 from torch import nn
 from torch.nn import functional as F
+from torchvision.models.detection.ssd import SSD
 from torchvision.ops.misc import FrozenBatchNorm2d
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -49,14 +52,19 @@ def picture(height, width, seed=0):
     return torch.from_numpy(np.clip(image + r.normal(0, .02, image.shape), 0, 1).astype(np.float32))
 
 
-def outputs_of(model, layers, images):
-    """What each of the layers puts out in one forward pass: per layer, all its calls' outputs as rows [n, channels]."""
+def inputs_of(model, layers, images):
+    """What each of the layers is given in one forward pass: per layer, its calls' inputs."""
     kept = [[] for _ in layers]
-    hooks = [layer.register_forward_hook(lambda module, inputs, out, rows=rows: rows.append(out)) for layer, rows in zip(layers, kept)]
+    hooks = [layer.register_forward_pre_hook(lambda module, inputs, calls=calls: calls.append(inputs[0])) for layer, calls in zip(layers, kept)]
     model(images)
     for hook in hooks:
         hook.remove()
-    return [torch.cat([o.movedim(1, -1).reshape(-1, o.shape[1]) for o in rows]) for rows in kept]
+    return kept
+
+
+def rows(layer, inputs):
+    """What the layer makes of all of the inputs, as rows [n, channels]."""
+    return torch.cat([out.movedim(1, -1).reshape(-1, out.shape[1]) for out in map(layer, inputs)])
 
 
 def set_norm_statistics(model, images):
@@ -67,6 +75,32 @@ def set_norm_statistics(model, images):
         module.running_var.copy_(x.var((0, 2, 3), unbiased=False) + 1e-3)
     norms = [m for m in model.modules() if isinstance(m, (nn.BatchNorm2d, FrozenBatchNorm2d))]
     hooks = [m.register_forward_pre_hook(before) for m in norms]
+    if norms:
+        model(images)
+    for hook in hooks:
+        hook.remove()
+
+
+def even_levels(model, images):
+    """Gives what RetinaNet's class logits are made of the same spread on all levels, and bounds it; for a model without norms in its pyramid and head.
+
+    Otherwise the pyramid's first level alone has all candidates, and the few places with features of 10 standard deviations, at which every class is far above the
+    threshold, have scores of exactly 1, which tie. So each convolution of the pyramid and of the head gets channels of mean 0 and deviation 1 (Mishkin and
+    Matas, All you need is a good init, 2016; of the levels that share a head the first and largest counts), and the head's last hidden convolution is minus the
+    identity with a bias of 1: with the ReLUs before and behind it, it cuts at 1."""
+    convolutions = lambda part: [m for m in part.modules() if isinstance(m, nn.Conv2d)]
+    *head, last = convolutions(model.head.classification_head.conv)
+    nn.init.dirac_(last.weight).neg_()
+    nn.init.ones_(last.bias)
+    left = {*convolutions(model.backbone.fpn), *head}
+    def first_call(conv, inputs, out):
+        if conv in left:
+            left.remove(conv)
+            mean, deviation = out.mean((0, 2, 3), keepdim=True), out.std((0, 2, 3), keepdim=True).clamp(min=1e-6)
+            conv.weight.div_(deviation.view(-1, 1, 1, 1))
+            conv.bias.sub_(mean.flatten()).div_(deviation.flatten())
+            return (out - mean) / deviation
+    hooks = [conv.register_forward_hook(first_call) for conv in left]
     model(images)
     for hook in hooks:
         hook.remove()
@@ -84,40 +118,57 @@ def class_layers(model):
     return [[m for m in block.modules() if isinstance(m, nn.Conv2d)][-1] for block in head.module_list], head.num_columns, True
 
 
-def passing(model, logits, softmax, shift, centerness):
-    """How many (place, class) pairs pass the model's score threshold once background or classes are shifted."""
-    if softmax:
-        moved = logits.clone()
-        moved[:, 0] += shift
-        return int((moved.softmax(1)[:, 1:] > (model.roi_heads if hasattr(model, "roi_heads") else model).score_thresh).sum())
-    scores = (logits - shift).sigmoid()
+def scores_over(model, logits, softmax, centerness):
+    """The classes' scores, the background's left out, over the model's threshold."""
+    scores = logits.softmax(1)[:, 1:] if softmax else logits.sigmoid()
     if centerness is not None:
         scores = (scores * centerness.sigmoid()).sqrt()
-    return int((scores > model.score_thresh).sum())
+    return scores / (model.roi_heads if hasattr(model, "roi_heads") else model).score_thresh
 
 
-def calibrate(model, images, wanted, deviation):
-    """Makes the class logits busy, as the file's head says; returns how many candidates pass for `images`."""
+def mean_input(layer, inputs, places=slice(None)):
+    """What each of the layer's weights is multiplied with, on average over those places, as rows [channels, weights]: the mean output's derivative."""
+    with torch.enable_grad():
+        return torch.autograd.grad(rows(layer, inputs)[places].mean(0).sum(), layer.weight)[0].flatten(1)
+
+
+def calibrate(model, images, shown, wanted, deviation):
+    """Makes the class logits of `images` busy, as the file's head says; returns how many candidates pass in `shown`, which are about as many as wanted. In the
+    quiet picture none may: until that is so, the background's weights turn from the mean features of `images` to those of the places where something is found,
+    or all classes' weights turn away."""
     layers, classes, softmax = class_layers(model)
-    for layer, x in zip(layers, outputs_of(model, layers, images)):
+    centers = [model.head.regression_head.bbox_ctrness] if isinstance(model, D.FCOS) else []
+    busy, seen, quiet = (inputs_of(model, layers + centers, pictures) for pictures in (images, shown, [torch.from_numpy(quiet_picture())]))
+    centerness, best_center = (rows(centers[0], seen[-1]), torch.tensor(torch.inf)) if centers else (None, None)
+    push = torch.tensor([1.0] + [0.0] * (classes - 1)) if softmax else -torch.ones(classes)
+    for layer, inputs in zip(layers, busy):
+        x = rows(layer, inputs)
         scale = deviation / x.std(0, unbiased=False).mean().clamp(min=1e-6)
         layer.weight.mul_(scale)
         layer.bias.copy_((layer.bias - x.mean(0)) * scale)
-    logits = torch.cat([x.reshape(-1, classes) for x in outputs_of(model, layers, images)])
-    centerness = None
-    if isinstance(model, D.FCOS):
-        centerness = outputs_of(model, [model.head.regression_head.bbox_ctrness], images)[0].reshape(-1, 1)
-    low, high = -40.0, 40.0
-    for _ in range(40):
-        shift = (low + high) / 2
-        found = passing(model, logits, softmax, shift, centerness)
-        low, high = (shift, high) if found > wanted else (low, shift)
+    means = [mean_input(layer, inputs) for layer, inputs in zip(layers, busy)]
+    for _ in range(100):
+        logits, low, high = torch.cat([rows(layer, inputs).reshape(-1, classes) for layer, inputs in zip(layers, seen)]), -80.0, 80.0
+        for _ in range(30):
+            shift = (low + high) / 2
+            found = int((scores_over(model, logits + shift * push, softmax, centerness) > 1).sum())
+            low, high = (shift, high) if found > wanted else (low, shift)
+        quiet_already = True
+        for layer, mean, inputs in zip(layers, means, quiet):
+            over = scores_over(model, rows(layer, inputs).reshape(-1, classes) + shift * push, softmax, best_center)
+            places = (over > .5).reshape(-1, len(mean) // classes * over.shape[1]).any(1)
+            if places.any():
+                quiet_already = False
+                way = mean_input(layer, inputs, places) - mean
+                way *= (push.repeat(len(way) // classes) / way.square().sum(1))[:, None]  # raises those places' logits by 1 on average
+                layer.weight.add_(way.view_as(layer.weight), alpha=2)
+                layer.bias.sub_((way * mean).sum(1), alpha=2)  # the mean logits of `images` stay
+        if quiet_already:
+            break
+    else:
+        raise SystemExit("something is found in the quiet picture")
     for layer in layers:
-        bias = layer.bias.view(-1, classes)
-        if softmax:
-            bias[:, 0] += shift
-        else:
-            bias -= shift
+        layer.bias.view(-1, classes).add_(shift * push)
     return found
 
 
@@ -134,31 +185,26 @@ def resize(image, shortest, longest, target=None, fixed_size=None):
 torchvisions_resize, D.transform._resize_image_and_masks = D.transform._resize_image_and_masks, resize
 
 
-def excess(model, logits, softmax):
-    """(By how much the candidates' log probabilities pass the score threshold, summed over those that are less than half a unit below it; by how much the best
-    one passes it)."""
-    threshold = torch.tensor((model.roi_heads if hasattr(model, "roi_heads") else model).score_thresh)
-    if isinstance(model, D.FCOS):
-        threshold = threshold ** 2  # the score is the root of class times centerness, which is 1 at most
-    scores = logits.log_softmax(1)[:, 1:] if softmax else F.logsigmoid(logits)
-    over = scores - threshold.log()
-    return (over + .5).clamp(min=0).sum(), over.max()
+def keypoints_from_maps(maps, rois):
+    """torchvision's own, which in float64 keeps in `keypoints_decided` by how much each keypoint's place beats the second best in its map, [people, keypoints], and
+    the maps' extents before they are rounded up, [people, 2]: from these equality.py tells whether float32 can decide."""
+    if maps.dtype == torch.float64:
+        extents = (rois[:, 2:] - rois[:, :2]).clamp(min=1)
+        sizes = [[int(e) for e in extent.flip(0).ceil()] for extent in extents]
+        best = [F.interpolate(m[None], size=size, mode="bicubic", align_corners=False)[0].flatten(1) for m, size in zip(maps, sizes)]
+        best = [F.pad(b, (0, 1), value=-torch.inf).topk(2).values for b in best]
+        margins = torch.stack([b[:, 0] - b[:, 1] for b in best]) if best else maps.new_zeros(0, maps.shape[1])
+        keypoints_decided[:] = [margins.detach().numpy(), extents.detach().numpy()]
+    return torchvisions_keypoints(maps, rois)
 
 
-def quiet_picture(model, height, width, step, steps):
-    """A picture in which the model finds nothing, by gradient descent from grey; all NaN, which passes no threshold, if that leads nowhere."""
-    layers, classes, softmax = class_layers(model)
-    model.requires_grad_(False)
-    image = torch.full((3, height, width), .5).add_(.05 * torch.randn(3, height, width, generator=torch.Generator().manual_seed(0))).requires_grad_()
-    descent = torch.optim.Adam([image], lr=step)
-    for _ in range(steps):
-        loss, best = excess(model, torch.cat([x.reshape(-1, classes) for x in outputs_of(model, layers, [image])]), softmax)
-        if best < -.1:
-            return image.detach().numpy()
-        descent.zero_grad()
-        loss.backward()
-        descent.step()
-    return np.full((3, height, width), np.nan, np.float32)
+keypoints_decided = []
+torchvisions_keypoints, D.roi_heads.heatmaps_to_keypoints = D.roi_heads.heatmaps_to_keypoints, keypoints_from_maps
+
+
+def quiet_picture():
+    """A picture in which no model that calibrate has made busy finds anything: all grey."""
+    return np.full((3, 16, 448), .5, np.float32)
 
 
 class Detections(nn.Module):
@@ -294,7 +340,10 @@ def build_busy(name, small=False):
     if name in OTHERS:
         return model, None
     with torch.no_grad():
-        images = [picture(48, 64, seed) for seed in range(8)] if small else [picture(480, 640)]
+        images = [picture(*((48, 64) if small else (480, 640)), seed) for seed in range(8 if small or isinstance(model, SSD) else 1)]
+        shown = images if small else images[:1]
         set_norm_statistics(model, images)
+        if isinstance(model, D.RetinaNet):
+            even_levels(model, images)
         wanted = (small_models.DETECTORS if small else DETECTORS)[name][1]
-        return model, calibrate(model, images, wanted * len(images), 2 if small else 3)
+        return model, calibrate(model, images, shown, wanted * len(shown), 2 if small else 3)
