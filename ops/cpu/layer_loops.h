@@ -41,6 +41,8 @@ struct recurrent_cell;
   X(void, weighted_taps, (const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add, float *y, int64_t n)) \
   /* y[i] = sum over k < taps of weight[i * taps + k] * x[index[i * taps + k]] */                                                  \
   X(void, gather_taps, (const float *x, const int32_t *index, const float *weight, int64_t taps, float *y, int64_t n))             \
+  /* y[o * inner + i] = the sum over k < taps of weight[o * taps + k] * x[index[o * taps + k] * inner + i], for o < n, i < inner */   \
+  X(void, mix_rows, (const float *x, const int32_t *index, const float *weight, int64_t taps, int64_t inner, float *y, int64_t n))  \
   /* low[c] and high[c]: the smallest and the largest of x[i * lanes + c] over i < n; NaN where one is no finite number; n > 0 */   \
   X(void, lane_ranges, (const float *x, int64_t n, int64_t lanes, float *low, float *high))                                        \
   /* bound[c]: the most that a sum over t < taps of weights[t] * (something from low[offsets[t] + c] to high[offsets[t] + c]) can  \

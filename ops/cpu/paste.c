@@ -73,8 +73,7 @@ static void paste_rows(const paste_job *job, int64_t k, int64_t begin, int64_t e
     int32_t at[2];
     float share[2];
     resize_taps(p->mapping, NULL, p->rows, down.extent, row - down.origin, row - down.origin + 1, at, share);
-    CPU_PICK(p->level, scale_row)(share[0], mask + at[0] * p->columns, mixed, p->columns);
-    CPU_PICK(p->level, axpy)(share[1], mask + at[1] * p->columns, mixed, p->columns);
+    CPU_PICK(p->level, mix_rows)(mask, at, share, 2, p->columns, mixed, 1);
     zero(y, across.begin);
     CPU_PICK(p->level, gather_taps)(mixed, index, weight, 2, y + across.begin, n);
     zero(y + across.end, p->width - across.end);

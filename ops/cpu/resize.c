@@ -65,18 +65,16 @@ static void interpolate_rows(void *context, int64_t begin, int64_t end) {
   const resize_axis *a = job->axis;
   const float *x = job->x;
   float *y = job->y;
-  for (int64_t row = begin; row < end; row++) {
-    if (job->inner == 1) {
+  if (job->inner == 1) {
+    for (int64_t row = begin; row < end; row++)
       CPU_PICK(job->r->level, gather_taps)(x + row * a->in, a->index, a->weight, a->taps, y + row * a->out, a->out);
-      continue;
-    }
+    return;
+  }
+  for (int64_t row = begin, n; row < end; row += n) { /* as many as are of one block of x */
     int64_t o = row % a->out;
-    const float *from = x + row / a->out * a->in * job->inner, *weight = a->weight + o * a->taps;
-    const int32_t *index = a->index + o * a->taps;
-    for (int64_t k = 0; k < a->taps; k++) {
-      if (k == 0) CPU_PICK(job->r->level, scale_row)(weight[k], from + index[k] * job->inner, y + row * job->inner, job->inner);
-      else CPU_PICK(job->r->level, axpy)(weight[k], from + index[k] * job->inner, y + row * job->inner, job->inner);
-    }
+    n = a->out - o < end - row ? a->out - o : end - row;
+    CPU_PICK(job->r->level, mix_rows)(x + row / a->out * a->in * job->inner, a->index + o * a->taps, a->weight + o * a->taps, a->taps,
+                                      job->inner, y + row * job->inner, n);
   }
 }
 

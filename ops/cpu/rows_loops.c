@@ -229,6 +229,26 @@ void CPU_LEVELED(gather_taps)(const float *x, const int32_t *index, const float 
   }
 }
 
+/* Two rows at once: linear interpolation, where rows may be as short as a pixel's channels. */
+static inline void mix_two(const float *restrict a, float weight_a, const float *restrict b, float weight_b, float *restrict y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    float sum = weight_a * a[i];
+    sum += weight_b * b[i];
+    y[i] = sum;
+  }
+}
+
+void CPU_LEVELED(mix_rows)(const float *x, const int32_t *index, const float *weight, int64_t taps, int64_t inner, float *y, int64_t n) {
+  for (int64_t o = 0; o < n; o++, index += taps, weight += taps, y += inner) {
+    if (taps == 2) {
+      mix_two(x + index[0] * inner, weight[0], x + index[1] * inner, weight[1], y, inner);
+      continue;
+    }
+    CPU_LEVELED(scale_row)(weight[0], x + index[0] * inner, y, inner);
+    for (int64_t k = 1; k < taps; k++) CPU_LEVELED(axpy)(weight[k], x + index[k] * inner, y, inner);
+  }
+}
+
 /* v - v is 0, or NaN where v is no finite number. */
 static void range_of(const float *x, int64_t n, float *low, float *high) {
   float least = x[0], most = x[0], spoilt = 0;
