@@ -50,7 +50,7 @@ void *mem_alloc_aligned(size_t bytes, size_t alignment) {
 }
 
 void *mem_alloc_bulk(size_t bytes) {
-  if (bytes < 2 * HUGE_PAGE_BYTES) return mem_alloc_aligned(bytes, 64);
+  if (bytes < HUGE_PAGE_BYTES) return mem_alloc_aligned(bytes, 64);
   char *block = mem_alloc_aligned(bytes, HUGE_PAGE_BYTES);
 #ifdef MADV_HUGEPAGE
   if (block) (void)madvise(block, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* only advice */

@@ -24,6 +24,9 @@ void mem_free_aligned(void *block);
 /* For a block that may be megabytes and is written throughout: aligned to 64 bytes, in huge pages where the system has them, so that its first use costs
  * one page fault in two megabytes. Released by mem_free_aligned only. */
 void *mem_alloc_bulk(size_t bytes);
+/* Gives the system what freed blocks have left between others in the C library's heap; nothing where the program has an allocator of its own. Takes time
+ * as long as the heap is large (a few milliseconds in 100 MB). */
+void mem_trim(void);
 
 /* Growable array of plain structs: `T *items; size_t n, capacity;` fields of any struct. Room for one more; false: no memory. */
 #define VEC_OF(T) struct { T *items; size_t n, capacity; }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define ARENA_KEPT_BYTES ((int64_t)1 << 20) /* an arena up to this size stays for the next epoch however small that one's is */
+#define TRIM_SHARE 4 /* the heap is trimmed whenever entries of this part of the memo's bytes have been freed */
 #define KERNEL_STATE_BYTES 512 /* of a kernel that does not say what it holds */
 #define KEY_MAX_VALUE_BYTES 65536 /* larger `value` elements are not worth comparing: plan such an epoch each time */
 
@@ -64,6 +65,7 @@ static uint64_t key_hash(const int64_t *key, size_t n) {
 /* ---- entries ---- */
 
 static void entry_free(reed_session *s, epoch_entry *e) {
+  s->memo.freed_bytes += e->bytes;
   for (size_t i = 0; i < e->writes.n; i++) ref_clear(&s->objects, &e->writes.items[i].value);
   for (size_t i = 0; i < e->kernels.n; i++)
     if (e->kernels.items[i].kernel.free) e->kernels.items[i].kernel.free(e->kernels.items[i].kernel.state);
@@ -102,6 +104,10 @@ void epoch_free_retired(reed_session *s) {
     s->retired = e->next;
     entry_free(s, e);
   }
+  /* Entries are thousands of small blocks of many sizes, and those that follow do not fit where these were */
+  if (s->memo.freed_bytes <= s->memo_max_bytes / TRIM_SHARE) return;
+  s->memo.freed_bytes = 0;
+  mem_trim();
 }
 
 static void evict(reed_session *s, epoch_entry *e) {

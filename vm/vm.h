@@ -149,7 +149,7 @@ struct reed_session {
   int64_t value_used;
   struct epoch_planner *planner;     /* scratch of epoch.plan */
 
-  struct { int64_t hits, misses, evictions, entries, bytes, layouts_reused; } memo;
+  struct { int64_t hits, misses, evictions, entries, bytes, layouts_reused, freed_bytes /* since the heap was trimmed */; } memo;
   int64_t memo_max_entries, memo_max_bytes, max_call_depth, max_instructions;
   int64_t n_instructions;
   atomic_bool cancel;
