@@ -1,7 +1,9 @@
 /* References and counted objects: sharing, value semantics, release of long chains, output blocks that outlive their store. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/alloc_hook.h"
 #include "vm/object.h"
@@ -98,6 +100,34 @@ START_TEST(an_output_outlives_its_store_and_blocks_are_used_again) {
 }
 END_TEST
 
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* sanitizers have a heap of their own */
+static int64_t resident_bytes(void) {
+  long long pages = 0;
+  FILE *f = fopen("/proc/self/statm", "r");
+  if (!f || fscanf(f, "%*d %lld", &pages) != 1) pages = 0;
+  if (f) fclose(f);
+  return (int64_t)pages * sysconf(_SC_PAGESIZE);
+}
+
+START_TEST(trimming_gives_back_what_is_free_between_blocks) {
+  enum { N = 2000, BYTES = 20000 };
+  static void *large[N], *small[N];
+  for (int i = 0; i < N; i++) {
+    large[i] = memset(mem_alloc(BYTES), 1, BYTES);
+    small[i] = memset(mem_alloc(40), 1, 40);
+  }
+  for (int i = 0; i < N; i++) mem_free(large[i]);
+  int64_t before = resident_bytes();
+  mem_trim();
+  ck_assert_int_lt(resident_bytes(), before - (int64_t)N * BYTES / 2);
+  for (int i = 0; i < N; i++) {
+    ck_assert_int_eq(*(char *)small[i], 1);
+    mem_free(small[i]);
+  }
+}
+END_TEST
+#endif
+
 int main(void) {
   Suite *suite = suite_create("object");
   TCase *cases = tcase_create("object");
@@ -106,6 +136,9 @@ int main(void) {
   tcase_add_test(cases, a_sequence_pushed_into_itself_makes_no_cycle);
   tcase_add_test(cases, a_chain_of_a_million_cells_is_released_without_recursion);
   tcase_add_test(cases, an_output_outlives_its_store_and_blocks_are_used_again);
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  tcase_add_test(cases, trimming_gives_back_what_is_free_between_blocks);
+#endif
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
