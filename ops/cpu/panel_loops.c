@@ -2,24 +2,27 @@
  * panel, its sums in registers over all of a block's depth. */
 #include "ops/cpu/panels.h"
 
-/* Sums, a row of the panel and one element of X stay in registers: 7 * 4 or 14 * 2 sums of 32 registers, 6 * 2 of 16. Wide tiles need fewer instructions
- * for a product than tall ones. */
+/* Sums, a row of the panel and one element of X stay in registers: 7 * 4 sums of 32 registers, 6 * 2 of 16. Wide tiles need fewer instructions for a
+ * product than tall ones. */
 #if defined(__AVX512F__)
 #define LANES 16
 #define VECTORS 4
-#define ROWS_WIDE 7
-#define ROWS_NARROW 14 /* of two vectors at most */
+#define ROWS 7
+/* instrumented, this file takes minutes to compile at this level; the others check the same code */
+#define UNCHECKED __attribute__((no_sanitize("address"), no_sanitize("undefined")))
 #elif defined(__AVX2__)
 #define LANES 8
 #define VECTORS 2
-#define ROWS_WIDE 6
-#define ROWS_NARROW 6
+#define ROWS 6
+#define UNCHECKED
 #else
 #define LANES 4
 #define VECTORS 2
-#define ROWS_WIDE 4
-#define ROWS_NARROW 4
+#define ROWS 4
+#define UNCHECKED
 #endif
+#define INLINE static inline __attribute__((always_inline)) UNCHECKED
+
 #define CACHE_LINE 16    /* floats */
 #define PANEL_AHEAD 512  /* floats of the panel fetched ahead: some 200 cycles */
 
@@ -27,14 +30,14 @@ typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias
 typedef int32_t mask __attribute__((vector_size(4 * LANES), may_alias));
 
 /* max(x, 0), NaN kept: x where it is not below 0. */
-static inline __attribute__((always_inline)) lanes relu(lanes x) {
+INLINE lanes relu(lanes x) {
   mask keep = ~(x < (lanes){0});
   return (lanes)((mask)x & keep);
 }
 
 /* `rows` by `vectors` (both constants where this is inlined) from column `column` of the panel. */
-static inline __attribute__((always_inline)) void tile(const panel_tile *t, int64_t column, int rows, int vectors, bool ahead) {
-  lanes sum[ROWS_NARROW][VECTORS];
+INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors, bool ahead) {
+  lanes sum[ROWS][VECTORS];
   const float *b = t->panel + column;
   float *c = t->c + column;
   const int64_t row = t->a_row, width = t->width, length = t->run_length;
@@ -87,48 +90,29 @@ static inline __attribute__((always_inline)) void tile(const panel_tile *t, int6
 
 #define CASE(n) \
   case n: tile(t, column, n, vectors, ahead); break;
-static inline __attribute__((always_inline)) void tile_rows(const panel_tile *t, int64_t column, int vectors, bool ahead) {
+INLINE void tile_rows(const panel_tile *t, int64_t column, int vectors, bool ahead) {
   switch (t->rows) {
     CASE(1) CASE(2) CASE(3) CASE(4)
-#if ROWS_WIDE > 4
+#if ROWS > 4
     CASE(5) CASE(6)
 #endif
-#if ROWS_WIDE > 6
+#if ROWS > 6
     CASE(7)
 #endif
   }
 }
 
-/* Where a tile may be ROWS_NARROW high. */
-static inline __attribute__((always_inline)) void tile_rows_narrow(const panel_tile *t, int vectors, bool ahead) {
-#if ROWS_NARROW > 7
-  const int64_t column = 0;
-  switch (t->rows) {
-    CASE(8) CASE(9) CASE(10) CASE(11) CASE(12) CASE(13) CASE(14)
-    default: tile_rows(t, 0, vectors, ahead);
+int CPU_LEVELED(panel_rows)(void) { return ROWS; }
+
+UNCHECKED void CPU_LEVELED(panel_multiply)(const panel_tile *t) {
+  int64_t column = 0, width = t->width;
+  if (t->ahead && width >= VECTORS * LANES) {
+    tile_rows(t, 0, VECTORS, true);
+    column = VECTORS * LANES;
   }
-#else
-  tile_rows(t, 0, vectors, ahead);
+  for (; column + VECTORS * LANES <= width; column += VECTORS * LANES) tile_rows(t, column, VECTORS, false);
+#if LANES == 16 /* a narrow last panel */
+  for (; column + 2 * LANES <= width; column += 2 * LANES) tile_rows(t, column, 2, false);
+  for (; column < width; column += LANES) tile_rows(t, column, 1, false);
 #endif
-}
-
-static inline __attribute__((always_inline)) void tile_columns(const panel_tile *t, bool ahead) {
-#if LANES == 16
-  switch (t->width / LANES) {
-    case 1: tile_rows_narrow(t, 1, ahead); break;
-    case 2: tile_rows_narrow(t, 2, ahead); break;
-    case 3: tile_rows(t, 0, 3, ahead); break;
-    case 4: tile_rows(t, 0, 4, ahead); break;
-  }
-#else
-  if (ahead) tile_rows(t, 0, VECTORS, true);
-  for (int64_t column = ahead ? VECTORS * LANES : 0; column < t->width; column += VECTORS * LANES) tile_rows(t, column, VECTORS, false);
-#endif
-}
-
-int CPU_LEVELED(panel_rows)(int64_t width) { return width > 32 ? ROWS_WIDE : ROWS_NARROW; }
-
-void CPU_LEVELED(panel_multiply)(const panel_tile *t) {
-  if (t->ahead) tile_columns(t, true);
-  else tile_columns(t, false);
 }

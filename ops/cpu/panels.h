@@ -29,7 +29,7 @@ typedef struct panel_tile {
 } panel_tile;
 
 #define PANEL_LOOPS_DECLARE_(level)  \
-  int panel_rows_##level(int64_t width); /* most rows of a tile where the widest panel is that wide */ \
+  int panel_rows_##level(void); /* most rows of a tile */ \
   void panel_multiply_##level(const panel_tile *tile);
 PANEL_LOOPS_DECLARE_(base)
 PANEL_LOOPS_DECLARE_(avx2)
