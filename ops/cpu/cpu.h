@@ -41,6 +41,13 @@ cpu_units cpu_units_now(void);
 #define CPU_CONCAT_(a, b) a##_##b
 #define CPU_CONCAT(a, b) CPU_CONCAT_(a, b)
 #define CPU_LEVELED(name) CPU_CONCAT(name, CPU_LEVEL_SUFFIX)
+/* For functions whose loops are unrolled in many forms: instrumented by a sanitizer they take minutes to compile at the highest level, and the levels
+ * below check the same code. */
+#ifdef __AVX512F__
+#define CPU_UNCHECKED __attribute__((no_sanitize("address"), no_sanitize("undefined")))
+#else
+#define CPU_UNCHECKED
+#endif
 #define CPU_PICK(level, name) ((level) >= CPU_AVX512 ? name##_avx512 : (level) == CPU_AVX2 ? name##_avx2 : name##_base)
 
 #endif

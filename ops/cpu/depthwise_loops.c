@@ -29,7 +29,7 @@
 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE static inline __attribute__((always_inline)) CPU_UNCHECKED
 
 INLINE lanes load(const float *p) { return *(const lanes *)p; }
 INLINE lanes all(float x) { return x - (lanes){0}; }
@@ -155,7 +155,7 @@ INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool 
 #define CASES_TO_12(...)
 #endif
 #define TILES(name, ...)                                                                                          \
-  static void name(const tile *t, int64_t pixels) {                                                               \
+  CPU_UNCHECKED static void name(const tile *t, int64_t pixels) {                                                 \
     switch (pixels) {                                                                                             \
       CASE(1, __VA_ARGS__) CASE(2, __VA_ARGS__) CASE(4, __VA_ARGS__) CASE(6, __VA_ARGS__) CASE(8, __VA_ARGS__)    \
       CASES_TO_12(__VA_ARGS__)                                                                                    \
@@ -172,7 +172,7 @@ TILES(tiles_5_by_2, 2, 5, false)
 TILES(edges_5_by_2, 2, 5, true)
 
 /* One pixel, any window. */
-static void pixel_any(const tile *t, int64_t pixels) {
+CPU_UNCHECKED static void pixel_any(const tile *t, int64_t pixels) {
   int64_t channel = 0;
   for (; channel + VECTORS * LANES <= t->channels; channel += VECTORS * LANES) {
     lanes sum[VECTORS];

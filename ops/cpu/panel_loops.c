@@ -8,20 +8,16 @@
 #define LANES 16
 #define VECTORS 4
 #define ROWS 7
-/* instrumented, this file takes minutes to compile at this level; the others check the same code */
-#define UNCHECKED __attribute__((no_sanitize("address"), no_sanitize("undefined")))
 #elif defined(__AVX2__)
 #define LANES 8
 #define VECTORS 2
 #define ROWS 6
-#define UNCHECKED
 #else
 #define LANES 4
 #define VECTORS 2
 #define ROWS 4
-#define UNCHECKED
 #endif
-#define INLINE static inline __attribute__((always_inline)) UNCHECKED
+#define INLINE static inline __attribute__((always_inline)) CPU_UNCHECKED
 
 #define CACHE_LINE 16    /* floats */
 #define PANEL_AHEAD 512  /* floats of the panel fetched ahead: some 200 cycles */
@@ -104,7 +100,7 @@ INLINE void tile_rows(const panel_tile *t, int64_t column, int vectors, bool ahe
 
 int CPU_LEVELED(panel_rows)(void) { return ROWS; }
 
-UNCHECKED void CPU_LEVELED(panel_multiply)(const panel_tile *t) {
+CPU_UNCHECKED void CPU_LEVELED(panel_multiply)(const panel_tile *t) {
   int64_t column = 0, width = t->width;
   if (t->ahead && width >= VECTORS * LANES) {
     tile_rows(t, 0, VECTORS, true);
