@@ -2,57 +2,19 @@
  * of channels, its sums in registers over all taps. */
 #include "ops/cpu/depthwise.h"
 
-#include <immintrin.h>
 #include <math.h>
 
+#include "ops/cpu/lanes.h"
 #include "ops/cpu/layer_loops.h"
 
 /* PIXELS sums, TAPS_MOST weights and one of X stay in registers. */
-#if defined(__AVX512F__)
-#define LANES 16
+#if LANES == 16
 #define PIXELS 12
-#define MIN _mm512_min_ps
-#define MAX _mm512_max_ps
-#elif defined(__AVX2__)
-#define LANES 8
-#define PIXELS 8
-#define MIN _mm256_min_ps
-#define MAX _mm256_max_ps
 #else
-#define LANES 4
 #define PIXELS 8
-#define MIN _mm_min_ps
-#define MAX _mm_max_ps
 #endif
 #define TAPS_MOST 5 /* of a row of a window that slides */
 #define VECTORS 4   /* of channels side by side where a tile has one pixel, so that sums do not wait for each other */
-
-typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-
-#define INLINE static inline __attribute__((always_inline)) CPU_UNCHECKED
-
-INLINE lanes load(const float *p) { return *(const lanes *)p; }
-INLINE lanes all(float x) { return x - (lanes){0}; }
-/* Keeps x in a register: gcc reads memory again at each use otherwise. */
-INLINE lanes held(lanes x) {
-  __asm__("" : "+v"(x));
-  return x;
-}
-/* NaN stays: MIN and MAX give their second operand where one is NaN. */
-INLINE lanes between(lanes x, lanes low, lanes high) { return MIN(high, MAX(low, x)); }
-
-/* The last n lanes. */
-INLINE void store_last(float *p, lanes x, int n) {
-#if defined(__AVX512F__)
-  _mm512_mask_storeu_ps(p, (__mmask16)(0xffffu << (LANES - n)), x);
-#elif defined(__AVX2__)
-  _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(LANES - n - 1)), x);
-#else
-  if (n == 3) p[1] = x[1];
-  if (n >= 2) p[2] = x[2];
-  p[3] = x[3];
-#endif
-}
 
 /* Neighbouring pixels of a row of Y. */
 typedef struct tile {
@@ -87,7 +49,7 @@ INLINE void finish(const tile *t, int64_t channel, int kept, int count, int64_t 
   }
   if (kept == LANES) {
 #pragma GCC unroll 12
-    for (int i = 0; i < count; i++) *(lanes *)(y + i * y_step) = sum[i];
+    for (int i = 0; i < count; i++) store(y + i * y_step, sum[i]);
   } else {
 #pragma GCC unroll 12
     for (int i = 0; i < count; i++) store_last(y + i * y_step, sum[i], kept);

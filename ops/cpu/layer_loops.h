@@ -35,8 +35,10 @@ struct recurrent_cell;
   X(void, add_squares, (const float *x, const float *centre, float *y, int64_t n))                                                 \
   /* y[i] = (x[i] - centre[i]) * a[i] + b[i] */                                                                                    \
   X(void, scale_shift_row, (const float *x, const float *centre, const float *a, const float *b, float *y, int64_t n))             \
-  /* y[i] = the largest, or the sum, of x[offsets[t] + i] over t < taps; taps > 0 */                                               \
-  X(void, pool_taps, (bool mean, const float *x, const int64_t *offsets, int64_t taps, float *y, int64_t n))                       \
+  /* y[p * y_step + i] = the largest, or scale times the sum, of x[p * x_step + offsets[t] + i] over t < taps and, unless first, what y has there, for  \
+   * p < pixels and i < n; taps > 0 (pool_loops.c) */                                                                              \
+  X(void, pool_taps, (bool mean, const float *x, int64_t x_step, const int64_t *offsets, int64_t taps, bool first, float scale, float *y, int64_t y_step, \
+                      int64_t pixels, int64_t n))                                                                                  \
   /* y[i] (+)= the sum of weights[t] * x[offsets[t] + i] over t < taps */                                                          \
   X(void, weighted_taps, (const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add, float *y, int64_t n)) \
   /* y[i] = sum over k < taps of weight[i * taps + k] * x[index[i * taps + k]] */                                                  \

@@ -165,32 +165,22 @@ static reed_status run_global(const void *state, const reed_kernel_buffers *buff
 
 /* ---- channels last ---- */
 
-#define TAPS_AT_ONCE 64       /* also how far floats are summed before sums are added to sums */
-#define CHANNELS_AT_ONCE 256
+#define TAPS_AT_ONCE 64 /* also how far floats are summed before sums are added to sums */
+#define CHANNELS_AT_LEAST 64
 
 typedef struct pixel_job {
   const pool *p;
   const float *x;
   float *y;
-  int64_t channels, block, n_blocks; /* channels of an image; of one item of work; blocks in a pixel */
+  int64_t channels, block, n_blocks; /* channels of an image; of one item of work; blocks in a row */
 } pixel_job;
 
-/* Reduces `n` channels from `channel` on of output pixel `pixel` (over images and positions). */
-static void reduce_pixel(const pixel_job *job, int64_t pixel, int64_t channel, int64_t n) {
+/* `pixels` neighbours of a row whose windows have as many taps as the first one's, which are `taps`; x is the image's, y the first pixel's. */
+static void reduce_pixels(const pixel_job *job, const window_taps *taps, double count, const float *x, float *y, int64_t pixels, int64_t n) {
   const pool *p = job->p;
   const window *w = &p->w;
-  window_taps taps[WINDOW_MAX_AXES];
-  int64_t at[WINDOW_MAX_AXES] = {0}, offsets[TAPS_AT_ONCE], left = 1, rest = pixel % p->out_plane;
-  double count = 1;
-  for (int32_t axis = w->n - 1; axis >= 0; axis--) {
-    int64_t o = rest % w->out[axis];
-    rest /= w->out[axis];
-    taps[axis] = window_taps_at(w, axis, o);
-    count *= (double)pool_count(p, axis, o * w->stride[axis] - w->pad_begin[axis]);
-    left *= taps[axis].n;
-  }
-  const float *x = job->x + pixel / p->out_plane * p->in_plane * job->channels + channel;
-  float *y = job->y + pixel * job->channels + channel, part[CHANNELS_AT_ONCE];
+  int64_t at[WINDOW_MAX_AXES] = {0}, offsets[TAPS_AT_ONCE], left = 1;
+  for (int32_t axis = 0; axis < w->n; axis++) left *= taps[axis].n;
   for (int64_t i = 0; i < n && left == 0; i++) y[i] = p->mean ? 0 : -__builtin_inff();
   for (bool first = true; left > 0; first = false) {
     int64_t batch = left < TAPS_AT_ONCE ? left : TAPS_AT_ONCE;
@@ -200,31 +190,57 @@ static void reduce_pixel(const pixel_job *job, int64_t pixel, int64_t channel, i
       offsets[k] = offset * job->channels;
       for (int32_t axis = w->n - 1; axis >= 0 && ++at[axis] == taps[axis].n; axis--) at[axis] = 0;
     }
-    CPU_PICK(p->level, pool_taps)(p->mean, x, offsets, batch, first ? y : part, n);
     left -= batch;
-    if (first) continue;
-    if (p->mean) CPU_PICK(p->level, add_rows)(part, y, n);
-    else CPU_PICK(p->level, max_rows)(part, y, n);
+    CPU_PICK(p->level, pool_taps)
+    (p->mean, x, w->stride[w->n - 1] * job->channels, offsets, batch, first, left ? 1 : (float)(1 / count), y, job->channels, pixels, n);
   }
-  if (p->mean) CPU_PICK(p->level, scale_row)((float)(1 / count), y, y, n);
 }
 
-static void pool_pixels(void *context, int64_t begin, int64_t end) {
+/* Channels channel..channel + n of a row of Y, counted over images and leading axes. Where no tap is missing all pixels go at once, but those under an
+ * empty row of taps. */
+static void pool_row(const pixel_job *job, int64_t row, int64_t channel, int64_t n) {
+  const pool *p = job->p;
+  const window *w = &p->w;
+  int32_t last = w->n - 1;
+  window_taps taps[WINDOW_MAX_AXES];
+  int64_t image = row, begin, end;
+  double count = 1;
+  bool empty = false;
+  for (int32_t axis = last - 1; axis >= 0; axis--) {
+    int64_t o = image % w->out[axis];
+    image /= w->out[axis];
+    taps[axis] = window_taps_at(w, axis, o);
+    count *= (double)pool_count(p, axis, o * w->stride[axis] - w->pad_begin[axis]);
+    empty = empty || taps[axis].n == 0;
+  }
+  const float *x = job->x + image * p->in_plane * job->channels + channel;
+  float *y = job->y + row * w->out[last] * job->channels + channel;
+  window_whole(w, last, &begin, &end);
+  for (int64_t o = 0, pixels; o < w->out[last]; o += pixels) {
+    taps[last] = window_taps_at(w, last, o);
+    pixels = o >= begin && o < end && !empty ? end - o : 1;
+    double taken = count * (double)pool_count(p, last, o * w->stride[last] - w->pad_begin[last]);
+    reduce_pixels(job, taps, taken, x, y + o * job->channels, pixels, n);
+  }
+}
+
+static void pool_rows(void *context, int64_t begin, int64_t end) {
   const pixel_job *job = context;
   for (int64_t i = begin; i < end; i++) {
     int64_t channel = i % job->n_blocks * job->block, n = job->channels - channel;
-    reduce_pixel(job, i / job->n_blocks, channel, n < job->block ? n : job->block);
+    pool_row(job, i / job->n_blocks, channel, n < job->block ? n : job->block);
   }
 }
 
 static reed_status run_pixels(const void *state, const reed_kernel_buffers *buffers) {
   const fast_pool *f = state;
   const pool *p = &f->p;
-  pixel_job job = {.p = p, .x = buffers->inputs[0], .y = buffers->outputs[0], .channels = f->channels, .block = CHANNELS_AT_ONCE};
-  int64_t pixels = p->planes / f->channels * p->out_plane;
-  if (pixels < p->n_threads) job.block = 16; /* a global pool */
+  pixel_job job = {.p = p, .x = buffers->inputs[0], .y = buffers->outputs[0], .channels = f->channels, .block = f->channels};
+  int64_t rows = p->planes / f->channels * (p->out_plane / p->w.out[p->w.n - 1]);
+  if (rows < p->n_threads) job.block = f->channels / p->n_threads & ~(int64_t)(CHANNELS_AT_LEAST - 1); /* a global pool */
+  if (job.block < CHANNELS_AT_LEAST) job.block = CHANNELS_AT_LEAST;
   job.n_blocks = (f->channels + job.block - 1) / job.block;
-  cpu_parallel(cpu_threads_for(p->n_threads, p->planes * p->out_plane * p->taps * 4), pixels * job.n_blocks, 1, pool_pixels, &job);
+  cpu_parallel(cpu_threads_for(p->n_threads, p->planes * p->out_plane * p->taps * 4), rows * job.n_blocks, 1, pool_rows, &job);
   return REED_OK;
 }
 

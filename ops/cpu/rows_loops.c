@@ -165,13 +165,6 @@ void CPU_LEVELED(scale_shift_row)(const float *x, const float *centre, const flo
   for (int64_t i = 0; i < n; i++) y[i] = (x[i] - centre[i]) * a[i] + b[i];
 }
 
-void CPU_LEVELED(pool_taps)(bool mean, const float *x, const int64_t *offsets, int64_t taps, float *y, int64_t n) {
-  memcpy(y, x + offsets[0], (size_t)n * sizeof *y);
-  for (int64_t t = 1; t < taps; t++)
-    if (mean) CPU_LEVELED(add_rows)(x + offsets[t], y, n);
-    else CPU_LEVELED(max_rows)(x + offsets[t], y, n);
-}
-
 void CPU_LEVELED(weighted_taps)(const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add, float *y,
                                 int64_t n) {
   int64_t i = 0;

@@ -18,6 +18,8 @@ static const struct {
   {4, {1, 2, 5, 6}, {5, 6}, {1, 1}, {1, 1}, {0}, 0},
   {4, {0, 2, 5, 6}, {2, 2}, {1, 1}, {1, 1}, {0}, 0},
   {4, {3, 70, 20, 20}, {2, 2}, {2, 2}, {1, 1}, {0}, 0},
+  {4, {1, 37, 12, 20}, {9, 9}, {1, 2}, {1, 1}, {4, 4, 4, 4}, 0},
+  {4, {2, 150, 9, 14}, {3, 3}, {1, 1}, {1, 2}, {1, 2, 1, 2}, 0},
   {5, {1, 2, 5, 6, 7}, {2, 3, 2}, {2, 1, 2}, {1, 1, 1}, {1, 1, 0, 0, 1, 1}, 0},
 };
 
@@ -87,6 +89,18 @@ START_TEST(max_pool_names_the_first_of_equals_and_keeps_nan) {
   double indices[] = {0, 3, 4};
   for (int i = 0; i < 3; i++) ck_assert_double_eq(case_get(&c.outputs[1], i), indices[i]);
   case_close(&c);
+}
+END_TEST
+
+/* Wherever a NaN stands among the taps, and in whichever lane. */
+START_TEST(max_pool_with_channels_last_keeps_nan) {
+  kernel_case c;
+  case_init(&c, OP_MaxPool);
+  value *x = case_input(&c, REED_F32, DIMS(1, 83, 11, 13), 5);
+  for (int64_t i = 0; i < desc_elements(&x->desc); i += 17) case_set(x, i, i % 2 ? NAN : -INFINITY);
+  case_attr_ints(&c, "kernel_shape", (int64_t[]){9, 8}, 2); /* more taps than are reduced at once */
+  case_attr_ints(&c, "strides", (int64_t[]){2, 1}, 2);
+  case_parity_orders(&c, 1u << 0, 0, 0);
 }
 END_TEST
 
@@ -366,6 +380,7 @@ int main(void) {
   tcase_add_test(t, group_norm_wants_whole_groups);
   tcase_add_test(t, rms_norm_divides_by_the_root_of_the_mean_square);
   tcase_add_loop_test(t, average_pool_equals_the_reference, 0, ROWS(pools));
+  tcase_add_test(t, max_pool_with_channels_last_keeps_nan);
   tcase_add_test(t, max_pool_names_the_first_of_equals_and_keeps_nan);
   tcase_add_test(t, average_pool_ceil_mode_counts_what_is_there);
   tcase_add_loop_test(t, global_pools_equal_the_reference, 0, 5);
