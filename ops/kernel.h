@@ -17,8 +17,9 @@ typedef struct reed_kernel_env {
 /* The host's kernel for op (ops/cpu); NULL for control flow. */
 reed_kernel_prepare_fn kernel_cpu(const reed_op *op);
 
-/* True where no output can have an element: *out_kernel does nothing then, on any device, and the operator's own need not be asked. Its inputs may
- * be of any extents (2^60 rows without columns), which a loop over them would not come back from. */
+/* True where no output can have an element: *out_kernel does nothing then, on any device, and the operator's own is not asked: it may rely on an output
+ * with elements (a bounded one: with room for some). The inputs may be of any extents here (2^60 rows without columns), which a loop over them would not
+ * come back from. */
 bool kernel_is_nothing(const reed_kernel_call *call, reed_kernel *out_kernel);
 
 /* Things built once per program and shared by all sessions: packed weights by (constant's address, layout key). Thread-safe. */

@@ -20,10 +20,6 @@ void cpu_parallel(int n_threads, int64_t n, int64_t grain, cpu_range_fn fn, void
   }
 }
 
-static reed_status run_nothing(const void *state, const reed_kernel_buffers *buffers) { return REED_OK; }
-
-void cpu_kernel_set_empty(reed_kernel *out_kernel) { *out_kernel = (reed_kernel){.run = run_nothing}; }
-
 reed_status cpu_no_memory(const reed_kernel_call *call) {
   return reed_kernel_fail(call, REED_ERROR_MEMORY, "out of memory while preparing the kernel");
 }

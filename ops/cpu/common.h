@@ -41,8 +41,6 @@ static inline int cpu_env_threads(const reed_kernel_call *call) {
 static inline void cpu_kernel_set(reed_kernel *out_kernel, reed_kernel_run_fn run, void *state) {
   *out_kernel = (reed_kernel){.run = run, .state = state, .free = mem_free};
 }
-/* A kernel that does nothing: outputs without elements. */
-void cpu_kernel_set_empty(reed_kernel *out_kernel);
 reed_status cpu_no_memory(const reed_kernel_call *call) REED_MUST_CHECK;
 
 /* Operator and node of a prepared kernel, for diagnoses in run. */

@@ -30,7 +30,6 @@ static reed_status run_trilu(const void *state, const reed_kernel_buffers *buffe
 
 reed_status cpu_prepare_trilu(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0];
-  if (desc_elements(in) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   bool has_k = cpu_present(call, 1);
   if (has_k && desc_elements(&call->inputs[1]) != 1) return reed_kernel_fail(call, REED_ERROR_SHAPE, "'k' must have one element");
   trilu_state *s = mem_calloc(1, sizeof *s);
@@ -64,7 +63,6 @@ static reed_status run_eye_like(const void *state, const reed_kernel_buffers *bu
 /* EyeLike (ONNX 22): ones on diagonal k. */
 reed_status cpu_prepare_eye_like(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *out = &call->outputs[0];
-  if (desc_elements(out) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   eye_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->rows = out->dims[0];
@@ -107,7 +105,6 @@ reed_status cpu_prepare_one_hot(const reed_kernel_call *call, reed_kernel *out_k
   int32_t axis;
   reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", -1), out->rank, &axis);
   if (status) return status;
-  if (desc_elements(out) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   one_hot_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   *s = (one_hot_state){.load = convert_between(cpu_level_now(), indices->dtype, REED_I64),
@@ -147,7 +144,6 @@ static reed_status run_reverse_sequence(const void *state, const reed_kernel_buf
 /* ReverseSequence (ONNX 10): the first sequence_lens[b] steps of sequence b turned round. */
 reed_status cpu_prepare_reverse_sequence(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0];
-  if (desc_elements(in) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   bool time_first = reed_attrs_int(call->attrs, "time_axis", 0) == 0;
   reverse_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);

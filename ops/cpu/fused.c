@@ -321,7 +321,6 @@ reed_status cpu_prepare_fused(const reed_kernel_call *call, reed_kernel *out_ker
   fused_typed program;
   reed_status status = fused_type(call, &program);
   if (status != REED_OK) return status;
-  if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   fused_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   const reed_desc *out = &call->outputs[0];

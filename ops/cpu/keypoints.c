@@ -232,7 +232,6 @@ static reed_status run_keypoints(const void *state, const reed_kernel_buffers *b
 }
 
 reed_status cpu_prepare_keypoints(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   if (reference_wanted()) return reference_prepare_keypoints(call, out_kernel);
   keypoints p;
   reed_status status = keypoints_read(call, &p);

@@ -481,10 +481,6 @@ reed_status cpu_prepare_recurrent(const reed_kernel_call *call, reed_kernel *out
   if (!f) return cpu_no_memory(call);
   bool all = true;
   reed_status status = recurrent_read(call, &f->r);
-  if (status == REED_OK && kernel_is_nothing(call, out_kernel)) {
-    fast_free(f);
-    return REED_OK;
-  }
   if (status == REED_OK) status = prepare_fast(call, f, &all);
   if (status != REED_OK || !all) {
     fast_free(f);

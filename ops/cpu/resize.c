@@ -150,7 +150,6 @@ static void plan_workspace(resize *r) {
 
 reed_status cpu_prepare_resize(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (half_is(call->inputs[0].dtype)) return half_prepare_as_f32(call, cpu_prepare_resize, out_kernel);
-  if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   if (desc_elements(&call->inputs[0]) == 0)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input without elements cannot be resized");
   if (reference_wanted()) return reference_prepare_resize(call, out_kernel);

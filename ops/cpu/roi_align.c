@@ -309,7 +309,6 @@ reed_status cpu_prepare_roi_align(const reed_kernel_call *call, reed_kernel *out
   if (reference_wanted() || c.dtype != REED_F32 || c.widest.max || has_empty_map(&c))
     return channels_prepare_second(&view, reference_prepare_roi_align, out_kernel);
   c.last = view.last;
-  if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   scratch unused;
   c.scratch_bytes = lay_scratch(&c.widest, NULL, &unused);
   void *state = mem_copy(&c, sizeof c);

@@ -72,7 +72,6 @@ reed_status cpu_prepare_softmax(const reed_kernel_call *call, reed_kernel *out_k
   if (status != REED_OK) return status;
   if (reference_wanted() || s.dtype != REED_F32 || s.kind == SOFTMAX_HARD || s.kind == SOFTMAX_LP)
     return reference_prepare_softmax(call, out_kernel);
-  if (desc_elements(&call->inputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   void *state = mem_copy(&s, sizeof s);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_softmax, state);

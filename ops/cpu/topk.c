@@ -183,7 +183,6 @@ reed_status cpu_prepare_topk(const reed_kernel_call *call, reed_kernel *out_kern
   topk t;
   reed_status status = topk_read(call, &t);
   if (status != REED_OK) return status;
-  if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   if (reference_wanted() || t.extent >= UINT32_MAX) return reference_prepare_topk(call, out_kernel);
   if (!columns[t.dtype]) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(t.dtype));
   t.scratch_bytes = reed_dtype_bytes(t.dtype) == 8 ? scratch_bytes_64(&t) : scratch_bytes_32(&t);

@@ -134,7 +134,6 @@ static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_k
   reed_status status = transposed ? window_init_transposed(call, weights->dims + 2, &c.w) : window_init(call, weights->dims + 2, &c.w);
   if (status == REED_OK) status = activation_read(call, &c.activation);
   if (status != REED_OK) return status;
-  if (desc_elements(y) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   c.images = x->dims[0];
   c.groups = reed_attrs_int(call->attrs, "group", 1);
   if (c.groups < 1 || x->dims[1] % c.groups != 0 || y->dims[1] % c.groups != 0)

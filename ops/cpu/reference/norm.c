@@ -126,9 +126,6 @@ static reed_status prepare(const reed_kernel_call *call, norm_kind kind, reed_ke
   if (status != REED_OK) return status;
   if (n.dtype != REED_F32 && n.dtype != REED_F64)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(n.dtype));
-  bool empty = true; /* then there may be any number of rows of nothing */
-  for (int32_t i = 0; i < call->n_outputs; i++) empty = empty && (call->outputs[i].dtype == REED_NONE || desc_elements(&call->outputs[i]) == 0);
-  if (empty) return cpu_kernel_set_empty(out_kernel), REED_OK;
   void *state = mem_copy(&n, sizeof n);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run, state);

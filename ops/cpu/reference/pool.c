@@ -139,7 +139,6 @@ static reed_status prepare(const reed_kernel_call *call, pool_kind kind, reed_ke
   if (status != REED_OK) return status;
   if (!pool_of(&p))
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(p.dtype));
-  if (p.planes * p.out_plane == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   void *state = mem_copy(&p, sizeof p);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_pool, state);

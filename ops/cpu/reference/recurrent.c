@@ -143,7 +143,6 @@ reed_status reference_prepare_recurrent(const reed_kernel_call *call, reed_kerne
   if (status != REED_OK) return status;
   if (r.dtype != REED_F32 && r.dtype != REED_F64)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(r.dtype));
-  if (kernel_is_nothing(call, out_kernel)) return REED_OK;
   int64_t doubles, bytes;
   if (__builtin_mul_overflow(r.hidden, 4 + 2 * r.n_gates, &doubles) || __builtin_mul_overflow(doubles, (int64_t)sizeof(double), &bytes))
     return reed_kernel_fail(call, REED_ERROR_MEMORY, "%lld hidden units are more than any memory", (long long)r.hidden);

@@ -85,7 +85,6 @@ reed_status reference_prepare_roi_align(const reed_kernel_call *call, reed_kerne
   if (status != REED_OK) return status;
   if (c.dtype != REED_F32 && c.dtype != REED_F64)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(c.dtype));
-  if (desc_elements(&call->outputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   void *state = mem_copy(&c, sizeof c);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_roi_align, state);

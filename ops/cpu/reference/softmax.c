@@ -72,7 +72,6 @@ reed_status reference_prepare_softmax(const reed_kernel_call *call, reed_kernel 
   reed_dtype dtype = call->inputs[0].dtype;
   if (dtype != REED_F32 && dtype != REED_F64)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(dtype));
-  if (desc_elements(&call->inputs[0]) == 0) return cpu_kernel_set_empty(out_kernel), REED_OK;
   softmax s;
   reed_status status = softmax_read(call, &s);
   if (status != REED_OK) return status;
