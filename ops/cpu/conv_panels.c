@@ -2,6 +2,8 @@
 #include "ops/cpu/conv.h"
 #include "ops/cpu/panels.h"
 
+#define COPY_MOST (1 << 22) /* elements that the windows of a tile may reach over */
+
 /* One plan; of a transposed convolution whose windows do not overlap one for each tap, which writes pixels of its own. */
 typedef struct dense_convolution {
   bool with_bias, with_residual;
@@ -73,9 +75,16 @@ static panel_problem problem_of(const reed_kernel_call *call, const window *w, b
   return p;
 }
 
+/* Windows at an edge are copied with zeros around: not where taps lie millions of pixels apart. */
+static bool windows_are_small(const panel_problem *p) {
+  double span = 8.0 * (double)p->stride[1] + ((double)p->taps[1] - 1) * (double)p->dilation[1];
+  return span * (double)p->taps[0] * (double)p->channels <= COPY_MOST;
+}
+
 reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, bool x_last, const activation *act, reed_kernel *out_kernel) {
   if (w->n > 2 || !call->constant[1]) return REED_OK;
   panel_problem problem = problem_of(call, w, x_last, act);
+  if (!windows_are_small(&problem)) return REED_OK;
   dense_convolution *c = dense_new(call, 1);
   if (!c) return cpu_no_memory(call);
   reed_status status = panel_plan_open(call, &problem, call->host_values[1], &c->parts[0].plan);

@@ -1,5 +1,6 @@
 #include "ops/cpu/panels.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 
 #include "ops/cpu/layer_loops.h"
@@ -7,8 +8,8 @@
 #define ALIGNMENT 64
 #define ROWS_MOST 7         /* of a tile, at any level */
 #define TILES_MOST 64       /* of a chunk */
-#define DEPTH_MOST 1024     /* of a block of several taps: 288 KB of a panel, which stay in the second-level cache while a chunk's tiles pass */
-#define CHANNELS_MOST 512  /* of a block of one tap, whose X has no overlap between taps to live on */
+#define DEPTH_MOST 1024     /* of a block of several taps: 256 KB of a panel, which stay in the second-level cache while a chunk's tiles pass */
+#define CHANNELS_MOST 512   /* of a block of one tap, whose X has no overlap between taps to live on */
 #define CHUNK_BYTES (384 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
 #define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
 #define PRODUCTS_PER_BYTE 8 /* what cpu_threads_for counts as the time of a byte */
@@ -235,6 +236,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   cpu_level level = cpu_level_now();
   plan->multiply = CPU_PICK(level, panel_multiply);
   plan->level_rows = CPU_PICK(level, panel_rows)();
+  assert(plan->level_rows <= ROWS_MOST);
   double products = 1.0 * problem->images * problem->out[0] * problem->out[1] * problem->outputs * problem->channels * problem->taps[0] * problem->taps[1];
   plan->n_threads = cpu_threads_for(cpu_env_threads(call), products < 1e15 ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
   plan->bias_elements = round_up(problem->outputs, PANEL_WIDTH);
