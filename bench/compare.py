@@ -118,6 +118,8 @@ def measure(model, sizes, reference, arguments, scratch):
         paths[size] = os.path.join(scratch, f"{size}.npz")
         np.savez(paths[size], **{f"{i:02}": a for i, a in enumerate(reference.inputs(size))})
     workers = {e: Worker(e, model, arguments) for e in ENGINES}
+    for worker in workers.values():
+        worker.ask(do="begin")  # all have imported what they need: nobody's load runs beside another's imports
     result = {size: {e: {} for e in ENGINES} for size in sizes}
     for e, worker in workers.items():
         opened = worker.ask(do="open")
