@@ -25,9 +25,8 @@ reed_status cpu_no_memory(const reed_kernel_call *call) {
 }
 
 void cpu_constant_packed(const reed_kernel_call *call, int32_t input) {
-  const reed_desc *d = &call->inputs[input];
   if (call->env && call->env->constant_packed)
-    call->env->constant_packed(call->env->context, call->host_values[input], desc_elements(d) * (int64_t)reed_dtype_bytes(d->dtype));
+    call->env->constant_packed(call->env->context, call->host_values[input], desc_bytes(&call->inputs[input]));
 }
 
 reed_status cpu_fault(const cpu_site *site, reed_diagnosis *diagnosis, reed_status status, int input, const char *format, ...) {

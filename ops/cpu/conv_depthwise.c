@@ -54,8 +54,7 @@ static reed_status pack_constant(const reed_kernel_call *call, depthwise *d) {
   if (status == REED_OK) status = kernel_cache_get(d->cache, &key, sizeof key, packed_build, &key, &data);
   if (status != REED_OK) return status;
   d->packed = data;
-  if (call->env && call->env->constant_packed)
-    call->env->constant_packed(call->env->context, key.constant, desc_bytes(&call->inputs[1]));
+  cpu_constant_packed(call, 1);
   return REED_OK;
 }
 

@@ -2,27 +2,24 @@
  * panel, its sums in registers over all of a block's depth. */
 #include "ops/cpu/panels.h"
 
+#include "ops/cpu/lanes.h"
+
 /* Sums, a row of the panel and one element of X stay in registers: 7 * 4 sums of 32 registers, 6 * 2 of 16. Wide tiles need fewer instructions for a
  * product than tall ones. */
-#if defined(__AVX512F__)
-#define LANES 16
+#if LANES == 16
 #define VECTORS 4
 #define ROWS 7
-#elif defined(__AVX2__)
-#define LANES 8
+#elif LANES == 8
 #define VECTORS 2
 #define ROWS 6
 #else
-#define LANES 4
 #define VECTORS 2
 #define ROWS 4
 #endif
-#define INLINE static inline __attribute__((always_inline)) CPU_UNCHECKED
 
 #define CACHE_LINE 16    /* floats */
 #define PANEL_AHEAD 512  /* floats of the panel fetched ahead: some 200 cycles */
 
-typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t mask __attribute__((vector_size(4 * LANES), may_alias));
 
 /* max(x, 0), NaN kept: x where it is not below 0. */
