@@ -165,12 +165,16 @@ uint32_t module_add_type(module_builder *b, const module_type *type) {
   return (uint32_t)b->types.n - 1;
 }
 
+/* -1, and a misuse: no type. */
+static int64_t constant_bytes(module_builder *b, const reed_desc *desc, const char *name) {
+  int64_t n_bytes = desc->rank >= 0 && desc->rank <= REED_MAX_RANK && reed_dtype_bytes(desc->dtype) ? desc_bytes(desc) : -1;
+  if (n_bytes < 0) misuse(b, "constant '%s' has no valid type", name);
+  return n_bytes;
+}
+
 uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const void *data, const char *name, bool borrow) {
-  int64_t n_bytes = desc->rank >= 0 && desc->rank <= REED_MAX_RANK ? desc_bytes(desc) : -1;
-  if (n_bytes < 0 || reed_dtype_bytes(desc->dtype) == 0) {
-    misuse(b, "constant '%s' has no valid type", name);
-    return 0;
-  }
+  int64_t n_bytes = constant_bytes(b, desc, name);
+  if (n_bytes < 0) return 0;
   module_constant c = {.desc = *desc, .data = data};
   size_t n_hashed = (size_t)(n_bytes < HASHED_BYTES ? n_bytes : HASHED_BYTES);
   uint64_t hash = format_hash(data, n_hashed, (uint64_t)desc->dtype << 8 | (uint64_t)desc->rank | (uint64_t)n_bytes << 16);
@@ -185,6 +189,17 @@ uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const voi
   }
   b->owned.items[b->owned.n++] = !borrow;
   intern_take(&b->constant_table, slot, hash, b->constants.n - 1);
+  return (uint32_t)b->constants.n - 1;
+}
+
+uint32_t module_add_made_constant(module_builder *b, const reed_desc *desc, module_make *make, const void *data, const char *name) {
+  if (constant_bytes(b, desc, name) < 0) return 0;
+  module_constant c = {.desc = *desc, .data = data, .name = module_add_string(b, name), .make = make};
+  if (!VEC_ROOM(&b->owned) || !VEC_PUSH(&b->constants, c)) {
+    no_memory(b);
+    return 0;
+  }
+  b->owned.items[b->owned.n++] = false;
   return (uint32_t)b->constants.n - 1;
 }
 

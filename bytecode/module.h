@@ -43,10 +43,13 @@ typedef struct module_site {
   int32_t n_inputs, n_outputs;
 } module_site;
 
+typedef void module_make(const void *data, void *elements);
+
 typedef struct module_constant {
   reed_desc desc;
-  const void *data; /* 64-byte aligned, desc_bytes long */
-  uint32_t name;    /* string */
+  const void *data;  /* 64-byte aligned, desc_bytes long */
+  uint32_t name;     /* string */
+  module_make *make; /* of a module that is being built: puts the elements where it is told, from data; NULL: data are the elements */
 } module_constant;
 
 typedef struct module_epoch {
@@ -93,6 +96,8 @@ uint32_t module_add_string(module_builder *b, const char *text);
 uint32_t module_add_type(module_builder *b, const module_type *type);
 /* keeps `data` borrowed until finish when borrow is true */
 uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const void *data, const char *name, bool borrow);
+/* One whose elements are made when the module is written; `data`, what they are made of, is borrowed until then. Never found equal to another. */
+uint32_t module_add_made_constant(module_builder *b, const reed_desc *desc, module_make *make, const void *data, const char *name);
 uint32_t module_add_site(module_builder *b, const char *domain, const char *op, const char *node, const reed_attr *attrs, int32_t n_attrs,
                          int32_t n_inputs, int32_t n_outputs);
 /* Functions: declare all first (signatures), then emit code for each between begin and end. */

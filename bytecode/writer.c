@@ -11,11 +11,12 @@
 /* One growing section. */
 typedef text_buffer section;
 
-/* A part of DATA: borrowed bytes and where they lie in it. What is between two is zero. */
+/* A part of DATA: borrowed bytes, or what makes them, and where they lie in it. What is between two is zero. */
 typedef struct piece {
   uint64_t at;
   const void *data;
   size_t n;
+  module_make *make;
 } piece;
 
 typedef struct writer {
@@ -30,12 +31,14 @@ static void put(section *s, const void *bytes, size_t n) { text_append_bytes(s, 
 static uint64_t align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) / alignment * alignment; }
 
 /* Notes aligned data that stays where it is until the module has been written, returns where it lies. */
-static uint64_t put_data(writer *w, const void *data, size_t n, size_t alignment) {
+static uint64_t put_made_data(writer *w, module_make *make, const void *data, size_t n, size_t alignment) {
   uint64_t at = align_up(w->n_data, alignment);
-  if (n && !VEC_PUSH(&w->data, ((piece){at, data, n}))) w->failed = true;
+  if (n && !VEC_PUSH(&w->data, ((piece){at, data, n, make}))) w->failed = true;
   w->n_data = at + n;
   return at;
 }
+
+static uint64_t put_data(writer *w, const void *data, size_t n, size_t alignment) { return put_made_data(w, NULL, data, n, alignment); }
 
 static uint32_t put_list(writer *w, const uint32_t *items, uint32_t n) {
   section *s = &w->sections[FORMAT_SIGNATURES];
@@ -201,7 +204,7 @@ static void put_constants(writer *w, const module *m) {
     const module_constant *c = &m->constants[i];
     format_constant f = {.name = c->name, .n_bytes = (uint64_t)desc_bytes(&c->desc)};
     put_desc(&c->desc, &f.dtype, &f.rank, f.dims);
-    f.data_at = put_data(w, c->data, f.n_bytes, FORMAT_ALIGNMENT);
+    f.data_at = put_made_data(w, c->make, c->data, f.n_bytes, FORMAT_ALIGNMENT);
     put(&w->sections[FORMAT_CONSTANTS], &f, sizeof f);
   }
 }
@@ -241,12 +244,24 @@ static void stream_put(stream *s, const void *bytes, uint64_t n) {
   }
 }
 
+static void stream_made(stream *s, const piece *p) {
+  void *elements = mem_alloc_bulk(p->n);
+  if (elements) {
+    p->make(p->data, elements);
+    stream_put(s, elements, p->n);
+  } else {
+    s->status = REED_ERROR_MEMORY;
+  }
+  mem_free_aligned(elements);
+}
+
 static void stream_data(stream *s, const writer *w) {
   uint64_t begin = s->at;
   for (size_t i = 0; i < w->data.n; i++) {
     const piece *p = &w->data.items[i];
     stream_put(s, NULL, begin + p->at - s->at);
-    stream_put(s, p->data, p->n);
+    if (p->make) stream_made(s, p);
+    else stream_put(s, p->data, p->n);
   }
   stream_put(s, NULL, begin + w->n_data - s->at);
 }

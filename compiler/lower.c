@@ -4,6 +4,7 @@
 
 #include "bytecode/insn.h"
 #include "compiler/lower_emit.h"
+#include "ops/packed.h"
 
 #define PRODUCER_VERSION "0.1.0"
 
@@ -76,12 +77,17 @@ uint32_t lower_site(lower *l, const ir_node *n) {
 
 /* ---- constants ---- */
 
+static void pack(const void *value, void *elements) {
+  const ir_value *v = value;
+  packed_pack(v->packed, v->data, elements);
+}
+
 void lower_constant_to(lower *l, uint32_t reg, const ir_value *v, int32_t device) {
   flow_value *value = &l->f.values[v->id];
   if (!value->constant) {
     reed_desc desc = {.dtype = v->type.dtype, .rank = v->type.rank};
     memcpy(desc.dims, v->type.dims, sizeof desc.dims);
-    value->constant = 1 + module_add_constant(l->b, &desc, v->data, v->name, true);
+    value->constant = 1 + (v->packed ? module_add_made_constant(l->b, &desc, pack, v, v->name) : module_add_constant(l->b, &desc, v->data, v->name, true));
   }
   EMIT(l, CONST, NULL, reg, value->constant - 1, (uint32_t)device);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "ops/packed.h"
 #include "shapefuncs/call.h"
 
 /* ---- diagnosis ---- */
@@ -350,6 +351,25 @@ static reed_status check_dtypes(const reed_shape_call *call) {
   return check_inputs(&site, call->n_inputs, dtypes);
 }
 
+#define PACKED_INPUTS 4 /* no product has more */
+
+/* Packed weights have the extents that ONNX gives them. */
+static reed_status see_plain_weights(reed_shape_call *call, reed_shape_input *seen) {
+  packed_order order;
+  int64_t n;
+  const int64_t *dims = reed_attrs_ints(call->attrs, PACKED_ATTR, &n);
+  const reed_shape_input *weights = &call->inputs[1];
+  bool fits = call->n_inputs >= 2 && call->n_inputs <= PACKED_INPUTS && weights->rank == 1;
+  reed_desc packed = {.dtype = fits ? weights->dtype : REED_NONE, .rank = 1, .dims = {fits ? weights->dims[0] : 0}};
+  if (!fits || !packed_order_read(call->op, call->attrs, &packed, &order))
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "weights are not packed as attribute %s says", PACKED_ATTR);
+  memcpy(seen, call->inputs, (size_t)call->n_inputs * sizeof *seen);
+  seen[1].rank = (int32_t)n;
+  seen[1].dims = dims;
+  call->inputs = seen;
+  return REED_OK;
+}
+
 reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs, const reed_shape_input *inputs,
                         int32_t n_outputs, reed_shape_output *outputs, struct reed_symbols *symbols, reed_diagnosis *diagnosis) {
   reed_shape_call call = {.op = op,
@@ -365,6 +385,9 @@ reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *
   reed_status status = symbols ? REED_OK : check_dtypes(&call);
   if (status) return status;
   preset(&call);
+  reed_shape_input seen[PACKED_INPUTS];
+  if (packed_is(op, attrs)) status = see_plain_weights(&call, seen);
+  if (status) return status;
   if (has_unknown_rank(&call) && !copes_with_unknown_rank(op->shape)) {
     if (!symbols) return reed_shape_fail(&call, REED_ERROR_SHAPE, -1, "an input has no rank");
     for (int32_t i = 0; i < n_outputs; i++) shapecall_unknown(&call, i);

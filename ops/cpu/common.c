@@ -24,11 +24,6 @@ reed_status cpu_no_memory(const reed_kernel_call *call) {
   return reed_kernel_fail(call, REED_ERROR_MEMORY, "out of memory while preparing the kernel");
 }
 
-void cpu_constant_packed(const reed_kernel_call *call, int32_t input) {
-  if (call->env && call->env->constant_packed)
-    call->env->constant_packed(call->env->context, call->host_values[input], desc_bytes(&call->inputs[input]));
-}
-
 reed_status cpu_fault(const cpu_site *site, reed_diagnosis *diagnosis, reed_status status, int input, const char *format, ...) {
   char text[512];
   va_list arguments;

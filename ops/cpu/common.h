@@ -53,9 +53,6 @@ static inline cpu_site cpu_site_of(const reed_kernel_call *call) { return (cpu_s
 reed_status cpu_fault(const cpu_site *site, reed_diagnosis *diagnosis, reed_status status, int input, const char *format, ...)
     REED_PRINTF(5, 6) REED_MUST_CHECK;
 
-/* The call's constant input is kept in a form of the kernel's own and not read again. */
-void cpu_constant_packed(const reed_kernel_call *call, int32_t input);
-
 /* ---- extents ---- */
 
 static inline bool cpu_present(const reed_kernel_call *call, int32_t input) {

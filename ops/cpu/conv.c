@@ -1,5 +1,5 @@
-/* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: who computes them. What the layout pass makes of most
- * convolutions (constant weights, channels last) has kernels that any shape runs at once (ops/cpu/conv.h). The rest goes through oneDNN: 1 to 3 spatial
+/* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: who computes them. What the compiler makes of most convolutions
+ * (packed weights, channels last) has kernels that any shape runs at once (ops/cpu/conv.h). The rest goes through oneDNN: 1 to 3 spatial
  * axes, groups, dilations, channels second. Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
 #include "ops/cpu/activation.h"
 #include "ops/cpu/channels.h"
@@ -7,6 +7,7 @@
 #include "ops/cpu/half.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/reference/layers.h"
+#include "ops/cpu/unpack.h"
 
 /* Images (or boxes) a primitive takes at a time, unless they are big: more would only grow the workspace. */
 #define CHUNK_MAX 32
@@ -105,20 +106,25 @@ static bool windows_meet(const window *w, const onednn_problem *p, bool transpos
   return true;
 }
 
+static reed_status prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel);
+static reed_status prepare_transposed(const reed_kernel_call *call, reed_kernel *out_kernel);
+
 static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_kernel *out_kernel) {
   bool last_in = !reed_attrs_int(outer->attrs, "channels_first_input", 0);
+  unpack_view unpack;
   channels_view view;
-  reed_status status = channels_view_init(outer, (last_in ? 1u << 0 : 0) | 1u << 3, &view);
+  reed_status status = unpack_view_init(outer, &unpack);
+  if (status == REED_OK) status = channels_view_init(&unpack.call, (last_in ? 1u << 0 : 0) | 1u << 3, &view);
   if (status != REED_OK) return status;
   const reed_kernel_call *call = &view.call;
   status = check_addends(call);
   if (status != REED_OK) return status;
-  reed_kernel_prepare_fn plain = transposed ? reference_prepare_conv_transpose : reference_prepare_conv;
+  reed_kernel_prepare_fn reference = transposed ? reference_prepare_conv_transpose : reference_prepare_conv;
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
   int64_t groups = reed_attrs_int(call->attrs, "group", 1);
   if (reference_wanted() || x->dtype != REED_F32 || x->rank < 3 || x->rank > 5 || weights->rank != x->rank || groups < 1 ||
       weights->dims[0] % groups != 0 || desc_elements(x) == 0 || desc_elements(weights) == 0 || desc_elements(y) == 0)
-    return channels_prepare_second(&view, plain, out_kernel);
+    return unpack.packed ? unpack_prepare(&unpack, transposed ? prepare_transposed : prepare_conv, out_kernel) : channels_prepare_second(&view, reference, out_kernel);
   *out_kernel = (reed_kernel){0};
   window w;
   activation act;
@@ -127,13 +133,12 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   if (status == REED_OK) status = activation_read(call, &act);
   if (status != REED_OK) return status;
   *out_kernel = (reed_kernel){0};
-  if (view.last && (last_in || !transposed)) {
-    if (groups == 1) status = transposed ? conv_panels_prepare_transposed(call, &w, &act, out_kernel) : conv_panels_prepare(call, &w, last_in, &act, out_kernel);
-    else if (!transposed && last_in) status = conv_depthwise_prepare(call, &w, &act, out_kernel);
-  }
+  if (unpack.packed && !unpack.order.depthwise)
+    return transposed ? conv_panels_prepare_transposed(call, &w, &act, out_kernel) : conv_panels_prepare(call, &w, last_in, &act, out_kernel);
+  if (view.last && last_in && !transposed) status = conv_depthwise_prepare(call, unpack.packed, &w, &act, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
   describe(call, &w, groups, transposed, view.last && last_in, view.last, &problem);
-  if (!windows_meet(&w, &problem, transposed)) return channels_prepare_second(&view, plain, out_kernel);
+  if (!windows_meet(&w, &problem, transposed)) return channels_prepare_second(&view, reference, out_kernel);
   int64_t image_bytes = (problem.src_strides[0] + problem.dst_strides[0]) * 4, chunk = CHUNK_BYTES / image_bytes;
   chunk = chunk < 1 ? 1 : chunk > CHUNK_MAX ? CHUNK_MAX : chunk;
 
@@ -144,18 +149,21 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   status = onednn_open(call, &problem, x->dims[0], chunk, call->constant[1] ? call->host_values[1] : NULL, &c->runner);
   if (status != REED_OK || !c->runner) {
     mem_free(c);
-    return status != REED_OK ? status : channels_prepare_second(&view, plain, out_kernel);
+    return status != REED_OK ? status : channels_prepare_second(&view, reference, out_kernel);
   }
   *out_kernel = (reed_kernel){run_convolution, c, convolution_free, onednn_workspace_bytes(c->runner), onednn_state_bytes(c->runner)};
   return REED_OK;
 }
 
+static reed_status prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, false, out_kernel); }
+static reed_status prepare_transposed(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, true, out_kernel); }
+
 reed_status cpu_prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_conv, out_kernel);
-  return prepare(call, false, out_kernel);
+  HALF_AS_F32(call, prepare_conv, out_kernel);
+  return prepare_conv(call, out_kernel);
 }
 
 reed_status cpu_prepare_conv_transpose(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_conv_transpose, out_kernel);
-  return prepare(call, true, out_kernel);
+  HALF_AS_F32(call, prepare_transposed, out_kernel);
+  return prepare_transposed(call, out_kernel);
 }

@@ -2,8 +2,6 @@
 #include "ops/cpu/conv.h"
 #include "ops/cpu/panels.h"
 
-#define COPY_MOST (1 << 22) /* elements that the windows of a tile may reach over */
-
 /* One plan; of a transposed convolution whose windows do not overlap one for each tap, which writes pixels of its own. */
 typedef struct dense_convolution {
   bool with_bias, with_residual;
@@ -22,9 +20,11 @@ static void dense_free(void *state) {
 
 static reed_status run_dense(const void *state, const reed_kernel_buffers *buffers) {
   const dense_convolution *c = state;
-  const float *bias = c->with_bias ? buffers->inputs[2] : NULL, *residual = c->with_residual ? buffers->inputs[3] : NULL;
-  for (int64_t i = 0; i < c->n_plans; i++)
-    panel_plan_run(c->parts[i].plan, buffers->inputs[0], bias, residual, (float *)buffers->outputs[0] + c->parts[i].y, buffers->workspace);
+  const float *weights = buffers->inputs[1], *bias = c->with_bias ? buffers->inputs[2] : NULL, *residual = c->with_residual ? buffers->inputs[3] : NULL;
+  for (int64_t i = 0; i < c->n_plans; i++) {
+    panel_plan *plan = c->parts[i].plan;
+    panel_plan_run(plan, buffers->inputs[0], weights + i * panel_plan_weights(plan), bias, residual, (float *)buffers->outputs[0] + c->parts[i].y, buffers->workspace);
+  }
   return REED_OK;
 }
 
@@ -37,8 +37,7 @@ static dense_convolution *dense_new(const reed_kernel_call *call, int64_t n_plan
 }
 
 /* The kernel made of plans that are all open. */
-static void dense_done(const reed_kernel_call *call, dense_convolution *c, reed_kernel *out_kernel) {
-  cpu_constant_packed(call, 1);
+static void dense_done(dense_convolution *c, reed_kernel *out_kernel) {
   *out_kernel = (reed_kernel){run_dense, c, dense_free, 0, (int64_t)sizeof *c};
   for (int64_t i = 0; i < c->n_plans; i++) {
     int64_t workspace = panel_plan_workspace_bytes(c->parts[i].plan);
@@ -49,7 +48,7 @@ static void dense_done(const reed_kernel_call *call, dense_convolution *c, reed_
 
 /* One spatial axis counts as the columns of an image of one row. */
 static panel_problem problem_of(const reed_kernel_call *call, const window *w, bool x_last, const activation *act) {
-  const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
+  const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   panel_problem p = {.images = x->dims[0], .channels = x->dims[1], .outputs = y->dims[1], .activation = *act};
   p.in[0] = p.out[0] = p.taps[0] = p.stride[0] = p.dilation[0] = 1;
   for (int32_t i = 0; i < w->n; i++) {
@@ -68,39 +67,24 @@ static panel_problem problem_of(const reed_kernel_call *call, const window *w, b
   p.y_pixel = p.outputs;
   p.y_row = p.out[1] * p.y_pixel;
   p.y_image = p.out[0] * p.y_row;
-  p.w_tap[1] = 1;
-  p.w_tap[0] = p.taps[1];
-  p.w_channel = p.taps[0] * p.taps[1];
-  p.w_output = weights->dims[1] * p.w_channel;
   return p;
 }
 
-/* Windows at an edge are copied with zeros around: not where taps lie millions of pixels apart. */
-static bool windows_are_small(const panel_problem *p) {
-  double span = 8.0 * (double)p->stride[1] + ((double)p->taps[1] - 1) * (double)p->dilation[1];
-  return span * (double)p->taps[0] * (double)p->channels <= COPY_MOST;
-}
-
 reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, bool x_last, const activation *act, reed_kernel *out_kernel) {
-  if (w->n > 2 || !call->constant[1]) return REED_OK;
   panel_problem problem = problem_of(call, w, x_last, act);
-  if (!windows_are_small(&problem)) return REED_OK;
   dense_convolution *c = dense_new(call, 1);
   if (!c) return cpu_no_memory(call);
-  reed_status status = panel_plan_open(call, &problem, call->host_values[1], &c->parts[0].plan);
+  reed_status status = panel_plan_open(call, &problem, &c->parts[0].plan);
   if (status != REED_OK) {
     dense_free(c);
     return status;
   }
   c->n_plans = 1;
-  dense_done(call, c, out_kernel);
+  dense_done(c, out_kernel);
   return REED_OK;
 }
 
 reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const window *w, const activation *act, reed_kernel *out_kernel) {
-  if (w->n > 2 || !call->constant[1]) return REED_OK;
-  for (int32_t i = 0; i < w->n; i++)
-    if (w->kernel[i] != w->stride[i] || w->pad_begin[i] != 0 || w->dilation[i] != 1 || w->out[i] != w->in[i] * w->stride[i]) return REED_OK;
   /* tap by tap it is a product of matrices: pixels of X by channels, weights W[channel][output] */
   panel_problem whole = problem_of(call, w, true, act), tap = whole;
   for (int i = 0; i < 2; i++) {
@@ -109,21 +93,18 @@ reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const w
   }
   tap.y_pixel = whole.taps[1] * whole.outputs;
   tap.y_row = whole.taps[0] * whole.y_row;
-  tap.w_output = whole.taps[0] * whole.taps[1];
-  tap.w_channel = whole.outputs * tap.w_output;
-  dense_convolution *c = dense_new(call, tap.w_output);
+  dense_convolution *c = dense_new(call, whole.taps[0] * whole.taps[1]);
   if (!c) return cpu_no_memory(call);
   for (int64_t y = 0; y < whole.taps[0]; y++)
     for (int64_t x = 0; x < whole.taps[1]; x++) {
       c->parts[c->n_plans].y = y * whole.y_row + x * whole.outputs;
-      const float *weights = (const float *)call->host_values[1] + y * whole.taps[1] + x;
-      reed_status status = panel_plan_open(call, &tap, weights, &c->parts[c->n_plans].plan);
+      reed_status status = panel_plan_open(call, &tap, &c->parts[c->n_plans].plan);
       if (status != REED_OK) {
         dense_free(c);
         return status;
       }
       c->n_plans++;
     }
-  dense_done(call, c, out_kernel);
+  dense_done(c, out_kernel);
   return REED_OK;
 }

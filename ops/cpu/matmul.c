@@ -1,12 +1,13 @@
-/* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32. One B for all of A's matrices is one tall product: over packed weights
- * (ops/cpu/panels.h) where B is constant, else through oneDNN, cut into chunks of rows. There a B for every A is one batched product; anything in between
- * is a loop over the batch. */
+/* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32. Where B is packed it is one tall product over panels (ops/cpu/panels.h). Else
+ * oneDNN: one B for all of A's matrices is one tall product, cut into chunks of rows, a B for every A one batched product, and anything in between a loop
+ * over the batch. */
 #include "ops/cpu/matmul.h"
 
 #include "ops/cpu/half.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/panels.h"
 #include "ops/cpu/reference/layers.h"
+#include "ops/cpu/unpack.h"
 
 #define ROWS_MAX 512
 #define MATRICES_MAX 64
@@ -142,7 +143,7 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
   const float *a = buffers->inputs[0], *b = buffers->inputs[1], *c = p->has_c ? buffers->inputs[2] : NULL;
   const float *bias = f->bias_inside ? c : NULL;
   float *y = buffers->outputs[0];
-  if (f->plan) panel_plan_run(f->plan, a, bias, f->residual_inside ? c : NULL, y, buffers->workspace);
+  if (f->plan) panel_plan_run(f->plan, a, b, bias, f->residual_inside ? c : NULL, y, buffers->workspace);
   int64_t n_runs = f->plan ? 0 : f->form == FORM_LOOP ? p->batch : 1;
   reed_status status = REED_OK;
   for (int64_t i = 0; i < n_runs && status == REED_OK; i++) {
@@ -205,23 +206,29 @@ static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f,
     .images = 1, .channels = p->k, .outputs = p->n, .in = {1, rows}, .out = {1, rows}, .taps = {1, 1}, .stride = {1, 1}, .dilation = {1, 1},
     .x_image = rows * p->a_row, .x_row = rows * p->a_row, .x_pixel = p->a_row, .x_channel = 1,
     .y_image = rows * p->n, .y_row = rows * p->n, .y_pixel = p->n,
-    .w_output = p->b_column, .w_channel = p->b_row,
   };
   f->residual_inside = p->has_c && !f->bias_inside && p->beta == 1 && p->c_row == p->n && p->c_column == 1 && one_each(p, p->c_batch, p->m * p->n);
   f->activation_inside = !p->has_c || f->bias_inside || f->residual_inside;
   if (f->activation_inside) problem.activation = p->activation;
-  reed_status status = panel_plan_open(call, &problem, call->host_values[1], &f->plan);
+  reed_status status = panel_plan_open(call, &problem, &f->plan);
   if (status != REED_OK) return status;
-  cpu_constant_packed(call, 1);
   *out_kernel = (reed_kernel){run_fast, f, fast_free, panel_plan_workspace_bytes(f->plan), (int64_t)sizeof *f + panel_plan_state_bytes(f->plan)};
   return REED_OK;
 }
 
-static reed_status prepare(const reed_kernel_call *call, bool gemm, reed_kernel *out_kernel) {
-  product p;
-  reed_status status = product_read(call, gemm, &p);
+static reed_status prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel);
+static reed_status prepare_gemm(const reed_kernel_call *call, reed_kernel *out_kernel);
+
+static reed_status prepare(const reed_kernel_call *outer, bool gemm, reed_kernel *out_kernel) {
+  unpack_view view;
+  reed_status status = unpack_view_init(outer, &view);
   if (status != REED_OK) return status;
-  if (reference_wanted() || p.dtype != REED_F32 || p.k == 0) return product_prepare_reference(call, &p, out_kernel);
+  const reed_kernel_call *call = &view.call;
+  product p;
+  status = product_read(call, gemm, &p);
+  if (status != REED_OK) return status;
+  if (reference_wanted() || p.dtype != REED_F32 || p.k == 0)
+    return view.packed ? unpack_prepare(&view, gemm ? prepare_gemm : prepare_matmul, out_kernel) : product_prepare_reference(call, &p, out_kernel);
 
   fast_product *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
@@ -231,12 +238,12 @@ static reed_status prepare(const reed_kernel_call *call, bool gemm, reed_kernel 
             : one_each(&p, p.a_batch, p.m * p.k) && one_each(&p, p.b_batch, p.k * p.n) ? FORM_BATCHED : FORM_LOOP;
   f->bias_inside = p.has_c && p.alpha == 1 && p.beta == 1 && only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) &&
                    (p.c_column == 1 || p.n == 1);
-  bool constant = f->form == FORM_TALL && call->constant[1];
-  if (constant && p.alpha == 1 && p.a_column == 1) {
+  if (view.packed) {
     status = prepare_panels(call, f, out_kernel);
     if (status != REED_OK) mem_free(f);
     return status;
   }
+  bool constant = f->form == FORM_TALL && call->constant[1];
   onednn_problem problem;
   describe(f, constant, &problem);
   int64_t extent = f->form == FORM_TALL ? p.batch * p.m : f->form == FORM_BATCHED ? p.batch : p.m;
@@ -250,12 +257,15 @@ static reed_status prepare(const reed_kernel_call *call, bool gemm, reed_kernel 
   return REED_OK;
 }
 
+static reed_status prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, false, out_kernel); }
+static reed_status prepare_gemm(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, true, out_kernel); }
+
 reed_status cpu_prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_matmul, out_kernel);
-  return prepare(call, false, out_kernel);
+  HALF_AS_F32(call, prepare_matmul, out_kernel);
+  return prepare_matmul(call, out_kernel);
 }
 
 reed_status cpu_prepare_gemm(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_gemm, out_kernel);
-  return prepare(call, true, out_kernel);
+  HALF_AS_F32(call, prepare_gemm, out_kernel);
+  return prepare_gemm(call, out_kernel);
 }

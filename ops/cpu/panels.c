@@ -14,76 +14,14 @@
 #define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
 #define PRODUCTS_PER_BYTE 8 /* what cpu_threads_for counts as the time of a byte */
 
-/* ---- packed weights ---- */
+static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/* Depth runs over tap rows, tap columns, channels. Where X has channels first, a channel counts as so many tap rows more, of one channel each. */
+/* ---- plans ---- */
+
+/* Depth of a panel runs over tap rows, tap columns, channels. Where X has channels first, a channel counts as so many tap rows more, of one channel each. */
 typedef struct depth_order {
   int64_t tap_rows, tap_columns, channels;
 } depth_order;
-
-typedef struct packed_key {
-  const void *constant;
-  int64_t kind; /* no other key of the program's cache is of these bytes */
-  int64_t outputs, channels, taps[2], w_output, w_channel, w_tap[2];
-  int64_t channels_first;
-} packed_key;
-
-typedef struct packing {
-  const packed_key *key;
-  depth_order order;
-  int n_threads;
-  float *data;
-} packing;
-
-static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-static int64_t n_panels(int64_t outputs) { return (outputs + PANEL_WIDTH - 1) / PANEL_WIDTH; }
-static int64_t panel_width(int64_t outputs, int64_t panel) {
-  int64_t rest = outputs - panel * PANEL_WIDTH;
-  return rest < PANEL_WIDTH ? round_up(rest, PANEL_STEP) : PANEL_WIDTH;
-}
-
-/* Where the weights of (tap row, tap column) of output 0, channel 0 lie. */
-static int64_t weight_at(const packed_key *key, int64_t tap_row, int64_t tap_column) {
-  return tap_row / key->taps[0] * key->w_channel + tap_row % key->taps[0] * key->w_tap[0] + tap_column * key->w_tap[1];
-}
-
-/* Channels begin..end of all taps of one panel. Sixteen or so channels at a time keep what is written to in the cache. */
-static void pack_channels(const packing *p, int64_t panel, int64_t begin, int64_t end) {
-  const packed_key *key = p->key;
-  int64_t width = panel_width(key->outputs, panel), output = panel * PANEL_WIDTH, n = key->outputs - output;
-  if (n > width) n = width;
-  const float *from = (const float *)key->constant + output * key->w_output;
-  float *to = p->data + output * p->order.tap_rows * p->order.tap_columns * p->order.channels;
-  for (int64_t y = 0; y < p->order.tap_rows; y++)
-    for (int64_t x = 0; x < p->order.tap_columns; x++) {
-      const float *tap = from + weight_at(key, y, x);
-      float *depth = to + (y * p->order.tap_columns + x) * p->order.channels * width;
-      for (int64_t c = begin; c < end; c++) {
-        float *row = depth + c * width;
-        for (int64_t i = 0; i < n; i++) row[i] = tap[c * key->w_channel + i * key->w_output];
-        for (int64_t i = n; i < width; i++) row[i] = 0;
-      }
-    }
-}
-
-static void pack_panels(void *context, int64_t begin, int64_t end) {
-  const packing *p = context;
-  for (int64_t panel = begin; panel < end; panel++)
-    for (int64_t c = 0; c < p->order.channels; c += 16) pack_channels(p, panel, c, c + 16 < p->order.channels ? c + 16 : p->order.channels);
-}
-
-static reed_status packed_build(void *context, kernel_cache_value *out_value) {
-  packing *p = context;
-  int64_t depth = p->order.tap_rows * p->order.tap_columns * p->order.channels, last = n_panels(p->key->outputs) - 1;
-  int64_t bytes = depth * (last * PANEL_WIDTH + panel_width(p->key->outputs, last)) * (int64_t)sizeof(float);
-  p->data = mem_alloc_bulk((size_t)bytes);
-  if (!p->data) return REED_ERROR_MEMORY;
-  cpu_parallel(cpu_threads_for(p->n_threads, bytes), last + 1, 1, pack_panels, p);
-  *out_value = (kernel_cache_value){p->data, mem_free_aligned, bytes};
-  return REED_OK;
-}
-
-/* ---- plans ---- */
 
 /* A part of the depth: taps first..first + n of all channels, or a part of one tap's. */
 typedef struct block {
@@ -100,8 +38,6 @@ typedef struct run_table {
 struct panel_plan {
   panel_problem p;
   depth_order order;
-  kernel_cache *cache, *own_cache; /* own_cache: the call had none */
-  float *packed;
   int n_threads, level_rows;
   void (*multiply)(const panel_tile *tile);
   int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, panels_per_group, n_groups;
@@ -191,7 +127,7 @@ static void choose_tiles(panel_plan *plan) {
   panel_problem *p = &plan->p;
   plan->tiles_per_row = (p->out[1] + plan->level_rows - 1) / plan->level_rows;
   plan->n_tiles = p->images * p->out[0] * plan->tiles_per_row;
-  plan->all_copied = p->outputs >= 2 * PANEL_WIDTH && p->stride[1] * p->x_pixel * (int64_t)sizeof(float) % ALIASED_BYTES == 0;
+  plan->all_copied = p->outputs >= 2 * PACKED_WIDTH && p->stride[1] * p->x_pixel * (int64_t)sizeof(float) % ALIASED_BYTES == 0;
   plan->some_copied = plan->all_copied;
   for (int i = 0; i < 2; i++)
     if (p->pad[i] > 0 || (p->out[i] - 1) * p->stride[i] - p->pad[i] + (p->taps[i] - 1) * p->dilation[i] >= p->in[i]) plan->some_copied = true;
@@ -204,27 +140,14 @@ static void choose_tiles(panel_plan *plan) {
   plan->n_chunks = (plan->n_tiles + tiles - 1) / tiles;
   plan->tiles_per_chunk = (plan->n_tiles + plan->n_chunks - 1) / plan->n_chunks;
   plan->n_chunks = (plan->n_tiles + plan->tiles_per_chunk - 1) / plan->tiles_per_chunk;
-  int64_t panels = n_panels(p->outputs), groups = 1;
+  int64_t panels = packed_panels(p->outputs), groups = 1;
   if (plan->n_chunks < 4 * plan->n_threads && plan->n_threads > 1) groups = (4 * plan->n_threads + plan->n_chunks - 1) / plan->n_chunks;
   if (groups > panels) groups = panels;
   plan->panels_per_group = (panels + groups - 1) / groups;
   plan->n_groups = (panels + plan->panels_per_group - 1) / plan->panels_per_group;
 }
 
-static reed_status pack(panel_plan *plan, const float *weights) {
-  const panel_problem *p = &plan->p;
-  packed_key key;
-  memset(&key, 0, sizeof key);
-  key = (packed_key){weights, 'P', p->outputs, p->channels, {p->taps[0], p->taps[1]}, p->w_output, p->w_channel, {p->w_tap[0], p->w_tap[1]}, p->x_channel != 1};
-  packing how = {&key, plan->order, plan->n_threads, NULL};
-  void *data;
-  reed_status status = kernel_cache_get(plan->cache, &key, sizeof key, packed_build, &how, &data);
-  if (status != REED_OK) return status;
-  plan->packed = data;
-  return REED_OK;
-}
-
-reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, const float *weights, panel_plan **out_plan) {
+reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, panel_plan **out_plan) {
   bool first = problem->x_channel != 1;
   depth_order order = {problem->taps[0] * (first ? problem->channels : 1), problem->taps[1], first ? 1 : problem->channels};
   size_t taps = (size_t)(order.tap_rows * order.tap_columns);
@@ -239,32 +162,23 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   assert(plan->level_rows <= ROWS_MOST);
   double products = 1.0 * problem->images * problem->out[0] * problem->out[1] * problem->outputs * problem->channels * problem->taps[0] * problem->taps[1];
   plan->n_threads = cpu_threads_for(cpu_env_threads(call), products < 1e15 ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
-  plan->bias_elements = round_up(problem->outputs, PANEL_WIDTH);
+  plan->bias_elements = round_up(problem->outputs, PACKED_WIDTH);
   choose_blocks(plan);
   choose_tiles(plan);
   choose_runs(plan);
-  reed_status status = REED_OK;
-  plan->cache = call->env ? call->env->cache : NULL;
-  if (!plan->cache) {
-    status = kernel_cache_open(&plan->own_cache);
-    plan->cache = plan->own_cache;
-  }
-  if (status == REED_OK) status = pack(plan, weights);
-  if (status == REED_OK) return *out_plan = plan, REED_OK;
-  panel_plan_close(plan);
-  return cpu_no_memory(call);
+  *out_plan = plan;
+  return REED_OK;
 }
 
-void panel_plan_close(panel_plan *plan) {
-  if (!plan) return;
-  if (plan->packed) kernel_cache_release(plan->cache, plan->packed);
-  kernel_cache_close(&plan->own_cache);
-  mem_free(plan);
-}
+void panel_plan_close(panel_plan *plan) { mem_free(plan); }
 
 int64_t panel_plan_state_bytes(const panel_plan *plan) {
   return (int64_t)sizeof *plan + 2 * plan->order.tap_rows * plan->order.tap_columns * (int64_t)sizeof *plan->offsets;
 }
+
+static int64_t depth_of(const panel_plan *plan) { return plan->order.tap_rows * plan->order.tap_columns * plan->order.channels; }
+
+int64_t panel_plan_weights(const panel_plan *plan) { return depth_of(plan) * round_up(plan->p.outputs, PACKED_STEP); }
 
 static int64_t thread_elements(const panel_plan *plan) { return plan->some_copied ? plan->tiles_per_chunk * plan->copy_elements : 0; }
 
@@ -283,7 +197,7 @@ typedef struct placed_tile {
 
 typedef struct panel_run {
   const panel_plan *plan;
-  const float *x, *bias, *residual;
+  const float *x, *weights, *bias, *residual;
   float *y, *copies;
   atomic_llong next;
 } panel_run;
@@ -335,7 +249,7 @@ static void copy_tile(const panel_run *run, const placed_tile *t, const block *b
 
 /* The last panel has fewer outputs than columns: computed beside Y. */
 static void multiply_narrow(const panel_plan *plan, panel_tile *t, int64_t columns) {
-  float beside[ROWS_MOST * PANEL_WIDTH] __attribute__((aligned(ALIGNMENT)));
+  float beside[ROWS_MOST * PACKED_WIDTH] __attribute__((aligned(ALIGNMENT)));
   float *y = t->c;
   const float *before = t->first ? t->residual : y;
   int64_t y_row = t->c_row;
@@ -355,10 +269,10 @@ static void multiply_narrow(const panel_plan *plan, panel_tile *t, int64_t colum
 static void run_block(const panel_run *run, const block *b, const placed_tile *tiles, int64_t n_tiles, int64_t panel_begin, int64_t panel_end, bool first, bool last) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
-  int64_t depth = plan->order.tap_rows * plan->order.tap_columns * plan->order.channels;
+  int64_t depth = depth_of(plan);
   int64_t begun = b->first_tap * plan->order.channels + b->channel, columns = plan->order.tap_columns;
   for (int64_t panel = panel_begin; panel < panel_end; panel++) {
-    int64_t output = panel * PANEL_WIDTH, width = panel_width(p->outputs, panel), n = p->outputs - output;
+    int64_t output = panel * PACKED_WIDTH, width = packed_width(p->outputs, panel), n = p->outputs - output;
     for (int64_t i = 0; i < n_tiles; i++) {
       const placed_tile *at = &tiles[i];
       const run_table *table = at->copied ? &plan->copied : &plan->in_place;
@@ -368,7 +282,7 @@ static void run_block(const panel_run *run, const block *b, const placed_tile *t
         /* a copy begins with the block's first tap row */
         .a = at->a + (at->copied ? -(b->first_tap / columns * plan->copy_span * plan->copy_pixel) : b->channel),
         .runs = table->runs + first_run,
-        .panel = plan->packed + output * depth + begun * width,
+        .panel = run->weights + output * depth + begun * width,
         .bias = run->bias + output,
         .residual = first && run->residual ? run->residual + at->y + output : NULL,
         .n_runs = table->joined ? b->n_taps / columns : b->n_taps,
@@ -405,7 +319,7 @@ static void run_chunk(const panel_run *run, int64_t chunk, int64_t group, float 
   if (n > plan->tiles_per_chunk) n = plan->tiles_per_chunk;
   for (int64_t i = 0; i < n; i++) tiles[i] = place(run, begin + i);
   int64_t panel = group * plan->panels_per_group, panel_end = panel + plan->panels_per_group;
-  if (panel_end > n_panels(plan->p.outputs)) panel_end = n_panels(plan->p.outputs);
+  if (panel_end > packed_panels(plan->p.outputs)) panel_end = packed_panels(plan->p.outputs);
   for (int64_t i = 0; i < plan->n_blocks; i++) {
     block b = block_at(plan, i);
     for (int64_t k = 0; k < n; k++)
@@ -416,7 +330,7 @@ static void run_chunk(const panel_run *run, int64_t chunk, int64_t group, float 
       }
     run_block(run, &b, tiles, n, panel, panel_end, i == 0, i == plan->n_blocks - 1);
   }
-  int64_t output = panel * PANEL_WIDTH, output_end = panel_end * PANEL_WIDTH;
+  int64_t output = panel * PACKED_WIDTH, output_end = panel_end * PACKED_WIDTH;
   activate(run, tiles, n, output, (output_end < plan->p.outputs ? output_end : plan->p.outputs) - output);
 }
 
@@ -431,11 +345,11 @@ static void run_chunks(void *context, int64_t begin, int64_t end) {
     }
 }
 
-void panel_plan_run(const panel_plan *plan, const float *x, const float *bias, const float *residual, float *y, void *workspace) {
+void panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias, const float *residual, float *y, void *workspace) {
   float *padded = workspace;
   memset(padded, 0, (size_t)plan->bias_elements * sizeof *padded);
   if (bias) memcpy(padded, bias, (size_t)plan->p.outputs * sizeof *padded);
-  panel_run run = {.plan = plan, .x = x, .bias = padded, .residual = residual, .y = y, .copies = padded + plan->bias_elements};
+  panel_run run = {.plan = plan, .x = x, .weights = weights, .bias = padded, .residual = residual, .y = y, .copies = padded + plan->bias_elements};
   atomic_init(&run.next, 0);
   cpu_parallel(plan->n_threads, plan->n_threads, 1, run_chunks, &run);
 }

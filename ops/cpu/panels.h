@@ -1,7 +1,6 @@
-/* Convolutions and products of f32 whose weights are constant, as one problem: Y[pixel][output] = sum over taps and channels of
- * X[pixel at tap][channel] * W[output][tap][channel], images with channels last in Y. Weights are packed once per program into panels of columns that
- * every CPU level reads; pixels are taken in tiles of a few neighbours of one row. Nothing is generated and nothing depends on extents but counts and
- * distances: any shape runs at once.
+/* Convolutions and products of f32 over packed weights (ops/packed.h), as one problem: Y[pixel][output] = sum over taps and channels of
+ * X[pixel at tap][channel] * W[output][tap][channel], images with channels last in Y. Pixels are taken in tiles of a few neighbours of one row. Nothing is
+ * generated and nothing depends on extents but counts and distances: any shape runs at once.
  *
  * After Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication" (panels, blocks of depth), and Zhang, Franchetti and Low 2018,
  * "High Performance Zero-Memory Overhead Direct Convolutions" (X is read where it lies). */
@@ -9,9 +8,7 @@
 #define OPS_CPU_PANELS_H_
 
 #include "ops/cpu/activation.h"
-
-#define PANEL_WIDTH 64 /* columns of a panel, but of the last, */
-#define PANEL_STEP 16  /* which has as many of these as are needed */
+#include "ops/packed.h"
 
 /* ---- the innermost loops (panel_loops.c) ---- */
 
@@ -44,19 +41,19 @@ typedef struct panel_problem {
   int64_t in[2], out[2], taps[2], stride[2], dilation[2], pad[2]; /* pad: before */
   int64_t x_image, x_row, x_pixel, x_channel;                     /* x_channel 1, or x_pixel 1 */
   int64_t y_image, y_row, y_pixel;                                /* outputs of a pixel lie side by side */
-  int64_t w_output, w_channel, w_tap[2];
   activation activation;
 } panel_problem;
 
 typedef struct panel_plan panel_plan;
 
-/* Packs the weights, unless another plan of the program has; they are not read again. On error *out_plan is untouched and the call's diagnosis says no
- * memory. */
-reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, const float *weights, panel_plan **out_plan) REED_MUST_CHECK;
+/* On error *out_plan is untouched and the call's diagnosis says no memory. */
+reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, panel_plan **out_plan) REED_MUST_CHECK;
 void panel_plan_close(panel_plan *plan);
 int64_t panel_plan_workspace_bytes(const panel_plan *plan);
 int64_t panel_plan_state_bytes(const panel_plan *plan);
-/* bias f32[outputs], residual like y (or y itself), each may be NULL. Any number of threads at a time, each with a workspace of its own. */
-void panel_plan_run(const panel_plan *plan, const float *x, const float *bias, const float *residual, float *y, void *workspace);
+/* Elements of the weights. */
+int64_t panel_plan_weights(const panel_plan *plan);
+/* weights: packed; bias f32[outputs], residual like y (or y itself), each may be NULL. Any number of threads at a time, each with a workspace of its own. */
+void panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias, const float *residual, float *y, void *workspace);
 
 #endif

@@ -1,0 +1,181 @@
+#include "ops/packed.h"
+
+#include <string.h>
+
+#include "base/desc.h"
+
+#define WINDOWS_MOST (1 << 22)    /* elements that the windows of a tile reach over: at an image's edge kernels copy them */
+#define CHANNELS_AT_A_TIME 16     /* what is written to stays in the cache */
+
+/* ---- which order ---- */
+
+static bool holds(const reed_attrs *attrs, const char *name, int64_t n, const int64_t *wanted) {
+  int64_t given;
+  const int64_t *ints = reed_attrs_ints(attrs, name, &given);
+  if (!ints) return false;
+  for (int64_t i = 0; i < n; i++)
+    if (given != n || ints[i] != wanted[i]) return false;
+  return true;
+}
+
+static bool all_are(const reed_attrs *attrs, const char *name, int64_t value) {
+  int64_t n;
+  const int64_t *ints = reed_attrs_ints(attrs, name, &n);
+  for (int64_t i = 0; ints && i < n; i++)
+    if (ints[i] != value) return false;
+  return true;
+}
+
+/* One spatial axis is the columns of one row. */
+static void read_taps(const reed_desc *plain, int64_t *out_taps) {
+  out_taps[0] = plain->rank == 4 ? plain->dims[2] : 1;
+  out_taps[1] = plain->dims[plain->rank - 1];
+}
+
+/* Columns that the windows of a tile of 8 pixels reach over, times rows and channels. */
+static bool windows_are_small(const reed_attrs *attrs, const reed_desc *plain) {
+  int64_t taps[2], n_strides, n_dilations;
+  const int64_t *strides = reed_attrs_ints(attrs, "strides", &n_strides), *dilations = reed_attrs_ints(attrs, "dilations", &n_dilations);
+  read_taps(plain, taps);
+  double stride = n_strides ? (double)strides[n_strides - 1] : 1, dilation = n_dilations ? (double)dilations[n_dilations - 1] : 1;
+  return (8 * stride + ((double)taps[1] - 1) * dilation) * (double)taps[0] * (double)plain->dims[1] <= WINDOWS_MOST;
+}
+
+static bool convolution(const reed_attrs *attrs, packed_order *o) {
+  const reed_desc *plain = &o->plain;
+  bool first = reed_attrs_int(attrs, "channels_first_input", 0) != 0;
+  int64_t groups = reed_attrs_int(attrs, "group", 1), taps[2];
+  if (plain->rank < 3 || plain->rank > 4 || !reed_attrs_int(attrs, "channels_last", 0)) return false;
+  read_taps(plain, taps);
+  o->outputs = plain->dims[0];
+  o->taps = taps[0];
+  o->columns = taps[1];
+  o->w_tap[0] = taps[1];
+  o->w_tap[1] = 1;
+  o->w_channel = taps[0] * taps[1];
+  o->w_output = plain->dims[1] * o->w_channel;
+  o->depthwise = groups > 1;
+  o->rows = first ? plain->dims[1] * taps[0] : taps[0];
+  o->channels = first ? 1 : plain->dims[1];
+  if (o->depthwise) return plain->rank == 4 && groups == plain->dims[0] && plain->dims[1] == 1 && !first;
+  return groups == 1 && windows_are_small(attrs, plain);
+}
+
+/* Windows side by side: each tap makes pixels of its own. */
+static bool transposed_convolution(const reed_attrs *attrs, packed_order *o) {
+  const reed_desc *plain = &o->plain;
+  const char *pads = reed_attrs_string(attrs, "auto_pad", "NOTSET");
+  if (plain->rank < 3 || plain->rank > 4 || reed_attrs_int(attrs, "group", 1) != 1 || !reed_attrs_int(attrs, "channels_last", 0)) return false;
+  if (!holds(attrs, "strides", plain->rank - 2, plain->dims + 2) || !all_are(attrs, "dilations", 1) || !all_are(attrs, "pads", 0) ||
+      !all_are(attrs, "output_padding", 0) || reed_attrs_find(attrs, "output_shape") || (strcmp(pads, "NOTSET") != 0 && strcmp(pads, "VALID") != 0))
+    return false;
+  int64_t taps[2];
+  read_taps(plain, taps);
+  o->n_parts = taps[0] * taps[1];
+  o->part = 1;
+  o->channels = plain->dims[0];
+  o->outputs = plain->dims[1];
+  o->w_output = o->n_parts;
+  o->w_channel = o->outputs * o->n_parts;
+  return true;
+}
+
+static bool matrix(const reed_attrs *attrs, bool gemm, packed_order *o) {
+  bool transposed = gemm && reed_attrs_int(attrs, "transB", 0);
+  if (o->plain.rank != 2 || (gemm && (reed_attrs_int(attrs, "transA", 0) || reed_attrs_float(attrs, "alpha", 1) != 1))) return false;
+  o->channels = o->plain.dims[transposed];
+  o->outputs = o->plain.dims[!transposed];
+  o->w_output = transposed ? o->channels : 1;
+  o->w_channel = transposed ? 1 : o->outputs;
+  return true;
+}
+
+/* Elements of all parts; -1: more than memory can have. */
+static int64_t count(const packed_order *o) {
+  int64_t columns = o->depthwise ? o->outputs : (o->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP, n = o->n_parts;
+  const int64_t factors[] = {columns, o->rows, o->columns, o->channels};
+  for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+    if (__builtin_mul_overflow(n, factors[i], &n)) return -1;
+  return n > INT64_MAX / 8 ? -1 : n;
+}
+
+bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc *plain, packed_order *out_order) {
+  packed_order o = {.plain = *plain, .n_parts = 1, .rows = 1, .columns = 1, .channels = 1, .taps = 1};
+  if (plain->dtype != REED_F32 && plain->dtype != REED_F16 && plain->dtype != REED_BF16) return false;
+  if (desc_bytes(plain) <= 0) return false;
+  op_id id = op_id_of(op);
+  bool can = id == OP_Conv ? convolution(attrs, &o) : id == OP_ConvTranspose ? transposed_convolution(attrs, &o)
+             : id == OP_Gemm || id == OP_MatMul ? matrix(attrs, id == OP_Gemm, &o) : false;
+  if (!can || count(&o) < 0) return false;
+  *out_order = o;
+  return true;
+}
+
+bool packed_is(const reed_op *op, const reed_attrs *attrs) {
+  op_id id = op_id_of(op);
+  return (id == OP_Conv || id == OP_ConvTranspose || id == OP_Gemm || id == OP_MatMul) && reed_attrs_find(attrs, PACKED_ATTR);
+}
+
+bool packed_order_read(const reed_op *op, const reed_attrs *attrs, const reed_desc *packed, packed_order *out_order) {
+  int64_t n;
+  const int64_t *dims = reed_attrs_ints(attrs, PACKED_ATTR, &n);
+  reed_desc plain = {.dtype = packed->dtype, .rank = (int32_t)n};
+  if (!dims || n < 0 || n > REED_MAX_RANK) return false;
+  memcpy(plain.dims, dims, (size_t)n * sizeof *dims);
+  return packed_order_of(op, attrs, &plain, out_order) && packed->rank == 1 && packed->dims[0] == count(out_order);
+}
+
+int64_t packed_part_elements(const packed_order *order) { return count(order) / order->n_parts; }
+
+reed_desc packed_desc(const packed_order *order) { return (reed_desc){.dtype = order->plain.dtype, .rank = 1, .dims = {count(order)}}; }
+
+/* ---- moving ---- */
+
+/* A row of a panel and its weights, which may lie at any address. */
+typedef struct panel_row {
+  char *panel, *plain;
+  int64_t n, width, step; /* outputs; columns; distance of outputs in the plain weights */
+} panel_row;
+
+#define PANEL_ROW(type)                                                                                                      \
+  static void pack_row_##type(const panel_row *r) {                                                                          \
+    type *panel = (type *)(void *)r->panel;                                                                                  \
+    for (int64_t i = 0; i < r->n; i++) memcpy(&panel[i], r->plain + (size_t)(i * r->step) * sizeof *panel, sizeof *panel);   \
+    for (int64_t i = r->n; i < r->width; i++) panel[i] = 0;                                                                  \
+  }                                                                                                                          \
+  static void unpack_row_##type(const panel_row *r) {                                                                        \
+    const type *panel = (const type *)(const void *)r->panel;                                                                \
+    for (int64_t i = 0; i < r->n; i++) memcpy(r->plain + (size_t)(i * r->step) * sizeof *panel, &panel[i], sizeof *panel);   \
+  }
+PANEL_ROW(uint16_t)
+PANEL_ROW(uint32_t)
+
+typedef void (*row_fn)(const panel_row *r);
+
+static void for_each_row(const packed_order *o, char *packed, char *plain, row_fn fn) {
+  size_t size = reed_dtype_bytes(o->plain.dtype);
+  int64_t depth = o->rows * o->columns * o->channels, part_elements = packed_part_elements(o);
+  int64_t panels = o->depthwise ? 1 : packed_panels(o->outputs);
+  for (int64_t part = 0; part < o->n_parts; part++)
+    for (int64_t panel = 0; panel < panels; panel++) {
+      int64_t output = panel * PACKED_WIDTH, width = o->depthwise ? o->outputs : packed_width(o->outputs, panel), n = o->outputs - output;
+      panel_row row = {.n = n < width ? n : width, .width = width, .step = o->w_output};
+      for (int64_t c0 = 0; c0 < o->channels; c0 += CHANNELS_AT_A_TIME)
+        for (int64_t tap = 0; tap < o->rows * o->columns; tap++)
+          for (int64_t c = c0; c < c0 + CHANNELS_AT_A_TIME && c < o->channels; c++) {
+            int64_t y = tap / o->columns, x = tap % o->columns;
+            int64_t from = part * o->part + output * o->w_output + (y / o->taps + c) * o->w_channel + y % o->taps * o->w_tap[0] + x * o->w_tap[1];
+            row.panel = packed + (size_t)(part * part_elements + output * depth + (tap * o->channels + c) * width) * size;
+            row.plain = plain + (size_t)from * size;
+            fn(&row);
+          }
+    }
+}
+
+void packed_pack(const packed_order *order, const void *plain, void *packed) {
+  for_each_row(order, packed, (char *)(uintptr_t)plain, reed_dtype_bytes(order->plain.dtype) == 2 ? pack_row_uint16_t : pack_row_uint32_t);
+}
+
+void packed_unpack(const packed_order *order, const void *packed, void *plain) {
+  for_each_row(order, (char *)(uintptr_t)packed, plain, reed_dtype_bytes(order->plain.dtype) == 2 ? unpack_row_uint16_t : unpack_row_uint32_t);
+}
