@@ -1,4 +1,4 @@
-/* Convolutions with channels last and constant weights, one thread: Reed's kernel over packed weights beside oneDNN's primitive for exactly that shape. Least
+/* Convolutions with channels last, one thread: Reed's kernel over packed weights beside oneDNN's primitive for exactly that shape. Least
  * CPU time of interleaved runs, so other programs disturb little; a ratio above 1 says how much longer oneDNN takes.
  *
  *     bench_conv [RUNS]       default 5 */
@@ -9,6 +9,7 @@
 
 #include "ops/cpu/onednn.h"
 #include "ops/kernel.h"
+#include "ops/packed.h"
 
 typedef struct row {
   const char *what;
@@ -91,10 +92,17 @@ static void measure(const row *r, int runs) {
   reed_desc inputs[] = {{REED_F32, 4, {r->images, r->height, r->width, r->channels}}, {REED_F32, 4, {r->outputs, r->channels, r->taps, r->taps}}, {REED_F32, 1, {r->outputs}}};
   reed_desc outputs[] = {{REED_F32, 4, {r->images, h, w, r->outputs}}};
   int64_t strides[] = {r->stride, r->stride}, pads[] = {r->pad, r->pad, r->pad, r->pad};
+  reed_desc plain = inputs[1];
   reed_attr items[] = {{.name = "activation", .type = REED_ATTR_STRING, .s = "relu", .n = 4}, {.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
-                       {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4}, {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2}};
-  reed_attrs attrs = {items, 4};
-  const void *host[] = {NULL, weights, bias};
+                       {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain.dims, .n = 4}, {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
+                       {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2}};
+  reed_attrs attrs = {items, 5};
+  packed_order order;
+  if (!packed_order_of(op_builtin(OP_Conv), &attrs, &plain, &order)) exit(1);
+  inputs[1] = packed_desc(&order);
+  float *packed = aligned_alloc(64, (size_t)inputs[1].dims[0] * sizeof(float));
+  packed_pack(&order, weights, packed);
+  const void *host[] = {NULL, packed, bias};
   const bool constant[] = {false, true, true};
   reed_kernel_call call = {op_builtin(OP_Conv), &attrs, "bench", 3, 1, inputs, outputs, host, constant, &env, NULL};
   reed_kernel ours;
@@ -110,7 +118,7 @@ static void measure(const row *r, int runs) {
   if (onednn_open(&call, &problem, r->images, 32, weights, &theirs) != REED_OK || !theirs) exit(1);
   double t2 = cpu_ms();
   void *workspace = aligned_alloc(64, (size_t)(ours.workspace_bytes + onednn_workspace_bytes(theirs) + 127) / 64 * 64);
-  const void *in[] = {x, weights, bias};
+  const void *in[] = {x, packed, bias};
   void *out[] = {y};
   reed_kernel_buffers buffers = {.inputs = in, .outputs = out, .workspace = workspace};
   double our_ms = 1e30, their_ms = 1e30;
@@ -132,6 +140,7 @@ static void measure(const row *r, int runs) {
   kernel_cache_close(&their_cache);
   free(x);
   free(weights);
+  free(packed);
   free(bias);
   free(y);
   free(workspace);

@@ -34,8 +34,8 @@ struct ir_value {
   ir_graph *graph;        /* where it is defined; constants: the main graph */
   const void *data;       /* constant: dense elements; else NULL (a zero-size constant has a non-NULL pointer too). Of floats, IR_WEIGHTS_BYTES or more, they
                              may lie in the model's own bytes at any address; all others are aligned for their dtype */
-  const struct packed_order *packed; /* constant: its elements are those of data in that order (ops/packed.h), moved when the module is written; set by the
-                             last pass. Else NULL */
+  const struct packed_order *packed; /* constant: its elements are those of data in that order (ops/packed.h), moved when the module is written: set by the
+                             last pass, no other meets it. Else NULL */
   const reed_dim *elements; /* integer values known symbolically (shape arithmetic): n_elements of them, else NULL */
   int64_t n_elements;
   bool bounded;           /* its extent along bounded_axis is reported by its kernel (type.dims holds a fresh symbol there) */

@@ -1,5 +1,5 @@
 /* The table of passes and the order they run in: the CLEAN ones in turn until nothing changes, the ONCE ones, the CLEAN ones again, the LATE ones,
- * and the CLEAN ones for the last time. */
+ * the CLEAN ones for the last time, and the LAST ones, behind which nobody looks at the graph. */
 #include <string.h>
 
 #include "compiler/pass.h"
@@ -13,7 +13,7 @@ const pass_info pass_table[] = {
 };
 const int pass_count = sizeof pass_table / sizeof *pass_table;
 
-typedef enum phase { PHASE_CLEAN, PHASE_ONCE, PHASE_LATE } phase;
+typedef enum phase { PHASE_CLEAN, PHASE_ONCE, PHASE_LATE, PHASE_LAST } phase;
 static const phase phases[] = {
 #define PASS(name, phase, required, about) PHASE_##phase,
 #include "compiler/passes.def"
@@ -101,6 +101,7 @@ reed_status pass_run_all(pass_run *run) {
     status = run_phase(run, next, &changes);
     if (status == REED_OK && changes) status = clean(run);
   }
+  if (status == REED_OK) status = run_phase(run, PHASE_LAST, &changes);
   if (status == REED_OK) status = ir_walk(run->m->main, true, count_node, &run->nodes_after);
   return status;
 }

@@ -63,6 +63,7 @@ static panel_problem problem_of(const reed_kernel_call *call, const window *w, b
   p.x_image = p.channels * p.in[0] * p.in[1];
   p.x_pixel = x_last ? p.channels : 1;
   p.x_row = p.in[1] * p.x_pixel;
+  p.channels_first = !x_last;
   p.x_channel = x_last ? 1 : p.in[0] * p.in[1];
   p.y_pixel = p.outputs;
   p.y_row = p.out[1] * p.y_pixel;

@@ -148,7 +148,7 @@ static void choose_tiles(panel_plan *plan) {
 }
 
 reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, panel_plan **out_plan) {
-  bool first = problem->x_channel != 1;
+  bool first = problem->channels_first;
   depth_order order = {problem->taps[0] * (first ? problem->channels : 1), problem->taps[1], first ? 1 : problem->channels};
   size_t taps = (size_t)(order.tap_rows * order.tap_columns);
   panel_plan *plan = mem_calloc(1, sizeof *plan + 2 * taps * sizeof *plan->offsets);

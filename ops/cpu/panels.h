@@ -39,7 +39,8 @@ PANEL_LOOPS_DECLARE_(avx512)
 typedef struct panel_problem {
   int64_t images, channels, outputs;
   int64_t in[2], out[2], taps[2], stride[2], dilation[2], pad[2]; /* pad: before */
-  int64_t x_image, x_row, x_pixel, x_channel;                     /* x_channel 1, or x_pixel 1 */
+  int64_t x_image, x_row, x_pixel, x_channel;
+  bool channels_first;                                            /* of X: x_pixel is 1, else x_channel */
   int64_t y_image, y_row, y_pixel;                                /* outputs of a pixel lie side by side */
   activation activation;
 } panel_problem;

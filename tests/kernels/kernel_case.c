@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/packed.h"
 #include "shapefuncs/shapefn.h"
 
 #define BAND 64 /* bytes before and behind every tensor */
@@ -243,7 +244,7 @@ static void move_channels(value *v, bool to_last) {
 }
 
 /* Every level, 1 and 2 threads, in place where that is allowed, against what is expected; with channels last where `last`. */
-static void compare_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative, double absolute) {
+static void compare_at_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative, double absolute) {
   int64_t most_bytes = 0;
   for (int32_t i = 0; i < c->n_inputs; i++)
     if (c->inputs[i].desc.dtype != REED_NONE && desc_bytes(&c->inputs[i].desc) > most_bytes) most_bytes = desc_bytes(&c->inputs[i].desc);
@@ -265,6 +266,37 @@ static void compare_levels(kernel_case *c, const value *expected, cpu_level from
   }
   c->in_place = -1;
   c->parts = false;
+}
+
+/* Puts the weights of a product in the order that the compiler would; false: it would leave them. */
+static bool pack_weights(kernel_case *c, value *out_plain) {
+  const reed_op *op = op_builtin(c->op);
+  reed_attrs attrs = {c->attrs, c->n_attrs};
+  packed_order order;
+  if (c->n_inputs < 2 || c->inputs[1].desc.dtype == REED_NONE || !packed_order_of(op, &attrs, &c->inputs[1].desc, &order)) return false;
+  reed_desc desc = packed_desc(&order);
+  *out_plain = c->inputs[1];
+  c->inputs[1] = value_open(&desc);
+  packed_pack(&order, out_plain->data, c->inputs[1].data);
+  case_attr_ints(c, PACKED_ATTR, out_plain->desc.dims, out_plain->desc.rank);
+  return true;
+}
+
+static void drop_attr(kernel_case *c, const char *name) {
+  int32_t i = 0;
+  while (strcmp(c->attrs[i].name, name) != 0) i++;
+  memmove(&c->attrs[i], &c->attrs[i + 1], (size_t)(--c->n_attrs - i) * sizeof *c->attrs);
+}
+
+/* With weights as they are, and packed where they can be. */
+static void compare_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative, double absolute) {
+  compare_at_levels(c, expected, from, last, relative, absolute);
+  value plain;
+  if (!pack_weights(c, &plain)) return;
+  compare_at_levels(c, expected, CPU_REFERENCE, last, relative, absolute);
+  drop_attr(c, PACKED_ATTR);
+  value_close(&c->inputs[1]);
+  c->inputs[1] = plain;
 }
 
 void case_parity_orders(kernel_case *c, uint32_t images, double relative, double absolute) {

@@ -25,7 +25,7 @@ typedef struct kernel_case {
   int32_t n_inputs, n_outputs, n_attrs;
   value inputs[CASE_INPUTS];
   value outputs[CASE_OUTPUTS];
-  reed_attr attrs[12]; /* in any order: sorted before use */
+  reed_attr attrs[14]; /* in any order: sorted before use */
   int n_threads;
   int in_place;       /* this input's memory is output 0 as well; -1: none */
   bool parts;         /* outputs that the kernel says lie in input 0 are given that memory */
@@ -58,8 +58,8 @@ double case_get(const value *v, int64_t i);
 
 /* Shapes, prepares and runs at that level ("reference", "base", ...); outputs of an earlier run are replaced. Checks the guard bands. */
 reed_status case_run(kernel_case *c, const char *level);
-/* Runs the reference, then every level this machine has with 1 and 2 threads, in place and as parts where the operator allows it; every element must
- * be within relative |x| + absolute. Logs the operator, dtype and element that differ. Closes the case. */
+/* Runs the reference, then every level this machine has with 1 and 2 threads, in place and as parts where the operator allows it, and with packed
+ * weights where the compiler would pack them; every element must be within relative |x| + absolute. Logs the operator, dtype and element that differ. Closes the case. */
 void case_parity(kernel_case *c, double relative, double absolute);
 /* The same, and once more with channels_last: the outputs' channels and those of the inputs whose bit is set in `images` moved last, at every level,
  * the reference's too. */

@@ -138,37 +138,6 @@ START_TEST(depthwise_residual_may_lie_in_the_output) {
 }
 END_TEST
 
-/* What a program's sessions share: the second kernel does not read the constant, whose pages may be gone. */
-static void count_packed(const void *context, const void *data, int64_t bytes) { *(int64_t *)(uintptr_t)context += bytes; }
-
-START_TEST(depthwise_weights_are_packed_once_a_program) {
-  static float x[5 * 5 * 16], w[16 * 9], y[5 * 5 * 16];
-  for (int i = 0; i < ROWS(x); i++) x[i] = 1;
-  for (int i = 0; i < ROWS(w); i++) w[i] = 1;
-  int64_t told = 0;
-  reed_kernel_env env = {.n_threads = 1, .constant_packed = count_packed, .context = &told};
-  ck_assert_int_eq(kernel_cache_open(&env.cache), REED_OK);
-  reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1}, {.name = "group", .type = REED_ATTR_INT, .i = 16}};
-  reed_attrs attrs = {items, 2};
-  reed_desc in[] = {{REED_F32, 4, {1, 5, 5, 16}}, {REED_F32, 4, {16, 1, 3, 3}}}, out = {REED_F32, 4, {1, 3, 3, 16}};
-  reed_diagnosis diagnosis = {0};
-  reed_kernel_call call = {.op = op_builtin(OP_Conv), .attrs = &attrs, .node = "node", .n_inputs = 2, .n_outputs = 1, .inputs = in, .outputs = &out,
-                           .host_values = (const void *const[]){NULL, w}, .constant = (const bool[]){false, true}, .env = &env, .diagnosis = &diagnosis};
-  setenv("REED_CPU", cpu_level_name(cpu_level_best()), 1);
-  reed_kernel kernels[2];
-  ck_assert_int_eq(kernel_cpu(call.op)(&call, &kernels[0]), REED_OK);
-  ck_assert_int_eq(told, sizeof w);
-  for (int i = 0; i < ROWS(w); i++) w[i] = 7;
-  in[0].dims[1] = 4; /* another shape */
-  out.dims[1] = 2;
-  ck_assert_int_eq(kernel_cpu(call.op)(&call, &kernels[1]), REED_OK);
-  kernels[1].run(kernels[1].state, &(reed_kernel_buffers){.inputs = (const void *const[]){x, w}, .outputs = (void *const[]){y}, .diagnosis = &diagnosis});
-  ck_assert_float_eq(y[0], 9);
-  for (int i = 0; i < 2; i++) kernels[i].free(kernels[i].state);
-  kernel_cache_close(&env.cache);
-}
-END_TEST
-
 int main(void) {
   Suite *suite = suite_create("depthwise convolution");
   TCase *t = tcase_create("all");
@@ -178,7 +147,6 @@ int main(void) {
   tcase_add_loop_test(t, depthwise_keeps_nan_in_its_windows, 3, 8);
   tcase_add_test(t, depthwise_by_hand);
   tcase_add_test(t, depthwise_residual_may_lie_in_the_output);
-  tcase_add_test(t, depthwise_weights_are_packed_once_a_program);
   suite_add_tcase(suite, t);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_NORMAL);

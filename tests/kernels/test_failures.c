@@ -25,6 +25,13 @@ static const int64_t kernel_shape[2] = {2, 2};
 #define DESC(type, n, ...) {REED_##type, n, {__VA_ARGS__}}
 #define KERNEL_SHAPE .attrs = {{.name = "kernel_shape", .type = REED_ATTR_INTS, .ints = kernel_shape, .n = 2}}, .n_attrs = 1
 
+/* channels_last has no meaning for a matrix */
+#define PACKED(...)                                                                                         \
+  .attrs = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},                                       \
+            {.name = "packed", .type = REED_ATTR_INTS, .ints = (const int64_t[]){__VA_ARGS__},              \
+             .n = sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)}},                               \
+  .n_attrs = 2
+
 static const prepared_case cases[] = {
     {OP_LSTM, 3, 2, {DESC(F32, 3, 7, 2, 16), DESC(F32, 3, 1, 64, 16), DESC(F32, 3, 1, 64, 16)}, {DESC(F32, 4, 7, 1, 2, 16), DESC(F32, 3, 1, 2, 16)}, {NULL, ones, ones}},
     {OP_GRU, 3, 1, {DESC(F64, 3, 3, 2, 4), DESC(F64, 3, 1, 12, 4), DESC(F64, 3, 1, 12, 4)}, {DESC(F64, 4, 3, 1, 2, 4)}, {NULL}},
@@ -38,6 +45,8 @@ static const prepared_case cases[] = {
      {NULL, ones},
      .attrs = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1}, {.name = "group", .type = REED_ATTR_INT, .i = 16}},
      .n_attrs = 2},
+    {OP_Conv, 2, 1, {DESC(F32, 4, 2, 7, 7, 8), DESC(F32, 1, 16 * 8 * 9)}, {DESC(F32, 4, 2, 5, 5, 10)}, {NULL, ones}, PACKED(10, 8, 3, 3)},
+    {OP_Gemm, 2, 1, {DESC(F16, 2, 33, 16), DESC(F16, 1, 16 * 16)}, {DESC(F16, 2, 33, 9)}, {NULL, ones}, PACKED(16, 9)},
     {OP_Conv, 2, 1, {DESC(F64, 4, 1, 3, 4, 4), DESC(F64, 4, 2, 3, 3, 3)}, {DESC(F64, 4, 1, 2, 2, 2)}, {NULL}},
     {OP_ConvTranspose, 2, 1, {DESC(F32, 4, 3, 16, 7, 7), DESC(F32, 4, 16, 16, 1, 1)}, {DESC(F32, 4, 3, 16, 7, 7)}, {NULL, ones}},
     {OP_Gemm, 2, 1, {DESC(F32, 2, 33, 16), DESC(F32, 2, 16, 16)}, {DESC(F32, 2, 33, 16)}, {NULL, ones}},

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/packed.h"
 #include "tests/kernels/kernel_case.h"
 
 typedef struct conv_row {
@@ -35,6 +36,7 @@ static const conv_row convolutions[] = {
   {"rows a page apart", 4, {1, 1024, 3, 14}, {64, 1024, 1, 1}, 1, {1, 1}, {1, 1}, {0}},
   {"rows a page apart, stride 2", 4, {1, 512, 3, 14}, {70, 512, 3, 3}, 1, {2, 2}, {2, 2}, {2, 2, 2, 2}},
   {"taps far apart", 4, {1, 40, 2, 2}, {8, 40, 1, 2}, 1, {1, 1}, {1, 1 << 22}, {0, 0, 0, 1 << 22}},
+  {"one pixel", 4, {2, 3, 1, 1}, {4, 3, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
   {"windows in the pads", 4, {1, 3, 2, 2}, {4, 3, 2, 2}, 1, {1, 1}, {1, 1}, {3, 3, 4, 3}},
   {"3-D", 5, {1, 3, 5, 6, 4}, {4, 3, 3, 2, 3}, 1, {1, 2, 1}, {1, 1, 1}, {1, 0, 1, 1, 0, 1}},
 };
@@ -131,6 +133,31 @@ START_TEST(matmul_keeps_nan) {
     add_activation(&c, activations[_i]);
     case_parity(&c, 1e-4, 1e-4);
   }
+}
+END_TEST
+
+/* Files hold weights in this order. */
+START_TEST(packed_by_hand) {
+  float plain[18 * 2 * 2], packed[32 * 2 * 2], back[18 * 2 * 2];
+  for (int i = 0; i < 18 * 4; i++) plain[i] = (float)i; /* output * 4 + channel * 2 + tap */
+  reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1}};
+  reed_attrs attrs = {items, 1};
+  packed_order order;
+  ck_assert(packed_order_of(op_builtin(OP_Conv), &attrs, &(reed_desc){REED_F32, 4, {18, 2, 1, 2}}, &order));
+  ck_assert_int_eq(packed_desc(&order).dims[0], 128);
+  packed_pack(&order, plain, packed);
+  for (int tap = 0; tap < 2; tap++)
+    for (int channel = 0; channel < 2; channel++)
+      for (int i = 0; i < 32; i++)
+        ck_assert_float_eq(packed[(tap * 2 + channel) * 32 + i], i < 18 ? (float)(i * 4 + channel * 2 + tap) : 0);
+  packed_unpack(&order, packed, back);
+  ck_assert_mem_eq(plain, back, sizeof plain);
+  /* 70 outputs: a panel of 64, one of 16 */
+  static float wide[70], panels[80];
+  for (int i = 0; i < 70; i++) wide[i] = (float)i;
+  ck_assert(packed_order_of(op_builtin(OP_MatMul), &(reed_attrs){NULL, 0}, &(reed_desc){REED_F32, 2, {1, 70}}, &order));
+  packed_pack(&order, wide, panels);
+  for (int i = 0; i < 80; i++) ck_assert_float_eq(panels[i], i < 70 ? (float)i : 0);
 }
 END_TEST
 
@@ -315,6 +342,7 @@ int main(void) {
   Suite *suite = suite_create("linear kernels");
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
+  tcase_add_test(t, packed_by_hand);
   tcase_add_loop_test(t, conv_equals_the_reference_in_every_form, 0, 2 * ROWS(convolutions));
   tcase_add_loop_test(t, conv_ends_with_any_activation, 0, ROWS(activations));
   tcase_add_loop_test(t, conv_keeps_nan, 0, ROWS(activations));

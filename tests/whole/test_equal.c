@@ -137,6 +137,10 @@ START_TEST(pictures_with_channels_last_compute_the_same) {
   check(picture_open(&pictures[_i]), "layout", !pictures[_i].not_empty, 1e-4, pictures[_i].what);
 }
 END_TEST
+START_TEST(packed_weights_compute_the_same) {
+  check(picture_open(&pictures[_i]), "pack", !pictures[_i].not_empty, 1e-4, pictures[_i].what);
+}
+END_TEST
 START_TEST(maps_of_chosen_classes_are_the_same) { check(choice_open((choice)_i), "chosen_class", true, 1e-6, "maps of classes"); }
 END_TEST
 START_TEST(points_read_off_maps_are_the_same) { check(heatmaps_loop((heatmaps)_i), "keypoints", true, 1e-6, "heat maps"); }
@@ -154,6 +158,7 @@ int main(void) {
   tcase_add_loop_test(t, recognised_group_norms_compute_the_same, 0, COUNT(spelled_groups));
   tcase_add_loop_test(t, norms_with_activations_compute_the_same, 0, COUNT(spelled_norm_ends));
   tcase_add_loop_test(t, pictures_with_channels_last_compute_the_same, 0, COUNT(pictures));
+  tcase_add_loop_test(t, packed_weights_compute_the_same, 0, COUNT(pictures));
   tcase_add_loop_test(t, points_read_off_maps_are_the_same, 0, HEATMAPS_TAKEN);
   tcase_add_loop_test(t, maps_of_chosen_classes_are_the_same, 0, CHOICE_TAKEN);
   tcase_add_loop_test(t, loops_that_append_compute_the_same, 0, N_APPENDING);
