@@ -40,22 +40,10 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors, boo
     for (int j = 0; j < vectors * LANES; j += CACHE_LINE) __builtin_prefetch(c + i * t->c_row + j, 1);
   /* the tile to the right begins `rows` rows on; a run's share of it is fetched while the run is computed */
   const int64_t next_step = rows * row * (int64_t)sizeof(float) / length;
-  if (t->first) {
-#pragma GCC unroll 4
-    for (int j = 0; j < vectors; j++) {
-      lanes bias = *(const lanes *)(t->bias + column + j * LANES);
 #pragma GCC unroll 16
-      for (int i = 0; i < rows; i++) {
-        sum[i][j] = bias;
-        if (t->residual) sum[i][j] += *(const lanes *)(t->residual + column + i * t->c_row + j * LANES);
-      }
-    }
-  } else {
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++)
+  for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-      for (int j = 0; j < vectors; j++) sum[i][j] = *(const lanes *)(c + i * t->c_row + j * LANES);
-  }
+    for (int j = 0; j < vectors; j++) sum[i][j] = (lanes){0};
   for (int64_t r = 0; r < t->n_runs; r++) {
     const float *a = t->a + t->runs[r];
     const char *next = (const char *)(a + rows * row);
@@ -72,12 +60,15 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors, boo
         for (int j = 0; j < vectors; j++) sum[i][j] += a[i * row] * weights[j];
     }
   }
+  /* what is added comes last: it may be far larger than the products, whose roundings would then be its */
 #pragma GCC unroll 16
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; j++) {
-      if (t->relu) sum[i][j] = relu(sum[i][j]);
-      *(lanes *)(c + i * t->c_row + j * LANES) = sum[i][j];
+      lanes *to = (lanes *)(c + i * t->c_row + j * LANES);
+      lanes y = sum[i][j] + (t->first ? *(const lanes *)(t->bias + column + j * LANES) : *to);
+      if (t->residual) y += *(const lanes *)(t->residual + column + i * t->c_row + j * LANES);
+      *to = t->relu ? relu(y) : y;
     }
 }
 
