@@ -107,7 +107,7 @@ struct reed_registry {
 static const char *plain_domain(const char *domain) { return strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
 
 static bool is_named(const reed_op *op, const char *domain, const char *name) {
-  return strcmp(op->name, name) == 0 && strcmp(plain_domain(op->domain), plain_domain(domain)) == 0;
+  return op->name[0] == name[0] && strcmp(op->name, name) == 0 && strcmp(plain_domain(op->domain), plain_domain(domain)) == 0;
 }
 
 const reed_op *op_find(const reed_registry *registry, const char *domain, const char *name) {

@@ -31,7 +31,8 @@ static int check_pass_names(const words *disabled, complaint *c) {
     while (k < n && strcmp(names[k], disabled->items[i])) k++;
     if (k < n) continue;
     char near[200];
-    complain(c, MISUSE, "no pass '%s'%s The passes are", disabled->items[i], suggestion(disabled->items[i], names, n, near, sizeof near));
+    suggestion(disabled->items[i], names, n, near, sizeof near);
+    complain(c, MISUSE, "no pass '%s'%s The passes are", disabled->items[i], near[0] ? near : ".");
     for (k = 0; k < n; k++) complain_more(c, " %s", names[k]);
     return c->exit_status;
   }
@@ -210,7 +211,8 @@ int model_split_name(const char *text, const char *const *names, size_t n, const
   } else {
     char word[256], near[300];
     snprintf(word, sizeof word, "%.*s", (int)(equals - text < 250 ? equals - text : 250), text);
-    complain(c, MISUSE, "the model has no %s '%s'%s It has", what, word, suggestion(word, names, n, near, sizeof near));
+    suggestion(word, names, n, near, sizeof near);
+    complain(c, MISUSE, "the model has no %s '%s'%s It has", what, word, near[0] ? near : ".");
   }
   for (size_t i = 0; i < n; i++) complain_more(c, " %s", names[i]);
   if (n == 0) complain_more(c, " none");

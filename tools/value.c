@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/flags.h"
 #include "tools/npy.h"
@@ -173,6 +174,7 @@ int value_parse(const char *text, const image_form *form, const reed_value_info 
   if (text[0] == '@') return value_read_file(text + 1, form, wanted, out_tensor, c);
   const char *equals = strchr(text, '=');
   reed_desc desc;
+  if (!equals && access(text, F_OK) == 0) return complain(c, MISUSE, "value '%.60s': a file is written @%.60s", text, text);
   if (!equals || !value_parse_type(text, (size_t)(equals - text), &desc))
     return complain(c, MISUSE, "value '%.60s': expected @FILE, or extents and a dtype, '=' and elements, such as 2x3xf32=1,2,3,4,5,6", text);
   reed_tensor *tensor;

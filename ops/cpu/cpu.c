@@ -1,6 +1,7 @@
 #include "ops/cpu/cpu.h"
 
 #include <cpuid.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,13 +24,24 @@ static bool has_f16c(void) {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx >> 29 & 1);
 }
 
-cpu_level cpu_level_best(void) {
+static cpu_level find_best(void) {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c() || !__builtin_cpu_supports("bmi2")) return CPU_BASE;
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
       !__builtin_cpu_supports("avx512vl"))
     return CPU_AVX2;
   return CPU_AVX512;
+}
+
+/* Every kernel that is prepared asks, and a virtual machine traps each CPUID (a microsecond or more): the answer, always the same, is kept. */
+cpu_level cpu_level_best(void) {
+  static atomic_int known = -1;
+  int best = atomic_load_explicit(&known, memory_order_relaxed);
+  if (best < 0) {
+    best = (int)find_best();
+    atomic_store_explicit(&known, best, memory_order_relaxed);
+  }
+  return (cpu_level)best;
 }
 
 cpu_level cpu_level_now(void) {

@@ -110,6 +110,8 @@ expect 2 'no command' 'frobnicate'
 expect 2 'vm compile'
 expect 2 "did you mean '--expect'?" run add.reed --expct y=y.npy
 expect 2 "did you mean 'bias'?" run add.reed -i "$x" -i bais=3xf32=1
+expect 2 "has no input 'elsewhere'. It has" run add.reed -i "$x" -i elsewhere=3xf32=1
+expect 2 'a file is written @add.reed' run add.reed -i x=add.reed
 expect 2 "the model has no output 'z'" run add.reed -i "$x" -i "$b" -o z=z.npy
 expect 2 "input 'bias' f32[3] is missing" run add.reed -i "$x"
 expect 2 'is given twice' run add.reed -i "$x" -i "$x" -i "$b"
