@@ -1,6 +1,7 @@
 /* Rewrites of whole subgraphs: each fires on the real export (examples/shapes), and leaves near misses alone. */
 #include "tests/compiler/appending.h"
 #include "tests/compiler/choices.h"
+#include "tests/compiler/columns.h"
 #include "tests/compiler/front.h"
 #include "tests/compiler/heatmaps.h"
 
@@ -657,6 +658,23 @@ START_TEST(rewrites_can_be_left_out) {
 }
 END_TEST
 
+START_TEST(columns_taken_one_by_one_become_rows) {
+  const struct column_case *c = &column_cases[_i];
+  front f;
+  onnx_build *b = picture_open(&c->p);
+  front_optimize(&f, &b);
+  ck_assert_msg(front_changes(&f, "columns") == c->turned, "%s: %lld", c->p.what, (long long)front_changes(&f, "columns"));
+  ck_assert_int_eq(front_count(&f, OP_Transpose), c->turned > 0);
+  if (c->turned) {
+    const ir_node *gather = front_node(&f, OP_Gather);
+    reed_attrs attrs = ir_attrs(gather);
+    ck_assert_ptr_eq(gather->inputs[0], front_node(&f, OP_Transpose)->outputs[0]);
+    ck_assert_int_eq(reed_attrs_int(&attrs, "axis", -1), 0);
+  }
+  front_fini(&f);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("rewrites");
   TCase *t = tcase_create("rewrites");
@@ -671,6 +689,7 @@ int main(void) {
   tcase_add_loop_test(t, a_loop_that_appends_gives_its_parts_as_a_scan_output, 0, N_APPENDING);
   tcase_add_loop_test(t, a_loop_that_reads_points_off_maps_becomes_one_operator, 0, N_HEATMAPS);
   tcase_add_loop_test(t, maps_of_all_classes_become_maps_of_the_chosen_ones, 0, N_CHOICES);
+  tcase_add_loop_test(t, columns_taken_one_by_one_become_rows, 0, N_COLUMN_CASES);
   tcase_add_loop_test(t, filters_move_down_and_into_the_selection, 0, N_FILTERED);
   tcase_add_test(t, the_example_finds_no_rows);
   tcase_add_test(t, both_selections_of_the_example_are_limited);

@@ -7,6 +7,7 @@
 #include "reed/reed.h"
 #include "tests/compiler/appending.h"
 #include "tests/compiler/choices.h"
+#include "tests/compiler/columns.h"
 #include "tests/compiler/heatmaps.h"
 #include "tests/compiler/pictures.h"
 #include "tests/compiler/spelled.h"
@@ -141,6 +142,8 @@ START_TEST(packed_weights_compute_the_same) {
   check(picture_open(&pictures[_i]), "pack", !pictures[_i].not_empty, 1e-4, pictures[_i].what);
 }
 END_TEST
+START_TEST(columns_as_rows_are_the_same) { check(picture_open(&column_cases[_i].p), "columns", true, 0, column_cases[_i].p.what); }
+END_TEST
 START_TEST(maps_of_chosen_classes_are_the_same) { check(choice_open((choice)_i), "chosen_class", true, 1e-6, "maps of classes"); }
 END_TEST
 START_TEST(points_read_off_maps_are_the_same) { check(heatmaps_loop((heatmaps)_i), "keypoints", true, 1e-6, "heat maps"); }
@@ -159,6 +162,7 @@ int main(void) {
   tcase_add_loop_test(t, norms_with_activations_compute_the_same, 0, COUNT(spelled_norm_ends));
   tcase_add_loop_test(t, pictures_with_channels_last_compute_the_same, 0, COUNT(pictures));
   tcase_add_loop_test(t, packed_weights_compute_the_same, 0, COUNT(pictures));
+  tcase_add_loop_test(t, columns_as_rows_are_the_same, 0, N_COLUMN_CASES);
   tcase_add_loop_test(t, points_read_off_maps_are_the_same, 0, HEATMAPS_TAKEN);
   tcase_add_loop_test(t, maps_of_chosen_classes_are_the_same, 0, CHOICE_TAKEN);
   tcase_add_loop_test(t, loops_that_append_compute_the_same, 0, N_APPENDING);
