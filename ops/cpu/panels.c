@@ -11,6 +11,7 @@
 #define DEPTH_MOST 1024     /* of a block of several taps: 256 KB of a panel, which stay in the second-level cache while a chunk's tiles pass */
 #define CHANNELS_MOST 512   /* of a block of one tap, whose X has no overlap between taps to live on */
 #define CHUNK_BYTES (384 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
+#define LINE_BYTES 64
 #define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
 #define PRODUCTS_PER_BYTE 8 /* what cpu_threads_for counts as the time of a byte */
 
@@ -265,24 +266,41 @@ static void multiply_narrow(const panel_plan *plan, panel_tile *t, int64_t colum
   for (int64_t i = 0; i < t->rows; i++) memcpy(y + i * y_row, beside + i * t->width, (size_t)columns * sizeof *y);
 }
 
-/* One block of depth: a panel stays in the cache while the chunk's tiles pass. */
+/* Where the weights of a block of depth begin. */
+static const float *weights_at(const panel_run *run, int64_t panel, int64_t begun) {
+  const panel_plan *plan = run->plan;
+  return run->weights + panel * PACKED_WIDTH * depth_of(plan) + begun * packed_width(plan->p.outputs, panel);
+}
+
+/* Bytes to fetch for each element of depth, a line at most. */
+static int64_t fetch_step(int64_t bytes, int64_t depth) {
+  int64_t step = (bytes + depth - 1) / depth;
+  return step < LINE_BYTES ? step : LINE_BYTES;
+}
+
+/* One block of depth: a panel stays in the cache while the chunk's tiles pass, each of which fetches what comes next: its share of the next panel, or of
+ * the X to its right while nothing of that has been read. */
 static void run_block(const panel_run *run, const block *b, const placed_tile *tiles, int64_t n_tiles, int64_t panel_begin, int64_t panel_end, bool first, bool last) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
-  int64_t depth = depth_of(plan);
-  int64_t begun = b->first_tap * plan->order.channels + b->channel, columns = plan->order.tap_columns;
+  int64_t begun = b->first_tap * plan->order.channels + b->channel, columns = plan->order.tap_columns, depth = b->n_taps * b->n_channels;
+  int64_t right = plan->level_rows * p->stride[1] * p->x_pixel, lowest = (p->taps[0] - 1) * p->dilation[0] * p->x_row;
+  int64_t right_step = fetch_step(right * (int64_t)sizeof(float), depth);
   for (int64_t panel = panel_begin; panel < panel_end; panel++) {
     int64_t output = panel * PACKED_WIDTH, width = packed_width(p->outputs, panel), n = p->outputs - output;
+    int64_t share = depth * width * (int64_t)sizeof(float) / n_tiles, share_step = fetch_step(share, depth);
+    const char *next = (const char *)(panel + 1 < panel_end ? weights_at(run, panel + 1, begun) : weights_at(run, panel_begin, last ? 0 : begun + depth));
     for (int64_t i = 0; i < n_tiles; i++) {
       const placed_tile *at = &tiles[i];
       const run_table *table = at->copied ? &plan->copied : &plan->in_place;
       int64_t first_run = table->joined ? b->first_tap / columns : b->first_tap;
+      bool new_x = first && panel == panel_begin && !at->copied;
       panel_tile t = {
         .c = run->y + at->y + output,
         /* a copy begins with the block's first tap row */
         .a = at->a + (at->copied ? -(b->first_tap / columns * plan->copy_span * plan->copy_pixel) : b->channel),
         .runs = table->runs + first_run,
-        .panel = run->weights + output * depth + begun * width,
+        .panel = weights_at(run, panel, begun),
         .bias = run->bias + output,
         .residual = first && run->residual ? run->residual + at->y + output : NULL,
         .n_runs = table->joined ? b->n_taps / columns : b->n_taps,
@@ -291,8 +309,9 @@ static void run_block(const panel_run *run, const block *b, const placed_tile *t
         .c_row = p->y_pixel,
         .width = width,
         .rows = at->rows,
+        .next = new_x ? (const char *)(at->a + lowest + right) : next + i * share,
+        .next_step = new_x ? right_step : share_step,
         .first = first,
-        .ahead = panel == panel_begin && !at->copied,
         .relu = last && p->activation.kind == ACTIVATION_RELU,
       };
       if (n < width) multiply_narrow(plan, &t, n);

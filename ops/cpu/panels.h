@@ -20,8 +20,9 @@ typedef struct panel_tile {
   const float *bias;     /* [width] */
   const float *residual; /* like c, may be c; or NULL */
   int64_t n_runs, run_length, a_row, c_row, width, rows;
+  const char *next;      /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */
+  int64_t next_step;
   bool first; /* c = bias + residual + sums; else c += sums */
-  bool ahead; /* the next tile is the pixels to the right, and X not in a near cache yet */
   bool relu;  /* afterwards c = max(c, 0); NaN stays */
 } panel_tile;
 

@@ -35,6 +35,7 @@ static const conv_row convolutions[] = {
   {"blocks of channels, many taps", 4, {1, 2400, 2, 3}, {16, 2400, 1, 2}, 1, {1, 1}, {1, 1}, {0, 0, 0, 1}},
   {"rows a page apart", 4, {1, 1024, 3, 14}, {64, 1024, 1, 1}, 1, {1, 1}, {1, 1}, {0}},
   {"rows a page apart, stride 2", 4, {1, 512, 3, 14}, {70, 512, 3, 3}, 1, {2, 2}, {2, 2}, {2, 2, 2, 2}},
+  {"small chunks", 4, {1, 70, 13, 11}, {150, 70, 1, 1}, 1, {1, 1}, {1, 1}, {0}},
   {"taps far apart", 4, {1, 40, 2, 2}, {8, 40, 1, 2}, 1, {1, 1}, {1, 1 << 22}, {0, 0, 0, 1 << 22}},
   {"one pixel", 4, {2, 3, 1, 1}, {4, 3, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
   {"windows in the pads", 4, {1, 3, 2, 2}, {4, 3, 2, 2}, 1, {1, 1}, {1, 1}, {3, 3, 4, 3}},
@@ -249,6 +250,7 @@ static const struct {
   {2, 2, {1000, 33}, {33, 20}},
   {2, 2, {63, 130}, {130, 70}},
   {2, 2, {3, 1500}, {1500, 200}},
+  {2, 2, {130, 530}, {530, 530}},
   {2, 2, {0, 7}, {7, 3}},
   {2, 2, {5, 0}, {0, 3}},
   {3, 2, {3, 5, 7}, {7, 4}},
@@ -274,6 +276,21 @@ START_TEST(matmul_equals_the_reference) {
       double tolerance = dtypes[d] == REED_F32 ? 1e-4 : case_tolerance(dtypes[d]);
       case_parity(&c, tolerance, tolerance * 10);
     }
+}
+END_TEST
+
+/* Rows that make tiles of every height, by panels of every width: the first of 64 columns, the last of 16, 32 or 48. */
+START_TEST(matmul_of_every_tile) {
+  for (int64_t width = 16; width <= 64; width += 16) {
+    kernel_case c;
+    case_init(&c, OP_MatMul);
+    int64_t rows = _i + 1, outputs = 64 + width - (_i % 3);
+    case_input(&c, REED_F32, DIMS(rows, 37), 1);
+    case_input(&c, REED_F32, DIMS(37, outputs), 1);
+    case_input(&c, REED_F32, DIMS(outputs), 1);
+    add_activation(&c, _i % 2 ? "relu" : NULL);
+    case_parity(&c, 1e-5, 1e-5);
+  }
 }
 END_TEST
 
@@ -351,6 +368,7 @@ int main(void) {
   tcase_add_loop_test(t, conv_transpose_equals_the_reference, 0, ROWS(transposed));
   tcase_add_loop_test(t, conv_transpose_takes_output_shape, 0, 3);
   tcase_add_loop_test(t, matmul_equals_the_reference, 0, ROWS(products));
+  tcase_add_loop_test(t, matmul_of_every_tile, 0, 9);
   tcase_add_loop_test(t, matmul_keeps_nan, 0, ROWS(activations));
   tcase_add_test(t, matmul_adds_bias_and_activates);
   tcase_add_loop_test(t, gemm_equals_the_reference, 0, ROWS(gemms));
