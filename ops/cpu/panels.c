@@ -7,10 +7,12 @@
 
 #define ALIGNMENT 64
 #define ROWS_MOST 7         /* of a tile, at any level */
-#define TILES_MOST 64       /* of a chunk */
+#define TILES_MOST 128      /* of a chunk */
+#define TILES_FEW 8         /* of a chunk where all weights are at most FEW_BYTES, about the second-level cache */
+#define FEW_BYTES (1 << 20)
 #define DEPTH_MOST 1024     /* of a block of several taps: 256 KB of a panel, which stay in the second-level cache while a chunk's tiles pass */
 #define CHANNELS_MOST 512   /* of a block of one tap, whose X has no overlap between taps to live on */
-#define CHUNK_BYTES (384 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
+#define CHUNK_BYTES (576 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
 #define LINE_BYTES 64
 #define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
 #define PRODUCTS_PER_BYTE 8 /* what cpu_threads_for counts as the time of a byte */
@@ -136,8 +138,10 @@ static void choose_tiles(panel_plan *plan) {
   if (plan->copy_pixel * p->stride[1] * (int64_t)sizeof(float) % (ALIASED_BYTES / 2) == 0) plan->copy_pixel += 16;
   plan->copy_span = (plan->level_rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1] + 1;
   plan->copy_elements = round_up(block_rows(plan) * plan->copy_span * plan->copy_pixel, 16);
-  int64_t tiles = CHUNK_BYTES / (plan->copy_elements * (int64_t)sizeof(float));
-  tiles = tiles < 4 ? 4 : tiles > TILES_MOST ? TILES_MOST : tiles;
+  /* with one tap tiles share no X: where the weights stay in the cache from chunk to chunk, small chunks keep X and Y near */
+  bool few = p->taps[0] * p->taps[1] == 1 && p->channels * p->outputs * (int64_t)sizeof(float) <= FEW_BYTES;
+  int64_t tiles = CHUNK_BYTES / (plan->copy_elements * (int64_t)sizeof(float)), most = few ? TILES_FEW : TILES_MOST;
+  tiles = tiles < 4 ? 4 : tiles > most ? most : tiles;
   plan->n_chunks = (plan->n_tiles + tiles - 1) / tiles;
   plan->tiles_per_chunk = (plan->n_tiles + plan->n_chunks - 1) / plan->n_chunks;
   plan->n_chunks = (plan->n_tiles + plan->tiles_per_chunk - 1) / plan->tiles_per_chunk;
