@@ -44,6 +44,7 @@ struct panel_plan {
   int n_threads, level_rows;
   void (*multiply)(const panel_tile *tile);
   int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, panels_per_group, n_groups;
+  int64_t rows_least, n_larger; /* rows of a tile; how many tiles of an image's row, its first, have one more */
   bool all_copied, some_copied;
   run_table in_place, copied;
   int64_t copy_pixel, copy_span, copy_elements; /* a copy: [tap rows of a block][span][pixel] */
@@ -129,6 +130,8 @@ static void choose_runs(panel_plan *plan) {
 static void choose_tiles(panel_plan *plan) {
   panel_problem *p = &plan->p;
   plan->tiles_per_row = (p->out[1] + plan->level_rows - 1) / plan->level_rows;
+  plan->rows_least = p->out[1] / plan->tiles_per_row;
+  plan->n_larger = p->out[1] % plan->tiles_per_row;
   plan->n_tiles = p->images * p->out[0] * plan->tiles_per_row;
   plan->all_copied = p->outputs >= 2 * PACKED_WIDTH && p->stride[1] * p->x_pixel * (int64_t)sizeof(float) % ALIASED_BYTES == 0;
   plan->some_copied = plan->all_copied;
@@ -207,14 +210,12 @@ typedef struct panel_run {
   atomic_llong next;
 } panel_run;
 
-/* Tile i. It is copied where a window of it reaches over the image's edge. */
-static placed_tile place(const panel_run *run, int64_t i) {
+/* Tile k of a row of an image; no division, which small tiles would feel. It is copied where a window of it reaches over the image's edge. */
+static placed_tile place(const panel_run *run, int64_t image, int64_t row, int64_t k) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
-  placed_tile t = {.row = i / plan->tiles_per_row % p->out[0], .image = i / plan->tiles_per_row / p->out[0]};
-  int64_t k = i % plan->tiles_per_row, columns = p->out[1];
-  t.column = columns * k / plan->tiles_per_row;
-  t.rows = columns * (k + 1) / plan->tiles_per_row - t.column;
+  placed_tile t = {.image = image, .row = row, .rows = plan->rows_least + (k < plan->n_larger)};
+  t.column = k * plan->rows_least + (k < plan->n_larger ? k : plan->n_larger);
   t.y = t.image * p->y_image + t.row * p->y_row + t.column * p->y_pixel;
   int64_t from[2] = {t.row * p->stride[0] - p->pad[0], t.column * p->stride[1] - p->pad[1]};
   int64_t to[2] = {from[0] + (p->taps[0] - 1) * p->dilation[0], from[1] + (t.rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1]};
@@ -340,7 +341,15 @@ static void run_chunk(const panel_run *run, int64_t chunk, int64_t group, float 
   placed_tile tiles[TILES_MOST];
   int64_t begin = chunk * plan->tiles_per_chunk, n = plan->n_tiles - begin;
   if (n > plan->tiles_per_chunk) n = plan->tiles_per_chunk;
-  for (int64_t i = 0; i < n; i++) tiles[i] = place(run, begin + i);
+  int64_t k = begin % plan->tiles_per_row, row = begin / plan->tiles_per_row % plan->p.out[0], image = begin / plan->tiles_per_row / plan->p.out[0];
+  for (int64_t i = 0; i < n; i++) {
+    tiles[i] = place(run, image, row, k);
+    if (++k < plan->tiles_per_row) continue;
+    k = 0;
+    if (++row < plan->p.out[0]) continue;
+    row = 0;
+    image++;
+  }
   int64_t panel = group * plan->panels_per_group, panel_end = panel + plan->panels_per_group;
   if (panel_end > packed_panels(plan->p.outputs)) panel_end = packed_panels(plan->p.outputs);
   for (int64_t i = 0; i < plan->n_blocks; i++) {
