@@ -9,6 +9,7 @@
 #include "base/desc.h"
 #include "base/diag.h"
 #include "ops/kernel.h"
+#include "ops/packed.h"
 #include "shapefuncs/shapefn.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -27,7 +28,7 @@ typedef struct block {
 } block;
 
 typedef struct call {
-  block blocks[INPUTS_MOST + OUTPUTS_MOST + 1];
+  block blocks[INPUTS_MOST + OUTPUTS_MOST + 2]; /* workspace and packed weights besides */
   int n_blocks;
   fuzz_choices choices;
   const reed_op *op;
@@ -268,6 +269,19 @@ static void make_attr(call *k, const reed_op_attr *declared, int32_t i) {
   }
 }
 
+/* Packed weights are hardly ever made by chance. */
+static void pack_weights(call *k, reed_attrs *attrs) {
+  packed_order order;
+  if (k->n_inputs < 2 || packed_is(k->op, attrs) || !packed_order_of(k->op, attrs, &k->inputs[1], &order) || !fuzz_pick(&k->choices, 2)) return;
+  int32_t i = attrs->n++;
+  memcpy(k->ints[i], order.plain.dims, sizeof order.plain.dims);
+  k->attrs[i] = (reed_attr){.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = k->ints[i], .n = order.plain.rank};
+  k->inputs[1] = packed_desc(&order);
+  void *packed = exact(k, desc_bytes(&k->inputs[1]));
+  packed_pack(&order, k->data[1], packed);
+  k->data[1] = packed;
+}
+
 static int by_name(const void *a, const void *b) { return strcmp(((const reed_attr *)a)->name, ((const reed_attr *)b)->name); }
 
 static void run_kernel(call *k, const reed_attrs *attrs, reed_diagnosis *d) {
@@ -327,8 +341,11 @@ static void run_call(call *k, reed_diagnosis *d) {
     dtypes[i] = k->inputs[i].dtype;
   }
   reed_attrs attrs = {k->attrs, 0};
-  for (int32_t i = 0; i < k->op->n_attrs && i < ATTRS_MOST; i++)
-    if (k->op->attrs[i].required || fuzz_pick(c, 2)) make_attr(k, &k->op->attrs[i], attrs.n++);
+  for (int32_t i = 0; i < k->op->n_attrs && i < ATTRS_MOST; i++) {
+    bool rare = strcmp(k->op->attrs[i].name, PACKED_ATTR) == 0; /* what it says by chance fits no weights */
+    if (k->op->attrs[i].required || fuzz_pick(c, rare ? 32 : 2) == 1) make_attr(k, &k->op->attrs[i], attrs.n++);
+  }
+  pack_weights(k, &attrs);
   if (attrs.n) qsort(k->attrs, (size_t)attrs.n, sizeof *k->attrs, by_name);
   reed_status status = shapefn_check_call(k->op, &attrs, "node", k->n_inputs, dtypes, k->n_outputs, d);
   fuzz_seen(status, status == REED_OK ? "fits the table" : reed_diagnosis_message(d));
