@@ -1,6 +1,6 @@
 #include "ops/cpu/half.h"
 
-#include "base/half.h"
+#include "ops/cpu/elementwise.h"
 
 #define OPERANDS_MAX 8 /* no kernel that comes here has more inputs or outputs */
 #define ALIGNMENT 64
@@ -12,6 +12,7 @@ typedef struct operand {
 
 typedef struct wrapped {
   reed_kernel inner;
+  cpu_level level;
   int n_threads, n_inputs, n_outputs;
   int64_t inner_offset;
   operand inputs[OPERANDS_MAX], outputs[OPERANDS_MAX];
@@ -24,35 +25,24 @@ static void wrapped_free(void *state) {
 }
 
 typedef struct conversion {
-  reed_dtype dtype;
-  const void *from;
-  void *to;
+  convert_fn run;
+  const char *from;
+  char *to;
+  size_t from_bytes, to_bytes; /* of an element */
 } conversion;
 
-static void widen(void *context, int64_t begin, int64_t end) {
+static void convert_range(void *context, int64_t begin, int64_t end) {
   const conversion *c = context;
-  const uint16_t *from = c->from;
-  float *to = c->to;
-  if (c->dtype == REED_F16)
-    for (int64_t i = begin; i < end; i++) to[i] = f16_to_f32(from[i]);
-  else
-    for (int64_t i = begin; i < end; i++) to[i] = bf16_to_f32(from[i]);
+  c->run(c->to + (size_t)begin * c->to_bytes, c->from + (size_t)begin * c->from_bytes, end - begin);
 }
 
-static void narrow(void *context, int64_t begin, int64_t end) {
-  const conversion *c = context;
-  const float *from = c->from;
-  uint16_t *to = c->to;
-  if (c->dtype == REED_F16)
-    for (int64_t i = begin; i < end; i++) to[i] = f16_from_f32(from[i]);
-  else
-    for (int64_t i = begin; i < end; i++) to[i] = bf16_from_f32(from[i]);
+static void convert(const wrapped *w, const operand *o, reed_dtype from_dtype, reed_dtype to_dtype, const void *from, void *to) {
+  conversion c = {convert_between(w->level, from_dtype, to_dtype), from, to, reed_dtype_bytes(from_dtype), reed_dtype_bytes(to_dtype)};
+  cpu_parallel(cpu_threads_for(w->n_threads, o->n * 6), o->n, 64, convert_range, &c);
 }
 
-static void convert(const wrapped *w, cpu_range_fn fn, const operand *o, const void *from, void *to) {
-  conversion c = {o->dtype, from, to};
-  cpu_parallel(cpu_threads_for(w->n_threads, o->n * 16), o->n, 64, fn, &c);
-}
+static void widen(const wrapped *w, const operand *o, const void *from, void *to) { convert(w, o, o->dtype, REED_F32, from, to); }
+static void narrow(const wrapped *w, const operand *o, const void *from, void *to) { convert(w, o, REED_F32, o->dtype, from, to); }
 
 static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buffers) {
   const wrapped *w = state;
@@ -62,7 +52,7 @@ static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buf
   for (int i = 0; i < w->n_inputs; i++) {
     inputs[i] = buffers->inputs[i];
     if (w->inputs[i].dtype == REED_NONE || !inputs[i]) continue;
-    convert(w, widen, &w->inputs[i], buffers->inputs[i], workspace + w->inputs[i].offset);
+    widen(w, &w->inputs[i], buffers->inputs[i], workspace + w->inputs[i].offset);
     inputs[i] = workspace + w->inputs[i].offset;
   }
   for (int i = 0; i < w->n_outputs; i++) {
@@ -73,7 +63,7 @@ static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buf
   reed_status status = w->inner.run(w->inner.state, &inner);
   if (status != REED_OK) return status;
   for (int i = 0; i < w->n_outputs; i++)
-    if (w->outputs[i].dtype != REED_NONE && buffers->outputs[i]) convert(w, narrow, &w->outputs[i], outputs[i], buffers->outputs[i]);
+    if (w->outputs[i].dtype != REED_NONE && buffers->outputs[i]) narrow(w, &w->outputs[i], outputs[i], buffers->outputs[i]);
   return REED_OK;
 }
 
@@ -97,6 +87,7 @@ reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepar
   reed_status status = REED_ERROR_MEMORY;
   wrapped *w = mem_calloc(1, sizeof *w);
   if (!w) return cpu_no_memory(call);
+  w->level = cpu_level_now();
   w->n_threads = cpu_env_threads(call);
   w->n_inputs = call->n_inputs;
   w->n_outputs = call->n_outputs;
@@ -110,7 +101,7 @@ reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepar
     } else if (read) {
       widened[i] = mem_alloc((size_t)w->inputs[i].n * 4);
       if (!widened[i]) goto fail;
-      convert(w, widen, &w->inputs[i], call->host_values[i], widened[i]);
+      widen(w, &w->inputs[i], call->host_values[i], widened[i]);
       host_values[i] = widened[i];
     }
   }
