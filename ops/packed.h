@@ -14,6 +14,7 @@
 #define PACKED_ATTR "packed"
 #define PACKED_WIDTH 64
 #define PACKED_STEP 16
+#define PACKED_INPUTS 4 /* no product has more */
 
 typedef struct packed_order {
   reed_desc plain;           /* f32, f16 or bf16, as ONNX has them */

@@ -351,8 +351,6 @@ static reed_status check_dtypes(const reed_shape_call *call) {
   return check_inputs(&site, call->n_inputs, dtypes);
 }
 
-#define PACKED_INPUTS 4 /* no product has more */
-
 /* Packed weights have the extents that ONNX gives them. */
 static reed_status see_plain_weights(reed_shape_call *call, reed_shape_input *seen) {
   packed_order order;

@@ -134,7 +134,7 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   if (status != REED_OK) return status;
   *out_kernel = (reed_kernel){0};
   if (unpack.packed && !unpack.order.depthwise)
-    return transposed ? conv_panels_prepare_transposed(call, &w, &act, out_kernel) : conv_panels_prepare(call, &w, last_in, &act, out_kernel);
+    return transposed ? conv_panels_prepare_transposed(call, &unpack.order, &w, &act, out_kernel) : conv_panels_prepare(call, &w, last_in, &act, out_kernel);
   if (view.last && last_in && !transposed) status = conv_depthwise_prepare(call, unpack.packed, &w, &act, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
   describe(call, &w, groups, transposed, view.last && last_in, view.last, &problem);

@@ -8,7 +8,7 @@ typedef struct dense_convolution {
   int64_t n_plans;
   struct {
     panel_plan *plan;
-    int64_t y; /* where its first pixel lies in Y */
+    int64_t weights, y; /* where its weights begin, and its first pixel lies in Y */
   } parts[];
 } dense_convolution;
 
@@ -23,7 +23,7 @@ static reed_status run_dense(const void *state, const reed_kernel_buffers *buffe
   const float *weights = buffers->inputs[1], *bias = c->with_bias ? buffers->inputs[2] : NULL, *residual = c->with_residual ? buffers->inputs[3] : NULL;
   for (int64_t i = 0; i < c->n_plans; i++) {
     panel_plan *plan = c->parts[i].plan;
-    panel_plan_run(plan, buffers->inputs[0], weights + i * panel_plan_weights(plan), bias, residual, (float *)buffers->outputs[0] + c->parts[i].y, buffers->workspace);
+    panel_plan_run(plan, buffers->inputs[0], weights + c->parts[i].weights, bias, residual, (float *)buffers->outputs[0] + c->parts[i].y, buffers->workspace);
   }
   return REED_OK;
 }
@@ -85,7 +85,7 @@ reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, b
   return REED_OK;
 }
 
-reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const window *w, const activation *act, reed_kernel *out_kernel) {
+reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const packed_order *order, const window *w, const activation *act, reed_kernel *out_kernel) {
   /* tap by tap it is a product of matrices: pixels of X by channels, weights W[channel][output] */
   panel_problem whole = problem_of(call, w, true, act), tap = whole;
   for (int i = 0; i < 2; i++) {
@@ -98,6 +98,7 @@ reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const w
   if (!c) return cpu_no_memory(call);
   for (int64_t y = 0; y < whole.taps[0]; y++)
     for (int64_t x = 0; x < whole.taps[1]; x++) {
+      c->parts[c->n_plans].weights = c->n_plans * packed_part_elements(order);
       c->parts[c->n_plans].y = y * whole.y_row + x * whole.outputs;
       reed_status status = panel_plan_open(call, &tap, &c->parts[c->n_plans].plan);
       if (status != REED_OK) {

@@ -186,8 +186,6 @@ int64_t panel_plan_state_bytes(const panel_plan *plan) {
 
 static int64_t depth_of(const panel_plan *plan) { return plan->order.tap_rows * plan->order.tap_columns * plan->order.channels; }
 
-int64_t panel_plan_weights(const panel_plan *plan) { return depth_of(plan) * round_up(plan->p.outputs, PACKED_STEP); }
-
 static int64_t thread_elements(const panel_plan *plan) { return plan->some_copied ? plan->tiles_per_chunk * plan->copy_elements : 0; }
 
 int64_t panel_plan_workspace_bytes(const panel_plan *plan) {

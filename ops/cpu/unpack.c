@@ -6,7 +6,7 @@ reed_status unpack_view_init(const reed_kernel_call *call, unpack_view *v) {
   v->call = *call;
   v->packed = packed_is(call->op, call->attrs);
   if (!v->packed) return REED_OK;
-  if (call->n_inputs < 2 || call->n_inputs > UNPACK_INPUTS || call->attrs->n > UNPACK_ATTRS)
+  if (call->n_inputs < 2 || call->n_inputs > PACKED_INPUTS || call->attrs->n > UNPACK_ATTRS)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d inputs and %d attributes with packed weights", (int)call->n_inputs, (int)call->attrs->n);
   if (!packed_order_read(call->op, call->attrs, &call->inputs[1], &v->order))
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "weights are not packed as attribute %s says", PACKED_ATTR);
@@ -43,7 +43,7 @@ static void unpacked_free(void *state) {
 
 static reed_status run_unpacked(const void *state, const reed_kernel_buffers *buffers) {
   const unpacked *u = state;
-  const void *inputs[UNPACK_INPUTS];
+  const void *inputs[PACKED_INPUTS];
   for (int32_t i = 0; i < u->n_inputs; i++) inputs[i] = buffers->inputs[i];
   packed_unpack(&u->order, buffers->inputs[1], buffers->workspace);
   inputs[1] = buffers->workspace;

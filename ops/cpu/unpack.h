@@ -5,7 +5,6 @@
 #include "ops/cpu/common.h"
 #include "ops/packed.h"
 
-#define UNPACK_INPUTS 4 /* no product has more */
 #define UNPACK_ATTRS 24
 
 /* A call as if its weights lay as ONNX has them: `call` points into the view, which must stay where it is while it is used. */
@@ -13,9 +12,9 @@ typedef struct unpack_view {
   bool packed;           /* else the call itself */
   packed_order order;
   reed_kernel_call call; /* weights with the extents of order.plain and no values, without the attribute */
-  reed_desc inputs[UNPACK_INPUTS];
-  const void *host_values[UNPACK_INPUTS];
-  bool constant[UNPACK_INPUTS];
+  reed_desc inputs[PACKED_INPUTS];
+  const void *host_values[PACKED_INPUTS];
+  bool constant[PACKED_INPUTS];
   reed_attr items[UNPACK_ATTRS];
   reed_attrs attrs;
 } unpack_view;
