@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "bytecode/module.h"
-#include "compiler/onnx.h"
-#include "compiler/pass.h"
+#include "compiler/onnx/onnx.h"
+#include "compiler/passes/pass.h"
 #include "reed/compiler.h"
 
 const char *const *reed_compile_pass_names(void) { return pass_names(); }

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bytecode/text.h"
+#include "bytecode/text/text.h"
 #include "loader/image.h"
 #include "loader/rules.h"
 #include "reed/reed.h"

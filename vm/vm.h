@@ -12,7 +12,7 @@
 #include "ops/kernel.h"
 #include "reed/reed.h"
 #include "vm/object.h"
-#include "vm/profile.h"
+#include "vm/report/profile.h"
 #include "vm/tensor.h"
 
 #define VM_MAX_DEVICES 2 /* module devices: the host and one accelerator */
@@ -196,7 +196,7 @@ reed_status session_allocate(reed_session *s, int32_t device, int64_t bytes, boo
 /* Host memory for a value of the shape section being executed (64-byte aligned, counted by the entry). */
 reed_status epoch_value_memory(reed_session *s, int64_t bytes, void **out_data, storage **out_storage) REED_MUST_CHECK;
 
-/* Epochs (vm/epoch.c, vm/epoch_plan.c). */
+/* Epochs (vm/epoch/epoch.c, vm/epoch/plan.c). */
 reed_status epoch_enter(reed_session *s, const uint32_t *w, bool *out_hit) REED_MUST_CHECK;
 reed_status epoch_plan(reed_session *s, uint32_t pc_after_plan) REED_MUST_CHECK;
 void epoch_end(reed_session *s);

@@ -1,6 +1,6 @@
 #include "ops/cpu/channels.h"
 
-#include "ops/cpu/strided.h"
+#include "ops/cpu/move/strided.h"
 
 #define ALIGNMENT 64
 

@@ -1,6 +1,6 @@
 #include "ops/cpu/half.h"
 
-#include "ops/cpu/elementwise.h"
+#include "ops/cpu/elementwise/elementwise.h"
 
 #define OPERANDS_MAX 8 /* no kernel that comes here has more inputs or outputs */
 #define ALIGNMENT 64

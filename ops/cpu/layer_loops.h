@@ -54,19 +54,19 @@ struct recurrent_cell;
   /* bound[c]: the most that any four neighbours (all where there are fewer) of x[i * lanes + c], i < n, and `overshoot` times their  \
    * range, come to, and slack[c] */                                                                                               \
   X(void, lane_reach, (const float *x, int64_t n, int64_t lanes, float overshoot, const float *slack, float *bound))                \
-  /* y[r][g * gate_step + i] (+)= sum over k < depth of x[r][k] * panel[(k * gates + g) * units + i] for i < n <= units (ops/cpu/recurrent.c) */ \
+  /* y[r][g * gate_step + i] (+)= sum over k < depth of x[r][k] * panel[(k * gates + g) * units + i] for i < n <= units (ops/cpu/sequence/recurrent.c) */ \
   X(void, recurrent_multiply, (int gates, const float *panel, int64_t depth, int rows, const float *const *x, float *const *y,      \
                                int64_t gate_step, int64_t n, bool add))                                                             \
-  /* one step of some units: RNN; GRU's update and reset, then its rest; LSTM (ops/cpu/recurrent.h) */                              \
+  /* one step of some units: RNN; GRU's update and reset, then its rest; LSTM (ops/cpu/sequence/recurrent.h) */                              \
   X(void, recurrent_rnn, (const struct recurrent_cell *cell))                                                                       \
   X(void, recurrent_gru_gates, (const struct recurrent_cell *cell))                                                                 \
   X(void, recurrent_gru, (const struct recurrent_cell *cell))                                                                       \
   X(void, recurrent_lstm, (const struct recurrent_cell *cell))                                                                      \
-  /* bins of `channels` planes, the next plane->plane floats on, of one region (ops/cpu/roi_align.h) */                            \
+  /* bins of `channels` planes, the next plane->plane floats on, of one region (ops/cpu/image/roi_align.h) */                            \
   X(void, roi_align_channels, (const struct roi_plan *plan, const float *x, int64_t channels, float *y))                           \
   /* c[m][n] += a[m][k] * b[k][n]; a's rows and columns at any distances, b's and c's rows at theirs; n a multiple of 16 */               \
   X(void, multiply_add, (float *c, int64_t c_row, const float *a, int64_t a_row, int64_t a_column, const float *b, int64_t b_row, int64_t m, int64_t n, int64_t k)) \
-  /* one block of keys in a softmax that goes on over blocks (ops/cpu/attention.c) */                                                \
+  /* one block of keys in a softmax that goes on over blocks (ops/cpu/sequence/attention.c) */                                                \
   X(void, attend_keys, (float *scores, int64_t n_keys, int64_t n, float *most, float *sum, float *shrink))                         \
   /* clears alive[j] for every box j in first..n-1 whose overlap with box `i` is over the threshold; boxes are x1,y1,x2,y2,area as \
    * five arrays of `stride` floats */                                                                                             \

@@ -1,6 +1,6 @@
 /* Loops over rows of f32 (ops/cpu/layer_loops.h): activations, softmax, normalisation, pooling and resampling. Compiled once per CPU level. */
-#include "ops/cpu/activation.h"
-#include "ops/cpu/elementwise_math.h"
+#include "ops/cpu/elementwise/activation.h"
+#include "ops/cpu/elementwise/elementwise_math.h"
 #include "ops/cpu/layer_loops.h"
 
 #define APPLY(expression)                  \

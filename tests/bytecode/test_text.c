@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bytecode/format.h"
-#include "bytecode/text.h"
+#include "bytecode/text/text.h"
 #include "loader/loader.h"
 #include "reed/reed.h"
 #include "tests/alloc_hook.h"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/onnx.h"
-#include "compiler/pass.h"
+#include "compiler/onnx/onnx.h"
+#include "compiler/passes/pass.h"
 #include "tests/compiler/onnx_build.h"
 
 typedef struct front {

@@ -1,5 +1,5 @@
 /* Patterns: each kind fits what it says and nothing else. */
-#include "compiler/pattern.h"
+#include "compiler/ir/pattern.h"
 
 #include "tests/compiler/front.h"
 

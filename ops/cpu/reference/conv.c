@@ -1,5 +1,5 @@
 /* Conv and ConvTranspose as sums over taps, accumulated in double. */
-#include "ops/cpu/activation.h"
+#include "ops/cpu/elementwise/activation.h"
 #include "ops/cpu/reference/layers.h"
 #include "ops/cpu/window.h"
 

@@ -5,7 +5,7 @@
 #define OPS_CPU_REFERENCE_ELEMENTS_H_
 
 #include "ops/cpu/common.h"
-#include "ops/cpu/elementwise.h"
+#include "ops/cpu/elementwise/elementwise.h"
 
 /* All of elementwise.def, Clip, Where. */
 reed_status reference_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;

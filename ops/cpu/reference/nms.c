@@ -1,7 +1,7 @@
 /* NonMaxSuppression as the operator's text has it: take the best box left, keep it if no kept box of its class overlaps it too much. */
 #pragma GCC optimize("fp-contract=off")
 
-#include "ops/cpu/nms.h"
+#include "ops/cpu/image/nms.h"
 
 #include "ops/cpu/reference/layers.h"
 

@@ -1,5 +1,5 @@
 /* BatchNormalization (with training), the normalisations by instance, group and layer, and RMSNormalization in double, for f32 and f64. */
-#include "ops/cpu/norm.h"
+#include "ops/cpu/reduce/norm.h"
 
 #include <math.h>
 

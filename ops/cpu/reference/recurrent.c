@@ -1,5 +1,5 @@
 /* RNN, GRU and LSTM in double, for f32 and f64: one sequence of one direction after the other, as ONNX (opset 22) writes the equations. */
-#include "ops/cpu/recurrent.h"
+#include "ops/cpu/sequence/recurrent.h"
 
 #include <math.h>
 

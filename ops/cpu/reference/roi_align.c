@@ -1,5 +1,5 @@
 /* RoiAlign and MultiLevelRoiAlign sample by sample. Mode max takes the largest of the four weighted neighbours of all samples, as ONNX has it. */
-#include "ops/cpu/roi_align.h"
+#include "ops/cpu/image/roi_align.h"
 
 #include "ops/cpu/reference/layers.h"
 

@@ -1,5 +1,5 @@
 /* Softmax, LogSoftmax, Hardmax (the first of the largest is 1) and LpNormalization (a line without length stays 0) in double. */
-#include "ops/cpu/softmax.h"
+#include "ops/cpu/reduce/softmax.h"
 
 #include <math.h>
 

@@ -1,0 +1,75 @@
+/* Emission of a cut module: lower.c (the whole), lower_epoch.c (epochs and their boundaries), lower_loop.c (Loops), lower_report.c (what is told). */
+#ifndef COMPILER_LOWER_EMIT_H_
+#define COMPILER_LOWER_EMIT_H_
+
+#include "compiler/lower/lower.h"
+
+/* For the report: an epoch, and what was fetched at the boundary behind it. */
+typedef struct lower_note {
+  const flow_block *root;
+  int32_t epoch;              /* index in the module; UINT32_MAX as -1: a boundary before any epoch */
+  int32_t n_shapes, n_host_kernels, n_kernels, n_views, n_copies, n_keys;
+} lower_note;
+typedef struct lower_fetch {
+  int32_t epoch;              /* after which */
+  const flow_item *item;
+} lower_fetch;
+
+typedef struct lower {
+  flow f;
+  module_builder *b;
+  bool no_memory;
+  uint32_t *sites;            /* by node id: index + 1; 0: not yet made */
+  uint32_t n_r, n_s, n_epochs;
+  VEC_OF(uint32_t) free_r;
+  /* the epoch being emitted */
+  int64_t epoch;              /* its serial number; constants and keys of another one do not count */
+  int32_t time;
+  const flow_block *root;
+  VEC_OF(uint32_t) keys, scalar_keys;
+  VEC_OF(uint32_t) const_regs;
+  uint32_t empty;             /* register of an empty tensor on the accelerator, or FLOW_NO_REGISTER */
+  bool unsynced;              /* something was started that no sync has finished */
+  VEC_OF(lower_note) notes;
+  VEC_OF(lower_fetch) fetches;
+} lower;
+
+/* ---- lower.c: registers, sites, constants, single instructions ---- */
+uint32_t lower_take_r(lower *l);
+void lower_free_r(lower *l, uint32_t reg);
+/* The register of x, taken on first use. */
+uint32_t lower_reg(lower *l, flow_version *x);
+/* `kill`, and the register is free again unless it is pinned. */
+void lower_kill(lower *l, flow_version *x);
+void lower_kill_r(lower *l, uint32_t reg);
+/* Kills of a list, in the order of their making. */
+void lower_kill_list(lower *l, flow_version *list);
+uint32_t lower_site(lower *l, const ir_node *n);
+/* `const reg, v, device`; reg is taken and returned. */
+uint32_t lower_constant(lower *l, const ir_value *v, int32_t device);
+void lower_constant_to(lower *l, uint32_t reg, const ir_value *v, int32_t device);
+/* `const reg` of an empty tensor: what a register of a path not taken holds. */
+void lower_empty_to(lower *l, uint32_t reg, int32_t device);
+/* Instructions whose operands are all single words. */
+void lower_emit(lower *l, int insn, const char *node, int n, const uint32_t *operands);
+#define EMIT(l, insn, node, ...) \
+  lower_emit(l, INSN_##insn, node, (int)(sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)), (const uint32_t[]){__VA_ARGS__})
+void lower_s_const(lower *l, uint32_t s, int64_t value, const char *node);
+void lower_branch(lower *l, int insn, uint32_t condition, uint32_t label, const char *node);
+void lower_jump(lower *l, uint32_t label);
+void lower_sync(lower *l);
+/* The one element of a constant of integer or bool dtype. */
+int64_t lower_constant_item(const ir_value *v);
+
+/* ---- lower_epoch.c ---- */
+/* All epochs and boundaries of a root, what dies at each; what lives to FLOW_END is left. */
+void lower_root(lower *l, const flow_block *root);
+
+/* ---- lower_loop.c ---- */
+void lower_loop(lower *l, flow_item *item);
+
+/* ---- lower_report.c ---- */
+/* A JSON object: placement, epochs with the reasons of their boundaries, copies. */
+void lower_report(const lower *l, text_buffer *out);
+
+#endif

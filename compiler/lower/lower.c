@@ -1,0 +1,270 @@
+/* Lowering: a module's graph becomes function main of bytecode. Here: the whole, its inputs and outputs, and the helpers that emission shares.
+ * Epochs are in lower_epoch.c, Loops in lower_loop.c. */
+#include <string.h>
+
+#include "bytecode/insn.h"
+#include "compiler/lower/emit.h"
+#include "ops/packed.h"
+
+#define PRODUCER_VERSION "0.1.0"
+
+/* ---- registers ---- */
+
+uint32_t lower_take_r(lower *l) { return l->free_r.n ? l->free_r.items[--l->free_r.n] : l->n_r++; }
+
+void lower_free_r(lower *l, uint32_t reg) {
+  if (!VEC_PUSH(&l->free_r, reg)) l->no_memory = true;
+}
+
+uint32_t lower_reg(lower *l, flow_version *x) {
+  if (x->reg == FLOW_NO_REGISTER) x->reg = lower_take_r(l);
+  return x->reg;
+}
+
+void lower_kill_r(lower *l, uint32_t reg) {
+  EMIT(l, KILL, NULL, reg);
+  lower_free_r(l, reg);
+}
+
+void lower_kill(lower *l, flow_version *x) {
+  EMIT(l, KILL, NULL, x->reg);
+  if (!x->pinned) lower_free_r(l, x->reg);
+}
+
+void lower_kill_list(lower *l, flow_version *list) {
+  for (; list; list = list->next_kill)
+    if (list->reg != FLOW_NO_REGISTER) lower_kill(l, list);
+}
+
+/* ---- single instructions ---- */
+
+void lower_emit(lower *l, int insn, const char *node, int n, const uint32_t *operands) {
+  emit_begin(l->b, insn, node);
+  for (int i = 0; i < n; i++) emit_u32(l->b, operands[i]);
+  emit_end(l->b);
+}
+
+void lower_s_const(lower *l, uint32_t s, int64_t value, const char *node) {
+  emit_begin(l->b, INSN_S_CONST, node);
+  emit_u32(l->b, s);
+  emit_i64(l->b, value);
+  emit_end(l->b);
+}
+
+void lower_branch(lower *l, int insn, uint32_t condition, uint32_t label, const char *node) {
+  emit_begin(l->b, insn, node);
+  emit_u32(l->b, condition);
+  emit_label(l->b, label);
+  emit_end(l->b);
+}
+
+void lower_jump(lower *l, uint32_t label) {
+  emit_begin(l->b, INSN_JUMP, NULL);
+  emit_label(l->b, label);
+  emit_end(l->b);
+}
+
+void lower_sync(lower *l) {
+  if (l->unsynced) lower_emit(l, INSN_SYNC, NULL, 0, NULL);
+  l->unsynced = false;
+}
+
+uint32_t lower_site(lower *l, const ir_node *n) {
+  uint32_t *site = &l->sites[n->id];
+  if (!*site) *site = 1 + module_add_site(l->b, n->op->domain, n->op->name, n->name, n->attrs, n->n_attrs, n->n_inputs, n->n_outputs);
+  return *site - 1;
+}
+
+/* ---- constants ---- */
+
+static void pack(const void *value, void *elements) {
+  const ir_value *v = value;
+  packed_pack(v->packed, v->data, elements);
+}
+
+void lower_constant_to(lower *l, uint32_t reg, const ir_value *v, int32_t device) {
+  flow_value *value = &l->f.values[v->id];
+  if (!value->constant) {
+    reed_desc desc = {.dtype = v->type.dtype, .rank = v->type.rank};
+    memcpy(desc.dims, v->type.dims, sizeof desc.dims);
+    value->constant = 1 + (v->packed ? module_add_made_constant(l->b, &desc, pack, v, v->name) : module_add_constant(l->b, &desc, v->data, v->name, true));
+  }
+  EMIT(l, CONST, NULL, reg, value->constant - 1, (uint32_t)device);
+}
+
+uint32_t lower_constant(lower *l, const ir_value *v, int32_t device) {
+  uint32_t reg = lower_take_r(l);
+  lower_constant_to(l, reg, v, device);
+  return reg;
+}
+
+void lower_empty_to(lower *l, uint32_t reg, int32_t device) {
+  reed_desc empty = {.dtype = REED_U8, .rank = 1, .dims = {0}};
+  EMIT(l, CONST, NULL, reg, module_add_constant(l->b, &empty, "", "empty", false), (uint32_t)device);
+}
+
+int64_t lower_constant_item(const ir_value *v) { return (int64_t)reed_dtype_read(v->type.dtype, v->data); }
+
+/* ---- the model's inputs and outputs ---- */
+
+/* A type as the module says it: numbers, the model's names of dims, "" for what is not known. */
+static uint32_t type_of(lower *l, const ir_type *type, const char *name) {
+  module_type made = {.dtype = type->dtype, .rank = type->rank, .name = module_add_string(l->b, name)};
+  for (int32_t i = 0; i < type->rank; i++) {
+    char text[256];
+    made.dims[i] = type->dims[i];
+    if (!symbol_is(type->dims[i])) continue;
+    symbols_text(l->f.m->symbols, type->dims[i], text, sizeof text);
+    made.dims[i] = ~(int64_t)module_add_string(l->b, text[0] == '?' ? "" : text);
+  }
+  return module_add_type(l->b, &made);
+}
+
+/* Where a symbol was met first. */
+typedef struct bound_dim {
+  reed_dim symbol;
+  uint32_t scalar; /* + 1; 0: met once, not read yet */
+  uint32_t reg, axis;
+} bound_dim;
+typedef VEC_OF(bound_dim) bound_dims;
+
+static bound_dim *find_dim(bound_dims *dims, reed_dim symbol) {
+  for (size_t i = 0; i < dims->n; i++)
+    if (dims->items[i].symbol == symbol) return &dims->items[i];
+  return NULL;
+}
+
+/* Dtype, rank and fixed extents of every input that something reads; a symbol that comes again must have the extent it had first. */
+static void check_inputs(lower *l, const uint32_t *types) {
+  const ir_graph *g = l->f.m->main;
+  bound_dims dims = {0};
+  ir_count_uses(l->f.m);
+  for (int32_t i = 0; i < g->n_params; i++) {
+    if (!g->params[i]->n_uses) continue;
+    EMIT(l, ASSERT_SHAPE, NULL, (uint32_t)i, types[i]);
+    for (int32_t axis = 0; axis < g->params[i]->type.rank; axis++) {
+      reed_dim symbol = g->params[i]->type.dims[axis];
+      if (!symbol_is(symbol)) continue;
+      bound_dim *first = find_dim(&dims, symbol);
+      if (!first) {
+        if (!VEC_PUSH(&dims, ((bound_dim){.symbol = symbol, .reg = (uint32_t)i, .axis = (uint32_t)axis}))) l->no_memory = true;
+        continue;
+      }
+      if (!first->scalar) {
+        first->scalar = ++l->n_s;
+        EMIT(l, S_DIM, NULL, first->scalar - 1, first->reg, first->axis);
+      }
+      EMIT(l, ASSERT_DIM, NULL, (uint32_t)i, (uint32_t)axis, first->scalar - 1, types[i]);
+    }
+  }
+  VEC_FREE(&dims);
+}
+
+static void return_results(lower *l, uint32_t *results) {
+  const ir_graph *g = l->f.m->main;
+  for (int32_t i = 0; i < g->n_results; i++) {
+    const ir_value *v = g->results[i];
+    results[i] = ir_is_constant(v) ? lower_constant(l, v, 0) : l->f.values[v->id].on[0]->reg;
+  }
+  emit_begin(l->b, INSN_RETURN, NULL);
+  emit_list(l->b, results, (uint32_t)g->n_results);
+  emit_list(l->b, NULL, 0);
+  emit_end(l->b);
+}
+
+static const char *result_name(const ir_graph *g, int32_t i) {
+  return g->result_names && g->result_names[i] ? g->result_names[i] : g->results[i]->name;
+}
+
+/* What is said of a result: what the model declares where it names dims, else what is known. */
+static const ir_type *result_type(const ir_graph *g, int32_t i) {
+  const ir_type *declared = g->result_types ? &g->result_types[i] : NULL;
+  bool better = declared && declared->rank >= 0 && (g->results[i]->type.rank < 0 || declared->rank == g->results[i]->type.rank) &&
+                (declared->dtype == g->results[i]->type.dtype || g->results[i]->type.dtype == REED_NONE);
+  return better ? declared : &g->results[i]->type;
+}
+
+static bool uses_accelerator(const lower *l) {
+  for (size_t k = 0; k < l->f.blocks.n; k++)
+    for (size_t i = 0; i < l->f.blocks.items[k]->versions.n; i++)
+      if (l->f.blocks.items[k]->versions.items[i]->device == 1) return true;
+  return false;
+}
+
+static reed_status emit_main(lower *l) {
+  const ir_module *m = l->f.m;
+  const ir_graph *g = m->main;
+  size_t n = (size_t)(g->n_params + g->n_results);
+  uint32_t *types = mem_alloc(n * sizeof *types), *results = mem_alloc((size_t)g->n_results * sizeof *results);
+  if (!types || !results) {
+    mem_free(types);
+    mem_free(results);
+    return diag_no_memory(l->f.diagnosis, "lowering");
+  }
+  uint32_t *result_types = types + g->n_params;
+  for (int32_t i = 0; i < g->n_params; i++) {
+    types[i] = type_of(l, &g->params[i]->type, g->params[i]->name);
+    l->f.values[g->params[i]->id].on[0]->reg = (uint32_t)i;
+  }
+  for (int32_t i = 0; i < g->n_results; i++) result_types[i] = type_of(l, result_type(g, i), result_name(g, i));
+  l->n_r = (uint32_t)g->n_params;
+  module_set_names(l->b, m->name, "reed", PRODUCER_VERSION, uses_accelerator(l) ? 2 : 1);
+  module_set_io(l->b, types, (uint32_t)g->n_params, result_types, (uint32_t)g->n_results);
+  uint32_t function = module_declare_function(l->b, "main", types, (uint32_t)g->n_params, 0, result_types, (uint32_t)g->n_results, 0);
+  module_begin_function(l->b, function);
+  check_inputs(l, types);
+  lower_root(l, l->f.main);
+  return_results(l, results);
+  module_end_function(l->b, l->n_r, l->n_s);
+  mem_free(types);
+  mem_free(results);
+  return l->no_memory ? diag_no_memory(l->f.diagnosis, "lowering") : REED_OK;
+}
+
+/* What everything behind relies on: no more operands than a call may have, and regions whose parameters and results fit the node. */
+static reed_status check_node(void *context, ir_node *n) {
+  reed_diagnosis *diagnosis = context;
+  bool ok = true;
+  if (n->n_inputs > REED_MAX_OPERANDS || n->n_outputs > REED_MAX_OPERANDS)
+    return diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s' has %d inputs and %d outputs, more than %d", n->op->name, n->name,
+                     n->n_inputs, n->n_outputs, REED_MAX_OPERANDS);
+  if (op_id_of(n->op) == OP_If) {
+    ok = n->n_inputs == 1 && n->inputs[0] && n->n_regions == 2;
+    for (int32_t i = 0; ok && i < 2; i++) ok = n->regions[i]->n_params == 0 && n->regions[i]->n_results >= n->n_outputs;
+  } else if (op_id_of(n->op) == OP_Loop) {
+    ok = n->n_regions == 1;
+    int32_t n_params = ok ? n->regions[0]->n_params : 0, n_results = ok ? n->regions[0]->n_results : 0;
+    ok = ok && n_params >= 2 && (n->n_inputs == n_params || (n_params == 2 && n->n_inputs < 2));
+    ok = ok && n_results >= n_params - 1 && n->n_outputs < n_results;
+    for (int32_t i = 2; ok && i < n->n_inputs; i++) ok = n->inputs[i] != NULL;
+  }
+  if (ok) return REED_OK;
+  return diag_fail(diagnosis, REED_ERROR_FORMAT, "%s node '%s': its inputs and outputs do not fit the parameters and results of its body",
+                   n->op->name, n->name);
+}
+
+/* Places, cuts and emits. m's values get new ids and devices, nothing else of it changes. */
+reed_status lower_module(ir_module *m, const reed_module_sink *sink, text_buffer *report, reed_diagnosis *diagnosis) {
+  lower l = {.f = {.m = m, .diagnosis = diagnosis}, .empty = FLOW_NO_REGISTER};
+  ir_settle(m);
+  ir_sweep(m);
+  ir_count_uses(m);
+  reed_status status = ir_walk(m->main, true, check_node, diagnosis);
+  if (status == REED_OK) status = place_module(m, &l.f.placed);
+  if (status == REED_OK) status = flow_cut(&l.f);
+  if (status == REED_OK && !(l.sites = mem_calloc((size_t)l.f.placed.n_nodes, sizeof *l.sites))) status = diag_no_memory(diagnosis, "lowering");
+  if (status == REED_OK) status = module_builder_open(&l.b);
+  if (status == REED_OK) status = emit_main(&l);
+  if (status == REED_OK) status = module_builder_finish_to(l.b, sink, diagnosis);
+  if (status == REED_OK && report) lower_report(&l, report);
+  if (l.b) module_builder_close(&l.b);
+  flow_fini(&l.f);
+  mem_free(l.sites);
+  VEC_FREE(&l.free_r);
+  VEC_FREE(&l.keys);
+  VEC_FREE(&l.scalar_keys);
+  VEC_FREE(&l.const_regs);
+  VEC_FREE(&l.notes);
+  VEC_FREE(&l.fetches);
+  return status;
+}

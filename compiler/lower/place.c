@@ -1,0 +1,323 @@
+/* Placement: on which module device every value lives and every operator runs, decided from what shape functions read.
+ *
+ * The host's set is the greatest one that the rules below allow: it starts from all candidates and loses, sweep by sweep, those that break a rule; a
+ * value leaves it once at most, so the sweeps end. Rules (docs/epochs.md, "Host values and device values"):
+ *   - Shape and Size are host operators.
+ *   - A candidate (light, exact outputs, small operands and results) is one when its results are read on the host and it has no operand on the
+ *     device: then running it there costs no copy but that of its result. With tiny operands on the device it is one when its results feed shapes and
+ *     nothing but the host uses them: the operand is read back instead of each of its descendants. Larger ones stay, since what is read back becomes
+ *     part of a key by its elements: the fewer, the more often an epoch's shapes are remembered. So do those that only decide whether a Loop goes on,
+ *     which needs no epoch of its own when the accelerator computes it.
+ *   - A tiny candidate computed from extents and constants alone is one whatever uses it: its result is remembered with the shapes.
+ *   - An If's output, a Loop's carried value or scan output is on the host when it is read there and all that it is joined from is there. */
+#include <string.h>
+
+#include "compiler/lower/lower.h"
+
+#define SMALL_ELEMENTS 4096 /* what may be computed while shapes are */
+#define TINY_ELEMENTS 64    /* shape arithmetic, and what may be read back for it */
+#define UNKNOWN_EXTENT 64   /* the guess for an extent that is not a number */
+
+/* Who reads a value on the host, by way of candidates. */
+enum { FEEDS_SHAPES = 1, FEEDS_LOOPS = 2 /* trip counts and conditions */ };
+
+/* One use of a value: operand `index` of a node, or result `index` of a graph. */
+typedef struct use {
+  ir_node *node; /* NULL: a result */
+  ir_graph *graph;
+  int32_t index, next; /* next use of the same value; -1 */
+} use;
+
+typedef struct placing {
+  ir_module *m;
+  VEC_OF(ir_node *) nodes; /* in topological order, those of regions before the node they belong to */
+  VEC_OF(use) uses;
+  VEC_OF(ir_value *) values; /* by id */
+  VEC_OF(ir_value *) work;
+  int32_t *first_use;        /* by value id */
+  uint8_t *feeds;            /* by value id */
+  bool *extents;             /* by value id: a function of extents and constants */
+  bool *candidate;           /* by node id */
+} placing;
+
+reed_reads place_reads(const reed_op *op, int32_t i) {
+  const reed_op_input *declared = reed_op_input_at(op, i);
+  return declared ? declared->reads : REED_READS_NONE;
+}
+
+int32_t place_of_node(const ir_node *n) {
+  for (int32_t i = 0; i < n->n_outputs; i++)
+    if (n->outputs[i]) return n->outputs[i]->device;
+  return 1;
+}
+
+static int64_t elements_guess(const ir_value *v) {
+  int64_t n = v->type.rank < 0 ? UNKNOWN_EXTENT : 1;
+  for (int32_t i = 0; i < v->type.rank; i++)
+    if (__builtin_mul_overflow(n, symbol_is(v->type.dims[i]) ? UNKNOWN_EXTENT : v->type.dims[i], &n)) return INT64_MAX;
+  return n;
+}
+
+static bool is_tiny(const ir_value *v) {
+  for (int32_t i = 0; i < v->type.rank; i++)
+    if (symbol_is(v->type.dims[i])) return false;
+  return v->type.rank >= 0 && elements_guess(v) <= TINY_ELEMENTS;
+}
+
+static bool on_host(const ir_value *v) { return ir_is_constant(v) || v->device == 0; }
+
+/* ---- numbering and uses ---- */
+
+static bool number_value(placing *p, ir_value *v, int32_t device) {
+  v->id = (int32_t)p->values.n;
+  v->device = device;
+  return VEC_PUSH(&p->values, v);
+}
+
+static bool add_use(placing *p, ir_value *v, use u) {
+  u.next = p->first_use[v->id];
+  p->first_use[v->id] = (int32_t)p->uses.n;
+  return VEC_PUSH(&p->uses, u);
+}
+
+static bool number_graph(placing *p, ir_graph *g) {
+  for (int32_t i = 0; i < g->n_params; i++)
+    if (!number_value(p, g->params[i], 0)) return false;
+  for (size_t k = 0; k < g->nodes.n; k++) {
+    ir_node *n = g->nodes.items[k];
+    for (int32_t i = 0; i < n->n_regions; i++)
+      if (!number_graph(p, n->regions[i])) return false;
+    for (int32_t i = 0; i < n->n_outputs; i++)
+      if (n->outputs[i] && !number_value(p, n->outputs[i], 0)) return false;
+    n->id = (int32_t)p->nodes.n;
+    if (!VEC_PUSH(&p->nodes, n)) return false;
+  }
+  return true;
+}
+
+static bool use_graph(placing *p, ir_graph *g) {
+  for (size_t k = 0; k < g->nodes.n; k++) {
+    ir_node *n = g->nodes.items[k];
+    for (int32_t i = 0; i < n->n_inputs; i++)
+      if (n->inputs[i] && !add_use(p, n->inputs[i], (use){.node = n, .index = i})) return false;
+    for (int32_t i = 0; i < n->n_regions; i++)
+      if (!use_graph(p, n->regions[i])) return false;
+  }
+  for (int32_t i = 0; i < g->n_results; i++)
+    if (!add_use(p, g->results[i], (use){.graph = g, .index = i})) return false;
+  return true;
+}
+
+static reed_status gather(placing *p) {
+  for (size_t i = 0; i < p->m->constants.n; i++)
+    if (!number_value(p, p->m->constants.items[i], -1)) return diag_no_memory(p->m->diagnosis, "placement");
+  if (!number_graph(p, p->m->main)) return diag_no_memory(p->m->diagnosis, "placement");
+  size_t n = p->values.n;
+  p->first_use = mem_alloc(n * sizeof *p->first_use);
+  p->feeds = mem_calloc(n, sizeof *p->feeds);
+  p->extents = mem_calloc(n, sizeof *p->extents);
+  p->candidate = mem_calloc(p->nodes.n, sizeof *p->candidate);
+  if (!p->first_use || !p->feeds || !p->extents || !p->candidate) return diag_no_memory(p->m->diagnosis, "placement");
+  for (size_t i = 0; i < n; i++) p->first_use[i] = -1;
+  return use_graph(p, p->m->main) ? REED_OK : diag_no_memory(p->m->diagnosis, "placement");
+}
+
+/* ---- what could run on the host ---- */
+
+/* A host operator's operand becomes part of an epoch's key by its elements. For a model input that is right for sizes and indices, but data that is
+ * never twice the same would make every run a new shape. */
+static bool fits_key(const ir_value *v) {
+  if (v->producer || v->graph->parent || ir_is_constant(v)) return elements_guess(v) <= SMALL_ELEMENTS;
+  bool floating = v->type.dtype == REED_F32 || v->type.dtype == REED_F64 || v->type.dtype == REED_F16 || v->type.dtype == REED_BF16;
+  return !floating && elements_guess(v) <= TINY_ELEMENTS;
+}
+
+static bool is_candidate(const ir_node *n) {
+  if (op_is_control(n->op) || !n->op->light || (op_id_of(n->op) == OP_COUNT && !n->op->cpu)) return false; /* built-in ones have a kernel */
+  for (int32_t i = 0; i < n->n_inputs; i++)
+    if (n->inputs[i] && !(place_reads(n->op, i) & REED_READS_VALUE) && !fits_key(n->inputs[i])) return false;
+  for (int32_t i = 0; i < n->n_outputs; i++) {
+    const reed_op_output *declared = reed_op_output_at(n->op, i);
+    if (!declared || declared->bounded || (n->outputs[i] && elements_guess(n->outputs[i]) > SMALL_ELEMENTS)) return false;
+  }
+  return true;
+}
+
+/* Marks candidates, and values that are functions of extents alone (forward, one walk). */
+static void find_candidates(placing *p) {
+  for (size_t k = 0; k < p->nodes.n; k++) {
+    ir_node *n = p->nodes.items[k];
+    bool extents = p->candidate[k] = is_candidate(n);
+    for (int32_t i = 0; i < n->n_inputs && extents; i++) extents = !n->inputs[i] || ir_is_constant(n->inputs[i]) || p->extents[n->inputs[i]->id];
+    extents |= op_reads_extents_only(n->op);
+    for (int32_t i = 0; i < n->n_outputs && extents; i++) extents = !n->outputs[i] || is_tiny(n->outputs[i]);
+    for (int32_t i = 0; i < n->n_outputs; i++)
+      if (n->outputs[i]) p->extents[n->outputs[i]->id] = extents;
+  }
+}
+
+static bool feed(placing *p, ir_value *v, uint8_t who) {
+  if (!v || ir_is_constant(v) || (p->feeds[v->id] & who) == who) return true;
+  p->feeds[v->id] |= who;
+  return VEC_PUSH(&p->work, v);
+}
+
+static bool feed_seeds(placing *p) {
+  for (size_t k = 0; k < p->nodes.n; k++) {
+    ir_node *n = p->nodes.items[k];
+    bool loop = op_id_of(n->op) == OP_Loop;
+    for (int32_t i = 0; i < n->n_inputs; i++)
+      if (n->inputs[i] && (place_reads(n->op, i) & REED_READS_VALUE) && !feed(p, n->inputs[i], loop ? FEEDS_LOOPS : FEEDS_SHAPES)) return false;
+    if (loop && !feed(p, n->regions[0]->results[0], FEEDS_LOOPS)) return false;
+  }
+  return true;
+}
+
+/* What v is made from is read by the same. */
+static bool feed_sources(placing *p, ir_value *v) {
+  const ir_node *n = v->producer, *loop = v->graph->parent;
+  uint8_t who = p->feeds[v->id];
+  if (!n) { /* a parameter; carried values of a Loop come from the initial value and the body's result */
+    for (int32_t k = 2; loop && k < v->graph->n_params; k++)
+      if (v->graph->params[k] == v) return feed(p, loop->inputs[k], who) && feed(p, v->graph->results[k - 1], who);
+    return true;
+  }
+  int32_t k = v->producer_output;
+  if (op_id_of(n->op) == OP_If) return feed(p, n->regions[0]->results[k], who) && feed(p, n->regions[1]->results[k], who);
+  if (op_id_of(n->op) == OP_Loop) {
+    ir_graph *body = n->regions[0];
+    return k + 2 < body->n_params ? feed(p, body->params[k + 2], who) : feed(p, body->results[k + 1], who);
+  }
+  if (!p->candidate[n->id] || op_reads_extents_only(n->op)) return true;
+  for (int32_t i = 0; i < n->n_inputs; i++)
+    if (n->inputs[i] && !feed(p, n->inputs[i], who)) return false;
+  return true;
+}
+
+static reed_status find_feeds(placing *p) {
+  bool ok = feed_seeds(p);
+  while (ok && p->work.n) ok = feed_sources(p, p->work.items[--p->work.n]);
+  return ok ? REED_OK : diag_no_memory(p->m->diagnosis, "placement");
+}
+
+/* ---- the host's set ---- */
+
+/* A use that wants v on the host, or does not mind. */
+static bool host_use(const use *u) {
+  if (u->node) {
+    const ir_node *n = u->node;
+    if ((place_reads(n->op, u->index) & REED_READS_VALUE) || op_reads_extents_only(n->op)) return true;
+    if (op_id_of(n->op) == OP_Loop) return n->regions[0]->params[u->index]->device == 0;
+    return place_of_node(n) == 0;
+  }
+  const ir_node *parent = u->graph->parent;
+  if (!parent) return true; /* a model's output comes to the host anyhow */
+  bool loop = op_id_of(parent->op) == OP_Loop;
+  if (loop && u->index == 0) return true;
+  if (loop && u->index + 1 < u->graph->n_params) return u->graph->params[u->index + 1]->device == 0;
+  int32_t k = loop ? u->index - 1 : u->index;
+  const ir_value *joined = k < parent->n_outputs ? parent->outputs[k] : NULL;
+  return !joined || joined->device == 0;
+}
+
+static bool only_host_uses(const placing *p, const ir_value *v) {
+  for (int32_t i = p->first_use[v->id]; i >= 0; i = p->uses.items[i].next)
+    if (!host_use(&p->uses.items[i])) return false;
+  return true;
+}
+
+static bool operator_on_host(const placing *p, const ir_node *n) {
+  if (op_reads_extents_only(n->op)) return true;
+  if (!p->candidate[n->id]) return false;
+  bool no_device_operand = true, tiny_operands = true, only_host = true, extents = true;
+  uint8_t feeds = 0;
+  for (int32_t i = 0; i < n->n_inputs; i++) {
+    const ir_value *v = n->inputs[i];
+    if (!v || (place_reads(n->op, i) & REED_READS_VALUE) || on_host(v)) continue;
+    no_device_operand = false;
+    tiny_operands &= is_tiny(v);
+  }
+  for (int32_t i = 0; i < n->n_outputs; i++) {
+    const ir_value *v = n->outputs[i];
+    if (!v) continue;
+    feeds |= p->feeds[v->id];
+    extents &= p->extents[v->id];
+    only_host &= only_host_uses(p, v);
+  }
+  return extents || (feeds && no_device_operand) || ((feeds & FEEDS_SHAPES) && only_host && tiny_operands);
+}
+
+static bool demote(ir_value *v, bool keep) {
+  if (!v || v->device == 1 || keep) return false;
+  v->device = 1;
+  return true;
+}
+
+/* Takes what breaks a rule off the host; true when something changed. */
+static bool check_node(const placing *p, ir_node *n) {
+  bool changed = false;
+  switch ((int)op_id_of(n->op)) {
+    case OP_If:
+      for (int32_t k = 0; k < n->n_outputs; k++) {
+        ir_value *v = n->outputs[k];
+        if (v) changed |= demote(v, p->feeds[v->id] && on_host(n->regions[0]->results[k]) && on_host(n->regions[1]->results[k]));
+      }
+      return changed;
+    case OP_Loop: {
+      ir_graph *body = n->regions[0];
+      int32_t n_carried = body->n_params - 2;
+      for (int32_t k = 0; k < n_carried; k++) {
+        changed |= demote(body->params[k + 2], p->feeds[body->params[k + 2]->id] && on_host(body->results[k + 1]));
+        if (k < n->n_outputs && n->outputs[k]) changed |= demote(n->outputs[k], body->params[k + 2]->device == 0);
+      }
+      for (int32_t k = n_carried; k < n->n_outputs; k++)
+        if (n->outputs[k]) changed |= demote(n->outputs[k], p->feeds[n->outputs[k]->id] && on_host(body->results[k + 1]));
+      return changed;
+    }
+    default: {
+      bool keep = operator_on_host(p, n);
+      for (int32_t k = 0; k < n->n_outputs; k++) changed |= demote(n->outputs[k], keep);
+      return changed;
+    }
+  }
+}
+
+/* Both directions in turn: demotions run against the flow of data through uses and with it through joins. */
+static void settle(const placing *p) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t k = p->nodes.n; k-- > 0;) changed |= check_node(p, p->nodes.items[k]);
+    for (size_t k = 0; k < p->nodes.n; k++) changed |= check_node(p, p->nodes.items[k]);
+  }
+}
+
+static void count(const placing *p, place_counts *out_counts) {
+  *out_counts = (place_counts){.n_values = (int32_t)p->values.n, .n_nodes = (int32_t)p->nodes.n};
+  for (size_t k = 0; k < p->nodes.n; k++) {
+    const ir_node *n = p->nodes.items[k];
+    if (op_id_of(n->op) == OP_Loop)
+      for (int32_t i = 2; i < n->regions[0]->n_params; i++) out_counts->host_loop_values += n->regions[0]->params[i]->device == 0;
+    else if (!op_is_control(n->op))
+      *(place_of_node(n) == 0 ? &out_counts->host_operators : &out_counts->device_operators) += 1;
+  }
+}
+
+reed_status place_module(ir_module *m, place_counts *out_counts) {
+  placing p = {.m = m};
+  reed_status status = gather(&p);
+  if (status == REED_OK) find_candidates(&p);
+  if (status == REED_OK) status = find_feeds(&p);
+  if (status == REED_OK) {
+    settle(&p);
+    count(&p, out_counts);
+  }
+  VEC_FREE(&p.nodes);
+  VEC_FREE(&p.uses);
+  VEC_FREE(&p.values);
+  VEC_FREE(&p.work);
+  mem_free(p.first_use);
+  mem_free(p.feeds);
+  mem_free(p.extents);
+  mem_free(p.candidate);
+  return status;
+}

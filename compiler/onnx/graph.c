@@ -1,0 +1,612 @@
+/* Graphs, nodes and model-local functions: ONNX structs -> IR. Functions are inlined where they are called; subgraphs become
+ * regions; constants, whether initializers or Constant nodes, become values with data. Names are checked here: defined once,
+ * defined before use. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bytecode/format.h"
+#include "compiler/onnx/reader.h"
+
+#define MAX_GRAPH_DEPTH 48           /* bodies in bodies, functions in functions: walked by recursion everywhere */
+#define MAX_NODES ((int64_t)1 << 22) /* after inlining */
+
+/* Where nodes are being read: a graph, or a function's body within a graph. */
+typedef struct frame {
+  ir_graph *graph;
+  onnx_scope scope;
+  Onnx__OperatorSetIdProto *const *opsets;
+  size_t n_opsets;
+  const Onnx__NodeProto *call; /* the function call whose body this is (for attributes by reference), else NULL */
+  const struct frame *caller;  /* the frame of that call */
+  const Onnx__FunctionProto *function;
+  const char *prefix; /* of names: "" or "<call>/" */
+  int depth;
+} frame;
+
+static reed_status read_nodes(onnx_reader *r, frame *f, Onnx__NodeProto *const *nodes, size_t n_nodes);
+static reed_status read_region(onnx_reader *r, frame *outer, ir_node *parent, const Onnx__GraphProto *g);
+
+static const char *plain_domain(const char *domain) { return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
+
+/* The version of ai.onnx in force: the function's, else what is around it; 0: not imported. */
+static int64_t opset_of(const frame *f) {
+  for (; f; f = f->caller)
+    for (size_t i = 0; i < f->n_opsets; i++)
+      if (!*plain_domain(f->opsets[i]->domain)) return f->opsets[i]->version;
+  return 0;
+}
+
+static reed_status define(onnx_reader *r, frame *f, const char *name, ir_value *value) {
+  if (!value) return diag_no_memory(r->diagnosis, "a value of the graph");
+  reed_status status = onnx_scope_define(&f->scope, name, value);
+  if (status == REED_ERROR_FORMAT)
+    return diag_fail(r->diagnosis, status, "graph '%s': '%s' is defined twice", f->graph->name, name);
+  return status == REED_OK ? REED_OK : diag_no_memory(r->diagnosis, "the names of the graph");
+}
+
+/* A new value under its ONNX name (with the function call's prefix). */
+static ir_value *named_value(onnx_reader *r, const frame *f, const char *name) {
+  if (!*f->prefix) return ir_value_new(f->graph, name);
+  char *full = ir_text(r->m, "%s%s", f->prefix, name);
+  return full ? ir_value_new(f->graph, full) : NULL;
+}
+
+/* ---- types ---- */
+
+static void read_dims(onnx_reader *r, const Onnx__TensorShapeProto *shape, ir_type *out_type) {
+  out_type->rank = (int32_t)shape->n_dim;
+  for (int32_t i = 0; i < out_type->rank; i++) {
+    const Onnx__TensorShapeProto__Dimension *d = shape->dim[i];
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value >= 0)
+      out_type->dims[i] = d->dim_value;
+    else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && d->dim_param && *d->dim_param)
+      out_type->dims[i] = symbols_named(r->m->symbols, d->dim_param);
+    else
+      out_type->dims[i] = symbols_fresh_extent(r->m->symbols);
+  }
+}
+
+static reed_status read_type(onnx_reader *r, const char *what, const Onnx__ValueInfoProto *info, bool with_dims,
+                             ir_type *out_type) {
+  *out_type = (ir_type){.rank = -1};
+  const Onnx__TypeProto *type = info->type;
+  const char *name = onnx_text(info->name);
+  if (!type || type->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET) return REED_OK;
+  if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) return onnx_unsupported(r, name, "%s that is no tensor", what);
+  const Onnx__TypeProto__Tensor *tensor = type->tensor_type;
+  if (!tensor || !tensor->elem_type) return REED_OK;
+  out_type->dtype = onnx_dtype(tensor->elem_type);
+  if (out_type->dtype == REED_NONE)
+    return onnx_unsupported(r, name, "%s whose dtype is %s", what, onnx_dtype_text(tensor->elem_type));
+  if (!tensor->shape || !with_dims) return REED_OK;
+  if (tensor->shape->n_dim > REED_MAX_RANK)
+    return onnx_unsupported(r, name, "%s of rank %zu (up to %d)", what, tensor->shape->n_dim, REED_MAX_RANK);
+  read_dims(r, tensor->shape, out_type);
+  return REED_OK;
+}
+
+/* ---- attributes ---- */
+
+static Onnx__AttributeProto__AttributeType type_of(const Onnx__AttributeProto *a) {
+  if (a->type) return a->type;
+  /* IR versions before 3 may leave the type out: whichever field is there */
+  if (a->has_f) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
+  if (a->has_i) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+  if (a->has_s) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
+  if (a->t) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
+  if (a->g) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
+  if (a->n_floats) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS;
+  if (a->n_ints) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
+  if (a->n_strings) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS;
+  return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED;
+}
+
+/* The attribute that `a` stands for: itself, or, inside a function, the calling node's; NULL: the caller gives none. */
+static const Onnx__AttributeProto *dereferenced(const frame *f, const Onnx__AttributeProto *a) {
+  while (a && a->ref_attr_name && *a->ref_attr_name) {
+    while (f && !f->call) f = f->caller; /* bodies of control flow within the function */
+    if (!f) return NULL;
+    const Onnx__AttributeProto *given = NULL;
+    for (size_t i = 0; i < f->call->n_attribute && !given; i++)
+      if (strcmp(onnx_text(f->call->attribute[i]->name), a->ref_attr_name) == 0) given = f->call->attribute[i];
+    a = given;
+    f = f->caller;
+  }
+  return a;
+}
+
+/* ints and floats in the arena, as the IR has them. */
+static bool copy_floats(ir_module *m, const Onnx__AttributeProto *a, reed_attr *out_attr) {
+  double *floats = ir_alloc(m, a->n_floats * sizeof *floats);
+  if (!floats) return false;
+  for (size_t i = 0; i < a->n_floats; i++) floats[i] = a->floats[i];
+  out_attr->floats = floats;
+  out_attr->n = (int64_t)a->n_floats;
+  return true;
+}
+
+/* A list of strings is one string, with commas between. *out_text is NULL where its bytes are no text. */
+static reed_status join_strings(onnx_reader *r, const Onnx__AttributeProto *a, const char **out_text) {
+  text_buffer text = {0};
+  bool valid = true;
+  for (size_t i = 0; i < a->n_strings; i++) {
+    if (i) text_append(&text, ",");
+    text_append_bytes(&text, a->strings[i].data, a->strings[i].len);
+    valid = valid && format_utf8_valid((const char *)a->strings[i].data, a->strings[i].len);
+  }
+  *out_text = valid && !text.failed ? ir_text(r->m, "%s", text.data ? text.data : "") : NULL;
+  bool out_of_memory = text.failed || (valid && !*out_text);
+  text_fini(&text);
+  return out_of_memory ? diag_no_memory(r->diagnosis, "attributes") : REED_OK;
+}
+
+/* `name`: the attribute's name at this node, which a reference may change. */
+static reed_status read_attr(onnx_reader *r, const frame *f, ir_node *n, const char *name, const Onnx__AttributeProto *a) {
+  reed_attr attr = {.name = name};
+  bool ok = true;
+  switch (type_of(a)) {
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT:
+      attr.type = REED_ATTR_INT;
+      attr.i = a->i;
+      break;
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT:
+      attr.type = REED_ATTR_FLOAT;
+      attr.f = a->f;
+      break;
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING:
+      if (!format_utf8_valid((const char *)a->s.data, a->s.len))
+        return onnx_unsupported(r, n->name, "attribute '%s' of %s: its bytes are no text", name, n->op->name);
+      attr.type = REED_ATTR_STRING;
+      attr.s = ir_text(r->m, "%.*s", (int)(a->s.len < INT32_MAX ? a->s.len : INT32_MAX), a->s.len ? (const char *)a->s.data : "");
+      ok = attr.s != NULL;
+      break;
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS: {
+      attr.type = REED_ATTR_STRING;
+      reed_status status = join_strings(r, a, &attr.s);
+      if (status != REED_OK) return status;
+      if (!attr.s) return onnx_unsupported(r, n->name, "attribute '%s' of %s: its bytes are no text", name, n->op->name);
+      break;
+    }
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS:
+      attr.type = REED_ATTR_INTS;
+      attr.ints = a->n_ints ? a->ints : (int64_t[]){0};
+      attr.n = (int64_t)a->n_ints;
+      break;
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS:
+      attr.type = REED_ATTR_FLOATS;
+      ok = copy_floats(r->m, a, &attr);
+      break;
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR: {
+      if (!a->t) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': attribute '%s' has no tensor", n->name, name);
+      const void *data;
+      attr.type = REED_ATTR_TENSOR;
+      reed_status status = onnx_read_tensor(r, a->t, n->name, &attr.desc, &data);
+      if (status != REED_OK || !data) return status;
+      attr.data = data;
+      attr.n = desc_elements(&attr.desc);
+      break;
+    }
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH:
+      if (op_is_control(n->op)) return REED_OK; /* read by read_regions */
+      return onnx_unsupported(r, n->name, "attribute '%s' (a graph) of %s", name, n->op->name);
+    default: return onnx_unsupported(r, n->name, "attribute '%s' of %s: its type", name, n->op->name);
+  }
+  return ok && ir_set_attr(n, &attr) ? REED_OK : diag_no_memory(r->diagnosis, "attributes");
+}
+
+static reed_status read_attrs(onnx_reader *r, const frame *f, ir_node *n, const Onnx__NodeProto *node) {
+  for (size_t i = 0; i < node->n_attribute; i++) {
+    const Onnx__AttributeProto *a = dereferenced(f, node->attribute[i]);
+    const char *name = onnx_text(node->attribute[i]->name);
+    if (!*name)
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): an attribute has no name", n->name, n->op->name);
+    reed_status status = a ? read_attr(r, f, n, name, a) : REED_OK;
+    if (status != REED_OK) return status;
+  }
+  return REED_OK;
+}
+
+/* After the upgrade: every attribute must be in the operator's row, and all that the row requires must be there. */
+static reed_status check_attrs(onnx_reader *r, const ir_node *n) {
+  for (int32_t i = 0; i < n->n_attrs; i++) {
+    const reed_op_attr *row = NULL;
+    for (int32_t k = 0; k < n->op->n_attrs && !row; k++)
+      if (strcmp(n->op->attrs[k].name, n->attrs[i].name) == 0) row = &n->op->attrs[k];
+    reed_status status = REED_OK;
+    if (!row)
+      status = onnx_unsupported(r, n->name, "attribute '%s' of %s", n->attrs[i].name, n->op->name);
+    else if (row->type != n->attrs[i].type)
+      status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is of the wrong type", n->name,
+                         n->op->name, row->name);
+    if (status != REED_OK) return status;
+  }
+  reed_attrs attrs = ir_attrs(n);
+  for (int32_t k = 0; k < n->op->n_attrs; k++)
+    if (n->op->attrs[k].required && !reed_attrs_find(&attrs, n->op->attrs[k].name))
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is missing", n->name, n->op->name,
+                       n->op->attrs[k].name);
+  return REED_OK;
+}
+
+/* ---- constants ---- */
+
+static reed_status define_tensor(onnx_reader *r, frame *f, const char *name, const char *where, const Onnx__TensorProto *t) {
+  reed_desc desc;
+  const void *data;
+  reed_status status = onnx_read_tensor(r, t, where, &desc, &data);
+  if (status != REED_OK) return status;
+  /* an unsupported tensor has been noted: reading goes on with a value nothing is known of */
+  return define(r, f, name, data ? ir_constant(r->m, &desc, data, true, name) : named_value(r, f, name));
+}
+
+static reed_status define_elements(onnx_reader *r, frame *f, const char *name, reed_dtype dtype, int32_t rank, size_t n,
+                                   const void *elements) {
+  reed_desc desc = {.dtype = dtype, .rank = rank, .dims = {(int64_t)n}};
+  return define(r, f, name, ir_constant(r->m, &desc, elements, false, name));
+}
+
+static reed_status read_constant(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const char *node_name) {
+  if (node->n_output != 1 || !*node->output[0] || node->n_input)
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Constant) needs one output and no input", node_name);
+  const char *name = node->output[0];
+  for (size_t i = 0; i < node->n_attribute; i++) {
+    const char *key = onnx_text(node->attribute[i]->name);
+    const Onnx__AttributeProto *a = dereferenced(f, node->attribute[i]);
+    if (!a) continue;
+    if (strcmp(key, "value") == 0 && a->t) return define_tensor(r, f, name, node_name, a->t);
+    if (strcmp(key, "value_float") == 0) return define_elements(r, f, name, REED_F32, 0, 1, &a->f);
+    if (strcmp(key, "value_int") == 0) return define_elements(r, f, name, REED_I64, 0, 1, &a->i);
+    if (strcmp(key, "value_floats") == 0) return define_elements(r, f, name, REED_F32, 1, a->n_floats, a->floats);
+    if (strcmp(key, "value_ints") == 0) return define_elements(r, f, name, REED_I64, 1, a->n_ints, a->ints);
+    reed_status status = onnx_unsupported(r, node_name, "attribute '%s' of Constant", key);
+    return status == REED_OK ? define(r, f, name, named_value(r, f, name)) : status;
+  }
+  return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Constant) has no value", node_name);
+}
+
+/* ---- nodes ---- */
+
+/* An input of a function that the call leaves out: its name is absent wherever the body uses it. */
+static bool absent_parameter(const frame *f, const char *name) {
+  for (; f && !f->function; f = f->caller) {
+  }
+  if (!f) return false;
+  for (size_t i = 0; i < f->function->n_input; i++)
+    if (strcmp(f->function->input[i], name) == 0) return i >= f->call->n_input || !*f->call->input[i];
+  return false;
+}
+
+/* The value of that name; NULL for an absent optional. */
+static reed_status find_input(onnx_reader *r, const frame *f, const char *node_name, const char *op, const char *name,
+                              ir_value **out_value) {
+  *out_value = NULL;
+  if (!*name) return REED_OK;
+  *out_value = onnx_scope_find(&f->scope, name);
+  if (*out_value || absent_parameter(f, name)) return REED_OK;
+  return diag_fail(
+      r->diagnosis, REED_ERROR_FORMAT,
+      "node '%s' (%s): input '%s' is not defined before it (an unknown name, or the nodes are not in topological order)",
+      node_name, op, name);
+}
+
+/* Outputs that an operator of its row may be taken to have: nothing is known of them. */
+static reed_status define_unknown_outputs(onnx_reader *r, frame *f, const Onnx__NodeProto *node) {
+  for (size_t i = 0; i < node->n_output; i++) {
+    if (!*node->output[i]) continue;
+    reed_status status = define(r, f, node->output[i], named_value(r, f, node->output[i]));
+    if (status != REED_OK) return status;
+  }
+  return REED_OK;
+}
+
+/* What the row says of the outputs' dtypes, as far as it goes without shapes: upgrades and the check of dtypes use it. */
+static void type_outputs(ir_node *n) {
+  reed_attrs attrs = ir_attrs(n);
+  for (int32_t i = 0; i < n->n_outputs; i++) {
+    const reed_op_output *row = reed_op_output_at(n->op, i);
+    if (!n->outputs[i] || !row) continue;
+    reed_dtype *dtype = &n->outputs[i]->type.dtype;
+    switch (row->type_rule) {
+      case REED_TYPE_LIKE:
+        if (row->type_arg < n->n_inputs && n->inputs[row->type_arg]) *dtype = n->inputs[row->type_arg]->type.dtype;
+        break;
+      case REED_TYPE_FIXED: *dtype = (reed_dtype)row->type_arg; break;
+      case REED_TYPE_CUSTOM:
+        if (n->op == op_builtin(OP_Cast)) *dtype = (reed_dtype)reed_attrs_int(&attrs, "to", REED_NONE);
+        if (n->op == op_builtin(OP_EyeLike)) *dtype = (reed_dtype)reed_attrs_int(&attrs, "dtype", n->inputs[0] ? n->inputs[0]->type.dtype : REED_NONE);
+        if (n->op == op_builtin(OP_ConstantOfShape)) {
+          const reed_attr *value = reed_attrs_find(&attrs, "value");
+          *dtype = value ? value->desc.dtype : REED_F32;
+        }
+        break;
+    }
+  }
+}
+
+/* Bodies: `names` of the graph attributes in the regions' order. */
+static reed_status read_regions(onnx_reader *r, frame *f, ir_node *n, const Onnx__NodeProto *node) {
+  static const char *const if_names[] = {"then_branch", "else_branch", NULL}, *const loop_names[] = {"body", NULL};
+  bool is_if = n->op == op_builtin(OP_If), is_loop = n->op == op_builtin(OP_Loop);
+  for (const char *const *name = is_if ? if_names : loop_names; *name; name++) {
+    const Onnx__AttributeProto *found = NULL;
+    for (size_t i = 0; i < node->n_attribute && !found; i++)
+      if (strcmp(onnx_text(node->attribute[i]->name), *name) == 0) found = dereferenced(f, node->attribute[i]);
+    if (!found || !found->g)
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has no graph '%s'", n->name, n->op->name, *name);
+    reed_status status = read_region(r, f, n, found->g);
+    if (status != REED_OK) return status;
+    const ir_graph *region = n->regions[n->n_regions - 1];
+    if (is_if && (region->n_params || region->n_results != n->n_outputs))
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
+                       "node '%s' (If): graph '%s' takes %d inputs and gives %d results, 0 and %d are needed", n->name, *name,
+                       region->n_params, region->n_results, n->n_outputs);
+    if (is_loop &&
+        (region->n_params != n->n_inputs || region->n_results != n->n_outputs + 1 || region->n_results < n->n_inputs - 1))
+      return diag_fail(
+          r->diagnosis, REED_ERROR_FORMAT,
+          "node '%s' (Loop) has %d inputs and %d outputs, but its body takes %d and gives %d results (the condition first)",
+          n->name, n->n_inputs, n->n_outputs, region->n_params, region->n_results);
+  }
+  for (int32_t i = 0; i < n->n_outputs && i + is_loop < n->regions[0]->n_results; i++) {
+    const ir_value *inner = n->regions[0]->results[i + is_loop];
+    if (n->outputs[i]) n->outputs[i]->type.dtype = inner->type.dtype;
+  }
+  return REED_OK;
+}
+
+static reed_status check_arity(onnx_reader *r, const ir_node *n) {
+  for (int32_t i = 0; i < n->n_inputs || i < n->op->n_inputs; i++) {
+    const reed_op_input *row = reed_op_input_at(n->op, i);
+    if (!row)
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has %d inputs, at most %d are taken", n->name,
+                       n->op->name, n->n_inputs, n->op->n_inputs);
+    if (!row->optional && (i >= n->n_inputs || !n->inputs[i]))
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): input %d '%s' is missing", n->name, n->op->name, i,
+                       row->name);
+  }
+  for (int32_t i = 0; i < n->n_outputs; i++)
+    if (!reed_op_output_at(n->op, i))
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has %d outputs, at most %d are given", n->name,
+                       n->op->name, n->n_outputs, n->op->n_outputs);
+  return REED_OK;
+}
+
+/* Each input's dtype against the row, where it is known. */
+static reed_status check_dtypes(onnx_reader *r, const ir_node *n) {
+  for (int32_t i = 0; i < n->n_inputs; i++) {
+    const reed_op_input *row = reed_op_input_at(n->op, i);
+    const ir_value *v = n->inputs[i];
+    if (!v || v->type.dtype == REED_NONE) continue;
+    reed_status status = REED_OK;
+    const ir_value *first = n->inputs[0];
+    if (!(row->dtypes & 1u << v->type.dtype))
+      status =
+          onnx_unsupported(r, n->name, "dtype %s of %s's input '%s'", reed_dtype_name(v->type.dtype), n->op->name, row->name);
+    else if (row->same_type && first && first->type.dtype != REED_NONE && first->type.dtype != v->type.dtype)
+      status = diag_fail(r->diagnosis, REED_ERROR_TYPE, "%s node '%s': input %d '%s' is %s, but input 0 '%s' is %s", n->op->name,
+                         n->name, i, v->name, reed_dtype_name(v->type.dtype), first->name, reed_dtype_name(first->type.dtype));
+    if (status != REED_OK) return status;
+  }
+  return REED_OK;
+}
+
+/* Creates the node with its inputs and outputs, not yet checked. */
+static reed_status make_node(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const reed_op *op, const char *node_name,
+                             ir_node **out_node) {
+  int32_t n_inputs = (int32_t)node->n_input, n_outputs = (int32_t)node->n_output;
+  bool is_loop = op == op_builtin(OP_Loop);
+  if (node->n_input > REED_MAX_OPERANDS || node->n_output > REED_MAX_OPERANDS)
+    return onnx_unsupported(r, node_name, "more than %d inputs or outputs", REED_MAX_OPERANDS);
+  while (n_inputs && !*node->input[n_inputs - 1] && !(is_loop && n_inputs <= 2)) n_inputs--;
+  ir_value *inputs[REED_MAX_OPERANDS + 2] = {NULL}, *outputs[REED_MAX_OPERANDS] = {NULL};
+  for (int32_t i = 0; i < n_inputs; i++) {
+    reed_status status = find_input(r, f, node_name, op->name, node->input[i], &inputs[i]);
+    if (status != REED_OK) return status;
+  }
+  if (is_loop && n_inputs < 2) n_inputs = 2;
+  for (int32_t i = 0; i < n_outputs; i++)
+    if (*node->output[i] && !(outputs[i] = named_value(r, f, node->output[i])))
+      return diag_no_memory(r->diagnosis, "a value of the graph");
+  ir_node *n = ir_node_new(f->graph, NULL, op, node_name, inputs, n_inputs, outputs, n_outputs);
+  if (!n) return diag_no_memory(r->diagnosis, "a node of the graph");
+  *out_node = n;
+  return REED_OK;
+}
+
+static reed_status read_operator(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const char *domain, const reed_op *op,
+                                 const char *node_name) {
+  if (!*domain && !opset_of(f))
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): the model imports no opset of ai.onnx", node_name,
+                     op->name);
+  ir_node *n = NULL;
+  reed_status status = make_node(r, f, node, op, node_name, &n);
+  if (status != REED_OK || !n) return status == REED_OK ? define_unknown_outputs(r, f, node) : status;
+  status = read_attrs(r, f, n, node);
+  if (status == REED_OK && !*domain) status = onnx_upgrade(r, n, onnx_text(node->op_type), opset_of(f));
+  if (status == REED_OK && op_is_control(op)) status = read_regions(r, f, n, node);
+  if (status == REED_OK) status = check_attrs(r, n);
+  if (status == REED_OK) status = check_arity(r, n);
+  if (status == REED_OK) status = check_dtypes(r, n);
+  if (status != REED_OK) {
+    if (r->diagnosis) diag_place_node(r->diagnosis, n->op->name, n->name, NULL);
+    return status;
+  }
+  if (!op_is_control(op)) type_outputs(n);
+  /* names last: a node does not see its own outputs. The upgrade may have dropped outputs; the names stay defined only where
+   * values are. */
+  for (int32_t i = 0; i < n->n_outputs && status == REED_OK; i++)
+    if (n->outputs[i]) status = define(r, f, node->output[i], n->outputs[i]);
+  return status == REED_OK && op == op_builtin(OP_Scan) ? onnx_scan_to_loop(r, n, opset_of(f)) : status;
+}
+
+/* ---- functions ---- */
+
+static const Onnx__FunctionProto *find_function(const onnx_reader *r, const char *domain, const char *name) {
+  for (size_t i = 0; i < r->model->n_functions; i++) {
+    const Onnx__FunctionProto *f = r->model->functions[i];
+    if (strcmp(plain_domain(f->domain), domain) == 0 && strcmp(onnx_text(f->name), name) == 0) return f;
+  }
+  return NULL;
+}
+
+static reed_status check_opset(onnx_reader *r, const frame *f, const char *where) {
+  int64_t opset = opset_of(f);
+  if (opset && (opset < ONNX_OPSET_MIN || opset > ONNX_OPSET_MAX))
+    return onnx_unsupported(r, where, "opset %lld (%d to %d are)", (long long)opset, ONNX_OPSET_MIN, ONNX_OPSET_MAX);
+  return REED_OK;
+}
+
+static reed_status inline_function(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const Onnx__FunctionProto *function,
+                                   const char *node_name) {
+  const char *op = onnx_text(function->name);
+  if (f->depth >= MAX_GRAPH_DEPTH)
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): functions are nested deeper than %d, or call themselves",
+                     node_name, op, MAX_GRAPH_DEPTH);
+  if (node->n_input > function->n_input || node->n_output > function->n_output)
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has %zu inputs and %zu outputs, the function %zu and %zu",
+                     node_name, op, node->n_input, node->n_output, function->n_input, function->n_output);
+  frame body = {.graph = f->graph,
+                .opsets = function->opset_import,
+                .n_opsets = function->n_opset_import,
+                .call = node,
+                .caller = f,
+                .function = function,
+                .prefix = ir_text(r->m, "%s/", node_name),
+                .depth = f->depth + 1};
+  reed_status status = body.prefix ? check_opset(r, &body, node_name) : diag_no_memory(r->diagnosis, "names of a function");
+  for (size_t i = 0; i < node->n_input && status == REED_OK; i++) {
+    ir_value *v;
+    status = find_input(r, f, node_name, op, node->input[i], &v);
+    if (status == REED_OK && v) status = define(r, &body, function->input[i], v);
+  }
+  if (status == REED_OK) status = read_nodes(r, &body, function->node, function->n_node);
+  for (size_t i = 0; i < node->n_output && status == REED_OK; i++) {
+    if (!*node->output[i]) continue;
+    ir_value *v;
+    status = find_input(r, &body, node_name, op, function->output[i], &v);
+    if (status == REED_OK && !v)
+      status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "function '%s': output %zu has no name", op, i);
+    if (status == REED_OK) status = define(r, f, node->output[i], v);
+  }
+  onnx_scope_fini(&body.scope);
+  return status;
+}
+
+/* ---- lists of nodes, graphs ---- */
+
+static reed_status read_node(onnx_reader *r, frame *f, const Onnx__NodeProto *node) {
+  const char *domain = plain_domain(node->domain), *type = onnx_text(node->op_type);
+  if (++r->n_nodes > MAX_NODES)
+    return diag_fail(r->diagnosis, REED_ERROR_LIMIT, "the model has more than %lld nodes", (long long)MAX_NODES);
+  if (!*type) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' names no operator", onnx_text(node->name));
+  char *name = node->name && *node->name ? ir_text(r->m, "%s%s", f->prefix, node->name)
+                                         : ir_text(r->m, "%s%s_%d", f->prefix, type, r->m->n_names++);
+  if (!name) return diag_no_memory(r->diagnosis, "a node's name");
+  const Onnx__FunctionProto *function = find_function(r, domain, type);
+  if (function) return inline_function(r, f, node, function, name);
+  if (!*domain && strcmp(type, "Constant") == 0) return read_constant(r, f, node, name);
+  const reed_op *op = op_find(r->m->registry, domain, *domain ? type : onnx_modern_name(type));
+  if (op) return read_operator(r, f, node, domain, op, name);
+  reed_status status = onnx_unsupported(r, name, *domain ? "operator %s of domain %s" : "operator %s", type, domain);
+  return status == REED_OK ? define_unknown_outputs(r, f, node) : status;
+}
+
+static reed_status read_nodes(onnx_reader *r, frame *f, Onnx__NodeProto *const *nodes, size_t n_nodes) {
+  for (size_t i = 0; i < n_nodes; i++) {
+    reed_status status = read_node(r, f, nodes[i]);
+    if (status != REED_OK) return status;
+  }
+  return REED_OK;
+}
+
+static reed_status read_initializers(onnx_reader *r, frame *f, const Onnx__GraphProto *g) {
+  for (size_t i = 0; i < g->n_initializer; i++) {
+    const char *name = onnx_text(g->initializer[i]->name);
+    if (!*name) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': initializer %zu has no name", f->graph->name, i);
+    reed_status status = define_tensor(r, f, name, name, g->initializer[i]);
+    if (status != REED_OK) return status;
+  }
+  for (size_t i = 0; i < g->n_sparse_initializer; i++) {
+    const Onnx__TensorProto *values = g->sparse_initializer[i]->values;
+    const char *name = values ? onnx_text(values->name) : "";
+    reed_status status = onnx_unsupported(r, name, "a sparse initializer");
+    if (status == REED_OK && *name) status = define(r, f, name, named_value(r, f, name));
+    if (status != REED_OK) return status;
+  }
+  return REED_OK;
+}
+
+/* Parameters. In the main graph an input that is an initializer too is that constant; in a body dims are left to inference, since
+ * a name there may stand for another extent in each round. */
+static reed_status read_params(onnx_reader *r, frame *f, const Onnx__GraphProto *g) {
+  bool is_main = !f->graph->parent;
+  for (size_t i = 0; i < g->n_input; i++) {
+    const char *name = onnx_text(g->input[i]->name);
+    if (!*name) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': input %zu has no name", f->graph->name, i);
+    if (is_main && onnx_scope_find(&f->scope, name)) continue;
+    ir_value *v = named_value(r, f, name);
+    reed_status status = define(r, f, name, v);
+    if (status != REED_OK) return status;
+    status = read_type(r, "an input", g->input[i], is_main, &v->type);
+    if (status == REED_OK && is_main && v->type.dtype == REED_NONE && !r->problems.n)
+      status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "input '%s' of the model has no dtype", name);
+    if (status != REED_OK) return status;
+    if (!ir_add_param(f->graph, v)) return diag_no_memory(r->diagnosis, "the graph's inputs");
+  }
+  return REED_OK;
+}
+
+static reed_status read_results(onnx_reader *r, frame *f, const Onnx__GraphProto *g) {
+  ir_graph *graph = f->graph;
+  bool is_main = !graph->parent;
+  graph->result_names = ir_alloc(r->m, sizeof *graph->result_names * g->n_output);
+  graph->result_types = ir_alloc(r->m, sizeof *graph->result_types * g->n_output);
+  if (!graph->result_names || !graph->result_types) return diag_no_memory(r->diagnosis, "the graph's outputs");
+  for (size_t i = 0; i < g->n_output; i++) {
+    const char *name = onnx_text(g->output[i]->name);
+    ir_value *v = *name ? onnx_scope_find(&f->scope, name) : NULL;
+    if (!v) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': output '%s' is not defined", graph->name, name);
+    bool with_dims = is_main || graph->parent->op == op_builtin(OP_Scan); /* whose outputs' ranks decide how they are stacked */
+    reed_status status = read_type(r, "an output", g->output[i], with_dims, &graph->result_types[i]);
+    if (status != REED_OK) return status;
+    graph->result_names[i] = ir_text(r->m, "%s", name);
+    if (!graph->result_names[i] || !ir_add_result(graph, v)) return diag_no_memory(r->diagnosis, "the graph's outputs");
+    if (is_main && graph->result_types[i].dtype != REED_NONE && v->type.dtype != REED_NONE &&
+        graph->result_types[i].dtype != v->type.dtype)
+      return diag_fail(r->diagnosis, REED_ERROR_TYPE, "output '%s' is declared %s, but is %s", name,
+                       reed_dtype_name(graph->result_types[i].dtype), reed_dtype_name(v->type.dtype));
+  }
+  return REED_OK;
+}
+
+static reed_status read_contents(onnx_reader *r, frame *f, const Onnx__GraphProto *g) {
+  reed_status status = read_initializers(r, f, g);
+  if (status == REED_OK) status = read_params(r, f, g);
+  if (status == REED_OK) status = read_nodes(r, f, g->node, g->n_node);
+  if (status == REED_OK) status = read_results(r, f, g);
+  return status;
+}
+
+static reed_status read_region(onnx_reader *r, frame *outer, ir_node *parent, const Onnx__GraphProto *g) {
+  if (outer->depth >= MAX_GRAPH_DEPTH)
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': graphs are nested deeper than %d", parent->name,
+                     MAX_GRAPH_DEPTH);
+  frame f = {.graph = ir_graph_new(r->m, parent, onnx_text(g->name)),
+             .scope = {.parent = &outer->scope},
+             .opsets = outer->opsets,
+             .n_opsets = outer->n_opsets,
+             .caller = outer,
+             .prefix = outer->prefix,
+             .depth = outer->depth + 1};
+  reed_status status = f.graph ? read_contents(r, &f, g) : diag_no_memory(r->diagnosis, "a graph");
+  onnx_scope_fini(&f.scope);
+  return status;
+}
+
+reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) {
+  frame f = {.graph = r->m->main, .opsets = r->model->opset_import, .n_opsets = r->model->n_opset_import, .prefix = ""};
+  reed_status status = check_opset(r, &f, "the model");
+  if (status == REED_OK) status = read_contents(r, &f, g);
+  onnx_scope_fini(&f.scope);
+  return status;
+}

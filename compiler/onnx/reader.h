@@ -1,0 +1,78 @@
+/* Inside the ONNX reader: what its files share. Only compiler/onnx_*.c include this. */
+#ifndef COMPILER_ONNX_READER_H_
+#define COMPILER_ONNX_READER_H_
+
+#include "compiler/onnx/onnx.h"
+#include "onnx.pb-c.h"
+
+/* Names visible in one graph; those of the graphs around it are reached through parent. */
+typedef struct onnx_scope {
+  struct onnx_scope *parent;
+  struct onnx_name {
+    const char *name; /* borrowed */
+    ir_value *value;
+  } *names;
+  size_t n, capacity; /* capacity a power of two, or 0 */
+} onnx_scope;
+
+/* The value of that name here or further out; NULL: none. */
+ir_value *onnx_scope_find(const onnx_scope *s, const char *name);
+/* Defines a name in this scope. ERROR_FORMAT (no diagnosis) when it already is, ERROR_MEMORY. */
+reed_status onnx_scope_define(onnx_scope *s, const char *name, ir_value *value) REED_MUST_CHECK;
+void onnx_scope_fini(onnx_scope *s);
+
+/* One kind of thing that is not supported, and where it was met. */
+typedef struct onnx_problem {
+  char *what;
+  text_buffer where; /* "'a', 'b'" */
+} onnx_problem;
+
+typedef struct onnx_reader {
+  ir_module *m;
+  const Onnx__ModelProto *model;
+  const uint8_t *outlined; /* what the outline was made of, where raw data lie; NULL: tensors have their own */
+  reed_diagnosis *diagnosis;
+  const char *folder;
+  VEC_OF(onnx_problem) problems;
+  int64_t n_nodes; /* read so far, inlined functions' included: a limit on what a small file can grow to */
+} onnx_reader;
+
+/* Where a tensor's raw data are in the model's bytes: what its raw_data field is in an outline. */
+typedef struct onnx_place {
+  uint64_t offset, n_bytes;
+} onnx_place;
+/* Appends the outline of a model. False: the bytes are no model, or damaged. */
+bool onnx_outline(const void *bytes, size_t n_bytes, text_buffer *out);
+
+/* Notes that `what` at node (or tensor) `where` is not supported; reading goes on. Fails only for want of memory. */
+reed_status onnx_unsupported(onnx_reader *r, const char *where, const char *format, ...) REED_PRINTF(3, 4) REED_MUST_CHECK;
+/* OK when nothing was noted, else ERROR_UNSUPPORTED with the list. */
+reed_status onnx_report_problems(onnx_reader *r) REED_MUST_CHECK;
+/* Frees the list. */
+void onnx_forget_problems(onnx_reader *r);
+
+/* protobuf's optional texts: "" for NULL. */
+static inline const char *onnx_text(const char *text) { return text ? text : ""; }
+
+/* The dtype of an ONNX TensorProto.DataType number, REED_NONE where there is none; its name for people. */
+reed_dtype onnx_dtype(int32_t number);
+const char *onnx_dtype_text(int32_t number);
+
+/* The tensor's elements, dense, as ir_value's data are to be: in the module's memory, or where they lie in the model. `where` names the tensor or its node in
+ * messages. An unsupported dtype, rank or storage is noted as a problem and gives *out_data NULL with REED_OK. */
+reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const char *where, reed_desc *out_desc,
+                             const void **out_data) REED_MUST_CHECK;
+
+/* Reads the main graph and everything in it. */
+reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) REED_MUST_CHECK;
+
+/* The operator's name in the newest opset ("Scatter" became "ScatterElements", "Upsample" Resize). Static or borrowed. */
+const char *onnx_modern_name(const char *name);
+/* Rewrites the node, read as the model has it in `opset` of the ai.onnx domain under `name`, to op.def's form: attributes that
+ * became inputs, changed defaults, numbers of dtypes. The dtypes of its inputs are known where the model lets them be. */
+reed_status onnx_upgrade(onnx_reader *r, ir_node *n, const char *name, int64_t opset) REED_MUST_CHECK;
+
+/* Rewrites a Scan with its body, the last node of its graph, to a Loop, with nodes before and after it. Its outputs' values stay those they were. */
+reed_status onnx_scan_to_loop(onnx_reader *r, ir_node *n, int64_t opset) REED_MUST_CHECK;
+
+#endif

@@ -1,0 +1,208 @@
+/* Scan -> Loop (ONNX opsets 8 to 23): a loop over the extent of the axis that is scanned, whose body takes its elements out of the scanned inputs
+ * itself. What a Loop stacks along a new first axis is turned and reversed where the Scan says so. Opset 8 runs it for every entry of a
+ * batch: one Loop more around it. */
+#include "compiler/onnx/reader.h"
+
+typedef struct scan {
+  onnx_reader *r;
+  ir_node *n;
+  ir_graph *body; /* parameters: states, elements; results: states, outputs */
+  int32_t n_inputs, n_states, n_outputs; /* scanned inputs, states, stacked outputs */
+  const int64_t *input_axes, *input_directions, *output_axes, *output_directions; /* NULL: all 0 */
+} scan;
+
+static reed_status no_memory(const scan *s) { return diag_no_memory(s->r->diagnosis, "a Scan's newer form"); }
+
+static int64_t number(const int64_t *numbers, int32_t k) { return numbers ? numbers[k] : 0; }
+
+/* A constant scalar. */
+static ir_value *scalar(ir_module *m, reed_dtype dtype, int64_t value) {
+  const bool truth = value != 0;
+  return ir_constant(m, &(reed_desc){.dtype = dtype}, dtype == REED_BOOL ? (const void *)&truth : &value, false, NULL);
+}
+
+/* A new node's output: `result`, or a new value where that is NULL. attr: an int attribute, NULL: none. NULL: no memory. */
+static ir_value *made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs, const char *attr, int64_t value,
+                      ir_value *result) {
+  for (int32_t i = 0; i < n_inputs; i++)
+    if (!inputs[i]) return NULL; /* an input could not be made */
+  ir_node *n = ir_node_new(g, before, op_builtin(op), NULL, inputs, n_inputs, result ? &result : NULL, 1);
+  if (!n || (attr && !ir_set_attr_int(n, attr, value))) return NULL;
+  const reed_op_output *row = reed_op_output_at(n->op, 0);
+  if (!result) n->outputs[0]->type.dtype = row->type_rule == REED_TYPE_FIXED ? (reed_dtype)row->type_arg : inputs[0]->type.dtype;
+  return n->outputs[0];
+}
+
+/* x's extent along the axis, as a scalar, computed before the node. */
+static ir_value *extent(ir_node *before, ir_value *x, int64_t axis) {
+  ir_graph *g = before->graph;
+  ir_value *shape = made(g, before, OP_Shape, &x, 1, NULL, 0, NULL);
+  return made(g, before, OP_Gather, (ir_value *[]){shape, scalar(g->module, REED_I64, axis)}, 2, "axis", 0, NULL);
+}
+
+/* A Loop's first two parameters and result of a new or a Scan's body; *out_iteration is the first. */
+static bool loop_body(ir_graph *body, ir_value **out_iteration) {
+  ir_module *m = body->module;
+  ir_value *iteration = ir_value_new(body, NULL), *condition = ir_value_new(body, NULL);
+  if (!iteration || !condition) return false;
+  iteration->type = (ir_type){.dtype = REED_I64};
+  condition->type = (ir_type){.dtype = REED_BOOL};
+  *out_iteration = iteration;
+  body->n_params = body->n_results = 0;
+  body->params = body->results = NULL;
+  ir_value *truth = scalar(m, REED_BOOL, 1);
+  return truth && ir_add_param(body, iteration) && ir_add_param(body, condition) && ir_add_result(body, truth);
+}
+
+/* The node becomes a Loop over `trips` that carries n states. */
+static bool make_loop(ir_node *n, ir_value *trips, ir_value *const *states, int32_t n_states) {
+  ir_value **inputs = ir_alloc(n->graph->module, sizeof *inputs * (size_t)(n_states + 2));
+  if (!inputs || !trips) return false;
+  inputs[0] = trips;
+  for (int32_t i = 0; i < n_states; i++) inputs[i + 2] = states[i];
+  n->op = op_builtin(OP_Loop);
+  n->inputs = inputs;
+  n->n_inputs = n_states + 2;
+  n->n_attrs = 0;
+  return true;
+}
+
+/* ---- the stacked outputs ---- */
+
+/* Where axis 0 of output k goes: the order of the other axes stays. */
+static reed_status turned(const scan *s, int32_t k, int64_t *perm, int32_t *out_rank) {
+  const ir_value *element = s->body->results[1 + s->n_states + k];
+  int32_t rank = element->type.rank >= 0 ? element->type.rank : s->body->result_types[s->n_states + k].rank;
+  if (rank < 0) return onnx_unsupported(s->r, s->n->name, "scan_output_axes of Scan, for an output of unknown rank");
+  const int64_t given = s->output_axes[k], axis = given < 0 ? given + rank + 1 : given;
+  if (axis < 0 || axis > rank || rank >= REED_MAX_RANK)
+    return diag_fail(s->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Scan): scan_output_axes: no axis %lld in an output of rank %d", s->n->name,
+                     (long long)given, rank + 1);
+  for (int32_t i = 0, from = 1; i <= rank; i++) perm[i] = i == axis ? 0 : from++;
+  *out_rank = rank + 1;
+  return REED_OK;
+}
+
+/* The Loop's output k stands for what the Scan's was made of; nodes after it make that of it. */
+static reed_status arrange_output(const scan *s, int32_t k) {
+  ir_node *n = s->n;
+  ir_graph *g = n->graph;
+  ir_module *m = g->module;
+  ir_value *wanted = n->outputs[s->n_states + k];
+  const bool turn = number(s->output_axes, k) != 0, reverse = number(s->output_directions, k) != 0;
+  if (!wanted || (!turn && !reverse)) return REED_OK;
+  int64_t perm[REED_MAX_RANK];
+  int32_t rank = 0;
+  if (turn) {
+    reed_status status = turned(s, k, perm, &rank);
+    if (status != REED_OK || !rank) return status;
+  }
+  ir_value *stacked = ir_value_new(g, NULL);
+  if (!stacked) return no_memory(s);
+  stacked->type.dtype = wanted->type.dtype;
+  stacked->producer = n;
+  stacked->producer_output = s->n_states + k;
+  n->outputs[s->n_states + k] = stacked;
+  if (reverse)
+    stacked = made(g, NULL, OP_Slice, (ir_value *[]){stacked, ir_constant_i64(m, (int64_t[]){-1}, 1, NULL), ir_constant_i64(m, (int64_t[]){-INT64_MAX}, 1, NULL),
+                                                     ir_constant_i64(m, (int64_t[]){0}, 1, NULL), ir_constant_i64(m, (int64_t[]){-1}, 1, NULL)},
+                   5, NULL, 0, turn ? NULL : wanted);
+  if (turn && stacked) stacked = made(g, NULL, OP_Transpose, &stacked, 1, NULL, 0, wanted);
+  if (!stacked || (turn && !ir_set_attr_ints(stacked->producer, "perm", perm, rank))) return no_memory(s);
+  return REED_OK;
+}
+
+/* ---- the two forms ---- */
+
+static reed_status to_loop(const scan *s) {
+  ir_node *n = s->n;
+  ir_graph *body = s->body;
+  ir_node *first = body->nodes.n ? body->nodes.items[0] : NULL;
+  ir_value **params = body->params, **results = body->results, **scanned = n->inputs + s->n_states, *iteration;
+  const int32_t n_results = body->n_results;
+  ir_value *trips = extent(n, scanned[0], number(s->input_axes, 0)), *last = NULL, *backward = NULL;
+  bool ok = trips && loop_body(body, &iteration);
+  for (int32_t k = 0; k < s->n_inputs && ok; k++) {
+    bool reverse = number(s->input_directions, k) != 0;
+    if (reverse && !backward) {
+      last = made(n->graph, n, OP_Sub, (ir_value *[]){trips, scalar(n->graph->module, REED_I64, 1)}, 2, NULL, 0, NULL);
+      backward = made(body, first, OP_Sub, (ir_value *[]){last, iteration}, 2, NULL, 0, NULL);
+    }
+    ok = made(body, first, OP_Gather, (ir_value *[]){scanned[k], reverse ? backward : iteration}, 2, "axis", number(s->input_axes, k),
+              params[s->n_states + k]) != NULL;
+  }
+  for (int32_t i = 0; i < s->n_states && ok; i++) ok = ir_add_param(body, params[i]);
+  for (int32_t i = 0; i < n_results && ok; i++) ok = ir_add_result(body, results[i]);
+  if (!ok || !make_loop(n, trips, n->inputs, s->n_states)) return no_memory(s);
+  reed_status status = REED_OK;
+  for (int32_t k = 0; k < s->n_outputs && status == REED_OK; k++) status = arrange_output(s, k);
+  return status;
+}
+
+/* Opset 8: inputs and outputs have a batch axis, 0. Makes the node a Loop over it, around a Scan as later opsets have it, which s then is. */
+static reed_status unbatch(scan *s) {
+  ir_node *outer = s->n;
+  ir_module *m = outer->graph->module;
+  const int32_t n_inputs = outer->n_inputs;
+  ir_value *entries[REED_MAX_OPERANDS], *iteration;
+  ir_value *trips = extent(outer, outer->inputs[0], 0);
+  outer->n_regions = 0;
+  outer->regions = NULL;
+  ir_graph *g = ir_graph_new(m, outer, NULL);
+  bool ok = trips && g && loop_body(g, &iteration);
+  for (int32_t i = 0; i < n_inputs && ok; i++)
+    ok = (entries[i] = made(g, NULL, OP_Gather, (ir_value *[]){outer->inputs[i], iteration}, 2, "axis", 0, NULL)) != NULL;
+  ir_node *inner = ok ? ir_node_new(g, NULL, outer->op, outer->name, entries, n_inputs, NULL, outer->n_outputs) : NULL;
+  ir_graph **regions = ir_alloc(m, sizeof *regions);
+  ok = inner && regions && make_loop(outer, trips, NULL, 0);
+  for (int32_t i = 0; i < outer->n_outputs && ok; i++) {
+    inner->outputs[i]->type.dtype = s->body->results[i]->type.dtype;
+    ok = ir_add_result(g, inner->outputs[i]);
+  }
+  if (!ok) return no_memory(s);
+  regions[0] = s->body;
+  inner->regions = regions;
+  inner->n_regions = 1;
+  s->body->parent = inner;
+  s->n = inner;
+  return REED_OK;
+}
+
+/* An attribute that holds n numbers, or none. */
+static reed_status read_numbers(const scan *s, const char *name, int32_t n, const int64_t **out_numbers) {
+  reed_attrs attrs = ir_attrs(s->n);
+  int64_t n_given;
+  *out_numbers = reed_attrs_ints(&attrs, name, &n_given);
+  if (!*out_numbers || n_given == n) return REED_OK;
+  return diag_fail(s->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Scan): attribute '%s' has %lld numbers, %d are needed", s->n->name, name,
+                   (long long)n_given, n);
+}
+
+reed_status onnx_scan_to_loop(onnx_reader *r, ir_node *n, int64_t opset) {
+  reed_attrs attrs = ir_attrs(n);
+  const bool batched = opset < 9;
+  if (batched && n->n_inputs > 0) {
+    if (n->inputs[0]) return onnx_unsupported(r, n->name, "sequence_lens of Scan");
+    n->inputs++; /* the place of sequence_lens */
+    n->n_inputs--;
+  }
+  const int64_t n_scanned = reed_attrs_int(&attrs, "num_scan_inputs", 0);
+  scan s = {.r = r, .n = n, .body = n->regions[0]};
+  if (n->n_inputs > REED_MAX_OPERANDS - 2) return onnx_unsupported(r, n->name, "more than %d inputs of Scan", REED_MAX_OPERANDS - 2);
+  for (int32_t i = 0; i < n->n_inputs; i++)
+    if (!n->inputs[i]) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Scan): input %d is missing", n->name, i + batched);
+  if (n_scanned < 1 || n_scanned > n->n_inputs || s.body->n_params != n->n_inputs || s.body->n_results != n->n_outputs ||
+      n->n_outputs < n->n_inputs - n_scanned)
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
+                     "node '%s' (Scan) has %d inputs, %lld of them scanned, and %d outputs, but its body takes %d and gives %d results", n->name,
+                     n->n_inputs, (long long)n_scanned, n->n_outputs, s.body->n_params, s.body->n_results);
+  s.n_inputs = (int32_t)n_scanned;
+  s.n_states = n->n_inputs - s.n_inputs;
+  s.n_outputs = n->n_outputs - s.n_states;
+  reed_status status = read_numbers(&s, batched ? "directions" : "scan_input_directions", s.n_inputs, &s.input_directions);
+  if (status == REED_OK) status = read_numbers(&s, "scan_input_axes", s.n_inputs, &s.input_axes);
+  if (status == REED_OK) status = read_numbers(&s, "scan_output_directions", s.n_outputs, &s.output_directions);
+  if (status == REED_OK) status = read_numbers(&s, "scan_output_axes", s.n_outputs, &s.output_axes);
+  if (status == REED_OK && batched) status = unbatch(&s);
+  return status == REED_OK ? to_loop(&s) : status;
+}

@@ -1,0 +1,155 @@
+/* Common subexpressions: of two equal calls (operator, attributes, inputs) the first serves both, also from an outer graph into a
+ * body. Equal constants become one. */
+#include <string.h>
+
+#include "compiler/passes/pass.h"
+
+#define MOST_CONSTANT_BYTES ((int64_t)1 << 20) /* larger constants (weights) are hardly ever equal */
+
+/* Entries under their hash; those of a body are taken back when it ends, newest first. */
+typedef struct entry {
+  uint64_t hash;
+  void *item;   /* ir_node or ir_value */
+  int64_t next; /* older entry of the same bucket, -1 */
+} entry;
+
+#define N_BUCKETS 4096
+
+typedef struct sharing {
+  ir_module *m;
+  VEC_OF(entry) entries;
+  int64_t buckets[N_BUCKETS];
+  int64_t n_nodes, n_constants;
+} sharing;
+
+/* FNV-1a over bytes, going on from h. */
+static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n) {
+  for (size_t i = 0; i < n; i++) h = (h ^ ((const uint8_t *)bytes)[i]) * 1099511628211ull;
+  return h;
+}
+
+static bool enter(sharing *s, uint64_t hash, void *item) {
+  int64_t *bucket = &s->buckets[hash % N_BUCKETS];
+  if (!VEC_PUSH(&s->entries, ((entry){hash, item, *bucket}))) return false;
+  *bucket = (int64_t)s->entries.n - 1;
+  return true;
+}
+
+static void leave_until(sharing *s, size_t n) {
+  while (s->entries.n > n) {
+    const entry *e = &s->entries.items[--s->entries.n];
+    s->buckets[e->hash % N_BUCKETS] = e->next;
+  }
+}
+
+static void *lookup(const sharing *s, uint64_t hash, const void *item, bool (*same)(const void *a, const void *b)) {
+  for (int64_t i = s->buckets[hash % N_BUCKETS]; i >= 0; i = s->entries.items[i].next)
+    if (s->entries.items[i].hash == hash && same(s->entries.items[i].item, item)) return s->entries.items[i].item;
+  return NULL;
+}
+
+/* ---- equality ---- */
+
+static bool same_array(const void *a, const void *b, size_t bytes) { return bytes == 0 || memcmp(a, b, bytes) == 0; }
+
+static bool same_attr(const reed_attr *a, const reed_attr *b) {
+  if (a->type != b->type || strcmp(a->name, b->name) != 0) return false;
+  switch (a->type) {
+    case REED_ATTR_INT: return a->i == b->i;
+    case REED_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    case REED_ATTR_STRING: return strcmp(a->s, b->s) == 0;
+    case REED_ATTR_INTS: return a->n == b->n && same_array(a->ints, b->ints, (size_t)a->n * sizeof *a->ints);
+    case REED_ATTR_FLOATS: return a->n == b->n && same_array(a->floats, b->floats, (size_t)a->n * sizeof *a->floats);
+    case REED_ATTR_TENSOR: return desc_equal(&a->desc, &b->desc) && same_array(a->data, b->data, (size_t)desc_bytes(&a->desc));
+  }
+  return false;
+}
+
+static bool same_call(const void *x, const void *y) {
+  const ir_node *a = x, *b = y;
+  if (a->op != b->op || a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs || a->n_attrs != b->n_attrs) return false;
+  for (int32_t i = 0; i < a->n_inputs; i++)
+    if (a->inputs[i] != b->inputs[i]) return false;
+  for (int32_t i = 0; i < a->n_outputs; i++)
+    if (b->outputs[i] && !a->outputs[i]) return false;
+  for (int32_t i = 0; i < a->n_attrs; i++)
+    if (!same_attr(&a->attrs[i], &b->attrs[i])) return false;
+  return true;
+}
+
+static bool same_constant(const void *x, const void *y) {
+  const ir_value *a = x, *b = y;
+  reed_desc of_a, of_b;
+  return ir_desc(a, &of_a) && ir_desc(b, &of_b) && desc_equal(&of_a, &of_b) &&
+         same_array(a->data, b->data, (size_t)desc_bytes(&of_a));
+}
+
+static uint64_t hash_call(const ir_node *n) {
+  uint64_t h = hash_bytes(14695981039346656037ull, &n->op, sizeof n->op);
+  h = hash_bytes(h, n->inputs, (size_t)n->n_inputs * sizeof *n->inputs);
+  for (int32_t i = 0; i < n->n_attrs; i++) {
+    const reed_attr *a = &n->attrs[i];
+    h = hash_bytes(h, &a->i, sizeof a->i);
+    if (a->ints) h = hash_bytes(h, a->ints, (size_t)a->n * sizeof *a->ints);
+  }
+  return h;
+}
+
+/* ---- the pass ---- */
+
+static reed_status no_memory(const sharing *s) { return diag_no_memory(s->m->diagnosis, "common subexpressions"); }
+
+static reed_status share_constants(sharing *s) {
+  for (size_t i = 0; i < s->m->constants.n; i++) {
+    ir_value *v = s->m->constants.items[i];
+    reed_desc d;
+    if (!ir_desc(v, &d) || desc_bytes(&d) > MOST_CONSTANT_BYTES) continue;
+    uint64_t h = hash_bytes(14695981039346656037ull, v->data, (size_t)desc_bytes(&d));
+    ir_value *first = lookup(s, h, v, same_constant);
+    if (first) {
+      ir_forward(v, first);
+      s->n_constants++;
+    } else if (!enter(s, h, v)) {
+      return no_memory(s);
+    }
+  }
+  leave_until(s, 0);
+  return REED_OK;
+}
+
+static reed_status share_graph(sharing *s, ir_graph *g) {
+  size_t mark = s->entries.n;
+  for (size_t i = 0; i < g->nodes.n; i++) {
+    ir_node *n = g->nodes.items[i];
+    for (int32_t k = 0; k < n->n_inputs; k++) n->inputs[k] = ir_resolve(n->inputs[k]);
+    for (int32_t k = 0; k < n->n_regions; k++) {
+      reed_status status = share_graph(s, n->regions[k]);
+      if (status != REED_OK) return status;
+    }
+    if (op_is_control(n->op) || n->op->impure) continue;
+    uint64_t h = hash_call(n);
+    const ir_node *first = lookup(s, h, n, same_call);
+    if (!first) {
+      if (!enter(s, h, n)) return no_memory(s);
+      continue;
+    }
+    for (int32_t k = 0; k < n->n_outputs; k++)
+      if (n->outputs[k]) ir_forward(n->outputs[k], first->outputs[k]);
+    n->dead = true;
+    s->n_nodes++;
+  }
+  leave_until(s, mark);
+  return REED_OK;
+}
+
+reed_status pass_cse(ir_module *m, pass_report *report) {
+  sharing s = {.m = m};
+  for (size_t i = 0; i < N_BUCKETS; i++) s.buckets[i] = -1;
+  reed_status status = share_constants(&s);
+  if (status == REED_OK) status = share_graph(&s, m->main);
+  VEC_FREE(&s.entries);
+  ir_settle(m);
+  ir_sweep(m);
+  *report = (pass_report){.counts = {{"operators shared", s.n_nodes}, {"constants shared", s.n_constants}}};
+  return status;
+}

@@ -1,0 +1,216 @@
+/* Constant folding: an operator whose inputs are all constants is run now, by the host's own kernel. A value whose elements shape
+ * inference knows as numbers becomes a constant too, whatever computes it.
+ *
+ * What would only make the module larger stays: a result over a size is folded only if it is no larger than what it is made from.
+ * A kernel that fails (an index out of range) leaves its operator for the run, which will say so. */
+#include <string.h>
+
+#include "compiler/ir/integer_values.h"
+#include "compiler/passes/pass.h"
+#include "ops/kernel.h"
+
+#define FREE_BYTES ((int64_t)1 << 20) /* results up to this are always folded */
+#define MOST_BYTES ((int64_t)1 << 30)
+
+typedef struct folding {
+  ir_module *m;
+  int64_t n_nodes, n_values;
+} folding;
+
+/* One call of a kernel with everything it needs, released together. */
+typedef struct evaluation {
+  reed_desc *inputs, *outputs;
+  const void **data;
+  void **copies; /* of weights that are not aligned */
+  void **results;
+  bool *constant;
+  int64_t *extents;
+  int32_t *bounded_axes;
+  reed_kernel kernel;
+  void *workspace;
+} evaluation;
+
+static void evaluation_fini(evaluation *e, int32_t n_inputs, int32_t n_outputs) {
+  for (int32_t i = 0; e->copies && i < n_inputs; i++) mem_free_aligned(e->copies[i]);
+  for (int32_t i = 0; e->results && i < n_outputs; i++) mem_free_aligned(e->results[i]);
+  if (e->kernel.free) e->kernel.free(e->kernel.state);
+  mem_free_aligned(e->workspace);
+  mem_free(e->inputs);
+  mem_free(e->outputs);
+  mem_free(e->data);
+  mem_free(e->copies);
+  mem_free(e->results);
+  mem_free(e->constant);
+  mem_free(e->extents);
+  mem_free(e->bounded_axes);
+}
+
+static bool evaluation_init(evaluation *e, int32_t n_inputs, int32_t n_outputs) {
+  *e = (evaluation){0};
+  e->inputs = mem_calloc((size_t)n_inputs, sizeof *e->inputs);
+  e->outputs = mem_calloc((size_t)n_outputs, sizeof *e->outputs);
+  e->data = mem_calloc((size_t)n_inputs, sizeof *e->data);
+  e->copies = mem_calloc((size_t)n_inputs, sizeof *e->copies);
+  e->results = mem_calloc((size_t)n_outputs, sizeof *e->results);
+  e->constant = mem_calloc((size_t)n_inputs, sizeof *e->constant);
+  e->extents = mem_calloc((size_t)n_outputs, sizeof *e->extents);
+  e->bounded_axes = mem_calloc((size_t)n_outputs, sizeof *e->bounded_axes);
+  return e->inputs && e->outputs && e->data && e->copies && e->results && e->constant && e->extents && e->bounded_axes;
+}
+
+/* Exact extents of the outputs, by the shape function on numbers. Not REED_OK: leave the operator alone. */
+static reed_status shape_outputs(const ir_node *n, evaluation *e) {
+  reed_shape_input *inputs = mem_calloc((size_t)n->n_inputs, sizeof *inputs);
+  reed_shape_output *outputs = mem_calloc((size_t)n->n_outputs, sizeof *outputs);
+  reed_attrs attrs = ir_attrs(n);
+  reed_status status = inputs && outputs ? REED_OK : REED_ERROR_MEMORY;
+  for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++) {
+    const reed_desc *d = &e->inputs[i];
+    inputs[i] = (reed_shape_input){.dtype = d->dtype, .rank = d->rank, .dims = d->dims};
+    if (d->dtype == REED_NONE || !(reed_op_input_at(n->op, i)->reads & REED_READS_VALUE)) continue;
+    inputs[i].data = e->data[i];
+    inputs[i].n_values = desc_elements(d);
+  }
+  if (status == REED_OK) status = shapefn_run(n->op, &attrs, n->name, n->n_inputs, inputs, n->n_outputs, outputs, NULL, NULL);
+  for (int32_t i = 0; i < n->n_outputs && status == REED_OK; i++) {
+    e->outputs[i] = (reed_desc){.dtype = outputs[i].dtype, .rank = outputs[i].rank};
+    memcpy(e->outputs[i].dims, outputs[i].dims, sizeof(int64_t) * (size_t)outputs[i].rank);
+    e->bounded_axes[i] = outputs[i].bounded_axis;
+  }
+  mem_free(inputs);
+  mem_free(outputs);
+  return status;
+}
+
+/* Whether the result is worth its place in the module. */
+static bool worth_it(const ir_node *n, const evaluation *e) {
+  int64_t in = 0, out = 0;
+  for (int32_t i = 0; i < n->n_inputs; i++)
+    if (e->inputs[i].dtype != REED_NONE) in += desc_bytes(&e->inputs[i]);
+  for (int32_t i = 0; i < n->n_outputs; i++) {
+    int64_t bytes = desc_bytes(&e->outputs[i]);
+    if (bytes < 0 || bytes > MOST_BYTES) return false;
+    out += bytes;
+  }
+  return out <= FREE_BYTES || out <= in;
+}
+
+/* Kernels read aligned memory. */
+static reed_status align_inputs(const ir_node *n, evaluation *e) {
+  for (int32_t i = 0; i < n->n_inputs; i++) {
+    if ((uintptr_t)e->data[i] % reed_dtype_bytes(e->inputs[i].dtype == REED_NONE ? REED_U8 : e->inputs[i].dtype) == 0) continue;
+    size_t bytes = (size_t)desc_bytes(&e->inputs[i]);
+    if (!(e->copies[i] = mem_alloc_aligned(bytes, 64))) return REED_ERROR_MEMORY;
+    e->data[i] = memcpy(e->copies[i], e->data[i], bytes);
+  }
+  return REED_OK;
+}
+
+static reed_status run_kernel(const ir_node *n, evaluation *e) {
+  reed_kernel_env env = {.n_threads = 1};
+  reed_attrs attrs = ir_attrs(n);
+  reed_kernel_call call = {.op = n->op,
+                           .attrs = &attrs,
+                           .node = n->name,
+                           .n_inputs = n->n_inputs,
+                           .n_outputs = n->n_outputs,
+                           .inputs = e->inputs,
+                           .outputs = e->outputs,
+                           .host_values = e->data,
+                           .constant = e->constant,
+                           .env = &env};
+  reed_status status = kernel_is_nothing(&call, &e->kernel) ? REED_OK : kernel_cpu(n->op)(&call, &e->kernel);
+  if (status != REED_OK) return status;
+  e->workspace = mem_alloc_aligned((size_t)e->kernel.workspace_bytes, 64);
+  bool ok = e->workspace != NULL;
+  for (int32_t i = 0; i < n->n_outputs; i++) {
+    e->results[i] = mem_alloc_aligned((size_t)desc_bytes(&e->outputs[i]), 64);
+    ok = ok && e->results[i];
+  }
+  if (!ok) return REED_ERROR_MEMORY;
+  return e->kernel.run(e->kernel.state, &(reed_kernel_buffers){e->data, e->results, e->workspace, e->extents, NULL});
+}
+
+static reed_status take_results(folding *f, ir_node *n, const evaluation *e) {
+  for (int32_t i = 0; i < n->n_outputs; i++) {
+    ir_value *v = n->outputs[i];
+    if (!v) continue;
+    reed_desc desc = e->outputs[i];
+    if (e->bounded_axes[i] >= 0) desc.dims[e->bounded_axes[i]] = e->extents[i];
+    ir_value *constant = ir_constant(f->m, &desc, e->results[i], false, v->name);
+    if (!constant) return diag_no_memory(f->m->diagnosis, "a folded constant");
+    ir_forward(v, constant);
+  }
+  n->dead = true;
+  f->n_nodes++;
+  return REED_OK;
+}
+
+static bool foldable(const ir_node *n) {
+  if (op_is_control(n->op) || n->op->impure || !kernel_cpu(n->op) || !n->n_outputs) return false;
+  for (int32_t i = 0; i < n->n_inputs; i++)
+    if (n->inputs[i] && !ir_is_constant(n->inputs[i])) return false;
+  return true;
+}
+
+static reed_status fold_node(folding *f, ir_node *n) {
+  evaluation e;
+  reed_status status = evaluation_init(&e, n->n_inputs, n->n_outputs) ? REED_OK : REED_ERROR_MEMORY;
+  for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++) {
+    if (!n->inputs[i]) continue;
+    ir_desc(n->inputs[i], &e.inputs[i]);
+    e.data[i] = n->inputs[i]->data;
+    e.constant[i] = true;
+  }
+  if (status == REED_OK) status = shape_outputs(n, &e);
+  bool run = status == REED_OK && worth_it(n, &e);
+  if (run) status = align_inputs(n, &e);
+  if (run && status == REED_OK) status = run_kernel(n, &e);
+  if (run && status == REED_OK) status = take_results(f, n, &e);
+  evaluation_fini(&e, n->n_inputs, n->n_outputs);
+  return status == REED_ERROR_MEMORY ? diag_no_memory(f->m->diagnosis, "constant folding") : REED_OK;
+}
+
+/* An integer value all of whose elements are known numbers. */
+static reed_status fold_elements(folding *f, ir_node *n, ir_value *v) {
+  reed_desc desc;
+  bool integers = v->type.dtype == REED_I64 || v->type.dtype == REED_I32 || v->type.dtype == REED_BOOL;
+  if (!v->elements || !integers || v->bounded || !ir_desc(v, &desc) || desc_elements(&desc) != v->n_elements) return REED_OK;
+  uint64_t buffer[PARTIAL_MAX_ELEMENTS];
+  size_t bytes = reed_dtype_bytes(desc.dtype);
+  for (int64_t i = 0; i < v->n_elements; i++) {
+    if (symbol_is(v->elements[i])) return REED_OK;
+    memcpy((char *)buffer + (size_t)i * bytes, &v->elements[i], bytes); /* little-endian: the low bytes */
+  }
+  ir_value *constant = ir_constant(f->m, &desc, buffer, false, v->name);
+  if (!constant) return diag_no_memory(f->m->diagnosis, "a folded constant");
+  ir_forward(v, constant);
+  f->n_values++;
+  return REED_OK;
+}
+
+static reed_status visit(void *context, ir_node *n) {
+  folding *f = context;
+  for (int32_t i = 0; i < n->n_inputs; i++) n->inputs[i] = ir_resolve(n->inputs[i]);
+  if (foldable(n)) return fold_node(f, n);
+  if (op_is_control(n->op) || n->op->impure) return REED_OK;
+  bool all_folded = n->n_outputs > 0;
+  for (int32_t i = 0; i < n->n_outputs; i++) {
+    if (!n->outputs[i]) continue;
+    reed_status status = fold_elements(f, n, n->outputs[i]);
+    if (status != REED_OK) return status;
+    all_folded = all_folded && n->outputs[i]->forward;
+  }
+  n->dead = all_folded;
+  return REED_OK;
+}
+
+reed_status pass_fold(ir_module *m, pass_report *report) {
+  folding f = {.m = m};
+  reed_status status = ir_walk(m->main, true, visit, &f);
+  ir_settle(m);
+  ir_sweep(m);
+  *report =
+      (pass_report){.counts = {{"operators of constants folded", f.n_nodes}, {"values of shape arithmetic folded", f.n_values}}};
+  return status;
+}

@@ -1,0 +1,269 @@
+/* Algebraic clean-up. A table of small rewrites by operator: each either says that an output is a value that is already there, or
+ * changes its node in place. Nothing here changes a result by a bit, except that x + 0 turns -0 into what it was (0 and -0
+ * compare equal).
+ *
+ * A rewrite that equates two values needs their shapes proven equal: extents as symbols serve as well as numbers. */
+#include <string.h>
+
+#include "compiler/ir/integer_values.h"
+#include "compiler/passes/pass.h"
+
+typedef struct rewriting {
+  ir_module *m;
+  int64_t n_nodes, n_ifs;
+} rewriting;
+
+/* ---- what rewrites ask ---- */
+
+static ir_value *input(const ir_node *n, int32_t i) { return i < n->n_inputs ? n->inputs[i] : NULL; }
+
+/* All elements of a constant are this number. */
+static bool is_splat(const ir_value *v, double number) {
+  reed_desc d;
+  if (!ir_is_constant(v) || !ir_desc(v, &d)) return false;
+  int64_t n = desc_elements(&d);
+  size_t bytes = reed_dtype_bytes(d.dtype);
+  for (int64_t i = 0; i < n; i++)
+    if (reed_dtype_read(d.dtype, (const char *)v->data + (size_t)i * bytes) != number) return false;
+  return n > 0;
+}
+
+/* The operator that makes v, when it is that one. */
+static ir_node *made_by(const ir_value *v, op_id op) {
+  return v && v->producer && !v->producer->dead && v->producer->op == op_builtin(op) ? v->producer : NULL;
+}
+
+/* ---- rewrites: the value that output 0 is, or NULL. `change` marks a change in place. ---- */
+
+typedef ir_value *(*rewrite)(rewriting *r, ir_node *n, bool *change);
+
+static ir_value *first_input(rewriting *r, ir_node *n, bool *change) { return input(n, 0); }
+
+/* Inference: what Dropout lets through is everything. Its mask, if anyone wants it, keeps it. */
+static ir_value *dropout(rewriting *r, ir_node *n, bool *change) {
+  const ir_value *training = input(n, 2);
+  if ((training && !is_splat(training, 0)) || (n->n_outputs > 1 && n->outputs[1])) return NULL;
+  return input(n, 0);
+}
+
+/* Cast to the dtype it has; Reshape, Expand, Slice, Pad ... to the extents it has. */
+static ir_value *same_as_input(rewriting *r, ir_node *n, bool *change) {
+  return input(n, 0) && n->outputs[0] && ir_same_type(r->m, input(n, 0), n->outputs[0]) ? input(n, 0) : NULL;
+}
+
+static ir_value *slice(rewriting *r, ir_node *n, bool *change) {
+  int64_t n_steps;
+  const reed_dim *steps = partial_elements(r->m, input(n, 4), false, &n_steps);
+  if (input(n, 4) && !steps) return NULL;
+  for (int64_t i = 0; i < n_steps; i++)
+    if (symbol_is(steps[i]) || steps[i] < 0) return NULL; /* backwards: same extents, other elements */
+  return same_as_input(r, n, change);
+}
+
+/* Padding of one side and cropping of the other keep the extents too: all pads must be 0. */
+static ir_value *pad(rewriting *r, ir_node *n, bool *change) {
+  return is_splat(input(n, 1), 0) ? same_as_input(r, n, change) : NULL;
+}
+
+static ir_value *tile(rewriting *r, ir_node *n, bool *change) {
+  return is_splat(input(n, 1), 1) ? same_as_input(r, n, change) : NULL;
+}
+
+static ir_value *only_input(rewriting *r, ir_node *n, bool *change) {
+  if (n->n_inputs == 1) return input(n, 0);
+  if (n->op != op_builtin(OP_Concat)) return NULL;
+  /* empty parts of a concatenation */
+  reed_attrs attrs = ir_attrs(n);
+  int32_t kept = 0, rank = n->outputs[0]->type.rank;
+  int64_t axis = reed_attrs_int(&attrs, "axis", 0);
+  if (axis < 0) axis += rank;
+  if (rank < 0 || axis < 0 || axis >= rank) return NULL;
+  for (int32_t i = 0; i < n->n_inputs; i++) {
+    const ir_type *t = &n->inputs[i]->type;
+    bool empty = t->rank == rank && t->dims[axis] == 0;
+    if (!empty || (i == n->n_inputs - 1 && !kept)) n->inputs[kept++] = n->inputs[i];
+  }
+  *change = kept < n->n_inputs;
+  n->n_inputs = kept;
+  return kept == 1 ? input(n, 0) : NULL;
+}
+
+/* The permutation of a Transpose; reversal where there is no attribute. False: rank not known, or the attribute does not fit. */
+static bool permutation(const ir_node *n, int32_t *out_rank, int64_t *out_perm) {
+  reed_attrs attrs = ir_attrs(n);
+  int64_t n_perm;
+  const int64_t *perm = reed_attrs_ints(&attrs, "perm", &n_perm);
+  int32_t rank = n->inputs[0]->type.rank;
+  if (rank < 0 || (perm && n_perm != rank)) return false;
+  for (int32_t i = 0; i < rank; i++) {
+    out_perm[i] = perm ? perm[i] : rank - 1 - i;
+    if (out_perm[i] < 0 || out_perm[i] >= rank) return false;
+  }
+  *out_rank = rank;
+  return true;
+}
+
+/* Transposes in a row become one; one that moves nothing goes. */
+static ir_value *transpose(rewriting *r, ir_node *n, bool *change) {
+  int32_t rank, inner_rank;
+  int64_t perm[REED_MAX_RANK], inner[REED_MAX_RANK], both[REED_MAX_RANK];
+  if (!permutation(n, &rank, perm)) return NULL;
+  bool identity = true;
+  for (int32_t i = 0; i < rank; i++) identity = identity && perm[i] == i;
+  if (identity) return input(n, 0);
+  const ir_node *before = made_by(input(n, 0), OP_Transpose);
+  if (!before || !permutation(before, &inner_rank, inner) || inner_rank != rank) return NULL;
+  for (int32_t i = 0; i < rank; i++) both[i] = inner[perm[i]];
+  *change = ir_set_attr_ints(n, "perm", both, rank);
+  if (*change) n->inputs[0] = before->inputs[0];
+  return NULL;
+}
+
+/* Reshape of a Reshape, Squeeze, Unsqueeze or Flatten reads through it, as long as it copies no extent (0) from its input. */
+static ir_value *reshape(rewriting *r, ir_node *n, bool *change) {
+  ir_value *same = same_as_input(r, n, change);
+  if (same) return same;
+  static const op_id views[] = {OP_Reshape, OP_Squeeze, OP_Unsqueeze, OP_Flatten};
+  ir_node *before = NULL;
+  for (size_t i = 0; i < sizeof views / sizeof *views && !before; i++) before = made_by(input(n, 0), views[i]);
+  reed_attrs attrs = ir_attrs(n);
+  int64_t n_dims;
+  const reed_dim *dims = partial_elements(r->m, input(n, 1), false, &n_dims);
+  if (!before || !dims || !input(before, 0)) return NULL;
+  for (int64_t i = 0; i < n_dims; i++)
+    if (symbol_is(dims[i]) || (dims[i] == 0 && !reed_attrs_int(&attrs, "allowzero", 0))) return NULL;
+  n->inputs[0] = before->inputs[0];
+  *change = true;
+  return NULL;
+}
+
+/* x * 1, x / 1, x + 0, x - 0: where the neutral operand does not broadcast the other. */
+static ir_value *neutral(rewriting *r, ir_node *n, bool *change) {
+  bool product = n->op == op_builtin(OP_Mul) || n->op == op_builtin(OP_Div);
+  bool commutes = n->op == op_builtin(OP_Mul) || n->op == op_builtin(OP_Add);
+  for (int k = 1; k >= (commutes ? 0 : 1); k--)
+    if (is_splat(input(n, k), product ? 1 : 0) && n->outputs[0] && ir_same_type(r->m, input(n, 1 - k), n->outputs[0]))
+      return input(n, 1 - k);
+  return NULL;
+}
+
+static ir_value *power_of_one(rewriting *r, ir_node *n, bool *change) {
+  return is_splat(input(n, 1), 1) ? same_as_input(r, n, change) : NULL;
+}
+
+/* not(not(x)) */
+static ir_value *twice(rewriting *r, ir_node *n, bool *change) {
+  const ir_node *before = made_by(input(n, 0), OP_Not);
+  return before ? before->inputs[0] : NULL;
+}
+
+/* relu(relu(x)) = relu(x), and the like */
+static ir_value *idempotent(rewriting *r, ir_node *n, bool *change) {
+  const ir_node *before = input(n, 0)->producer;
+  return before && !before->dead && before->op == n->op && before->outputs[0] == input(n, 0) ? input(n, 0) : NULL;
+}
+
+static ir_value *where(rewriting *r, ir_node *n, bool *change) {
+  for (int k = 0; k < 2; k++)
+    if (is_splat(input(n, 0), 1 - k) && n->outputs[0] && ir_same_type(r->m, input(n, k + 1), n->outputs[0])) return input(n, k + 1);
+  return input(n, 1) == input(n, 2) ? ir_same_type(r->m, input(n, 1), n->outputs[0]) ? input(n, 1) : NULL : NULL;
+}
+
+static const struct {
+  op_id op;
+  rewrite rewrite;
+} rows[] = {
+    {OP_Abs, idempotent},
+    {OP_Add, neutral},
+    {OP_Cast, same_as_input},
+    {OP_Ceil, idempotent},
+    {OP_Concat, only_input},
+    {OP_Div, neutral},
+    {OP_Dropout, dropout},
+    {OP_Expand, same_as_input},
+    {OP_Flatten, same_as_input},
+    {OP_Floor, idempotent},
+    {OP_Identity, first_input},
+    {OP_Max, only_input},
+    {OP_Mean, only_input},
+    {OP_Min, only_input},
+    {OP_Mul, neutral},
+    {OP_Not, twice},
+    {OP_Pad, pad},
+    {OP_Pow, power_of_one},
+    {OP_Relu, idempotent},
+    {OP_Reshape, reshape},
+    {OP_Round, idempotent},
+    {OP_Slice, slice},
+    {OP_Squeeze, same_as_input},
+    {OP_Sub, neutral},
+    {OP_Sum, only_input},
+    {OP_Tile, tile},
+    {OP_Transpose, transpose},
+    {OP_Unsqueeze, same_as_input},
+    {OP_Where, where},
+};
+
+/* ---- conditions that are known ---- */
+
+/* Moves the nodes of the taken branch in front of the If and forwards its outputs. */
+static reed_status inline_branch(rewriting *r, ir_node *n, ir_graph *branch) {
+  ir_graph *g = n->graph;
+  size_t at = 0, n_moved = branch->nodes.n;
+  while (at < g->nodes.n && g->nodes.items[at] != n) at++;
+  for (size_t i = 0; i < n_moved; i++)
+    if (!VEC_PUSH(&g->nodes, NULL)) {
+      g->nodes.n -= i;
+      return diag_no_memory(r->m->diagnosis, "a branch");
+    }
+  memmove(&g->nodes.items[at + n_moved], &g->nodes.items[at], (g->nodes.n - n_moved - at) * sizeof n);
+  memcpy(&g->nodes.items[at], branch->nodes.items, n_moved * sizeof n);
+  for (size_t i = 0; i < n_moved; i++) {
+    ir_node *moved = branch->nodes.items[i];
+    moved->graph = g;
+    for (int32_t k = 0; k < moved->n_outputs; k++)
+      if (moved->outputs[k]) moved->outputs[k]->graph = g;
+  }
+  branch->nodes.n = 0;
+  for (int32_t i = 0; i < n->n_outputs; i++)
+    if (n->outputs[i]) ir_forward(n->outputs[i], ir_resolve(branch->results[i]));
+  n->dead = true;
+  r->n_ifs++;
+  return REED_OK;
+}
+
+static reed_status choose_branch(rewriting *r, ir_node *n) {
+  int64_t n_elements;
+  const reed_dim *condition = partial_elements(r->m, n->inputs[0], false, &n_elements);
+  if (!condition || n_elements != 1 || symbol_is(condition[0])) return REED_OK;
+  return inline_branch(r, n, n->regions[condition[0] ? 0 : 1]);
+}
+
+/* ---- the pass ---- */
+
+static reed_status visit(void *context, ir_node *n) {
+  rewriting *r = context;
+  for (int32_t i = 0; i < n->n_inputs; i++) n->inputs[i] = ir_resolve(n->inputs[i]);
+  if (n->op == op_builtin(OP_If)) return choose_branch(r, n);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (n->op != op_builtin(rows[i].op)) continue;
+    bool change = false;
+    ir_value *stands_for = rows[i].rewrite(r, n, &change);
+    if (stands_for && n->outputs[0]) {
+      ir_forward(n->outputs[0], stands_for);
+      n->dead = true;
+    }
+    r->n_nodes += change || stands_for;
+    break;
+  }
+  return REED_OK;
+}
+
+reed_status pass_simplify(ir_module *m, pass_report *report) {
+  rewriting r = {.m = m};
+  reed_status status = ir_walk(m->main, true, visit, &r);
+  ir_settle(m);
+  ir_sweep(m);
+  *report = (pass_report){.counts = {{"operators simplified", r.n_nodes}, {"Ifs replaced by a branch", r.n_ifs}}};
+  return status;
+}

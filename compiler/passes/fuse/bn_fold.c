@@ -1,0 +1,138 @@
+/* Batch normalisation at inference is y = x * factor + shift per channel, with factor = scale / sqrt(var + epsilon) and shift = B
+ * - mean * factor (Ioffe and Szegedy 2015, as ONNX BatchNormalization-15 states it). Behind a product with constant weights it
+ * disappears into weights and bias. So does a multiplication by per-channel constants, which is what a frozen batch normalisation
+ * is exported as. */
+#include <math.h>
+#include <string.h>
+
+#include "compiler/passes/pass.h"
+#include "compiler/ir/constant_weights.h"
+
+typedef struct folding {
+  ir_module *m;
+  int64_t n_folded;
+} folding;
+
+/* Per-channel numbers of one fold, released together. */
+typedef struct channels {
+  int64_t n;
+  double *factor, *shift, *bias;
+} channels;
+
+static bool channels_init(channels *c, int64_t n) {
+  *c = (channels){.n = n};
+  c->factor = mem_calloc((size_t)n, sizeof *c->factor);
+  c->shift = mem_calloc((size_t)n, sizeof *c->shift);
+  c->bias = mem_calloc((size_t)n, sizeof *c->bias);
+  return c->factor && c->shift && c->bias;
+}
+
+static void channels_fini(channels *c) {
+  mem_free(c->factor);
+  mem_free(c->shift);
+  mem_free(c->bias);
+}
+
+/* factor and shift of the node; false: it is not of the form. */
+static bool affine_of(const ir_node *n, const ir_node *product, channels *c) {
+  int32_t rank = product->outputs[0]->type.rank, axis = weights_channel_axis(product);
+  if (n->op == op_builtin(OP_Mul))
+    return weights_per_channel(n->inputs[n->inputs[0] == product->outputs[0] ? 1 : 0], rank, axis, c->n, c->factor);
+  reed_attrs attrs = ir_attrs(n);
+  double epsilon = reed_attrs_float(&attrs, "epsilon", 1e-5);
+  double *variance = c->bias; /* not needed until later */
+  if (reed_attrs_int(&attrs, "training_mode", 0) || n->n_outputs != 1 || axis != 1) return false;
+  if (!weights_per_channel(n->inputs[1], 1, 0, c->n, c->factor) || !weights_per_channel(n->inputs[4], 1, 0, c->n, variance))
+    return false;
+  for (int64_t i = 0; i < c->n; i++) c->factor[i] /= sqrt(variance[i] + epsilon);
+  double *mean = c->bias;
+  if (!weights_per_channel(n->inputs[3], 1, 0, c->n, mean) || !weights_per_channel(n->inputs[2], 1, 0, c->n, c->shift))
+    return false;
+  for (int64_t i = 0; i < c->n; i++) c->shift[i] -= mean[i] * c->factor[i];
+  return true;
+}
+
+/* The output channel that element i of the weights contributes to. */
+static int64_t channel_of(const ir_node *product, const reed_desc *w, int64_t i) {
+  reed_attrs attrs = ir_attrs(product);
+  int64_t per_first = 1;
+  for (int32_t k = 1; k < w->rank; k++) per_first *= w->dims[k];
+  if (product->op == op_builtin(OP_Conv)) return i / per_first; /* [M, C/group, ...] */
+  if (product->op == op_builtin(OP_ConvTranspose)) {            /* [C, M/group, ...] */
+    int64_t group = reed_attrs_int(&attrs, "group", 1), per_second = per_first / w->dims[1];
+    return i / per_first / (w->dims[0] / group) * w->dims[1] + i / per_second % w->dims[1];
+  }
+  bool transposed = product->op == op_builtin(OP_Gemm) && reed_attrs_int(&attrs, "transB", 0);
+  return transposed ? i / per_first : i % w->dims[w->rank - 1];
+}
+
+/* Extents of the weights are what the fold takes for granted. */
+static bool weights_fit(const ir_node *product, const reed_desc *w, int64_t n_channels) {
+  reed_attrs attrs = ir_attrs(product);
+  int64_t group = reed_attrs_int(&attrs, "group", 1);
+  if (w->rank < 2 || desc_elements(w) <= 0 || group < 1) return false;
+  if (product->op == op_builtin(OP_Conv)) return w->dims[0] == n_channels;
+  if (product->op == op_builtin(OP_ConvTranspose)) return w->dims[0] % group == 0 && w->dims[1] * group == n_channels;
+  bool transposed = product->op == op_builtin(OP_Gemm) && reed_attrs_int(&attrs, "transB", 0);
+  return w->dims[transposed ? 0 : w->rank - 1] == n_channels;
+}
+
+/* A scaled copy of the weights; NULL: no memory. */
+static ir_value *scaled_weights(folding *f, const ir_node *product, const reed_desc *w, const double *factor) {
+  const ir_value *old = product->inputs[1];
+  size_t bytes = reed_dtype_bytes(w->dtype);
+  int64_t n = desc_elements(w);
+  char *data = ir_alloc(f->m, (size_t)n * bytes + 64);
+  if (!data) return NULL;
+  data = (char *)(((uintptr_t)data + 63) & ~(uintptr_t)63);
+  for (int64_t i = 0; i < n; i++) {
+    double value = reed_dtype_read(w->dtype, (const char *)old->data + (size_t)i * bytes);
+    reed_dtype_write(w->dtype, data + (size_t)i * bytes, value * factor[channel_of(product, w, i)]);
+  }
+  return ir_constant(f->m, w, data, true, old->name);
+}
+
+static reed_status fold(folding *f, ir_node *n, ir_node *product, channels *c) {
+  reed_desc w;
+  if (!ir_is_constant(product->inputs[1]) || !ir_desc(product->inputs[1], &w) || !weights_fit(product, &w, c->n)) return REED_OK;
+  if (product->n_inputs > 3 && product->inputs[3]) return REED_OK; /* a residual would have to be scaled too */
+  if (!affine_of(n, product, c) || !weights_bias(product, c->n, c->bias)) return REED_OK;
+  ir_value *weights = scaled_weights(f, product, &w, c->factor);
+  bool needs_bias = product->n_inputs > 2 && product->inputs[2];
+  for (int64_t i = 0; i < c->n; i++) {
+    c->bias[i] = c->bias[i] * c->factor[i] + c->shift[i];
+    needs_bias = needs_bias || c->bias[i] != 0;
+  }
+  if (!weights || (needs_bias && !weights_set_bias(product, c->n, c->bias)))
+    return diag_no_memory(f->m->diagnosis, "folded weights");
+  product->inputs[1] = weights;
+  weights_absorb(product, n);
+  f->n_folded++;
+  return REED_OK;
+}
+
+static reed_status visit(void *context, ir_node *n) {
+  folding *f = context;
+  bool is_mul = n->op == op_builtin(OP_Mul);
+  if (!is_mul && n->op != op_builtin(OP_BatchNormalization)) return REED_OK;
+  ir_node *product = NULL;
+  for (int32_t k = 0; k < (is_mul ? 2 : 1) && !product; k++) product = weights_product(n->inputs[k], n);
+  int64_t n_channels = product ? weights_channels(product) : -1;
+  if (n_channels < 1 || product->outputs[0]->type.rank != n->outputs[0]->type.rank) return REED_OK;
+  reed_dtype dtype = product->outputs[0]->type.dtype;
+  if (dtype != REED_F32 && dtype != REED_F64) return REED_OK; /* half precision would round twice */
+  channels c;
+  reed_status status =
+      channels_init(&c, n_channels) ? fold(f, n, product, &c) : diag_no_memory(f->m->diagnosis, "folded weights");
+  channels_fini(&c);
+  return status;
+}
+
+reed_status pass_bn_fold(ir_module *m, pass_report *report) {
+  folding f = {.m = m};
+  ir_count_uses(m);
+  reed_status status = ir_walk(m->main, true, visit, &f);
+  ir_sweep(m);
+  *report = (pass_report){.counts = {{"normalisations and scalings folded into weights", f.n_folded}}};
+  return status;
+}

@@ -1,0 +1,255 @@
+/* Chains: element-wise operators whose results nobody but each other sees become one operator (Fused, ops/fused.h), so that what is between
+ * them never goes to memory.
+ *
+ * A group grows from its last operator backwards, by those that give tensors of the same extents (provably) and are used inside the group
+ * only; what repeats along an axis is computed once, outside. Shape arithmetic stays as it is: placement and inference look into it.
+ *
+ * A group of two already saves a write and a read of a tensor. An input that is needed longer now than it was costs no more memory than the
+ * result that it stands for did. */
+#include <math.h>
+
+#include "compiler/passes/pass.h"
+#include "ops/fused.h"
+
+#define SMALL_ELEMENTS 64 /* what may be shape arithmetic; there is nothing to save */
+
+typedef struct group {
+  ir_node *members[FUSED_STEPS]; /* members[0] is the last operator */
+  ir_value *leaves[FUSED_INPUTS];
+  int32_t n_members, n_steps, n_leaves;
+} group;
+
+typedef struct chaining {
+  ir_module *m;
+  group group;
+  int64_t n_groups, n_members;
+} chaining;
+
+static reed_status no_memory(const chaining *c) { return diag_no_memory(c->m->diagnosis, "chains"); }
+
+/* ---- what may be a member ---- */
+
+static bool is_float(reed_dtype dtype) { return dtype >= REED_F32 && dtype <= REED_BF16; }
+
+static bool is_small(const ir_value *v) {
+  reed_desc d;
+  return ir_desc(v, &d) && desc_elements(&d) <= SMALL_ELEMENTS;
+}
+
+/* Steps it takes: operators of any number of inputs are applied to two at a time. */
+static int32_t steps_of(const ir_node *n) { return n->op->inputs[0].variadic ? n->n_inputs - 1 : 1; }
+
+/* One element, which broadcasting does not let widen `like`. */
+static bool is_bound(const ir_value *v, const ir_value *like) {
+  reed_desc d;
+  return !v || (ir_desc(v, &d) && desc_elements(&d) == 1 && d.rank <= like->type.rank);
+}
+
+static bool may_join(const ir_node *n) {
+  const ir_value *y = n->n_outputs == 1 ? n->outputs[0] : NULL;
+  if (n->dead || !y || !fused_takes(n->op) || n->n_attrs > FUSED_ATTRS || steps_of(n) < 1) return false;
+  if (y->type.rank < 0 || y->type.dtype == REED_NONE || y->elements || is_small(y)) return false;
+  for (int32_t i = 0; i < n->n_inputs; i++)
+    if (n->inputs[i] && n->inputs[i]->type.dtype == REED_NONE) return false;
+  reed_dtype first = n->inputs[0]->type.dtype;
+  if (n->op == op_builtin(OP_Clip)) {
+    for (int32_t i = 1; i < n->n_inputs; i++)
+      if (!is_bound(n->inputs[i], y)) return false;
+  }
+  if (n->op == op_builtin(OP_Pow) && (!is_float(first) || n->inputs[1]->type.dtype != first)) return false;
+  /* division of integers may fail, and should be told of by its own name */
+  bool divides = n->op == op_builtin(OP_Div) || n->op == op_builtin(OP_Mod);
+  return !divides || is_float(first);
+}
+
+/* ---- the group ---- */
+
+static bool is_member(const group *g, const ir_node *n) {
+  for (int32_t i = 0; i < g->n_members; i++)
+    if (g->members[i] == n) return true;
+  return false;
+}
+
+static int32_t uses_inside(const group *g, const ir_value *v) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < g->n_members; i++)
+    for (int32_t k = 0; k < g->members[i]->n_inputs; k++) n += g->members[i]->inputs[k] == v;
+  return n;
+}
+
+/* Collects what the members read from outside; false: there is too much. */
+static bool find_leaves(group *g) {
+  g->n_leaves = 0;
+  int32_t absent = 0; /* Clip's bounds that are to become constants */
+  for (int32_t i = 0; i < g->n_members; i++) {
+    const ir_node *n = g->members[i];
+    absent += n->op == op_builtin(OP_Clip) ? 2 : 0;
+    for (int32_t k = 0; k < n->n_inputs; k++) {
+      ir_value *v = n->inputs[k];
+      if (!v || (v->producer && is_member(g, v->producer))) continue;
+      bool known = false;
+      for (int32_t j = 0; j < g->n_leaves; j++) known |= g->leaves[j] == v;
+      if (known) continue;
+      if (g->n_leaves == FUSED_INPUTS) return false;
+      g->leaves[g->n_leaves++] = v;
+    }
+  }
+  return g->n_leaves + absent <= FUSED_INPUTS;
+}
+
+/* Adds v's operator where it may be a member. */
+static bool add_member(const chaining *c, group *g, const ir_value *v) {
+  ir_node *n = v ? v->producer : NULL;
+  const ir_node *last = g->members[0];
+  if (!n || n->graph != last->graph || is_member(g, n) || !may_join(n)) return false;
+  if (g->n_members == FUSED_STEPS || g->n_steps + steps_of(n) > FUSED_STEPS) return false;
+  if (!ir_same_dims(c->m, v, last->outputs[0]) || uses_inside(g, v) != v->n_uses) return false;
+  g->members[g->n_members++] = n;
+  if (!find_leaves(g)) return g->n_members--, false;
+  g->n_steps += steps_of(n);
+  return true;
+}
+
+/* Clip's bounds are leaves: computed ones cannot be members, being small. */
+static void grow(const chaining *c, group *g, ir_node *last) {
+  *g = (group){.members = {last}, .n_members = 1, .n_steps = steps_of(last)};
+  for (bool grown = find_leaves(g); grown;) {
+    grown = false;
+    for (int32_t i = 0; i < g->n_members; i++)
+      for (int32_t k = 0; k < g->members[i]->n_inputs; k++) grown |= add_member(c, g, g->members[i]->inputs[k]);
+  }
+}
+
+/* ---- the program ---- */
+
+typedef struct writing {
+  chaining *c;
+  const group *g;
+  fused_text text;
+  ir_value *inputs[FUSED_INPUTS];
+  int32_t n_inputs, n_steps;
+  int32_t results[FUSED_STEPS]; /* per member: the step that gives its result */
+} writing;
+
+static int32_t input_number(writing *w, ir_value *v) {
+  for (int32_t i = 0; i < w->n_inputs; i++)
+    if (w->inputs[i] == v) return i;
+  w->inputs[w->n_inputs] = v;
+  return w->n_inputs++;
+}
+
+/* The bound that is absent: the dtype's own. */
+static ir_value *no_bound(writing *w, reed_dtype dtype, double infinity) {
+  uint64_t element = 0;
+  reed_dtype_write(dtype, &element, infinity);
+  ir_value *v = ir_constant(w->c->m, &(reed_desc){.dtype = dtype}, &element, false, NULL);
+  w->text.failed |= !v;
+  return v;
+}
+
+/* Value k of the members' inputs as an operand. Inputs are all numbered before the first step is written. */
+static int32_t operand(writing *w, const ir_node *n, int32_t k) {
+  ir_value *v = k < n->n_inputs ? n->inputs[k] : NULL;
+  for (int32_t i = 0; v && i < w->g->n_members; i++)
+    if (w->g->members[i]->outputs[0] == v) return w->n_inputs + w->results[i];
+  return input_number(w, v);
+}
+
+/* Absent bounds become constants, in the members themselves, so that every input is a value. */
+static void fill_bounds(writing *w) {
+  for (int32_t i = 0; i < w->g->n_members; i++) {
+    ir_node *n = w->g->members[i];
+    for (int32_t k = 1; n->op == op_builtin(OP_Clip) && k < 3; k++) {
+      if (k < n->n_inputs && n->inputs[k]) continue;
+      ir_value *bound = no_bound(w, n->inputs[0]->type.dtype, k == 1 ? -INFINITY : INFINITY);
+      if (k < n->n_inputs) n->inputs[k] = bound;
+      else w->text.failed |= !ir_add_input(n, bound);
+    }
+  }
+}
+
+static void number_inputs(writing *w) {
+  for (int32_t i = w->g->n_members; i-- > 0;)
+    for (int32_t k = 0; k < w->g->members[i]->n_inputs; k++) {
+      ir_value *v = w->g->members[i]->inputs[k];
+      if (!v->producer || !is_member(w->g, v->producer)) input_number(w, v);
+    }
+}
+
+/* Sum is Add of two here, and again of the result and the next. */
+static void write_steps(writing *w, int32_t member) {
+  const ir_node *n = w->g->members[member];
+  reed_attrs attrs = ir_attrs(n);
+  const reed_op *op = n->op == op_builtin(OP_Sum) ? op_builtin(OP_Add) : n->op;
+  int32_t operands[FUSED_OPERANDS];
+  for (int32_t k = 0; k < fused_operands(op); k++) operands[k] = operand(w, n, k);
+  for (int32_t k = 2;; k++) {
+    fused_write(&w->text, op, &attrs, operands);
+    int32_t step = w->n_steps++;
+    w->results[member] = step;
+    if (k > steps_of(n)) return;
+    operands[0] = w->n_inputs + step;
+    operands[1] = operand(w, n, k);
+  }
+}
+
+/* Members in the order of the graph: node->id is their place. */
+static void sort_members(group *g) {
+  for (int32_t i = 1; i < g->n_members; i++)
+    for (int32_t k = i; k > 0 && g->members[k]->id > g->members[k - 1]->id; k--) {
+      ir_node *n = g->members[k];
+      g->members[k] = g->members[k - 1];
+      g->members[k - 1] = n;
+    }
+}
+
+static reed_status fuse(chaining *c, group *g) {
+  writing w = {.c = c, .g = g};
+  ir_node *last = g->members[0];
+  ir_value *result = last->outputs[0];
+  sort_members(g); /* the last operator stays first */
+  fill_bounds(&w);
+  if (w.text.failed) return no_memory(c);
+  number_inputs(&w);
+  for (int32_t i = g->n_members; i-- > 0;) write_steps(&w, i);
+  reed_status status = REED_OK;
+  ir_node *n = w.text.failed ? NULL : ir_node_new(last->graph, last, op_builtin(OP_Fused), last->name, w.inputs, w.n_inputs, &result, 1);
+  reed_attr numbers = {.name = "numbers", .type = REED_ATTR_FLOATS, .floats = w.text.numbers.items, .n = (int64_t)w.text.numbers.n};
+  if (!n || !ir_set_attr_string(n, "program", w.text.program.data) || !ir_set_attr_int(n, "to", result->type.dtype) ||
+      (numbers.n && !ir_set_attr(n, &numbers)))
+    status = no_memory(c);
+  for (int32_t i = 0; i < g->n_members; i++) g->members[i]->dead = true;
+  c->n_groups++;
+  c->n_members += g->n_members;
+  fused_text_fini(&w.text);
+  return status;
+}
+
+/* ---- the pass ---- */
+
+static reed_status chain_graph(chaining *c, ir_graph *g) {
+  size_t n_nodes = g->nodes.n;
+  VEC_OF(ir_node *) nodes = {0}; /* as they are now: fusing adds nodes */
+  reed_status status = REED_OK;
+  for (size_t i = 0; i < n_nodes && status == REED_OK; i++) {
+    g->nodes.items[i]->id = (int32_t)i;
+    if (!VEC_PUSH(&nodes, g->nodes.items[i])) status = no_memory(c);
+    for (int32_t k = 0; k < g->nodes.items[i]->n_regions && status == REED_OK; k++) status = chain_graph(c, g->nodes.items[i]->regions[k]);
+  }
+  for (size_t i = nodes.n; i-- > 0 && status == REED_OK;) {
+    if (!may_join(nodes.items[i])) continue;
+    grow(c, &c->group, nodes.items[i]);
+    if (c->group.n_members > 1) status = fuse(c, &c->group);
+  }
+  VEC_FREE(&nodes);
+  return status;
+}
+
+reed_status pass_chains(ir_module *m, pass_report *report) {
+  chaining c = {.m = m};
+  ir_count_uses(m);
+  reed_status status = chain_graph(&c, m->main);
+  ir_sweep(m);
+  *report = (pass_report){.counts = {{"chains fused", c.n_groups}, {"operators in them", c.n_members}}};
+  return status;
+}

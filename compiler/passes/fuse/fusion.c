@@ -1,0 +1,163 @@
+/* Fusion: a bias, a residual and an activation that follow a convolution or matrix product become part of it, and so does an activation that
+ * follows a normalisation (op.def's internal inputs and attributes), as long as nobody else sees what is between them and the shapes provably
+ * fit. */
+#include <math.h>
+#include <string.h>
+
+#include "compiler/passes/pass.h"
+#include "compiler/ir/constant_weights.h"
+
+typedef struct fusing {
+  ir_module *m;
+  int64_t n_biases, n_residuals, n_activations;
+} fusing;
+
+static reed_status no_memory(const fusing *f) { return diag_no_memory(f->m->diagnosis, "fusion"); }
+
+static bool is_float(const ir_value *v) { return v->type.dtype >= REED_F32 && v->type.dtype <= REED_BF16; }
+
+static bool set_input(ir_node *n, int32_t i, ir_value *v) {
+  while (n->n_inputs <= i)
+    if (!ir_add_input(n, NULL)) return false;
+  n->inputs[i] = v;
+  return true;
+}
+
+/* ---- bias ---- */
+
+/* Numbers of a constant summand join the bias that is there. */
+static reed_status add_constant_bias(fusing *f, ir_node *product, ir_node *add, const ir_value *other, bool *out_done) {
+  int64_t n = weights_channels(product);
+  if (n < 1) return REED_OK;
+  double *bias = mem_calloc((size_t)n, sizeof *bias), *more = mem_calloc((size_t)n, sizeof *more);
+  reed_status status = bias && more ? REED_OK : no_memory(f);
+  if (status == REED_OK && weights_bias(product, n, bias) &&
+      weights_per_channel(other, product->outputs[0]->type.rank, weights_channel_axis(product), n, more)) {
+    for (int64_t i = 0; i < n; i++) bias[i] += more[i];
+    if (weights_set_bias(product, n, bias))
+      *out_done = true;
+    else
+      status = no_memory(f);
+  }
+  mem_free(bias);
+  mem_free(more);
+  return status;
+}
+
+/* A vector of channels that is computed: for the matrix products, which take any such third input. */
+static bool add_computed_bias(const fusing *f, ir_node *product, ir_value *other) {
+  bool matrix = product->op == op_builtin(OP_Gemm) || product->op == op_builtin(OP_MatMul);
+  const ir_type *t = &product->outputs[0]->type;
+  bool fits = matrix && (product->n_inputs < 3 || !product->inputs[2]) && other->type.rank == 1 && t->rank >= 2 &&
+              symbols_equal(f->m->symbols, other->type.dims[0], t->dims[t->rank - 1]);
+  if (!fits || !set_input(product, 2, other)) return false;
+  ir_drop_attr(product, "beta");
+  return true;
+}
+
+/* ---- residual ---- */
+
+static bool add_residual(const fusing *f, ir_node *product, ir_value *other) {
+  bool taken = product->n_inputs > 3 && product->inputs[3];
+  return product->op == op_builtin(OP_Conv) && !taken && ir_same_type(f->m, other, product->outputs[0]) &&
+         set_input(product, 3, other);
+}
+
+static reed_status fuse_add(fusing *f, ir_node *add) {
+  for (int32_t k = 0; k < 2; k++) {
+    ir_node *product = weights_product(add->inputs[k], add);
+    ir_value *other = add->inputs[1 - k];
+    if (!product || !is_float(add->outputs[0]) || !ir_same_type(f->m, product->outputs[0], add->outputs[0])) continue;
+    bool has_residual = product->n_inputs > 3 && product->inputs[3], done = false;
+    reed_status status = has_residual ? REED_OK : add_constant_bias(f, product, add, other, &done);
+    if (status != REED_OK) return status;
+    done = done || add_computed_bias(f, product, other);
+    f->n_biases += done;
+    if (!done && add_residual(f, product, other)) {
+      done = true;
+      f->n_residuals++;
+    }
+    if (!done) continue;
+    weights_absorb(product, add);
+    return REED_OK;
+  }
+  return REED_OK;
+}
+
+/* ---- activation ---- */
+
+static bool scalar_constant(const ir_value *v, double *out_number) {
+  reed_desc d;
+  if (!ir_is_constant(v) || !ir_desc(v, &d) || desc_elements(&d) != 1) return false;
+  *out_number = reed_dtype_read(d.dtype, v->data);
+  return true;
+}
+
+/* alpha and beta of Clip are its bounds. */
+static bool clip_bounds(const ir_node *n, double *out_alpha, double *out_beta) {
+  *out_alpha = -INFINITY;
+  *out_beta = INFINITY;
+  if (n->n_inputs > 1 && n->inputs[1] && !scalar_constant(n->inputs[1], out_alpha)) return false;
+  return n->n_inputs < 3 || !n->inputs[2] || scalar_constant(n->inputs[2], out_beta);
+}
+
+static const struct activation_row {
+  op_id op;
+  const char *text, *approximate;
+  double alpha, beta;
+} activations[] = {
+#define ACTIVATION(kind, text, op, approximate, alpha, beta) {OP_##op, text, approximate, alpha, beta},
+#include "ops/activation.def"
+};
+
+/* The row for n; NULL: it is no activation. */
+static const struct activation_row *activation_of(const ir_node *n) {
+  reed_attrs attrs = ir_attrs(n);
+  for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
+    const char *wanted = activations[i].approximate;
+    if (n->op == op_builtin(activations[i].op) && (!*wanted || strcmp(reed_attrs_string(&attrs, "approximate", "none"), wanted) == 0)) return &activations[i];
+  }
+  return NULL;
+}
+
+/* op.def gives it the attribute. */
+static bool may_end_with_activation(const reed_op *op) {
+  for (int32_t i = 0; op_id_of(op) != OP_COUNT && i < op->n_attrs; i++)
+    if (strcmp(op->attrs[i].name, "activation") == 0) return true;
+  return false;
+}
+
+static reed_status fuse_activation(fusing *f, ir_node *n, const struct activation_row *row) {
+  ir_node *before = weights_only_for(n->inputs[0], n);
+  reed_attrs attrs = ir_attrs(n);
+  double alpha = isnan(row->alpha) ? NAN : reed_attrs_float(&attrs, "alpha", row->alpha);
+  double beta = isnan(row->beta) ? NAN : reed_attrs_float(&attrs, "beta", row->beta);
+  bool is_clip = n->op == op_builtin(OP_Clip);
+  if (!before || !may_end_with_activation(before->op) || !is_float(before->outputs[0])) return REED_OK;
+  if (is_clip && !clip_bounds(n, &alpha, &beta)) return REED_OK;
+  bool ok = ir_set_attr_string(before, "activation", row->text);
+  if (!isnan(alpha)) ok = ok && ir_set_attr_float(before, "activation_alpha", alpha);
+  if (!isnan(beta)) ok = ok && ir_set_attr_float(before, "activation_beta", beta);
+  if (!ok) return no_memory(f);
+  weights_absorb(before, n);
+  f->n_activations++;
+  return REED_OK;
+}
+
+/* ---- the pass ---- */
+
+static reed_status visit(void *context, ir_node *n) {
+  if (n->op == op_builtin(OP_Add)) return fuse_add(context, n);
+  const struct activation_row *row = activation_of(n);
+  return row ? fuse_activation(context, n, row) : REED_OK;
+}
+
+reed_status pass_fusion(ir_module *m, pass_report *report) {
+  fusing f = {.m = m};
+  ir_count_uses(m);
+  reed_status status = ir_walk(m->main, true, visit, &f);
+  ir_sweep(m);
+  *report = (pass_report){
+      .counts = {{"biases fused", f.n_biases}, {"residuals fused", f.n_residuals}, {"activations fused", f.n_activations}}};
+  return status;
+}

@@ -1,0 +1,323 @@
+/* Layout: images are stored with their channels last ([N,H,W,C] instead of ONNX's [N,C,H,W]), which is the order convolutions compute in, and operators
+ * around them follow, so that no Transposes are left between.
+ *
+ * Planned first, without touching the graph: in one walk every operator that has a rule (layout_rules.c) says in which orders it would read its
+ * inputs, given how they are stored by then, and in which orders its outputs would come. Convolutions ask for channels last, Transposes only
+ * rename the order; most others take any. Nodes that a reordered value joins are an island. An island is kept where the Transposes left at its
+ * shore weigh less than what it saves: the Transposes that were in it, and the reorders that convolutions do inside otherwise. Then the kept
+ * islands are changed. */
+#include "compiler/passes/layout/layout.h"
+
+#include <string.h>
+
+#include "compiler/passes/pass.h"
+
+/* A value in an order that somebody wants. */
+typedef struct form {
+  layout_order order;
+  int32_t island;  /* of a node that wants it */
+  ir_value *made;
+  struct form *next;
+} form;
+
+typedef struct value_plan {
+  layout_order given;  /* the order in which its producer stores it */
+  int32_t island;      /* of that producer, where given is an order of its own */
+  ir_value *stored;    /* once made: the tensor in that order */
+  form *forms;         /* other orders that are wanted */
+  bool wanted_plain;   /* somebody wants it as it is */
+  int32_t n_readers;
+  ir_node *reader;     /* the only one */
+} value_plan;
+
+typedef struct node_plan {
+  const layout_rule *rule; /* NULL: stays */
+  layout_order *want, *give;
+  int32_t parent;          /* of the island's tree (union-find) */
+  double gain, cost;       /* of the island, at its root */
+} node_plan;
+
+typedef struct planning {
+  ir_module *m;
+  int32_t n_values, n_nodes; /* ids go from 1 */
+  value_plan *values;
+  node_plan *nodes;
+  int64_t n_reordered, n_islands;
+  bool no_memory;
+} planning;
+
+double layout_weight(const ir_value *v) {
+  double weight = 1;
+  for (int32_t i = 0; i < v->type.rank; i++) weight *= symbol_is(v->type.dims[i]) ? LAYOUT_EXTENT : (double)v->type.dims[i];
+  return v->type.rank < 0 ? 0 : weight;
+}
+
+static value_plan *plan_of(const planning *p, const ir_value *v) { return &p->values[v->id]; }
+
+/* ---- numbers for values and nodes, and who reads what ---- */
+
+static void number_value(planning *p, ir_value *v) {
+  if (v) v->id = ++p->n_values;
+}
+
+static void number_graph(planning *p, ir_graph *g) {
+  for (int32_t i = 0; i < g->n_params; i++) number_value(p, g->params[i]);
+  for (size_t i = 0; i < g->nodes.n; i++) {
+    ir_node *n = g->nodes.items[i];
+    n->id = n->dead ? 0 : ++p->n_nodes;
+    for (int32_t k = 0; k < n->n_outputs; k++) number_value(p, n->outputs[k]);
+    for (int32_t k = 0; k < n->n_regions; k++) number_graph(p, n->regions[k]);
+  }
+}
+
+static void note_reader(planning *p, const ir_value *v, ir_node *reader) {
+  value_plan *plan = plan_of(p, v);
+  plan->reader = plan->n_readers++ ? NULL : reader;
+}
+
+static void note_readers(planning *p, ir_graph *g) {
+  for (size_t i = 0; i < g->nodes.n; i++) {
+    ir_node *n = g->nodes.items[i];
+    if (n->dead) continue;
+    for (int32_t k = 0; k < n->n_inputs; k++)
+      if (n->inputs[k]) note_reader(p, n->inputs[k], n);
+    for (int32_t k = 0; k < n->n_regions; k++) note_readers(p, n->regions[k]);
+  }
+  for (int32_t i = 0; i < g->n_results; i++) note_reader(p, g->results[i], NULL);
+}
+
+/* ---- islands ---- */
+
+static int32_t root_of(planning *p, int32_t island) {
+  while (p->nodes[island].parent != island) island = p->nodes[island].parent = p->nodes[p->nodes[island].parent].parent;
+  return island;
+}
+
+static void join(planning *p, int32_t a, int32_t b) { p->nodes[root_of(p, a)].parent = root_of(p, b); }
+
+static bool kept(planning *p, int32_t island) {
+  const node_plan *root = &p->nodes[root_of(p, island)];
+  return root->cost < root->gain;
+}
+
+/* Node n wants v in that order. */
+static void want(planning *p, int32_t n, const ir_value *v, const layout_order *order) {
+  value_plan *plan = plan_of(p, v);
+  if (layout_same(order, &plan->given)) {
+    if (order->rank) join(p, n, plan->island);
+    return;
+  }
+  if (!order->rank) {
+    plan->wanted_plain = true;
+    return;
+  }
+  if (plan->given.rank) join(p, n, plan->island);
+  for (form *f = plan->forms; f; f = f->next)
+    if (layout_same(order, &f->order)) {
+      join(p, n, f->island);
+      return;
+    }
+  form *f = ir_alloc(p->m, sizeof *f);
+  if (!f) {
+    p->no_memory = true;
+    return;
+  }
+  *f = (form){.order = *order, .island = n, .next = plan->forms};
+  plan->forms = f;
+}
+
+/* What turning the node saves by itself: a Transpose goes; a convolution with channels second reorders its images inside. */
+static double gain_of(const planning *p, const ir_node *n) {
+  const node_plan *plan = &p->nodes[n->id];
+  if (n->op == op_builtin(OP_Transpose)) return layout_weight(n->outputs[0]);
+  if (n->op != op_builtin(OP_Conv) && n->op != op_builtin(OP_ConvTranspose)) return 0;
+  return layout_weight(n->outputs[0]) + (plan->want[0].rank ? layout_weight(n->inputs[0]) : 0);
+}
+
+static bool plan_by_rule(planning *p, ir_node *n, node_plan *plan) {
+  const layout_rule *rule = layout_rule_of(n->op);
+  if (!rule || !n->n_inputs || !n->n_outputs || !n->outputs[0]) return false;
+  layout_order *have = ir_alloc(p->m, sizeof *have * (size_t)n->n_inputs);
+  plan->want = ir_alloc(p->m, sizeof *have * (size_t)n->n_inputs);
+  plan->give = ir_alloc(p->m, sizeof *have * (size_t)n->n_outputs);
+  if (!have || !plan->want || !plan->give) {
+    p->no_memory = true;
+    return false;
+  }
+  for (int32_t i = 0; i < n->n_inputs; i++)
+    if (n->inputs[i]) have[i] = plan_of(p, n->inputs[i])->given;
+  layout_node call = {p->m, n, plan_of(p, n->outputs[0])->reader, have, plan->want, plan->give};
+  if (!rule->plan(&call)) return false;
+  plan->rule = rule;
+  return true;
+}
+
+static void plan_graph(planning *p, ir_graph *g) {
+  for (size_t i = 0; i < g->nodes.n && !p->no_memory; i++) {
+    ir_node *n = g->nodes.items[i];
+    static const layout_order plain = {0};
+    node_plan *plan = &p->nodes[n->id];
+    if (n->dead) continue;
+    plan->parent = n->id;
+    bool turns = plan_by_rule(p, n, plan);
+    for (int32_t k = 0; k < n->n_inputs; k++)
+      if (n->inputs[k]) want(p, n->id, n->inputs[k], turns ? &plan->want[k] : &plain);
+    for (int32_t k = 0; turns && k < n->n_outputs; k++) {
+      if (!n->outputs[k]) continue;
+      plan_of(p, n->outputs[k])->given = plan->give[k];
+      plan_of(p, n->outputs[k])->island = n->id;
+    }
+    for (int32_t k = 0; k < n->n_regions; k++) plan_graph(p, n->regions[k]);
+  }
+  for (int32_t i = 0; i < g->n_results; i++) plan_of(p, g->results[i])->wanted_plain = true;
+}
+
+/* ---- what islands save and cost ---- */
+
+static void weigh_value(planning *p, const ir_value *v) {
+  const value_plan *plan = plan_of(p, v);
+  double weight = ir_is_constant(v) ? 0 : layout_weight(v);
+  if (plan->given.rank && plan->wanted_plain) p->nodes[root_of(p, plan->island)].cost += weight;
+  for (const form *f = plan->forms; f; f = f->next) p->nodes[root_of(p, f->island)].cost += weight;
+}
+
+static void weigh_graph(planning *p, ir_graph *g) {
+  for (int32_t i = 0; i < g->n_params; i++) weigh_value(p, g->params[i]);
+  for (size_t i = 0; i < g->nodes.n; i++) {
+    ir_node *n = g->nodes.items[i];
+    if (n->dead) continue;
+    if (p->nodes[n->id].rule) p->nodes[root_of(p, n->id)].gain += gain_of(p, n);
+    for (int32_t k = 0; k < n->n_outputs; k++)
+      if (n->outputs[k]) weigh_value(p, n->outputs[k]);
+    for (int32_t k = 0; k < n->n_regions; k++) weigh_graph(p, n->regions[k]);
+  }
+}
+
+/* ---- changing the graph ---- */
+
+/* What stands behind v's definition in its graph; NULL: nothing. */
+static ir_node *place_behind(const ir_value *v) {
+  if (v->producer) return ir_next(v->producer);
+  return v->graph->nodes.n ? v->graph->nodes.items[0] : NULL;
+}
+
+static bool set_perm(ir_node *n, const layout_order *order) {
+  int64_t perm[REED_MAX_RANK];
+  for (int32_t i = 0; i < order->rank; i++) perm[i] = order->axes[i];
+  return ir_set_attr_ints(n, "perm", perm, order->rank);
+}
+
+/* The extents of a value of type t, stored in that order. */
+static ir_type stored_type(const ir_type *t, const layout_order *order) {
+  ir_type stored = *t;
+  for (int32_t i = 0; i < order->rank; i++) stored.dims[i] = t->dims[order->axes[i]];
+  return stored;
+}
+
+/* v with axes of extent 1 in front up to that rank. */
+static ir_value *raised(planning *p, ir_value *v, int32_t rank) {
+  int64_t axes[REED_MAX_RANK];
+  int32_t n_new = rank - v->type.rank;
+  if (!n_new) return v;
+  for (int32_t i = 0; i < n_new; i++) axes[i] = i;
+  ir_value *inputs[] = {v, ir_constant_i64(p->m, axes, n_new, NULL)};
+  ir_node *n = inputs[1] ? ir_node_new(v->graph, place_behind(v), op_builtin(OP_Unsqueeze), NULL, inputs, 2, NULL, 1) : NULL;
+  if (!n) return NULL;
+  ir_type *t = &n->outputs[0]->type;
+  *t = (ir_type){.dtype = v->type.dtype, .rank = rank};
+  for (int32_t i = 0; i < rank; i++) t->dims[i] = i < n_new ? 1 : v->type.dims[i - n_new];
+  return n->outputs[0];
+}
+
+/* v in that order, made by a Transpose behind its definition where its producer does not store it so; NULL: no memory. */
+static ir_value *in_order(planning *p, ir_value *v, const layout_order *order) {
+  value_plan *plan = plan_of(p, v);
+  if (!order->rank) return v;
+  if (plan->stored && layout_same(order, &plan->given)) return plan->stored;
+  form *f = plan->forms;
+  while (!layout_same(order, &f->order)) f = f->next;
+  if (f->made) return f->made;
+  ir_value *whole = raised(p, v, order->rank);
+  ir_node *n = whole ? ir_node_new(whole->graph, place_behind(whole), op_builtin(OP_Transpose), NULL, &whole, 1, NULL, 1) : NULL;
+  if (!n || !set_perm(n, order)) return NULL;
+  n->outputs[0]->type = stored_type(&whole->type, order);
+  return f->made = n->outputs[0];
+}
+
+/* The Transpose that gives the value itself from the tensor that is stored. */
+static bool unorder(ir_node *n, const layout_order *order) {
+  layout_order back = {.rank = order->rank};
+  for (int32_t i = 0; i < order->rank; i++) back.axes[order->axes[i]] = i;
+  return set_perm(n, &back);
+}
+
+/* Output k comes in another order from now on; behind n a Transpose gives it as it was, for whoever wants it so. */
+static bool store_output(planning *p, ir_node *n, int32_t k, const layout_order *order) {
+  ir_value *v = n->outputs[k], *stored = ir_value_new(n->graph, NULL);
+  ir_node *behind = place_behind(v);
+  if (!stored) return false;
+  stored->type = stored_type(&v->type, order);
+  stored->producer = n;
+  stored->producer_output = k;
+  n->outputs[k] = stored;
+  plan_of(p, v)->stored = stored;
+  ir_node *back = ir_node_new(n->graph, behind, op_builtin(OP_Transpose), NULL, &stored, 1, &v, 1);
+  return back && unorder(back, order);
+}
+
+/* A Transpose of a stored tensor: its result is stored already. */
+static bool turn_transpose(planning *p, ir_node *n, const node_plan *plan) {
+  ir_value *stored = in_order(p, n->inputs[0], &plan->want[0]), *v = n->outputs[0];
+  plan_of(p, v)->stored = stored;
+  if (!stored) return false;
+  n->inputs[0] = stored;
+  if (plan->give[0].rank) return unorder(n, &plan->give[0]);
+  ir_forward(v, stored);
+  n->dead = true;
+  return true;
+}
+
+static bool turn(planning *p, ir_node *n, const node_plan *plan) {
+  if (n->op == op_builtin(OP_Transpose)) return turn_transpose(p, n, plan);
+  for (int32_t i = 0; i < n->n_inputs; i++)
+    if (n->inputs[i] && !(n->inputs[i] = in_order(p, n->inputs[i], &plan->want[i]))) return false;
+  layout_node call = {p->m, n, plan_of(p, n->outputs[0])->reader, NULL, plan->want, plan->give};
+  if (plan->rule->edit && !plan->rule->edit(&call)) return false;
+  for (int32_t k = 0; k < n->n_outputs; k++)
+    if (n->outputs[k] && plan->give[k].rank && !store_output(p, n, k, &plan->give[k])) return false;
+  p->n_reordered++;
+  return true;
+}
+
+static reed_status visit(void *context, ir_node *n) {
+  planning *p = context;
+  const node_plan *plan = &p->nodes[n->id];
+  if (!n->id || !plan->rule || !kept(p, n->id)) return REED_OK;
+  p->n_islands += root_of(p, n->id) == n->id;
+  n->id = 0; /* done: nodes put in before it may bring the walk here again */
+  return turn(p, n, plan) ? REED_OK : diag_no_memory(p->m->diagnosis, "layout");
+}
+
+reed_status pass_layout(ir_module *m, pass_report *report) {
+  planning p = {.m = m};
+  for (size_t i = 0; i < m->constants.n; i++) number_value(&p, m->constants.items[i]);
+  number_graph(&p, m->main);
+  p.values = mem_calloc((size_t)p.n_values + 1, sizeof *p.values);
+  p.nodes = mem_calloc((size_t)p.n_nodes + 1, sizeof *p.nodes);
+  p.no_memory = !p.values || !p.nodes;
+  if (!p.no_memory) {
+    note_readers(&p, m->main);
+    plan_graph(&p, m->main);
+  }
+  reed_status status = p.no_memory ? diag_no_memory(m->diagnosis, "layout") : REED_OK;
+  if (status == REED_OK) {
+    weigh_graph(&p, m->main);
+    status = ir_walk(m->main, true, visit, &p);
+  }
+  ir_settle(m);
+  ir_sweep(m);
+  mem_free(p.values);
+  mem_free(p.nodes);
+  *report = (pass_report){.counts = {{"operators on reordered axes", p.n_reordered}, {"islands of them", p.n_islands}}};
+  return status;
+}

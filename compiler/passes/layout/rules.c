@@ -1,0 +1,581 @@
+/* What each operator does on values stored in another order: the layout pass's table. */
+#include <string.h>
+
+#include "compiler/passes/layout/layout.h"
+#include "compiler/ir/integer_values.h"
+
+/* A convolution of an image with no more channels than this reads it with channels first: there is no vector of channels to gain, and the image
+ * comes that way. */
+#define FEW_CHANNELS 4
+
+bool layout_same(const layout_order *a, const layout_order *b) {
+  return a->rank == b->rank && memcmp(a->axes, b->axes, (size_t)a->rank * sizeof *a->axes) == 0;
+}
+
+/* An order that leaves every axis in its place is none. */
+static layout_order simplified(layout_order order) {
+  for (int32_t i = 0; i < order.rank; i++)
+    if (order.axes[i] != i) return order;
+  return (layout_order){0};
+}
+
+static layout_order channels_last(int32_t rank) {
+  layout_order order = {.rank = rank};
+  for (int32_t i = 1; i < rank; i++) order.axes[i] = i == rank - 1 ? 1 : i + 1;
+  return order;
+}
+
+static ir_value *input(const layout_node *n, int32_t i) { return i < n->node->n_inputs ? n->node->inputs[i] : NULL; }
+
+/* Input 0 is stored in an order of its own. */
+static bool has_order(const layout_node *n) { return input(n, 0) && n->have[0].rank > 0 && n->have[0].rank == input(n, 0)->type.rank; }
+
+/* 0..rank-1 of an axis that may count from the end; -1: neither. */
+static int32_t from_start(int64_t axis, int32_t rank) {
+  if (axis < 0) axis += rank;
+  return axis >= 0 && axis < rank ? (int32_t)axis : -1;
+}
+
+static bool single_element(const ir_value *v) {
+  for (int32_t i = 0; i < v->type.rank; i++)
+    if (v->type.dims[i] != 1) return false;
+  return v->type.rank >= 0;
+}
+
+/* A node of one output in front of n's. */
+static ir_value *make(const layout_node *n, op_id op, ir_value *const *inputs, int32_t n_inputs) {
+  ir_node *made = ir_node_new(n->node->graph, n->node, op_builtin(op), NULL, inputs, n_inputs, NULL, 1);
+  return made ? made->outputs[0] : NULL;
+}
+
+static bool set_input(layout_node *n, int32_t i, ir_value *v) {
+  while (v && n->node->n_inputs <= i)
+    if (!ir_add_input(n->node, NULL)) return false;
+  if (v) n->node->inputs[i] = v;
+  return v != NULL;
+}
+
+static const struct {
+  op_id op;
+  int64_t axis; /* where the attribute is not given */
+} axis_defaults[] = {{OP_Softmax, -1}, {OP_LogSoftmax, -1}, {OP_Hardmax, -1}, {OP_LpNormalization, -1}, {OP_TopK, -1}};
+
+/* The axis of the value; -1: none. */
+static int32_t axis_of(const ir_node *n, int32_t rank) {
+  reed_attrs attrs = ir_attrs(n);
+  int64_t axis = 0;
+  for (size_t i = 0; i < sizeof axis_defaults / sizeof *axis_defaults; i++)
+    if (n->op == op_builtin(axis_defaults[i].op)) axis = axis_defaults[i].axis;
+  return from_start(reed_attrs_int(&attrs, "axis", axis), rank);
+}
+
+/* ---- element-wise, Concat: any order, the same for all ---- */
+
+/* The order that the heaviest inputs are stored in. False where others that would have to be turned weigh more than those that need not be. */
+static bool common_order(const layout_node *n, int32_t rank, layout_order *out) {
+  double most = 0, turned = 0;
+  for (int32_t i = 0; i < n->node->n_inputs; i++) {
+    const layout_order *have = &n->have[i];
+    double weight = 0;
+    if (!n->node->inputs[i] || have->rank != rank || have->rank == 0) continue;
+    for (int32_t k = 0; k < n->node->n_inputs; k++)
+      if (n->node->inputs[k] && layout_same(have, &n->have[k])) weight += layout_weight(n->node->inputs[k]);
+    if (weight <= most) continue;
+    most = weight;
+    *out = *have;
+  }
+  for (int32_t i = 0; i < n->node->n_inputs; i++) {
+    const ir_value *v = n->node->inputs[i];
+    if (!v || ir_is_constant(v) || single_element(v)) continue;
+    if (v->type.rank < 0 || v->type.rank > rank) return false;
+    if (!layout_same(&n->have[i], out)) turned += layout_weight(v);
+  }
+  return most > 0 && turned <= most;
+}
+
+static bool plan_elementwise(layout_node *n) {
+  int32_t rank = n->node->n_outputs == 1 ? n->node->outputs[0]->type.rank : -1;
+  if (rank < 2 || !common_order(n, rank, &n->give[0])) return false;
+  for (int32_t i = 0; i < n->node->n_inputs; i++)
+    if (n->node->inputs[i] && !single_element(n->node->inputs[i])) n->want[i] = n->give[0];
+  return true;
+}
+
+static bool plan_concat(layout_node *n) {
+  int32_t rank = n->node->outputs[0]->type.rank;
+  if (rank < 2 || axis_of(n->node, rank) < 0 || !common_order(n, rank, &n->give[0])) return false;
+  for (int32_t i = 0; i < n->node->n_inputs; i++) {
+    if (n->node->inputs[i]->type.rank != rank) return false;
+    n->want[i] = n->give[0];
+  }
+  return true;
+}
+
+/* ---- operators along one axis ---- */
+
+static bool plan_along_axis(layout_node *n) {
+  reed_attrs attrs = ir_attrs(n->node);
+  if (!has_order(n) || axis_of(n->node, n->have[0].rank) < 0 || reed_attrs_int(&attrs, "flattened", 0)) return false;
+  n->want[0] = n->have[0];
+  for (int32_t i = 0; i < n->node->n_outputs; i++) n->give[i] = n->have[0];
+  return true;
+}
+
+static bool edit_axis(layout_node *n) {
+  const layout_order *order = &n->want[0];
+  return ir_set_attr_int(n->node, "axis", layout_position(order, axis_of(n->node, order->rank)));
+}
+
+/* The order of what is left when the axes of the set are gone. */
+static layout_order without_axes(const layout_order *order, uint32_t axes) {
+  layout_order left = {0};
+  for (int32_t i = 0; i < order->rank; i++) {
+    int32_t axis = order->axes[i];
+    if (axes >> axis & 1) continue;
+    left.axes[left.rank++] = axis - __builtin_popcount(axes & ((1u << axis) - 1));
+  }
+  return simplified(left);
+}
+
+static bool plan_arg_reduce(layout_node *n) {
+  reed_attrs attrs = ir_attrs(n->node);
+  int32_t axis = has_order(n) ? axis_of(n->node, n->have[0].rank) : -1;
+  if (axis < 0) return false;
+  n->want[0] = n->have[0];
+  n->give[0] = reed_attrs_int(&attrs, "keepdims", 1) ? n->have[0] : without_axes(&n->have[0], 1u << axis);
+  return true;
+}
+
+/* data[.., indices, ..]: the axis becomes those of the indices, which stand together in the stored result too. */
+static bool plan_gather(layout_node *n) {
+  int32_t axis = has_order(n) ? axis_of(n->node, n->have[0].rank) : -1, more = axis < 0 ? -1 : input(n, 1)->type.rank;
+  if (more < 0 || n->have[0].rank - 1 + more > REED_MAX_RANK) return false;
+  layout_order order = {0};
+  for (int32_t i = 0; i < n->have[0].rank; i++) {
+    int32_t from = n->have[0].axes[i];
+    if (from != axis) order.axes[order.rank++] = from < axis ? from : from - 1 + more;
+    for (int32_t k = 0; k < more && from == axis; k++) order.axes[order.rank++] = axis + k;
+  }
+  n->want[0] = n->have[0];
+  n->give[0] = simplified(order);
+  return true;
+}
+
+/* ---- operators with a list of axes: an input, or the attribute of Resize ---- */
+
+/* The axes that constant input i lists; all of them where it is absent. False: they are not known. */
+static bool listed_axes(const layout_node *n, int32_t i, int32_t rank, int64_t n_all, int64_t *out_axes, int64_t *out_n) {
+  int64_t n_listed = n_all;
+  const reed_dim *listed = input(n, i) ? partial_elements(n->m, input(n, i), false, &n_listed) : NULL;
+  if ((input(n, i) && !listed) || n_listed < 0 || n_listed > rank) return false;
+  for (int64_t k = 0; k < n_listed; k++) {
+    int64_t axis = listed && symbol_is(listed[k]) ? rank : listed ? listed[k] : k;
+    out_axes[k] = from_start(axis, rank);
+    if (out_axes[k] < 0) return false;
+  }
+  *out_n = n_listed;
+  return true;
+}
+
+/* The input that lists the axes, and how many there are without it. */
+static int32_t axes_input(const layout_node *n) { return n->node->op == op_builtin(OP_Slice) || n->node->op == op_builtin(OP_Pad) ? 3 : 1; }
+
+static int64_t all_axes(const layout_node *n, int32_t rank) {
+  const ir_value *starts = n->node->op == op_builtin(OP_Slice) ? input(n, 1) : NULL;
+  if (!starts) return rank;
+  return starts->type.rank == 1 && !symbol_is(starts->type.dims[0]) ? starts->type.dims[0] : -1;
+}
+
+static bool node_axes(const layout_node *n, int32_t rank, int64_t *out_axes, int64_t *out_n) {
+  return listed_axes(n, axes_input(n), rank, all_axes(n, rank), out_axes, out_n);
+}
+
+static bool plan_listed(layout_node *n) {
+  int64_t axes[REED_MAX_RANK], n_axes;
+  if (!has_order(n) || !node_axes(n, n->have[0].rank, axes, &n_axes)) return false;
+  n->want[0] = n->give[0] = n->have[0];
+  return true;
+}
+
+static bool edit_listed(layout_node *n) {
+  int64_t axes[REED_MAX_RANK], n_axes;
+  if (!node_axes(n, n->want[0].rank, axes, &n_axes)) return false;
+  for (int64_t k = 0; k < n_axes; k++) axes[k] = layout_position(&n->want[0], (int32_t)axes[k]);
+  return set_input(n, axes_input(n), ir_constant_i64(n->m, axes, n_axes, NULL));
+}
+
+/* Reductions and Squeeze: listed axes go, unless they are kept. */
+static bool plan_reduce(layout_node *n) {
+  int64_t axes[REED_MAX_RANK], n_axes;
+  reed_attrs attrs = ir_attrs(n->node);
+  bool squeezes = n->node->op == op_builtin(OP_Squeeze);
+  if (!has_order(n) || (!input(n, 1) && (squeezes || reed_attrs_int(&attrs, "noop_with_empty_axes", 0)))) return false;
+  if (!node_axes(n, n->have[0].rank, axes, &n_axes)) return false;
+  uint32_t set = 0;
+  for (int64_t k = 0; k < n_axes; k++) set |= 1u << axes[k];
+  if (!set) return false;
+  n->want[0] = n->have[0];
+  n->give[0] = !squeezes && reed_attrs_int(&attrs, "keepdims", 1) ? n->have[0] : without_axes(&n->have[0], set);
+  return true;
+}
+
+/* New axes stand in the stored tensor where they stand in the value. */
+static bool plan_unsqueeze(layout_node *n) {
+  int64_t axes[REED_MAX_RANK], n_axes;
+  int32_t rank = n->node->outputs[0]->type.rank, next = 0, own[REED_MAX_RANK], n_own = 0;
+  if (!has_order(n) || rank < 0 || !listed_axes(n, 1, rank, -1, axes, &n_axes) || rank != n->have[0].rank + n_axes) return false;
+  uint32_t set = 0;
+  for (int64_t k = 0; k < n_axes; k++) set |= 1u << axes[k];
+  if (__builtin_popcount(set) != n_axes) return false;
+  for (int32_t i = 0; i < rank; i++)
+    if (!(set >> i & 1)) own[n_own++] = i;
+  layout_order order = {.rank = rank};
+  for (int32_t i = 0; i < rank; i++) order.axes[i] = set >> i & 1 ? i : own[n->have[0].axes[next++]];
+  n->want[0] = n->have[0];
+  n->give[0] = simplified(order);
+  return true;
+}
+
+static bool plan_resize(layout_node *n) {
+  if (!has_order(n)) return false;
+  n->want[0] = n->give[0] = n->have[0];
+  return true;
+}
+
+/* Scales, sizes and region go on naming the axes in the order they had. */
+static bool edit_resize(layout_node *n) {
+  reed_attrs attrs = ir_attrs(n->node);
+  int64_t axes[REED_MAX_RANK], n_axes;
+  const int64_t *given = reed_attrs_ints(&attrs, "axes", &n_axes);
+  if (!given) n_axes = n->want[0].rank;
+  for (int64_t k = 0; k < n_axes && k < REED_MAX_RANK; k++)
+    axes[k] = layout_position(&n->want[0], from_start(given ? given[k] : k, n->want[0].rank));
+  return ir_set_attr_ints(n->node, "axes", axes, n_axes);
+}
+
+/* To a shape of its own rank: element k of the shape belongs to axis k. */
+static bool plan_expand(layout_node *n) {
+  const ir_value *s = input(n, 1);
+  int32_t rank = n->node->outputs[0]->type.rank;
+  if (!has_order(n) || rank != n->have[0].rank || s->type.rank != 1 || s->type.dims[0] != rank) return false;
+  n->want[0] = n->give[0] = n->have[0];
+  return true;
+}
+
+/* ---- views ---- */
+
+static bool plan_transpose(layout_node *n) {
+  reed_attrs attrs = ir_attrs(n->node);
+  int64_t n_perm;
+  const int64_t *perm = reed_attrs_ints(&attrs, "perm", &n_perm);
+  int32_t rank = input(n, 0)->type.rank;
+  if (rank < 0 || (perm && n_perm != rank) || (n->have[0].rank && n->have[0].rank != rank)) return false;
+  layout_order order = {.rank = rank};
+  for (int32_t i = 0; i < rank; i++) {
+    int32_t axis = n->have[0].rank ? n->have[0].axes[i] : i, to = 0;
+    while (to < rank && (perm ? perm[to] : rank - 1 - to) != axis) to++;
+    if (to == rank) return false;
+    order.axes[i] = to;
+  }
+  n->want[0] = n->have[0];
+  n->give[0] = simplified(order);
+  return true;
+}
+
+/* Axes of two views of the same elements that go together: their products are equal. */
+typedef struct axis_group {
+  int32_t from, n_from, to, n_to;
+} axis_group;
+
+static reed_dim product(const ir_module *m, const reed_dim *dims, int32_t n) {
+  reed_dim all = 1;
+  for (int32_t i = 0; i < n; i++) all = symbols_mul(m->symbols, all, dims[i]);
+  return all;
+}
+
+/* The next group: as few axes as can be. */
+static bool next_group(const ir_module *m, const ir_type *x, const ir_type *y, axis_group *g) {
+  int32_t left_x = x->rank - g->from, left_y = y->rank - g->to;
+  for (int32_t total = 2; total <= left_x + left_y; total++)
+    for (g->n_from = 1; g->n_from <= left_x && g->n_from < total; g->n_from++) {
+      g->n_to = total - g->n_from;
+      if (g->n_to <= left_y && symbols_equal(m->symbols, product(m, x->dims + g->from, g->n_from), product(m, y->dims + g->to, g->n_to)))
+        return true;
+    }
+  g->n_from = left_x && x->dims[g->from] == 1;
+  g->n_to = !g->n_from && left_y && y->dims[g->to] == 1;
+  return g->n_from || g->n_to;
+}
+
+/* Groups that cover both views, axes of x that y drops with the group before them; 0: there is no telling. */
+static int32_t match_groups(const ir_module *m, const ir_type *x, const ir_type *y, axis_group *groups) {
+  int32_t n = 0, from = 0, to = 0;
+  if (x->rank < 1 || y->rank < 1) return 0;
+  while (from < x->rank || to < y->rank) {
+    axis_group *g = &groups[n++];
+    *g = (axis_group){.from = from, .to = to};
+    if (!next_group(m, x, y, g)) return 0;
+    from += g->n_from;
+    to += g->n_to;
+    if (n == 1 || g->n_to) continue;
+    groups[n - 2].n_from += g->n_from;
+    n--;
+  }
+  return n;
+}
+
+/* The groups in the order in which x is stored: the axes of each must stand together, in their own order. Axes of extent 1 stand anywhere, and groups
+ * of nothing else behind the one before them. */
+static bool stored_groups(const ir_type *x, const layout_order *order, const axis_group *groups, int32_t n, int32_t *out_groups) {
+  int32_t n_found = 0, last = -1;
+  uint32_t found = 0;
+  for (int32_t i = 0; i < order->rank; i++) {
+    int32_t axis = order->axes[i], g = 0;
+    if (x->dims[axis] == 1) continue;
+    while (axis >= groups[g].from + groups[g].n_from) g++;
+    bool goes_on = n_found && out_groups[n_found - 1] == g;
+    if (goes_on ? axis < last : found >> g & 1) return false;
+    if (!goes_on) out_groups[n_found++] = g;
+    found |= 1u << g;
+    last = axis;
+  }
+  for (int32_t g = 0; g < n; g++) {
+    int32_t at = 0;
+    if (found >> g & 1) continue;
+    while (g && out_groups[at++] != g - 1) continue;
+    memmove(&out_groups[at + 1], &out_groups[at], (size_t)(n_found++ - at) * sizeof *out_groups);
+    out_groups[at] = g;
+  }
+  return true;
+}
+
+/* What input 0 is and what it is looked at as. */
+typedef struct view {
+  const ir_type *x, *y;
+  axis_group groups[2 * REED_MAX_RANK];
+  int32_t n, order[2 * REED_MAX_RANK];
+} view;
+
+/* False where the two have axes of which there is no telling how they go together. */
+static bool read_view(const layout_node *n, view *v) {
+  v->x = &input(n, 0)->type;
+  v->y = &n->node->outputs[0]->type;
+  v->n = has_order(n) ? match_groups(n->m, v->x, v->y, v->groups) : 0;
+  return v->n > 0;
+}
+
+/* y's axes in the order of the groups. False where the stored order tears a group. */
+static bool order_of_view(view *v, const layout_order *stored, layout_order *out) {
+  layout_order order = {0};
+  if (!stored_groups(v->x, stored, v->groups, v->n, v->order)) return false;
+  for (int32_t k = 0; k < v->n; k++) {
+    const axis_group *g = &v->groups[v->order[k]];
+    for (int32_t i = 0; i < g->n_to; i++) order.axes[order.rank++] = g->to + i;
+  }
+  *out = simplified(order);
+  return true;
+}
+
+/* How many axes of the stored tensor come before those of the second of two groups. */
+static int64_t second_begins(const view *v, const layout_order *stored) {
+  const axis_group *g = &v->groups[v->order[1]];
+  for (int32_t i = 0; i < stored->rank; i++)
+    if (v->x->dims[stored->axes[i]] != 1 && stored->axes[i] >= g->from && stored->axes[i] < g->from + g->n_from) return i;
+  return stored->rank;
+}
+
+/* Rows of the constant weights of the product that alone reads the matrix which n makes; -1: there is no such product. `columns`: they lie in columns. */
+static int64_t rows_of_reader(const layout_node *n, bool *columns) {
+  const ir_node *reader = n->reader;
+  reed_desc d;
+  if (!reader || reader->n_inputs < 2 || reader->inputs[0] != n->node->outputs[0] || !ir_is_constant(reader->inputs[1])) return -1;
+  reed_attrs attrs = ir_attrs(reader);
+  *columns = reader->op == op_builtin(OP_Gemm) && reed_attrs_int(&attrs, "transB", 0);
+  bool is_product = reader->op == op_builtin(OP_MatMul) || (reader->op == op_builtin(OP_Gemm) && !reed_attrs_int(&attrs, "transA", 0));
+  return is_product && ir_desc(reader->inputs[1], &d) && d.rank == 2 ? d.dims[*columns ? 1 : 0] : -1;
+}
+
+/* [K,C,H,W] seen as [K,C*H*W] before a product: the stored [K,H,W,C] serves as well when the rows of the weights are put in that order. */
+static bool plan_rows(const layout_node *n, const view *v) {
+  bool columns;
+  const axis_group *first = &v->groups[0];
+  bool fits = v->y->rank == 2 && v->n == 2 && first->n_from == 1 && first->n_to == 1 && n->have[0].axes[0] == 0;
+  return fits && product(n->m, v->x->dims + 1, v->x->rank - 1) == rows_of_reader(n, &columns);
+}
+
+static bool plan_flatten(layout_node *n) {
+  view v;
+  reed_attrs attrs = ir_attrs(n->node);
+  if (!read_view(n, &v)) return false;
+  n->want[0] = n->have[0];
+  if (order_of_view(&v, &n->have[0], &n->give[0])) return v.n == 2;
+  return plan_rows(n, &v) && reed_attrs_int(&attrs, "axis", 1) == 1;
+}
+
+/* All of the shape is known, and a 0 that copies an extent of x copies the same one of the stored tensor. */
+static bool shape_goes_along(const layout_node *n) {
+  int64_t n_dims;
+  reed_attrs attrs = ir_attrs(n->node);
+  const reed_dim *dims = partial_elements(n->m, input(n, 1), false, &n_dims);
+  for (int64_t i = 0; dims && i < n_dims; i++)
+    if (dims[i] == 0 && !reed_attrs_int(&attrs, "allowzero", 0)) {
+      int32_t at = n->give[0].rank ? layout_position(&n->give[0], (int32_t)i) : (int32_t)i;
+      if (at >= n->have[0].rank || n->have[0].axes[at] != i) return false;
+    }
+  return dims != NULL;
+}
+
+static bool plan_reshape(layout_node *n) {
+  view v;
+  if (!read_view(n, &v)) return false;
+  n->want[0] = n->have[0];
+  return (order_of_view(&v, &n->have[0], &n->give[0]) || plan_rows(n, &v)) && shape_goes_along(n);
+}
+
+/* Puts the rows of the reader's weights, which are x's axes from the second on, in the stored order. */
+static bool edit_rows(layout_node *n, const view *v) {
+  bool columns;
+  ir_value *weights = n->reader->inputs[1];
+  int64_t apart[REED_MAX_RANK], perm[REED_MAX_RANK], rows = rows_of_reader(n, &columns);
+  int32_t rank = v->x->rank, first = columns ? 1 : 0, other = columns ? 0 : rank - 1; /* the rows' axes and the other one */
+  apart[other] = rows ? weights->type.dims[columns ? 0 : 1] : 0;
+  perm[other] = other;
+  for (int32_t i = 1; i < rank; i++) {
+    apart[first + i - 1] = v->x->dims[i];
+    perm[first + i - 1] = first + n->want[0].axes[i] - 1;
+  }
+  ir_value *cut = ir_constant_i64(n->m, apart, rank, NULL), *joined = ir_constant_i64(n->m, weights->type.dims, 2, NULL);
+  if (cut && joined) cut = make(n, OP_Reshape, (ir_value *[]){weights, cut}, 2);
+  ir_value *turned = cut && joined ? make(n, OP_Transpose, &cut, 1) : NULL;
+  if (!turned || !ir_set_attr_ints(turned->producer, "perm", perm, rank)) return false;
+  return (n->reader->inputs[1] = make(n, OP_Reshape, (ir_value *[]){turned, joined}, 2)) != NULL;
+}
+
+/* Input 1, which has an element for every axis of the result, in the order in which that is stored. */
+static bool edit_shape_input(layout_node *n) {
+  int64_t order[REED_MAX_RANK];
+  for (int32_t i = 0; i < n->give[0].rank; i++) order[i] = n->give[0].axes[i];
+  ir_value *axes = ir_constant_i64(n->m, order, n->give[0].rank, NULL);
+  return axes && set_input(n, 1, make(n, OP_Gather, (ir_value *[]){n->node->inputs[1], axes}, 2));
+}
+
+/* Input 0 is the stored tensor by now. */
+static bool edit_view(layout_node *n) {
+  ir_type x = {.rank = n->want[0].rank};
+  view v = {.x = &x, .y = &n->node->outputs[0]->type};
+  layout_order same;
+  for (int32_t i = 0; i < x.rank; i++) x.dims[n->want[0].axes[i]] = n->node->inputs[0]->type.dims[i];
+  v.n = match_groups(n->m, v.x, v.y, v.groups);
+  if (!order_of_view(&v, &n->want[0], &same)) return edit_rows(n, &v);
+  if (n->node->op == op_builtin(OP_Flatten)) return ir_set_attr_int(n->node, "axis", second_begins(&v, &n->want[0]));
+  return !n->give[0].rank || edit_shape_input(n);
+}
+
+static bool plan_shape(layout_node *n) {
+  if (!has_order(n)) return false;
+  n->want[0] = n->have[0];
+  return true;
+}
+
+/* Shape(x)[start:end] = Gather(Shape(stored), positions of the axes start..end-1) */
+static bool edit_shape(layout_node *n) {
+  ir_node *shape = n->node;
+  reed_attrs attrs = ir_attrs(shape);
+  int32_t rank = n->want[0].rank;
+  int64_t positions[REED_MAX_RANK], count = 0, start = reed_attrs_int(&attrs, "start", 0), end = reed_attrs_int(&attrs, "end", rank);
+  if (start < 0) start += rank;
+  if (end < 0) end += rank;
+  for (int32_t i = 0; i < rank; i++)
+    if (i >= start && i < end) positions[count++] = layout_position(&n->want[0], i);
+  ir_value *all = make(n, OP_Shape, shape->inputs, 1), *axes = ir_constant_i64(n->m, positions, count, NULL);
+  ir_drop_attr(shape, "start");
+  ir_drop_attr(shape, "end");
+  shape->op = op_builtin(OP_Gather);
+  shape->inputs[0] = all;
+  return all && axes && ir_add_input(shape, axes);
+}
+
+/* ---- images: channels last, by the attribute of that name ---- */
+
+static bool is_image_operator(const layout_node *n) {
+  reed_attrs attrs = ir_attrs(n->node);
+  return !reed_attrs_int(&attrs, "channels_last", 0) && n->node->outputs[0] && n->node->outputs[0]->type.rank >= 3;
+}
+
+static bool edit_image(layout_node *n) { return ir_set_attr_int(n->node, "channels_last", 1); }
+
+/* Convolutions ask for it: their vectors run over channels. */
+static bool plan_convolution(layout_node *n) {
+  const ir_type *x = &input(n, 0)->type;
+  if (!is_image_operator(n) || x->rank != n->node->outputs[0]->type.rank) return false;
+  bool few = n->node->op == op_builtin(OP_Conv) && n->have[0].rank == 0 && !symbol_is(x->dims[1]) && x->dims[1] <= FEW_CHANNELS;
+  n->give[0] = channels_last(x->rank);
+  if (!few) n->want[0] = n->give[0];
+  if (input(n, 3)) n->want[3] = n->give[0];
+  return true;
+}
+
+static bool edit_convolution(layout_node *n) {
+  return edit_image(n) && (n->want[0].rank > 0 || ir_set_attr_int(n->node, "channels_first_input", 1));
+}
+
+/* The others take images as they come. */
+static bool plan_image(layout_node *n) {
+  if (!is_image_operator(n) || !has_order(n)) return false;
+  layout_order order = channels_last(n->have[0].rank);
+  if (!layout_same(&n->have[0], &order)) return false;
+  for (int32_t i = 1; i < n->node->n_outputs; i++)
+    if (n->node->outputs[i]) return false; /* Indices speak of the order they come in */
+  n->want[0] = n->give[0] = order;
+  return true;
+}
+
+/* Points are read off maps and are no images themselves: the pass that made the operator has not said what they are. */
+static bool plan_maps(layout_node *n) {
+  layout_order order = channels_last(4);
+  reed_attrs attrs = ir_attrs(n->node);
+  if (reed_attrs_int(&attrs, "channels_last", 0) || !layout_same(&n->have[0], &order)) return false;
+  n->want[0] = order;
+  return true;
+}
+
+static bool plan_levels(layout_node *n) {
+  layout_order order = channels_last(4);
+  bool some = false;
+  for (int32_t i = 3; i < n->node->n_inputs; i++) {
+    some = some || layout_same(&n->have[i], &order);
+    n->want[i] = order;
+  }
+  n->give[0] = order;
+  return some && is_image_operator(n);
+}
+
+/* ---- the table ---- */
+
+static const layout_rule elementwise = {plan_elementwise, NULL}, concat = {plan_concat, edit_axis}, along = {plan_along_axis, edit_axis},
+                         arg_reduce = {plan_arg_reduce, edit_axis}, gather = {plan_gather, edit_axis}, listed = {plan_listed, edit_listed},
+                         reduce = {plan_reduce, edit_listed}, unsqueeze = {plan_unsqueeze, NULL}, resize = {plan_resize, edit_resize}, expand = {plan_expand, edit_shape_input},
+                         transpose = {plan_transpose, NULL}, flatten = {plan_flatten, edit_view}, reshape = {plan_reshape, edit_view},
+                         shape = {plan_shape, edit_shape}, convolution = {plan_convolution, edit_convolution}, image = {plan_image, edit_image},
+                         maps = {plan_maps, edit_image}, levels = {plan_levels, edit_image};
+
+static const struct {
+  op_id op; /* every operator of its shape function */
+  const layout_rule *rule;
+} rows[] = {
+    {OP_Relu, &elementwise},   {OP_Add, &elementwise},           {OP_Where, &elementwise},    {OP_Clip, &elementwise},
+    {OP_Cast, &elementwise},   {OP_PRelu, &elementwise},         {OP_Identity, &elementwise}, {OP_Concat, &concat},
+    {OP_Split, &along},        {OP_Softmax, &along},             {OP_TopK, &along},           {OP_ArgMax, &arg_reduce},
+    {OP_Gather, &gather},      {OP_Slice, &listed},              {OP_Pad, &listed},           {OP_ReduceMean, &reduce},
+    {OP_Squeeze, &reduce},     {OP_Unsqueeze, &unsqueeze},       {OP_Resize, &resize},        {OP_Transpose, &transpose},
+    {OP_Expand, &expand},      {OP_Flatten, &flatten},    {OP_Reshape, &reshape},           {OP_Shape, &shape},          {OP_Conv, &convolution},
+    {OP_ConvTranspose, &convolution}, {OP_MaxPool, &image},      {OP_GlobalMaxPool, &image},  {OP_DepthToSpace, &image},
+    {OP_SpaceToDepth, &image}, {OP_RoiAlign, &image},            {OP_MultiLevelRoiAlign, &levels}, {OP_Keypoints, &maps},
+    {OP_BatchNormalization, &image}, {OP_GroupNormalization, &image},
+};
+
+const layout_rule *layout_rule_of(const reed_op *op) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (op->shape == op_builtin(rows[i].op)->shape) return rows[i].rule;
+  return NULL;
+}

@@ -1,0 +1,107 @@
+/* The table of passes and the order they run in: the CLEAN ones in turn until nothing changes, the ONCE ones, the CLEAN ones again, the LATE ones,
+ * the CLEAN ones for the last time, and the LAST ones, behind which nobody looks at the graph. */
+#include <string.h>
+
+#include "compiler/passes/pass.h"
+
+#define PASS(name, phase, required, about) reed_status pass_##name(ir_module *m, pass_report *report);
+#include "compiler/passes/passes.def"
+
+const pass_info pass_table[] = {
+#define PASS(name, phase, required, about) {#name, about, pass_##name, required},
+#include "compiler/passes/passes.def"
+};
+const int pass_count = sizeof pass_table / sizeof *pass_table;
+
+typedef enum phase { PHASE_CLEAN, PHASE_ONCE, PHASE_LATE, PHASE_LAST } phase;
+static const phase phases[] = {
+#define PASS(name, phase, required, about) PHASE_##phase,
+#include "compiler/passes/passes.def"
+};
+
+/* Rounds of the CLEAN passes before they are taken to go on for ever: models need three to six. */
+#define MOST_ROUNDS 64
+
+const char *const *pass_names(void) {
+  static const char *const names[] = {
+#define PASS(name, phase, required, about) #name,
+#include "compiler/passes/passes.def"
+      NULL};
+  return names;
+}
+
+int pass_find(const char *name) {
+  for (int i = 0; i < pass_count; i++)
+    if (strcmp(pass_table[i].name, name) == 0) return i;
+  return -1;
+}
+
+static void add_report(pass_total *total, const pass_report *report, int64_t *changes) {
+  total->n_runs++;
+  total->sum.describes = report->describes;
+  for (int k = 0; k < PASS_COUNTS; k++) {
+    const struct pass_count *count = &report->counts[k];
+    total->sum.counts[k] = (struct pass_count){count->what, count->n + (report->describes ? 0 : total->sum.counts[k].n)};
+    if (report->describes) continue;
+    total->n_changes += count->n;
+    *changes += count->n;
+  }
+}
+
+static reed_status run_pass(pass_run *run, int i, int64_t *changes) {
+  pass_total *total = &run->totals[i];
+  if (total->disabled) return REED_OK;
+  if (run->before) run->before(run->context, pass_table[i].name);
+  pass_report report = {0};
+  reed_status status = pass_table[i].run(run->m, &report);
+  if (status == REED_OK) add_report(total, &report, changes);
+  return status;
+}
+
+static reed_status clean_round(pass_run *run, int64_t *changes) {
+  reed_status status = REED_OK;
+  *changes = 0;
+  for (int i = 0; i < pass_count && status == REED_OK; i++)
+    if (phases[i] == PHASE_CLEAN) status = run_pass(run, i, changes);
+  return status;
+}
+
+/* What a pass leaves behind without a use would be one more use of what it was made from, to the passes after it: it goes at once. */
+static reed_status run_phase(pass_run *run, phase which, int64_t *changes) {
+  reed_status status = REED_OK;
+  *changes = 0;
+  for (int i = 0; i < pass_count && status == REED_OK; i++) {
+    if (phases[i] != which) continue;
+    int64_t own = 0;
+    status = run_pass(run, i, &own);
+    if (status == REED_OK && own) status = run_pass(run, pass_find("dce"), changes);
+    *changes += own;
+  }
+  return status;
+}
+
+static reed_status clean(pass_run *run) {
+  reed_status status = REED_OK;
+  int64_t changes = 1;
+  for (int round = 0; round < MOST_ROUNDS && changes && status == REED_OK; round++)
+    status = clean_round(run, &changes);
+  return status;
+}
+
+static reed_status count_node(void *context, ir_node *n) {
+  ++*(int64_t *)context;
+  return REED_OK;
+}
+
+reed_status pass_run_all(pass_run *run) {
+  int64_t changes = 0;
+  reed_status status = ir_walk(run->m->main, true, count_node, &run->nodes_before);
+  if (status == REED_OK) status = clean(run);
+  for (phase next = PHASE_ONCE; next <= PHASE_LATE && status == REED_OK; next++) {
+    status = run_phase(run, next, &changes);
+    if (status == REED_OK && changes) status = clean(run);
+  }
+  if (status == REED_OK) status = run_phase(run, PHASE_LAST, &changes);
+  if (status == REED_OK) status = ir_walk(run->m->main, true, count_node, &run->nodes_after);
+  return status;
+}

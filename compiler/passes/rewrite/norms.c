@@ -1,0 +1,120 @@
+/* Normalisations over the last axes that an exporter spells out: LayerNormalization (Ba et al. 2016, "Layer Normalization"),
+ *
+ *   d = x - mean(x);  d / sqrt(mean(d^2) + epsilon) * scale + shift
+ *
+ * and RMSNormalization (Zhang and Sennrich 2019, "Root Mean Square Layer Normalization"), which leaves out the mean and the shift. Without
+ * a scale there must be known extents for one of ones. */
+#include "compiler/passes/pass.h"
+#include "compiler/ir/pattern.h"
+
+enum { X, CENTRED, AXES, EPSILON, NORMALISED, SCALED, SCALE, SHIFT, N_SLOTS };
+
+#define P_X P_AS(X, P_ANY)
+#define MEAN(part) P_INT("keepdims", 1, 1, P_OP(ReduceMean, part, P_AS(AXES, P_CONSTANT)))
+#define SQUARE(part) P_EITHER(P_OP(Pow, part, P_NUMBER(2)), P_OP(Mul, part, part))
+#define ROOT(part) P_EITHER(P_OP(Sqrt, part), P_OP(Pow, part, P_NUMBER(0.5)))
+#define INVERSE(part) P_EITHER(P_OP(Reciprocal, part), P_OP(Div, P_NUMBER(1), part))
+/* part / sqrt(mean(part^2) + epsilon) */
+#define OVER_ROOT(part, variance) \
+  P_EITHER(P_OP(Div, part, ROOT(variance)), P_PAIR(Mul, part, INVERSE(ROOT(variance))), P_PAIR(Mul, part, P_OP(Pow, variance, P_NUMBER(-0.5))))
+#define VARIANCE(part) P_PAIR(Add, MEAN(SQUARE(part)), P_AS(EPSILON, P_CONSTANT))
+
+#define P_CENTRED P_AS(CENTRED, P_OP(Sub, P_X, MEAN(P_X)))
+/* The core, the core * SCALE, the core * SCALE + SHIFT: the longest first. */
+#define TIMES_SCALE(core) P_PAIR(Mul, P_ONCE(P_AS(NORMALISED, core)), P_AS(SCALE, P_ANY))
+#define PLUS_SHIFT(part) P_PAIR(Add, P_ONCE(P_AS(SCALED, part)), P_AS(SHIFT, P_ANY))
+
+#define LAYER OVER_ROOT(P_CENTRED, VARIANCE(P_CENTRED))
+static const pattern *const layer = P_EITHER(PLUS_SHIFT(TIMES_SCALE(LAYER)), TIMES_SCALE(LAYER), LAYER);
+#define RMS OVER_ROOT(P_X, VARIANCE(P_X))
+static const pattern *const rms = P_EITHER(TIMES_SCALE(RMS), RMS);
+
+typedef struct joining {
+  ir_module *m;
+  VEC_OF(ir_node *) nodes;
+  int64_t n_layers, n_rms;
+} joining;
+
+/* The axes are the last ones: the first of them; -1: they are not. */
+static int32_t first_axis(const ir_value *axes, int32_t rank) {
+  reed_desc d;
+  uint32_t seen = 0;
+  if (!ir_desc(axes, &d) || desc_elements(&d) < 1 || desc_elements(&d) > rank) return -1;
+  int32_t first = rank - (int32_t)desc_elements(&d);
+  for (int64_t i = 0; i < desc_elements(&d); i++) {
+    double axis = reed_dtype_read(d.dtype, (const char *)axes->data + (size_t)i * reed_dtype_bytes(d.dtype));
+    if (axis < 0) axis += rank;
+    if (axis < first || axis >= rank) return -1;
+    seen |= 1u << (int32_t)axis;
+  }
+  for (int32_t i = first; i < rank; i++)
+    if (!(seen >> i & 1)) return -1;
+  return first;
+}
+
+/* v has one element for each of those of x from `axis` on. */
+static bool covers(const ir_module *m, const ir_value *v, const ir_value *x, int32_t axis) {
+  if (v->type.dtype != x->type.dtype || v->type.rank != x->type.rank - axis) return false;
+  for (int32_t i = 0; i < v->type.rank; i++)
+    if (!symbols_equal(m->symbols, v->type.dims[i], x->type.dims[axis + i])) return false;
+  return true;
+}
+
+/* Ones for x from `axis` on; NULL where the extents are not known, or there is no memory (*out_status). */
+static ir_value *ones(ir_module *m, const ir_value *x, int32_t axis, reed_status *out_status) {
+  reed_desc d = {.dtype = x->type.dtype, .rank = x->type.rank - axis};
+  for (int32_t i = 0; i < d.rank; i++) {
+    if (symbol_is(x->type.dims[axis + i])) return NULL;
+    d.dims[i] = x->type.dims[axis + i];
+  }
+  int64_t n = desc_elements(&d);
+  size_t bytes = reed_dtype_bytes(d.dtype);
+  char *data = ir_alloc(m, (size_t)n * bytes);
+  for (int64_t i = 0; data && i < n; i++) reed_dtype_write(d.dtype, data + (size_t)i * bytes, 1);
+  ir_value *made = data ? ir_constant(m, &d, data, true, NULL) : NULL;
+  if (!made) *out_status = diag_no_memory(m->diagnosis, "a normalisation");
+  return made;
+}
+
+static reed_status join(joining *j, ir_node *last, const pattern *is, op_id op, int64_t *n_joined) {
+  ir_value *slots[N_SLOTS], *result = last->outputs[0];
+  double epsilon;
+  reed_status status = REED_OK;
+  if (!pattern_match(is, result, slots, N_SLOTS) || !ir_same_type(j->m, slots[X], result)) return REED_OK;
+  int32_t axis = first_axis(slots[AXES], slots[X]->type.rank);
+  if (axis < 0 || !pattern_number(slots[EPSILON], &epsilon)) return REED_OK;
+  if (!slots[SCALE]) slots[SCALE] = ones(j->m, slots[X], axis, &status);
+  if (!slots[SCALE] || !covers(j->m, slots[SCALE], slots[X], axis)) return status;
+  if (slots[SHIFT] && !covers(j->m, slots[SHIFT], slots[X], axis)) return REED_OK;
+  ir_value *inputs[] = {slots[X], slots[SCALE], slots[SHIFT]};
+  ir_node *n = ir_node_new(last->graph, last, op_builtin(op), last->name, inputs, slots[SHIFT] ? 3 : 2, &result, 1);
+  if (!n || !ir_set_attr_int(n, "axis", axis - slots[X]->type.rank) || !ir_set_attr_float(n, "epsilon", epsilon))
+    return diag_no_memory(j->m->diagnosis, "a normalisation");
+  last->dead = true;
+  if (slots[SCALED]) slots[SCALED]->producer->dead = true;
+  if (slots[NORMALISED]) slots[NORMALISED]->producer->dead = true;
+  ++*n_joined;
+  return REED_OK;
+}
+
+static reed_status collect(void *context, ir_node *n) {
+  joining *j = context;
+  bool last = n->op == op_builtin(OP_Mul) || n->op == op_builtin(OP_Div) || n->op == op_builtin(OP_Add);
+  if (!last || VEC_PUSH(&j->nodes, n)) return REED_OK;
+  return diag_no_memory(j->m->diagnosis, "a normalisation");
+}
+
+/* From the last node back, so that the longest form is met first. */
+reed_status pass_norms(ir_module *m, pass_report *report) {
+  joining j = {.m = m};
+  ir_count_uses(m);
+  reed_status status = ir_walk(m->main, true, collect, &j);
+  for (size_t i = j.nodes.n; i-- > 0 && status == REED_OK;) {
+    if (!j.nodes.items[i]->dead) status = join(&j, j.nodes.items[i], layer, OP_LayerNormalization, &j.n_layers);
+    if (status == REED_OK && !j.nodes.items[i]->dead) status = join(&j, j.nodes.items[i], rms, OP_RMSNormalization, &j.n_rms);
+  }
+  VEC_FREE(&j.nodes);
+  ir_sweep(m);
+  *report = (pass_report){.counts = {{"layer normalisations recognised", j.n_layers}, {"RMS normalisations recognised", j.n_rms}}};
+  return status;
+}

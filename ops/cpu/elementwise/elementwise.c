@@ -1,0 +1,401 @@
+/* The element-wise operators: operands are aligned by broadcasting, dims are joined until few are left, and the innermost is given to a
+ * loop of elementwise_loops.h, directly or, where the formula is computed in another dtype, through blocks on the stack.
+ *
+ * Output 0 may share memory with any input of its size: an element is written only after the same element of all inputs was read. */
+#include "ops/cpu/elementwise/elementwise.h"
+
+#include "ops/cpu/common.h"
+#include "ops/cpu/reference/elements.h"
+#include "ops/cpu/move/strided.h"
+
+#include <math.h>
+
+#define BLOCK 256 /* elements converted at a time: 2 KiB a buffer */
+
+typedef struct operand {
+  convert_fn load;                /* to the compute dtype; NULL: as it is */
+  int32_t index;                  /* of the operator's inputs; -1: the state's `limit[k]` */
+  uint8_t step;                   /* innermost: 1, or 0 for one element that meets all */
+  int64_t size;                   /* bytes of an element in memory */
+  int64_t strides[REED_MAX_RANK]; /* in bytes */
+} operand;
+
+typedef struct elementwise_state elementwise_state;
+typedef int (*row_fn)(const elementwise_state *s, char *out, const char *const *in, int64_t n);
+
+struct elementwise_state {
+  elementwise_fn fn;
+  elementwise_fn finish; /* Mean's division; NULL: none */
+  elementwise_parameters parameters;
+  row_fn row;
+  cpu_site site;
+  int32_t n_in, rank, n_threads;
+  int64_t n;             /* elements of the output */
+  int64_t extents[REED_MAX_RANK];
+  int64_t out_size, compute_size;
+  convert_fn store;      /* from the compute dtype; NULL: as it is */
+  convert_fn load_first; /* fold: input 0 into the accumulator */
+  uint64_t limit[2];     /* Clip's bounds where they are absent */
+  uint8_t steps[4];      /* operands 0..3, for loops without conversion */
+  operand operands[];
+};
+
+/* ---- rows ---- */
+
+static int row_direct(const elementwise_state *s, char *out, const char *const *in, int64_t n) {
+  return s->fn(out, (const void *const *)in, s->steps, n, &s->parameters);
+}
+
+/* Converts what is not in the compute dtype block by block. At most 3 operands. */
+static int row_converted(const elementwise_state *s, char *out, const char *const *in, int64_t n) {
+  uint64_t buffers[3][BLOCK], result[BLOCK];
+  int fault = 0;
+  for (int64_t begin = 0; begin < n; begin += BLOCK) {
+    int64_t m = n - begin < BLOCK ? n - begin : BLOCK;
+    const void *block[3];
+    for (int32_t k = 0; k < s->n_in; k++) {
+      const operand *o = &s->operands[k];
+      block[k] = in[k] + (o->step ? begin * o->size : 0);
+      if (!o->load) continue;
+      if (o->step || begin == 0) o->load(buffers[k], block[k], o->step ? m : 1);
+      block[k] = buffers[k];
+    }
+    void *to = s->store ? (void *)result : out + begin * s->out_size;
+    fault |= s->fn(to, block, s->steps, m, &s->parameters);
+    if (s->store) s->store(out + begin * s->out_size, result, m);
+  }
+  return fault;
+}
+
+/* Max, Mean, Min, Sum of any number of inputs: folded into an accumulator block, so that an output in place of one of them is written
+ * only when all have been read. */
+static int row_fold(const elementwise_state *s, char *out, const char *const *in, int64_t n) {
+  uint64_t accumulator[BLOCK], buffer[BLOCK];
+  for (int64_t begin = 0; begin < n; begin += BLOCK) {
+    int64_t m = n - begin < BLOCK ? n - begin : BLOCK;
+    for (int32_t k = 0; k < s->n_in; k++) {
+      const operand *o = &s->operands[k];
+      const char *from = in[k] + (o->step ? begin * o->size : 0);
+      if (k == 0) {
+        s->load_first(accumulator, from, o->step ? m : 1);
+        if (!o->step) strided_fill(accumulator, &(uint64_t){accumulator[0]}, s->compute_size, m);
+        continue;
+      }
+      if (o->load) o->load(buffer, from, o->step ? m : 1);
+      const void *pair[2] = {accumulator, o->load ? (const void *)buffer : from};
+      s->fn(accumulator, pair, (const uint8_t[]){1, o->step || m == 1}, m, &s->parameters);
+    }
+    if (s->finish) s->finish(accumulator, (const void *const[]){accumulator}, (const uint8_t[]){1}, m, &s->parameters);
+    if (s->store)
+      s->store(out + begin * s->out_size, accumulator, m);
+    else
+      memcpy(out + begin * s->out_size, accumulator, (size_t)(m * s->out_size));
+  }
+  return 0;
+}
+
+/* ---- running ---- */
+
+typedef struct elementwise_job {
+  const elementwise_state *s;
+  const char *const *in;
+  char *out;
+  int fault;
+} elementwise_job;
+
+/* Elements begin..end of the output. */
+static void elementwise_range(void *context, int64_t begin, int64_t end) {
+  elementwise_job *job = context;
+  const elementwise_state *s = job->s;
+  const char *in[s->n_in];
+  int64_t coordinates[REED_MAX_RANK], inner = s->rank - 1, extent = s->extents[inner], index = begin / extent;
+  for (int32_t k = 0; k < s->n_in; k++) in[k] = job->in[k];
+  for (int64_t d = inner - 1; d >= 0; d--) {
+    coordinates[d] = index % s->extents[d];
+    index /= s->extents[d];
+    for (int32_t k = 0; k < s->n_in; k++) in[k] += coordinates[d] * s->operands[k].strides[d];
+  }
+  int fault = 0;
+  int64_t skip = begin % extent;
+  for (int32_t k = 0; k < s->n_in; k++) in[k] += skip * s->operands[k].strides[inner];
+  while (begin < end) {
+    int64_t n = extent - skip < end - begin ? extent - skip : end - begin;
+    fault |= s->row(s, job->out + begin * s->out_size, in, n);
+    begin += n;
+    for (int32_t k = 0; k < s->n_in; k++) in[k] -= skip * s->operands[k].strides[inner];
+    skip = 0;
+    for (int64_t d = inner - 1; d >= 0; d--) {
+      for (int32_t k = 0; k < s->n_in; k++) in[k] += s->operands[k].strides[d];
+      if (++coordinates[d] < s->extents[d]) break;
+      for (int32_t k = 0; k < s->n_in; k++) in[k] -= s->extents[d] * s->operands[k].strides[d];
+      coordinates[d] = 0;
+    }
+  }
+  if (fault) __atomic_store_n(&job->fault, 1, __ATOMIC_RELAXED);
+}
+
+static reed_status division_fault(const elementwise_state *s, reed_diagnosis *diagnosis) {
+  return cpu_fault(&s->site, diagnosis, REED_ERROR_VALUE, 1, "division of an integer by 0");
+}
+
+static reed_status run_elementwise(const void *state, const reed_kernel_buffers *buffers) {
+  const elementwise_state *s = state;
+  const char *in[s->n_in];
+  for (int32_t k = 0; k < s->n_in; k++) {
+    int32_t index = s->operands[k].index;
+    in[k] = index < 0 ? (const char *)&s->limit[k - 1] : buffers->inputs[index];
+  }
+  elementwise_job job = {s, in, buffers->outputs[0], 0};
+  cpu_parallel(s->n_threads, s->n, 64, elementwise_range, &job);
+  return job.fault ? division_fault(s, buffers->diagnosis) : REED_OK;
+}
+
+/* The everyday case: no conversion, one joined dim, one thread, operands that are the first inputs in order. */
+static reed_status run_flat(const void *state, const reed_kernel_buffers *buffers) {
+  const elementwise_state *s = state;
+  int fault = s->fn(buffers->outputs[0], buffers->inputs, s->steps, s->n, &s->parameters);
+  return fault ? division_fault(s, buffers->diagnosis) : REED_OK;
+}
+
+static reed_status run_nothing(const void *state, const reed_kernel_buffers *buffers) { return REED_OK; }
+
+/* ---- preparing ---- */
+
+int elementwise_cost(int formula) {
+  switch (formula) {
+#define TRAITS(op, cost, alpha, beta) \
+  case OP_##op:                       \
+    return cost;
+#include "ops/cpu/elementwise/elementwise.def"
+  }
+  return 1;
+}
+
+static double number(const reed_attrs *attrs, const char *name, double otherwise) {
+  const reed_attr *attr = reed_attrs_find(attrs, name);
+  return attr && attr->type == REED_ATTR_INT ? (double)attr->i : reed_attrs_float(attrs, name, otherwise);
+}
+
+elementwise_parameters elementwise_parameters_of(int formula, const reed_attrs *attrs) {
+  elementwise_parameters defaults = {0, 0};
+  const char *alpha_name = "alpha", *beta_name = "beta";
+  switch (formula) {
+#define TRAITS(op, cost, alpha, beta)                      \
+  case OP_##op:                                            \
+    defaults = (elementwise_parameters){alpha, beta};      \
+    break;
+#include "ops/cpu/elementwise/elementwise.def"
+  }
+  switch (formula) {
+#define PARAMETERS(op, alpha, beta) \
+  case OP_##op:                     \
+    alpha_name = #alpha;            \
+    beta_name = #beta;              \
+    break;
+#include "ops/cpu/elementwise/elementwise.def"
+  }
+  return (elementwise_parameters){number(attrs, alpha_name, defaults.alpha), number(attrs, beta_name, defaults.beta)};
+}
+
+int elementwise_choice(const reed_op *op, const reed_attrs *attrs) {
+  static const struct {
+    int id;
+    const char *attr, *otherwise, *word;
+    int formula;
+  } words[] = {
+      {OP_BitShift, "direction", "", "LEFT", OP_ShiftLeft},
+      {OP_BitShift, "direction", "", "RIGHT", OP_ShiftRight},
+      {OP_Gelu, "approximate", "none", "none", OP_Gelu},
+      {OP_Gelu, "approximate", "none", "tanh", OP_GeluTanh},
+  };
+  int id = (int)op_id_of(op);
+  bool worded = false;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (words[i].id != id) continue;
+    worded = true;
+    if (strcmp(reed_attrs_string(attrs, words[i].attr, words[i].otherwise), words[i].word) == 0) return words[i].formula;
+  }
+  if (worded) return FORMULA_COUNT;
+  if (id == OP_Mod && reed_attrs_int(attrs, "fmod", 0)) return OP_FMod;
+  return id == OP_Sum || id == OP_Mean ? OP_Add : id;
+}
+
+/* Joins the output's dims and the operands' strides: extents of 1 go, neighbours that every operand walks as one become one. */
+static bool join_dims(elementwise_state *s, const reed_kernel_call *call) {
+  const reed_desc *out = &call->outputs[0];
+  for (int32_t k = 0; k < s->n_in; k++) {
+    operand *o = &s->operands[k];
+    if (o->index < 0 || desc_elements(&call->inputs[o->index]) == 1)
+      memset(o->strides, 0, sizeof o->strides);
+    else if (!cpu_broadcast_strides(&call->inputs[o->index], out, o->strides))
+      return false;
+  }
+  s->rank = 0;
+  for (int32_t d = 0; d < out->rank; d++) {
+    if (out->dims[d] == 1) continue;
+    bool joins = s->rank > 0;
+    for (int32_t k = 0; k < s->n_in && joins; k++)
+      joins = s->operands[k].strides[s->rank - 1] == s->operands[k].strides[d] * out->dims[d];
+    int32_t to = joins ? s->rank - 1 : s->rank;
+    s->extents[to] = joins ? s->extents[to] * out->dims[d] : out->dims[d];
+    for (int32_t k = 0; k < s->n_in; k++) s->operands[k].strides[to] = s->operands[k].strides[d];
+    s->rank = to + 1;
+  }
+  if (s->rank == 0) {
+    s->rank = 1;
+    s->extents[0] = 1;
+    for (int32_t k = 0; k < s->n_in; k++) s->operands[k].strides[0] = 1;
+  }
+  for (int32_t k = 0; k < s->n_in; k++) {
+    operand *o = &s->operands[k];
+    o->step = o->strides[s->rank - 1] != 0;
+    if (k < 4) s->steps[k] = o->step;
+    for (int32_t d = 0; d < s->rank; d++) o->strides[d] *= o->size;
+  }
+  return true;
+}
+
+/* What a call computes, before its extents are looked at. */
+typedef struct formula_call {
+  int formula;
+  reed_dtype compute; /* of the loop; operands of other dtypes are converted to it */
+  reed_dtype result;  /* what the loop writes; converted where the output differs */
+  int32_t n_in;
+  bool folds;         /* any number of operands: the formula is applied from left to right */
+  bool as_is;         /* nothing is converted: elements are only moved */
+} formula_call;
+
+static elementwise_state *open_state(const reed_kernel_call *call, const formula_call *f, elementwise_fn fn) {
+  elementwise_state *s = mem_calloc(1, sizeof *s + (size_t)f->n_in * sizeof *s->operands);
+  if (!s) return NULL;
+  cpu_level level = cpu_level_now();
+  const reed_desc *out = &call->outputs[0];
+  s->fn = fn;
+  s->parameters = elementwise_parameters_of(f->formula, call->attrs);
+  s->site = cpu_site_of(call);
+  s->n_in = f->n_in;
+  s->n = desc_elements(out);
+  s->out_size = (int64_t)reed_dtype_bytes(out->dtype);
+  s->compute_size = (int64_t)reed_dtype_bytes(f->compute);
+  s->n_threads = cpu_threads_for(cpu_env_threads(call), s->n * (s->out_size + 4 * elementwise_cost(f->formula)));
+  if (!f->as_is && f->result != out->dtype) s->store = convert_between(level, f->result, out->dtype);
+  bool converts = s->store != NULL;
+  for (int32_t k = 0; k < f->n_in; k++) {
+    operand *o = &s->operands[k];
+    bool given = cpu_present(call, k);
+    reed_dtype dtype = given ? call->inputs[k].dtype : f->compute;
+    o->index = given ? k : -1;
+    o->size = (int64_t)reed_dtype_bytes(dtype);
+    if (!f->as_is && dtype != f->compute) o->load = convert_between(level, dtype, f->compute);
+    converts |= o->load != NULL;
+  }
+  s->row = f->folds ? row_fold : converts ? row_converted : row_direct;
+  if (f->folds) s->load_first = convert_between(level, call->inputs[0].dtype, f->compute);
+  return s;
+}
+
+static reed_status prepare_formula(const reed_kernel_call *call, const formula_call *f, reed_kernel *out_kernel) {
+  elementwise_fn fn = elementwise_formula(cpu_level_now(), f->compute, f->formula);
+  if (!fn) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "there is no such formula for %s", reed_dtype_name(call->inputs[0].dtype));
+  elementwise_state *s = open_state(call, f, fn);
+  if (!s) return cpu_no_memory(call);
+  if (!join_dims(s, call)) {
+    mem_free(s);
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "the inputs do not broadcast to the output");
+  }
+  bool flat = s->rank == 1 && s->n_threads == 1 && s->row == row_direct;
+  for (int32_t k = 0; k < s->n_in; k++) flat &= s->operands[k].index == k;
+  cpu_kernel_set(out_kernel, s->n == 0 ? run_nothing : flat ? run_flat : run_elementwise, s);
+  return REED_OK;
+}
+
+static reed_dtype compute_dtype(reed_dtype dtype) { return dtype == REED_F16 || dtype == REED_BF16 ? REED_F32 : dtype; }
+static bool is_float(reed_dtype dtype) { return dtype == REED_F64 || compute_dtype(dtype) == REED_F32; }
+
+/* Pow (ONNX 15): the exponent has a dtype of its own. A float base computes in its own dtype, an integer base with a float exponent in
+ * f64, two integers of different dtypes in i64 (which wraps as the base's dtype does). */
+static reed_dtype pow_dtype(reed_dtype base, reed_dtype exponent) {
+  if (is_float(base) || base == exponent) return compute_dtype(base);
+  return is_float(exponent) ? REED_F64 : REED_I64;
+}
+
+/* The rows of elementwise.def by the operator's name and attributes; Pow has dtypes of its own, Max Mean Min Sum any number of inputs. */
+reed_status cpu_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
+  int id = (int)op_id_of(call->op);
+  reed_dtype dtype = call->inputs[0].dtype;
+  formula_call f = {.formula = elementwise_choice(call->op, call->attrs), .compute = compute_dtype(dtype), .n_in = call->n_inputs};
+  if (f.formula == FORMULA_COUNT) return reed_kernel_fail(call, REED_ERROR_VALUE, "an attribute has a value that is not known");
+  if (id == OP_Pow) f.compute = pow_dtype(dtype, call->inputs[1].dtype);
+  if (id == OP_Max || id == OP_Min || id == OP_Sum || id == OP_Mean) f.folds = id == OP_Mean || call->n_inputs != 2;
+  f.result = call->outputs[0].dtype == REED_BOOL ? REED_BOOL : f.compute;
+  reed_status status = prepare_formula(call, &f, out_kernel);
+  if (status || id != OP_Mean) return status;
+  elementwise_state *s = out_kernel->state;
+  s->finish = elementwise_formula(cpu_level_now(), f.compute, OP_Mean);
+  s->parameters.alpha = call->n_inputs;
+  return REED_OK;
+}
+
+/* Clip: a bound that is absent is the dtype's own. */
+reed_status cpu_prepare_clip(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  for (int32_t k = 1; k < 3; k++)
+    if (cpu_present(call, k) && desc_elements(&call->inputs[k]) != 1)
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "'%s' must have one element", k == 1 ? "min" : "max");
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
+  reed_dtype compute = compute_dtype(call->inputs[0].dtype);
+  formula_call f = {.formula = OP_Clip, .compute = compute, .result = compute, .n_in = 3};
+  reed_status status = prepare_formula(call, &f, out_kernel);
+  if (status) return status;
+  elementwise_state *s = out_kernel->state;
+  reed_dtype_write(compute, &s->limit[0], -INFINITY);
+  reed_dtype_write(compute, &s->limit[1], INFINITY);
+  return REED_OK;
+}
+
+reed_status cpu_prepare_where(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
+  formula_call f = {.formula = OP_Where, .compute = elementwise_carrier(call->outputs[0].dtype), .n_in = 3, .as_is = true};
+  if (call->inputs[1].dtype != call->inputs[2].dtype) return reed_kernel_fail(call, REED_ERROR_TYPE, "X and Y differ in dtype");
+  return prepare_formula(call, &f, out_kernel);
+}
+
+/* ---- Cast ---- */
+
+typedef struct cast_state {
+  convert_fn convert;
+  int64_t n, from_size, to_size;
+  int32_t n_threads;
+} cast_state;
+
+typedef struct cast_job {
+  const cast_state *s;
+  const char *in;
+  char *out;
+} cast_job;
+
+static void cast_range(void *context, int64_t begin, int64_t end) {
+  const cast_job *job = context;
+  job->s->convert(job->out + begin * job->s->to_size, job->in + begin * job->s->from_size, end - begin);
+}
+
+static reed_status run_cast(const void *state, const reed_kernel_buffers *buffers) {
+  const cast_state *s = state;
+  cast_job job = {s, buffers->inputs[0], buffers->outputs[0]};
+  cpu_parallel(s->n_threads, s->n, 64, cast_range, &job);
+  return REED_OK;
+}
+
+reed_status cpu_prepare_cast(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_cast(call, out_kernel);
+  cast_state *s = mem_calloc(1, sizeof *s);
+  if (!s) return cpu_no_memory(call);
+  reed_dtype from = call->inputs[0].dtype, to = call->outputs[0].dtype;
+  s->convert = convert_between(cpu_level_now(), from, to);
+  s->n = desc_elements(&call->outputs[0]);
+  s->from_size = (int64_t)reed_dtype_bytes(from);
+  s->to_size = (int64_t)reed_dtype_bytes(to);
+  s->n_threads = cpu_threads_for(cpu_env_threads(call), s->n * (s->from_size + s->to_size));
+  cpu_kernel_set(out_kernel, run_cast, s);
+  return REED_OK;
+}

@@ -1,0 +1,322 @@
+/* NonMaxSuppression (ONNX opset 11), f32. Per row of scores (batch and class): candidates over the score threshold are sorted once (score
+ * descending, equal scores by lower index), their corners laid out as arrays in that order, class id by class id; each survivor then clears
+ * the later boxes of its class id that it overlaps by more than the threshold, a vector at a time. Rows run in parallel, or the class ids of
+ * one row; the kept boxes are written one row after the other at the end.
+ *
+ * A zero area never suppresses (0 / 0 compares false). Corners may come in any order. Without score_threshold every score counts; a NaN
+ * score is last and passes no threshold. */
+#include "ops/cpu/image/nms.h"
+
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reference/layers.h"
+
+#define ALIGNMENT 64
+
+/* There is one element for each box of each batch. */
+static reed_status check_per_box(const reed_kernel_call *call, const nms *n, int32_t input, const char *what) {
+  const reed_desc *d = &call->inputs[input];
+  char b[96], c[96];
+  if (d->rank == 2 && d->dims[0] == n->batches && d->dims[1] == n->boxes) return REED_OK;
+  return reed_kernel_fail(call, REED_ERROR_SHAPE, "boxes %s and %s %s do not go together", desc_text(&call->inputs[0], b, sizeof b), what,
+                          desc_text(d, c, sizeof c));
+}
+
+reed_status nms_read(const reed_kernel_call *call, nms *n) {
+  const reed_desc *boxes = &call->inputs[0], *scores = &call->inputs[1];
+  if (boxes->rank != 3 || scores->rank != 3 || boxes->dims[2] != 4 || boxes->dims[0] != scores->dims[0] ||
+      boxes->dims[1] != scores->dims[2]) {
+    char b[96], s[96];
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "boxes %s and scores %s do not go together", desc_text(boxes, b, sizeof b),
+                            desc_text(scores, s, sizeof s));
+  }
+  *n = (nms){.site = cpu_site_of(call),
+             .n_threads = cpu_env_threads(call),
+             .level = cpu_level_now(),
+             .batches = boxes->dims[0],
+             .classes = scores->dims[1],
+             .boxes = boxes->dims[1]};
+  n->centers = reed_attrs_int(call->attrs, "center_point_box", 0) != 0;
+  n->has_iou = cpu_present(call, 3) && desc_elements(&call->inputs[3]) > 0;
+  n->has_score = cpu_present(call, 4) && desc_elements(&call->inputs[4]) > 0;
+  int64_t limit = 0;
+  reed_status status;
+  if (cpu_present(call, 2) && desc_elements(&call->inputs[2]) > 0) {
+    if (!call->host_values[2]) return reed_kernel_fail(call, REED_ERROR_ARGUMENT, "max_output_boxes_per_class is not on the host");
+    limit = *(const int64_t *)call->host_values[2];
+  }
+  n->has_ids = cpu_present(call, 5);
+  n->has_candidates = cpu_present(call, 6);
+  n->limit = limit < 0 ? 0 : limit < n->boxes ? limit : n->boxes;
+  status = n->has_ids ? check_per_box(call, n, 5, "class ids") : REED_OK;
+  return status == REED_OK && n->has_candidates ? check_per_box(call, n, 6, "candidates") : status;
+}
+
+void nms_corners(const nms *n, const float *box, float *x1, float *y1, float *x2, float *y2) {
+  if (n->centers) {
+    float half_width = box[2] / 2, half_height = box[3] / 2;
+    *x1 = box[0] - half_width;
+    *x2 = box[0] + half_width;
+    *y1 = box[1] - half_height;
+    *y2 = box[1] + half_height;
+  } else {
+    bool x_swapped = box[1] > box[3], y_swapped = box[0] > box[2];
+    *y1 = box[y_swapped ? 2 : 0];
+    *y2 = box[y_swapped ? 0 : 2];
+    *x1 = box[x_swapped ? 3 : 1];
+    *x2 = box[x_swapped ? 1 : 3];
+  }
+}
+
+/* ---- order ---- */
+
+typedef struct candidate {
+  uint32_t rank;  /* ascending rank is descending score */
+  uint32_t index;
+} candidate;
+
+/* Floats as integers in ascending order are their bits with negative ones flipped; inverted here, so that high scores come first. NaN is
+ * last; the two zeros are equal. */
+static uint32_t rank_of(float score) {
+  uint32_t bits;
+  score += 0.0f; /* -0 becomes 0 */
+  memcpy(&bits, &score, 4);
+  if (score != score) return UINT32_MAX;
+  return ~(bits & 0x80000000u ? ~bits : bits | 0x80000000u);
+}
+
+/* Sorts by rank, keeping the order of equals: least significant digit first, 11 bits at a time (radix sort); `spare` has room for n. The
+ * result is in `items`. */
+static void sort_candidates(candidate *items, candidate *spare, int64_t n) {
+  if (n <= 32) {
+    for (int64_t i = 1; i < n; i++) {
+      candidate item = items[i];
+      int64_t k = i;
+      for (; k > 0 && items[k - 1].rank > item.rank; k--) items[k] = items[k - 1];
+      items[k] = item;
+    }
+    return;
+  }
+  candidate *from = items, *to = spare;
+  for (int pass = 0; pass < 3; pass++) {
+    uint32_t begin[2048] = {0};
+    int shift = pass * 11;
+    for (int64_t i = 0; i < n; i++) begin[from[i].rank >> shift & 2047]++;
+    uint32_t total = 0;
+    for (int d = 0; d < 2048; d++) {
+      uint32_t count = begin[d];
+      begin[d] = total;
+      total += count;
+    }
+    for (int64_t i = 0; i < n; i++) to[begin[from[i].rank >> shift & 2047]++] = from[i];
+    candidate *swapped = from;
+    from = to;
+    to = swapped;
+  }
+  memcpy(items, from, (size_t)n * sizeof *items);
+}
+
+/* ---- one row of scores ---- */
+
+/* A thread's scratch for one row. Candidates go by their place in the order; a box's slot is its place among the boxes of its class, classes
+ * one after the other, so that a box is compared with a stretch of slots. Scratch is laid out by scratch_at. */
+typedef struct scratch {
+  int64_t padded;              /* room in each array */
+  candidate *order, *spare;
+  float *corners;              /* by slot: x1, y1, x2, y2, area, five arrays */
+  uint32_t *group, *slot, *end; /* group and slot of each candidate; one past the last slot of each group */
+  uint8_t *alive;              /* by slot */
+} scratch;
+
+static scratch scratch_at(char *memory, int64_t boxes) {
+  scratch s = {.padded = (boxes + 15) & ~(int64_t)15};
+  s.order = (candidate *)memory;
+  s.spare = s.order + s.padded;
+  s.corners = (float *)(s.spare + s.padded);
+  s.group = (uint32_t *)(s.corners + 5 * s.padded);
+  s.slot = s.group + s.padded;
+  s.end = s.slot + s.padded;
+  s.alive = (uint8_t *)(s.end + s.padded);
+  return s;
+}
+
+static int64_t scratch_bytes(int64_t boxes) {
+  int64_t padded = (boxes + 15) & ~(int64_t)15, each = 2 * sizeof(candidate) + 5 * sizeof(float) + 3 * sizeof(uint32_t) + 1;
+  return (padded * each + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
+}
+
+typedef struct nms_job {
+  const nms *n;
+  const float *boxes, *scores;
+  const int64_t *class_ids; /* NULL: all boxes of a row are of one class */
+  const bool *candidates;   /* NULL: all are */
+  float iou, least_score;
+  int32_t *kept; /* per row: n->limit indices */
+  int64_t *n_kept;
+  char *scratch; /* per range of rows */
+  int64_t per_range;
+  int row_threads; /* for the classes of one row */
+} nms_job;
+
+/* Numbers the class ids in the order they are met: group[i] is that of candidate i. Gives how many there are. The table (open addressing)
+ * holds the first candidate of each, plus 1; the spare candidates are its memory. */
+static int64_t find_groups(const scratch *s, const int64_t *ids, int64_t count) {
+  uint32_t *table = (uint32_t *)s->spare;
+  uint64_t room = 2 * (uint64_t)s->padded;
+  int64_t n_groups = 0;
+  memset(table, 0, room * sizeof *table);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t id = ids[s->order[i].index];
+    uint64_t at = ((uint64_t)id * 0x9e3779b97f4a7c15ull >> 32) * room >> 32; /* Fibonacci hashing: Knuth, TAOCP 3, 6.4 */
+    while (table[at] && ids[s->order[table[at] - 1].index] != id) at = at + 1 == room ? 0 : at + 1;
+    if (!table[at]) {
+      table[at] = (uint32_t)i + 1;
+      s->group[i] = (uint32_t)n_groups++;
+    } else {
+      s->group[i] = s->group[table[at] - 1];
+    }
+  }
+  return n_groups;
+}
+
+/* Deals the candidates to the slots of their groups, in order. */
+static int64_t deal(const scratch *s, const int64_t *ids, int64_t count) {
+  int64_t n_groups = 1;
+  if (ids) n_groups = find_groups(s, ids, count);
+  else memset(s->group, 0, (size_t)count * sizeof *s->group);
+  memset(s->end, 0, (size_t)n_groups * sizeof *s->end);
+  for (int64_t i = 0; i < count; i++) s->end[s->group[i]]++;
+  uint32_t begin = 0;
+  for (int64_t g = 0; g < n_groups; g++) {
+    uint32_t size = s->end[g];
+    s->end[g] = begin;
+    begin += size;
+  }
+  for (int64_t i = 0; i < count; i++) s->slot[i] = s->end[s->group[i]]++;
+  return n_groups;
+}
+
+static void suppress(const nms_job *job, const scratch *s, int64_t slot, int64_t end) {
+  CPU_PICK(job->n->level, nms_suppress)(s->corners, s->padded, slot, slot + 1, end, job->iou, s->alive);
+}
+
+typedef struct group_job {
+  const nms_job *job;
+  const scratch *s;
+} group_job;
+
+/* Groups begin..end-1 on their own: no group can keep more than the row may. */
+static void suppress_groups(void *context, int64_t begin, int64_t end) {
+  const group_job *g = context;
+  for (int64_t k = begin; k < end; k++) {
+    int64_t n_kept = 0;
+    for (int64_t slot = k ? g->s->end[k - 1] : 0; slot < g->s->end[k] && n_kept < g->job->n->limit; slot++) {
+      if (!g->s->alive[slot]) continue;
+      n_kept++;
+      suppress(g->job, g->s, slot, g->s->end[k]);
+    }
+  }
+}
+
+/* Threads to suppress the groups with, each to its end. 1: going through all candidates in order, stopping at the limit, costs less.
+ * Half of the later boxes of its group are compared with a box, at about 8 bytes' worth each. */
+static int threads_for_groups(const nms_job *job, const scratch *s, int64_t n_groups, int64_t count) {
+  int64_t limit = job->n->limit, all = 0, pairs = 0;
+  if (job->row_threads < 2 || n_groups < 2) return 1;
+  for (int64_t k = 0; k < n_groups; k++) {
+    int64_t size = s->end[k] - (int64_t)(k ? s->end[k - 1] : 0);
+    pairs += size * size / 2;
+    all += size * (size < limit ? size : limit) / 2;
+  }
+  int threads = cpu_threads_for(job->row_threads, all < INT64_MAX / 8 ? all * 8 : INT64_MAX);
+  if (threads > n_groups) threads = (int)n_groups;
+  int64_t in_order = limit < count ? pairs / count * limit : pairs;
+  return all / threads < in_order ? threads : 1;
+}
+
+static int64_t select_row(const nms_job *job, int64_t row, char *memory, int32_t *kept) {
+  const nms *n = job->n;
+  scratch s = scratch_at(memory, n->boxes);
+  int64_t count = 0, n_kept = 0, image = row / n->classes;
+  const float *scores = job->scores + row * n->boxes, *boxes = job->boxes + image * n->boxes * 4;
+  const bool *candidates = job->candidates ? job->candidates + image * n->boxes : NULL;
+  for (int64_t i = 0; i < n->boxes; i++)
+    if ((!candidates || candidates[i]) && (!n->has_score || scores[i] > job->least_score)) s.order[count++] = (candidate){rank_of(scores[i]), (uint32_t)i};
+  if (count == 0) return 0;
+  sort_candidates(s.order, s.spare, count);
+  int64_t n_groups = deal(&s, job->class_ids ? job->class_ids + image * n->boxes : NULL, count);
+  for (int64_t i = 0; i < count; i++) {
+    float *at = s.corners + s.slot[i];
+    nms_corners(n, boxes + 4 * (int64_t)s.order[i].index, at, at + s.padded, at + 2 * s.padded, at + 3 * s.padded);
+    at[4 * s.padded] = (at[2 * s.padded] - at[0]) * (at[3 * s.padded] - at[s.padded]);
+    s.alive[i] = 1;
+  }
+  int threads = threads_for_groups(job, &s, n_groups, count);
+  if (threads > 1) cpu_parallel(threads, n_groups, 1, suppress_groups, &(group_job){job, &s});
+  for (int64_t i = 0; i < count && n_kept < n->limit; i++) {
+    if (!s.alive[s.slot[i]]) continue;
+    kept[n_kept++] = (int32_t)s.order[i].index;
+    if (threads == 1 && n_kept < n->limit) suppress(job, &s, s.slot[i], s.end[s.group[i]]);
+  }
+  return n_kept;
+}
+
+static void select_ranges(void *context, int64_t begin, int64_t end) {
+  const nms_job *job = context;
+  int64_t total = job->n->batches * job->n->classes;
+  for (int64_t range = begin; range < end; range++)
+    for (int64_t i = range * job->per_range; i < total && i < (range + 1) * job->per_range; i++)
+      job->n_kept[i] = select_row(job, i, job->scratch + range * job->n->scratch_bytes, job->kept + i * job->n->limit);
+}
+
+static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers) {
+  const nms *n = state;
+  int64_t total = n->batches * n->classes;
+  int threads = cpu_threads_for(n->n_threads, total * n->boxes * 64);
+  if (threads > total) threads = (int)total;
+  char *workspace = buffers->workspace;
+  nms_job job = {.n = n, .boxes = buffers->inputs[0], .scores = buffers->inputs[1]};
+  if (n->has_iou) job.iou = *(const float *)buffers->inputs[3];
+  if (n->has_score) job.least_score = *(const float *)buffers->inputs[4];
+  if (n->has_ids) job.class_ids = buffers->inputs[5];
+  if (n->has_candidates) job.candidates = buffers->inputs[6];
+  job.n_kept = (int64_t *)workspace;
+  job.kept = (int32_t *)(workspace + total * 8);
+  job.scratch = workspace + n->kept_bytes;
+  job.per_range = (total + threads - 1) / threads;
+  job.row_threads = threads == 1 ? n->n_threads : 1;
+  cpu_parallel(threads, threads, 1, select_ranges, &job);
+  int64_t *out = buffers->outputs[0], n_out = 0;
+  for (int64_t i = 0; i < total; i++)
+    for (int64_t k = 0; k < job.n_kept[i]; k++, n_out++) {
+      out[3 * n_out] = i / n->classes;
+      out[3 * n_out + 1] = i % n->classes;
+      out[3 * n_out + 2] = job.kept[i * n->limit + k];
+    }
+  buffers->extents[0] = n_out;
+  return REED_OK;
+}
+
+static reed_status run_nothing(const void *state, const reed_kernel_buffers *buffers) {
+  buffers->extents[0] = 0;
+  return REED_OK;
+}
+
+reed_status cpu_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  nms n;
+  reed_status status = nms_read(call, &n);
+  if (status != REED_OK) return status;
+  if (n.batches * n.classes * n.limit == 0) {
+    *out_kernel = (reed_kernel){.run = run_nothing};
+    return REED_OK;
+  }
+  if (reference_wanted()) return reference_prepare_nms(call, out_kernel);
+  if (n.boxes > INT32_MAX) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%lld boxes are too many", (long long)n.boxes);
+  int64_t total = n.batches * n.classes;
+  n.kept_bytes = (total * (8 + n.limit * 4) + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
+  n.scratch_bytes = scratch_bytes(n.boxes);
+  void *state = mem_copy(&n, sizeof n);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_nms, state);
+  out_kernel->workspace_bytes = n.kept_bytes + n.scratch_bytes * (n.n_threads < total ? n.n_threads : total);
+  return REED_OK;
+}

@@ -1,0 +1,119 @@
+/* PasteMasks: each mask resized (Resize, mode linear) to its box in a picture of zeros. Rows of all pictures are shared out to the threads; a
+ * row is written once: zeros, the mask's row if the box has one there, zeros. A mask's rows are mixed first and then its columns, by the
+ * loops of Resize, so that the elements are Resize's own. */
+#include "ops/cpu/image/paste.h"
+
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/image/resize.h"
+
+#define ALIGNMENT 64
+/* Pixels from the origin at most: what is farther is not seen, and doubles hold every integer up to here. */
+#define FARTHEST ((int64_t)1 << 50)
+
+reed_status paste_read(const reed_kernel_call *call, paste *out_paste) {
+  const reed_desc *masks = &call->inputs[0], *boxes = &call->inputs[1], *y = &call->outputs[0];
+  bool fit = masks->rank == 4 && masks->dims[1] == 1 && boxes->rank == 2 && boxes->dims[0] == masks->dims[0] && boxes->dims[1] == 4 &&
+             y->rank == 3 && y->dims[0] == masks->dims[0];
+  if (!fit) {
+    char m[96], b[96], p[96];
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "masks %s, boxes %s and pictures %s do not go together", desc_text(masks, m, sizeof m),
+                            desc_text(boxes, b, sizeof b), desc_text(y, p, sizeof p));
+  }
+  if (masks->dims[2] < 1 || masks->dims[3] < 1 || masks->dims[2] > INT32_MAX || masks->dims[3] > INT32_MAX)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "masks of %lld by %lld cannot be resized", (long long)masks->dims[2],
+                            (long long)masks->dims[3]);
+  *out_paste = (paste){.n_threads = cpu_env_threads(call), .level = cpu_level_now(), .masks = masks->dims[0], .rows = masks->dims[2],
+                       .columns = masks->dims[3], .height = y->dims[1], .width = y->dims[2]};
+  return resize_read_mapping(call, &out_paste->mapping);
+}
+
+static int64_t clamp(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
+
+paste_span paste_visible(int64_t first, int64_t last, int64_t limit) {
+  first = clamp(first, -FARTHEST, FARTHEST);
+  last = clamp(last, -FARTHEST, FARTHEST);
+  paste_span s = {.origin = first, .extent = last < first ? 1 : last - first + 1, .begin = clamp(first, 0, limit)};
+  s.end = clamp(last + 1, s.begin, limit);
+  return s;
+}
+
+/* ---- one picture ---- */
+
+typedef struct paste_job {
+  const paste *p;
+  const float *masks;
+  const int64_t *boxes; /* x1, y1, x2, y2 */
+  float *pictures;
+  char *scratch; /* per range of rows */
+  int64_t per_range;
+} paste_job;
+
+/* A thread's scratch: the taps of a picture's columns, a mixed row of the mask. */
+static int64_t scratch_bytes(const paste *p) {
+  return (p->width * 2 * (int64_t)(sizeof(int32_t) + sizeof(float)) + p->columns * 4 + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
+}
+
+static void zero(float *y, int64_t n) { memset(y, 0, (size_t)n * sizeof *y); }
+
+/* Rows begin..end-1 of picture k. */
+static void paste_rows(const paste_job *job, int64_t k, int64_t begin, int64_t end, char *scratch) {
+  const paste *p = job->p;
+  const int64_t *box = job->boxes + 4 * k;
+  const float *mask = job->masks + k * p->rows * p->columns;
+  float *y = job->pictures + (k * p->height + begin) * p->width, *weight = (float *)scratch, *mixed = weight + 2 * p->width;
+  int32_t *index = (int32_t *)(mixed + p->columns);
+  paste_span across = paste_visible(box[0], box[2], p->width), down = paste_visible(box[1], box[3], p->height);
+  int64_t n = across.end - across.begin, first = clamp(down.begin, begin, end), last = n ? clamp(down.end, first, end) : first;
+  zero(y, (first - begin) * p->width);
+  y += (first - begin) * p->width;
+  if (first < last)
+    resize_taps(p->mapping, NULL, p->columns, across.extent, across.begin - across.origin, across.end - across.origin, index, weight);
+  for (int64_t row = first; row < last; row++, y += p->width) {
+    int32_t at[2];
+    float share[2];
+    resize_taps(p->mapping, NULL, p->rows, down.extent, row - down.origin, row - down.origin + 1, at, share);
+    CPU_PICK(p->level, mix_rows)(mask, at, share, 2, p->columns, mixed, 1);
+    zero(y, across.begin);
+    CPU_PICK(p->level, gather_taps)(mixed, index, weight, 2, y + across.begin, n);
+    zero(y + across.end, p->width - across.end);
+  }
+  zero(y, (end - last) * p->width);
+}
+
+static void paste_ranges(void *context, int64_t begin, int64_t end) {
+  const paste_job *job = context;
+  int64_t height = job->p->height, total = job->p->masks * height;
+  for (int64_t range = begin; range < end; range++) {
+    int64_t row = range * job->per_range, stop = clamp(row + job->per_range, row, total);
+    while (row < stop) {
+      int64_t k = row / height, past = clamp((k + 1) * height, row, stop);
+      paste_rows(job, k, row - k * height, past - k * height, job->scratch + range * job->p->scratch_bytes);
+      row = past;
+    }
+  }
+}
+
+static reed_status run_paste(const void *state, const reed_kernel_buffers *buffers) {
+  const paste *p = state;
+  int64_t total = p->masks * p->height;
+  int threads = cpu_threads_for(p->n_threads, total * p->width * 4);
+  if (threads > total) threads = (int)total;
+  paste_job job = {.p = p, .masks = buffers->inputs[0], .boxes = buffers->inputs[1], .pictures = buffers->outputs[0],
+                   .scratch = buffers->workspace, .per_range = (total + threads - 1) / threads};
+  cpu_parallel(threads, threads, 1, paste_ranges, &job);
+  return REED_OK;
+}
+
+reed_status cpu_prepare_paste_masks(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (reference_wanted()) return reference_prepare_paste_masks(call, out_kernel);
+  paste p;
+  reed_status status = paste_read(call, &p);
+  if (status != REED_OK) return status;
+  p.scratch_bytes = scratch_bytes(&p);
+  void *state = mem_copy(&p, sizeof p);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_paste, state);
+  out_kernel->workspace_bytes = p.scratch_bytes * p.n_threads;
+  return REED_OK;
+}

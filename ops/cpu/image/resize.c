@@ -1,0 +1,167 @@
+/* Resize (ONNX opset 19), N-dimensional. Nearest copies elements of any size; linear and cubic f32 go axis by axis (interpolation is a product
+ * of axes), rows at a time. Other dtypes interpolate in the reference. Upsample is the same operator under its older name. */
+#include "ops/cpu/image/resize.h"
+
+#include "ops/cpu/half.h"
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reference/layers.h"
+
+typedef struct resize_job {
+  const resize *r;
+  const void *x;
+  void *y;
+  size_t bytes;             /* of an element */
+  const resize_axis *axis;  /* of this pass; of nearest: the last axis's, NULL where it stays */
+  int64_t inner;
+} resize_job;
+
+static const resize_axis *axis_of(const resize *r, int32_t axis) {
+  for (int32_t i = 0; i < r->n_axes; i++)
+    if (r->axes[i].axis == axis) return &r->axes[i];
+  return NULL;
+}
+
+/* ---- nearest ---- */
+
+#define GATHER_ROW(T) \
+  for (int64_t i = 0; i < n; i++) ((T *)to)[i] = ((const T *)from)[index[i]]
+
+static void gather_row(size_t bytes, const void *from, const int32_t *index, void *to, int64_t n) {
+  switch (bytes) {
+    case 1: GATHER_ROW(uint8_t); break;
+    case 2: GATHER_ROW(uint16_t); break;
+    case 4: GATHER_ROW(uint32_t); break;
+    case 8: GATHER_ROW(uint64_t); break;
+  }
+}
+
+/* Rows begin..end of the output. */
+static void nearest_rows(void *context, int64_t begin, int64_t end) {
+  const resize_job *job = context;
+  const resize *r = job->r;
+  int32_t last = r->y.rank - 1;
+  int64_t width = r->y.dims[last];
+  for (int64_t row = begin; row < end; row++) {
+    int64_t from = 0, stride = r->x.dims[last], rest = row;
+    for (int32_t axis = last - 1; axis >= 0; axis--) {
+      const resize_axis *table = axis_of(r, axis);
+      int64_t at = rest % r->y.dims[axis];
+      rest /= r->y.dims[axis];
+      from += (table ? table->index[at] : at) * stride;
+      stride *= r->x.dims[axis];
+    }
+    const char *source = (const char *)job->x + (size_t)from * job->bytes;
+    char *target = (char *)job->y + (size_t)(row * width) * job->bytes;
+    if (job->axis) gather_row(job->bytes, source, job->axis->index, target, width);
+    else memcpy(target, source, (size_t)width * job->bytes);
+  }
+}
+
+/* ---- interpolation ---- */
+
+/* Rows begin..end of one pass: `inner` floats each, or whole rows of the axis where it is the last. */
+static void interpolate_rows(void *context, int64_t begin, int64_t end) {
+  const resize_job *job = context;
+  const resize_axis *a = job->axis;
+  const float *x = job->x;
+  float *y = job->y;
+  if (job->inner == 1) {
+    for (int64_t row = begin; row < end; row++)
+      CPU_PICK(job->r->level, gather_taps)(x + row * a->in, a->index, a->weight, a->taps, y + row * a->out, a->out);
+    return;
+  }
+  for (int64_t row = begin, n; row < end; row += n) { /* as many as are of one block of x */
+    int64_t o = row % a->out;
+    n = a->out - o < end - row ? a->out - o : end - row;
+    CPU_PICK(job->r->level, mix_rows)(x + row / a->out * a->in * job->inner, a->index + o * a->taps, a->weight + o * a->taps, a->taps,
+                                      job->inner, y + row * job->inner, n);
+  }
+}
+
+/* Elements whose coordinate lies outside the input on some axis get the extrapolation value; dtype f32 or, of nearest, any. */
+static void extrapolate(const resize *r, void *y) {
+  int64_t n = desc_elements(&r->y);
+  size_t bytes = reed_dtype_bytes(r->y.dtype);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t rest = i;
+    bool outside = false;
+    for (int32_t axis = r->y.rank - 1; axis >= 0; axis--) {
+      const resize_axis *table = axis_of(r, axis);
+      outside = outside || (table && table->outside && table->outside[rest % r->y.dims[axis]]);
+      rest /= r->y.dims[axis];
+    }
+    if (outside) reed_dtype_write(r->y.dtype, (char *)y + (size_t)i * bytes, (double)r->extrapolation);
+  }
+}
+
+static bool has_outside(const resize *r) {
+  for (int32_t i = 0; i < r->n_axes; i++)
+    if (r->axes[i].outside) return true;
+  return false;
+}
+
+static reed_status run_nearest(const void *state, const reed_kernel_buffers *buffers) {
+  const resize *r = state;
+  int32_t last = r->y.rank - 1;
+  resize_job job = {
+      .r = r, .x = buffers->inputs[0], .y = buffers->outputs[0], .bytes = reed_dtype_bytes(r->y.dtype), .axis = axis_of(r, last)};
+  cpu_parallel(cpu_threads_for(r->n_threads, desc_bytes(&r->y)), cpu_product(r->y.dims, 0, last), 1, nearest_rows, &job);
+  if (has_outside(r)) extrapolate(r, buffers->outputs[0]);
+  return REED_OK;
+}
+
+static reed_status run_interpolation(const void *state, const reed_kernel_buffers *buffers) {
+  const resize *r = state;
+  int64_t dims[REED_MAX_RANK];
+  memcpy(dims, r->x.dims, sizeof dims);
+  resize_job job = {.r = r, .x = buffers->inputs[0]};
+  for (int32_t i = 0; i < r->n_axes; i++) {
+    const resize_axis *a = &r->axes[i];
+    bool final = i == r->n_axes - 1;
+    job.axis = a;
+    job.inner = cpu_product(dims, a->axis + 1, r->x.rank);
+    job.y = final ? buffers->outputs[0] : (char *)buffers->workspace + (i % 2 ? r->first_bytes : 0);
+    dims[a->axis] = a->out;
+    int64_t outer = cpu_product(dims, 0, a->axis), elements = outer * a->out * job.inner;
+    cpu_parallel(cpu_threads_for(r->n_threads, elements * a->taps * 4), job.inner == 1 ? outer : outer * a->out, 1,
+                 interpolate_rows, &job);
+    job.x = job.y;
+  }
+  if (has_outside(r)) extrapolate(r, buffers->outputs[0]);
+  return REED_OK;
+}
+
+static reed_status run_copy(const void *state, const reed_kernel_buffers *buffers) {
+  const resize *r = state;
+  memcpy(buffers->outputs[0], buffers->inputs[0], (size_t)desc_bytes(&r->y));
+  return REED_OK;
+}
+
+/* Sizes of what passes leave for the next: the first, third, ... in one place of the workspace, the others in a second. */
+static void plan_workspace(resize *r) {
+  int64_t dims[REED_MAX_RANK];
+  memcpy(dims, r->x.dims, sizeof dims);
+  for (int32_t i = 0; i + 1 < r->n_axes; i++) {
+    dims[r->axes[i].axis] = r->axes[i].out;
+    int64_t bytes = (cpu_product(dims, 0, r->x.rank) * 4 + 63) & ~(int64_t)63, *largest = i % 2 ? &r->second_bytes : &r->first_bytes;
+    if (bytes > *largest) *largest = bytes;
+  }
+}
+
+reed_status cpu_prepare_resize(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (half_is(call->inputs[0].dtype)) return half_prepare_as_f32(call, cpu_prepare_resize, out_kernel);
+  if (desc_elements(&call->inputs[0]) == 0)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input without elements cannot be resized");
+  if (reference_wanted()) return reference_prepare_resize(call, out_kernel);
+  resize *r;
+  reed_status status = resize_open(call, &r);
+  if (status != REED_OK) return status;
+  if (!r->nearest && r->n_axes > 0 && r->x.dtype != REED_F32) {
+    resize_free(r);
+    return reference_prepare_resize(call, out_kernel);
+  }
+  plan_workspace(r);
+  reed_kernel_run_fn run = r->n_axes == 0 ? run_copy : r->nearest ? run_nearest : run_interpolation;
+  *out_kernel = (reed_kernel){run, r, resize_free, r->nearest ? 0 : r->first_bytes + r->second_bytes};
+  return REED_OK;
+}

@@ -1,0 +1,319 @@
+/* RoiAlign (ONNX opset 22) and MultiLevelRoiAlign, mode avg, for f32: a region's taps are computed once for a block of channels
+ * (roi_plan); regions and blocks of channels run in parallel. Mode max is no product of axes: the reference does it, and f64. */
+#include "ops/cpu/image/roi_align.h"
+
+#include <math.h>
+
+#include "ops/cpu/channels.h"
+#include "ops/cpu/half.h"
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reference/layers.h"
+
+/* Regions overlap, planes do not fit the caches: a block of planes of about this size is gone through by all regions before the next. */
+#define BLOCK_BYTES ((int64_t)1 << 20)
+#define SAMPLES_MAX 256 /* per bin and axis; models have 2 or 4. A file must not be able to ask for 2^62 */
+#define BLOCK_MAX 64 /* channels: more would leave threads without work */
+/* Columns between first and last that may go unused before the used ones are picked one by one: a gathered element costs about this many
+ * loaded in a row. */
+#define GATHER_COST 4
+
+/* A map's own part of the call, and what it adds to the widest. */
+static reed_status read_map(const reed_kernel_call *call, roi_call *c, int32_t k, double scale) {
+  const reed_desc *x = &call->inputs[c->at.maps + k], *y = &call->outputs[0];
+  if (x->rank != 4 || y->rank != 4 || x->dims[1] != y->dims[1]) {
+    char a[96], b[96];
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "feature map %s and output %s do not go together", desc_text(x, a, sizeof a),
+                            desc_text(y, b, sizeof b));
+  }
+  int64_t sampling = reed_attrs_int(call->attrs, "sampling_ratio", 0);
+  if (sampling > SAMPLES_MAX)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "sampling_ratio %lld, at most %d is supported", (long long)sampling, SAMPLES_MAX);
+  if (x->dims[2] > INT32_MAX || x->dims[3] > INT32_MAX)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "the feature map is too large");
+  c->maps[k] = (roi_align){
+    .max = strcmp(reed_attrs_string(call->attrs, "mode", "avg"), "max") == 0,
+    .half_pixel = strcmp(reed_attrs_string(call->attrs, "coordinate_transformation_mode", "half_pixel"), "half_pixel") == 0,
+    .sampling = sampling, .scale = scale, .images = x->dims[0], .channels = x->dims[1],
+    .height = x->dims[2], .width = x->dims[3], .bins_y = y->dims[2], .bins_x = y->dims[3],
+  };
+  if (!k) c->widest = c->maps[0];
+  if (c->widest.height < x->dims[2]) c->widest.height = x->dims[2];
+  if (c->widest.width < x->dims[3]) c->widest.width = x->dims[3];
+  return REED_OK;
+}
+
+reed_status roi_call_read(const reed_kernel_call *call, roi_call *c) {
+  static const roi_operands one_map = {.regions = 1, .images = 2, .levels = -1, .maps = 0},
+                            leveled = {.regions = 0, .images = 1, .levels = 2, .maps = 3};
+  bool is_leveled = call->op == op_builtin(OP_MultiLevelRoiAlign);
+  *c = (roi_call){
+    .site = cpu_site_of(call), .at = is_leveled ? leveled : one_map, .n_threads = cpu_env_threads(call), .level = cpu_level_now(),
+  };
+  c->n_maps = is_leveled ? call->n_inputs - c->at.maps : 1;
+  const reed_attr *scales = is_leveled ? reed_attrs_find(call->attrs, "spatial_scales") : NULL;
+  if (c->n_maps < 1 || c->n_maps > ROI_MAPS_MOST || (is_leveled && (!scales || scales->n != c->n_maps)))
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d feature maps with %lld scales", (int)c->n_maps,
+                            (long long)(scales ? scales->n : 1));
+  const reed_desc *regions = &call->inputs[c->at.regions], *images = &call->inputs[c->at.images];
+  if (regions->rank != 2 || regions->dims[1] != 4 || desc_elements(images) < regions->dims[0] ||
+      (is_leveled && desc_elements(&call->inputs[c->at.levels]) < regions->dims[0])) {
+    char a[96], b[96];
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "rois %s and batch_indices %s%s do not go together",
+                            desc_text(regions, a, sizeof a), desc_text(images, b, sizeof b), is_leveled ? ", or levels," : "");
+  }
+  c->dtype = regions->dtype;
+  c->regions = regions->dims[0];
+  reed_status status = REED_OK;
+  for (int32_t k = 0; k < c->n_maps && status == REED_OK; k++)
+    status = read_map(call, c, k, scales ? scales->floats[k] : reed_attrs_float(call->attrs, "spatial_scale", 1));
+  return status;
+}
+
+reed_status roi_call_check(const roi_call *c, const reed_kernel_buffers *buffers) {
+  const int64_t *images = buffers->inputs[c->at.images];
+  for (int64_t i = 0; i < c->regions; i++) {
+    int32_t k = roi_map_of(c, buffers, i);
+    if (k >= 0 && (images[i] < 0 || images[i] >= c->maps[k].images))
+      return cpu_fault(&c->site, buffers->diagnosis, REED_ERROR_VALUE, c->at.images, "region %lld is of image %lld, there are %lld",
+                       (long long)i, (long long)images[i], (long long)c->maps[k].images);
+  }
+  return REED_OK;
+}
+
+void roi_samples(const roi_span *span, int64_t bin, int64_t extent, int64_t *out_begin, int64_t *out_end) {
+  double origin = (double)span->start + (double)bin * (double)span->bin, step = (double)span->bin / span->grid;
+  double begin = 0, end = span->grid;
+  if (step != 0 && end > 8) {
+    /* two more on either side for roundings: whoever uses them looks again */
+    double a = (-1 - origin) / step, b = ((double)extent - origin) / step;
+    double low = floor(a < b ? a : b) - 2, high = ceil(a < b ? b : a) + 2;
+    begin = low > 0 ? low : 0;
+    end = high < end ? high : end;
+  }
+  bool some = end > begin && end < 0x1p62;
+  *out_begin = some ? (int64_t)begin : 0;
+  *out_end = some ? (int64_t)end : 0;
+}
+
+/* ---- a region's plan ---- */
+
+/* Taps an axis can have at most: a bin's samples span at most its part of the map and two pixels more. */
+static int64_t taps_max(int64_t extent, int64_t bins) { return extent + 4 * bins + 8; }
+
+/* Adds weight to the tap of that pixel; taps of a bin stay in order of appearance and are merged with the last few, which is where a
+ * neighbour must be. Coordinates so large that a float cannot tell bins apart may want more than there is room for: they get none. */
+static int32_t add_tap(roi_taps *taps, int32_t begin, int32_t end, int64_t room, int64_t pixel, float weight) {
+  if (weight == 0) return end;
+  for (int32_t t = end - 1; t >= begin && t >= end - 3; t--)
+    if (taps->index[t] == pixel) return taps->weight[t] += weight, end;
+  if (end >= room) return end;
+  taps->index[end] = (int32_t)pixel;
+  taps->weight[end] = weight;
+  return end + 1;
+}
+
+static void fill_taps(const roi_span *span, int64_t bins, int64_t extent, roi_taps *taps) {
+  int32_t end = 0;
+  int64_t room = taps_max(extent, bins);
+  float share = (float)(1.0 / (span->grid > 1 ? span->grid : 1));
+  for (int64_t p = 0; p < bins; p++) {
+    int64_t first, last;
+    taps->begin[p] = end;
+    roi_samples(span, p, extent, &first, &last);
+    for (int64_t g = first; g < last; g++) {
+      int64_t low, high;
+      float upper;
+      if (!roi_neighbours(roi_sample(span, p, (double)g), extent, &low, &high, &upper)) continue;
+      end = add_tap(taps, taps->begin[p], end, room, low, (1 - upper) * share);
+      end = add_tap(taps, taps->begin[p], end, room, high, upper * share);
+    }
+  }
+  taps->begin[bins] = end;
+}
+
+/* Chooses the columns: all from the first used to the last, or the used ones alone; makes the taps of x index into them. `mark` has a
+ * place for every column of the map, all zero before and after. */
+static void pick_columns(roi_plan *plan, int32_t *columns, int32_t *mark) {
+  int32_t n_taps = plan->x.begin[plan->bins_x], first = INT32_MAX, last = -1, n = 0;
+  for (int32_t t = 0; t < n_taps; t++) {
+    int32_t c = plan->x.index[t];
+    if (!mark[c]) {
+      columns[n] = c;
+      mark[c] = ++n;
+    }
+    first = c < first ? c : first;
+    last = c > last ? c : last;
+  }
+  bool gather = n_taps > 0 && (int64_t)n * GATHER_COST < last - first + 1;
+  plan->columns = gather ? columns : NULL;
+  plan->first_column = n_taps > 0 ? first : 0;
+  plan->n_columns = n_taps == 0 ? 0 : gather ? n : last - first + 1;
+  for (int32_t t = 0; t < n_taps; t++) plan->x.index[t] = gather ? mark[plan->x.index[t]] - 1 : plan->x.index[t] - first;
+  for (int32_t k = 0; k < n; k++) mark[columns[k]] = 0;
+}
+
+typedef struct scratch {
+  roi_plan plan;
+  int32_t *columns, *mark;
+} scratch;
+
+/* Lays a thread's scratch out from `at` (NULL: only measures) and gives its bytes. */
+static int64_t lay_scratch(const roi_align *r, char *at, scratch *out) {
+  int64_t taps_y = taps_max(r->height, r->bins_y), taps_x = taps_max(r->width, r->bins_x), used = 0;
+  struct {
+    int64_t n;
+    void **place;
+  } parts[] = {
+    {r->bins_y + 1, (void **)&out->plan.y.begin}, {taps_y, (void **)&out->plan.y.index}, {taps_y, (void **)&out->plan.y.weight},
+    {r->bins_x + 1, (void **)&out->plan.x.begin}, {taps_x, (void **)&out->plan.x.index}, {taps_x, (void **)&out->plan.x.weight},
+    {r->width, (void **)&out->columns},           {r->width, (void **)&out->mark},       {r->width, (void **)&out->plan.row},
+  };
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    if (at) *parts[i].place = at + used;
+    used += (parts[i].n * 4 + 63) & ~(int64_t)63;
+  }
+  return used;
+}
+
+static void make_plan(const roi_align *r, bool last, const float *region, scratch *s) {
+  roi_span x = roi_span_of(r, region[0], region[2], r->bins_x), y = roi_span_of(r, region[1], region[3], r->bins_y);
+  s->plan.bins_y = r->bins_y;
+  s->plan.bins_x = r->bins_x;
+  s->plan.row_stride = r->width;
+  s->plan.plane = r->height * r->width;
+  fill_taps(&x, r->bins_x, r->width, &s->plan.x);
+  fill_taps(&y, r->bins_y, r->height, &s->plan.y);
+  if (!last) pick_columns(&s->plan, s->columns, s->mark);
+}
+
+/* ---- running ---- */
+
+typedef struct roi_job {
+  const roi_call *c;
+  const reed_kernel_buffers *buffers;
+  int64_t block, per_range; /* channels of a block; pairs of block and region, or rows of bins, of a range */
+} roi_job;
+
+static int64_t channel_block(const roi_align *r) {
+  int64_t n = BLOCK_BYTES / (r->height * r->width * 4);
+  n = n < 1 ? 1 : n > BLOCK_MAX ? BLOCK_MAX : n;
+  return n < r->channels ? n : r->channels;
+}
+
+/* `n` channels of a region from `channel` on. */
+static void align_channels(const roi_job *job, int64_t region, int64_t channel, int64_t n, scratch *s) {
+  const roi_call *c = job->c;
+  const reed_kernel_buffers *buffers = job->buffers;
+  int32_t k = roi_map_of(c, buffers, region);
+  int64_t bins = c->widest.bins_y * c->widest.bins_x;
+  float *y = (float *)buffers->outputs[0] + (region * c->widest.channels + channel) * bins;
+  if (k < 0) {
+    memset(y, 0, (size_t)(n * bins) * sizeof *y);
+    return;
+  }
+  const roi_align *r = &c->maps[k];
+  make_plan(r, false, (const float *)buffers->inputs[c->at.regions] + 4 * region, s);
+  int64_t image = ((const int64_t *)buffers->inputs[c->at.images])[region];
+  const float *x = (const float *)buffers->inputs[c->at.maps + k] + (image * r->channels + channel) * s->plan.plane;
+  CPU_PICK(c->level, roi_align_channels)(&s->plan, x, n, y);
+}
+
+static void align_ranges(void *context, int64_t begin, int64_t end) {
+  const roi_job *job = context;
+  const roi_call *c = job->c;
+  int64_t channels = c->widest.channels, total = c->regions * ((channels + job->block - 1) / job->block);
+  for (int64_t range = begin; range < end; range++) {
+    scratch s;
+    lay_scratch(&c->widest, (char *)job->buffers->workspace + range * c->scratch_bytes, &s);
+    memset(s.mark, 0, (size_t)c->widest.width * sizeof *s.mark);
+    int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total;
+    for (int64_t i = range * job->per_range; i < last; i++) {
+      int64_t channel = i / c->regions * job->block;
+      align_channels(job, i % c->regions, channel, channels - channel < job->block ? channels - channel : job->block, &s);
+    }
+  }
+}
+
+/* ---- channels last: a bin is a weighted sum of pixels, all channels side by side ---- */
+
+#define TAPS_AT_ONCE 64
+
+static void align_pixel(const roi_call *c, const roi_plan *plan, const float *x, int64_t p, int64_t q, float *y) {
+  int64_t offsets[TAPS_AT_ONCE], channels = c->widest.channels, n = 0;
+  float weights[TAPS_AT_ONCE];
+  bool add = false;
+  for (int32_t t = plan->y.begin[p]; t < plan->y.begin[p + 1]; t++)
+    for (int32_t u = plan->x.begin[q]; u < plan->x.begin[q + 1]; u++) {
+      offsets[n] = (plan->y.index[t] * plan->row_stride + plan->x.index[u]) * channels;
+      weights[n] = plan->y.weight[t] * plan->x.weight[u];
+      if (++n < TAPS_AT_ONCE) continue;
+      CPU_PICK(c->level, weighted_taps)(x, offsets, weights, n, add, y, channels);
+      add = true;
+      n = 0;
+    }
+  if (n || !add) CPU_PICK(c->level, weighted_taps)(x, offsets, weights, n, add, y, channels);
+}
+
+/* Ranges begin..end of rows of bins (region, p); a region's plan is made once in a range. */
+static void align_rows(void *context, int64_t begin, int64_t end) {
+  const roi_job *job = context;
+  const roi_call *c = job->c;
+  const reed_kernel_buffers *buffers = job->buffers;
+  int64_t bins_y = c->widest.bins_y, bins_x = c->widest.bins_x, channels = c->widest.channels, total = c->regions * bins_y;
+  for (int64_t range = begin; range < end; range++) {
+    scratch s;
+    const float *x = NULL; /* the region's image; NULL: it has no map */
+    lay_scratch(&c->widest, (char *)buffers->workspace + range * c->scratch_bytes, &s);
+    int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total, planned = -1;
+    for (int64_t i = range * job->per_range; i < last; i++) {
+      int64_t region = i / bins_y;
+      float *y = (float *)buffers->outputs[0] + i * bins_x * channels;
+      if (region != planned) {
+        int32_t k = roi_map_of(c, buffers, region);
+        if (k >= 0) make_plan(&c->maps[k], true, (const float *)buffers->inputs[c->at.regions] + 4 * region, &s);
+        int64_t image = ((const int64_t *)buffers->inputs[c->at.images])[region];
+        x = k < 0 ? NULL : (const float *)buffers->inputs[c->at.maps + k] + image * s.plan.plane * channels;
+        planned = region;
+      }
+      if (!x) memset(y, 0, (size_t)(bins_x * channels) * sizeof *y);
+      for (int64_t q = 0; q < bins_x && x; q++) align_pixel(c, &s.plan, x, i % bins_y, q, y + q * channels);
+    }
+  }
+}
+
+static reed_status run_roi_align(const void *state, const reed_kernel_buffers *buffers) {
+  const roi_call *c = state;
+  const roi_align *w = &c->widest;
+  reed_status status = roi_call_check(c, buffers);
+  if (status != REED_OK) return status;
+  int64_t block = c->last ? 1 : channel_block(w), total = c->regions * (c->last ? w->bins_y : (w->channels + block - 1) / block);
+  int threads = cpu_threads_for(c->n_threads, c->regions * w->channels * w->bins_y * w->bins_x * 32);
+  roi_job job = {c, buffers, block, (total + threads - 1) / threads};
+  cpu_parallel(threads, threads, 1, c->last ? align_rows : align_ranges, &job);
+  return REED_OK;
+}
+
+static bool has_empty_map(const roi_call *c) {
+  for (int32_t k = 0; k < c->n_maps; k++)
+    if (c->maps[k].height * c->maps[k].width == 0) return true;
+  return false;
+}
+
+reed_status cpu_prepare_roi_align(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, cpu_prepare_roi_align, out_kernel);
+  roi_call c;
+  channels_view view;
+  reed_status status = channels_view_init(call, call->op == op_builtin(OP_MultiLevelRoiAlign) ? ~7u : 1u, &view);
+  if (status == REED_OK) status = roi_call_read(&view.call, &c);
+  if (status != REED_OK) return status;
+  if (reference_wanted() || c.dtype != REED_F32 || c.widest.max || has_empty_map(&c))
+    return channels_prepare_second(&view, reference_prepare_roi_align, out_kernel);
+  c.last = view.last;
+  scratch unused;
+  c.scratch_bytes = lay_scratch(&c.widest, NULL, &unused);
+  void *state = mem_copy(&c, sizeof c);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_roi_align, state);
+  out_kernel->workspace_bytes = c.scratch_bytes * c.n_threads;
+  return REED_OK;
+}

@@ -1,0 +1,207 @@
+/* Gather, GatherElements, GatherND. Indices are looked at once for range before anything is read through them. */
+#include "ops/cpu/move/movement.h"
+#include "ops/cpu/reference/elements.h"
+
+typedef struct gather_state {
+  cpu_site site;
+  reed_dtype index_dtype;
+  int32_t n_threads;
+  int32_t n_components;   /* GatherND: length of an index tuple */
+  int64_t outer, extent;  /* Gather: data is [outer, extent, inner]; GatherND: batches, elements of one batch */
+  int64_t n_indices;      /* per outer position; GatherElements: all */
+  int64_t block_bytes;    /* copied per index */
+  int64_t extents[REED_MAX_RANK], strides[REED_MAX_RANK]; /* GatherND: of the components; GatherElements: of the data */
+  int64_t walk[REED_MAX_RANK]; /* GatherElements: output extents */
+  int32_t rank, axis;
+} gather_state;
+
+typedef struct gathering {
+  const gather_state *s;
+  const char *data;
+  const void *indices;
+  char *out;
+} gathering;
+
+static gather_state *open_gather(const reed_kernel_call *call) {
+  gather_state *s = mem_calloc(1, sizeof *s);
+  if (!s) return NULL;
+  s->site = cpu_site_of(call);
+  s->index_dtype = call->inputs[1].dtype;
+  s->n_threads = cpu_threads_for(cpu_env_threads(call), 4 * desc_bytes(&call->outputs[0]));
+  return s;
+}
+
+/* Blocks of sizes that are one load and store go without a call. */
+static inline void copy_block(char *to, const char *from, int64_t bytes) {
+  switch (bytes) {
+    case 1: *to = *from; break;
+    case 2: memcpy(to, from, 2); break;
+    case 4: memcpy(to, from, 4); break;
+    case 8: memcpy(to, from, 8); break;
+    case 16: memcpy(to, from, 16); break;
+    default: memcpy(to, from, (size_t)bytes);
+  }
+}
+
+/* ---- Gather ---- */
+
+static void gather_range(void *context, int64_t begin, int64_t end) {
+  const gathering *g = context;
+  const gather_state *s = g->s;
+  for (int64_t i = begin; i < end;) {
+    int64_t outer = i / s->n_indices, k = i % s->n_indices;
+    const char *data = g->data + outer * s->extent * s->block_bytes;
+    for (; k < s->n_indices && i < end; k++, i++)
+      copy_block(g->out + i * s->block_bytes, data + cpu_index_wrapped(s->index_dtype, g->indices, k, s->extent) * s->block_bytes,
+                 s->block_bytes);
+  }
+}
+
+static reed_status run_gather(const void *state, const reed_kernel_buffers *buffers) {
+  const gather_state *s = state;
+  reed_status status =
+      cpu_indices_check(&s->site, buffers->diagnosis, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
+  if (status || s->block_bytes == 0) return status;
+  gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
+  cpu_parallel(s->n_threads, s->outer * s->n_indices, 1, gather_range, &g);
+  return REED_OK;
+}
+
+/* One constant index within range, and nothing in front of its axis but extents of 1: a stretch of the data, from *out_offset on. */
+static bool is_part(const reed_kernel_call *call, int32_t axis, int64_t *out_offset) {
+  const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1];
+  if (!call->constant[1] || desc_elements(indices) != 1 || cpu_product(data->dims, 0, axis) != 1) return false;
+  int64_t extent = data->dims[axis], index = cpu_index_at(indices->dtype, call->host_values[1], 0);
+  if (index < -extent || index >= extent) return false;
+  *out_offset = (index < 0 ? index + extent : index) * cpu_product(data->dims, axis + 1, data->rank);
+  return true;
+}
+
+reed_status cpu_prepare_gather(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
+  const reed_desc *data = &call->inputs[0];
+  int32_t axis;
+  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), data->rank, &axis);
+  if (status) return status;
+  int64_t offset;
+  if (is_part(call, axis, &offset)) return movement_prepare_part(call, offset, out_kernel);
+  gather_state *s = open_gather(call);
+  if (!s) return cpu_no_memory(call);
+  s->outer = cpu_product(data->dims, 0, axis);
+  s->extent = data->dims[axis];
+  s->n_indices = desc_elements(&call->inputs[1]);
+  s->block_bytes = cpu_product(data->dims, axis + 1, data->rank) * (int64_t)reed_dtype_bytes(data->dtype);
+  cpu_kernel_set(out_kernel, run_gather, s);
+  return REED_OK;
+}
+
+/* ---- GatherElements ---- */
+
+static void gather_elements_range(void *context, int64_t begin, int64_t end) {
+  const gathering *g = context;
+  const gather_state *s = g->s;
+  int64_t coordinates[REED_MAX_RANK], base = 0, index = begin;
+  for (int32_t d = s->rank - 1; d >= 0; d--) {
+    coordinates[d] = index % s->walk[d];
+    index /= s->walk[d];
+    if (d != s->axis) base += coordinates[d] * s->strides[d];
+  }
+  for (int64_t i = begin; i < end; i++) {
+    int64_t at = base + cpu_index_wrapped(s->index_dtype, g->indices, i, s->extent) * s->strides[s->axis];
+    copy_block(g->out + i * s->block_bytes, g->data + at * s->block_bytes, s->block_bytes);
+    for (int32_t d = s->rank - 1; d >= 0; d--) {
+      int64_t stride = d == s->axis ? 0 : s->strides[d];
+      base += stride;
+      if (++coordinates[d] < s->walk[d]) break;
+      base -= stride * s->walk[d];
+      coordinates[d] = 0;
+    }
+  }
+}
+
+static reed_status run_gather_elements(const void *state, const reed_kernel_buffers *buffers) {
+  const gather_state *s = state;
+  reed_status status =
+      cpu_indices_check(&s->site, buffers->diagnosis, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
+  if (status) return status;
+  gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
+  cpu_parallel(s->n_threads, s->n_indices, 1, gather_elements_range, &g);
+  return REED_OK;
+}
+
+reed_status cpu_prepare_gather_elements(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
+  const reed_desc *data = &call->inputs[0], *out = &call->outputs[0];
+  int32_t axis;
+  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), data->rank, &axis);
+  if (status) return status;
+  if (out->rank != data->rank) return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices and data differ in rank");
+  for (int32_t d = 0; d < data->rank; d++)
+    if (d != axis && out->dims[d] > data->dims[d])
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices reach %lld on axis %d where data has %lld", (long long)out->dims[d], d,
+                              (long long)data->dims[d]);
+  gather_state *s = open_gather(call);
+  if (!s) return cpu_no_memory(call);
+  s->rank = data->rank;
+  s->axis = axis;
+  s->extent = data->dims[axis];
+  s->n_indices = desc_elements(out);
+  s->block_bytes = (int64_t)reed_dtype_bytes(data->dtype);
+  memcpy(s->walk, out->dims, sizeof s->walk);
+  cpu_dense_strides(data->rank, data->dims, s->strides);
+  cpu_kernel_set(out_kernel, run_gather_elements, s);
+  return REED_OK;
+}
+
+/* ---- GatherND ---- */
+
+/* Offset in blocks of the tuple's slice within its batch; the tuple has been checked. */
+static int64_t tuple_offset(const gather_state *s, const void *indices, int64_t tuple) {
+  int64_t offset = 0;
+  for (int32_t d = 0; d < s->n_components; d++)
+    offset += cpu_index_wrapped(s->index_dtype, indices, tuple * s->n_components + d, s->extents[d]) * s->strides[d];
+  return offset;
+}
+
+static void gather_nd_range(void *context, int64_t begin, int64_t end) {
+  const gathering *g = context;
+  const gather_state *s = g->s;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t at = i / s->n_indices * s->extent + tuple_offset(s, g->indices, i);
+    copy_block(g->out + i * s->block_bytes, g->data + at * s->block_bytes, s->block_bytes);
+  }
+}
+
+static reed_status run_gather_nd(const void *state, const reed_kernel_buffers *buffers) {
+  const gather_state *s = state;
+  int64_t n = s->outer * s->n_indices;
+  reed_status status =
+      cpu_tuples_check(&s->site, buffers->diagnosis, 1, s->index_dtype, buffers->inputs[1], n, s->n_components, s->extents);
+  if (status || s->block_bytes == 0) return status;
+  gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
+  cpu_parallel(s->n_threads, n, 1, gather_nd_range, &g);
+  return REED_OK;
+}
+
+reed_status cpu_prepare_gather_nd(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
+  const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1];
+  int64_t batch_dims = reed_attrs_int(call->attrs, "batch_dims", 0);
+  if (indices->rank < 1 || batch_dims < 0 || batch_dims >= indices->rank || batch_dims > data->rank ||
+      indices->dims[indices->rank - 1] > data->rank - batch_dims)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices of rank %d do not index data of rank %d with %lld batch dims", indices->rank,
+                            data->rank, (long long)batch_dims);
+  gather_state *s = open_gather(call);
+  if (!s) return cpu_no_memory(call);
+  int32_t batch = (int32_t)batch_dims, n = (int32_t)indices->dims[indices->rank - 1];
+  int64_t element = (int64_t)reed_dtype_bytes(data->dtype), block = cpu_product(data->dims, batch + n, data->rank);
+  s->n_components = n;
+  s->outer = cpu_product(data->dims, 0, batch);
+  s->n_indices = cpu_product(indices->dims, batch, indices->rank - 1);
+  s->extent = cpu_product(data->dims, batch, batch + n);
+  s->block_bytes = block * element;
+  for (int32_t d = 0; d < n; d++) s->extents[d] = data->dims[batch + d];
+  cpu_dense_strides(n, s->extents, s->strides);
+  cpu_kernel_set(out_kernel, run_gather_nd, s);
+  return REED_OK;
+}

@@ -1,0 +1,161 @@
+/* Outputs made of shapes, attributes and single values: Shape, Size, Constant, ConstantOfShape, Range, and Dropout as inference sees it. */
+#include "ops/cpu/common.h"
+#include "ops/cpu/move/strided.h"
+
+/* `bytes` copied to output 0 n times over (n 1: Shape, Size, Constant). */
+typedef struct emit_state {
+  const void *source; /* behind the struct, or the module's own */
+  int64_t bytes, n;
+  int64_t own[REED_MAX_RANK];
+} emit_state;
+
+static reed_status run_emit(const void *state, const reed_kernel_buffers *buffers) {
+  const emit_state *s = state;
+  if (s->n == 1) {
+    if (s->bytes) memcpy(buffers->outputs[0], s->source, (size_t)s->bytes);
+  } else if (s->n) {
+    strided_fill(buffers->outputs[0], s->source, s->bytes, s->n);
+  }
+  return REED_OK;
+}
+
+static emit_state *open_emit(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  emit_state *s = mem_calloc(1, sizeof *s);
+  if (!s) return NULL;
+  s->source = s->own;
+  s->n = 1;
+  cpu_kernel_set(out_kernel, run_emit, s);
+  return s;
+}
+
+/* Shape (ONNX 15): dims start..end, both clamped to 0..rank. */
+reed_status cpu_prepare_shape(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  const reed_desc *in = &call->inputs[0];
+  emit_state *s = open_emit(call, out_kernel);
+  if (!s) return cpu_no_memory(call);
+  int64_t start = reed_attrs_int(call->attrs, "start", 0);
+  if (start < 0) start += in->rank;
+  if (start < 0) start = 0;
+  int64_t n = desc_elements(&call->outputs[0]);
+  for (int64_t i = 0; i < n && start + i < in->rank; i++) s->own[i] = in->dims[start + i];
+  s->bytes = n * 8;
+  return REED_OK;
+}
+
+reed_status cpu_prepare_size(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  emit_state *s = open_emit(call, out_kernel);
+  if (!s) return cpu_no_memory(call);
+  s->own[0] = desc_elements(&call->inputs[0]);
+  s->bytes = 8;
+  return REED_OK;
+}
+
+/* Constant: borrows the attribute's bytes, which live as long as the module. */
+reed_status cpu_prepare_constant(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  const reed_attr *value = reed_attrs_find(call->attrs, "value");
+  if (!value || value->type != REED_ATTR_TENSOR) return reed_kernel_fail(call, REED_ERROR_TYPE, "attribute 'value' is not a tensor");
+  emit_state *s = open_emit(call, out_kernel);
+  if (!s) return cpu_no_memory(call);
+  s->source = value->data;
+  s->bytes = desc_bytes(&call->outputs[0]);
+  return REED_OK;
+}
+
+/* ConstantOfShape: the one element of `value`, f32 0 without it. */
+reed_status cpu_prepare_constant_of_shape(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  const reed_attr *value = reed_attrs_find(call->attrs, "value");
+  const reed_desc *out = &call->outputs[0];
+  if (value && (value->type != REED_ATTR_TENSOR || value->desc.dtype != out->dtype || desc_elements(&value->desc) != 1))
+    return reed_kernel_fail(call, REED_ERROR_TYPE, "attribute 'value' is not one element of the output's dtype");
+  emit_state *s = open_emit(call, out_kernel);
+  if (!s) return cpu_no_memory(call);
+  s->bytes = (int64_t)reed_dtype_bytes(out->dtype);
+  s->n = desc_elements(out);
+  if (value) memcpy(s->own, value->data, (size_t)s->bytes);
+  return REED_OK;
+}
+
+/* ---- Range ---- */
+
+/* Floats: start + i * delta in double, rounded once. Integers: modulo 2^64, exact for every value the dtype holds. */
+typedef struct range_state {
+  reed_dtype dtype;
+  int64_t n;
+  double start, delta;
+  uint64_t start_bits, delta_bits;
+} range_state;
+
+static reed_status run_range(const void *state, const reed_kernel_buffers *buffers) {
+  const range_state *s = state;
+  size_t size = reed_dtype_bytes(s->dtype);
+  bool is_float = s->dtype == REED_F32 || s->dtype == REED_F64 || s->dtype == REED_F16 || s->dtype == REED_BF16;
+  char *out = buffers->outputs[0];
+  for (int64_t i = 0; i < s->n; i++) {
+    uint64_t bits = s->start_bits + (uint64_t)i * s->delta_bits;
+    if (is_float)
+      reed_dtype_write(s->dtype, out + (size_t)i * size, s->start + (double)i * s->delta);
+    else
+      memcpy(out + (size_t)i * size, &bits, size); /* little-endian: the low bytes are the truncated value */
+  }
+  return REED_OK;
+}
+
+/* An integer element as 64 bits, sign extended where the dtype has a sign. */
+static uint64_t integer_bits(reed_dtype dtype, const void *element) {
+  if (dtype == REED_U64) return *(const uint64_t *)element;
+  if (dtype == REED_I64) return (uint64_t) * (const int64_t *)element;
+  return (uint64_t)(int64_t)reed_dtype_read(dtype, element);
+}
+
+reed_status cpu_prepare_range(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  range_state *s = mem_calloc(1, sizeof *s);
+  if (!s) return cpu_no_memory(call);
+  s->dtype = call->outputs[0].dtype;
+  s->n = desc_elements(&call->outputs[0]);
+  const void *start = call->host_values[0], *delta = call->host_values[2];
+  s->start = reed_dtype_read(s->dtype, start);
+  s->delta = reed_dtype_read(s->dtype, delta);
+  if (s->dtype != REED_F32 && s->dtype != REED_F64 && s->dtype != REED_F16 && s->dtype != REED_BF16) {
+    s->start_bits = integer_bits(s->dtype, start);
+    s->delta_bits = integer_bits(s->dtype, delta);
+  }
+  cpu_kernel_set(out_kernel, run_range, s);
+  return REED_OK;
+}
+
+/* ---- Dropout ---- */
+
+typedef struct dropout_state {
+  cpu_site site;
+  strided_copy copy;
+  int64_t n_mask;
+  reed_dtype ratio_dtype; /* NONE: absent, 0.5 */
+  bool has_mode;
+} dropout_state;
+
+/* Inference: the identity, and a mask that keeps everything. Training with a ratio above 0 would need random numbers, and is refused. */
+static reed_status run_dropout(const void *state, const reed_kernel_buffers *buffers) {
+  const dropout_state *s = state;
+  bool training = s->has_mode && *(const uint8_t *)buffers->inputs[2];
+  double ratio = s->ratio_dtype == REED_NONE ? 0.5 : reed_dtype_read(s->ratio_dtype, buffers->inputs[1]);
+  if (training && ratio != 0)
+    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_UNSUPPORTED, 2, "training with ratio %g is not supported", ratio);
+  strided_run(&s->copy, buffers->inputs[0], buffers->outputs[0]);
+  if (s->n_mask) memset(buffers->outputs[1], 1, (size_t)s->n_mask);
+  return REED_OK;
+}
+
+reed_status cpu_prepare_dropout(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  for (int32_t k = 1; k < 3; k++)
+    if (cpu_present(call, k) && desc_elements(&call->inputs[k]) != 1)
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "'%s' must have one element", call->op->inputs[k].name);
+  dropout_state *s = mem_calloc(1, sizeof *s);
+  if (!s) return cpu_no_memory(call);
+  s->site = cpu_site_of(call);
+  strided_plan_bytes(&s->copy, desc_bytes(&call->inputs[0]), cpu_env_threads(call));
+  s->n_mask = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE ? desc_elements(&call->outputs[1]) : 0;
+  s->ratio_dtype = cpu_present(call, 1) ? call->inputs[1].dtype : REED_NONE;
+  s->has_mode = cpu_present(call, 2);
+  cpu_kernel_set(out_kernel, run_dropout, s);
+  return REED_OK;
+}

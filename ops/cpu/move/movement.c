@@ -1,0 +1,203 @@
+/* Data movement whose addresses are all known from shapes: every operator here is a description of one or more strided copies. */
+#include "ops/cpu/move/movement.h"
+
+#include "ops/cpu/reference/elements.h"
+#include "ops/cpu/move/strided.h"
+
+/* One copy per output (Split) or per input (Concat), or a single one. */
+typedef struct movement_state {
+  int32_t n;
+  bool joins; /* copy i reads input i; else it writes output i */
+  int64_t *part_at; /* as reed_kernel's; behind the copies */
+  strided_copy copies[];
+} movement_state;
+
+static reed_status run_movement(const void *state, const reed_kernel_buffers *buffers) {
+  const movement_state *s = state;
+  for (int32_t i = 0; i < s->n; i++)
+    strided_run(&s->copies[i], buffers->inputs[s->joins ? i : 0], buffers->outputs[s->joins ? 0 : i]);
+  return REED_OK;
+}
+
+/* A kernel of n copies for the caller to plan; NULL: no memory. */
+static movement_state *open_movement(const reed_kernel_call *call, int32_t n, bool joins, reed_kernel *out_kernel) {
+  movement_state *s = mem_calloc(1, sizeof *s + (size_t)n * (sizeof *s->copies + sizeof *s->part_at));
+  if (!s) return NULL;
+  s->n = n;
+  s->part_at = (int64_t *)&s->copies[n];
+  s->joins = joins;
+  cpu_kernel_set(out_kernel, run_movement, s);
+  return s;
+}
+
+/* Where the outputs lie in the input, when all copies are planned. */
+static void note_parts(movement_state *s, reed_kernel *out_kernel) {
+  for (int32_t i = 0; i < s->n; i++) s->part_at[i] = s->copies[i].rank == 0 && s->copies[i].n == 1 ? s->copies[i].from_offset : -1;
+  out_kernel->part_at = s->part_at;
+}
+
+/* A kernel of one copy whose target is output 0, dense over `extents`, read with from_strides (elements) from from_offset on. */
+static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, const int64_t *extents, const int64_t *from_strides,
+                                 int64_t from_offset, reed_kernel *out_kernel) {
+  movement_state *s = open_movement(call, 1, false, out_kernel);
+  if (!s) return cpu_no_memory(call);
+  int64_t to_strides[STRIDED_MAX_RANK];
+  cpu_dense_strides(rank, extents, to_strides);
+  strided_plan(&s->copies[0], rank, extents, from_strides, from_offset, to_strides, 0, (int64_t)reed_dtype_bytes(call->outputs[0].dtype),
+               cpu_env_threads(call));
+  note_parts(s, out_kernel);
+  return REED_OK;
+}
+
+reed_status movement_prepare_part(const reed_kernel_call *call, int64_t offset, reed_kernel *out_kernel) {
+  int64_t n = desc_elements(&call->outputs[0]);
+  return prepare_dense(call, 1, &n, &(int64_t){1}, offset, out_kernel);
+}
+
+/* Flatten Identity Reshape Squeeze Unsqueeze: same elements, other extents. */
+reed_status cpu_prepare_copy(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
+  int64_t n = desc_elements(&call->outputs[0]);
+  if (n != desc_elements(&call->inputs[0]))
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "input and output differ in their number of elements");
+  return movement_prepare_part(call, 0, out_kernel);
+}
+
+/* Concat: copy i puts input i behind those before it along the axis. */
+reed_status cpu_prepare_concat(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
+  const reed_desc *out = &call->outputs[0];
+  int32_t axis;
+  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), out->rank, &axis);
+  if (status) return status;
+  movement_state *s = open_movement(call, call->n_inputs, true, out_kernel);
+  if (!s) return cpu_no_memory(call);
+  int64_t to_strides[REED_MAX_RANK], from_strides[REED_MAX_RANK], offset = 0;
+  cpu_dense_strides(out->rank, out->dims, to_strides);
+  for (int32_t i = 0; i < call->n_inputs; i++) {
+    const reed_desc *in = &call->inputs[i];
+    cpu_dense_strides(in->rank, in->dims, from_strides);
+    strided_plan(&s->copies[i], in->rank, in->dims, from_strides, 0, to_strides, offset, (int64_t)reed_dtype_bytes(out->dtype),
+                 cpu_env_threads(call));
+    offset += in->dims[axis] * to_strides[axis];
+  }
+  return REED_OK;
+}
+
+/* Split: copy i takes the next part along the axis, as long as output i says. */
+reed_status cpu_prepare_split(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
+  const reed_desc *in = &call->inputs[0];
+  int32_t axis;
+  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), in->rank, &axis);
+  if (status) return status;
+  movement_state *s = open_movement(call, call->n_outputs, false, out_kernel);
+  if (!s) return cpu_no_memory(call);
+  int64_t to_strides[REED_MAX_RANK], from_strides[REED_MAX_RANK], offset = 0;
+  cpu_dense_strides(in->rank, in->dims, from_strides);
+  for (int32_t i = 0; i < call->n_outputs; i++) {
+    const reed_desc *out = &call->outputs[i];
+    cpu_dense_strides(out->rank, out->dims, to_strides);
+    strided_plan(&s->copies[i], out->rank, out->dims, from_strides, offset, to_strides, 0, (int64_t)reed_dtype_bytes(in->dtype),
+                 cpu_env_threads(call));
+    offset += out->dims[axis] * from_strides[axis];
+  }
+  note_parts(s, out_kernel);
+  return REED_OK;
+}
+
+reed_status cpu_prepare_transpose(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
+  const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
+  int64_t n_perm, dense[REED_MAX_RANK], from_strides[REED_MAX_RANK];
+  const int64_t *perm = reed_attrs_ints(call->attrs, "perm", &n_perm);
+  cpu_dense_strides(in->rank, in->dims, dense);
+  for (int32_t d = 0; d < out->rank; d++) from_strides[d] = dense[perm && n_perm ? perm[d] : in->rank - 1 - d];
+  return prepare_dense(call, out->rank, out->dims, from_strides, 0, out_kernel);
+}
+
+reed_status cpu_prepare_expand(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
+  int64_t from_strides[REED_MAX_RANK];
+  if (!cpu_broadcast_strides(&call->inputs[0], &call->outputs[0], from_strides))
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "the input does not broadcast to the output");
+  return prepare_dense(call, call->outputs[0].rank, call->outputs[0].dims, from_strides, 0, out_kernel);
+}
+
+/* Tile: each dim becomes (repeat, extent), the first with stride 0. */
+reed_status cpu_prepare_tile(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
+  const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
+  int64_t dense[REED_MAX_RANK], extents[STRIDED_MAX_RANK], from_strides[STRIDED_MAX_RANK];
+  cpu_dense_strides(in->rank, in->dims, dense);
+  for (int32_t d = 0; d < in->rank; d++) {
+    extents[2 * d] = in->dims[d] ? out->dims[d] / in->dims[d] : 0;
+    from_strides[2 * d] = 0;
+    extents[2 * d + 1] = in->dims[d];
+    from_strides[2 * d + 1] = dense[d];
+  }
+  return prepare_dense(call, 2 * in->rank, extents, from_strides, 0, out_kernel);
+}
+
+/* Slice (ONNX 13): starts beyond the ends are clamped as the shape function did; the extent is the output's. */
+reed_status cpu_prepare_slice(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
+  const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
+  int64_t from_strides[REED_MAX_RANK], offset = 0;
+  cpu_dense_strides(in->rank, in->dims, from_strides);
+  bool has_axes = cpu_present(call, 3), has_steps = cpu_present(call, 4);
+  int64_t n = desc_elements(&call->inputs[1]);
+  for (int64_t k = 0; k < n; k++) {
+    int32_t d = (int32_t)k;
+    if (has_axes) {
+      reed_status status = cpu_axis(call, cpu_index_at(call->inputs[3].dtype, call->host_values[3], k), in->rank, &d);
+      if (status) return status;
+    } else if (k >= in->rank) {
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld starts for a tensor of rank %d", (long long)n, in->rank);
+    }
+    int64_t start = cpu_index_at(call->inputs[1].dtype, call->host_values[1], k);
+    int64_t step = has_steps ? cpu_index_at(call->inputs[4].dtype, call->host_values[4], k) : 1;
+    if (start < 0) start = start < -in->dims[d] ? -1 : start + in->dims[d];
+    if (step > 0) start = start < 0 ? 0 : start;
+    if (step < 0) start = start < 0 ? 0 : start >= in->dims[d] ? in->dims[d] - 1 : start;
+    if (out->dims[d] == 0) continue;
+    offset += start * from_strides[d];
+    /* with one element the step is never taken and might overflow */
+    from_strides[d] = out->dims[d] == 1 ? 0 : from_strides[d] * step;
+  }
+  return prepare_dense(call, out->rank, out->dims, from_strides, offset, out_kernel);
+}
+
+/* DepthToSpace: channels as (b, b, C) for mode DCR or (C, b, b) for CRD; output [N, C, H, b, W, b], channels last [N, H, b, W, b, C]. */
+reed_status cpu_prepare_depth_to_space(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
+  const int64_t *in = call->inputs[0].dims, b = reed_attrs_int(call->attrs, "blocksize", 1);
+  if (call->inputs[0].rank != 4 || b < 1) return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
+  bool crd = strcmp(reed_attrs_string(call->attrs, "mode", "DCR"), "CRD") == 0;
+  if (reed_attrs_int(call->attrs, "channels_last", 0)) {
+    int64_t c = in[3] / (b * b), block = crd ? 1 : c;
+    const int64_t extents[] = {in[0], in[1], b, in[2], b, c};
+    const int64_t from_strides[] = {in[1] * in[2] * in[3], in[2] * in[3], b * block, in[3], block, crd ? b * b : 1};
+    return prepare_dense(call, 6, extents, from_strides, 0, out_kernel);
+  }
+  int64_t plane = in[2] * in[3], c = in[1] / (b * b), block = crd ? plane : c * plane;
+  const int64_t extents[] = {in[0], c, in[2], b, in[3], b};
+  const int64_t from_strides[] = {in[1] * plane, crd ? b * b * plane : plane, in[3], b * block, 1, block};
+  return prepare_dense(call, 6, extents, from_strides, 0, out_kernel);
+}
+
+/* SpaceToDepth: output [N, b, b, C, H/b, W/b], channels last [N, H/b, W/b, b, b, C]. */
+reed_status cpu_prepare_space_to_depth(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
+  const int64_t *in = call->inputs[0].dims, b = reed_attrs_int(call->attrs, "blocksize", 1);
+  if (call->inputs[0].rank != 4 || b < 1) return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
+  if (reed_attrs_int(call->attrs, "channels_last", 0)) {
+    const int64_t extents[] = {in[0], in[1] / b, in[2] / b, b, b, in[3]}, row = in[2] * in[3];
+    const int64_t from_strides[] = {in[1] * row, b * row, b * in[3], row, in[3], 1};
+    return prepare_dense(call, 6, extents, from_strides, 0, out_kernel);
+  }
+  int64_t plane = in[2] * in[3];
+  const int64_t extents[] = {in[0], b, b, in[1], in[2] / b, in[3] / b};
+  const int64_t from_strides[] = {in[1] * plane, in[3], 1, plane, b * in[3], b};
+  return prepare_dense(call, 6, extents, from_strides, 0, out_kernel);
+}

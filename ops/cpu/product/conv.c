@@ -1,0 +1,169 @@
+/* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: who computes them. What the compiler makes of most convolutions
+ * (packed weights, channels last) has kernels that any shape runs at once (ops/cpu/product/conv.h). The rest goes through oneDNN: 1 to 3 spatial
+ * axes, groups, dilations, channels second. Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
+#include "ops/cpu/elementwise/activation.h"
+#include "ops/cpu/channels.h"
+#include "ops/cpu/product/conv.h"
+#include "ops/cpu/half.h"
+#include "ops/cpu/onednn.h"
+#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/unpack.h"
+
+/* Images (or boxes) a primitive takes at a time, unless they are big: more would only grow the workspace. */
+#define CHUNK_MAX 32
+#define CHUNK_BYTES ((int64_t)32 << 20)
+
+typedef struct convolution {
+  cpu_site site;
+  onednn_runner *runner;
+  int n_inputs, n_threads;
+  activation after; /* the primitive's own would turn NaN into 0 */
+  int64_t n_elements;
+} convolution;
+
+static void convolution_free(void *state) {
+  convolution *c = state;
+  onednn_close(c->runner);
+  mem_free(c);
+}
+
+static reed_status run_convolution(const void *state, const reed_kernel_buffers *buffers) {
+  const convolution *c = state;
+  const float *inputs[4] = {NULL};
+  for (int i = 0; i < c->n_inputs; i++) inputs[i] = buffers->inputs[i];
+  reed_status status = onednn_run(c->runner, inputs[0], inputs[1], inputs[2], inputs[3], buffers->outputs[0], buffers->workspace);
+  if (status != REED_OK) return cpu_fault(&c->site, buffers->diagnosis, status, -1, "oneDNN failed");
+  activation_apply(&c->after, c->n_threads, REED_F32, buffers->outputs[0], c->n_elements);
+  return REED_OK;
+}
+
+/* Weights as oneDNN names their axes, [group][out][in][taps...], over the dense ONNX tensor: W[out][in][taps] of a convolution,
+ * W[in][out][taps] of a transposed one. */
+static void describe_weights(onednn_problem *p, const reed_desc *weights, int64_t groups, bool transposed) {
+  int64_t dense[REED_MAX_RANK], k = 0;
+  cpu_dense_strides(weights->rank, weights->dims, dense);
+  int out_axis = transposed ? 1 : 0, in_axis = 1 - out_axis;
+  int64_t first = weights->dims[0] / groups; /* of axis 0, per group */
+  if (groups > 1) {
+    p->weights[k] = groups;
+    p->weights_strides[k++] = first * dense[0];
+  }
+  p->weights[k] = transposed ? weights->dims[1] : first;
+  p->weights_strides[k++] = dense[out_axis];
+  p->weights[k] = transposed ? first : weights->dims[1];
+  p->weights_strides[k++] = dense[in_axis];
+  for (int32_t i = 2; i < weights->rank; i++) {
+    p->weights[k] = weights->dims[i];
+    p->weights_strides[k++] = dense[i];
+  }
+  p->weights_rank = k;
+}
+
+static void describe(const reed_kernel_call *call, const window *w, int64_t groups, bool transposed, bool last_in, bool last_out,
+                     onednn_problem *p) {
+  const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
+  *p = (onednn_problem){.kind = transposed ? ONEDNN_CONV_TRANSPOSE : ONEDNN_CONV, .rank = x->rank, .scale = 1};
+  memcpy(p->src, x->dims, (size_t)x->rank * sizeof *p->src);
+  memcpy(p->dst, y->dims, (size_t)y->rank * sizeof *p->dst);
+  channels_strides(x->rank, x->dims, last_in, p->src_strides);
+  channels_strides(y->rank, y->dims, last_out, p->dst_strides);
+  p->src_plain = last_in;
+  p->dst_plain = last_out;
+  describe_weights(p, &call->inputs[1], groups, transposed);
+  /* every weight meets every pixel of its output plane, or input plane where transposed */
+  p->products = desc_elements(&call->inputs[1]) * cpu_product(transposed ? x->dims : y->dims, 2, x->rank);
+  for (int32_t i = 0; i < w->n; i++) {
+    p->strides[i] = w->stride[i];
+    p->dilations[i] = w->dilation[i] - 1;
+    p->pads_begin[i] = w->pad_begin[i];
+    /* oneDNN wants pads that give the output's extent exactly; ONNX lets the last window end early, or the output go on */
+    int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
+    p->pads_end[i] = transposed ? (w->in[i] - 1) * w->stride[i] + reach - w->pad_begin[i] - w->out[i]
+                                : (w->out[i] - 1) * w->stride[i] + reach - w->pad_begin[i] - w->in[i];
+  }
+  p->with_bias = cpu_present(call, 2);
+  p->with_residual = cpu_present(call, 3);
+}
+
+/* The shape function reads nothing of bias and residual. */
+static reed_status check_addends(const reed_kernel_call *call) {
+  const reed_desc *y = &call->outputs[0];
+  char got[96], want[96];
+  if (cpu_present(call, 2) && (call->inputs[2].rank != 1 || call->inputs[2].dims[0] != y->dims[1]))
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "bias %s for %lld output channels", desc_text(&call->inputs[2], got, sizeof got), (long long)y->dims[1]);
+  if (cpu_present(call, 3) && !desc_equal(&call->inputs[3], y))
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "residual %s for an output of %s", desc_text(&call->inputs[3], got, sizeof got), desc_text(y, want, sizeof want));
+  return REED_OK;
+}
+
+/* False where some window has no tap on the plane that it slides over (dilated across it, or all in the pads): oneDNN's generated loops count such a
+ * window's taps from 0 down and run away (2.6). */
+static bool windows_meet(const window *w, const onednn_problem *p, bool transposed) {
+  for (int32_t i = 0; i < w->n; i++) {
+    int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1, plane = transposed ? w->out[i] : w->in[i];
+    if ((w->kernel[i] > 1 && w->dilation[i] > plane) || p->pads_begin[i] >= span || p->pads_end[i] >= span) return false;
+  }
+  return true;
+}
+
+static reed_status prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel);
+static reed_status prepare_transposed(const reed_kernel_call *call, reed_kernel *out_kernel);
+
+static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_kernel *out_kernel) {
+  bool last_in = !reed_attrs_int(outer->attrs, "channels_first_input", 0);
+  unpack_view unpack;
+  channels_view view;
+  reed_status status = unpack_view_init(outer, &unpack);
+  if (status == REED_OK) status = channels_view_init(&unpack.call, (last_in ? 1u << 0 : 0) | 1u << 3, &view);
+  if (status != REED_OK) return status;
+  const reed_kernel_call *call = &view.call;
+  status = check_addends(call);
+  if (status != REED_OK) return status;
+  reed_kernel_prepare_fn reference = transposed ? reference_prepare_conv_transpose : reference_prepare_conv;
+  const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
+  int64_t groups = reed_attrs_int(call->attrs, "group", 1);
+  if (reference_wanted() || x->dtype != REED_F32 || x->rank < 3 || x->rank > 5 || weights->rank != x->rank || groups < 1 ||
+      weights->dims[0] % groups != 0 || desc_elements(x) == 0 || desc_elements(weights) == 0 || desc_elements(y) == 0)
+    return unpack.packed ? unpack_prepare(&unpack, transposed ? prepare_transposed : prepare_conv, out_kernel) : channels_prepare_second(&view, reference, out_kernel);
+  *out_kernel = (reed_kernel){0};
+  window w;
+  activation act;
+  onednn_problem problem;
+  status = transposed ? window_init_transposed(call, weights->dims + 2, &w) : window_init(call, weights->dims + 2, &w);
+  if (status == REED_OK) status = activation_read(call, &act);
+  if (status != REED_OK) return status;
+  *out_kernel = (reed_kernel){0};
+  if (unpack.packed && !unpack.order.depthwise)
+    return transposed ? conv_panels_prepare_transposed(call, &unpack.order, &w, &act, out_kernel) : conv_panels_prepare(call, &w, last_in, &act, out_kernel);
+  if (view.last && last_in && !transposed) status = conv_depthwise_prepare(call, unpack.packed, &w, &act, out_kernel);
+  if (status != REED_OK || out_kernel->run) return status;
+  describe(call, &w, groups, transposed, view.last && last_in, view.last, &problem);
+  if (!windows_meet(&w, &problem, transposed)) return channels_prepare_second(&view, reference, out_kernel);
+  int64_t image_bytes = (problem.src_strides[0] + problem.dst_strides[0]) * 4, chunk = CHUNK_BYTES / image_bytes;
+  chunk = chunk < 1 ? 1 : chunk > CHUNK_MAX ? CHUNK_MAX : chunk;
+
+  convolution *c = mem_calloc(1, sizeof *c);
+  if (!c) return cpu_no_memory(call);
+  *c = (convolution){
+      .site = cpu_site_of(call), .n_inputs = call->n_inputs, .n_threads = cpu_env_threads(call), .after = act, .n_elements = desc_elements(y)};
+  status = onednn_open(call, &problem, x->dims[0], chunk, call->constant[1] ? call->host_values[1] : NULL, &c->runner);
+  if (status != REED_OK || !c->runner) {
+    mem_free(c);
+    return status != REED_OK ? status : channels_prepare_second(&view, reference, out_kernel);
+  }
+  *out_kernel = (reed_kernel){run_convolution, c, convolution_free, onednn_workspace_bytes(c->runner), onednn_state_bytes(c->runner)};
+  return REED_OK;
+}
+
+static reed_status prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, false, out_kernel); }
+static reed_status prepare_transposed(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, true, out_kernel); }
+
+reed_status cpu_prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, prepare_conv, out_kernel);
+  return prepare_conv(call, out_kernel);
+}
+
+reed_status cpu_prepare_conv_transpose(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, prepare_transposed, out_kernel);
+  return prepare_transposed(call, out_kernel);
+}

@@ -1,0 +1,112 @@
+/* Conv and ConvTranspose of one group over packed weights (ops/cpu/product/panels.h). */
+#include "ops/cpu/product/conv.h"
+#include "ops/cpu/product/panels.h"
+
+/* One plan; of a transposed convolution whose windows do not overlap one for each tap, which writes pixels of its own. */
+typedef struct dense_convolution {
+  bool with_bias, with_residual;
+  int64_t n_plans;
+  struct {
+    panel_plan *plan;
+    int64_t weights, y; /* where its weights begin, and its first pixel lies in Y */
+  } parts[];
+} dense_convolution;
+
+static void dense_free(void *state) {
+  dense_convolution *c = state;
+  for (int64_t i = 0; i < c->n_plans; i++) panel_plan_close(c->parts[i].plan);
+  mem_free(c);
+}
+
+static reed_status run_dense(const void *state, const reed_kernel_buffers *buffers) {
+  const dense_convolution *c = state;
+  const float *weights = buffers->inputs[1], *bias = c->with_bias ? buffers->inputs[2] : NULL, *residual = c->with_residual ? buffers->inputs[3] : NULL;
+  for (int64_t i = 0; i < c->n_plans; i++) {
+    panel_plan *plan = c->parts[i].plan;
+    panel_plan_run(plan, buffers->inputs[0], weights + c->parts[i].weights, bias, residual, (float *)buffers->outputs[0] + c->parts[i].y, buffers->workspace);
+  }
+  return REED_OK;
+}
+
+static dense_convolution *dense_new(const reed_kernel_call *call, int64_t n_plans) {
+  dense_convolution *c = mem_calloc(1, sizeof *c + (size_t)n_plans * sizeof *c->parts);
+  if (!c) return NULL;
+  c->with_bias = cpu_present(call, 2);
+  c->with_residual = cpu_present(call, 3);
+  return c;
+}
+
+/* The kernel made of plans that are all open. */
+static void dense_done(dense_convolution *c, reed_kernel *out_kernel) {
+  *out_kernel = (reed_kernel){run_dense, c, dense_free, 0, (int64_t)sizeof *c};
+  for (int64_t i = 0; i < c->n_plans; i++) {
+    int64_t workspace = panel_plan_workspace_bytes(c->parts[i].plan);
+    if (workspace > out_kernel->workspace_bytes) out_kernel->workspace_bytes = workspace;
+    out_kernel->state_bytes += (int64_t)sizeof *c->parts + panel_plan_state_bytes(c->parts[i].plan);
+  }
+}
+
+/* One spatial axis counts as the columns of an image of one row. */
+static panel_problem problem_of(const reed_kernel_call *call, const window *w, bool x_last, const activation *act) {
+  const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
+  panel_problem p = {.images = x->dims[0], .channels = x->dims[1], .outputs = y->dims[1], .activation = *act};
+  p.in[0] = p.out[0] = p.taps[0] = p.stride[0] = p.dilation[0] = 1;
+  for (int32_t i = 0; i < w->n; i++) {
+    int32_t axis = 2 - w->n + i;
+    p.in[axis] = w->in[i];
+    p.out[axis] = w->out[i];
+    p.taps[axis] = w->kernel[i];
+    p.stride[axis] = w->stride[i];
+    p.dilation[axis] = w->dilation[i];
+    p.pad[axis] = w->pad_begin[i];
+  }
+  p.x_image = p.channels * p.in[0] * p.in[1];
+  p.x_pixel = x_last ? p.channels : 1;
+  p.x_row = p.in[1] * p.x_pixel;
+  p.channels_first = !x_last;
+  p.x_channel = x_last ? 1 : p.in[0] * p.in[1];
+  p.y_pixel = p.outputs;
+  p.y_row = p.out[1] * p.y_pixel;
+  p.y_image = p.out[0] * p.y_row;
+  return p;
+}
+
+reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, bool x_last, const activation *act, reed_kernel *out_kernel) {
+  panel_problem problem = problem_of(call, w, x_last, act);
+  dense_convolution *c = dense_new(call, 1);
+  if (!c) return cpu_no_memory(call);
+  reed_status status = panel_plan_open(call, &problem, &c->parts[0].plan);
+  if (status != REED_OK) {
+    dense_free(c);
+    return status;
+  }
+  c->n_plans = 1;
+  dense_done(c, out_kernel);
+  return REED_OK;
+}
+
+reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const packed_order *order, const window *w, const activation *act, reed_kernel *out_kernel) {
+  /* tap by tap it is a product of matrices: pixels of X by channels, weights W[channel][output] */
+  panel_problem whole = problem_of(call, w, true, act), tap = whole;
+  for (int i = 0; i < 2; i++) {
+    tap.out[i] = whole.in[i];
+    tap.taps[i] = tap.stride[i] = 1;
+  }
+  tap.y_pixel = whole.taps[1] * whole.outputs;
+  tap.y_row = whole.taps[0] * whole.y_row;
+  dense_convolution *c = dense_new(call, whole.taps[0] * whole.taps[1]);
+  if (!c) return cpu_no_memory(call);
+  for (int64_t y = 0; y < whole.taps[0]; y++)
+    for (int64_t x = 0; x < whole.taps[1]; x++) {
+      c->parts[c->n_plans].weights = c->n_plans * packed_part_elements(order);
+      c->parts[c->n_plans].y = y * whole.y_row + x * whole.outputs;
+      reed_status status = panel_plan_open(call, &tap, &c->parts[c->n_plans].plan);
+      if (status != REED_OK) {
+        dense_free(c);
+        return status;
+      }
+      c->n_plans++;
+    }
+  dense_done(c, out_kernel);
+  return REED_OK;
+}

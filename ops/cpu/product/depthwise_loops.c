@@ -1,0 +1,251 @@
+/* The innermost loops of depthwise convolution (ops/cpu/product/depthwise.h), compiled once per CPU level: a tile of some pixels of a row by one vector
+ * of channels, its sums in registers over all taps. */
+#include "ops/cpu/product/depthwise.h"
+
+#include <math.h>
+
+#include "ops/cpu/lanes.h"
+#include "ops/cpu/layer_loops.h"
+
+/* PIXELS sums, TAPS_MOST weights and one of X stay in registers. */
+#if LANES == 16
+#define PIXELS 12
+#else
+#define PIXELS 8
+#endif
+#define TAPS_MOST 5 /* of a row of a window that slides */
+#define VECTORS 4   /* of channels side by side where a tile has one pixel, so that sums do not wait for each other */
+
+/* Neighbouring pixels of a row of Y. */
+typedef struct tile {
+  const float *x, *weights; /* of the first tap row that meets X */
+  int64_t first, width;     /* the first window's first pixel of X's row, which may lie before it; how many the row has */
+  int64_t tap_rows, taps;
+  int64_t x_row, x_tap, x_pixel; /* from a tap row to the next, a tap, a pixel of Y */
+  int64_t w_row, channels;
+  const float *bias, *residual;
+  float *y;
+  float low, high; /* what sums are held between */
+  bool hardswish;  /* instead */
+  bool activate;   /* what a tile has not done is done to it at once, while it is in the first-level cache */
+} tile;
+
+/* What `count` sums, y_step apart in Y from `channel` of the first pixel on, end as. Of the lanes the last `kept` are stored: those before them are
+ * another vector's, whose residual may lie where it writes. */
+INLINE void finish(const tile *t, int64_t channel, int kept, int count, int64_t y_step, lanes *sum) {
+  float *y = t->y + channel;
+  if (t->residual) {
+    const float *residual = t->residual + channel;
+#pragma GCC unroll 12
+    for (int i = 0; i < count; i++) sum[i] += load(residual + i * y_step);
+  }
+  if (t->hardswish) {
+#pragma GCC unroll 12
+    for (int i = 0; i < count; i++) sum[i] *= between(sum[i] * all(1.0f / 6.0f) + all(0.5f), all(0), all(1));
+  } else {
+    lanes low = held(all(t->low)), high = held(all(t->high));
+#pragma GCC unroll 12
+    for (int i = 0; i < count; i++) sum[i] = between(sum[i], low, high);
+  }
+  if (kept == LANES) {
+#pragma GCC unroll 12
+    for (int i = 0; i < count; i++) store(y + i * y_step, sum[i]);
+  } else {
+#pragma GCC unroll 12
+    for (int i = 0; i < count; i++) store_last(y + i * y_step, sum[i], kept);
+  }
+}
+
+/* Dilation 1: a tap row's weights stay in registers, and every pixel of X is read once for all windows that it is in. edge: some of these pixels X
+ * does not have. */
+INLINE void tile_sliding(const tile *t, int64_t channel, int kept, int pixels, int stride, int taps, bool edge) {
+  lanes sum[PIXELS], bias = t->bias ? load(t->bias + channel) : (lanes){0};
+#pragma GCC unroll 12
+  for (int p = 0; p < pixels; p++) sum[p] = bias;
+  const float *x = t->x + channel, *w = t->weights + channel;
+  const int64_t channels = t->channels, inside = -t->first, outside = t->width - t->first;
+  for (int64_t row = 0; row < t->tap_rows; row++, x += t->x_row, w += t->w_row) {
+    lanes weights[TAPS_MOST];
+#pragma GCC unroll 8
+    for (int k = 0; k < taps; k++) weights[k] = held(load(w + k * channels));
+    int64_t at = t->first * channels;
+#pragma GCC unroll 32
+    for (int i = 0; i < (pixels - 1) * stride + taps; i++, at += channels) {
+      if (edge && (i < inside || i >= outside)) continue;
+      lanes v = held(load(x + at));
+#pragma GCC unroll 8
+      for (int k = 0; k < taps; k++)
+        if (i >= k && (i - k) % stride == 0 && (i - k) / stride < pixels) sum[(i - k) / stride] += v * weights[k];
+    }
+  }
+  finish(t, channel, kept, pixels, channels, sum);
+}
+
+/* Any window with all its taps: a weight is read once for all pixels. */
+INLINE void tile_any(const tile *t, int64_t channel, int kept, int pixels) {
+  lanes sum[PIXELS], bias = t->bias ? load(t->bias + channel) : (lanes){0};
+#pragma GCC unroll 12
+  for (int p = 0; p < pixels; p++) sum[p] = bias;
+  for (int64_t row = 0; row < t->tap_rows; row++) {
+    const float *x_row = t->x + row * t->x_row + t->first * t->channels + channel, *w = t->weights + row * t->w_row + channel;
+    for (int64_t k = 0; k < t->taps; k++, x_row += t->x_tap, w += t->channels) {
+      const float *x = x_row;
+      lanes weight = held(load(w));
+#pragma GCC unroll 12
+      for (int p = 0; p < pixels; p++, x += t->x_pixel) sum[p] += weight * load(x);
+    }
+  }
+  finish(t, channel, kept, pixels, t->channels, sum);
+}
+
+/* All vectors of a tile; the last begins where it ends with the channels. taps 0: any. */
+INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool edge) {
+  for (int64_t c = 0; c < t->channels; c += LANES) {
+    int64_t left = t->channels - c, channel = left < LANES ? t->channels - LANES : c;
+    int kept = left < LANES ? (int)left : LANES;
+    if (taps) tile_sliding(t, channel, kept, pixels, stride, taps, edge);
+    else tile_any(t, channel, kept, pixels);
+  }
+}
+
+/* A function for tiles of some counts of pixels (tile_width); in each case the count is a constant, as are stride, taps and edge. */
+#define CASE(pixels, ...) \
+  case pixels: tile_channels(t, pixels, __VA_ARGS__); break;
+#if PIXELS == 12
+#define CASES_TO_12(...) CASE(10, __VA_ARGS__) CASE(12, __VA_ARGS__)
+#else
+#define CASES_TO_12(...)
+#endif
+#define TILES(name, ...)                                                                                          \
+  CPU_UNCHECKED static void name(const tile *t, int64_t pixels) {                                                 \
+    switch (pixels) {                                                                                             \
+      CASE(1, __VA_ARGS__) CASE(2, __VA_ARGS__) CASE(4, __VA_ARGS__) CASE(6, __VA_ARGS__) CASE(8, __VA_ARGS__)    \
+      CASES_TO_12(__VA_ARGS__)                                                                                    \
+    }                                                                                                             \
+  }
+TILES(tiles_any, 0, 0, false)
+TILES(tiles_3_by_1, 1, 3, false)
+TILES(edges_3_by_1, 1, 3, true)
+TILES(tiles_3_by_2, 2, 3, false)
+TILES(edges_3_by_2, 2, 3, true)
+TILES(tiles_5_by_1, 1, 5, false)
+TILES(edges_5_by_1, 1, 5, true)
+TILES(tiles_5_by_2, 2, 5, false)
+TILES(edges_5_by_2, 2, 5, true)
+
+/* One pixel, any window. */
+CPU_UNCHECKED static void pixel_any(const tile *t, int64_t pixels) {
+  int64_t channel = 0;
+  for (; channel + VECTORS * LANES <= t->channels; channel += VECTORS * LANES) {
+    lanes sum[VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++) sum[v] = t->bias ? load(t->bias + channel + v * LANES) : (lanes){0};
+    for (int64_t row = 0; row < t->tap_rows; row++) {
+      const float *x = t->x + row * t->x_row + t->first * t->channels + channel, *w = t->weights + row * t->w_row + channel;
+      for (int64_t k = 0; k < t->taps; k++, x += t->x_tap, w += t->channels)
+#pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++) sum[v] += load(w + v * LANES) * load(x + v * LANES);
+    }
+    finish(t, channel, LANES, VECTORS, LANES, sum);
+  }
+  for (; channel < t->channels; channel += LANES) {
+    int64_t left = t->channels - channel;
+    if (left < LANES) tile_any(t, t->channels - LANES, (int)left, 1);
+    else tile_any(t, channel, LANES, 1);
+  }
+}
+
+/* One pixel, fewer channels than lanes: one at a time. */
+static void pixel_narrow(const tile *t, int64_t pixels) {
+  for (int64_t c = 0; c < t->channels; c++) {
+    float sum = t->bias ? t->bias[c] : 0;
+    for (int64_t row = 0; row < t->tap_rows; row++) {
+      const float *x = t->x + row * t->x_row + t->first * t->channels + c, *w = t->weights + row * t->w_row + c;
+      for (int64_t k = 0; k < t->taps; k++) sum += x[k * t->x_tap] * w[k * t->channels];
+    }
+    if (t->residual) sum += t->residual[c];
+    t->y[c] = sum;
+  }
+}
+
+/* ---- a row ---- */
+
+typedef void (*tiles_fn)(const tile *t, int64_t pixels);
+
+/* Tiles whose windows have all their taps, and those at the edges: tiles too where `slides`, else single pixels with the taps that they have. */
+typedef struct method {
+  tiles_fn whole, edge;
+  bool slides;
+} method;
+
+static method method_for(const depthwise_row *r) {
+  static const method sliding[2][2] = {{{tiles_3_by_1, edges_3_by_1, true}, {tiles_3_by_2, edges_3_by_2, true}},
+                                       {{tiles_5_by_1, edges_5_by_1, true}, {tiles_5_by_2, edges_5_by_2, true}}};
+  int64_t stride = r->w->stride[1], taps = r->w->kernel[1];
+  if (r->channels < LANES) return (method){pixel_narrow, pixel_narrow, false};
+  if (r->w->dilation[1] == 1 && (taps == 3 || taps == 5) && stride <= 2) return sliding[taps == 5][stride == 2];
+  return (method){tiles_any, pixel_any, false};
+}
+
+/* `pixels` pixels from column `o` on. */
+static void run_tile(const depthwise_row *r, tile *t, tiles_fn tiles, int64_t o, int64_t pixels) {
+  const activation *a = r->activation;
+  t->y = r->y + o * r->channels;
+  t->residual = r->residual ? r->residual + o * r->channels : NULL;
+  tiles(t, pixels);
+  if (t->activate) CPU_LEVELED(activate_f32)(a->kind, (float)a->alpha, (float)a->beta, t->y, pixels * r->channels);
+}
+
+/* How many of `left` pixels the next tile takes: an even number while there is one, which halves the code. */
+static int64_t tile_width(int64_t left) { return left >= PIXELS ? PIXELS : left > 1 ? left & ~(int64_t)1 : left; }
+
+static void run_sliding(const depthwise_row *r, tile *t, const method *m) {
+  const window *w = r->w;
+  for (int64_t o = 0, n; o < w->out[1]; o += n) {
+    n = tile_width(w->out[1] - o);
+    t->first = o * w->stride[1] - w->pad_begin[1];
+    bool inside = t->first >= 0 && t->first + (n - 1) * w->stride[1] + w->kernel[1] <= w->in[1];
+    run_tile(r, t, inside ? m->whole : m->edge, o, n);
+  }
+}
+
+static void run_any(const depthwise_row *r, tile *t, const method *m) {
+  const window *w = r->w;
+  const float *weights = t->weights;
+  int64_t begin, end;
+  window_whole(w, 1, &begin, &end);
+  for (int64_t o = 0, n; o < w->out[1]; o += n) {
+    bool inside = o >= begin && o < end;
+    window_taps taps = window_taps_at(w, 1, o);
+    n = inside && r->channels >= LANES ? tile_width(end - o) : 1;
+    t->taps = taps.n;
+    t->first = taps.n ? taps.start : 0;
+    t->weights = weights + (taps.n ? taps.first * r->channels : 0);
+    run_tile(r, t, inside ? m->whole : m->edge, o, n);
+  }
+}
+
+void CPU_LEVELED(depthwise_row)(const depthwise_row *r) {
+  const window *w = r->w;
+  const activation *a = r->activation;
+  bool relu = a->kind == ACTIVATION_RELU, clip = a->kind == ACTIVATION_CLIP, hardswish = a->kind == ACTIVATION_HARDSWISH;
+  window_taps rows = window_taps_at(w, 0, r->row);
+  tile t = {
+    .x = r->x + (rows.n ? rows.start * w->in[1] * r->channels : 0),
+    .weights = r->weights + (rows.n ? rows.first * w->kernel[1] * r->channels : 0),
+    .width = w->in[1],
+    .tap_rows = rows.n,
+    .x_row = w->dilation[0] * w->in[1] * r->channels,
+    .x_tap = w->dilation[1] * r->channels,
+    .x_pixel = w->stride[1] * r->channels,
+    .w_row = w->kernel[1] * r->channels,
+    .channels = r->channels,
+    .bias = r->bias,
+    .low = clip ? (float)a->alpha : relu ? 0 : -INFINITY,
+    .high = clip ? (float)a->beta : INFINITY,
+    .hardswish = hardswish,
+    .activate = a->kind != ACTIVATION_NONE && (r->channels < LANES || !(relu || clip || hardswish)),
+  };
+  method m = method_for(r);
+  (m.slides ? run_sliding : run_any)(r, &t, &m);
+}

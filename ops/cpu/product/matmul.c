@@ -1,0 +1,271 @@
+/* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32. Where B is packed it is one tall product over panels (ops/cpu/product/panels.h). Else
+ * oneDNN: one B for all of A's matrices is one tall product, cut into chunks of rows, a B for every A one batched product, and anything in between a loop
+ * over the batch. */
+#include "ops/cpu/product/matmul.h"
+
+#include "ops/cpu/half.h"
+#include "ops/cpu/onednn.h"
+#include "ops/cpu/product/panels.h"
+#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/unpack.h"
+
+#define ROWS_MAX 512
+#define MATRICES_MAX 64
+
+/* ---- reading a call ---- */
+
+static reed_status misfit(const reed_kernel_call *call) {
+  char a[96], b[96], y[96];
+  return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s times %s does not give %s", desc_text(&call->inputs[0], a, sizeof a),
+                          desc_text(&call->inputs[1], b, sizeof b), desc_text(&call->outputs[0], y, sizeof y));
+}
+
+/* Strides of an operand's batch extents seen at Y's. False where they do not broadcast. */
+static bool read_batch(const product *p, const reed_desc *operand, int32_t operand_batch, int64_t matrix, int64_t *out) {
+  int64_t stride = matrix;
+  for (int32_t i = p->batch_rank - 1, k = operand_batch - 1; i >= 0; i--, k--) {
+    int64_t extent = k >= 0 ? operand->dims[k] : 1;
+    if (extent != 1 && extent != p->batch_dims[i]) return false;
+    out[i] = extent == 1 ? 0 : stride;
+    stride *= extent;
+  }
+  return operand_batch <= p->batch_rank;
+}
+
+static reed_status read_matmul(const reed_kernel_call *call, product *p) {
+  const reed_desc *a = &call->inputs[0], *b = &call->inputs[1], *y = &call->outputs[0];
+  if (a->rank < 1 || b->rank < 1) return misfit(call);
+  bool row = a->rank == 1, column = b->rank == 1;
+  p->m = row ? 1 : a->dims[a->rank - 2];
+  p->k = a->dims[a->rank - 1];
+  p->n = column ? 1 : b->dims[b->rank - 1];
+  p->batch_rank = y->rank - !row - !column;
+  if (p->batch_rank < 0 || (column ? b->dims[0] : b->dims[b->rank - 2]) != p->k) return misfit(call);
+  memcpy(p->batch_dims, y->dims, (size_t)p->batch_rank * sizeof *p->batch_dims);
+  p->a_row = p->k;
+  p->a_column = 1;
+  p->b_row = p->n;
+  p->b_column = 1;
+  if (!read_batch(p, a, row ? 0 : a->rank - 2, p->m * p->k, p->a_batch) ||
+      !read_batch(p, b, column ? 0 : b->rank - 2, p->k * p->n, p->b_batch))
+    return misfit(call);
+  return REED_OK;
+}
+
+static reed_status read_gemm(const reed_kernel_call *call, product *p) {
+  const reed_desc *a = &call->inputs[0], *b = &call->inputs[1];
+  bool trans_a = reed_attrs_int(call->attrs, "transA", 0) != 0, trans_b = reed_attrs_int(call->attrs, "transB", 0) != 0;
+  if (a->rank != 2 || b->rank != 2 || call->outputs[0].rank != 2) return misfit(call);
+  p->m = a->dims[trans_a];
+  p->k = a->dims[!trans_a];
+  p->n = b->dims[!trans_b];
+  if (b->dims[trans_b] != p->k) return misfit(call);
+  p->a_row = trans_a ? 1 : p->k;
+  p->a_column = trans_a ? p->m : 1;
+  p->b_row = trans_b ? 1 : p->n;
+  p->b_column = trans_b ? p->k : 1;
+  p->alpha = reed_attrs_float(call->attrs, "alpha", 1);
+  p->beta = reed_attrs_float(call->attrs, "beta", 1);
+  return REED_OK;
+}
+
+reed_status product_read(const reed_kernel_call *call, bool gemm, product *p) {
+  const reed_desc *y = &call->outputs[0];
+  *p = (product){.dtype = call->inputs[0].dtype, .n_threads = cpu_env_threads(call), .alpha = 1, .beta = 1};
+  reed_status status = gemm ? read_gemm(call, p) : read_matmul(call, p);
+  if (status == REED_OK) status = activation_read(call, &p->activation);
+  if (status != REED_OK) return status;
+  p->batch = cpu_product(p->batch_dims, 0, p->batch_rank);
+  if (desc_elements(y) != p->batch * p->m * p->n) return misfit(call);
+  p->has_c = cpu_present(call, 2) && p->beta != 0;
+  if (p->has_c) {
+    int64_t strides[REED_MAX_RANK];
+    if (!cpu_broadcast_strides(&call->inputs[2], y, strides)) {
+      char c[96], to[96];
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s does not broadcast to %s", desc_text(&call->inputs[2], c, sizeof c),
+                              desc_text(y, to, sizeof to));
+    }
+    memcpy(p->c_batch, strides, (size_t)p->batch_rank * sizeof *strides);
+    int32_t axis = p->batch_rank;
+    bool row = !gemm && call->inputs[0].rank == 1, column = !gemm && call->inputs[1].rank == 1;
+    p->c_row = row ? 0 : strides[axis++];
+    p->c_column = column ? 0 : strides[axis];
+  }
+  p->exact_ints = p->alpha == 1 && p->beta == 1 && p->activation.kind == ACTIVATION_NONE;
+  return REED_OK;
+}
+
+/* ---- f32 ---- */
+
+typedef enum product_form { FORM_TALL, FORM_BATCHED, FORM_LOOP } product_form;
+
+typedef struct fast_product {
+  product p;
+  cpu_site site;
+  panel_plan *plan; /* or */
+  onednn_runner *runner;
+  product_form form;
+  bool bias_inside, residual_inside; /* C is a row, or like Y (a plan's only); else it is added afterwards */
+  bool activation_inside;            /* else it is applied afterwards */
+} fast_product;
+
+static void fast_free(void *state) {
+  fast_product *f = state;
+  panel_plan_close(f->plan);
+  onednn_close(f->runner);
+  mem_free(f);
+}
+
+typedef struct finish_job {
+  const product *p;
+  const float *c;
+  float *y;
+} finish_job;
+
+/* y += beta * c for rows begin..end of the stacked result. */
+static void add_c(void *context, int64_t begin, int64_t end) {
+  const finish_job *job = context;
+  const product *p = job->p;
+  float beta = (float)p->beta;
+  for (int64_t i = begin; i < end; i++) {
+    const float *c = job->c + product_place_of(p, i / p->m).c + i % p->m * p->c_row;
+    float *y = job->y + i * p->n;
+    if (p->c_column == 1)
+      for (int64_t j = 0; j < p->n; j++) y[j] += beta * c[j];
+    else
+      for (int64_t j = 0; j < p->n; j++) y[j] += beta * c[0];
+  }
+}
+
+static reed_status run_fast(const void *state, const reed_kernel_buffers *buffers) {
+  const fast_product *f = state;
+  const product *p = &f->p;
+  const float *a = buffers->inputs[0], *b = buffers->inputs[1], *c = p->has_c ? buffers->inputs[2] : NULL;
+  const float *bias = f->bias_inside ? c : NULL;
+  float *y = buffers->outputs[0];
+  if (f->plan) panel_plan_run(f->plan, a, b, bias, f->residual_inside ? c : NULL, y, buffers->workspace);
+  int64_t n_runs = f->plan ? 0 : f->form == FORM_LOOP ? p->batch : 1;
+  reed_status status = REED_OK;
+  for (int64_t i = 0; i < n_runs && status == REED_OK; i++) {
+    product_place at = product_place_of(p, i);
+    status = onednn_run(f->runner, a + at.a, b + at.b, bias, NULL, y + i * p->m * p->n, buffers->workspace);
+  }
+  if (status != REED_OK) return cpu_fault(&f->site, buffers->diagnosis, status, -1, "oneDNN failed");
+  if (c && !f->bias_inside && !f->residual_inside) {
+    finish_job job = {p, c, y};
+    cpu_parallel(cpu_threads_for(p->n_threads, p->batch * p->m * p->n * 4), p->batch * p->m, 1, add_c, &job);
+  }
+  if (!f->activation_inside) activation_apply(&p->activation, p->n_threads, REED_F32, y, p->batch * p->m * p->n);
+  return REED_OK;
+}
+
+/* True where the operand's matrices lie one after the other, one for each of the batch. */
+static bool one_each(const product *p, const int64_t *strides, int64_t matrix) {
+  for (int32_t i = p->batch_rank - 1; i >= 0; i--) {
+    if (p->batch_dims[i] != 1 && strides[i] != matrix) return false;
+    matrix *= p->batch_dims[i];
+  }
+  return true;
+}
+
+static bool only_one(const product *p, const int64_t *strides) {
+  for (int32_t i = 0; i < p->batch_rank; i++)
+    if (strides[i] != 0 && p->batch_dims[i] != 1) return false;
+  return true;
+}
+
+static void set_matrix(int64_t *dims, int64_t *strides, int64_t first, int64_t rows, int64_t row, int64_t columns, int64_t column) {
+  dims[first] = rows;
+  strides[first] = row;
+  dims[first + 1] = columns;
+  strides[first + 1] = column;
+}
+
+static void describe(const fast_product *f, bool constant, onednn_problem *out) {
+  const product *p = &f->p;
+  bool batched = f->form == FORM_BATCHED;
+  int64_t first = batched ? 1 : 0;
+  *out = (onednn_problem){.kind = ONEDNN_MATMUL, .rank = 2 + first, .weights_rank = 2 + first, .weights_follow = batched,
+                          .weights_plain = !constant, .with_bias = f->bias_inside, .scale = p->alpha};
+  set_matrix(out->src, out->src_strides, first, p->m, p->a_row, p->k, p->a_column);
+  set_matrix(out->weights, out->weights_strides, first, p->k, p->b_row, p->n, p->b_column);
+  set_matrix(out->dst, out->dst_strides, first, p->m, p->n, p->n, 1);
+  if (batched) {
+    out->src_strides[0] = p->m * p->k;
+    out->weights_strides[0] = p->k * p->n;
+    out->dst_strides[0] = p->m * p->n;
+  }
+  out->products = p->k * p->n * (batched ? p->m : 1);
+}
+
+/* Over packed weights: one image of one row, whose pixels are the rows of A. */
+static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f, reed_kernel *out_kernel) {
+  const product *p = &f->p;
+  int64_t rows = p->batch * p->m;
+  panel_problem problem = {
+    .images = 1, .channels = p->k, .outputs = p->n, .in = {1, rows}, .out = {1, rows}, .taps = {1, 1}, .stride = {1, 1}, .dilation = {1, 1},
+    .x_image = rows * p->a_row, .x_row = rows * p->a_row, .x_pixel = p->a_row, .x_channel = 1,
+    .y_image = rows * p->n, .y_row = rows * p->n, .y_pixel = p->n,
+  };
+  f->residual_inside = p->has_c && !f->bias_inside && p->beta == 1 && p->c_row == p->n && p->c_column == 1 && one_each(p, p->c_batch, p->m * p->n);
+  f->activation_inside = !p->has_c || f->bias_inside || f->residual_inside;
+  if (f->activation_inside) problem.activation = p->activation;
+  reed_status status = panel_plan_open(call, &problem, &f->plan);
+  if (status != REED_OK) return status;
+  *out_kernel = (reed_kernel){run_fast, f, fast_free, panel_plan_workspace_bytes(f->plan), (int64_t)sizeof *f + panel_plan_state_bytes(f->plan)};
+  return REED_OK;
+}
+
+static reed_status prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel);
+static reed_status prepare_gemm(const reed_kernel_call *call, reed_kernel *out_kernel);
+
+static reed_status prepare(const reed_kernel_call *outer, bool gemm, reed_kernel *out_kernel) {
+  unpack_view view;
+  reed_status status = unpack_view_init(outer, &view);
+  if (status != REED_OK) return status;
+  const reed_kernel_call *call = &view.call;
+  product p;
+  status = product_read(call, gemm, &p);
+  if (status != REED_OK) return status;
+  if (reference_wanted() || p.dtype != REED_F32 || p.k == 0)
+    return view.packed ? unpack_prepare(&view, gemm ? prepare_gemm : prepare_matmul, out_kernel) : product_prepare_reference(call, &p, out_kernel);
+
+  fast_product *f = mem_calloc(1, sizeof *f);
+  if (!f) return cpu_no_memory(call);
+  f->p = p;
+  f->site = cpu_site_of(call);
+  f->form = only_one(&p, p.b_batch) ? FORM_TALL
+            : one_each(&p, p.a_batch, p.m * p.k) && one_each(&p, p.b_batch, p.k * p.n) ? FORM_BATCHED : FORM_LOOP;
+  f->bias_inside = p.has_c && p.alpha == 1 && p.beta == 1 && only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) &&
+                   (p.c_column == 1 || p.n == 1);
+  if (view.packed) {
+    status = prepare_panels(call, f, out_kernel);
+    if (status != REED_OK) mem_free(f);
+    return status;
+  }
+  bool constant = f->form == FORM_TALL && call->constant[1];
+  onednn_problem problem;
+  describe(f, constant, &problem);
+  int64_t extent = f->form == FORM_TALL ? p.batch * p.m : f->form == FORM_BATCHED ? p.batch : p.m;
+  status = onednn_open(call, &problem, extent, f->form == FORM_BATCHED ? MATRICES_MAX : ROWS_MAX,
+                       constant ? call->host_values[1] : NULL, &f->runner);
+  if (status != REED_OK || !f->runner) {
+    mem_free(f);
+    return status != REED_OK ? status : product_prepare_reference(call, &p, out_kernel);
+  }
+  *out_kernel = (reed_kernel){run_fast, f, fast_free, onednn_workspace_bytes(f->runner), onednn_state_bytes(f->runner)};
+  return REED_OK;
+}
+
+static reed_status prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, false, out_kernel); }
+static reed_status prepare_gemm(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, true, out_kernel); }
+
+reed_status cpu_prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, prepare_matmul, out_kernel);
+  return prepare_matmul(call, out_kernel);
+}
+
+reed_status cpu_prepare_gemm(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, prepare_gemm, out_kernel);
+  return prepare_gemm(call, out_kernel);
+}

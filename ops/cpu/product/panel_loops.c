@@ -1,0 +1,100 @@
+/* The innermost loops of products with packed weights (ops/cpu/product/panels.h), compiled once per CPU level: a tile of a few rows by the columns of one
+ * panel, its sums in registers over all of a block's depth. */
+#include "ops/cpu/product/panels.h"
+
+#include "ops/cpu/lanes.h"
+
+/* Sums, a row of the panel and one element of X stay in registers: 7 * 4 sums of 32 registers, 6 * 2 of 16. Wide tiles need fewer instructions for a
+ * product than tall ones. */
+#if LANES == 16
+#define REGISTERS 32
+#define VECTORS 4
+#define ROWS 7
+#elif LANES == 8
+#define REGISTERS 16
+#define VECTORS 2
+#define ROWS 6
+#else
+#define REGISTERS 16
+#define VECTORS 2
+#define ROWS 4
+#endif
+
+#define CACHE_LINE 16    /* floats */
+#define PANEL_AHEAD 512  /* floats of the panel fetched ahead: some 200 cycles */
+
+/* Of a tile's sums. */
+#define EACH(statement)                                                        \
+  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)                      \
+    _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) { statement; }
+
+/* `rows` by `vectors` (both constants where this is inlined) from column `column` of the panel. */
+INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
+  lanes sum[ROWS][VECTORS];
+  const float *b = t->panel + column;
+  float *c = t->c + column;
+  const char *next = t->next;
+  const int64_t next_step = t->next_step;
+  const int64_t row = t->a_row, width = t->width, length = t->run_length;
+  /* Vectors of a row of the panel: where no register is left the last is an operand in memory, or gcc would keep a sum there. */
+  const int held_weights = rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
+  /* Small tiles pass the panel too fast for the second-level cache: they fetch the panel, others what comes after. */
+  const bool fetch_panel = LANES < 16 || rows < 4;
+  /* Y of the next tile is fetched */
+  EACH(__builtin_prefetch(c + (rows + i) * t->c_row + j * LANES, 1); sum[i][j] = (lanes){0})
+  for (int64_t r = 0; r < t->n_runs; r++) {
+    const float *a = t->a + t->runs[r];
+    for (const float *end = a + length; a < end; a++, b += width) {
+      if (fetch_panel) {
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors * LANES; j += CACHE_LINE) __builtin_prefetch(b + PANEL_AHEAD + j);
+      } else {
+        __builtin_prefetch(next, 0, 2);
+        next += next_step;
+      }
+      lanes weights[VECTORS];
+#pragma GCC unroll 4
+      for (int j = 0; j < held_weights; j++) weights[j] = load(b + j * LANES);
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 4
+        for (int j = 0; j < held_weights; j++) sum[i][j] += a[i * row] * weights[j];
+        if (held_weights == vectors) continue;
+        __asm__("" : "+r"(b)); /* or gcc reads it once, into a register */
+        sum[i][vectors - 1] += a[i * row] * load(b + (vectors - 1) * LANES);
+      }
+    }
+  }
+  /* what is added comes last: it may be far larger than the products, whose roundings would then be its */
+  const float *before = t->first ? t->bias + column : c;
+  const int64_t before_row = t->first ? 0 : t->c_row;
+  EACH(sum[i][j] += load(before + i * before_row + j * LANES))
+  if (t->residual) EACH(sum[i][j] += load(t->residual + column + i * t->c_row + j * LANES))
+  if (t->relu) EACH(sum[i][j] = LANES_MAX((lanes){0}, sum[i][j])) /* NaN stays */
+  EACH(store(c + i * t->c_row + j * LANES, sum[i][j]))
+}
+
+#define CASE(n) \
+  case n: tile(t, column, n, vectors); break;
+INLINE void tile_rows(const panel_tile *t, int64_t column, int vectors) {
+  switch (t->rows) {
+    CASE(1) CASE(2) CASE(3) CASE(4)
+#if ROWS > 4
+    CASE(5) CASE(6)
+#endif
+#if ROWS > 6
+    CASE(7)
+#endif
+  }
+}
+
+int CPU_LEVELED(panel_rows)(void) { return ROWS; }
+
+CPU_UNCHECKED void CPU_LEVELED(panel_multiply)(const panel_tile *t) {
+  int64_t column = 0, width = t->width;
+  for (; column + VECTORS * LANES <= width; column += VECTORS * LANES) tile_rows(t, column, VECTORS);
+#if LANES == 16 /* a narrow last panel */
+  for (; column + 2 * LANES <= width; column += 2 * LANES) tile_rows(t, column, 2);
+  for (; column < width; column += LANES) tile_rows(t, column, 1);
+#endif
+}

@@ -1,0 +1,138 @@
+/* Batch, instance and group normalisation of f32 images whose channels come last: y = (x - centre) * factor + shift with one of each for every
+ * channel, and the activation, pixel by pixel. Statistics are summed in short runs of float with a double over them, in two passes (mean, then squares around it). */
+#include <math.h>
+
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reduce/norm.h"
+
+#define PIXELS_AT_ONCE 64
+
+typedef struct last_norm {
+  norm n;
+  bool given; /* batch: the statistics are inputs */
+} last_norm;
+
+/* Workspace: what every channel has, and sums of each thread. */
+typedef struct columns {
+  float *centre, *factor, *shift;
+  double *sums;  /* [range][channel] */
+  float *partial; /* [range][channel] */
+} columns;
+
+typedef struct last_job {
+  const norm *n;
+  const float *x;
+  float *y;
+  columns at;
+  int64_t per_range; /* pixels */
+  bool squares;
+} last_job;
+
+static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
+
+/* Places for up to n_ranges threads from `at` (NULL: only measures); gives the bytes. */
+static int64_t lay_columns(const norm *n, int64_t n_ranges, char *at, columns *out) {
+  int64_t used = 0;
+  struct {
+    int64_t bytes;
+    void **place;
+  } parts[] = {{n->channels * 4, (void **)&out->centre},
+               {n->channels * 4, (void **)&out->factor},
+               {n->channels * 4, (void **)&out->shift},
+               {n->channels * 8 * n_ranges, (void **)&out->sums},
+               {n->channels * 4 * n_ranges, (void **)&out->partial}};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    if (at) *parts[i].place = at + used;
+    used += aligned(parts[i].bytes);
+  }
+  return used;
+}
+
+/* Adds up every channel of a range's pixels, or the squares of its distance from the centre. */
+static void sum_ranges(void *context, int64_t begin, int64_t end) {
+  const last_job *job = context;
+  int64_t channels = job->n->channels;
+  for (int64_t range = begin; range < end; range++) {
+    double *sums = job->at.sums + range * channels;
+    float *partial = job->at.partial + range * channels;
+    int64_t last = (range + 1) * job->per_range < job->n->inner ? (range + 1) * job->per_range : job->n->inner;
+    for (int64_t c = 0; c < channels; c++) sums[c] = 0;
+    for (int64_t i = range * job->per_range; i < last; i += PIXELS_AT_ONCE) {
+      memset(partial, 0, (size_t)channels * sizeof *partial);
+      for (int64_t k = i; k < last && k < i + PIXELS_AT_ONCE; k++)
+        if (job->squares) CPU_PICK(job->n->level, add_squares)(job->x + k * channels, job->at.centre, partial, channels);
+        else CPU_PICK(job->n->level, add_rows)(job->x + k * channels, partial, channels);
+      for (int64_t c = 0; c < channels; c++) sums[c] += (double)partial[c];
+    }
+  }
+}
+
+static void apply_ranges(void *context, int64_t begin, int64_t end) {
+  const last_job *job = context;
+  int64_t channels = job->n->channels;
+  for (int64_t i = begin * job->per_range; i < end * job->per_range && i < job->n->inner; i++) {
+    float *y = job->y + i * channels;
+    CPU_PICK(job->n->level, scale_shift_row)(job->x + i * channels, job->at.centre, job->at.factor, job->at.shift, y, channels);
+    activation_row(&job->n->after, y, channels);
+  }
+}
+
+/* The sum over the channels from c on that share their statistics. */
+static double shared_sum(const last_job *job, int64_t c, int64_t n_ranges) {
+  double sum = 0;
+  for (int64_t range = 0; range < n_ranges; range++)
+    for (int64_t k = 0; k < job->n->shared; k++) sum += job->at.sums[range * job->n->channels + c + k];
+  return sum;
+}
+
+/* Statistics of one image into centre, factor, shift. */
+static void take_statistics(last_job *job, const reed_kernel_buffers *buffers, int threads) {
+  const norm *n = job->n;
+  double count = (double)(n->inner * n->shared);
+  job->squares = false;
+  cpu_parallel(threads, threads, 1, sum_ranges, job);
+  for (int64_t c = 0; c < n->channels; c += n->shared) {
+    float mean = (float)(shared_sum(job, c, threads) / count);
+    for (int64_t k = 0; k < n->shared; k++) job->at.centre[c + k] = mean;
+  }
+  job->squares = true;
+  cpu_parallel(threads, threads, 1, sum_ranges, job);
+  for (int64_t c = 0; c < n->channels; c += n->shared) {
+    double inverse = 1 / sqrt(shared_sum(job, c, threads) / count + n->epsilon);
+    for (int64_t k = c; k < c + n->shared; k++) {
+      int64_t at = norm_parameter_of(n, k);
+      job->at.factor[k] = (float)(norm_parameter(n, buffers, 1, at) * inverse);
+      job->at.shift[k] = (float)norm_parameter(n, buffers, 2, at);
+    }
+  }
+}
+
+static reed_status run_last(const void *state, const reed_kernel_buffers *buffers) {
+  const last_norm *l = state;
+  const norm *n = &l->n;
+  int threads = cpu_threads_for(n->n_threads, n->channels * n->inner * 8);
+  last_job job = {.n = n, .per_range = (n->inner + threads - 1) / threads};
+  lay_columns(n, n->n_threads, buffers->workspace, &job.at);
+  for (int64_t c = 0; c < n->channels && l->given; c++) {
+    job.at.centre[c] = (float)norm_parameter(n, buffers, 3, c);
+    job.at.factor[c] = (float)(norm_parameter(n, buffers, 1, c) / sqrt(norm_parameter(n, buffers, 4, c) + n->epsilon));
+    job.at.shift[c] = (float)norm_parameter(n, buffers, 2, c);
+  }
+  for (int64_t image = 0; image < n->outer; image++) {
+    job.x = (const float *)buffers->inputs[0] + image * n->channels * n->inner;
+    job.y = (float *)buffers->outputs[0] + image * n->channels * n->inner;
+    if (!l->given) take_statistics(&job, buffers, threads);
+    cpu_parallel(threads, threads, 1, apply_ranges, &job);
+  }
+  return REED_OK;
+}
+
+reed_status norm_prepare_last(const reed_kernel_call *call, norm_kind kind, const norm *n, reed_kernel *out_kernel) {
+  columns unused;
+  last_norm l = {.n = *n, .given = kind == NORM_BATCH};
+  void *state = mem_copy(&l, sizeof l);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_last, state);
+  out_kernel->workspace_bytes = lay_columns(n, n->n_threads, NULL, &unused);
+  return REED_OK;
+}

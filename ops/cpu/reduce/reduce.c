@@ -1,0 +1,221 @@
+/* The reductions over any set of axes. Dims are joined until kept and reduced ones alternate; where the innermost is reduced, runs of
+ * it go to the formula's `row` loop, else blocks of columns go to its `column` loop. Everything reduced to one element is cut in pieces
+ * of fixed length, so that the result does not depend on the number of threads. */
+#include "ops/cpu/reduce/reduce.h"
+
+#include "ops/cpu/common.h"
+#include "ops/cpu/reference/elements.h"
+#include "ops/cpu/elementwise/elementwise.h"
+
+#define BLOCK 256   /* half elements converted, or columns, at a time */
+#define PIECE 65536 /* elements of one partial result */
+
+typedef struct reduce_state {
+  const reduce_loops *loops;
+  convert_fn load, store;  /* from and to f32 for the half dtypes; NULL: none */
+  bool by_columns;
+  int32_t n_threads, n_kept, n_reduced; /* dims but the innermost */
+  int64_t inner;           /* extent of the innermost dim */
+  int64_t columns;         /* columns a unit of work takes */
+  int64_t n_units;         /* of work: output elements, or blocks of columns */
+  int64_t n_reduced_elements;
+  int64_t size;            /* bytes of an element */
+  int64_t n_pieces;        /* > 0: one output element, from so many partial results */
+  int64_t kept[REED_MAX_RANK], kept_strides[REED_MAX_RANK];       /* strides in elements of the input */
+  int64_t reduced[REED_MAX_RANK], reduced_strides[REED_MAX_RANK];
+} reduce_state;
+
+typedef struct reduce_job {
+  const reduce_state *s;
+  const char *in;
+  char *out;
+  reduce_accumulator *partial;
+} reduce_job;
+
+static void add_row(const reduce_state *s, reduce_accumulator *a, const char *x, int64_t n) {
+  if (!s->load) {
+    s->loops->row(a, x, n);
+    return;
+  }
+  float converted[BLOCK];
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    int64_t m = n - i < BLOCK ? n - i : BLOCK;
+    s->load(converted, x + i * s->size, m);
+    s->loops->row(a, converted, m);
+  }
+}
+
+static void add_columns(const reduce_state *s, reduce_accumulator *a, const char *x, int64_t n) {
+  float converted[BLOCK];
+  if (s->load) {
+    s->load(converted, x, n);
+    x = (const char *)converted;
+  }
+  s->loops->column(a, x, n);
+}
+
+static void write_results(const reduce_state *s, char *out, const reduce_accumulator *a, int64_t n) {
+  float result[BLOCK];
+  s->loops->finish(s->store ? (void *)result : out, a, n, s->n_reduced_elements);
+  if (s->store) s->store(out, result, n);
+}
+
+/* Everything that is reduced into the n accumulators at `x`: rows of the innermost dim, or n columns. */
+static void add_all(const reduce_state *s, reduce_accumulator *a, const char *x, int64_t n) {
+  int64_t coordinates[REED_MAX_RANK] = {0};
+  for (;;) {
+    if (s->by_columns)
+      add_columns(s, a, x, n);
+    else
+      add_row(s, a, x, s->inner);
+    int32_t d = s->n_reduced - 1;
+    for (; d >= 0; d--) {
+      x += s->reduced_strides[d] * s->size;
+      if (++coordinates[d] < s->reduced[d]) break;
+      x -= s->reduced[d] * s->reduced_strides[d] * s->size;
+      coordinates[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+/* Offset in elements of the input of a kept coordinate given as linear index. */
+static int64_t kept_offset(const reduce_state *s, int64_t index) {
+  int64_t offset = 0;
+  for (int32_t d = s->n_kept - 1; d > 0; d--) {
+    offset += index % s->kept[d] * s->kept_strides[d];
+    index /= s->kept[d];
+  }
+  return s->n_kept ? offset + index * s->kept_strides[0] : 0;
+}
+
+/* Output elements begin..end, each from rows of its own. */
+static void rows_range(void *context, int64_t begin, int64_t end) {
+  const reduce_job *job = context;
+  const reduce_state *s = job->s;
+  reduce_accumulator a[BLOCK];
+  for (int64_t first = begin; first < end; first += BLOCK) {
+    int64_t n = end - first < BLOCK ? end - first : BLOCK;
+    s->loops->start(a, n);
+    for (int64_t i = 0; i < n && s->n_reduced_elements; i++) {
+      const char *x = job->in + kept_offset(s, first + i) * s->size;
+      if (s->n_reduced)
+        add_all(s, &a[i], x, 1);
+      else
+        add_row(s, &a[i], x, s->inner);
+    }
+    write_results(s, job->out + first * s->size, a, n);
+  }
+}
+
+/* Blocks of columns begin..end, counted over all kept coordinates. */
+static void columns_range(void *context, int64_t begin, int64_t end) {
+  const reduce_job *job = context;
+  const reduce_state *s = job->s;
+  int64_t blocks = (s->inner + s->columns - 1) / s->columns;
+  reduce_accumulator a[BLOCK];
+  for (int64_t unit = begin; unit < end; unit++) {
+    int64_t kept = unit / blocks, first = unit % blocks * s->columns;
+    int64_t n = s->inner - first < s->columns ? s->inner - first : s->columns;
+    s->loops->start(a, n);
+    if (s->n_reduced_elements) add_all(s, a, job->in + (kept_offset(s, kept) + first) * s->size, n);
+    write_results(s, job->out + (kept * s->inner + first) * s->size, a, n);
+  }
+}
+
+static void pieces_range(void *context, int64_t begin, int64_t end) {
+  const reduce_job *job = context;
+  const reduce_state *s = job->s;
+  for (int64_t piece = begin; piece < end; piece++) {
+    int64_t first = piece * PIECE, n = s->inner - first < PIECE ? s->inner - first : PIECE;
+    s->loops->start(&job->partial[piece], 1);
+    add_row(s, &job->partial[piece], job->in + first * s->size, n);
+  }
+}
+
+static reed_status run_reduce(const void *state, const reed_kernel_buffers *buffers) {
+  const reduce_state *s = state;
+  reduce_job job = {s, buffers->inputs[0], buffers->outputs[0], buffers->workspace};
+  if (s->n_pieces) {
+    cpu_parallel(s->n_threads, s->n_pieces, 1, pieces_range, &job);
+    reduce_accumulator a;
+    s->loops->start(&a, 1);
+    s->loops->join(&a, job.partial, s->n_pieces);
+    write_results(s, job.out, &a, 1);
+  } else {
+    cpu_parallel(s->n_threads, s->n_units, 1, s->by_columns ? columns_range : rows_range, &job);
+  }
+  return REED_OK;
+}
+
+/* Which of the input's axes are reduced (ONNX 18): those in `axes`; all where it is absent or empty, or none with noop_with_empty_axes. */
+static reed_status reduced_axes(const reed_kernel_call *call, bool *out_reduced) {
+  const reed_desc *in = &call->inputs[0];
+  int64_t n = cpu_present(call, 1) ? desc_elements(&call->inputs[1]) : 0;
+  bool all = n == 0 && !reed_attrs_int(call->attrs, "noop_with_empty_axes", 0);
+  for (int32_t d = 0; d < in->rank; d++) out_reduced[d] = all;
+  for (int64_t k = 0; k < n; k++) {
+    int32_t d;
+    reed_status status = cpu_axis(call, ((const int64_t *)call->host_values[1])[k], in->rank, &d);
+    if (status) return status;
+    out_reduced[d] = true;
+  }
+  return REED_OK;
+}
+
+/* Joins the input's dims and splits them in kept and reduced. */
+static void split_dims(reduce_state *s, const reed_desc *in, const bool *reduced) {
+  int64_t extents[REED_MAX_RANK + 1] = {1}, strides[REED_MAX_RANK], stride = 1;
+  bool kind[REED_MAX_RANK + 1] = {true};
+  int32_t n = 0; /* from the innermost out; a joined dim keeps the innermost's stride */
+  for (int32_t d = in->rank - 1; d >= 0; d--) {
+    if (in->dims[d] == 1) continue;
+    if (n && kind[n - 1] == reduced[d]) {
+      extents[n - 1] *= in->dims[d];
+    } else {
+      extents[n] = in->dims[d];
+      strides[n] = stride;
+      kind[n++] = reduced[d];
+    }
+    stride *= in->dims[d];
+  }
+  s->inner = extents[0];
+  s->by_columns = !kind[0];
+  for (int32_t d = n - 1; d > 0; d--) {
+    int64_t *to = kind[d] ? s->reduced : s->kept, *to_strides = kind[d] ? s->reduced_strides : s->kept_strides;
+    int32_t *count = kind[d] ? &s->n_reduced : &s->n_kept;
+    to[*count] = extents[d];
+    to_strides[(*count)++] = strides[d];
+  }
+}
+
+reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_reduce(call, out_kernel);
+  const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
+  bool reduced[REED_MAX_RANK];
+  reed_status status = reduced_axes(call, reduced);
+  if (status) return status;
+  bool half = in->dtype == REED_F16 || in->dtype == REED_BF16;
+  cpu_level level = cpu_level_now();
+  const reduce_loops *loops = reduce_formula(level, half ? REED_F32 : in->dtype, op_id_of(call->op));
+  if (!loops) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "there is no such reduction for %s", reed_dtype_name(in->dtype));
+  reduce_state *s = mem_calloc(1, sizeof *s);
+  if (!s) return cpu_no_memory(call);
+  s->loops = loops;
+  s->load = half ? convert_between(level, in->dtype, REED_F32) : NULL;
+  s->store = half ? convert_between(level, REED_F32, in->dtype) : NULL;
+  s->size = (int64_t)reed_dtype_bytes(in->dtype);
+  split_dims(s, in, reduced);
+  s->n_reduced_elements = 1;
+  for (int32_t d = 0; d < in->rank; d++)
+    if (reduced[d]) s->n_reduced_elements *= in->dims[d];
+  int64_t n_out = desc_elements(out), n_in = desc_elements(in);
+  s->n_threads = cpu_threads_for(cpu_env_threads(call), n_in * s->size);
+  s->columns = s->inner / s->n_threads / 16 * 16;
+  s->columns = s->columns < 16 ? 16 : s->columns > BLOCK ? BLOCK : s->columns;
+  s->n_units = n_out == 0 ? 0 : s->by_columns ? n_out / s->inner * ((s->inner + s->columns - 1) / s->columns) : n_out;
+  if (n_out == 1 && n_in > 2 * PIECE && s->inner == n_in) s->n_pieces = (n_in + PIECE - 1) / PIECE;
+  cpu_kernel_set(out_kernel, run_reduce, s);
+  out_kernel->workspace_bytes = s->n_pieces * (int64_t)sizeof(reduce_accumulator);
+  return REED_OK;
+}

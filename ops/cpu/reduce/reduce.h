@@ -1,0 +1,30 @@
+/* The reductions' formulas as loops, looked up by dtype and operator. */
+#ifndef OPS_CPU_REDUCE_REDUCE_H_
+#define OPS_CPU_REDUCE_REDUCE_H_
+
+#include <math.h>
+
+#include "ops/cpu/cpu.h"
+#include "ops/op.h"
+
+/* Accumulators are 8 bytes of whatever type the loops like. */
+typedef uint64_t reduce_accumulator;
+
+/* log(e^a + e^b) */
+static inline double reduce_log_add(double a, double b) {
+  double low = a < b ? a : b, high = a < b ? b : a;
+  return high == low ? high + 0.69314718055994530942 : high + log1p(exp(low - high));
+}
+
+typedef struct reduce_loops {
+  void (*start)(reduce_accumulator *a, int64_t n);                                     /* a[0..n) */
+  void (*row)(reduce_accumulator *a, const void *x, int64_t n);                        /* n elements into a[0] */
+  void (*column)(reduce_accumulator *a, const void *x, int64_t n);                     /* x[i] into a[i] */
+  void (*join)(reduce_accumulator *a, const reduce_accumulator *v, int64_t n);         /* v[0..n) into a[0] */
+  void (*finish)(void *out, const reduce_accumulator *a, int64_t n_out, int64_t n);    /* out[i] from a[i], each over n elements */
+} reduce_loops;
+
+/* NULL for a dtype without the operator; f16 and bf16 have none: convert to f32. */
+const reduce_loops *reduce_formula(cpu_level level, reed_dtype dtype, op_id op);
+
+#endif

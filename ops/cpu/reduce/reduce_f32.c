@@ -1,0 +1,18 @@
+/* The reductions on f32. Compiled once per CPU level. */
+#include <math.h>
+
+#include "ops/cpu/reduce/reduce.h"
+
+#define IF_FLOAT(...) __VA_ARGS__
+#define IF_SIGNED(...)
+#define IF_UNSIGNED(...)
+#define IF_INT(...)
+#define IF_BOOL(...)
+#define T float
+#define A double
+#define W double
+#define TAG f32
+#include "ops/cpu/reduce/reduce_loops.h"
+
+const reduce_loops *CPU_LEVELED(reduce_f32)(op_id op);
+const reduce_loops *CPU_LEVELED(reduce_f32)(op_id op) { return reductions_f32(op); }

@@ -1,0 +1,79 @@
+/* Softmax and LogSoftmax (ONNX opset 13; `flattened` is the older meaning: one softmax over all axes from `axis` on). f32 here; other dtypes,
+ * Hardmax and LpNormalization by the reference. */
+#include "ops/cpu/reduce/softmax.h"
+
+#include "ops/cpu/half.h"
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reference/layers.h"
+
+#define COLUMNS 512 /* columns done at a time where the axis is not the last: their scratch stays in the first cache */
+
+reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) {
+  const reed_desc *x = &call->inputs[0];
+  op_id id = op_id_of(call->op);
+  bool flattened = reed_attrs_int(call->attrs, "flattened", 0) != 0;
+  int32_t axis = 0;
+  if (x->rank > 0) {
+    reed_status status = REED_OK;
+    int64_t given = reed_attrs_int(call->attrs, "axis", flattened ? 1 : -1);
+    if (flattened && given == x->rank) axis = x->rank; /* opset 1-12 allow it: one element each */
+    else status = cpu_axis(call, given, x->rank, &axis);
+    if (status != REED_OK) return status;
+  }
+  int32_t after = flattened || x->rank == 0 ? x->rank : axis + 1;
+  *out_softmax = (softmax){
+    .dtype = x->dtype,
+    .kind = id == OP_LogSoftmax ? SOFTMAX_LOG : id == OP_Hardmax ? SOFTMAX_HARD : id == OP_LpNormalization ? SOFTMAX_LP : SOFTMAX,
+    .p = reed_attrs_int(call->attrs, "p", 2),
+    .n_threads = cpu_env_threads(call),
+    .level = cpu_level_now(),
+    .outer = cpu_product(x->dims, 0, axis),
+    .axis = cpu_product(x->dims, axis, after),
+    .inner = cpu_product(x->dims, after, x->rank),
+  };
+  return REED_OK;
+}
+
+typedef struct softmax_job {
+  const softmax *s;
+  const float *x;
+  float *y;
+} softmax_job;
+
+static void rows(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  int64_t axis = job->s->axis;
+  for (int64_t i = begin; i < end; i++) CPU_PICK(job->s->level, softmax_row)(job->s->kind == SOFTMAX_LOG, job->x + i * axis, job->y + i * axis, axis);
+}
+
+static void columns(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  int64_t inner = job->s->inner, axis = job->s->axis, blocks = (inner + COLUMNS - 1) / COLUMNS;
+  float scratch[2 * COLUMNS];
+  for (int64_t i = begin; i < end; i++) {
+    int64_t first = i % blocks * COLUMNS, n = inner - first < COLUMNS ? inner - first : COLUMNS, at = i / blocks * axis * inner + first;
+    CPU_PICK(job->s->level, softmax_columns)(job->s->kind == SOFTMAX_LOG, job->x + at, job->y + at, axis, inner, n, scratch);
+  }
+}
+
+static reed_status run_softmax(const void *state, const reed_kernel_buffers *buffers) {
+  const softmax *s = state;
+  softmax_job job = {s, buffers->inputs[0], buffers->outputs[0]};
+  int threads = cpu_threads_for(s->n_threads, s->outer * s->axis * s->inner * 24);
+  if (s->inner == 1) cpu_parallel(threads, s->outer, 1, rows, &job);
+  else cpu_parallel(threads, s->outer * ((s->inner + COLUMNS - 1) / COLUMNS), 1, columns, &job);
+  return REED_OK;
+}
+
+reed_status cpu_prepare_softmax(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, cpu_prepare_softmax, out_kernel);
+  softmax s;
+  reed_status status = softmax_read(call, &s);
+  if (status != REED_OK) return status;
+  if (reference_wanted() || s.dtype != REED_F32 || s.kind == SOFTMAX_HARD || s.kind == SOFTMAX_LP)
+    return reference_prepare_softmax(call, out_kernel);
+  void *state = mem_copy(&s, sizeof s);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_softmax, state);
+  return REED_OK;
+}

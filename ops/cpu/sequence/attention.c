@@ -1,0 +1,361 @@
+/* Attention over blocks of queries and keys, after Dao et al. 2022, "FlashAttention": scores of a block are made, weighted and spent on the values
+ * while they are in the cache, and no [queries, keys] tensor exists. Work is shared out by batch, head and block of queries.
+ *
+ * Scores lie with a row for each key and a column for each query, so that a block of K is read as it is, the softmax runs over columns side by
+ * side, and so does the product with V. Everything is f32 inside; other floats are converted block by block, f64 and qk_matmul_output are the
+ * reference's. */
+#include "ops/cpu/sequence/attention.h"
+
+#include <math.h>
+
+#include "ops/cpu/elementwise/elementwise.h"
+#include "ops/cpu/half.h"
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/reference/layers.h"
+
+#define QUERIES 64
+#define KEYS 128
+#define LANES_MOST 16 /* columns are a multiple of it: of the loops' vectors at every level */
+
+/* ---- reading ---- */
+
+/* Operand of n heads: [batch, heads, length, size] or [batch, length, heads * size]. */
+static attention_view view_of(const reed_desc *d, int64_t n, int64_t size) {
+  if (d->dtype == REED_NONE) return (attention_view){0};
+  int64_t length = d->dims[d->rank == 4 ? 2 : 1];
+  if (d->rank == 4) return (attention_view){d->dtype, n * length * size, length * size, size};
+  return (attention_view){d->dtype, length * n * size, size, n * size};
+}
+
+static const reed_desc *operand(const reed_desc *descs, int32_t n, int32_t i) {
+  static const reed_desc absent = {0};
+  return i < n ? &descs[i] : &absent;
+}
+
+/* The mask broadcasts to [batch, heads, queries, keys], but that it may have fewer keys. */
+static reed_status read_mask(const reed_kernel_call *call, attention *a) {
+  const reed_desc *mask = operand(call->inputs, call->n_inputs, 3);
+  a->mask_dtype = mask->dtype;
+  a->mask_keys = a->total;
+  if (mask->dtype == REED_NONE) return REED_OK;
+  reed_desc scores = {REED_F32, 4, {a->batch, a->heads, a->queries, a->total}};
+  int64_t last = mask->rank ? mask->dims[mask->rank - 1] : 1;
+  if (last < a->total && last != 1) scores.dims[3] = a->mask_keys = last;
+  if (cpu_broadcast_strides(mask, &scores, a->mask_strides)) return REED_OK;
+  char from[96], to[96];
+  return reed_kernel_fail(call, REED_ERROR_SHAPE, "the mask %s does not broadcast to the scores' %s", desc_text(mask, from, sizeof from),
+                          desc_text(&scores, to, sizeof to));
+}
+
+reed_status attention_read(const reed_kernel_call *call, attention *a) {
+  const reed_desc *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2], *y = &call->outputs[0];
+  const reed_desc *past_k = operand(call->inputs, call->n_inputs, 4), *past_v = operand(call->inputs, call->n_inputs, 5);
+  const reed_desc *lengths = operand(call->inputs, call->n_inputs, 6);
+  bool flat = q->rank == 3;
+  *a = (attention){.site = cpu_site_of(call), .n_threads = cpu_env_threads(call), .level = cpu_level_now()};
+  a->batch = q->dims[0];
+  a->heads = flat ? reed_attrs_int(call->attrs, "q_num_heads", 1) : q->dims[1];
+  a->kv_heads = flat ? reed_attrs_int(call->attrs, "kv_num_heads", 1) : k->dims[1];
+  a->queries = q->dims[flat ? 1 : 2];
+  a->keys = k->dims[flat ? 1 : 2];
+  a->past = past_k->dtype != REED_NONE ? past_k->dims[2] : 0;
+  a->total = a->past + a->keys;
+  a->size = flat ? q->dims[2] / a->heads : q->dims[3];
+  a->value_size = flat ? v->dims[2] / a->kv_heads : v->dims[3];
+  a->q = view_of(q, a->heads, a->size);
+  a->k = view_of(k, a->kv_heads, a->size);
+  a->v = view_of(v, a->kv_heads, a->value_size);
+  a->past_k = view_of(past_k, a->kv_heads, a->size);
+  a->past_v = view_of(past_v, a->kv_heads, a->value_size);
+  a->present_k = view_of(operand(call->outputs, call->n_outputs, 1), a->kv_heads, a->size);
+  a->present_v = view_of(operand(call->outputs, call->n_outputs, 2), a->kv_heads, a->value_size);
+  a->y = view_of(y, a->heads, a->value_size);
+  a->causal = reed_attrs_int(call->attrs, "is_causal", 0) != 0;
+  a->nan_rows = reed_attrs_int(call->attrs, "nan_rows", 0);
+  a->scale = reed_attrs_float(call->attrs, "scale", 1 / sqrt((double)a->size));
+  a->softcap = reed_attrs_float(call->attrs, "softcap", 0);
+  a->mode = reed_attrs_int(call->attrs, "qk_matmul_output_mode", 0);
+  a->has_lengths = lengths->dtype != REED_NONE;
+  if (a->mode < 0 || a->mode > 3) return reed_kernel_fail(call, REED_ERROR_VALUE, "qk_matmul_output_mode %lld", (long long)a->mode);
+  if (a->has_lengths && desc_elements(lengths) != a->batch)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "nonpad_kv_seqlen has %lld elements for a batch of %lld", (long long)desc_elements(lengths),
+                            (long long)a->batch);
+  return read_mask(call, a);
+}
+
+/* ---- the cache of keys and values ---- */
+
+typedef struct present_job {
+  const attention *a;
+  const char *past, *now;
+  char *to;
+  const attention_view *past_view, *now_view, *to_view;
+  int64_t row_bytes, size;
+} present_job;
+
+static void write_heads(void *context, int64_t begin, int64_t end) {
+  const present_job *job = context;
+  const attention *a = job->a;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t b = i / a->kv_heads, h = i % a->kv_heads, element = job->row_bytes / job->size;
+    char *to = job->to + (b * job->to_view->batch + h * job->to_view->head) * element;
+    for (int64_t t = 0; t < a->total; t++) {
+      bool earlier = t < a->past;
+      const attention_view *v = earlier ? job->past_view : job->now_view;
+      const char *from = (earlier ? job->past : job->now) + (b * v->batch + h * v->head + (t - (earlier ? 0 : a->past)) * v->row) * element;
+      memcpy(to + t * job->row_bytes, from, (size_t)job->row_bytes);
+    }
+  }
+}
+
+static void write_one(const attention *a, const reed_kernel_buffers *buffers, int32_t input, const attention_view *now, const attention_view *past,
+                      const attention_view *to, int64_t size) {
+  int64_t bytes = size * (int64_t)reed_dtype_bytes(to->dtype), n = a->batch * a->kv_heads;
+  if (to->dtype == REED_NONE || bytes == 0 || n == 0 || a->total == 0) return;
+  present_job job = {a, a->past ? buffers->inputs[input + 3] : NULL, buffers->inputs[input], buffers->outputs[input], past, now, to, bytes, size};
+  cpu_parallel(cpu_threads_for(a->n_threads, n * a->total * bytes), n, 1, write_heads, &job);
+}
+
+void attention_write_present(const attention *a, const reed_kernel_buffers *buffers) {
+  write_one(a, buffers, 1, &a->k, &a->past_k, &a->present_k, a->size);
+  write_one(a, buffers, 2, &a->v, &a->past_v, &a->present_v, a->value_size);
+}
+
+/* ---- one block of queries ---- */
+
+typedef struct attention_state {
+  attention a;
+  convert_fn load_q, load_k, load_v, load_mask, store; /* to and from f32; NULL: as it is */
+  int64_t value_columns;                               /* value_size, up to a multiple of LANES_MOST */
+  int64_t scratch_floats;                              /* of a thread */
+} attention_state;
+
+/* A thread's memory. */
+typedef struct scratch {
+  float *queries;  /* [size][columns], scaled */
+  float *scores;   /* [KEYS][columns] */
+  float *sums;     /* [QUERIES][value_columns] */
+  float *keys, *values; /* converted or widened blocks */
+  float *line;     /* an output row, or part of a mask's */
+  float *most, *sum, *shrink; /* [columns] */
+} scratch;
+
+static int64_t line_floats(const attention_state *s) {
+  int64_t most = s->a.size > s->value_columns ? s->a.size : s->value_columns;
+  return most > KEYS ? most : KEYS;
+}
+
+static int64_t scratch_floats(const attention_state *s) {
+  return (s->a.size + KEYS + 3) * QUERIES + (QUERIES + KEYS) * s->value_columns + KEYS * s->a.size + line_floats(s);
+}
+
+static scratch scratch_at(const attention_state *s, float *at) {
+  scratch m;
+  m.queries = at;
+  m.scores = m.queries + s->a.size * QUERIES;
+  m.sums = m.scores + KEYS * QUERIES;
+  m.values = m.sums + QUERIES * s->value_columns;
+  m.most = m.values + KEYS * s->value_columns;
+  m.sum = m.most + QUERIES;
+  m.shrink = m.sum + QUERIES;
+  m.keys = m.shrink + QUERIES;
+  m.line = m.keys + KEYS * s->a.size;
+  return m;
+}
+
+/* What a block of queries works on. */
+typedef struct query_block {
+  const attention_state *s;
+  const reed_kernel_buffers *buffers;
+  scratch m;
+  int64_t batch, head, first, n, columns; /* n queries from `first` on, in that many columns */
+  attention_reach reach;
+} query_block;
+
+static const char *row_at(const attention_view *v, const void *data, int64_t batch, int64_t head, int64_t row) {
+  return (const char *)data + (batch * v->batch + head * v->head + row * v->row) * (int64_t)reed_dtype_bytes(v->dtype);
+}
+
+static void take_queries(const query_block *b) {
+  const attention *a = &b->s->a;
+  float scale = (float)a->scale;
+  if (b->n < b->columns) memset(b->m.queries, 0, (size_t)(a->size * b->columns) * sizeof(float));
+  for (int64_t i = 0; i < b->n; i++) {
+    const void *row = row_at(&a->q, b->buffers->inputs[0], b->batch, b->head, b->first + i);
+    if (b->s->load_q) b->s->load_q(b->m.line, row, a->size), row = b->m.line;
+    for (int64_t d = 0; d < a->size; d++) b->m.queries[d * b->columns + i] = ((const float *)row)[d] * scale;
+  }
+}
+
+/* Rows as f32, `width` floats apart at least their own: where they are, or converted into `to`. */
+static const float *take_rows(const char *from, int64_t distance, convert_fn load, int64_t n, int64_t size, int64_t width, float *to,
+                              int64_t *out_row) {
+  if (!load && size == width) return *out_row = distance / 4, (const float *)from;
+  for (int64_t j = 0; j < n; j++) {
+    if (load) load(to + j * width, from + j * distance, size);
+    else memcpy(to + j * width, from + j * distance, (size_t)size * sizeof(float));
+    memset(to + j * width + size, 0, (size_t)(width - size) * sizeof(float));
+  }
+  return *out_row = width, to;
+}
+
+/* The mask's part of query i and keys j .. j + n, which begins at `from`, onto column i. */
+static void mask_query(const query_block *b, const char *from, int64_t n, float *column, int64_t columns) {
+  const attention *a = &b->s->a;
+  int64_t step = a->mask_strides[3];
+  if (a->mask_dtype == REED_BOOL) {
+    for (int64_t j = 0; j < n; j++)
+      if (!from[j * step]) column[j * columns] = -INFINITY;
+    return;
+  }
+  const float *numbers = (const float *)from;
+  if (b->s->load_mask) b->s->load_mask(b->m.line, from, step ? n : 1), numbers = b->m.line;
+  for (int64_t j = 0; j < n; j++) column[j * columns] += numbers[j * step];
+}
+
+/* Keys j .. j + n (counted from the first of all) are masked for the queries that may not look at them. */
+static void mask_scores(const query_block *b, int64_t j, int64_t n) {
+  const attention *a = &b->s->a;
+  int64_t columns = b->columns, shown = a->mask_keys - j < n ? a->mask_keys - j : n;
+  if (shown < 0) shown = 0;
+  for (int64_t i = 0; a->mask_dtype != REED_NONE && i < b->n; i++) {
+    int64_t at = b->batch * a->mask_strides[0] + b->head * a->mask_strides[1] + (b->first + i) * a->mask_strides[2] + j * a->mask_strides[3];
+    mask_query(b, (const char *)b->buffers->inputs[3] + at * (int64_t)reed_dtype_bytes(a->mask_dtype), shown, b->m.scores + i, columns);
+  }
+  for (int64_t k = shown; k < n; k++)
+    for (int64_t i = 0; i < columns; i++) b->m.scores[k * columns + i] = -INFINITY;
+  for (int64_t k = 0; a->causal && k < n; k++) /* the queries before the first that may look at the key */
+    for (int64_t i = 0; i < b->n && b->first + i + b->reach.offset < j + k; i++) b->m.scores[k * columns + i] = -INFINITY;
+}
+
+static void cap_scores(const query_block *b, int64_t n) {
+  float cap = (float)b->s->a.softcap;
+  for (int64_t i = 0; cap > 0 && i < n * b->columns; i++) b->m.scores[i] = cap * tanhf(b->m.scores[i] / cap);
+}
+
+/* n keys from number j on of those whose first are at k and v. */
+static void take_keys(const query_block *b, const char *k, int64_t k_distance, const char *v, int64_t v_distance, int64_t j, int64_t n) {
+  const attention_state *s = b->s;
+  const attention *a = &s->a;
+  int64_t k_row, v_row, columns = b->columns;
+  const float *keys = take_rows(k, k_distance, s->load_k, n, a->size, a->size, b->m.keys, &k_row);
+  const float *values = take_rows(v, v_distance, s->load_v, n, a->value_size, s->value_columns, b->m.values, &v_row);
+  memset(b->m.scores, 0, (size_t)(n * columns) * sizeof(float));
+  CPU_PICK(a->level, multiply_add)(b->m.scores, columns, keys, k_row, 1, b->m.queries, columns, n, columns, a->size);
+  cap_scores(b, n);
+  mask_scores(b, j, n);
+  CPU_PICK(a->level, attend_keys)(b->m.scores, n, columns, b->m.most, b->m.sum, b->m.shrink);
+  for (int64_t i = 0; i < b->n; i++)
+    if (b->m.shrink[i] != 1) {
+      float *sums = b->m.sums + i * s->value_columns;
+      CPU_PICK(a->level, scale_row)(b->m.shrink[i], sums, sums, s->value_columns);
+    }
+  CPU_PICK(a->level, multiply_add)(b->m.sums, s->value_columns, b->m.scores, 1, columns, values, v_row, b->n, s->value_columns, n);
+}
+
+/* The keys of one tensor: earlier ones or new ones, numbers first .. first + n; those from `end` on are not looked at. */
+static void take_tensor(const query_block *b, const attention_view *kv, const void *k, const attention_view *vv, const void *v, int64_t first,
+                        int64_t n, int64_t end) {
+  const attention *a = &b->s->a;
+  int64_t head = b->head / (a->heads / a->kv_heads);
+  int64_t k_distance = kv->row * (int64_t)reed_dtype_bytes(kv->dtype), v_distance = vv->row * (int64_t)reed_dtype_bytes(vv->dtype);
+  if (first + n > end) n = end - first;
+  for (int64_t j = 0; j < n; j += KEYS)
+    take_keys(b, row_at(kv, k, b->batch, head, j), k_distance, row_at(vv, v, b->batch, head, j), v_distance, first + j,
+              n - j < KEYS ? n - j : KEYS);
+}
+
+static void give_rows(const query_block *b) {
+  const attention_state *s = b->s;
+  const attention *a = &s->a;
+  for (int64_t i = 0; i < b->n; i++) {
+    char *to = (char *)row_at(&a->y, b->buffers->outputs[0], b->batch, b->head, b->first + i);
+    float sum = b->m.sum[i], *line = s->store ? b->m.line : (float *)to, nothing = a->nan_rows > 0 && a->total > 0 ? NAN : 0;
+    const float *sums = b->m.sums + i * s->value_columns;
+    if (sum == 0 || (sum != sum && a->nan_rows < 0))
+      for (int64_t d = 0; d < a->value_size; d++) line[d] = nothing;
+    else
+      CPU_PICK(a->level, scale_row)(1 / sum, sums, line, a->value_size);
+    if (s->store) s->store(to, line, a->value_size);
+  }
+}
+
+static void attend(query_block *b) {
+  const attention_state *s = b->s;
+  const attention *a = &s->a;
+  int64_t end = b->reach.keys;
+  if (a->causal && b->first + b->n + b->reach.offset < end) end = b->first + b->n + b->reach.offset;
+  take_queries(b);
+  memset(b->m.sums, 0, (size_t)(b->n * s->value_columns) * sizeof(float));
+  for (int64_t i = 0; i < b->columns; i++) b->m.most[i] = -INFINITY, b->m.sum[i] = 0;
+  if (a->past) take_tensor(b, &a->past_k, b->buffers->inputs[4], &a->past_v, b->buffers->inputs[5], 0, a->past, end);
+  take_tensor(b, &a->k, b->buffers->inputs[1], &a->v, b->buffers->inputs[2], a->past, a->keys, end);
+  give_rows(b);
+}
+
+/* ---- running ---- */
+
+typedef struct attention_job {
+  const attention_state *s;
+  const reed_kernel_buffers *buffers;
+  int next_scratch;
+} attention_job;
+
+/* Items begin..end of (batch, head, block of queries). */
+static void attend_range(void *context, int64_t begin, int64_t end) {
+  attention_job *job = context;
+  const attention *a = &job->s->a;
+  int64_t blocks = (a->queries + QUERIES - 1) / QUERIES, mine = __atomic_fetch_add(&job->next_scratch, 1, __ATOMIC_RELAXED);
+  query_block b = {.s = job->s, .buffers = job->buffers, .m = scratch_at(job->s, (float *)job->buffers->workspace + mine * job->s->scratch_floats)};
+  for (int64_t i = begin; i < end; i++) {
+    b.first = i % blocks * QUERIES;
+    b.head = i / blocks % a->heads;
+    b.batch = i / blocks / a->heads;
+    b.n = a->queries - b.first < QUERIES ? a->queries - b.first : QUERIES;
+    b.columns = (b.n + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
+    b.reach = attention_reach_of(a, job->buffers, b.batch);
+    attend(&b);
+  }
+}
+
+static reed_status run_attention(const void *state, const reed_kernel_buffers *buffers) {
+  const attention_state *s = state;
+  attention_job job = {s, buffers, 0};
+  attention_write_present(&s->a, buffers);
+  cpu_parallel(s->a.n_threads, s->a.batch * s->a.heads * ((s->a.queries + QUERIES - 1) / QUERIES), 1, attend_range, &job);
+  return REED_OK;
+}
+
+static convert_fn to_f32(reed_dtype dtype) {
+  return dtype == REED_F32 || dtype == REED_NONE ? NULL : convert_between(cpu_level_now(), dtype, REED_F32);
+}
+
+/* Earlier keys and values have the dtype of the new ones, or the block loops would need two conversions. */
+static bool is_fast(const attention *a) {
+  bool halves = a->q.dtype != REED_F64 && a->v.dtype != REED_F64;
+  return halves && (a->past == 0 || (a->past_k.dtype == a->k.dtype && a->past_v.dtype == a->v.dtype));
+}
+
+reed_status cpu_prepare_attention(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  attention a;
+  reed_status status = attention_read(call, &a);
+  if (status != REED_OK) return status;
+  bool scores_wanted = call->n_outputs > 3 && call->outputs[3].dtype != REED_NONE;
+  bool halves = half_is(a.q.dtype) || half_is(a.v.dtype);
+  if (reference_wanted() || scores_wanted || !is_fast(&a) || desc_elements(&call->outputs[0]) == 0)
+    return halves ? half_prepare_as_f32(call, reference_prepare_attention, out_kernel) : reference_prepare_attention(call, out_kernel);
+  attention_state *s = mem_calloc(1, sizeof *s);
+  if (!s) return cpu_no_memory(call);
+  s->a = a;
+  s->load_q = to_f32(a.q.dtype);
+  s->load_k = to_f32(a.k.dtype);
+  s->load_v = to_f32(a.v.dtype);
+  s->load_mask = a.mask_dtype == REED_BOOL ? NULL : to_f32(a.mask_dtype);
+  if (a.y.dtype != REED_F32) s->store = convert_between(cpu_level_now(), REED_F32, a.y.dtype);
+  s->value_columns = (a.value_size + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
+  s->scratch_floats = (scratch_floats(s) + 15) / 16 * 16;
+  s->a.n_threads = cpu_threads_for(a.n_threads, a.batch * a.heads * a.queries * (a.total + 1) * (a.size + a.value_size + 8));
+  cpu_kernel_set(out_kernel, run_attention, s);
+  out_kernel->workspace_bytes = s->a.n_threads * s->scratch_floats * (int64_t)sizeof(float);
+  return REED_OK;
+}

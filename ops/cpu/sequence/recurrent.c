@@ -1,0 +1,491 @@
+/* RNN, GRU and LSTM for f32. The input's part of all gates is one product for many steps (a chunk), through oneDNN; then every step adds the
+ * recurrent part and makes the new state.
+ *
+ * R is packed in panels: for a block of units the columns of all its gates, step k of the depth after step k - 1, so that who computes a block
+ * has all that its units' new state needs. h alternates between two buffers: a step reads what the step before wrote, whoever wrote it. Threads
+ * take whole sequences or directions, which never wait for each other, or, where there are too few of them, blocks of units, with a
+ * barrier after each step. */
+#include "ops/cpu/sequence/recurrent.h"
+
+#include <math.h>
+#include <omp.h>
+
+#include "ops/cpu/half.h"
+#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/onednn.h"
+#include "ops/cpu/reference/layers.h"
+
+#define CHUNK_ROWS 256  /* rows of the input's product at a time: its result stays in the second cache */
+#define DEPTH_GRAIN 8   /* recurrent_multiply's depth is a multiple of it */
+#define FLOATS_GRAIN 16 /* places in the workspace are cache lines */
+#define PRODUCT_ROWS_MAX 512
+
+typedef void (*cell_fn)(const recurrent_cell *cell);
+
+/* Gates that are computed together from the same state. */
+typedef struct part {
+  int64_t first_gate, n_gates, offset; /* into a direction's panels, in floats */
+  bool from_apart, to_apart;           /* reads `apart` instead of h; writes it instead of the gates */
+} part;
+
+/* Parts and cells between two points where a GRU's blocks have to wait for each other. */
+typedef struct phase {
+  int32_t n_parts, n_cells;
+  part parts[2];
+  cell_fn cells[2];
+} phase;
+
+typedef struct fast_recurrent {
+  recurrent r;
+  recurrent_function functions[2][3];
+  int64_t units, n_blocks, depth; /* units a block, blocks, hidden rounded up to DEPTH_GRAIN */
+  int64_t panels;                 /* floats of a direction's panels */
+  int32_t n_phases;
+  phase phases[2];
+  bool by_blocks;                 /* how threads share a step */
+  int n_threads;
+  int64_t n_groups;               /* of sequences, where they share those */
+  int64_t chunk;                  /* steps */
+  onednn_runner *products[2][2];  /* per direction: of a chunk, of the steps left over */
+  kernel_cache *cache;
+  float *packed;                  /* the cache's; NULL: packed at every run */
+  int64_t gates, state[2], c, apart, bias, own_packed, product; /* places in the workspace, in floats; per direction a piece each */
+  int64_t workspace;              /* floats */
+} fast_recurrent;
+
+static void fast_free(void *state) {
+  fast_recurrent *f = state;
+  for (int i = 0; i < 4; i++) onednn_close(f->products[i / 2][i % 2]);
+  if (f->packed) kernel_cache_release(f->cache, f->packed);
+  mem_free(f);
+}
+
+/* ---- packing ---- */
+
+static void pack_part(const fast_recurrent *f, const part *p, const float *weights, float *panels) {
+  const int64_t hidden = f->r.hidden, row = p->n_gates * f->units;
+  for (int64_t block = 0; block < f->n_blocks; block++) {
+    float *panel = panels + block * f->depth * row;
+    for (int64_t column = 0; column < row; column++) {
+      const int64_t unit = block * f->units + column % f->units, gate = p->first_gate + column / f->units;
+      const float *from = weights + (gate * hidden + unit) * hidden;
+      for (int64_t k = 0; k < f->depth; k++) panel[k * row + column] = unit < hidden && k < hidden ? from[k] : 0;
+    }
+  }
+}
+
+static void pack(const fast_recurrent *f, const float *weights, float *packed) {
+  for (int64_t d = 0; d < f->r.n_directions; d++)
+    for (int32_t i = 0; i < f->n_phases; i++)
+      for (int32_t k = 0; k < f->phases[i].n_parts; k++) {
+        const part *p = &f->phases[i].parts[k];
+        pack_part(f, p, weights + d * f->r.n_gates * f->r.hidden * f->r.hidden, packed + d * f->panels + p->offset);
+      }
+}
+
+typedef struct pack_key {
+  char what[16];
+  const void *constant;
+  int64_t n_directions, n_gates, hidden, units;
+} pack_key;
+
+typedef struct pack_context {
+  const fast_recurrent *f;
+  const float *weights;
+} pack_context;
+
+static reed_status pack_build(void *context, kernel_cache_value *out_value) {
+  const pack_context *c = context;
+  const int64_t bytes = c->f->r.n_directions * c->f->panels * (int64_t)sizeof(float);
+  float *packed = mem_alloc_bulk((size_t)bytes);
+  if (!packed) return REED_ERROR_MEMORY;
+  pack(c->f, c->weights, packed);
+  *out_value = (kernel_cache_value){packed, mem_free_aligned, bytes};
+  return REED_OK;
+}
+
+static reed_status packed_get(const reed_kernel_call *call, fast_recurrent *f) {
+  const recurrent *r = &f->r;
+  f->cache = call->env ? call->env->cache : NULL;
+  if (!f->cache || !call->constant[RECURRENT_R]) return REED_OK;
+  pack_key key = {"recurrent", call->host_values[RECURRENT_R], r->n_directions, r->n_gates, r->hidden, f->units};
+  pack_context context = {f, key.constant};
+  void *packed;
+  reed_status status = kernel_cache_get(f->cache, &key, sizeof key, pack_build, &context, &packed);
+  if (status != REED_OK) return cpu_no_memory(call);
+  f->packed = packed;
+  if (call->env->constant_packed)
+    call->env->constant_packed(call->env->context, key.constant, r->n_directions * r->n_gates * r->hidden * r->hidden * (int64_t)sizeof(float));
+  return REED_OK;
+}
+
+/* ---- running ---- */
+
+typedef struct job {
+  const fast_recurrent *f;
+  const reed_kernel_buffers *buffers;
+  float *workspace;
+  const float *packed;
+  int64_t first, n;                     /* the chunk's steps in the order that a direction walks them */
+  int64_t gates_step, gates_sequence;   /* floats from a step or a sequence of the chunk's gates to the next */
+} job;
+
+/* What thread or call does of a step: a direction's sequences and blocks. */
+typedef struct share {
+  int64_t direction, first_sequence, end_sequence, first_block, end_block;
+} share;
+
+static float *state_at(const job *j, int64_t which, int64_t direction, int64_t sequence) {
+  return j->workspace + j->f->state[which & 1] + (direction * j->f->r.sequences + sequence) * j->f->depth;
+}
+
+static float *apart_at(const job *j, int64_t direction, int64_t sequence) {
+  return j->workspace + j->f->apart + (direction * j->f->r.sequences + sequence) * j->f->depth;
+}
+
+/* The gates of a sequence at the chunk's step `index` in time. */
+static float *gates_at(const job *j, int64_t direction, int64_t index, int64_t sequence) {
+  const recurrent *r = &j->f->r;
+  int64_t piece = j->f->chunk * r->sequences * r->n_gates * r->hidden;
+  return j->workspace + j->f->gates + direction * piece + index * j->gates_step + sequence * j->gates_sequence;
+}
+
+/* Step number `at` of the walk in time; *out_index its place in the chunk. */
+static int64_t time_of(const job *j, int64_t direction, int64_t at, int64_t *out_index) {
+  const bool backward = j->f->r.backward[direction];
+  *out_index = backward ? j->first + j->n - 1 - at : at - j->first;
+  return backward ? j->f->r.steps - 1 - at : at;
+}
+
+static void multiply(const job *j, const part *p, const share *s, int64_t at) {
+  const fast_recurrent *f = j->f;
+  const recurrent *r = &f->r;
+  int64_t index, time = time_of(j, s->direction, at, &index), n_left = 0;
+  for (int64_t k = s->first_sequence; k < s->end_sequence; k++) n_left += time < recurrent_length(r, j->buffers, k);
+  const int64_t most = recurrent_rows(r->level, p->n_gates), n_takes = (n_left + most - 1) / most;
+  const float *x[RECURRENT_ROWS];
+  float *y[RECURRENT_ROWS];
+  for (int64_t block = s->first_block; block < s->end_block && n_left; block++) {
+    const float *panel = j->packed + s->direction * f->panels + p->offset + block * f->depth * p->n_gates * f->units;
+    int64_t unit = block * f->units, n = r->hidden - unit < f->units ? r->hidden - unit : f->units, k = s->first_sequence;
+    for (int64_t take = 0; take < n_takes; take++) { /* about as many sequences each time */
+      int64_t rows = n_left * (take + 1) / n_takes - n_left * take / n_takes;
+      for (int64_t i = 0; i < rows; k++) {
+        if (time >= recurrent_length(r, j->buffers, k)) continue;
+        x[i] = p->from_apart ? apart_at(j, s->direction, k) : state_at(j, at, s->direction, k);
+        y[i++] = unit + (p->to_apart ? apart_at(j, s->direction, k) : gates_at(j, s->direction, index, k) + p->first_gate * r->hidden);
+      }
+      CPU_PICK(r->level, recurrent_multiply)((int)p->n_gates, panel, f->depth, (int)rows, x, y, r->hidden, n, !p->to_apart);
+    }
+  }
+}
+
+/* Runs the phase's cells on one sequence's units; gives their new h. */
+static const float *make_state(const job *j, const phase *ph, const share *s, int64_t at, int64_t index, int64_t sequence) {
+  const fast_recurrent *f = j->f;
+  const recurrent *r = &f->r;
+  int64_t unit = s->first_block * f->units, end = s->end_block * f->units < r->hidden ? s->end_block * f->units : r->hidden, d = s->direction;
+  float *gates = gates_at(j, d, index, sequence) + unit;
+  const float *bias = j->workspace + f->bias + d * (r->n_gates + 1) * r->hidden + unit;
+  const float *peepholes = recurrent_in(r, j->buffers, RECURRENT_P);
+  recurrent_cell cell = {
+    .n = end - unit,
+    .functions = f->functions[d],
+    .clip = (float)r->clip,
+    .input_forget = r->input_forget,
+    .linear_before_reset = r->linear_before_reset,
+    .before = state_at(j, at, d, sequence) + unit,
+    .apart = apart_at(j, d, sequence) + unit,
+    .c = j->workspace + f->c + (d * r->sequences + sequence) * f->depth + unit,
+    .h = state_at(j, at + 1, d, sequence) + unit,
+  };
+  for (int64_t g = 0; g < RECURRENT_GATES_MAX && g <= r->n_gates; g++) {
+    cell.gates[g] = gates + g * r->hidden;
+    cell.bias[g] = bias + g * r->hidden;
+  }
+  for (int64_t g = 0; peepholes && g < RECURRENT_PEEPHOLES; g++) cell.peepholes[g] = peepholes + (d * RECURRENT_PEEPHOLES + g) * r->hidden + unit;
+  for (int32_t k = 0; k < ph->n_cells; k++) ph->cells[k](&cell);
+  return cell.h;
+}
+
+/* Y at this step, and at the sequence's last one Y_h and Y_c. h NULL: the sequence takes no part in the step. */
+static void give(const job *j, const share *s, int64_t time, int64_t sequence, const float *h) {
+  const fast_recurrent *f = j->f;
+  const recurrent *r = &f->r;
+  int64_t unit = s->first_block * f->units, end = s->end_block * f->units < r->hidden ? s->end_block * f->units : r->hidden, d = s->direction;
+  const size_t bytes = (size_t)(end - unit) * sizeof(float);
+  float *y = recurrent_out(r, j->buffers, RECURRENT_Y), *y_h = recurrent_out(r, j->buffers, RECURRENT_Y_H), *y_c = recurrent_out(r, j->buffers, RECURRENT_Y_C);
+  if (y) {
+    y += time * r->y_step + d * r->y_direction + sequence * r->y_sequence + unit;
+    if (h) memcpy(y, h, bytes);
+    else memset(y, 0, bytes);
+  }
+  if (!h || time != (r->backward[d] ? 0 : recurrent_length(r, j->buffers, sequence) - 1)) return;
+  int64_t to = d * r->state_direction + sequence * r->state_sequence + unit;
+  if (y_h) memcpy(y_h + to, h, bytes);
+  if (y_c) memcpy(y_c + to, j->workspace + f->c + (d * r->sequences + sequence) * f->depth + unit, bytes);
+}
+
+static void run_phase(const job *j, int32_t which, const share *s, int64_t at) {
+  const phase *ph = &j->f->phases[which];
+  int64_t index, time = time_of(j, s->direction, at, &index);
+  for (int32_t i = 0; i < ph->n_parts; i++) multiply(j, &ph->parts[i], s, at);
+  bool last = which == j->f->n_phases - 1;
+  for (int64_t k = s->first_sequence; k < s->end_sequence; k++) {
+    bool takes_part = time < recurrent_length(&j->f->r, j->buffers, k);
+    const float *h = takes_part ? make_state(j, ph, s, at, index, k) : NULL;
+    if (last) give(j, s, time, k, h);
+  }
+}
+
+/* Items are directions times groups of sequences, and all steps of the chunk for each. */
+static void run_groups(void *context, int64_t begin, int64_t end) {
+  const job *j = context;
+  const fast_recurrent *f = j->f;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t group = i % f->n_groups;
+    share s = {i / f->n_groups, f->r.sequences * group / f->n_groups, f->r.sequences * (group + 1) / f->n_groups, 0, f->n_blocks};
+    for (int64_t at = j->first; at < j->first + j->n; at++)
+      for (int32_t k = 0; k < f->n_phases; k++) run_phase(j, k, &s, at);
+  }
+}
+
+/* Items are directions times blocks; every phase of every step ends with a barrier. */
+static void run_blocks(const job *j) {
+  const fast_recurrent *f = j->f;
+  const int64_t n_items = f->r.n_directions * f->n_blocks;
+#pragma omp parallel num_threads(f->n_threads)
+  {
+    const int64_t me = omp_get_thread_num(), team = omp_get_num_threads(), begin = n_items * me / team, end = n_items * (me + 1) / team;
+    for (int64_t at = j->first; at < j->first + j->n; at++)
+      for (int32_t k = 0; k < f->n_phases; k++) {
+        for (int64_t d = 0; d < f->r.n_directions; d++) {
+          int64_t first = begin - d * f->n_blocks, last = end - d * f->n_blocks;
+          share s = {d, 0, f->r.sequences, first > 0 ? first : 0, last < f->n_blocks ? last : f->n_blocks};
+          if (s.first_block < s.end_block) run_phase(j, k, &s, at);
+        }
+#pragma omp barrier
+      }
+  }
+}
+
+/* The input's part of the gates for the chunk's steps, those before the first `first` of each direction's walk. */
+static reed_status run_products(const job *j) {
+  const fast_recurrent *f = j->f;
+  const recurrent *r = &f->r;
+  const float *x = recurrent_in(r, j->buffers, RECURRENT_X), *w = recurrent_in(r, j->buffers, RECURRENT_W);
+  int64_t n_pieces = r->batch_first && j->n < r->steps ? r->sequences : 1;
+  for (int64_t d = 0; d < r->n_directions; d++) {
+    int64_t first = r->backward[d] ? r->steps - j->first - j->n : j->first;
+    const onednn_runner *product = f->products[d][j->n != f->chunk];
+    for (int64_t i = 0; i < n_pieces; i++) {
+      reed_status status = onednn_run(product, x + first * r->x_step + i * r->x_sequence, w + d * r->n_gates * r->hidden * r->features, NULL, NULL,
+                                      gates_at(j, d, 0, i), j->workspace + f->product);
+      if (status != REED_OK) return cpu_fault(&r->site, j->buffers->diagnosis, status, -1, "oneDNN failed");
+    }
+  }
+  return REED_OK;
+}
+
+/* Copies a direction's state of a sequence, zeros where there is none. */
+static void copy_state(const recurrent *r, const float *from, float *to) {
+  if (from) memcpy(to, from, (size_t)r->hidden * sizeof *to);
+  else memset(to, 0, (size_t)r->hidden * sizeof *to);
+}
+
+static void begin_states(const job *j) {
+  const fast_recurrent *f = j->f;
+  const recurrent *r = &f->r;
+  const float *initial[2] = {recurrent_in(r, j->buffers, RECURRENT_INITIAL_H), recurrent_in(r, j->buffers, RECURRENT_INITIAL_C)};
+  float *results[2] = {recurrent_out(r, j->buffers, RECURRENT_Y_H), recurrent_out(r, j->buffers, RECURRENT_Y_C)};
+  const size_t padded = (size_t)(r->n_directions * r->sequences * f->depth) * sizeof(float);
+  memset(j->workspace + f->state[0], 0, padded); /* what rounds the depth up has to be a number */
+  memset(j->workspace + f->state[1], 0, padded);
+  memset(j->workspace + f->apart, 0, padded);
+  for (int64_t i = 0; i < r->n_directions * r->sequences; i++) {
+    int64_t d = i / r->sequences, k = i % r->sequences, at = d * r->state_direction + k * r->state_sequence;
+    float *c = j->workspace + f->c + i * f->depth;
+    copy_state(r, initial[0] ? initial[0] + at : NULL, state_at(j, 0, d, k));
+    copy_state(r, initial[0] ? initial[0] + at : NULL, state_at(j, 1, d, k));
+    copy_state(r, initial[1] ? initial[1] + at : NULL, c);
+    if (results[0]) copy_state(r, state_at(j, 0, d, k), results[0] + at);
+    if (results[1]) copy_state(r, c, results[1] + at);
+  }
+}
+
+/* The biases of W x and R h, which B holds one after the other, as one; that of a GRU's hidden gate apart where R h is. */
+static void sum_bias(const job *j) {
+  const recurrent *r = &j->f->r;
+  const float *b = recurrent_in(r, j->buffers, RECURRENT_B);
+  const int64_t n = r->n_gates * r->hidden, apart = r->linear_before_reset ? GRU_HIDDEN * r->hidden : n;
+  for (int64_t d = 0; d < r->n_directions; d++) {
+    float *sum = j->workspace + j->f->bias + d * (n + r->hidden);
+    memset(sum, 0, (size_t)(n + r->hidden) * sizeof *sum);
+    for (int64_t i = 0; b && i < n; i++) {
+      sum[i] = b[2 * d * n + i];
+      sum[i < apart ? i : i + r->hidden] += b[(2 * d + 1) * n + i];
+    }
+  }
+}
+
+static reed_status run_fast(const void *state, const reed_kernel_buffers *buffers) {
+  const fast_recurrent *f = state;
+  const recurrent *r = &f->r;
+  reed_status status = recurrent_check_lengths(r, buffers);
+  if (status != REED_OK) return status;
+  job j = {.f = f, .buffers = buffers, .workspace = buffers->workspace, .packed = f->packed};
+  if (!f->packed) {
+    float *packed = j.workspace + f->own_packed;
+    pack(f, recurrent_in(r, buffers, RECURRENT_R), packed);
+    j.packed = packed;
+  }
+  sum_bias(&j);
+  begin_states(&j);
+  const int64_t row = r->n_gates * r->hidden;
+  for (j.first = 0; j.first < r->steps; j.first += j.n) {
+    j.n = r->steps - j.first < f->chunk ? r->steps - j.first : f->chunk;
+    j.gates_step = r->batch_first ? row : r->sequences * row;
+    j.gates_sequence = r->batch_first ? j.n * row : row;
+    status = run_products(&j);
+    if (status != REED_OK) return status;
+    if (f->by_blocks) run_blocks(&j);
+    else cpu_parallel(f->n_threads, r->n_directions * f->n_groups, 1, run_groups, &j);
+  }
+  return REED_OK;
+}
+
+/* ---- preparing ---- */
+
+static recurrent_function function_of(const recurrent_activation *a, cpu_level level) {
+  static const int formulas[] = {
+#define ACTIVATION_FORMULA(name, formula, alpha, beta) [RECURRENT_##name] = formula,
+    RECURRENT_ACTIVATION_LIST(ACTIVATION_FORMULA)
+#undef ACTIVATION_FORMULA
+  };
+  recurrent_function function = {.parameters = {a->alpha, a->beta}, .slope = 1, .scale = 1};
+  if (formulas[a->kind] != OP_COUNT) function.formula = elementwise_formula(level, REED_F32, formulas[a->kind]);
+  if (a->kind == RECURRENT_Affine) function.scale = (float)a->alpha, function.shift = (float)a->beta;
+  if (a->kind == RECURRENT_ScaledTanh) function.scale = (float)a->alpha, function.slope = (float)a->beta;
+  return function;
+}
+
+/* LSTM and RNN compute all gates at once. A GRU's hidden gate takes R h apart from W x, or R (reset * h), which needs a phase of its own. */
+static void plan_phases(fast_recurrent *f) {
+  const recurrent *r = &f->r;
+  const part all = {.n_gates = r->n_gates}, gates = {.n_gates = 2};
+  const part hidden = {.first_gate = GRU_HIDDEN, .n_gates = 1, .offset = f->n_blocks * f->units * f->depth * 2,
+                       .from_apart = !r->linear_before_reset, .to_apart = r->linear_before_reset};
+  const cell_fn gru_gates = CPU_PICK(r->level, recurrent_gru_gates), gru = CPU_PICK(r->level, recurrent_gru);
+  f->n_phases = 1;
+  if (r->id != OP_GRU) {
+    f->phases[0] = (phase){1, 1, {all}, {r->id == OP_LSTM ? CPU_PICK(r->level, recurrent_lstm) : CPU_PICK(r->level, recurrent_rnn)}};
+  } else if (r->linear_before_reset) {
+    f->phases[0] = (phase){2, 2, {gates, hidden}, {gru_gates, gru}};
+  } else {
+    f->phases[0] = (phase){1, 1, {gates}, {gru_gates}};
+    f->phases[1] = (phase){1, 1, {hidden}, {gru}};
+    f->n_phases = 2;
+  }
+}
+
+/* A barrier costs about what 65536 products do; sequences and directions need none. */
+static void plan_threads(fast_recurrent *f) {
+  const recurrent *r = &f->r;
+  const double step = (double)r->n_directions * (double)r->sequences * (double)r->n_gates * (double)r->hidden * (double)r->hidden;
+  const int64_t step_work = step < 1e15 ? (int64_t)step : (int64_t)1e15, wanted = (r->n_threads + r->n_directions - 1) / r->n_directions;
+  const int64_t most_groups = (r->sequences + 1) / 2;
+  f->n_groups = wanted < most_groups ? wanted : most_groups;
+  const int64_t n_items = r->n_directions * f->n_groups;
+  const int for_blocks = cpu_threads_for(r->n_threads, step_work);
+  f->n_threads = cpu_threads_for((int)(n_items < r->n_threads ? n_items : r->n_threads), step_work * (f->chunk < 1024 ? f->chunk : 1024));
+  f->by_blocks = for_blocks > f->n_threads;
+  if (f->by_blocks) f->n_threads = for_blocks;
+}
+
+/* a * b * c floats of the workspace, on a cache line of their own. False where they are more than any memory. */
+static bool reserve(fast_recurrent *f, int64_t a, int64_t b, int64_t c, int64_t *out_place) {
+  int64_t n, end;
+  if (__builtin_mul_overflow(a, b, &n) || __builtin_mul_overflow(n, c, &n) || __builtin_add_overflow(n, f->workspace + FLOATS_GRAIN - 1, &end) ||
+      end > INT64_MAX / (int64_t)sizeof(float))
+    return false;
+  *out_place = f->workspace;
+  f->workspace = end / FLOATS_GRAIN * FLOATS_GRAIN;
+  return true;
+}
+
+static bool plan_workspace(fast_recurrent *f) {
+  const recurrent *r = &f->r;
+  const int64_t n_states = r->n_directions * r->sequences, row = r->n_gates * r->hidden;
+  return reserve(f, r->n_directions * f->chunk, r->sequences, row, &f->gates) && reserve(f, n_states, f->depth, 1, &f->state[0]) &&
+         reserve(f, n_states, f->depth, 1, &f->state[1]) && reserve(f, n_states, f->depth, 1, &f->c) &&
+         reserve(f, n_states, f->depth, 1, &f->apart) && reserve(f, r->n_directions, row + r->hidden, 1, &f->bias) &&
+         reserve(f, f->packed ? 0 : r->n_directions, f->panels, 1, &f->own_packed);
+}
+
+/* rows of X times W of a direction, transposed. *out_product NULL: oneDNN has nothing for it. */
+static reed_status open_product(const reed_kernel_call *call, fast_recurrent *f, int64_t direction, int64_t rows, onednn_runner **out_product) {
+  const recurrent *r = &f->r;
+  const int64_t columns = r->n_gates * r->hidden;
+  const bool constant = call->constant[RECURRENT_W];
+  const float *weights = constant ? (const float *)call->host_values[RECURRENT_W] + direction * columns * r->features : NULL;
+  onednn_problem problem = {.kind = ONEDNN_MATMUL, .rank = 2, .weights_rank = 2, .src = {rows, r->features}, .src_strides = {r->features, 1},
+                            .weights = {r->features, columns}, .weights_strides = {1, r->features}, .dst = {rows, columns},
+                            .dst_strides = {columns, 1}, .weights_plain = !constant, .products = r->features * columns, .scale = 1};
+  reed_status status = onednn_open(call, &problem, rows, PRODUCT_ROWS_MAX, weights, out_product);
+  if (status == REED_OK && *out_product && onednn_workspace_bytes(*out_product) > f->product) f->product = onednn_workspace_bytes(*out_product);
+  return status;
+}
+
+static reed_status open_products(const reed_kernel_call *call, fast_recurrent *f, bool *out_all) {
+  const recurrent *r = &f->r;
+  const int64_t steps[2] = {f->chunk, f->chunk ? r->steps % f->chunk : 0};
+  reed_status status = REED_OK;
+  *out_all = true;
+  for (int64_t i = 0; i < 2 * r->n_directions && status == REED_OK && *out_all; i++) {
+    int64_t rows = r->batch_first && steps[0] < r->steps ? steps[i % 2] : steps[i % 2] * r->sequences;
+    if (!rows) continue;
+    status = open_product(call, f, i / 2, rows, &f->products[i / 2][i % 2]);
+    *out_all = f->products[i / 2][i % 2] != NULL;
+  }
+  return status;
+}
+
+static reed_status prepare_fast(const reed_kernel_call *call, fast_recurrent *f, bool *out_all) {
+  const recurrent *r = &f->r;
+  for (int64_t d = 0; d < r->n_directions; d++)
+    for (int k = 0; k < 3; k++) f->functions[d][k] = function_of(&r->activations[d][k], r->level);
+  f->units = recurrent_units(r->level);
+  f->n_blocks = (r->hidden + f->units - 1) / f->units;
+  f->depth = (r->hidden + DEPTH_GRAIN - 1) / DEPTH_GRAIN * DEPTH_GRAIN;
+  f->chunk = r->sequences < CHUNK_ROWS ? CHUNK_ROWS / r->sequences : 1;
+  if (f->chunk > r->steps) f->chunk = r->steps;
+  *out_all = true;
+  if (__builtin_mul_overflow(f->n_blocks * f->units * r->n_gates, f->depth, &f->panels))
+    return reed_kernel_fail(call, REED_ERROR_MEMORY, "%lld hidden units are more than any memory", (long long)r->hidden);
+  plan_phases(f);
+  plan_threads(f);
+  reed_status status = packed_get(call, f);
+  if (status == REED_OK) status = open_products(call, f, out_all);
+  if (status != REED_OK || !*out_all) return status;
+  const int64_t product_bytes = f->product;
+  if (!plan_workspace(f) || !reserve(f, (product_bytes + (int64_t)sizeof(float) - 1) / (int64_t)sizeof(float), 1, 1, &f->product))
+    return reed_kernel_fail(call, REED_ERROR_MEMORY, "%lld sequences of %lld hidden units are more than any memory", (long long)r->sequences,
+                            (long long)r->hidden);
+  return REED_OK;
+}
+
+reed_status cpu_prepare_recurrent(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  HALF_AS_F32(call, cpu_prepare_recurrent, out_kernel);
+  if (reference_wanted() || call->inputs[RECURRENT_X].dtype != REED_F32) return reference_prepare_recurrent(call, out_kernel);
+  fast_recurrent *f = mem_calloc(1, sizeof *f);
+  if (!f) return cpu_no_memory(call);
+  bool all = true;
+  reed_status status = recurrent_read(call, &f->r);
+  if (status == REED_OK) status = prepare_fast(call, f, &all);
+  if (status != REED_OK || !all) {
+    fast_free(f);
+    return status != REED_OK ? status : reference_prepare_recurrent(call, out_kernel);
+  }
+  *out_kernel = (reed_kernel){run_fast, f, fast_free, f->workspace * (int64_t)sizeof(float)};
+  return REED_OK;
+}

@@ -1,0 +1,360 @@
+#include "tests/ops/cpu/kernel_case.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/packed.h"
+#include "shapefuncs/shapefn.h"
+
+#define BAND 64 /* bytes before and behind every tensor */
+#define BAND_BYTE 0xa5
+
+static value value_open(const reed_desc *desc) {
+  value v = {.desc = *desc};
+  size_t bytes = (size_t)desc_bytes(desc);
+  v.block = aligned_alloc(64, (bytes + 2 * BAND + 63) / 64 * 64);
+  if (!v.block) ck_abort_msg("out of memory");
+  memset(v.block, BAND_BYTE, bytes + 2 * BAND);
+  v.data = bytes ? (char *)v.block + BAND : NULL;
+  return v;
+}
+
+static void value_close(value *v) {
+  free(v->block);
+  *v = (value){0};
+}
+
+/* One assertion a fault: Check writes to a pipe at every one. */
+static void check_bands(const value *v, const char *what) {
+  if (!v->block) return;
+  size_t bytes = (size_t)desc_bytes(&v->desc);
+  const uint8_t *p = v->block;
+  for (size_t i = 0; i < BAND; i++)
+    if (p[i] != BAND_BYTE || p[BAND + bytes + i] != BAND_BYTE)
+      ck_abort_msg("%s: wrote outside of a tensor, %zu bytes into the band %s it", what, i, p[i] != BAND_BYTE ? "before" : "behind");
+}
+
+void case_init(kernel_case *c, op_id op) {
+  memset(c, 0, sizeof *c);
+  c->op = op;
+  c->n_outputs = 1;
+  c->n_threads = 1;
+  c->in_place = -1;
+}
+
+/* A small generator of its own, so that a case is the same on every machine. */
+static double next_random(void) {
+  static uint64_t state = 0x9e3779b97f4a7c15u;
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return (double)(state >> 11) * 0x1p-53 * 2 - 1;
+}
+
+value *case_input(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims, double range) {
+  reed_desc desc = {.dtype = dtype, .rank = rank};
+  for (int32_t d = 0; d < rank; d++) desc.dims[d] = dims[d];
+  value *v = &c->inputs[c->n_inputs++];
+  *v = value_open(&desc);
+  int64_t n = desc_elements(&desc);
+  bool floats = dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
+  for (int64_t i = 0; i < n; i++) {
+    double x = next_random() * range;
+    case_set(v, i, floats ? x : dtype == REED_BOOL ? x > 0 : round(x));
+  }
+  return v;
+}
+
+void case_absent(kernel_case *c) { c->inputs[c->n_inputs++] = (value){0}; }
+
+value *case_ints(kernel_case *c, int32_t n, ...) {
+  value *v = case_input(c, REED_I64, 1, &(int64_t){n}, 0);
+  va_list arguments;
+  va_start(arguments, n);
+  for (int32_t i = 0; i < n; i++) ((int64_t *)v->data)[i] = va_arg(arguments, int);
+  va_end(arguments);
+  return v;
+}
+
+value *case_scalar(kernel_case *c, reed_dtype dtype, double x) {
+  value *v = case_input(c, dtype, 0, NULL, 0);
+  case_set(v, 0, x);
+  return v;
+}
+
+static reed_attr *add_attr(kernel_case *c, const char *name, reed_attr_type type) {
+  int32_t at = c->n_attrs++;
+  while (at > 0 && strcmp(c->attrs[at - 1].name, name) > 0) {
+    c->attrs[at] = c->attrs[at - 1];
+    at--;
+  }
+  c->attrs[at] = (reed_attr){.name = name, .type = type};
+  return &c->attrs[at];
+}
+void case_attr_int(kernel_case *c, const char *name, int64_t i) { add_attr(c, name, REED_ATTR_INT)->i = i; }
+void case_attr_float(kernel_case *c, const char *name, double f) { add_attr(c, name, REED_ATTR_FLOAT)->f = f; }
+void case_attr_string(kernel_case *c, const char *name, const char *s) { add_attr(c, name, REED_ATTR_STRING)->s = s; }
+void case_attr_ints(kernel_case *c, const char *name, const int64_t *ints, int64_t n) {
+  reed_attr *a = add_attr(c, name, REED_ATTR_INTS);
+  a->ints = ints;
+  a->n = n;
+}
+
+void case_attr_floats(kernel_case *c, const char *name, const double *floats, int64_t n) {
+  reed_attr *a = add_attr(c, name, REED_ATTR_FLOATS);
+  a->floats = floats;
+  a->n = n;
+}
+
+void case_set(value *v, int64_t i, double x) { reed_dtype_write(v->desc.dtype, (char *)v->data + i * (int64_t)reed_dtype_bytes(v->desc.dtype), x); }
+double case_get(const value *v, int64_t i) {
+  return reed_dtype_read(v->desc.dtype, (const char *)v->data + i * (int64_t)reed_dtype_bytes(v->desc.dtype));
+}
+
+static reed_status find_shapes(kernel_case *c, const reed_attrs *attrs, reed_desc *out_descs, int32_t *out_bounded_axes) {
+  const reed_op *op = op_builtin(c->op);
+  reed_shape_input inputs[CASE_INPUTS] = {0};
+  reed_shape_output outputs[CASE_OUTPUTS] = {0};
+  for (int32_t i = 0; i < c->n_inputs; i++) {
+    const value *v = &c->inputs[i];
+    inputs[i] = (reed_shape_input){.dtype = v->desc.dtype, .rank = v->desc.rank, .dims = v->desc.dims};
+    if (v->desc.dtype == REED_NONE || !(reed_op_input_at(op, i)->reads & REED_READS_VALUE)) continue;
+    inputs[i].data = v->data;
+    inputs[i].n_values = desc_elements(&v->desc);
+  }
+  reed_status status = shapefn_run(op, attrs, "node", c->n_inputs, inputs, c->n_outputs, outputs, NULL, &c->diagnosis);
+  for (int32_t i = 0; i < c->n_outputs && status == REED_OK; i++) {
+    if (c->unwanted[i]) continue;
+    out_descs[i] = (reed_desc){.dtype = outputs[i].dtype, .rank = outputs[i].rank};
+    out_bounded_axes[i] = outputs[i].bounded_axis;
+    for (int32_t d = 0; d < outputs[i].rank; d++) out_descs[i].dims[d] = outputs[i].dims[d];
+  }
+  return status;
+}
+
+reed_status case_run(kernel_case *c, const char *level) {
+  const reed_op *op = op_builtin(c->op);
+  setenv("REED_CPU", level, 1);
+  reed_diagnosis_clear(&c->diagnosis);
+  reed_attrs attrs = {c->attrs, c->n_attrs};
+  reed_desc in[CASE_INPUTS] = {0}, out[CASE_OUTPUTS] = {0};
+  int32_t bounded_axes[CASE_OUTPUTS];
+  const void *host[CASE_INPUTS] = {0}, *data[CASE_INPUTS] = {0};
+  bool constant[CASE_INPUTS] = {0};
+  void *results[CASE_OUTPUTS] = {0};
+  reed_status status = find_shapes(c, &attrs, out, bounded_axes);
+  if (status) return status;
+  for (int32_t i = 0; i < c->n_inputs; i++) {
+    in[i] = c->inputs[i].desc;
+    data[i] = c->inputs[i].data;
+    bool reads = in[i].dtype != REED_NONE && (reed_op_input_at(op, i)->reads & REED_READS_VALUE);
+    if (reads || !c->hide_values) host[i] = data[i];
+    constant[i] = !c->hide_values;
+  }
+  reed_kernel_env env = {.n_threads = c->n_threads};
+  if (!c->hide_values) ck_assert_int_eq(kernel_cache_open(&env.cache), REED_OK);
+  reed_kernel_call call = {.op = op, .attrs = &attrs, .node = "node", .n_inputs = c->n_inputs, .n_outputs = c->n_outputs, .inputs = in,
+                           .outputs = out, .host_values = host, .constant = constant, .env = &env, .diagnosis = &c->diagnosis};
+  reed_kernel kernel = {0};
+  status = kernel_is_nothing(&call, &kernel) ? REED_OK : kernel_cpu(op)(&call, &kernel);
+  if (status) {
+    kernel_cache_close(&env.cache);
+    return status;
+  }
+  for (int32_t i = 0; i < c->n_outputs; i++) {
+    value_close(&c->outputs[i]);
+    if (c->unwanted[i]) continue;
+    c->outputs[i] = value_open(&out[i]);
+    results[i] = c->outputs[i].data;
+  }
+  if (c->in_place >= 0) {
+    ck_assert_int_eq(desc_bytes(&in[c->in_place]), desc_bytes(&out[0]));
+    if (results[0]) memcpy(results[0], data[c->in_place], (size_t)desc_bytes(&out[0]));
+    data[c->in_place] = results[0];
+  }
+  for (int32_t i = 0; i < c->n_outputs && c->parts && kernel.part_at; i++)
+    if (results[i] && kernel.part_at[i] >= 0) results[i] = (char *)c->inputs[0].data + kernel.part_at[i], c->n_parts++;
+  void *workspace = kernel.workspace_bytes ? aligned_alloc(64, (size_t)(kernel.workspace_bytes + 63) / 64 * 64) : NULL;
+  reed_kernel_buffers buffers = {.inputs = data, .outputs = results, .workspace = workspace, .extents = c->extents, .diagnosis = &c->diagnosis};
+  memset(c->extents, 0xff, sizeof c->extents);
+  status = kernel.run(kernel.state, &buffers);
+  for (int32_t i = 0; i < c->n_outputs && c->parts; i++)
+    if (results[i] != c->outputs[i].data) memcpy(c->outputs[i].data, results[i], (size_t)desc_bytes(&out[i]));
+  if (kernel.free) kernel.free(kernel.state);
+  kernel_cache_close(&env.cache);
+  free(workspace);
+  for (int32_t i = 0; i < c->n_inputs; i++) check_bands(&c->inputs[i], op->name);
+  for (int32_t i = 0; i < c->n_outputs; i++) check_bands(&c->outputs[i], op->name);
+  for (int32_t i = 0; i < c->n_outputs && status == REED_OK; i++) {
+    int32_t axis = c->unwanted[i] ? -1 : bounded_axes[i];
+    if (axis < 0) continue;
+    ck_assert_msg(c->extents[i] >= 0 && c->extents[i] <= c->outputs[i].desc.dims[axis], "%s: extent %lld", op->name, (long long)c->extents[i]);
+    c->outputs[i].desc.dims[axis] = c->extents[i];
+  }
+  return status;
+}
+
+static bool close_enough(double a, double b, double relative, double absolute) {
+  if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
+  return a == b || fabs(a - b) <= relative * fabs(b) + absolute;
+}
+
+static void compare(const kernel_case *c, const value *expected, const char *level, double relative, double absolute) {
+  for (int32_t o = 0; o < c->n_outputs; o++) {
+    const value *got = &c->outputs[o];
+    char text[128];
+    if (c->unwanted[o]) continue;
+    if (!desc_equal(&got->desc, &expected[o].desc))
+      ck_abort_msg("%s at %s: %s", op_builtin(c->op)->name, level, desc_text(&got->desc, text, sizeof text));
+    for (int64_t i = 0; i < desc_elements(&got->desc); i++) {
+      double a = case_get(got, i), b = case_get(&expected[o], i);
+      if (close_enough(a, b, relative, absolute)) continue;
+      char in[2][128] = {"", ""};
+      for (int32_t k = 0; k < 2 && k < c->n_inputs; k++) desc_text(&c->inputs[k].desc, in[k], sizeof in[k]);
+      ck_abort_msg("%s(%s %s) at %s, %d threads, in place %d: output %d element %lld of %s is %.9g, the reference says %.9g", op_builtin(c->op)->name, in[0],
+                   in[1], level, c->n_threads, c->in_place, o, (long long)i, desc_text(&got->desc, text, sizeof text), a, b);
+    }
+  }
+}
+
+static bool may_share(const kernel_case *c, int32_t i, const reed_desc *out) {
+  reed_alias alias = op_builtin(c->op)->alias;
+  if (c->inputs[i].desc.dtype != out->dtype || desc_bytes(&c->inputs[i].desc) != desc_bytes(out)) return false;
+  return alias == REED_ALIAS_INPLACE || (alias == REED_ALIAS_INPLACE_FIRST && i == 0) || (alias == REED_ALIAS_VIEW && i == 0);
+}
+
+/* [N,C,spatial...] <-> [N,spatial...,C], extents and elements. */
+static void move_channels(value *v, bool to_last) {
+  reed_desc from = v->desc, to = from;
+  int32_t rank = from.rank;
+  if (from.dtype == REED_NONE || rank < 3) return;
+  for (int32_t i = 1; i < rank; i++) to.dims[i] = from.dims[to_last ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1)];
+  value moved = value_open(&to);
+  int64_t channels = from.dims[to_last ? 1 : rank - 1], n = desc_elements(&from), pixels = n ? n / from.dims[0] / channels : 0;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t image = i / (channels * pixels), channel = to_last ? i / pixels % channels : i % channels;
+    int64_t pixel = to_last ? i % pixels : i / channels % pixels;
+    int64_t at = to_last ? (image * pixels + pixel) * channels + channel : (image * channels + channel) * pixels + pixel;
+    case_set(&moved, at, case_get(v, i));
+  }
+  value_close(v);
+  *v = moved;
+}
+
+/* Every level, 1 and 2 threads, in place where that is allowed, against what is expected; with channels last where `last`. */
+static void compare_at_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative, double absolute) {
+  int64_t most_bytes = 0;
+  for (int32_t i = 0; i < c->n_inputs; i++)
+    if (c->inputs[i].desc.dtype != REED_NONE && desc_bytes(&c->inputs[i].desc) > most_bytes) most_bytes = desc_bytes(&c->inputs[i].desc);
+  for (cpu_level k = from; k <= cpu_level_best(); k++) {
+    cpu_level level = c->base_first ? k : cpu_level_best() + from - k;
+    for (int threads = 1; threads <= (most_bytes > 16384 ? 2 : 1); threads++)
+      for (int in_place = -1; in_place < c->n_inputs; in_place++) {
+        if (in_place >= 0 && !may_share(c, in_place, &expected[0].desc)) continue;
+        c->in_place = in_place;
+        c->n_threads = threads;
+        for (int parts = 0; parts <= (op_builtin(c->op)->alias == REED_ALIAS_PART); parts++) {
+          c->parts = parts;
+          reed_status status = case_run(c, cpu_level_name(level));
+          if (status) ck_abort_msg("%s", reed_diagnosis_message(&c->diagnosis));
+          for (int32_t i = 0; i < c->n_outputs && last; i++) move_channels(&c->outputs[i], false);
+          compare(c, expected, cpu_level_name(level), relative, absolute);
+        }
+      }
+  }
+  c->in_place = -1;
+  c->parts = false;
+}
+
+/* Puts the weights of a product in the order that the compiler would; false: it would leave them. */
+static bool pack_weights(kernel_case *c, value *out_plain) {
+  const reed_op *op = op_builtin(c->op);
+  reed_attrs attrs = {c->attrs, c->n_attrs};
+  packed_order order;
+  if (c->n_inputs < 2 || c->inputs[1].desc.dtype == REED_NONE || !packed_order_of(op, &attrs, &c->inputs[1].desc, &order)) return false;
+  reed_desc desc = packed_desc(&order);
+  *out_plain = c->inputs[1];
+  c->inputs[1] = value_open(&desc);
+  packed_pack(&order, out_plain->data, c->inputs[1].data);
+  case_attr_ints(c, PACKED_ATTR, out_plain->desc.dims, out_plain->desc.rank);
+  return true;
+}
+
+static void drop_attr(kernel_case *c, const char *name) {
+  int32_t i = 0;
+  while (strcmp(c->attrs[i].name, name) != 0) i++;
+  memmove(&c->attrs[i], &c->attrs[i + 1], (size_t)(--c->n_attrs - i) * sizeof *c->attrs);
+}
+
+/* With weights as they are, and packed where they can be. */
+static void compare_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative, double absolute) {
+  compare_at_levels(c, expected, from, last, relative, absolute);
+  value plain;
+  if (!pack_weights(c, &plain)) return;
+  compare_at_levels(c, expected, CPU_REFERENCE, last, relative, absolute);
+  drop_attr(c, PACKED_ATTR);
+  value_close(&c->inputs[1]);
+  c->inputs[1] = plain;
+}
+
+void case_parity_orders(kernel_case *c, uint32_t images, double relative, double absolute) {
+  value expected[CASE_OUTPUTS] = {0};
+  reed_status status = case_run(c, "reference");
+  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(&c->diagnosis));
+  for (int32_t i = 0; i < c->n_outputs; i++) {
+    expected[i] = c->outputs[i];
+    c->outputs[i] = (value){0};
+  }
+  compare_levels(c, expected, CPU_BASE, false, relative, absolute);
+  for (int32_t i = 0; i < c->n_inputs; i++)
+    if (images >> i & 1) move_channels(&c->inputs[i], true);
+  if (images) {
+    case_attr_int(c, "channels_last", 1);
+    compare_levels(c, expected, CPU_REFERENCE, true, relative, absolute);
+  }
+  for (int32_t i = 0; i < c->n_outputs; i++) value_close(&expected[i]);
+  case_close(c);
+}
+
+void case_parity(kernel_case *c, double relative, double absolute) { case_parity_orders(c, 0, relative, absolute); }
+
+void case_expect(kernel_case *c, const double *expected, int64_t n) {
+  for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++) {
+    reed_status status = case_run(c, cpu_level_name(level));
+    ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(&c->diagnosis));
+    ck_assert_int_eq(desc_elements(&c->outputs[0].desc), n);
+    for (int64_t i = 0; i < n; i++) {
+      double got = case_get(&c->outputs[0], i);
+      if (!close_enough(got, expected[i], 1e-6, 1e-6)) ck_abort_msg("%s at %s: element %lld is %.9g, not %.9g", op_builtin(c->op)->name, cpu_level_name(level),
+                    (long long)i, got, expected[i]);
+    }
+  }
+  case_close(c);
+}
+
+void case_fails(kernel_case *c, reed_status expected, const char *text) {
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    reed_status status = case_run(c, cpu_level_name(level));
+    ck_assert_msg(status == expected, "%s: %s, %s", op_builtin(c->op)->name, reed_status_name(status), reed_diagnosis_message(&c->diagnosis));
+    ck_assert_msg(strstr(reed_diagnosis_message(&c->diagnosis), text) != NULL, "'%s' does not say '%s'", reed_diagnosis_message(&c->diagnosis), text);
+    ck_assert_str_eq(reed_diagnosis_node(&c->diagnosis), "node");
+  }
+  case_close(c);
+}
+
+void case_close(kernel_case *c) {
+  for (int32_t i = 0; i < c->n_inputs; i++) value_close(&c->inputs[i]);
+  for (int32_t i = 0; i < c->n_outputs; i++) value_close(&c->outputs[i]);
+}
+
+double case_tolerance(reed_dtype dtype) {
+  switch ((int)dtype) {
+    case REED_F32: return 1e-6;
+    case REED_F64: return 1e-13;
+    case REED_F16: return 2e-3;
+    case REED_BF16: return 1.6e-2;
+    default: return 0;
+  }
+}

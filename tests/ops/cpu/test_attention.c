@@ -1,0 +1,192 @@
+/* Attention against its reference: lengths that end in odd places, heads that share keys, masks that broadcast, earlier keys, halves; rows without a
+ * key to look at. */
+#include <math.h>
+
+#include "tests/ops/cpu/kernel_case.h"
+
+typedef struct attention_case {
+  const char *what;
+  int64_t batch, heads, kv_heads, queries, keys, size, value_size;
+  int64_t past;         /* -1: none given */
+  int32_t mask_rank;    /* -1: no mask */
+  int64_t mask[4];      /* extents; 0 stands for no key, in the last */
+  reed_dtype mask_dtype;
+  bool causal, flat, lengths;
+  double scale, softcap; /* 0: not given */
+} attention_case;
+
+static const attention_case cases[] = {
+    {"one of everything", 1, 1, 1, 1, 1, 1, 1, -1, -1},
+    {"short", 2, 3, 3, 4, 6, 8, 8, -1, -1},
+    {"odd sizes", 2, 3, 3, 5, 7, 9, 11, -1, -1},
+    {"several blocks", 1, 2, 2, 130, 300, 64, 64, -1, -1},
+    {"one query", 2, 2, 2, 1, 517, 64, 64, -1, -1},
+    {"shared heads", 1, 6, 2, 9, 33, 16, 24, -1, -1},
+    {"flat", 2, 4, 4, 70, 131, 16, 16, -1, -1, .flat = true},
+    {"flat, shared heads, odd", 2, 4, 2, 3, 5, 7, 9, -1, -1, .flat = true},
+    {"a mask of keys", 2, 3, 3, 67, 140, 8, 8, -1, 4, {2, 1, 1, 140}, REED_F32},
+    {"a mask of queries and keys", 2, 3, 3, 67, 140, 8, 8, -1, 2, {67, 140}, REED_F32},
+    {"a mask for all", 2, 3, 3, 5, 6, 8, 8, -1, 4, {2, 3, 5, 6}, REED_F32},
+    {"a mask of heads", 2, 3, 3, 5, 6, 8, 8, -1, 3, {3, 1, 1}, REED_F32},
+    {"a truth mask", 2, 3, 3, 67, 140, 8, 8, -1, 3, {1, 67, 140}, REED_BOOL},
+    {"a mask of fewer keys", 2, 3, 3, 5, 140, 8, 8, -1, 2, {5, 131}, REED_F32},
+    {"a mask of numbers", 1, 2, 2, 5, 6, 8, 8, -1, 2, {5, 6}, REED_I32},
+    {"causal", 1, 2, 2, 150, 150, 8, 8, -1, -1, .causal = true},
+    {"causal with a mask", 1, 2, 2, 9, 20, 8, 8, -1, 2, {9, 20}, REED_BOOL, .causal = true},
+    {"earlier keys", 2, 4, 2, 5, 6, 8, 12, 7, -1},
+    {"earlier keys, causal", 2, 2, 2, 70, 70, 8, 8, 131, -1, .causal = true},
+    {"earlier keys, flat", 2, 2, 2, 3, 3, 8, 8, 4, -1, .causal = true, .flat = true},
+    {"no earlier keys", 2, 2, 2, 3, 3, 8, 8, 0, -1},
+    {"lengths", 3, 2, 2, 5, 20, 8, 8, -1, -1, .lengths = true},
+    {"lengths, causal", 3, 2, 2, 5, 20, 8, 8, -1, -1, .causal = true, .lengths = true},
+    {"scaled and capped", 1, 2, 2, 9, 20, 8, 8, -1, -1, .scale = 0.3, .softcap = 2},
+    {"capped with a mask", 1, 2, 2, 9, 20, 8, 8, -1, 2, {9, 20}, REED_BOOL, .softcap = 0.5},
+    {"no keys", 1, 2, 2, 3, 0, 4, 4, -1, -1},
+    {"no queries", 1, 2, 2, 0, 3, 4, 4, -1, -1},
+    {"no batch", 0, 2, 2, 3, 3, 4, 4, -1, -1},
+    {"no values", 1, 2, 2, 3, 3, 4, 0, -1, -1},
+    {"heads without size", 1, 2, 2, 3, 3, 0, 4, -1, -1, .scale = 1},
+};
+#define N_CASES (int)(sizeof cases / sizeof *cases)
+
+static value *add(kernel_case *c, const attention_case *a, reed_dtype dtype, int64_t heads, int64_t length, int64_t size, bool flat) {
+  if (flat) return case_input(c, dtype, DIMS(a->batch, length, heads * size), 1.5);
+  return case_input(c, dtype, DIMS(a->batch, heads, length, size), 1.5);
+}
+
+static void open_case(kernel_case *c, const attention_case *a, reed_dtype dtype) {
+  case_init(c, OP_Attention);
+  add(c, a, dtype, a->heads, a->queries, a->size, a->flat);
+  add(c, a, dtype, a->kv_heads, a->keys, a->size, a->flat);
+  add(c, a, dtype, a->kv_heads, a->keys, a->value_size, a->flat);
+  if (a->mask_rank < 0) case_absent(c);
+  else case_input(c, a->mask_dtype, a->mask_rank, a->mask, a->mask_dtype == REED_BOOL ? 1 : 3);
+  for (int k = 0; k < 2; k++) {
+    if (a->past < 0) case_absent(c);
+    else add(c, a, dtype, a->kv_heads, a->past, k ? a->value_size : a->size, false);
+  }
+  if (a->lengths) {
+    value *v = case_input(c, REED_I64, DIMS(a->batch), 0);
+    for (int64_t i = 0; i < a->batch; i++) case_set(v, i, (double)(i * 9)); /* none, some, most */
+  }
+  if (a->flat) case_attr_int(c, "q_num_heads", a->heads), case_attr_int(c, "kv_num_heads", a->kv_heads);
+  if (a->causal) case_attr_int(c, "is_causal", 1);
+  if (a->scale != 0) case_attr_float(c, "scale", a->scale);
+  if (a->softcap != 0) case_attr_float(c, "softcap", a->softcap);
+  c->n_outputs = 1;
+}
+
+START_TEST(attention_equals_its_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16, REED_BF16};
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+    for (int32_t outputs = 1; outputs <= 4; outputs += outputs == 1 ? 2 : 1) {
+      kernel_case c;
+      open_case(&c, &cases[_i], dtypes[i]);
+      c.n_outputs = outputs;
+      if (outputs == 4) case_attr_int(&c, "qk_matmul_output_mode", _i % 4);
+      double tolerance = dtypes[i] == REED_F32 ? 1e-5 : case_tolerance(dtypes[i]);
+      case_parity(&c, tolerance, tolerance);
+    }
+}
+END_TEST
+
+/* By hand: one query, two keys with scores 0 and ln 3, so weights 1/4 and 3/4. */
+START_TEST(weights_are_a_softmax_of_scaled_products) {
+  kernel_case c;
+  case_init(&c, OP_Attention);
+  value *q = case_input(&c, REED_F32, DIMS(1, 1, 1, 2), 0), *k = case_input(&c, REED_F32, DIMS(1, 1, 2, 2), 0), *v = case_input(&c, REED_F32, DIMS(1, 1, 2, 3), 0);
+  case_set(q, 0, log(3));
+  case_set(k, 2, sqrt(2)); /* the scale is 1 / sqrt(2) */
+  for (int64_t i = 0; i < 6; i++) case_set(v, i, (double)(i < 3 ? i : 4 * i));
+  c.n_outputs = 1;
+  case_expect(&c, (double[]){9, 12.25, 15.5}, 3);
+}
+END_TEST
+
+START_TEST(rows_that_are_masked_whole_give_zero_or_nan) {
+  for (int truth = 0; truth < 2; truth++)
+    for (int nan = -1; nan < 2; nan++)
+      for (int odd = 0; odd < 2; odd++) { /* keys and values that are masked may be anything where the mask says so by a truth */
+        kernel_case c;
+        case_init(&c, OP_Attention);
+        for (int k = 0; k < 3; k++) case_input(&c, REED_F32, DIMS(1, 1, 3, 2), 2);
+        value *mask = case_input(&c, truth ? REED_BOOL : REED_F32, DIMS(3, 3), 0);
+        for (int64_t i = 0; i < 9; i++) case_set(mask, i, truth ? i / 3 != 1 && i % 3 != 2 : i / 3 == 1 || i % 3 == 2 ? -INFINITY : 0);
+        if (odd && truth) case_set(&c.inputs[1], 4, INFINITY);
+        case_attr_int(&c, "nan_rows", nan);
+        c.n_outputs = 1;
+        for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++) {
+          ck_assert_int_eq(case_run(&c, cpu_level_name(level)), REED_OK);
+          for (int64_t i = 0; i < 6; i++) {
+            double y = case_get(&c.outputs[0], i);
+            if (i / 2 == 1) ck_assert(nan > 0 ? isnan(y) : y == 0);
+            else ck_assert(isfinite(y) && y != 0);
+          }
+        }
+        case_close(&c);
+      }
+}
+END_TEST
+
+START_TEST(infinite_and_nan_scores_go_through) {
+  for (int k = 0; k < 3; k++) {
+    kernel_case c;
+    case_init(&c, OP_Attention);
+    value *q = case_input(&c, REED_F32, DIMS(1, 1, 2, 2), 0);
+    value *key = case_input(&c, REED_F32, DIMS(1, 1, 200, 2), 1);
+    case_input(&c, REED_F32, DIMS(1, 1, 200, 2), 1);
+    for (int64_t i = 0; i < 4; i++) case_set(q, i, 1);
+    case_attr_int(&c, "nan_rows", _i - 1);
+    case_set(key, 300, k == 0 ? NAN : k == 1 ? INFINITY : -INFINITY);
+    c.n_outputs = 1;
+    case_parity(&c, 1e-5, 1e-5); /* all is NaN but in the last case */
+  }
+}
+END_TEST
+
+START_TEST(operands_that_do_not_fit_are_refused) {
+  static const struct {
+    int64_t k[4], v[4], mask[2];
+    const char *says;
+  } bad[] = {
+      {{1, 2, 3, 5}, {1, 2, 3, 4}, {3, 3}, "the sizes of a head"}, {{1, 2, 3, 4}, {1, 2, 5, 4}, {3, 3}, "the lengths"},
+      {{2, 2, 3, 4}, {1, 2, 3, 4}, {3, 3}, "the batches"},         {{1, 3, 3, 4}, {1, 3, 3, 4}, {3, 3}, "cannot be shared"},
+      {{1, 2, 3, 4}, {1, 1, 3, 4}, {3, 3}, "the numbers of heads"}, {{1, 2, 3, 4}, {1, 2, 3, 4}, {2, 3}, "does not broadcast"},
+      {{1, 2, 3, 4}, {1, 2, 3, 4}, {3, 4}, "does not broadcast"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    kernel_case c;
+    case_init(&c, OP_Attention);
+    case_input(&c, REED_F32, DIMS(1, 2, 3, 4), 1);
+    case_input(&c, REED_F32, 4, bad[i].k, 1);
+    case_input(&c, REED_F32, 4, bad[i].v, 1);
+    case_input(&c, REED_F32, 2, bad[i].mask, 1);
+    c.n_outputs = 1;
+    case_fails(&c, REED_ERROR_SHAPE, bad[i].says);
+  }
+  kernel_case c;
+  case_init(&c, OP_Attention);
+  for (int k = 0; k < 3; k++) case_input(&c, REED_F32, DIMS(1, 3, 8), 1);
+  case_attr_int(&c, "q_num_heads", 3);
+  case_attr_int(&c, "kv_num_heads", 2);
+  c.n_outputs = 1;
+  case_fails(&c, REED_ERROR_SHAPE, "8 columns in 3 heads");
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("attention");
+  TCase *t = tcase_create("attention");
+  tcase_set_timeout(t, 60);
+  tcase_add_loop_test(t, attention_equals_its_reference, 0, N_CASES);
+  tcase_add_test(t, weights_are_a_softmax_of_scaled_products);
+  tcase_add_test(t, rows_that_are_masked_whole_give_zero_or_nan);
+  tcase_add_loop_test(t, infinite_and_nan_scores_go_through, 0, 3);
+  tcase_add_test(t, operands_that_do_not_fit_are_refused);
+  suite_add_tcase(suite, t);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? 1 : 0;
+}

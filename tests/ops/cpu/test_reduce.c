@@ -1,0 +1,156 @@
+/* Reductions, cumulative sums and arg reductions against their references: every set of axes, every dtype, empty and long. */
+#include <math.h>
+
+#include "tests/ops/cpu/kernel_case.h"
+
+static const op_id reductions[] = {OP_ReduceL1,  OP_ReduceL2,  OP_ReduceLogSum, OP_ReduceLogSumExp, OP_ReduceMax,
+                                   OP_ReduceMean, OP_ReduceMin, OP_ReduceProd,   OP_ReduceSum,       OP_ReduceSumSquare};
+#define N_REDUCTIONS (sizeof reductions / sizeof *reductions)
+
+/* axes: a bit per axis; 0: no axes input. */
+static void check_reduction(op_id op, reed_dtype dtype, int32_t rank, const int64_t *dims, unsigned axes, int keepdims) {
+  if (!(op_builtin(op)->inputs[0].dtypes >> dtype & 1)) return;
+  kernel_case c;
+  case_init(&c, op);
+  case_input(&c, dtype, rank, dims, op == OP_ReduceProd ? 1.5 : 9);
+  if (axes) {
+    int32_t n = __builtin_popcount(axes);
+    value *v = case_input(&c, REED_I64, 1, &(int64_t){n}, 0);
+    for (int32_t d = 0, k = 0; d < rank; d++)
+      if (axes >> d & 1) case_set(v, k++, d % 2 ? d : d - rank);
+  }
+  case_attr_int(&c, "keepdims", keepdims);
+  double tolerance = case_tolerance(dtype);
+  case_parity(&c, tolerance, tolerance);
+}
+
+START_TEST(every_set_of_axes_equals_the_reference) {
+  static const int64_t dims[][4] = {{2, 3, 4, 5}, {3, 1, 17, 2}, {2, 0, 3, 1}, {1, 1, 1, 1}};
+  for (size_t shape = 0; shape < 4; shape++)
+    for (unsigned axes = 0; axes < 16; axes++)
+      for (size_t r = 0; r < N_REDUCTIONS; r++)
+        for (reed_dtype dtype = REED_F32; dtype <= REED_BOOL; dtype++) check_reduction(reductions[r], dtype, 4, dims[shape], axes, axes % 2);
+}
+END_TEST
+
+START_TEST(long_rows_and_columns_equal_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F16, REED_I32};
+  for (int t = 0; t < 3; t++)
+    for (size_t r = 0; r < N_REDUCTIONS; r++) {
+      check_reduction(reductions[r], dtypes[t], 2, (const int64_t[]){7, 5003}, 2, 1);
+      check_reduction(reductions[r], dtypes[t], 2, (const int64_t[]){41, 301}, 1, 0);
+      check_reduction(reductions[r], dtypes[t], 1, (const int64_t[]){150001}, 0, 0);
+    }
+}
+END_TEST
+
+START_TEST(a_scalar_is_reduced_to_itself) {
+  for (size_t r = 0; r < N_REDUCTIONS; r++) check_reduction(reductions[r], REED_F32, 0, NULL, 0, 1);
+}
+END_TEST
+
+START_TEST(empty_axes_may_mean_no_axes) {
+  kernel_case c;
+  case_init(&c, OP_ReduceL2);
+  case_input(&c, REED_F32, DIMS(3, 7), 9);
+  case_input(&c, REED_I64, DIMS(0), 0);
+  case_attr_int(&c, "noop_with_empty_axes", 1);
+  case_parity(&c, 0, 0);
+}
+END_TEST
+
+START_TEST(reductions_of_nothing_give_the_identity) {
+  const double identity[] = {0, 0, -INFINITY, -INFINITY, -INFINITY, NAN, INFINITY, 1, 0, 0};
+  for (size_t r = 0; r < N_REDUCTIONS; r++) {
+    kernel_case c;
+    case_init(&c, reductions[r]);
+    case_input(&c, REED_F32, DIMS(0), 0);
+    case_expect(&c, &identity[r], 1);
+  }
+}
+END_TEST
+
+START_TEST(nan_stays_in_max_and_min) {
+  for (int least = 0; least < 2; least++)
+    for (int at = 0; at < 40; at += 13) {
+      kernel_case c;
+      case_init(&c, least ? OP_ReduceMin : OP_ReduceMax);
+      case_set(case_input(&c, REED_F32, DIMS(40), 5), at, NAN);
+      case_expect(&c, (const double[]){NAN}, 1);
+    }
+}
+END_TEST
+
+START_TEST(a_long_sum_of_floats_is_right_to_the_last_place) {
+  enum { N = 1000003 };
+  kernel_case c;
+  case_init(&c, OP_ReduceSum);
+  value *v = case_input(&c, REED_F32, DIMS(N), 0);
+  for (int i = 0; i < N; i++) ((float *)v->data)[i] = 0.1f;
+  c.n_threads = 2;
+  case_expect(&c, (const double[]){(double)(float)((double)0.1f * N)}, 1);
+}
+END_TEST
+
+START_TEST(cumulative_sums_in_both_directions) {
+  for (reed_dtype dtype = REED_F32; dtype <= REED_U64; dtype++)
+    for (int axis = -3; axis < 3; axis++)
+      for (int flags = 0; flags < 4; flags++) {
+        kernel_case c;
+        case_init(&c, OP_CumSum);
+        case_input(&c, dtype, DIMS(3, axis == 1 ? 0 : 4, 5), 9);
+        case_scalar(&c, axis % 2 ? REED_I32 : REED_I64, axis);
+        case_attr_int(&c, "exclusive", flags & 1);
+        case_attr_int(&c, "reverse", flags >> 1);
+        double tolerance = case_tolerance(dtype);
+        case_parity(&c, tolerance, tolerance);
+      }
+}
+END_TEST
+
+START_TEST(a_cumulative_sum_along_no_axis_is_diagnosed) {
+  kernel_case c;
+  case_init(&c, OP_CumSum);
+  case_input(&c, REED_F32, DIMS(3, 4), 9);
+  case_scalar(&c, REED_I64, 2);
+  case_fails(&c, REED_ERROR_VALUE, "axis 2 is outside -2..1");
+}
+END_TEST
+
+START_TEST(arg_reductions_name_the_first_or_last) {
+  for (reed_dtype dtype = REED_F32; dtype <= REED_U64; dtype++)
+    for (int axis = -3; axis < 3; axis++)
+      for (int flags = 0; flags < 4; flags++) {
+        kernel_case c;
+        case_init(&c, flags & 1 ? OP_ArgMax : OP_ArgMin);
+        value *v = case_input(&c, dtype, DIMS(3, 7, 5), 3);
+        if (dtype <= REED_BF16) case_set(v, 40, NAN);
+        case_attr_int(&c, "axis", axis);
+        case_attr_int(&c, "select_last_index", flags >> 1);
+        case_attr_int(&c, "keepdims", axis > 0);
+        case_parity(&c, 0, 0);
+      }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("reduce");
+  TCase *tc = tcase_create("reduce");
+  tcase_set_timeout(tc, 240);
+  tcase_add_test(tc, every_set_of_axes_equals_the_reference);
+  tcase_add_test(tc, long_rows_and_columns_equal_the_reference);
+  tcase_add_test(tc, a_scalar_is_reduced_to_itself);
+  tcase_add_test(tc, empty_axes_may_mean_no_axes);
+  tcase_add_test(tc, reductions_of_nothing_give_the_identity);
+  tcase_add_test(tc, nan_stays_in_max_and_min);
+  tcase_add_test(tc, a_long_sum_of_floats_is_right_to_the_last_place);
+  tcase_add_test(tc, cumulative_sums_in_both_directions);
+  tcase_add_test(tc, a_cumulative_sum_along_no_axis_is_diagnosed);
+  tcase_add_test(tc, arg_reductions_name_the_first_or_last);
+  suite_add_tcase(suite, tc);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
+}

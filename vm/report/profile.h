@@ -1,0 +1,79 @@
+/* What the interpreter notes while it runs: figures of the last run (always) and spans (when asked for).
+ *
+ * Noting allocates only while a run is larger than any before it. Spans live in blocks whose addresses never change, because devices fill in begin
+ * and end later; beyond PROFILE_MAX_EVENTS they are counted as dropped. */
+#ifndef VM_REPORT_PROFILE_H_
+#define VM_REPORT_PROFILE_H_
+
+#include "bytecode/module.h"
+#include "device/device.h"
+
+#define PROFILE_BLOCK_EVENTS 1024
+#define PROFILE_MAX_EVENTS (1 << 20)
+#define PROFILE_MAX_NOTES (1 << 16) /* epochs, copies and read-backs kept of one run */
+
+#define PROFILE_KIND_LIST(X)                                                                                           \
+  X(RUN, "run") X(EPOCH, "epoch") X(ENTER, "enter") X(SHAPE, "shape") X(PLAN, "plan") X(LAUNCH, "launch") X(SYNC, "sync") \
+  X(SHAPE_FUNCTION, "shape function") X(HOST_KERNEL, "host kernel") X(PREPARE, "prepare") X(KERNEL, "kernel") X(COPY, "copy") X(MEMORY, "memory")
+
+typedef enum profile_kind {
+#define PROFILE_KIND_ENUM_(name, text) PROFILE_##name,
+  PROFILE_KIND_LIST(PROFILE_KIND_ENUM_)
+#undef PROFILE_KIND_ENUM_
+} profile_kind;
+
+typedef struct profile_event {
+  device_span span;
+  int64_t bytes;
+  uint32_t index; /* site or epoch, by kind; UINT32_MAX: none */
+  uint8_t kind;
+  uint8_t reason; /* copies */
+  int8_t device, source_device;
+} profile_event;
+
+typedef struct profile_block {
+  struct profile_block *next;
+  size_t n;
+  profile_event events[PROFILE_BLOCK_EVENTS];
+} profile_block;
+
+/* One execution of an epoch in the last run. */
+typedef struct profile_epoch {
+  uint32_t epoch;
+  bool hit;
+  int32_t n_shape_functions, n_kernels;
+  int64_t enter_ns, shape_ns, plan_ns, run_ns;
+  int64_t begin_ns;
+  struct { int64_t bytes, without_reuse, lower_bound; } arenas[2];
+} profile_epoch;
+
+/* A copy between devices, or (direction NONE: the devices are one) a data dependence that would have been one. */
+typedef enum profile_direction { PROFILE_NO_COPY, PROFILE_TO_HOST, PROFILE_TO_DEVICE, PROFILE_WITHIN } profile_direction;
+typedef struct profile_copy {
+  profile_direction direction;
+  copy_reason reason;
+  bool readback;       /* crosses an epoch boundary to the host */
+  int64_t bytes;
+  uint32_t site, input; /* site UINT32_MAX: none (model inputs and outputs: input is their index; constants: the constant) */
+  uint32_t after_epoch; /* index into epochs of the run; UINT32_MAX: before the first */
+} profile_copy;
+
+typedef struct profile {
+  bool spans;
+  profile_block *first, *last, *spare;
+  int64_t n_events, n_dropped;
+  VEC_OF(profile_epoch) epochs;
+  VEC_OF(profile_copy) copies;
+  int64_t wall_ns, n_kernels, n_syncs, n_notes_dropped;
+} profile;
+
+/* Forgets the last run's figures (spans stay until they are fetched). */
+void profile_begin_run(profile *p);
+/* A span to be filled by the caller or a device; NULL when spans are off or dropped. */
+profile_event *profile_note(profile *p, profile_kind kind, uint32_t index, int8_t device);
+void profile_note_copy(profile *p, const profile_copy *copy);
+profile_epoch *profile_note_epoch(profile *p, uint32_t epoch);
+void profile_forget_spans(profile *p);
+void profile_fini(profile *p);
+
+#endif
