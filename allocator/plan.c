@@ -1,10 +1,13 @@
-/* Offsets for intervals. Three ways to order the same greedy placement are tried until one meets the lower bound; the best is kept:
+/* Offsets for intervals. Three ways to order the same greedy placement are tried until one meets the lower bound; the
+ * best is kept:
  *
- *   by size     largest first, best fit among the gaps between placed blocks that live at the same time (Pisarchyk and Lee, 2020, "greedy by size")
- *   by breadth  blocks that live at the fullest step first (ibid., "greedy by breadth", with the breadth in place of the operator's number)
- *   by time     in order of definition: then exactly the blocks that still live are in the way, and a list of these will do
+ *   by size     largest first, best fit among the gaps between placed blocks that live at the same time (Pisarchyk and
+ * Lee, 2020, "greedy by size") by breadth  blocks that live at the fullest step first (ibid., "greedy by breadth", with
+ * the breadth in place of the operator's number) by time     in order of definition: then exactly the blocks that still
+ * live are in the way, and a list of these will do
  *
- * The first two compare each block with all placed ones: n * n / 2 cheap tests, which is why very many intervals get the third alone. */
+ * The first two compare each block with all placed ones: n * n / 2 cheap tests, which is why very many intervals get
+ * the third alone. */
 #include "allocator/plan.h"
 
 #include <stdbool.h>
@@ -38,16 +41,19 @@ typedef struct planner {
   uint8_t *conflict;        /* per placed block: 1 when it is in the way of the one to be placed */
   span *conflicts;          /* those that are */
   int32_t *until;           /* by time: last steps of the live blocks */
-  int32_t *birth, *death;   /* per interval: number of the definition it begins with, and of the last one it lives through */
-  int64_t *trial;           /* offsets of the way being tried, per interval */
-  int64_t *breadth;         /* per definition: live bytes at its step */
-  int32_t *kept;            /* indices of intervals that have bytes, in order of definition */
+  int32_t *birth,
+      *death;       /* per interval: number of the definition it begins with, and of the last one it lives through */
+  int64_t *trial;   /* offsets of the way being tried, per interval */
+  int64_t *breadth; /* per definition: live bytes at its step */
+  int32_t *kept;    /* indices of intervals that have bytes, in order of definition */
   int64_t lower_bound, best_bytes;
 } planner;
 
 static int64_t round_up(int64_t bytes) { return (bytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT; }
 
-static bool in_order(const entry *a, const entry *b) { return a->key < b->key || (a->key == b->key && a->second <= b->second); }
+static bool in_order(const entry *a, const entry *b) {
+  return a->key < b->key || (a->key == b->key && a->second <= b->second);
+}
 
 /* Stable merge sort, bottom up; a run that is already in order (definitions mostly are) costs one comparison. */
 static void sort(entry *items, entry *scratch, int32_t n) {
@@ -88,16 +94,14 @@ static int32_t placed_below(const span *placed, int32_t n, int64_t offset) {
   int32_t low = 0;
   while (low < n) {
     int32_t middle = low + (n - low) / 2;
-    if (placed[middle].offset <= offset)
-      low = middle + 1;
-    else
-      n = middle;
+    if (placed[middle].offset <= offset) low = middle + 1;
+    else n = middle;
   }
   return low;
 }
 
-/* The placed blocks that live together with birth..death, in the order of their offsets. Marked in a loop that compilers vectorise, then
- * gathered eight marks at a time: most are zero. */
+/* The placed blocks that live together with birth..death, in the order of their offsets. Marked in a loop that
+ * compilers vectorise, then gathered eight marks at a time: most are zero. */
 static int32_t gather_conflicts(planner *p, int32_t n_placed, int16_t birth, int16_t death) {
   const int16_t *restrict first = p->first, *restrict last = p->last;
   uint8_t *restrict conflict = p->conflict;
@@ -144,13 +148,14 @@ static void place_by_size(planner *p) {
   place_in_order(p);
 }
 
-/* The breadth of a block is the largest number of live bytes at a step it lives through; between two definitions nothing grows, so the
- * definitions' steps are enough. */
+/* The breadth of a block is the largest number of live bytes at a step it lives through; between two definitions
+ * nothing grows, so the definitions' steps are enough. */
 static void place_by_breadth(planner *p) {
   for (int32_t i = 0; i < p->n; i++) {
     int32_t index = p->kept[i];
     int64_t breadth = 0;
-    for (int32_t d = p->birth[index]; d <= p->death[index]; d++) breadth = p->breadth[d] > breadth ? p->breadth[d] : breadth;
+    for (int32_t d = p->birth[index]; d <= p->death[index]; d++)
+      breadth = p->breadth[d] > breadth ? p->breadth[d] : breadth;
     p->order[i] = (entry){-breadth, -p->bytes[index], index};
   }
   sort(p->order, p->scratch, p->n);
@@ -185,8 +190,8 @@ static void place_by_time(planner *p) {
   keep_if_better(p, arena_bytes);
 }
 
-/* Orders the intervals by definition and walks along: live bytes at each definition, and the largest of them, which no arena can be below. Numbers the
- * definitions: two intervals meet exactly when their births and deaths do. */
+/* Orders the intervals by definition and walks along: live bytes at each definition, and the largest of them, which no
+ * arena can be below. Numbers the definitions: two intervals meet exactly when their births and deaths do. */
 static void sweep(planner *p, int32_t n) {
   for (int32_t i = 0; i < n; i++) {
     p->intervals[i].offset = 0;
@@ -217,7 +222,8 @@ static void sweep(planner *p, int32_t n) {
 /* All scratch is one block: offsets of the arrays in it, most strictly aligned first. */
 static bool scratch_open(planner *p, int32_t n, void **out_block) {
   size_t count = (size_t)n + 8; /* marks are read eight at a time */
-  size_t each = 3 * sizeof(int64_t) + 2 * sizeof(entry) + 2 * sizeof(span) + 4 * sizeof(int32_t) + 2 * sizeof(int16_t) + sizeof(uint8_t);
+  size_t each = 3 * sizeof(int64_t) + 2 * sizeof(entry) + 2 * sizeof(span) + 4 * sizeof(int32_t) + 2 * sizeof(int16_t) +
+                sizeof(uint8_t);
   char *block = mem_alloc(count * each);
   if (!block) return false;
   *out_block = block;
@@ -237,18 +243,21 @@ reed_status plan_offsets(plan_interval *intervals, int32_t n, plan_figures *out_
   for (int32_t i = 0; i < n && status == REED_OK; i++) {
     const plan_interval *v = &intervals[i];
     if (v->bytes < 0 || v->first > v->last)
-      status = diag_fail(diagnosis, REED_ERROR_ARGUMENT, "block %d has %lld bytes and lives from step %d to %d", i, (long long)v->bytes, v->first, v->last);
-    else if (v->bytes > INT64_MAX - PLAN_ALIGNMENT || __builtin_add_overflow(without_reuse, round_up(v->bytes), &without_reuse))
-      status = diag_fail(diagnosis, REED_ERROR_MEMORY, "%d blocks of together more than %lld bytes", n, (long long)INT64_MAX);
-    else
-      p.bytes[i] = round_up(v->bytes);
+      status = diag_fail(diagnosis, REED_ERROR_ARGUMENT, "block %d has %lld bytes and lives from step %d to %d", i,
+                         (long long)v->bytes, v->first, v->last);
+    else if (v->bytes > INT64_MAX - PLAN_ALIGNMENT ||
+             __builtin_add_overflow(without_reuse, round_up(v->bytes), &without_reuse))
+      status = diag_fail(diagnosis, REED_ERROR_MEMORY, "%d blocks of together more than %lld bytes", n,
+                         (long long)INT64_MAX);
+    else p.bytes[i] = round_up(v->bytes);
   }
   if (status == REED_OK) {
     sweep(&p, n);
     if (p.n <= TRY_SIZE) place_by_size(&p);
     if (p.best_bytes > p.lower_bound) place_by_time(&p);
     if (p.best_bytes > p.lower_bound && p.n <= TRY_ALL) place_by_breadth(&p);
-    *out_figures = (plan_figures){.bytes = p.best_bytes, .bytes_without_reuse = without_reuse, .lower_bound = p.lower_bound};
+    *out_figures =
+        (plan_figures){.bytes = p.best_bytes, .bytes_without_reuse = without_reuse, .lower_bound = p.lower_bound};
   }
   mem_free(block);
   return status;

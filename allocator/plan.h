@@ -1,4 +1,5 @@
-/* The arena planner: offsets for an epoch's tensors and workspaces by liveness, and a checker that proves no two live ones overlap. Pure: no device. */
+/* The arena planner: offsets for an epoch's tensors and workspaces by liveness, and a checker that proves no two live
+ * ones overlap. Pure: no device. */
 #ifndef ALLOCATOR_PLAN_H_
 #define ALLOCATOR_PLAN_H_
 
@@ -8,7 +9,8 @@
 
 #define PLAN_ALIGNMENT 64
 
-/* One block, live from step `first` to step `last` inclusive. In-place reuse is said by the caller as one interval for both tensors. */
+/* One block, live from step `first` to step `last` inclusive. In-place reuse is said by the caller as one interval for
+ * both tensors. */
 typedef struct plan_interval {
   int32_t first, last;
   int64_t bytes;
@@ -16,16 +18,20 @@ typedef struct plan_interval {
 } plan_interval;
 
 typedef struct plan_figures {
-  int64_t bytes;             /* arena size */
+  int64_t bytes; /* arena size */
   int64_t bytes_without_reuse;
-  int64_t lower_bound;       /* the largest sum of live bytes (rounded to the alignment) over all steps */
+  int64_t lower_bound; /* the largest sum of live bytes (rounded to the alignment) over all steps */
 } plan_figures;
 
-/* Sets every interval's offset: greedy by size, best fit among gaps left by placed intervals that overlap in time (Pisarchyk and Lee,
- * "Efficient Memory Management for Deep Neural Net Inference", 2020). Scratch comes from the heap. On error the offsets are unspecified. */
-reed_status plan_offsets(plan_interval *intervals, int32_t n, plan_figures *out_figures, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Sets every interval's offset: greedy by size, best fit among gaps left by placed intervals that overlap in time
+ * (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). Scratch comes from the heap.
+ * On error the offsets are unspecified. */
+reed_status plan_offsets(plan_interval *intervals, int32_t n, plan_figures *out_figures,
+                         reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
-/* OK when no two intervals that are live at one step overlap and all are aligned and inside arena_bytes; else ERROR_ARGUMENT naming the two. */
-reed_status plan_check(const plan_interval *intervals, int32_t n, int64_t arena_bytes, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* OK when no two intervals that are live at one step overlap and all are aligned and inside arena_bytes; else
+ * ERROR_ARGUMENT naming the two. */
+reed_status plan_check(const plan_interval *intervals, int32_t n, int64_t arena_bytes,
+                       reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

@@ -1,9 +1,10 @@
-/* One kind of header serves all: `block`. A large block is a stretch of a chunk (what one device allocation gave) and knows its neighbours by address; a
- * chunk is a row of blocks, and a free block without neighbours is a whole chunk. A slab is a large block in use that is carved into objects
- * of one size class, each with a header of its own. Headers come in batches from the heap and are used again, never freed before the pool closes.
+/* One kind of header serves all: `block`. A large block is a stretch of a chunk (what one device allocation gave) and
+ * knows its neighbours by address; a chunk is a row of blocks, and a free block without neighbours is a whole chunk. A
+ * slab is a large block in use that is carved into objects of one size class, each with a header of its own. Headers
+ * come in batches from the heap and are used again, never freed before the pool closes.
  *
- * Free large blocks are listed by the power of two of their size, so that the best fit is the smallest that fits of the request's own list, else the
- * smallest of the next list that has any. */
+ * Free large blocks are listed by the power of two of their size, so that the best fit is the smallest that fits of the
+ * request's own list, else the smallest of the next list that has any. */
 #include "allocator/pool.h"
 
 #include <assert.h>
@@ -13,27 +14,29 @@
 
 enum {
   ALIGNMENT = 64,
-  SMALL_MAX = 64 * 1024,   /* larger requests are large blocks */
-  N_CLASSES = 36,          /* 64, 128 .. 512 by 64, then four to each doubling up to SMALL_MAX: at most a fifth of an object is lost */
-  LARGE_UNIT = 4096,       /* large blocks are multiples of it */
-  SLAB_BYTES = 64 * 1024,  /* for objects up to a sixteenth of it; else four objects */
-  CHUNK_BYTES = 2 << 20,   /* least that is asked of the device while the cap allows */
+  SMALL_MAX = 64 * 1024, /* larger requests are large blocks */
+  N_CLASSES =
+      36, /* 64, 128 .. 512 by 64, then four to each doubling up to SMALL_MAX: at most a fifth of an object is lost */
+  LARGE_UNIT = 4096,      /* large blocks are multiples of it */
+  SLAB_BYTES = 64 * 1024, /* for objects up to a sixteenth of it; else four objects */
+  CHUNK_BYTES = 2 << 20,  /* least that is asked of the device while the cap allows */
   HEADER_BATCH = 64,
-  HEADERS_PER_CALL = 3,    /* most that one allocation uses: a chunk, what is split off it, and an object */
-  KEPT_BYTES = 16 << 20,   /* a free block of this size or more is kept .. */
-  KEPT_SHARE = 16,         /* .. for requests of at least this part of it: arenas come and go, and a small block that stays would be in the next one's way */
-  SLACK = 4,               /* free chunks may make up a quarter of the most that was ever in use */
+  HEADERS_PER_CALL = 3,  /* most that one allocation uses: a chunk, what is split off it, and an object */
+  KEPT_BYTES = 16 << 20, /* a free block of this size or more is kept .. */
+  KEPT_SHARE = 16, /* .. for requests of at least this part of it: arenas come and go, and a small block that stays
+                      would be in the next one's way */
+  SLACK = 4,       /* free chunks may make up a quarter of the most that was ever in use */
 };
 
 typedef struct block block;
 struct block {
-  storage storage; /* first: what the caller holds. data is set in every block, bytes as requested while in use */
-  int64_t bytes;   /* rounded */
-  bool free;       /* large blocks: on a list of free ones */
-  block *before, *after;   /* large blocks: neighbours in their chunk */
-  block *previous, *next;  /* neighbours in the list it is on */
-  block *slab;             /* objects: the block it was carved from */
-  block *objects;          /* slabs: given back ones */
+  storage storage;       /* first: what the caller holds. data is set in every block, bytes as requested while in use */
+  int64_t bytes;         /* rounded */
+  bool free;             /* large blocks: on a list of free ones */
+  block *before, *after; /* large blocks: neighbours in their chunk */
+  block *previous, *next; /* neighbours in the list it is on */
+  block *slab;            /* objects: the block it was carved from */
+  block *objects;         /* slabs: given back ones */
   int32_t class, n_carved, n_used;
 };
 
@@ -50,11 +53,11 @@ struct pool {
   uint64_t large_mask;     /* bit i: large[i] is not empty */
   block *slabs[N_CLASSES]; /* slabs with room */
   int64_t peak_used_bytes;
-  bool break_kept;         /* nothing else is left for small requests */
-  block *spare;            /* unused headers */
+  bool break_kept; /* nothing else is left for small requests */
+  block *spare;    /* unused headers */
   int32_t n_spare;
   header_batch *batches;
-  pool_figures figures;    /* largest_free_bytes and fragmentation are worked out when asked for */
+  pool_figures figures; /* largest_free_bytes and fragmentation are worked out when asked for */
 };
 
 /* ---- headers and lists ---- */
@@ -93,10 +96,8 @@ static void list_add(block **list, block *b) {
 }
 
 static void list_remove(block **list, block *b) {
-  if (b->previous)
-    b->previous->next = b->next;
-  else
-    *list = b->next;
+  if (b->previous) b->previous->next = b->next;
+  else *list = b->next;
   if (b->next) b->next->previous = b->previous;
 }
 
@@ -140,11 +141,14 @@ static reed_status chunk_take(pool *p, int64_t bytes) {
   free_add(p, b);
   p->figures.n_device_allocations++;
   p->figures.reserved_bytes += bytes;
-  if (p->figures.peak_reserved_bytes < p->figures.reserved_bytes) p->figures.peak_reserved_bytes = p->figures.reserved_bytes;
+  if (p->figures.peak_reserved_bytes < p->figures.reserved_bytes)
+    p->figures.peak_reserved_bytes = p->figures.reserved_bytes;
   return REED_OK;
 }
 
-static bool under_cap(const pool *p, int64_t bytes) { return p->cap_bytes == 0 || bytes <= p->cap_bytes - p->figures.reserved_bytes; }
+static bool under_cap(const pool *p, int64_t bytes) {
+  return p->cap_bytes == 0 || bytes <= p->cap_bytes - p->figures.reserved_bytes;
+}
 
 /* What may be reserved while `bytes` more are needed: a quarter and a chunk more than was ever used. */
 static int64_t enough(const pool *p, int64_t bytes) {
@@ -153,8 +157,8 @@ static int64_t enough(const pool *p, int64_t bytes) {
   return most > INT64_MAX - most / SLACK - CHUNK_BYTES ? INT64_MAX : most + most / SLACK + CHUNK_BYTES;
 }
 
-/* Lets the chunk that ends with a free block grow until that block has `bytes`: the one that lacks least. False: none can. What was in use of its memory is
- * warm, where a chunk in its place would be fresh pages. */
+/* Lets the chunk that ends with a free block grow until that block has `bytes`: the one that lacks least. False: none
+ * can. What was in use of its memory is warm, where a chunk in its place would be fresh pages. */
 static bool grow(pool *p, int64_t bytes) {
   if (!p->device->interface->extend) return false;
   block *best = NULL;
@@ -170,17 +174,21 @@ static bool grow(pool *p, int64_t bytes) {
   best->bytes = bytes;
   free_add(p, best);
   p->figures.reserved_bytes += more;
-  if (p->figures.peak_reserved_bytes < p->figures.reserved_bytes) p->figures.peak_reserved_bytes = p->figures.reserved_bytes;
+  if (p->figures.peak_reserved_bytes < p->figures.reserved_bytes)
+    p->figures.peak_reserved_bytes = p->figures.reserved_bytes;
   return true;
 }
 
 static int64_t generous(int64_t bytes) { return bytes < CHUNK_BYTES ? CHUNK_BYTES : bytes; }
 
-static bool has_slack(const pool *p, int64_t bytes) { return p->figures.reserved_bytes <= enough(p, bytes) - generous(bytes); }
+static bool has_slack(const pool *p, int64_t bytes) {
+  return p->figures.reserved_bytes <= enough(p, bytes) - generous(bytes);
+}
 
-/* Reserves a chunk for `bytes`: a generous one if it may be, else an exact one, else an exact one once all that is free has been given back. No free block
- * can hold `bytes`. Where tensors grow from iteration to iteration none ever can, and every size that was would stay reserved: free chunks go first where
- * there would be more of them than enough, and the new one leaves room to grow. */
+/* Reserves a chunk for `bytes`: a generous one if it may be, else an exact one, else an exact one once all that is free
+ * has been given back. No free block can hold `bytes`. Where tensors grow from iteration to iteration none ever can,
+ * and every size that was would stay reserved: free chunks go first where there would be more of them than enough, and
+ * the new one leaves room to grow. */
 static reed_status reserve(pool *p, int64_t bytes) {
   reed_status status = REED_ERROR_MEMORY;
   int64_t wanted = generous(bytes), limit = enough(p, bytes);
@@ -300,7 +308,8 @@ static block *small_take(pool *p, int class) {
   return b;
 }
 
-/* An empty slab is kept while it is the only one of its class with room, so that one object coming and going costs nothing. */
+/* An empty slab is kept while it is the only one of its class with room, so that one object coming and going costs
+ * nothing. */
 static void small_give(pool *p, block *b) {
   block *slab = b->slab;
   if (slab_full(slab)) list_add(&p->slabs[slab->class], slab);
@@ -316,10 +325,8 @@ static void give_back(storage *s) {
   block *b = (block *)s;
   p->figures.live_bytes -= s->bytes;
   p->figures.used_bytes -= b->bytes;
-  if (b->slab)
-    small_give(p, b);
-  else
-    large_give(p, b);
+  if (b->slab) small_give(p, b);
+  else large_give(p, b);
 }
 
 reed_status pool_open(device *dev, int32_t device_number, int64_t cap_bytes, pool **out_pool) {
@@ -349,8 +356,10 @@ void pool_close(pool **handle) {
 static reed_status no_memory(const pool *p, reed_status status, int64_t bytes, reed_diagnosis *diagnosis) {
   char cap[32] = "none";
   if (p->cap_bytes) snprintf(cap, sizeof cap, "%lld", (long long)p->cap_bytes);
-  return diag_fail(diagnosis, status, "out of memory on device %d ('%s'): %lld bytes asked for; %lld live, %lld reserved, cap %s", p->device_number,
-                   p->device->interface->name, (long long)bytes, (long long)p->figures.live_bytes, (long long)p->figures.reserved_bytes, cap);
+  return diag_fail(diagnosis, status,
+                   "out of memory on device %d ('%s'): %lld bytes asked for; %lld live, %lld reserved, cap %s",
+                   p->device_number, p->device->interface->name, (long long)bytes, (long long)p->figures.live_bytes,
+                   (long long)p->figures.reserved_bytes, cap);
 }
 
 /* A block of a size class, or (class -1) a large one. NULL: nothing free will do. */
@@ -368,7 +377,8 @@ reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_di
   int64_t rounded = bytes > INT64_MAX - LARGE_UNIT ? INT64_MAX : (bytes + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
   int64_t least = class >= 0 ? slab_bytes(class) : rounded;
   block *b = take(p, class, rounded, false);
-  if (!b) { /* a chunk that grows, or one of its own where there is slack for it, else part of a block that was kept for larger ones, else a chunk in place of others */
+  if (!b) { /* a chunk that grows, or one of its own where there is slack for it, else part of a block that was kept for
+               larger ones, else a chunk in place of others */
     reed_status status = REED_ERROR_MEMORY;
     if (class < 0 && grow(p, rounded)) b = take(p, class, rounded, false);
     bool slack = has_slack(p, least);
@@ -377,7 +387,12 @@ reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_di
     if (!b && !slack && (status = reserve(p, least)) == REED_OK) b = take(p, class, rounded, true);
     if (!b) return no_memory(p, status, bytes, diagnosis);
   }
-  b->storage = (storage){.n_references = 1, .device = p->device_number, .data = b->storage.data, .bytes = bytes, .release = give_back, .owner = p};
+  b->storage = (storage){.n_references = 1,
+                         .device = p->device_number,
+                         .data = b->storage.data,
+                         .bytes = bytes,
+                         .release = give_back,
+                         .owner = p};
   pool_figures *f = &p->figures;
   f->n_allocations++;
   f->live_bytes += bytes;
@@ -388,13 +403,15 @@ reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_di
   return REED_OK;
 }
 
-/* The free chunk to give back when `excess` bytes are too many: the smallest of at least that size, else the largest. NULL: none is free. */
+/* The free chunk to give back when `excess` bytes are too many: the smallest of at least that size, else the largest.
+ * NULL: none is free. */
 static block *chunk_to_give(const pool *p, int64_t excess) {
   block *best = NULL;
   for (uint64_t mask = p->large_mask; mask; mask &= mask - 1)
     for (block *b = p->large[__builtin_ctzll(mask)]; b; b = b->next) {
       if (b->before || b->after) continue;
-      if (!best || (best->bytes < excess ? b->bytes > best->bytes : b->bytes >= excess && b->bytes < best->bytes)) best = b;
+      if (!best || (best->bytes < excess ? b->bytes > best->bytes : b->bytes >= excess && b->bytes < best->bytes))
+        best = b;
     }
   return best;
 }
@@ -407,7 +424,8 @@ int64_t pool_trim(pool *p, int64_t keep_bytes) {
       next = slab->next;
       if (slab->n_used == 0) slab_close(p, slab);
     }
-  for (block *b; p->figures.reserved_bytes > keep_bytes && (b = chunk_to_give(p, p->figures.reserved_bytes - keep_bytes)) != NULL;) {
+  for (block *b; p->figures.reserved_bytes > keep_bytes &&
+                 (b = chunk_to_give(p, p->figures.reserved_bytes - keep_bytes)) != NULL;) {
     free_remove(p, b);
     p->device->interface->release(p->device, b->storage.data);
     p->figures.reserved_bytes -= b->bytes;

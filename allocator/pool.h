@@ -1,9 +1,10 @@
 /* The caching pool of one device: storage that outlives an epoch, and the arenas themselves.
  *
- * Small blocks (<= 64 KiB) come from size classes carved out of slabs; large ones by best fit from chunks, split on allocation and merged with free
- * neighbours on release. What comes back stays reserved for reuse, up to a quarter more than was ever in use at once; large free blocks are kept for large
- * requests while there is room for small ones elsewhere; a hard cap bounds what is reserved. Blocks are 64-byte aligned. A steady state (the same requests
- * again) takes nothing from the device and nothing from the heap. One thread at a time. */
+ * Small blocks (<= 64 KiB) come from size classes carved out of slabs; large ones by best fit from chunks, split on
+ * allocation and merged with free neighbours on release. What comes back stays reserved for reuse, up to a quarter more
+ * than was ever in use at once; large free blocks are kept for large requests while there is room for small ones
+ * elsewhere; a hard cap bounds what is reserved. Blocks are 64-byte aligned. A steady state (the same requests again)
+ * takes nothing from the device and nothing from the heap. One thread at a time. */
 #ifndef ALLOCATOR_POOL_H_
 #define ALLOCATOR_POOL_H_
 
@@ -18,7 +19,7 @@ typedef struct pool_figures {
   int64_t reserved_bytes; /* taken from the device */
   int64_t peak_live_bytes, peak_reserved_bytes;
   int64_t largest_free_bytes;
-  double fragmentation;   /* 1 - largest free block / all free bytes; 0 when nothing is free */
+  double fragmentation; /* 1 - largest free block / all free bytes; 0 when nothing is free */
   int64_t n_allocations, n_device_allocations;
 } pool_figures;
 
@@ -26,10 +27,11 @@ typedef struct pool_figures {
 reed_status pool_open(device *dev, int32_t device_number, int64_t cap_bytes, pool **out_pool) REED_MUST_CHECK;
 /* Every storage must have been released. */
 void pool_close(pool **p);
-/* A storage with one reference, released by storage_release. Over the cap or out of device memory: trims and tries once more, then ERROR_MEMORY with
- * what was asked, live, reserved and the cap. */
+/* A storage with one reference, released by storage_release. Over the cap or out of device memory: trims and tries once
+ * more, then ERROR_MEMORY with what was asked, live, reserved and the cap. */
 reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Gives free chunks back to the device until at most keep_bytes are reserved (or nothing more is free). Returns bytes given back. */
+/* Gives free chunks back to the device until at most keep_bytes are reserved (or nothing more is free). Returns bytes
+ * given back. */
 int64_t pool_trim(pool *p, int64_t keep_bytes);
 void pool_read_figures(const pool *p, pool_figures *out_figures);
 

@@ -12,10 +12,8 @@ int64_t desc_elements(const reed_desc *desc) {
   bool empty = false;
   for (int32_t i = 0; i < desc->rank; i++) {
     if (desc->dims[i] < 0) return -1;
-    if (desc->dims[i] == 0)
-      empty = true;
-    else if (__builtin_mul_overflow(n, desc->dims[i], &n))
-      return -1;
+    if (desc->dims[i] == 0) empty = true;
+    else if (__builtin_mul_overflow(n, desc->dims[i], &n)) return -1;
   }
   return empty ? 0 : n;
 }
@@ -78,7 +76,9 @@ const int64_t *reed_attrs_ints(const reed_attrs *attrs, const char *name, int64_
   return *out_n ? a->ints : NULL;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(((const reed_attr *)a)->name, ((const reed_attr *)b)->name); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const reed_attr *)a)->name, ((const reed_attr *)b)->name);
+}
 
 void attrs_free(reed_attrs *attrs) {
   for (int32_t i = 0; i < attrs->n; i++) {

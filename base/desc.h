@@ -1,5 +1,5 @@
-/* Checked arithmetic on extents and sizes, and text of shapes. A desc's dims are valid (each >= 0, product of bytes fits int64) once
- * desc_check has passed; everything past that point may multiply freely. */
+/* Checked arithmetic on extents and sizes, and text of shapes. A desc's dims are valid (each >= 0, product of bytes
+ * fits int64) once desc_check has passed; everything past that point may multiply freely. */
 #ifndef BASE_DESC_H_
 #define BASE_DESC_H_
 

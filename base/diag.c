@@ -9,8 +9,7 @@
 const char *reed_status_name(reed_status status) {
   switch (status) {
 #define NAME_CASE(name, value, text) \
-  case REED_##name:                  \
-    return "REED_" #name;
+  case REED_##name: return "REED_" #name;
     REED_STATUS_LIST(NAME_CASE)
 #undef NAME_CASE
   }
@@ -20,8 +19,7 @@ const char *reed_status_name(reed_status status) {
 const char *reed_status_text(reed_status status) {
   switch (status) {
 #define TEXT_CASE(name, value, text) \
-  case REED_##name:                  \
-    return text;
+  case REED_##name: return text;
     REED_STATUS_LIST(TEXT_CASE)
 #undef TEXT_CASE
   }

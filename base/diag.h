@@ -16,8 +16,10 @@ struct reed_diagnosis {
   char input[128];
 };
 
-/* Says `status` with the formatted message, forgetting what was said before, and returns it. `diagnosis` may be NULL. */
-reed_status diag_fail(reed_diagnosis *diagnosis, reed_status status, const char *format, ...) REED_PRINTF(3, 4) REED_MUST_CHECK;
+/* Says `status` with the formatted message, forgetting what was said before, and returns it. `diagnosis` may be NULL.
+ */
+reed_status diag_fail(reed_diagnosis *diagnosis, reed_status status, const char *format, ...)
+    REED_PRINTF(3, 4) REED_MUST_CHECK;
 /* "out of memory: <what>" */
 reed_status diag_no_memory(reed_diagnosis *diagnosis, const char *what) REED_MUST_CHECK;
 /* Sets the place, where not NULL and not yet set. */

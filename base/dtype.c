@@ -8,13 +8,11 @@
 size_t reed_dtype_bytes(reed_dtype dtype) {
   switch (dtype) {
 #define BYTES_CASE(name, text, bytes, dlpack, onnx) \
-  case REED_##name:                                 \
-    return bytes;
+  case REED_##name: return bytes;
     REED_DTYPE_LIST(BYTES_CASE)
 #undef BYTES_CASE
     case REED_NONE:
-    case REED_DTYPE_COUNT:
-      break;
+    case REED_DTYPE_COUNT: break;
   }
   return 0;
 }
@@ -22,14 +20,11 @@ size_t reed_dtype_bytes(reed_dtype dtype) {
 const char *reed_dtype_name(reed_dtype dtype) {
   switch (dtype) {
 #define NAME_CASE(name, text, bytes, dlpack, onnx) \
-  case REED_##name:                                \
-    return text;
+  case REED_##name: return text;
     REED_DTYPE_LIST(NAME_CASE)
 #undef NAME_CASE
-    case REED_NONE:
-      return "none";
-    case REED_DTYPE_COUNT:
-      break;
+    case REED_NONE: return "none";
+    case REED_DTYPE_COUNT: break;
   }
   return "?";
 }
@@ -43,11 +38,11 @@ reed_dtype reed_dtype_parse(const char *text) {
 }
 
 double reed_dtype_read(reed_dtype dtype, const void *element) {
-#define READ_AS(T)                          \
-  do {                                      \
-    T value;                                \
-    memcpy(&value, element, sizeof value);  \
-    return (double)value;                   \
+#define READ_AS(T) \
+  do { \
+    T value; \
+    memcpy(&value, element, sizeof value); \
+    return (double)value; \
   } while (0)
   switch (dtype) {
     case REED_F32: READ_AS(float);
@@ -72,8 +67,7 @@ double reed_dtype_read(reed_dtype dtype, const void *element) {
       return bf16_to_f32(bits);
     }
     case REED_NONE:
-    case REED_DTYPE_COUNT:
-      break;
+    case REED_DTYPE_COUNT: break;
   }
 #undef READ_AS
   return 0;
@@ -81,11 +75,11 @@ double reed_dtype_read(reed_dtype dtype, const void *element) {
 
 /* Limits are compared as doubles: (double)INT64_MAX is 2^63, so >= saturates it. */
 void reed_dtype_write(reed_dtype dtype, void *element, double value) {
-#define WRITE_INT(T, low, high)                                                                \
-  do {                                                                                         \
+#define WRITE_INT(T, low, high) \
+  do { \
     T converted = isnan(value) ? 0 : value <= (double)(low) ? (low) : value >= (double)(high) ? (high) : (T)value; \
-    memcpy(element, &converted, sizeof converted);                                             \
-    return;                                                                                    \
+    memcpy(element, &converted, sizeof converted); \
+    return; \
   } while (0)
   switch (dtype) {
     case REED_F32: {
@@ -114,8 +108,7 @@ void reed_dtype_write(reed_dtype dtype, void *element, double value) {
     case REED_U64: WRITE_INT(uint64_t, 0, UINT64_MAX);
     case REED_BOOL: *(uint8_t *)element = value != 0; return;
     case REED_NONE:
-    case REED_DTYPE_COUNT:
-      break;
+    case REED_DTYPE_COUNT: break;
   }
 #undef WRITE_INT
 }

@@ -1,5 +1,5 @@
-/* IEEE 754 binary16 and bfloat16 to and from float, in plain integer arithmetic: exact on every machine. Kernels that want speed use
- * the CPU's own conversions, which agree with these bit for bit (NaN payloads aside). */
+/* IEEE 754 binary16 and bfloat16 to and from float, in plain integer arithmetic: exact on every machine. Kernels that
+ * want speed use the CPU's own conversions, which agree with these bit for bit (NaN payloads aside). */
 #ifndef BASE_HALF_H_
 #define BASE_HALF_H_
 

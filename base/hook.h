@@ -4,7 +4,8 @@
 
 #include "reed/memory.h"
 
-/* What every allocation goes through. Exported, so that libreed and libreed-compiler, each of which has base/ inside, share one. */
+/* What every allocation goes through. Exported, so that libreed and libreed-compiler, each of which has base/ inside,
+ * share one. */
 extern REED_API reed_allocator reed_allocator_hook;
 
 #endif

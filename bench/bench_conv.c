@@ -1,5 +1,6 @@
-/* Convolutions with channels last, one thread: Reed's kernel over packed weights beside oneDNN's primitive for exactly that shape. Least
- * CPU time of interleaved runs, so other programs disturb little; a ratio above 1 says how much longer oneDNN takes.
+/* Convolutions with channels last, one thread: Reed's kernel over packed weights beside oneDNN's primitive for exactly
+ * that shape. Least CPU time of interleaved runs, so other programs disturb little; a ratio above 1 says how much
+ * longer oneDNN takes.
  *
  *     bench_conv [RUNS]       default 5 */
 #include <omp.h>
@@ -17,30 +18,30 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-  {"ResNet layer 1, 3x3", 1, 200, 267, 64, 64, 3, 1, 1},
-  {"ResNet layer 1, 1x1 out", 1, 200, 267, 64, 256, 1, 1, 0},
-  {"ResNet layer 1, 1x1 in", 1, 200, 267, 256, 64, 1, 1, 0},
-  {"ResNet layer 2, 3x3", 1, 100, 134, 128, 128, 3, 1, 1},
-  {"ResNet layer 2, 3x3 stride 2", 1, 200, 267, 128, 128, 3, 2, 1},
-  {"ResNet layer 2, 1x1 out", 1, 100, 134, 128, 512, 1, 1, 0},
-  {"ResNet layer 3, 3x3", 1, 50, 67, 256, 256, 3, 1, 1},
-  {"ResNet layer 3, 1x1 out", 1, 50, 67, 256, 1024, 1, 1, 0},
-  {"ResNet layer 3, 1x1 in", 1, 50, 67, 1024, 256, 1, 1, 0},
-  {"ResNet layer 3, 1x1 stride 2", 1, 100, 134, 512, 1024, 1, 2, 0},
-  {"ResNet layer 4, 3x3", 1, 25, 34, 512, 512, 3, 1, 1},
-  {"ResNet layer 4, 1x1 out", 1, 25, 34, 512, 2048, 1, 1, 0},
-  {"ResNet layer 4, 1x1 in", 1, 25, 34, 2048, 512, 1, 1, 0},
-  {"FPN, 3x3", 1, 200, 267, 256, 256, 3, 1, 1},
-  {"mask head, 3x3", 100, 14, 14, 256, 256, 3, 1, 1},
-  {"RPN, 1x1", 1, 200, 267, 256, 12, 1, 1, 0},
-  {"VGG, 3x3", 1, 300, 300, 64, 64, 3, 1, 1},
-  {"SSDLite, 1x1", 1, 20, 20, 480, 80, 1, 1, 0},
-  {"SSDLite, 1x1 small", 1, 160, 160, 16, 64, 1, 1, 0},
-  {"fully connected, 1000 boxes", 1, 1, 1000, 12544, 1024, 1, 1, 0},
-  {"BERT, 768 to 3072", 1, 1, 128, 768, 3072, 1, 1, 0},
-  {"BERT, 3072 to 768", 1, 1, 128, 3072, 768, 1, 1, 0},
-  {"one row, 1024 to 1024", 1, 1, 1, 1024, 1024, 1, 1, 0},
-  {"sub-pixel, 3x3", 1, 120, 160, 64, 64, 3, 1, 1},
+    {"ResNet layer 1, 3x3", 1, 200, 267, 64, 64, 3, 1, 1},
+    {"ResNet layer 1, 1x1 out", 1, 200, 267, 64, 256, 1, 1, 0},
+    {"ResNet layer 1, 1x1 in", 1, 200, 267, 256, 64, 1, 1, 0},
+    {"ResNet layer 2, 3x3", 1, 100, 134, 128, 128, 3, 1, 1},
+    {"ResNet layer 2, 3x3 stride 2", 1, 200, 267, 128, 128, 3, 2, 1},
+    {"ResNet layer 2, 1x1 out", 1, 100, 134, 128, 512, 1, 1, 0},
+    {"ResNet layer 3, 3x3", 1, 50, 67, 256, 256, 3, 1, 1},
+    {"ResNet layer 3, 1x1 out", 1, 50, 67, 256, 1024, 1, 1, 0},
+    {"ResNet layer 3, 1x1 in", 1, 50, 67, 1024, 256, 1, 1, 0},
+    {"ResNet layer 3, 1x1 stride 2", 1, 100, 134, 512, 1024, 1, 2, 0},
+    {"ResNet layer 4, 3x3", 1, 25, 34, 512, 512, 3, 1, 1},
+    {"ResNet layer 4, 1x1 out", 1, 25, 34, 512, 2048, 1, 1, 0},
+    {"ResNet layer 4, 1x1 in", 1, 25, 34, 2048, 512, 1, 1, 0},
+    {"FPN, 3x3", 1, 200, 267, 256, 256, 3, 1, 1},
+    {"mask head, 3x3", 100, 14, 14, 256, 256, 3, 1, 1},
+    {"RPN, 1x1", 1, 200, 267, 256, 12, 1, 1, 0},
+    {"VGG, 3x3", 1, 300, 300, 64, 64, 3, 1, 1},
+    {"SSDLite, 1x1", 1, 20, 20, 480, 80, 1, 1, 0},
+    {"SSDLite, 1x1 small", 1, 160, 160, 16, 64, 1, 1, 0},
+    {"fully connected, 1000 boxes", 1, 1, 1000, 12544, 1024, 1, 1, 0},
+    {"BERT, 768 to 3072", 1, 1, 128, 768, 3072, 1, 1, 0},
+    {"BERT, 3072 to 768", 1, 1, 128, 3072, 768, 1, 1, 0},
+    {"one row, 1024 to 1024", 1, 1, 1, 1024, 1024, 1, 1, 0},
+    {"sub-pixel, 3x3", 1, 120, 160, 64, 64, 3, 1, 1},
 };
 
 static double cpu_ms(void) {
@@ -56,7 +57,8 @@ static float *numbers(int64_t n) {
 }
 
 static onednn_problem problem_of(const row *r, int64_t rows_out, int64_t columns_out) {
-  onednn_problem p = {.kind = ONEDNN_CONV, .rank = 4, .weights_rank = 4, .scale = 1, .src_plain = 1, .dst_plain = 1, .with_bias = 1};
+  onednn_problem p = {
+      .kind = ONEDNN_CONV, .rank = 4, .weights_rank = 4, .scale = 1, .src_plain = 1, .dst_plain = 1, .with_bias = 1};
   int64_t src[] = {r->images, r->channels, r->height, r->width}, dst[] = {r->images, r->outputs, rows_out, columns_out};
   int64_t weights[] = {r->outputs, r->channels, r->taps, r->taps};
   for (int i = 0; i < 4; i++) {
@@ -84,17 +86,22 @@ static onednn_problem problem_of(const row *r, int64_t rows_out, int64_t columns
 
 static void measure(const row *r, int runs) {
   int64_t h = (r->height + 2 * r->pad - r->taps) / r->stride + 1, w = (r->width + 2 * r->pad - r->taps) / r->stride + 1;
-  float *x = numbers(r->images * r->height * r->width * r->channels), *weights = numbers(r->outputs * r->channels * r->taps * r->taps);
+  float *x = numbers(r->images * r->height * r->width * r->channels),
+        *weights = numbers(r->outputs * r->channels * r->taps * r->taps);
   float *bias = numbers(r->outputs), *y = numbers(r->images * h * w * r->outputs);
   kernel_cache *cache;
   if (kernel_cache_open(&cache) != REED_OK) exit(1);
   reed_kernel_env env = {.n_threads = 1, .cache = cache};
-  reed_desc inputs[] = {{REED_F32, 4, {r->images, r->height, r->width, r->channels}}, {REED_F32, 4, {r->outputs, r->channels, r->taps, r->taps}}, {REED_F32, 1, {r->outputs}}};
+  reed_desc inputs[] = {{REED_F32, 4, {r->images, r->height, r->width, r->channels}},
+                        {REED_F32, 4, {r->outputs, r->channels, r->taps, r->taps}},
+                        {REED_F32, 1, {r->outputs}}};
   reed_desc outputs[] = {{REED_F32, 4, {r->images, h, w, r->outputs}}};
   int64_t strides[] = {r->stride, r->stride}, pads[] = {r->pad, r->pad, r->pad, r->pad};
   reed_desc plain = inputs[1];
-  reed_attr items[] = {{.name = "activation", .type = REED_ATTR_STRING, .s = "relu", .n = 4}, {.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
-                       {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain.dims, .n = 4}, {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
+  reed_attr items[] = {{.name = "activation", .type = REED_ATTR_STRING, .s = "relu", .n = 4},
+                       {.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
+                       {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain.dims, .n = 4},
+                       {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
                        {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2}};
   reed_attrs attrs = {items, 5};
   packed_order order;
@@ -132,7 +139,8 @@ static void measure(const row *r, int runs) {
     if (end - middle < their_ms) their_ms = end - middle;
   }
   double flop = 2.0 * (double)(r->images * h * w * r->outputs) * (double)(r->channels * r->taps * r->taps);
-  printf("%-30s %9.3f %8.1f %9.3f %8.2f %10.2f %10.2f\n", r->what, our_ms, flop / our_ms * 1e-6, their_ms, their_ms / our_ms, t1 - t0, t2 - t1);
+  printf("%-30s %9.3f %8.1f %9.3f %8.2f %10.2f %10.2f\n", r->what, our_ms, flop / our_ms * 1e-6, their_ms,
+         their_ms / our_ms, t1 - t0, t2 - t1);
   fflush(stdout);
   ours.free(ours.state);
   onednn_close(theirs);

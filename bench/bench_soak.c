@@ -1,10 +1,11 @@
-/* Does a session's memory stop growing? Runs a model many times, every extent that the model leaves open drawn anew each time, and says how much is
- * resident after each quarter of the runs. Memo, primitives and pools fill up during the first half: growth during the second is a leak or a bound
- * that is none, and ends the program with status 1.
+/* Does a session's memory stop growing? Runs a model many times, every extent that the model leaves open drawn anew
+ * each time, and says how much is resident after each quarter of the runs. Memo, primitives and pools fill up during
+ * the first half: growth during the second is a leak or a bound that is none, and ends the program with status 1.
  *
  *     bench_soak MODEL.onnx|MODEL.reed RUNS LOW HIGH [ENTRIES]
  *
- * Extents are LOW..HIGH; one symbol has one extent in all inputs of a run. ENTRIES: keys remembered an epoch, so that bounds are met sooner. */
+ * Extents are LOW..HIGH; one symbol has one extent in all inputs of a run. ENTRIES: keys remembered an epoch, so that
+ * bounds are met sooner. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,14 +55,16 @@ static int64_t extent_of(binding *bindings, int *n, const char *symbol, int64_t 
   return extent;
 }
 
-static reed_tensor *draw_input(const reed_value_info *info, binding *bindings, int *n_bindings, int64_t low, int64_t high) {
+static reed_tensor *draw_input(const reed_value_info *info, binding *bindings, int *n_bindings, int64_t low,
+                               int64_t high) {
   int64_t dims[REED_MAX_RANK];
   for (int32_t i = 0; i < info->rank; i++)
     dims[i] = info->dims[i] >= 0 ? info->dims[i] : extent_of(bindings, n_bindings, info->symbols[i], low, high);
   reed_tensor *t;
   need(reed_tensor_open(info->dtype, info->rank, dims, &t), "an input");
   if (info->dtype == REED_F32)
-    for (int64_t i = 0; i < reed_tensor_elements(t); i++) ((float *)reed_tensor_data(t))[i] = (float)(random_next() >> 40) / (1 << 24);
+    for (int64_t i = 0; i < reed_tensor_elements(t); i++)
+      ((float *)reed_tensor_data(t))[i] = (float)(random_next() >> 40) / (1 << 24);
   return t;
 }
 
@@ -91,7 +94,9 @@ int main(int argc, char **argv) {
   size_t n_inputs = reed_program_input_count(program), n_outputs = reed_program_output_count(program);
   if (n_inputs > MAX_INPUTS) return fprintf(stderr, "bench_soak: more than %d inputs\n", MAX_INPUTS), 2;
   reed_session *session;
-  need(reed_session_open(program, &(reed_session_options){.memo_entries = argc > 5 ? atoll(argv[5]) : 0}, &session, diagnosis), "a session");
+  need(reed_session_open(program, &(reed_session_options){.memo_entries = argc > 5 ? atoll(argv[5]) : 0}, &session,
+                         diagnosis),
+       "a session");
   reed_tensor **outputs = calloc(n_outputs ? n_outputs : 1, sizeof *outputs);
   if (!outputs) return 2;
   at_quarter[0] = resident();

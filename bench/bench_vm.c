@@ -1,6 +1,6 @@
 /* What the interpreter itself costs. Prints, from one run:
- *   a chain of 1000 adds on 8 floats, memo hit: nanoseconds a kernel, and its ratio to calling the same loop through a function pointer (the limit)
- *   scalar instructions, calls, and the cost of the profiler when it is off
+ *   a chain of 1000 adds on 8 floats, memo hit: nanoseconds a kernel, and its ratio to calling the same loop through a
+ * function pointer (the limit) scalar instructions, calls, and the cost of the profiler when it is off
  *
  *   bench_vm [RUNS] */
 #include <stdio.h>
@@ -33,8 +33,10 @@ static char *chain_text(void) {
   char *text = malloc(capacity);
   if (!text) exit(EXIT_FAILURE);
 #define PUT(...) n += (size_t)snprintf(text + n, capacity - n, __VA_ARGS__)
-  PUT(".module \"chain\" producer \"bench\" \"1\" devices 2\n.type t0 = f32[n] \"x\"\n.type t1 = f32[n] \"y\"\n.inputs t0\n.outputs t1\n");
-  PUT(".site k0 = Add (2 -> 1) \"add\"\n.function main (t0) -> (t1) registers %d 0\n  assert.shape r0, t0\n", N_ADDS + 3);
+  PUT(".module \"chain\" producer \"bench\" \"1\" devices 2\n.type t0 = f32[n] \"x\"\n.type t1 = f32[n] \"y\"\n.inputs "
+      "t0\n.outputs t1\n");
+  PUT(".site k0 = Add (2 -> 1) \"add\"\n.function main (t0) -> (t1) registers %d 0\n  assert.shape r0, t0\n",
+      N_ADDS + 3);
   PUT("  epoch.enter 0, plan, [r0:shape], []\n  shape.like r1, r0, device\n");
   for (int i = 0; i < N_ADDS; i++) PUT("  shape k0, device, [r%d], [r%d:shape, r1:shape]\n", i + 2, i + 1);
   PUT("plan:\n  epoch.plan 0\n  copy r1, r0, input, k0, 0\n");
@@ -42,20 +44,23 @@ static char *chain_text(void) {
     PUT("  invoke k0, device, [r%d], [r%d, r1]\n", i + 2, i + 1);
     if (i > 0) PUT("  kill r%d\n", i + 1);
   }
-  PUT("  kill r1\n  epoch.end 0\n  readback r%d, r%d, output, k0, 0\n  sync\n  return [r%d], []\n", N_ADDS + 2, N_ADDS + 1, N_ADDS + 2);
+  PUT("  kill r1\n  epoch.end 0\n  readback r%d, r%d, output, k0, 0\n  sync\n  return [r%d], []\n", N_ADDS + 2,
+      N_ADDS + 1, N_ADDS + 2);
 #undef PUT
   return text;
 }
 
 static const char loop_text[] =
-    ".module \"loop\" producer \"bench\" \"1\" devices 1\n.type t0 = i64[] \"n\"\n.type t1 = i64[] \"sum\"\n.inputs t0\n.outputs t1\n"
+    ".module \"loop\" producer \"bench\" \"1\" devices 1\n.type t0 = i64[] \"n\"\n.type t1 = i64[] \"sum\"\n.inputs "
+    "t0\n.outputs t1\n"
     ".function main (t0) -> (t1) registers 2 5\n"
     "  s.item s0, r0\n  s.const s1, 0\n  s.const s2, 1\n  s.const s3, 0\n"
     "again:\n  s.add s3, s3, s1\n  s.add s1, s1, s2\n  s.lt s4, s1, s0\n  branch.if s4, again\n"
     "  r.scalar r1, s3, i64\n  return [r1], []\n";
 
 static const char call_text[] =
-    ".module \"call\" producer \"bench\" \"1\" devices 1\n.type t0 = i64[] \"n\"\n.type t1 = i64[] \"sum\"\n.inputs t0\n.outputs t1\n"
+    ".module \"call\" producer \"bench\" \"1\" devices 1\n.type t0 = i64[] \"n\"\n.type t1 = i64[] \"sum\"\n.inputs "
+    "t0\n.outputs t1\n"
     ".function main (t0) -> (t1) registers 2 5\n"
     "  s.item s0, r0\n  s.const s1, 0\n  s.const s2, 1\n  s.const s3, 0\n"
     "again:\n  call next, [], [s1], [], [s1]\n  s.lt s4, s1, s0\n  branch.if s4, again\n"
@@ -69,7 +74,8 @@ static reed_session *open_text(const char *text, bool profile, reed_diagnosis *d
   reed_session *session;
   if (reed_module_assemble(text, NULL, &bytes, &n, d) != REED_OK) stop("assemble", d);
   if (reed_program_open_bytes(bytes, n, NULL, &program, d) != REED_OK) stop("open", d);
-  if (reed_session_open(program, &(reed_session_options){.n_threads = 1, .profile = profile}, &session, d) != REED_OK) stop("session", d);
+  if (reed_session_open(program, &(reed_session_options){.n_threads = 1, .profile = profile}, &session, d) != REED_OK)
+    stop("session", d);
   reed_program_close(&program);
   reed_text_free(bytes);
   return session;
@@ -133,19 +139,25 @@ int main(int argc, char **argv) {
   char *chain = chain_text();
   reed_tensor *eight, *count;
   int64_t n = 1000000;
-  if (reed_tensor_open(REED_F32, 1, (int64_t[]){8}, &eight) != REED_OK || reed_tensor_open(REED_I64, 0, NULL, &count) != REED_OK) return EXIT_FAILURE;
+  if (reed_tensor_open(REED_F32, 1, (int64_t[]){8}, &eight) != REED_OK ||
+      reed_tensor_open(REED_I64, 0, NULL, &count) != REED_OK)
+    return EXIT_FAILURE;
   memcpy(reed_tensor_data(count), &n, sizeof n);
 
   reed_session *quiet = open_text(chain, false, d), *loud = open_text(chain, true, d);
-  double off = median_run(quiet, eight, runs, d) / N_ADDS, on = median_run(loud, eight, runs < 200 ? runs : 200, d) / N_ADDS, direct = direct_ns(runs);
-  printf("chain of %d adds on 8 floats, memo hit: %.1f ns a kernel; direct calls %.1f ns; ratio %.1f\n", N_ADDS, off, direct, off / direct);
+  double off = median_run(quiet, eight, runs, d) / N_ADDS,
+         on = median_run(loud, eight, runs < 200 ? runs : 200, d) / N_ADDS, direct = direct_ns(runs);
+  printf("chain of %d adds on 8 floats, memo hit: %.1f ns a kernel; direct calls %.1f ns; ratio %.1f\n", N_ADDS, off,
+         direct, off / direct);
   printf("the same with spans collected: %.1f ns a kernel; ratio %.2f\n", on, on / off);
 
-  /* Off, the profiler costs a test of a flag a kernel and, a run, the clock reads and notes of its epochs: measured as what one clock read costs. */
+  /* Off, the profiler costs a test of a flag a kernel and, a run, the clock reads and notes of its epochs: measured as
+   * what one clock read costs. */
   double begin = now_ns();
   for (int i = 0; i < 100000; i++) (void)now_ns();
   double clock_ns = (now_ns() - begin) / 100000;
-  printf("profiler off: 6 clock reads of %.0f ns a run of %.0f us: %.3f %%\n", clock_ns, off * N_ADDS / 1000, 600 * clock_ns / (off * N_ADDS));
+  printf("profiler off: 6 clock reads of %.0f ns a run of %.0f us: %.3f %%\n", clock_ns, off * N_ADDS / 1000,
+         600 * clock_ns / (off * N_ADDS));
 
   reed_session *loop = open_text(loop_text, false, d), *call = open_text(call_text, false, d);
   printf("scalar instruction: %.2f ns\n", median_run(loop, count, 15, d) / (double)(4 * n));

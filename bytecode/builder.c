@@ -1,8 +1,9 @@
 /* The module builder: what compiler and assembler describe a module with, piece by piece.
  *
- * Strings, types and constants are found again by hash. A failure (no memory, or a misuse such as an operand too many) is kept in
- * the builder, whose later calls then do nothing useful, and comes out of module_builder_finish. Strings are renumbered there: a
- * module's strings are in ascending order, the first is "", and there is none that nothing refers to. */
+ * Strings, types and constants are found again by hash. A failure (no memory, or a misuse such as an operand too many)
+ * is kept in the builder, whose later calls then do nothing useful, and comes out of module_builder_finish. Strings are
+ * renumbered there: a module's strings are in ascending order, the first is "", and there is none that nothing refers
+ * to. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,9 @@ typedef struct fixup {
 } fixup;
 
 #define NO_FUNCTION UINT32_MAX
-#define HASHED_BYTES ((int64_t)64 << 10) /* of a constant: different weights differ early, and those of a mapped file should be read once */
+#define HASHED_BYTES \
+  ((int64_t)64 \
+   << 10) /* of a constant: different weights differ early, and those of a mapped file should be read once */
 
 struct module_builder {
   reed_status status;
@@ -95,8 +98,8 @@ static bool intern_grow(intern *table) {
 
 /* The slot of the item that `same` says is `wanted`, or the free one where it belongs; NULL: no memory. */
 static intern_slot *intern_find(intern *table, uint64_t hash,
-                                bool (*same)(const module_builder *b, uint32_t item, const void *wanted), const module_builder *b,
-                                const void *wanted) {
+                                bool (*same)(const module_builder *b, uint32_t item, const void *wanted),
+                                const module_builder *b, const void *wanted) {
   if (table->n * 4 >= table->capacity * 3 && !intern_grow(table)) return NULL;
   size_t k = hash & (table->capacity - 1);
   while (table->slots[k].item && !(table->slots[k].hash == hash && same(b, table->slots[k].item - 1, wanted)))
@@ -115,8 +118,8 @@ static bool same_string(const module_builder *b, uint32_t item, const void *want
 
 static bool same_type(const module_builder *b, uint32_t item, const void *wanted) {
   const module_type *a = &b->types.items[item], *t = wanted;
-  return a->object == t->object && a->dtype == t->dtype && a->rank == t->rank && a->name == t->name && a->device == t->device &&
-         (t->rank <= 0 || memcmp(a->dims, t->dims, (size_t)t->rank * sizeof *t->dims) == 0);
+  return a->object == t->object && a->dtype == t->dtype && a->rank == t->rank && a->name == t->name &&
+         a->device == t->device && (t->rank <= 0 || memcmp(a->dims, t->dims, (size_t)t->rank * sizeof *t->dims) == 0);
 }
 
 static bool same_constant(const module_builder *b, uint32_t item, const void *wanted) {
@@ -144,12 +147,14 @@ uint32_t module_add_type(module_builder *b, const module_type *type) {
     return 0;
   }
   bool named = type->name < b->strings.n;
-  for (int32_t i = 0; i < type->rank; i++) named = named && (type->dims[i] >= 0 || (uint64_t)~type->dims[i] < b->strings.n);
+  for (int32_t i = 0; i < type->rank; i++)
+    named = named && (type->dims[i] >= 0 || (uint64_t)~type->dims[i] < b->strings.n);
   if (!named) {
     misuse(b, "a type's name or symbol is no string of this builder");
     return 0;
   }
-  module_type t = {.object = type->object, .dtype = type->dtype, .rank = type->rank, .name = type->name, .device = type->device};
+  module_type t = {
+      .object = type->object, .dtype = type->dtype, .rank = type->rank, .name = type->name, .device = type->device};
   if (t.object) t.dtype = REED_NONE, t.rank = -1;
   for (int32_t i = 0; i < t.rank; i++) t.dims[i] = type->dims[i];
   uint64_t seed = (uint64_t)t.object | (uint64_t)t.dtype << 1 | (uint64_t)(t.rank + 1) << 8 | (uint64_t)t.device << 16 |
@@ -167,17 +172,20 @@ uint32_t module_add_type(module_builder *b, const module_type *type) {
 
 /* -1, and a misuse: no type. */
 static int64_t constant_bytes(module_builder *b, const reed_desc *desc, const char *name) {
-  int64_t n_bytes = desc->rank >= 0 && desc->rank <= REED_MAX_RANK && reed_dtype_bytes(desc->dtype) ? desc_bytes(desc) : -1;
+  int64_t n_bytes =
+      desc->rank >= 0 && desc->rank <= REED_MAX_RANK && reed_dtype_bytes(desc->dtype) ? desc_bytes(desc) : -1;
   if (n_bytes < 0) misuse(b, "constant '%s' has no valid type", name);
   return n_bytes;
 }
 
-uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const void *data, const char *name, bool borrow) {
+uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const void *data, const char *name,
+                             bool borrow) {
   int64_t n_bytes = constant_bytes(b, desc, name);
   if (n_bytes < 0) return 0;
   module_constant c = {.desc = *desc, .data = data};
   size_t n_hashed = (size_t)(n_bytes < HASHED_BYTES ? n_bytes : HASHED_BYTES);
-  uint64_t hash = format_hash(data, n_hashed, (uint64_t)desc->dtype << 8 | (uint64_t)desc->rank | (uint64_t)n_bytes << 16);
+  uint64_t hash =
+      format_hash(data, n_hashed, (uint64_t)desc->dtype << 8 | (uint64_t)desc->rank | (uint64_t)n_bytes << 16);
   intern_slot *slot = intern_find(&b->constant_table, hash, same_constant, b, &c);
   if (slot && slot->item) return slot->item - 1;
   c.name = module_add_string(b, name);
@@ -192,7 +200,8 @@ uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const voi
   return (uint32_t)b->constants.n - 1;
 }
 
-uint32_t module_add_made_constant(module_builder *b, const reed_desc *desc, module_make *make, const void *data, const char *name) {
+uint32_t module_add_made_constant(module_builder *b, const reed_desc *desc, module_make *make, const void *data,
+                                  const char *name) {
   if (constant_bytes(b, desc, name) < 0) return 0;
   module_constant c = {.desc = *desc, .data = data, .name = module_add_string(b, name), .make = make};
   if (!VEC_ROOM(&b->owned) || !VEC_PUSH(&b->constants, c)) {
@@ -203,8 +212,8 @@ uint32_t module_add_made_constant(module_builder *b, const reed_desc *desc, modu
   return (uint32_t)b->constants.n - 1;
 }
 
-uint32_t module_add_site(module_builder *b, const char *domain, const char *op, const char *node, const reed_attr *attrs,
-                         int32_t n_attrs, int32_t n_inputs, int32_t n_outputs) {
+uint32_t module_add_site(module_builder *b, const char *domain, const char *op, const char *node,
+                         const reed_attr *attrs, int32_t n_attrs, int32_t n_inputs, int32_t n_outputs) {
   module_site s = {.n_inputs = n_inputs, .n_outputs = n_outputs};
   s.domain = module_add_string(b, domain), s.op = module_add_string(b, op), s.node = module_add_string(b, node);
   if (attrs_copy(attrs, n_attrs, &s.attrs) != REED_OK) {
@@ -226,7 +235,8 @@ uint32_t module_add_site(module_builder *b, const char *domain, const char *op, 
 /* ---- functions and emission ---- */
 
 uint32_t module_declare_function(module_builder *b, const char *name, const uint32_t *param_types, uint32_t n_r_params,
-                                 uint32_t n_s_params, const uint32_t *result_types, uint32_t n_r_results, uint32_t n_s_results) {
+                                 uint32_t n_s_params, const uint32_t *result_types, uint32_t n_r_results,
+                                 uint32_t n_s_results) {
   built_function made = {.f = {.name = module_add_string(b, name),
                                .n_r_params = n_r_params,
                                .n_s_params = n_s_params,
@@ -244,8 +254,7 @@ uint32_t module_declare_function(module_builder *b, const char *name, const uint
 }
 
 void module_begin_function(module_builder *b, uint32_t function) {
-  if (b->function != NO_FUNCTION)
-    misuse(b, "function %u begun inside another", function);
+  if (b->function != NO_FUNCTION) misuse(b, "function %u begun inside another", function);
   else if (function >= b->functions.n || b->functions.items[function].begun)
     misuse(b, "function %u is not declared, or begun twice", function);
   if (b->status != REED_OK) return;
@@ -256,7 +265,8 @@ void module_begin_function(module_builder *b, uint32_t function) {
 }
 
 void module_end_function(module_builder *b, uint32_t n_r, uint32_t n_s) {
-  if (b->function == NO_FUNCTION || b->insn >= 0) misuse(b, "module_end_function without begin, or inside an instruction");
+  if (b->function == NO_FUNCTION || b->insn >= 0)
+    misuse(b, "module_end_function without begin, or inside an instruction");
   if (b->status != REED_OK) return;
   built_function *f = &b->functions.items[b->function];
   for (size_t i = 0; i < b->fixups.n; i++) {
@@ -281,10 +291,8 @@ static void push_word(module_builder *b, uint32_t word) {
 static bool next_operand(module_builder *b, insn_form form) {
   if (b->status != REED_OK) return false;
   const insn_info *info = b->insn >= 0 ? &insn_table[b->insn] : NULL;
-  if (!info)
-    misuse(b, "an operand outside of an instruction");
-  else if (b->operand >= info->n_operands)
-    misuse(b, "%s: more than %d operands", info->mnemonic, info->n_operands);
+  if (!info) misuse(b, "an operand outside of an instruction");
+  else if (b->operand >= info->n_operands) misuse(b, "%s: more than %d operands", info->mnemonic, info->n_operands);
   else if (insn_role_form(info->roles[b->operand]) != form)
     misuse(b, "%s: operand '%s' given in the wrong form", info->mnemonic, info->names[b->operand]);
   b->operand++;
@@ -292,7 +300,8 @@ static bool next_operand(module_builder *b, insn_form form) {
 }
 
 void emit_begin(module_builder *b, int insn, const char *node) {
-  if (b->function == NO_FUNCTION || b->insn >= 0) misuse(b, "emit_begin outside of a function, or inside an instruction");
+  if (b->function == NO_FUNCTION || b->insn >= 0)
+    misuse(b, "emit_begin outside of a function, or inside an instruction");
   if (b->status != REED_OK) return;
   built_function *f = &b->functions.items[b->function];
   b->insn = insn, b->operand = 0;
@@ -346,7 +355,8 @@ void emit_end(module_builder *b) {
   built_function *f = &b->functions.items[b->function];
   const insn_info *info = &insn_table[b->insn];
   size_t n_words = f->code.n - b->insn_pc;
-  if (b->operand != info->n_operands) misuse(b, "%s: %d of %d operands given", info->mnemonic, b->operand, info->n_operands);
+  if (b->operand != info->n_operands)
+    misuse(b, "%s: %d of %d operands given", info->mnemonic, b->operand, info->n_operands);
   if (n_words > 0xffff) misuse(b, "%s: longer than 65535 words", info->mnemonic);
   f->code.items[b->insn_pc] |= (uint32_t)n_words << 16;
   b->insn = -1;
@@ -361,8 +371,7 @@ uint32_t emit_new_label(module_builder *b) {
 void emit_bind_label(module_builder *b, uint32_t label_number) {
   if (b->function == NO_FUNCTION || b->insn >= 0 || label_number >= b->labels.n)
     misuse(b, "label %u bound outside of a function", label_number);
-  else if (b->labels.items[label_number].bound)
-    misuse(b, "label %u bound twice", label_number);
+  else if (b->labels.items[label_number].bound) misuse(b, "label %u bound twice", label_number);
   if (b->status != REED_OK) return;
   b->labels.items[label_number] = (label){b->function, (uint32_t)b->functions.items[b->function].code.n, true};
 }
@@ -416,7 +425,8 @@ static void each_string(module_builder *b, uint32_t *code, size_t n_code, module
   for (size_t i = 0; i < b->sites.n; i++) {
     module_site *s = &b->sites.items[i];
     visit(r, &s->domain), visit(r, &s->op), visit(r, &s->node);
-    for (int32_t k = 0; k < s->attrs.n; k++) { /* these hold their text; their numbers are looked up, so that the strings stay */
+    for (int32_t k = 0; k < s->attrs.n;
+         k++) { /* these hold their text; their numbers are looked up, so that the strings stay */
       const reed_attr *a = &s->attrs.items[k];
       uint32_t name = module_add_string(b, a->name);
       visit(r, &name);
@@ -439,7 +449,9 @@ static void replace_string(renumbering *r, uint32_t *number) {
   if (*number < r->n) *number = r->to[*number] - 1;
 }
 
-static int compare_strings(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int compare_strings(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 /* Everything laid out behind one another, owned by this struct. */
 typedef struct layout {
@@ -460,8 +472,8 @@ static void layout_fini(layout *l) {
   mem_free(l->names.strings);
 }
 
-/* Notes where the epochs of one function's code begin, plan and end. Words of operands that are no epoch numbers are left to the
- * verifier. */
+/* Notes where the epochs of one function's code begin, plan and end. Words of operands that are no epoch numbers are
+ * left to the verifier. */
 static bool collect_epochs(layout *l, uint32_t function, const uint32_t *code, uint32_t n_code) {
   insn in;
   for (uint32_t pc = 0; insn_decode(code, n_code, pc, &in); pc += in.n_words) {
@@ -529,8 +541,8 @@ static void check_complete(module_builder *b) {
   if (b->status != REED_OK) return;
   const module_function *main = &b->functions.items[0].f;
   if (b->n_inputs != main->n_r_params || b->n_outputs != main->n_r_results)
-    misuse(b, "%u inputs and %u outputs, but main has %u parameters and %u results", b->n_inputs, b->n_outputs, main->n_r_params,
-           main->n_r_results);
+    misuse(b, "%u inputs and %u outputs, but main has %u parameters and %u results", b->n_inputs, b->n_outputs,
+           main->n_r_params, main->n_r_results);
   for (uint32_t i = 0; i < b->n_inputs + b->n_outputs && b->status == REED_OK; i++)
     if ((i < b->n_inputs ? b->inputs[i] : b->outputs[i - b->n_inputs]) >= b->types.n)
       misuse(b, "an input's or output's type does not exist");

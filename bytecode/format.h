@@ -1,7 +1,8 @@
 /* The layout of a `.reed` file: header, table of contents, sections. docs/module.md says it in words.
  *
- * Everything is little-endian. The structs below are laid out as the bytes are (each field at its natural alignment, no padding), so that
- * writer and loader use them in place. A section is an array of one kind of item and begins at a multiple of 64 bytes. */
+ * Everything is little-endian. The structs below are laid out as the bytes are (each field at its natural alignment, no
+ * padding), so that writer and loader use them in place. A section is an array of one kind of item and begins at a
+ * multiple of 64 bytes. */
 #ifndef BYTECODE_FORMAT_H_
 #define BYTECODE_FORMAT_H_
 
@@ -11,33 +12,33 @@
 #define FORMAT_MINOR 0 /* minor versions only add: sections, and meanings behind required feature bits */
 #define FORMAT_ALIGNMENT 64
 #define FORMAT_BLOCK_BYTES ((size_t)1 << 20) /* what the checksum is made of */
-#define FORMAT_KNOWN_FEATURES 0ull /* required feature bits that this version knows */
+#define FORMAT_KNOWN_FEATURES 0ull           /* required feature bits that this version knows */
 
 /* Not text, not valid UTF-8, and damaged by any transfer that changes line ends. */
 #define FORMAT_MAGIC "\x8eREED\r\n\x1a"
 
 /* name, number in the file, item, whether a module must have it */
-#define FORMAT_SECTION_LIST(X)                   \
-  X(METADATA, 1, char, false)                    \
-  X(INFO, 2, format_info, true)                  \
-  X(STRINGS, 3, uint32_t, true)                  \
-  X(TEXT, 4, char, true)                         \
-  X(TYPES, 5, format_type, true)                 \
-  X(SIGNATURES, 6, uint32_t, true)               \
-  X(FUNCTIONS, 7, format_function, true)         \
-  X(CODE, 8, uint32_t, true)                     \
-  X(EPOCHS, 9, module_epoch, true)               \
-  X(SITES, 10, format_site, true)                \
-  X(ATTRIBUTES, 11, format_attribute, true)      \
-  X(CONSTANTS, 12, format_constant, true)        \
-  X(DEBUG, 13, module_debug, false)              \
+#define FORMAT_SECTION_LIST(X) \
+  X(METADATA, 1, char, false) \
+  X(INFO, 2, format_info, true) \
+  X(STRINGS, 3, uint32_t, true) \
+  X(TEXT, 4, char, true) \
+  X(TYPES, 5, format_type, true) \
+  X(SIGNATURES, 6, uint32_t, true) \
+  X(FUNCTIONS, 7, format_function, true) \
+  X(CODE, 8, uint32_t, true) \
+  X(EPOCHS, 9, module_epoch, true) \
+  X(SITES, 10, format_site, true) \
+  X(ATTRIBUTES, 11, format_attribute, true) \
+  X(CONSTANTS, 12, format_constant, true) \
+  X(DEBUG, 13, module_debug, false) \
   X(DATA, 14, char, true)
 
 typedef enum format_section_id {
 #define FORMAT_ENUM_(name, number, item, required) FORMAT_##name = number,
   FORMAT_SECTION_LIST(FORMAT_ENUM_)
 #undef FORMAT_ENUM_
-  FORMAT_SECTION_END
+      FORMAT_SECTION_END
 } format_section_id;
 #define FORMAT_N_SECTIONS (FORMAT_SECTION_END - 1)
 
@@ -76,7 +77,8 @@ typedef struct format_type {
 } format_type;
 
 typedef struct format_function {
-  uint32_t name, code_at, n_code, n_r, n_s, n_r_params, n_s_params, n_r_results, n_s_results, params_at, results_at, reserved;
+  uint32_t name, code_at, n_code, n_r, n_s, n_r_params, n_s_params, n_r_results, n_s_results, params_at, results_at,
+      reserved;
 } format_function;
 
 typedef struct format_site {
@@ -85,7 +87,8 @@ typedef struct format_site {
   uint32_t attributes_at, n_attributes, reserved;
 } format_site;
 
-/* `value`: the integer, the double's bits, the string, or where in DATA the elements lie (ints and floats 8 byte aligned, tensors 64). */
+/* `value`: the integer, the double's bits, the string, or where in DATA the elements lie (ints and floats 8 byte
+ * aligned, tensors 64). */
 typedef struct format_attribute {
   uint32_t name, type;
   uint64_t value;
@@ -104,14 +107,17 @@ typedef struct format_constant {
 } format_constant;
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "module files are used in place: little-endian hosts only");
-_Static_assert(sizeof(format_header) == 64 && sizeof(format_section) == 24 && sizeof(format_info) == 32 && sizeof(format_type) == 88 &&
-                   sizeof(format_function) == 48 && sizeof(format_site) == 32 && sizeof(format_attribute) == 96 &&
-                   sizeof(format_constant) == 96 && sizeof(module_epoch) == 16 && sizeof(module_debug) == 12,
+_Static_assert(sizeof(format_header) == 64 && sizeof(format_section) == 24 && sizeof(format_info) == 32 &&
+                   sizeof(format_type) == 88 && sizeof(format_function) == 48 && sizeof(format_site) == 32 &&
+                   sizeof(format_attribute) == 96 && sizeof(format_constant) == 96 && sizeof(module_epoch) == 16 &&
+                   sizeof(module_debug) == 12,
                "the structs are the file's layout");
 
-/* 64-bit xxHash (XXH64; Y. Collet, "xxHash fast digest algorithm", version 0.1.1, doc/xxhash_spec.md of github.com/Cyan4973/xxHash). */
+/* 64-bit xxHash (XXH64; Y. Collet, "xxHash fast digest algorithm", version 0.1.1, doc/xxhash_spec.md of
+ * github.com/Cyan4973/xxHash). */
 uint64_t format_hash(const void *bytes, size_t n, uint64_t seed);
-/* The sum (modulo 2^64) of the hashes of all blocks, each with its number as the seed: blocks are FORMAT_BLOCK_BYTES long, the last one shorter. */
+/* The sum (modulo 2^64) of the hashes of all blocks, each with its number as the seed: blocks are FORMAT_BLOCK_BYTES
+ * long, the last one shorter. */
 uint64_t format_checksum(const void *bytes, size_t n);
 
 /* True for n bytes of well-formed UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, no NUL. */

@@ -3,8 +3,8 @@
 
 #include "bytecode/format.h"
 
-static const uint64_t P1 = 0x9e3779b185ebca87ull, P2 = 0xc2b2ae3d27d4eb4full, P3 = 0x165667b19e3779f9ull, P4 = 0x85ebca77c2b2ae63ull,
-                      P5 = 0x27d4eb2f165667c5ull;
+static const uint64_t P1 = 0x9e3779b185ebca87ull, P2 = 0xc2b2ae3d27d4eb4full, P3 = 0x165667b19e3779f9ull,
+                      P4 = 0x85ebca77c2b2ae63ull, P5 = 0x27d4eb2f165667c5ull;
 
 static uint64_t rotate(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 static uint64_t read64(const uint8_t *p) {

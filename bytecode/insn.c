@@ -45,8 +45,8 @@
 
 const insn_info insn_table[INSN_COUNT] = {
 #define OPERAND(role, name) INSN_ROLE_##role,
-#define INSN(id, text, flow_, effect_, ...)                                                                   \
-  [INSN_##id].mnemonic = text, [INSN_##id].effect = effect_, [INSN_##id].flow = INSN_FLOW_##flow_,            \
+#define INSN(id, text, flow_, effect_, ...) \
+  [INSN_##id].mnemonic = text, [INSN_##id].effect = effect_, [INSN_##id].flow = INSN_FLOW_##flow_, \
   [INSN_##id].n_operands = (int)(sizeof((insn_role[]){__VA_ARGS__ INSN_ROLE_COUNT}) / sizeof(insn_role)) - 1, \
   [INSN_##id].roles = {__VA_ARGS__ INSN_ROLE_COUNT},
 #include "bytecode/insn.def"
@@ -61,7 +61,7 @@ const insn_info insn_table[INSN_COUNT] = {
 insn_form insn_role_form(insn_role role) {
   static const insn_form forms[INSN_ROLE_COUNT] = {
 #define FORM_ROW(name, form, text) [INSN_ROLE_##name] = INSN_FORM_##form,
-    INSN_ROLE_LIST(FORM_ROW)
+      INSN_ROLE_LIST(FORM_ROW)
 #undef FORM_ROW
   };
   return forms[role];
@@ -71,7 +71,7 @@ insn_form insn_role_form(insn_role role) {
 const char *insn_role_name(insn_role role) {
   static const char *const names[INSN_ROLE_COUNT] = {
 #define NAME_ROW(name, form, text) [INSN_ROLE_##name] = #name,
-    INSN_ROLE_LIST(NAME_ROW)
+      INSN_ROLE_LIST(NAME_ROW)
 #undef NAME_ROW
   };
   return names[role];
@@ -81,7 +81,7 @@ const char *insn_role_name(insn_role role) {
 const char *insn_role_text(insn_role role) {
   static const char *const texts[INSN_ROLE_COUNT] = {
 #define TEXT_ROW(name, form, text) [INSN_ROLE_##name] = text,
-    INSN_ROLE_LIST(TEXT_ROW)
+      INSN_ROLE_LIST(TEXT_ROW)
 #undef TEXT_ROW
   };
   return texts[role];
@@ -98,9 +98,7 @@ bool insn_decode(const uint32_t *code, uint32_t n_code, uint32_t pc, insn *out_i
     insn_operand *o = &out_insn->operands[i];
     size_t left = (size_t)(end - w), need = 1;
     switch (insn_role_form(info->roles[i])) {
-      case INSN_FORM_WORD:
-        *o = (insn_operand){w, 1};
-        break;
+      case INSN_FORM_WORD: *o = (insn_operand){w, 1}; break;
       case INSN_FORM_LONG:
         *o = (insn_operand){w, 1};
         need = 2;

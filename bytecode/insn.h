@@ -1,4 +1,5 @@
-/* Opcodes and operand roles, expanded from insn.def, and the one decoder that verifier, disassembler and tools walk code with. */
+/* Opcodes and operand roles, expanded from insn.def, and the one decoder that verifier, disassembler and tools walk
+ * code with. */
 #ifndef BYTECODE_INSN_H_
 #define BYTECODE_INSN_H_
 
@@ -12,8 +13,8 @@ typedef enum insn_id {
   INSN_COUNT
 } insn_id;
 
-/* The roles of insn.def's operands: how each is encoded (WORD one word, LONG two, LIST a count and words), and what it says. References first,
- * then scalars, then what is no register. */
+/* The roles of insn.def's operands: how each is encoded (WORD one word, LONG two, LIST a count and words), and what it
+ * says. References first, then scalars, then what is no register. */
 #define INSN_ROLE_LIST(X) \
   X(RD_SHAPED, WORD, "defines r: extents known, no memory") \
   X(RD_STORED, WORD, "defines r: a tensor with memory") \
@@ -35,9 +36,15 @@ typedef enum insn_id {
   X(RDS_SHAPED, LIST, "defines each r: extents known, no memory; `_`: an output that is not wanted") \
   X(RDS_ANY, LIST, "defines each r: complete") \
   X(RUS_ANY, LIST, "reads each r: complete") \
-  X(RFS_IN, LIST, "reads each r as its flag says: `shape` (or `none`) its extents, `value` and `both` a stored tensor on the host; `_`: an absent input") \
-  X(RUS_KERNEL, LIST, "reads each r: what the operator reads as `value` on the host, the others on the instruction's device; `_`: an absent input") \
-  X(RXS_KERNEL, LIST, "each r: shaped or allocated -> stored, or pending where the operator's output is bounded; `_`: an output that is not wanted") \
+  X(RFS_IN, LIST, \
+    "reads each r as its flag says: `shape` (or `none`) its extents, `value` and `both` a stored tensor on the host; " \
+    "`_`: an absent input") \
+  X(RUS_KERNEL, LIST, \
+    "reads each r: what the operator reads as `value` on the host, the others on the instruction's device; `_`: an " \
+    "absent input") \
+  X(RXS_KERNEL, LIST, \
+    "each r: shaped or allocated -> stored, or pending where the operator's output is bounded; `_`: an output that " \
+    "is not wanted") \
   X(SD, WORD, "defines s") \
   X(SU, WORD, "reads s") \
   X(SDS, LIST, "defines each s") \
@@ -60,11 +67,18 @@ typedef enum insn_role {
 #define INSN_ROLE_ENUM_(name, form, text) INSN_ROLE_##name,
   INSN_ROLE_LIST(INSN_ROLE_ENUM_)
 #undef INSN_ROLE_ENUM_
-  INSN_ROLE_COUNT
+      INSN_ROLE_COUNT
 } insn_role;
 
 typedef enum insn_form { INSN_FORM_WORD, INSN_FORM_LONG, INSN_FORM_LIST } insn_form;
-typedef enum insn_flow { INSN_FLOW_NEXT, INSN_FLOW_JUMP, INSN_FLOW_BRANCH, INSN_FLOW_CALL, INSN_FLOW_RETURN, INSN_FLOW_FAIL } insn_flow;
+typedef enum insn_flow {
+  INSN_FLOW_NEXT,
+  INSN_FLOW_JUMP,
+  INSN_FLOW_BRANCH,
+  INSN_FLOW_CALL,
+  INSN_FLOW_RETURN,
+  INSN_FLOW_FAIL
+} insn_flow;
 
 #define INSN_MAX_OPERANDS 8
 
@@ -84,7 +98,8 @@ const char *insn_role_text(insn_role role);
 static inline bool insn_role_is_reference(insn_role role) { return role <= INSN_ROLE_RXS_KERNEL; }
 static inline bool insn_role_is_scalar(insn_role role) { return role >= INSN_ROLE_SD && role <= INSN_ROLE_SUS; }
 
-/* One decoded instruction: operand i is words[0..n) for lists, words[0] for a word, words[0..1] for a long. Borrows the code. */
+/* One decoded instruction: operand i is words[0..n) for lists, words[0] for a word, words[0..1] for a long. Borrows the
+ * code. */
 typedef struct insn_operand {
   const uint32_t *words;
   uint32_t n; /* items of a list; else 1 */
@@ -95,13 +110,13 @@ typedef struct insn {
   insn_operand operands[INSN_MAX_OPERANDS];
 } insn;
 
-/* Decodes the instruction at `pc` of n_code words: false when the opcode is unknown or anything reaches past the end or the stated length is not
- * exactly what the operands take. Checks nothing else. */
+/* Decodes the instruction at `pc` of n_code words: false when the opcode is unknown or anything reaches past the end or
+ * the stated length is not exactly what the operands take. Checks nothing else. */
 bool insn_decode(const uint32_t *code, uint32_t n_code, uint32_t pc, insn *out_insn);
 static inline int64_t insn_long(const insn_operand *o) { return (int64_t)((uint64_t)o->words[1] << 32 | o->words[0]); }
 
 /* RFS_IN items. */
-#define INSN_REGISTER(item) ((item) & 0xffffffu)
+#define INSN_REGISTER(item) ((item)&0xffffffu)
 #define INSN_READS(item) ((item) >> 24)
 
 #endif

@@ -1,7 +1,9 @@
-/* A module in memory: what the assembler and the compiler build, the writer writes, and the loader gives after verification.
+/* A module in memory: what the assembler and the compiler build, the writer writes, and the loader gives after
+ * verification.
  *
- * A built module owns its parts (module_open .. module_close); a loaded one borrows strings, code and constants from the mapped bytes. Either way
- * the struct is the same and read-only to the rest of Reed. The file format is described in docs/module.md. */
+ * A built module owns its parts (module_open .. module_close); a loaded one borrows strings, code and constants from
+ * the mapped bytes. Either way the struct is the same and read-only to the rest of Reed. The file format is described
+ * in docs/module.md. */
 #ifndef BYTECODE_MODULE_H_
 #define BYTECODE_MODULE_H_
 
@@ -19,26 +21,26 @@
 /* What a parameter, result or assertion expects. kind OBJECT: ADT, closure, sequence or anything else. */
 typedef struct module_type {
   bool object;
-  reed_dtype dtype;              /* REED_NONE: any */
-  int32_t rank;                  /* -1: any */
-  int64_t dims[REED_MAX_RANK];   /* >= 0 fixed; < 0: symbol, string index ~dims[i] (an empty string: unknown) */
-  uint32_t name;                 /* string: what messages call it, e.g. the model input's name */
-  int32_t device;                /* where a parameter of this type lives */
+  reed_dtype dtype;            /* REED_NONE: any */
+  int32_t rank;                /* -1: any */
+  int64_t dims[REED_MAX_RANK]; /* >= 0 fixed; < 0: symbol, string index ~dims[i] (an empty string: unknown) */
+  uint32_t name;               /* string: what messages call it, e.g. the model input's name */
+  int32_t device;              /* where a parameter of this type lives */
 } module_type;
 
 typedef struct module_function {
-  uint32_t name;                        /* string */
-  uint32_t code_offset, n_code;         /* words in the code section */
-  uint32_t n_r, n_s;                    /* registers */
+  uint32_t name;                /* string */
+  uint32_t code_offset, n_code; /* words in the code section */
+  uint32_t n_r, n_s;            /* registers */
   uint32_t n_r_params, n_s_params, n_r_results, n_s_results;
-  const uint32_t *param_types;          /* n_r_params type indices */
-  const uint32_t *result_types;         /* n_r_results type indices */
+  const uint32_t *param_types;  /* n_r_params type indices */
+  const uint32_t *result_types; /* n_r_results type indices */
 } module_function;
 
 /* One call of an operator: what `shape` and `invoke` name. */
 typedef struct module_site {
-  uint32_t domain, op;  /* strings */
-  uint32_t node;        /* string: the ONNX node's name */
+  uint32_t domain, op; /* strings */
+  uint32_t node;       /* string: the ONNX node's name */
   reed_attrs attrs;
   int32_t n_inputs, n_outputs;
 } module_site;
@@ -49,7 +51,8 @@ typedef struct module_constant {
   reed_desc desc;
   const void *data;  /* 64-byte aligned, desc_bytes long */
   uint32_t name;     /* string */
-  module_make *make; /* of a module that is being built: puts the elements where it is told, from data; NULL: data are the elements */
+  module_make *make; /* of a module that is being built: puts the elements where it is told, from data; NULL: data are
+                        the elements */
 } module_constant;
 
 typedef struct module_epoch {
@@ -81,8 +84,8 @@ typedef struct module {
   size_t n_debug;
   uint32_t *inputs, *outputs; /* the model's: type indices (names inside); as many as main's params and results */
   const char *model_name, *producer, *producer_version;
-  int32_t n_devices;          /* 1: host only; 2: one accelerator */
-  void *owner;                /* what the strings, code and constants live in; released by module_close */
+  int32_t n_devices; /* 1: host only; 2: one accelerator */
+  void *owner;       /* what the strings, code and constants live in; released by module_close */
 } module;
 
 /* ---- building (compiler, assembler) ---- */
@@ -90,27 +93,33 @@ typedef struct module {
 typedef struct module_builder module_builder;
 reed_status module_builder_open(module_builder **out_builder) REED_MUST_CHECK;
 void module_builder_close(module_builder **builder);
-/* Each returns the index; strings are interned, types and constants deduplicated by content. Out of memory sets the builder's status, checked by
- * module_builder_finish. Data and text are copied unless said otherwise. */
+/* Each returns the index; strings are interned, types and constants deduplicated by content. Out of memory sets the
+ * builder's status, checked by module_builder_finish. Data and text are copied unless said otherwise. */
 uint32_t module_add_string(module_builder *b, const char *text);
 uint32_t module_add_type(module_builder *b, const module_type *type);
 /* keeps `data` borrowed until finish when borrow is true */
 uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const void *data, const char *name, bool borrow);
-/* One whose elements are made when the module is written; `data`, what they are made of, is borrowed until then. Never found equal to another. */
-uint32_t module_add_made_constant(module_builder *b, const reed_desc *desc, module_make *make, const void *data, const char *name);
-uint32_t module_add_site(module_builder *b, const char *domain, const char *op, const char *node, const reed_attr *attrs, int32_t n_attrs,
-                         int32_t n_inputs, int32_t n_outputs);
+/* One whose elements are made when the module is written; `data`, what they are made of, is borrowed until then. Never
+ * found equal to another. */
+uint32_t module_add_made_constant(module_builder *b, const reed_desc *desc, module_make *make, const void *data,
+                                  const char *name);
+uint32_t module_add_site(module_builder *b, const char *domain, const char *op, const char *node,
+                         const reed_attr *attrs, int32_t n_attrs, int32_t n_inputs, int32_t n_outputs);
 /* Functions: declare all first (signatures), then emit code for each between begin and end. */
-uint32_t module_declare_function(module_builder *b, const char *name, const uint32_t *param_types, uint32_t n_r_params, uint32_t n_s_params,
-                                 const uint32_t *result_types, uint32_t n_r_results, uint32_t n_s_results);
+uint32_t module_declare_function(module_builder *b, const char *name, const uint32_t *param_types, uint32_t n_r_params,
+                                 uint32_t n_s_params, const uint32_t *result_types, uint32_t n_r_results,
+                                 uint32_t n_s_results);
 void module_begin_function(module_builder *b, uint32_t function);
 void module_end_function(module_builder *b, uint32_t n_r, uint32_t n_s);
-void module_set_io(module_builder *b, const uint32_t *input_types, uint32_t n_inputs, const uint32_t *output_types, uint32_t n_outputs);
-void module_set_names(module_builder *b, const char *model_name, const char *producer, const char *producer_version, int32_t n_devices);
+void module_set_io(module_builder *b, const uint32_t *input_types, uint32_t n_inputs, const uint32_t *output_types,
+                   uint32_t n_outputs);
+void module_set_names(module_builder *b, const char *model_name, const char *producer, const char *producer_version,
+                      int32_t n_devices);
 
-/* Emission. Operands in the order of insn.def: scalars by module_emit's variadic uint32_t's are error-prone, so one call an operand. */
+/* Emission. Operands in the order of insn.def: scalars by module_emit's variadic uint32_t's are error-prone, so one
+ * call an operand. */
 void emit_begin(module_builder *b, int insn /* INSN_... */, const char *node /* debug: ONNX node name or NULL */);
-void emit_u32(module_builder *b, uint32_t operand);                      /* register, index, device, reason ... */
+void emit_u32(module_builder *b, uint32_t operand); /* register, index, device, reason ... */
 void emit_i64(module_builder *b, int64_t operand);
 void emit_list(module_builder *b, const uint32_t *items, uint32_t n);    /* any list role */
 void emit_label(module_builder *b, uint32_t label);                      /* a label operand */
@@ -120,9 +129,11 @@ uint32_t emit_new_label(module_builder *b);
 void emit_bind_label(module_builder *b, uint32_t label); /* at the next instruction */
 
 /* The finished module as file bytes (mem_free'd by the caller). Labels bound, epochs collected. */
-reed_status module_builder_finish(module_builder *b, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+reed_status module_builder_finish(module_builder *b, void **out_bytes, size_t *out_n_bytes,
+                                  reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* The same into a sink. */
-reed_status module_builder_finish_to(module_builder *b, const reed_module_sink *sink, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+reed_status module_builder_finish_to(module_builder *b, const reed_module_sink *sink,
+                                     reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* A sink that keeps the bytes (mem_free'd by whoever takes them from here). */
 typedef struct module_memory {
@@ -132,12 +143,14 @@ typedef struct module_memory {
 reed_module_sink module_memory_sink(module_memory *memory);
 
 /* Copy reasons, the REASON role. */
-#define COPY_REASON_LIST(X) X(VALUE, "value") X(EXTENT, "extent") X(INPUT, "input") X(OUTPUT, "output") X(CONSTANT, "constant") X(PLACEMENT, "placement")
+#define COPY_REASON_LIST(X) \
+  X(VALUE, "value") \
+  X(EXTENT, "extent") X(INPUT, "input") X(OUTPUT, "output") X(CONSTANT, "constant") X(PLACEMENT, "placement")
 typedef enum copy_reason {
 #define COPY_REASON_ENUM_(name, text) COPY_REASON_##name,
   COPY_REASON_LIST(COPY_REASON_ENUM_)
 #undef COPY_REASON_ENUM_
-  COPY_REASON_COUNT
+      COPY_REASON_COUNT
 } copy_reason;
 
 #endif

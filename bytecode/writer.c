@@ -1,6 +1,8 @@
-/* Module -> file bytes. The order of everything follows from the module alone: no time, no addresses, no padding that is not zero.
+/* Module -> file bytes. The order of everything follows from the module alone: no time, no addresses, no padding that
+ * is not zero.
  *
- * Sections are put together in memory but for DATA, which is all constants: a list says where they are, and they are read once, on their way out. */
+ * Sections are put together in memory but for DATA, which is all constants: a list says where they are, and they are
+ * read once, on their way out. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,7 +40,9 @@ static uint64_t put_made_data(writer *w, module_make *make, const void *data, si
   return at;
 }
 
-static uint64_t put_data(writer *w, const void *data, size_t n, size_t alignment) { return put_made_data(w, NULL, data, n, alignment); }
+static uint64_t put_data(writer *w, const void *data, size_t n, size_t alignment) {
+  return put_made_data(w, NULL, data, n, alignment);
+}
 
 static uint32_t put_list(writer *w, const uint32_t *items, uint32_t n) {
   section *s = &w->sections[FORMAT_SIGNATURES];
@@ -52,12 +56,9 @@ static void put_json_string(section *s, const char *text) {
   put(s, "\"", 1);
   for (const char *p = text; *p; p++) {
     unsigned char c = (unsigned char)*p;
-    if (c == '"' || c == '\\')
-      text_append(s, "\\%c", c);
-    else if (c < 0x20)
-      text_append(s, "\\u%04x", c);
-    else
-      put(s, p, 1);
+    if (c == '"' || c == '\\') text_append(s, "\\%c", c);
+    else if (c < 0x20) text_append(s, "\\u%04x", c);
+    else put(s, p, 1);
   }
   put(s, "\"", 1);
 }
@@ -72,12 +73,9 @@ static void put_json_values(section *s, const module *m, const char *key, const 
     if (t->rank < 0) text_append(s, "null");
     for (int32_t k = 0; k < t->rank; k++) {
       put(s, k ? "," : "[", 1);
-      if (t->dims[k] >= 0)
-        text_append(s, "%" PRId64, t->dims[k]);
-      else if (*m->strings[~t->dims[k]])
-        put_json_string(s, m->strings[~t->dims[k]]);
-      else
-        text_append(s, "null");
+      if (t->dims[k] >= 0) text_append(s, "%" PRId64, t->dims[k]);
+      else if (*m->strings[~t->dims[k]]) put_json_string(s, m->strings[~t->dims[k]]);
+      else text_append(s, "null");
     }
     if (t->rank == 0) put(s, "[", 1);
     text_append(s, "%s}", t->rank < 0 ? "" : "]");
@@ -99,7 +97,9 @@ static void put_metadata(writer *w, const module *m) {
   put(s, "}\n", 2);
 }
 
-static int compare_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int compare_text(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 /* The number of a string that the module has: they are in ascending order. */
 static uint32_t string_number(const module *m, const char *text) {
@@ -131,7 +131,11 @@ static void put_strings(writer *w, const module *m) {
 static void put_types(writer *w, const module *m) {
   for (size_t i = 0; i < m->n_types; i++) {
     const module_type *t = &m->types[i];
-    format_type f = {.flags = t->object ? FORMAT_TYPE_OBJECT : 0, .dtype = t->dtype, .rank = t->rank, .device = t->device, .name = t->name};
+    format_type f = {.flags = t->object ? FORMAT_TYPE_OBJECT : 0,
+                     .dtype = t->dtype,
+                     .rank = t->rank,
+                     .device = t->device,
+                     .name = t->name};
     for (int32_t k = 0; k < t->rank; k++) f.dims[k] = t->dims[k];
     put(&w->sections[FORMAT_TYPES], &f, sizeof f);
   }
@@ -163,15 +167,9 @@ static void put_desc(const reed_desc *desc, uint32_t *out_dtype, int32_t *out_ra
 static void put_attribute(writer *w, const module *m, const reed_attr *a) {
   format_attribute f = {.name = string_number(m, a->name), .type = a->type};
   switch (a->type) {
-    case REED_ATTR_INT:
-      f.value = (uint64_t)a->i;
-      break;
-    case REED_ATTR_FLOAT:
-      memcpy(&f.value, &a->f, sizeof f.value);
-      break;
-    case REED_ATTR_STRING:
-      f.value = string_number(m, a->s);
-      break;
+    case REED_ATTR_INT: f.value = (uint64_t)a->i; break;
+    case REED_ATTR_FLOAT: memcpy(&f.value, &a->f, sizeof f.value); break;
+    case REED_ATTR_STRING: f.value = string_number(m, a->s); break;
     case REED_ATTR_INTS:
       f.n = a->n;
       f.value = put_data(w, a->ints, (size_t)a->n * sizeof *a->ints, sizeof *a->ints);
@@ -191,7 +189,8 @@ static void put_attribute(writer *w, const module *m, const reed_attr *a) {
 static void put_sites(writer *w, const module *m) {
   for (size_t i = 0; i < m->n_sites; i++) {
     const module_site *s = &m->sites[i];
-    format_site f = {.domain = s->domain, .op = s->op, .node = s->node, .n_inputs = s->n_inputs, .n_outputs = s->n_outputs};
+    format_site f = {
+        .domain = s->domain, .op = s->op, .node = s->node, .n_inputs = s->n_inputs, .n_outputs = s->n_outputs};
     f.attributes_at = (uint32_t)(w->sections[FORMAT_ATTRIBUTES].n / sizeof(format_attribute));
     f.n_attributes = (uint32_t)s->attrs.n;
     for (int32_t k = 0; k < s->attrs.n; k++) put_attribute(w, m, &s->attrs.items[k]);
@@ -272,10 +271,8 @@ static void stream_file(stream *s, const writer *w, const format_header *header,
   stream_put(s, toc, FORMAT_N_SECTIONS * sizeof *toc);
   for (int i = 0; i < FORMAT_N_SECTIONS; i++) {
     stream_put(s, NULL, toc[i].offset - s->at);
-    if (toc[i].id == FORMAT_DATA)
-      stream_data(s, w);
-    else
-      stream_put(s, w->sections[toc[i].id].data, toc[i].n_bytes);
+    if (toc[i].id == FORMAT_DATA) stream_data(s, w);
+    else stream_put(s, w->sections[toc[i].id].data, toc[i].n_bytes);
   }
   stream_flush(s);
   format_trailer trailer = s->checksum;
@@ -285,14 +282,15 @@ static void stream_file(stream *s, const writer *w, const format_header *header,
 static reed_status write_file(const writer *w, const reed_module_sink *sink, reed_diagnosis *diagnosis) {
   static const bool required[FORMAT_SECTION_END] = {
 #define REQUIRED_ROW(name, number, item, is_required) [number] = is_required,
-    FORMAT_SECTION_LIST(REQUIRED_ROW)
+      FORMAT_SECTION_LIST(REQUIRED_ROW)
 #undef REQUIRED_ROW
   };
   format_section toc[FORMAT_N_SECTIONS];
   uint64_t at = sizeof(format_header) + sizeof toc;
   for (int i = 0; i < FORMAT_N_SECTIONS; i++) {
     at = align_up(at, FORMAT_ALIGNMENT);
-    toc[i] = (format_section){(uint32_t)i + 1, required[i + 1] ? FORMAT_SECTION_REQUIRED : 0, at, i + 1 == FORMAT_DATA ? w->n_data : w->sections[i + 1].n};
+    toc[i] = (format_section){(uint32_t)i + 1, required[i + 1] ? FORMAT_SECTION_REQUIRED : 0, at,
+                              i + 1 == FORMAT_DATA ? w->n_data : w->sections[i + 1].n};
     at += toc[i].n_bytes;
   }
   at += sizeof(format_trailer);
@@ -303,7 +301,9 @@ static reed_status write_file(const writer *w, const reed_module_sink *sink, ree
   s.status = sink->begin(sink->context, (size_t)at);
   stream_file(&s, w, &header, toc);
   mem_free(s.block);
-  return s.status == REED_OK ? REED_OK : diag_fail(diagnosis, s.status, "the module's %llu bytes could not be written", (unsigned long long)at);
+  return s.status == REED_OK
+             ? REED_OK
+             : diag_fail(diagnosis, s.status, "the module's %llu bytes could not be written", (unsigned long long)at);
 }
 
 reed_status module_write(const module *m, const reed_module_sink *sink, reed_diagnosis *diagnosis) {

@@ -25,7 +25,8 @@ typedef struct compilation {
   const reed_module_sink *sink;
 } compilation;
 
-/* Pages of the model's file leave memory; those that are read again come back. Weights are read by few passes, and then as they are written. */
+/* Pages of the model's file leave memory; those that are read again come back. Weights are read by few passes, and then
+ * as they are written. */
 static void leave_pages(const compilation *c) {
   if (c->mapped) (void)madvise((void *)(uintptr_t)c->mapped, c->n_mapped, MADV_DONTNEED); /* only advice */
 }
@@ -67,7 +68,8 @@ static reed_status take_options(compilation *c) {
   for (const char *const *name = o->disabled_passes; name && *name; name++) {
     int i = pass_find(*name);
     if (i < 0) return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "there is no pass '%s'", *name);
-    if (pass_table[i].required) return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "pass '%s' cannot be disabled", *name);
+    if (pass_table[i].required)
+      return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "pass '%s' cannot be disabled", *name);
     c->passes.totals[i].disabled = true;
   }
   return REED_OK;
@@ -79,12 +81,9 @@ static void json_text(text_buffer *out, const char *text) {
   text_append(out, "\"");
   for (; *text; text++) {
     unsigned char ch = (unsigned char)*text;
-    if (ch == '"' || ch == '\\')
-      text_append(out, "\\%c", ch);
-    else if (ch < 0x20)
-      text_append(out, "\\u%04x", ch);
-    else
-      text_append(out, "%c", ch);
+    if (ch == '"' || ch == '\\') text_append(out, "\\%c", ch);
+    else if (ch < 0x20) text_append(out, "\\u%04x", ch);
+    else text_append(out, "%c", ch);
   }
   text_append(out, "\"");
 }
@@ -158,8 +157,9 @@ static void write_report(const compilation *c, const text_buffer *lowered, text_
               (long long)c->passes.nodes_after);
   for (int i = 0; i < pass_count; i++) {
     const pass_total *t = &c->passes.totals[i];
-    text_append(out, "%s\n  {\"name\": \"%s\", \"disabled\": %s, \"runs\": %lld, \"changes\": %lld, \"what\": ", i ? "," : "",
-                pass_table[i].name, t->disabled ? "true" : "false", (long long)t->n_runs, (long long)t->n_changes);
+    text_append(
+        out, "%s\n  {\"name\": \"%s\", \"disabled\": %s, \"runs\": %lld, \"changes\": %lld, \"what\": ", i ? "," : "",
+        pass_table[i].name, t->disabled ? "true" : "false", (long long)t->n_runs, (long long)t->n_changes);
     const char *between = "\"";
     for (int k = 0; k < PASS_COUNTS && t->sum.counts[k].what; k++, between = ", ")
       text_append(out, "%s%lld %s", between, (long long)t->sum.counts[k].n, t->sum.counts[k].what);
@@ -175,12 +175,16 @@ static void write_report(const compilation *c, const text_buffer *lowered, text_
 
 /* ---- the public functions ---- */
 
-static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const char *folder, const reed_compile_options *options,
-                           void **out_bytes, size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis) {
+static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const char *folder,
+                           const reed_compile_options *options, void **out_bytes, size_t *out_n_bytes,
+                           char **out_report_json, reed_diagnosis *diagnosis) {
   /* Passes and lowering count on a diagnosis to say things in */
   reed_diagnosis unread;
   reed_diagnosis_clear(diagnosis ? diagnosis : &unread);
-  compilation c = {.options = options, .diagnosis = diagnosis ? diagnosis : &unread, .mapped = mapped ? onnx : NULL, .n_mapped = n_onnx};
+  compilation c = {.options = options,
+                   .diagnosis = diagnosis ? diagnosis : &unread,
+                   .mapped = mapped ? onnx : NULL,
+                   .n_mapped = n_onnx};
   c.passes.before = say_pass;
   c.passes.context = &c;
   text_buffer lowered = {0}, report = {0};
@@ -193,7 +197,9 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const c
   if (status == REED_OK) status = onnx_read(c.passes.m, onnx, n_onnx, folder);
   if (status == REED_OK) status = pass_run_all(&c.passes);
   say(&c, "lowering", 0.8);
-  if (status == REED_OK) status = lower_module(c.passes.m, &(reed_module_sink){&c, sink_begin, sink_write}, out_report_json ? &lowered : NULL, c.diagnosis);
+  if (status == REED_OK)
+    status = lower_module(c.passes.m, &(reed_module_sink){&c, sink_begin, sink_write},
+                          out_report_json ? &lowered : NULL, c.diagnosis);
   if (status == REED_OK && out_report_json) {
     write_report(&c, &lowered, &report);
     if (lowered.failed || report.failed) status = diag_no_memory(c.diagnosis, "the report");
@@ -220,8 +226,8 @@ reed_status reed_compile_bytes(const void *onnx, size_t n_onnx, const reed_compi
                                size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis) {
   if (!onnx || !has_target(options, out_bytes, out_n_bytes))
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_compile_bytes: a pointer is missing");
-  return compile(onnx, n_onnx, false, options ? options->external_folder : NULL, options, out_bytes, out_n_bytes, out_report_json,
-                 diagnosis);
+  return compile(onnx, n_onnx, false, options ? options->external_folder : NULL, options, out_bytes, out_n_bytes,
+                 out_report_json, diagnosis);
 }
 
 /* The folder part of a path, "." where there is none; NULL: no memory. */
@@ -252,8 +258,8 @@ static reed_status map_file(const char *path, const void **out_bytes, size_t *ou
   return REED_OK;
 }
 
-reed_status reed_compile_file(const char *onnx_path, const reed_compile_options *options, void **out_bytes, size_t *out_n_bytes,
-                              char **out_report_json, reed_diagnosis *diagnosis) {
+reed_status reed_compile_file(const char *onnx_path, const reed_compile_options *options, void **out_bytes,
+                              size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis) {
   if (!onnx_path || !has_target(options, out_bytes, out_n_bytes))
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_compile_file: a pointer is missing");
   const void *bytes = NULL;

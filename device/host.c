@@ -1,5 +1,5 @@
-/* The host as a device: plain memory through the allocator hook, and work that is done when the call returns. A failure is therefore the
- * call's own result; synchronize has nothing left to wait for or to report. */
+/* The host as a device: plain memory through the allocator hook, and work that is done when the call returns. A failure
+ * is therefore the call's own result; synchronize has nothing left to wait for or to report. */
 #include <assert.h>
 #include <string.h>
 #include <uv.h>
@@ -60,7 +60,8 @@ static void host_release(device *self, void *data) {
   mem_free_aligned(header);
 }
 
-static reed_status host_copy(device *self, void *target, const void *source, int64_t bytes, device_span *span, reed_diagnosis *diagnosis) {
+static reed_status host_copy(device *self, void *target, const void *source, int64_t bytes, device_span *span,
+                             reed_diagnosis *diagnosis) {
   (void)self;
   (void)diagnosis;
   if (span) span->begin_ns = clock_now_ns();
@@ -69,8 +70,8 @@ static reed_status host_copy(device *self, void *target, const void *source, int
   return REED_OK;
 }
 
-static reed_status host_launch(device *self, const reed_kernel *kernel, const reed_kernel_buffers *buffers, int32_t n_inputs, int32_t n_outputs,
-                               device_span *span, reed_diagnosis *diagnosis) {
+static reed_status host_launch(device *self, const reed_kernel *kernel, const reed_kernel_buffers *buffers,
+                               int32_t n_inputs, int32_t n_outputs, device_span *span, reed_diagnosis *diagnosis) {
   (void)self;
   (void)n_inputs;
   (void)n_outputs;
@@ -88,7 +89,9 @@ static reed_status host_synchronize(device *self, reed_diagnosis *diagnosis) {
   return REED_OK;
 }
 
-static void host_memory(const device *self, device_memory *out_memory) { *out_memory = ((const host_device *)self)->memory; }
+static void host_memory(const device *self, device_memory *out_memory) {
+  *out_memory = ((const host_device *)self)->memory;
+}
 
 static reed_kernel_prepare_fn host_kernel(const device *self, const reed_op *op) {
   (void)self;

@@ -1,8 +1,9 @@
-/* The simulated accelerator: host memory that the host may not touch, and a thread that does what was enqueued, later and in order. What it is for: a
- * missing copy is a crash, a missing synchronisation a wrong result, and any call can be made to fail, on every machine.
+/* The simulated accelerator: host memory that the host may not touch, and a thread that does what was enqueued, later
+ * and in order. What it is for: a missing copy is a crash, a missing synchronisation a wrong result, and any call can
+ * be made to fail, on every machine.
  *
- * The host's side enqueues; the device's thread performs. While it performs one piece of work, only the blocks that this work names are open. After a
- * failure it skips copies and launches until synchronize has reported it. */
+ * The host's side enqueues; the device's thread performs. While it performs one piece of work, only the blocks that
+ * this work names are open. After a failure it skips copies and launches until synchronize has reported it. */
 #include <assert.h>
 #include <omp.h>
 #include <string.h>
@@ -69,15 +70,19 @@ typedef struct sim_device {
 /* ---- the device's thread ---- */
 
 /* Opens the block that `bytes` bytes from `pointer` lie in. */
-static reed_status open_range(sim_device *self, const char *pointer, int64_t bytes, const char *what, sim_block **opened) {
+static reed_status open_range(sim_device *self, const char *pointer, int64_t bytes, const char *what,
+                              sim_block **opened) {
   sim_block *block = sim_pages_find(&self->pages, pointer);
   if (!block)
-    return diag_fail(&self->fault, REED_ERROR_DEVICE, "device 'sim': the %s at %p is not memory of this device", what, (const void *)pointer);
+    return diag_fail(&self->fault, REED_ERROR_DEVICE, "device 'sim': the %s at %p is not memory of this device", what,
+                     (const void *)pointer);
   if (block->bytes - (pointer - block->data) < bytes)
-    return diag_fail(&self->fault, REED_ERROR_DEVICE, "device 'sim': the %s, %lld bytes at offset %lld, runs past its block of %lld bytes", what,
+    return diag_fail(&self->fault, REED_ERROR_DEVICE,
+                     "device 'sim': the %s, %lld bytes at offset %lld, runs past its block of %lld bytes", what,
                      (long long)bytes, (long long)(pointer - block->data), (long long)block->bytes);
   if (!sim_pages_open(block, opened))
-    return diag_fail(&self->fault, REED_ERROR_MEMORY, "device 'sim': no memory for a block of %lld bytes", (long long)block->bytes);
+    return diag_fail(&self->fault, REED_ERROR_MEMORY, "device 'sim': no memory for a block of %lld bytes",
+                     (long long)block->bytes);
   return REED_OK;
 }
 
@@ -85,30 +90,30 @@ static reed_status perform_copy(sim_device *self, const work *w, sim_block **ope
   reed_status status = REED_OK;
   if (w->copy.bytes == 0) return REED_OK;
   if (w->kind != WORK_COPY_OUT) status = open_range(self, w->copy.target, w->copy.bytes, "target of a copy", opened);
-  if (status == REED_OK && w->kind != WORK_COPY_IN) status = open_range(self, w->copy.source, w->copy.bytes, "source of a copy", opened);
+  if (status == REED_OK && w->kind != WORK_COPY_IN)
+    status = open_range(self, w->copy.source, w->copy.bytes, "source of a copy", opened);
   if (status == REED_OK) memmove(w->copy.target, w->copy.source, (size_t)w->copy.bytes);
   return status;
 }
 
-/* An input that is not this device's memory is one whose value the kernel got on the host when it was prepared; should it read that pointer all the same, it
- * must not find anything. */
+/* An input that is not this device's memory is one whose value the kernel got on the host when it was prepared; should
+ * it read that pointer all the same, it must not find anything. */
 static reed_status perform_launch(sim_device *self, work *w, sim_block **opened) {
   reed_status status = REED_OK;
   void **inputs = w->launch.operands, **outputs = inputs + w->launch.n_inputs;
   reed_kernel_buffers *buffers = &w->launch.buffers;
   for (int32_t i = 0; i < w->launch.n_inputs && status == REED_OK; i++) {
     if (!inputs[i]) continue;
-    if (sim_pages_find(&self->pages, inputs[i]))
-      status = open_range(self, inputs[i], 0, "input of a kernel", opened);
-    else
-      inputs[i] = self->pages.nowhere;
+    if (sim_pages_find(&self->pages, inputs[i])) status = open_range(self, inputs[i], 0, "input of a kernel", opened);
+    else inputs[i] = self->pages.nowhere;
   }
   for (int32_t i = 0; i < w->launch.n_outputs && status == REED_OK; i++)
     if (outputs[i]) status = open_range(self, outputs[i], 0, "output of a kernel", opened);
   if (status == REED_OK && buffers->workspace)
     status = open_range(self, buffers->workspace, w->launch.kernel.workspace_bytes, "workspace of a kernel", opened);
   if (status == REED_OK && buffers->extents)
-    status = open_range(self, (char *)buffers->extents, w->launch.n_outputs * (int64_t)sizeof(int64_t), "list of a kernel's extents", opened);
+    status = open_range(self, (char *)buffers->extents, w->launch.n_outputs * (int64_t)sizeof(int64_t),
+                        "list of a kernel's extents", opened);
   if (status != REED_OK) return status;
   buffers->inputs = (const void *const *)inputs;
   buffers->outputs = outputs;
@@ -131,10 +136,9 @@ static void perform(sim_device *self, work *w) {
   if (self->status != REED_OK)
     ; /* skipped */
   else if (w->fault)
-    self->status = diag_fail(&self->fault, REED_ERROR_DEVICE, "device 'sim': %s %lld was told to fail", w->kind == WORK_LAUNCH ? "launch" : "copy",
-                             (long long)w->fault);
-  else
-    self->status = w->kind == WORK_LAUNCH ? perform_launch(self, w, &opened) : perform_copy(self, w, &opened);
+    self->status = diag_fail(&self->fault, REED_ERROR_DEVICE, "device 'sim': %s %lld was told to fail",
+                             w->kind == WORK_LAUNCH ? "launch" : "copy", (long long)w->fault);
+  else self->status = w->kind == WORK_LAUNCH ? perform_launch(self, w, &opened) : perform_copy(self, w, &opened);
   sim_pages_close(&opened);
   span.end_ns = clock_now_ns();
   if (w->span) *w->span = span;
@@ -162,10 +166,8 @@ static void device_thread(void *context) {
 static void enqueue(sim_device *self, work *w) {
   w->next = NULL;
   uv_mutex_lock(&self->lock);
-  if (self->head)
-    self->tail->next = w;
-  else
-    self->head = w;
+  if (self->head) self->tail->next = w;
+  else self->head = w;
   self->tail = w;
   self->n_pending++;
   uv_cond_signal(&self->ready);
@@ -184,7 +186,8 @@ static work *work_open(sim_device *self, work_kind kind, size_t extra_bytes, dev
   enum { RECORD_BYTES = (sizeof(work) + 63) / 64 * 64 };
   if (self->tape.taken > tape_limit_bytes) wait_until_idle(self);
   size_t total;
-  work *w = __builtin_add_overflow(extra_bytes, (size_t)RECORD_BYTES, &total) ? NULL : sim_tape_take(&self->tape, total);
+  work *w =
+      __builtin_add_overflow(extra_bytes, (size_t)RECORD_BYTES, &total) ? NULL : sim_tape_take(&self->tape, total);
   if (!w) return NULL;
   *w = (work){.kind = kind, .span = span};
   *out_extra = (char *)w + RECORD_BYTES;
@@ -192,15 +195,16 @@ static work *work_open(sim_device *self, work_kind kind, size_t extra_bytes, dev
 }
 
 /* Enqueues a copy; a source on the host is copied aside now, as the caller may change it when this returns. */
-static reed_status enqueue_copy(device *base, work_kind kind, void *target, const void *source, int64_t bytes, device_span *span,
-                                reed_diagnosis *diagnosis) {
+static reed_status enqueue_copy(device *base, work_kind kind, void *target, const void *source, int64_t bytes,
+                                device_span *span, reed_diagnosis *diagnosis) {
   sim_device *self = (sim_device *)base;
   assert(bytes >= 0);
   void *staging;
   size_t staged = kind == WORK_COPY_IN ? (size_t)bytes : 0;
   work *w = work_open(self, kind, staged, span, &staging);
   if (!w)
-    return diag_fail(diagnosis, REED_ERROR_MEMORY, "device 'sim': no host memory to enqueue a copy of %lld bytes", (long long)bytes);
+    return diag_fail(diagnosis, REED_ERROR_MEMORY, "device 'sim': no host memory to enqueue a copy of %lld bytes",
+                     (long long)bytes);
   if (staged) memcpy(staging, source, staged);
   w->copy.target = target;
   w->copy.source = kind == WORK_COPY_IN ? staging : source;
@@ -210,20 +214,23 @@ static reed_status enqueue_copy(device *base, work_kind kind, void *target, cons
   return REED_OK;
 }
 
-static reed_status sim_copy_in(device *self, void *target, const void *source, int64_t bytes, device_span *span, reed_diagnosis *diagnosis) {
+static reed_status sim_copy_in(device *self, void *target, const void *source, int64_t bytes, device_span *span,
+                               reed_diagnosis *diagnosis) {
   return enqueue_copy(self, WORK_COPY_IN, target, source, bytes, span, diagnosis);
 }
 
-static reed_status sim_copy_out(device *self, void *target, const void *source, int64_t bytes, device_span *span, reed_diagnosis *diagnosis) {
+static reed_status sim_copy_out(device *self, void *target, const void *source, int64_t bytes, device_span *span,
+                                reed_diagnosis *diagnosis) {
   return enqueue_copy(self, WORK_COPY_OUT, target, source, bytes, span, diagnosis);
 }
 
-static reed_status sim_copy_within(device *self, void *target, const void *source, int64_t bytes, device_span *span, reed_diagnosis *diagnosis) {
+static reed_status sim_copy_within(device *self, void *target, const void *source, int64_t bytes, device_span *span,
+                                   reed_diagnosis *diagnosis) {
   return enqueue_copy(self, WORK_COPY_WITHIN, target, source, bytes, span, diagnosis);
 }
 
-static reed_status sim_launch(device *base, const reed_kernel *kernel, const reed_kernel_buffers *buffers, int32_t n_inputs, int32_t n_outputs,
-                              device_span *span, reed_diagnosis *diagnosis) {
+static reed_status sim_launch(device *base, const reed_kernel *kernel, const reed_kernel_buffers *buffers,
+                              int32_t n_inputs, int32_t n_outputs, device_span *span, reed_diagnosis *diagnosis) {
   sim_device *self = (sim_device *)base;
   void *operands;
   work *w = work_open(self, WORK_LAUNCH, ((size_t)n_inputs + (size_t)n_outputs) * sizeof(void *), span, &operands);
@@ -245,7 +252,8 @@ static reed_status sim_allocate(device *base, int64_t bytes, void **out_data, re
   device_memory *memory = &self->memory;
   assert(bytes >= 0);
   if (++self->n_allocations == self->faults.fail_allocation)
-    return diag_fail(diagnosis, REED_ERROR_MEMORY, "device 'sim': allocation %lld was told to fail", (long long)self->n_allocations);
+    return diag_fail(diagnosis, REED_ERROR_MEMORY, "device 'sim': allocation %lld was told to fail",
+                     (long long)self->n_allocations);
   allocation *made = memory_holds(memory, bytes) ? mem_calloc(1, sizeof *made) : NULL;
   if (!made || sim_pages_add(&self->pages, bytes, &made->block) != REED_OK) {
     mem_free(made);
@@ -280,7 +288,9 @@ static reed_status sim_synchronize(device *base, reed_diagnosis *diagnosis) {
   return status;
 }
 
-static void sim_memory(const device *self, device_memory *out_memory) { *out_memory = ((const sim_device *)self)->memory; }
+static void sim_memory(const device *self, device_memory *out_memory) {
+  *out_memory = ((const sim_device *)self)->memory;
+}
 
 static reed_kernel_prepare_fn sim_kernel(const device *self, const reed_op *op) {
   (void)self;
@@ -333,7 +343,8 @@ no_ready:
   return false;
 }
 
-reed_status device_open_sim(int n_threads, const device_sim_faults *faults, device **out_device, reed_diagnosis *diagnosis) {
+reed_status device_open_sim(int n_threads, const device_sim_faults *faults, device **out_device,
+                            reed_diagnosis *diagnosis) {
   sim_device *self = mem_calloc(1, sizeof *self);
   if (!self) return diag_no_memory(diagnosis, "device 'sim'");
   self->base.interface = &sim_interface;

@@ -31,10 +31,8 @@ static size_t upper_bound(const sim_pages *pages, const char *pointer) {
   size_t low = 0, high = pages->blocks.n;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (pages->blocks.items[middle]->data <= pointer)
-      low = middle + 1;
-    else
-      high = middle;
+    if (pages->blocks.items[middle]->data <= pointer) low = middle + 1;
+    else high = middle;
   }
   return low;
 }
@@ -49,7 +47,8 @@ reed_status sim_pages_add(sim_pages *pages, int64_t bytes, sim_block *block) {
   bool room = VEC_ROOM(&pages->blocks);
   if (room) {
     size_t at = upper_bound(pages, block->data);
-    memmove(pages->blocks.items + at + 1, pages->blocks.items + at, (pages->blocks.n - at) * sizeof *pages->blocks.items);
+    memmove(pages->blocks.items + at + 1, pages->blocks.items + at,
+            (pages->blocks.n - at) * sizeof *pages->blocks.items);
     pages->blocks.items[at] = block;
     pages->blocks.n++;
   }
@@ -62,7 +61,8 @@ reed_status sim_pages_add(sim_pages *pages, int64_t bytes, sim_block *block) {
 void sim_pages_remove(sim_pages *pages, sim_block *block) {
   uv_mutex_lock(&pages->lock);
   size_t at = upper_bound(pages, block->data) - 1;
-  memmove(pages->blocks.items + at, pages->blocks.items + at + 1, (pages->blocks.n - at - 1) * sizeof *pages->blocks.items);
+  memmove(pages->blocks.items + at, pages->blocks.items + at + 1,
+          (pages->blocks.n - at - 1) * sizeof *pages->blocks.items);
   pages->blocks.n--;
   uv_mutex_unlock(&pages->lock);
   munmap(block->data, block->mapped);

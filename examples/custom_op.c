@@ -1,8 +1,9 @@
-/* An operator of one's own, in C: shape function, flags, kernel. With no argument the program registers it, assembles a small module that calls it and
- * runs that; built as a shared object (-DPLUGIN) it is loaded by `vm run --plugin`.
+/* An operator of one's own, in C: shape function, flags, kernel. With no argument the program registers it, assembles a
+ * small module that calls it and runs that; built as a shared object (-DPLUGIN) it is loaded by `vm run --plugin`.
  *
- * example.Repeat: data [n] and count (one int64) -> [n * count], the data count times over. Of `data` the shape function reads the shape, of `count`
- * the value: that is all the compiler and the interpreter need to put it in the right epoch and to bring `count`, and nothing else, to the host. */
+ * example.Repeat: data [n] and count (one int64) -> [n * count], the data count times over. Of `data` the shape
+ * function reads the shape, of `count` the value: that is all the compiler and the interpreter need to put it in the
+ * right epoch and to bring `count`, and nothing else, to the host. */
 #include <reed/reed.h>
 
 #include <stdio.h>
@@ -27,7 +28,8 @@ typedef struct repeat_state {
 
 static reed_status repeat_run(const void *state, const reed_kernel_buffers *buffers) {
   const repeat_state *s = state;
-  for (size_t i = 0; i < s->count && s->bytes; i++) memcpy((char *)buffers->outputs[0] + i * s->bytes, buffers->inputs[0], s->bytes);
+  for (size_t i = 0; i < s->count && s->bytes; i++)
+    memcpy((char *)buffers->outputs[0] + i * s->bytes, buffers->inputs[0], s->bytes);
   return REED_OK;
 }
 
@@ -56,22 +58,23 @@ static const reed_op repeat = {.domain = "example",
 
 /* The entry point of a plugin: `vm run model.onnx --plugin libcustom_op.so`. */
 REED_API reed_status reed_plugin_register(reed_registry *registry, reed_diagnosis *diagnosis);
-reed_status reed_plugin_register(reed_registry *registry, reed_diagnosis *diagnosis) { return reed_registry_add(registry, &repeat, diagnosis); }
+reed_status reed_plugin_register(reed_registry *registry, reed_diagnosis *diagnosis) {
+  return reed_registry_add(registry, &repeat, diagnosis);
+}
 
 #ifndef PLUGIN
 /* ---- a program that uses it ---- */
 
-static const char module_text[] =
-    ".module \"repeat\"\n"
-    ".type numbers = f32[?] \"numbers\"\n"
-    ".type times = i64[] \"times\"\n"
-    ".type repeated = f32[?] \"repeated\"\n"
-    ".site repeat = Repeat in \"example\" (2 -> 1) \"repeat\"\n"
-    ".function main (numbers, times) -> (repeated)\n"
-    "  shape repeat, host, [r2], [r0:shape, r1:value]\n"
-    "  alloc r2\n"
-    "  invoke repeat, host, [r2], [r0, r1]\n"
-    "  return [r2], []\n";
+static const char module_text[] = ".module \"repeat\"\n"
+                                  ".type numbers = f32[?] \"numbers\"\n"
+                                  ".type times = i64[] \"times\"\n"
+                                  ".type repeated = f32[?] \"repeated\"\n"
+                                  ".site repeat = Repeat in \"example\" (2 -> 1) \"repeat\"\n"
+                                  ".function main (numbers, times) -> (repeated)\n"
+                                  "  shape repeat, host, [r2], [r0:shape, r1:value]\n"
+                                  "  alloc r2\n"
+                                  "  invoke repeat, host, [r2], [r0, r1]\n"
+                                  "  return [r2], []\n";
 
 static reed_status run(reed_registry *registry, reed_diagnosis *diagnosis) {
   reed_program *program = NULL;
@@ -82,12 +85,15 @@ static reed_status run(reed_registry *registry, reed_diagnosis *diagnosis) {
   float numbers[] = {1, 2, 3};
   int64_t times = 3, extent = 3;
   reed_status status = reed_module_assemble(module_text, registry, &bytes, &n_bytes, diagnosis);
-  if (!status) status = reed_program_open_bytes(bytes, n_bytes, &(reed_program_options){.registry = registry}, &program, diagnosis);
+  if (!status)
+    status =
+        reed_program_open_bytes(bytes, n_bytes, &(reed_program_options){.registry = registry}, &program, diagnosis);
   if (!status) status = reed_session_open(program, NULL, &session, diagnosis);
   if (!status) status = reed_tensor_open_borrowed(REED_F32, 1, &extent, numbers, NULL, NULL, &inputs[0]);
   if (!status) status = reed_tensor_open_borrowed(REED_I64, 0, NULL, &times, NULL, NULL, &inputs[1]);
   if (!status) status = reed_session_run(session, inputs, 2, &output, 1, diagnosis);
-  for (int64_t i = 0; !status && i < reed_tensor_elements(output); i++) printf("%g ", ((const float *)reed_tensor_data(output))[i]);
+  for (int64_t i = 0; !status && i < reed_tensor_elements(output); i++)
+    printf("%g ", ((const float *)reed_tensor_data(output))[i]);
   if (!status) printf("\n");
   reed_tensor_close(&output);
   reed_tensor_close(&inputs[0]);

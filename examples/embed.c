@@ -1,4 +1,5 @@
-/* Runs a module: cc embed.c $(pkg-config --cflags --libs reed) -o embed && ./embed model.reed. Inputs are zeros; extents that are free become 64. */
+/* Runs a module: cc embed.c $(pkg-config --cflags --libs reed) -o embed && ./embed model.reed. Inputs are zeros;
+ * extents that are free become 64. */
 #include <reed/reed.h>
 
 #include <stdio.h>
@@ -28,9 +29,11 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < n_outputs; i++) {
     must(reed_program_output(program, i, &info));
     printf("%s %s[", info.name, reed_dtype_name(reed_tensor_dtype(outputs[i])));
-    for (int k = 0; k < reed_tensor_rank(outputs[i]); k++) printf(k ? ",%lld" : "%lld", (long long)reed_tensor_dims(outputs[i])[k]);
+    for (int k = 0; k < reed_tensor_rank(outputs[i]); k++)
+      printf(k ? ",%lld" : "%lld", (long long)reed_tensor_dims(outputs[i])[k]);
     printf("]%s", reed_tensor_elements(outputs[i]) ? " first element " : "\n");
-    if (reed_tensor_elements(outputs[i])) printf("%g\n", reed_dtype_read(reed_tensor_dtype(outputs[i]), reed_tensor_data(outputs[i])));
+    if (reed_tensor_elements(outputs[i]))
+      printf("%g\n", reed_dtype_read(reed_tensor_dtype(outputs[i]), reed_tensor_data(outputs[i])));
     reed_tensor_close(&outputs[i]);
   }
   for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);

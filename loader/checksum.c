@@ -1,5 +1,5 @@
-/* The checksum of a module's bytes. A file of hundreds of megabytes would take longest of all that opening does, so that several threads share its blocks;
- * they end before this returns. */
+/* The checksum of a module's bytes. A file of hundreds of megabytes would take longest of all that opening does, so
+ * that several threads share its blocks; they end before this returns. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -35,7 +35,8 @@ uint64_t image_checksum(const uint8_t *bytes, size_t n_bytes) {
   if (n_cpus > 0 && wanted > (size_t)n_cpus) wanted = (size_t)n_cpus;
   if (wanted > THREADS_MAX) wanted = THREADS_MAX;
   pthread_t threads[THREADS_MAX];
-  while (n + 1 < wanted && pthread_create(&threads[n], NULL, sum_blocks, &w) == 0) n++; /* this thread is one of them; without others it does all */
+  while (n + 1 < wanted && pthread_create(&threads[n], NULL, sum_blocks, &w) == 0)
+    n++; /* this thread is one of them; without others it does all */
   sum_blocks(&w);
   while (n) pthread_join(threads[--n], NULL);
   return w.sum;

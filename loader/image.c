@@ -26,16 +26,18 @@ static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_HEADER, "this is no module file (%zu bytes)", n_bytes);
   memcpy(&h, bytes, sizeof h);
   if (h.major != FORMAT_MAJOR)
-    return verify_reject(diagnosis, REED_ERROR_VERSION, RULE_VERSION, "the module's format is version %u.%u, this reader's %d.%d",
-                         h.major, h.minor, FORMAT_MAJOR, FORMAT_MINOR);
+    return verify_reject(diagnosis, REED_ERROR_VERSION, RULE_VERSION,
+                         "the module's format is version %u.%u, this reader's %d.%d", h.major, h.minor, FORMAT_MAJOR,
+                         FORMAT_MINOR);
   if (h.n_bytes != n_bytes)
-    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_HEADER, "the header says %" PRIu64 " bytes, the file has %zu",
-                         h.n_bytes, n_bytes);
+    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_HEADER,
+                         "the header says %" PRIu64 " bytes, the file has %zu", h.n_bytes, n_bytes);
   uint64_t unknown = h.required_features & ~FORMAT_KNOWN_FEATURES;
   if (unknown)
     return verify_reject(
         diagnosis, REED_ERROR_VERSION, RULE_VERSION,
-        "the module (format %u.%u) requires feature bit %d, which this version does not know (required bits: 0x%" PRIx64 ")",
+        "the module (format %u.%u) requires feature bit %d, which this version does not know (required bits: 0x%" PRIx64
+        ")",
         h.major, h.minor, __builtin_ctzll(unknown), h.required_features);
   memcpy(&trailer, bytes + n_bytes - sizeof trailer, sizeof trailer);
   uint64_t checksum = ignore_checksum ? trailer : image_checksum(bytes, n_bytes - sizeof trailer);
@@ -46,22 +48,25 @@ static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore
   return REED_OK;
 }
 
-static reed_status read_section(image *im, const format_section *s, uint32_t entry, bool *seen, reed_diagnosis *diagnosis) {
+static reed_status read_section(image *im, const format_section *s, uint32_t entry, bool *seen,
+                                reed_diagnosis *diagnosis) {
   if (s->id == 0 || s->id >= FORMAT_SECTION_END) {
     if (!(s->flags & FORMAT_SECTION_REQUIRED)) return REED_OK;
     return verify_reject(diagnosis, REED_ERROR_VERSION, RULE_SECTIONS,
                          "section %u (entry %u) is required, and unknown to this version", s->id, entry);
   }
   const section_info *info = &section_infos[s->id];
-  if (seen[s->id]) return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS, "section %s is there twice", info->name);
+  if (seen[s->id])
+    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS, "section %s is there twice", info->name);
   seen[s->id] = true;
   if (s->offset > im->n_bytes || s->n_bytes > im->n_bytes - s->offset)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS,
-                         "section %s (%" PRIu64 " bytes at %" PRIu64 ") does not fit into %zu bytes", info->name, s->n_bytes,
-                         s->offset, im->n_bytes);
+                         "section %s (%" PRIu64 " bytes at %" PRIu64 ") does not fit into %zu bytes", info->name,
+                         s->n_bytes, s->offset, im->n_bytes);
   if (s->offset % FORMAT_ALIGNMENT || s->n_bytes % info->item_bytes)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS,
-                         "section %s (%" PRIu64 " bytes at %" PRIu64 ") is not aligned, or no whole number of items of %zu bytes",
+                         "section %s (%" PRIu64 " bytes at %" PRIu64
+                         ") is not aligned, or no whole number of items of %zu bytes",
                          info->name, s->n_bytes, s->offset, info->item_bytes);
   if (s->n_bytes / info->item_bytes >= UINT32_MAX && s->id != FORMAT_DATA)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS, "section %s has too many items", info->name);
@@ -69,7 +74,8 @@ static reed_status read_section(image *im, const format_section *s, uint32_t ent
   return REED_OK;
 }
 
-reed_status image_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, image *out_image, reed_diagnosis *diagnosis) {
+reed_status image_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, image *out_image,
+                       reed_diagnosis *diagnosis) {
   format_header h = {0};
   reed_status status = read_header(bytes, n_bytes, ignore_checksum, &h, diagnosis);
   if (status != REED_OK) return status;

@@ -47,13 +47,16 @@ void module_close(module **module_handle) {
 
 void module_forget(const module *m, const void *data, int64_t n_bytes) {
   const backing *b = m->owner;
-  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)data + page - 1) & ~(page - 1), end = ((uintptr_t)data + (uintptr_t)n_bytes) & ~(page - 1);
-  if (!b || b->kind != MAPPED || begin >= end || begin < (uintptr_t)b->bytes || end > (uintptr_t)b->bytes + b->n_bytes) return;
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)data + page - 1) & ~(page - 1),
+            end = ((uintptr_t)data + (uintptr_t)n_bytes) & ~(page - 1);
+  if (!b || b->kind != MAPPED || begin >= end || begin < (uintptr_t)b->bytes || end > (uintptr_t)b->bytes + b->n_bytes)
+    return;
   (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* only advice */
 }
 
 /* Takes the backing, also on failure. */
-static reed_status open_backing(backing *b, const load_options *options, module **out_module, reed_diagnosis *diagnosis) {
+static reed_status open_backing(backing *b, const load_options *options, module **out_module,
+                                reed_diagnosis *diagnosis) {
   module *m = mem_calloc(1, sizeof *m);
   if (!m) {
     backing_close(b);
@@ -75,7 +78,8 @@ static reed_status open_backing(backing *b, const load_options *options, module 
 reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_options *options, module **out_module,
                               reed_diagnosis *diagnosis) {
   if (options->borrow && (uintptr_t)bytes % FORMAT_ALIGNMENT)
-    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "a module's bytes that are borrowed begin at a multiple of %d", FORMAT_ALIGNMENT);
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "a module's bytes that are borrowed begin at a multiple of %d",
+                     FORMAT_ALIGNMENT);
   backing *b = mem_calloc(1, sizeof *b);
   void *copy = options->borrow ? NULL : mem_alloc_aligned(n_bytes, FORMAT_ALIGNMENT);
   if (!b || !(copy || options->borrow)) {
@@ -100,12 +104,13 @@ static reed_status map_file(int file, const char *path, backing *out_backing, re
   return REED_OK;
 }
 
-reed_status loader_open_file(const char *path, const load_options *options, module **out_module, reed_diagnosis *diagnosis) {
+reed_status loader_open_file(const char *path, const load_options *options, module **out_module,
+                             reed_diagnosis *diagnosis) {
   backing *b = mem_calloc(1, sizeof *b);
   if (!b) return diag_no_memory(diagnosis, "a module");
   int file = open(path, O_RDONLY | O_CLOEXEC);
-  reed_status status =
-      file >= 0 ? map_file(file, path, b, diagnosis) : diag_fail(diagnosis, REED_ERROR_IO, "%s: %s", path, strerror(errno));
+  reed_status status = file >= 0 ? map_file(file, path, b, diagnosis)
+                                 : diag_fail(diagnosis, REED_ERROR_IO, "%s: %s", path, strerror(errno));
   if (file >= 0) close(file);
   if (status != REED_OK) {
     mem_free(b);
@@ -115,7 +120,8 @@ reed_status loader_open_file(const char *path, const load_options *options, modu
 }
 
 load_options load_options_of(const reed_program_options *options) {
-  return options ? (load_options){options->registry, options->ignore_checksum, options->borrow_bytes} : (load_options){0};
+  return options ? (load_options){options->registry, options->ignore_checksum, options->borrow_bytes}
+                 : (load_options){0};
 }
 
 reed_status reed_module_verify(const void *bytes, size_t n_bytes, const reed_program_options *options,
@@ -127,8 +133,8 @@ reed_status reed_module_verify(const void *bytes, size_t n_bytes, const reed_pro
   return status;
 }
 
-reed_status reed_module_disassemble(const void *bytes, size_t n_bytes, const reed_program_options *options, char **out_text,
-                                    reed_diagnosis *diagnosis) {
+reed_status reed_module_disassemble(const void *bytes, size_t n_bytes, const reed_program_options *options,
+                                    char **out_text, reed_diagnosis *diagnosis) {
   load_options load = load_options_of(options);
   module *m;
   reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);

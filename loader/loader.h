@@ -1,4 +1,5 @@
-/* Bytes -> module. Reads, checks, verifies: a module that comes out cannot make the interpreter read or write outside its own memory. */
+/* Bytes -> module. Reads, checks, verifies: a module that comes out cannot make the interpreter read or write outside
+ * its own memory. */
 #ifndef LOADER_LOADER_H_
 #define LOADER_LOADER_H_
 
@@ -14,13 +15,17 @@ typedef struct load_options {
 /* options NULL: the defaults. */
 load_options load_options_of(const reed_program_options *options);
 /* Maps the file (constants are used in place). */
-reed_status loader_open_file(const char *path, const load_options *options, module **out_module, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Copies the bytes to aligned memory, or borrows them: aligned to FORMAT_ALIGNMENT (else ERROR_ARGUMENT) until the module is closed. */
-reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_options *options, module **out_module, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+reed_status loader_open_file(const char *path, const load_options *options, module **out_module,
+                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Copies the bytes to aligned memory, or borrows them: aligned to FORMAT_ALIGNMENT (else ERROR_ARGUMENT) until the
+ * module is closed. */
+reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_options *options, module **out_module,
+                              reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Closes and nulls, either a loaded or a built module. */
 void module_close(module **m);
-/* Says that these bytes of the module will hardly be read again: the pages of a mapped file that lie wholly inside need not stay in memory. They can still
- * be read at any time, and come back from the file. Does nothing for any other memory. Any thread. */
+/* Says that these bytes of the module will hardly be read again: the pages of a mapped file that lie wholly inside need
+ * not stay in memory. They can still be read at any time, and come back from the file. Does nothing for any other
+ * memory. Any thread. */
 void module_forget(const module *m, const void *data, int64_t n_bytes);
 
 /* Step two of opening, on a module whose sections have been read: every rule of docs/verify.md over all code. */

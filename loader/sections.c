@@ -1,5 +1,5 @@
-/* The sections' items: ranges, texts, types, sizes. One function a section, each of which says the section and the item that is
- * wrong. */
+/* The sections' items: ranges, texts, types, sizes. One function a section, each of which says the section and the item
+ * that is wrong. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -21,7 +21,8 @@ static reed_status read_strings(const image *im, module *m, reed_diagnosis *diag
     const char *end = at[i] < n_text ? memchr(text + at[i], 0, n_text - at[i]) : NULL;
     if (!end) FAIL(RULE_STRINGS, "string %zu does not end inside of the text", i);
     m->strings[i] = text + at[i];
-    if (!format_utf8_valid(m->strings[i], (size_t)(end - m->strings[i]))) FAIL(RULE_STRINGS, "string %zu is not UTF-8", i);
+    if (!format_utf8_valid(m->strings[i], (size_t)(end - m->strings[i])))
+      FAIL(RULE_STRINGS, "string %zu is not UTF-8", i);
     if (i ? strcmp(m->strings[i - 1], m->strings[i]) >= 0 : *m->strings[0] != 0)
       FAIL(RULE_STRINGS, "string %zu is out of order", i);
   }
@@ -46,7 +47,8 @@ static reed_status read_types(const image *im, module *m, reed_diagnosis *diagno
     if (f->flags & ~FORMAT_TYPE_OBJECT || f->dtype >= REED_DTYPE_COUNT || (f->flags && (f->dtype || f->rank != -1)))
       FAIL(RULE_TYPES, "type %zu: dtype %u, flags %u", i, f->dtype, f->flags);
     if (f->rank < -1 || f->rank > REED_MAX_RANK) FAIL(RULE_TYPES, "type %zu: rank %d", i, f->rank);
-    if (f->device < 0 || f->device >= m->n_devices) FAIL(RULE_TYPES, "type %zu: device %d of %d", i, f->device, m->n_devices);
+    if (f->device < 0 || f->device >= m->n_devices)
+      FAIL(RULE_TYPES, "type %zu: device %d of %d", i, f->device, m->n_devices);
     if (f->name >= m->n_strings) FAIL(RULE_TYPES, "type %zu: string %u of %zu", i, f->name, m->n_strings);
     for (int32_t k = 0; k < f->rank; k++)
       if (f->dims[k] < 0 && (uint64_t)~f->dims[k] >= m->n_strings)
@@ -88,10 +90,11 @@ static reed_status read_functions(const image *im, module *m, reed_diagnosis *di
     if (f->code_at != code_at || f->n_code > m->n_code - code_at)
       FAIL(RULE_FUNCTIONS, "function %zu: %u words of code at %u", i, f->n_code, f->code_at);
     code_at += f->n_code;
-    if (f->n_r > MODULE_MAX_REGISTERS || f->n_s > MODULE_MAX_REGISTERS || f->n_r > (uint64_t)f->n_code + f->n_r_params ||
-        f->n_s > (uint64_t)f->n_code + f->n_s_params)
+    if (f->n_r > MODULE_MAX_REGISTERS || f->n_s > MODULE_MAX_REGISTERS ||
+        f->n_r > (uint64_t)f->n_code + f->n_r_params || f->n_s > (uint64_t)f->n_code + f->n_s_params)
       FAIL(RULE_FUNCTIONS, "function %zu: %u and %u registers for %u words of code", i, f->n_r, f->n_s, f->n_code);
-    if (f->n_r_params > f->n_r || f->n_s_params > f->n_s) FAIL(RULE_FUNCTIONS, "function %zu: more parameters than registers", i);
+    if (f->n_r_params > f->n_r || f->n_s_params > f->n_s)
+      FAIL(RULE_FUNCTIONS, "function %zu: more parameters than registers", i);
     module_function *t = &m->functions[i];
     *t = (module_function){.name = f->name,
                            .code_offset = f->code_at,
@@ -102,9 +105,11 @@ static reed_status read_functions(const image *im, module *m, reed_diagnosis *di
                            .n_s_params = f->n_s_params,
                            .n_r_results = f->n_r_results,
                            .n_s_results = f->n_s_results};
-    reed_status status = read_list(im, m, "function", i, f->params_at, f->n_r_params, RULE_FUNCTIONS, &t->param_types, diagnosis);
+    reed_status status =
+        read_list(im, m, "function", i, f->params_at, f->n_r_params, RULE_FUNCTIONS, &t->param_types, diagnosis);
     if (status == REED_OK)
-      status = read_list(im, m, "function", i, f->results_at, f->n_r_results, RULE_FUNCTIONS, &t->result_types, diagnosis);
+      status =
+          read_list(im, m, "function", i, f->results_at, f->n_r_results, RULE_FUNCTIONS, &t->result_types, diagnosis);
     if (status != REED_OK) return status;
   }
   if (code_at != m->n_code) FAIL(RULE_FUNCTIONS, "%zu words of code belong to no function", m->n_code - code_at);
@@ -113,7 +118,8 @@ static reed_status read_functions(const image *im, module *m, reed_diagnosis *di
 
 /* Names and devices, before what refers to them. */
 static reed_status read_names(const image *im, module *m, reed_diagnosis *diagnosis) {
-  if (im->sections[FORMAT_INFO].n != 1) FAIL(RULE_INTERFACE, "the info section has %zu items", im->sections[FORMAT_INFO].n);
+  if (im->sections[FORMAT_INFO].n != 1)
+    FAIL(RULE_INTERFACE, "the info section has %zu items", im->sections[FORMAT_INFO].n);
   const format_info *info = im->sections[FORMAT_INFO].items;
   if (info->model_name >= m->n_strings || info->producer >= m->n_strings || info->producer_version >= m->n_strings)
     FAIL(RULE_INTERFACE, "a name in the info section is no string");
@@ -138,8 +144,8 @@ static reed_status read_interface(const image *im, module *m, reed_diagnosis *di
   const format_info *info = im->sections[FORMAT_INFO].items;
   const module_function *main = &m->functions[0];
   if (info->n_inputs != main->n_r_params || info->n_outputs != main->n_r_results)
-    FAIL(RULE_INTERFACE, "%u inputs and %u outputs, but main has %u parameters and %u results", info->n_inputs, info->n_outputs,
-         main->n_r_params, main->n_r_results);
+    FAIL(RULE_INTERFACE, "%u inputs and %u outputs, but main has %u parameters and %u results", info->n_inputs,
+         info->n_outputs, main->n_r_params, main->n_r_results);
   if (main->n_s_params || main->n_s_results) FAIL(RULE_INTERFACE, "main takes or gives scalars");
   const uint32_t *inputs = NULL, *outputs = NULL;
   reed_status status = read_list(im, m, "info", 0, info->inputs_at, info->n_inputs, RULE_INTERFACE, &inputs, diagnosis);
@@ -147,8 +153,10 @@ static reed_status read_interface(const image *im, module *m, reed_diagnosis *di
     status = read_list(im, m, "info", 0, info->outputs_at, info->n_outputs, RULE_INTERFACE, &outputs, diagnosis);
   if (status == REED_OK) status = check_host_tensors(m, "input", inputs, info->n_inputs, diagnosis);
   if (status == REED_OK) status = check_host_tensors(m, "output", outputs, info->n_outputs, diagnosis);
-  if (status == REED_OK) status = check_host_tensors(m, "main's parameter", main->param_types, info->n_inputs, diagnosis);
-  if (status == REED_OK) status = check_host_tensors(m, "main's result", main->result_types, info->n_outputs, diagnosis);
+  if (status == REED_OK)
+    status = check_host_tensors(m, "main's parameter", main->param_types, info->n_inputs, diagnosis);
+  if (status == REED_OK)
+    status = check_host_tensors(m, "main's result", main->result_types, info->n_outputs, diagnosis);
   if (status != REED_OK) return status;
   m->inputs = mem_copy(inputs, info->n_inputs * sizeof *inputs);
   m->outputs = mem_copy(outputs, info->n_outputs * sizeof *outputs);
@@ -157,15 +165,16 @@ static reed_status read_interface(const image *im, module *m, reed_diagnosis *di
 }
 
 /* `n` elements of `item_bytes` in DATA, aligned. */
-static bool data_range(const image *im, uint64_t at, int64_t n, size_t item_bytes, size_t alignment, const void **out_data) {
+static bool data_range(const image *im, uint64_t at, int64_t n, size_t item_bytes, size_t alignment,
+                       const void **out_data) {
   size_t n_data = im->sections[FORMAT_DATA].n;
   if (n < 0 || at > n_data || at % alignment || (uint64_t)n > (n_data - at) / item_bytes) return false;
   *out_data = (const char *)im->sections[FORMAT_DATA].items + at;
   return true;
 }
 
-static reed_status read_attribute(const image *im, const module *m, const format_attribute *f, const reed_attr *previous,
-                                  reed_attr *out_attr, reed_diagnosis *diagnosis) {
+static reed_status read_attribute(const image *im, const module *m, const format_attribute *f,
+                                  const reed_attr *previous, reed_attr *out_attr, reed_diagnosis *diagnosis) {
   size_t number = (size_t)(f - (const format_attribute *)im->sections[FORMAT_ATTRIBUTES].items);
   if (f->name >= m->n_strings) FAIL(RULE_ATTRIBUTES, "attribute %zu: string %u of %zu", number, f->name, m->n_strings);
   reed_attr a = {.name = m->strings[f->name], .type = (reed_attr_type)f->type};
@@ -174,12 +183,8 @@ static reed_status read_attribute(const image *im, const module *m, const format
   const void *data = NULL;
   bool inside = true;
   switch (f->type) {
-    case REED_ATTR_INT:
-      a.i = (int64_t)f->value;
-      break;
-    case REED_ATTR_FLOAT:
-      memcpy(&a.f, &f->value, sizeof a.f);
-      break;
+    case REED_ATTR_INT: a.i = (int64_t)f->value; break;
+    case REED_ATTR_FLOAT: memcpy(&a.f, &f->value, sizeof a.f); break;
     case REED_ATTR_STRING:
       inside = f->value < m->n_strings;
       if (inside) a.s = m->strings[f->value];
@@ -195,10 +200,10 @@ static reed_status read_attribute(const image *im, const module *m, const format
                data_range(im, f->value, desc_bytes(&a.desc), 1, FORMAT_ALIGNMENT, &a.data);
       a.n = inside ? desc_elements(&a.desc) : 0;
       break;
-    default:
-      FAIL(RULE_ATTRIBUTES, "attribute %zu ('%s') has the unknown type %u", number, a.name, f->type);
+    default: FAIL(RULE_ATTRIBUTES, "attribute %zu ('%s') has the unknown type %u", number, a.name, f->type);
   }
-  if (!inside) FAIL(RULE_ATTRIBUTES, "attribute %zu ('%s') refers to a string or elements that are not there", number, a.name);
+  if (!inside)
+    FAIL(RULE_ATTRIBUTES, "attribute %zu ('%s') refers to a string or elements that are not there", number, a.name);
   *out_attr = a;
   return REED_OK;
 }
@@ -219,7 +224,8 @@ static reed_status read_sites(const image *im, module *m, reed_diagnosis *diagno
     if (f->n_inputs < 0 || f->n_inputs > REED_MAX_OPERANDS || f->n_outputs < 0 || f->n_outputs > REED_MAX_OPERANDS)
       FAIL(RULE_SITES, "call site %zu: %d inputs and %d outputs", i, f->n_inputs, f->n_outputs);
     if (f->attributes_at != attributes_at || f->n_attributes > n_attributes - attributes_at)
-      FAIL(RULE_ATTRIBUTES, "call site %zu: %u attributes at %u of %zu", i, f->n_attributes, f->attributes_at, n_attributes);
+      FAIL(RULE_ATTRIBUTES, "call site %zu: %u attributes at %u of %zu", i, f->n_attributes, f->attributes_at,
+           n_attributes);
     module_site *s = &m->sites[i];
     *s = (module_site){.domain = f->domain,
                        .op = f->op,
@@ -229,12 +235,14 @@ static reed_status read_sites(const image *im, module *m, reed_diagnosis *diagno
                        .attrs = {items + attributes_at, (int32_t)f->n_attributes}};
     for (uint32_t k = 0; k < f->n_attributes; k++) {
       const format_attribute *a = (const format_attribute *)im->sections[FORMAT_ATTRIBUTES].items + attributes_at;
-      reed_status status = read_attribute(im, m, a, k ? &items[attributes_at - 1] : NULL, &items[attributes_at], diagnosis);
+      reed_status status =
+          read_attribute(im, m, a, k ? &items[attributes_at - 1] : NULL, &items[attributes_at], diagnosis);
       if (status != REED_OK) return status;
       attributes_at++;
     }
   }
-  if (attributes_at != n_attributes) FAIL(RULE_ATTRIBUTES, "%zu attributes belong to no call site", n_attributes - attributes_at);
+  if (attributes_at != n_attributes)
+    FAIL(RULE_ATTRIBUTES, "%zu attributes belong to no call site", n_attributes - attributes_at);
   return REED_OK;
 }
 
@@ -252,10 +260,11 @@ static reed_status read_constants(const image *im, module *m, reed_diagnosis *di
       FAIL(RULE_CONSTANTS, "constant %zu ('%s') has no valid type", i, m->strings[f->name]);
     int64_t n_bytes = desc_bytes(&c->desc);
     if (f->n_bytes != (uint64_t)n_bytes)
-      FAIL(RULE_CONSTANTS, "constant %zu ('%s') has %" PRIu64 " bytes, its type %" PRId64, i, m->strings[f->name], f->n_bytes,
-           n_bytes);
+      FAIL(RULE_CONSTANTS, "constant %zu ('%s') has %" PRIu64 " bytes, its type %" PRId64, i, m->strings[f->name],
+           f->n_bytes, n_bytes);
     if (!data_range(im, f->data_at, n_bytes, 1, FORMAT_ALIGNMENT, &c->data))
-      FAIL(RULE_CONSTANTS, "constant %zu ('%s'): %" PRId64 " bytes at %" PRIu64 " are not inside of the data, or not aligned", i,
+      FAIL(RULE_CONSTANTS,
+           "constant %zu ('%s'): %" PRId64 " bytes at %" PRIu64 " are not inside of the data, or not aligned", i,
            m->strings[f->name], n_bytes, f->data_at);
   }
   return REED_OK;
@@ -268,8 +277,10 @@ static reed_status read_epochs(const image *im, module *m, reed_diagnosis *diagn
   if (n) memcpy(m->epochs, im->sections[FORMAT_EPOCHS].items, n * sizeof *m->epochs);
   for (size_t i = 0; i < n; i++) {
     const module_epoch *e = &m->epochs[i];
-    if (e->function >= m->n_functions || e->enter >= e->plan || e->plan >= e->end || e->end >= m->functions[e->function].n_code)
-      FAIL(RULE_EPOCH_TABLE, "epoch %zu: function %u, enter %u, plan %u, end %u", i, e->function, e->enter, e->plan, e->end);
+    if (e->function >= m->n_functions || e->enter >= e->plan || e->plan >= e->end ||
+        e->end >= m->functions[e->function].n_code)
+      FAIL(RULE_EPOCH_TABLE, "epoch %zu: function %u, enter %u, plan %u, end %u", i, e->function, e->enter, e->plan,
+           e->end);
   }
   return REED_OK;
 }
@@ -291,7 +302,8 @@ static reed_status read_debug(const image *im, module *m, reed_diagnosis *diagno
 
 reed_status sections_read(const image *im, const reed_registry *registry, module *m, reed_diagnosis *diagnosis) {
   static reed_status (*const readers[])(const image *, module *, reed_diagnosis *) = {
-      read_strings, read_names, read_types, read_functions, read_interface, read_sites, read_constants, read_epochs, read_debug};
+      read_strings, read_names,     read_types,  read_functions, read_interface,
+      read_sites,   read_constants, read_epochs, read_debug};
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
     reed_status status = readers[i](im, m, diagnosis);
     if (status != REED_OK) return status;

@@ -5,13 +5,14 @@
 #include "loader/image.h"
 #include "loader/rules.h"
 
-/* Operands of a declaration list that a call must give: all up to the last that is neither optional nor left to repetition. */
-#define LEAST_OPERANDS(list, n)                  \
-  ({                                             \
-    int32_t least_ = 0;                          \
-    for (int32_t i_ = 0; i_ < (n); i_++)         \
+/* Operands of a declaration list that a call must give: all up to the last that is neither optional nor left to
+ * repetition. */
+#define LEAST_OPERANDS(list, n) \
+  ({ \
+    int32_t least_ = 0; \
+    for (int32_t i_ = 0; i_ < (n); i_++) \
       if (!(list)[i_].optional) least_ = i_ + 1; \
-    least_;                                      \
+    least_; \
   })
 #define MOST_OPERANDS(list, n) ((n) > 0 && (list)[(n)-1].variadic ? REED_MAX_OPERANDS : (n))
 
@@ -19,11 +20,11 @@ static reed_status check_counts(const module_site *s, const reed_op *op, const c
   int32_t least_in = LEAST_OPERANDS(op->inputs, op->n_inputs), most_in = MOST_OPERANDS(op->inputs, op->n_inputs);
   int32_t least_out = LEAST_OPERANDS(op->outputs, op->n_outputs), most_out = MOST_OPERANDS(op->outputs, op->n_outputs);
   if (s->n_inputs < least_in || s->n_inputs > most_in)
-    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SITES, "%s has %d inputs, %s takes %d to %d", what, s->n_inputs,
-                         op->name, least_in, most_in);
+    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SITES, "%s has %d inputs, %s takes %d to %d", what,
+                         s->n_inputs, op->name, least_in, most_in);
   if (s->n_outputs < least_out || s->n_outputs > most_out)
-    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SITES, "%s has %d outputs, %s gives %d to %d", what, s->n_outputs,
-                         op->name, least_out, most_out);
+    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SITES, "%s has %d outputs, %s gives %d to %d", what,
+                         s->n_outputs, op->name, least_out, most_out);
   return REED_OK;
 }
 
@@ -33,33 +34,35 @@ static const reed_op_attr *declared(const reed_op *op, const char *name) {
   return NULL;
 }
 
-static reed_status check_attributes(const module_site *s, const reed_op *op, const char *what, reed_diagnosis *diagnosis) {
+static reed_status check_attributes(const module_site *s, const reed_op *op, const char *what,
+                                    reed_diagnosis *diagnosis) {
   for (int32_t i = 0; i < s->attrs.n; i++) {
     const reed_attr *a = &s->attrs.items[i];
     const reed_op_attr *row = declared(op, a->name);
     if (!row)
-      return verify_reject(diagnosis, REED_ERROR_UNSUPPORTED, RULE_ATTRIBUTES, "%s: %s has no attribute '%s'", what, op->name,
-                           a->name);
+      return verify_reject(diagnosis, REED_ERROR_UNSUPPORTED, RULE_ATTRIBUTES, "%s: %s has no attribute '%s'", what,
+                           op->name, a->name);
     if (row->type != a->type)
-      return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_ATTRIBUTES, "%s: attribute '%s' is of type %d, %s wants %d", what,
-                           a->name, a->type, op->name, row->type);
+      return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_ATTRIBUTES,
+                           "%s: attribute '%s' is of type %d, %s wants %d", what, a->name, a->type, op->name,
+                           row->type);
   }
   for (int32_t i = 0; i < op->n_attrs; i++)
     if (op->attrs[i].required && !reed_attrs_find(&s->attrs, op->attrs[i].name))
-      return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_ATTRIBUTES, "%s: %s needs the attribute '%s'", what, op->name,
-                           op->attrs[i].name);
+      return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_ATTRIBUTES, "%s: %s needs the attribute '%s'", what,
+                           op->name, op->attrs[i].name);
   return REED_OK;
 }
 
-static reed_status check_site(const module *m, size_t number, const reed_registry *registry, char *what, size_t what_bytes,
-                              reed_diagnosis *diagnosis) {
+static reed_status check_site(const module *m, size_t number, const reed_registry *registry, char *what,
+                              size_t what_bytes, reed_diagnosis *diagnosis) {
   const module_site *s = &m->sites[number];
   const char *domain = m->strings[s->domain], *name = m->strings[s->op];
   const reed_op *op = op_find(registry, domain, name);
   snprintf(what, what_bytes, "call site %zu (node '%.200s')", number, m->strings[s->node]);
   if (!op)
-    return verify_reject(diagnosis, REED_ERROR_UNSUPPORTED, RULE_SITES, "%s: there is no operator '%.200s'%s%.200s", what, name,
-                         *domain ? " in domain " : "", domain);
+    return verify_reject(diagnosis, REED_ERROR_UNSUPPORTED, RULE_SITES, "%s: there is no operator '%.200s'%s%.200s",
+                         what, name, *domain ? " in domain " : "", domain);
   reed_status status = check_counts(s, op, what, diagnosis);
   return status == REED_OK ? check_attributes(s, op, what, diagnosis) : status;
 }

@@ -35,11 +35,11 @@ static void operand_text(const insn *in, int operand, int64_t item, char *out, s
   if (insn_role_is_reference(role))
     snprintf(out + n, capacity - (size_t)n, INSN_REGISTER(word) == MODULE_ABSENT ? " (_)" : " (r%u)",
              role == INSN_ROLE_RFS_IN ? INSN_REGISTER(word) : word);
-  else if (insn_role_is_scalar(role))
-    snprintf(out + n, capacity - (size_t)n, " (s%u)", word);
+  else if (insn_role_is_scalar(role)) snprintf(out + n, capacity - (size_t)n, " (s%u)", word);
 }
 
-reed_status verify_fail(const verifier *v, verify_rule rule, const insn *in, int operand, int64_t item, const char *format, ...) {
+reed_status verify_fail(const verifier *v, verify_rule rule, const insn *in, int operand, int64_t item,
+                        const char *format, ...) {
   char message[512], what[128] = "";
   va_list arguments;
   va_start(arguments, format);
@@ -47,11 +47,12 @@ reed_status verify_fail(const verifier *v, verify_rule rule, const insn *in, int
   va_end(arguments);
   if (operand >= 0) operand_text(in, operand, item, what, sizeof what);
   const char *function = v->m->strings[v->f->name];
-  reed_status status = verify_reject(v->diagnosis, REED_ERROR_FORMAT, rule, "function '%.200s', word %u, %s%s: %s", function,
-                                     in->pc, insn_table[in->id].mnemonic, what, message);
+  reed_status status = verify_reject(v->diagnosis, REED_ERROR_FORMAT, rule, "function '%.200s', word %u, %s%s: %s",
+                                     function, in->pc, insn_table[in->id].mnemonic, what, message);
   diag_place_code(v->diagnosis, function, in->pc);
   module_debug wanted = {v->number, in->pc, 0};
-  const module_debug *debug = v->m->n_debug ? bsearch(&wanted, v->m->debug, v->m->n_debug, sizeof wanted, compare_debug) : NULL;
+  const module_debug *debug =
+      v->m->n_debug ? bsearch(&wanted, v->m->debug, v->m->n_debug, sizeof wanted, compare_debug) : NULL;
   if (debug) diag_place_node(v->diagnosis, NULL, v->m->strings[debug->node], NULL);
   return status;
 }
@@ -66,8 +67,9 @@ static reed_status verify_function(verifier *v, uint32_t number) {
   v->places = mem_calloc(n, sizeof *v->places);
   v->block_of = mem_calloc(n, sizeof *v->block_of);
   v->states = mem_calloc(v->n_states + 1, sizeof *v->states);
-  reed_status status =
-      v->marks && v->places && v->block_of && v->states ? REED_OK : diag_no_memory(v->diagnosis, "verifying a function");
+  reed_status status = v->marks && v->places && v->block_of && v->states
+                           ? REED_OK
+                           : diag_no_memory(v->diagnosis, "verifying a function");
   if (status == REED_OK) status = verify_code(v);
   if (status == REED_OK) status = verify_flow(v);
   mem_free(v->marks), mem_free(v->places), mem_free(v->block_of), mem_free(v->states);
@@ -83,8 +85,8 @@ reed_status verify_module(const module *m, const reed_registry *registry, reed_d
     v.ops[i] = op_find(registry, m->strings[m->sites[i].domain], m->strings[m->sites[i].op]);
   for (uint32_t i = 0; status == REED_OK && i < m->n_functions; i++) status = verify_function(&v, i);
   if (status == REED_OK && v.n_epochs_seen != m->n_epochs)
-    status = verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_EPOCH_TABLE, "the module lists %zu epochs, its code enters %u",
-                           m->n_epochs, v.n_epochs_seen);
+    status = verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_EPOCH_TABLE,
+                           "the module lists %zu epochs, its code enters %u", m->n_epochs, v.n_epochs_seen);
   mem_free(v.ops);
   return status;
 }

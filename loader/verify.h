@@ -1,5 +1,5 @@
-/* Inside the verifier. verify_code.c looks at each instruction by itself; verify_flow.c follows what registers hold along every path, in the
- * states of verify_state.c; verify.c says what is wrong where. */
+/* Inside the verifier. verify_code.c looks at each instruction by itself; verify_flow.c follows what registers hold
+ * along every path, in the states of verify_state.c; verify.c says what is wrong where. */
 #ifndef LOADER_VERIFY_H_
 #define LOADER_VERIFY_H_
 
@@ -16,16 +16,17 @@ typedef enum state_kind {
   STATE_MIXED_FETCHING, /* as MIXED, and being fetched on some path */
   STATE_NONE,
   STATE_SHAPED,
-  STATE_FRESH,          /* has memory that nothing has filled: readable, and a kernel may write it */
+  STATE_FRESH, /* has memory that nothing has filled: readable, and a kernel may write it */
   STATE_STORED,
-  STATE_PENDING,        /* on some path its kernel has reported an extent that was not fetched */
+  STATE_PENDING, /* on some path its kernel has reported an extent that was not fetched */
   STATE_FETCHING,
   STATE_OBJECT,
-  STATE_ANY,            /* complete, kind and device unknown */
+  STATE_ANY, /* complete, kind and device unknown */
   STATE_SCALAR
 } state_kind;
 
-/* kind, whether it may be none instead, device, whether its elements follow from the epoch's keys, and the epoch (+ 1) that may read it. */
+/* kind, whether it may be none instead, device, whether its elements follow from the epoch's keys, and the epoch (+ 1)
+ * that may read it. */
 typedef uint32_t state;
 #define STATE_MAYBE 0x10u
 #define STATE_KNOWN 0x80u
@@ -35,7 +36,9 @@ static inline int32_t state_device(state s) { return (int32_t)(s >> 5 & 3); }
 static inline uint32_t state_stamp(state s) { return s >> STATE_STAMP_SHIFT; }
 static inline state state_make(state_kind kind, int32_t device) { return (state)kind | (state)device << 5; }
 static inline state state_stamped(state s, uint32_t stamp) { return (s & 0xff) | stamp << STATE_STAMP_SHIFT; }
-static inline bool state_is_fetching(state s) { return state_kind_of(s) == STATE_FETCHING || state_kind_of(s) == STATE_MIXED_FETCHING; }
+static inline bool state_is_fetching(state s) {
+  return state_kind_of(s) == STATE_FETCHING || state_kind_of(s) == STATE_MIXED_FETCHING;
+}
 /* A stored tensor or an object, and not possibly none. */
 bool state_is_complete(state s);
 bool state_is_tensor(state s); /* stored, on a known device */
@@ -66,13 +69,13 @@ typedef struct verifier {
   const module_function *f;
   const uint32_t *code;
   uint8_t *marks;
-  uint32_t *places;    /* 0 outside of epochs, 2e + 1 in the shape section of epoch e, 2e + 2 in its run section */
-  uint32_t *block_of;  /* at leaders */
+  uint32_t *places;   /* 0 outside of epochs, 2e + 1 in the shape section of epoch e, 2e + 2 in its run section */
+  uint32_t *block_of; /* at leaders */
   block *blocks;
   uint32_t n_blocks;
-  state *states;       /* now: n_r references, then n_s scalars */
+  state *states; /* now: n_r references, then n_s scalars */
   size_t n_states;
-  size_t n_fetching;   /* of them */
+  size_t n_fetching; /* of them */
 } verifier;
 
 #define PLACE_OUTSIDE 0u
@@ -87,8 +90,8 @@ int32_t verify_device(const insn *in);
 const reed_op *verify_operator(const verifier *v, const insn *in);
 
 /* Rejects an instruction, for one operand (-1: none) and the item of its list (-1: not a list's). */
-reed_status verify_fail(const verifier *v, verify_rule rule, const insn *in, int operand, int64_t item, const char *format, ...)
-    REED_PRINTF(6, 7) REED_MUST_CHECK;
+reed_status verify_fail(const verifier *v, verify_rule rule, const insn *in, int operand, int64_t item,
+                        const char *format, ...) REED_PRINTF(6, 7) REED_MUST_CHECK;
 
 /* Rules V20 to V24, V35 to V43 and V50 to V52 for one function: fills marks and places. */
 reed_status verify_code(verifier *v) REED_MUST_CHECK;

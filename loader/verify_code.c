@@ -1,4 +1,5 @@
-/* Each instruction by itself: that it is one, that its operands exist, where it jumps, where it may stand, and what it calls. */
+/* Each instruction by itself: that it is one, that its operands exist, where it jumps, where it may stand, and what it
+ * calls. */
 #include "loader/verify.h"
 
 #define FAIL(rule, operand, item, ...) return verify_fail(v, rule, in, operand, item, __VA_ARGS__)
@@ -35,19 +36,16 @@ static int allowed_in(insn_id id) {
     case INSN_ASSERT_SHAPE:
     case INSN_ASSERT_DIM:
     case INSN_SWITCH:
-    case INSN_EPOCH_PLAN: /* ends the shape section */
-      return IN_CODE | IN_SHAPE;
+    case INSN_EPOCH_PLAN: /* ends the shape section */ return IN_CODE | IN_SHAPE;
     case INSN_R_MOVE:
     case INSN_JUMP:
     case INSN_BRANCH_IF:
     case INSN_BRANCH_IFNOT:
     case INSN_VIEW:
-    case INSN_INVOKE:
-      return IN_CODE | IN_SHAPE | IN_RUN;
+    case INSN_INVOKE: return IN_CODE | IN_SHAPE | IN_RUN;
     case INSN_COPY:
     case INSN_KILL:
-    case INSN_EPOCH_END: /* ends the run section */
-      return IN_CODE | IN_RUN;
+    case INSN_EPOCH_END: /* ends the run section */ return IN_CODE | IN_RUN;
     case INSN_CALL:
     case INSN_CALL_CLOSURE:
     case INSN_RETURN:
@@ -69,10 +67,8 @@ static int allowed_in(insn_id id) {
     case INSN_EPOCH_ENTER:
     case INSN_READBACK:
     case INSN_EXTENT:
-    case INSN_SYNC:
-      return IN_CODE;
-    case INSN_COUNT:
-      break;
+    case INSN_SYNC: return IN_CODE;
+    case INSN_COUNT: break;
   }
   return 0;
 }
@@ -98,7 +94,8 @@ static reed_status check_place(verifier *v, const insn *in, uint32_t *place) {
   uint32_t before = in->id == INSN_EPOCH_ENTER ? PLACE_OUTSIDE : in->id == INSN_EPOCH_PLAN ? 2 * e + 1 : 2 * e + 2;
   if (now != before) FAIL(RULE_EPOCH_SECTION, 0, -1, "epoch %u is not open here, or not at this step", e);
   if (in->id == INSN_EPOCH_ENTER && in->operands[1].words[0] != epoch->plan)
-    FAIL(RULE_EPOCH_TABLE, 1, -1, "leads to word %u, the epoch is planned at word %u", in->operands[1].words[0], epoch->plan);
+    FAIL(RULE_EPOCH_TABLE, 1, -1, "leads to word %u, the epoch is planned at word %u", in->operands[1].words[0],
+         epoch->plan);
   v->n_epochs_seen += in->id == INSN_EPOCH_ENTER;
   *place = in->id == INSN_EPOCH_END ? PLACE_OUTSIDE : before == PLACE_OUTSIDE ? 2 * e + 1 : 2 * e + 2;
   return REED_OK;
@@ -106,15 +103,15 @@ static reed_status check_place(verifier *v, const insn *in, uint32_t *place) {
 
 /* ---- operands ---- */
 
-static reed_status check_register(const verifier *v, const insn *in, int operand, int64_t item, uint32_t word, uint32_t n,
-                                  bool may_be_absent) {
+static reed_status check_register(const verifier *v, const insn *in, int operand, int64_t item, uint32_t word,
+                                  uint32_t n, bool may_be_absent) {
   if (word < n || (may_be_absent && word == MODULE_ABSENT)) return REED_OK;
   if (word == MODULE_ABSENT) FAIL(RULE_REGISTER, operand, item, "a register must be given");
   FAIL(RULE_REGISTER, operand, item, "the function has %u such registers", n);
 }
 
-static reed_status check_index(const verifier *v, const insn *in, int operand, int64_t item, const char *what, uint32_t word,
-                               size_t n) {
+static reed_status check_index(const verifier *v, const insn *in, int operand, int64_t item, const char *what,
+                               uint32_t word, size_t n) {
   if (word < n) return REED_OK;
   FAIL(RULE_INDEX, operand, item, "%s %u of %zu", what, word, n);
 }
@@ -126,7 +123,8 @@ static reed_status check_target(const verifier *v, const insn *in, int operand, 
   if (in->id == INSN_EPOCH_ENTER) return REED_OK; /* check_place has seen it */
   uint32_t from = v->places[in->pc], to = v->places[target];
   if (from != to) FAIL(RULE_EPOCH_JUMP, operand, item, "a jump into or out of a section of an epoch");
-  if (from != PLACE_OUTSIDE && target <= in->pc) FAIL(RULE_EPOCH_JUMP, operand, item, "a jump backwards inside of an epoch");
+  if (from != PLACE_OUTSIDE && target <= in->pc)
+    FAIL(RULE_EPOCH_JUMP, operand, item, "a jump backwards inside of an epoch");
   return REED_OK;
 }
 
@@ -152,49 +150,35 @@ static reed_status check_item(const verifier *v, const insn *in, int operand, in
     case INSN_ROLE_RU_OBJECT:
     case INSN_ROLE_RU_MAYBE:
     case INSN_ROLE_RDS_ANY:
-    case INSN_ROLE_RUS_ANY:
-      return check_register(v, in, operand, item, word, v->f->n_r, false);
+    case INSN_ROLE_RUS_ANY: return check_register(v, in, operand, item, word, v->f->n_r, false);
     case INSN_ROLE_RDS_SHAPED:
     case INSN_ROLE_RUS_KERNEL:
-    case INSN_ROLE_RXS_KERNEL:
-      return check_register(v, in, operand, item, word, v->f->n_r, true);
+    case INSN_ROLE_RXS_KERNEL: return check_register(v, in, operand, item, word, v->f->n_r, true);
     case INSN_ROLE_RFS_IN:
       if (INSN_READS(word) > REED_READS_BOTH) FAIL(RULE_INDEX, operand, item, "flags %u", INSN_READS(word));
       return check_register(v, in, operand, item, INSN_REGISTER(word), v->f->n_r, in->id == INSN_SHAPE);
     case INSN_ROLE_SD:
     case INSN_ROLE_SU:
     case INSN_ROLE_SDS:
-    case INSN_ROLE_SUS:
-      return check_register(v, in, operand, item, word, v->f->n_s, false);
-    case INSN_ROLE_IMM:
-      return REED_OK;
-    case INSN_ROLE_INDEX: /* all of them count axes, fields, tags or inputs: 24 bits, so that no reader's signed arithmetic
-                             overflows */
+    case INSN_ROLE_SUS: return check_register(v, in, operand, item, word, v->f->n_s, false);
+    case INSN_ROLE_IMM: return REED_OK;
+    case INSN_ROLE_INDEX: /* all of them count axes, fields, tags or inputs: 24 bits, so that no reader's signed
+                             arithmetic overflows */
       return check_index(v, in, operand, item, "index", word, MODULE_ABSENT);
     case INSN_ROLE_DTYPE:
       if (word == REED_NONE) FAIL(RULE_INDEX, operand, item, "dtype 0 is none");
       return check_index(v, in, operand, item, "dtype", word, REED_DTYPE_COUNT);
     case INSN_ROLE_LABEL:
-    case INSN_ROLE_LABELS:
-      return check_target(v, in, operand, item, word);
-    case INSN_ROLE_FUNC:
-      return check_index(v, in, operand, item, "function", word, m->n_functions);
-    case INSN_ROLE_TYPE:
-      return check_index(v, in, operand, item, "type", word, m->n_types);
-    case INSN_ROLE_CONST:
-      return check_index(v, in, operand, item, "constant", word, m->n_constants);
-    case INSN_ROLE_SITE:
-      return check_index(v, in, operand, item, "call site", word, m->n_sites);
-    case INSN_ROLE_STR:
-      return check_index(v, in, operand, item, "string", word, m->n_strings);
-    case INSN_ROLE_DEV:
-      return check_index(v, in, operand, item, "device", word, (size_t)m->n_devices);
-    case INSN_ROLE_REASON:
-      return check_index(v, in, operand, item, "copy reason", word, COPY_REASON_COUNT);
-    case INSN_ROLE_EPOCH:
-      return check_index(v, in, operand, item, "epoch", word, m->n_epochs);
-    case INSN_ROLE_COUNT:
-      break;
+    case INSN_ROLE_LABELS: return check_target(v, in, operand, item, word);
+    case INSN_ROLE_FUNC: return check_index(v, in, operand, item, "function", word, m->n_functions);
+    case INSN_ROLE_TYPE: return check_index(v, in, operand, item, "type", word, m->n_types);
+    case INSN_ROLE_CONST: return check_index(v, in, operand, item, "constant", word, m->n_constants);
+    case INSN_ROLE_SITE: return check_index(v, in, operand, item, "call site", word, m->n_sites);
+    case INSN_ROLE_STR: return check_index(v, in, operand, item, "string", word, m->n_strings);
+    case INSN_ROLE_DEV: return check_index(v, in, operand, item, "device", word, (size_t)m->n_devices);
+    case INSN_ROLE_REASON: return check_index(v, in, operand, item, "copy reason", word, COPY_REASON_COUNT);
+    case INSN_ROLE_EPOCH: return check_index(v, in, operand, item, "epoch", word, m->n_epochs);
+    case INSN_ROLE_COUNT: break;
   }
   return REED_OK;
 }
@@ -223,8 +207,10 @@ static reed_status check_operator(const verifier *v, const insn *in) {
     bool flagged = in->id == INSN_SHAPE;
     if (INSN_REGISTER(inputs->words[i]) == MODULE_ABSENT && !row->optional)
       FAIL(RULE_REGISTER, 3, i, "input '%s' of %s must be given", row->name, op->name);
-    if (flagged && INSN_REGISTER(inputs->words[i]) != MODULE_ABSENT && INSN_READS(inputs->words[i]) != (uint32_t)row->reads)
-      FAIL(RULE_FLAGS, 3, i, "flags %u, input '%s' of %s has %d", INSN_READS(inputs->words[i]), row->name, op->name, row->reads);
+    if (flagged && INSN_REGISTER(inputs->words[i]) != MODULE_ABSENT &&
+        INSN_READS(inputs->words[i]) != (uint32_t)row->reads)
+      FAIL(RULE_FLAGS, 3, i, "flags %u, input '%s' of %s has %d", INSN_READS(inputs->words[i]), row->name, op->name,
+           row->reads);
   }
   return REED_OK;
 }
@@ -242,13 +228,15 @@ static reed_status check_call(const verifier *v, const insn *in) {
 static reed_status check_return(const verifier *v, const insn *in) {
   const uint32_t want[] = {v->f->n_r_results, v->f->n_s_results};
   for (int i = 0; i < 2; i++)
-    if (in->operands[i].n != want[i]) FAIL(RULE_RETURN, i, -1, "%u of them, the signature has %u", in->operands[i].n, want[i]);
+    if (in->operands[i].n != want[i])
+      FAIL(RULE_RETURN, i, -1, "%u of them, the signature has %u", in->operands[i].n, want[i]);
   return REED_OK;
 }
 
 static reed_status check_closure(const verifier *v, const insn *in) {
   const module_function *f = &v->m->functions[in->operands[1].words[0]];
-  if (f->n_s_params || f->n_s_results) FAIL(RULE_CLOSURE, 1, -1, "'%.100s' takes or gives scalars", v->m->strings[f->name]);
+  if (f->n_s_params || f->n_s_results)
+    FAIL(RULE_CLOSURE, 1, -1, "'%.100s' takes or gives scalars", v->m->strings[f->name]);
   if (in->operands[2].n > f->n_r_params)
     FAIL(RULE_CLOSURE, 2, -1, "%u captured, '%.100s' has %u parameters", in->operands[2].n, v->m->strings[f->name],
          f->n_r_params);
@@ -260,7 +248,8 @@ static reed_status check_stack(const verifier *v, const insn *in) {
   const module_type *t = &v->m->types[in->operands[2].words[0]];
   if (in->id == INSN_SEQ_JOIN && t->rank < 1) FAIL(RULE_INDEX, 2, -1, "elements that are joined need an axis");
   if (t->object || t->dtype == REED_NONE || t->rank >= REED_MAX_RANK)
-    FAIL(RULE_INDEX, 2, -1, "elements need a dtype and a rank below %d, not %s and %d", REED_MAX_RANK, reed_dtype_name(t->dtype), t->rank);
+    FAIL(RULE_INDEX, 2, -1, "elements need a dtype and a rank below %d, not %s and %d", REED_MAX_RANK,
+         reed_dtype_name(t->dtype), t->rank);
   return REED_OK;
 }
 
@@ -292,8 +281,8 @@ static reed_status find_instructions(verifier *v) {
     if (!insn_decode(v->code, n_code, pc, in)) {
       const char *name = v->m->strings[v->f->name];
       reed_status status = verify_reject(v->diagnosis, REED_ERROR_FORMAT, RULE_DECODE,
-                                         "function '%.200s', word %u: 0x%08x begins no instruction of %u words", name, pc,
-                                         v->code[pc], v->code[pc] >> 16);
+                                         "function '%.200s', word %u: 0x%08x begins no instruction of %u words", name,
+                                         pc, v->code[pc], v->code[pc] >> 16);
       diag_place_code(v->diagnosis, name, pc);
       return status;
     }
@@ -301,17 +290,20 @@ static reed_status find_instructions(verifier *v) {
     reed_status status = check_place(v, in, &place);
     if (status != REED_OK) return status;
     last = insn_table[in->id].flow;
-    bool ends = last == INSN_FLOW_JUMP || last == INSN_FLOW_BRANCH || last == INSN_FLOW_RETURN || last == INSN_FLOW_FAIL;
+    bool ends =
+        last == INSN_FLOW_JUMP || last == INSN_FLOW_BRANCH || last == INSN_FLOW_RETURN || last == INSN_FLOW_FAIL;
     if (ends) v->marks[pc + in->n_words] |= MARK_LEADER;
   }
   if (n_code == 0 || last == INSN_FLOW_NEXT || last == INSN_FLOW_BRANCH || last == INSN_FLOW_CALL) {
     const char *name = v->m->strings[v->f->name];
-    reed_status status = verify_reject(v->diagnosis, REED_ERROR_FORMAT, RULE_FALL_OFF,
-                                       "function '%.200s' runs past its last instruction, word %u", name, n_code ? in->pc : 0);
+    reed_status status =
+        verify_reject(v->diagnosis, REED_ERROR_FORMAT, RULE_FALL_OFF,
+                      "function '%.200s' runs past its last instruction, word %u", name, n_code ? in->pc : 0);
     diag_place_code(v->diagnosis, name, n_code ? in->pc : 0);
     return status;
   }
-  if (place != PLACE_OUTSIDE) FAIL(RULE_EPOCH_TABLE, -1, -1, "the function ends inside of epoch %u", place_stamp(place) - 1);
+  if (place != PLACE_OUTSIDE)
+    FAIL(RULE_EPOCH_TABLE, -1, -1, "the function ends inside of epoch %u", place_stamp(place) - 1);
   v->marks[0] |= MARK_LEADER;
   return REED_OK;
 }

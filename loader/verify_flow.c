@@ -1,5 +1,5 @@
-/* What registers hold along every path: forward data flow to a fixpoint over the stretches between jumps, with states kept where
- * they begin. */
+/* What registers hold along every path: forward data flow to a fixpoint over the stretches between jumps, with states
+ * kept where they begin. */
 #include <string.h>
 
 #include "loader/verify.h"
@@ -22,19 +22,13 @@ typedef enum want {
 
 static const char *want_text(want w, int32_t device) {
   switch (w) {
-    case WANT_COMPLETE:
-      return "something complete";
-    case WANT_MAYBE:
-      return "something complete or none";
-    case WANT_OBJECT:
-      return "an object";
-    case WANT_EXTENTS:
-      return "a tensor with known extents";
-    case WANT_TENSOR:
-      return "a stored tensor";
+    case WANT_COMPLETE: return "something complete";
+    case WANT_MAYBE: return "something complete or none";
+    case WANT_OBJECT: return "an object";
+    case WANT_EXTENTS: return "a tensor with known extents";
+    case WANT_TENSOR: return "a stored tensor";
     case WANT_ON_DEVICE:
-    case WANT_ASKED:
-      return device ? "a stored tensor on the device" : "a stored tensor on the host";
+    case WANT_ASKED: return device ? "a stored tensor on the device" : "a stored tensor on the host";
   }
   return "";
 }
@@ -50,20 +44,14 @@ static bool is_unknown(state s) { return state_kind_of(s) == STATE_ANY && state_
 
 static bool satisfies(state s, want w, int32_t device) {
   switch (w) {
-    case WANT_COMPLETE:
-      return state_is_complete(s);
-    case WANT_MAYBE:
-      return state_is_complete(s & ~STATE_MAYBE) || state_kind_of(s) == STATE_NONE;
+    case WANT_COMPLETE: return state_is_complete(s);
+    case WANT_MAYBE: return state_is_complete(s & ~STATE_MAYBE) || state_kind_of(s) == STATE_NONE;
     case WANT_OBJECT: /* which object, and of what size, is asked at run time */
       return is_unknown(s) || (state_is_complete(s) && state_kind_of(s) == STATE_OBJECT);
-    case WANT_EXTENTS:
-      return state_kind_of(s) == STATE_SHAPED || state_is_tensor(s) || is_unknown(s);
-    case WANT_TENSOR:
-      return state_is_tensor(s);
-    case WANT_ON_DEVICE:
-      return state_is_tensor(s) && state_device(s) == device;
-    case WANT_ASKED:
-      return (state_is_tensor(s) && state_device(s) == device) || is_unknown(s);
+    case WANT_EXTENTS: return state_kind_of(s) == STATE_SHAPED || state_is_tensor(s) || is_unknown(s);
+    case WANT_TENSOR: return state_is_tensor(s);
+    case WANT_ON_DEVICE: return state_is_tensor(s) && state_device(s) == device;
+    case WANT_ASKED: return (state_is_tensor(s) && state_device(s) == device) || is_unknown(s);
   }
   return false;
 }
@@ -77,17 +65,20 @@ static reed_status check_readable(const verifier *v, const insn *in, int operand
   if (state_is_fetching(s)) FAIL(RULE_FETCHING, operand, item, "the register is %s", state_text(s, text, sizeof text));
   if (in_epoch(v, in) && state_stamp(s) != stamp_now(v, in))
     FAIL(RULE_EPOCH_KEYS, operand, item,
-         "epoch %u reads this register, which it has neither defined on every path nor among its keys", stamp_now(v, in) - 1);
+         "epoch %u reads this register, which it has neither defined on every path nor among its keys",
+         stamp_now(v, in) - 1);
   return REED_OK;
 }
 
-static reed_status need(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg, want w, int32_t device) {
+static reed_status need(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg, want w,
+                        int32_t device) {
   state s = v->states[reg];
   reed_status status = check_readable(v, in, operand, item, s);
   if (status != REED_OK || satisfies(s, w, device)) return status;
   char text[96];
   verify_rule rule = (w == WANT_ON_DEVICE || w == WANT_ASKED) && state_is_tensor(s) ? RULE_DEVICE : RULE_STATE;
-  FAIL(rule, operand, item, "the register is %s; %s is needed here", state_text(s, text, sizeof text), want_text(w, device));
+  FAIL(rule, operand, item, "the register is %s; %s is needed here", state_text(s, text, sizeof text),
+       want_text(w, device));
 }
 
 /* Elements that the host reads; while an epoch is shaped or planned they must follow from its keys. */
@@ -96,7 +87,8 @@ static reed_status need_values(const verifier *v, const insn *in, int operand, i
   reed_status status = need(v, in, operand, item, reg, strict ? WANT_ON_DEVICE : WANT_ASKED, 0);
   if (status != REED_OK || !in_epoch(v, in) || v->states[reg] & STATE_KNOWN) return status;
   FAIL(RULE_EPOCH_VALUES, operand, item,
-       "its elements are read before the kernels of epoch %u run, but do not follow from the keys", stamp_now(v, in) - 1);
+       "its elements are read before the kernels of epoch %u run, but do not follow from the keys",
+       stamp_now(v, in) - 1);
 }
 
 static reed_status use_kernel_input(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg) {
@@ -110,7 +102,8 @@ static reed_status use_kernel_input(const verifier *v, const insn *in, int opera
   return need(v, in, operand, item, reg, WANT_ON_DEVICE, verify_device(in));
 }
 
-/* r.move and view of a shape section: what the memo keeps must follow from the key, and views there are copies on the host. */
+/* r.move and view of a shape section: what the memo keeps must follow from the key, and views there are copies on the
+ * host. */
 static reed_status use_alias(const verifier *v, const insn *in, int operand, uint32_t reg, want w) {
   reed_status status = need(v, in, operand, -1, reg, w, 0);
   if (status != REED_OK || !in_shape(v, in)) return status;
@@ -129,29 +122,23 @@ static reed_status use_item(const verifier *v, const insn *in, int operand, int6
     case INSN_ROLE_RU_ANY:
       if (in->id == INSN_R_MOVE) return use_alias(v, in, operand, word, WANT_COMPLETE);
       return need(v, in, operand, item, word, WANT_COMPLETE, 0);
-    case INSN_ROLE_RUS_ANY:
-      return need(v, in, operand, item, word, WANT_COMPLETE, 0);
-    case INSN_ROLE_RU_MAYBE:
-      return need(v, in, operand, item, word, WANT_MAYBE, 0);
-    case INSN_ROLE_RU_OBJECT:
-      return need(v, in, operand, item, word, WANT_OBJECT, 0);
-    case INSN_ROLE_RU_SHAPE:
-      return need(v, in, operand, item, word, WANT_EXTENTS, 0);
+    case INSN_ROLE_RUS_ANY: return need(v, in, operand, item, word, WANT_COMPLETE, 0);
+    case INSN_ROLE_RU_MAYBE: return need(v, in, operand, item, word, WANT_MAYBE, 0);
+    case INSN_ROLE_RU_OBJECT: return need(v, in, operand, item, word, WANT_OBJECT, 0);
+    case INSN_ROLE_RU_SHAPE: return need(v, in, operand, item, word, WANT_EXTENTS, 0);
     case INSN_ROLE_RU_TENSOR:
       if (!in_epoch(v, in) && is_unknown(v->states[word])) return REED_OK; /* copy, view and readback ask for it */
       if (in->id == INSN_VIEW) return use_alias(v, in, operand, word, WANT_TENSOR);
       return need(v, in, operand, item, word, WANT_TENSOR, 0);
-    case INSN_ROLE_RU_HOST:
-      return need_values(v, in, operand, item, word);
+    case INSN_ROLE_RU_HOST: return need_values(v, in, operand, item, word);
     case INSN_ROLE_RFS_IN:
       if (is_absent(word)) return REED_OK;
       if (INSN_READS(word) & REED_READS_VALUE) return need_values(v, in, operand, item, INSN_REGISTER(word));
-      return need(v, in, operand, item, INSN_REGISTER(word), in->id == INSN_EPOCH_ENTER ? WANT_TENSOR : WANT_EXTENTS, 0);
-    case INSN_ROLE_RUS_KERNEL:
-      return is_absent(word) ? REED_OK : use_kernel_input(v, in, operand, item, word);
+      return need(v, in, operand, item, INSN_REGISTER(word), in->id == INSN_EPOCH_ENTER ? WANT_TENSOR : WANT_EXTENTS,
+                  0);
+    case INSN_ROLE_RUS_KERNEL: return is_absent(word) ? REED_OK : use_kernel_input(v, in, operand, item, word);
     case INSN_ROLE_SU:
-    case INSN_ROLE_SUS:
-      return check_readable(v, in, operand, item, v->states[v->f->n_r + word]);
+    case INSN_ROLE_SUS: return check_readable(v, in, operand, item, v->states[v->f->n_r + word]);
     case INSN_ROLE_RD_SHAPED: /* defined: define_item */
     case INSN_ROLE_RD_STORED:
     case INSN_ROLE_RD_OBJECT:
@@ -181,8 +168,7 @@ static reed_status use_item(const verifier *v, const insn *in, int operand, int6
     case INSN_ROLE_DEV:
     case INSN_ROLE_REASON:
     case INSN_ROLE_EPOCH:
-    case INSN_ROLE_COUNT:
-      break;
+    case INSN_ROLE_COUNT: break;
   }
   return REED_OK;
 }
@@ -199,20 +185,24 @@ static void set_state(verifier *v, size_t reg, state s) {
 static reed_status define(verifier *v, const insn *in, int operand, int64_t item, size_t reg, state s) {
   char text[96];
   if (state_is_fetching(v->states[reg]))
-    FAIL(RULE_FETCHING, operand, item, "the register that is overwritten is %s", state_text(v->states[reg], text, sizeof text));
+    FAIL(RULE_FETCHING, operand, item, "the register that is overwritten is %s",
+         state_text(v->states[reg], text, sizeof text));
   set_state(v, reg, state_stamped(s, stamp_now(v, in)));
   return REED_OK;
 }
 
-/* A shaped register that is given memory: in an epoch one that the epoch has shaped; outside also one that was allocated. */
-static reed_status check_fillable(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg, bool or_fresh) {
+/* A shaped register that is given memory: in an epoch one that the epoch has shaped; outside also one that was
+ * allocated. */
+static reed_status check_fillable(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg,
+                                  bool or_fresh) {
   state s = v->states[reg];
   reed_status status = check_readable(v, in, operand, item, s);
   if (status != REED_OK) return status;
   char text[96];
   bool fresh = state_kind_of(s) == STATE_FRESH && state_is_tensor(s) && !in_epoch(v, in);
   if (state_kind_of(s) != STATE_SHAPED && !(or_fresh && fresh))
-    FAIL(RULE_STATE, operand, item, "the register is %s; a shaped tensor is needed here", state_text(s, text, sizeof text));
+    FAIL(RULE_STATE, operand, item, "the register is %s; a shaped tensor is needed here",
+         state_text(s, text, sizeof text));
   return REED_OK;
 }
 
@@ -226,7 +216,8 @@ static reed_status fill_kernel_output(verifier *v, const insn *in, int operand, 
   int32_t device = state_device(v->states[reg]);
   if (device != verify_device(in)) FAIL(RULE_DEVICE, operand, item, "the register was shaped for another device");
   if (in_shape(v, in) && (device != 0 || row->bounded))
-    FAIL(RULE_EPOCH_EXACT, operand, item, row->bounded ? "its extent is reported by the kernel" : "it is not on the host");
+    FAIL(RULE_EPOCH_EXACT, operand, item,
+         row->bounded ? "its extent is reported by the kernel" : "it is not on the host");
   state known = in_shape(v, in) ? STATE_KNOWN : 0;
   return define(v, in, operand, item, reg, state_make(row->bounded ? STATE_PENDING : STATE_STORED, device) | known);
 }
@@ -258,7 +249,8 @@ static reed_status kill_register(verifier *v, const insn *in, int operand, uint3
   state s = v->states[reg];
   char text[96];
   if (state_is_fetching(s)) FAIL(RULE_FETCHING, operand, -1, "the register is %s", state_text(s, text, sizeof text));
-  if (state_kind_of(s) <= STATE_DEAD) FAIL(RULE_KILL, operand, -1, "the register is %s", state_text(s, text, sizeof text));
+  if (state_kind_of(s) <= STATE_DEAD)
+    FAIL(RULE_KILL, operand, -1, "the register is %s", state_text(s, text, sizeof text));
   set_state(v, reg, state_make(STATE_DEAD, 0));
   return REED_OK;
 }
@@ -283,37 +275,29 @@ static reed_status define_item(verifier *v, const insn *in, int operand, int64_t
   state known = in_shape(v, in) ? STATE_KNOWN : 0;
   char text[96];
   switch (insn_table[in->id].roles[operand]) {
-    case INSN_ROLE_RD_SHAPED:
-      return define(v, in, operand, item, word, state_make(STATE_SHAPED, verify_device(in)));
+    case INSN_ROLE_RD_SHAPED: return define(v, in, operand, item, word, state_make(STATE_SHAPED, verify_device(in)));
     case INSN_ROLE_RDS_SHAPED:
-      return is_absent(word) ? REED_OK : define(v, in, operand, item, word, state_make(STATE_SHAPED, verify_device(in)));
+      return is_absent(word) ? REED_OK
+                             : define(v, in, operand, item, word, state_make(STATE_SHAPED, verify_device(in)));
     case INSN_ROLE_RD_STORED:
       return define(v, in, operand, item, word, state_make(STATE_STORED, verify_device(in)) | known);
-    case INSN_ROLE_RD_OBJECT:
-      return define(v, in, operand, item, word, state_make(STATE_OBJECT, 0));
+    case INSN_ROLE_RD_OBJECT: return define(v, in, operand, item, word, state_make(STATE_OBJECT, 0));
     case INSN_ROLE_RD_ANY:
-    case INSN_ROLE_RDS_ANY:
-      return define(v, in, operand, item, word, any_state(v, in, item));
-    case INSN_ROLE_RD_NONE:
-      return define(v, in, operand, item, word, state_make(STATE_NONE, 0));
-    case INSN_ROLE_RD_FETCH:
-      return define(v, in, operand, item, word, state_make(STATE_FETCHING, 0));
+    case INSN_ROLE_RDS_ANY: return define(v, in, operand, item, word, any_state(v, in, item));
+    case INSN_ROLE_RD_NONE: return define(v, in, operand, item, word, state_make(STATE_NONE, 0));
+    case INSN_ROLE_RD_FETCH: return define(v, in, operand, item, word, state_make(STATE_FETCHING, 0));
     case INSN_ROLE_SD:
-    case INSN_ROLE_SDS:
-      return define(v, in, operand, item, (size_t)v->f->n_r + word, state_make(STATE_SCALAR, 0));
+    case INSN_ROLE_SDS: return define(v, in, operand, item, (size_t)v->f->n_r + word, state_make(STATE_SCALAR, 0));
     case INSN_ROLE_RX_ALLOC: {
       reed_status status = check_fillable(v, in, operand, item, word, false);
-      return status == REED_OK ? define(v, in, operand, item, word, state_make(STATE_FRESH, state_device(v->states[word])))
-                               : status;
+      return status == REED_OK
+                 ? define(v, in, operand, item, word, state_make(STATE_FRESH, state_device(v->states[word])))
+                 : status;
     }
-    case INSN_ROLE_RX_FILL:
-      return fill_from(v, in, operand, word);
-    case INSN_ROLE_RXS_KERNEL:
-      return is_absent(word) ? REED_OK : fill_kernel_output(v, in, operand, item, word);
-    case INSN_ROLE_RX_EXTENT:
-      return fetch_extent(v, in, operand, word);
-    case INSN_ROLE_RX_KILL:
-      return kill_register(v, in, operand, word);
+    case INSN_ROLE_RX_FILL: return fill_from(v, in, operand, word);
+    case INSN_ROLE_RXS_KERNEL: return is_absent(word) ? REED_OK : fill_kernel_output(v, in, operand, item, word);
+    case INSN_ROLE_RX_EXTENT: return fetch_extent(v, in, operand, word);
+    case INSN_ROLE_RX_KILL: return kill_register(v, in, operand, word);
     case INSN_ROLE_RX_PUSH: {
       reed_status status = check_readable(v, in, operand, item, v->states[word]);
       if (status == REED_OK && !satisfies(v->states[word], WANT_OBJECT, 0))
@@ -345,8 +329,7 @@ static reed_status define_item(verifier *v, const insn *in, int operand, int64_t
     case INSN_ROLE_DEV:
     case INSN_ROLE_REASON:
     case INSN_ROLE_EPOCH:
-    case INSN_ROLE_COUNT:
-      break;
+    case INSN_ROLE_COUNT: break;
   }
   return REED_OK;
 }
@@ -354,7 +337,8 @@ static reed_status define_item(verifier *v, const insn *in, int operand, int64_t
 /* ---- whole instructions ---- */
 
 static reed_status each_item(verifier *v, const insn *in,
-                             reed_status (*visit)(verifier *v, const insn *in, int operand, int64_t item, uint32_t word)) {
+                             reed_status (*visit)(verifier *v, const insn *in, int operand, int64_t item,
+                                                  uint32_t word)) {
   const insn_info *info = &insn_table[in->id];
   for (int i = 0; i < info->n_operands; i++) {
     bool list = insn_role_form(info->roles[i]) == INSN_FORM_LIST;
@@ -370,14 +354,15 @@ static reed_status each_item(verifier *v, const insn *in,
 static reed_status use_visit(verifier *v, const insn *in, int operand, int64_t item, uint32_t word) {
   reed_status status = use_item(v, in, operand, item, word);
   insn_role role = insn_table[in->id].roles[operand];
-  bool shares =
-      role == INSN_ROLE_RU_ANY || role == INSN_ROLE_RUS_ANY || role == INSN_ROLE_RU_MAYBE || role == INSN_ROLE_RU_TENSOR;
+  bool shares = role == INSN_ROLE_RU_ANY || role == INSN_ROLE_RUS_ANY || role == INSN_ROLE_RU_MAYBE ||
+                role == INSN_ROLE_RU_TENSOR;
   if (status == REED_OK && shares && state_kind_of(v->states[word]) == STATE_FRESH)
     v->states[word] = (v->states[word] & ~0xfu) | STATE_STORED;
   return status;
 }
 
-/* Arguments and results against a signature. A tensor of unknown kind may be an argument: a call looks at what it is given. */
+/* Arguments and results against a signature. A tensor of unknown kind may be an argument: a call looks at what it is
+ * given. */
 static reed_status check_types(const verifier *v, const insn *in, int operand, const uint32_t *types, bool any_allowed,
                                verify_rule rule) {
   const insn_operand *o = &in->operands[operand];
@@ -385,17 +370,20 @@ static reed_status check_types(const verifier *v, const insn *in, int operand, c
     const module_type *t = &v->m->types[types[i]];
     state s = v->states[o->words[i]];
     char text[96];
-    if (t->object || (state_is_tensor(s) && state_device(s) == t->device) || (any_allowed && state_kind_of(s) == STATE_ANY))
+    if (t->object || (state_is_tensor(s) && state_device(s) == t->device) ||
+        (any_allowed && state_kind_of(s) == STATE_ANY))
       continue;
-    FAIL(rule, operand, i, "the register is %s; the signature says a tensor on the %s", state_text(s, text, sizeof text),
-         t->device ? "device" : "host");
+    FAIL(rule, operand, i, "the register is %s; the signature says a tensor on the %s",
+         state_text(s, text, sizeof text), t->device ? "device" : "host");
   }
   return REED_OK;
 }
 
 static reed_status check_signature(const verifier *v, const insn *in) {
-  if (v->n_fetching) FAIL(RULE_FETCHING, -1, -1, "%zu registers are being fetched: a sync is needed before", v->n_fetching);
-  if (in->id == INSN_CALL) return check_types(v, in, 3, v->m->functions[in->operands[0].words[0]].param_types, true, RULE_CALL);
+  if (v->n_fetching)
+    FAIL(RULE_FETCHING, -1, -1, "%zu registers are being fetched: a sync is needed before", v->n_fetching);
+  if (in->id == INSN_CALL)
+    return check_types(v, in, 3, v->m->functions[in->operands[0].words[0]].param_types, true, RULE_CALL);
   if (in->id == INSN_RETURN) return check_types(v, in, 0, v->f->result_types, false, RULE_RETURN);
   return REED_OK;
 }
@@ -444,8 +432,9 @@ static void finish_fetches(verifier *v) {
   }
 }
 
-/* assert.shape says more than that it holds: what was of unknown kind is a tensor behind it. On which device it does not ask, so
- * that this is known where there is but one; elsewhere a call tells, which looks at what a parameter's type says. */
+/* assert.shape says more than that it holds: what was of unknown kind is a tensor behind it. On which device it does
+ * not ask, so that this is known where there is but one; elsewhere a call tells, which looks at what a parameter's type
+ * says. */
 static void learn_type(verifier *v, const insn *in) {
   state *s = &v->states[in->operands[0].words[0]];
   const module_type *t = &v->m->types[in->operands[1].words[0]];
@@ -509,7 +498,8 @@ static reed_status visit_block(verifier *v, block *b) {
     reed_status status = step(v, &in);
     insn_flow flow = insn_table[in.id].flow;
     if (status == REED_OK && (flow == INSN_FLOW_JUMP || flow == INSN_FLOW_BRANCH)) status = flow_to_targets(v, &in);
-    if (status != REED_OK || flow == INSN_FLOW_JUMP || flow == INSN_FLOW_RETURN || flow == INSN_FLOW_FAIL) return status;
+    if (status != REED_OK || flow == INSN_FLOW_JUMP || flow == INSN_FLOW_RETURN || flow == INSN_FLOW_FAIL)
+      return status;
   }
 }
 
@@ -527,8 +517,8 @@ static reed_status find_blocks(verifier *v) {
 
 static reed_status over_limit(const verifier *v, const char *what) {
   return verify_reject(v->diagnosis, REED_ERROR_LIMIT, RULE_LIMIT,
-                       "function '%.200s' is too complex: %u stretches of code with %zu registers %s", v->m->strings[v->f->name],
-                       v->n_blocks, v->n_states, what);
+                       "function '%.200s' is too complex: %u stretches of code with %zu registers %s",
+                       v->m->strings[v->f->name], v->n_blocks, v->n_states, what);
 }
 
 static reed_status flow_from_start(verifier *v) {

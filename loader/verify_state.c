@@ -29,12 +29,15 @@ static state join_whole(state a, state b) {
 static state join_kinds(state a, state b) {
   state_kind ka = state_kind_of(a), kb = state_kind_of(b);
   if (state_is_fetching(a) || state_is_fetching(b))
-    return ka == kb && state_device(a) == state_device(b) ? state_make(ka, state_device(a)) : state_make(STATE_MIXED_FETCHING, 0);
+    return ka == kb && state_device(a) == state_device(b) ? state_make(ka, state_device(a))
+                                                          : state_make(STATE_MIXED_FETCHING, 0);
   if (ka == STATE_DEAD && kb == STATE_DEAD) return state_make(STATE_DEAD, 0);
   if (ka <= STATE_DEAD || kb <= STATE_DEAD) return state_make(STATE_UNDEFINED, 0);
   if (ka == STATE_NONE && kb == STATE_NONE) return state_make(STATE_NONE, 0);
-  if (ka == STATE_NONE) return is_complete_kind(kb) ? state_make(kb, state_device(b)) | STATE_MAYBE : state_make(STATE_MIXED, 0);
-  if (kb == STATE_NONE) return is_complete_kind(ka) ? state_make(ka, state_device(a)) | STATE_MAYBE : state_make(STATE_MIXED, 0);
+  if (ka == STATE_NONE)
+    return is_complete_kind(kb) ? state_make(kb, state_device(b)) | STATE_MAYBE : state_make(STATE_MIXED, 0);
+  if (kb == STATE_NONE)
+    return is_complete_kind(ka) ? state_make(ka, state_device(a)) | STATE_MAYBE : state_make(STATE_MIXED, 0);
   state whole = join_whole(a, b), maybe = (a | b) & STATE_MAYBE;
   return maybe && !is_complete_kind(state_kind_of(whole)) ? state_make(STATE_MIXED, 0) : whole | maybe;
 }

@@ -1,8 +1,10 @@
-/* kernel_cache: packed weights, primitives and what else is built once per program and shared by its sessions (ops/kernel.h).
+/* kernel_cache: packed weights, primitives and what else is built once per program and shared by its sessions
+ * (ops/kernel.h).
  *
- * A value is referenced while a prepared kernel holds it. Values nobody holds stay, least recently used first out, while their bytes
- * together are within IDLE_BYTES_MAX and they are no more than IDLE_MAX. A value is built outside the lock; whoever else wants it
- * meanwhile waits for it, so nothing is built twice. Builders may get other values (an engine, say) from the same cache. */
+ * A value is referenced while a prepared kernel holds it. Values nobody holds stay, least recently used first out,
+ * while their bytes together are within IDLE_BYTES_MAX and they are no more than IDLE_MAX. A value is built outside the
+ * lock; whoever else wants it meanwhile waits for it, so nothing is built twice. Builders may get other values (an
+ * engine, say) from the same cache. */
 #include <pthread.h>
 #include <string.h>
 
@@ -46,7 +48,8 @@ static uint64_t hash_pointer(const void *p) { return hash_bytes(&p, sizeof p); }
 
 static entry **key_slot(kernel_cache *cache, uint64_t hash, const void *key, size_t key_bytes) {
   entry **slot = &cache->by_key[hash & (cache->n_buckets - 1)];
-  while (*slot && ((*slot)->hash != hash || (*slot)->key_bytes != key_bytes || memcmp((*slot)->key, key, key_bytes) != 0))
+  while (*slot &&
+         ((*slot)->hash != hash || (*slot)->key_bytes != key_bytes || memcmp((*slot)->key, key, key_bytes) != 0))
     slot = &(*slot)->next_by_key;
   return slot;
 }
@@ -110,8 +113,8 @@ static void unlink_key(kernel_cache *cache, entry *e) {
   cache->n_entries--;
 }
 
-/* Takes the oldest idle values over the limit out of the tables and gives them as a chain (next_by_key), to be freed outside the lock:
- * freeing one may release another value of this cache. */
+/* Takes the oldest idle values over the limit out of the tables and gives them as a chain (next_by_key), to be freed
+ * outside the lock: freeing one may release another value of this cache. */
 static entry *take_excess(kernel_cache *cache) {
   entry *taken = NULL;
   while ((cache->idle_bytes > IDLE_BYTES_MAX || cache->n_idle > IDLE_MAX) && cache->oldest) {
@@ -143,8 +146,8 @@ reed_status kernel_cache_open(kernel_cache **out_cache) {
   return REED_OK;
 }
 
-/* Closes and nulls. Every value must have been released. A value that holds others releases them as it goes: they turn idle and are
- * freed in turn. */
+/* Closes and nulls. Every value must have been released. A value that holds others releases them as it goes: they turn
+ * idle and are freed in turn. */
 void kernel_cache_close(kernel_cache **cache) {
   kernel_cache *c = *cache;
   if (!c) return;
@@ -163,11 +166,13 @@ void kernel_cache_close(kernel_cache **cache) {
 }
 
 reed_status kernel_cache_get(kernel_cache *cache, const void *key, size_t key_bytes,
-                             reed_status (*build)(void *context, kernel_cache_value *out_value), void *context, void **out_data) {
+                             reed_status (*build)(void *context, kernel_cache_value *out_value), void *context,
+                             void **out_data) {
   uint64_t hash = hash_bytes(key, key_bytes);
   pthread_mutex_lock(&cache->lock);
   entry *e;
-  while ((e = *key_slot(cache, hash, key, key_bytes)) != NULL && !e->ready) pthread_cond_wait(&cache->built, &cache->lock);
+  while ((e = *key_slot(cache, hash, key, key_bytes)) != NULL && !e->ready)
+    pthread_cond_wait(&cache->built, &cache->lock);
   if (e) {
     if (e->n_references++ == 0) idle_remove(cache, e);
     *out_data = e->value.data;

@@ -85,7 +85,8 @@ static const char *read_attr(const reading *r, fused_step *step, const char *wor
   *attr = (reed_attr){0};
   for (int32_t i = 0; i < step->op->n_attrs && !attr->name; i++) {
     const reed_op_attr *row = &step->op->attrs[i];
-    if (strlen(row->name) == equals && memcmp(row->name, word, equals) == 0) *attr = (reed_attr){.name = row->name, .type = row->type};
+    if (strlen(row->name) == equals && memcmp(row->name, word, equals) == 0)
+      *attr = (reed_attr){.name = row->name, .type = row->type};
   }
   if (!attr->name) return "an operator has no such attribute";
   if (step->n_attrs && strcmp(attr[-1].name, attr->name) >= 0) return "attributes are not in order";
@@ -121,7 +122,8 @@ static const char *read_step(reading *r, fused_step *step, int32_t n_values) {
 
 const char *fused_read(const reed_attrs *attrs, int32_t n_inputs, fused_program *out_program) {
   const reed_attr *numbers = reed_attrs_find(attrs, "numbers");
-  reading r = {.at = reed_attrs_string(attrs, "program", ""), .numbers = numbers && numbers->type == REED_ATTR_FLOATS ? numbers : NULL};
+  reading r = {.at = reed_attrs_string(attrs, "program", ""),
+               .numbers = numbers && numbers->type == REED_ATTR_FLOATS ? numbers : NULL};
   if (n_inputs < 1 || n_inputs > FUSED_INPUTS) return "too many inputs";
   out_program->n_inputs = n_inputs;
   for (out_program->n_steps = 0;; r.at++) {

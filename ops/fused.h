@@ -1,10 +1,11 @@
-/* The program of operator Fused (ops/op.def): element-wise operators in one pass, each over the element of the call's inputs that broadcasting
- * gives, or over the results of earlier ones. Attributes hold it as text, which a person can read, with its numbers beside it:
+/* The program of operator Fused (ops/op.def): element-wise operators in one pass, each over the element of the call's
+ * inputs that broadcasting gives, or over the results of earlier ones. Attributes hold it as text, which a person can
+ * read, with its numbers beside it:
  *
  *   program "Add 0 1;Sigmoid 3;Mul 4 2;LeakyRelu 5 alpha=#0"   numbers [0.1]
  *
- * An operand is the number of an input, or n_inputs + the number of an earlier step. Max, Min and Sum have two operands here, Clip has both
- * bounds. Written by the compiler, read by kernels. */
+ * An operand is the number of an input, or n_inputs + the number of an earlier step. Max, Min and Sum have two operands
+ * here, Clip has both bounds. Written by the compiler, read by kernels. */
 #ifndef OPS_FUSED_H_
 #define OPS_FUSED_H_
 

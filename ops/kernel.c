@@ -24,7 +24,9 @@ bool kernel_is_nothing(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (call->op->impure) return false;
   for (int32_t i = 0; i < call->n_outputs; i++) {
     const reed_op_output *declared = reed_op_output_at(call->op, i);
-    if (call->outputs[i].dtype != REED_NONE && (!declared || declared->bounded || desc_elements(&call->outputs[i]) != 0)) return false;
+    if (call->outputs[i].dtype != REED_NONE &&
+        (!declared || declared->bounded || desc_elements(&call->outputs[i]) != 0))
+      return false;
   }
   *out_kernel = (reed_kernel){.run = run_nothing};
   return true;

@@ -21,7 +21,8 @@ const reed_op *op_find(const reed_registry *registry, const char *domain, const 
 const reed_op *op_custom(const reed_registry *registry, size_t i);
 /* True for If, Loop and Scan. */
 bool op_is_control(const reed_op *op);
-/* True for Shape and Size: their kernels read extents and no memory, so that their operand may be on any device and without memory yet. */
+/* True for Shape and Size: their kernels read extents and no memory, so that their operand may be on any device and
+ * without memory yet. */
 static inline bool op_reads_extents_only(const reed_op *op) {
   op_id id = op_id_of(op);
   return id == OP_Shape || id == OP_Size;

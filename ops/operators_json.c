@@ -8,12 +8,9 @@ static void put_string(text_buffer *json, const char *text) {
   text_append(json, "\"");
   for (; *text; text++) {
     unsigned char c = (unsigned char)*text;
-    if (c == '"' || c == '\\')
-      text_append(json, "\\%c", c);
-    else if (c < 0x20)
-      text_append(json, "\\u%04x", c);
-    else
-      text_append_bytes(json, text, 1);
+    if (c == '"' || c == '\\') text_append(json, "\\%c", c);
+    else if (c < 0x20) text_append(json, "\\u%04x", c);
+    else text_append_bytes(json, text, 1);
   }
   text_append(json, "\"");
 }
@@ -70,13 +67,17 @@ static void put_attr(text_buffer *json, const reed_op_attr *attr) {
 static void put_operator(text_buffer *json, const reed_op *op) {
   static const char *const aliases[] = {
       [REED_ALIAS_NONE] = "none", [REED_ALIAS_INPLACE] = "in_place", [REED_ALIAS_INPLACE_FIRST] = "in_place_first",
-      [REED_ALIAS_VIEW] = "view", [REED_ALIAS_JOIN] = "join", [REED_ALIAS_PART] = "part",
+      [REED_ALIAS_VIEW] = "view", [REED_ALIAS_JOIN] = "join",        [REED_ALIAS_PART] = "part",
   };
   text_append(json, "{\"name\":");
   put_string(json, op->name);
   text_append(json, ",\"domain\":");
   put_string(json, op->domain);
-  text_append(json, ",\"class\":\"%s\",\"alias\":\"%s\"", op_is_control(op) ? "control" : op->light ? "light" : "heavy", aliases[op->alias]);
+  text_append(json, ",\"class\":\"%s\",\"alias\":\"%s\"",
+              op_is_control(op) ? "control"
+              : op->light       ? "light"
+                                : "heavy",
+              aliases[op->alias]);
   put_bool(json, "custom", op_id_of(op) == OP_COUNT);
   put_bool(json, "impure", op->impure);
   text_append(json, ",\"inputs\":[");

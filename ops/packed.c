@@ -4,8 +4,9 @@
 
 #include "base/desc.h"
 
-#define WINDOWS_MOST (1 << 22)    /* elements that the windows of a tile reach over: at an image's edge kernels copy them */
-#define CHANNELS_AT_A_TIME 16     /* what is written to stays in the cache */
+#define WINDOWS_MOST \
+  (1 << 22)                   /* elements that the windows of a tile reach over: at an image's edge kernels copy them */
+#define CHANNELS_AT_A_TIME 16 /* what is written to stays in the cache */
 
 /* ---- which order ---- */
 
@@ -35,9 +36,11 @@ static void read_taps(const reed_desc *plain, int64_t *out_taps) {
 /* Columns that the windows of a tile of 8 pixels reach over, times rows and channels. */
 static bool windows_are_small(const reed_attrs *attrs, const reed_desc *plain) {
   int64_t taps[2], n_strides, n_dilations;
-  const int64_t *strides = reed_attrs_ints(attrs, "strides", &n_strides), *dilations = reed_attrs_ints(attrs, "dilations", &n_dilations);
+  const int64_t *strides = reed_attrs_ints(attrs, "strides", &n_strides),
+                *dilations = reed_attrs_ints(attrs, "dilations", &n_dilations);
   read_taps(plain, taps);
-  double stride = n_strides ? (double)strides[n_strides - 1] : 1, dilation = n_dilations ? (double)dilations[n_dilations - 1] : 1;
+  double stride = n_strides ? (double)strides[n_strides - 1] : 1,
+         dilation = n_dilations ? (double)dilations[n_dilations - 1] : 1;
   return (8 * stride + ((double)taps[1] - 1) * dilation) * (double)taps[0] * (double)plain->dims[1] <= WINDOWS_MOST;
 }
 
@@ -65,9 +68,12 @@ static bool convolution(const reed_attrs *attrs, packed_order *o) {
 static bool transposed_convolution(const reed_attrs *attrs, packed_order *o) {
   const reed_desc *plain = &o->plain;
   const char *pads = reed_attrs_string(attrs, "auto_pad", "NOTSET");
-  if (plain->rank < 3 || plain->rank > 4 || reed_attrs_int(attrs, "group", 1) != 1 || !reed_attrs_int(attrs, "channels_last", 0)) return false;
-  if (!holds(attrs, "strides", plain->rank - 2, plain->dims + 2) || !all_are(attrs, "dilations", 1) || !all_are(attrs, "pads", 0) ||
-      !all_are(attrs, "output_padding", 0) || reed_attrs_find(attrs, "output_shape") || (strcmp(pads, "NOTSET") != 0 && strcmp(pads, "VALID") != 0))
+  if (plain->rank < 3 || plain->rank > 4 || reed_attrs_int(attrs, "group", 1) != 1 ||
+      !reed_attrs_int(attrs, "channels_last", 0))
+    return false;
+  if (!holds(attrs, "strides", plain->rank - 2, plain->dims + 2) || !all_are(attrs, "dilations", 1) ||
+      !all_are(attrs, "pads", 0) || !all_are(attrs, "output_padding", 0) || reed_attrs_find(attrs, "output_shape") ||
+      (strcmp(pads, "NOTSET") != 0 && strcmp(pads, "VALID") != 0))
     return false;
   int64_t taps[2];
   read_taps(plain, taps);
@@ -82,7 +88,8 @@ static bool transposed_convolution(const reed_attrs *attrs, packed_order *o) {
 
 static bool matrix(const reed_attrs *attrs, bool gemm, packed_order *o) {
   bool transposed = gemm && reed_attrs_int(attrs, "transB", 0);
-  if (o->plain.rank != 2 || (gemm && (reed_attrs_int(attrs, "transA", 0) || reed_attrs_float(attrs, "alpha", 1) != 1))) return false;
+  if (o->plain.rank != 2 || (gemm && (reed_attrs_int(attrs, "transA", 0) || reed_attrs_float(attrs, "alpha", 1) != 1)))
+    return false;
   o->channels = o->plain.dims[transposed];
   o->outputs = o->plain.dims[!transposed];
   o->w_output = transposed ? o->channels : 1;
@@ -92,7 +99,8 @@ static bool matrix(const reed_attrs *attrs, bool gemm, packed_order *o) {
 
 /* Elements of all parts; -1: more than memory can have. */
 static int64_t count(const packed_order *o) {
-  int64_t columns = o->depthwise ? o->outputs : (o->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP, n = o->n_parts;
+  int64_t columns = o->depthwise ? o->outputs : (o->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP,
+          n = o->n_parts;
   const int64_t factors[] = {columns, o->rows, o->columns, o->channels};
   for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
     if (__builtin_mul_overflow(n, factors[i], &n)) return -1;
@@ -104,8 +112,10 @@ bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc
   if (plain->dtype != REED_F32 && plain->dtype != REED_F16 && plain->dtype != REED_BF16) return false;
   if (desc_bytes(plain) <= 0) return false;
   op_id id = op_id_of(op);
-  bool can = id == OP_Conv ? convolution(attrs, &o) : id == OP_ConvTranspose ? transposed_convolution(attrs, &o)
-             : id == OP_Gemm || id == OP_MatMul ? matrix(attrs, id == OP_Gemm, &o) : false;
+  bool can = id == OP_Conv                      ? convolution(attrs, &o)
+             : id == OP_ConvTranspose           ? transposed_convolution(attrs, &o)
+             : id == OP_Gemm || id == OP_MatMul ? matrix(attrs, id == OP_Gemm, &o)
+                                                : false;
   if (!can || count(&o) < 0) return false;
   *out_order = o;
   return true;
@@ -113,7 +123,8 @@ bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc
 
 bool packed_is(const reed_op *op, const reed_attrs *attrs) {
   op_id id = op_id_of(op);
-  return (id == OP_Conv || id == OP_ConvTranspose || id == OP_Gemm || id == OP_MatMul) && reed_attrs_find(attrs, PACKED_ATTR);
+  return (id == OP_Conv || id == OP_ConvTranspose || id == OP_Gemm || id == OP_MatMul) &&
+         reed_attrs_find(attrs, PACKED_ATTR);
 }
 
 bool packed_order_read(const reed_op *op, const reed_attrs *attrs, const reed_desc *packed, packed_order *out_order) {
@@ -127,7 +138,9 @@ bool packed_order_read(const reed_op *op, const reed_attrs *attrs, const reed_de
 
 int64_t packed_part_elements(const packed_order *order) { return count(order) / order->n_parts; }
 
-reed_desc packed_desc(const packed_order *order) { return (reed_desc){.dtype = order->plain.dtype, .rank = 1, .dims = {count(order)}}; }
+reed_desc packed_desc(const packed_order *order) {
+  return (reed_desc){.dtype = order->plain.dtype, .rank = 1, .dims = {count(order)}};
+}
 
 /* ---- moving ---- */
 
@@ -137,15 +150,17 @@ typedef struct panel_row {
   int64_t n, width, step; /* outputs; columns; distance of outputs in the plain weights */
 } panel_row;
 
-#define PANEL_ROW(type)                                                                                                      \
-  static void pack_row_##type(const panel_row *r) {                                                                          \
-    type *panel = (type *)(void *)r->panel;                                                                                  \
-    for (int64_t i = 0; i < r->n; i++) memcpy(&panel[i], r->plain + (size_t)(i * r->step) * sizeof *panel, sizeof *panel);   \
-    for (int64_t i = r->n; i < r->width; i++) panel[i] = 0;                                                                  \
-  }                                                                                                                          \
-  static void unpack_row_##type(const panel_row *r) {                                                                        \
-    const type *panel = (const type *)(const void *)r->panel;                                                                \
-    for (int64_t i = 0; i < r->n; i++) memcpy(r->plain + (size_t)(i * r->step) * sizeof *panel, &panel[i], sizeof *panel);   \
+#define PANEL_ROW(type) \
+  static void pack_row_##type(const panel_row *r) { \
+    type *panel = (type *)(void *)r->panel; \
+    for (int64_t i = 0; i < r->n; i++) \
+      memcpy(&panel[i], r->plain + (size_t)(i * r->step) * sizeof *panel, sizeof *panel); \
+    for (int64_t i = r->n; i < r->width; i++) panel[i] = 0; \
+  } \
+  static void unpack_row_##type(const panel_row *r) { \
+    const type *panel = (const type *)(const void *)r->panel; \
+    for (int64_t i = 0; i < r->n; i++) \
+      memcpy(r->plain + (size_t)(i * r->step) * sizeof *panel, &panel[i], sizeof *panel); \
   }
 PANEL_ROW(uint16_t)
 PANEL_ROW(uint32_t)
@@ -158,14 +173,17 @@ static void for_each_row(const packed_order *o, char *packed, char *plain, row_f
   int64_t panels = o->depthwise ? 1 : packed_panels(o->outputs);
   for (int64_t part = 0; part < o->n_parts; part++)
     for (int64_t panel = 0; panel < panels; panel++) {
-      int64_t output = panel * PACKED_WIDTH, width = o->depthwise ? o->outputs : packed_width(o->outputs, panel), n = o->outputs - output;
+      int64_t output = panel * PACKED_WIDTH, width = o->depthwise ? o->outputs : packed_width(o->outputs, panel),
+              n = o->outputs - output;
       panel_row row = {.n = n < width ? n : width, .width = width, .step = o->w_output};
       for (int64_t c0 = 0; c0 < o->channels; c0 += CHANNELS_AT_A_TIME)
         for (int64_t tap = 0; tap < o->rows * o->columns; tap++)
           for (int64_t c = c0; c < c0 + CHANNELS_AT_A_TIME && c < o->channels; c++) {
             int64_t y = tap / o->columns, x = tap % o->columns;
-            int64_t from = part * o->part + output * o->w_output + (y / o->taps + c) * o->w_channel + y % o->taps * o->w_tap[0] + x * o->w_tap[1];
-            row.panel = packed + (size_t)(part * part_elements + output * depth + (tap * o->channels + c) * width) * size;
+            int64_t from = part * o->part + output * o->w_output + (y / o->taps + c) * o->w_channel +
+                           y % o->taps * o->w_tap[0] + x * o->w_tap[1];
+            row.panel =
+                packed + (size_t)(part * part_elements + output * depth + (tap * o->channels + c) * width) * size;
             row.plain = plain + (size_t)from * size;
             fn(&row);
           }
@@ -173,9 +191,11 @@ static void for_each_row(const packed_order *o, char *packed, char *plain, row_f
 }
 
 void packed_pack(const packed_order *order, const void *plain, void *packed) {
-  for_each_row(order, packed, (char *)(uintptr_t)plain, reed_dtype_bytes(order->plain.dtype) == 2 ? pack_row_uint16_t : pack_row_uint32_t);
+  for_each_row(order, packed, (char *)(uintptr_t)plain,
+               reed_dtype_bytes(order->plain.dtype) == 2 ? pack_row_uint16_t : pack_row_uint32_t);
 }
 
 void packed_unpack(const packed_order *order, const void *packed, void *plain) {
-  for_each_row(order, (char *)(uintptr_t)packed, plain, reed_dtype_bytes(order->plain.dtype) == 2 ? unpack_row_uint16_t : unpack_row_uint32_t);
+  for_each_row(order, (char *)(uintptr_t)packed, plain,
+               reed_dtype_bytes(order->plain.dtype) == 2 ? unpack_row_uint16_t : unpack_row_uint32_t);
 }

@@ -1,11 +1,13 @@
-/* Weights of a product in the order in which the host's kernels read them, one for every CPU level: what the pass `pack` makes of constant weights of
- * Conv, ConvTranspose, Gemm and MatMul, whose attribute `packed` then holds the extents that ONNX gives them. Nothing is turned, copied or cleared when a
- * program is loaded or meets a new shape: kernels read the file's own pages.
+/* Weights of a product in the order in which the host's kernels read them, one for every CPU level: what the pass
+ * `pack` makes of constant weights of Conv, ConvTranspose, Gemm and MatMul, whose attribute `packed` then holds the
+ * extents that ONNX gives them. Nothing is turned, copied or cleared when a program is loaded or meets a new shape:
+ * kernels read the file's own pages.
  *
- * Panels (one group): outputs are columns, in panels of PACKED_WIDTH of which the last has the multiple of PACKED_STEP that is needed; columns beyond the
- * outputs are 0. A panel is [depth][width]; depth runs over tap rows, tap columns, input channels, or over channels, tap rows, tap columns where X has its
- * channels first. A transposed convolution, whose windows lie side by side, is a matrix [channels][outputs] for each tap, one packed behind the other.
- * Depthwise: [tap rows][tap columns][channels]. */
+ * Panels (one group): outputs are columns, in panels of PACKED_WIDTH of which the last has the multiple of PACKED_STEP
+ * that is needed; columns beyond the outputs are 0. A panel is [depth][width]; depth runs over tap rows, tap columns,
+ * input channels, or over channels, tap rows, tap columns where X has its channels first. A transposed convolution,
+ * whose windows lie side by side, is a matrix [channels][outputs] for each tap, one packed behind the other. Depthwise:
+ * [tap rows][tap columns][channels]. */
 #ifndef OPS_PACKED_H_
 #define OPS_PACKED_H_
 
@@ -17,18 +19,19 @@
 #define PACKED_INPUTS 4 /* no product has more */
 
 typedef struct packed_order {
-  reed_desc plain;           /* f32, f16 or bf16, as ONNX has them */
+  reed_desc plain; /* f32, f16 or bf16, as ONNX has them */
   bool depthwise;
-  int64_t n_parts, part;     /* matrices behind each other; distance of their first elements in the plain weights */
+  int64_t n_parts, part; /* matrices behind each other; distance of their first elements in the plain weights */
   int64_t outputs, rows, columns, channels; /* of a part: depth is rows * columns * channels */
-  int64_t taps;              /* tap rows: of `rows`, row y is tap y % taps of channel y / taps */
-  int64_t w_output, w_channel, w_tap[2]; /* distances in the plain weights */
+  int64_t taps;                             /* tap rows: of `rows`, row y is tap y % taps of channel y / taps */
+  int64_t w_output, w_channel, w_tap[2];    /* distances in the plain weights */
 } packed_order;
 
-/* The order for a call with these attributes (PACKED_ATTR may be among them) and weights; false where its weights are read as they are. */
+/* The order for a call with these attributes (PACKED_ATTR may be among them) and weights; false where its weights are
+ * read as they are. */
 bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc *plain, packed_order *out_order);
-/* The same for weights that are packed, whose extents the attribute says. False as well where there are not as many elements as that order has, or the
- * operator knows no packed weights. */
+/* The same for weights that are packed, whose extents the attribute says. False as well where there are not as many
+ * elements as that order has, or the operator knows no packed weights. */
 bool packed_order_read(const reed_op *op, const reed_attrs *attrs, const reed_desc *packed, packed_order *out_order);
 /* True where the operator's weights are said to be packed. */
 bool packed_is(const reed_op *op, const reed_attrs *attrs);

@@ -1,5 +1,6 @@
-/* The registry: ops/op.def expanded into rows, and the custom operators of a program. Nothing here runs anything: shape functions and
- * kernels are only pointed at. Rows are constants; a registry borrows its operators and owns the shared objects it has loaded. */
+/* The registry: ops/op.def expanded into rows, and the custom operators of a program. Nothing here runs anything: shape
+ * functions and kernels are only pointed at. Rows are constants; a registry borrows its operators and owns the shared
+ * objects it has loaded. */
 #include "ops/op.h"
 
 #include <dlfcn.h>
@@ -25,7 +26,12 @@
 #define SET_BOOL BIT(BOOL)
 
 #define INPUT(input_name, input_reads, set, is_optional, is_variadic, is_same) \
-  {.name = #input_name, .reads = REED_READS_##input_reads, .dtypes = SET_##set, .optional = is_optional, .variadic = is_variadic, .same_type = is_same},
+  {.name = #input_name, \
+   .reads = REED_READS_##input_reads, \
+   .dtypes = SET_##set, \
+   .optional = is_optional, \
+   .variadic = is_variadic, \
+   .same_type = is_same},
 #define IN(name, reads, set) INPUT(name, reads, set, false, false, false)
 #define OPT(name, reads, set) INPUT(name, reads, set, true, false, false)
 #define VAR(name, reads, set) INPUT(name, reads, set, false, true, false)
@@ -40,7 +46,11 @@
 #define IS_BOUNDED_EXACT false
 #define IS_BOUNDED_BOUNDED true
 #define OUTPUT(output_name, exactness, rule, is_optional, is_variadic) \
-  {.name = #output_name, .bounded = IS_BOUNDED_##exactness, .optional = is_optional, .variadic = is_variadic, RULE_##rule},
+  {.name = #output_name, \
+   .bounded = IS_BOUNDED_##exactness, \
+   .optional = is_optional, \
+   .variadic = is_variadic, \
+   RULE_##rule},
 #define OUT(name, exactness, rule) OUTPUT(name, exactness, rule, false, false)
 #define OUT_OPT(name, exactness, rule) OUTPUT(name, exactness, rule, true, false)
 #define OUT_VAR(name, exactness, rule) OUTPUT(name, exactness, rule, false, true)
@@ -49,8 +59,8 @@
 #define REQ(attr_name, attr_type) {.name = #attr_name, .type = REED_ATTR_##attr_type, .required = true},
 
 #define OP(name, shape, kernel, class, alias, INPUTS, OUTPUTS, ATTRS) \
-  static const reed_op_input inputs_##name[] = {INPUTS};              \
-  static const reed_op_output outputs_##name[] = {OUTPUTS};           \
+  static const reed_op_input inputs_##name[] = {INPUTS}; \
+  static const reed_op_output outputs_##name[] = {OUTPUTS}; \
   static const reed_op_attr attrs_##name[] = {ATTRS};
 #include "ops/op.def"
 
@@ -64,16 +74,16 @@
 
 static const reed_op builtins[OP_COUNT] = {
 #define OP(op_name, op_shape, kernel, class, op_alias, INPUTS, OUTPUTS, ATTRS) \
-  [OP_##op_name] = {.domain = "",                                              \
-                    .name = #op_name,                                          \
-                    .inputs = inputs_##op_name,                                \
-                    .n_inputs = COUNT(inputs_##op_name),                       \
-                    .outputs = outputs_##op_name,                              \
-                    .n_outputs = COUNT(outputs_##op_name),                     \
-                    .attrs = attrs_##op_name,                                  \
-                    .n_attrs = COUNT(attrs_##op_name),                         \
-                    .shape = SHAPEFN_##class(op_shape),                        \
-                    .alias = REED_ALIAS_##op_alias,                            \
+  [OP_##op_name] = {.domain = "", \
+                    .name = #op_name, \
+                    .inputs = inputs_##op_name, \
+                    .n_inputs = COUNT(inputs_##op_name), \
+                    .outputs = outputs_##op_name, \
+                    .n_outputs = COUNT(outputs_##op_name), \
+                    .attrs = attrs_##op_name, \
+                    .n_attrs = COUNT(attrs_##op_name), \
+                    .shape = SHAPEFN_##class(op_shape), \
+                    .alias = REED_ALIAS_##op_alias, \
                     .light = IS_LIGHT_##class},
 #include "ops/op.def"
 };
@@ -92,10 +102,12 @@ bool op_is_control(const reed_op *op) {
 
 /* The declaration of operand i in a list whose last entry may stand for any number. */
 #define OPERAND_AT(list, n, i) \
-  ((i) < 0 ? NULL : (i) < (n) ? &(list)[i] : (n) > 0 && (list)[(n) - 1].variadic ? &(list)[(n) - 1] : NULL)
+  ((i) < 0 ? NULL : (i) < (n) ? &(list)[i] : (n) > 0 && (list)[(n)-1].variadic ? &(list)[(n)-1] : NULL)
 
 const reed_op_input *reed_op_input_at(const reed_op *op, int32_t i) { return OPERAND_AT(op->inputs, op->n_inputs, i); }
-const reed_op_output *reed_op_output_at(const reed_op *op, int32_t i) { return OPERAND_AT(op->outputs, op->n_outputs, i); }
+const reed_op_output *reed_op_output_at(const reed_op *op, int32_t i) {
+  return OPERAND_AT(op->outputs, op->n_outputs, i);
+}
 
 /* ---- custom operators ---- */
 
@@ -107,7 +119,8 @@ struct reed_registry {
 static const char *plain_domain(const char *domain) { return strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
 
 static bool is_named(const reed_op *op, const char *domain, const char *name) {
-  return op->name[0] == name[0] && strcmp(op->name, name) == 0 && strcmp(plain_domain(op->domain), plain_domain(domain)) == 0;
+  return op->name[0] == name[0] && strcmp(op->name, name) == 0 &&
+         strcmp(plain_domain(op->domain), plain_domain(domain)) == 0;
 }
 
 const reed_op *op_find(const reed_registry *registry, const char *domain, const char *name) {
@@ -145,9 +158,11 @@ static const char *flaw(const reed_op *op) {
   if (!op->domain) return "has no domain";
   if (!op->shape) return "has no shape function";
   if (!op->cpu && op->alias != REED_ALIAS_VIEW) return "has no kernel";
-  if (op->n_inputs < 0 || op->n_outputs < 1 || op->n_attrs < 0) return "has a bad number of inputs, outputs or attributes";
+  if (op->n_inputs < 0 || op->n_outputs < 1 || op->n_attrs < 0)
+    return "has a bad number of inputs, outputs or attributes";
   if (op->n_inputs > REED_MAX_OPERANDS || op->n_outputs > REED_MAX_OPERANDS) return "has too many inputs or outputs";
-  if ((op->n_inputs && !op->inputs) || !op->outputs || (op->n_attrs && !op->attrs)) return "lacks its inputs, outputs or attributes";
+  if ((op->n_inputs && !op->inputs) || !op->outputs || (op->n_attrs && !op->attrs))
+    return "lacks its inputs, outputs or attributes";
   if ((unsigned)op->alias > REED_ALIAS_PART) return "has an unknown alias rule";
   if (op->alias == REED_ALIAS_VIEW && !op->n_inputs) return "is a view of nothing";
   if (op->alias == REED_ALIAS_PART && !op->n_inputs) return "is a part of nothing";
@@ -175,11 +190,13 @@ static const char *flaw(const reed_op *op) {
 }
 
 reed_status reed_registry_add(reed_registry *registry, const reed_op *op, reed_diagnosis *diagnosis) {
-  if (!op || !op->name || !op->name[0]) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "custom operator without a name");
+  if (!op || !op->name || !op->name[0])
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "custom operator without a name");
   const char *what = flaw(op);
   if (what) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "custom operator '%s' %s", op->name, what);
   if (op_find(registry, op->domain, op->name))
-    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "operator '%s' of domain '%s' is already registered", op->name, op->domain);
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "operator '%s' of domain '%s' is already registered", op->name,
+                     op->domain);
   if (!VEC_PUSH(&registry->ops, op)) return diag_no_memory(diagnosis, "operator registry");
   return REED_OK;
 }
@@ -196,10 +213,8 @@ reed_status reed_registry_load(reed_registry *registry, const char *path, reed_d
   reed_status status;
   if (!register_operators)
     status = diag_fail(diagnosis, REED_ERROR_FORMAT, "plugin '%s' has no function reed_plugin_register", path);
-  else if (!VEC_ROOM(&registry->plugins))
-    status = diag_no_memory(diagnosis, "operator registry");
-  else
-    status = register_operators(registry, diagnosis);
+  else if (!VEC_ROOM(&registry->plugins)) status = diag_no_memory(diagnosis, "operator registry");
+  else status = register_operators(registry, diagnosis);
   if (status) {
     registry->ops.n = n_before; /* operators of an object that is about to be closed must not stay */
     dlclose(handle);

@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(gcc g++ libc6-dev meson ninja-build pkg-config
   libcjson-dev libuv1-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev libpng-dev libjpeg-dev
-  check libonnx-testdata python3-venv)
+  check libonnx-testdata python3-venv clang-format-14)
 
 missing=()
 for package in "${packages[@]}"; do

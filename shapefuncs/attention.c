@@ -1,4 +1,5 @@
-/* Attention (ONNX opset 23): Q, K and V are [batch, heads, length, size], or [batch, length, heads * size] with the numbers of heads as attributes. */
+/* Attention (ONNX opset 23): Q, K and V are [batch, heads, length, size], or [batch, length, heads * size] with the
+ * numbers of heads as attributes. */
 #include "shapefuncs/call.h"
 
 typedef struct heads {
@@ -29,7 +30,8 @@ static reed_status check_past(reed_shape_call *call, int32_t i, const heads *now
 
 reed_status shapefn_attention(reed_shape_call *call) {
   heads q, k, v;
-  int64_t n_queries = reed_attrs_int(call->attrs, "q_num_heads", 0), n_keys = reed_attrs_int(call->attrs, "kv_num_heads", 0);
+  int64_t n_queries = reed_attrs_int(call->attrs, "q_num_heads", 0),
+          n_keys = reed_attrs_int(call->attrs, "kv_num_heads", 0);
   int32_t rank = call->inputs[0].rank;
   if (rank != 3 && rank != 4) return reed_shape_fail(call, REED_ERROR_SHAPE, 0, "is of rank %d, not 3 or 4", rank);
   reed_status status = split(call, 0, n_queries, &q);
@@ -41,14 +43,18 @@ reed_status shapefn_attention(reed_shape_call *call) {
   if (!status) status = shapecall_same(call, q.size, k.size, 1, "the sizes of a head", NULL);
   if (!status) status = shapecall_same(call, k.length, v.length, 2, "the lengths", NULL);
   if (status) return status;
-  if (reed_dim_known(call, q.heads) && reed_dim_known(call, k.heads) && (k.heads < 1 ? q.heads != 0 : q.heads % k.heads != 0))
-    return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld heads cannot be shared by %lld", (long long)k.heads, (long long)q.heads);
-  if (shapecall_has(call, 4) != shapecall_has(call, 5)) return reed_shape_fail(call, REED_ERROR_SHAPE, 4, "past_key and past_value come together");
+  if (reed_dim_known(call, q.heads) && reed_dim_known(call, k.heads) &&
+      (k.heads < 1 ? q.heads != 0 : q.heads % k.heads != 0))
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld heads cannot be shared by %lld", (long long)k.heads,
+                           (long long)q.heads);
+  if (shapecall_has(call, 4) != shapecall_has(call, 5))
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 4, "past_key and past_value come together");
   reed_dim total = k.length;
   if (shapecall_has(call, 4)) {
     status = check_past(call, 4, &k);
     if (!status) status = check_past(call, 5, &v);
-    if (!status) status = shapecall_same(call, call->inputs[4].dims[2], call->inputs[5].dims[2], 5, "the lengths", NULL);
+    if (!status)
+      status = shapecall_same(call, call->inputs[4].dims[2], call->inputs[5].dims[2], 5, "the lengths", NULL);
     if (status) return status;
     total = reed_dim_add(call, call->inputs[4].dims[2], k.length);
   }

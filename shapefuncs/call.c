@@ -24,8 +24,11 @@ reed_dim shapecall_product(reed_shape_call *call, const reed_dim *dims, int32_t 
 
 reed_status shapecall_value_count(reed_shape_call *call, int32_t input, int64_t *out_count) {
   const reed_shape_input *in = &call->inputs[input];
-  if (in->rank > 1) return reed_shape_fail(call, REED_ERROR_SHAPE, input, "wants a list of numbers, not a tensor of rank %d", in->rank);
-  *out_count = in->rank < 0 || (in->rank == 1 && !reed_dim_known(call, in->dims[0])) ? -1 : in->rank == 1 ? in->dims[0] : 1;
+  if (in->rank > 1)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, input, "wants a list of numbers, not a tensor of rank %d", in->rank);
+  *out_count = in->rank < 0 || (in->rank == 1 && !reed_dim_known(call, in->dims[0])) ? -1
+               : in->rank == 1                                                       ? in->dims[0]
+                                                                                     : 1;
   return REED_OK;
 }
 
@@ -33,7 +36,8 @@ reed_status shapecall_scalar(reed_shape_call *call, int32_t input, reed_dim *out
   int64_t count = 0;
   reed_status status = shapecall_value_count(call, input, &count);
   if (status) return status;
-  if (count != 1 && count != -1) return reed_shape_fail(call, REED_ERROR_SHAPE, input, "wants one number, not %lld", (long long)count);
+  if (count != 1 && count != -1)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, input, "wants one number, not %lld", (long long)count);
   *out_value = reed_shape_value(call, input, 0);
   return call->status;
 }
@@ -45,12 +49,14 @@ reed_status shapecall_rank(reed_shape_call *call, int32_t input, int32_t rank) {
 
 reed_status shapecall_min_rank(reed_shape_call *call, int32_t input, int32_t rank) {
   if (call->inputs[input].rank >= rank) return REED_OK;
-  return reed_shape_fail(call, REED_ERROR_SHAPE, input, "wants rank %d or more, not %d", rank, call->inputs[input].rank);
+  return reed_shape_fail(call, REED_ERROR_SHAPE, input, "wants rank %d or more, not %d", rank,
+                         call->inputs[input].rank);
 }
 
 reed_status shapecall_check_rank(reed_shape_call *call, int64_t rank) {
   if (rank <= REED_MAX_RANK) return REED_OK;
-  return reed_shape_fail(call, REED_ERROR_UNSUPPORTED, -1, "gives rank %lld; the largest is %d", (long long)rank, REED_MAX_RANK);
+  return reed_shape_fail(call, REED_ERROR_UNSUPPORTED, -1, "gives rank %lld; the largest is %d", (long long)rank,
+                         REED_MAX_RANK);
 }
 
 reed_status shapecall_axis(reed_shape_call *call, int64_t axis, int32_t rank, int32_t *out_axis) {
@@ -60,10 +66,12 @@ reed_status shapecall_axis(reed_shape_call *call, int64_t axis, int32_t rank, in
   return REED_OK;
 }
 
-reed_status shapecall_axes(reed_shape_call *call, const int64_t *ints, int32_t input, int64_t n, int32_t rank, int32_t *out_axes, bool *out_known) {
+reed_status shapecall_axes(reed_shape_call *call, const int64_t *ints, int32_t input, int64_t n, int32_t rank,
+                           int32_t *out_axes, bool *out_known) {
   uint32_t seen = 0;
   *out_known = true;
-  if (n > rank) return reed_shape_fail(call, REED_ERROR_SHAPE, ints ? -1 : input, "%lld axes for rank %d", (long long)n, rank);
+  if (n > rank)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, ints ? -1 : input, "%lld axes for rank %d", (long long)n, rank);
   for (int64_t k = 0; k < n; k++) {
     reed_dim axis = ints ? ints[k] : reed_shape_value(call, input, k);
     if (call->status) return call->status;
@@ -73,7 +81,8 @@ reed_status shapecall_axes(reed_shape_call *call, const int64_t *ints, int32_t i
     }
     reed_status status = shapecall_axis(call, axis, rank, &out_axes[k]);
     if (status) return status;
-    if (seen & 1u << out_axes[k]) return reed_shape_fail(call, REED_ERROR_SHAPE, ints ? -1 : input, "axis %d is named twice", out_axes[k]);
+    if (seen & 1u << out_axes[k])
+      return reed_shape_fail(call, REED_ERROR_SHAPE, ints ? -1 : input, "axis %d is named twice", out_axes[k]);
     seen |= 1u << out_axes[k];
   }
   return REED_OK;
@@ -87,17 +96,17 @@ static bool differ(const reed_shape_call *call, reed_dim a, reed_dim b) {
 }
 
 static const char *dim_text(const reed_shape_call *call, reed_dim d, char out[64]) {
-  if (reed_dim_known(call, d))
-    snprintf(out, 64, "%lld", (long long)d);
-  else
-    symbols_text(call->symbols, d, out, 64);
+  if (reed_dim_known(call, d)) snprintf(out, 64, "%lld", (long long)d);
+  else symbols_text(call->symbols, d, out, 64);
   return out;
 }
 
-reed_status shapecall_same(reed_shape_call *call, reed_dim a, reed_dim b, int32_t input, const char *what, reed_dim *out_dim) {
+reed_status shapecall_same(reed_shape_call *call, reed_dim a, reed_dim b, int32_t input, const char *what,
+                           reed_dim *out_dim) {
   char a_text[64], b_text[64];
   if (differ(call, a, b))
-    return reed_shape_fail(call, REED_ERROR_SHAPE, input, "%s must agree: %s and %s", what, dim_text(call, a, a_text), dim_text(call, b, b_text));
+    return reed_shape_fail(call, REED_ERROR_SHAPE, input, "%s must agree: %s and %s", what, dim_text(call, a, a_text),
+                           dim_text(call, b, b_text));
   if (out_dim) *out_dim = reed_dim_known(call, a) ? a : b;
   return REED_OK;
 }
@@ -110,7 +119,8 @@ static bool broadcast_dim(reed_shape_call *call, reed_dim a, reed_dim b, reed_di
   return true;
 }
 
-reed_status shapecall_broadcast_with(reed_shape_call *call, int32_t input, int32_t other_rank, const reed_dim *other, int32_t *rank, reed_dim *dims) {
+reed_status shapecall_broadcast_with(reed_shape_call *call, int32_t input, int32_t other_rank, const reed_dim *other,
+                                     int32_t *rank, reed_dim *dims) {
   char a_text[256], b_text[256];
   int32_t wide = *rank > other_rank ? *rank : other_rank;
   reed_status status = shapecall_check_rank(call, wide);
@@ -138,7 +148,8 @@ reed_status shapecall_broadcasts_to(reed_shape_call *call, int32_t input, int32_
   }
   if (ok) return REED_OK;
   return reed_shape_fail(call, REED_ERROR_SHAPE, input, "cannot broadcast %s to %s",
-                         shapecall_dims_text(call, in->rank, in->dims, from, sizeof from), shapecall_dims_text(call, rank, dims, to, sizeof to));
+                         shapecall_dims_text(call, in->rank, in->dims, from, sizeof from),
+                         shapecall_dims_text(call, rank, dims, to, sizeof to));
 }
 
 void shapecall_set(reed_shape_call *call, int32_t i, int32_t rank, const reed_dim *dims) {
@@ -147,7 +158,9 @@ void shapecall_set(reed_shape_call *call, int32_t i, int32_t rank, const reed_di
   if (rank > 0) memcpy(call->outputs[i].dims, dims, (size_t)rank * sizeof *dims);
 }
 
-void shapecall_like(reed_shape_call *call, int32_t i, int32_t input) { shapecall_set(call, i, call->inputs[input].rank, call->inputs[input].dims); }
+void shapecall_like(reed_shape_call *call, int32_t i, int32_t input) {
+  shapecall_set(call, i, call->inputs[input].rank, call->inputs[input].dims);
+}
 
 void shapecall_unknown(reed_shape_call *call, int32_t i) { shapecall_set(call, i, -1, NULL); }
 
@@ -157,18 +170,23 @@ void shapecall_fresh(reed_shape_call *call, int32_t i, int32_t rank) {
   shapecall_set(call, i, rank, dims);
 }
 
-reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, int64_t otherwise, int64_t least, int64_t *out_ints) {
+reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, int64_t otherwise, int64_t least,
+                           int64_t *out_ints) {
   int64_t n_given;
   const int64_t *given = reed_attrs_ints(call->attrs, name, &n_given);
   for (int32_t i = 0; i < n; i++) out_ints[i] = given && i < n_given ? given[i] : otherwise;
   if (given && n_given != n)
-    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "attribute %s has %lld numbers where %d are wanted", name, (long long)n_given, n);
+    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "attribute %s has %lld numbers where %d are wanted", name,
+                           (long long)n_given, n);
   for (int32_t i = 0; i < n; i++)
-    if (out_ints[i] < least) return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute %s has the number %lld", name, (long long)out_ints[i]);
+    if (out_ints[i] < least)
+      return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute %s has the number %lld", name,
+                             (long long)out_ints[i]);
   return REED_OK;
 }
 
-reed_status shapecall_word(reed_shape_call *call, const char *name, const char *otherwise, const char *const *words, int32_t *out_index) {
+reed_status shapecall_word(reed_shape_call *call, const char *name, const char *otherwise, const char *const *words,
+                           int32_t *out_index) {
   const char *given = reed_attrs_string(call->attrs, name, otherwise);
   for (int32_t i = 0; words[i]; i++)
     if (strcmp(words[i], given) == 0) {
@@ -181,7 +199,8 @@ reed_status shapecall_word(reed_shape_call *call, const char *name, const char *
 char *shapecall_dims_text(const reed_shape_call *call, int32_t rank, const reed_dim *dims, char *out, size_t capacity) {
   char text[64];
   size_t n = (size_t)snprintf(out, capacity, rank < 0 ? "[..." : "[");
-  for (int32_t i = 0; i < rank && n < capacity; i++) n += (size_t)snprintf(out + n, capacity - n, "%s%s", i ? "," : "", dim_text(call, dims[i], text));
+  for (int32_t i = 0; i < rank && n < capacity; i++)
+    n += (size_t)snprintf(out + n, capacity - n, "%s%s", i ? "," : "", dim_text(call, dims[i], text));
   if (n < capacity) snprintf(out + n, capacity - n, "]");
   return out;
 }

@@ -16,7 +16,8 @@ reed_status shapefn_dropout(reed_shape_call *call) { return like_input(call); }
 /* Attribute `to` is the output's dtype. */
 static reed_status set_dtype(reed_shape_call *call) {
   int64_t to = reed_attrs_int(call->attrs, "to", REED_NONE);
-  if (to <= REED_NONE || to >= REED_DTYPE_COUNT) return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute to: %lld is no dtype", (long long)to);
+  if (to <= REED_NONE || to >= REED_DTYPE_COUNT)
+    return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute to: %lld is no dtype", (long long)to);
   call->outputs[0].dtype = (reed_dtype)to;
   return REED_OK;
 }
@@ -51,7 +52,8 @@ reed_status shapefn_fused(reed_shape_call *call) {
 /* X and Y have one dtype, the condition its own. */
 reed_status shapefn_where(reed_shape_call *call) {
   reed_dtype x = call->inputs[1].dtype, y = call->inputs[2].dtype;
-  if (x != y) return reed_shape_fail(call, REED_ERROR_TYPE, 2, "is %s where X is %s", reed_dtype_name(y), reed_dtype_name(x));
+  if (x != y)
+    return reed_shape_fail(call, REED_ERROR_TYPE, 2, "is %s where X is %s", reed_dtype_name(y), reed_dtype_name(x));
   return shapefn_broadcast(call);
 }
 

@@ -1,5 +1,5 @@
-/* The shape functions' prototypes, from the second column of ops/op.def. Each reads its call's inputs and fills its outputs: see
- * reed_shape_fn in reed/operator.h. */
+/* The shape functions' prototypes, from the second column of ops/op.def. Each reads its call's inputs and fills its
+ * outputs: see reed_shape_fn in reed/operator.h. */
 #ifndef SHAPEFUNCS_FUNCTIONS_H_
 #define SHAPEFUNCS_FUNCTIONS_H_
 

@@ -26,7 +26,8 @@ static reed_status check_indices(reed_shape_call *call, int32_t *out_axis) {
     shapecall_range(call, indices->dims[i], &low, &unused);
     shapecall_range(call, data->dims[i], &unused, &high);
     if (i != *out_axis && low > high)
-      status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "extent %lld of axis %d is beyond the data's %lld", (long long)low, i, (long long)high);
+      status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "extent %lld of axis %d is beyond the data's %lld",
+                               (long long)low, i, (long long)high);
   }
   return status;
 }
@@ -56,8 +57,8 @@ reed_status shapefn_scatter_elements(reed_shape_call *call) {
   return status;
 }
 
-/* The extents of data[indices] with an index being the last axis of indices, below batch_dims common ones; rank -1 where the length of an
- * index is not known. */
+/* The extents of data[indices] with an index being the last axis of indices, below batch_dims common ones; rank -1
+ * where the length of an index is not known. */
 static reed_status indexed(reed_shape_call *call, int64_t batch_dims, int32_t *out_rank, reed_dim *out_dims) {
   const reed_shape_input *data = &call->inputs[0], *indices = &call->inputs[1];
   reed_status status = shapecall_min_rank(call, 0, 1);
@@ -74,7 +75,8 @@ static reed_status indexed(reed_shape_call *call, int64_t batch_dims, int32_t *o
     return REED_OK;
   }
   if (length > data->rank - batch_dims)
-    return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "indices of %lld numbers for %lld axes", (long long)length, (long long)(data->rank - batch_dims));
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "indices of %lld numbers for %lld axes", (long long)length,
+                           (long long)(data->rank - batch_dims));
   int32_t used = (int32_t)(batch_dims + length), rank = 0;
   status = shapecall_check_rank(call, indices->rank - 1 + data->rank - used);
   if (status) return status;

@@ -29,7 +29,8 @@ reed_status shapefn_size(reed_shape_call *call) {
 
 reed_status shapefn_constant(reed_shape_call *call) {
   const reed_attr *value = reed_attrs_find(call->attrs, "value");
-  if (!value || value->type != REED_ATTR_TENSOR) return reed_shape_fail(call, REED_ERROR_TYPE, -1, "has no tensor attribute value");
+  if (!value || value->type != REED_ATTR_TENSOR)
+    return reed_shape_fail(call, REED_ERROR_TYPE, -1, "has no tensor attribute value");
   call->outputs[0].dtype = value->desc.dtype;
   shapecall_set(call, 0, value->desc.rank, value->desc.dims);
   return REED_OK;
@@ -37,7 +38,8 @@ reed_status shapefn_constant(reed_shape_call *call) {
 
 reed_status shapefn_eye_like(reed_shape_call *call) {
   int64_t dtype = reed_attrs_int(call->attrs, "dtype", call->inputs[0].dtype);
-  if (dtype <= REED_NONE || dtype >= REED_DTYPE_COUNT) return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute dtype: %lld is no dtype", (long long)dtype);
+  if (dtype <= REED_NONE || dtype >= REED_DTYPE_COUNT)
+    return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute dtype: %lld is no dtype", (long long)dtype);
   call->outputs[0].dtype = (reed_dtype)dtype;
   reed_status status = shapecall_rank(call, 0, 2);
   if (!status) shapecall_like(call, 0, 0);
@@ -74,7 +76,8 @@ reed_status shapefn_one_hot(reed_shape_call *call) {
   if (!status) status = shapecall_check_rank(call, in->rank + 1);
   if (!status) status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", -1), in->rank + 1, &axis);
   if (status) return status;
-  if (reed_dim_known(call, depth) && depth < 0) return reed_shape_fail(call, REED_ERROR_VALUE, 1, "depth is %lld", (long long)depth);
+  if (reed_dim_known(call, depth) && depth < 0)
+    return reed_shape_fail(call, REED_ERROR_VALUE, 1, "depth is %lld", (long long)depth);
   for (int32_t i = 0; i <= in->rank; i++) dims[i] = i == axis ? depth : in->dims[i - (i > axis)];
   shapecall_set(call, 0, in->rank + 1, dims);
   return REED_OK;
@@ -82,7 +85,9 @@ reed_status shapefn_one_hot(reed_shape_call *call) {
 
 reed_status shapefn_constant_of_shape(reed_shape_call *call) {
   const reed_attr *value = reed_attrs_find(call->attrs, "value");
-  if (value && value->n != 1) return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "attribute value has %lld elements, not one", (long long)value->n);
+  if (value && value->n != 1)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "attribute value has %lld elements, not one",
+                           (long long)value->n);
   call->outputs[0].dtype = value ? value->desc.dtype : REED_F32;
   int64_t rank = 0;
   reed_status status = shapecall_value_count(call, 0, &rank);
@@ -106,10 +111,12 @@ static reed_status range_of_floats(reed_shape_call *call, reed_dim *out_count) {
       *out_count = reed_dim_fresh(call);
       return call->status;
     }
-  double difference = call->inputs[0].dtype == REED_F32 ? (double)(float)(number[1] - number[0]) : number[1] - number[0];
+  double difference =
+      call->inputs[0].dtype == REED_F32 ? (double)(float)(number[1] - number[0]) : number[1] - number[0];
   double count = ceil(difference / number[2]);
   if (number[2] == 0 || isnan(count) || count >= 0x1p60)
-    return reed_shape_fail(call, REED_ERROR_VALUE, 2, "no count of steps from %g to %g by %g", number[0], number[1], number[2]);
+    return reed_shape_fail(call, REED_ERROR_VALUE, 2, "no count of steps from %g to %g by %g", number[0], number[1],
+                           number[2]);
   *out_count = count > 0 ? (int64_t)count : 0;
   return REED_OK;
 }
@@ -137,9 +144,11 @@ reed_status shapefn_range(reed_shape_call *call) {
     int64_t n = 0;
     reed_status status = shapecall_value_count(call, i, &n);
     if (status) return status;
-    if (n != 1 && n != -1) return reed_shape_fail(call, REED_ERROR_SHAPE, i, "wants one number, not %lld", (long long)n);
+    if (n != 1 && n != -1)
+      return reed_shape_fail(call, REED_ERROR_SHAPE, i, "wants one number, not %lld", (long long)n);
   }
-  reed_status status = shapecall_is_float(call->inputs[0].dtype) ? range_of_floats(call, &count) : range_of_ints(call, &count);
+  reed_status status =
+      shapecall_is_float(call->inputs[0].dtype) ? range_of_floats(call, &count) : range_of_ints(call, &count);
   if (status) return status;
   shapecall_set(call, 0, 1, &count);
   return REED_OK;

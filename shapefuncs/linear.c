@@ -15,13 +15,15 @@ reed_status shapefn_gemm(reed_shape_call *call) {
   return status;
 }
 
-/* numpy.matmul: a vector becomes a row (left) or column (right) and that axis goes again; the axes before the last two broadcast. */
+/* numpy.matmul: a vector becomes a row (left) or column (right) and that axis goes again; the axes before the last two
+ * broadcast. */
 reed_status shapefn_matmul(reed_shape_call *call) {
   const reed_shape_input *a = &call->inputs[0], *b = &call->inputs[1];
   reed_status status = shapecall_min_rank(call, 0, 1);
   if (!status) status = shapecall_min_rank(call, 1, 1);
   if (!status)
-    status = shapecall_same(call, a->dims[a->rank - 1], b->dims[b->rank > 1 ? b->rank - 2 : 0], 1, "the inner extents", NULL);
+    status = shapecall_same(call, a->dims[a->rank - 1], b->dims[b->rank > 1 ? b->rank - 2 : 0], 1, "the inner extents",
+                            NULL);
   if (status) return status;
   reed_dim dims[REED_MAX_RANK];
   int32_t rank = a->rank > 2 ? a->rank - 2 : 0;

@@ -12,10 +12,8 @@ reed_status shapefn_concat(reed_shape_call *call) {
     status = shapecall_rank(call, i, first->rank);
     for (int32_t k = 0; k < first->rank && !status; k++) {
       reed_dim own = call->inputs[i].dims[k];
-      if (k == axis)
-        dims[k] = reed_dim_add(call, dims[k], own);
-      else
-        status = shapecall_same(call, dims[k], own, i, "extents beside the axis", &dims[k]);
+      if (k == axis) dims[k] = reed_dim_add(call, dims[k], own);
+      else status = shapecall_same(call, dims[k], own, i, "extents beside the axis", &dims[k]);
     }
     if (status) return status;
   }
@@ -34,7 +32,8 @@ static reed_status block_of(reed_shape_call *call, int64_t *out_block) {
 
 static reed_dim divide_evenly(reed_shape_call *call, reed_dim d, int64_t by, const char *what) {
   if (reed_dim_known(call, d) && d % by)
-    (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "%s %lld does not divide by %lld", what, (long long)d, (long long)by);
+    (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "%s %lld does not divide by %lld", what, (long long)d,
+                          (long long)by);
   return reed_dim_floordiv(call, d, by);
 }
 
@@ -98,11 +97,13 @@ reed_status shapefn_tile(reed_shape_call *call) {
   int64_t n = 0;
   reed_status status = shapecall_value_count(call, 1, &n);
   if (status) return status;
-  if (n >= 0 && n != in->rank) return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld repeats for rank %d", (long long)n, in->rank);
+  if (n >= 0 && n != in->rank)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld repeats for rank %d", (long long)n, in->rank);
   reed_dim dims[REED_MAX_RANK];
   for (int32_t k = 0; k < in->rank; k++) {
     reed_dim repeats = reed_shape_value(call, 1, k);
-    if (reed_dim_known(call, repeats) && repeats < 0) return reed_shape_fail(call, REED_ERROR_VALUE, 1, "repeats of %lld", (long long)repeats);
+    if (reed_dim_known(call, repeats) && repeats < 0)
+      return reed_shape_fail(call, REED_ERROR_VALUE, 1, "repeats of %lld", (long long)repeats);
     dims[k] = reed_dim_mul(call, in->dims[k], repeats);
   }
   shapecall_set(call, 0, in->rank, dims);
@@ -123,9 +124,11 @@ reed_status shapefn_reverse_sequence(reed_shape_call *call) {
   if (!status) status = shapecall_rank(call, 1, 1);
   if (status) return status;
   if ((batch != 0 && batch != 1) || time != 1 - batch)
-    return reed_shape_fail(call, REED_ERROR_VALUE, -1, "batch_axis %lld and time_axis %lld are not 0 and 1", (long long)batch, (long long)time);
+    return reed_shape_fail(call, REED_ERROR_VALUE, -1, "batch_axis %lld and time_axis %lld are not 0 and 1",
+                           (long long)batch, (long long)time);
   if (call->inputs[0].rank >= 0)
-    status = shapecall_same(call, call->inputs[0].dims[batch], call->inputs[1].dims[0], 1, "the numbers of sequences and of lengths", NULL);
+    status = shapecall_same(call, call->inputs[0].dims[batch], call->inputs[1].dims[0], 1,
+                            "the numbers of sequences and of lengths", NULL);
   if (!status) shapecall_like(call, 0, 0);
   return status;
 }
@@ -135,19 +138,20 @@ reed_status shapefn_transpose(reed_shape_call *call) {
   int64_t n;
   const int64_t *perm = reed_attrs_ints(call->attrs, "perm", &n);
   if (in->rank < 0) {
-    if (perm && n <= REED_MAX_RANK)
-      shapecall_fresh(call, 0, (int32_t)n);
-    else
-      shapecall_unknown(call, 0);
+    if (perm && n <= REED_MAX_RANK) shapecall_fresh(call, 0, (int32_t)n);
+    else shapecall_unknown(call, 0);
     return call->status;
   }
-  if (perm && n != in->rank) return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "attribute perm has %lld axes for rank %d", (long long)n, in->rank);
+  if (perm && n != in->rank)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "attribute perm has %lld axes for rank %d", (long long)n,
+                           in->rank);
   reed_dim dims[REED_MAX_RANK];
   uint32_t seen = 0;
   for (int32_t k = 0; k < in->rank; k++) {
     int64_t from = perm ? perm[k] : in->rank - 1 - k;
     if (from < 0 || from >= in->rank || (seen & 1u << from))
-      return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "attribute perm: %lld is out of range or there twice", (long long)from);
+      return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "attribute perm: %lld is out of range or there twice",
+                             (long long)from);
     seen |= 1u << from;
     dims[k] = in->dims[from];
   }
@@ -155,14 +159,17 @@ reed_status shapefn_transpose(reed_shape_call *call) {
   return REED_OK;
 }
 
-/* One axis of Pad: negative pads crop. What is not `constant` repeats what the crop leaves, so that something must be left. */
+/* One axis of Pad: negative pads crop. What is not `constant` repeats what the crop leaves, so that something must be
+ * left. */
 static reed_status pad_axis(reed_shape_call *call, reed_dim begin, reed_dim end, bool constant, reed_dim *dim) {
   reed_dim own = *dim;
   *dim = reed_dim_add(call, own, reed_dim_add(call, begin, end));
-  if (call->status || !reed_dim_known(call, own) || !reed_dim_known(call, begin) || !reed_dim_known(call, end)) return call->status;
+  if (call->status || !reed_dim_known(call, own) || !reed_dim_known(call, begin) || !reed_dim_known(call, end))
+    return call->status;
   reed_dim left = reed_dim_add(call, own, reed_dim_add(call, begin < 0 ? begin : 0, end < 0 ? end : 0));
   if (call->status || (*dim >= 0 && (constant || left > 0 || *dim == 0))) return call->status;
-  return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "cannot pad an extent of %lld by %lld and %lld", (long long)own, (long long)begin, (long long)end);
+  return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "cannot pad an extent of %lld by %lld and %lld", (long long)own,
+                         (long long)begin, (long long)end);
 }
 
 /* Begins of all axes, then ends of all axes (ONNX Pad-19). */
@@ -175,7 +182,8 @@ reed_status shapefn_pad(reed_shape_call *call) {
   reed_status status = shapecall_word(call, "mode", "constant", modes, &mode);
   if (!status) status = shapecall_value_count(call, 1, &n_pads);
   if (!status && shapecall_has(call, 3)) status = shapecall_value_count(call, 3, &n_axes);
-  if (!status && shapecall_has(call, 3) && n_axes >= 0) status = shapecall_axes(call, NULL, 3, n_axes, in->rank, axes, &known);
+  if (!status && shapecall_has(call, 3) && n_axes >= 0)
+    status = shapecall_axes(call, NULL, 3, n_axes, in->rank, axes, &known);
   if (status) return status;
   if (n_axes >= 0 && n_pads >= 0 && n_pads != 2 * n_axes)
     return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld pads for %lld axes", (long long)n_pads, (long long)n_axes);
@@ -199,11 +207,13 @@ static reed_status split_given(reed_shape_call *call, int32_t axis, reed_dim *si
   int64_t n = 0;
   reed_status status = shapecall_value_count(call, 1, &n);
   if (status) return status;
-  if (n >= 0 && n != call->n_outputs) return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld sizes for %d outputs", (long long)n, call->n_outputs);
+  if (n >= 0 && n != call->n_outputs)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld sizes for %d outputs", (long long)n, call->n_outputs);
   reed_dim sum = 0;
   for (int32_t i = 0; i < call->n_outputs; i++) {
     sizes[i] = reed_shape_value(call, 1, i);
-    if (reed_dim_known(call, sizes[i]) && sizes[i] < 0) return reed_shape_fail(call, REED_ERROR_VALUE, 1, "size %lld", (long long)sizes[i]);
+    if (reed_dim_known(call, sizes[i]) && sizes[i] < 0)
+      return reed_shape_fail(call, REED_ERROR_VALUE, 1, "size %lld", (long long)sizes[i]);
     sum = reed_dim_add(call, sum, sizes[i]);
   }
   if (call->status) return call->status;
@@ -213,7 +223,9 @@ static reed_status split_given(reed_shape_call *call, int32_t axis, reed_dim *si
 /* Equal parts but the last, which is smaller (ONNX Split-18); what the rounding up leaves nothing for is empty. */
 static reed_status split_evenly(reed_shape_call *call, int32_t axis, reed_dim *sizes) {
   int64_t n = reed_attrs_int(call->attrs, "num_outputs", call->n_outputs);
-  if (n != call->n_outputs) return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "num_outputs is %lld, there are %d", (long long)n, call->n_outputs);
+  if (n != call->n_outputs)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "num_outputs is %lld, there are %d", (long long)n,
+                           call->n_outputs);
   reed_dim extent = call->inputs[0].dims[axis], part = reed_dim_ceildiv(call, extent, n);
   for (int32_t i = 0; i < n; i++) {
     reed_dim rest = reed_dim_max(call, reed_dim_sub(call, extent, reed_dim_mul(call, part, i)), 0);
@@ -226,7 +238,8 @@ reed_status shapefn_split(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   int32_t axis = 0;
   reed_dim sizes[REED_MAX_OPERANDS], dims[REED_MAX_RANK];
-  if (call->n_outputs < 1 || call->n_outputs > REED_MAX_OPERANDS) return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "%d outputs", call->n_outputs);
+  if (call->n_outputs < 1 || call->n_outputs > REED_MAX_OPERANDS)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "%d outputs", call->n_outputs);
   reed_status status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", 0), in->rank, &axis);
   if (!status) status = shapecall_has(call, 1) ? split_given(call, axis, sizes) : split_evenly(call, axis, sizes);
   if (status) return status;

@@ -1,19 +1,24 @@
 /* Shapes of normalisations: the input's, and those of the statistics. */
 #include "shapefuncs/call.h"
 
-/* X [N,C,...], or [N,...,C] with channels_last; scale, B, mean and variance [C]: scale and B have one dtype, mean and variance another. */
+/* X [N,C,...], or [N,...,C] with channels_last; scale, B, mean and variance [C]: scale and B have one dtype, mean and
+ * variance another. */
 reed_status shapefn_batch_norm(reed_shape_call *call) {
   const reed_shape_input *in = call->inputs;
   reed_status status = shapecall_min_rank(call, 0, 2);
   for (int32_t i = 1; i <= 3 && !status; i += 2) {
     status = shapecall_rank(call, i, 1);
-    if (!status) status = shapecall_same(call, in[0].dims[shapecall_image_of(call, in[0].rank).channel], in[i].dims[0], i, "the numbers of channels", NULL);
+    if (!status)
+      status = shapecall_same(call, in[0].dims[shapecall_image_of(call, in[0].rank).channel], in[i].dims[0], i,
+                              "the numbers of channels", NULL);
     if (!status && in[i].dtype != in[i + 1].dtype)
-      status = reed_shape_fail(call, REED_ERROR_TYPE, i + 1, "is %s, not %s", reed_dtype_name(in[i + 1].dtype), reed_dtype_name(in[i].dtype));
+      status = reed_shape_fail(call, REED_ERROR_TYPE, i + 1, "is %s, not %s", reed_dtype_name(in[i + 1].dtype),
+                               reed_dtype_name(in[i].dtype));
   }
   if (status) return status;
   bool training = reed_attrs_int(call->attrs, "training_mode", 0) != 0;
-  if (call->n_outputs > 1 && !training) return reed_shape_fail(call, REED_ERROR_UNSUPPORTED, -1, "running statistics without training_mode");
+  if (call->n_outputs > 1 && !training)
+    return reed_shape_fail(call, REED_ERROR_UNSUPPORTED, -1, "running statistics without training_mode");
   shapecall_like(call, 0, 0);
   for (int32_t i = 1; i < call->n_outputs; i++) shapecall_like(call, i, 3);
   return REED_OK;
@@ -29,7 +34,8 @@ reed_status shapefn_instance_norm(reed_shape_call *call) {
 reed_status shapefn_layer_norm(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0];
   int64_t stash = reed_attrs_int(call->attrs, "stash_type", REED_F32);
-  if (stash <= REED_NONE || stash >= REED_DTYPE_COUNT) return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute stash_type: %lld is no dtype", (long long)stash);
+  if (stash <= REED_NONE || stash >= REED_DTYPE_COUNT)
+    return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute stash_type: %lld is no dtype", (long long)stash);
   for (int32_t i = 1; i < call->n_outputs; i++) call->outputs[i].dtype = (reed_dtype)stash;
   if (x->rank < 0) {
     for (int32_t i = 0; i < call->n_outputs; i++) shapecall_unknown(call, i);

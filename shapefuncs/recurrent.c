@@ -2,15 +2,17 @@
 #include "shapefuncs/call.h"
 
 /* ERROR_SHAPE unless the input, if given, has exactly these extents, which agree for the reason what[k]. */
-static reed_status fits(reed_shape_call *call, int32_t input, int32_t rank, const reed_dim *dims, const char *const *what) {
+static reed_status fits(reed_shape_call *call, int32_t input, int32_t rank, const reed_dim *dims,
+                        const char *const *what) {
   if (!shapecall_has(call, input)) return REED_OK;
   reed_status status = shapecall_rank(call, input, rank);
-  for (int32_t k = 0; k < rank && !status; k++) status = shapecall_same(call, dims[k], call->inputs[input].dims[k], input, what[k], NULL);
+  for (int32_t k = 0; k < rank && !status; k++)
+    status = shapecall_same(call, dims[k], call->inputs[input].dims[k], input, what[k], NULL);
   return status;
 }
 
-/* D directions, G gates; X [T,N,I] -> Y [T,D,N,H], Y_h and Y_c [D,N,H]. With layout 1: X [N,T,I], Y [N,T,D,H], Y_h and Y_c, and the initial
- * states, [N,D,H]. W [D,G*H,I], R [D,G*H,H], B [D,2*G*H], sequence_lens [N], P [D,3*H]. */
+/* D directions, G gates; X [T,N,I] -> Y [T,D,N,H], Y_h and Y_c [D,N,H]. With layout 1: X [N,T,I], Y [N,T,D,H], Y_h and
+ * Y_c, and the initial states, [N,D,H]. W [D,G*H,I], R [D,G*H,H], B [D,2*G*H], sequence_lens [N], P [D,3*H]. */
 static reed_status recurrent(reed_shape_call *call, int64_t n_gates) {
   static const char *const words[] = {"forward", "reverse", "bidirectional", NULL};
   static const char *const weights[] = {"the directions", "the gates times hidden_size", "the features"};
@@ -23,7 +25,8 @@ static reed_status recurrent(reed_shape_call *call, int64_t n_gates) {
   int64_t layout = reed_attrs_int(call->attrs, "layout", 0);
   int32_t word = 0;
   reed_status status = shapecall_word(call, "direction", "forward", words, &word);
-  if (!status && layout != 0 && layout != 1) status = reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute layout is %lld", (long long)layout);
+  if (!status && layout != 0 && layout != 1)
+    status = reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute layout is %lld", (long long)layout);
   if (!status) status = shapecall_rank(call, 0, 3);
   if (!status) status = shapecall_rank(call, 2, 3);
   if (status) return status;

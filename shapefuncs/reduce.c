@@ -23,12 +23,9 @@ reed_status shapefn_reduce(reed_shape_call *call) {
   if (!status && n > 0) status = shapecall_axes(call, NULL, 1, n, in->rank, axes, &known);
   if (status) return status;
   if (n < 0 || !known) { /* each extent stays or becomes 1 */
-    if (keep)
-      shapecall_fresh(call, 0, in->rank);
-    else if (n < 0)
-      shapecall_unknown(call, 0);
-    else
-      shapecall_fresh(call, 0, in->rank - (int32_t)n);
+    if (keep) shapecall_fresh(call, 0, in->rank);
+    else if (n < 0) shapecall_unknown(call, 0);
+    else shapecall_fresh(call, 0, in->rank - (int32_t)n);
     return call->status;
   }
   uint32_t reduced = 0;
@@ -45,8 +42,10 @@ reed_status shapefn_arg_reduce(reed_shape_call *call) {
   reed_status status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", 0), in->rank, &axis);
   if (status) return status;
   bool others_empty = false;
-  for (int32_t i = 0; i < in->rank; i++) others_empty = others_empty || (i != axis && !shapecall_at_least(call, in->dims[i], 1));
-  if (shapecall_is(call, in->dims[axis], 0) && !others_empty) return reed_shape_fail(call, REED_ERROR_SHAPE, 0, "axis %d has no elements", axis);
+  for (int32_t i = 0; i < in->rank; i++)
+    others_empty = others_empty || (i != axis && !shapecall_at_least(call, in->dims[i], 1));
+  if (shapecall_is(call, in->dims[axis], 0) && !others_empty)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 0, "axis %d has no elements", axis);
   set_reduced(call, 1u << axis, reed_attrs_int(call->attrs, "keepdims", 1) != 0);
   return REED_OK;
 }

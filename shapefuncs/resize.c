@@ -1,4 +1,5 @@
-/* Shapes of image and region operators: Resize (and Upsample, its older name), RoiAlign, MultiLevelRoiAlign, PasteMasks and Keypoints. */
+/* Shapes of image and region operators: Resize (and Upsample, its older name), RoiAlign, MultiLevelRoiAlign, PasteMasks
+ * and Keypoints. */
 #include <math.h>
 
 #include "shapefuncs/call.h"
@@ -29,7 +30,8 @@ static int64_t scaled(int64_t extent, double scale) {
   return (int64_t)floor(product < MAX_EXACT_F32 && (double)extent <= MAX_EXACT_F32 ? (double)(float)product : product);
 }
 
-/* The extent of axis k of the list by its scale. Symbolic extents have a normal form for whole scales and for one over a power of two. */
+/* The extent of axis k of the list by its scale. Symbolic extents have a normal form for whole scales and for one over
+ * a power of two. */
 static reed_dim scaled_extent(reed_shape_call *call, const resize *r, int64_t k, reed_dim extent) {
   double scale, begin = 0, end = 1;
   if (!reed_shape_value_f64(call, 2, k, &scale)) return reed_dim_fresh(call);
@@ -38,7 +40,8 @@ static reed_dim scaled_extent(reed_shape_call *call, const resize *r, int64_t k,
     return 0;
   }
   if (r->crops) {
-    if (!reed_shape_value_f64(call, 1, k, &begin) || !reed_shape_value_f64(call, 1, r->n_axes + k, &end)) return reed_dim_fresh(call);
+    if (!reed_shape_value_f64(call, 1, k, &begin) || !reed_shape_value_f64(call, 1, r->n_axes + k, &end))
+      return reed_dim_fresh(call);
     scale *= end - begin;
     if (!(scale >= 0) || scale > 0x1p40) {
       (void)reed_shape_fail(call, REED_ERROR_VALUE, 1, "region %g to %g", begin, end);
@@ -49,7 +52,8 @@ static reed_dim scaled_extent(reed_shape_call *call, const resize *r, int64_t k,
     double inverse = 1 / scale;
     int exponent;
     if (scale == floor(scale)) return reed_dim_mul(call, extent, (int64_t)scale);
-    if (frexp(inverse, &exponent) == 0.5 && inverse >= 1 && inverse <= 0x1p40) return reed_dim_floordiv(call, extent, (int64_t)inverse);
+    if (frexp(inverse, &exponent) == 0.5 && inverse >= 1 && inverse <= 0x1p40)
+      return reed_dim_floordiv(call, extent, (int64_t)inverse);
     return reed_dim_fresh(call);
   }
   if ((double)extent * scale < 0x1p62) return scaled(extent, scale);
@@ -57,14 +61,15 @@ static reed_dim scaled_extent(reed_shape_call *call, const resize *r, int64_t k,
   return 0;
 }
 
-/* sizes under keep_aspect_ratio_policy: one scale for all axes, the smallest (not_larger) or largest (not_smaller) of size / extent;
- * extents round(scale * extent), halves up (ONNX Resize-19). */
+/* sizes under keep_aspect_ratio_policy: one scale for all axes, the smallest (not_larger) or largest (not_smaller) of
+ * size / extent; extents round(scale * extent), halves up (ONNX Resize-19). */
 static reed_status keep_ratio(reed_shape_call *call, const resize *r, keep_policy policy, reed_dim *dims) {
   double best = 0;
   bool known = true;
   for (int64_t k = 0; k < r->n_axes; k++) {
     reed_dim extent = call->inputs[0].dims[r->axes[k]], size = dims[r->axes[k]];
-    if (shapecall_is(call, extent, 0)) return reed_shape_fail(call, REED_ERROR_SHAPE, 0, "axis %d has no elements and no ratio to keep", r->axes[k]);
+    if (shapecall_is(call, extent, 0))
+      return reed_shape_fail(call, REED_ERROR_SHAPE, 0, "axis %d has no elements and no ratio to keep", r->axes[k]);
     known = known && reed_dim_known(call, extent) && reed_dim_known(call, size);
     double scale = known ? (double)size / (double)extent : 0;
     if (k == 0 || (policy == KEEP_NOT_LARGER ? scale < best : scale > best)) best = scale;
@@ -84,7 +89,8 @@ static reed_status by_sizes(reed_shape_call *call, const resize *r, reed_dim *di
   reed_status status = shapecall_word(call, "keep_aspect_ratio_policy", "stretch", policies, &policy);
   for (int64_t k = 0; k < r->n_axes && !status; k++) {
     reed_dim size = reed_shape_value(call, 3, k);
-    if (reed_dim_known(call, size) && size < 0) return reed_shape_fail(call, REED_ERROR_VALUE, 3, "size %lld", (long long)size);
+    if (reed_dim_known(call, size) && size < 0)
+      return reed_shape_fail(call, REED_ERROR_VALUE, 3, "size %lld", (long long)size);
     dims[r->axes[k]] = size;
     status = call->status;
   }
@@ -97,7 +103,8 @@ static reed_status list_length(reed_shape_call *call, int32_t input, int64_t wan
   if (!shapecall_has(call, input)) return REED_OK;
   reed_status status = shapecall_value_count(call, input, out_n);
   if (status || *out_n <= 0 || *out_n == wanted) return status;
-  return reed_shape_fail(call, REED_ERROR_SHAPE, input, "has %lld elements where %lld are wanted", (long long)*out_n, (long long)wanted);
+  return reed_shape_fail(call, REED_ERROR_SHAPE, input, "has %lld elements where %lld are wanted", (long long)*out_n,
+                         (long long)wanted);
 }
 
 /* There is nothing to make new elements of where the input has none. */
@@ -108,12 +115,14 @@ static reed_status check_source(reed_shape_call *call, const reed_dim *dims) {
     empty = empty || shapecall_is(call, x->dims[i], 0);
     filled = filled && shapecall_at_least(call, dims[i], 1);
   }
-  return empty && filled ? reed_shape_fail(call, REED_ERROR_SHAPE, 0, "cannot be resized: it has no elements") : REED_OK;
+  return empty && filled ? reed_shape_fail(call, REED_ERROR_SHAPE, 0, "cannot be resized: it has no elements")
+                         : REED_OK;
 }
 
 reed_status shapefn_resize(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0];
-  resize r = {.crops = strcmp(reed_attrs_string(call->attrs, "coordinate_transformation_mode", ""), "tf_crop_and_resize") == 0};
+  resize r = {
+      .crops = strcmp(reed_attrs_string(call->attrs, "coordinate_transformation_mode", ""), "tf_crop_and_resize") == 0};
   int64_t n_roi = 0, n_scales = 0, n_sizes = 0;
   reed_dim dims[REED_MAX_RANK];
   reed_status status = read_axes(call, &r);
@@ -121,9 +130,12 @@ reed_status shapefn_resize(reed_shape_call *call) {
   if (!status) status = list_length(call, 2, r.n_axes, &n_scales);
   if (!status) status = list_length(call, 3, r.n_axes, &n_sizes);
   if (status) return status;
-  if (n_scales > 0 && n_sizes > 0) return reed_shape_fail(call, REED_ERROR_SHAPE, 3, "both scales and sizes have elements");
-  if (n_scales == 0 && n_sizes == 0 && r.n_axes) return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "neither scales nor sizes have elements");
-  if (r.crops && n_roi == 0) return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "has no elements, which tf_crop_and_resize needs");
+  if (n_scales > 0 && n_sizes > 0)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 3, "both scales and sizes have elements");
+  if (n_scales == 0 && n_sizes == 0 && r.n_axes)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "neither scales nor sizes have elements");
+  if (r.crops && n_roi == 0)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "has no elements, which tf_crop_and_resize needs");
   memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
   if (n_sizes > 0 || (n_sizes < 0 && n_scales == 0)) {
     status = by_sizes(call, &r, dims);
@@ -138,10 +150,12 @@ reed_status shapefn_resize(reed_shape_call *call) {
   return status;
 }
 
-/* rois [R,4] over maps with `channels` -> [R,channels,output_height,output_width]; [R,output_height,output_width,channels] with channels_last */
+/* rois [R,4] over maps with `channels` -> [R,channels,output_height,output_width];
+ * [R,output_height,output_width,channels] with channels_last */
 static reed_status align_regions(reed_shape_call *call, int32_t rois_input, reed_dim channels) {
   const reed_shape_input *rois = &call->inputs[rois_input];
-  int64_t height = reed_attrs_int(call->attrs, "output_height", 1), width = reed_attrs_int(call->attrs, "output_width", 1);
+  int64_t height = reed_attrs_int(call->attrs, "output_height", 1),
+          width = reed_attrs_int(call->attrs, "output_width", 1);
   reed_status status = shapecall_rank(call, rois_input, 2);
   if (!status) status = shapecall_same(call, rois->dims[1], 4, rois_input, "the last extent and 4", NULL);
   if (status) return status;
@@ -167,14 +181,15 @@ reed_status shapefn_multi_level_roi_align(reed_shape_call *call) {
   const int32_t first = 3;
   const reed_attr *scales = reed_attrs_find(call->attrs, "spatial_scales");
   if (call->n_inputs <= first || scales->n != call->n_inputs - first)
-    return reed_shape_fail(call, REED_ERROR_VALUE, -1, "%d feature maps with %lld scales", (int)(call->n_inputs - first),
-                           (long long)scales->n);
+    return reed_shape_fail(call, REED_ERROR_VALUE, -1, "%d feature maps with %lld scales",
+                           (int)(call->n_inputs - first), (long long)scales->n);
   int32_t axis = shapecall_image_of(call, 4).channel;
   reed_status status = shapecall_rank(call, first, 4);
   reed_dim channels = status ? 0 : call->inputs[first].dims[axis];
   for (int32_t i = first + 1; i < call->n_inputs && !status; i++) {
     status = shapecall_rank(call, i, 4);
-    if (!status) status = shapecall_same(call, call->inputs[i].dims[axis], channels, i, "channels of the maps", &channels);
+    if (!status)
+      status = shapecall_same(call, call->inputs[i].dims[axis], channels, i, "channels of the maps", &channels);
   }
   return status ? status : align_regions(call, 0, channels);
 }
@@ -196,7 +211,8 @@ reed_status shapefn_paste_masks(reed_shape_call *call) {
   if (!status) status = shapecall_rank(call, 1, 2);
   if (!status) status = shapecall_same(call, masks->dims[1], 1, 0, "the channels and 1", NULL);
   if (!status) status = shapecall_same(call, boxes->dims[1], 4, 1, "the last extent and 4", NULL);
-  if (!status) status = shapecall_same(call, masks->dims[0], boxes->dims[0], 1, "the numbers of masks and of boxes", &dims[0]);
+  if (!status)
+    status = shapecall_same(call, masks->dims[0], boxes->dims[0], 1, "the numbers of masks and of boxes", &dims[0]);
   if (!status) status = picture_extent(call, 2, &dims[1]);
   if (!status) status = picture_extent(call, 3, &dims[2]);
   if (!status) shapecall_set(call, 0, 3, dims);

@@ -1,4 +1,5 @@
-/* Shapes that depend on the data (Compress, NonZero, NonMaxSuppression: a bound, the kernel reports the extent) and TopK. */
+/* Shapes that depend on the data (Compress, NonZero, NonMaxSuppression: a bound, the kernel reports the extent) and
+ * TopK. */
 #include "shapefuncs/call.h"
 
 static reed_status set_bounded(reed_shape_call *call, int32_t rank, const reed_dim *dims, int32_t bounded_axis) {
@@ -35,22 +36,22 @@ reed_status shapefn_compress(reed_shape_call *call) {
 reed_status shapefn_nonzero(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   reed_dim dims[2] = {in->rank, 0};
-  if (in->rank < 0)
-    dims[0] = reed_dim_fresh(call), dims[1] = reed_dim_fresh(call);
-  else
-    dims[1] = shapecall_product(call, in->dims, in->rank);
+  if (in->rank < 0) dims[0] = reed_dim_fresh(call), dims[1] = reed_dim_fresh(call);
+  else dims[1] = shapecall_product(call, in->dims, in->rank);
   return set_bounded(call, 2, dims, 1);
 }
 
-/* boxes [B,S,4], scores [B,C,S]: at most max_output_boxes_per_class of each of the B*C classes (0 and absent: none, ONNX
- * NonMaxSuppression-11). */
+/* boxes [B,S,4], scores [B,C,S]: at most max_output_boxes_per_class of each of the B*C classes (0 and absent: none,
+ * ONNX NonMaxSuppression-11). */
 reed_status shapefn_nms(reed_shape_call *call) {
   const reed_shape_input *boxes = &call->inputs[0], *scores = &call->inputs[1];
   reed_status status = shapecall_rank(call, 0, 3);
   if (!status) status = shapecall_rank(call, 1, 3);
   if (!status) status = shapecall_same(call, boxes->dims[2], 4, 0, "the last extent and 4", NULL);
-  if (!status) status = shapecall_same(call, boxes->dims[0], scores->dims[0], 1, "the batches of boxes and scores", NULL);
-  if (!status) status = shapecall_same(call, boxes->dims[1], scores->dims[2], 1, "the numbers of boxes and of scores", NULL);
+  if (!status)
+    status = shapecall_same(call, boxes->dims[0], scores->dims[0], 1, "the batches of boxes and scores", NULL);
+  if (!status)
+    status = shapecall_same(call, boxes->dims[1], scores->dims[2], 1, "the numbers of boxes and of scores", NULL);
   reed_dim per_class = 0;
   if (!status && shapecall_has(call, 2)) status = shapecall_scalar(call, 2, &per_class);
   if (status) return status;
@@ -72,7 +73,8 @@ reed_status shapefn_topk(reed_shape_call *call) {
   shapecall_range(call, in->dims[axis], &extent_low, &extent_high);
   if (k_high < 0) return reed_shape_fail(call, REED_ERROR_VALUE, 1, "k is %lld", (long long)k_high);
   if (k_low > extent_high)
-    return reed_shape_fail(call, REED_ERROR_VALUE, 1, "k is %lld, axis %d has %lld elements", (long long)k_low, axis, (long long)extent_high);
+    return reed_shape_fail(call, REED_ERROR_VALUE, 1, "k is %lld, axis %d has %lld elements", (long long)k_low, axis,
+                           (long long)extent_high);
   reed_dim dims[REED_MAX_RANK];
   memcpy(dims, in->dims, (size_t)in->rank * sizeof *dims);
   dims[axis] = k;

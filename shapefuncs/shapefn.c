@@ -1,5 +1,6 @@
-/* Running shape functions: the runner, the public arithmetic and diagnosis they are written with, and the check of a call against the
- * operator's row. What a shape function says is checked here once, so that nothing above meets a negative or overflowing size. */
+/* Running shape functions: the runner, the public arithmetic and diagnosis they are written with, and the check of a
+ * call against the operator's row. What a shape function says is checked here once, so that nothing above meets a
+ * negative or overflowing size. */
 #include "shapefuncs/shapefn.h"
 
 #include <stdarg.h>
@@ -14,14 +15,14 @@
 static const char *operand_name(const reed_op *op, int32_t input, char out[96]) {
   const reed_op_input *declared = reed_op_input_at(op, input);
   if (!declared) return "";
-  if (declared->variadic)
-    snprintf(out, 96, "%s[%d]", declared->name, input - (op->n_inputs - 1));
-  else
-    snprintf(out, 96, "%s", declared->name);
+  if (declared->variadic) snprintf(out, 96, "%s[%d]", declared->name, input - (op->n_inputs - 1));
+  else snprintf(out, 96, "%s", declared->name);
   return out;
 }
 
-static const char *element_of(const reed_shape_input *in, int64_t k) { return (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype); }
+static const char *element_of(const reed_shape_input *in, int64_t k) {
+  return (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype);
+}
 
 /* A known element of an integer dtype (or bool); u64 wraps. */
 static int64_t int_at(const reed_shape_input *in, int64_t k) {
@@ -40,12 +41,9 @@ static void append_values(text_buffer *text, reed_shape_call *call, int32_t i) {
     text_append(text, k ? "," : "={");
     if (in->data && shapecall_is_float(in->dtype))
       text_append(text, "%g", reed_dtype_read(in->dtype, element_of(in, k)));
-    else if (in->data)
-      text_append(text, "%lld", (long long)int_at(in, k));
-    else if (reed_dim_known(call, in->values[k]))
-      text_append(text, "%lld", (long long)in->values[k]);
-    else
-      text_append(text, "%s", symbols_text(call->symbols, in->values[k], symbol, sizeof symbol));
+    else if (in->data) text_append(text, "%lld", (long long)int_at(in, k));
+    else if (reed_dim_known(call, in->values[k])) text_append(text, "%lld", (long long)in->values[k]);
+    else text_append(text, "%s", symbols_text(call->symbols, in->values[k], symbol, sizeof symbol));
   }
   text_append(text, "}");
 }
@@ -88,7 +86,9 @@ reed_status reed_shape_fail(reed_shape_call *call, reed_status status, int32_t i
 
 bool reed_dim_known(const reed_shape_call *call, reed_dim a) { return !call->symbols || !symbol_is(a); }
 
-static bool both_known(const reed_shape_call *call, reed_dim a, reed_dim b) { return reed_dim_known(call, a) && reed_dim_known(call, b); }
+static bool both_known(const reed_shape_call *call, reed_dim a, reed_dim b) {
+  return reed_dim_known(call, a) && reed_dim_known(call, b);
+}
 
 reed_dim reed_dim_fresh(reed_shape_call *call) {
   if (call->symbols) return symbols_fresh_extent(call->symbols);
@@ -96,10 +96,13 @@ reed_dim reed_dim_fresh(reed_shape_call *call) {
   return 0;
 }
 
-reed_dim shapecall_fresh_value(reed_shape_call *call) { return call->symbols ? symbols_fresh_value(call->symbols) : reed_dim_fresh(call); }
+reed_dim shapecall_fresh_value(reed_shape_call *call) {
+  return call->symbols ? symbols_fresh_value(call->symbols) : reed_dim_fresh(call);
+}
 
 static reed_dim overflow(reed_shape_call *call, reed_dim a, const char *operation, reed_dim b) {
-  (void)reed_shape_fail(call, REED_ERROR_SHAPE, -1, "extents overflow: %lld %s %lld", (long long)a, operation, (long long)b);
+  (void)reed_shape_fail(call, REED_ERROR_SHAPE, -1, "extents overflow: %lld %s %lld", (long long)a, operation,
+                        (long long)b);
   return 0;
 }
 
@@ -143,7 +146,8 @@ reed_dim reed_dim_floordiv(reed_shape_call *call, reed_dim a, reed_dim b) {
 
 reed_dim reed_dim_ceildiv(reed_shape_call *call, reed_dim a, reed_dim b) {
   if (!divisor_ok(call, a, b)) return 0;
-  if (!both_known(call, a, b)) return symbols_floordiv(call->symbols, symbols_add(call->symbols, a, symbols_sub(call->symbols, b, 1)), b);
+  if (!both_known(call, a, b))
+    return symbols_floordiv(call->symbols, symbols_add(call->symbols, a, symbols_sub(call->symbols, b, 1)), b);
   return a / b + (a % b > 0);
 }
 
@@ -176,7 +180,8 @@ reed_dim reed_shape_value(reed_shape_call *call, int32_t input, int64_t k) {
     return 0;
   }
   int64_t value = int_at(in, k);
-  if (in->dtype == REED_U64 && value < 0) (void)reed_shape_fail(call, REED_ERROR_VALUE, input, "element %lld is too large", (long long)k);
+  if (in->dtype == REED_U64 && value < 0)
+    (void)reed_shape_fail(call, REED_ERROR_VALUE, input, "element %lld is too large", (long long)k);
   const int64_t lowest = SYMBOL_FIRST + ((int64_t)1 << 32);
   return call->symbols && value < lowest ? lowest : value; /* stands for "very negative" either way */
 }
@@ -184,12 +189,9 @@ reed_dim reed_shape_value(reed_shape_call *call, int32_t input, int64_t k) {
 bool reed_shape_value_f64(reed_shape_call *call, int32_t input, int64_t k, double *out_value) {
   const reed_shape_input *in = &call->inputs[input];
   if (k < 0 || k >= in->n_values || (!in->data && !in->values)) return false;
-  if (in->data)
-    *out_value = reed_dtype_read(in->dtype, element_of(in, k));
-  else if (reed_dim_known(call, in->values[k]))
-    *out_value = (double)in->values[k];
-  else
-    return false;
+  if (in->data) *out_value = reed_dtype_read(in->dtype, element_of(in, k));
+  else if (reed_dim_known(call, in->values[k])) *out_value = (double)in->values[k];
+  else return false;
   return true;
 }
 
@@ -217,13 +219,15 @@ static void dtypes_text(reed_dtype_set set, char out[128]) {
   size_t n = 0;
   out[0] = 0;
   for (int dtype = REED_NONE + 1; dtype < REED_DTYPE_COUNT && n < 128; dtype++)
-    if (set & 1u << dtype) n += (size_t)snprintf(out + n, 128 - n, "%s%s", n ? " " : "", reed_dtype_name((reed_dtype)dtype));
+    if (set & 1u << dtype)
+      n += (size_t)snprintf(out + n, 128 - n, "%s%s", n ? " " : "", reed_dtype_name((reed_dtype)dtype));
 }
 
 static reed_status check_input(const call_site *site, int32_t i, int32_t n_inputs, const reed_dtype *inputs) {
   const reed_op_input *declared = reed_op_input_at(site->op, i);
   char name[96], allowed[128];
-  if (!declared) return refuse(site, REED_ERROR_TYPE, -1, "has %d inputs, at most %d are allowed", n_inputs, site->op->n_inputs);
+  if (!declared)
+    return refuse(site, REED_ERROR_TYPE, -1, "has %d inputs, at most %d are allowed", n_inputs, site->op->n_inputs);
   operand_name(site->op, i, name);
   if (i >= n_inputs || inputs[i] == REED_NONE) {
     if (declared->optional) return REED_OK;
@@ -231,11 +235,12 @@ static reed_status check_input(const call_site *site, int32_t i, int32_t n_input
   }
   if (inputs[i] < REED_NONE || inputs[i] >= REED_DTYPE_COUNT || !(declared->dtypes & 1u << inputs[i])) {
     dtypes_text(declared->dtypes, allowed);
-    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s; allowed are %s", i, name, reed_dtype_name(inputs[i]), allowed);
+    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s; allowed are %s", i, name, reed_dtype_name(inputs[i]),
+                  allowed);
   }
   if (declared->same_type && inputs[0] != REED_NONE && inputs[i] != inputs[0])
-    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s, input 0 is %s: they must have the same dtype", i, name,
-                  reed_dtype_name(inputs[i]), reed_dtype_name(inputs[0]));
+    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s, input 0 is %s: they must have the same dtype", i,
+                  name, reed_dtype_name(inputs[i]), reed_dtype_name(inputs[0]));
   return REED_OK;
 }
 
@@ -262,8 +267,8 @@ static reed_status check_attrs(const call_site *site, const reed_attrs *attrs) {
       if (strcmp(op->attrs[k].name, given->name) == 0) declared = &op->attrs[k];
     if (!declared) return refuse(site, REED_ERROR_UNSUPPORTED, -1, "attribute '%s' is not known", given->name);
     if (declared->type != given->type)
-      return refuse(site, REED_ERROR_TYPE, -1, "attribute '%s' is %s where %s is wanted", given->name, attr_type_name(given->type),
-                    attr_type_name(declared->type));
+      return refuse(site, REED_ERROR_TYPE, -1, "attribute '%s' is %s where %s is wanted", given->name,
+                    attr_type_name(given->type), attr_type_name(declared->type));
   }
   for (int32_t k = 0; k < op->n_attrs; k++)
     if (op->attrs[k].required && !reed_attrs_find(attrs, op->attrs[k].name))
@@ -271,15 +276,16 @@ static reed_status check_attrs(const call_site *site, const reed_attrs *attrs) {
   return REED_OK;
 }
 
-reed_status shapefn_check_call(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs, const reed_dtype *inputs,
-                               int32_t n_outputs, reed_diagnosis *diagnosis) {
+reed_status shapefn_check_call(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs,
+                               const reed_dtype *inputs, int32_t n_outputs, reed_diagnosis *diagnosis) {
   const call_site site = {op, node, diagnosis};
   reed_status status = check_inputs(&site, n_inputs, inputs);
   if (status) return status;
   int32_t n_required = 0;
   for (int32_t i = 0; i < op->n_outputs; i++)
     if (!op->outputs[i].optional) n_required = i + 1;
-  if (n_outputs < n_required) return refuse(&site, REED_ERROR_TYPE, -1, "has %d outputs, at least %d are wanted", n_outputs, n_required);
+  if (n_outputs < n_required)
+    return refuse(&site, REED_ERROR_TYPE, -1, "has %d outputs, at least %d are wanted", n_outputs, n_required);
   if (n_outputs && !reed_op_output_at(op, n_outputs - 1))
     return refuse(&site, REED_ERROR_TYPE, -1, "has %d outputs, at most %d are allowed", n_outputs, op->n_outputs);
   return check_attrs(&site, attrs);
@@ -289,8 +295,9 @@ reed_status shapefn_check_call(const reed_op *op, const reed_attrs *attrs, const
 
 /* Shape functions that cope with inputs of unknown rank. For the others all extents are then unknown. */
 static bool copes_with_unknown_rank(reed_shape_fn shape) {
-  static const reed_shape_fn able[] = {shapefn_cast, shapefn_shape, shapefn_size, shapefn_reshape, shapefn_constant_of_shape, shapefn_layer_norm,
-                                       shapefn_nonzero, shapefn_compress, shapefn_transpose};
+  static const reed_shape_fn able[] = {
+      shapefn_cast,       shapefn_shape,   shapefn_size,     shapefn_reshape,  shapefn_constant_of_shape,
+      shapefn_layer_norm, shapefn_nonzero, shapefn_compress, shapefn_transpose};
   for (size_t i = 0; i < sizeof able / sizeof *able; i++)
     if (able[i] == shape) return true;
   return false;
@@ -299,7 +306,9 @@ static bool copes_with_unknown_rank(reed_shape_fn shape) {
 static bool has_unknown_rank(const reed_shape_call *call) {
   for (int32_t i = 0; i < call->n_inputs; i++) {
     const reed_op_input *declared = reed_op_input_at(call->op, i);
-    if (call->inputs[i].dtype != REED_NONE && call->inputs[i].rank < 0 && declared && declared->reads != REED_READS_NONE) return true;
+    if (call->inputs[i].dtype != REED_NONE && call->inputs[i].rank < 0 && declared &&
+        declared->reads != REED_READS_NONE)
+      return true;
   }
   return false;
 }
@@ -313,7 +322,8 @@ static void preset(const reed_shape_call *call) {
     out->bounded_axis = -1;
     if (!declared) continue;
     if (declared->type_rule == REED_TYPE_FIXED) out->dtype = (reed_dtype)declared->type_arg;
-    if (declared->type_rule == REED_TYPE_LIKE && declared->type_arg < call->n_inputs) out->dtype = call->inputs[declared->type_arg].dtype;
+    if (declared->type_rule == REED_TYPE_LIKE && declared->type_arg < call->n_inputs)
+      out->dtype = call->inputs[declared->type_arg].dtype;
   }
 }
 
@@ -326,8 +336,10 @@ static reed_status check_output(reed_shape_call *call, int32_t i) {
     return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %d has rank %d", i, out->rank);
   if (!call->symbols && (out->dtype <= REED_NONE || out->dtype >= REED_DTYPE_COUNT))
     return reed_shape_fail(call, REED_ERROR_TYPE, -1, "output %d (%s) has no dtype", i, declared->name);
-  if (out->rank >= 0 && (out->bounded_axis < -1 || out->bounded_axis >= out->rank || (out->bounded_axis >= 0) != declared->bounded))
-    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %d (%s): bounded axis %d of rank %d", i, declared->name, out->bounded_axis, out->rank);
+  if (out->rank >= 0 &&
+      (out->bounded_axis < -1 || out->bounded_axis >= out->rank || (out->bounded_axis >= 0) != declared->bounded))
+    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %d (%s): bounded axis %d of rank %d", i, declared->name,
+                           out->bounded_axis, out->rank);
   bool empty = false;
   int64_t bytes = (int64_t)reed_dtype_bytes(out->dtype);
   for (int32_t k = 0; k < out->rank; k++) {
@@ -336,7 +348,8 @@ static reed_status check_output(reed_shape_call *call, int32_t i) {
       return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %s would have the negative extents %s", declared->name,
                              shapecall_dims_text(call, out->rank, out->dims, text, sizeof text));
     empty = empty || out->dims[k] == 0;
-    if (out->dims[k] && __builtin_mul_overflow(bytes, out->dims[k], &bytes)) /* as desc_elements: zeros do not excuse the others */
+    if (out->dims[k] &&
+        __builtin_mul_overflow(bytes, out->dims[k], &bytes)) /* as desc_elements: zeros do not excuse the others */
       return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %s of %s is too large", declared->name,
                              shapecall_dims_text(call, out->rank, out->dims, text, sizeof text));
   }
@@ -368,8 +381,9 @@ static reed_status see_plain_weights(reed_shape_call *call, reed_shape_input *se
   return REED_OK;
 }
 
-reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs, const reed_shape_input *inputs,
-                        int32_t n_outputs, reed_shape_output *outputs, struct reed_symbols *symbols, reed_diagnosis *diagnosis) {
+reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs,
+                        const reed_shape_input *inputs, int32_t n_outputs, reed_shape_output *outputs,
+                        struct reed_symbols *symbols, reed_diagnosis *diagnosis) {
   reed_shape_call call = {.op = op,
                           .attrs = attrs,
                           .node = node,

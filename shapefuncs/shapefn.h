@@ -1,11 +1,12 @@
 /* Running shape functions, and the symbols that extents may be at compile time.
  *
- * A shape function is pure: dims (and declared values) in, dims out. The functions themselves are one file per operator family, named
- * shapefn_<x> as in the second column of ops/op.def; shapefuncs/shapefn.c holds the runner and the checked arithmetic.
+ * A shape function is pure: dims (and declared values) in, dims out. The functions themselves are one file per operator
+ * family, named shapefn_<x> as in the second column of ops/op.def; shapefuncs/shapefn.c holds the runner and the
+ * checked arithmetic.
  *
- * At compile time not everything is known. An input may have rank -1 (unknown), a `value` input may have neither data nor values, and an output may
- * come back with rank -1 where its rank depends on numbers not known yet (Squeeze without axes, Reshape to a shape of unknown length). With
- * symbols NULL none of this happens. */
+ * At compile time not everything is known. An input may have rank -1 (unknown), a `value` input may have neither data
+ * nor values, and an output may come back with rank -1 where its rank depends on numbers not known yet (Squeeze without
+ * axes, Reshape to a shape of unknown length). With symbols NULL none of this happens. */
 #ifndef SHAPEFUNCS_SHAPEFN_H_
 #define SHAPEFUNCS_SHAPEFN_H_
 
@@ -13,35 +14,39 @@
 #include "base/diag.h"
 #include "reed/operator.h"
 
-/* Runs op's shape function: presets the outputs' dtypes from the table, calls it, checks what it said (rank, no negative extents, sizes
- * that fit int64). On failure the diagnosis names node, operator, input and shapes; outputs are then unspecified.
- * symbols NULL: numbers only, and the inputs' dtypes are checked against the table first (a compiler does that with shapefn_check_call). */
-reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs, const reed_shape_input *inputs,
-                        int32_t n_outputs, reed_shape_output *outputs, struct reed_symbols *symbols, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Runs op's shape function: presets the outputs' dtypes from the table, calls it, checks what it said (rank, no
+ * negative extents, sizes that fit int64). On failure the diagnosis names node, operator, input and shapes; outputs are
+ * then unspecified. symbols NULL: numbers only, and the inputs' dtypes are checked against the table first (a compiler
+ * does that with shapefn_check_call). */
+reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs,
+                        const reed_shape_input *inputs, int32_t n_outputs, reed_shape_output *outputs,
+                        struct reed_symbols *symbols, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
-/* Checks number, dtypes and presence of a call's inputs and outputs and its attributes against the operator's table row (no shapes). */
-reed_status shapefn_check_call(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs, const reed_dtype *inputs,
-                               int32_t n_outputs, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Checks number, dtypes and presence of a call's inputs and outputs and its attributes against the operator's table row
+ * (no shapes). */
+reed_status shapefn_check_call(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs,
+                               const reed_dtype *inputs, int32_t n_outputs, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* ---- symbols: compile time only ---- */
 
-/* A table of expressions over atoms (model dims by name, and fresh unknowns) in a normal form, so that equal ids mean provably equal values:
- * integer linear combinations of atoms and of floordiv/min/max/product terms. A symbol is a reed_dim in
- * [SYMBOL_FIRST, SYMBOL_FIRST + 2^32): 2^32 numbers near INT64_MIN that no extent or index can be (models' values there are clamped on
- * import, e.g. Slice's INT64_MIN). */
+/* A table of expressions over atoms (model dims by name, and fresh unknowns) in a normal form, so that equal ids mean
+ * provably equal values: integer linear combinations of atoms and of floordiv/min/max/product terms. A symbol is a
+ * reed_dim in [SYMBOL_FIRST, SYMBOL_FIRST + 2^32): 2^32 numbers near INT64_MIN that no extent or index can be (models'
+ * values there are clamped on import, e.g. Slice's INT64_MIN). */
 #define SYMBOL_FIRST (INT64_MIN + 1)
 typedef struct reed_symbols reed_symbols;
 
 reed_status symbols_open(reed_symbols **out_symbols) REED_MUST_CHECK;
 void symbols_close(reed_symbols **symbols);
 static inline bool symbol_is(reed_dim d) { return d >= SYMBOL_FIRST && d < SYMBOL_FIRST + ((int64_t)1 << 32); }
-/* The atom of that name (made on first use, known to be >= 0: a model's symbolic dim), or a fresh unknown extent (>= 0) or value (any sign).
- * Out of memory gives a poison symbol and is reported by symbols_status. */
+/* The atom of that name (made on first use, known to be >= 0: a model's symbolic dim), or a fresh unknown extent (>= 0)
+ * or value (any sign). Out of memory gives a poison symbol and is reported by symbols_status. */
 reed_dim symbols_named(reed_symbols *symbols, const char *name);
 reed_dim symbols_fresh_extent(reed_symbols *symbols);
 reed_dim symbols_fresh_value(reed_symbols *symbols);
 reed_status symbols_status(const reed_symbols *symbols);
-/* Arithmetic on numbers and symbols alike; what has no normal form gives a fresh value. Overflow of known numbers: fresh value. */
+/* Arithmetic on numbers and symbols alike; what has no normal form gives a fresh value. Overflow of known numbers:
+ * fresh value. */
 reed_dim symbols_add(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_sub(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_mul(reed_symbols *symbols, reed_dim a, reed_dim b);
@@ -52,7 +57,8 @@ reed_dim symbols_max(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
 bool symbols_equal(const reed_symbols *symbols, reed_dim a, reed_dim b);
 /* What `a` comes to when the atom names[i] is values[i]; false where it has other atoms or unknowns, or overflows. */
-bool symbols_evaluate(const reed_symbols *symbols, reed_dim a, int32_t n, const char *const *names, const int64_t *values, int64_t *out_value);
+bool symbols_evaluate(const reed_symbols *symbols, reed_dim a, int32_t n, const char *const *names,
+                      const int64_t *values, int64_t *out_value);
 /* Provable bounds; *out_low / *out_high are INT64_MIN / INT64_MAX where there is none. */
 void symbols_range(const reed_symbols *symbols, reed_dim a, int64_t *out_low, int64_t *out_high);
 /* "height", "floor((height + 31)/32)*32", "?7" into out; returns out. */

@@ -3,21 +3,23 @@
 
 #define NEAR_INFINITY ((int64_t)1 << 62)
 
-/* A start or end counted from 0. A symbolic extent is taken to be far below 2^62, so that INT64_MAX ("to the end") is the extent itself and
- * its negation before the first element. *known becomes false where the sign is unknown. */
+/* A start or end counted from 0. A symbolic extent is taken to be far below 2^62, so that INT64_MAX ("to the end") is
+ * the extent itself and its negation before the first element. *known becomes false where the sign is unknown. */
 static reed_dim counted(reed_shape_call *call, reed_dim at, reed_dim extent, bool *known) {
   int64_t low, high;
   shapecall_range(call, at, &low, &high);
   *known = *known && (low >= 0 || high < 0);
   if (!reed_dim_known(call, extent) && low >= NEAR_INFINITY) return extent;
   if (!reed_dim_known(call, extent) && high <= -NEAR_INFINITY) return -1;
-  if (reed_dim_known(call, extent) && reed_dim_known(call, at)) /* what is further out is out as well: nothing below can overflow */
+  if (reed_dim_known(call, extent) &&
+      reed_dim_known(call, at)) /* what is further out is out as well: nothing below can overflow */
     at = at > extent ? extent : at < -extent - 1 ? -extent - 1 : at;
   return high < 0 ? reed_dim_add(call, at, extent) : at;
 }
 
-/* How many elements lie from start to end by step. Starts clamp to the elements there are, ends to one beyond them (ONNX Slice-13); clamps
- * are spelt end - max(start, 0) = min(end, end - start), which leaves symbols simpler, or left out where the result is 0 either way. */
+/* How many elements lie from start to end by step. Starts clamp to the elements there are, ends to one beyond them
+ * (ONNX Slice-13); clamps are spelt end - max(start, 0) = min(end, end - start), which leaves symbols simpler, or left
+ * out where the result is 0 either way. */
 static reed_dim sliced_extent(reed_shape_call *call, reed_dim extent, reed_dim start, reed_dim end, reed_dim step) {
   bool known = reed_dim_known(call, step);
   start = counted(call, start, extent, &known);
@@ -48,10 +50,12 @@ reed_status shapefn_slice(reed_shape_call *call) {
     if (!shapecall_has(call, i)) continue;
     status = shapecall_value_count(call, i, &own);
     if (!status && own >= 0 && n >= 0 && own != n)
-      status = reed_shape_fail(call, REED_ERROR_SHAPE, i, "has %lld elements where starts has %lld", (long long)own, (long long)n);
+      status = reed_shape_fail(call, REED_ERROR_SHAPE, i, "has %lld elements where starts has %lld", (long long)own,
+                               (long long)n);
     if (own >= 0) n = own;
   }
-  if (!status && n > in->rank) status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld axes for rank %d", (long long)n, in->rank);
+  if (!status && n > in->rank)
+    status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld axes for rank %d", (long long)n, in->rank);
   if (!status && n >= 0 && shapecall_has(call, 3)) status = shapecall_axes(call, NULL, 3, n, in->rank, axes, &known);
   if (status) return status;
   if (n < 0 || !known) {
@@ -62,7 +66,8 @@ reed_status shapefn_slice(reed_shape_call *call) {
   memcpy(dims, in->dims, (size_t)in->rank * sizeof *dims);
   for (int64_t k = 0; k < n; k++) {
     reed_dim step = shapecall_has(call, 4) ? reed_shape_value(call, 4, k) : 1;
-    if (shapecall_is(call, step, 0)) return reed_shape_fail(call, REED_ERROR_VALUE, 4, "the step of axis %d is 0", axes[k]);
+    if (shapecall_is(call, step, 0))
+      return reed_shape_fail(call, REED_ERROR_VALUE, 4, "the step of axis %d is 0", axes[k]);
     reed_dim *extent = &dims[axes[k]];
     *extent = sliced_extent(call, *extent, reed_shape_value(call, 1, k), reed_shape_value(call, 2, k), step);
   }

@@ -1,10 +1,11 @@
-/* Symbols: integer expressions over named and unknown atoms, kept in one normal form and hash-consed, so that equal reed_dims mean
- * provably equal values.
+/* Symbols: integer expressions over named and unknown atoms, kept in one normal form and hash-consed, so that equal
+ * reed_dims mean provably equal values.
  *
- * The normal form is a polynomial: constant + sum of coefficient * product of factors, terms in descending graded lexicographic order
- * of their factors' ids. A factor is an atom (a named dim, an unknown) or an opaque term: floordiv, min, max, broadcast over
- * expressions. A polynomial that is just one factor is that factor's node; one without terms is a plain number. What grows past the
- * limits below becomes a fresh unknown, which is always correct: it only proves less. */
+ * The normal form is a polynomial: constant + sum of coefficient * product of factors, terms in descending graded
+ * lexicographic order of their factors' ids. A factor is an atom (a named dim, an unknown) or an opaque term: floordiv,
+ * min, max, broadcast over expressions. A polynomial that is just one factor is that factor's node; one without terms
+ * is a plain number. What grows past the limits below becomes a fresh unknown, which is always correct: it only proves
+ * less. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +13,23 @@
 #include "shapefuncs/shapefn.h"
 
 #define MAX_TERMS 128 /* a detector of 90 classes concatenates as many lists */
-#define MAX_DEGREE 8 /* the number of elements of a rank-8 tensor is one product */
+#define MAX_DEGREE 8  /* the number of elements of a rank-8 tensor is one product */
 #define MAX_ARGS 16
 #define MAX_DEPTH 48 /* of factors within factors: bounds the recursion of text and evaluation */
 #define N_IDS ((int64_t)1 << 32)
 #define FLOOR_NUMBER (SYMBOL_FIRST + N_IDS) /* the smallest number that is not mistaken for a symbol */
 #define POISON SYMBOL_FIRST                 /* id 0: made when there was no memory; equal to nothing */
 
-typedef enum node_kind { NODE_POISON, NODE_NAMED, NODE_FRESH, NODE_FLOORDIV, NODE_MIN, NODE_MAX, NODE_BROADCAST, NODE_SUM } node_kind;
+typedef enum node_kind {
+  NODE_POISON,
+  NODE_NAMED,
+  NODE_FRESH,
+  NODE_FLOORDIV,
+  NODE_MIN,
+  NODE_MAX,
+  NODE_BROADCAST,
+  NODE_SUM
+} node_kind;
 
 typedef struct term {
   int64_t coefficient;
@@ -109,7 +119,8 @@ static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 &
 static int64_t bound_floordiv(int64_t a, int64_t b) { return infinite(a) ? a : floor_divide(a, b); }
 
 static void interval_mul(int64_t *low, int64_t *high, int64_t other_low, int64_t other_high) {
-  int64_t corner[4] = {bound_mul(*low, other_low), bound_mul(*low, other_high), bound_mul(*high, other_low), bound_mul(*high, other_high)};
+  int64_t corner[4] = {bound_mul(*low, other_low), bound_mul(*low, other_high), bound_mul(*high, other_low),
+                       bound_mul(*high, other_high)};
   *low = *high = corner[0];
   for (int i = 1; i < 4; i++) {
     if (corner[i] < *low) *low = corner[i];
@@ -158,7 +169,8 @@ static uint64_t node_hash(const node *x) {
 }
 
 static bool same_term(const term *a, const term *b) {
-  return a->coefficient == b->coefficient && a->n_factors == b->n_factors && memcmp(a->factors, b->factors, sizeof a->factors) == 0;
+  return a->coefficient == b->coefficient && a->n_factors == b->n_factors &&
+         memcmp(a->factors, b->factors, sizeof a->factors) == 0;
 }
 
 static bool same_node(const node *a, const node *b) {
@@ -171,7 +183,8 @@ static bool same_node(const node *a, const node *b) {
 
 static size_t slot_of(const reed_symbols *symbols, const node *wanted) {
   size_t i = (size_t)wanted->hash & (symbols->n_slots - 1);
-  while (symbols->slots[i] && !same_node(&symbols->nodes.items[symbols->slots[i]], wanted)) i = (i + 1) & (symbols->n_slots - 1);
+  while (symbols->slots[i] && !same_node(&symbols->nodes.items[symbols->slots[i]], wanted))
+    i = (i + 1) & (symbols->n_slots - 1);
   return i;
 }
 
@@ -231,13 +244,17 @@ reed_dim symbols_fresh_extent(reed_symbols *symbols) {
 }
 
 reed_dim symbols_fresh_value(reed_symbols *symbols) {
-  return intern(symbols, (node){.kind = NODE_FRESH, .constant = symbols->n_fresh++, .low = INT64_MIN, .high = INT64_MAX});
+  return intern(symbols,
+                (node){.kind = NODE_FRESH, .constant = symbols->n_fresh++, .low = INT64_MIN, .high = INT64_MAX});
 }
 
-static int32_t depth_of(const reed_symbols *symbols, reed_dim d) { return symbol_is(d) ? node_of(symbols, d)->depth : 0; }
+static int32_t depth_of(const reed_symbols *symbols, reed_dim d) {
+  return symbol_is(d) ? node_of(symbols, d)->depth : 0;
+}
 
 /* A factor over arguments; its range is the caller's. Too deep: a fresh unknown of that range. */
-static reed_dim intern_factor(reed_symbols *symbols, node_kind kind, int32_t n, reed_dim *args, int64_t low, int64_t high) {
+static reed_dim intern_factor(reed_symbols *symbols, node_kind kind, int32_t n, reed_dim *args, int64_t low,
+                              int64_t high) {
   int32_t depth = 0;
   for (int32_t i = 0; i < n; i++)
     if (depth_of(symbols, args[i]) > depth) depth = depth_of(symbols, args[i]);
@@ -248,8 +265,8 @@ static reed_dim intern_factor(reed_symbols *symbols, node_kind kind, int32_t n, 
 
 /* ---- polynomials ---- */
 
-/* Graded lexicographic, larger monomials first: a monomial order (Cox, Little, O'Shea: Ideals, Varieties, and Algorithms, 2.2), so
- * that division by leading terms works. */
+/* Graded lexicographic, larger monomials first: a monomial order (Cox, Little, O'Shea: Ideals, Varieties, and
+ * Algorithms, 2.2), so that division by leading terms works. */
 static int term_order(const term *a, const term *b) {
   if (a->n_factors != b->n_factors) return a->n_factors > b->n_factors ? -1 : 1;
   for (uint32_t i = 0; i < a->n_factors; i++)
@@ -303,7 +320,8 @@ static void add_term(polynomial *p, const term *t, int64_t scale) {
 /* p += q * scale */
 static void add_scaled(polynomial *p, const polynomial *q, int64_t scale) {
   int64_t constant;
-  if (q->lost || __builtin_mul_overflow(q->constant, scale, &constant) || __builtin_add_overflow(p->constant, constant, &p->constant))
+  if (q->lost || __builtin_mul_overflow(q->constant, scale, &constant) ||
+      __builtin_add_overflow(p->constant, constant, &p->constant))
     p->lost = true;
   for (int32_t i = 0; i < q->n; i++) add_term(p, &q->terms[i], scale);
 }
@@ -328,7 +346,8 @@ static void add_multiple(polynomial *p, const polynomial *q, const term *t) {
   int64_t constant;
   if (t->n_factors) {
     add_term(p, t, q->constant);
-  } else if (__builtin_mul_overflow(q->constant, t->coefficient, &constant) || __builtin_add_overflow(p->constant, constant, &p->constant)) {
+  } else if (__builtin_mul_overflow(q->constant, t->coefficient, &constant) ||
+             __builtin_add_overflow(p->constant, constant, &p->constant)) {
     p->lost = true;
   }
 }
@@ -338,7 +357,8 @@ static reed_dim intern_polynomial(reed_symbols *symbols, polynomial *p) {
   if (symbols->status) return POISON;
   if (p->lost) return symbols_fresh_value(symbols);
   if (p->n == 0) return p->constant < FLOOR_NUMBER ? symbols_fresh_value(symbols) : p->constant;
-  if (p->n == 1 && p->constant == 0 && p->terms[0].coefficient == 1 && p->terms[0].n_factors == 1) return symbol_of(p->terms[0].factors[0]);
+  if (p->n == 1 && p->constant == 0 && p->terms[0].coefficient == 1 && p->terms[0].n_factors == 1)
+    return symbol_of(p->terms[0].factors[0]);
   node made = {.kind = NODE_SUM, .constant = p->constant, .n = p->n, .terms = p->terms};
   for (int32_t i = 0; i < p->n; i++)
     for (uint32_t k = 0; k < p->terms[i].n_factors; k++) {
@@ -376,25 +396,22 @@ static bool divide_term(const term *u, const term *v, term *out) {
   *out = (term){.coefficient = u->coefficient / v->coefficient};
   uint32_t b = 0;
   for (uint32_t a = 0; a < u->n_factors; a++) {
-    if (b < v->n_factors && u->factors[a] == v->factors[b])
-      b++;
-    else
-      out->factors[out->n_factors++] = u->factors[a];
+    if (b < v->n_factors && u->factors[a] == v->factors[b]) b++;
+    else out->factors[out->n_factors++] = u->factors[a];
   }
   return b == v->n_factors;
 }
 
-/* quotient = a / d where d divides a as a polynomial; false where it does not (multivariate division by leading terms). */
+/* quotient = a / d where d divides a as a polynomial; false where it does not (multivariate division by leading terms).
+ */
 static bool divide_exactly(const polynomial *a, const polynomial *d, polynomial *quotient) {
   polynomial rest = *a;
   *quotient = (polynomial){.n = 0};
   while (rest.n && !rest.lost) {
     term t;
     if (!divide_term(&rest.terms[0], &d->terms[0], &t)) return false;
-    if (t.n_factors)
-      add_term(quotient, &t, 1);
-    else if (__builtin_add_overflow(quotient->constant, t.coefficient, &quotient->constant))
-      return false;
+    if (t.n_factors) add_term(quotient, &t, 1);
+    else if (__builtin_add_overflow(quotient->constant, t.coefficient, &quotient->constant)) return false;
     t.coefficient = -t.coefficient;
     add_multiple(&rest, d, &t);
   }
@@ -410,8 +427,9 @@ static int64_t greatest_common_divisor(int64_t a, int64_t b) {
   return a;
 }
 
-/* floor(a/d) for a number d > 1: whole multiples of d move out, the rest is reduced by its common divisor, floors of floors merge:
- * floor((floor(x/e) + c)/d) = floor((x + c*e)/(e*d)) (Graham, Knuth, Patashnik: Concrete Mathematics, 3.2). */
+/* floor(a/d) for a number d > 1: whole multiples of d move out, the rest is reduced by its common divisor, floors of
+ * floors merge: floor((floor(x/e) + c)/d) = floor((x + c*e)/(e*d)) (Graham, Knuth, Patashnik: Concrete
+ * Mathematics, 3.2). */
 static reed_dim floordiv_number(reed_symbols *symbols, const polynomial *a, int64_t d) {
   polynomial whole = {.n = 0}, rest = {.n = 0};
   whole.constant = floor_divide(a->constant, d);
@@ -457,7 +475,8 @@ reed_dim symbols_floordiv(reed_symbols *symbols, reed_dim a, reed_dim b) {
   polynomial_of(symbols, a, &numerator);
   if (!symbol_is(b)) return numerator.lost ? symbols_fresh_value(symbols) : floordiv_number(symbols, &numerator, b);
   polynomial_of(symbols, b, &divisor);
-  if (!numerator.lost && !divisor.lost && divide_exactly(&numerator, &divisor, &quotient)) return intern_polynomial(symbols, &quotient);
+  if (!numerator.lost && !divisor.lost && divide_exactly(&numerator, &divisor, &quotient))
+    return intern_polynomial(symbols, &quotient);
   int64_t low, high;
   symbols_range(symbols, a, &low, &high); /* b >= 1 takes the quotient towards 0, or to -1 */
   reed_dim args[2] = {a, b};
@@ -474,7 +493,8 @@ static bool absorbs(const reed_symbols *symbols, node_kind kind, reed_dim a, ree
     return b == 1 || low >= 2 || (!symbol_is(a) && a != 1); /* the other is then 1 or the same */
   }
   const node *inner = symbol_is(b) ? node_of(symbols, b) : NULL;
-  if (inner && inner->kind == (kind == NODE_MIN ? NODE_MAX : NODE_MIN)) /* max(a, min(b, ..)) where a >= b, and the reverse */
+  if (inner &&
+      inner->kind == (kind == NODE_MIN ? NODE_MAX : NODE_MIN)) /* max(a, min(b, ..)) where a >= b, and the reverse */
     for (int32_t i = 0; i < inner->n; i++)
       if (absorbs(symbols, kind, a, inner->args[i])) return true;
   polynomial difference, other;
@@ -506,7 +526,7 @@ static reed_dim combine(reed_symbols *symbols, node_kind kind, reed_dim a, reed_
     }
   }
   qsort(args, (size_t)n, sizeof *args, dim_order); /* numbers last */
-  for (int32_t i = 0; i < n; i++) /* keep i only if nothing else makes it superfluous */
+  for (int32_t i = 0; i < n; i++)                  /* keep i only if nothing else makes it superfluous */
     for (int32_t k = 0; k < n; k++) {
       if (k == i || !(args[k] == args[i] || absorbs(symbols, kind, args[k], args[i]))) continue;
       memmove(&args[i], &args[i + 1], (size_t)(n - i - 1) * sizeof *args);
@@ -523,13 +543,16 @@ static reed_dim combine(reed_symbols *symbols, node_kind kind, reed_dim a, reed_
     if (kind == NODE_MAX ? arg_low > low : arg_low < low) low = arg_low;
     if (kind == NODE_MIN ? arg_high < high : arg_high > high) high = arg_high;
   }
-  if (n > MAX_ARGS) return intern(symbols, (node){.kind = NODE_FRESH, .constant = symbols->n_fresh++, .low = low, .high = high});
+  if (n > MAX_ARGS)
+    return intern(symbols, (node){.kind = NODE_FRESH, .constant = symbols->n_fresh++, .low = low, .high = high});
   return intern_factor(symbols, kind, n, args, low, high);
 }
 
 reed_dim symbols_min(reed_symbols *symbols, reed_dim a, reed_dim b) { return combine(symbols, NODE_MIN, a, b); }
 reed_dim symbols_max(reed_symbols *symbols, reed_dim a, reed_dim b) { return combine(symbols, NODE_MAX, a, b); }
-reed_dim symbols_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b) { return combine(symbols, NODE_BROADCAST, a, b); }
+reed_dim symbols_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b) {
+  return combine(symbols, NODE_BROADCAST, a, b);
+}
 
 bool symbols_equal(const reed_symbols *symbols, reed_dim a, reed_dim b) {
   (void)symbols;
@@ -551,7 +574,9 @@ static bool evaluate_sum(const reed_symbols *symbols, const node *x, const bindi
   for (int32_t i = 0; i < x->n; i++) {
     int64_t product = x->terms[i].coefficient, factor;
     for (uint32_t k = 0; k < x->terms[i].n_factors; k++)
-      if (!evaluate(symbols, symbol_of(x->terms[i].factors[k]), atoms, &factor) || __builtin_mul_overflow(product, factor, &product)) return false;
+      if (!evaluate(symbols, symbol_of(x->terms[i].factors[k]), atoms, &factor) ||
+          __builtin_mul_overflow(product, factor, &product))
+        return false;
     if (__builtin_add_overflow(sum, product, &sum)) return false;
   }
   *out = sum;
@@ -574,13 +599,17 @@ static bool evaluate(const reed_symbols *symbols, reed_dim a, const binding *ato
     if (!evaluate(symbols, x->args[i], atoms, &next)) return false;
     if (x->kind == NODE_FLOORDIV && next <= 0) return false;
     if (x->kind == NODE_FLOORDIV) result = floor_divide(result, next);
-    if (x->kind == NODE_MIN ? next < result : x->kind == NODE_MAX ? next > result : x->kind == NODE_BROADCAST && result == 1) result = next;
+    if (x->kind == NODE_MIN   ? next < result
+        : x->kind == NODE_MAX ? next > result
+                              : x->kind == NODE_BROADCAST && result == 1)
+      result = next;
   }
   *out = result;
   return true;
 }
 
-bool symbols_evaluate(const reed_symbols *symbols, reed_dim a, int32_t n, const char *const *names, const int64_t *values, int64_t *out_value) {
+bool symbols_evaluate(const reed_symbols *symbols, reed_dim a, int32_t n, const char *const *names,
+                      const int64_t *values, int64_t *out_value) {
   binding atoms = {n, names, values};
   int64_t value;
   if (!evaluate(symbols, a, &atoms, &value)) return false;
@@ -645,12 +674,8 @@ static void write_call(writer *w, const node *x, const char *name) {
 
 static void write_node(writer *w, const node *x) {
   switch (x->kind) {
-    case NODE_POISON:
-      put(w, "?");
-      break;
-    case NODE_NAMED:
-      put(w, x->name);
-      break;
+    case NODE_POISON: put(w, "?"); break;
+    case NODE_NAMED: put(w, x->name); break;
     case NODE_FRESH:
       put(w, "?");
       put_number(w, x->constant);
@@ -662,18 +687,10 @@ static void write_node(writer *w, const node *x) {
       write_dim(w, x->args[1], true);
       put(w, ")");
       break;
-    case NODE_MIN:
-      write_call(w, x, "min");
-      break;
-    case NODE_MAX:
-      write_call(w, x, "max");
-      break;
-    case NODE_BROADCAST:
-      write_call(w, x, "broadcast");
-      break;
-    case NODE_SUM:
-      write_sum(w, x);
-      break;
+    case NODE_MIN: write_call(w, x, "min"); break;
+    case NODE_MAX: write_call(w, x, "max"); break;
+    case NODE_BROADCAST: write_call(w, x, "broadcast"); break;
+    case NODE_SUM: write_sum(w, x); break;
   }
 }
 

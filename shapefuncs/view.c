@@ -5,9 +5,11 @@ reed_status shapefn_flatten(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   int64_t axis = reed_attrs_int(call->attrs, "axis", 1);
   if (axis < -(int64_t)in->rank || axis > in->rank)
-    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "axis %lld is out of range for rank %d", (long long)axis, in->rank);
+    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "axis %lld is out of range for rank %d", (long long)axis,
+                           in->rank);
   if (axis < 0) axis += in->rank;
-  reed_dim dims[2] = {shapecall_product(call, in->dims, (int32_t)axis), shapecall_product(call, in->dims + axis, in->rank - (int32_t)axis)};
+  reed_dim dims[2] = {shapecall_product(call, in->dims, (int32_t)axis),
+                      shapecall_product(call, in->dims + axis, in->rank - (int32_t)axis)};
   shapecall_set(call, 0, 2, dims);
   return call->status;
 }
@@ -25,8 +27,9 @@ static reed_status reshape_extent(reed_shape_call *call, reshape *to, int32_t i,
   bool allow_zero = reed_attrs_int(call->attrs, "allowzero", 0) != 0;
   to->dims[i] = wanted;
   if (!reed_dim_known(call, wanted)) {
-    /* A symbol that may be -1 where no other is: some extent. Else it is an extent itself. One that comes out as 0 at run time would copy
-     * instead; models that compute such a shape mean 0, which is what the copied extent of their data is. */
+    /* A symbol that may be -1 where no other is: some extent. Else it is an extent itself. One that comes out as 0 at
+     * run time would copy instead; models that compute such a shape mean 0, which is what the copied extent of their
+     * data is. */
     if (!other_infers && !shapecall_at_least(call, wanted, 0)) {
       to->dims[i] = reed_dim_fresh(call);
       to->exact = false;
@@ -42,15 +45,16 @@ static reed_status reshape_extent(reed_shape_call *call, reshape *to, int32_t i,
       to->exact = false;
       return call->status;
     }
-    if (i >= data->rank) return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "0 at %d copies an extent that the data does not have", i);
+    if (i >= data->rank)
+      return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "0 at %d copies an extent that the data does not have", i);
     to->dims[i] = data->dims[i];
     to->copied[i] = true;
   }
   return REED_OK;
 }
 
-/* What is left of data and target once copied extents have been crossed out: the inferred extent is their quotient. Crossing out first lets
- * [0,364] be viewed as [0,-1,4], where the plain quotient is 0/0. */
+/* What is left of data and target once copied extents have been crossed out: the inferred extent is their quotient.
+ * Crossing out first lets [0,364] be viewed as [0,-1,4], where the plain quotient is 0/0. */
 static reed_status reshape_infer(reed_shape_call *call, reshape *to) {
   const reed_shape_input *data = &call->inputs[0];
   char from[256], target[256];
@@ -69,7 +73,8 @@ static reed_status reshape_infer(reed_shape_call *call, reshape *to) {
   if (call->status) return call->status;
   bool known = reed_dim_known(call, have) && reed_dim_known(call, want);
   if (shapecall_is(call, want, 0) || (known && have % want))
-    return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "cannot view %s as %s", shapecall_dims_text(call, data->rank, data->dims, from, sizeof from),
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "cannot view %s as %s",
+                           shapecall_dims_text(call, data->rank, data->dims, from, sizeof from),
                            shapecall_dims_text(call, to->rank, to->dims, target, sizeof target));
   to->dims[to->infer_at] = reed_dim_floordiv(call, have, want);
   return call->status;
@@ -155,7 +160,8 @@ reed_status shapefn_squeeze(reed_shape_call *call) {
   for (int64_t k = 0; k < n; k++) {
     int64_t low, high;
     shapecall_range(call, in->dims[axes[k]], &low, &high);
-    if (low > 1 || high < 1) return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "axis %d cannot go: its extent is not 1", axes[k]);
+    if (low > 1 || high < 1)
+      return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "axis %d cannot go: its extent is not 1", axes[k]);
     dropped |= 1u << axes[k];
   }
   reed_dim dims[REED_MAX_RANK];

@@ -7,7 +7,7 @@ typedef enum auto_pad { PAD_NOTSET, PAD_SAME_UPPER, PAD_SAME_LOWER, PAD_VALID } 
 static const char *const auto_pads[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", NULL};
 
 typedef struct window {
-  int32_t n; /* spatial axes */
+  int32_t n;               /* spatial axes */
   shapecall_image in, out; /* axes of X and of Y */
   int32_t pad_mode;
   bool ceil;
@@ -36,8 +36,8 @@ static reed_dim spanned(reed_shape_call *call, const window *w, int32_t i) {
   return reed_dim_add(call, reed_dim_mul(call, reed_dim_sub(call, w->kernel[i], 1), w->dilations[i]), 1);
 }
 
-/* A window that fits nowhere is an error for convolutions (least 1); pooling (least 0) gives no elements where the formula says 0. Where there is
- * nothing to slide over there are no windows. */
+/* A window that fits nowhere is an error for convolutions (least 1); pooling (least 0) gives no elements where the
+ * formula says 0. Where there is nothing to slide over there are no windows. */
 static reed_dim whole_extent(reed_shape_call *call, reed_dim in, reed_dim out, int64_t least, int32_t axis) {
   if (reed_dim_known(call, in) && reed_dim_known(call, out) && in > 0 && out < least)
     (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "no window fits extent %lld of axis %d", (long long)in, axis);
@@ -47,7 +47,8 @@ static reed_dim whole_extent(reed_shape_call *call, reed_dim in, reed_dim out, i
 /* How many windows there are along spatial axis i, whose extent is `in`:
  *   SAME_*:  ceil(in / stride)
  *   floor:   floor((in + pads - span) / stride) + 1
- *   ceil:    ceil((in + pads - span) / stride) + 1, less those that would start beyond the input and its begin padding (ONNX pooling-22) */
+ *   ceil:    ceil((in + pads - span) / stride) + 1, less those that would start beyond the input and its begin padding
+ * (ONNX pooling-22) */
 static reed_dim n_windows(reed_shape_call *call, const window *w, int32_t i, reed_dim in) {
   int64_t stride = w->strides[i];
   if (w->pad_mode == PAD_SAME_UPPER || w->pad_mode == PAD_SAME_LOWER) return reed_dim_ceildiv(call, in, stride);
@@ -55,7 +56,8 @@ static reed_dim n_windows(reed_shape_call *call, const window *w, int32_t i, ree
   reed_dim slack = reed_dim_sub(call, reed_dim_add(call, from_begin, w->pads[w->n + i]), spanned(call, w, i));
   reed_dim out = reed_dim_add(call, reed_dim_floordiv(call, slack, stride), 1);
   if (w->ceil)
-    out = reed_dim_min(call, reed_dim_add(call, reed_dim_ceildiv(call, slack, stride), 1), reed_dim_ceildiv(call, from_begin, stride));
+    out = reed_dim_min(call, reed_dim_add(call, reed_dim_ceildiv(call, slack, stride), 1),
+                       reed_dim_ceildiv(call, from_begin, stride));
   return whole_extent(call, in, out, w->least, w->in.spatial + i);
 }
 
@@ -67,8 +69,10 @@ static reed_status read_kernel(reed_shape_call *call, window *w) {
   reed_status status = named ? shapecall_ints(call, "kernel_shape", w->n, 1, 1, given) : REED_OK;
   for (int32_t i = 0; i < w->n && !status; i++) {
     w->kernel[i] = weights->dims[i + 2];
-    if (named) status = shapecall_same(call, w->kernel[i], given[i], 1, "the extents of W and kernel_shape", &w->kernel[i]);
-    if (!status && shapecall_is(call, w->kernel[i], 0)) status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "a kernel without elements");
+    if (named)
+      status = shapecall_same(call, w->kernel[i], given[i], 1, "the extents of W and kernel_shape", &w->kernel[i]);
+    if (!status && shapecall_is(call, w->kernel[i], 0))
+      status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "a kernel without elements");
   }
   return status;
 }
@@ -82,11 +86,13 @@ static reed_status read_convolution(reed_shape_call *call, window *w, int64_t *o
   if (!status) status = read_kernel(call, w);
   if (status) return status;
   *out_group = reed_attrs_int(call->attrs, "group", 1);
-  if (*out_group < 1) return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute group is %lld", (long long)*out_group);
+  if (*out_group < 1)
+    return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute group is %lld", (long long)*out_group);
   return REED_OK;
 }
 
-/* X [N,C,...], W [M,C/group,kernel...] -> [N,M,...]; with channels_last X [N,...,C] -> [N,...,M], but with channels_first_input too X [N,C,...]. */
+/* X [N,C,...], W [M,C/group,kernel...] -> [N,M,...]; with channels_last X [N,...,C] -> [N,...,M], but with
+ * channels_first_input too X [N,C,...]. */
 reed_status shapefn_conv(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0], *weights = &call->inputs[1];
   window w;
@@ -98,21 +104,25 @@ reed_status shapefn_conv(reed_shape_call *call) {
   dims[w.out.channel] = weights->dims[0];
   status = shapecall_same(call, x->dims[w.in.channel], channels, 1, "the channels of X and of W times group", NULL);
   if (!status && reed_dim_known(call, weights->dims[0]) && weights->dims[0] % group)
-    status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld output channels in %lld groups", (long long)weights->dims[0], (long long)group);
+    status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld output channels in %lld groups",
+                             (long long)weights->dims[0], (long long)group);
   if (status) return status;
   for (int32_t i = 0; i < w.n; i++) dims[w.out.spatial + i] = n_windows(call, &w, i, x->dims[w.in.spatial + i]);
   shapecall_set(call, 0, x->rank, dims);
   return call->status;
 }
 
-/* stride * (in - 1) + output_padding + span - pads (ONNX ConvTranspose-22); SAME_*: in * stride; output_shape: as given, the pads follow. */
-static reed_dim transposed_extent(reed_shape_call *call, const window *w, int32_t i, reed_dim in, int64_t output_padding) {
+/* stride * (in - 1) + output_padding + span - pads (ONNX ConvTranspose-22); SAME_*: in * stride; output_shape: as
+ * given, the pads follow. */
+static reed_dim transposed_extent(reed_shape_call *call, const window *w, int32_t i, reed_dim in,
+                                  int64_t output_padding) {
   if (w->pad_mode == PAD_SAME_UPPER || w->pad_mode == PAD_SAME_LOWER) return reed_dim_mul(call, in, w->strides[i]);
   reed_dim out = reed_dim_mul(call, reed_dim_sub(call, in, 1), w->strides[i]);
   out = reed_dim_add(call, out, reed_dim_add(call, spanned(call, w, i), output_padding));
   out = reed_dim_sub(call, out, reed_dim_add(call, w->pads[i], w->pads[w->n + i]));
   if (reed_dim_known(call, in) && reed_dim_known(call, out) && in > 0 && out < 0)
-    (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "pads leave nothing of axis %d: %lld", w->in.spatial + i, (long long)out);
+    (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "pads leave nothing of axis %d: %lld", w->in.spatial + i,
+                          (long long)out);
   return reed_dim_max(call, out, 0);
 }
 
@@ -125,7 +135,8 @@ reed_status shapefn_conv_transpose(reed_shape_call *call) {
   reed_dim channels = status ? 0 : x->dims[w.in.channel];
   if (!status) status = shapecall_same(call, channels, weights->dims[0], 1, "the channels of X and of W", NULL);
   if (!status && reed_dim_known(call, channels) && channels % group)
-    status = reed_shape_fail(call, REED_ERROR_SHAPE, 0, "%lld channels in %lld groups", (long long)channels, (long long)group);
+    status = reed_shape_fail(call, REED_ERROR_SHAPE, 0, "%lld channels in %lld groups", (long long)channels,
+                             (long long)group);
   if (!status) status = shapecall_ints(call, "output_padding", w.n, 0, 0, output_padding);
   if (!status) status = shapecall_ints(call, "output_shape", w.n, 0, 0, output_shape);
   if (status) return status;
@@ -133,7 +144,8 @@ reed_status shapefn_conv_transpose(reed_shape_call *call) {
   reed_dim dims[REED_MAX_RANK] = {x->dims[0]};
   dims[w.out.channel] = reed_dim_mul(call, weights->dims[1], group);
   for (int32_t i = 0; i < w.n; i++)
-    dims[w.out.spatial + i] = given ? output_shape[i] : transposed_extent(call, &w, i, x->dims[w.in.spatial + i], output_padding[i]);
+    dims[w.out.spatial + i] =
+        given ? output_shape[i] : transposed_extent(call, &w, i, x->dims[w.in.spatial + i], output_padding[i]);
   shapecall_set(call, 0, x->rank, dims);
   return call->status;
 }

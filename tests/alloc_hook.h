@@ -1,10 +1,12 @@
-/* A counting heap for tests: installs itself as Reed's allocator, counts blocks and calls, and makes the n-th request fail.
+/* A counting heap for tests: installs itself as Reed's allocator, counts blocks and calls, and makes the n-th request
+ * fail.
  *
  *   alloc_hook_begin();
  *   ... make things; close them ...
  *   ck_assert_int_eq(alloc_hook_end(), 0);            nothing leaked
  *
- * Failing every allocation of an operation once, which is how a test shows that each failure is reported and leaks nothing:
+ * Failing every allocation of an operation once, which is how a test shows that each failure is reported and leaks
+ * nothing:
  *
  *   for (int64_t n = 1;; n++) {
  *     alloc_hook_begin();
@@ -16,7 +18,8 @@
  *     ck_assert_int_eq(status, REED_ERROR_MEMORY);
  *   }
  *
- * begin and end are called while no Reed object lives; the counters may be read at any time, and blocks come and go on any thread. */
+ * begin and end are called while no Reed object lives; the counters may be read at any time, and blocks come and go on
+ * any thread. */
 #ifndef TESTS_ALLOC_HOOK_H_
 #define TESTS_ALLOC_HOOK_H_
 
@@ -33,7 +36,8 @@ void alloc_hook_fail_at(int64_t n);
 /* True once the request that was to fail has been made. */
 bool alloc_hook_failed(void);
 
-/* Requests (allocations and resizes, failed ones too) since begin: a stretch that takes nothing from the heap leaves it unchanged. */
+/* Requests (allocations and resizes, failed ones too) since begin: a stretch that takes nothing from the heap leaves it
+ * unchanged. */
 int64_t alloc_hook_requests(void);
 /* Blocks handed out and not released. */
 int64_t alloc_hook_live(void);

@@ -12,8 +12,10 @@
 static const flag flags[] = {
     FLAG_OF_INPUTS,
     {"--runs", NULL, FLAG_INT, offsetof(options, runs), "N", "runs that are timed (default 20)", NULL, 1},
-    {"--warmup", NULL, FLAG_INT, offsetof(options, warmup), "N", "runs before them (default 3; the first one is timed on its own)"},
-    {"--fresh", NULL, FLAG_INT, offsetof(options, fresh), "N", "processes that load and run once, one after the other (default 1: this one)", NULL, 1},
+    {"--warmup", NULL, FLAG_INT, offsetof(options, warmup), "N",
+     "runs before them (default 3; the first one is timed on its own)"},
+    {"--fresh", NULL, FLAG_INT, offsetof(options, fresh), "N",
+     "processes that load and run once, one after the other (default 1: this one)", NULL, 1},
     FLAG_OF_DEVICE,
     FLAG_OF_THREADS,
     FLAG_OF_JSON,
@@ -35,7 +37,8 @@ typedef struct cost {
   double us, page_faults;
 } cost;
 
-/* From nothing to the first result: opening program and session (compiling an ONNX file is no part of it), and the first run. */
+/* From nothing to the first result: opening program and session (compiling an ONNX file is no part of it), and the
+ * first run. */
 typedef struct start {
   double load_us;
   cost first;
@@ -96,7 +99,9 @@ static int faster_start(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static double median(const double *sorted, int64_t n) { return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2; }
+static double median(const double *sorted, int64_t n) {
+  return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
 
 /* Of the runs timed. */
 static void summarize(const cost *costs, int64_t n, timing *t) {
@@ -118,34 +123,44 @@ static double start_ratio(const timing *t) { return t->median_us > 0 ? start_us(
 
 static void print_timing(const timing *t) {
   char a[32], b[32], d[32], f[32];
-  printf("%lld run%s: median %s, min %s, p90 %s; %lld kernels, %s each\n", (long long)t->runs, t->runs == 1 ? "" : "s", text_us(t->median_us, a, sizeof a),
-         text_us(t->min_us, b, sizeof b), text_us(t->p90_us, d, sizeof d), (long long)t->kernels,
-         text_us(t->kernels ? t->median_us / (double)t->kernels : 0, f, sizeof f));
+  printf("%lld run%s: median %s, min %s, p90 %s; %lld kernels, %s each\n", (long long)t->runs, t->runs == 1 ? "" : "s",
+         text_us(t->median_us, a, sizeof a), text_us(t->min_us, b, sizeof b), text_us(t->p90_us, d, sizeof d),
+         (long long)t->kernels, text_us(t->kernels ? t->median_us / (double)t->kernels : 0, f, sizeof f));
   printf("load %s, first run %s", text_us(t->start.load_us, a, sizeof a), text_us(t->start.first.us, b, sizeof b));
   if (t->fresh > 1) printf(" (median of %lld processes)", (long long)t->fresh);
   printf("; load to first result %s, %.2f of a later run\n", text_us(start_us(&t->start), a, sizeof a), start_ratio(t));
-  printf("peak resident memory %s; page faults %.0f a run, %.0f in the first\n", text_bytes((double)t->peak_resident_bytes, a, sizeof a),
-         t->page_faults, t->start.first.page_faults);
+  printf("peak resident memory %s; page faults %.0f a run, %.0f in the first\n",
+         text_bytes((double)t->peak_resident_bytes, a, sizeof a), t->page_faults, t->start.first.page_faults);
 }
 
 static int write_json(const char *path, const timing *t, complaint *c) {
   const struct {
     const char *key;
     double value;
-  } members[] = {{"runs", (double)t->runs}, {"median_us", t->median_us}, {"min_us", t->min_us}, {"p90_us", t->p90_us},
-                 {"load_us", t->start.load_us}, {"first_us", t->start.first.us}, {"load_first_us", start_us(&t->start)},
-                 {"load_first_ratio", start_ratio(t)}, {"processes", (double)t->fresh}, {"kernels", (double)t->kernels},
-                 {"page_faults", t->page_faults}, {"first_page_faults", t->start.first.page_faults},
+  } members[] = {{"runs", (double)t->runs},
+                 {"median_us", t->median_us},
+                 {"min_us", t->min_us},
+                 {"p90_us", t->p90_us},
+                 {"load_us", t->start.load_us},
+                 {"first_us", t->start.first.us},
+                 {"load_first_us", start_us(&t->start)},
+                 {"load_first_ratio", start_ratio(t)},
+                 {"processes", (double)t->fresh},
+                 {"kernels", (double)t->kernels},
+                 {"page_faults", t->page_faults},
+                 {"first_page_faults", t->start.first.page_faults},
                  {"peak_resident_bytes", (double)t->peak_resident_bytes}};
   cJSON *root = cJSON_CreateObject();
-  for (size_t i = 0; i < sizeof members / sizeof *members; i++) cJSON_AddNumberToObject(root, members[i].key, members[i].value);
+  for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+    cJSON_AddNumberToObject(root, members[i].key, members[i].value);
   int status = json_write(root, path, c);
   cJSON_Delete(root);
   return status;
 }
 
 static int run(const options *o, complaint *c) {
-  int64_t runs = o->runs < 0 ? 20 : o->runs, warmup = o->warmup < 0 ? 3 : o->warmup, fresh = o->fresh < 1 ? 1 : o->fresh;
+  int64_t runs = o->runs < 0 ? 20 : o->runs, warmup = o->warmup < 0 ? 3 : o->warmup,
+          fresh = o->fresh < 1 ? 1 : o->fresh;
   model m = {0};
   reed_tensor **inputs = NULL;
   cost *costs = need((size_t)runs, sizeof *costs), ignored;
@@ -181,5 +196,12 @@ static int run(const options *o, complaint *c) {
 
 static const char notes[] = "Inputs of fixed shape that are not given are random (floats) or ones (the rest).";
 
-const command command_bench = {"bench", "M [-i NAME=VALUE]... [--runs N] [--warmup N] [--fresh N] [--device D] [--threads N] [--json FILE]",
-                               "times runs of a model: median, least, 90th percentile, from loading to the first result; memory and page faults", notes, flags, 1, 1, run};
+const command command_bench = {
+    "bench",
+    "M [-i NAME=VALUE]... [--runs N] [--warmup N] [--fresh N] [--device D] [--threads N] [--json FILE]",
+    "times runs of a model: median, least, 90th percentile, from loading to the first result; memory and page faults",
+    notes,
+    flags,
+    1,
+    1,
+    run};

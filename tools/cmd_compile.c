@@ -10,7 +10,8 @@ static const char *const precision_names[] = {"f32", "bf16", "f16", NULL};
 
 static const flag flags[] = {
     {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "where the module goes (needed)"},
-    {"--precision", NULL, FLAG_CHOICE, offsetof(options, precision), "P", "f32 (default), bf16 or f16", precision_names},
+    {"--precision", NULL, FLAG_CHOICE, offsetof(options, precision), "P", "f32 (default), bf16 or f16",
+     precision_names},
     FLAG_OF_DISABLED,
     {"--report", NULL, FLAG_TEXT, offsetof(options, report), "FILE.json", "what every pass did ('-': standard output)"},
     FLAG_OF_PLUGINS,
@@ -33,14 +34,22 @@ static int run(const options *o, complaint *c) {
   int status = model_compile_to(o, path, o->output, &m, &report, c);
   if (!status && o->report) status = file_write(o->report, report, strlen(report), c);
   if (!status && strcmp(o->output, "-") && (!o->report || strcmp(o->report, "-")))
-    printf("compiled %s to %s, %s, in %s; transposes left: %d\n", path, o->output, text_bytes((double)m.n_bytes, size, sizeof size),
-           text_us(m.compile_us, time, sizeof time), count_transposes(report));
+    printf("compiled %s to %s, %s, in %s; transposes left: %d\n", path, o->output,
+           text_bytes((double)m.n_bytes, size, sizeof size), text_us(m.compile_us, time, sizeof time),
+           count_transposes(report));
   if (report) reed_text_free(report);
   model_fini(&m);
   return status;
 }
 
-static const char notes[] = "All that is not supported in a model is said at once, by node name; 'vm ops' lists the operators that are.";
+static const char notes[] =
+    "All that is not supported in a model is said at once, by node name; 'vm ops' lists the operators that are.";
 
-const command command_compile = {"compile", "m.onnx -o m.reed [--precision f32|bf16|f16] [--disable PASS]... [--report FILE.json]",
-                                 "compiles an ONNX model to a module file", notes, flags, 1, 1, run};
+const command command_compile = {"compile",
+                                 "m.onnx -o m.reed [--precision f32|bf16|f16] [--disable PASS]... [--report FILE.json]",
+                                 "compiles an ONNX model to a module file",
+                                 notes,
+                                 flags,
+                                 1,
+                                 1,
+                                 run};

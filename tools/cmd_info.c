@@ -11,7 +11,8 @@ static const flag flags[] = {FLAG_OF_JSON, FLAG_OF_DISABLED, FLAG_OF_CHECKSUM, F
 
 static void print_io(const char *what, const reed_value_info *infos, size_t n) {
   char type[300];
-  for (size_t i = 0; i < n; i++) printf("%-9s %s %s\n", what, infos[i].name, info_type_text(&infos[i], type, sizeof type));
+  for (size_t i = 0; i < n; i++)
+    printf("%-9s %s %s\n", what, infos[i].name, info_type_text(&infos[i], type, sizeof type));
 }
 
 /* "key value" for what is one value, "key: a 1, b 2" for objects, a table for lists of objects. */
@@ -38,7 +39,10 @@ static void print_item(const cJSON *item) {
     cJSON_ArrayForEach(part, item) {
       cJSON_ArrayForEach(cell, part) {
         char *text = cJSON_PrintUnformatted(cell);
-        table_add(&t, "%s%s", cell == part->child ? "  " : "", cJSON_IsString(cell) ? cell->valuestring : text ? text : "");
+        table_add(&t, "%s%s", cell == part->child ? "  " : "",
+                  cJSON_IsString(cell) ? cell->valuestring
+                  : text               ? text
+                                       : "");
         cJSON_free(text);
       }
     }
@@ -58,12 +62,9 @@ static int run(const options *o, complaint *c) {
     const cJSON *item;
     if (root) {
       cJSON_ArrayForEach(item, root) {
-        if (strcmp(item->string, "inputs") == 0)
-          print_io("input", m.inputs, m.n_inputs);
-        else if (strcmp(item->string, "outputs") == 0)
-          print_io("output", m.outputs, m.n_outputs);
-        else
-          print_item(item);
+        if (strcmp(item->string, "inputs") == 0) print_io("input", m.inputs, m.n_inputs);
+        else if (strcmp(item->string, "outputs") == 0) print_io("output", m.outputs, m.n_outputs);
+        else print_item(item);
       }
     } else {
       status = c->exit_status;
@@ -76,4 +77,6 @@ static int run(const options *o, complaint *c) {
   return status;
 }
 
-const command command_info = {"info", "M [--json FILE]", "shows a module's inputs, outputs, functions, operators and sizes", NULL, flags, 1, 1, run};
+const command command_info = {
+    "info", "M [--json FILE]", "shows a module's inputs, outputs, functions, operators and sizes", NULL, flags, 1, 1,
+    run};

@@ -23,8 +23,14 @@ static int verify(const options *o, complaint *c) {
 }
 
 static const flag verify_flags[] = {FLAG_OF_CHECKSUM, FLAG_OF_PLUGINS, FLAG_END};
-const command command_verify = {"verify", "M [--ignore-checksum]", "checks a module as loading it would, without running anything",
-                                "The rules are numbered in docs/verify.md.", verify_flags, 1, 1, verify};
+const command command_verify = {"verify",
+                                "M [--ignore-checksum]",
+                                "checks a module as loading it would, without running anything",
+                                "The rules are numbered in docs/verify.md.",
+                                verify_flags,
+                                1,
+                                1,
+                                verify};
 
 /* ---- dis ---- */
 
@@ -46,8 +52,14 @@ static int disassemble(const options *o, complaint *c) {
 
 static const flag dis_flags[] = {
     {NULL, "-o", FLAG_TEXT, offsetof(options, output), "FILE.rasm", "where the text goes (default: standard output)"},
-    FLAG_OF_DISABLED, FLAG_OF_CHECKSUM, FLAG_OF_PLUGINS, FLAG_END};
-const command command_dis = {"dis", "M [-o FILE.rasm]", "writes a module as text, which 'vm asm' turns back into the same bytes", NULL, dis_flags, 1, 1, disassemble};
+    FLAG_OF_DISABLED,
+    FLAG_OF_CHECKSUM,
+    FLAG_OF_PLUGINS,
+    FLAG_END};
+const command command_dis = {
+    "dis", "M [-o FILE.rasm]", "writes a module as text, which 'vm asm' turns back into the same bytes",
+    NULL,  dis_flags,          1,
+    1,     disassemble};
 
 /* ---- asm ---- */
 
@@ -60,7 +72,8 @@ static int assemble(const options *o, complaint *c) {
   if (!o->output) return complain(c, MISUSE, "where does the module go? Give -o M.reed");
   int status = model_load_plugins(o, &m, c);
   if (!status) status = file_read(path, &text, &n, c);
-  if (!status && strlen(text) != n) status = complain(c, BAD_FILE, "'%s' is no text: it has a zero byte at %zu", path, strlen(text));
+  if (!status && strlen(text) != n)
+    status = complain(c, BAD_FILE, "'%s' is no text: it has a zero byte at %zu", path, strlen(text));
   if (!status) {
     reed_status done = reed_module_assemble(text, m.registry, &bytes, &n_bytes, m.diagnosis);
     if (done) status = complain_diagnosis(c, BAD_FILE, path, done, m.diagnosis);
@@ -74,5 +87,10 @@ static int assemble(const options *o, complaint *c) {
   return status;
 }
 
-static const flag asm_flags[] = {{NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "where the module goes (needed)"}, FLAG_OF_PLUGINS, FLAG_END};
-const command command_asm = {"asm", "FILE.rasm -o M", "assembles the text of a module", "docs/isa.md describes the instructions.", asm_flags, 1, 1, assemble};
+static const flag asm_flags[] = {
+    {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "where the module goes (needed)"},
+    FLAG_OF_PLUGINS,
+    FLAG_END};
+const command command_asm = {
+    "asm", "FILE.rasm -o M", "assembles the text of a module", "docs/isa.md describes the instructions.", asm_flags, 1,
+    1,     assemble};

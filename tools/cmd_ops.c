@@ -18,8 +18,8 @@ static char *operands_text(const cJSON *operands, const char *key) {
   cJSON_ArrayForEach(item, operands) {
     bool optional = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "optional"));
     bool variadic = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "variadic"));
-    fprintf(out, "%s%s%s:%s%s%s", item == operands->child ? "" : " ", optional ? "[" : "", json_text(item, "name"), json_text(item, key),
-            variadic ? "..." : "", optional ? "]" : "");
+    fprintf(out, "%s%s%s:%s%s%s", item == operands->child ? "" : " ", optional ? "[" : "", json_text(item, "name"),
+            json_text(item, key), variadic ? "..." : "", optional ? "]" : "");
   }
   fclose(out);
   return text;
@@ -28,7 +28,9 @@ static char *operands_text(const cJSON *operands, const char *key) {
 static void print_operators(const cJSON *operators) {
   table t = {4, NULL, 0};
   const cJSON *op;
-  for (int i = 0; i < 4; i++) table_add(&t, "%s", ((const char *const[]){"operator", "class", "outputs", "inputs: what the shape function reads"})[i]);
+  for (int i = 0; i < 4; i++)
+    table_add(&t, "%s",
+              ((const char *const[]){"operator", "class", "outputs", "inputs: what the shape function reads"})[i]);
   cJSON_ArrayForEach(op, operators) {
     char *inputs = operands_text(cJSON_GetObjectItemCaseSensitive(op, "inputs"), "reads");
     char *outputs = operands_text(cJSON_GetObjectItemCaseSensitive(op, "outputs"), "extent");
@@ -54,10 +56,8 @@ static int run(const options *o, complaint *c) {
   }
   if (!status && (!o->json || strcmp(o->json, "-"))) {
     cJSON *root = json_parse(text, c);
-    if (root)
-      print_operators(cJSON_GetObjectItemCaseSensitive(root, "operators"));
-    else
-      status = c->exit_status;
+    if (root) print_operators(cJSON_GetObjectItemCaseSensitive(root, "operators"));
+    else status = c->exit_status;
     cJSON_Delete(root);
   }
   if (!status && o->json) status = file_write(o->json, text, strlen(text), c);
@@ -66,8 +66,9 @@ static int run(const options *o, complaint *c) {
   return status;
 }
 
-static const char notes[] =
-    "Of each input: none (nothing of it decides a shape), shape, value (its elements, on the host), both. Of each output: exact (its extents are\n"
-    "computed before the kernel runs) or bounded (the kernel reports the true extent).";
+static const char notes[] = "Of each input: none (nothing of it decides a shape), shape, value (its elements, on the "
+                            "host), both. Of each output: exact (its extents are\n"
+                            "computed before the kernel runs) or bounded (the kernel reports the true extent).";
 
-const command command_ops = {"ops", "[--json FILE]", "lists the operators and what their shape functions read", notes, flags, 0, 0, run};
+const command command_ops = {
+    "ops", "[--json FILE]", "lists the operators and what their shape functions read", notes, flags, 0, 0, run};

@@ -1,4 +1,5 @@
-/* vm plan: what a run does at given shapes, epoch by epoch: shape functions, kernels, what is read back and why, arena bytes. */
+/* vm plan: what a run does at given shapes, epoch by epoch: shape functions, kernels, what is read back and why, arena
+ * bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 #include "tools/print.h"
 
 static const flag flags[] = {
-    {"--shape", "-s", FLAG_WORDS, offsetof(options, shapes), "NAME=3x256x320", "an input's extents (a dtype may follow: 3x8xi64); its elements are random"},
+    {"--shape", "-s", FLAG_WORDS, offsetof(options, shapes), "NAME=3x256x320",
+     "an input's extents (a dtype may follow: 3x8xi64); its elements are random"},
     FLAG_OF_INPUTS,
     FLAG_OF_DEVICE,
     FLAG_OF_THREADS,
@@ -22,8 +24,10 @@ static const flag flags[] = {
 
 /* "Slice 'rpn/slice' input ends", as far as known */
 static void cause_text(const cJSON *readback, char *out, size_t capacity) {
-  const char *op = json_text(readback, "operator"), *node = json_text(readback, "node"), *input = json_text(readback, "input");
-  snprintf(out, capacity, "%s%s%s%s%s%s", *op ? op : "the model", *node ? " '" : "", node, *node ? "'" : "", *input ? " " : "", input);
+  const char *op = json_text(readback, "operator"), *node = json_text(readback, "node"),
+             *input = json_text(readback, "input");
+  snprintf(out, capacity, "%s%s%s%s%s%s", *op ? op : "the model", *node ? " '" : "", node, *node ? "'" : "",
+           *input ? " " : "", input);
 }
 
 /* One line per cause: its number and bytes, since a batched detector reads the same kind of count many times. */
@@ -43,7 +47,8 @@ static void print_readbacks(const cJSON *readbacks) {
     cJSON_ArrayForEach(other, readbacks) {
       char again[600];
       cause_text(other, again, sizeof again);
-      if (strcmp(again, cause) == 0 && strcmp(json_text(other, "reason"), json_text(r, "reason")) == 0) count++, bytes += json_number(other, "bytes");
+      if (strcmp(again, cause) == 0 && strcmp(json_text(other, "reason"), json_text(r, "reason")) == 0)
+        count++, bytes += json_number(other, "bytes");
     }
     printf("        reads back %s (%.0f bytes%s", line, bytes, count > 1 ? "" : ")\n");
     if (count > 1) printf(" in %d)\n", count);
@@ -72,19 +77,22 @@ static void print_plan(const cJSON *root) {
     int earlier = count_epoch(epochs, e, json_number(e, "id")), times = count_epoch(epochs, NULL, json_number(e, "id"));
     if (earlier) continue; /* a loop's: shown once, as it was the first time */
     const char *function = json_text(e, "function");
-    printf("epoch %-3.0f %4.0f shape functions, %4.0f kernels%s%s", json_number(e, "id"), json_number(e, "shape_functions"), json_number(e, "kernels"),
-           *function ? "  in " : "", function);
+    printf("epoch %-3.0f %4.0f shape functions, %4.0f kernels%s%s", json_number(e, "id"),
+           json_number(e, "shape_functions"), json_number(e, "kernels"), *function ? "  in " : "", function);
     if (times > 1) printf(", run %d times", times);
     putchar('\n');
     cJSON_ArrayForEach(arena, cJSON_GetObjectItemCaseSensitive(e, "arena")) {
       char a[32], b[32], l[32];
       if (json_number(arena, "without_reuse") > 0)
-        printf("        arena on %s: %s (%s without reuse, lower bound %s)\n", arena->string, text_bytes(json_number(arena, "bytes"), a, sizeof a),
-               text_bytes(json_number(arena, "without_reuse"), b, sizeof b), text_bytes(json_number(arena, "lower_bound"), l, sizeof l));
+        printf("        arena on %s: %s (%s without reuse, lower bound %s)\n", arena->string,
+               text_bytes(json_number(arena, "bytes"), a, sizeof a),
+               text_bytes(json_number(arena, "without_reuse"), b, sizeof b),
+               text_bytes(json_number(arena, "lower_bound"), l, sizeof l));
     }
     print_readbacks(readbacks);
   }
-  printf("%d epochs run, %.0f shape functions, %.0f kernels, %d read-backs\n", n, shape_functions, kernels, n_readbacks);
+  printf("%d epochs run, %.0f shape functions, %.0f kernels, %d read-backs\n", n, shape_functions, kernels,
+         n_readbacks);
 }
 
 static int run(const options *o, complaint *c) {
@@ -103,10 +111,8 @@ static int run(const options *o, complaint *c) {
   if (!status) status = model_json(&m, reed_session_plan_json, "the plan", &text, c);
   if (!status && (!o->json || strcmp(o->json, "-"))) {
     cJSON *root = json_parse(text, c);
-    if (root)
-      print_plan(root);
-    else
-      status = c->exit_status;
+    if (root) print_plan(root);
+    else status = c->exit_status;
     cJSON_Delete(root);
   }
   if (!status && o->json) status = file_write(o->json, text, strlen(text), c);
@@ -117,7 +123,14 @@ static int run(const options *o, complaint *c) {
   return status;
 }
 
-static const char notes[] = "Shapes that come from data come from random data here; -i gives real inputs. Inputs of fixed shape need no -s.";
+static const char notes[] =
+    "Shapes that come from data come from random data here; -i gives real inputs. Inputs of fixed shape need no -s.";
 
-const command command_plan = {"plan", "M -s|--shape NAME=3x256x320... [-i NAME=VALUE]... [--device D] [--json FILE]",
-                              "prints, for each epoch of a run, what it computes, reads back and needs", notes, flags, 1, 1, run};
+const command command_plan = {"plan",
+                              "M -s|--shape NAME=3x256x320... [-i NAME=VALUE]... [--device D] [--json FILE]",
+                              "prints, for each epoch of a run, what it computes, reads back and needs",
+                              notes,
+                              flags,
+                              1,
+                              1,
+                              run};

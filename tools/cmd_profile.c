@@ -11,7 +11,8 @@ static const flag flags[] = {
     FLAG_OF_INPUTS,
     {"--runs", NULL, FLAG_INT, offsetof(options, runs), "N", "runs that are profiled (default 5)", NULL, 1},
     {"--warmup", NULL, FLAG_INT, offsetof(options, warmup), "N", "runs before them, not counted (default 1)"},
-    {"--trace", NULL, FLAG_TEXT, offsetof(options, trace), "FILE.json", "their spans, for Perfetto or chrome://tracing"},
+    {"--trace", NULL, FLAG_TEXT, offsetof(options, trace), "FILE.json",
+     "their spans, for Perfetto or chrome://tracing"},
     FLAG_OF_DEVICE,
     FLAG_OF_THREADS,
     FLAG_OF_JSON,
@@ -83,7 +84,8 @@ static int report(const options *o, model *m, double runs, double wall_us, compl
       putchar('\n');
       print_rows(cJSON_GetObjectItemCaseSensitive(root, "nodes"), "node", SHOWN_NODES, runs);
       printf("\n%.0f runs of %s with the profiler on\n", runs, text_us(wall_us / runs, time, sizeof time));
-      if (json_number(root, "dropped_events") > 0) printf("%.0f events were dropped\n", json_number(root, "dropped_events"));
+      if (json_number(root, "dropped_events") > 0)
+        printf("%.0f events were dropped\n", json_number(root, "dropped_events"));
     }
     cJSON_Delete(root);
   }
@@ -119,5 +121,12 @@ static int run(const options *o, complaint *c) {
   return status;
 }
 
-const command command_profile = {"profile", "M [-i NAME=VALUE]... [--runs N] [--warmup N] [--trace FILE] [--device D] [--threads N] [--json FILE]",
-                                 "shows where the time goes, by operator and by node", NULL, flags, 1, 1, run};
+const command command_profile = {
+    "profile",
+    "M [-i NAME=VALUE]... [--runs N] [--warmup N] [--trace FILE] [--device D] [--threads N] [--json FILE]",
+    "shows where the time goes, by operator and by node",
+    NULL,
+    flags,
+    1,
+    1,
+    run};

@@ -12,17 +12,25 @@
 
 static const flag flags[] = {
     FLAG_OF_INPUTS,
-    {"--output", "-o", FLAG_WORDS, offsetof(options, outputs), "NAME=FILE", "write an output as .npy, or as .png where it is a picture"},
-    {"--expect", NULL, FLAG_WORDS, offsetof(options, expected), "NAME=FILE", "compare an output with a .npy file (or a VALUE)"},
+    {"--output", "-o", FLAG_WORDS, offsetof(options, outputs), "NAME=FILE",
+     "write an output as .npy, or as .png where it is a picture"},
+    {"--expect", NULL, FLAG_WORDS, offsetof(options, expected), "NAME=FILE",
+     "compare an output with a .npy file (or a VALUE)"},
     FLAG_OF_TOLERANCES,
     FLAG_OF_DEVICE,
     FLAG_OF_THREADS,
-    {"--draw", NULL, FLAG_TEXT, offsetof(options, draw), "FILE.png", "draw boxes, masks, labels and scores into the input picture"},
-    {"--labels", NULL, FLAG_TEXT, offsetof(options, labels), "FILE", "names of the labels, one a line, the first for label 0"},
-    {"--draw-scale", NULL, FLAG_INT, offsetof(options, draw_scale), "N", "enlarge the picture that is drawn (default 1)", NULL, 1},
-    {"--min-score", NULL, FLAG_REAL, offsetof(options, min_score), "S", "draw detections from this score up (default 0)"},
-    {"--trace", NULL, FLAG_TEXT, offsetof(options, trace), "FILE.json", "spans of the run, for Perfetto or chrome://tracing"},
-    {"--stats", NULL, FLAG_TEXT, offsetof(options, stats), "FILE.json", "epochs, copies, memory and memo figures ('-': standard output)"},
+    {"--draw", NULL, FLAG_TEXT, offsetof(options, draw), "FILE.png",
+     "draw boxes, masks, labels and scores into the input picture"},
+    {"--labels", NULL, FLAG_TEXT, offsetof(options, labels), "FILE",
+     "names of the labels, one a line, the first for label 0"},
+    {"--draw-scale", NULL, FLAG_INT, offsetof(options, draw_scale), "N",
+     "enlarge the picture that is drawn (default 1)", NULL, 1},
+    {"--min-score", NULL, FLAG_REAL, offsetof(options, min_score), "S",
+     "draw detections from this score up (default 0)"},
+    {"--trace", NULL, FLAG_TEXT, offsetof(options, trace), "FILE.json",
+     "spans of the run, for Perfetto or chrome://tracing"},
+    {"--stats", NULL, FLAG_TEXT, offsetof(options, stats), "FILE.json",
+     "epochs, copies, memory and memo figures ('-': standard output)"},
     FLAG_OF_MEMORY_CAP,
     FLAG_OF_PICTURES,
     FLAG_OF_DISABLED,
@@ -66,7 +74,8 @@ static int write_output(const char *name, const char *path, const reed_tensor *t
   }
   if (!status) status = file_write(path, bytes, n, c);
   if (!status && strcmp(path, "-"))
-    printf("wrote %s to %s, %s, %s%s\n", name, path, tensor_type_text(tensor, type, sizeof type), text_bytes((double)n, size, sizeof size),
+    printf("wrote %s to %s, %s, %s%s\n", name, path, tensor_type_text(tensor, type, sizeof type),
+           text_bytes((double)n, size, sizeof size),
            reed_tensor_dtype(tensor) == REED_BF16 && !has_extension(path, "png") ? " (as f32: NumPy has no bf16)" : "");
   free(bytes);
   return status;
@@ -74,13 +83,15 @@ static int write_output(const char *name, const char *path, const reed_tensor *t
 
 /* A reference: a VALUE, or a file with or without the @. */
 static int read_reference(const char *text, reed_tensor **out_tensor, complaint *c) {
-  return value_looks_like(text) ? value_parse(text, NULL, NULL, out_tensor, c) : value_read_file(text, NULL, NULL, out_tensor, c);
+  return value_looks_like(text) ? value_parse(text, NULL, NULL, out_tensor, c)
+                                : value_read_file(text, NULL, NULL, out_tensor, c);
 }
 
 /* ---- drawing ---- */
 
 /* The picture that went in: the first -i @picture, else the first input tensor that is one. */
-static int input_picture(const options *o, const model *m, reed_tensor *const *inputs, image *out_picture, complaint *c) {
+static int input_picture(const options *o, const model *m, reed_tensor *const *inputs, image *out_picture,
+                         complaint *c) {
   for (size_t i = 0; i < o->inputs.n; i++) {
     const char *at = strstr(o->inputs.items[i], "@");
     if (!at || !(has_extension(at, "png") || has_extension(at, "jpg") || has_extension(at, "jpeg"))) continue;
@@ -110,7 +121,8 @@ static int read_labels(const char *path, char **out_text, words *out_names, comp
   return DONE;
 }
 
-static int draw(const options *o, const model *m, reed_tensor *const *inputs, reed_tensor *const *outputs, complaint *c) {
+static int draw(const options *o, const model *m, reed_tensor *const *inputs, reed_tensor *const *outputs,
+                complaint *c) {
   image picture = {0};
   detections found;
   words names = {0};
@@ -118,7 +130,8 @@ static int draw(const options *o, const model *m, reed_tensor *const *inputs, re
   size_t n;
   int status = input_picture(o, m, inputs, &picture, c);
   if (!status && o->draw_scale * (picture.width > picture.height ? picture.width : picture.height) > 16384)
-    status = complain(c, MISUSE, "--draw-scale %lld would make a picture of more than 16384 pixels a side", (long long)o->draw_scale);
+    status = complain(c, MISUSE, "--draw-scale %lld would make a picture of more than 16384 pixels a side",
+                      (long long)o->draw_scale);
   if (!status) status = detections_find(m->output_names, outputs, m->n_outputs, &picture, &found, c);
   if (!status && o->labels) status = read_labels(o->labels, &labels, &names, c);
   if (!status) {
@@ -127,8 +140,8 @@ static int draw(const options *o, const model *m, reed_tensor *const *inputs, re
   }
   if (!status) status = file_write(o->draw, bytes, n, c);
   if (!status)
-    printf("drew %lld detection%s into %s, %dx%d\n", (long long)reed_tensor_dims(found.boxes)[0], reed_tensor_dims(found.boxes)[0] == 1 ? "" : "s",
-           o->draw, picture.width, picture.height);
+    printf("drew %lld detection%s into %s, %dx%d\n", (long long)reed_tensor_dims(found.boxes)[0],
+           reed_tensor_dims(found.boxes)[0] == 1 ? "" : "s", o->draw, picture.width, picture.height);
   picture_fini(&picture);
   free(bytes);
   free(labels);
@@ -169,10 +182,12 @@ static int finish(const options *o, job *j, complaint *c) {
   int status = DONE;
   bool differ = false;
   for (size_t i = 0; i < o->outputs.n && !status; i++)
-    status = write_output(j->m.output_names[j->written[i].output], j->written[i].rest, j->outputs[j->written[i].output], c);
+    status =
+        write_output(j->m.output_names[j->written[i].output], j->written[i].rest, j->outputs[j->written[i].output], c);
   for (size_t i = 0; i < o->expected.n && !status; i++) {
     int k = j->expected[i].output;
-    if (!compare_tensors(j->m.output_names[k], j->outputs[k], j->references[i], j->tolerances[i], stdout)) differ = true;
+    if (!compare_tensors(j->m.output_names[k], j->outputs[k], j->references[i], j->tolerances[i], stdout))
+      differ = true;
   }
   if (!status && o->draw) status = draw(o, &j->m, j->inputs, j->outputs, c);
   if (!status && o->stats) status = model_write_json(&j->m, reed_session_stats_json, "--stats", o->stats, c);
@@ -184,8 +199,8 @@ static void print_times(const job *j) {
   const struct {
     const char *what;
     double us;
-  } parts[] = {{"compile", j->m.compile_us}, {"load", j->m.open_us},   {"inputs", j->inputs_us},
-               {"session", j->session_us},   {"run", j->run_us}, {"results", j->results_us}};
+  } parts[] = {{"compile", j->m.compile_us}, {"load", j->m.open_us}, {"inputs", j->inputs_us},
+               {"session", j->session_us},   {"run", j->run_us},     {"results", j->results_us}};
   char text[32];
   printf("time:");
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -193,7 +208,8 @@ static void print_times(const job *j) {
   double total = 0;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) total += parts[i].us;
   char peak[32];
-  printf(" all %s; peak memory %s\n", text_us(total, text, sizeof text), text_bytes((double)usage_now().peak_resident_bytes, peak, sizeof peak));
+  printf(" all %s; peak memory %s\n", text_us(total, text, sizeof text),
+         text_bytes((double)usage_now().peak_resident_bytes, peak, sizeof peak));
 }
 
 static int run(const options *o, complaint *c) {
@@ -214,7 +230,8 @@ static int run(const options *o, complaint *c) {
   if (!status) {
     bool silent = o->stats && strcmp(o->stats, "-") == 0;
     for (size_t i = 0; i < o->outputs.n; i++) silent = silent || strcmp(j.written[i].rest, "-") == 0;
-    for (size_t i = 0; !o->outputs.n && !silent && i < j.m.n_outputs; i++) print_tensor(stdout, j.m.output_names[i], j.outputs[i]);
+    for (size_t i = 0; !o->outputs.n && !silent && i < j.m.n_outputs; i++)
+      print_tensor(stdout, j.m.output_names[i], j.outputs[i]);
     begin = now_us();
     status = finish(o, &j, c);
     j.results_us = now_us() - begin;
@@ -235,12 +252,19 @@ static int run(const options *o, complaint *c) {
 }
 
 static const char notes[] =
-    "Without -o the outputs are printed short. NAME= may be left out where the model has one input or output. Floats agree with a reference when\n"
+    "Without -o the outputs are printed short. NAME= may be left out where the model has one input or output. Floats "
+    "agree with a reference when\n"
     "|got - want| <= atol + rtol * |want|; a reference saved as f16 is compared by value with an f32 output.\n"
     "Detections are drawn from outputs whose names say box, label, score and mask, or whose shapes do.";
 
 const command command_run = {
     "run",
-    "M [-i NAME=VALUE]... [-o NAME=FILE]... [--expect NAME=FILE]... [--rtol R] [--atol A] [--device host|sim|cuda] [--threads N]\n"
+    "M [-i NAME=VALUE]... [-o NAME=FILE]... [--expect NAME=FILE]... [--rtol R] [--atol A] [--device host|sim|cuda] "
+    "[--threads N]\n"
     "       [--draw FILE.png] [--labels FILE] [--trace FILE.json] [--stats FILE.json] [--memory-cap BYTES]",
-    "runs a model once; prints, writes, compares and draws its outputs", notes, flags, 1, 1, run};
+    "runs a model once; prints, writes, compares and draws its outputs",
+    notes,
+    flags,
+    1,
+    1,
+    run};

@@ -9,10 +9,12 @@
 #include "tools/print.h"
 
 static const flag flags[] = {
-    FLAG_OF_DEVICE, FLAG_OF_THREADS, FLAG_OF_JSON, FLAG_OF_TOLERANCES, FLAG_OF_DISABLED, FLAG_OF_PLUGINS, FLAG_OF_FAULTS, FLAG_END,
+    FLAG_OF_DEVICE,   FLAG_OF_THREADS, FLAG_OF_JSON,   FLAG_OF_TOLERANCES,
+    FLAG_OF_DISABLED, FLAG_OF_PLUGINS, FLAG_OF_FAULTS, FLAG_END,
 };
 
-static const char *const result_names[] = {[CASE_PASSED] = "passed", [CASE_FAILED] = "failed", [CASE_UNSUPPORTED] = "unsupported"};
+static const char *const result_names[] = {
+    [CASE_PASSED] = "passed", [CASE_FAILED] = "failed", [CASE_UNSUPPORTED] = "unsupported"};
 
 /* The path below the folder given, or the folder's own name where that is the case. */
 static const char *case_name(const char *path, const words *roots) {
@@ -108,7 +110,8 @@ static int run(const options *o, complaint *c) {
   for (int r = 0; r < 3; r++) cJSON_SetNumberValue(cJSON_GetObjectItemCaseSensitive(root, result_names[r]), counts[r]);
   if (!status && (!o->json || strcmp(o->json, "-"))) {
     print_unsupported(list);
-    printf("\n%d passed, %d failed, %d unsupported of %zu cases\n", counts[CASE_PASSED], counts[CASE_FAILED], counts[CASE_UNSUPPORTED], cases.n);
+    printf("\n%d passed, %d failed, %d unsupported of %zu cases\n", counts[CASE_PASSED], counts[CASE_FAILED],
+           counts[CASE_UNSUPPORTED], cases.n);
   }
   if (!status && o->json) status = json_write(root, o->json, c);
   cJSON_Delete(root);
@@ -118,8 +121,15 @@ static int run(const options *o, complaint *c) {
 }
 
 static const char notes[] =
-    "A case is a folder with model.onnx and test_data_set_*/{input,output}_*.pb. It counts as unsupported only when compiling says so; the table at the\n"
+    "A case is a folder with model.onnx and test_data_set_*/{input,output}_*.pb. It counts as unsupported only when "
+    "compiling says so; the table at the\n"
     "end names what is missing. Outputs of bf16 may be one unit of the last place off unless --rtol says otherwise.";
 
-const command command_test = {"test", "DIR... [--device D] [--rtol R] [--atol A] [--json FILE]", "runs every ONNX test case below the folders", notes,
-                              flags, 1, (size_t)-1, run};
+const command command_test = {"test",
+                              "DIR... [--device D] [--rtol R] [--atol A] [--json FILE]",
+                              "runs every ONNX test case below the folders",
+                              notes,
+                              flags,
+                              1,
+                              (size_t)-1,
+                              run};

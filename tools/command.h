@@ -7,12 +7,12 @@
 
 /* What the flags of all subcommands fill; each takes the part that its list names. */
 typedef struct options {
-  words arguments;            /* what is no flag */
+  words arguments; /* what is no flag */
   words inputs, outputs, expected, shapes, disabled, plugins;
-  const char *output;         /* the one file of compile, dis and asm */
+  const char *output; /* the one file of compile, dis and asm */
   const char *device, *precision, *json, *report, *stats, *trace, *draw, *labels;
   image_form picture;
-  words rtol, atol;           /* "R" or "NAME=R" */
+  words rtol, atol; /* "R" or "NAME=R" */
   double min_score;
   int64_t threads, runs, warmup, fresh, memory_cap, draw_scale;
   int64_t fail_allocation, fail_copy, fail_launch;
@@ -26,7 +26,8 @@ typedef struct command {
   const char *notes;    /* more for its help; NULL: nothing */
   const flag *flags;
   size_t min_arguments, max_arguments; /* that are no flags */
-  int (*run)(const options *o, complaint *c); /* gives an exit status; complains where it is not DONE and something has gone wrong */
+  int (*run)(const options *o,
+             complaint *c); /* gives an exit status; complains where it is not DONE and something has gone wrong */
 } command;
 
 /* All of them, in the order of the help. */
@@ -36,27 +37,58 @@ COMMAND_LIST(COMMAND_DECLARE)
 #undef COMMAND_DECLARE
 
 /* Rows that several subcommands share. */
-#define FLAG_END {0}
-#define FLAG_OF_INPUTS {"--input", "-i", FLAG_WORDS, offsetof(options, inputs), "NAME=VALUE", "an input; NAME= may be left out where there is one"}
-#define FLAG_OF_PICTURES                                                                                                                  \
-  {"--mean", NULL, FLAG_TRIPLE, offsetof(options, picture.mean), "R,G,B", "subtracted from a picture's values in 0..1 (default 0)"},       \
-  {"--std", NULL, FLAG_TRIPLE, offsetof(options, picture.std), "R,G,B", "and what they are divided by then (default 1)"},                  \
-  {"--layout", NULL, FLAG_CHOICE, offsetof(options, picture.layout), "L", "chw, nchw, hwc or nhwc (default: the input's own, else chw)", layout_names}
-#define FLAG_OF_DEVICE {"--device", "-d", FLAG_CHOICE, offsetof(options, device), "DEVICE", "host (default), sim or cuda", device_names}
-#define FLAG_OF_THREADS {"--threads", NULL, FLAG_INT, offsetof(options, threads), "N", "CPU threads (default: all)"}
-#define FLAG_OF_JSON {"--json", NULL, FLAG_TEXT, offsetof(options, json), "FILE", "the figures as JSON ('-': standard output)"}
-#define FLAG_OF_MEMORY_CAP {"--memory-cap", NULL, FLAG_INT, offsetof(options, memory_cap), "BYTES", "most memory per device; k, M and G may follow (default 0: no cap)"}
-#define FLAG_OF_CHECKSUM {"--ignore-checksum", NULL, FLAG_SWITCH, offsetof(options, ignore_checksum), NULL, "let a damaged module reach the verifier"}
-#define FLAG_OF_PLUGINS {"--plugin", NULL, FLAG_WORDS, offsetof(options, plugins), "FILE.so", "a shared object with custom operators"}
-#define FLAG_OF_DISABLED {"--disable", NULL, FLAG_WORDS, offsetof(options, disabled), "PASS", "leave a pass of the compiler out"}
-#define FLAG_OF_TOLERANCES                                                                                                                 \
-  {"--rtol", NULL, FLAG_WORDS, offsetof(options, rtol), "R", "relative tolerance (default 1e-3); NAME=R for one output only"},              \
-  {"--atol", NULL, FLAG_WORDS, offsetof(options, atol), "A", "absolute tolerance (default 1e-5); NAME=A for one output only"}
+#define FLAG_END \
+  { 0 }
+#define FLAG_OF_INPUTS \
+  { \
+    "--input", "-i", FLAG_WORDS, offsetof(options, inputs), "NAME=VALUE", \
+        "an input; NAME= may be left out where there is one" \
+  }
+#define FLAG_OF_PICTURES \
+  {"--mean",    NULL, \
+   FLAG_TRIPLE, offsetof(options, picture.mean), \
+   "R,G,B",     "subtracted from a picture's values in 0..1 (default 0)"}, \
+      {"--std",     NULL, \
+       FLAG_TRIPLE, offsetof(options, picture.std), \
+       "R,G,B",     "and what they are divided by then (default 1)"}, \
+  { \
+    "--layout", NULL, FLAG_CHOICE, offsetof(options, picture.layout), "L", \
+        "chw, nchw, hwc or nhwc (default: the input's own, else chw)", layout_names \
+  }
+#define FLAG_OF_DEVICE \
+  { "--device", "-d", FLAG_CHOICE, offsetof(options, device), "DEVICE", "host (default), sim or cuda", device_names }
+#define FLAG_OF_THREADS \
+  { "--threads", NULL, FLAG_INT, offsetof(options, threads), "N", "CPU threads (default: all)" }
+#define FLAG_OF_JSON \
+  { "--json", NULL, FLAG_TEXT, offsetof(options, json), "FILE", "the figures as JSON ('-': standard output)" }
+#define FLAG_OF_MEMORY_CAP \
+  { \
+    "--memory-cap", NULL, FLAG_INT, offsetof(options, memory_cap), "BYTES", \
+        "most memory per device; k, M and G may follow (default 0: no cap)" \
+  }
+#define FLAG_OF_CHECKSUM \
+  { \
+    "--ignore-checksum", NULL, FLAG_SWITCH, offsetof(options, ignore_checksum), NULL, \
+        "let a damaged module reach the verifier" \
+  }
+#define FLAG_OF_PLUGINS \
+  { "--plugin", NULL, FLAG_WORDS, offsetof(options, plugins), "FILE.so", "a shared object with custom operators" }
+#define FLAG_OF_DISABLED \
+  { "--disable", NULL, FLAG_WORDS, offsetof(options, disabled), "PASS", "leave a pass of the compiler out" }
+#define FLAG_OF_TOLERANCES \
+  {"--rtol",   NULL, \
+   FLAG_WORDS, offsetof(options, rtol), \
+   "R",        "relative tolerance (default 1e-3); NAME=R for one output only"}, \
+  { \
+    "--atol", NULL, FLAG_WORDS, offsetof(options, atol), "A", \
+        "absolute tolerance (default 1e-5); NAME=A for one output only" \
+  }
 /* for tests of what happens when a device fails; not in the help */
-#define FLAG_OF_FAULTS                                                                                          \
-  {"--sim-fail-allocation", NULL, FLAG_INT, offsetof(options, fail_allocation), "N", NULL},                     \
-  {"--sim-fail-copy", NULL, FLAG_INT, offsetof(options, fail_copy), "N", NULL},                                 \
-  {"--sim-fail-launch", NULL, FLAG_INT, offsetof(options, fail_launch), "N", NULL}
+#define FLAG_OF_FAULTS \
+  {"--sim-fail-allocation", NULL, FLAG_INT, offsetof(options, fail_allocation), "N", NULL}, \
+      {"--sim-fail-copy", NULL, FLAG_INT, offsetof(options, fail_copy), "N", NULL}, { \
+    "--sim-fail-launch", NULL, FLAG_INT, offsetof(options, fail_launch), "N", NULL \
+  }
 
 extern const char *const layout_names[], *const device_names[];
 

@@ -34,7 +34,8 @@ static bool same_shape(const reed_tensor *a, const reed_tensor *b) {
 }
 
 /* One pair: the absolute error, and whether it is within the tolerance. */
-static bool agrees(const reed_tensor *got, const reed_tensor *want, int64_t i, tolerance t, double *out_error, double *out_want) {
+static bool agrees(const reed_tensor *got, const reed_tensor *want, int64_t i, tolerance t, double *out_error,
+                   double *out_want) {
   reed_dtype gd = reed_tensor_dtype(got), wd = reed_tensor_dtype(want);
   const char *g = (const char *)reed_tensor_data(got) + (size_t)i * reed_dtype_bytes(gd);
   const char *w = (const char *)reed_tensor_data(want) + (size_t)i * reed_dtype_bytes(wd);
@@ -88,7 +89,8 @@ bool compare_tensors(const char *name, const reed_tensor *got, const reed_tensor
     char a[64], b[64];
     fprintf(out, "  at ");
     print_index(out, got, first[k]);
-    fprintf(out, "  got %s  want %s\n", element_text(got, first[k], a, sizeof a), element_text(want, first[k], b, sizeof b));
+    fprintf(out, "  got %s  want %s\n", element_text(got, first[k], a, sizeof a),
+            element_text(want, first[k], b, sizeof b));
   }
   if (n_wrong > SHOWN_MISMATCHES) fprintf(out, "  and %" PRId64 " more\n", n_wrong - SHOWN_MISMATCHES);
   fprintf(out, "  largest error %.6g absolute at ", largest);
@@ -105,7 +107,8 @@ static int find_number(const words *w, const char *flag, const char *name, doubl
     const char *number = strrchr(w->items[i], '='), *text = number ? number + 1 : w->items[i];
     bool mine = number && (size_t)(number - w->items[i]) == n && strncmp(w->items[i], name, n) == 0;
     double value;
-    if (!parse_real(text, &value) || !(value >= 0)) return complain(c, MISUSE, "%s takes a number from 0 up, or NAME=number, not '%s'", flag, w->items[i]);
+    if (!parse_real(text, &value) || !(value >= 0))
+      return complain(c, MISUSE, "%s takes a number from 0 up, or NAME=number, not '%s'", flag, w->items[i]);
     if ((number && !mine) || (!mine && best == 2)) continue;
     best = mine ? 2 : 1;
     *out_value = value;

@@ -1,4 +1,5 @@
-/* Draws detections, see draw.h. Everything is blended in 8-bit RGB; what leaves the picture is clipped pixel by pixel. */
+/* Draws detections, see draw.h. Everything is blended in 8-bit RGB; what leaves the picture is clipped pixel by pixel.
+ */
 #include "tools/draw.h"
 
 #include <inttypes.h>
@@ -20,7 +21,9 @@ static bool is_float(const reed_tensor *t) {
 
 static bool is_integer(const reed_tensor *t) { return !is_float(t) && reed_tensor_dtype(t) != REED_BOOL; }
 
-static bool box_like(const reed_tensor *t) { return is_float(t) && reed_tensor_rank(t) == 2 && reed_tensor_dims(t)[1] == 4; }
+static bool box_like(const reed_tensor *t) {
+  return is_float(t) && reed_tensor_rank(t) == 2 && reed_tensor_dims(t)[1] == 4;
+}
 static bool label_like(const reed_tensor *t) { return is_integer(t) && reed_tensor_rank(t) == 1; }
 static bool score_like(const reed_tensor *t) { return is_float(t) && reed_tensor_rank(t) == 1; }
 static bool mask_like(const reed_tensor *t) {
@@ -40,7 +43,8 @@ static const struct part {
 };
 enum { N_PARTS = sizeof parts / sizeof *parts };
 
-int detections_find(const char *const *names, reed_tensor *const *tensors, size_t n, const image *picture, detections *out_found, complaint *c) {
+int detections_find(const char *const *names, reed_tensor *const *tensors, size_t n, const image *picture,
+                    detections *out_found, complaint *c) {
   detections found = {0};
   char text[200];
   for (int p = 0; p < N_PARTS; p++) {
@@ -49,21 +53,23 @@ int detections_find(const char *const *names, reed_tensor *const *tensors, size_
       if (strcasestr(names[i], parts[p].words[0]) || strcasestr(names[i], parts[p].words[1])) {
         *slot = tensors[i];
         if (!parts[p].like(tensors[i]))
-          return complain(c, MISUSE, "cannot draw: output '%s' is %s, but %s", names[i], tensor_type_text(tensors[i], text, sizeof text), parts[p].what);
+          return complain(c, MISUSE, "cannot draw: output '%s' is %s, but %s", names[i],
+                          tensor_type_text(tensors[i], text, sizeof text), parts[p].what);
       }
     for (size_t i = 0; i < n && !*slot; i++)
       if (parts[p].like(tensors[i])) *slot = tensors[i];
     if (p == 0 && !*slot) return complain(c, MISUSE, "cannot draw: no output looks like boxes (floats [n,4])");
     if (*slot && reed_tensor_dims(*slot)[0] != reed_tensor_dims(found.boxes)[0])
-      return complain(c, MISUSE, "cannot draw: %" PRId64 " boxes, but another output is %s", reed_tensor_dims(found.boxes)[0],
-                      tensor_type_text(*slot, text, sizeof text));
+      return complain(c, MISUSE, "cannot draw: %" PRId64 " boxes, but another output is %s",
+                      reed_tensor_dims(found.boxes)[0], tensor_type_text(*slot, text, sizeof text));
   }
   if (found.masks) {
     int32_t rank = reed_tensor_rank(found.masks);
     const int64_t *area = reed_tensor_dims(found.masks) + rank - 2;
     if (area[0] != picture->height || area[1] != picture->width)
-      return complain(c, MISUSE, "cannot draw: masks of %" PRId64 "x%" PRId64 " pixels do not cover the picture's %dx%d", area[1], area[0],
-                      picture->width, picture->height);
+      return complain(c, MISUSE,
+                      "cannot draw: masks of %" PRId64 "x%" PRId64 " pixels do not cover the picture's %dx%d", area[1],
+                      area[0], picture->width, picture->height);
   }
   *out_found = found;
   return DONE;
@@ -76,8 +82,9 @@ typedef struct colour {
 } colour;
 
 /* Twelve hues that can be told apart on most pictures; more detections begin again. */
-static const colour palette[] = {{255, 77, 77},  {64, 196, 255}, {120, 220, 80}, {255, 196, 40}, {190, 110, 255}, {255, 130, 40},
-                                 {40, 220, 190}, {255, 110, 200}, {90, 130, 255}, {205, 220, 57}, {170, 120, 90},  {150, 190, 210}};
+static const colour palette[] = {{255, 77, 77},   {64, 196, 255}, {120, 220, 80}, {255, 196, 40},
+                                 {190, 110, 255}, {255, 130, 40}, {40, 220, 190}, {255, 110, 200},
+                                 {90, 130, 255},  {205, 220, 57}, {170, 120, 90}, {150, 190, 210}};
 
 static colour colour_of(int64_t i) { return palette[(size_t)i % (sizeof palette / sizeof *palette)]; }
 
@@ -99,7 +106,8 @@ static void fill(image *picture, int64_t x0, int64_t y0, int64_t x1, int64_t y1,
 }
 
 /* Bilinear value of a plane at (x, y) in its own pixels, edges repeated. */
-static double sample(double (*at)(const void *plane, int64_t i), const void *plane, int width, int height, double x, double y) {
+static double sample(double (*at)(const void *plane, int64_t i), const void *plane, int width, int height, double x,
+                     double y) {
   x = fmin(fmax(x, 0), width - 1), y = fmin(fmax(y, 0), height - 1);
   int x0 = (int)x, y0 = (int)y, x1 = x0 + (x0 + 1 < width), y1 = y0 + (y0 + 1 < height);
   double fx = x - x0, fy = y - y0;
@@ -118,7 +126,9 @@ static void enlarge(image *picture, int scale) {
     for (int64_t x = 0; x < big.width; x++)
       for (int channel = 0; channel < 3; channel++)
         big.pixels[3 * (y * big.width + x) + channel] =
-            (uint8_t)(sample(byte_at, picture->pixels + channel, picture->width, picture->height, (x + 0.5) / scale - 0.5, (y + 0.5) / scale - 0.5) + 0.5);
+            (uint8_t)(sample(byte_at, picture->pixels + channel, picture->width, picture->height,
+                             (x + 0.5) / scale - 0.5, (y + 0.5) / scale - 0.5) +
+                      0.5);
   picture_fini(picture);
   *picture = big;
 }
@@ -134,15 +144,19 @@ static double probability_at(const void *p, int64_t i) {
   return v > 0 ? v : 0;
 }
 
-/* The inside (probability over a half) tinted, with a soft edge, and its outline; within the box and a margin, where all of it is. */
+/* The inside (probability over a half) tinted, with a soft edge, and its outline; within the box and a margin, where
+ * all of it is. */
 static void draw_mask(image *picture, const double box[4], const reed_tensor *masks, int64_t i, int scale, colour ink) {
   int width = picture->width / scale, height = picture->height / scale;
   reed_dtype dtype = reed_tensor_dtype(masks);
-  plane m = {dtype, (const char *)reed_tensor_data(masks) + (size_t)i * (size_t)width * (size_t)height * reed_dtype_bytes(dtype)};
-  int64_t margin = 4 * scale, x0 = (int64_t)box[0] - margin, y0 = (int64_t)box[1] - margin, x1 = (int64_t)box[2] + margin, y1 = (int64_t)box[3] + margin;
+  plane m = {dtype, (const char *)reed_tensor_data(masks) +
+                        (size_t)i * (size_t)width * (size_t)height * reed_dtype_bytes(dtype)};
+  int64_t margin = 4 * scale, x0 = (int64_t)box[0] - margin, y0 = (int64_t)box[1] - margin,
+          x1 = (int64_t)box[2] + margin, y1 = (int64_t)box[3] + margin;
   for (int64_t y = y0 > 0 ? y0 : 0; y < picture->height && y < y1; y++)
     for (int64_t x = x0 > 0 ? x0 : 0; x < picture->width && x < x1; x++) {
-      double px = (x + 0.5) / scale - 0.5, py = (y + 0.5) / scale - 0.5, p = sample(probability_at, &m, width, height, px, py);
+      double px = (x + 0.5) / scale - 0.5, py = (y + 0.5) / scale - 0.5,
+             p = sample(probability_at, &m, width, height, px, py);
       if (p < 0.35) continue;
       double inside = fmin(1, (p - 0.35) / 0.3), edge = 1 - fmin(1, fabs(p - 0.5) / 0.15);
       blend(picture, x, y, ink, fmin(1, 0.42 * inside + 0.4 * edge));
@@ -150,7 +164,8 @@ static void draw_mask(image *picture, const double box[4], const reed_tensor *ma
 }
 
 static void draw_box(image *picture, const double box[4], int thickness, colour ink) {
-  int64_t x0 = (int64_t)floor(box[0]), y0 = (int64_t)floor(box[1]), x1 = (int64_t)ceil(box[2]), y1 = (int64_t)ceil(box[3]), t = thickness;
+  int64_t x0 = (int64_t)floor(box[0]), y0 = (int64_t)floor(box[1]), x1 = (int64_t)ceil(box[2]),
+          y1 = (int64_t)ceil(box[3]), t = thickness;
   fill(picture, x0, y0, x1, y0 + t, ink, 1);
   fill(picture, x0, y1 - t, x1, y1, ink, 1);
   fill(picture, x0, y0 + t, x0 + t, y1 - t, ink, 1);
@@ -179,10 +194,12 @@ static void draw_tag(image *picture, const double box[4], const char *text, int 
 }
 
 static double element(const reed_tensor *t, int64_t i) {
-  return reed_dtype_read(reed_tensor_dtype(t), (const char *)reed_tensor_data(t) + (size_t)i * reed_dtype_bytes(reed_tensor_dtype(t)));
+  return reed_dtype_read(reed_tensor_dtype(t),
+                         (const char *)reed_tensor_data(t) + (size_t)i * reed_dtype_bytes(reed_tensor_dtype(t)));
 }
 
-/* False: the numbers are not finite. Far-off corners are pulled to just outside the picture, so that they fit an integer. */
+/* False: the numbers are not finite. Far-off corners are pulled to just outside the picture, so that they fit an
+ * integer. */
 static bool read_box(const image *picture, const reed_tensor *boxes, int64_t i, int scale, double out_box[4]) {
   for (int k = 0; k < 4; k++) {
     double v = element(boxes, 4 * i + k) * scale;
@@ -192,7 +209,8 @@ static bool read_box(const image *picture, const reed_tensor *boxes, int64_t i, 
   return true;
 }
 
-void draw_detections(image *picture, const detections *found, const char *const *names, size_t n_names, int scale, double min_score) {
+void draw_detections(image *picture, const detections *found, const char *const *names, size_t n_names, int scale,
+                     double min_score) {
   if (scale > 1) enlarge(picture, scale);
   int shorter = picture->width < picture->height ? picture->width : picture->height;
   int size = 1 + shorter / 400, thickness = 1 + shorter / 400;
@@ -215,8 +233,7 @@ void draw_detections(image *picture, const detections *found, const char *const 
       double label = found->labels ? element(found->labels, i) : -1;
       if (found->labels && label >= 0 && label < (double)n_names)
         snprintf(tag, sizeof tag, "%.60s ", names[(size_t)label]);
-      else if (found->labels)
-        snprintf(tag, sizeof tag, "%.0f ", label);
+      else if (found->labels) snprintf(tag, sizeof tag, "%.0f ", label);
       if (found->scores) snprintf(tag + strlen(tag), sizeof tag - strlen(tag), "%.2f", element(found->scores, i));
       if (*tag) draw_tag(picture, box, tag, size, colour_of(i));
     }

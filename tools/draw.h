@@ -13,11 +13,13 @@ typedef struct detections {
   const reed_tensor *masks;  /* floats [n,1,height,width] or [n,height,width]: probabilities, over the whole picture */
 } detections;
 
-/* Picks them out of a model's outputs: by name where a name says box, label or class, score, mask; else by shape and dtype. MISUSE when there
- * are no boxes, or parts that do not fit the boxes or the picture. */
-int detections_find(const char *const *names, reed_tensor *const *tensors, size_t n, const image *picture, detections *out_found, complaint *c);
-/* Draws into *picture, enlarged `scale` times first (1: not at all). Detection i has colour i of a palette; one is drawn when its score reaches
- * min_score. Label k is called names[k], or by its number past the end. */
-void draw_detections(image *picture, const detections *found, const char *const *names, size_t n_names, int scale, double min_score);
+/* Picks them out of a model's outputs: by name where a name says box, label or class, score, mask; else by shape and
+ * dtype. MISUSE when there are no boxes, or parts that do not fit the boxes or the picture. */
+int detections_find(const char *const *names, reed_tensor *const *tensors, size_t n, const image *picture,
+                    detections *out_found, complaint *c);
+/* Draws into *picture, enlarged `scale` times first (1: not at all). Detection i has colour i of a palette; one is
+ * drawn when its score reaches min_score. Label k is called names[k], or by its number past the end. */
+void draw_detections(image *picture, const detections *found, const char *const *names, size_t n_names, int scale,
+                     double min_score);
 
 #endif

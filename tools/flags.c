@@ -94,21 +94,25 @@ static int set(const flag *f, const char *value, void *target, complaint *c) {
     case FLAG_WORDS: words_add(field, value); return DONE;
     case FLAG_INT:
       if (!parse_bytes(value, &number) || number < f->minimum)
-        return complain(c, MISUSE, "%s takes a whole number from %lld up, not '%s'", shown(f), (long long)f->minimum, value);
+        return complain(c, MISUSE, "%s takes a whole number from %lld up, not '%s'", shown(f), (long long)f->minimum,
+                        value);
       *(int64_t *)field = number;
       return DONE;
     case FLAG_REAL:
-      if (!parse_real(value, &real) || !(real >= 0)) return complain(c, MISUSE, "%s takes a number from 0 up, not '%s'", shown(f), value);
+      if (!parse_real(value, &real) || !(real >= 0))
+        return complain(c, MISUSE, "%s takes a number from 0 up, not '%s'", shown(f), value);
       *(double *)field = real;
       return DONE;
     case FLAG_TRIPLE:
-      if (!set_triple(value, field)) return complain(c, MISUSE, "%s takes one number or three with commas, not '%s'", shown(f), value);
+      if (!set_triple(value, field))
+        return complain(c, MISUSE, "%s takes one number or three with commas, not '%s'", shown(f), value);
       return DONE;
   }
   return DONE;
 }
 
-int flags_parse(const flag *flags, int n_arguments, const char *const *arguments, void *target, words *positional, complaint *c) {
+int flags_parse(const flag *flags, int n_arguments, const char *const *arguments, void *target, words *positional,
+                complaint *c) {
   bool only_positional = false;
   for (int i = 0; i < n_arguments; i++) {
     const char *word = arguments[i];

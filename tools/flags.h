@@ -5,28 +5,30 @@
 #include "tools/tool.h"
 
 typedef enum flag_type {
-  FLAG_SWITCH,  /* bool */
-  FLAG_TEXT,    /* const char * */
-  FLAG_CHOICE,  /* const char *, one of `choices` */
-  FLAG_WORDS,   /* words: may be given any number of times */
-  FLAG_INT,     /* int64_t, minimum .. INT64_MAX */
-  FLAG_REAL,    /* double, not negative */
-  FLAG_TRIPLE   /* double[3]: "a,b,c" or one number for all three */
+  FLAG_SWITCH, /* bool */
+  FLAG_TEXT,   /* const char * */
+  FLAG_CHOICE, /* const char *, one of `choices` */
+  FLAG_WORDS,  /* words: may be given any number of times */
+  FLAG_INT,    /* int64_t, minimum .. INT64_MAX */
+  FLAG_REAL,   /* double, not negative */
+  FLAG_TRIPLE  /* double[3]: "a,b,c" or one number for all three */
 } flag_type;
 
 typedef struct flag {
   const char *name, *short_name; /* "--input" and "-i"; either may be NULL, not both */
   flag_type type;
-  size_t offset;                 /* of the field in the struct that flags_parse fills */
-  const char *argument;          /* what the help calls the value; NULL for switches */
-  const char *help;              /* NULL: not shown in the help */
-  const char *const *choices;    /* NULL-terminated */
+  size_t offset;              /* of the field in the struct that flags_parse fills */
+  const char *argument;       /* what the help calls the value; NULL for switches */
+  const char *help;           /* NULL: not shown in the help */
+  const char *const *choices; /* NULL-terminated */
   int64_t minimum;
 } flag;
 
-/* Fills the fields of *target that `flags` (ends with a row of NULL names) and the arguments name, and appends all that is no flag to
- * *positional. "--flag=value", "--flag value", "-f value", and "--" before arguments that start with a dash. MISUSE. */
-int flags_parse(const flag *flags, int n_arguments, const char *const *arguments, void *target, words *positional, complaint *c);
+/* Fills the fields of *target that `flags` (ends with a row of NULL names) and the arguments name, and appends all that
+ * is no flag to *positional. "--flag=value", "--flag value", "-f value", and "--" before arguments that start with a
+ * dash. MISUSE. */
+int flags_parse(const flag *flags, int n_arguments, const char *const *arguments, void *target, words *positional,
+                complaint *c);
 
 /* Frees what flags_parse put into FLAG_WORDS fields. */
 void flags_fini(const flag *flags, void *target);

@@ -1,4 +1,5 @@
-/* Prints docs/operators.md from the operator table; with `--check FILE` compares it with the file instead (exit status 1: not current). */
+/* Prints docs/operators.md from the operator table; with `--check FILE` compares it with the file instead (exit status
+ * 1: not current). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,21 +7,26 @@
 #include "base/mem.h"
 #include "ops/op.h"
 
-static const char intro[] =
-    "# Operators\n"
-    "\n"
-    "Made from `ops/op.def` by `gen_operators`; do not edit.\n"
-    "\n"
-    "Every operator Reed knows, in the form of ONNX opset 23 (older forms are rewritten when a model is imported). For each input stands what the\n"
-    "operator's *shape function* reads of it: **none**, its **shape**, its **value** (the elements, on the host) or **both**. An output's extents are\n"
-    "*exact* unless marked **bounded**: then the shape function gives a bound and the kernel reports how many there were.\n"
-    "\n"
-    "`?` may be absent, `...` any number, `=` must have the dtype of the first input. *Light* operators may follow shapes to the host. *View*: the output\n"
-    "is the first input's memory under other extents; *in place*: the output may overwrite an input; *joined in place*: inputs may be\n"
-    "computed where they lie in the output; *parts in place*: outputs that are a stretch of the first input may be that memory.\n"
-    "\n"
-    "| operator | inputs | outputs | attributes | memory | light |\n"
-    "|---|---|---|---|---|---|\n";
+static const char intro[] = "# Operators\n"
+                            "\n"
+                            "Made from `ops/op.def` by `gen_operators`; do not edit.\n"
+                            "\n"
+                            "Every operator Reed knows, in the form of ONNX opset 23 (older forms are rewritten when a "
+                            "model is imported). For each input stands what the\n"
+                            "operator's *shape function* reads of it: **none**, its **shape**, its **value** (the "
+                            "elements, on the host) or **both**. An output's extents are\n"
+                            "*exact* unless marked **bounded**: then the shape function gives a bound and the kernel "
+                            "reports how many there were.\n"
+                            "\n"
+                            "`?` may be absent, `...` any number, `=` must have the dtype of the first input. *Light* "
+                            "operators may follow shapes to the host. *View*: the output\n"
+                            "is the first input's memory under other extents; *in place*: the output may overwrite an "
+                            "input; *joined in place*: inputs may be\n"
+                            "computed where they lie in the output; *parts in place*: outputs that are a stretch of "
+                            "the first input may be that memory.\n"
+                            "\n"
+                            "| operator | inputs | outputs | attributes | memory | light |\n"
+                            "|---|---|---|---|---|---|\n";
 
 static const struct {
   reed_dtype_set set;
@@ -50,8 +56,8 @@ static void put_inputs(text_buffer *doc, const reed_op *op) {
   static const char *const reads[] = {"none", "shape", "value", "both"};
   for (int32_t i = 0; i < op->n_inputs; i++) {
     const reed_op_input *in = &op->inputs[i];
-    text_append(doc, "%s%s%s%s%s **%s** ", i ? "<br>" : "", in->name, in->variadic ? "..." : "", in->optional ? "?" : "", in->same_type ? " =" : "",
-                reads[in->reads]);
+    text_append(doc, "%s%s%s%s%s **%s** ", i ? "<br>" : "", in->name, in->variadic ? "..." : "",
+                in->optional ? "?" : "", in->same_type ? " =" : "", reads[in->reads]);
     put_dtypes(doc, in->dtypes);
   }
 }
@@ -59,7 +65,8 @@ static void put_inputs(text_buffer *doc, const reed_op *op) {
 static void put_outputs(text_buffer *doc, const reed_op *op) {
   for (int32_t i = 0; i < op->n_outputs; i++) {
     const reed_op_output *out = &op->outputs[i];
-    text_append(doc, "%s%s%s%s%s", i ? "<br>" : "", out->name, out->variadic ? "..." : "", out->optional ? "?" : "", out->bounded ? " **bounded**" : "");
+    text_append(doc, "%s%s%s%s%s", i ? "<br>" : "", out->name, out->variadic ? "..." : "", out->optional ? "?" : "",
+                out->bounded ? " **bounded**" : "");
     if (out->type_rule == REED_TYPE_FIXED) text_append(doc, " %s", reed_dtype_name((reed_dtype)out->type_arg));
     if (out->type_rule == REED_TYPE_LIKE && out->type_arg) text_append(doc, " as %s", op->inputs[out->type_arg].name);
   }
@@ -68,11 +75,13 @@ static void put_outputs(text_buffer *doc, const reed_op *op) {
 static void put_attrs(text_buffer *doc, const reed_op *op) {
   static const char *const types[] = {"", "int", "float", "string", "ints", "floats", "tensor"};
   for (int32_t i = 0; i < op->n_attrs; i++)
-    text_append(doc, "%s%s %s%s", i ? "<br>" : "", op->attrs[i].name, types[op->attrs[i].type], op->attrs[i].required ? " (required)" : "");
+    text_append(doc, "%s%s %s%s", i ? "<br>" : "", op->attrs[i].name, types[op->attrs[i].type],
+                op->attrs[i].required ? " (required)" : "");
 }
 
 static void put_document(text_buffer *doc) {
-  static const char *const memory[] = {"", "in place", "in place, first input", "view", "joined in place", "parts in place"};
+  static const char *const memory[] = {"",     "in place",        "in place, first input",
+                                       "view", "joined in place", "parts in place"};
   text_append(doc, "%s", intro);
   for (int id = 0; id < OP_COUNT; id++) {
     const reed_op *op = op_builtin((op_id)id);
@@ -104,12 +113,9 @@ int main(int argc, char **argv) {
   put_document(&doc);
   if (doc.failed) return 2;
   int status = 0;
-  if (argc == 3 && strcmp(argv[1], "--check") == 0)
-    status = check(argv[2], &doc);
-  else if (argc == 1)
-    status = fwrite(doc.data, 1, doc.n, stdout) == doc.n ? 0 : 2;
-  else
-    status = 2;
+  if (argc == 3 && strcmp(argv[1], "--check") == 0) status = check(argv[2], &doc);
+  else if (argc == 1) status = fwrite(doc.data, 1, doc.n, stdout) == doc.n ? 0 : 2;
+  else status = 2;
   text_fini(&doc);
   return status;
 }

@@ -1,5 +1,6 @@
-/* PNG and JPEG by libpng and libjpeg. Both report errors by jumping out; the jump ends in the function that made the decoder, so that nothing
- * of theirs exits or prints. Variables that live across the jump are kept in a struct of the caller's. */
+/* PNG and JPEG by libpng and libjpeg. Both report errors by jumping out; the jump ends in the function that made the
+ * decoder, so that nothing of theirs exits or prints. Variables that live across the jump are kept in a struct of the
+ * caller's. */
 #include "tools/image.h"
 
 #include <setjmp.h>
@@ -24,7 +25,7 @@ typedef struct png_job {
   png_infop info;
   const unsigned char *at; /* reading: what is left */
   size_t left;
-  char *out;               /* writing: what is made */
+  char *out; /* writing: what is made */
   size_t n, capacity;
   uint8_t *pixels;
   png_bytep *rows;
@@ -74,7 +75,8 @@ static bool png_decode(png_job *job, int *out_width, int *out_height) {
   png_set_strip_alpha(job->png);
   png_set_interlace_handling(job->png);
   png_read_update_info(job->png, job->info);
-  if (png_get_rowbytes(job->png, job->info) != 3 * (size_t)width) png_error(job->png, "the pixels can not be turned into RGB");
+  if (png_get_rowbytes(job->png, job->info) != 3 * (size_t)width)
+    png_error(job->png, "the pixels can not be turned into RGB");
   job->pixels = need((size_t)width * height, 3);
   job->rows = need(height, sizeof *job->rows);
   for (png_uint_32 y = 0; y < height; y++) job->rows[y] = job->pixels + 3 * (size_t)width * y;
@@ -104,10 +106,11 @@ static int read_png(const char *name, const void *bytes, size_t n, image *out_im
 static bool png_encode(png_job *job, const image *picture) {
   if (setjmp(png_jmpbuf(job->png))) return false;
   png_set_write_fn(job->png, job, png_push, png_flush_nothing);
-  png_set_IHDR(job->png, job->info, (png_uint_32)picture->width, (png_uint_32)picture->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(job->png, job->info, (png_uint_32)picture->width, (png_uint_32)picture->height, 8, PNG_COLOR_TYPE_RGB,
+               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   png_write_info(job->png, job->info);
-  for (int y = 0; y < picture->height; y++) png_write_row(job->png, picture->pixels + 3 * (size_t)picture->width * (size_t)y);
+  for (int y = 0; y < picture->height; y++)
+    png_write_row(job->png, picture->pixels + 3 * (size_t)picture->width * (size_t)y);
   png_write_end(job->png, job->info);
   return true;
 }
@@ -198,7 +201,8 @@ int picture_read(const char *name, const void *bytes, size_t n, image *out_image
 
 /* ---- tensors ---- */
 
-int picture_to_tensor(const image *picture, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor, complaint *c) {
+int picture_to_tensor(const image *picture, const image_form *form, const reed_value_info *wanted,
+                      reed_tensor **out_tensor, complaint *c) {
   bool batch = false, last = false;
   if (form->layout) {
     batch = form->layout[0] == 'n';
@@ -213,22 +217,22 @@ int picture_to_tensor(const image *picture, const image_form *form, const reed_v
   int64_t dims[4] = {1, last ? height : 3, last ? width : height, last ? 3 : width};
   reed_tensor *tensor;
   reed_status status = reed_tensor_open(as_bytes ? REED_U8 : REED_F32, batch ? 4 : 3, batch ? dims : dims + 1, &tensor);
-  if (status) return complain(c, FAILED_RUN, "a picture of %dx%d: %s", picture->width, picture->height, reed_status_text(status));
+  if (status)
+    return complain(c, FAILED_RUN, "a picture of %dx%d: %s", picture->width, picture->height, reed_status_text(status));
   float table[3][256];
   for (int channel = 0; channel < 3; channel++)
     for (int v = 0; v < 256; v++) {
       double std = form->std[channel] != 0 ? form->std[channel] : 1;
-      table[channel][v] = form->mean[channel] == 0 && std == 1 ? (float)v / 255.0f : (float)((v / 255.0 - form->mean[channel]) / std);
+      table[channel][v] =
+          form->mean[channel] == 0 && std == 1 ? (float)v / 255.0f : (float)((v / 255.0 - form->mean[channel]) / std);
     }
   void *data = reed_tensor_data(tensor);
   for (int64_t i = 0; i < area; i++)
     for (int64_t channel = 0; channel < 3; channel++) {
       uint8_t v = picture->pixels[3 * i + channel];
       int64_t to = last ? 3 * i + channel : channel * area + i;
-      if (as_bytes)
-        ((uint8_t *)data)[to] = v;
-      else
-        ((float *)data)[to] = table[channel][v];
+      if (as_bytes) ((uint8_t *)data)[to] = v;
+      else ((float *)data)[to] = table[channel][v];
     }
   *out_tensor = tensor;
   return DONE;
@@ -245,9 +249,12 @@ int picture_from_tensor(const reed_tensor *tensor, image *out_image, complaint *
   reed_dtype dtype = reed_tensor_dtype(tensor);
   while (rank > 2 && dims[0] == 1) dims++, rank--;
   bool first = rank == 3 && dims[0] == 3, last = !first && rank == 3 && dims[2] == 3;
-  if ((rank != 2 && !first && !last) || (dtype != REED_U8 && dtype != REED_F32 && dtype != REED_F16 && dtype != REED_BF16 && dtype != REED_F64) ||
+  if ((rank != 2 && !first && !last) ||
+      (dtype != REED_U8 && dtype != REED_F32 && dtype != REED_F16 && dtype != REED_BF16 && dtype != REED_F64) ||
       reed_tensor_elements(tensor) == 0)
-    return complain(c, MISUSE, "no picture can be made of this tensor: [3,height,width], [height,width,3] or [height,width] of u8 or floats is needed");
+    return complain(c, MISUSE,
+                    "no picture can be made of this tensor: [3,height,width], [height,width,3] or [height,width] of u8 "
+                    "or floats is needed");
   int64_t height = dims[first ? 1 : 0], width = dims[first ? 2 : 1], area = height * width;
   if (area > MOST_PIXELS) return complain(c, MISUSE, "the picture would be too large");
   *out_image = (image){(int)width, (int)height, need((size_t)area, 3)};
@@ -255,6 +262,8 @@ int picture_from_tensor(const reed_tensor *tensor, image *out_image, complaint *
   int64_t size = (int64_t)reed_dtype_bytes(dtype);
   for (int64_t i = 0; i < area; i++)
     for (int64_t channel = 0; channel < 3; channel++)
-      out_image->pixels[3 * i + channel] = to_byte(dtype, data + size * (first ? channel * area + i : last ? 3 * i + channel : i));
+      out_image->pixels[3 * i + channel] = to_byte(dtype, data + size * (first  ? channel * area + i
+                                                                         : last ? 3 * i + channel
+                                                                                : i));
   return DONE;
 }

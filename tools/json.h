@@ -1,4 +1,5 @@
-/* Reading the library's JSON: short access with defaults, since keys that are absent mean nothing to show. cJSON's door in tools/. */
+/* Reading the library's JSON: short access with defaults, since keys that are absent mean nothing to show. cJSON's door
+ * in tools/. */
 #ifndef TOOLS_JSON_H_
 #define TOOLS_JSON_H_
 

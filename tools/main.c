@@ -1,4 +1,5 @@
-/* The `vm` command: finds the subcommand, parses its flags, runs it, says why it stopped. Exit statuses are in tools/tool.h. */
+/* The `vm` command: finds the subcommand, parses its flags, runs it, says why it stopped. Exit statuses are in
+ * tools/tool.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +14,19 @@ static const command *const commands[] = {
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
-static const char value_notes[] =
-    "VALUE is one of\n"
-    "  @FILE.npy                     a NumPy array\n"
-    "  @FILE.png  @FILE.jpg          a picture: RGB, channels first, f32 in 0..1 (--mean, --std and --layout change that)\n"
-    "  2x3xf32=1,2,3,4,5,6           extents, dtype, elements\n"
-    "  2x3xf32=0.5                   every element the same\n"
-    "  f32=1                         a scalar\n"
-    "  3x480x640xf32=rand:7          random numbers of that seed: floats in 0..1, u8 and i8 over all they hold, other integers 0..9\n"
-    "dtypes: f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 bool\n";
+static const char value_notes[] = "VALUE is one of\n"
+                                  "  @FILE.npy                     a NumPy array\n"
+                                  "  @FILE.png  @FILE.jpg          a picture: RGB, channels first, f32 in 0..1 "
+                                  "(--mean, --std and --layout change that)\n"
+                                  "  2x3xf32=1,2,3,4,5,6           extents, dtype, elements\n"
+                                  "  2x3xf32=0.5                   every element the same\n"
+                                  "  f32=1                         a scalar\n"
+                                  "  3x480x640xf32=rand:7          random numbers of that seed: floats in 0..1, u8 and "
+                                  "i8 over all they hold, other integers 0..9\n"
+                                  "dtypes: f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 bool\n";
 
-static const char exit_notes[] =
-    "Exit status: 0 done, and all as expected; 1 results differ or a case failed; 2 misuse; 3 a bad file or model; 4 a failed run\n";
+static const char exit_notes[] = "Exit status: 0 done, and all as expected; 1 results differ or a case failed; 2 "
+                                 "misuse; 3 a bad file or model; 4 a failed run\n";
 
 static const command *find(const char *name) {
   for (int i = 0; i < N_COMMANDS; i++)
@@ -36,12 +38,16 @@ static void print_overview(FILE *out) {
   fprintf(out, "vm %s: compiles and runs models whose tensor shapes are known only while they run\n\n", reed_version());
   for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  vm %-9s %s\n", commands[i]->name, commands[i]->summary);
   fprintf(out, "  vm %-9s %s\n", "help", "this, or all about one COMMAND");
-  fprintf(out, "\nM is a .reed file (a compiled module) or an .onnx file, which is compiled in memory first.\n\n%s\n%s", value_notes, exit_notes);
+  fprintf(out, "\nM is a .reed file (a compiled module) or an .onnx file, which is compiled in memory first.\n\n%s\n%s",
+          value_notes, exit_notes);
 }
 
 static void print_flag(FILE *out, const flag *f) {
   char left[100];
-  snprintf(left, sizeof left, "%s%s%s%s%s", f->short_name ? f->short_name : "", f->short_name && f->name ? ", " : f->short_name ? "" : "    ",
+  snprintf(left, sizeof left, "%s%s%s%s%s", f->short_name ? f->short_name : "",
+           f->short_name && f->name ? ", "
+           : f->short_name          ? ""
+                                    : "    ",
            f->name ? f->name : "", f->argument ? " " : "", f->argument ? f->argument : "");
   fprintf(out, strlen(left) > 28 ? "  %s\n  %-28s  " : "  %-28s%s  ", left, "");
   fprintf(out, "%s\n", f->help);
@@ -63,7 +69,8 @@ static int unknown_command(const char *name, complaint *c) {
   const char *names[N_COMMANDS + 1] = {[N_COMMANDS] = "help"};
   for (int i = 0; i < N_COMMANDS; i++) names[i] = commands[i]->name;
   char near[200];
-  return complain(c, MISUSE, "no command '%s'%s ('vm help' lists them)", name, suggestion(name, names, N_COMMANDS + 1, near, sizeof near));
+  return complain(c, MISUSE, "no command '%s'%s ('vm help' lists them)", name,
+                  suggestion(name, names, N_COMMANDS + 1, near, sizeof near));
 }
 
 static int help(int n_words, const char *const *words, complaint *c) {
@@ -85,7 +92,9 @@ static int run_command(const command *command, int n_words, const char *const *w
   options o = {.draw_scale = 1, .runs = -1, .warmup = -1};
   int status = flags_parse(command->flags, n_words, words, &o, &o.arguments, c);
   if (!status && (o.arguments.n < command->min_arguments || o.arguments.n > command->max_arguments))
-    status = complain(c, MISUSE, o.arguments.n < command->min_arguments ? "something is missing: vm %s %s" : "one word too many ('%3$s'): vm %1$s %2$s",
+    status = complain(c, MISUSE,
+                      o.arguments.n < command->min_arguments ? "something is missing: vm %s %s"
+                                                             : "one word too many ('%3$s'): vm %1$s %2$s",
                       command->name, command->synopsis, o.arguments.n ? o.arguments.items[o.arguments.n - 1] : "");
   if (!status) status = command->run(&o, c);
   flags_fini(command->flags, &o);
@@ -93,8 +102,9 @@ static int run_command(const command *command, int n_words, const char *const *w
   return status;
 }
 
-/* Threads that wait for the next kernel sleep instead of spinning, unless the environment says otherwise: on a machine that does other things, too, spinning
- * makes two threads ten times slower than one (docs/memory.md). The OpenMP runtime reads this once, when it is loaded, so the command starts itself again. */
+/* Threads that wait for the next kernel sleep instead of spinning, unless the environment says otherwise: on a machine
+ * that does other things, too, spinning makes two threads ten times slower than one (docs/memory.md). The OpenMP
+ * runtime reads this once, when it is loaded, so the command starts itself again. */
 static void wait_without_spinning(char **arguments) {
   if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;
   (void)execv("/proc/self/exe", arguments); /* where that is not possible: as it is */

@@ -16,7 +16,8 @@ int model_load_plugins(const options *o, model *m, complaint *c) {
   if (!m->diagnosis) m->diagnosis = need_diagnosis();
   if (o->plugins.n == 0 || m->registry) return DONE;
   reed_status status = reed_registry_open(&m->registry);
-  for (size_t i = 0; i < o->plugins.n && !status; i++) status = reed_registry_load(m->registry, o->plugins.items[i], m->diagnosis);
+  for (size_t i = 0; i < o->plugins.n && !status; i++)
+    status = reed_registry_load(m->registry, o->plugins.items[i], m->diagnosis);
   return status ? complain_diagnosis(c, BAD_FILE, "plugin", status, m->diagnosis) : DONE;
 }
 
@@ -71,15 +72,18 @@ static reed_status file_continue(void *context, const void *bytes, size_t n) {
   return target_write(m->target, bytes, n) ? REED_OK : REED_ERROR_IO;
 }
 
-int model_compile(const options *o, const char *path, model *m, char **out_report, reed_status *out_status, complaint *c) {
+int model_compile(const options *o, const char *path, model *m, char **out_report, reed_status *out_status,
+                  complaint *c) {
   int status = model_load_plugins(o, m, c);
   if (!status) status = check_pass_names(&o->disabled, c);
   if (status) return status;
   const char **disabled = need(o->disabled.n + 1, sizeof *disabled);
   for (size_t i = 0; i < o->disabled.n; i++) disabled[i] = o->disabled.items[i];
   reed_module_sink sink = {m, m->target ? file_begin : bytes_begin, m->target ? file_continue : bytes_write};
-  reed_compile_options settings = {.registry = m->registry, .disabled_passes = disabled, .progress = m->quiet ? NULL : show_pass, .sink = &sink};
-  if (o->precision && strcmp(o->precision, "f32")) settings.precision = strcmp(o->precision, "f16") ? REED_PRECISION_BF16 : REED_PRECISION_F16;
+  reed_compile_options settings = {
+      .registry = m->registry, .disabled_passes = disabled, .progress = m->quiet ? NULL : show_pass, .sink = &sink};
+  if (o->precision && strcmp(o->precision, "f32"))
+    settings.precision = strcmp(o->precision, "f16") ? REED_PRECISION_BF16 : REED_PRECISION_F16;
   double begin = now_us();
   reed_status compiled = reed_compile_file(path, &settings, NULL, NULL, out_report, m->diagnosis);
   if (!m->quiet) progress_end();
@@ -89,7 +93,8 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
   return compiled ? complain_diagnosis(c, BAD_FILE, path, compiled, m->diagnosis) : DONE;
 }
 
-int model_compile_to(const options *o, const char *path, const char *target, model *m, char **out_report, complaint *c) {
+int model_compile_to(const options *o, const char *path, const char *target, model *m, char **out_report,
+                     complaint *c) {
   target_file file;
   int status = target_open(&file, target, c);
   if (status) return status;
@@ -125,7 +130,8 @@ static int describe(model *m) {
 }
 
 int model_open_compiled(const options *o, const char *path, model *m, complaint *c) {
-  reed_program_options settings = {.registry = m->registry, .ignore_checksum = o->ignore_checksum, .borrow_bytes = true};
+  reed_program_options settings = {
+      .registry = m->registry, .ignore_checksum = o->ignore_checksum, .borrow_bytes = true};
   double begin = now_us();
   reed_status opened = reed_program_open_bytes(m->bytes, m->n_bytes, &settings, &m->program, m->diagnosis);
   m->open_us = now_us() - begin;
@@ -190,12 +196,14 @@ void model_fini(model *m) {
 
 /* ---- inputs ---- */
 
-int model_split_name(const char *text, const char *const *names, size_t n, const char *what, bool value_may_follow, const char **out_rest, complaint *c) {
+int model_split_name(const char *text, const char *const *names, size_t n, const char *what, bool value_may_follow,
+                     const char **out_rest, complaint *c) {
   int found = -1;
   size_t longest = 0;
   for (size_t i = 0; i < n; i++) {
     size_t length = strlen(names[i]);
-    if (strncmp(text, names[i], length) == 0 && text[length] == '=' && (found < 0 || length > longest)) found = (int)i, longest = length;
+    if (strncmp(text, names[i], length) == 0 && text[length] == '=' && (found < 0 || length > longest))
+      found = (int)i, longest = length;
   }
   /* "f32=1" for an input called f32 is still a scalar: what follows the name is no VALUE */
   if (found >= 0 && value_may_follow && value_looks_like(text) && !value_looks_like(text + longest + 1)) found = -1;
@@ -225,7 +233,8 @@ void tensors_close(reed_tensor **tensors, size_t n) {
 }
 
 /* Random floats, ones for the rest: sizes, indices and flags have to mean something. */
-static int default_input(const reed_value_info *info, const reed_desc *shape, uint64_t seed, reed_tensor **out_tensor, complaint *c) {
+static int default_input(const reed_value_info *info, const reed_desc *shape, uint64_t seed, reed_tensor **out_tensor,
+                         complaint *c) {
   reed_dtype dtype = shape->dtype != REED_NONE ? shape->dtype : info->dtype != REED_NONE ? info->dtype : REED_F32;
   reed_status status = reed_tensor_open(dtype, shape->rank, shape->dims, out_tensor);
   if (status) return complain(c, FAILED_RUN, "input '%s': %s", info->name, reed_status_text(status));
@@ -239,9 +248,11 @@ static int default_input(const reed_value_info *info, const reed_desc *shape, ui
 
 static int missing_input(const reed_value_info *info, bool random, complaint *c) {
   char type[300];
-  complain(c, MISUSE, "input '%s' %s is missing: give -i %s=VALUE", info->name, info_type_text(info, type, sizeof type), info->name);
+  complain(c, MISUSE, "input '%s' %s is missing: give -i %s=VALUE", info->name, info_type_text(info, type, sizeof type),
+           info->name);
   if (random) complain_more(c, ", such as -i %s=", info->name);
-  for (int32_t k = 0; random && k < info->rank; k++) complain_more(c, "%lldx", (long long)(info->dims[k] >= 0 ? info->dims[k] : 64));
+  for (int32_t k = 0; random && k < info->rank; k++)
+    complain_more(c, "%lldx", (long long)(info->dims[k] >= 0 ? info->dims[k] : 64));
   if (random) complain_more(c, "%s=rand:1", info->dtype == REED_NONE ? "f32" : reed_dtype_name(info->dtype));
   return c->exit_status;
 }
@@ -252,25 +263,19 @@ int model_make_inputs(const options *o, const model *m, bool random, reed_tensor
   for (size_t i = 0; i < o->inputs.n && !status; i++) {
     const char *rest;
     int k = model_split_name(o->inputs.items[i], m->input_names, m->n_inputs, "input", true, &rest, c);
-    if (k < 0)
-      status = c->exit_status;
-    else if (tensors[k])
-      status = complain(c, MISUSE, "input '%s' is given twice", m->input_names[k]);
-    else
-      status = value_parse(rest, &o->picture, &m->inputs[k], &tensors[k], c);
+    if (k < 0) status = c->exit_status;
+    else if (tensors[k]) status = complain(c, MISUSE, "input '%s' is given twice", m->input_names[k]);
+    else status = value_parse(rest, &o->picture, &m->inputs[k], &tensors[k], c);
   }
   for (size_t i = 0; i < o->shapes.n && !status; i++) {
     const char *rest;
     reed_desc shape;
     int k = model_split_name(o->shapes.items[i], m->input_names, m->n_inputs, "input", false, &rest, c);
-    if (k < 0)
-      status = c->exit_status;
-    else if (tensors[k])
-      status = complain(c, MISUSE, "input '%s' is given twice", m->input_names[k]);
+    if (k < 0) status = c->exit_status;
+    else if (tensors[k]) status = complain(c, MISUSE, "input '%s' is given twice", m->input_names[k]);
     else if (!value_parse_extents(rest, &shape))
       status = complain(c, MISUSE, "'%s': expected extents such as 3x256x320, not '%s'", o->shapes.items[i], rest);
-    else
-      status = default_input(&m->inputs[k], &shape, (uint64_t)k, &tensors[k], c);
+    else status = default_input(&m->inputs[k], &shape, (uint64_t)k, &tensors[k], c);
   }
   for (size_t k = 0; k < m->n_inputs && !status; k++) {
     const reed_value_info *info = &m->inputs[k];

@@ -6,14 +6,14 @@
 #include "tools/command.h"
 
 typedef struct model {
-  reed_registry *registry;   /* NULL: no plugins */
+  reed_registry *registry; /* NULL: no plugins */
   reed_diagnosis *diagnosis;
-  void *bytes;               /* the module, compiled or read; NULL where the file was opened in place */
+  void *bytes; /* the module, compiled or read; NULL where the file was opened in place */
   size_t n_bytes;
-  target_file *target;       /* where a module being compiled goes; NULL: to bytes */
-  bool quiet;                /* no progress of passes */
-  reed_program *program;     /* NULL until model_open */
-  reed_session *session;     /* NULL until model_open_session */
+  target_file *target;   /* where a module being compiled goes; NULL: to bytes */
+  bool quiet;            /* no progress of passes */
+  reed_program *program; /* NULL until model_open */
+  reed_session *session; /* NULL until model_open_session */
   reed_value_info *inputs, *outputs;
   const char **input_names, **output_names;
   size_t n_inputs, n_outputs;
@@ -24,9 +24,11 @@ typedef struct model {
 int model_load_plugins(const options *o, model *m, complaint *c);
 /* Gets the module's bytes: reads a module file, compiles an ONNX one. */
 int model_read(const options *o, const char *path, model *m, complaint *c);
-/* Compiles an ONNX file into m->bytes (aligned for a program to borrow them); *out_report (may be NULL) is released with reed_text_free. Wrong pass names are MISUSE. REED's own status
- * is given too, for those that tell unsupported from wrong. */
-int model_compile(const options *o, const char *path, model *m, char **out_report, reed_status *out_status, complaint *c);
+/* Compiles an ONNX file into m->bytes (aligned for a program to borrow them); *out_report (may be NULL) is released
+ * with reed_text_free. Wrong pass names are MISUSE. REED's own status is given too, for those that tell unsupported
+ * from wrong. */
+int model_compile(const options *o, const char *path, model *m, char **out_report, reed_status *out_status,
+                  complaint *c);
 /* Compiles it straight into a file; m->n_bytes says how many it has. */
 int model_compile_to(const options *o, const char *path, const char *target, model *m, char **out_report, complaint *c);
 /* Opens the program. */
@@ -37,11 +39,13 @@ int model_open_compiled(const options *o, const char *path, model *m, complaint 
 int model_open_session(const options *o, bool profile, model *m, complaint *c);
 void model_fini(model *m);
 
-/* Splits "NAME=REST" by the model's names, the longest that fits; "REST" alone where there is one and REST is no NAME=. The index of the name,
- * and *out_rest; -1: complained. `what` ("input", "output") is for the message; value_may_follow: REST is a VALUE, which has an '=' of its own. */
-int model_split_name(const char *text, const char *const *names, size_t n, const char *what, bool value_may_follow, const char **out_rest, complaint *c);
-/* One tensor per input of the model: as -i and -s say; where they are silent and `random` is set, random floats and ones. *out_tensors has
- * m->n_inputs tensors, to be closed and free()d by inputs_close. */
+/* Splits "NAME=REST" by the model's names, the longest that fits; "REST" alone where there is one and REST is no NAME=.
+ * The index of the name, and *out_rest; -1: complained. `what` ("input", "output") is for the message;
+ * value_may_follow: REST is a VALUE, which has an '=' of its own. */
+int model_split_name(const char *text, const char *const *names, size_t n, const char *what, bool value_may_follow,
+                     const char **out_rest, complaint *c);
+/* One tensor per input of the model: as -i and -s say; where they are silent and `random` is set, random floats and
+ * ones. *out_tensors has m->n_inputs tensors, to be closed and free()d by inputs_close. */
 int model_make_inputs(const options *o, const model *m, bool random, reed_tensor ***out_tensors, complaint *c);
 void tensors_close(reed_tensor **tensors, size_t n);
 /* Runs once; outputs is room for m->n_outputs, closed by the caller. */

@@ -1,4 +1,5 @@
-/* .npy in and out. The header is a Python dict literal; what is read here is the part of that grammar that NumPy writes. */
+/* .npy in and out. The header is a Python dict literal; what is read here is the part of that grammar that NumPy
+ * writes. */
 #include "tools/npy.h"
 
 #include <stdio.h>
@@ -10,8 +11,9 @@ static const struct {
   const char *kind;
   reed_dtype dtype;
 } kinds[] = {
-    {"f4", REED_F32}, {"f8", REED_F64}, {"f2", REED_F16}, {"i1", REED_I8},  {"i2", REED_I16}, {"i4", REED_I32}, {"i8", REED_I64},
-    {"u1", REED_U8},  {"u2", REED_U16}, {"u4", REED_U32}, {"u8", REED_U64}, {"b1", REED_BOOL}, {"V2", REED_BF16},
+    {"f4", REED_F32}, {"f8", REED_F64},  {"f2", REED_F16},  {"i1", REED_I8},  {"i2", REED_I16},
+    {"i4", REED_I32}, {"i8", REED_I64},  {"u1", REED_U8},   {"u2", REED_U16}, {"u4", REED_U32},
+    {"u8", REED_U64}, {"b1", REED_BOOL}, {"V2", REED_BF16},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -65,7 +67,9 @@ static bool take_extent(cursor *p, int64_t *out_extent) {
   const char *begin = p->at;
   int64_t value = 0;
   while (p->at < p->end && *p->at >= '0' && *p->at <= '9')
-    if (__builtin_mul_overflow(value, (int64_t)10, &value) || __builtin_add_overflow(value, (int64_t)(*p->at++ - '0'), &value)) return false;
+    if (__builtin_mul_overflow(value, (int64_t)10, &value) ||
+        __builtin_add_overflow(value, (int64_t)(*p->at++ - '0'), &value))
+      return false;
   *out_extent = value;
   if (p->at == begin) return false;
   take(p, 'L'); /* Python 2 wrote long integers so */
@@ -81,16 +85,20 @@ static int read_descr(const char *name, const char *descr, header *h, complaint 
       h->swapped = big;
       return DONE;
     }
-  return complain(c, BAD_FILE, "'%s': elements of type '%s' are not supported (floats, integers up to 64 bit and bool are)", name, descr);
+  return complain(c, BAD_FILE,
+                  "'%s': elements of type '%s' are not supported (floats, integers up to 64 bit and bool are)", name,
+                  descr);
 }
 
 static int read_shape(const char *name, cursor *p, header *h, complaint *c) {
   if (!take(p, '(')) return complain(c, BAD_FILE, "'%s': the header's shape is not a tuple", name);
   while (!take(p, ')')) {
     if (h->rank == REED_MAX_RANK) return complain(c, BAD_FILE, "'%s': more than %d dimensions", name, REED_MAX_RANK);
-    if (!take_extent(p, &h->dims[h->rank])) return complain(c, BAD_FILE, "'%s': extent %d of the header's shape is no extent", name, h->rank);
+    if (!take_extent(p, &h->dims[h->rank]))
+      return complain(c, BAD_FILE, "'%s': extent %d of the header's shape is no extent", name, h->rank);
     h->rank++;
-    if (!take(p, ',') && (p->at == p->end || *p->at != ')')) return complain(c, BAD_FILE, "'%s': the header's shape is not a tuple", name);
+    if (!take(p, ',') && (p->at == p->end || *p->at != ')'))
+      return complain(c, BAD_FILE, "'%s': the header's shape is not a tuple", name);
   }
   return DONE;
 }
@@ -100,16 +108,19 @@ static int read_dict(const char *name, cursor p, header *h, complaint *c) {
   unsigned seen = 0;
   if (!take(&p, '{')) return complain(c, BAD_FILE, "'%s': the header is not a dict", name);
   while (!take(&p, '}')) {
-    if (!take_string(&p, key, sizeof key) || !take(&p, ':')) return complain(c, BAD_FILE, "'%s': the header is damaged", name);
+    if (!take_string(&p, key, sizeof key) || !take(&p, ':'))
+      return complain(c, BAD_FILE, "'%s': the header is damaged", name);
     int status = DONE;
     if (strcmp(key, "descr") == 0) {
       seen |= 1;
-      if (!take_string(&p, descr, sizeof descr)) return complain(c, BAD_FILE, "'%s': structured arrays are not supported", name);
+      if (!take_string(&p, descr, sizeof descr))
+        return complain(c, BAD_FILE, "'%s': structured arrays are not supported", name);
       status = read_descr(name, descr, h, c);
     } else if (strcmp(key, "fortran_order") == 0) {
       seen |= 2;
       h->fortran = take_word(&p, "True");
-      if (!h->fortran && !take_word(&p, "False")) return complain(c, BAD_FILE, "'%s': fortran_order is neither True nor False", name);
+      if (!h->fortran && !take_word(&p, "False"))
+        return complain(c, BAD_FILE, "'%s': fortran_order is neither True nor False", name);
     } else if (strcmp(key, "shape") == 0) {
       if (seen & 4) return complain(c, BAD_FILE, "'%s': the header has two shapes", name);
       seen |= 4;
@@ -154,7 +165,8 @@ static void reorder(const header *h, const char *source, char *target, int64_t n
 int npy_read(const char *name, const void *bytes, size_t n, reed_tensor **out_tensor, complaint *c) {
   const unsigned char *b = bytes;
   if (n < 10 || memcmp(b, "\x93NUMPY", 6)) return complain(c, BAD_FILE, "'%s' is no .npy file", name);
-  if (b[6] < 1 || b[6] > 3) return complain(c, BAD_FILE, "'%s': .npy format version %d.%d is not known (1 to 3 are)", name, b[6], b[7]);
+  if (b[6] < 1 || b[6] > 3)
+    return complain(c, BAD_FILE, "'%s': .npy format version %d.%d is not known (1 to 3 are)", name, b[6], b[7]);
   size_t begin = b[6] == 1 ? 10 : 12, length = b[8] | (size_t)b[9] << 8;
   if (b[6] > 1) {
     if (n < 12) return complain(c, BAD_FILE, "'%s' ends within its header", name);
@@ -171,17 +183,16 @@ int npy_read(const char *name, const void *bytes, size_t n, reed_tensor **out_te
   for (int32_t i = 0; i < h.rank; i++)
     if (h.dims[i] && elements && __builtin_mul_overflow(elements, (size_t)h.dims[i], &elements))
       return complain(c, BAD_FILE, "'%s': the header's shape overflows", name);
-    else if (!h.dims[i])
-      elements = 0;
+    else if (!h.dims[i]) elements = 0;
   if (elements > left / size || elements * size != left)
-    return complain(c, BAD_FILE, "'%s': the header promises %zu elements of %zu bytes, but %zu bytes follow it", name, elements, size, left);
+    return complain(c, BAD_FILE, "'%s': the header promises %zu elements of %zu bytes, but %zu bytes follow it", name,
+                    elements, size, left);
   reed_status opened = reed_tensor_open(h.dtype, h.rank, h.dims, &tensor);
-  if (opened) return complain(c, opened == REED_ERROR_MEMORY ? FAILED_RUN : BAD_FILE, "'%s': %s", name, reed_status_text(opened));
+  if (opened)
+    return complain(c, opened == REED_ERROR_MEMORY ? FAILED_RUN : BAD_FILE, "'%s': %s", name, reed_status_text(opened));
   char *data = reed_tensor_data(tensor);
-  if (h.fortran)
-    reorder(&h, text + length, data, (int64_t)elements, size);
-  else
-    memcpy(data, text + length, left);
+  if (h.fortran) reorder(&h, text + length, data, (int64_t)elements, size);
+  else memcpy(data, text + length, left);
   if (h.swapped) swap_bytes((unsigned char *)data, (int64_t)elements, size);
   if (h.dtype == REED_BOOL)
     for (size_t i = 0; i < elements; i++) data[i] = data[i] != 0;
@@ -197,10 +208,14 @@ void npy_write(const reed_tensor *tensor, char **out_bytes, size_t *out_n) {
   int64_t n = reed_tensor_elements(tensor);
   size_t size = reed_dtype_bytes(saved), data_bytes = (size_t)n * size;
   char dict[512];
-  int length = snprintf(dict, sizeof dict, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", size == 1 ? '|' : '<', kind);
+  int length =
+      snprintf(dict, sizeof dict, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", size == 1 ? '|' : '<', kind);
   int32_t rank = reed_tensor_rank(tensor);
   for (int32_t i = 0; i < rank; i++)
-    length += snprintf(dict + length, sizeof dict - (size_t)length, i + 1 < rank ? "%lld, " : rank == 1 ? "%lld," : "%lld",
+    length += snprintf(dict + length, sizeof dict - (size_t)length,
+                       i + 1 < rank ? "%lld, "
+                       : rank == 1  ? "%lld,"
+                                    : "%lld",
                        (long long)reed_tensor_dims(tensor)[i]);
   length += snprintf(dict + length, sizeof dict - (size_t)length, "), }");
   /* padded with spaces and a newline so that the data begins at a multiple of 64 */
@@ -216,7 +231,8 @@ void npy_write(const reed_tensor *tensor, char **out_bytes, size_t *out_n) {
   if (saved == dtype) {
     if (data_bytes) memcpy(bytes + header_bytes, data, data_bytes);
   } else {
-    for (int64_t i = 0; i < n; i++) reed_dtype_write(saved, bytes + header_bytes + (size_t)i * size, reed_dtype_read(dtype, data + 2 * i));
+    for (int64_t i = 0; i < n; i++)
+      reed_dtype_write(saved, bytes + header_bytes + (size_t)i * size, reed_dtype_read(dtype, data + 2 * i));
   }
   *out_bytes = bytes;
   *out_n = header_bytes + data_bytes;

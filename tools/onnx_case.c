@@ -66,8 +66,8 @@ static void as_declared(reed_tensor **tensor, const reed_value_info *info) {
 }
 
 /* Reads input_0.pb, input_1.pb, ... into the slots of that name, or of that number where the file names none. */
-static int read_tensors(const model *m, const char *folder, const char *kind, const char *const *names, const reed_value_info *infos,
-                        size_t n, reed_tensor **slots, complaint *c) {
+static int read_tensors(const model *m, const char *folder, const char *kind, const char *const *names,
+                        const reed_value_info *infos, size_t n, reed_tensor **slots, complaint *c) {
   for (size_t i = 0;; i++) {
     char file[64], *bytes, *name;
     size_t n_bytes;
@@ -88,10 +88,8 @@ static int read_tensors(const model *m, const char *folder, const char *kind, co
       if (strcmp(names[j], name) == 0) k = j;
     if (k == n && i < n) k = i;
     reed_text_free(name);
-    if (k < n && !slots[k])
-      slots[k] = tensor, as_declared(&slots[k], &infos[k]);
-    else
-      reed_tensor_close(&tensor); /* given for an initializer that the model keeps as a constant */
+    if (k < n && !slots[k]) slots[k] = tensor, as_declared(&slots[k], &infos[k]);
+    else reed_tensor_close(&tensor); /* given for an initializer that the model keeps as a constant */
   }
 }
 
@@ -107,8 +105,7 @@ static int compare_all(const options *o, const model *m, const data_set *d, FILE
     }
     /* bf16 is coarser than the usual tolerance: the last place may be rounded either way */
     if (o->rtol.n == 0 && reed_tensor_dtype(d->outputs[i]) == REED_BF16) t.rtol = 0x1p-7;
-    if (!d->wanted[i])
-      n_wrong++, fprintf(report, "%s: no output_%zu.pb to compare with\n", m->output_names[i], i);
+    if (!d->wanted[i]) n_wrong++, fprintf(report, "%s: no output_%zu.pb to compare with\n", m->output_names[i], i);
     else if (!compare_tensors(m->output_names[i], d->outputs[i], d->wanted[i], t, NULL))
       n_wrong++, compare_tensors(m->output_names[i], d->outputs[i], d->wanted[i], t, report);
   }
@@ -117,17 +114,16 @@ static int compare_all(const options *o, const model *m, const data_set *d, FILE
 
 static case_result run_data_set(const options *o, model *m, const char *folder, FILE *report) {
   complaint c = {0};
-  data_set d = {need(m->n_inputs, sizeof(reed_tensor *)), need(m->n_outputs, sizeof(reed_tensor *)), need(m->n_outputs, sizeof(reed_tensor *))};
+  data_set d = {need(m->n_inputs, sizeof(reed_tensor *)), need(m->n_outputs, sizeof(reed_tensor *)),
+                need(m->n_outputs, sizeof(reed_tensor *))};
   case_result result = CASE_FAILED;
   int status = read_tensors(m, folder, "input", m->input_names, m->inputs, m->n_inputs, d.inputs, &c);
   if (!status) status = read_tensors(m, folder, "output", m->output_names, m->outputs, m->n_outputs, d.wanted, &c);
   for (size_t i = 0; i < m->n_inputs && !status; i++)
     if (!d.inputs[i]) status = complain(&c, BAD_FILE, "no file for input '%s'", m->input_names[i]);
   if (!status) status = model_run(m, d.inputs, d.outputs, &c);
-  if (status)
-    fprintf(report, "%s\n", c.text);
-  else if (compare_all(o, m, &d, report) == 0)
-    result = CASE_PASSED;
+  if (status) fprintf(report, "%s\n", c.text);
+  else if (compare_all(o, m, &d, report) == 0) result = CASE_PASSED;
   tensors_close(d.inputs, m->n_inputs);
   tensors_close(d.outputs, m->n_outputs);
   tensors_close(d.wanted, m->n_outputs);

@@ -6,10 +6,11 @@
 
 typedef enum case_result { CASE_PASSED, CASE_FAILED, CASE_UNSUPPORTED } case_result;
 
-/* The folders below (or at) `root` that hold a model.onnx, sorted; each a malloc()ed path appended to *found. BAD_FILE when root can not be read. */
+/* The folders below (or at) `root` that hold a model.onnx, sorted; each a malloc()ed path appended to *found. BAD_FILE
+ * when root can not be read. */
 int case_find(const char *root, words *found, complaint *c);
-/* Compiles the folder's model, runs its data sets on o's device, compares. CASE_UNSUPPORTED only when compiling says so. *out_detail is free()d by the
- * caller: why not passed, "" when passed. */
+/* Compiles the folder's model, runs its data sets on o's device, compares. CASE_UNSUPPORTED only when compiling says
+ * so. *out_detail is free()d by the caller: why not passed, "" when passed. */
 case_result case_run(const options *o, const char *folder, char **out_detail);
 
 #endif

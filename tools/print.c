@@ -22,10 +22,10 @@ char *info_type_text(const reed_value_info *info, char *out, size_t capacity) {
   if (info->rank < 0 && n < capacity) n += (size_t)snprintf(out + n, capacity - n, "...");
   for (int32_t i = 0; i < info->rank && n < capacity; i++) {
     const char *comma = i ? "," : "";
-    if (info->dims[i] >= 0)
-      n += (size_t)snprintf(out + n, capacity - n, "%s%" PRId64, comma, info->dims[i]);
+    if (info->dims[i] >= 0) n += (size_t)snprintf(out + n, capacity - n, "%s%" PRId64, comma, info->dims[i]);
     else
-      n += (size_t)snprintf(out + n, capacity - n, "%s%s", comma, info->symbols[i] && *info->symbols[i] ? info->symbols[i] : "?");
+      n += (size_t)snprintf(out + n, capacity - n, "%s%s", comma,
+                            info->symbols[i] && *info->symbols[i] ? info->symbols[i] : "?");
   }
   if (n < capacity) snprintf(out + n, capacity - n, "]");
   return out;
@@ -38,7 +38,8 @@ char *element_text(const reed_tensor *tensor, int64_t i, char *out, size_t capac
     case REED_BOOL: snprintf(out, capacity, "%s", *element ? "true" : "false"); return out;
     case REED_F64: snprintf(out, capacity, "%.10g", reed_dtype_read(dtype, element)); return out;
     case REED_F32: snprintf(out, capacity, "%.7g", reed_dtype_read(dtype, element)); return out;
-    case REED_F16: case REED_BF16: snprintf(out, capacity, "%.4g", reed_dtype_read(dtype, element)); return out;
+    case REED_F16:
+    case REED_BF16: snprintf(out, capacity, "%.4g", reed_dtype_read(dtype, element)); return out;
     case REED_I64: snprintf(out, capacity, "%" PRId64, *(const int64_t *)element); return out;
     case REED_U64: snprintf(out, capacity, "%" PRIu64, *(const uint64_t *)element); return out;
     default: snprintf(out, capacity, "%.0f", reed_dtype_read(dtype, element)); return out;
@@ -71,8 +72,7 @@ static void print_axis(FILE *out, const reed_tensor *t, int32_t axis, int64_t be
 void print_tensor(FILE *out, const char *name, const reed_tensor *tensor) {
   char text[200];
   fprintf(out, "%s %s", name, tensor_type_text(tensor, text, sizeof text));
-  if (reed_tensor_rank(tensor) == 0)
-    fprintf(out, " %s", element_text(tensor, 0, text, sizeof text));
+  if (reed_tensor_rank(tensor) == 0) fprintf(out, " %s", element_text(tensor, 0, text, sizeof text));
   else if (reed_tensor_elements(tensor) > 0) {
     fputs("\n  ", out);
     print_axis(out, tensor, 0, 0, reed_tensor_elements(tensor), 2);
@@ -114,10 +114,8 @@ void table_print(FILE *out, table *t) {
     for (size_t k = 0; k < columns; k++) {
       bool last = k + 1 == columns;
       const char *cell = t->cells[i * columns + k];
-      if (right[k])
-        fprintf(out, "%*s", (int)width[k], cell);
-      else
-        fprintf(out, "%-*s", last ? 0 : (int)width[k], cell);
+      if (right[k]) fprintf(out, "%*s", (int)width[k], cell);
+      else fprintf(out, "%-*s", last ? 0 : (int)width[k], cell);
       fputs(last ? "\n" : "  ", out);
     }
   for (size_t i = 0; i < t->n_cells; i++) free(t->cells[i]);

@@ -29,12 +29,13 @@ void complain_more(complaint *c, const char *format, ...) {
   va_end(arguments);
 }
 
-int complain_diagnosis(complaint *c, int exit_status, const char *what, reed_status status, const reed_diagnosis *diagnosis) {
+int complain_diagnosis(complaint *c, int exit_status, const char *what, reed_status status,
+                       const reed_diagnosis *diagnosis) {
   const char *message = reed_diagnosis_message(diagnosis);
   if (status == REED_ERROR_MEMORY || status == REED_ERROR_DEVICE) exit_status = FAILED_RUN;
   complain(c, exit_status, "%s: %s", what, *message ? message : reed_status_text(status));
-  const char *function = reed_diagnosis_function(diagnosis), *node = reed_diagnosis_node(diagnosis), *op = reed_diagnosis_operator(diagnosis),
-             *input = reed_diagnosis_input(diagnosis);
+  const char *function = reed_diagnosis_function(diagnosis), *node = reed_diagnosis_node(diagnosis),
+             *op = reed_diagnosis_operator(diagnosis), *input = reed_diagnosis_input(diagnosis);
   if (!*function && !*node && !*op && !*input) return exit_status;
   const char *comma = "\n  at ";
   if (*op) complain_more(c, "%soperator %s", comma, op), comma = ", ";
@@ -67,7 +68,8 @@ reed_diagnosis *need_diagnosis(void) {
   return diagnosis;
 }
 
-/* Optimal string alignment distance: insert, remove, replace, swap neighbours. Words longer than the table count as far. */
+/* Optimal string alignment distance: insert, remove, replace, swap neighbours. Words longer than the table count as
+ * far. */
 static size_t distance(const char *a, const char *b) {
   enum { LONGEST = 64 };
   size_t n = strlen(a), m = strlen(b);
@@ -80,7 +82,8 @@ static size_t distance(const char *a, const char *b) {
       unsigned best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
       if (d[i - 1][j] + 1u < best) best = d[i - 1][j] + 1u;
       if (d[i][j - 1] + 1u < best) best = d[i][j - 1] + 1u;
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1u < best) best = d[i - 2][j - 2] + 1u;
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1u < best)
+        best = d[i - 2][j - 2] + 1u;
       d[i][j] = (unsigned char)best;
     }
   return d[n][m];
@@ -145,7 +148,8 @@ int target_open(target_file *t, const char *path, complaint *c) {
   if (strcmp(path, "-") == 0) {
     fflush(stdout);
     t->fd = STDOUT_FILENO;
-  } else if (stat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode)) { /* can not be replaced: a terminal, a pipe, /dev/null */
+  } else if (stat(path, &s) == 0 && !S_ISREG(s.st_mode) &&
+             !S_ISDIR(s.st_mode)) { /* can not be replaced: a terminal, a pipe, /dev/null */
     t->fd = open(path, O_WRONLY | O_CLOEXEC);
   } else {
     size_t length = strlen(path);
@@ -204,12 +208,9 @@ usage usage_now(void) {
 }
 
 char *text_us(double us, char *out, size_t capacity) {
-  if (us < 1000)
-    snprintf(out, capacity, "%.0f us", us);
-  else if (us < 1e6)
-    snprintf(out, capacity, us < 1e5 ? "%.2f ms" : "%.0f ms", us / 1e3);
-  else
-    snprintf(out, capacity, "%.2f s", us / 1e6);
+  if (us < 1000) snprintf(out, capacity, "%.0f us", us);
+  else if (us < 1e6) snprintf(out, capacity, us < 1e5 ? "%.2f ms" : "%.0f ms", us / 1e3);
+  else snprintf(out, capacity, "%.2f s", us / 1e6);
   return out;
 }
 

@@ -1,5 +1,5 @@
-/* What every part of the `vm` command shares: exit statuses, complaints, files, suggestions, progress. tools/ sees include/reed/ only, so that
- * the command proves that the public API is enough. */
+/* What every part of the `vm` command shares: exit statuses, complaints, files, suggestions, progress. tools/ sees
+ * include/reed/ only, so that the command proves that the public API is enough. */
 #ifndef TOOLS_TOOL_H_
 #define TOOLS_TOOL_H_
 
@@ -11,11 +11,11 @@
 
 /* What the process ends with; scripts rely on the numbers. */
 enum {
-  DONE = 0,          /* and everything as expected */
-  DIFFERENT = 1,     /* results differ, or a case failed */
-  MISUSE = 2,        /* the command line is wrong */
-  BAD_FILE = 3,      /* a file or model that can not be used, or not be written */
-  FAILED_RUN = 4     /* shapes, memory, device, cancelled */
+  DONE = 0,      /* and everything as expected */
+  DIFFERENT = 1, /* results differ, or a case failed */
+  MISUSE = 2,    /* the command line is wrong */
+  BAD_FILE = 3,  /* a file or model that can not be used, or not be written */
+  FAILED_RUN = 4 /* shapes, memory, device, cancelled */
 };
 
 /* Why a command stops. Built once, at the fault, and printed by main. */
@@ -26,9 +26,10 @@ typedef struct complaint {
 
 /* Fills *c and returns exit_status. */
 int complain(complaint *c, int exit_status, const char *format, ...) REED_PRINTF(3, 4);
-/* Complains with a library call's diagnosis: "<what>: <message>" and the place. `exit_status` says which kind of call failed (BAD_FILE or
- * FAILED_RUN); memory and devices are always FAILED_RUN. Returns the status chosen. */
-int complain_diagnosis(complaint *c, int exit_status, const char *what, reed_status status, const reed_diagnosis *diagnosis);
+/* Complains with a library call's diagnosis: "<what>: <message>" and the place. `exit_status` says which kind of call
+ * failed (BAD_FILE or FAILED_RUN); memory and devices are always FAILED_RUN. Returns the status chosen. */
+int complain_diagnosis(complaint *c, int exit_status, const char *what, reed_status status,
+                       const reed_diagnosis *diagnosis);
 /* Appends to the text. */
 void complain_more(complaint *c, const char *format, ...) REED_PRINTF(2, 3);
 
@@ -37,13 +38,15 @@ void *need(size_t n, size_t bytes);
 char *need_text(const char *text);
 reed_diagnosis *need_diagnosis(void);
 
-/* ", did you mean 'x'?" into out for the candidate nearest to `word`, or "" where none is near. candidates: n of them. Returns out. */
+/* ", did you mean 'x'?" into out for the candidate nearest to `word`, or "" where none is near. candidates: n of them.
+ * Returns out. */
 char *suggestion(const char *word, const char *const *candidates, size_t n, char *out, size_t capacity);
 
-/* The whole file; *out_bytes is free()d by the caller and has a NUL behind its n bytes. "-" reads standard input. BAD_FILE. */
+/* The whole file; *out_bytes is free()d by the caller and has a NUL behind its n bytes. "-" reads standard input.
+ * BAD_FILE. */
 int file_read(const char *path, char **out_bytes, size_t *out_n, complaint *c);
-/* A file being written. It is replaced in one step when it is closed: readers see the old or the new contents, never half. "-" and things that are no
- * regular file (/dev/null) are written to as they are. */
+/* A file being written. It is replaced in one step when it is closed: readers see the old or the new contents, never
+ * half. "-" and things that are no regular file (/dev/null) are written to as they are. */
 typedef struct target_file {
   const char *path; /* borrowed */
   char *temporary;  /* NULL: written in place */
@@ -62,7 +65,8 @@ bool has_extension(const char *path, const char *extension);
 
 /* Microseconds of a clock that only runs forward. */
 double now_us(void);
-/* What the process has used so far: the most memory that was resident at once, and pages that were given to it (page faults without disk). */
+/* What the process has used so far: the most memory that was resident at once, and pages that were given to it (page
+ * faults without disk). */
 typedef struct usage {
   int64_t peak_resident_bytes, page_faults;
 } usage;

@@ -1,4 +1,5 @@
-/* Parses VALUE (value.h). Strict: what is left over after a number, a type or a list is an error that says what was expected there. */
+/* Parses VALUE (value.h). Strict: what is left over after a number, a type or a list is an error that says what was
+ * expected there. */
 #include "tools/value.h"
 
 #include <errno.h>
@@ -18,7 +19,9 @@ static size_t take_extent(const char *text, size_t n, int64_t *out_extent) {
   size_t i = 0;
   int64_t value = 0;
   for (; i < n && text[i] >= '0' && text[i] <= '9'; i++)
-    if (__builtin_mul_overflow(value, (int64_t)10, &value) || __builtin_add_overflow(value, (int64_t)(text[i] - '0'), &value)) return 0;
+    if (__builtin_mul_overflow(value, (int64_t)10, &value) ||
+        __builtin_add_overflow(value, (int64_t)(text[i] - '0'), &value))
+      return 0;
   *out_extent = value;
   return i;
 }
@@ -49,7 +52,9 @@ static bool parse_type(const char *text, size_t n, bool need_dtype, reed_desc *o
 }
 
 bool value_parse_type(const char *text, size_t n, reed_desc *out_desc) { return parse_type(text, n, true, out_desc); }
-bool value_parse_extents(const char *text, reed_desc *out_desc) { return parse_type(text, strlen(text), false, out_desc); }
+bool value_parse_extents(const char *text, reed_desc *out_desc) {
+  return parse_type(text, strlen(text), false, out_desc);
+}
 
 bool value_looks_like(const char *text) {
   const char *equals = strchr(text, '=');
@@ -59,7 +64,9 @@ bool value_looks_like(const char *text) {
 
 /* ---- elements ---- */
 
-static bool is_float(reed_dtype dtype) { return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16; }
+static bool is_float(reed_dtype dtype) {
+  return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
+}
 
 /* Smallest and largest of an integer dtype. */
 static void range_of(reed_dtype dtype, int64_t *out_low, uint64_t *out_high) {
@@ -69,7 +76,9 @@ static void range_of(reed_dtype dtype, int64_t *out_low, uint64_t *out_high) {
   *out_high = dtype == REED_BOOL ? 1 : is_unsigned ? UINT64_MAX >> (64 - bits) : (uint64_t)INT64_MAX >> (64 - bits);
 }
 
-static void store_integer(reed_dtype dtype, void *element, uint64_t bits) { memcpy(element, &bits, reed_dtype_bytes(dtype)); /* little-endian */ }
+static void store_integer(reed_dtype dtype, void *element, uint64_t bits) {
+  memcpy(element, &bits, reed_dtype_bytes(dtype)); /* little-endian */
+}
 
 static bool parse_integer(reed_dtype dtype, const char *text, void *element) {
   int64_t low;
@@ -109,7 +118,8 @@ static int parse_elements(const char *text, const char *whole, reed_tensor *tens
   int status = DONE;
   for (char *item; *text && (item = strsep(&rest, ",")) != NULL; n++) {
     if (!parse_element(dtype, item, n == 0 ? splat : n < wanted ? data + (size_t)n * size : splat)) {
-      status = complain(c, MISUSE, "value '%.60s': element %lld, '%.40s', is no %s", whole, (long long)n, item, reed_dtype_name(dtype));
+      status = complain(c, MISUSE, "value '%.60s': element %lld, '%.40s', is no %s", whole, (long long)n, item,
+                        reed_dtype_name(dtype));
       goto done;
     }
     if (n == 0 && wanted > 0) memcpy(data, splat, size);
@@ -117,8 +127,8 @@ static int parse_elements(const char *text, const char *whole, reed_tensor *tens
   if (n == 1)
     for (int64_t i = 1; i < wanted; i++) memcpy(data + (size_t)i * size, splat, size);
   else if (n != wanted)
-    status = complain(c, MISUSE, "value '%.60s': %lld element%s expected (or one for all), %lld given", whole, (long long)wanted,
-                      wanted == 1 ? "" : "s", (long long)n);
+    status = complain(c, MISUSE, "value '%.60s': %lld element%s expected (or one for all), %lld given", whole,
+                      (long long)wanted, wanted == 1 ? "" : "s", (long long)n);
 done:
   free(copy);
   return status;
@@ -138,18 +148,16 @@ void value_random(reed_tensor *tensor, uint64_t seed) {
   char *element = reed_tensor_data(tensor);
   for (int64_t n = reed_tensor_elements(tensor); n > 0; n--, element += size) {
     uint64_t bits = next_random(&seed);
-    if (is_float(dtype))
-      reed_dtype_write(dtype, element, (double)(bits >> 40) * 0x1p-24);
-    else if (dtype == REED_BOOL)
-      store_integer(dtype, element, bits >> 63);
-    else
-      store_integer(dtype, element, size == 1 ? bits >> 56 : (bits >> 32) % 10);
+    if (is_float(dtype)) reed_dtype_write(dtype, element, (double)(bits >> 40) * 0x1p-24);
+    else if (dtype == REED_BOOL) store_integer(dtype, element, bits >> 63);
+    else store_integer(dtype, element, size == 1 ? bits >> 56 : (bits >> 32) % 10);
   }
 }
 
 /* ---- files ---- */
 
-int value_read_file(const char *path, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor, complaint *c) {
+int value_read_file(const char *path, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
+                    complaint *c) {
   char *bytes;
   size_t n;
   int status = file_read(path, &bytes, &n, c);
@@ -170,24 +178,30 @@ int value_read_file(const char *path, const image_form *form, const reed_value_i
   return status;
 }
 
-int value_parse(const char *text, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor, complaint *c) {
+int value_parse(const char *text, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
+                complaint *c) {
   if (text[0] == '@') return value_read_file(text + 1, form, wanted, out_tensor, c);
   const char *equals = strchr(text, '=');
   reed_desc desc;
-  if (!equals && access(text, F_OK) == 0) return complain(c, MISUSE, "value '%.60s': a file is written @%.60s", text, text);
+  if (!equals && access(text, F_OK) == 0)
+    return complain(c, MISUSE, "value '%.60s': a file is written @%.60s", text, text);
   if (!equals || !value_parse_type(text, (size_t)(equals - text), &desc))
-    return complain(c, MISUSE, "value '%.60s': expected @FILE, or extents and a dtype, '=' and elements, such as 2x3xf32=1,2,3,4,5,6", text);
+    return complain(
+        c, MISUSE,
+        "value '%.60s': expected @FILE, or extents and a dtype, '=' and elements, such as 2x3xf32=1,2,3,4,5,6", text);
   reed_tensor *tensor;
   reed_status opened = reed_tensor_open(desc.dtype, desc.rank, desc.dims, &tensor);
-  if (opened) return complain(c, opened == REED_ERROR_MEMORY ? FAILED_RUN : MISUSE, "value '%.60s': %s", text, reed_status_text(opened));
+  if (opened)
+    return complain(c, opened == REED_ERROR_MEMORY ? FAILED_RUN : MISUSE, "value '%.60s': %s", text,
+                    reed_status_text(opened));
   int status = DONE;
   int64_t seed;
   const char *elements = equals + 1;
   if (strncmp(elements, "rand:", 5) == 0) {
-    if (parse_int(elements + 5, &seed))
-      value_random(tensor, (uint64_t)seed);
+    if (parse_int(elements + 5, &seed)) value_random(tensor, (uint64_t)seed);
     else
-      status = complain(c, MISUSE, "value '%.60s': expected a whole number as the seed behind 'rand:', not '%.40s'", text, elements + 5);
+      status = complain(c, MISUSE, "value '%.60s': expected a whole number as the seed behind 'rand:', not '%.40s'",
+                        text, elements + 5);
   } else {
     status = parse_elements(elements, text, tensor, c);
   }

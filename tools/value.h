@@ -4,7 +4,8 @@
  *   2x3xf32=1,2,3,4,5,6                    extents, dtype, elements
  *   2x3xf32=0.5                            every element the same
  *   f32=1                                  a scalar
- *   3x480x640xf32=rand:7                   random numbers of that seed: floats in 0..1, u8 and i8 over all they hold, bool, other integers 0..9 */
+ *   3x480x640xf32=rand:7                   random numbers of that seed: floats in 0..1, u8 and i8 over all they hold,
+ * bool, other integers 0..9 */
 #ifndef TOOLS_VALUE_H_
 #define TOOLS_VALUE_H_
 
@@ -17,12 +18,14 @@ bool value_parse_type(const char *text, size_t n, reed_desc *out_desc);
 bool value_parse_extents(const char *text, reed_desc *out_desc);
 /* True for what can only be a VALUE: begins with '@' or with a type and '='. */
 bool value_looks_like(const char *text);
-/* The whole text or nothing: MISUSE names what was expected and where; BAD_FILE and FAILED_RUN for files and memory. `form` and `wanted` (may be
- * NULL) are for pictures, see picture_to_tensor. */
-int value_parse(const char *text, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor, complaint *c);
+/* The whole text or nothing: MISUSE names what was expected and where; BAD_FILE and FAILED_RUN for files and memory.
+ * `form` and `wanted` (may be NULL) are for pictures, see picture_to_tensor. */
+int value_parse(const char *text, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
+                complaint *c);
 /* Random elements, the same on every machine. */
 void value_random(reed_tensor *tensor, uint64_t seed);
 /* Reads @FILE's kind by its name and contents. */
-int value_read_file(const char *path, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor, complaint *c);
+int value_read_file(const char *path, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
+                    complaint *c);
 
 #endif

@@ -1,4 +1,5 @@
-/* Asynchronous runs: the session runs on a thread of libuv's pool, the caller hears of it on the thread of its own loop. */
+/* Asynchronous runs: the session runs on a thread of libuv's pool, the caller hears of it on the thread of its own
+ * loop. */
 #include <uv.h>
 
 #include "vm/vm.h"
@@ -23,20 +24,24 @@ static void run_free(async_run *run) {
 
 static void on_pool_thread(uv_work_t *work) {
   async_run *run = work->data;
-  run->status = reed_session_run(run->session, run->inputs, run->n_inputs, run->outputs, run->n_outputs, &run->diagnosis);
+  run->status =
+      reed_session_run(run->session, run->inputs, run->n_inputs, run->outputs, run->n_outputs, &run->diagnosis);
 }
 
 static void on_loop_thread(uv_work_t *work, int uv_status) {
   async_run *run = work->data;
-  if (uv_status == UV_ECANCELED) run->status = diag_fail(&run->diagnosis, REED_ERROR_CANCELLED, "cancelled before it began");
+  if (uv_status == UV_ECANCELED)
+    run->status = diag_fail(&run->diagnosis, REED_ERROR_CANCELLED, "cancelled before it began");
   bool ok = run->status == REED_OK;
   run->done(run->context, run->status, ok ? run->outputs : NULL, ok ? run->n_outputs : 0, &run->diagnosis);
   run_free(run);
 }
 
-reed_status reed_session_run_async(reed_session *session, uv_loop_t *loop, reed_tensor *const *inputs, size_t n_inputs, reed_run_done_fn done, void *context,
-                                   reed_diagnosis *diagnosis) {
-  if (!session || !loop || !done) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_session_run_async: a session, a loop and a callback are needed");
+reed_status reed_session_run_async(reed_session *session, uv_loop_t *loop, reed_tensor *const *inputs, size_t n_inputs,
+                                   reed_run_done_fn done, void *context, reed_diagnosis *diagnosis) {
+  if (!session || !loop || !done)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "reed_session_run_async: a session, a loop and a callback are needed");
   async_run *run = mem_calloc(1, sizeof *run);
   if (!run) return diag_no_memory(diagnosis, "an asynchronous run");
   reed_diagnosis_clear(&run->diagnosis);

@@ -1,7 +1,9 @@
-/* The interpreter loop: moves, scalar arithmetic, control, objects; everything larger is one call into exec.c or epoch.c.
+/* The interpreter loop: moves, scalar arithmetic, control, objects; everything larger is one call into exec.c or
+ * epoch.c.
  *
- * Code has been verified: operands are in range, registers defined, targets are instructions. What only the run can show (kinds behind ADT fields,
- * scalar overflow, depth and budget) is checked here. Register pointers are read anew after anything that may push a frame. */
+ * Code has been verified: operands are in range, registers defined, targets are instructions. What only the run can
+ * show (kinds behind ADT fields, scalar overflow, depth and budget) is checked here. Register pointers are read anew
+ * after anything that may push a frame. */
 #include <string.h>
 
 #include "vm/vm.h"
@@ -11,8 +13,10 @@ reed_status frame_push(reed_session *s, uint32_t function, uint32_t return_pc) {
   if ((int64_t)s->frames.n >= s->max_call_depth)
     return diag_fail(s->diagnosis, REED_ERROR_LIMIT, "calls nest deeper than %lld", (long long)s->max_call_depth);
   size_t r_base = s->r.n, s_base = s->s.n;
-  bool ok = r_base + f->n_r <= s->r.capacity || mem_vec_grow((void **)&s->r.items, &s->r.capacity, r_base + f->n_r, sizeof(ref));
-  ok = ok && (s_base + f->n_s <= s->s.capacity || mem_vec_grow((void **)&s->s.items, &s->s.capacity, s_base + f->n_s, sizeof(int64_t)));
+  bool ok = r_base + f->n_r <= s->r.capacity ||
+            mem_vec_grow((void **)&s->r.items, &s->r.capacity, r_base + f->n_r, sizeof(ref));
+  ok = ok && (s_base + f->n_s <= s->s.capacity ||
+              mem_vec_grow((void **)&s->s.items, &s->s.capacity, s_base + f->n_s, sizeof(int64_t)));
   frame made = {.function = f, .function_index = function, .return_pc = return_pc, .r_base = r_base, .s_base = s_base};
   if (!ok || !VEC_PUSH(&s->frames, made)) return diag_no_memory(s->diagnosis, "registers of a call");
   if (f->n_r) memset(s->r.items + r_base, 0, f->n_r * sizeof(ref));
@@ -65,29 +69,38 @@ static reed_status do_call(reed_session *s, const uint32_t *w, uint32_t return_p
   uint32_t function = w[1], n_captured = 0;
   if (closure) {
     const ref *r = &s->r.items[caller_r + w[1]];
-    if (r->kind != REF_OBJECT || r->object->kind != OBJECT_CLOSURE) return diag_fail(s->diagnosis, REED_ERROR_TYPE, "r%u is not a closure", w[1]);
+    if (r->kind != REF_OBJECT || r->object->kind != OBJECT_CLOSURE)
+      return diag_fail(s->diagnosis, REED_ERROR_TYPE, "r%u is not a closure", w[1]);
     function = r->object->tag;
     n_captured = (uint32_t)r->object->fields.n;
     const module_function *f = &s->program->module->functions[function];
     if (f->n_r_params != n_captured + c.n_arguments || f->n_r_results != c.n_results || f->n_s_params || f->n_s_results)
-      return diag_fail(s->diagnosis, REED_ERROR_TYPE, "closure of '%s' takes %u arguments and gives %u results, called with %u for %u",
-                       s->program->module->strings[f->name], f->n_r_params - n_captured, f->n_r_results, c.n_arguments, c.n_results);
+      return diag_fail(s->diagnosis, REED_ERROR_TYPE,
+                       "closure of '%s' takes %u arguments and gives %u results, called with %u for %u",
+                       s->program->module->strings[f->name], f->n_r_params - n_captured, f->n_r_results, c.n_arguments,
+                       c.n_results);
   }
   reed_status status = frame_push(s, function, return_pc);
   if (status != REED_OK) return status;
   ref *callee = &s->r.items[frame_top(s)->r_base], *caller = &s->r.items[caller_r];
   if (closure)
-    for (uint32_t i = 0; i < n_captured; i++) ref_assign(&s->objects, &callee[i], &caller[w[1]].object->fields.items[i]);
-  for (uint32_t i = 0; i < c.n_arguments; i++) ref_assign(&s->objects, &callee[n_captured + i], &caller[c.arguments[i]]);
-  for (uint32_t i = 0; i < c.n_scalar_arguments; i++) s->s.items[frame_top(s)->s_base + i] = s->s.items[caller_s + c.scalar_arguments[i]];
-  /* Parameters' types are promises between functions that reach this point through ADTs and closures: checked where declared. */
+    for (uint32_t i = 0; i < n_captured; i++)
+      ref_assign(&s->objects, &callee[i], &caller[w[1]].object->fields.items[i]);
+  for (uint32_t i = 0; i < c.n_arguments; i++)
+    ref_assign(&s->objects, &callee[n_captured + i], &caller[c.arguments[i]]);
+  for (uint32_t i = 0; i < c.n_scalar_arguments; i++)
+    s->s.items[frame_top(s)->s_base + i] = s->s.items[caller_s + c.scalar_arguments[i]];
+  /* Parameters' types are promises between functions that reach this point through ADTs and closures: checked where
+   * declared. */
   const module *m = s->program->module;
   const module_function *f = frame_top(s)->function;
   for (uint32_t i = 0; i < f->n_r_params; i++) {
     const module_type *type = &m->types[f->param_types[i]];
     if (type->object) continue;
     if ((status = exec_assert_shape(s, &callee[i], type)) != REED_OK) return status;
-    if (callee[i].t.device != s->bind[type->device]) return diag_fail(s->diagnosis, REED_ERROR_DEVICE, "argument %u of '%s' lies on another device", i, m->strings[f->name]);
+    if (callee[i].t.device != s->bind[type->device])
+      return diag_fail(s->diagnosis, REED_ERROR_DEVICE, "argument %u of '%s' lies on another device", i,
+                       m->strings[f->name]);
   }
   return REED_OK;
 }
@@ -99,13 +112,16 @@ static void do_return(reed_session *s, const uint32_t *w) {
   const uint32_t *call = s->program->module->code + caller->function->code_offset + callee.return_pc;
   call_lists c = call_operands(call);
   uint32_t n_r = w[1], n_s = w[2 + n_r];
-  for (uint32_t i = 0; i < n_r; i++) ref_assign(&s->objects, &s->r.items[caller->r_base + c.results[i]], &s->r.items[callee.r_base + w[2 + i]]);
-  for (uint32_t i = 0; i < n_s; i++) s->s.items[caller->s_base + c.scalars[i]] = s->s.items[callee.s_base + w[3 + n_r + i]];
+  for (uint32_t i = 0; i < n_r; i++)
+    ref_assign(&s->objects, &s->r.items[caller->r_base + c.results[i]], &s->r.items[callee.r_base + w[2 + i]]);
+  for (uint32_t i = 0; i < n_s; i++)
+    s->s.items[caller->s_base + c.scalars[i]] = s->s.items[callee.s_base + w[3 + n_r + i]];
   frame_pop(s);
 }
 
 static reed_status overflow(reed_session *s, const char *what, int64_t a, int64_t b) {
-  return diag_fail(s->diagnosis, REED_ERROR_VALUE, "%s of %lld and %lld does not fit 64 bits or divides by zero", what, (long long)a, (long long)b);
+  return diag_fail(s->diagnosis, REED_ERROR_VALUE, "%s of %lld and %lld does not fit 64 bits or divides by zero", what,
+                   (long long)a, (long long)b);
 }
 
 static reed_status arithmetic(reed_session *s, insn_id id, int64_t a, int64_t b, int64_t *out) {
@@ -133,7 +149,8 @@ static reed_status arithmetic(reed_session *s, insn_id id, int64_t a, int64_t b,
   }
 }
 
-static reed_status make_object(reed_session *s, ref *target, object_kind kind, uint32_t tag, const uint32_t *fields, uint32_t n_fields) {
+static reed_status make_object(reed_session *s, ref *target, object_kind kind, uint32_t tag, const uint32_t *fields,
+                               uint32_t n_fields) {
   object *o = object_new(&s->objects, kind, tag);
   if (!o) return diag_no_memory(s->diagnosis, "an object");
   for (uint32_t i = 0; i < n_fields; i++)
@@ -148,16 +165,19 @@ static reed_status make_object(reed_session *s, ref *target, object_kind kind, u
 
 static reed_status get_field(reed_session *s, ref *target, const ref *source, object_kind kind, int64_t i) {
   static const char *const names[] = {"an ADT", "a closure", "a sequence"};
-  if (source->kind != REF_OBJECT || source->object->kind != kind) return diag_fail(s->diagnosis, REED_ERROR_TYPE, "%s is needed", names[kind]);
+  if (source->kind != REF_OBJECT || source->object->kind != kind)
+    return diag_fail(s->diagnosis, REED_ERROR_TYPE, "%s is needed", names[kind]);
   if (i < 0 || i >= (int64_t)source->object->fields.n)
-    return diag_fail(s->diagnosis, REED_ERROR_VALUE, "index %lld of %s with %zu elements", (long long)i, names[kind], source->object->fields.n);
+    return diag_fail(s->diagnosis, REED_ERROR_VALUE, "index %lld of %s with %zu elements", (long long)i, names[kind],
+                     source->object->fields.n);
   ref_assign(&s->objects, target, &source->object->fields.items[i]);
   return REED_OK;
 }
 
 /* Asked at backward jumps, calls and epochs: often enough to stop any program. */
 static reed_status check_limits(reed_session *s) {
-  if (atomic_load_explicit(&s->cancel, memory_order_relaxed)) return diag_fail(s->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller");
+  if (atomic_load_explicit(&s->cancel, memory_order_relaxed))
+    return diag_fail(s->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller");
   if (s->max_instructions && s->n_instructions > s->max_instructions)
     return diag_fail(s->diagnosis, REED_ERROR_LIMIT, "more than %lld instructions", (long long)s->max_instructions);
   return REED_OK;
@@ -195,33 +215,75 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
       case INSN_KILL: ref_clear(&s->objects, R(1)); break;
       case INSN_SHAPE: status = exec_shape(s, w); break;
 
-      case INSN_S_CONST: S(1) = (int64_t)((uint64_t)w[3] << 32 | w[2]); status = WROTE_S(w[1]); break;
-      case INSN_S_MOVE: S(1) = S(2); status = WROTE_S(w[1]); break;
+      case INSN_S_CONST:
+        S(1) = (int64_t)((uint64_t)w[3] << 32 | w[2]);
+        status = WROTE_S(w[1]);
+        break;
+      case INSN_S_MOVE:
+        S(1) = S(2);
+        status = WROTE_S(w[1]);
+        break;
       case INSN_R_MOVE: status = exec_move(s, w[1], w[2]); break;
-      case INSN_CONST: status = exec_constant(s, R(1), w[2], (int32_t)w[3]); if (status == REED_OK) status = WROTE_R(w[1]); break;
-      case INSN_S_ITEM: status = exec_item(s, R(2), &S(1)); if (status == REED_OK) status = WROTE_S(w[1]); break;
+      case INSN_CONST:
+        status = exec_constant(s, R(1), w[2], (int32_t)w[3]);
+        if (status == REED_OK) status = WROTE_R(w[1]);
+        break;
+      case INSN_S_ITEM:
+        status = exec_item(s, R(2), &S(1));
+        if (status == REED_OK) status = WROTE_S(w[1]);
+        break;
       case INSN_S_DIM: {
         const ref *r = R(2);
         if ((r->kind != REF_SHAPED && r->kind != REF_STORED) || (int32_t)w[3] >= r->t.desc.rank)
-          status = diag_fail(s->diagnosis, REED_ERROR_SHAPE, "axis %u of a tensor of rank %d", w[3], ref_is_tensor(r) ? r->t.desc.rank : -1);
-        else
-          S(1) = r->t.desc.dims[w[3]], status = WROTE_S(w[1]);
+          status = diag_fail(s->diagnosis, REED_ERROR_SHAPE, "axis %u of a tensor of rank %d", w[3],
+                             ref_is_tensor(r) ? r->t.desc.rank : -1);
+        else S(1) = r->t.desc.dims[w[3]], status = WROTE_S(w[1]);
         break;
       }
-      case INSN_R_SCALAR: status = exec_scalar_tensor(s, R(1), S(2), (reed_dtype)w[3]); if (status == REED_OK) status = WROTE_R(w[1]); break;
+      case INSN_R_SCALAR:
+        status = exec_scalar_tensor(s, R(1), S(2), (reed_dtype)w[3]);
+        if (status == REED_OK) status = WROTE_R(w[1]);
+        break;
 
-      case INSN_S_ADD: case INSN_S_SUB: case INSN_S_MUL: case INSN_S_DIV: case INSN_S_MOD: case INSN_S_MIN: case INSN_S_MAX:
-      case INSN_S_EQ: case INSN_S_NE: case INSN_S_LT: case INSN_S_LE: case INSN_S_AND: case INSN_S_OR:
+      case INSN_S_ADD:
+      case INSN_S_SUB:
+      case INSN_S_MUL:
+      case INSN_S_DIV:
+      case INSN_S_MOD:
+      case INSN_S_MIN:
+      case INSN_S_MAX:
+      case INSN_S_EQ:
+      case INSN_S_NE:
+      case INSN_S_LT:
+      case INSN_S_LE:
+      case INSN_S_AND:
+      case INSN_S_OR:
         status = arithmetic(s, (insn_id)(w[0] & 0xffff), S(2), S(3), &S(1));
         if (status == REED_OK) status = WROTE_S(w[1]);
         break;
-      case INSN_S_NOT: S(1) = !S(2); status = WROTE_S(w[1]); break;
+      case INSN_S_NOT:
+        S(1) = !S(2);
+        status = WROTE_S(w[1]);
+        break;
 
-      case INSN_JUMP: next = w[1]; if (next <= pc) status = check_limits(s); break;
-      case INSN_BRANCH_IF: if (S(1)) next = w[2]; if (next <= pc) status = check_limits(s); break;
-      case INSN_BRANCH_IFNOT: if (!S(1)) next = w[2]; if (next <= pc) status = check_limits(s); break;
-      case INSN_SWITCH: if (S(1) >= 0 && S(1) < (int64_t)w[2]) next = w[3 + S(1)]; if (next <= pc) status = check_limits(s); break;
-      case INSN_CALL: case INSN_CALL_CLOSURE:
+      case INSN_JUMP:
+        next = w[1];
+        if (next <= pc) status = check_limits(s);
+        break;
+      case INSN_BRANCH_IF:
+        if (S(1)) next = w[2];
+        if (next <= pc) status = check_limits(s);
+        break;
+      case INSN_BRANCH_IFNOT:
+        if (!S(1)) next = w[2];
+        if (next <= pc) status = check_limits(s);
+        break;
+      case INSN_SWITCH:
+        if (S(1) >= 0 && S(1) < (int64_t)w[2]) next = w[3 + S(1)];
+        if (next <= pc) status = check_limits(s);
+        break;
+      case INSN_CALL:
+      case INSN_CALL_CLOSURE:
         status = check_limits(s);
         if (status == REED_OK) status = do_call(s, w, pc);
         if (status != REED_OK) break;
@@ -247,8 +309,7 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
         const ref *r = R(2);
         if (r->kind != REF_OBJECT || r->object->kind != OBJECT_ADT)
           status = diag_fail(s->diagnosis, REED_ERROR_TYPE, "an ADT is needed");
-        else
-          S(1) = r->object->tag;
+        else S(1) = r->object->tag;
         break;
       }
       case INSN_CLOSURE_MAKE: status = make_object(s, R(1), OBJECT_CLOSURE, w[2], w + 4, w[3]); break;
@@ -260,7 +321,8 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
         } else {
           ref item = {0}; /* held over object_own: pushing a sequence into itself appends what it was */
           ref_assign(&s->objects, &item, R(2));
-          if (!object_own(&s->objects, r) || !object_push(&s->objects, r->object, &item)) status = diag_no_memory(s->diagnosis, "a sequence");
+          if (!object_own(&s->objects, r) || !object_push(&s->objects, r->object, &item))
+            status = diag_no_memory(s->diagnosis, "a sequence");
           ref_clear(&s->objects, &item);
         }
         break;
@@ -270,8 +332,7 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
         const ref *r = R(2);
         if (r->kind != REF_OBJECT || r->object->kind != OBJECT_SEQUENCE)
           status = diag_fail(s->diagnosis, REED_ERROR_TYPE, "a sequence is needed");
-        else
-          S(1) = (int64_t)r->object->fields.n;
+        else S(1) = (int64_t)r->object->fields.n;
         break;
       }
       case INSN_SEQ_STACK: status = exec_stack(s, R(1), R(2), &m->types[w[3]], (int32_t)w[4], false); break;
@@ -282,10 +343,8 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
         break;
       case INSN_OPT_HAS: S(1) = R(2)->kind != REF_NONE; break;
       case INSN_OPT_GET:
-        if (R(2)->kind == REF_NONE)
-          status = diag_fail(s->diagnosis, REED_ERROR_TYPE, "r%u is none", w[2]);
-        else
-          ref_assign(&s->objects, R(1), R(2));
+        if (R(2)->kind == REF_NONE) status = diag_fail(s->diagnosis, REED_ERROR_TYPE, "r%u is none", w[2]);
+        else ref_assign(&s->objects, R(1), R(2));
         break;
 
       case INSN_SHAPE_LIKE: {

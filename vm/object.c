@@ -26,16 +26,15 @@ bool ref_set_shaped(object_heap *heap, ref *r, const reed_desc *desc, int32_t de
   if (bytes < 0) return false;
   reed_desc copy = *desc;
   ref_clear(heap, r);
-  *r = (ref){.kind = REF_SHAPED, .bounded_axis = (int8_t)bounded_axis, .t = {.desc = copy, .device = device}, .bytes = bytes};
+  *r = (ref){
+      .kind = REF_SHAPED, .bounded_axis = (int8_t)bounded_axis, .t = {.desc = copy, .device = device}, .bytes = bytes};
   return true;
 }
 
 object *object_new(object_heap *heap, object_kind kind, uint32_t tag) {
   object *o = heap->free;
-  if (o)
-    heap->free = o->next;
-  else if (!(o = mem_calloc(1, sizeof *o)))
-    return NULL;
+  if (o) heap->free = o->next;
+  else if (!(o = mem_calloc(1, sizeof *o))) return NULL;
   o->n_references = 1;
   o->kind = kind;
   o->tag = tag;

@@ -1,7 +1,8 @@
 /* References: what an `r` register holds, and the counted objects (ADT, closure, sequence) behind some of them.
  *
- * A tensor's descriptor lies in the register itself; only storage and objects are counted. Objects have value semantics (pushing to a shared
- * sequence copies it), so that they can not form cycles. Owned by one session, used by one thread. */
+ * A tensor's descriptor lies in the register itself; only storage and objects are counted. Objects have value semantics
+ * (pushing to a shared sequence copies it), so that they can not form cycles. Owned by one session, used by one thread.
+ */
 #ifndef VM_OBJECT_H_
 #define VM_OBJECT_H_
 
@@ -21,14 +22,14 @@ typedef enum ref_kind {
 typedef struct object object;
 
 typedef struct ref {
-  uint8_t kind;         /* ref_kind */
-  int8_t bounded_axis;  /* -1: exact */
-  int32_t constant;     /* constant number + 1 when the tensor is a module constant */
-  uint32_t site;        /* of the kernel that fills a bounded tensor, for messages */
+  uint8_t kind;        /* ref_kind */
+  int8_t bounded_axis; /* -1: exact */
+  int32_t constant;    /* constant number + 1 when the tensor is a module constant */
+  uint32_t site;       /* of the kernel that fills a bounded tensor, for messages */
   tensor t;
-  int64_t bytes;        /* of t.desc (the bound where bounded) */
-  object *object;       /* counted */
-  int64_t *extent;      /* where the kernel of a bounded tensor reports: memory of t.device inside extent_storage */
+  int64_t bytes;           /* of t.desc (the bound where bounded) */
+  object *object;          /* counted */
+  int64_t *extent;         /* where the kernel of a bounded tensor reports: memory of t.device inside extent_storage */
   storage *extent_storage; /* counted */
 } ref;
 

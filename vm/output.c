@@ -1,5 +1,5 @@
-/* The store of output tensors. A free block serves a request when it is large enough and at most four times as large; beyond OUTPUT_MAX_FREE blocks the
- * least recently returned one is freed. */
+/* The store of output tensors. A free block serves a request when it is large enough and at most four times as large;
+ * beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed. */
 #include <string.h>
 #include <uv.h>
 
@@ -19,7 +19,7 @@ typedef struct output_block {
 
 struct output_store {
   uv_mutex_t mutex;
-  int64_t n_out;      /* blocks with callers */
+  int64_t n_out; /* blocks with callers */
   bool closed;
   int32_t n_free;
   output_block *free;
@@ -120,7 +120,8 @@ reed_status output_allocate(output_store *store, int64_t bytes, storage **out_st
     block->capacity = bytes;
   }
   block->given = false;
-  block->storage = (storage){.n_references = 1, .device = 0, .data = block->storage.data, .bytes = bytes, .release = give_back};
+  block->storage =
+      (storage){.n_references = 1, .device = 0, .data = block->storage.data, .bytes = bytes, .release = give_back};
   *out_storage = &block->storage;
   return REED_OK;
 }
@@ -134,8 +135,14 @@ reed_tensor *output_give(storage *s, const void *data, const reed_desc *desc) {
   int64_t bytes = desc_bytes(desc);
   if (block->given || data != s->data || s->bytes / 2 > bytes) return NULL;
   block->given = true;
-  block->tensor = (reed_tensor){.n_references = 1, .embedded = true, .desc = *desc, .elements = desc_elements(desc), .bytes = bytes,
-                                .data = s->data, .release = drop_tensor, .context = s};
+  block->tensor = (reed_tensor){.n_references = 1,
+                                .embedded = true,
+                                .desc = *desc,
+                                .elements = desc_elements(desc),
+                                .bytes = bytes,
+                                .data = s->data,
+                                .release = drop_tensor,
+                                .context = s};
   storage_retain(s);
   return &block->tensor;
 }

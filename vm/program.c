@@ -1,4 +1,5 @@
-/* Programs: a verified module, its operators resolved, and what all sessions share (packed weights). Immutable after opening. */
+/* Programs: a verified module, its operators resolved, and what all sessions share (packed weights). Immutable after
+ * opening. */
 #include <string.h>
 
 #include "loader/loader.h"
@@ -22,8 +23,8 @@ void program_release(reed_program *p) {
   mem_free(p);
 }
 
-/* Marks what main returns, and what is moved, viewed, copied or read back into a marked register. A few passes find every chain that compilers make; what is
- * missed is copied when it is returned. */
+/* Marks what main returns, and what is moved, viewed, copied or read back into a marked register. A few passes find
+ * every chain that compilers make; what is missed is copied when it is returned. */
 static reed_status find_returned(reed_program *p, reed_diagnosis *diagnosis) {
   const module_function *main = &p->module->functions[0];
   const uint32_t *code = p->module->code + main->code_offset, *end = code + main->n_code;
@@ -46,7 +47,8 @@ static reed_status find_returned(reed_program *p, reed_diagnosis *diagnosis) {
 }
 
 /* Takes the module, also on failure. */
-static reed_status open_module(module *m, const reed_registry *registry, reed_program **out_program, reed_diagnosis *diagnosis) {
+static reed_status open_module(module *m, const reed_registry *registry, reed_program **out_program,
+                               reed_diagnosis *diagnosis) {
   reed_program *p = mem_calloc(1, sizeof *p);
   if (!p) {
     module_close(&m);
@@ -61,10 +63,12 @@ static reed_status open_module(module *m, const reed_registry *registry, reed_pr
   for (size_t i = 0; status == REED_OK && i < m->n_sites; i++) {
     p->site_ops[i] = op_find(registry, m->strings[m->sites[i].domain], m->strings[m->sites[i].op]);
     if (!p->site_ops[i])
-      status = diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "operator '%s' is not registered", m->strings[m->sites[i].op]);
+      status =
+          diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "operator '%s' is not registered", m->strings[m->sites[i].op]);
   }
   if (status == REED_OK) status = find_returned(p, diagnosis);
-  if (status == REED_OK && kernel_cache_open(&p->cache) != REED_OK) status = diag_no_memory(diagnosis, "a program's kernel cache");
+  if (status == REED_OK && kernel_cache_open(&p->cache) != REED_OK)
+    status = diag_no_memory(diagnosis, "a program's kernel cache");
   if (status != REED_OK) {
     program_release(p);
     return status;
@@ -73,17 +77,22 @@ static reed_status open_module(module *m, const reed_registry *registry, reed_pr
   return REED_OK;
 }
 
-reed_status reed_program_open(const char *path, const reed_program_options *options, reed_program **out_program, reed_diagnosis *diagnosis) {
-  if (!path || !out_program) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_program_open: a path and a place for the program are needed");
+reed_status reed_program_open(const char *path, const reed_program_options *options, reed_program **out_program,
+                              reed_diagnosis *diagnosis) {
+  if (!path || !out_program)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "reed_program_open: a path and a place for the program are needed");
   load_options load = load_options_of(options);
   module *m;
   reed_status status = loader_open_file(path, &load, &m, diagnosis);
   return status == REED_OK ? open_module(m, load.registry, out_program, diagnosis) : status;
 }
 
-reed_status reed_program_open_bytes(const void *bytes, size_t n_bytes, const reed_program_options *options, reed_program **out_program,
-                                    reed_diagnosis *diagnosis) {
-  if (!bytes || !out_program) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_program_open_bytes: bytes and a place for the program are needed");
+reed_status reed_program_open_bytes(const void *bytes, size_t n_bytes, const reed_program_options *options,
+                                    reed_program **out_program, reed_diagnosis *diagnosis) {
+  if (!bytes || !out_program)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "reed_program_open_bytes: bytes and a place for the program are needed");
   load_options load = load_options_of(options);
   module *m;
   reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
@@ -113,5 +122,6 @@ reed_status reed_program_input(const reed_program *p, size_t i, reed_value_info 
 }
 
 reed_status reed_program_output(const reed_program *p, size_t i, reed_value_info *out_info) {
-  return i < reed_program_output_count(p) ? value_info(p->module, p->module->outputs[i], out_info) : REED_ERROR_ARGUMENT;
+  return i < reed_program_output_count(p) ? value_info(p->module, p->module->outputs[i], out_info)
+                                          : REED_ERROR_ARGUMENT;
 }

@@ -1,5 +1,6 @@
-/* Tensors that cross the API (reed/tensor.h): a descriptor, a pointer and a way to let go of the memory, counted atomically because
- * tensors leave their session and may travel between threads. The extents never change after opening. */
+/* Tensors that cross the API (reed/tensor.h): a descriptor, a pointer and a way to let go of the memory, counted
+ * atomically because tensors leave their session and may travel between threads. The extents never change after
+ * opening. */
 #include "vm/tensor.h"
 
 #include <string.h>
@@ -40,8 +41,8 @@ reed_status reed_tensor_open(reed_dtype dtype, int32_t rank, const int64_t *dims
   return REED_OK;
 }
 
-reed_status reed_tensor_open_borrowed(reed_dtype dtype, int32_t rank, const int64_t *dims, void *data, void (*release)(void *context),
-                                      void *context, reed_tensor **out_tensor) {
+reed_status reed_tensor_open_borrowed(reed_dtype dtype, int32_t rank, const int64_t *dims, void *data,
+                                      void (*release)(void *context), void *context, reed_tensor **out_tensor) {
   reed_tensor *t;
   reed_status status = wrap(dtype, rank, dims, &t);
   if (status) return status;
@@ -135,7 +136,8 @@ static bool dense_row_major(const DLTensor *t) {
 reed_status reed_tensor_from_dlpack(DLManagedTensor *managed, reed_tensor **out_tensor) {
   const DLTensor *t = &managed->dl_tensor;
   reed_dtype dtype = dtype_of_dlpack(t->dtype);
-  if (t->device.device_type != kDLCPU || dtype == REED_NONE || t->ndim < 0 || t->ndim > REED_MAX_RANK || !dense_row_major(t))
+  if (t->device.device_type != kDLCPU || dtype == REED_NONE || t->ndim < 0 || t->ndim > REED_MAX_RANK ||
+      !dense_row_major(t))
     return REED_ERROR_UNSUPPORTED;
   void *data = t->data ? (char *)t->data + t->byte_offset : NULL;
   return reed_tensor_open_borrowed(dtype, t->ndim, t->shape, data, drop_imported, managed, out_tensor);

@@ -15,16 +15,17 @@ struct reed_tensor {
   void *context;
 };
 
-/* Blocks for outputs, given back when the caller closes the tensor and used again, so that a steady state takes nothing from the heap. Thread-safe and
- * counted: outputs may outlive their session. */
+/* Blocks for outputs, given back when the caller closes the tensor and used again, so that a steady state takes nothing
+ * from the heap. Thread-safe and counted: outputs may outlive their session. */
 typedef struct output_store output_store;
 reed_status output_store_open(output_store **out_store) REED_MUST_CHECK;
 /* Drops the session's reference and the free blocks; blocks still out are freed when they come back. */
 void output_store_close(output_store **store);
 /* Host storage with one reference and undefined elements, which may become an output where it lies. */
 reed_status output_allocate(output_store *store, int64_t bytes, storage **out_storage) REED_MUST_CHECK;
-/* The (valid) desc at `data`, as a tensor that keeps a reference to the storage. NULL where the storage is none of a store, is a tensor already, or
- * is not well used by this one: data does not lie at its beginning or takes less than half of it. */
+/* The (valid) desc at `data`, as a tensor that keeps a reference to the storage. NULL where the storage is none of a
+ * store, is a tensor already, or is not well used by this one: data does not lie at its beginning or takes less than
+ * half of it. */
 reed_tensor *output_give(storage *s, const void *data, const reed_desc *desc);
 /* A tensor of that (valid) desc with undefined elements. */
 reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor **out_tensor) REED_MUST_CHECK;

@@ -1,5 +1,5 @@
-/* Text -> module bytes, in two passes over the words: directives first, so that functions may be called before they are written;
- * then code. */
+/* Text -> module bytes, in two passes over the words: directives first, so that functions may be called before they are
+ * written; then code. */
 #include "bytecode/text/asm.h"
 
 #include <string.h>
@@ -100,8 +100,7 @@ void asm_forget(assembler *a, size_t first) {
 }
 
 void asm_end_line(assembler *a) {
-  if (a->lex.now.kind == TOKEN_NEWLINE)
-    lexer_next(&a->lex);
+  if (a->lex.now.kind == TOKEN_NEWLINE) lexer_next(&a->lex);
   else if (a->lex.now.kind != TOKEN_END)
     FAIL(a, "'%.*s' is too much on this line", (int)a->lex.now.n, a->lex.now.begin);
 }
@@ -162,7 +161,8 @@ static void parse_const(assembler *a) {
   asm_desc(a, &desc);
   text_buffer data = {0};
   asm_elements(a, &desc, &data);
-  if (!failed(a)) a->symbols.items[i].number = module_add_constant(a->b, &desc, data.n ? data.data : "", name ? name : "", false);
+  if (!failed(a))
+    a->symbols.items[i].number = module_add_constant(a->b, &desc, data.n ? data.data : "", name ? name : "", false);
   text_fini(&data);
   mem_free(name);
 }
@@ -195,10 +195,8 @@ static void parse_numbers(assembler *a, attribute *t, bool floats) {
   floats = floats || a->lex.now.kind == TOKEN_FLOAT;
   t->attr.type = floats ? REED_ATTR_FLOATS : REED_ATTR_INTS;
   while (!lexer_at(&a->lex, ']') && !failed(a)) {
-    if (floats)
-      PUSH(a, &t->floats, parse_float(a));
-    else
-      PUSH(a, &t->ints, lexer_integer(&a->lex, "an element", INT64_MIN, INT64_MAX));
+    if (floats) PUSH(a, &t->floats, parse_float(a));
+    else PUSH(a, &t->ints, lexer_integer(&a->lex, "an element", INT64_MIN, INT64_MAX));
     if (!lexer_at(&a->lex, ']')) lexer_expect(&a->lex, ',');
   }
   lexer_expect(&a->lex, ']');
@@ -231,14 +229,11 @@ static void parse_attribute(assembler *a, attribute *t) {
       asm_elements(a, &t->attr.desc, &t->data);
       t->attr.n = failed(a) ? 0 : desc_elements(&t->attr.desc);
       break;
-    case TOKEN_MARK:
-      parse_numbers(a, t, false);
-      break;
+    case TOKEN_MARK: parse_numbers(a, t, false); break;
     case TOKEN_END:
     case TOKEN_NEWLINE:
     case TOKEN_DIRECTIVE:
-    case TOKEN_ARROW:
-      FAIL(a, "an attribute's value is expected here");
+    case TOKEN_ARROW: FAIL(a, "an attribute's value is expected here");
   }
 }
 
@@ -246,7 +241,8 @@ static void parse_attribute(assembler *a, attribute *t) {
 static reed_attr attribute_value(const attribute *t) {
   reed_attr r = t->attr;
   r.name = t->name, r.s = t->s;
-  if (r.type == REED_ATTR_INTS) r.n = (int64_t)t->ints.n, r.ints = t->ints.n ? t->ints.items : (const int64_t *)"\0\0\0\0\0\0\0";
+  if (r.type == REED_ATTR_INTS)
+    r.n = (int64_t)t->ints.n, r.ints = t->ints.n ? t->ints.items : (const int64_t *)"\0\0\0\0\0\0\0";
   if (r.type == REED_ATTR_FLOATS) r.n = (int64_t)t->floats.n, r.floats = t->floats.items;
   if (r.type == REED_ATTR_TENSOR) r.data = t->data.n ? t->data.data : "";
   return r;
@@ -281,8 +277,8 @@ static void parse_site(assembler *a) {
   }
   for (size_t i = 0; !failed(a) && i < attributes.n; i++) PUSH(a, &values, attribute_value(&attributes.items[i]));
   if (!failed(a))
-    a->symbols.items[number].number =
-        module_add_site(a->b, domain ? domain : "", op, node ? node : "", values.items, (int32_t)values.n, n_inputs, n_outputs);
+    a->symbols.items[number].number = module_add_site(a->b, domain ? domain : "", op, node ? node : "", values.items,
+                                                      (int32_t)values.n, n_inputs, n_outputs);
   for (size_t i = 0; i < attributes.n; i++) attribute_fini(&attributes.items[i]);
   VEC_FREE(&attributes);
   VEC_FREE(&values);
@@ -304,7 +300,8 @@ static uint32_t parse_signature(assembler *a) {
   uint32_t n_scalars = 0;
   lexer_expect(&a->lex, '(');
   parse_types(a);
-  if (lexer_take(&a->lex, '|')) n_scalars = (uint32_t)lexer_integer(&a->lex, "the number of scalars", 0, MODULE_MAX_REGISTERS);
+  if (lexer_take(&a->lex, '|'))
+    n_scalars = (uint32_t)lexer_integer(&a->lex, "the number of scalars", 0, MODULE_MAX_REGISTERS);
   lexer_expect(&a->lex, ')');
   return n_scalars;
 }
@@ -338,10 +335,8 @@ static void parse_function(assembler *a) {
                                               (uint32_t)a->list.n, n_s_results);
     PUSH(a, &a->functions, ((asm_function){(uint32_t)params.n, n_s_params}));
     symbol *old = asm_find(a, name, strlen(name), SYMBOL_FUNCTION);
-    if (old)
-      old->shared = true;
-    else
-      asm_add(a, mem_copy_text(name), SYMBOL_FUNCTION, number, &at, true);
+    if (old) old->shared = true;
+    else asm_add(a, mem_copy_text(name), SYMBOL_FUNCTION, number, &at, true);
   }
   VEC_FREE(&params);
   mem_free(name);
@@ -362,8 +357,9 @@ static void parse_outputs(assembler *a) {
 static const struct {
   const char *name;
   void (*parse)(assembler *a);
-} directives[] = {{".module", parse_module}, {".type", parse_type_directive}, {".const", parse_const},      {".site", parse_site},
-                  {".inputs", parse_inputs}, {".outputs", parse_outputs},     {".function", parse_function}};
+} directives[] = {{".module", parse_module},    {".type", parse_type_directive}, {".const", parse_const},
+                  {".site", parse_site},        {".inputs", parse_inputs},       {".outputs", parse_outputs},
+                  {".function", parse_function}};
 #define N_DIRECTIVES (sizeof directives / sizeof *directives)
 
 static const char *directive_candidate(const void *context, size_t i) {
@@ -392,10 +388,8 @@ static void parse_directive(assembler *a) {
 
 static void first_pass(assembler *a) {
   while (a->lex.now.kind != TOKEN_END) {
-    if (a->lex.now.kind == TOKEN_DIRECTIVE)
-      parse_directive(a);
-    else
-      skip_line(a);
+    if (a->lex.now.kind == TOKEN_DIRECTIVE) parse_directive(a);
+    else skip_line(a);
   }
 }
 
@@ -437,10 +431,10 @@ reed_status text_assemble(const char *text, void **out_bytes, size_t *out_n_byte
   }
   if (status == REED_OK) {
     if (!a.has_module) module_set_names(a.b, "", "", "", 1);
-    if (a.has_io)
-      module_set_io(a.b, a.inputs.items, (uint32_t)a.inputs.n, a.outputs.items, (uint32_t)a.outputs.n);
+    if (a.has_io) module_set_io(a.b, a.inputs.items, (uint32_t)a.inputs.n, a.outputs.items, (uint32_t)a.outputs.n);
     else
-      module_set_io(a.b, a.main_params.items, (uint32_t)a.main_params.n, a.main_results.items, (uint32_t)a.main_results.n);
+      module_set_io(a.b, a.main_params.items, (uint32_t)a.main_params.n, a.main_results.items,
+                    (uint32_t)a.main_results.n);
     status = module_builder_finish(a.b, out_bytes, out_n_bytes, diagnosis);
   }
   assembler_fini(&a);

@@ -1,17 +1,25 @@
-/* Inside the assembler: what its files share. asm.c has the names, the directives and the two passes, asm_data.c types and elements, asm_code.c the
- * instructions. A failure is kept in the lexer, after which every parsing function does nothing useful and soon returns. */
+/* Inside the assembler: what its files share. asm.c has the names, the directives and the two passes, asm_data.c types
+ * and elements, asm_code.c the instructions. A failure is kept in the lexer, after which every parsing function does
+ * nothing useful and soon returns. */
 #ifndef BYTECODE_TEXT_ASM_H_
 #define BYTECODE_TEXT_ASM_H_
 
 #include "bytecode/text/lexer.h"
 
-typedef enum symbol_kind { SYMBOL_TYPE, SYMBOL_CONST, SYMBOL_SITE, SYMBOL_FUNCTION, SYMBOL_LABEL, SYMBOL_KINDS } symbol_kind;
+typedef enum symbol_kind {
+  SYMBOL_TYPE,
+  SYMBOL_CONST,
+  SYMBOL_SITE,
+  SYMBOL_FUNCTION,
+  SYMBOL_LABEL,
+  SYMBOL_KINDS
+} symbol_kind;
 
 typedef struct symbol {
   const char *name; /* owned */
   symbol_kind kind;
   uint32_t number;
-  token at;     /* where it is defined, or for a label used first */
+  token at;             /* where it is defined, or for a label used first */
   bool defined, shared; /* shared: several functions have this name */
 } symbol;
 
@@ -32,8 +40,8 @@ typedef struct assembler {
   bool has_module, has_io;
   VEC_OF(uint32_t) main_params;
   VEC_OF(uint32_t) main_results;
-  uint32_t n_r, n_s;      /* registers used by the function at hand */
-  VEC_OF(uint32_t) list;  /* scratch of one operand */
+  uint32_t n_r, n_s;     /* registers used by the function at hand */
+  VEC_OF(uint32_t) list; /* scratch of one operand */
 } assembler;
 
 #define FAIL(a, ...) lexer_fail(&(a)->lex, &(a)->lex.now, __VA_ARGS__)
@@ -41,7 +49,7 @@ static inline bool failed(const assembler *a) { return a->lex.status != REED_OK;
 
 /* Appends to one of the assembler's lists. */
 #define PUSH(a, list, item) \
-  do {                      \
+  do { \
     if (!VEC_PUSH(list, item)) lexer_no_memory(&(a)->lex); \
   } while (0)
 

@@ -1,4 +1,5 @@
-/* The assembler's instructions and labels. Operands are read by their role, so that insn.def is all there is to say about them.
+/* The assembler's instructions and labels. Operands are read by their role, so that insn.def is all there is to say
+ * about them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +49,8 @@ static uint32_t parse_flagged_register(assembler *a) {
 
 static uint32_t parse_function_name(assembler *a) {
   token t = a->lex.now;
-  if (lexer_take(&a->lex, '#')) return (uint32_t)lexer_integer(&a->lex, "a function's number", 0, (int64_t)a->functions.n - 1);
+  if (lexer_take(&a->lex, '#'))
+    return (uint32_t)lexer_integer(&a->lex, "a function's number", 0, (int64_t)a->functions.n - 1);
   char *name = lexer_name_or_string(&a->lex, "a function's name");
   if (!name) return 0;
   const symbol *s = asm_find(a, name, strlen(name), SYMBOL_FUNCTION);
@@ -109,40 +111,26 @@ static uint32_t parse_item(assembler *a, insn_role role) {
     case INSN_ROLE_RDS_ANY:
     case INSN_ROLE_RUS_ANY:
     case INSN_ROLE_RUS_KERNEL:
-    case INSN_ROLE_RXS_KERNEL:
-      return parse_register(a, 'r');
-    case INSN_ROLE_RFS_IN:
-      return parse_flagged_register(a);
+    case INSN_ROLE_RXS_KERNEL: return parse_register(a, 'r');
+    case INSN_ROLE_RFS_IN: return parse_flagged_register(a);
     case INSN_ROLE_SD:
     case INSN_ROLE_SU:
     case INSN_ROLE_SDS:
-    case INSN_ROLE_SUS:
-      return parse_register(a, 's');
+    case INSN_ROLE_SUS: return parse_register(a, 's');
     case INSN_ROLE_INDEX:
-    case INSN_ROLE_EPOCH:
-      return (uint32_t)lexer_integer(&a->lex, "an index", 0, UINT32_MAX);
-    case INSN_ROLE_DTYPE:
-      return asm_dtype(a);
+    case INSN_ROLE_EPOCH: return (uint32_t)lexer_integer(&a->lex, "an index", 0, UINT32_MAX);
+    case INSN_ROLE_DTYPE: return asm_dtype(a);
     case INSN_ROLE_LABEL:
-    case INSN_ROLE_LABELS:
-      return parse_label(a);
-    case INSN_ROLE_FUNC:
-      return parse_function_name(a);
-    case INSN_ROLE_TYPE:
-      return asm_type(a);
-    case INSN_ROLE_CONST:
-      return asm_use(a, SYMBOL_CONST);
-    case INSN_ROLE_SITE:
-      return asm_use(a, SYMBOL_SITE);
-    case INSN_ROLE_STR:
-      return parse_string_operand(a);
-    case INSN_ROLE_DEV:
-      return (uint32_t)asm_device(a);
-    case INSN_ROLE_REASON:
-      return parse_word(a, "a copy's reason", reasons, COPY_REASON_COUNT);
+    case INSN_ROLE_LABELS: return parse_label(a);
+    case INSN_ROLE_FUNC: return parse_function_name(a);
+    case INSN_ROLE_TYPE: return asm_type(a);
+    case INSN_ROLE_CONST: return asm_use(a, SYMBOL_CONST);
+    case INSN_ROLE_SITE: return asm_use(a, SYMBOL_SITE);
+    case INSN_ROLE_STR: return parse_string_operand(a);
+    case INSN_ROLE_DEV: return (uint32_t)asm_device(a);
+    case INSN_ROLE_REASON: return parse_word(a, "a copy's reason", reasons, COPY_REASON_COUNT);
     case INSN_ROLE_IMM: /* two words: parse_operand */
-    case INSN_ROLE_COUNT:
-      break;
+    case INSN_ROLE_COUNT: break;
   }
   return 0;
 }
@@ -152,15 +140,11 @@ static void parse_operand(assembler *a, insn_role role) {
   switch (insn_role_form(role)) {
     case INSN_FORM_WORD: {
       uint32_t item = parse_item(a, role);
-      if (label)
-        emit_label(a->b, item);
-      else
-        emit_u32(a->b, item);
+      if (label) emit_label(a->b, item);
+      else emit_u32(a->b, item);
       break;
     }
-    case INSN_FORM_LONG:
-      emit_i64(a->b, lexer_integer(&a->lex, "an integer", INT64_MIN, INT64_MAX));
-      break;
+    case INSN_FORM_LONG: emit_i64(a->b, lexer_integer(&a->lex, "an integer", INT64_MIN, INT64_MAX)); break;
     case INSN_FORM_LIST:
       a->list.n = 0;
       lexer_expect(&a->lex, '[');
@@ -170,10 +154,8 @@ static void parse_operand(assembler *a, insn_role role) {
         if (!lexer_at(&a->lex, ']')) lexer_expect(&a->lex, ',');
       }
       lexer_expect(&a->lex, ']');
-      if (label)
-        emit_labels(a->b, a->list.items, (uint32_t)a->list.n);
-      else
-        emit_list(a->b, a->list.items, (uint32_t)a->list.n);
+      if (label) emit_labels(a->b, a->list.items, (uint32_t)a->list.n);
+      else emit_list(a->b, a->list.items, (uint32_t)a->list.n);
       break;
   }
 }
@@ -189,11 +171,12 @@ static int find_mnemonic(const token *t) {
   return -1;
 }
 
-/* The node behind `@` at the end of the line that begins here, as a text to be freed, or NULL; it must be known when the
- * instruction begins. */
+/* The node behind `@` at the end of the line that begins here, as a text to be freed, or NULL; it must be known when
+ * the instruction begins. */
 static char *peek_node(assembler *a) {
   lexer here = a->lex;
-  while (a->lex.now.kind != TOKEN_NEWLINE && a->lex.now.kind != TOKEN_END && !lexer_at(&a->lex, '@')) lexer_next(&a->lex);
+  while (a->lex.now.kind != TOKEN_NEWLINE && a->lex.now.kind != TOKEN_END && !lexer_at(&a->lex, '@'))
+    lexer_next(&a->lex);
   char *node = lexer_take(&a->lex, '@') ? lexer_string(&a->lex, "a node's name") : NULL;
   reed_status status = a->lex.status;
   if (status == REED_OK) a->lex = here;
@@ -236,7 +219,8 @@ static bool parse_label_definition(assembler *a) {
   }
   lexer_next(&a->lex);
   symbol *s = asm_find(a, t.begin, t.n, SYMBOL_LABEL);
-  if (s && s->defined) lexer_fail(&a->lex, &t, "label '%.*s' has been defined in line %u", (int)t.n, t.begin, s->at.line);
+  if (s && s->defined)
+    lexer_fail(&a->lex, &t, "label '%.*s' has been defined in line %u", (int)t.n, t.begin, s->at.line);
   if (!s) s = asm_add(a, asm_copy_name(&t), SYMBOL_LABEL, emit_new_label(a->b), &t, true);
   if (failed(a)) return true;
   s->defined = true;
@@ -275,12 +259,9 @@ void asm_function_code(assembler *a, uint32_t number) {
   size_t first_label = a->symbols.n;
   module_begin_function(a->b, number);
   while (a->lex.now.kind != TOKEN_END && a->lex.now.kind != TOKEN_DIRECTIVE) {
-    if (a->lex.now.kind == TOKEN_NEWLINE)
-      lexer_next(&a->lex);
-    else if (a->lex.now.kind != TOKEN_NAME)
-      FAIL(a, "an instruction or a label is expected here");
-    else if (!parse_label_definition(a))
-      parse_insn(a);
+    if (a->lex.now.kind == TOKEN_NEWLINE) lexer_next(&a->lex);
+    else if (a->lex.now.kind != TOKEN_NAME) FAIL(a, "an instruction or a label is expected here");
+    else if (!parse_label_definition(a)) parse_insn(a);
   }
   end_labels(a, first_label);
   if (!failed(a)) module_end_function(a->b, stated ? n_r : a->n_r, stated ? n_s : a->n_s);

@@ -43,7 +43,8 @@ static void parse_type_form(assembler *a, module_type *t) {
   bool any = lexer_is_name(&a->lex, "any"), object = lexer_is_name(&a->lex, "object");
   if (!object && !any && dtype_of(&a->lex.now) == REED_NONE) {
     uint32_t number = asm_use(a, SYMBOL_TYPE);
-    if (!failed(a) && number >= a->types.n) FAIL(a, "a type can not be made of itself"); /* its name is known before it has a form */
+    if (!failed(a) && number >= a->types.n)
+      FAIL(a, "a type can not be made of itself"); /* its name is known before it has a form */
     if (!failed(a)) *t = a->types.items[number];
     return;
   }
@@ -137,7 +138,8 @@ static void parse_element(assembler *a, reed_dtype dtype, text_buffer *data) {
   uint8_t element[8];
   if (text_digits(dtype)) {
     double value = a->lex.now.kind == TOKEN_INTEGER ? (double)a->lex.now.i : a->lex.now.f;
-    if (a->lex.now.kind != TOKEN_INTEGER && a->lex.now.kind != TOKEN_FLOAT) FAIL(a, "an element is expected here, a number");
+    if (a->lex.now.kind != TOKEN_INTEGER && a->lex.now.kind != TOKEN_FLOAT)
+      FAIL(a, "an element is expected here, a number");
     reed_dtype_write(dtype, element, value);
     lexer_next(&a->lex);
   } else {

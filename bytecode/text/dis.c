@@ -1,4 +1,5 @@
-/* Module -> text. Types, constants and call sites are named t0, c0, k0 in their order; labels by the word they stand at. */
+/* Module -> text. Types, constants and call sites are named t0, c0, k0 in their order; labels by the word they stand
+ * at. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,23 +22,17 @@ static void put_string(dis *d, const char *text) {
   text_append_bytes(&d->out, "\"", 1);
   for (const char *p = text; *p; p++) {
     unsigned char c = (unsigned char)*p;
-    if (c == '"' || c == '\\')
-      text_append(&d->out, "\\%c", c);
-    else if (c == '\n')
-      text_append(&d->out, "\\n");
-    else if (c < 0x20 || c == 0x7f)
-      text_append(&d->out, "\\x%02x", c);
-    else
-      text_append_bytes(&d->out, p, 1);
+    if (c == '"' || c == '\\') text_append(&d->out, "\\%c", c);
+    else if (c == '\n') text_append(&d->out, "\\n");
+    else if (c < 0x20 || c == 0x7f) text_append(&d->out, "\\x%02x", c);
+    else text_append_bytes(&d->out, p, 1);
   }
   text_append_bytes(&d->out, "\"", 1);
 }
 
 static void put_name(dis *d, const char *text) {
-  if (text_is_name(text))
-    text_append(&d->out, "%s", text);
-  else
-    put_string(d, text);
+  if (text_is_name(text)) text_append(&d->out, "%s", text);
+  else put_string(d, text);
 }
 
 /* ---- data ---- */
@@ -49,7 +44,8 @@ static void put_base64(dis *d, const uint8_t *data, size_t n) {
     char text[97 + 1];
     size_t k = 0;
     for (size_t i = line; i < n && i < line + 72; i += 3) {
-      uint32_t triple = (uint32_t)data[i] << 16 | (i + 1 < n ? (uint32_t)data[i + 1] << 8 : 0) | (i + 2 < n ? data[i + 2] : 0);
+      uint32_t triple =
+          (uint32_t)data[i] << 16 | (i + 1 < n ? (uint32_t)data[i + 1] << 8 : 0) | (i + 2 < n ? data[i + 2] : 0);
       text[k++] = digits[triple >> 18];
       text[k++] = digits[triple >> 12 & 63];
       text[k++] = i + 1 < n ? digits[triple >> 6 & 63] : '=';
@@ -94,8 +90,7 @@ static void put_elements(dis *d, const reed_desc *desc, const void *data) {
       text_append(&d->out, "%s%s", i ? ", " : "", text_from_f64(reed_dtype_read(desc->dtype, element), digits, number));
     else if (desc->dtype == REED_U64)
       text_append(&d->out, "%s%" PRIu64, i ? ", " : "", (uint64_t)read_integer(desc->dtype, element));
-    else
-      text_append(&d->out, "%s%" PRId64, i ? ", " : "", read_integer(desc->dtype, element));
+    else text_append(&d->out, "%s%" PRId64, i ? ", " : "", read_integer(desc->dtype, element));
   }
   text_append(&d->out, "}");
 }
@@ -115,12 +110,9 @@ static void put_type(dis *d, const module_type *t) {
     if (t->rank < 0) text_append(&d->out, "*");
     for (int32_t i = 0; i < t->rank; i++) {
       if (i) text_append(&d->out, ", ");
-      if (t->dims[i] >= 0)
-        text_append(&d->out, "%" PRId64, t->dims[i]);
-      else if (*d->m->strings[~t->dims[i]])
-        put_name(d, d->m->strings[~t->dims[i]]);
-      else
-        text_append(&d->out, "?");
+      if (t->dims[i] >= 0) text_append(&d->out, "%" PRId64, t->dims[i]);
+      else if (*d->m->strings[~t->dims[i]]) put_name(d, d->m->strings[~t->dims[i]]);
+      else text_append(&d->out, "?");
     }
     text_append(&d->out, "]");
   }
@@ -136,15 +128,9 @@ static void put_attribute(dis *d, const reed_attr *a) {
   put_name(d, a->name);
   text_append(&d->out, " = ");
   switch (a->type) {
-    case REED_ATTR_INT:
-      text_append(&d->out, "%" PRId64, a->i);
-      break;
-    case REED_ATTR_FLOAT:
-      text_append(&d->out, "%s", text_from_f64(a->f, 17, number));
-      break;
-    case REED_ATTR_STRING:
-      put_string(d, a->s);
-      break;
+    case REED_ATTR_INT: text_append(&d->out, "%" PRId64, a->i); break;
+    case REED_ATTR_FLOAT: text_append(&d->out, "%s", text_from_f64(a->f, 17, number)); break;
+    case REED_ATTR_STRING: put_string(d, a->s); break;
     case REED_ATTR_INTS:
       text_append(&d->out, "[");
       for (int64_t i = 0; i < a->n; i++) text_append(&d->out, "%s%" PRId64, i ? ", " : "", a->ints[i]);
@@ -152,7 +138,8 @@ static void put_attribute(dis *d, const reed_attr *a) {
       break;
     case REED_ATTR_FLOATS:
       text_append(&d->out, "floats [");
-      for (int64_t i = 0; i < a->n; i++) text_append(&d->out, "%s%s", i ? ", " : "", text_from_f64(a->floats[i], 17, number));
+      for (int64_t i = 0; i < a->n; i++)
+        text_append(&d->out, "%s%s", i ? ", " : "", text_from_f64(a->floats[i], 17, number));
       text_append(&d->out, "]");
       break;
     case REED_ATTR_TENSOR:
@@ -225,17 +212,13 @@ static void put_directives(dis *d) {
 /* ---- code ---- */
 
 static void put_register(dis *d, char bank, uint32_t number) {
-  if (number == MODULE_ABSENT)
-    text_append(&d->out, "_");
-  else
-    text_append(&d->out, "%c%u", bank, number);
+  if (number == MODULE_ABSENT) text_append(&d->out, "_");
+  else text_append(&d->out, "%c%u", bank, number);
 }
 
 static void put_function_name(dis *d, uint32_t number) {
-  if (d->quoted_number[number])
-    text_append(&d->out, "#%u", number);
-  else
-    put_name(d, d->m->strings[d->m->functions[number].name]);
+  if (d->quoted_number[number]) text_append(&d->out, "#%u", number);
+  else put_name(d, d->m->strings[d->m->functions[number].name]);
 }
 
 /* One word of an operand. */
@@ -266,65 +249,37 @@ static void put_item(dis *d, insn_role role, uint32_t word) {
     case INSN_ROLE_RDS_ANY:
     case INSN_ROLE_RUS_ANY:
     case INSN_ROLE_RUS_KERNEL:
-    case INSN_ROLE_RXS_KERNEL:
-      put_register(d, 'r', word);
-      break;
+    case INSN_ROLE_RXS_KERNEL: put_register(d, 'r', word); break;
     case INSN_ROLE_RFS_IN:
       put_register(d, 'r', INSN_REGISTER(word));
-      if (INSN_REGISTER(word) != MODULE_ABSENT || INSN_READS(word)) text_append(&d->out, ":%s", reads[INSN_READS(word) & 3]);
+      if (INSN_REGISTER(word) != MODULE_ABSENT || INSN_READS(word))
+        text_append(&d->out, ":%s", reads[INSN_READS(word) & 3]);
       break;
     case INSN_ROLE_SD:
     case INSN_ROLE_SU:
     case INSN_ROLE_SDS:
-    case INSN_ROLE_SUS:
-      put_register(d, 's', word);
-      break;
+    case INSN_ROLE_SUS: put_register(d, 's', word); break;
     case INSN_ROLE_IMM: /* two words: put_operand */
     case INSN_ROLE_INDEX:
-    case INSN_ROLE_EPOCH:
-      text_append(&d->out, "%u", word);
-      break;
-    case INSN_ROLE_DTYPE:
-      text_append(&d->out, "%s", reed_dtype_name((reed_dtype)word));
-      break;
+    case INSN_ROLE_EPOCH: text_append(&d->out, "%u", word); break;
+    case INSN_ROLE_DTYPE: text_append(&d->out, "%s", reed_dtype_name((reed_dtype)word)); break;
     case INSN_ROLE_LABEL:
-    case INSN_ROLE_LABELS:
-      text_append(&d->out, "L%u", word);
-      break;
-    case INSN_ROLE_FUNC:
-      put_function_name(d, word);
-      break;
-    case INSN_ROLE_TYPE:
-      text_append(&d->out, "t%u", word);
-      break;
-    case INSN_ROLE_CONST:
-      text_append(&d->out, "c%u", word);
-      break;
-    case INSN_ROLE_SITE:
-      text_append(&d->out, "k%u", word);
-      break;
-    case INSN_ROLE_STR:
-      put_string(d, d->m->strings[word]);
-      break;
-    case INSN_ROLE_DEV:
-      text_append(&d->out, "%s", devices[word & 1]);
-      break;
-    case INSN_ROLE_REASON:
-      text_append(&d->out, "%s", reasons[word < COPY_REASON_COUNT ? word : 0]);
-      break;
-    case INSN_ROLE_COUNT:
-      break;
+    case INSN_ROLE_LABELS: text_append(&d->out, "L%u", word); break;
+    case INSN_ROLE_FUNC: put_function_name(d, word); break;
+    case INSN_ROLE_TYPE: text_append(&d->out, "t%u", word); break;
+    case INSN_ROLE_CONST: text_append(&d->out, "c%u", word); break;
+    case INSN_ROLE_SITE: text_append(&d->out, "k%u", word); break;
+    case INSN_ROLE_STR: put_string(d, d->m->strings[word]); break;
+    case INSN_ROLE_DEV: text_append(&d->out, "%s", devices[word & 1]); break;
+    case INSN_ROLE_REASON: text_append(&d->out, "%s", reasons[word < COPY_REASON_COUNT ? word : 0]); break;
+    case INSN_ROLE_COUNT: break;
   }
 }
 
 static void put_operand(dis *d, insn_role role, const insn_operand *o) {
   switch (insn_role_form(role)) {
-    case INSN_FORM_WORD:
-      put_item(d, role, o->words[0]);
-      break;
-    case INSN_FORM_LONG:
-      text_append(&d->out, "%" PRId64, insn_long(o));
-      break;
+    case INSN_FORM_WORD: put_item(d, role, o->words[0]); break;
+    case INSN_FORM_LONG: text_append(&d->out, "%" PRId64, insn_long(o)); break;
     case INSN_FORM_LIST:
       text_append(&d->out, "[");
       for (uint32_t i = 0; i < o->n; i++) {
@@ -429,9 +384,7 @@ reed_status text_disassemble(const module *m, char **out_text, reed_diagnosis *d
   for (uint32_t i = 0; status == REED_OK && i < m->n_functions; i++) status = put_function(&d, i, diagnosis);
   if (status == REED_OK && d.out.failed) status = diag_no_memory(diagnosis, "a module's text");
   mem_free(d.quoted_number);
-  if (status == REED_OK)
-    *out_text = d.out.data;
-  else
-    text_fini(&d.out);
+  if (status == REED_OK) *out_text = d.out.data;
+  else text_fini(&d.out);
   return status;
 }

@@ -67,7 +67,8 @@ static void lex_number(lexer *l, token *t) {
     t->kind = TOKEN_INTEGER;
     t->i = *l->at == '-' ? strtoll(l->at, &end, hex ? 16 : 10) : (int64_t)strtoull(l->at, &end, hex ? 16 : 10);
   }
-  bool too_large = errno == ERANGE && !(is_float && isfinite(t->f)); /* the smallest doubles are said to be out of range, too */
+  bool too_large =
+      errno == ERANGE && !(is_float && isfinite(t->f)); /* the smallest doubles are said to be out of range, too */
   if (!end || end == l->at || too_large || is_name_part(*end)) {
     lexer_fail(l, t, "this is no number, or it does not fit 64 bits");
     return;
@@ -133,8 +134,7 @@ bool lexer_is_name(const lexer *l, const char *name) {
 
 int64_t lexer_integer(lexer *l, const char *what, int64_t low, int64_t high) {
   token t = l->now;
-  if (t.kind != TOKEN_INTEGER)
-    lexer_fail(l, &t, "%s is expected here, an integer", what);
+  if (t.kind != TOKEN_INTEGER) lexer_fail(l, &t, "%s is expected here, an integer", what);
   else if (t.i < low || t.i > high)
     lexer_fail(l, &t, "%s must be between %lld and %lld", what, (long long)low, (long long)high);
   lexer_next(l);
@@ -165,14 +165,10 @@ char *lexer_string(lexer *l, const char *what) {
     }
     p++;
     int high = *p == 'x' ? hex_digit(p[1]) : -1, low = high >= 0 ? hex_digit(p[2]) : -1;
-    if (*p == 'n')
-      *to++ = '\n';
-    else if (*p == '"' || *p == '\\')
-      *to++ = *p;
-    else if (low >= 0 && high * 16 + low > 0 && high * 16 + low < 0x80)
-      *to++ = (char)(high * 16 + low), p += 2;
-    else
-      lexer_fail(l, &t, "an escape in a string is one of \\\" \\\\ \\n \\x01 ... \\x7f");
+    if (*p == 'n') *to++ = '\n';
+    else if (*p == '"' || *p == '\\') *to++ = *p;
+    else if (low >= 0 && high * 16 + low > 0 && high * 16 + low < 0x80) *to++ = (char)(high * 16 + low), p += 2;
+    else lexer_fail(l, &t, "an escape in a string is one of \\\" \\\\ \\n \\x01 ... \\x7f");
   }
   *to = 0;
   if (!format_utf8_valid(out, (size_t)(to - out))) lexer_fail(l, &t, "a string must be UTF-8");

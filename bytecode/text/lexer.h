@@ -12,8 +12,8 @@ typedef enum token_kind {
   TOKEN_INTEGER,
   TOKEN_FLOAT,
   TOKEN_STRING,
-  TOKEN_ARROW,     /* -> */
-  TOKEN_MARK       /* one of = , [ ] ( ) { } | : @ # ? * */
+  TOKEN_ARROW, /* -> */
+  TOKEN_MARK   /* one of = , [ ] ( ) { } | : @ # ? * */
 } token_kind;
 
 typedef struct token {
@@ -56,8 +56,9 @@ char *lexer_string(lexer *l, const char *what);
 /* A name or a string, the same way. */
 char *lexer_name_or_string(lexer *l, const char *what);
 
-/* "; did you mean 'x'?" when one of the candidates is close to the word, else "". candidate(context, i) is NULL past the end. */
-const char *lexer_suggest(const char *word, size_t n, const char *(*candidate)(const void *context, size_t i), const void *context, char *out,
-                          size_t capacity);
+/* "; did you mean 'x'?" when one of the candidates is close to the word, else "". candidate(context, i) is NULL past
+ * the end. */
+const char *lexer_suggest(const char *word, size_t n, const char *(*candidate)(const void *context, size_t i),
+                          const void *context, char *out, size_t capacity);
 
 #endif

@@ -12,10 +12,8 @@
 static void use_dot(char *text) {
   char *to = text;
   for (const char *from = text; *from; from++) {
-    if (strchr("0123456789+-eE", *from))
-      *to++ = *from;
-    else if (to == text || to[-1] != '.')
-      *to++ = '.';
+    if (strchr("0123456789+-eE", *from)) *to++ = *from;
+    else if (to == text || to[-1] != '.') *to++ = '.';
   }
   *to = 0;
 }
@@ -59,10 +57,8 @@ const char *text_to_f64(const char *text, double *out_value) {
   const char *q = text;
   for (; *q && strchr("0123456789+-.eE", *q) && n + 16 < sizeof digits; q++) {
     if ((*q == '-' || *q == '+') && q != text && q[-1] != 'e' && q[-1] != 'E') break;
-    if (*q == '.')
-      n += (size_t)snprintf(digits + n, 16, "%s", point);
-    else
-      digits[n++] = *q;
+    if (*q == '.') n += (size_t)snprintf(digits + n, 16, "%s", point);
+    else digits[n++] = *q;
   }
   digits[n] = 0;
   char *end;
@@ -72,12 +68,10 @@ const char *text_to_f64(const char *text, double *out_value) {
 
 int text_digits(reed_dtype dtype) {
   switch (dtype) {
-    case REED_F64:
-      return 17;
+    case REED_F64: return 17;
     case REED_F32:
     case REED_F16: /* an f16 or bf16 is a float, and read back through the same */
-    case REED_BF16:
-      return 9;
+    case REED_BF16: return 9;
     case REED_NONE:
     case REED_I8:
     case REED_I16:
@@ -88,14 +82,14 @@ int text_digits(reed_dtype dtype) {
     case REED_U32:
     case REED_U64:
     case REED_BOOL:
-    case REED_DTYPE_COUNT:
-      break;
+    case REED_DTYPE_COUNT: break;
   }
   return 0;
 }
 
 bool text_is_name(const char *text) {
-  static const char *const words[] = {"object", "any", "in", "device", "host", "registers", "inf", "nan", "base64", "floats", "_"};
+  static const char *const words[] = {"object", "any", "in",     "device", "host", "registers",
+                                      "inf",    "nan", "base64", "floats", "_"};
   if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", *text) || !*text) return false;
   for (const char *p = text; *p; p++)
     if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789.", *p)) return false;

@@ -16,15 +16,16 @@ ir_node *weights_only_for(const ir_value *v, const ir_node *user) {
 
 ir_node *weights_product(const ir_value *v, const ir_node *user) {
   ir_node *n = weights_only_for(v, user);
-  bool is_product = n && (n->op == op_builtin(OP_Conv) || n->op == op_builtin(OP_ConvTranspose) || n->op == op_builtin(OP_Gemm) ||
-                          n->op == op_builtin(OP_MatMul));
+  bool is_product = n && (n->op == op_builtin(OP_Conv) || n->op == op_builtin(OP_ConvTranspose) ||
+                          n->op == op_builtin(OP_Gemm) || n->op == op_builtin(OP_MatMul));
   return is_product ? n : NULL;
 }
 
 int32_t weights_channel_axis(const ir_node *product) {
   int32_t rank = product->outputs[0]->type.rank;
   reed_attrs attrs = ir_attrs(product);
-  bool last = product->op == op_builtin(OP_Gemm) || product->op == op_builtin(OP_MatMul) || reed_attrs_int(&attrs, "channels_last", 0);
+  bool last = product->op == op_builtin(OP_Gemm) || product->op == op_builtin(OP_MatMul) ||
+              reed_attrs_int(&attrs, "channels_last", 0);
   return rank < 2 ? -1 : last ? rank - 1 : 1;
 }
 

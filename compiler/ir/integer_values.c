@@ -1,7 +1,7 @@
-/* Partial evaluation. One row per operator; what a row cannot say of an element is a fresh symbol, so that only structure (how
- * many elements) decides whether there is a result at all. Float values take part only while they are integers that nothing
- * rounds: an extent cast to float, floored, compared, cast back (extents are below 2^24, where floats stop holding every
- * integer); a quotient or a sum of floats is never followed. */
+/* Partial evaluation. One row per operator; what a row cannot say of an element is a fresh symbol, so that only
+ * structure (how many elements) decides whether there is a result at all. Float values take part only while they are
+ * integers that nothing rounds: an extent cast to float, floored, compared, cast back (extents are below 2^24, where
+ * floats stop holding every integer); a quotient or a sum of floats is never followed. */
 #include "compiler/ir/integer_values.h"
 
 #include <math.h>
@@ -34,7 +34,8 @@ static int64_t count(const ir_value *v) {
   return n > PARTIAL_MAX_ELEMENTS ? -1 : n;
 }
 
-/* A constant's elements as integers; NULL when one is no integer that a symbol cannot be confused with, or there is no memory. */
+/* A constant's elements as integers; NULL when one is no integer that a symbol cannot be confused with, or there is no
+ * memory. */
 static const reed_dim *constant_elements(ir_module *m, const ir_value *v, int64_t n) {
   reed_dim *elements = ir_alloc(m, (size_t)n * sizeof *elements);
   size_t bytes = reed_dtype_bytes(v->type.dtype);
@@ -75,7 +76,14 @@ const reed_dim *partial_elements(ir_module *m, ir_value *v, bool make_fresh, int
 typedef reed_dim (*scalar_fn)(const call *c, reed_dim a, reed_dim b);
 
 /* Three-valued comparison: the sign of a - b where it is provable. */
-typedef enum order { ORDER_UNKNOWN, ORDER_LESS, ORDER_LESS_OR_EQUAL, ORDER_EQUAL, ORDER_GREATER_OR_EQUAL, ORDER_GREATER } order;
+typedef enum order {
+  ORDER_UNKNOWN,
+  ORDER_LESS,
+  ORDER_LESS_OR_EQUAL,
+  ORDER_EQUAL,
+  ORDER_GREATER_OR_EQUAL,
+  ORDER_GREATER
+} order;
 
 static order compare(const call *c, reed_dim a, reed_dim b) {
   if (is_number(a) && is_number(b)) return a < b ? ORDER_LESS : a > b ? ORDER_GREATER : ORDER_EQUAL;
@@ -129,21 +137,25 @@ static reed_dim less_or_equal(const call *c, reed_dim a, reed_dim b) {
 }
 static reed_dim greater(const call *c, reed_dim a, reed_dim b) { return less(c, b, a); }
 static reed_dim greater_or_equal(const call *c, reed_dim a, reed_dim b) { return less_or_equal(c, b, a); }
-static reed_dim and(const call *c, reed_dim a, reed_dim b) { return truth(c, a == 1 && b == 1, a == 0 || b == 0); }
-static reed_dim or(const call *c, reed_dim a, reed_dim b) { return truth(c, a == 1 || b == 1, a == 0 && b == 0); }
-static reed_dim xor(const call *c, reed_dim a, reed_dim b) {
-  bool known = is_number(a) && is_number(b);
-  return truth(c, known && a != b, known && a == b);
-}
+static reed_dim and (const call *c, reed_dim a, reed_dim b) { return truth(c, a == 1 && b == 1, a == 0 || b == 0); }
+static reed_dim or (const call *c, reed_dim a, reed_dim b) { return truth(c, a == 1 || b == 1, a == 0 && b == 0); }
+static reed_dim xor
+    (const call *c, reed_dim a, reed_dim b) {
+      bool known = is_number(a) && is_number(b);
+      return truth(c, known && a != b, known && a == b);
+    }
 
-static reed_dim negate(const call *c, reed_dim a, reed_dim b) { return symbols_sub(c->s, 0, a); }
+    static reed_dim negate(const call *c, reed_dim a, reed_dim b) {
+  return symbols_sub(c->s, 0, a);
+}
 static reed_dim not(const call *c, reed_dim a, reed_dim b) { return truth(c, a == 0, a == 1); }
 static reed_dim absolute(const call *c, reed_dim a, reed_dim b) {
   return at_least(c, a, 0) ? a : at_least(c, symbols_sub(c->s, 0, a), 0) ? symbols_sub(c->s, 0, a) : unknown(c);
 }
 static reed_dim same(const call *c, reed_dim a, reed_dim b) { return a; }
 
-/* To bool: is it zero? Between integers and floats nothing changes (numbers that do not fit 32 bits are dropped below). */
+/* To bool: is it zero? Between integers and floats nothing changes (numbers that do not fit 32 bits are dropped below).
+ */
 static reed_dim cast(const call *c, reed_dim a, reed_dim b) {
   reed_dtype to = c->n->outputs[0]->type.dtype;
   return to == REED_BOOL ? truth(c, at_least(c, a, 1) || (is_number(a) && a != 0), a == 0) : a;
@@ -264,8 +276,8 @@ static bool gather(call *c, scalar_fn fn) {
   return true;
 }
 
-/* Where each output element of a strided selection comes from: out index k along axis i is element start[i] + k * step[i] along
- * axis from[i]. */
+/* Where each output element of a strided selection comes from: out index k along axis i is element start[i] + k *
+ * step[i] along axis from[i]. */
 typedef struct selection {
   int64_t start[REED_MAX_RANK], step[REED_MAX_RANK];
   int32_t from[REED_MAX_RANK];
@@ -306,7 +318,8 @@ static bool slice(call *c, scalar_fn fn) {
   for (int32_t i = 0; i < in->rank; i++) s.from[i] = i, s.step[i] = 1;
   for (int64_t k = 0; k < c->n_in[1]; k++) {
     int64_t axis = k, start, step = 1;
-    if (!listed(c, 1, k, &start) || (has_axes && !listed(c, 3, k, &axis)) || (has_steps && !listed(c, 4, k, &step))) return false;
+    if (!listed(c, 1, k, &start) || (has_axes && !listed(c, 3, k, &axis)) || (has_steps && !listed(c, 4, k, &step)))
+      return false;
     axis = from_start(axis, in->rank);
     if (axis < 0 || axis >= in->rank || step < -PARTIAL_MAX_ELEMENTS || step > PARTIAL_MAX_ELEMENTS) return false;
     int64_t n = in->dims[axis], last = step > 0 ? n : n - 1;
@@ -348,7 +361,8 @@ static bool concat(call *c, scalar_fn fn) {
 
 /* Over all elements. */
 static bool reduce(call *c, scalar_fn fn) {
-  if (!c->in[0] || c->n_out != 1 || !c->n_in[0] || (c->n->n_inputs < 2 && reed_attrs_int(&c->attrs, "noop_with_empty_axes", 0)))
+  if (!c->in[0] || c->n_out != 1 || !c->n_in[0] ||
+      (c->n->n_inputs < 2 && reed_attrs_int(&c->attrs, "noop_with_empty_axes", 0)))
     return false;
   c->out[0] = c->in[0][0];
   for (int64_t i = 1; i < c->n_in[0]; i++) c->out[0] = fn(c, c->out[0], c->in[0][i]);
@@ -400,8 +414,8 @@ static const row rows[] = {{OP_Abs, elementwise, absolute},
                            {OP_Mod, elementwise, modulo, true},
                            {OP_Mul, elementwise, mul, true},
                            {OP_Neg, elementwise, negate},
-                           {OP_Not, elementwise, not},
-                           {OP_Or, elementwise, or},
+                           {OP_Not, elementwise, not },
+                           {OP_Or, elementwise, or },
                            {OP_Range, range, NULL, true},
                            {OP_ReduceMax, reduce, max},
                            {OP_ReduceMin, reduce, min},

@@ -1,11 +1,13 @@
-/* The graph's storage and its primitive edits: arena, makers, attributes, replacing uses, walking. No operator is known here. */
+/* The graph's storage and its primitive edits: arena, makers, attributes, replacing uses, walking. No operator is known
+ * here. */
 #include "compiler/ir/ir.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Blocks of memory released together. A request over a quarter of a block gets one of its own, so that weights waste nothing. */
+/* Blocks of memory released together. A request over a quarter of a block gets one of its own, so that weights waste
+ * nothing. */
 #define BLOCK_BYTES ((size_t)1 << 16)
 #define CONSTANT_ALIGNMENT 64
 
@@ -119,11 +121,11 @@ static void *grown(ir_module *m, const void *items, int32_t n, const void *item,
   return copy;
 }
 
-#define GROW(m, items, n, item)                                     \
-  ({                                                                \
+#define GROW(m, items, n, item) \
+  ({ \
     void *grown_ = grown((m), (items), (n), &(item), sizeof(item)); \
-    if (grown_) (items) = grown_, (n)++;                            \
-    grown_ != NULL;                                                 \
+    if (grown_) (items) = grown_, (n)++; \
+    grown_ != NULL; \
   })
 
 ir_graph *ir_graph_new(ir_module *m, ir_node *parent, const char *name) {
@@ -182,8 +184,8 @@ static bool insert(ir_graph *g, ir_node *n, const ir_node *before) {
   return true;
 }
 
-ir_node *ir_node_new(ir_graph *g, ir_node *before, const reed_op *op, const char *name, ir_value *const *inputs, int32_t n_inputs,
-                     ir_value *const *outputs, int32_t n_outputs) {
+ir_node *ir_node_new(ir_graph *g, ir_node *before, const reed_op *op, const char *name, ir_value *const *inputs,
+                     int32_t n_inputs, ir_value *const *outputs, int32_t n_outputs) {
   ir_module *m = g->module;
   ir_node *n = ir_alloc(m, sizeof *n);
   if (!n) return NULL;

@@ -1,8 +1,9 @@
 /* The compiler's graph: values, nodes, and regions for the bodies of If and Loop.
  *
- * A graph is a list of nodes in topological order. A region is a graph inside a node; its nodes may use values of the graphs around it (captures are
- * implicit). Every value has one definition: a node's output, a graph's parameter, or a constant. Shapes are symbolic (shapefuncs/shapefn.h): equal
- * dims mean provably equal extents. All memory belongs to the ir_module and goes with it; nothing is freed piecemeal (an arena). */
+ * A graph is a list of nodes in topological order. A region is a graph inside a node; its nodes may use values of the
+ * graphs around it (captures are implicit). Every value has one definition: a node's output, a graph's parameter, or a
+ * constant. Shapes are symbolic (shapefuncs/shapefn.h): equal dims mean provably equal extents. All memory belongs to
+ * the ir_module and goes with it; nothing is freed piecemeal (an arena). */
 #ifndef COMPILER_IR_IR_H_
 #define COMPILER_IR_IR_H_
 
@@ -27,67 +28,72 @@ typedef struct ir_type {
 #define IR_WEIGHTS_BYTES ((int64_t)64 << 10)
 
 struct ir_value {
-  const char *name;       /* ONNX name; never NULL */
+  const char *name; /* ONNX name; never NULL */
   ir_type type;
-  ir_node *producer;      /* NULL: parameter or constant */
+  ir_node *producer; /* NULL: parameter or constant */
   int32_t producer_output;
-  ir_graph *graph;        /* where it is defined; constants: the main graph */
-  const void *data;       /* constant: dense elements; else NULL (a zero-size constant has a non-NULL pointer too). Of floats, IR_WEIGHTS_BYTES or more, they
-                             may lie in the model's own bytes at any address; all others are aligned for their dtype */
-  const struct packed_order *packed; /* constant: its elements are those of data in that order (ops/packed.h), moved when the module is written: set by the
-                             last pass, no other meets it. Else NULL */
+  ir_graph *graph;  /* where it is defined; constants: the main graph */
+  const void *data; /* constant: dense elements; else NULL (a zero-size constant has a non-NULL pointer too). Of floats,
+                       IR_WEIGHTS_BYTES or more, they may lie in the model's own bytes at any address; all others are
+                       aligned for their dtype */
+  const struct packed_order *packed; /* constant: its elements are those of data in that order (ops/packed.h), moved
+                             when the module is written: set by the last pass, no other meets it. Else NULL */
   const reed_dim *elements; /* integer values known symbolically (shape arithmetic): n_elements of them, else NULL */
   int64_t n_elements;
-  bool bounded;           /* its extent along bounded_axis is reported by its kernel (type.dims holds a fresh symbol there) */
-  bool joined;            /* a scan output of a Loop whose parts come one behind the other along axis 0, not along an axis of their own */
-  int32_t n_uses;         /* kept by ir_count_uses only */
-  ir_value *forward;      /* what stands in for this value since ir_forward; NULL: nothing */
+  bool bounded; /* its extent along bounded_axis is reported by its kernel (type.dims holds a fresh symbol there) */
+  bool joined; /* a scan output of a Loop whose parts come one behind the other along axis 0, not along an axis of their
+                  own */
+  int32_t n_uses;    /* kept by ir_count_uses only */
+  ir_value *forward; /* what stands in for this value since ir_forward; NULL: nothing */
   /* placement and scheduling results; meaning private to the passes that set them */
-  int32_t device;         /* 0 host, 1 accelerator; -1 not placed */
-  int32_t id;             /* scratch number for passes */
+  int32_t device; /* 0 host, 1 accelerator; -1 not placed */
+  int32_t id;     /* scratch number for passes */
 };
 
 struct ir_node {
   const reed_op *op;
-  const char *name;       /* ONNX node name, or "<op>_<k>" where the model gives none; never NULL or "" */
+  const char *name; /* ONNX node name, or "<op>_<k>" where the model gives none; never NULL or "" */
   reed_attr *attrs;
   int32_t n_attrs;
-  ir_value **inputs;      /* NULL entry: absent optional */
+  ir_value **inputs; /* NULL entry: absent optional */
   int32_t n_inputs;
-  ir_value **outputs;     /* NULL entry: unused optional output */
+  ir_value **outputs; /* NULL entry: unused optional output */
   int32_t n_outputs;
-  ir_graph **regions;     /* If: then, else. Loop: body (parameters: iteration, condition, carried...; results: condition, carried..., scan outputs...) */
+  ir_graph **regions; /* If: then, else. Loop: body (parameters: iteration, condition, carried...; results: condition,
+                         carried..., scan outputs...) */
   int32_t n_regions;
   ir_graph *graph;
-  bool dead;              /* removed; swept by ir_sweep */
-  int32_t id;             /* scratch number for passes */
+  bool dead;  /* removed; swept by ir_sweep */
+  int32_t id; /* scratch number for passes */
 };
 
 struct ir_graph {
   ir_module *module;
-  ir_node *parent;        /* the If or Loop node, NULL for main */
+  ir_node *parent; /* the If or Loop node, NULL for main */
   const char *name;
   ir_value **params;
   int32_t n_params;
   ir_value **results;
   int32_t n_results;
   const char **result_names; /* model output names (main graph) */
-  ir_type *result_types;     /* what the model declares of its outputs (main graph; rank -1 or dtype REED_NONE: nothing): names of dims for people */
+  ir_type *result_types; /* what the model declares of its outputs (main graph; rank -1 or dtype REED_NONE: nothing):
+                            names of dims for people */
   VEC_OF(ir_node *) nodes;
 };
 
 struct ir_module {
   ir_graph *main;
-  const char *name;               /* model name */
+  const char *name; /* model name */
   const reed_registry *registry;
   reed_symbols *symbols;
   struct ir_arena *arena;
   VEC_OF(ir_value *) constants;
-  int32_t n_names;                /* for fresh names */
-  reed_diagnosis *diagnosis;      /* of the compilation in progress; may be NULL */
+  int32_t n_names;           /* for fresh names */
+  reed_diagnosis *diagnosis; /* of the compilation in progress; may be NULL */
 };
 
-reed_status ir_module_open(const reed_registry *registry, reed_diagnosis *diagnosis, ir_module **out_module) REED_MUST_CHECK;
+reed_status ir_module_open(const reed_registry *registry, reed_diagnosis *diagnosis,
+                           ir_module **out_module) REED_MUST_CHECK;
 void ir_module_close(ir_module **m);
 /* Zeroed memory that lives as long as the module; NULL: none. */
 void *ir_alloc(ir_module *m, size_t bytes);
@@ -101,9 +107,10 @@ ir_value *ir_value_new(ir_graph *g, const char *name);
 ir_value *ir_constant(ir_module *m, const reed_desc *desc, const void *data, bool borrow, const char *name);
 /* A constant int64 vector, for operands like axes. */
 ir_value *ir_constant_i64(ir_module *m, const int64_t *elements, int64_t n, const char *name);
-/* A node appended to g, or put before `before` when that is not NULL; arrays are copied; outputs are new values where NULL is passed for `outputs`. */
-ir_node *ir_node_new(ir_graph *g, ir_node *before, const reed_op *op, const char *name, ir_value *const *inputs, int32_t n_inputs,
-                     ir_value *const *outputs, int32_t n_outputs);
+/* A node appended to g, or put before `before` when that is not NULL; arrays are copied; outputs are new values where
+ * NULL is passed for `outputs`. */
+ir_node *ir_node_new(ir_graph *g, ir_node *before, const reed_op *op, const char *name, ir_value *const *inputs,
+                     int32_t n_inputs, ir_value *const *outputs, int32_t n_outputs);
 /* The node behind n in its graph, dead or not; NULL: n is the last. */
 ir_node *ir_next(const ir_node *n);
 /* Attribute access: set replaces. Arrays and texts are copied. false: no memory. */
@@ -125,8 +132,9 @@ bool ir_same_type(const ir_module *m, const ir_value *a, const ir_value *b);
 
 /* Every use of `from` anywhere in the module (regions, results) becomes `to`. */
 void ir_replace_uses(ir_module *m, ir_value *from, ir_value *to);
-/* The same for many values at once: ir_forward notes the replacement (chains allowed, cycles are not), ir_settle rewrites all uses in one walk.
- * Between the two, ir_resolve gives the value that stands in for v (v itself where nothing does; NULL for NULL). */
+/* The same for many values at once: ir_forward notes the replacement (chains allowed, cycles are not), ir_settle
+ * rewrites all uses in one walk. Between the two, ir_resolve gives the value that stands in for v (v itself where
+ * nothing does; NULL for NULL). */
 void ir_forward(ir_value *from, ir_value *to);
 ir_value *ir_resolve(ir_value *v);
 void ir_settle(ir_module *m);
@@ -139,8 +147,10 @@ bool ir_add_input(ir_node *n, ir_value *v);
 void ir_count_uses(ir_module *m);
 /* Takes nodes marked dead out of the lists. */
 void ir_sweep(ir_module *m);
-/* Calls visit(context, node) for every live node of g in order, bodies of regions after their node when deep. Stops at the first failure. */
-reed_status ir_walk(ir_graph *g, bool deep, reed_status (*visit)(void *context, ir_node *n), void *context) REED_MUST_CHECK;
+/* Calls visit(context, node) for every live node of g in order, bodies of regions after their node when deep. Stops at
+ * the first failure. */
+reed_status ir_walk(ir_graph *g, bool deep, reed_status (*visit)(void *context, ir_node *n),
+                    void *context) REED_MUST_CHECK;
 /* The graph as readable text (for --report and tests). */
 void ir_print(const ir_module *m, text_buffer *out);
 

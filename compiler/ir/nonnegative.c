@@ -1,8 +1,9 @@
-/* A table says of which operands an operator's result keeps the sign; values are followed back to constants, extents and operators that
- * cannot give less than 0. */
+/* A table says of which operands an operator's result keeps the sign; values are followed back to constants, extents
+ * and operators that cannot give less than 0. */
 #include "compiler/ir/nonnegative.h"
 
-/* Operators looked at before giving up: chains between a clip and a selection have some dozens, a detector's 90 classes some thousands. */
+/* Operators looked at before giving up: chains between a clip and a selection have some dozens, a detector's 90 classes
+ * some thousands. */
 #define MOST_STEPS 20000
 #define MOST_DEPTH 256
 /* A constant of more elements than this is not looked through. */
@@ -23,17 +24,17 @@ static const struct {
   op_id op;
   rule rule;
 } rules[] = {
-    {OP_Abs, ALWAYS}, {OP_Exp, ALWAYS}, {OP_NonZero, ALWAYS}, {OP_Relu, ALWAYS}, {OP_Shape, ALWAYS}, {OP_Sigmoid, ALWAYS},
-    {OP_Size, ALWAYS}, {OP_Softmax, ALWAYS}, {OP_Sqrt, ALWAYS},
-    {OP_Ceil, FIRST}, {OP_Expand, FIRST}, {OP_Flatten, FIRST}, {OP_Floor, FIRST}, {OP_Gather, FIRST},
-    {OP_GatherElements, FIRST}, {OP_GatherND, FIRST}, {OP_Identity, FIRST}, {OP_Reshape, FIRST}, {OP_Slice, FIRST},
-    {OP_Split, FIRST}, {OP_Squeeze, FIRST}, {OP_Tile, FIRST}, {OP_Transpose, FIRST}, {OP_Unsqueeze, FIRST},
-    {OP_Concat, ALL}, {OP_Min, ALL},
-    {OP_Max, ANY},
-    {OP_Where, CHOICE},
-    {OP_Clip, BOUNDS},
-    {OP_ReduceMax, COUNTS}, {OP_ReduceMin, COUNTS},
-    {OP_Cast, CAST},
+    {OP_Abs, ALWAYS},       {OP_Exp, ALWAYS},      {OP_NonZero, ALWAYS},
+    {OP_Relu, ALWAYS},      {OP_Shape, ALWAYS},    {OP_Sigmoid, ALWAYS},
+    {OP_Size, ALWAYS},      {OP_Softmax, ALWAYS},  {OP_Sqrt, ALWAYS},
+    {OP_Ceil, FIRST},       {OP_Expand, FIRST},    {OP_Flatten, FIRST},
+    {OP_Floor, FIRST},      {OP_Gather, FIRST},    {OP_GatherElements, FIRST},
+    {OP_GatherND, FIRST},   {OP_Identity, FIRST},  {OP_Reshape, FIRST},
+    {OP_Slice, FIRST},      {OP_Split, FIRST},     {OP_Squeeze, FIRST},
+    {OP_Tile, FIRST},       {OP_Transpose, FIRST}, {OP_Unsqueeze, FIRST},
+    {OP_Concat, ALL},       {OP_Min, ALL},         {OP_Max, ANY},
+    {OP_Where, CHOICE},     {OP_Clip, BOUNDS},     {OP_ReduceMax, COUNTS},
+    {OP_ReduceMin, COUNTS}, {OP_Cast, CAST},
 };
 
 typedef struct search {
@@ -80,7 +81,9 @@ static bool bounds_never_negative(search *s, const ir_node *n) {
 
 static bool is_float(reed_dtype t) { return t == REED_F16 || t == REED_BF16 || t == REED_F32 || t == REED_F64; }
 
-static bool count_never_negative(search *s, const ir_value *v) { return v->elements && v->n_elements > 0 && never_negative(s, v); }
+static bool count_never_negative(search *s, const ir_value *v) {
+  return v->elements && v->n_elements > 0 && never_negative(s, v);
+}
 
 static bool cast_never_negative(search *s, const ir_node *n) {
   bool exact = is_float(n->outputs[0]->type.dtype) || !is_float(n->inputs[0]->type.dtype);

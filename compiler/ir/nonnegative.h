@@ -4,7 +4,8 @@
 
 #include "compiler/ir/ir.h"
 
-/* No element of v can be less than 0 (a NaN is not). false: that is not known. Looks at a bounded number of operators. */
+/* No element of v can be less than 0 (a NaN is not). false: that is not known. Looks at a bounded number of operators.
+ */
 bool sign_never_negative(const ir_module *m, const ir_value *v);
 
 #endif

@@ -1,5 +1,5 @@
-/* The matcher: a pattern is a tree, each kind of its nodes a function. Slots filled by an attempt that failed are put back where
- * another attempt follows. */
+/* The matcher: a pattern is a tree, each kind of its nodes a function. Slots filled by an attempt that failed are put
+ * back where another attempt follows. */
 #include "compiler/ir/pattern.h"
 
 #include <math.h>
@@ -28,9 +28,13 @@ static bool splat(const ir_value *v, double *out_number) {
   return true;
 }
 
-/* The number, up to two roundings of the dtype; numbers of the others are exact. Constants of f64 were often written down in f32. */
+/* The number, up to two roundings of the dtype; numbers of the others are exact. Constants of f64 were often written
+ * down in f32. */
 static bool is_number(reed_dtype dtype, double x, double number) {
-  double unit = dtype == REED_F16 ? 0x1p-10 : dtype == REED_BF16 ? 0x1p-7 : dtype == REED_F32 || dtype == REED_F64 ? 0x1p-23 : 0;
+  double unit = dtype == REED_F16                        ? 0x1p-10
+                : dtype == REED_BF16                     ? 0x1p-7
+                : dtype == REED_F32 || dtype == REED_F64 ? 0x1p-23
+                                                         : 0;
   return x == number || fabs(x - number) <= unit * fabs(number);
 }
 
@@ -77,7 +81,8 @@ static bool takes_all(const ir_node *n) {
   const ir_type *data = &n->inputs[0]->type;
   reed_desc index;
   if (axis < 0) axis += data->rank;
-  return axis >= 0 && axis < data->rank && data->dims[axis] == 1 && ir_desc(n->inputs[1], &index) && desc_elements(&index) == 1;
+  return axis >= 0 && axis < data->rank && data->dims[axis] == 1 && ir_desc(n->inputs[1], &index) &&
+         desc_elements(&index) == 1;
 }
 
 ir_value *pattern_viewed(const ir_value *v) {
@@ -89,7 +94,8 @@ ir_value *pattern_viewed(const ir_value *v) {
   static const struct {
     op_id op;
     bool (*is_view)(const ir_node *n);
-  } sometimes[] = {{OP_Split, splits_nothing}, {OP_Transpose, keeps_order}, {OP_Expand, repeats_nothing}, {OP_Gather, takes_all}};
+  } sometimes[] = {
+      {OP_Split, splits_nothing}, {OP_Transpose, keeps_order}, {OP_Expand, repeats_nothing}, {OP_Gather, takes_all}};
   for (size_t i = 0; i < sizeof sometimes / sizeof *sometimes; i++) {
     const ir_node *n = pattern_made_by(v, sometimes[i].op);
     if (n) return sometimes[i].is_view(n) ? n->inputs[0] : NULL;
@@ -158,7 +164,8 @@ static bool match_fill(matching *m, const pattern *p, ir_value *v) {
   if (!n) return false;
   reed_attrs attrs = ir_attrs(n);
   const reed_attr *value = reed_attrs_find(&attrs, "value");
-  return (value ? reed_dtype_read(value->desc.dtype, value->data) : 0) == p->number && match(m, p->parts[0], n->inputs[0]);
+  return (value ? reed_dtype_read(value->desc.dtype, value->data) : 0) == p->number &&
+         match(m, p->parts[0], n->inputs[0]);
 }
 
 static bool attribute_fits(const pattern *p, const ir_value *v) {

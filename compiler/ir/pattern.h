@@ -7,9 +7,9 @@
  *   ir_value *found[2];
  *   if (pattern_match(first_rows, value, found, 2)) ... found[BOXES] ...
  *
- * A pattern says what a value must be. Parts are looked at from left to right and the first way that fits is taken: a choice
- * (P_EITHER, P_PAIR, P_VIEWS) is not made again when something to its right fails. A slot named twice must be the same value both
- * times, which is how a pattern says that two of its places belong together. */
+ * A pattern says what a value must be. Parts are looked at from left to right and the first way that fits is taken: a
+ * choice (P_EITHER, P_PAIR, P_VIEWS) is not made again when something to its right fails. A slot named twice must be
+ * the same value both times, which is how a pattern says that two of its places belong together. */
 #ifndef COMPILER_IR_PATTERN_H_
 #define COMPILER_IR_PATTERN_H_
 
@@ -40,9 +40,9 @@ typedef struct pattern {
   pattern_kind kind;
   op_id op;
   int32_t slot;
-  double number;         /* NUMBER, FILL; INT, FLOAT: what the attribute must be */
+  double number; /* NUMBER, FILL; INT, FLOAT: what the attribute must be */
   const char *attr;
-  double otherwise;      /* INT, FLOAT: what it is where it is not given */
+  double otherwise; /* INT, FLOAT: what it is where it is not given */
   const char *text, *otherwise_text;
   const struct pattern *parts[PATTERN_PARTS];
 } pattern;
@@ -58,15 +58,16 @@ typedef struct pattern {
 #define P_NUMBER(x) P_(.kind = PATTERN_NUMBER, .number = (x))
 /* What `part` says, noted in a slot. */
 #define P_AS(which, part) P_(.kind = PATTERN_AS, .slot = (which), .parts = {part})
-/* Output 0 of that operator. Inputs as the parts say; those without a part, and those whose part is NULL, may be anything. */
+/* Output 0 of that operator. Inputs as the parts say; those without a part, and those whose part is NULL, may be
+ * anything. */
 #define P_OP(name, ...) P_(.kind = PATTERN_OP, .op = OP_##name, .parts = {__VA_ARGS__})
 /* Output 0 of that operator of two inputs, in either order. */
 #define P_PAIR(name, a, b) P_(.kind = PATTERN_PAIR, .op = OP_##name, .parts = {a, b})
 /* The first of these that fits. */
 #define P_EITHER(...) P_(.kind = PATTERN_EITHER, .parts = {__VA_ARGS__})
-/* What `part` says, or that behind operators that give the same elements in the same order under other extents: Identity, Reshape,
- * Squeeze, Unsqueeze, Flatten; a Split into one; a Transpose that does not change the order of the extents other than 1; an Expand that
- * repeats nothing; a Gather of all there is of an extent 1. */
+/* What `part` says, or that behind operators that give the same elements in the same order under other extents:
+ * Identity, Reshape, Squeeze, Unsqueeze, Flatten; a Split into one; a Transpose that does not change the order of the
+ * extents other than 1; an Expand that repeats nothing; a Gather of all there is of an extent 1. */
 #define P_VIEWS(part) P_(.kind = PATTERN_VIEWS, .parts = {part})
 /* What `part` says of the value behind all of these: the same one whichever view of it the graph has here. */
 #define P_ROOT(part) P_(.kind = PATTERN_ROOT, .parts = {part})
@@ -74,8 +75,8 @@ typedef struct pattern {
 #define P_FILL(x, extents) P_(.kind = PATTERN_FILL, .number = (x), .parts = {extents})
 /* What `part` says, used once (ir_count_uses has been called). */
 #define P_ONCE(part) P_(.kind = PATTERN_ONCE, .parts = {part})
-/* What `part` says, made by an operator whose attribute is this integer, number (rounded or not) or text; `or_else` is what it is where
- * it is not given. */
+/* What `part` says, made by an operator whose attribute is this integer, number (rounded or not) or text; `or_else` is
+ * what it is where it is not given. */
 #define P_INT(name, or_else, value, part) \
   P_(.kind = PATTERN_INT, .attr = (name), .otherwise = (or_else), .number = (value), .parts = {part})
 #define P_FLOAT(name, or_else, value, part) \

@@ -1,4 +1,5 @@
-/* Emission of a cut module: lower.c (the whole), lower_epoch.c (epochs and their boundaries), lower_loop.c (Loops), lower_report.c (what is told). */
+/* Emission of a cut module: lower.c (the whole), lower_epoch.c (epochs and their boundaries), lower_loop.c (Loops),
+ * lower_report.c (what is told). */
 #ifndef COMPILER_LOWER_EMIT_H_
 #define COMPILER_LOWER_EMIT_H_
 
@@ -7,11 +8,11 @@
 /* For the report: an epoch, and what was fetched at the boundary behind it. */
 typedef struct lower_note {
   const flow_block *root;
-  int32_t epoch;              /* index in the module; UINT32_MAX as -1: a boundary before any epoch */
+  int32_t epoch; /* index in the module; UINT32_MAX as -1: a boundary before any epoch */
   int32_t n_shapes, n_host_kernels, n_kernels, n_views, n_copies, n_keys;
 } lower_note;
 typedef struct lower_fetch {
-  int32_t epoch;              /* after which */
+  int32_t epoch; /* after which */
   const flow_item *item;
 } lower_fetch;
 
@@ -19,17 +20,17 @@ typedef struct lower {
   flow f;
   module_builder *b;
   bool no_memory;
-  uint32_t *sites;            /* by node id: index + 1; 0: not yet made */
+  uint32_t *sites; /* by node id: index + 1; 0: not yet made */
   uint32_t n_r, n_s, n_epochs;
   VEC_OF(uint32_t) free_r;
   /* the epoch being emitted */
-  int64_t epoch;              /* its serial number; constants and keys of another one do not count */
+  int64_t epoch; /* its serial number; constants and keys of another one do not count */
   int32_t time;
   const flow_block *root;
   VEC_OF(uint32_t) keys, scalar_keys;
   VEC_OF(uint32_t) const_regs;
-  uint32_t empty;             /* register of an empty tensor on the accelerator, or FLOW_NO_REGISTER */
-  bool unsynced;              /* something was started that no sync has finished */
+  uint32_t empty; /* register of an empty tensor on the accelerator, or FLOW_NO_REGISTER */
+  bool unsynced;  /* something was started that no sync has finished */
   VEC_OF(lower_note) notes;
   VEC_OF(lower_fetch) fetches;
 } lower;
@@ -53,7 +54,8 @@ void lower_empty_to(lower *l, uint32_t reg, int32_t device);
 /* Instructions whose operands are all single words. */
 void lower_emit(lower *l, int insn, const char *node, int n, const uint32_t *operands);
 #define EMIT(l, insn, node, ...) \
-  lower_emit(l, INSN_##insn, node, (int)(sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)), (const uint32_t[]){__VA_ARGS__})
+  lower_emit(l, INSN_##insn, node, (int)(sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)), \
+             (const uint32_t[]){__VA_ARGS__})
 void lower_s_const(lower *l, uint32_t s, int64_t value, const char *node);
 void lower_branch(lower *l, int insn, uint32_t condition, uint32_t label, const char *node);
 void lower_jump(lower *l, uint32_t label);

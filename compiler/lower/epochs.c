@@ -1,8 +1,9 @@
-/* Cutting a placed module into epochs (docs/epochs.md): Ifs flattened into branch blocks, every operator given its epoch, the read-backs, extents and
- * copies between devices that this takes, and every version its last use.
+/* Cutting a placed module into epochs (docs/epochs.md): Ifs flattened into branch blocks, every operator given its
+ * epoch, the read-backs, extents and copies between devices that this takes, and every version its last use.
  *
- * All is as soon as possible, in one walk in topological order: versions on the other device are made when somebody asks for them, which never moves
- * their producer. Only copies to the accelerator wait for their first user, and read-backs of model outputs for the last boundary. */
+ * All is as soon as possible, in one walk in topological order: versions on the other device are made when somebody
+ * asks for them, which never moves their producer. Only copies to the accelerator wait for their first user, and
+ * read-backs of model outputs for the last boundary. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ static flow_block *block_new(flow *f, ir_graph *g, flow_item *owner, bool root) 
 static flow_item *item_new(flow *f, flow_block *b, flow_kind kind, int32_t time, int32_t order, ir_node *n) {
   flow_item *item = ir_alloc(f->m, sizeof *item);
   if (!item || !VEC_PUSH(&b->items, item)) return NULL;
-  *item = (flow_item){.kind = kind, .block = b, .time = time, .order = order, .node = n, .condition = FLOW_NO_REGISTER, .need = -1};
+  *item = (flow_item){
+      .kind = kind, .block = b, .time = time, .order = order, .node = n, .condition = FLOW_NO_REGISTER, .need = -1};
   item->number = f->n_items++;
   return item;
 }
@@ -36,8 +38,18 @@ static flow_item *item_new(flow *f, flow_block *b, flow_kind kind, int32_t time,
 static flow_version *version_new(flow *f, ir_value *v, flow_block *home, int32_t device, int32_t time, int32_t order) {
   flow_version *made = ir_alloc(f->m, sizeof *made);
   if (!made || !VEC_PUSH(&home->root->versions, made)) return NULL;
-  *made = (flow_version){.value = v, .home = home, .device = device, .time = time, .order = order, .known = flow_epoch(time), .ready = flow_epoch(time),
-                         .first = FLOW_END, .last = -1, .last_order = order, .reg = FLOW_NO_REGISTER, .key_epoch = -1};
+  *made = (flow_version){.value = v,
+                         .home = home,
+                         .device = device,
+                         .time = time,
+                         .order = order,
+                         .known = flow_epoch(time),
+                         .ready = flow_epoch(time),
+                         .first = FLOW_END,
+                         .last = -1,
+                         .last_order = order,
+                         .reg = FLOW_NO_REGISTER,
+                         .key_epoch = -1};
   if (made->known < 0) made->known = 0;
   made->memory = made;
   if (v) f->values[v->id].on[device] = made;
@@ -50,7 +62,8 @@ static flow_version *memory_root(flow_version *x) {
 }
 
 static void share_memory(flow_version *a, flow_version *b) {
-  if (a->home->root == b->home->root) memory_root(a)->memory = memory_root(b); /* else b outlives the epochs of a's root anyhow */
+  if (a->home->root == b->home->root)
+    memory_root(a)->memory = memory_root(b); /* else b outlives the epochs of a's root anyhow */
 }
 
 /* ---- versions on the other device ---- */
@@ -60,8 +73,10 @@ static int32_t fetch_time(const flow_version *source) {
   return source->time + (source->bounded ? SLOT_LOOP : SLOT_FETCH); /* a bounded one when its extent is here */
 }
 
-/* v on `device` for input `input` of `consumer`: its own version, or a copy or read-back made in its home block. NULL: no memory. */
-static flow_version *demand(flow *f, ir_value *v, int32_t device, ir_node *consumer, int32_t input, copy_reason reason) {
+/* v on `device` for input `input` of `consumer`: its own version, or a copy or read-back made in its home block. NULL:
+ * no memory. */
+static flow_version *demand(flow *f, ir_value *v, int32_t device, ir_node *consumer, int32_t input,
+                            copy_reason reason) {
   flow_version *made = f->values[v->id].on[device], *source = f->values[v->id].on[1 - device];
   if (made) return made;
   flow_block *home = source->home;
@@ -83,7 +98,8 @@ static flow_version *demand(flow *f, ir_value *v, int32_t device, ir_node *consu
   return made;
 }
 
-/* From which epoch of b's root x is known. A version from outside of a Loop's body is known from the start; every Loop in between waits for it. */
+/* From which epoch of b's root x is known. A version from outside of a Loop's body is known from the start; every Loop
+ * in between waits for it. */
 static int32_t known_in(const flow_block *b, const flow_version *x) {
   const flow_block *root = b->root;
   if (x->home->root == root) return x->known;
@@ -104,7 +120,8 @@ static int32_t ready_in(const flow_block *b, const flow_version *x) {
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
 /* Asks for v on `device` unless it is absent or constant, and raises *epoch (boundary: to when Loops may use it). */
-static reed_status need(flow *f, flow_block *b, ir_value *v, int32_t device, ir_node *consumer, int32_t input, bool boundary, int32_t *epoch) {
+static reed_status need(flow *f, flow_block *b, ir_value *v, int32_t device, ir_node *consumer, int32_t input,
+                        bool boundary, int32_t *epoch) {
   if (!v || ir_is_constant(v)) return REED_OK;
   flow_version *x = demand(f, v, device, consumer, input, device ? COPY_REASON_PLACEMENT : COPY_REASON_VALUE);
   if (!x) return no_memory(f);
@@ -185,7 +202,8 @@ static reed_status cut_join(flow *f, flow_item *item, int32_t k) {
     reed_status status = need(f, branch, branch->graph->results[k], v->device, item->node, 0, false, &epoch);
     if (status != REED_OK) return status;
   }
-  flow_version *x = item->outputs[k] = version_new(f, v, item->block, v->device, flow_time(epoch, SLOT_EPOCH), item->order);
+  flow_version *x = item->outputs[k] =
+      version_new(f, v, item->block, v->device, flow_time(epoch, SLOT_EPOCH), item->order);
   if (!x) return no_memory(f);
   x->filled = v->device == 1;
   for (int side = 0; side < 2 && x->filled; side++) {
@@ -248,7 +266,8 @@ static reed_status cut_loop(flow *f, flow_block *b, ir_node *n, int32_t order) {
     status = need(f, b, n->inputs[i], i < 2 ? 0 : n->regions[0]->params[i]->device, n, i, true, &epoch);
   if (status != REED_OK) return status;
   item->time = flow_time(larger(epoch, item->need), SLOT_LOOP);
-  item->outputs = ir_alloc(f->m, sizeof *item->outputs * (size_t)n->regions[0]->n_results); /* unused trailing ones may not even be named */
+  item->outputs = ir_alloc(f->m, sizeof *item->outputs *
+                                     (size_t)n->regions[0]->n_results); /* unused trailing ones may not even be named */
   if (!item->outputs) return no_memory(f);
   for (int32_t i = 0; i < n->n_outputs; i++) {
     if (!is_used(n->outputs[i])) continue;
@@ -274,7 +293,9 @@ static reed_status cut_graph(flow *f, flow_block *b) {
     if (!has_uses(n) && !n->op->impure) continue;
     int32_t order = f->next_order += 2; /* the odd one behind it is for copies of what it defines */
     op_id id = op_id_of(n->op);
-    status = id == OP_If ? cut_if(f, b, n, order) : id == OP_Loop ? cut_loop(f, b, n, order) : cut_operator(f, b, n, order);
+    status = id == OP_If     ? cut_if(f, b, n, order)
+             : id == OP_Loop ? cut_loop(f, b, n, order)
+                             : cut_operator(f, b, n, order);
   }
   return status;
 }
@@ -288,7 +309,8 @@ static reed_status cut_main(flow *f) {
   reed_status status = cut_graph(f, f->main);
   for (int32_t i = 0; i < g->n_results && status == REED_OK; i++) {
     ir_value *v = g->results[i];
-    if (!ir_is_constant(v) && !demand(f, v, 0, v->producer, v->producer_output, COPY_REASON_OUTPUT)) status = no_memory(f);
+    if (!ir_is_constant(v) && !demand(f, v, 0, v->producer, v->producer_output, COPY_REASON_OUTPUT))
+      status = no_memory(f);
   }
   return status;
 }
@@ -315,7 +337,8 @@ static void walk_uses(const flow *f, const flow_item *item, use_fn use) {
         for (int side = 0; side < 2 && item->outputs[k]; side++) {
           const flow_block *branch = item->branches[side];
           const ir_value *result = branch->graph->results[k];
-          if (!ir_is_constant(result)) use(f->values[result->id].on[item->outputs[k]->device], branch, item->outputs[k]->time, FLOW_END);
+          if (!ir_is_constant(result))
+            use(f->values[result->id].on[item->outputs[k]->device], branch, item->outputs[k]->time, FLOW_END);
         }
       break;
     case FLOW_LOOP: {
@@ -377,7 +400,9 @@ static void place_copies(const flow *f) {
     }
 }
 
-static void count_epoch(flow_block *root, int32_t time) { root->n_epochs = larger(root->n_epochs, flow_epoch(time) + 1); }
+static void count_epoch(flow_block *root, int32_t time) {
+  root->n_epochs = larger(root->n_epochs, flow_epoch(time) + 1);
+}
 
 static void count_epochs(const flow *f) {
   for (size_t k = 0; k < f->blocks.n; k++) {
@@ -396,7 +421,8 @@ static void delay_outputs(const flow *f) {
   int32_t last = flow_time(f->main->n_epochs - 1, SLOT_FETCH);
   for (size_t i = 0; i < f->main->items.n; i++) {
     flow_item *item = f->main->items.items[i];
-    if (item->kind == FLOW_FETCH && item->reason == COPY_REASON_OUTPUT && item->time < last) item->time = item->target->time = last;
+    if (item->kind == FLOW_FETCH && item->reason == COPY_REASON_OUTPUT && item->time < last)
+      item->time = item->target->time = last;
   }
 }
 
@@ -443,10 +469,8 @@ static size_t first_entry(const flow_block *b, int32_t time, int32_t order) {
   while (low < high) {
     size_t middle = low + (high - low) / 2;
     const flow_entry *e = &b->entries.items[middle];
-    if (e->time < time || (e->time == time && e->order < order))
-      low = middle + 1;
-    else
-      high = middle;
+    if (e->time < time || (e->time == time && e->order < order)) low = middle + 1;
+    else high = middle;
   }
   return low;
 }

@@ -1,5 +1,5 @@
-/* Lowering: a module's graph becomes function main of bytecode. Here: the whole, its inputs and outputs, and the helpers that emission shares.
- * Epochs are in lower_epoch.c, Loops in lower_loop.c. */
+/* Lowering: a module's graph becomes function main of bytecode. Here: the whole, its inputs and outputs, and the
+ * helpers that emission shares. Epochs are in lower_epoch.c, Loops in lower_loop.c. */
 #include <string.h>
 
 #include "bytecode/insn.h"
@@ -71,7 +71,9 @@ void lower_sync(lower *l) {
 
 uint32_t lower_site(lower *l, const ir_node *n) {
   uint32_t *site = &l->sites[n->id];
-  if (!*site) *site = 1 + module_add_site(l->b, n->op->domain, n->op->name, n->name, n->attrs, n->n_attrs, n->n_inputs, n->n_outputs);
+  if (!*site)
+    *site =
+        1 + module_add_site(l->b, n->op->domain, n->op->name, n->name, n->attrs, n->n_attrs, n->n_inputs, n->n_outputs);
   return *site - 1;
 }
 
@@ -87,7 +89,8 @@ void lower_constant_to(lower *l, uint32_t reg, const ir_value *v, int32_t device
   if (!value->constant) {
     reed_desc desc = {.dtype = v->type.dtype, .rank = v->type.rank};
     memcpy(desc.dims, v->type.dims, sizeof desc.dims);
-    value->constant = 1 + (v->packed ? module_add_made_constant(l->b, &desc, pack, v, v->name) : module_add_constant(l->b, &desc, v->data, v->name, true));
+    value->constant = 1 + (v->packed ? module_add_made_constant(l->b, &desc, pack, v, v->name)
+                                     : module_add_constant(l->b, &desc, v->data, v->name, true));
   }
   EMIT(l, CONST, NULL, reg, value->constant - 1, (uint32_t)device);
 }
@@ -134,7 +137,8 @@ static bound_dim *find_dim(bound_dims *dims, reed_dim symbol) {
   return NULL;
 }
 
-/* Dtype, rank and fixed extents of every input that something reads; a symbol that comes again must have the extent it had first. */
+/* Dtype, rank and fixed extents of every input that something reads; a symbol that comes again must have the extent it
+ * had first. */
 static void check_inputs(lower *l, const uint32_t *types) {
   const ir_graph *g = l->f.m->main;
   bound_dims dims = {0};
@@ -147,7 +151,8 @@ static void check_inputs(lower *l, const uint32_t *types) {
       if (!symbol_is(symbol)) continue;
       bound_dim *first = find_dim(&dims, symbol);
       if (!first) {
-        if (!VEC_PUSH(&dims, ((bound_dim){.symbol = symbol, .reg = (uint32_t)i, .axis = (uint32_t)axis}))) l->no_memory = true;
+        if (!VEC_PUSH(&dims, ((bound_dim){.symbol = symbol, .reg = (uint32_t)i, .axis = (uint32_t)axis})))
+          l->no_memory = true;
         continue;
       }
       if (!first->scalar) {
@@ -179,7 +184,8 @@ static const char *result_name(const ir_graph *g, int32_t i) {
 /* What is said of a result: what the model declares where it names dims, else what is known. */
 static const ir_type *result_type(const ir_graph *g, int32_t i) {
   const ir_type *declared = g->result_types ? &g->result_types[i] : NULL;
-  bool better = declared && declared->rank >= 0 && (g->results[i]->type.rank < 0 || declared->rank == g->results[i]->type.rank) &&
+  bool better = declared && declared->rank >= 0 &&
+                (g->results[i]->type.rank < 0 || declared->rank == g->results[i]->type.rank) &&
                 (declared->dtype == g->results[i]->type.dtype || g->results[i]->type.dtype == REED_NONE);
   return better ? declared : &g->results[i]->type;
 }
@@ -210,7 +216,8 @@ static reed_status emit_main(lower *l) {
   l->n_r = (uint32_t)g->n_params;
   module_set_names(l->b, m->name, "reed", PRODUCER_VERSION, uses_accelerator(l) ? 2 : 1);
   module_set_io(l->b, types, (uint32_t)g->n_params, result_types, (uint32_t)g->n_results);
-  uint32_t function = module_declare_function(l->b, "main", types, (uint32_t)g->n_params, 0, result_types, (uint32_t)g->n_results, 0);
+  uint32_t function =
+      module_declare_function(l->b, "main", types, (uint32_t)g->n_params, 0, result_types, (uint32_t)g->n_results, 0);
   module_begin_function(l->b, function);
   check_inputs(l, types);
   lower_root(l, l->f.main);
@@ -221,13 +228,14 @@ static reed_status emit_main(lower *l) {
   return l->no_memory ? diag_no_memory(l->f.diagnosis, "lowering") : REED_OK;
 }
 
-/* What everything behind relies on: no more operands than a call may have, and regions whose parameters and results fit the node. */
+/* What everything behind relies on: no more operands than a call may have, and regions whose parameters and results fit
+ * the node. */
 static reed_status check_node(void *context, ir_node *n) {
   reed_diagnosis *diagnosis = context;
   bool ok = true;
   if (n->n_inputs > REED_MAX_OPERANDS || n->n_outputs > REED_MAX_OPERANDS)
-    return diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s' has %d inputs and %d outputs, more than %d", n->op->name, n->name,
-                     n->n_inputs, n->n_outputs, REED_MAX_OPERANDS);
+    return diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s' has %d inputs and %d outputs, more than %d",
+                     n->op->name, n->name, n->n_inputs, n->n_outputs, REED_MAX_OPERANDS);
   if (op_id_of(n->op) == OP_If) {
     ok = n->n_inputs == 1 && n->inputs[0] && n->n_regions == 2;
     for (int32_t i = 0; ok && i < 2; i++) ok = n->regions[i]->n_params == 0 && n->regions[i]->n_results >= n->n_outputs;
@@ -239,7 +247,8 @@ static reed_status check_node(void *context, ir_node *n) {
     for (int32_t i = 2; ok && i < n->n_inputs; i++) ok = n->inputs[i] != NULL;
   }
   if (ok) return REED_OK;
-  return diag_fail(diagnosis, REED_ERROR_FORMAT, "%s node '%s': its inputs and outputs do not fit the parameters and results of its body",
+  return diag_fail(diagnosis, REED_ERROR_FORMAT,
+                   "%s node '%s': its inputs and outputs do not fit the parameters and results of its body",
                    n->op->name, n->name);
 }
 
@@ -252,7 +261,8 @@ reed_status lower_module(ir_module *m, const reed_module_sink *sink, text_buffer
   reed_status status = ir_walk(m->main, true, check_node, diagnosis);
   if (status == REED_OK) status = place_module(m, &l.f.placed);
   if (status == REED_OK) status = flow_cut(&l.f);
-  if (status == REED_OK && !(l.sites = mem_calloc((size_t)l.f.placed.n_nodes, sizeof *l.sites))) status = diag_no_memory(diagnosis, "lowering");
+  if (status == REED_OK && !(l.sites = mem_calloc((size_t)l.f.placed.n_nodes, sizeof *l.sites)))
+    status = diag_no_memory(diagnosis, "lowering");
   if (status == REED_OK) status = module_builder_open(&l.b);
   if (status == REED_OK) status = emit_main(&l);
   if (status == REED_OK) status = module_builder_finish_to(l.b, sink, diagnosis);

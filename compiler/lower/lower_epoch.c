@@ -1,7 +1,9 @@
-/* Emission of epochs and of the boundaries between them (docs/epochs.md): keys and constants, shape section, run section, read-backs, kills.
+/* Emission of epochs and of the boundaries between them (docs/epochs.md): keys and constants, shape section, run
+ * section, read-backs, kills.
  *
- * An If is a diamond in each section where one of its branches does something. What one path defines, the other one defines as an empty tensor,
- * so that at the end of a diamond every register holds the same kind of thing whichever path was taken. */
+ * An If is a diamond in each section where one of its branches does something. What one path defines, the other one
+ * defines as an empty tensor, so that at the end of a diamond every register holds the same kind of thing whichever
+ * path was taken. */
 #include "bytecode/insn.h"
 #include "compiler/lower/emit.h"
 
@@ -20,7 +22,9 @@ static bool is_own(const lower *l, const flow_version *x) { return x->home->root
 /* True for a host value that this shape section computes: its memory is the memo entry's. */
 static bool is_computed_here(const lower *l, const flow_version *x) { return is_own(l, x) && x->device == 0; }
 
-static const ir_value *branch_result(const flow_item *branching, int side, int32_t k) { return branching->branches[side]->graph->results[k]; }
+static const ir_value *branch_result(const flow_item *branching, int side, int32_t k) {
+  return branching->branches[side]->graph->results[k];
+}
 
 /* ---- before the epoch: what it reads ---- */
 
@@ -67,7 +71,8 @@ static void walk_entries(lower *l, const flow_block *b, int32_t time, visit_fn v
   for (size_t i = begin; i < end; i++) {
     const flow_entry *e = &b->entries.items[i];
     visit(l, b, e);
-    for (int side = 0; side < 2 && e->item->kind == FLOW_IF && !is_tail(e); side++) walk_entries(l, e->item->branches[side], time, visit);
+    for (int side = 0; side < 2 && e->item->kind == FLOW_IF && !is_tail(e); side++)
+      walk_entries(l, e->item->branches[side], time, visit);
   }
 }
 
@@ -110,7 +115,8 @@ static void visit_keys(lower *l, const flow_block *b, const flow_entry *e) {
 static void visit_constants(lower *l, const flow_block *b, const flow_entry *e) {
   const flow_item *item = e->item;
   if (item->kind == FLOW_OP) want_operands(l, item, true);
-  if (b != b->root && l->empty == FLOW_NO_REGISTER && (item->kind == FLOW_IF || item->kind == FLOW_COPY || !is_host(item))) {
+  if (b != b->root && l->empty == FLOW_NO_REGISTER &&
+      (item->kind == FLOW_IF || item->kind == FLOW_COPY || !is_host(item))) {
     l->empty = take_constant(l);
     lower_empty_to(l, l->empty, 1);
   }
@@ -145,7 +151,8 @@ static void emit_outputs(lower *l, const flow_item *item) {
 static void emit_inputs(lower *l, const flow_item *item, bool flags) {
   uint32_t regs[REED_MAX_OPERANDS];
   int32_t n = item->node->n_inputs;
-  for (int32_t i = 0; i < n; i++) regs[i] = operand_reg(l, item, i) | (flags ? (uint32_t)place_reads(item->node->op, i) << 24 : 0);
+  for (int32_t i = 0; i < n; i++)
+    regs[i] = operand_reg(l, item, i) | (flags ? (uint32_t)place_reads(item->node->op, i) << 24 : 0);
   emit_list(l->b, regs, (uint32_t)n);
 }
 
@@ -161,7 +168,8 @@ static void emit_call(lower *l, const flow_item *item, int insn) {
 
 static lower_note *note_of(lower *l) { return &l->notes.items[l->notes.n - 1]; }
 
-/* A view in a shape section is of what the section itself made, or of a constant: the memo entry must not refer to a key's memory. */
+/* A view in a shape section is of what the section itself made, or of a constant: the memo entry must not refer to a
+ * key's memory. */
 static bool is_view_here(const lower *l, const flow_item *item) {
   if (!flow_item_is_view(item)) return false;
   const flow_version *source = flow_operand(&l->f, item, 0);
@@ -192,7 +200,8 @@ static void emit_copy(lower *l, const flow_item *item, section at) {
     EMIT(l, SHAPE_LIKE, node, lower_reg(l, item->target), item->source->reg, 1);
     return;
   }
-  EMIT(l, COPY, node, item->target->reg, item->source->reg, (uint32_t)item->reason, lower_site(l, item->node), (uint32_t)item->input);
+  EMIT(l, COPY, node, item->target->reg, item->source->reg, (uint32_t)item->reason, lower_site(l, item->node),
+       (uint32_t)item->input);
   note_of(l)->n_copies++;
 }
 
@@ -200,7 +209,8 @@ static void emit_copy(lower *l, const flow_item *item, section at) {
 
 /* dst = a copy of the key src, in memory of the memo entry. */
 static void emit_identity(lower *l, const ir_node *n, uint32_t dst, uint32_t src) {
-  uint32_t site = module_add_site(l->b, "", "Identity", n->name, NULL, 0, 1, 1), flagged = src | (uint32_t)REED_READS_SHAPE << 24;
+  uint32_t site = module_add_site(l->b, "", "Identity", n->name, NULL, 0, 1, 1),
+           flagged = src | (uint32_t)REED_READS_SHAPE << 24;
   for (int step = 0; step < 2; step++) {
     emit_begin(l->b, step ? INSN_INVOKE : INSN_SHAPE, n->name);
     emit_u32(l->b, site);
@@ -219,15 +229,11 @@ static void emit_join(lower *l, const flow_item *item, int side, int32_t k, sect
   const flow_version *source = constant ? NULL : l->f.values[v->id].on[join->device];
   uint32_t from = constant ? l->f.values[v->id].const_reg[join->device] : source->reg, to = lower_reg(l, join);
   if (join->device == 1) {
-    if (at == SECTION_SHAPE)
-      EMIT(l, SHAPE_LIKE, node, to, from, 1);
-    else
-      EMIT(l, VIEW, node, to, from);
+    if (at == SECTION_SHAPE) EMIT(l, SHAPE_LIKE, node, to, from, 1);
+    else EMIT(l, VIEW, node, to, from);
   } else if (at == SECTION_SHAPE) {
-    if (constant || is_computed_here(l, source))
-      EMIT(l, R_MOVE, node, to, from);
-    else
-      emit_identity(l, item->node, to, from);
+    if (constant || is_computed_here(l, source)) EMIT(l, R_MOVE, node, to, from);
+    else emit_identity(l, item->node, to, from);
   }
 }
 
@@ -246,17 +252,13 @@ static uint32_t condition_of(lower *l, flow_item *item) {
 static void default_version(lower *l, flow_version *x, section at) {
   switch (at) {
     case SECTION_SHAPE:
-      if (x->device == 0)
-        lower_empty_to(l, lower_reg(l, x), 0);
-      else
-        EMIT(l, SHAPE_LIKE, NULL, lower_reg(l, x), l->empty, 1);
+      if (x->device == 0) lower_empty_to(l, lower_reg(l, x), 0);
+      else EMIT(l, SHAPE_LIKE, NULL, lower_reg(l, x), l->empty, 1);
       break;
     case SECTION_RUN:
       if (x->device == 0) break;
-      if (x->killed_in_run)
-        EMIT(l, KILL, NULL, x->reg);
-      else
-        EMIT(l, VIEW, NULL, x->reg, l->empty);
+      if (x->killed_in_run) EMIT(l, KILL, NULL, x->reg);
+      else EMIT(l, VIEW, NULL, x->reg, l->empty);
       break;
     case SECTION_LOOP: lower_empty_to(l, lower_reg(l, x), x->device); break;
   }
@@ -271,7 +273,8 @@ static void default_entries(lower *l, const flow_block *b, int32_t time, section
     flow_item *item = e->item;
     if (is_tail(e) || item->kind == FLOW_EXTENT) continue;
     if (item->kind == FLOW_COPY || item->kind == FLOW_FETCH) default_version(l, item->target, at);
-    if (item->kind == FLOW_IF && item->time == time && at == SECTION_SHAPE) lower_s_const(l, condition_of(l, item), 0, NULL);
+    if (item->kind == FLOW_IF && item->time == time && at == SECTION_SHAPE)
+      lower_s_const(l, condition_of(l, item), 0, NULL);
     if (item->outputs)
       for (int32_t k = 0; k < item->node->n_outputs; k++)
         if (item->outputs[k] && item->outputs[k]->time == time) default_version(l, item->outputs[k], at);
@@ -322,11 +325,10 @@ static void emit_condition(lower *l, flow_item *item) {
 /* ---- sections ---- */
 
 static void emit_fetch(lower *l, const flow_item *item) {
-  if (item->kind == FLOW_EXTENT)
-    EMIT(l, EXTENT, item->node->name, item->target->reg);
+  if (item->kind == FLOW_EXTENT) EMIT(l, EXTENT, item->node->name, item->target->reg);
   else
-    EMIT(l, READBACK, item->node->name, lower_reg(l, item->target), item->source->reg, (uint32_t)item->reason, lower_site(l, item->node),
-         (uint32_t)item->input);
+    EMIT(l, READBACK, item->node->name, lower_reg(l, item->target), item->source->reg, (uint32_t)item->reason,
+         lower_site(l, item->node), (uint32_t)item->input);
   l->unsynced = true;
   if (!VEC_PUSH(&l->fetches, ((lower_fetch){.epoch = (int32_t)l->n_epochs - 1, .item = item}))) l->no_memory = true;
 }

@@ -32,10 +32,8 @@ typedef struct looping {
 /* A scalar from a constant or a host version; `otherwise` for an absent one. */
 static uint32_t scalar_of(looping *c, const ir_value *v, int64_t otherwise) {
   uint32_t s = c->l->n_s++;
-  if (v && !ir_is_constant(v))
-    EMIT(c->l, S_ITEM, c->n->name, s, c->l->f.values[v->id].on[0]->reg);
-  else
-    lower_s_const(c->l, s, v ? lower_constant_item(v) : otherwise, c->n->name);
+  if (v && !ir_is_constant(v)) EMIT(c->l, S_ITEM, c->n->name, s, c->l->f.values[v->id].on[0]->reg);
+  else lower_s_const(c->l, s, v ? lower_constant_item(v) : otherwise, c->n->name);
   return s;
 }
 
@@ -63,10 +61,8 @@ static void take_carried(looping *c) {
     flow_version *output = c->item->outputs[k], *param = c->item->params[k + 2];
     const ir_value *initial = c->n->inputs[k + 2];
     c->carried[k] = param->reg = output ? lower_reg(l, output) : lower_take_r(l);
-    if (ir_is_constant(initial))
-      lower_constant_to(l, c->carried[k], initial, param->device);
-    else
-      EMIT(l, R_MOVE, c->n->name, c->carried[k], l->f.values[initial->id].on[param->device]->reg);
+    if (ir_is_constant(initial)) lower_constant_to(l, c->carried[k], initial, param->device);
+    else EMIT(l, R_MOVE, c->n->name, c->carried[k], l->f.values[initial->id].on[param->device]->reg);
   }
 }
 
@@ -139,10 +135,8 @@ static void move_carried(looping *c) {
   for (int32_t k = 0; k < c->n_carried; k++) {
     const flow_version *x = flow_loop_result(&l->f, c->item, k + 1);
     if (x == c->item->params[k + 2]) continue;
-    if (x)
-      EMIT(l, R_MOVE, c->n->name, c->carried[k], saved[k] != FLOW_NO_REGISTER ? saved[k] : x->reg);
-    else
-      lower_constant_to(l, c->carried[k], c->g->results[k + 1], c->item->params[k + 2]->device);
+    if (x) EMIT(l, R_MOVE, c->n->name, c->carried[k], saved[k] != FLOW_NO_REGISTER ? saved[k] : x->reg);
+    else lower_constant_to(l, c->carried[k], c->g->results[k + 1], c->item->params[k + 2]->device);
     if (saved[k] != FLOW_NO_REGISTER) lower_kill_r(l, saved[k]);
   }
 }
@@ -157,10 +151,8 @@ static void end_iteration(looping *c) {
   lower *l = c->l;
   const ir_value *next = c->g->results[0];
   if (c->go != NO_SCALAR) {
-    if (ir_is_constant(next))
-      lower_s_const(l, c->go, lower_constant_item(next), c->n->name);
-    else
-      EMIT(l, S_ITEM, c->n->name, c->go, flow_loop_result(&l->f, c->item, 0)->reg);
+    if (ir_is_constant(next)) lower_s_const(l, c->go, lower_constant_item(next), c->n->name);
+    else EMIT(l, S_ITEM, c->n->name, c->go, flow_loop_result(&l->f, c->item, 0)->reg);
   }
   push_scans(c);
   move_carried(c);
@@ -170,8 +162,10 @@ static void end_iteration(looping *c) {
 
 /* dtype and extents of one element of a scan output; what is not known counts as zero where there is no iteration. */
 static uint32_t element_type(lower *l, const ir_value *v, int32_t device) {
-  module_type type = {.dtype = v->type.dtype, .rank = v->type.rank, .device = device, .name = module_add_string(l->b, v->name)};
-  for (int32_t i = 0; i < type.rank; i++) type.dims[i] = symbol_is(v->type.dims[i]) ? ~(int64_t)module_add_string(l->b, "") : v->type.dims[i];
+  module_type type = {
+      .dtype = v->type.dtype, .rank = v->type.rank, .device = device, .name = module_add_string(l->b, v->name)};
+  for (int32_t i = 0; i < type.rank; i++)
+    type.dims[i] = symbol_is(v->type.dims[i]) ? ~(int64_t)module_add_string(l->b, "") : v->type.dims[i];
   return module_add_type(l->b, &type);
 }
 
@@ -181,16 +175,15 @@ static void gather_scans(looping *c) {
     if (c->sequences[k] == FLOW_NO_REGISTER) continue;
     flow_version *x = c->item->outputs[c->n_carried + k];
     uint32_t type = element_type(l, c->g->results[1 + c->n_carried + k], x->device);
-    if (x->value->joined)
-      EMIT(l, SEQ_JOIN, c->n->name, lower_reg(l, x), c->sequences[k], type, (uint32_t)x->device);
-    else
-      EMIT(l, SEQ_STACK, c->n->name, lower_reg(l, x), c->sequences[k], type, (uint32_t)x->device);
+    if (x->value->joined) EMIT(l, SEQ_JOIN, c->n->name, lower_reg(l, x), c->sequences[k], type, (uint32_t)x->device);
+    else EMIT(l, SEQ_STACK, c->n->name, lower_reg(l, x), c->sequences[k], type, (uint32_t)x->device);
     lower_kill_r(l, c->sequences[k]);
   }
 }
 
 void lower_loop(lower *l, flow_item *item) {
-  looping c = {.l = l, .item = item, .n = item->node, .g = item->body->graph, .n_carried = item->body->graph->n_params - 2};
+  looping c = {
+      .l = l, .item = item, .n = item->node, .g = item->body->graph, .n_carried = item->body->graph->n_params - 2};
   c.carried = ir_alloc(l->f.m, sizeof *c.carried * (size_t)(c.n_carried + 1));
   c.sequences = ir_alloc(l->f.m, sizeof *c.sequences * (size_t)(n_scans(&c) + 1));
   if (!c.carried || !c.sequences) {

@@ -1,15 +1,19 @@
 /* Placement: on which module device every value lives and every operator runs, decided from what shape functions read.
  *
- * The host's set is the greatest one that the rules below allow: it starts from all candidates and loses, sweep by sweep, those that break a rule; a
- * value leaves it once at most, so the sweeps end. Rules (docs/epochs.md, "Host values and device values"):
+ * The host's set is the greatest one that the rules below allow: it starts from all candidates and loses, sweep by
+ * sweep, those that break a rule; a value leaves it once at most, so the sweeps end. Rules (docs/epochs.md, "Host
+ * values and device values"):
  *   - Shape and Size are host operators.
- *   - A candidate (light, exact outputs, small operands and results) is one when its results are read on the host and it has no operand on the
- *     device: then running it there costs no copy but that of its result. With tiny operands on the device it is one when its results feed shapes and
- *     nothing but the host uses them: the operand is read back instead of each of its descendants. Larger ones stay, since what is read back becomes
- *     part of a key by its elements: the fewer, the more often an epoch's shapes are remembered. So do those that only decide whether a Loop goes on,
+ *   - A candidate (light, exact outputs, small operands and results) is one when its results are read on the host and
+ * it has no operand on the device: then running it there costs no copy but that of its result. With tiny operands on
+ * the device it is one when its results feed shapes and nothing but the host uses them: the operand is read back
+ * instead of each of its descendants. Larger ones stay, since what is read back becomes part of a key by its elements:
+ * the fewer, the more often an epoch's shapes are remembered. So do those that only decide whether a Loop goes on,
  *     which needs no epoch of its own when the accelerator computes it.
- *   - A tiny candidate computed from extents and constants alone is one whatever uses it: its result is remembered with the shapes.
- *   - An If's output, a Loop's carried value or scan output is on the host when it is read there and all that it is joined from is there. */
+ *   - A tiny candidate computed from extents and constants alone is one whatever uses it: its result is remembered with
+ * the shapes.
+ *   - An If's output, a Loop's carried value or scan output is on the host when it is read there and all that it is
+ * joined from is there. */
 #include <string.h>
 
 #include "compiler/lower/lower.h"
@@ -34,10 +38,10 @@ typedef struct placing {
   VEC_OF(use) uses;
   VEC_OF(ir_value *) values; /* by id */
   VEC_OF(ir_value *) work;
-  int32_t *first_use;        /* by value id */
-  uint8_t *feeds;            /* by value id */
-  bool *extents;             /* by value id: a function of extents and constants */
-  bool *candidate;           /* by node id */
+  int32_t *first_use; /* by value id */
+  uint8_t *feeds;     /* by value id */
+  bool *extents;      /* by value id: a function of extents and constants */
+  bool *candidate;    /* by node id */
 } placing;
 
 reed_reads place_reads(const reed_op *op, int32_t i) {
@@ -124,21 +128,24 @@ static reed_status gather(placing *p) {
 
 /* ---- what could run on the host ---- */
 
-/* A host operator's operand becomes part of an epoch's key by its elements. For a model input that is right for sizes and indices, but data that is
- * never twice the same would make every run a new shape. */
+/* A host operator's operand becomes part of an epoch's key by its elements. For a model input that is right for sizes
+ * and indices, but data that is never twice the same would make every run a new shape. */
 static bool fits_key(const ir_value *v) {
   if (v->producer || v->graph->parent || ir_is_constant(v)) return elements_guess(v) <= SMALL_ELEMENTS;
-  bool floating = v->type.dtype == REED_F32 || v->type.dtype == REED_F64 || v->type.dtype == REED_F16 || v->type.dtype == REED_BF16;
+  bool floating =
+      v->type.dtype == REED_F32 || v->type.dtype == REED_F64 || v->type.dtype == REED_F16 || v->type.dtype == REED_BF16;
   return !floating && elements_guess(v) <= TINY_ELEMENTS;
 }
 
 static bool is_candidate(const ir_node *n) {
-  if (op_is_control(n->op) || !n->op->light || (op_id_of(n->op) == OP_COUNT && !n->op->cpu)) return false; /* built-in ones have a kernel */
+  if (op_is_control(n->op) || !n->op->light || (op_id_of(n->op) == OP_COUNT && !n->op->cpu))
+    return false; /* built-in ones have a kernel */
   for (int32_t i = 0; i < n->n_inputs; i++)
     if (n->inputs[i] && !(place_reads(n->op, i) & REED_READS_VALUE) && !fits_key(n->inputs[i])) return false;
   for (int32_t i = 0; i < n->n_outputs; i++) {
     const reed_op_output *declared = reed_op_output_at(n->op, i);
-    if (!declared || declared->bounded || (n->outputs[i] && elements_guess(n->outputs[i]) > SMALL_ELEMENTS)) return false;
+    if (!declared || declared->bounded || (n->outputs[i] && elements_guess(n->outputs[i]) > SMALL_ELEMENTS))
+      return false;
   }
   return true;
 }
@@ -148,7 +155,8 @@ static void find_candidates(placing *p) {
   for (size_t k = 0; k < p->nodes.n; k++) {
     ir_node *n = p->nodes.items[k];
     bool extents = p->candidate[k] = is_candidate(n);
-    for (int32_t i = 0; i < n->n_inputs && extents; i++) extents = !n->inputs[i] || ir_is_constant(n->inputs[i]) || p->extents[n->inputs[i]->id];
+    for (int32_t i = 0; i < n->n_inputs && extents; i++)
+      extents = !n->inputs[i] || ir_is_constant(n->inputs[i]) || p->extents[n->inputs[i]->id];
     extents |= op_reads_extents_only(n->op);
     for (int32_t i = 0; i < n->n_outputs && extents; i++) extents = !n->outputs[i] || is_tiny(n->outputs[i]);
     for (int32_t i = 0; i < n->n_outputs; i++)
@@ -167,7 +175,9 @@ static bool feed_seeds(placing *p) {
     ir_node *n = p->nodes.items[k];
     bool loop = op_id_of(n->op) == OP_Loop;
     for (int32_t i = 0; i < n->n_inputs; i++)
-      if (n->inputs[i] && (place_reads(n->op, i) & REED_READS_VALUE) && !feed(p, n->inputs[i], loop ? FEEDS_LOOPS : FEEDS_SHAPES)) return false;
+      if (n->inputs[i] && (place_reads(n->op, i) & REED_READS_VALUE) &&
+          !feed(p, n->inputs[i], loop ? FEEDS_LOOPS : FEEDS_SHAPES))
+        return false;
     if (loop && !feed(p, n->regions[0]->results[0], FEEDS_LOOPS)) return false;
   }
   return true;
@@ -183,7 +193,8 @@ static bool feed_sources(placing *p, ir_value *v) {
     return true;
   }
   int32_t k = v->producer_output;
-  if (op_id_of(n->op) == OP_If) return feed(p, n->regions[0]->results[k], who) && feed(p, n->regions[1]->results[k], who);
+  if (op_id_of(n->op) == OP_If)
+    return feed(p, n->regions[0]->results[k], who) && feed(p, n->regions[1]->results[k], who);
   if (op_id_of(n->op) == OP_Loop) {
     ir_graph *body = n->regions[0];
     return k + 2 < body->n_params ? feed(p, body->params[k + 2], who) : feed(p, body->results[k + 1], who);
@@ -260,7 +271,9 @@ static bool check_node(const placing *p, ir_node *n) {
     case OP_If:
       for (int32_t k = 0; k < n->n_outputs; k++) {
         ir_value *v = n->outputs[k];
-        if (v) changed |= demote(v, p->feeds[v->id] && on_host(n->regions[0]->results[k]) && on_host(n->regions[1]->results[k]));
+        if (v)
+          changed |=
+              demote(v, p->feeds[v->id] && on_host(n->regions[0]->results[k]) && on_host(n->regions[1]->results[k]));
       }
       return changed;
     case OP_Loop: {
@@ -271,7 +284,8 @@ static bool check_node(const placing *p, ir_node *n) {
         if (k < n->n_outputs && n->outputs[k]) changed |= demote(n->outputs[k], body->params[k + 2]->device == 0);
       }
       for (int32_t k = n_carried; k < n->n_outputs; k++)
-        if (n->outputs[k]) changed |= demote(n->outputs[k], p->feeds[n->outputs[k]->id] && on_host(body->results[k + 1]));
+        if (n->outputs[k])
+          changed |= demote(n->outputs[k], p->feeds[n->outputs[k]->id] && on_host(body->results[k + 1]));
       return changed;
     }
     default: {
@@ -296,7 +310,8 @@ static void count(const placing *p, place_counts *out_counts) {
   for (size_t k = 0; k < p->nodes.n; k++) {
     const ir_node *n = p->nodes.items[k];
     if (op_id_of(n->op) == OP_Loop)
-      for (int32_t i = 2; i < n->regions[0]->n_params; i++) out_counts->host_loop_values += n->regions[0]->params[i]->device == 0;
+      for (int32_t i = 2; i < n->regions[0]->n_params; i++)
+        out_counts->host_loop_values += n->regions[0]->params[i]->device == 0;
     else if (!op_is_control(n->op))
       *(place_of_node(n) == 0 ? &out_counts->host_operators : &out_counts->device_operators) += 1;
   }

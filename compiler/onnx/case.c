@@ -13,7 +13,8 @@ static reed_status copy_out(onnx_reader *r, const Onnx__TensorProto *t, reed_ten
   if (status == REED_OK) status = onnx_report_problems(r);
   if (status != REED_OK) return status;
   status = reed_tensor_open(desc.dtype, desc.rank, desc.dims, &tensor);
-  if (status != REED_OK) return diag_fail(r->diagnosis, status, "tensor '%s': %s", onnx_text(t->name), reed_status_text(status));
+  if (status != REED_OK)
+    return diag_fail(r->diagnosis, status, "tensor '%s': %s", onnx_text(t->name), reed_status_text(status));
   if (desc_bytes(&desc)) memcpy(reed_tensor_data(tensor), data, (size_t)desc_bytes(&desc));
   *out_tensor = tensor;
   return REED_OK;
@@ -29,14 +30,16 @@ static void unpack_release(void *context, void *block) {
   mem_free(block);
 }
 
-reed_status reed_onnx_read_tensor(const void *bytes, size_t n_bytes, char **out_name, reed_tensor **out_tensor, reed_diagnosis *diagnosis) {
+reed_status reed_onnx_read_tensor(const void *bytes, size_t n_bytes, char **out_name, reed_tensor **out_tensor,
+                                  reed_diagnosis *diagnosis) {
   ProtobufCAllocator allocator = {unpack_allocate, unpack_release, NULL};
   reed_tensor *tensor = NULL;
   ir_module *scratch = NULL;
   reed_status status;
   /* a TensorProto nests two levels at most, so that nothing has to be measured first as for models */
   Onnx__TensorProto *t = onnx__tensor_proto__unpack(&allocator, n_bytes, bytes);
-  if (!t) return diag_fail(diagnosis, REED_ERROR_FORMAT, "not an ONNX tensor: its bytes are no protobuf message of one");
+  if (!t)
+    return diag_fail(diagnosis, REED_ERROR_FORMAT, "not an ONNX tensor: its bytes are no protobuf message of one");
   status = ir_module_open(NULL, diagnosis, &scratch);
   if (status == REED_OK) {
     onnx_reader r = {.m = scratch, .diagnosis = diagnosis};

@@ -1,6 +1,6 @@
-/* Graphs, nodes and model-local functions: ONNX structs -> IR. Functions are inlined where they are called; subgraphs become
- * regions; constants, whether initializers or Constant nodes, become values with data. Names are checked here: defined once,
- * defined before use. */
+/* Graphs, nodes and model-local functions: ONNX structs -> IR. Functions are inlined where they are called; subgraphs
+ * become regions; constants, whether initializers or Constant nodes, become values with data. Names are checked here:
+ * defined once, defined before use. */
 #include <stdio.h>
 #include <string.h>
 
@@ -61,8 +61,7 @@ static void read_dims(onnx_reader *r, const Onnx__TensorShapeProto *shape, ir_ty
       out_type->dims[i] = d->dim_value;
     else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && d->dim_param && *d->dim_param)
       out_type->dims[i] = symbols_named(r->m->symbols, d->dim_param);
-    else
-      out_type->dims[i] = symbols_fresh_extent(r->m->symbols);
+    else out_type->dims[i] = symbols_fresh_extent(r->m->symbols);
   }
 }
 
@@ -72,7 +71,8 @@ static reed_status read_type(onnx_reader *r, const char *what, const Onnx__Value
   const Onnx__TypeProto *type = info->type;
   const char *name = onnx_text(info->name);
   if (!type || type->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET) return REED_OK;
-  if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) return onnx_unsupported(r, name, "%s that is no tensor", what);
+  if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+    return onnx_unsupported(r, name, "%s that is no tensor", what);
   const Onnx__TypeProto__Tensor *tensor = type->tensor_type;
   if (!tensor || !tensor->elem_type) return REED_OK;
   out_type->dtype = onnx_dtype(tensor->elem_type);
@@ -141,7 +141,8 @@ static reed_status join_strings(onnx_reader *r, const Onnx__AttributeProto *a, c
 }
 
 /* `name`: the attribute's name at this node, which a reference may change. */
-static reed_status read_attr(onnx_reader *r, const frame *f, ir_node *n, const char *name, const Onnx__AttributeProto *a) {
+static reed_status read_attr(onnx_reader *r, const frame *f, ir_node *n, const char *name,
+                             const Onnx__AttributeProto *a) {
   reed_attr attr = {.name = name};
   bool ok = true;
   switch (type_of(a)) {
@@ -157,14 +158,16 @@ static reed_status read_attr(onnx_reader *r, const frame *f, ir_node *n, const c
       if (!format_utf8_valid((const char *)a->s.data, a->s.len))
         return onnx_unsupported(r, n->name, "attribute '%s' of %s: its bytes are no text", name, n->op->name);
       attr.type = REED_ATTR_STRING;
-      attr.s = ir_text(r->m, "%.*s", (int)(a->s.len < INT32_MAX ? a->s.len : INT32_MAX), a->s.len ? (const char *)a->s.data : "");
+      attr.s = ir_text(r->m, "%.*s", (int)(a->s.len < INT32_MAX ? a->s.len : INT32_MAX),
+                       a->s.len ? (const char *)a->s.data : "");
       ok = attr.s != NULL;
       break;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS: {
       attr.type = REED_ATTR_STRING;
       reed_status status = join_strings(r, a, &attr.s);
       if (status != REED_OK) return status;
-      if (!attr.s) return onnx_unsupported(r, n->name, "attribute '%s' of %s: its bytes are no text", name, n->op->name);
+      if (!attr.s)
+        return onnx_unsupported(r, n->name, "attribute '%s' of %s: its bytes are no text", name, n->op->name);
       break;
     }
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS:
@@ -177,7 +180,8 @@ static reed_status read_attr(onnx_reader *r, const frame *f, ir_node *n, const c
       ok = copy_floats(r->m, a, &attr);
       break;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR: {
-      if (!a->t) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': attribute '%s' has no tensor", n->name, name);
+      if (!a->t)
+        return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': attribute '%s' has no tensor", n->name, name);
       const void *data;
       attr.type = REED_ATTR_TENSOR;
       reed_status status = onnx_read_tensor(r, a->t, n->name, &attr.desc, &data);
@@ -199,7 +203,8 @@ static reed_status read_attrs(onnx_reader *r, const frame *f, ir_node *n, const 
     const Onnx__AttributeProto *a = dereferenced(f, node->attribute[i]);
     const char *name = onnx_text(node->attribute[i]->name);
     if (!*name)
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): an attribute has no name", n->name, n->op->name);
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): an attribute has no name", n->name,
+                       n->op->name);
     reed_status status = a ? read_attr(r, f, n, name, a) : REED_OK;
     if (status != REED_OK) return status;
   }
@@ -213,24 +218,24 @@ static reed_status check_attrs(onnx_reader *r, const ir_node *n) {
     for (int32_t k = 0; k < n->op->n_attrs && !row; k++)
       if (strcmp(n->op->attrs[k].name, n->attrs[i].name) == 0) row = &n->op->attrs[k];
     reed_status status = REED_OK;
-    if (!row)
-      status = onnx_unsupported(r, n->name, "attribute '%s' of %s", n->attrs[i].name, n->op->name);
+    if (!row) status = onnx_unsupported(r, n->name, "attribute '%s' of %s", n->attrs[i].name, n->op->name);
     else if (row->type != n->attrs[i].type)
-      status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is of the wrong type", n->name,
-                         n->op->name, row->name);
+      status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is of the wrong type",
+                         n->name, n->op->name, row->name);
     if (status != REED_OK) return status;
   }
   reed_attrs attrs = ir_attrs(n);
   for (int32_t k = 0; k < n->op->n_attrs; k++)
     if (n->op->attrs[k].required && !reed_attrs_find(&attrs, n->op->attrs[k].name))
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is missing", n->name, n->op->name,
-                       n->op->attrs[k].name);
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is missing", n->name,
+                       n->op->name, n->op->attrs[k].name);
   return REED_OK;
 }
 
 /* ---- constants ---- */
 
-static reed_status define_tensor(onnx_reader *r, frame *f, const char *name, const char *where, const Onnx__TensorProto *t) {
+static reed_status define_tensor(onnx_reader *r, frame *f, const char *name, const char *where,
+                                 const Onnx__TensorProto *t) {
   reed_desc desc;
   const void *data;
   reed_status status = onnx_read_tensor(r, t, where, &desc, &data);
@@ -283,10 +288,10 @@ static reed_status find_input(onnx_reader *r, const frame *f, const char *node_n
   if (!*name) return REED_OK;
   *out_value = onnx_scope_find(&f->scope, name);
   if (*out_value || absent_parameter(f, name)) return REED_OK;
-  return diag_fail(
-      r->diagnosis, REED_ERROR_FORMAT,
-      "node '%s' (%s): input '%s' is not defined before it (an unknown name, or the nodes are not in topological order)",
-      node_name, op, name);
+  return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
+                   "node '%s' (%s): input '%s' is not defined before it (an unknown name, or the nodes are not in "
+                   "topological order)",
+                   node_name, op, name);
 }
 
 /* Outputs that an operator of its row may be taken to have: nothing is known of them. */
@@ -299,7 +304,8 @@ static reed_status define_unknown_outputs(onnx_reader *r, frame *f, const Onnx__
   return REED_OK;
 }
 
-/* What the row says of the outputs' dtypes, as far as it goes without shapes: upgrades and the check of dtypes use it. */
+/* What the row says of the outputs' dtypes, as far as it goes without shapes: upgrades and the check of dtypes use it.
+ */
 static void type_outputs(ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
   for (int32_t i = 0; i < n->n_outputs; i++) {
@@ -313,7 +319,8 @@ static void type_outputs(ir_node *n) {
       case REED_TYPE_FIXED: *dtype = (reed_dtype)row->type_arg; break;
       case REED_TYPE_CUSTOM:
         if (n->op == op_builtin(OP_Cast)) *dtype = (reed_dtype)reed_attrs_int(&attrs, "to", REED_NONE);
-        if (n->op == op_builtin(OP_EyeLike)) *dtype = (reed_dtype)reed_attrs_int(&attrs, "dtype", n->inputs[0] ? n->inputs[0]->type.dtype : REED_NONE);
+        if (n->op == op_builtin(OP_EyeLike))
+          *dtype = (reed_dtype)reed_attrs_int(&attrs, "dtype", n->inputs[0] ? n->inputs[0]->type.dtype : REED_NONE);
         if (n->op == op_builtin(OP_ConstantOfShape)) {
           const reed_attr *value = reed_attrs_find(&attrs, "value");
           *dtype = value ? value->desc.dtype : REED_F32;
@@ -332,20 +339,21 @@ static reed_status read_regions(onnx_reader *r, frame *f, ir_node *n, const Onnx
     for (size_t i = 0; i < node->n_attribute && !found; i++)
       if (strcmp(onnx_text(node->attribute[i]->name), *name) == 0) found = dereferenced(f, node->attribute[i]);
     if (!found || !found->g)
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has no graph '%s'", n->name, n->op->name, *name);
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has no graph '%s'", n->name, n->op->name,
+                       *name);
     reed_status status = read_region(r, f, n, found->g);
     if (status != REED_OK) return status;
     const ir_graph *region = n->regions[n->n_regions - 1];
     if (is_if && (region->n_params || region->n_results != n->n_outputs))
       return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
-                       "node '%s' (If): graph '%s' takes %d inputs and gives %d results, 0 and %d are needed", n->name, *name,
-                       region->n_params, region->n_results, n->n_outputs);
-    if (is_loop &&
-        (region->n_params != n->n_inputs || region->n_results != n->n_outputs + 1 || region->n_results < n->n_inputs - 1))
-      return diag_fail(
-          r->diagnosis, REED_ERROR_FORMAT,
-          "node '%s' (Loop) has %d inputs and %d outputs, but its body takes %d and gives %d results (the condition first)",
-          n->name, n->n_inputs, n->n_outputs, region->n_params, region->n_results);
+                       "node '%s' (If): graph '%s' takes %d inputs and gives %d results, 0 and %d are needed", n->name,
+                       *name, region->n_params, region->n_results, n->n_outputs);
+    if (is_loop && (region->n_params != n->n_inputs || region->n_results != n->n_outputs + 1 ||
+                    region->n_results < n->n_inputs - 1))
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
+                       "node '%s' (Loop) has %d inputs and %d outputs, but its body takes %d and gives %d results (the "
+                       "condition first)",
+                       n->name, n->n_inputs, n->n_outputs, region->n_params, region->n_results);
   }
   for (int32_t i = 0; i < n->n_outputs && i + is_loop < n->regions[0]->n_results; i++) {
     const ir_value *inner = n->regions[0]->results[i + is_loop];
@@ -361,8 +369,8 @@ static reed_status check_arity(onnx_reader *r, const ir_node *n) {
       return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has %d inputs, at most %d are taken", n->name,
                        n->op->name, n->n_inputs, n->op->n_inputs);
     if (!row->optional && (i >= n->n_inputs || !n->inputs[i]))
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): input %d '%s' is missing", n->name, n->op->name, i,
-                       row->name);
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): input %d '%s' is missing", n->name,
+                       n->op->name, i, row->name);
   }
   for (int32_t i = 0; i < n->n_outputs; i++)
     if (!reed_op_output_at(n->op, i))
@@ -380,19 +388,20 @@ static reed_status check_dtypes(onnx_reader *r, const ir_node *n) {
     reed_status status = REED_OK;
     const ir_value *first = n->inputs[0];
     if (!(row->dtypes & 1u << v->type.dtype))
-      status =
-          onnx_unsupported(r, n->name, "dtype %s of %s's input '%s'", reed_dtype_name(v->type.dtype), n->op->name, row->name);
+      status = onnx_unsupported(r, n->name, "dtype %s of %s's input '%s'", reed_dtype_name(v->type.dtype), n->op->name,
+                                row->name);
     else if (row->same_type && first && first->type.dtype != REED_NONE && first->type.dtype != v->type.dtype)
-      status = diag_fail(r->diagnosis, REED_ERROR_TYPE, "%s node '%s': input %d '%s' is %s, but input 0 '%s' is %s", n->op->name,
-                         n->name, i, v->name, reed_dtype_name(v->type.dtype), first->name, reed_dtype_name(first->type.dtype));
+      status = diag_fail(r->diagnosis, REED_ERROR_TYPE, "%s node '%s': input %d '%s' is %s, but input 0 '%s' is %s",
+                         n->op->name, n->name, i, v->name, reed_dtype_name(v->type.dtype), first->name,
+                         reed_dtype_name(first->type.dtype));
     if (status != REED_OK) return status;
   }
   return REED_OK;
 }
 
 /* Creates the node with its inputs and outputs, not yet checked. */
-static reed_status make_node(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const reed_op *op, const char *node_name,
-                             ir_node **out_node) {
+static reed_status make_node(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const reed_op *op,
+                             const char *node_name, ir_node **out_node) {
   int32_t n_inputs = (int32_t)node->n_input, n_outputs = (int32_t)node->n_output;
   bool is_loop = op == op_builtin(OP_Loop);
   if (node->n_input > REED_MAX_OPERANDS || node->n_output > REED_MAX_OPERANDS)
@@ -413,11 +422,11 @@ static reed_status make_node(onnx_reader *r, frame *f, const Onnx__NodeProto *no
   return REED_OK;
 }
 
-static reed_status read_operator(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const char *domain, const reed_op *op,
-                                 const char *node_name) {
+static reed_status read_operator(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const char *domain,
+                                 const reed_op *op, const char *node_name) {
   if (!*domain && !opset_of(f))
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): the model imports no opset of ai.onnx", node_name,
-                     op->name);
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): the model imports no opset of ai.onnx",
+                     node_name, op->name);
   ir_node *n = NULL;
   reed_status status = make_node(r, f, node, op, node_name, &n);
   if (status != REED_OK || !n) return status == REED_OK ? define_unknown_outputs(r, f, node) : status;
@@ -432,8 +441,8 @@ static reed_status read_operator(onnx_reader *r, frame *f, const Onnx__NodeProto
     return status;
   }
   if (!op_is_control(op)) type_outputs(n);
-  /* names last: a node does not see its own outputs. The upgrade may have dropped outputs; the names stay defined only where
-   * values are. */
+  /* names last: a node does not see its own outputs. The upgrade may have dropped outputs; the names stay defined only
+   * where values are. */
   for (int32_t i = 0; i < n->n_outputs && status == REED_OK; i++)
     if (n->outputs[i]) status = define(r, f, node->output[i], n->outputs[i]);
   return status == REED_OK && op == op_builtin(OP_Scan) ? onnx_scan_to_loop(r, n, opset_of(f)) : status;
@@ -456,15 +465,17 @@ static reed_status check_opset(onnx_reader *r, const frame *f, const char *where
   return REED_OK;
 }
 
-static reed_status inline_function(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const Onnx__FunctionProto *function,
-                                   const char *node_name) {
+static reed_status inline_function(onnx_reader *r, frame *f, const Onnx__NodeProto *node,
+                                   const Onnx__FunctionProto *function, const char *node_name) {
   const char *op = onnx_text(function->name);
   if (f->depth >= MAX_GRAPH_DEPTH)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): functions are nested deeper than %d, or call themselves",
-                     node_name, op, MAX_GRAPH_DEPTH);
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
+                     "node '%s' (%s): functions are nested deeper than %d, or call themselves", node_name, op,
+                     MAX_GRAPH_DEPTH);
   if (node->n_input > function->n_input || node->n_output > function->n_output)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has %zu inputs and %zu outputs, the function %zu and %zu",
-                     node_name, op, node->n_input, node->n_output, function->n_input, function->n_output);
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
+                     "node '%s' (%s) has %zu inputs and %zu outputs, the function %zu and %zu", node_name, op,
+                     node->n_input, node->n_output, function->n_input, function->n_output);
   frame body = {.graph = f->graph,
                 .opsets = function->opset_import,
                 .n_opsets = function->n_opset_import,
@@ -473,7 +484,8 @@ static reed_status inline_function(onnx_reader *r, frame *f, const Onnx__NodePro
                 .function = function,
                 .prefix = ir_text(r->m, "%s/", node_name),
                 .depth = f->depth + 1};
-  reed_status status = body.prefix ? check_opset(r, &body, node_name) : diag_no_memory(r->diagnosis, "names of a function");
+  reed_status status =
+      body.prefix ? check_opset(r, &body, node_name) : diag_no_memory(r->diagnosis, "names of a function");
   for (size_t i = 0; i < node->n_input && status == REED_OK; i++) {
     ir_value *v;
     status = find_input(r, f, node_name, op, node->input[i], &v);
@@ -522,7 +534,8 @@ static reed_status read_nodes(onnx_reader *r, frame *f, Onnx__NodeProto *const *
 static reed_status read_initializers(onnx_reader *r, frame *f, const Onnx__GraphProto *g) {
   for (size_t i = 0; i < g->n_initializer; i++) {
     const char *name = onnx_text(g->initializer[i]->name);
-    if (!*name) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': initializer %zu has no name", f->graph->name, i);
+    if (!*name)
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': initializer %zu has no name", f->graph->name, i);
     reed_status status = define_tensor(r, f, name, name, g->initializer[i]);
     if (status != REED_OK) return status;
   }
@@ -536,13 +549,14 @@ static reed_status read_initializers(onnx_reader *r, frame *f, const Onnx__Graph
   return REED_OK;
 }
 
-/* Parameters. In the main graph an input that is an initializer too is that constant; in a body dims are left to inference, since
- * a name there may stand for another extent in each round. */
+/* Parameters. In the main graph an input that is an initializer too is that constant; in a body dims are left to
+ * inference, since a name there may stand for another extent in each round. */
 static reed_status read_params(onnx_reader *r, frame *f, const Onnx__GraphProto *g) {
   bool is_main = !f->graph->parent;
   for (size_t i = 0; i < g->n_input; i++) {
     const char *name = onnx_text(g->input[i]->name);
-    if (!*name) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': input %zu has no name", f->graph->name, i);
+    if (!*name)
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': input %zu has no name", f->graph->name, i);
     if (is_main && onnx_scope_find(&f->scope, name)) continue;
     ir_value *v = named_value(r, f, name);
     reed_status status = define(r, f, name, v);
@@ -565,8 +579,10 @@ static reed_status read_results(onnx_reader *r, frame *f, const Onnx__GraphProto
   for (size_t i = 0; i < g->n_output; i++) {
     const char *name = onnx_text(g->output[i]->name);
     ir_value *v = *name ? onnx_scope_find(&f->scope, name) : NULL;
-    if (!v) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': output '%s' is not defined", graph->name, name);
-    bool with_dims = is_main || graph->parent->op == op_builtin(OP_Scan); /* whose outputs' ranks decide how they are stacked */
+    if (!v)
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': output '%s' is not defined", graph->name, name);
+    bool with_dims =
+        is_main || graph->parent->op == op_builtin(OP_Scan); /* whose outputs' ranks decide how they are stacked */
     reed_status status = read_type(r, "an output", g->output[i], with_dims, &graph->result_types[i]);
     if (status != REED_OK) return status;
     graph->result_names[i] = ir_text(r->m, "%s", name);

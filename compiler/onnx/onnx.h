@@ -1,5 +1,5 @@
-/* The door to ONNX: model bytes -> graph in canonical form (that of ops/op.def, whatever opset the model speaks). The rest of the
- * compiler knows nothing of protobuf or opsets. */
+/* The door to ONNX: model bytes -> graph in canonical form (that of ops/op.def, whatever opset the model speaks). The
+ * rest of the compiler knows nothing of protobuf or opsets. */
 #ifndef COMPILER_ONNX_ONNX_H_
 #define COMPILER_ONNX_ONNX_H_
 
@@ -8,10 +8,10 @@
 #define ONNX_OPSET_MIN 7
 #define ONNX_OPSET_MAX 23
 
-/* Fills the freshly opened module m from the model. `folder`: where external tensor files are, NULL: a model that has any is
- * refused. The bytes have to stay as long as m: weights stay in them. ERROR_UNSUPPORTED lists every operator, attribute, dtype and opset that is not
- * known here by node name; ERROR_FORMAT: not an ONNX model, damaged, or not well-formed (names, order, types of initializers). On
- * error m is to be closed. */
+/* Fills the freshly opened module m from the model. `folder`: where external tensor files are, NULL: a model that has
+ * any is refused. The bytes have to stay as long as m: weights stay in them. ERROR_UNSUPPORTED lists every operator,
+ * attribute, dtype and opset that is not known here by node name; ERROR_FORMAT: not an ONNX model, damaged, or not
+ * well-formed (names, order, types of initializers). On error m is to be closed. */
 reed_status onnx_read(ir_module *m, const void *bytes, size_t n_bytes, const char *folder) REED_MUST_CHECK;
 
 #endif

@@ -1,7 +1,9 @@
-/* The outline of a model's bytes: the same protobuf message, without what is large. protobuf-c copies all that it unpacks, and parses messages by recursion
- * without a limit; the outline leaves every tensor's raw data where it is and says where (onnx_place), and it nests no deeper than can be parsed.
+/* The outline of a model's bytes: the same protobuf message, without what is large. protobuf-c copies all that it
+ * unpacks, and parses messages by recursion without a limit; the outline leaves every tensor's raw data where it is and
+ * says where (onnx_place), and it nests no deeper than can be parsed.
  *
- * A message's length comes before it and is shorter in the outline: five bytes are left for it, and filled when the message has been written. */
+ * A message's length comes before it and is shorter in the outline: five bytes are left for it, and filled when the
+ * message has been written. */
 #include <string.h>
 
 #include "bytecode/format.h"
@@ -48,13 +50,15 @@ static void put_length(char *at, uint64_t n) {
 static bool write_message(const outline *o, const ProtobufCMessageDescriptor *type, wire w, int depth);
 
 /* A field of bytes, text, numbers or a message; `key` is its first byte. */
-static bool write_bytes_field(const outline *o, const ProtobufCMessageDescriptor *type, const uint8_t *key, uint64_t number, wire *w, int depth) {
+static bool write_bytes_field(const outline *o, const ProtobufCMessageDescriptor *type, const uint8_t *key,
+                              uint64_t number, wire *w, int depth) {
   uint64_t n;
   const uint8_t *length = w->at;
   if (!read_varint(w, &n) || n > (uint64_t)(w->end - w->at)) return false;
   const uint8_t *content = w->at;
   w->at += n;
-  const ProtobufCFieldDescriptor *field = number <= UINT32_MAX ? protobuf_c_message_descriptor_get_field(type, (unsigned)number) : NULL;
+  const ProtobufCFieldDescriptor *field =
+      number <= UINT32_MAX ? protobuf_c_message_descriptor_get_field(type, (unsigned)number) : NULL;
   if (!field) return true; /* nothing that this version knows */
   if (field->type == PROTOBUF_C_TYPE_STRING && !format_utf8_valid((const char *)content, n)) return false;
   bool message = field->type == PROTOBUF_C_TYPE_MESSAGE;
@@ -67,16 +71,15 @@ static bool write_bytes_field(const outline *o, const ProtobufCMessageDescriptor
   size_t at = o->out->n;
   char room[LENGTH_BYTES] = {0};
   text_append_bytes(o->out, room, sizeof room);
-  if (raw)
-    text_append_bytes(o->out, &(onnx_place){(uint64_t)(content - o->begin), n}, sizeof(onnx_place));
-  else if (!write_message(o, field->descriptor, (wire){content, content + n}, depth + 1))
-    return false;
+  if (raw) text_append_bytes(o->out, &(onnx_place){(uint64_t)(content - o->begin), n}, sizeof(onnx_place));
+  else if (!write_message(o, field->descriptor, (wire){content, content + n}, depth + 1)) return false;
   uint64_t written = o->out->n - at - LENGTH_BYTES;
   if (!o->out->failed) put_length(o->out->data + at, written);
   return written < INT32_MAX; /* protobuf's own limit */
 }
 
-/* Appends one message by its descriptor: false when the bytes are no such message, nest too deep or have a text that is no UTF-8. */
+/* Appends one message by its descriptor: false when the bytes are no such message, nest too deep or have a text that is
+ * no UTF-8. */
 static bool write_message(const outline *o, const ProtobufCMessageDescriptor *type, wire w, int depth) {
   if (depth > MAX_MESSAGE_DEPTH) return false;
   while (w.at < w.end) {

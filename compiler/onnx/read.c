@@ -65,7 +65,8 @@ void onnx_forget_problems(onnx_reader *r) {
 static reed_status read_model(onnx_reader *r, const Onnx__ModelProto *model) {
   if (!model->graph) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "not an ONNX model: it has no graph");
   if (!model->n_opset_import && !model->has_ir_version)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "not an ONNX model: it names neither its IR version nor an opset");
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
+                     "not an ONNX model: it names neither its IR version nor an opset");
   r->m->name = ir_text(r->m, "%s", onnx_text(model->graph->name));
   if (!r->m->name) return diag_no_memory(r->diagnosis, "the model's name");
   reed_status status = onnx_read_graph(r, model->graph);
@@ -79,11 +80,16 @@ reed_status onnx_read(ir_module *m, const void *bytes, size_t n_bytes, const cha
   bool is_model = onnx_outline(bytes, n_bytes, &outline);
   unpack_memory memory = {.failed = outline.failed};
   ProtobufCAllocator allocator = {unpack_allocate, unpack_release, &memory};
-  Onnx__ModelProto *model = is_model && !memory.failed ? onnx__model_proto__unpack(&allocator, outline.n, (const uint8_t *)outline.data) : NULL;
+  Onnx__ModelProto *model = is_model && !memory.failed
+                                ? onnx__model_proto__unpack(&allocator, outline.n, (const uint8_t *)outline.data)
+                                : NULL;
   text_fini(&outline);
   if (memory.failed && !model) return diag_no_memory(d, "the model's protobuf messages");
-  if (!is_model) return diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model, or damaged: its bytes are no protobuf message of a model");
-  if (!model) return diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model, or damaged: its protobuf messages cannot be read");
+  if (!is_model)
+    return diag_fail(d, REED_ERROR_FORMAT,
+                     "not an ONNX model, or damaged: its bytes are no protobuf message of a model");
+  if (!model)
+    return diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model, or damaged: its protobuf messages cannot be read");
   onnx_reader r = {.m = m, .model = model, .outlined = bytes, .diagnosis = d, .folder = folder};
   reed_status status = read_model(&r, model);
   onnx_forget_problems(&r);

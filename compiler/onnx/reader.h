@@ -11,7 +11,7 @@ typedef struct onnx_scope {
   struct onnx_name {
     const char *name; /* borrowed */
     ir_value *value;
-  } *names;
+  } * names;
   size_t n, capacity; /* capacity a power of two, or 0 */
 } onnx_scope;
 
@@ -45,7 +45,8 @@ typedef struct onnx_place {
 bool onnx_outline(const void *bytes, size_t n_bytes, text_buffer *out);
 
 /* Notes that `what` at node (or tensor) `where` is not supported; reading goes on. Fails only for want of memory. */
-reed_status onnx_unsupported(onnx_reader *r, const char *where, const char *format, ...) REED_PRINTF(3, 4) REED_MUST_CHECK;
+reed_status onnx_unsupported(onnx_reader *r, const char *where, const char *format, ...)
+    REED_PRINTF(3, 4) REED_MUST_CHECK;
 /* OK when nothing was noted, else ERROR_UNSUPPORTED with the list. */
 reed_status onnx_report_problems(onnx_reader *r) REED_MUST_CHECK;
 /* Frees the list. */
@@ -58,21 +59,25 @@ static inline const char *onnx_text(const char *text) { return text ? text : "";
 reed_dtype onnx_dtype(int32_t number);
 const char *onnx_dtype_text(int32_t number);
 
-/* The tensor's elements, dense, as ir_value's data are to be: in the module's memory, or where they lie in the model. `where` names the tensor or its node in
- * messages. An unsupported dtype, rank or storage is noted as a problem and gives *out_data NULL with REED_OK. */
+/* The tensor's elements, dense, as ir_value's data are to be: in the module's memory, or where they lie in the model.
+ * `where` names the tensor or its node in messages. An unsupported dtype, rank or storage is noted as a problem and
+ * gives *out_data NULL with REED_OK. */
 reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const char *where, reed_desc *out_desc,
                              const void **out_data) REED_MUST_CHECK;
 
 /* Reads the main graph and everything in it. */
 reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) REED_MUST_CHECK;
 
-/* The operator's name in the newest opset ("Scatter" became "ScatterElements", "Upsample" Resize). Static or borrowed. */
+/* The operator's name in the newest opset ("Scatter" became "ScatterElements", "Upsample" Resize). Static or borrowed.
+ */
 const char *onnx_modern_name(const char *name);
-/* Rewrites the node, read as the model has it in `opset` of the ai.onnx domain under `name`, to op.def's form: attributes that
- * became inputs, changed defaults, numbers of dtypes. The dtypes of its inputs are known where the model lets them be. */
+/* Rewrites the node, read as the model has it in `opset` of the ai.onnx domain under `name`, to op.def's form:
+ * attributes that became inputs, changed defaults, numbers of dtypes. The dtypes of its inputs are known where the
+ * model lets them be. */
 reed_status onnx_upgrade(onnx_reader *r, ir_node *n, const char *name, int64_t opset) REED_MUST_CHECK;
 
-/* Rewrites a Scan with its body, the last node of its graph, to a Loop, with nodes before and after it. Its outputs' values stay those they were. */
+/* Rewrites a Scan with its body, the last node of its graph, to a Loop, with nodes before and after it. Its outputs'
+ * values stay those they were. */
 reed_status onnx_scan_to_loop(onnx_reader *r, ir_node *n, int64_t opset) REED_MUST_CHECK;
 
 #endif

@@ -1,12 +1,12 @@
-/* Scan -> Loop (ONNX opsets 8 to 23): a loop over the extent of the axis that is scanned, whose body takes its elements out of the scanned inputs
- * itself. What a Loop stacks along a new first axis is turned and reversed where the Scan says so. Opset 8 runs it for every entry of a
- * batch: one Loop more around it. */
+/* Scan -> Loop (ONNX opsets 8 to 23): a loop over the extent of the axis that is scanned, whose body takes its elements
+ * out of the scanned inputs itself. What a Loop stacks along a new first axis is turned and reversed where the Scan
+ * says so. Opset 8 runs it for every entry of a batch: one Loop more around it. */
 #include "compiler/onnx/reader.h"
 
 typedef struct scan {
   onnx_reader *r;
   ir_node *n;
-  ir_graph *body; /* parameters: states, elements; results: states, outputs */
+  ir_graph *body;                        /* parameters: states, elements; results: states, outputs */
   int32_t n_inputs, n_states, n_outputs; /* scanned inputs, states, stacked outputs */
   const int64_t *input_axes, *input_directions, *output_axes, *output_directions; /* NULL: all 0 */
 } scan;
@@ -21,15 +21,17 @@ static ir_value *scalar(ir_module *m, reed_dtype dtype, int64_t value) {
   return ir_constant(m, &(reed_desc){.dtype = dtype}, dtype == REED_BOOL ? (const void *)&truth : &value, false, NULL);
 }
 
-/* A new node's output: `result`, or a new value where that is NULL. attr: an int attribute, NULL: none. NULL: no memory. */
-static ir_value *made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs, const char *attr, int64_t value,
-                      ir_value *result) {
+/* A new node's output: `result`, or a new value where that is NULL. attr: an int attribute, NULL: none. NULL: no
+ * memory. */
+static ir_value *made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs,
+                      const char *attr, int64_t value, ir_value *result) {
   for (int32_t i = 0; i < n_inputs; i++)
     if (!inputs[i]) return NULL; /* an input could not be made */
   ir_node *n = ir_node_new(g, before, op_builtin(op), NULL, inputs, n_inputs, result ? &result : NULL, 1);
   if (!n || (attr && !ir_set_attr_int(n, attr, value))) return NULL;
   const reed_op_output *row = reed_op_output_at(n->op, 0);
-  if (!result) n->outputs[0]->type.dtype = row->type_rule == REED_TYPE_FIXED ? (reed_dtype)row->type_arg : inputs[0]->type.dtype;
+  if (!result)
+    n->outputs[0]->type.dtype = row->type_rule == REED_TYPE_FIXED ? (reed_dtype)row->type_arg : inputs[0]->type.dtype;
   return n->outputs[0];
 }
 
@@ -76,7 +78,8 @@ static reed_status turned(const scan *s, int32_t k, int64_t *perm, int32_t *out_
   if (rank < 0) return onnx_unsupported(s->r, s->n->name, "scan_output_axes of Scan, for an output of unknown rank");
   const int64_t given = s->output_axes[k], axis = given < 0 ? given + rank + 1 : given;
   if (axis < 0 || axis > rank || rank >= REED_MAX_RANK)
-    return diag_fail(s->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Scan): scan_output_axes: no axis %lld in an output of rank %d", s->n->name,
+    return diag_fail(s->r->diagnosis, REED_ERROR_FORMAT,
+                     "node '%s' (Scan): scan_output_axes: no axis %lld in an output of rank %d", s->n->name,
                      (long long)given, rank + 1);
   for (int32_t i = 0, from = 1; i <= rank; i++) perm[i] = i == axis ? 0 : from++;
   *out_rank = rank + 1;
@@ -104,9 +107,12 @@ static reed_status arrange_output(const scan *s, int32_t k) {
   stacked->producer_output = s->n_states + k;
   n->outputs[s->n_states + k] = stacked;
   if (reverse)
-    stacked = made(g, NULL, OP_Slice, (ir_value *[]){stacked, ir_constant_i64(m, (int64_t[]){-1}, 1, NULL), ir_constant_i64(m, (int64_t[]){-INT64_MAX}, 1, NULL),
-                                                     ir_constant_i64(m, (int64_t[]){0}, 1, NULL), ir_constant_i64(m, (int64_t[]){-1}, 1, NULL)},
-                   5, NULL, 0, turn ? NULL : wanted);
+    stacked =
+        made(g, NULL, OP_Slice,
+             (ir_value *[]){stacked, ir_constant_i64(m, (int64_t[]){-1}, 1, NULL),
+                            ir_constant_i64(m, (int64_t[]){-INT64_MAX}, 1, NULL),
+                            ir_constant_i64(m, (int64_t[]){0}, 1, NULL), ir_constant_i64(m, (int64_t[]){-1}, 1, NULL)},
+             5, NULL, 0, turn ? NULL : wanted);
   if (turn && stacked) stacked = made(g, NULL, OP_Transpose, &stacked, 1, NULL, 0, wanted);
   if (!stacked || (turn && !ir_set_attr_ints(stacked->producer, "perm", perm, rank))) return no_memory(s);
   return REED_OK;
@@ -128,8 +134,8 @@ static reed_status to_loop(const scan *s) {
       last = made(n->graph, n, OP_Sub, (ir_value *[]){trips, scalar(n->graph->module, REED_I64, 1)}, 2, NULL, 0, NULL);
       backward = made(body, first, OP_Sub, (ir_value *[]){last, iteration}, 2, NULL, 0, NULL);
     }
-    ok = made(body, first, OP_Gather, (ir_value *[]){scanned[k], reverse ? backward : iteration}, 2, "axis", number(s->input_axes, k),
-              params[s->n_states + k]) != NULL;
+    ok = made(body, first, OP_Gather, (ir_value *[]){scanned[k], reverse ? backward : iteration}, 2, "axis",
+              number(s->input_axes, k), params[s->n_states + k]) != NULL;
   }
   for (int32_t i = 0; i < s->n_states && ok; i++) ok = ir_add_param(body, params[i]);
   for (int32_t i = 0; i < n_results && ok; i++) ok = ir_add_result(body, results[i]);
@@ -139,7 +145,8 @@ static reed_status to_loop(const scan *s) {
   return status;
 }
 
-/* Opset 8: inputs and outputs have a batch axis, 0. Makes the node a Loop over it, around a Scan as later opsets have it, which s then is. */
+/* Opset 8: inputs and outputs have a batch axis, 0. Makes the node a Loop over it, around a Scan as later opsets have
+ * it, which s then is. */
 static reed_status unbatch(scan *s) {
   ir_node *outer = s->n;
   ir_module *m = outer->graph->module;
@@ -151,7 +158,8 @@ static reed_status unbatch(scan *s) {
   ir_graph *g = ir_graph_new(m, outer, NULL);
   bool ok = trips && g && loop_body(g, &iteration);
   for (int32_t i = 0; i < n_inputs && ok; i++)
-    ok = (entries[i] = made(g, NULL, OP_Gather, (ir_value *[]){outer->inputs[i], iteration}, 2, "axis", 0, NULL)) != NULL;
+    ok = (entries[i] = made(g, NULL, OP_Gather, (ir_value *[]){outer->inputs[i], iteration}, 2, "axis", 0, NULL)) !=
+         NULL;
   ir_node *inner = ok ? ir_node_new(g, NULL, outer->op, outer->name, entries, n_inputs, NULL, outer->n_outputs) : NULL;
   ir_graph **regions = ir_alloc(m, sizeof *regions);
   ok = inner && regions && make_loop(outer, trips, NULL, 0);
@@ -174,7 +182,8 @@ static reed_status read_numbers(const scan *s, const char *name, int32_t n, cons
   int64_t n_given;
   *out_numbers = reed_attrs_ints(&attrs, name, &n_given);
   if (!*out_numbers || n_given == n) return REED_OK;
-  return diag_fail(s->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Scan): attribute '%s' has %lld numbers, %d are needed", s->n->name, name,
+  return diag_fail(s->r->diagnosis, REED_ERROR_FORMAT,
+                   "node '%s' (Scan): attribute '%s' has %lld numbers, %d are needed", s->n->name, name,
                    (long long)n_given, n);
 }
 
@@ -188,18 +197,22 @@ reed_status onnx_scan_to_loop(onnx_reader *r, ir_node *n, int64_t opset) {
   }
   const int64_t n_scanned = reed_attrs_int(&attrs, "num_scan_inputs", 0);
   scan s = {.r = r, .n = n, .body = n->regions[0]};
-  if (n->n_inputs > REED_MAX_OPERANDS - 2) return onnx_unsupported(r, n->name, "more than %d inputs of Scan", REED_MAX_OPERANDS - 2);
+  if (n->n_inputs > REED_MAX_OPERANDS - 2)
+    return onnx_unsupported(r, n->name, "more than %d inputs of Scan", REED_MAX_OPERANDS - 2);
   for (int32_t i = 0; i < n->n_inputs; i++)
-    if (!n->inputs[i]) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Scan): input %d is missing", n->name, i + batched);
-  if (n_scanned < 1 || n_scanned > n->n_inputs || s.body->n_params != n->n_inputs || s.body->n_results != n->n_outputs ||
-      n->n_outputs < n->n_inputs - n_scanned)
+    if (!n->inputs[i])
+      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Scan): input %d is missing", n->name, i + batched);
+  if (n_scanned < 1 || n_scanned > n->n_inputs || s.body->n_params != n->n_inputs ||
+      s.body->n_results != n->n_outputs || n->n_outputs < n->n_inputs - n_scanned)
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
-                     "node '%s' (Scan) has %d inputs, %lld of them scanned, and %d outputs, but its body takes %d and gives %d results", n->name,
-                     n->n_inputs, (long long)n_scanned, n->n_outputs, s.body->n_params, s.body->n_results);
+                     "node '%s' (Scan) has %d inputs, %lld of them scanned, and %d outputs, but its body takes %d and "
+                     "gives %d results",
+                     n->name, n->n_inputs, (long long)n_scanned, n->n_outputs, s.body->n_params, s.body->n_results);
   s.n_inputs = (int32_t)n_scanned;
   s.n_states = n->n_inputs - s.n_inputs;
   s.n_outputs = n->n_outputs - s.n_states;
-  reed_status status = read_numbers(&s, batched ? "directions" : "scan_input_directions", s.n_inputs, &s.input_directions);
+  reed_status status =
+      read_numbers(&s, batched ? "directions" : "scan_input_directions", s.n_inputs, &s.input_directions);
   if (status == REED_OK) status = read_numbers(&s, "scan_input_axes", s.n_inputs, &s.input_axes);
   if (status == REED_OK) status = read_numbers(&s, "scan_output_directions", s.n_outputs, &s.output_directions);
   if (status == REED_OK) status = read_numbers(&s, "scan_output_axes", s.n_outputs, &s.output_axes);

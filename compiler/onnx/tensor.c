@@ -1,5 +1,5 @@
-/* TensorProto -> dense elements: raw, typed or in an external file. Everything a file says about sizes is checked before memory
- * is taken for it. */
+/* TensorProto -> dense elements: raw, typed or in an external file. Everything a file says about sizes is checked
+ * before memory is taken for it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,10 +20,10 @@ reed_dtype onnx_dtype(int32_t number) {
 }
 
 const char *onnx_dtype_text(int32_t number) {
-  static const char *const unsupported[] = {[0] = "undefined",   [8] = "string",          [14] = "complex64",
-                                            [15] = "complex128", [17] = "float8e4m3fn",   [18] = "float8e4m3fnuz",
-                                            [19] = "float8e5m2", [20] = "float8e5m2fnuz", [21] = "uint4",
-                                            [22] = "int4",       [23] = "float4e2m1",     [24] = "float8e8m0"};
+  static const char *const unsupported[] = {
+      [0] = "undefined",     [8] = "string",          [14] = "complex64",  [15] = "complex128",
+      [17] = "float8e4m3fn", [18] = "float8e4m3fnuz", [19] = "float8e5m2", [20] = "float8e5m2fnuz",
+      [21] = "uint4",        [22] = "int4",           [23] = "float4e2m1", [24] = "float8e8m0"};
   reed_dtype dtype = onnx_dtype(number);
   if (dtype != REED_NONE) return reed_dtype_name(dtype);
   bool listed = number >= 0 && (size_t)number < sizeof unsupported / sizeof *unsupported && unsupported[number];
@@ -58,7 +58,8 @@ static bool path_stays_inside(const char *path) {
   return true;
 }
 
-static reed_status read_range(onnx_reader *r, const char *path, const char *where, int64_t offset, void *data, int64_t bytes) {
+static reed_status read_range(onnx_reader *r, const char *path, const char *where, int64_t offset, void *data,
+                              int64_t bytes) {
   reed_status status = REED_OK;
   int file = open(path, O_RDONLY | O_CLOEXEC);
   struct stat info;
@@ -67,36 +68,37 @@ static reed_status read_range(onnx_reader *r, const char *path, const char *wher
                        file < 0 ? strerror(errno) : "it is not a file");
   else if (offset > info.st_size || bytes > info.st_size - offset)
     status = diag_fail(r->diagnosis, REED_ERROR_FORMAT,
-                       "tensor '%s': bytes %lld..%lld are wanted of external file '%s', which has %lld", where, (long long)offset,
-                       (long long)(offset + bytes), path, (long long)info.st_size);
+                       "tensor '%s': bytes %lld..%lld are wanted of external file '%s', which has %lld", where,
+                       (long long)offset, (long long)(offset + bytes), path, (long long)info.st_size);
   for (int64_t done = 0; status == REED_OK && done < bytes;) {
     ssize_t n = pread(file, (char *)data + done, (size_t)(bytes - done), offset + done);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0)
       status = diag_fail(r->diagnosis, REED_ERROR_IO, "tensor '%s': external file '%s' cannot be read: %s", where, path,
                          n < 0 ? strerror(errno) : "it ends early");
-    else
-      done += n;
+    else done += n;
   }
   if (file >= 0) close(file);
   return status;
 }
 
-static reed_status read_external(onnx_reader *r, const Onnx__TensorProto *t, const char *where, int64_t bytes, void *data) {
+static reed_status read_external(onnx_reader *r, const Onnx__TensorProto *t, const char *where, int64_t bytes,
+                                 void *data) {
   const char *location = onnx_text(external_entry(t, "location"));
   const char *offset_text = external_entry(t, "offset"), *length_text = external_entry(t, "length");
   int64_t offset = 0, length = bytes;
   if (!r->folder)
     return diag_fail(r->diagnosis, REED_ERROR_IO,
-                     "tensor '%s' is in external file '%s', but no folder for external files is given", where, location);
-  if (!path_stays_inside(location))
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': external file '%s' is not below the model's folder", where,
+                     "tensor '%s' is in external file '%s', but no folder for external files is given", where,
                      location);
+  if (!path_stays_inside(location))
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': external file '%s' is not below the model's folder",
+                     where, location);
   if ((offset_text && !parse_size(offset_text, &offset)) || (length_text && !parse_size(length_text, &length)) ||
       offset > INT64_MAX - bytes)
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
-                     "tensor '%s': offset '%s' or length '%s' of its external data is not a size", where, onnx_text(offset_text),
-                     onnx_text(length_text));
+                     "tensor '%s': offset '%s' or length '%s' of its external data is not a size", where,
+                     onnx_text(offset_text), onnx_text(length_text));
   if (length != bytes)
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s' has %lld bytes, its external data says %lld", where,
                      (long long)bytes, (long long)length);
@@ -184,8 +186,8 @@ static reed_status check_inline(onnx_reader *r, const Onnx__TensorProto *t, cons
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': %s takes %lld bytes, its raw data has %zu", where,
                      desc_text(desc, text, sizeof text), (long long)bytes, n_raw);
   if (!*out_raw && (uint64_t)n != n_typed)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': %s has %lld elements, its data field has %zu", where,
-                     desc_text(desc, text, sizeof text), (long long)n, n_typed);
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': %s has %lld elements, its data field has %zu",
+                     where, desc_text(desc, text, sizeof text), (long long)n, n_typed);
   return REED_OK;
 }
 
@@ -203,8 +205,10 @@ reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const c
                              const void **out_data) {
   *out_data = NULL;
   reed_desc desc = {.dtype = onnx_dtype(t->data_type), .rank = (int32_t)t->n_dims};
-  if (desc.dtype == REED_NONE) return onnx_unsupported(r, where, "a tensor whose dtype is %s", onnx_dtype_text(t->data_type));
-  if (t->n_dims > REED_MAX_RANK) return onnx_unsupported(r, where, "a tensor of rank %zu (up to %d)", t->n_dims, REED_MAX_RANK);
+  if (desc.dtype == REED_NONE)
+    return onnx_unsupported(r, where, "a tensor whose dtype is %s", onnx_dtype_text(t->data_type));
+  if (t->n_dims > REED_MAX_RANK)
+    return onnx_unsupported(r, where, "a tensor of rank %zu (up to %d)", t->n_dims, REED_MAX_RANK);
   if (t->segment) return onnx_unsupported(r, where, "a tensor stored in segments");
   if (t->n_dims) memcpy(desc.dims, t->dims, t->n_dims * sizeof *t->dims);
   int64_t bytes = desc_bytes(&desc);

@@ -1,11 +1,12 @@
-/* Older opsets' forms -> op.def's (opset 23). One table: each row names an operator, the first opset in which the row is no
- * longer needed, and one rewrite. Rows of an operator are applied in order. What changed when is from the ONNX operator
- * changelog. */
+/* Older opsets' forms -> op.def's (opset 23). One table: each row names an operator, the first opset in which the row
+ * is no longer needed, and one rewrite. Rows of an operator are applied in order. What changed when is from the ONNX
+ * operator changelog. */
 #include <string.h>
 
 #include "compiler/onnx/reader.h"
 
-#define ANY_OPSET INT64_MAX /* and newer ones: they are refused with a list of all that is not supported, which takes reading on */
+#define ANY_OPSET \
+  INT64_MAX /* and newer ones: they are refused with a list of all that is not supported, which takes reading on */
 
 typedef struct rule rule;
 
@@ -50,15 +51,15 @@ static reed_dtype dtype_of_data(const rule_call *c) {
   return dtype == REED_NONE ? REED_F32 : dtype;
 }
 
-/* The attribute becomes constant input `index`: ints and ints alike an i64 vector, a float a scalar of the data's dtype, floats
- * an f32 vector. */
+/* The attribute becomes constant input `index`: ints and ints alike an i64 vector, a float a scalar of the data's
+ * dtype, floats an f32 vector. */
 static reed_status attr_to_input(const rule_call *c) {
   reed_attrs attrs = ir_attrs(c->n);
   const reed_attr *a = reed_attrs_find(&attrs, c->rule->attr);
   if (!a) return REED_OK;
   if (c->n->n_inputs > c->rule->index && c->n->inputs[c->rule->index])
-    return diag_fail(c->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' and input %d are both given", c->n->name,
-                     c->rule->name, a->name, c->rule->index);
+    return diag_fail(c->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' and input %d are both given",
+                     c->n->name, c->rule->name, a->name, c->rule->index);
   ir_value *v = NULL;
   switch (a->type) {
     case REED_ATTR_INT: v = ir_constant_i64(c->r->m, &a->i, 1, NULL); break;
@@ -67,8 +68,8 @@ static reed_status attr_to_input(const rule_call *c) {
     case REED_ATTR_FLOATS: v = float_constant(c, a->floats, a->n, 1, REED_F32); break;
     case REED_ATTR_STRING:
     case REED_ATTR_TENSOR:
-      return diag_fail(c->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is of the wrong type", c->n->name,
-                       c->rule->name, a->name);
+      return diag_fail(c->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is of the wrong type",
+                       c->n->name, c->rule->name, a->name);
   }
   if (!v) return no_memory(c);
   ir_drop_attr(c->n, c->rule->attr);
@@ -99,7 +100,8 @@ static reed_status only_int(const rule_call *c) {
   reed_attrs attrs = ir_attrs(c->n);
   int64_t value = reed_attrs_int(&attrs, c->rule->attr, c->rule->i);
   if (value != c->rule->i)
-    return onnx_unsupported(c->r, c->n->name, "attribute '%s' = %lld of %s", c->rule->attr, (long long)value, c->rule->name);
+    return onnx_unsupported(c->r, c->n->name, "attribute '%s' = %lld of %s", c->rule->attr, (long long)value,
+                            c->rule->name);
   ir_drop_attr(c->n, c->rule->attr);
   return REED_OK;
 }

@@ -50,8 +50,9 @@ typedef struct pass_run {
 /* Errors are the model's (dtypes and shapes that do not agree, said in m->diagnosis) or want of memory. */
 reed_status pass_run_all(pass_run *run) REED_MUST_CHECK;
 
-/* compiler/lower/lower.c: placement decided, epochs cut, code emitted. The module goes into the sink; `report` NULL or where a JSON object
- * describing epochs and placement is put, merged into the compile report. */
-reed_status lower_module(ir_module *m, const reed_module_sink *sink, text_buffer *report, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* compiler/lower/lower.c: placement decided, epochs cut, code emitted. The module goes into the sink; `report` NULL or
+ * where a JSON object describing epochs and placement is put, merged into the compile report. */
+reed_status lower_module(ir_module *m, const reed_module_sink *sink, text_buffer *report,
+                         reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

@@ -1,5 +1,6 @@
-/* The table of passes and the order they run in: the CLEAN ones in turn until nothing changes, the ONCE ones, the CLEAN ones again, the LATE ones,
- * the CLEAN ones for the last time, and the LAST ones, behind which nobody looks at the graph. */
+/* The table of passes and the order they run in: the CLEAN ones in turn until nothing changes, the ONCE ones, the CLEAN
+ * ones again, the LATE ones, the CLEAN ones for the last time, and the LAST ones, behind which nobody looks at the
+ * graph. */
 #include <string.h>
 
 #include "compiler/passes/pass.h"
@@ -41,7 +42,8 @@ static void add_report(pass_total *total, const pass_report *report, int64_t *ch
   total->sum.describes = report->describes;
   for (int k = 0; k < PASS_COUNTS; k++) {
     const struct pass_count *count = &report->counts[k];
-    total->sum.counts[k] = (struct pass_count){count->what, count->n + (report->describes ? 0 : total->sum.counts[k].n)};
+    total->sum.counts[k] =
+        (struct pass_count){count->what, count->n + (report->describes ? 0 : total->sum.counts[k].n)};
     if (report->describes) continue;
     total->n_changes += count->n;
     *changes += count->n;
@@ -66,7 +68,8 @@ static reed_status clean_round(pass_run *run, int64_t *changes) {
   return status;
 }
 
-/* What a pass leaves behind without a use would be one more use of what it was made from, to the passes after it: it goes at once. */
+/* What a pass leaves behind without a use would be one more use of what it was made from, to the passes after it: it
+ * goes at once. */
 static reed_status run_phase(pass_run *run, phase which, int64_t *changes) {
   reed_status status = REED_OK;
   *changes = 0;
@@ -83,8 +86,7 @@ static reed_status run_phase(pass_run *run, phase which, int64_t *changes) {
 static reed_status clean(pass_run *run) {
   reed_status status = REED_OK;
   int64_t changes = 1;
-  for (int round = 0; round < MOST_ROUNDS && changes && status == REED_OK; round++)
-    status = clean_round(run, &changes);
+  for (int round = 0; round < MOST_ROUNDS && changes && status == REED_OK; round++) status = clean_round(run, &changes);
   return status;
 }
 

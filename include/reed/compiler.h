@@ -11,8 +11,8 @@ extern "C" {
 
 typedef enum reed_precision { REED_PRECISION_F32, REED_PRECISION_BF16, REED_PRECISION_F16 } reed_precision;
 
-/* Takes a module's bytes in order, piece by piece, so that no copy of the whole need be in memory. Any status but REED_OK ends the writing, and is what the
- * call that wrote returns. */
+/* Takes a module's bytes in order, piece by piece, so that no copy of the whole need be in memory. Any status but
+ * REED_OK ends the writing, and is what the call that wrote returns. */
 typedef struct reed_module_sink {
   void *context;
   reed_status (*begin)(void *context, size_t n_bytes); /* once, before the first piece: how many bytes there will be */
@@ -27,22 +27,28 @@ typedef struct reed_compile_options {
   /* Called between passes with a short text and how far along 0..1; NULL: nobody */
   void (*progress)(void *context, const char *what, double done);
   void *progress_context;
-  const reed_module_sink *sink;       /* where the module goes: *out_bytes becomes NULL, and both may be NULL pointers; NULL: to memory */
+  const reed_module_sink
+      *sink; /* where the module goes: *out_bytes becomes NULL, and both may be NULL pointers; NULL: to memory */
 } reed_compile_options;
 
-/* Compiles the ONNX file to module bytes (released with reed_text_free((char *)bytes)) and a report of what every pass did (JSON; NULL: not wanted).
- * Unsupported operators, attributes and dtypes are all listed in one diagnosis, by node name (ERROR_UNSUPPORTED). */
-REED_API REED_MUST_CHECK reed_status reed_compile_file(const char *onnx_path, const reed_compile_options *options, void **out_bytes,
-                                                       size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis);
-REED_API REED_MUST_CHECK reed_status reed_compile_bytes(const void *onnx, size_t n_onnx, const reed_compile_options *options, void **out_bytes,
-                                                        size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis);
+/* Compiles the ONNX file to module bytes (released with reed_text_free((char *)bytes)) and a report of what every pass
+ * did (JSON; NULL: not wanted). Unsupported operators, attributes and dtypes are all listed in one diagnosis, by node
+ * name (ERROR_UNSUPPORTED). */
+REED_API REED_MUST_CHECK reed_status reed_compile_file(const char *onnx_path, const reed_compile_options *options,
+                                                       void **out_bytes, size_t *out_n_bytes, char **out_report_json,
+                                                       reed_diagnosis *diagnosis);
+REED_API REED_MUST_CHECK reed_status reed_compile_bytes(const void *onnx, size_t n_onnx,
+                                                        const reed_compile_options *options, void **out_bytes,
+                                                        size_t *out_n_bytes, char **out_report_json,
+                                                        reed_diagnosis *diagnosis);
 /* The passes' names, NULL-terminated, static: for --disable and its "did you mean". */
 REED_API const char *const *reed_compile_pass_names(void);
 
-/* A tensor from the bytes of an ONNX TensorProto, as test cases keep their inputs and outputs (input_0.pb). *out_name (NULL: not wanted) is released
- * with reed_text_free; "" where the file gives none. ERROR_UNSUPPORTED for dtypes that Reed has not, ERROR_FORMAT for damaged bytes. */
-REED_API REED_MUST_CHECK reed_status reed_onnx_read_tensor(const void *bytes, size_t n_bytes, char **out_name, reed_tensor **out_tensor,
-                                                           reed_diagnosis *diagnosis);
+/* A tensor from the bytes of an ONNX TensorProto, as test cases keep their inputs and outputs (input_0.pb). *out_name
+ * (NULL: not wanted) is released with reed_text_free; "" where the file gives none. ERROR_UNSUPPORTED for dtypes that
+ * Reed has not, ERROR_FORMAT for damaged bytes. */
+REED_API REED_MUST_CHECK reed_status reed_onnx_read_tensor(const void *bytes, size_t n_bytes, char **out_name,
+                                                           reed_tensor **out_tensor, reed_diagnosis *diagnosis);
 
 #ifdef __cplusplus
 }

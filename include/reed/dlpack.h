@@ -1,5 +1,5 @@
-/* The DLPack 0.8 structs (the facts of a public ABI, https://dmlc.github.io/dlpack), for exchanging tensors without copies. If a
- * program includes the official dlpack.h first, that one is used. */
+/* The DLPack 0.8 structs (the facts of a public ABI, https://dmlc.github.io/dlpack), for exchanging tensors without
+ * copies. If a program includes the official dlpack.h first, that one is used. */
 #ifndef REED_DLPACK_H_
 #define REED_DLPACK_H_
 

@@ -9,19 +9,19 @@ extern "C" {
 #endif
 
 /* NAME, text, bytes, DLPack type code (0 int, 1 uint, 2 float, 4 bfloat, 6 bool), ONNX TensorProto.DataType */
-#define REED_DTYPE_LIST(X)     \
-  X(F32, "f32", 4, 2, 1)       \
-  X(F64, "f64", 8, 2, 11)      \
-  X(F16, "f16", 2, 2, 10)      \
-  X(BF16, "bf16", 2, 4, 16)    \
-  X(I8, "i8", 1, 0, 3)         \
-  X(I16, "i16", 2, 0, 5)       \
-  X(I32, "i32", 4, 0, 6)       \
-  X(I64, "i64", 8, 0, 7)       \
-  X(U8, "u8", 1, 1, 2)         \
-  X(U16, "u16", 2, 1, 4)       \
-  X(U32, "u32", 4, 1, 12)      \
-  X(U64, "u64", 8, 1, 13)      \
+#define REED_DTYPE_LIST(X) \
+  X(F32, "f32", 4, 2, 1) \
+  X(F64, "f64", 8, 2, 11) \
+  X(F16, "f16", 2, 2, 10) \
+  X(BF16, "bf16", 2, 4, 16) \
+  X(I8, "i8", 1, 0, 3) \
+  X(I16, "i16", 2, 0, 5) \
+  X(I32, "i32", 4, 0, 6) \
+  X(I64, "i64", 8, 0, 7) \
+  X(U8, "u8", 1, 1, 2) \
+  X(U16, "u16", 2, 1, 4) \
+  X(U32, "u32", 4, 1, 12) \
+  X(U64, "u64", 8, 1, 13) \
   X(BOOL, "bool", 1, 6, 9)
 
 /* REED_NONE stands for "no tensor": an optional input that is absent. The numbers are part of the module format. */
@@ -30,7 +30,7 @@ typedef enum reed_dtype {
 #define REED_DTYPE_ENUM_(name, text, bytes, dlpack, onnx) REED_##name,
   REED_DTYPE_LIST(REED_DTYPE_ENUM_)
 #undef REED_DTYPE_ENUM_
-  REED_DTYPE_COUNT
+      REED_DTYPE_COUNT
 } reed_dtype;
 
 /* Bytes of one element; 0 for REED_NONE and numbers that are no dtype. */

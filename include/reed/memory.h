@@ -1,6 +1,6 @@
-/* The host allocator hook: every byte Reed takes from the heap goes through it. Process-wide, like libuv's: set it once, before any
- * other call, and never while Reed objects live. Tensor memory of devices is the devices' own business (device memory on the host
- * comes through here too). */
+/* The host allocator hook: every byte Reed takes from the heap goes through it. Process-wide, like libuv's: set it
+ * once, before any other call, and never while Reed objects live. Tensor memory of devices is the devices' own business
+ * (device memory on the host comes through here too). */
 #ifndef REED_MEMORY_H_
 #define REED_MEMORY_H_
 
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* The C library's contracts: allocate and resize return memory aligned for any type or NULL; resize(NULL, n) allocates. All three
- * must be callable from any thread. */
+/* The C library's contracts: allocate and resize return memory aligned for any type or NULL; resize(NULL, n) allocates.
+ * All three must be callable from any thread. */
 typedef struct reed_allocator {
   void *(*allocate)(void *context, size_t bytes);
   void *(*resize)(void *context, void *block, size_t bytes);

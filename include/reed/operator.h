@@ -1,6 +1,7 @@
-/* What an operator is: its inputs and what its shape function reads of each, its outputs, its attributes, its shape function,
- * and the kernels that compute it on a device. Reed's own operators (ops/op.def) and a program's custom operators are the same
- * struct; a custom one is registered in a `reed_registry` and given to the compiler and to reed_program_open alike. */
+/* What an operator is: its inputs and what its shape function reads of each, its outputs, its attributes, its shape
+ * function, and the kernels that compute it on a device. Reed's own operators (ops/op.def) and a program's custom
+ * operators are the same struct; a custom one is registered in a `reed_registry` and given to the compiler and to
+ * reed_program_open alike. */
 #ifndef REED_OPERATOR_H_
 #define REED_OPERATOR_H_
 
@@ -16,7 +17,8 @@ extern "C" {
 #define REED_MAX_RANK 8
 #define REED_MAX_OPERANDS 512 /* inputs or outputs of one operator call */
 
-/* ---- tensors as kernels see them ------------------------------------------------------------------------------------------ */
+/* ---- tensors as kernels see them
+ * ------------------------------------------------------------------------------------------ */
 
 /* Dtype and extents of a dense row-major tensor. dtype REED_NONE: the optional operand is absent. */
 typedef struct reed_desc {
@@ -25,18 +27,20 @@ typedef struct reed_desc {
   int64_t dims[REED_MAX_RANK];
 } reed_desc;
 
-/* ---- extents: numbers or symbols ------------------------------------------------------------------------------------------- */
+/* ---- extents: numbers or symbols
+ * ------------------------------------------------------------------------------------------- */
 
-/* An extent or an integer value. While a program runs it is a plain int64. While a program is compiled it may also name a symbol
- * (an expression over the model's symbolic dims); a shape function is written once for both by computing with the functions
- * below, which are checked: overflow and a negative extent are diagnosed, never wrapped. */
+/* An extent or an integer value. While a program runs it is a plain int64. While a program is compiled it may also name
+ * a symbol (an expression over the model's symbolic dims); a shape function is written once for both by computing with
+ * the functions below, which are checked: overflow and a negative extent are diagnosed, never wrapped. */
 typedef int64_t reed_dim;
 
 typedef struct reed_shape_call reed_shape_call;
 
 /* True for a number, false for a symbol. At run time always true. */
 REED_API bool reed_dim_known(const reed_shape_call *call, reed_dim a);
-/* A new symbol, equal to nothing else: "some extent". At run time never reached by a correct shape function: fails the call. */
+/* A new symbol, equal to nothing else: "some extent". At run time never reached by a correct shape function: fails the
+ * call. */
 REED_API reed_dim reed_dim_fresh(reed_shape_call *call);
 REED_API reed_dim reed_dim_add(reed_shape_call *call, reed_dim a, reed_dim b);
 REED_API reed_dim reed_dim_sub(reed_shape_call *call, reed_dim a, reed_dim b);
@@ -48,7 +52,8 @@ REED_API reed_dim reed_dim_max(reed_shape_call *call, reed_dim a, reed_dim b);
 /* Provably equal: the same number or the same normal form. */
 REED_API bool reed_dim_equal(const reed_shape_call *call, reed_dim a, reed_dim b);
 
-/* ---- attributes ------------------------------------------------------------------------------------------------------------ */
+/* ---- attributes
+ * ------------------------------------------------------------------------------------------------------------ */
 
 typedef enum reed_attr_type {
   REED_ATTR_INT = 1,
@@ -59,15 +64,16 @@ typedef enum reed_attr_type {
   REED_ATTR_TENSOR /* `n` elements described by `desc` at `data` */
 } reed_attr_type;
 
-/* One attribute as the kernel or shape function sees it; strings and arrays are borrowed and live as long as the call site. */
+/* One attribute as the kernel or shape function sees it; strings and arrays are borrowed and live as long as the call
+ * site. */
 typedef struct reed_attr {
   const char *name;
   reed_attr_type type;
   int64_t i;
   double f;
-  const char *s;         /* NUL terminated */
-  const int64_t *ints;   /* n of them */
-  const double *floats;  /* n of them */
+  const char *s;        /* NUL terminated */
+  const int64_t *ints;  /* n of them */
+  const double *floats; /* n of them */
   int64_t n;
   reed_desc desc;
   const void *data;
@@ -86,25 +92,34 @@ REED_API const char *reed_attrs_string(const reed_attrs *attrs, const char *name
 /* The ints and their number; NULL and 0 where absent. */
 REED_API const int64_t *reed_attrs_ints(const reed_attrs *attrs, const char *name, int64_t *out_n);
 
-/* ---- shape functions ------------------------------------------------------------------------------------------------------- */
+/* ---- shape functions
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* What a shape function reads of one input. */
-typedef enum reed_reads { REED_READS_NONE = 0, REED_READS_SHAPE = 1, REED_READS_VALUE = 2, REED_READS_BOTH = 3 } reed_reads;
+typedef enum reed_reads {
+  REED_READS_NONE = 0,
+  REED_READS_SHAPE = 1,
+  REED_READS_VALUE = 2,
+  REED_READS_BOTH = 3
+} reed_reads;
 
 typedef struct reed_shape_input {
-  reed_dtype dtype;       /* REED_NONE: absent */
-  int32_t rank;           /* valid unless dtype is REED_NONE */
-  const reed_dim *dims;   /* rank of them */
-  const void *data;       /* `value` inputs whose elements are all known numbers: n_values elements of dtype, on the host; else NULL */
-  const reed_dim *values; /* compile time only: n_values integer elements, numbers or symbols; NULL where data is not NULL */
-  int64_t n_values;       /* number of elements; 0 for an input whose value is not declared read */
+  reed_dtype dtype;     /* REED_NONE: absent */
+  int32_t rank;         /* valid unless dtype is REED_NONE */
+  const reed_dim *dims; /* rank of them */
+  const void *data;     /* `value` inputs whose elements are all known numbers: n_values elements of dtype, on the host;
+                           else NULL */
+  const reed_dim
+      *values;      /* compile time only: n_values integer elements, numbers or symbols; NULL where data is not NULL */
+  int64_t n_values; /* number of elements; 0 for an input whose value is not declared read */
 } reed_shape_input;
 
 typedef struct reed_shape_output {
-  reed_dtype dtype;       /* preset from op.def's rule; a shape function may overwrite it */
+  reed_dtype dtype; /* preset from op.def's rule; a shape function may overwrite it */
   int32_t rank;
   reed_dim dims[REED_MAX_RANK];
-  int32_t bounded_axis;   /* -1: exact. Else dims[bounded_axis] is an upper bound and the kernel reports the true extent */
+  int32_t
+      bounded_axis; /* -1: exact. Else dims[bounded_axis] is an upper bound and the kernel reports the true extent */
 } reed_shape_output;
 
 struct reed_op;
@@ -122,8 +137,8 @@ struct reed_shape_call {
   reed_status status; /* first arithmetic failure; the caller of the shape function checks it after it returns */
 };
 
-/* Reads the call's inputs (only what the flags declare), fills rank, dims and bounded_axis of every output. On failure returns the
- * status of reed_shape_fail. */
+/* Reads the call's inputs (only what the flags declare), fills rank, dims and bounded_axis of every output. On failure
+ * returns the status of reed_shape_fail. */
 typedef reed_status (*reed_shape_fn)(reed_shape_call *call);
 
 /* Element k of a `value` input as an integer (any integer dtype or bool), number or symbol. */
@@ -134,7 +149,8 @@ REED_API bool reed_shape_value_f64(reed_shape_call *call, int32_t input, int64_t
 REED_API reed_status reed_shape_fail(reed_shape_call *call, reed_status status, int32_t input, const char *format, ...)
     REED_PRINTF(4, 5);
 
-/* ---- kernels --------------------------------------------------------------------------------------------------------------- */
+/* ---- kernels
+ * --------------------------------------------------------------------------------------------------------------- */
 
 struct reed_kernel_env; /* threads, CPU features, packed-weight cache: the device's business (ops/kernel.h) */
 
@@ -143,10 +159,11 @@ typedef struct reed_kernel_call {
   const reed_attrs *attrs;
   const char *node;
   int32_t n_inputs, n_outputs;
-  const reed_desc *inputs;         /* dtype REED_NONE: absent */
-  const reed_desc *outputs;        /* the bound where the output is bounded */
-  const void *const *host_values;  /* per input: its elements on the host for `value`/`both` inputs and for constants; else NULL */
-  const bool *constant;            /* per input: host_values are the module's constant and outlive the prepared kernel */
+  const reed_desc *inputs;  /* dtype REED_NONE: absent */
+  const reed_desc *outputs; /* the bound where the output is bounded */
+  const void *const
+      *host_values;     /* per input: its elements on the host for `value`/`both` inputs and for constants; else NULL */
+  const bool *constant; /* per input: host_values are the module's constant and outlive the prepared kernel */
   struct reed_kernel_env *env;
   reed_diagnosis *diagnosis;
 } reed_kernel_call;
@@ -168,9 +185,10 @@ typedef struct reed_kernel {
   void *state;               /* owned; NULL allowed */
   void (*free)(void *state); /* NULL where state needs no release */
   int64_t workspace_bytes;
-  int64_t state_bytes;       /* memory that preparing it took for good, about; 0: little. Sessions remember kernels up to a bound of bytes */
-  const int64_t *part_at;    /* REED_ALIAS_PART: per output the byte of input 0 where its elements lie one behind the other, -1: they do not. As long as
-                                state lives; NULL: no output is such a stretch */
+  int64_t state_bytes;    /* memory that preparing it took for good, about; 0: little. Sessions remember kernels up to a
+                             bound of bytes */
+  const int64_t *part_at; /* REED_ALIAS_PART: per output the byte of input 0 where its elements lie one behind the
+                             other, -1: they do not. As long as state lives; NULL: no output is such a stretch */
 } reed_kernel;
 
 /* Picks the algorithm and builds what run needs. On failure leaves *out_kernel zero. May be called from any thread. */
@@ -180,7 +198,8 @@ typedef reed_status (*reed_kernel_prepare_fn)(const reed_kernel_call *call, reed
 REED_API reed_status reed_kernel_fail(const reed_kernel_call *call, reed_status status, const char *format, ...)
     REED_PRINTF(3, 4);
 
-/* ---- the operator ---------------------------------------------------------------------------------------------------------- */
+/* ---- the operator
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Sets of dtypes, one bit each: 1u << REED_F32 ... */
 typedef uint32_t reed_dtype_set;
@@ -190,8 +209,8 @@ typedef struct reed_op_input {
   reed_reads reads;
   reed_dtype_set dtypes;
   bool optional;
-  bool variadic;    /* last input only: any number (at least one unless optional) */
-  bool same_type;   /* must have the dtype of input 0 */
+  bool variadic;  /* last input only: any number (at least one unless optional) */
+  bool same_type; /* must have the dtype of input 0 */
 } reed_op_input;
 
 /* How an output's dtype follows. */
@@ -219,13 +238,14 @@ typedef struct reed_op_attr {
 /* May output 0 share storage? */
 typedef enum reed_alias {
   REED_ALIAS_NONE,
-  REED_ALIAS_INPLACE, /* the kernel may write output 0 over any input of its dtype and number of elements */
+  REED_ALIAS_INPLACE,       /* the kernel may write output 0 over any input of its dtype and number of elements */
   REED_ALIAS_INPLACE_FIRST, /* ... over input 0 only */
-  REED_ALIAS_VIEW,    /* output 0 is input 0 with other extents: no kernel runs */
-  REED_ALIAS_JOIN,    /* output 0 is the inputs one behind the other along attribute `axis`. Where all extents before the axis are 1 an input may already
-                         lie in its place in the output: the kernel leaves such a one alone */
-  REED_ALIAS_PART     /* outputs are parts of input 0: one that is a stretch of it, as the prepared kernel knows (part_at), may lie there: the
-                         kernel leaves such a one alone */
+  REED_ALIAS_VIEW,          /* output 0 is input 0 with other extents: no kernel runs */
+  REED_ALIAS_JOIN, /* output 0 is the inputs one behind the other along attribute `axis`. Where all extents before the
+                      axis are 1 an input may already lie in its place in the output: the kernel leaves such a one alone
+                    */
+  REED_ALIAS_PART  /* outputs are parts of input 0: one that is a stretch of it, as the prepared kernel knows (part_at),
+                      may lie there: the  kernel leaves such a one alone */
 } reed_alias;
 
 typedef struct reed_op {
@@ -239,8 +259,8 @@ typedef struct reed_op {
   int32_t n_attrs;
   reed_shape_fn shape;
   reed_alias alias;
-  bool light;      /* cheap per element: placement may move it to the host when only shapes need its result */
-  bool impure;     /* never folded, shared or removed */
+  bool light;  /* cheap per element: placement may move it to the host when only shapes need its result */
+  bool impure; /* never folded, shared or removed */
   reed_kernel_prepare_fn cpu; /* the host's kernel, which the sim device runs too; NULL: none */
 } reed_op;
 
@@ -248,16 +268,19 @@ typedef struct reed_op {
 REED_API const reed_op_input *reed_op_input_at(const reed_op *op, int32_t i);
 REED_API const reed_op_output *reed_op_output_at(const reed_op *op, int32_t i);
 
-/* ---- registry of custom operators ------------------------------------------------------------------------------------------- */
+/* ---- registry of custom operators
+ * ------------------------------------------------------------------------------------------- */
 
 typedef struct reed_registry reed_registry;
 
 REED_API REED_MUST_CHECK reed_status reed_registry_open(reed_registry **out_registry);
 REED_API void reed_registry_close(reed_registry **registry);
 /* Borrows `op` (it must outlive the registry). ERROR_ARGUMENT for an incomplete struct or a name already taken. */
-REED_API REED_MUST_CHECK reed_status reed_registry_add(reed_registry *registry, const reed_op *op, reed_diagnosis *diagnosis);
+REED_API REED_MUST_CHECK reed_status reed_registry_add(reed_registry *registry, const reed_op *op,
+                                                       reed_diagnosis *diagnosis);
 /* Loads a shared object and calls its `reed_status reed_plugin_register(reed_registry *, reed_diagnosis *)`. */
-REED_API REED_MUST_CHECK reed_status reed_registry_load(reed_registry *registry, const char *path, reed_diagnosis *diagnosis);
+REED_API REED_MUST_CHECK reed_status reed_registry_load(reed_registry *registry, const char *path,
+                                                        reed_diagnosis *diagnosis);
 
 #ifdef __cplusplus
 }

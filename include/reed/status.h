@@ -1,8 +1,8 @@
 /* Status codes and the diagnosis object.
  *
- * Every function that can fail returns a `reed_status` (0 or negative). Those that take a `reed_diagnosis *` also say what
- * happened and where: the caller opens one diagnosis, passes it to as many calls as it likes (NULL where it does not care),
- * and reads it after a failure. There is no global or thread-local error state. */
+ * Every function that can fail returns a `reed_status` (0 or negative). Those that take a `reed_diagnosis *` also say
+ * what happened and where: the caller opens one diagnosis, passes it to as many calls as it likes (NULL where it does
+ * not care), and reads it after a failure. There is no global or thread-local error state. */
 #ifndef REED_STATUS_H_
 #define REED_STATUS_H_
 
@@ -24,20 +24,20 @@ extern "C" {
 #endif
 
 /* name, value, what a person reads */
-#define REED_STATUS_LIST(X)                                                       \
-  X(OK, 0, "ok")                                                                  \
-  X(ERROR_ARGUMENT, -1, "the calling program misused a function")                 \
-  X(ERROR_IO, -2, "a file could not be read or written")                          \
-  X(ERROR_FORMAT, -3, "a file is damaged or not what it says it is")              \
+#define REED_STATUS_LIST(X) \
+  X(OK, 0, "ok") \
+  X(ERROR_ARGUMENT, -1, "the calling program misused a function") \
+  X(ERROR_IO, -2, "a file could not be read or written") \
+  X(ERROR_FORMAT, -3, "a file is damaged or not what it says it is") \
   X(ERROR_VERSION, -4, "a file needs a newer version or a feature not known here") \
-  X(ERROR_UNSUPPORTED, -5, "an operator, attribute or dtype is not supported")    \
-  X(ERROR_TYPE, -6, "dtypes or kinds do not agree")                               \
-  X(ERROR_SHAPE, -7, "shapes do not agree")                                       \
-  X(ERROR_VALUE, -8, "an element's value is not allowed")                         \
-  X(ERROR_MEMORY, -9, "out of memory, or over the memory cap")                    \
-  X(ERROR_DEVICE, -10, "a device failed or is not there")                         \
-  X(ERROR_LIMIT, -11, "over a limit: call depth or instruction budget")           \
-  X(ERROR_CANCELLED, -12, "cancelled by the caller")                              \
+  X(ERROR_UNSUPPORTED, -5, "an operator, attribute or dtype is not supported") \
+  X(ERROR_TYPE, -6, "dtypes or kinds do not agree") \
+  X(ERROR_SHAPE, -7, "shapes do not agree") \
+  X(ERROR_VALUE, -8, "an element's value is not allowed") \
+  X(ERROR_MEMORY, -9, "out of memory, or over the memory cap") \
+  X(ERROR_DEVICE, -10, "a device failed or is not there") \
+  X(ERROR_LIMIT, -11, "over a limit: call depth or instruction budget") \
+  X(ERROR_CANCELLED, -12, "cancelled by the caller") \
   X(ERROR_FAILED, -13, "the program executed a fail instruction")
 
 typedef enum reed_status {

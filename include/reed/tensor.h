@@ -12,10 +12,12 @@ extern "C" {
 typedef struct reed_tensor reed_tensor;
 
 /* A zero-filled tensor of its own memory. ERROR_SHAPE for a bad rank, extent or size. */
-REED_API REED_MUST_CHECK reed_status reed_tensor_open(reed_dtype dtype, int32_t rank, const int64_t *dims, reed_tensor **out_tensor);
+REED_API REED_MUST_CHECK reed_status reed_tensor_open(reed_dtype dtype, int32_t rank, const int64_t *dims,
+                                                      reed_tensor **out_tensor);
 /* A tensor over the caller's memory; `release` (may be NULL) is called with `context` when the last reference goes. */
-REED_API REED_MUST_CHECK reed_status reed_tensor_open_borrowed(reed_dtype dtype, int32_t rank, const int64_t *dims, void *data,
-                                                               void (*release)(void *context), void *context, reed_tensor **out_tensor);
+REED_API REED_MUST_CHECK reed_status reed_tensor_open_borrowed(reed_dtype dtype, int32_t rank, const int64_t *dims,
+                                                               void *data, void (*release)(void *context),
+                                                               void *context, reed_tensor **out_tensor);
 REED_API reed_tensor *reed_tensor_retain(reed_tensor *tensor);
 /* Drops one reference and nulls. NULL inside is allowed. */
 REED_API void reed_tensor_close(reed_tensor **tensor);
@@ -29,8 +31,8 @@ REED_API void *reed_tensor_data(const reed_tensor *tensor);
 
 /* DLPack view of the same memory; its deleter drops the reference it holds. */
 REED_API REED_MUST_CHECK reed_status reed_tensor_to_dlpack(reed_tensor *tensor, DLManagedTensor **out_managed);
-/* Takes `managed` (its deleter runs when the last reference goes). Host memory, dense row-major and lanes 1 only: else ERROR_UNSUPPORTED and
- * `managed` stays the caller's. */
+/* Takes `managed` (its deleter runs when the last reference goes). Host memory, dense row-major and lanes 1 only: else
+ * ERROR_UNSUPPORTED and `managed` stays the caller's. */
 REED_API REED_MUST_CHECK reed_status reed_tensor_from_dlpack(DLManagedTensor *managed, reed_tensor **out_tensor);
 
 #ifdef __cplusplus

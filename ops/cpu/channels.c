@@ -117,7 +117,8 @@ reed_status channels_prepare_second(const channels_view *v, reed_kernel_prepare_
   int n_threads = cpu_env_threads(&v->call);
   for (int32_t i = 0; i < t->n_inputs; i++)
     if (v->images >> i & 1) plan_image(&v->inputs[i], true, n_threads, &t->inputs[i], &t->inner_offset);
-  for (int32_t i = 0; i < t->n_outputs; i++) plan_image(&v->outputs[i], false, n_threads, &t->outputs[i], &t->inner_offset);
+  for (int32_t i = 0; i < t->n_outputs; i++)
+    plan_image(&v->outputs[i], false, n_threads, &t->outputs[i], &t->inner_offset);
   reed_status status = prepare(&v->call, &t->inner);
   if (status != REED_OK) {
     mem_free(t);

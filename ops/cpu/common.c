@@ -24,7 +24,8 @@ reed_status cpu_no_memory(const reed_kernel_call *call) {
   return reed_kernel_fail(call, REED_ERROR_MEMORY, "out of memory while preparing the kernel");
 }
 
-reed_status cpu_fault(const cpu_site *site, reed_diagnosis *diagnosis, reed_status status, int input, const char *format, ...) {
+reed_status cpu_fault(const cpu_site *site, reed_diagnosis *diagnosis, reed_status status, int input,
+                      const char *format, ...) {
   char text[512];
   va_list arguments;
   va_start(arguments, format);
@@ -62,46 +63,46 @@ bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *
 
 reed_status cpu_axis(const reed_kernel_call *call, int64_t axis, int32_t rank, int32_t *out_axis) {
   if (axis < -rank || axis >= rank)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "axis %lld is outside -%d..%d of a tensor of rank %d", (long long)axis, rank, rank - 1,
-                            rank);
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "axis %lld is outside -%d..%d of a tensor of rank %d",
+                            (long long)axis, rank, rank - 1, rank);
   *out_axis = (int32_t)(axis < 0 ? axis + rank : axis);
   return REED_OK;
 }
 
-/* Position of the first index outside -extent..extent-1, -1 for none. Looks at blocks without branching inside, so that the usual
- * case (all good) runs at memory speed. */
-#define FIRST_BAD(T, name)                                                \
-  static int64_t name(const T *indices, int64_t n, int64_t extent) {      \
-    for (int64_t begin = 0; begin < n; begin += 1024) {                   \
-      int64_t end = begin + 1024 < n ? begin + 1024 : n;                  \
-      int bad = 0;                                                        \
-      for (int64_t k = begin; k < end; k++)                               \
-        bad |= ((int64_t)indices[k] < -extent) | ((int64_t)indices[k] >= extent); \
-      if (bad)                                                            \
-        for (int64_t k = begin; k < end; k++)                             \
+/* Position of the first index outside -extent..extent-1, -1 for none. Looks at blocks without branching inside, so that
+ * the usual case (all good) runs at memory speed. */
+#define FIRST_BAD(T, name) \
+  static int64_t name(const T *indices, int64_t n, int64_t extent) { \
+    for (int64_t begin = 0; begin < n; begin += 1024) { \
+      int64_t end = begin + 1024 < n ? begin + 1024 : n; \
+      int bad = 0; \
+      for (int64_t k = begin; k < end; k++) bad |= ((int64_t)indices[k] < -extent) | ((int64_t)indices[k] >= extent); \
+      if (bad) \
+        for (int64_t k = begin; k < end; k++) \
           if ((int64_t)indices[k] < -extent || (int64_t)indices[k] >= extent) return k; \
-    }                                                                     \
-    return -1;                                                            \
+    } \
+    return -1; \
   }
 FIRST_BAD(int32_t, first_bad_i32)
 FIRST_BAD(int64_t, first_bad_i64)
 
-static reed_status index_fault(const cpu_site *site, reed_diagnosis *diagnosis, int input, int64_t value, int64_t at, int64_t extent) {
+static reed_status index_fault(const cpu_site *site, reed_diagnosis *diagnosis, int input, int64_t value, int64_t at,
+                               int64_t extent) {
   if (extent == 0)
-    return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) into an axis of extent 0", (long long)value,
-                     (long long)at);
-  return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) is outside %lld..%lld", (long long)value,
-                   (long long)at, (long long)-extent, (long long)extent - 1);
+    return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) into an axis of extent 0",
+                     (long long)value, (long long)at);
+  return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) is outside %lld..%lld",
+                   (long long)value, (long long)at, (long long)-extent, (long long)extent - 1);
 }
 
-reed_status cpu_indices_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype, const void *indices, int64_t n,
-                              int64_t extent) {
+reed_status cpu_indices_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype,
+                              const void *indices, int64_t n, int64_t extent) {
   int64_t bad = dtype == REED_I32 ? first_bad_i32(indices, n, extent) : first_bad_i64(indices, n, extent);
   return bad < 0 ? REED_OK : index_fault(site, diagnosis, input, cpu_index_at(dtype, indices, bad), bad, extent);
 }
 
-reed_status cpu_tuples_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype, const void *indices, int64_t n,
-                             int32_t n_components, const int64_t *extents) {
+reed_status cpu_tuples_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype,
+                             const void *indices, int64_t n, int32_t n_components, const int64_t *extents) {
   for (int64_t k = 0; k < n * n_components; k++) {
     int64_t i = cpu_index_at(dtype, indices, k), extent = extents[k % n_components];
     if (i < -extent || i >= extent) return index_fault(site, diagnosis, input, i, k, extent);

@@ -1,7 +1,8 @@
-/* What the host's kernels share: when to start threads, broadcast strides, index tensors, faults that only the data shows.
+/* What the host's kernels share: when to start threads, broadcast strides, index tensors, faults that only the data
+ * shows.
  *
- * Lifetimes: a prepared kernel may keep call->op and call->node (the module outlives it) and constants (call->constant[i]); everything
- * else of a call is gone when prepare returns. */
+ * Lifetimes: a prepared kernel may keep call->op and call->node (the module outlives it) and constants
+ * (call->constant[i]); everything else of a call is gone when prepare returns. */
 #ifndef OPS_CPU_COMMON_H_
 #define OPS_CPU_COMMON_H_
 
@@ -16,8 +17,8 @@
 
 /* ---- threads ---- */
 
-/* Work is counted in bytes touched or their worth (a cheap operation on a float costs 4, an exp about 16). Below this much per thread
- * waking a thread costs more than it brings (2-5 us at some 10 bytes/ns). */
+/* Work is counted in bytes touched or their worth (a cheap operation on a float costs 4, an exp about 16). Below this
+ * much per thread waking a thread costs more than it brings (2-5 us at some 10 bytes/ns). */
 #define CPU_WORK_PER_THREAD ((int64_t)65536)
 
 /* Threads worth using for that work: 1 .. n_threads. */
@@ -26,8 +27,9 @@ static inline int cpu_threads_for(int n_threads, int64_t work) {
   return worth <= 1 ? 1 : worth < n_threads ? (int)worth : n_threads;
 }
 
-/* Calls fn(context, begin, end) on disjoint ranges that cover 0..n, whose bounds are multiples of `grain` (but n), on up to n_threads
- * threads of the OpenMP team: one range per thread; n_threads 1: one plain call. fn must not fail by unwinding. */
+/* Calls fn(context, begin, end) on disjoint ranges that cover 0..n, whose bounds are multiples of `grain` (but n), on
+ * up to n_threads threads of the OpenMP team: one range per thread; n_threads 1: one plain call. fn must not fail by
+ * unwinding. */
 typedef void (*cpu_range_fn)(void *context, int64_t begin, int64_t end);
 void cpu_parallel(int n_threads, int64_t n, int64_t grain, cpu_range_fn fn, void *context);
 
@@ -49,9 +51,10 @@ typedef struct cpu_site {
   const char *node;
 } cpu_site;
 static inline cpu_site cpu_site_of(const reed_kernel_call *call) { return (cpu_site){call->op, call->node}; }
-/* "<Op> node '<node>': <text>" into the run's diagnosis, with the operator's input named; returns status. input -1: none. */
-reed_status cpu_fault(const cpu_site *site, reed_diagnosis *diagnosis, reed_status status, int input, const char *format, ...)
-    REED_PRINTF(5, 6) REED_MUST_CHECK;
+/* "<Op> node '<node>': <text>" into the run's diagnosis, with the operator's input named; returns status. input -1:
+ * none. */
+reed_status cpu_fault(const cpu_site *site, reed_diagnosis *diagnosis, reed_status status, int input,
+                      const char *format, ...) REED_PRINTF(5, 6) REED_MUST_CHECK;
 
 /* ---- extents ---- */
 
@@ -66,8 +69,8 @@ static inline int64_t cpu_product(const int64_t *dims, int32_t begin, int32_t en
 }
 /* Dense row-major strides in elements. */
 void cpu_dense_strides(int32_t rank, const int64_t *dims, int64_t *out_strides);
-/* Strides in elements that let a dense tensor `from` be read at the coordinates of `to` (numpy's rule: dims aligned at the end, extent 1
- * repeats). False where the extents do not broadcast. */
+/* Strides in elements that let a dense tensor `from` be read at the coordinates of `to` (numpy's rule: dims aligned at
+ * the end, extent 1 repeats). False where the extents do not broadcast. */
 bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *out_strides);
 /* An axis attribute or value as 0..rank-1; fails where it is outside -rank..rank-1. */
 reed_status cpu_axis(const reed_kernel_call *call, int64_t axis, int32_t rank, int32_t *out_axis) REED_MUST_CHECK;
@@ -81,10 +84,11 @@ static inline int64_t cpu_index_wrapped(reed_dtype dtype, const void *data, int6
   return i < 0 ? i + extent : i;
 }
 /* Fails unless all n indices are in -extent..extent-1; names the first that is not, its position and the range. */
-reed_status cpu_indices_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype, const void *indices, int64_t n,
-                              int64_t extent) REED_MUST_CHECK;
+reed_status cpu_indices_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype,
+                              const void *indices, int64_t n, int64_t extent) REED_MUST_CHECK;
 /* The same for n tuples of n_components indices, component d into an axis of extents[d]. */
-reed_status cpu_tuples_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype, const void *indices, int64_t n,
-                             int32_t n_components, const int64_t *extents) REED_MUST_CHECK;
+reed_status cpu_tuples_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype,
+                             const void *indices, int64_t n, int32_t n_components,
+                             const int64_t *extents) REED_MUST_CHECK;
 
 #endif

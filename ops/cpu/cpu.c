@@ -8,12 +8,10 @@
 const char *cpu_level_name(cpu_level level) {
   switch (level) {
 #define NAME_CASE(name, text, what) \
-  case CPU_##name:                  \
-    return text;
+  case CPU_##name: return text;
     CPU_LEVEL_LIST(NAME_CASE)
 #undef NAME_CASE
-    case CPU_LEVEL_COUNT:
-      break;
+    case CPU_LEVEL_COUNT: break;
   }
   return "?";
 }
@@ -26,14 +24,17 @@ static bool has_f16c(void) {
 
 static cpu_level find_best(void) {
   __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c() || !__builtin_cpu_supports("bmi2")) return CPU_BASE;
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
-      !__builtin_cpu_supports("avx512vl"))
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c() ||
+      !__builtin_cpu_supports("bmi2"))
+    return CPU_BASE;
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return CPU_AVX2;
   return CPU_AVX512;
 }
 
-/* Every kernel that is prepared asks, and a virtual machine traps each CPUID (a microsecond or more): the answer, always the same, is kept. */
+/* Every kernel that is prepared asks, and a virtual machine traps each CPUID (a microsecond or more): the answer,
+ * always the same, is kept. */
 cpu_level cpu_level_best(void) {
   static atomic_int known = -1;
   int best = atomic_load_explicit(&known, memory_order_relaxed);

@@ -6,7 +6,7 @@
 #define ALIGNMENT 64
 
 typedef struct operand {
-  reed_dtype dtype; /* f16 or bf16: convert; REED_NONE: pass as it is */
+  reed_dtype dtype;  /* f16 or bf16: convert; REED_NONE: pass as it is */
   int64_t n, offset; /* elements; place in the workspace */
 } operand;
 
@@ -36,13 +36,19 @@ static void convert_range(void *context, int64_t begin, int64_t end) {
   c->run(c->to + (size_t)begin * c->to_bytes, c->from + (size_t)begin * c->from_bytes, end - begin);
 }
 
-static void convert(const wrapped *w, const operand *o, reed_dtype from_dtype, reed_dtype to_dtype, const void *from, void *to) {
-  conversion c = {convert_between(w->level, from_dtype, to_dtype), from, to, reed_dtype_bytes(from_dtype), reed_dtype_bytes(to_dtype)};
+static void convert(const wrapped *w, const operand *o, reed_dtype from_dtype, reed_dtype to_dtype, const void *from,
+                    void *to) {
+  conversion c = {convert_between(w->level, from_dtype, to_dtype), from, to, reed_dtype_bytes(from_dtype),
+                  reed_dtype_bytes(to_dtype)};
   cpu_parallel(cpu_threads_for(w->n_threads, o->n * 6), o->n, 64, convert_range, &c);
 }
 
-static void widen(const wrapped *w, const operand *o, const void *from, void *to) { convert(w, o, o->dtype, REED_F32, from, to); }
-static void narrow(const wrapped *w, const operand *o, const void *from, void *to) { convert(w, o, REED_F32, o->dtype, from, to); }
+static void widen(const wrapped *w, const operand *o, const void *from, void *to) {
+  convert(w, o, o->dtype, REED_F32, from, to);
+}
+static void narrow(const wrapped *w, const operand *o, const void *from, void *to) {
+  convert(w, o, REED_F32, o->dtype, from, to);
+}
 
 static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buffers) {
   const wrapped *w = state;
@@ -63,7 +69,8 @@ static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buf
   reed_status status = w->inner.run(w->inner.state, &inner);
   if (status != REED_OK) return status;
   for (int i = 0; i < w->n_outputs; i++)
-    if (w->outputs[i].dtype != REED_NONE && buffers->outputs[i]) narrow(w, &w->outputs[i], outputs[i], buffers->outputs[i]);
+    if (w->outputs[i].dtype != REED_NONE && buffers->outputs[i])
+      narrow(w, &w->outputs[i], outputs[i], buffers->outputs[i]);
   return REED_OK;
 }
 
@@ -94,7 +101,8 @@ reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepar
   for (int i = 0; i < call->n_inputs; i++) {
     inputs[i] = see_as_f32(&call->inputs[i], &w->inputs[i], &w->inner_offset);
     const reed_op_input *declared = reed_op_input_at(call->op, i);
-    bool half = w->inputs[i].dtype != REED_NONE, read = declared && (declared->reads & REED_READS_VALUE) && call->host_values[i];
+    bool half = w->inputs[i].dtype != REED_NONE,
+         read = declared && (declared->reads & REED_READS_VALUE) && call->host_values[i];
     if (!half) {
       host_values[i] = call->host_values[i];
       constant[i] = call->constant[i];
@@ -105,7 +113,8 @@ reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepar
       host_values[i] = widened[i];
     }
   }
-  for (int i = 0; i < call->n_outputs; i++) outputs[i] = see_as_f32(&call->outputs[i], &w->outputs[i], &w->inner_offset);
+  for (int i = 0; i < call->n_outputs; i++)
+    outputs[i] = see_as_f32(&call->outputs[i], &w->outputs[i], &w->inner_offset);
   reed_kernel_call inner = *call;
   inner.inputs = inputs;
   inner.outputs = outputs;
@@ -117,7 +126,8 @@ reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepar
     mem_free(w);
     return status;
   }
-  *out_kernel = (reed_kernel){run_wrapped, w, wrapped_free, w->inner_offset + w->inner.workspace_bytes, w->inner.state_bytes};
+  *out_kernel =
+      (reed_kernel){run_wrapped, w, wrapped_free, w->inner_offset + w->inner.workspace_bytes, w->inner.state_bytes};
   return REED_OK;
 fail:
   for (int i = 0; i < call->n_inputs; i++) mem_free(widened[i]);

@@ -54,7 +54,8 @@ INLINE void store_last(float *p, lanes x, int n) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(p, (__mmask16)(0xffffu << (LANES - n)), x);
 #elif defined(__AVX2__)
-  _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(LANES - n - 1)), x);
+  _mm256_maskstore_ps(
+      p, _mm256_cmpgt_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(LANES - n - 1)), x);
 #else
   if (n == 3) p[1] = x[1];
   if (n >= 2) p[2] = x[2];

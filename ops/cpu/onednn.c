@@ -1,5 +1,6 @@
-/* Values in the cache: the engine, units (a problem at one chunk size) and packed weights. oneDNN keeps the primitives made last in a
- * cache of its own besides; both hold the same objects. Inside, oneDNN allocates from the C library: the allocator hook sees only tensors. */
+/* Values in the cache: the engine, units (a problem at one chunk size) and packed weights. oneDNN keeps the primitives
+ * made last in a cache of its own besides; both hold the same objects. Inside, oneDNN allocates from the C library: the
+ * allocator hook sees only tensors. */
 #include "ops/cpu/onednn.h"
 
 #include <omp.h>
@@ -10,17 +11,18 @@
 /* What a unit weighs in the cache: generated code and descriptors, 70 to 190 KB measured over convolutions. */
 #define UNIT_BYTES 160000
 #define MEMORIES_BYTES 8192 /* the memory objects of a lane */
-/* How many primitives oneDNN itself keeps, of the whole process: some 100 KB each, and those that are wanted again the program's cache has. Changed only
- * where nobody else has chosen a number. */
+/* How many primitives oneDNN itself keeps, of the whole process: some 100 KB each, and those that are wanted again the
+ * program's cache has. Changed only where nobody else has chosen a number. */
 #define PRIMITIVES_DEFAULT 1024
 #define PRIMITIVES 256
 #define ALIGNMENT 64
 #define PRODUCTS_PER_BYTE 4 /* in the currency of CPU_WORK_PER_THREAD: some 50 products a nanosecond */
-#define UNITS_MAX 16 /* chunk sizes are powers of two up to 2^15 */
+#define UNITS_MAX 16        /* chunk sizes are powers of two up to 2^15 */
 
 static int64_t align_up(int64_t n) { return (n + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1); }
 
-/* oneDNN takes its number of threads from the calling thread, when it builds and when it runs. Gives what was set before. */
+/* oneDNN takes its number of threads from the calling thread, when it builds and when it runs. Gives what was set
+ * before. */
 static int threads_set(int n) {
   int before = omp_get_max_threads();
   if (before != n) omp_set_num_threads(n);
@@ -57,7 +59,8 @@ static reed_status engine_get(kernel_cache *cache, dnnl_engine_t *out_engine) {
   return status;
 }
 
-/* A problem at one chunk size: the primitive, the layouts it wants, and the reorders that lead to them (NULL where none is needed). */
+/* A problem at one chunk size: the primitive, the layouts it wants, and the reorders that lead to them (NULL where none
+ * is needed). */
 typedef struct unit {
   kernel_cache *cache;
   dnnl_engine_t engine;
@@ -78,7 +81,8 @@ typedef struct unit_context {
 
 static void unit_free(void *data) {
   unit *u = data;
-  dnnl_primitive_t *primitives[] = {&u->compute, &u->reorder_src, &u->reorder_weights, &u->reorder_residual, &u->reorder_dst};
+  dnnl_primitive_t *primitives[] = {&u->compute, &u->reorder_src, &u->reorder_weights, &u->reorder_residual,
+                                    &u->reorder_dst};
   for (size_t i = 0; i < sizeof primitives / sizeof *primitives; i++)
     if (*primitives[i]) dnnl_primitive_destroy(*primitives[i]);
   kernel_cache_release(u->cache, u->engine);
@@ -134,21 +138,20 @@ static dnnl_status_t operation_build(const onednn_problem *p, unit *u, descripto
   const dnnl_memory_desc_t *bias = p->with_bias ? &u->bias : NULL;
   switch ((onednn_kind)p->kind) {
     case ONEDNN_CONV:
-      return dnnl_dilated_convolution_forward_desc_init(&out->convolution, dnnl_forward_inference, dnnl_convolution_direct, &u->src,
-                                                        &u->weights, bias, &u->dst, p->strides, p->dilations, p->pads_begin,
-                                                        p->pads_end);
+      return dnnl_dilated_convolution_forward_desc_init(&out->convolution, dnnl_forward_inference,
+                                                        dnnl_convolution_direct, &u->src, &u->weights, bias, &u->dst,
+                                                        p->strides, p->dilations, p->pads_begin, p->pads_end);
     case ONEDNN_CONV_TRANSPOSE:
-      return dnnl_dilated_deconvolution_forward_desc_init(&out->deconvolution, dnnl_forward_inference, dnnl_deconvolution_direct,
-                                                          &u->src, &u->weights, bias, &u->dst, p->strides, p->dilations,
-                                                          p->pads_begin, p->pads_end);
-    case ONEDNN_MATMUL:
-      return dnnl_matmul_desc_init(&out->matmul, &u->src, &u->weights, bias, &u->dst);
+      return dnnl_dilated_deconvolution_forward_desc_init(
+          &out->deconvolution, dnnl_forward_inference, dnnl_deconvolution_direct, &u->src, &u->weights, bias, &u->dst,
+          p->strides, p->dilations, p->pads_begin, p->pads_end);
+    case ONEDNN_MATMUL: return dnnl_matmul_desc_init(&out->matmul, &u->src, &u->weights, bias, &u->dst);
   }
   return dnnl_invalid_arguments;
 }
 
-/* Layouts: a product's src and dst stay as they are, and with as_they_lie those that the problem says; otherwise oneDNN chooses, and constant
- * weights always. */
+/* Layouts: a product's src and dst stay as they are, and with as_they_lie those that the problem says; otherwise oneDNN
+ * chooses, and constant weights always. */
 static dnnl_status_t layouts_build(const onednn_problem *p, bool as_they_lie, unit *u) {
   bool product = p->kind == ONEDNN_MATMUL;
   dnnl_status_t status = describe(&u->user_src, p->rank, p->src, p->src_strides);
@@ -169,13 +172,15 @@ static dnnl_status_t layouts_build(const onednn_problem *p, bool as_they_lie, un
       for (int64_t i = 0; i < p->rank; i++) dims[i] = i == p->rank - 1 ? p->dst[i] : 1;
     }
     status = dnnl_memory_desc_init_by_tag(&u->bias, product ? (int)p->rank : 1, dims, dnnl_f32,
-                                          !product ? dnnl_a : p->rank == 2 ? dnnl_ab : dnnl_abc);
+                                          !product       ? dnnl_a
+                                          : p->rank == 2 ? dnnl_ab
+                                                         : dnnl_abc);
   }
   return status;
 }
 
-static dnnl_status_t primitive_describe(const onednn_problem *p, bool as_they_lie, dnnl_primitive_attr_t attributes, unit *u,
-                                        dnnl_primitive_desc_t *out_pd) {
+static dnnl_status_t primitive_describe(const onednn_problem *p, bool as_they_lie, dnnl_primitive_attr_t attributes,
+                                        unit *u, dnnl_primitive_desc_t *out_pd) {
   descriptor operation;
   dnnl_status_t status = layouts_build(p, as_they_lie, u);
   if (status == dnnl_success) status = operation_build(p, u, &operation);
@@ -185,7 +190,8 @@ static dnnl_status_t primitive_describe(const onednn_problem *p, bool as_they_li
 /* oneDNN has only its own plain reference for it. */
 static bool is_reference(const_dnnl_primitive_desc_t pd) {
   const char *name = NULL;
-  return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && strncmp(name, "ref", 3) == 0;
+  return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+         strncmp(name, "ref", 3) == 0;
 }
 
 static dnnl_status_t unit_fill(const onednn_problem *p, unit *u) {
@@ -193,7 +199,8 @@ static dnnl_status_t unit_fill(const onednn_problem *p, unit *u) {
   dnnl_primitive_desc_t pd = NULL;
   dnnl_status_t status = attributes_build(p, &attributes);
   if (status == dnnl_success) status = primitive_describe(p, true, attributes, u, &pd);
-  if (attributes && (p->src_plain || p->dst_plain) && (!pd || is_reference(pd))) { /* groups of a few channels, say: other layouts may do better */
+  if (attributes && (p->src_plain || p->dst_plain) &&
+      (!pd || is_reference(pd))) { /* groups of a few channels, say: other layouts may do better */
     if (pd) dnnl_primitive_desc_destroy(pd);
     pd = NULL;
     status = primitive_describe(p, false, attributes, u, &pd);
@@ -208,7 +215,8 @@ static dnnl_status_t unit_fill(const onednn_problem *p, unit *u) {
   if (status == dnnl_success) status = reorder_build(u->engine, &u->user_src, &u->src, &u->reorder_src);
   if (status == dnnl_success) status = reorder_build(u->engine, &u->user_weights, &u->weights, &u->reorder_weights);
   if (status == dnnl_success) status = reorder_build(u->engine, &u->dst, &u->user_dst, &u->reorder_dst);
-  if (status == dnnl_success && p->with_residual) status = reorder_build(u->engine, &u->user_dst, &u->dst, &u->reorder_residual);
+  if (status == dnnl_success && p->with_residual)
+    status = reorder_build(u->engine, &u->user_dst, &u->dst, &u->reorder_residual);
   if (pd) dnnl_primitive_desc_destroy(pd);
   if (attributes) dnnl_primitive_attr_destroy(attributes);
   return status;
@@ -261,7 +269,8 @@ static void packed_free(void *data) {
   mem_free(p);
 }
 
-static dnnl_status_t execute_two(dnnl_primitive_t primitive, dnnl_stream_t stream, dnnl_memory_t from, dnnl_memory_t to) {
+static dnnl_status_t execute_two(dnnl_primitive_t primitive, dnnl_stream_t stream, dnnl_memory_t from,
+                                 dnnl_memory_t to) {
   dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
   return dnnl_primitive_execute(primitive, stream, 2, arguments);
 }
@@ -282,7 +291,8 @@ static reed_status packed_build(void *context, kernel_cache_value *out_value) {
   p->data = mem_alloc_bulk(bytes);
   status = p->data ? REED_OK : REED_ERROR_MEMORY;
   if (status == REED_OK) status = status_of(dnnl_memory_create(&p->memory, &u->weights, p->engine, p->data));
-  if (status == REED_OK) status = status_of(dnnl_memory_create(&from, &u->user_weights, p->engine, (void *)(uintptr_t)c->constant));
+  if (status == REED_OK)
+    status = status_of(dnnl_memory_create(&from, &u->user_weights, p->engine, (void *)(uintptr_t)c->constant));
   if (status == REED_OK) {
     int before = threads_set(c->n_threads);
     status = status_of(execute_two(u->reorder_weights, c->stream, from, p->memory));
@@ -345,8 +355,8 @@ int64_t onednn_workspace_bytes(const onednn_runner *runner) { return runner->wor
 int64_t onednn_state_bytes(const onednn_runner *runner) { return runner->state_bytes; }
 
 /* Makes the memory object where it is needed and, for what lives in the workspace, its place there. */
-static reed_status memory_make(onednn_runner *r, bool needed, const dnnl_memory_desc_t *md, int64_t *place, int64_t *end,
-                               dnnl_memory_t *out) {
+static reed_status memory_make(onednn_runner *r, bool needed, const dnnl_memory_desc_t *md, int64_t *place,
+                               int64_t *end, dnnl_memory_t *out) {
   if (!needed) return REED_OK;
   if (place) {
     *place = *end;
@@ -386,15 +396,15 @@ static reed_status lane_open(onednn_runner *r, int64_t chunk, lane *l) {
     int64_t *place;
     dnnl_memory_t *out;
   } wanted[] = {
-    {true, &u->user_src, NULL, &l->user_src},
-    {!l->packed, &u->user_weights, NULL, &l->user_weights},
-    {true, &u->user_dst, NULL, &l->user_dst},
-    {r->problem.with_residual, &u->user_dst, NULL, &l->residual},
-    {r->problem.with_bias, &u->bias, NULL, &l->bias},
-    {u->reorder_src != NULL, &u->src, &l->src_offset, &l->src},
-    {pack_each_run, &u->weights, &l->weights_offset, &l->weights},
-    {u->reorder_dst != NULL, &u->dst, &l->dst_offset, &l->dst},
-    {dnnl_memory_desc_get_size(&u->scratchpad) > 0, &u->scratchpad, &l->scratchpad_offset, &l->scratchpad},
+      {true, &u->user_src, NULL, &l->user_src},
+      {!l->packed, &u->user_weights, NULL, &l->user_weights},
+      {true, &u->user_dst, NULL, &l->user_dst},
+      {r->problem.with_residual, &u->user_dst, NULL, &l->residual},
+      {r->problem.with_bias, &u->bias, NULL, &l->bias},
+      {u->reorder_src != NULL, &u->src, &l->src_offset, &l->src},
+      {pack_each_run, &u->weights, &l->weights_offset, &l->weights},
+      {u->reorder_dst != NULL, &u->dst, &l->dst_offset, &l->dst},
+      {dnnl_memory_desc_get_size(&u->scratchpad) > 0, &u->scratchpad, &l->scratchpad_offset, &l->scratchpad},
   };
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted && status == REED_OK; i++)
     status = memory_make(r, wanted[i].needed, wanted[i].md, wanted[i].place, &end, wanted[i].out);
@@ -411,8 +421,8 @@ static reed_status lane_find(onednn_runner *r, int64_t *chunks, int64_t chunk, i
   return lane_open(r, chunk, &r->lanes[*out_lane]);
 }
 
-/* Cuts 0..extent: as many of the largest power of two as fit, then smaller ones; a rest little smaller than a power of two is done as
- * that power, over the last elements again (their results are the same). */
+/* Cuts 0..extent: as many of the largest power of two as fit, then smaller ones; a rest little smaller than a power of
+ * two is done as that power, over the last elements again (their results are the same). */
 static reed_status segments_make(onednn_runner *r, int64_t extent, int64_t max_chunk) {
   int64_t chunks[UNITS_MAX], chunk = 1, largest;
   while (chunk * 2 <= extent && chunk * 2 <= max_chunk && chunk < (int64_t)1 << (UNITS_MAX - 1)) chunk *= 2;
@@ -439,7 +449,8 @@ static void tell_packed(const reed_kernel_call *call, const onednn_runner *r) {
   bool all = r->constant_weights != NULL;
   for (int32_t i = 0; i < r->n_lanes; i++) all = all && r->lanes[i].packed;
   if (all && call->env && call->env->constant_packed)
-    call->env->constant_packed(call->env->context, r->constant_weights, (int64_t)dnnl_memory_desc_get_size(&r->lanes[0].unit->user_weights));
+    call->env->constant_packed(call->env->context, r->constant_weights,
+                               (int64_t)dnnl_memory_desc_get_size(&r->lanes[0].unit->user_weights));
 }
 
 reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *problem, int64_t extent, int64_t max_chunk,
@@ -477,7 +488,8 @@ static dnnl_status_t place(dnnl_memory_t memory, const void *data) {
 }
 
 /* One chunk: reorders in, the primitive, reorder out. */
-static dnnl_status_t lane_run(const onednn_runner *r, const lane *l, const float *x, const float *w, const float *residual, float *y) {
+static dnnl_status_t lane_run(const onednn_runner *r, const lane *l, const float *x, const float *w,
+                              const float *residual, float *y) {
   const unit *u = l->unit;
   dnnl_status_t status = place(l->user_src, x);
   if (status == dnnl_success) status = place(l->user_weights, w);
@@ -486,8 +498,10 @@ static dnnl_status_t lane_run(const onednn_runner *r, const lane *l, const float
   dnnl_memory_t src = l->src ? l->src : l->user_src, dst = l->dst ? l->dst : l->user_dst;
   dnnl_memory_t weights = l->packed ? l->packed->memory : l->weights ? l->weights : l->user_weights;
   if (status == dnnl_success && l->src) status = execute_two(u->reorder_src, r->stream, l->user_src, src);
-  if (status == dnnl_success && l->weights) status = execute_two(u->reorder_weights, r->stream, l->user_weights, weights);
-  if (status == dnnl_success && u->reorder_residual) status = execute_two(u->reorder_residual, r->stream, l->residual, dst);
+  if (status == dnnl_success && l->weights)
+    status = execute_two(u->reorder_weights, r->stream, l->user_weights, weights);
+  if (status == dnnl_success && u->reorder_residual)
+    status = execute_two(u->reorder_residual, r->stream, l->residual, dst);
   if (status != dnnl_success) return status;
   dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, src}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, dst}, {0}, {0}};
   int n = 3;
@@ -498,8 +512,8 @@ static dnnl_status_t lane_run(const onednn_runner *r, const lane *l, const float
   return status;
 }
 
-reed_status onednn_run(const onednn_runner *r, const float *x, const float *w, const float *bias, const float *residual, float *y,
-                       void *workspace) {
+reed_status onednn_run(const onednn_runner *r, const float *x, const float *w, const float *bias, const float *residual,
+                       float *y, void *workspace) {
   int before = omp_get_max_threads();
   dnnl_status_t status = dnnl_success;
   for (int32_t i = 0; i < r->n_lanes && status == dnnl_success; i++) {

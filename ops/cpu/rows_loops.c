@@ -1,13 +1,14 @@
-/* Loops over rows of f32 (ops/cpu/layer_loops.h): activations, softmax, normalisation, pooling and resampling. Compiled once per CPU level. */
+/* Loops over rows of f32 (ops/cpu/layer_loops.h): activations, softmax, normalisation, pooling and resampling. Compiled
+ * once per CPU level. */
 #include "ops/cpu/elementwise/activation.h"
 #include "ops/cpu/elementwise/elementwise_math.h"
 #include "ops/cpu/layer_loops.h"
 
-#define APPLY(expression)                  \
-  for (int64_t i = 0; i < n; i++) {        \
-    float v = x[i];                        \
-    x[i] = (expression);                   \
-  }                                        \
+#define APPLY(expression) \
+  for (int64_t i = 0; i < n; i++) { \
+    float v = x[i]; \
+    x[i] = (expression); \
+  } \
   break
 
 void CPU_LEVELED(activate_f32)(int kind, float alpha, float beta, float *x, int64_t n) {
@@ -99,7 +100,8 @@ void CPU_LEVELED(softmax_row)(bool log, const float *x, float *y, int64_t axis) 
   for (int64_t i = 0; i < axis; i++) y[i] *= scale;
 }
 
-void CPU_LEVELED(softmax_columns)(bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n, float *scratch) {
+void CPU_LEVELED(softmax_columns)(bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n,
+                                  float *scratch) {
   float *most = scratch, *sum = scratch + n;
   memcpy(most, x, (size_t)n * sizeof *most);
   for (int64_t k = 1; k < axis; k++) CPU_LEVELED(max_rows)(x + k * inner, most, n);
@@ -127,8 +129,8 @@ void CPU_LEVELED(scale_shift)(const float *x, float centre, float a, float b, fl
   for (int64_t i = 0; i < n; i++) y[i] = (x[i] - centre) * a + b;
 }
 
-void CPU_LEVELED(normalize_row)(const float *x, float mean, float inverse, const float *scale, const float *shift, float *y,
-                                int64_t n) {
+void CPU_LEVELED(normalize_row)(const float *x, float mean, float inverse, const float *scale, const float *shift,
+                                float *y, int64_t n) {
   if (shift)
     for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * inverse * scale[i] + shift[i];
   else
@@ -161,12 +163,13 @@ void CPU_LEVELED(add_squares)(const float *x, const float *centre, float *y, int
   }
 }
 
-void CPU_LEVELED(scale_shift_row)(const float *x, const float *centre, const float *a, const float *b, float *y, int64_t n) {
+void CPU_LEVELED(scale_shift_row)(const float *x, const float *centre, const float *a, const float *b, float *y,
+                                  int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] = (x[i] - centre[i]) * a[i] + b[i];
 }
 
-void CPU_LEVELED(weighted_taps)(const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add, float *y,
-                                int64_t n) {
+void CPU_LEVELED(weighted_taps)(const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add,
+                                float *y, int64_t n) {
   int64_t i = 0;
   for (; i + 32 <= n; i += 32) {
     float lanes[32];
@@ -183,22 +186,22 @@ void CPU_LEVELED(weighted_taps)(const float *x, const int64_t *offsets, const fl
 }
 
 /* The usual strides as constants, so that they vectorise. */
-#define ALONG(step)                                                       \
-  for (int64_t t = 0; t < taps; t++) {                                    \
-    const float *from = x + t * dilation;                                 \
-    if (t == 0)                                                           \
-      for (int64_t i = 0; i < n; i++) y[i] = from[i * (step)];            \
-    else if (mean)                                                        \
-      for (int64_t i = 0; i < n; i++) y[i] += from[i * (step)];           \
-    else                                                                  \
-      for (int64_t i = 0; i < n; i++) {                                   \
-        float a = y[i], b = from[i * (step)];                             \
-        y[i] = a >= b || a != a ? a : b;                                  \
-      }                                                                   \
+#define ALONG(step) \
+  for (int64_t t = 0; t < taps; t++) { \
+    const float *from = x + t * dilation; \
+    if (t == 0) \
+      for (int64_t i = 0; i < n; i++) y[i] = from[i * (step)]; \
+    else if (mean) \
+      for (int64_t i = 0; i < n; i++) y[i] += from[i * (step)]; \
+    else \
+      for (int64_t i = 0; i < n; i++) { \
+        float a = y[i], b = from[i * (step)]; \
+        y[i] = a >= b || a != a ? a : b; \
+      } \
   }
 
-void CPU_LEVELED(pool_along)(bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale, float *y,
-                             int64_t n) {
+void CPU_LEVELED(pool_along)(bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale,
+                             float *y, int64_t n) {
   if (stride == 1) {
     ALONG(1)
   } else if (stride == 2) {
@@ -210,7 +213,8 @@ void CPU_LEVELED(pool_along)(bool mean, const float *x, int64_t stride, int64_t 
     for (int64_t i = 0; i < n; i++) y[i] *= scale;
 }
 
-void CPU_LEVELED(gather_taps)(const float *x, const int32_t *index, const float *weight, int64_t taps, float *y, int64_t n) {
+void CPU_LEVELED(gather_taps)(const float *x, const int32_t *index, const float *weight, int64_t taps, float *y,
+                              int64_t n) {
   if (taps == 2) {
     for (int64_t i = 0; i < n; i++) y[i] = weight[2 * i] * x[index[2 * i]] + weight[2 * i + 1] * x[index[2 * i + 1]];
     return;
@@ -223,7 +227,8 @@ void CPU_LEVELED(gather_taps)(const float *x, const int32_t *index, const float 
 }
 
 /* Two rows at once: linear interpolation, where rows may be as short as a pixel's channels. */
-static inline void mix_two(const float *restrict a, float weight_a, const float *restrict b, float weight_b, float *restrict y, int64_t n) {
+static inline void mix_two(const float *restrict a, float weight_a, const float *restrict b, float weight_b,
+                           float *restrict y, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     float sum = weight_a * a[i];
     sum += weight_b * b[i];
@@ -231,7 +236,8 @@ static inline void mix_two(const float *restrict a, float weight_a, const float 
   }
 }
 
-void CPU_LEVELED(mix_rows)(const float *x, const int32_t *index, const float *weight, int64_t taps, int64_t inner, float *y, int64_t n) {
+void CPU_LEVELED(mix_rows)(const float *x, const int32_t *index, const float *weight, int64_t taps, int64_t inner,
+                           float *y, int64_t n) {
   for (int64_t o = 0; o < n; o++, index += taps, weight += taps, y += inner) {
     if (taps == 2) {
       mix_two(x + index[0] * inner, weight[0], x + index[1] * inner, weight[1], y, inner);
@@ -254,7 +260,8 @@ static void range_of(const float *x, int64_t n, float *low, float *high) {
   *high = most + spoilt;
 }
 
-void CPU_LEVELED(lane_ranges)(const float *restrict x, int64_t n, int64_t lanes, float *restrict low, float *restrict high) {
+void CPU_LEVELED(lane_ranges)(const float *restrict x, int64_t n, int64_t lanes, float *restrict low,
+                              float *restrict high) {
   if (lanes == 1) {
     range_of(x, n, low, high);
     return;
@@ -269,8 +276,8 @@ void CPU_LEVELED(lane_ranges)(const float *restrict x, int64_t n, int64_t lanes,
     }
 }
 
-void CPU_LEVELED(lane_bounds)(const float *low, const float *high, const int64_t *offsets, const float *weights, int64_t taps,
-                              float overshoot, const float *slack, float *bound, int64_t lanes) {
+void CPU_LEVELED(lane_bounds)(const float *low, const float *high, const int64_t *offsets, const float *weights,
+                              int64_t taps, float overshoot, const float *slack, float *bound, int64_t lanes) {
   for (int64_t c = 0; c < lanes; c++) {
     float least = 0, most = 0;
     for (int64_t t = 0; t < taps; t++) {
@@ -282,9 +289,10 @@ void CPU_LEVELED(lane_bounds)(const float *low, const float *high, const int64_t
   }
 }
 
-void CPU_LEVELED(lane_reach)(const float *restrict x, int64_t n, int64_t lanes, float overshoot, const float *restrict slack,
-                             float *restrict bound) {
-  const float *second = x + (n > 1 ? lanes : 0), *third = second + (n > 2 ? lanes : 0), *fourth = third + (n > 3 ? lanes : 0);
+void CPU_LEVELED(lane_reach)(const float *restrict x, int64_t n, int64_t lanes, float overshoot,
+                             const float *restrict slack, float *restrict bound) {
+  const float *second = x + (n > 1 ? lanes : 0), *third = second + (n > 2 ? lanes : 0),
+              *fourth = third + (n > 3 ? lanes : 0);
   for (int64_t c = 0; c < lanes; c++) bound[c] = -INFINITY;
   for (int64_t i = 0; i < n - 3 || i == 0; i++)
     for (int64_t c = 0; c < lanes; c++) {

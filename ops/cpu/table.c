@@ -1,4 +1,5 @@
-/* The host's kernels: the third column of ops/op.def names cpu_prepare_<x>, defined in the other files of this folder. */
+/* The host's kernels: the third column of ops/op.def names cpu_prepare_<x>, defined in the other files of this folder.
+ */
 #include "ops/kernel.h"
 
 #define DECLARE_LIGHT(kernel) reed_status cpu_prepare_##kernel(const reed_kernel_call *call, reed_kernel *out_kernel);

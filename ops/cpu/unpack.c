@@ -7,7 +7,8 @@ reed_status unpack_view_init(const reed_kernel_call *call, unpack_view *v) {
   v->packed = packed_is(call->op, call->attrs);
   if (!v->packed) return REED_OK;
   if (call->n_inputs < 2 || call->n_inputs > PACKED_INPUTS || call->attrs->n > UNPACK_ATTRS)
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d inputs and %d attributes with packed weights", (int)call->n_inputs, (int)call->attrs->n);
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d inputs and %d attributes with packed weights",
+                            (int)call->n_inputs, (int)call->attrs->n);
   if (!packed_order_read(call->op, call->attrs, &call->inputs[1], &v->order))
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "weights are not packed as attribute %s says", PACKED_ATTR);
   for (int32_t i = 0; i < call->n_inputs; i++) {
@@ -64,6 +65,7 @@ reed_status unpack_prepare(const unpack_view *view, reed_kernel_prepare_fn prepa
     mem_free(u);
     return status;
   }
-  *out_kernel = (reed_kernel){run_unpacked, u, unpacked_free, u->inner_offset + u->inner.workspace_bytes, (int64_t)sizeof *u + u->inner.state_bytes};
+  *out_kernel = (reed_kernel){run_unpacked, u, unpacked_free, u->inner_offset + u->inner.workspace_bytes,
+                              (int64_t)sizeof *u + u->inner.state_bytes};
   return REED_OK;
 }

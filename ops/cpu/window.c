@@ -1,13 +1,13 @@
 #include "ops/cpu/window.h"
 
 /* attribute `name` of `n` ints into out, `otherwise` everywhere where it is absent; fails unless all are >= least. */
-static reed_status read_ints(const reed_kernel_call *call, const char *name, int64_t n, int64_t otherwise, int64_t least,
-                             int64_t *out) {
+static reed_status read_ints(const reed_kernel_call *call, const char *name, int64_t n, int64_t otherwise,
+                             int64_t least, int64_t *out) {
   int64_t n_given;
   const int64_t *given = reed_attrs_ints(call->attrs, name, &n_given);
   if (given && n_given != 0 && n_given != n)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s has %lld numbers, the input needs %lld", name, (long long)n_given,
-                            (long long)n);
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s has %lld numbers, the input needs %lld", name,
+                            (long long)n_given, (long long)n);
   for (int64_t i = 0; i < n; i++) {
     out[i] = given && n_given ? given[i] : otherwise;
     if (out[i] < least || out[i] > INT32_MAX)
@@ -34,8 +34,8 @@ static reed_status read_geometry(const reed_kernel_call *call, const int64_t *ke
   return read_ints(call, "dilations", w->n, 1, 1, w->dilation);
 }
 
-/* Cuts `total` into begin and end as auto_pad says. A stride beyond the kernel makes it negative: then there is no padding, and windows begin
- * with the input (ONNX leaves it open). */
+/* Cuts `total` into begin and end as auto_pad says. A stride beyond the kernel makes it negative: then there is no
+ * padding, and windows begin with the input (ONNX leaves it open). */
 static void cut_pads(const char *auto_pad, int64_t total, int64_t *out_begin, int64_t *out_end) {
   bool lower = strcmp(auto_pad, "SAME_LOWER") == 0;
   if (total < 0) total = 0;
@@ -78,7 +78,8 @@ reed_status window_init_transposed(const reed_kernel_call *call, const int64_t *
   status = read_ints(call, "output_padding", w->n, 0, 0, output_padding);
   if (status != REED_OK) return status;
   for (int32_t i = 0; i < w->n; i++) {
-    int64_t total = (w->in[i] - 1) * w->stride[i] + output_padding[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - w->out[i];
+    int64_t total =
+        (w->in[i] - 1) * w->stride[i] + output_padding[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - w->out[i];
     if (total < 0) total = 0;
     /* ONNX ConvTranspose: SAME_UPPER puts the odd one at the end, everything else at the beginning */
     if (strcmp(auto_pad, "SAME_UPPER") == 0) w->pad_begin[i] = total / 2;

@@ -1,4 +1,5 @@
-/* The arena planner: small plans with known answers, random ones checked block against block, and how far above the lower bound they lie. */
+/* The arena planner: small plans with known answers, random ones checked block against block, and how far above the
+ * lower bound they lie. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +127,8 @@ START_TEST(plan_check_finds_every_kind_of_mistake) {
   ck_assert_int_eq(plan_check(good, 2, 227, said), REED_ERROR_ARGUMENT);
   plan_interval overlapping[2] = {{0, 1, 100, 0}, {1, 2, 100, 64}};
   ck_assert_int_eq(plan_check(overlapping, 2, 1000, said), REED_ERROR_ARGUMENT);
-  ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "blocks 0 (steps 0..1, bytes 0..100) and 1 (steps 1..2, bytes 64..164) overlap"));
+  ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said),
+                               "blocks 0 (steps 0..1, bytes 0..100) and 1 (steps 1..2, bytes 64..164) overlap"));
   plan_interval unaligned = {0, 1, 8, 32}, below = {0, 1, 8, -64}, beyond = {0, 1, 8, INT64_MAX - 63};
   ck_assert_int_eq(plan_check(&unaligned, 1, 1000, said), REED_ERROR_ARGUMENT);
   ck_assert_int_eq(plan_check(&below, 1, 1000, said), REED_ERROR_ARGUMENT);
@@ -149,7 +151,8 @@ static void make_uniform(plan_interval *v, int32_t n) {
   }
 }
 
-/* As a network's epoch: an output a step, mostly read by the next few, some much later; sizes that shrink in stages; a workspace at some steps. */
+/* As a network's epoch: an output a step, mostly read by the next few, some much later; sizes that shrink in stages; a
+ * workspace at some steps. */
 static void make_network(plan_interval *v, int32_t n) {
   for (int32_t i = 0, step = 0; i < n; i++) {
     bool workspace = i && random_below(4) == 0;
@@ -201,7 +204,8 @@ START_TEST(plan_never_overlaps_and_stays_near_the_lower_bound) {
     n_optimal += figures.bytes == figures.lower_bound;
     if (ratio > worst) worst = ratio;
   }
-  printf("%-10s arena / lower bound: mean %.4f, worst %.4f, %d of %d at the bound\n", family->name, sum / n_plans, worst, n_optimal, n_plans);
+  printf("%-10s arena / lower bound: mean %.4f, worst %.4f, %d of %d at the bound\n", family->name, sum / n_plans,
+         worst, n_optimal, n_plans);
   ck_assert_double_le(sum / n_plans, family->mean_limit);
   ck_assert_double_le(worst, family->worst_limit);
 }

@@ -1,4 +1,5 @@
-/* The pool over both devices of this machine: every kind of block, the cap, trimming, figures, and a random life against a model. */
+/* The pool over both devices of this machine: every kind of block, the cap, trimming, figures, and a random life
+ * against a model. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +60,8 @@ static bool filled_with(const storage *s, uint8_t pattern) {
 
 START_TEST(pool_gives_blocks_of_every_size) {
   open_pool(false, NULL, 0);
-  static const int64_t sizes[] = {0, 1, 63, 64, 65, 512, 513, 640, 641, 1024, 1025, 4096, 65535, 65536, 65537, 100000, 3 * MIB, 5 * MIB + 1};
+  static const int64_t sizes[] = {0,    1,    63,   64,    65,    512,   513,    640,     641,
+                                  1024, 1025, 4096, 65535, 65536, 65537, 100000, 3 * MIB, 5 * MIB + 1};
   enum { N = sizeof sizes / sizeof *sizes };
   storage *held[N];
   int64_t live = 0;
@@ -189,7 +191,8 @@ START_TEST(pool_stays_below_its_cap) {
   ck_assert_int_eq(pool_allocate(p, 2 * MIB, &s, said), REED_ERROR_MEMORY);
   ck_assert_ptr_null(s);
   const char *message = reed_diagnosis_message(said);
-  ck_assert_msg(strstr(message, "2097152 bytes asked for; 3145728 live, 3145728 reserved, cap 4194304") != NULL, "%s", message);
+  ck_assert_msg(strstr(message, "2097152 bytes asked for; 3145728 live, 3145728 reserved, cap 4194304") != NULL, "%s",
+                message);
   storage *b = take(1000); /* a slab, though no generous chunk fits */
   ck_assert_int_le(figures().reserved_bytes, 4 * MIB);
   storage_release(a);
@@ -217,7 +220,8 @@ START_TEST(pool_trims_and_tries_again_when_the_device_is_full) {
   a = take(3 * MIB);
   storage *s = NULL;
   ck_assert_int_eq(pool_allocate(p, 5 * MIB, &s, said), REED_ERROR_MEMORY); /* nothing to give back */
-  ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "out of memory on device 1 ('sim'): 5242880 bytes asked for"));
+  ck_assert_ptr_nonnull(
+      strstr(reed_diagnosis_message(said), "out of memory on device 1 ('sim'): 5242880 bytes asked for"));
   storage_release(a);
   close_pool();
 }
@@ -247,7 +251,8 @@ START_TEST(pool_does_not_keep_every_size_a_growing_tensor_had) {
 }
 END_TEST
 
-/* An arena comes back in each run; what else is taken while it is away must leave its place alone, if there is another. */
+/* An arena comes back in each run; what else is taken while it is away must leave its place alone, if there is another.
+ */
 START_TEST(pool_keeps_large_free_blocks_for_large_requests) {
   open_pool(false, NULL, 0);
   storage_release(take(64 * MIB));
@@ -291,7 +296,8 @@ START_TEST(pool_lets_a_chunk_grow_where_it_lies) {
   ck_assert_int_eq(memory.live_bytes, figures().reserved_bytes);
   storage_release(front);
   storage_release(b);
-  storage *large = take(30 * MIB); /* more than there is room for: another chunk, this one given back for the cap's sake */
+  storage *large =
+      take(30 * MIB); /* more than there is room for: another chunk, this one given back for the cap's sake */
   ck_assert_int_le(figures().reserved_bytes, 40 * MIB);
   storage_release(large);
   close_pool();
@@ -382,9 +388,10 @@ START_TEST(pool_agrees_with_a_model_through_a_random_life) {
     ck_assert_int_eq(m.live_bytes, f.reserved_bytes);
   }
   pool_figures f = figures();
-  printf("life %d: peak live %lld KiB, peak reserved %lld KiB, fragmentation at the end %.3f, %lld refused, %lld device allocations for %lld\n", _i,
-         (long long)f.peak_live_bytes / KIB, (long long)f.peak_reserved_bytes / KIB, f.fragmentation, (long long)refused,
-         (long long)f.n_device_allocations, (long long)f.n_allocations);
+  printf("life %d: peak live %lld KiB, peak reserved %lld KiB, fragmentation at the end %.3f, %lld refused, %lld "
+         "device allocations for %lld\n",
+         _i, (long long)f.peak_live_bytes / KIB, (long long)f.peak_reserved_bytes / KIB, f.fragmentation,
+         (long long)refused, (long long)f.n_device_allocations, (long long)f.n_allocations);
   for (int i = 0; i < SLOTS; i++) storage_release(held[i]);
   close_pool();
 }

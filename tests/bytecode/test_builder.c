@@ -98,7 +98,8 @@ START_TEST(equal_strings_types_and_constants_are_one) {
   ck_assert_uint_ne(f32_type(b, "x", 4), f32_type(b, "y", 4));
   ck_assert_uint_ne(f32_type(b, "x", 4), f32_type(b, "x", 5));
   const float data[] = {1, 2, 3, 4};
-  reed_desc row = {REED_F32, 1, {4}}, square = {REED_F32, 2, {2, 2}}, integers = {REED_I32, 1, {4}}, two = {REED_F32, 1, {2}};
+  reed_desc row = {REED_F32, 1, {4}}, square = {REED_F32, 2, {2, 2}}, integers = {REED_I32, 1, {4}},
+            two = {REED_F32, 1, {2}};
   uint32_t first = module_add_constant(b, &row, data, "first", true);
   ck_assert_uint_eq(module_add_constant(b, &row, data, "second", false), first);
   ck_assert_uint_ne(module_add_constant(b, &square, data, "", false), first);
@@ -111,8 +112,13 @@ END_TEST
 enum { NO_CODE, LABEL_UNBOUND, OPERAND_MISSING, OPERAND_TOO_MANY, WRONG_FORM, IO_DISAGREES, BAD_TYPE, N_MISUSES };
 
 START_TEST(misuse_is_told_by_finish) {
-  static const char *const said[] = {"has no code", "used but not bound", "1 of 2 operands given", "more than 2 operands", "'value' given in the wrong form",
-                                     "0 inputs and 0 outputs", "no string of this builder"};
+  static const char *const said[] = {"has no code",
+                                     "used but not bound",
+                                     "1 of 2 operands given",
+                                     "more than 2 operands",
+                                     "'value' given in the wrong form",
+                                     "0 inputs and 0 outputs",
+                                     "no string of this builder"};
   module_builder *b;
   ck_assert_int_eq(module_builder_open(&b), REED_OK);
   uint32_t type = f32_type(b, "x", 4);
@@ -121,7 +127,8 @@ START_TEST(misuse_is_told_by_finish) {
   module_begin_function(b, 0);
   if (_i == LABEL_UNBOUND) emit_begin(b, INSN_JUMP, NULL), emit_label(b, emit_new_label(b)), emit_end(b);
   if (_i == OPERAND_MISSING) emit_begin(b, INSN_S_CONST, NULL), emit_u32(b, 0), emit_end(b);
-  if (_i == OPERAND_TOO_MANY) emit_begin(b, INSN_S_MOVE, NULL), emit_u32(b, 0), emit_u32(b, 0), emit_u32(b, 0), emit_end(b);
+  if (_i == OPERAND_TOO_MANY)
+    emit_begin(b, INSN_S_MOVE, NULL), emit_u32(b, 0), emit_u32(b, 0), emit_u32(b, 0), emit_end(b);
   if (_i == WRONG_FORM) emit_begin(b, INSN_S_CONST, NULL), emit_u32(b, 0), emit_u32(b, 0), emit_end(b);
   if (_i == BAD_TYPE) module_add_type(b, &(module_type){.name = 99});
   if (_i != NO_CODE) emit_return(b, 0), module_end_function(b, 1, 1);
@@ -179,8 +186,11 @@ START_TEST(every_instruction_has_its_row) {
 END_TEST
 
 START_TEST(utf8_is_well_formed_or_refused) {
-  static const char *const good[] = {"", "abc", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x8c\xb3", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"};
-  static const char *const bad[] = {"\x80", "\xc0\xaf", "\xc3", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80", "\xe2\x82", "a\xff"};
+  static const char *const good[] = {
+      "", "abc", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x8c\xb3", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"};
+  static const char *const bad[] = {
+      "\x80",     "\xc0\xaf", "\xc3", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80",
+      "\xe2\x82", "a\xff"};
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) ck_assert(format_utf8_valid(good[i], strlen(good[i])));
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) ck_assert(!format_utf8_valid(bad[i], strlen(bad[i])));
   ck_assert(!format_utf8_valid("a\0b", 3));

@@ -94,32 +94,37 @@ END_TEST
 static const struct {
   const char *text, *message;
 } mistakes[] = {
-  {".module \"m\"\n.function main ()\n  retrun [], []\n", "line 3, column 3: there is no instruction 'retrun'; did you mean 'return'?"},
-  {".modul \"m\"\n", "line 1, column 1: there is no directive '.modul'; did you mean '.module'?"},
-  {".function main ()\n  jump lop\nloop:\n  jump loop\n", "line 2, column 8: there is no label 'lop' in this function; did you mean 'loop'?"},
-  {".function main ()\nx:\nx:\n  jump x\n", "line 3, column 1: label 'x' has been defined in line 2"},
-  {".const weights = f32[1] {1}\n.function main ()\n  const r0, weigts, host\n", "line 3, column 13: there is no constant 'weigts'; did you mean 'weights'?"},
-  {".function main ()\n  s.const s0\n", "line 2, column 13: 's.const' wants another operand, 'value'"},
-  {".function main ()\n  s.const s0, 1 2\n", "line 2, column 17: '2' is too much on this line"},
-  {".function main ()\n  s.const r0, 1\n", "line 2, column 11: a register is expected here: s0, s1 ..."},
-  {".function main ()\n  s.const s9999999, 1\n", "line 2, column 11: a register is expected here: s0, s1 ..."},
-  {".function main ()\n  s.const s0, 99999999999999999999\n", "line 2, column 15: this is no number"},
-  {".const a = f32[3] {1, 2}\n", "line 1, column 19: 2 elements are given, the type has 3"},
-  {".const a = i8[1] {128}\n", "line 1, column 19: an element must be between -128 and 127"},
-  {".const a = f32[4] base64 {\"AAA\"}\n", "line 1, column 27: this is no base64"},
-  {".const a = f31[1] {1}\n", "line 1, column 12: a dtype is expected here"},
-  {".const a = f32[1] {1}\n.const a = f32[1] {2}\n", "line 2, column 8: constant 'a' has been defined in line 1"},
-  {".type a = f32[1, 2, 3, 4, 5, 6, 7, 8, 9]\n", "line 1, column 39: a type has at most 8 axes"},
-  {".module \"abc\n", "line 1, column 9: this string has no end"},
-  {".module \"\\q\"\n", "line 1, column 9: an escape in a string"},
-  {".module \"\xff\"\n", "line 1, column 9: a string must be UTF-8"},
-  {".site a = Add (2 1)\n", "line 1, column 18: '->' is expected here"},
-  {"  return [], []\n", "line 1, column 3: code stands behind a .function only"},
-  {".function main ()\n  call man, [], [], [], []\n", "line 2, column 8: there is no function 'man'; did you mean 'main'?"},
-  {".function main ()\n  $\n", "line 2, column 3: a character that means nothing here (0x24)"},
-  {".function main ()\n  shape.like r0, r0, hots\n", "line 2, column 22: host, device or a device's number is expected here"},
-  {".function main ()\n  epoch.enter 0, a, [r0:valu], []\n", "line 2, column 25: what is read is expected here"},
-  {"", "module builder: a module needs a main function"},
+    {".module \"m\"\n.function main ()\n  retrun [], []\n",
+     "line 3, column 3: there is no instruction 'retrun'; did you mean 'return'?"},
+    {".modul \"m\"\n", "line 1, column 1: there is no directive '.modul'; did you mean '.module'?"},
+    {".function main ()\n  jump lop\nloop:\n  jump loop\n",
+     "line 2, column 8: there is no label 'lop' in this function; did you mean 'loop'?"},
+    {".function main ()\nx:\nx:\n  jump x\n", "line 3, column 1: label 'x' has been defined in line 2"},
+    {".const weights = f32[1] {1}\n.function main ()\n  const r0, weigts, host\n",
+     "line 3, column 13: there is no constant 'weigts'; did you mean 'weights'?"},
+    {".function main ()\n  s.const s0\n", "line 2, column 13: 's.const' wants another operand, 'value'"},
+    {".function main ()\n  s.const s0, 1 2\n", "line 2, column 17: '2' is too much on this line"},
+    {".function main ()\n  s.const r0, 1\n", "line 2, column 11: a register is expected here: s0, s1 ..."},
+    {".function main ()\n  s.const s9999999, 1\n", "line 2, column 11: a register is expected here: s0, s1 ..."},
+    {".function main ()\n  s.const s0, 99999999999999999999\n", "line 2, column 15: this is no number"},
+    {".const a = f32[3] {1, 2}\n", "line 1, column 19: 2 elements are given, the type has 3"},
+    {".const a = i8[1] {128}\n", "line 1, column 19: an element must be between -128 and 127"},
+    {".const a = f32[4] base64 {\"AAA\"}\n", "line 1, column 27: this is no base64"},
+    {".const a = f31[1] {1}\n", "line 1, column 12: a dtype is expected here"},
+    {".const a = f32[1] {1}\n.const a = f32[1] {2}\n", "line 2, column 8: constant 'a' has been defined in line 1"},
+    {".type a = f32[1, 2, 3, 4, 5, 6, 7, 8, 9]\n", "line 1, column 39: a type has at most 8 axes"},
+    {".module \"abc\n", "line 1, column 9: this string has no end"},
+    {".module \"\\q\"\n", "line 1, column 9: an escape in a string"},
+    {".module \"\xff\"\n", "line 1, column 9: a string must be UTF-8"},
+    {".site a = Add (2 1)\n", "line 1, column 18: '->' is expected here"},
+    {"  return [], []\n", "line 1, column 3: code stands behind a .function only"},
+    {".function main ()\n  call man, [], [], [], []\n",
+     "line 2, column 8: there is no function 'man'; did you mean 'main'?"},
+    {".function main ()\n  $\n", "line 2, column 3: a character that means nothing here (0x24)"},
+    {".function main ()\n  shape.like r0, r0, hots\n",
+     "line 2, column 22: host, device or a device's number is expected here"},
+    {".function main ()\n  epoch.enter 0, a, [r0:valu], []\n", "line 2, column 25: what is read is expected here"},
+    {"", "module builder: a module needs a main function"},
 };
 
 START_TEST(a_mistake_is_named_with_its_line_and_column) {
@@ -127,8 +132,8 @@ START_TEST(a_mistake_is_named_with_its_line_and_column) {
   void *bytes;
   size_t n;
   ck_assert_int_lt(reed_module_assemble(mistakes[_i].text, NULL, &bytes, &n, d), 0);
-  ck_assert_msg(strncmp(reed_diagnosis_message(d), mistakes[_i].message, strlen(mistakes[_i].message)) == 0, "wanted: %s\ngot:    %s", mistakes[_i].message,
-                reed_diagnosis_message(d));
+  ck_assert_msg(strncmp(reed_diagnosis_message(d), mistakes[_i].message, strlen(mistakes[_i].message)) == 0,
+                "wanted: %s\ngot:    %s", mistakes[_i].message, reed_diagnosis_message(d));
   reed_diagnosis_close(&d);
 }
 END_TEST
@@ -169,7 +174,8 @@ START_TEST(every_allocation_of_the_assembler_and_the_disassembler_may_fail) {
     mem_free(again), mem_free(dis);
     more = alloc_hook_failed();
     ck_assert_int_eq(alloc_hook_end(), 0);
-    ck_assert_msg(status == (more ? REED_ERROR_MEMORY : REED_OK), "request %ld: %s", (long)k, reed_diagnosis_message(d));
+    ck_assert_msg(status == (more ? REED_ERROR_MEMORY : REED_OK), "request %ld: %s", (long)k,
+                  reed_diagnosis_message(d));
   }
   reed_diagnosis_close(&d);
   mem_free(bytes), free(text);
@@ -187,10 +193,10 @@ START_TEST(damaged_text_never_crashes) {
       seed = seed * 6364136223846793005u + 1442695040888963407u;
       static const char letters[] = "[]{}():,@#\"\n .;-+0919rsxe_\\";
       size_t at = (seed >> 33) % n_text;
-      if (seed >> 63)
-        copy[at] = letters[(seed >> 20) % (sizeof letters - 1)];
+      if (seed >> 63) copy[at] = letters[(seed >> 20) % (sizeof letters - 1)];
       else
-        memmove(copy + at, copy + at + (seed >> 25) % 8 % (n_text - at), n_text - at - (seed >> 25) % 8 % (n_text - at) + 1);
+        memmove(copy + at, copy + at + (seed >> 25) % 8 % (n_text - at),
+                n_text - at - (seed >> 25) % 8 % (n_text - at) + 1);
     }
     void *bytes = NULL;
     size_t n;

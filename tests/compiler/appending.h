@@ -1,4 +1,5 @@
-/* Loops that append to what they carry, for the tests of the accumulate pass: which it takes (up to APPENDING_TAKEN) and which it leaves. */
+/* Loops that append to what they carry, for the tests of the accumulate pass: which it takes (up to APPENDING_TAKEN)
+ * and which it leaves. */
 #ifndef TESTS_COMPILER_APPENDING_H_
 #define TESTS_COMPILER_APPENDING_H_
 
@@ -6,10 +7,10 @@
 
 typedef enum appending {
   APPENDING_TO_NOTHING,
-  APPENDING_TO_SOME,   /* there are rows before the loop */
-  APPENDING_PAIRS,     /* two rows a turn */
-  APPENDING_SYMBOLIC,  /* rows as long as there are turns */
-  APPENDING_GROWING,   /* more rows in every turn */
+  APPENDING_TO_SOME,  /* there are rows before the loop */
+  APPENDING_PAIRS,    /* two rows a turn */
+  APPENDING_SYMBOLIC, /* rows as long as there are turns */
+  APPENDING_GROWING,  /* more rows in every turn */
   APPENDING_TAKEN,
   APPENDING_IN_FRONT = APPENDING_TAKEN,
   APPENDING_COLUMNS,
@@ -48,7 +49,8 @@ static onnx_build *appending_loop(appending a) {
   } else {
     build_node(body, "Neg", "single", "part");
   }
-  build_int(body, build_node(body, "Concat", a == APPENDING_IN_FRONT ? "part,acc" : "acc,part", "more"), "axis", a == APPENDING_COLUMNS);
+  build_int(body, build_node(body, "Concat", a == APPENDING_IN_FRONT ? "part,acc" : "acc,part", "more"), "axis",
+            a == APPENDING_COLUMNS);
   build_output(body, "d", "bool");
   build_output(body, "more", "f32");
   build_graph_attr(b, build_node(b, "Loop", a == APPENDING_TO_SOME ? "turns,,x" : "turns,,empty", "y"), "body", body);

@@ -1,5 +1,5 @@
-/* A head that gives a map for every class and the choice of one for each region, as torchvision's exporter writes it, and what only resembles it;
- * for the tests of the chosen_class pass. */
+/* A head that gives a map for every class and the choice of one for each region, as torchvision's exporter writes it,
+ * and what only resembles it; for the tests of the chosen_class pass. */
 #ifndef TESTS_COMPILER_CHOICES_H_
 #define TESTS_COMPILER_CHOICES_H_
 
@@ -7,21 +7,21 @@
 
 typedef enum choice {
   CHOICE_AS_EXPORTED,
-  CHOICE_OF_LOGITS,    /* there is no activation */
+  CHOICE_OF_LOGITS, /* there is no activation */
   CHOICE_WITHOUT_BIAS,
-  CHOICE_OF_PLANES,    /* maps have rows and columns still */
-  CHOICE_SWAPPED,      /* the sum and the product the other way round */
+  CHOICE_OF_PLANES, /* maps have rows and columns still */
+  CHOICE_SWAPPED,   /* the sum and the product the other way round */
   CHOICE_TAKEN,
   CHOICE_OF_SHARES = CHOICE_TAKEN, /* the activation is one over all classes */
-  CHOICE_STEPPED,      /* the convolution leaves out every second pixel */
-  CHOICE_WIDE,         /* the convolution has neighbours */
-  CHOICE_GROUPED,      /* half of the features for half of the classes */
-  CHOICE_OTHER_COUNT,  /* regions are less than a number of classes apart */
-  CHOICE_FROM_ONE,     /* regions are counted from 1 */
-  CHOICE_GIVEN,        /* classes are an input: any integers */
-  CHOICE_OUTSIDE,      /* classes may be one too many */
-  CHOICE_COMPUTED,     /* classes are what somebody has counted further */
-  CHOICE_OF_PIXELS,    /* what is chosen is a row of a map */
+  CHOICE_STEPPED,                  /* the convolution leaves out every second pixel */
+  CHOICE_WIDE,                     /* the convolution has neighbours */
+  CHOICE_GROUPED,                  /* half of the features for half of the classes */
+  CHOICE_OTHER_COUNT,              /* regions are less than a number of classes apart */
+  CHOICE_FROM_ONE,                 /* regions are counted from 1 */
+  CHOICE_GIVEN,                    /* classes are an input: any integers */
+  CHOICE_OUTSIDE,                  /* classes may be one too many */
+  CHOICE_COMPUTED,                 /* classes are what somebody has counted further */
+  CHOICE_OF_PIXELS,                /* what is chosen is a row of a map */
   N_CHOICES
 } choice;
 
@@ -45,14 +45,22 @@ static inline onnx_build *choice_open(choice c) {
   if (c == CHOICE_STEPPED) build_ints(b, conv, "strides", "2,2");
   if (c == CHOICE_WIDE) build_ints(b, conv, "pads", "1,1,1,1");
   if (c == CHOICE_GROUPED) build_int(b, conv, "group", 2);
-  heatmaps_nodes(b, c == CHOICE_OF_LOGITS ? "maps=Identity logits" : c == CHOICE_OF_SHARES ? "maps=Softmax[axis=1] logits" : "maps=Sigmoid logits");
+  heatmaps_nodes(b, c == CHOICE_OF_LOGITS   ? "maps=Identity logits"
+                    : c == CHOICE_OF_SHARES ? "maps=Softmax[axis=1] logits"
+                                            : "maps=Sigmoid logits");
   heatmaps_nodes(b, "e=Shape logits;n=Gather e,zero;count=Gather e,one");
   if (c == CHOICE_FROM_ONE) heatmaps_nodes(b, "end=Add n,one;regions=Range one,end,one");
   else heatmaps_nodes(b, "regions=Range zero,n,one");
-  heatmaps_nodes(b, c == CHOICE_GIVEN ? "classes=Abs which" : c == CHOICE_COMPUTED ? "some=Gather table,which;classes=Mod some,two" : "classes=Gather table,which");
-  heatmaps_nodes(b, c == CHOICE_OTHER_COUNT ? "first=Mul regions,two" : c == CHOICE_SWAPPED ? "first=Mul count,regions" : "first=Mul regions,count");
+  heatmaps_nodes(b, c == CHOICE_GIVEN      ? "classes=Abs which"
+                    : c == CHOICE_COMPUTED ? "some=Gather table,which;classes=Mod some,two"
+                                           : "classes=Gather table,which");
+  heatmaps_nodes(b, c == CHOICE_OTHER_COUNT ? "first=Mul regions,two"
+                    : c == CHOICE_SWAPPED   ? "first=Mul count,regions"
+                                            : "first=Mul regions,count");
   heatmaps_nodes(b, c == CHOICE_SWAPPED ? "numbers=Add first,classes" : "numbers=Add classes,first");
-  heatmaps_nodes(b, c == CHOICE_OF_PLANES ? "flat=Reshape maps,planes" : c == CHOICE_OF_PIXELS ? "flat=Reshape maps,pixels" : "flat=Flatten[axis=2] maps");
+  heatmaps_nodes(b, c == CHOICE_OF_PLANES   ? "flat=Reshape maps,planes"
+                    : c == CHOICE_OF_PIXELS ? "flat=Reshape maps,pixels"
+                                            : "flat=Flatten[axis=2] maps");
   heatmaps_nodes(b, "result=Gather flat,numbers");
   build_output(b, "result", "f32");
   return b;

@@ -36,11 +36,13 @@ static inline void front_read(front *f, onnx_build **b) {
   build_close(b);
 }
 
-#define front_ok(f) ck_assert_msg((f)->status == REED_OK, "%s: %s", reed_status_name((f)->status), (f)->diagnosis.message)
-#define front_says(f, expected, text)                                                                                    \
-  do {                                                                                                                   \
-    ck_assert_msg((f)->status == (expected), "%s: %s", reed_status_name((f)->status), (f)->diagnosis.message);           \
-    ck_assert_msg(strstr((f)->diagnosis.message, (text)) != NULL, "'%s' is not in: %s", (text), (f)->diagnosis.message); \
+#define front_ok(f) \
+  ck_assert_msg((f)->status == REED_OK, "%s: %s", reed_status_name((f)->status), (f)->diagnosis.message)
+#define front_says(f, expected, text) \
+  do { \
+    ck_assert_msg((f)->status == (expected), "%s: %s", reed_status_name((f)->status), (f)->diagnosis.message); \
+    ck_assert_msg(strstr((f)->diagnosis.message, (text)) != NULL, "'%s' is not in: %s", (text), \
+                  (f)->diagnosis.message); \
   } while (0)
 
 /* Runs every pass to the end, but those in `disabled`, separated by commas (may be NULL). */
@@ -88,7 +90,9 @@ static inline int front_count(const front *f, op_id op) {
 }
 
 /* Changes that all runs of a pass made. */
-static inline int64_t front_changes(const front *f, const char *pass) { return f->run.totals[pass_find(pass)].n_changes; }
+static inline int64_t front_changes(const front *f, const char *pass) {
+  return f->run.totals[pass_find(pass)].n_changes;
+}
 
 /* "f32[n,3]" of a value; the text lives until the next call. */
 static inline const char *front_type(const front *f, const ir_value *v) {
@@ -109,7 +113,9 @@ static inline double front_element(const ir_value *v, int64_t i) {
   return reed_dtype_read(v->type.dtype, (const char *)v->data + (size_t)i * reed_dtype_bytes(v->type.dtype));
 }
 
-static inline void front_fini(front *f) { ir_module_close(&f->m);   free(f->bytes);
+static inline void front_fini(front *f) {
+  ir_module_close(&f->m);
+  free(f->bytes);
   f->bytes = NULL;
 }
 

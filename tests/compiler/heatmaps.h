@@ -1,5 +1,5 @@
-/* The loop that reads points off heat maps, as torchvision's exporter writes it but for its appending (tests/compiler/appending.h), and what
- * only resembles it; for the tests of the keypoints pass. */
+/* The loop that reads points off heat maps, as torchvision's exporter writes it but for its appending
+ * (tests/compiler/appending.h), and what only resembles it; for the tests of the keypoints pass. */
 #ifndef TESTS_COMPILER_HEATMAPS_H_
 #define TESTS_COMPILER_HEATMAPS_H_
 
@@ -11,16 +11,16 @@
 
 typedef enum heatmaps {
   HEATMAPS_AS_EXPORTED,
-  HEATMAPS_SWAPPED,     /* the values come before the points */
+  HEATMAPS_SWAPPED, /* the values come before the points */
   HEATMAPS_TAKEN,
   HEATMAPS_LINEAR = HEATMAPS_TAKEN, /* maps are resized linearly */
-  HEATMAPS_LAST,        /* the last of equal elements */
-  HEATMAPS_TURNED,      /* rows for columns in the size */
-  HEATMAPS_CORNER,      /* a pixel's corner, not its middle */
-  HEATMAPS_OTHER_SCALE, /* columns are scaled by the number of rows */
-  HEATMAPS_VISIBLE,     /* points have a third number of 2 */
-  HEATMAPS_OFF_DIAGONAL, /* the value of another map */
-  HEATMAPS_OF_ROWS,     /* the largest of each row of maps */
+  HEATMAPS_LAST,                    /* the last of equal elements */
+  HEATMAPS_TURNED,                  /* rows for columns in the size */
+  HEATMAPS_CORNER,                  /* a pixel's corner, not its middle */
+  HEATMAPS_OTHER_SCALE,             /* columns are scaled by the number of rows */
+  HEATMAPS_VISIBLE,                 /* points have a third number of 2 */
+  HEATMAPS_OFF_DIAGONAL,            /* the value of another map */
+  HEATMAPS_OF_ROWS,                 /* the largest of each row of maps */
   N_HEATMAPS
 } heatmaps;
 
@@ -57,14 +57,19 @@ static inline onnx_build *heatmaps_loop(heatmaps h) {
   build_i64(b, "lines", "2", h == HEATMAPS_OF_ROWS ? (int64_t[]){-1, 3} : (int64_t[]){3, -1});
   build_i64(b, "flat", "1", (int64_t[]){-1});
   build_i64(b, "diagonal", "3", h == HEATMAPS_OFF_DIAGONAL ? (int64_t[]){0, 13, 25} : (int64_t[]){0, 13, 26});
-  heatmaps_nodes(b, "extents=Shape left;turns=Gather extents,first;broad=Mul width,seven;high=Mul height,seven;w=Clip broad,least;"
-                    "h=Clip high,least;columns=Ceil w;rows=Ceil h");
+  heatmaps_nodes(
+      b, "extents=Shape left;turns=Gather extents,first;broad=Mul width,seven;high=Mul height,seven;w=Clip broad,least;"
+         "h=Clip high,least;columns=Ceil w;rows=Ceil h");
   build_input(body, "i", "i64[]");
   build_input(body, "c", "bool[]");
-  heatmaps_nodes(body, "d=Identity c;map=Gather maps,i;cw=Gather columns,i;rh=Gather rows,i;wi=Gather w,i;hi=Gather h,i;x1=Gather left,i;"
-                       "y1=Gather top,i;scale_y=Div hi,rh;stack=Unsqueeze map,one;rows1=Unsqueeze rh,zero;columns1=Unsqueeze cw,zero");
+  heatmaps_nodes(
+      body,
+      "d=Identity c;map=Gather maps,i;cw=Gather columns,i;rh=Gather rows,i;wi=Gather w,i;hi=Gather h,i;x1=Gather "
+      "left,i;"
+      "y1=Gather top,i;scale_y=Div hi,rh;stack=Unsqueeze map,one;rows1=Unsqueeze rh,zero;columns1=Unsqueeze cw,zero");
   heatmaps_nodes(body, h == HEATMAPS_OTHER_SCALE ? "scale_x=Div wi,rh" : "scale_x=Div wi,cw");
-  heatmaps_nodes(body, h == HEATMAPS_TURNED ? "size=Concat[axis=0] columns1,rows1" : "size=Concat[axis=0] rows1,columns1");
+  heatmaps_nodes(body,
+                 h == HEATMAPS_TURNED ? "size=Concat[axis=0] columns1,rows1" : "size=Concat[axis=0] rows1,columns1");
   heatmaps_nodes(body, "pixels=Cast[to=7] size;all=Concat[axis=0] planes,pixels");
   build_node_t *resize = build_node(body, "Resize", "stack,,,all", "resized");
   build_string(body, resize, "mode", h == HEATMAPS_LINEAR ? "linear" : "cubic");
@@ -75,16 +80,20 @@ static inline onnx_build *heatmaps_loop(heatmaps h) {
   build_int(body, most, "axis", !of_rows);
   build_int(body, most, "keepdims", 0);
   build_int(body, most, "select_last_index", h == HEATMAPS_LAST);
-  heatmaps_nodes(body, "x=Mod place,n_columns;above=Sub place,x;y=Div above,n_columns;fy=Cast[to=1] y;fx=Cast[to=1] x;mx=Add half,fx;sx=Mul mx,scale_x;"
-                       "my=Add half,fy;sy=Mul my,scale_y;px=Add sx,x1;py=Add sy,y1;px1=Unsqueeze px,zero;py1=Unsqueeze py,zero;"
-                       "point=Concat[axis=0] px1,py1,ones;points=Unsqueeze point,zero");
-  heatmaps_nodes(body, "iy=Cast[to=7] fy;at_rows=Gather[axis=1] roi,iy;at=Gather[axis=2] at_rows,x;each=Reshape at,flat;own=Gather each,diagonal;"
+  heatmaps_nodes(
+      body, "x=Mod place,n_columns;above=Sub place,x;y=Div above,n_columns;fy=Cast[to=1] y;fx=Cast[to=1] x;mx=Add "
+            "half,fx;sx=Mul mx,scale_x;"
+            "my=Add half,fy;sy=Mul my,scale_y;px=Add sx,x1;py=Add sy,y1;px1=Unsqueeze px,zero;py1=Unsqueeze py,zero;"
+            "point=Concat[axis=0] px1,py1,ones;points=Unsqueeze point,zero");
+  heatmaps_nodes(body, "iy=Cast[to=7] fy;at_rows=Gather[axis=1] roi,iy;at=Gather[axis=2] at_rows,x;each=Reshape "
+                       "at,flat;own=Gather each,diagonal;"
                        "values=Unsqueeze own,zero");
   bool swapped = h == HEATMAPS_SWAPPED;
   build_output(body, "d", "bool");
   build_output(body, swapped ? "values" : "points", "f32");
   build_output(body, swapped ? "points" : "values", "f32");
-  build_graph_attr(b, build_node(b, "Loop", "turns,", swapped ? "all_values,all_points" : "all_points,all_values"), "body", body);
+  build_graph_attr(b, build_node(b, "Loop", "turns,", swapped ? "all_values,all_points" : "all_points,all_values"),
+                   "body", body);
   heatmaps_nodes(b, "p=Flatten[axis=1] all_points;v=Flatten[axis=1] all_values;result=Concat[axis=1] p,v");
   build_output(b, "result", "f32");
   return b;

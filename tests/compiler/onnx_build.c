@@ -28,12 +28,12 @@ static char *text(onnx_build *b, const char *from, size_t n) { return memcpy(tak
 static char *copy(onnx_build *b, const char *from) { return text(b, from, strlen(from)); }
 
 /* One more pointer at the end of a protobuf list. */
-#define APPEND(b, list, n, item)                           \
-  do {                                                     \
+#define APPEND(b, list, n, item) \
+  do { \
     void **grown_ = take((b), ((n) + 1) * sizeof *(list)); \
-    if (n) memcpy(grown_, (list), (n) * sizeof *(list));   \
-    grown_[(n)++] = (item);                                \
-    (list) = (void *)grown_;                               \
+    if (n) memcpy(grown_, (list), (n) * sizeof *(list)); \
+    grown_[(n)++] = (item); \
+    (list) = (void *)grown_; \
   } while (0)
 
 /* "a,b,,c" -> four texts; "" -> none. */
@@ -197,8 +197,8 @@ static Onnx__TensorProto *tensor(onnx_build *b, reed_dtype dtype, const char *di
   return t;
 }
 
-Onnx__TensorProto *build_tensor(onnx_build *b, const char *name, reed_dtype dtype, const char *dims, const void *elements,
-                                bool raw) {
+Onnx__TensorProto *build_tensor(onnx_build *b, const char *name, reed_dtype dtype, const char *dims,
+                                const void *elements, bool raw) {
   Onnx__TensorProto *t = tensor(b, dtype, dims, elements, raw);
   t->name = copy(b, name);
   APPEND(b, b->graph.initializer, b->graph.n_initializer, t);
@@ -273,7 +273,8 @@ Onnx__AttributeProto *build_strings(onnx_build *b, build_node_t *n, const char *
   char **items;
   a->n_strings = split(b, values, &items);
   a->strings = take(b, a->n_strings * sizeof *a->strings);
-  for (size_t i = 0; i < a->n_strings; i++) a->strings[i] = (ProtobufCBinaryData){strlen(items[i]), (uint8_t *)items[i]};
+  for (size_t i = 0; i < a->n_strings; i++)
+    a->strings[i] = (ProtobufCBinaryData){strlen(items[i]), (uint8_t *)items[i]};
   return a;
 }
 

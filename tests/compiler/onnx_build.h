@@ -29,8 +29,8 @@ onnx_build *build_subgraph(onnx_build *b);
 void build_input(onnx_build *b, const char *name, const char *type);
 void build_output(onnx_build *b, const char *name, const char *type);
 /* Initializers; dims "3,2", "" a scalar. raw: as raw_data, else in the typed field. Give the tensor, for damage. */
-Onnx__TensorProto *build_tensor(onnx_build *b, const char *name, reed_dtype dtype, const char *dims, const void *elements,
-                                bool raw);
+Onnx__TensorProto *build_tensor(onnx_build *b, const char *name, reed_dtype dtype, const char *dims,
+                                const void *elements, bool raw);
 Onnx__TensorProto *build_f32(onnx_build *b, const char *name, const char *dims, const float *elements);
 Onnx__TensorProto *build_i64(onnx_build *b, const char *name, const char *dims, const int64_t *elements);
 /* The same as a tensor outside the graph, for attributes. */

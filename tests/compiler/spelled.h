@@ -1,6 +1,6 @@
-/* Subgraphs as exporters spell them, written down in a line each, for the passes that recognise them: "d=Sub x,m;s=Mul d,d;..." The inputs
- * are x, y, z and w, the result is the last name; constants are there by name (spelled_open). Transpose takes its perm in brackets, Cast is to
- * f32. */
+/* Subgraphs as exporters spell them, written down in a line each, for the passes that recognise them: "d=Sub x,m;s=Mul
+ * d,d;..." The inputs are x, y, z and w, the result is the last name; constants are there by name (spelled_open).
+ * Transpose takes its perm in brackets, Cast is to f32. */
 #ifndef TESTS_COMPILER_SPELLED_H_
 #define TESTS_COMPILER_SPELLED_H_
 
@@ -29,11 +29,16 @@ static const spelled spelled_activations[] = {
     {"Gelu upside down", "d=Div root2,x;e=Erf d;a=Add e,one;m=Mul x,a;o=Mul m,half"},
     {"Gelu that somebody looks into", "d=Div x,root2;e=Erf d;a=Add e,one;m=Mul x,a;h=Mul m,half;o=Add h,e"},
     {"Gelu widened by its constant", "d=Div x,root2;e=Erf d;a=Add e,ones;m=Mul x,a;o=Mul m,half", NULL, "f32[n,1,8]"},
-    {"torch's tanh Gelu", "q=Mul x,x;c=Mul x,q;k=Mul tiny,c;s=Add x,k;i=Mul kappa,s;t=Tanh i;a=Add one,t;m=Mul x,a;o=Mul half,m", "Gelu"},
-    {"NewGELU", "h=Mul x,half;c=Pow x,three;k=Mul c,tiny;s=Add x,k;i=Mul s,kappa;t=Tanh i;a=Add t,one;o=Mul h,a", "Gelu"},
-    {"fast Gelu", "h=Mul x,half;b=Mul x,kappa;k=Mul x,tiny;q=Mul k,x;g=Add q,one;i=Mul b,g;t=Tanh i;a=Add t,one;o=Mul h,a", "Gelu"},
-    {"tanh Gelu of a square", "h=Mul x,half;c=Pow x,two;k=Mul c,tiny;s=Add x,k;i=Mul s,kappa;t=Tanh i;a=Add t,one;o=Mul h,a"},
-    {"tanh Gelu by another number", "h=Mul x,half;c=Pow x,three;k=Mul c,one3;s=Add x,k;i=Mul s,kappa;t=Tanh i;a=Add t,one;o=Mul h,a"},
+    {"torch's tanh Gelu",
+     "q=Mul x,x;c=Mul x,q;k=Mul tiny,c;s=Add x,k;i=Mul kappa,s;t=Tanh i;a=Add one,t;m=Mul x,a;o=Mul half,m", "Gelu"},
+    {"NewGELU", "h=Mul x,half;c=Pow x,three;k=Mul c,tiny;s=Add x,k;i=Mul s,kappa;t=Tanh i;a=Add t,one;o=Mul h,a",
+     "Gelu"},
+    {"fast Gelu",
+     "h=Mul x,half;b=Mul x,kappa;k=Mul x,tiny;q=Mul k,x;g=Add q,one;i=Mul b,g;t=Tanh i;a=Add t,one;o=Mul h,a", "Gelu"},
+    {"tanh Gelu of a square",
+     "h=Mul x,half;c=Pow x,two;k=Mul c,tiny;s=Add x,k;i=Mul s,kappa;t=Tanh i;a=Add t,one;o=Mul h,a"},
+    {"tanh Gelu by another number",
+     "h=Mul x,half;c=Pow x,three;k=Mul c,one3;s=Add x,k;i=Mul s,kappa;t=Tanh i;a=Add t,one;o=Mul h,a"},
     {"SiLU", "s=Sigmoid x;o=Mul x,s", "Swish"},
     {"quick Gelu", "k=Mul x,one7;s=Sigmoid k;o=Mul s,x", "Swish"},
     {"a gate", "s=Sigmoid y;o=Mul x,s"},
@@ -47,24 +52,43 @@ static const spelled spelled_activations[] = {
 };
 
 static const spelled spelled_norms[] = {
-    {"torch's LayerNorm", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;n=Div d,r;g=Mul n,gamma;o=Add g,beta",
+    {"torch's LayerNorm",
+     "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;n=Div d,r;g=Mul n,gamma;o=Add "
+     "g,beta",
      "LayerNormalization"},
-    {"LayerNorm by products", "m=ReduceMean x,last;d=Sub x,m;q=Mul d,d;v=ReduceMean q,last;e=Add eps,v;r=Sqrt e;i=Reciprocal r;n=Mul i,d;g=Mul gamma,n;o=Add beta,g",
+    {"LayerNorm by products",
+     "m=ReduceMean x,last;d=Sub x,m;q=Mul d,d;v=ReduceMean q,last;e=Add eps,v;r=Sqrt e;i=Reciprocal r;n=Mul i,d;g=Mul "
+     "gamma,n;o=Add beta,g",
      "LayerNormalization"},
-    {"LayerNorm by a power", "m=ReduceMean x,last;d=Sub x,m;q=Mul d,d;v=ReduceMean q,last;e=Add eps,v;i=Pow e,mhalf;n=Mul d,i;o=Mul n,gamma", "LayerNormalization"},
-    {"plain LayerNorm", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div d,r", "LayerNormalization"},
-    {"LayerNorm and a residual", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;n=Div d,r;g=Mul n,gamma;o=Add g,y",
+    {"LayerNorm by a power",
+     "m=ReduceMean x,last;d=Sub x,m;q=Mul d,d;v=ReduceMean q,last;e=Add eps,v;i=Pow e,mhalf;n=Mul d,i;o=Mul n,gamma",
      "LayerNormalization"},
-    {"LayerNorm over two axes", "m=ReduceMean x,last2;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last2;e=Add v,eps;r=Sqrt e;o=Div d,r", "LayerNormalization"},
-    {"over the first axis", "m=ReduceMean x,first;d=Sub x,m;q=Pow d,two;v=ReduceMean q,first;e=Add v,eps;r=Sqrt e;o=Div d,r"},
-    {"over other axes", "m=ReduceMean x,last2;d=Sub x,m;q=Pow d,two;v=ReduceMean q,first;e=Add v,eps;r=Sqrt e;o=Div d,r"},
+    {"plain LayerNorm", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div d,r",
+     "LayerNormalization"},
+    {"LayerNorm and a residual",
+     "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;n=Div d,r;g=Mul n,gamma;o=Add "
+     "g,y",
+     "LayerNormalization"},
+    {"LayerNorm over two axes",
+     "m=ReduceMean x,last2;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last2;e=Add v,eps;r=Sqrt e;o=Div d,r",
+     "LayerNormalization"},
+    {"over the first axis",
+     "m=ReduceMean x,first;d=Sub x,m;q=Pow d,two;v=ReduceMean q,first;e=Add v,eps;r=Sqrt e;o=Div d,r"},
+    {"over other axes",
+     "m=ReduceMean x,last2;d=Sub x,m;q=Pow d,two;v=ReduceMean q,first;e=Add v,eps;r=Sqrt e;o=Div d,r"},
     {"without a root", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;o=Div d,e"},
     {"of cubes", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,three;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div d,r"},
-    {"the sum instead of the difference", "m=ReduceMean x,first;d=Add x,m;q=Pow d,two;v=ReduceMean q,first;e=Add v,eps;r=Sqrt e;o=Div d,r"},
-    {"of extents that are not known", "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div d,r", NULL, "f32[n,6,c]"},
-    {"Llama's RMSNorm", "q=Pow x,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;i=Reciprocal r;n=Mul x,i;o=Mul gamma,n", "RMSNormalization"},
-    {"RMSNorm by a quotient", "q=Mul x,x;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;n=Div x,r;o=Mul n,gamma", "RMSNormalization"},
-    {"torch's RMSNorm", "q=Pow x,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;i=Div one,r;n=Mul x,i;o=Mul gamma,n", "RMSNormalization"},
+    {"the sum instead of the difference",
+     "m=ReduceMean x,first;d=Add x,m;q=Pow d,two;v=ReduceMean q,first;e=Add v,eps;r=Sqrt e;o=Div d,r"},
+    {"of extents that are not known",
+     "m=ReduceMean x,last;d=Sub x,m;q=Pow d,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div d,r", NULL,
+     "f32[n,6,c]"},
+    {"Llama's RMSNorm", "q=Pow x,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;i=Reciprocal r;n=Mul x,i;o=Mul gamma,n",
+     "RMSNormalization"},
+    {"RMSNorm by a quotient", "q=Mul x,x;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;n=Div x,r;o=Mul n,gamma",
+     "RMSNormalization"},
+    {"torch's RMSNorm", "q=Pow x,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;i=Div one,r;n=Mul x,i;o=Mul gamma,n",
+     "RMSNormalization"},
     {"another's RMS", "q=Mul y,y;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div x,r"},
 };
 
@@ -73,45 +97,75 @@ static const spelled spelled_norms[] = {
 static const spelled spelled_attentions[] = {
     {"scores scaled", "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Mul s,half;p=Softmax c;o=MatMul p,v", "Attention"},
     {"scores divided", "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Div s,three;p=Softmax c;o=MatMul p,v", "Attention"},
-    {"Q and K scaled", "t=Transpose[0,1,3,2] k;a=Mul q,half;b=Mul half,t;s=MatMul a,b;p=Softmax s;o=MatMul p,v", "Attention"},
+    {"Q and K scaled", "t=Transpose[0,1,3,2] k;a=Mul q,half;b=Mul half,t;s=MatMul a,b;p=Softmax s;o=MatMul p,v",
+     "Attention"},
     {"not scaled", "t=Transpose[0,1,3,2] k;s=MatMul q,t;p=Softmax s;o=MatMul p,v", "Attention"},
     {"K as it is", "s=MatMul q,kt;p=Softmax s;o=MatMul p,v", "Attention"},
-    {"a mask added", "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Mul s,half;m=Add c,mask;p=Softmax m;o=MatMul p,v", "Attention"},
+    {"a mask added", "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Mul s,half;m=Add c,mask;p=Softmax m;o=MatMul p,v",
+     "Attention"},
     {"a mask in front", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add mask,s;p=Softmax m;o=MatMul p,v", "Attention"},
     {"scores hidden", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,minf,s;p=Softmax m;o=MatMul p,v", "Attention"},
     {"scores shown", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,s,minf;p=Softmax m;o=MatMul p,v", "Attention"},
-    {"scores hidden by the lowest number", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,lowest,s;p=Softmax m;o=MatMul p,v", "Attention"},
-    {"scores shown but for the lowest number", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,s,lowest;p=Softmax m;o=MatMul p,v", "Attention"},
-    {"BERT's", SPLIT("a", "u", "0,2,1,3") SPLIT("b", "w", "0,2,3,1") SPLIT("c", "u", "0,2,1,3")
-     "s=MatMul a,b;f=Mul s,half;m=Add f,mask;p=Softmax m;y=MatMul p,c;z=Transpose[0,2,1,3] y;o=Reshape z,merge", "Attention"},
-    {"heads split and not merged", SPLIT("a", "u", "0,2,1,3") SPLIT("b", "w", "0,2,3,1") SPLIT("c", "u", "0,2,1,3") "s=MatMul a,b;p=Softmax s;o=MatMul p,c", "Attention"},
-    {"heads merged and not split", "s=MatMul q,kt;p=Softmax s;y=MatMul p,v;z=Transpose[0,2,1,3] y;o=Reshape z,merge", "Attention"},
-    {"torch's guard against rows that are masked whole", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;p=Softmax m;i=IsNaN p;g=Where i,zero,p;o=MatMul g,v", "Attention"},
-    {"another guard", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;p=Softmax m;i=IsNaN p;g=Where i,one,p;o=MatMul g,v"},
+    {"scores hidden by the lowest number",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,lowest,s;p=Softmax m;o=MatMul p,v", "Attention"},
+    {"scores shown but for the lowest number",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,s,lowest;p=Softmax m;o=MatMul p,v", "Attention"},
+    {"BERT's",
+     SPLIT("a", "u", "0,2,1,3") SPLIT("b", "w", "0,2,3,1")
+         SPLIT("c", "u", "0,2,1,3") "s=MatMul a,b;f=Mul s,half;m=Add f,mask;p=Softmax m;y=MatMul "
+                                    "p,c;z=Transpose[0,2,1,3] y;o=Reshape z,merge",
+     "Attention"},
+    {"heads split and not merged",
+     SPLIT("a", "u", "0,2,1,3") SPLIT("b", "w", "0,2,3,1")
+         SPLIT("c", "u", "0,2,1,3") "s=MatMul a,b;p=Softmax s;o=MatMul p,c",
+     "Attention"},
+    {"heads merged and not split", "s=MatMul q,kt;p=Softmax s;y=MatMul p,v;z=Transpose[0,2,1,3] y;o=Reshape z,merge",
+     "Attention"},
+    {"torch's guard against rows that are masked whole",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;p=Softmax m;i=IsNaN p;g=Where i,zero,p;o=MatMul g,v",
+     "Attention"},
+    {"another guard",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;p=Softmax m;i=IsNaN p;g=Where i,one,p;o=MatMul g,v"},
     {"a number that is not low", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,three,s;p=Softmax m;o=MatMul p,v"},
     {"a scale for each column", "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Mul s,six1;p=Softmax c;o=MatMul p,v"},
-    {"weights that are seen", "t=Transpose[0,1,3,2] k;s=MatMul q,t;p=Softmax s;y=MatMul p,v;e=ReduceMax p,last4;o=Add y,e"},
-    {"scores that are seen", "t=Transpose[0,1,3,2] k;s=MatMul q,t;p=Softmax s;y=MatMul p,v;e=ReduceMax s,last4;o=Add y,e"},
+    {"weights that are seen",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;p=Softmax s;y=MatMul p,v;e=ReduceMax p,last4;o=Add y,e"},
+    {"scores that are seen",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;p=Softmax s;y=MatMul p,v;e=ReduceMax s,last4;o=Add y,e"},
     {"one head of keys", "f=ReduceMax kt,heads;s=MatMul q,f;p=Softmax s;o=MatMul p,v"},
-    {"a mask that widens", "f=ReduceMax q,heads;g=ReduceMax kt,heads;h=ReduceMax v,heads;s=MatMul f,g;m=Add s,mask3;p=Softmax m;o=MatMul p,h"},
+    {"a mask that widens", "f=ReduceMax q,heads;g=ReduceMax kt,heads;h=ReduceMax v,heads;s=MatMul f,g;m=Add "
+                           "s,mask3;p=Softmax m;o=MatMul p,h"},
 };
 
 static const spelled spelled_groups[] = {
-    {"torch's GroupNorm", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;r=Reshape i,whole;m=Mul r,channels;o=Add m,channels", "GroupNormalization", "f32[n,6,8]"},
-    {"GroupNorm by its own shape", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;s=Shape x;r=Reshape i,s;o=Relu r", "GroupNormalization", "f32[n,6,4,5]"},
-    {"GroupNorm and rows", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;r=Reshape i,whole;o=Mul r,rows", "GroupNormalization", "f32[n,6,8]"},
-    {"GroupNorm of an instance that somebody else reads", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;r=Reshape i,whole;s=ReduceSum i;o=Add r,s", NULL, "f32[n,6,8]"},
-    {"GroupNorm of other images", "g=Reshape x,joined;i=InstanceNormalization g,grow3,grow3b;o=Reshape i,whole", NULL, "f32[2,6,8]"},
+    {"torch's GroupNorm",
+     "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;r=Reshape i,whole;m=Mul r,channels;o=Add m,channels",
+     "GroupNormalization", "f32[n,6,8]"},
+    {"GroupNorm by its own shape",
+     "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;s=Shape x;r=Reshape i,s;o=Relu r", "GroupNormalization",
+     "f32[n,6,4,5]"},
+    {"GroupNorm and rows", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;r=Reshape i,whole;o=Mul r,rows",
+     "GroupNormalization", "f32[n,6,8]"},
+    {"GroupNorm of an instance that somebody else reads",
+     "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;r=Reshape i,whole;s=ReduceSum i;o=Add r,s", NULL,
+     "f32[n,6,8]"},
+    {"GroupNorm of other images", "g=Reshape x,joined;i=InstanceNormalization g,grow3,grow3b;o=Reshape i,whole", NULL,
+     "f32[2,6,8]"},
 };
 
 /* What the fusion pass makes of normalisations. `made` is the one that takes in what follows it. */
 static const spelled spelled_norm_ends[] = {
     {"BatchNorm and Relu", "n=BatchNormalization x,gamma,beta,rows,beta;o=Relu n", "BatchNormalization", "f32[n,8,6]"},
     {"InstanceNorm and Relu", "n=InstanceNormalization x,gamma,beta;o=Relu n", "InstanceNormalization", "f32[n,8,n,5]"},
-    {"GroupNorm and Relu", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;s=Shape x;r=Reshape i,s;o=Relu r", "GroupNormalization", "f32[n,6,4,5]"},
-    {"GroupNorm and a limit", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;s=Shape x;r=Reshape i,s;o=Clip r,zero,one3", "GroupNormalization", "f32[n,6,4,5]"},
+    {"GroupNorm and Relu", "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;s=Shape x;r=Reshape i,s;o=Relu r",
+     "GroupNormalization", "f32[n,6,4,5]"},
+    {"GroupNorm and a limit",
+     "g=Reshape x,cut;i=InstanceNormalization g,grow3,grow3b;s=Shape x;r=Reshape i,s;o=Clip r,zero,one3",
+     "GroupNormalization", "f32[n,6,4,5]"},
     {"LayerNorm and Tanh", "n=LayerNormalization x,gamma,beta;o=Tanh n", "LayerNormalization"},
-    {"RMSNorm and LeakyRelu", "q=Pow x,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;i=Reciprocal r;n=Mul x,i;m=Mul gamma,n;o=LeakyRelu m", "RMSNormalization"},
+    {"RMSNorm and LeakyRelu",
+     "q=Pow x,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;i=Reciprocal r;n=Mul x,i;m=Mul gamma,n;o=LeakyRelu m",
+     "RMSNormalization"},
     {"a norm that somebody else reads", "n=LayerNormalization x,gamma,beta;r=Relu n;o=Sub r,n"},
     {"a norm and what is no activation", "n=LayerNormalization x,gamma,beta;o=Exp n"},
     {"a norm and a limit that is computed", "n=LayerNormalization x,gamma,beta;m=ReduceMax y;o=Clip n,,m"},
@@ -122,9 +176,23 @@ static inline void spelled_constants(onnx_build *b) {
   static const struct {
     const char *name;
     float number;
-  } scalars[] = {{"zero", 0}, {"quarter", 0.25f}, {"half", 0.5f}, {"mhalf", -0.5f}, {"one", 1}, {"one3", 1.3f}, {"root2", 1.41421354f}, {"invroot2", 0.70710677f},
-                 {"one7", 1.702f}, {"two", 2}, {"three", 3}, {"six", 6}, {"tiny", 0.044715f}, {"kappa", 0.7978846f}, {"eps", 1e-5f},
-                 {"minf", -INFINITY}, {"lowest", -3.4028235e38f}};
+  } scalars[] = {{"zero", 0},
+                 {"quarter", 0.25f},
+                 {"half", 0.5f},
+                 {"mhalf", -0.5f},
+                 {"one", 1},
+                 {"one3", 1.3f},
+                 {"root2", 1.41421354f},
+                 {"invroot2", 0.70710677f},
+                 {"one7", 1.702f},
+                 {"two", 2},
+                 {"three", 3},
+                 {"six", 6},
+                 {"tiny", 0.044715f},
+                 {"kappa", 0.7978846f},
+                 {"eps", 1e-5f},
+                 {"minf", -INFINITY},
+                 {"lowest", -3.4028235e38f}};
   static const float rows[8] = {0.5f, 1.5f, 2, -1, 0.25f, 1, 3, -2};
   for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) build_f32(b, scalars[i].name, "", &scalars[i].number);
   build_f32(b, "rows", "8", rows);

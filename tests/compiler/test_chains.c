@@ -1,8 +1,10 @@
-/* Chains of element-wise operators become one operator, and what must not join does not. tests/whole/test_equal.c shows that results are equal. */
+/* Chains of element-wise operators become one operator, and what must not join does not. tests/whole/test_equal.c shows
+ * that results are equal. */
 #include "tests/compiler/front.h"
 #include "tests/compiler/spelled.h"
 
-/* x and y: f32[n,6,8]; z: f32[n,6,1]; b: bool[n,6,8]; i: i64[n,6,8]; t: f32[4,8]. "|" in front of a text: its first name is an output too. */
+/* x and y: f32[n,6,8]; z: f32[n,6,1]; b: bool[n,6,8]; i: i64[n,6,8]; t: f32[4,8]. "|" in front of a text: its first
+ * name is an output too. */
 static const struct {
   const char *what, *text, *program; /* NULL: there is none */
   int n_inputs;
@@ -14,7 +16,8 @@ static const struct {
     {"constants and broadcasting", "a=Mul x,rows;o=Add a,z", "Mul 0 1;Add 3 2", 3},
     {"what repeats is computed once", "e=Exp z;m=Mul x,e;o=Sub m,y", "Mul 0 1;Sub 3 2", 3},
     {"a result that is seen", "|a=Add x,y;o=Exp a", NULL, 0},
-    {"a result that another needs", "a=Add x,y;e=Exp a;f=Exp x;g=Softmax a;h=Mul f,g;o=Sub h,e", "Exp 0;Mul 4 1;Exp 2;Sub 5 6", 0},
+    {"a result that another needs", "a=Add x,y;e=Exp a;f=Exp x;g=Softmax a;h=Mul f,g;o=Sub h,e",
+     "Exp 0;Mul 4 1;Exp 2;Sub 5 6", 0},
     {"something between", "a=Add x,y;s=Softmax a;o=Exp s", NULL, 0},
     {"comparisons and a choice", "c=Less x,y;m=And c,b;o=Where m,x,y", "Less 0 1;And 3 2;Where 4 0 1", 3},
     {"a cast", "f=Cast i;m=Mul f,x;o=Add m,y", "Cast 0 to=#0;Mul 3 1;Add 4 2", 3},

@@ -241,8 +241,11 @@ START_TEST(what_does_not_provably_fit_is_not_fused) {
   static const struct {
     const char *type;
     bool fuses;
-  } residuals[] = {
-      {"f32[n,3,h,w]", true}, {"f32[n,3,h,1]", false}, {"f32[m,3,h,w]", false}, {"f32[1,3,1,1]", false}, {"f32[3,h,w]", false}};
+  } residuals[] = {{"f32[n,3,h,w]", true},
+                   {"f32[n,3,h,1]", false},
+                   {"f32[m,3,h,w]", false},
+                   {"f32[1,3,1,1]", false},
+                   {"f32[3,h,w]", false}};
   for (size_t i = 0; i < sizeof residuals / sizeof *residuals; i++) {
     onnx_build *b = conv(true);
     build_input(b, "r", residuals[i].type);
@@ -290,10 +293,8 @@ START_TEST(matrix_products_take_bias_and_activation) {
       onnx_build *b = build_open(13);
       build_input(b, "x", "f32[n,2]");
       build_f32(b, "k", "2,3", (float[]){1, 2, 3, 4, 5, 6});
-      if (computed)
-        build_input(b, "v", "f32[3]");
-      else
-        build_f32(b, "v", "3", (float[]){1, 2, 3});
+      if (computed) build_input(b, "v", "f32[3]");
+      else build_f32(b, "v", "3", (float[]){1, 2, 3});
       build_node(b, gemm ? "Gemm" : "MatMul", "x,k", "c");
       build_node(b, "Add", "c,v", "s");
       build_node(b, "Relu", "s", "y");

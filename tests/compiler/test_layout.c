@@ -1,4 +1,5 @@
-/* layout: channels come last and Transposes go, in the graphs of tests/compiler/pictures.h (tests/whole/test_equal.c: they compute the same). */
+/* layout: channels come last and Transposes go, in the graphs of tests/compiler/pictures.h (tests/whole/test_equal.c:
+ * they compute the same). */
 #include "tests/compiler/front.h"
 #include "tests/compiler/pictures.h"
 
@@ -90,7 +91,8 @@ int main(void) {
   TCase *cases = tcase_create("layout");
   tcase_add_test(cases, transposes_around_element_wise_operators_cancel);
   tcase_add_test(cases, an_activation_behind_a_transpose_joins_the_convolution);
-  tcase_add_loop_test(cases, pictures_have_their_channels_last_where_that_pays, 0, (int)(sizeof pictures / sizeof *pictures));
+  tcase_add_loop_test(cases, pictures_have_their_channels_last_where_that_pays, 0,
+                      (int)(sizeof pictures / sizeof *pictures));
   tcase_add_test(cases, it_can_be_disabled);
   suite_add_tcase(suite, cases);
   return front_run(suite);

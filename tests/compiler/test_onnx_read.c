@@ -70,7 +70,8 @@ START_TEST(constant_nodes_of_every_kind_become_constants) {
   build_int(b, build_node(b, "Constant", "", "b"), "value_int", 7);
   build_floats(b, build_node(b, "Constant", "", "c"), "value_floats", "1.5,2");
   build_ints(b, build_node(b, "Constant", "", "d"), "value_ints", "3,4,5");
-  build_tensor_attr(b, build_node(b, "Constant", "", "e"), "value", build_loose_tensor(b, REED_I32, "1,1", (int32_t[]){9}));
+  build_tensor_attr(b, build_node(b, "Constant", "", "e"), "value",
+                    build_loose_tensor(b, REED_I32, "1,1", (int32_t[]){9}));
   for (const char *name = "abcde"; *name; name++)
     build_output(b, (char[]){*name, 0}, *name == 'a' || *name == 'c' ? "f32" : *name == 'e' ? "i32" : "i64");
   front f;
@@ -232,7 +233,8 @@ END_TEST
 
 static reed_status twice_shape(reed_shape_call *call) {
   call->outputs[0].rank = call->inputs[0].rank;
-  for (int32_t i = 0; i < call->inputs[0].rank; i++) call->outputs[0].dims[i] = reed_dim_mul(call, call->inputs[0].dims[i], 2);
+  for (int32_t i = 0; i < call->inputs[0].rank; i++)
+    call->outputs[0].dims[i] = reed_dim_mul(call, call->inputs[0].dims[i], 2);
   return REED_OK;
 }
 
@@ -406,7 +408,8 @@ START_TEST(large_weights_stay_in_the_models_bytes) {
     ck_assert_ptr_nonnull(transposed);
     for (int i = 0; i < ROWS; i++)
       for (int k = 0; k < COLUMNS; k++) ck_assert_float_eq(transposed[k * ROWS + i], w[i * COLUMNS + k]);
-    ck_assert(((const char *)small < begin || (const char *)small >= begin + n) && (uintptr_t)small % sizeof(float) == 0);
+    ck_assert(((const char *)small < begin || (const char *)small >= begin + n) &&
+              (uintptr_t)small % sizeof(float) == 0);
     ck_assert_float_eq(small[1], 6);
     front_fini(&f);
   }
@@ -423,8 +426,8 @@ static Onnx__StringStringEntryProto entry(char *key, char *value) {
   return e;
 }
 
-/* Reads y = w where w[3] is at `location`, `offset`, `length` (NULL: not said) below a folder that has 16 bytes 1 2 3 4 (f32) in
- * "w.bin". */
+/* Reads y = w where w[3] is at `location`, `offset`, `length` (NULL: not said) below a folder that has 16 bytes 1 2 3 4
+ * (f32) in "w.bin". */
 static void read_external(front *f, char *location, char *offset, char *length, bool give_folder) {
   char folder[] = "/tmp/reed-test-XXXXXX", path[64];
   ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -438,7 +441,8 @@ static void read_external(front *f, char *location, char *offset, char *length, 
   w->has_raw_data = false;
   w->has_data_location = true;
   w->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-  Onnx__StringStringEntryProto entries[3] = {entry("location", location), entry("offset", offset), entry("length", length)},
+  Onnx__StringStringEntryProto entries[3] = {entry("location", location), entry("offset", offset),
+                                             entry("length", length)},
                                *list[3];
   size_t n = 0;
   for (int i = 0; i < 3; i++)
@@ -503,7 +507,8 @@ END_TEST
 /* ---- damage ---- */
 
 START_TEST(what_is_no_model_is_refused) {
-  static const char *const texts[] = {"", "not a model", "\x0a", "\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80", "\x3a\x7f"};
+  static const char *const texts[] = {"", "not a model", "\x0a", "\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80",
+                                      "\x3a\x7f"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     front f;
     front_read_bytes(&f, texts[i], strlen(texts[i]), NULL);

@@ -1,5 +1,5 @@
-/* Scan becomes Loop: what it carries, takes apart and stacks, in every form, and what is refused. What it computes is compared by the ONNX node cases and
- * tests/random. */
+/* Scan becomes Loop: what it carries, takes apart and stacks, in every form, and what is refused. What it computes is
+ * compared by the ONNX node cases and tests/random. */
 #include "tests/compiler/front.h"
 
 /* y, z = Scan(start, x): y carries the sum of x's elements, z stacks each sum. A node to add attributes to. */
@@ -54,7 +54,10 @@ END_TEST
 START_TEST(axes_turn_what_is_scanned_and_stacked) {
   static const struct {
     const char *in, *out, *x, *z;
-  } cases[] = {{"1", "1", "f32[n,t,4]", "f32[n,t,4]"}, {"-1", "2", "f32[n,4,t]", "f32[n,4,t]"}, {"-2", "-3", "f32[n,t,4]", "f32[t,n,4]"}, {"0", "-1", "f32[t,n,4]", "f32[n,4,t]"}};
+  } cases[] = {{"1", "1", "f32[n,t,4]", "f32[n,t,4]"},
+               {"-1", "2", "f32[n,4,t]", "f32[n,4,t]"},
+               {"-2", "-3", "f32[n,t,4]", "f32[t,n,4]"},
+               {"0", "-1", "f32[t,n,4]", "f32[n,4,t]"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     onnx_build *b = model(11, "f32[n,4]", cases[i].x);
     build_node_t *n = summing_scan(b, "start,x", "f32[n,4]");
@@ -98,12 +101,16 @@ START_TEST(what_does_not_fit_is_refused) {
     reed_status status;
     const char *text;
   } cases[] = {
-      {9, "start", "f32[n]", NULL, NULL, REED_ERROR_FORMAT, "node 'y_node' (Scan) has 1 inputs, 1 of them scanned, and 2 outputs, but its body takes 2 and gives 2 results"},
+      {9, "start", "f32[n]", NULL, NULL, REED_ERROR_FORMAT,
+       "node 'y_node' (Scan) has 1 inputs, 1 of them scanned, and 2 outputs, but its body takes 2 and gives 2 results"},
       {9, "start,x,x", "f32[n]", NULL, NULL, REED_ERROR_FORMAT, "has 3 inputs"},
       {9, ",x", "f32[n]", NULL, NULL, REED_ERROR_FORMAT, "node 'y_node' (Scan): input 0 is missing"},
-      {9, "start,x", "f32[n]", "scan_input_axes", "0,1", REED_ERROR_FORMAT, "attribute 'scan_input_axes' has 2 numbers, 1 are needed"},
-      {9, "start,x", "f32", "scan_output_axes", "1", REED_ERROR_UNSUPPORTED, "scan_output_axes of Scan, for an output of unknown rank: 'y_node'"},
-      {9, "start,x", "f32[n]", "scan_output_axes", "2", REED_ERROR_FORMAT, "scan_output_axes: no axis 2 in an output of rank 2"},
+      {9, "start,x", "f32[n]", "scan_input_axes", "0,1", REED_ERROR_FORMAT,
+       "attribute 'scan_input_axes' has 2 numbers, 1 are needed"},
+      {9, "start,x", "f32", "scan_output_axes", "1", REED_ERROR_UNSUPPORTED,
+       "scan_output_axes of Scan, for an output of unknown rank: 'y_node'"},
+      {9, "start,x", "f32[n]", "scan_output_axes", "2", REED_ERROR_FORMAT,
+       "scan_output_axes: no axis 2 in an output of rank 2"},
       {8, "start,start,x", "f32[n]", NULL, NULL, REED_ERROR_UNSUPPORTED, "sequence_lens of Scan: 'y_node'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -21,12 +21,15 @@ static const product products[] = {
     {"Gemm, scaled", "Gemm", "f32[n,4]", "4,3", .scale = "alpha"},
     {"no elements", "MatMul", "f32[n,0]", "0,3"},
     {"a convolution by itself", "Conv", "f32[n,4,h,w]", "3,4,1,1"},
-    {"a convolution between others", "Conv", "f32[n,4,h,w]", "4,4,3,3", "strides", "2,1", .turned = true, .packs = true},
+    {"a convolution between others", "Conv", "f32[n,4,h,w]", "4,4,3,3", "strides", "2,1", .turned = true,
+     .packs = true},
     {"a depthwise one", "Conv", "f32[n,4,h,w]", "4,1,3,3", "group", "4", .turned = true, .packs = true},
     {"one of two groups", "Conv", "f32[n,4,h,w]", "4,2,3,3", "group", "2", .turned = true},
     {"one that reaches far", "Conv", "f32[n,4,h,w]", "4,4,1,2", "dilations", "1,4194304", .turned = true},
-    {"a transposed one, windows side by side", "ConvTranspose", "f32[n,4,h,w]", "4,4,2,2", "strides", "2,2", .turned = true, .packs = true},
-    {"a transposed one, windows that overlap", "ConvTranspose", "f32[n,4,h,w]", "4,4,3,3", "strides", "2,2", .turned = true},
+    {"a transposed one, windows side by side", "ConvTranspose", "f32[n,4,h,w]", "4,4,2,2", "strides", "2,2",
+     .turned = true, .packs = true},
+    {"a transposed one, windows that overlap", "ConvTranspose", "f32[n,4,h,w]", "4,4,3,3", "strides", "2,2",
+     .turned = true},
     {"a transposed one, apart by default", "ConvTranspose", "f32[n,4,h,w]", "4,4,2,2", .turned = true},
 };
 enum { N_PRODUCTS = sizeof products / sizeof *products };
@@ -85,9 +88,9 @@ START_TEST(weights_of_several_products_are_packed_once) {
   build_input(b, "x", "f32[n,4]");
   build_f32(b, "w", "4,4", numbers);
   build_node(b, "MatMul", "x,w", "a");
-  build_node(b, "Gemm", "a,w", "b");                                    /* in the same order */
-  build_int(b, build_node(b, "Gemm", "b,w", "c"), "transB", 1);        /* in another */
-  build_node(b, "Mul", "c,w", "y");                                    /* as it is */
+  build_node(b, "Gemm", "a,w", "b");                            /* in the same order */
+  build_int(b, build_node(b, "Gemm", "b,w", "c"), "transB", 1); /* in another */
+  build_node(b, "Mul", "c,w", "y");                             /* as it is */
   build_output(b, "y", "f32");
   front f;
   front_optimize(&f, &b);

@@ -245,10 +245,8 @@ START_TEST(a_branch_that_may_not_run_may_be_wrong) {
   for (int certain = 0; certain < 2; certain++) {
     onnx_build *b = build_open(13), *then = build_subgraph(b), *otherwise = build_subgraph(b);
     build_input(b, "x", "f32[2,3]");
-    if (certain)
-      build_tensor(b, "c", REED_BOOL, "", "\1", true);
-    else
-      build_input(b, "c", "bool[]");
+    if (certain) build_tensor(b, "c", REED_BOOL, "", "\1", true);
+    else build_input(b, "c", "bool[]");
     build_i64(b, "axes", "1", (int64_t[]){0});
     build_node(then, "Squeeze", "x,axes", "t"); /* extent 2 */
     build_output(then, "t", "f32");

@@ -15,7 +15,8 @@ static bool fits(const front *f, const pattern *p, ir_value **out_slots) {
 
 /* The model as it is read, with its types; closes the builder. */
 static void read(front *f, onnx_build **b) {
-  static const char *const others[] = {"fold", "simplify", "cse", "layout", "bn_fold", "fusion", "roi_levels", "activations", "norms", "chains"};
+  static const char *const others[] = {"fold",   "simplify",   "cse",         "layout", "bn_fold",
+                                       "fusion", "roi_levels", "activations", "norms",  "chains"};
   front_read(f, b);
   front_ok(f);
   f->run = (pass_run){.m = f->m};

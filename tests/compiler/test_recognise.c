@@ -1,5 +1,5 @@
-/* Operators recognised in what exporters spell out (tests/compiler/spelled.h): each spelling becomes the operator, and near misses stay.
- * tests/whole/test_equal.c shows that the results are equal. */
+/* Operators recognised in what exporters spell out (tests/compiler/spelled.h): each spelling becomes the operator, and
+ * near misses stay. tests/whole/test_equal.c shows that the results are equal. */
 #include "tests/compiler/front.h"
 #include "tests/compiler/spelled.h"
 
@@ -15,18 +15,24 @@ static void check(const spelled *s, onnx_build *b, const char *pass) {
   bool fired = front_changes(&f, pass) > 0;
   ck_assert_msg(fired == (s->made != NULL), "%s: %s", s->what, fired ? "recognised" : "left alone");
   if (s->made) ck_assert_msg(count_of(&f, s->made) == 1, "%s: no %s", s->what, s->made);
-  if (s->made && strcmp(pass, "attention")) ck_assert_msg(front_changes(&f, pass) == 1, "%s: recognised %lld times", s->what, (long long)front_changes(&f, pass));
+  if (s->made && strcmp(pass, "attention"))
+    ck_assert_msg(front_changes(&f, pass) == 1, "%s: recognised %lld times", s->what,
+                  (long long)front_changes(&f, pass));
   front_fini(&f);
 }
 
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
-START_TEST(activations_are_recognised) { check(&spelled_activations[_i], spelled_open(&spelled_activations[_i]), "activations"); }
+START_TEST(activations_are_recognised) {
+  check(&spelled_activations[_i], spelled_open(&spelled_activations[_i]), "activations");
+}
 END_TEST
 START_TEST(normalisations_are_recognised) { check(&spelled_norms[_i], spelled_open(&spelled_norms[_i]), "norms"); }
 END_TEST
 
-START_TEST(attentions_are_recognised) { check(&spelled_attentions[_i], spelled_attention_open(&spelled_attentions[_i]), "attention"); }
+START_TEST(attentions_are_recognised) {
+  check(&spelled_attentions[_i], spelled_attention_open(&spelled_attentions[_i]), "attention");
+}
 END_TEST
 
 static const spelled *attention_named(const char *what) {
@@ -66,14 +72,18 @@ START_TEST(attention_multiplies_scales_and_turns_keys_back) {
 }
 END_TEST
 
-START_TEST(group_normalisations_are_recognised) { check(&spelled_groups[_i], spelled_open(&spelled_groups[_i]), "group_norm"); }
+START_TEST(group_normalisations_are_recognised) {
+  check(&spelled_groups[_i], spelled_open(&spelled_groups[_i]), "group_norm");
+}
 END_TEST
 
 START_TEST(a_recognised_activation_keeps_its_attributes) {
   static const struct {
     const char *what, *attr, *text;
     double number;
-  } cases[] = {{"NewGELU", "approximate", "tanh", 0}, {"quick Gelu", "alpha", NULL, 1.702}, {"HardSigmoid", "alpha", NULL, 1.0 / 6}};
+  } cases[] = {{"NewGELU", "approximate", "tanh", 0},
+               {"quick Gelu", "alpha", NULL, 1.702},
+               {"HardSigmoid", "alpha", NULL, 1.0 / 6}};
   for (int i = 0; i < COUNT(cases); i++)
     for (int k = 0; k < COUNT(spelled_activations); k++) {
       const spelled *s = &spelled_activations[k];

@@ -10,16 +10,16 @@
 /* The misses: what is not as the export has it. */
 typedef enum miss {
   NONE,
-  HALF_A_PYRAMID,   /* levels are 1 and 2 */
-  A_LEVEL_TWICE,    /* both parts are of level 0 */
-  OTHER_LEVELS,     /* the second part looks at other levels */
-  OTHER_ROWS,       /* gathered and scattered by different lists of rows */
-  ADDED,            /* ScatterElements adds */
-  ONTO_ONES,        /* regions without a level are 1 */
-  OTHER_SAMPLING,   /* the levels are sampled differently */
-  OTHER_CORNERS,    /* columns in another order */
-  SEEN,             /* the first part alone is an output */
-  ALONG_CHANNELS,   /* rows are scattered along another axis */
+  HALF_A_PYRAMID, /* levels are 1 and 2 */
+  A_LEVEL_TWICE,  /* both parts are of level 0 */
+  OTHER_LEVELS,   /* the second part looks at other levels */
+  OTHER_ROWS,     /* gathered and scattered by different lists of rows */
+  ADDED,          /* ScatterElements adds */
+  ONTO_ONES,      /* regions without a level are 1 */
+  OTHER_SAMPLING, /* the levels are sampled differently */
+  OTHER_CORNERS,  /* columns in another order */
+  SEEN,           /* the first part alone is an output */
+  ALONG_CHANNELS, /* rows are scattered along another axis */
   N_MISSES
 } miss;
 
@@ -47,7 +47,8 @@ static void build_level(onnx_build *b, int k, miss m, const char *before) {
   build_node(b, "Reshape", INPUTS("rows%d,column", m == OTHER_ROWS ? 0 : k), NAME(0, "index"));
   build_node(b, "Shape", n[7], NAME(1, "size"));
   build_node(b, "Expand", INPUTS("%s,%s", n[0], n[1]), NAME(2, "all"));
-  build_node_t *scatter = build_node(b, "ScatterElements", INPUTS("%s,%s,%s", before, n[2], n[7]), NAME(3, "scattered"));
+  build_node_t *scatter =
+      build_node(b, "ScatterElements", INPUTS("%s,%s,%s", before, n[2], n[7]), NAME(3, "scattered"));
   build_int(b, scatter, "axis", m == ALONG_CHANNELS);
   if (m == ADDED) build_string(b, scatter, "reduction", "add");
 #undef NAME
@@ -114,7 +115,8 @@ END_TEST
 /* ---- nms_limit ---- */
 
 typedef struct limit_case {
-  int64_t limit, start, end, axis, step, column; /* of NonMaxSuppression; of the Slice; what is taken of the selection */
+  int64_t limit, start, end, axis, step,
+      column; /* of NonMaxSuppression; of the Slice; what is taken of the selection */
   const char *scores;
   bool seen, guarded; /* the numbers are an output too; the whole is in a branch */
   int64_t expected;
@@ -125,13 +127,13 @@ static const limit_case limits[] = {
     {INT64_MAX, 0, 7, 0, 1, 2, "f32[1,1,n]", .guarded = true, .expected = 7},
     {9, 0, 7, -1, 1, 2, "f32[1,1,n]", .expected = 9}, /* the last axis, by a negative number: left alone */
     {9, 0, 7, 0, 1, 2, "f32[1,1,n]", .expected = 7},
-    {5, 0, 7, 0, 1, 2, "f32[1,1,n]", .expected = 5},          /* fewer as it is */
-    {9, 1, 7, 0, 1, 2, "f32[1,1,n]", .expected = 9},          /* not from the first on */
-    {9, 0, -1, 0, 1, 2, "f32[1,1,n]", .expected = 9},         /* all but the last */
-    {9, 0, 7, 0, 2, 2, "f32[1,1,n]", .expected = 9},          /* every second */
-    {9, 0, 7, 0, 1, 2, "f32[1,2,n]", .expected = 9},          /* classes */
-    {9, 0, 7, 0, 1, 2, "f32[b,1,n]", .expected = 9},          /* images */
-    {9, 0, 7, 0, 1, 1, "f32[1,1,n]", .expected = 9},          /* class numbers */
+    {5, 0, 7, 0, 1, 2, "f32[1,1,n]", .expected = 5},  /* fewer as it is */
+    {9, 1, 7, 0, 1, 2, "f32[1,1,n]", .expected = 9},  /* not from the first on */
+    {9, 0, -1, 0, 1, 2, "f32[1,1,n]", .expected = 9}, /* all but the last */
+    {9, 0, 7, 0, 2, 2, "f32[1,1,n]", .expected = 9},  /* every second */
+    {9, 0, 7, 0, 1, 2, "f32[1,2,n]", .expected = 9},  /* classes */
+    {9, 0, 7, 0, 1, 2, "f32[b,1,n]", .expected = 9},  /* images */
+    {9, 0, 7, 0, 1, 1, "f32[1,1,n]", .expected = 9},  /* class numbers */
     {9, 0, 7, 0, 1, 2, "f32[1,1,n]", .seen = true, .expected = 9},
 };
 
@@ -250,7 +252,7 @@ END_TEST
 
 typedef enum classes {
   CLASSES_AS_EXPORTED,
-  CLASSES_SLICED,   /* the offsets pass through a Slice of everything, as some exporters write [:, None] */
+  CLASSES_SLICED, /* the offsets pass through a Slice of everything, as some exporters write [:, None] */
   CLASSES_I32,
   CLASSES_CLIPPED,  /* by Clip */
   CLASSES_NEGATIVE, /* coordinates may be less than 0 */
@@ -269,7 +271,11 @@ static onnx_build *moved_boxes(classes c) {
   build_input(b, "rows", "f32[n,4]");
   build_input(b, "others", "f32[n,4]");
   build_input(b, "weights", "f32[n]");
-  build_input(b, "ids", c == CLASSES_FLOAT ? "f32[n]" : c == CLASSES_EACH ? "i64[n,4]" : c == CLASSES_I32 ? "i32[n]" : "i64[n]");
+  build_input(b, "ids",
+              c == CLASSES_FLOAT  ? "f32[n]"
+              : c == CLASSES_EACH ? "i64[n,4]"
+              : c == CLASSES_I32  ? "i32[n]"
+                                  : "i64[n]");
   build_i64(b, "limit", "1", (int64_t[]){10});
   build_f32(b, "iou", "1", (float[]){0.5f});
   build_f32(b, "least", "", (float[]){c == CLASSES_BY_HALF ? -0.5f : 0});
@@ -287,10 +293,13 @@ static onnx_build *moved_boxes(classes c) {
   build_int(b, largest, "keepdims", c == CLASSES_OF_AXIS);
   build_node(b, "Add", "largest,gap", "step");
   build_int(b, build_node(b, "Cast", "ids", "classes"), "to", 1);
-  if (c == CLASSES_OF_AXIS) build_node(b, "Unsqueeze", "classes,one", "column_of"), build_node(b, "Mul", "column_of,step", "by");
+  if (c == CLASSES_OF_AXIS)
+    build_node(b, "Unsqueeze", "classes,one", "column_of"), build_node(b, "Mul", "column_of,step", "by");
   else build_node(b, "Mul", "classes,step", "offsets");
-  if (c == CLASSES_SLICED) build_node(b, "Slice", "offsets,zero,end,zero,one", "all"), build_node(b, "Unsqueeze", "all,one", "by");
-  else if (c != CLASSES_OF_AXIS) build_node(b, c == CLASSES_EACH ? "Identity" : "Unsqueeze", c == CLASSES_EACH ? "offsets" : "offsets,one", "by");
+  if (c == CLASSES_SLICED)
+    build_node(b, "Slice", "offsets,zero,end,zero,one", "all"), build_node(b, "Unsqueeze", "all,one", "by");
+  else if (c != CLASSES_OF_AXIS)
+    build_node(b, c == CLASSES_EACH ? "Identity" : "Unsqueeze", c == CLASSES_EACH ? "offsets" : "offsets,one", "by");
   build_node(b, "Add", "boxes,by", "moved");
   build_node(b, "Unsqueeze", "moved,zero", "all_moved");
   build_node(b, "Unsqueeze", "weights,zero", "line");
@@ -327,13 +336,13 @@ END_TEST
 
 typedef enum filtered {
   FILTERED_AS_EXPORTED,
-  FILTERED_SLICED,     /* the first of what is selected */
-  FILTERED_COUNTED,    /* how many the second filter keeps is asked */
-  FILTERED_UNBOUNDED,  /* of any number of rows */
-  FILTERED_BY_SUM,     /* the second mask looks at a row and all kept ones before it */
-  FILTERED_SEEN,       /* the second list of rows is an output */
-  FILTERED_OTHERS,     /* the second list takes rows of something else too */
-  FILTERED_NUMBERS,    /* numbers of boxes among the kept ones are an output */
+  FILTERED_SLICED,      /* the first of what is selected */
+  FILTERED_COUNTED,     /* how many the second filter keeps is asked */
+  FILTERED_UNBOUNDED,   /* of any number of rows */
+  FILTERED_BY_SUM,      /* the second mask looks at a row and all kept ones before it */
+  FILTERED_SEEN,        /* the second list of rows is an output */
+  FILTERED_OTHERS,      /* the second list takes rows of something else too */
+  FILTERED_NUMBERS,     /* numbers of boxes among the kept ones are an output */
   FILTERED_OTHER_BOXES, /* what is selected takes rows of something else */
   N_FILTERED
 } filtered;
@@ -430,8 +439,7 @@ START_TEST(a_loop_that_appends_gives_its_parts_as_a_scan_output) {
   const ir_value *result = f.m->main->results[0];
   if (_i == APPENDING_GROWING)
     ck_assert(result->type.rank == 2 && symbol_is(result->type.dims[0]) && result->type.dims[1] == 3);
-  else if (taken)
-    ck_assert_str_eq(front_type(&f, result), types[_i]);
+  else if (taken) ck_assert_str_eq(front_type(&f, result), types[_i]);
   front_fini(&f);
 }
 END_TEST
@@ -472,7 +480,8 @@ START_TEST(maps_of_all_classes_become_maps_of_the_chosen_ones) {
   ck_assert_int_eq(front_count(&f, OP_Conv), taken ? 1 : 2);
   ck_assert_int_eq(front_count(&f, OP_MatMul), taken);
   if (taken) {
-    ck_assert_int_eq(front_count(&f, OP_Transpose), 0); /* the features are read as the convolution before stores them */
+    ck_assert_int_eq(front_count(&f, OP_Transpose),
+                     0); /* the features are read as the convolution before stores them */
     ck_assert_str_eq(front_type(&f, f.m->main->results[0]), _i == CHOICE_OF_PLANES ? "f32[n,6,8]" : "f32[n,48]");
   }
   front_fini(&f);
@@ -577,9 +586,12 @@ typedef struct damage {
   int64_t number;
 } damage;
 
-#define BECOMES(from, k, to) {OP_##from, k, .becomes = OP_##to}
-#define ATTR(from, k, name, x) {OP_##from, k, OP_##from, .attr = name, .number = (x)}
-#define OPERAND(from, k, i, x) {OP_##from, k, OP_##from, .operand = (i), .number = (x)}
+#define BECOMES(from, k, to) \
+  { OP_##from, k, .becomes = OP_##to }
+#define ATTR(from, k, name, x) \
+  { OP_##from, k, OP_##from, .attr = name, .number = (x) }
+#define OPERAND(from, k, i, x) \
+  { OP_##from, k, OP_##from, .operand = (i), .number = (x) }
 static const damage damages[] = {
     ATTR(Resize, 0, "antialias", 1),
     {OP_Resize, 0, OP_Resize, .attr = "mode", .text = "nearest"},
@@ -587,9 +599,9 @@ static const damage damages[] = {
     BECOMES(ReduceMax, 2, ReduceMin),
     BECOMES(ReduceMin, 1, ReduceMax),
     BECOMES(Sub, 0, Add),
-    OPERAND(Add, 0, 1, 2),   /* the last pixel's next but one */
+    OPERAND(Add, 0, 1, 2),    /* the last pixel's next but one */
     OPERAND(Gather, 3, 1, 3), /* another corner */
-    OPERAND(Slice, 2, 1, 1), /* all but the first row */
+    OPERAND(Slice, 2, 1, 1),  /* all but the first row */
     ATTR(Concat, 0, "axis", -1),
 };
 
@@ -601,13 +613,16 @@ typedef struct hunt {
 static reed_status hurt(void *context, ir_node *n) {
   hunt *h = context;
   const damage *d = h->d;
-  if (!n->graph->parent || n->graph->parent->op != op_builtin(OP_Loop) || n->op != op_builtin(d->op) || h->next++ != d->k) return REED_OK;
+  if (!n->graph->parent || n->graph->parent->op != op_builtin(OP_Loop) || n->op != op_builtin(d->op) ||
+      h->next++ != d->k)
+    return REED_OK;
   n->op = op_builtin(d->becomes);
   if (d->text) ir_set_attr_string(n, d->attr, d->text);
   else if (d->attr) ir_set_attr_int(n, d->attr, d->number);
   else if (d->becomes == d->op)
-    n->inputs[d->operand] = ir_constant(n->graph->module, &(reed_desc){.dtype = REED_I64, .rank = d->op != OP_Gather, .dims = {1}},
-                                        &d->number, false, NULL);
+    n->inputs[d->operand] =
+        ir_constant(n->graph->module, &(reed_desc){.dtype = REED_I64, .rank = d->op != OP_Gather, .dims = {1}},
+                    &d->number, false, NULL);
   return REED_OK;
 }
 
@@ -624,7 +639,8 @@ START_TEST(the_loop_of_the_example_that_pastes_masks_becomes_one_operator) {
   ck_assert_int_eq(paste->n_inputs, 4);
   const ir_type *t = &paste->outputs[0]->type;
   ck_assert_int_eq(t->rank, 3);
-  ck_assert(symbols_equal(f.m->symbols, t->dims[1], f.m->main->params[0]->type.dims[1])); /* the picture's own height and width */
+  ck_assert(symbols_equal(f.m->symbols, t->dims[1],
+                          f.m->main->params[0]->type.dims[1])); /* the picture's own height and width */
   ck_assert(symbols_equal(f.m->symbols, t->dims[2], f.m->main->params[0]->type.dims[2]));
   front_fini(&f);
 }
@@ -634,7 +650,8 @@ START_TEST(a_loop_that_only_resembles_mask_pasting_stays) {
   front f;
   read_example(&f);
   f.run = (pass_run){.m = f.m};
-  for (int i = 0; i < pass_count; i++) f.run.totals[i].disabled = !pass_table[i].required && strcmp(pass_table[i].name, "cse") != 0;
+  for (int i = 0; i < pass_count; i++)
+    f.run.totals[i].disabled = !pass_table[i].required && strcmp(pass_table[i].name, "cse") != 0;
   ck_assert_int_eq(pass_run_all(&f.run), REED_OK);
   hunt h = {.d = &damages[_i]};
   ck_assert_int_eq(ir_walk(f.m->main, true, hurt, &h), REED_OK);
@@ -663,7 +680,8 @@ START_TEST(columns_taken_one_by_one_become_rows) {
   front f;
   onnx_build *b = picture_open(&c->p);
   front_optimize(&f, &b);
-  ck_assert_msg(front_changes(&f, "columns") == c->turned, "%s: %lld", c->p.what, (long long)front_changes(&f, "columns"));
+  ck_assert_msg(front_changes(&f, "columns") == c->turned, "%s: %lld", c->p.what,
+                (long long)front_changes(&f, "columns"));
   ck_assert_int_eq(front_count(&f, OP_Transpose), c->turned > 0);
   if (c->turned) {
     const ir_node *gather = front_node(&f, OP_Gather);

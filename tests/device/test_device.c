@@ -1,4 +1,5 @@
-/* Devices as the run loop sees them: the same cases on the host and on the simulated accelerator, then what only the latter does. */
+/* Devices as the run loop sees them: the same cases on the host and on the simulated accelerator, then what only the
+ * latter does. */
 #include <check.h>
 #include <errno.h>
 #include <omp.h>
@@ -97,7 +98,9 @@ static void *allocate(int64_t bytes) {
   return data;
 }
 
-static void synchronize(void) { ck_assert_msg(on->synchronize(dev, said) == REED_OK, "%s", reed_diagnosis_message(said)); }
+static void synchronize(void) {
+  ck_assert_msg(on->synchronize(dev, said) == REED_OK, "%s", reed_diagnosis_message(said));
+}
 
 static void launch(reed_kernel_run_fn run, const void *state, const void *input, void *output) {
   reed_kernel kernel = {.run = run, .state = (void *)state};
@@ -105,9 +108,13 @@ static void launch(reed_kernel_run_fn run, const void *state, const void *input,
   ck_assert_int_eq(on->launch(dev, &kernel, &buffers, input != NULL, output != NULL, NULL, said), REED_OK);
 }
 
-static void put(void *target, const void *source, int64_t bytes) { ck_assert_int_eq(on->copy_in(dev, target, source, bytes, NULL, said), REED_OK); }
+static void put(void *target, const void *source, int64_t bytes) {
+  ck_assert_int_eq(on->copy_in(dev, target, source, bytes, NULL, said), REED_OK);
+}
 
-static void get(void *target, const void *source, int64_t bytes) { ck_assert_int_eq(on->copy_out(dev, target, source, bytes, NULL, said), REED_OK); }
+static void get(void *target, const void *source, int64_t bytes) {
+  ck_assert_int_eq(on->copy_out(dev, target, source, bytes, NULL, said), REED_OK);
+}
 
 /* Whether the host may read the byte: the system call says so instead of dying. */
 static bool readable(const void *p) {
@@ -181,7 +188,8 @@ START_TEST(device_gives_kernels_workspace_extents_and_absent_operands) {
   const void *inputs[2] = {NULL, a};
   void *outputs[2] = {NULL, b};
   reed_kernel kernel = {.run = run_everything, .workspace_bytes = 64};
-  ck_assert_int_eq(on->launch(dev, &kernel, &(reed_kernel_buffers){inputs, outputs, workspace, e, NULL}, 2, 2, NULL, said), REED_OK);
+  ck_assert_int_eq(
+      on->launch(dev, &kernel, &(reed_kernel_buffers){inputs, outputs, workspace, e, NULL}, 2, 2, NULL, said), REED_OK);
   inputs[1] = outputs[1] = NULL; /* the arrays are the caller's again */
   get(&result, b, 1);
   get(extents, e, sizeof extents);
@@ -214,7 +222,9 @@ START_TEST(device_fills_spans) {
   void *a = allocate(8);
   ck_assert_int_eq(on->copy_in(dev, a, &x, 8, &copy, said), REED_OK);
   reed_kernel kernel = {.run = run_scale, .state = (void *)twice};
-  ck_assert_int_eq(on->launch(dev, &kernel, &(reed_kernel_buffers){.inputs = (const void *const[]){a}, .outputs = &a}, 1, 1, &run, said), REED_OK);
+  ck_assert_int_eq(on->launch(dev, &kernel, &(reed_kernel_buffers){.inputs = (const void *const[]){a}, .outputs = &a},
+                              1, 1, &run, said),
+                   REED_OK);
   ck_assert_int_eq(on->copy_out(dev, &x, a, 8, &back, said), REED_OK);
   synchronize();
   ck_assert_int_eq(x, 10);

@@ -69,9 +69,9 @@ void fuzz_seed_folder(fuzz_corpus *corpus, const char *folder, const char *endin
     snprintf(path, sizeof path, "%s/%s", folder, names[i]);
     size_t length = strlen(names[i]), ending_length = strlen(ending);
     if (stat(path, &about) == 0) {
-      if (S_ISDIR(about.st_mode))
-        fuzz_seed_folder(corpus, path, ending, most);
-      else if ((size_t)about.st_size <= most && length >= ending_length && strcmp(names[i] + length - ending_length, ending) == 0)
+      if (S_ISDIR(about.st_mode)) fuzz_seed_folder(corpus, path, ending, most);
+      else if ((size_t)about.st_size <= most && length >= ending_length &&
+               strcmp(names[i] + length - ending_length, ending) == 0)
         fuzz_seed_file(corpus, path);
     }
     free(names[i]);
@@ -163,8 +163,22 @@ uint64_t fuzz_bytes(fuzz_choices *c, int n) {
 uint64_t fuzz_pick(fuzz_choices *c, uint64_t n) { return fuzz_bytes(c, n > 256 ? 4 : 1) % n; }
 
 int64_t fuzz_number(fuzz_choices *c) {
-  static const int64_t special[] = {0,         1,         -1,        2,         3,         7,         8,         64,
-                                    255,       1 << 16,   INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, INT64_MAX / 2, (int64_t)1 << 32};
+  static const int64_t special[] = {0,
+                                    1,
+                                    -1,
+                                    2,
+                                    3,
+                                    7,
+                                    8,
+                                    64,
+                                    255,
+                                    1 << 16,
+                                    INT32_MAX,
+                                    INT32_MIN,
+                                    INT64_MAX,
+                                    INT64_MIN,
+                                    INT64_MAX / 2,
+                                    (int64_t)1 << 32};
   switch (fuzz_pick(c, 8)) {
     case 0: return special[fuzz_pick(c, 16)];
     case 1: return (int8_t)fuzz_bytes(c, 1);

@@ -1,11 +1,13 @@
-/* A fuzz target's own main: mutations that know nothing of the format, over the target's seeds, with what made something new happen added.
+/* A fuzz target's own main: mutations that know nothing of the format, over the target's seeds, with what made
+ * something new happen added.
  *
- *   fuzz_X [--runs N] [--seconds S] [--seed K] [--crashes DIR]    fuzzes; the same numbers give the same inputs until the first crash
- *   fuzz_X --replay FILE|DIR...                                   runs these inputs in this process
+ *   fuzz_X [--runs N] [--seconds S] [--seed K] [--crashes DIR]    fuzzes; the same numbers give the same inputs until
+ * the first crash fuzz_X --replay FILE|DIR...                                   runs these inputs in this process
  *   fuzz_X --write-seeds DIR                                      for libFuzzer
  *
- * Fuzzing runs in a child process, which shares with its parent the input at hand: a child that crashes or hangs leaves it there to be saved, and the
- * next child goes on behind it. Crashes with the same summary are saved once. Ends with 1 when there were any. */
+ * Fuzzing runs in a child process, which shares with its parent the input at hand: a child that crashes or hangs leaves
+ * it there to be saved, and the next child goes on behind it. Crashes with the same summary are saved once. Ends with 1
+ * when there were any. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +24,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #define INPUT_MOST ((size_t)16 << 20)
-#define HANG_SECONDS 60 /* for one input; machines may be busy */
+#define HANG_SECONDS 60      /* for one input; machines may be busy */
 #define LIBFUZZER_MOST 65536 /* larger seeds would set the size of everything that it tries */
 #define CORPUS_MOST 4000
 #define SUMMARIES_MOST 200
@@ -31,7 +33,9 @@
 __attribute__((visibility("default"))) const char *__asan_default_options(void) {
   return "abort_on_error=0:exitcode=99:allocator_may_return_null=1:detect_leaks=0:handle_abort=1";
 }
-__attribute__((visibility("default"))) const char *__ubsan_default_options(void) { return "halt_on_error=1:print_stacktrace=1:exitcode=99"; }
+__attribute__((visibility("default"))) const char *__ubsan_default_options(void) {
+  return "halt_on_error=1:print_stacktrace=1:exitcode=99";
+}
 
 typedef struct shared {
   fuzz_figures figures;
@@ -64,8 +68,33 @@ static uint64_t pick(uint64_t n) { /* splitmix64 (Steele, Lea, Flood 2014) */
 }
 
 static int64_t odd_number(void) {
-  static const int64_t odd[] = {0, 1, -1, 2, 3, 4, 8, 9, 16, 64, 127, 128, 255, 256, 512, 513, 65535, 65536, 0xffffff, 1 << 20, INT32_MAX, INT32_MIN, UINT32_MAX,
-                                INT64_MAX, INT64_MIN, (int64_t)1 << 32, (int64_t)1 << 62};
+  static const int64_t odd[] = {0,
+                                1,
+                                -1,
+                                2,
+                                3,
+                                4,
+                                8,
+                                9,
+                                16,
+                                64,
+                                127,
+                                128,
+                                255,
+                                256,
+                                512,
+                                513,
+                                65535,
+                                65536,
+                                0xffffff,
+                                1 << 20,
+                                INT32_MAX,
+                                INT32_MIN,
+                                UINT32_MAX,
+                                INT64_MAX,
+                                INT64_MIN,
+                                (int64_t)1 << 32,
+                                (int64_t)1 << 62};
   return pick(2) ? odd[pick(sizeof odd / sizeof *odd)] : (int64_t)pick(12);
 }
 
@@ -169,19 +198,24 @@ static void move_line(fuzz_input *in, const fuzz_input *other) {
 static void mutate(fuzz_input *in, const fuzz_input *other) {
   if (in->n == 0) return;
   switch (pick(16)) {
-    case 0: case 1: overwrite_byte(in); return;
-    case 2: if (pick(8) == 0) in->n = (size_t)pick(in->n); break;
-    case 3: if (fuzz_this.form != FUZZ_WORDS || pick(8) == 0) insert_or_remove(in); break;
-    case 4: case 5: if (other->n) move_piece(in, fuzz_this.form == FUZZ_WORDS || pick(2) ? in : other, fuzz_this.form == FUZZ_WORDS ? 4 : 1); break;
+    case 0:
+    case 1: overwrite_byte(in); return;
+    case 2:
+      if (pick(8) == 0) in->n = (size_t)pick(in->n);
+      break;
+    case 3:
+      if (fuzz_this.form != FUZZ_WORDS || pick(8) == 0) insert_or_remove(in);
+      break;
+    case 4:
+    case 5:
+      if (other->n)
+        move_piece(in, fuzz_this.form == FUZZ_WORDS || pick(2) ? in : other, fuzz_this.form == FUZZ_WORDS ? 4 : 1);
+      break;
     default:
-      if (fuzz_this.form == FUZZ_WORDS || (fuzz_this.form == FUZZ_BYTES && pick(3) == 0))
-        overwrite_word(in);
-      else if (fuzz_this.form == FUZZ_BYTES)
-        overwrite_byte(in);
-      else if (pick(2) || !other->n)
-        replace_number(in);
-      else
-        move_line(in, other);
+      if (fuzz_this.form == FUZZ_WORDS || (fuzz_this.form == FUZZ_BYTES && pick(3) == 0)) overwrite_word(in);
+      else if (fuzz_this.form == FUZZ_BYTES) overwrite_byte(in);
+      else if (pick(2) || !other->n) replace_number(in);
+      else move_line(in, other);
   }
   if (in->n_hot > in->n) in->n_hot = in->n;
 }
@@ -192,7 +226,8 @@ static int fuzz_from(const settings *set, shared *sh, fuzz_corpus *corpus, uint6
   size_t n_seeds = corpus->n;
   for (uint64_t i = first; i < set->n_runs && now() < deadline; i++) {
     state = set->seed * 0x2545f4914f6cdd1dull + i;
-    const fuzz_input *seed = &corpus->items[i < n_seeds ? i : pick(pick(2) ? n_seeds : corpus->n)], *other = &corpus->items[pick(corpus->n)];
+    const fuzz_input *seed = &corpus->items[i < n_seeds ? i : pick(pick(2) ? n_seeds : corpus->n)],
+                     *other = &corpus->items[pick(corpus->n)];
     fuzz_input in = {sh->input, seed->n, seed->n_hot};
     memcpy(in.bytes, seed->bytes, seed->n);
     for (uint64_t k = i < n_seeds ? 0 : 1 + pick(1ull << pick(5)); k > 0; k--) mutate(&in, other);
@@ -245,12 +280,14 @@ static void save(const settings *set, const shared *sh, const char *what, FILE *
   for (int i = 0; i < known->n; i++)
     if (strcmp(known->text[i], summary) == 0) return;
   if (known->n < SUMMARIES_MOST) memcpy(known->text[known->n++], summary, sizeof summary);
-  snprintf(path, sizeof path, "%s/%s-%llu-%llu.bin", set->crashes, fuzz_this.name, (unsigned long long)set->seed, (unsigned long long)sh->iteration);
+  snprintf(path, sizeof path, "%s/%s-%llu-%llu.bin", set->crashes, fuzz_this.name, (unsigned long long)set->seed,
+           (unsigned long long)sh->iteration);
   FILE *file = fopen(path, "wb");
   bool saved = file && fwrite(sh->input, 1, sh->n, file) == sh->n;
   if (file && fclose(file) != 0) saved = false;
   print_report(report);
-  printf("%s: iteration %llu: %s; %s to %s\n", fuzz_this.name, (unsigned long long)sh->iteration, what, saved ? "saved" : "COULD NOT BE SAVED", path);
+  printf("%s: iteration %llu: %s; %s to %s\n", fuzz_this.name, (unsigned long long)sh->iteration, what,
+         saved ? "saved" : "COULD NOT BE SAVED", path);
   fflush(stdout);
 }
 
@@ -262,7 +299,8 @@ static bool ended_well(pid_t child, const shared *sh, char out_what[64]) {
     pid_t got = waitpid(child, &status, WNOHANG);
     if (got == child) {
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
-      snprintf(out_what, 64, WIFEXITED(status) ? "ended with status %d" : "killed by signal %d", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+      snprintf(out_what, 64, WIFEXITED(status) ? "ended with status %d" : "killed by signal %d",
+               WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
       return false;
     }
     if (sh->iteration != last) last = sh->iteration, since = now();
@@ -315,8 +353,9 @@ static int fuzz(const settings *set) {
     sh->iteration++;
   }
   double seconds = now() - begin;
-  printf("%s: %llu inputs in %.1f s, %llu accepted, %zu seeds, %llu kept, %d faults of %d kinds\n", fuzz_this.name, (unsigned long long)sh->iteration, seconds,
-         (unsigned long long)sh->figures.n_accepted, corpus.n, (unsigned long long)(sh->n_corpus > corpus.n ? sh->n_corpus - corpus.n : 0), n_faults, known.n);
+  printf("%s: %llu inputs in %.1f s, %llu accepted, %zu seeds, %llu kept, %d faults of %d kinds\n", fuzz_this.name,
+         (unsigned long long)sh->iteration, seconds, (unsigned long long)sh->figures.n_accepted, corpus.n,
+         (unsigned long long)(sh->n_corpus > corpus.n ? sh->n_corpus - corpus.n : 0), n_faults, known.n);
   for (int i = 0; i < known.n; i++) printf("  %s\n", known.text[i]);
   corpus_free(&corpus);
   return n_faults != 0;
@@ -326,10 +365,8 @@ static int replay(int n, char **paths) {
   fuzz_corpus corpus = {0};
   for (int i = 0; i < n; i++) {
     struct stat about;
-    if (stat(paths[i], &about) == 0 && S_ISDIR(about.st_mode))
-      fuzz_seed_folder(&corpus, paths[i], "", INPUT_MOST);
-    else
-      fuzz_seed_file(&corpus, paths[i]);
+    if (stat(paths[i], &about) == 0 && S_ISDIR(about.st_mode)) fuzz_seed_folder(&corpus, paths[i], "", INPUT_MOST);
+    else fuzz_seed_file(&corpus, paths[i]);
   }
   for (size_t i = 0; i < corpus.n; i++) {
     uint8_t *exact = malloc(corpus.items[i].n ? corpus.items[i].n : 1);
@@ -366,14 +403,10 @@ int main(int n, char **words) {
     const char *value = i + 1 < n ? words[i + 1] : "";
     if (strcmp(words[i], "--replay") == 0) return replay(n - i - 1, words + i + 1);
     if (strcmp(words[i], "--write-seeds") == 0) return write_seeds(value);
-    if (strcmp(words[i], "--runs") == 0)
-      set.n_runs = strtoull(value, NULL, 10);
-    else if (strcmp(words[i], "--seconds") == 0)
-      set.seconds = strtod(value, NULL);
-    else if (strcmp(words[i], "--seed") == 0)
-      set.seed = strtoull(value, NULL, 10);
-    else if (strcmp(words[i], "--crashes") == 0)
-      set.crashes = value;
+    if (strcmp(words[i], "--runs") == 0) set.n_runs = strtoull(value, NULL, 10);
+    else if (strcmp(words[i], "--seconds") == 0) set.seconds = strtod(value, NULL);
+    else if (strcmp(words[i], "--seed") == 0) set.seed = strtoull(value, NULL, 10);
+    else if (strcmp(words[i], "--crashes") == 0) set.crashes = value;
     else {
       fprintf(stderr, "%s: what is '%s'?\n", words[0], words[i]);
       return 2;

@@ -1,6 +1,6 @@
-/* What fuzz targets share. A target is one file with the three functions below that begin its section, in the form of libFuzzer
- * (https://llvm.org/docs/LibFuzzer.html); it is built twice: with driver.c, which every test run can afford, and by scripts/fuzz.sh with
- * clang -fsanitize=fuzzer for long runs. */
+/* What fuzz targets share. A target is one file with the three functions below that begin its section, in the form of
+ * libFuzzer (https://llvm.org/docs/LibFuzzer.html); it is built twice: with driver.c, which every test run can afford,
+ * and by scripts/fuzz.sh with clang -fsanitize=fuzzer for long runs. */
 #ifndef TESTS_FUZZ_FUZZ_H_
 #define TESTS_FUZZ_FUZZ_H_
 
@@ -12,7 +12,8 @@
 
 /* ---- what a target gives ---- */
 
-/* WORDS: structs of 4 and 8 byte numbers. BYTES: everything counts. TEXT: lines. Decides which mutations are made most. */
+/* WORDS: structs of 4 and 8 byte numbers. BYTES: everything counts. TEXT: lines. Decides which mutations are made most.
+ */
 typedef enum fuzz_form { FUZZ_WORDS, FUZZ_BYTES, FUZZ_TEXT } fuzz_form;
 typedef struct fuzz_target {
   const char *name;
@@ -30,7 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 /* Adds a copy. Mutations fall on its first n_hot bytes mostly: what lies behind is payload. */
 void fuzz_seed(fuzz_corpus *corpus, const void *bytes, size_t n, size_t n_hot);
-/* ... of a file; of every file below the folder with that ending and at most `most` bytes. Those that cannot be read are left out. */
+/* ... of a file; of every file below the folder with that ending and at most `most` bytes. Those that cannot be read
+ * are left out. */
 void fuzz_seed_file(fuzz_corpus *corpus, const char *path);
 void fuzz_seed_folder(fuzz_corpus *corpus, const char *folder, const char *ending, size_t most);
 /* The folder of this source tree (REED_SOURCE) with `path` below it. Static storage. */

@@ -1,6 +1,7 @@
-/* Operator calls: any operator with any dtypes, extents, values and attributes that the loader and the run let through, called as the run does it: checked
- * against the table, shape function, prepare, run; each operand in a block of its own of exactly its size, so that the sanitizers see a byte too far.
- * The input is a stream of choices, which makes every input a call. */
+/* Operator calls: any operator with any dtypes, extents, values and attributes that the loader and the run let through,
+ * called as the run does it: checked against the table, shape function, prepare, run; each operand in a block of its
+ * own of exactly its size, so that the sanitizers see a byte too far. The input is a stream of choices, which makes
+ * every input a call. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +46,9 @@ typedef struct call {
   int64_t letters[26];
 } call;
 
-/* A 64-byte aligned block that ends where its data ends. With AddressSanitizer to the byte; without it to the next 64 bytes, but for everybody: closed
- * pages before and behind stop code made at run time (oneDNN's), too. Released with the call. */
+/* A 64-byte aligned block that ends where its data ends. With AddressSanitizer to the byte; without it to the next 64
+ * bytes, but for everybody: closed pages before and behind stop code made at run time (oneDNN's), too. Released with
+ * the call. */
 #ifdef __SANITIZE_ADDRESS__
 static void *exact(call *k, int64_t bytes) {
   void *data = NULL;
@@ -75,11 +77,14 @@ static int64_t some_extent(fuzz_choices *c) {
 
 static double some_double(fuzz_choices *c, bool floating) {
   if (!floating) return (double)fuzz_number(c);
-  static const double special[] = {0, 1, -1, 0.5, INFINITY, -INFINITY, NAN, 1e30, -1e30, 1e-40, 2147483648.0, 9.3e18, 1e300, -0.0, 2, 3};
+  static const double special[] = {0,     1,     -1,           0.5,    INFINITY, -INFINITY, NAN, 1e30,
+                                   -1e30, 1e-40, 2147483648.0, 9.3e18, 1e300,    -0.0,      2,   3};
   return fuzz_pick(c, 3) ? (double)fuzz_pick(c, 200) / 16 - 4 : special[fuzz_pick(c, 16)];
 }
 
-static bool is_float(reed_dtype dtype) { return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16; }
+static bool is_float(reed_dtype dtype) {
+  return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
+}
 
 /* The first elements are chosen, the rest repeats them. */
 static void fill(fuzz_choices *c, const reed_desc *desc, void *data) {
@@ -94,7 +99,9 @@ static void fill(fuzz_choices *c, const reed_desc *desc, void *data) {
       int64_t value = small ? (int64_t)fuzz_pick(c, 6) - (int64_t)fuzz_pick(c, 2) : fuzz_number(c);
       memcpy(at, &value, 8);
     } else {
-      reed_dtype_write(desc->dtype, at, small && !is_float(desc->dtype) ? (double)fuzz_pick(c, 5) : some_double(c, is_float(desc->dtype)));
+      reed_dtype_write(desc->dtype, at,
+                       small && !is_float(desc->dtype) ? (double)fuzz_pick(c, 5)
+                                                       : some_double(c, is_float(desc->dtype)));
       if (desc->dtype == REED_BOOL) *at = *at != 0;
     }
   }
@@ -110,21 +117,71 @@ static reed_dtype some_dtype(fuzz_choices *c, const reed_op_input *declared, ree
   return REED_F32;
 }
 
-/* Extents that go together: a word per input, a letter per axis; the same letter is the same extent, a digit itself, '.' rank 0. Without them few calls of
- * these operators would pass their shape function. */
+/* Extents that go together: a word per input, a letter per axis; the same letter is the same extent, a digit itself,
+ * '.' rank 0. Without them few calls of these operators would pass their shape function. */
 static const struct {
   const char *op, *words;
-} fitting[] = {{"Conv", "nchw oclk o nohw"}, {"Conv", "nch ock o"}, {"Conv", "nchwd ockkk o"}, {"Conv", "n1hw o1lk o"}, {"ConvTranspose", "nchw colk o"},
-               {"ConvTranspose", "nch cok o"}, {"AveragePool", "nchw"}, {"MaxPool", "nchw"}, {"AveragePool", "nch"}, {"MaxPool", "nchwd"},
-               {"BatchNormalization", "nchw c c c c"}, {"BatchNormalization", "nc c c c c"}, {"InstanceNormalization", "nchw c c"}, {"LayerNormalization", "nhw w w"},
-               {"LayerNormalization", "nhw hw hw"}, {"NonMaxSuppression", "nm4 ncm 1 1 1"}, {"NonMaxSuppression", "nm4 ncm . . ."}, {"NonMaxSuppression", "nm4 ncm 1 1 1 nm nm"},
-               {"RoiAlign", "nchw r4 r"}, {"MultiLevelRoiAlign", "r4 r r nchw"}, {"PasteMasks", "n1hw n4 1 1"}, {"Keypoints", "nchw n n n n n n"},
-               {"DepthToSpace", "n4hw"}, {"SpaceToDepth", "nc48"}, {"MatMul", "mk kn n"}, {"MatMul", "bmk bkn"}, {"MatMul", "abmk bkn n"}, {"Gemm", "mk kn n"},
-               {"Gemm", "km kn mn"}, {"GatherElements", "hw hw"}, {"ScatterElements", "hw rw rw"}, {"ScatterND", "hw r1 rw"}, {"GatherND", "hwc r2"}, {"TopK", "hw 1"},
-               {"Compress", "hw h"}, {"CumSum", "hw ."}, {"Pad", "nchw 8 ."}, {"Pad", "hw 4 1"}, {"Pad", "hwc 2 . 1"}, {"Resize", "nchw 0 4"}, {"Resize", "nchw 0 0 4"},
-               {"Resize", "nchw 8 4"}, {"Resize", "hw 0 0 2"}, {"Upsample", "nchw 0 4"}, {"Concat", "hw cw nw"}, {"Split", "hw 2"}, {"Slice", "hwc 2 2 2 2"},
-               {"Slice", "hwc 3 3"}, {"Expand", "h1 2"}, {"Where", "hw hw hw"}, {"Where", "hw 1w h1"}, {"Clip", "hw . ."}, {"Tile", "hw 2"}, {"RNN", "tni 1hi 1hh"}, {"RNN", "tni 24i 244 28 n 2n4"}, {"RNN", "tni 14i 144 18 n 1n4"}, {"GRU", "tni 13i 131 16 n 1n1"},
-               {"GRU", "tni 29i 293 h n 2n3"}, {"GRU", "tni 16i 162 h n 1n2"}, {"LSTM", "tni 14i 141 18 n 1n1 1n1 13"}, {"LSTM", "tni 28i 282 h n 2n2 2n2 26"},
+} fitting[] = {{"Conv", "nchw oclk o nohw"},
+               {"Conv", "nch ock o"},
+               {"Conv", "nchwd ockkk o"},
+               {"Conv", "n1hw o1lk o"},
+               {"ConvTranspose", "nchw colk o"},
+               {"ConvTranspose", "nch cok o"},
+               {"AveragePool", "nchw"},
+               {"MaxPool", "nchw"},
+               {"AveragePool", "nch"},
+               {"MaxPool", "nchwd"},
+               {"BatchNormalization", "nchw c c c c"},
+               {"BatchNormalization", "nc c c c c"},
+               {"InstanceNormalization", "nchw c c"},
+               {"LayerNormalization", "nhw w w"},
+               {"LayerNormalization", "nhw hw hw"},
+               {"NonMaxSuppression", "nm4 ncm 1 1 1"},
+               {"NonMaxSuppression", "nm4 ncm . . ."},
+               {"NonMaxSuppression", "nm4 ncm 1 1 1 nm nm"},
+               {"RoiAlign", "nchw r4 r"},
+               {"MultiLevelRoiAlign", "r4 r r nchw"},
+               {"PasteMasks", "n1hw n4 1 1"},
+               {"Keypoints", "nchw n n n n n n"},
+               {"DepthToSpace", "n4hw"},
+               {"SpaceToDepth", "nc48"},
+               {"MatMul", "mk kn n"},
+               {"MatMul", "bmk bkn"},
+               {"MatMul", "abmk bkn n"},
+               {"Gemm", "mk kn n"},
+               {"Gemm", "km kn mn"},
+               {"GatherElements", "hw hw"},
+               {"ScatterElements", "hw rw rw"},
+               {"ScatterND", "hw r1 rw"},
+               {"GatherND", "hwc r2"},
+               {"TopK", "hw 1"},
+               {"Compress", "hw h"},
+               {"CumSum", "hw ."},
+               {"Pad", "nchw 8 ."},
+               {"Pad", "hw 4 1"},
+               {"Pad", "hwc 2 . 1"},
+               {"Resize", "nchw 0 4"},
+               {"Resize", "nchw 0 0 4"},
+               {"Resize", "nchw 8 4"},
+               {"Resize", "hw 0 0 2"},
+               {"Upsample", "nchw 0 4"},
+               {"Concat", "hw cw nw"},
+               {"Split", "hw 2"},
+               {"Slice", "hwc 2 2 2 2"},
+               {"Slice", "hwc 3 3"},
+               {"Expand", "h1 2"},
+               {"Where", "hw hw hw"},
+               {"Where", "hw 1w h1"},
+               {"Clip", "hw . ."},
+               {"Tile", "hw 2"},
+               {"RNN", "tni 1hi 1hh"},
+               {"RNN", "tni 24i 244 28 n 2n4"},
+               {"RNN", "tni 14i 144 18 n 1n4"},
+               {"GRU", "tni 13i 131 16 n 1n1"},
+               {"GRU", "tni 29i 293 h n 2n3"},
+               {"GRU", "tni 16i 162 h n 1n2"},
+               {"LSTM", "tni 14i 141 18 n 1n1 1n1 13"},
+               {"LSTM", "tni 28i 282 h n 2n2 2n2 26"},
                {"LSTM", "nti 14i 141 18 n n11 n11 13"}};
 
 /* FNV-1a, folded to 16 bits. */
@@ -150,7 +207,8 @@ void fuzz_seeds(fuzz_corpus *corpus) {
   uint64_t state = 1;
   for (int op = 0; op < OP_COUNT; op++) {
     bool hard = false;
-    for (size_t i = 0; i < sizeof fitting / sizeof *fitting; i++) hard |= strcmp(fitting[i].op, op_builtin((op_id)op)->name) == 0;
+    for (size_t i = 0; i < sizeof fitting / sizeof *fitting; i++)
+      hard |= strcmp(fitting[i].op, op_builtin((op_id)op)->name) == 0;
     for (int k = 0; k < (hard ? 40 : 8); k++) {
       uint8_t bytes[400];
       for (size_t i = 0; i < sizeof bytes; i++) {
@@ -203,8 +261,10 @@ static bool make_input(call *k, int32_t i) {
     desc->rank = k->inputs[0].rank;
     memcpy(desc->dims, k->inputs[0].dims, sizeof desc->dims);
   } else {
-    desc->rank = value ? (int32_t)(fuzz_pick(c, 8) ? 1 : fuzz_pick(c, 3)) : (int32_t)(fuzz_pick(c, 16) ? fuzz_pick(c, 6) : fuzz_pick(c, REED_MAX_RANK + 1));
-    for (int32_t a = 0; a < desc->rank; a++) desc->dims[a] = value && fuzz_pick(c, 2) ? k->inputs[0].rank : some_extent(c);
+    desc->rank = value ? (int32_t)(fuzz_pick(c, 8) ? 1 : fuzz_pick(c, 3))
+                       : (int32_t)(fuzz_pick(c, 16) ? fuzz_pick(c, 6) : fuzz_pick(c, REED_MAX_RANK + 1));
+    for (int32_t a = 0; a < desc->rank; a++)
+      desc->dims[a] = value && fuzz_pick(c, 2) ? k->inputs[0].rank : some_extent(c);
     if (desc->rank > 1 && fuzz_pick(c, 32) == 0) { /* nothing, however large the other extents */
       desc->dims[0] = fuzz_pick(c, 2) ? (int64_t)1 << fuzz_pick(c, 60) : 0;
       desc->dims[1] = desc->dims[0] ? 0 : (int64_t)1 << fuzz_pick(c, 60);
@@ -223,19 +283,65 @@ static uint64_t some_word(fuzz_choices *c, const char *attribute) {
   static const struct {
     const char *attribute;
     uint8_t first, n;
-  } known[] = {{"auto_pad", 1, 4}, {"mode", 5, 9}, {"reduction", 14, 5}, {"coordinate_transformation_mode", 20, 5}, {"nearest_mode", 25, 4}, {"activation", 29, 6},
-               {"direction", 42, 3}, {"activations", 45, 5}};
+  } known[] = {
+      {"auto_pad", 1, 4},      {"mode", 5, 9},        {"reduction", 14, 5}, {"coordinate_transformation_mode", 20, 5},
+      {"nearest_mode", 25, 4}, {"activation", 29, 6}, {"direction", 42, 3}, {"activations", 45, 5}};
   for (size_t i = 0; i < sizeof known / sizeof *known && fuzz_pick(c, 8); i++)
     if (strcmp(known[i].attribute, attribute) == 0) return known[i].first + fuzz_pick(c, known[i].n);
   return fuzz_pick(c, 42);
 }
 
 static void make_attr(call *k, const reed_op_attr *declared, int32_t i) {
-  static const char *const words[] = {"", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "linear", "nearest", "cubic", "constant", "reflect", "edge", "wrap", "DCR", "CRD", "none",
-                                      "add", "mul", "max", "min", "avg", "asymmetric", "align_corners", "half_pixel", "pytorch_half_pixel", "tf_crop_and_resize", "floor",
-                                      "ceil", "round_prefer_floor", "round_prefer_ceil", "relu", "sigmoid", "tanh", "leaky_relu", "clip", "hardswish", "output_half_pixel",
-                                      "half_pixel_symmetric", "stretch", "not_larger", "not_smaller", "%s%n", "RELU", "forward", "reverse", "bidirectional", "Relu",
-                                      "Tanh,Affine", "Elu,HardSigmoid,Softplus", "ScaledTanh,Softsign,Sigmoid,Tanh", "Tanh,Tanh,Tanh,LeakyRelu,ThresholdedRelu,Relu"};
+  static const char *const words[] = {"",
+                                      "NOTSET",
+                                      "SAME_UPPER",
+                                      "SAME_LOWER",
+                                      "VALID",
+                                      "linear",
+                                      "nearest",
+                                      "cubic",
+                                      "constant",
+                                      "reflect",
+                                      "edge",
+                                      "wrap",
+                                      "DCR",
+                                      "CRD",
+                                      "none",
+                                      "add",
+                                      "mul",
+                                      "max",
+                                      "min",
+                                      "avg",
+                                      "asymmetric",
+                                      "align_corners",
+                                      "half_pixel",
+                                      "pytorch_half_pixel",
+                                      "tf_crop_and_resize",
+                                      "floor",
+                                      "ceil",
+                                      "round_prefer_floor",
+                                      "round_prefer_ceil",
+                                      "relu",
+                                      "sigmoid",
+                                      "tanh",
+                                      "leaky_relu",
+                                      "clip",
+                                      "hardswish",
+                                      "output_half_pixel",
+                                      "half_pixel_symmetric",
+                                      "stretch",
+                                      "not_larger",
+                                      "not_smaller",
+                                      "%s%n",
+                                      "RELU",
+                                      "forward",
+                                      "reverse",
+                                      "bidirectional",
+                                      "Relu",
+                                      "Tanh,Affine",
+                                      "Elu,HardSigmoid,Softplus",
+                                      "ScaledTanh,Softsign,Sigmoid,Tanh",
+                                      "Tanh,Tanh,Tanh,LeakyRelu,ThresholdedRelu,Relu"};
   fuzz_choices *c = &k->choices;
   reed_attr *a = &k->attrs[i];
   *a = (reed_attr){.name = declared->name, .type = declared->type};
@@ -244,7 +350,9 @@ static void make_attr(call *k, const reed_op_attr *declared, int32_t i) {
     case REED_ATTR_FLOAT: a->f = some_double(c, true); break;
     case REED_ATTR_STRING: a->s = words[some_word(c, declared->name)]; break;
     case REED_ATTR_INTS:
-      a->n = fuzz_pick(c, 16) ? (int64_t)(k->inputs[0].rank > 2 ? k->inputs[0].rank - 2 : 2) * (strcmp(a->name, "pads") == 0 ? 2 : 1) : (int64_t)fuzz_pick(c, 12);
+      a->n = fuzz_pick(c, 16)
+                 ? (int64_t)(k->inputs[0].rank > 2 ? k->inputs[0].rank - 2 : 2) * (strcmp(a->name, "pads") == 0 ? 2 : 1)
+                 : (int64_t)fuzz_pick(c, 12);
       if (strcmp(a->name, "perm") == 0 && fuzz_pick(c, 8)) a->n = k->inputs[0].rank;
       if (a->n > 12) a->n = 12;
       bool tame = fuzz_pick(c, 4), weights = strcmp(a->name, "kernel_shape") == 0 && k->n_inputs > 1 && fuzz_pick(c, 8);
@@ -260,7 +368,8 @@ static void make_attr(call *k, const reed_op_attr *declared, int32_t i) {
       a->floats = k->floats[i];
       break;
     case REED_ATTR_TENSOR:
-      a->desc = (reed_desc){.dtype = (reed_dtype)(1 + fuzz_pick(c, REED_DTYPE_COUNT - 1)), .rank = (int32_t)fuzz_pick(c, 3)};
+      a->desc =
+          (reed_desc){.dtype = (reed_dtype)(1 + fuzz_pick(c, REED_DTYPE_COUNT - 1)), .rank = (int32_t)fuzz_pick(c, 3)};
       for (int32_t j = 0; j < a->desc.rank; j++) a->desc.dims[j] = (int64_t)fuzz_pick(c, 3);
       a->n = desc_elements(&a->desc);
       a->data = k->elements[i];
@@ -272,7 +381,9 @@ static void make_attr(call *k, const reed_op_attr *declared, int32_t i) {
 /* Packed weights are hardly ever made by chance. */
 static void pack_weights(call *k, reed_attrs *attrs) {
   packed_order order;
-  if (k->n_inputs < 2 || packed_is(k->op, attrs) || !packed_order_of(k->op, attrs, &k->inputs[1], &order) || !fuzz_pick(&k->choices, 2)) return;
+  if (k->n_inputs < 2 || packed_is(k->op, attrs) || !packed_order_of(k->op, attrs, &k->inputs[1], &order) ||
+      !fuzz_pick(&k->choices, 2))
+    return;
   int32_t i = attrs->n++;
   memcpy(k->ints[i], order.plain.dims, sizeof order.plain.dims);
   k->attrs[i] = (reed_attr){.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = k->ints[i], .n = order.plain.rank};
@@ -282,13 +393,16 @@ static void pack_weights(call *k, reed_attrs *attrs) {
   k->data[1] = packed;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(((const reed_attr *)a)->name, ((const reed_attr *)b)->name); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const reed_attr *)a)->name, ((const reed_attr *)b)->name);
+}
 
 static void run_kernel(call *k, const reed_attrs *attrs, reed_diagnosis *d) {
   const void *values[INPUTS_MOST] = {NULL};
   for (int32_t i = 0; i < k->n_inputs; i++) {
     const reed_op_input *declared = reed_op_input_at(k->op, i);
-    if (k->inputs[i].dtype != REED_NONE && (k->constant[i] || (declared && (declared->reads & REED_READS_VALUE)))) values[i] = k->data[i];
+    if (k->inputs[i].dtype != REED_NONE && (k->constant[i] || (declared && (declared->reads & REED_READS_VALUE))))
+      values[i] = k->data[i];
   }
   int64_t extents[OUTPUTS_MOST] = {0};
   for (int32_t i = 0; i < k->n_outputs; i++) {
@@ -301,15 +415,25 @@ static void run_kernel(call *k, const reed_attrs *attrs, reed_diagnosis *d) {
     k->results[i] = exact(k, bytes);
   }
   reed_kernel_env env = {.n_threads = 1};
-  reed_kernel_call prepared = {.op = k->op, .attrs = attrs, .node = "node", .n_inputs = k->n_inputs, .n_outputs = k->n_outputs, .inputs = k->inputs, .outputs = k->outputs,
-                               .host_values = values, .constant = k->constant, .env = &env, .diagnosis = d};
+  reed_kernel_call prepared = {.op = k->op,
+                               .attrs = attrs,
+                               .node = "node",
+                               .n_inputs = k->n_inputs,
+                               .n_outputs = k->n_outputs,
+                               .inputs = k->inputs,
+                               .outputs = k->outputs,
+                               .host_values = values,
+                               .constant = k->constant,
+                               .env = &env,
+                               .diagnosis = d};
   reed_kernel kernel = {0};
   reed_kernel_prepare_fn prepare = kernel_cpu(k->op);
   if (!prepare) return;
   reed_status status = kernel_is_nothing(&prepared, &kernel) ? REED_OK : prepare(&prepared, &kernel);
   fuzz_seen(status, status == REED_OK ? k->op->name : reed_diagnosis_message(d));
   if (status != REED_OK) return;
-  if (kernel.workspace_bytes < 0) fuzz_fail("%s: %lld bytes of workspace", k->op->name, (long long)kernel.workspace_bytes);
+  if (kernel.workspace_bytes < 0)
+    fuzz_fail("%s: %lld bytes of workspace", k->op->name, (long long)kernel.workspace_bytes);
   void *workspace = kernel.workspace_bytes <= 4 * BYTES_MOST ? exact(k, kernel.workspace_bytes) : NULL;
   if (workspace) {
     reed_kernel_buffers buffers = {(const void *const *)k->data, k->results, workspace, extents, d};
@@ -317,8 +441,10 @@ static void run_kernel(call *k, const reed_attrs *attrs, reed_diagnosis *d) {
     fuzz_seen(status, status == REED_OK ? "ran" : reed_diagnosis_message(d));
     if (status == REED_OK) fuzz_accepted();
     for (int32_t i = 0; i < k->n_outputs && status == REED_OK; i++)
-      if (k->shapes[i].bounded_axis >= 0 && (extents[i] < 0 || extents[i] > k->outputs[i].dims[k->shapes[i].bounded_axis]))
-        fuzz_fail("%s: extent %lld of at most %lld", k->op->name, (long long)extents[i], (long long)k->outputs[i].dims[k->shapes[i].bounded_axis]);
+      if (k->shapes[i].bounded_axis >= 0 &&
+          (extents[i] < 0 || extents[i] > k->outputs[i].dims[k->shapes[i].bounded_axis]))
+        fuzz_fail("%s: extent %lld of at most %lld", k->op->name, (long long)extents[i],
+                  (long long)k->outputs[i].dims[k->shapes[i].bounded_axis]);
   }
   if (kernel.free) kernel.free(kernel.state);
 }
@@ -329,11 +455,13 @@ static void run_call(call *k, reed_diagnosis *d) {
   if (op_is_control(k->op)) return;
   int32_t n_declared = k->op->n_inputs < INPUTS_MOST ? k->op->n_inputs : INPUTS_MOST;
   k->n_inputs = n_declared;
-  if (n_declared && k->op->inputs[n_declared - 1].variadic) k->n_inputs = n_declared + (int32_t)fuzz_pick(c, (uint64_t)(VARIADIC_MOST - n_declared + 1));
+  if (n_declared && k->op->inputs[n_declared - 1].variadic)
+    k->n_inputs = n_declared + (int32_t)fuzz_pick(c, (uint64_t)(VARIADIC_MOST - n_declared + 1));
   fit(k);
   k->n_outputs = 1;
   for (int32_t i = 1; i < k->op->n_outputs; i++) k->n_outputs += !k->op->outputs[i].optional || fuzz_pick(c, 2);
-  if (k->op->n_outputs && k->op->outputs[k->op->n_outputs - 1].variadic) k->n_outputs = 1 + (int32_t)fuzz_pick(c, OUTPUTS_MOST);
+  if (k->op->n_outputs && k->op->outputs[k->op->n_outputs - 1].variadic)
+    k->n_outputs = 1 + (int32_t)fuzz_pick(c, OUTPUTS_MOST);
   if (k->n_outputs > OUTPUTS_MOST) return;
   reed_dtype dtypes[INPUTS_MOST];
   for (int32_t i = 0; i < k->n_inputs; i++) {

@@ -11,7 +11,8 @@
 const fuzz_target fuzz_this = {"image", FUZZ_BYTES};
 
 /* A JPEG file of these rows. */
-static void seed_jpeg(fuzz_corpus *corpus, const uint8_t *pixels, int width, int height, int components, bool progressive) {
+static void seed_jpeg(fuzz_corpus *corpus, const uint8_t *pixels, int width, int height, int components,
+                      bool progressive) {
   struct jpeg_compress_struct jpeg;
   struct jpeg_error_mgr errors;
   unsigned char *file = NULL;
@@ -39,7 +40,9 @@ static void seed_jpeg(fuzz_corpus *corpus, const uint8_t *pixels, int width, int
 /* libpng stops at a chunk whose checksum is wrong: all are made right, or nothing would be reached behind them. */
 static void repair_png(uint8_t *bytes, size_t n) {
   for (size_t at = 8; n >= 12 && at <= n - 12;) {
-    uint32_t length = (uint32_t)bytes[at] << 24 | (uint32_t)bytes[at + 1] << 16 | (uint32_t)bytes[at + 2] << 8 | bytes[at + 3], crc = ~0u;
+    uint32_t length = (uint32_t)bytes[at] << 24 | (uint32_t)bytes[at + 1] << 16 | (uint32_t)bytes[at + 2] << 8 |
+                      bytes[at + 3],
+             crc = ~0u;
     if (length > n - at - 12) return;
     for (size_t i = at + 4; i < at + 8 + length; i++) { /* CRC-32 (PNG specification, annex D) */
       crc ^= bytes[i];
@@ -79,7 +82,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     fuzz_accepted();
     reed_tensor *tensor;
     image again;
-    if ((int64_t)picture.width * picture.height < 1 << 16 && picture_to_tensor(&picture, &(image_form){.layout = "nhwc"}, NULL, &tensor, &c) == DONE) {
+    if ((int64_t)picture.width * picture.height < 1 << 16 &&
+        picture_to_tensor(&picture, &(image_form){.layout = "nhwc"}, NULL, &tensor, &c) == DONE) {
       char *file;
       size_t n_file;
       if (picture_from_tensor(tensor, &again, &c) == DONE) {

@@ -1,5 +1,5 @@
-/* Damaged modules: loader and verifier, and what they let through is run, on the host and on the simulated accelerator, with a budget of instructions, little
- * memory, and inputs made from what the module says it takes. */
+/* Damaged modules: loader and verifier, and what they let through is run, on the host and on the simulated accelerator,
+ * with a budget of instructions, little memory, and inputs made from what the module says it takes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,7 +85,9 @@ static reed_tensor *make_input(const reed_value_info *info, uint64_t variant) {
   size_t bytes = reed_dtype_bytes(dtype);
   for (int64_t i = 0; i < n; i++) {
     uint64_t h = ((uint64_t)i + variant * 977) * 0x9e3779b97f4a7c15ull >> 40;
-    double x = floating ? (double)(h % 2048) / 1024 - 0.5 : dtype == REED_BOOL ? (double)(h % 2) : (double)(h % 5) - (double)(variant % 2);
+    double x = floating             ? (double)(h % 2048) / 1024 - 0.5
+               : dtype == REED_BOOL ? (double)(h % 2)
+                                    : (double)(h % 5) - (double)(variant % 2);
     reed_dtype_write(dtype, (char *)reed_tensor_data(tensor) + (size_t)i * bytes, x);
   }
   return tensor;
@@ -106,7 +108,8 @@ static void run_once(reed_session *session, const reed_program *program, uint64_
     for (size_t i = 0; i < n_outputs; i++) {
       if (!outputs[i]) continue;
       volatile uint8_t sum = 0; /* every byte is there */
-      for (int64_t k = 0; k < reed_tensor_bytes(outputs[i]); k++) sum = (uint8_t)(sum + ((uint8_t *)reed_tensor_data(outputs[i]))[k]);
+      for (int64_t k = 0; k < reed_tensor_bytes(outputs[i]); k++)
+        sum = (uint8_t)(sum + ((uint8_t *)reed_tensor_data(outputs[i]))[k]);
       reed_tensor_close(&outputs[i]);
     }
   }
@@ -120,7 +123,12 @@ static void ask(reed_session *session, figures_fn figures, reed_diagnosis *d) {
 }
 
 static void run(reed_program *program, const char *device, reed_diagnosis *d) {
-  reed_session_options options = {.device = device, .n_threads = 1, .memory_cap_bytes = 16 << 20, .memo_entries = 2, .max_call_depth = 64, .max_instructions = 20000};
+  reed_session_options options = {.device = device,
+                                  .n_threads = 1,
+                                  .memory_cap_bytes = 16 << 20,
+                                  .memo_entries = 2,
+                                  .max_call_depth = 64,
+                                  .max_instructions = 20000};
   reed_session *session;
   if (reed_session_open(program, &options, &session, d) != REED_OK) return;
   static const uint64_t variants[] = {0, 0, 3, 4, 5, 0};

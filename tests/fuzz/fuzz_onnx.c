@@ -27,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   fuzz_seen(status, status == REED_OK ? "compiled" : reed_diagnosis_message(d));
   if (status == REED_OK) {
     fuzz_accepted();
-    if (reed_module_verify(module, n_module, NULL, d) != REED_OK) fuzz_fail("a compiled module does not verify: %s", reed_diagnosis_message(d));
+    if (reed_module_verify(module, n_module, NULL, d) != REED_OK)
+      fuzz_fail("a compiled module does not verify: %s", reed_diagnosis_message(d));
     reed_text_free(module);
     reed_text_free(report);
   }

@@ -1,4 +1,5 @@
-/* Assembler text. What assembles is verified; what verifies is written as text again, which must give the same bytes. */
+/* Assembler text. What assembles is verified; what verifies is written as text again, which must give the same bytes.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,9 +29,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     fuzz_seen(status, status == REED_OK ? "verified" : reed_diagnosis_message(d));
     if (status == REED_OK) {
       fuzz_accepted();
-      if (reed_module_disassemble(module, n_module, NULL, &back, d) != REED_OK) fuzz_fail("a verified module has no text: %s", reed_diagnosis_message(d));
-      if (reed_module_assemble(back, NULL, &again, &n_again, d) != REED_OK) fuzz_fail("the disassembler's text does not assemble: %s", reed_diagnosis_message(d));
-      if (n_again != n_module || memcmp(again, module, n_module) != 0) fuzz_fail("the text of a module assembles to other bytes");
+      if (reed_module_disassemble(module, n_module, NULL, &back, d) != REED_OK)
+        fuzz_fail("a verified module has no text: %s", reed_diagnosis_message(d));
+      if (reed_module_assemble(back, NULL, &again, &n_again, d) != REED_OK)
+        fuzz_fail("the disassembler's text does not assemble: %s", reed_diagnosis_message(d));
+      if (n_again != n_module || memcmp(again, module, n_module) != 0)
+        fuzz_fail("the text of a module assembles to other bytes");
       reed_text_free(back);
       reed_text_free(again);
     }

@@ -1,5 +1,5 @@
-/* The file around the code: header, versions, features, sections, and items that do not agree with one another. Damaged files of every kind are
- * refused or verified, never run into; every allocation of loading fails once. */
+/* The file around the code: header, versions, features, sections, and items that do not agree with one another. Damaged
+ * files of every kind are refused or verified, never run into; every allocation of loading fails once. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +15,19 @@
 #include "tests/alloc_hook.h"
 
 static const char source[] =
-    ".module \"model\" producer \"test\" \"1\" devices 2\n.type row = f32[n, 4] \"x\"\n.const c \"weights\" = f32[2, 4] {1, 2, 3, 4, 5, 6, 7, 8}\n.const e = i64[0] {}\n"
-    ".site add = Add (2 -> 1) \"node/add\"\n.site pool = MaxPool (1 -> 1) \"node/pool\" {kernel_shape = [2, 2], auto_pad = \"VALID\"}\n"
-    ".site elu = Elu (1 -> 1) \"node/elu\" {alpha = 0.5}\n.site fill = ConstantOfShape (1 -> 1) \"\" {value = f32[1] {2}}\n"
+    ".module \"model\" producer \"test\" \"1\" devices 2\n.type row = f32[n, 4] \"x\"\n.const c \"weights\" = f32[2, "
+    "4] {1, 2, 3, 4, 5, 6, 7, 8}\n.const e = i64[0] {}\n"
+    ".site add = Add (2 -> 1) \"node/add\"\n.site pool = MaxPool (1 -> 1) \"node/pool\" {kernel_shape = [2, 2], "
+    "auto_pad = \"VALID\"}\n"
+    ".site elu = Elu (1 -> 1) \"node/elu\" {alpha = 0.5}\n.site fill = ConstantOfShape (1 -> 1) \"\" {value = f32[1] "
+    "{2}}\n"
     ".function main (row) -> (row \"y\")\n  const r1, c, device @ \"node/add\"\n  s.dim s0, r0, 0\n"
-    "  epoch.enter 0, plan, [r0:shape, r1:shape], [s0]\n  shape.like r2, r0, device\n  shape add, device, [r3], [r2:shape, r1:shape] @ \"node/add\"\n"
-    "  branch.if s0, plan\n  s.const s1, -1\nplan:\n  epoch.plan 0\n  copy r2, r0, input, add, 0\n  invoke add, device, [r3], [r2, r1] @ \"node/add\"\n  kill r2\n  epoch.end 0\n"
-    "  readback r4, r3, output, add, 0\n  kill r3\n  sync\n  switch s0, [x, y]\nx:\n  call helper, [r5], [s2], [r4, r4], [s0]\ny:\n  return [r4], []\n"
+    "  epoch.enter 0, plan, [r0:shape, r1:shape], [s0]\n  shape.like r2, r0, device\n  shape add, device, [r3], "
+    "[r2:shape, r1:shape] @ \"node/add\"\n"
+    "  branch.if s0, plan\n  s.const s1, -1\nplan:\n  epoch.plan 0\n  copy r2, r0, input, add, 0\n  invoke add, "
+    "device, [r3], [r2, r1] @ \"node/add\"\n  kill r2\n  epoch.end 0\n"
+    "  readback r4, r3, output, add, 0\n  kill r3\n  sync\n  switch s0, [x, y]\nx:\n  call helper, [r5], [s2], [r4, "
+    "r4], [s0]\ny:\n  return [r4], []\n"
     ".function helper (object, row | 1) -> (object | 1)\n  adt.make r2, 3, [r0, r1]\n  fail \"no\"\n";
 
 static uint8_t *bytes; /* the module, for all cases */
@@ -63,7 +69,8 @@ static void refused(const char *rule, const char *has, reed_status wanted) {
   set_checksum();
   reed_status status = load(false, d);
   const char *message = reed_diagnosis_message(d);
-  ck_assert_msg(status == wanted && strncmp(message, rule, 3) == 0 && strstr(message, has), "wanted %s ... %s, got %d: %s", rule, has, status, message);
+  ck_assert_msg(status == wanted && strncmp(message, rule, 3) == 0 && strstr(message, has),
+                "wanted %s ... %s, got %d: %s", rule, has, status, message);
   reed_diagnosis_close(&d);
 }
 
@@ -114,7 +121,8 @@ static float sum_of_constant(const module *m) {
 static void *module_of_ones(size_t *out_n_bytes) {
   enum { N = 1 << 18 };
   text_buffer text = {0};
-  text_append(&text, ".module \"m\" producer \"test\" \"1\" devices 1\n.type row = f32[n] \"x\"\n.const c = f32[%d] {1", N);
+  text_append(&text, ".module \"m\" producer \"test\" \"1\" devices 1\n.type row = f32[n] \"x\"\n.const c = f32[%d] {1",
+              N);
   for (int i = 1; i < N; i++) text_append_bytes(&text, ", 1", 3);
   text_append(&text, "}\n.function main (row) -> (row \"y\")\n  const r1, c, host\n  return [r0], []\n");
   ck_assert(!text.failed);
@@ -138,8 +146,8 @@ START_TEST(forgotten_constants_leave_memory_and_can_be_read_again) {
   int64_t bytes = desc_bytes(&mapped->constants[0].desc), before = resident_bytes();
   module_forget(mapped, mapped->constants[0].data, bytes);
   ck_assert_int_le(resident_bytes(), before - bytes * 3 / 4); /* all but the pages shared with what lies beside it */
-  module_forget(copied, copied->constants[0].data, bytes); /* this one is nowhere else */
-  int ours = 1; /* no part of the module */
+  module_forget(copied, copied->constants[0].data, bytes);    /* this one is nowhere else */
+  int ours = 1;                                               /* no part of the module */
   module_forget(mapped, &ours, sizeof ours);
   module_forget(mapped, mapped->constants[0].data, 3);
   ck_assert_float_eq(sum_of_constant(mapped), 1 << 18);
@@ -161,7 +169,8 @@ START_TEST(bytes_are_borrowed_if_they_are_aligned) {
   module_close(&m);
   ck_assert_mem_eq(aligned, bytes, n_bytes);
   memmove(aligned + 16, aligned, n_bytes);
-  ck_assert_int_eq(loader_open_bytes(aligned + 16, n_bytes, &(load_options){.borrow = true}, &m, NULL), REED_ERROR_ARGUMENT);
+  ck_assert_int_eq(loader_open_bytes(aligned + 16, n_bytes, &(load_options){.borrow = true}, &m, NULL),
+                   REED_ERROR_ARGUMENT);
   ck_assert_int_eq(loader_open_bytes(aligned + 16, n_bytes, &(load_options){0}, &m, NULL), REED_OK);
   module_close(&m);
   mem_free_aligned(aligned);
@@ -174,7 +183,8 @@ START_TEST(threads_give_the_checksum_that_one_gives) {
   for (size_t i = 0; i < sizes[3]; i++) data[i] = (uint8_t)(i * 2654435761u >> 13);
   for (int i = 0; i < 4; i++) ck_assert(image_checksum(data, sizes[i]) == format_checksum(data, sizes[i]));
   uint64_t whole = image_checksum(data, sizes[3]);
-  for (size_t at = 0; at < sizes[3]; at += FORMAT_BLOCK_BYTES * 3 + 77) { /* whatever block a damaged byte is in, and blocks that change places */
+  for (size_t at = 0; at < sizes[3];
+       at += FORMAT_BLOCK_BYTES * 3 + 77) { /* whatever block a damaged byte is in, and blocks that change places */
     data[at] ^= 0x10;
     ck_assert(image_checksum(data, sizes[3]) != whole);
     data[at] ^= 0x10;
@@ -270,12 +280,12 @@ START_TEST(sections_must_be_whole_aligned_inside_and_once) {
 END_TEST
 
 /* A field made wrong, what is said, and the field put right again. */
-#define WRONG(field, value, rule, has)          \
-  do {                                          \
-    __typeof__(field) old_ = field;             \
-    field = value;                              \
-    refused(rule, has, REED_ERROR_FORMAT);      \
-    field = old_;                               \
+#define WRONG(field, value, rule, has) \
+  do { \
+    __typeof__(field) old_ = field; \
+    field = value; \
+    refused(rule, has, REED_ERROR_FORMAT); \
+    field = old_; \
   } while (0)
 
 START_TEST(items_that_do_not_agree_are_refused) {
@@ -355,10 +365,10 @@ START_TEST(an_operator_or_attribute_that_does_not_exist_is_named) {
   static const struct {
     const char *site, *rule, *has;
   } cases[] = {
-    {"Adds (2 -> 1) \"node\"", "V09", "there is no operator 'Adds'"},
-    {"Add in \"com.acme\" (2 -> 1) \"node\"", "V09", "'Add' in domain com.acme"},
-    {"MaxPool (1 -> 1) \"node\"", "V10", "needs the attribute 'kernel_shape'"},
-    {"Add (2 -> 1) \"node\" {axis = 1}", "V10", "Add has no attribute 'axis'"},
+      {"Adds (2 -> 1) \"node\"", "V09", "there is no operator 'Adds'"},
+      {"Add in \"com.acme\" (2 -> 1) \"node\"", "V09", "'Add' in domain com.acme"},
+      {"MaxPool (1 -> 1) \"node\"", "V10", "needs the attribute 'kernel_shape'"},
+      {"Add (2 -> 1) \"node\" {axis = 1}", "V10", "Add has no attribute 'axis'"},
   };
   reed_diagnosis *d;
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
@@ -368,7 +378,9 @@ START_TEST(an_operator_or_attribute_that_does_not_exist_is_named) {
     void *made;
     size_t n;
     ck_assert_int_lt(reed_module_assemble(text, NULL, &made, &n, d), 0);
-    ck_assert_msg(strncmp(reed_diagnosis_message(d), cases[i].rule, 3) == 0 && strstr(reed_diagnosis_message(d), cases[i].has), "%s", reed_diagnosis_message(d));
+    ck_assert_msg(strncmp(reed_diagnosis_message(d), cases[i].rule, 3) == 0 &&
+                      strstr(reed_diagnosis_message(d), cases[i].has),
+                  "%s", reed_diagnosis_message(d));
     ck_assert_str_eq(reed_diagnosis_node(d), "node");
   }
   reed_diagnosis_close(&d);
@@ -417,8 +429,9 @@ END_TEST
 
 START_TEST(every_rule_of_the_file_is_broken_above) {
   /* A list by hand of what is above: a new rule below 20 fails here until it has a case. */
-  static const int tested[] = {RULE_HEADER, RULE_VERSION, RULE_CHECKSUM, RULE_SECTIONS, RULE_STRINGS, RULE_TYPES, RULE_FUNCTIONS, RULE_INTERFACE,
-                               RULE_SITES, RULE_ATTRIBUTES, RULE_CONSTANTS, RULE_DEBUG};
+  static const int tested[] = {RULE_HEADER,  RULE_VERSION,    RULE_CHECKSUM,  RULE_SECTIONS,
+                               RULE_STRINGS, RULE_TYPES,      RULE_FUNCTIONS, RULE_INTERFACE,
+                               RULE_SITES,   RULE_ATTRIBUTES, RULE_CONSTANTS, RULE_DEBUG};
   int n_file_rules = 0;
   for (int i = 0; i < VERIFY_RULE_COUNT; i++) n_file_rules += verify_rules[i].number < 20;
   ck_assert_int_eq(n_file_rules, (int)(sizeof tested / sizeof *tested));

@@ -1,5 +1,6 @@
-/* For every instruction and every operand: a module that breaks just this operand, in every way that its role can be broken, is rejected with a
- * message that names rule, function, word, mnemonic and operand. The modules are generated from one line for each instruction below. */
+/* For every instruction and every operand: a module that breaks just this operand, in every way that its role can be
+ * broken, is rejected with a message that names rule, function, word, mnemonic and operand. The modules are generated
+ * from one line for each instruction below. */
 #include <stdio.h>
 
 #include "bytecode/format.h"
@@ -7,7 +8,21 @@
 #include "tests/loader/verify_text.h"
 
 /* Registers in every state, made by the prologue. */
-enum { HOST, DEVICE, SHAPED_HOST, SHAPED_DEVICE, OBJECT, NONE, ANY, PENDING, DEAD, UNDEFINED, FETCHING, FRESH, N_STATES };
+enum {
+  HOST,
+  DEVICE,
+  SHAPED_HOST,
+  SHAPED_DEVICE,
+  OBJECT,
+  NONE,
+  ANY,
+  PENDING,
+  DEAD,
+  UNDEFINED,
+  FETCHING,
+  FRESH,
+  N_STATES
+};
 #define BIT(state) (1u << (state))
 #define COMPLETE (BIT(HOST) | BIT(DEVICE) | BIT(OBJECT) | BIT(ANY) | BIT(FRESH))
 #define ALL (BIT(N_STATES) - 1)
@@ -18,71 +33,75 @@ static const char head[] =
     ".function main (row) -> (row)\n";
 static const char prologue[] =
     "  const r1, c, device\n  shape.like r2, r0, host\n  shape.like r3, r0, device\n  seq.make r4\n  opt.none r5\n"
-    "  adt.make r6, 0, [r0]\n  adt.get r6, r6, 0\n  shape nonzero, host, [r7], [r0:shape]\n  invoke nonzero, host, [r7], [r0]\n"
+    "  adt.make r6, 0, [r0]\n  adt.get r6, r6, 0\n  shape nonzero, host, [r7], [r0:shape]\n  invoke nonzero, host, "
+    "[r7], [r0]\n"
     "  const r8, c, host\n  kill r8\n  shape.like r11, r0, host\n  alloc r11\n  s.const s0, 1\n";
-static const char epilogue[] =
-    "  fail \"end\"\n.function callee (row, object | 1) -> (row, object | 1)\n  return [r0, r1], [s0]\n.function plain (object) -> ()\n  return [], []\n";
+static const char epilogue[] = "  fail \"end\"\n.function callee (row, object | 1) -> (row, object | 1)\n  return [r0, "
+                               "r1], [s0]\n.function plain (object) -> ()\n  return [], []\n";
 
-/* One valid use of each instruction, operand by operand; the items of lists are separated by blanks. r20 and up, s2 and up are free. */
+/* One valid use of each instruction, operand by operand; the items of lists are separated by blanks. r20 and up, s2 and
+ * up are free. */
 static const struct {
   const char *operands[INSN_MAX_OPERANDS];
 } uses[INSN_COUNT] = {
-  [INSN_S_CONST] = {{"s2", "-5"}},
-  [INSN_S_MOVE] = {{"s2", "s0"}},
-  [INSN_R_MOVE] = {{"r20", "r0"}},
-  [INSN_CONST] = {{"r20", "c", "device"}},
-  [INSN_S_ITEM] = {{"s2", "r0"}},
-  [INSN_S_DIM] = {{"s2", "r0", "0"}},
-  [INSN_R_SCALAR] = {{"r20", "s0", "i64"}},
-  [INSN_S_ADD] = {{"s2", "s0", "s0"}},
-  [INSN_S_SUB] = {{"s2", "s0", "s0"}},
-  [INSN_S_MUL] = {{"s2", "s0", "s0"}},
-  [INSN_S_DIV] = {{"s2", "s0", "s0"}},
-  [INSN_S_MOD] = {{"s2", "s0", "s0"}},
-  [INSN_S_MIN] = {{"s2", "s0", "s0"}},
-  [INSN_S_MAX] = {{"s2", "s0", "s0"}},
-  [INSN_S_EQ] = {{"s2", "s0", "s0"}},
-  [INSN_S_NE] = {{"s2", "s0", "s0"}},
-  [INSN_S_LT] = {{"s2", "s0", "s0"}},
-  [INSN_S_LE] = {{"s2", "s0", "s0"}},
-  [INSN_S_AND] = {{"s2", "s0", "s0"}},
-  [INSN_S_OR] = {{"s2", "s0", "s0"}},
-  [INSN_S_NOT] = {{"s2", "s0"}},
-  [INSN_JUMP] = {{"end"}},
-  [INSN_BRANCH_IF] = {{"s0", "end"}},
-  [INSN_BRANCH_IFNOT] = {{"s0", "end"}},
-  [INSN_SWITCH] = {{"s0", "end end"}},
-  [INSN_CALL] = {{"callee", "r20 r21", "s2", "r0 r4", "s0"}},
-  [INSN_CALL_CLOSURE] = {{"r4", "r20", "r0"}},
-  [INSN_RETURN] = {{"r0", ""}},
-  [INSN_FAIL] = {{"\"text\""}},
-  [INSN_ADT_MAKE] = {{"r20", "1", "r0 r4"}},
-  [INSN_ADT_GET] = {{"r20", "r4", "0"}},
-  [INSN_ADT_TAG] = {{"s2", "r4"}},
-  [INSN_CLOSURE_MAKE] = {{"r20", "plain", "r0"}},
-  [INSN_SEQ_MAKE] = {{"r20"}},
-  [INSN_SEQ_PUSH] = {{"r4", "r0"}},
-  [INSN_SEQ_GET] = {{"r20", "r4", "s0"}},
-  [INSN_SEQ_LENGTH] = {{"s2", "r4"}},
-  [INSN_SEQ_STACK] = {{"r20", "r4", "row", "host"}},
-  [INSN_SEQ_JOIN] = {{"r20", "r4", "row", "host"}},
-  [INSN_OPT_NONE] = {{"r20"}},
-  [INSN_OPT_HAS] = {{"s2", "r5"}},
-  [INSN_OPT_GET] = {{"r20", "r5"}},
-  [INSN_SHAPE] = {{"expand", "host", "r20", "r0:shape r0:value"}},
-  [INSN_SHAPE_LIKE] = {{"r20", "r0", "device"}},
-  [INSN_ASSERT_SHAPE] = {{"r0", "row"}},
-  [INSN_ASSERT_DIM] = {{"r0", "0", "s0", "row"}},
-  [INSN_ALLOC] = {{"r2"}},
-  [INSN_VIEW] = {{"r2", "r0"}},
-  [INSN_COPY] = {{"r3", "r0", "input", "add", "0"}},
-  [INSN_KILL] = {{"r0"}},
-  [INSN_INVOKE] = {{"add", "host", "r2", "r0 r0"}},
-  [INSN_READBACK] = {{"r20", "r1", "value", "add", "0"}},
-  [INSN_EXTENT] = {{"r7"}},
-  [INSN_SYNC] = {{NULL}},
+    [INSN_S_CONST] = {{"s2", "-5"}},
+    [INSN_S_MOVE] = {{"s2", "s0"}},
+    [INSN_R_MOVE] = {{"r20", "r0"}},
+    [INSN_CONST] = {{"r20", "c", "device"}},
+    [INSN_S_ITEM] = {{"s2", "r0"}},
+    [INSN_S_DIM] = {{"s2", "r0", "0"}},
+    [INSN_R_SCALAR] = {{"r20", "s0", "i64"}},
+    [INSN_S_ADD] = {{"s2", "s0", "s0"}},
+    [INSN_S_SUB] = {{"s2", "s0", "s0"}},
+    [INSN_S_MUL] = {{"s2", "s0", "s0"}},
+    [INSN_S_DIV] = {{"s2", "s0", "s0"}},
+    [INSN_S_MOD] = {{"s2", "s0", "s0"}},
+    [INSN_S_MIN] = {{"s2", "s0", "s0"}},
+    [INSN_S_MAX] = {{"s2", "s0", "s0"}},
+    [INSN_S_EQ] = {{"s2", "s0", "s0"}},
+    [INSN_S_NE] = {{"s2", "s0", "s0"}},
+    [INSN_S_LT] = {{"s2", "s0", "s0"}},
+    [INSN_S_LE] = {{"s2", "s0", "s0"}},
+    [INSN_S_AND] = {{"s2", "s0", "s0"}},
+    [INSN_S_OR] = {{"s2", "s0", "s0"}},
+    [INSN_S_NOT] = {{"s2", "s0"}},
+    [INSN_JUMP] = {{"end"}},
+    [INSN_BRANCH_IF] = {{"s0", "end"}},
+    [INSN_BRANCH_IFNOT] = {{"s0", "end"}},
+    [INSN_SWITCH] = {{"s0", "end end"}},
+    [INSN_CALL] = {{"callee", "r20 r21", "s2", "r0 r4", "s0"}},
+    [INSN_CALL_CLOSURE] = {{"r4", "r20", "r0"}},
+    [INSN_RETURN] = {{"r0", ""}},
+    [INSN_FAIL] = {{"\"text\""}},
+    [INSN_ADT_MAKE] = {{"r20", "1", "r0 r4"}},
+    [INSN_ADT_GET] = {{"r20", "r4", "0"}},
+    [INSN_ADT_TAG] = {{"s2", "r4"}},
+    [INSN_CLOSURE_MAKE] = {{"r20", "plain", "r0"}},
+    [INSN_SEQ_MAKE] = {{"r20"}},
+    [INSN_SEQ_PUSH] = {{"r4", "r0"}},
+    [INSN_SEQ_GET] = {{"r20", "r4", "s0"}},
+    [INSN_SEQ_LENGTH] = {{"s2", "r4"}},
+    [INSN_SEQ_STACK] = {{"r20", "r4", "row", "host"}},
+    [INSN_SEQ_JOIN] = {{"r20", "r4", "row", "host"}},
+    [INSN_OPT_NONE] = {{"r20"}},
+    [INSN_OPT_HAS] = {{"s2", "r5"}},
+    [INSN_OPT_GET] = {{"r20", "r5"}},
+    [INSN_SHAPE] = {{"expand", "host", "r20", "r0:shape r0:value"}},
+    [INSN_SHAPE_LIKE] = {{"r20", "r0", "device"}},
+    [INSN_ASSERT_SHAPE] = {{"r0", "row"}},
+    [INSN_ASSERT_DIM] = {{"r0", "0", "s0", "row"}},
+    [INSN_ALLOC] = {{"r2"}},
+    [INSN_VIEW] = {{"r2", "r0"}},
+    [INSN_COPY] = {{"r3", "r0", "input", "add", "0"}},
+    [INSN_KILL] = {{"r0"}},
+    [INSN_INVOKE] = {{"add", "host", "r2", "r0 r0"}},
+    [INSN_READBACK] = {{"r20", "r1", "value", "add", "0"}},
+    [INSN_EXTENT] = {{"r7"}},
+    [INSN_SYNC] = {{NULL}},
 };
-static bool is_epoch(int id) { return id == INSN_EPOCH_ENTER || id == INSN_EPOCH_PLAN || id == INSN_EPOCH_END; } /* their rules: test_rules.c */
+static bool is_epoch(int id) {
+  return id == INSN_EPOCH_ENTER || id == INSN_EPOCH_PLAN || id == INSN_EPOCH_END;
+} /* their rules: test_rules.c */
 
 /* The states that an operand takes, by its role; the exceptions that follow are the instruction's own. */
 static unsigned takes(int id, int operand, int item) {
@@ -100,33 +119,22 @@ static unsigned takes(int id, int operand, int item) {
     case INSN_ROLE_RD_NONE:
     case INSN_ROLE_RD_FETCH:
     case INSN_ROLE_RDS_SHAPED:
-    case INSN_ROLE_RDS_ANY:
-      return ALL & ~BIT(FETCHING);
-    case INSN_ROLE_RX_ALLOC:
-      return BIT(SHAPED_HOST) | BIT(SHAPED_DEVICE);
-    case INSN_ROLE_RX_EXTENT:
-      return BIT(HOST) | BIT(DEVICE) | BIT(FRESH) | BIT(PENDING);
-    case INSN_ROLE_RX_KILL:
-      return ALL & ~(BIT(DEAD) | BIT(UNDEFINED) | BIT(FETCHING));
+    case INSN_ROLE_RDS_ANY: return ALL & ~BIT(FETCHING);
+    case INSN_ROLE_RX_ALLOC: return BIT(SHAPED_HOST) | BIT(SHAPED_DEVICE);
+    case INSN_ROLE_RX_EXTENT: return BIT(HOST) | BIT(DEVICE) | BIT(FRESH) | BIT(PENDING);
+    case INSN_ROLE_RX_KILL: return ALL & ~(BIT(DEAD) | BIT(UNDEFINED) | BIT(FETCHING));
     case INSN_ROLE_RX_PUSH:
-    case INSN_ROLE_RU_OBJECT:
-      return BIT(OBJECT) | BIT(ANY);
+    case INSN_ROLE_RU_OBJECT: return BIT(OBJECT) | BIT(ANY);
     case INSN_ROLE_RU_ANY:
-    case INSN_ROLE_RUS_ANY:
-      return COMPLETE;
+    case INSN_ROLE_RUS_ANY: return COMPLETE;
     case INSN_ROLE_RU_SHAPE:
     case INSN_ROLE_RFS_IN:
       return BIT(HOST) | BIT(DEVICE) | BIT(FRESH) | BIT(ANY) | BIT(SHAPED_HOST) | BIT(SHAPED_DEVICE);
-    case INSN_ROLE_RU_TENSOR:
-      return BIT(HOST) | BIT(DEVICE) | BIT(FRESH) | BIT(ANY);
-    case INSN_ROLE_RU_HOST:
-      return BIT(HOST) | BIT(FRESH) | BIT(ANY);
-    case INSN_ROLE_RUS_KERNEL:
-      return BIT(HOST) | BIT(FRESH);
-    case INSN_ROLE_RXS_KERNEL:
-      return BIT(SHAPED_HOST) | BIT(FRESH);
-    case INSN_ROLE_RU_MAYBE:
-      return COMPLETE | BIT(NONE);
+    case INSN_ROLE_RU_TENSOR: return BIT(HOST) | BIT(DEVICE) | BIT(FRESH) | BIT(ANY);
+    case INSN_ROLE_RU_HOST: return BIT(HOST) | BIT(FRESH) | BIT(ANY);
+    case INSN_ROLE_RUS_KERNEL: return BIT(HOST) | BIT(FRESH);
+    case INSN_ROLE_RXS_KERNEL: return BIT(SHAPED_HOST) | BIT(FRESH);
+    case INSN_ROLE_RU_MAYBE: return COMPLETE | BIT(NONE);
     case INSN_ROLE_RX_FILL: /* above */
     case INSN_ROLE_SD:
     case INSN_ROLE_SU:
@@ -145,13 +153,13 @@ static unsigned takes(int id, int operand, int item) {
     case INSN_ROLE_DEV:
     case INSN_ROLE_REASON:
     case INSN_ROLE_EPOCH:
-    case INSN_ROLE_COUNT:
-      break;
+    case INSN_ROLE_COUNT: break;
   }
   return 0;
 }
 
-/* The module's text with one use of the instruction, in which item `item` of operand `operand` (-1: none) is `instead`. `:flags` stay. */
+/* The module's text with one use of the instruction, in which item `item` of operand `operand` (-1: none) is `instead`.
+ * `:flags` stay. */
 static void write_text(text_buffer *t, int id, int operand, int item, const char *instead, const char *more_prologue) {
   t->n = 0;
   text_append(t, "%s%s%s  %s", head, prologue, more_prologue, insn_table[id].mnemonic);
@@ -161,7 +169,8 @@ static void write_text(text_buffer *t, int id, int operand, int item, const char
     snprintf(copy, sizeof copy, "%s", uses[id].operands[i]);
     text_append(t, "%s%s", i ? ", " : " ", list ? "[" : "");
     int k = 0;
-    for (char *word = list ? strtok_r(copy, " ", &save) : copy; word; word = list ? strtok_r(NULL, " ", &save) : NULL, k++) {
+    for (char *word = list ? strtok_r(copy, " ", &save) : copy; word;
+         word = list ? strtok_r(NULL, " ", &save) : NULL, k++) {
       bool here = i == operand && k == item;
       char *flags = strchr(word, ':');
       text_append(t, "%s%s%s", k ? ", " : "", here ? instead : word, here && flags ? flags : "");
@@ -183,7 +192,8 @@ START_TEST(every_instruction_has_a_valid_use) {
   text_buffer t = {0};
   for (int id = 0; id < INSN_COUNT; id++) {
     if (is_epoch(id)) continue;
-    for (int i = 0; i < insn_table[id].n_operands; i++) ck_assert_msg(uses[id].operands[i], "%s", insn_table[id].mnemonic);
+    for (int i = 0; i < insn_table[id].n_operands; i++)
+      ck_assert_msg(uses[id].operands[i], "%s", insn_table[id].mnemonic);
     write_text(&t, id, -1, -1, "", "");
     accept(t.data);
   }
@@ -204,10 +214,11 @@ START_TEST(a_register_in_a_state_that_its_role_does_not_take_is_rejected) {
           snprintf(name, sizeof name, "'%s'", insn_table[id].names[i]);
           if (id == INSN_VIEW) snprintf(name, sizeof name, "operand '"); /* either of the two may be named */
           bool calls = insn_table[id].flow == INSN_FLOW_CALL || insn_table[id].flow == INSN_FLOW_RETURN;
-          if (takes(id, i, k) & BIT(state))
-            accept(t.data);
+          if (takes(id, i, k) & BIT(state)) accept(t.data);
           else
-            reject(t.data, "V", state == FETCHING && calls && insn_table[id].roles[i] == INSN_ROLE_RDS_ANY ? "fetched" : name, "function 'main', word ");
+            reject(t.data, "V",
+                   state == FETCHING && calls && insn_table[id].roles[i] == INSN_ROLE_RDS_ANY ? "fetched" : name,
+                   "function 'main', word ");
         }
     }
   }
@@ -232,16 +243,14 @@ START_TEST(a_scalar_that_is_not_defined_is_rejected) {
 }
 END_TEST
 
-static const char epoch_text[] =
-    "  s.const s0, 1\n  epoch.enter 0, plan, [r0:shape], [s0]\n  shape.like r1, r0, device\nplan: epoch.plan 0\n  copy r1, r0, input, add, 0\n  epoch.end 0\n";
+static const char epoch_text[] = "  s.const s0, 1\n  epoch.enter 0, plan, [r0:shape], [s0]\n  shape.like r1, r0, "
+                                 "device\nplan: epoch.plan 0\n  copy r1, r0, input, add, 0\n  epoch.end 0\n";
 
 /* A module with that instruction, its code and where the instruction is. */
 static void *make_module(int id, reed_diagnosis *d, size_t *out_n, uint32_t **out_code, insn *out_insn) {
   text_buffer t = {0};
-  if (is_epoch(id))
-    text_append(&t, "%s%s%s", head, epoch_text, epilogue);
-  else
-    write_text(&t, id, -1, -1, "", "");
+  if (is_epoch(id)) text_append(&t, "%s%s%s", head, epoch_text, epilogue);
+  else write_text(&t, id, -1, -1, "", "");
   void *bytes;
   reed_status status = reed_module_assemble(t.data, NULL, &bytes, out_n, d);
   ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(d));
@@ -262,12 +271,13 @@ static void rejected_there(const void *bytes, size_t n, const insn *in, int oper
   char name[64], place[64];
   snprintf(name, sizeof name, "%s, operand '%s'", insn_table[in->id].mnemonic, insn_table[in->id].names[operand]);
   snprintf(place, sizeof place, "function 'main', word %u", in->pc);
-  ck_assert_msg(status != REED_OK && strstr(message, name) && strstr(message, place) && reed_diagnosis_pc(d) == in->pc &&
-                    strcmp(reed_diagnosis_function(d), "main") == 0,
+  ck_assert_msg(status != REED_OK && strstr(message, name) && strstr(message, place) &&
+                    reed_diagnosis_pc(d) == in->pc && strcmp(reed_diagnosis_function(d), "main") == 0,
                 "%s %u: %s", name, word, message);
 }
 
-/* Every word of every operand replaced by a number that nothing has: an index, a register, a target out of range; and a list's length. */
+/* Every word of every operand replaced by a number that nothing has: an index, a register, a target out of range; and a
+ * list's length. */
 START_TEST(an_operand_out_of_range_is_rejected_by_name) {
   static const uint32_t bad[] = {0x00fffffe, 0xfffffffe, 0x7fffffff};
   reed_diagnosis *d;

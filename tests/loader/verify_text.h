@@ -33,7 +33,8 @@ static inline void reject(const char *text, const char *rule, const char *has, c
   reed_status status = check_text(text, d);
   const char *message = reed_diagnosis_message(d);
   ck_assert_msg(status != REED_OK, "accepted, %s wanted:\n%s", rule, text);
-  ck_assert_msg(strncmp(message, rule, strlen(rule)) == 0 && (!has || strstr(message, has)) && (!has_too || strstr(message, has_too)),
+  ck_assert_msg(strncmp(message, rule, strlen(rule)) == 0 && (!has || strstr(message, has)) &&
+                    (!has_too || strstr(message, has_too)),
                 "wanted %s ... %s ... %s, got: %s\n%s", rule, has ? has : "", has_too ? has_too : "", message, text);
   reed_diagnosis_close(&d);
 }

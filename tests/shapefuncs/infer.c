@@ -37,17 +37,13 @@ static const char *parse_values(inference *run, const char *p, int32_t i) {
     const char *end = parse_dim(run, p, true, &run->values[i][k]);
     double number = strtod(p, NULL);
     known = known && (*p == '-' || isdigit((unsigned char)*p));
-    if (in->dtype == REED_I64)
-      memcpy(run->data[i] + (size_t)k * bytes, &run->values[i][k], bytes);
-    else
-      reed_dtype_write(in->dtype, run->data[i] + (size_t)k * bytes, number);
+    if (in->dtype == REED_I64) memcpy(run->data[i] + (size_t)k * bytes, &run->values[i][k], bytes);
+    else reed_dtype_write(in->dtype, run->data[i] + (size_t)k * bytes, number);
     if (known && end < strpbrk(p, ",}")) end = strpbrk(p, ",}"); /* 0.5: an integer only up to the point */
     p = end;
   }
-  if (known)
-    in->data = run->data[i];
-  else
-    in->values = run->values[i];
+  if (known) in->data = run->data[i];
+  else in->values = run->values[i];
   return p + 1;
 }
 
@@ -118,7 +114,8 @@ void infer_begin(inference *run, const char *op_text, const char *attrs, const c
   for (const char *p = attrs; *p; p += *p == ' ') p = parse_attr(run, op, p);
   for (const char *p = inputs; *p; p += *p == ' ') p = parse_input(run, p);
   reed_attrs list = {run->attrs, run->n_attrs};
-  run->status = shapefn_run(op, &list, "n", run->n_inputs, run->inputs, run->n_outputs, run->outputs, run->symbols, run->diagnosis);
+  run->status = shapefn_run(op, &list, "n", run->n_inputs, run->inputs, run->n_outputs, run->outputs, run->symbols,
+                            run->diagnosis);
 }
 
 void infer_end(inference *run) {
@@ -151,10 +148,8 @@ const char *infer(const char *op, const char *attrs, const char *inputs) {
     for (int32_t k = 0; k < out->rank; k++) {
       n = put(text, n, k ? "," : "");
       n = put(text, n, k == out->bounded_axis ? "<=" : "");
-      if (run.symbols)
-        symbols_text(run.symbols, out->dims[k], dim, sizeof dim);
-      else
-        snprintf(dim, sizeof dim, "%lld", (long long)out->dims[k]);
+      if (run.symbols) symbols_text(run.symbols, out->dims[k], dim, sizeof dim);
+      else snprintf(dim, sizeof dim, "%lld", (long long)out->dims[k]);
       n = put(text, n, dim);
     }
     n = put(text, n, "]");

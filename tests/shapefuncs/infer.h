@@ -25,13 +25,15 @@ typedef struct inference {
   reed_status status;
 } inference;
 
-/* op: "Split" or "Split/3" for three outputs. attrs: "axis=1 perm=(0,2,1) mode=reflect alpha=0.5 value=tensor:i64" separated by spaces ("" none).
- * inputs, separated by spaces: "f32[2,h,?]" a shape of numbers, named dims and unknown ones; "f32[...]" of unknown rank; "i64{1,-1,h}" a list with
- * its elements; "f32[]{0.5}" a scalar; "i64[3]{?,?,?}" a list whose elements are unknown; "-" absent. A name, "?" or "..." makes the run symbolic, so that "i64[?]" is a list of
- * unknown length. */
+/* op: "Split" or "Split/3" for three outputs. attrs: "axis=1 perm=(0,2,1) mode=reflect alpha=0.5 value=tensor:i64"
+ * separated by spaces ("" none). inputs, separated by spaces: "f32[2,h,?]" a shape of numbers, named dims and unknown
+ * ones; "f32[...]" of unknown rank; "i64{1,-1,h}" a list with its elements; "f32[]{0.5}" a scalar; "i64[3]{?,?,?}" a
+ * list whose elements are unknown; "-" absent. A name, "?" or "..." makes the run symbolic, so that "i64[?]" is a list
+ * of unknown length. */
 void infer_begin(inference *run, const char *op, const char *attrs, const char *inputs);
 void infer_end(inference *run);
-/* "[2,h] [<=6,3]" of the outputs (fresh unknowns are "?", unknown rank "[...]", a bounded extent has "<="), or the diagnosis. In static storage. */
+/* "[2,h] [<=6,3]" of the outputs (fresh unknowns are "?", unknown rank "[...]", a bounded extent has "<="), or the
+ * diagnosis. In static storage. */
 const char *infer(const char *op, const char *attrs, const char *inputs);
 
 #endif

@@ -16,8 +16,14 @@ static reed_status twice_prepare(const reed_kernel_call *call, reed_kernel *out_
   return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "never runs");
 }
 
-static const reed_op twice = {
-    .domain = "example", .name = "Twice", .inputs = inputs, .n_inputs = 1, .outputs = outputs, .n_outputs = 1, .shape = twice_shape, .cpu = twice_prepare};
+static const reed_op twice = {.domain = "example",
+                              .name = "Twice",
+                              .inputs = inputs,
+                              .n_inputs = 1,
+                              .outputs = outputs,
+                              .n_outputs = 1,
+                              .shape = twice_shape,
+                              .cpu = twice_prepare};
 
 reed_status reed_plugin_register(reed_registry *registry, reed_diagnosis *diagnosis) {
   reed_status status = reed_registry_add(registry, &twice, diagnosis);

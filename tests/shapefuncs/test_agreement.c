@@ -1,5 +1,6 @@
-/* Shape functions on numbers against the same functions on symbols: for random calls, some numbers are replaced by named dims (n3 stands for
- * 3) or by unknowns. Where the numbers pass, the symbols must pass too, and what they say must come to the same numbers. */
+/* Shape functions on numbers against the same functions on symbols: for random calls, some numbers are replaced by
+ * named dims (n3 stands for 3) or by unknowns. Where the numbers pass, the symbols must pass too, and what they say
+ * must come to the same numbers. */
 #include <check.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -47,10 +48,15 @@ static void number(call_text *t, int64_t value, bool may_be_symbol) {
   int64_t choice = pick(t, 0, 9);
   append(t->numbers, sizeof t->numbers, plain);
   bool has_name = value >= 0 && value < MAX_NUMBER;
-  append(t->symbols, sizeof t->symbols, !may_be_symbol || choice < 5 ? plain : choice == 9 ? "?" : has_name ? named : plain);
+  append(t->symbols, sizeof t->symbols,
+         !may_be_symbol || choice < 5 ? plain
+         : choice == 9                ? "?"
+         : has_name                   ? named
+                                      : plain);
 }
 
-static void list(call_text *t, const char *between, int32_t n, const int64_t *numbers, const char *end, bool may_be_symbol) {
+static void list(call_text *t, const char *between, int32_t n, const int64_t *numbers, const char *end,
+                 bool may_be_symbol) {
   for (int32_t i = 0; i < n; i++) {
     if (i) both(t, between);
     number(t, numbers[i], may_be_symbol);
@@ -183,16 +189,17 @@ static void make_movement(call_text *t) {
 
 static void make_window(call_text *t) {
   static const char *const ops[] = {"Conv", "ConvTranspose", "MaxPool", "AveragePool"};
-  int64_t x[4] = {pick(t, 0, 2), pick(t, 1, 3), pick(t, 0, 12), pick(t, 0, 12)}, kernel[2] = {pick(t, 1, 4), pick(t, 1, 4)};
+  int64_t x[4] = {pick(t, 0, 2), pick(t, 1, 3), pick(t, 0, 12), pick(t, 0, 12)},
+          kernel[2] = {pick(t, 1, 4), pick(t, 1, 4)};
   int32_t which = (int32_t)pick(t, 0, 3);
   strcpy(t->op, ops[which]);
   int64_t w[4] = {which == 1 ? x[1] : pick(t, 1, 3), which == 1 ? pick(t, 1, 3) : x[1], kernel[0], kernel[1]};
-  if (pick(t, 0, 3) == 0)
-    attr(t, "auto_pad=%s", pick(t, 0, 1) ? "SAME_UPPER" : "VALID");
+  if (pick(t, 0, 3) == 0) attr(t, "auto_pad=%s", pick(t, 0, 1) ? "SAME_UPPER" : "VALID");
   else
-    attr(t, "pads=(%d,%d,%d,%d)", (int)pick(t, 0, kernel[0] - 1), (int)pick(t, 0, kernel[1] - 1), (int)pick(t, 0, kernel[0] - 1),
-         (int)pick(t, 0, kernel[1] - 1));
-  attr(t, "strides=(%d,%d) dilations=(%d,%d)", (int)pick(t, 1, 3), (int)pick(t, 1, 3), (int)pick(t, 1, 2), (int)pick(t, 1, 2));
+    attr(t, "pads=(%d,%d,%d,%d)", (int)pick(t, 0, kernel[0] - 1), (int)pick(t, 0, kernel[1] - 1),
+         (int)pick(t, 0, kernel[0] - 1), (int)pick(t, 0, kernel[1] - 1));
+  attr(t, "strides=(%d,%d) dilations=(%d,%d)", (int)pick(t, 1, 3), (int)pick(t, 1, 3), (int)pick(t, 1, 2),
+       (int)pick(t, 1, 2));
   if (which >= 2) attr(t, "ceil_mode=%d kernel_shape=(%d,%d)", (int)pick(t, 0, 1), (int)kernel[0], (int)kernel[1]);
   shape(t, "f32", 4, x);
   if (which < 2) shape(t, "f32", 4, w);
@@ -228,7 +235,8 @@ static void make_indexing(call_text *t) {
   strcpy(t->op, ops[which]);
   random_dims(t, rank, data);
   int32_t indices_rank = which == 1 || which == 3 ? rank : (int32_t)pick(t, 1, 3);
-  for (int32_t i = 0; i < indices_rank; i++) indices[i] = pick(t, 0, which == 1 || which == 3 ? (data[i] ? data[i] : 0) : 5);
+  for (int32_t i = 0; i < indices_rank; i++)
+    indices[i] = pick(t, 0, which == 1 || which == 3 ? (data[i] ? data[i] : 0) : 5);
   if (which == 2 || which == 4) indices[indices_rank - 1] = pick(t, 0, rank);
   shape(t, "f32", rank, data);
   shape(t, "i64", indices_rank, indices);
@@ -284,7 +292,8 @@ static void make_recurrent(call_text *t) {
   static const char *const ops[] = {"RNN/2", "GRU/2", "LSTM/3"};
   static const int64_t gates[] = {1, 3, 4};
   int32_t which = (int32_t)pick(t, 0, 2), direction = (int32_t)pick(t, 0, 2), layout = (int32_t)pick(t, 0, 1);
-  int64_t d = direction == 2 ? 2 : 1, steps = pick(t, 0, 6), n = pick(t, 0, 4), features = pick(t, 1, 4), hidden = pick(t, 0, 5), g = gates[which] * hidden;
+  int64_t d = direction == 2 ? 2 : 1, steps = pick(t, 0, 6), n = pick(t, 0, 4), features = pick(t, 1, 4),
+          hidden = pick(t, 0, 5), g = gates[which] * hidden;
   int64_t bias[2] = {d, 2 * g}, state[2][3] = {{d, n, hidden}, {n, d, hidden}};
   strcpy(t->op, ops[which]);
   attr(t, "direction=%s layout=%d", directions[direction], layout);
@@ -325,7 +334,8 @@ static const char *compare(const inference *numbers, const inference *symbols, i
   if (said->bounded_axis != exact->bounded_axis) return "bounded axis";
   for (int32_t k = 0; k < exact->rank; k++) {
     counts->n_extents++;
-    if (symbols->symbols ? !symbols_evaluate(symbols->symbols, said->dims[k], MAX_NUMBER, names, bound_to, &value) : (value = said->dims[k], false))
+    if (symbols->symbols ? !symbols_evaluate(symbols->symbols, said->dims[k], MAX_NUMBER, names, bound_to, &value)
+                         : (value = said->dims[k], false))
       continue;
     counts->n_decided++;
     if (value != exact->dims[k]) return "extent";
@@ -339,14 +349,16 @@ static void compare_call(const call_text *t, tally *counts) {
   infer_begin(&symbols, t->op, t->attrs, t->symbols);
   if (!numbers.status) {
     counts->n_passed++;
-    ck_assert_msg(!symbols.status, "%s {%s} %s passes, but %s: %s", t->op, t->attrs, t->numbers, t->symbols, reed_diagnosis_message(symbols.diagnosis));
+    ck_assert_msg(!symbols.status, "%s {%s} %s passes, but %s: %s", t->op, t->attrs, t->numbers, t->symbols,
+                  reed_diagnosis_message(symbols.diagnosis));
     for (int32_t i = 0; i < numbers.n_outputs; i++) {
       const char *different = compare(&numbers, &symbols, i, counts);
       if (!different) continue;
       char exact[512], said[512];
       snprintf(exact, sizeof exact, "%s", infer(t->op, t->attrs, t->numbers));
       snprintf(said, sizeof said, "%s", infer(t->op, t->attrs, t->symbols));
-      ck_abort_msg("%s {%s}: %s of output %d\n  %s gives %s\n  %s gives %s", t->op, t->attrs, different, i, t->numbers, exact, t->symbols, said);
+      ck_abort_msg("%s {%s}: %s of output %d\n  %s gives %s\n  %s gives %s", t->op, t->attrs, different, i, t->numbers,
+                   exact, t->symbols, said);
     }
   }
   infer_end(&numbers);
@@ -354,8 +366,9 @@ static void compare_call(const call_text *t, tally *counts) {
 }
 
 START_TEST(symbols_say_what_numbers_say) {
-  static void (*const makers[])(call_text *) = {make_broadcast, make_concat,  make_slice,   make_reshape,  make_axes,
-                                                make_movement,  make_window, make_product, make_indexing, make_numbers, make_recurrent};
+  static void (*const makers[])(call_text *) = {make_broadcast, make_concat,   make_slice,    make_reshape,
+                                                make_axes,      make_movement, make_window,   make_product,
+                                                make_indexing,  make_numbers,  make_recurrent};
   const size_t n_makers = sizeof makers / sizeof *makers;
   const char *seed = getenv("REED_SEED");
   uint64_t state = seed ? strtoull(seed, NULL, 10) | 1 : 0x9e3779b97f4a7c15ull;
@@ -367,7 +380,8 @@ START_TEST(symbols_say_what_numbers_say) {
     state = t.random;
     compare_call(&t, &counts);
   }
-  /* the comparison is worth something: most calls pass, most extents are decided (one in twenty numbers is unknown from the start) */
+  /* the comparison is worth something: most calls pass, most extents are decided (one in twenty numbers is unknown from
+   * the start) */
   ck_assert_int_gt(counts.n_passed * 10, n_calls * 6);
   ck_assert_int_gt(counts.n_decided * 10, counts.n_extents * 7);
 }

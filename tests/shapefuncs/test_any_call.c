@@ -1,5 +1,5 @@
-/* Whatever a file can say: every operator with random ranks, extents up to the largest numbers, values and attributes. A shape function answers
- * or diagnoses; run it under the sanitizers. */
+/* Whatever a file can say: every operator with random ranks, extents up to the largest numbers, values and attributes.
+ * A shape function answers or diagnoses; run it under the sanitizers. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,22 @@ static uint64_t pick(uint64_t n) { /* xorshift64 (Marsaglia 2003) */
 }
 
 static int64_t odd_number(void) {
-  static const int64_t odd[] = {0,       1,        -1,         2,         3,         4,         5,        7,
-                                INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, INT64_MIN + 1, (int64_t)1 << 40, -((int64_t)1 << 62), (int64_t)1 << 62};
+  static const int64_t odd[] = {0,
+                                1,
+                                -1,
+                                2,
+                                3,
+                                4,
+                                5,
+                                7,
+                                INT32_MAX,
+                                INT32_MIN,
+                                INT64_MAX,
+                                INT64_MIN,
+                                INT64_MIN + 1,
+                                (int64_t)1 << 40,
+                                -((int64_t)1 << 62),
+                                (int64_t)1 << 62};
   return odd[pick(4) ? pick(8) : pick(sizeof odd / sizeof *odd)];
 }
 
@@ -64,14 +78,15 @@ static void random_values(random_call *c, int32_t i, reed_symbols *symbols) {
   bool symbolic = symbols && pick(2);
   for (int64_t k = 0; k < in->n_values; k++) {
     int64_t number = odd_number();
-    c->values[i][k] = symbolic && pick(2) ? random_extent(symbols) : number < SYMBOL_FIRST + ((int64_t)1 << 32) ? -5 : number;
-    reed_dtype_write(in->dtype, c->data[i] + (size_t)k * reed_dtype_bytes(in->dtype), pick(8) ? (double)number : (double)number * 0.3);
+    c->values[i][k] = symbolic && pick(2)                          ? random_extent(symbols)
+                      : number < SYMBOL_FIRST + ((int64_t)1 << 32) ? -5
+                                                                   : number;
+    reed_dtype_write(in->dtype, c->data[i] + (size_t)k * reed_dtype_bytes(in->dtype),
+                     pick(8) ? (double)number : (double)number * 0.3);
     if (in->dtype == REED_I64) memcpy(c->data[i] + k * 8, &number, 8);
   }
-  if (symbolic)
-    in->values = c->values[i];
-  else
-    in->data = c->data[i];
+  if (symbolic) in->values = c->values[i];
+  else in->data = c->data[i];
 }
 
 static void random_inputs(random_call *c, const reed_op *op, reed_symbols *symbols) {
@@ -95,13 +110,15 @@ static void random_inputs(random_call *c, const reed_op *op, reed_symbols *symbo
 }
 
 static void random_attrs(random_call *c, const reed_op *op) {
-  static const char *const words[] = {"",     "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID",      "reflect",     "edge",
-                                      "wrap", "add",    "CRD",        "DCR",        "not_larger", "not_smaller", "tf_crop_and_resize"};
+  static const char *const words[] = {
+      "",     "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID",      "reflect",     "edge",
+      "wrap", "add",    "CRD",        "DCR",        "not_larger", "not_smaller", "tf_crop_and_resize"};
   for (int32_t k = 0; k < op->n_attrs && c->n_attrs < MAX_ATTRS; k++) {
     if (!op->attrs[k].required && pick(3) == 0) continue;
     reed_attr *a = &c->attrs[c->n_attrs];
     int64_t *ints = c->ints[c->n_attrs++];
-    *a = (reed_attr){.name = op->attrs[k].name, .type = op->attrs[k].type, .i = odd_number(), .f = (double)odd_number() * 0.3};
+    *a = (reed_attr){
+        .name = op->attrs[k].name, .type = op->attrs[k].type, .i = odd_number(), .f = (double)odd_number() * 0.3};
     a->s = words[pick(sizeof words / sizeof *words)];
     a->n = a->type == REED_ATTR_TENSOR ? 1 : (int64_t)pick(MAX_ELEMENTS + 1);
     for (int64_t i = 0; i < a->n; i++) ints[i] = odd_number();
@@ -117,12 +134,14 @@ static bool run_one(const reed_op *op, bool symbolic, reed_diagnosis *diagnosis)
   if (symbolic) ck_assert_int_eq(symbols_open(&symbols), REED_OK);
   random_inputs(&c, op, symbols);
   random_attrs(&c, op);
-  int32_t n_outputs = op->outputs[op->n_outputs - 1].variadic ? (int32_t)(1 + pick(4)) : (int32_t)(1 + pick((uint64_t)op->n_outputs));
+  int32_t n_outputs =
+      op->outputs[op->n_outputs - 1].variadic ? (int32_t)(1 + pick(4)) : (int32_t)(1 + pick((uint64_t)op->n_outputs));
   reed_attrs attrs = {c.attrs, c.n_attrs};
   reed_diagnosis_clear(diagnosis);
   reed_status status = shapefn_run(op, &attrs, "n", c.n_inputs, c.inputs, n_outputs, c.outputs, symbols, diagnosis);
   ck_assert_int_eq(status, reed_diagnosis_status(diagnosis));
-  ck_assert_msg(!status || strstr(reed_diagnosis_message(diagnosis), op->name), "%s: %s", op->name, reed_diagnosis_message(diagnosis));
+  ck_assert_msg(!status || strstr(reed_diagnosis_message(diagnosis), op->name), "%s: %s", op->name,
+                reed_diagnosis_message(diagnosis));
   for (int32_t i = 0; !status && i < n_outputs; i++) {
     reed_desc d = {.dtype = c.outputs[i].dtype, .rank = c.outputs[i].rank};
     ck_assert_int_ge(d.rank, symbolic ? -1 : 0);
@@ -142,7 +161,8 @@ START_TEST(every_operator_answers_or_diagnoses) {
   if (seed) state = strtoull(seed, NULL, 10) | 1;
   int64_t n_passed = 0;
   for (int id = 0; id < OP_COUNT; id++)
-    for (int i = 0; i < n_rounds && op_builtin((op_id)id)->shape; i++) n_passed += run_one(op_builtin((op_id)id), i & 1, diagnosis);
+    for (int i = 0; i < n_rounds && op_builtin((op_id)id)->shape; i++)
+      n_passed += run_one(op_builtin((op_id)id), i & 1, diagnosis);
   ck_assert_int_gt(n_passed, 0);
   reed_diagnosis_close(&diagnosis);
 }

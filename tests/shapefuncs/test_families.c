@@ -7,15 +7,16 @@ typedef struct sample {
   const char *op, *attrs, *inputs, *expected;
 } sample;
 
-#define TEST_OF(name, ...)                                                                                                            \
-  START_TEST(name) {                                                                                                                  \
-    static const sample samples[] = {__VA_ARGS__};                                                                                    \
-    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {                                                                   \
-      const sample *s = &samples[i];                                                                                                  \
-      const char *got = infer(s->op, s->attrs, s->inputs);                                                                            \
-      ck_assert_msg(strcmp(got, s->expected) == 0, "%s {%s} %s\n  gave     %s\n  expected %s", s->op, s->attrs, s->inputs, got, s->expected); \
-    }                                                                                                                                 \
-  }                                                                                                                                   \
+#define TEST_OF(name, ...) \
+  START_TEST(name) { \
+    static const sample samples[] = {__VA_ARGS__}; \
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) { \
+      const sample *s = &samples[i]; \
+      const char *got = infer(s->op, s->attrs, s->inputs); \
+      ck_assert_msg(strcmp(got, s->expected) == 0, "%s {%s} %s\n  gave     %s\n  expected %s", s->op, s->attrs, \
+                    s->inputs, got, s->expected); \
+    } \
+  } \
   END_TEST
 
 /* clang-format off */
@@ -420,7 +421,10 @@ START_TEST(dtypes_follow_the_row_or_the_function) {
                {"ConstantOfShape", "value=tensor:u8", "i64{2}", {REED_U8}},
                {"TopK/2", "", "f64[2] i64{1}", {REED_F64, REED_I64}},
                {"Dropout/2", "", "f16[2]", {REED_F16, REED_BOOL}},
-               {"BatchNormalization/3", "training_mode=1", "f16[2,8,3] f32[8] f32[8] f64[8] f64[8]", {REED_F16, REED_F64, REED_F64}},
+               {"BatchNormalization/3",
+                "training_mode=1",
+                "f16[2,8,3] f32[8] f32[8] f64[8] f64[8]",
+                {REED_F16, REED_F64, REED_F64}},
                {"LayerNormalization/3", "", "f16[2,3] f16[3]", {REED_F16, REED_F32, REED_F32}},
                {"LayerNormalization/3", "stash_type=2", "f16[2,3] f16[3]", {REED_F16, REED_F64, REED_F64}}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -12,18 +12,43 @@
 
 /* ---- the table ---- */
 
-/* Which inputs' values decide extents, from the ONNX operator definitions (opset 23): V where the value is needed, 0 where not, per input in
- * order; 'U' in front where only a bound is known before the kernel has run. Operators that are not listed need no values. */
+/* Which inputs' values decide extents, from the ONNX operator definitions (opset 23): V where the value is needed, 0
+ * where not, per input in order; 'U' in front where only a bound is known before the kernel has run. Operators that are
+ * not listed need no values. */
 static const struct {
   const char *name, *flags;
-} value_reads[] = {{"Reshape", "0V"},       {"Expand", "0V"},      {"Slice", "0VVVV"},    {"Tile", "0V"},       {"Pad", "0V0V"},
-                   {"Split", "0V"},         {"Squeeze", "0V"},     {"Unsqueeze", "0V"},   {"ReduceL1", "0V"},   {"ReduceL2", "0V"},
-                   {"ReduceMax", "0V"},     {"ReduceMean", "0V"},  {"ReduceMin", "0V"},   {"ReduceProd", "0V"}, {"ReduceSum", "0V"},
-                   {"ReduceLogSum", "0V"},  {"ReduceLogSumExp", "0V"}, {"ReduceSumSquare", "0V"}, {"OneHot", "0V0"},
-                   {"Resize", "0VVV"},      {"Upsample", "0VV"},   {"TopK", "0V"},        {"Range", "VVV"},     {"ConstantOfShape", "V"},
-                   {"If", "V"},             {"Loop", "VV0"},       {"NonZero", "U0"},     {"Compress", "U00"},
-                   /* of NonMaxSuppression only the limit: boxes and scores stay where they are and the kernel reports the count */
-                   {"NonMaxSuppression", "U00V00"}, {"PasteMasks", "00VV"}};
+} value_reads[] = {
+    {"Reshape", "0V"},
+    {"Expand", "0V"},
+    {"Slice", "0VVVV"},
+    {"Tile", "0V"},
+    {"Pad", "0V0V"},
+    {"Split", "0V"},
+    {"Squeeze", "0V"},
+    {"Unsqueeze", "0V"},
+    {"ReduceL1", "0V"},
+    {"ReduceL2", "0V"},
+    {"ReduceMax", "0V"},
+    {"ReduceMean", "0V"},
+    {"ReduceMin", "0V"},
+    {"ReduceProd", "0V"},
+    {"ReduceSum", "0V"},
+    {"ReduceLogSum", "0V"},
+    {"ReduceLogSumExp", "0V"},
+    {"ReduceSumSquare", "0V"},
+    {"OneHot", "0V0"},
+    {"Resize", "0VVV"},
+    {"Upsample", "0VV"},
+    {"TopK", "0V"},
+    {"Range", "VVV"},
+    {"ConstantOfShape", "V"},
+    {"If", "V"},
+    {"Loop", "VV0"},
+    {"NonZero", "U0"},
+    {"Compress", "U00"},
+    /* of NonMaxSuppression only the limit: boxes and scores stay where they are and the kernel reports the count */
+    {"NonMaxSuppression", "U00V00"},
+    {"PasteMasks", "00VV"}};
 
 START_TEST(values_are_read_where_onnx_needs_them) {
   for (int id = 0; id < OP_COUNT; id++) {
@@ -35,9 +60,11 @@ START_TEST(values_are_read_where_onnx_needs_them) {
     flags += bounded;
     for (int32_t i = 0; i < op->n_inputs; i++) {
       bool wanted = strlen(flags) > (size_t)i && flags[i] == 'V';
-      ck_assert_msg(((op->inputs[i].reads & REED_READS_VALUE) != 0) == wanted, "%s input %d (%s)", op->name, i, op->inputs[i].name);
+      ck_assert_msg(((op->inputs[i].reads & REED_READS_VALUE) != 0) == wanted, "%s input %d (%s)", op->name, i,
+                    op->inputs[i].name);
     }
-    for (int32_t i = 0; i < op->n_outputs; i++) ck_assert_msg(op->outputs[i].bounded == bounded, "%s output %d", op->name, i);
+    for (int32_t i = 0; i < op->n_outputs; i++)
+      ck_assert_msg(op->outputs[i].bounded == bounded, "%s output %d", op->name, i);
   }
 }
 END_TEST
@@ -45,11 +72,16 @@ END_TEST
 /* The operators this body of Reed has, by name. */
 START_TEST(the_table_has_every_operator_once) {
   static const char names[] =
-      "Abs Add And ArgMax ArgMin AveragePool BatchNormalization Cast Ceil Clip Compress Concat Constant ConstantOfShape Conv ConvTranspose CumSum "
-      "DepthToSpace Div Dropout Elu Equal Erf Exp Expand Flatten Floor Gather GatherElements GatherND Gemm GlobalAveragePool GlobalMaxPool Greater "
-      "GreaterOrEqual HardSigmoid HardSwish Identity If InstanceNormalization Keypoints LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax Loop MatMul "
-      "Max MaxPool Mean Min Mod Mul MultiLevelRoiAlign Neg NonMaxSuppression NonZero Not Or PRelu Pad PasteMasks Pow Range Reciprocal ReduceL1 ReduceL2 ReduceMax ReduceMean "
-      "ReduceMin ReduceProd ReduceSum Relu Reshape Resize RoiAlign Round ScatterElements ScatterND Shape Sigmoid Sign Size Slice Softmax Softplus "
+      "Abs Add And ArgMax ArgMin AveragePool BatchNormalization Cast Ceil Clip Compress Concat Constant "
+      "ConstantOfShape Conv ConvTranspose CumSum "
+      "DepthToSpace Div Dropout Elu Equal Erf Exp Expand Flatten Floor Gather GatherElements GatherND Gemm "
+      "GlobalAveragePool GlobalMaxPool Greater "
+      "GreaterOrEqual HardSigmoid HardSwish Identity If InstanceNormalization Keypoints LayerNormalization LeakyRelu "
+      "Less LessOrEqual Log LogSoftmax Loop MatMul "
+      "Max MaxPool Mean Min Mod Mul MultiLevelRoiAlign Neg NonMaxSuppression NonZero Not Or PRelu Pad PasteMasks Pow "
+      "Range Reciprocal ReduceL1 ReduceL2 ReduceMax ReduceMean "
+      "ReduceMin ReduceProd ReduceSum Relu Reshape Resize RoiAlign Round ScatterElements ScatterND Shape Sigmoid Sign "
+      "Size Slice Softmax Softplus "
       "SpaceToDepth Split Sqrt Squeeze Sub Sum Tanh Tile TopK Transpose Unsqueeze Upsample Where Xor";
   char copy[sizeof names];
   memcpy(copy, names, sizeof names);
@@ -81,7 +113,8 @@ START_TEST(rows_are_whole) {
 END_TEST
 
 START_TEST(variadic_operands_repeat) {
-  const reed_op *concat = op_find(NULL, "", "Concat"), *add = op_find(NULL, "", "Add"), *split = op_find(NULL, "", "Split");
+  const reed_op *concat = op_find(NULL, "", "Concat"), *add = op_find(NULL, "", "Add"),
+                *split = op_find(NULL, "", "Split");
   ck_assert_ptr_eq(reed_op_input_at(concat, 0), reed_op_input_at(concat, 99));
   ck_assert_ptr_eq(reed_op_output_at(split, 0), reed_op_output_at(split, 7));
   ck_assert_ptr_null(reed_op_input_at(add, 2));
@@ -92,8 +125,8 @@ END_TEST
 
 /* ---- calls against the table ---- */
 
-static void expect_check(const char *op, const reed_attr *attr, int32_t n_inputs, const reed_dtype *dtypes, int32_t n_outputs, reed_status status,
-                         const char *message) {
+static void expect_check(const char *op, const reed_attr *attr, int32_t n_inputs, const reed_dtype *dtypes,
+                         int32_t n_outputs, reed_status status, const char *message) {
   reed_diagnosis *d = NULL;
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
   reed_attrs attrs = {attr, attr != NULL};
@@ -103,24 +136,31 @@ static void expect_check(const char *op, const reed_attr *attr, int32_t n_inputs
 }
 
 START_TEST(calls_are_checked_against_the_row) {
-  const reed_dtype floats[] = {REED_F32, REED_F32, REED_F32, REED_F32, REED_F32, REED_F32}, mixed[] = {REED_F32, REED_F64}, ints[] = {REED_I64, REED_I64};
+  const reed_dtype floats[] = {REED_F32, REED_F32, REED_F32, REED_F32, REED_F32, REED_F32},
+                   mixed[] = {REED_F32, REED_F64}, ints[] = {REED_I64, REED_I64};
   const reed_dtype absent[] = {REED_F32, REED_NONE, REED_F32}, wild[] = {REED_F32, (reed_dtype)77};
-  const reed_attr axis = {.name = "axis", .type = REED_ATTR_INT}, text = {.name = "axis", .type = REED_ATTR_STRING, .s = "x"}, other = {.name = "axes"};
+  const reed_attr axis = {.name = "axis", .type = REED_ATTR_INT},
+                  text = {.name = "axis", .type = REED_ATTR_STRING, .s = "x"}, other = {.name = "axes"};
   expect_check("Add", NULL, 2, floats, 1, REED_OK, "");
   expect_check("Clip", NULL, 3, absent, 1, REED_OK, "");
   expect_check("Clip", NULL, 1, floats, 1, REED_OK, "");
   expect_check("Concat", &axis, 6, floats, 1, REED_OK, "");
   expect_check("Loop", NULL, 0, NULL, 3, REED_OK, "");
   expect_check("MaxPool", NULL, 1, floats, 1, REED_ERROR_TYPE, "MaxPool node 'n': attribute 'kernel_shape' is missing");
-  expect_check("Concat", &text, 1, floats, 1, REED_ERROR_TYPE, "Concat node 'n': attribute 'axis' is a string where an int is wanted");
-  expect_check("Softmax", &other, 1, floats, 1, REED_ERROR_UNSUPPORTED, "Softmax node 'n': attribute 'axes' is not known");
+  expect_check("Concat", &text, 1, floats, 1, REED_ERROR_TYPE,
+               "Concat node 'n': attribute 'axis' is a string where an int is wanted");
+  expect_check("Softmax", &other, 1, floats, 1, REED_ERROR_UNSUPPORTED,
+               "Softmax node 'n': attribute 'axes' is not known");
   expect_check("Concat", &axis, 0, NULL, 1, REED_ERROR_TYPE, "Concat node 'n': input 0 (inputs[0]) is missing");
   expect_check("Add", NULL, 1, floats, 1, REED_ERROR_TYPE, "Add node 'n': input 1 (B) is missing");
   expect_check("Add", NULL, 3, absent, 1, REED_ERROR_TYPE, "Add node 'n': input 1 (B) is missing");
   expect_check("Add", NULL, 3, floats, 1, REED_ERROR_TYPE, "Add node 'n': has 3 inputs, at most 2 are allowed");
-  expect_check("Add", NULL, 2, mixed, 1, REED_ERROR_TYPE, "Add node 'n': input 1 (B) is f64, input 0 is f32: they must have the same dtype");
-  expect_check("Add", NULL, 2, wild, 1, REED_ERROR_TYPE, "Add node 'n': input 1 (B) is ?; allowed are f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64");
-  expect_check("Exp", NULL, 1, ints, 1, REED_ERROR_TYPE, "Exp node 'n': input 0 (X) is i64; allowed are f32 f64 f16 bf16");
+  expect_check("Add", NULL, 2, mixed, 1, REED_ERROR_TYPE,
+               "Add node 'n': input 1 (B) is f64, input 0 is f32: they must have the same dtype");
+  expect_check("Add", NULL, 2, wild, 1, REED_ERROR_TYPE,
+               "Add node 'n': input 1 (B) is ?; allowed are f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64");
+  expect_check("Exp", NULL, 1, ints, 1, REED_ERROR_TYPE,
+               "Exp node 'n': input 0 (X) is i64; allowed are f32 f64 f16 bf16");
   expect_check("Exp", NULL, 1, floats, 2, REED_ERROR_TYPE, "Exp node 'n': has 2 outputs, at most 1 are allowed");
   expect_check("Exp", NULL, 1, floats, 0, REED_ERROR_TYPE, "Exp node 'n': has 0 outputs, at least 1 are wanted");
 }
@@ -165,7 +205,14 @@ static const reed_op_input one_input[] = {{"x", REED_READS_SHAPE, 1u << REED_F32
 static const reed_op_output one_output[] = {{"y", false, false, false, REED_TYPE_LIKE, 0}};
 
 static reed_op custom(const char *name, reed_shape_fn shape) {
-  return (reed_op){.domain = "example", .name = name, .inputs = one_input, .n_inputs = 1, .outputs = one_output, .n_outputs = 1, .shape = shape, .cpu = no_kernel};
+  return (reed_op){.domain = "example",
+                   .name = name,
+                   .inputs = one_input,
+                   .n_inputs = 1,
+                   .outputs = one_output,
+                   .n_outputs = 1,
+                   .shape = shape,
+                   .cpu = no_kernel};
 }
 
 static const char *run_custom(reed_shape_fn shape, reed_shape_output *output) {
@@ -189,9 +236,11 @@ START_TEST(custom_shape_functions_are_checked) {
   ck_assert_int_eq(output.dims[0], 12);
   ck_assert_int_eq(output.dtype, REED_F32);
   ck_assert_str_eq(run_custom(silent_shape, &output), "Twice node 'n': the shape function failed (x f32[6])");
-  ck_assert_str_eq(run_custom(negative_shape, &output), "Twice node 'n': output y would have the negative extents [-3] (x f32[6])");
+  ck_assert_str_eq(run_custom(negative_shape, &output),
+                   "Twice node 'n': output y would have the negative extents [-3] (x f32[6])");
   ck_assert_str_eq(run_custom(deep_shape, &output), "Twice node 'n': output 0 has rank 9 (x f32[6])");
-  ck_assert_str_eq(run_custom(fresh_shape, &output), "Twice node 'n': an extent cannot be computed while the program runs (x f32[6])");
+  ck_assert_str_eq(run_custom(fresh_shape, &output),
+                   "Twice node 'n': an extent cannot be computed while the program runs (x f32[6])");
 }
 END_TEST
 
@@ -313,7 +362,8 @@ START_TEST(the_table_is_printed_as_json) {
   ck_assert_int_eq(reed_operators_json(registry, &json, d), REED_OK);
   cJSON *root = cJSON_Parse(json);
   ck_assert_ptr_nonnull(root);
-  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "operators"), *op, *slice = NULL, *concat = NULL, *last = NULL;
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "operators"), *op, *slice = NULL, *concat = NULL,
+              *last = NULL;
   ck_assert_int_eq(cJSON_GetArraySize(list), OP_COUNT + 1);
   cJSON_ArrayForEach(op, list) {
     last = op;
@@ -341,7 +391,10 @@ START_TEST(every_failed_allocation_is_reported) {
     reed_op twice = custom("Twice", double_shape);
     reed_status status = reed_registry_open(&registry);
     if (!status) status = reed_registry_add(registry, &twice, NULL);
-    if (!status) status = reed_registry_load(registry, getenv("REED_TEST_PLUGIN"), NULL) == REED_ERROR_ARGUMENT ? REED_OK : REED_ERROR_MEMORY;
+    if (!status)
+      status = reed_registry_load(registry, getenv("REED_TEST_PLUGIN"), NULL) == REED_ERROR_ARGUMENT
+                   ? REED_OK
+                   : REED_ERROR_MEMORY;
     if (registry) reed_registry_close(&registry);
     bool reached = alloc_hook_failed();
     ck_assert_int_eq(alloc_hook_end(), 0);

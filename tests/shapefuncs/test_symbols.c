@@ -101,7 +101,8 @@ START_TEST(ranges_follow_the_arithmetic) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int64_t low, high;
     symbols_range(s, cases[i].d, &low, &high);
-    ck_assert_msg(low == cases[i].low && high == cases[i].high, "case %zu: %lld..%lld", i, (long long)low, (long long)high);
+    ck_assert_msg(low == cases[i].low && high == cases[i].high, "case %zu: %lld..%lld", i, (long long)low,
+                  (long long)high);
   }
   symbols_close(&s);
 }
@@ -130,7 +131,8 @@ START_TEST(what_grows_too_large_becomes_unknown) {
     reed_dim d = symbols_named(s, name);
     sum = symbols_add(s, sum, d);
     power = symbols_mul(s, power, symbols_add(s, d, 1));
-    nested = symbols_max(s, symbols_floordiv(s, symbols_add(s, symbols_mul(s, nested, 3), d), 7), symbols_sub(s, nested, d));
+    nested =
+        symbols_max(s, symbols_floordiv(s, symbols_add(s, symbols_mul(s, nested, 3), d), 7), symbols_sub(s, nested, d));
   }
   ck_assert_int_eq(symbols_status(s), REED_OK);
   ck_assert(symbol_is(sum) && symbol_is(power) && symbol_is(nested));
@@ -164,21 +166,13 @@ START_TEST(symbols_evaluate_to_what_numbers_give) {
       int i = (int)(next_random(&state) % (uint64_t)n), k = (int)(next_random(&state) % (uint64_t)n);
       int64_t constant = (int64_t)(next_random(&state) % 7) + 1;
       switch (next_random(&state) % 7) {
-        case 0:
-          number[n] = number[i] + number[k], symbol[n] = symbols_add(s, symbol[i], symbol[k]);
-          break;
-        case 1:
-          number[n] = number[i] - number[k], symbol[n] = symbols_sub(s, symbol[i], symbol[k]);
-          break;
+        case 0: number[n] = number[i] + number[k], symbol[n] = symbols_add(s, symbol[i], symbol[k]); break;
+        case 1: number[n] = number[i] - number[k], symbol[n] = symbols_sub(s, symbol[i], symbol[k]); break;
         case 2:
-          if (llabs(number[i]) > 100000 || llabs(number[k]) > 100000)
-            number[n] = constant, symbol[n] = constant;
-          else
-            number[n] = number[i] * number[k], symbol[n] = symbols_mul(s, symbol[i], symbol[k]);
+          if (llabs(number[i]) > 100000 || llabs(number[k]) > 100000) number[n] = constant, symbol[n] = constant;
+          else number[n] = number[i] * number[k], symbol[n] = symbols_mul(s, symbol[i], symbol[k]);
           break;
-        case 3:
-          number[n] = floor_of(number[i], constant), symbol[n] = symbols_floordiv(s, symbol[i], constant);
-          break;
+        case 3: number[n] = floor_of(number[i], constant), symbol[n] = symbols_floordiv(s, symbol[i], constant); break;
         case 4:
           number[n] = number[i] < number[k] ? number[i] : number[k], symbol[n] = symbols_min(s, symbol[i], symbol[k]);
           break;
@@ -188,18 +182,18 @@ START_TEST(symbols_evaluate_to_what_numbers_give) {
         default:
           if (number[k] > 0)
             number[n] = floor_of(number[i], number[k]), symbol[n] = symbols_floordiv(s, symbol[i], symbol[k]);
-          else
-            number[n] = number[i] + constant, symbol[n] = symbols_add(s, symbol[i], constant);
+          else number[n] = number[i] + constant, symbol[n] = symbols_add(s, symbol[i], constant);
           break;
       }
       int64_t value, low, high;
       char text[512];
       if (symbols_evaluate(s, symbol[n], 3, names, atoms, &value))
-        ck_assert_msg(value == number[n], "round %d: %s gives %lld, not %lld", round, symbols_text(s, symbol[n], text, sizeof text),
-                      (long long)value, (long long)number[n]);
+        ck_assert_msg(value == number[n], "round %d: %s gives %lld, not %lld", round,
+                      symbols_text(s, symbol[n], text, sizeof text), (long long)value, (long long)number[n]);
       symbols_range(s, symbol[n], &low, &high);
       ck_assert_msg(low <= number[n] && number[n] <= high, "round %d: %s is %lld, not in %lld..%lld", round,
-                    symbols_text(s, symbol[n], text, sizeof text), (long long)number[n], (long long)low, (long long)high);
+                    symbols_text(s, symbol[n], text, sizeof text), (long long)number[n], (long long)low,
+                    (long long)high);
     }
     symbols_close(&s);
   }
@@ -214,7 +208,8 @@ START_TEST(every_failed_allocation_is_reported) {
     reed_status status = symbols_open(&s);
     if (!status) {
       reed_dim h = symbols_named(s, "h"), sum = 0;
-      for (int64_t i = 1; i < 200; i++) sum = symbols_max(s, symbols_floordiv(s, symbols_add(s, h, i), i + 2), symbols_named(s, "w"));
+      for (int64_t i = 1; i < 200; i++)
+        sum = symbols_max(s, symbols_floordiv(s, symbols_add(s, h, i), i + 2), symbols_named(s, "w"));
       ck_assert(symbol_is(sum));
       ck_assert(!symbols_status(s) || !symbols_equal(s, SYMBOL_FIRST, SYMBOL_FIRST));
       status = symbols_status(s);

@@ -24,10 +24,8 @@ static bool compare(const char *got, const char *want, tolerance t, char **out_r
   fclose(out);
   reed_tensor_close(&a);
   reed_tensor_close(&b);
-  if (out_report)
-    *out_report = report;
-  else
-    free(report);
+  if (out_report) *out_report = report;
+  else free(report);
   return equal;
 }
 
@@ -71,8 +69,8 @@ END_TEST
 START_TEST(the_report_names_first_mismatches_and_largest_errors) {
   char *report;
   ck_assert(!compare("2x4xf32=1,2,3,4,5,6,7,8", "2x4xf32=1,2.5,3,4,5,6,7,10", (tolerance){0, 0}, &report));
-  static const char *const words[] = {"2 of 8 elements differ", "f32[2,4]", "at [0,1]  got 2  want 2.5", "at [1,3]  got 8  want 10",
-                                      "largest error 2 absolute at [1,3], 0.2 relative"};
+  static const char *const words[] = {"2 of 8 elements differ", "f32[2,4]", "at [0,1]  got 2  want 2.5",
+                                      "at [1,3]  got 8  want 10", "largest error 2 absolute at [1,3], 0.2 relative"};
   for (int i = 0; i < 5; i++) ck_assert_msg(strstr(report, words[i]) != NULL, "'%s' is not in: %s", words[i], report);
   free(report);
 }

@@ -93,7 +93,8 @@ START_TEST(layouts_means_and_deviations) {
   complaint c = {0};
   reed_tensor *t;
   ck_assert_int_eq(picture_to_tensor(&p, &(image_form){0}, NULL, &t, &c), DONE);
-  ck_assert(reed_tensor_rank(t) == 3 && reed_tensor_dims(t)[0] == 3 && reed_tensor_dims(t)[1] == 2 && reed_tensor_dims(t)[2] == 3);
+  ck_assert(reed_tensor_rank(t) == 3 && reed_tensor_dims(t)[0] == 3 && reed_tensor_dims(t)[1] == 2 &&
+            reed_tensor_dims(t)[2] == 3);
   /* pixel (1, 2), green, exactly as PyTorch's division gives it */
   ck_assert(((float *)reed_tensor_data(t))[6 + 5] == (float)p.pixels[3 * 5 + 1] / 255.0f);
   reed_tensor_close(&t);
@@ -117,7 +118,8 @@ END_TEST
 
 START_TEST(detections_far_outside_and_not_finite_are_drawn_without_harm) {
   image p = gradient(40, 30);
-  float boxes[] = {-1e30f, -1e30f, 1e30f, 1e30f, NAN, 0, INFINITY, 5, 30, 25, 5, 5, 10, 2, 20, 12}, scores[] = {0.9f, 0.8f, NAN, 0.6f};
+  float boxes[] = {-1e30f, -1e30f, 1e30f, 1e30f, NAN, 0, INFINITY, 5, 30, 25, 5, 5, 10, 2, 20, 12},
+        scores[] = {0.9f, 0.8f, NAN, 0.6f};
   float *masks = need(4 * 40 * 30, sizeof *masks);
   int64_t labels[] = {1, -3, 99, 2};
   for (int i = 0; i < 4 * 40 * 30; i++) masks[i] = i % 3 == 0 ? NAN : (float)i;
@@ -126,12 +128,17 @@ START_TEST(detections_far_outside_and_not_finite_are_drawn_without_harm) {
   ck_assert_int_eq(reed_tensor_open_borrowed(REED_F32, 2, (int64_t[]){4, 4}, boxes, NULL, NULL, &tensors[0]), REED_OK);
   ck_assert_int_eq(reed_tensor_open_borrowed(REED_I64, 1, (int64_t[]){4}, labels, NULL, NULL, &tensors[1]), REED_OK);
   ck_assert_int_eq(reed_tensor_open_borrowed(REED_F32, 1, (int64_t[]){4}, scores, NULL, NULL, &tensors[2]), REED_OK);
-  ck_assert_int_eq(reed_tensor_open_borrowed(REED_F32, 4, (int64_t[]){4, 1, 30, 40}, masks, NULL, NULL, &tensors[3]), REED_OK);
+  ck_assert_int_eq(reed_tensor_open_borrowed(REED_F32, 4, (int64_t[]){4, 1, 30, 40}, masks, NULL, NULL, &tensors[3]),
+                   REED_OK);
   complaint c = {0};
   detections found;
   ck_assert_msg(detections_find(names, tensors, 4, &p, &found, &c) == DONE, "%s", c.text);
-  ck_assert(found.boxes == tensors[0] && found.labels == tensors[1] && found.scores == tensors[2] && found.masks == tensors[3]);
-  draw_detections(&p, &found, (const char *[]){"zero", "a label whose name is much longer than the picture is wide, so that it is cut"}, 2, 2, 0.0);
+  ck_assert(found.boxes == tensors[0] && found.labels == tensors[1] && found.scores == tensors[2] &&
+            found.masks == tensors[3]);
+  draw_detections(
+      &p, &found,
+      (const char *[]){"zero", "a label whose name is much longer than the picture is wide, so that it is cut"}, 2, 2,
+      0.0);
   ck_assert(p.width == 80 && p.height == 60);
   image small = gradient(4, 4);
   ck_assert_int_eq(detections_find(names, tensors, 4, &small, &found, &c), MISUSE);

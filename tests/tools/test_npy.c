@@ -1,4 +1,5 @@
-/* .npy files: round trips of every dtype, byte orders, Fortran order, and damaged files of every kind, cut and flipped. */
+/* .npy files: round trips of every dtype, byte orders, Fortran order, and damaged files of every kind, cut and flipped.
+ */
 #include "tools/npy.h"
 
 #include <check.h>
@@ -37,7 +38,8 @@ START_TEST(every_dtype_comes_back) {
     reed_tensor *t, *back;
     ck_assert_int_eq(reed_tensor_open((reed_dtype)d, 2, (int64_t[]){2, 3}, &t), REED_OK);
     size_t size = reed_dtype_bytes((reed_dtype)d);
-    for (int i = 0; i < 6; i++) reed_dtype_write((reed_dtype)d, (char *)reed_tensor_data(t) + (size_t)i * size, d == REED_BOOL ? i % 2 : i + 0.5);
+    for (int i = 0; i < 6; i++)
+      reed_dtype_write((reed_dtype)d, (char *)reed_tensor_data(t) + (size_t)i * size, d == REED_BOOL ? i % 2 : i + 0.5);
     char *bytes;
     size_t n;
     npy_write(t, &bytes, &n);
@@ -46,7 +48,8 @@ START_TEST(every_dtype_comes_back) {
     ck_assert_int_eq(reed_tensor_dims(back)[1], 3);
     for (int i = 0; i < 6; i++)
       ck_assert(reed_dtype_read((reed_dtype)d, (char *)reed_tensor_data(t) + (size_t)i * size) ==
-                reed_dtype_read(reed_tensor_dtype(back), (char *)reed_tensor_data(back) + (size_t)i * reed_dtype_bytes(reed_tensor_dtype(back))));
+                reed_dtype_read(reed_tensor_dtype(back), (char *)reed_tensor_data(back) +
+                                                             (size_t)i * reed_dtype_bytes(reed_tensor_dtype(back))));
     /* cut anywhere, it is refused */
     for (size_t k = 0; k < n; k++) {
       complaint c;
@@ -113,7 +116,8 @@ START_TEST(damaged_and_foreign_files_are_refused_by_name) {
   REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 8), }", 4, "overflows");
   REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", 16, "promises 3 elements");
   REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", 8, "promises 3 elements");
-  REFUSED("{'descr': '<f4', 'colour': 'red', 'fortran_order': False, 'shape': (1,), }", 4, "unknown header key 'colour'");
+  REFUSED("{'descr': '<f4', 'colour': 'red', 'fortran_order': False, 'shape': (1,), }", 4,
+          "unknown header key 'colour'");
   REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'shape': (1,), }", 4, "two shapes");
   REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), } x", 4, "garbage");
   REFUSED("", 0, "not a dict");
@@ -121,7 +125,8 @@ START_TEST(damaged_and_foreign_files_are_refused_by_name) {
 }
 END_TEST
 
-/* Every single byte of a small file set to every value: never a crash, and what is accepted has as many elements as bytes. */
+/* Every single byte of a small file set to every value: never a crash, and what is accepted has as many elements as
+ * bytes. */
 START_TEST(flipped_bytes_never_crash) {
   char file[300], copy[300];
   const char zeros[8] = {0};

@@ -12,7 +12,8 @@ static void note_release(void *context) { n_released += *(int *)context; }
 START_TEST(a_new_tensor_is_zero_aligned_and_of_its_size) {
   reed_tensor *t;
   ck_assert_int_eq(reed_tensor_open(REED_F16, 3, (int64_t[]){2, 3, 5}, &t), REED_OK);
-  ck_assert(reed_tensor_elements(t) == 30 && reed_tensor_bytes(t) == 60 && reed_tensor_rank(t) == 3 && reed_tensor_dims(t)[2] == 5);
+  ck_assert(reed_tensor_elements(t) == 30 && reed_tensor_bytes(t) == 60 && reed_tensor_rank(t) == 3 &&
+            reed_tensor_dims(t)[2] == 5);
   ck_assert_uint_eq((uintptr_t)reed_tensor_data(t) % 64, 0);
   for (int i = 0; i < 60; i++) ck_assert_int_eq(((char *)reed_tensor_data(t))[i], 0);
   reed_tensor_close(&t);
@@ -73,13 +74,17 @@ static void note_delete(DLManagedTensor *self) { n_deleted++, (void)self; }
 
 START_TEST(dlpack_tensors_that_are_not_dense_host_memory_stay_the_callers) {
   float data[12];
-  int64_t shape[] = {3, 4}, strides[] = {4, 1}, transposed[] = {1, 3}, one_row[] = {1, 4}, odd[] = {77, 1}, empty[] = {0, 4};
-  DLManagedTensor base = {.dl_tensor = {.data = data, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {2, 32, 1}, .shape = shape}, .deleter = note_delete}, m;
+  int64_t shape[] = {3, 4}, strides[] = {4, 1}, transposed[] = {1, 3}, one_row[] = {1, 4}, odd[] = {77, 1},
+          empty[] = {0, 4};
+  DLManagedTensor base = {.dl_tensor =
+                              {.data = data, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {2, 32, 1}, .shape = shape},
+                          .deleter = note_delete},
+                  m;
   reed_tensor *t = NULL;
   n_deleted = 0;
-#define REFUSED(change)  \
-  m = base;              \
-  change;                \
+#define REFUSED(change) \
+  m = base; \
+  change; \
   ck_assert_int_eq(reed_tensor_from_dlpack(&m, &t), REED_ERROR_UNSUPPORTED)
   REFUSED(m.dl_tensor.device.device_type = kDLCUDA);
   REFUSED(m.dl_tensor.dtype.lanes = 4);
@@ -89,9 +94,9 @@ START_TEST(dlpack_tensors_that_are_not_dense_host_memory_stay_the_callers) {
   REFUSED(m.dl_tensor.ndim = 9);
 #undef REFUSED
   ck_assert_int_eq(n_deleted, 0);
-#define TAKEN(change)                                      \
-  m = base;                                                \
-  change;                                                  \
+#define TAKEN(change) \
+  m = base; \
+  change; \
   ck_assert_int_eq(reed_tensor_from_dlpack(&m, &t), REED_OK); \
   reed_tensor_close(&t)
   TAKEN(m.dl_tensor.strides = strides);

@@ -26,7 +26,8 @@ static void refused(const char *text, int exit_status, const char *words) {
 }
 
 static double at(const reed_tensor *t, int64_t i) {
-  return reed_dtype_read(reed_tensor_dtype(t), (const char *)reed_tensor_data(t) + (size_t)i * reed_dtype_bytes(reed_tensor_dtype(t)));
+  return reed_dtype_read(reed_tensor_dtype(t),
+                         (const char *)reed_tensor_data(t) + (size_t)i * reed_dtype_bytes(reed_tensor_dtype(t)));
 }
 
 START_TEST(elements_splats_and_scalars) {
@@ -67,7 +68,8 @@ START_TEST(integers_reach_the_ends_of_their_dtype) {
 END_TEST
 
 START_TEST(random_elements_are_the_same_for_the_same_seed) {
-  reed_tensor *a = parsed("3x5xf32=rand:7"), *b = parsed("3x5xf32=rand:7"), *c = parsed("3x5xf32=rand:8"), *d = parsed("100xi64=rand:1");
+  reed_tensor *a = parsed("3x5xf32=rand:7"), *b = parsed("3x5xf32=rand:7"), *c = parsed("3x5xf32=rand:8"),
+              *d = parsed("100xi64=rand:1");
   ck_assert_mem_eq(reed_tensor_data(a), reed_tensor_data(b), 60);
   ck_assert(memcmp(reed_tensor_data(a), reed_tensor_data(c), 60) != 0);
   for (int i = 0; i < 15; i++) ck_assert(at(a, i) >= 0 && at(a, i) < 1);
@@ -127,12 +129,15 @@ static int parse(options *o, complaint *c, int n, const char *const *words) {
   c->text[0] = 0;
   return flags_parse(rows, n, words, o, &o->arguments, c);
 }
-#define PARSE(o, c, ...) parse(o, c, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__})
+#define PARSE(o, c, ...) \
+  parse(o, c, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__})
 
 START_TEST(flags_in_both_forms_and_repeated) {
   options o;
   complaint c;
-  ck_assert_int_eq(PARSE(&o, &c, "m.reed", "-n", "5", "-i", "a=1", "--input=b=2", "--ignore-checksum", "--mean", "1,2,3", "--min-score=0.5", "--", "-x"), DONE);
+  ck_assert_int_eq(PARSE(&o, &c, "m.reed", "-n", "5", "-i", "a=1", "--input=b=2", "--ignore-checksum", "--mean",
+                         "1,2,3", "--min-score=0.5", "--", "-x"),
+                   DONE);
   ck_assert_int_eq(o.runs, 5);
   ck_assert_uint_eq(o.inputs.n, 2);
   ck_assert_str_eq(o.inputs.items[1], "b=2");
@@ -151,9 +156,15 @@ END_TEST
 START_TEST(wrong_flags_are_named_with_what_was_meant) {
   static const struct {
     const char *words[2], *said;
-  } wrong[] = {{{"--devise", "red"}, "did you mean '--device'?"}, {{"--numbr=1", ""}, "did you mean '--number'?"}, {{"-n", "0"}, "from 1 up"},
-               {{"-n", "5x"}, "from 1 up"},   {{"--device", "grene"}, "did you mean 'green'?"}, {{"--ignore-checksum=1", ""}, "takes no value"},
-               {{"--mean", "1,2"}, "three with commas"}, {{"--mean", "1,2,3,4"}, "three with commas"}, {{"--min-score", "-1"}, "from 0 up"},
+  } wrong[] = {{{"--devise", "red"}, "did you mean '--device'?"},
+               {{"--numbr=1", ""}, "did you mean '--number'?"},
+               {{"-n", "0"}, "from 1 up"},
+               {{"-n", "5x"}, "from 1 up"},
+               {{"--device", "grene"}, "did you mean 'green'?"},
+               {{"--ignore-checksum=1", ""}, "takes no value"},
+               {{"--mean", "1,2"}, "three with commas"},
+               {{"--mean", "1,2,3,4"}, "three with commas"},
+               {{"--min-score", "-1"}, "from 0 up"},
                {{"--min-score", "nan"}, "from 0 up"}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     options o;

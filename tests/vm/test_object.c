@@ -1,4 +1,5 @@
-/* References and counted objects: sharing, value semantics, release of long chains, output blocks that outlive their store. */
+/* References and counted objects: sharing, value semantics, release of long chains, output blocks that outlive their
+ * store. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,7 +101,8 @@ START_TEST(an_output_outlives_its_store_and_blocks_are_used_again) {
 }
 END_TEST
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* sanitizers have a heap of their own */
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) /* sanitizers have a heap of their own */
 static int64_t resident_bytes(void) {
   long long pages = 0;
   FILE *f = fopen("/proc/self/statm", "r");

@@ -1,5 +1,5 @@
-/* Threads, with one OpenMP thread per session: programs shared, sessions on a thread each, runs cancelled and asynchronous, outputs closed elsewhere and later.
- * scripts/tsan.sh runs this under ThreadSanitizer. */
+/* Threads, with one OpenMP thread per session: programs shared, sessions on a thread each, runs cancelled and
+ * asynchronous, outputs closed elsewhere and later. scripts/tsan.sh runs this under ThreadSanitizer. */
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,44 +13,42 @@
 #define N_THREADS 4
 
 /* y = relu(x + x) in an epoch, twice over a loop: memo, pool, copies. */
-static const char small[] =
-    ".module \"m\" producer \"test\" \"1\" devices 2\n"
-    ".type t0 = f32[n, 4] \"x\"\n"
-    ".type t1 = f32[n, 4] \"y\"\n"
-    ".inputs t0\n"
-    ".outputs t1\n"
-    ".site k0 = Add (2 -> 1) \"add\"\n"
-    ".site k1 = Relu (1 -> 1) \"relu\"\n"
-    ".function main (t0) -> (t1) registers 5 0\n"
-    "  assert.shape r0, t0\n"
-    "  epoch.enter 0, plan, [r0:shape], []\n"
-    "  shape.like r1, r0, device\n"
-    "  shape k0, device, [r2], [r1:shape, r1:shape]\n"
-    "  shape k1, device, [r3], [r2:shape]\n"
-    "plan:\n"
-    "  epoch.plan 0\n"
-    "  copy r1, r0, input, k0, 0\n"
-    "  invoke k0, device, [r2], [r1, r1]\n"
-    "  kill r1\n"
-    "  invoke k1, device, [r3], [r2]\n"
-    "  kill r2\n"
-    "  epoch.end 0\n"
-    "  readback r4, r3, output, k1, 0\n"
-    "  sync\n"
-    "  kill r3\n"
-    "  return [r4], []\n";
+static const char small[] = ".module \"m\" producer \"test\" \"1\" devices 2\n"
+                            ".type t0 = f32[n, 4] \"x\"\n"
+                            ".type t1 = f32[n, 4] \"y\"\n"
+                            ".inputs t0\n"
+                            ".outputs t1\n"
+                            ".site k0 = Add (2 -> 1) \"add\"\n"
+                            ".site k1 = Relu (1 -> 1) \"relu\"\n"
+                            ".function main (t0) -> (t1) registers 5 0\n"
+                            "  assert.shape r0, t0\n"
+                            "  epoch.enter 0, plan, [r0:shape], []\n"
+                            "  shape.like r1, r0, device\n"
+                            "  shape k0, device, [r2], [r1:shape, r1:shape]\n"
+                            "  shape k1, device, [r3], [r2:shape]\n"
+                            "plan:\n"
+                            "  epoch.plan 0\n"
+                            "  copy r1, r0, input, k0, 0\n"
+                            "  invoke k0, device, [r2], [r1, r1]\n"
+                            "  kill r1\n"
+                            "  invoke k1, device, [r3], [r2]\n"
+                            "  kill r2\n"
+                            "  epoch.end 0\n"
+                            "  readback r4, r3, output, k1, 0\n"
+                            "  sync\n"
+                            "  kill r3\n"
+                            "  return [r4], []\n";
 
-static const char endless[] =
-    ".module \"m\" producer \"test\" \"1\" devices 1\n"
-    ".type t0 = i64[] \"out\"\n"
-    ".inputs\n"
-    ".outputs t0\n"
-    ".function main () -> (t0) registers 1 1\n"
-    "  s.const s0, 1\n"
-    "  r.scalar r0, s0, i64\n"
-    "again:\n"
-    "  branch.if s0, again\n"
-    "  return [r0], []\n";
+static const char endless[] = ".module \"m\" producer \"test\" \"1\" devices 1\n"
+                              ".type t0 = i64[] \"out\"\n"
+                              ".inputs\n"
+                              ".outputs t0\n"
+                              ".function main () -> (t0) registers 1 1\n"
+                              "  s.const s0, 1\n"
+                              "  r.scalar r0, s0, i64\n"
+                              "again:\n"
+                              "  branch.if s0, again\n"
+                              "  return [r0], []\n";
 
 static reed_program *assembled(const char *text) {
   void *bytes;
@@ -64,7 +62,10 @@ static reed_program *assembled(const char *text) {
 
 static reed_session *session_of(reed_program *program, const char *device) {
   reed_session *session;
-  ck_assert_int_eq(reed_session_open(program, &(reed_session_options){.device = device, .n_threads = 1, .memo_entries = 3}, &session, NULL), REED_OK);
+  ck_assert_int_eq(reed_session_open(program,
+                                     &(reed_session_options){.device = device, .n_threads = 1, .memo_entries = 3},
+                                     &session, NULL),
+                   REED_OK);
   return session;
 }
 
@@ -237,14 +238,12 @@ typedef struct async_session {
 
 static void start(async_session *a);
 
-static void on_done(void *context, reed_status status, reed_tensor **outputs, size_t n_outputs, const reed_diagnosis *diagnosis) {
+static void on_done(void *context, reed_status status, reed_tensor **outputs, size_t n_outputs,
+                    const reed_diagnosis *diagnosis) {
   async_session *a = context;
-  if (status == REED_ERROR_CANCELLED)
-    a->n_cancelled++;
-  else if (status != REED_OK || n_outputs != 1)
-    a->n_failed++;
-  else
-    hand_over(a->closers, outputs[0]);
+  if (status == REED_ERROR_CANCELLED) a->n_cancelled++;
+  else if (status != REED_OK || n_outputs != 1) a->n_failed++;
+  else hand_over(a->closers, outputs[0]);
   if (--a->n_left > 0) start(a);
 }
 
@@ -264,7 +263,8 @@ START_TEST(asynchronous_runs_of_several_sessions_end_on_their_loop) {
   reed_program *program = assembled(small);
   async_session sessions[N_THREADS];
   for (int i = 0; i < N_THREADS; i++) {
-    sessions[i] = (async_session){.loop = &loop, .session = session_of(program, i % 2 ? "sim" : "host"), .closers = &h, .n_left = 50};
+    sessions[i] = (async_session){
+        .loop = &loop, .session = session_of(program, i % 2 ? "sim" : "host"), .closers = &h, .n_left = 50};
     start(&sessions[i]);
   }
   reed_program_close(&program);
@@ -300,7 +300,9 @@ static void *detect(void *context) {
     ck_assert_int_eq(scene_run(session, &scenes[1], outputs, NULL), REED_OK);
     for (int k = 0; k < 4; k++) {
       ck_assert_int_eq(reed_tensor_bytes(outputs[k]), reed_tensor_bytes(all->want[k]));
-      ck_assert_int_eq(memcmp(reed_tensor_data(outputs[k]), reed_tensor_data(all->want[k]), (size_t)reed_tensor_bytes(all->want[k])), 0);
+      ck_assert_int_eq(
+          memcmp(reed_tensor_data(outputs[k]), reed_tensor_data(all->want[k]), (size_t)reed_tensor_bytes(all->want[k])),
+          0);
     }
     scene_close(outputs);
   }

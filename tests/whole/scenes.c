@@ -31,7 +31,8 @@ static void *compile_without(const char *const *passes, size_t *out_n) {
   void *bytes;
   reed_diagnosis *d;
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-  reed_status status = reed_compile_file(path, &(reed_compile_options){.disabled_passes = passes}, &bytes, out_n, NULL, d);
+  reed_status status =
+      reed_compile_file(path, &(reed_compile_options){.disabled_passes = passes}, &bytes, out_n, NULL, d);
   ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(d));
   reed_diagnosis_close(&d);
   return bytes;

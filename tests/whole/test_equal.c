@@ -1,5 +1,5 @@
-/* What a pass makes of a graph computes what the graph computed: each spelling of tests/compiler/spelled.h and picture of pictures.h, compiled with the passes and
- * without them, run on the same inputs at several sizes. */
+/* What a pass makes of a graph computes what the graph computed: each spelling of tests/compiler/spelled.h and picture
+ * of pictures.h, compiled with the passes and without them, run on the same inputs at several sizes. */
 #include <check.h>
 #include <math.h>
 
@@ -24,7 +24,8 @@ static runner runner_open(onnx_build *b, const char *const *disabled, const char
   void *bytes;
   reed_diagnosis *d;
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-  reed_status status = reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.disabled_passes = disabled}, &bytes, &n, NULL, d);
+  reed_status status =
+      reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.disabled_passes = disabled}, &bytes, &n, NULL, d);
   if (status == REED_OK) status = reed_program_open_bytes(bytes, n, NULL, &r.program, d);
   if (status == REED_OK) status = reed_session_open(r.program, NULL, &r.session, d);
   ck_assert_msg(status == REED_OK, "%s: %s", what, reed_diagnosis_message(d));
@@ -60,7 +61,8 @@ static reed_tensor *input_of(const reed_program *program, size_t i, int64_t exte
   size_t bytes = reed_dtype_bytes(info.dtype);
   for (int64_t k = 0; k < reed_tensor_elements(t); k++) {
     seed = seed * 1664525u + 1013904223u;
-    reed_dtype_write(info.dtype, (char *)reed_tensor_data(t) + (size_t)k * bytes, (double)(seed >> 8) / (1 << 24) * 8 - 4);
+    reed_dtype_write(info.dtype, (char *)reed_tensor_data(t) + (size_t)k * bytes,
+                     (double)(seed >> 8) / (1 << 24) * 8 - 4);
   }
   return t;
 }
@@ -100,7 +102,9 @@ static void check(onnx_build *b, const char *pass, bool empty, double tolerance,
 }
 
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
-static void check_spelled(const spelled *s, const char *pass, double tolerance) { check(spelled_open(s), pass, true, tolerance, s->what); }
+static void check_spelled(const spelled *s, const char *pass, double tolerance) {
+  check(spelled_open(s), pass, true, tolerance, s->what);
+}
 
 START_TEST(recognised_activations_compute_the_same) { check_spelled(&spelled_activations[_i], "activations", 2e-6); }
 END_TEST
@@ -112,10 +116,12 @@ END_TEST
 
 /* The loops are the same: so are the bits. */
 START_TEST(chains_compute_the_same) {
-  static const char *const texts[] = {
-      "a=Add x,y;s=Sigmoid a;m=Mul a,s;o=Sub m,rows", "e=Exp z;m=Mul x,e;k=Mul m,rows;o=Add k,y",
-      "c=Less x,y;n=Not c;w=Where n,x,z;t=Tanh w;o=Mul t,y", "c=Clip x,,three;d=Div c,six;g=Greater d,zero;f=Cast g;o=Mul f,x",
-      "s=Sum x,y,z;m=Max s,x,y;q=Pow x,two;o=Sub m,q", "p=Transpose[0,2,1] x;a=Add p,y2;o=Erf a"};
+  static const char *const texts[] = {"a=Add x,y;s=Sigmoid a;m=Mul a,s;o=Sub m,rows",
+                                      "e=Exp z;m=Mul x,e;k=Mul m,rows;o=Add k,y",
+                                      "c=Less x,y;n=Not c;w=Where n,x,z;t=Tanh w;o=Mul t,y",
+                                      "c=Clip x,,three;d=Div c,six;g=Greater d,zero;f=Cast g;o=Mul f,x",
+                                      "s=Sum x,y,z;m=Max s,x,y;q=Pow x,two;o=Sub m,q",
+                                      "p=Transpose[0,2,1] x;a=Add p,y2;o=Erf a"};
   onnx_build *b = build_open(18);
   build_input(b, "x", _i % 2 ? "f32[n,n,n]" : "f32[n,6,8]");
   build_input(b, "y", _i % 2 ? "f32[n,n,n]" : "f32[n,6,8]");
@@ -142,13 +148,21 @@ START_TEST(packed_weights_compute_the_same) {
   check(picture_open(&pictures[_i]), "pack", !pictures[_i].not_empty, 1e-4, pictures[_i].what);
 }
 END_TEST
-START_TEST(columns_as_rows_are_the_same) { check(picture_open(&column_cases[_i].p), "columns", true, 0, column_cases[_i].p.what); }
+START_TEST(columns_as_rows_are_the_same) {
+  check(picture_open(&column_cases[_i].p), "columns", true, 0, column_cases[_i].p.what);
+}
 END_TEST
-START_TEST(maps_of_chosen_classes_are_the_same) { check(choice_open((choice)_i), "chosen_class", true, 1e-6, "maps of classes"); }
+START_TEST(maps_of_chosen_classes_are_the_same) {
+  check(choice_open((choice)_i), "chosen_class", true, 1e-6, "maps of classes");
+}
 END_TEST
-START_TEST(points_read_off_maps_are_the_same) { check(heatmaps_loop((heatmaps)_i), "keypoints", true, 1e-6, "heat maps"); }
+START_TEST(points_read_off_maps_are_the_same) {
+  check(heatmaps_loop((heatmaps)_i), "keypoints", true, 1e-6, "heat maps");
+}
 END_TEST
-START_TEST(loops_that_append_compute_the_same) { check(appending_loop((appending)_i), "accumulate", true, 0, "appending"); }
+START_TEST(loops_that_append_compute_the_same) {
+  check(appending_loop((appending)_i), "accumulate", true, 0, "appending");
+}
 END_TEST
 
 int main(void) {

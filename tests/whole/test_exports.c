@@ -1,6 +1,6 @@
-/* The small versions of the models that users export (bench/small_models.py), end to end: equal to PyTorch in float64 on the host and on the simulated
- * accelerator, with the compiler's optional passes and without; and the rewrites that are made for such graphs fire on them, so that few epochs and
- * transposes are left. */
+/* The small versions of the models that users export (bench/small_models.py), end to end: equal to PyTorch in float64
+ * on the host and on the simulated accelerator, with the compiler's optional passes and without; and the rewrites that
+ * are made for such graphs fire on them, so that few epochs and transposes are left. */
 #include <cjson/cJSON.h>
 #include <check.h>
 #include <math.h>
@@ -19,7 +19,8 @@ typedef struct firing {
 } firing;
 
 #define MOST_FIRINGS 12
-#define SUPPRESSIONS(n) {"nms_guard", n}, {"nms_classes", n}, {"nms_limit", n}
+#define SUPPRESSIONS(n) \
+  {"nms_guard", n}, {"nms_classes", n}, { "nms_limit", n }
 #define PROPOSALS {"filter_chain", 2}, {"nms_filter", 2}, SUPPRESSIONS(2)
 static const struct {
   const char *name;
@@ -27,9 +28,27 @@ static const struct {
   int transposes;             /* the most that may be left: of an output */
   firing fires[MOST_FIRINGS]; /* up to a NULL */
 } exports[] = {
-    {"mask", 3, 0, {PROPOSALS, {"roi_levels", 10}, {"paste_masks", 1}, {"chosen_class", 1}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 44}}},
+    {"mask",
+     3,
+     0,
+     {PROPOSALS,
+      {"roi_levels", 10},
+      {"paste_masks", 1},
+      {"chosen_class", 1},
+      {"bn_fold", 17},
+      {"layout", 1},
+      {"fusion", 44}}},
     {"faster", 3, 0, {PROPOSALS, {"roi_levels", 5}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 41}}},
-    {"keypoint", 3, 0, {PROPOSALS, {"roi_levels", 10}, {"accumulate", 2}, {"keypoints", 1}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 43}}},
+    {"keypoint",
+     3,
+     0,
+     {PROPOSALS,
+      {"roi_levels", 10},
+      {"accumulate", 2},
+      {"keypoints", 1},
+      {"bn_fold", 17},
+      {"layout", 1},
+      {"fusion", 43}}},
     {"faster_mobile", 3, 0, {PROPOSALS, {"roi_levels", 3}, {"layout", 1}, {"fusion", 54}}},
     {"retinanet", 3, 0, {SUPPRESSIONS(1), {"bn_fold", 17}, {"layout", 1}, {"fusion", 74}}},
     {"fcos", 3, 0, {SUPPRESSIONS(1), {"group_norm", 20}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 59}}},
@@ -43,11 +62,13 @@ static const struct {
 };
 enum { N_EXPORTS = sizeof exports / sizeof *exports };
 
-/* How far an element may be off, by the output's name. bench/export_torchvision.py picks cases in which peers are off by a quarter of it at most. */
+/* How far an element may be off, by the output's name. bench/export_torchvision.py picks cases in which peers are off
+ * by a quarter of it at most. */
 static const struct {
   const char *output;
   double error, error_f16;
-} allowed[] = {{"boxes", 0.02, 0}, {"labels", 0, 0}, {"scores", 2e-3, 0}, {"masks", 1e-2, 0}, {"keypoints", 0.02, 0}, {"keypoints_scores", 1e-2, 0},
+} allowed[] = {{"boxes", 0.02, 0},  {"labels", 0, 0},        {"scores", 2e-3, 0},
+               {"masks", 1e-2, 0},  {"keypoints", 0.02, 0},  {"keypoints_scores", 1e-2, 0},
                {"states", 1e-4, 0}, {"enlarged", 1e-4, 1e-2}};
 
 static double allowed_error(const char *output, reed_dtype dtype) {
@@ -79,18 +100,20 @@ static reed_tensor *next_array(const char *name, const char **at, const char *en
 }
 
 static double element(const reed_tensor *t, int64_t i) {
-  return reed_dtype_read(reed_tensor_dtype(t), (const char *)reed_tensor_data(t) + (size_t)i * reed_dtype_bytes(reed_tensor_dtype(t)));
+  return reed_dtype_read(reed_tensor_dtype(t),
+                         (const char *)reed_tensor_data(t) + (size_t)i * reed_dtype_bytes(reed_tensor_dtype(t)));
 }
 
 static void check_output(const char *where, const char *output, const reed_tensor *got, const reed_tensor *want) {
   ck_assert_int_eq(reed_tensor_rank(got), reed_tensor_rank(want));
   for (int32_t i = 0; i < reed_tensor_rank(got); i++)
-    ck_assert_msg(reed_tensor_dims(got)[i] == reed_tensor_dims(want)[i], "%s: %s has extent %lld in dimension %d, not %lld", where, output,
+    ck_assert_msg(reed_tensor_dims(got)[i] == reed_tensor_dims(want)[i],
+                  "%s: %s has extent %lld in dimension %d, not %lld", where, output,
                   (long long)reed_tensor_dims(got)[i], i, (long long)reed_tensor_dims(want)[i]);
   double bar = allowed_error(output, reed_tensor_dtype(got));
   for (int64_t i = 0; i < reed_tensor_elements(got); i++)
-    ck_assert_msg(fabs(element(got, i) - element(want, i)) <= bar, "%s: %s, element %lld: %.7g, not %.7g", where, output, (long long)i, element(got, i),
-                  element(want, i));
+    ck_assert_msg(fabs(element(got, i) - element(want, i)) <= bar, "%s: %s, element %lld: %.7g, not %.7g", where,
+                  output, (long long)i, element(got, i), element(want, i));
 }
 
 static reed_program *compile(const char *name, const char *const *disabled, char **out_report) {
@@ -99,7 +122,8 @@ static reed_program *compile(const char *name, const char *const *disabled, char
   void *module;
   reed_program *program;
   reed_diagnosis *d = need_diagnosis();
-  reed_status status = reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.disabled_passes = disabled}, &module, &n_module, out_report, d);
+  reed_status status = reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.disabled_passes = disabled}, &module,
+                                          &n_module, out_report, d);
   ck_assert_msg(status == REED_OK, "%s: %s", name, reed_diagnosis_message(d));
   status = reed_program_open_bytes(module, n_module, NULL, &program, d);
   ck_assert_msg(status == REED_OK, "%s: %s", name, reed_diagnosis_message(d));
@@ -155,7 +179,8 @@ START_TEST(every_export_equals_pytorch_without_the_optional_passes) {
   const char *disabled[64] = {NULL};
   size_t n = 0;
   for (const char *const *name = reed_compile_pass_names(); *name; name++)
-    if (strcmp(*name, "infer") != 0 && strcmp(*name, "dce") != 0) disabled[n++] = *name; /* nothing works without those two */
+    if (strcmp(*name, "infer") != 0 && strcmp(*name, "dce") != 0)
+      disabled[n++] = *name; /* nothing works without those two */
   ck_assert_uint_lt(n, 64);
   reed_program *program = compile(exports[_i].name, disabled, NULL);
   check_cases(exports[_i].name, program, "host", 1);
@@ -170,11 +195,15 @@ START_TEST(rewrites_fire_and_epochs_and_transposes_are_few) {
   for (const firing *f = exports[_i].fires; f < exports[_i].fires + MOST_FIRINGS && f->pass; f++) {
     int changes = -1;
     cJSON_ArrayForEach(pass, passes) {
-      if (strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(pass, "name")), f->pass) == 0) changes = (int)cJSON_GetNumberValue(cJSON_GetObjectItem(pass, "changes"));
+      if (strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(pass, "name")), f->pass) == 0)
+        changes = (int)cJSON_GetNumberValue(cJSON_GetObjectItem(pass, "changes"));
     }
-    ck_assert_msg(changes >= f->changes, "%s: pass '%s' made %d changes, not %d", exports[_i].name, f->pass, changes, f->changes);
+    ck_assert_msg(changes >= f->changes, "%s: pass '%s' made %d changes, not %d", exports[_i].name, f->pass, changes,
+                  f->changes);
   }
-  ck_assert_int_le((int)cJSON_GetNumberValue(cJSON_GetObjectItem(cJSON_GetObjectItem(root, "lowering"), "epochs_outside_loops")), exports[_i].epochs);
+  ck_assert_int_le(
+      (int)cJSON_GetNumberValue(cJSON_GetObjectItem(cJSON_GetObjectItem(root, "lowering"), "epochs_outside_loops")),
+      exports[_i].epochs);
   int transposes = cJSON_GetArraySize(cJSON_GetObjectItem(root, "transposes"));
   ck_assert_msg(transposes <= exports[_i].transposes, "%s: %d transposes are left", exports[_i].name, transposes);
   cJSON_Delete(root);

@@ -1,5 +1,6 @@
-/* Detectors that find nothing: the small exports (tests/whole/exports) with the thresholds of their scores out of reach. Outputs have no rows and
- * otherwise the extents they always have, on the host and on the simulated accelerator. */
+/* Detectors that find nothing: the small exports (tests/whole/exports) with the thresholds of their scores out of
+ * reach. Outputs have no rows and otherwise the extents they always have, on the host and on the simulated accelerator.
+ */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@
 static const struct {
   const char *name;
   int thresholds; /* that there must be */
-} detectors[] = {{"mask", 1}, {"faster", 1}, {"keypoint", 1}, {"faster_mobile", 1}, {"retinanet", 2}, {"fcos", 2}, {"ssd300", 2}, {"ssdlite", 2}};
+} detectors[] = {{"mask", 1},      {"faster", 1}, {"keypoint", 1}, {"faster_mobile", 1},
+                 {"retinanet", 2}, {"fcos", 2},   {"ssd300", 2},   {"ssdlite", 2}};
 
 enum { HEIGHT = 90, WIDTH = 116 };
 
@@ -21,7 +23,8 @@ static const struct {
   const char *output;
   int32_t rank;
   int64_t dims[4];
-} expected[] = {{"boxes", 2, {0, 4}}, {"labels", 1, {0}}, {"scores", 1, {0}}, {"masks", 4, {0, 1, HEIGHT, WIDTH}},
+} expected[] = {{"boxes", 2, {0, 4}},        {"labels", 1, {0}},
+                {"scores", 1, {0}},          {"masks", 4, {0, 1, HEIGHT, WIDTH}},
                 {"keypoints", 3, {0, 5, 3}}, {"keypoints_scores", 2, {0, 5}}};
 
 static Onnx__ModelProto *read_model(const char *name) {
@@ -96,8 +99,8 @@ static void check_output(const char *where, const char *name, const reed_tensor 
     if (strcmp(expected[k].output, name) != 0) continue;
     ck_assert_msg(reed_tensor_rank(t) == expected[k].rank, "%s: %s is of rank %d", where, name, reed_tensor_rank(t));
     for (int32_t i = 0; i < expected[k].rank; i++)
-      ck_assert_msg(reed_tensor_dims(t)[i] == expected[k].dims[i], "%s: %s has extent %lld in dimension %d", where, name,
-                    (long long)reed_tensor_dims(t)[i], i);
+      ck_assert_msg(reed_tensor_dims(t)[i] == expected[k].dims[i], "%s: %s has extent %lld in dimension %d", where,
+                    name, (long long)reed_tensor_dims(t)[i], i);
     return;
   }
   ck_abort_msg("%s: nothing is known of an output '%s'", where, name);

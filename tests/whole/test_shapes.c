@@ -1,5 +1,6 @@
-/* The trained detector of examples/shapes, end to end: equal to PyTorch on every scene, on the host and on the simulated accelerator; few epochs; nothing read
- * back but flagged values, counts and outputs; nothing taken from the heap once a shape has been seen; shared by threads. */
+/* The trained detector of examples/shapes, end to end: equal to PyTorch on every scene, on the host and on the
+ * simulated accelerator; few epochs; nothing read back but flagged values, counts and outputs; nothing taken from the
+ * heap once a shape has been seen; shared by threads. */
 #include <check.h>
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -12,15 +13,18 @@
 #include "tests/whole/scenes.h"
 
 static double element(const reed_tensor *t, int64_t i) {
-  return reed_dtype_read(reed_tensor_dtype(t), (const char *)reed_tensor_data(t) + (size_t)i * reed_dtype_bytes(reed_tensor_dtype(t)));
+  return reed_dtype_read(reed_tensor_dtype(t),
+                         (const char *)reed_tensor_data(t) + (size_t)i * reed_dtype_bytes(reed_tensor_dtype(t)));
 }
 
 /* Same shape, every element within `tolerance`. Prints the largest difference. */
 static double largest_difference(const reed_tensor *got, const reed_tensor *want) {
   ck_assert_int_eq(reed_tensor_rank(got), reed_tensor_rank(want));
-  for (int32_t i = 0; i < reed_tensor_rank(got); i++) ck_assert_int_eq(reed_tensor_dims(got)[i], reed_tensor_dims(want)[i]);
+  for (int32_t i = 0; i < reed_tensor_rank(got); i++)
+    ck_assert_int_eq(reed_tensor_dims(got)[i], reed_tensor_dims(want)[i]);
   double largest = 0;
-  for (int64_t i = 0; i < reed_tensor_elements(got); i++) largest = fmax(largest, fabs(element(got, i) - element(want, i)));
+  for (int64_t i = 0; i < reed_tensor_elements(got); i++)
+    largest = fmax(largest, fabs(element(got, i) - element(want, i)));
   return largest;
 }
 
@@ -34,7 +38,8 @@ static void check_scene(reed_session *session, const scene *s, const char *devic
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
   reed_status status = scene_run(session, s, outputs, d);
   ck_assert_msg(status == REED_OK, "%s on %s: %s", s->prefix, device, reed_diagnosis_message(d));
-  printf("%s on %s: %lld detections, largest differences", s->prefix, device, (long long)reed_tensor_dims(outputs[0])[0]);
+  printf("%s on %s: %lld detections, largest differences", s->prefix, device,
+         (long long)reed_tensor_dims(outputs[0])[0]);
   for (int i = 0; i < 4; i++) {
     reed_tensor *want = scene_reference(s, parts[i].what);
     double largest = largest_difference(outputs[i], want);
@@ -62,7 +67,8 @@ START_TEST(every_scene_equals_pytorch_on_the_simulated_accelerator) { check_all(
 END_TEST
 
 START_TEST(rewrites_change_no_result) {
-  static const char *const rewrites[] = {"filter_chain", "nms_filter", "roi_levels", "paste_masks", "nms_guard", "nms_classes", "nms_limit", NULL};
+  static const char *const rewrites[] = {"filter_chain", "nms_filter",  "roi_levels", "paste_masks",
+                                         "nms_guard",    "nms_classes", "nms_limit",  NULL};
   reed_program *with = scenes_program(), *without = scenes_program_without(rewrites);
   reed_session *a = scene_session(with, NULL), *b = scene_session(without, NULL);
   for (size_t i = 0; i < n_scenes; i++) {
@@ -89,8 +95,12 @@ static cJSON *parsed(reed_session *session, reed_status (*figures)(reed_session 
   return root;
 }
 
-static const char *string_of(const cJSON *item, const char *key) { return cJSON_GetStringValue(cJSON_GetObjectItem(item, key)); }
-static double number_of(const cJSON *item, const char *key) { return cJSON_GetNumberValue(cJSON_GetObjectItem(item, key)); }
+static const char *string_of(const cJSON *item, const char *key) {
+  return cJSON_GetStringValue(cJSON_GetObjectItem(item, key));
+}
+static double number_of(const cJSON *item, const char *key) {
+  return cJSON_GetNumberValue(cJSON_GetObjectItem(item, key));
+}
 
 START_TEST(only_flagged_values_counts_and_outputs_come_back_from_the_device) {
   reed_program *program = scenes_program();
@@ -108,12 +118,14 @@ START_TEST(only_flagged_values_counts_and_outputs_come_back_from_the_device) {
     if (strcmp(reason, "output") == 0) {
       output_bytes += number_of(copy, "bytes");
     } else {
-      ck_assert_msg(strcmp(reason, "value") == 0 || strcmp(reason, "extent") == 0, "a copy to the host because of '%s'", reason);
+      ck_assert_msg(strcmp(reason, "value") == 0 || strcmp(reason, "extent") == 0, "a copy to the host because of '%s'",
+                    reason);
       ck_assert_msg(string_of(copy, "operator")[0] != 0, "a read-back that names no operator");
       value_bytes += number_of(copy, "bytes");
     }
   }
-  printf("read back: %d copies, %g bytes of values and counts, %g bytes of outputs\n", n_back, value_bytes, output_bytes);
+  printf("read back: %d copies, %g bytes of values and counts, %g bytes of outputs\n", n_back, value_bytes,
+         output_bytes);
   ck_assert_int_gt(n_back, 0);
   ck_assert_double_le(output_bytes, returned_bytes);
   ck_assert_double_le(value_bytes, 65536);
@@ -170,7 +182,8 @@ END_TEST
 
 START_TEST(a_small_memo_evicts_and_stays_right) {
   reed_program *program = scenes_program();
-  reed_session *session = scene_session(program, &(reed_session_options){.device = "sim", .memo_entries = 1, .memo_bytes = 4096});
+  reed_session *session =
+      scene_session(program, &(reed_session_options){.device = "sim", .memo_entries = 1, .memo_bytes = 4096});
   for (int round = 0; round < 2; round++)
     for (size_t i = 0; i < 3; i++) check_scene(session, &scenes[i], "sim with a small memo");
   cJSON *stats = parsed(session, reed_session_stats_json), *memo = cJSON_GetObjectItem(stats, "memo");

@@ -1,14 +1,16 @@
-/* Epochs: entering (key, memo), noting what a shape section writes, placing memory for a run, leaving. The plan itself: epoch_plan.c.
+/* Epochs: entering (key, memo), noting what a shape section writes, placing memory for a run, leaving. The plan itself:
+ * epoch_plan.c.
  *
- * Invariant: a remembered entry is complete (it has been planned) and its key holds everything its contents depend on: extents and dtypes of all key
- * registers, elements of those flagged `value`, and the scalar keys. */
+ * Invariant: a remembered entry is complete (it has been planned) and its key holds everything its contents depend on:
+ * extents and dtypes of all key registers, elements of those flagged `value`, and the scalar keys. */
 #include "vm/epoch/epoch.h"
 
 #include <string.h>
 
-#define ARENA_KEPT_BYTES ((int64_t)1 << 20) /* an arena up to this size stays for the next epoch however small that one's is */
+#define ARENA_KEPT_BYTES \
+  ((int64_t)1 << 20) /* an arena up to this size stays for the next epoch however small that one's is */
 #define TRIM_SHARE 4 /* the heap is trimmed whenever entries of this part of the memo's bytes have been freed */
-#define KERNEL_STATE_BYTES 512 /* of a kernel that does not say what it holds */
+#define KERNEL_STATE_BYTES 512    /* of a kernel that does not say what it holds */
 #define KEY_MAX_VALUE_BYTES 65536 /* larger `value` elements are not worth comparing: plan such an epoch each time */
 
 /* ---- keys ---- */
@@ -16,7 +18,8 @@
 static reed_status key_push(reed_session *s, const void *words, size_t n_bytes) {
   size_t n = (n_bytes + 7) / 8;
   while (s->key.n + n > s->key.capacity)
-    if (!mem_vec_grow((void **)&s->key.items, &s->key.capacity, s->key.n + n, sizeof(int64_t))) return diag_no_memory(s->diagnosis, "epoch key");
+    if (!mem_vec_grow((void **)&s->key.items, &s->key.capacity, s->key.n + n, sizeof(int64_t)))
+      return diag_no_memory(s->diagnosis, "epoch key");
   if (n) s->key.items[s->key.n + n - 1] = 0;
   if (n_bytes) memcpy(s->key.items + s->key.n, words, n_bytes);
   s->key.n += n;
@@ -32,15 +35,19 @@ static reed_status form_key(reed_session *s, const uint32_t *w, bool *out_memoiz
   for (uint32_t i = 0; i < n_keys; i++) {
     const ref *r = reg_r(s, INSN_REGISTER(keys[i]));
     if (r->kind != REF_STORED)
-      return diag_fail(s->diagnosis, REED_ERROR_TYPE, "key r%u of epoch %u is no stored tensor", INSN_REGISTER(keys[i]), w[1]);
+      return diag_fail(s->diagnosis, REED_ERROR_TYPE, "key r%u of epoch %u is no stored tensor", INSN_REGISTER(keys[i]),
+                       w[1]);
     const reed_desc *desc = &r->t.desc;
     bool value = INSN_READS(keys[i]) & REED_READS_VALUE;
     if (value && r->t.device != 0)
-      return diag_fail(s->diagnosis, REED_ERROR_DEVICE, "key r%u of epoch %u is read on the host but lies on a device", INSN_REGISTER(keys[i]), w[1]);
-    int64_t head = (int64_t)desc->dtype | (int64_t)desc->rank << 8 | (int64_t)r->t.device << 16 | (int64_t)r->constant << 32;
+      return diag_fail(s->diagnosis, REED_ERROR_DEVICE, "key r%u of epoch %u is read on the host but lies on a device",
+                       INSN_REGISTER(keys[i]), w[1]);
+    int64_t head =
+        (int64_t)desc->dtype | (int64_t)desc->rank << 8 | (int64_t)r->t.device << 16 | (int64_t)r->constant << 32;
     reed_status status = key_push(s, &head, sizeof head);
     if (status == REED_OK) status = key_push(s, desc->dims, sizeof(int64_t) * (size_t)desc->rank);
-    if (status == REED_OK && value && (value_bytes += r->bytes) <= KEY_MAX_VALUE_BYTES) status = key_push(s, r->t.data, (size_t)r->bytes);
+    if (status == REED_OK && value && (value_bytes += r->bytes) <= KEY_MAX_VALUE_BYTES)
+      status = key_push(s, r->t.data, (size_t)r->bytes);
     if (status != REED_OK) return status;
   }
   for (uint32_t i = 0; i < n_scalars; i++) {
@@ -126,7 +133,8 @@ static void evict(reed_session *s, epoch_entry *e) {
   retire(s, e);
 }
 
-/* Least recently used first: of the epoch's own entries when they are too many, of all when they are too large. Never the newest. */
+/* Least recently used first: of the epoch's own entries when they are too many, of all when they are too large. Never
+ * the newest. */
 static void evict_to_bounds(reed_session *s, epoch_entry *newest) {
   epoch_state *state = &s->epochs[newest->epoch];
   while (state->n_entries > s->memo_max_entries) {
@@ -140,8 +148,9 @@ static void evict_to_bounds(reed_session *s, epoch_entry *newest) {
 }
 
 static int64_t entry_bytes(const epoch_entry *e) {
-  int64_t bytes = (int64_t)(sizeof *e + e->n_key * sizeof(int64_t) + e->writes.capacity * sizeof(epoch_write) + e->scalars.capacity * sizeof(epoch_scalar) +
-                            e->roots.capacity * sizeof(epoch_root) + e->kernels.capacity * sizeof(epoch_kernel));
+  int64_t bytes = (int64_t)(sizeof *e + e->n_key * sizeof(int64_t) + e->writes.capacity * sizeof(epoch_write) +
+                            e->scalars.capacity * sizeof(epoch_scalar) + e->roots.capacity * sizeof(epoch_root) +
+                            e->kernels.capacity * sizeof(epoch_kernel));
   for (size_t i = 0; i < e->values.n; i++) bytes += e->values.items[i]->bytes;
   for (size_t i = 0; i < e->kernels.n; i++) bytes += KERNEL_STATE_BYTES + e->kernels.items[i].kernel.state_bytes;
   return bytes;
@@ -170,7 +179,8 @@ void epoch_remember(reed_session *s, epoch_entry *e) {
 static epoch_entry *find(reed_session *s, uint32_t epoch, uint64_t hash) {
   for (epoch_entry **at = &s->epochs[epoch].entries; *at; at = &(*at)->next) {
     epoch_entry *e = *at;
-    if (e->hash != hash || e->n_key != s->key.n || memcmp(e->key, s->key.items, s->key.n * sizeof(int64_t)) != 0) continue;
+    if (e->hash != hash || e->n_key != s->key.n || memcmp(e->key, s->key.items, s->key.n * sizeof(int64_t)) != 0)
+      continue;
     *at = e->next; /* most recent first */
     e->next = s->epochs[epoch].entries;
     s->epochs[epoch].entries = e;
@@ -246,14 +256,18 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, bool *out_hit) {
 reed_status epoch_note_write(reed_session *s, uint32_t reg) {
   if (s->stamps[reg] == s->stamp) return REED_OK;
   s->stamps[reg] = s->stamp;
-  return VEC_PUSH(&s->current->writes, ((epoch_write){.reg = reg, .root = -1, .extent_root = -1})) ? REED_OK : diag_no_memory(s->diagnosis, "registers of an epoch");
+  return VEC_PUSH(&s->current->writes, ((epoch_write){.reg = reg, .root = -1, .extent_root = -1}))
+             ? REED_OK
+             : diag_no_memory(s->diagnosis, "registers of an epoch");
 }
 
 reed_status epoch_note_scalar(reed_session *s, uint32_t reg) {
   uint32_t *stamp = &s->stamps[frame_top(s)->function->n_r + reg];
   if (*stamp == s->stamp) return REED_OK;
   *stamp = s->stamp;
-  return VEC_PUSH(&s->current->scalars, ((epoch_scalar){.reg = reg})) ? REED_OK : diag_no_memory(s->diagnosis, "registers of an epoch");
+  return VEC_PUSH(&s->current->scalars, ((epoch_scalar){.reg = reg}))
+             ? REED_OK
+             : diag_no_memory(s->diagnosis, "registers of an epoch");
 }
 
 /* ---- host values of a shape section ---- */
@@ -288,7 +302,8 @@ reed_status epoch_value_memory(reed_session *s, int64_t bytes, void **out_data, 
 
 /* ---- memory for one run ---- */
 
-/* The arena at hand serves unless it is too small, or so large that what outlives the epoch had better have the rest of it. */
+/* The arena at hand serves unless it is too small, or so large that what outlives the epoch had better have the rest of
+ * it. */
 static reed_status ensure_arena(reed_session *s, int32_t device, int64_t bytes) {
   storage **arena = &s->arenas[device];
   int64_t held = *arena ? (*arena)->bytes : 0;

@@ -1,10 +1,11 @@
-/* epoch.plan: walks the run section once with the extents that the shape section found, and turns it into an entry: which registers share memory, from which
- * step to which, arena offsets, prepared kernels.
+/* epoch.plan: walks the run section once with the extents that the shape section found, and turns it into an entry:
+ * which registers share memory, from which step to which, arena offsets, prepared kernels.
  *
- * The walk follows the run section's branches (its scalars are known) and meets the same instructions as the run. A root is a piece of memory: a kernel's
- * output, a copy's target, a workspace. Registers are attached to roots; views, parts (Slice, Split) and in-place outputs join the root of what they share, and
- * what is only wanted to be joined (Concat) becomes a part of the root of the whole. A root whose registers are all killed in the section lives in the arena, any other outlives the
- * epoch. */
+ * The walk follows the run section's branches (its scalars are known) and meets the same instructions as the run. A
+ * root is a piece of memory: a kernel's output, a copy's target, a workspace. Registers are attached to roots; views,
+ * parts (Slice, Split) and in-place outputs join the root of what they share, and what is only wanted to be joined
+ * (Concat) becomes a part of the root of the whole. A root whose registers are all killed in the section lives in the
+ * arena, any other outlives the epoch. */
 #include <assert.h>
 #include <string.h>
 
@@ -14,10 +15,10 @@
 
 typedef struct register_note {
   uint32_t stamp;
-  int32_t root;   /* NO_ROOT: memory from outside the epoch, or none yet */
-  int64_t at;     /* byte of the root where it begins */
-  uint32_t mark;  /* of the last look ahead that met it */
-  int32_t write;  /* index into the entry's writes; -1: not written by the shape section */
+  int32_t root;  /* NO_ROOT: memory from outside the epoch, or none yet */
+  int64_t at;    /* byte of the root where it begins */
+  uint32_t mark; /* of the last look ahead that met it */
+  int32_t write; /* index into the entry's writes; -1: not written by the shape section */
 } register_note;
 
 typedef struct epoch_planner {
@@ -39,7 +40,8 @@ void epoch_planner_close(epoch_planner **planner) {
 }
 
 static reed_status planner_begin(reed_session *s, epoch_planner **out_planner) {
-  if (!s->planner && !(s->planner = mem_calloc(1, sizeof *s->planner))) return diag_no_memory(s->diagnosis, "epoch planner");
+  if (!s->planner && !(s->planner = mem_calloc(1, sizeof *s->planner)))
+    return diag_no_memory(s->diagnosis, "epoch planner");
   epoch_planner *p = s->planner;
   size_t n_r = frame_top(s)->function->n_r;
   if (p->n_registers < n_r) {
@@ -73,9 +75,12 @@ static reed_status capture_writes(reed_session *s, epoch_planner *p, epoch_entry
   return REED_OK;
 }
 
-static reed_status root_new(reed_session *s, epoch_planner *p, int32_t device, int64_t bytes, int32_t step, int32_t *out_root) {
+static reed_status root_new(reed_session *s, epoch_planner *p, int32_t device, int64_t bytes, int32_t step,
+                            int32_t *out_root) {
   epoch_entry *e = s->current;
-  if (!VEC_PUSH(&e->roots, ((epoch_root){.device = device, .inside = NO_ROOT, .first = step, .last = step, .bytes = bytes})) || !VEC_PUSH(&p->alive, 0))
+  if (!VEC_PUSH(&e->roots,
+                ((epoch_root){.device = device, .inside = NO_ROOT, .first = step, .last = step, .bytes = bytes})) ||
+      !VEC_PUSH(&p->alive, 0))
     return diag_no_memory(s->diagnosis, "epoch plan");
   *out_root = (int32_t)e->roots.n - 1;
   return REED_OK;
@@ -97,13 +102,16 @@ static void touch(epoch_planner *p, epoch_entry *e, uint32_t reg, int32_t step) 
 /* Whether the kills that follow, from `next` on, end every register on that memory. */
 static bool dies_here(epoch_planner *p, int32_t root, const uint32_t *next) {
   int32_t killed = 0;
-  for (const uint32_t *w = next; (w[0] & 0xffff) == INSN_KILL; w += w[0] >> 16) killed += note_of(p, w[1])->root == root;
+  for (const uint32_t *w = next; (w[0] & 0xffff) == INSN_KILL; w += w[0] >> 16)
+    killed += note_of(p, w[1])->root == root;
   return killed == p->alive.items[root];
 }
 
-/* The input whose memory output 0 may take over: the operator allows it, sizes agree, it fills that memory, and the kills that follow the instruction at
- * `next` end every register on it. Inputs that share it must map element for element, which equal element counts say. */
-static int32_t in_place_root(reed_session *s, epoch_planner *p, const reed_op *op, const ref *output, const uint32_t *inputs, uint32_t n_inputs, const uint32_t *next) {
+/* The input whose memory output 0 may take over: the operator allows it, sizes agree, it fills that memory, and the
+ * kills that follow the instruction at `next` end every register on it. Inputs that share it must map element for
+ * element, which equal element counts say. */
+static int32_t in_place_root(reed_session *s, epoch_planner *p, const reed_op *op, const ref *output,
+                             const uint32_t *inputs, uint32_t n_inputs, const uint32_t *next) {
   if (op->alias != REED_ALIAS_INPLACE && op->alias != REED_ALIAS_INPLACE_FIRST) return NO_ROOT;
   if (output->bounded_axis >= 0) return NO_ROOT;
   int64_t elements = desc_elements(&output->t.desc);
@@ -113,7 +121,9 @@ static int32_t in_place_root(reed_session *s, epoch_planner *p, const reed_op *o
     if (number == MODULE_ABSENT) continue;
     int32_t root = note_of(p, number)->root;
     const ref *r = reg_r(s, number);
-    if (root == NO_ROOT || r->t.desc.dtype != output->t.desc.dtype || desc_elements(&r->t.desc) != elements || r->t.device != output->t.device) continue;
+    if (root == NO_ROOT || r->t.desc.dtype != output->t.desc.dtype || desc_elements(&r->t.desc) != elements ||
+        r->t.device != output->t.device)
+      continue;
     if (r->bytes != s->current->roots.items[root].bytes) continue;
     bool ok = true;
     for (uint32_t k = 0; ok && k < n_inputs; k++) {
@@ -129,7 +139,8 @@ static int32_t in_place_root(reed_session *s, epoch_planner *p, const reed_op *o
 /* Marks what shows the same memory as a marked register by the instruction at w; gives how many. */
 static int32_t mark_sharers(reed_session *s, epoch_planner *p, const uint32_t *w) {
   insn_id id = (insn_id)(w[0] & 0xffff);
-  bool invoke = id == INSN_INVOKE, part = invoke && s->program->site_ops[w[1]]->alias == REED_ALIAS_PART && w[4 + w[3]] > 0;
+  bool invoke = id == INSN_INVOKE,
+       part = invoke && s->program->site_ops[w[1]]->alias == REED_ALIAS_PART && w[4 + w[3]] > 0;
   if (!part && id != INSN_VIEW && id != INSN_COPY && id != INSN_R_MOVE) return 0;
   const uint32_t *targets = invoke ? w + 4 : w + 1;
   uint32_t source = invoke ? INSN_REGISTER(w[5 + w[3]]) : w[2], n_targets = invoke ? w[3] : 1;
@@ -144,9 +155,10 @@ static int32_t mark_sharers(reed_session *s, epoch_planner *p, const uint32_t *w
   return n;
 }
 
-/* A register on a part of a root keeps all of it. That is as well where everything on the part goes within the epoch, as far as can be seen from `next` on,
- * and is gone before the rest or is most of it. */
-static bool may_keep(reed_session *s, epoch_planner *p, uint32_t reg, int64_t bytes, int32_t root, const uint32_t *next) {
+/* A register on a part of a root keeps all of it. That is as well where everything on the part goes within the epoch,
+ * as far as can be seen from `next` on, and is gone before the rest or is most of it. */
+static bool may_keep(reed_session *s, epoch_planner *p, uint32_t reg, int64_t bytes, int32_t root,
+                     const uint32_t *next) {
   int32_t n = 1;
   bool rest_is_later = false;
   p->mark++;
@@ -166,22 +178,30 @@ static bool may_keep(reed_session *s, epoch_planner *p, uint32_t reg, int64_t by
   return n == 0 && (rest_is_later || bytes >= s->current->roots.items[root].bytes / 2);
 }
 
-/* The root of input 0 where output i is a stretch of it and may lie there, from byte *out_at on; NO_ROOT: it must not. */
-static int32_t part_root(reed_session *s, epoch_planner *p, const uint32_t *w, uint32_t i, const reed_kernel *kernel, int64_t *out_at) {
-  if (s->program->site_ops[w[1]]->alias != REED_ALIAS_PART || !kernel->part_at || kernel->part_at[i] < 0) return NO_ROOT;
+/* The root of input 0 where output i is a stretch of it and may lie there, from byte *out_at on; NO_ROOT: it must not.
+ */
+static int32_t part_root(reed_session *s, epoch_planner *p, const uint32_t *w, uint32_t i, const reed_kernel *kernel,
+                         int64_t *out_at) {
+  if (s->program->site_ops[w[1]]->alias != REED_ALIAS_PART || !kernel->part_at || kernel->part_at[i] < 0)
+    return NO_ROOT;
   uint32_t n_outputs = w[3], reg = w[4 + i], source = INSN_REGISTER(w[5 + n_outputs]);
   const ref *output = reg_r(s, reg);
   if (source == MODULE_ABSENT) return NO_ROOT;
   const register_note *note = note_of(p, source);
-  if (note->root == NO_ROOT || output->bounded_axis >= 0 || output->t.device != reg_r(s, source)->t.device) return NO_ROOT;
-  if (kernel->part_at[i] > reg_r(s, source)->bytes - output->bytes || !may_keep(s, p, reg, output->bytes, note->root, w + (w[0] >> 16))) return NO_ROOT;
+  if (note->root == NO_ROOT || output->bounded_axis >= 0 || output->t.device != reg_r(s, source)->t.device)
+    return NO_ROOT;
+  if (kernel->part_at[i] > reg_r(s, source)->bytes - output->bytes ||
+      !may_keep(s, p, reg, output->bytes, note->root, w + (w[0] >> 16)))
+    return NO_ROOT;
   *out_at = note->at + kernel->part_at[i];
   return note->root;
 }
 
-/* Inputs that the whole takes up in one stretch are computed where they will lie in it, if they fill memory that is this epoch's, is no part of something
- * yet and is wanted for nothing else from here on. The whole then lives from the first of them on. */
-static void join_inputs(reed_session *s, epoch_planner *p, uint32_t site, int32_t whole, const ref *output, const uint32_t *inputs, uint32_t n_inputs, const uint32_t *next) {
+/* Inputs that the whole takes up in one stretch are computed where they will lie in it, if they fill memory that is
+ * this epoch's, is no part of something yet and is wanted for nothing else from here on. The whole then lives from the
+ * first of them on. */
+static void join_inputs(reed_session *s, epoch_planner *p, uint32_t site, int32_t whole, const ref *output,
+                        const uint32_t *inputs, uint32_t n_inputs, const uint32_t *next) {
   const reed_desc *desc = &output->t.desc;
   int64_t axis = reed_attrs_int(&s->program->module->sites[site].attrs, "axis", 0), at = 0;
   if (axis < 0) axis += desc->rank;
@@ -194,8 +214,9 @@ static void join_inputs(reed_session *s, epoch_planner *p, uint32_t site, int32_
     const ref *r = reg_r(s, number);
     int32_t part = note_of(p, number)->root;
     epoch_root *roots = s->current->roots.items;
-    if (part != NO_ROOT && part != whole && roots[part].inside == NO_ROOT && roots[part].device == roots[whole].device && r->bytes > 0 &&
-        r->bytes == roots[part].bytes && r->bytes <= roots[whole].bytes - at && dies_here(p, part, next)) {
+    if (part != NO_ROOT && part != whole && roots[part].inside == NO_ROOT &&
+        roots[part].device == roots[whole].device && r->bytes > 0 && r->bytes == roots[part].bytes &&
+        r->bytes <= roots[whole].bytes - at && dies_here(p, part, next)) {
       roots[part].inside = whole;
       roots[part].at = at;
       if (roots[whole].first > roots[part].first) roots[whole].first = roots[part].first;
@@ -218,14 +239,17 @@ static reed_status plan_invoke(reed_session *s, epoch_planner *p, const uint32_t
   for (uint32_t i = 0; i < n_outputs; i++) {
     if (outputs[i] == MODULE_ABSENT) continue;
     const ref *r = reg_r(s, outputs[i]);
-    bool same = r->kind == REF_SHAPED && r->t.device == device && r->bounded_axis == expected[i].bounded_axis && r->t.desc.dtype == expected[i].dtype &&
-                r->t.desc.rank == expected[i].rank && memcmp(r->t.desc.dims, expected[i].dims, sizeof(int64_t) * (size_t)expected[i].rank) == 0;
+    bool same = r->kind == REF_SHAPED && r->t.device == device && r->bounded_axis == expected[i].bounded_axis &&
+                r->t.desc.dtype == expected[i].dtype && r->t.desc.rank == expected[i].rank &&
+                memcmp(r->t.desc.dims, expected[i].dims, sizeof(int64_t) * (size_t)expected[i].rank) == 0;
     if (!same || note_of(p, outputs[i])->write < 0)
-      return diag_fail(s->diagnosis, REED_ERROR_SHAPE, "%s: output %u in r%u was not shaped for this call", op->name, i, outputs[i]);
+      return diag_fail(s->diagnosis, REED_ERROR_SHAPE, "%s: output %u in r%u was not shaped for this call", op->name, i,
+                       outputs[i]);
     bounded |= r->bounded_axis >= 0;
   }
   epoch_kernel kernel = {.site = site, .workspace_root = NO_ROOT, .extent_root = NO_ROOT};
-  if ((status = call_prepare(s, site, device, outputs, n_outputs, inputs, n_inputs, &kernel.kernel)) != REED_OK) return status;
+  if ((status = call_prepare(s, site, device, outputs, n_outputs, inputs, n_inputs, &kernel.kernel)) != REED_OK)
+    return status;
   if (!VEC_PUSH(&e->kernels, kernel)) {
     if (kernel.kernel.free) kernel.kernel.free(kernel.kernel.state);
     return diag_no_memory(s->diagnosis, "epoch plan");
@@ -233,8 +257,11 @@ static reed_status plan_invoke(reed_session *s, epoch_planner *p, const uint32_t
   epoch_kernel *kept = &e->kernels.items[e->kernels.n - 1];
   for (uint32_t i = 0; i < n_inputs; i++)
     if (INSN_REGISTER(inputs[i]) != MODULE_ABSENT) touch(p, e, INSN_REGISTER(inputs[i]), step);
-  if (kernel.kernel.workspace_bytes > 0 && (status = root_new(s, p, device, kernel.kernel.workspace_bytes, step, &kept->workspace_root)) != REED_OK) return status;
-  if (bounded && (status = root_new(s, p, device, (int64_t)n_outputs * 8, step, &kept->extent_root)) != REED_OK) return status;
+  if (kernel.kernel.workspace_bytes > 0 &&
+      (status = root_new(s, p, device, kernel.kernel.workspace_bytes, step, &kept->workspace_root)) != REED_OK)
+    return status;
+  if (bounded && (status = root_new(s, p, device, (int64_t)n_outputs * 8, step, &kept->extent_root)) != REED_OK)
+    return status;
   if (bounded) p->alive.items[kept->extent_root] = 1; /* read after the epoch */
   for (uint32_t i = 0; i < n_outputs; i++) {
     if (outputs[i] == MODULE_ABSENT) continue;
@@ -268,8 +295,10 @@ static void plan_alias(reed_session *s, epoch_planner *p, uint32_t target, uint3
 static reed_status plan_copy(reed_session *s, epoch_planner *p, const uint32_t *w, int32_t step) {
   ref *target = reg_r(s, w[1]);
   const ref *source = reg_r(s, w[2]);
-  if (target->kind != REF_SHAPED || note_of(p, w[1])->write < 0 || source->kind != REF_STORED || target->bytes != source->bytes)
-    return diag_fail(s->diagnosis, REED_ERROR_SHAPE, "copy of r%u to r%u: the target was not shaped like the source", w[2], w[1]);
+  if (target->kind != REF_SHAPED || note_of(p, w[1])->write < 0 || source->kind != REF_STORED ||
+      target->bytes != source->bytes)
+    return diag_fail(s->diagnosis, REED_ERROR_SHAPE, "copy of r%u to r%u: the target was not shaped like the source",
+                     w[2], w[1]);
   if (target->t.device == source->t.device) {
     plan_alias(s, p, w[1], w[2], step);
     return REED_OK;
@@ -286,9 +315,11 @@ static reed_status plan_copy(reed_session *s, epoch_planner *p, const uint32_t *
 
 static reed_status plan_view(reed_session *s, epoch_planner *p, const uint32_t *w, int32_t step) {
   const ref *target = reg_r(s, w[1]), *source = reg_r(s, w[2]);
-  if (target->kind != REF_SHAPED || source->kind != REF_STORED || target->bytes != source->bytes || target->t.device != source->t.device) {
+  if (target->kind != REF_SHAPED || source->kind != REF_STORED || target->bytes != source->bytes ||
+      target->t.device != source->t.device) {
     char a[128], b[128];
-    return diag_fail(s->diagnosis, REED_ERROR_SHAPE, "cannot view %s as %s", desc_text(&source->t.desc, a, sizeof a), desc_text(&target->t.desc, b, sizeof b));
+    return diag_fail(s->diagnosis, REED_ERROR_SHAPE, "cannot view %s as %s", desc_text(&source->t.desc, a, sizeof a),
+                     desc_text(&target->t.desc, b, sizeof b));
   }
   plan_alias(s, p, w[1], w[2], step);
   return REED_OK;
@@ -325,8 +356,12 @@ static reed_status walk(reed_session *s, epoch_planner *p, uint32_t pc) {
         break;
       }
       case INSN_JUMP: next = w[1]; break;
-      case INSN_BRANCH_IF: if (*reg_s(s, w[1])) next = w[2]; break;
-      case INSN_BRANCH_IFNOT: if (!*reg_s(s, w[1])) next = w[2]; break;
+      case INSN_BRANCH_IF:
+        if (*reg_s(s, w[1])) next = w[2];
+        break;
+      case INSN_BRANCH_IFNOT:
+        if (!*reg_s(s, w[1])) next = w[2];
+        break;
       case INSN_EPOCH_END: return REED_OK;
       default: status = diag_fail(s->diagnosis, REED_ERROR_FORMAT, "an instruction that no run section may hold");
     }
@@ -352,7 +387,9 @@ static bool layout_serves(const epoch_layout *layout, const epoch_entry *e) {
   if (!layout->roots || layout->n_roots != e->roots.n) return false;
   for (size_t i = 0; i < e->roots.n; i++) {
     const epoch_root *old = &layout->roots[i], *now = &e->roots.items[i];
-    if (old->device != now->device || old->outlives != now->outlives || old->inside != now->inside || old->first != now->first || old->last != now->last || old->bytes < now->bytes) return false;
+    if (old->device != now->device || old->outlives != now->outlives || old->inside != now->inside ||
+        old->first != now->first || old->last != now->last || old->bytes < now->bytes)
+      return false;
   }
   return true;
 }
@@ -373,7 +410,9 @@ static void place_parts(epoch_entry *e) {
   }
 }
 
-static bool in_arena(const epoch_root *root, int32_t device) { return root->device == device && root->inside == NO_ROOT && !root->outlives; }
+static bool in_arena(const epoch_root *root, int32_t device) {
+  return root->device == device && root->inside == NO_ROOT && !root->outlives;
+}
 
 static reed_status place_roots(reed_session *s, epoch_planner *p, epoch_entry *e) {
   for (size_t i = 0; i < e->roots.n; i++) e->roots.items[i].outlives = p->alive.items[i] > 0;
@@ -389,14 +428,16 @@ static reed_status place_roots(reed_session *s, epoch_planner *p, epoch_entry *e
     p->intervals.n = 0;
     for (size_t i = 0; i < e->roots.n; i++) {
       const epoch_root *root = &e->roots.items[i];
-      if (in_arena(root, d) && !VEC_PUSH(&p->intervals, ((plan_interval){.first = root->first, .last = root->last, .bytes = root->bytes})))
+      if (in_arena(root, d) &&
+          !VEC_PUSH(&p->intervals, ((plan_interval){.first = root->first, .last = root->last, .bytes = root->bytes})))
         return diag_no_memory(s->diagnosis, "epoch plan");
     }
     if (!p->intervals.n) continue;
     reed_status status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, &e->arenas[d], s->diagnosis);
     if (status != REED_OK) return status;
 #ifndef NDEBUG
-    if ((status = plan_check(p->intervals.items, (int32_t)p->intervals.n, e->arenas[d].bytes, s->diagnosis)) != REED_OK) return status;
+    if ((status = plan_check(p->intervals.items, (int32_t)p->intervals.n, e->arenas[d].bytes, s->diagnosis)) != REED_OK)
+      return status;
 #endif
     size_t k = 0;
     for (size_t i = 0; i < e->roots.n; i++)

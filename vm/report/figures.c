@@ -1,13 +1,13 @@
-/* The profiler's JSON: figures of the last run (stats, plan), spans as a Chrome trace, tables per operator and node. The one door to cJSON in vm/.
- * Keys are a contract: README and `vm help` list them. */
+/* The profiler's JSON: figures of the last run (stats, plan), spans as a Chrome trace, tables per operator and node.
+ * The one door to cJSON in vm/. Keys are a contract: README and `vm help` list them. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "vm/vm.h"
 
-/* cJSON's add functions return NULL without memory and accept NULL parents, so that a whole tree is built and checked once, by printing it with every
- * item counted in. */
+/* cJSON's add functions return NULL without memory and accept NULL parents, so that a whole tree is built and checked
+ * once, by printing it with every item counted in. */
 typedef struct json_tree {
   cJSON *root;
   bool failed;
@@ -18,10 +18,18 @@ static cJSON *keep(json_tree *t, cJSON *item) {
   return item;
 }
 
-static void number(json_tree *t, cJSON *object, const char *key, double value) { keep(t, cJSON_AddNumberToObject(object, key, value)); }
-static void text(json_tree *t, cJSON *object, const char *key, const char *value) { keep(t, cJSON_AddStringToObject(object, key, value)); }
-static cJSON *array(json_tree *t, cJSON *object, const char *key) { return keep(t, cJSON_AddArrayToObject(object, key)); }
-static cJSON *child(json_tree *t, cJSON *object, const char *key) { return keep(t, cJSON_AddObjectToObject(object, key)); }
+static void number(json_tree *t, cJSON *object, const char *key, double value) {
+  keep(t, cJSON_AddNumberToObject(object, key, value));
+}
+static void text(json_tree *t, cJSON *object, const char *key, const char *value) {
+  keep(t, cJSON_AddStringToObject(object, key, value));
+}
+static cJSON *array(json_tree *t, cJSON *object, const char *key) {
+  return keep(t, cJSON_AddArrayToObject(object, key));
+}
+static cJSON *child(json_tree *t, cJSON *object, const char *key) {
+  return keep(t, cJSON_AddObjectToObject(object, key));
+}
 static cJSON *append(json_tree *t, cJSON *list) {
   cJSON *item = keep(t, cJSON_CreateObject());
   if (!list || !cJSON_AddItemToArray(list, item)) {
@@ -60,7 +68,8 @@ static void add_cause(json_tree *t, const reed_session *s, cJSON *item, const pr
     const module_site *site = &m->sites[copy->site];
     op = m->strings[site->op];
     node = m->strings[site->node];
-    const reed_op_input *declared = copy->input == UINT32_MAX ? NULL : reed_op_input_at(s->program->site_ops[copy->site], (int32_t)copy->input);
+    const reed_op_input *declared =
+        copy->input == UINT32_MAX ? NULL : reed_op_input_at(s->program->site_ops[copy->site], (int32_t)copy->input);
     if (declared) input = declared->name;
   } else if (copy->reason == COPY_REASON_OUTPUT && copy->input < m->functions[0].n_r_results) {
     input = m->strings[m->types[m->outputs[copy->input]].name];
@@ -183,7 +192,8 @@ static const char *const kind_texts[] = {
 };
 
 static bool about_site(uint8_t kind) {
-  return kind == PROFILE_SHAPE_FUNCTION || kind == PROFILE_HOST_KERNEL || kind == PROFILE_PREPARE || kind == PROFILE_KERNEL || kind == PROFILE_COPY;
+  return kind == PROFILE_SHAPE_FUNCTION || kind == PROFILE_HOST_KERNEL || kind == PROFILE_PREPARE ||
+         kind == PROFILE_KERNEL || kind == PROFILE_COPY;
 }
 
 /* "Conv backbone/conv1", "epoch 3", "sync" */
@@ -191,7 +201,8 @@ static void event_name(const reed_session *s, const profile_event *e, char *out,
   const module *m = s->program->module;
   if (about_site(e->kind) && e->index != UINT32_MAX) {
     const module_site *site = &m->sites[e->index];
-    snprintf(out, capacity, "%s%s %s", e->kind == PROFILE_COPY ? "copy for " : "", m->strings[site->op], m->strings[site->node]);
+    snprintf(out, capacity, "%s%s %s", e->kind == PROFILE_COPY ? "copy for " : "", m->strings[site->op],
+             m->strings[site->node]);
   } else if (e->index != UINT32_MAX && e->kind == PROFILE_EPOCH) {
     snprintf(out, capacity, "epoch %u", e->index);
   } else {
@@ -208,7 +219,8 @@ static void add_metadata(json_tree *t, cJSON *events, int pid, int tid, const ch
   text(t, child(t, item, "args"), "name", name);
 }
 
-/* One process a device; on the host a thread for the interpreter and one for its kernels, on an accelerator one for its stream. */
+/* One process a device; on the host a thread for the interpreter and one for its kernels, on an accelerator one for its
+ * stream. */
 static int thread_of(const profile_event *e) { return e->kind == PROFILE_KERNEL || e->kind == PROFILE_COPY ? 2 : 1; }
 
 reed_status reed_session_trace_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
@@ -252,7 +264,10 @@ reed_status reed_session_trace_json(reed_session *s, char **out_json, reed_diagn
       cJSON *args = child(&t, item, "args");
       if (e->kind != PROFILE_COPY) continue;
       number(&t, args, "bytes", (double)e->bytes);
-      text(&t, args, "direction", e->source_device == 0 ? "host-to-device" : e->device == 0 ? "device-to-host" : "device-to-device");
+      text(&t, args, "direction",
+           e->source_device == 0 ? "host-to-device"
+           : e->device == 0      ? "device-to-host"
+                                 : "device-to-device");
       text(&t, args, "reason", reason_texts[e->reason]);
     }
   number(&t, child(&t, t.root, "otherData"), "dropped_events", (double)s->profile.n_dropped);
@@ -292,7 +307,9 @@ static void sum_events(const profile *p, site_totals *sites) {
     }
 }
 
-static bool is_zero(const site_totals *t) { return !t->calls && !t->kernel_ns && !t->shape_ns && !t->prepare_ns && !t->copy_bytes; }
+static bool is_zero(const site_totals *t) {
+  return !t->calls && !t->kernel_ns && !t->shape_ns && !t->prepare_ns && !t->copy_bytes;
+}
 
 static void add_to(site_totals *sum, const site_totals *t) {
   sum->calls += t->calls;
@@ -314,7 +331,8 @@ reed_status reed_session_profile_json(reed_session *s, char **out_json, reed_dia
   for (size_t i = 0; i < m->n_sites; i++) {
     site_totals sum = {0};
     bool first = true; /* strings are interned: one index an operator */
-    for (size_t k = 0; k < i && first; k++) first = m->sites[k].op != m->sites[i].op || m->sites[k].domain != m->sites[i].domain;
+    for (size_t k = 0; k < i && first; k++)
+      first = m->sites[k].op != m->sites[i].op || m->sites[k].domain != m->sites[i].domain;
     if (!first) continue;
     for (size_t k = i; k < m->n_sites; k++)
       if (m->sites[k].op == m->sites[i].op && m->sites[k].domain == m->sites[i].domain) add_to(&sum, &sites[k]);

@@ -13,20 +13,16 @@ profile_event *profile_note(profile *p, profile_kind kind, uint32_t index, int8_
   }
   if (!p->last || p->last->n == PROFILE_BLOCK_EVENTS) {
     profile_block *block = p->spare;
-    if (block)
-      p->spare = block->next;
-    else
-      block = mem_alloc(sizeof *block);
+    if (block) p->spare = block->next;
+    else block = mem_alloc(sizeof *block);
     if (!block) {
       p->n_dropped++;
       return NULL;
     }
     block->n = 0;
     block->next = NULL;
-    if (p->last)
-      p->last->next = block;
-    else
-      p->first = block;
+    if (p->last) p->last->next = block;
+    else p->first = block;
     p->last = block;
   }
   profile_event *event = &p->last->events[p->last->n++];

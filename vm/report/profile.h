@@ -1,7 +1,7 @@
 /* What the interpreter notes while it runs: figures of the last run (always) and spans (when asked for).
  *
- * Noting allocates only while a run is larger than any before it. Spans live in blocks whose addresses never change, because devices fill in begin
- * and end later; beyond PROFILE_MAX_EVENTS they are counted as dropped. */
+ * Noting allocates only while a run is larger than any before it. Spans live in blocks whose addresses never change,
+ * because devices fill in begin and end later; beyond PROFILE_MAX_EVENTS they are counted as dropped. */
 #ifndef VM_REPORT_PROFILE_H_
 #define VM_REPORT_PROFILE_H_
 
@@ -12,9 +12,20 @@
 #define PROFILE_MAX_EVENTS (1 << 20)
 #define PROFILE_MAX_NOTES (1 << 16) /* epochs, copies and read-backs kept of one run */
 
-#define PROFILE_KIND_LIST(X)                                                                                           \
-  X(RUN, "run") X(EPOCH, "epoch") X(ENTER, "enter") X(SHAPE, "shape") X(PLAN, "plan") X(LAUNCH, "launch") X(SYNC, "sync") \
-  X(SHAPE_FUNCTION, "shape function") X(HOST_KERNEL, "host kernel") X(PREPARE, "prepare") X(KERNEL, "kernel") X(COPY, "copy") X(MEMORY, "memory")
+#define PROFILE_KIND_LIST(X) \
+  X(RUN, "run") \
+  X(EPOCH, "epoch") \
+  X(ENTER, "enter") \
+  X(SHAPE, "shape") \
+  X(PLAN, "plan") \
+  X(LAUNCH, "launch") \
+  X(SYNC, "sync") \
+  X(SHAPE_FUNCTION, "shape function") \
+  X(HOST_KERNEL, "host kernel") \
+  X(PREPARE, "prepare") \
+  X(KERNEL, "kernel") \
+  X(COPY, "copy") \
+  X(MEMORY, "memory")
 
 typedef enum profile_kind {
 #define PROFILE_KIND_ENUM_(name, text) PROFILE_##name,
@@ -44,17 +55,25 @@ typedef struct profile_epoch {
   int32_t n_shape_functions, n_kernels;
   int64_t enter_ns, shape_ns, plan_ns, run_ns;
   int64_t begin_ns;
-  struct { int64_t bytes, without_reuse, lower_bound; } arenas[2];
+  struct {
+    int64_t bytes, without_reuse, lower_bound;
+  } arenas[2];
 } profile_epoch;
 
 /* A copy between devices, or (direction NONE: the devices are one) a data dependence that would have been one. */
-typedef enum profile_direction { PROFILE_NO_COPY, PROFILE_TO_HOST, PROFILE_TO_DEVICE, PROFILE_WITHIN } profile_direction;
+typedef enum profile_direction {
+  PROFILE_NO_COPY,
+  PROFILE_TO_HOST,
+  PROFILE_TO_DEVICE,
+  PROFILE_WITHIN
+} profile_direction;
 typedef struct profile_copy {
   profile_direction direction;
   copy_reason reason;
-  bool readback;       /* crosses an epoch boundary to the host */
+  bool readback; /* crosses an epoch boundary to the host */
   int64_t bytes;
-  uint32_t site, input; /* site UINT32_MAX: none (model inputs and outputs: input is their index; constants: the constant) */
+  uint32_t site,
+      input; /* site UINT32_MAX: none (model inputs and outputs: input is their index; constants: the constant) */
   uint32_t after_epoch; /* index into epochs of the run; UINT32_MAX: before the first */
 } profile_copy;
 

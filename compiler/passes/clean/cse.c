@@ -1,5 +1,5 @@
-/* Common subexpressions: of two equal calls (operator, attributes, inputs) the first serves both, also from an outer graph into a
- * body. Equal constants become one. */
+/* Common subexpressions: of two equal calls (operator, attributes, inputs) the first serves both, also from an outer
+ * graph into a body. Equal constants become one. */
 #include <string.h>
 
 #include "compiler/passes/pass.h"
@@ -60,14 +60,16 @@ static bool same_attr(const reed_attr *a, const reed_attr *b) {
     case REED_ATTR_STRING: return strcmp(a->s, b->s) == 0;
     case REED_ATTR_INTS: return a->n == b->n && same_array(a->ints, b->ints, (size_t)a->n * sizeof *a->ints);
     case REED_ATTR_FLOATS: return a->n == b->n && same_array(a->floats, b->floats, (size_t)a->n * sizeof *a->floats);
-    case REED_ATTR_TENSOR: return desc_equal(&a->desc, &b->desc) && same_array(a->data, b->data, (size_t)desc_bytes(&a->desc));
+    case REED_ATTR_TENSOR:
+      return desc_equal(&a->desc, &b->desc) && same_array(a->data, b->data, (size_t)desc_bytes(&a->desc));
   }
   return false;
 }
 
 static bool same_call(const void *x, const void *y) {
   const ir_node *a = x, *b = y;
-  if (a->op != b->op || a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs || a->n_attrs != b->n_attrs) return false;
+  if (a->op != b->op || a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs || a->n_attrs != b->n_attrs)
+    return false;
   for (int32_t i = 0; i < a->n_inputs; i++)
     if (a->inputs[i] != b->inputs[i]) return false;
   for (int32_t i = 0; i < a->n_outputs; i++)

@@ -1,5 +1,5 @@
-/* Dead code: nodes none of whose outputs is used, optional outputs that nobody takes, results of a body that nobody takes,
- * constants without users. */
+/* Dead code: nodes none of whose outputs is used, optional outputs that nobody takes, results of a body that nobody
+ * takes, constants without users. */
 #include <string.h>
 
 #include "compiler/passes/pass.h"
@@ -20,7 +20,8 @@ static void drop_output(ir_node *n, int32_t o) {
 
 static bool used(const ir_value *v) { return v && v->n_uses; }
 
-/* Results of bodies that nobody takes: any of an If, the scan outputs of a Loop (what it carries may feed the next round). */
+/* Results of bodies that nobody takes: any of an If, the scan outputs of a Loop (what it carries may feed the next
+ * round). */
 static int64_t trim_results(ir_node *n) {
   int64_t n_changes = 0;
   bool is_if = n->op == op_builtin(OP_If);
@@ -41,7 +42,8 @@ static int64_t trim_outputs(ir_node *n) {
     n->outputs[i] = NULL;
     n_changes++;
   }
-  while (n->n_outputs && !n->outputs[n->n_outputs - 1] && reed_op_output_at(n->op, n->n_outputs - 1)->optional) n->n_outputs--;
+  while (n->n_outputs && !n->outputs[n->n_outputs - 1] && reed_op_output_at(n->op, n->n_outputs - 1)->optional)
+    n->n_outputs--;
   return n_changes;
 }
 

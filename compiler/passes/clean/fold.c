@@ -1,8 +1,8 @@
-/* Constant folding: an operator whose inputs are all constants is run now, by the host's own kernel. A value whose elements shape
- * inference knows as numbers becomes a constant too, whatever computes it.
+/* Constant folding: an operator whose inputs are all constants is run now, by the host's own kernel. A value whose
+ * elements shape inference knows as numbers becomes a constant too, whatever computes it.
  *
- * What would only make the module larger stays: a result over a size is folded only if it is no larger than what it is made from.
- * A kernel that fails (an index out of range) leaves its operator for the run, which will say so. */
+ * What would only make the module larger stays: a result over a size is folded only if it is no larger than what it is
+ * made from. A kernel that fails (an index out of range) leaves its operator for the run, which will say so. */
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
@@ -71,7 +71,8 @@ static reed_status shape_outputs(const ir_node *n, evaluation *e) {
     inputs[i].data = e->data[i];
     inputs[i].n_values = desc_elements(d);
   }
-  if (status == REED_OK) status = shapefn_run(n->op, &attrs, n->name, n->n_inputs, inputs, n->n_outputs, outputs, NULL, NULL);
+  if (status == REED_OK)
+    status = shapefn_run(n->op, &attrs, n->name, n->n_inputs, inputs, n->n_outputs, outputs, NULL, NULL);
   for (int32_t i = 0; i < n->n_outputs && status == REED_OK; i++) {
     e->outputs[i] = (reed_desc){.dtype = outputs[i].dtype, .rank = outputs[i].rank};
     memcpy(e->outputs[i].dims, outputs[i].dims, sizeof(int64_t) * (size_t)outputs[i].rank);
@@ -98,7 +99,8 @@ static bool worth_it(const ir_node *n, const evaluation *e) {
 /* Kernels read aligned memory. */
 static reed_status align_inputs(const ir_node *n, evaluation *e) {
   for (int32_t i = 0; i < n->n_inputs; i++) {
-    if ((uintptr_t)e->data[i] % reed_dtype_bytes(e->inputs[i].dtype == REED_NONE ? REED_U8 : e->inputs[i].dtype) == 0) continue;
+    if ((uintptr_t)e->data[i] % reed_dtype_bytes(e->inputs[i].dtype == REED_NONE ? REED_U8 : e->inputs[i].dtype) == 0)
+      continue;
     size_t bytes = (size_t)desc_bytes(&e->inputs[i]);
     if (!(e->copies[i] = mem_alloc_aligned(bytes, 64))) return REED_ERROR_MEMORY;
     e->data[i] = memcpy(e->copies[i], e->data[i], bytes);
@@ -175,7 +177,8 @@ static reed_status fold_node(folding *f, ir_node *n) {
 static reed_status fold_elements(folding *f, ir_node *n, ir_value *v) {
   reed_desc desc;
   bool integers = v->type.dtype == REED_I64 || v->type.dtype == REED_I32 || v->type.dtype == REED_BOOL;
-  if (!v->elements || !integers || v->bounded || !ir_desc(v, &desc) || desc_elements(&desc) != v->n_elements) return REED_OK;
+  if (!v->elements || !integers || v->bounded || !ir_desc(v, &desc) || desc_elements(&desc) != v->n_elements)
+    return REED_OK;
   uint64_t buffer[PARTIAL_MAX_ELEMENTS];
   size_t bytes = reed_dtype_bytes(desc.dtype);
   for (int64_t i = 0; i < v->n_elements; i++) {
@@ -210,7 +213,7 @@ reed_status pass_fold(ir_module *m, pass_report *report) {
   reed_status status = ir_walk(m->main, true, visit, &f);
   ir_settle(m);
   ir_sweep(m);
-  *report =
-      (pass_report){.counts = {{"operators of constants folded", f.n_nodes}, {"values of shape arithmetic folded", f.n_values}}};
+  *report = (pass_report){
+      .counts = {{"operators of constants folded", f.n_nodes}, {"values of shape arithmetic folded", f.n_values}}};
   return status;
 }

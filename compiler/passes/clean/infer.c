@@ -1,9 +1,9 @@
-/* Shape inference: every node's shape function, run on symbols, in order. Each run starts afresh, so that what other passes
- * learnt spreads; the shapes of one run are consistent with each other (equal symbols are equal extents), and no symbol is kept
- * from one run to the next elsewhere.
+/* Shape inference: every node's shape function, run on symbols, in order. Each run starts afresh, so that what other
+ * passes learnt spreads; the shapes of one run are consistent with each other (equal symbols are equal extents), and no
+ * symbol is kept from one run to the next elsewhere.
  *
- * A body that may not run (a branch, a loop's body) may be wrong for shapes that never reach it: there a failure only makes the
- * outputs unknown, and the program says it if it comes to that. */
+ * A body that may not run (a branch, a loop's body) may be wrong for shapes that never reach it: there a failure only
+ * makes the outputs unknown, and the program says it if it comes to that. */
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
@@ -71,7 +71,8 @@ static reed_status infer_operator(inference *in, ir_node *n) {
   for (int32_t i = 0; i < n->n_outputs; i++) forget(n->outputs[i]);
   if (!typed) return REED_OK; /* an operand nothing is known of: behind a branch that cannot be */
   reed_status status = shapefn_check_call(n->op, &attrs, n->name, n->n_inputs, dtypes, n->n_outputs, d);
-  if (status == REED_OK) status = shapefn_run(n->op, &attrs, n->name, n->n_inputs, inputs, n->n_outputs, outputs, m->symbols, d);
+  if (status == REED_OK)
+    status = shapefn_run(n->op, &attrs, n->name, n->n_inputs, inputs, n->n_outputs, outputs, m->symbols, d);
   if (symbols_status(m->symbols) != REED_OK) return diag_no_memory(m->diagnosis, "symbols");
   if (status == REED_ERROR_MEMORY) return d ? status : diag_no_memory(m->diagnosis, "shape inference");
   if (status != REED_OK) return in->uncertain ? REED_OK : status;
@@ -91,8 +92,9 @@ static reed_status infer_body(inference *in, ir_graph *g, bool certain) {
 
 static reed_status check_dtypes_agree(const inference *in, const ir_node *n, const ir_value *a, const ir_value *b) {
   if (a->type.dtype == b->type.dtype || a->type.dtype == REED_NONE || b->type.dtype == REED_NONE) return REED_OK;
-  reed_status status = diag_fail(in->m->diagnosis, REED_ERROR_TYPE, "%s node '%s': '%s' is %s, but '%s' is %s", n->op->name,
-                                 n->name, a->name, reed_dtype_name(a->type.dtype), b->name, reed_dtype_name(b->type.dtype));
+  reed_status status =
+      diag_fail(in->m->diagnosis, REED_ERROR_TYPE, "%s node '%s': '%s' is %s, but '%s' is %s", n->op->name, n->name,
+                a->name, reed_dtype_name(a->type.dtype), b->name, reed_dtype_name(b->type.dtype));
   diag_place_node(in->m->diagnosis, n->op->name, n->name, NULL);
   return status;
 }
@@ -139,7 +141,8 @@ static reed_status infer_if(inference *in, ir_node *n) {
   return status;
 }
 
-/* The loop's parameters before the first round: what comes in, and a round's number that is only known not to be negative. */
+/* The loop's parameters before the first round: what comes in, and a round's number that is only known not to be
+ * negative. */
 static reed_status begin_loop(const inference *in, ir_node *n) {
   ir_graph *body = n->regions[0];
   for (int32_t i = 0; i < body->n_params; i++) {
@@ -162,8 +165,8 @@ static reed_status begin_loop(const inference *in, ir_node *n) {
   return REED_OK;
 }
 
-/* Rounds of inference that a loop's parameters may take to settle, by how deep the loop is: an inner loop's rounds multiply with
- * the outer one's. After that, nothing is taken to be kept from round to round. */
+/* Rounds of inference that a loop's parameters may take to settle, by how deep the loop is: an inner loop's rounds
+ * multiply with the outer one's. After that, nothing is taken to be kept from round to round. */
 static int rounds_allowed(int loop_depth) {
   static const int rounds[] = {16, 6, 3};
   return (size_t)loop_depth < sizeof rounds / sizeof *rounds ? rounds[loop_depth] : 0;
@@ -176,9 +179,9 @@ static void forget_carried(ir_node *n, uint32_t *widened) {
   }
 }
 
-/* After a round: parameters that the round's result does not provably equal are widened. *out_stable: none had to be. A symbol in
- * a parameter's type that an earlier round put there compares unequal to what the body makes of it in the same way, so each dim
- * is widened once for good: `widened` holds a bit for it, bit 8 for the elements. */
+/* After a round: parameters that the round's result does not provably equal are widened. *out_stable: none had to be. A
+ * symbol in a parameter's type that an earlier round put there compares unequal to what the body makes of it in the
+ * same way, so each dim is widened once for good: `widened` holds a bit for it, bit 8 for the elements. */
 static reed_status widen(const inference *in, ir_node *n, uint32_t *widened, bool *out_stable) {
   ir_graph *body = n->regions[0];
   *out_stable = true;
@@ -293,7 +296,7 @@ reed_status pass_infer(ir_module *m, pass_report *report) {
   inference in = {.m = m};
   reed_status status = infer_graph(&in, m->main);
   if (status != REED_OK) return status;
-  *report =
-      (pass_report){.counts = {{"values", in.n_values}, {"of which all extents are numbers", in.n_exact}}, .describes = true};
+  *report = (pass_report){.counts = {{"values", in.n_values}, {"of which all extents are numbers", in.n_exact}},
+                          .describes = true};
   return REED_OK;
 }

@@ -1,6 +1,6 @@
-/* Algebraic clean-up. A table of small rewrites by operator: each either says that an output is a value that is already there, or
- * changes its node in place. Nothing here changes a result by a bit, except that x + 0 turns -0 into what it was (0 and -0
- * compare equal).
+/* Algebraic clean-up. A table of small rewrites by operator: each either says that an output is a value that is already
+ * there, or changes its node in place. Nothing here changes a result by a bit, except that x + 0 turns -0 into what it
+ * was (0 and -0 compare equal).
  *
  * A rewrite that equates two values needs their shapes proven equal: extents as symbols serve as well as numbers. */
 #include <string.h>
@@ -88,7 +88,8 @@ static ir_value *only_input(rewriting *r, ir_node *n, bool *change) {
   return kept == 1 ? input(n, 0) : NULL;
 }
 
-/* The permutation of a Transpose; reversal where there is no attribute. False: rank not known, or the attribute does not fit. */
+/* The permutation of a Transpose; reversal where there is no attribute. False: rank not known, or the attribute does
+ * not fit. */
 static bool permutation(const ir_node *n, int32_t *out_rank, int64_t *out_perm) {
   reed_attrs attrs = ir_attrs(n);
   int64_t n_perm;
@@ -119,7 +120,8 @@ static ir_value *transpose(rewriting *r, ir_node *n, bool *change) {
   return NULL;
 }
 
-/* Reshape of a Reshape, Squeeze, Unsqueeze or Flatten reads through it, as long as it copies no extent (0) from its input. */
+/* Reshape of a Reshape, Squeeze, Unsqueeze or Flatten reads through it, as long as it copies no extent (0) from its
+ * input. */
 static ir_value *reshape(rewriting *r, ir_node *n, bool *change) {
   ir_value *same = same_as_input(r, n, change);
   if (same) return same;
@@ -165,7 +167,8 @@ static ir_value *idempotent(rewriting *r, ir_node *n, bool *change) {
 
 static ir_value *where(rewriting *r, ir_node *n, bool *change) {
   for (int k = 0; k < 2; k++)
-    if (is_splat(input(n, 0), 1 - k) && n->outputs[0] && ir_same_type(r->m, input(n, k + 1), n->outputs[0])) return input(n, k + 1);
+    if (is_splat(input(n, 0), 1 - k) && n->outputs[0] && ir_same_type(r->m, input(n, k + 1), n->outputs[0]))
+      return input(n, k + 1);
   return input(n, 1) == input(n, 2) ? ir_same_type(r->m, input(n, 1), n->outputs[0]) ? input(n, 1) : NULL : NULL;
 }
 

@@ -1,7 +1,8 @@
-/* Batch normalisation at inference is y = x * factor + shift per channel, with factor = scale / sqrt(var + epsilon) and shift = B
- * - mean * factor (Ioffe and Szegedy 2015, as ONNX BatchNormalization-15 states it). Behind a product with constant weights it
- * disappears into weights and bias. So does a multiplication by per-channel constants, which is what a frozen batch normalisation
- * is exported as. */
+/* Batch normalisation at inference is y = x * factor + shift per channel, with factor = scale / sqrt(var + epsilon) and
+ * shift = B
+ * - mean * factor (Ioffe and Szegedy 2015, as ONNX BatchNormalization-15 states it). Behind a product with constant
+ * weights it disappears into weights and bias. So does a multiplication by per-channel constants, which is what a
+ * frozen batch normalisation is exported as. */
 #include <math.h>
 #include <string.h>
 
@@ -42,7 +43,8 @@ static bool affine_of(const ir_node *n, const ir_node *product, channels *c) {
   double epsilon = reed_attrs_float(&attrs, "epsilon", 1e-5);
   double *variance = c->bias; /* not needed until later */
   if (reed_attrs_int(&attrs, "training_mode", 0) || n->n_outputs != 1 || axis != 1) return false;
-  if (!weights_per_channel(n->inputs[1], 1, 0, c->n, c->factor) || !weights_per_channel(n->inputs[4], 1, 0, c->n, variance))
+  if (!weights_per_channel(n->inputs[1], 1, 0, c->n, c->factor) ||
+      !weights_per_channel(n->inputs[4], 1, 0, c->n, variance))
     return false;
   for (int64_t i = 0; i < c->n; i++) c->factor[i] /= sqrt(variance[i] + epsilon);
   double *mean = c->bias;
@@ -94,7 +96,8 @@ static ir_value *scaled_weights(folding *f, const ir_node *product, const reed_d
 
 static reed_status fold(folding *f, ir_node *n, ir_node *product, channels *c) {
   reed_desc w;
-  if (!ir_is_constant(product->inputs[1]) || !ir_desc(product->inputs[1], &w) || !weights_fit(product, &w, c->n)) return REED_OK;
+  if (!ir_is_constant(product->inputs[1]) || !ir_desc(product->inputs[1], &w) || !weights_fit(product, &w, c->n))
+    return REED_OK;
   if (product->n_inputs > 3 && product->inputs[3]) return REED_OK; /* a residual would have to be scaled too */
   if (!affine_of(n, product, c) || !weights_bias(product, c->n, c->bias)) return REED_OK;
   ir_value *weights = scaled_weights(f, product, &w, c->factor);

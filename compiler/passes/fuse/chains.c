@@ -1,11 +1,12 @@
-/* Chains: element-wise operators whose results nobody but each other sees become one operator (Fused, ops/fused.h), so that what is between
- * them never goes to memory.
+/* Chains: element-wise operators whose results nobody but each other sees become one operator (Fused, ops/fused.h), so
+ * that what is between them never goes to memory.
  *
- * A group grows from its last operator backwards, by those that give tensors of the same extents (provably) and are used inside the group
- * only; what repeats along an axis is computed once, outside. Shape arithmetic stays as it is: placement and inference look into it.
+ * A group grows from its last operator backwards, by those that give tensors of the same extents (provably) and are
+ * used inside the group only; what repeats along an axis is computed once, outside. Shape arithmetic stays as it is:
+ * placement and inference look into it.
  *
- * A group of two already saves a write and a read of a tensor. An input that is needed longer now than it was costs no more memory than the
- * result that it stands for did. */
+ * A group of two already saves a write and a read of a tensor. An input that is needed longer now than it was costs no
+ * more memory than the result that it stands for did. */
 #include <math.h>
 
 #include "compiler/passes/pass.h"
@@ -213,8 +214,11 @@ static reed_status fuse(chaining *c, group *g) {
   number_inputs(&w);
   for (int32_t i = g->n_members; i-- > 0;) write_steps(&w, i);
   reed_status status = REED_OK;
-  ir_node *n = w.text.failed ? NULL : ir_node_new(last->graph, last, op_builtin(OP_Fused), last->name, w.inputs, w.n_inputs, &result, 1);
-  reed_attr numbers = {.name = "numbers", .type = REED_ATTR_FLOATS, .floats = w.text.numbers.items, .n = (int64_t)w.text.numbers.n};
+  ir_node *n = w.text.failed
+                   ? NULL
+                   : ir_node_new(last->graph, last, op_builtin(OP_Fused), last->name, w.inputs, w.n_inputs, &result, 1);
+  reed_attr numbers = {
+      .name = "numbers", .type = REED_ATTR_FLOATS, .floats = w.text.numbers.items, .n = (int64_t)w.text.numbers.n};
   if (!n || !ir_set_attr_string(n, "program", w.text.program.data) || !ir_set_attr_int(n, "to", result->type.dtype) ||
       (numbers.n && !ir_set_attr(n, &numbers)))
     status = no_memory(c);
@@ -234,7 +238,8 @@ static reed_status chain_graph(chaining *c, ir_graph *g) {
   for (size_t i = 0; i < n_nodes && status == REED_OK; i++) {
     g->nodes.items[i]->id = (int32_t)i;
     if (!VEC_PUSH(&nodes, g->nodes.items[i])) status = no_memory(c);
-    for (int32_t k = 0; k < g->nodes.items[i]->n_regions && status == REED_OK; k++) status = chain_graph(c, g->nodes.items[i]->regions[k]);
+    for (int32_t k = 0; k < g->nodes.items[i]->n_regions && status == REED_OK; k++)
+      status = chain_graph(c, g->nodes.items[i]->regions[k]);
   }
   for (size_t i = nodes.n; i-- > 0 && status == REED_OK;) {
     if (!may_join(nodes.items[i])) continue;

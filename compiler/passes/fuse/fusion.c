@@ -1,6 +1,6 @@
-/* Fusion: a bias, a residual and an activation that follow a convolution or matrix product become part of it, and so does an activation that
- * follows a normalisation (op.def's internal inputs and attributes), as long as nobody else sees what is between them and the shapes provably
- * fit. */
+/* Fusion: a bias, a residual and an activation that follow a convolution or matrix product become part of it, and so
+ * does an activation that follows a normalisation (op.def's internal inputs and attributes), as long as nobody else
+ * sees what is between them and the shapes provably fit. */
 #include <math.h>
 #include <string.h>
 
@@ -34,10 +34,8 @@ static reed_status add_constant_bias(fusing *f, ir_node *product, ir_node *add, 
   if (status == REED_OK && weights_bias(product, n, bias) &&
       weights_per_channel(other, product->outputs[0]->type.rank, weights_channel_axis(product), n, more)) {
     for (int64_t i = 0; i < n; i++) bias[i] += more[i];
-    if (weights_set_bias(product, n, bias))
-      *out_done = true;
-    else
-      status = no_memory(f);
+    if (weights_set_bias(product, n, bias)) *out_done = true;
+    else status = no_memory(f);
   }
   mem_free(bias);
   mem_free(more);
@@ -115,7 +113,9 @@ static const struct activation_row *activation_of(const ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
   for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
     const char *wanted = activations[i].approximate;
-    if (n->op == op_builtin(activations[i].op) && (!*wanted || strcmp(reed_attrs_string(&attrs, "approximate", "none"), wanted) == 0)) return &activations[i];
+    if (n->op == op_builtin(activations[i].op) &&
+        (!*wanted || strcmp(reed_attrs_string(&attrs, "approximate", "none"), wanted) == 0))
+      return &activations[i];
   }
   return NULL;
 }
@@ -157,7 +157,8 @@ reed_status pass_fusion(ir_module *m, pass_report *report) {
   ir_count_uses(m);
   reed_status status = ir_walk(m->main, true, visit, &f);
   ir_sweep(m);
-  *report = (pass_report){
-      .counts = {{"biases fused", f.n_biases}, {"residuals fused", f.n_residuals}, {"activations fused", f.n_activations}}};
+  *report = (pass_report){.counts = {{"biases fused", f.n_biases},
+                                     {"residuals fused", f.n_residuals},
+                                     {"activations fused", f.n_activations}}};
   return status;
 }

@@ -1,11 +1,12 @@
-/* Layout: images are stored with their channels last ([N,H,W,C] instead of ONNX's [N,C,H,W]), which is the order convolutions compute in, and operators
- * around them follow, so that no Transposes are left between.
+/* Layout: images are stored with their channels last ([N,H,W,C] instead of ONNX's [N,C,H,W]), which is the order
+ * convolutions compute in, and operators around them follow, so that no Transposes are left between.
  *
- * Planned first, without touching the graph: in one walk every operator that has a rule (layout_rules.c) says in which orders it would read its
- * inputs, given how they are stored by then, and in which orders its outputs would come. Convolutions ask for channels last, Transposes only
- * rename the order; most others take any. Nodes that a reordered value joins are an island. An island is kept where the Transposes left at its
- * shore weigh less than what it saves: the Transposes that were in it, and the reorders that convolutions do inside otherwise. Then the kept
- * islands are changed. */
+ * Planned first, without touching the graph: in one walk every operator that has a rule (layout_rules.c) says in which
+ * orders it would read its inputs, given how they are stored by then, and in which orders its outputs would come.
+ * Convolutions ask for channels last, Transposes only rename the order; most others take any. Nodes that a reordered
+ * value joins are an island. An island is kept where the Transposes left at its shore weigh less than what it saves:
+ * the Transposes that were in it, and the reorders that convolutions do inside otherwise. Then the kept islands are
+ * changed. */
 #include "compiler/passes/layout/layout.h"
 
 #include <string.h>
@@ -15,26 +16,26 @@
 /* A value in an order that somebody wants. */
 typedef struct form {
   layout_order order;
-  int32_t island;  /* of a node that wants it */
+  int32_t island; /* of a node that wants it */
   ir_value *made;
   struct form *next;
 } form;
 
 typedef struct value_plan {
-  layout_order given;  /* the order in which its producer stores it */
-  int32_t island;      /* of that producer, where given is an order of its own */
-  ir_value *stored;    /* once made: the tensor in that order */
-  form *forms;         /* other orders that are wanted */
-  bool wanted_plain;   /* somebody wants it as it is */
+  layout_order given; /* the order in which its producer stores it */
+  int32_t island;     /* of that producer, where given is an order of its own */
+  ir_value *stored;   /* once made: the tensor in that order */
+  form *forms;        /* other orders that are wanted */
+  bool wanted_plain;  /* somebody wants it as it is */
   int32_t n_readers;
-  ir_node *reader;     /* the only one */
+  ir_node *reader; /* the only one */
 } value_plan;
 
 typedef struct node_plan {
   const layout_rule *rule; /* NULL: stays */
   layout_order *want, *give;
-  int32_t parent;          /* of the island's tree (union-find) */
-  double gain, cost;       /* of the island, at its root */
+  int32_t parent;    /* of the island's tree (union-find) */
+  double gain, cost; /* of the island, at its root */
 } node_plan;
 
 typedef struct planning {
@@ -48,7 +49,8 @@ typedef struct planning {
 
 double layout_weight(const ir_value *v) {
   double weight = 1;
-  for (int32_t i = 0; i < v->type.rank; i++) weight *= symbol_is(v->type.dims[i]) ? LAYOUT_EXTENT : (double)v->type.dims[i];
+  for (int32_t i = 0; i < v->type.rank; i++)
+    weight *= symbol_is(v->type.dims[i]) ? LAYOUT_EXTENT : (double)v->type.dims[i];
   return v->type.rank < 0 ? 0 : weight;
 }
 
@@ -126,7 +128,8 @@ static void want(planning *p, int32_t n, const ir_value *v, const layout_order *
   plan->forms = f;
 }
 
-/* What turning the node saves by itself: a Transpose goes; a convolution with channels second reorders its images inside. */
+/* What turning the node saves by itself: a Transpose goes; a convolution with channels second reorders its images
+ * inside. */
 static double gain_of(const planning *p, const ir_node *n) {
   const node_plan *plan = &p->nodes[n->id];
   if (n->op == op_builtin(OP_Transpose)) return layout_weight(n->outputs[0]);
@@ -221,7 +224,8 @@ static ir_value *raised(planning *p, ir_value *v, int32_t rank) {
   if (!n_new) return v;
   for (int32_t i = 0; i < n_new; i++) axes[i] = i;
   ir_value *inputs[] = {v, ir_constant_i64(p->m, axes, n_new, NULL)};
-  ir_node *n = inputs[1] ? ir_node_new(v->graph, place_behind(v), op_builtin(OP_Unsqueeze), NULL, inputs, 2, NULL, 1) : NULL;
+  ir_node *n =
+      inputs[1] ? ir_node_new(v->graph, place_behind(v), op_builtin(OP_Unsqueeze), NULL, inputs, 2, NULL, 1) : NULL;
   if (!n) return NULL;
   ir_type *t = &n->outputs[0]->type;
   *t = (ir_type){.dtype = v->type.dtype, .rank = rank};
@@ -229,7 +233,8 @@ static ir_value *raised(planning *p, ir_value *v, int32_t rank) {
   return n->outputs[0];
 }
 
-/* v in that order, made by a Transpose behind its definition where its producer does not store it so; NULL: no memory. */
+/* v in that order, made by a Transpose behind its definition where its producer does not store it so; NULL: no memory.
+ */
 static ir_value *in_order(planning *p, ir_value *v, const layout_order *order) {
   value_plan *plan = plan_of(p, v);
   if (!order->rank) return v;
@@ -238,7 +243,8 @@ static ir_value *in_order(planning *p, ir_value *v, const layout_order *order) {
   while (!layout_same(order, &f->order)) f = f->next;
   if (f->made) return f->made;
   ir_value *whole = raised(p, v, order->rank);
-  ir_node *n = whole ? ir_node_new(whole->graph, place_behind(whole), op_builtin(OP_Transpose), NULL, &whole, 1, NULL, 1) : NULL;
+  ir_node *n =
+      whole ? ir_node_new(whole->graph, place_behind(whole), op_builtin(OP_Transpose), NULL, &whole, 1, NULL, 1) : NULL;
   if (!n || !set_perm(n, order)) return NULL;
   n->outputs[0]->type = stored_type(&whole->type, order);
   return f->made = n->outputs[0];

@@ -1,7 +1,8 @@
-/* What the layout pass (layout.c: which operators change the order of their axes, and the change itself) and the operators' rules (layout_rules.c) share.
+/* What the layout pass (layout.c: which operators change the order of their axes, and the change itself) and the
+ * operators' rules (layout_rules.c) share.
  *
- * A value of rank r may be stored in another order of its axes: the tensor that is stored has the value's axis order.axes[i] as its axis i. An image
- * [N,C,H,W] stored in the order 0,2,3,1 is a tensor [N,H,W,C]. */
+ * A value of rank r may be stored in another order of its axes: the tensor that is stored has the value's axis
+ * order.axes[i] as its axis i. An image [N,C,H,W] stored in the order 0,2,3,1 is a tensor [N,H,W,C]. */
 #ifndef COMPILER_PASSES_LAYOUT_LAYOUT_H_
 #define COMPILER_PASSES_LAYOUT_LAYOUT_H_
 
@@ -18,14 +19,16 @@ typedef struct layout_node {
   ir_node *node;
   ir_node *reader;          /* the only user of output 0; NULL: there are several, or a result */
   const layout_order *have; /* of each input: how it is stored */
-  layout_order *want;       /* of each input: the order the node shall read. One axis more than the value has: axes of extent 1 come in front */
-  layout_order *give;       /* of each output: the order it then comes in */
+  layout_order *want; /* of each input: the order the node shall read. One axis more than the value has: axes of extent
+                         1 come in front */
+  layout_order *give; /* of each output: the order it then comes in */
 } layout_node;
 
 typedef struct layout_rule {
   /* Whether the node can work on other orders than its inputs' own, with which. */
   bool (*plan)(layout_node *n);
-  /* Changes the node to do so; its inputs have been replaced already, its outputs not. NULL: nothing to change. false: no memory. */
+  /* Changes the node to do so; its inputs have been replaced already, its outputs not. NULL: nothing to change. false:
+   * no memory. */
   bool (*edit)(layout_node *n);
 } layout_rule;
 

@@ -1,5 +1,6 @@
-/* Constant weights of products go to the module in the order in which the host's kernels read them (ops/packed.h). Weights that several products read in one
- * order are packed once; what else reads them keeps them as they are. The elements are moved while the module is written: no copy is held. */
+/* Constant weights of products go to the module in the order in which the host's kernels read them (ops/packed.h).
+ * Weights that several products read in one order are packed once; what else reads them keeps them as they are. The
+ * elements are moved while the module is written: no copy is held. */
 #include "ops/packed.h"
 
 #include <string.h>
@@ -13,8 +14,9 @@ typedef struct packing {
 } packing;
 
 static bool same_order(const packed_order *a, const packed_order *b) {
-  return desc_equal(&a->plain, &b->plain) && a->depthwise == b->depthwise && a->n_parts == b->n_parts && a->outputs == b->outputs && a->rows == b->rows &&
-         a->columns == b->columns && a->channels == b->channels && a->w_output == b->w_output && a->w_channel == b->w_channel;
+  return desc_equal(&a->plain, &b->plain) && a->depthwise == b->depthwise && a->n_parts == b->n_parts &&
+         a->outputs == b->outputs && a->rows == b->rows && a->columns == b->columns && a->channels == b->channels &&
+         a->w_output == b->w_output && a->w_channel == b->w_channel;
 }
 
 /* The weights in that order; NULL: no memory. */
@@ -38,9 +40,12 @@ static reed_status visit(void *context, ir_node *n) {
   reed_desc plain;
   packed_order order;
   ir_value *weights = n->n_inputs > 1 ? n->inputs[1] : NULL;
-  if (!ir_is_constant(weights) || weights->packed || !ir_desc(weights, &plain) || !packed_order_of(n->op, &attrs, &plain, &order)) return REED_OK;
+  if (!ir_is_constant(weights) || weights->packed || !ir_desc(weights, &plain) ||
+      !packed_order_of(n->op, &attrs, &plain, &order))
+    return REED_OK;
   ir_value *packed = packed_value(p, weights, &order);
-  if (!packed || !ir_set_attr_ints(n, PACKED_ATTR, plain.dims, plain.rank)) return diag_no_memory(p->m->diagnosis, "packed weights");
+  if (!packed || !ir_set_attr_ints(n, PACKED_ATTR, plain.dims, plain.rank))
+    return diag_no_memory(p->m->diagnosis, "packed weights");
   n->inputs[1] = packed;
   p->n_products++;
   return REED_OK;
@@ -49,7 +54,8 @@ static reed_status visit(void *context, ir_node *n) {
 reed_status pass_pack(ir_module *m, pass_report *report) {
   packing p = {.m = m};
   reed_status status = ir_walk(m->main, true, visit, &p);
-  *report = (pass_report){.counts = {{"products with packed weights", p.n_products}, {"weights packed", (int64_t)p.packed.n}}};
+  *report = (pass_report){
+      .counts = {{"products with packed weights", p.n_products}, {"weights packed", (int64_t)p.packed.n}}};
   VEC_FREE(&p.packed);
   return status;
 }

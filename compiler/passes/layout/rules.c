@@ -4,8 +4,8 @@
 #include "compiler/passes/layout/layout.h"
 #include "compiler/ir/integer_values.h"
 
-/* A convolution of an image with no more channels than this reads it with channels first: there is no vector of channels to gain, and the image
- * comes that way. */
+/* A convolution of an image with no more channels than this reads it with channels first: there is no vector of
+ * channels to gain, and the image comes that way. */
 #define FEW_CHANNELS 4
 
 bool layout_same(const layout_order *a, const layout_order *b) {
@@ -28,7 +28,9 @@ static layout_order channels_last(int32_t rank) {
 static ir_value *input(const layout_node *n, int32_t i) { return i < n->node->n_inputs ? n->node->inputs[i] : NULL; }
 
 /* Input 0 is stored in an order of its own. */
-static bool has_order(const layout_node *n) { return input(n, 0) && n->have[0].rank > 0 && n->have[0].rank == input(n, 0)->type.rank; }
+static bool has_order(const layout_node *n) {
+  return input(n, 0) && n->have[0].rank > 0 && n->have[0].rank == input(n, 0)->type.rank;
+}
 
 /* 0..rank-1 of an axis that may count from the end; -1: neither. */
 static int32_t from_start(int64_t axis, int32_t rank) {
@@ -71,7 +73,8 @@ static int32_t axis_of(const ir_node *n, int32_t rank) {
 
 /* ---- element-wise, Concat: any order, the same for all ---- */
 
-/* The order that the heaviest inputs are stored in. False where others that would have to be turned weigh more than those that need not be. */
+/* The order that the heaviest inputs are stored in. False where others that would have to be turned weigh more than
+ * those that need not be. */
 static bool common_order(const layout_node *n, int32_t rank, layout_order *out) {
   double most = 0, turned = 0;
   for (int32_t i = 0; i < n->node->n_inputs; i++) {
@@ -164,7 +167,8 @@ static bool plan_gather(layout_node *n) {
 /* ---- operators with a list of axes: an input, or the attribute of Resize ---- */
 
 /* The axes that constant input i lists; all of them where it is absent. False: they are not known. */
-static bool listed_axes(const layout_node *n, int32_t i, int32_t rank, int64_t n_all, int64_t *out_axes, int64_t *out_n) {
+static bool listed_axes(const layout_node *n, int32_t i, int32_t rank, int64_t n_all, int64_t *out_axes,
+                        int64_t *out_n) {
   int64_t n_listed = n_all;
   const reed_dim *listed = input(n, i) ? partial_elements(n->m, input(n, i), false, &n_listed) : NULL;
   if ((input(n, i) && !listed) || n_listed < 0 || n_listed > rank) return false;
@@ -178,7 +182,9 @@ static bool listed_axes(const layout_node *n, int32_t i, int32_t rank, int64_t n
 }
 
 /* The input that lists the axes, and how many there are without it. */
-static int32_t axes_input(const layout_node *n) { return n->node->op == op_builtin(OP_Slice) || n->node->op == op_builtin(OP_Pad) ? 3 : 1; }
+static int32_t axes_input(const layout_node *n) {
+  return n->node->op == op_builtin(OP_Slice) || n->node->op == op_builtin(OP_Pad) ? 3 : 1;
+}
 
 static int64_t all_axes(const layout_node *n, int32_t rank) {
   const ir_value *starts = n->node->op == op_builtin(OP_Slice) ? input(n, 1) : NULL;
@@ -223,7 +229,8 @@ static bool plan_reduce(layout_node *n) {
 static bool plan_unsqueeze(layout_node *n) {
   int64_t axes[REED_MAX_RANK], n_axes;
   int32_t rank = n->node->outputs[0]->type.rank, next = 0, own[REED_MAX_RANK], n_own = 0;
-  if (!has_order(n) || rank < 0 || !listed_axes(n, 1, rank, -1, axes, &n_axes) || rank != n->have[0].rank + n_axes) return false;
+  if (!has_order(n) || rank < 0 || !listed_axes(n, 1, rank, -1, axes, &n_axes) || rank != n->have[0].rank + n_axes)
+    return false;
   uint32_t set = 0;
   for (int64_t k = 0; k < n_axes; k++) set |= 1u << axes[k];
   if (__builtin_popcount(set) != n_axes) return false;
@@ -299,7 +306,8 @@ static bool next_group(const ir_module *m, const ir_type *x, const ir_type *y, a
   for (int32_t total = 2; total <= left_x + left_y; total++)
     for (g->n_from = 1; g->n_from <= left_x && g->n_from < total; g->n_from++) {
       g->n_to = total - g->n_from;
-      if (g->n_to <= left_y && symbols_equal(m->symbols, product(m, x->dims + g->from, g->n_from), product(m, y->dims + g->to, g->n_to)))
+      if (g->n_to <= left_y &&
+          symbols_equal(m->symbols, product(m, x->dims + g->from, g->n_from), product(m, y->dims + g->to, g->n_to)))
         return true;
     }
   g->n_from = left_x && x->dims[g->from] == 1;
@@ -324,9 +332,10 @@ static int32_t match_groups(const ir_module *m, const ir_type *x, const ir_type 
   return n;
 }
 
-/* The groups in the order in which x is stored: the axes of each must stand together, in their own order. Axes of extent 1 stand anywhere, and groups
- * of nothing else behind the one before them. */
-static bool stored_groups(const ir_type *x, const layout_order *order, const axis_group *groups, int32_t n, int32_t *out_groups) {
+/* The groups in the order in which x is stored: the axes of each must stand together, in their own order. Axes of
+ * extent 1 stand anywhere, and groups of nothing else behind the one before them. */
+static bool stored_groups(const ir_type *x, const layout_order *order, const axis_group *groups, int32_t n,
+                          int32_t *out_groups) {
   int32_t n_found = 0, last = -1;
   uint32_t found = 0;
   for (int32_t i = 0; i < order->rank; i++) {
@@ -380,22 +389,27 @@ static bool order_of_view(view *v, const layout_order *stored, layout_order *out
 static int64_t second_begins(const view *v, const layout_order *stored) {
   const axis_group *g = &v->groups[v->order[1]];
   for (int32_t i = 0; i < stored->rank; i++)
-    if (v->x->dims[stored->axes[i]] != 1 && stored->axes[i] >= g->from && stored->axes[i] < g->from + g->n_from) return i;
+    if (v->x->dims[stored->axes[i]] != 1 && stored->axes[i] >= g->from && stored->axes[i] < g->from + g->n_from)
+      return i;
   return stored->rank;
 }
 
-/* Rows of the constant weights of the product that alone reads the matrix which n makes; -1: there is no such product. `columns`: they lie in columns. */
+/* Rows of the constant weights of the product that alone reads the matrix which n makes; -1: there is no such product.
+ * `columns`: they lie in columns. */
 static int64_t rows_of_reader(const layout_node *n, bool *columns) {
   const ir_node *reader = n->reader;
   reed_desc d;
-  if (!reader || reader->n_inputs < 2 || reader->inputs[0] != n->node->outputs[0] || !ir_is_constant(reader->inputs[1])) return -1;
+  if (!reader || reader->n_inputs < 2 || reader->inputs[0] != n->node->outputs[0] || !ir_is_constant(reader->inputs[1]))
+    return -1;
   reed_attrs attrs = ir_attrs(reader);
   *columns = reader->op == op_builtin(OP_Gemm) && reed_attrs_int(&attrs, "transB", 0);
-  bool is_product = reader->op == op_builtin(OP_MatMul) || (reader->op == op_builtin(OP_Gemm) && !reed_attrs_int(&attrs, "transA", 0));
+  bool is_product = reader->op == op_builtin(OP_MatMul) ||
+                    (reader->op == op_builtin(OP_Gemm) && !reed_attrs_int(&attrs, "transA", 0));
   return is_product && ir_desc(reader->inputs[1], &d) && d.rank == 2 ? d.dims[*columns ? 1 : 0] : -1;
 }
 
-/* [K,C,H,W] seen as [K,C*H*W] before a product: the stored [K,H,W,C] serves as well when the rows of the weights are put in that order. */
+/* [K,C,H,W] seen as [K,C*H*W] before a product: the stored [K,H,W,C] serves as well when the rows of the weights are
+ * put in that order. */
 static bool plan_rows(const layout_node *n, const view *v) {
   bool columns;
   const axis_group *first = &v->groups[0];
@@ -437,14 +451,16 @@ static bool edit_rows(layout_node *n, const view *v) {
   bool columns;
   ir_value *weights = n->reader->inputs[1];
   int64_t apart[REED_MAX_RANK], perm[REED_MAX_RANK], rows = rows_of_reader(n, &columns);
-  int32_t rank = v->x->rank, first = columns ? 1 : 0, other = columns ? 0 : rank - 1; /* the rows' axes and the other one */
+  int32_t rank = v->x->rank, first = columns ? 1 : 0,
+          other = columns ? 0 : rank - 1; /* the rows' axes and the other one */
   apart[other] = rows ? weights->type.dims[columns ? 0 : 1] : 0;
   perm[other] = other;
   for (int32_t i = 1; i < rank; i++) {
     apart[first + i - 1] = v->x->dims[i];
     perm[first + i - 1] = first + n->want[0].axes[i] - 1;
   }
-  ir_value *cut = ir_constant_i64(n->m, apart, rank, NULL), *joined = ir_constant_i64(n->m, weights->type.dims, 2, NULL);
+  ir_value *cut = ir_constant_i64(n->m, apart, rank, NULL),
+           *joined = ir_constant_i64(n->m, weights->type.dims, 2, NULL);
   if (cut && joined) cut = make(n, OP_Reshape, (ir_value *[]){weights, cut}, 2);
   ir_value *turned = cut && joined ? make(n, OP_Transpose, &cut, 1) : NULL;
   if (!turned || !ir_set_attr_ints(turned->producer, "perm", perm, rank)) return false;
@@ -482,7 +498,8 @@ static bool edit_shape(layout_node *n) {
   ir_node *shape = n->node;
   reed_attrs attrs = ir_attrs(shape);
   int32_t rank = n->want[0].rank;
-  int64_t positions[REED_MAX_RANK], count = 0, start = reed_attrs_int(&attrs, "start", 0), end = reed_attrs_int(&attrs, "end", rank);
+  int64_t positions[REED_MAX_RANK], count = 0, start = reed_attrs_int(&attrs, "start", 0),
+                                    end = reed_attrs_int(&attrs, "end", rank);
   if (start < 0) start += rank;
   if (end < 0) end += rank;
   for (int32_t i = 0; i < rank; i++)
@@ -508,7 +525,8 @@ static bool edit_image(layout_node *n) { return ir_set_attr_int(n->node, "channe
 static bool plan_convolution(layout_node *n) {
   const ir_type *x = &input(n, 0)->type;
   if (!is_image_operator(n) || x->rank != n->node->outputs[0]->type.rank) return false;
-  bool few = n->node->op == op_builtin(OP_Conv) && n->have[0].rank == 0 && !symbol_is(x->dims[1]) && x->dims[1] <= FEW_CHANNELS;
+  bool few = n->node->op == op_builtin(OP_Conv) && n->have[0].rank == 0 && !symbol_is(x->dims[1]) &&
+             x->dims[1] <= FEW_CHANNELS;
   n->give[0] = channels_last(x->rank);
   if (!few) n->want[0] = n->give[0];
   if (input(n, 3)) n->want[3] = n->give[0];
@@ -552,26 +570,55 @@ static bool plan_levels(layout_node *n) {
 
 /* ---- the table ---- */
 
-static const layout_rule elementwise = {plan_elementwise, NULL}, concat = {plan_concat, edit_axis}, along = {plan_along_axis, edit_axis},
-                         arg_reduce = {plan_arg_reduce, edit_axis}, gather = {plan_gather, edit_axis}, listed = {plan_listed, edit_listed},
-                         reduce = {plan_reduce, edit_listed}, unsqueeze = {plan_unsqueeze, NULL}, resize = {plan_resize, edit_resize}, expand = {plan_expand, edit_shape_input},
-                         transpose = {plan_transpose, NULL}, flatten = {plan_flatten, edit_view}, reshape = {plan_reshape, edit_view},
-                         shape = {plan_shape, edit_shape}, convolution = {plan_convolution, edit_convolution}, image = {plan_image, edit_image},
+static const layout_rule elementwise = {plan_elementwise, NULL}, concat = {plan_concat, edit_axis},
+                         along = {plan_along_axis, edit_axis}, arg_reduce = {plan_arg_reduce, edit_axis},
+                         gather = {plan_gather, edit_axis}, listed = {plan_listed, edit_listed},
+                         reduce = {plan_reduce, edit_listed}, unsqueeze = {plan_unsqueeze, NULL},
+                         resize = {plan_resize, edit_resize}, expand = {plan_expand, edit_shape_input},
+                         transpose = {plan_transpose, NULL}, flatten = {plan_flatten, edit_view},
+                         reshape = {plan_reshape, edit_view}, shape = {plan_shape, edit_shape},
+                         convolution = {plan_convolution, edit_convolution}, image = {plan_image, edit_image},
                          maps = {plan_maps, edit_image}, levels = {plan_levels, edit_image};
 
 static const struct {
   op_id op; /* every operator of its shape function */
   const layout_rule *rule;
 } rows[] = {
-    {OP_Relu, &elementwise},   {OP_Add, &elementwise},           {OP_Where, &elementwise},    {OP_Clip, &elementwise},
-    {OP_Cast, &elementwise},   {OP_PRelu, &elementwise},         {OP_Identity, &elementwise}, {OP_Concat, &concat},
-    {OP_Split, &along},        {OP_Softmax, &along},             {OP_TopK, &along},           {OP_ArgMax, &arg_reduce},
-    {OP_Gather, &gather},      {OP_Slice, &listed},              {OP_Pad, &listed},           {OP_ReduceMean, &reduce},
-    {OP_Squeeze, &reduce},     {OP_Unsqueeze, &unsqueeze},       {OP_Resize, &resize},        {OP_Transpose, &transpose},
-    {OP_Expand, &expand},      {OP_Flatten, &flatten},    {OP_Reshape, &reshape},           {OP_Shape, &shape},          {OP_Conv, &convolution},
-    {OP_ConvTranspose, &convolution}, {OP_MaxPool, &image},      {OP_GlobalMaxPool, &image},  {OP_DepthToSpace, &image},
-    {OP_SpaceToDepth, &image}, {OP_RoiAlign, &image},            {OP_MultiLevelRoiAlign, &levels}, {OP_Keypoints, &maps},
-    {OP_BatchNormalization, &image}, {OP_GroupNormalization, &image},
+    {OP_Relu, &elementwise},
+    {OP_Add, &elementwise},
+    {OP_Where, &elementwise},
+    {OP_Clip, &elementwise},
+    {OP_Cast, &elementwise},
+    {OP_PRelu, &elementwise},
+    {OP_Identity, &elementwise},
+    {OP_Concat, &concat},
+    {OP_Split, &along},
+    {OP_Softmax, &along},
+    {OP_TopK, &along},
+    {OP_ArgMax, &arg_reduce},
+    {OP_Gather, &gather},
+    {OP_Slice, &listed},
+    {OP_Pad, &listed},
+    {OP_ReduceMean, &reduce},
+    {OP_Squeeze, &reduce},
+    {OP_Unsqueeze, &unsqueeze},
+    {OP_Resize, &resize},
+    {OP_Transpose, &transpose},
+    {OP_Expand, &expand},
+    {OP_Flatten, &flatten},
+    {OP_Reshape, &reshape},
+    {OP_Shape, &shape},
+    {OP_Conv, &convolution},
+    {OP_ConvTranspose, &convolution},
+    {OP_MaxPool, &image},
+    {OP_GlobalMaxPool, &image},
+    {OP_DepthToSpace, &image},
+    {OP_SpaceToDepth, &image},
+    {OP_RoiAlign, &image},
+    {OP_MultiLevelRoiAlign, &levels},
+    {OP_Keypoints, &maps},
+    {OP_BatchNormalization, &image},
+    {OP_GroupNormalization, &image},
 };
 
 const layout_rule *layout_rule_of(const reed_op *op) {

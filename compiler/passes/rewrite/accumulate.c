@@ -1,13 +1,15 @@
-/* A loop that appends to what it carries, value = Concat(value, part), copies all parts so far in every turn. It gives the parts as a scan output
- * instead, which is written once and put behind what was carried in after the loop: stacked where every part provably has the same extents, so that
- * the extents of the whole are known from the number of turns, else joined. */
+/* A loop that appends to what it carries, value = Concat(value, part), copies all parts so far in every turn. It gives
+ * the parts as a scan output instead, which is written once and put behind what was carried in after the loop: stacked
+ * where every part provably has the same extents, so that the extents of the whole are known from the number of turns,
+ * else joined. */
 #include <string.h>
 
 #include "compiler/passes/pass.h"
 #include "compiler/ir/pattern.h"
 
 enum { BEFORE, PART, N_SLOTS };
-static const pattern *const appended = P_INT("axis", 0, 0, P_OP(Concat, P_ONCE(P_AS(BEFORE, P_ANY)), P_AS(PART, P_ANY)));
+static const pattern *const appended =
+    P_INT("axis", 0, 0, P_OP(Concat, P_ONCE(P_AS(BEFORE, P_ANY)), P_AS(PART, P_ANY)));
 
 typedef struct accumulating {
   ir_module *m;
@@ -16,11 +18,13 @@ typedef struct accumulating {
 
 static bool same_rows(const ir_type *part) { return !symbol_is(part->dims[0]) && part->rank < REED_MAX_RANK; }
 
-/* The part has the extents of what is carried in, but for its rows; as these may not be known, what no parts join to must be. */
+/* The part has the extents of what is carried in, but for its rows; as these may not be known, what no parts join to
+ * must be. */
 static bool same_but_rows(const ir_module *m, const ir_type *part, const ir_type *initial) {
   if (part->rank < 1 || part->rank != initial->rank || part->dtype != initial->dtype) return false;
   for (int32_t i = 1; i < part->rank; i++)
-    if (!symbols_equal(m->symbols, part->dims[i], initial->dims[i]) || (symbol_is(part->dims[i]) && !same_rows(part))) return false;
+    if (!symbols_equal(m->symbols, part->dims[i], initial->dims[i]) || (symbol_is(part->dims[i]) && !same_rows(part)))
+      return false;
   return true;
 }
 
@@ -39,18 +43,22 @@ static void take_out(void *items, int32_t *n, int32_t i) {
   memmove(values + i, values + i + 1, (size_t)(*n - i) * sizeof *values);
 }
 
-/* Nodes that turn the parts, [turns, rows, ...], into rows: [turns * rows, ...]. They stand before `place`, NULL: at the end. */
+/* Nodes that turn the parts, [turns, rows, ...], into rows: [turns * rows, ...]. They stand before `place`, NULL: at
+ * the end. */
 static ir_value *as_rows(ir_graph *g, ir_node *place, ir_value *parts, ir_value *initial, int64_t n_rows) {
-  static const reed_attr first = {.name = "end", .type = REED_ATTR_INT, .i = 1}, rest = {.name = "start", .type = REED_ATTR_INT, .i = 1};
+  static const reed_attr first = {.name = "end", .type = REED_ATTR_INT, .i = 1},
+                         rest = {.name = "start", .type = REED_ATTR_INT, .i = 1};
   ir_value *rows = ir_constant_i64(g->module, &n_rows, 1, NULL);
   ir_node *turns = ir_node_new(g, place, op_builtin(OP_Shape), NULL, &parts, 1, NULL, 1);
   ir_node *others = ir_node_new(g, place, op_builtin(OP_Shape), NULL, &initial, 1, NULL, 1);
   if (!rows || !turns || !others || !ir_set_attr(turns, &first) || !ir_set_attr(others, &rest)) return NULL;
   ir_node *all = ir_node_new(g, place, op_builtin(OP_Mul), NULL, (ir_value *[]){turns->outputs[0], rows}, 2, NULL, 1);
   if (!all) return NULL;
-  ir_node *extents = ir_node_new(g, place, op_builtin(OP_Concat), NULL, (ir_value *[]){all->outputs[0], others->outputs[0]}, 2, NULL, 1);
+  ir_node *extents = ir_node_new(g, place, op_builtin(OP_Concat), NULL,
+                                 (ir_value *[]){all->outputs[0], others->outputs[0]}, 2, NULL, 1);
   if (!extents || !ir_set_attr_int(extents, "axis", 0)) return NULL;
-  ir_node *made = ir_node_new(g, place, op_builtin(OP_Reshape), NULL, (ir_value *[]){parts, extents->outputs[0]}, 2, NULL, 1);
+  ir_node *made =
+      ir_node_new(g, place, op_builtin(OP_Reshape), NULL, (ir_value *[]){parts, extents->outputs[0]}, 2, NULL, 1);
   return made && ir_set_attr_int(made, "allowzero", 1) ? made->outputs[0] : NULL;
 }
 
@@ -72,7 +80,9 @@ static bool change(ir_module *m, ir_node *loop, int32_t k, ir_value *part) {
     if (loop->outputs[i]) loop->outputs[i]->producer_output = i;
   ir_node *place = ir_next(loop);
   ir_value *made = parts->joined ? parts : as_rows(loop->graph, place, parts, initial, part->type.dims[0]);
-  ir_node *last = made ? ir_node_new(loop->graph, place, op_builtin(OP_Concat), NULL, (ir_value *[]){initial, made}, 2, &result, 1) : NULL;
+  ir_node *last =
+      made ? ir_node_new(loop->graph, place, op_builtin(OP_Concat), NULL, (ir_value *[]){initial, made}, 2, &result, 1)
+           : NULL;
   return last && ir_set_attr_int(last, "axis", 0);
 }
 

@@ -1,10 +1,10 @@
-/* Activations that an exporter spells out operator by operator become the one operator that they are: a table of patterns. What they
- * compute is the same number rounded less often.
+/* Activations that an exporter spells out operator by operator become the one operator that they are: a table of
+ * patterns. What they compute is the same number rounded less often.
  *
  *   Gelu       x Phi(x) by erf or by tanh (Hendrycks and Gimpel 2016, "Gaussian Error Linear Units")
- *   Swish      x sigmoid(alpha x) (Ramachandran et al. 2017, "Searching for Activation Functions"); SiLU where alpha is 1
- *   Mish       x tanh(softplus(x)) (Misra 2019, "Mish")
- *   HardSwish, HardSigmoid   (Howard et al. 2019, "Searching for MobileNetV3") */
+ *   Swish      x sigmoid(alpha x) (Ramachandran et al. 2017, "Searching for Activation Functions"); SiLU where alpha is
+ * 1 Mish       x tanh(softplus(x)) (Misra 2019, "Mish") HardSwish, HardSigmoid   (Howard et al. 2019, "Searching for
+ * MobileNetV3") */
 #include <math.h>
 
 #include "compiler/passes/pass.h"
@@ -16,16 +16,17 @@ enum { X, ALPHA, N_SLOTS };
 #define ONE_USE(name, ...) P_ONCE(P_OP(name, __VA_ARGS__))
 #define ONE_USE_PAIR(name, a, b) P_ONCE(P_PAIR(name, a, b))
 /* part * number or part / inverse, in front of other operators. */
-#define SCALED(part, scale, inverse) P_EITHER(ONE_USE_PAIR(Mul, part, P_NUMBER(scale)), ONE_USE(Div, part, P_NUMBER(inverse)))
+#define SCALED(part, scale, inverse) \
+  P_EITHER(ONE_USE_PAIR(Mul, part, P_NUMBER(scale)), ONE_USE(Div, part, P_NUMBER(inverse)))
 /* The last operator: x * gate / 2, multiplied in any order. */
-#define HALF_X_TIMES(gate)                                          \
-  P_EITHER(P_PAIR(Mul, P_X, SCALED(gate, 0.5, 2)),                  \
-           P_PAIR(Mul, SCALED(P_X, 0.5, 2), gate),                  \
+#define HALF_X_TIMES(gate) \
+  P_EITHER(P_PAIR(Mul, P_X, SCALED(gate, 0.5, 2)), P_PAIR(Mul, SCALED(P_X, 0.5, 2), gate), \
            P_PAIR(Mul, P_NUMBER(0.5), ONE_USE_PAIR(Mul, P_X, gate)), \
            P_OP(Div, ONE_USE_PAIR(Mul, P_X, gate), P_NUMBER(2)))
 
 #define ONE_PLUS(part) ONE_USE_PAIR(Add, P_NUMBER(1), part)
-static const pattern *const gelu = HALF_X_TIMES(ONE_PLUS(ONE_USE(Erf, SCALED(P_X, 0.70710678118654752440, 1.41421356237309504880))));
+static const pattern *const gelu =
+    HALF_X_TIMES(ONE_PLUS(ONE_USE(Erf, SCALED(P_X, 0.70710678118654752440, 1.41421356237309504880))));
 
 /* sqrt(2/pi) (x + 0.044715 x^3), or x sqrt(2/pi) (1 + 0.044715 x^2) */
 #define ROOT_2_OVER_PI P_NUMBER(0.79788456080286535588)
@@ -34,12 +35,12 @@ static const pattern *const gelu = HALF_X_TIMES(ONE_PLUS(ONE_USE(Erf, SCALED(P_X
 #define CUBE P_EITHER(ONE_USE(Pow, P_X, P_NUMBER(3)), ONE_USE_PAIR(Mul, P_X, SQUARE))
 #define TINY_CUBE P_EITHER(ONE_USE_PAIR(Mul, TINY, CUBE), ONE_USE_PAIR(Mul, SQUARE, ONE_USE_PAIR(Mul, TINY, P_X)))
 #define TINY_SQUARE P_EITHER(ONE_USE_PAIR(Mul, TINY, SQUARE), ONE_USE_PAIR(Mul, P_X, ONE_USE_PAIR(Mul, TINY, P_X)))
-static const pattern *const gelu_tanh = HALF_X_TIMES(ONE_PLUS(ONE_USE(
-    Tanh, P_EITHER(ONE_USE_PAIR(Mul, ROOT_2_OVER_PI, ONE_USE_PAIR(Add, P_X, TINY_CUBE)),
-                   ONE_USE_PAIR(Mul, ONE_USE_PAIR(Mul, P_X, ROOT_2_OVER_PI), ONE_PLUS(TINY_SQUARE))))));
+static const pattern *const gelu_tanh = HALF_X_TIMES(ONE_PLUS(
+    ONE_USE(Tanh, P_EITHER(ONE_USE_PAIR(Mul, ROOT_2_OVER_PI, ONE_USE_PAIR(Add, P_X, TINY_CUBE)),
+                           ONE_USE_PAIR(Mul, ONE_USE_PAIR(Mul, P_X, ROOT_2_OVER_PI), ONE_PLUS(TINY_SQUARE))))));
 
-static const pattern *const swish =
-    P_PAIR(Mul, P_X, P_EITHER(ONE_USE(Sigmoid, P_X), ONE_USE(Sigmoid, ONE_USE_PAIR(Mul, P_X, P_AS(ALPHA, P_CONSTANT)))));
+static const pattern *const swish = P_PAIR(
+    Mul, P_X, P_EITHER(ONE_USE(Sigmoid, P_X), ONE_USE(Sigmoid, ONE_USE_PAIR(Mul, P_X, P_AS(ALPHA, P_CONSTANT)))));
 static const pattern *const mish = P_PAIR(Mul, P_X, ONE_USE(Tanh, ONE_USE(Softplus, P_X)));
 
 #define CLIPPED ONE_USE(Clip, ONE_USE_PAIR(Add, P_X, P_NUMBER(3)), P_NUMBER(0), P_NUMBER(6))
@@ -47,7 +48,8 @@ static const pattern *const mish = P_PAIR(Mul, P_X, ONE_USE(Tanh, ONE_USE(Softpl
 static const pattern *const hard_swish =
     P_EITHER(P_OP(Div, ONE_USE_PAIR(Mul, P_X, CLIPPED), P_NUMBER(6)), P_PAIR(Mul, P_X, SCALED(CLIPPED, SIXTH, 6)),
              P_PAIR(Mul, P_X, P_FLOAT("alpha", 0.2, SIXTH, P_FLOAT("beta", 0.5, 0.5, ONE_USE(HardSigmoid, P_X)))));
-static const pattern *const hard_sigmoid = P_EITHER(P_OP(Div, CLIPPED, P_NUMBER(6)), P_PAIR(Mul, CLIPPED, P_NUMBER(SIXTH)));
+static const pattern *const hard_sigmoid =
+    P_EITHER(P_OP(Div, CLIPPED, P_NUMBER(6)), P_PAIR(Mul, CLIPPED, P_NUMBER(SIXTH)));
 
 /* In the order they are tried: a HardSigmoid is part of a HardSwish. */
 static const struct {
@@ -56,8 +58,8 @@ static const struct {
   const char *approximate; /* NULL: no such attribute */
   double alpha;            /* NAN: no such attribute, unless the pattern has one */
 } spelled[] = {
-    {&gelu, OP_Gelu, NULL, NAN},       {&gelu_tanh, OP_Gelu, "tanh", NAN}, {&swish, OP_Swish, NULL, NAN},
-    {&mish, OP_Mish, NULL, NAN},       {&hard_swish, OP_HardSwish, NULL, NAN}, {&hard_sigmoid, OP_HardSigmoid, NULL, SIXTH},
+    {&gelu, OP_Gelu, NULL, NAN}, {&gelu_tanh, OP_Gelu, "tanh", NAN},     {&swish, OP_Swish, NULL, NAN},
+    {&mish, OP_Mish, NULL, NAN}, {&hard_swish, OP_HardSwish, NULL, NAN}, {&hard_sigmoid, OP_HardSigmoid, NULL, SIXTH},
 };
 
 typedef struct replacing {
@@ -96,7 +98,8 @@ static reed_status collect(void *context, ir_node *n) {
   return diag_no_memory(r->m->diagnosis, "an activation");
 }
 
-/* From the last node back, so that the longest spelling is met first; what is left of it is used by nobody, and goes later. */
+/* From the last node back, so that the longest spelling is met first; what is left of it is used by nobody, and goes
+ * later. */
 reed_status pass_activations(ir_module *m, pass_report *report) {
   replacing r = {.m = m};
   ir_count_uses(m);

@@ -2,26 +2,48 @@
  *
  *   Softmax(scale Q K^T + mask) V
  *
- * becomes one Attention (ONNX opset 23), which needs no tensor of all scores. The scale may come before or after the product; a mask is
- * added, or chosen by Where. Where Q, K and V are split into heads from [batch, length, heads * size] and the result is merged again,
- * Attention does both. */
+ * becomes one Attention (ONNX opset 23), which needs no tensor of all scores. The scale may come before or after the
+ * product; a mask is added, or chosen by Where. Where Q, K and V are split into heads from [batch, length, heads *
+ * size] and the result is merged again, Attention does both. */
 #include <math.h>
 
 #include "compiler/passes/pass.h"
 #include "compiler/ir/pattern.h"
 
-enum { Q, KT, V, Q_SCALE, Q_DIVISOR, K_SCALE, K_DIVISOR, SCALE, DIVISOR, SCALED, WEIGHTS, GUARDED, MASKED, MASK, TRUTH, HIDDEN, SHOWN, N_SLOTS };
+enum {
+  Q,
+  KT,
+  V,
+  Q_SCALE,
+  Q_DIVISOR,
+  K_SCALE,
+  K_DIVISOR,
+  SCALE,
+  DIVISOR,
+  SCALED,
+  WEIGHTS,
+  GUARDED,
+  MASKED,
+  MASK,
+  TRUTH,
+  HIDDEN,
+  SHOWN,
+  N_SLOTS
+};
 
 /* `part` times or over a number, or as it is. */
 #define MAYBE_SCALED(part, scale, divisor) \
   P_EITHER(P_ONCE(P_PAIR(Mul, part, P_AS(scale, P_CONSTANT))), P_ONCE(P_OP(Div, part, P_AS(divisor, P_CONSTANT))), part)
-#define PRODUCT P_ONCE(P_OP(MatMul, MAYBE_SCALED(P_AS(Q, P_ANY), Q_SCALE, Q_DIVISOR), MAYBE_SCALED(P_AS(KT, P_ANY), K_SCALE, K_DIVISOR)))
+#define PRODUCT \
+  P_ONCE(P_OP(MatMul, MAYBE_SCALED(P_AS(Q, P_ANY), Q_SCALE, Q_DIVISOR), \
+              MAYBE_SCALED(P_AS(KT, P_ANY), K_SCALE, K_DIVISOR)))
 #define SCORES P_AS(SCALED, MAYBE_SCALED(PRODUCT, SCALE, DIVISOR))
 /* Scores where TRUTH says so, or where it does not, and a number elsewhere. */
-#define CHOSEN                                                                  \
+#define CHOSEN \
   P_EITHER(P_OP(Where, P_AS(TRUTH, P_ANY), P_AS(HIDDEN, P_CONSTANT), SCORES), \
            P_OP(Where, P_AS(TRUTH, P_ANY), SCORES, P_AS(SHOWN, P_CONSTANT)))
-#define MASKED_SCORES P_EITHER(P_ONCE(P_AS(MASKED, P_PAIR(Add, SCORES, P_AS(MASK, P_ANY)))), P_ONCE(P_AS(MASKED, CHOSEN)), SCORES)
+#define MASKED_SCORES \
+  P_EITHER(P_ONCE(P_AS(MASKED, P_PAIR(Add, SCORES, P_AS(MASK, P_ANY)))), P_ONCE(P_AS(MASKED, CHOSEN)), SCORES)
 #define P_WEIGHTS P_AS(WEIGHTS, P_OP(Softmax, MASKED_SCORES))
 /* Weights that are NaN, because all scores of a query are masked, are 0 in torch's scaled_dot_product_attention. */
 #define GUARDED_WEIGHTS P_ONCE(P_AS(GUARDED, P_OP(Where, P_ONCE(P_OP(IsNaN, P_WEIGHTS)), P_NUMBER(0), P_WEIGHTS)))
@@ -42,7 +64,8 @@ static bool same_dim(const joining *j, const ir_value *a, int32_t i, const ir_va
 
 /* ---- what the pattern does not say ---- */
 
-/* Products of matrices of the same batch and heads, nothing broadcast, softmax over the keys, a mask that widens nothing. */
+/* Products of matrices of the same batch and heads, nothing broadcast, softmax over the keys, a mask that widens
+ * nothing. */
 static bool fit(const joining *j, const ir_value *y, ir_value *const *slots) {
   const ir_value *q = slots[Q], *kt = slots[KT], *v = slots[V];
   if (q->type.rank != 4 || kt->type.rank != 4 || v->type.rank != 4 || y->type.rank != 4) return false;
@@ -83,8 +106,8 @@ static ir_value *transposed(const joining *j, ir_value *v, const int64_t *perm) 
   return made && ir_set_attr_ints(made->producer, "perm", perm, 4) ? made : NULL;
 }
 
-/* Scores that are replaced: by -inf that is a mask of truths; by a number so low that adding it to any score gives it, a mask of numbers. False:
- * by any other number. *out_mask NULL: no memory. */
+/* Scores that are replaced: by -inf that is a mask of truths; by a number so low that adding it to any score gives it,
+ * a mask of numbers. False: by any other number. *out_mask NULL: no memory. */
 #define LOW -1e30
 static bool chosen_mask(const joining *j, ir_value *const *slots, ir_value **out_mask) {
   ir_value *filler = slots[HIDDEN] ? slots[HIDDEN] : slots[SHOWN];
@@ -114,14 +137,17 @@ static bool has_perm(const ir_node *n, const int64_t *wanted) {
 
 static const int64_t heads_first[] = {0, 2, 1, 3}, keys_last[] = {0, 2, 3, 1}, matrices_turned[] = {0, 1, 3, 2};
 
-/* v is [batch, heads, ...] that Transpose and Reshape make of [batch, length, heads * size]: that value; NULL: it is not. */
+/* v is [batch, heads, ...] that Transpose and Reshape make of [batch, length, heads * size]: that value; NULL: it is
+ * not. */
 static ir_value *flat_source(const joining *j, const ir_value *v, const int64_t *perm) {
   const ir_node *transpose = pattern_made_by(v, OP_Transpose);
-  const ir_node *reshape = transpose && has_perm(transpose, perm) ? pattern_made_by(transpose->inputs[0], OP_Reshape) : NULL;
+  const ir_node *reshape =
+      transpose && has_perm(transpose, perm) ? pattern_made_by(transpose->inputs[0], OP_Reshape) : NULL;
   if (!reshape) return NULL;
   ir_value *flat = reshape->inputs[0];
   const ir_value *split = reshape->outputs[0];
-  bool same = flat->type.rank == 3 && split->type.rank == 4 && same_dim(j, flat, 0, split, 0) && same_dim(j, flat, 1, split, 1);
+  bool same =
+      flat->type.rank == 3 && split->type.rank == 4 && same_dim(j, flat, 0, split, 0) && same_dim(j, flat, 1, split, 1);
   return same ? flat : NULL;
 }
 
@@ -133,7 +159,8 @@ static ir_node *merged_product(const joining *j, const ir_node *reshape) {
   const ir_value *y = transpose->inputs[0], *z = reshape->outputs[0];
   if (!product || y->n_uses != 1 || y->type.rank != 4 || z->type.rank != 3) return NULL;
   reed_dim width = symbols_mul(j->m->symbols, y->type.dims[1], y->type.dims[3]);
-  bool same = same_dim(j, z, 0, y, 0) && same_dim(j, z, 1, y, 2) && symbols_equal(j->m->symbols, z->type.dims[2], width);
+  bool same =
+      same_dim(j, z, 0, y, 0) && same_dim(j, z, 1, y, 2) && symbols_equal(j->m->symbols, z->type.dims[2], width);
   return same && !symbol_is(y->type.dims[1]) ? product : NULL;
 }
 
@@ -150,7 +177,8 @@ static reed_status join(joining *j, ir_node *last, ir_node *product, bool flat) 
   double scale;
   j->last = last;
   if (!pattern_match(spelled, y, slots, N_SLOTS) || !fit(j, y, slots) || !scale_of(slots, &scale)) return REED_OK;
-  ir_value *q = flat ? flat_source(j, slots[Q], heads_first) : slots[Q], *v = flat ? flat_source(j, slots[V], heads_first) : slots[V];
+  ir_value *q = flat ? flat_source(j, slots[Q], heads_first) : slots[Q],
+           *v = flat ? flat_source(j, slots[V], heads_first) : slots[V];
   ir_value *k = flat ? flat_source(j, slots[KT], keys_last) : slots[KT];
   if (!q || !k || !v) return REED_OK;
   if (slots[TRUTH]) {
@@ -159,7 +187,8 @@ static reed_status join(joining *j, ir_node *last, ir_node *product, bool flat) 
   }
   if (!flat && !(k = transposed(j, k, matrices_turned))) return no_memory(j);
   ir_value *inputs[] = {q, k, v, mask ? mask : slots[MASK]};
-  ir_node *n = ir_node_new(last->graph, last, op_builtin(OP_Attention), product->name, inputs, inputs[3] ? 4 : 3, &result, 1);
+  ir_node *n =
+      ir_node_new(last->graph, last, op_builtin(OP_Attention), product->name, inputs, inputs[3] ? 4 : 3, &result, 1);
   if (!n || !set_attrs(n, scale, slots[GUARDED] != NULL, flat ? y->type.dims[1] : 0)) return no_memory(j);
   last->dead = product->dead = true;
   j->n_joined++;
@@ -173,7 +202,8 @@ static reed_status collect(void *context, ir_node *n) {
   return !last || VEC_PUSH(&j->nodes, n) ? REED_OK : no_memory(j);
 }
 
-/* From the last node back, so that what merges the heads is met before the product. Transposes of K that meet are simplify's. */
+/* From the last node back, so that what merges the heads is met before the product. Transposes of K that meet are
+ * simplify's. */
 reed_status pass_attention(ir_module *m, pass_report *report) {
   joining j = {.m = m};
   ir_count_uses(m);
@@ -186,6 +216,7 @@ reed_status pass_attention(ir_module *m, pass_report *report) {
   }
   VEC_FREE(&j.nodes);
   ir_sweep(m);
-  *report = (pass_report){.counts = {{"attentions recognised", j.n_joined}, {"of them with heads split and merged", j.n_flat}}};
+  *report = (pass_report){
+      .counts = {{"attentions recognised", j.n_joined}, {"of them with heads split and merged", j.n_flat}}};
   return status;
 }

@@ -1,16 +1,20 @@
-/* A head that gives a map for every class, of which each region keeps the one of its own class, as torchvision's mask head: the 1x1 convolution
- * that makes the maps of all classes needs to make the chosen ones alone. The class's row of weights times the features of the region is one
- * matrix product: a class's share of the work, and no tensor of all maps, which would have to be reordered for the choice.
+/* A head that gives a map for every class, of which each region keeps the one of its own class, as torchvision's mask
+ * head: the 1x1 convolution that makes the maps of all classes needs to make the chosen ones alone. The class's row of
+ * weights times the features of the region is one matrix product: a class's share of the work, and no tensor of all
+ * maps, which would have to be reordered for the choice.
  *
- * The choice is exported as numbers of maps, region * classes + class. A class outside of 0..classes-1 would choose another region's map:
- * classes must come from a constant. */
+ * The choice is exported as numbers of maps, region * classes + class. A class outside of 0..classes-1 would choose
+ * another region's map: classes must come from a constant. */
 #include "compiler/passes/pass.h"
 #include "compiler/ir/pattern.h"
 
 enum { FEATURES, WEIGHTS, BIAS, LOGITS, ACTIVE, FLAT, REGIONS, N_CLASSES, CLASSES, N_SLOTS };
 
-#define NUMBERS P_PAIR(Add, P_PAIR(Mul, P_AS(REGIONS, P_OP(Range, P_NUMBER(0), P_ANY, P_NUMBER(1))), P_AS(N_CLASSES, P_CONSTANT)), P_AS(CLASSES, P_ANY))
-#define MAPS P_AS(LOGITS, P_OP(Conv, P_AS(FEATURES, P_ANY), P_AS(WEIGHTS, P_CONSTANT), P_EITHER(P_ABSENT, P_AS(BIAS, P_CONSTANT))))
+#define NUMBERS \
+  P_PAIR(Add, P_PAIR(Mul, P_AS(REGIONS, P_OP(Range, P_NUMBER(0), P_ANY, P_NUMBER(1))), P_AS(N_CLASSES, P_CONSTANT)), \
+         P_AS(CLASSES, P_ANY))
+#define MAPS \
+  P_AS(LOGITS, P_OP(Conv, P_AS(FEATURES, P_ANY), P_AS(WEIGHTS, P_CONSTANT), P_EITHER(P_ABSENT, P_AS(BIAS, P_CONSTANT))))
 static const pattern *const chosen =
     P_INT("axis", 0, 0, P_OP(Gather, P_AS(FLAT, P_VIEWS(P_EITHER(P_AS(ACTIVE, P_OP(Sigmoid, MAPS)), MAPS))), NUMBERS));
 
@@ -38,23 +42,29 @@ static bool is_pointwise(const ir_node *conv, const ir_type *weights) {
 
 static bool same_dim(const ir_module *m, reed_dim a, reed_dim b) { return symbols_equal(m->symbols, a, b); }
 
-/* Maps are [regions, classes, rows, columns], all but the regions numbers; the flat ones are those of region 0, those of region 1, ...; there is
- * a class for every region. */
+/* Maps are [regions, classes, rows, columns], all but the regions numbers; the flat ones are those of region 0, those
+ * of region 1, ...; there is a class for every region. */
 static bool agree(const ir_module *m, ir_value *const *slots) {
-  const ir_type *maps = &slots[LOGITS]->type, *flat = &slots[FLAT]->type, *classes = &slots[CLASSES]->type, *regions = &slots[REGIONS]->type;
-  if (maps->rank != 4 || slots[FEATURES]->type.rank != 4 || !is_pointwise(slots[LOGITS]->producer, &slots[WEIGHTS]->type)) return false;
+  const ir_type *maps = &slots[LOGITS]->type, *flat = &slots[FLAT]->type, *classes = &slots[CLASSES]->type,
+                *regions = &slots[REGIONS]->type;
+  if (maps->rank != 4 || slots[FEATURES]->type.rank != 4 ||
+      !is_pointwise(slots[LOGITS]->producer, &slots[WEIGHTS]->type))
+    return false;
   double n_classes;
   bool counted = pattern_number(slots[N_CLASSES], &n_classes) && n_classes == (double)slots[WEIGHTS]->type.dims[0];
-  if (!counted || symbol_is(maps->dims[2]) || symbol_is(maps->dims[3]) || classes->rank != 1 || regions->rank != 1) return false;
+  if (!counted || symbol_is(maps->dims[2]) || symbol_is(maps->dims[3]) || classes->rank != 1 || regions->rank != 1)
+    return false;
   for (int32_t i = 1; i < flat->rank; i++)
     if (symbol_is(flat->dims[i])) return false;
-  return flat->rank >= 2 && same_dim(m, flat->dims[0], symbols_mul(m->symbols, maps->dims[0], slots[WEIGHTS]->type.dims[0])) &&
+  return flat->rank >= 2 &&
+         same_dim(m, flat->dims[0], symbols_mul(m->symbols, maps->dims[0], slots[WEIGHTS]->type.dims[0])) &&
          same_dim(m, classes->dims[0], maps->dims[0]) && same_dim(m, regions->dims[0], maps->dims[0]);
 }
 
 /* The constant whose elements v's are all taken from; NULL: it is not known. */
 static const ir_value *source_of(const ir_value *v) {
-  static const op_id taking[] = {OP_Gather, OP_Slice, OP_Expand, OP_Reshape, OP_Squeeze, OP_Unsqueeze, OP_Flatten, OP_Transpose, OP_Identity, OP_Tile};
+  static const op_id taking[] = {OP_Gather,    OP_Slice,   OP_Expand,    OP_Reshape,  OP_Squeeze,
+                                 OP_Unsqueeze, OP_Flatten, OP_Transpose, OP_Identity, OP_Tile};
   while (v && !ir_is_constant(v)) {
     const ir_node *n = v->producer;
     size_t i = 0, count = sizeof taking / sizeof *taking;
@@ -82,7 +92,8 @@ static bool are_classes(const ir_value *v, int64_t n) {
 static ir_value *make(ir_node *n, op_id op, ir_value *a, ir_value *b) {
   ir_value *inputs[] = {a, b};
   bool pair = op != OP_Transpose && op != OP_Sigmoid;
-  ir_node *made = a && (b || !pair) ? ir_node_new(n->graph, n, op_builtin(op), NULL, inputs, pair ? 2 : 1, NULL, 1) : NULL;
+  ir_node *made =
+      a && (b || !pair) ? ir_node_new(n->graph, n, op_builtin(op), NULL, inputs, pair ? 2 : 1, NULL, 1) : NULL;
   return made ? made->outputs[0] : NULL;
 }
 
@@ -90,20 +101,25 @@ static ir_value *view(ir_node *n, ir_value *v, const int64_t *dims, int32_t rank
   return make(n, OP_Reshape, v, ir_constant_i64(n->graph->module, dims, rank, NULL));
 }
 
-/* [regions, pixels, features] * [regions, features, 1]: the features of a pixel stand together, as convolutions store them. */
+/* [regions, pixels, features] * [regions, features, 1]: the features of a pixel stand together, as convolutions store
+ * them. */
 static bool replace(ir_node *n, ir_value *const *slots) {
   ir_module *m = n->graph->module;
   const ir_type *weights = &slots[WEIGHTS]->type, *maps = &slots[LOGITS]->type, *flat = &slots[FLAT]->type;
   int64_t depth = weights->dims[1], pixels = maps->dims[2] * maps->dims[3], result[REED_MAX_RANK] = {0};
   for (int32_t i = 1; i < flat->rank; i++) result[i] = flat->dims[i];
-  ir_value *rows = make(n, OP_Gather, view(n, slots[WEIGHTS], (int64_t[]){weights->dims[0], depth, 1}, 3), slots[CLASSES]);
-  ir_value *lines = view(n, slots[FEATURES], (int64_t[]){0, depth, pixels}, 3), *features = make(n, OP_Transpose, lines, NULL);
+  ir_value *rows =
+      make(n, OP_Gather, view(n, slots[WEIGHTS], (int64_t[]){weights->dims[0], depth, 1}, 3), slots[CLASSES]);
+  ir_value *lines = view(n, slots[FEATURES], (int64_t[]){0, depth, pixels}, 3),
+           *features = make(n, OP_Transpose, lines, NULL);
   if (!features || !ir_set_attr_ints(features->producer, "perm", (int64_t[]){0, 2, 1}, 3)) return false;
-  lines->type = (ir_type){.dtype = maps->dtype, .rank = 3, .dims = {maps->dims[0], depth, pixels}}; /* the layout pass goes by them */
+  lines->type = (ir_type){
+      .dtype = maps->dtype, .rank = 3, .dims = {maps->dims[0], depth, pixels}}; /* the layout pass goes by them */
   features->type = (ir_type){.dtype = maps->dtype, .rank = 3, .dims = {maps->dims[0], pixels, depth}};
   ir_value *map = make(n, OP_MatMul, features, rows);
   if (slots[BIAS])
-    map = make(n, OP_Add, map, make(n, OP_Gather, view(n, slots[BIAS], (int64_t[]){weights->dims[0], 1, 1}, 3), slots[CLASSES]));
+    map = make(n, OP_Add, map,
+               make(n, OP_Gather, view(n, slots[BIAS], (int64_t[]){weights->dims[0], 1, 1}, 3), slots[CLASSES]));
   if (slots[ACTIVE]) map = make(n, OP_Sigmoid, map, NULL);
   ir_value *shape = ir_constant_i64(m, result, flat->rank, NULL), *inputs[] = {map, shape};
   n->dead = true;
@@ -113,7 +129,8 @@ static bool replace(ir_node *n, ir_value *const *slots) {
 static reed_status visit(void *context, ir_node *n) {
   choosing *c = context;
   ir_value *slots[N_SLOTS];
-  if (n->op != op_builtin(OP_Gather) || !pattern_match(chosen, n->outputs[0], slots, N_SLOTS) || !agree(c->m, slots)) return REED_OK;
+  if (n->op != op_builtin(OP_Gather) || !pattern_match(chosen, n->outputs[0], slots, N_SLOTS) || !agree(c->m, slots))
+    return REED_OK;
   if (!are_classes(slots[CLASSES], slots[WEIGHTS]->type.dims[0])) return REED_OK;
   if (!replace(n, slots)) return diag_no_memory(c->m->diagnosis, "chosen classes");
   c->n_chosen++;

@@ -1,6 +1,6 @@
-/* A filter of what a filter has kept: the second mask is computed from rows of the first, and only rows of the first are taken by what it
- * finds. Both masks are known without finding anything, so one filter by both does: one list of rows is found instead of two, one after the
- * other, and nobody waits for the length of the first. */
+/* A filter of what a filter has kept: the second mask is computed from rows of the first, and only rows of the first
+ * are taken by what it finds. Both masks are known without finding anything, so one filter by both does: one list of
+ * rows is found instead of two, one after the other, and nobody waits for the length of the first. */
 #include "compiler/passes/rewrite/row_filter.h"
 #include "compiler/passes/pass.h"
 #include "compiler/ir/pattern.h"
@@ -13,13 +13,15 @@ typedef struct chaining {
   bool no_memory;
 } chaining;
 
-/* What is found by the second filter: a list of rows, whose length is asked and which is taken from rows of the first. */
+/* What is found by the second filter: a list of rows, whose length is asked and which is taken from rows of the first.
+ */
 static filter_use use(void *context, ir_node *user, int32_t input) {
   chaining *c = context;
   reed_attrs attrs = ir_attrs(user);
   if (pattern_viewed(user->outputs[0]) == user->inputs[input] && input == 0) return FILTER_FOLLOW;
   if (user->op == op_builtin(OP_Shape) || user->op == op_builtin(OP_Size)) return FILTER_FINE;
-  bool takes = user->op == op_builtin(OP_Gather) && input == 1 && reed_attrs_int(&attrs, "axis", 0) == 0 && user->inputs[1]->type.rank == 1;
+  bool takes = user->op == op_builtin(OP_Gather) && input == 1 && reed_attrs_int(&attrs, "axis", 0) == 0 &&
+               user->inputs[1]->type.rank == 1;
   if (!takes || !filter_can_undo(c->m, &c->first, user->inputs[0])) return FILTER_WRONG;
   c->no_memory = c->no_memory || !VEC_PUSH(&c->takers, user);
   return FILTER_FINE;
@@ -28,7 +30,9 @@ static filter_use use(void *context, ir_node *user, int32_t input) {
 /* The finder looks at all rows, and what it finds is taken from all rows. */
 static bool join(chaining *c, ir_node *finder) {
   ir_value *own = filter_undo(&c->first, finder->inputs[0], finder);
-  ir_node *both = own ? ir_node_new(finder->graph, finder, op_builtin(OP_And), NULL, (ir_value *[]){c->first.mask, own}, 2, NULL, 1) : NULL;
+  ir_node *both =
+      own ? ir_node_new(finder->graph, finder, op_builtin(OP_And), NULL, (ir_value *[]){c->first.mask, own}, 2, NULL, 1)
+          : NULL;
   if (!both) return false;
   finder->inputs[0] = both->outputs[0];
   for (size_t i = 0; i < c->takers.n; i++) {

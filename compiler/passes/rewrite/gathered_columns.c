@@ -1,5 +1,6 @@
-/* Columns taken one by one: detectors that suppress class by class take each class's scores from a matrix [boxes, classes], and every such Gather reads a
- * line of memory for each of its elements. One Transpose makes rows of them, which lie together (and are views: docs/memory.md). */
+/* Columns taken one by one: detectors that suppress class by class take each class's scores from a matrix [boxes,
+ * classes], and every such Gather reads a line of memory for each of its elements. One Transpose makes rows of them,
+ * which lie together (and are views: docs/memory.md). */
 #include <string.h>
 
 #include "compiler/passes/pass.h"
@@ -41,9 +42,12 @@ static int32_t column_axis(const ir_node *n) {
 static matrix *matrix_of(search *s, const ir_node *gather, int32_t axis) {
   for (size_t i = 0; i < s->matrices.n; i++) {
     matrix *known = &s->matrices.items[i];
-    if (known->value == gather->inputs[0] && known->axis == axis && known->gathers.items[0]->graph == gather->graph) return known;
+    if (known->value == gather->inputs[0] && known->axis == axis && known->gathers.items[0]->graph == gather->graph)
+      return known;
   }
-  return VEC_PUSH(&s->matrices, ((matrix){.value = gather->inputs[0], .axis = axis})) ? &s->matrices.items[s->matrices.n - 1] : NULL;
+  return VEC_PUSH(&s->matrices, ((matrix){.value = gather->inputs[0], .axis = axis}))
+             ? &s->matrices.items[s->matrices.n - 1]
+             : NULL;
 }
 
 static reed_status visit(void *context, ir_node *n) {
@@ -59,7 +63,8 @@ static bool turn(const matrix *x) {
   int64_t perm[REED_MAX_RANK] = {x->axis};
   for (int32_t i = 0, k = 1; i < from->rank; i++)
     if (i != x->axis) perm[k++] = i;
-  ir_node *first = x->gathers.items[0], *turned = ir_node_new(first->graph, first, op_builtin(OP_Transpose), NULL, &x->value, 1, NULL, 1);
+  ir_node *first = x->gathers.items[0],
+          *turned = ir_node_new(first->graph, first, op_builtin(OP_Transpose), NULL, &x->value, 1, NULL, 1);
   if (!turned || !ir_set_attr_ints(turned, "perm", perm, from->rank)) return false;
   ir_value *rows = turned->outputs[0];
   rows->type = (ir_type){.dtype = from->dtype, .rank = from->rank};

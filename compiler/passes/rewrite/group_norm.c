@@ -1,5 +1,5 @@
-/* GroupNormalization (Wu and He 2018, "Group Normalization") as exporters spell it for opsets without it: the channels of a group are made one,
- * normalised, and taken apart again:
+/* GroupNormalization (Wu and He 2018, "Group Normalization") as exporters spell it for opsets without it: the channels
+ * of a group are made one, normalised, and taken apart again:
  *
  *   Reshape(InstanceNormalization(Reshape(x, [0, groups, -1])), Shape(x)) * scale + shift */
 #include "compiler/passes/pass.h"
@@ -8,7 +8,9 @@
 
 enum { X, GROUPED, FACTOR, OFFSET, NORMALISED, SCALED, SCALE, SHIFT, N_SLOTS };
 
-#define IN_GROUPS P_AS(GROUPED, P_OP(InstanceNormalization, P_OP(Reshape, P_AS(X, P_ANY)), P_AS(FACTOR, P_CONSTANT), P_AS(OFFSET, P_CONSTANT)))
+#define IN_GROUPS \
+  P_AS(GROUPED, \
+       P_OP(InstanceNormalization, P_OP(Reshape, P_AS(X, P_ANY)), P_AS(FACTOR, P_CONSTANT), P_AS(OFFSET, P_CONSTANT)))
 #define NORM P_OP(Reshape, P_ONCE(IN_GROUPS))
 #define TIMES_SCALE P_PAIR(Mul, P_ONCE(P_AS(NORMALISED, NORM)), P_AS(SCALE, P_CONSTANT))
 static const pattern *const group_norm =
@@ -23,8 +25,10 @@ typedef struct joining {
 /* x [N,C,...] has been seen as [N,groups,...]: channels of a group; 0: it has not. */
 static int64_t channels_of_group(const ir_module *m, const ir_value *x, const ir_value *grouped) {
   const ir_type *t = &x->type, *g = &grouped->type;
-  if (t->rank < 3 || g->rank < 3 || symbol_is(t->dims[1]) || symbol_is(g->dims[1]) || g->dims[1] < 1 || t->dims[1] < 1) return 0;
-  return symbols_equal(m->symbols, t->dims[0], g->dims[0]) && t->dims[1] % g->dims[1] == 0 ? t->dims[1] / g->dims[1] : 0;
+  if (t->rank < 3 || g->rank < 3 || symbol_is(t->dims[1]) || symbol_is(g->dims[1]) || g->dims[1] < 1 || t->dims[1] < 1)
+    return 0;
+  return symbols_equal(m->symbols, t->dims[0], g->dims[0]) && t->dims[1] % g->dims[1] == 0 ? t->dims[1] / g->dims[1]
+                                                                                           : 0;
 }
 
 /* A constant of one number a channel; NULL: no memory. */
@@ -37,7 +41,8 @@ static ir_value *per_channel(ir_module *m, reed_dtype dtype, int64_t n, const do
 }
 
 /* Scale and shift of every channel: those of its group, then the ones behind. false: they are not of that kind. */
-static bool read_affine(ir_value *const *slots, int64_t groups, int64_t shared, double *scale, double *shift, double *scratch) {
+static bool read_affine(ir_value *const *slots, int64_t groups, int64_t shared, double *scale, double *shift,
+                        double *scratch) {
   int64_t n = groups * shared;
   int32_t rank = slots[X]->type.rank;
   if (!weights_per_channel(slots[FACTOR], 1, 0, groups, scratch)) return false;
@@ -51,12 +56,15 @@ static bool read_affine(ir_value *const *slots, int64_t groups, int64_t shared, 
   return true;
 }
 
-static reed_status make(joining *j, ir_node *last, ir_value *const *slots, int64_t shared, const double *scale, const double *shift) {
+static reed_status make(joining *j, ir_node *last, ir_value *const *slots, int64_t shared, const double *scale,
+                        const double *shift) {
   int64_t channels = slots[X]->type.dims[1];
   reed_dtype dtype = slots[X]->type.dtype;
   reed_attrs attrs = ir_attrs(slots[GROUPED]->producer);
   ir_value *inputs[] = {slots[X], per_channel(j->m, dtype, channels, scale), per_channel(j->m, dtype, channels, shift)};
-  ir_node *n = inputs[1] && inputs[2] ? ir_node_new(last->graph, last, op_builtin(OP_GroupNormalization), last->name, inputs, 3, last->outputs, 1) : NULL;
+  ir_node *n = inputs[1] && inputs[2] ? ir_node_new(last->graph, last, op_builtin(OP_GroupNormalization), last->name,
+                                                    inputs, 3, last->outputs, 1)
+                                      : NULL;
   if (!n || !ir_set_attr_int(n, "num_groups", channels / shared) ||
       !ir_set_attr_float(n, "epsilon", reed_attrs_float(&attrs, "epsilon", 1e-5)))
     return diag_no_memory(j->m->diagnosis, "a normalisation");
@@ -72,7 +80,8 @@ static reed_status join(joining *j, ir_node *last) {
   ir_value *slots[N_SLOTS], *result = last->outputs[0];
   if (!pattern_match(group_norm, result, slots, N_SLOTS) || !ir_same_type(j->m, slots[X], result)) return REED_OK;
   int64_t shared = channels_of_group(j->m, slots[X], slots[GROUPED]);
-  bool wide = slots[X]->type.dtype == REED_F32 || slots[X]->type.dtype == REED_F64; /* half precision would round otherwise */
+  bool wide =
+      slots[X]->type.dtype == REED_F32 || slots[X]->type.dtype == REED_F64; /* half precision would round otherwise */
   if (!shared || !wide) return REED_OK;
   int64_t n = slots[X]->type.dims[1];
   double *numbers = mem_calloc(3 * (size_t)n, sizeof *numbers);

@@ -1,7 +1,7 @@
-/* Points are read off heat maps by a loop over the things they belong to: the maps resized to the thing's size, the largest element of each
- * looked for, its place put into the picture, its value taken. That is one Keypoints, which never makes the resized maps and leaves the sizes
- * where they are. The loop of torchvision (heatmaps_to_keypoints), its results as scan outputs (accumulate), is what the patterns are
- * written after. */
+/* Points are read off heat maps by a loop over the things they belong to: the maps resized to the thing's size, the
+ * largest element of each looked for, its place put into the picture, its value taken. That is one Keypoints, which
+ * never makes the resized maps and leaves the sizes where they are. The loop of torchvision (heatmaps_to_keypoints),
+ * its results as scan outputs (accumulate), is what the patterns are written after. */
 #include <string.h>
 
 #include "compiler/passes/pass.h"
@@ -16,20 +16,25 @@ enum { TURN, MAPS, RESIZED, FLAT, PLACE, LEFT, TOP, WIDTH, HEIGHT, COLUMNS, ROWS
 #define TO_FLOAT(a) P_INT("to", 0, REED_F32, P_OP(Cast, a))
 #define ROW(...) P_INT("axis", 0, 0, P_OP(Concat, __VA_ARGS__))
 
-#define NOTHING P_EITHER(P_ABSENT, P_CONSTANT) /* of Resize's operands the sizes alone decide: the others have no elements */
+#define NOTHING \
+  P_EITHER(P_ABSENT, P_CONSTANT) /* of Resize's operands the sizes alone decide: the others have no elements */
 #define SIZES ROW(P_CONSTANT, TO_INTEGER(ROW(NUMBER(ROWS), NUMBER(COLUMNS))))
 #define CUBIC(part) P_TEXT("mode", "nearest", "cubic", P_INT("antialias", 0, 0, P_INT("exclude_outside", 0, 0, part)))
 #define RESIZED_MAPS P_AS(RESIZED, CUBIC(P_OP(Resize, P_VIEWS(OF_TURN(MAPS)), NOTHING, NOTHING, SIZES)))
 #define PLANES P_AS(FLAT, P_VIEWS(RESIZED_MAPS))
 
 /* Where a map is largest: as the number of a pixel, its column and its row. */
-#define PIXEL P_AS(PLACE, P_INT("axis", 0, 1, P_INT("keepdims", 1, 0, P_INT("select_last_index", 0, 0, P_OP(ArgMax, P_ROOT(RESIZED_MAPS))))))
+#define PIXEL \
+  P_AS(PLACE, P_INT("axis", 0, 1, \
+                    P_INT("keepdims", 1, 0, P_INT("select_last_index", 0, 0, P_OP(ArgMax, P_ROOT(RESIZED_MAPS))))))
 #define N_COLUMNS P_VIEWS(P_OP(Gather, P_OP(Shape, PLANES), P_NUMBER(2)))
 #define X P_INT("fmod", 0, 0, P_OP(Mod, PIXEL, N_COLUMNS))
 #define Y P_OP(Div, P_OP(Sub, PIXEL, X), N_COLUMNS)
 #define IN_PICTURE(at, size, pixels, begin) \
-  P_VIEWS(P_PAIR(Add, P_PAIR(Mul, P_PAIR(Add, P_NUMBER(0.5), TO_FLOAT(at)), P_OP(Div, NUMBER(size), NUMBER(pixels))), NUMBER(begin)))
-static const pattern *const points = P_VIEWS(ROW(IN_PICTURE(X, WIDTH, COLUMNS, LEFT), IN_PICTURE(Y, HEIGHT, ROWS, TOP), P_NUMBER(1)));
+  P_VIEWS(P_PAIR(Add, P_PAIR(Mul, P_PAIR(Add, P_NUMBER(0.5), TO_FLOAT(at)), P_OP(Div, NUMBER(size), NUMBER(pixels))), \
+                 NUMBER(begin)))
+static const pattern *const points =
+    P_VIEWS(ROW(IN_PICTURE(X, WIDTH, COLUMNS, LEFT), IN_PICTURE(Y, HEIGHT, ROWS, TOP), P_NUMBER(1)));
 
 /* The values there: of all maps at the places of all maps, those of each map at its own. */
 #define AT(axis_, a, place) P_INT("axis", 0, axis_, P_OP(Gather, a, place))
@@ -43,16 +48,19 @@ typedef struct reading {
 
 static bool same_dim(const ir_module *m, reed_dim a, reed_dim b) { return symbols_equal(m->symbols, a, b); }
 
-/* Maps are [K,C,M,N], C a number; there are K turns and K elements of every list; a map is one plane of what is resized. */
+/* Maps are [K,C,M,N], C a number; there are K turns and K elements of every list; a map is one plane of what is
+ * resized. */
 static bool agree(const ir_module *m, const ir_node *loop, ir_value *const *slots) {
   static const int lists[] = {LEFT, TOP, WIDTH, HEIGHT, COLUMNS, ROWS};
-  const ir_type *maps = &slots[MAPS]->type, *resized = &slots[RESIZED]->producer->inputs[0]->type, *flat = &slots[FLAT]->type;
-  if (maps->rank != 4 || maps->dtype != REED_F32 || slots[MAPS]->graph == loop->regions[0] || slots[TURN] != loop->regions[0]->params[0] ||
-      !pattern_loops(m, loop, maps->dims[0]))
+  const ir_type *maps = &slots[MAPS]->type, *resized = &slots[RESIZED]->producer->inputs[0]->type,
+                *flat = &slots[FLAT]->type;
+  if (maps->rank != 4 || maps->dtype != REED_F32 || slots[MAPS]->graph == loop->regions[0] ||
+      slots[TURN] != loop->regions[0]->params[0] || !pattern_loops(m, loop, maps->dims[0]))
     return false;
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
     const ir_value *v = slots[lists[i]];
-    if (v->type.rank != 1 || v->type.dtype != REED_F32 || v->graph == loop->regions[0] || !same_dim(m, v->type.dims[0], maps->dims[0]))
+    if (v->type.rank != 1 || v->type.dtype != REED_F32 || v->graph == loop->regions[0] ||
+        !same_dim(m, v->type.dims[0], maps->dims[0]))
       return false;
   }
   if (resized->rank != 4 || flat->rank != 3 || symbol_is(maps->dims[1]) || resized->dims[1] != 1) return false;
@@ -63,8 +71,9 @@ static bool agree(const ir_module *m, const ir_node *loop, ir_value *const *slot
   if (lines->rank != 2 || !same_dim(m, lines->dims[0], maps->dims[1])) return false;
   reed_attrs attrs = ir_attrs(slots[RESIZED]->producer);
   bool crops = strcmp(reed_attrs_string(&attrs, "coordinate_transformation_mode", ""), "tf_crop_and_resize") == 0;
-  return !crops && !reed_attrs_find(&attrs, "axes") && same_dim(m, flat->dims[0], y->dims[0]) && same_dim(m, flat->dims[1], y->dims[2]) &&
-         same_dim(m, flat->dims[2], y->dims[3]) && same_dim(m, y->dims[0], maps->dims[1]) && y->dims[1] == 1;
+  return !crops && !reed_attrs_find(&attrs, "axes") && same_dim(m, flat->dims[0], y->dims[0]) &&
+         same_dim(m, flat->dims[1], y->dims[2]) && same_dim(m, flat->dims[2], y->dims[3]) &&
+         same_dim(m, y->dims[0], maps->dims[1]) && y->dims[1] == 1;
 }
 
 /* Element c is the place of [c, c, c]. */
@@ -76,13 +85,15 @@ static bool is_diagonal(const ir_value *v, int64_t n) {
   return true;
 }
 
-/* `from` with the extents 1, that a turn's result has in front, behind its first: takes the place of the loop's output. */
+/* `from` with the extents 1, that a turn's result has in front, behind its first: takes the place of the loop's output.
+ */
 static bool stand_in(ir_node *loop, ir_value *from, const ir_value *of_turn, int32_t rank, int32_t output) {
   static const int64_t axes[] = {1, 2, 3, 4, 5, 6, 7};
   ir_module *m = loop->graph->module;
   ir_value *more = ir_constant_i64(m, axes, of_turn->type.rank - rank, NULL), *result = loop->outputs[output];
   if (!result) return true;
-  return more && ir_node_new(loop->graph, loop, op_builtin(OP_Unsqueeze), NULL, (ir_value *[]){from, more}, 2, &result, 1);
+  return more &&
+         ir_node_new(loop->graph, loop, op_builtin(OP_Unsqueeze), NULL, (ir_value *[]){from, more}, 2, &result, 1);
 }
 
 static bool replace(ir_node *loop, ir_value *const *slots, int32_t at_points) {
@@ -106,11 +117,15 @@ static reed_status visit(void *context, ir_node *n) {
   for (int32_t at = 0; at < 2; at++) {
     ir_value *const *results = n->regions[0]->results + 1, *slots[N_SLOTS], *of_peaks[N_SLOTS];
     const ir_type *first = &results[at]->type, *second = &results[1 - at]->type;
-    if (!pattern_match(points, results[at], slots, N_SLOTS) || !pattern_match(peaks, results[1 - at], of_peaks, N_SLOTS)) continue;
+    if (!pattern_match(points, results[at], slots, N_SLOTS) ||
+        !pattern_match(peaks, results[1 - at], of_peaks, N_SLOTS))
+      continue;
     if (slots[FLAT] != of_peaks[FLAT] || slots[PLACE] != of_peaks[PLACE] || !agree(r->m, n, slots)) continue;
     int64_t channels = slots[MAPS]->type.dims[1];
     if (!is_diagonal(of_peaks[DIAGONAL], channels) || first->rank < 2 || second->rank < 1) continue;
-    if (first->dims[first->rank - 1] != channels || first->dims[first->rank - 2] != 3 || second->dims[second->rank - 1] != channels) continue;
+    if (first->dims[first->rank - 1] != channels || first->dims[first->rank - 2] != 3 ||
+        second->dims[second->rank - 1] != channels)
+      continue;
     if (!replace(n, slots, at)) return diag_no_memory(r->m->diagnosis, "keypoints");
     r->n_read++;
     break;

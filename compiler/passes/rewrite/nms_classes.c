@@ -1,6 +1,7 @@
-/* Suppression within classes is exported as suppression of moved boxes: class times (largest coordinate + 1) is added to every coordinate, so
- * that no boxes of two classes touch. That is one NonMaxSuppression with class ids, which compares boxes of one class only, and at their own
- * coordinates: the sum rounds them (to 1/128 of a pixel at class 90 of an image of 1333).
+/* Suppression within classes is exported as suppression of moved boxes: class times (largest coordinate + 1) is added
+ * to every coordinate, so that no boxes of two classes touch. That is one NonMaxSuppression with class ids, which
+ * compares boxes of one class only, and at their own coordinates: the sum rounds them (to 1/128 of a pixel at class 90
+ * of an image of 1333).
  *
  * Coordinates must not be negative: a box that reaches below -1 would be moved into the class before. */
 #include "compiler/passes/pass.h"
@@ -25,7 +26,8 @@ static bool agree(const ir_module *m, const ir_node *nms, ir_value *const *slots
   const ir_type *all = &nms->inputs[0]->type, *boxes = &slots[BOXES]->type;
   const ir_type *offsets = &slots[OFFSETS]->type, *classes = &slots[CLASSES]->type;
   if (all->rank != 3 || all->dims[0] != 1 || boxes->rank != 2 || boxes->dims[1] != 4) return false;
-  if (offsets->rank != 2 || offsets->dims[1] != 1 || !symbols_equal(m->symbols, offsets->dims[0], boxes->dims[0])) return false;
+  if (offsets->rank != 2 || offsets->dims[1] != 1 || !symbols_equal(m->symbols, offsets->dims[0], boxes->dims[0]))
+    return false;
   if (classes->rank != 1 || !symbols_equal(m->symbols, classes->dims[0], boxes->dims[0])) return false;
   return classes->dtype == REED_I64 || classes->dtype == REED_I32;
 }
@@ -33,7 +35,8 @@ static bool agree(const ir_module *m, const ir_node *nms, ir_value *const *slots
 /* v as one image's, in front of n; NULL: no memory. */
 static ir_value *of_one_image(ir_node *n, ir_value *v) {
   ir_value *first = ir_constant_i64(n->graph->module, &(int64_t){0}, 1, NULL);
-  ir_node *made = first ? ir_node_new(n->graph, n, op_builtin(OP_Unsqueeze), NULL, (ir_value *[]){v, first}, 2, NULL, 1) : NULL;
+  ir_node *made =
+      first ? ir_node_new(n->graph, n, op_builtin(OP_Unsqueeze), NULL, (ir_value *[]){v, first}, 2, NULL, 1) : NULL;
   return made ? made->outputs[0] : NULL;
 }
 
@@ -49,7 +52,8 @@ static reed_status visit(void *context, ir_node *n) {
   ir_value *slots[N_SLOTS];
   if (n->op != op_builtin(OP_NonMaxSuppression) || n->n_inputs > NMS_CLASS_IDS) return REED_OK;
   reed_attrs attrs = ir_attrs(n);
-  if (reed_attrs_int(&attrs, "center_point_box", 0) || !pattern_match(moved, n->inputs[0], slots, N_SLOTS)) return REED_OK;
+  if (reed_attrs_int(&attrs, "center_point_box", 0) || !pattern_match(moved, n->inputs[0], slots, N_SLOTS))
+    return REED_OK;
   if (!agree(c->m, n, slots) || !sign_never_negative(c->m, slots[BOXES])) return REED_OK;
   ir_value *boxes = of_one_image(n, slots[BOXES]), *ids = class_ids(n, slots[CLASSES]);
   if (!boxes || !ids) return diag_no_memory(c->m->diagnosis, "class ids");

@@ -1,6 +1,6 @@
-/* Boxes are filtered and NonMaxSuppression selects from those that were kept; the selected ones are then taken from what was kept. It can
- * select from all boxes as well, told which of them are candidates, and what is selected is taken from all: then nobody needs the list of
- * what was kept, nor waits for its length. */
+/* Boxes are filtered and NonMaxSuppression selects from those that were kept; the selected ones are then taken from
+ * what was kept. It can select from all boxes as well, told which of them are candidates, and what is selected is taken
+ * from all: then nobody needs the list of what was kept, nor waits for its length. */
 #include "compiler/passes/rewrite/row_filter.h"
 #include "compiler/passes/pass.h"
 #include "compiler/ir/pattern.h"
@@ -27,7 +27,8 @@ static ir_value *kept_rows(const ir_module *m, const filter *kept, ir_value *ope
 static int64_t column_of(const ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
   double column;
-  bool one = n->op == op_builtin(OP_Gather) && reed_attrs_int(&attrs, "axis", 0) == 1 && pattern_number(n->inputs[1], &column);
+  bool one =
+      n->op == op_builtin(OP_Gather) && reed_attrs_int(&attrs, "axis", 0) == 1 && pattern_number(n->inputs[1], &column);
   return one && column >= 0 && column <= 2 ? (int64_t)column : -1;
 }
 
@@ -40,7 +41,8 @@ static filter_use use(void *context, ir_node *user, int32_t input) {
     int64_t column = input == 0 ? column_of(user) : -1;
     return column == 2 ? FILTER_FOLLOW : column >= 0 ? FILTER_FINE : FILTER_WRONG;
   }
-  if (input == 0 && (user->op == op_builtin(OP_Slice) || pattern_viewed(user->outputs[0]) == user->inputs[0])) return FILTER_FOLLOW;
+  if (input == 0 && (user->op == op_builtin(OP_Slice) || pattern_viewed(user->outputs[0]) == user->inputs[0]))
+    return FILTER_FOLLOW;
   bool takes = user->op == op_builtin(OP_Gather) && input == 1 && reed_attrs_int(&attrs, "axis", 0) == 0;
   if (!takes || !filter_can_undo(s->m, &s->kept, user->inputs[0])) return FILTER_WRONG;
   s->no_memory = s->no_memory || !VEC_PUSH(&s->takers, user);
@@ -49,9 +51,11 @@ static filter_use use(void *context, ir_node *user, int32_t input) {
 
 /* v, undone, with extents of 1 in front; NULL: no memory. */
 static ir_value *all_rows(selecting *s, ir_value *v, bool filtered, int32_t n_in_front) {
-  ir_value *all = filtered ? filter_undo(&s->kept, v, s->nms) : v, *axes = ir_constant_i64(s->m, (int64_t[]){0, 1}, n_in_front, NULL);
+  ir_value *all = filtered ? filter_undo(&s->kept, v, s->nms) : v,
+           *axes = ir_constant_i64(s->m, (int64_t[]){0, 1}, n_in_front, NULL);
   if (!all || !axes) return NULL;
-  ir_node *made = ir_node_new(s->nms->graph, s->nms, op_builtin(OP_Unsqueeze), NULL, (ir_value *[]){all, axes}, 2, NULL, 1);
+  ir_node *made =
+      ir_node_new(s->nms->graph, s->nms, op_builtin(OP_Unsqueeze), NULL, (ir_value *[]){all, axes}, 2, NULL, 1);
   return made ? made->outputs[0] : NULL;
 }
 

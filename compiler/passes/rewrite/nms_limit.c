@@ -1,6 +1,7 @@
-/* Detectors keep the best few boxes of what NonMaxSuppression leaves: keep[:n]. For one image and one class NonMaxSuppression selects
- * by falling score, so the first n are what it selects with max_output_boxes_per_class = n: it can stop there, and its output needs
- * room for n. The Slice stays (behind an If the other branch may give more), and costs nothing. */
+/* Detectors keep the best few boxes of what NonMaxSuppression leaves: keep[:n]. For one image and one class
+ * NonMaxSuppression selects by falling score, so the first n are what it selects with max_output_boxes_per_class = n:
+ * it can stop there, and its output needs room for n. The Slice stays (behind an If the other branch may give more),
+ * and costs nothing. */
 #include "compiler/passes/pass.h"
 #include "compiler/ir/pattern.h"
 
@@ -8,7 +9,8 @@ enum { NMS, N_SLOTS };
 
 /* Box numbers of what was selected, seen by nobody else. */
 #define NUMBERS \
-  P_ONCE(P_INT("axis", 0, 1, P_OP(Gather, P_ONCE(P_AS(NMS, P_OP(NonMaxSuppression, P_ANY, P_ANY, P_CONSTANT))), P_NUMBER(2))))
+  P_ONCE(P_INT("axis", 0, 1, \
+               P_OP(Gather, P_ONCE(P_AS(NMS, P_OP(NonMaxSuppression, P_ANY, P_ANY, P_CONSTANT))), P_NUMBER(2))))
 static const pattern *const kept =
     P_EITHER(NUMBERS, P_ONCE(P_OP(Squeeze, NUMBERS)), P_ONCE(P_OP(Reshape, NUMBERS, P_NUMBER(-1))));
 
@@ -26,7 +28,8 @@ static bool is_or_absent(const ir_node *n, int32_t i, double number) {
 /* The Slice gives the first elements along axis 0: how many; -1: it does not. */
 static int64_t first_elements(const ir_node *n) {
   double start, end;
-  if (n->n_inputs < 3 || !pattern_number(n->inputs[1], &start) || start != 0 || !pattern_number(n->inputs[2], &end)) return -1;
+  if (n->n_inputs < 3 || !pattern_number(n->inputs[1], &start) || start != 0 || !pattern_number(n->inputs[2], &end))
+    return -1;
   return is_or_absent(n, 3, 0) && is_or_absent(n, 4, 1) && end >= 0 && end < 0x1p53 ? (int64_t)end : -1;
 }
 

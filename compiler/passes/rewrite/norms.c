@@ -1,9 +1,10 @@
-/* Normalisations over the last axes that an exporter spells out: LayerNormalization (Ba et al. 2016, "Layer Normalization"),
+/* Normalisations over the last axes that an exporter spells out: LayerNormalization (Ba et al. 2016, "Layer
+ * Normalization"),
  *
  *   d = x - mean(x);  d / sqrt(mean(d^2) + epsilon) * scale + shift
  *
- * and RMSNormalization (Zhang and Sennrich 2019, "Root Mean Square Layer Normalization"), which leaves out the mean and the shift. Without
- * a scale there must be known extents for one of ones. */
+ * and RMSNormalization (Zhang and Sennrich 2019, "Root Mean Square Layer Normalization"), which leaves out the mean and
+ * the shift. Without a scale there must be known extents for one of ones. */
 #include "compiler/passes/pass.h"
 #include "compiler/ir/pattern.h"
 
@@ -16,7 +17,8 @@ enum { X, CENTRED, AXES, EPSILON, NORMALISED, SCALED, SCALE, SHIFT, N_SLOTS };
 #define INVERSE(part) P_EITHER(P_OP(Reciprocal, part), P_OP(Div, P_NUMBER(1), part))
 /* part / sqrt(mean(part^2) + epsilon) */
 #define OVER_ROOT(part, variance) \
-  P_EITHER(P_OP(Div, part, ROOT(variance)), P_PAIR(Mul, part, INVERSE(ROOT(variance))), P_PAIR(Mul, part, P_OP(Pow, variance, P_NUMBER(-0.5))))
+  P_EITHER(P_OP(Div, part, ROOT(variance)), P_PAIR(Mul, part, INVERSE(ROOT(variance))), \
+           P_PAIR(Mul, part, P_OP(Pow, variance, P_NUMBER(-0.5))))
 #define VARIANCE(part) P_PAIR(Add, MEAN(SQUARE(part)), P_AS(EPSILON, P_CONSTANT))
 
 #define P_CENTRED P_AS(CENTRED, P_OP(Sub, P_X, MEAN(P_X)))
@@ -111,10 +113,12 @@ reed_status pass_norms(ir_module *m, pass_report *report) {
   reed_status status = ir_walk(m->main, true, collect, &j);
   for (size_t i = j.nodes.n; i-- > 0 && status == REED_OK;) {
     if (!j.nodes.items[i]->dead) status = join(&j, j.nodes.items[i], layer, OP_LayerNormalization, &j.n_layers);
-    if (status == REED_OK && !j.nodes.items[i]->dead) status = join(&j, j.nodes.items[i], rms, OP_RMSNormalization, &j.n_rms);
+    if (status == REED_OK && !j.nodes.items[i]->dead)
+      status = join(&j, j.nodes.items[i], rms, OP_RMSNormalization, &j.n_rms);
   }
   VEC_FREE(&j.nodes);
   ir_sweep(m);
-  *report = (pass_report){.counts = {{"layer normalisations recognised", j.n_layers}, {"RMS normalisations recognised", j.n_rms}}};
+  *report = (pass_report){
+      .counts = {{"layer normalisations recognised", j.n_layers}, {"RMS normalisations recognised", j.n_rms}}};
   return status;
 }

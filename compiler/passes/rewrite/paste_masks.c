@@ -1,6 +1,7 @@
-/* Masks of found things are put into pictures by a loop over the things: resize the mask to its box, cut off what is outside of the picture,
- * pad with zeros to its size, append to the pictures so far. That is one PasteMasks, which writes every picture once and leaves the boxes
- * where they are. The loop of torchvision (paste_masks_in_image) is what the patterns are written after. */
+/* Masks of found things are put into pictures by a loop over the things: resize the mask to its box, cut off what is
+ * outside of the picture, pad with zeros to its size, append to the pictures so far. That is one PasteMasks, which
+ * writes every picture once and leaves the boxes where they are. The loop of torchvision (paste_masks_in_image) is what
+ * the patterns are written after. */
 #include <string.h>
 
 #include "compiler/passes/pass.h"
@@ -37,18 +38,18 @@ enum { BEFORE, PICTURE, TURN, MASKS, RESIZED, FLAT, BOXES, X1, Y1, X2, Y2, HEIGH
 #define PADDED(axis_, before, a, after, size) \
   SLICE(P_INT("axis", 0, axis_, P_OP(Concat, before, a, after)), P_NUMBER(0), SIZE(size), axis_)
 
-#define NOTHING P_EITHER(P_ABSENT, P_CONSTANT) /* of Resize's operands the sizes alone decide: the others have no elements */
-#define SIZES                                                                                                 \
-  P_INT("axis", 0, 0,                                                                                         \
-        P_OP(Concat, P_NUMBER(1),                                                                             \
-             P_INT("axis", 0, 0, P_OP(Concat, EXTENT(FIRST_Y, LAST_Y), EXTENT(FIRST_X, LAST_X)))))
+#define NOTHING \
+  P_EITHER(P_ABSENT, P_CONSTANT) /* of Resize's operands the sizes alone decide: the others have no elements */
+#define SIZES \
+  P_INT( \
+      "axis", 0, 0, \
+      P_OP(Concat, P_NUMBER(1), P_INT("axis", 0, 0, P_OP(Concat, EXTENT(FIRST_Y, LAST_Y), EXTENT(FIRST_X, LAST_X)))))
 #define MASK P_VIEWS(P_INT("axis", 0, 0, P_OP(Gather, P_AS(MASKS, P_ANY), P_AS(TURN, P_ANY))))
-#define LINEAR(part) \
-  P_TEXT("mode", "nearest", "linear", P_INT("antialias", 0, 0, P_INT("exclude_outside", 0, 0, part)))
+#define LINEAR(part) P_TEXT("mode", "nearest", "linear", P_INT("antialias", 0, 0, P_INT("exclude_outside", 0, 0, part)))
 #define MASK_OF_BOX P_AS(FLAT, P_VIEWS(P_AS(RESIZED, LINEAR(P_OP(Resize, MASK, NOTHING, NOTHING, SIZES)))))
 
-#define IN_ROWS                                                                                \
-  PADDED(0, ZEROS(BEGIN(FIRST_Y), P_ANY),                                                      \
+#define IN_ROWS \
+  PADDED(0, ZEROS(BEGIN(FIRST_Y), P_ANY), \
          VISIBLE(VISIBLE(MASK_OF_BOX, FIRST_Y, LAST_Y, HEIGHT, 0), FIRST_X, LAST_X, WIDTH, 1), \
          ZEROS(MINUS(SIZE(HEIGHT), END(LAST_Y, HEIGHT)), P_ANY), HEIGHT)
 #define IN_PICTURE \
@@ -68,7 +69,8 @@ static bool is_extent(const ir_module *m, const ir_value *v, reed_dim extent) {
   return v->elements && v->n_elements == 1 && same_dim(m, v->elements[0], extent);
 }
 
-/* There is a turn for every mask, the loop ends by that alone, and carries nothing but the pictures, of which there are none at first. */
+/* There is a turn for every mask, the loop ends by that alone, and carries nothing but the pictures, of which there are
+ * none at first. */
 static bool counts_masks(const ir_module *m, const ir_node *loop, ir_value *const *slots) {
   const ir_graph *body = loop->regions[0];
   const ir_type *masks = &slots[MASKS]->type, *first = &loop->inputs[2]->type;
@@ -109,7 +111,8 @@ static reed_status visit(void *context, ir_node *n) {
   ir_value *slots[N_SLOTS];
   if (n->op != op_builtin(OP_Loop) || n->n_inputs != 3 || n->n_outputs != 1 || !n->outputs[0]) return REED_OK;
   const ir_graph *body = n->regions[0];
-  if (body->n_params != 3 || body->n_results != 2 || !pattern_match(one_turn, body->results[1], slots, N_SLOTS)) return REED_OK;
+  if (body->n_params != 3 || body->n_results != 2 || !pattern_match(one_turn, body->results[1], slots, N_SLOTS))
+    return REED_OK;
   if (!counts_masks(p->m, n, slots) || !stay_planes(p->m, slots) || !can_be_pasted(p->m, n, slots)) return REED_OK;
   ir_value *inputs[] = {slots[MASKS], slots[BOXES], slots[HEIGHT], slots[WIDTH]}, *result = n->outputs[0];
   ir_node *made = ir_node_new(n->graph, n, op_builtin(OP_PasteMasks), n->name, inputs, 4, &result, 1);

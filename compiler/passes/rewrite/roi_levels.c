@@ -1,6 +1,7 @@
-/* Regions pooled from the level of a feature pyramid that fits their size (Lin et al. 2017, "Feature Pyramid Networks for Object
- * Detection") are exported level by level: find the regions of the level, gather them, RoiAlign, scatter the result into rows of a
- * tensor of zeros. That is one MultiLevelRoiAlign, which needs no list of regions per level and writes its result once. */
+/* Regions pooled from the level of a feature pyramid that fits their size (Lin et al. 2017, "Feature Pyramid Networks
+ * for Object Detection") are exported level by level: find the regions of the level, gather them, RoiAlign, scatter the
+ * result into rows of a tensor of zeros. That is one MultiLevelRoiAlign, which needs no list of regions per level and
+ * writes its result once. */
 #include <string.h>
 
 #include "compiler/passes/pass.h"
@@ -14,12 +15,12 @@ enum { BEFORE, LEVELS, LEVEL, ROWS, ROW_INDEX, REGIONS, CORNERS, MAP, ALIGNED, N
 #define ROWS_OF_LEVEL P_VIEWS(P_AS(ROWS, P_OP(NonZero, P_PAIR(Equal, P_AS(LEVEL, P_CONSTANT), P_AS(LEVELS, P_ANY)))))
 #define REGIONS_OF_LEVEL P_INT("axis", 0, 0, P_OP(Gather, P_AS(REGIONS, P_ANY), ROWS_OF_LEVEL))
 #define COLUMNS(which) P_INT("axis", 0, 1, P_OP(Gather, REGIONS_OF_LEVEL, which))
-static const pattern *const one_level = P_INT(
-    "axis", 0, 0,
-    P_TEXT("reduction", "none", "none",
-           P_OP(ScatterElements, P_AS(BEFORE, P_ANY), P_OP(Expand, P_AS(ROW_INDEX, ROWS_OF_LEVEL)),
-                P_AS(ALIGNED, P_OP(RoiAlign, P_AS(MAP, P_ANY), COLUMNS(P_AS(CORNERS, P_CONSTANT)),
-                                   P_OP(Cast, P_VIEWS(COLUMNS(P_NUMBER(0)))))))));
+static const pattern *const one_level =
+    P_INT("axis", 0, 0,
+          P_TEXT("reduction", "none", "none",
+                 P_OP(ScatterElements, P_AS(BEFORE, P_ANY), P_OP(Expand, P_AS(ROW_INDEX, ROWS_OF_LEVEL)),
+                      P_AS(ALIGNED, P_OP(RoiAlign, P_AS(MAP, P_ANY), COLUMNS(P_AS(CORNERS, P_CONSTANT)),
+                                         P_OP(Cast, P_VIEWS(COLUMNS(P_NUMBER(0)))))))));
 
 typedef struct chain {
   int32_t n;
@@ -52,7 +53,8 @@ static bool is_corners(const ir_value *v) {
   return true;
 }
 
-/* Scatter's indices name whole rows of its data: [n,1,1,1] expanded to the updates' shape, which is the data's but for the rows. */
+/* Scatter's indices name whole rows of its data: [n,1,1,1] expanded to the updates' shape, which is the data's but for
+ * the rows. */
 static bool whole_rows(const ir_module *m, const ir_node *scatter, ir_value *const *slots) {
   const ir_value *data = slots[BEFORE], *index = slots[ROW_INDEX], *all = scatter->inputs[1], *updates = slots[ALIGNED];
   if (data->type.rank != 4 || index->type.rank != 4 || all->type.rank != 4 || updates->type.rank != 4) return false;
@@ -66,8 +68,9 @@ static bool whole_rows(const ir_module *m, const ir_node *scatter, ir_value *con
 /* There is a level for every region, and a row for its result. */
 static bool agree(const ir_module *m, ir_value *const *slots) {
   const ir_value *levels = slots[LEVELS], *regions = slots[REGIONS], *data = slots[BEFORE];
-  return levels->type.dtype == REED_I64 && levels->type.rank == 1 && regions->type.rank == 2 && regions->type.dims[1] == 5 &&
-         same_dim(m, levels, 0, regions, 0) && same_dim(m, levels, 0, data, 0) && is_corners(slots[CORNERS]);
+  return levels->type.dtype == REED_I64 && levels->type.rank == 1 && regions->type.rank == 2 &&
+         regions->type.dims[1] == 5 && same_dim(m, levels, 0, regions, 0) && same_dim(m, levels, 0, data, 0) &&
+         is_corners(slots[CORNERS]);
 }
 
 /* Adds what was matched to the chain; false: it is not of it. */
@@ -106,7 +109,8 @@ static bool follow(const ir_module *m, ir_node *last, chain *c) {
   for (ir_value *v = last->outputs[0]; !is_zeros(v);) {
     ir_value *slots[N_SLOTS];
     if (v != last->outputs[0] && v->n_uses != 1) return false;
-    if (!pattern_match(one_level, v, slots, N_SLOTS) || !whole_rows(m, v->producer, slots) || !agree(m, slots)) return false;
+    if (!pattern_match(one_level, v, slots, N_SLOTS) || !whole_rows(m, v->producer, slots) || !agree(m, slots))
+      return false;
     if (!take_level(c, v->producer, slots)) return false;
     v = slots[BEFORE];
   }
@@ -144,7 +148,8 @@ static reed_status join(joining *j, ir_node *last, const chain *c) {
   memcpy(inputs + 3, c->maps, (size_t)c->n * sizeof *inputs);
   if (!corners || !images) return diag_no_memory(m->diagnosis, "multi-level RoiAlign");
   ir_value *result = last->outputs[0];
-  ir_node *n = ir_node_new(last->graph, last, op_builtin(OP_MultiLevelRoiAlign), last->name, inputs, 3 + c->n, &result, 1);
+  ir_node *n =
+      ir_node_new(last->graph, last, op_builtin(OP_MultiLevelRoiAlign), last->name, inputs, 3 + c->n, &result, 1);
   if (!n || !set_attrs(n, c)) return diag_no_memory(m->diagnosis, "multi-level RoiAlign");
   for (int32_t k = 0; k < c->n; k++) c->scatters[k]->dead = true;
   j->n_chains++;

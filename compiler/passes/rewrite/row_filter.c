@@ -23,8 +23,9 @@ bool filter_by_rows(const ir_module *m, const ir_value *rows, filter *out_filter
 
 /* Element by element, whatever the elements are: none of these fails for a row that a filter would have left out. */
 static const op_id elementwise[] = {
-    OP_Abs, OP_Add, OP_And, OP_Cast, OP_Clip, OP_Equal, OP_Exp, OP_Floor, OP_Greater, OP_GreaterOrEqual, OP_IsNaN, OP_Less,
-    OP_LessOrEqual, OP_Log, OP_Max, OP_Min, OP_Mul, OP_Neg, OP_Not, OP_Or, OP_Relu, OP_Sigmoid, OP_Sqrt, OP_Sub, OP_Xor,
+    OP_Abs,   OP_Add,     OP_And,         OP_Cast, OP_Clip, OP_Equal, OP_Exp, OP_Floor, OP_Greater, OP_GreaterOrEqual,
+    OP_IsNaN, OP_Less,    OP_LessOrEqual, OP_Log,  OP_Max,  OP_Min,   OP_Mul, OP_Neg,   OP_Not,     OP_Or,
+    OP_Relu,  OP_Sigmoid, OP_Sqrt,        OP_Sub,  OP_Xor,
 };
 
 static bool is_elementwise(const ir_node *n) {
@@ -42,13 +43,17 @@ static int64_t axis_of(const ir_node *n) {
 /* n takes the filter's rows of its data. */
 static bool takes_rows(const ir_module *m, const filter *f, const ir_node *n) {
   filter own;
-  if (n->op != op_builtin(OP_Gather) || axis_of(n) != 0 || !filter_by_rows(m, n->inputs[1], &own) || own.finder != f->finder) return false;
+  if (n->op != op_builtin(OP_Gather) || axis_of(n) != 0 || !filter_by_rows(m, n->inputs[1], &own) ||
+      own.finder != f->finder)
+    return false;
   const ir_type *data = &n->inputs[0]->type;
   return data->rank >= 1 && symbols_equal(m->symbols, data->dims[0], f->mask->type.dims[0]);
 }
 
 /* n takes columns, the same ones of each row. */
-static bool takes_columns(const ir_node *n) { return n->op == op_builtin(OP_Gather) && axis_of(n) > 0 && ir_is_constant(n->inputs[1]); }
+static bool takes_columns(const ir_node *n) {
+  return n->op == op_builtin(OP_Gather) && axis_of(n) > 0 && ir_is_constant(n->inputs[1]);
+}
 
 /* The operand is the same for all rows of n's result. */
 static bool same_for_all(const ir_node *n, const ir_value *v) {
@@ -120,7 +125,8 @@ static reed_status look(void *context, ir_node *n) {
     if (n->inputs[i] != s->v) continue;
     s->n_met++;
     filter_use how = s->use(s->context, n, i);
-    s->fine = how == FILTER_FINE || (how == FILTER_FOLLOW && filter_uses_are_fine(s->m, n->outputs[0], s->use, s->context));
+    s->fine =
+        how == FILTER_FINE || (how == FILTER_FOLLOW && filter_uses_are_fine(s->m, n->outputs[0], s->use, s->context));
   }
   return REED_OK;
 }

@@ -1,5 +1,6 @@
-/* Filters: rows = NonZero(mask) as a list, Gather(data, rows). What is computed from filtered rows element by element can be computed from
- * all rows as well, and filtered then; so the filter moves down, to where several become one or none is needed. */
+/* Filters: rows = NonZero(mask) as a list, Gather(data, rows). What is computed from filtered rows element by element
+ * can be computed from all rows as well, and filtered then; so the filter moves down, to where several become one or
+ * none is needed. */
 #ifndef COMPILER_PASSES_REWRITE_ROW_FILTER_H_
 #define COMPILER_PASSES_REWRITE_ROW_FILTER_H_
 
@@ -22,8 +23,8 @@ bool filter_can_undo(const ir_module *m, const filter *f, const ir_value *v);
 /* That value, made of new nodes in front of `place`; NULL: no memory. Only where filter_can_undo. */
 ir_value *filter_undo(const filter *f, ir_value *v, ir_node *place);
 
-/* Looks at every use of v, and of what `follows` it, anywhere in the module (ir_count_uses has been called). For each, `use` says how it is:
- * FOLLOW: by what it makes; FINE; WRONG. true: none is wrong, and v is no result of a graph. */
+/* Looks at every use of v, and of what `follows` it, anywhere in the module (ir_count_uses has been called). For each,
+ * `use` says how it is: FOLLOW: by what it makes; FINE; WRONG. true: none is wrong, and v is no result of a graph. */
 typedef enum filter_use { FILTER_WRONG, FILTER_FINE, FILTER_FOLLOW } filter_use;
 typedef filter_use (*filter_use_fn)(void *context, ir_node *user, int32_t input);
 bool filter_uses_are_fine(ir_module *m, const ir_value *v, filter_use_fn use, void *context);

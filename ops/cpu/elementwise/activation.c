@@ -6,7 +6,8 @@
 
 reed_status activation_read(const reed_kernel_call *call, activation *out_activation) {
   const char *word = reed_attrs_string(call->attrs, "activation", "");
-  *out_activation = (activation){.level = cpu_level_now(), .alpha = reed_attrs_float(call->attrs, "activation_alpha", 0),
+  *out_activation = (activation){.level = cpu_level_now(),
+                                 .alpha = reed_attrs_float(call->attrs, "activation_alpha", 0),
                                  .beta = reed_attrs_float(call->attrs, "activation_beta", 0)};
   if (!*word) return REED_OK;
 #define ACTIVATION(name, text, ...) \
@@ -19,34 +20,20 @@ static double between(double x, double low, double high) { return x < low ? low 
 
 double activation_at(const activation *a, double x) {
   switch (a->kind) {
-    case ACTIVATION_NONE:
-      return x;
-    case ACTIVATION_RELU:
-      return x < 0 ? 0 : x;
-    case ACTIVATION_SIGMOID:
-      return 1 / (1 + exp(-x));
-    case ACTIVATION_TANH:
-      return tanh(x);
-    case ACTIVATION_LEAKY_RELU:
-      return x < 0 ? a->alpha * x : x;
-    case ACTIVATION_CLIP:
-      return between(x, a->alpha, a->beta);
-    case ACTIVATION_HARDSWISH:
-      return x * between(x / 6 + 0.5, 0, 1);
-    case ACTIVATION_HARDSIGMOID:
-      return between(a->alpha * x + a->beta, 0, 1);
-    case ACTIVATION_ELU:
-      return x < 0 ? a->alpha * expm1(x) : x;
-    case ACTIVATION_GELU:
-      return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
-    case ACTIVATION_GELU_TANH:
-      return 0.5 * x * (1 + tanh(0.79788456080286535588 * x * (1 + 0.044715 * x * x)));
-    case ACTIVATION_SWISH:
-      return x / (1 + exp(-a->alpha * x));
-    case ACTIVATION_MISH:
-      return x * tanh(x > 40 ? x : log1p(exp(x)));
-    case ACTIVATION_COUNT:
-      break;
+    case ACTIVATION_NONE: return x;
+    case ACTIVATION_RELU: return x < 0 ? 0 : x;
+    case ACTIVATION_SIGMOID: return 1 / (1 + exp(-x));
+    case ACTIVATION_TANH: return tanh(x);
+    case ACTIVATION_LEAKY_RELU: return x < 0 ? a->alpha * x : x;
+    case ACTIVATION_CLIP: return between(x, a->alpha, a->beta);
+    case ACTIVATION_HARDSWISH: return x * between(x / 6 + 0.5, 0, 1);
+    case ACTIVATION_HARDSIGMOID: return between(a->alpha * x + a->beta, 0, 1);
+    case ACTIVATION_ELU: return x < 0 ? a->alpha * expm1(x) : x;
+    case ACTIVATION_GELU: return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+    case ACTIVATION_GELU_TANH: return 0.5 * x * (1 + tanh(0.79788456080286535588 * x * (1 + 0.044715 * x * x)));
+    case ACTIVATION_SWISH: return x / (1 + exp(-a->alpha * x));
+    case ACTIVATION_MISH: return x * tanh(x > 40 ? x : log1p(exp(x)));
+    case ACTIVATION_COUNT: break;
   }
   return x;
 }

@@ -1,7 +1,9 @@
-/* The element-wise operators: operands are aligned by broadcasting, dims are joined until few are left, and the innermost is given to a
- * loop of elementwise_loops.h, directly or, where the formula is computed in another dtype, through blocks on the stack.
+/* The element-wise operators: operands are aligned by broadcasting, dims are joined until few are left, and the
+ * innermost is given to a loop of elementwise_loops.h, directly or, where the formula is computed in another dtype,
+ * through blocks on the stack.
  *
- * Output 0 may share memory with any input of its size: an element is written only after the same element of all inputs was read. */
+ * Output 0 may share memory with any input of its size: an element is written only after the same element of all inputs
+ * was read. */
 #include "ops/cpu/elementwise/elementwise.h"
 
 #include "ops/cpu/common.h"
@@ -30,7 +32,7 @@ struct elementwise_state {
   row_fn row;
   cpu_site site;
   int32_t n_in, rank, n_threads;
-  int64_t n;             /* elements of the output */
+  int64_t n; /* elements of the output */
   int64_t extents[REED_MAX_RANK];
   int64_t out_size, compute_size;
   convert_fn store;      /* from the compute dtype; NULL: as it is */
@@ -67,8 +69,8 @@ static int row_converted(const elementwise_state *s, char *out, const char *cons
   return fault;
 }
 
-/* Max, Mean, Min, Sum of any number of inputs: folded into an accumulator block, so that an output in place of one of them is written
- * only when all have been read. */
+/* Max, Mean, Min, Sum of any number of inputs: folded into an accumulator block, so that an output in place of one of
+ * them is written only when all have been read. */
 static int row_fold(const elementwise_state *s, char *out, const char *const *in, int64_t n) {
   uint64_t accumulator[BLOCK], buffer[BLOCK];
   for (int64_t begin = 0; begin < n; begin += BLOCK) {
@@ -86,10 +88,8 @@ static int row_fold(const elementwise_state *s, char *out, const char *const *in
       s->fn(accumulator, pair, (const uint8_t[]){1, o->step || m == 1}, m, &s->parameters);
     }
     if (s->finish) s->finish(accumulator, (const void *const[]){accumulator}, (const uint8_t[]){1}, m, &s->parameters);
-    if (s->store)
-      s->store(out + begin * s->out_size, accumulator, m);
-    else
-      memcpy(out + begin * s->out_size, accumulator, (size_t)(m * s->out_size));
+    if (s->store) s->store(out + begin * s->out_size, accumulator, m);
+    else memcpy(out + begin * s->out_size, accumulator, (size_t)(m * s->out_size));
   }
   return 0;
 }
@@ -162,13 +162,11 @@ static reed_status run_nothing(const void *state, const reed_kernel_buffers *buf
 /* ---- preparing ---- */
 
 int elementwise_cost(int formula) {
-  switch (formula) {
-#define TRAITS(op, cost, alpha, beta) \
-  case OP_##op:                       \
-    return cost;
+  static const uint8_t costs[FORMULA_COUNT] = {
+#define TRAITS(op, cost, alpha, beta) [OP_##op] = cost,
 #include "ops/cpu/elementwise/elementwise.def"
-  }
-  return 1;
+  };
+  return costs[formula] ? costs[formula] : 1;
 }
 
 static double number(const reed_attrs *attrs, const char *name, double otherwise) {
@@ -180,17 +178,17 @@ elementwise_parameters elementwise_parameters_of(int formula, const reed_attrs *
   elementwise_parameters defaults = {0, 0};
   const char *alpha_name = "alpha", *beta_name = "beta";
   switch (formula) {
-#define TRAITS(op, cost, alpha, beta)                      \
-  case OP_##op:                                            \
-    defaults = (elementwise_parameters){alpha, beta};      \
+#define TRAITS(op, cost, alpha, beta) \
+  case OP_##op: \
+    defaults = (elementwise_parameters){alpha, beta}; \
     break;
 #include "ops/cpu/elementwise/elementwise.def"
   }
   switch (formula) {
 #define PARAMETERS(op, alpha, beta) \
-  case OP_##op:                     \
-    alpha_name = #alpha;            \
-    beta_name = #beta;              \
+  case OP_##op: \
+    alpha_name = #alpha; \
+    beta_name = #beta; \
     break;
 #include "ops/cpu/elementwise/elementwise.def"
   }
@@ -213,22 +211,22 @@ int elementwise_choice(const reed_op *op, const reed_attrs *attrs) {
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     if (words[i].id != id) continue;
     worded = true;
-    if (strcmp(reed_attrs_string(attrs, words[i].attr, words[i].otherwise), words[i].word) == 0) return words[i].formula;
+    if (strcmp(reed_attrs_string(attrs, words[i].attr, words[i].otherwise), words[i].word) == 0)
+      return words[i].formula;
   }
   if (worded) return FORMULA_COUNT;
   if (id == OP_Mod && reed_attrs_int(attrs, "fmod", 0)) return OP_FMod;
   return id == OP_Sum || id == OP_Mean ? OP_Add : id;
 }
 
-/* Joins the output's dims and the operands' strides: extents of 1 go, neighbours that every operand walks as one become one. */
+/* Joins the output's dims and the operands' strides: extents of 1 go, neighbours that every operand walks as one become
+ * one. */
 static bool join_dims(elementwise_state *s, const reed_kernel_call *call) {
   const reed_desc *out = &call->outputs[0];
   for (int32_t k = 0; k < s->n_in; k++) {
     operand *o = &s->operands[k];
-    if (o->index < 0 || desc_elements(&call->inputs[o->index]) == 1)
-      memset(o->strides, 0, sizeof o->strides);
-    else if (!cpu_broadcast_strides(&call->inputs[o->index], out, o->strides))
-      return false;
+    if (o->index < 0 || desc_elements(&call->inputs[o->index]) == 1) memset(o->strides, 0, sizeof o->strides);
+    else if (!cpu_broadcast_strides(&call->inputs[o->index], out, o->strides)) return false;
   }
   s->rank = 0;
   for (int32_t d = 0; d < out->rank; d++) {
@@ -261,8 +259,8 @@ typedef struct formula_call {
   reed_dtype compute; /* of the loop; operands of other dtypes are converted to it */
   reed_dtype result;  /* what the loop writes; converted where the output differs */
   int32_t n_in;
-  bool folds;         /* any number of operands: the formula is applied from left to right */
-  bool as_is;         /* nothing is converted: elements are only moved */
+  bool folds; /* any number of operands: the formula is applied from left to right */
+  bool as_is; /* nothing is converted: elements are only moved */
 } formula_call;
 
 static elementwise_state *open_state(const reed_kernel_call *call, const formula_call *f, elementwise_fn fn) {
@@ -296,7 +294,9 @@ static elementwise_state *open_state(const reed_kernel_call *call, const formula
 
 static reed_status prepare_formula(const reed_kernel_call *call, const formula_call *f, reed_kernel *out_kernel) {
   elementwise_fn fn = elementwise_formula(cpu_level_now(), f->compute, f->formula);
-  if (!fn) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "there is no such formula for %s", reed_dtype_name(call->inputs[0].dtype));
+  if (!fn)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "there is no such formula for %s",
+                            reed_dtype_name(call->inputs[0].dtype));
   elementwise_state *s = open_state(call, f, fn);
   if (!s) return cpu_no_memory(call);
   if (!join_dims(s, call)) {
@@ -312,20 +312,23 @@ static reed_status prepare_formula(const reed_kernel_call *call, const formula_c
 static reed_dtype compute_dtype(reed_dtype dtype) { return dtype == REED_F16 || dtype == REED_BF16 ? REED_F32 : dtype; }
 static bool is_float(reed_dtype dtype) { return dtype == REED_F64 || compute_dtype(dtype) == REED_F32; }
 
-/* Pow (ONNX 15): the exponent has a dtype of its own. A float base computes in its own dtype, an integer base with a float exponent in
- * f64, two integers of different dtypes in i64 (which wraps as the base's dtype does). */
+/* Pow (ONNX 15): the exponent has a dtype of its own. A float base computes in its own dtype, an integer base with a
+ * float exponent in f64, two integers of different dtypes in i64 (which wraps as the base's dtype does). */
 static reed_dtype pow_dtype(reed_dtype base, reed_dtype exponent) {
   if (is_float(base) || base == exponent) return compute_dtype(base);
   return is_float(exponent) ? REED_F64 : REED_I64;
 }
 
-/* The rows of elementwise.def by the operator's name and attributes; Pow has dtypes of its own, Max Mean Min Sum any number of inputs. */
+/* The rows of elementwise.def by the operator's name and attributes; Pow has dtypes of its own, Max Mean Min Sum any
+ * number of inputs. */
 reed_status cpu_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
   int id = (int)op_id_of(call->op);
   reed_dtype dtype = call->inputs[0].dtype;
-  formula_call f = {.formula = elementwise_choice(call->op, call->attrs), .compute = compute_dtype(dtype), .n_in = call->n_inputs};
-  if (f.formula == FORMULA_COUNT) return reed_kernel_fail(call, REED_ERROR_VALUE, "an attribute has a value that is not known");
+  formula_call f = {
+      .formula = elementwise_choice(call->op, call->attrs), .compute = compute_dtype(dtype), .n_in = call->n_inputs};
+  if (f.formula == FORMULA_COUNT)
+    return reed_kernel_fail(call, REED_ERROR_VALUE, "an attribute has a value that is not known");
   if (id == OP_Pow) f.compute = pow_dtype(dtype, call->inputs[1].dtype);
   if (id == OP_Max || id == OP_Min || id == OP_Sum || id == OP_Mean) f.folds = id == OP_Mean || call->n_inputs != 2;
   f.result = call->outputs[0].dtype == REED_BOOL ? REED_BOOL : f.compute;
@@ -355,8 +358,10 @@ reed_status cpu_prepare_clip(const reed_kernel_call *call, reed_kernel *out_kern
 
 reed_status cpu_prepare_where(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
-  formula_call f = {.formula = OP_Where, .compute = elementwise_carrier(call->outputs[0].dtype), .n_in = 3, .as_is = true};
-  if (call->inputs[1].dtype != call->inputs[2].dtype) return reed_kernel_fail(call, REED_ERROR_TYPE, "X and Y differ in dtype");
+  formula_call f = {
+      .formula = OP_Where, .compute = elementwise_carrier(call->outputs[0].dtype), .n_in = 3, .as_is = true};
+  if (call->inputs[1].dtype != call->inputs[2].dtype)
+    return reed_kernel_fail(call, REED_ERROR_TYPE, "X and Y differ in dtype");
   return prepare_formula(call, &f, out_kernel);
 }
 

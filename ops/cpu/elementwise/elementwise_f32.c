@@ -1,4 +1,5 @@
-/* The formulas on f32, and the conversions between f32 and the half dtypes that are computed in it. Compiled once per CPU level. */
+/* The formulas on f32, and the conversions between f32 and the half dtypes that are computed in it. Compiled once per
+ * CPU level. */
 #include "base/half.h"
 #include "ops/cpu/elementwise/elementwise.h"
 #include "ops/cpu/elementwise/elementwise_math.h"
@@ -37,7 +38,8 @@ static void f16_from_f32_run(void *out, const void *in, int64_t n) {
   int64_t i = 0;
 #if defined(__F16C__)
   for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128((__m128i *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm_storeu_si128((__m128i *)(to + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #endif
   for (; i < n; i++) to[i] = f16_from_f32(from[i]);
 }

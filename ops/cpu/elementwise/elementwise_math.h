@@ -1,8 +1,9 @@
 /* Functions of one float or double that the loops of elementwise.def call.
  *
- * The float ones are straight-line code without tables, branches or library calls, so that a loop over them vectorises at every CPU
- * level; their errors are below 3 units in the last place over the whole range, subnormal results of exp included (tests/ops/cpu says
- * so). They need -fno-trapping-math and must not be compiled with -ffast-math: the roundings below are exact on purpose. */
+ * The float ones are straight-line code without tables, branches or library calls, so that a loop over them vectorises
+ * at every CPU level; their errors are below 3 units in the last place over the whole range, subnormal results of exp
+ * included (tests/ops/cpu says so). They need -fno-trapping-math and must not be compiled with -ffast-math: the
+ * roundings below are exact on purpose. */
 #ifndef OPS_CPU_ELEMENTWISE_ELEMENTWISE_MATH_H_
 #define OPS_CPU_ELEMENTWISE_ELEMENTWISE_MATH_H_
 
@@ -22,7 +23,9 @@ static inline uint32_t bits_of_float(float f) {
 }
 
 /* Towards zero; what does not fit becomes the nearest that does and has a negative, NaN becomes 0. */
-static inline int64_t whole_of(double x) { return x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? -INT64_MAX : x == x ? (int64_t)x : 0; }
+static inline int64_t whole_of(double x) {
+  return x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? -INT64_MAX : x == x ? (int64_t)x : 0;
+}
 
 static inline float abs_f32(float x) { return __builtin_fabsf(x); }
 static inline float ceil_f32(float x) { return __builtin_ceilf(x); }
@@ -37,8 +40,9 @@ static inline float clamp_f32(float x, float low, float high) {
   return raised > high ? high : raised;
 }
 
-/* x = n ln 2 + r with |r| <= ln(2)/2 (Cody and Waite's two-part ln 2), e^r - 1 by its Taylor series to r^7/7! (remainder 5e-9 of 1).
- * n comes as a float's bits: adding 1.5 * 2^23 leaves the integer in the low mantissa bits. |x| must be below 2^20. */
+/* x = n ln 2 + r with |r| <= ln(2)/2 (Cody and Waite's two-part ln 2), e^r - 1 by its Taylor series to r^7/7!
+ * (remainder 5e-9 of 1). n comes as a float's bits: adding 1.5 * 2^23 leaves the integer in the low mantissa bits. |x|
+ * must be below 2^20. */
 static inline float exp_reduced(float x, float *out_n, int32_t *out_exponent) {
   float shifted = x * 0x1.715476p+0f + 0x1.8p+23f;
   float n = shifted - 0x1.8p+23f;
@@ -76,8 +80,8 @@ static inline float expm1_f32(float x) {
   return e == 0 ? m : y;
 }
 
-/* fdlibm's reduction: x = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log(1+f) = f - f^2/2 + s (f^2/2 + R), s = f / (2 + f),
- * R the rest of 2 atanh(s). */
+/* fdlibm's reduction: x = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log(1+f) = f - f^2/2 + s (f^2/2 + R), s = f /
+ * (2 + f), R the rest of 2 atanh(s). */
 static inline float log_f32(float x) {
   int subnormal = x < 0x1p-126f;
   float scaled = subnormal ? x * 0x1p+25f : x;
@@ -116,8 +120,8 @@ static inline float tanh_f32(float x) {
   return __builtin_copysignf(y, x);
 }
 
-/* Up to 1 a polynomial in x^2 for erf(x)/x; beyond, 1 - e^-q with a polynomial q for -log(erfc(x)) in |x| - 2. Both were fitted at
- * Chebyshev nodes in double (relative errors 4e-11 and 3e-9). From 4 on erf is 1 in float. */
+/* Up to 1 a polynomial in x^2 for erf(x)/x; beyond, 1 - e^-q with a polynomial q for -log(erfc(x)) in |x| - 2. Both
+ * were fitted at Chebyshev nodes in double (relative errors 4e-11 and 3e-9). From 4 on erf is 1 in float. */
 static inline float erf_f32(float x) {
   float a = abs_f32(x), z = x * x;
   float p = -9.67359028e-06f;

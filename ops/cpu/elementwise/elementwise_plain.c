@@ -1,4 +1,5 @@
-/* The formulas on all dtypes but f32: doubles are the C library's and memory's pace, integers carry shapes and indices; one level will do. */
+/* The formulas on all dtypes but f32: doubles are the C library's and memory's pace, integers carry shapes and indices;
+ * one level will do. */
 #include "ops/cpu/elementwise/elementwise.h"
 #include "ops/cpu/elementwise/elementwise_math.h"
 
@@ -98,8 +99,7 @@ elementwise_fn elementwise_formula(cpu_level level, reed_dtype dtype, int formul
     case REED_F16:
     case REED_BF16:
     case REED_NONE:
-    case REED_DTYPE_COUNT:
-      break;
+    case REED_DTYPE_COUNT: break;
   }
   return NULL;
 }

@@ -1,9 +1,10 @@
-/* Fused: a program of element-wise operators over blocks of the output that stay in the first-level cache with everything between the steps.
- * A step runs the same loop (elementwise.h) that its operator would alone, so that f32 results are the same to the bit; f16 and bf16 are
- * computed in f32 and rounded where they are stored or cast.
+/* Fused: a program of element-wise operators over blocks of the output that stay in the first-level cache with
+ * everything between the steps. A step runs the same loop (elementwise.h) that its operator would alone, so that f32
+ * results are the same to the bit; f16 and bf16 are computed in f32 and rounded where they are stored or cast.
  *
- * Output and inputs are seen under joined dims. An input that lies like the output, or is one element, is read where it is. Others are so as
- * long as a block stays within one row; where rows are short, blocks span them and such inputs are spread out into the block first. */
+ * Output and inputs are seen under joined dims. An input that lies like the output, or is one element, is read where it
+ * is. Others are so as long as a block stays within one row; where rows are short, blocks span them and such inputs are
+ * spread out into the block first. */
 #include "ops/cpu/elementwise/fused.h"
 
 #include "ops/cpu/reference/elements.h"
@@ -37,7 +38,8 @@ static reed_status type_step(const reed_kernel_call *call, const fused_step *fro
   reed_attrs attrs = fused_attrs(from);
   fused_typed_step *step = &p->steps[j];
   step->formula = elementwise_choice(from->op, &attrs);
-  if (step->formula == FORMULA_COUNT) return reed_kernel_fail(call, REED_ERROR_VALUE, "step %d: an attribute has a value that is not known", j);
+  if (step->formula == FORMULA_COUNT)
+    return reed_kernel_fail(call, REED_ERROR_VALUE, "step %d: an attribute has a value that is not known", j);
   step->parameters = elementwise_parameters_of(step->formula, &attrs);
   step->n_operands = from->n_operands;
   memcpy(step->operands, from->operands, sizeof step->operands);
@@ -45,7 +47,9 @@ static reed_status type_step(const reed_kernel_call *call, const fused_step *fro
     if (step->operands[k] >= p->n_inputs || desc_elements(&call->inputs[step->operands[k]]) != 1)
       return reed_kernel_fail(call, REED_ERROR_SHAPE, "step %d: a bound of Clip is no input of one element", j);
   reed_dtype dtype = result_dtype(p, from, step);
-  if (dtype == REED_NONE) return reed_kernel_fail(call, REED_ERROR_TYPE, "step %d: the dtypes of %s's operands do not fit", j, from->op->name);
+  if (dtype == REED_NONE)
+    return reed_kernel_fail(call, REED_ERROR_TYPE, "step %d: the dtypes of %s's operands do not fit", j,
+                            from->op->name);
   p->dtypes[p->n_inputs + j] = dtype;
   return REED_OK;
 }
@@ -63,7 +67,8 @@ reed_status fused_type(const reed_kernel_call *call, fused_typed *p) {
   }
   reed_dtype last = p->dtypes[p->n_inputs + p->n_steps - 1];
   if (last != call->outputs[0].dtype)
-    return reed_kernel_fail(call, REED_ERROR_TYPE, "the program gives %s, not %s", reed_dtype_name(last), reed_dtype_name(call->outputs[0].dtype));
+    return reed_kernel_fail(call, REED_ERROR_TYPE, "the program gives %s, not %s", reed_dtype_name(last),
+                            reed_dtype_name(call->outputs[0].dtype));
   return REED_OK;
 }
 
@@ -86,21 +91,21 @@ typedef struct leaf {
 } leaf;
 
 typedef struct run_step {
-  elementwise_fn fn;       /* NULL: Cast */
-  convert_fn cast, widen;  /* widen: back from f16 or bf16 to f32; NULL: no need */
+  elementwise_fn fn;      /* NULL: Cast */
+  convert_fn cast, widen; /* widen: back from f16 or bf16 to f32; NULL: no need */
   int32_t n_operands, operands[FUSED_OPERANDS];
   elementwise_parameters parameters;
-  int64_t size;            /* bytes of an element of the result */
-  int32_t slot;            /* -1: the output itself */
+  int64_t size; /* bytes of an element of the result */
+  int32_t slot; /* -1: the output itself */
 } run_step;
 
 typedef struct fused_state {
   cpu_site site;
   int32_t n_inputs, n_steps, n_slots, n_threads, rank;
-  bool by_row;             /* blocks end where rows do */
+  bool by_row; /* blocks end where rows do */
   int64_t n, block, slot_bytes, out_size;
   int64_t extents[REED_MAX_RANK];
-  convert_fn store;        /* from f32; NULL: as it is */
+  convert_fn store; /* from f32; NULL: as it is */
   leaf leaves[FUSED_INPUTS];
   run_step steps[FUSED_STEPS];
 } fused_state;
@@ -154,7 +159,8 @@ static void spread(const fused_state *s, const leaf *l, const char *from, int64_
   }
 }
 
-static const char *leaf_block(const fused_state *s, const leaf *l, const char *from, int64_t at, int64_t m, char *scratch) {
+static const char *leaf_block(const fused_state *s, const leaf *l, const char *from, int64_t at, int64_t m,
+                              char *scratch) {
   int64_t coordinates[REED_MAX_RANK];
   char *slot = scratch + l->slot * s->slot_bytes;
   if (l->spread) return spread(s, l, from, at, m, slot), slot;
@@ -201,7 +207,8 @@ static void fused_range(void *context, int64_t begin, int64_t end) {
   for (int64_t at = begin; at < end; at += m) {
     m = end - at < s->block ? end - at : s->block;
     if (s->by_row && row - at % row < m) m = row - at % row;
-    for (int32_t k = 0; k < s->n_inputs; k++) values[k] = leaf_block(s, &s->leaves[k], job->buffers->inputs[k], at, m, scratch);
+    for (int32_t k = 0; k < s->n_inputs; k++)
+      values[k] = leaf_block(s, &s->leaves[k], job->buffers->inputs[k], at, m, scratch);
     for (int32_t j = 0; j < s->n_steps; j++) {
       const run_step *r = &s->steps[j];
       char *to = r->slot < 0 ? out + at * s->out_size : scratch + r->slot * s->slot_bytes;
@@ -217,17 +224,20 @@ static reed_status run_fused(const void *state, const reed_kernel_buffers *buffe
   const fused_state *s = state;
   fused_job job = {s, buffers, 0};
   cpu_parallel(s->n_threads, s->n, 64, fused_range, &job);
-  return job.fault ? cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, -1, "division of an integer by 0") : REED_OK;
+  return job.fault ? cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, -1, "division of an integer by 0")
+                   : REED_OK;
 }
 
 /* ---- preparing ---- */
 
-/* Joins the output's dims: extents of 1 go, neighbours that every input walks as one become one. Strides in elements on entry, in bytes after. */
+/* Joins the output's dims: extents of 1 go, neighbours that every input walks as one become one. Strides in elements on
+ * entry, in bytes after. */
 static void join_dims(fused_state *s, const reed_desc *out) {
   for (int32_t d = 0; d < out->rank; d++) {
     if (out->dims[d] == 1) continue;
     bool joins = s->rank > 0;
-    for (int32_t k = 0; k < s->n_inputs && joins; k++) joins = s->leaves[k].strides[s->rank - 1] == s->leaves[k].strides[d] * out->dims[d];
+    for (int32_t k = 0; k < s->n_inputs && joins; k++)
+      joins = s->leaves[k].strides[s->rank - 1] == s->leaves[k].strides[d] * out->dims[d];
     int32_t to = joins ? s->rank - 1 : s->rank;
     s->extents[to] = joins ? s->extents[to] * out->dims[d] : out->dims[d];
     for (int32_t k = 0; k < s->n_inputs; k++) s->leaves[k].strides[to] = s->leaves[k].strides[d];
@@ -276,7 +286,8 @@ static reed_status read_steps(fused_state *s, const reed_kernel_call *call, cons
     run_step *r = &s->steps[j];
     reed_dtype result = p->dtypes[s->n_inputs + j], held = held_dtype(result);
     reed_dtype operand = held_dtype(p->dtypes[step->operands[step->formula == OP_Where]]);
-    *r = (run_step){.n_operands = step->n_operands, .parameters = step->parameters, .size = (int64_t)reed_dtype_bytes(held)};
+    *r = (run_step){
+        .n_operands = step->n_operands, .parameters = step->parameters, .size = (int64_t)reed_dtype_bytes(held)};
     memcpy(r->operands, step->operands, sizeof r->operands);
     cost += 4 * elementwise_cost(step->formula);
     if (step->formula == OP_Cast) {
@@ -284,8 +295,11 @@ static reed_status read_steps(fused_state *s, const reed_kernel_call *call, cons
       if (held != result) r->widen = convert_between(cpu_level_now(), result, held);
       continue;
     }
-    r->fn = elementwise_formula(cpu_level_now(), step->formula == OP_Where ? elementwise_carrier(operand) : operand, step->formula);
-    if (!r->fn) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "step %d: there is no such formula for %s", j, reed_dtype_name(operand));
+    r->fn = elementwise_formula(cpu_level_now(), step->formula == OP_Where ? elementwise_carrier(operand) : operand,
+                                step->formula);
+    if (!r->fn)
+      return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "step %d: there is no such formula for %s", j,
+                              reed_dtype_name(operand));
   }
   s->n_threads = cpu_threads_for(cpu_env_threads(call), s->n * cost);
   return REED_OK;
@@ -329,7 +343,8 @@ reed_status cpu_prepare_fused(const reed_kernel_call *call, reed_kernel *out_ker
   s->n_steps = program.n_steps;
   s->n = desc_elements(out);
   s->out_size = (int64_t)reed_dtype_bytes(out->dtype);
-  if (held_dtype(out->dtype) != out->dtype) s->store = convert_between(cpu_level_now(), held_dtype(out->dtype), out->dtype);
+  if (held_dtype(out->dtype) != out->dtype)
+    s->store = convert_between(cpu_level_now(), held_dtype(out->dtype), out->dtype);
   if (read_leaves(s, call)) status = read_steps(s, call, &program);
   else status = reed_kernel_fail(call, REED_ERROR_SHAPE, "the inputs do not broadcast to the output");
   if (status != REED_OK) {

@@ -18,7 +18,8 @@ typedef struct fused_typed {
   reed_dtype dtypes[FUSED_VALUES]; /* of the inputs, then of the steps' results */
 } fused_typed;
 
-/* Reads and checks the call's program: the operands' dtypes agree, Clip's bounds are inputs of one element, the last step gives the output's dtype. */
+/* Reads and checks the call's program: the operands' dtypes agree, Clip's bounds are inputs of one element, the last
+ * step gives the output's dtype. */
 reed_status fused_type(const reed_kernel_call *call, fused_typed *out_program) REED_MUST_CHECK;
 
 #endif

@@ -1,10 +1,11 @@
-/* Keypoints: the peak of each map resized to its region. The resized map is never there as a whole: its rows are mixed one by one (as Resize
- * does it, so that the values are Resize's own) and looked through. A row that cannot reach what was already met is left out, by a bound on
- * what interpolation can make of the rows that it is mixed from, and the first row looked at is one through the map's own largest element:
- * most are left out.
+/* Keypoints: the peak of each map resized to its region. The resized map is never there as a whole: its rows are mixed
+ * one by one (as Resize does it, so that the values are Resize's own) and looked through. A row that cannot reach what
+ * was already met is left out, by a bound on what interpolation can make of the rows that it is mixed from, and the
+ * first row looked at is one through the map's own largest element: most are left out.
  *
- * Maps that lie side by side in memory (channels last) are the lanes of one tile, whose rows are bounded and mixed together; with channels
- * second every map is a tile of one lane. Which rows are looked at, and in what order, does not change the peak: layouts give the same bits. */
+ * Maps that lie side by side in memory (channels last) are the lanes of one tile, whose rows are bounded and mixed
+ * together; with channels second every map is a tile of one lane. Which rows are looked at, and in what order, does not
+ * change the peak: layouts give the same bits. */
 #include "ops/cpu/image/keypoints.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@
 
 #define ALIGNMENT 64
 #define TAPS 4
-#define BLOCK 1024 /* columns of a resized map looked at together */
+#define BLOCK 1024                     /* columns of a resized map looked at together */
 #define MOST_PIXELS ((int64_t)1 << 28) /* of a resized map: a picture of 16384 by 16384 */
 /* Rounding of what two sums of four products add up, relative to the largest element: what a bound is short of. */
 #define SLACK 2e-5f
@@ -25,26 +26,37 @@ reed_status keypoints_read(const reed_kernel_call *call, keypoints *out_keypoint
   char a[96], b[96];
   for (int32_t i = KEYPOINTS_LEFT; i <= KEYPOINTS_ROWS; i++)
     if (maps->rank != 4 || desc_elements(&call->inputs[i]) != maps->dims[0])
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "maps %s and %s %s do not go together", desc_text(maps, a, sizeof a),
-                              reed_op_input_at(call->op, i)->name, desc_text(&call->inputs[i], b, sizeof b));
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "maps %s and %s %s do not go together",
+                              desc_text(maps, a, sizeof a), reed_op_input_at(call->op, i)->name,
+                              desc_text(&call->inputs[i], b, sizeof b));
   bool last = reed_attrs_int(call->attrs, "channels_last", 0) != 0;
   int64_t channels = maps->dims[last ? 3 : 1], rows = maps->dims[last ? 1 : 2], columns = maps->dims[last ? 2 : 3];
   int64_t lanes = last && channels ? channels : 1;
   if (rows < 1 || columns < 1 || rows > INT32_MAX || columns > INT32_MAX / lanes)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "maps of %lld by %lld cannot be resized", (long long)rows, (long long)columns);
-  *out_keypoints = (keypoints){.site = cpu_site_of(call), .n_threads = cpu_env_threads(call), .level = cpu_level_now(),
-                               .cubic_a = reed_attrs_float(call->attrs, "cubic_coeff_a", -0.75), .n = maps->dims[0],
-                               .channels = channels, .lanes = lanes, .rows = rows, .columns = columns};
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "maps of %lld by %lld cannot be resized", (long long)rows,
+                            (long long)columns);
+  *out_keypoints = (keypoints){.site = cpu_site_of(call),
+                               .n_threads = cpu_env_threads(call),
+                               .level = cpu_level_now(),
+                               .cubic_a = reed_attrs_float(call->attrs, "cubic_coeff_a", -0.75),
+                               .n = maps->dims[0],
+                               .channels = channels,
+                               .lanes = lanes,
+                               .rows = rows,
+                               .columns = columns};
   return resize_read_mapping(call, &out_keypoints->mapping);
 }
 
-static float number_of(const reed_kernel_buffers *buffers, int32_t input, int64_t k) { return ((const float *)buffers->inputs[input])[k]; }
+static float number_of(const reed_kernel_buffers *buffers, int32_t input, int64_t k) {
+  return ((const float *)buffers->inputs[input])[k];
+}
 
-reed_status keypoints_size(const keypoints *p, const reed_kernel_buffers *buffers, int64_t k, int64_t *out_rows, int64_t *out_columns) {
+reed_status keypoints_size(const keypoints *p, const reed_kernel_buffers *buffers, int64_t k, int64_t *out_rows,
+                           int64_t *out_columns) {
   float rows = number_of(buffers, KEYPOINTS_ROWS, k), columns = number_of(buffers, KEYPOINTS_COLUMNS, k);
   if (!(rows >= 1 && columns >= 1 && (double)rows * columns <= (double)MOST_PIXELS))
-    return cpu_fault(&p->site, buffers->diagnosis, REED_ERROR_VALUE, KEYPOINTS_ROWS, "maps cannot be resized to %g by %g", (double)rows,
-                     (double)columns);
+    return cpu_fault(&p->site, buffers->diagnosis, REED_ERROR_VALUE, KEYPOINTS_ROWS,
+                     "maps cannot be resized to %g by %g", (double)rows, (double)columns);
   *out_rows = (int64_t)rows;
   *out_columns = (int64_t)columns;
   return REED_OK;
@@ -56,7 +68,8 @@ bool keypoints_beats(float value, int64_t y, const keypoints_peak *best) {
   return same ? y < best->y : isnan(value) || value > best->value;
 }
 
-void keypoints_write(const keypoints *p, const reed_kernel_buffers *buffers, int64_t k, int64_t c, const keypoints_peak *peak) {
+void keypoints_write(const keypoints *p, const reed_kernel_buffers *buffers, int64_t k, int64_t c,
+                     const keypoints_peak *peak) {
   float *points = (float *)buffers->outputs[0] + k * 3 * p->channels + c;
   float across = number_of(buffers, KEYPOINTS_WIDTH, k) / number_of(buffers, KEYPOINTS_COLUMNS, k);
   float down = number_of(buffers, KEYPOINTS_HEIGHT, k) / number_of(buffers, KEYPOINTS_ROWS, k);
@@ -68,19 +81,20 @@ void keypoints_write(const keypoints *p, const reed_kernel_buffers *buffers, int
 
 /* ---- one tile ---- */
 
-/* A thread's scratch: the taps of some columns of row k's resized maps, which serve all its maps; those of a resized row; what is known of
- * the tile's lanes and rows. */
+/* A thread's scratch: the taps of some columns of row k's resized maps, which serve all its maps; those of a resized
+ * row; what is known of the tile's lanes and rows. */
 typedef struct block {
   int64_t k, begin, n;
-  float overshoot; /* the most of a column's weights that are below zero: how far beyond the largest element a mean can be */
+  float overshoot; /* the most of a column's weights that are below zero: how far beyond the largest element a mean can
+                      be */
   int32_t index[BLOCK * TAPS];
   float weight[BLOCK * TAPS], line[BLOCK];
   int64_t y, row_offset[TAPS];
   float row_weight[TAPS];
   bool is_mixed;
-  float *mixed;         /* row y before its columns are mixed: columns * lanes */
-  float *low, *high;    /* of the map's rows: rows * lanes; NaN where an element is no finite number */
-  float *slack, *bound; /* lanes; bound: no element of row y is larger; NaN where that cannot be said */
+  float *mixed;          /* row y before its columns are mixed: columns * lanes */
+  float *low, *high;     /* of the map's rows: rows * lanes; NaN where an element is no finite number */
+  float *slack, *bound;  /* lanes; bound: no element of row y is larger; NaN where that cannot be said */
   keypoints_peak *peaks; /* lanes */
   int32_t *near;         /* lanes: the resized row through the map's largest element */
 } block;
@@ -157,16 +171,20 @@ static void begin_row(const keypoints *p, int64_t rows, int64_t y, block *b) {
   b->is_mixed = false;
 }
 
-/* Mixes the row that has begun, of all lanes, whose bounds can be closer then: what is mixed of columns is mixed of neighbours. */
+/* Mixes the row that has begun, of all lanes, whose bounds can be closer then: what is mixed of columns is mixed of
+ * neighbours. */
 static void mix_row(const keypoints *p, const float *map, block *b) {
   int64_t n = p->columns * p->lanes;
   CPU_PICK(p->level, scale_row)(b->row_weight[0], map + b->row_offset[0] * p->columns, b->mixed, n);
-  for (int t = 1; t < TAPS; t++) CPU_PICK(p->level, axpy)(b->row_weight[t], map + b->row_offset[t] * p->columns, b->mixed, n);
+  for (int t = 1; t < TAPS; t++)
+    CPU_PICK(p->level, axpy)(b->row_weight[t], map + b->row_offset[t] * p->columns, b->mixed, n);
   CPU_PICK(p->level, lane_reach)(b->mixed, p->columns, p->lanes, b->overshoot, b->slack, b->bound);
   b->is_mixed = true;
 }
 
-static bool may_beat(const block *b, int64_t lane) { return b->peaks[lane].y < 0 || !(b->bound[lane] < b->peaks[lane].value); }
+static bool may_beat(const block *b, int64_t lane) {
+  return b->peaks[lane].y < 0 || !(b->bound[lane] < b->peaks[lane].value);
+}
 
 /* Looks through the columns of the block in the row that has begun: what beats the lane's peak is the peak. */
 static void look(const keypoints *p, const float *map, block *b, int64_t lane) {
@@ -187,7 +205,8 @@ static void look_where_it_may_be(const keypoints *p, const float *map, int64_t r
   }
   for (int64_t y = 0; y < rows; y++) {
     begin_row(p, rows, y, b);
-    CPU_PICK(p->level, lane_bounds)(b->low, b->high, b->row_offset, b->row_weight, TAPS, b->overshoot, b->slack, b->bound, p->lanes);
+    CPU_PICK(p->level, lane_bounds)
+    (b->low, b->high, b->row_offset, b->row_weight, TAPS, b->overshoot, b->slack, b->bound, p->lanes);
     for (int64_t lane = 0; lane < p->lanes; lane++)
       if (y != b->near[lane] && may_beat(b, lane)) look(p, map, b, lane);
   }
@@ -203,14 +222,16 @@ static void find_in_tile(const keypoints_job *job, int64_t tile, block *b) {
     fill_block(p, b, k, columns, begin);
     look_where_it_may_be(p, map, rows, b);
   }
-  for (int64_t lane = 0; lane < p->lanes; lane++) keypoints_write(p, job->buffers, k, first % p->channels + lane, &b->peaks[lane]);
+  for (int64_t lane = 0; lane < p->lanes; lane++)
+    keypoints_write(p, job->buffers, k, first % p->channels + lane, &b->peaks[lane]);
 }
 
 static void find_peaks(void *context, int64_t begin, int64_t end) {
   const keypoints_job *job = context;
   for (int64_t range = begin; range < end; range++) {
     block *b = open_block(job->p, job->scratch + range * job->scratch_bytes);
-    for (int64_t i = range * job->per_range; i < job->n_tiles && i < (range + 1) * job->per_range; i++) find_in_tile(job, i, b);
+    for (int64_t i = range * job->per_range; i < job->n_tiles && i < (range + 1) * job->per_range; i++)
+      find_in_tile(job, i, b);
   }
 }
 
@@ -225,8 +246,12 @@ static reed_status run_keypoints(const void *state, const reed_kernel_buffers *b
   }
   int threads = cpu_threads_for(p->n_threads, work < 0x1p62 ? (int64_t)work : INT64_MAX);
   if (threads > n_tiles) threads = (int)n_tiles;
-  keypoints_job job = {.p = p, .buffers = buffers, .scratch = buffers->workspace, .scratch_bytes = scratch_bytes(p),
-                       .n_tiles = n_tiles, .per_range = (n_tiles + threads - 1) / threads};
+  keypoints_job job = {.p = p,
+                       .buffers = buffers,
+                       .scratch = buffers->workspace,
+                       .scratch_bytes = scratch_bytes(p),
+                       .n_tiles = n_tiles,
+                       .per_range = (n_tiles + threads - 1) / threads};
   cpu_parallel(threads, threads, 1, find_peaks, &job);
   return REED_OK;
 }

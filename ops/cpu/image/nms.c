@@ -1,10 +1,11 @@
-/* NonMaxSuppression (ONNX opset 11), f32. Per row of scores (batch and class): candidates over the score threshold are sorted once (score
- * descending, equal scores by lower index), their corners laid out as arrays in that order, class id by class id; each survivor then clears
- * the later boxes of its class id that it overlaps by more than the threshold, a vector at a time. Rows run in parallel, or the class ids of
- * one row; the kept boxes are written one row after the other at the end.
+/* NonMaxSuppression (ONNX opset 11), f32. Per row of scores (batch and class): candidates over the score threshold are
+ * sorted once (score descending, equal scores by lower index), their corners laid out as arrays in that order, class id
+ * by class id; each survivor then clears the later boxes of its class id that it overlaps by more than the threshold, a
+ * vector at a time. Rows run in parallel, or the class ids of one row; the kept boxes are written one row after the
+ * other at the end.
  *
- * A zero area never suppresses (0 / 0 compares false). Corners may come in any order. Without score_threshold every score counts; a NaN
- * score is last and passes no threshold. */
+ * A zero area never suppresses (0 / 0 compares false). Corners may come in any order. Without score_threshold every
+ * score counts; a NaN score is last and passes no threshold. */
 #include "ops/cpu/image/nms.h"
 
 #include "ops/cpu/layer_loops.h"
@@ -17,8 +18,8 @@ static reed_status check_per_box(const reed_kernel_call *call, const nms *n, int
   const reed_desc *d = &call->inputs[input];
   char b[96], c[96];
   if (d->rank == 2 && d->dims[0] == n->batches && d->dims[1] == n->boxes) return REED_OK;
-  return reed_kernel_fail(call, REED_ERROR_SHAPE, "boxes %s and %s %s do not go together", desc_text(&call->inputs[0], b, sizeof b), what,
-                          desc_text(d, c, sizeof c));
+  return reed_kernel_fail(call, REED_ERROR_SHAPE, "boxes %s and %s %s do not go together",
+                          desc_text(&call->inputs[0], b, sizeof b), what, desc_text(d, c, sizeof c));
 }
 
 reed_status nms_read(const reed_kernel_call *call, nms *n) {
@@ -26,8 +27,8 @@ reed_status nms_read(const reed_kernel_call *call, nms *n) {
   if (boxes->rank != 3 || scores->rank != 3 || boxes->dims[2] != 4 || boxes->dims[0] != scores->dims[0] ||
       boxes->dims[1] != scores->dims[2]) {
     char b[96], s[96];
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "boxes %s and scores %s do not go together", desc_text(boxes, b, sizeof b),
-                            desc_text(scores, s, sizeof s));
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "boxes %s and scores %s do not go together",
+                            desc_text(boxes, b, sizeof b), desc_text(scores, s, sizeof s));
   }
   *n = (nms){.site = cpu_site_of(call),
              .n_threads = cpu_env_threads(call),
@@ -41,7 +42,8 @@ reed_status nms_read(const reed_kernel_call *call, nms *n) {
   int64_t limit = 0;
   reed_status status;
   if (cpu_present(call, 2) && desc_elements(&call->inputs[2]) > 0) {
-    if (!call->host_values[2]) return reed_kernel_fail(call, REED_ERROR_ARGUMENT, "max_output_boxes_per_class is not on the host");
+    if (!call->host_values[2])
+      return reed_kernel_fail(call, REED_ERROR_ARGUMENT, "max_output_boxes_per_class is not on the host");
     limit = *(const int64_t *)call->host_values[2];
   }
   n->has_ids = cpu_present(call, 5);
@@ -70,12 +72,12 @@ void nms_corners(const nms *n, const float *box, float *x1, float *y1, float *x2
 /* ---- order ---- */
 
 typedef struct candidate {
-  uint32_t rank;  /* ascending rank is descending score */
+  uint32_t rank; /* ascending rank is descending score */
   uint32_t index;
 } candidate;
 
-/* Floats as integers in ascending order are their bits with negative ones flipped; inverted here, so that high scores come first. NaN is
- * last; the two zeros are equal. */
+/* Floats as integers in ascending order are their bits with negative ones flipped; inverted here, so that high scores
+ * come first. NaN is last; the two zeros are equal. */
 static uint32_t rank_of(float score) {
   uint32_t bits;
   score += 0.0f; /* -0 becomes 0 */
@@ -84,8 +86,8 @@ static uint32_t rank_of(float score) {
   return ~(bits & 0x80000000u ? ~bits : bits | 0x80000000u);
 }
 
-/* Sorts by rank, keeping the order of equals: least significant digit first, 11 bits at a time (radix sort); `spare` has room for n. The
- * result is in `items`. */
+/* Sorts by rank, keeping the order of equals: least significant digit first, 11 bits at a time (radix sort); `spare`
+ * has room for n. The result is in `items`. */
 static void sort_candidates(candidate *items, candidate *spare, int64_t n) {
   if (n <= 32) {
     for (int64_t i = 1; i < n; i++) {
@@ -117,14 +119,15 @@ static void sort_candidates(candidate *items, candidate *spare, int64_t n) {
 
 /* ---- one row of scores ---- */
 
-/* A thread's scratch for one row. Candidates go by their place in the order; a box's slot is its place among the boxes of its class, classes
- * one after the other, so that a box is compared with a stretch of slots. Scratch is laid out by scratch_at. */
+/* A thread's scratch for one row. Candidates go by their place in the order; a box's slot is its place among the boxes
+ * of its class, classes one after the other, so that a box is compared with a stretch of slots. Scratch is laid out by
+ * scratch_at. */
 typedef struct scratch {
-  int64_t padded;              /* room in each array */
+  int64_t padded; /* room in each array */
   candidate *order, *spare;
-  float *corners;              /* by slot: x1, y1, x2, y2, area, five arrays */
+  float *corners;               /* by slot: x1, y1, x2, y2, area, five arrays */
   uint32_t *group, *slot, *end; /* group and slot of each candidate; one past the last slot of each group */
-  uint8_t *alive;              /* by slot */
+  uint8_t *alive;               /* by slot */
 } scratch;
 
 static scratch scratch_at(char *memory, int64_t boxes) {
@@ -140,7 +143,8 @@ static scratch scratch_at(char *memory, int64_t boxes) {
 }
 
 static int64_t scratch_bytes(int64_t boxes) {
-  int64_t padded = (boxes + 15) & ~(int64_t)15, each = 2 * sizeof(candidate) + 5 * sizeof(float) + 3 * sizeof(uint32_t) + 1;
+  int64_t padded = (boxes + 15) & ~(int64_t)15,
+          each = 2 * sizeof(candidate) + 5 * sizeof(float) + 3 * sizeof(uint32_t) + 1;
   return (padded * each + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
 }
 
@@ -157,8 +161,8 @@ typedef struct nms_job {
   int row_threads; /* for the classes of one row */
 } nms_job;
 
-/* Numbers the class ids in the order they are met: group[i] is that of candidate i. Gives how many there are. The table (open addressing)
- * holds the first candidate of each, plus 1; the spare candidates are its memory. */
+/* Numbers the class ids in the order they are met: group[i] is that of candidate i. Gives how many there are. The table
+ * (open addressing) holds the first candidate of each, plus 1; the spare candidates are its memory. */
 static int64_t find_groups(const scratch *s, const int64_t *ids, int64_t count) {
   uint32_t *table = (uint32_t *)s->spare;
   uint64_t room = 2 * (uint64_t)s->padded;
@@ -166,7 +170,8 @@ static int64_t find_groups(const scratch *s, const int64_t *ids, int64_t count) 
   memset(table, 0, room * sizeof *table);
   for (int64_t i = 0; i < count; i++) {
     int64_t id = ids[s->order[i].index];
-    uint64_t at = ((uint64_t)id * 0x9e3779b97f4a7c15ull >> 32) * room >> 32; /* Fibonacci hashing: Knuth, TAOCP 3, 6.4 */
+    uint64_t at =
+        ((uint64_t)id * 0x9e3779b97f4a7c15ull >> 32) * room >> 32; /* Fibonacci hashing: Knuth, TAOCP 3, 6.4 */
     while (table[at] && ids[s->order[table[at] - 1].index] != id) at = at + 1 == room ? 0 : at + 1;
     if (!table[at]) {
       table[at] = (uint32_t)i + 1;
@@ -217,8 +222,8 @@ static void suppress_groups(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* Threads to suppress the groups with, each to its end. 1: going through all candidates in order, stopping at the limit, costs less.
- * Half of the later boxes of its group are compared with a box, at about 8 bytes' worth each. */
+/* Threads to suppress the groups with, each to its end. 1: going through all candidates in order, stopping at the
+ * limit, costs less. Half of the later boxes of its group are compared with a box, at about 8 bytes' worth each. */
 static int threads_for_groups(const nms_job *job, const scratch *s, int64_t n_groups, int64_t count) {
   int64_t limit = job->n->limit, all = 0, pairs = 0;
   if (job->row_threads < 2 || n_groups < 2) return 1;
@@ -240,7 +245,8 @@ static int64_t select_row(const nms_job *job, int64_t row, char *memory, int32_t
   const float *scores = job->scores + row * n->boxes, *boxes = job->boxes + image * n->boxes * 4;
   const bool *candidates = job->candidates ? job->candidates + image * n->boxes : NULL;
   for (int64_t i = 0; i < n->boxes; i++)
-    if ((!candidates || candidates[i]) && (!n->has_score || scores[i] > job->least_score)) s.order[count++] = (candidate){rank_of(scores[i]), (uint32_t)i};
+    if ((!candidates || candidates[i]) && (!n->has_score || scores[i] > job->least_score))
+      s.order[count++] = (candidate){rank_of(scores[i]), (uint32_t)i};
   if (count == 0) return 0;
   sort_candidates(s.order, s.spare, count);
   int64_t n_groups = deal(&s, job->class_ids ? job->class_ids + image * n->boxes : NULL, count);
@@ -310,7 +316,8 @@ reed_status cpu_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kerne
     return REED_OK;
   }
   if (reference_wanted()) return reference_prepare_nms(call, out_kernel);
-  if (n.boxes > INT32_MAX) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%lld boxes are too many", (long long)n.boxes);
+  if (n.boxes > INT32_MAX)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%lld boxes are too many", (long long)n.boxes);
   int64_t total = n.batches * n.classes;
   n.kept_bytes = (total * (8 + n.limit * 4) + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
   n.scratch_bytes = scratch_bytes(n.boxes);

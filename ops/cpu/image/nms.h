@@ -8,12 +8,12 @@ typedef struct nms {
   cpu_site site;
   int n_threads;
   cpu_level level;
-  bool centers;             /* boxes are x_center, y_center, width, height; else y1, x1, y2, x2 of any two opposite corners */
-  bool has_iou, has_score;  /* inputs 3 and 4 are there */
-  bool has_ids;             /* input 5 is: boxes of different class ids suppress nothing of each other */
-  bool has_candidates;      /* input 6 is: other boxes are as if they were not there */
+  bool centers; /* boxes are x_center, y_center, width, height; else y1, x1, y2, x2 of any two opposite corners */
+  bool has_iou, has_score; /* inputs 3 and 4 are there */
+  bool has_ids;            /* input 5 is: boxes of different class ids suppress nothing of each other */
+  bool has_candidates;     /* input 6 is: other boxes are as if they were not there */
   int64_t batches, classes, boxes;
-  int64_t limit;            /* boxes kept per row of scores, at most `boxes` */
+  int64_t limit;                     /* boxes kept per row of scores, at most `boxes` */
   int64_t kept_bytes, scratch_bytes; /* of the workspace: kept boxes of all rows of scores; per thread */
 } nms;
 

@@ -1,5 +1,5 @@
-/* The inner loop of NonMaxSuppression (ops/cpu/layer_loops.h), compiled once per CPU level. Every level must keep and drop the same boxes, so
- * products and sums are rounded one by one: no contraction. */
+/* The inner loop of NonMaxSuppression (ops/cpu/layer_loops.h), compiled once per CPU level. Every level must keep and
+ * drop the same boxes, so products and sums are rounded one by one: no contraction. */
 #pragma GCC optimize("fp-contract=off")
 
 #include "ops/cpu/cpu.h"
@@ -7,7 +7,8 @@
 
 void CPU_LEVELED(nms_suppress)(const float *boxes, int64_t stride, int64_t i, int64_t first, int64_t n, float threshold,
                                uint8_t *alive) {
-  const float *x1 = boxes, *y1 = boxes + stride, *x2 = boxes + 2 * stride, *y2 = boxes + 3 * stride, *area = boxes + 4 * stride;
+  const float *x1 = boxes, *y1 = boxes + stride, *x2 = boxes + 2 * stride, *y2 = boxes + 3 * stride,
+              *area = boxes + 4 * stride;
   float left = x1[i], top = y1[i], right = x2[i], bottom = y2[i], own = area[i];
   for (int64_t j = first; j < n; j++) {
     float a = left > x1[j] ? left : x1[j], b = top > y1[j] ? top : y1[j];

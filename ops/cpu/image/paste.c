@@ -1,6 +1,6 @@
-/* PasteMasks: each mask resized (Resize, mode linear) to its box in a picture of zeros. Rows of all pictures are shared out to the threads; a
- * row is written once: zeros, the mask's row if the box has one there, zeros. A mask's rows are mixed first and then its columns, by the
- * loops of Resize, so that the elements are Resize's own. */
+/* PasteMasks: each mask resized (Resize, mode linear) to its box in a picture of zeros. Rows of all pictures are shared
+ * out to the threads; a row is written once: zeros, the mask's row if the box has one there, zeros. A mask's rows are
+ * mixed first and then its columns, by the loops of Resize, so that the elements are Resize's own. */
 #include "ops/cpu/image/paste.h"
 
 #include "ops/cpu/layer_loops.h"
@@ -13,18 +13,23 @@
 
 reed_status paste_read(const reed_kernel_call *call, paste *out_paste) {
   const reed_desc *masks = &call->inputs[0], *boxes = &call->inputs[1], *y = &call->outputs[0];
-  bool fit = masks->rank == 4 && masks->dims[1] == 1 && boxes->rank == 2 && boxes->dims[0] == masks->dims[0] && boxes->dims[1] == 4 &&
-             y->rank == 3 && y->dims[0] == masks->dims[0];
+  bool fit = masks->rank == 4 && masks->dims[1] == 1 && boxes->rank == 2 && boxes->dims[0] == masks->dims[0] &&
+             boxes->dims[1] == 4 && y->rank == 3 && y->dims[0] == masks->dims[0];
   if (!fit) {
     char m[96], b[96], p[96];
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "masks %s, boxes %s and pictures %s do not go together", desc_text(masks, m, sizeof m),
-                            desc_text(boxes, b, sizeof b), desc_text(y, p, sizeof p));
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "masks %s, boxes %s and pictures %s do not go together",
+                            desc_text(masks, m, sizeof m), desc_text(boxes, b, sizeof b), desc_text(y, p, sizeof p));
   }
   if (masks->dims[2] < 1 || masks->dims[3] < 1 || masks->dims[2] > INT32_MAX || masks->dims[3] > INT32_MAX)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "masks of %lld by %lld cannot be resized", (long long)masks->dims[2],
-                            (long long)masks->dims[3]);
-  *out_paste = (paste){.n_threads = cpu_env_threads(call), .level = cpu_level_now(), .masks = masks->dims[0], .rows = masks->dims[2],
-                       .columns = masks->dims[3], .height = y->dims[1], .width = y->dims[2]};
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "masks of %lld by %lld cannot be resized",
+                            (long long)masks->dims[2], (long long)masks->dims[3]);
+  *out_paste = (paste){.n_threads = cpu_env_threads(call),
+                       .level = cpu_level_now(),
+                       .masks = masks->dims[0],
+                       .rows = masks->dims[2],
+                       .columns = masks->dims[3],
+                       .height = y->dims[1],
+                       .width = y->dims[2]};
   return resize_read_mapping(call, &out_paste->mapping);
 }
 
@@ -51,7 +56,8 @@ typedef struct paste_job {
 
 /* A thread's scratch: the taps of a picture's columns, a mixed row of the mask. */
 static int64_t scratch_bytes(const paste *p) {
-  return (p->width * 2 * (int64_t)(sizeof(int32_t) + sizeof(float)) + p->columns * 4 + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
+  return (p->width * 2 * (int64_t)(sizeof(int32_t) + sizeof(float)) + p->columns * 4 + ALIGNMENT - 1) &
+         ~(int64_t)(ALIGNMENT - 1);
 }
 
 static void zero(float *y, int64_t n) { memset(y, 0, (size_t)n * sizeof *y); }
@@ -61,14 +67,17 @@ static void paste_rows(const paste_job *job, int64_t k, int64_t begin, int64_t e
   const paste *p = job->p;
   const int64_t *box = job->boxes + 4 * k;
   const float *mask = job->masks + k * p->rows * p->columns;
-  float *y = job->pictures + (k * p->height + begin) * p->width, *weight = (float *)scratch, *mixed = weight + 2 * p->width;
+  float *y = job->pictures + (k * p->height + begin) * p->width, *weight = (float *)scratch,
+        *mixed = weight + 2 * p->width;
   int32_t *index = (int32_t *)(mixed + p->columns);
   paste_span across = paste_visible(box[0], box[2], p->width), down = paste_visible(box[1], box[3], p->height);
-  int64_t n = across.end - across.begin, first = clamp(down.begin, begin, end), last = n ? clamp(down.end, first, end) : first;
+  int64_t n = across.end - across.begin, first = clamp(down.begin, begin, end),
+          last = n ? clamp(down.end, first, end) : first;
   zero(y, (first - begin) * p->width);
   y += (first - begin) * p->width;
   if (first < last)
-    resize_taps(p->mapping, NULL, p->columns, across.extent, across.begin - across.origin, across.end - across.origin, index, weight);
+    resize_taps(p->mapping, NULL, p->columns, across.extent, across.begin - across.origin, across.end - across.origin,
+                index, weight);
   for (int64_t row = first; row < last; row++, y += p->width) {
     int32_t at[2];
     float share[2];
@@ -99,8 +108,12 @@ static reed_status run_paste(const void *state, const reed_kernel_buffers *buffe
   int64_t total = p->masks * p->height;
   int threads = cpu_threads_for(p->n_threads, total * p->width * 4);
   if (threads > total) threads = (int)total;
-  paste_job job = {.p = p, .masks = buffers->inputs[0], .boxes = buffers->inputs[1], .pictures = buffers->outputs[0],
-                   .scratch = buffers->workspace, .per_range = (total + threads - 1) / threads};
+  paste_job job = {.p = p,
+                   .masks = buffers->inputs[0],
+                   .boxes = buffers->inputs[1],
+                   .pictures = buffers->outputs[0],
+                   .scratch = buffers->workspace,
+                   .per_range = (total + threads - 1) / threads};
   cpu_parallel(threads, threads, 1, paste_ranges, &job);
   return REED_OK;
 }

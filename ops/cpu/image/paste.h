@@ -7,10 +7,10 @@
 typedef struct paste {
   int n_threads;
   cpu_level level;
-  int mapping;                   /* resize_read_mapping */
-  int64_t masks, rows, columns;  /* how many; of each */
-  int64_t height, width;         /* of a picture */
-  int64_t scratch_bytes;         /* of the workspace, per thread */
+  int mapping;                  /* resize_read_mapping */
+  int64_t masks, rows, columns; /* how many; of each */
+  int64_t height, width;        /* of a picture */
+  int64_t scratch_bytes;        /* of the workspace, per thread */
 } paste;
 
 /* One axis of a box, from pixel `first` to pixel `last`, both included. */

@@ -1,6 +1,7 @@
-/* AveragePool, MaxPool (ONNX opset 22) and the global pools for f32. A window is a product of axes, so a row of outputs is computed in two
- * steps: the input rows under it are reduced to one row (contiguous, vectorised), then that row is reduced along its own axis. With channels
- * last an output pixel is its taps' channels reduced side by side. MaxPool's Indices, Lp pools, f64 and integers are the reference's. */
+/* AveragePool, MaxPool (ONNX opset 22) and the global pools for f32. A window is a product of axes, so a row of outputs
+ * is computed in two steps: the input rows under it are reduced to one row (contiguous, vectorised), then that row is
+ * reduced along its own axis. With channels last an output pixel is its taps' channels reduced side by side. MaxPool's
+ * Indices, Lp pools, f64 and integers are the reference's. */
 #include "ops/cpu/image/pool.h"
 
 #include "ops/cpu/channels.h"
@@ -58,7 +59,8 @@ typedef struct pool_job {
   int64_t n_ranges, per_range; /* rows of outputs to a range; each range has a row of workspace */
 } pool_job;
 
-/* Reduces the input rows under the output row with leading position `lead` into `row`; gives the leading axes' share of the count. */
+/* Reduces the input rows under the output row with leading position `lead` into `row`; gives the leading axes' share of
+ * the count. */
 static double reduce_rows(const pool_job *job, const float *plane, const int64_t *lead, float *row) {
   const pool *p = &job->f->p;
   const window *w = &p->w;
@@ -97,7 +99,8 @@ static float reduce_at(const pool *p, const float *row, double lead_count, int64
     sum += v;
     most = most >= v || most != most ? most : v;
   }
-  return p->mean ? sum / (float)(lead_count * (double)pool_count(p, last, o * w->stride[last] - w->pad_begin[last])) : most;
+  return p->mean ? sum / (float)(lead_count * (double)pool_count(p, last, o * w->stride[last] - w->pad_begin[last]))
+                 : most;
 }
 
 /* Reduces the row along its axis: the outputs in the middle, whose windows see only input, all at once. */
@@ -108,9 +111,9 @@ static void reduce_along(const pool *p, const float *row, double lead_count, flo
   int64_t begin, end;
   window_whole(w, last, &begin, &end);
   for (int64_t o = 0; o < begin; o++) y[o] = reduce_at(p, row, lead_count, o);
-  if (begin < end)
-    CPU_PICK(p->level, pool_along)
-    (p->mean, row + begin * stride - w->pad_begin[last], stride, w->dilation[last], k, 1.0f / (float)(lead_count * (double)k), y + begin, end - begin);
+  if (begin < end) CPU_PICK(p->level, pool_along)
+  (p->mean, row + begin * stride - w->pad_begin[last], stride, w->dilation[last], k,
+   1.0f / (float)(lead_count * (double)k), y + begin, end - begin);
   for (int64_t o = end; o < out; o++) y[o] = reduce_at(p, row, lead_count, o);
 }
 
@@ -139,7 +142,8 @@ static reed_status run_windows(const void *state, const reed_kernel_buffers *buf
   const pool *p = &f->p;
   int64_t rows = p->planes * (p->out_plane / p->w.out[p->w.n - 1]);
   int threads = cpu_threads_for(p->n_threads, p->planes * p->out_plane * p->taps * 4);
-  pool_job job = {f, buffers->inputs[0], buffers->outputs[0], buffers->workspace, threads, (rows + threads - 1) / threads};
+  pool_job job = {
+      f, buffers->inputs[0], buffers->outputs[0], buffers->workspace, threads, (rows + threads - 1) / threads};
   cpu_parallel(threads, job.n_ranges, 1, pool_ranges, &job);
   return REED_OK;
 }
@@ -175,8 +179,10 @@ typedef struct pixel_job {
   int64_t channels, block, n_blocks; /* channels of an image; of one item of work; blocks in a row */
 } pixel_job;
 
-/* `pixels` neighbours of a row whose windows have as many taps as the first one's, which are `taps`; x is the image's, y the first pixel's. */
-static void reduce_pixels(const pixel_job *job, const window_taps *taps, double count, const float *x, float *y, int64_t pixels, int64_t n) {
+/* `pixels` neighbours of a row whose windows have as many taps as the first one's, which are `taps`; x is the image's,
+ * y the first pixel's. */
+static void reduce_pixels(const pixel_job *job, const window_taps *taps, double count, const float *x, float *y,
+                          int64_t pixels, int64_t n) {
   const pool *p = job->p;
   const window *w = &p->w;
   int64_t at[WINDOW_MAX_AXES] = {0}, offsets[TAPS_AT_ONCE], left = 1;
@@ -186,18 +192,20 @@ static void reduce_pixels(const pixel_job *job, const window_taps *taps, double 
     int64_t batch = left < TAPS_AT_ONCE ? left : TAPS_AT_ONCE;
     for (int64_t k = 0; k < batch; k++) {
       int64_t offset = 0;
-      for (int32_t axis = 0; axis < w->n; axis++) offset += (taps[axis].start + at[axis] * w->dilation[axis]) * p->in_stride[axis];
+      for (int32_t axis = 0; axis < w->n; axis++)
+        offset += (taps[axis].start + at[axis] * w->dilation[axis]) * p->in_stride[axis];
       offsets[k] = offset * job->channels;
       for (int32_t axis = w->n - 1; axis >= 0 && ++at[axis] == taps[axis].n; axis--) at[axis] = 0;
     }
     left -= batch;
     CPU_PICK(p->level, pool_taps)
-    (p->mean, x, w->stride[w->n - 1] * job->channels, offsets, batch, first, left ? 1 : (float)(1 / count), y, job->channels, pixels, n);
+    (p->mean, x, w->stride[w->n - 1] * job->channels, offsets, batch, first, left ? 1 : (float)(1 / count), y,
+     job->channels, pixels, n);
   }
 }
 
-/* Channels channel..channel + n of a row of Y, counted over images and leading axes. Where no tap is missing all pixels go at once, but those under an
- * empty row of taps. */
+/* Channels channel..channel + n of a row of Y, counted over images and leading axes. Where no tap is missing all pixels
+ * go at once, but those under an empty row of taps. */
 static void pool_row(const pixel_job *job, int64_t row, int64_t channel, int64_t n) {
   const pool *p = job->p;
   const window *w = &p->w;
@@ -235,23 +243,28 @@ static void pool_rows(void *context, int64_t begin, int64_t end) {
 static reed_status run_pixels(const void *state, const reed_kernel_buffers *buffers) {
   const fast_pool *f = state;
   const pool *p = &f->p;
-  pixel_job job = {.p = p, .x = buffers->inputs[0], .y = buffers->outputs[0], .channels = f->channels, .block = f->channels};
+  pixel_job job = {
+      .p = p, .x = buffers->inputs[0], .y = buffers->outputs[0], .channels = f->channels, .block = f->channels};
   int64_t rows = p->planes / f->channels * (p->out_plane / p->w.out[p->w.n - 1]);
-  if (rows < p->n_threads) job.block = f->channels / p->n_threads & ~(int64_t)(CHANNELS_AT_LEAST - 1); /* a global pool */
+  if (rows < p->n_threads)
+    job.block = f->channels / p->n_threads & ~(int64_t)(CHANNELS_AT_LEAST - 1); /* a global pool */
   if (job.block < CHANNELS_AT_LEAST) job.block = CHANNELS_AT_LEAST;
   job.n_blocks = (f->channels + job.block - 1) / job.block;
-  cpu_parallel(cpu_threads_for(p->n_threads, p->planes * p->out_plane * p->taps * 4), rows * job.n_blocks, 1, pool_rows, &job);
+  cpu_parallel(cpu_threads_for(p->n_threads, p->planes * p->out_plane * p->taps * 4), rows * job.n_blocks, 1, pool_rows,
+               &job);
   return REED_OK;
 }
 
-static reed_status prepare(const reed_kernel_call *outer, pool_kind kind, reed_kernel_prepare_fn plain, reed_kernel *out_kernel) {
+static reed_status prepare(const reed_kernel_call *outer, pool_kind kind, reed_kernel_prepare_fn plain,
+                           reed_kernel *out_kernel) {
   fast_pool f;
   channels_view view;
   reed_status status = channels_view_init(outer, 1u << 0, &view);
   const reed_kernel_call *call = &view.call;
   if (status == REED_OK) status = pool_read(call, kind, &f.p);
   if (status != REED_OK) return status;
-  if (reference_wanted() || f.p.dtype != REED_F32 || f.p.with_indices || f.p.power || f.p.in_plane == 0 || f.p.planes * f.p.out_plane == 0)
+  if (reference_wanted() || f.p.dtype != REED_F32 || f.p.with_indices || f.p.power || f.p.in_plane == 0 ||
+      f.p.planes * f.p.out_plane == 0)
     return channels_prepare_second(&view, plain, out_kernel);
   f.channels = call->inputs[0].dims[1];
   f.row_bytes = (f.p.w.in[f.p.w.n - 1] * 4 + 63) & ~(int64_t)63;

@@ -1,5 +1,5 @@
-/* The innermost loop of pools with channels last (ops/cpu/image/pool.c), compiled once per CPU level: taps reduced in registers, a few vectors of channels
- * side by side. */
+/* The innermost loop of pools with channels last (ops/cpu/image/pool.c), compiled once per CPU level: taps reduced in
+ * registers, a few vectors of channels side by side. */
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/lanes.h"
 #include "ops/cpu/layer_loops.h"
@@ -12,7 +12,8 @@ INLINE lanes join(bool mean, lanes a, lanes b) {
 }
 
 /* `vectors` vectors of one pixel; kept: how many of the last lanes are stored. */
-INLINE void reduce(bool mean, const float *x, const int64_t *offsets, int64_t taps, bool first, lanes scale, float *y, int vectors, int kept) {
+INLINE void reduce(bool mean, const float *x, const int64_t *offsets, int64_t taps, bool first, lanes scale, float *y,
+                   int vectors, int kept) {
   lanes result[VECTORS];
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++) result[v] = load(x + offsets[0] + v * LANES);
@@ -31,7 +32,8 @@ INLINE void reduce(bool mean, const float *x, const int64_t *offsets, int64_t ta
 }
 
 /* One element after the other, where there are fewer than lanes. */
-CPU_UNCHECKED static void reduce_narrow(bool mean, const float *x, const int64_t *offsets, int64_t taps, bool first, float scale, float *y, int64_t n) {
+CPU_UNCHECKED static void reduce_narrow(bool mean, const float *x, const int64_t *offsets, int64_t taps, bool first,
+                                        float scale, float *y, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     float result = x[offsets[0] + i];
     for (int64_t t = 1; t < taps; t++) {
@@ -43,11 +45,12 @@ CPU_UNCHECKED static void reduce_narrow(bool mean, const float *x, const int64_t
   }
 }
 
-INLINE void reduce_pixels(bool mean, const float *x, int64_t x_step, const int64_t *offsets, int64_t taps, bool first, float scale, float *y, int64_t y_step,
-                          int64_t pixels, int64_t n) {
+INLINE void reduce_pixels(bool mean, const float *x, int64_t x_step, const int64_t *offsets, int64_t taps, bool first,
+                          float scale, float *y, int64_t y_step, int64_t pixels, int64_t n) {
   for (int64_t p = 0; p < pixels; p++, x += x_step, y += y_step) {
     int64_t i = 0;
-    for (; i + VECTORS * LANES <= n; i += VECTORS * LANES) reduce(mean, x + i, offsets, taps, first, all(scale), y + i, VECTORS, LANES);
+    for (; i + VECTORS * LANES <= n; i += VECTORS * LANES)
+      reduce(mean, x + i, offsets, taps, first, all(scale), y + i, VECTORS, LANES);
     for (; i + LANES <= n; i += LANES) reduce(mean, x + i, offsets, taps, first, all(scale), y + i, 1, LANES);
     if (i == n) continue;
     if (n < LANES) reduce_narrow(mean, x, offsets, taps, first, scale, y, n);
@@ -55,8 +58,9 @@ INLINE void reduce_pixels(bool mean, const float *x, int64_t x_step, const int64
   }
 }
 
-CPU_UNCHECKED void CPU_LEVELED(pool_taps)(bool mean, const float *x, int64_t x_step, const int64_t *offsets, int64_t taps, bool first, float scale, float *y,
-                            int64_t y_step, int64_t pixels, int64_t n) {
+CPU_UNCHECKED void CPU_LEVELED(pool_taps)(bool mean, const float *x, int64_t x_step, const int64_t *offsets,
+                                          int64_t taps, bool first, float scale, float *y, int64_t y_step,
+                                          int64_t pixels, int64_t n) {
   if (mean) reduce_pixels(true, x, x_step, offsets, taps, first, scale, y, y_step, pixels, n);
   else reduce_pixels(false, x, x_step, offsets, taps, first, scale, y, y_step, pixels, n);
 }

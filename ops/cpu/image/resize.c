@@ -1,5 +1,6 @@
-/* Resize (ONNX opset 19), N-dimensional. Nearest copies elements of any size; linear and cubic f32 go axis by axis (interpolation is a product
- * of axes), rows at a time. Other dtypes interpolate in the reference. Upsample is the same operator under its older name. */
+/* Resize (ONNX opset 19), N-dimensional. Nearest copies elements of any size; linear and cubic f32 go axis by axis
+ * (interpolation is a product of axes), rows at a time. Other dtypes interpolate in the reference. Upsample is the same
+ * operator under its older name. */
 #include "ops/cpu/image/resize.h"
 
 #include "ops/cpu/half.h"
@@ -10,8 +11,8 @@ typedef struct resize_job {
   const resize *r;
   const void *x;
   void *y;
-  size_t bytes;             /* of an element */
-  const resize_axis *axis;  /* of this pass; of nearest: the last axis's, NULL where it stays */
+  size_t bytes;            /* of an element */
+  const resize_axis *axis; /* of this pass; of nearest: the last axis's, NULL where it stays */
   int64_t inner;
 } resize_job;
 
@@ -73,12 +74,14 @@ static void interpolate_rows(void *context, int64_t begin, int64_t end) {
   for (int64_t row = begin, n; row < end; row += n) { /* as many as are of one block of x */
     int64_t o = row % a->out;
     n = a->out - o < end - row ? a->out - o : end - row;
-    CPU_PICK(job->r->level, mix_rows)(x + row / a->out * a->in * job->inner, a->index + o * a->taps, a->weight + o * a->taps, a->taps,
-                                      job->inner, y + row * job->inner, n);
+    CPU_PICK(job->r->level, mix_rows)
+    (x + row / a->out * a->in * job->inner, a->index + o * a->taps, a->weight + o * a->taps, a->taps, job->inner,
+     y + row * job->inner, n);
   }
 }
 
-/* Elements whose coordinate lies outside the input on some axis get the extrapolation value; dtype f32 or, of nearest, any. */
+/* Elements whose coordinate lies outside the input on some axis get the extrapolation value; dtype f32 or, of nearest,
+ * any. */
 static void extrapolate(const resize *r, void *y) {
   int64_t n = desc_elements(&r->y);
   size_t bytes = reed_dtype_bytes(r->y.dtype);
@@ -103,9 +106,13 @@ static bool has_outside(const resize *r) {
 static reed_status run_nearest(const void *state, const reed_kernel_buffers *buffers) {
   const resize *r = state;
   int32_t last = r->y.rank - 1;
-  resize_job job = {
-      .r = r, .x = buffers->inputs[0], .y = buffers->outputs[0], .bytes = reed_dtype_bytes(r->y.dtype), .axis = axis_of(r, last)};
-  cpu_parallel(cpu_threads_for(r->n_threads, desc_bytes(&r->y)), cpu_product(r->y.dims, 0, last), 1, nearest_rows, &job);
+  resize_job job = {.r = r,
+                    .x = buffers->inputs[0],
+                    .y = buffers->outputs[0],
+                    .bytes = reed_dtype_bytes(r->y.dtype),
+                    .axis = axis_of(r, last)};
+  cpu_parallel(cpu_threads_for(r->n_threads, desc_bytes(&r->y)), cpu_product(r->y.dims, 0, last), 1, nearest_rows,
+               &job);
   if (has_outside(r)) extrapolate(r, buffers->outputs[0]);
   return REED_OK;
 }
@@ -137,13 +144,15 @@ static reed_status run_copy(const void *state, const reed_kernel_buffers *buffer
   return REED_OK;
 }
 
-/* Sizes of what passes leave for the next: the first, third, ... in one place of the workspace, the others in a second. */
+/* Sizes of what passes leave for the next: the first, third, ... in one place of the workspace, the others in a second.
+ */
 static void plan_workspace(resize *r) {
   int64_t dims[REED_MAX_RANK];
   memcpy(dims, r->x.dims, sizeof dims);
   for (int32_t i = 0; i + 1 < r->n_axes; i++) {
     dims[r->axes[i].axis] = r->axes[i].out;
-    int64_t bytes = (cpu_product(dims, 0, r->x.rank) * 4 + 63) & ~(int64_t)63, *largest = i % 2 ? &r->second_bytes : &r->first_bytes;
+    int64_t bytes = (cpu_product(dims, 0, r->x.rank) * 4 + 63) & ~(int64_t)63,
+            *largest = i % 2 ? &r->second_bytes : &r->first_bytes;
     if (bytes > *largest) *largest = bytes;
   }
 }

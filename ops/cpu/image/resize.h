@@ -27,10 +27,13 @@ typedef struct resize {
 reed_status resize_open(const reed_kernel_call *call, resize **out_resize) REED_MUST_CHECK;
 void resize_free(void *state);
 
-/* For operators that resize by their own loops: which coordinate_transformation_mode the call has, of those that need extents alone. */
+/* For operators that resize by their own loops: which coordinate_transformation_mode the call has, of those that need
+ * extents alone. */
 reed_status resize_read_mapping(const reed_kernel_call *call, int *out_mapping) REED_MUST_CHECK;
-/* What Resize reads for output positions begin..end-1 of an axis of `in` elements that is given `out`: input positions and their weights, two
- * each in mode linear (cubic_a NULL), four in mode cubic. in is 1 to INT32_MAX, out at least 1. */
-void resize_taps(int mapping, const double *cubic_a, int64_t in, int64_t out, int64_t begin, int64_t end, int32_t *index, float *weight);
+/* What Resize reads for output positions begin..end-1 of an axis of `in` elements that is given `out`: input positions
+ * and their weights, two each in mode linear (cubic_a NULL), four in mode cubic. in is 1 to INT32_MAX, out at least 1.
+ */
+void resize_taps(int mapping, const double *cubic_a, int64_t in, int64_t out, int64_t begin, int64_t end,
+                 int32_t *index, float *weight);
 
 #endif

@@ -1,5 +1,5 @@
-/* Resize's tables (ops/cpu/image/resize.h): coordinate transformations, nearest modes, linear and cubic kernels, antialiasing, exclusion of what is
- * outside. Formulas: ONNX Resize, opset 19. */
+/* Resize's tables (ops/cpu/image/resize.h): coordinate transformations, nearest modes, linear and cubic kernels,
+ * antialiasing, exclusion of what is outside. Formulas: ONNX Resize, opset 19. */
 #include <math.h>
 
 #include "ops/cpu/image/resize.h"
@@ -15,8 +15,9 @@ typedef enum mapping {
   MAP_CROP,
   MAP_TF_HALF_PIXEL, /* of opset 11 alone */
 } mapping;
-static const char *const mapping_words[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
-                                            "tf_crop_and_resize", "tf_half_pixel_for_nn", NULL};
+static const char *const mapping_words[] = {
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",   "align_corners",
+    "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn", NULL};
 
 typedef enum interpolation { MODE_NEAREST, MODE_LINEAR, MODE_CUBIC } interpolation;
 static const char *const interpolation_words[] = {"nearest", "linear", "cubic", NULL};
@@ -45,21 +46,16 @@ static reed_status read_word(const reed_kernel_call *call, const char *name, con
 
 /* The input coordinate of output position x. */
 static double source_of(const settings *s, const scaling *a, int64_t x) {
-  double in = (double)a->in,
-         resized = s->mapping == MAP_CROP ? (double)a->out : a->scale * in; /* may be no whole number: as ONNX's reference */
+  double in = (double)a->in, resized = s->mapping == MAP_CROP
+                                           ? (double)a->out
+                                           : a->scale * in; /* may be no whole number: as ONNX's reference */
   switch ((mapping)s->mapping) {
-    case MAP_HALF_PIXEL:
-      return ((double)x + 0.5) / a->scale - 0.5;
-    case MAP_HALF_PIXEL_SYMMETRIC:
-      return in / 2 * (1 - (double)a->out / resized) + ((double)x + 0.5) / a->scale - 0.5;
-    case MAP_PYTORCH_HALF_PIXEL:
-      return a->out > 1 ? ((double)x + 0.5) / a->scale - 0.5 : 0;
-    case MAP_ALIGN_CORNERS:
-      return resized == 1 ? 0 : (double)x * (in - 1) / (resized - 1);
-    case MAP_ASYMMETRIC:
-      return (double)x / a->scale;
-    case MAP_TF_HALF_PIXEL:
-      return ((double)x + 0.5) / a->scale;
+    case MAP_HALF_PIXEL: return ((double)x + 0.5) / a->scale - 0.5;
+    case MAP_HALF_PIXEL_SYMMETRIC: return in / 2 * (1 - (double)a->out / resized) + ((double)x + 0.5) / a->scale - 0.5;
+    case MAP_PYTORCH_HALF_PIXEL: return a->out > 1 ? ((double)x + 0.5) / a->scale - 0.5 : 0;
+    case MAP_ALIGN_CORNERS: return resized == 1 ? 0 : (double)x * (in - 1) / (resized - 1);
+    case MAP_ASYMMETRIC: return (double)x / a->scale;
+    case MAP_TF_HALF_PIXEL: return ((double)x + 0.5) / a->scale;
     case MAP_CROP:
       if (resized == 1) return (a->crop_end - a->crop_begin) * (in - 1) / 2 + a->crop_begin * (in - 1);
       return (double)x * (a->crop_end - a->crop_begin) * (in - 1) / (resized - 1) + a->crop_begin * (in - 1);
@@ -70,14 +66,10 @@ static double source_of(const settings *s, const scaling *a, int64_t x) {
 static double round_to_pixel(const settings *s, double at) {
   at = (double)(float)at; /* 8 / 1.6f is meant to be 5 */
   switch ((nearest_mode)s->nearest) {
-    case ROUND_PREFER_FLOOR:
-      return ceil(at - 0.5);
-    case ROUND_PREFER_CEIL:
-      return floor(at + 0.5);
-    case ROUND_FLOOR:
-      return floor(at);
-    case ROUND_CEIL:
-      return ceil(at);
+    case ROUND_PREFER_FLOOR: return ceil(at - 0.5);
+    case ROUND_PREFER_CEIL: return floor(at + 0.5);
+    case ROUND_FLOOR: return floor(at);
+    case ROUND_CEIL: return ceil(at);
   }
   return 0;
 }
@@ -90,10 +82,13 @@ static double kernel_at(const settings *s, double distance) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-static int32_t clamp_index(double i, int64_t in) { return (int32_t)(i > 0 ? (i < (double)(in - 1) ? i : (double)(in - 1)) : 0); }
+static int32_t clamp_index(double i, int64_t in) {
+  return (int32_t)(i > 0 ? (i < (double)(in - 1) ? i : (double)(in - 1)) : 0);
+}
 
 /* Taps first .. first + taps - 1 around `at`, weights summing to one. */
-static void fill_position(const settings *s, const scaling *a, double at, double shrink, int64_t taps, int32_t *index, float *weight) {
+static void fill_position(const settings *s, const scaling *a, double at, double shrink, int64_t taps, int32_t *index,
+                          float *weight) {
   double base = floor(at), first = base - (double)(taps / 2 - 1), sum = 0;
   for (int64_t k = 0; k < taps; k++) {
     double i = first + (double)k, w = kernel_at(s, (i - at) * shrink);
@@ -139,12 +134,15 @@ static reed_status build_axis(const reed_kernel_call *call, const settings *s, c
 reed_status resize_read_mapping(const reed_kernel_call *call, int *out_mapping) {
   reed_status status = read_word(call, "coordinate_transformation_mode", mapping_words, out_mapping);
   if (status == REED_OK && *out_mapping == MAP_CROP)
-    status = reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "coordinate_transformation_mode '%s' needs a region", mapping_words[MAP_CROP]);
+    status = reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "coordinate_transformation_mode '%s' needs a region",
+                              mapping_words[MAP_CROP]);
   return status;
 }
 
-void resize_taps(int mapping, const double *cubic_a, int64_t in, int64_t out, int64_t begin, int64_t end, int32_t *index, float *weight) {
-  settings s = {.mapping = mapping, .interpolation = cubic_a ? MODE_CUBIC : MODE_LINEAR, .cubic_a = cubic_a ? *cubic_a : 0};
+void resize_taps(int mapping, const double *cubic_a, int64_t in, int64_t out, int64_t begin, int64_t end,
+                 int32_t *index, float *weight) {
+  settings s = {
+      .mapping = mapping, .interpolation = cubic_a ? MODE_CUBIC : MODE_LINEAR, .cubic_a = cubic_a ? *cubic_a : 0};
   scaling a = {in, out, (double)out / (double)in, 0, 1};
   int64_t taps = cubic_a ? 4 : 2;
   for (int64_t x = begin; x < end; x++, index += taps, weight += taps)
@@ -192,8 +190,10 @@ static reed_status read_scalings(const reed_kernel_call *call, const settings *s
     reed_status status = cpu_axis(call, given ? given[k] : k, x->rank, &axis);
     if (status != REED_OK) return status;
     if (by_scales) scalings[axis].scale = host_float(call, 2, k);
-    if (crop) scalings[axis].crop_begin = host_float(call, 1, k), scalings[axis].crop_end = host_float(call, 1, n_axes + k);
-    double ratio = keep && x->dims[axis] ? (double)((const int64_t *)call->host_values[3])[k] / (double)x->dims[axis] : 0;
+    if (crop)
+      scalings[axis].crop_begin = host_float(call, 1, k), scalings[axis].crop_end = host_float(call, 1, n_axes + k);
+    double ratio =
+        keep && x->dims[axis] ? (double)((const int64_t *)call->host_values[3])[k] / (double)x->dims[axis] : 0;
     if (k == 0 || (smaller ? ratio < common : ratio > common)) common = ratio;
   }
   for (int64_t k = 0; k < n_axes && keep; k++) {

@@ -1,5 +1,6 @@
-/* RoiAlign (ONNX opset 22) and MultiLevelRoiAlign, mode avg, for f32: a region's taps are computed once for a block of channels
- * (roi_plan); regions and blocks of channels run in parallel. Mode max is no product of axes: the reference does it, and f64. */
+/* RoiAlign (ONNX opset 22) and MultiLevelRoiAlign, mode avg, for f32: a region's taps are computed once for a block of
+ * channels (roi_plan); regions and blocks of channels run in parallel. Mode max is no product of axes: the reference
+ * does it, and f64. */
 #include "ops/cpu/image/roi_align.h"
 
 #include <math.h>
@@ -9,12 +10,13 @@
 #include "ops/cpu/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
 
-/* Regions overlap, planes do not fit the caches: a block of planes of about this size is gone through by all regions before the next. */
+/* Regions overlap, planes do not fit the caches: a block of planes of about this size is gone through by all regions
+ * before the next. */
 #define BLOCK_BYTES ((int64_t)1 << 20)
 #define SAMPLES_MAX 256 /* per bin and axis; models have 2 or 4. A file must not be able to ask for 2^62 */
-#define BLOCK_MAX 64 /* channels: more would leave threads without work */
-/* Columns between first and last that may go unused before the used ones are picked one by one: a gathered element costs about this many
- * loaded in a row. */
+#define BLOCK_MAX 64    /* channels: more would leave threads without work */
+/* Columns between first and last that may go unused before the used ones are picked one by one: a gathered element
+ * costs about this many loaded in a row. */
 #define GATHER_COST 4
 
 /* A map's own part of the call, and what it adds to the widest. */
@@ -22,19 +24,27 @@ static reed_status read_map(const reed_kernel_call *call, roi_call *c, int32_t k
   const reed_desc *x = &call->inputs[c->at.maps + k], *y = &call->outputs[0];
   if (x->rank != 4 || y->rank != 4 || x->dims[1] != y->dims[1]) {
     char a[96], b[96];
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "feature map %s and output %s do not go together", desc_text(x, a, sizeof a),
-                            desc_text(y, b, sizeof b));
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "feature map %s and output %s do not go together",
+                            desc_text(x, a, sizeof a), desc_text(y, b, sizeof b));
   }
   int64_t sampling = reed_attrs_int(call->attrs, "sampling_ratio", 0);
   if (sampling > SAMPLES_MAX)
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "sampling_ratio %lld, at most %d is supported", (long long)sampling, SAMPLES_MAX);
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "sampling_ratio %lld, at most %d is supported",
+                            (long long)sampling, SAMPLES_MAX);
   if (x->dims[2] > INT32_MAX || x->dims[3] > INT32_MAX)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "the feature map is too large");
   c->maps[k] = (roi_align){
-    .max = strcmp(reed_attrs_string(call->attrs, "mode", "avg"), "max") == 0,
-    .half_pixel = strcmp(reed_attrs_string(call->attrs, "coordinate_transformation_mode", "half_pixel"), "half_pixel") == 0,
-    .sampling = sampling, .scale = scale, .images = x->dims[0], .channels = x->dims[1],
-    .height = x->dims[2], .width = x->dims[3], .bins_y = y->dims[2], .bins_x = y->dims[3],
+      .max = strcmp(reed_attrs_string(call->attrs, "mode", "avg"), "max") == 0,
+      .half_pixel =
+          strcmp(reed_attrs_string(call->attrs, "coordinate_transformation_mode", "half_pixel"), "half_pixel") == 0,
+      .sampling = sampling,
+      .scale = scale,
+      .images = x->dims[0],
+      .channels = x->dims[1],
+      .height = x->dims[2],
+      .width = x->dims[3],
+      .bins_y = y->dims[2],
+      .bins_x = y->dims[3],
   };
   if (!k) c->widest = c->maps[0];
   if (c->widest.height < x->dims[2]) c->widest.height = x->dims[2];
@@ -47,7 +57,10 @@ reed_status roi_call_read(const reed_kernel_call *call, roi_call *c) {
                             leveled = {.regions = 0, .images = 1, .levels = 2, .maps = 3};
   bool is_leveled = call->op == op_builtin(OP_MultiLevelRoiAlign);
   *c = (roi_call){
-    .site = cpu_site_of(call), .at = is_leveled ? leveled : one_map, .n_threads = cpu_env_threads(call), .level = cpu_level_now(),
+      .site = cpu_site_of(call),
+      .at = is_leveled ? leveled : one_map,
+      .n_threads = cpu_env_threads(call),
+      .level = cpu_level_now(),
   };
   c->n_maps = is_leveled ? call->n_inputs - c->at.maps : 1;
   const reed_attr *scales = is_leveled ? reed_attrs_find(call->attrs, "spatial_scales") : NULL;
@@ -59,7 +72,8 @@ reed_status roi_call_read(const reed_kernel_call *call, roi_call *c) {
       (is_leveled && desc_elements(&call->inputs[c->at.levels]) < regions->dims[0])) {
     char a[96], b[96];
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "rois %s and batch_indices %s%s do not go together",
-                            desc_text(regions, a, sizeof a), desc_text(images, b, sizeof b), is_leveled ? ", or levels," : "");
+                            desc_text(regions, a, sizeof a), desc_text(images, b, sizeof b),
+                            is_leveled ? ", or levels," : "");
   }
   c->dtype = regions->dtype;
   c->regions = regions->dims[0];
@@ -74,8 +88,9 @@ reed_status roi_call_check(const roi_call *c, const reed_kernel_buffers *buffers
   for (int64_t i = 0; i < c->regions; i++) {
     int32_t k = roi_map_of(c, buffers, i);
     if (k >= 0 && (images[i] < 0 || images[i] >= c->maps[k].images))
-      return cpu_fault(&c->site, buffers->diagnosis, REED_ERROR_VALUE, c->at.images, "region %lld is of image %lld, there are %lld",
-                       (long long)i, (long long)images[i], (long long)c->maps[k].images);
+      return cpu_fault(&c->site, buffers->diagnosis, REED_ERROR_VALUE, c->at.images,
+                       "region %lld is of image %lld, there are %lld", (long long)i, (long long)images[i],
+                       (long long)c->maps[k].images);
   }
   return REED_OK;
 }
@@ -100,8 +115,9 @@ void roi_samples(const roi_span *span, int64_t bin, int64_t extent, int64_t *out
 /* Taps an axis can have at most: a bin's samples span at most its part of the map and two pixels more. */
 static int64_t taps_max(int64_t extent, int64_t bins) { return extent + 4 * bins + 8; }
 
-/* Adds weight to the tap of that pixel; taps of a bin stay in order of appearance and are merged with the last few, which is where a
- * neighbour must be. Coordinates so large that a float cannot tell bins apart may want more than there is room for: they get none. */
+/* Adds weight to the tap of that pixel; taps of a bin stay in order of appearance and are merged with the last few,
+ * which is where a neighbour must be. Coordinates so large that a float cannot tell bins apart may want more than there
+ * is room for: they get none. */
 static int32_t add_tap(roi_taps *taps, int32_t begin, int32_t end, int64_t room, int64_t pixel, float weight) {
   if (weight == 0) return end;
   for (int32_t t = end - 1; t >= begin && t >= end - 3; t--)
@@ -131,8 +147,8 @@ static void fill_taps(const roi_span *span, int64_t bins, int64_t extent, roi_ta
   taps->begin[bins] = end;
 }
 
-/* Chooses the columns: all from the first used to the last, or the used ones alone; makes the taps of x index into them. `mark` has a
- * place for every column of the map, all zero before and after. */
+/* Chooses the columns: all from the first used to the last, or the used ones alone; makes the taps of x index into
+ * them. `mark` has a place for every column of the map, all zero before and after. */
 static void pick_columns(roi_plan *plan, int32_t *columns, int32_t *mark) {
   int32_t n_taps = plan->x.begin[plan->bins_x], first = INT32_MAX, last = -1, n = 0;
   for (int32_t t = 0; t < n_taps; t++) {
@@ -148,7 +164,8 @@ static void pick_columns(roi_plan *plan, int32_t *columns, int32_t *mark) {
   plan->columns = gather ? columns : NULL;
   plan->first_column = n_taps > 0 ? first : 0;
   plan->n_columns = n_taps == 0 ? 0 : gather ? n : last - first + 1;
-  for (int32_t t = 0; t < n_taps; t++) plan->x.index[t] = gather ? mark[plan->x.index[t]] - 1 : plan->x.index[t] - first;
+  for (int32_t t = 0; t < n_taps; t++)
+    plan->x.index[t] = gather ? mark[plan->x.index[t]] - 1 : plan->x.index[t] - first;
   for (int32_t k = 0; k < n; k++) mark[columns[k]] = 0;
 }
 
@@ -164,9 +181,11 @@ static int64_t lay_scratch(const roi_align *r, char *at, scratch *out) {
     int64_t n;
     void **place;
   } parts[] = {
-    {r->bins_y + 1, (void **)&out->plan.y.begin}, {taps_y, (void **)&out->plan.y.index}, {taps_y, (void **)&out->plan.y.weight},
-    {r->bins_x + 1, (void **)&out->plan.x.begin}, {taps_x, (void **)&out->plan.x.index}, {taps_x, (void **)&out->plan.x.weight},
-    {r->width, (void **)&out->columns},           {r->width, (void **)&out->mark},       {r->width, (void **)&out->plan.row},
+      {r->bins_y + 1, (void **)&out->plan.y.begin}, {taps_y, (void **)&out->plan.y.index},
+      {taps_y, (void **)&out->plan.y.weight},       {r->bins_x + 1, (void **)&out->plan.x.begin},
+      {taps_x, (void **)&out->plan.x.index},        {taps_x, (void **)&out->plan.x.weight},
+      {r->width, (void **)&out->columns},           {r->width, (void **)&out->mark},
+      {r->width, (void **)&out->plan.row},
   };
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     if (at) *parts[i].place = at + used;
@@ -229,7 +248,8 @@ static void align_ranges(void *context, int64_t begin, int64_t end) {
     int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total;
     for (int64_t i = range * job->per_range; i < last; i++) {
       int64_t channel = i / c->regions * job->block;
-      align_channels(job, i % c->regions, channel, channels - channel < job->block ? channels - channel : job->block, &s);
+      align_channels(job, i % c->regions, channel, channels - channel < job->block ? channels - channel : job->block,
+                     &s);
     }
   }
 }
@@ -259,7 +279,8 @@ static void align_rows(void *context, int64_t begin, int64_t end) {
   const roi_job *job = context;
   const roi_call *c = job->c;
   const reed_kernel_buffers *buffers = job->buffers;
-  int64_t bins_y = c->widest.bins_y, bins_x = c->widest.bins_x, channels = c->widest.channels, total = c->regions * bins_y;
+  int64_t bins_y = c->widest.bins_y, bins_x = c->widest.bins_x, channels = c->widest.channels,
+          total = c->regions * bins_y;
   for (int64_t range = begin; range < end; range++) {
     scratch s;
     const float *x = NULL; /* the region's image; NULL: it has no map */
@@ -286,7 +307,8 @@ static reed_status run_roi_align(const void *state, const reed_kernel_buffers *b
   const roi_align *w = &c->widest;
   reed_status status = roi_call_check(c, buffers);
   if (status != REED_OK) return status;
-  int64_t block = c->last ? 1 : channel_block(w), total = c->regions * (c->last ? w->bins_y : (w->channels + block - 1) / block);
+  int64_t block = c->last ? 1 : channel_block(w),
+          total = c->regions * (c->last ? w->bins_y : (w->channels + block - 1) / block);
   int threads = cpu_threads_for(c->n_threads, c->regions * w->channels * w->bins_y * w->bins_x * 32);
   roi_job job = {c, buffers, block, (total + threads - 1) / threads};
   cpu_parallel(threads, threads, 1, c->last ? align_rows : align_ranges, &job);

@@ -1,4 +1,5 @@
-/* A RoiAlign or MultiLevelRoiAlign call, the samples of one axis of a region, and a region's plan: what its channels share. */
+/* A RoiAlign or MultiLevelRoiAlign call, the samples of one axis of a region, and a region's plan: what its channels
+ * share. */
 #ifndef OPS_CPU_IMAGE_ROI_ALIGN_H_
 #define OPS_CPU_IMAGE_ROI_ALIGN_H_
 
@@ -62,10 +63,12 @@ static inline roi_span roi_span_of(const roi_align *r, float low, float high, in
 static inline float roi_sample(const roi_span *span, int64_t bin, double g) {
   return span->start + (float)bin * span->bin + ((float)g + 0.5f) * span->bin / (float)span->grid;
 }
-/* The samples of a bin that may lie in -1..extent: g in *out_begin .. *out_end - 1. The others contribute nothing, however many. */
+/* The samples of a bin that may lie in -1..extent: g in *out_begin .. *out_end - 1. The others contribute nothing,
+ * however many. */
 void roi_samples(const roi_span *span, int64_t bin, int64_t extent, int64_t *out_begin, int64_t *out_end);
 
-/* Where a sample falls: two neighbours and the weight of the upper one. False outside -1..extent, for NaN, and where there are no pixels. */
+/* Where a sample falls: two neighbours and the weight of the upper one. False outside -1..extent, for NaN, and where
+ * there are no pixels. */
 static inline bool roi_neighbours(float at, int64_t extent, int64_t *out_low, int64_t *out_high, float *out_upper) {
   if (!(at >= -1.0f && at <= (float)extent) || extent == 0) return false;
   if (at < 0) at = 0;
@@ -81,15 +84,17 @@ static inline bool roi_neighbours(float at, int64_t extent, int64_t *out_low, in
   return true;
 }
 
-/* The mean over a bin's samples along one axis as a weighted sum of pixels: taps begin[p] .. begin[p + 1] - 1 belong to bin p. */
+/* The mean over a bin's samples along one axis as a weighted sum of pixels: taps begin[p] .. begin[p + 1] - 1 belong to
+ * bin p. */
 typedef struct roi_taps {
   int32_t *begin; /* bins + 1 */
   int32_t *index;
   float *weight;
 } roi_taps;
 
-/* Bilinear interpolation is a product of axes and so is the mean over a grid: a bin is (taps of y) x pixels x (taps of x). The pixels'
- * columns are `columns` (those that some tap needs; NULL: first_column and the following). Taps of x index into them. */
+/* Bilinear interpolation is a product of axes and so is the mean over a grid: a bin is (taps of y) x pixels x (taps of
+ * x). The pixels' columns are `columns` (those that some tap needs; NULL: first_column and the following). Taps of x
+ * index into them. */
 typedef struct roi_plan {
   int64_t bins_y, bins_x, row_stride, plane, n_columns, first_column;
   roi_taps y, x;

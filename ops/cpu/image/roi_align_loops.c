@@ -5,12 +5,12 @@
 
 /* row[j] (+)= the weighted sum of four, two or one rows at columns j. */
 #define GATHER(c) (columns ? columns[c] : (c))
-#define SUM_ROWS(n, expression)                                          \
-  do {                                                                   \
-    if (first)                                                           \
-      for (int64_t j = 0; j < n; j++) row[j] = (expression);             \
-    else                                                                 \
-      for (int64_t j = 0; j < n; j++) row[j] += (expression);            \
+#define SUM_ROWS(n, expression) \
+  do { \
+    if (first) \
+      for (int64_t j = 0; j < n; j++) row[j] = (expression); \
+    else \
+      for (int64_t j = 0; j < n; j++) row[j] += (expression); \
   } while (0)
 
 static inline void sum_rows(const roi_plan *plan, const float *x, int64_t bin, const int32_t *restrict columns) {
@@ -49,7 +49,8 @@ void CPU_LEVELED(roi_align_channels)(const roi_plan *plan, const float *x, int64
       else sum_rows(plan, x + plan->first_column, p, NULL);
       for (int64_t q = 0; q < plan->bins_x; q++) {
         float sum = 0;
-        for (int32_t t = plan->x.begin[q]; t < plan->x.begin[q + 1]; t++) sum += plan->x.weight[t] * plan->row[plan->x.index[t]];
+        for (int32_t t = plan->x.begin[q]; t < plan->x.begin[q + 1]; t++)
+          sum += plan->x.weight[t] * plan->row[plan->x.index[t]];
         y[q] = sum;
       }
     }

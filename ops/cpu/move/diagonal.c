@@ -1,4 +1,5 @@
-/* Matrices and their diagonals, and rows made from single indices: Trilu, EyeLike, OneHot, ReverseSequence. As plain as a reference would be. */
+/* Matrices and their diagonals, and rows made from single indices: Trilu, EyeLike, OneHot, ReverseSequence. As plain as
+ * a reference would be. */
 #include "ops/cpu/common.h"
 #include "ops/cpu/elementwise/elementwise.h"
 #include "ops/cpu/move/strided.h"
@@ -31,7 +32,8 @@ static reed_status run_trilu(const void *state, const reed_kernel_buffers *buffe
 reed_status cpu_prepare_trilu(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0];
   bool has_k = cpu_present(call, 1);
-  if (has_k && desc_elements(&call->inputs[1]) != 1) return reed_kernel_fail(call, REED_ERROR_SHAPE, "'k' must have one element");
+  if (has_k && desc_elements(&call->inputs[1]) != 1)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "'k' must have one element");
   trilu_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   *s = (trilu_state){.matrices = cpu_product(in->dims, 0, in->rank - 2),
@@ -101,7 +103,8 @@ static reed_status run_one_hot(const void *state, const reed_kernel_buffers *buf
 /* OneHot (ONNX 11). */
 reed_status cpu_prepare_one_hot(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *indices = &call->inputs[0], *out = &call->outputs[0];
-  if (desc_elements(&call->inputs[2]) != 2) return reed_kernel_fail(call, REED_ERROR_SHAPE, "'values' must have two elements: off and on");
+  if (desc_elements(&call->inputs[2]) != 2)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "'values' must have two elements: off and on");
   int32_t axis;
   reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", -1), out->rank, &axis);
   if (status) return status;
@@ -121,7 +124,7 @@ reed_status cpu_prepare_one_hot(const reed_kernel_call *call, reed_kernel *out_k
 
 typedef struct reverse_state {
   cpu_site site;
-  int64_t times, batches, block; /* bytes of what lies behind the first two axes */
+  int64_t times, batches, block;     /* bytes of what lies behind the first two axes */
   int64_t time_stride, batch_stride; /* in blocks */
 } reverse_state;
 
@@ -130,8 +133,9 @@ static reed_status run_reverse_sequence(const void *state, const reed_kernel_buf
   const int64_t *lengths = buffers->inputs[1];
   for (int64_t b = 0; b < s->batches; b++)
     if (lengths[b] < 0 || lengths[b] > s->times)
-      return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "length %lld of sequence %lld is outside 0..%lld",
-                       (long long)lengths[b], (long long)b, (long long)s->times);
+      return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1,
+                       "length %lld of sequence %lld is outside 0..%lld", (long long)lengths[b], (long long)b,
+                       (long long)s->times);
   for (int64_t b = 0; b < s->batches; b++)
     for (int64_t t = 0; t < s->times; t++) {
       int64_t from = t < lengths[b] ? lengths[b] - 1 - t : t, base = b * s->batch_stride;
@@ -154,8 +158,8 @@ reed_status cpu_prepare_reverse_sequence(const reed_kernel_call *call, reed_kern
                        .time_stride = time_first ? in->dims[1] : 1,
                        .batch_stride = time_first ? 1 : in->dims[1]};
   if (desc_elements(&call->inputs[1]) != s->batches) {
-    reed_status status = reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld lengths for %lld sequences", (long long)desc_elements(&call->inputs[1]),
-                                          (long long)s->batches);
+    reed_status status = reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld lengths for %lld sequences",
+                                          (long long)desc_elements(&call->inputs[1]), (long long)s->batches);
     mem_free(s);
     return status;
   }

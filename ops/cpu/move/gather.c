@@ -6,12 +6,12 @@ typedef struct gather_state {
   cpu_site site;
   reed_dtype index_dtype;
   int32_t n_threads;
-  int32_t n_components;   /* GatherND: length of an index tuple */
-  int64_t outer, extent;  /* Gather: data is [outer, extent, inner]; GatherND: batches, elements of one batch */
-  int64_t n_indices;      /* per outer position; GatherElements: all */
-  int64_t block_bytes;    /* copied per index */
+  int32_t n_components;  /* GatherND: length of an index tuple */
+  int64_t outer, extent; /* Gather: data is [outer, extent, inner]; GatherND: batches, elements of one batch */
+  int64_t n_indices;     /* per outer position; GatherElements: all */
+  int64_t block_bytes;   /* copied per index */
   int64_t extents[REED_MAX_RANK], strides[REED_MAX_RANK]; /* GatherND: of the components; GatherElements: of the data */
-  int64_t walk[REED_MAX_RANK]; /* GatherElements: output extents */
+  int64_t walk[REED_MAX_RANK];                            /* GatherElements: output extents */
   int32_t rank, axis;
 } gather_state;
 
@@ -52,8 +52,8 @@ static void gather_range(void *context, int64_t begin, int64_t end) {
     int64_t outer = i / s->n_indices, k = i % s->n_indices;
     const char *data = g->data + outer * s->extent * s->block_bytes;
     for (; k < s->n_indices && i < end; k++, i++)
-      copy_block(g->out + i * s->block_bytes, data + cpu_index_wrapped(s->index_dtype, g->indices, k, s->extent) * s->block_bytes,
-                 s->block_bytes);
+      copy_block(g->out + i * s->block_bytes,
+                 data + cpu_index_wrapped(s->index_dtype, g->indices, k, s->extent) * s->block_bytes, s->block_bytes);
   }
 }
 
@@ -67,7 +67,8 @@ static reed_status run_gather(const void *state, const reed_kernel_buffers *buff
   return REED_OK;
 }
 
-/* One constant index within range, and nothing in front of its axis but extents of 1: a stretch of the data, from *out_offset on. */
+/* One constant index within range, and nothing in front of its axis but extents of 1: a stretch of the data, from
+ * *out_offset on. */
 static bool is_part(const reed_kernel_call *call, int32_t axis, int64_t *out_offset) {
   const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1];
   if (!call->constant[1] || desc_elements(indices) != 1 || cpu_product(data->dims, 0, axis) != 1) return false;
@@ -138,8 +139,8 @@ reed_status cpu_prepare_gather_elements(const reed_kernel_call *call, reed_kerne
   if (out->rank != data->rank) return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices and data differ in rank");
   for (int32_t d = 0; d < data->rank; d++)
     if (d != axis && out->dims[d] > data->dims[d])
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices reach %lld on axis %d where data has %lld", (long long)out->dims[d], d,
-                              (long long)data->dims[d]);
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices reach %lld on axis %d where data has %lld",
+                              (long long)out->dims[d], d, (long long)data->dims[d]);
   gather_state *s = open_gather(call);
   if (!s) return cpu_no_memory(call);
   s->rank = data->rank;
@@ -175,8 +176,8 @@ static void gather_nd_range(void *context, int64_t begin, int64_t end) {
 static reed_status run_gather_nd(const void *state, const reed_kernel_buffers *buffers) {
   const gather_state *s = state;
   int64_t n = s->outer * s->n_indices;
-  reed_status status =
-      cpu_tuples_check(&s->site, buffers->diagnosis, 1, s->index_dtype, buffers->inputs[1], n, s->n_components, s->extents);
+  reed_status status = cpu_tuples_check(&s->site, buffers->diagnosis, 1, s->index_dtype, buffers->inputs[1], n,
+                                        s->n_components, s->extents);
   if (status || s->block_bytes == 0) return status;
   gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
   cpu_parallel(s->n_threads, n, 1, gather_nd_range, &g);
@@ -189,7 +190,8 @@ reed_status cpu_prepare_gather_nd(const reed_kernel_call *call, reed_kernel *out
   int64_t batch_dims = reed_attrs_int(call->attrs, "batch_dims", 0);
   if (indices->rank < 1 || batch_dims < 0 || batch_dims >= indices->rank || batch_dims > data->rank ||
       indices->dims[indices->rank - 1] > data->rank - batch_dims)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices of rank %d do not index data of rank %d with %lld batch dims", indices->rank,
+    return reed_kernel_fail(call, REED_ERROR_SHAPE,
+                            "indices of rank %d do not index data of rank %d with %lld batch dims", indices->rank,
                             data->rank, (long long)batch_dims);
   gather_state *s = open_gather(call);
   if (!s) return cpu_no_memory(call);

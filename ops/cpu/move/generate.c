@@ -1,4 +1,5 @@
-/* Outputs made of shapes, attributes and single values: Shape, Size, Constant, ConstantOfShape, Range, and Dropout as inference sees it. */
+/* Outputs made of shapes, attributes and single values: Shape, Size, Constant, ConstantOfShape, Range, and Dropout as
+ * inference sees it. */
 #include "ops/cpu/common.h"
 #include "ops/cpu/move/strided.h"
 
@@ -53,7 +54,8 @@ reed_status cpu_prepare_size(const reed_kernel_call *call, reed_kernel *out_kern
 /* Constant: borrows the attribute's bytes, which live as long as the module. */
 reed_status cpu_prepare_constant(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_attr *value = reed_attrs_find(call->attrs, "value");
-  if (!value || value->type != REED_ATTR_TENSOR) return reed_kernel_fail(call, REED_ERROR_TYPE, "attribute 'value' is not a tensor");
+  if (!value || value->type != REED_ATTR_TENSOR)
+    return reed_kernel_fail(call, REED_ERROR_TYPE, "attribute 'value' is not a tensor");
   emit_state *s = open_emit(call, out_kernel);
   if (!s) return cpu_no_memory(call);
   s->source = value->data;
@@ -92,10 +94,8 @@ static reed_status run_range(const void *state, const reed_kernel_buffers *buffe
   char *out = buffers->outputs[0];
   for (int64_t i = 0; i < s->n; i++) {
     uint64_t bits = s->start_bits + (uint64_t)i * s->delta_bits;
-    if (is_float)
-      reed_dtype_write(s->dtype, out + (size_t)i * size, s->start + (double)i * s->delta);
-    else
-      memcpy(out + (size_t)i * size, &bits, size); /* little-endian: the low bytes are the truncated value */
+    if (is_float) reed_dtype_write(s->dtype, out + (size_t)i * size, s->start + (double)i * s->delta);
+    else memcpy(out + (size_t)i * size, &bits, size); /* little-endian: the low bytes are the truncated value */
   }
   return REED_OK;
 }
@@ -133,13 +133,15 @@ typedef struct dropout_state {
   bool has_mode;
 } dropout_state;
 
-/* Inference: the identity, and a mask that keeps everything. Training with a ratio above 0 would need random numbers, and is refused. */
+/* Inference: the identity, and a mask that keeps everything. Training with a ratio above 0 would need random numbers,
+ * and is refused. */
 static reed_status run_dropout(const void *state, const reed_kernel_buffers *buffers) {
   const dropout_state *s = state;
   bool training = s->has_mode && *(const uint8_t *)buffers->inputs[2];
   double ratio = s->ratio_dtype == REED_NONE ? 0.5 : reed_dtype_read(s->ratio_dtype, buffers->inputs[1]);
   if (training && ratio != 0)
-    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_UNSUPPORTED, 2, "training with ratio %g is not supported", ratio);
+    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_UNSUPPORTED, 2, "training with ratio %g is not supported",
+                     ratio);
   strided_run(&s->copy, buffers->inputs[0], buffers->outputs[0]);
   if (s->n_mask) memset(buffers->outputs[1], 1, (size_t)s->n_mask);
   return REED_OK;

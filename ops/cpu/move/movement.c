@@ -1,4 +1,5 @@
-/* Data movement whose addresses are all known from shapes: every operator here is a description of one or more strided copies. */
+/* Data movement whose addresses are all known from shapes: every operator here is a description of one or more strided
+ * copies. */
 #include "ops/cpu/move/movement.h"
 
 #include "ops/cpu/reference/elements.h"
@@ -7,7 +8,7 @@
 /* One copy per output (Split) or per input (Concat), or a single one. */
 typedef struct movement_state {
   int32_t n;
-  bool joins; /* copy i reads input i; else it writes output i */
+  bool joins;       /* copy i reads input i; else it writes output i */
   int64_t *part_at; /* as reed_kernel's; behind the copies */
   strided_copy copies[];
 } movement_state;
@@ -32,19 +33,21 @@ static movement_state *open_movement(const reed_kernel_call *call, int32_t n, bo
 
 /* Where the outputs lie in the input, when all copies are planned. */
 static void note_parts(movement_state *s, reed_kernel *out_kernel) {
-  for (int32_t i = 0; i < s->n; i++) s->part_at[i] = s->copies[i].rank == 0 && s->copies[i].n == 1 ? s->copies[i].from_offset : -1;
+  for (int32_t i = 0; i < s->n; i++)
+    s->part_at[i] = s->copies[i].rank == 0 && s->copies[i].n == 1 ? s->copies[i].from_offset : -1;
   out_kernel->part_at = s->part_at;
 }
 
-/* A kernel of one copy whose target is output 0, dense over `extents`, read with from_strides (elements) from from_offset on. */
-static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, const int64_t *extents, const int64_t *from_strides,
-                                 int64_t from_offset, reed_kernel *out_kernel) {
+/* A kernel of one copy whose target is output 0, dense over `extents`, read with from_strides (elements) from
+ * from_offset on. */
+static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, const int64_t *extents,
+                                 const int64_t *from_strides, int64_t from_offset, reed_kernel *out_kernel) {
   movement_state *s = open_movement(call, 1, false, out_kernel);
   if (!s) return cpu_no_memory(call);
   int64_t to_strides[STRIDED_MAX_RANK];
   cpu_dense_strides(rank, extents, to_strides);
-  strided_plan(&s->copies[0], rank, extents, from_strides, from_offset, to_strides, 0, (int64_t)reed_dtype_bytes(call->outputs[0].dtype),
-               cpu_env_threads(call));
+  strided_plan(&s->copies[0], rank, extents, from_strides, from_offset, to_strides, 0,
+               (int64_t)reed_dtype_bytes(call->outputs[0].dtype), cpu_env_threads(call));
   note_parts(s, out_kernel);
   return REED_OK;
 }
@@ -77,8 +80,8 @@ reed_status cpu_prepare_concat(const reed_kernel_call *call, reed_kernel *out_ke
   for (int32_t i = 0; i < call->n_inputs; i++) {
     const reed_desc *in = &call->inputs[i];
     cpu_dense_strides(in->rank, in->dims, from_strides);
-    strided_plan(&s->copies[i], in->rank, in->dims, from_strides, 0, to_strides, offset, (int64_t)reed_dtype_bytes(out->dtype),
-                 cpu_env_threads(call));
+    strided_plan(&s->copies[i], in->rank, in->dims, from_strides, 0, to_strides, offset,
+                 (int64_t)reed_dtype_bytes(out->dtype), cpu_env_threads(call));
     offset += in->dims[axis] * to_strides[axis];
   }
   return REED_OK;
@@ -98,8 +101,8 @@ reed_status cpu_prepare_split(const reed_kernel_call *call, reed_kernel *out_ker
   for (int32_t i = 0; i < call->n_outputs; i++) {
     const reed_desc *out = &call->outputs[i];
     cpu_dense_strides(out->rank, out->dims, to_strides);
-    strided_plan(&s->copies[i], out->rank, out->dims, from_strides, offset, to_strides, 0, (int64_t)reed_dtype_bytes(in->dtype),
-                 cpu_env_threads(call));
+    strided_plan(&s->copies[i], out->rank, out->dims, from_strides, offset, to_strides, 0,
+                 (int64_t)reed_dtype_bytes(in->dtype), cpu_env_threads(call));
     offset += out->dims[axis] * from_strides[axis];
   }
   note_parts(s, out_kernel);
@@ -168,11 +171,13 @@ reed_status cpu_prepare_slice(const reed_kernel_call *call, reed_kernel *out_ker
   return prepare_dense(call, out->rank, out->dims, from_strides, offset, out_kernel);
 }
 
-/* DepthToSpace: channels as (b, b, C) for mode DCR or (C, b, b) for CRD; output [N, C, H, b, W, b], channels last [N, H, b, W, b, C]. */
+/* DepthToSpace: channels as (b, b, C) for mode DCR or (C, b, b) for CRD; output [N, C, H, b, W, b], channels last [N,
+ * H, b, W, b, C]. */
 reed_status cpu_prepare_depth_to_space(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const int64_t *in = call->inputs[0].dims, b = reed_attrs_int(call->attrs, "blocksize", 1);
-  if (call->inputs[0].rank != 4 || b < 1) return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
+  if (call->inputs[0].rank != 4 || b < 1)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
   bool crd = strcmp(reed_attrs_string(call->attrs, "mode", "DCR"), "CRD") == 0;
   if (reed_attrs_int(call->attrs, "channels_last", 0)) {
     int64_t c = in[3] / (b * b), block = crd ? 1 : c;
@@ -190,7 +195,8 @@ reed_status cpu_prepare_depth_to_space(const reed_kernel_call *call, reed_kernel
 reed_status cpu_prepare_space_to_depth(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const int64_t *in = call->inputs[0].dims, b = reed_attrs_int(call->attrs, "blocksize", 1);
-  if (call->inputs[0].rank != 4 || b < 1) return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
+  if (call->inputs[0].rank != 4 || b < 1)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
   if (reed_attrs_int(call->attrs, "channels_last", 0)) {
     const int64_t extents[] = {in[0], in[1] / b, in[2] / b, b, b, in[3]}, row = in[2] * in[3];
     const int64_t from_strides[] = {in[1] * row, b * row, b * in[3], row, in[3], 1};

@@ -1,18 +1,19 @@
-/* Pad (ONNX 21), all modes. Per dim a map says which source coordinate an output coordinate reads, -1 for the constant: cropping, reflecting,
- * repeating and wrapping differ only in how prepare fills the maps. Rows are copied as one block where the innermost map is consecutive. */
+/* Pad (ONNX 21), all modes. Per dim a map says which source coordinate an output coordinate reads, -1 for the constant:
+ * cropping, reflecting, repeating and wrapping differ only in how prepare fills the maps. Rows are copied as one block
+ * where the innermost map is consecutive. */
 #include "ops/cpu/common.h"
 #include "ops/cpu/reference/elements.h"
 #include "ops/cpu/move/strided.h"
 
 typedef struct pad_state {
   int32_t rank, n_threads;
-  int64_t size;         /* bytes of an element */
-  int64_t n_rows;       /* of the output's innermost dim */
+  int64_t size;                   /* bytes of an element */
+  int64_t n_rows;                 /* of the output's innermost dim */
   int64_t block_begin, block_end; /* innermost: the longest prefix-suffix cut that is consecutive in the source */
-  bool has_value;       /* input 2 */
-  int64_t extents[REED_MAX_RANK];  /* of the output */
-  int64_t strides[REED_MAX_RANK];  /* of the source, in bytes */
-  int64_t *maps[REED_MAX_RANK];    /* behind the struct; rank at least 1 */
+  bool has_value;                 /* input 2 */
+  int64_t extents[REED_MAX_RANK]; /* of the output */
+  int64_t strides[REED_MAX_RANK]; /* of the source, in bytes */
+  int64_t *maps[REED_MAX_RANK];   /* behind the struct; rank at least 1 */
 } pad_state;
 
 typedef struct pad_job {
@@ -24,7 +25,8 @@ typedef struct pad_job {
 static void pad_span(const pad_job *job, char *row, const char *from, int64_t begin, int64_t end) {
   const pad_state *s = job->s;
   const int64_t *map = s->maps[s->rank - 1];
-  for (int64_t i = begin; i < end; i++) memcpy(row + i * s->size, map[i] < 0 ? job->value : from + map[i] * s->size, (size_t)s->size);
+  for (int64_t i = begin; i < end; i++)
+    memcpy(row + i * s->size, map[i] < 0 ? job->value : from + map[i] * s->size, (size_t)s->size);
 }
 
 static void pad_rows(void *context, int64_t begin, int64_t end) {
@@ -48,7 +50,9 @@ static void pad_rows(void *context, int64_t begin, int64_t end) {
     }
     pad_span(job, row, from, 0, s->block_begin);
     int64_t n = s->block_end - s->block_begin;
-    if (n) memcpy(row + s->block_begin * s->size, from + s->maps[s->rank - 1][s->block_begin] * s->size, (size_t)(n * s->size));
+    if (n)
+      memcpy(row + s->block_begin * s->size, from + s->maps[s->rank - 1][s->block_begin] * s->size,
+             (size_t)(n * s->size));
     pad_span(job, row, from, s->block_end, width);
   }
 }
@@ -61,15 +65,14 @@ static reed_status run_pad(const void *state, const reed_kernel_buffers *buffers
   return REED_OK;
 }
 
-/* The source coordinate that output coordinate i of a dim reads, -1: the constant. at = i - pad before; extent >= 1 but for constant. */
+/* The source coordinate that output coordinate i of a dim reads, -1: the constant. at = i - pad before; extent >= 1 but
+ * for constant. */
 static int64_t source_of(char mode, int64_t at, int64_t extent) {
   if (at >= 0 && at < extent) return at;
   int64_t period;
   switch (mode) {
     case 'e': return at < 0 ? 0 : extent - 1;
-    case 'w':
-      at %= extent;
-      return at < 0 ? at + extent : at;
+    case 'w': at %= extent; return at < 0 ? at + extent : at;
     case 'r': /* the edge is not repeated: 2 1 0 1 2 1 0 */
       if (extent == 1) return 0;
       period = 2 * (extent - 1);
@@ -113,7 +116,8 @@ reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kerne
   for (int32_t d = 0; d < in->rank; d++) {
     total += out->dims[d];
     if (n_out && in->dims[d] == 0 && mode[0] != 'c')
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "mode '%s' has nothing to repeat on axis %d of extent 0", mode, d);
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "mode '%s' has nothing to repeat on axis %d of extent 0", mode,
+                              d);
   }
   pad_state *s = mem_calloc(1, sizeof *s + (size_t)(n_out ? total : 1) * sizeof(int64_t));
   if (!s) return cpu_no_memory(call);
@@ -134,7 +138,8 @@ reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kerne
     s->maps[0] = map;
   }
   if (n_out) {
-    int64_t width = s->extents[s->rank - 1], first = in->rank ? before[s->rank - 1] : 0, extent = in->rank ? in->dims[s->rank - 1] : 1;
+    int64_t width = s->extents[s->rank - 1], first = in->rank ? before[s->rank - 1] : 0,
+            extent = in->rank ? in->dims[s->rank - 1] : 1;
     s->block_begin = first < 0 ? 0 : first < width ? first : width;
     s->block_end = first + extent < s->block_begin ? s->block_begin : first + extent < width ? first + extent : width;
     s->n_rows = n_out / width;

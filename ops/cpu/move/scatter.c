@@ -1,5 +1,5 @@
-/* ScatterElements and ScatterND (ONNX 18): a copy of data, then the updates in order on one thread, so that with reduction `none` the last
- * update of an element is the one that stays. The output may be data's memory. */
+/* ScatterElements and ScatterND (ONNX 18): a copy of data, then the updates in order on one thread, so that with
+ * reduction `none` the last update of an element is the one that stays. The output may be data's memory. */
 #include "ops/cpu/common.h"
 #include "ops/cpu/reference/elements.h"
 #include "ops/cpu/elementwise/elementwise.h"
@@ -7,14 +7,14 @@
 
 typedef struct scatter_state {
   cpu_site site;
-  strided_copy copy;          /* data to output */
-  elementwise_fn combine;     /* NULL: replace */
-  convert_fn load, store;     /* the half dtypes combine in f32; NULL: none */
+  strided_copy copy;      /* data to output */
+  elementwise_fn combine; /* NULL: replace */
+  convert_fn load, store; /* the half dtypes combine in f32; NULL: none */
   reed_dtype index_dtype;
-  int32_t rank, axis;         /* ScatterElements */
-  int32_t n_components;       /* ScatterND: length of an index tuple */
-  int64_t n;                  /* updates: elements, or slices */
-  int64_t block, size;        /* elements in an update, bytes of an element */
+  int32_t rank, axis;                                     /* ScatterElements */
+  int32_t n_components;                                   /* ScatterND: length of an index tuple */
+  int64_t n;                                              /* updates: elements, or slices */
+  int64_t block, size;                                    /* elements in an update, bytes of an element */
   int64_t extents[REED_MAX_RANK], strides[REED_MAX_RANK]; /* of data, in elements */
   int64_t walk[REED_MAX_RANK];                            /* ScatterElements: extents of indices */
 } scatter_state;
@@ -46,7 +46,8 @@ static reed_status run_scatter_elements(const void *state, const reed_kernel_buf
   const void *indices = buffers->inputs[1];
   const char *updates = buffers->inputs[2];
   char *out = buffers->outputs[0];
-  reed_status status = cpu_indices_check(&s->site, buffers->diagnosis, 1, s->index_dtype, indices, s->n, s->extents[s->axis]);
+  reed_status status =
+      cpu_indices_check(&s->site, buffers->diagnosis, 1, s->index_dtype, indices, s->n, s->extents[s->axis]);
   if (status) return status;
   strided_run(&s->copy, buffers->inputs[0], out);
   int64_t coordinates[REED_MAX_RANK] = {0}, base = 0;
@@ -69,7 +70,8 @@ static reed_status run_scatter_nd(const void *state, const reed_kernel_buffers *
   const void *indices = buffers->inputs[1];
   const char *updates = buffers->inputs[2];
   char *out = buffers->outputs[0];
-  reed_status status = cpu_tuples_check(&s->site, buffers->diagnosis, 1, s->index_dtype, indices, s->n, s->n_components, s->extents);
+  reed_status status =
+      cpu_tuples_check(&s->site, buffers->diagnosis, 1, s->index_dtype, indices, s->n, s->n_components, s->extents);
   if (status) return status;
   strided_run(&s->copy, buffers->inputs[0], out);
   for (int64_t i = 0; i < s->n && s->block; i++) {
@@ -115,7 +117,8 @@ static scatter_state *open_scatter(const reed_kernel_call *call) {
   return s;
 }
 
-static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s, reed_kernel_run_fn run, reed_kernel *out_kernel) {
+static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s, reed_kernel_run_fn run,
+                                 reed_kernel *out_kernel) {
   reed_status status = find_combine(call, s);
   if (status) {
     mem_free(s);
@@ -135,8 +138,8 @@ reed_status cpu_prepare_scatter_elements(const reed_kernel_call *call, reed_kern
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices and updates must have the same dims and the rank of data");
   for (int32_t d = 0; d < data->rank; d++)
     if (d != axis && indices->dims[d] > data->dims[d])
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices reach %lld on axis %d where data has %lld", (long long)indices->dims[d], d,
-                              (long long)data->dims[d]);
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices reach %lld on axis %d where data has %lld",
+                              (long long)indices->dims[d], d, (long long)data->dims[d]);
   scatter_state *s = open_scatter(call);
   if (!s) return cpu_no_memory(call);
   s->axis = axis;

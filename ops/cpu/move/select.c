@@ -8,9 +8,10 @@ typedef struct nonzero_state {
   int64_t n;
 } nonzero_state;
 
-/* Which of n elements are not zero, as bytes 0 and 1: by their bits, which for floats says that -0 is zero (the sign goes) and NaN is not. */
+/* Which of n elements are not zero, as bytes 0 and 1: by their bits, which for floats says that -0 is zero (the sign
+ * goes) and NaN is not. */
 static void mark_set(reed_dtype dtype, const void *data, int64_t first, int64_t n, uint8_t *out_set) {
-#define MARK(T, mask)                                                                       \
+#define MARK(T, mask) \
   for (int64_t i = 0; i < n; i++) out_set[i] = (((const T *)data)[first + i] & (mask)) != 0; \
   break
   switch (dtype) {
@@ -28,8 +29,7 @@ static void mark_set(reed_dtype dtype, const void *data, int64_t first, int64_t 
     case REED_U8:
     case REED_BOOL: MARK(uint8_t, 0xffu);
     case REED_NONE:
-    case REED_DTYPE_COUNT:
-      break;
+    case REED_DTYPE_COUNT: break;
   }
 #undef MARK
 }
@@ -47,8 +47,8 @@ static int64_t count_set(const nonzero_state *s, const void *data) {
   return count;
 }
 
-/* Coordinate d of the k-th element that is set goes to out[d * count + k]. The counting pass comes first since `count` is the rows'
- * length. */
+/* Coordinate d of the k-th element that is set goes to out[d * count + k]. The counting pass comes first since `count`
+ * is the rows' length. */
 static reed_status run_nonzero(const void *state, const reed_kernel_buffers *buffers) {
   const nonzero_state *s = state;
   const void *data = buffers->inputs[0];

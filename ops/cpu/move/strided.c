@@ -4,7 +4,8 @@
 
 /* ---- planning ---- */
 
-/* Makes the longest dim that writes near together the innermost: a loop over a few elements costs more to start than to run. */
+/* Makes the longest dim that writes near together the innermost: a loop over a few elements costs more to start than to
+ * run. */
 static void turn_longest_in(strided_copy *p) {
   int32_t inner = p->rank - 1, longest = inner;
   for (int32_t d = 0; d < inner; d++)
@@ -20,8 +21,9 @@ static void turn_longest_in(strided_copy *p) {
   p->to[inner] = to;
 }
 
-void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, const int64_t *from_strides, int64_t from_offset,
-                  const int64_t *to_strides, int64_t to_offset, int64_t element_bytes, int n_threads) {
+void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, const int64_t *from_strides,
+                  int64_t from_offset, const int64_t *to_strides, int64_t to_offset, int64_t element_bytes,
+                  int n_threads) {
   strided_copy *p = out_plan;
   *p = (strided_copy){.tile = -1, .n = 1, .block_bytes = element_bytes};
   p->from_offset = from_offset * element_bytes;
@@ -46,7 +48,8 @@ void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, 
     p->block_bytes *= p->extents[p->rank];
     p->n /= p->extents[p->rank];
   }
-  /* A dim that steps by one block in the source while the last steps by one block in the target: a transpose. Short ones gain nothing. */
+  /* A dim that steps by one block in the source while the last steps by one block in the target: a transpose. Short
+   * ones gain nothing. */
   int32_t inner = p->rank - 1;
   if (p->block_bytes <= 16 && inner > 0 && p->to[inner] == p->block_bytes && p->extents[inner] >= 4)
     for (int32_t d = 0; d < inner; d++)
@@ -73,19 +76,21 @@ static void copy_bytes_range(void *context, int64_t begin, int64_t end) {
   memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
 }
 
-/* Blocks of a joined shape may be aligned to their element only: memcpy of a constant size is the unaligned load and store. */
-#define ROW_OF(N)                                                                       \
-  case N:                                                                               \
-    if (to_stride == N && from_stride == 0)                                             \
-      for (int64_t i = 0; i < n; i++) memcpy(to + i * N, from, N);                      \
-    else if (to_stride == N)                                                            \
-      for (int64_t i = 0; i < n; i++) memcpy(to + i * N, from + i * from_stride, N);    \
-    else                                                                                \
+/* Blocks of a joined shape may be aligned to their element only: memcpy of a constant size is the unaligned load and
+ * store. */
+#define ROW_OF(N) \
+  case N: \
+    if (to_stride == N && from_stride == 0) \
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * N, from, N); \
+    else if (to_stride == N) \
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * N, from + i * from_stride, N); \
+    else \
       for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride, from + i * from_stride, N); \
     break
 
 /* n blocks along one dim. */
-static void copy_row(char *restrict to, int64_t to_stride, const char *restrict from, int64_t from_stride, int64_t n, int64_t bytes) {
+static void copy_row(char *restrict to, int64_t to_stride, const char *restrict from, int64_t from_stride, int64_t n,
+                     int64_t bytes) {
   switch (bytes) {
     ROW_OF(1);
     ROW_OF(2);
@@ -98,7 +103,8 @@ static void copy_row(char *restrict to, int64_t to_stride, const char *restrict 
 }
 
 /* Moves *offsets to the coordinates of linear index `index` over the first `rank` dims, without dim `skip`. */
-static void seek(const strided_copy *p, int32_t rank, int32_t skip, int64_t index, int64_t *coordinates, const char **from, char **to) {
+static void seek(const strided_copy *p, int32_t rank, int32_t skip, int64_t index, int64_t *coordinates,
+                 const char **from, char **to) {
   for (int32_t d = rank - 1; d >= 0; d--) {
     if (d == skip) continue;
     coordinates[d] = index % p->extents[d];
@@ -109,7 +115,8 @@ static void seek(const strided_copy *p, int32_t rank, int32_t skip, int64_t inde
 }
 
 /* One step of the odometer over dims rank-1 .. 0 without `skip`. */
-static void step(const strided_copy *p, int32_t rank, int32_t skip, int64_t *coordinates, const char **from, char **to) {
+static void step(const strided_copy *p, int32_t rank, int32_t skip, int64_t *coordinates, const char **from,
+                 char **to) {
   for (int32_t d = rank - 1; d >= 0; d--) {
     if (d == skip) continue;
     *from += p->from[d];
@@ -141,10 +148,10 @@ static void copy_blocks_range(void *context, int64_t begin, int64_t end) {
 
 /* Tiles small enough that both sides' lines stay in the first cache. The source runs along j, the target along i. */
 #define TILE 32
-#define TILE_OF(N)                                                                                            \
-  case N:                                                                                                     \
-    for (int64_t j = 0; j < nj; j++)                                                                          \
-      for (int64_t i = 0; i < ni; i++) memcpy(to + j * to_j + i * N, from + i * from_i + j * N, N);           \
+#define TILE_OF(N) \
+  case N: \
+    for (int64_t j = 0; j < nj; j++) \
+      for (int64_t i = 0; i < ni; i++) memcpy(to + j * to_j + i * N, from + i * from_i + j * N, N); \
     break
 
 typedef uint32_t u32x4 __attribute__((vector_size(16), aligned(4), may_alias));
@@ -161,7 +168,8 @@ static inline void copy_4x4(char *to, int64_t to_j, const char *from, int64_t fr
   *(u32x4 *)(to + 3 * to_j) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
 }
 
-static void copy_tile_plain(char *restrict to, int64_t to_j, const char *restrict from, int64_t from_i, int64_t nj, int64_t ni, int64_t bytes) {
+static void copy_tile_plain(char *restrict to, int64_t to_j, const char *restrict from, int64_t from_i, int64_t nj,
+                            int64_t ni, int64_t bytes) {
   switch (bytes) {
     TILE_OF(1);
     TILE_OF(2);
@@ -175,12 +183,13 @@ static void copy_tile(char *to, int64_t to_j, const char *from, int64_t from_i, 
   int64_t whole_j = bytes == 4 ? nj & ~(int64_t)3 : 0, whole_i = bytes == 4 ? ni & ~(int64_t)3 : 0;
   for (int64_t j = 0; j < whole_j; j += 4)
     for (int64_t i = 0; i < whole_i; i += 4) copy_4x4(to + j * to_j + i * 4, to_j, from + i * from_i + j * 4, from_i);
-  if (whole_i < ni) copy_tile_plain(to + whole_i * bytes, to_j, from + whole_i * from_i, from_i, whole_j, ni - whole_i, bytes);
+  if (whole_i < ni)
+    copy_tile_plain(to + whole_i * bytes, to_j, from + whole_i * from_i, from_i, whole_j, ni - whole_i, bytes);
   if (whole_j < nj) copy_tile_plain(to + whole_j * to_j, to_j, from + whole_j * bytes, from_i, nj - whole_j, ni, bytes);
 }
 
-/* Strips of tiles run across the shorter of the two dims: what a strip touches of the longer one's memory stays in the cache, and of the
- * shorter one's memory it touches all, in order. */
+/* Strips of tiles run across the shorter of the two dims: what a strip touches of the longer one's memory stays in the
+ * cache, and of the shorter one's memory it touches all, in order. */
 static bool strips_along_inner(const strided_copy *p) { return p->extents[p->rank - 1] > p->extents[p->tile]; }
 
 static int64_t strip_count(const strided_copy *p) {
@@ -197,8 +206,9 @@ static void copy_strip(const strided_copy *p, char *to, const char *from, int64_
   if (end_j > p->extents[tile]) end_j = p->extents[tile];
   for (int64_t j = begin_j; j < end_j; j += TILE)
     for (int64_t i = begin_i; i < end_i; i += TILE)
-      copy_tile(to + j * p->to[tile] + i * p->block_bytes, p->to[tile], from + j * p->block_bytes + i * p->from[inner], p->from[inner],
-                end_j - j < TILE ? end_j - j : TILE, end_i - i < TILE ? end_i - i : TILE, p->block_bytes);
+      copy_tile(to + j * p->to[tile] + i * p->block_bytes, p->to[tile], from + j * p->block_bytes + i * p->from[inner],
+                p->from[inner], end_j - j < TILE ? end_j - j : TILE, end_i - i < TILE ? end_i - i : TILE,
+                p->block_bytes);
 }
 
 /* Ranges count (outer coordinates, strips). */

@@ -1,6 +1,7 @@
-/* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: who computes them. What the compiler makes of most convolutions
- * (packed weights, channels last) has kernels that any shape runs at once (ops/cpu/product/conv.h). The rest goes through oneDNN: 1 to 3 spatial
- * axes, groups, dilations, channels second. Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
+/* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: who computes them. What the
+ * compiler makes of most convolutions (packed weights, channels last) has kernels that any shape runs at once
+ * (ops/cpu/product/conv.h). The rest goes through oneDNN: 1 to 3 spatial axes, groups, dilations, channels second.
+ * Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
 #include "ops/cpu/elementwise/activation.h"
 #include "ops/cpu/channels.h"
 #include "ops/cpu/product/conv.h"
@@ -31,14 +32,15 @@ static reed_status run_convolution(const void *state, const reed_kernel_buffers 
   const convolution *c = state;
   const float *inputs[4] = {NULL};
   for (int i = 0; i < c->n_inputs; i++) inputs[i] = buffers->inputs[i];
-  reed_status status = onednn_run(c->runner, inputs[0], inputs[1], inputs[2], inputs[3], buffers->outputs[0], buffers->workspace);
+  reed_status status =
+      onednn_run(c->runner, inputs[0], inputs[1], inputs[2], inputs[3], buffers->outputs[0], buffers->workspace);
   if (status != REED_OK) return cpu_fault(&c->site, buffers->diagnosis, status, -1, "oneDNN failed");
   activation_apply(&c->after, c->n_threads, REED_F32, buffers->outputs[0], c->n_elements);
   return REED_OK;
 }
 
-/* Weights as oneDNN names their axes, [group][out][in][taps...], over the dense ONNX tensor: W[out][in][taps] of a convolution,
- * W[in][out][taps] of a transposed one. */
+/* Weights as oneDNN names their axes, [group][out][in][taps...], over the dense ONNX tensor: W[out][in][taps] of a
+ * convolution, W[in][out][taps] of a transposed one. */
 static void describe_weights(onednn_problem *p, const reed_desc *weights, int64_t groups, bool transposed) {
   int64_t dense[REED_MAX_RANK], k = 0;
   cpu_dense_strides(weights->rank, weights->dims, dense);
@@ -59,8 +61,8 @@ static void describe_weights(onednn_problem *p, const reed_desc *weights, int64_
   p->weights_rank = k;
 }
 
-static void describe(const reed_kernel_call *call, const window *w, int64_t groups, bool transposed, bool last_in, bool last_out,
-                     onednn_problem *p) {
+static void describe(const reed_kernel_call *call, const window *w, int64_t groups, bool transposed, bool last_in,
+                     bool last_out, onednn_problem *p) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   *p = (onednn_problem){.kind = transposed ? ONEDNN_CONV_TRANSPOSE : ONEDNN_CONV, .rank = x->rank, .scale = 1};
   memcpy(p->src, x->dims, (size_t)x->rank * sizeof *p->src);
@@ -76,7 +78,8 @@ static void describe(const reed_kernel_call *call, const window *w, int64_t grou
     p->strides[i] = w->stride[i];
     p->dilations[i] = w->dilation[i] - 1;
     p->pads_begin[i] = w->pad_begin[i];
-    /* oneDNN wants pads that give the output's extent exactly; ONNX lets the last window end early, or the output go on */
+    /* oneDNN wants pads that give the output's extent exactly; ONNX lets the last window end early, or the output go on
+     */
     int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
     p->pads_end[i] = transposed ? (w->in[i] - 1) * w->stride[i] + reach - w->pad_begin[i] - w->out[i]
                                 : (w->out[i] - 1) * w->stride[i] + reach - w->pad_begin[i] - w->in[i];
@@ -90,18 +93,21 @@ static reed_status check_addends(const reed_kernel_call *call) {
   const reed_desc *y = &call->outputs[0];
   char got[96], want[96];
   if (cpu_present(call, 2) && (call->inputs[2].rank != 1 || call->inputs[2].dims[0] != y->dims[1]))
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "bias %s for %lld output channels", desc_text(&call->inputs[2], got, sizeof got), (long long)y->dims[1]);
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "bias %s for %lld output channels",
+                            desc_text(&call->inputs[2], got, sizeof got), (long long)y->dims[1]);
   if (cpu_present(call, 3) && !desc_equal(&call->inputs[3], y))
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "residual %s for an output of %s", desc_text(&call->inputs[3], got, sizeof got), desc_text(y, want, sizeof want));
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "residual %s for an output of %s",
+                            desc_text(&call->inputs[3], got, sizeof got), desc_text(y, want, sizeof want));
   return REED_OK;
 }
 
-/* False where some window has no tap on the plane that it slides over (dilated across it, or all in the pads): oneDNN's generated loops count such a
- * window's taps from 0 down and run away (2.6). */
+/* False where some window has no tap on the plane that it slides over (dilated across it, or all in the pads): oneDNN's
+ * generated loops count such a window's taps from 0 down and run away (2.6). */
 static bool windows_meet(const window *w, const onednn_problem *p, bool transposed) {
   for (int32_t i = 0; i < w->n; i++) {
     int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1, plane = transposed ? w->out[i] : w->in[i];
-    if ((w->kernel[i] > 1 && w->dilation[i] > plane) || p->pads_begin[i] >= span || p->pads_end[i] >= span) return false;
+    if ((w->kernel[i] > 1 && w->dilation[i] > plane) || p->pads_begin[i] >= span || p->pads_end[i] >= span)
+      return false;
   }
   return true;
 }
@@ -122,9 +128,11 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   reed_kernel_prepare_fn reference = transposed ? reference_prepare_conv_transpose : reference_prepare_conv;
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
   int64_t groups = reed_attrs_int(call->attrs, "group", 1);
-  if (reference_wanted() || x->dtype != REED_F32 || x->rank < 3 || x->rank > 5 || weights->rank != x->rank || groups < 1 ||
-      weights->dims[0] % groups != 0 || desc_elements(x) == 0 || desc_elements(weights) == 0 || desc_elements(y) == 0)
-    return unpack.packed ? unpack_prepare(&unpack, transposed ? prepare_transposed : prepare_conv, out_kernel) : channels_prepare_second(&view, reference, out_kernel);
+  if (reference_wanted() || x->dtype != REED_F32 || x->rank < 3 || x->rank > 5 || weights->rank != x->rank ||
+      groups < 1 || weights->dims[0] % groups != 0 || desc_elements(x) == 0 || desc_elements(weights) == 0 ||
+      desc_elements(y) == 0)
+    return unpack.packed ? unpack_prepare(&unpack, transposed ? prepare_transposed : prepare_conv, out_kernel)
+                         : channels_prepare_second(&view, reference, out_kernel);
   *out_kernel = (reed_kernel){0};
   window w;
   activation act;
@@ -134,7 +142,8 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   if (status != REED_OK) return status;
   *out_kernel = (reed_kernel){0};
   if (unpack.packed && !unpack.order.depthwise)
-    return transposed ? conv_panels_prepare_transposed(call, &unpack.order, &w, &act, out_kernel) : conv_panels_prepare(call, &w, last_in, &act, out_kernel);
+    return transposed ? conv_panels_prepare_transposed(call, &unpack.order, &w, &act, out_kernel)
+                      : conv_panels_prepare(call, &w, last_in, &act, out_kernel);
   if (view.last && last_in && !transposed) status = conv_depthwise_prepare(call, unpack.packed, &w, &act, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
   describe(call, &w, groups, transposed, view.last && last_in, view.last, &problem);
@@ -144,19 +153,27 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
 
   convolution *c = mem_calloc(1, sizeof *c);
   if (!c) return cpu_no_memory(call);
-  *c = (convolution){
-      .site = cpu_site_of(call), .n_inputs = call->n_inputs, .n_threads = cpu_env_threads(call), .after = act, .n_elements = desc_elements(y)};
+  *c = (convolution){.site = cpu_site_of(call),
+                     .n_inputs = call->n_inputs,
+                     .n_threads = cpu_env_threads(call),
+                     .after = act,
+                     .n_elements = desc_elements(y)};
   status = onednn_open(call, &problem, x->dims[0], chunk, call->constant[1] ? call->host_values[1] : NULL, &c->runner);
   if (status != REED_OK || !c->runner) {
     mem_free(c);
     return status != REED_OK ? status : channels_prepare_second(&view, reference, out_kernel);
   }
-  *out_kernel = (reed_kernel){run_convolution, c, convolution_free, onednn_workspace_bytes(c->runner), onednn_state_bytes(c->runner)};
+  *out_kernel = (reed_kernel){run_convolution, c, convolution_free, onednn_workspace_bytes(c->runner),
+                              onednn_state_bytes(c->runner)};
   return REED_OK;
 }
 
-static reed_status prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, false, out_kernel); }
-static reed_status prepare_transposed(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, true, out_kernel); }
+static reed_status prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, false, out_kernel);
+}
+static reed_status prepare_transposed(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, true, out_kernel);
+}
 
 reed_status cpu_prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel) {
   HALF_AS_F32(call, prepare_conv, out_kernel);

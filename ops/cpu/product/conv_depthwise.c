@@ -33,15 +33,15 @@ static void run_rows(void *context, int64_t begin, int64_t end) {
   int64_t rows = d->w.out[0], y_row = d->w.out[1] * d->channels, x_image = d->w.in[0] * d->w.in[1] * d->channels;
   for (int64_t i = begin; i < end; i++) {
     depthwise_row r = {
-      .w = &d->w,
-      .activation = &d->activation,
-      .channels = d->channels,
-      .row = i % rows,
-      .x = run->x + i / rows * x_image,
-      .weights = run->weights,
-      .bias = run->bias,
-      .residual = run->residual ? run->residual + i * y_row : NULL,
-      .y = run->y + i * y_row,
+        .w = &d->w,
+        .activation = &d->activation,
+        .channels = d->channels,
+        .row = i % rows,
+        .x = run->x + i / rows * x_image,
+        .weights = run->weights,
+        .bias = run->bias,
+        .residual = run->residual ? run->residual + i * y_row : NULL,
+        .y = run->y + i * y_row,
     };
     d->row(&r);
   }
@@ -49,7 +49,11 @@ static void run_rows(void *context, int64_t begin, int64_t end) {
 
 static reed_status run_depthwise(const void *state, const reed_kernel_buffers *buffers) {
   const depthwise *d = state;
-  depthwise_run run = {d, buffers->inputs[0], buffers->inputs[1], d->with_bias ? buffers->inputs[2] : NULL, d->with_residual ? buffers->inputs[3] : NULL,
+  depthwise_run run = {d,
+                       buffers->inputs[0],
+                       buffers->inputs[1],
+                       d->with_bias ? buffers->inputs[2] : NULL,
+                       d->with_residual ? buffers->inputs[3] : NULL,
                        buffers->outputs[0]};
   int64_t taps = d->w.kernel[0] * d->w.kernel[1];
   if (!d->packed) {
@@ -60,17 +64,26 @@ static reed_status run_depthwise(const void *state, const reed_kernel_buffers *b
   return REED_OK;
 }
 
-reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, const window *w, const activation *act, reed_kernel *out_kernel) {
+reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, const window *w, const activation *act,
+                                   reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
   int64_t channels = x->dims[1];
-  if (x->dtype != REED_F32 || w->n != 2 || reed_attrs_int(call->attrs, "group", 1) != channels || weights->dims[0] != channels || weights->dims[1] != 1)
+  if (x->dtype != REED_F32 || w->n != 2 || reed_attrs_int(call->attrs, "group", 1) != channels ||
+      weights->dims[0] != channels || weights->dims[1] != 1)
     return REED_OK;
   depthwise *d = mem_calloc(1, sizeof *d);
   if (!d) return cpu_no_memory(call);
-  *d = (depthwise){.w = *w, .activation = *act, .row = CPU_PICK(act->level, depthwise_row), .images = x->dims[0], .channels = channels,
-                   .with_bias = cpu_present(call, 2), .with_residual = cpu_present(call, 3), .packed = packed};
+  *d = (depthwise){.w = *w,
+                   .activation = *act,
+                   .row = CPU_PICK(act->level, depthwise_row),
+                   .images = x->dims[0],
+                   .channels = channels,
+                   .with_bias = cpu_present(call, 2),
+                   .with_residual = cpu_present(call, 3),
+                   .packed = packed};
   int64_t pixels = desc_elements(y), taps = w->kernel[0] * w->kernel[1];
-  d->n_threads = cpu_threads_for(cpu_env_threads(call), pixels * (taps < INT16_MAX ? taps : INT16_MAX) / PRODUCTS_PER_BYTE);
+  d->n_threads =
+      cpu_threads_for(cpu_env_threads(call), pixels * (taps < INT16_MAX ? taps : INT16_MAX) / PRODUCTS_PER_BYTE);
   *out_kernel = (reed_kernel){run_depthwise, d, mem_free, packed ? 0 : desc_bytes(weights), (int64_t)sizeof *d};
   return REED_OK;
 }

@@ -2,7 +2,8 @@
 #include "ops/cpu/product/conv.h"
 #include "ops/cpu/product/panels.h"
 
-/* One plan; of a transposed convolution whose windows do not overlap one for each tap, which writes pixels of its own. */
+/* One plan; of a transposed convolution whose windows do not overlap one for each tap, which writes pixels of its own.
+ */
 typedef struct dense_convolution {
   bool with_bias, with_residual;
   int64_t n_plans;
@@ -20,10 +21,12 @@ static void dense_free(void *state) {
 
 static reed_status run_dense(const void *state, const reed_kernel_buffers *buffers) {
   const dense_convolution *c = state;
-  const float *weights = buffers->inputs[1], *bias = c->with_bias ? buffers->inputs[2] : NULL, *residual = c->with_residual ? buffers->inputs[3] : NULL;
+  const float *weights = buffers->inputs[1], *bias = c->with_bias ? buffers->inputs[2] : NULL,
+              *residual = c->with_residual ? buffers->inputs[3] : NULL;
   for (int64_t i = 0; i < c->n_plans; i++) {
     panel_plan *plan = c->parts[i].plan;
-    panel_plan_run(plan, buffers->inputs[0], weights + c->parts[i].weights, bias, residual, (float *)buffers->outputs[0] + c->parts[i].y, buffers->workspace);
+    panel_plan_run(plan, buffers->inputs[0], weights + c->parts[i].weights, bias, residual,
+                   (float *)buffers->outputs[0] + c->parts[i].y, buffers->workspace);
   }
   return REED_OK;
 }
@@ -71,7 +74,8 @@ static panel_problem problem_of(const reed_kernel_call *call, const window *w, b
   return p;
 }
 
-reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, bool x_last, const activation *act, reed_kernel *out_kernel) {
+reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, bool x_last, const activation *act,
+                                reed_kernel *out_kernel) {
   panel_problem problem = problem_of(call, w, x_last, act);
   dense_convolution *c = dense_new(call, 1);
   if (!c) return cpu_no_memory(call);
@@ -85,7 +89,8 @@ reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, b
   return REED_OK;
 }
 
-reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const packed_order *order, const window *w, const activation *act, reed_kernel *out_kernel) {
+reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const packed_order *order, const window *w,
+                                           const activation *act, reed_kernel *out_kernel) {
   /* tap by tap it is a product of matrices: pixels of X by channels, weights W[channel][output] */
   panel_problem whole = problem_of(call, w, true, act), tap = whole;
   for (int i = 0; i < 2; i++) {

@@ -1,5 +1,5 @@
-/* The innermost loops of depthwise convolution (ops/cpu/product/depthwise.h), compiled once per CPU level: a tile of some pixels of a row by one vector
- * of channels, its sums in registers over all taps. */
+/* The innermost loops of depthwise convolution (ops/cpu/product/depthwise.h), compiled once per CPU level: a tile of
+ * some pixels of a row by one vector of channels, its sums in registers over all taps. */
 #include "ops/cpu/product/depthwise.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@
 /* Neighbouring pixels of a row of Y. */
 typedef struct tile {
   const float *x, *weights; /* of the first tap row that meets X */
-  int64_t first, width;     /* the first window's first pixel of X's row, which may lie before it; how many the row has */
+  int64_t first, width; /* the first window's first pixel of X's row, which may lie before it; how many the row has */
   int64_t tap_rows, taps;
   int64_t x_row, x_tap, x_pixel; /* from a tap row to the next, a tap, a pixel of Y */
   int64_t w_row, channels;
@@ -30,8 +30,8 @@ typedef struct tile {
   bool activate;   /* what a tile has not done is done to it at once, while it is in the first-level cache */
 } tile;
 
-/* What `count` sums, y_step apart in Y from `channel` of the first pixel on, end as. Of the lanes the last `kept` are stored: those before them are
- * another vector's, whose residual may lie where it writes. */
+/* What `count` sums, y_step apart in Y from `channel` of the first pixel on, end as. Of the lanes the last `kept` are
+ * stored: those before them are another vector's, whose residual may lie where it writes. */
 INLINE void finish(const tile *t, int64_t channel, int kept, int count, int64_t y_step, lanes *sum) {
   float *y = t->y + channel;
   if (t->residual) {
@@ -56,8 +56,8 @@ INLINE void finish(const tile *t, int64_t channel, int kept, int count, int64_t 
   }
 }
 
-/* Dilation 1: a tap row's weights stay in registers, and every pixel of X is read once for all windows that it is in. edge: some of these pixels X
- * does not have. */
+/* Dilation 1: a tap row's weights stay in registers, and every pixel of X is read once for all windows that it is in.
+ * edge: some of these pixels X does not have. */
 INLINE void tile_sliding(const tile *t, int64_t channel, int kept, int pixels, int stride, int taps, bool edge) {
   lanes sum[PIXELS], bias = t->bias ? load(t->bias + channel) : (lanes){0};
 #pragma GCC unroll 12
@@ -87,7 +87,8 @@ INLINE void tile_any(const tile *t, int64_t channel, int kept, int pixels) {
 #pragma GCC unroll 12
   for (int p = 0; p < pixels; p++) sum[p] = bias;
   for (int64_t row = 0; row < t->tap_rows; row++) {
-    const float *x_row = t->x + row * t->x_row + t->first * t->channels + channel, *w = t->weights + row * t->w_row + channel;
+    const float *x_row = t->x + row * t->x_row + t->first * t->channels + channel,
+                *w = t->weights + row * t->w_row + channel;
     for (int64_t k = 0; k < t->taps; k++, x_row += t->x_tap, w += t->channels) {
       const float *x = x_row;
       lanes weight = held(load(w));
@@ -108,20 +109,23 @@ INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool 
   }
 }
 
-/* A function for tiles of some counts of pixels (tile_width); in each case the count is a constant, as are stride, taps and edge. */
+/* A function for tiles of some counts of pixels (tile_width); in each case the count is a constant, as are stride, taps
+ * and edge. */
 #define CASE(pixels, ...) \
-  case pixels: tile_channels(t, pixels, __VA_ARGS__); break;
+  case pixels: \
+    tile_channels(t, pixels, __VA_ARGS__); \
+    break;
 #if PIXELS == 12
 #define CASES_TO_12(...) CASE(10, __VA_ARGS__) CASE(12, __VA_ARGS__)
 #else
 #define CASES_TO_12(...)
 #endif
-#define TILES(name, ...)                                                                                          \
-  CPU_UNCHECKED static void name(const tile *t, int64_t pixels) {                                                 \
-    switch (pixels) {                                                                                             \
-      CASE(1, __VA_ARGS__) CASE(2, __VA_ARGS__) CASE(4, __VA_ARGS__) CASE(6, __VA_ARGS__) CASE(8, __VA_ARGS__)    \
-      CASES_TO_12(__VA_ARGS__)                                                                                    \
-    }                                                                                                             \
+#define TILES(name, ...) \
+  CPU_UNCHECKED static void name(const tile *t, int64_t pixels) { \
+    switch (pixels) { \
+      CASE(1, __VA_ARGS__) \
+      CASE(2, __VA_ARGS__) CASE(4, __VA_ARGS__) CASE(6, __VA_ARGS__) CASE(8, __VA_ARGS__) CASES_TO_12(__VA_ARGS__) \
+    } \
   }
 TILES(tiles_any, 0, 0, false)
 TILES(tiles_3_by_1, 1, 3, false)
@@ -141,7 +145,8 @@ CPU_UNCHECKED static void pixel_any(const tile *t, int64_t pixels) {
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++) sum[v] = t->bias ? load(t->bias + channel + v * LANES) : (lanes){0};
     for (int64_t row = 0; row < t->tap_rows; row++) {
-      const float *x = t->x + row * t->x_row + t->first * t->channels + channel, *w = t->weights + row * t->w_row + channel;
+      const float *x = t->x + row * t->x_row + t->first * t->channels + channel,
+                  *w = t->weights + row * t->w_row + channel;
       for (int64_t k = 0; k < t->taps; k++, x += t->x_tap, w += t->channels)
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) sum[v] += load(w + v * LANES) * load(x + v * LANES);
@@ -172,7 +177,8 @@ static void pixel_narrow(const tile *t, int64_t pixels) {
 
 typedef void (*tiles_fn)(const tile *t, int64_t pixels);
 
-/* Tiles whose windows have all their taps, and those at the edges: tiles too where `slides`, else single pixels with the taps that they have. */
+/* Tiles whose windows have all their taps, and those at the edges: tiles too where `slides`, else single pixels with
+ * the taps that they have. */
 typedef struct method {
   tiles_fn whole, edge;
   bool slides;
@@ -228,23 +234,26 @@ static void run_any(const depthwise_row *r, tile *t, const method *m) {
 void CPU_LEVELED(depthwise_row)(const depthwise_row *r) {
   const window *w = r->w;
   const activation *a = r->activation;
-  bool relu = a->kind == ACTIVATION_RELU, clip = a->kind == ACTIVATION_CLIP, hardswish = a->kind == ACTIVATION_HARDSWISH;
+  bool relu = a->kind == ACTIVATION_RELU, clip = a->kind == ACTIVATION_CLIP,
+       hardswish = a->kind == ACTIVATION_HARDSWISH;
   window_taps rows = window_taps_at(w, 0, r->row);
   tile t = {
-    .x = r->x + (rows.n ? rows.start * w->in[1] * r->channels : 0),
-    .weights = r->weights + (rows.n ? rows.first * w->kernel[1] * r->channels : 0),
-    .width = w->in[1],
-    .tap_rows = rows.n,
-    .x_row = w->dilation[0] * w->in[1] * r->channels,
-    .x_tap = w->dilation[1] * r->channels,
-    .x_pixel = w->stride[1] * r->channels,
-    .w_row = w->kernel[1] * r->channels,
-    .channels = r->channels,
-    .bias = r->bias,
-    .low = clip ? (float)a->alpha : relu ? 0 : -INFINITY,
-    .high = clip ? (float)a->beta : INFINITY,
-    .hardswish = hardswish,
-    .activate = a->kind != ACTIVATION_NONE && (r->channels < LANES || !(relu || clip || hardswish)),
+      .x = r->x + (rows.n ? rows.start * w->in[1] * r->channels : 0),
+      .weights = r->weights + (rows.n ? rows.first * w->kernel[1] * r->channels : 0),
+      .width = w->in[1],
+      .tap_rows = rows.n,
+      .x_row = w->dilation[0] * w->in[1] * r->channels,
+      .x_tap = w->dilation[1] * r->channels,
+      .x_pixel = w->stride[1] * r->channels,
+      .w_row = w->kernel[1] * r->channels,
+      .channels = r->channels,
+      .bias = r->bias,
+      .low = clip   ? (float)a->alpha
+             : relu ? 0
+                    : -INFINITY,
+      .high = clip ? (float)a->beta : INFINITY,
+      .hardswish = hardswish,
+      .activate = a->kind != ACTIVATION_NONE && (r->channels < LANES || !(relu || clip || hardswish)),
   };
   method m = method_for(r);
   (m.slides ? run_sliding : run_any)(r, &t, &m);

@@ -1,6 +1,6 @@
-/* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32. Where B is packed it is one tall product over panels (ops/cpu/product/panels.h). Else
- * oneDNN: one B for all of A's matrices is one tall product, cut into chunks of rows, a B for every A one batched product, and anything in between a loop
- * over the batch. */
+/* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32. Where B is packed it is one tall product over
+ * panels (ops/cpu/product/panels.h). Else oneDNN: one B for all of A's matrices is one tall product, cut into chunks of
+ * rows, a B for every A one batched product, and anything in between a loop over the batch. */
 #include "ops/cpu/product/matmul.h"
 
 #include "ops/cpu/half.h"
@@ -16,12 +16,14 @@
 
 static reed_status misfit(const reed_kernel_call *call) {
   char a[96], b[96], y[96];
-  return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s times %s does not give %s", desc_text(&call->inputs[0], a, sizeof a),
-                          desc_text(&call->inputs[1], b, sizeof b), desc_text(&call->outputs[0], y, sizeof y));
+  return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s times %s does not give %s",
+                          desc_text(&call->inputs[0], a, sizeof a), desc_text(&call->inputs[1], b, sizeof b),
+                          desc_text(&call->outputs[0], y, sizeof y));
 }
 
 /* Strides of an operand's batch extents seen at Y's. False where they do not broadcast. */
-static bool read_batch(const product *p, const reed_desc *operand, int32_t operand_batch, int64_t matrix, int64_t *out) {
+static bool read_batch(const product *p, const reed_desc *operand, int32_t operand_batch, int64_t matrix,
+                       int64_t *out) {
   int64_t stride = matrix;
   for (int32_t i = p->batch_rank - 1, k = operand_batch - 1; i >= 0; i--, k--) {
     int64_t extent = k >= 0 ? operand->dims[k] : 1;
@@ -82,8 +84,8 @@ reed_status product_read(const reed_kernel_call *call, bool gemm, product *p) {
     int64_t strides[REED_MAX_RANK];
     if (!cpu_broadcast_strides(&call->inputs[2], y, strides)) {
       char c[96], to[96];
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s does not broadcast to %s", desc_text(&call->inputs[2], c, sizeof c),
-                              desc_text(y, to, sizeof to));
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s does not broadcast to %s",
+                              desc_text(&call->inputs[2], c, sizeof c), desc_text(y, to, sizeof to));
     }
     memcpy(p->c_batch, strides, (size_t)p->batch_rank * sizeof *strides);
     int32_t axis = p->batch_rank;
@@ -174,7 +176,8 @@ static bool only_one(const product *p, const int64_t *strides) {
   return true;
 }
 
-static void set_matrix(int64_t *dims, int64_t *strides, int64_t first, int64_t rows, int64_t row, int64_t columns, int64_t column) {
+static void set_matrix(int64_t *dims, int64_t *strides, int64_t first, int64_t rows, int64_t row, int64_t columns,
+                       int64_t column) {
   dims[first] = rows;
   strides[first] = row;
   dims[first + 1] = columns;
@@ -185,8 +188,13 @@ static void describe(const fast_product *f, bool constant, onednn_problem *out) 
   const product *p = &f->p;
   bool batched = f->form == FORM_BATCHED;
   int64_t first = batched ? 1 : 0;
-  *out = (onednn_problem){.kind = ONEDNN_MATMUL, .rank = 2 + first, .weights_rank = 2 + first, .weights_follow = batched,
-                          .weights_plain = !constant, .with_bias = f->bias_inside, .scale = p->alpha};
+  *out = (onednn_problem){.kind = ONEDNN_MATMUL,
+                          .rank = 2 + first,
+                          .weights_rank = 2 + first,
+                          .weights_follow = batched,
+                          .weights_plain = !constant,
+                          .with_bias = f->bias_inside,
+                          .scale = p->alpha};
   set_matrix(out->src, out->src_strides, first, p->m, p->a_row, p->k, p->a_column);
   set_matrix(out->weights, out->weights_strides, first, p->k, p->b_row, p->n, p->b_column);
   set_matrix(out->dst, out->dst_strides, first, p->m, p->n, p->n, 1);
@@ -203,16 +211,30 @@ static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f,
   const product *p = &f->p;
   int64_t rows = p->batch * p->m;
   panel_problem problem = {
-    .images = 1, .channels = p->k, .outputs = p->n, .in = {1, rows}, .out = {1, rows}, .taps = {1, 1}, .stride = {1, 1}, .dilation = {1, 1},
-    .x_image = rows * p->a_row, .x_row = rows * p->a_row, .x_pixel = p->a_row, .x_channel = 1,
-    .y_image = rows * p->n, .y_row = rows * p->n, .y_pixel = p->n,
+      .images = 1,
+      .channels = p->k,
+      .outputs = p->n,
+      .in = {1, rows},
+      .out = {1, rows},
+      .taps = {1, 1},
+      .stride = {1, 1},
+      .dilation = {1, 1},
+      .x_image = rows * p->a_row,
+      .x_row = rows * p->a_row,
+      .x_pixel = p->a_row,
+      .x_channel = 1,
+      .y_image = rows * p->n,
+      .y_row = rows * p->n,
+      .y_pixel = p->n,
   };
-  f->residual_inside = p->has_c && !f->bias_inside && p->beta == 1 && p->c_row == p->n && p->c_column == 1 && one_each(p, p->c_batch, p->m * p->n);
+  f->residual_inside = p->has_c && !f->bias_inside && p->beta == 1 && p->c_row == p->n && p->c_column == 1 &&
+                       one_each(p, p->c_batch, p->m * p->n);
   f->activation_inside = !p->has_c || f->bias_inside || f->residual_inside;
   if (f->activation_inside) problem.activation = p->activation;
   reed_status status = panel_plan_open(call, &problem, &f->plan);
   if (status != REED_OK) return status;
-  *out_kernel = (reed_kernel){run_fast, f, fast_free, panel_plan_workspace_bytes(f->plan), (int64_t)sizeof *f + panel_plan_state_bytes(f->plan)};
+  *out_kernel = (reed_kernel){run_fast, f, fast_free, panel_plan_workspace_bytes(f->plan),
+                              (int64_t)sizeof *f + panel_plan_state_bytes(f->plan)};
   return REED_OK;
 }
 
@@ -228,14 +250,16 @@ static reed_status prepare(const reed_kernel_call *outer, bool gemm, reed_kernel
   status = product_read(call, gemm, &p);
   if (status != REED_OK) return status;
   if (reference_wanted() || p.dtype != REED_F32 || p.k == 0)
-    return view.packed ? unpack_prepare(&view, gemm ? prepare_gemm : prepare_matmul, out_kernel) : product_prepare_reference(call, &p, out_kernel);
+    return view.packed ? unpack_prepare(&view, gemm ? prepare_gemm : prepare_matmul, out_kernel)
+                       : product_prepare_reference(call, &p, out_kernel);
 
   fast_product *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
   f->p = p;
   f->site = cpu_site_of(call);
-  f->form = only_one(&p, p.b_batch) ? FORM_TALL
-            : one_each(&p, p.a_batch, p.m * p.k) && one_each(&p, p.b_batch, p.k * p.n) ? FORM_BATCHED : FORM_LOOP;
+  f->form = only_one(&p, p.b_batch)                                                    ? FORM_TALL
+            : one_each(&p, p.a_batch, p.m * p.k) && one_each(&p, p.b_batch, p.k * p.n) ? FORM_BATCHED
+                                                                                       : FORM_LOOP;
   f->bias_inside = p.has_c && p.alpha == 1 && p.beta == 1 && only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) &&
                    (p.c_column == 1 || p.n == 1);
   if (view.packed) {
@@ -257,8 +281,12 @@ static reed_status prepare(const reed_kernel_call *outer, bool gemm, reed_kernel
   return REED_OK;
 }
 
-static reed_status prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, false, out_kernel); }
-static reed_status prepare_gemm(const reed_kernel_call *call, reed_kernel *out_kernel) { return prepare(call, true, out_kernel); }
+static reed_status prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, false, out_kernel);
+}
+static reed_status prepare_gemm(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, true, out_kernel);
+}
 
 reed_status cpu_prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel) {
   HALF_AS_F32(call, prepare_matmul, out_kernel);

@@ -1,4 +1,5 @@
-/* MatMul and Gemm as one problem: a batch of products Y = activation(alpha * A * B + beta * C) over strided matrices. */
+/* MatMul and Gemm as one problem: a batch of products Y = activation(alpha * A * B + beta * C) over strided matrices.
+ */
 #ifndef OPS_CPU_PRODUCT_MATMUL_H_
 #define OPS_CPU_PRODUCT_MATMUL_H_
 
@@ -9,10 +10,11 @@ typedef struct product {
   int n_threads;
   int64_t batch, m, k, n;
   int32_t batch_rank;
-  int64_t batch_dims[REED_MAX_RANK];                                             /* of Y, without its matrices */
-  int64_t a_batch[REED_MAX_RANK], b_batch[REED_MAX_RANK], c_batch[REED_MAX_RANK]; /* strides in elements; 0 where repeated */
-  int64_t a_row, a_column, b_row, b_column, c_row, c_column;                     /* strides in elements */
-  bool has_c, exact_ints;                                                        /* exact_ints: no scaling, no activation */
+  int64_t batch_dims[REED_MAX_RANK]; /* of Y, without its matrices */
+  int64_t a_batch[REED_MAX_RANK], b_batch[REED_MAX_RANK],
+      c_batch[REED_MAX_RANK];                                /* strides in elements; 0 where repeated */
+  int64_t a_row, a_column, b_row, b_column, c_row, c_column; /* strides in elements */
+  bool has_c, exact_ints;                                    /* exact_ints: no scaling, no activation */
   double alpha, beta;
   activation activation;
 } product;
@@ -36,6 +38,7 @@ static inline product_place product_place_of(const product *p, int64_t matrix) {
 /* From a Gemm or MatMul call; ERROR_SHAPE with a diagnosis where the extents do not fit together. */
 reed_status product_read(const reed_kernel_call *call, bool gemm, product *out_product) REED_MUST_CHECK;
 /* The plain kernel for a product that has been read. */
-reed_status product_prepare_reference(const reed_kernel_call *call, const product *p, reed_kernel *out_kernel) REED_MUST_CHECK;
+reed_status product_prepare_reference(const reed_kernel_call *call, const product *p,
+                                      reed_kernel *out_kernel) REED_MUST_CHECK;
 
 #endif

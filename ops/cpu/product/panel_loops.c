@@ -1,11 +1,11 @@
-/* The innermost loops of products with packed weights (ops/cpu/product/panels.h), compiled once per CPU level: a tile of a few rows by the columns of one
- * panel, its sums in registers over all of a block's depth. */
+/* The innermost loops of products with packed weights (ops/cpu/product/panels.h), compiled once per CPU level: a tile
+ * of a few rows by the columns of one panel, its sums in registers over all of a block's depth. */
 #include "ops/cpu/product/panels.h"
 
 #include "ops/cpu/lanes.h"
 
-/* Sums, a row of the panel and one element of X stay in registers: 7 * 4 sums of 32 registers, 6 * 2 of 16. Wide tiles need fewer instructions for a
- * product than tall ones. */
+/* Sums, a row of the panel and one element of X stay in registers: 7 * 4 sums of 32 registers, 6 * 2 of 16. Wide tiles
+ * need fewer instructions for a product than tall ones. */
 #if LANES == 16
 #define REGISTERS 32
 #define VECTORS 4
@@ -20,13 +20,14 @@
 #define ROWS 4
 #endif
 
-#define CACHE_LINE 16    /* floats */
-#define PANEL_AHEAD 512  /* floats of the panel fetched ahead: some 200 cycles */
+#define CACHE_LINE 16   /* floats */
+#define PANEL_AHEAD 512 /* floats of the panel fetched ahead: some 200 cycles */
 
 /* Of a tile's sums. */
-#define EACH(statement)                                                        \
-  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)                      \
-    _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) { statement; }
+#define EACH(statement) \
+  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) { \
+    statement; \
+  }
 
 /* `rows` by `vectors` (both constants where this is inlined) from column `column` of the panel. */
 INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
@@ -36,7 +37,8 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
   const char *next = t->next;
   const int64_t next_step = t->next_step;
   const int64_t row = t->a_row, width = t->width, length = t->run_length;
-  /* Vectors of a row of the panel: where no register is left the last is an operand in memory, or gcc would keep a sum there. */
+  /* Vectors of a row of the panel: where no register is left the last is an operand in memory, or gcc would keep a sum
+   * there. */
   const int held_weights = rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
   /* Small tiles pass the panel too fast for the second-level cache: they fetch the panel, others what comes after. */
   const bool fetch_panel = LANES < 16 || rows < 4;
@@ -78,12 +80,16 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
   case n: tile(t, column, n, vectors); break;
 INLINE void tile_rows(const panel_tile *t, int64_t column, int vectors) {
   switch (t->rows) {
-    CASE(1) CASE(2) CASE(3) CASE(4)
+    CASE(1);
+    CASE(2);
+    CASE(3);
+    CASE(4);
 #if ROWS > 4
-    CASE(5) CASE(6)
+    CASE(5);
+    CASE(6);
 #endif
 #if ROWS > 6
-    CASE(7)
+    CASE(7);
 #endif
   }
 }

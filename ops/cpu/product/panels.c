@@ -6,12 +6,14 @@
 #include "ops/cpu/layer_loops.h"
 
 #define ALIGNMENT 64
-#define ROWS_MOST 7         /* of a tile, at any level */
-#define TILES_MOST 128      /* of a chunk */
-#define TILES_FEW 8         /* of a chunk where all weights are at most FEW_BYTES, about the second-level cache */
+#define ROWS_MOST 7    /* of a tile, at any level */
+#define TILES_MOST 128 /* of a chunk */
+#define TILES_FEW 8    /* of a chunk where all weights are at most FEW_BYTES, about the second-level cache */
 #define FEW_BYTES (1 << 20)
-#define DEPTH_MOST 1024     /* of a block of several taps: 256 KB of a panel, which stay in the second-level cache while a chunk's tiles pass */
-#define CHANNELS_MOST 512   /* of a block of one tap, whose X has no overlap between taps to live on */
+#define DEPTH_MOST \
+  1024 /* of a block of several taps: 256 KB of a panel, which stay in the second-level cache while a chunk's tiles \
+          pass */
+#define CHANNELS_MOST 512       /* of a block of one tap, whose X has no overlap between taps to live on */
 #define CHUNK_BYTES (576 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
 #define LINE_BYTES 64
 #define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
@@ -21,7 +23,8 @@ static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step 
 
 /* ---- plans ---- */
 
-/* Depth of a panel runs over tap rows, tap columns, channels. Where X has channels first, a channel counts as so many tap rows more, of one channel each. */
+/* Depth of a panel runs over tap rows, tap columns, channels. Where X has channels first, a channel counts as so many
+ * tap rows more, of one channel each. */
 typedef struct depth_order {
   int64_t tap_rows, tap_columns, channels;
 } depth_order;
@@ -66,9 +69,11 @@ static block block_at(const panel_plan *plan, int64_t i) {
   return b;
 }
 
-/* Pixels of all images side by side, where they are one tap apart and nothing lies between: tiles need not end with a row. */
+/* Pixels of all images side by side, where they are one tap apart and nothing lies between: tiles need not end with a
+ * row. */
 static void join_rows(panel_problem *p) {
-  bool one_tap = p->taps[0] == 1 && p->taps[1] == 1 && p->stride[0] == 1 && p->stride[1] == 1 && p->pad[0] == 0 && p->pad[1] == 0;
+  bool one_tap =
+      p->taps[0] == 1 && p->taps[1] == 1 && p->stride[0] == 1 && p->stride[1] == 1 && p->pad[0] == 0 && p->pad[1] == 0;
   if (!one_tap || p->in[0] != p->out[0] || p->in[1] != p->out[1]) return;
   if (p->x_row != p->in[1] * p->x_pixel || p->y_row != p->out[1] * p->y_pixel) return;
   p->in[1] *= p->in[0];
@@ -94,7 +99,8 @@ static void choose_blocks(panel_plan *plan) {
   }
   if (taps * o->channels > most) {
     plan->taps_per_block = most / o->channels;
-    if (plan->taps_per_block >= o->tap_columns) plan->taps_per_block -= plan->taps_per_block % o->tap_columns; /* whole tap rows */
+    if (plan->taps_per_block >= o->tap_columns)
+      plan->taps_per_block -= plan->taps_per_block % o->tap_columns; /* whole tap rows */
   }
   plan->n_blocks = (taps + plan->taps_per_block - 1) / plan->taps_per_block;
 }
@@ -115,7 +121,8 @@ static int64_t block_rows(const panel_plan *plan) {
 static void choose_runs(panel_plan *plan) {
   const panel_problem *p = &plan->p;
   const depth_order *o = &plan->order;
-  bool whole_rows = plan->channels_per_block == o->channels && (plan->taps_per_block % o->tap_columns == 0) && p->dilation[1] == 1;
+  bool whole_rows =
+      plan->channels_per_block == o->channels && (plan->taps_per_block % o->tap_columns == 0) && p->dilation[1] == 1;
   plan->in_place = (run_table){whole_rows && p->x_pixel == o->channels, p->stride[1] * p->x_pixel, plan->offsets};
   plan->copied = (run_table){whole_rows && plan->copy_pixel == o->channels, p->stride[1] * plan->copy_pixel,
                              plan->offsets + o->tap_rows * o->tap_columns};
@@ -123,7 +130,8 @@ static void choose_runs(panel_plan *plan) {
   for (int64_t y = 0; y < o->tap_rows; y++)
     for (int64_t x = 0; x < o->tap_columns; x++) {
       if (!plan->in_place.joined || x == 0) *in_place++ = tap_row_at(plan, y) + x * p->dilation[1] * p->x_pixel;
-      if (!plan->copied.joined || x == 0) *copied++ = y * plan->copy_span * plan->copy_pixel + x * p->dilation[1] * plan->copy_pixel;
+      if (!plan->copied.joined || x == 0)
+        *copied++ = y * plan->copy_span * plan->copy_pixel + x * p->dilation[1] * plan->copy_pixel;
     }
 }
 
@@ -133,15 +141,18 @@ static void choose_tiles(panel_plan *plan) {
   plan->rows_least = p->out[1] / plan->tiles_per_row;
   plan->n_larger = p->out[1] % plan->tiles_per_row;
   plan->n_tiles = p->images * p->out[0] * plan->tiles_per_row;
-  plan->all_copied = p->outputs >= 2 * PACKED_WIDTH && p->stride[1] * p->x_pixel * (int64_t)sizeof(float) % ALIASED_BYTES == 0;
+  plan->all_copied =
+      p->outputs >= 2 * PACKED_WIDTH && p->stride[1] * p->x_pixel * (int64_t)sizeof(float) % ALIASED_BYTES == 0;
   plan->some_copied = plan->all_copied;
   for (int i = 0; i < 2; i++)
-    if (p->pad[i] > 0 || (p->out[i] - 1) * p->stride[i] - p->pad[i] + (p->taps[i] - 1) * p->dilation[i] >= p->in[i]) plan->some_copied = true;
+    if (p->pad[i] > 0 || (p->out[i] - 1) * p->stride[i] - p->pad[i] + (p->taps[i] - 1) * p->dilation[i] >= p->in[i])
+      plan->some_copied = true;
   plan->copy_pixel = plan->channels_per_block;
   if (plan->copy_pixel * p->stride[1] * (int64_t)sizeof(float) % (ALIASED_BYTES / 2) == 0) plan->copy_pixel += 16;
   plan->copy_span = (plan->level_rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1] + 1;
   plan->copy_elements = round_up(block_rows(plan) * plan->copy_span * plan->copy_pixel, 16);
-  /* with one tap tiles share no X: where the weights stay in the cache from chunk to chunk, small chunks keep X and Y near */
+  /* with one tap tiles share no X: where the weights stay in the cache from chunk to chunk, small chunks keep X and Y
+   * near */
   bool few = p->taps[0] * p->taps[1] == 1 && p->channels * p->outputs * (int64_t)sizeof(float) <= FEW_BYTES;
   int64_t tiles = CHUNK_BYTES / (plan->copy_elements * (int64_t)sizeof(float)), most = few ? TILES_FEW : TILES_MOST;
   tiles = tiles < 4 ? 4 : tiles > most ? most : tiles;
@@ -149,7 +160,8 @@ static void choose_tiles(panel_plan *plan) {
   plan->tiles_per_chunk = (plan->n_tiles + plan->n_chunks - 1) / plan->n_chunks;
   plan->n_chunks = (plan->n_tiles + plan->tiles_per_chunk - 1) / plan->tiles_per_chunk;
   int64_t panels = packed_panels(p->outputs), groups = 1;
-  if (plan->n_chunks < 4 * plan->n_threads && plan->n_threads > 1) groups = (4 * plan->n_threads + plan->n_chunks - 1) / plan->n_chunks;
+  if (plan->n_chunks < 4 * plan->n_threads && plan->n_threads > 1)
+    groups = (4 * plan->n_threads + plan->n_chunks - 1) / plan->n_chunks;
   if (groups > panels) groups = panels;
   plan->panels_per_group = (panels + groups - 1) / groups;
   plan->n_groups = (panels + plan->panels_per_group - 1) / plan->panels_per_group;
@@ -157,7 +169,8 @@ static void choose_tiles(panel_plan *plan) {
 
 reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, panel_plan **out_plan) {
   bool first = problem->channels_first;
-  depth_order order = {problem->taps[0] * (first ? problem->channels : 1), problem->taps[1], first ? 1 : problem->channels};
+  depth_order order = {problem->taps[0] * (first ? problem->channels : 1), problem->taps[1],
+                       first ? 1 : problem->channels};
   size_t taps = (size_t)(order.tap_rows * order.tap_columns);
   panel_plan *plan = mem_calloc(1, sizeof *plan + 2 * taps * sizeof *plan->offsets);
   if (!plan) return cpu_no_memory(call);
@@ -168,8 +181,10 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   plan->multiply = CPU_PICK(level, panel_multiply);
   plan->level_rows = CPU_PICK(level, panel_rows)();
   assert(plan->level_rows <= ROWS_MOST);
-  double products = 1.0 * problem->images * problem->out[0] * problem->out[1] * problem->outputs * problem->channels * problem->taps[0] * problem->taps[1];
-  plan->n_threads = cpu_threads_for(cpu_env_threads(call), products < 1e15 ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
+  double products = 1.0 * problem->images * problem->out[0] * problem->out[1] * problem->outputs * problem->channels *
+                    problem->taps[0] * problem->taps[1];
+  plan->n_threads =
+      cpu_threads_for(cpu_env_threads(call), products < 1e15 ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
   plan->bias_elements = round_up(problem->outputs, PACKED_WIDTH);
   choose_blocks(plan);
   choose_tiles(plan);
@@ -184,9 +199,13 @@ int64_t panel_plan_state_bytes(const panel_plan *plan) {
   return (int64_t)sizeof *plan + 2 * plan->order.tap_rows * plan->order.tap_columns * (int64_t)sizeof *plan->offsets;
 }
 
-static int64_t depth_of(const panel_plan *plan) { return plan->order.tap_rows * plan->order.tap_columns * plan->order.channels; }
+static int64_t depth_of(const panel_plan *plan) {
+  return plan->order.tap_rows * plan->order.tap_columns * plan->order.channels;
+}
 
-static int64_t thread_elements(const panel_plan *plan) { return plan->some_copied ? plan->tiles_per_chunk * plan->copy_elements : 0; }
+static int64_t thread_elements(const panel_plan *plan) {
+  return plan->some_copied ? plan->tiles_per_chunk * plan->copy_elements : 0;
+}
 
 int64_t panel_plan_workspace_bytes(const panel_plan *plan) {
   return (plan->bias_elements + plan->n_threads * thread_elements(plan)) * (int64_t)sizeof(float);
@@ -208,7 +227,8 @@ typedef struct panel_run {
   atomic_llong next;
 } panel_run;
 
-/* Tile k of a row of an image; no division, which small tiles would feel. It is copied where a window of it reaches over the image's edge. */
+/* Tile k of a row of an image; no division, which small tiles would feel. It is copied where a window of it reaches
+ * over the image's edge. */
 static placed_tile place(const panel_run *run, int64_t image, int64_t row, int64_t k) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
@@ -216,7 +236,8 @@ static placed_tile place(const panel_run *run, int64_t image, int64_t row, int64
   t.column = k * plan->rows_least + (k < plan->n_larger ? k : plan->n_larger);
   t.y = t.image * p->y_image + t.row * p->y_row + t.column * p->y_pixel;
   int64_t from[2] = {t.row * p->stride[0] - p->pad[0], t.column * p->stride[1] - p->pad[1]};
-  int64_t to[2] = {from[0] + (p->taps[0] - 1) * p->dilation[0], from[1] + (t.rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1]};
+  int64_t to[2] = {from[0] + (p->taps[0] - 1) * p->dilation[0],
+                   from[1] + (t.rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1]};
   t.copied = plan->all_copied || from[0] < 0 || from[1] < 0 || to[0] >= p->in[0] || to[1] >= p->in[1];
   if (!t.copied) t.a = run->x + t.image * p->x_image + from[0] * p->x_row + from[1] * p->x_pixel;
   return t;
@@ -226,8 +247,10 @@ static placed_tile place(const panel_run *run, int64_t image, int64_t row, int64
 static void copy_tile(const panel_run *run, const placed_tile *t, const block *b, float *to) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
-  int64_t columns = plan->order.tap_columns, first = b->first_tap / columns, end = (b->first_tap + b->n_taps + columns - 1) / columns;
-  int64_t left = t->column * p->stride[1] - p->pad[1], n = (t->rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1] + 1;
+  int64_t columns = plan->order.tap_columns, first = b->first_tap / columns,
+          end = (b->first_tap + b->n_taps + columns - 1) / columns;
+  int64_t left = t->column * p->stride[1] - p->pad[1],
+          n = (t->rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1] + 1;
   int64_t inside = left < 0 ? -left : 0, outside = p->in[1] - left; /* pixels inside..outside of n are X's */
   if (inside > n) inside = n;
   if (outside > n) outside = n;
@@ -241,7 +264,8 @@ static void copy_tile(const panel_run *run, const placed_tile *t, const block *b
       memset(row, 0, (size_t)(n * plan->copy_pixel) * sizeof *row);
       continue;
     }
-    const float *from = run->x + t->image * p->x_image + tap_row / p->taps[0] * p->x_channel + y * p->x_row + left * p->x_pixel + b->channel;
+    const float *from = run->x + t->image * p->x_image + tap_row / p->taps[0] * p->x_channel + y * p->x_row +
+                        left * p->x_pixel + b->channel;
     memset(row, 0, (size_t)(inside * plan->copy_pixel) * sizeof *row);
     memset(row + outside * plan->copy_pixel, 0, (size_t)((n - outside) * plan->copy_pixel) * sizeof *row);
     if (plan->copy_pixel == p->x_pixel && b->n_channels == p->x_pixel)
@@ -281,41 +305,44 @@ static int64_t fetch_step(int64_t bytes, int64_t depth) {
   return step < LINE_BYTES ? step : LINE_BYTES;
 }
 
-/* One block of depth: a panel stays in the cache while the chunk's tiles pass, each of which fetches what comes next: its share of the next panel, or of
- * the X to its right while nothing of that has been read. */
-static void run_block(const panel_run *run, const block *b, const placed_tile *tiles, int64_t n_tiles, int64_t panel_begin, int64_t panel_end, bool first, bool last) {
+/* One block of depth: a panel stays in the cache while the chunk's tiles pass, each of which fetches what comes next:
+ * its share of the next panel, or of the X to its right while nothing of that has been read. */
+static void run_block(const panel_run *run, const block *b, const placed_tile *tiles, int64_t n_tiles,
+                      int64_t panel_begin, int64_t panel_end, bool first, bool last) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
-  int64_t begun = b->first_tap * plan->order.channels + b->channel, columns = plan->order.tap_columns, depth = b->n_taps * b->n_channels;
+  int64_t begun = b->first_tap * plan->order.channels + b->channel, columns = plan->order.tap_columns,
+          depth = b->n_taps * b->n_channels;
   int64_t right = plan->level_rows * p->stride[1] * p->x_pixel, lowest = (p->taps[0] - 1) * p->dilation[0] * p->x_row;
   int64_t right_step = fetch_step(right * (int64_t)sizeof(float), depth);
   for (int64_t panel = panel_begin; panel < panel_end; panel++) {
     int64_t output = panel * PACKED_WIDTH, width = packed_width(p->outputs, panel), n = p->outputs - output;
     int64_t share = depth * width * (int64_t)sizeof(float) / n_tiles, share_step = fetch_step(share, depth);
-    const char *next = (const char *)(panel + 1 < panel_end ? weights_at(run, panel + 1, begun) : weights_at(run, panel_begin, last ? 0 : begun + depth));
+    const char *next = (const char *)(panel + 1 < panel_end ? weights_at(run, panel + 1, begun)
+                                                            : weights_at(run, panel_begin, last ? 0 : begun + depth));
     for (int64_t i = 0; i < n_tiles; i++) {
       const placed_tile *at = &tiles[i];
       const run_table *table = at->copied ? &plan->copied : &plan->in_place;
       int64_t first_run = table->joined ? b->first_tap / columns : b->first_tap;
       bool new_x = first && panel == panel_begin && !at->copied;
       panel_tile t = {
-        .c = run->y + at->y + output,
-        /* a copy begins with the block's first tap row */
-        .a = at->a + (at->copied ? -(b->first_tap / columns * plan->copy_span * plan->copy_pixel) : b->channel),
-        .runs = table->runs + first_run,
-        .panel = weights_at(run, panel, begun),
-        .bias = run->bias + output,
-        .residual = first && run->residual ? run->residual + at->y + output : NULL,
-        .n_runs = table->joined ? b->n_taps / columns : b->n_taps,
-        .run_length = table->joined ? columns * b->n_channels : b->n_channels,
-        .a_row = table->row,
-        .c_row = p->y_pixel,
-        .width = width,
-        .rows = at->rows,
-        .next = new_x ? (const char *)(at->a + lowest + right) : next + i * share,
-        .next_step = new_x ? right_step : share_step,
-        .first = first,
-        .relu = last && p->activation.kind == ACTIVATION_RELU,
+          .c = run->y + at->y + output,
+          /* a copy begins with the block's first tap row */
+          .a = at->a + (at->copied ? -(b->first_tap / columns * plan->copy_span * plan->copy_pixel) : b->channel),
+          .runs = table->runs + first_run,
+          .panel = weights_at(run, panel, begun),
+          .bias = run->bias + output,
+          .residual = first && run->residual ? run->residual + at->y + output : NULL,
+          .n_runs = table->joined ? b->n_taps / columns : b->n_taps,
+          .run_length = table->joined ? columns * b->n_channels : b->n_channels,
+          .a_row = table->row,
+          .c_row = p->y_pixel,
+          .width = width,
+          .rows = at->rows,
+          .next = new_x ? (const char *)(at->a + lowest + right) : next + i * share,
+          .next_step = new_x ? right_step : share_step,
+          .first = first,
+          .relu = last && p->activation.kind == ACTIVATION_RELU,
       };
       if (n < width) multiply_narrow(plan, &t, n);
       else plan->multiply(&t);
@@ -329,8 +356,9 @@ static void activate(const panel_run *run, const placed_tile *tiles, int64_t n_t
   if (a->kind == ACTIVATION_NONE || a->kind == ACTIVATION_RELU) return;
   for (int64_t i = 0; i < n_tiles; i++) {
     bool dense = n == p->y_pixel;
-    for (int64_t row = 0; row < (dense ? 1 : tiles[i].rows); row++)
-      CPU_PICK(a->level, activate_f32)(a->kind, (float)a->alpha, (float)a->beta, run->y + tiles[i].y + row * p->y_pixel + output, dense ? n * tiles[i].rows : n);
+    for (int64_t row = 0; row < (dense ? 1 : tiles[i].rows); row++) CPU_PICK(a->level, activate_f32)
+    (a->kind, (float)a->alpha, (float)a->beta, run->y + tiles[i].y + row * p->y_pixel + output,
+     dense ? n * tiles[i].rows : n);
   }
 }
 
@@ -339,7 +367,8 @@ static void run_chunk(const panel_run *run, int64_t chunk, int64_t group, float 
   placed_tile tiles[TILES_MOST];
   int64_t begin = chunk * plan->tiles_per_chunk, n = plan->n_tiles - begin;
   if (n > plan->tiles_per_chunk) n = plan->tiles_per_chunk;
-  int64_t k = begin % plan->tiles_per_row, row = begin / plan->tiles_per_row % plan->p.out[0], image = begin / plan->tiles_per_row / plan->p.out[0];
+  int64_t k = begin % plan->tiles_per_row, row = begin / plan->tiles_per_row % plan->p.out[0],
+          image = begin / plan->tiles_per_row / plan->p.out[0];
   for (int64_t i = 0; i < n; i++) {
     tiles[i] = place(run, image, row, k);
     if (++k < plan->tiles_per_row) continue;
@@ -375,11 +404,18 @@ static void run_chunks(void *context, int64_t begin, int64_t end) {
     }
 }
 
-void panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias, const float *residual, float *y, void *workspace) {
+void panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias,
+                    const float *residual, float *y, void *workspace) {
   float *padded = workspace;
   memset(padded, 0, (size_t)plan->bias_elements * sizeof *padded);
   if (bias) memcpy(padded, bias, (size_t)plan->p.outputs * sizeof *padded);
-  panel_run run = {.plan = plan, .x = x, .weights = weights, .bias = padded, .residual = residual, .y = y, .copies = padded + plan->bias_elements};
+  panel_run run = {.plan = plan,
+                   .x = x,
+                   .weights = weights,
+                   .bias = padded,
+                   .residual = residual,
+                   .y = y,
+                   .copies = padded + plan->bias_elements};
   atomic_init(&run.next, 0);
   cpu_parallel(plan->n_threads, plan->n_threads, 1, run_chunks, &run);
 }

@@ -1,9 +1,11 @@
-/* Convolutions and products of f32 over packed weights (ops/packed.h), as one problem: Y[pixel][output] = sum over taps and channels of
- * X[pixel at tap][channel] * W[output][tap][channel], images with channels last in Y. Pixels are taken in tiles of a few neighbours of one row. Nothing is
- * generated and nothing depends on extents but counts and distances: any shape runs at once.
+/* Convolutions and products of f32 over packed weights (ops/packed.h), as one problem: Y[pixel][output] = sum over taps
+ * and channels of X[pixel at tap][channel] * W[output][tap][channel], images with channels last in Y. Pixels are taken
+ * in tiles of a few neighbours of one row. Nothing is generated and nothing depends on extents but counts and
+ * distances: any shape runs at once.
  *
- * After Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication" (panels, blocks of depth), and Zhang, Franchetti and Low 2018,
- * "High Performance Zero-Memory Overhead Direct Convolutions" (X is read where it lies). */
+ * After Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication" (panels, blocks of depth), and
+ * Zhang, Franchetti and Low 2018, "High Performance Zero-Memory Overhead Direct Convolutions" (X is read where it
+ * lies). */
 #ifndef OPS_CPU_PRODUCT_PANELS_H_
 #define OPS_CPU_PRODUCT_PANELS_H_
 
@@ -20,13 +22,13 @@ typedef struct panel_tile {
   const float *bias;     /* [width] */
   const float *residual; /* like c, may be c; or NULL */
   int64_t n_runs, run_length, a_row, c_row, width, rows;
-  const char *next;      /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */
+  const char *next; /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */
   int64_t next_step;
   bool first; /* c = bias + residual + sums; else c += sums */
   bool relu;  /* afterwards c = max(c, 0); NaN stays */
 } panel_tile;
 
-#define PANEL_LOOPS_DECLARE_(level)  \
+#define PANEL_LOOPS_DECLARE_(level) \
   int panel_rows_##level(void); /* most rows of a tile */ \
   void panel_multiply_##level(const panel_tile *tile);
 PANEL_LOOPS_DECLARE_(base)
@@ -36,24 +38,28 @@ PANEL_LOOPS_DECLARE_(avx512)
 
 /* ---- plans ---- */
 
-/* Distances are in elements. Two axes: rows and columns of an image; a product of matrices is one image of one row with its rows as pixels. */
+/* Distances are in elements. Two axes: rows and columns of an image; a product of matrices is one image of one row with
+ * its rows as pixels. */
 typedef struct panel_problem {
   int64_t images, channels, outputs;
   int64_t in[2], out[2], taps[2], stride[2], dilation[2], pad[2]; /* pad: before */
   int64_t x_image, x_row, x_pixel, x_channel;
-  bool channels_first;                                            /* of X: x_pixel is 1, else x_channel */
-  int64_t y_image, y_row, y_pixel;                                /* outputs of a pixel lie side by side */
+  bool channels_first;             /* of X: x_pixel is 1, else x_channel */
+  int64_t y_image, y_row, y_pixel; /* outputs of a pixel lie side by side */
   activation activation;
 } panel_problem;
 
 typedef struct panel_plan panel_plan;
 
 /* On error *out_plan is untouched and the call's diagnosis says no memory. */
-reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, panel_plan **out_plan) REED_MUST_CHECK;
+reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem,
+                            panel_plan **out_plan) REED_MUST_CHECK;
 void panel_plan_close(panel_plan *plan);
 int64_t panel_plan_workspace_bytes(const panel_plan *plan);
 int64_t panel_plan_state_bytes(const panel_plan *plan);
-/* weights: packed; bias f32[outputs], residual like y (or y itself), each may be NULL. Any number of threads at a time, each with a workspace of its own. */
-void panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias, const float *residual, float *y, void *workspace);
+/* weights: packed; bias f32[outputs], residual like y (or y itself), each may be NULL. Any number of threads at a time,
+ * each with a workspace of its own. */
+void panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias,
+                    const float *residual, float *y, void *workspace);
 
 #endif

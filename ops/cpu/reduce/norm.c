@@ -1,5 +1,6 @@
-/* BatchNormalization (ONNX opset 15), InstanceNormalization (22), GroupNormalization (21), LayerNormalization (17) and RMSNormalization (23) for f32. Statistics are summed in short runs of
- * float with a double over them; training, other dtypes and repeated layer parameters are the reference's. */
+/* BatchNormalization (ONNX opset 15), InstanceNormalization (22), GroupNormalization (21), LayerNormalization (17) and
+ * RMSNormalization (23) for f32. Statistics are summed in short runs of float with a double over them; training, other
+ * dtypes and repeated layer parameters are the reference's. */
 #include "ops/cpu/reduce/norm.h"
 
 #include <math.h>
@@ -26,8 +27,8 @@ static reed_status read_layer(const reed_kernel_call *call, norm *n) {
     if (!cpu_present(call, i)) continue;
     if (!cpu_broadcast_strides(&call->inputs[i], &part, i == 1 ? n->scale_strides : n->shift_strides)) {
       char a[96], b[96];
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s does not broadcast to %s", desc_text(&call->inputs[i], a, sizeof a),
-                              desc_text(&part, b, sizeof b));
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s does not broadcast to %s",
+                              desc_text(&call->inputs[i], a, sizeof a), desc_text(&part, b, sizeof b));
     }
     n->plain = n->plain && desc_elements(&call->inputs[i]) == n->inner;
   }
@@ -38,7 +39,8 @@ static reed_status read_layer(const reed_kernel_call *call, norm *n) {
 static reed_status read_groups(const reed_kernel_call *call, norm *n) {
   int64_t groups = reed_attrs_int(call->attrs, "num_groups", 0);
   if (groups < 1 || n->channels % groups)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld channels in %lld groups", (long long)n->channels, (long long)groups);
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld channels in %lld groups", (long long)n->channels,
+                            (long long)groups);
   if (n->channels > 0) n->shared = n->channels / groups;
   n->per_group = desc_elements(&call->inputs[1]) == groups && groups != n->channels;
   for (int32_t i = 1; i <= 2; i++)
@@ -113,8 +115,8 @@ static void instance_planes(void *context, int64_t begin, int64_t end) {
     double inverse = 1 / sqrt(variance + n->epsilon);
     for (int64_t k = 0; k < n->shared; k++) {
       int64_t at = norm_parameter_of(n, i * n->shared % n->channels + k);
-      scale_plane(n, x + k * n->inner, mean, norm_parameter(n, job->buffers, 1, at) * inverse, norm_parameter(n, job->buffers, 2, at),
-                  y + k * n->inner);
+      scale_plane(n, x + k * n->inner, mean, norm_parameter(n, job->buffers, 1, at) * inverse,
+                  norm_parameter(n, job->buffers, 2, at), y + k * n->inner);
     }
   }
 }
@@ -144,21 +146,26 @@ static reed_status run_planes(const norm *n, const reed_kernel_buffers *buffers,
   return REED_OK;
 }
 
-static reed_status run_batch(const void *state, const reed_kernel_buffers *buffers) { return run_planes(state, buffers, batch_planes); }
+static reed_status run_batch(const void *state, const reed_kernel_buffers *buffers) {
+  return run_planes(state, buffers, batch_planes);
+}
 static reed_status run_instance(const void *state, const reed_kernel_buffers *buffers) {
   return run_planes(state, buffers, instance_planes);
 }
-static reed_status run_layer(const void *state, const reed_kernel_buffers *buffers) { return run_planes(state, buffers, layer_rows); }
+static reed_status run_layer(const void *state, const reed_kernel_buffers *buffers) {
+  return run_planes(state, buffers, layer_rows);
+}
 
-static reed_status prepare(const reed_kernel_call *outer, norm_kind kind, reed_kernel_run_fn run, reed_kernel_prepare_fn plain,
-                           reed_kernel *out_kernel) {
+static reed_status prepare(const reed_kernel_call *outer, norm_kind kind, reed_kernel_run_fn run,
+                           reed_kernel_prepare_fn plain, reed_kernel *out_kernel) {
   norm n;
   channels_view view;
   reed_status status = channels_view_init(outer, 1u << 0, &view);
   const reed_kernel_call *call = &view.call;
   if (status == REED_OK) status = norm_read(call, kind, &n);
   if (status != REED_OK) return status;
-  bool fast = n.dtype == REED_F32 && !n.training && ((kind != NORM_LAYER && kind != NORM_RMS) || n.plain) && desc_elements(&call->inputs[0]) > 0;
+  bool fast = n.dtype == REED_F32 && !n.training && ((kind != NORM_LAYER && kind != NORM_RMS) || n.plain) &&
+              desc_elements(&call->inputs[0]) > 0;
   if (reference_wanted() || !fast) return channels_prepare_second(&view, plain, out_kernel);
   if (view.last) return norm_prepare_last(call, kind, &n, out_kernel);
   void *state = mem_copy(&n, sizeof n);

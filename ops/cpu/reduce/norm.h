@@ -12,30 +12,32 @@ typedef struct norm {
   reed_dtype results[3];    /* dtypes of the outputs, REED_NONE where absent */
   int n_threads;
   cpu_level level;
-  bool training;            /* batch: statistics of this batch */
+  bool training; /* batch: statistics of this batch */
   double epsilon, momentum;
-  bool centred;             /* the mean is taken off; RMSNormalization does not */
-  bool per_group;           /* group: scale and shift have an element a group, not a channel */
-  int64_t shared;           /* channels that share their statistics: 1, or a group of them */
+  bool centred;   /* the mean is taken off; RMSNormalization does not */
+  bool per_group; /* group: scale and shift have an element a group, not a channel */
+  int64_t shared; /* channels that share their statistics: 1, or a group of them */
   /* batch, instance and group: X is [outer][channels][inner]. layer and RMS: [outer][inner], channels 1 */
   int64_t outer, channels, inner;
   /* layer: how Scale and B repeat over the normalised extents */
   int32_t rank;
   int64_t dims[REED_MAX_RANK], scale_strides[REED_MAX_RANK], shift_strides[REED_MAX_RANK];
-  bool plain;               /* both have all `inner` elements */
-  activation after;         /* of Y */
+  bool plain;       /* both have all `inner` elements */
+  activation after; /* of Y */
 } norm;
 
 reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *out_norm) REED_MUST_CHECK;
 
 /* Batch (without training), instance and group normalisation of f32 whose image lies with its channels last. */
-reed_status norm_prepare_last(const reed_kernel_call *call, norm_kind kind, const norm *n, reed_kernel *out_kernel) REED_MUST_CHECK;
+reed_status norm_prepare_last(const reed_kernel_call *call, norm_kind kind, const norm *n,
+                              reed_kernel *out_kernel) REED_MUST_CHECK;
 
 /* Which element of scale and shift is for channel c. */
 static inline int64_t norm_parameter_of(const norm *n, int64_t c) { return n->per_group ? c / n->shared : c; }
 /* Element k of input i as a double. */
 static inline double norm_parameter(const norm *n, const reed_kernel_buffers *buffers, int i, int64_t k) {
-  return reed_dtype_read(n->parameters[i], (const char *)buffers->inputs[i] + (size_t)k * reed_dtype_bytes(n->parameters[i]));
+  return reed_dtype_read(n->parameters[i],
+                         (const char *)buffers->inputs[i] + (size_t)k * reed_dtype_bytes(n->parameters[i]));
 }
 /* Writes element k of output i where the output is wanted. */
 static inline void norm_result(const norm *n, const reed_kernel_buffers *buffers, int i, int64_t k, double value) {

@@ -1,5 +1,6 @@
-/* Batch, instance and group normalisation of f32 images whose channels come last: y = (x - centre) * factor + shift with one of each for every
- * channel, and the activation, pixel by pixel. Statistics are summed in short runs of float with a double over them, in two passes (mean, then squares around it). */
+/* Batch, instance and group normalisation of f32 images whose channels come last: y = (x - centre) * factor + shift
+ * with one of each for every channel, and the activation, pixel by pixel. Statistics are summed in short runs of float
+ * with a double over them, in two passes (mean, then squares around it). */
 #include <math.h>
 
 #include "ops/cpu/layer_loops.h"
@@ -15,7 +16,7 @@ typedef struct last_norm {
 /* Workspace: what every channel has, and sums of each thread. */
 typedef struct columns {
   float *centre, *factor, *shift;
-  double *sums;  /* [range][channel] */
+  double *sums;   /* [range][channel] */
   float *partial; /* [range][channel] */
 } columns;
 
@@ -60,7 +61,8 @@ static void sum_ranges(void *context, int64_t begin, int64_t end) {
     for (int64_t i = range * job->per_range; i < last; i += PIXELS_AT_ONCE) {
       memset(partial, 0, (size_t)channels * sizeof *partial);
       for (int64_t k = i; k < last && k < i + PIXELS_AT_ONCE; k++)
-        if (job->squares) CPU_PICK(job->n->level, add_squares)(job->x + k * channels, job->at.centre, partial, channels);
+        if (job->squares)
+          CPU_PICK(job->n->level, add_squares)(job->x + k * channels, job->at.centre, partial, channels);
         else CPU_PICK(job->n->level, add_rows)(job->x + k * channels, partial, channels);
       for (int64_t c = 0; c < channels; c++) sums[c] += (double)partial[c];
     }
@@ -72,7 +74,8 @@ static void apply_ranges(void *context, int64_t begin, int64_t end) {
   int64_t channels = job->n->channels;
   for (int64_t i = begin * job->per_range; i < end * job->per_range && i < job->n->inner; i++) {
     float *y = job->y + i * channels;
-    CPU_PICK(job->n->level, scale_shift_row)(job->x + i * channels, job->at.centre, job->at.factor, job->at.shift, y, channels);
+    CPU_PICK(job->n->level, scale_shift_row)
+    (job->x + i * channels, job->at.centre, job->at.factor, job->at.shift, y, channels);
     activation_row(&job->n->after, y, channels);
   }
 }

@@ -1,6 +1,7 @@
-/* The reductions over any set of axes. Dims are joined until kept and reduced ones alternate; where the innermost is reduced, runs of
- * it go to the formula's `row` loop, else blocks of columns go to its `column` loop. Everything reduced to one element is cut in pieces
- * of fixed length, so that the result does not depend on the number of threads. */
+/* The reductions over any set of axes. Dims are joined until kept and reduced ones alternate; where the innermost is
+ * reduced, runs of it go to the formula's `row` loop, else blocks of columns go to its `column` loop. Everything
+ * reduced to one element is cut in pieces of fixed length, so that the result does not depend on the number of threads.
+ */
 #include "ops/cpu/reduce/reduce.h"
 
 #include "ops/cpu/common.h"
@@ -12,16 +13,16 @@
 
 typedef struct reduce_state {
   const reduce_loops *loops;
-  convert_fn load, store;  /* from and to f32 for the half dtypes; NULL: none */
+  convert_fn load, store; /* from and to f32 for the half dtypes; NULL: none */
   bool by_columns;
   int32_t n_threads, n_kept, n_reduced; /* dims but the innermost */
-  int64_t inner;           /* extent of the innermost dim */
-  int64_t columns;         /* columns a unit of work takes */
-  int64_t n_units;         /* of work: output elements, or blocks of columns */
+  int64_t inner;                        /* extent of the innermost dim */
+  int64_t columns;                      /* columns a unit of work takes */
+  int64_t n_units;                      /* of work: output elements, or blocks of columns */
   int64_t n_reduced_elements;
-  int64_t size;            /* bytes of an element */
-  int64_t n_pieces;        /* > 0: one output element, from so many partial results */
-  int64_t kept[REED_MAX_RANK], kept_strides[REED_MAX_RANK];       /* strides in elements of the input */
+  int64_t size;                                             /* bytes of an element */
+  int64_t n_pieces;                                         /* > 0: one output element, from so many partial results */
+  int64_t kept[REED_MAX_RANK], kept_strides[REED_MAX_RANK]; /* strides in elements of the input */
   int64_t reduced[REED_MAX_RANK], reduced_strides[REED_MAX_RANK];
 } reduce_state;
 
@@ -64,10 +65,8 @@ static void write_results(const reduce_state *s, char *out, const reduce_accumul
 static void add_all(const reduce_state *s, reduce_accumulator *a, const char *x, int64_t n) {
   int64_t coordinates[REED_MAX_RANK] = {0};
   for (;;) {
-    if (s->by_columns)
-      add_columns(s, a, x, n);
-    else
-      add_row(s, a, x, s->inner);
+    if (s->by_columns) add_columns(s, a, x, n);
+    else add_row(s, a, x, s->inner);
     int32_t d = s->n_reduced - 1;
     for (; d >= 0; d--) {
       x += s->reduced_strides[d] * s->size;
@@ -99,10 +98,8 @@ static void rows_range(void *context, int64_t begin, int64_t end) {
     s->loops->start(a, n);
     for (int64_t i = 0; i < n && s->n_reduced_elements; i++) {
       const char *x = job->in + kept_offset(s, first + i) * s->size;
-      if (s->n_reduced)
-        add_all(s, &a[i], x, 1);
-      else
-        add_row(s, &a[i], x, s->inner);
+      if (s->n_reduced) add_all(s, &a[i], x, 1);
+      else add_row(s, &a[i], x, s->inner);
     }
     write_results(s, job->out + first * s->size, a, n);
   }
@@ -148,7 +145,8 @@ static reed_status run_reduce(const void *state, const reed_kernel_buffers *buff
   return REED_OK;
 }
 
-/* Which of the input's axes are reduced (ONNX 18): those in `axes`; all where it is absent or empty, or none with noop_with_empty_axes. */
+/* Which of the input's axes are reduced (ONNX 18): those in `axes`; all where it is absent or empty, or none with
+ * noop_with_empty_axes. */
 static reed_status reduced_axes(const reed_kernel_call *call, bool *out_reduced) {
   const reed_desc *in = &call->inputs[0];
   int64_t n = cpu_present(call, 1) ? desc_elements(&call->inputs[1]) : 0;
@@ -198,7 +196,9 @@ reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_ke
   bool half = in->dtype == REED_F16 || in->dtype == REED_BF16;
   cpu_level level = cpu_level_now();
   const reduce_loops *loops = reduce_formula(level, half ? REED_F32 : in->dtype, op_id_of(call->op));
-  if (!loops) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "there is no such reduction for %s", reed_dtype_name(in->dtype));
+  if (!loops)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "there is no such reduction for %s",
+                            reed_dtype_name(in->dtype));
   reduce_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->loops = loops;

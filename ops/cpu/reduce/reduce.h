@@ -17,11 +17,12 @@ static inline double reduce_log_add(double a, double b) {
 }
 
 typedef struct reduce_loops {
-  void (*start)(reduce_accumulator *a, int64_t n);                                     /* a[0..n) */
-  void (*row)(reduce_accumulator *a, const void *x, int64_t n);                        /* n elements into a[0] */
-  void (*column)(reduce_accumulator *a, const void *x, int64_t n);                     /* x[i] into a[i] */
-  void (*join)(reduce_accumulator *a, const reduce_accumulator *v, int64_t n);         /* v[0..n) into a[0] */
-  void (*finish)(void *out, const reduce_accumulator *a, int64_t n_out, int64_t n);    /* out[i] from a[i], each over n elements */
+  void (*start)(reduce_accumulator *a, int64_t n);                             /* a[0..n) */
+  void (*row)(reduce_accumulator *a, const void *x, int64_t n);                /* n elements into a[0] */
+  void (*column)(reduce_accumulator *a, const void *x, int64_t n);             /* x[i] into a[i] */
+  void (*join)(reduce_accumulator *a, const reduce_accumulator *v, int64_t n); /* v[0..n) into a[0] */
+  void (*finish)(void *out, const reduce_accumulator *a, int64_t n_out,
+                 int64_t n); /* out[i] from a[i], each over n elements */
 } reduce_loops;
 
 /* NULL for a dtype without the operator; f16 and bf16 have none: convert to f32. */

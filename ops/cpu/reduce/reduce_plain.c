@@ -115,8 +115,7 @@ const reduce_loops *reduce_formula(cpu_level level, reed_dtype dtype, op_id op) 
     case REED_F16:
     case REED_BF16:
     case REED_NONE:
-    case REED_DTYPE_COUNT:
-      break;
+    case REED_DTYPE_COUNT: break;
   }
   return NULL;
 }

@@ -1,22 +1,22 @@
-/* Walks along one axis that look at every element in order: CumSum, ArgMax, ArgMin. Tensors are seen as [outer, extent, inner]; one loop
- * per dtype is made from a list. */
+/* Walks along one axis that look at every element in order: CumSum, ArgMax, ArgMin. Tensors are seen as [outer, extent,
+ * inner]; one loop per dtype is made from a list. */
 #include "base/half.h"
 #include "ops/cpu/common.h"
 #include "ops/cpu/reference/elements.h"
 
 /* name, memory type, type of values and sums, value of memory element x, memory element of value v */
-#define SCAN_TYPES(X)                                                \
-  X(F32, float, double, x, (float)v)                                 \
-  X(F64, double, double, x, v)                                       \
-  X(F16, uint16_t, float, f16_to_f32(x), f16_from_f32(v))            \
-  X(BF16, uint16_t, float, bf16_to_f32(x), bf16_from_f32(v))         \
-  X(I8, int8_t, uint64_t, (uint64_t)x, (int8_t)v)                    \
-  X(I16, int16_t, uint64_t, (uint64_t)x, (int16_t)v)                 \
-  X(I32, int32_t, uint64_t, (uint64_t)x, (int32_t)v)                 \
-  X(I64, int64_t, uint64_t, (uint64_t)x, (int64_t)v)                 \
-  X(U8, uint8_t, uint64_t, x, (uint8_t)v)                            \
-  X(U16, uint16_t, uint64_t, x, (uint16_t)v)                         \
-  X(U32, uint32_t, uint64_t, x, (uint32_t)v)                         \
+#define SCAN_TYPES(X) \
+  X(F32, float, double, x, (float)v) \
+  X(F64, double, double, x, v) \
+  X(F16, uint16_t, float, f16_to_f32(x), f16_from_f32(v)) \
+  X(BF16, uint16_t, float, bf16_to_f32(x), bf16_from_f32(v)) \
+  X(I8, int8_t, uint64_t, (uint64_t)x, (int8_t)v) \
+  X(I16, int16_t, uint64_t, (uint64_t)x, (int16_t)v) \
+  X(I32, int32_t, uint64_t, (uint64_t)x, (int32_t)v) \
+  X(I64, int64_t, uint64_t, (uint64_t)x, (int64_t)v) \
+  X(U8, uint8_t, uint64_t, x, (uint8_t)v) \
+  X(U16, uint16_t, uint64_t, x, (uint16_t)v) \
+  X(U32, uint32_t, uint64_t, x, (uint32_t)v) \
   X(U64, uint64_t, uint64_t, x, v)
 
 /* ---- CumSum ---- */
@@ -24,17 +24,17 @@
 /* One line of n elements, `stride` apart; integers wrap. */
 typedef void (*cumsum_fn)(void *out, const void *in, int64_t n, int64_t stride, bool exclusive, bool reverse);
 
-#define CUMSUM(name, M, V, load, store)                                                                                   \
-  static void cumsum_##name(void *out, const void *in, int64_t n, int64_t stride, bool exclusive, bool reverse) {         \
-    V sum = 0;                                                                                                            \
-    for (int64_t k = 0; k < n; k++) {                                                                                     \
-      int64_t i = (reverse ? n - 1 - k : k) * stride;                                                                     \
-      const M x = ((const M *)in)[i];                                                                                     \
-      V v = sum;                                                                                                          \
-      sum += load;                                                                                                        \
-      if (!exclusive) v = sum;                                                                                            \
-      ((M *)out)[i] = store;                                                                                              \
-    }                                                                                                                     \
+#define CUMSUM(name, M, V, load, store) \
+  static void cumsum_##name(void *out, const void *in, int64_t n, int64_t stride, bool exclusive, bool reverse) { \
+    V sum = 0; \
+    for (int64_t k = 0; k < n; k++) { \
+      int64_t i = (reverse ? n - 1 - k : k) * stride; \
+      const M x = ((const M *)in)[i]; \
+      V v = sum; \
+      sum += load; \
+      if (!exclusive) v = sum; \
+      ((M *)out)[i] = store; \
+    } \
   }
 SCAN_TYPES(CUMSUM)
 
@@ -72,18 +72,20 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
   const cumsum_state *s = state;
   int64_t axis = cpu_index_at(s->axis_dtype, buffers->inputs[1], 0);
   if (axis < -s->in.rank || axis >= s->in.rank)
-    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "axis %lld is outside -%d..%d", (long long)axis, s->in.rank,
-                     s->in.rank - 1);
+    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "axis %lld is outside -%d..%d", (long long)axis,
+                     s->in.rank, s->in.rank - 1);
   int32_t d = (int32_t)(axis < 0 ? axis + s->in.rank : axis);
   int64_t n = desc_elements(&s->in);
   if (n == 0) return REED_OK;
-  cumsum_job job = {s, buffers->inputs[0], buffers->outputs[0], s->in.dims[d], cpu_product(s->in.dims, d + 1, s->in.rank)};
+  cumsum_job job = {s, buffers->inputs[0], buffers->outputs[0], s->in.dims[d],
+                    cpu_product(s->in.dims, d + 1, s->in.rank)};
   cpu_parallel(s->n_threads, n / job.extent, 1, cumsum_range, &job);
   return REED_OK;
 }
 
 reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (desc_elements(&call->inputs[1]) != 1) return reed_kernel_fail(call, REED_ERROR_SHAPE, "'axis' must have one element");
+  if (desc_elements(&call->inputs[1]) != 1)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "'axis' must have one element");
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scan(call, out_kernel);
   cumsum_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
@@ -100,25 +102,26 @@ reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_ke
 
 /* ---- ArgMax, ArgMin ---- */
 
-/* Index along the axis of the best of n elements `stride` apart; among equals the first, or the last. NaN is best, as in numpy. */
+/* Index along the axis of the best of n elements `stride` apart; among equals the first, or the last. NaN is best, as
+ * in numpy. */
 typedef int64_t (*arg_fn)(const void *in, int64_t n, int64_t stride, bool least, bool last);
 
-#define ARG(name, M, V, load, store)                                                                      \
-  static int64_t arg_##name(const void *in, int64_t n, int64_t stride, bool least, bool last) {           \
-    int64_t best = 0;                                                                                     \
-    M x = ((const M *)in)[0];                                                                             \
-    __typeof__(ARG_VALUE(M, load)) value = ARG_VALUE(M, load);                                            \
-    for (int64_t k = 1; k < n; k++) {                                                                     \
-      x = ((const M *)in)[k * stride];                                                                    \
-      __typeof__(value) v = ARG_VALUE(M, load);                                                           \
-      bool same = v == value || (v != v && value != value);                                               \
-      bool better = value == value && (v != v || (least ? v < value : v > value));                        \
-      if (better || (last && same)) {                                                                     \
-        best = k;                                                                                         \
-        value = v;                                                                                        \
-      }                                                                                                   \
-    }                                                                                                     \
-    return best;                                                                                          \
+#define ARG(name, M, V, load, store) \
+  static int64_t arg_##name(const void *in, int64_t n, int64_t stride, bool least, bool last) { \
+    int64_t best = 0; \
+    M x = ((const M *)in)[0]; \
+    __typeof__(ARG_VALUE(M, load)) value = ARG_VALUE(M, load); \
+    for (int64_t k = 1; k < n; k++) { \
+      x = ((const M *)in)[k * stride]; \
+      __typeof__(value) v = ARG_VALUE(M, load); \
+      bool same = v == value || (v != v && value != value); \
+      bool better = value == value && (v != v || (least ? v < value : v > value)); \
+      if (better || (last && same)) { \
+        best = k; \
+        value = v; \
+      } \
+    } \
+    return best; \
   }
 /* The halves compare as floats, all else as it is in memory. */
 #define ARG_VALUE(M, load) __builtin_choose_expr(__builtin_types_compatible_p(__typeof__(load), float), load, x)
@@ -145,7 +148,8 @@ static void arg_range(void *context, int64_t begin, int64_t end) {
   const arg_job *job = context;
   const arg_state *s = job->s;
   for (int64_t i = begin; i < end; i++)
-    job->out[i] = s->line(job->in + (i / s->inner * s->extent * s->inner + i % s->inner) * s->size, s->extent, s->inner, s->least, s->last);
+    job->out[i] = s->line(job->in + (i / s->inner * s->extent * s->inner + i % s->inner) * s->size, s->extent, s->inner,
+                          s->least, s->last);
 }
 
 static reed_status run_arg_reduce(const void *state, const reed_kernel_buffers *buffers) {
@@ -162,7 +166,8 @@ reed_status cpu_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *ou
   reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), in->rank, &axis);
   if (status) return status;
   int64_t n_out = desc_elements(&call->outputs[0]);
-  if (n_out && in->dims[axis] == 0) return reed_kernel_fail(call, REED_ERROR_SHAPE, "axis %d of extent 0 has no element to point at", axis);
+  if (n_out && in->dims[axis] == 0)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "axis %d of extent 0 has no element to point at", axis);
   arg_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->line = args[in->dtype];

@@ -1,12 +1,14 @@
-/* Softmax and LogSoftmax (ONNX opset 13; `flattened` is the older meaning: one softmax over all axes from `axis` on). f32 here; other dtypes,
- * Hardmax and LpNormalization by the reference. */
+/* Softmax and LogSoftmax (ONNX opset 13; `flattened` is the older meaning: one softmax over all axes from `axis` on).
+ * f32 here; other dtypes, Hardmax and LpNormalization by the reference. */
 #include "ops/cpu/reduce/softmax.h"
 
 #include "ops/cpu/half.h"
 #include "ops/cpu/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
 
-#define COLUMNS 512 /* columns done at a time where the axis is not the last: their scratch stays in the first cache */
+#define COLUMNS \
+  512 /* columns done at a time where the axis is not the last: their scratch stays in the first cache \
+       */
 
 reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) {
   const reed_desc *x = &call->inputs[0];
@@ -22,14 +24,17 @@ reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) {
   }
   int32_t after = flattened || x->rank == 0 ? x->rank : axis + 1;
   *out_softmax = (softmax){
-    .dtype = x->dtype,
-    .kind = id == OP_LogSoftmax ? SOFTMAX_LOG : id == OP_Hardmax ? SOFTMAX_HARD : id == OP_LpNormalization ? SOFTMAX_LP : SOFTMAX,
-    .p = reed_attrs_int(call->attrs, "p", 2),
-    .n_threads = cpu_env_threads(call),
-    .level = cpu_level_now(),
-    .outer = cpu_product(x->dims, 0, axis),
-    .axis = cpu_product(x->dims, axis, after),
-    .inner = cpu_product(x->dims, after, x->rank),
+      .dtype = x->dtype,
+      .kind = id == OP_LogSoftmax        ? SOFTMAX_LOG
+              : id == OP_Hardmax         ? SOFTMAX_HARD
+              : id == OP_LpNormalization ? SOFTMAX_LP
+                                         : SOFTMAX,
+      .p = reed_attrs_int(call->attrs, "p", 2),
+      .n_threads = cpu_env_threads(call),
+      .level = cpu_level_now(),
+      .outer = cpu_product(x->dims, 0, axis),
+      .axis = cpu_product(x->dims, axis, after),
+      .inner = cpu_product(x->dims, after, x->rank),
   };
   return REED_OK;
 }
@@ -43,7 +48,8 @@ typedef struct softmax_job {
 static void rows(void *context, int64_t begin, int64_t end) {
   const softmax_job *job = context;
   int64_t axis = job->s->axis;
-  for (int64_t i = begin; i < end; i++) CPU_PICK(job->s->level, softmax_row)(job->s->kind == SOFTMAX_LOG, job->x + i * axis, job->y + i * axis, axis);
+  for (int64_t i = begin; i < end; i++)
+    CPU_PICK(job->s->level, softmax_row)(job->s->kind == SOFTMAX_LOG, job->x + i * axis, job->y + i * axis, axis);
 }
 
 static void columns(void *context, int64_t begin, int64_t end) {
@@ -51,8 +57,10 @@ static void columns(void *context, int64_t begin, int64_t end) {
   int64_t inner = job->s->inner, axis = job->s->axis, blocks = (inner + COLUMNS - 1) / COLUMNS;
   float scratch[2 * COLUMNS];
   for (int64_t i = begin; i < end; i++) {
-    int64_t first = i % blocks * COLUMNS, n = inner - first < COLUMNS ? inner - first : COLUMNS, at = i / blocks * axis * inner + first;
-    CPU_PICK(job->s->level, softmax_columns)(job->s->kind == SOFTMAX_LOG, job->x + at, job->y + at, axis, inner, n, scratch);
+    int64_t first = i % blocks * COLUMNS, n = inner - first < COLUMNS ? inner - first : COLUMNS,
+            at = i / blocks * axis * inner + first;
+    CPU_PICK(job->s->level, softmax_columns)
+    (job->s->kind == SOFTMAX_LOG, job->x + at, job->y + at, axis, inner, n, scratch);
   }
 }
 

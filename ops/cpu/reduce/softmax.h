@@ -1,4 +1,5 @@
-/* Softmax, LogSoftmax, Hardmax and LpNormalization as extents: `outer` blocks of `axis` elements that lie `inner` apart. */
+/* Softmax, LogSoftmax, Hardmax and LpNormalization as extents: `outer` blocks of `axis` elements that lie `inner`
+ * apart. */
 #ifndef OPS_CPU_REDUCE_SOFTMAX_H_
 #define OPS_CPU_REDUCE_SOFTMAX_H_
 

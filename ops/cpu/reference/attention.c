@@ -11,7 +11,8 @@ static double element(const attention_view *v, const void *data, int64_t batch, 
 }
 
 /* Element i of key or value number j (input 1 or 2; those of earlier calls are inputs 4 and 5). */
-static double kv_element(const attention *a, const reed_kernel_buffers *buffers, int32_t input, int64_t batch, int64_t head, int64_t j, int64_t i) {
+static double kv_element(const attention *a, const reed_kernel_buffers *buffers, int32_t input, int64_t batch,
+                         int64_t head, int64_t j, int64_t i) {
   const attention_view *past = input == 1 ? &a->past_k : &a->past_v, *now = input == 1 ? &a->k : &a->v;
   if (j < a->past) return element(past, buffers->inputs[input + 3], batch, head, j, i);
   return element(now, buffers->inputs[input], batch, head, j - a->past, i);
@@ -22,31 +23,37 @@ typedef struct query {
 } query;
 
 /* What the mask adds; *out_masked: the key is not looked at. */
-static double mask_of(const attention *a, const reed_kernel_buffers *buffers, const query *q, int64_t j, bool *out_masked) {
+static double mask_of(const attention *a, const reed_kernel_buffers *buffers, const query *q, int64_t j,
+                      bool *out_masked) {
   attention_reach reach = attention_reach_of(a, buffers, q->batch);
   *out_masked = j >= reach.keys || j >= a->mask_keys || (a->causal && j > q->i + reach.offset);
   if (*out_masked || a->mask_dtype == REED_NONE) return 0;
-  int64_t at = q->batch * a->mask_strides[0] + q->head * a->mask_strides[1] + q->i * a->mask_strides[2] + j * a->mask_strides[3];
-  double x = reed_dtype_read(a->mask_dtype, (const char *)buffers->inputs[3] + at * (int64_t)reed_dtype_bytes(a->mask_dtype));
+  int64_t at =
+      q->batch * a->mask_strides[0] + q->head * a->mask_strides[1] + q->i * a->mask_strides[2] + j * a->mask_strides[3];
+  double x =
+      reed_dtype_read(a->mask_dtype, (const char *)buffers->inputs[3] + at * (int64_t)reed_dtype_bytes(a->mask_dtype));
   if (a->mask_dtype == REED_BOOL) *out_masked = x == 0;
   return a->mask_dtype == REED_BOOL ? 0 : x;
 }
 
 /* Number `mode` of what the scores go through. */
-static void note_score(const attention *a, const reed_kernel_buffers *buffers, reed_dtype dtype, const query *q, int64_t j, int64_t mode, double x) {
+static void note_score(const attention *a, const reed_kernel_buffers *buffers, reed_dtype dtype, const query *q,
+                       int64_t j, int64_t mode, double x) {
   if (dtype == REED_NONE || mode != a->mode) return;
   int64_t at = ((q->batch * a->heads + q->head) * a->queries + q->i) * a->total + j;
   reed_dtype_write(dtype, (char *)buffers->outputs[3] + at * (int64_t)reed_dtype_bytes(dtype), x);
 }
 
 /* Scores of a query, then their softmax. */
-static void weigh(const attention *a, const reed_kernel_buffers *buffers, reed_dtype noted, const query *q, double *scores) {
+static void weigh(const attention *a, const reed_kernel_buffers *buffers, reed_dtype noted, const query *q,
+                  double *scores) {
   double most = -INFINITY, sum = 0;
   for (int64_t j = 0; j < a->total; j++) {
     double x = 0;
     bool masked;
     for (int64_t d = 0; d < a->size; d++)
-      x += element(&a->q, buffers->inputs[0], q->batch, q->head, q->i, d) * kv_element(a, buffers, 1, q->batch, q->kv_head, j, d);
+      x += element(&a->q, buffers->inputs[0], q->batch, q->head, q->i, d) *
+           kv_element(a, buffers, 1, q->batch, q->kv_head, j, d);
     x *= a->scale;
     note_score(a, buffers, noted, q, j, 0, x);
     if (a->softcap > 0) x = a->softcap * tanh(x / a->softcap);
@@ -90,7 +97,9 @@ static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
             double v = kv_element(a, buffers, 2, b, q.kv_head, j, d);
             if (scores[j] != 0) y += scores[j] * v; /* what is masked may be anything */
           }
-          reed_dtype_write(a->y.dtype, (char *)buffers->outputs[0] + (size_t)(b * a->y.batch + h * a->y.head + i * a->y.row + d) * bytes, y);
+          reed_dtype_write(
+              a->y.dtype,
+              (char *)buffers->outputs[0] + (size_t)(b * a->y.batch + h * a->y.head + i * a->y.row + d) * bytes, y);
         }
       }
   return REED_OK;

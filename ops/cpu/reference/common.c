@@ -11,7 +11,8 @@ static size_t value_bytes(const reed_kernel_call *call, int32_t i) {
 }
 
 reed_status reference_open(const reed_kernel_call *call, reed_kernel_run_fn run, reed_kernel *out_kernel) {
-  size_t bytes = sizeof(reference_state) + (size_t)(call->n_inputs + call->n_outputs) * sizeof(reed_desc) + (size_t)call->n_inputs * sizeof(void *);
+  size_t bytes = sizeof(reference_state) + (size_t)(call->n_inputs + call->n_outputs) * sizeof(reed_desc) +
+                 (size_t)call->n_inputs * sizeof(void *);
   size_t first_value = bytes;
   for (int32_t i = 0; i < call->n_inputs; i++) bytes += value_bytes(call, i);
   reference_state *s = mem_calloc(1, bytes);
@@ -52,7 +53,9 @@ int64_t reference_linear(const reed_desc *desc, const int64_t *coordinates, int3
   return i;
 }
 
-static char *element(reed_dtype dtype, const void *data, int64_t i) { return (char *)data + i * (int64_t)reed_dtype_bytes(dtype); }
+static char *element(reed_dtype dtype, const void *data, int64_t i) {
+  return (char *)data + i * (int64_t)reed_dtype_bytes(dtype);
+}
 
 __int128 reference_read_int(reed_dtype dtype, const void *data, int64_t i) {
   if (dtype == REED_I64) return ((const int64_t *)data)[i];
@@ -74,6 +77,10 @@ void reference_write_float(reed_dtype dtype, void *data, int64_t i, long double 
   reed_dtype_write(dtype, element(dtype, data, i), (double)value);
 }
 
-bool reference_is_float(reed_dtype dtype) { return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16; }
+bool reference_is_float(reed_dtype dtype) {
+  return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
+}
 
-bool reference_is_signed(reed_dtype dtype) { return dtype == REED_I8 || dtype == REED_I16 || dtype == REED_I32 || dtype == REED_I64; }
+bool reference_is_signed(reed_dtype dtype) {
+  return dtype == REED_I8 || dtype == REED_I16 || dtype == REED_I32 || dtype == REED_I64;
+}

@@ -41,21 +41,21 @@ static long double softplus_wide(long double x) { return x > 40 ? x : log1pl(exp
 #define tanh_wide tanhl
 
 /* One formula on the operands v. False: no such formula for the class. */
-#define FORMULA_FUNCTION(name)                                                                                               \
-  static bool name(int formula, const T *v, T alpha, T beta, T *out_y, int *fault) {                                         \
-    const T x = v[0], a = v[0], b = v[1], low = v[1], high = v[2];                                                           \
-    (void)x, (void)low, (void)high, (void)alpha, (void)beta, (void)b;                                                        \
+#define FORMULA_FUNCTION(name) \
+  static bool name(int formula, const T *v, T alpha, T beta, T *out_y, int *fault) { \
+    const T x = v[0], a = v[0], b = v[1], low = v[1], high = v[2]; \
+    (void)x, (void)low, (void)high, (void)alpha, (void)beta, (void)b; \
     switch (formula) {
 
 #define FORMULA_END \
-  }                 \
-  return false;     \
+  } \
+  return false; \
   }
 #define FAULT (*fault = 1, (T)0)
 #define FN(f) f##_wide
 #define CASE(op, e) \
-  case OP_##op:     \
-    *out_y = (e);   \
+  case OP_##op: \
+    *out_y = (e); \
     return true;
 
 #define T long double
@@ -129,20 +129,24 @@ static __int128 truncate_float(long double v, reed_dtype to) {
   return -(__int128)limit;
 }
 
-static bool integer_formula(int formula, reed_dtype dtype, const __int128 *v, const elementwise_parameters *p, __int128 *out_y, int *fault) {
+static bool integer_formula(int formula, reed_dtype dtype, const __int128 *v, const elementwise_parameters *p,
+                            __int128 *out_y, int *fault) {
   bool is_signed = reference_is_signed(dtype) || formula == OP_Pow;
-  return (dtype == REED_BOOL ? bool_formula : is_signed ? signed_formula : unsigned_formula)(formula, v, whole_of(p->alpha), whole_of(p->beta), out_y, fault);
+  return (dtype == REED_BOOL ? bool_formula
+          : is_signed        ? signed_formula
+                             : unsigned_formula)(formula, v, whole_of(p->alpha), whole_of(p->beta), out_y, fault);
 }
 
-bool reference_formula(int formula, const elementwise_parameters *p, int32_t n, const reed_dtype *dtypes, const void *const *cells, reed_dtype out_dtype, void *out,
-                       int *fault) {
+bool reference_formula(int formula, const elementwise_parameters *p, int32_t n, const reed_dtype *dtypes,
+                       const void *const *cells, reed_dtype out_dtype, void *out, int *fault) {
   long double v[3] = {0}, y = 0;
   __int128 w[3] = {0}, z = 0;
   bool is_float = reference_is_float(dtypes[0]), known;
   for (int32_t k = 0; k < n; k++)
     if (is_float) v[k] = reference_read_float(dtypes[k], cells[k], 0);
     else w[k] = reference_read_int(dtypes[k], cells[k], 0);
-  known = is_float ? float_formula(formula, v, p->alpha, p->beta, &y, fault) : integer_formula(formula, dtypes[0], w, p, &z, fault);
+  known = is_float ? float_formula(formula, v, p->alpha, p->beta, &y, fault)
+                   : integer_formula(formula, dtypes[0], w, p, &z, fault);
   if (is_float) reference_write_float(out_dtype, out, 0, y);
   else reference_write_int(out_dtype, out, 0, z);
   return known;
@@ -174,7 +178,8 @@ static bool float_element(const reference_state *s, const reed_kernel_buffers *b
   return true;
 }
 
-static bool int_element(const reference_state *s, const reed_kernel_buffers *buffers, const int64_t *at, int64_t i, int *fault) {
+static bool int_element(const reference_state *s, const reed_kernel_buffers *buffers, const int64_t *at, int64_t i,
+                        int *fault) {
   const reed_desc *out = &s->outputs[0];
   reed_dtype dtype = s->inputs[0].dtype;
   bool folds = s->id == OP_Max || s->id == OP_Min;
@@ -242,7 +247,8 @@ static reed_status run_cast(const void *state, const reed_kernel_buffers *buffer
   const reference_state *s = state;
   reed_dtype from = s->inputs[0].dtype, to = s->outputs[0].dtype;
   int64_t n = desc_elements(&s->outputs[0]), size = (int64_t)reed_dtype_bytes(from);
-  for (int64_t i = 0; i < n; i++) reference_convert(from, (const char *)buffers->inputs[0] + i * size, to, buffers->outputs[0], i);
+  for (int64_t i = 0; i < n; i++)
+    reference_convert(from, (const char *)buffers->inputs[0] + i * size, to, buffers->outputs[0], i);
   return REED_OK;
 }
 

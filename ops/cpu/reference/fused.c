@@ -30,8 +30,12 @@ static reed_status run_steps(const fused_reference *s, cell *cells, reed_diagnos
     char *out = cells[to].bytes;
     if (step->formula == OP_Cast) reference_convert(dtypes[0], operands[0], result, out, 0);
     else if (step->formula == OP_Where) memcpy(out, operands[*(const uint8_t *)operands[0] ? 1 : 2], sizeof(cell));
-    else known = reference_formula(step->formula, &step->parameters, step->n_operands, dtypes, operands, result, out, &fault);
-    if (!known) return cpu_fault(&s->site, diagnosis, REED_ERROR_UNSUPPORTED, -1, "there is no such formula for %s", reed_dtype_name(dtypes[0]));
+    else
+      known =
+          reference_formula(step->formula, &step->parameters, step->n_operands, dtypes, operands, result, out, &fault);
+    if (!known)
+      return cpu_fault(&s->site, diagnosis, REED_ERROR_UNSUPPORTED, -1, "there is no such formula for %s",
+                       reed_dtype_name(dtypes[0]));
   }
   return fault ? cpu_fault(&s->site, diagnosis, REED_ERROR_VALUE, -1, "division of an integer by 0") : REED_OK;
 }
@@ -46,10 +50,13 @@ static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
     reference_coordinates(&s->out, i, at);
     for (int32_t k = 0; k < s->program.n_inputs; k++) {
       size_t bytes = reed_dtype_bytes(s->inputs[k].dtype);
-      memcpy(cells[k].bytes, (const char *)buffers->inputs[k] + (size_t)reference_linear(&s->inputs[k], at, s->out.rank) * bytes, bytes);
+      memcpy(cells[k].bytes,
+             (const char *)buffers->inputs[k] + (size_t)reference_linear(&s->inputs[k], at, s->out.rank) * bytes,
+             bytes);
     }
     status = run_steps(s, cells, buffers->diagnosis);
-    memcpy((char *)buffers->outputs[0] + (size_t)i * size, cells[s->program.n_inputs + s->program.n_steps - 1].bytes, size);
+    memcpy((char *)buffers->outputs[0] + (size_t)i * size, cells[s->program.n_inputs + s->program.n_steps - 1].bytes,
+           size);
   }
   return status;
 }

@@ -5,13 +5,15 @@
 #include "ops/cpu/image/resize.h"
 
 /* `map` begins with the map's first element; the next one is p->lanes further. */
-static float pixel(const keypoints *p, const float *map, const int32_t *row, const float *row_weight, int64_t columns, int64_t x) {
+static float pixel(const keypoints *p, const float *map, const int32_t *row, const float *row_weight, int64_t columns,
+                   int64_t x) {
   int32_t column[4];
   float weight[4];
   double sum = 0;
   resize_taps(p->mapping, &p->cubic_a, p->columns, columns, x, x + 1, column, weight);
   for (int i = 0; i < 4; i++)
-    for (int k = 0; k < 4; k++) sum += (double)map[(row[i] * p->columns + column[k]) * p->lanes] * row_weight[i] * weight[k];
+    for (int k = 0; k < 4; k++)
+      sum += (double)map[(row[i] * p->columns + column[k]) * p->lanes] * row_weight[i] * weight[k];
   return (float)sum;
 }
 

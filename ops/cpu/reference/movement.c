@@ -20,7 +20,8 @@ static int64_t int_input(const reference_state *s, const reed_kernel_buffers *bu
 static int64_t index_input(const reference_state *s, const reed_kernel_buffers *buffers, int64_t i, int64_t extent) {
   int64_t value = int_input(s, buffers, 1, i);
   if (value < -extent || value >= extent) {
-    reed_status status = cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "index %lld is out of range", (long long)value);
+    reed_status status =
+        cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "index %lld is out of range", (long long)value);
     (void)status;
     return -1;
   }
@@ -30,7 +31,8 @@ static int64_t index_input(const reference_state *s, const reed_kernel_buffers *
 static int64_t pad_coordinate(const char *mode, int64_t at, int64_t extent) {
   if (strcmp(mode, "edge") == 0) return at < 0 ? 0 : at >= extent ? extent - 1 : at;
   if (strcmp(mode, "wrap") == 0) return ((at % extent) + extent) % extent;
-  if (strcmp(mode, "constant") == 0 || extent == 1) return at >= 0 && at < extent ? at : strcmp(mode, "constant") ? 0 : -1;
+  if (strcmp(mode, "constant") == 0 || extent == 1)
+    return at >= 0 && at < extent ? at : strcmp(mode, "constant") ? 0 : -1;
   while (at < 0 || at >= extent) at = at < 0 ? -at : 2 * (extent - 1) - at;
   return at;
 }
@@ -42,7 +44,8 @@ static void find_pad(const reference_state *s, const reed_kernel_buffers *buffer
   for (int64_t k = 0; k < n; k++) {
     int64_t d = has_axes ? int_input(s, buffers, 3, k) : k;
     if (d < 0) d += in->rank;
-    out->at[d] = pad_coordinate(reed_attrs_string(&s->attrs, "mode", "constant"), out->at[d] - int_input(s, buffers, 1, k), in->dims[d]);
+    out->at[d] = pad_coordinate(reed_attrs_string(&s->attrs, "mode", "constant"),
+                                out->at[d] - int_input(s, buffers, 1, k), in->dims[d]);
     if (out->at[d] < 0) out->constant = true;
   }
 }
@@ -63,10 +66,12 @@ static void find_slice(const reference_state *s, const reed_kernel_buffers *buff
 }
 
 /* Output coordinates are in out->at; makes them the source's. False: an index was out of range. */
-static bool find_source(const reference_state *s, const reed_kernel_buffers *buffers, int32_t output, int64_t i, source *out) {
+static bool find_source(const reference_state *s, const reed_kernel_buffers *buffers, int32_t output, int64_t i,
+                        source *out) {
   const reed_desc *in = &s->inputs[0], *to = &s->outputs[output];
   int64_t c[REED_MAX_RANK], n_perm, b;
-  int32_t channel = reed_attrs_int(&s->attrs, "channels_last", 0) ? 3 : 1, y = channel == 1 ? 2 : 1, x = y + 1; /* axes of an image */
+  int32_t channel = reed_attrs_int(&s->attrs, "channels_last", 0) ? 3 : 1, y = channel == 1 ? 2 : 1,
+          x = y + 1; /* axes of an image */
   memcpy(c, out->at, sizeof c);
   switch ((int)s->id) {
     case OP_Concat: {
@@ -141,11 +146,10 @@ static reed_status run_move(const void *state, const reed_kernel_buffers *buffer
       char *to = (char *)buffers->outputs[o] + (size_t)i * size;
       const reed_desc *in = &s->inputs[from.input];
       if (!from.constant)
-        memcpy(to, (const char *)buffers->inputs[from.input] + (size_t)reference_linear(in, from.at, in->rank) * size, size);
-      else if (has_value)
-        memcpy(to, buffers->inputs[2], size);
-      else
-        memset(to, 0, size);
+        memcpy(to, (const char *)buffers->inputs[from.input] + (size_t)reference_linear(in, from.at, in->rank) * size,
+               size);
+      else if (has_value) memcpy(to, buffers->inputs[2], size);
+      else memset(to, 0, size);
     }
   return REED_OK;
 }
@@ -160,7 +164,12 @@ static void combine(const char *reduction, reed_dtype dtype, void *to, int64_t a
   bool add = strcmp(reduction, "add") == 0, mul = strcmp(reduction, "mul") == 0, max = strcmp(reduction, "max") == 0;
   if (reference_is_float(dtype)) {
     long double a = reference_read_float(dtype, to, at), b = reference_read_float(dtype, updates, i);
-    reference_write_float(dtype, to, at, add ? a + b : mul ? a * b : a != a ? a : max ? (a > b ? a : b) : (a < b ? a : b));
+    reference_write_float(dtype, to, at,
+                          add      ? a + b
+                          : mul    ? a * b
+                          : a != a ? a
+                          : max    ? (a > b ? a : b)
+                                   : (a < b ? a : b));
   } else {
     __int128 a = reference_read_int(dtype, to, at), b = reference_read_int(dtype, updates, i);
     reference_write_int(dtype, to, at, add ? a + b : mul ? a * b : max ? (a > b ? a : b) : (a < b ? a : b));
@@ -190,9 +199,9 @@ static reed_status run_scatter(const void *state, const reed_kernel_buffers *buf
     }
     int64_t to = reference_linear(data, at, data->rank);
     if (strcmp(reduction, "none") == 0)
-      memcpy((char *)buffers->outputs[0] + (size_t)to * size, (const char *)buffers->inputs[2] + (size_t)i * size, size);
-    else
-      combine(reduction, data->dtype, buffers->outputs[0], to, buffers->inputs[2], i);
+      memcpy((char *)buffers->outputs[0] + (size_t)to * size, (const char *)buffers->inputs[2] + (size_t)i * size,
+             size);
+    else combine(reduction, data->dtype, buffers->outputs[0], to, buffers->inputs[2], i);
   }
   return REED_OK;
 }

@@ -1,4 +1,5 @@
-/* NonMaxSuppression as the operator's text has it: take the best box left, keep it if no kept box of its class overlaps it too much. */
+/* NonMaxSuppression as the operator's text has it: take the best box left, keep it if no kept box of its class overlaps
+ * it too much. */
 #pragma GCC optimize("fp-contract=off")
 
 #include "ops/cpu/image/nms.h"
@@ -9,7 +10,8 @@ static float overlap(const nms *n, const float *a, const float *b) {
   float ax1, ay1, ax2, ay2, bx1, by1, bx2, by2;
   nms_corners(n, a, &ax1, &ay1, &ax2, &ay2);
   nms_corners(n, b, &bx1, &by1, &bx2, &by2);
-  float width = (ax2 < bx2 ? ax2 : bx2) - (ax1 > bx1 ? ax1 : bx1), height = (ay2 < by2 ? ay2 : by2) - (ay1 > by1 ? ay1 : by1);
+  float width = (ax2 < bx2 ? ax2 : bx2) - (ax1 > bx1 ? ax1 : bx1),
+        height = (ay2 < by2 ? ay2 : by2) - (ay1 > by1 ? ay1 : by1);
   float both = (width > 0 ? width : 0) * (height > 0 ? height : 0);
   float area_a = (ax2 - ax1) * (ay2 - ay1), area_b = (bx2 - bx1) * (by2 - by1);
   return both / (area_a + area_b - both);

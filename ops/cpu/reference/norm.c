@@ -1,4 +1,5 @@
-/* BatchNormalization (with training), the normalisations by instance, group and layer, and RMSNormalization in double, for f32 and f64. */
+/* BatchNormalization (with training), the normalisations by instance, group and layer, and RMSNormalization in double,
+ * for f32 and f64. */
 #include "ops/cpu/reduce/norm.h"
 
 #include <math.h>
@@ -11,7 +12,8 @@ typedef struct job {
 } job;
 
 static double read_x(const job *j, int64_t i) {
-  return j->n->dtype == REED_F32 ? (double)((const float *)j->buffers->inputs[0])[i] : ((const double *)j->buffers->inputs[0])[i];
+  return j->n->dtype == REED_F32 ? (double)((const float *)j->buffers->inputs[0])[i]
+                                 : ((const double *)j->buffers->inputs[0])[i];
 }
 
 static void write_y(const job *j, int64_t i, double value) {
@@ -68,7 +70,9 @@ static void instance_planes(void *context, int64_t begin, int64_t end) {
     double inverse = 1 / sqrt(variance + n->epsilon);
     for (int64_t i = plane * block; i < (plane + 1) * block; i++) {
       int64_t at = norm_parameter_of(n, i / n->inner % n->channels);
-      write_y(j, i, (read_x(j, i) - mean) * inverse * norm_parameter(n, j->buffers, 1, at) + norm_parameter(n, j->buffers, 2, at));
+      write_y(j, i,
+              (read_x(j, i) - mean) * inverse * norm_parameter(n, j->buffers, 1, at) +
+                  norm_parameter(n, j->buffers, 2, at));
     }
   }
 }
@@ -120,7 +124,8 @@ static reed_status run_layer(const void *state, const reed_kernel_buffers *buffe
   return REED_OK;
 }
 
-static reed_status prepare(const reed_kernel_call *call, norm_kind kind, reed_kernel_run_fn run, reed_kernel *out_kernel) {
+static reed_status prepare(const reed_kernel_call *call, norm_kind kind, reed_kernel_run_fn run,
+                           reed_kernel *out_kernel) {
   norm n;
   reed_status status = norm_read(call, kind, &n);
   if (status != REED_OK) return status;

@@ -1,14 +1,17 @@
-/* PasteMasks pixel by pixel: a pixel of the box is the bilinear mean of the four of the mask around it, every other one is 0. */
+/* PasteMasks pixel by pixel: a pixel of the box is the bilinear mean of the four of the mask around it, every other one
+ * is 0. */
 #include "ops/cpu/image/paste.h"
 
 #include "ops/cpu/reference/layers.h"
 #include "ops/cpu/image/resize.h"
 
-static double pixel(const paste *p, const float *mask, const paste_span *across, const paste_span *down, int64_t x, int64_t y) {
+static double pixel(const paste *p, const float *mask, const paste_span *across, const paste_span *down, int64_t x,
+                    int64_t y) {
   int32_t column[2], row[2];
   float column_share[2], row_share[2];
   double sum = 0;
-  resize_taps(p->mapping, NULL, p->columns, across->extent, x - across->origin, x - across->origin + 1, column, column_share);
+  resize_taps(p->mapping, NULL, p->columns, across->extent, x - across->origin, x - across->origin + 1, column,
+              column_share);
   resize_taps(p->mapping, NULL, p->rows, down->extent, y - down->origin, y - down->origin + 1, row, row_share);
   for (int i = 0; i < 2; i++)
     for (int k = 0; k < 2; k++) sum += (double)mask[row[i] * p->columns + column[k]] * row_share[i] * column_share[k];

@@ -52,20 +52,21 @@ static int64_t index_of(const pool *p, int64_t plane, int64_t offset) {
   return plane * p->in_plane + index;
 }
 
-/* The largest of a window, the first where several are; NaN wins. An empty window (all padding) gives the dtype's least value. */
-#define MAX_AT(T, name, least)                                                                  \
-  static void name(const job *j, int64_t plane, const place *window, int64_t at) {              \
-    const pool *p = j->p;                                                                       \
-    const T *x = (const T *)j->x + plane * p->in_plane;                                         \
-    T most = least;                                                                             \
-    int64_t where = -1;                                                                         \
-    for (int64_t tap = 0; tap < window->n_taps; tap++) {                                        \
-      int64_t offset = tap_source(p, window, tap);                                              \
-      T v = x[offset];                                                                          \
-      if (where < 0 || v > most || (v != v && most == most)) most = v, where = offset;          \
-    }                                                                                           \
-    ((T *)j->y)[at] = most;                                                                     \
-    if (j->indices) j->indices[at] = where < 0 ? 0 : index_of(p, plane, where);                 \
+/* The largest of a window, the first where several are; NaN wins. An empty window (all padding) gives the dtype's least
+ * value. */
+#define MAX_AT(T, name, least) \
+  static void name(const job *j, int64_t plane, const place *window, int64_t at) { \
+    const pool *p = j->p; \
+    const T *x = (const T *)j->x + plane * p->in_plane; \
+    T most = least; \
+    int64_t where = -1; \
+    for (int64_t tap = 0; tap < window->n_taps; tap++) { \
+      int64_t offset = tap_source(p, window, tap); \
+      T v = x[offset]; \
+      if (where < 0 || v > most || (v != v && most == most)) most = v, where = offset; \
+    } \
+    ((T *)j->y)[at] = most; \
+    if (j->indices) j->indices[at] = where < 0 ? 0 : index_of(p, plane, where); \
   }
 MAX_AT(float, max_f32_at, -__builtin_inff())
 MAX_AT(double, max_f64_at, -__builtin_inf())
@@ -78,35 +79,36 @@ MAX_AT(uint16_t, max_u16_at, 0)
 MAX_AT(uint32_t, max_u32_at, 0)
 MAX_AT(uint64_t, max_u64_at, 0)
 
-#define MEAN_AT(T, name)                                                               \
-  static void name(const job *j, int64_t plane, const place *window, int64_t at) {     \
-    const pool *p = j->p;                                                              \
-    const T *x = (const T *)j->x + plane * p->in_plane;                                \
-    double sum = 0, count = 1;                                                         \
+#define MEAN_AT(T, name) \
+  static void name(const job *j, int64_t plane, const place *window, int64_t at) { \
+    const pool *p = j->p; \
+    const T *x = (const T *)j->x + plane * p->in_plane; \
+    double sum = 0, count = 1; \
     for (int64_t tap = 0; tap < window->n_taps; tap++) sum += (double)x[tap_source(p, window, tap)]; \
     for (int32_t axis = 0; axis < p->w.n; axis++) count *= (double)pool_count(p, axis, window->origin[axis]); \
-    ((T *)j->y)[at] = (T)(sum / count);                                                \
+    ((T *)j->y)[at] = (T)(sum / count); \
   }
 MEAN_AT(float, mean_f32_at)
 MEAN_AT(double, mean_f64_at)
 
 /* The length of the window's elements in the p-norm. */
-#define LP_AT(T, name)                                                                 \
-  static void name(const job *j, int64_t plane, const place *window, int64_t at) {     \
-    const pool *p = j->p;                                                              \
-    const T *x = (const T *)j->x + plane * p->in_plane;                                \
-    double sum = 0;                                                                    \
-    for (int64_t tap = 0; tap < window->n_taps; tap++)                                 \
-      sum += pow(fabs((double)x[tap_source(p, window, tap)]), (double)p->power);       \
-    ((T *)j->y)[at] = (T)pow(sum, 1.0 / (double)p->power);                             \
+#define LP_AT(T, name) \
+  static void name(const job *j, int64_t plane, const place *window, int64_t at) { \
+    const pool *p = j->p; \
+    const T *x = (const T *)j->x + plane * p->in_plane; \
+    double sum = 0; \
+    for (int64_t tap = 0; tap < window->n_taps; tap++) \
+      sum += pow(fabs((double)x[tap_source(p, window, tap)]), (double)p->power); \
+    ((T *)j->y)[at] = (T)pow(sum, 1.0 / (double)p->power); \
   }
 LP_AT(float, lp_f32_at)
 LP_AT(double, lp_f64_at)
 
 typedef void (*pool_at)(const job *, int64_t, const place *, int64_t);
 static const pool_at maxima[REED_DTYPE_COUNT] = {
-  [REED_F32] = max_f32_at, [REED_F64] = max_f64_at, [REED_I8] = max_i8_at,   [REED_I16] = max_i16_at, [REED_I32] = max_i32_at,
-  [REED_I64] = max_i64_at, [REED_U8] = max_u8_at,   [REED_U16] = max_u16_at, [REED_U32] = max_u32_at, [REED_U64] = max_u64_at,
+    [REED_F32] = max_f32_at, [REED_F64] = max_f64_at, [REED_I8] = max_i8_at, [REED_I16] = max_i16_at,
+    [REED_I32] = max_i32_at, [REED_I64] = max_i64_at, [REED_U8] = max_u8_at, [REED_U16] = max_u16_at,
+    [REED_U32] = max_u32_at, [REED_U64] = max_u64_at,
 };
 static const pool_at means[REED_DTYPE_COUNT] = {[REED_F32] = mean_f32_at, [REED_F64] = mean_f64_at};
 
@@ -137,8 +139,7 @@ static reed_status prepare(const reed_kernel_call *call, pool_kind kind, reed_ke
   pool p;
   reed_status status = pool_read(call, kind, &p);
   if (status != REED_OK) return status;
-  if (!pool_of(&p))
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(p.dtype));
+  if (!pool_of(&p)) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(p.dtype));
   void *state = mem_copy(&p, sizeof p);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_pool, state);

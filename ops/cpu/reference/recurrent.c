@@ -1,4 +1,5 @@
-/* RNN, GRU and LSTM in double, for f32 and f64: one sequence of one direction after the other, as ONNX (opset 22) writes the equations. */
+/* RNN, GRU and LSTM in double, for f32 and f64: one sequence of one direction after the other, as ONNX (opset 22)
+ * writes the equations. */
 #include "ops/cpu/sequence/recurrent.h"
 
 #include <math.h>
@@ -41,7 +42,9 @@ static void write(const run *u, recurrent_output output, int64_t k, double value
   if (data) reed_dtype_write(u->r->dtype, data + k * (int64_t)reed_dtype_bytes(u->r->dtype), value);
 }
 
-static double limited(const run *u, double x) { return x > u->r->clip ? u->r->clip : x < -u->r->clip ? -u->r->clip : x; }
+static double limited(const run *u, double x) {
+  return x > u->r->clip ? u->r->clip : x < -u->r->clip ? -u->r->clip : x;
+}
 
 /* gates: W x + Wb + Rb and products: R h, of every gate; Rb of a GRU's hidden gate goes with R h. */
 static void multiply(const run *u, int64_t time) {
@@ -50,23 +53,28 @@ static void multiply(const run *u, int64_t time) {
   for (int64_t i = 0; i < n; i++) {
     const bool apart = r->linear_before_reset && i / r->hidden == GRU_HIDDEN;
     const double recurrent_bias = read(u, RECURRENT_B, (2 * u->direction + 1) * n + i, 0);
-    double gate = read(u, RECURRENT_B, 2 * u->direction * n + i, 0) + (apart ? 0 : recurrent_bias), product = apart ? recurrent_bias : 0;
-    for (int64_t k = 0; k < r->features; k++) gate += read(u, RECURRENT_X, x + k, 0) * read(u, RECURRENT_W, (u->direction * n + i) * r->features + k, 0);
-    for (int64_t k = 0; k < r->hidden; k++) product += u->h[k] * read(u, RECURRENT_R, (u->direction * n + i) * r->hidden + k, 0);
+    double gate = read(u, RECURRENT_B, 2 * u->direction * n + i, 0) + (apart ? 0 : recurrent_bias),
+           product = apart ? recurrent_bias : 0;
+    for (int64_t k = 0; k < r->features; k++)
+      gate += read(u, RECURRENT_X, x + k, 0) * read(u, RECURRENT_W, (u->direction * n + i) * r->features + k, 0);
+    for (int64_t k = 0; k < r->hidden; k++)
+      product += u->h[k] * read(u, RECURRENT_R, (u->direction * n + i) * r->hidden + k, 0);
     u->gates[i] = gate;
     u->products[i] = product;
   }
 }
 
 static void step_rnn(const run *u) {
-  for (int64_t i = 0; i < u->r->hidden; i++) u->next[i] = activate(&u->r->activations[u->direction][0], limited(u, u->gates[i] + u->products[i]));
+  for (int64_t i = 0; i < u->r->hidden; i++)
+    u->next[i] = activate(&u->r->activations[u->direction][0], limited(u, u->gates[i] + u->products[i]));
 }
 
 static void step_gru(const run *u) {
   const recurrent *r = u->r;
   const recurrent_activation *functions = r->activations[u->direction];
   const int64_t hidden = r->hidden, n = r->n_gates * hidden;
-  for (int64_t i = 0; i < 2 * hidden; i++) u->gates[i] = activate(&functions[0], limited(u, u->gates[i] + u->products[i]));
+  for (int64_t i = 0; i < 2 * hidden; i++)
+    u->gates[i] = activate(&functions[0], limited(u, u->gates[i] + u->products[i]));
   for (int64_t i = 0; i < hidden; i++) u->reset[i] = u->gates[GRU_RESET * hidden + i] * u->h[i];
   for (int64_t i = 0; i < hidden; i++) {
     const int64_t at = GRU_HIDDEN * hidden + i;
@@ -97,7 +105,8 @@ static void step_lstm(const run *u) {
 
 static void run_sequence(run *u) {
   const recurrent *r = u->r;
-  const int64_t length = recurrent_length(r, u->buffers, u->sequence), state = u->direction * r->state_direction + u->sequence * r->state_sequence;
+  const int64_t length = recurrent_length(r, u->buffers, u->sequence),
+                state = u->direction * r->state_direction + u->sequence * r->state_sequence;
   for (int64_t i = 0; i < r->hidden; i++) {
     u->h[i] = read(u, RECURRENT_INITIAL_H, state + i, 0);
     u->c[i] = read(u, RECURRENT_INITIAL_C, state + i, 0);
@@ -144,7 +153,8 @@ reed_status reference_prepare_recurrent(const reed_kernel_call *call, reed_kerne
   if (r.dtype != REED_F32 && r.dtype != REED_F64)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(r.dtype));
   int64_t doubles, bytes;
-  if (__builtin_mul_overflow(r.hidden, 4 + 2 * r.n_gates, &doubles) || __builtin_mul_overflow(doubles, (int64_t)sizeof(double), &bytes))
+  if (__builtin_mul_overflow(r.hidden, 4 + 2 * r.n_gates, &doubles) ||
+      __builtin_mul_overflow(doubles, (int64_t)sizeof(double), &bytes))
     return reed_kernel_fail(call, REED_ERROR_MEMORY, "%lld hidden units are more than any memory", (long long)r.hidden);
   void *state = mem_copy(&r, sizeof r);
   if (!state) return cpu_no_memory(call);

@@ -56,7 +56,9 @@ static reed_status run_reduce(const void *state, const reed_kernel_buffers *buff
   for (int32_t d = 0; d < in->rank; d++)
     if ((reduced[d] = is_reduced(s, buffers, d))) n_each *= in->dims[d];
   for (int64_t o = 0; o < desc_elements(out); o++) {
-    long double f = s->id == OP_ReduceMax || s->id == OP_ReduceLogSumExp ? -INFINITY : s->id == OP_ReduceMin ? INFINITY : s->id == OP_ReduceProd;
+    long double f = s->id == OP_ReduceMax || s->id == OP_ReduceLogSumExp ? -INFINITY
+                    : s->id == OP_ReduceMin                              ? INFINITY
+                                                                         : s->id == OP_ReduceProd;
     __int128 k = int_start(s->id, in->dtype);
     for (int64_t i = 0; i < n_in; i++) {
       int64_t at[REED_MAX_RANK], to = 0;
@@ -64,18 +66,14 @@ static reed_status run_reduce(const void *state, const reed_kernel_buffers *buff
       for (int32_t d = 0; d < in->rank; d++)
         if (!reduced[d]) to = to * in->dims[d] + at[d];
       if (to != o) continue;
-      if (floats)
-        f = float_step(s->id, f, reference_read_float(in->dtype, buffers->inputs[0], i));
-      else
-        k = int_step(s->id, k, reference_read_int(in->dtype, buffers->inputs[0], i));
+      if (floats) f = float_step(s->id, f, reference_read_float(in->dtype, buffers->inputs[0], i));
+      else k = int_step(s->id, k, reference_read_int(in->dtype, buffers->inputs[0], i));
     }
     if (s->id == OP_ReduceMean) f /= n_each, k = n_each ? k / n_each : 0;
     if (s->id == OP_ReduceLogSum) f = logl(f);
     if (s->id == OP_ReduceL2) f = sqrtl(f), k = (__int128)sqrtl((long double)k);
-    if (floats)
-      reference_write_float(out->dtype, buffers->outputs[0], o, f);
-    else
-      reference_write_int(out->dtype, buffers->outputs[0], o, k);
+    if (floats) reference_write_float(out->dtype, buffers->outputs[0], o, f);
+    else reference_write_int(out->dtype, buffers->outputs[0], o, k);
   }
   return REED_OK;
 }
@@ -86,7 +84,8 @@ reed_status reference_prepare_reduce(const reed_kernel_call *call, reed_kernel *
 
 /* ---- CumSum, ArgMax, ArgMin ---- */
 
-static void cumsum_line(const reference_state *s, const reed_kernel_buffers *buffers, int64_t first, int64_t n, int64_t stride) {
+static void cumsum_line(const reference_state *s, const reed_kernel_buffers *buffers, int64_t first, int64_t n,
+                        int64_t stride) {
   reed_dtype dtype = s->inputs[0].dtype;
   bool reverse = reed_attrs_int(&s->attrs, "reverse", 0), exclusive = reed_attrs_int(&s->attrs, "exclusive", 0);
   for (int64_t k = 0; k < n; k++) {
@@ -95,15 +94,11 @@ static void cumsum_line(const reference_state *s, const reed_kernel_buffers *buf
     for (int64_t j = 0; j < n; j++) {
       bool before = reverse ? j > k : j < k;
       if (!before && (exclusive || j != k)) continue;
-      if (reference_is_float(dtype))
-        f += reference_read_float(dtype, buffers->inputs[0], first + j * stride);
-      else
-        sum += reference_read_int(dtype, buffers->inputs[0], first + j * stride);
+      if (reference_is_float(dtype)) f += reference_read_float(dtype, buffers->inputs[0], first + j * stride);
+      else sum += reference_read_int(dtype, buffers->inputs[0], first + j * stride);
     }
-    if (reference_is_float(dtype))
-      reference_write_float(dtype, buffers->outputs[0], first + k * stride, f);
-    else
-      reference_write_int(dtype, buffers->outputs[0], first + k * stride, sum);
+    if (reference_is_float(dtype)) reference_write_float(dtype, buffers->outputs[0], first + k * stride, f);
+    else reference_write_int(dtype, buffers->outputs[0], first + k * stride, sum);
   }
 }
 
@@ -132,8 +127,7 @@ static reed_status run_scan(const void *state, const reed_kernel_buffers *buffer
   int64_t outer = cpu_product(in->dims, 0, d), n = in->dims[d], inner = cpu_product(in->dims, d + 1, in->rank);
   for (int64_t o = 0; o < outer; o++)
     for (int64_t i = 0; i < inner; i++) {
-      if (s->id == OP_CumSum)
-        cumsum_line(s, buffers, o * n * inner + i, n, inner);
+      if (s->id == OP_CumSum) cumsum_line(s, buffers, o * n * inner + i, n, inner);
       else
         ((int64_t *)buffers->outputs[0])[o * inner + i] = arg_line(s, buffers->inputs[0], o * n * inner + i, n, inner);
     }

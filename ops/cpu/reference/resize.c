@@ -1,4 +1,5 @@
-/* Resize element by element: the sum over the taps of all axes at once, in double. Integers are rounded to nearest even and saturate. */
+/* Resize element by element: the sum over the taps of all axes at once, in double. Integers are rounded to nearest even
+ * and saturate. */
 #include "ops/cpu/image/resize.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* RoiAlign and MultiLevelRoiAlign sample by sample. Mode max takes the largest of the four weighted neighbours of all samples, as ONNX has it. */
+/* RoiAlign and MultiLevelRoiAlign sample by sample. Mode max takes the largest of the four weighted neighbours of all
+ * samples, as ONNX has it. */
 #include "ops/cpu/image/roi_align.h"
 
 #include "ops/cpu/reference/layers.h"
@@ -8,28 +9,29 @@ typedef struct job {
   const reed_kernel_buffers *buffers;
 } job;
 
-#define ALIGN_BIN(T, name)                                                                                                                   \
-  static T name(const roi_align *r, const T *x, const roi_span *span_y, const roi_span *span_x, int64_t p, int64_t q) {                      \
-    int64_t y_begin, y_end, x_begin, x_end, low_y, high_y, low_x, high_x;                                                                    \
-    float up_y, up_x;                                                                                                                        \
-    double sum = 0, most = 0, count = span_y->grid * span_x->grid;                                                                           \
-    bool some = false;                                                                                                                       \
-    roi_samples(span_y, p, r->height, &y_begin, &y_end);                                                                                     \
-    roi_samples(span_x, q, r->width, &x_begin, &x_end);                                                                                      \
-    for (int64_t g = y_begin; g < y_end; g++)                                                                                                \
-      for (int64_t h = x_begin; h < x_end; h++) {                                                                                            \
-        if (!roi_neighbours(roi_sample(span_y, p, (double)g), r->height, &low_y, &high_y, &up_y) ||                                          \
-            !roi_neighbours(roi_sample(span_x, q, (double)h), r->width, &low_x, &high_x, &up_x))                                             \
-          continue;                                                                                                                          \
-        double parts[4] = {(1 - (double)up_y) * (1 - (double)up_x) * (double)x[low_y * r->width + low_x],                                    \
-                           (1 - (double)up_y) * (double)up_x * (double)x[low_y * r->width + high_x],                                         \
-                           (double)up_y * (1 - (double)up_x) * (double)x[high_y * r->width + low_x],                                         \
-                           (double)up_y * (double)up_x * (double)x[high_y * r->width + high_x]};                                             \
-        sum += parts[0] + parts[1] + parts[2] + parts[3];                                                                                    \
-        for (int k = 0; k < 4; k++)                                                                                                          \
-          if (!some || parts[k] > most) most = parts[k], some = true;                                                                        \
-      }                                                                                                                                      \
-    return (T)(r->max ? most : sum / (count > 1 ? count : 1));                                                                               \
+#define ALIGN_BIN(T, name) \
+  static T name(const roi_align *r, const T *x, const roi_span *span_y, const roi_span *span_x, int64_t p, \
+                int64_t q) { \
+    int64_t y_begin, y_end, x_begin, x_end, low_y, high_y, low_x, high_x; \
+    float up_y, up_x; \
+    double sum = 0, most = 0, count = span_y->grid * span_x->grid; \
+    bool some = false; \
+    roi_samples(span_y, p, r->height, &y_begin, &y_end); \
+    roi_samples(span_x, q, r->width, &x_begin, &x_end); \
+    for (int64_t g = y_begin; g < y_end; g++) \
+      for (int64_t h = x_begin; h < x_end; h++) { \
+        if (!roi_neighbours(roi_sample(span_y, p, (double)g), r->height, &low_y, &high_y, &up_y) || \
+            !roi_neighbours(roi_sample(span_x, q, (double)h), r->width, &low_x, &high_x, &up_x)) \
+          continue; \
+        double parts[4] = {(1 - (double)up_y) * (1 - (double)up_x) * (double)x[low_y * r->width + low_x], \
+                           (1 - (double)up_y) * (double)up_x * (double)x[low_y * r->width + high_x], \
+                           (double)up_y * (1 - (double)up_x) * (double)x[high_y * r->width + low_x], \
+                           (double)up_y * (double)up_x * (double)x[high_y * r->width + high_x]}; \
+        sum += parts[0] + parts[1] + parts[2] + parts[3]; \
+        for (int k = 0; k < 4; k++) \
+          if (!some || parts[k] > most) most = parts[k], some = true; \
+      } \
+    return (T)(r->max ? most : sum / (count > 1 ? count : 1)); \
   }
 ALIGN_BIN(float, align_bin_f32)
 ALIGN_BIN(double, align_bin_f64)
@@ -75,7 +77,8 @@ static reed_status run_roi_align(const void *state, const reed_kernel_buffers *b
   if (status != REED_OK) return status;
   job j = {c, buffers};
   int64_t planes = c->regions * c->widest.channels;
-  cpu_parallel(cpu_threads_for(c->n_threads, planes * c->widest.bins_y * c->widest.bins_x * 64), planes, 1, align_planes, &j);
+  cpu_parallel(cpu_threads_for(c->n_threads, planes * c->widest.bins_y * c->widest.bins_x * 64), planes, 1,
+               align_planes, &j);
   return REED_OK;
 }
 

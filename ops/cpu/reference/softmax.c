@@ -1,4 +1,5 @@
-/* Softmax, LogSoftmax, Hardmax (the first of the largest is 1) and LpNormalization (a line without length stays 0) in double. */
+/* Softmax, LogSoftmax, Hardmax (the first of the largest is 1) and LpNormalization (a line without length stays 0) in
+ * double. */
 #include "ops/cpu/reduce/softmax.h"
 
 #include <math.h>
@@ -13,40 +14,40 @@ typedef struct job {
 
 static double length_step(double x, int64_t p) { return p == 1 ? fabs(x) : x * x; }
 
-#define SOFTMAX_COLUMN(T, name)                                                                    \
-  static void name(const softmax *s, const T *x, T *y) {                                           \
-    double most = -INFINITY, sum = 0;                                                              \
+#define SOFTMAX_COLUMN(T, name) \
+  static void name(const softmax *s, const T *x, T *y) { \
+    double most = -INFINITY, sum = 0; \
     for (int64_t k = 0; k < s->axis; k++) most = (double)x[k * s->inner] > most ? (double)x[k * s->inner] : most; \
-    for (int64_t k = 0; k < s->axis; k++) sum += exp((double)x[k * s->inner] - most);              \
-    for (int64_t k = 0; k < s->axis; k++) {                                                        \
-      double shifted = (double)x[k * s->inner] - most;                                             \
-      y[k * s->inner] = (T)(s->kind == SOFTMAX_LOG ? shifted - log(sum) : exp(shifted) / sum);                     \
-    }                                                                                              \
+    for (int64_t k = 0; k < s->axis; k++) sum += exp((double)x[k * s->inner] - most); \
+    for (int64_t k = 0; k < s->axis; k++) { \
+      double shifted = (double)x[k * s->inner] - most; \
+      y[k * s->inner] = (T)(s->kind == SOFTMAX_LOG ? shifted - log(sum) : exp(shifted) / sum); \
+    } \
   }
-#define HARDMAX_COLUMN(T, name)                                                                 \
-  static void name(const softmax *s, const T *x, T *y) {                                        \
-    int64_t best = 0;                                                                           \
+#define HARDMAX_COLUMN(T, name) \
+  static void name(const softmax *s, const T *x, T *y) { \
+    int64_t best = 0; \
     for (int64_t k = 1; k < s->axis; k++) best = x[k * s->inner] > x[best * s->inner] ? k : best; \
-    for (int64_t k = 0; k < s->axis; k++) y[k * s->inner] = k == best;                          \
+    for (int64_t k = 0; k < s->axis; k++) y[k * s->inner] = k == best; \
   }
-#define LP_COLUMN(T, name)                                                                      \
-  static void name(const softmax *s, const T *x, T *y) {                                        \
-    double length = 0;                                                                          \
+#define LP_COLUMN(T, name) \
+  static void name(const softmax *s, const T *x, T *y) { \
+    double length = 0; \
     for (int64_t k = 0; k < s->axis; k++) length += length_step((double)x[k * s->inner], s->p); \
-    if (s->p == 2) length = sqrt(length);                                                       \
+    if (s->p == 2) length = sqrt(length); \
     for (int64_t k = 0; k < s->axis; k++) y[k * s->inner] = length == 0 ? 0 : (T)((double)x[k * s->inner] / length); \
   }
-#define COLUMN_OF_KIND(T, tag)                           \
-  SOFTMAX_COLUMN(T, softmax_##tag)                       \
-  HARDMAX_COLUMN(T, hardmax_##tag)                       \
-  LP_COLUMN(T, lp_##tag)                                 \
+#define COLUMN_OF_KIND(T, tag) \
+  SOFTMAX_COLUMN(T, softmax_##tag) \
+  HARDMAX_COLUMN(T, hardmax_##tag) \
+  LP_COLUMN(T, lp_##tag) \
   static void column_##tag(const softmax *s, const T *x, T *y) { \
-    switch (s->kind) {                                   \
-      case SOFTMAX:                                      \
-      case SOFTMAX_LOG: softmax_##tag(s, x, y); break;   \
-      case SOFTMAX_HARD: hardmax_##tag(s, x, y); break;  \
-      case SOFTMAX_LP: lp_##tag(s, x, y); break;         \
-    }                                                    \
+    switch (s->kind) { \
+      case SOFTMAX: \
+      case SOFTMAX_LOG: softmax_##tag(s, x, y); break; \
+      case SOFTMAX_HARD: hardmax_##tag(s, x, y); break; \
+      case SOFTMAX_LP: lp_##tag(s, x, y); break; \
+    } \
   }
 COLUMN_OF_KIND(float, f32)
 COLUMN_OF_KIND(double, f64)
@@ -75,7 +76,8 @@ reed_status reference_prepare_softmax(const reed_kernel_call *call, reed_kernel 
   softmax s;
   reed_status status = softmax_read(call, &s);
   if (status != REED_OK) return status;
-  if (s.kind == SOFTMAX_LP && s.p != 1 && s.p != 2) return reed_kernel_fail(call, REED_ERROR_VALUE, "p is %lld, not 1 or 2", (long long)s.p);
+  if (s.kind == SOFTMAX_LP && s.p != 1 && s.p != 2)
+    return reed_kernel_fail(call, REED_ERROR_VALUE, "p is %lld, not 1 or 2", (long long)s.p);
   void *state = mem_copy(&s, sizeof s);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_softmax, state);

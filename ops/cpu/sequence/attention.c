@@ -1,9 +1,10 @@
-/* Attention over blocks of queries and keys, after Dao et al. 2022, "FlashAttention": scores of a block are made, weighted and spent on the values
- * while they are in the cache, and no [queries, keys] tensor exists. Work is shared out by batch, head and block of queries.
+/* Attention over blocks of queries and keys, after Dao et al. 2022, "FlashAttention": scores of a block are made,
+ * weighted and spent on the values while they are in the cache, and no [queries, keys] tensor exists. Work is shared
+ * out by batch, head and block of queries.
  *
- * Scores lie with a row for each key and a column for each query, so that a block of K is read as it is, the softmax runs over columns side by
- * side, and so does the product with V. Everything is f32 inside; other floats are converted block by block, f64 and qk_matmul_output are the
- * reference's. */
+ * Scores lie with a row for each key and a column for each query, so that a block of K is read as it is, the softmax
+ * runs over columns side by side, and so does the product with V. Everything is f32 inside; other floats are converted
+ * block by block, f64 and qk_matmul_output are the reference's. */
 #include "ops/cpu/sequence/attention.h"
 
 #include <math.h>
@@ -43,13 +44,14 @@ static reed_status read_mask(const reed_kernel_call *call, attention *a) {
   if (last < a->total && last != 1) scores.dims[3] = a->mask_keys = last;
   if (cpu_broadcast_strides(mask, &scores, a->mask_strides)) return REED_OK;
   char from[96], to[96];
-  return reed_kernel_fail(call, REED_ERROR_SHAPE, "the mask %s does not broadcast to the scores' %s", desc_text(mask, from, sizeof from),
-                          desc_text(&scores, to, sizeof to));
+  return reed_kernel_fail(call, REED_ERROR_SHAPE, "the mask %s does not broadcast to the scores' %s",
+                          desc_text(mask, from, sizeof from), desc_text(&scores, to, sizeof to));
 }
 
 reed_status attention_read(const reed_kernel_call *call, attention *a) {
   const reed_desc *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2], *y = &call->outputs[0];
-  const reed_desc *past_k = operand(call->inputs, call->n_inputs, 4), *past_v = operand(call->inputs, call->n_inputs, 5);
+  const reed_desc *past_k = operand(call->inputs, call->n_inputs, 4),
+                  *past_v = operand(call->inputs, call->n_inputs, 5);
   const reed_desc *lengths = operand(call->inputs, call->n_inputs, 6);
   bool flat = q->rank == 3;
   *a = (attention){.site = cpu_site_of(call), .n_threads = cpu_env_threads(call), .level = cpu_level_now()};
@@ -76,10 +78,11 @@ reed_status attention_read(const reed_kernel_call *call, attention *a) {
   a->softcap = reed_attrs_float(call->attrs, "softcap", 0);
   a->mode = reed_attrs_int(call->attrs, "qk_matmul_output_mode", 0);
   a->has_lengths = lengths->dtype != REED_NONE;
-  if (a->mode < 0 || a->mode > 3) return reed_kernel_fail(call, REED_ERROR_VALUE, "qk_matmul_output_mode %lld", (long long)a->mode);
+  if (a->mode < 0 || a->mode > 3)
+    return reed_kernel_fail(call, REED_ERROR_VALUE, "qk_matmul_output_mode %lld", (long long)a->mode);
   if (a->has_lengths && desc_elements(lengths) != a->batch)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "nonpad_kv_seqlen has %lld elements for a batch of %lld", (long long)desc_elements(lengths),
-                            (long long)a->batch);
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "nonpad_kv_seqlen has %lld elements for a batch of %lld",
+                            (long long)desc_elements(lengths), (long long)a->batch);
   return read_mask(call, a);
 }
 
@@ -102,17 +105,26 @@ static void write_heads(void *context, int64_t begin, int64_t end) {
     for (int64_t t = 0; t < a->total; t++) {
       bool earlier = t < a->past;
       const attention_view *v = earlier ? job->past_view : job->now_view;
-      const char *from = (earlier ? job->past : job->now) + (b * v->batch + h * v->head + (t - (earlier ? 0 : a->past)) * v->row) * element;
+      const char *from = (earlier ? job->past : job->now) +
+                         (b * v->batch + h * v->head + (t - (earlier ? 0 : a->past)) * v->row) * element;
       memcpy(to + t * job->row_bytes, from, (size_t)job->row_bytes);
     }
   }
 }
 
-static void write_one(const attention *a, const reed_kernel_buffers *buffers, int32_t input, const attention_view *now, const attention_view *past,
-                      const attention_view *to, int64_t size) {
+static void write_one(const attention *a, const reed_kernel_buffers *buffers, int32_t input, const attention_view *now,
+                      const attention_view *past, const attention_view *to, int64_t size) {
   int64_t bytes = size * (int64_t)reed_dtype_bytes(to->dtype), n = a->batch * a->kv_heads;
   if (to->dtype == REED_NONE || bytes == 0 || n == 0 || a->total == 0) return;
-  present_job job = {a, a->past ? buffers->inputs[input + 3] : NULL, buffers->inputs[input], buffers->outputs[input], past, now, to, bytes, size};
+  present_job job = {a,
+                     a->past ? buffers->inputs[input + 3] : NULL,
+                     buffers->inputs[input],
+                     buffers->outputs[input],
+                     past,
+                     now,
+                     to,
+                     bytes,
+                     size};
   cpu_parallel(cpu_threads_for(a->n_threads, n * a->total * bytes), n, 1, write_heads, &job);
 }
 
@@ -132,11 +144,11 @@ typedef struct attention_state {
 
 /* A thread's memory. */
 typedef struct scratch {
-  float *queries;  /* [size][columns], scaled */
-  float *scores;   /* [KEYS][columns] */
-  float *sums;     /* [QUERIES][value_columns] */
-  float *keys, *values; /* converted or widened blocks */
-  float *line;     /* an output row, or part of a mask's */
+  float *queries;             /* [size][columns], scaled */
+  float *scores;              /* [KEYS][columns] */
+  float *sums;                /* [QUERIES][value_columns] */
+  float *keys, *values;       /* converted or widened blocks */
+  float *line;                /* an output row, or part of a mask's */
   float *most, *sum, *shrink; /* [columns] */
 } scratch;
 
@@ -188,8 +200,8 @@ static void take_queries(const query_block *b) {
 }
 
 /* Rows as f32, `width` floats apart at least their own: where they are, or converted into `to`. */
-static const float *take_rows(const char *from, int64_t distance, convert_fn load, int64_t n, int64_t size, int64_t width, float *to,
-                              int64_t *out_row) {
+static const float *take_rows(const char *from, int64_t distance, convert_fn load, int64_t n, int64_t size,
+                              int64_t width, float *to, int64_t *out_row) {
   if (!load && size == width) return *out_row = distance / 4, (const float *)from;
   for (int64_t j = 0; j < n; j++) {
     if (load) load(to + j * width, from + j * distance, size);
@@ -219,13 +231,16 @@ static void mask_scores(const query_block *b, int64_t j, int64_t n) {
   int64_t columns = b->columns, shown = a->mask_keys - j < n ? a->mask_keys - j : n;
   if (shown < 0) shown = 0;
   for (int64_t i = 0; a->mask_dtype != REED_NONE && i < b->n; i++) {
-    int64_t at = b->batch * a->mask_strides[0] + b->head * a->mask_strides[1] + (b->first + i) * a->mask_strides[2] + j * a->mask_strides[3];
-    mask_query(b, (const char *)b->buffers->inputs[3] + at * (int64_t)reed_dtype_bytes(a->mask_dtype), shown, b->m.scores + i, columns);
+    int64_t at = b->batch * a->mask_strides[0] + b->head * a->mask_strides[1] + (b->first + i) * a->mask_strides[2] +
+                 j * a->mask_strides[3];
+    mask_query(b, (const char *)b->buffers->inputs[3] + at * (int64_t)reed_dtype_bytes(a->mask_dtype), shown,
+               b->m.scores + i, columns);
   }
   for (int64_t k = shown; k < n; k++)
     for (int64_t i = 0; i < columns; i++) b->m.scores[k * columns + i] = -INFINITY;
   for (int64_t k = 0; a->causal && k < n; k++) /* the queries before the first that may look at the key */
-    for (int64_t i = 0; i < b->n && b->first + i + b->reach.offset < j + k; i++) b->m.scores[k * columns + i] = -INFINITY;
+    for (int64_t i = 0; i < b->n && b->first + i + b->reach.offset < j + k; i++)
+      b->m.scores[k * columns + i] = -INFINITY;
 }
 
 static void cap_scores(const query_block *b, int64_t n) {
@@ -234,7 +249,8 @@ static void cap_scores(const query_block *b, int64_t n) {
 }
 
 /* n keys from number j on of those whose first are at k and v. */
-static void take_keys(const query_block *b, const char *k, int64_t k_distance, const char *v, int64_t v_distance, int64_t j, int64_t n) {
+static void take_keys(const query_block *b, const char *k, int64_t k_distance, const char *v, int64_t v_distance,
+                      int64_t j, int64_t n) {
   const attention_state *s = b->s;
   const attention *a = &s->a;
   int64_t k_row, v_row, columns = b->columns;
@@ -250,15 +266,18 @@ static void take_keys(const query_block *b, const char *k, int64_t k_distance, c
       float *sums = b->m.sums + i * s->value_columns;
       CPU_PICK(a->level, scale_row)(b->m.shrink[i], sums, sums, s->value_columns);
     }
-  CPU_PICK(a->level, multiply_add)(b->m.sums, s->value_columns, b->m.scores, 1, columns, values, v_row, b->n, s->value_columns, n);
+  CPU_PICK(a->level, multiply_add)
+  (b->m.sums, s->value_columns, b->m.scores, 1, columns, values, v_row, b->n, s->value_columns, n);
 }
 
-/* The keys of one tensor: earlier ones or new ones, numbers first .. first + n; those from `end` on are not looked at. */
-static void take_tensor(const query_block *b, const attention_view *kv, const void *k, const attention_view *vv, const void *v, int64_t first,
-                        int64_t n, int64_t end) {
+/* The keys of one tensor: earlier ones or new ones, numbers first .. first + n; those from `end` on are not looked at.
+ */
+static void take_tensor(const query_block *b, const attention_view *kv, const void *k, const attention_view *vv,
+                        const void *v, int64_t first, int64_t n, int64_t end) {
   const attention *a = &b->s->a;
   int64_t head = b->head / (a->heads / a->kv_heads);
-  int64_t k_distance = kv->row * (int64_t)reed_dtype_bytes(kv->dtype), v_distance = vv->row * (int64_t)reed_dtype_bytes(vv->dtype);
+  int64_t k_distance = kv->row * (int64_t)reed_dtype_bytes(kv->dtype),
+          v_distance = vv->row * (int64_t)reed_dtype_bytes(vv->dtype);
   if (first + n > end) n = end - first;
   for (int64_t j = 0; j < n; j += KEYS)
     take_keys(b, row_at(kv, k, b->batch, head, j), k_distance, row_at(vv, v, b->batch, head, j), v_distance, first + j,
@@ -270,12 +289,12 @@ static void give_rows(const query_block *b) {
   const attention *a = &s->a;
   for (int64_t i = 0; i < b->n; i++) {
     char *to = (char *)row_at(&a->y, b->buffers->outputs[0], b->batch, b->head, b->first + i);
-    float sum = b->m.sum[i], *line = s->store ? b->m.line : (float *)to, nothing = a->nan_rows > 0 && a->total > 0 ? NAN : 0;
+    float sum = b->m.sum[i], *line = s->store ? b->m.line : (float *)to,
+          nothing = a->nan_rows > 0 && a->total > 0 ? NAN : 0;
     const float *sums = b->m.sums + i * s->value_columns;
     if (sum == 0 || (sum != sum && a->nan_rows < 0))
       for (int64_t d = 0; d < a->value_size; d++) line[d] = nothing;
-    else
-      CPU_PICK(a->level, scale_row)(1 / sum, sums, line, a->value_size);
+    else CPU_PICK(a->level, scale_row)(1 / sum, sums, line, a->value_size);
     if (s->store) s->store(to, line, a->value_size);
   }
 }
@@ -305,8 +324,11 @@ typedef struct attention_job {
 static void attend_range(void *context, int64_t begin, int64_t end) {
   attention_job *job = context;
   const attention *a = &job->s->a;
-  int64_t blocks = (a->queries + QUERIES - 1) / QUERIES, mine = __atomic_fetch_add(&job->next_scratch, 1, __ATOMIC_RELAXED);
-  query_block b = {.s = job->s, .buffers = job->buffers, .m = scratch_at(job->s, (float *)job->buffers->workspace + mine * job->s->scratch_floats)};
+  int64_t blocks = (a->queries + QUERIES - 1) / QUERIES,
+          mine = __atomic_fetch_add(&job->next_scratch, 1, __ATOMIC_RELAXED);
+  query_block b = {.s = job->s,
+                   .buffers = job->buffers,
+                   .m = scratch_at(job->s, (float *)job->buffers->workspace + mine * job->s->scratch_floats)};
   for (int64_t i = begin; i < end; i++) {
     b.first = i % blocks * QUERIES;
     b.head = i / blocks % a->heads;
@@ -322,7 +344,8 @@ static reed_status run_attention(const void *state, const reed_kernel_buffers *b
   const attention_state *s = state;
   attention_job job = {s, buffers, 0};
   attention_write_present(&s->a, buffers);
-  cpu_parallel(s->a.n_threads, s->a.batch * s->a.heads * ((s->a.queries + QUERIES - 1) / QUERIES), 1, attend_range, &job);
+  cpu_parallel(s->a.n_threads, s->a.batch * s->a.heads * ((s->a.queries + QUERIES - 1) / QUERIES), 1, attend_range,
+               &job);
   return REED_OK;
 }
 
@@ -343,7 +366,8 @@ reed_status cpu_prepare_attention(const reed_kernel_call *call, reed_kernel *out
   bool scores_wanted = call->n_outputs > 3 && call->outputs[3].dtype != REED_NONE;
   bool halves = half_is(a.q.dtype) || half_is(a.v.dtype);
   if (reference_wanted() || scores_wanted || !is_fast(&a) || desc_elements(&call->outputs[0]) == 0)
-    return halves ? half_prepare_as_f32(call, reference_prepare_attention, out_kernel) : reference_prepare_attention(call, out_kernel);
+    return halves ? half_prepare_as_f32(call, reference_prepare_attention, out_kernel)
+                  : reference_prepare_attention(call, out_kernel);
   attention_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->a = a;
@@ -354,7 +378,8 @@ reed_status cpu_prepare_attention(const reed_kernel_call *call, reed_kernel *out
   if (a.y.dtype != REED_F32) s->store = convert_between(cpu_level_now(), REED_F32, a.y.dtype);
   s->value_columns = (a.value_size + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
   s->scratch_floats = (scratch_floats(s) + 15) / 16 * 16;
-  s->a.n_threads = cpu_threads_for(a.n_threads, a.batch * a.heads * a.queries * (a.total + 1) * (a.size + a.value_size + 8));
+  s->a.n_threads =
+      cpu_threads_for(a.n_threads, a.batch * a.heads * a.queries * (a.total + 1) * (a.size + a.value_size + 8));
   cpu_kernel_set(out_kernel, run_attention, s);
   out_kernel->workspace_bytes = s->a.n_threads * s->scratch_floats * (int64_t)sizeof(float);
   return REED_OK;

@@ -17,13 +17,13 @@ typedef struct attention {
   int64_t batch, heads, kv_heads, queries, size, value_size;
   int64_t past, keys, total; /* keys of earlier calls, of this one, both */
   attention_view q, k, v, past_k, past_v, present_k, present_v, y;
-  reed_dtype mask_dtype; /* REED_NONE: no mask */
+  reed_dtype mask_dtype;   /* REED_NONE: no mask */
   int64_t mask_strides[4]; /* at [batch, heads, queries, keys]; 0 where repeated */
   int64_t mask_keys;       /* keys from here on are masked */
   bool causal, has_lengths;
-  int64_t nan_rows;        /* op.def */
-  double scale, softcap;   /* softcap 0: none */
-  int64_t mode;            /* what qk_matmul_output is */
+  int64_t nan_rows;      /* op.def */
+  double scale, softcap; /* softcap 0: none */
+  int64_t mode;          /* what qk_matmul_output is */
 } attention;
 
 /* From a call whose shape function has passed; ERROR_SHAPE for a mask that does not fit, ERROR_VALUE for attributes. */
@@ -33,7 +33,8 @@ reed_status attention_read(const reed_kernel_call *call, attention *out_attentio
 typedef struct attention_reach {
   int64_t keys, offset;
 } attention_reach;
-static inline attention_reach attention_reach_of(const attention *a, const reed_kernel_buffers *buffers, int64_t batch) {
+static inline attention_reach attention_reach_of(const attention *a, const reed_kernel_buffers *buffers,
+                                                 int64_t batch) {
   if (!a->has_lengths) return (attention_reach){a->total, a->past};
   int64_t length = ((const int64_t *)buffers->inputs[6])[batch];
   length = length < 0 ? 0 : length > a->total ? a->total : length;

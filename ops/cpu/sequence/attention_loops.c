@@ -1,5 +1,5 @@
-/* The loops of Attention (ops/cpu/layer_loops.h): a product of small matrices, and softmax over keys that come in blocks. Compiled once per CPU
- * level. */
+/* The loops of Attention (ops/cpu/layer_loops.h): a product of small matrices, and softmax over keys that come in
+ * blocks. Compiled once per CPU level. */
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/elementwise/elementwise_math.h"
 #include "ops/cpu/layer_loops.h"
@@ -48,16 +48,21 @@ static inline __attribute__((always_inline)) void tile(const tile_operands *o, i
   case n: tile(o, n, columns); break;
 static inline __attribute__((always_inline)) void tile_rows(const tile_operands *o, int64_t rows, int columns) {
   switch (rows) {
-    TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5)
+    TILE_CASE(1);
+    TILE_CASE(2);
+    TILE_CASE(3);
+    TILE_CASE(4);
+    TILE_CASE(5);
 #if ROWS == 8
-    TILE_CASE(6) TILE_CASE(7)
+    TILE_CASE(6);
+    TILE_CASE(7);
 #endif
     default: tile(o, ROWS, columns);
   }
 }
 
-void CPU_LEVELED(multiply_add)(float *c, int64_t c_row, const float *a, int64_t a_row, int64_t a_column, const float *b, int64_t b_row,
-                               int64_t m, int64_t n, int64_t k) {
+void CPU_LEVELED(multiply_add)(float *c, int64_t c_row, const float *a, int64_t a_row, int64_t a_column, const float *b,
+                               int64_t b_row, int64_t m, int64_t n, int64_t k) {
   for (int64_t j = 0; j < n;) {
     int columns = n - j >= COLUMNS * LANES ? COLUMNS : 1;
     for (int64_t i = 0; i < m; i += ROWS) {
@@ -70,9 +75,10 @@ void CPU_LEVELED(multiply_add)(float *c, int64_t c_row, const float *a, int64_t 
   }
 }
 
-/* Column i of scores is a query, n of them; its softmax over the keys so far is exp(score - most[i]) / sum[i]. Takes the next keys in:
- * scores become exp(score - most), and what was summed up before is to be multiplied by shrink (Milakov and Gimelshein 2018, "Online
- * normalizer calculation for softmax"). While no score of a query is above -inf, it counts from 0; NaN stays. */
+/* Column i of scores is a query, n of them; its softmax over the keys so far is exp(score - most[i]) / sum[i]. Takes
+ * the next keys in: scores become exp(score - most), and what was summed up before is to be multiplied by shrink
+ * (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax"). While no score of a query is above -inf,
+ * it counts from 0; NaN stays. */
 void CPU_LEVELED(attend_keys)(float *scores, int64_t n_keys, int64_t n, float *most, float *sum, float *shrink) {
   for (int64_t i = 0; i < n; i++) shrink[i] = most[i];
   for (int64_t j = 0; j < n_keys; j++)

@@ -1,10 +1,10 @@
-/* RNN, GRU and LSTM for f32. The input's part of all gates is one product for many steps (a chunk), through oneDNN; then every step adds the
- * recurrent part and makes the new state.
+/* RNN, GRU and LSTM for f32. The input's part of all gates is one product for many steps (a chunk), through oneDNN;
+ * then every step adds the recurrent part and makes the new state.
  *
- * R is packed in panels: for a block of units the columns of all its gates, step k of the depth after step k - 1, so that who computes a block
- * has all that its units' new state needs. h alternates between two buffers: a step reads what the step before wrote, whoever wrote it. Threads
- * take whole sequences or directions, which never wait for each other, or, where there are too few of them, blocks of units, with a
- * barrier after each step. */
+ * R is packed in panels: for a block of units the columns of all its gates, step k of the depth after step k - 1, so
+ * that who computes a block has all that its units' new state needs. h alternates between two buffers: a step reads
+ * what the step before wrote, whoever wrote it. Threads take whole sequences or directions, which never wait for each
+ * other, or, where there are too few of them, blocks of units, with a barrier after each step. */
 #include "ops/cpu/sequence/recurrent.h"
 
 #include <math.h>
@@ -42,15 +42,16 @@ typedef struct fast_recurrent {
   int64_t panels;                 /* floats of a direction's panels */
   int32_t n_phases;
   phase phases[2];
-  bool by_blocks;                 /* how threads share a step */
+  bool by_blocks; /* how threads share a step */
   int n_threads;
-  int64_t n_groups;               /* of sequences, where they share those */
-  int64_t chunk;                  /* steps */
-  onednn_runner *products[2][2];  /* per direction: of a chunk, of the steps left over */
+  int64_t n_groups;              /* of sequences, where they share those */
+  int64_t chunk;                 /* steps */
+  onednn_runner *products[2][2]; /* per direction: of a chunk, of the steps left over */
   kernel_cache *cache;
-  float *packed;                  /* the cache's; NULL: packed at every run */
-  int64_t gates, state[2], c, apart, bias, own_packed, product; /* places in the workspace, in floats; per direction a piece each */
-  int64_t workspace;              /* floats */
+  float *packed; /* the cache's; NULL: packed at every run */
+  int64_t gates, state[2], c, apart, bias, own_packed,
+      product;       /* places in the workspace, in floats; per direction a piece each */
+  int64_t workspace; /* floats */
 } fast_recurrent;
 
 static void fast_free(void *state) {
@@ -115,7 +116,8 @@ static reed_status packed_get(const reed_kernel_call *call, fast_recurrent *f) {
   if (status != REED_OK) return cpu_no_memory(call);
   f->packed = packed;
   if (call->env->constant_packed)
-    call->env->constant_packed(call->env->context, key.constant, r->n_directions * r->n_gates * r->hidden * r->hidden * (int64_t)sizeof(float));
+    call->env->constant_packed(call->env->context, key.constant,
+                               r->n_directions * r->n_gates * r->hidden * r->hidden * (int64_t)sizeof(float));
   return REED_OK;
 }
 
@@ -126,8 +128,8 @@ typedef struct job {
   const reed_kernel_buffers *buffers;
   float *workspace;
   const float *packed;
-  int64_t first, n;                     /* the chunk's steps in the order that a direction walks them */
-  int64_t gates_step, gates_sequence;   /* floats from a step or a sequence of the chunk's gates to the next */
+  int64_t first, n;                   /* the chunk's steps in the order that a direction walks them */
+  int64_t gates_step, gates_sequence; /* floats from a step or a sequence of the chunk's gates to the next */
 } job;
 
 /* What thread or call does of a step: a direction's sequences and blocks. */
@@ -167,43 +169,49 @@ static void multiply(const job *j, const part *p, const share *s, int64_t at) {
   float *y[RECURRENT_ROWS];
   for (int64_t block = s->first_block; block < s->end_block && n_left; block++) {
     const float *panel = j->packed + s->direction * f->panels + p->offset + block * f->depth * p->n_gates * f->units;
-    int64_t unit = block * f->units, n = r->hidden - unit < f->units ? r->hidden - unit : f->units, k = s->first_sequence;
+    int64_t unit = block * f->units, n = r->hidden - unit < f->units ? r->hidden - unit : f->units,
+            k = s->first_sequence;
     for (int64_t take = 0; take < n_takes; take++) { /* about as many sequences each time */
       int64_t rows = n_left * (take + 1) / n_takes - n_left * take / n_takes;
       for (int64_t i = 0; i < rows; k++) {
         if (time >= recurrent_length(r, j->buffers, k)) continue;
         x[i] = p->from_apart ? apart_at(j, s->direction, k) : state_at(j, at, s->direction, k);
-        y[i++] = unit + (p->to_apart ? apart_at(j, s->direction, k) : gates_at(j, s->direction, index, k) + p->first_gate * r->hidden);
+        y[i++] = unit + (p->to_apart ? apart_at(j, s->direction, k)
+                                     : gates_at(j, s->direction, index, k) + p->first_gate * r->hidden);
       }
-      CPU_PICK(r->level, recurrent_multiply)((int)p->n_gates, panel, f->depth, (int)rows, x, y, r->hidden, n, !p->to_apart);
+      CPU_PICK(r->level, recurrent_multiply)
+      ((int)p->n_gates, panel, f->depth, (int)rows, x, y, r->hidden, n, !p->to_apart);
     }
   }
 }
 
 /* Runs the phase's cells on one sequence's units; gives their new h. */
-static const float *make_state(const job *j, const phase *ph, const share *s, int64_t at, int64_t index, int64_t sequence) {
+static const float *make_state(const job *j, const phase *ph, const share *s, int64_t at, int64_t index,
+                               int64_t sequence) {
   const fast_recurrent *f = j->f;
   const recurrent *r = &f->r;
-  int64_t unit = s->first_block * f->units, end = s->end_block * f->units < r->hidden ? s->end_block * f->units : r->hidden, d = s->direction;
+  int64_t unit = s->first_block * f->units,
+          end = s->end_block * f->units < r->hidden ? s->end_block * f->units : r->hidden, d = s->direction;
   float *gates = gates_at(j, d, index, sequence) + unit;
   const float *bias = j->workspace + f->bias + d * (r->n_gates + 1) * r->hidden + unit;
   const float *peepholes = recurrent_in(r, j->buffers, RECURRENT_P);
   recurrent_cell cell = {
-    .n = end - unit,
-    .functions = f->functions[d],
-    .clip = (float)r->clip,
-    .input_forget = r->input_forget,
-    .linear_before_reset = r->linear_before_reset,
-    .before = state_at(j, at, d, sequence) + unit,
-    .apart = apart_at(j, d, sequence) + unit,
-    .c = j->workspace + f->c + (d * r->sequences + sequence) * f->depth + unit,
-    .h = state_at(j, at + 1, d, sequence) + unit,
+      .n = end - unit,
+      .functions = f->functions[d],
+      .clip = (float)r->clip,
+      .input_forget = r->input_forget,
+      .linear_before_reset = r->linear_before_reset,
+      .before = state_at(j, at, d, sequence) + unit,
+      .apart = apart_at(j, d, sequence) + unit,
+      .c = j->workspace + f->c + (d * r->sequences + sequence) * f->depth + unit,
+      .h = state_at(j, at + 1, d, sequence) + unit,
   };
   for (int64_t g = 0; g < RECURRENT_GATES_MAX && g <= r->n_gates; g++) {
     cell.gates[g] = gates + g * r->hidden;
     cell.bias[g] = bias + g * r->hidden;
   }
-  for (int64_t g = 0; peepholes && g < RECURRENT_PEEPHOLES; g++) cell.peepholes[g] = peepholes + (d * RECURRENT_PEEPHOLES + g) * r->hidden + unit;
+  for (int64_t g = 0; peepholes && g < RECURRENT_PEEPHOLES; g++)
+    cell.peepholes[g] = peepholes + (d * RECURRENT_PEEPHOLES + g) * r->hidden + unit;
   for (int32_t k = 0; k < ph->n_cells; k++) ph->cells[k](&cell);
   return cell.h;
 }
@@ -212,9 +220,11 @@ static const float *make_state(const job *j, const phase *ph, const share *s, in
 static void give(const job *j, const share *s, int64_t time, int64_t sequence, const float *h) {
   const fast_recurrent *f = j->f;
   const recurrent *r = &f->r;
-  int64_t unit = s->first_block * f->units, end = s->end_block * f->units < r->hidden ? s->end_block * f->units : r->hidden, d = s->direction;
+  int64_t unit = s->first_block * f->units,
+          end = s->end_block * f->units < r->hidden ? s->end_block * f->units : r->hidden, d = s->direction;
   const size_t bytes = (size_t)(end - unit) * sizeof(float);
-  float *y = recurrent_out(r, j->buffers, RECURRENT_Y), *y_h = recurrent_out(r, j->buffers, RECURRENT_Y_H), *y_c = recurrent_out(r, j->buffers, RECURRENT_Y_C);
+  float *y = recurrent_out(r, j->buffers, RECURRENT_Y), *y_h = recurrent_out(r, j->buffers, RECURRENT_Y_H),
+        *y_c = recurrent_out(r, j->buffers, RECURRENT_Y_C);
   if (y) {
     y += time * r->y_step + d * r->y_direction + sequence * r->y_sequence + unit;
     if (h) memcpy(y, h, bytes);
@@ -244,7 +254,8 @@ static void run_groups(void *context, int64_t begin, int64_t end) {
   const fast_recurrent *f = j->f;
   for (int64_t i = begin; i < end; i++) {
     int64_t group = i % f->n_groups;
-    share s = {i / f->n_groups, f->r.sequences * group / f->n_groups, f->r.sequences * (group + 1) / f->n_groups, 0, f->n_blocks};
+    share s = {i / f->n_groups, f->r.sequences * group / f->n_groups, f->r.sequences * (group + 1) / f->n_groups, 0,
+               f->n_blocks};
     for (int64_t at = j->first; at < j->first + j->n; at++)
       for (int32_t k = 0; k < f->n_phases; k++) run_phase(j, k, &s, at);
   }
@@ -256,7 +267,8 @@ static void run_blocks(const job *j) {
   const int64_t n_items = f->r.n_directions * f->n_blocks;
 #pragma omp parallel num_threads(f->n_threads)
   {
-    const int64_t me = omp_get_thread_num(), team = omp_get_num_threads(), begin = n_items * me / team, end = n_items * (me + 1) / team;
+    const int64_t me = omp_get_thread_num(), team = omp_get_num_threads(), begin = n_items * me / team,
+                  end = n_items * (me + 1) / team;
     for (int64_t at = j->first; at < j->first + j->n; at++)
       for (int32_t k = 0; k < f->n_phases; k++) {
         for (int64_t d = 0; d < f->r.n_directions; d++) {
@@ -279,8 +291,9 @@ static reed_status run_products(const job *j) {
     int64_t first = r->backward[d] ? r->steps - j->first - j->n : j->first;
     const onednn_runner *product = f->products[d][j->n != f->chunk];
     for (int64_t i = 0; i < n_pieces; i++) {
-      reed_status status = onednn_run(product, x + first * r->x_step + i * r->x_sequence, w + d * r->n_gates * r->hidden * r->features, NULL, NULL,
-                                      gates_at(j, d, 0, i), j->workspace + f->product);
+      reed_status status =
+          onednn_run(product, x + first * r->x_step + i * r->x_sequence, w + d * r->n_gates * r->hidden * r->features,
+                     NULL, NULL, gates_at(j, d, 0, i), j->workspace + f->product);
       if (status != REED_OK) return cpu_fault(&r->site, j->buffers->diagnosis, status, -1, "oneDNN failed");
     }
   }
@@ -296,7 +309,8 @@ static void copy_state(const recurrent *r, const float *from, float *to) {
 static void begin_states(const job *j) {
   const fast_recurrent *f = j->f;
   const recurrent *r = &f->r;
-  const float *initial[2] = {recurrent_in(r, j->buffers, RECURRENT_INITIAL_H), recurrent_in(r, j->buffers, RECURRENT_INITIAL_C)};
+  const float *initial[2] = {recurrent_in(r, j->buffers, RECURRENT_INITIAL_H),
+                             recurrent_in(r, j->buffers, RECURRENT_INITIAL_C)};
   float *results[2] = {recurrent_out(r, j->buffers, RECURRENT_Y_H), recurrent_out(r, j->buffers, RECURRENT_Y_C)};
   const size_t padded = (size_t)(r->n_directions * r->sequences * f->depth) * sizeof(float);
   memset(j->workspace + f->state[0], 0, padded); /* what rounds the depth up has to be a number */
@@ -313,7 +327,8 @@ static void begin_states(const job *j) {
   }
 }
 
-/* The biases of W x and R h, which B holds one after the other, as one; that of a GRU's hidden gate apart where R h is. */
+/* The biases of W x and R h, which B holds one after the other, as one; that of a GRU's hidden gate apart where R h is.
+ */
 static void sum_bias(const job *j) {
   const recurrent *r = &j->f->r;
   const float *b = recurrent_in(r, j->buffers, RECURRENT_B);
@@ -359,7 +374,7 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
 static recurrent_function function_of(const recurrent_activation *a, cpu_level level) {
   static const int formulas[] = {
 #define ACTIVATION_FORMULA(name, formula, alpha, beta) [RECURRENT_##name] = formula,
-    RECURRENT_ACTIVATION_LIST(ACTIVATION_FORMULA)
+      RECURRENT_ACTIVATION_LIST(ACTIVATION_FORMULA)
 #undef ACTIVATION_FORMULA
   };
   recurrent_function function = {.parameters = {a->alpha, a->beta}, .slope = 1, .scale = 1};
@@ -369,16 +384,21 @@ static recurrent_function function_of(const recurrent_activation *a, cpu_level l
   return function;
 }
 
-/* LSTM and RNN compute all gates at once. A GRU's hidden gate takes R h apart from W x, or R (reset * h), which needs a phase of its own. */
+/* LSTM and RNN compute all gates at once. A GRU's hidden gate takes R h apart from W x, or R (reset * h), which needs a
+ * phase of its own. */
 static void plan_phases(fast_recurrent *f) {
   const recurrent *r = &f->r;
   const part all = {.n_gates = r->n_gates}, gates = {.n_gates = 2};
-  const part hidden = {.first_gate = GRU_HIDDEN, .n_gates = 1, .offset = f->n_blocks * f->units * f->depth * 2,
-                       .from_apart = !r->linear_before_reset, .to_apart = r->linear_before_reset};
+  const part hidden = {.first_gate = GRU_HIDDEN,
+                       .n_gates = 1,
+                       .offset = f->n_blocks * f->units * f->depth * 2,
+                       .from_apart = !r->linear_before_reset,
+                       .to_apart = r->linear_before_reset};
   const cell_fn gru_gates = CPU_PICK(r->level, recurrent_gru_gates), gru = CPU_PICK(r->level, recurrent_gru);
   f->n_phases = 1;
   if (r->id != OP_GRU) {
-    f->phases[0] = (phase){1, 1, {all}, {r->id == OP_LSTM ? CPU_PICK(r->level, recurrent_lstm) : CPU_PICK(r->level, recurrent_rnn)}};
+    f->phases[0] = (phase){
+        1, 1, {all}, {r->id == OP_LSTM ? CPU_PICK(r->level, recurrent_lstm) : CPU_PICK(r->level, recurrent_rnn)}};
   } else if (r->linear_before_reset) {
     f->phases[0] = (phase){2, 2, {gates, hidden}, {gru_gates, gru}};
   } else {
@@ -391,13 +411,16 @@ static void plan_phases(fast_recurrent *f) {
 /* A barrier costs about what 65536 products do; sequences and directions need none. */
 static void plan_threads(fast_recurrent *f) {
   const recurrent *r = &f->r;
-  const double step = (double)r->n_directions * (double)r->sequences * (double)r->n_gates * (double)r->hidden * (double)r->hidden;
-  const int64_t step_work = step < 1e15 ? (int64_t)step : (int64_t)1e15, wanted = (r->n_threads + r->n_directions - 1) / r->n_directions;
+  const double step =
+      (double)r->n_directions * (double)r->sequences * (double)r->n_gates * (double)r->hidden * (double)r->hidden;
+  const int64_t step_work = step < 1e15 ? (int64_t)step : (int64_t)1e15,
+                wanted = (r->n_threads + r->n_directions - 1) / r->n_directions;
   const int64_t most_groups = (r->sequences + 1) / 2;
   f->n_groups = wanted < most_groups ? wanted : most_groups;
   const int64_t n_items = r->n_directions * f->n_groups;
   const int for_blocks = cpu_threads_for(r->n_threads, step_work);
-  f->n_threads = cpu_threads_for((int)(n_items < r->n_threads ? n_items : r->n_threads), step_work * (f->chunk < 1024 ? f->chunk : 1024));
+  f->n_threads = cpu_threads_for((int)(n_items < r->n_threads ? n_items : r->n_threads),
+                                 step_work * (f->chunk < 1024 ? f->chunk : 1024));
   f->by_blocks = for_blocks > f->n_threads;
   if (f->by_blocks) f->n_threads = for_blocks;
 }
@@ -405,8 +428,8 @@ static void plan_threads(fast_recurrent *f) {
 /* a * b * c floats of the workspace, on a cache line of their own. False where they are more than any memory. */
 static bool reserve(fast_recurrent *f, int64_t a, int64_t b, int64_t c, int64_t *out_place) {
   int64_t n, end;
-  if (__builtin_mul_overflow(a, b, &n) || __builtin_mul_overflow(n, c, &n) || __builtin_add_overflow(n, f->workspace + FLOATS_GRAIN - 1, &end) ||
-      end > INT64_MAX / (int64_t)sizeof(float))
+  if (__builtin_mul_overflow(a, b, &n) || __builtin_mul_overflow(n, c, &n) ||
+      __builtin_add_overflow(n, f->workspace + FLOATS_GRAIN - 1, &end) || end > INT64_MAX / (int64_t)sizeof(float))
     return false;
   *out_place = f->workspace;
   f->workspace = end / FLOATS_GRAIN * FLOATS_GRAIN;
@@ -416,23 +439,36 @@ static bool reserve(fast_recurrent *f, int64_t a, int64_t b, int64_t c, int64_t 
 static bool plan_workspace(fast_recurrent *f) {
   const recurrent *r = &f->r;
   const int64_t n_states = r->n_directions * r->sequences, row = r->n_gates * r->hidden;
-  return reserve(f, r->n_directions * f->chunk, r->sequences, row, &f->gates) && reserve(f, n_states, f->depth, 1, &f->state[0]) &&
-         reserve(f, n_states, f->depth, 1, &f->state[1]) && reserve(f, n_states, f->depth, 1, &f->c) &&
-         reserve(f, n_states, f->depth, 1, &f->apart) && reserve(f, r->n_directions, row + r->hidden, 1, &f->bias) &&
+  return reserve(f, r->n_directions * f->chunk, r->sequences, row, &f->gates) &&
+         reserve(f, n_states, f->depth, 1, &f->state[0]) && reserve(f, n_states, f->depth, 1, &f->state[1]) &&
+         reserve(f, n_states, f->depth, 1, &f->c) && reserve(f, n_states, f->depth, 1, &f->apart) &&
+         reserve(f, r->n_directions, row + r->hidden, 1, &f->bias) &&
          reserve(f, f->packed ? 0 : r->n_directions, f->panels, 1, &f->own_packed);
 }
 
 /* rows of X times W of a direction, transposed. *out_product NULL: oneDNN has nothing for it. */
-static reed_status open_product(const reed_kernel_call *call, fast_recurrent *f, int64_t direction, int64_t rows, onednn_runner **out_product) {
+static reed_status open_product(const reed_kernel_call *call, fast_recurrent *f, int64_t direction, int64_t rows,
+                                onednn_runner **out_product) {
   const recurrent *r = &f->r;
   const int64_t columns = r->n_gates * r->hidden;
   const bool constant = call->constant[RECURRENT_W];
-  const float *weights = constant ? (const float *)call->host_values[RECURRENT_W] + direction * columns * r->features : NULL;
-  onednn_problem problem = {.kind = ONEDNN_MATMUL, .rank = 2, .weights_rank = 2, .src = {rows, r->features}, .src_strides = {r->features, 1},
-                            .weights = {r->features, columns}, .weights_strides = {1, r->features}, .dst = {rows, columns},
-                            .dst_strides = {columns, 1}, .weights_plain = !constant, .products = r->features * columns, .scale = 1};
+  const float *weights =
+      constant ? (const float *)call->host_values[RECURRENT_W] + direction * columns * r->features : NULL;
+  onednn_problem problem = {.kind = ONEDNN_MATMUL,
+                            .rank = 2,
+                            .weights_rank = 2,
+                            .src = {rows, r->features},
+                            .src_strides = {r->features, 1},
+                            .weights = {r->features, columns},
+                            .weights_strides = {1, r->features},
+                            .dst = {rows, columns},
+                            .dst_strides = {columns, 1},
+                            .weights_plain = !constant,
+                            .products = r->features * columns,
+                            .scale = 1};
   reed_status status = onednn_open(call, &problem, rows, PRODUCT_ROWS_MAX, weights, out_product);
-  if (status == REED_OK && *out_product && onednn_workspace_bytes(*out_product) > f->product) f->product = onednn_workspace_bytes(*out_product);
+  if (status == REED_OK && *out_product && onednn_workspace_bytes(*out_product) > f->product)
+    f->product = onednn_workspace_bytes(*out_product);
   return status;
 }
 
@@ -461,22 +497,25 @@ static reed_status prepare_fast(const reed_kernel_call *call, fast_recurrent *f,
   if (f->chunk > r->steps) f->chunk = r->steps;
   *out_all = true;
   if (__builtin_mul_overflow(f->n_blocks * f->units * r->n_gates, f->depth, &f->panels))
-    return reed_kernel_fail(call, REED_ERROR_MEMORY, "%lld hidden units are more than any memory", (long long)r->hidden);
+    return reed_kernel_fail(call, REED_ERROR_MEMORY, "%lld hidden units are more than any memory",
+                            (long long)r->hidden);
   plan_phases(f);
   plan_threads(f);
   reed_status status = packed_get(call, f);
   if (status == REED_OK) status = open_products(call, f, out_all);
   if (status != REED_OK || !*out_all) return status;
   const int64_t product_bytes = f->product;
-  if (!plan_workspace(f) || !reserve(f, (product_bytes + (int64_t)sizeof(float) - 1) / (int64_t)sizeof(float), 1, 1, &f->product))
-    return reed_kernel_fail(call, REED_ERROR_MEMORY, "%lld sequences of %lld hidden units are more than any memory", (long long)r->sequences,
-                            (long long)r->hidden);
+  if (!plan_workspace(f) ||
+      !reserve(f, (product_bytes + (int64_t)sizeof(float) - 1) / (int64_t)sizeof(float), 1, 1, &f->product))
+    return reed_kernel_fail(call, REED_ERROR_MEMORY, "%lld sequences of %lld hidden units are more than any memory",
+                            (long long)r->sequences, (long long)r->hidden);
   return REED_OK;
 }
 
 reed_status cpu_prepare_recurrent(const reed_kernel_call *call, reed_kernel *out_kernel) {
   HALF_AS_F32(call, cpu_prepare_recurrent, out_kernel);
-  if (reference_wanted() || call->inputs[RECURRENT_X].dtype != REED_F32) return reference_prepare_recurrent(call, out_kernel);
+  if (reference_wanted() || call->inputs[RECURRENT_X].dtype != REED_F32)
+    return reference_prepare_recurrent(call, out_kernel);
   fast_recurrent *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
   bool all = true;

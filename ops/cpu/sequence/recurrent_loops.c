@@ -1,5 +1,5 @@
-/* The loops of RNN, GRU and LSTM on f32 (ops/cpu/layer_loops.h): the product of a few sequences' states with a panel of the recurrent
- * weights, and what makes the gates a new state. Compiled once per CPU level. */
+/* The loops of RNN, GRU and LSTM on f32 (ops/cpu/layer_loops.h): the product of a few sequences' states with a panel of
+ * the recurrent weights, and what makes the gates a new state. Compiled once per CPU level. */
 #include "ops/cpu/elementwise/elementwise_math.h"
 #include "ops/cpu/layer_loops.h"
 #include "ops/cpu/sequence/recurrent.h"
@@ -23,24 +23,23 @@ static inline __attribute__((always_inline)) void store(float *y, vec sum, int64
   for (int64_t i = 0; i < n; i++) y[i] = add ? y[i] + sum[i] : sum[i];
 }
 
-/* gates * rows sums at a time; where these are few, `parts` of the depth side by side, because a sum of products waits for itself: 4
- * cycles. The depth is a multiple of 8. */
-#define MULTIPLY(gates, rows, parts)                                                                                      \
-  static void multiply_##gates##_##rows(const float *panel, int64_t depth, const float *const *x, float *const *y,        \
-                                        int64_t gate_step, int64_t n, bool add) {                                         \
-    vec sums[parts][rows][gates] = {0};                                                                                   \
-    for (int64_t k = 0; k < depth; k += (parts)) {                                                                          \
-      _Pragma("GCC unroll 8") for (int p = 0; p < (parts); p++)                                                             \
-        _Pragma("GCC unroll 8") for (int g = 0; g < gates; g++) {                                                         \
-          const vec weights = *(const vec *)(panel + ((k + p) * gates + g) * UNITS);                                      \
-          _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) sums[p][r][g] += x[r][k + p] * weights;                  \
-        }                                                                                                                 \
-    }                                                                                                                     \
-    _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)                                                                \
-      _Pragma("GCC unroll 8") for (int g = 0; g < gates; g++) {                                                           \
-        _Pragma("GCC unroll 8") for (int p = 1; p < (parts); p++) sums[0][r][g] += sums[p][r][g];                           \
-        store(y[r] + g * gate_step, sums[0][r][g], n, add);                                                               \
-      }                                                                                                                   \
+/* gates * rows sums at a time; where these are few, `parts` of the depth side by side, because a sum of products waits
+ * for itself: 4 cycles. The depth is a multiple of 8. */
+#define MULTIPLY(gates, rows, parts) \
+  static void multiply_##gates##_##rows(const float *panel, int64_t depth, const float *const *x, float *const *y, \
+                                        int64_t gate_step, int64_t n, bool add) { \
+    vec sums[parts][rows][gates] = {0}; \
+    for (int64_t k = 0; k < depth; k += (parts)) { \
+      _Pragma("GCC unroll 8") for (int p = 0; p < (parts); p++) \
+          _Pragma("GCC unroll 8") for (int g = 0; g < gates; g++) { \
+        const vec weights = *(const vec *)(panel + ((k + p) * gates + g) * UNITS); \
+        _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) sums[p][r][g] += x[r][k + p] * weights; \
+      } \
+    } \
+    _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) _Pragma("GCC unroll 8") for (int g = 0; g < gates; g++) { \
+      _Pragma("GCC unroll 8") for (int p = 1; p < (parts); p++) sums[0][r][g] += sums[p][r][g]; \
+      store(y[r] + g * gate_step, sums[0][r][g], n, add); \
+    } \
   }
 
 #define FORMS(X) X(1) X(2) X(3) X(4) X(5) X(6)
@@ -51,13 +50,13 @@ FORMS(MULTIPLY_1)
 FORMS(MULTIPLY_2)
 FORMS(MULTIPLY_4)
 
-void CPU_LEVELED(recurrent_multiply)(int gates, const float *panel, int64_t depth, int rows, const float *const *x, float *const *y,
-                                     int64_t gate_step, int64_t n, bool add) {
+void CPU_LEVELED(recurrent_multiply)(int gates, const float *panel, int64_t depth, int rows, const float *const *x,
+                                     float *const *y, int64_t gate_step, int64_t n, bool add) {
 #define FORM_1(rows) multiply_1_##rows,
 #define FORM_2(rows) multiply_2_##rows,
 #define FORM_4(rows) multiply_4_##rows,
-  static void (*const forms[3][RECURRENT_ROWS])(const float *, int64_t, const float *const *, float *const *, int64_t, int64_t, bool) = {
-    {FORMS(FORM_1)}, {FORMS(FORM_2)}, {FORMS(FORM_4)}};
+  static void (*const forms[3][RECURRENT_ROWS])(const float *, int64_t, const float *const *, float *const *, int64_t,
+                                                int64_t, bool) = {{FORMS(FORM_1)}, {FORMS(FORM_2)}, {FORMS(FORM_4)}};
   forms[gates / 2][rows - 1](panel, depth, x, y, gate_step, n, add);
 }
 
@@ -67,13 +66,15 @@ static void apply(const recurrent_function *function, float *y, int64_t n) {
   const float slope = function->slope, scale = function->scale, shift = function->shift;
   if (slope != 1)
     for (int64_t i = 0; i < n; i++) y[i] *= slope;
-  if (function->formula) (void)function->formula(y, (const void *const[]){y}, (const uint8_t[]){1}, n, &function->parameters);
+  if (function->formula)
+    (void)function->formula(y, (const void *const[]){y}, (const uint8_t[]){1}, n, &function->parameters);
   if (scale != 1 || shift != 0)
     for (int64_t i = 0; i < n; i++) y[i] = y[i] * scale + shift;
 }
 
 /* y = function(clip(y + bias + peephole * c)); peephole NULL: 0. */
-static void gate(const recurrent_cell *cell, float *y, const float *bias, const float *peephole, const recurrent_function *function) {
+static void gate(const recurrent_cell *cell, float *y, const float *bias, const float *peephole,
+                 const recurrent_function *function) {
   const int64_t n = cell->n;
   const float clip = cell->clip, *c = cell->c;
   if (peephole)
@@ -97,7 +98,8 @@ void CPU_LEVELED(recurrent_gru_gates)(const recurrent_cell *cell) {
 }
 
 void CPU_LEVELED(recurrent_gru)(const recurrent_cell *cell) {
-  const float *update = cell->gates[GRU_UPDATE], *reset = cell->gates[GRU_RESET], *before = cell->before, *apart = cell->apart;
+  const float *update = cell->gates[GRU_UPDATE], *reset = cell->gates[GRU_RESET], *before = cell->before,
+              *apart = cell->apart;
   const float *apart_bias = cell->bias[3];
   float *hidden = cell->gates[GRU_HIDDEN], *h = cell->h;
   if (cell->linear_before_reset)
@@ -107,13 +109,13 @@ void CPU_LEVELED(recurrent_gru)(const recurrent_cell *cell) {
 }
 
 void CPU_LEVELED(recurrent_lstm)(const recurrent_cell *cell) {
-  float *input = cell->gates[LSTM_INPUT], *output = cell->gates[LSTM_OUTPUT], *forget = cell->gates[LSTM_FORGET], *candidate = cell->gates[LSTM_CELL];
+  float *input = cell->gates[LSTM_INPUT], *output = cell->gates[LSTM_OUTPUT], *forget = cell->gates[LSTM_FORGET],
+        *candidate = cell->gates[LSTM_CELL];
   float *c = cell->c, *h = cell->h;
   gate(cell, input, cell->bias[LSTM_INPUT], cell->peepholes[LSTM_INPUT], &cell->functions[0]);
   if (cell->input_forget)
     for (int64_t i = 0; i < cell->n; i++) forget[i] = 1 - input[i];
-  else
-    gate(cell, forget, cell->bias[LSTM_FORGET], cell->peepholes[LSTM_FORGET], &cell->functions[0]);
+  else gate(cell, forget, cell->bias[LSTM_FORGET], cell->peepholes[LSTM_FORGET], &cell->functions[0]);
   gate(cell, candidate, cell->bias[LSTM_CELL], NULL, &cell->functions[1]);
   for (int64_t i = 0; i < cell->n; i++) {
     c[i] = forget[i] * c[i] + input[i] * candidate[i];

@@ -21,7 +21,8 @@ ir_module *graph_open(void) {
 void graph_type(ir_value *v, reed_dtype dtype, int32_t rank, const int64_t *dims) {
   v->type.dtype = dtype;
   v->type.rank = rank;
-  for (int32_t i = 0; i < rank; i++) v->type.dims[i] = dims[i] == ANY_DIM ? symbols_fresh_extent(v->graph->module->symbols) : dims[i];
+  for (int32_t i = 0; i < rank; i++)
+    v->type.dims[i] = dims[i] == ANY_DIM ? symbols_fresh_extent(v->graph->module->symbols) : dims[i];
 }
 
 ir_value *graph_param(ir_graph *g, const char *name, reed_dtype dtype, int32_t rank, const int64_t *dims) {
@@ -73,13 +74,14 @@ ir_value *graph_op(ir_graph *g, op_id op, reed_dtype dtype, int32_t rank, const 
 
 static void write_register(text_buffer *out, const module *m, insn_role role, uint32_t word) {
   switch (role) {
-    case INSN_ROLE_SITE: text_append(out, "%s'%s'", m->strings[m->sites[word].op], m->strings[m->sites[word].node]); break;
+    case INSN_ROLE_SITE:
+      text_append(out, "%s'%s'", m->strings[m->sites[word].op], m->strings[m->sites[word].node]);
+      break;
     case INSN_ROLE_RFS_IN:
     case INSN_ROLE_RUS_KERNEL:
     case INSN_ROLE_RDS_SHAPED:
     case INSN_ROLE_RXS_KERNEL:
-      if (INSN_REGISTER(word) == MODULE_ABSENT)
-        text_append(out, "-");
+      if (INSN_REGISTER(word) == MODULE_ABSENT) text_append(out, "-");
       else
         text_append(out, "r%u%s", INSN_REGISTER(word), INSN_READS(word) == 2 ? "v" : INSN_READS(word) == 3 ? "b" : "");
       break;
@@ -148,19 +150,23 @@ static reed_tensor *tensor_of(const spec *s) {
   reed_tensor *t = NULL;
   ck_assert_int_eq(reed_tensor_open(s->dtype, s->rank, s->dims, &t), REED_OK);
   size_t bytes = reed_dtype_bytes(s->dtype);
-  for (int64_t i = 0; i < reed_tensor_elements(t); i++) reed_dtype_write(s->dtype, (char *)reed_tensor_data(t) + (size_t)i * bytes, s->elements[i]);
+  for (int64_t i = 0; i < reed_tensor_elements(t); i++)
+    reed_dtype_write(s->dtype, (char *)reed_tensor_data(t) + (size_t)i * bytes, s->elements[i]);
   return t;
 }
 
 static void compare(const spec *want, const reed_tensor *got, size_t output) {
-  ck_assert_msg(reed_tensor_dtype(got) == want->dtype, "output %zu: dtype %s", output, reed_dtype_name(reed_tensor_dtype(got)));
+  ck_assert_msg(reed_tensor_dtype(got) == want->dtype, "output %zu: dtype %s", output,
+                reed_dtype_name(reed_tensor_dtype(got)));
   ck_assert_msg(reed_tensor_rank(got) == want->rank, "output %zu: rank %d", output, reed_tensor_rank(got));
   for (int32_t i = 0; i < want->rank; i++)
-    ck_assert_msg(reed_tensor_dims(got)[i] == want->dims[i], "output %zu: extent %d is %lld", output, i, (long long)reed_tensor_dims(got)[i]);
+    ck_assert_msg(reed_tensor_dims(got)[i] == want->dims[i], "output %zu: extent %d is %lld", output, i,
+                  (long long)reed_tensor_dims(got)[i]);
   size_t bytes = reed_dtype_bytes(want->dtype);
   for (int64_t i = 0; i < reed_tensor_elements(got); i++) {
     double element = reed_dtype_read(want->dtype, (char *)reed_tensor_data(got) + (size_t)i * bytes);
-    ck_assert_msg(fabs(element - want->elements[i]) < 1e-5, "output %zu: element %lld is %g, not %g", output, (long long)i, element, want->elements[i]);
+    ck_assert_msg(fabs(element - want->elements[i]) < 1e-5, "output %zu: element %lld is %g, not %g", output,
+                  (long long)i, element, want->elements[i]);
   }
 }
 

@@ -25,7 +25,7 @@ ir_value *graph_op(ir_graph *g, op_id op, reed_dtype dtype, int32_t rank, const 
 typedef struct lowered {
   void *bytes;
   size_t n_bytes;
-  char *text;           /* one instruction a line */
+  char *text; /* one instruction a line */
   char *report;
   int32_t n_epochs;
   module *m;
@@ -44,13 +44,26 @@ typedef struct spec {
 } spec;
 /* Runs twice (a miss, then a hit) on host and on sim, in sessions that stay open, and compares all outputs. */
 void lowered_expect(lowered *l, const spec *inputs, size_t n_inputs, const spec *outputs, size_t n_outputs);
-#define RUN(l, inputs, outputs) lowered_expect(&(l), inputs, sizeof(inputs) / sizeof(spec), outputs, sizeof(outputs) / sizeof(spec))
+#define RUN(l, inputs, outputs) \
+  lowered_expect(&(l), inputs, sizeof(inputs) / sizeof(spec), outputs, sizeof(outputs) / sizeof(spec))
 /* A list of specs as one argument. */
 #define SPECS(...) ((const spec[]){__VA_ARGS__})
-#define F32(n, ...) {REED_F32, 1, {n}, {__VA_ARGS__}}
-#define I64(n, ...) {REED_I64, 1, {n}, {__VA_ARGS__}}
-#define I64_SCALAR(x) {REED_I64, 0, {0}, {x}}
-#define BOOL_SCALAR(x) {REED_BOOL, 0, {0}, {x}}
+#define F32(n, ...) \
+  { \
+    REED_F32, 1, {n}, { __VA_ARGS__ } \
+  }
+#define I64(n, ...) \
+  { \
+    REED_I64, 1, {n}, { __VA_ARGS__ } \
+  }
+#define I64_SCALAR(x) \
+  { \
+    REED_I64, 0, {0}, { x } \
+  }
+#define BOOL_SCALAR(x) \
+  { \
+    REED_BOOL, 0, {0}, { x } \
+  }
 /* How often `fragment` is in `text`. */
 int occurrences(const char *text, const char *fragment);
 

@@ -1,4 +1,5 @@
-/* Lowering: graphs by hand become modules that the verifier accepts, with the epochs, read-backs and copies that docs/epochs.md promises. */
+/* Lowering: graphs by hand become modules that the verifier accepts, with the epochs, read-backs and copies that
+ * docs/epochs.md promises. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +8,12 @@
 #include "tests/alloc_hook.h"
 #include "tests/compiler/lower/graph.h"
 
-#define DIMS(...) (const int64_t[]){__VA_ARGS__}
+#define DIMS(...) \
+  (const int64_t[]) { __VA_ARGS__ }
 #define N ANY_DIM
 #define ck_has(l, fragment) ck_assert_msg(strstr((l).text, fragment), "no \"%s\" in\n%s", fragment, (l).text)
-#define ck_count(l, fragment, n) ck_assert_msg(occurrences((l).text, fragment) == (n), "not %d times \"%s\" in\n%s", n, fragment, (l).text)
+#define ck_count(l, fragment, n) \
+  ck_assert_msg(occurrences((l).text, fragment) == (n), "not %d times \"%s\" in\n%s", n, fragment, (l).text)
 #define ck_epochs(l, n) ck_assert_msg((l).n_epochs == (n), "%d epochs, not %d, in\n%s", (l).n_epochs, n, (l).text)
 
 /* f32 -> i64 */
@@ -59,7 +62,8 @@ END_TEST
 
 START_TEST(a_symbolic_dim_met_again_must_have_the_same_extent) {
   ir_module *m = graph_open();
-  ir_value *a = graph_param(m->main, "a", REED_F32, 2, DIMS(N, 3)), *b = graph_param(m->main, "b", REED_F32, 2, DIMS(3, N));
+  ir_value *a = graph_param(m->main, "a", REED_F32, 2, DIMS(N, 3)),
+           *b = graph_param(m->main, "b", REED_F32, 2, DIMS(3, N));
   a->type.dims[0] = b->type.dims[1] = symbols_named(m->symbols, "batch");
   graph_result(m->main, graph_op(m->main, OP_MatMul, REED_F32, 2, DIMS(3, 3), b, a, GRAPH_END));
   lowered l = graph_lower(m);
@@ -174,7 +178,8 @@ START_TEST(unused_outputs_are_absent_or_die_at_once) {
   ck_has(l, "shape MaxPool'MaxPool_0', 1, (r3 -), (r2)");
   ck_has(l, "kill r5\nkill r3\nepoch.end"); /* TopK's unwanted values, then the pooled tensor */
   ck_epochs(l, 1);
-  RUN(l, SPECS({REED_F32, 4, {1, 1, 4, 4}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}), SPECS({REED_F32, 4, {1, 1, 3, 1}, {7, 11, 15}}));
+  RUN(l, SPECS({REED_F32, 4, {1, 1, 4, 4}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}),
+      SPECS({REED_F32, 4, {1, 1, 3, 1}, {7, 11, 15}}));
   lowered_close(&l);
 }
 END_TEST
@@ -225,7 +230,8 @@ START_TEST(an_if_on_a_device_condition_reads_one_bool_back) {
   graph_result(yes, graph_i64(m, 1, DIMS(3)));
   graph_result(no, graph_f32(m, 2, (float[]){1, 2}));
   graph_result(no, graph_i64(m, 1, DIMS(5)));
-  ir_node *top = graph_node(m->main, OP_TopK, 2, x, n->outputs[1], GRAPH_END); /* a host value: both branches are constants */
+  ir_node *top =
+      graph_node(m->main, OP_TopK, 2, x, n->outputs[1], GRAPH_END); /* a host value: both branches are constants */
   graph_type(top->outputs[0], REED_F32, 1, DIMS(N));
   graph_type(top->outputs[1], REED_I64, 1, DIMS(N));
   graph_result(m->main, graph_op(m->main, OP_Neg, REED_F32, -1, NULL, n->outputs[0], GRAPH_END));
@@ -241,7 +247,8 @@ END_TEST
 
 START_TEST(nested_ifs_have_conditions_on_every_path) {
   ir_module *m = graph_open();
-  ir_value *x = graph_param(m->main, "x", REED_F32, 1, DIMS(N)), *c = graph_param(m->main, "c", REED_BOOL, 0, NULL), *d = graph_param(m->main, "d", REED_BOOL, 0, NULL);
+  ir_value *x = graph_param(m->main, "x", REED_F32, 1, DIMS(N)), *c = graph_param(m->main, "c", REED_BOOL, 0, NULL),
+           *d = graph_param(m->main, "d", REED_BOOL, 0, NULL);
   ir_graph *yes, *no, *inner_yes, *inner_no;
   ir_node *n = open_if(m->main, c, 1, &yes, &no);
   graph_type(n->outputs[0], REED_F32, 1, DIMS(N));
@@ -294,8 +301,9 @@ END_TEST
 /* ---- Loop ---- */
 
 /* A Loop with its body's iteration and condition parameters made. */
-static ir_node *open_loop(ir_graph *g, int32_t n_outputs, ir_value *trip, ir_value *condition, ir_value *a, ir_value *b, ir_graph **out_body) {
-  ir_node *n = !a ? graph_node(g, OP_Loop, n_outputs, trip, condition, GRAPH_END)
+static ir_node *open_loop(ir_graph *g, int32_t n_outputs, ir_value *trip, ir_value *condition, ir_value *a, ir_value *b,
+                          ir_graph **out_body) {
+  ir_node *n = !a   ? graph_node(g, OP_Loop, n_outputs, trip, condition, GRAPH_END)
                : !b ? graph_node(g, OP_Loop, n_outputs, trip, condition, a, GRAPH_END)
                     : graph_node(g, OP_Loop, n_outputs, trip, condition, a, b, GRAPH_END);
   *out_body = ir_graph_new(g->module, n, "body");
@@ -327,7 +335,8 @@ START_TEST(a_loop_whose_trip_count_is_an_extent_needs_no_read_back) {
   ck_has(l, "s.lt");
   ck_has(l, "seq.stack");
   ck_has(l, "seq.push");
-  RUN(l, SPECS({REED_F32, 2, {2, 4}, {1, 2, 3, 4, 10, 20, 30, 40}}), SPECS(F32(4, 11, 22, 33, 44), {REED_F32, 2, {2, 4}, {1, 2, 3, 4, 11, 22, 33, 44}}));
+  RUN(l, SPECS({REED_F32, 2, {2, 4}, {1, 2, 3, 4, 10, 20, 30, 40}}),
+      SPECS(F32(4, 11, 22, 33, 44), {REED_F32, 2, {2, 4}, {1, 2, 3, 4, 11, 22, 33, 44}}));
   RUN(l, SPECS({REED_F32, 2, {0, 4}, {0}}), SPECS(F32(4, 0, 0, 0, 0), {REED_F32, 2, {0, 4}, {0}}));
   lowered_close(&l);
 }
@@ -382,7 +391,8 @@ END_TEST
 
 START_TEST(loops_nest_in_loops_and_branches) {
   ir_module *m = graph_open();
-  ir_value *x = graph_param(m->main, "x", REED_F32, 1, DIMS(N)), *c = graph_param(m->main, "c", REED_BOOL, 0, NULL), *trip = graph_param(m->main, "trip", REED_I64, 0, NULL);
+  ir_value *x = graph_param(m->main, "x", REED_F32, 1, DIMS(N)), *c = graph_param(m->main, "c", REED_BOOL, 0, NULL),
+           *trip = graph_param(m->main, "trip", REED_I64, 0, NULL);
   ir_graph *yes, *no, *body, *inner_body;
   ir_node *n = open_if(m->main, c, 1, &yes, &no);
   graph_type(n->outputs[0], REED_F32, 1, DIMS(N));
@@ -461,7 +471,8 @@ static ir_module *everything(void) {
   ir_value *index = graph_op(yes, OP_Squeeze, REED_I64, 1, DIMS(N), where, graph_i64(m, 1, DIMS(0)), GRAPH_END);
   graph_result(yes, graph_op(yes, OP_Gather, REED_F32, 1, DIMS(N), x, index, GRAPH_END));
   graph_result(no, x);
-  ir_node *loop = open_loop(m->main, 3, graph_i64(m, -1, DIMS(2)), NULL, n->outputs[0], graph_i64(m, 1, DIMS(1)), &body);
+  ir_node *loop =
+      open_loop(m->main, 3, graph_i64(m, -1, DIMS(2)), NULL, n->outputs[0], graph_i64(m, 1, DIMS(1)), &body);
   graph_type(loop->outputs[0], REED_F32, 1, DIMS(N));
   graph_type(loop->outputs[1], REED_I64, 1, DIMS(1));
   graph_type(loop->outputs[2], REED_F32, 2, DIMS(N, N));
@@ -503,7 +514,8 @@ START_TEST(every_failed_allocation_is_reported_and_leaks_nothing) {
     ck_assert_int_eq(alloc_hook_end(), 0);
     ck_assert_msg(!unreported, "failing request %lld went unnoticed", (long long)n);
     ck_assert_msg(reached || status == REED_OK, "status %d without a failed request", status);
-    ck_assert_msg(!reached || status == REED_OK || status == REED_ERROR_MEMORY, "status %d after failing request %lld", status, (long long)n);
+    ck_assert_msg(!reached || status == REED_OK || status == REED_ERROR_MEMORY, "status %d after failing request %lld",
+                  status, (long long)n);
   }
 }
 END_TEST
@@ -524,7 +536,8 @@ END_TEST
 
 int main(void) {
   Suite *s = suite_create("lower");
-  TCase *list = tcase_create("lists"), *branch = tcase_create("If"), *loop = tcase_create("Loop"), *failure = tcase_create("failure");
+  TCase *list = tcase_create("lists"), *branch = tcase_create("If"), *loop = tcase_create("Loop"),
+        *failure = tcase_create("failure");
   suite_add_tcase(s, list);
   suite_add_tcase(s, branch);
   suite_add_tcase(s, loop);

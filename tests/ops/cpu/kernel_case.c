@@ -33,7 +33,8 @@ static void check_bands(const value *v, const char *what) {
   const uint8_t *p = v->block;
   for (size_t i = 0; i < BAND; i++)
     if (p[i] != BAND_BYTE || p[BAND + bytes + i] != BAND_BYTE)
-      ck_abort_msg("%s: wrote outside of a tensor, %zu bytes into the band %s it", what, i, p[i] != BAND_BYTE ? "before" : "behind");
+      ck_abort_msg("%s: wrote outside of a tensor, %zu bytes into the band %s it", what, i,
+                   p[i] != BAND_BYTE ? "before" : "behind");
 }
 
 void case_init(kernel_case *c, op_id op) {
@@ -108,12 +109,15 @@ void case_attr_floats(kernel_case *c, const char *name, const double *floats, in
   a->n = n;
 }
 
-void case_set(value *v, int64_t i, double x) { reed_dtype_write(v->desc.dtype, (char *)v->data + i * (int64_t)reed_dtype_bytes(v->desc.dtype), x); }
+void case_set(value *v, int64_t i, double x) {
+  reed_dtype_write(v->desc.dtype, (char *)v->data + i * (int64_t)reed_dtype_bytes(v->desc.dtype), x);
+}
 double case_get(const value *v, int64_t i) {
   return reed_dtype_read(v->desc.dtype, (const char *)v->data + i * (int64_t)reed_dtype_bytes(v->desc.dtype));
 }
 
-static reed_status find_shapes(kernel_case *c, const reed_attrs *attrs, reed_desc *out_descs, int32_t *out_bounded_axes) {
+static reed_status find_shapes(kernel_case *c, const reed_attrs *attrs, reed_desc *out_descs,
+                               int32_t *out_bounded_axes) {
   const reed_op *op = op_builtin(c->op);
   reed_shape_input inputs[CASE_INPUTS] = {0};
   reed_shape_output outputs[CASE_OUTPUTS] = {0};
@@ -155,8 +159,17 @@ reed_status case_run(kernel_case *c, const char *level) {
   }
   reed_kernel_env env = {.n_threads = c->n_threads};
   if (!c->hide_values) ck_assert_int_eq(kernel_cache_open(&env.cache), REED_OK);
-  reed_kernel_call call = {.op = op, .attrs = &attrs, .node = "node", .n_inputs = c->n_inputs, .n_outputs = c->n_outputs, .inputs = in,
-                           .outputs = out, .host_values = host, .constant = constant, .env = &env, .diagnosis = &c->diagnosis};
+  reed_kernel_call call = {.op = op,
+                           .attrs = &attrs,
+                           .node = "node",
+                           .n_inputs = c->n_inputs,
+                           .n_outputs = c->n_outputs,
+                           .inputs = in,
+                           .outputs = out,
+                           .host_values = host,
+                           .constant = constant,
+                           .env = &env,
+                           .diagnosis = &c->diagnosis};
   reed_kernel kernel = {0};
   status = kernel_is_nothing(&call, &kernel) ? REED_OK : kernel_cpu(op)(&call, &kernel);
   if (status) {
@@ -177,7 +190,8 @@ reed_status case_run(kernel_case *c, const char *level) {
   for (int32_t i = 0; i < c->n_outputs && c->parts && kernel.part_at; i++)
     if (results[i] && kernel.part_at[i] >= 0) results[i] = (char *)c->inputs[0].data + kernel.part_at[i], c->n_parts++;
   void *workspace = kernel.workspace_bytes ? aligned_alloc(64, (size_t)(kernel.workspace_bytes + 63) / 64 * 64) : NULL;
-  reed_kernel_buffers buffers = {.inputs = data, .outputs = results, .workspace = workspace, .extents = c->extents, .diagnosis = &c->diagnosis};
+  reed_kernel_buffers buffers = {
+      .inputs = data, .outputs = results, .workspace = workspace, .extents = c->extents, .diagnosis = &c->diagnosis};
   memset(c->extents, 0xff, sizeof c->extents);
   status = kernel.run(kernel.state, &buffers);
   for (int32_t i = 0; i < c->n_outputs && c->parts; i++)
@@ -190,7 +204,8 @@ reed_status case_run(kernel_case *c, const char *level) {
   for (int32_t i = 0; i < c->n_outputs && status == REED_OK; i++) {
     int32_t axis = c->unwanted[i] ? -1 : bounded_axes[i];
     if (axis < 0) continue;
-    ck_assert_msg(c->extents[i] >= 0 && c->extents[i] <= c->outputs[i].desc.dims[axis], "%s: extent %lld", op->name, (long long)c->extents[i]);
+    ck_assert_msg(c->extents[i] >= 0 && c->extents[i] <= c->outputs[i].desc.dims[axis], "%s: extent %lld", op->name,
+                  (long long)c->extents[i]);
     c->outputs[i].desc.dims[axis] = c->extents[i];
   }
   return status;
@@ -213,8 +228,10 @@ static void compare(const kernel_case *c, const value *expected, const char *lev
       if (close_enough(a, b, relative, absolute)) continue;
       char in[2][128] = {"", ""};
       for (int32_t k = 0; k < 2 && k < c->n_inputs; k++) desc_text(&c->inputs[k].desc, in[k], sizeof in[k]);
-      ck_abort_msg("%s(%s %s) at %s, %d threads, in place %d: output %d element %lld of %s is %.9g, the reference says %.9g", op_builtin(c->op)->name, in[0],
-                   in[1], level, c->n_threads, c->in_place, o, (long long)i, desc_text(&got->desc, text, sizeof text), a, b);
+      ck_abort_msg(
+          "%s(%s %s) at %s, %d threads, in place %d: output %d element %lld of %s is %.9g, the reference says %.9g",
+          op_builtin(c->op)->name, in[0], in[1], level, c->n_threads, c->in_place, o, (long long)i,
+          desc_text(&got->desc, text, sizeof text), a, b);
     }
   }
 }
@@ -222,7 +239,8 @@ static void compare(const kernel_case *c, const value *expected, const char *lev
 static bool may_share(const kernel_case *c, int32_t i, const reed_desc *out) {
   reed_alias alias = op_builtin(c->op)->alias;
   if (c->inputs[i].desc.dtype != out->dtype || desc_bytes(&c->inputs[i].desc) != desc_bytes(out)) return false;
-  return alias == REED_ALIAS_INPLACE || (alias == REED_ALIAS_INPLACE_FIRST && i == 0) || (alias == REED_ALIAS_VIEW && i == 0);
+  return alias == REED_ALIAS_INPLACE || (alias == REED_ALIAS_INPLACE_FIRST && i == 0) ||
+         (alias == REED_ALIAS_VIEW && i == 0);
 }
 
 /* [N,C,spatial...] <-> [N,spatial...,C], extents and elements. */
@@ -230,24 +248,30 @@ static void move_channels(value *v, bool to_last) {
   reed_desc from = v->desc, to = from;
   int32_t rank = from.rank;
   if (from.dtype == REED_NONE || rank < 3) return;
-  for (int32_t i = 1; i < rank; i++) to.dims[i] = from.dims[to_last ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1)];
+  for (int32_t i = 1; i < rank; i++)
+    to.dims[i] = from.dims[to_last ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1)];
   value moved = value_open(&to);
-  int64_t channels = from.dims[to_last ? 1 : rank - 1], n = desc_elements(&from), pixels = n ? n / from.dims[0] / channels : 0;
+  int64_t channels = from.dims[to_last ? 1 : rank - 1], n = desc_elements(&from),
+          pixels = n ? n / from.dims[0] / channels : 0;
   for (int64_t i = 0; i < n; i++) {
     int64_t image = i / (channels * pixels), channel = to_last ? i / pixels % channels : i % channels;
     int64_t pixel = to_last ? i % pixels : i / channels % pixels;
-    int64_t at = to_last ? (image * pixels + pixel) * channels + channel : (image * channels + channel) * pixels + pixel;
+    int64_t at =
+        to_last ? (image * pixels + pixel) * channels + channel : (image * channels + channel) * pixels + pixel;
     case_set(&moved, at, case_get(v, i));
   }
   value_close(v);
   *v = moved;
 }
 
-/* Every level, 1 and 2 threads, in place where that is allowed, against what is expected; with channels last where `last`. */
-static void compare_at_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative, double absolute) {
+/* Every level, 1 and 2 threads, in place where that is allowed, against what is expected; with channels last where
+ * `last`. */
+static void compare_at_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative,
+                              double absolute) {
   int64_t most_bytes = 0;
   for (int32_t i = 0; i < c->n_inputs; i++)
-    if (c->inputs[i].desc.dtype != REED_NONE && desc_bytes(&c->inputs[i].desc) > most_bytes) most_bytes = desc_bytes(&c->inputs[i].desc);
+    if (c->inputs[i].desc.dtype != REED_NONE && desc_bytes(&c->inputs[i].desc) > most_bytes)
+      most_bytes = desc_bytes(&c->inputs[i].desc);
   for (cpu_level k = from; k <= cpu_level_best(); k++) {
     cpu_level level = c->base_first ? k : cpu_level_best() + from - k;
     for (int threads = 1; threads <= (most_bytes > 16384 ? 2 : 1); threads++)
@@ -273,7 +297,9 @@ static bool pack_weights(kernel_case *c, value *out_plain) {
   const reed_op *op = op_builtin(c->op);
   reed_attrs attrs = {c->attrs, c->n_attrs};
   packed_order order;
-  if (c->n_inputs < 2 || c->inputs[1].desc.dtype == REED_NONE || !packed_order_of(op, &attrs, &c->inputs[1].desc, &order)) return false;
+  if (c->n_inputs < 2 || c->inputs[1].desc.dtype == REED_NONE ||
+      !packed_order_of(op, &attrs, &c->inputs[1].desc, &order))
+    return false;
   reed_desc desc = packed_desc(&order);
   *out_plain = c->inputs[1];
   c->inputs[1] = value_open(&desc);
@@ -289,7 +315,8 @@ static void drop_attr(kernel_case *c, const char *name) {
 }
 
 /* With weights as they are, and packed where they can be. */
-static void compare_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative, double absolute) {
+static void compare_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative,
+                           double absolute) {
   compare_at_levels(c, expected, from, last, relative, absolute);
   value plain;
   if (!pack_weights(c, &plain)) return;
@@ -327,8 +354,9 @@ void case_expect(kernel_case *c, const double *expected, int64_t n) {
     ck_assert_int_eq(desc_elements(&c->outputs[0].desc), n);
     for (int64_t i = 0; i < n; i++) {
       double got = case_get(&c->outputs[0], i);
-      if (!close_enough(got, expected[i], 1e-6, 1e-6)) ck_abort_msg("%s at %s: element %lld is %.9g, not %.9g", op_builtin(c->op)->name, cpu_level_name(level),
-                    (long long)i, got, expected[i]);
+      if (!close_enough(got, expected[i], 1e-6, 1e-6))
+        ck_abort_msg("%s at %s: element %lld is %.9g, not %.9g", op_builtin(c->op)->name, cpu_level_name(level),
+                     (long long)i, got, expected[i]);
     }
   }
   case_close(c);
@@ -337,8 +365,10 @@ void case_expect(kernel_case *c, const double *expected, int64_t n) {
 void case_fails(kernel_case *c, reed_status expected, const char *text) {
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
     reed_status status = case_run(c, cpu_level_name(level));
-    ck_assert_msg(status == expected, "%s: %s, %s", op_builtin(c->op)->name, reed_status_name(status), reed_diagnosis_message(&c->diagnosis));
-    ck_assert_msg(strstr(reed_diagnosis_message(&c->diagnosis), text) != NULL, "'%s' does not say '%s'", reed_diagnosis_message(&c->diagnosis), text);
+    ck_assert_msg(status == expected, "%s: %s, %s", op_builtin(c->op)->name, reed_status_name(status),
+                  reed_diagnosis_message(&c->diagnosis));
+    ck_assert_msg(strstr(reed_diagnosis_message(&c->diagnosis), text) != NULL, "'%s' does not say '%s'",
+                  reed_diagnosis_message(&c->diagnosis), text);
     ck_assert_str_eq(reed_diagnosis_node(&c->diagnosis), "node");
   }
   case_close(c);

@@ -1,5 +1,5 @@
-/* One call of an operator as a test sees it: inputs in, shape function for the outputs, kernel at a CPU level, outputs with guard bands
- * around them, compared with the plain reference's. */
+/* One call of an operator as a test sees it: inputs in, shape function for the outputs, kernel at a CPU level, outputs
+ * with guard bands around them, compared with the plain reference's. */
 #ifndef TESTS_KERNELS_KERNEL_CASE_H_
 #define TESTS_KERNELS_KERNEL_CASE_H_
 
@@ -27,19 +27,20 @@ typedef struct kernel_case {
   value outputs[CASE_OUTPUTS];
   reed_attr attrs[14]; /* in any order: sorted before use */
   int n_threads;
-  int in_place;       /* this input's memory is output 0 as well; -1: none */
-  bool parts;         /* outputs that the kernel says lie in input 0 are given that memory */
-  int n_parts;        /* how many were, in all runs */
-  bool base_first;    /* levels from the lowest up, not down: the first one in a process is oneDNN's for good */
-  bool hide_values;   /* do not give the inputs as constants on the host (with a program's cache) but where the operator's table says so */
+  int in_place;     /* this input's memory is output 0 as well; -1: none */
+  bool parts;       /* outputs that the kernel says lie in input 0 are given that memory */
+  int n_parts;      /* how many were, in all runs */
+  bool base_first;  /* levels from the lowest up, not down: the first one in a process is oneDNN's for good */
+  bool hide_values; /* do not give the inputs as constants on the host (with a program's cache) but where the operator's
+                       table says so */
   bool unwanted[CASE_OUTPUTS]; /* optional outputs that the call leaves out */
   int64_t extents[CASE_OUTPUTS];
   reed_diagnosis diagnosis;
 } kernel_case;
 
 void case_init(kernel_case *c, op_id op);
-/* Appends an input; dims as int64_t[]. Elements are filled from a fixed random sequence over -range..range (floats) or -range..range integers,
- * clamped to the dtype; range 0: zeros. */
+/* Appends an input; dims as int64_t[]. Elements are filled from a fixed random sequence over -range..range (floats) or
+ * -range..range integers, clamped to the dtype; range 0: zeros. */
 value *case_input(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims, double range);
 /* An absent input. */
 void case_absent(kernel_case *c);
@@ -54,15 +55,18 @@ void case_attr_ints(kernel_case *c, const char *name, const int64_t *ints, int64
 void case_attr_floats(kernel_case *c, const char *name, const double *floats, int64_t n);
 void case_set(value *v, int64_t i, double x);
 double case_get(const value *v, int64_t i);
-#define DIMS(...) (sizeof((int64_t[]){__VA_ARGS__}) / 8), (const int64_t[]) { __VA_ARGS__ }
+#define DIMS(...) \
+  (sizeof((int64_t[]){__VA_ARGS__}) / 8), (const int64_t[]) { __VA_ARGS__ }
 
-/* Shapes, prepares and runs at that level ("reference", "base", ...); outputs of an earlier run are replaced. Checks the guard bands. */
+/* Shapes, prepares and runs at that level ("reference", "base", ...); outputs of an earlier run are replaced. Checks
+ * the guard bands. */
 reed_status case_run(kernel_case *c, const char *level);
-/* Runs the reference, then every level this machine has with 1 and 2 threads, in place and as parts where the operator allows it, and with packed
- * weights where the compiler would pack them; every element must be within relative |x| + absolute. Logs the operator, dtype and element that differ. Closes the case. */
+/* Runs the reference, then every level this machine has with 1 and 2 threads, in place and as parts where the operator
+ * allows it, and with packed weights where the compiler would pack them; every element must be within relative |x| +
+ * absolute. Logs the operator, dtype and element that differ. Closes the case. */
 void case_parity(kernel_case *c, double relative, double absolute);
-/* The same, and once more with channels_last: the outputs' channels and those of the inputs whose bit is set in `images` moved last, at every level,
- * the reference's too. */
+/* The same, and once more with channels_last: the outputs' channels and those of the inputs whose bit is set in
+ * `images` moved last, at every level, the reference's too. */
 void case_parity_orders(kernel_case *c, uint32_t images, double relative, double absolute);
 /* Runs at the best level and compares output 0 with these elements. Closes the case. */
 void case_expect(kernel_case *c, const double *expected, int64_t n);

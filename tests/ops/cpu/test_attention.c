@@ -1,5 +1,5 @@
-/* Attention against its reference: lengths that end in odd places, heads that share keys, masks that broadcast, earlier keys, halves; rows without a
- * key to look at. */
+/* Attention against its reference: lengths that end in odd places, heads that share keys, masks that broadcast, earlier
+ * keys, halves; rows without a key to look at. */
 #include <math.h>
 
 #include "tests/ops/cpu/kernel_case.h"
@@ -7,9 +7,9 @@
 typedef struct attention_case {
   const char *what;
   int64_t batch, heads, kv_heads, queries, keys, size, value_size;
-  int64_t past;         /* -1: none given */
-  int32_t mask_rank;    /* -1: no mask */
-  int64_t mask[4];      /* extents; 0 stands for no key, in the last */
+  int64_t past;      /* -1: none given */
+  int32_t mask_rank; /* -1: no mask */
+  int64_t mask[4];   /* extents; 0 stands for no key, in the last */
   reed_dtype mask_dtype;
   bool causal, flat, lengths;
   double scale, softcap; /* 0: not given */
@@ -49,7 +49,8 @@ static const attention_case cases[] = {
 };
 #define N_CASES (int)(sizeof cases / sizeof *cases)
 
-static value *add(kernel_case *c, const attention_case *a, reed_dtype dtype, int64_t heads, int64_t length, int64_t size, bool flat) {
+static value *add(kernel_case *c, const attention_case *a, reed_dtype dtype, int64_t heads, int64_t length,
+                  int64_t size, bool flat) {
   if (flat) return case_input(c, dtype, DIMS(a->batch, length, heads * size), 1.5);
   return case_input(c, dtype, DIMS(a->batch, heads, length, size), 1.5);
 }
@@ -94,7 +95,8 @@ END_TEST
 START_TEST(weights_are_a_softmax_of_scaled_products) {
   kernel_case c;
   case_init(&c, OP_Attention);
-  value *q = case_input(&c, REED_F32, DIMS(1, 1, 1, 2), 0), *k = case_input(&c, REED_F32, DIMS(1, 1, 2, 2), 0), *v = case_input(&c, REED_F32, DIMS(1, 1, 2, 3), 0);
+  value *q = case_input(&c, REED_F32, DIMS(1, 1, 1, 2), 0), *k = case_input(&c, REED_F32, DIMS(1, 1, 2, 2), 0),
+        *v = case_input(&c, REED_F32, DIMS(1, 1, 2, 3), 0);
   case_set(q, 0, log(3));
   case_set(k, 2, sqrt(2)); /* the scale is 1 / sqrt(2) */
   for (int64_t i = 0; i < 6; i++) case_set(v, i, (double)(i < 3 ? i : 4 * i));
@@ -106,12 +108,14 @@ END_TEST
 START_TEST(rows_that_are_masked_whole_give_zero_or_nan) {
   for (int truth = 0; truth < 2; truth++)
     for (int nan = -1; nan < 2; nan++)
-      for (int odd = 0; odd < 2; odd++) { /* keys and values that are masked may be anything where the mask says so by a truth */
+      for (int odd = 0; odd < 2;
+           odd++) { /* keys and values that are masked may be anything where the mask says so by a truth */
         kernel_case c;
         case_init(&c, OP_Attention);
         for (int k = 0; k < 3; k++) case_input(&c, REED_F32, DIMS(1, 1, 3, 2), 2);
         value *mask = case_input(&c, truth ? REED_BOOL : REED_F32, DIMS(3, 3), 0);
-        for (int64_t i = 0; i < 9; i++) case_set(mask, i, truth ? i / 3 != 1 && i % 3 != 2 : i / 3 == 1 || i % 3 == 2 ? -INFINITY : 0);
+        for (int64_t i = 0; i < 9; i++)
+          case_set(mask, i, truth ? i / 3 != 1 && i % 3 != 2 : i / 3 == 1 || i % 3 == 2 ? -INFINITY : 0);
         if (odd && truth) case_set(&c.inputs[1], 4, INFINITY);
         case_attr_int(&c, "nan_rows", nan);
         c.n_outputs = 1;
@@ -149,9 +153,12 @@ START_TEST(operands_that_do_not_fit_are_refused) {
     int64_t k[4], v[4], mask[2];
     const char *says;
   } bad[] = {
-      {{1, 2, 3, 5}, {1, 2, 3, 4}, {3, 3}, "the sizes of a head"}, {{1, 2, 3, 4}, {1, 2, 5, 4}, {3, 3}, "the lengths"},
-      {{2, 2, 3, 4}, {1, 2, 3, 4}, {3, 3}, "the batches"},         {{1, 3, 3, 4}, {1, 3, 3, 4}, {3, 3}, "cannot be shared"},
-      {{1, 2, 3, 4}, {1, 1, 3, 4}, {3, 3}, "the numbers of heads"}, {{1, 2, 3, 4}, {1, 2, 3, 4}, {2, 3}, "does not broadcast"},
+      {{1, 2, 3, 5}, {1, 2, 3, 4}, {3, 3}, "the sizes of a head"},
+      {{1, 2, 3, 4}, {1, 2, 5, 4}, {3, 3}, "the lengths"},
+      {{2, 2, 3, 4}, {1, 2, 3, 4}, {3, 3}, "the batches"},
+      {{1, 3, 3, 4}, {1, 3, 3, 4}, {3, 3}, "cannot be shared"},
+      {{1, 2, 3, 4}, {1, 1, 3, 4}, {3, 3}, "the numbers of heads"},
+      {{1, 2, 3, 4}, {1, 2, 3, 4}, {2, 3}, "does not broadcast"},
       {{1, 2, 3, 4}, {1, 2, 3, 4}, {3, 4}, "does not broadcast"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -1,4 +1,5 @@
-/* Depthwise convolutions with channels last (ops/cpu/product/depthwise.h) against the reference: every form of tile and border, at every CPU level. */
+/* Depthwise convolutions with channels last (ops/cpu/product/depthwise.h) against the reference: every form of tile and
+ * border, at every CPU level. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,32 +14,35 @@ typedef struct depthwise_row {
 } depthwise_row;
 
 static const depthwise_row rows[] = {
-  {"one pixel", 1, 2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0}},
-  {"two channels", 1, 2, {9, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
-  {"three channels", 2, 3, {7, 11}, {5, 5}, {2, 2}, {1, 1}, {2, 2, 2, 2}},
-  {"3x3", 1, 64, {8, 10}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
-  {"3x3 stride 2, odd channels", 2, 17, {9, 33}, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}},
-  {"5x5, odd channels", 1, 37, {6, 23}, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}},
-  {"5x5 stride 2", 1, 72, {11, 29}, {5, 5}, {2, 2}, {1, 1}, {2, 2, 2, 2}},
-  {"all borders", 1, 130, {3, 3}, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}},
-  {"7x7", 1, 24, {9, 12}, {7, 7}, {1, 1}, {1, 1}, {3, 3, 3, 3}},
-  {"1x1", 1, 19, {3, 15}, {1, 1}, {1, 1}, {1, 1}, {0}},
-  {"3x5, uneven", 1, 20, {9, 22}, {3, 5}, {2, 1}, {1, 1}, {0, 3, 1, 1}},
-  {"5x3, stride 3", 1, 20, {9, 40}, {5, 3}, {1, 3}, {1, 1}, {1, 0, 2, 2}},
-  {"dilated", 1, 33, {13, 21}, {3, 3}, {1, 1}, {2, 3}, {2, 3, 2, 3}},
-  {"dilated rows, stride 2", 1, 16, {13, 21}, {3, 3}, {1, 2}, {3, 1}, {3, 1, 3, 1}},
-  {"dilated across the image", 1, 16, {3, 4}, {2, 2}, {1, 1}, {5, 6}, {3, 4, 3, 4}},
-  {"windows wholly in the padding", 1, 40, {2, 3}, {3, 3}, {1, 1}, {1, 1}, {5, 6, 5, 6}},
-  {"strides across the image", 1, 16, {5, 5}, {3, 3}, {9, 9}, {1, 1}, {1, 1, 1, 1}},
-  {"no images", 0, 16, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
-  {"two threads", 2, 48, {33, 35}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {"one pixel", 1, 2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0}},
+    {"two channels", 1, 2, {9, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {"three channels", 2, 3, {7, 11}, {5, 5}, {2, 2}, {1, 1}, {2, 2, 2, 2}},
+    {"3x3", 1, 64, {8, 10}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {"3x3 stride 2, odd channels", 2, 17, {9, 33}, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}},
+    {"5x5, odd channels", 1, 37, {6, 23}, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}},
+    {"5x5 stride 2", 1, 72, {11, 29}, {5, 5}, {2, 2}, {1, 1}, {2, 2, 2, 2}},
+    {"all borders", 1, 130, {3, 3}, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}},
+    {"7x7", 1, 24, {9, 12}, {7, 7}, {1, 1}, {1, 1}, {3, 3, 3, 3}},
+    {"1x1", 1, 19, {3, 15}, {1, 1}, {1, 1}, {1, 1}, {0}},
+    {"3x5, uneven", 1, 20, {9, 22}, {3, 5}, {2, 1}, {1, 1}, {0, 3, 1, 1}},
+    {"5x3, stride 3", 1, 20, {9, 40}, {5, 3}, {1, 3}, {1, 1}, {1, 0, 2, 2}},
+    {"dilated", 1, 33, {13, 21}, {3, 3}, {1, 1}, {2, 3}, {2, 3, 2, 3}},
+    {"dilated rows, stride 2", 1, 16, {13, 21}, {3, 3}, {1, 2}, {3, 1}, {3, 1, 3, 1}},
+    {"dilated across the image", 1, 16, {3, 4}, {2, 2}, {1, 1}, {5, 6}, {3, 4, 3, 4}},
+    {"windows wholly in the padding", 1, 40, {2, 3}, {3, 3}, {1, 1}, {1, 1}, {5, 6, 5, 6}},
+    {"strides across the image", 1, 16, {5, 5}, {3, 3}, {9, 9}, {1, 1}, {1, 1, 1, 1}},
+    {"no images", 0, 16, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {"two threads", 2, 48, {33, 35}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
 };
 
 static int64_t out_extent(const depthwise_row *row, int axis) {
-  return (row->in[axis] + row->pads[axis] + row->pads[2 + axis] - (row->taps[axis] - 1) * row->dilations[axis] - 1) / row->strides[axis] + 1;
+  return (row->in[axis] + row->pads[axis] + row->pads[2 + axis] - (row->taps[axis] - 1) * row->dilations[axis] - 1) /
+             row->strides[axis] +
+         1;
 }
 
-static void open_case(kernel_case *c, const depthwise_row *row, reed_dtype dtype, bool bias, bool residual, const char *activation) {
+static void open_case(kernel_case *c, const depthwise_row *row, reed_dtype dtype, bool bias, bool residual,
+                      const char *activation) {
   case_init(c, OP_Conv);
   case_input(c, dtype, DIMS(row->images, row->channels, row->in[0], row->in[1]), 1);
   case_input(c, dtype, DIMS(row->channels, 1, row->taps[0], row->taps[1]), 1);
@@ -60,7 +64,10 @@ static void open_case(kernel_case *c, const depthwise_row *row, reed_dtype dtype
 START_TEST(depthwise_equals_the_reference_in_every_form) {
   for (int form = 0; form < 5; form++) {
     kernel_case c;
-    open_case(&c, &rows[_i], form == 4 ? REED_F16 : REED_F32, form != 0, form == 2 || form == 3, form == 1 ? "relu" : form == 3 ? "hardswish" : NULL);
+    open_case(&c, &rows[_i], form == 4 ? REED_F16 : REED_F32, form != 0, form == 2 || form == 3,
+              form == 1   ? "relu"
+              : form == 3 ? "hardswish"
+                          : NULL);
     c.hide_values = form == 2; /* weights that come with the run */
     double tolerance = form == 4 ? 2 * case_tolerance(REED_F16) : TOLERANCE;
     case_parity_orders(&c, IMAGES, tolerance, tolerance);
@@ -80,11 +87,13 @@ START_TEST(depthwise_ends_with_any_activation) {
 }
 END_TEST
 
-/* The case with channels last, its elements as they are: every level against the reference with channels last. Closes the case. */
+/* The case with channels last, its elements as they are: every level against the reference with channels last. Closes
+ * the case. */
 static void compare_last(kernel_case *c, const depthwise_row *row, int in_place) {
   case_attr_int(c, "channels_last", 1);
   c->inputs[0].desc = (reed_desc){REED_F32, 4, {row->images, row->in[0], row->in[1], row->channels}};
-  if (c->n_inputs > 3) c->inputs[3].desc = (reed_desc){REED_F32, 4, {row->images, out_extent(row, 0), out_extent(row, 1), row->channels}};
+  if (c->n_inputs > 3)
+    c->inputs[3].desc = (reed_desc){REED_F32, 4, {row->images, out_extent(row, 0), out_extent(row, 1), row->channels}};
   ck_assert_int_eq(case_run(c, "reference"), REED_OK);
   value expected = c->outputs[0];
   c->outputs[0] = (value){0};
@@ -107,7 +116,8 @@ START_TEST(depthwise_keeps_nan_in_its_windows) {
   for (int form = 0; form < ROWS(words); form++) {
     kernel_case c;
     open_case(&c, &rows[_i], REED_F32, true, false, words[form]);
-    for (int64_t i = 0, n = desc_elements(&c.inputs[0].desc); i < n; i += 37) case_set(&c.inputs[0], i, i % 3 == 0 ? NAN : INFINITY);
+    for (int64_t i = 0, n = desc_elements(&c.inputs[0].desc); i < n; i += 37)
+      case_set(&c.inputs[0], i, i % 3 == 0 ? NAN : INFINITY);
     case_set(&c.inputs[1], 0, NAN); /* met by no zeros of a padding */
     compare_last(&c, &rows[_i], -1);
   }
@@ -126,7 +136,10 @@ START_TEST(depthwise_by_hand) {
   case_attr_int(&c, "group", 2);
   case_attr_int(&c, "channels_last", 1);
   case_attr_ints(&c, "pads", (int64_t[]){0, 0, 0, 1}, 4);
-  case_expect(&c, (double[]){2 * 1 + 3 * 2, -1, 2 * 2 + 3 * 3, -1, 2 * 3, 103, 2 * 4 + 3 * 5, -1, 2 * 5 + 3 * 6, -1, 2 * 6, 106}, 12);
+  case_expect(
+      &c,
+      (double[]){2 * 1 + 3 * 2, -1, 2 * 2 + 3 * 3, -1, 2 * 3, 103, 2 * 4 + 3 * 5, -1, 2 * 5 + 3 * 6, -1, 2 * 6, 106},
+      12);
 }
 END_TEST
 

@@ -1,4 +1,5 @@
-/* NonMaxSuppression, TopK, RoiAlign and Resize: small cases worked out by hand or from the operators' texts, and parity with the references. */
+/* NonMaxSuppression, TopK, RoiAlign and Resize: small cases worked out by hand or from the operators' texts, and parity
+ * with the references. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,13 +16,16 @@ static value *filled(kernel_case *c, reed_dtype dtype, int32_t rank, const int64
 /* ---- NonMaxSuppression ---- */
 
 /* ONNX's own example: three pairs of boxes along y. */
-static const double onnx_boxes[] = {0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, -0.1, 1, 0.9, 0, 10, 1, 11, 0, 10.1, 1, 11.1, 0, 100, 1, 101};
-static const double flipped_boxes[] = {1, 1, 0, 0, 0, 0.1, 1, 1.1, 0, 0.9, 1, -0.1, 0, 10, 1, 11, 1, 10.1, 0, 11.1, 1, 101, 0, 100};
+static const double onnx_boxes[] = {0, 0,  1, 1,  0, 0.1,  1, 1.1,  0, -0.1, 1, 0.9,
+                                    0, 10, 1, 11, 0, 10.1, 1, 11.1, 0, 100,  1, 101};
+static const double flipped_boxes[] = {1, 1,  0, 0,  0, 0.1,  1, 1.1,  0, 0.9, 1, -0.1,
+                                       0, 10, 1, 11, 1, 10.1, 0, 11.1, 1, 101, 0, 100};
 static const double center_boxes[] = {0.5, 0.5,  1, 1, 0.5, 0.6,  1, 1, 0.5, 0.4,   1, 1,
                                       0.5, 10.5, 1, 1, 0.5, 10.6, 1, 1, 0.5, 100.5, 1, 1};
 static const double onnx_scores[] = {0.9, 0.75, 0.6, 0.95, 0.5, 0.3};
 
-static void nms_case(kernel_case *c, const double *boxes, const double *scores, int64_t n, int64_t most, double iou, double least) {
+static void nms_case(kernel_case *c, const double *boxes, const double *scores, int64_t n, int64_t most, double iou,
+                     double least) {
   case_init(c, OP_NonMaxSuppression);
   filled(c, REED_F32, DIMS(1, n, 4), boxes);
   filled(c, REED_F32, DIMS(1, 1, n), scores);
@@ -113,10 +117,12 @@ END_TEST
 /* Boxes in clusters, so that many are suppressed; ids from a few, far apart ones (0: none). */
 static void classes_case(kernel_case *c, int64_t images, int64_t rows, int64_t n, int64_t n_ids, int64_t most) {
   case_init(c, OP_NonMaxSuppression);
-  value *boxes = case_input(c, REED_F32, DIMS(images, n, 4), 3), *scores = case_input(c, REED_F32, DIMS(images, rows, n), 1);
+  value *boxes = case_input(c, REED_F32, DIMS(images, n, 4), 3),
+        *scores = case_input(c, REED_F32, DIMS(images, rows, n), 1);
   for (int64_t i = 0; i < images * n; i++) {
     double x = i * 7 % 5 * 20, y = i * 3 % 4 * 20;
-    for (int k = 0; k < 4; k++) case_set(boxes, 4 * i + k, case_get(boxes, 4 * i + k) + (k % 2 ? x : y) + (k < 2 ? 0 : 12));
+    for (int k = 0; k < 4; k++)
+      case_set(boxes, 4 * i + k, case_get(boxes, 4 * i + k) + (k % 2 ? x : y) + (k < 2 ? 0 : 12));
   }
   for (int64_t i = 0; i < desc_elements(&scores->desc); i += 4) case_set(scores, i, 0.25); /* ties */
   if (images * n > 40) case_set(scores, 7, NAN), case_set(boxes, 13, NAN);
@@ -135,8 +141,8 @@ static void classes_case(kernel_case *c, int64_t images, int64_t rows, int64_t n
 static const struct {
   int64_t images, rows, n, n_ids, most;
 } classes[] = {
-    {1, 1, 1, 1, 5},    {1, 1, 40, 1, 50},      {1, 1, 41, 41, INT64_MAX}, {2, 3, 130, 7, 20}, {1, 1, 0, 1, 5},
-    {1, 2, 97, 2, 1},   {1, 1, 2000, 5, 300},   {1, 1, 2000, 5, INT64_MAX}, {1, 1, 900, 90, 40}, {3, 1, 33, 6, 0},
+    {1, 1, 1, 1, 5},  {1, 1, 40, 1, 50},    {1, 1, 41, 41, INT64_MAX},  {2, 3, 130, 7, 20},  {1, 1, 0, 1, 5},
+    {1, 2, 97, 2, 1}, {1, 1, 2000, 5, 300}, {1, 1, 2000, 5, INT64_MAX}, {1, 1, 900, 90, 40}, {3, 1, 33, 6, 0},
 };
 
 START_TEST(nms_of_class_ids_equals_the_reference) {
@@ -156,7 +162,8 @@ static void add_candidates(kernel_case *c) {
 START_TEST(nms_of_candidates_equals_the_reference) {
   for (int apart = 0; apart < 2; apart++) {
     kernel_case c;
-    classes_case(&c, classes[_i].images, classes[_i].rows, classes[_i].n, apart ? classes[_i].n_ids : 0, classes[_i].most);
+    classes_case(&c, classes[_i].images, classes[_i].rows, classes[_i].n, apart ? classes[_i].n_ids : 0,
+                 classes[_i].most);
     add_candidates(&c);
     case_parity(&c, 0, 0);
   }
@@ -181,7 +188,8 @@ START_TEST(nms_of_candidates_is_nms_of_boxes_that_were_filtered) {
   ck_assert_int_eq(case_run(&few, "base"), REED_OK);
   ck_assert_int_eq(all.extents[0], few.extents[0]);
   for (int64_t i = 0; i < few.extents[0]; i++)
-    ck_assert_int_eq((int64_t)case_get(&all.outputs[0], 3 * i + 2), from[(int64_t)case_get(&few.outputs[0], 3 * i + 2)]);
+    ck_assert_int_eq((int64_t)case_get(&all.outputs[0], 3 * i + 2),
+                     from[(int64_t)case_get(&few.outputs[0], 3 * i + 2)]);
   case_close(&all);
   case_close(&few);
 }
@@ -303,8 +311,8 @@ END_TEST
 
 /* ---- RoiAlign ---- */
 
-static void roi_case(kernel_case *c, reed_dtype dtype, const int64_t *x, int64_t n_regions, int64_t bins, int64_t sampling,
-                     double scale, const char *coordinates, const char *mode) {
+static void roi_case(kernel_case *c, reed_dtype dtype, const int64_t *x, int64_t n_regions, int64_t bins,
+                     int64_t sampling, double scale, const char *coordinates, const char *mode) {
   case_init(c, OP_RoiAlign);
   case_input(c, dtype, 4, x, 2);
   value *regions = case_input(c, dtype, DIMS(n_regions, 4), (double)(x[3] > x[2] ? x[3] : x[2]) / scale);
@@ -330,8 +338,9 @@ static const struct {
   int64_t x[4], regions, bins, sampling;
   double scale;
 } rois[] = {
-  {{1, 1, 1, 1}, 1, 1, 1, 1},     {{2, 3, 9, 13}, 20, 3, 2, 0.25}, {{1, 70, 20, 31}, 9, 7, 0, 0.5}, {{1, 2, 90, 200}, 12, 7, 2, 1},
-  {{2, 3, 9, 13}, 0, 3, 2, 0.25}, {{1, 130, 8, 8}, 5, 2, 3, 1},    {{3, 5, 33, 7}, 15, 5, 0, 2},    {{1, 2, 12, 500}, 7, 3, 1, 1},
+    {{1, 1, 1, 1}, 1, 1, 1, 1},     {{2, 3, 9, 13}, 20, 3, 2, 0.25}, {{1, 70, 20, 31}, 9, 7, 0, 0.5},
+    {{1, 2, 90, 200}, 12, 7, 2, 1}, {{2, 3, 9, 13}, 0, 3, 2, 0.25},  {{1, 130, 8, 8}, 5, 2, 3, 1},
+    {{3, 5, 33, 7}, 15, 5, 0, 2},   {{1, 2, 12, 500}, 7, 3, 1, 1},
 };
 
 START_TEST(roi_align_equals_the_reference) {
@@ -340,8 +349,8 @@ START_TEST(roi_align_equals_the_reference) {
   for (int k = 0; k < 12; k++) {
     kernel_case c;
     reed_dtype dtype = dtypes[k / 4];
-    roi_case(&c, dtype, rois[_i].x, rois[_i].regions, rois[_i].bins, rois[_i].sampling, rois[_i].scale, coordinates[k % 2],
-             modes[k / 2 % 2]);
+    roi_case(&c, dtype, rois[_i].x, rois[_i].regions, rois[_i].bins, rois[_i].sampling, rois[_i].scale,
+             coordinates[k % 2], modes[k / 2 % 2]);
     case_parity_orders(&c, 1u << 0, case_tolerance(dtype) * 10, case_tolerance(dtype) * 10);
   }
 }
@@ -349,13 +358,15 @@ END_TEST
 
 START_TEST(roi_align_survives_any_coordinates) {
   static const double corners[][4] = {
-      {NAN, 0, 3, 3}, {0, 0, INFINITY, 3}, {-1e30, -1e30, 1e30, 1e30}, {1e9, 1e9, 2e9, 2e9}, {-50, -50, -40, -40}, {0, 0, 0, 0},
-      {3, 3, 1, 1},   {0, 0, 1e6, 4},      {-3e8, 0, 3e8, 4},
+      {NAN, 0, 3, 3},       {0, 0, INFINITY, 3},  {-1e30, -1e30, 1e30, 1e30},
+      {1e9, 1e9, 2e9, 2e9}, {-50, -50, -40, -40}, {0, 0, 0, 0},
+      {3, 3, 1, 1},         {0, 0, 1e6, 4},       {-3e8, 0, 3e8, 4},
   };
   for (int64_t sampling = 0; sampling <= 3; sampling += 3)
     for (int half = 0; half < 2; half++) {
       kernel_case c;
-      roi_case(&c, REED_F32, (int64_t[]){1, 2, 6, 8}, ROWS(corners), 2, sampling, 1, half ? "half_pixel" : "output_half_pixel", "avg");
+      roi_case(&c, REED_F32, (int64_t[]){1, 2, 6, 8}, ROWS(corners), 2, sampling, 1,
+               half ? "half_pixel" : "output_half_pixel", "avg");
       for (int i = 0; i < ROWS(corners); i++)
         for (int k = 0; k < 4; k++) case_set(&c.inputs[1], 4 * i + k, corners[i][k]);
       case_parity_orders(&c, 1u << 0, 1e-5, 1e-5);
@@ -434,7 +445,8 @@ START_TEST(a_row_of_multi_level_roi_align_is_roi_align_on_its_map) {
     }
     kernel_case one;
     case_init(&one, OP_RoiAlign);
-    value *map = case_input(&one, REED_F32, 4, level_maps[level], 0), *region = case_input(&one, REED_F32, DIMS(1, 4), 0);
+    value *map = case_input(&one, REED_F32, 4, level_maps[level], 0),
+          *region = case_input(&one, REED_F32, DIMS(1, 4), 0);
     for (int64_t k = 0; k < desc_elements(&map->desc); k++) case_set(map, k, case_get(&all.inputs[3 + level], k));
     for (int64_t k = 0; k < 4; k++) case_set(region, k, case_get(&all.inputs[0], 4 * i + k));
     *(int64_t *)case_input(&one, REED_I64, DIMS(1), 0)->data = ((int64_t *)all.inputs[1].data)[i];
@@ -462,7 +474,8 @@ END_TEST
 
 /* ---- Resize ---- */
 
-static void resize_case(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims, const int64_t *sizes, const char *mode) {
+static void resize_case(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims, const int64_t *sizes,
+                        const char *mode) {
   case_init(c, OP_Resize);
   case_input(c, dtype, rank, dims, 10);
   case_absent(c);
@@ -479,17 +492,17 @@ static const struct {
   int32_t rank;
   int64_t x[5], y[5];
 } sizes[] = {
-  {1, {5}, {9}},
-  {2, {3, 4}, {3, 4}},
-  {3, {2, 3, 7}, {2, 6, 3}},
-  {4, {1, 3, 13, 17}, {1, 3, 26, 34}},
-  {4, {1, 3, 40, 57}, {1, 3, 11, 8}},
-  {4, {2, 1, 1, 1}, {2, 1, 5, 4}},
-  {4, {1, 7, 5, 3}, {1, 9, 5, 3}},
-  {5, {1, 2, 3, 4, 5}, {1, 2, 6, 2, 7}},
-  {4, {0, 3, 4, 4}, {0, 3, 8, 8}},
-  {4, {1, 5, 4, 17}, {1, 10, 8, 17}}, /* channels last */
-  {4, {3, 9, 11, 33}, {3, 18, 7, 33}},
+    {1, {5}, {9}},
+    {2, {3, 4}, {3, 4}},
+    {3, {2, 3, 7}, {2, 6, 3}},
+    {4, {1, 3, 13, 17}, {1, 3, 26, 34}},
+    {4, {1, 3, 40, 57}, {1, 3, 11, 8}},
+    {4, {2, 1, 1, 1}, {2, 1, 5, 4}},
+    {4, {1, 7, 5, 3}, {1, 9, 5, 3}},
+    {5, {1, 2, 3, 4, 5}, {1, 2, 6, 2, 7}},
+    {4, {0, 3, 4, 4}, {0, 3, 8, 8}},
+    {4, {1, 5, 4, 17}, {1, 10, 8, 17}}, /* channels last */
+    {4, {3, 9, 11, 33}, {3, 18, 7, 33}},
 };
 
 START_TEST(resize_equals_the_reference) {
@@ -538,8 +551,8 @@ START_TEST(resize_linear_matches_onnx_examples) {
   for (int i = 0; i < 4; i++) case_set(&c.inputs[0], i, i + 1);
   case_attr_string(&c, "coordinate_transformation_mode", "align_corners");
   case_expect(&c,
-              (double[]){1, 1 + 1. / 3, 1 + 2. / 3, 2, 1 + 2. / 3, 2, 2 + 1. / 3, 2 + 2. / 3, 2 + 1. / 3, 2 + 2. / 3, 3, 3 + 1. / 3,
-                         3, 3 + 1. / 3, 3 + 2. / 3, 4},
+              (double[]){1, 1 + 1. / 3, 1 + 2. / 3, 2, 1 + 2. / 3, 2, 2 + 1. / 3, 2 + 2. / 3, 2 + 1. / 3, 2 + 2. / 3, 3,
+                         3 + 1. / 3, 3, 3 + 1. / 3, 3 + 2. / 3, 4},
               16);
 }
 END_TEST
@@ -588,12 +601,26 @@ END_TEST
 enum { FAR = 1 << 20 };
 /* x1, y1, x2, y2: inside, over each border, over all of them, outside, one pixel, turned over, as far away as can be */
 static const int64_t pasted[][4] = {
-    {3, 4, 17, 11},     {-5, -3, 6, 8},       {20, 10, 39, 29},        {-4, -4, 60, 60},  {40, 3, 50, 9},     {3, -20, 9, -1},
-    {7, 7, 7, 7},       {0, 0, 30, 20},       {9, 9, 4, 3},            {31, 0, 31, 20},   {-FAR, 5, FAR, 9},  {5, 0, 34, 29},
-    {INT64_MIN, INT64_MIN, INT64_MAX, INT64_MAX}, {INT64_MAX, INT64_MAX, INT64_MIN, INT64_MIN}, {1, 2, 6, 6}, {12, -7, 12, 40},
+    {3, 4, 17, 11},
+    {-5, -3, 6, 8},
+    {20, 10, 39, 29},
+    {-4, -4, 60, 60},
+    {40, 3, 50, 9},
+    {3, -20, 9, -1},
+    {7, 7, 7, 7},
+    {0, 0, 30, 20},
+    {9, 9, 4, 3},
+    {31, 0, 31, 20},
+    {-FAR, 5, FAR, 9},
+    {5, 0, 34, 29},
+    {INT64_MIN, INT64_MIN, INT64_MAX, INT64_MAX},
+    {INT64_MAX, INT64_MAX, INT64_MIN, INT64_MIN},
+    {1, 2, 6, 6},
+    {12, -7, 12, 40},
 };
 
-static void paste_case(kernel_case *c, int64_t n, int64_t rows, int64_t columns, int64_t height, int64_t width, const char *mapping) {
+static void paste_case(kernel_case *c, int64_t n, int64_t rows, int64_t columns, int64_t height, int64_t width,
+                       const char *mapping) {
   case_init(c, OP_PasteMasks);
   case_input(c, REED_F32, DIMS(n, 1, rows, columns), 2);
   value *boxes = case_input(c, REED_I64, DIMS(n, 4), 0);
@@ -605,13 +632,20 @@ static void paste_case(kernel_case *c, int64_t n, int64_t rows, int64_t columns,
 
 static const struct {
   int64_t n, rows, columns, height, width;
-} pastes[] = {{ROWS(pasted), 6, 5, 21, 32}, {1, 1, 1, 40, 7},   {3, 30, 30, 9, 200}, {0, 4, 4, 8, 8},
-              {2, 3, 3, 0, 5},              {2, 3, 3, 5, 0},    {40, 28, 28, 65, 79}, {2, 9, 1, 1, 1}};
+} pastes[] = {{ROWS(pasted), 6, 5, 21, 32},
+              {1, 1, 1, 40, 7},
+              {3, 30, 30, 9, 200},
+              {0, 4, 4, 8, 8},
+              {2, 3, 3, 0, 5},
+              {2, 3, 3, 5, 0},
+              {40, 28, 28, 65, 79},
+              {2, 9, 1, 1, 1}};
 
 START_TEST(paste_masks_equals_the_reference) {
   for (int map = 0; map < 5; map++) {
     kernel_case c;
-    paste_case(&c, pastes[_i].n, pastes[_i].rows, pastes[_i].columns, pastes[_i].height, pastes[_i].width, mappings[map]);
+    paste_case(&c, pastes[_i].n, pastes[_i].rows, pastes[_i].columns, pastes[_i].height, pastes[_i].width,
+               mappings[map]);
     case_parity(&c, 1e-6, 1e-6);
   }
 }
@@ -659,7 +693,8 @@ END_TEST
 /* Row k's maps are resized to rows[k % 6] by columns[k % 6]. */
 static const double map_rows[] = {9, 1, 30, 4, 77, 6}, map_columns[] = {13, 1, 7, 5, 40, 2100};
 
-static void keypoints_case(kernel_case *c, int64_t n, int64_t channels, int64_t rows, int64_t columns, const char *mapping) {
+static void keypoints_case(kernel_case *c, int64_t n, int64_t channels, int64_t rows, int64_t columns,
+                           const char *mapping) {
   case_init(c, OP_Keypoints);
   c->n_outputs = 2;
   case_input(c, REED_F32, DIMS(n, channels, rows, columns), 3);
@@ -670,7 +705,8 @@ static void keypoints_case(kernel_case *c, int64_t n, int64_t channels, int64_t 
 }
 
 /* No maps of one row or column: all rows they are resized to would be equal but for rounding. */
-static const int64_t heatmap_shapes[][4] = {{6, 3, 5, 4}, {1, 1, 2, 2}, {12, 17, 8, 8}, {0, 3, 4, 4}, {2, 0, 4, 4}, {3, 2, 2, 9}, {3, 2, 40, 2}, {6, 33, 7, 20}};
+static const int64_t heatmap_shapes[][4] = {{6, 3, 5, 4}, {1, 1, 2, 2}, {12, 17, 8, 8}, {0, 3, 4, 4},
+                                            {2, 0, 4, 4}, {3, 2, 2, 9}, {3, 2, 40, 2},  {6, 33, 7, 20}};
 
 START_TEST(keypoints_equal_the_reference) {
   const int64_t *s = heatmap_shapes[_i];
@@ -688,7 +724,8 @@ static void turn_maps(kernel_case *c, kernel_case *out_last, const int64_t *s, c
   case_attr_int(out_last, "channels_last", 1);
   int64_t channels = s[1], pixels = s[2] * s[3];
   for (int64_t i = 0; i < s[0] * channels * pixels; i++)
-    case_set(&out_last->inputs[0], (i / pixels / channels * pixels + i % pixels) * channels + i / pixels % channels, case_get(&c->inputs[0], i));
+    case_set(&out_last->inputs[0], (i / pixels / channels * pixels + i % pixels) * channels + i / pixels % channels,
+             case_get(&c->inputs[0], i));
   for (int32_t k = 1; k < c->n_inputs; k++)
     for (int64_t i = 0; i < s[0]; i++) case_set(&out_last->inputs[k], i, case_get(&c->inputs[k], i));
 }
@@ -709,7 +746,8 @@ START_TEST(keypoints_are_the_same_with_channels_last) {
         ck_assert_int_eq(case_run(&last, cpu_level_name(level)), REED_OK);
         for (int k = 0; k < 2; k++) {
           ck_assert(desc_equal(&c.outputs[k].desc, &last.outputs[k].desc));
-          if (desc_bytes(&c.outputs[k].desc)) ck_assert_mem_eq(c.outputs[k].data, last.outputs[k].data, (size_t)desc_bytes(&c.outputs[k].desc));
+          if (desc_bytes(&c.outputs[k].desc))
+            ck_assert_mem_eq(c.outputs[k].data, last.outputs[k].data, (size_t)desc_bytes(&c.outputs[k].desc));
         }
       }
       case_close(&c);
@@ -730,13 +768,15 @@ START_TEST(keypoints_of_maps_with_nan_equal_the_reference) {
 }
 END_TEST
 
-/* Exactly the first largest element of what Resize gives, and its place; equal elements and turned-over maps included. */
+/* Exactly the first largest element of what Resize gives, and its place; equal elements and turned-over maps included.
+ */
 START_TEST(keypoints_are_the_peaks_of_resized_maps) {
   enum { N = 6, C = 3, M = 5, W = 4 };
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
     kernel_case all;
     keypoints_case(&all, N, C, M, W, "half_pixel");
-    for (int i = 0; i < M * W; i++) case_set(&all.inputs[0], i, 2), case_set(&all.inputs[0], C * M * W + i, i % W); /* flat; equal rows */
+    for (int i = 0; i < M * W; i++)
+      case_set(&all.inputs[0], i, 2), case_set(&all.inputs[0], C * M * W + i, i % W); /* flat; equal rows */
     ck_assert_int_eq(case_run(&all, cpu_level_name(level)), REED_OK);
     for (int k = 0; k < N; k++) {
       int64_t h = (int64_t)map_rows[k], w = (int64_t)map_columns[k];
@@ -751,8 +791,10 @@ START_TEST(keypoints_are_the_peaks_of_resized_maps) {
         ck_assert_double_eq(case_get(&all.outputs[1], k * C + c), case_get(&one.outputs[0], c * h * w + best));
         float left = (float)case_get(&all.inputs[1], k), across = (float)case_get(&all.inputs[3], k) / (float)w;
         float top = (float)case_get(&all.inputs[2], k), down = (float)case_get(&all.inputs[4], k) / (float)h;
-        ck_assert_double_eq_tol(case_get(&all.outputs[0], (k * 3) * C + c), ((float)(best % w) + 0.5f) * across + left, 1e-5);
-        ck_assert_double_eq_tol(case_get(&all.outputs[0], (k * 3 + 1) * C + c), ((float)(best / w) + 0.5f) * down + top, 1e-5);
+        ck_assert_double_eq_tol(case_get(&all.outputs[0], (k * 3) * C + c), ((float)(best % w) + 0.5f) * across + left,
+                                1e-5);
+        ck_assert_double_eq_tol(case_get(&all.outputs[0], (k * 3 + 1) * C + c), ((float)(best / w) + 0.5f) * down + top,
+                                1e-5);
         ck_assert_double_eq(case_get(&all.outputs[0], (k * 3 + 2) * C + c), 1);
       }
       case_close(&one);

@@ -43,7 +43,8 @@ START_TEST(eye_like_writes_ones_on_one_diagonal) {
   static const struct {
     int64_t k;
     double want[6];
-  } rows[] = {{0, {1, 0, 0, 0, 1, 0}}, {2, {0, 0, 1, 0, 0, 0}}, {-1, {0, 0, 0, 1, 0, 0}}, {INT64_MAX, {0}}, {INT64_MIN, {0}}};
+  } rows[] = {
+      {0, {1, 0, 0, 0, 1, 0}}, {2, {0, 0, 1, 0, 0, 0}}, {-1, {0, 0, 0, 1, 0, 0}}, {INT64_MAX, {0}}, {INT64_MIN, {0}}};
   for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
     kernel_case c;
     case_init(&c, OP_EyeLike);

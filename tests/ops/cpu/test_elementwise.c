@@ -1,5 +1,5 @@
-/* Every row of elementwise.def against its reference, over all dtypes of op.def and shapes that join, broadcast and end in odd places; the
- * accuracy of the float functions; what integers do at their limits. */
+/* Every row of elementwise.def against its reference, over all dtypes of op.def and shapes that join, broadcast and end
+ * in odd places; the accuracy of the float functions; what integers do at their limits. */
 #include <math.h>
 
 #include "tests/ops/cpu/kernel_case.h"
@@ -9,15 +9,29 @@ static const struct {
   int32_t rank_a, rank_b;
   int64_t a[4], b[4];
 } shapes[] = {
-    {0, 0, {0}, {0}},           {1, 1, {0}, {1}},         {1, 1, {1}, {1}},          {1, 1, {7}, {7}},
-    {1, 0, {9}, {0}},           {0, 2, {0}, {3, 5}},      {2, 1, {3, 5}, {5}},       {2, 2, {4, 1}, {1, 5}},
-    {3, 2, {2, 3, 4}, {3, 1}},  {3, 3, {2, 3, 4}, {2, 3, 4}}, {4, 3, {2, 3, 5, 7}, {3, 1, 1}}, {4, 4, {2, 1, 5, 1}, {1, 3, 1, 6}},
-    {2, 2, {0, 3}, {1, 3}},     {2, 2, {211, 173}, {211, 1}}, {1, 1, {35001}, {35001}},
+    {0, 0, {0}, {0}},
+    {1, 1, {0}, {1}},
+    {1, 1, {1}, {1}},
+    {1, 1, {7}, {7}},
+    {1, 0, {9}, {0}},
+    {0, 2, {0}, {3, 5}},
+    {2, 1, {3, 5}, {5}},
+    {2, 2, {4, 1}, {1, 5}},
+    {3, 2, {2, 3, 4}, {3, 1}},
+    {3, 3, {2, 3, 4}, {2, 3, 4}},
+    {4, 3, {2, 3, 5, 7}, {3, 1, 1}},
+    {4, 4, {2, 1, 5, 1}, {1, 3, 1, 6}},
+    {2, 2, {0, 3}, {1, 3}},
+    {2, 2, {211, 173}, {211, 1}},
+    {1, 1, {35001}, {35001}},
 };
 
-static bool is_float(reed_dtype dtype) { return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16; }
+static bool is_float(reed_dtype dtype) {
+  return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
+}
 
-/* Where an operand may not be just anything: divisors are not 0, exponents are small, and a mean of few is no cancellation. */
+/* Where an operand may not be just anything: divisors are not 0, exponents are small, and a mean of few is no
+ * cancellation. */
 static void settle(kernel_case *c, reed_dtype dtype) {
   value *b = c->n_inputs > 1 ? &c->inputs[1] : NULL;
   bool divides = c->op == OP_Div || c->op == OP_Mod;
@@ -37,10 +51,12 @@ static void check_operator(op_id op, reed_dtype dtype, size_t shape, bool specia
   double range = dtype == REED_F16 ? 3 : is_float(dtype) ? 5 : 11;
   for (int32_t k = 0; k < n; k++) {
     bool second = k == 1 && n > 1;
-    value *v = case_input(&c, dtype, second ? shapes[shape].rank_b : shapes[shape].rank_a, second ? shapes[shape].b : shapes[shape].a, range);
+    value *v = case_input(&c, dtype, second ? shapes[shape].rank_b : shapes[shape].rank_a,
+                          second ? shapes[shape].b : shapes[shape].a, range);
     static const double odd[] = {0, -0.0, INFINITY, -INFINITY, NAN, 0.5, 1.5, 2.5, -2.5, 1};
     if (specials && is_float(dtype))
-      for (int64_t i = 0; i < desc_elements(&v->desc) && i < 10; i++) case_set(v, i * (k + 1) % desc_elements(&v->desc), odd[i]);
+      for (int64_t i = 0; i < desc_elements(&v->desc) && i < 10; i++)
+        case_set(v, i * (k + 1) % desc_elements(&v->desc), odd[i]);
   }
   if (op == OP_BitShift) case_attr_string(&c, "direction", shape % 2 ? "LEFT" : "RIGHT");
   if (op == OP_Gelu && shape % 2) case_attr_string(&c, "approximate", "tanh");
@@ -69,7 +85,8 @@ static void check_all(bool large, bool specials) {
     for (reed_dtype dtype = REED_F32; dtype < REED_DTYPE_COUNT; dtype++) {
       if (!(op_builtin(op)->inputs[0].dtypes >> dtype & 1)) continue;
       for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++)
-        if (large == (shapes[shape].a[0] > 200) && fits(op, shape) && !(large && dtype != REED_F32 && dtype != REED_F16 && dtype != REED_I64))
+        if (large == (shapes[shape].a[0] > 200) && fits(op, shape) &&
+            !(large && dtype != REED_F32 && dtype != REED_F16 && dtype != REED_I64))
           check_operator(op, dtype, shape, specials);
     }
   }
@@ -84,7 +101,8 @@ END_TEST
 
 /* ---- accuracy ---- */
 
-/* Largest error of a unary operator on f32, in units in the last place of the exact result, over floats of every exponent. */
+/* Largest error of a unary operator on f32, in units in the last place of the exact result, over floats of every
+ * exponent. */
 static double worst_ulp(op_id op, long double (*exact)(long double), const char *level) {
   enum { N = 1 << 17 };
   kernel_case c;
@@ -108,7 +126,8 @@ static double worst_ulp(op_id op, long double (*exact)(long double), const char 
     float rounded = (float)want;
     if (isinf(rounded) || isinf(y)) {
       /* a value less than half a unit beyond the largest float may go either way */
-      if (rounded != y && fabsl(want) < 3.4028e38L) ck_abort_msg("%s(%g) is %g, not %g", op_builtin(op)->name, x[i], y, rounded);
+      if (rounded != y && fabsl(want) < 3.4028e38L)
+        ck_abort_msg("%s(%g) is %g, not %g", op_builtin(op)->name, x[i], y, rounded);
       continue;
     }
     double unit = fabsf(rounded) < 0x1p-126f ? 0x1p-149 : ldexp(1, ilogbf(rounded) - 23);
@@ -127,8 +146,14 @@ START_TEST(float_functions_are_within_three_units_in_the_last_place) {
   static const struct {
     op_id op;
     long double (*exact)(long double);
-  } functions[] = {{OP_Exp, expl},     {OP_Log, logl},     {OP_Tanh, tanhl},          {OP_Erf, erfl},
-                   {OP_Sqrt, sqrtl},   {OP_Elu, exact_elu}, {OP_Sigmoid, exact_sigmoid}, {OP_Softplus, exact_softplus}};
+  } functions[] = {{OP_Exp, expl},
+                   {OP_Log, logl},
+                   {OP_Tanh, tanhl},
+                   {OP_Erf, erfl},
+                   {OP_Sqrt, sqrtl},
+                   {OP_Elu, exact_elu},
+                   {OP_Sigmoid, exact_sigmoid},
+                   {OP_Softplus, exact_softplus}};
   for (size_t f = 0; f < sizeof functions / sizeof *functions; f++)
     for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
       double worst = worst_ulp(functions[f].op, functions[f].exact, cpu_level_name(level));
@@ -253,7 +278,8 @@ START_TEST(cast_between_every_pair_of_dtypes) {
         kernel_case c;
         case_init(&c, OP_Cast);
         value *v = case_input(&c, from, DIMS(n), 100);
-        static const double odd[] = {0.5, -0.5, 1.5, 2.5, 300, -300, 70000, -70000, 3e9, -3e9, 1e19, 1e30, -1e30, NAN, INFINITY, -INFINITY};
+        static const double odd[] = {0.5, -0.5, 1.5,  2.5,  300,   -300, 70000,    -70000,
+                                     3e9, -3e9, 1e19, 1e30, -1e30, NAN,  INFINITY, -INFINITY};
         for (int64_t i = 0; i < n && i < 16; i++) case_set(v, n - 1 - i, odd[i]);
         case_attr_int(&c, "to", to);
         case_parity(&c, to == REED_F16 || to == REED_BF16 ? case_tolerance(to) : 0, 0);
@@ -267,7 +293,9 @@ START_TEST(many_inputs_are_folded) {
     for (int n = 1; n <= 8; n++) {
       kernel_case c;
       case_init(&c, ops[o]);
-      for (int k = 0; k < n; k++) case_input(&c, k % 2 ? REED_F32 : REED_F32, k % 3 == 1 ? 1 : 2, k % 3 == 1 ? (const int64_t[]){1} : (const int64_t[]){3, 301}, 4);
+      for (int k = 0; k < n; k++)
+        case_input(&c, k % 2 ? REED_F32 : REED_F32, k % 3 == 1 ? 1 : 2,
+                   k % 3 == 1 ? (const int64_t[]){1} : (const int64_t[]){3, 301}, 4);
       case_parity(&c, 1e-6, 1e-6);
     }
 }

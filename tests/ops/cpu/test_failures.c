@@ -1,4 +1,5 @@
-/* Every allocation of preparing a kernel fails once: each is reported and leaks nothing. Running a prepared kernel takes nothing. */
+/* Every allocation of preparing a kernel fails once: each is reported and leaks nothing. Running a prepared kernel
+ * takes nothing. */
 #include <stdlib.h>
 
 #include <check.h>
@@ -22,20 +23,41 @@ static const float ones[16 * 16 * 9];
 static const int64_t four[4] = {4, 4, 4, 4};
 static const int64_t kernel_shape[2] = {2, 2};
 
-#define DESC(type, n, ...) {REED_##type, n, {__VA_ARGS__}}
-#define KERNEL_SHAPE .attrs = {{.name = "kernel_shape", .type = REED_ATTR_INTS, .ints = kernel_shape, .n = 2}}, .n_attrs = 1
+#define DESC(type, n, ...) \
+  { \
+    REED_##type, n, { __VA_ARGS__ } \
+  }
+#define KERNEL_SHAPE \
+  .attrs = {{.name = "kernel_shape", .type = REED_ATTR_INTS, .ints = kernel_shape, .n = 2}}, .n_attrs = 1
 
 /* channels_last has no meaning for a matrix */
-#define PACKED(...)                                                                                         \
-  .attrs = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},                                       \
-            {.name = "packed", .type = REED_ATTR_INTS, .ints = (const int64_t[]){__VA_ARGS__},              \
-             .n = sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)}},                               \
+#define PACKED(...) \
+  .attrs = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1}, \
+            {.name = "packed", \
+             .type = REED_ATTR_INTS, \
+             .ints = (const int64_t[]){__VA_ARGS__}, \
+             .n = sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)}}, \
   .n_attrs = 2
 
 static const prepared_case cases[] = {
-    {OP_LSTM, 3, 2, {DESC(F32, 3, 7, 2, 16), DESC(F32, 3, 1, 64, 16), DESC(F32, 3, 1, 64, 16)}, {DESC(F32, 4, 7, 1, 2, 16), DESC(F32, 3, 1, 2, 16)}, {NULL, ones, ones}},
-    {OP_GRU, 3, 1, {DESC(F64, 3, 3, 2, 4), DESC(F64, 3, 1, 12, 4), DESC(F64, 3, 1, 12, 4)}, {DESC(F64, 4, 3, 1, 2, 4)}, {NULL}},
-    {OP_Conv, 2, 1, {DESC(F32, 4, 37, 16, 7, 7), DESC(F32, 4, 16, 16, 3, 3)}, {DESC(F32, 4, 37, 16, 5, 5)}, {NULL, ones}},
+    {OP_LSTM,
+     3,
+     2,
+     {DESC(F32, 3, 7, 2, 16), DESC(F32, 3, 1, 64, 16), DESC(F32, 3, 1, 64, 16)},
+     {DESC(F32, 4, 7, 1, 2, 16), DESC(F32, 3, 1, 2, 16)},
+     {NULL, ones, ones}},
+    {OP_GRU,
+     3,
+     1,
+     {DESC(F64, 3, 3, 2, 4), DESC(F64, 3, 1, 12, 4), DESC(F64, 3, 1, 12, 4)},
+     {DESC(F64, 4, 3, 1, 2, 4)},
+     {NULL}},
+    {OP_Conv,
+     2,
+     1,
+     {DESC(F32, 4, 37, 16, 7, 7), DESC(F32, 4, 16, 16, 3, 3)},
+     {DESC(F32, 4, 37, 16, 5, 5)},
+     {NULL, ones}},
     {OP_Conv, 2, 1, {DESC(F16, 4, 3, 16, 7, 7), DESC(F16, 4, 16, 16, 3, 3)}, {DESC(F16, 4, 3, 16, 5, 5)}, {NULL, ones}},
     {OP_Conv,
      2,
@@ -43,16 +65,34 @@ static const prepared_case cases[] = {
      {DESC(F32, 4, 1, 7, 7, 16), DESC(F32, 4, 16, 1, 3, 3)},
      {DESC(F32, 4, 1, 5, 5, 16)},
      {NULL, ones},
-     .attrs = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1}, {.name = "group", .type = REED_ATTR_INT, .i = 16}},
+     .attrs = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
+               {.name = "group", .type = REED_ATTR_INT, .i = 16}},
      .n_attrs = 2},
-    {OP_Conv, 2, 1, {DESC(F32, 4, 2, 7, 7, 8), DESC(F32, 1, 16 * 8 * 9)}, {DESC(F32, 4, 2, 5, 5, 10)}, {NULL, ones}, PACKED(10, 8, 3, 3)},
+    {OP_Conv,
+     2,
+     1,
+     {DESC(F32, 4, 2, 7, 7, 8), DESC(F32, 1, 16 * 8 * 9)},
+     {DESC(F32, 4, 2, 5, 5, 10)},
+     {NULL, ones},
+     PACKED(10, 8, 3, 3)},
     {OP_Gemm, 2, 1, {DESC(F16, 2, 33, 16), DESC(F16, 1, 16 * 16)}, {DESC(F16, 2, 33, 9)}, {NULL, ones}, PACKED(16, 9)},
     {OP_Conv, 2, 1, {DESC(F64, 4, 1, 3, 4, 4), DESC(F64, 4, 2, 3, 3, 3)}, {DESC(F64, 4, 1, 2, 2, 2)}, {NULL}},
-    {OP_ConvTranspose, 2, 1, {DESC(F32, 4, 3, 16, 7, 7), DESC(F32, 4, 16, 16, 1, 1)}, {DESC(F32, 4, 3, 16, 7, 7)}, {NULL, ones}},
+    {OP_ConvTranspose,
+     2,
+     1,
+     {DESC(F32, 4, 3, 16, 7, 7), DESC(F32, 4, 16, 16, 1, 1)},
+     {DESC(F32, 4, 3, 16, 7, 7)},
+     {NULL, ones}},
     {OP_Gemm, 2, 1, {DESC(F32, 2, 33, 16), DESC(F32, 2, 16, 16)}, {DESC(F32, 2, 33, 16)}, {NULL, ones}},
     {OP_MatMul, 2, 1, {DESC(F32, 3, 3, 4, 5), DESC(F32, 3, 3, 5, 6)}, {DESC(F32, 3, 3, 4, 6)}, {NULL}},
     {OP_MaxPool, 1, 1, {DESC(F32, 4, 1, 2, 5, 5)}, {DESC(F32, 4, 1, 2, 4, 4)}, {NULL}, KERNEL_SHAPE},
-    {OP_MaxPool, 1, 2, {DESC(F32, 4, 1, 2, 5, 5)}, {DESC(F32, 4, 1, 2, 4, 4), DESC(I64, 4, 1, 2, 4, 4)}, {NULL}, KERNEL_SHAPE},
+    {OP_MaxPool,
+     1,
+     2,
+     {DESC(F32, 4, 1, 2, 5, 5)},
+     {DESC(F32, 4, 1, 2, 4, 4), DESC(I64, 4, 1, 2, 4, 4)},
+     {NULL},
+     KERNEL_SHAPE},
     {OP_Softmax, 1, 1, {DESC(F32, 2, 3, 4)}, {DESC(F32, 2, 3, 4)}, {NULL}},
     {OP_LayerNormalization, 2, 1, {DESC(BF16, 2, 3, 4), DESC(BF16, 1, 4)}, {DESC(BF16, 2, 3, 4)}, {NULL}},
     {OP_Resize,
@@ -63,7 +103,12 @@ static const prepared_case cases[] = {
      {NULL, NULL, NULL, four},
      .attrs = {{.name = "mode", .type = REED_ATTR_STRING, .s = "linear"}},
      .n_attrs = 1},
-    {OP_RoiAlign, 3, 1, {DESC(F32, 4, 1, 2, 8, 8), DESC(F32, 2, 3, 4), DESC(I64, 1, 3)}, {DESC(F32, 4, 3, 2, 1, 1)}, {NULL}},
+    {OP_RoiAlign,
+     3,
+     1,
+     {DESC(F32, 4, 1, 2, 8, 8), DESC(F32, 2, 3, 4), DESC(I64, 1, 3)},
+     {DESC(F32, 4, 3, 2, 1, 1)},
+     {NULL}},
     {OP_NonMaxSuppression,
      3,
      1,
@@ -121,7 +166,9 @@ START_TEST(every_failed_allocation_is_reported_and_leaks_nothing) {
 }
 END_TEST
 
-static void *zeros(const reed_desc *desc) { return desc->dtype == REED_NONE ? NULL : calloc(1, (size_t)desc_bytes(desc) + 64); }
+static void *zeros(const reed_desc *desc) {
+  return desc->dtype == REED_NONE ? NULL : calloc(1, (size_t)desc_bytes(desc) + 64);
+}
 
 START_TEST(running_takes_nothing_from_the_heap) {
   const prepared_case *c = &cases[_i];

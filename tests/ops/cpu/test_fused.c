@@ -1,5 +1,5 @@
-/* Fused: to the bit what its operators give one after the other, over shapes that join, broadcast, span rows and end in odd places; equal to the
- * reference; programs that are wrong are refused with a reason. */
+/* Fused: to the bit what its operators give one after the other, over shapes that join, broadcast, span rows and end in
+ * odd places; equal to the reference; programs that are wrong are refused with a reason. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,8 +45,10 @@ static void same_bits(const value *a, const value *b, const char *what, int whic
   ck_assert(desc_equal(&a->desc, &b->desc));
   size_t bytes = reed_dtype_bytes(a->desc.dtype);
   for (int64_t i = 0; i < desc_elements(&a->desc); i++)
-    if (memcmp((char *)a->data + (size_t)i * bytes, (char *)b->data + (size_t)i * bytes, bytes) != 0 && !(isnan(case_get(a, i)) && isnan(case_get(b, i))))
-      ck_abort_msg("%s, shapes %d: element %lld is %.9g, not %.9g", what, which, (long long)i, case_get(a, i), case_get(b, i));
+    if (memcmp((char *)a->data + (size_t)i * bytes, (char *)b->data + (size_t)i * bytes, bytes) != 0 &&
+        !(isnan(case_get(a, i)) && isnan(case_get(b, i))))
+      ck_abort_msg("%s, shapes %d: element %lld is %.9g, not %.9g", what, which, (long long)i, case_get(a, i),
+                   case_get(b, i));
 }
 
 /* ---- one step ---- */
@@ -59,14 +61,18 @@ static void check_one(op_id op, reed_dtype dtype, int which, const char *level) 
   case_init(&alone, op);
   case_init(&fused, OP_Fused);
   static const char *const operands[] = {"", " 0", " 0 1", " 0 1 2"};
-  snprintf(program, sizeof program, "%s%s%s", row->name, operands[n], op == OP_BitShift ? " direction=LEFT" : op == OP_Cast ? " to=#0" : "");
+  snprintf(program, sizeof program, "%s%s%s", row->name, operands[n],
+           op == OP_BitShift ? " direction=LEFT"
+           : op == OP_Cast   ? " to=#0"
+                             : "");
   if (op == OP_BitShift) case_attr_string(&alone, "direction", "LEFT");
   if (op == OP_Cast) case_attr_int(&alone, "to", REED_I32);
   const double numbers[] = {REED_I32};
   if (op == OP_Cast) case_attr_floats(&fused, "numbers", numbers, 1);
   for (int32_t k = 0; k < n; k++) {
     bool bound = op == OP_Clip && k > 0;
-    value *v = case_input(&alone, op == OP_Where && k == 0 ? REED_BOOL : dtype, bound ? 0 : shapes[which][k].rank, shapes[which][k].dims, 3);
+    value *v = case_input(&alone, op == OP_Where && k == 0 ? REED_BOOL : dtype, bound ? 0 : shapes[which][k].rank,
+                          shapes[which][k].dims, 3);
     bool divides = (op == OP_Div || op == OP_Mod) && k > 0;
     for (int64_t i = 0; divides && i < desc_elements(&v->desc); i++)
       if (case_get(v, i) == 0) case_set(v, i, 2);
@@ -75,7 +81,8 @@ static void check_one(op_id op, reed_dtype dtype, int which, const char *level) 
   ck_assert_int_eq(case_run(&alone, level), REED_OK);
   set_program(&fused, program, alone.outputs[0].desc.dtype);
   reed_status status = case_run(&fused, level);
-  ck_assert_msg(status == REED_OK, "%s of %s: %s", program, reed_dtype_name(dtype), reed_diagnosis_message(&fused.diagnosis));
+  ck_assert_msg(status == REED_OK, "%s of %s: %s", program, reed_dtype_name(dtype),
+                reed_diagnosis_message(&fused.diagnosis));
   same_bits(&fused.outputs[0], &alone.outputs[0], program, which);
   case_close(&alone);
   case_close(&fused);
@@ -98,9 +105,11 @@ static uint32_t next(uint32_t *seed, uint32_t n) {
   return (*seed >> 8) % n;
 }
 
-/* A random program over 4 inputs, and its steps run one by one by their operators. The last step takes input 0, which has all the extents. */
+/* A random program over 4 inputs, and its steps run one by one by their operators. The last step takes input 0, which
+ * has all the extents. */
 static void check_random(uint32_t seed, int which, const char *level, int threads) {
-  static const op_id unary[] = {OP_Abs, OP_Exp, OP_Neg, OP_Relu, OP_Sigmoid, OP_Tanh, OP_Erf, OP_HardSwish, OP_Gelu, OP_Softplus, OP_Sqrt, OP_Round, OP_Sin};
+  static const op_id unary[] = {OP_Abs,       OP_Exp,  OP_Neg,      OP_Relu, OP_Sigmoid, OP_Tanh, OP_Erf,
+                                OP_HardSwish, OP_Gelu, OP_Softplus, OP_Sqrt, OP_Round,   OP_Sin};
   static const op_id binary[] = {OP_Add, OP_Sub, OP_Mul, OP_Div, OP_Max, OP_Min, OP_PRelu, OP_Pow};
   kernel_case fused, alone[12];
   int n_steps = 1 + (int)next(&seed, 12);
@@ -114,7 +123,8 @@ static void check_random(uint32_t seed, int which, const char *level, int thread
     int operands[2] = {(int)next(&seed, 4 + (uint32_t)j), (int)next(&seed, 4 + (uint32_t)j)};
     if (last) operands[0] = 0;
     case_init(&alone[j], op);
-    for (int k = 0; k < 1 + two; k++) add_value(&alone[j], operands[k] < 4 ? &fused.inputs[operands[k]] : &alone[operands[k] - 4].outputs[0]);
+    for (int k = 0; k < 1 + two; k++)
+      add_value(&alone[j], operands[k] < 4 ? &fused.inputs[operands[k]] : &alone[operands[k] - 4].outputs[0]);
     ck_assert_int_eq(case_run(&alone[j], level), REED_OK);
     size_t n = strlen(program);
     n += (size_t)snprintf(program + n, sizeof program - n, "%s%s %d", j ? ";" : "", op_builtin(op)->name, operands[0]);
@@ -130,7 +140,8 @@ static void check_random(uint32_t seed, int which, const char *level, int thread
 
 START_TEST(a_program_gives_the_bits_of_its_operators) {
   for (uint32_t seed = 1; seed <= 60; seed++)
-    for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) check_random(seed * 977, _i, cpu_level_name(level), 1 + (int)seed % 2);
+    for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++)
+      check_random(seed * 977, _i, cpu_level_name(level), 1 + (int)seed % 2);
 }
 END_TEST
 
@@ -147,7 +158,7 @@ static const struct {
     {"Add 0 1;Less 4 2;Greater 0 3;And 5 6;Where 7 0 4", REED_F32, REED_F32, 0},
     {"Add 0 1;Less 4 2;Cast 5 to=#0;Mul 3 6", REED_F32, REED_F32, REED_F32},
     {"Mul 0 1;Max 4 2;BitwiseXor 5 3", REED_I64, REED_I64, 0},
-    {"Add 2 3;Add 0 1", REED_F32, REED_F32, 0},       /* a step that nobody uses, of small inputs */
+    {"Add 2 3;Add 0 1", REED_F32, REED_F32, 0}, /* a step that nobody uses, of small inputs */
     {"Mul 2 2;Neg 4;Add 1 5;Add 0 6", REED_F32, REED_F32, 0},
     {"Add 0 1;Gelu 4 approximate=tanh;Mul 5 2;Cast 6 to=#0", REED_F32, REED_F16, REED_F16},
     {"Cast 0 to=#0;Cast 4 to=#0;Mul 4 5", REED_F16, REED_F32, REED_F32},
@@ -160,7 +171,9 @@ START_TEST(programs_equal_the_reference) {
     add_inputs(&c, programs[i].in, _i, 4);
     case_attr_floats(&c, "numbers", &programs[i].number, 1);
     set_program(&c, programs[i].program, programs[i].to);
-    double tolerance = 4 * case_tolerance(programs[i].in == REED_F64 ? REED_F32 : programs[i].in != programs[i].to ? REED_F16 : programs[i].in);
+    double tolerance = 4 * case_tolerance(programs[i].in == REED_F64         ? REED_F32
+                                          : programs[i].in != programs[i].to ? REED_F16
+                                                                             : programs[i].in);
     case_parity(&c, tolerance, tolerance * 4);
   }
 }
@@ -218,16 +231,19 @@ END_TEST
 
 START_TEST(what_is_written_is_read) {
   fused_text text = {0};
-  reed_attr attrs[2] = {{.name = "alpha", .type = REED_ATTR_FLOAT, .f = 0.25}, {.name = "beta", .type = REED_ATTR_FLOAT, .f = 0.75}};
-  reed_attr word = {.name = "approximate", .type = REED_ATTR_STRING, .s = "tanh"}, to = {.name = "to", .type = REED_ATTR_INT, .i = REED_F64};
+  reed_attr attrs[2] = {{.name = "alpha", .type = REED_ATTR_FLOAT, .f = 0.25},
+                        {.name = "beta", .type = REED_ATTR_FLOAT, .f = 0.75}};
+  reed_attr word = {.name = "approximate", .type = REED_ATTR_STRING, .s = "tanh"},
+            to = {.name = "to", .type = REED_ATTR_INT, .i = REED_F64};
   fused_write(&text, op_builtin(OP_HardSigmoid), &(reed_attrs){attrs, 2}, (int32_t[]){1});
   fused_write(&text, op_builtin(OP_Gelu), &(reed_attrs){&word, 1}, (int32_t[]){0});
   fused_write(&text, op_builtin(OP_Max), &(reed_attrs){0}, (int32_t[]){2, 3});
   fused_write(&text, op_builtin(OP_Cast), &(reed_attrs){&to, 1}, (int32_t[]){4});
   ck_assert(!text.failed);
   ck_assert_str_eq(text.program.data, "HardSigmoid 1 alpha=#0 beta=#1;Gelu 0 approximate=tanh;Max 2 3;Cast 4 to=#2");
-  reed_attr call[] = {{.name = "numbers", .type = REED_ATTR_FLOATS, .floats = text.numbers.items, .n = (int64_t)text.numbers.n},
-                      {.name = "program", .type = REED_ATTR_STRING, .s = text.program.data}};
+  reed_attr call[] = {
+      {.name = "numbers", .type = REED_ATTR_FLOATS, .floats = text.numbers.items, .n = (int64_t)text.numbers.n},
+      {.name = "program", .type = REED_ATTR_STRING, .s = text.program.data}};
   fused_program program;
   ck_assert_ptr_null(fused_read(&(reed_attrs){call, 2}, 2, &program));
   ck_assert_int_eq(program.n_steps, 4);

@@ -1,4 +1,5 @@
-/* What a file may say and no model would: attributes and extents that once crashed, hung or read too far. Found by tests/fuzz. */
+/* What a file may say and no model would: attributes and extents that once crashed, hung or read too far. Found by
+ * tests/fuzz. */
 #include <check.h>
 #include <stdlib.h>
 

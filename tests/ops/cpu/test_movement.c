@@ -1,14 +1,18 @@
-/* Data movement, gathers, scatters, pads, generators and selections: against the plain reference, or against elements written here. */
+/* Data movement, gathers, scatters, pads, generators and selections: against the plain reference, or against elements
+ * written here. */
 #include <math.h>
 #include <stdio.h>
 
 #include "tests/ops/cpu/kernel_case.h"
 
 static const reed_dtype widths[] = {REED_U8, REED_BF16, REED_F32, REED_I64}; /* movement knows sizes only */
-#define EACH_WIDTH(dtype) for (int w_ = 0; w_ < 4; w_++) for (reed_dtype dtype = widths[w_], once_ = 1; once_; once_ = 0)
+#define EACH_WIDTH(dtype) \
+  for (int w_ = 0; w_ < 4; w_++) \
+    for (reed_dtype dtype = widths[w_], once_ = 1; once_; once_ = 0)
 
 START_TEST(transpose_of_every_permutation_and_shape) {
-  static const int64_t dims[][4] = {{2, 3, 4, 5}, {1, 3, 1, 5}, {0, 3, 4, 5}, {33, 2, 35, 3}, {1, 64, 9, 33}, {3, 1, 130, 131}};
+  static const int64_t dims[][4] = {{2, 3, 4, 5},   {1, 3, 1, 5},   {0, 3, 4, 5},
+                                    {33, 2, 35, 3}, {1, 64, 9, 33}, {3, 1, 130, 131}};
   int64_t perm[4];
   for (size_t shape = 0; shape < sizeof dims / sizeof *dims; shape++)
     for (int p = 0; p < 256; p++) {
@@ -68,7 +72,8 @@ START_TEST(split_by_sizes_and_evenly) {
 END_TEST
 
 START_TEST(slice_forward_backward_and_out_of_range) {
-  static const int slices[][3] = {{0, 100, 1}, {1, 6, 2}, {-1, -100, -1}, {5, 0, -2}, {100, -100, -3}, {-3, 100, 1}, {4, 4, 1}, {2, 3, 1}, {6, 2, -3}};
+  static const int slices[][3] = {{0, 100, 1},  {1, 6, 2}, {-1, -100, -1}, {5, 0, -2}, {100, -100, -3},
+                                  {-3, 100, 1}, {4, 4, 1}, {2, 3, 1},      {6, 2, -3}};
   EACH_WIDTH(dtype)
   for (size_t a = 0; a < sizeof slices / sizeof *slices; a++)
     for (size_t b = 0; b < sizeof slices / sizeof *slices; b++) {
@@ -178,7 +183,8 @@ END_TEST
 
 /* Fills an index input with values in -extent..extent-1. */
 static void fill_indices(value *v, int64_t extent) {
-  for (int64_t i = 0; i < desc_elements(&v->desc); i++) case_set(v, i, (double)((i * 7919 + 3) % (2 * extent) - extent));
+  for (int64_t i = 0; i < desc_elements(&v->desc); i++)
+    case_set(v, i, (double)((i * 7919 + 3) % (2 * extent) - extent));
 }
 
 START_TEST(gather_from_every_axis) {
@@ -189,14 +195,16 @@ START_TEST(gather_from_every_axis) {
       int64_t dims[3] = {5, 4, 6};
       case_init(&c, OP_Gather);
       case_input(&c, dtype, 3, dims, 50);
-      fill_indices(case_input(&c, rank % 2 ? REED_I32 : REED_I64, rank, (const int64_t[]){3, 2}, 0), dims[axis < 0 ? axis + 3 : axis]);
+      fill_indices(case_input(&c, rank % 2 ? REED_I32 : REED_I64, rank, (const int64_t[]){3, 2}, 0),
+                   dims[axis < 0 ? axis + 3 : axis]);
       case_attr_int(&c, "axis", axis);
       case_parity(&c, 0, 0);
     }
 }
 END_TEST
 
-/* Stretches of the input are named as such, and left alone when they lie there: the input's elements are still what they were. */
+/* Stretches of the input are named as such, and left alone when they lie there: the input's elements are still what
+ * they were. */
 static void check_parts(kernel_case *c, int n_outputs, int n_parts) {
   double sum = 0, after = 0;
   int64_t n = desc_elements(&c->inputs[0].desc);
@@ -292,7 +300,8 @@ START_TEST(indices_out_of_range_are_diagnosed) {
       value *v = case_input(&c, REED_I64, tuples ? 2 : 1, (const int64_t[]){3, 1}, 0);
       case_set(v, 2, low ? -6 : 5);
       if (o >= 3) case_input(&c, REED_F32, DIMS(3), 50);
-      case_fails(&c, REED_ERROR_VALUE, low ? "index -6 (element 2) is outside -5..4" : "index 5 (element 2) is outside -5..4");
+      case_fails(&c, REED_ERROR_VALUE,
+                 low ? "index -6 (element 2) is outside -5..4" : "index 5 (element 2) is outside -5..4");
     }
 }
 END_TEST
@@ -374,10 +383,12 @@ START_TEST(constants) {
   case_expect(&c, (const double[]){0, 0}, 2);
   case_init(&c, OP_ConstantOfShape);
   case_ints(&c, 2, 2, 2);
-  c.attrs[c.n_attrs++] = (reed_attr){.name = "value", .type = REED_ATTR_TENSOR, .n = 1, .desc = {REED_I16, 1, {1}}, .data = elements + 1};
+  c.attrs[c.n_attrs++] =
+      (reed_attr){.name = "value", .type = REED_ATTR_TENSOR, .n = 1, .desc = {REED_I16, 1, {1}}, .data = elements + 1};
   case_expect(&c, (const double[]){-5, -5, -5, -5}, 4);
   case_init(&c, OP_Constant);
-  c.attrs[c.n_attrs++] = (reed_attr){.name = "value", .type = REED_ATTR_TENSOR, .n = 2, .desc = {REED_I16, 1, {2}}, .data = elements};
+  c.attrs[c.n_attrs++] =
+      (reed_attr){.name = "value", .type = REED_ATTR_TENSOR, .n = 2, .desc = {REED_I16, 1, {2}}, .data = elements};
   case_expect(&c, (const double[]){4, -5}, 2);
 }
 END_TEST

@@ -1,4 +1,5 @@
-/* RNN, GRU and LSTM against their reference: directions, lengths, layouts, absent operands, activations; and small cases by hand. */
+/* RNN, GRU and LSTM against their reference: directions, lengths, layouts, absent operands, activations; and small
+ * cases by hand. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,8 +10,8 @@ typedef struct recurrent_row {
 } recurrent_row;
 
 static const recurrent_row rows[] = {
-  {1, 1, 1, 1}, {3, 1, 2, 7},  {5, 2, 3, 8},   {4, 3, 1, 9},   {2, 7, 5, 16},   {6, 13, 4, 17}, {3, 4, 33, 40},
-  {0, 3, 2, 5}, {3, 0, 2, 5},  {3, 2, 2, 0},   {300, 2, 2, 3}, {3, 300, 2, 3},  {2, 1, 8, 256}, {40, 9, 3, 20},
+    {1, 1, 1, 1}, {3, 1, 2, 7}, {5, 2, 3, 8}, {4, 3, 1, 9},   {2, 7, 5, 16},  {6, 13, 4, 17}, {3, 4, 33, 40},
+    {0, 3, 2, 5}, {3, 0, 2, 5}, {3, 2, 2, 0}, {300, 2, 2, 3}, {3, 300, 2, 3}, {2, 1, 8, 256}, {40, 9, 3, 20},
 };
 static const op_id ops[] = {OP_RNN, OP_GRU, OP_LSTM};
 static const char *const directions[] = {"forward", "reverse", "bidirectional"};
@@ -34,7 +35,10 @@ static void state_input(kernel_case *c, const recurrent_form *f, const recurrent
 }
 
 static void recurrent_case(kernel_case *c, const recurrent_form *f, const recurrent_row *row) {
-  const int64_t d = strcmp(f->direction, "bidirectional") == 0 ? 2 : 1, gates = (f->op == OP_RNN ? 1 : f->op == OP_GRU ? 3 : 4) * row->hidden;
+  const int64_t d = strcmp(f->direction, "bidirectional") == 0 ? 2 : 1, gates = (f->op == OP_RNN   ? 1
+                                                                                 : f->op == OP_GRU ? 3
+                                                                                                   : 4) *
+                                                                                row->hidden;
   case_init(c, f->op);
   c->hide_values = !f->constant;
   c->n_outputs = f->op == OP_LSTM ? 3 : 2;
@@ -100,8 +104,9 @@ START_TEST(other_dtypes_equal_the_reference) {
 }
 END_TEST
 
-static const char *const activations[] = {"Affine,Relu,Tanh",          "elu,LEAKYRELU,HardSigmoid", "ScaledTanh,Softplus,Softsign",
-                                          "ThresholdedRelu,Elu,Affine", "Sigmoid,ScaledTanh,Relu"};
+static const char *const activations[] = {"Affine,Relu,Tanh", "elu,LEAKYRELU,HardSigmoid",
+                                          "ScaledTanh,Softplus,Softsign", "ThresholdedRelu,Elu,Affine",
+                                          "Sigmoid,ScaledTanh,Relu"};
 
 /* With and without numbers of their own; alpha and beta go to those that take one, in order. */
 START_TEST(activations_equal_the_reference) {
@@ -156,7 +161,8 @@ START_TEST(last_states_by_hand) {
     const char *direction;
     int length;
     double h;
-  } cases[] = {{"forward", 3, 16}, {"forward", 2, 13}, {"forward", 0, 10}, {"reverse", 3, 16}, {"reverse", 1, 11}, {"reverse", 0, 10}};
+  } cases[] = {{"forward", 3, 16}, {"forward", 2, 13}, {"forward", 0, 10},
+               {"reverse", 3, 16}, {"reverse", 1, 11}, {"reverse", 0, 10}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++) {
       kernel_case c;

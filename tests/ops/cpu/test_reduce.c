@@ -1,14 +1,17 @@
-/* Reductions, cumulative sums and arg reductions against their references: every set of axes, every dtype, empty and long. */
+/* Reductions, cumulative sums and arg reductions against their references: every set of axes, every dtype, empty and
+ * long. */
 #include <math.h>
 
 #include "tests/ops/cpu/kernel_case.h"
 
-static const op_id reductions[] = {OP_ReduceL1,  OP_ReduceL2,  OP_ReduceLogSum, OP_ReduceLogSumExp, OP_ReduceMax,
-                                   OP_ReduceMean, OP_ReduceMin, OP_ReduceProd,   OP_ReduceSum,       OP_ReduceSumSquare};
+static const op_id reductions[] = {OP_ReduceL1,  OP_ReduceL2,       OP_ReduceLogSum, OP_ReduceLogSumExp,
+                                   OP_ReduceMax, OP_ReduceMean,     OP_ReduceMin,    OP_ReduceProd,
+                                   OP_ReduceSum, OP_ReduceSumSquare};
 #define N_REDUCTIONS (sizeof reductions / sizeof *reductions)
 
 /* axes: a bit per axis; 0: no axes input. */
-static void check_reduction(op_id op, reed_dtype dtype, int32_t rank, const int64_t *dims, unsigned axes, int keepdims) {
+static void check_reduction(op_id op, reed_dtype dtype, int32_t rank, const int64_t *dims, unsigned axes,
+                            int keepdims) {
   if (!(op_builtin(op)->inputs[0].dtypes >> dtype & 1)) return;
   kernel_case c;
   case_init(&c, op);
@@ -29,7 +32,8 @@ START_TEST(every_set_of_axes_equals_the_reference) {
   for (size_t shape = 0; shape < 4; shape++)
     for (unsigned axes = 0; axes < 16; axes++)
       for (size_t r = 0; r < N_REDUCTIONS; r++)
-        for (reed_dtype dtype = REED_F32; dtype <= REED_BOOL; dtype++) check_reduction(reductions[r], dtype, 4, dims[shape], axes, axes % 2);
+        for (reed_dtype dtype = REED_F32; dtype <= REED_BOOL; dtype++)
+          check_reduction(reductions[r], dtype, 4, dims[shape], axes, axes % 2);
 }
 END_TEST
 

@@ -10,17 +10,17 @@ static const struct {
   int32_t rank;
   int64_t x[5], kernel[3], strides[3], dilations[3], pads[6], ceil_mode;
 } pools[] = {
-  {3, {1, 1, 1}, {1}, {1}, {1}, {0}, 0},
-  {3, {2, 3, 17}, {4}, {3}, {1}, {2, 1}, 0},
-  {4, {1, 4, 33, 41}, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, 0},
-  {4, {1, 4, 10, 9}, {3, 3}, {2, 2}, {1, 1}, {0, 0, 0, 0}, 1},
-  {4, {1, 2, 10, 9}, {3, 2}, {2, 3}, {2, 3}, {1, 1, 1, 0}, 0},
-  {4, {1, 2, 5, 6}, {5, 6}, {1, 1}, {1, 1}, {0}, 0},
-  {4, {0, 2, 5, 6}, {2, 2}, {1, 1}, {1, 1}, {0}, 0},
-  {4, {3, 70, 20, 20}, {2, 2}, {2, 2}, {1, 1}, {0}, 0},
-  {4, {1, 37, 12, 20}, {9, 9}, {1, 2}, {1, 1}, {4, 4, 4, 4}, 0},
-  {4, {2, 150, 9, 14}, {3, 3}, {1, 1}, {1, 2}, {1, 2, 1, 2}, 0},
-  {5, {1, 2, 5, 6, 7}, {2, 3, 2}, {2, 1, 2}, {1, 1, 1}, {1, 1, 0, 0, 1, 1}, 0},
+    {3, {1, 1, 1}, {1}, {1}, {1}, {0}, 0},
+    {3, {2, 3, 17}, {4}, {3}, {1}, {2, 1}, 0},
+    {4, {1, 4, 33, 41}, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, 0},
+    {4, {1, 4, 10, 9}, {3, 3}, {2, 2}, {1, 1}, {0, 0, 0, 0}, 1},
+    {4, {1, 2, 10, 9}, {3, 2}, {2, 3}, {2, 3}, {1, 1, 1, 0}, 0},
+    {4, {1, 2, 5, 6}, {5, 6}, {1, 1}, {1, 1}, {0}, 0},
+    {4, {0, 2, 5, 6}, {2, 2}, {1, 1}, {1, 1}, {0}, 0},
+    {4, {3, 70, 20, 20}, {2, 2}, {2, 2}, {1, 1}, {0}, 0},
+    {4, {1, 37, 12, 20}, {9, 9}, {1, 2}, {1, 1}, {4, 4, 4, 4}, 0},
+    {4, {2, 150, 9, 14}, {3, 3}, {1, 1}, {1, 2}, {1, 2, 1, 2}, 0},
+    {5, {1, 2, 5, 6, 7}, {2, 3, 2}, {2, 1, 2}, {1, 1, 1}, {1, 1, 0, 0, 1, 1}, 0},
 };
 
 static void pool_case(kernel_case *c, op_id op, int row, reed_dtype dtype) {
@@ -318,9 +318,11 @@ START_TEST(rms_norm_divides_by_the_root_of_the_mean_square) {
 END_TEST
 
 /* A mean far from zero leaves the differences exact. */
-/* A plane of more than one block and rows of an odd number of elements; a NaN in the first, which is all of what it is normalised with. */
+/* A plane of more than one block and rows of an odd number of elements; a NaN in the first, which is all of what it is
+ * normalised with. */
 START_TEST(norms_end_with_any_activation) {
-  static const op_id ops[] = {OP_BatchNormalization, OP_GroupNormalization, OP_InstanceNormalization, OP_LayerNormalization, OP_RMSNormalization};
+  static const op_id ops[] = {OP_BatchNormalization, OP_GroupNormalization, OP_InstanceNormalization,
+                              OP_LayerNormalization, OP_RMSNormalization};
   static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
   static const int64_t x[] = {1, 3, 70, 61};
   for (int k = 0; k < ROWS(ops) * ROWS(dtypes) * 2; k++) {
