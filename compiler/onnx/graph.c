@@ -4,39 +4,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bytecode/format.h"
 #include "compiler/onnx/reader.h"
 
 #define MAX_GRAPH_DEPTH 48           /* bodies in bodies, functions in functions: walked by recursion everywhere */
 #define MAX_NODES ((int64_t)1 << 22) /* after inlining */
 
-/* Where nodes are being read: a graph, or a function's body within a graph. */
-typedef struct frame {
-  ir_graph *graph;
-  onnx_scope scope;
-  Onnx__OperatorSetIdProto *const *opsets;
-  size_t n_opsets;
-  const Onnx__NodeProto *call; /* the function call whose body this is (for attributes by reference), else NULL */
-  const struct frame *caller;  /* the frame of that call */
-  const Onnx__FunctionProto *function;
-  const char *prefix; /* of names: "" or "<call>/" */
-  int depth;
-} frame;
-
-static reed_status read_nodes(onnx_reader *r, frame *f, Onnx__NodeProto *const *nodes, size_t n_nodes);
-static reed_status read_region(onnx_reader *r, frame *outer, ir_node *parent, const Onnx__GraphProto *g);
+static reed_status read_nodes(onnx_reader *r, onnx_frame *f, Onnx__NodeProto *const *nodes, size_t n_nodes);
+static reed_status read_region(onnx_reader *r, onnx_frame *outer, ir_node *parent, const Onnx__GraphProto *g);
 
 static const char *plain_domain(const char *domain) { return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
 
 /* The version of ai.onnx in force: the function's, else what is around it; 0: not imported. */
-static int64_t opset_of(const frame *f) {
+static int64_t opset_of(const onnx_frame *f) {
   for (; f; f = f->caller)
     for (size_t i = 0; i < f->n_opsets; i++)
       if (!*plain_domain(f->opsets[i]->domain)) return f->opsets[i]->version;
   return 0;
 }
 
-static reed_status define(onnx_reader *r, frame *f, const char *name, ir_value *value) {
+static reed_status define(onnx_reader *r, onnx_frame *f, const char *name, ir_value *value) {
   if (!value) return diag_no_memory(r->diagnosis, "a value of the graph");
   reed_status status = onnx_scope_define(&f->scope, name, value);
   if (status == REED_ERROR_FORMAT)
@@ -45,7 +31,7 @@ static reed_status define(onnx_reader *r, frame *f, const char *name, ir_value *
 }
 
 /* A new value under its ONNX name (with the function call's prefix). */
-static ir_value *named_value(onnx_reader *r, const frame *f, const char *name) {
+static ir_value *named_value(onnx_reader *r, const onnx_frame *f, const char *name) {
   if (!*f->prefix) return ir_value_new(f->graph, name);
   char *full = ir_text(r->m, "%s%s", f->prefix, name);
   return full ? ir_value_new(f->graph, full) : NULL;
@@ -85,156 +71,9 @@ static reed_status read_type(onnx_reader *r, const char *what, const Onnx__Value
   return REED_OK;
 }
 
-/* ---- attributes ---- */
-
-static Onnx__AttributeProto__AttributeType type_of(const Onnx__AttributeProto *a) {
-  if (a->type) return a->type;
-  /* IR versions before 3 may leave the type out: whichever field is there */
-  if (a->has_f) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
-  if (a->has_i) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
-  if (a->has_s) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
-  if (a->t) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
-  if (a->g) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
-  if (a->n_floats) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS;
-  if (a->n_ints) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
-  if (a->n_strings) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS;
-  return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED;
-}
-
-/* The attribute that `a` stands for: itself, or, inside a function, the calling node's; NULL: the caller gives none. */
-static const Onnx__AttributeProto *dereferenced(const frame *f, const Onnx__AttributeProto *a) {
-  while (a && a->ref_attr_name && *a->ref_attr_name) {
-    while (f && !f->call) f = f->caller; /* bodies of control flow within the function */
-    if (!f) return NULL;
-    const Onnx__AttributeProto *given = NULL;
-    for (size_t i = 0; i < f->call->n_attribute && !given; i++)
-      if (strcmp(onnx_text(f->call->attribute[i]->name), a->ref_attr_name) == 0) given = f->call->attribute[i];
-    a = given;
-    f = f->caller;
-  }
-  return a;
-}
-
-/* ints and floats in the arena, as the IR has them. */
-static bool copy_floats(ir_module *m, const Onnx__AttributeProto *a, reed_attr *out_attr) {
-  double *floats = ir_alloc(m, a->n_floats * sizeof *floats);
-  if (!floats) return false;
-  for (size_t i = 0; i < a->n_floats; i++) floats[i] = a->floats[i];
-  out_attr->floats = floats;
-  out_attr->n = (int64_t)a->n_floats;
-  return true;
-}
-
-/* A list of strings is one string, with commas between. *out_text is NULL where its bytes are no text. */
-static reed_status join_strings(onnx_reader *r, const Onnx__AttributeProto *a, const char **out_text) {
-  text_buffer text = {0};
-  bool valid = true;
-  for (size_t i = 0; i < a->n_strings; i++) {
-    if (i) text_append(&text, ",");
-    text_append_bytes(&text, a->strings[i].data, a->strings[i].len);
-    valid = valid && format_utf8_valid((const char *)a->strings[i].data, a->strings[i].len);
-  }
-  *out_text = valid && !text.failed ? ir_text(r->m, "%s", text.data ? text.data : "") : NULL;
-  bool out_of_memory = text.failed || (valid && !*out_text);
-  text_fini(&text);
-  return out_of_memory ? diag_no_memory(r->diagnosis, "attributes") : REED_OK;
-}
-
-/* `name`: the attribute's name at this node, which a reference may change. */
-static reed_status read_attr(onnx_reader *r, const frame *f, ir_node *n, const char *name,
-                             const Onnx__AttributeProto *a) {
-  reed_attr attr = {.name = name};
-  bool ok = true;
-  switch (type_of(a)) {
-    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT:
-      attr.type = REED_ATTR_INT;
-      attr.i = a->i;
-      break;
-    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT:
-      attr.type = REED_ATTR_FLOAT;
-      attr.f = a->f;
-      break;
-    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING:
-      if (!format_utf8_valid((const char *)a->s.data, a->s.len))
-        return onnx_unsupported(r, n->name, "attribute '%s' of %s: its bytes are no text", name, n->op->name);
-      attr.type = REED_ATTR_STRING;
-      attr.s = ir_text(r->m, "%.*s", (int)(a->s.len < INT32_MAX ? a->s.len : INT32_MAX),
-                       a->s.len ? (const char *)a->s.data : "");
-      ok = attr.s != NULL;
-      break;
-    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS: {
-      attr.type = REED_ATTR_STRING;
-      reed_status status = join_strings(r, a, &attr.s);
-      if (status != REED_OK) return status;
-      if (!attr.s)
-        return onnx_unsupported(r, n->name, "attribute '%s' of %s: its bytes are no text", name, n->op->name);
-      break;
-    }
-    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS:
-      attr.type = REED_ATTR_INTS;
-      attr.ints = a->n_ints ? a->ints : (int64_t[]){0};
-      attr.n = (int64_t)a->n_ints;
-      break;
-    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS:
-      attr.type = REED_ATTR_FLOATS;
-      ok = copy_floats(r->m, a, &attr);
-      break;
-    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR: {
-      if (!a->t)
-        return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': attribute '%s' has no tensor", n->name, name);
-      const void *data;
-      attr.type = REED_ATTR_TENSOR;
-      reed_status status = onnx_read_tensor(r, a->t, n->name, &attr.desc, &data);
-      if (status != REED_OK || !data) return status;
-      attr.data = data;
-      attr.n = desc_elements(&attr.desc);
-      break;
-    }
-    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH:
-      if (op_is_control(n->op)) return REED_OK; /* read by read_regions */
-      return onnx_unsupported(r, n->name, "attribute '%s' (a graph) of %s", name, n->op->name);
-    default: return onnx_unsupported(r, n->name, "attribute '%s' of %s: its type", name, n->op->name);
-  }
-  return ok && ir_set_attr(n, &attr) ? REED_OK : diag_no_memory(r->diagnosis, "attributes");
-}
-
-static reed_status read_attrs(onnx_reader *r, const frame *f, ir_node *n, const Onnx__NodeProto *node) {
-  for (size_t i = 0; i < node->n_attribute; i++) {
-    const Onnx__AttributeProto *a = dereferenced(f, node->attribute[i]);
-    const char *name = onnx_text(node->attribute[i]->name);
-    if (!*name)
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): an attribute has no name", n->name,
-                       n->op->name);
-    reed_status status = a ? read_attr(r, f, n, name, a) : REED_OK;
-    if (status != REED_OK) return status;
-  }
-  return REED_OK;
-}
-
-/* After the upgrade: every attribute must be in the operator's row, and all that the row requires must be there. */
-static reed_status check_attrs(onnx_reader *r, const ir_node *n) {
-  for (int32_t i = 0; i < n->n_attrs; i++) {
-    const reed_op_attr *row = NULL;
-    for (int32_t k = 0; k < n->op->n_attrs && !row; k++)
-      if (strcmp(n->op->attrs[k].name, n->attrs[i].name) == 0) row = &n->op->attrs[k];
-    reed_status status = REED_OK;
-    if (!row) status = onnx_unsupported(r, n->name, "attribute '%s' of %s", n->attrs[i].name, n->op->name);
-    else if (row->type != n->attrs[i].type)
-      status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is of the wrong type",
-                         n->name, n->op->name, row->name);
-    if (status != REED_OK) return status;
-  }
-  reed_attrs attrs = ir_attrs(n);
-  for (int32_t k = 0; k < n->op->n_attrs; k++)
-    if (n->op->attrs[k].required && !reed_attrs_find(&attrs, n->op->attrs[k].name))
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): attribute '%s' is missing", n->name,
-                       n->op->name, n->op->attrs[k].name);
-  return REED_OK;
-}
-
 /* ---- constants ---- */
 
-static reed_status define_tensor(onnx_reader *r, frame *f, const char *name, const char *where,
+static reed_status define_tensor(onnx_reader *r, onnx_frame *f, const char *name, const char *where,
                                  const Onnx__TensorProto *t) {
   reed_desc desc;
   const void *data;
@@ -244,19 +83,19 @@ static reed_status define_tensor(onnx_reader *r, frame *f, const char *name, con
   return define(r, f, name, data ? ir_constant(r->m, &desc, data, true, name) : named_value(r, f, name));
 }
 
-static reed_status define_elements(onnx_reader *r, frame *f, const char *name, reed_dtype dtype, int32_t rank, size_t n,
-                                   const void *elements) {
+static reed_status define_elements(onnx_reader *r, onnx_frame *f, const char *name, reed_dtype dtype, int32_t rank,
+                                   size_t n, const void *elements) {
   reed_desc desc = {.dtype = dtype, .rank = rank, .dims = {(int64_t)n}};
   return define(r, f, name, ir_constant(r->m, &desc, elements, false, name));
 }
 
-static reed_status read_constant(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const char *node_name) {
+static reed_status read_constant(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name) {
   if (node->n_output != 1 || !*node->output[0] || node->n_input)
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Constant) needs one output and no input", node_name);
   const char *name = node->output[0];
   for (size_t i = 0; i < node->n_attribute; i++) {
     const char *key = onnx_text(node->attribute[i]->name);
-    const Onnx__AttributeProto *a = dereferenced(f, node->attribute[i]);
+    const Onnx__AttributeProto *a = onnx_dereferenced(f, node->attribute[i]);
     if (!a) continue;
     if (strcmp(key, "value") == 0 && a->t) return define_tensor(r, f, name, node_name, a->t);
     if (strcmp(key, "value_float") == 0) return define_elements(r, f, name, REED_F32, 0, 1, &a->f);
@@ -272,7 +111,7 @@ static reed_status read_constant(onnx_reader *r, frame *f, const Onnx__NodeProto
 /* ---- nodes ---- */
 
 /* An input of a function that the call leaves out: its name is absent wherever the body uses it. */
-static bool absent_parameter(const frame *f, const char *name) {
+static bool absent_parameter(const onnx_frame *f, const char *name) {
   for (; f && !f->function; f = f->caller) {
   }
   if (!f) return false;
@@ -282,8 +121,8 @@ static bool absent_parameter(const frame *f, const char *name) {
 }
 
 /* The value of that name; NULL for an absent optional. */
-static reed_status find_input(onnx_reader *r, const frame *f, const char *node_name, const char *op, const char *name,
-                              ir_value **out_value) {
+static reed_status find_input(onnx_reader *r, const onnx_frame *f, const char *node_name, const char *op,
+                              const char *name, ir_value **out_value) {
   *out_value = NULL;
   if (!*name) return REED_OK;
   *out_value = onnx_scope_find(&f->scope, name);
@@ -295,7 +134,7 @@ static reed_status find_input(onnx_reader *r, const frame *f, const char *node_n
 }
 
 /* Outputs that an operator of its row may be taken to have: nothing is known of them. */
-static reed_status define_unknown_outputs(onnx_reader *r, frame *f, const Onnx__NodeProto *node) {
+static reed_status define_unknown_outputs(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node) {
   for (size_t i = 0; i < node->n_output; i++) {
     if (!*node->output[i]) continue;
     reed_status status = define(r, f, node->output[i], named_value(r, f, node->output[i]));
@@ -331,13 +170,13 @@ static void type_outputs(ir_node *n) {
 }
 
 /* Bodies: `names` of the graph attributes in the regions' order. */
-static reed_status read_regions(onnx_reader *r, frame *f, ir_node *n, const Onnx__NodeProto *node) {
+static reed_status read_regions(onnx_reader *r, onnx_frame *f, ir_node *n, const Onnx__NodeProto *node) {
   static const char *const if_names[] = {"then_branch", "else_branch", NULL}, *const loop_names[] = {"body", NULL};
   bool is_if = n->op == op_builtin(OP_If), is_loop = n->op == op_builtin(OP_Loop);
   for (const char *const *name = is_if ? if_names : loop_names; *name; name++) {
     const Onnx__AttributeProto *found = NULL;
     for (size_t i = 0; i < node->n_attribute && !found; i++)
-      if (strcmp(onnx_text(node->attribute[i]->name), *name) == 0) found = dereferenced(f, node->attribute[i]);
+      if (strcmp(onnx_text(node->attribute[i]->name), *name) == 0) found = onnx_dereferenced(f, node->attribute[i]);
     if (!found || !found->g)
       return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has no graph '%s'", n->name, n->op->name,
                        *name);
@@ -400,7 +239,7 @@ static reed_status check_dtypes(onnx_reader *r, const ir_node *n) {
 }
 
 /* Creates the node with its inputs and outputs, not yet checked. */
-static reed_status make_node(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const reed_op *op,
+static reed_status make_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const reed_op *op,
                              const char *node_name, ir_node **out_node) {
   int32_t n_inputs = (int32_t)node->n_input, n_outputs = (int32_t)node->n_output;
   bool is_loop = op == op_builtin(OP_Loop);
@@ -422,7 +261,7 @@ static reed_status make_node(onnx_reader *r, frame *f, const Onnx__NodeProto *no
   return REED_OK;
 }
 
-static reed_status read_operator(onnx_reader *r, frame *f, const Onnx__NodeProto *node, const char *domain,
+static reed_status read_operator(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *domain,
                                  const reed_op *op, const char *node_name) {
   if (!*domain && !opset_of(f))
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): the model imports no opset of ai.onnx",
@@ -430,10 +269,10 @@ static reed_status read_operator(onnx_reader *r, frame *f, const Onnx__NodeProto
   ir_node *n = NULL;
   reed_status status = make_node(r, f, node, op, node_name, &n);
   if (status != REED_OK || !n) return status == REED_OK ? define_unknown_outputs(r, f, node) : status;
-  status = read_attrs(r, f, n, node);
+  status = onnx_read_attrs(r, f, n, node);
   if (status == REED_OK && !*domain) status = onnx_upgrade(r, n, onnx_text(node->op_type), opset_of(f));
   if (status == REED_OK && op_is_control(op)) status = read_regions(r, f, n, node);
-  if (status == REED_OK) status = check_attrs(r, n);
+  if (status == REED_OK) status = onnx_check_attrs(r, n);
   if (status == REED_OK) status = check_arity(r, n);
   if (status == REED_OK) status = check_dtypes(r, n);
   if (status != REED_OK) {
@@ -458,14 +297,14 @@ static const Onnx__FunctionProto *find_function(const onnx_reader *r, const char
   return NULL;
 }
 
-static reed_status check_opset(onnx_reader *r, const frame *f, const char *where) {
+static reed_status check_opset(onnx_reader *r, const onnx_frame *f, const char *where) {
   int64_t opset = opset_of(f);
   if (opset && (opset < ONNX_OPSET_MIN || opset > ONNX_OPSET_MAX))
     return onnx_unsupported(r, where, "opset %lld (%d to %d are)", (long long)opset, ONNX_OPSET_MIN, ONNX_OPSET_MAX);
   return REED_OK;
 }
 
-static reed_status inline_function(onnx_reader *r, frame *f, const Onnx__NodeProto *node,
+static reed_status inline_function(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node,
                                    const Onnx__FunctionProto *function, const char *node_name) {
   const char *op = onnx_text(function->name);
   if (f->depth >= MAX_GRAPH_DEPTH)
@@ -476,14 +315,14 @@ static reed_status inline_function(onnx_reader *r, frame *f, const Onnx__NodePro
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
                      "node '%s' (%s) has %zu inputs and %zu outputs, the function %zu and %zu", node_name, op,
                      node->n_input, node->n_output, function->n_input, function->n_output);
-  frame body = {.graph = f->graph,
-                .opsets = function->opset_import,
-                .n_opsets = function->n_opset_import,
-                .call = node,
-                .caller = f,
-                .function = function,
-                .prefix = ir_text(r->m, "%s/", node_name),
-                .depth = f->depth + 1};
+  onnx_frame body = {.graph = f->graph,
+                     .opsets = function->opset_import,
+                     .n_opsets = function->n_opset_import,
+                     .call = node,
+                     .caller = f,
+                     .function = function,
+                     .prefix = ir_text(r->m, "%s/", node_name),
+                     .depth = f->depth + 1};
   reed_status status =
       body.prefix ? check_opset(r, &body, node_name) : diag_no_memory(r->diagnosis, "names of a function");
   for (size_t i = 0; i < node->n_input && status == REED_OK; i++) {
@@ -506,7 +345,7 @@ static reed_status inline_function(onnx_reader *r, frame *f, const Onnx__NodePro
 
 /* ---- lists of nodes, graphs ---- */
 
-static reed_status read_node(onnx_reader *r, frame *f, const Onnx__NodeProto *node) {
+static reed_status read_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node) {
   const char *domain = plain_domain(node->domain), *type = onnx_text(node->op_type);
   if (++r->n_nodes > MAX_NODES)
     return diag_fail(r->diagnosis, REED_ERROR_LIMIT, "the model has more than %lld nodes", (long long)MAX_NODES);
@@ -523,7 +362,7 @@ static reed_status read_node(onnx_reader *r, frame *f, const Onnx__NodeProto *no
   return status == REED_OK ? define_unknown_outputs(r, f, node) : status;
 }
 
-static reed_status read_nodes(onnx_reader *r, frame *f, Onnx__NodeProto *const *nodes, size_t n_nodes) {
+static reed_status read_nodes(onnx_reader *r, onnx_frame *f, Onnx__NodeProto *const *nodes, size_t n_nodes) {
   for (size_t i = 0; i < n_nodes; i++) {
     reed_status status = read_node(r, f, nodes[i]);
     if (status != REED_OK) return status;
@@ -531,7 +370,7 @@ static reed_status read_nodes(onnx_reader *r, frame *f, Onnx__NodeProto *const *
   return REED_OK;
 }
 
-static reed_status read_initializers(onnx_reader *r, frame *f, const Onnx__GraphProto *g) {
+static reed_status read_initializers(onnx_reader *r, onnx_frame *f, const Onnx__GraphProto *g) {
   for (size_t i = 0; i < g->n_initializer; i++) {
     const char *name = onnx_text(g->initializer[i]->name);
     if (!*name)
@@ -551,7 +390,7 @@ static reed_status read_initializers(onnx_reader *r, frame *f, const Onnx__Graph
 
 /* Parameters. In the main graph an input that is an initializer too is that constant; in a body dims are left to
  * inference, since a name there may stand for another extent in each round. */
-static reed_status read_params(onnx_reader *r, frame *f, const Onnx__GraphProto *g) {
+static reed_status read_params(onnx_reader *r, onnx_frame *f, const Onnx__GraphProto *g) {
   bool is_main = !f->graph->parent;
   for (size_t i = 0; i < g->n_input; i++) {
     const char *name = onnx_text(g->input[i]->name);
@@ -570,7 +409,7 @@ static reed_status read_params(onnx_reader *r, frame *f, const Onnx__GraphProto 
   return REED_OK;
 }
 
-static reed_status read_results(onnx_reader *r, frame *f, const Onnx__GraphProto *g) {
+static reed_status read_results(onnx_reader *r, onnx_frame *f, const Onnx__GraphProto *g) {
   ir_graph *graph = f->graph;
   bool is_main = !graph->parent;
   graph->result_names = ir_alloc(r->m, sizeof *graph->result_names * g->n_output);
@@ -595,7 +434,7 @@ static reed_status read_results(onnx_reader *r, frame *f, const Onnx__GraphProto
   return REED_OK;
 }
 
-static reed_status read_contents(onnx_reader *r, frame *f, const Onnx__GraphProto *g) {
+static reed_status read_contents(onnx_reader *r, onnx_frame *f, const Onnx__GraphProto *g) {
   reed_status status = read_initializers(r, f, g);
   if (status == REED_OK) status = read_params(r, f, g);
   if (status == REED_OK) status = read_nodes(r, f, g->node, g->n_node);
@@ -603,24 +442,25 @@ static reed_status read_contents(onnx_reader *r, frame *f, const Onnx__GraphProt
   return status;
 }
 
-static reed_status read_region(onnx_reader *r, frame *outer, ir_node *parent, const Onnx__GraphProto *g) {
+static reed_status read_region(onnx_reader *r, onnx_frame *outer, ir_node *parent, const Onnx__GraphProto *g) {
   if (outer->depth >= MAX_GRAPH_DEPTH)
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': graphs are nested deeper than %d", parent->name,
                      MAX_GRAPH_DEPTH);
-  frame f = {.graph = ir_graph_new(r->m, parent, onnx_text(g->name)),
-             .scope = {.parent = &outer->scope},
-             .opsets = outer->opsets,
-             .n_opsets = outer->n_opsets,
-             .caller = outer,
-             .prefix = outer->prefix,
-             .depth = outer->depth + 1};
+  onnx_frame f = {.graph = ir_graph_new(r->m, parent, onnx_text(g->name)),
+                  .scope = {.parent = &outer->scope},
+                  .opsets = outer->opsets,
+                  .n_opsets = outer->n_opsets,
+                  .caller = outer,
+                  .prefix = outer->prefix,
+                  .depth = outer->depth + 1};
   reed_status status = f.graph ? read_contents(r, &f, g) : diag_no_memory(r->diagnosis, "a graph");
   onnx_scope_fini(&f.scope);
   return status;
 }
 
 reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) {
-  frame f = {.graph = r->m->main, .opsets = r->model->opset_import, .n_opsets = r->model->n_opset_import, .prefix = ""};
+  onnx_frame f = {
+      .graph = r->m->main, .opsets = r->model->opset_import, .n_opsets = r->model->n_opset_import, .prefix = ""};
   reed_status status = check_opset(r, &f, "the model");
   if (status == REED_OK) status = read_contents(r, &f, g);
   onnx_scope_fini(&f.scope);

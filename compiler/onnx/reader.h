@@ -65,6 +65,27 @@ const char *onnx_dtype_text(int32_t number);
 reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const char *where, reed_desc *out_desc,
                              const void **out_data) REED_MUST_CHECK;
 
+/* Where nodes are being read: a graph, or a function's body within a graph. */
+typedef struct onnx_frame {
+  ir_graph *graph;
+  onnx_scope scope;
+  Onnx__OperatorSetIdProto *const *opsets;
+  size_t n_opsets;
+  const Onnx__NodeProto *call;     /* the function call whose body this is (for attributes by reference), else NULL */
+  const struct onnx_frame *caller; /* the frame of that call */
+  const Onnx__FunctionProto *function;
+  const char *prefix; /* of names: "" or "<call>/" */
+  int depth;
+} onnx_frame;
+
+/* The attribute that `a` stands for: itself, or, inside a function, the calling node's; NULL: the caller gives none. */
+const Onnx__AttributeProto *onnx_dereferenced(const onnx_frame *f, const Onnx__AttributeProto *a);
+/* Gives n the attributes of the ONNX node; graphs of control flow are left to the reader of bodies. */
+reed_status onnx_read_attrs(onnx_reader *r, const onnx_frame *f, ir_node *n,
+                            const Onnx__NodeProto *node) REED_MUST_CHECK;
+/* After the upgrade: every attribute must be in the operator's row, and all that the row requires must be there. */
+reed_status onnx_check_attrs(onnx_reader *r, const ir_node *n) REED_MUST_CHECK;
+
 /* Reads the main graph and everything in it. */
 reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) REED_MUST_CHECK;
 
