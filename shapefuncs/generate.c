@@ -121,6 +121,20 @@ static reed_status range_of_floats(reed_shape_call *call, reed_dim *out_count) {
   return REED_OK;
 }
 
+/* The distance between two numbers is up to 2^64 - 1, and so is their count. */
+static reed_status range_of_numbers(reed_shape_call *call, int64_t start, int64_t limit, int64_t delta,
+                                    reed_dim *out_count) {
+  bool up = delta > 0;
+  uint64_t span = up ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+  uint64_t step = up ? (uint64_t)delta : 0 - (uint64_t)delta, count = 0;
+  if (up ? start < limit : start > limit) count = (span - 1) / step + 1;
+  if (count > INT64_MAX)
+    return reed_shape_fail(call, REED_ERROR_VALUE, 2, "no count of steps from %lld to %lld by %lld", (long long)start,
+                           (long long)limit, (long long)delta);
+  *out_count = (int64_t)count;
+  return REED_OK;
+}
+
 static reed_status range_of_ints(reed_shape_call *call, reed_dim *out_count) {
   reed_dim start = 0, limit = 0, delta = 0;
   reed_status status = shapecall_scalar(call, 0, &start);
@@ -132,7 +146,9 @@ static reed_status range_of_ints(reed_shape_call *call, reed_dim *out_count) {
     return REED_OK;
   }
   if (delta == 0) return reed_shape_fail(call, REED_ERROR_VALUE, 2, "the step is 0");
-  if (delta < -INT64_MAX) delta = -INT64_MAX; /* more than any difference that is not an overflow */
+  if (reed_dim_known(call, start) && reed_dim_known(call, limit))
+    return range_of_numbers(call, start, limit, delta, out_count);
+  if (delta < -INT64_MAX) delta = -INT64_MAX; /* -delta is a number too, and no count with a symbol is that fine */
   reed_dim span = delta > 0 ? reed_dim_sub(call, limit, start) : reed_dim_sub(call, start, limit);
   *out_count = reed_dim_max(call, reed_dim_ceildiv(call, span, delta > 0 ? delta : -delta), 0);
   return call->status;

@@ -17,7 +17,8 @@ typedef struct window {
   int64_t pads[2 * MAX_SPATIAL]; /* begins, then ends; 0 unless pad_mode is NOTSET */
 } window;
 
-/* Strides, dilations, pads and auto_pad of n spatial axes. */
+/* Strides, dilations, pads and auto_pad of n spatial axes. Convolutions (least 1) may have negative pads, which crop:
+ * ONNX has none, but exporters write them and onnxruntime computes them. For pools both refuse them. */
 static reed_status read_window(reed_shape_call *call, int32_t n, int64_t least, window *w) {
   w->n = n;
   w->in = w->out = shapecall_image_of(call, n + 2);
@@ -26,7 +27,7 @@ static reed_status read_window(reed_shape_call *call, int32_t n, int64_t least, 
   reed_status status = shapecall_word(call, "auto_pad", "NOTSET", auto_pads, &w->pad_mode);
   if (!status) status = shapecall_ints(call, "strides", n, 1, 1, w->strides);
   if (!status) status = shapecall_ints(call, "dilations", n, 1, 1, w->dilations);
-  if (!status) status = shapecall_ints(call, "pads", 2 * n, 0, 0, w->pads);
+  if (!status) status = shapecall_ints(call, "pads", 2 * n, 0, least ? INT32_MIN : 0, w->pads);
   if (w->pad_mode != PAD_NOTSET) memset(w->pads, 0, sizeof w->pads);
   return status;
 }

@@ -219,6 +219,10 @@ static int64_t channel_block(const roi_align *r) {
   return n < r->channels ? n : r->channels;
 }
 
+static void fill(float *y, int64_t n, float value) {
+  for (int64_t i = 0; i < n; i++) y[i] = value;
+}
+
 /* `n` channels of a region from `channel` on. */
 static void align_channels(const roi_job *job, int64_t region, int64_t channel, int64_t n, scratch *s) {
   const roi_call *c = job->c;
@@ -226,12 +230,13 @@ static void align_channels(const roi_job *job, int64_t region, int64_t channel, 
   int32_t k = roi_map_of(c, buffers, region);
   int64_t bins = c->widest.bins_y * c->widest.bins_x;
   float *y = (float *)buffers->outputs[0] + (region * c->widest.channels + channel) * bins;
-  if (k < 0) {
-    memset(y, 0, (size_t)(n * bins) * sizeof *y);
+  const float *corners = (const float *)buffers->inputs[c->at.regions] + 4 * region;
+  if (k < 0 || roi_is_nowhere(corners)) {
+    fill(y, n * bins, k < 0 ? 0 : NAN);
     return;
   }
   const roi_align *r = &c->maps[k];
-  make_plan(r, false, (const float *)buffers->inputs[c->at.regions] + 4 * region, s);
+  make_plan(r, false, corners, s);
   int64_t image = ((const int64_t *)buffers->inputs[c->at.images])[region];
   const float *x = (const float *)buffers->inputs[c->at.maps + k] + (image * r->channels + channel) * s->plan.plane;
   CPU_PICK(c->level, roi_align_channels)(&s->plan, x, n, y);
@@ -283,7 +288,8 @@ static void align_rows(void *context, int64_t begin, int64_t end) {
           total = c->regions * bins_y;
   for (int64_t range = begin; range < end; range++) {
     scratch s;
-    const float *x = NULL; /* the region's image; NULL: it has no map */
+    const float *x = NULL; /* the region's image; NULL: all its bins are `nothing` */
+    float nothing = 0;
     lay_scratch(&c->widest, (char *)buffers->workspace + range * c->scratch_bytes, &s);
     int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total, planned = -1;
     for (int64_t i = range * job->per_range; i < last; i++) {
@@ -291,12 +297,15 @@ static void align_rows(void *context, int64_t begin, int64_t end) {
       float *y = (float *)buffers->outputs[0] + i * bins_x * channels;
       if (region != planned) {
         int32_t k = roi_map_of(c, buffers, region);
-        if (k >= 0) make_plan(&c->maps[k], true, (const float *)buffers->inputs[c->at.regions] + 4 * region, &s);
+        const float *corners = (const float *)buffers->inputs[c->at.regions] + 4 * region;
+        bool nowhere = roi_is_nowhere(corners);
+        nothing = k >= 0 && nowhere ? NAN : 0;
+        if (k >= 0 && !nowhere) make_plan(&c->maps[k], true, corners, &s);
         int64_t image = ((const int64_t *)buffers->inputs[c->at.images])[region];
-        x = k < 0 ? NULL : (const float *)buffers->inputs[c->at.maps + k] + image * s.plan.plane * channels;
+        x = k < 0 || nowhere ? NULL : (const float *)buffers->inputs[c->at.maps + k] + image * s.plan.plane * channels;
         planned = region;
       }
-      if (!x) memset(y, 0, (size_t)(bins_x * channels) * sizeof *y);
+      if (!x) fill(y, bins_x * channels, nothing);
       for (int64_t q = 0; q < bins_x && x; q++) align_pixel(c, &s.plan, x, i % bins_y, q, y + q * channels);
     }
   }

@@ -45,6 +45,13 @@ static inline int32_t roi_map_of(const roi_call *c, const reed_kernel_buffers *b
   return level >= 0 && level < c->n_maps ? (int32_t)level : -1;
 }
 
+/* True for a region with a coordinate that is no number: such a region has no place on its map, and all its bins are
+ * NaN. onnxruntime reads memory beside the map there. */
+static inline bool roi_is_nowhere(const float region[4]) {
+  return __builtin_isnan(region[0]) || __builtin_isnan(region[1]) || __builtin_isnan(region[2]) ||
+         __builtin_isnan(region[3]);
+}
+
 /* One axis of a region: bin p begins at start + p * bin and has `grid` samples. */
 typedef struct roi_span {
   float start, bin;

@@ -1,6 +1,7 @@
-/* Pad (ONNX 21), all modes. Per dim a map says which source coordinate an output coordinate reads, -1 for the constant:
- * cropping, reflecting, repeating and wrapping differ only in how prepare fills the maps. Rows are copied as one block
- * where the innermost map is consecutive. */
+/* Pad (ONNX 21), all modes. A negative pad crops; the other modes than constant repeat what the crop leaves. Per dim a
+ * map says which source coordinate an output coordinate reads, -1 for the constant: cropping, reflecting, repeating and
+ * wrapping differ only in how prepare fills the maps. Rows are copied as one block where the innermost map is
+ * consecutive. */
 #include "ops/cpu/common.h"
 #include "ops/cpu/reference/elements.h"
 #include "ops/cpu/move/strided.h"
@@ -65,40 +66,50 @@ static reed_status run_pad(const void *state, const reed_kernel_buffers *buffers
   return REED_OK;
 }
 
-/* The source coordinate that output coordinate i of a dim reads, -1: the constant. at = i - pad before; extent >= 1 but
+/* One dim: source coordinates first .. first + extent - 1 are left by the crop, with `before` pads in front of them. */
+typedef struct pad_dim {
+  int64_t first, extent, before;
+} pad_dim;
+
+static int64_t cropped(int64_t pad, int64_t extent) { return pad >= 0 ? 0 : pad < -extent ? extent : -pad; }
+
+static pad_dim pad_dim_of(int64_t extent, int64_t before, int64_t after) {
+  int64_t first = cropped(before, extent), left = extent - first - cropped(after, extent);
+  return (pad_dim){first, left > 0 ? left : 0, before > 0 ? before : 0};
+}
+
+/* The source coordinate that output coordinate i of a dim reads, -1: the constant. The dim's extent is at least 1 but
  * for constant. */
-static int64_t source_of(char mode, int64_t at, int64_t extent) {
-  if (at >= 0 && at < extent) return at;
-  int64_t period;
+static int64_t source_of(char mode, const pad_dim *dim, int64_t i) {
+  int64_t at = i - dim->before, extent = dim->extent, period;
+  if (at >= 0 && at < extent) return dim->first + at;
   switch (mode) {
-    case 'e': return at < 0 ? 0 : extent - 1;
-    case 'w': at %= extent; return at < 0 ? at + extent : at;
+    case 'e': return dim->first + (at < 0 ? 0 : extent - 1);
+    case 'w': at %= extent; return dim->first + (at < 0 ? at + extent : at);
     case 'r': /* the edge is not repeated: 2 1 0 1 2 1 0 */
-      if (extent == 1) return 0;
+      if (extent == 1) return dim->first;
       period = 2 * (extent - 1);
       at %= period;
       if (at < 0) at += period;
-      return at < extent ? at : period - at;
+      return dim->first + (at < extent ? at : period - at);
     default: return -1;
   }
 }
 
-/* Pads before each dim, from `pads` (begins of all axes, then ends) and `axes`. */
-static reed_status pads_before(const reed_kernel_call *call, int64_t *out_before) {
+/* The dims from `pads` (begins of all axes, then ends) and `axes`. */
+static reed_status read_dims(const reed_kernel_call *call, pad_dim *out_dims) {
   const reed_desc *in = &call->inputs[0];
   const int64_t *pads = call->host_values[1];
   int64_t n = desc_elements(&call->inputs[1]) / 2;
   bool has_axes = cpu_present(call, 3);
-  if (!has_axes && n != in->rank)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld pads for a tensor of rank %d", (long long)(2 * n), in->rank);
-  for (int32_t d = 0; d < in->rank; d++) out_before[d] = 0;
+  for (int32_t d = 0; d < in->rank; d++) out_dims[d] = pad_dim_of(in->dims[d], 0, 0);
   for (int64_t k = 0; k < n; k++) {
     int32_t d = (int32_t)k;
     if (has_axes) {
       reed_status status = cpu_axis(call, cpu_index_at(call->inputs[3].dtype, call->host_values[3], k), in->rank, &d);
       if (status) return status;
     }
-    out_before[d] = pads[k];
+    out_dims[d] = pad_dim_of(in->dims[d], pads[k], pads[n + k]);
   }
   return REED_OK;
 }
@@ -107,18 +118,12 @@ reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kerne
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
   const char *mode = reed_attrs_string(call->attrs, "mode", "constant");
-  int64_t before[REED_MAX_RANK], strides[REED_MAX_RANK], total = 1;
-  reed_status status = pads_before(call, before);
+  int64_t strides[REED_MAX_RANK], total = 1;
+  pad_dim dims[REED_MAX_RANK];
+  reed_status status = read_dims(call, dims);
   if (status) return status;
-  if (strcmp(mode, "constant") && strcmp(mode, "edge") && strcmp(mode, "reflect") && strcmp(mode, "wrap"))
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "mode '%s' is not known", mode);
   int64_t n_out = desc_elements(out);
-  for (int32_t d = 0; d < in->rank; d++) {
-    total += out->dims[d];
-    if (n_out && in->dims[d] == 0 && mode[0] != 'c')
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "mode '%s' has nothing to repeat on axis %d of extent 0", mode,
-                              d);
-  }
+  for (int32_t d = 0; d < in->rank; d++) total += out->dims[d];
   pad_state *s = mem_calloc(1, sizeof *s + (size_t)(n_out ? total : 1) * sizeof(int64_t));
   if (!s) return cpu_no_memory(call);
   int64_t *map = (int64_t *)(s + 1);
@@ -130,7 +135,7 @@ reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kerne
     s->extents[d] = out->dims[d];
     s->strides[d] = strides[d] * s->size;
     s->maps[d] = map;
-    for (int64_t i = 0; i < out->dims[d]; i++) *map++ = source_of(mode[0], i - before[d], in->dims[d]);
+    for (int64_t i = 0; i < out->dims[d]; i++) *map++ = source_of(mode[0], &dims[d], i);
   }
   if (in->rank == 0) { /* a scalar is one row of one */
     s->rank = 1;
@@ -138,10 +143,10 @@ reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kerne
     s->maps[0] = map;
   }
   if (n_out) {
-    int64_t width = s->extents[s->rank - 1], first = in->rank ? before[s->rank - 1] : 0,
-            extent = in->rank ? in->dims[s->rank - 1] : 1;
-    s->block_begin = first < 0 ? 0 : first < width ? first : width;
-    s->block_end = first + extent < s->block_begin ? s->block_begin : first + extent < width ? first + extent : width;
+    int64_t width = s->extents[s->rank - 1];
+    pad_dim inner = in->rank ? dims[in->rank - 1] : (pad_dim){0, 1, 0};
+    s->block_begin = inner.before < width ? inner.before : width;
+    s->block_end = inner.extent < width - s->block_begin ? s->block_begin + inner.extent : width;
     s->n_rows = n_out / width;
   }
   s->n_threads = cpu_threads_for(cpu_env_threads(call), 2 * n_out * s->size);

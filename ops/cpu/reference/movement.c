@@ -44,9 +44,12 @@ static void find_pad(const reference_state *s, const reed_kernel_buffers *buffer
   for (int64_t k = 0; k < n; k++) {
     int64_t d = has_axes ? int_input(s, buffers, 3, k) : k;
     if (d < 0) d += in->rank;
+    int64_t before = int_input(s, buffers, 1, k), after = int_input(s, buffers, 1, n + k);
+    int64_t first = before < 0 ? -before : 0, end = in->dims[d] + (after < 0 ? after : 0); /* what the crop leaves */
     out->at[d] = pad_coordinate(reed_attrs_string(&s->attrs, "mode", "constant"),
-                                out->at[d] - int_input(s, buffers, 1, k), in->dims[d]);
+                                out->at[d] - (before > 0 ? before : 0), end - first);
     if (out->at[d] < 0) out->constant = true;
+    else out->at[d] += first;
   }
 }
 

@@ -2,6 +2,8 @@
  * samples, as ONNX has it. */
 #include "ops/cpu/image/roi_align.h"
 
+#include <math.h>
+
 #include "ops/cpu/reference/layers.h"
 
 typedef struct job {
@@ -46,17 +48,19 @@ static void align_plane(const job *j, int64_t i, int32_t map) {
   const roi_align *r = &j->c->maps[map];
   int64_t bins = r->bins_y * r->bins_x, region = i / r->channels;
   int64_t image = ((const int64_t *)j->buffers->inputs[j->c->at.images])[region];
-  roi_span x = roi_span_of(r, coordinate(j, 4 * region), coordinate(j, 4 * region + 2), r->bins_x);
-  roi_span y = roi_span_of(r, coordinate(j, 4 * region + 1), coordinate(j, 4 * region + 3), r->bins_y);
+  float corners[4];
+  for (int k = 0; k < 4; k++) corners[k] = coordinate(j, 4 * region + k);
+  roi_span x = roi_span_of(r, corners[0], corners[2], r->bins_x), y = roi_span_of(r, corners[1], corners[3], r->bins_y);
+  bool nowhere = roi_is_nowhere(corners);
   int64_t plane = (image * r->channels + i % r->channels) * r->height * r->width;
   const void *pixels = j->buffers->inputs[j->c->at.maps + map];
   for (int64_t k = 0; k < bins; k++)
     if (j->c->dtype == REED_F64)
       ((double *)j->buffers->outputs[0])[i * bins + k] =
-          align_bin_f64(r, (const double *)pixels + plane, &y, &x, k / r->bins_x, k % r->bins_x);
+          nowhere ? NAN : align_bin_f64(r, (const double *)pixels + plane, &y, &x, k / r->bins_x, k % r->bins_x);
     else
       ((float *)j->buffers->outputs[0])[i * bins + k] =
-          align_bin_f32(r, (const float *)pixels + plane, &y, &x, k / r->bins_x, k % r->bins_x);
+          nowhere ? NAN : align_bin_f32(r, (const float *)pixels + plane, &y, &x, k / r->bins_x, k % r->bins_x);
 }
 
 /* Planes begin..end of (region, channel). */

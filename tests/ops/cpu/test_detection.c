@@ -374,6 +374,30 @@ START_TEST(roi_align_survives_any_coordinates) {
 }
 END_TEST
 
+/* A coordinate that is no number makes all bins of its region NaN, of no other; a region without a map stays 0. */
+START_TEST(roi_align_of_a_region_without_a_place_is_nan) {
+  static const char *const modes[] = {"avg", "max"};
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
+  for (int k = 0; k < 48; k++) {
+    int corner = k % 4, half = k / 4 % 2, max = k / 8 % 2, dtype = k / 16;
+    for (int last = 0; last < 2; last++) {
+      kernel_case c;
+      roi_case(&c, dtypes[dtype], last ? (int64_t[]){1, 6, 8, 3} : (int64_t[]){1, 3, 6, 8}, 4, 2, k % 3, 1,
+               half ? "half_pixel" : "output_half_pixel", modes[max]);
+      for (int i = 0; i < 16; i++) case_set(&c.inputs[1], i, i % 4 < 2 ? 1 : 4);
+      case_set(&c.inputs[1], 4 * 2 + corner, NAN);
+      if (last) case_attr_int(&c, "channels_last", 1);
+      for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++) {
+        ck_assert_int_eq(case_run(&c, cpu_level_name(level)), REED_OK);
+        for (int i = 0; i < 4 * 18; i++)
+          if (isnan(case_get(&c.outputs[0], i)) != (i / 18 == 2)) ck_abort_msg("element %d at %d", i, (int)level);
+      }
+      case_close(&c);
+    }
+  }
+}
+END_TEST
+
 /* One region over a ramp x + 10 y: bilinear samples of a plane are exact, a bin's mean is its centre's value. */
 START_TEST(roi_align_of_a_plane_gives_bin_centres) {
   kernel_case c;
@@ -428,6 +452,20 @@ START_TEST(multi_level_roi_align_equals_the_reference) {
     kernel_case c;
     levels_case(&c, dtypes[k / 4], _i, k % 2 ? 2 : 0, k / 2 % 2 ? "max" : "avg");
     case_parity_orders(&c, ~7u, case_tolerance(dtypes[k / 4]) * 10, case_tolerance(dtypes[k / 4]) * 10);
+  }
+}
+END_TEST
+
+/* Regions without a place: number 3 has a map, number 5 has none and stays 0. */
+START_TEST(multi_level_roi_align_of_a_region_without_a_place_is_nan) {
+  for (int max = 0; max < 2; max++) {
+    kernel_case c;
+    levels_case(&c, REED_F32, 10, 2, max ? "max" : "avg");
+    case_set(&c.inputs[0], 4 * 3 + 2, NAN);
+    case_set(&c.inputs[0], 4 * 5 + 1, NAN);
+    ck_assert_int_eq(case_run(&c, cpu_level_name(cpu_level_best())), REED_OK);
+    for (int64_t k = 0; k < 10 * 60; k++) ck_assert(isnan(case_get(&c.outputs[0], k)) == (k / 60 == 3));
+    case_parity_orders(&c, ~7u, 1e-5, 1e-5);
   }
 }
 END_TEST
@@ -847,9 +885,11 @@ int main(void) {
   tcase_add_test(t, topk_takes_the_extremes_of_integers);
   tcase_add_loop_test(t, roi_align_equals_the_reference, 0, ROWS(rois));
   tcase_add_test(t, roi_align_survives_any_coordinates);
+  tcase_add_test(t, roi_align_of_a_region_without_a_place_is_nan);
   tcase_add_test(t, roi_align_of_a_plane_gives_bin_centres);
   tcase_add_test(t, roi_align_names_an_image_that_is_not_there);
   tcase_add_loop_test(t, multi_level_roi_align_equals_the_reference, 0, 12);
+  tcase_add_test(t, multi_level_roi_align_of_a_region_without_a_place_is_nan);
   tcase_add_test(t, a_row_of_multi_level_roi_align_is_roi_align_on_its_map);
   tcase_add_test(t, multi_level_roi_align_names_an_image_that_is_not_there);
   tcase_add_loop_test(t, resize_equals_the_reference, 0, ROWS(sizes));

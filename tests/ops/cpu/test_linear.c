@@ -41,6 +41,11 @@ static const conv_row convolutions[] = {
     {"one pixel", 4, {2, 3, 1, 1}, {4, 3, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
     {"windows in the pads", 4, {1, 3, 2, 2}, {4, 3, 2, 2}, 1, {1, 1}, {1, 1}, {3, 3, 4, 3}},
     {"3-D", 5, {1, 3, 5, 6, 4}, {4, 3, 3, 2, 3}, 1, {1, 2, 1}, {1, 1, 1}, {1, 0, 1, 1, 0, 1}},
+    {"pads that crop", 4, {1, 16, 12, 13}, {32, 16, 3, 3}, 1, {1, 1}, {1, 1}, {-1, -2, 0, -1}},
+    {"pads that crop and pads that widen", 4, {2, 5, 11, 30}, {8, 5, 3, 4}, 1, {2, 2}, {1, 1}, {-2, 1, 1, -3}},
+    {"1x1, shifted", 4, {2, 17, 5, 6}, {19, 17, 1, 1}, 1, {1, 1}, {1, 1}, {-1, 1, 1, -1}},
+    {"groups, cropped and dilated", 4, {1, 8, 9, 9}, {6, 4, 3, 3}, 2, {1, 1}, {2, 1}, {-1, 1, 2, -4}},
+    {"3-D, cropped", 5, {1, 3, 5, 6, 4}, {4, 3, 2, 2, 3}, 1, {1, 2, 1}, {1, 1, 1}, {-1, 0, 1, -2, -1, 1}},
 };
 
 static const char *const activations[] = {
@@ -192,6 +197,33 @@ START_TEST(conv_sums_a_small_case_by_hand) {
 }
 END_TEST
 
+/* Not in ONNX, but in models: a negative pad of a convolution crops X, one of a transposed convolution widens Y with
+ * pixels that no tap reaches, which are the bias. onnxruntime 1.31 gives the same. */
+START_TEST(negative_pads_of_convolutions_are_computed) {
+  kernel_case c;
+  case_init(&c, OP_Conv);
+  value *x = case_input(&c, REED_F32, DIMS(1, 1, 3, 3), 0);
+  for (int i = 0; i < 9; i++) case_set(x, i, i + 1);
+  value *w = case_input(&c, REED_F32, DIMS(1, 1, 2, 2), 0);
+  for (int i = 0; i < 4; i++) case_set(w, i, 1);
+  case_attr_ints(&c, "pads", (int64_t[]){-1, 1, 0, -1}, 4);
+  case_expect(&c, (double[]){11, 24}, 2);
+  case_init(&c, OP_ConvTranspose);
+  x = case_input(&c, REED_F32, DIMS(1, 1, 2), 0);
+  for (int i = 0; i < 2; i++) case_set(x, i, i + 1);
+  w = case_input(&c, REED_F32, DIMS(1, 1, 2), 0);
+  for (int i = 0; i < 2; i++) case_set(w, i, 1);
+  case_set(case_input(&c, REED_F32, DIMS(1), 0), 0, 10);
+  case_attr_ints(&c, "pads", (int64_t[]){-1, -2}, 2);
+  case_expect(&c, (double[]){10, 11, 13, 12, 10, 10}, 6);
+  case_init(&c, OP_Conv);
+  case_input(&c, REED_F32, DIMS(1, 1, 3, 3), 1);
+  case_input(&c, REED_F32, DIMS(1, 1, 1, 1), 1);
+  case_attr_ints(&c, "pads", (int64_t[]){-2, 0, -1, 0}, 4);
+  case_fails(&c, REED_ERROR_SHAPE, "no window fits extent 3 of axis 2");
+}
+END_TEST
+
 static const struct {
   int32_t rank;
   int64_t x[5], w[5], group, strides[3], dilations[3], pads[6], output_padding[3];
@@ -205,6 +237,9 @@ static const struct {
     {4, {1, 3, 5, 4}, {3, 2, 3, 3}, 1, {3, 2}, {2, 1}, {1, 1, 2, 1}, {2, 0}},
     {4, {0, 4, 3, 3}, {4, 4, 2, 2}, 1, {2, 2}, {1, 1}, {0}, {0}},
     {5, {1, 2, 3, 3, 2}, {2, 3, 2, 3, 2}, 1, {2, 1, 2}, {1, 1, 1}, {0, 1, 0, 0, 1, 0}, {0}},
+    {4, {2, 6, 5, 4}, {6, 3, 3, 3}, 1, {2, 2}, {1, 1}, {-1, 0, 0, -2}, {0}},
+    {4, {1, 6, 5, 4}, {6, 2, 3, 3}, 2, {1, 2}, {1, 1}, {-1, 2, 1, -1}, {0, 1}},
+    {4, {1, 16, 7, 7}, {16, 8, 2, 2}, 1, {2, 2}, {1, 1}, {-1, -1, -1, 0}, {0}},
 };
 
 START_TEST(conv_transpose_equals_the_reference) {
@@ -369,6 +404,7 @@ int main(void) {
   tcase_add_loop_test(t, conv_keeps_nan, 0, ROWS(activations));
   tcase_add_loop_test(t, conv_auto_pads, 0, 3);
   tcase_add_test(t, conv_sums_a_small_case_by_hand);
+  tcase_add_test(t, negative_pads_of_convolutions_are_computed);
   tcase_add_loop_test(t, conv_transpose_equals_the_reference, 0, ROWS(transposed));
   tcase_add_loop_test(t, conv_transpose_takes_output_shape, 0, 3);
   tcase_add_loop_test(t, matmul_equals_the_reference, 0, ROWS(products));

@@ -162,6 +162,56 @@ START_TEST(pad_in_every_mode_and_sign) {
 }
 END_TEST
 
+/* A negative pad crops first; what is left is then repeated. */
+START_TEST(pad_repeats_only_what_the_crop_leaves) {
+  static const struct {
+    const char *mode;
+    int pads[2], n;
+    double y[8];
+  } rows[] = {
+      {"wrap", {-1, 2}, 6, {1, 2, 3, 4, 1, 2}},
+      {"wrap", {2, -1}, 6, {2, 3, 0, 1, 2, 3}},
+      {"wrap", {-2, 3}, 6, {2, 3, 4, 2, 3, 4}},
+      {"wrap", {-4, 3}, 4, {4, 4, 4, 4}},
+      {"reflect", {-1, 2}, 6, {1, 2, 3, 4, 3, 2}},
+      {"reflect", {2, -1}, 6, {2, 1, 0, 1, 2, 3}},
+      {"reflect", {-3, 4}, 6, {3, 4, 3, 4, 3, 4}},
+      {"reflect", {3, -4}, 4, {0, 0, 0, 0}},
+      {"edge", {-1, 2}, 6, {1, 2, 3, 4, 4, 4}},
+      {"edge", {3, -4}, 4, {0, 0, 0, 0}},
+      {"constant", {-1, 2}, 6, {1, 2, 3, 4, 0, 0}},
+      {"constant", {3, -4}, 4, {0, 0, 0, 0}},
+      {"constant", {-6, 3}, 2, {0, 0}},
+      {"wrap", {-1, -1}, 3, {1, 2, 3}},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    kernel_case c;
+    case_init(&c, OP_Pad);
+    value *x = case_input(&c, REED_F32, DIMS(5), 0);
+    for (int k = 0; k < 5; k++) case_set(x, k, k);
+    case_ints(&c, 2, rows[i].pads[0], rows[i].pads[1]);
+    case_attr_string(&c, "mode", rows[i].mode);
+    case_expect(&c, rows[i].y, rows[i].n);
+  }
+  /* two axes: 0..14 as 3 by 5, without its first row and its first column, then a row and two columns more */
+  kernel_case c;
+  case_init(&c, OP_Pad);
+  value *x = case_input(&c, REED_I64, DIMS(3, 5), 0);
+  for (int k = 0; k < 15; k++) case_set(x, k, k);
+  case_ints(&c, 4, -1, -1, 1, 2);
+  case_attr_string(&c, "mode", "wrap");
+  case_expect(&c, (double[]){6, 7, 8, 9, 6, 7, 11, 12, 13, 14, 11, 12, 6, 7, 8, 9, 6, 7}, 18);
+  static const char *const modes[] = {"wrap", "reflect", "edge"};
+  for (int m = 0; m < 3; m++) {
+    case_init(&c, OP_Pad);
+    case_input(&c, REED_F32, DIMS(5), 3);
+    case_ints(&c, 2, -5, 3);
+    case_attr_string(&c, "mode", modes[m]);
+    case_fails(&c, REED_ERROR_SHAPE, "cannot pad an extent of 5 by -5 and 3");
+  }
+}
+END_TEST
+
 START_TEST(pad_of_images_and_of_nothing) {
   kernel_case c;
   case_init(&c, OP_Pad);
@@ -375,6 +425,33 @@ START_TEST(shape_size_and_range) {
 }
 END_TEST
 
+static void extreme_range(kernel_case *c, reed_dtype dtype, int64_t start, int64_t limit, int64_t delta) {
+  const int64_t numbers[] = {start, limit, delta};
+  case_init(c, OP_Range);
+  for (int i = 0; i < 3; i++)
+    memcpy(case_scalar(c, dtype, 0)->data, &numbers[i], reed_dtype_bytes(dtype)); /* little-endian */
+}
+
+/* Distances that do not fit in 64 bits with a sign. */
+START_TEST(range_from_end_to_end_of_its_dtype) {
+  kernel_case c;
+  extreme_range(&c, REED_I64, INT64_MIN, INT64_MAX, (int64_t)1 << 62);
+  case_expect(&c, (const double[]){-0x1p63, -0x1p62, 0, 0x1p62}, 4);
+  extreme_range(&c, REED_I64, INT64_MAX, INT64_MIN, -((int64_t)1 << 62));
+  case_expect(&c, (const double[]){0x1p63, 0x1p62, -1, -0x1p62}, 4); /* 2^63 - 1, 2^62 - 1, -1, -2^62 - 1 */
+  extreme_range(&c, REED_I64, INT64_MAX, INT64_MIN, INT64_MIN);
+  case_expect(&c, (const double[]){0x1p63, -1}, 2);
+  extreme_range(&c, REED_I64, INT64_MIN, INT64_MAX, INT64_MIN);
+  case_expect(&c, NULL, 0);
+  extreme_range(&c, REED_I64, INT64_MIN, INT64_MIN + 1, INT64_MAX);
+  case_expect(&c, (const double[]){-0x1p63}, 1);
+  extreme_range(&c, REED_I32, INT32_MIN, INT32_MAX, 1 << 30);
+  case_expect(&c, (const double[]){-0x1p31, -0x1p30, 0, 0x1p30}, 4);
+  extreme_range(&c, REED_I64, INT64_MIN, INT64_MAX, 1);
+  case_fails(&c, REED_ERROR_VALUE, "no count of steps from -9223372036854775808 to 9223372036854775807 by 1");
+}
+END_TEST
+
 START_TEST(constants) {
   kernel_case c;
   const int16_t elements[] = {4, -5};
@@ -452,6 +529,7 @@ int main(void) {
   tcase_add_test(tc, depth_and_space);
   tcase_add_test(tc, views_copy_when_they_must);
   tcase_add_test(tc, pad_in_every_mode_and_sign);
+  tcase_add_test(tc, pad_repeats_only_what_the_crop_leaves);
   tcase_add_test(tc, pad_of_images_and_of_nothing);
   tcase_add_test(tc, gather_from_every_axis);
   tcase_add_test(tc, gather_of_many_and_of_none);
@@ -461,6 +539,7 @@ int main(void) {
   tcase_add_test(tc, scatter_with_every_reduction_and_dtype);
   tcase_add_test(tc, the_last_of_two_updates_stays);
   tcase_add_test(tc, shape_size_and_range);
+  tcase_add_test(tc, range_from_end_to_end_of_its_dtype);
   tcase_add_test(tc, constants);
   tcase_add_test(tc, dropout_is_the_identity_and_refuses_to_train);
   tcase_add_test(tc, nonzero_lists_coordinates_dense_for_their_number);

@@ -133,6 +133,37 @@ START_TEST(global_pools_equal_the_reference) {
 }
 END_TEST
 
+/* The mean of nothing is 0 / 0, the largest of nothing is less than all, the length of nothing is 0. */
+START_TEST(global_pools_of_an_empty_plane) {
+  static const op_id ops[] = {OP_GlobalAveragePool, OP_GlobalMaxPool, OP_GlobalLpPool};
+  static const double nothing[] = {NAN, -INFINITY, 0};
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16, REED_BF16};
+  kernel_case c;
+  for (int k = 0; k < 12; k++)
+    for (int last = 0; last < 2; last++) {
+      case_init(&c, ops[k % 3]);
+      if (last) case_input(&c, dtypes[k / 3], DIMS(1, 0, 3, 2), 1);
+      else case_input(&c, dtypes[k / 3], DIMS(1, 2, 0, 3), 1);
+      if (last) case_attr_int(&c, "channels_last", 1);
+      case_expect(&c, (const double[]){nothing[k % 3], nothing[k % 3]}, 2);
+    }
+}
+END_TEST
+
+/* ONNX has no negative pads, and no pool that onnxruntime would run. */
+START_TEST(pools_refuse_negative_pads) {
+  static const op_id ops[] = {OP_AveragePool, OP_MaxPool, OP_LpPool};
+  for (int k = 0; k < 3; k++) {
+    kernel_case c;
+    case_init(&c, ops[k]);
+    case_input(&c, REED_F32, DIMS(1, 2, 5, 6), 1);
+    case_attr_ints(&c, "kernel_shape", (int64_t[]){2, 2}, 2);
+    case_attr_ints(&c, "pads", (int64_t[]){0, -1, 0, 0}, 4);
+    case_fails(&c, REED_ERROR_VALUE, "attribute pads has the number -1");
+  }
+}
+END_TEST
+
 /* ---- softmax ---- */
 
 static const struct {
@@ -386,6 +417,8 @@ int main(void) {
   tcase_add_test(t, max_pool_names_the_first_of_equals_and_keeps_nan);
   tcase_add_test(t, average_pool_ceil_mode_counts_what_is_there);
   tcase_add_loop_test(t, global_pools_equal_the_reference, 0, 5);
+  tcase_add_test(t, global_pools_of_an_empty_plane);
+  tcase_add_test(t, pools_refuse_negative_pads);
   tcase_add_loop_test(t, softmax_equals_the_reference, 0, ROWS(softmaxes));
   tcase_add_test(t, softmax_of_large_and_masked_logits);
   tcase_add_loop_test(t, batch_norm_equals_the_reference, 0, ROWS(images));
