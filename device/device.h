@@ -23,6 +23,12 @@ typedef struct device_memory {
   int64_t n_allocations;
 } device_memory;
 
+/* A failure of work that ran later. */
+typedef struct device_error {
+  uint32_t launch;  /* the number that `launch` was given */
+  reed_fault fault; /* what its kernel recorded; code 0: the failure was told in the diagnosis */
+} device_error;
+
 typedef struct device_interface {
   const char *name; /* "host", "sim", "cuda" */
   /* Pointers of this device may be read and written by the host at any time (host only). */
@@ -43,10 +49,12 @@ typedef struct device_interface {
                           reed_diagnosis *diagnosis);
   reed_status (*copy_within)(device *self, void *target, const void *source, int64_t bytes, device_span *span,
                              reed_diagnosis *diagnosis);
-  /* Enqueues kernel->run with a copy of the buffers' pointers; kernel state must live until synchronize. */
+  /* Enqueues kernel->run with a copy of the buffers' pointers; kernel state must live until synchronize. `number` comes
+   * back in the record of a failure. A device that works within the call fills buffers->fault. */
   reed_status (*launch)(device *self, const reed_kernel *kernel, const reed_kernel_buffers *buffers, int32_t n_inputs,
-                        int32_t n_outputs, device_span *span, reed_diagnosis *diagnosis);
-  reed_status (*synchronize)(device *self, reed_diagnosis *diagnosis);
+                        int32_t n_outputs, uint32_t number, device_span *span, reed_diagnosis *diagnosis);
+  /* *out_error is written where the result is not REED_OK. */
+  reed_status (*synchronize)(device *self, device_error *out_error, reed_diagnosis *diagnosis);
   void (*memory)(const device *self, device_memory *out_memory);
   /* This device's kernel for the operator; NULL: none. */
   reed_kernel_prepare_fn (*kernel)(const device *self, const reed_op *op);

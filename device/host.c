@@ -71,10 +71,12 @@ static reed_status host_copy(device *self, void *target, const void *source, int
 }
 
 static reed_status host_launch(device *self, const reed_kernel *kernel, const reed_kernel_buffers *buffers,
-                               int32_t n_inputs, int32_t n_outputs, device_span *span, reed_diagnosis *diagnosis) {
+                               int32_t n_inputs, int32_t n_outputs, uint32_t number, device_span *span,
+                               reed_diagnosis *diagnosis) {
   (void)self;
   (void)n_inputs;
   (void)n_outputs;
+  (void)number;
   reed_kernel_buffers own = *buffers;
   own.diagnosis = diagnosis;
   if (span) span->begin_ns = clock_now_ns();
@@ -83,8 +85,9 @@ static reed_status host_launch(device *self, const reed_kernel *kernel, const re
   return status;
 }
 
-static reed_status host_synchronize(device *self, reed_diagnosis *diagnosis) {
+static reed_status host_synchronize(device *self, device_error *out_error, reed_diagnosis *diagnosis) {
   (void)self;
+  (void)out_error;
   (void)diagnosis;
   return REED_OK;
 }

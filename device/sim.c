@@ -35,6 +35,7 @@ typedef struct work {
       reed_kernel_buffers buffers; /* without its inputs and outputs */
       void **operands;             /* inputs, then outputs */
       int32_t n_inputs, n_outputs;
+      uint32_t number;
     } launch;
   };
 } work;
@@ -64,6 +65,7 @@ typedef struct sim_device {
 
   /* The device's thread's while work is pending, the host's otherwise. */
   reed_status status; /* first failure since the last synchronize */
+  device_error error;
   reed_diagnosis fault;
 } sim_device;
 
@@ -118,8 +120,10 @@ static reed_status perform_launch(sim_device *self, work *w, sim_block **opened)
   buffers->inputs = (const void *const *)inputs;
   buffers->outputs = outputs;
   buffers->diagnosis = &self->fault;
+  buffers->fault = &self->error.fault;
+  self->error = (device_error){.launch = w->launch.number};
   status = w->launch.kernel.run(w->launch.kernel.state, buffers);
-  if (status != REED_OK && self->fault.status != status)
+  if (status != REED_OK && !self->error.fault.code && self->fault.status != status)
     return diag_fail(&self->fault, status, "device 'sim': a kernel failed: %s", reed_status_text(status));
   return status;
 }
@@ -230,7 +234,8 @@ static reed_status sim_copy_within(device *self, void *target, const void *sourc
 }
 
 static reed_status sim_launch(device *base, const reed_kernel *kernel, const reed_kernel_buffers *buffers,
-                              int32_t n_inputs, int32_t n_outputs, device_span *span, reed_diagnosis *diagnosis) {
+                              int32_t n_inputs, int32_t n_outputs, uint32_t number, device_span *span,
+                              reed_diagnosis *diagnosis) {
   sim_device *self = (sim_device *)base;
   void *operands;
   work *w = work_open(self, WORK_LAUNCH, ((size_t)n_inputs + (size_t)n_outputs) * sizeof(void *), span, &operands);
@@ -240,6 +245,7 @@ static reed_status sim_launch(device *base, const reed_kernel *kernel, const ree
   w->launch.operands = operands;
   w->launch.n_inputs = n_inputs;
   w->launch.n_outputs = n_outputs;
+  w->launch.number = number;
   if (n_inputs) memcpy(w->launch.operands, buffers->inputs, (size_t)n_inputs * sizeof(void *));
   if (n_outputs) memcpy(w->launch.operands + n_inputs, buffers->outputs, (size_t)n_outputs * sizeof(void *));
   if (++self->n_launches == self->faults.fail_launch) w->fault = self->n_launches;
@@ -277,11 +283,13 @@ static void sim_release(device *base, void *data) {
   enqueue(self, &made->release);
 }
 
-static reed_status sim_synchronize(device *base, reed_diagnosis *diagnosis) {
+static reed_status sim_synchronize(device *base, device_error *out_error, reed_diagnosis *diagnosis) {
   sim_device *self = (sim_device *)base;
   wait_until_idle(self);
   reed_status status = self->status;
   if (status == REED_OK) return status;
+  *out_error = self->error;
+  self->error = (device_error){0};
   if (diagnosis) *diagnosis = self->fault;
   reed_diagnosis_clear(&self->fault);
   self->status = REED_OK;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/fault.h"
 #include "shapefuncs/shapefn.h"
 #include "vm/vm.h"
 
@@ -15,6 +16,10 @@ static reed_status at_site(reed_session *s, uint32_t site, reed_status status) {
   if (status == REED_OK) return REED_OK;
   const module_site *c = &s->program->module->sites[site];
   const char *op = site_text(s, c->op), *node = site_text(s, c->node);
+  if (s->fault.code) {
+    status = fault_say(&s->fault, s->program->site_ops[site], node, s->diagnosis);
+    s->fault.code = REED_FAULT_NONE;
+  }
   if (s->diagnosis->status == REED_OK)
     status = diag_fail(s->diagnosis, status, "%s node '%s' failed: %s", op, node, reed_status_text(status));
   diag_place_node(s->diagnosis, op, node, NULL);
@@ -350,7 +355,7 @@ static reed_status launch(reed_session *s, uint32_t site, int32_t device, const 
   profile_event *event = profile_note(&s->profile, kind, site, (int8_t)device);
   s->device_busy |= device != 0;
   return s->devices[device]->interface->launch(s->devices[device], kernel, buffers, (int32_t)n_inputs,
-                                               (int32_t)n_outputs, event ? &event->span : NULL, s->diagnosis);
+                                               (int32_t)n_outputs, site, event ? &event->span : NULL, s->diagnosis);
 }
 
 /* A kernel outside any epoch, or a host kernel of a shape section: checked, prepared, run and freed on the spot. */
@@ -385,8 +390,8 @@ static reed_status invoke_now(reed_session *s, uint32_t site, int32_t device, co
   if (status == REED_OK)
     status = gather_pointers(s, s->program->site_ops[site], outputs, n_outputs, inputs, n_inputs, in, out);
   if (status == REED_OK) {
-    reed_kernel_buffers buffers = {in, out, workspace ? workspace->data : NULL, extents ? extents->data : NULL,
-                                   s->diagnosis};
+    reed_kernel_buffers buffers = {
+        in, out, workspace ? workspace->data : NULL, extents ? extents->data : NULL, s->diagnosis, &s->fault};
     status = launch(s, site, device, &kernel, &buffers, n_inputs, n_outputs,
                     s->in_shape_section ? PROFILE_HOST_KERNEL : PROFILE_KERNEL);
     if (status == REED_OK && device != 0) status = session_synchronize(s);
@@ -420,7 +425,7 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
   void *out[REED_MAX_OPERANDS];
   reed_status status = gather_pointers(s, s->program->site_ops[site], outputs, n_outputs, inputs, n_inputs, in, out);
   if (status != REED_OK) return at_site(s, site, status);
-  reed_kernel_buffers buffers = {in, out, NULL, NULL, s->diagnosis};
+  reed_kernel_buffers buffers = {in, out, NULL, NULL, s->diagnosis, &s->fault};
   if (k->workspace_root >= 0)
     buffers.workspace = (char *)s->arenas[device]->data + e->roots.items[k->workspace_root].offset;
   ref *base = &s->r.items[frame_top(s)->r_base];
@@ -555,8 +560,12 @@ reed_status exec_extent(reed_session *s, ref *r) {
 reed_status session_synchronize(reed_session *s) {
   reed_status status = REED_OK;
   for (int32_t i = 1; i < s->n_devices; i++) {
-    reed_status one = s->devices[i]->interface->synchronize(s->devices[i], status == REED_OK ? s->diagnosis : NULL);
-    if (status == REED_OK) status = one;
+    device_error error = {0};
+    reed_status one =
+        s->devices[i]->interface->synchronize(s->devices[i], &error, status == REED_OK ? s->diagnosis : NULL);
+    if (status != REED_OK || one == REED_OK) continue;
+    s->fault = error.fault;
+    status = error.fault.code ? at_site(s, error.launch, one) : one;
   }
   s->device_busy = false;
   epoch_free_retired(s);

@@ -158,6 +158,7 @@ struct reed_session {
   atomic_bool cancel;
   bool device_busy; /* work enqueued since the last synchronisation */
   profile profile;
+  reed_fault fault;          /* of the host kernel or launch that failed; at_site makes it the diagnosis */
   reed_diagnosis *diagnosis; /* of the run in progress; never NULL during one */
   reed_diagnosis own_diagnosis;
 };

@@ -168,13 +168,45 @@ typedef struct reed_kernel_call {
   reed_diagnosis *diagnosis;
 } reed_kernel_call;
 
+/* A fault that only the data can show, as numbers: a kernel on an accelerator can write no more. The sentence is made
+ * from the record, the operator and the node where the launch is reported (ops/fault.def: one sentence a code), so it
+ * is the same on every device. */
+typedef struct reed_fault {
+  int32_t code;    /* reed_fault_code; 0: none */
+  int32_t operand; /* input; -1: none in particular */
+  int64_t element; /* of that input, or of what the sentence counts */
+  int64_t value;   /* the offending number; a real one as the bits of a double */
+  int64_t limit;   /* what it was compared with */
+} reed_fault;
+
+/* Numbers are part of the device contract: new codes go to the end. */
+typedef enum reed_fault_code {
+  REED_FAULT_NONE = 0,
+  REED_FAULT_INDEX,            /* value is outside -limit..limit-1 */
+  REED_FAULT_INDEX_OF_NOTHING, /* value indexes an axis of extent 0 */
+  REED_FAULT_AXIS,             /* value is outside -limit..limit-1 */
+  REED_FAULT_DIVISION,         /* integer division by 0; element of the divisor, -1: not known */
+  REED_FAULT_LENGTH,           /* sequence `element` has the length value, outside 0..limit */
+  REED_FAULT_IMAGE,            /* region `element` is of image value, there are limit */
+  REED_FAULT_MAP_SIZE,         /* map `element` cannot have value rows and limit columns (both real) */
+  REED_FAULT_TRAINING,         /* a dropout ratio above 0 (real) while training */
+  REED_FAULT_FORMULA,          /* no formula for dtype value */
+  REED_FAULT_LIBRARY           /* a library that the kernel stands on failed; value: the reed_status */
+} reed_fault_code;
+
 typedef struct reed_kernel_buffers {
   const void *const *inputs; /* device memory; NULL for absent inputs; zero-size tensors may be NULL */
   void *const *outputs;
   void *workspace;           /* workspace_bytes, 64-byte aligned; contents undefined */
   int64_t *extents;          /* per output: a bounded output's kernel writes the true extent of the bounded axis here */
-  reed_diagnosis *diagnosis; /* for what only the data can show: an index out of range */
+  reed_diagnosis *diagnosis; /* host kernels of custom operators: a sentence of their own. NULL allowed */
+  reed_fault *fault;         /* code 0 before the launch; reed_kernel_fault fills it. NULL allowed */
 } reed_kernel_buffers;
+
+/* Records the fault unless one is recorded, and returns the code's status, which `run` returns. For one thread at a
+ * time. */
+REED_API reed_status reed_kernel_fault(const reed_kernel_buffers *buffers, reed_fault_code code, int32_t operand,
+                                       int64_t element, int64_t value, int64_t limit);
 
 /* Computes. Allocates nothing, decides nothing. Data of a bounded output is written dense for its true extent. */
 typedef reed_status (*reed_kernel_run_fn)(const void *state, const reed_kernel_buffers *buffers);

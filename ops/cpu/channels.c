@@ -83,7 +83,8 @@ static reed_status run_turned(const void *state, const reed_kernel_buffers *buff
   }
   for (int32_t i = 0; i < t->n_outputs; i++)
     outputs[i] = t->outputs[i].turned && buffers->outputs[i] ? workspace + t->outputs[i].offset : buffers->outputs[i];
-  reed_kernel_buffers inner = {inputs, outputs, workspace + t->inner_offset, buffers->extents, buffers->diagnosis};
+  reed_kernel_buffers inner = {
+      inputs, outputs, workspace + t->inner_offset, buffers->extents, buffers->diagnosis, buffers->fault};
   reed_status status = t->inner.run(t->inner.state, &inner);
   for (int32_t i = 0; i < t->n_outputs && status == REED_OK; i++)
     if (t->outputs[i].turned && buffers->outputs[i]) strided_run(&t->outputs[i].copy, outputs[i], buffers->outputs[i]);

@@ -24,19 +24,6 @@ reed_status cpu_no_memory(const reed_kernel_call *call) {
   return reed_kernel_fail(call, REED_ERROR_MEMORY, "out of memory while preparing the kernel");
 }
 
-reed_status cpu_fault(const cpu_site *site, reed_diagnosis *diagnosis, reed_status status, int input,
-                      const char *format, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  status = diag_fail(diagnosis, status, "%s node '%s': %s", site->op->name, site->node, text);
-  const reed_op_input *declared = input >= 0 ? reed_op_input_at(site->op, input) : NULL;
-  diag_place_node(diagnosis, site->op->name, site->node, declared ? declared->name : NULL);
-  return status;
-}
-
 /* A product of extents wraps where one extent is 0 and others are huge: nothing is read at such strides. */
 static int64_t wrapping_product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
@@ -86,26 +73,31 @@ reed_status cpu_axis(const reed_kernel_call *call, int64_t axis, int32_t rank, i
 FIRST_BAD(int32_t, first_bad_i32)
 FIRST_BAD(int64_t, first_bad_i64)
 
-static reed_status index_fault(const cpu_site *site, reed_diagnosis *diagnosis, int input, int64_t value, int64_t at,
-                               int64_t extent) {
-  if (extent == 0)
-    return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) into an axis of extent 0",
-                     (long long)value, (long long)at);
-  return cpu_fault(site, diagnosis, REED_ERROR_VALUE, input, "index %lld (element %lld) is outside %lld..%lld",
-                   (long long)value, (long long)at, (long long)-extent, (long long)extent - 1);
+reed_status cpu_index_fault(const reed_kernel_buffers *buffers, int input, int64_t element, int64_t value,
+                            int64_t extent) {
+  return reed_kernel_fault(buffers, extent ? REED_FAULT_INDEX : REED_FAULT_INDEX_OF_NOTHING, input, element, value,
+                           extent);
 }
 
-reed_status cpu_indices_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype,
-                              const void *indices, int64_t n, int64_t extent) {
+reed_status cpu_indices_check(const reed_kernel_buffers *buffers, int input, reed_dtype dtype, const void *indices,
+                              int64_t n, int64_t extent) {
   int64_t bad = dtype == REED_I32 ? first_bad_i32(indices, n, extent) : first_bad_i64(indices, n, extent);
-  return bad < 0 ? REED_OK : index_fault(site, diagnosis, input, cpu_index_at(dtype, indices, bad), bad, extent);
+  return bad < 0 ? REED_OK : cpu_index_fault(buffers, input, bad, cpu_index_at(dtype, indices, bad), extent);
 }
 
-reed_status cpu_tuples_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype,
-                             const void *indices, int64_t n, int32_t n_components, const int64_t *extents) {
+reed_status cpu_tuples_check(const reed_kernel_buffers *buffers, int input, reed_dtype dtype, const void *indices,
+                             int64_t n, int32_t n_components, const int64_t *extents) {
   for (int64_t k = 0; k < n * n_components; k++) {
     int64_t i = cpu_index_at(dtype, indices, k), extent = extents[k % n_components];
-    if (i < -extent || i >= extent) return index_fault(site, diagnosis, input, i, k, extent);
+    if (i < -extent || i >= extent) return cpu_index_fault(buffers, input, k, i, extent);
   }
   return REED_OK;
+}
+
+reed_status cpu_division_fault(const reed_kernel_buffers *buffers, int64_t element_bytes, int64_t n) {
+  static const char zero[8];
+  const char *divisor = buffers->inputs[1];
+  int64_t element = buffers->outputs[0] == divisor ? n : 0; /* computed in place: the divisor is gone */
+  while (element < n && memcmp(divisor + element * element_bytes, zero, (size_t)element_bytes) != 0) element++;
+  return reed_kernel_fault(buffers, REED_FAULT_DIVISION, 1, element < n ? element : -1, 0, 0);
 }

@@ -45,16 +45,19 @@ static inline void cpu_kernel_set(reed_kernel *out_kernel, reed_kernel_run_fn ru
 }
 reed_status cpu_no_memory(const reed_kernel_call *call) REED_MUST_CHECK;
 
-/* Operator and node of a prepared kernel, for diagnoses in run. */
-typedef struct cpu_site {
-  const reed_op *op;
-  const char *node;
-} cpu_site;
-static inline cpu_site cpu_site_of(const reed_kernel_call *call) { return (cpu_site){call->op, call->node}; }
-/* "<Op> node '<node>': <text>" into the run's diagnosis, with the operator's input named; returns status. input -1:
- * none. */
-reed_status cpu_fault(const cpu_site *site, reed_diagnosis *diagnosis, reed_status status, int input,
-                      const char *format, ...) REED_PRINTF(5, 6) REED_MUST_CHECK;
+/* ---- faults (ops/fault.def) ---- */
+
+/* A real number in a fault record. */
+static inline int64_t cpu_bits_of(double value) {
+  int64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+/* Index `value`, element `element` of the input, is outside -extent..extent-1. */
+reed_status cpu_index_fault(const reed_kernel_buffers *buffers, int input, int64_t element, int64_t value,
+                            int64_t extent) REED_MUST_CHECK;
+/* Some element of input 1 is 0, an integer of element_bytes bytes: finds the first of its n elements. */
+reed_status cpu_division_fault(const reed_kernel_buffers *buffers, int64_t element_bytes, int64_t n) REED_MUST_CHECK;
 
 /* ---- extents ---- */
 
@@ -83,12 +86,11 @@ static inline int64_t cpu_index_wrapped(reed_dtype dtype, const void *data, int6
   int64_t i = cpu_index_at(dtype, data, k);
   return i < 0 ? i + extent : i;
 }
-/* Fails unless all n indices are in -extent..extent-1; names the first that is not, its position and the range. */
-reed_status cpu_indices_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype,
-                              const void *indices, int64_t n, int64_t extent) REED_MUST_CHECK;
+/* Fails unless all n indices are in -extent..extent-1; records the first that is not. */
+reed_status cpu_indices_check(const reed_kernel_buffers *buffers, int input, reed_dtype dtype, const void *indices,
+                              int64_t n, int64_t extent) REED_MUST_CHECK;
 /* The same for n tuples of n_components indices, component d into an axis of extents[d]. */
-reed_status cpu_tuples_check(const cpu_site *site, reed_diagnosis *diagnosis, int input, reed_dtype dtype,
-                             const void *indices, int64_t n, int32_t n_components,
-                             const int64_t *extents) REED_MUST_CHECK;
+reed_status cpu_tuples_check(const reed_kernel_buffers *buffers, int input, reed_dtype dtype, const void *indices,
+                             int64_t n, int32_t n_components, const int64_t *extents) REED_MUST_CHECK;
 
 #endif

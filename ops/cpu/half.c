@@ -65,7 +65,8 @@ static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buf
     bool half = w->outputs[i].dtype != REED_NONE && buffers->outputs[i];
     outputs[i] = half ? workspace + w->outputs[i].offset : buffers->outputs[i];
   }
-  reed_kernel_buffers inner = {inputs, outputs, workspace + w->inner_offset, buffers->extents, buffers->diagnosis};
+  reed_kernel_buffers inner = {
+      inputs, outputs, workspace + w->inner_offset, buffers->extents, buffers->diagnosis, buffers->fault};
   reed_status status = w->inner.run(w->inner.state, &inner);
   if (status != REED_OK) return status;
   for (int i = 0; i < w->n_outputs; i++)

@@ -75,6 +75,7 @@ static reed_status run_keep_pointer(const void *state, const reed_kernel_buffers
 static device *dev;
 static const device_interface *on;
 static reed_diagnosis *said;
+static device_error fault;
 
 static void open_it(bool sim, const device_sim_faults *faults) {
   gate_set(true);
@@ -99,13 +100,13 @@ static void *allocate(int64_t bytes) {
 }
 
 static void synchronize(void) {
-  ck_assert_msg(on->synchronize(dev, said) == REED_OK, "%s", reed_diagnosis_message(said));
+  ck_assert_msg(on->synchronize(dev, &fault, said) == REED_OK, "%s", reed_diagnosis_message(said));
 }
 
 static void launch(reed_kernel_run_fn run, const void *state, const void *input, void *output) {
   reed_kernel kernel = {.run = run, .state = (void *)state};
   reed_kernel_buffers buffers = {.inputs = &input, .outputs = &output};
-  ck_assert_int_eq(on->launch(dev, &kernel, &buffers, input != NULL, output != NULL, NULL, said), REED_OK);
+  ck_assert_int_eq(on->launch(dev, &kernel, &buffers, input != NULL, output != NULL, 0, NULL, said), REED_OK);
 }
 
 static void put(void *target, const void *source, int64_t bytes) {
@@ -189,7 +190,8 @@ START_TEST(device_gives_kernels_workspace_extents_and_absent_operands) {
   void *outputs[2] = {NULL, b};
   reed_kernel kernel = {.run = run_everything, .workspace_bytes = 64};
   ck_assert_int_eq(
-      on->launch(dev, &kernel, &(reed_kernel_buffers){inputs, outputs, workspace, e, NULL}, 2, 2, NULL, said), REED_OK);
+      on->launch(dev, &kernel, &(reed_kernel_buffers){inputs, outputs, workspace, e, NULL}, 2, 2, 0, NULL, said),
+      REED_OK);
   inputs[1] = outputs[1] = NULL; /* the arrays are the caller's again */
   get(&result, b, 1);
   get(extents, e, sizeof extents);
@@ -204,9 +206,9 @@ END_TEST
 START_TEST(device_reports_a_kernels_failure_with_its_diagnosis) {
   open_it(_i, NULL);
   reed_kernel kernel = {.run = run_fail, .state = "of 3"};
-  reed_status status = on->launch(dev, &kernel, &(reed_kernel_buffers){0}, 0, 0, NULL, said);
+  reed_status status = on->launch(dev, &kernel, &(reed_kernel_buffers){0}, 0, 0, 0, NULL, said);
   ck_assert_int_eq(status, on->host_memory ? REED_ERROR_VALUE : REED_OK);
-  if (status == REED_OK) status = on->synchronize(dev, said);
+  if (status == REED_OK) status = on->synchronize(dev, &fault, said);
   ck_assert_int_eq(status, REED_ERROR_VALUE);
   ck_assert_str_eq(reed_diagnosis_message(said), "Gather node 'g': index 9 (of 3)");
   synchronize();
@@ -223,7 +225,7 @@ START_TEST(device_fills_spans) {
   ck_assert_int_eq(on->copy_in(dev, a, &x, 8, &copy, said), REED_OK);
   reed_kernel kernel = {.run = run_scale, .state = (void *)twice};
   ck_assert_int_eq(on->launch(dev, &kernel, &(reed_kernel_buffers){.inputs = (const void *const[]){a}, .outputs = &a},
-                              1, 1, &run, said),
+                              1, 1, 0, &run, said),
                    REED_OK);
   ck_assert_int_eq(on->copy_out(dev, &x, a, 8, &back, said), REED_OK);
   synchronize();
@@ -363,14 +365,14 @@ START_TEST(sim_refuses_to_write_elsewhere) {
   const int64_t twice[2] = {1, 2};
   char *a = allocate(8), *b = allocate(8);
   launch(run_scale, twice, a, &x); /* an output on the host */
-  ck_assert_int_eq(on->synchronize(dev, said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_DEVICE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "output of a kernel"));
   put(a + 4, &x, 8);
-  ck_assert_int_eq(on->synchronize(dev, said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_DEVICE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "8 bytes at offset 4, runs past its block of 8 bytes"));
   on->release(dev, b);
   get(&x, b, 8); /* released before, in stream order */
-  ck_assert_int_eq(on->synchronize(dev, said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_DEVICE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "not memory of this device"));
   close_it();
 }
@@ -398,16 +400,16 @@ START_TEST(sim_keeps_the_first_failure_and_skips_until_synchronize) {
   launch(run_scale, twice, a, a);
   get(&y, a, 8);
   on->release(dev, gone); /* releases are not skipped */
-  ck_assert_int_eq(on->synchronize(dev, said), REED_ERROR_VALUE);
+  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_VALUE);
   ck_assert_str_eq(reed_diagnosis_message(said), "Gather node 'g': index 9 (first)");
   ck_assert_int_eq(y, 77);
   get(&y, a, 8);
   synchronize();
   ck_assert_int_eq(y, 1); /* the scaling was skipped */
   launch(run_fail_silently, NULL, NULL, NULL);
-  ck_assert_int_eq(on->synchronize(dev, said), REED_ERROR_SHAPE);
+  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_SHAPE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "a kernel failed"));
-  ck_assert_int_eq(on->synchronize(dev, NULL), REED_OK);
+  ck_assert_int_eq(on->synchronize(dev, &fault, NULL), REED_OK);
   close_it();
 }
 END_TEST
@@ -422,10 +424,10 @@ START_TEST(sim_fails_the_call_it_was_told_to) {
   void *b = allocate(8);
   put(a, &x, 8);
   put(b, &x, 8);
-  ck_assert_int_eq(on->synchronize(dev, said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_DEVICE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "copy 2 "));
   launch(run_scale, twice, a, b);
-  ck_assert_int_eq(on->synchronize(dev, said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_DEVICE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "launch 1 "));
   launch(run_scale, twice, a, b); /* each fails once */
   get(&y, b, 8);

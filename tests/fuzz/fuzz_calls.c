@@ -9,6 +9,7 @@
 
 #include "base/desc.h"
 #include "base/diag.h"
+#include "ops/fault.h"
 #include "ops/kernel.h"
 #include "ops/packed.h"
 #include "shapefuncs/shapefn.h"
@@ -436,8 +437,11 @@ static void run_kernel(call *k, const reed_attrs *attrs, reed_diagnosis *d) {
     fuzz_fail("%s: %lld bytes of workspace", k->op->name, (long long)kernel.workspace_bytes);
   void *workspace = kernel.workspace_bytes <= 4 * BYTES_MOST ? exact(k, kernel.workspace_bytes) : NULL;
   if (workspace) {
-    reed_kernel_buffers buffers = {(const void *const *)k->data, k->results, workspace, extents, d};
+    reed_fault fault = {0};
+    reed_kernel_buffers buffers = {(const void *const *)k->data, k->results, workspace, extents, NULL, &fault};
     status = kernel.run(kernel.state, &buffers);
+    if (status != (fault.code ? fault_say(&fault, k->op, prepared.node, d) : REED_OK))
+      fuzz_fail("%s: the status is not that of the fault record", k->op->name);
     fuzz_seen(status, status == REED_OK ? "ran" : reed_diagnosis_message(d));
     if (status == REED_OK) fuzz_accepted();
     for (int32_t i = 0; i < k->n_outputs && status == REED_OK; i++)

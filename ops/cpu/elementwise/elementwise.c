@@ -30,7 +30,6 @@ struct elementwise_state {
   elementwise_fn finish; /* Mean's division; NULL: none */
   elementwise_parameters parameters;
   row_fn row;
-  cpu_site site;
   int32_t n_in, rank, n_threads;
   int64_t n; /* elements of the output */
   int64_t extents[REED_MAX_RANK];
@@ -134,8 +133,11 @@ static void elementwise_range(void *context, int64_t begin, int64_t end) {
   if (fault) __atomic_store_n(&job->fault, 1, __ATOMIC_RELAXED);
 }
 
-static reed_status division_fault(const elementwise_state *s, reed_diagnosis *diagnosis) {
-  return cpu_fault(&s->site, diagnosis, REED_ERROR_VALUE, 1, "division of an integer by 0");
+/* Of the divisor's joined dims those with a stride are its own. */
+static reed_status division_fault(const elementwise_state *s, const reed_kernel_buffers *buffers) {
+  int64_t n = 1;
+  for (int32_t d = 0; d < s->rank; d++) n *= s->operands[1].strides[d] ? s->extents[d] : 1;
+  return cpu_division_fault(buffers, s->operands[1].size, n);
 }
 
 static reed_status run_elementwise(const void *state, const reed_kernel_buffers *buffers) {
@@ -147,14 +149,14 @@ static reed_status run_elementwise(const void *state, const reed_kernel_buffers 
   }
   elementwise_job job = {s, in, buffers->outputs[0], 0};
   cpu_parallel(s->n_threads, s->n, 64, elementwise_range, &job);
-  return job.fault ? division_fault(s, buffers->diagnosis) : REED_OK;
+  return job.fault ? division_fault(s, buffers) : REED_OK;
 }
 
 /* The everyday case: no conversion, one joined dim, one thread, operands that are the first inputs in order. */
 static reed_status run_flat(const void *state, const reed_kernel_buffers *buffers) {
   const elementwise_state *s = state;
   int fault = s->fn(buffers->outputs[0], buffers->inputs, s->steps, s->n, &s->parameters);
-  return fault ? division_fault(s, buffers->diagnosis) : REED_OK;
+  return fault ? division_fault(s, buffers) : REED_OK;
 }
 
 static reed_status run_nothing(const void *state, const reed_kernel_buffers *buffers) { return REED_OK; }
@@ -270,7 +272,6 @@ static elementwise_state *open_state(const reed_kernel_call *call, const formula
   const reed_desc *out = &call->outputs[0];
   s->fn = fn;
   s->parameters = elementwise_parameters_of(f->formula, call->attrs);
-  s->site = cpu_site_of(call);
   s->n_in = f->n_in;
   s->n = desc_elements(out);
   s->out_size = (int64_t)reed_dtype_bytes(out->dtype);

@@ -100,7 +100,6 @@ typedef struct run_step {
 } run_step;
 
 typedef struct fused_state {
-  cpu_site site;
   int32_t n_inputs, n_steps, n_slots, n_threads, rank;
   bool by_row; /* blocks end where rows do */
   int64_t n, block, slot_bytes, out_size;
@@ -224,8 +223,7 @@ static reed_status run_fused(const void *state, const reed_kernel_buffers *buffe
   const fused_state *s = state;
   fused_job job = {s, buffers, 0};
   cpu_parallel(s->n_threads, s->n, 64, fused_range, &job);
-  return job.fault ? cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, -1, "division of an integer by 0")
-                   : REED_OK;
+  return job.fault ? reed_kernel_fault(buffers, REED_FAULT_DIVISION, -1, -1, 0, 0) : REED_OK;
 }
 
 /* ---- preparing ---- */
@@ -338,7 +336,6 @@ reed_status cpu_prepare_fused(const reed_kernel_call *call, reed_kernel *out_ker
   fused_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   const reed_desc *out = &call->outputs[0];
-  s->site = cpu_site_of(call);
   s->n_inputs = program.n_inputs;
   s->n_steps = program.n_steps;
   s->n = desc_elements(out);

@@ -35,8 +35,7 @@ reed_status keypoints_read(const reed_kernel_call *call, keypoints *out_keypoint
   if (rows < 1 || columns < 1 || rows > INT32_MAX || columns > INT32_MAX / lanes)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "maps of %lld by %lld cannot be resized", (long long)rows,
                             (long long)columns);
-  *out_keypoints = (keypoints){.site = cpu_site_of(call),
-                               .n_threads = cpu_env_threads(call),
+  *out_keypoints = (keypoints){.n_threads = cpu_env_threads(call),
                                .level = cpu_level_now(),
                                .cubic_a = reed_attrs_float(call->attrs, "cubic_coeff_a", -0.75),
                                .n = maps->dims[0],
@@ -55,8 +54,7 @@ reed_status keypoints_size(const keypoints *p, const reed_kernel_buffers *buffer
                            int64_t *out_columns) {
   float rows = number_of(buffers, KEYPOINTS_ROWS, k), columns = number_of(buffers, KEYPOINTS_COLUMNS, k);
   if (!(rows >= 1 && columns >= 1 && (double)rows * columns <= (double)MOST_PIXELS))
-    return cpu_fault(&p->site, buffers->diagnosis, REED_ERROR_VALUE, KEYPOINTS_ROWS,
-                     "maps cannot be resized to %g by %g", (double)rows, (double)columns);
+    return reed_kernel_fault(buffers, REED_FAULT_MAP_SIZE, KEYPOINTS_ROWS, k, cpu_bits_of(rows), cpu_bits_of(columns));
   *out_rows = (int64_t)rows;
   *out_columns = (int64_t)columns;
   return REED_OK;

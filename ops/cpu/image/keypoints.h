@@ -15,7 +15,6 @@ enum {
 }; /* inputs */
 
 typedef struct keypoints {
-  cpu_site site;
   int n_threads;
   cpu_level level;
   int mapping; /* resize_read_mapping */

@@ -5,7 +5,6 @@
 #include "ops/cpu/common.h"
 
 typedef struct nms {
-  cpu_site site;
   int n_threads;
   cpu_level level;
   bool centers; /* boxes are x_center, y_center, width, height; else y1, x1, y2, x2 of any two opposite corners */

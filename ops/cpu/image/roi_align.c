@@ -57,7 +57,6 @@ reed_status roi_call_read(const reed_kernel_call *call, roi_call *c) {
                             leveled = {.regions = 0, .images = 1, .levels = 2, .maps = 3};
   bool is_leveled = call->op == op_builtin(OP_MultiLevelRoiAlign);
   *c = (roi_call){
-      .site = cpu_site_of(call),
       .at = is_leveled ? leveled : one_map,
       .n_threads = cpu_env_threads(call),
       .level = cpu_level_now(),
@@ -88,9 +87,7 @@ reed_status roi_call_check(const roi_call *c, const reed_kernel_buffers *buffers
   for (int64_t i = 0; i < c->regions; i++) {
     int32_t k = roi_map_of(c, buffers, i);
     if (k >= 0 && (images[i] < 0 || images[i] >= c->maps[k].images))
-      return cpu_fault(&c->site, buffers->diagnosis, REED_ERROR_VALUE, c->at.images,
-                       "region %lld is of image %lld, there are %lld", (long long)i, (long long)images[i],
-                       (long long)c->maps[k].images);
+      return reed_kernel_fault(buffers, REED_FAULT_IMAGE, c->at.images, i, images[i], c->maps[k].images);
   }
   return REED_OK;
 }

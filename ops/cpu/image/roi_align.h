@@ -21,7 +21,6 @@ typedef struct roi_operands {
 #define ROI_MAPS_MOST 16
 
 typedef struct roi_call {
-  cpu_site site;
   roi_operands at;
   reed_dtype dtype;
   int n_threads;

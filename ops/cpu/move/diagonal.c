@@ -123,7 +123,6 @@ reed_status cpu_prepare_one_hot(const reed_kernel_call *call, reed_kernel *out_k
 /* ---- ReverseSequence ---- */
 
 typedef struct reverse_state {
-  cpu_site site;
   int64_t times, batches, block;     /* bytes of what lies behind the first two axes */
   int64_t time_stride, batch_stride; /* in blocks */
 } reverse_state;
@@ -133,9 +132,7 @@ static reed_status run_reverse_sequence(const void *state, const reed_kernel_buf
   const int64_t *lengths = buffers->inputs[1];
   for (int64_t b = 0; b < s->batches; b++)
     if (lengths[b] < 0 || lengths[b] > s->times)
-      return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1,
-                       "length %lld of sequence %lld is outside 0..%lld", (long long)lengths[b], (long long)b,
-                       (long long)s->times);
+      return reed_kernel_fault(buffers, REED_FAULT_LENGTH, 1, b, lengths[b], s->times);
   for (int64_t b = 0; b < s->batches; b++)
     for (int64_t t = 0; t < s->times; t++) {
       int64_t from = t < lengths[b] ? lengths[b] - 1 - t : t, base = b * s->batch_stride;
@@ -151,8 +148,7 @@ reed_status cpu_prepare_reverse_sequence(const reed_kernel_call *call, reed_kern
   bool time_first = reed_attrs_int(call->attrs, "time_axis", 0) == 0;
   reverse_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
-  *s = (reverse_state){.site = cpu_site_of(call),
-                       .times = in->dims[!time_first],
+  *s = (reverse_state){.times = in->dims[!time_first],
                        .batches = in->dims[time_first],
                        .block = cpu_product(in->dims, 2, in->rank) * (int64_t)reed_dtype_bytes(in->dtype),
                        .time_stride = time_first ? in->dims[1] : 1,

@@ -3,7 +3,6 @@
 #include "ops/cpu/reference/elements.h"
 
 typedef struct gather_state {
-  cpu_site site;
   reed_dtype index_dtype;
   int32_t n_threads;
   int32_t n_components;  /* GatherND: length of an index tuple */
@@ -25,7 +24,6 @@ typedef struct gathering {
 static gather_state *open_gather(const reed_kernel_call *call) {
   gather_state *s = mem_calloc(1, sizeof *s);
   if (!s) return NULL;
-  s->site = cpu_site_of(call);
   s->index_dtype = call->inputs[1].dtype;
   s->n_threads = cpu_threads_for(cpu_env_threads(call), 4 * desc_bytes(&call->outputs[0]));
   return s;
@@ -59,8 +57,7 @@ static void gather_range(void *context, int64_t begin, int64_t end) {
 
 static reed_status run_gather(const void *state, const reed_kernel_buffers *buffers) {
   const gather_state *s = state;
-  reed_status status =
-      cpu_indices_check(&s->site, buffers->diagnosis, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
+  reed_status status = cpu_indices_check(buffers, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
   if (status || s->block_bytes == 0) return status;
   gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
   cpu_parallel(s->n_threads, s->outer * s->n_indices, 1, gather_range, &g);
@@ -122,8 +119,7 @@ static void gather_elements_range(void *context, int64_t begin, int64_t end) {
 
 static reed_status run_gather_elements(const void *state, const reed_kernel_buffers *buffers) {
   const gather_state *s = state;
-  reed_status status =
-      cpu_indices_check(&s->site, buffers->diagnosis, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
+  reed_status status = cpu_indices_check(buffers, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
   if (status) return status;
   gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
   cpu_parallel(s->n_threads, s->n_indices, 1, gather_elements_range, &g);
@@ -176,8 +172,7 @@ static void gather_nd_range(void *context, int64_t begin, int64_t end) {
 static reed_status run_gather_nd(const void *state, const reed_kernel_buffers *buffers) {
   const gather_state *s = state;
   int64_t n = s->outer * s->n_indices;
-  reed_status status = cpu_tuples_check(&s->site, buffers->diagnosis, 1, s->index_dtype, buffers->inputs[1], n,
-                                        s->n_components, s->extents);
+  reed_status status = cpu_tuples_check(buffers, 1, s->index_dtype, buffers->inputs[1], n, s->n_components, s->extents);
   if (status || s->block_bytes == 0) return status;
   gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
   cpu_parallel(s->n_threads, n, 1, gather_nd_range, &g);

@@ -126,7 +126,6 @@ reed_status cpu_prepare_range(const reed_kernel_call *call, reed_kernel *out_ker
 /* ---- Dropout ---- */
 
 typedef struct dropout_state {
-  cpu_site site;
   strided_copy copy;
   int64_t n_mask;
   reed_dtype ratio_dtype; /* NONE: absent, 0.5 */
@@ -139,9 +138,7 @@ static reed_status run_dropout(const void *state, const reed_kernel_buffers *buf
   const dropout_state *s = state;
   bool training = s->has_mode && *(const uint8_t *)buffers->inputs[2];
   double ratio = s->ratio_dtype == REED_NONE ? 0.5 : reed_dtype_read(s->ratio_dtype, buffers->inputs[1]);
-  if (training && ratio != 0)
-    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_UNSUPPORTED, 2, "training with ratio %g is not supported",
-                     ratio);
+  if (training && ratio != 0) return reed_kernel_fault(buffers, REED_FAULT_TRAINING, 2, -1, cpu_bits_of(ratio), 0);
   strided_run(&s->copy, buffers->inputs[0], buffers->outputs[0]);
   if (s->n_mask) memset(buffers->outputs[1], 1, (size_t)s->n_mask);
   return REED_OK;
@@ -153,7 +150,6 @@ reed_status cpu_prepare_dropout(const reed_kernel_call *call, reed_kernel *out_k
       return reed_kernel_fail(call, REED_ERROR_SHAPE, "'%s' must have one element", call->op->inputs[k].name);
   dropout_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
-  s->site = cpu_site_of(call);
   strided_plan_bytes(&s->copy, desc_bytes(&call->inputs[0]), cpu_env_threads(call));
   s->n_mask = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE ? desc_elements(&call->outputs[1]) : 0;
   s->ratio_dtype = cpu_present(call, 1) ? call->inputs[1].dtype : REED_NONE;

@@ -6,7 +6,6 @@
 #include "ops/cpu/move/strided.h"
 
 typedef struct scatter_state {
-  cpu_site site;
   strided_copy copy;      /* data to output */
   elementwise_fn combine; /* NULL: replace */
   convert_fn load, store; /* the half dtypes combine in f32; NULL: none */
@@ -46,8 +45,7 @@ static reed_status run_scatter_elements(const void *state, const reed_kernel_buf
   const void *indices = buffers->inputs[1];
   const char *updates = buffers->inputs[2];
   char *out = buffers->outputs[0];
-  reed_status status =
-      cpu_indices_check(&s->site, buffers->diagnosis, 1, s->index_dtype, indices, s->n, s->extents[s->axis]);
+  reed_status status = cpu_indices_check(buffers, 1, s->index_dtype, indices, s->n, s->extents[s->axis]);
   if (status) return status;
   strided_run(&s->copy, buffers->inputs[0], out);
   int64_t coordinates[REED_MAX_RANK] = {0}, base = 0;
@@ -70,8 +68,7 @@ static reed_status run_scatter_nd(const void *state, const reed_kernel_buffers *
   const void *indices = buffers->inputs[1];
   const char *updates = buffers->inputs[2];
   char *out = buffers->outputs[0];
-  reed_status status =
-      cpu_tuples_check(&s->site, buffers->diagnosis, 1, s->index_dtype, indices, s->n, s->n_components, s->extents);
+  reed_status status = cpu_tuples_check(buffers, 1, s->index_dtype, indices, s->n, s->n_components, s->extents);
   if (status) return status;
   strided_run(&s->copy, buffers->inputs[0], out);
   for (int64_t i = 0; i < s->n && s->block; i++) {
@@ -107,7 +104,6 @@ static scatter_state *open_scatter(const reed_kernel_call *call) {
   const reed_desc *data = &call->inputs[0];
   scatter_state *s = mem_calloc(1, sizeof *s);
   if (!s) return NULL;
-  s->site = cpu_site_of(call);
   s->index_dtype = call->inputs[1].dtype;
   s->size = (int64_t)reed_dtype_bytes(data->dtype);
   s->rank = data->rank;

@@ -15,7 +15,6 @@
 #define CHUNK_BYTES ((int64_t)32 << 20)
 
 typedef struct convolution {
-  cpu_site site;
   onednn_runner *runner;
   int n_inputs, n_threads;
   activation after; /* the primitive's own would turn NaN into 0 */
@@ -34,7 +33,7 @@ static reed_status run_convolution(const void *state, const reed_kernel_buffers 
   for (int i = 0; i < c->n_inputs; i++) inputs[i] = buffers->inputs[i];
   reed_status status =
       onednn_run(c->runner, inputs[0], inputs[1], inputs[2], inputs[3], buffers->outputs[0], buffers->workspace);
-  if (status != REED_OK) return cpu_fault(&c->site, buffers->diagnosis, status, -1, "oneDNN failed");
+  if (status != REED_OK) return reed_kernel_fault(buffers, REED_FAULT_LIBRARY, -1, -1, status, 0);
   activation_apply(&c->after, c->n_threads, REED_F32, buffers->outputs[0], c->n_elements);
   return REED_OK;
 }
@@ -153,11 +152,8 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
 
   convolution *c = mem_calloc(1, sizeof *c);
   if (!c) return cpu_no_memory(call);
-  *c = (convolution){.site = cpu_site_of(call),
-                     .n_inputs = call->n_inputs,
-                     .n_threads = cpu_env_threads(call),
-                     .after = act,
-                     .n_elements = desc_elements(y)};
+  *c = (convolution){
+      .n_inputs = call->n_inputs, .n_threads = cpu_env_threads(call), .after = act, .n_elements = desc_elements(y)};
   status = onednn_open(call, &problem, x->dims[0], chunk, call->constant[1] ? call->host_values[1] : NULL, &c->runner);
   if (status != REED_OK || !c->runner) {
     mem_free(c);

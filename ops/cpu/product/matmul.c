@@ -103,7 +103,6 @@ typedef enum product_form { FORM_TALL, FORM_BATCHED, FORM_LOOP } product_form;
 
 typedef struct fast_product {
   product p;
-  cpu_site site;
   panel_plan *plan; /* or */
   onednn_runner *runner;
   product_form form;
@@ -152,7 +151,7 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
     product_place at = product_place_of(p, i);
     status = onednn_run(f->runner, a + at.a, b + at.b, bias, NULL, y + i * p->m * p->n, buffers->workspace);
   }
-  if (status != REED_OK) return cpu_fault(&f->site, buffers->diagnosis, status, -1, "oneDNN failed");
+  if (status != REED_OK) return reed_kernel_fault(buffers, REED_FAULT_LIBRARY, -1, -1, status, 0);
   if (c && !f->bias_inside && !f->residual_inside) {
     finish_job job = {p, c, y};
     cpu_parallel(cpu_threads_for(p->n_threads, p->batch * p->m * p->n * 4), p->batch * p->m, 1, add_c, &job);
@@ -256,7 +255,6 @@ static reed_status prepare(const reed_kernel_call *outer, bool gemm, reed_kernel
   fast_product *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
   f->p = p;
-  f->site = cpu_site_of(call);
   f->form = only_one(&p, p.b_batch)                                                    ? FORM_TALL
             : one_each(&p, p.a_batch, p.m * p.k) && one_each(&p, p.b_batch, p.k * p.n) ? FORM_BATCHED
                                                                                        : FORM_LOOP;

@@ -43,7 +43,6 @@ static const cumsum_fn cumsums[REED_DTYPE_COUNT] = {
     SCAN_TYPES(CUMSUM_ENTRY)};
 
 typedef struct cumsum_state {
-  cpu_site site;
   cumsum_fn line;
   reed_desc in;
   reed_dtype axis_dtype;
@@ -72,8 +71,7 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
   const cumsum_state *s = state;
   int64_t axis = cpu_index_at(s->axis_dtype, buffers->inputs[1], 0);
   if (axis < -s->in.rank || axis >= s->in.rank)
-    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "axis %lld is outside -%d..%d", (long long)axis,
-                     s->in.rank, s->in.rank - 1);
+    return reed_kernel_fault(buffers, REED_FAULT_AXIS, 1, 0, axis, s->in.rank);
   int32_t d = (int32_t)(axis < 0 ? axis + s->in.rank : axis);
   int64_t n = desc_elements(&s->in);
   if (n == 0) return REED_OK;
@@ -89,7 +87,6 @@ reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_ke
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scan(call, out_kernel);
   cumsum_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
-  s->site = cpu_site_of(call);
   s->in = call->inputs[0];
   s->line = cumsums[s->in.dtype];
   s->axis_dtype = call->inputs[1].dtype;

@@ -18,7 +18,6 @@ reed_status reference_open(const reed_kernel_call *call, reed_kernel_run_fn run,
   reference_state *s = mem_calloc(1, bytes);
   if (!s) return cpu_no_memory(call);
   char *values = (char *)s + first_value;
-  s->site = cpu_site_of(call);
   s->id = op_id_of(call->op);
   s->attrs = *call->attrs;
   s->n_inputs = call->n_inputs;

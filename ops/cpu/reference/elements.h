@@ -23,7 +23,6 @@ reed_status reference_prepare_scan(const reed_kernel_call *call, reed_kernel *ou
 
 /* The call itself, kept. */
 typedef struct reference_state {
-  cpu_site site;
   op_id id;
   reed_attrs attrs; /* the module's */
   int32_t n_inputs, n_outputs;

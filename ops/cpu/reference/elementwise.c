@@ -220,10 +220,10 @@ static reed_status run_elementwise(const void *state, const reed_kernel_buffers 
       known = int_element(s, buffers, at, i, &fault);
     }
   }
-  if (!known)
-    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_UNSUPPORTED, 0, "there is no such formula for %s",
-                     reed_dtype_name(s->inputs[0].dtype));
-  return fault ? cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "division of an integer by 0") : REED_OK;
+  if (!known) return reed_kernel_fault(buffers, REED_FAULT_FORMULA, 0, -1, s->inputs[0].dtype, 0);
+  return fault
+             ? cpu_division_fault(buffers, (int64_t)reed_dtype_bytes(s->inputs[1].dtype), desc_elements(&s->inputs[1]))
+             : REED_OK;
 }
 
 reed_status reference_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) {

@@ -9,12 +9,11 @@ typedef struct cell {
 
 typedef struct fused_reference {
   fused_typed program;
-  cpu_site site;
   reed_desc out, inputs[FUSED_INPUTS];
 } fused_reference;
 
 /* All steps on cells that hold the inputs' elements. */
-static reed_status run_steps(const fused_reference *s, cell *cells, reed_diagnosis *diagnosis) {
+static reed_status run_steps(const fused_reference *s, cell *cells, const reed_kernel_buffers *buffers) {
   int fault = 0;
   for (int32_t j = 0; j < s->program.n_steps; j++) {
     const fused_typed_step *step = &s->program.steps[j];
@@ -33,11 +32,9 @@ static reed_status run_steps(const fused_reference *s, cell *cells, reed_diagnos
     else
       known =
           reference_formula(step->formula, &step->parameters, step->n_operands, dtypes, operands, result, out, &fault);
-    if (!known)
-      return cpu_fault(&s->site, diagnosis, REED_ERROR_UNSUPPORTED, -1, "there is no such formula for %s",
-                       reed_dtype_name(dtypes[0]));
+    if (!known) return reed_kernel_fault(buffers, REED_FAULT_FORMULA, -1, -1, dtypes[0], 0);
   }
-  return fault ? cpu_fault(&s->site, diagnosis, REED_ERROR_VALUE, -1, "division of an integer by 0") : REED_OK;
+  return fault ? reed_kernel_fault(buffers, REED_FAULT_DIVISION, -1, -1, 0, 0) : REED_OK;
 }
 
 static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
@@ -54,7 +51,7 @@ static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
              (const char *)buffers->inputs[k] + (size_t)reference_linear(&s->inputs[k], at, s->out.rank) * bytes,
              bytes);
     }
-    status = run_steps(s, cells, buffers->diagnosis);
+    status = run_steps(s, cells, buffers);
     memcpy((char *)buffers->outputs[0] + (size_t)i * size, cells[s->program.n_inputs + s->program.n_steps - 1].bytes,
            size);
   }
@@ -69,7 +66,6 @@ reed_status reference_prepare_fused(const reed_kernel_call *call, reed_kernel *o
     mem_free(s);
     return status;
   }
-  s->site = cpu_site_of(call);
   s->out = call->outputs[0];
   memcpy(s->inputs, call->inputs, (size_t)call->n_inputs * sizeof *s->inputs);
   cpu_kernel_set(out_kernel, run, s);

@@ -20,9 +20,7 @@ static int64_t int_input(const reference_state *s, const reed_kernel_buffers *bu
 static int64_t index_input(const reference_state *s, const reed_kernel_buffers *buffers, int64_t i, int64_t extent) {
   int64_t value = int_input(s, buffers, 1, i);
   if (value < -extent || value >= extent) {
-    reed_status status =
-        cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "index %lld is out of range", (long long)value);
-    (void)status;
+    (void)!cpu_index_fault(buffers, 1, i, value, extent);
     return -1;
   }
   return value < 0 ? value + extent : value;

@@ -121,8 +121,7 @@ static reed_status run_scan(const void *state, const reed_kernel_buffers *buffer
   const reed_desc *in = &s->inputs[0];
   int64_t axis = s->id == OP_CumSum ? (int64_t)reference_read_int(s->inputs[1].dtype, buffers->inputs[1], 0)
                                     : reed_attrs_int(&s->attrs, "axis", 0);
-  if (axis < -in->rank || axis >= in->rank)
-    return cpu_fault(&s->site, buffers->diagnosis, REED_ERROR_VALUE, 1, "axis %lld is out of range", (long long)axis);
+  if (axis < -in->rank || axis >= in->rank) return reed_kernel_fault(buffers, REED_FAULT_AXIS, 1, 0, axis, in->rank);
   int32_t d = (int32_t)(axis < 0 ? axis + in->rank : axis);
   int64_t outer = cpu_product(in->dims, 0, d), n = in->dims[d], inner = cpu_product(in->dims, d + 1, in->rank);
   for (int64_t o = 0; o < outer; o++)

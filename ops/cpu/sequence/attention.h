@@ -11,7 +11,6 @@ typedef struct attention_view {
 } attention_view;
 
 typedef struct attention {
-  cpu_site site;
   int n_threads;
   cpu_level level;
   int64_t batch, heads, kv_heads, queries, size, value_size;

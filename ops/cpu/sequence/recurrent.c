@@ -294,7 +294,7 @@ static reed_status run_products(const job *j) {
       reed_status status =
           onednn_run(product, x + first * r->x_step + i * r->x_sequence, w + d * r->n_gates * r->hidden * r->features,
                      NULL, NULL, gates_at(j, d, 0, i), j->workspace + f->product);
-      if (status != REED_OK) return cpu_fault(&r->site, j->buffers->diagnosis, status, -1, "oneDNN failed");
+      if (status != REED_OK) return reed_kernel_fault(j->buffers, REED_FAULT_LIBRARY, -1, -1, status, 0);
     }
   }
   return REED_OK;

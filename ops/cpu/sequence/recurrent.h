@@ -57,7 +57,6 @@ typedef struct recurrent_activation {
 } recurrent_activation;
 
 typedef struct recurrent {
-  cpu_site site;
   op_id id; /* OP_RNN, OP_GRU, OP_LSTM */
   reed_dtype dtype;
   int n_threads;

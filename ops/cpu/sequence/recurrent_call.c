@@ -79,7 +79,6 @@ reed_status recurrent_read(const reed_kernel_call *call, recurrent *out_recurren
   const int64_t layout = reed_attrs_int(call->attrs, "layout", 0);
   const char *direction = reed_attrs_string(call->attrs, "direction", "forward");
   recurrent r = {
-      .site = cpu_site_of(call),
       .id = op_id_of(call->op),
       .dtype = x->dtype,
       .n_threads = cpu_env_threads(call),
@@ -112,9 +111,7 @@ reed_status recurrent_check_lengths(const recurrent *r, const reed_kernel_buffer
   for (int64_t k = 0; k < r->sequences; k++) {
     int64_t length = recurrent_length(r, buffers, k);
     if (length < 0 || length > r->steps)
-      return cpu_fault(&r->site, buffers->diagnosis, REED_ERROR_VALUE, RECURRENT_LENGTHS,
-                       "sequence %lld has the length %lld, there are %lld steps", (long long)k, (long long)length,
-                       (long long)r->steps);
+      return reed_kernel_fault(buffers, REED_FAULT_LENGTH, RECURRENT_LENGTHS, k, length, r->steps);
   }
   return REED_OK;
 }

@@ -201,6 +201,26 @@ void lowered_expect(lowered *l, const spec *inputs, size_t n_inputs, const spec 
   reed_diagnosis_close(&diagnosis);
 }
 
+void lowered_fails(lowered *l, const spec *inputs, size_t n_inputs, reed_status status, const char *node,
+                   const char *input, const char *message) {
+  reed_diagnosis *diagnosis = NULL;
+  reed_tensor *in[8] = {0}, *out[8] = {0};
+  ck_assert_int_eq(reed_diagnosis_open(&diagnosis), REED_OK);
+  for (size_t i = 0; i < n_inputs; i++) in[i] = tensor_of(&inputs[i]);
+  for (int on = 0; on < 2; on++) {
+    reed_session *session = session_of(l, on, diagnosis);
+    ck_assert_int_eq(reed_session_run(session, in, n_inputs, out, reed_program_output_count(l->program), diagnosis),
+                     status);
+    ck_assert_str_eq(reed_diagnosis_message(diagnosis), message);
+    ck_assert_str_eq(reed_diagnosis_node(diagnosis), node);
+    ck_assert_str_eq(reed_diagnosis_input(diagnosis), input);
+    ck_assert_int_ge(reed_session_kernel_count(session),
+                     1); /* of a run section: on the accelerator, where there is one */
+  }
+  for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&in[i]);
+  reed_diagnosis_close(&diagnosis);
+}
+
 void lowered_close(lowered *l) {
   for (int i = 0; i < 2; i++)
     if (l->sessions[i]) reed_session_close(&l->sessions[i]);

@@ -44,6 +44,9 @@ typedef struct spec {
 } spec;
 /* Runs twice (a miss, then a hit) on host and on sim, in sessions that stay open, and compares all outputs. */
 void lowered_expect(lowered *l, const spec *inputs, size_t n_inputs, const spec *outputs, size_t n_outputs);
+/* Runs on host and on sim; each run fails with that status, node, input and message, and a kernel of device 1 ran. */
+void lowered_fails(lowered *l, const spec *inputs, size_t n_inputs, reed_status status, const char *node,
+                   const char *input, const char *message);
 #define RUN(l, inputs, outputs) \
   lowered_expect(&(l), inputs, sizeof(inputs) / sizeof(spec), outputs, sizeof(outputs) / sizeof(spec))
 /* A list of specs as one argument. */

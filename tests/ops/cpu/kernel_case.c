@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/fault.h"
 #include "ops/packed.h"
 #include "shapefuncs/shapefn.h"
 
@@ -190,10 +191,12 @@ reed_status case_run(kernel_case *c, const char *level) {
   for (int32_t i = 0; i < c->n_outputs && c->parts && kernel.part_at; i++)
     if (results[i] && kernel.part_at[i] >= 0) results[i] = (char *)c->inputs[0].data + kernel.part_at[i], c->n_parts++;
   void *workspace = kernel.workspace_bytes ? aligned_alloc(64, (size_t)(kernel.workspace_bytes + 63) / 64 * 64) : NULL;
+  reed_fault fault = {0};
   reed_kernel_buffers buffers = {
-      .inputs = data, .outputs = results, .workspace = workspace, .extents = c->extents, .diagnosis = &c->diagnosis};
+      .inputs = data, .outputs = results, .workspace = workspace, .extents = c->extents, .fault = &fault};
   memset(c->extents, 0xff, sizeof c->extents);
   status = kernel.run(kernel.state, &buffers);
+  ck_assert_int_eq(status, fault.code ? fault_say(&fault, op, call.node, &c->diagnosis) : REED_OK);
   for (int32_t i = 0; i < c->n_outputs && c->parts; i++)
     if (results[i] != c->outputs[i].data) memcpy(c->outputs[i].data, results[i], (size_t)desc_bytes(&out[i]));
   if (kernel.free) kernel.free(kernel.state);

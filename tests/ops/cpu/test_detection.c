@@ -848,7 +848,7 @@ START_TEST(keypoints_say_what_they_cannot_look_at) {
     kernel_case c;
     keypoints_case(&c, 2, 2, 3, 3, "half_pixel");
     case_set(&c.inputs[6], 1, sizes[i]);
-    case_fails(&c, REED_ERROR_VALUE, "maps cannot be resized to ");
+    case_fails(&c, REED_ERROR_VALUE, "cannot be resized to ");
   }
   kernel_case c;
   keypoints_case(&c, 2, 2, 3, 3, "half_pixel");

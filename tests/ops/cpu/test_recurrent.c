@@ -178,7 +178,7 @@ END_TEST
 START_TEST(lengths_beyond_the_steps_are_refused) {
   kernel_case c;
   summing_case(&c, "forward", 1, 4);
-  case_fails(&c, REED_ERROR_VALUE, "sequence 0 has the length 4, there are 3 steps");
+  case_fails(&c, REED_ERROR_VALUE, "length 4 of sequence 0 is outside 0..3");
   summing_case(&c, "forward", 1, -1);
   case_fails(&c, REED_ERROR_VALUE, "sequence 0 has the length -1");
 }

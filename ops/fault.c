@@ -1,0 +1,80 @@
+#include "ops/fault.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/diag.h"
+
+typedef struct fault_row {
+  reed_status status;
+  const char *sentence;
+} fault_row;
+
+static const fault_row rows[] = {
+    {REED_OK, ""},
+#define FAULT(code, status, sentence) [REED_FAULT_##code] = {REED_ERROR_##status, sentence},
+#include "ops/fault.def"
+#undef FAULT
+};
+enum { N_ROWS = sizeof rows / sizeof *rows };
+_Static_assert(N_ROWS == REED_FAULT_LIBRARY + 1, "ops/fault.def has a row for each code");
+
+reed_status reed_kernel_fault(const reed_kernel_buffers *buffers, reed_fault_code code, int32_t operand,
+                              int64_t element, int64_t value, int64_t limit) {
+  reed_fault fault = {(int32_t)code, operand, element, value, limit};
+  if (buffers->fault && !buffers->fault->code) *buffers->fault = fault;
+  return fault_status(&fault);
+}
+
+reed_status fault_status(const reed_fault *fault) {
+  if (fault->code <= 0 || fault->code >= N_ROWS) return REED_ERROR_DEVICE;
+  if (fault->code == REED_FAULT_LIBRARY && fault->value < 0) return (reed_status)fault->value;
+  return rows[fault->code].status;
+}
+
+static double real_of(int64_t bits) {
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* The text of one {word}; `n` its length. */
+static int word_text(const reed_fault *f, const char *word, size_t n, char *out, size_t capacity) {
+#define IS(text) (n == sizeof text - 1 && memcmp(word, text, n) == 0)
+  if (IS("value")) return snprintf(out, capacity, "%lld", (long long)f->value);
+  if (IS("element")) return snprintf(out, capacity, "%lld", (long long)f->element);
+  if (IS("limit")) return snprintf(out, capacity, "%lld", (long long)f->limit);
+  if (IS("-limit")) return snprintf(out, capacity, "%lld", (long long)(0 - (uint64_t)f->limit));
+  if (IS("limit-1")) return snprintf(out, capacity, "%lld", (long long)((uint64_t)f->limit - 1));
+  if (IS("value:real")) return snprintf(out, capacity, "%g", real_of(f->value));
+  if (IS("limit:real")) return snprintf(out, capacity, "%g", real_of(f->limit));
+  if (IS("value:dtype")) return snprintf(out, capacity, "%s", reed_dtype_name((reed_dtype)f->value));
+  return 0;
+#undef IS
+}
+
+static void sentence_text(const reed_fault *f, const char *sentence, char *out, size_t capacity) {
+  size_t n = 0;
+  for (const char *c = sentence; *c && n + 1 < capacity; c++) {
+    if (*c == '[' && f->element < 0) {
+      c = strchr(c, ']');
+    } else if (*c == '{') {
+      const char *end = strchr(c, '}');
+      n += (size_t)word_text(f, c + 1, (size_t)(end - c - 1), out + n, capacity - n);
+      c = end;
+    } else if (*c != '[' && *c != ']') {
+      out[n++] = *c;
+    }
+  }
+  out[n < capacity ? n : capacity - 1] = 0;
+}
+
+reed_status fault_say(const reed_fault *fault, const reed_op *op, const char *node, reed_diagnosis *diagnosis) {
+  char text[256];
+  if (fault->code > 0 && fault->code < N_ROWS) sentence_text(fault, rows[fault->code].sentence, text, sizeof text);
+  else snprintf(text, sizeof text, "fault %d, element %lld", (int)fault->code, (long long)fault->element);
+  reed_status status = diag_fail(diagnosis, fault_status(fault), "%s node '%s': %s", op->name, node, text);
+  const reed_op_input *declared = fault->operand >= 0 ? reed_op_input_at(op, fault->operand) : NULL;
+  diag_place_node(diagnosis, op->name, node, declared ? declared->name : NULL);
+  return status;
+}
