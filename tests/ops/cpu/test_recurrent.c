@@ -180,7 +180,7 @@ START_TEST(lengths_beyond_the_steps_are_refused) {
   summing_case(&c, "forward", 1, 4);
   case_fails(&c, REED_ERROR_VALUE, "length 4 of sequence 0 is outside 0..3");
   summing_case(&c, "forward", 1, -1);
-  case_fails(&c, REED_ERROR_VALUE, "sequence 0 has the length -1");
+  case_fails(&c, REED_ERROR_VALUE, "length -1 of sequence 0");
 }
 END_TEST
 
