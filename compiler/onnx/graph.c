@@ -6,19 +6,16 @@
 
 #include "compiler/onnx/reader.h"
 
-#define MAX_GRAPH_DEPTH 48           /* bodies in bodies, functions in functions: walked by recursion everywhere */
-#define MAX_NODES ((int64_t)1 << 22) /* after inlining */
-
 static reed_status read_nodes(onnx_reader *r, onnx_frame *f, Onnx__NodeProto *const *nodes, size_t n_nodes);
 static reed_status read_region(onnx_reader *r, onnx_frame *outer, ir_node *parent, const Onnx__GraphProto *g);
 
-static const char *plain_domain(const char *domain) { return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
+const char *onnx_plain_domain(const char *domain) { return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
 
 /* The version of ai.onnx in force: the function's, else what is around it; 0: not imported. */
 static int64_t opset_of(const onnx_frame *f) {
   for (; f; f = f->caller)
     for (size_t i = 0; i < f->n_opsets; i++)
-      if (!*plain_domain(f->opsets[i]->domain)) return f->opsets[i]->version;
+      if (!*onnx_plain_domain(f->opsets[i]->domain)) return f->opsets[i]->version;
   return 0;
 }
 
@@ -77,6 +74,11 @@ static reed_status define_tensor(onnx_reader *r, onnx_frame *f, const char *name
                                  const Onnx__TensorProto *t) {
   reed_desc desc;
   const void *data;
+  if (t->n_dims > REED_MAX_RANK) {
+    reed_status status =
+        onnx_unsupported(r, where, "constant '%s' of rank %zu (up to %d)", name, t->n_dims, REED_MAX_RANK);
+    return status == REED_OK ? define(r, f, name, named_value(r, f, name)) : status;
+  }
   reed_status status = onnx_read_tensor(r, t, where, &desc, &data);
   if (status != REED_OK) return status;
   /* an unsupported tensor has been noted: reading goes on with a value nothing is known of */
@@ -128,9 +130,8 @@ static reed_status find_input(onnx_reader *r, const onnx_frame *f, const char *n
   *out_value = onnx_scope_find(&f->scope, name);
   if (*out_value || absent_parameter(f, name)) return REED_OK;
   return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
-                   "node '%s' (%s): input '%s' is not defined before it (an unknown name, or the nodes are not in "
-                   "topological order)",
-                   node_name, op, name);
+                   "node '%s' (%s): input '%s' is not defined: no input, initializer or node has that name", node_name,
+                   op, name);
 }
 
 /* Outputs that an operator of its row may be taken to have: nothing is known of them. */
@@ -289,10 +290,10 @@ static reed_status read_operator(onnx_reader *r, onnx_frame *f, const Onnx__Node
 
 /* ---- functions ---- */
 
-static const Onnx__FunctionProto *find_function(const onnx_reader *r, const char *domain, const char *name) {
+const Onnx__FunctionProto *onnx_find_function(const onnx_reader *r, const char *domain, const char *name) {
   for (size_t i = 0; i < r->model->n_functions; i++) {
     const Onnx__FunctionProto *f = r->model->functions[i];
-    if (strcmp(plain_domain(f->domain), domain) == 0 && strcmp(onnx_text(f->name), name) == 0) return f;
+    if (strcmp(onnx_plain_domain(f->domain), domain) == 0 && strcmp(onnx_text(f->name), name) == 0) return f;
   }
   return NULL;
 }
@@ -307,10 +308,10 @@ static reed_status check_opset(onnx_reader *r, const onnx_frame *f, const char *
 static reed_status inline_function(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node,
                                    const Onnx__FunctionProto *function, const char *node_name) {
   const char *op = onnx_text(function->name);
-  if (f->depth >= MAX_GRAPH_DEPTH)
+  if (f->depth >= ONNX_MAX_GRAPH_DEPTH)
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
                      "node '%s' (%s): functions are nested deeper than %d, or call themselves", node_name, op,
-                     MAX_GRAPH_DEPTH);
+                     ONNX_MAX_GRAPH_DEPTH);
   if (node->n_input > function->n_input || node->n_output > function->n_output)
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
                      "node '%s' (%s) has %zu inputs and %zu outputs, the function %zu and %zu", node_name, op,
@@ -346,14 +347,14 @@ static reed_status inline_function(onnx_reader *r, onnx_frame *f, const Onnx__No
 /* ---- lists of nodes, graphs ---- */
 
 static reed_status read_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node) {
-  const char *domain = plain_domain(node->domain), *type = onnx_text(node->op_type);
-  if (++r->n_nodes > MAX_NODES)
-    return diag_fail(r->diagnosis, REED_ERROR_LIMIT, "the model has more than %lld nodes", (long long)MAX_NODES);
+  const char *domain = onnx_plain_domain(node->domain), *type = onnx_text(node->op_type);
+  if (++r->n_nodes > r->most_nodes)
+    return diag_fail(r->diagnosis, REED_ERROR_LIMIT, "the model has more than %lld nodes", (long long)r->most_nodes);
   if (!*type) return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' names no operator", onnx_text(node->name));
   char *name = node->name && *node->name ? ir_text(r->m, "%s%s", f->prefix, node->name)
                                          : ir_text(r->m, "%s%s_%d", f->prefix, type, r->m->n_names++);
   if (!name) return diag_no_memory(r->diagnosis, "a node's name");
-  const Onnx__FunctionProto *function = find_function(r, domain, type);
+  const Onnx__FunctionProto *function = onnx_find_function(r, domain, type);
   if (function) return inline_function(r, f, node, function, name);
   if (!*domain && strcmp(type, "Constant") == 0) return read_constant(r, f, node, name);
   const reed_op *op = op_find(r->m->registry, domain, *domain ? type : onnx_modern_name(type));
@@ -363,11 +364,12 @@ static reed_status read_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
 }
 
 static reed_status read_nodes(onnx_reader *r, onnx_frame *f, Onnx__NodeProto *const *nodes, size_t n_nodes) {
-  for (size_t i = 0; i < n_nodes; i++) {
-    reed_status status = read_node(r, f, nodes[i]);
-    if (status != REED_OK) return status;
-  }
-  return REED_OK;
+  size_t *order;
+  reed_status status = onnx_order_nodes(r, f, nodes, n_nodes, &order);
+  if (status != REED_OK) return status;
+  for (size_t i = 0; i < n_nodes && status == REED_OK; i++) status = read_node(r, f, nodes[order ? order[i] : i]);
+  mem_free(order);
+  return status;
 }
 
 static reed_status read_initializers(onnx_reader *r, onnx_frame *f, const Onnx__GraphProto *g) {
@@ -388,6 +390,14 @@ static reed_status read_initializers(onnx_reader *r, onnx_frame *f, const Onnx__
   return REED_OK;
 }
 
+/* Dtype of parameter i of a body where the body leaves it out: that of the operand which its node gives it. */
+static reed_dtype given_dtype(const onnx_frame *f, size_t i) {
+  const ir_node *n = f->graph->parent;
+  if (n->op == op_builtin(OP_Loop) && i < 2) return i == 0 ? REED_I64 : REED_BOOL;
+  if (n->op == op_builtin(OP_Scan) && opset_of(f) < 9) i++; /* the place of sequence_lens */
+  return i < (size_t)n->n_inputs && n->inputs[i] ? n->inputs[i]->type.dtype : REED_NONE;
+}
+
 /* Parameters. In the main graph an input that is an initializer too is that constant; in a body dims are left to
  * inference, since a name there may stand for another extent in each round. */
 static reed_status read_params(onnx_reader *r, onnx_frame *f, const Onnx__GraphProto *g) {
@@ -401,6 +411,7 @@ static reed_status read_params(onnx_reader *r, onnx_frame *f, const Onnx__GraphP
     reed_status status = define(r, f, name, v);
     if (status != REED_OK) return status;
     status = read_type(r, "an input", g->input[i], is_main, &v->type);
+    if (!is_main && v->type.dtype == REED_NONE) v->type.dtype = given_dtype(f, i);
     if (status == REED_OK && is_main && v->type.dtype == REED_NONE && !r->problems.n)
       status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "input '%s' of the model has no dtype", name);
     if (status != REED_OK) return status;
@@ -443,9 +454,9 @@ static reed_status read_contents(onnx_reader *r, onnx_frame *f, const Onnx__Grap
 }
 
 static reed_status read_region(onnx_reader *r, onnx_frame *outer, ir_node *parent, const Onnx__GraphProto *g) {
-  if (outer->depth >= MAX_GRAPH_DEPTH)
+  if (outer->depth >= ONNX_MAX_GRAPH_DEPTH)
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': graphs are nested deeper than %d", parent->name,
-                     MAX_GRAPH_DEPTH);
+                     ONNX_MAX_GRAPH_DEPTH);
   onnx_frame f = {.graph = ir_graph_new(r->m, parent, onnx_text(g->name)),
                   .scope = {.parent = &outer->scope},
                   .opsets = outer->opsets,
@@ -462,6 +473,7 @@ reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) {
   onnx_frame f = {
       .graph = r->m->main, .opsets = r->model->opset_import, .n_opsets = r->model->n_opset_import, .prefix = ""};
   reed_status status = check_opset(r, &f, "the model");
+  if (status == REED_OK) status = onnx_check_growth(r);
   if (status == REED_OK) status = read_contents(r, &f, g);
   onnx_scope_fini(&f.scope);
   return status;

@@ -5,6 +5,9 @@
 #include "compiler/onnx/onnx.h"
 #include "onnx.pb-c.h"
 
+#define ONNX_MAX_GRAPH_DEPTH 48           /* bodies in bodies, functions in functions: walked by recursion everywhere */
+#define ONNX_MAX_NODES ((int64_t)1 << 22) /* after inlining */
+
 /* Names visible in one graph; those of the graphs around it are reached through parent. */
 typedef struct onnx_scope {
   struct onnx_scope *parent;
@@ -34,7 +37,8 @@ typedef struct onnx_reader {
   reed_diagnosis *diagnosis;
   const char *folder;
   VEC_OF(onnx_problem) problems;
-  int64_t n_nodes; /* read so far, inlined functions' included: a limit on what a small file can grow to */
+  int64_t n_nodes;    /* read so far, inlined functions' included: a limit on what a small file can grow to */
+  int64_t most_nodes; /* that limit: set by onnx_check_growth */
 } onnx_reader;
 
 /* Where a tensor's raw data are in the model's bytes: what its raw_data field is in an outline. */
@@ -85,6 +89,20 @@ reed_status onnx_read_attrs(onnx_reader *r, const onnx_frame *f, ir_node *n,
                             const Onnx__NodeProto *node) REED_MUST_CHECK;
 /* After the upgrade: every attribute must be in the operator's row, and all that the row requires must be there. */
 reed_status onnx_check_attrs(onnx_reader *r, const ir_node *n) REED_MUST_CHECK;
+
+/* The order in which the nodes of a list can be read, each after those whose results it uses: n indices to be
+ * mem_free()d, NULL where the list is in order already. The frame's scope holds what is defined before the list.
+ * ERROR_FORMAT where nodes wait for each other, with their names. */
+reed_status onnx_order_nodes(onnx_reader *r, const onnx_frame *f, Onnx__NodeProto *const *nodes, size_t n,
+                             size_t **out_order) REED_MUST_CHECK;
+
+/* "" for ONNX's own domain under any of its names. */
+const char *onnx_plain_domain(const char *domain);
+/* The model's function of that (plain) domain and name; NULL: none. */
+const Onnx__FunctionProto *onnx_find_function(const onnx_reader *r, const char *domain, const char *name);
+/* Counts the nodes that the model will have with its functions inlined, and sets how many may be read. ERROR_LIMIT
+ * where they would be out of all proportion to the file, ERROR_FORMAT where functions call themselves. */
+reed_status onnx_check_growth(onnx_reader *r) REED_MUST_CHECK;
 
 /* Reads the main graph and everything in it. */
 reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) REED_MUST_CHECK;

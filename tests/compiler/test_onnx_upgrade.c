@@ -290,6 +290,72 @@ START_TEST(recurrent_cells_of_every_opset) {
 }
 END_TEST
 
+/* The body says of its parameters only their names: they have the dtypes of what the Loop is given. */
+START_TEST(castlike_to_an_untyped_parameter_of_a_loop) {
+  onnx_build *b = build_open(15), *body = build_subgraph(b);
+  build_input(b, "x", "f16[n]");
+  build_i64(b, "m", "", (int64_t[]){3});
+  build_i64(b, "k", "1", (int64_t[]){2});
+  build_input(body, "i", "i64");
+  build_input(body, "c", "bool");
+  build_input(body, "s", "f32");
+  for (size_t i = 0; i < 3; i++) build_graph(body)->input[i]->type->tensor_type->elem_type = 0;
+  build_node(body, "Identity", "c", "d");
+  build_node(body, "CastLike", "k,s", "like_state");
+  build_node(body, "CastLike", "k,i", "like_turn");
+  build_node(body, "CastLike", "k,c", "like_condition");
+  build_node(body, "Add", "s,like_state", "next");
+  build_output(body, "d", "bool");
+  build_output(body, "next", "f16");
+  build_output(body, "like_turn", "i64");
+  build_output(body, "like_condition", "bool");
+  build_graph_attr(b, build_node(b, "Loop", "m,,x", "y,t,u"), "body", body);
+  build_output(b, "y", "f16[n]");
+  build_output(b, "t", "i64");
+  build_output(b, "u", "bool");
+  front f;
+  front_read(&f, &b);
+  front_ok(&f);
+  ck_assert_int_eq(f.m->main->results[0]->type.dtype, REED_F16);
+  ck_assert_int_eq(f.m->main->results[1]->type.dtype, REED_I64);
+  ck_assert_int_eq(f.m->main->results[2]->type.dtype, REED_BOOL);
+  ck_assert_int_eq(int_attr(front_node(&f, OP_Cast), "to"), REED_F16);
+  front_passes(&f, NULL);
+  front_ok(&f);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(castlike_to_an_untyped_element_of_a_scan) {
+  for (int64_t opset = 15; opset >= 8; opset -= 7) {
+    onnx_build *b = build_open(opset), *body = build_subgraph(b);
+    build_input(b, "first", opset < 9 ? "f32[2]" : "f32[]");
+    build_input(b, "x", opset < 9 ? "f64[2,n]" : "f64[n]");
+    build_i64(b, "k", "", (int64_t[]){2});
+    build_input(body, "s", "f32");
+    build_input(body, "e", "f64");
+    for (size_t i = 0; i < 2; i++) build_graph(body)->input[i]->type->tensor_type->elem_type = 0;
+    build_node(body, "CastLike", "k,s", "ks");
+    build_node(body, "CastLike", "k,e", "ke");
+    build_node(body, "Add", "s,ks", "t");
+    build_node(body, "Add", "e,ke", "o");
+    build_output(body, "t", "f32[]");
+    build_output(body, "o", "f64[]");
+    build_node_t *n = build_node(b, "Scan", opset < 9 ? ",first,x" : "first,x", "y,z");
+    build_int(b, n, "num_scan_inputs", 1);
+    build_graph_attr(b, n, "body", body);
+    build_output(b, "y", "f32");
+    build_output(b, "z", "f64");
+    front f;
+    front_read(&f, &b);
+    front_ok(&f);
+    ck_assert_int_eq(f.m->main->results[0]->type.dtype, REED_F32);
+    ck_assert_int_eq(f.m->main->results[1]->type.dtype, REED_F64);
+    front_fini(&f);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("onnx_upgrade");
   TCase *t = tcase_create("onnx_upgrade");
@@ -307,6 +373,8 @@ int main(void) {
   tcase_add_test(t, scatter_is_scatter_elements);
   tcase_add_test(t, an_attribute_and_the_input_it_became_are_too_much);
   tcase_add_test(t, recurrent_cells_of_every_opset);
+  tcase_add_test(t, castlike_to_an_untyped_parameter_of_a_loop);
+  tcase_add_test(t, castlike_to_an_untyped_element_of_a_scan);
   suite_add_tcase(suite, t);
   return front_run(suite);
 }

@@ -3,7 +3,8 @@
  * symbol is kept from one run to the next elsewhere.
  *
  * A body that may not run (a branch, a loop's body) may be wrong for shapes that never reach it: there a failure only
- * makes the outputs unknown, and the program says it if it comes to that. */
+ * makes the outputs unknown, and the program says it if it comes to that. Ranks that Reed does not have are refused in
+ * bodies too, as operators and dtypes that it does not have are. */
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
@@ -55,6 +56,18 @@ static void take_output(const inference *in, ir_value *v, const reed_shape_outpu
   if (v->bounded) v->type.dims[out->bounded_axis] = symbols_fresh_extent(in->m->symbols);
 }
 
+/* What Reed does not support for this node, and the name of the value that the node makes. */
+static reed_status refuse(const inference *in, const ir_node *n, const reed_diagnosis *cause) {
+  reed_diagnosis *d = in->m->diagnosis;
+  const char *name = "";
+  for (int32_t i = n->n_outputs; i-- > 0;)
+    if (n->outputs[i]) name = n->outputs[i]->name;
+  reed_status status =
+      diag_fail(d, REED_ERROR_UNSUPPORTED, "not supported: %s; its result is value '%s'", cause->message, name);
+  diag_place_node(d, n->op->name, n->name, NULL);
+  return status;
+}
+
 static reed_status infer_operator(inference *in, ir_node *n) {
   ir_module *m = in->m;
   reed_diagnosis *d = in->uncertain ? NULL : m->diagnosis;
@@ -71,10 +84,16 @@ static reed_status infer_operator(inference *in, ir_node *n) {
   for (int32_t i = 0; i < n->n_outputs; i++) forget(n->outputs[i]);
   if (!typed) return REED_OK; /* an operand nothing is known of: behind a branch that cannot be */
   reed_status status = shapefn_check_call(n->op, &attrs, n->name, n->n_inputs, dtypes, n->n_outputs, d);
-  if (status == REED_OK)
-    status = shapefn_run(n->op, &attrs, n->name, n->n_inputs, inputs, n->n_outputs, outputs, m->symbols, d);
+  bool called = status == REED_OK;
+  if (called) status = shapefn_run(n->op, &attrs, n->name, n->n_inputs, inputs, n->n_outputs, outputs, m->symbols, d);
   if (symbols_status(m->symbols) != REED_OK) return diag_no_memory(m->diagnosis, "symbols");
   if (status == REED_ERROR_MEMORY) return d ? status : diag_no_memory(m->diagnosis, "shape inference");
+  if (called && status == REED_ERROR_UNSUPPORTED) {
+    reed_diagnosis cause;
+    reed_diagnosis_clear(&cause);
+    status = shapefn_run(n->op, &attrs, n->name, n->n_inputs, inputs, n->n_outputs, outputs, m->symbols, &cause);
+    return refuse(in, n, &cause);
+  }
   if (status != REED_OK) return in->uncertain ? REED_OK : status;
   for (int32_t i = 0; i < n->n_outputs; i++) take_output(in, n->outputs[i], &outputs[i]);
   return partial_evaluate(m, n);
@@ -225,7 +244,7 @@ static reed_dim trip_count(const inference *in, const ir_node *n) {
 }
 
 /* What leaves the loop. Dims that the body may make anew in each round are fresh: all symbols made since `before`. */
-static void finish_loop(const inference *in, ir_node *n, const uint32_t *widened, reed_dim before) {
+static reed_status finish_loop(const inference *in, ir_node *n, const uint32_t *widened, reed_dim before) {
   ir_graph *body = n->regions[0];
   int32_t n_carried = body->n_params - 2;
   reed_dim rounds = trip_count(in, n);
@@ -236,7 +255,11 @@ static void finish_loop(const inference *in, ir_node *n, const uint32_t *widened
     const ir_value *from = scan ? body->results[i + 1] : body->params[i + 2];
     forget(v);
     v->type.dtype = from->type.dtype;
-    if (from->type.rank < 0 || from->type.rank + stacked > REED_MAX_RANK) continue;
+    if (from->type.rank < 0) continue;
+    if (from->type.rank + stacked > REED_MAX_RANK)
+      return diag_fail(in->m->diagnosis, REED_ERROR_UNSUPPORTED,
+                       "not supported: Loop node '%s': its scan output '%s' gets rank %d; the largest is %d", n->name,
+                       v->name, from->type.rank + stacked, REED_MAX_RANK);
     v->type.rank = from->type.rank + stacked;
     if (stacked) v->type.dims[0] = rounds;
     for (int32_t k = 0; k < from->type.rank; k++) {
@@ -248,6 +271,7 @@ static void finish_loop(const inference *in, ir_node *n, const uint32_t *widened
     v->elements = from->elements;
     v->n_elements = from->n_elements;
   }
+  return REED_OK;
 }
 
 static reed_status infer_loop(inference *in, ir_node *n) {
@@ -263,7 +287,7 @@ static reed_status infer_loop(inference *in, ir_node *n) {
     if (status == REED_OK) status = widen(in, n, widened, &stable);
   }
   in->loop_depth--;
-  if (status == REED_OK) finish_loop(in, n, widened, before);
+  if (status == REED_OK) status = finish_loop(in, n, widened, before);
   mem_free(widened);
   return status;
 }
