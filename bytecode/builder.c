@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "bytecode/format.h"
-#include "bytecode/insn.h"
+#include "bytecode/operands.h"
 
 /* Open addressing over item numbers; the items themselves lie elsewhere. */
 typedef struct intern_slot {
@@ -293,7 +293,7 @@ static bool next_operand(module_builder *b, insn_form form) {
   const insn_info *info = b->insn >= 0 ? &insn_table[b->insn] : NULL;
   if (!info) misuse(b, "an operand outside of an instruction");
   else if (b->operand >= info->n_operands) misuse(b, "%s: more than %d operands", info->mnemonic, info->n_operands);
-  else if (insn_role_form(info->roles[b->operand]) != form)
+  else if (info->forms[b->operand] != form)
     misuse(b, "%s: operand '%s' given in the wrong form", info->mnemonic, info->names[b->operand]);
   b->operand++;
   return b->status == REED_OK;
@@ -312,8 +312,22 @@ void emit_begin(module_builder *b, int insn, const char *node) {
   if (!VEC_PUSH(&f->debug, d)) no_memory(b);
 }
 
+static void push_label(module_builder *b, uint32_t label) {
+  if (label >= b->labels.n) misuse(b, "label %u does not exist", label);
+  if (b->status != REED_OK) return;
+  fixup fix = {label, (uint32_t)b->functions.items[b->function].code.n};
+  if (!VEC_PUSH(&b->fixups, fix)) no_memory(b);
+  push_word(b, 0);
+}
+
+/* A word of the operand that next_operand has counted. */
+static void push_item(module_builder *b, uint32_t word) {
+  if (insn_table[b->insn].roles[b->operand - 1] == INSN_ROLE_LABEL) push_label(b, word);
+  else push_word(b, word);
+}
+
 void emit_u32(module_builder *b, uint32_t operand) {
-  if (next_operand(b, INSN_FORM_WORD)) push_word(b, operand);
+  if (next_operand(b, INSN_FORM_ONE)) push_item(b, operand);
 }
 
 void emit_i64(module_builder *b, int64_t operand) {
@@ -325,25 +339,7 @@ void emit_i64(module_builder *b, int64_t operand) {
 void emit_list(module_builder *b, const uint32_t *items, uint32_t n) {
   if (!next_operand(b, INSN_FORM_LIST)) return;
   push_word(b, n);
-  for (uint32_t i = 0; i < n; i++) push_word(b, items[i]);
-}
-
-static void push_label(module_builder *b, uint32_t label) {
-  if (label >= b->labels.n) misuse(b, "label %u does not exist", label);
-  if (b->status != REED_OK) return;
-  fixup fix = {label, (uint32_t)b->functions.items[b->function].code.n};
-  if (!VEC_PUSH(&b->fixups, fix)) no_memory(b);
-  push_word(b, 0);
-}
-
-void emit_label(module_builder *b, uint32_t label) {
-  if (next_operand(b, INSN_FORM_WORD)) push_label(b, label);
-}
-
-void emit_labels(module_builder *b, const uint32_t *labels, uint32_t n) {
-  if (!next_operand(b, INSN_FORM_LIST)) return;
-  push_word(b, n);
-  for (uint32_t i = 0; i < n; i++) push_label(b, labels[i]);
+  for (uint32_t i = 0; i < n; i++) push_item(b, items[i]);
 }
 
 void emit_end(module_builder *b) {
@@ -478,7 +474,7 @@ static bool collect_epochs(layout *l, uint32_t function, const uint32_t *code, u
   insn in;
   for (uint32_t pc = 0; insn_decode(code, n_code, pc, &in); pc += in.n_words) {
     if (in.id != INSN_EPOCH_ENTER && in.id != INSN_EPOCH_PLAN && in.id != INSN_EPOCH_END) continue;
-    uint32_t e = in.operands[0].words[0];
+    uint32_t e = insn_epoch_plan_at(in.code).epoch;        /* the first operand of all three */
     if (e >= n_code && e > l->epochs.n + n_code) continue; /* more epochs than words: nonsense */
     while (l->epochs.n <= e) {
       module_epoch none = {function, 0, 0, 0};

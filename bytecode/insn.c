@@ -1,91 +1,49 @@
-/* The instruction table, expanded from insn.def, and the decoder. */
+/* The instruction and role tables, expanded from insn.def and INSN_ROLE_LIST, and the decoder. */
 #include "bytecode/insn.h"
 
-/* Every role of insn.def is one OPERAND, whatever that means at the time. */
-#define RD_SHAPED(name) OPERAND(RD_SHAPED, name)
-#define RD_STORED(name) OPERAND(RD_STORED, name)
-#define RD_OBJECT(name) OPERAND(RD_OBJECT, name)
-#define RD_ANY(name) OPERAND(RD_ANY, name)
-#define RD_NONE(name) OPERAND(RD_NONE, name)
-#define RD_FETCH(name) OPERAND(RD_FETCH, name)
-#define RX_ALLOC(name) OPERAND(RX_ALLOC, name)
-#define RX_FILL(name) OPERAND(RX_FILL, name)
-#define RX_EXTENT(name) OPERAND(RX_EXTENT, name)
-#define RX_KILL(name) OPERAND(RX_KILL, name)
-#define RX_PUSH(name) OPERAND(RX_PUSH, name)
-#define RU_ANY(name) OPERAND(RU_ANY, name)
-#define RU_SHAPE(name) OPERAND(RU_SHAPE, name)
-#define RU_TENSOR(name) OPERAND(RU_TENSOR, name)
-#define RU_HOST(name) OPERAND(RU_HOST, name)
-#define RU_OBJECT(name) OPERAND(RU_OBJECT, name)
-#define RU_MAYBE(name) OPERAND(RU_MAYBE, name)
-#define RDS_SHAPED(name) OPERAND(RDS_SHAPED, name)
-#define RDS_ANY(name) OPERAND(RDS_ANY, name)
-#define RUS_ANY(name) OPERAND(RUS_ANY, name)
-#define RFS_IN(name) OPERAND(RFS_IN, name)
-#define RUS_KERNEL(name) OPERAND(RUS_KERNEL, name)
-#define RXS_KERNEL(name) OPERAND(RXS_KERNEL, name)
-#define SD(name) OPERAND(SD, name)
-#define SU(name) OPERAND(SU, name)
-#define SDS(name) OPERAND(SDS, name)
-#define SUS(name) OPERAND(SUS, name)
-#define IMM(name) OPERAND(IMM, name)
-#define INDEX(name) OPERAND(INDEX, name)
-#define DTYPE(name) OPERAND(DTYPE, name)
-#define LABEL(name) OPERAND(LABEL, name)
-#define LABELS(name) OPERAND(LABELS, name)
-#define FUNC(name) OPERAND(FUNC, name)
-#define TYPE(name) OPERAND(TYPE, name)
-#define CONST(name) OPERAND(CONST, name)
-#define SITE(name) OPERAND(SITE, name)
-#define STR(name) OPERAND(STR, name)
-#define DEV(name) OPERAND(DEV, name)
-#define REASON(name) OPERAND(REASON, name)
-#define EPOCH(name) OPERAND(EPOCH, name)
+#include <string.h>
 
 const insn_info insn_table[INSN_COUNT] = {
-#define OPERAND(role, name) INSN_ROLE_##role,
-#define INSN(id, text, flow_, effect_, ...) \
+#define INSN(id, name, text, flow_, places_, shares_, effect_, ...) \
   [INSN_##id].mnemonic = text, [INSN_##id].effect = effect_, [INSN_##id].flow = INSN_FLOW_##flow_, \
+  [INSN_##id].places = INSN_PLACES_##places_, [INSN_##id].shares = INSN_SHARES_##shares_, \
   [INSN_##id].n_operands = (int)(sizeof((insn_role[]){__VA_ARGS__ INSN_ROLE_COUNT}) / sizeof(insn_role)) - 1, \
   [INSN_##id].roles = {__VA_ARGS__ INSN_ROLE_COUNT},
+#define ONE(name, role) INSN_ROLE_##role,
+#define LONG(name, role) INSN_ROLE_##role,
+#define LIST(name, role) INSN_ROLE_##role,
 #include "bytecode/insn.def"
-#undef OPERAND
-#define OPERAND(role, name) #name,
-#define INSN(id, text, flow_, effect_, ...) [INSN_##id].names = {__VA_ARGS__ 0},
+#undef ONE
+#undef LONG
+#undef LIST
+#define INSN(id, name, text, flow, places, shares, effect, ...) [INSN_##id].forms = {__VA_ARGS__ 0},
+#define ONE(name, role) INSN_FORM_ONE,
+#define LONG(name, role) INSN_FORM_LONG,
+#define LIST(name, role) INSN_FORM_LIST,
 #include "bytecode/insn.def"
-#undef OPERAND
+#undef ONE
+#undef LONG
+#undef LIST
+#define INSN(id, name, text, flow, places, shares, effect, ...) [INSN_##id].names = {__VA_ARGS__ 0},
+#define ONE(name, role) #name,
+#define LONG(name, role) #name,
+#define LIST(name, role) #name,
+#include "bytecode/insn.def"
+#undef ONE
+#undef LONG
+#undef LIST
 };
 
-/* How one role is encoded. */
-insn_form insn_role_form(insn_role role) {
-  static const insn_form forms[INSN_ROLE_COUNT] = {
-#define FORM_ROW(name, form, text) [INSN_ROLE_##name] = INSN_FORM_##form,
-      INSN_ROLE_LIST(FORM_ROW)
-#undef FORM_ROW
-  };
-  return forms[role];
-}
-
-/* "RD_SHAPED". Static storage. */
-const char *insn_role_name(insn_role role) {
-  static const char *const names[INSN_ROLE_COUNT] = {
-#define NAME_ROW(name, form, text) [INSN_ROLE_##name] = #name,
-      INSN_ROLE_LIST(NAME_ROW)
-#undef NAME_ROW
-  };
-  return names[role];
-}
-
-/* What an operand of the role says, for documents. Static storage. */
-const char *insn_role_text(insn_role role) {
-  static const char *const texts[INSN_ROLE_COUNT] = {
-#define TEXT_ROW(name, form, text) [INSN_ROLE_##name] = text,
-      INSN_ROLE_LIST(TEXT_ROW)
-#undef TEXT_ROW
-  };
-  return texts[role];
-}
+const insn_role_info insn_roles[INSN_ROLE_COUNT] = {
+#define ROLE_ROW(role, bank_, absence, flag, text_) \
+  [INSN_ROLE_##role] = {.name = #role, \
+                        .text = text_, \
+                        .bank = INSN_BANK_##bank_, \
+                        .optional = INSN_ABSENCE_##absence == INSN_ABSENCE_OPTIONAL, \
+                        .flagged = INSN_FLAG_##flag == INSN_FLAG_FLAGGED},
+    INSN_ROLE_LIST(ROLE_ROW)
+#undef ROLE_ROW
+};
 
 bool insn_decode(const uint32_t *code, uint32_t n_code, uint32_t pc, insn *out_insn) {
   if (pc >= n_code) return false;
@@ -93,12 +51,12 @@ bool insn_decode(const uint32_t *code, uint32_t n_code, uint32_t pc, insn *out_i
   if (id >= INSN_COUNT || n_words == 0 || n_words > n_code - pc) return false;
   const insn_info *info = &insn_table[id];
   const uint32_t *w = code + pc + 1, *end = code + pc + n_words;
-  out_insn->id = (insn_id)id, out_insn->pc = pc, out_insn->n_words = n_words;
+  out_insn->id = (insn_id)id, out_insn->pc = pc, out_insn->n_words = n_words, out_insn->code = code + pc;
   for (int i = 0; i < info->n_operands; i++) {
     insn_operand *o = &out_insn->operands[i];
     size_t left = (size_t)(end - w), need = 1;
-    switch (insn_role_form(info->roles[i])) {
-      case INSN_FORM_WORD: *o = (insn_operand){w, 1}; break;
+    switch (info->forms[i]) {
+      case INSN_FORM_ONE: *o = (insn_operand){w, 1}; break;
       case INSN_FORM_LONG:
         *o = (insn_operand){w, 1};
         need = 2;
@@ -113,4 +71,10 @@ bool insn_decode(const uint32_t *code, uint32_t n_code, uint32_t pc, insn *out_i
     w += need;
   }
   return w == end;
+}
+
+int insn_operand_named(insn_id id, const char *name) {
+  for (int i = 0; i < insn_table[id].n_operands; i++)
+    if (strcmp(insn_table[id].names[i], name) == 0) return i;
+  return -1;
 }

@@ -1,5 +1,5 @@
-/* Opcodes and operand roles, expanded from insn.def, and the one decoder that verifier, disassembler and tools walk
- * code with. */
+/* Opcodes, operand roles and what the instruction table says of both, and the one decoder that walks code without
+ * knowing its instructions. Operands of an instruction that is known: bytecode/operands.h. */
 #ifndef BYTECODE_INSN_H_
 #define BYTECODE_INSN_H_
 
@@ -8,69 +8,92 @@
 #include <stdint.h>
 
 typedef enum insn_id {
-#define INSN(id, mnemonic, flow, effect, ...) INSN_##id,
+#define INSN(id, ...) INSN_##id,
 #include "bytecode/insn.def"
   INSN_COUNT
 } insn_id;
 
-/* The roles of insn.def's operands: how each is encoded (WORD one word, LONG two, LIST a count and words), and what it
- * says. References first, then scalars, then what is no register. */
-#define INSN_ROLE_LIST(X) \
-  X(RD_SHAPED, WORD, "defines r: extents known, no memory") \
-  X(RD_STORED, WORD, "defines r: a tensor with memory") \
-  X(RD_OBJECT, WORD, "defines r: ADT, closure or sequence") \
-  X(RD_ANY, WORD, "defines r: complete, its kind known only at run time") \
-  X(RD_NONE, WORD, "defines r: none, an absent optional") \
-  X(RD_FETCH, WORD, "defines r: a host tensor, being fetched until the next `sync`") \
-  X(RX_ALLOC, WORD, "r: shaped -> allocated") \
-  X(RX_FILL, WORD, "r: shaped (for `copy` outside of epochs also allocated) -> stored") \
-  X(RX_EXTENT, WORD, "r: pending or stored -> being fetched until the next `sync`") \
-  X(RX_KILL, WORD, "r: anything but undefined or being fetched -> dead") \
-  X(RX_PUSH, WORD, "r: a sequence, changed in place") \
-  X(RU_ANY, WORD, "reads r: complete (a stored tensor or an object)") \
-  X(RU_SHAPE, WORD, "reads r: a tensor with known extents") \
-  X(RU_TENSOR, WORD, "reads r: a stored tensor on any device") \
-  X(RU_HOST, WORD, "reads r: a stored tensor on the host") \
-  X(RU_OBJECT, WORD, "reads r: an object") \
-  X(RU_MAYBE, WORD, "reads r: complete or none") \
-  X(RDS_SHAPED, LIST, "defines each r: extents known, no memory; `_`: an output that is not wanted") \
-  X(RDS_ANY, LIST, "defines each r: complete") \
-  X(RUS_ANY, LIST, "reads each r: complete") \
-  X(RFS_IN, LIST, \
-    "reads each r as its flag says: `shape` (or `none`) its extents, `value` and `both` a stored tensor on the host; " \
-    "`_`: an absent input") \
-  X(RUS_KERNEL, LIST, \
-    "reads each r: what the operator reads as `value` on the host, the others on the instruction's device; `_`: an " \
-    "absent input") \
-  X(RXS_KERNEL, LIST, \
-    "each r: shaped or allocated -> stored, or pending where the operator's output is bounded; `_`: an output that " \
-    "is not wanted") \
-  X(SD, WORD, "defines s") \
-  X(SU, WORD, "reads s") \
-  X(SDS, LIST, "defines each s") \
-  X(SUS, LIST, "reads each s") \
-  X(IMM, LONG, "a 64-bit integer") \
-  X(INDEX, WORD, "a number below 2^24 - 1: an axis, a field, a tag, an input") \
-  X(DTYPE, WORD, "a dtype") \
-  X(LABEL, WORD, "an instruction of the function, by its word") \
-  X(LABELS, LIST, "instructions of the function") \
-  X(FUNC, WORD, "a function") \
-  X(TYPE, WORD, "a type") \
-  X(CONST, WORD, "a constant") \
-  X(SITE, WORD, "a call site: an operator with its attributes and its node's name") \
-  X(STR, WORD, "a string") \
-  X(DEV, WORD, "a module device: 0 the host, 1 the accelerator") \
-  X(REASON, WORD, "why a copy is made") \
-  X(EPOCH, WORD, "an epoch")
+/* ---- roles ----
+ * X(ROLE, BANK, ABSENCE, FLAG, "what an operand of the role says")
+ *   BANK     R: its words name registers of references, S: of scalars, N: no registers
+ *   ABSENCE  GIVEN, or OPTIONAL: `_` (MODULE_ABSENT) may stand for a register that is not given
+ *   FLAG     PLAIN, or FLAGGED: a word is register | reads << 24 (INSN_REGISTER, INSN_READS)
+ * A switch over roles without a default expands the lists whose roles it has nothing to do for. */
+#define INSN_DEFINING_ROLES(X) \
+  X(RD_SHAPED, R, GIVEN, PLAIN, "defines r: extents known, no memory") \
+  X(RD_STORED, R, GIVEN, PLAIN, "defines r: a tensor with memory") \
+  X(RD_OBJECT, R, GIVEN, PLAIN, "defines r: ADT, closure or sequence") \
+  X(RD_ANY, R, GIVEN, PLAIN, "defines r: complete, its kind known only at run time") \
+  X(RD_NONE, R, GIVEN, PLAIN, "defines r: none, an absent optional") \
+  X(RD_FETCH, R, GIVEN, PLAIN, "defines r: a host tensor, being fetched until the next `sync`") \
+  X(RD_OUTPUT, R, OPTIONAL, PLAIN, "defines r: extents known, no memory; `_`: an output that is not wanted") \
+  X(SD, S, GIVEN, PLAIN, "defines s")
+#define INSN_CHANGING_ROLES(X) \
+  X(RX_ALLOC, R, GIVEN, PLAIN, "r: shaped -> allocated") \
+  X(RX_FILL, R, GIVEN, PLAIN, "r: shaped (for `copy` outside of epochs also allocated) -> stored") \
+  X(RX_EXTENT, R, GIVEN, PLAIN, "r: pending or stored -> being fetched until the next `sync`") \
+  X(RX_KILL, R, GIVEN, PLAIN, "r: anything but undefined or being fetched -> dead") \
+  X(RX_PUSH, R, GIVEN, PLAIN, "r: a sequence, changed in place") \
+  X(RX_KERNEL, R, OPTIONAL, PLAIN, \
+    "r: shaped or allocated -> stored, or pending where the operator's output is bounded; `_`: an output that is not " \
+    "wanted")
+#define INSN_READING_ROLES(X) \
+  X(RU_ANY, R, GIVEN, PLAIN, "reads r: complete (a stored tensor or an object)") \
+  X(RU_SHAPE, R, GIVEN, PLAIN, "reads r: a tensor with known extents") \
+  X(RU_TENSOR, R, GIVEN, PLAIN, "reads r: a stored tensor on any device") \
+  X(RU_HOST, R, GIVEN, PLAIN, "reads r: a stored tensor on the host") \
+  X(RU_OBJECT, R, GIVEN, PLAIN, "reads r: an object") \
+  X(RU_MAYBE, R, GIVEN, PLAIN, "reads r: complete or none") \
+  X(RU_KERNEL, R, OPTIONAL, PLAIN, \
+    "reads r: what the operator reads as `value` on the host, the others on the instruction's device; `_`: an absent " \
+    "input") \
+  X(RF_INPUT, R, OPTIONAL, FLAGGED, \
+    "reads r as its flag says: `shape` (or `none`) its extents, `value` and `both` a stored tensor on the host; `_`: " \
+    "an absent input") \
+  X(RF_KEY, R, GIVEN, FLAGGED, \
+    "reads r, a stored tensor, as its flag says: `shape` (or `none`) its extents, `value` and `both` its elements on " \
+    "the host") \
+  X(SU, S, GIVEN, PLAIN, "reads s")
+#define INSN_NAMING_ROLES(X) \
+  X(IMM, N, GIVEN, PLAIN, "a 64-bit integer") \
+  X(INDEX, N, GIVEN, PLAIN, "a number below 2^24 - 1: an axis, a field, a tag, an input") \
+  X(DTYPE, N, GIVEN, PLAIN, "a dtype") \
+  X(LABEL, N, GIVEN, PLAIN, "an instruction of the function, by its word") \
+  X(FUNC, N, GIVEN, PLAIN, "a function") \
+  X(TYPE, N, GIVEN, PLAIN, "a type") \
+  X(CONST, N, GIVEN, PLAIN, "a constant") \
+  X(SITE, N, GIVEN, PLAIN, "a call site: an operator with its attributes and its node's name") \
+  X(STR, N, GIVEN, PLAIN, "a string") \
+  X(DEV, N, GIVEN, PLAIN, "a module device: 0 the host, 1 the accelerator") \
+  X(REASON, N, GIVEN, PLAIN, "why a copy is made") \
+  X(EPOCH, N, GIVEN, PLAIN, "an epoch")
+#define INSN_REGISTER_ROLES(X) INSN_DEFINING_ROLES(X) INSN_CHANGING_ROLES(X) INSN_READING_ROLES(X)
+#define INSN_ROLE_LIST(X) INSN_REGISTER_ROLES(X) INSN_NAMING_ROLES(X)
+/* For switches: the cases of a list. */
+#define INSN_ROLE_CASE(role, ...) case INSN_ROLE_##role:
 
 typedef enum insn_role {
-#define INSN_ROLE_ENUM_(name, form, text) INSN_ROLE_##name,
+#define INSN_ROLE_ENUM_(role, ...) INSN_ROLE_##role,
   INSN_ROLE_LIST(INSN_ROLE_ENUM_)
 #undef INSN_ROLE_ENUM_
       INSN_ROLE_COUNT
 } insn_role;
 
-typedef enum insn_form { INSN_FORM_WORD, INSN_FORM_LONG, INSN_FORM_LIST } insn_form;
+typedef enum insn_bank { INSN_BANK_R, INSN_BANK_S, INSN_BANK_N } insn_bank;
+typedef enum insn_absence { INSN_ABSENCE_GIVEN, INSN_ABSENCE_OPTIONAL } insn_absence;
+typedef enum insn_flag { INSN_FLAG_PLAIN, INSN_FLAG_FLAGGED } insn_flag;
+
+typedef struct insn_role_info {
+  const char *name, *text;
+  insn_bank bank;
+  bool optional, flagged;
+} insn_role_info;
+
+extern const insn_role_info insn_roles[INSN_ROLE_COUNT];
+
+/* ---- instructions ---- */
+
+typedef enum insn_form { INSN_FORM_ONE, INSN_FORM_LONG, INSN_FORM_LIST } insn_form;
 typedef enum insn_flow {
   INSN_FLOW_NEXT,
   INSN_FLOW_JUMP,
@@ -79,27 +102,45 @@ typedef enum insn_flow {
   INSN_FLOW_RETURN,
   INSN_FLOW_FAIL
 } insn_flow;
+/* Sets of places, of the single ones O, S and R. */
+typedef enum insn_places {
+  INSN_PLACES_O = 1, /* outside of epochs */
+  INSN_PLACES_S = 2, /* in a shape section */
+  INSN_PLACES_R = 4, /* in a run section */
+  INSN_PLACES_OS = INSN_PLACES_O | INSN_PLACES_S,
+  INSN_PLACES_OR = INSN_PLACES_O | INSN_PLACES_R,
+  INSN_PLACES_OSR = INSN_PLACES_O | INSN_PLACES_S | INSN_PLACES_R
+} insn_places;
+typedef enum insn_shares {
+  INSN_SHARES_NONE,
+  INSN_SHARES_REFERENCE,
+  INSN_SHARES_MEMORY,
+  INSN_SHARES_DEVICE,
+  INSN_SHARES_OPERATOR
+} insn_shares;
 
 #define INSN_MAX_OPERANDS 8
 
 typedef struct insn_info {
   const char *mnemonic, *effect;
   insn_flow flow;
+  insn_places places;
+  insn_shares shares;
   int n_operands;
   insn_role roles[INSN_MAX_OPERANDS];
+  insn_form forms[INSN_MAX_OPERANDS];
   const char *names[INSN_MAX_OPERANDS];
 } insn_info;
 
 extern const insn_info insn_table[INSN_COUNT];
-insn_form insn_role_form(insn_role role);
-const char *insn_role_name(insn_role role);
-const char *insn_role_text(insn_role role);
-/* Which bank of registers a role's words name, if any (by the order of INSN_ROLE_LIST). */
-static inline bool insn_role_is_reference(insn_role role) { return role <= INSN_ROLE_RXS_KERNEL; }
-static inline bool insn_role_is_scalar(insn_role role) { return role >= INSN_ROLE_SD && role <= INSN_ROLE_SUS; }
 
-/* One decoded instruction: operand i is words[0..n) for lists, words[0] for a word, words[0..1] for a long. Borrows the
- * code. */
+/* Of the instruction that begins at a word. */
+static inline insn_id insn_id_at(const uint32_t *w) { return (insn_id)(w[0] & 0xffff); }
+static inline uint32_t insn_length_at(const uint32_t *w) { return w[0] >> 16; }
+static inline const uint32_t *insn_next(const uint32_t *w) { return w + insn_length_at(w); }
+
+/* One decoded instruction: operand i is words[0..n) for a list, words[0] for a word, words[0..1] for a long. Borrows
+ * the code. */
 typedef struct insn_operand {
   const uint32_t *words;
   uint32_t n; /* items of a list; else 1 */
@@ -107,6 +148,7 @@ typedef struct insn_operand {
 typedef struct insn {
   insn_id id;
   uint32_t pc, n_words;
+  const uint32_t *code; /* its first word */
   insn_operand operands[INSN_MAX_OPERANDS];
 } insn;
 
@@ -114,8 +156,10 @@ typedef struct insn {
  * the stated length is not exactly what the operands take. Checks nothing else. */
 bool insn_decode(const uint32_t *code, uint32_t n_code, uint32_t pc, insn *out_insn);
 static inline int64_t insn_long(const insn_operand *o) { return (int64_t)((uint64_t)o->words[1] << 32 | o->words[0]); }
+/* The number of the operand that the table calls `name`; -1: the instruction has none. */
+int insn_operand_named(insn_id id, const char *name);
 
-/* RFS_IN items. */
+/* Words of flagged roles. */
 #define INSN_REGISTER(item) ((item)&0xffffffu)
 #define INSN_READS(item) ((item) >> 24)
 

@@ -116,14 +116,11 @@ void module_set_io(module_builder *b, const uint32_t *input_types, uint32_t n_in
 void module_set_names(module_builder *b, const char *model_name, const char *producer, const char *producer_version,
                       int32_t n_devices);
 
-/* Emission. Operands in the order of insn.def: scalars by module_emit's variadic uint32_t's are error-prone, so one
- * call an operand. */
+/* Emission, one call an operand, in the order of insn.def; whole instructions, operands by name: bytecode/emit.h. */
 void emit_begin(module_builder *b, int insn /* INSN_... */, const char *node /* debug: ONNX node name or NULL */);
-void emit_u32(module_builder *b, uint32_t operand); /* register, index, device, reason ... */
+void emit_u32(module_builder *b, uint32_t operand); /* register, index, label, device, reason ... */
 void emit_i64(module_builder *b, int64_t operand);
-void emit_list(module_builder *b, const uint32_t *items, uint32_t n);    /* any list role */
-void emit_label(module_builder *b, uint32_t label);                      /* a label operand */
-void emit_labels(module_builder *b, const uint32_t *labels, uint32_t n); /* a label list operand */
+void emit_list(module_builder *b, const uint32_t *items, uint32_t n);
 void emit_end(module_builder *b);
 uint32_t emit_new_label(module_builder *b);
 void emit_bind_label(module_builder *b, uint32_t label); /* at the next instruction */

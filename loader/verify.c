@@ -27,25 +27,26 @@ static int compare_debug(const void *a, const void *b) {
 
 /* "operand 'inputs'[2] (r17)" */
 static void operand_text(const insn *in, int operand, int64_t item, char *out, size_t capacity) {
-  const insn_role role = insn_table[in->id].roles[operand];
+  const insn_role_info *role = &insn_roles[insn_table[in->id].roles[operand]];
   int n = snprintf(out, capacity, ", operand '%s'", insn_table[in->id].names[operand]);
   if (item >= 0) n += snprintf(out + n, capacity - (size_t)n, "[%lld]", (long long)item);
-  if (insn_role_form(role) == INSN_FORM_LIST && item < 0) return;
+  if (insn_table[in->id].forms[operand] == INSN_FORM_LIST && item < 0) return;
   uint32_t word = in->operands[operand].words[item > 0 ? item : 0];
-  if (insn_role_is_reference(role))
-    snprintf(out + n, capacity - (size_t)n, INSN_REGISTER(word) == MODULE_ABSENT ? " (_)" : " (r%u)",
-             role == INSN_ROLE_RFS_IN ? INSN_REGISTER(word) : word);
-  else if (insn_role_is_scalar(role)) snprintf(out + n, capacity - (size_t)n, " (s%u)", word);
+  if (role->bank == INSN_BANK_N) return;
+  if (role->flagged) word = INSN_REGISTER(word);
+  if (word == MODULE_ABSENT) snprintf(out + n, capacity - (size_t)n, " (_)");
+  else snprintf(out + n, capacity - (size_t)n, role->bank == INSN_BANK_R ? " (r%u)" : " (s%u)", word);
 }
 
-reed_status verify_fail(const verifier *v, verify_rule rule, const insn *in, int operand, int64_t item,
+reed_status verify_fail(const verifier *v, verify_rule rule, const insn *in, const char *operand, int64_t item,
                         const char *format, ...) {
   char message[512], what[128] = "";
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  if (operand >= 0) operand_text(in, operand, item, what, sizeof what);
+  int number = operand ? insn_operand_named(in->id, operand) : -1;
+  if (number >= 0) operand_text(in, number, item, what, sizeof what);
   const char *function = v->m->strings[v->f->name];
   reed_status status = verify_reject(v->diagnosis, REED_ERROR_FORMAT, rule, "function '%.200s', word %u, %s%s: %s",
                                      function, in->pc, insn_table[in->id].mnemonic, what, message);

@@ -3,7 +3,7 @@
 #ifndef LOADER_VERIFY_H_
 #define LOADER_VERIFY_H_
 
-#include "bytecode/insn.h"
+#include "bytecode/operands.h"
 #include "loader/loader.h"
 #include "loader/rules.h"
 
@@ -89,8 +89,8 @@ int32_t verify_device(const insn *in);
 /* The declaration of the operator that `shape` and `invoke` call. */
 const reed_op *verify_operator(const verifier *v, const insn *in);
 
-/* Rejects an instruction, for one operand (-1: none) and the item of its list (-1: not a list's). */
-reed_status verify_fail(const verifier *v, verify_rule rule, const insn *in, int operand, int64_t item,
+/* Rejects an instruction, for the operand of that name (NULL: none) and the item of its list (-1: not a list's). */
+reed_status verify_fail(const verifier *v, verify_rule rule, const insn *in, const char *operand, int64_t item,
                         const char *format, ...) REED_PRINTF(6, 7) REED_MUST_CHECK;
 
 /* Rules V20 to V24, V35 to V43 and V50 to V52 for one function: fills marks and places. */

@@ -6,96 +6,29 @@
 
 /* ---- where an instruction may stand ---- */
 
-enum { IN_CODE = 1, IN_SHAPE = 2, IN_RUN = 4 };
-
-/* The list of docs/epochs.md. */
-static int allowed_in(insn_id id) {
-  switch (id) {
-    case INSN_S_CONST:
-    case INSN_S_MOVE:
-    case INSN_CONST:
-    case INSN_S_ITEM:
-    case INSN_S_DIM:
-    case INSN_R_SCALAR:
-    case INSN_S_ADD:
-    case INSN_S_SUB:
-    case INSN_S_MUL:
-    case INSN_S_DIV:
-    case INSN_S_MOD:
-    case INSN_S_MIN:
-    case INSN_S_MAX:
-    case INSN_S_EQ:
-    case INSN_S_NE:
-    case INSN_S_LT:
-    case INSN_S_LE:
-    case INSN_S_AND:
-    case INSN_S_OR:
-    case INSN_S_NOT:
-    case INSN_SHAPE:
-    case INSN_SHAPE_LIKE:
-    case INSN_ASSERT_SHAPE:
-    case INSN_ASSERT_DIM:
-    case INSN_SWITCH:
-    case INSN_EPOCH_PLAN: /* ends the shape section */ return IN_CODE | IN_SHAPE;
-    case INSN_R_MOVE:
-    case INSN_JUMP:
-    case INSN_BRANCH_IF:
-    case INSN_BRANCH_IFNOT:
-    case INSN_VIEW:
-    case INSN_INVOKE: return IN_CODE | IN_SHAPE | IN_RUN;
-    case INSN_COPY:
-    case INSN_KILL:
-    case INSN_EPOCH_END: /* ends the run section */ return IN_CODE | IN_RUN;
-    case INSN_CALL:
-    case INSN_CALL_CLOSURE:
-    case INSN_RETURN:
-    case INSN_FAIL:
-    case INSN_ADT_MAKE:
-    case INSN_ADT_GET:
-    case INSN_ADT_TAG:
-    case INSN_CLOSURE_MAKE:
-    case INSN_SEQ_MAKE:
-    case INSN_SEQ_PUSH:
-    case INSN_SEQ_GET:
-    case INSN_SEQ_LENGTH:
-    case INSN_SEQ_STACK:
-    case INSN_SEQ_JOIN:
-    case INSN_OPT_NONE:
-    case INSN_OPT_HAS:
-    case INSN_OPT_GET:
-    case INSN_ALLOC:
-    case INSN_EPOCH_ENTER:
-    case INSN_READBACK:
-    case INSN_EXTENT:
-    case INSN_SYNC: return IN_CODE;
-    case INSN_COUNT: break;
-  }
-  return 0;
-}
-
 /* Follows epoch.enter, plan and end through the code; *place is that of the instruction, and then of the next one. */
 static reed_status check_place(verifier *v, const insn *in, uint32_t *place) {
   uint32_t now = *place;
   v->places[in->pc] = now;
-  int here = now == PLACE_OUTSIDE ? IN_CODE : place_is_shape(now) ? IN_SHAPE : IN_RUN;
-  if (!(allowed_in(in->id) & here))
-    FAIL(RULE_EPOCH_SECTION, -1, -1, "not allowed in %s",
-         here == IN_CODE    ? "code outside of epochs"
-         : here == IN_SHAPE ? "a shape section"
-                            : "a run section");
+  insn_places here = now == PLACE_OUTSIDE ? INSN_PLACES_O : place_is_shape(now) ? INSN_PLACES_S : INSN_PLACES_R;
+  if (!(insn_table[in->id].places & here))
+    FAIL(RULE_EPOCH_SECTION, NULL, -1, "not allowed in %s",
+         here == INSN_PLACES_O   ? "code outside of epochs"
+         : here == INSN_PLACES_S ? "a shape section"
+                                 : "a run section");
   if (in->id != INSN_EPOCH_ENTER && in->id != INSN_EPOCH_PLAN && in->id != INSN_EPOCH_END) return REED_OK;
-  uint32_t e = in->operands[0].words[0];
-  if (e >= v->m->n_epochs) FAIL(RULE_INDEX, 0, -1, "epoch %u of %zu", e, v->m->n_epochs);
+  uint32_t e = insn_epoch_plan_at(in->code).epoch; /* the first operand of all three */
+  if (e >= v->m->n_epochs) FAIL(RULE_INDEX, "epoch", -1, "epoch %u of %zu", e, v->m->n_epochs);
   const module_epoch *epoch = &v->m->epochs[e];
   uint32_t listed = in->id == INSN_EPOCH_ENTER ? epoch->enter : in->id == INSN_EPOCH_PLAN ? epoch->plan : epoch->end;
   if (epoch->function != v->number || listed != in->pc)
-    FAIL(RULE_EPOCH_TABLE, 0, -1, "the epoch section puts this of epoch %u at word %u of function %u", e, listed,
+    FAIL(RULE_EPOCH_TABLE, "epoch", -1, "the epoch section puts this of epoch %u at word %u of function %u", e, listed,
          epoch->function);
   uint32_t before = in->id == INSN_EPOCH_ENTER ? PLACE_OUTSIDE : in->id == INSN_EPOCH_PLAN ? 2 * e + 1 : 2 * e + 2;
-  if (now != before) FAIL(RULE_EPOCH_SECTION, 0, -1, "epoch %u is not open here, or not at this step", e);
-  if (in->id == INSN_EPOCH_ENTER && in->operands[1].words[0] != epoch->plan)
-    FAIL(RULE_EPOCH_TABLE, 1, -1, "leads to word %u, the epoch is planned at word %u", in->operands[1].words[0],
-         epoch->plan);
+  if (now != before) FAIL(RULE_EPOCH_SECTION, "epoch", -1, "epoch %u is not open here, or not at this step", e);
+  uint32_t plan = in->id == INSN_EPOCH_ENTER ? insn_epoch_enter_at(in->code).plan : epoch->plan;
+  if (plan != epoch->plan)
+    FAIL(RULE_EPOCH_TABLE, "plan", -1, "leads to word %u, the epoch is planned at word %u", plan, epoch->plan);
   v->n_epochs_seen += in->id == INSN_EPOCH_ENTER;
   *place = in->id == INSN_EPOCH_END ? PLACE_OUTSIDE : before == PLACE_OUTSIDE ? 2 * e + 1 : 2 * e + 2;
   return REED_OK;
@@ -103,20 +36,24 @@ static reed_status check_place(verifier *v, const insn *in, uint32_t *place) {
 
 /* ---- operands ---- */
 
-static reed_status check_register(const verifier *v, const insn *in, int operand, int64_t item, uint32_t word,
-                                  uint32_t n, bool may_be_absent) {
-  if (word < n || (may_be_absent && word == MODULE_ABSENT)) return REED_OK;
-  if (word == MODULE_ABSENT) FAIL(RULE_REGISTER, operand, item, "a register must be given");
+/* A register of the role's bank, or absent where the role allows it. */
+static reed_status check_register(const verifier *v, const insn *in, const char *operand, int64_t item,
+                                  const insn_role_info *role, uint32_t word) {
+  if (role->flagged && INSN_READS(word) > REED_READS_BOTH)
+    FAIL(RULE_INDEX, operand, item, "flags %u", INSN_READS(word));
+  uint32_t number = role->flagged ? INSN_REGISTER(word) : word, n = role->bank == INSN_BANK_R ? v->f->n_r : v->f->n_s;
+  if (number < n || (role->optional && number == MODULE_ABSENT)) return REED_OK;
+  if (number == MODULE_ABSENT) FAIL(RULE_REGISTER, operand, item, "a register must be given");
   FAIL(RULE_REGISTER, operand, item, "the function has %u such registers", n);
 }
 
-static reed_status check_index(const verifier *v, const insn *in, int operand, int64_t item, const char *what,
+static reed_status check_index(const verifier *v, const insn *in, const char *operand, int64_t item, const char *what,
                                uint32_t word, size_t n) {
   if (word < n) return REED_OK;
   FAIL(RULE_INDEX, operand, item, "%s %u of %zu", what, word, n);
 }
 
-static reed_status check_target(const verifier *v, const insn *in, int operand, int64_t item, uint32_t target) {
+static reed_status check_target(const verifier *v, const insn *in, const char *operand, int64_t item, uint32_t target) {
   if (target >= v->f->n_code || !(v->marks[target] & MARK_START))
     FAIL(RULE_TARGET, operand, item, "no instruction begins at word %u", target);
   v->marks[target] |= MARK_LEADER;
@@ -129,47 +66,19 @@ static reed_status check_target(const verifier *v, const insn *in, int operand, 
 }
 
 /* One word of one operand. No default: a role without a check does not compile. */
-static reed_status check_item(const verifier *v, const insn *in, int operand, int64_t item, uint32_t word) {
+static reed_status check_item(const verifier *v, const insn *in, int number, int64_t item, uint32_t word) {
   const module *m = v->m;
-  switch (insn_table[in->id].roles[operand]) {
-    case INSN_ROLE_RD_SHAPED:
-    case INSN_ROLE_RD_STORED:
-    case INSN_ROLE_RD_OBJECT:
-    case INSN_ROLE_RD_ANY:
-    case INSN_ROLE_RD_NONE:
-    case INSN_ROLE_RD_FETCH:
-    case INSN_ROLE_RX_ALLOC:
-    case INSN_ROLE_RX_FILL:
-    case INSN_ROLE_RX_EXTENT:
-    case INSN_ROLE_RX_KILL:
-    case INSN_ROLE_RX_PUSH:
-    case INSN_ROLE_RU_ANY:
-    case INSN_ROLE_RU_SHAPE:
-    case INSN_ROLE_RU_TENSOR:
-    case INSN_ROLE_RU_HOST:
-    case INSN_ROLE_RU_OBJECT:
-    case INSN_ROLE_RU_MAYBE:
-    case INSN_ROLE_RDS_ANY:
-    case INSN_ROLE_RUS_ANY: return check_register(v, in, operand, item, word, v->f->n_r, false);
-    case INSN_ROLE_RDS_SHAPED:
-    case INSN_ROLE_RUS_KERNEL:
-    case INSN_ROLE_RXS_KERNEL: return check_register(v, in, operand, item, word, v->f->n_r, true);
-    case INSN_ROLE_RFS_IN:
-      if (INSN_READS(word) > REED_READS_BOTH) FAIL(RULE_INDEX, operand, item, "flags %u", INSN_READS(word));
-      return check_register(v, in, operand, item, INSN_REGISTER(word), v->f->n_r, in->id == INSN_SHAPE);
-    case INSN_ROLE_SD:
-    case INSN_ROLE_SU:
-    case INSN_ROLE_SDS:
-    case INSN_ROLE_SUS: return check_register(v, in, operand, item, word, v->f->n_s, false);
+  const insn_role role = insn_table[in->id].roles[number];
+  const char *operand = insn_table[in->id].names[number];
+  switch (role) {
+    INSN_REGISTER_ROLES(INSN_ROLE_CASE) return check_register(v, in, operand, item, &insn_roles[role], word);
     case INSN_ROLE_IMM: return REED_OK;
-    case INSN_ROLE_INDEX: /* all of them count axes, fields, tags or inputs: 24 bits, so that no reader's signed
-                             arithmetic overflows */
+    case INSN_ROLE_INDEX: /* axes, fields, tags or inputs: 24 bits, so that no reader's signed arithmetic overflows */
       return check_index(v, in, operand, item, "index", word, MODULE_ABSENT);
     case INSN_ROLE_DTYPE:
       if (word == REED_NONE) FAIL(RULE_INDEX, operand, item, "dtype 0 is none");
       return check_index(v, in, operand, item, "dtype", word, REED_DTYPE_COUNT);
-    case INSN_ROLE_LABEL:
-    case INSN_ROLE_LABELS: return check_target(v, in, operand, item, word);
+    case INSN_ROLE_LABEL: return check_target(v, in, operand, item, word);
     case INSN_ROLE_FUNC: return check_index(v, in, operand, item, "function", word, m->n_functions);
     case INSN_ROLE_TYPE: return check_index(v, in, operand, item, "type", word, m->n_types);
     case INSN_ROLE_CONST: return check_index(v, in, operand, item, "constant", word, m->n_constants);
@@ -185,70 +94,78 @@ static reed_status check_item(const verifier *v, const insn *in, int operand, in
 
 /* ---- what is called ---- */
 
-/* `shape` and `invoke`: SITE, DEV, outputs, inputs. */
+/* `shape` and `invoke`, whose operands are the same. */
 static reed_status check_operator(const verifier *v, const insn *in) {
-  const module_site *site = &v->m->sites[in->operands[0].words[0]];
-  const reed_op *op = verify_operator(v, in);
-  const insn_operand *outputs = &in->operands[2], *inputs = &in->operands[3];
-  if (op_is_control(op)) FAIL(RULE_OPERANDS, 0, -1, "%s is control flow: nothing calls it", op->name);
-  if (outputs->n != (uint32_t)site->n_outputs)
-    FAIL(RULE_OPERANDS, 2, -1, "%u outputs, the call site of %s has %d", outputs->n, op->name, site->n_outputs);
-  if (inputs->n != (uint32_t)site->n_inputs)
-    FAIL(RULE_OPERANDS, 3, -1, "%u inputs, the call site of %s has %d", inputs->n, op->name, site->n_inputs);
-  for (uint32_t i = 0; i < outputs->n; i++) {
-    uint32_t word = outputs->words[i];
-    if (word == MODULE_ABSENT && !reed_op_output_at(op, (int32_t)i)->optional)
-      FAIL(RULE_REGISTER, 2, i, "output '%s' of %s must be given", reed_op_output_at(op, (int32_t)i)->name, op->name);
-    for (uint32_t k = 0; word != MODULE_ABSENT && k < i; k++)
-      if (outputs->words[k] == word) FAIL(RULE_OPERANDS, 2, i, "output %u is the same register", k);
+  const insn_invoke i = insn_invoke_at(in->code);
+  const module_site *site = &v->m->sites[i.site];
+  const reed_op *op = v->ops[i.site];
+  if (op_is_control(op)) FAIL(RULE_OPERANDS, "site", -1, "%s is control flow: nothing calls it", op->name);
+  if (i.n_outputs != (uint32_t)site->n_outputs)
+    FAIL(RULE_OPERANDS, "outputs", -1, "%u outputs, the call site of %s has %d", i.n_outputs, op->name,
+         site->n_outputs);
+  if (i.n_inputs != (uint32_t)site->n_inputs)
+    FAIL(RULE_OPERANDS, "inputs", -1, "%u inputs, the call site of %s has %d", i.n_inputs, op->name, site->n_inputs);
+  for (uint32_t k = 0; k < i.n_outputs; k++) {
+    const reed_op_output *row = reed_op_output_at(op, (int32_t)k);
+    if (i.outputs[k] == MODULE_ABSENT && !row->optional)
+      FAIL(RULE_REGISTER, "outputs", k, "output '%s' of %s must be given", row->name, op->name);
+    for (uint32_t other = 0; i.outputs[k] != MODULE_ABSENT && other < k; other++)
+      if (i.outputs[other] == i.outputs[k]) FAIL(RULE_OPERANDS, "outputs", k, "output %u is the same register", other);
   }
-  for (uint32_t i = 0; i < inputs->n; i++) {
-    const reed_op_input *row = reed_op_input_at(op, (int32_t)i);
-    bool flagged = in->id == INSN_SHAPE;
-    if (INSN_REGISTER(inputs->words[i]) == MODULE_ABSENT && !row->optional)
-      FAIL(RULE_REGISTER, 3, i, "input '%s' of %s must be given", row->name, op->name);
-    if (flagged && INSN_REGISTER(inputs->words[i]) != MODULE_ABSENT &&
-        INSN_READS(inputs->words[i]) != (uint32_t)row->reads)
-      FAIL(RULE_FLAGS, 3, i, "flags %u, input '%s' of %s has %d", INSN_READS(inputs->words[i]), row->name, op->name,
+  for (uint32_t k = 0; k < i.n_inputs; k++) {
+    const reed_op_input *row = reed_op_input_at(op, (int32_t)k);
+    if (INSN_REGISTER(i.inputs[k]) == MODULE_ABSENT && !row->optional)
+      FAIL(RULE_REGISTER, "inputs", k, "input '%s' of %s must be given", row->name, op->name);
+    if (in->id == INSN_SHAPE && INSN_REGISTER(i.inputs[k]) != MODULE_ABSENT &&
+        INSN_READS(i.inputs[k]) != (uint32_t)row->reads)
+      FAIL(RULE_FLAGS, "inputs", k, "flags %u, input '%s' of %s has %d", INSN_READS(i.inputs[k]), row->name, op->name,
            row->reads);
   }
   return REED_OK;
 }
 
+/* A list against a signature. */
+static reed_status check_count(const verifier *v, const insn *in, verify_rule rule, const char *operand, uint32_t n,
+                               uint32_t want, const module_function *f) {
+  if (n == want) return REED_OK;
+  FAIL(rule, operand, -1, "%u of them, the signature of '%.100s' has %u", n, v->m->strings[f->name], want);
+}
+
 static reed_status check_call(const verifier *v, const insn *in) {
-  const module_function *f = &v->m->functions[in->operands[0].words[0]];
-  const char *name = v->m->strings[f->name];
-  const uint32_t want[] = {f->n_r_results, f->n_s_results, f->n_r_params, f->n_s_params};
-  for (int i = 0; i < 4; i++)
-    if (in->operands[i + 1].n != want[i])
-      FAIL(RULE_CALL, i + 1, -1, "%u of them, the signature of '%.100s' has %u", in->operands[i + 1].n, name, want[i]);
-  return REED_OK;
+  const insn_call c = insn_call_at(in->code);
+  const module_function *f = &v->m->functions[c.function];
+  reed_status status = check_count(v, in, RULE_CALL, "results", c.n_results, f->n_r_results, f);
+  if (status == REED_OK) status = check_count(v, in, RULE_CALL, "scalars", c.n_scalars, f->n_s_results, f);
+  if (status == REED_OK) status = check_count(v, in, RULE_CALL, "arguments", c.n_arguments, f->n_r_params, f);
+  if (status == REED_OK)
+    status = check_count(v, in, RULE_CALL, "scalar_arguments", c.n_scalar_arguments, f->n_s_params, f);
+  return status;
 }
 
 static reed_status check_return(const verifier *v, const insn *in) {
-  const uint32_t want[] = {v->f->n_r_results, v->f->n_s_results};
-  for (int i = 0; i < 2; i++)
-    if (in->operands[i].n != want[i])
-      FAIL(RULE_RETURN, i, -1, "%u of them, the signature has %u", in->operands[i].n, want[i]);
-  return REED_OK;
+  const insn_return r = insn_return_at(in->code);
+  reed_status status = check_count(v, in, RULE_RETURN, "results", r.n_results, v->f->n_r_results, v->f);
+  return status == REED_OK ? check_count(v, in, RULE_RETURN, "scalars", r.n_scalars, v->f->n_s_results, v->f) : status;
 }
 
 static reed_status check_closure(const verifier *v, const insn *in) {
-  const module_function *f = &v->m->functions[in->operands[1].words[0]];
+  const insn_closure_make c = insn_closure_make_at(in->code);
+  const module_function *f = &v->m->functions[c.function];
   if (f->n_s_params || f->n_s_results)
-    FAIL(RULE_CLOSURE, 1, -1, "'%.100s' takes or gives scalars", v->m->strings[f->name]);
-  if (in->operands[2].n > f->n_r_params)
-    FAIL(RULE_CLOSURE, 2, -1, "%u captured, '%.100s' has %u parameters", in->operands[2].n, v->m->strings[f->name],
+    FAIL(RULE_CLOSURE, "function", -1, "'%.100s' takes or gives scalars", v->m->strings[f->name]);
+  if (c.n_captured > f->n_r_params)
+    FAIL(RULE_CLOSURE, "captured", -1, "%u captured, '%.100s' has %u parameters", c.n_captured, v->m->strings[f->name],
          f->n_r_params);
   return REED_OK;
 }
 
-/* A stacked sequence has the elements' type and one axis more; a joined one has as many axes, one at least. */
+/* `seq.stack` and `seq.join`: a stacked sequence has the elements' type and one axis more; a joined one has as many
+ * axes, one at least. */
 static reed_status check_stack(const verifier *v, const insn *in) {
-  const module_type *t = &v->m->types[in->operands[2].words[0]];
-  if (in->id == INSN_SEQ_JOIN && t->rank < 1) FAIL(RULE_INDEX, 2, -1, "elements that are joined need an axis");
+  const module_type *t = &v->m->types[insn_seq_stack_at(in->code).element];
+  if (in->id == INSN_SEQ_JOIN && t->rank < 1) FAIL(RULE_INDEX, "element", -1, "elements that are joined need an axis");
   if (t->object || t->dtype == REED_NONE || t->rank >= REED_MAX_RANK)
-    FAIL(RULE_INDEX, 2, -1, "elements need a dtype and a rank below %d, not %s and %d", REED_MAX_RANK,
+    FAIL(RULE_INDEX, "element", -1, "elements need a dtype and a rank below %d, not %s and %d", REED_MAX_RANK,
          reed_dtype_name(t->dtype), t->rank);
   return REED_OK;
 }
@@ -256,7 +173,7 @@ static reed_status check_stack(const verifier *v, const insn *in) {
 static reed_status check_insn(const verifier *v, const insn *in) {
   const insn_info *info = &insn_table[in->id];
   for (int i = 0; i < info->n_operands; i++) {
-    bool list = insn_role_form(info->roles[i]) == INSN_FORM_LIST;
+    bool list = info->forms[i] == INSN_FORM_LIST;
     for (uint32_t k = 0; k < in->operands[i].n; k++) {
       reed_status status = check_item(v, in, i, list ? (int64_t)k : -1, in->operands[i].words[k]);
       if (status != REED_OK) return status;
@@ -303,7 +220,7 @@ static reed_status find_instructions(verifier *v) {
     return status;
   }
   if (place != PLACE_OUTSIDE)
-    FAIL(RULE_EPOCH_TABLE, -1, -1, "the function ends inside of epoch %u", place_stamp(place) - 1);
+    FAIL(RULE_EPOCH_TABLE, NULL, -1, "the function ends inside of epoch %u", place_stamp(place) - 1);
   v->marks[0] |= MARK_LEADER;
   return REED_OK;
 }

@@ -57,7 +57,7 @@ static bool satisfies(state s, want w, int32_t device) {
 }
 
 /* The register is defined, and inside of an epoch what reads it may. */
-static reed_status check_readable(const verifier *v, const insn *in, int operand, int64_t item, state s) {
+static reed_status check_readable(const verifier *v, const insn *in, const char *operand, int64_t item, state s) {
   char text[96];
   state_kind kind = state_kind_of(s);
   if (kind == STATE_UNDEFINED || kind == STATE_DEAD || kind == STATE_MIXED)
@@ -70,7 +70,7 @@ static reed_status check_readable(const verifier *v, const insn *in, int operand
   return REED_OK;
 }
 
-static reed_status need(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg, want w,
+static reed_status need(const verifier *v, const insn *in, const char *operand, int64_t item, uint32_t reg, want w,
                         int32_t device) {
   state s = v->states[reg];
   reed_status status = check_readable(v, in, operand, item, s);
@@ -82,7 +82,7 @@ static reed_status need(const verifier *v, const insn *in, int operand, int64_t 
 }
 
 /* Elements that the host reads; while an epoch is shaped or planned they must follow from its keys. */
-static reed_status need_values(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg) {
+static reed_status need_values(const verifier *v, const insn *in, const char *operand, int64_t item, uint32_t reg) {
   bool strict = in_epoch(v, in) || in->id == INSN_EPOCH_ENTER;
   reed_status status = need(v, in, operand, item, reg, strict ? WANT_ON_DEVICE : WANT_ASKED, 0);
   if (status != REED_OK || !in_epoch(v, in) || v->states[reg] & STATE_KNOWN) return status;
@@ -91,7 +91,9 @@ static reed_status need_values(const verifier *v, const insn *in, int operand, i
        stamp_now(v, in) - 1);
 }
 
-static reed_status use_kernel_input(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg) {
+/* An input of `invoke`. */
+static reed_status use_kernel_input(const verifier *v, const insn *in, const char *operand, int64_t item,
+                                    uint32_t reg) {
   const reed_op_input *row = reed_op_input_at(verify_operator(v, in), (int32_t)item);
   if (op_reads_extents_only(verify_operator(v, in))) return need(v, in, operand, item, reg, WANT_EXTENTS, 0);
   if (row->reads & REED_READS_VALUE || in_shape(v, in)) {
@@ -104,7 +106,7 @@ static reed_status use_kernel_input(const verifier *v, const insn *in, int opera
 
 /* r.move and view of a shape section: what the memo keeps must follow from the key, and views there are copies on the
  * host. */
-static reed_status use_alias(const verifier *v, const insn *in, int operand, uint32_t reg, want w) {
+static reed_status use_alias(const verifier *v, const insn *in, const char *operand, uint32_t reg, want w) {
   reed_status status = need(v, in, operand, -1, reg, w, 0);
   if (status != REED_OK || !in_shape(v, in)) return status;
   if (in->id == INSN_VIEW) return need_values(v, in, operand, -1, reg);
@@ -117,12 +119,12 @@ static reed_status use_alias(const verifier *v, const insn *in, int operand, uin
 static bool is_absent(uint32_t word) { return INSN_REGISTER(word) == MODULE_ABSENT; }
 
 /* What one operand's item reads. No default: a role without a rule does not compile. */
-static reed_status use_item(const verifier *v, const insn *in, int operand, int64_t item, uint32_t word) {
-  switch (insn_table[in->id].roles[operand]) {
+static reed_status use_item(const verifier *v, const insn *in, insn_role role, const char *operand, int64_t item,
+                            uint32_t word) {
+  switch (role) {
     case INSN_ROLE_RU_ANY:
       if (in->id == INSN_R_MOVE) return use_alias(v, in, operand, word, WANT_COMPLETE);
       return need(v, in, operand, item, word, WANT_COMPLETE, 0);
-    case INSN_ROLE_RUS_ANY: return need(v, in, operand, item, word, WANT_COMPLETE, 0);
     case INSN_ROLE_RU_MAYBE: return need(v, in, operand, item, word, WANT_MAYBE, 0);
     case INSN_ROLE_RU_OBJECT: return need(v, in, operand, item, word, WANT_OBJECT, 0);
     case INSN_ROLE_RU_SHAPE: return need(v, in, operand, item, word, WANT_EXTENTS, 0);
@@ -131,43 +133,19 @@ static reed_status use_item(const verifier *v, const insn *in, int operand, int6
       if (in->id == INSN_VIEW) return use_alias(v, in, operand, word, WANT_TENSOR);
       return need(v, in, operand, item, word, WANT_TENSOR, 0);
     case INSN_ROLE_RU_HOST: return need_values(v, in, operand, item, word);
-    case INSN_ROLE_RFS_IN:
+    case INSN_ROLE_RF_INPUT:
       if (is_absent(word)) return REED_OK;
       if (INSN_READS(word) & REED_READS_VALUE) return need_values(v, in, operand, item, INSN_REGISTER(word));
-      return need(v, in, operand, item, INSN_REGISTER(word), in->id == INSN_EPOCH_ENTER ? WANT_TENSOR : WANT_EXTENTS,
-                  0);
-    case INSN_ROLE_RUS_KERNEL: return is_absent(word) ? REED_OK : use_kernel_input(v, in, operand, item, word);
+      return need(v, in, operand, item, INSN_REGISTER(word), WANT_EXTENTS, 0);
+    case INSN_ROLE_RF_KEY:
+      if (INSN_READS(word) & REED_READS_VALUE) return need_values(v, in, operand, item, INSN_REGISTER(word));
+      return need(v, in, operand, item, INSN_REGISTER(word), WANT_TENSOR, 0);
+    case INSN_ROLE_RU_KERNEL: return is_absent(word) ? REED_OK : use_kernel_input(v, in, operand, item, word);
     case INSN_ROLE_SU:
-    case INSN_ROLE_SUS: return check_readable(v, in, operand, item, v->states[v->f->n_r + word]);
-    case INSN_ROLE_RD_SHAPED: /* defined: define_item */
-    case INSN_ROLE_RD_STORED:
-    case INSN_ROLE_RD_OBJECT:
-    case INSN_ROLE_RD_ANY:
-    case INSN_ROLE_RD_NONE:
-    case INSN_ROLE_RD_FETCH:
-    case INSN_ROLE_RDS_SHAPED:
-    case INSN_ROLE_RDS_ANY:
-    case INSN_ROLE_SD:
-    case INSN_ROLE_SDS:
-    case INSN_ROLE_RX_ALLOC: /* changed: define_item */
-    case INSN_ROLE_RX_FILL:
-    case INSN_ROLE_RX_EXTENT:
-    case INSN_ROLE_RX_KILL:
-    case INSN_ROLE_RX_PUSH:
-    case INSN_ROLE_RXS_KERNEL:
-    case INSN_ROLE_IMM: /* no registers: verify_code.c */
-    case INSN_ROLE_INDEX:
-    case INSN_ROLE_DTYPE:
-    case INSN_ROLE_LABEL:
-    case INSN_ROLE_LABELS:
-    case INSN_ROLE_FUNC:
-    case INSN_ROLE_TYPE:
-    case INSN_ROLE_CONST:
-    case INSN_ROLE_SITE:
-    case INSN_ROLE_STR:
-    case INSN_ROLE_DEV:
-    case INSN_ROLE_REASON:
-    case INSN_ROLE_EPOCH:
+      return check_readable(v, in, operand, item, v->states[v->f->n_r + word]);
+      INSN_DEFINING_ROLES(INSN_ROLE_CASE) /* define_item */
+      INSN_CHANGING_ROLES(INSN_ROLE_CASE) /* define_item */
+      INSN_NAMING_ROLES(INSN_ROLE_CASE)   /* verify_code.c */
     case INSN_ROLE_COUNT: break;
   }
   return REED_OK;
@@ -182,7 +160,7 @@ static void set_state(verifier *v, size_t reg, state s) {
 }
 
 /* Forgets what the register held. */
-static reed_status define(verifier *v, const insn *in, int operand, int64_t item, size_t reg, state s) {
+static reed_status define(verifier *v, const insn *in, const char *operand, int64_t item, size_t reg, state s) {
   char text[96];
   if (state_is_fetching(v->states[reg]))
     FAIL(RULE_FETCHING, operand, item, "the register that is overwritten is %s",
@@ -193,7 +171,7 @@ static reed_status define(verifier *v, const insn *in, int operand, int64_t item
 
 /* A shaped register that is given memory: in an epoch one that the epoch has shaped; outside also one that was
  * allocated. */
-static reed_status check_fillable(const verifier *v, const insn *in, int operand, int64_t item, uint32_t reg,
+static reed_status check_fillable(const verifier *v, const insn *in, const char *operand, int64_t item, uint32_t reg,
                                   bool or_fresh) {
   state s = v->states[reg];
   reed_status status = check_readable(v, in, operand, item, s);
@@ -206,13 +184,13 @@ static reed_status check_fillable(const verifier *v, const insn *in, int operand
   return REED_OK;
 }
 
-static reed_status fill_kernel_output(verifier *v, const insn *in, int operand, int64_t item, uint32_t reg) {
+static reed_status fill_kernel_output(verifier *v, const insn *in, const char *operand, int64_t item, uint32_t reg) {
   const reed_op_output *row = reed_op_output_at(verify_operator(v, in), (int32_t)item);
   reed_status status = check_fillable(v, in, operand, item, reg, true);
   if (status != REED_OK) return status;
-  const insn_operand *inputs = &in->operands[operand + 1];
-  for (uint32_t k = 0; state_kind_of(v->states[reg]) == STATE_FRESH && k < inputs->n; k++)
-    if (inputs->words[k] == reg) FAIL(RULE_OPERANDS, operand, item, "input %u is the same register", k);
+  const insn_invoke i = insn_invoke_at(in->code);
+  for (uint32_t k = 0; state_kind_of(v->states[reg]) == STATE_FRESH && k < i.n_inputs; k++)
+    if (i.inputs[k] == reg) FAIL(RULE_OPERANDS, operand, item, "input %u is the same register", k);
   int32_t device = state_device(v->states[reg]);
   if (device != verify_device(in)) FAIL(RULE_DEVICE, operand, item, "the register was shaped for another device");
   if (in_shape(v, in) && (device != 0 || row->bounded))
@@ -222,18 +200,18 @@ static reed_status fill_kernel_output(verifier *v, const insn *in, int operand, 
   return define(v, in, operand, item, reg, state_make(row->bounded ? STATE_PENDING : STATE_STORED, device) | known);
 }
 
-/* dst of copy and view; src, the next operand, has been read. */
-static reed_status fill_from(verifier *v, const insn *in, int operand, uint32_t reg) {
+/* dst of copy and view, of which src has been read. */
+static reed_status fill_from(verifier *v, const insn *in, const char *operand, uint32_t reg) {
   reed_status status = check_fillable(v, in, operand, -1, reg, in->id == INSN_COPY);
   if (status != REED_OK) return status;
-  state source = v->states[in->operands[operand + 1].words[0]];
+  state source = v->states[insn_sharing_at(in->code).src];
   int32_t to = state_device(v->states[reg]), from = is_unknown(source) ? to : state_device(source);
   if (in->id == INSN_VIEW && to != from) FAIL(RULE_DEVICE, operand, -1, "a view is on its source's device");
   if (to == 0 && from != 0) FAIL(RULE_DEVICE, operand, -1, "only readback copies to the host");
   return define(v, in, operand, -1, reg, state_make(STATE_STORED, to) | (to == from ? source & STATE_KNOWN : 0));
 }
 
-static reed_status fetch_extent(verifier *v, const insn *in, int operand, uint32_t reg) {
+static reed_status fetch_extent(verifier *v, const insn *in, const char *operand, uint32_t reg) {
   state s = v->states[reg];
   reed_status status = check_readable(v, in, operand, -1, s);
   if (status != REED_OK) return status;
@@ -245,7 +223,7 @@ static reed_status fetch_extent(verifier *v, const insn *in, int operand, uint32
   return REED_OK;
 }
 
-static reed_status kill_register(verifier *v, const insn *in, int operand, uint32_t reg) {
+static reed_status kill_register(verifier *v, const insn *in, const char *operand, uint32_t reg) {
   state s = v->states[reg];
   char text[96];
   if (state_is_fetching(s)) FAIL(RULE_FETCHING, operand, -1, "the register is %s", state_text(s, text, sizeof text));
@@ -255,80 +233,62 @@ static reed_status kill_register(verifier *v, const insn *in, int operand, uint3
   return REED_OK;
 }
 
+static reed_status allocate_register(verifier *v, const insn *in, const char *operand, uint32_t reg) {
+  reed_status status = check_fillable(v, in, operand, -1, reg, false);
+  if (status != REED_OK) return status;
+  return define(v, in, operand, -1, reg, state_make(STATE_FRESH, state_device(v->states[reg])));
+}
+
+static reed_status push_to(const verifier *v, const insn *in, const char *operand, uint32_t reg) {
+  reed_status status = check_readable(v, in, operand, -1, v->states[reg]);
+  char text[96];
+  if (status == REED_OK && !satisfies(v->states[reg], WANT_OBJECT, 0))
+    FAIL(RULE_STATE, operand, -1, "the register is %s; a sequence is needed here",
+         state_text(v->states[reg], text, sizeof text));
+  return status;
+}
+
 static state declared_state(const module_type *t) {
   return t->object ? state_make(STATE_ANY, 0) : state_make(STATE_STORED, t->device);
 }
 
-/* What RD_ANY and RDS_ANY define: a reference to what is known, or something complete. */
+/* The state that RD_ANY defines: a call's result as the signature declares it, another reference as its source, and
+ * something complete of unknown kind otherwise. */
 static state any_state(const verifier *v, const insn *in, int64_t item) {
   if (in->id == INSN_CALL) {
-    const module_function *f = &v->m->functions[in->operands[0].words[0]];
+    const module_function *f = &v->m->functions[insn_call_at(in->code).function];
     return declared_state(&v->m->types[f->result_types[item]]);
   }
-  if (in->id != INSN_R_MOVE && in->id != INSN_OPT_GET) return state_make(STATE_ANY, 0);
-  state s = v->states[in->operands[1].words[0]] & ~STATE_MAYBE;
+  if (insn_table[in->id].shares != INSN_SHARES_REFERENCE) return state_make(STATE_ANY, 0);
+  state s = v->states[insn_sharing_at(in->code).src] & ~STATE_MAYBE;
   return state_kind_of(s) == STATE_NONE ? state_make(STATE_ANY, 0) : s; /* opt.get of none fails */
 }
 
-/* What one operand's item writes. No default: a role without a rule does not compile. */
-static reed_status define_item(verifier *v, const insn *in, int operand, int64_t item, uint32_t word) {
+/* One word of an operand, defined or changed. No default: a role without a rule does not compile. */
+static reed_status define_item(verifier *v, const insn *in, insn_role role, const char *operand, int64_t item,
+                               uint32_t word) {
   state known = in_shape(v, in) ? STATE_KNOWN : 0;
-  char text[96];
-  switch (insn_table[in->id].roles[operand]) {
+  switch (role) {
+    case INSN_ROLE_RD_OUTPUT:
+      if (is_absent(word)) return REED_OK;
+      return define(v, in, operand, item, word, state_make(STATE_SHAPED, verify_device(in)));
     case INSN_ROLE_RD_SHAPED: return define(v, in, operand, item, word, state_make(STATE_SHAPED, verify_device(in)));
-    case INSN_ROLE_RDS_SHAPED:
-      return is_absent(word) ? REED_OK
-                             : define(v, in, operand, item, word, state_make(STATE_SHAPED, verify_device(in)));
     case INSN_ROLE_RD_STORED:
       return define(v, in, operand, item, word, state_make(STATE_STORED, verify_device(in)) | known);
     case INSN_ROLE_RD_OBJECT: return define(v, in, operand, item, word, state_make(STATE_OBJECT, 0));
-    case INSN_ROLE_RD_ANY:
-    case INSN_ROLE_RDS_ANY: return define(v, in, operand, item, word, any_state(v, in, item));
+    case INSN_ROLE_RD_ANY: return define(v, in, operand, item, word, any_state(v, in, item));
     case INSN_ROLE_RD_NONE: return define(v, in, operand, item, word, state_make(STATE_NONE, 0));
     case INSN_ROLE_RD_FETCH: return define(v, in, operand, item, word, state_make(STATE_FETCHING, 0));
-    case INSN_ROLE_SD:
-    case INSN_ROLE_SDS: return define(v, in, operand, item, (size_t)v->f->n_r + word, state_make(STATE_SCALAR, 0));
-    case INSN_ROLE_RX_ALLOC: {
-      reed_status status = check_fillable(v, in, operand, item, word, false);
-      return status == REED_OK
-                 ? define(v, in, operand, item, word, state_make(STATE_FRESH, state_device(v->states[word])))
-                 : status;
-    }
+    case INSN_ROLE_SD: return define(v, in, operand, item, (size_t)v->f->n_r + word, state_make(STATE_SCALAR, 0));
+    case INSN_ROLE_RX_ALLOC: return allocate_register(v, in, operand, word);
     case INSN_ROLE_RX_FILL: return fill_from(v, in, operand, word);
-    case INSN_ROLE_RXS_KERNEL: return is_absent(word) ? REED_OK : fill_kernel_output(v, in, operand, item, word);
+    case INSN_ROLE_RX_KERNEL: return is_absent(word) ? REED_OK : fill_kernel_output(v, in, operand, item, word);
     case INSN_ROLE_RX_EXTENT: return fetch_extent(v, in, operand, word);
     case INSN_ROLE_RX_KILL: return kill_register(v, in, operand, word);
-    case INSN_ROLE_RX_PUSH: {
-      reed_status status = check_readable(v, in, operand, item, v->states[word]);
-      if (status == REED_OK && !satisfies(v->states[word], WANT_OBJECT, 0))
-        FAIL(RULE_STATE, operand, item, "the register is %s; a sequence is needed here",
-             state_text(v->states[word], text, sizeof text));
-      return status;
-    }
-    case INSN_ROLE_RU_ANY: /* read: use_item */
-    case INSN_ROLE_RU_SHAPE:
-    case INSN_ROLE_RU_TENSOR:
-    case INSN_ROLE_RU_HOST:
-    case INSN_ROLE_RU_OBJECT:
-    case INSN_ROLE_RU_MAYBE:
-    case INSN_ROLE_RUS_ANY:
-    case INSN_ROLE_RFS_IN:
-    case INSN_ROLE_RUS_KERNEL:
-    case INSN_ROLE_SU:
-    case INSN_ROLE_SUS:
-    case INSN_ROLE_IMM: /* no registers */
-    case INSN_ROLE_INDEX:
-    case INSN_ROLE_DTYPE:
-    case INSN_ROLE_LABEL:
-    case INSN_ROLE_LABELS:
-    case INSN_ROLE_FUNC:
-    case INSN_ROLE_TYPE:
-    case INSN_ROLE_CONST:
-    case INSN_ROLE_SITE:
-    case INSN_ROLE_STR:
-    case INSN_ROLE_DEV:
-    case INSN_ROLE_REASON:
-    case INSN_ROLE_EPOCH:
+    case INSN_ROLE_RX_PUSH:
+      return push_to(v, in, operand, word);
+      INSN_READING_ROLES(INSN_ROLE_CASE) /* use_item */
+      INSN_NAMING_ROLES(INSN_ROLE_CASE)  /* verify_code.c */
     case INSN_ROLE_COUNT: break;
   }
   return REED_OK;
@@ -336,39 +296,39 @@ static reed_status define_item(verifier *v, const insn *in, int operand, int64_t
 
 /* ---- whole instructions ---- */
 
-static reed_status each_item(verifier *v, const insn *in,
-                             reed_status (*visit)(verifier *v, const insn *in, int operand, int64_t item,
-                                                  uint32_t word)) {
+typedef reed_status (*visit_item)(verifier *v, const insn *in, insn_role role, const char *operand, int64_t item,
+                                  uint32_t word);
+
+static reed_status each_item(verifier *v, const insn *in, visit_item visit) {
   const insn_info *info = &insn_table[in->id];
   for (int i = 0; i < info->n_operands; i++) {
-    bool list = insn_role_form(info->roles[i]) == INSN_FORM_LIST;
+    bool list = info->forms[i] == INSN_FORM_LIST;
     for (uint32_t k = 0; k < in->operands[i].n; k++) {
-      reed_status status = visit(v, in, i, list ? (int64_t)k : -1, in->operands[i].words[k]);
+      reed_status status =
+          visit(v, in, info->roles[i], info->names[i], list ? (int64_t)k : -1, in->operands[i].words[k]);
       if (status != REED_OK) return status;
     }
   }
   return REED_OK;
 }
 
-/* Reads; an allocated register that something else now refers to as well is no longer one that a kernel may write. */
-static reed_status use_visit(verifier *v, const insn *in, int operand, int64_t item, uint32_t word) {
-  reed_status status = use_item(v, in, operand, item, word);
-  insn_role role = insn_table[in->id].roles[operand];
-  bool shares = role == INSN_ROLE_RU_ANY || role == INSN_ROLE_RUS_ANY || role == INSN_ROLE_RU_MAYBE ||
-                role == INSN_ROLE_RU_TENSOR;
+/* Reads; an allocated register to which something else now refers as well is no longer one that a kernel may write. */
+static reed_status use_visit(verifier *v, const insn *in, insn_role role, const char *operand, int64_t item,
+                             uint32_t word) {
+  reed_status status = use_item(v, in, role, operand, item, word);
+  bool shares = role == INSN_ROLE_RU_ANY || role == INSN_ROLE_RU_MAYBE || role == INSN_ROLE_RU_TENSOR;
   if (status == REED_OK && shares && state_kind_of(v->states[word]) == STATE_FRESH)
     v->states[word] = (v->states[word] & ~0xfu) | STATE_STORED;
   return status;
 }
 
-/* Arguments and results against a signature. A tensor of unknown kind may be an argument: a call looks at what it is
- * given. */
-static reed_status check_types(const verifier *v, const insn *in, int operand, const uint32_t *types, bool any_allowed,
-                               verify_rule rule) {
-  const insn_operand *o = &in->operands[operand];
-  for (uint32_t i = 0; i < o->n; i++) {
+/* A list of arguments or results against the types of a signature. A tensor of unknown kind may be an argument: the
+ * call looks at it. */
+static reed_status check_types(const verifier *v, const insn *in, const char *operand, const uint32_t *regs, uint32_t n,
+                               const uint32_t *types, bool any_allowed, verify_rule rule) {
+  for (uint32_t i = 0; i < n; i++) {
     const module_type *t = &v->m->types[types[i]];
-    state s = v->states[o->words[i]];
+    state s = v->states[regs[i]];
     char text[96];
     if (t->object || (state_is_tensor(s) && state_device(s) == t->device) ||
         (any_allowed && state_kind_of(s) == STATE_ANY))
@@ -381,33 +341,39 @@ static reed_status check_types(const verifier *v, const insn *in, int operand, c
 
 static reed_status check_signature(const verifier *v, const insn *in) {
   if (v->n_fetching)
-    FAIL(RULE_FETCHING, -1, -1, "%zu registers are being fetched: a sync is needed before", v->n_fetching);
-  if (in->id == INSN_CALL)
-    return check_types(v, in, 3, v->m->functions[in->operands[0].words[0]].param_types, true, RULE_CALL);
-  if (in->id == INSN_RETURN) return check_types(v, in, 0, v->f->result_types, false, RULE_RETURN);
+    FAIL(RULE_FETCHING, NULL, -1, "%zu registers are being fetched: a sync is needed before", v->n_fetching);
+  if (in->id == INSN_CALL) {
+    const insn_call c = insn_call_at(in->code);
+    return check_types(v, in, "arguments", c.arguments, c.n_arguments, v->m->functions[c.function].param_types, true,
+                       RULE_CALL);
+  }
+  if (in->id == INSN_RETURN) {
+    const insn_return r = insn_return_at(in->code);
+    return check_types(v, in, "results", r.results, r.n_results, v->f->result_types, false, RULE_RETURN);
+  }
   return REED_OK;
 }
 
 /* From here on the epoch may read its keys. */
 static void open_keys(verifier *v, const insn *in) {
-  uint32_t stamp = in->operands[0].words[0] + 1;
-  const insn_operand *keys = &in->operands[2], *scalars = &in->operands[3];
-  for (uint32_t i = 0; i < keys->n; i++) {
-    uint32_t reg = INSN_REGISTER(keys->words[i]);
-    state known = INSN_READS(keys->words[i]) & REED_READS_VALUE ? STATE_KNOWN : 0;
-    v->states[reg] = state_stamped(state_make(STATE_STORED, state_device(v->states[reg])) | known, stamp);
+  const insn_epoch_enter e = insn_epoch_enter_at(in->code);
+  for (uint32_t i = 0; i < e.n_keys; i++) {
+    uint32_t reg = INSN_REGISTER(e.keys[i]);
+    state known = INSN_READS(e.keys[i]) & REED_READS_VALUE ? STATE_KNOWN : 0;
+    v->states[reg] = state_stamped(state_make(STATE_STORED, state_device(v->states[reg])) | known, e.epoch + 1);
   }
-  for (uint32_t i = 0; i < scalars->n; i++) {
-    size_t reg = (size_t)v->f->n_r + scalars->words[i];
-    v->states[reg] = state_stamped(v->states[reg], stamp);
+  for (uint32_t i = 0; i < e.n_scalar_keys; i++) {
+    size_t reg = (size_t)v->f->n_r + e.scalar_keys[i];
+    v->states[reg] = state_stamped(v->states[reg], e.epoch + 1);
   }
 }
 
-static reed_status close_item(verifier *v, const insn *in, int operand, int64_t item, uint32_t word) {
-  insn_role role = insn_table[in->id].roles[operand];
-  bool reference = insn_role_is_reference(role);
-  if ((!reference && !insn_role_is_scalar(role)) || (reference && is_absent(word))) return REED_OK;
-  state *s = &v->states[reference ? INSN_REGISTER(word) : v->f->n_r + word];
+static reed_status close_item(verifier *v, const insn *in, insn_role role, const char *operand, int64_t item,
+                              uint32_t word) {
+  (void)in, (void)operand, (void)item;
+  insn_bank bank = insn_roles[role].bank;
+  if (bank == INSN_BANK_N || (bank == INSN_BANK_R && is_absent(word))) return REED_OK;
+  state *s = &v->states[bank == INSN_BANK_R ? INSN_REGISTER(word) : v->f->n_r + word];
   if (state_kind_of(*s) == STATE_SHAPED && state_stamp(*s)) *s = state_make(STATE_DEAD, 0); /* never filled */
   *s = state_stamped(*s & ~STATE_KNOWN, 0);
   return REED_OK;
@@ -436,8 +402,9 @@ static void finish_fetches(verifier *v) {
  * not ask, so that this is known where there is but one; elsewhere a call tells, which looks at what a parameter's type
  * says. */
 static void learn_type(verifier *v, const insn *in) {
-  state *s = &v->states[in->operands[0].words[0]];
-  const module_type *t = &v->m->types[in->operands[1].words[0]];
+  const insn_assert_shape i = insn_assert_shape_at(in->code);
+  state *s = &v->states[i.src];
+  const module_type *t = &v->m->types[i.type];
   if (is_unknown(*s) && !t->object && v->m->n_devices == 1) *s = state_make(STATE_STORED, 0) | (*s & ~0x7fu);
 }
 
@@ -448,7 +415,7 @@ static reed_status step(verifier *v, const insn *in) {
   if (status == REED_OK) status = each_item(v, in, define_item);
   if (status != REED_OK) return status;
   if (in->id == INSN_EPOCH_ENTER) open_keys(v, in);
-  if (in->id == INSN_EPOCH_END) return close_epoch(v, in->operands[0].words[0]);
+  if (in->id == INSN_EPOCH_END) return close_epoch(v, insn_epoch_end_at(in->code).epoch);
   if (in->id == INSN_SYNC) finish_fetches(v);
   if (in->id == INSN_ASSERT_SHAPE) learn_type(v, in);
   return REED_OK;
@@ -477,7 +444,7 @@ static reed_status flow_to(verifier *v, uint32_t pc) {
 static reed_status flow_to_targets(verifier *v, const insn *in) {
   const insn_info *info = &insn_table[in->id];
   for (int i = 0; i < info->n_operands; i++) {
-    if (info->roles[i] != INSN_ROLE_LABEL && info->roles[i] != INSN_ROLE_LABELS) continue;
+    if (info->roles[i] != INSN_ROLE_LABEL) continue;
     for (uint32_t k = 0; k < in->operands[i].n; k++) {
       reed_status status = flow_to(v, in->operands[i].words[k]);
       if (status != REED_OK) return status;

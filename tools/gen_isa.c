@@ -18,6 +18,12 @@ static const char isa_intro[] = "# Instructions\n"
                                 "well, *pending* while a kernel has reported its extent to the device only.\n"
                                 "*Flow*: `next` goes on behind the instruction, `jump` never does, `branch` may, "
                                 "`call` does when the callee has returned.\n"
+                                "*Places*: where the instruction may stand, `o` outside of epochs, `s` in an epoch's "
+                                "shape section, `r` in its run section.\n"
+                                "*Shares*: whose memory `dst` shares afterwards: `reference` is another reference to "
+                                "src, `memory` shares src's memory under its own extents, `device` does so\n"
+                                "where both are on one device and is a copy otherwise, `operator` is as the operator's "
+                                "row in [operators.md](operators.md) says of its outputs.\n"
                                 "\n"
                                 "Code is little-endian 32-bit words. The first word of an instruction has the opcode "
                                 "in its low and the length in words in its high 16 bits; then the\n"
@@ -27,8 +33,8 @@ static const char isa_intro[] = "# Instructions\n"
                                 "What epochs are: [epochs.md](epochs.md). What must hold of all\n"
                                 "registers: [verify.md](verify.md). The text form: [module.md](module.md).\n"
                                 "\n"
-                                "| code | instruction | operands | effect | flow |\n"
-                                "|---|---|---|---|---|\n";
+                                "| code | instruction | operands | effect | flow | places | shares |\n"
+                                "|---|---|---|---|---|---|---|\n";
 
 static const char verify_intro[] =
     "# What the loader checks\n"
@@ -63,21 +69,32 @@ static const char verify_intro[] =
     "| rule | what must hold |\n"
     "|---|---|\n";
 
+/* "dst RD_ANY", and a list as "results: RD_ANY ..." */
+static void put_operand(text_buffer *doc, const insn_info *info, int i) {
+  text_append(doc, info->forms[i] == INSN_FORM_LIST ? "%s%s: %s ..." : "%s%s %s", i ? ", " : "", info->names[i],
+              insn_roles[info->roles[i]].name);
+}
+
 static void put_isa(text_buffer *doc) {
   static const char *const flows[] = {"next", "jump", "branch", "call", "return", "fail"};
+  static const char *const shares[] = {"", "reference", "memory", "device", "operator"};
+  static const char *const banks[] = {"r", "s", ""};
   text_append(doc, "%s", isa_intro);
   for (int id = 0; id < INSN_COUNT; id++) {
     const insn_info *info = &insn_table[id];
     text_append(doc, "| %d | `%s` | ", id, info->mnemonic);
-    for (int i = 0; i < info->n_operands; i++)
-      text_append(doc, "%s%s %s", i ? ", " : "", info->names[i], insn_role_name(info->roles[i]));
-    text_append(doc, " | %s | %s |\n", info->effect, flows[info->flow]);
+    for (int i = 0; i < info->n_operands; i++) put_operand(doc, info, i);
+    text_append(doc, " | %s | %s | %s%s%s | %s |\n", info->effect, flows[info->flow],
+                info->places & INSN_PLACES_O ? "o" : "", info->places & INSN_PLACES_S ? "s" : "",
+                info->places & INSN_PLACES_R ? "r" : "", shares[info->shares]);
   }
-  text_append(doc, "\n## Operands\n\n| role | form | what it says |\n|---|---|---|\n");
-  static const char *const forms[] = {"word", "two words", "list"};
-  for (int role = 0; role < INSN_ROLE_COUNT; role++)
-    text_append(doc, "| %s | %s | %s |\n", insn_role_name((insn_role)role), forms[insn_role_form((insn_role)role)],
-                insn_role_text((insn_role)role));
+  text_append(doc, "\n## Operands\n\n*Bank*: the registers that an operand's words name. *Absent*: `_` may stand for a "
+                   "register.\n\n| role | bank | absent | flagged | what it says |\n|---|---|---|---|---|\n");
+  for (int role = 0; role < INSN_ROLE_COUNT; role++) {
+    const insn_role_info *info = &insn_roles[role];
+    text_append(doc, "| %s | %s | %s | %s | %s |\n", info->name, banks[info->bank], info->optional ? "may be" : "",
+                info->flagged ? "yes" : "", info->text);
+  }
   text_append(doc, "\n%d instructions.\n", (int)INSN_COUNT);
 }
 

@@ -1,6 +1,5 @@
-/* The assembler's instructions and labels. Operands are read by their role, so that insn.def is all there is to say
- * about them.
- */
+/* The assembler's instructions and labels. Operands are read by form and role, so that insn.def and the role list are
+ * all there is to say about them. Directives: asm.c and asm_data.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -84,66 +83,38 @@ static uint32_t parse_string_operand(assembler *a) {
   return number;
 }
 
-/* One item of an operand of that role. */
+/* One word of an operand of that role. */
 static uint32_t parse_item(assembler *a, insn_role role) {
 #define REASON_NAME(name, text) text,
   static const char *const reasons[] = {COPY_REASON_LIST(REASON_NAME)};
 #undef REASON_NAME
+  const insn_role_info *info = &insn_roles[role];
+  if (info->flagged) return parse_flagged_register(a);
+  if (info->bank != INSN_BANK_N) return parse_register(a, info->bank == INSN_BANK_R ? 'r' : 's');
   switch (role) {
-    case INSN_ROLE_RD_SHAPED:
-    case INSN_ROLE_RD_STORED:
-    case INSN_ROLE_RD_OBJECT:
-    case INSN_ROLE_RD_ANY:
-    case INSN_ROLE_RD_NONE:
-    case INSN_ROLE_RD_FETCH:
-    case INSN_ROLE_RX_ALLOC:
-    case INSN_ROLE_RX_FILL:
-    case INSN_ROLE_RX_EXTENT:
-    case INSN_ROLE_RX_KILL:
-    case INSN_ROLE_RX_PUSH:
-    case INSN_ROLE_RU_ANY:
-    case INSN_ROLE_RU_SHAPE:
-    case INSN_ROLE_RU_TENSOR:
-    case INSN_ROLE_RU_HOST:
-    case INSN_ROLE_RU_OBJECT:
-    case INSN_ROLE_RU_MAYBE:
-    case INSN_ROLE_RDS_SHAPED:
-    case INSN_ROLE_RDS_ANY:
-    case INSN_ROLE_RUS_ANY:
-    case INSN_ROLE_RUS_KERNEL:
-    case INSN_ROLE_RXS_KERNEL: return parse_register(a, 'r');
-    case INSN_ROLE_RFS_IN: return parse_flagged_register(a);
-    case INSN_ROLE_SD:
-    case INSN_ROLE_SU:
-    case INSN_ROLE_SDS:
-    case INSN_ROLE_SUS: return parse_register(a, 's');
     case INSN_ROLE_INDEX:
     case INSN_ROLE_EPOCH: return (uint32_t)lexer_integer(&a->lex, "an index", 0, UINT32_MAX);
     case INSN_ROLE_DTYPE: return asm_dtype(a);
-    case INSN_ROLE_LABEL:
-    case INSN_ROLE_LABELS: return parse_label(a);
+    case INSN_ROLE_LABEL: return parse_label(a);
     case INSN_ROLE_FUNC: return parse_function_name(a);
     case INSN_ROLE_TYPE: return asm_type(a);
     case INSN_ROLE_CONST: return asm_use(a, SYMBOL_CONST);
     case INSN_ROLE_SITE: return asm_use(a, SYMBOL_SITE);
     case INSN_ROLE_STR: return parse_string_operand(a);
     case INSN_ROLE_DEV: return (uint32_t)asm_device(a);
-    case INSN_ROLE_REASON: return parse_word(a, "a copy's reason", reasons, COPY_REASON_COUNT);
-    case INSN_ROLE_IMM: /* two words: parse_operand */
+    case INSN_ROLE_REASON:
+      return parse_word(a, "a copy's reason", reasons, COPY_REASON_COUNT);
+      INSN_REGISTER_ROLES(INSN_ROLE_CASE) /* above */
+    case INSN_ROLE_IMM:                   /* two words: parse_operand */
     case INSN_ROLE_COUNT: break;
   }
   return 0;
 }
 
-static void parse_operand(assembler *a, insn_role role) {
-  bool label = role == INSN_ROLE_LABEL || role == INSN_ROLE_LABELS;
-  switch (insn_role_form(role)) {
-    case INSN_FORM_WORD: {
-      uint32_t item = parse_item(a, role);
-      if (label) emit_label(a->b, item);
-      else emit_u32(a->b, item);
-      break;
-    }
+static void parse_operand(assembler *a, const insn_info *info, int operand) {
+  insn_role role = info->roles[operand];
+  switch (info->forms[operand]) {
+    case INSN_FORM_ONE: emit_u32(a->b, parse_item(a, role)); break;
     case INSN_FORM_LONG: emit_i64(a->b, lexer_integer(&a->lex, "an integer", INT64_MIN, INT64_MAX)); break;
     case INSN_FORM_LIST:
       a->list.n = 0;
@@ -154,8 +125,7 @@ static void parse_operand(assembler *a, insn_role role) {
         if (!lexer_at(&a->lex, ']')) lexer_expect(&a->lex, ',');
       }
       lexer_expect(&a->lex, ']');
-      if (label) emit_labels(a->b, a->list.items, (uint32_t)a->list.n);
-      else emit_list(a->b, a->list.items, (uint32_t)a->list.n);
+      emit_list(a->b, a->list.items, (uint32_t)a->list.n);
       break;
   }
 }
@@ -200,7 +170,7 @@ static void parse_insn(assembler *a) {
   mem_free(node);
   for (int i = 0; i < info->n_operands && !failed(a); i++) {
     if (i && !lexer_take(&a->lex, ',')) FAIL(a, "'%s' wants another operand, '%s'", info->mnemonic, info->names[i]);
-    if (!failed(a)) parse_operand(a, info->roles[i]);
+    if (!failed(a)) parse_operand(a, info, i);
   }
   if (lexer_take(&a->lex, '@')) lexer_next(&a->lex);
   if (failed(a)) return;

@@ -227,58 +227,37 @@ static void put_item(dis *d, insn_role role, uint32_t word) {
 #define REASON_NAME(name, text) text,
   static const char *const reasons[] = {COPY_REASON_LIST(REASON_NAME)};
 #undef REASON_NAME
+  const insn_role_info *info = &insn_roles[role];
+  if (info->bank != INSN_BANK_N) {
+    uint32_t number = info->flagged ? INSN_REGISTER(word) : word;
+    put_register(d, info->bank == INSN_BANK_R ? 'r' : 's', number);
+    if (info->flagged && (number != MODULE_ABSENT || INSN_READS(word)))
+      text_append(&d->out, ":%s", reads[INSN_READS(word) & 3]);
+    return;
+  }
   switch (role) {
-    case INSN_ROLE_RD_SHAPED:
-    case INSN_ROLE_RD_STORED:
-    case INSN_ROLE_RD_OBJECT:
-    case INSN_ROLE_RD_ANY:
-    case INSN_ROLE_RD_NONE:
-    case INSN_ROLE_RD_FETCH:
-    case INSN_ROLE_RX_ALLOC:
-    case INSN_ROLE_RX_FILL:
-    case INSN_ROLE_RX_EXTENT:
-    case INSN_ROLE_RX_KILL:
-    case INSN_ROLE_RX_PUSH:
-    case INSN_ROLE_RU_ANY:
-    case INSN_ROLE_RU_SHAPE:
-    case INSN_ROLE_RU_TENSOR:
-    case INSN_ROLE_RU_HOST:
-    case INSN_ROLE_RU_OBJECT:
-    case INSN_ROLE_RU_MAYBE:
-    case INSN_ROLE_RDS_SHAPED:
-    case INSN_ROLE_RDS_ANY:
-    case INSN_ROLE_RUS_ANY:
-    case INSN_ROLE_RUS_KERNEL:
-    case INSN_ROLE_RXS_KERNEL: put_register(d, 'r', word); break;
-    case INSN_ROLE_RFS_IN:
-      put_register(d, 'r', INSN_REGISTER(word));
-      if (INSN_REGISTER(word) != MODULE_ABSENT || INSN_READS(word))
-        text_append(&d->out, ":%s", reads[INSN_READS(word) & 3]);
-      break;
-    case INSN_ROLE_SD:
-    case INSN_ROLE_SU:
-    case INSN_ROLE_SDS:
-    case INSN_ROLE_SUS: put_register(d, 's', word); break;
     case INSN_ROLE_IMM: /* two words: put_operand */
     case INSN_ROLE_INDEX:
     case INSN_ROLE_EPOCH: text_append(&d->out, "%u", word); break;
     case INSN_ROLE_DTYPE: text_append(&d->out, "%s", reed_dtype_name((reed_dtype)word)); break;
-    case INSN_ROLE_LABEL:
-    case INSN_ROLE_LABELS: text_append(&d->out, "L%u", word); break;
+    case INSN_ROLE_LABEL: text_append(&d->out, "L%u", word); break;
     case INSN_ROLE_FUNC: put_function_name(d, word); break;
     case INSN_ROLE_TYPE: text_append(&d->out, "t%u", word); break;
     case INSN_ROLE_CONST: text_append(&d->out, "c%u", word); break;
     case INSN_ROLE_SITE: text_append(&d->out, "k%u", word); break;
     case INSN_ROLE_STR: put_string(d, d->m->strings[word]); break;
     case INSN_ROLE_DEV: text_append(&d->out, "%s", devices[word & 1]); break;
-    case INSN_ROLE_REASON: text_append(&d->out, "%s", reasons[word < COPY_REASON_COUNT ? word : 0]); break;
+    case INSN_ROLE_REASON:
+      text_append(&d->out, "%s", reasons[word < COPY_REASON_COUNT ? word : 0]);
+      break;
+      INSN_REGISTER_ROLES(INSN_ROLE_CASE) /* above */
     case INSN_ROLE_COUNT: break;
   }
 }
 
-static void put_operand(dis *d, insn_role role, const insn_operand *o) {
-  switch (insn_role_form(role)) {
-    case INSN_FORM_WORD: put_item(d, role, o->words[0]); break;
+static void put_operand(dis *d, insn_form form, insn_role role, const insn_operand *o) {
+  switch (form) {
+    case INSN_FORM_ONE: put_item(d, role, o->words[0]); break;
     case INSN_FORM_LONG: text_append(&d->out, "%" PRId64, insn_long(o)); break;
     case INSN_FORM_LIST:
       text_append(&d->out, "[");
@@ -295,8 +274,7 @@ static void mark_targets(dis *d, const uint32_t *code, uint32_t n_code) {
   insn in;
   for (uint32_t pc = 0; insn_decode(code, n_code, pc, &in); pc += in.n_words)
     for (int i = 0; i < insn_table[in.id].n_operands; i++) {
-      insn_role role = insn_table[in.id].roles[i];
-      if (role != INSN_ROLE_LABEL && role != INSN_ROLE_LABELS) continue;
+      if (insn_table[in.id].roles[i] != INSN_ROLE_LABEL) continue;
       for (uint32_t k = 0; k < in.operands[i].n; k++) d->is_target[in.operands[i].words[k]] = true;
     }
 }
@@ -315,7 +293,7 @@ static void put_insn(dis *d, uint32_t function, const insn *in) {
   text_append(&d->out, "  %s", info->mnemonic);
   for (int i = 0; i < info->n_operands; i++) {
     text_append(&d->out, i ? ", " : " ");
-    put_operand(d, info->roles[i], &in->operands[i]);
+    put_operand(d, info->forms[i], info->roles[i], &in->operands[i]);
   }
   const module_debug *debug = &d->m->debug[d->next_debug];
   if (d->next_debug < d->m->n_debug && debug->function == function && debug->pc == in->pc) {

@@ -3,6 +3,7 @@
 #ifndef COMPILER_LOWER_EMIT_H_
 #define COMPILER_LOWER_EMIT_H_
 
+#include "bytecode/emit.h"
 #include "compiler/lower/lower.h"
 
 /* For the report: an epoch, and what was fetched at the boundary behind it. */
@@ -51,14 +52,9 @@ uint32_t lower_constant(lower *l, const ir_value *v, int32_t device);
 void lower_constant_to(lower *l, uint32_t reg, const ir_value *v, int32_t device);
 /* `const reg` of an empty tensor: what a register of a path not taken holds. */
 void lower_empty_to(lower *l, uint32_t reg, int32_t device);
-/* Instructions whose operands are all single words. */
-void lower_emit(lower *l, int insn, const char *node, int n, const uint32_t *operands);
-#define EMIT(l, insn, node, ...) \
-  lower_emit(l, INSN_##insn, node, (int)(sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)), \
-             (const uint32_t[]){__VA_ARGS__})
-void lower_s_const(lower *l, uint32_t s, int64_t value, const char *node);
-void lower_branch(lower *l, int insn, uint32_t condition, uint32_t label, const char *node);
-void lower_jump(lower *l, uint32_t label);
+/* One instruction, operands by name: EMIT(l, view, node, .dst = to, .src = from). */
+#define EMIT(l, op, node, ...) insn_emit_##op((l)->b, node, (insn_##op){__VA_ARGS__})
+/* `sync` where something was started that none has finished. */
 void lower_sync(lower *l);
 /* The one element of a constant of integer or bool dtype. */
 int64_t lower_constant_item(const ir_value *v);

@@ -2,7 +2,6 @@
  * helpers that emission shares. Epochs are in lower_epoch.c, Loops in lower_loop.c. */
 #include <string.h>
 
-#include "bytecode/insn.h"
 #include "compiler/lower/emit.h"
 #include "ops/packed.h"
 
@@ -22,12 +21,12 @@ uint32_t lower_reg(lower *l, flow_version *x) {
 }
 
 void lower_kill_r(lower *l, uint32_t reg) {
-  EMIT(l, KILL, NULL, reg);
+  EMIT(l, kill, NULL, .victim = reg);
   lower_free_r(l, reg);
 }
 
 void lower_kill(lower *l, flow_version *x) {
-  EMIT(l, KILL, NULL, x->reg);
+  EMIT(l, kill, NULL, .victim = x->reg);
   if (!x->pinned) lower_free_r(l, x->reg);
 }
 
@@ -36,38 +35,12 @@ void lower_kill_list(lower *l, flow_version *list) {
     if (list->reg != FLOW_NO_REGISTER) lower_kill(l, list);
 }
 
-/* ---- single instructions ---- */
-
-void lower_emit(lower *l, int insn, const char *node, int n, const uint32_t *operands) {
-  emit_begin(l->b, insn, node);
-  for (int i = 0; i < n; i++) emit_u32(l->b, operands[i]);
-  emit_end(l->b);
-}
-
-void lower_s_const(lower *l, uint32_t s, int64_t value, const char *node) {
-  emit_begin(l->b, INSN_S_CONST, node);
-  emit_u32(l->b, s);
-  emit_i64(l->b, value);
-  emit_end(l->b);
-}
-
-void lower_branch(lower *l, int insn, uint32_t condition, uint32_t label, const char *node) {
-  emit_begin(l->b, insn, node);
-  emit_u32(l->b, condition);
-  emit_label(l->b, label);
-  emit_end(l->b);
-}
-
-void lower_jump(lower *l, uint32_t label) {
-  emit_begin(l->b, INSN_JUMP, NULL);
-  emit_label(l->b, label);
-  emit_end(l->b);
-}
-
 void lower_sync(lower *l) {
-  if (l->unsynced) lower_emit(l, INSN_SYNC, NULL, 0, NULL);
+  if (l->unsynced) EMIT(l, sync, NULL, 0);
   l->unsynced = false;
 }
+
+/* ---- sites and constants ---- */
 
 uint32_t lower_site(lower *l, const ir_node *n) {
   uint32_t *site = &l->sites[n->id];
@@ -92,7 +65,7 @@ void lower_constant_to(lower *l, uint32_t reg, const ir_value *v, int32_t device
     value->constant = 1 + (v->packed ? module_add_made_constant(l->b, &desc, pack, v, v->name)
                                      : module_add_constant(l->b, &desc, v->data, v->name, true));
   }
-  EMIT(l, CONST, NULL, reg, value->constant - 1, (uint32_t)device);
+  EMIT(l, const, NULL, .dst = reg, .constant = value->constant - 1, .device = (uint32_t)device);
 }
 
 uint32_t lower_constant(lower *l, const ir_value *v, int32_t device) {
@@ -103,7 +76,8 @@ uint32_t lower_constant(lower *l, const ir_value *v, int32_t device) {
 
 void lower_empty_to(lower *l, uint32_t reg, int32_t device) {
   reed_desc empty = {.dtype = REED_U8, .rank = 1, .dims = {0}};
-  EMIT(l, CONST, NULL, reg, module_add_constant(l->b, &empty, "", "empty", false), (uint32_t)device);
+  EMIT(l, const, NULL, .dst = reg, .constant = module_add_constant(l->b, &empty, "", "empty", false),
+       .device = (uint32_t)device);
 }
 
 int64_t lower_constant_item(const ir_value *v) { return (int64_t)reed_dtype_read(v->type.dtype, v->data); }
@@ -145,7 +119,7 @@ static void check_inputs(lower *l, const uint32_t *types) {
   ir_count_uses(l->f.m);
   for (int32_t i = 0; i < g->n_params; i++) {
     if (!g->params[i]->n_uses) continue;
-    EMIT(l, ASSERT_SHAPE, NULL, (uint32_t)i, types[i]);
+    EMIT(l, assert_shape, NULL, .src = (uint32_t)i, .type = types[i]);
     for (int32_t axis = 0; axis < g->params[i]->type.rank; axis++) {
       reed_dim symbol = g->params[i]->type.dims[axis];
       if (!symbol_is(symbol)) continue;
@@ -157,9 +131,10 @@ static void check_inputs(lower *l, const uint32_t *types) {
       }
       if (!first->scalar) {
         first->scalar = ++l->n_s;
-        EMIT(l, S_DIM, NULL, first->scalar - 1, first->reg, first->axis);
+        EMIT(l, s_dim, NULL, .dst = first->scalar - 1, .src = first->reg, .axis = first->axis);
       }
-      EMIT(l, ASSERT_DIM, NULL, (uint32_t)i, (uint32_t)axis, first->scalar - 1, types[i]);
+      EMIT(l, assert_dim, NULL, .src = (uint32_t)i, .axis = (uint32_t)axis, .extent = first->scalar - 1,
+           .type = types[i]);
     }
   }
   VEC_FREE(&dims);
@@ -171,10 +146,7 @@ static void return_results(lower *l, uint32_t *results) {
     const ir_value *v = g->results[i];
     results[i] = ir_is_constant(v) ? lower_constant(l, v, 0) : l->f.values[v->id].on[0]->reg;
   }
-  emit_begin(l->b, INSN_RETURN, NULL);
-  emit_list(l->b, results, (uint32_t)g->n_results);
-  emit_list(l->b, NULL, 0);
-  emit_end(l->b);
+  EMIT(l, return, NULL, .n_results = (uint32_t)g->n_results, .results = results);
 }
 
 static const char *result_name(const ir_graph *g, int32_t i) {

@@ -4,7 +4,6 @@
  * An If is a diamond in each section where one of its branches does something. What one path defines, the other one
  * defines as an empty tensor, so that at the end of a diamond every register holds the same kind of thing whichever
  * path was taken. */
-#include "bytecode/insn.h"
 #include "compiler/lower/emit.h"
 
 typedef enum section { SECTION_SHAPE, SECTION_RUN, SECTION_LOOP } section;
@@ -141,29 +140,22 @@ static uint32_t operand_reg(const lower *l, const flow_item *item, int32_t i) {
   return flow_operand(&l->f, item, i)->reg;
 }
 
-static void emit_outputs(lower *l, const flow_item *item) {
-  uint32_t regs[REED_MAX_OPERANDS];
-  int32_t n = item->node->n_outputs;
-  for (int32_t i = 0; i < n; i++) regs[i] = item->outputs[i] ? lower_reg(l, item->outputs[i]) : MODULE_ABSENT;
-  emit_list(l->b, regs, (uint32_t)n);
-}
-
-static void emit_inputs(lower *l, const flow_item *item, bool flags) {
-  uint32_t regs[REED_MAX_OPERANDS];
-  int32_t n = item->node->n_inputs;
-  for (int32_t i = 0; i < n; i++)
-    regs[i] = operand_reg(l, item, i) | (flags ? (uint32_t)place_reads(item->node->op, i) << 24 : 0);
-  emit_list(l->b, regs, (uint32_t)n);
-}
-
-static void emit_call(lower *l, const flow_item *item, int insn) {
+/* `shape` or `invoke` of the operator. */
+static void emit_call(lower *l, const flow_item *item, insn_id id) {
   const ir_node *n = item->node;
-  emit_begin(l->b, insn, n->name);
-  emit_u32(l->b, lower_site(l, n));
-  emit_u32(l->b, (uint32_t)place_of_node(n));
-  emit_outputs(l, item);
-  emit_inputs(l, item, insn == INSN_SHAPE);
-  emit_end(l->b);
+  uint32_t site = lower_site(l, n), device = (uint32_t)place_of_node(n), outputs[REED_MAX_OPERANDS],
+           inputs[REED_MAX_OPERANDS], n_outputs = (uint32_t)n->n_outputs, n_inputs = (uint32_t)n->n_inputs;
+  for (uint32_t i = 0; i < n_outputs; i++)
+    outputs[i] = item->outputs[i] ? lower_reg(l, item->outputs[i]) : MODULE_ABSENT;
+  for (uint32_t i = 0; i < n_inputs; i++) inputs[i] = operand_reg(l, item, (int32_t)i);
+  if (id == INSN_INVOKE) {
+    EMIT(l, invoke, n->name, .site = site, .device = device, .n_outputs = n_outputs, .outputs = outputs,
+         .n_inputs = n_inputs, .inputs = inputs);
+    return;
+  }
+  for (uint32_t i = 0; i < n_inputs; i++) inputs[i] |= (uint32_t)place_reads(n->op, (int32_t)i) << 24;
+  EMIT(l, shape, n->name, .site = site, .device = device, .n_outputs = n_outputs, .outputs = outputs,
+       .n_inputs = n_inputs, .inputs = inputs);
 }
 
 static lower_note *note_of(lower *l) { return &l->notes.items[l->notes.n - 1]; }
@@ -178,7 +170,7 @@ static bool is_view_here(const lower *l, const flow_item *item) {
 
 static void emit_kernel(lower *l, const flow_item *item) {
   if (is_view_here(l, item)) {
-    EMIT(l, VIEW, item->node->name, item->outputs[0]->reg, operand_reg(l, item, 0));
+    EMIT(l, view, item->node->name, .dst = item->outputs[0]->reg, .src = operand_reg(l, item, 0));
     note_of(l)->n_views++;
     return;
   }
@@ -197,11 +189,11 @@ static void emit_operator(lower *l, const flow_item *item, section at) {
 static void emit_copy(lower *l, const flow_item *item, section at) {
   const char *node = item->node ? item->node->name : NULL;
   if (at == SECTION_SHAPE) {
-    EMIT(l, SHAPE_LIKE, node, lower_reg(l, item->target), item->source->reg, 1);
+    EMIT(l, shape_like, node, .dst = lower_reg(l, item->target), .src = item->source->reg, .device = 1);
     return;
   }
-  EMIT(l, COPY, node, item->target->reg, item->source->reg, (uint32_t)item->reason, lower_site(l, item->node),
-       (uint32_t)item->input);
+  EMIT(l, copy, node, .dst = item->target->reg, .src = item->source->reg, .reason = (uint32_t)item->reason,
+       .site = lower_site(l, item->node), .input = (uint32_t)item->input);
   note_of(l)->n_copies++;
 }
 
@@ -211,14 +203,8 @@ static void emit_copy(lower *l, const flow_item *item, section at) {
 static void emit_identity(lower *l, const ir_node *n, uint32_t dst, uint32_t src) {
   uint32_t site = module_add_site(l->b, "", "Identity", n->name, NULL, 0, 1, 1),
            flagged = src | (uint32_t)REED_READS_SHAPE << 24;
-  for (int step = 0; step < 2; step++) {
-    emit_begin(l->b, step ? INSN_INVOKE : INSN_SHAPE, n->name);
-    emit_u32(l->b, site);
-    emit_u32(l->b, 0);
-    emit_list(l->b, &dst, 1);
-    emit_list(l->b, step ? &src : &flagged, 1);
-    emit_end(l->b);
-  }
+  EMIT(l, shape, n->name, .site = site, .n_outputs = 1, .outputs = &dst, .n_inputs = 1, .inputs = &flagged);
+  EMIT(l, invoke, n->name, .site = site, .n_outputs = 1, .outputs = &dst, .n_inputs = 1, .inputs = &src);
 }
 
 static void emit_join(lower *l, const flow_item *item, int side, int32_t k, section at) {
@@ -229,10 +215,10 @@ static void emit_join(lower *l, const flow_item *item, int side, int32_t k, sect
   const flow_version *source = constant ? NULL : l->f.values[v->id].on[join->device];
   uint32_t from = constant ? l->f.values[v->id].const_reg[join->device] : source->reg, to = lower_reg(l, join);
   if (join->device == 1) {
-    if (at == SECTION_SHAPE) EMIT(l, SHAPE_LIKE, node, to, from, 1);
-    else EMIT(l, VIEW, node, to, from);
+    if (at == SECTION_SHAPE) EMIT(l, shape_like, node, .dst = to, .src = from, .device = 1);
+    else EMIT(l, view, node, .dst = to, .src = from);
   } else if (at == SECTION_SHAPE) {
-    if (constant || is_computed_here(l, source)) EMIT(l, R_MOVE, node, to, from);
+    if (constant || is_computed_here(l, source)) EMIT(l, r_move, node, .dst = to, .src = from);
     else emit_identity(l, item->node, to, from);
   }
 }
@@ -253,12 +239,12 @@ static void default_version(lower *l, flow_version *x, section at) {
   switch (at) {
     case SECTION_SHAPE:
       if (x->device == 0) lower_empty_to(l, lower_reg(l, x), 0);
-      else EMIT(l, SHAPE_LIKE, NULL, lower_reg(l, x), l->empty, 1);
+      else EMIT(l, shape_like, NULL, .dst = lower_reg(l, x), .src = l->empty, .device = 1);
       break;
     case SECTION_RUN:
       if (x->device == 0) break;
-      if (x->killed_in_run) EMIT(l, KILL, NULL, x->reg);
-      else EMIT(l, VIEW, NULL, x->reg, l->empty);
+      if (x->killed_in_run) EMIT(l, kill, NULL, .victim = x->reg);
+      else EMIT(l, view, NULL, .dst = x->reg, .src = l->empty);
       break;
     case SECTION_LOOP: lower_empty_to(l, lower_reg(l, x), x->device); break;
   }
@@ -274,7 +260,7 @@ static void default_entries(lower *l, const flow_block *b, int32_t time, section
     if (is_tail(e) || item->kind == FLOW_EXTENT) continue;
     if (item->kind == FLOW_COPY || item->kind == FLOW_FETCH) default_version(l, item->target, at);
     if (item->kind == FLOW_IF && item->time == time && at == SECTION_SHAPE)
-      lower_s_const(l, condition_of(l, item), 0, NULL);
+      EMIT(l, s_const, NULL, .dst = condition_of(l, item), .value = 0);
     if (item->outputs)
       for (int32_t k = 0; k < item->node->n_outputs; k++)
         if (item->outputs[k] && item->outputs[k]->time == time) default_version(l, item->outputs[k], at);
@@ -309,9 +295,9 @@ static void emit_diamond(lower *l, const flow_item *item, int32_t time, section 
   if (!has_effect(item->branches[0], time, at) && !has_effect(item->branches[1], time, at)) return;
   uint32_t otherwise = emit_new_label(l->b), end = emit_new_label(l->b);
   if (at == SECTION_LOOP) lower_sync(l);
-  lower_branch(l, INSN_BRANCH_IFNOT, item->condition, otherwise, item->node->name);
+  EMIT(l, branch_ifnot, item->node->name, .condition = item->condition, .target = otherwise);
   emit_path(l, item, 0, time, at);
-  lower_jump(l, end);
+  EMIT(l, jump, NULL, .target = end);
   emit_bind_label(l->b, otherwise);
   emit_path(l, item, 1, time, at);
   emit_bind_label(l->b, end);
@@ -319,16 +305,16 @@ static void emit_diamond(lower *l, const flow_item *item, int32_t time, section 
 
 static void emit_condition(lower *l, flow_item *item) {
   uint32_t from = item->source ? item->source->reg : l->f.values[item->node->inputs[0]->id].const_reg[0];
-  EMIT(l, S_ITEM, item->node->name, condition_of(l, item), from);
+  EMIT(l, s_item, item->node->name, .dst = condition_of(l, item), .src = from);
 }
 
 /* ---- sections ---- */
 
 static void emit_fetch(lower *l, const flow_item *item) {
-  if (item->kind == FLOW_EXTENT) EMIT(l, EXTENT, item->node->name, item->target->reg);
+  if (item->kind == FLOW_EXTENT) EMIT(l, extent, item->node->name, .src = item->target->reg);
   else
-    EMIT(l, READBACK, item->node->name, lower_reg(l, item->target), item->source->reg, (uint32_t)item->reason,
-         lower_site(l, item->node), (uint32_t)item->input);
+    EMIT(l, readback, item->node->name, .dst = lower_reg(l, item->target), .src = item->source->reg,
+         .reason = (uint32_t)item->reason, .site = lower_site(l, item->node), .input = (uint32_t)item->input);
   l->unsynced = true;
   if (!VEC_PUSH(&l->fetches, ((lower_fetch){.epoch = (int32_t)l->n_epochs - 1, .item = item}))) l->no_memory = true;
 }
@@ -380,19 +366,15 @@ static void emit_epoch(lower *l, const flow_block *root, int32_t time) {
   }
   walk_entries(l, root, time, visit_keys);
   note_of(l)->n_keys = (int32_t)l->keys.n;
-  emit_begin(l->b, INSN_EPOCH_ENTER, NULL);
-  emit_u32(l->b, number);
-  emit_label(l->b, plan);
-  emit_list(l->b, l->keys.items, (uint32_t)l->keys.n);
-  emit_list(l->b, l->scalar_keys.items, (uint32_t)l->scalar_keys.n);
-  emit_end(l->b);
+  EMIT(l, epoch_enter, NULL, .epoch = number, .plan = plan, .n_keys = (uint32_t)l->keys.n, .keys = l->keys.items,
+       .n_scalar_keys = (uint32_t)l->scalar_keys.n, .scalar_keys = l->scalar_keys.items);
   l->empty = FLOW_NO_REGISTER;
   walk_entries(l, root, time, visit_constants);
   emit_entries(l, root, time, SECTION_SHAPE);
   emit_bind_label(l->b, plan);
-  EMIT(l, EPOCH_PLAN, NULL, number);
+  EMIT(l, epoch_plan, NULL, .epoch = number);
   emit_entries(l, root, time, SECTION_RUN);
-  EMIT(l, EPOCH_END, NULL, number);
+  EMIT(l, epoch_end, NULL, .epoch = number);
   for (size_t i = 0; i < l->const_regs.n; i++) lower_kill_r(l, l->const_regs.items[i]);
   l->const_regs.n = 0;
 }

@@ -13,7 +13,6 @@
  * A carried value keeps one register, which is the Loop's output afterwards. */
 #include <string.h>
 
-#include "bytecode/insn.h"
 #include "compiler/lower/emit.h"
 
 #define NO_SCALAR UINT32_MAX
@@ -32,8 +31,8 @@ typedef struct looping {
 /* A scalar from a constant or a host version; `otherwise` for an absent one. */
 static uint32_t scalar_of(looping *c, const ir_value *v, int64_t otherwise) {
   uint32_t s = c->l->n_s++;
-  if (v && !ir_is_constant(v)) EMIT(c->l, S_ITEM, c->n->name, s, c->l->f.values[v->id].on[0]->reg);
-  else lower_s_const(c->l, s, v ? lower_constant_item(v) : otherwise, c->n->name);
+  if (v && !ir_is_constant(v)) EMIT(c->l, s_item, c->n->name, .dst = s, .src = c->l->f.values[v->id].on[0]->reg);
+  else EMIT(c->l, s_const, c->n->name, .dst = s, .value = v ? lower_constant_item(v) : otherwise);
   return s;
 }
 
@@ -50,8 +49,8 @@ static void make_scalars(looping *c) {
   if (!trip && !c->item->params[0]) return;
   c->i = c->l->n_s++;
   c->one = c->l->n_s++;
-  lower_s_const(c->l, c->i, 0, c->n->name);
-  lower_s_const(c->l, c->one, 1, NULL);
+  EMIT(c->l, s_const, c->n->name, .dst = c->i, .value = 0);
+  EMIT(c->l, s_const, NULL, .dst = c->one, .value = 1);
 }
 
 /* The carried registers are those of the Loop's outputs, which another path of an If may already have named. */
@@ -62,7 +61,7 @@ static void take_carried(looping *c) {
     const ir_value *initial = c->n->inputs[k + 2];
     c->carried[k] = param->reg = output ? lower_reg(l, output) : lower_take_r(l);
     if (ir_is_constant(initial)) lower_constant_to(l, c->carried[k], initial, param->device);
-    else EMIT(l, R_MOVE, c->n->name, c->carried[k], l->f.values[initial->id].on[param->device]->reg);
+    else EMIT(l, r_move, c->n->name, .dst = c->carried[k], .src = l->f.values[initial->id].on[param->device]->reg);
   }
 }
 
@@ -73,20 +72,22 @@ static void make_sequences(looping *c) {
     c->sequences[k] = FLOW_NO_REGISTER;
     if (!c->item->outputs[c->n_carried + k]) continue;
     c->sequences[k] = lower_take_r(c->l);
-    EMIT(c->l, SEQ_MAKE, c->n->name, c->sequences[k]);
+    EMIT(c->l, seq_make, c->n->name, .dst = c->sequences[k]);
   }
 }
 
 static void emit_head(looping *c, uint32_t leave) {
   lower *l = c->l;
-  if (c->go != NO_SCALAR) lower_branch(l, INSN_BRANCH_IFNOT, c->go, leave, c->n->name);
+  if (c->go != NO_SCALAR) EMIT(l, branch_ifnot, c->n->name, .condition = c->go, .target = leave);
   if (c->trip != NO_SCALAR) {
     uint32_t more = l->n_s++;
-    EMIT(l, S_LT, c->n->name, more, c->i, c->trip);
-    lower_branch(l, INSN_BRANCH_IFNOT, more, leave, c->n->name);
+    EMIT(l, s_lt, c->n->name, .dst = more, .a = c->i, .b = c->trip);
+    EMIT(l, branch_ifnot, c->n->name, .condition = more, .target = leave);
   }
-  if (c->item->params[0]) EMIT(l, R_SCALAR, c->n->name, lower_reg(l, c->item->params[0]), c->i, REED_I64);
-  if (c->item->params[1]) EMIT(l, R_SCALAR, c->n->name, lower_reg(l, c->item->params[1]), c->go, REED_BOOL);
+  if (c->item->params[0])
+    EMIT(l, r_scalar, c->n->name, .dst = lower_reg(l, c->item->params[0]), .src = c->i, .dtype = REED_I64);
+  if (c->item->params[1])
+    EMIT(l, r_scalar, c->n->name, .dst = lower_reg(l, c->item->params[1]), .src = c->go, .dtype = REED_BOOL);
 }
 
 static void push_scans(looping *c) {
@@ -96,11 +97,11 @@ static void push_scans(looping *c) {
     int32_t result = 1 + c->n_carried + k;
     const flow_version *x = flow_loop_result(&l->f, c->item, result);
     if (x) {
-      EMIT(l, SEQ_PUSH, c->n->name, c->sequences[k], x->reg);
+      EMIT(l, seq_push, c->n->name, .sequence = c->sequences[k], .item = x->reg);
       continue;
     }
     uint32_t constant = lower_constant(l, c->g->results[result], c->item->outputs[c->n_carried + k]->device);
-    EMIT(l, SEQ_PUSH, c->n->name, c->sequences[k], constant);
+    EMIT(l, seq_push, c->n->name, .sequence = c->sequences[k], .item = constant);
     lower_kill_r(l, constant);
   }
 }
@@ -126,16 +127,17 @@ static void move_carried(looping *c) {
     saved[k] = FLOW_NO_REGISTER;
     if (from < 0 || from == k) continue;
     saved[k] = lower_take_r(l);
-    EMIT(l, R_MOVE, c->n->name, saved[k], x->reg);
+    EMIT(l, r_move, c->n->name, .dst = saved[k], .src = x->reg);
   }
   for (int32_t k = 0; k < c->n_carried; k++) {
     const flow_version *x = flow_loop_result(&l->f, c->item, k + 1);
-    if (x != c->item->params[k + 2] && c->item->params[k + 2]->last == FLOW_END) EMIT(l, KILL, NULL, c->carried[k]);
+    if (x != c->item->params[k + 2] && c->item->params[k + 2]->last == FLOW_END)
+      EMIT(l, kill, NULL, .victim = c->carried[k]);
   }
   for (int32_t k = 0; k < c->n_carried; k++) {
     const flow_version *x = flow_loop_result(&l->f, c->item, k + 1);
     if (x == c->item->params[k + 2]) continue;
-    if (x) EMIT(l, R_MOVE, c->n->name, c->carried[k], saved[k] != FLOW_NO_REGISTER ? saved[k] : x->reg);
+    if (x) EMIT(l, r_move, c->n->name, .dst = c->carried[k], .src = saved[k] != FLOW_NO_REGISTER ? saved[k] : x->reg);
     else lower_constant_to(l, c->carried[k], c->g->results[k + 1], c->item->params[k + 2]->device);
     if (saved[k] != FLOW_NO_REGISTER) lower_kill_r(l, saved[k]);
   }
@@ -151,13 +153,13 @@ static void end_iteration(looping *c) {
   lower *l = c->l;
   const ir_value *next = c->g->results[0];
   if (c->go != NO_SCALAR) {
-    if (ir_is_constant(next)) lower_s_const(l, c->go, lower_constant_item(next), c->n->name);
-    else EMIT(l, S_ITEM, c->n->name, c->go, flow_loop_result(&l->f, c->item, 0)->reg);
+    if (ir_is_constant(next)) EMIT(l, s_const, c->n->name, .dst = c->go, .value = lower_constant_item(next));
+    else EMIT(l, s_item, c->n->name, .dst = c->go, .src = flow_loop_result(&l->f, c->item, 0)->reg);
   }
   push_scans(c);
   move_carried(c);
   kill_rest(c);
-  if (c->i != NO_SCALAR) EMIT(l, S_ADD, c->n->name, c->i, c->i, c->one);
+  if (c->i != NO_SCALAR) EMIT(l, s_add, c->n->name, .dst = c->i, .a = c->i, .b = c->one);
 }
 
 /* dtype and extents of one element of a scan output; what is not known counts as zero where there is no iteration. */
@@ -175,8 +177,12 @@ static void gather_scans(looping *c) {
     if (c->sequences[k] == FLOW_NO_REGISTER) continue;
     flow_version *x = c->item->outputs[c->n_carried + k];
     uint32_t type = element_type(l, c->g->results[1 + c->n_carried + k], x->device);
-    if (x->value->joined) EMIT(l, SEQ_JOIN, c->n->name, lower_reg(l, x), c->sequences[k], type, (uint32_t)x->device);
-    else EMIT(l, SEQ_STACK, c->n->name, lower_reg(l, x), c->sequences[k], type, (uint32_t)x->device);
+    if (x->value->joined)
+      EMIT(l, seq_join, c->n->name, .dst = lower_reg(l, x), .src = c->sequences[k], .element = type,
+           .device = (uint32_t)x->device);
+    else
+      EMIT(l, seq_stack, c->n->name, .dst = lower_reg(l, x), .src = c->sequences[k], .element = type,
+           .device = (uint32_t)x->device);
     lower_kill_r(l, c->sequences[k]);
   }
 }
@@ -198,7 +204,7 @@ void lower_loop(lower *l, flow_item *item) {
   emit_head(&c, leave);
   lower_root(l, item->body);
   end_iteration(&c);
-  lower_jump(l, head);
+  EMIT(l, jump, NULL, .target = head);
   emit_bind_label(l->b, leave);
   gather_scans(&c);
   for (int32_t k = 0; k < c.n_carried; k++)

@@ -103,56 +103,33 @@ static bool is_epoch(int id) {
   return id == INSN_EPOCH_ENTER || id == INSN_EPOCH_PLAN || id == INSN_EPOCH_END;
 } /* their rules: test_rules.c */
 
-/* The states that an operand takes, by its role; the exceptions that follow are the instruction's own. */
+/* The states that an operand takes, by its role; the exceptions that come first are the instruction's own. */
 static unsigned takes(int id, int operand, int item) {
   insn_role role = insn_table[id].roles[operand];
-  if (id == INSN_CALL && role == INSN_ROLE_RUS_ANY && item == 0) return BIT(HOST) | BIT(FRESH) | BIT(ANY);
-  if (id == INSN_RETURN && role == INSN_ROLE_RUS_ANY) return BIT(HOST) | BIT(FRESH);
-  if (id == INSN_SHAPE && role == INSN_ROLE_RFS_IN && item == 1) return BIT(HOST) | BIT(FRESH) | BIT(ANY);
+  if (id == INSN_CALL && role == INSN_ROLE_RU_ANY && item == 0) return BIT(HOST) | BIT(FRESH) | BIT(ANY);
+  if (id == INSN_RETURN && role == INSN_ROLE_RU_ANY) return BIT(HOST) | BIT(FRESH);
+  if (id == INSN_SHAPE && role == INSN_ROLE_RF_INPUT && item == 1) return BIT(HOST) | BIT(FRESH) | BIT(ANY);
   if (id == INSN_VIEW) return role == INSN_ROLE_RX_FILL ? BIT(SHAPED_HOST) : BIT(HOST) | BIT(FRESH) | BIT(ANY);
   if (id == INSN_COPY && role == INSN_ROLE_RX_FILL) return BIT(SHAPED_HOST) | BIT(SHAPED_DEVICE) | BIT(FRESH);
   switch (role) {
-    case INSN_ROLE_RD_SHAPED:
-    case INSN_ROLE_RD_STORED:
-    case INSN_ROLE_RD_OBJECT:
-    case INSN_ROLE_RD_ANY:
-    case INSN_ROLE_RD_NONE:
-    case INSN_ROLE_RD_FETCH:
-    case INSN_ROLE_RDS_SHAPED:
-    case INSN_ROLE_RDS_ANY: return ALL & ~BIT(FETCHING);
+    INSN_DEFINING_ROLES(INSN_ROLE_CASE) return ALL & ~BIT(FETCHING);
     case INSN_ROLE_RX_ALLOC: return BIT(SHAPED_HOST) | BIT(SHAPED_DEVICE);
     case INSN_ROLE_RX_EXTENT: return BIT(HOST) | BIT(DEVICE) | BIT(FRESH) | BIT(PENDING);
     case INSN_ROLE_RX_KILL: return ALL & ~(BIT(DEAD) | BIT(UNDEFINED) | BIT(FETCHING));
     case INSN_ROLE_RX_PUSH:
     case INSN_ROLE_RU_OBJECT: return BIT(OBJECT) | BIT(ANY);
-    case INSN_ROLE_RU_ANY:
-    case INSN_ROLE_RUS_ANY: return COMPLETE;
+    case INSN_ROLE_RU_ANY: return COMPLETE;
     case INSN_ROLE_RU_SHAPE:
-    case INSN_ROLE_RFS_IN:
+    case INSN_ROLE_RF_INPUT:
       return BIT(HOST) | BIT(DEVICE) | BIT(FRESH) | BIT(ANY) | BIT(SHAPED_HOST) | BIT(SHAPED_DEVICE);
     case INSN_ROLE_RU_TENSOR: return BIT(HOST) | BIT(DEVICE) | BIT(FRESH) | BIT(ANY);
     case INSN_ROLE_RU_HOST: return BIT(HOST) | BIT(FRESH) | BIT(ANY);
-    case INSN_ROLE_RUS_KERNEL: return BIT(HOST) | BIT(FRESH);
-    case INSN_ROLE_RXS_KERNEL: return BIT(SHAPED_HOST) | BIT(FRESH);
+    case INSN_ROLE_RU_KERNEL: return BIT(HOST) | BIT(FRESH);
+    case INSN_ROLE_RX_KERNEL: return BIT(SHAPED_HOST) | BIT(FRESH);
     case INSN_ROLE_RU_MAYBE: return COMPLETE | BIT(NONE);
+    case INSN_ROLE_RF_KEY:  /* test_rules.c */
     case INSN_ROLE_RX_FILL: /* above */
-    case INSN_ROLE_SD:
-    case INSN_ROLE_SU:
-    case INSN_ROLE_SDS:
-    case INSN_ROLE_SUS:
-    case INSN_ROLE_IMM:
-    case INSN_ROLE_INDEX:
-    case INSN_ROLE_DTYPE:
-    case INSN_ROLE_LABEL:
-    case INSN_ROLE_LABELS:
-    case INSN_ROLE_FUNC:
-    case INSN_ROLE_TYPE:
-    case INSN_ROLE_CONST:
-    case INSN_ROLE_SITE:
-    case INSN_ROLE_STR:
-    case INSN_ROLE_DEV:
-    case INSN_ROLE_REASON:
-    case INSN_ROLE_EPOCH:
+    case INSN_ROLE_SU: INSN_NAMING_ROLES(INSN_ROLE_CASE)
     case INSN_ROLE_COUNT: break;
   }
   return 0;
@@ -164,7 +141,7 @@ static void write_text(text_buffer *t, int id, int operand, int item, const char
   t->n = 0;
   text_append(t, "%s%s%s  %s", head, prologue, more_prologue, insn_table[id].mnemonic);
   for (int i = 0; i < insn_table[id].n_operands; i++) {
-    bool list = insn_role_form(insn_table[id].roles[i]) == INSN_FORM_LIST;
+    bool list = insn_table[id].forms[i] == INSN_FORM_LIST;
     char copy[128], *save = NULL;
     snprintf(copy, sizeof copy, "%s", uses[id].operands[i]);
     text_append(t, "%s%s", i ? ", " : " ", list ? "[" : "");
@@ -182,7 +159,7 @@ static void write_text(text_buffer *t, int id, int operand, int item, const char
 
 static int count_items(int id, int operand) {
   const char *text = uses[id].operands[operand];
-  if (insn_role_form(insn_table[id].roles[operand]) != INSN_FORM_LIST) return 1;
+  if (insn_table[id].forms[operand] != INSN_FORM_LIST) return 1;
   int n = *text ? 1 : 0;
   for (; *text; text++) n += *text == ' ';
   return n;
@@ -205,7 +182,7 @@ START_TEST(a_register_in_a_state_that_its_role_does_not_take_is_rejected) {
   text_buffer t = {0};
   for (int id = 0; id < INSN_COUNT; id++) {
     for (int i = 0; i < insn_table[id].n_operands && !is_epoch(id); i++) {
-      if (!insn_role_is_reference(insn_table[id].roles[i])) continue;
+      if (insn_roles[insn_table[id].roles[i]].bank != INSN_BANK_R) continue;
       for (int k = 0; k < count_items(id, i); k++)
         for (int state = 0; state < N_STATES; state++) {
           char reg[8], name[32];
@@ -217,7 +194,7 @@ START_TEST(a_register_in_a_state_that_its_role_does_not_take_is_rejected) {
           if (takes(id, i, k) & BIT(state)) accept(t.data);
           else
             reject(t.data, "V",
-                   state == FETCHING && calls && insn_table[id].roles[i] == INSN_ROLE_RDS_ANY ? "fetched" : name,
+                   state == FETCHING && calls && insn_table[id].roles[i] == INSN_ROLE_RD_ANY ? "fetched" : name,
                    "function 'main', word ");
         }
     }
@@ -226,12 +203,66 @@ START_TEST(a_register_in_a_state_that_its_role_does_not_take_is_rejected) {
 }
 END_TEST
 
+START_TEST(a_register_is_absent_only_where_its_role_allows_that) {
+  text_buffer t = {0};
+  for (int id = 0; id < INSN_COUNT; id++) {
+    for (int i = 0; i < insn_table[id].n_operands && !is_epoch(id); i++) {
+      const insn_role_info *role = &insn_roles[insn_table[id].roles[i]];
+      if (role->bank != INSN_BANK_R) continue;
+      for (int k = 0; k < count_items(id, i); k++) {
+        char name[32];
+        snprintf(name, sizeof name, "'%s'", insn_table[id].names[i]);
+        write_text(&t, id, i, k, "_", "");
+        /* all operands of the operators used here are required: their rows refuse what the role allows */
+        reject(t.data, "V21", name, role->optional ? " of " : "a register must be given");
+      }
+    }
+  }
+  text_fini(&t);
+}
+END_TEST
+
+/* Every instruction inside of an epoch, in either section: allowed exactly where its row says. What stands in the right
+ * place may still break another rule. */
+START_TEST(an_instruction_stands_only_where_its_row_says) {
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  text_buffer t = {0};
+  for (int id = 0; id < INSN_COUNT; id++)
+    for (int place = INSN_PLACES_O; place <= INSN_PLACES_R; place *= 2) {
+      if (is_epoch(id)) continue;
+      write_text(&t, id, -1, -1, "",
+                 place == INSN_PLACES_S   ? "  epoch.enter 0, plan, [r0:shape], []\n"
+                 : place == INSN_PLACES_R ? "  epoch.enter 0, plan, [r0:shape], []\nplan: "
+                                            "epoch.plan 0\n"
+                                          : "");
+      const char *end = strstr(t.data, "\nend:\n");
+      text_buffer whole = {0};
+      text_append(&whole, "%.*s\n%s%s", (int)(end - t.data), t.data,
+                  place == INSN_PLACES_S   ? "plan: epoch.plan 0\nend:  epoch.end 0\n"
+                  : place == INSN_PLACES_R ? "end:  epoch.end 0\n"
+                                           : "end:\n",
+                  end + strlen("\nend:\n"));
+      reed_status status = check_text(whole.data, d);
+      const char *message = reed_diagnosis_message(d);
+      bool refused = status != REED_OK && strncmp(message, "V51", 3) == 0 && strstr(message, insn_table[id].mnemonic);
+      ck_assert_msg(refused == !(insn_table[id].places & (insn_places)place), "%s in place %d: %s",
+                    insn_table[id].mnemonic, place, message);
+      if (refused)
+        ck_assert_ptr_nonnull(strstr(message, place == INSN_PLACES_S ? "not allowed in a shape section"
+                                                                     : "not allowed in a run section"));
+      text_fini(&whole);
+    }
+  text_fini(&t);
+  reed_diagnosis_close(&d);
+}
+END_TEST
+
 START_TEST(a_scalar_that_is_not_defined_is_rejected) {
   text_buffer t = {0};
   for (int id = 0; id < INSN_COUNT; id++)
     for (int i = 0; i < insn_table[id].n_operands && !is_epoch(id); i++) {
-      insn_role role = insn_table[id].roles[i];
-      if (role != INSN_ROLE_SU && role != INSN_ROLE_SUS) continue;
+      if (insn_table[id].roles[i] != INSN_ROLE_SU) continue;
       for (int k = 0; k < count_items(id, i); k++) {
         char name[32];
         snprintf(name, sizeof name, "'%s'", insn_table[id].names[i]);
@@ -296,7 +327,7 @@ START_TEST(an_operand_out_of_range_is_rejected_by_name) {
           rejected_there(bytes, n, &in, i, bad[b], d);
           *word = old;
         }
-      if (insn_role_form(role) != INSN_FORM_LIST) continue;
+      if (insn_table[id].forms[i] != INSN_FORM_LIST) continue;
       reed_program_options ignore = {.ignore_checksum = true};
       uint32_t *count = &code[in.operands[i].words - code - 1];
       *count += 1000;
@@ -317,6 +348,8 @@ int main(void) {
   suite_add_tcase(suite, c);
   tcase_add_test(c, every_instruction_has_a_valid_use);
   tcase_add_test(c, a_register_in_a_state_that_its_role_does_not_take_is_rejected);
+  tcase_add_test(c, a_register_is_absent_only_where_its_role_allows_that);
+  tcase_add_test(c, an_instruction_stands_only_where_its_row_says);
   tcase_add_test(c, a_scalar_that_is_not_defined_is_rejected);
   tcase_add_test(c, an_operand_out_of_range_is_rejected_by_name);
   SRunner *runner = srunner_create(suite);

@@ -106,7 +106,7 @@ static const struct {
     {MAIN "  const r1, c, device\n  call main, [r1], [], [r1], []\n" END, "V41", "'arguments'[0] (r1)",
      "a tensor on the host"},
     {MAIN "  seq.make r1\n  call main, [r1], [], [r1], []\n" END, "V41", "an object", NULL},
-    {MAIN "  return [], []\n", "V42", "'results'", "the signature has 1"},
+    {MAIN "  return [], []\n", "V42", "'results'", "the signature of 'main' has 1"},
     {MAIN "  s.const s0, 1\n  return [r0], [s0]\n", "V42", "'scalars'", NULL},
     {MAIN "  const r1, c, device\n  return [r1], []\n", "V42", "'results'[0] (r1)",
      "on the device; the signature says a tensor on the host"},

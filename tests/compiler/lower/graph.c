@@ -77,22 +77,20 @@ static void write_register(text_buffer *out, const module *m, insn_role role, ui
     case INSN_ROLE_SITE:
       text_append(out, "%s'%s'", m->strings[m->sites[word].op], m->strings[m->sites[word].node]);
       break;
-    case INSN_ROLE_RFS_IN:
-    case INSN_ROLE_RUS_KERNEL:
-    case INSN_ROLE_RDS_SHAPED:
-    case INSN_ROLE_RXS_KERNEL:
+    case INSN_ROLE_RF_INPUT:
+    case INSN_ROLE_RF_KEY:
+    case INSN_ROLE_RU_KERNEL:
+    case INSN_ROLE_RD_OUTPUT:
+    case INSN_ROLE_RX_KERNEL:
       if (INSN_REGISTER(word) == MODULE_ABSENT) text_append(out, "-");
       else
         text_append(out, "r%u%s", INSN_REGISTER(word), INSN_READS(word) == 2 ? "v" : INSN_READS(word) == 3 ? "b" : "");
       break;
     case INSN_ROLE_SD:
-    case INSN_ROLE_SU:
-    case INSN_ROLE_SDS:
-    case INSN_ROLE_SUS: text_append(out, "s%u", word); break;
-    case INSN_ROLE_LABEL:
-    case INSN_ROLE_LABELS: text_append(out, "@%u", word); break;
+    case INSN_ROLE_SU: text_append(out, "s%u", word); break;
+    case INSN_ROLE_LABEL: text_append(out, "@%u", word); break;
     case INSN_ROLE_REASON: text_append(out, "reason%u", word); break;
-    default: text_append(out, insn_role_name(role)[0] == 'R' ? "r%u" : "%u", word); break;
+    default: text_append(out, insn_roles[role].bank == INSN_BANK_R ? "r%u" : "%u", word); break;
   }
 }
 
@@ -105,11 +103,11 @@ static void write_code(text_buffer *out, const module *m) {
     for (int i = 0; i < info->n_operands; i++) {
       const insn_operand *o = &in.operands[i];
       text_append(out, "%s", i ? ", " : " ");
-      if (insn_role_form(info->roles[i]) == INSN_FORM_LONG) {
+      if (info->forms[i] == INSN_FORM_LONG) {
         text_append(out, "%lld", (long long)insn_long(o));
         continue;
       }
-      bool list = insn_role_form(info->roles[i]) == INSN_FORM_LIST;
+      bool list = info->forms[i] == INSN_FORM_LIST;
       if (list) text_append(out, "(");
       for (uint32_t k = 0; k < o->n; k++) {
         if (k) text_append(out, " ");
