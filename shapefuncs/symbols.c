@@ -4,68 +4,12 @@
  * The normal form is a polynomial: constant + sum of coefficient * product of factors, terms in descending graded
  * lexicographic order of their factors' ids. A factor is an atom (a named dim, an unknown) or an opaque term: floordiv,
  * min, max, broadcast over expressions. A polynomial that is just one factor is that factor's node; one without terms
- * is a plain number. What grows past the limits below becomes a fresh unknown, which is always correct: it only proves
- * less. */
+ * is a plain number. What grows past the limits of symbols.h becomes a fresh unknown, which is always correct: it only
+ * proves less. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "shapefuncs/shapefn.h"
-
-#define MAX_TERMS 128 /* a detector of 90 classes concatenates as many lists */
-#define MAX_DEGREE 8  /* the number of elements of a rank-8 tensor is one product */
-#define MAX_ARGS 16
-#define MAX_DEPTH 48 /* of factors within factors: bounds the recursion of text and evaluation */
-#define N_IDS ((int64_t)1 << 32)
-#define FLOOR_NUMBER (SYMBOL_FIRST + N_IDS) /* the smallest number that is not mistaken for a symbol */
-#define POISON SYMBOL_FIRST                 /* id 0: made when there was no memory; equal to nothing */
-
-typedef enum node_kind {
-  NODE_POISON,
-  NODE_NAMED,
-  NODE_FRESH,
-  NODE_FLOORDIV,
-  NODE_MIN,
-  NODE_MAX,
-  NODE_BROADCAST,
-  NODE_SUM
-} node_kind;
-
-typedef struct term {
-  int64_t coefficient;
-  uint32_t n_factors;
-  uint32_t factors[MAX_DEGREE]; /* ids, ascending; unused ones are 0 */
-} term;
-
-typedef struct polynomial {
-  int64_t constant;
-  int32_t n;
-  bool lost; /* overflowed or outgrew a limit */
-  term terms[MAX_TERMS];
-} polynomial;
-
-typedef struct node {
-  node_kind kind;
-  int32_t depth;
-  int64_t constant; /* NODE_SUM: of the polynomial; NODE_FRESH: serial number */
-  int32_t n;        /* terms or arguments */
-  term *terms;      /* NODE_SUM */
-  reed_dim *args;   /* NODE_FLOORDIV (numerator, divisor), NODE_MIN, NODE_MAX, NODE_BROADCAST (ascending) */
-  char *name;       /* NODE_NAMED */
-  int64_t low, high;
-  uint64_t hash;
-} node;
-
-struct reed_symbols {
-  VEC_OF(node) nodes;
-  uint32_t *slots; /* open addressing, ids; 0: free */
-  size_t n_slots;  /* a power of two, at most half full */
-  int64_t n_fresh;
-  reed_status status;
-};
-
-static const node *node_of(const reed_symbols *symbols, reed_dim d) { return &symbols->nodes.items[d - SYMBOL_FIRST]; }
-static reed_dim symbol_of(uint32_t id) { return SYMBOL_FIRST + (int64_t)id; }
+#include "shapefuncs/symbols.h"
 
 reed_status symbols_open(reed_symbols **out_symbols) {
   reed_symbols *symbols = mem_calloc(1, sizeof *symbols);
@@ -115,7 +59,6 @@ static int64_t bound_mul(int64_t a, int64_t b) {
   return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
 }
 
-static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 static int64_t bound_floordiv(int64_t a, int64_t b) { return infinite(a) ? a : floor_divide(a, b); }
 
 static void interval_mul(int64_t *low, int64_t *high, int64_t other_low, int64_t other_high) {
@@ -557,159 +500,4 @@ reed_dim symbols_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b) {
 bool symbols_equal(const reed_symbols *symbols, reed_dim a, reed_dim b) {
   (void)symbols;
   return a == b && a != POISON;
-}
-
-/* ---- evaluation ---- */
-
-typedef struct binding {
-  int32_t n;
-  const char *const *names;
-  const int64_t *values;
-} binding;
-
-static bool evaluate(const reed_symbols *symbols, reed_dim a, const binding *atoms, int64_t *out);
-
-static bool evaluate_sum(const reed_symbols *symbols, const node *x, const binding *atoms, int64_t *out) {
-  int64_t sum = x->constant;
-  for (int32_t i = 0; i < x->n; i++) {
-    int64_t product = x->terms[i].coefficient, factor;
-    for (uint32_t k = 0; k < x->terms[i].n_factors; k++)
-      if (!evaluate(symbols, symbol_of(x->terms[i].factors[k]), atoms, &factor) ||
-          __builtin_mul_overflow(product, factor, &product))
-        return false;
-    if (__builtin_add_overflow(sum, product, &sum)) return false;
-  }
-  *out = sum;
-  return true;
-}
-
-static bool evaluate(const reed_symbols *symbols, reed_dim a, const binding *atoms, int64_t *out) {
-  if (!symbol_is(a)) return *out = a, true;
-  const node *x = node_of(symbols, a);
-  if (x->kind == NODE_SUM) return evaluate_sum(symbols, x, atoms, out);
-  if (x->kind == NODE_FRESH || x->kind == NODE_POISON) return false;
-  if (x->kind == NODE_NAMED) {
-    for (int32_t i = 0; i < atoms->n; i++)
-      if (strcmp(atoms->names[i], x->name) == 0) return *out = atoms->values[i], true;
-    return false;
-  }
-  int64_t result, next;
-  if (!evaluate(symbols, x->args[0], atoms, &result)) return false;
-  for (int32_t i = 1; i < x->n; i++) {
-    if (!evaluate(symbols, x->args[i], atoms, &next)) return false;
-    if (x->kind == NODE_FLOORDIV && next <= 0) return false;
-    if (x->kind == NODE_FLOORDIV) result = floor_divide(result, next);
-    if (x->kind == NODE_MIN   ? next < result
-        : x->kind == NODE_MAX ? next > result
-                              : x->kind == NODE_BROADCAST && result == 1)
-      result = next;
-  }
-  *out = result;
-  return true;
-}
-
-bool symbols_evaluate(const reed_symbols *symbols, reed_dim a, int32_t n, const char *const *names,
-                      const int64_t *values, int64_t *out_value) {
-  binding atoms = {n, names, values};
-  int64_t value;
-  if (!evaluate(symbols, a, &atoms, &value)) return false;
-  *out_value = value;
-  return true;
-}
-
-/* ---- text ---- */
-
-typedef struct writer {
-  const reed_symbols *symbols;
-  char *out;
-  size_t n, capacity;
-} writer;
-
-static void write_dim(writer *w, reed_dim a, bool in_product);
-
-static void put(writer *w, const char *text) {
-  for (; *text && w->n + 1 < w->capacity; text++) w->out[w->n++] = *text;
-  if (w->capacity) w->out[w->n] = 0;
-}
-
-static void put_number(writer *w, int64_t number) {
-  char digits[24], *p = digits + sizeof digits;
-  uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-  *--p = 0;
-  do {
-    *--p = (char)('0' + rest % 10);
-    rest /= 10;
-  } while (rest);
-  if (number < 0) *--p = '-';
-  put(w, p);
-}
-
-static void write_sum(writer *w, const node *x) {
-  for (int32_t i = 0; i < x->n && w->n + 1 < w->capacity; i++) {
-    int64_t coefficient = x->terms[i].coefficient;
-    bool negative = coefficient < 0;
-    put(w, i ? (negative ? " - " : " + ") : (negative ? "-" : ""));
-    for (uint32_t k = 0; k < x->terms[i].n_factors; k++) {
-      if (k) put(w, "*");
-      write_dim(w, symbol_of(x->terms[i].factors[k]), true);
-    }
-    if (coefficient != 1 && coefficient != -1) {
-      put(w, "*");
-      put_number(w, negative && coefficient != INT64_MIN ? -coefficient : coefficient);
-    }
-  }
-  if (x->constant == 0) return;
-  put(w, x->constant < 0 ? " - " : " + ");
-  put_number(w, x->constant < 0 && x->constant != INT64_MIN ? -x->constant : x->constant);
-}
-
-static void write_call(writer *w, const node *x, const char *name) {
-  put(w, name);
-  for (int32_t i = 0; i < x->n && w->n + 1 < w->capacity; i++) {
-    put(w, i ? ", " : "(");
-    write_dim(w, x->args[i], false);
-  }
-  put(w, ")");
-}
-
-static void write_node(writer *w, const node *x) {
-  switch (x->kind) {
-    case NODE_POISON: put(w, "?"); break;
-    case NODE_NAMED: put(w, x->name); break;
-    case NODE_FRESH:
-      put(w, "?");
-      put_number(w, x->constant);
-      break;
-    case NODE_FLOORDIV:
-      put(w, "floor(");
-      write_dim(w, x->args[0], true);
-      put(w, "/");
-      write_dim(w, x->args[1], true);
-      put(w, ")");
-      break;
-    case NODE_MIN: write_call(w, x, "min"); break;
-    case NODE_MAX: write_call(w, x, "max"); break;
-    case NODE_BROADCAST: write_call(w, x, "broadcast"); break;
-    case NODE_SUM: write_sum(w, x); break;
-  }
-}
-
-static void write_dim(writer *w, reed_dim a, bool in_product) {
-  if (w->n + 1 >= w->capacity) return;
-  if (!symbol_is(a)) {
-    put_number(w, a);
-    return;
-  }
-  const node *x = node_of(w->symbols, a);
-  bool parentheses = in_product && x->kind == NODE_SUM;
-  if (parentheses) put(w, "(");
-  write_node(w, x);
-  if (parentheses) put(w, ")");
-}
-
-char *symbols_text(const reed_symbols *symbols, reed_dim a, char *out, size_t capacity) {
-  writer w = {symbols, out, 0, capacity};
-  put(&w, "");
-  write_dim(&w, a, false);
-  return out;
 }

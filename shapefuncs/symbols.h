@@ -1,0 +1,69 @@
+/* Inside the symbols: the nodes of the table, for the files that compute with them (symbols.c) and write them down or
+ * evaluate them (symbols_text.c). Everybody else uses shapefuncs/shapefn.h. */
+#ifndef SHAPEFUNCS_SYMBOLS_H_
+#define SHAPEFUNCS_SYMBOLS_H_
+
+#include "base/mem.h"
+#include "shapefuncs/shapefn.h"
+
+#define MAX_TERMS 128 /* a detector of 90 classes concatenates as many lists */
+#define MAX_DEGREE 8  /* the number of elements of a rank-8 tensor is one product */
+#define MAX_ARGS 16
+#define MAX_DEPTH 48 /* of factors within factors: bounds the recursion of text and evaluation */
+#define N_IDS ((int64_t)1 << 32)
+#define FLOOR_NUMBER (SYMBOL_FIRST + N_IDS) /* the smallest number that is not mistaken for a symbol */
+#define POISON SYMBOL_FIRST                 /* id 0: made when there was no memory; equal to nothing */
+
+typedef enum node_kind {
+  NODE_POISON,
+  NODE_NAMED,
+  NODE_FRESH,
+  NODE_FLOORDIV,
+  NODE_MIN,
+  NODE_MAX,
+  NODE_BROADCAST,
+  NODE_SUM
+} node_kind;
+
+typedef struct term {
+  int64_t coefficient;
+  uint32_t n_factors;
+  uint32_t factors[MAX_DEGREE]; /* ids, ascending; unused ones are 0 */
+} term;
+
+typedef struct polynomial {
+  int64_t constant;
+  int32_t n;
+  bool lost; /* overflowed or outgrew a limit */
+  term terms[MAX_TERMS];
+} polynomial;
+
+typedef struct node {
+  node_kind kind;
+  int32_t depth;
+  int64_t constant; /* NODE_SUM: of the polynomial; NODE_FRESH: serial number */
+  int32_t n;        /* terms or arguments */
+  term *terms;      /* NODE_SUM */
+  reed_dim *args;   /* NODE_FLOORDIV (numerator, divisor), NODE_MIN, NODE_MAX, NODE_BROADCAST (ascending) */
+  char *name;       /* NODE_NAMED */
+  int64_t low, high;
+  uint64_t hash;
+} node;
+
+struct reed_symbols {
+  VEC_OF(node) nodes;
+  uint32_t *slots; /* open addressing, ids; 0: free */
+  size_t n_slots;  /* a power of two, at most half full */
+  int64_t n_fresh;
+  reed_status status;
+};
+
+static inline const node *node_of(const reed_symbols *symbols, reed_dim d) {
+  return &symbols->nodes.items[d - SYMBOL_FIRST];
+}
+static inline reed_dim symbol_of(uint32_t id) { return SYMBOL_FIRST + (int64_t)id; }
+
+/* Of numbers: towards minus infinity; b > 0. */
+static inline int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+#endif
