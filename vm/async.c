@@ -2,7 +2,7 @@
  * loop. */
 #include <uv.h>
 
-#include "vm/vm.h"
+#include "vm/state.h"
 
 typedef struct async_run {
   uv_work_t work;

@@ -2,8 +2,9 @@
  * opening. */
 #include <string.h>
 
+#include "bytecode/insn.h"
 #include "loader/loader.h"
-#include "vm/vm.h"
+#include "vm/program.h"
 
 #define STRING_OF_(x) #x
 #define STRING_OF(x) STRING_OF_(x)

@@ -1,12 +1,15 @@
-/* Between epoch.c (memo, placing) and epoch_plan.c (the plan). */
+/* What the interpreter asks of epochs: enter, plan, end, and the two ways out of a failed run. */
 #ifndef VM_EPOCH_EPOCH_H_
 #define VM_EPOCH_EPOCH_H_
 
-#include "vm/vm.h"
+#include "vm/state.h"
 
-/* Puts a planned entry under its key, evicting the least recently used ones over the bounds. */
-void epoch_remember(reed_session *s, epoch_entry *e);
-/* Closes the planner's scratch and nulls. */
-void epoch_planner_close(struct epoch_planner **planner);
+/* epoch.enter: forms the key; a hit restores the registers, a miss begins a shape section. */
+reed_status epoch_enter(reed_session *s, const uint32_t *w, bool *out_hit) REED_MUST_CHECK;
+/* epoch.plan: plans the run section that begins at pc_after_plan, remembers the entry, gives out memory. */
+reed_status epoch_plan(reed_session *s, uint32_t pc_after_plan) REED_MUST_CHECK;
+void epoch_end(reed_session *s);
+/* Leaves an epoch that failed half-way. */
+void epoch_abandon(reed_session *s);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vm/vm.h"
+#include "vm/state.h"
 
 /* cJSON's add functions return NULL without memory and accept NULL parents, so that a whole tree is built and checked
  * once, by printing it with every item counted in. */
@@ -58,18 +58,20 @@ static const char *const reason_texts[] = {
 };
 static const char *const direction_texts[] = {"none", "device-to-host", "host-to-device", "device-to-device"};
 
-static const char *device_name(const reed_session *s, int32_t device) { return s->devices[device]->interface->name; }
+static const char *device_name(const reed_session *s, int32_t device) {
+  return s->devices.items[device]->interface->name;
+}
 
 /* operator, node and input that a copy is for. */
 static void add_cause(json_tree *t, const reed_session *s, cJSON *item, const profile_copy *copy) {
-  const module *m = s->program->module;
+  const module *m = s->run.program->module;
   const char *op = "", *node = "", *input = "";
   if (copy->site != UINT32_MAX) {
     const module_site *site = &m->sites[copy->site];
     op = m->strings[site->op];
     node = m->strings[site->node];
     const reed_op_input *declared =
-        copy->input == UINT32_MAX ? NULL : reed_op_input_at(s->program->site_ops[copy->site], (int32_t)copy->input);
+        copy->input == UINT32_MAX ? NULL : reed_op_input_at(s->run.program->site_ops[copy->site], (int32_t)copy->input);
     if (declared) input = declared->name;
   } else if (copy->reason == COPY_REASON_OUTPUT && copy->input < m->functions[0].n_r_results) {
     input = m->strings[m->types[m->outputs[copy->input]].name];
@@ -86,13 +88,13 @@ static void add_cause(json_tree *t, const reed_session *s, cJSON *item, const pr
 static double us(int64_t ns) { return (double)ns / 1000.0; }
 
 static void add_memory(json_tree *t, const reed_session *s, cJSON *memory) {
-  for (int32_t d = 0; d < s->n_devices; d++) {
+  for (int32_t d = 0; d < s->devices.n; d++) {
     cJSON *of_device = child(t, memory, device_name(s, d));
     pool_figures figures;
-    pool_read_figures(s->pools[d], &figures);
+    pool_read_figures(s->devices.pools[d], &figures);
     int64_t bytes = 0, without_reuse = 0, lower_bound = 0;
-    for (size_t i = 0; i < s->profile.epochs.n; i++) {
-      const profile_epoch *e = &s->profile.epochs.items[i];
+    for (size_t i = 0; i < s->run.profile.epochs.n; i++) {
+      const profile_epoch *e = &s->run.profile.epochs.items[i];
       if (e->arenas[d].bytes <= bytes) continue;
       bytes = e->arenas[d].bytes;
       without_reuse = e->arenas[d].without_reuse;
@@ -111,7 +113,7 @@ static void add_memory(json_tree *t, const reed_session *s, cJSON *memory) {
 reed_status reed_session_stats_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
   json_tree t = {0};
   t.root = keep(&t, cJSON_CreateObject());
-  const profile *p = &s->profile;
+  const profile *p = &s->run.profile;
   number(&t, t.root, "wall_us", us(p->wall_ns));
   cJSON *epochs = array(&t, t.root, "epochs");
   for (size_t i = 0; i < p->epochs.n; i++) {
@@ -138,12 +140,12 @@ reed_status reed_session_stats_json(reed_session *s, char **out_json, reed_diagn
   }
   add_memory(&t, s, child(&t, t.root, "memory"));
   cJSON *memo = child(&t, t.root, "memo");
-  number(&t, memo, "hits", (double)s->memo.hits);
-  number(&t, memo, "misses", (double)s->memo.misses);
-  number(&t, memo, "evictions", (double)s->memo.evictions);
-  number(&t, memo, "entries", (double)s->memo.entries);
-  number(&t, memo, "bytes", (double)s->memo.bytes);
-  number(&t, memo, "plans_reused", (double)s->memo.layouts_reused);
+  number(&t, memo, "hits", (double)s->memo.figures.hits);
+  number(&t, memo, "misses", (double)s->memo.figures.misses);
+  number(&t, memo, "evictions", (double)s->memo.figures.evictions);
+  number(&t, memo, "entries", (double)s->memo.figures.entries);
+  number(&t, memo, "bytes", (double)s->memo.figures.bytes);
+  number(&t, memo, "plans_reused", (double)s->memo.figures.layouts_reused);
   number(&t, t.root, "synchronisations", (double)p->n_syncs);
   number(&t, t.root, "kernels", (double)p->n_kernels);
   number(&t, t.root, "dropped", (double)p->n_notes_dropped);
@@ -153,8 +155,8 @@ reed_status reed_session_stats_json(reed_session *s, char **out_json, reed_diagn
 reed_status reed_session_plan_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
   json_tree t = {0};
   t.root = keep(&t, cJSON_CreateObject());
-  const profile *p = &s->profile;
-  const module *m = s->program->module;
+  const profile *p = &s->run.profile;
+  const module *m = s->run.program->module;
   cJSON *epochs = array(&t, t.root, "epochs");
   for (size_t i = 0; i < p->epochs.n; i++) {
     const profile_epoch *e = &p->epochs.items[i];
@@ -173,7 +175,7 @@ reed_status reed_session_plan_json(reed_session *s, char **out_json, reed_diagno
       number(&t, back, "bytes", (double)c->bytes);
     }
     cJSON *arena = child(&t, item, "arena");
-    for (int32_t d = 0; d < s->n_devices; d++) {
+    for (int32_t d = 0; d < s->devices.n; d++) {
       cJSON *of_device = child(&t, arena, device_name(s, d));
       number(&t, of_device, "bytes", (double)e->arenas[d].bytes);
       number(&t, of_device, "without_reuse", (double)e->arenas[d].without_reuse);
@@ -198,7 +200,7 @@ static bool about_site(uint8_t kind) {
 
 /* "Conv backbone/conv1", "epoch 3", "sync" */
 static void event_name(const reed_session *s, const profile_event *e, char *out, size_t capacity) {
-  const module *m = s->program->module;
+  const module *m = s->run.program->module;
   if (about_site(e->kind) && e->index != UINT32_MAX) {
     const module_site *site = &m->sites[e->index];
     snprintf(out, capacity, "%s%s %s", e->kind == PROFILE_COPY ? "copy for " : "", m->strings[site->op],
@@ -224,21 +226,22 @@ static void add_metadata(json_tree *t, cJSON *events, int pid, int tid, const ch
 static int thread_of(const profile_event *e) { return e->kind == PROFILE_KERNEL || e->kind == PROFILE_COPY ? 2 : 1; }
 
 reed_status reed_session_trace_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
-  if (!s->profile.spans) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "the session was opened without `profile`");
+  if (!s->run.profile.spans)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "the session was opened without `profile`");
   json_tree t = {0};
   t.root = keep(&t, cJSON_CreateObject());
   text(&t, t.root, "displayTimeUnit", "ns");
   cJSON *events = array(&t, t.root, "traceEvents");
-  for (int32_t d = 0; d < s->n_devices; d++) {
+  for (int32_t d = 0; d < s->devices.n; d++) {
     add_metadata(&t, events, d, 0, "process_name", device_name(s, d));
     if (d == 0) add_metadata(&t, events, d, 1, "thread_name", "interpreter");
     add_metadata(&t, events, d, 2, "thread_name", d == 0 ? "kernels" : "stream");
   }
   int64_t origin = INT64_MAX;
-  for (const profile_block *b = s->profile.first; b; b = b->next)
+  for (const profile_block *b = s->run.profile.first; b; b = b->next)
     for (size_t i = 0; i < b->n; i++)
       if (b->events[i].span.begin_ns && b->events[i].span.begin_ns < origin) origin = b->events[i].span.begin_ns;
-  for (const profile_block *b = s->profile.first; b; b = b->next)
+  for (const profile_block *b = s->run.profile.first; b; b = b->next)
     for (size_t i = 0; i < b->n; i++) {
       const profile_event *e = &b->events[i];
       if (!e->span.begin_ns || e->span.end_ns < e->span.begin_ns) continue; /* its run failed before it ended */
@@ -270,9 +273,9 @@ reed_status reed_session_trace_json(reed_session *s, char **out_json, reed_diagn
                                  : "device-to-device");
       text(&t, args, "reason", reason_texts[e->reason]);
     }
-  number(&t, child(&t, t.root, "otherData"), "dropped_events", (double)s->profile.n_dropped);
+  number(&t, child(&t, t.root, "otherData"), "dropped_events", (double)s->run.profile.n_dropped);
   reed_status status = finish(&t, out_json, diagnosis);
-  if (status == REED_OK) profile_forget_spans(&s->profile);
+  if (status == REED_OK) profile_forget_spans(&s->run.profile);
   return status;
 }
 
@@ -320,11 +323,12 @@ static void add_to(site_totals *sum, const site_totals *t) {
 }
 
 reed_status reed_session_profile_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
-  if (!s->profile.spans) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "the session was opened without `profile`");
-  const module *m = s->program->module;
+  if (!s->run.profile.spans)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "the session was opened without `profile`");
+  const module *m = s->run.program->module;
   site_totals *sites = mem_calloc(m->n_sites, sizeof *sites);
   if (!sites) return diag_no_memory(diagnosis, "the profile");
-  sum_events(&s->profile, sites);
+  sum_events(&s->run.profile, sites);
   json_tree t = {0};
   t.root = keep(&t, cJSON_CreateObject());
   cJSON *operators = array(&t, t.root, "operators");
@@ -349,7 +353,7 @@ reed_status reed_session_profile_json(reed_session *s, char **out_json, reed_dia
     text(&t, item, "operator", m->strings[m->sites[i].op]);
     add_totals(&t, item, &sites[i]);
   }
-  number(&t, t.root, "dropped_events", (double)s->profile.n_dropped);
+  number(&t, t.root, "dropped_events", (double)s->run.profile.n_dropped);
   mem_free(sites);
   return finish(&t, out_json, diagnosis);
 }

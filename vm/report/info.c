@@ -2,7 +2,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
-#include "vm/vm.h"
+#include "vm/program.h"
 
 static bool add_io(cJSON *list, const reed_value_info *info) {
   cJSON *item = cJSON_CreateObject();

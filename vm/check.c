@@ -1,0 +1,68 @@
+/* Checks of types at function borders, symbols bound to extents, elements read into scalars. */
+#include "vm/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *type_name(const vm_run *run, const module_type *type) {
+  const char *name = string_of(run, type->name);
+  return name[0] ? name : "value";
+}
+
+static void type_text(const vm_run *run, const module_type *type, char *out, size_t capacity) {
+  size_t n = (size_t)snprintf(out, capacity, "%s[", type->dtype == REED_NONE ? "any" : reed_dtype_name(type->dtype));
+  for (int32_t i = 0; i < type->rank && n < capacity; i++) {
+    const char *comma = i ? "," : "";
+    if (type->dims[i] >= 0) n += (size_t)snprintf(out + n, capacity - n, "%s%lld", comma, (long long)type->dims[i]);
+    else n += (size_t)snprintf(out + n, capacity - n, "%s%s", comma, string_of(run, (uint32_t)~type->dims[i]));
+  }
+  if (n < capacity) snprintf(out + n, capacity - n, "]");
+}
+
+reed_status exec_assert_shape(vm_run *run, const ref *r, const module_type *type) {
+  if (type->object) return REED_OK;
+  if (r->kind != REF_SHAPED && r->kind != REF_STORED) return not_a_tensor(run, r, "a tensor");
+  const reed_desc *desc = &r->t.desc;
+  bool ok = (type->dtype == REED_NONE || type->dtype == desc->dtype) && (type->rank < 0 || type->rank == desc->rank);
+  for (int32_t i = 0; ok && i < type->rank; i++) ok = type->dims[i] < 0 || type->dims[i] == desc->dims[i];
+  if (ok) return REED_OK;
+  char want[256], got[256];
+  type_text(run, type, want, sizeof want);
+  reed_status status = type->dtype != REED_NONE && type->dtype != desc->dtype ? REED_ERROR_TYPE : REED_ERROR_SHAPE;
+  status = diag_fail(run->diagnosis, status, "input '%s': expected %s, got %s", type_name(run, type), want,
+                     desc_text(desc, got, sizeof got));
+  diag_place_node(run->diagnosis, NULL, NULL, type_name(run, type));
+  return status;
+}
+
+reed_status exec_assert_dim(vm_run *run, const ref *r, uint32_t axis, int64_t extent, const module_type *type) {
+  if (r->kind != REF_SHAPED && r->kind != REF_STORED) return not_a_tensor(run, r, "a tensor");
+  if ((int32_t)axis >= r->t.desc.rank)
+    return diag_fail(run->diagnosis, REED_ERROR_SHAPE, "input '%s' has rank %d, axis %u is asked for",
+                     type_name(run, type), r->t.desc.rank, axis);
+  if (r->t.desc.dims[axis] == extent) return REED_OK;
+  const char *symbol =
+      (int32_t)axis < type->rank && type->dims[axis] < 0 ? string_of(run, (uint32_t)~type->dims[axis]) : "";
+  reed_status status =
+      diag_fail(run->diagnosis, REED_ERROR_SHAPE, "input '%s': dim %u ('%s') is %lld here, %lld where it was met first",
+                type_name(run, type), axis, symbol, (long long)r->t.desc.dims[axis], (long long)extent);
+  diag_place_node(run->diagnosis, NULL, NULL, type_name(run, type));
+  return status;
+}
+
+reed_status exec_item(vm_run *run, const ref *r, int64_t *out_value) {
+  if (r->kind != REF_STORED || r->t.device != 0) return not_a_tensor(run, r, "a host tensor");
+  if (desc_elements(&r->t.desc) != 1) {
+    char text[128];
+    return diag_fail(run->diagnosis, REED_ERROR_SHAPE, "a single element is needed, got %s",
+                     desc_text(&r->t.desc, text, sizeof text));
+  }
+  switch (r->t.desc.dtype) {
+    case REED_I64: memcpy(out_value, r->t.data, 8); return REED_OK;
+    case REED_BOOL: *out_value = *(const uint8_t *)r->t.data != 0; return REED_OK;
+    case REED_I32: *out_value = *(const int32_t *)r->t.data; return REED_OK;
+    default:
+      return diag_fail(run->diagnosis, REED_ERROR_TYPE, "an integer or bool is needed, got %s",
+                       reed_dtype_name(r->t.desc.dtype));
+  }
+}

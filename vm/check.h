@@ -1,0 +1,12 @@
+/* Types that are promised between functions, and single elements read on the host. */
+#ifndef VM_CHECK_H_
+#define VM_CHECK_H_
+
+#include "vm/run.h"
+
+reed_status exec_assert_shape(vm_run *run, const ref *r, const module_type *type) REED_MUST_CHECK;
+reed_status exec_assert_dim(vm_run *run, const ref *r, uint32_t axis, int64_t extent,
+                            const module_type *type) REED_MUST_CHECK;
+reed_status exec_item(vm_run *run, const ref *r, int64_t *out_value) REED_MUST_CHECK;
+
+#endif

@@ -1,0 +1,154 @@
+/* Copies between devices and what `sync` completes: read-backs and reported extents. */
+#include "vm/copy.h"
+#include "vm/memory.h"
+
+#include <string.h>
+
+/* copy RX_FILL RU_TENSOR REASON SITE INDEX */
+reed_status exec_copy(reed_session *s, const uint32_t *w) {
+  ref *target = reg_r(&s->run, w[1]);
+  const ref *source = reg_r(&s->run, w[2]);
+  uint32_t site = w[4];
+  if (source->kind != REF_STORED) return at_site(&s->run, site, not_a_tensor(&s->run, source, "a stored tensor"));
+  if (target->kind != REF_SHAPED && target->kind != REF_STORED)
+    return at_site(&s->run, site, not_a_tensor(&s->run, target, "a tensor to fill"));
+  if (target->t.device == source->t.device && target->kind == REF_SHAPED) return exec_view(s, target, source);
+  if (target->bytes != source->bytes)
+    return at_site(&s->run, site,
+                   diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "a copy of %lld bytes into %lld",
+                             (long long)source->bytes, (long long)target->bytes));
+  if (target->t.device == 0 && source->t.device != 0)
+    return at_site(&s->run, site, diag_fail(s->run.diagnosis, REED_ERROR_DEVICE, "only readback copies to the host"));
+  if (target->kind == REF_SHAPED && !s->epoch.entry) {
+    reed_status status = give_memory(s, target);
+    if (status != REED_OK) return status;
+  }
+  target->kind = REF_STORED;
+  if (target->t.device == 0) {
+    if (source->bytes) memmove(target->t.data, source->t.data, (size_t)source->bytes);
+    return REED_OK;
+  }
+  device *on = s->devices.items[target->t.device];
+  profile_event *event = profile_note(&s->run.profile, PROFILE_COPY, site, (int8_t)target->t.device);
+  if (event)
+    event->bytes = source->bytes, event->reason = (uint8_t)w[3], event->source_device = (int8_t)source->t.device;
+  bool from_host = source->t.device == 0;
+  profile_note_copy(&s->run.profile, &(profile_copy){.direction = from_host ? PROFILE_TO_DEVICE : PROFILE_WITHIN,
+                                                     .reason = (copy_reason)w[3],
+                                                     .bytes = source->bytes,
+                                                     .site = site,
+                                                     .input = w[5],
+                                                     .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
+  s->devices.busy = true;
+  device_span *span = event ? &event->span : NULL;
+  return at_site(&s->run, site,
+                 (from_host ? on->interface->copy_in : on->interface->copy_within)(
+                     on, target->t.data, source->t.data, source->bytes, span, s->run.diagnosis));
+}
+
+/* Starts a copy of `bytes` to the host; *out_target one reference. */
+static reed_status start_fetch(reed_session *s, int32_t device, const void *source, int64_t bytes, copy_reason reason,
+                               uint32_t site, storage **out_target) {
+  storage *target;
+  reed_status status = devices_allocate(&s->devices, 0, bytes, reason == COPY_REASON_OUTPUT, &target, s->run.diagnosis);
+  if (status != REED_OK) return status;
+  profile_event *event = profile_note(&s->run.profile, PROFILE_COPY, site, 0);
+  if (event) event->bytes = bytes, event->reason = (uint8_t)reason, event->source_device = (int8_t)device;
+  s->devices.busy = true;
+  status = s->devices.items[device]->interface->copy_out(s->devices.items[device], target->data, source, bytes,
+                                                         event ? &event->span : NULL, s->run.diagnosis);
+  if (status != REED_OK) {
+    (void)!devices_synchronize(&s->devices, &s->run); /* the device may still write what was enqueued */
+    storage_release(target);
+    return status;
+  }
+  *out_target = target;
+  return REED_OK;
+}
+
+/* readback RD_FETCH RU_TENSOR REASON SITE INDEX */
+reed_status exec_readback(reed_session *s, const uint32_t *w) {
+  ref *target = reg_r(&s->run, w[1]);
+  const ref *source = reg_r(&s->run, w[2]);
+  copy_reason reason = (copy_reason)w[3];
+  uint32_t site = w[4];
+  if (source->kind != REF_STORED) return at_site(&s->run, site, not_a_tensor(&s->run, source, "a stored tensor"));
+  int32_t device = source->t.device;
+  profile_note_copy(&s->run.profile, &(profile_copy){.direction = device ? PROFILE_TO_HOST : PROFILE_NO_COPY,
+                                                     .reason = reason,
+                                                     .readback = true,
+                                                     .bytes = source->bytes,
+                                                     .site = site,
+                                                     .input = w[5],
+                                                     .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
+  ref made = {.kind = REF_FETCHING, .bounded_axis = -1, .t = source->t, .bytes = source->bytes};
+  made.t.device = 0;
+  if (device == 0) {
+    storage_retain(made.t.storage);
+  } else {
+    reed_status status = start_fetch(s, device, source->t.data, source->bytes, reason, site, &made.t.storage);
+    if (status != REED_OK) return at_site(&s->run, site, status);
+    made.t.data = made.t.storage->data;
+  }
+  ref_clear(&s->run.objects, target);
+  *target = made;
+  if (!VEC_PUSH(&s->run.fetches, ((pending_fetch){.r_index = (size_t)(target - s->run.r.items)})))
+    return diag_no_memory(s->run.diagnosis, "list of read-backs");
+  return REED_OK;
+}
+
+reed_status exec_extent(reed_session *s, ref *r) {
+  if (r->kind == REF_STORED) return REED_OK; /* a branch not taken left it empty */
+  if (r->kind != REF_PENDING) return not_a_tensor(&s->run, r, "a tensor whose kernel reports an extent");
+  int32_t device = r->t.device;
+  profile_note_copy(&s->run.profile, &(profile_copy){.direction = device ? PROFILE_TO_HOST : PROFILE_NO_COPY,
+                                                     .reason = COPY_REASON_EXTENT,
+                                                     .readback = true,
+                                                     .bytes = 8,
+                                                     .site = r->site,
+                                                     .input = UINT32_MAX,
+                                                     .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
+  pending_fetch fetch = {.r_index = (size_t)(r - s->run.r.items), .extent = true};
+  if (!VEC_ROOM(&s->run.fetches)) return diag_no_memory(s->run.diagnosis, "list of read-backs");
+  if (device) {
+    reed_status status = start_fetch(s, device, r->extent, 8, COPY_REASON_EXTENT, r->site, &fetch.target);
+    if (status != REED_OK) return at_site(&s->run, r->site, status);
+  }
+  r->kind = REF_FETCHING;
+  s->run.fetches.items[s->run.fetches.n++] = fetch;
+  return REED_OK;
+}
+
+reed_status exec_sync(reed_session *s) {
+  profile_event *event = profile_note(&s->run.profile, PROFILE_SYNC, UINT32_MAX, 0);
+  if (event) event->span.begin_ns = clock_now_ns();
+  reed_status status = devices_synchronize(&s->devices, &s->run);
+  memo_free_retired(&s->memo);
+  if (event) event->span.end_ns = clock_now_ns();
+  s->run.profile.n_syncs++;
+  for (size_t i = 0; i < s->run.fetches.n; i++) {
+    pending_fetch *f = &s->run.fetches.items[i];
+    ref *r = &s->run.r.items[f->r_index];
+    if (status == REED_OK && r->kind == REF_FETCHING && f->extent) {
+      int64_t n = *(f->target ? (const int64_t *)f->target->data : r->extent);
+      int64_t *bound = &r->t.desc.dims[r->bounded_axis];
+      if (n < 0 || n > *bound) {
+        status = at_site(&s->run, r->site,
+                         diag_fail(s->run.diagnosis, REED_ERROR_DEVICE,
+                                   "the kernel reported the extent %lld, its bound is %lld", (long long)n,
+                                   (long long)*bound));
+      } else {
+        *bound = n;
+        r->bytes = desc_bytes(&r->t.desc);
+        r->bounded_axis = -1;
+        storage_release(r->extent_storage);
+        r->extent_storage = NULL;
+        r->extent = NULL;
+      }
+    }
+    if (r->kind == REF_FETCHING) r->kind = REF_STORED;
+    storage_release(f->target);
+  }
+  s->run.fetches.n = 0;
+  return status;
+}

@@ -1,0 +1,59 @@
+/* Forming and hashing keys of epochs. */
+#include "vm/epoch/key.h"
+
+#include <string.h>
+
+#define KEY_MAX_VALUE_BYTES 65536 /* larger `value` elements are not worth comparing: plan such an epoch each time */
+
+static reed_status key_push(epoch_active *active, const void *words, size_t n_bytes, reed_diagnosis *diagnosis) {
+  size_t n = (n_bytes + 7) / 8;
+  while (active->key.n + n > active->key.capacity)
+    if (!mem_vec_grow((void **)&active->key.items, &active->key.capacity, active->key.n + n, sizeof(int64_t)))
+      return diag_no_memory(diagnosis, "epoch key");
+  if (n) active->key.items[active->key.n + n - 1] = 0;
+  if (n_bytes) memcpy(active->key.items + active->key.n, words, n_bytes);
+  active->key.n += n;
+  return REED_OK;
+}
+
+reed_status key_form(vm_run *run, epoch_active *active, const uint32_t *w, bool *out_memoizable) {
+  uint32_t n_keys = w[3], n_scalars = w[4 + n_keys];
+  const uint32_t *keys = w + 4, *scalars = w + 5 + n_keys;
+  int64_t value_bytes = 0;
+  active->key.n = 0;
+  for (uint32_t i = 0; i < n_keys; i++) {
+    const ref *r = reg_r(run, INSN_REGISTER(keys[i]));
+    if (r->kind != REF_STORED)
+      return diag_fail(run->diagnosis, REED_ERROR_TYPE, "key r%u of epoch %u is no stored tensor",
+                       INSN_REGISTER(keys[i]), w[1]);
+    const reed_desc *desc = &r->t.desc;
+    bool value = INSN_READS(keys[i]) & REED_READS_VALUE;
+    if (value && r->t.device != 0)
+      return diag_fail(run->diagnosis, REED_ERROR_DEVICE,
+                       "key r%u of epoch %u is read on the host but lies on a device", INSN_REGISTER(keys[i]), w[1]);
+    int64_t head =
+        (int64_t)desc->dtype | (int64_t)desc->rank << 8 | (int64_t)r->t.device << 16 | (int64_t)r->constant << 32;
+    reed_status status = key_push(active, &head, sizeof head, run->diagnosis);
+    if (status == REED_OK) status = key_push(active, desc->dims, sizeof(int64_t) * (size_t)desc->rank, run->diagnosis);
+    if (status == REED_OK && value && (value_bytes += r->bytes) <= KEY_MAX_VALUE_BYTES)
+      status = key_push(active, r->t.data, (size_t)r->bytes, run->diagnosis);
+    if (status != REED_OK) return status;
+  }
+  for (uint32_t i = 0; i < n_scalars; i++) {
+    reed_status status = key_push(active, reg_s(run, scalars[i]), sizeof(int64_t), run->diagnosis);
+    if (status != REED_OK) return status;
+  }
+  *out_memoizable = value_bytes <= KEY_MAX_VALUE_BYTES;
+  return REED_OK;
+}
+
+/* Multiply-xorshift over the words (the finaliser of MurmurHash3, Appleby, public domain constants). */
+uint64_t key_hash(const int64_t *key, size_t n) {
+  uint64_t h = 0x9e3779b97f4a7c15ull ^ n;
+  for (size_t i = 0; i < n; i++) {
+    h ^= (uint64_t)key[i];
+    h *= 0xff51afd7ed558ccdull;
+    h ^= h >> 33;
+  }
+  return h;
+}

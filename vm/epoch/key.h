@@ -1,0 +1,13 @@
+/* Keys of epochs: extents and dtypes of all key registers, elements of those flagged `value`, the scalar keys. */
+#ifndef VM_EPOCH_KEY_H_
+#define VM_EPOCH_KEY_H_
+
+#include "vm/epoch/active.h"
+#include "vm/run.h"
+
+/* Forms the key of the epoch.enter instruction at `w` in active->key. *out_memoizable false: elements too many to
+ * compare. */
+reed_status key_form(vm_run *run, epoch_active *active, const uint32_t *w, bool *out_memoizable) REED_MUST_CHECK;
+uint64_t key_hash(const int64_t *key, size_t n);
+
+#endif

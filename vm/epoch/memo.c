@@ -1,0 +1,137 @@
+/* The memo: finding, remembering and evicting entries. */
+#include "vm/epoch/memo.h"
+
+#include <string.h>
+
+#define TRIM_SHARE 4 /* the heap is trimmed whenever entries of this part of the memo's bytes have been freed */
+#define KERNEL_STATE_BYTES 512 /* of a kernel that does not say what it holds */
+
+void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
+  memo->figures.freed_bytes += e->bytes;
+  for (size_t i = 0; i < e->writes.n; i++) ref_clear(memo->objects, &e->writes.items[i].value);
+  for (size_t i = 0; i < e->kernels.n; i++)
+    if (e->kernels.items[i].kernel.free) e->kernels.items[i].kernel.free(e->kernels.items[i].kernel.state);
+  for (size_t i = 0; i < e->values.n; i++) storage_release(e->values.items[i]);
+  VEC_FREE(&e->writes);
+  VEC_FREE(&e->scalars);
+  VEC_FREE(&e->roots);
+  VEC_FREE(&e->kernels);
+  VEC_FREE(&e->values);
+  mem_free(e->key);
+  mem_free(e);
+}
+
+static void unlink_global(epoch_memo *memo, epoch_entry *e) {
+  *(e->newer ? &e->newer->older : &memo->newest) = e->older;
+  *(e->older ? &e->older->newer : &memo->oldest) = e->newer;
+  e->newer = e->older = NULL;
+}
+
+static void link_newest(epoch_memo *memo, epoch_entry *e) {
+  e->older = memo->newest;
+  e->newer = NULL;
+  *(memo->newest ? &memo->newest->newer : &memo->oldest) = e;
+  memo->newest = e;
+}
+
+void memo_retire(epoch_memo *memo, epoch_entry *e) {
+  e->next = memo->retired;
+  memo->retired = e;
+}
+
+void memo_free_retired(epoch_memo *memo) {
+  while (memo->retired) {
+    epoch_entry *e = memo->retired;
+    memo->retired = e->next;
+    memo_free_entry(memo, e);
+  }
+  /* Entries are thousands of small blocks of many sizes, and those that follow do not fit where these were */
+  if (memo->figures.freed_bytes <= memo->max_bytes / TRIM_SHARE) return;
+  memo->figures.freed_bytes = 0;
+  mem_trim();
+}
+
+static void evict(epoch_memo *memo, epoch_entry *e) {
+  epoch_state *state = &memo->epochs[e->epoch];
+  for (epoch_entry **at = &state->entries; *at; at = &(*at)->next)
+    if (*at == e) {
+      *at = e->next;
+      break;
+    }
+  state->n_entries--;
+  unlink_global(memo, e);
+  memo->figures.evictions++;
+  memo->figures.entries--;
+  memo->figures.bytes -= e->bytes;
+  e->remembered = false;
+  memo_retire(memo, e);
+}
+
+/* Least recently used first: of the epoch's own entries when they are too many, of all when they are too large. Never
+ * the newest. */
+static void evict_to_bounds(epoch_memo *memo, epoch_entry *newest, bool device_busy) {
+  epoch_state *state = &memo->epochs[newest->epoch];
+  while (state->n_entries > memo->max_entries) {
+    epoch_entry *last = state->entries;
+    while (last->next) last = last->next;
+    if (last == newest) break;
+    evict(memo, last);
+  }
+  while (memo->figures.bytes > memo->max_bytes && memo->oldest != newest) evict(memo, memo->oldest);
+  if (!device_busy) memo_free_retired(memo);
+}
+
+static int64_t entry_bytes(const epoch_entry *e) {
+  int64_t bytes = (int64_t)(sizeof *e + e->n_key * sizeof(int64_t) + e->writes.capacity * sizeof(epoch_write) +
+                            e->scalars.capacity * sizeof(epoch_scalar) + e->roots.capacity * sizeof(epoch_root) +
+                            e->kernels.capacity * sizeof(epoch_kernel));
+  for (size_t i = 0; i < e->values.n; i++) bytes += e->values.items[i]->bytes;
+  for (size_t i = 0; i < e->kernels.n; i++) bytes += KERNEL_STATE_BYTES + e->kernels.items[i].kernel.state_bytes;
+  return bytes;
+}
+
+void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy) {
+  epoch_state *state = &memo->epochs[e->epoch];
+  VEC_FIT(&e->writes);
+  VEC_FIT(&e->scalars);
+  VEC_FIT(&e->roots);
+  VEC_FIT(&e->kernels);
+  VEC_FIT(&e->values);
+  e->bytes = entry_bytes(e);
+  e->remembered = true;
+  e->next = state->entries;
+  state->entries = e;
+  state->n_entries++;
+  link_newest(memo, e);
+  memo->figures.entries++;
+  memo->figures.bytes += e->bytes;
+  evict_to_bounds(memo, e, device_busy);
+}
+
+epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
+  for (epoch_entry **at = &memo->epochs[epoch].entries; *at; at = &(*at)->next) {
+    epoch_entry *e = *at;
+    if (e->hash != hash || e->n_key != n_key || memcmp(e->key, key, n_key * sizeof(int64_t)) != 0) continue;
+    *at = e->next; /* most recent first */
+    e->next = memo->epochs[epoch].entries;
+    memo->epochs[epoch].entries = e;
+    if (memo->newest != e) {
+      unlink_global(memo, e);
+      link_newest(memo, e);
+    }
+    return e;
+  }
+  return NULL;
+}
+
+void memo_forget(epoch_memo *memo) {
+  while (memo->oldest) evict(memo, memo->oldest);
+  memo_free_retired(memo);
+}
+
+void memo_fini(epoch_memo *memo) {
+  memo_forget(memo);
+  for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++) mem_free(memo->epochs[i].layout.roots);
+  mem_free(memo->epochs);
+  memo->epochs = NULL;
+}

@@ -1,0 +1,79 @@
+/* Memory of an epoch for one run: arenas, storage of what outlives the epoch, registers that point into them. */
+#include "vm/epoch/place.h"
+
+#define ARENA_KEPT_BYTES \
+  ((int64_t)1 << 20) /* an arena up to this size stays for the next epoch however small that one's is */
+
+/* The arena at hand serves unless it is too small, or so large that what outlives the epoch had better have the rest of
+ * it. */
+static reed_status ensure_arena(vm_devices *devices, int32_t device, int64_t bytes, reed_diagnosis *diagnosis) {
+  storage **arena = &devices->arenas[device];
+  int64_t held = *arena ? (*arena)->bytes : 0;
+  if (held >= bytes && (held <= ARENA_KEPT_BYTES || held / 2 <= bytes)) return REED_OK;
+  /* Freed first: the two need never exist together. The pool keeps stream order. */
+  storage_release(*arena);
+  *arena = NULL;
+  return bytes ? pool_allocate(devices->pools[device], bytes, arena, diagnosis) : REED_OK;
+}
+
+/* Drops the placing's own references (registers hold theirs). */
+static void release_roots(epoch_active *active) {
+  for (size_t i = 0; i < active->root_storages.n; i++) storage_release(active->root_storages.items[i]);
+  active->root_storages.n = 0;
+}
+
+reed_status epoch_place(reed_session *s, bool restore) {
+  epoch_entry *e = s->epoch.entry;
+  s->epoch.kernel_cursor = 0;
+  for (int32_t d = 0; d < s->devices.n; d++) {
+    reed_status status = ensure_arena(&s->devices, d, e->arenas[d].bytes, s->run.diagnosis);
+    if (status != REED_OK) return status;
+  }
+  while (s->epoch.root_storages.capacity < e->roots.n)
+    if (!mem_vec_grow((void **)&s->epoch.root_storages.items, &s->epoch.root_storages.capacity, e->roots.n,
+                      sizeof(storage *)))
+      return diag_no_memory(s->run.diagnosis, "storage list of an epoch");
+  for (size_t i = 0; i < e->roots.n; i++) {
+    storage *block = NULL;
+    const epoch_root *root = &e->roots.items[i];
+    if (root->outlives && root->inside < 0) {
+      reed_status status =
+          devices_allocate(&s->devices, root->device, root->bytes, root->returned, &block, s->run.diagnosis);
+      if (status != REED_OK) {
+        release_roots(&s->epoch);
+        return status;
+      }
+    }
+    s->epoch.root_storages.items[s->epoch.root_storages.n++] = block;
+  }
+  ref *base = &s->run.r.items[frame_top(&s->run)->r_base];
+  for (size_t i = 0; i < e->writes.n; i++) {
+    const epoch_write *write = &e->writes.items[i];
+    ref *r = &base[write->reg];
+    if (restore) {
+      ref_clear(&s->run.objects, r);
+      *r = write->value;
+      storage_retain(r->t.storage);
+      if (r->object) r->object->n_references++;
+    }
+    if (write->root >= 0) {
+      const epoch_root *root = &e->roots.items[write->root];
+      storage *block = s->epoch.root_storages.items[root->top];
+      storage_retain(block);
+      r->t.storage = block;
+      const storage *memory =
+          block ? block : s->devices.arenas[root->device]; /* no arena: all that would be in it is empty */
+      r->t.data = memory ? (char *)memory->data + root->offset + write->at : NULL;
+    }
+    if (write->extent_root >= 0) {
+      storage *block = s->epoch.root_storages.items[write->extent_root];
+      storage_retain(block);
+      r->extent_storage = block;
+      r->extent = (int64_t *)block->data + write->extent_index;
+    }
+  }
+  release_roots(&s->epoch);
+  if (restore)
+    for (size_t i = 0; i < e->scalars.n; i++) *reg_s(&s->run, e->scalars.items[i].reg) = e->scalars.items[i].value;
+  return REED_OK;
+}

@@ -1,0 +1,11 @@
+/* Memory of an epoch for one run. */
+#ifndef VM_EPOCH_PLACE_H_
+#define VM_EPOCH_PLACE_H_
+
+#include "vm/state.h"
+
+/* Gives every planned register of the epoch being executed its memory; restore: writes the entry's registers and
+ * scalars first. */
+reed_status epoch_place(reed_session *s, bool restore) REED_MUST_CHECK;
+
+#endif

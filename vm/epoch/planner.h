@@ -1,0 +1,55 @@
+/* Between the parts of epoch.plan: the walk (plan.c), which registers share memory (share.c), where memory lies
+ * (layout.c). */
+#ifndef VM_EPOCH_PLANNER_H_
+#define VM_EPOCH_PLANNER_H_
+
+#include "vm/epoch/memo.h"
+#include "vm/run.h"
+
+#define NO_ROOT (-1)
+
+typedef struct register_note {
+  uint32_t stamp;
+  int32_t root;  /* NO_ROOT: memory from outside the epoch, or none yet */
+  int64_t at;    /* byte of the root where it begins */
+  uint32_t mark; /* of the last look ahead that met it */
+  int32_t write; /* index into the entry's writes; -1: not written by the shape section */
+} register_note;
+
+/* Scratch of one session's epoch.plan. The pointers are those of the plan being made. */
+typedef struct epoch_planner {
+  vm_run *run;
+  vm_devices *devices;
+  epoch_entry *entry;
+  register_note *registers;
+  size_t n_registers;
+  uint32_t stamp, mark;
+  VEC_OF(int32_t) alive;           /* per root: registers attached */
+  VEC_OF(plan_interval) intervals; /* of one device */
+} epoch_planner;
+
+/* Closes the scratch and nulls. */
+void epoch_planner_close(epoch_planner **planner);
+
+static inline register_note *note_of(epoch_planner *p, uint32_t reg) {
+  register_note *note = &p->registers[reg];
+  if (note->stamp != p->stamp) *note = (register_note){.stamp = p->stamp, .root = NO_ROOT, .write = -1};
+  return note;
+}
+
+/* The input whose memory output 0 may take over: the operator allows it, sizes agree, it fills that memory, and the
+ * kills that follow the instruction at `next` end every register on it. NO_ROOT: none. */
+int32_t share_in_place(epoch_planner *p, const reed_op *op, const ref *output, const uint32_t *inputs,
+                       uint32_t n_inputs, const uint32_t *next);
+/* The root of input 0 of the invoke at `w` where output i is a stretch of it and may lie there, from byte *out_at on;
+ * NO_ROOT: it must not. */
+int32_t share_part(epoch_planner *p, const uint32_t *w, uint32_t i, const reed_kernel *kernel, int64_t *out_at);
+/* Makes inputs of a site that joins them (Concat) parts of the root of the whole where they can be born there. */
+void share_join(epoch_planner *p, uint32_t site, int32_t whole, const ref *output, const uint32_t *inputs,
+                uint32_t n_inputs, const uint32_t *next);
+
+/* Gives every root its offset: the epoch's last layout where every root fits its slot (*out_reused), else a new one,
+ * which *layout becomes. On error *layout is unchanged. */
+reed_status layout_roots(epoch_planner *p, epoch_layout *layout, bool *out_reused) REED_MUST_CHECK;
+
+#endif

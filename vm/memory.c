@@ -1,0 +1,117 @@
+/* Memory of single registers. Plans of epochs give memory elsewhere: epoch/place.c. */
+#include "vm/memory.h"
+
+#include <string.h>
+
+reed_status give_memory(reed_session *s, ref *r) {
+  if (s->epoch.in_shape_section)
+    return active_value_memory(&s->epoch, r->bytes, &r->t.data, &r->t.storage, s->run.diagnosis);
+  storage *block;
+  reed_status status = pool_allocate(s->devices.pools[r->t.device], r->bytes, &block, s->run.diagnosis);
+  if (status != REED_OK) return status;
+  r->t.storage = block;
+  r->t.data = block->data;
+  return REED_OK;
+}
+
+reed_status exec_alloc(reed_session *s, ref *r) {
+  if (r->kind != REF_SHAPED) return not_a_tensor(&s->run, r, "a tensor without memory");
+  reed_status status = give_memory(s, r);
+  if (status != REED_OK) return status;
+  if (r->t.device == 0 && r->bytes)
+    memset(r->t.data, 0, (size_t)r->bytes); /* hand-written code may read before it fills */
+  r->kind = REF_STORED;
+  return REED_OK;
+}
+
+reed_status exec_view(reed_session *s, ref *target, const ref *source) {
+  if (target->kind != REF_SHAPED) return not_a_tensor(&s->run, target, "a tensor without memory");
+  if (source->kind != REF_STORED) return not_a_tensor(&s->run, source, "a stored tensor");
+  if (target->bytes != source->bytes || target->t.device != source->t.device) {
+    char a[128], b[128];
+    return diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "cannot view %s as %s",
+                     desc_text(&source->t.desc, a, sizeof a), desc_text(&target->t.desc, b, sizeof b));
+  }
+  if (s->epoch.in_shape_section) { /* a memo entry must not refer to memory of a key */
+    reed_status status = give_memory(s, target);
+    if (status != REED_OK) return status;
+    if (target->bytes) memcpy(target->t.data, source->t.data, (size_t)target->bytes);
+  } else {
+    storage_retain(source->t.storage);
+    storage_release(target->t.storage);
+    target->t.storage = source->t.storage;
+    target->t.data = source->t.data;
+  }
+  target->kind = REF_STORED;
+  return REED_OK;
+}
+
+reed_status exec_move(reed_session *s, uint32_t target, uint32_t source) {
+  ref *to = reg_r(&s->run, target);
+  const ref *from = reg_r(&s->run, source);
+  if (!s->epoch.in_shape_section || active_wrote(&s->epoch, source)) {
+    ref_assign(&s->run.objects, to, from);
+    return s->epoch.in_shape_section ? active_note_write(&s->epoch, target, s->run.diagnosis) : REED_OK;
+  }
+  /* From a key: its elements are copied, as in exec_view. */
+  if (from->kind != REF_STORED || from->t.device != 0) return not_a_tensor(&s->run, from, "a host tensor");
+  ref made = {0};
+  if (!ref_set_shaped(&s->run.objects, &made, &from->t.desc, 0, -1))
+    return diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "a moved tensor is larger than any memory");
+  reed_status status = exec_view(s, &made, from);
+  ref_assign(&s->run.objects, to, &made);
+  ref_clear(&s->run.objects, &made);
+  return status == REED_OK ? active_note_write(&s->epoch, target, s->run.diagnosis) : status;
+}
+
+reed_status exec_scalar_tensor(reed_session *s, ref *target, int64_t value, reed_dtype dtype) {
+  reed_desc desc = {.dtype = dtype, .rank = 0};
+  if (!ref_set_shaped(&s->run.objects, target, &desc, 0, -1))
+    return diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "a scalar has no dtype");
+  reed_status status = give_memory(s, target);
+  if (status != REED_OK) return status;
+  if (dtype == REED_I64) memcpy(target->t.data, &value, 8);
+  else reed_dtype_write(dtype, target->t.data, (double)value);
+  target->kind = REF_STORED;
+  return REED_OK;
+}
+
+reed_status exec_constant(reed_session *s, ref *target, uint32_t constant, int32_t module_device) {
+  const module_constant *c = &s->run.program->module->constants[constant];
+  int32_t device = s->devices.bind[module_device];
+  void *data = (void *)c->data;
+  if (device != 0) {
+    storage **held = &s->devices.constants[constant];
+    if (!*held) {
+      int64_t bytes = desc_bytes(&c->desc);
+      storage *block;
+      reed_status status = pool_allocate(s->devices.pools[device], bytes, &block, s->run.diagnosis);
+      if (status != REED_OK) return status;
+      profile_event *event = profile_note(&s->run.profile, PROFILE_COPY, UINT32_MAX, (int8_t)device);
+      if (event) event->bytes = bytes, event->reason = COPY_REASON_CONSTANT, event->source_device = 0;
+      device_interface const *on = s->devices.items[device]->interface;
+      status = on->copy_in(s->devices.items[device], block->data, c->data, bytes, event ? &event->span : NULL,
+                           s->run.diagnosis);
+      s->devices.busy = true;
+      if (status != REED_OK) {
+        storage_release(block);
+        return status;
+      }
+      profile_note_copy(&s->run.profile, &(profile_copy){.direction = PROFILE_TO_DEVICE,
+                                                         .reason = COPY_REASON_CONSTANT,
+                                                         .bytes = bytes,
+                                                         .site = UINT32_MAX,
+                                                         .input = constant,
+                                                         .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
+      *held = block;
+    }
+    data = (*held)->data;
+  }
+  ref_clear(&s->run.objects, target);
+  *target = (ref){.kind = REF_STORED,
+                  .bounded_axis = -1,
+                  .constant = (int32_t)constant + 1,
+                  .bytes = desc_bytes(&c->desc),
+                  .t = {.desc = c->desc, .device = device, .data = data}};
+  return REED_OK;
+}

@@ -1,0 +1,23 @@
+/* A program: a verified module with its operators resolved. Immutable, counted, shared by sessions and threads. */
+#ifndef VM_PROGRAM_H_
+#define VM_PROGRAM_H_
+
+#include <stdatomic.h>
+
+#include "bytecode/module.h"
+#include "ops/kernel.h"
+#include "reed/reed.h"
+
+struct reed_program {
+  atomic_int n_references;
+  module *module;
+  const reed_registry *registry;
+  const reed_op **site_ops; /* per site, resolved at opening */
+  bool *returned;           /* per r register of main: what it holds may become an output */
+  kernel_cache *cache;
+};
+
+/* Drops one reference; NULL is allowed. */
+void program_release(reed_program *program);
+
+#endif

@@ -1,0 +1,85 @@
+/* Frames, limits and the words of a failure. */
+#include "vm/run.h"
+#include "base/diag.h"
+#include "ops/fault.h"
+
+#include <string.h>
+
+reed_status frame_push(vm_run *run, uint32_t function, uint32_t return_pc) {
+  const module_function *f = &run->program->module->functions[function];
+  if ((int64_t)run->frames.n >= run->max_call_depth)
+    return diag_fail(run->diagnosis, REED_ERROR_LIMIT, "calls nest deeper than %lld", (long long)run->max_call_depth);
+  size_t r_base = run->r.n, s_base = run->s.n;
+  bool ok = r_base + f->n_r <= run->r.capacity ||
+            mem_vec_grow((void **)&run->r.items, &run->r.capacity, r_base + f->n_r, sizeof(ref));
+  ok = ok && (s_base + f->n_s <= run->s.capacity ||
+              mem_vec_grow((void **)&run->s.items, &run->s.capacity, s_base + f->n_s, sizeof(int64_t)));
+  frame made = {.function = f, .function_index = function, .return_pc = return_pc, .r_base = r_base, .s_base = s_base};
+  if (!ok || !VEC_PUSH(&run->frames, made)) return diag_no_memory(run->diagnosis, "registers of a call");
+  if (f->n_r) memset(run->r.items + r_base, 0, f->n_r * sizeof(ref));
+  if (f->n_s) memset(run->s.items + s_base, 0, f->n_s * sizeof(int64_t));
+  run->r.n += f->n_r;
+  run->s.n += f->n_s;
+  return REED_OK;
+}
+
+void frame_pop(vm_run *run) {
+  frame *f = frame_top(run);
+  for (size_t i = f->r_base; i < run->r.n; i++) ref_clear(&run->objects, &run->r.items[i]);
+  run->r.n = f->r_base;
+  run->s.n = f->s_base;
+  run->frames.n--;
+}
+
+void run_fini(vm_run *run) {
+  object_heap_fini(&run->objects);
+  VEC_FREE(&run->r);
+  VEC_FREE(&run->s);
+  VEC_FREE(&run->frames);
+  VEC_FREE(&run->fetches);
+  profile_fini(&run->profile);
+}
+
+reed_status run_check_limits(vm_run *run) {
+  if (atomic_load_explicit(&run->cancel, memory_order_relaxed))
+    return diag_fail(run->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller");
+  if (run->max_instructions && run->n_instructions > run->max_instructions)
+    return diag_fail(run->diagnosis, REED_ERROR_LIMIT, "more than %lld instructions", (long long)run->max_instructions);
+  return REED_OK;
+}
+
+void run_place_failure(vm_run *run, uint32_t pc) {
+  const module *m = run->program->module;
+  const frame *f = frame_top(run);
+  diag_place_code(run->diagnosis, m->strings[f->function->name], pc);
+  for (size_t i = 0; i < m->n_debug; i++)
+    if (m->debug[i].function == f->function_index && m->debug[i].pc == pc) {
+      diag_place_node(run->diagnosis, NULL, m->strings[m->debug[i].node], NULL);
+      return;
+    }
+}
+
+reed_status at_site(vm_run *run, uint32_t site, reed_status status) {
+  if (status == REED_OK) return REED_OK;
+  const module_site *c = &run->program->module->sites[site];
+  const char *op = string_of(run, c->op), *node = string_of(run, c->node);
+  if (run->fault.code) {
+    status = fault_say(&run->fault, run->program->site_ops[site], node, run->diagnosis);
+    run->fault.code = REED_FAULT_NONE;
+  }
+  if (run->diagnosis->status == REED_OK)
+    status = diag_fail(run->diagnosis, status, "%s node '%s' failed: %s", op, node, reed_status_text(status));
+  diag_place_node(run->diagnosis, op, node, NULL);
+  return status;
+}
+
+reed_status not_a_tensor(vm_run *run, const ref *r, const char *what) {
+  static const char *const kinds[] = {"nothing",
+                                      "none",
+                                      "a tensor without memory",
+                                      "a tensor",
+                                      "a tensor whose extent is not fetched",
+                                      "a tensor being fetched",
+                                      "an object"};
+  return diag_fail(run->diagnosis, REED_ERROR_TYPE, "%s is needed, the register holds %s", what, kinds[r->kind]);
+}

@@ -1,0 +1,66 @@
+/* The run in progress: frames and their registers, the limits it keeps, the notes taken of it, where its failure is
+ * told. No devices, no epochs. */
+#ifndef VM_RUN_H_
+#define VM_RUN_H_
+
+#include <stdatomic.h>
+
+#include "bytecode/insn.h"
+#include "vm/object.h"
+#include "vm/program.h"
+#include "vm/report/profile.h"
+
+typedef struct frame {
+  const module_function *function;
+  uint32_t function_index;
+  uint32_t return_pc; /* of the caller's call instruction */
+  size_t r_base, s_base;
+} frame;
+
+/* A register that `sync` completes. */
+typedef struct pending_fetch {
+  size_t r_index; /* in the run's r bank */
+  storage *target;
+  bool extent;
+} pending_fetch;
+
+typedef struct vm_run {
+  const reed_program *program;
+  object_heap objects;
+  VEC_OF(ref) r; /* register banks of all frames */
+  VEC_OF(int64_t) s;
+  VEC_OF(frame) frames;
+  VEC_OF(pending_fetch) fetches;
+  int64_t max_call_depth, max_instructions; /* max_instructions 0: any number */
+  int64_t n_instructions;
+  atomic_bool cancel;
+  profile profile;
+  reed_fault fault;          /* of the host kernel or launch that failed; at_site makes it the diagnosis */
+  reed_diagnosis *diagnosis; /* never NULL during a run */
+  reed_diagnosis own_diagnosis;
+} vm_run;
+
+/* Drops what the session still holds between runs. No frames are left. */
+void run_fini(vm_run *run);
+/* A new frame for a function; registers empty. */
+reed_status frame_push(vm_run *run, uint32_t function, uint32_t return_pc) REED_MUST_CHECK;
+void frame_pop(vm_run *run);
+/* Asked at backward jumps, calls and epochs: often enough to stop any program. */
+reed_status run_check_limits(vm_run *run) REED_MUST_CHECK;
+/* Names function and pc of an instruction of the top frame that failed, and the ONNX node where a debug record covers
+ * it. */
+void run_place_failure(vm_run *run, uint32_t pc);
+/* Adds operator and node of a site to the diagnosis of a failure, and words where a custom operator's function gave
+ * none. Returns `status`. */
+reed_status at_site(vm_run *run, uint32_t site, reed_status status) REED_MUST_CHECK;
+/* The failure "WHAT is needed, the register holds ...". */
+reed_status not_a_tensor(vm_run *run, const ref *r, const char *what) REED_MUST_CHECK;
+
+static inline const char *string_of(const vm_run *run, uint32_t string) {
+  return run->program->module->strings[string];
+}
+static inline frame *frame_top(const vm_run *run) { return &run->frames.items[run->frames.n - 1]; }
+static inline ref *reg_r(const vm_run *run, uint32_t i) { return &run->r.items[frame_top(run)->r_base + i]; }
+static inline int64_t *reg_s(const vm_run *run, uint32_t i) { return &run->s.items[frame_top(run)->s_base + i]; }
+
+#endif

@@ -1,0 +1,20 @@
+/* A session: the run in progress, the devices it runs on, the epoch being executed, the memo of epochs. A function that
+ * needs one part takes that part. */
+#ifndef VM_STATE_H_
+#define VM_STATE_H_
+
+#include "vm/devices.h"
+#include "vm/epoch/active.h"
+#include "vm/epoch/memo.h"
+#include "vm/run.h"
+
+struct reed_session {
+  reed_program *program; /* one reference */
+  vm_run run;
+  vm_devices devices;
+  epoch_active epoch;
+  epoch_memo memo;
+  struct epoch_planner *planner; /* scratch of epoch.plan */
+};
+
+#endif
