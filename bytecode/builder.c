@@ -564,7 +564,8 @@ reed_status module_builder_finish_to(module_builder *b, const reed_module_sink *
   reed_status status = b->status;
   if (status == REED_OK) {
     const char **strings = l.names.strings;
-    module m = {.strings = strings,
+    module m = {.minor = FORMAT_MINOR,
+                .strings = strings,
                 .n_strings = l.names.n,
                 .types = b->types.items,
                 .n_types = b->types.n,

@@ -66,6 +66,7 @@ typedef struct module_debug {
 } module_debug;
 
 typedef struct module {
+  uint16_t minor;       /* version of the format */
   const char **strings; /* n of them, NUL terminated */
   size_t n_strings;
   module_type *types;
@@ -80,6 +81,7 @@ typedef struct module {
   size_t n_constants;
   module_epoch *epochs;
   size_t n_epochs;
+  bool *epochs_shaped; /* per epoch, of a loaded module: the verifier has proved rule V56 for it */
   module_debug *debug;
   size_t n_debug;
   uint32_t *inputs, *outputs; /* the model's: type indices (names inside); as many as main's params and results */

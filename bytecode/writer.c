@@ -279,7 +279,9 @@ static void stream_file(stream *s, const writer *w, const format_header *header,
   if (s->status == REED_OK) s->status = s->sink->write(s->sink->context, &trailer, sizeof trailer);
 }
 
-static reed_status write_file(const writer *w, const reed_module_sink *sink, reed_diagnosis *diagnosis) {
+/* A module that was read keeps its minor version, because the rules of later ones may not hold of it. */
+static reed_status write_file(const writer *w, uint16_t minor, const reed_module_sink *sink,
+                              reed_diagnosis *diagnosis) {
   static const bool required[FORMAT_SECTION_END] = {
 #define REQUIRED_ROW(name, number, item, is_required) [number] = is_required,
       FORMAT_SECTION_LIST(REQUIRED_ROW)
@@ -294,7 +296,10 @@ static reed_status write_file(const writer *w, const reed_module_sink *sink, ree
     at += toc[i].n_bytes;
   }
   at += sizeof(format_trailer);
-  format_header header = {.major = FORMAT_MAJOR, .minor = FORMAT_MINOR, .n_sections = FORMAT_N_SECTIONS, .n_bytes = at};
+  format_header header = {.major = FORMAT_MAJOR,
+                          .minor = minor < FORMAT_MINOR ? minor : FORMAT_MINOR,
+                          .n_sections = FORMAT_N_SECTIONS,
+                          .n_bytes = at};
   memcpy(header.magic, FORMAT_MAGIC, sizeof header.magic);
   stream s = {.block = mem_alloc(FORMAT_BLOCK_BYTES), .sink = sink};
   if (!s.block) return diag_no_memory(diagnosis, "writing the module");
@@ -320,7 +325,8 @@ reed_status module_write(const module *m, const reed_module_sink *sink, reed_dia
   put_metadata(&w, m);
   bool failed = w.failed;
   for (int i = 1; i < FORMAT_SECTION_END; i++) failed |= w.sections[i].failed;
-  reed_status status = failed ? diag_no_memory(diagnosis, "writing the module") : write_file(&w, sink, diagnosis);
+  reed_status status =
+      failed ? diag_no_memory(diagnosis, "writing the module") : write_file(&w, m->minor, sink, diagnosis);
   for (int i = 1; i < FORMAT_SECTION_END; i++) text_fini(&w.sections[i]);
   VEC_FREE(&w.data);
   return status;

@@ -79,7 +79,7 @@ reed_status image_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksu
   format_header h = {0};
   reed_status status = read_header(bytes, n_bytes, ignore_checksum, &h, diagnosis);
   if (status != REED_OK) return status;
-  image im = {.bytes = bytes, .n_bytes = n_bytes - sizeof(format_trailer)};
+  image im = {.bytes = bytes, .n_bytes = n_bytes - sizeof(format_trailer), .minor = h.minor};
   if (h.n_sections > (im.n_bytes - sizeof h) / sizeof(format_section))
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS,
                          "the table of contents (%u sections) does not fit into %zu bytes", h.n_sections, n_bytes);

@@ -14,6 +14,7 @@ typedef struct image_section {
 typedef struct image {
   const uint8_t *bytes; /* aligned to 64 */
   size_t n_bytes;
+  uint16_t minor; /* version */
   image_section sections[FORMAT_SECTION_END];
 } image;
 

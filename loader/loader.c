@@ -38,6 +38,7 @@ void module_close(module **module_handle) {
   mem_free(m->sites);
   mem_free(m->constants);
   mem_free(m->epochs);
+  mem_free(m->epochs_shaped);
   mem_free(m->debug);
   mem_free(m->inputs);
   mem_free(m->outputs);
@@ -65,6 +66,7 @@ static reed_status open_backing(backing *b, const load_options *options, module 
   m->owner = b;
   image im;
   reed_status status = image_read(b->bytes, b->n_bytes, options->ignore_checksum, &im, diagnosis);
+  if (status == REED_OK) m->minor = im.minor;
   if (status == REED_OK) status = sections_read(&im, options->registry, m, diagnosis);
   if (status == REED_OK) status = verify_module(m, options->registry, diagnosis);
   if (status != REED_OK) {

@@ -272,7 +272,8 @@ static reed_status read_constants(const image *im, module *m, reed_diagnosis *di
 
 static reed_status read_epochs(const image *im, module *m, reed_diagnosis *diagnosis) {
   size_t n = im->sections[FORMAT_EPOCHS].n;
-  if (!NEW_ARRAY(m->epochs, n)) return diag_no_memory(diagnosis, "epochs of a module");
+  if (!NEW_ARRAY(m->epochs, n) || !NEW_ARRAY(m->epochs_shaped, n))
+    return diag_no_memory(diagnosis, "epochs of a module");
   m->n_epochs = n;
   if (n) memcpy(m->epochs, im->sections[FORMAT_EPOCHS].items, n * sizeof *m->epochs);
   for (size_t i = 0; i < n; i++) {

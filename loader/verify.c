@@ -73,6 +73,7 @@ static reed_status verify_function(verifier *v, uint32_t number) {
                            : diag_no_memory(v->diagnosis, "verifying a function");
   if (status == REED_OK) status = verify_code(v);
   if (status == REED_OK) status = verify_flow(v);
+  if (status == REED_OK) status = verify_shaped(v);
   mem_free(v->marks), mem_free(v->places), mem_free(v->block_of), mem_free(v->states);
   return status;
 }

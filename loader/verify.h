@@ -1,5 +1,6 @@
-/* Inside the verifier. verify_code.c looks at each instruction by itself; verify_flow.c follows what registers hold
- * along every path, in the states of verify_state.c; verify.c says what is wrong where. */
+/* Inside the verifier. verify_code.c looks at each instruction by itself; verify_flow.c follows the states of registers
+ * (verify_state.c) along every path; verify_shaped.c follows operands from `shape` to `invoke`; verify.c makes the
+ * messages. */
 #ifndef LOADER_VERIFY_H_
 #define LOADER_VERIFY_H_
 
@@ -97,5 +98,7 @@ reed_status verify_fail(const verifier *v, verify_rule rule, const insn *in, con
 reed_status verify_code(verifier *v) REED_MUST_CHECK;
 /* Rules V25, V30 to V34, V41, V42, V53 to V55 for one function whose code has passed verify_code. */
 reed_status verify_flow(verifier *v) REED_MUST_CHECK;
+/* Rule V56 for the epochs of one function whose code has passed both; fills the module's epochs_shaped. */
+reed_status verify_shaped(verifier *v) REED_MUST_CHECK;
 
 #endif
