@@ -8,8 +8,8 @@
 
 #include "bytecode/module.h"
 
-#define FORMAT_MAJOR 2 /* another major version is not read. 1: one hash over the whole file, in its header */
-#define FORMAT_MINOR 1 /* minor versions only add: sections, rules, and meanings behind required feature bits */
+#define FORMAT_MAJOR 2        /* another major version is not read. 1: one hash over the whole file, in its header */
+#define FORMAT_MINOR 1        /* minor versions only add: sections, rules, and meanings behind required feature bits */
 #define FORMAT_MINOR_SHAPED 1 /* from this minor version on, modules keep rule V56 */
 #define FORMAT_ALIGNMENT 64
 #define FORMAT_BLOCK_BYTES ((size_t)1 << 20) /* what the checksum is made of */

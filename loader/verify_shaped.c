@@ -7,9 +7,9 @@
  * path to here has passed it (PASSED); on some path an operand of it was defined after it (BROKEN). Filling a shaped
  * register (`copy`, `view`, `invoke`) and killing one changes no extents and is no definition.
  *
- * What this walk can not see is which `shape` a path has passed where two lead to one `invoke`; planning compares the
- * call site that the output's register remembers. A module of a format before FORMAT_MINOR_SHAPED that does not keep
- * the rule is accepted, and planning calls the shape functions of such an epoch again. */
+ * The walk can not see which `shape` a path has passed where two paths meet; planning compares the call site and the
+ * number of the output that each output's register remembers. A module of a format before FORMAT_MINOR_SHAPED that does
+ * not keep the rule is accepted, and planning calls the shape functions of such an epoch again. */
 #include <string.h>
 
 #include "bytecode/format.h"
@@ -150,7 +150,15 @@ static bool same_operands(insn_shape s, insn_invoke i) {
   return same;
 }
 
-/* The rule, of one `invoke`. */
+/* Whether `shape` writes an output of `invoke`: a register that then remembers the same call site and output. */
+static bool shapes_output(insn_shape s, insn_invoke i) {
+  bool found = false;
+  for (uint32_t k = 0; k < s.n_outputs && k < i.n_outputs; k++)
+    found |= s.outputs[k] == i.outputs[k] && s.outputs[k] != MODULE_ABSENT;
+  return found;
+}
+
+/* The rule, of one `invoke`. A call site may be called several times in an epoch, with other outputs. */
 static reed_status check_invoke(walker *w, const insn *in) {
   const verifier *v = w->v;
   const insn_invoke i = insn_invoke_at(in->code);
@@ -158,14 +166,18 @@ static reed_status check_invoke(walker *w, const insn *in) {
   for (uint32_t k = w->last_of_site[i.site]; k != NONE; k = w->shapings.items[k].before) {
     uint32_t pc = w->shapings.items[k].pc;
     if (++w->n_steps > w->max_steps) return over_limit(w);
+    const insn_shape s = insn_shape_at(v->code + pc);
     if (!(*passed(w, k) & bit(k))) continue;
-    if (!same_operands(insn_shape_at(v->code + pc), i))
+    if (!same_operands(s, i)) {
+      if (!shapes_output(s, i)) continue;
       FAIL(RULE_EPOCH_SHAPED, NULL, -1, "its operands are not those of the call site's `shape` at word %u", pc);
+    }
     if (*broken(w, k) & bit(k))
       FAIL(RULE_EPOCH_SHAPED, NULL, -1, "an operand is defined again after the call site's `shape` at word %u", pc);
     found = true;
   }
-  if (!found) FAIL(RULE_EPOCH_SHAPED, "site", -1, "the epoch runs no `shape` of this call site before");
+  if (!found)
+    FAIL(RULE_EPOCH_SHAPED, "site", -1, "the epoch runs no `shape` of this call site and these operands before");
   return REED_OK;
 }
 

@@ -8,6 +8,7 @@
 
 #include "bytecode/format.h"
 #include "bytecode/insn.h"
+#include "bytecode/text/text.h"
 #include "loader/image.h"
 #include "loader/loader.h"
 #include "loader/rules.h"
@@ -239,6 +240,37 @@ START_TEST(other_minor_versions_and_unknown_optional_sections_load) {
 }
 END_TEST
 
+/* Rule V56 came with minor version 1: a module of version 2.0 that breaks it loads, its epoch marked, and is written as
+ * version 2.0 again. */
+START_TEST(an_older_module_may_break_a_newer_rule) {
+  static const char unshaped[] =
+      ".module \"m\" devices 2\n.type row = f32[4] \"x\"\n.site add = Add (2 -> 1)\n.function main (row) -> (row)\n"
+      "  epoch.enter 0, p0, [r0:shape], []\n  shape.like r1, r0, device\n  shape.like r2, r0, device\np0: epoch.plan "
+      "0\n"
+      "  copy r1, r0, input, add, 0\n  invoke add, device, [r2], [r1, r1]\n  kill r1\n  epoch.end 0\n"
+      "  epoch.enter 1, p1, [r2:shape], []\n  shape add, device, [r3], [r2:shape, r2:shape]\np1: epoch.plan 1\n"
+      "  invoke add, device, [r3], [r2, r2]\n  epoch.end 1\n  return [r0], []\n";
+  void *made;
+  size_t n_made;
+  ck_assert_int_eq(text_assemble(unshaped, &made, &n_made, NULL), REED_OK);
+  mem_free(bytes);
+  bytes = made, n_bytes = n_made;
+  ck_assert_int_eq(header()->minor, FORMAT_MINOR);
+  refused("V56", "runs no `shape` of this call site", REED_ERROR_FORMAT);
+  header()->minor = 0;
+  set_checksum();
+  module *m;
+  ck_assert_int_eq(loader_open_bytes(bytes, n_bytes, &(load_options){0}, &m, NULL), REED_OK);
+  ck_assert(!m->epochs_shaped[0] && m->epochs_shaped[1]);
+  module_memory again;
+  reed_module_sink sink = module_memory_sink(&again);
+  ck_assert_int_eq(module_write(m, &sink, NULL), REED_OK);
+  ck_assert(again.n == n_bytes && memcmp(again.bytes, bytes, n_bytes) == 0);
+  mem_free(again.bytes);
+  module_close(&m);
+}
+END_TEST
+
 START_TEST(a_header_that_is_none_is_refused) {
   header()->magic[3] ^= 1;
   refused("V01", "this is no module file", REED_ERROR_FORMAT);
@@ -250,7 +282,7 @@ START_TEST(a_header_that_is_none_is_refused) {
   for (n_bytes = 0; n_bytes < whole; n_bytes += n_bytes < 128 ? 1 : 61) ck_assert_int_ne(load(true, NULL), REED_OK);
   n_bytes = whole;
   header()->major++;
-  refused("V02", "version 3.0", REED_ERROR_VERSION);
+  refused("V02", "version 3", REED_ERROR_VERSION);
   header()->major--;
   header()->required_features = 1ull << 17;
   refused("V02", "feature bit 17", REED_ERROR_VERSION);
@@ -451,6 +483,7 @@ int main(void) {
   tcase_add_test(c, threads_give_the_checksum_that_one_gives);
   tcase_add_test(c, a_damaged_byte_is_noticed_unless_checksums_are_ignored);
   tcase_add_test(c, other_minor_versions_and_unknown_optional_sections_load);
+  tcase_add_test(c, an_older_module_may_break_a_newer_rule);
   tcase_add_test(c, a_header_that_is_none_is_refused);
   tcase_add_test(c, sections_must_be_whole_aligned_inside_and_once);
   tcase_add_test(c, items_that_do_not_agree_are_refused);
