@@ -13,6 +13,7 @@ typedef struct reed_kernel_env {
    * wants to know. Any thread. */
   void (*constant_packed)(const void *context, const void *data, int64_t bytes);
   const void *context;
+  const int *cancel; /* base/cancel.h: kernels poll it while they run; outlives the kernels. NULL: nobody asks */
 } reed_kernel_env;
 
 /* The host's kernel for op (ops/cpu); NULL for control flow. */

@@ -209,6 +209,8 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
   uint32_t site = w[1], n_outputs = w[3], n_inputs = w[4 + n_outputs];
   const uint32_t *outputs = w + 4, *inputs = w + 5 + n_outputs;
   epoch_entry *e = s->epoch.entry;
+  reed_status status = run_check_cancel(&s->run);
+  if (status != REED_OK) return status;
   if (!e || s->epoch.in_shape_section)
     return invoke_now(s, site, s->devices.bind[w[2]], outputs, n_outputs, inputs, n_inputs);
 
@@ -216,8 +218,7 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
   int32_t device = s->devices.bind[w[2]];
   const void *in[REED_MAX_OPERANDS];
   void *out[REED_MAX_OPERANDS];
-  reed_status status =
-      gather_pointers(&s->run, s->run.program->site_ops[site], outputs, n_outputs, inputs, n_inputs, in, out);
+  status = gather_pointers(&s->run, s->run.program->site_ops[site], outputs, n_outputs, inputs, n_inputs, in, out);
   if (status != REED_OK) return at_site(&s->run, site, status);
   reed_kernel_buffers buffers = {in, out, NULL, NULL, s->run.diagnosis, &s->run.fault};
   if (k->workspace_root >= 0)

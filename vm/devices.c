@@ -29,12 +29,13 @@ unknown:
 static void forget_constant(const void *m, const void *data, int64_t bytes) { module_forget(m, data, bytes); }
 
 reed_status devices_open(vm_devices *devices, const reed_program *program, const reed_session_options *options,
-                         reed_diagnosis *diagnosis) {
+                         const int *cancel, reed_diagnosis *diagnosis) {
   const module *m = program->module;
   devices->env = (reed_kernel_env){.n_threads = options->n_threads ? options->n_threads : omp_get_num_procs(),
                                    .cache = program->cache,
                                    .constant_packed = forget_constant,
-                                   .context = m};
+                                   .context = m,
+                                   .cancel = cancel};
   devices->n = 1;
   reed_status status = device_open_host(&devices->items[0], diagnosis);
   if (status != REED_OK) return status;

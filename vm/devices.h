@@ -26,9 +26,9 @@ typedef struct vm_devices {
   bool busy;                /* work enqueued since the last synchronisation */
 } vm_devices;
 
-/* On failure *devices is still to be closed. *devices is zero before. */
+/* cancel: base/cancel.h, for kernels to poll. On failure *devices is still to be closed. *devices is zero before. */
 reed_status devices_open(vm_devices *devices, const reed_program *program, const reed_session_options *options,
-                         reed_diagnosis *diagnosis) REED_MUST_CHECK;
+                         const int *cancel, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Nothing may refer to their memory any more but outputs. */
 void devices_close(vm_devices *devices);
 /* Drops the constants on accelerators: they are copied anew when they are next used. */

@@ -40,9 +40,13 @@ void run_fini(vm_run *run) {
   profile_fini(&run->profile);
 }
 
+reed_status run_cancelled(vm_run *run) {
+  return diag_fail(run->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller");
+}
+
 reed_status run_check_limits(vm_run *run) {
-  if (atomic_load_explicit(&run->cancel, memory_order_relaxed))
-    return diag_fail(run->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller");
+  reed_status status = run_check_cancel(run);
+  if (status != REED_OK) return status;
   if (run->max_instructions && run->n_instructions > run->max_instructions)
     return diag_fail(run->diagnosis, REED_ERROR_LIMIT, "more than %lld instructions", (long long)run->max_instructions);
   return REED_OK;
@@ -67,6 +71,7 @@ reed_status at_site(vm_run *run, uint32_t site, reed_status status) {
     status = fault_say(&run->fault, run->program->site_ops[site], node, run->diagnosis);
     run->fault.code = REED_FAULT_NONE;
   }
+  if (status == REED_ERROR_CANCELLED) status = run_cancelled(run);
   if (run->diagnosis->status == REED_OK)
     status = diag_fail(run->diagnosis, status, "%s node '%s' failed: %s", op, node, reed_status_text(status));
   diag_place_node(run->diagnosis, op, node, NULL);

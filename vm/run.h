@@ -3,8 +3,7 @@
 #ifndef VM_RUN_H_
 #define VM_RUN_H_
 
-#include <stdatomic.h>
-
+#include "base/cancel.h"
 #include "bytecode/insn.h"
 #include "vm/object.h"
 #include "vm/program.h"
@@ -33,7 +32,7 @@ typedef struct vm_run {
   VEC_OF(pending_fetch) fetches;
   int64_t max_call_depth, max_instructions; /* max_instructions 0: any number */
   int64_t n_instructions;
-  atomic_bool cancel;
+  const int *cancel; /* base/cancel.h; the session's */
   profile profile;
   reed_fault fault;          /* of the host kernel or launch that failed; at_site makes it the diagnosis */
   reed_diagnosis *diagnosis; /* never NULL during a run */
@@ -45,7 +44,13 @@ void run_fini(vm_run *run);
 /* A new frame for a function; registers empty. */
 reed_status frame_push(vm_run *run, uint32_t function, uint32_t return_pc) REED_MUST_CHECK;
 void frame_pop(vm_run *run);
-/* Asked at backward jumps, calls and epochs: often enough to stop any program. */
+/* The diagnosis of a run that was cancelled. */
+reed_status run_cancelled(vm_run *run) REED_MUST_CHECK;
+/* Asked at every kernel. */
+static inline reed_status run_check_cancel(vm_run *run) {
+  return cancel_asked(run->cancel) ? run_cancelled(run) : REED_OK;
+}
+/* That, and the budget of instructions: asked at backward jumps, calls and epochs, often enough to stop any program. */
 reed_status run_check_limits(vm_run *run) REED_MUST_CHECK;
 /* Names function and pc of an instruction of the top frame that failed, and the ONNX node where a debug record covers
  * it. */

@@ -2,6 +2,8 @@
 #include <omp.h>
 #include <string.h>
 
+#include "vm/session.h"
+
 #include "vm/epoch/epoch.h"
 #include "vm/epoch/planner.h"
 #include "vm/interp.h"
@@ -21,18 +23,22 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_session_open: negative limits mean nothing");
   reed_session *s = mem_calloc(1, sizeof *s);
   if (!s) return diag_no_memory(diagnosis, "a session");
+  if (!claim_init(&s->claim)) {
+    mem_free(s);
+    return diag_no_memory(diagnosis, "a session");
+  }
   atomic_fetch_add(&program->n_references, 1);
   s->program = program;
   s->run.program = program;
   s->run.max_call_depth = options.max_call_depth ? options.max_call_depth : DEFAULT_CALL_DEPTH;
   s->run.max_instructions = options.max_instructions;
   s->run.profile.spans = options.profile;
-  atomic_init(&s->run.cancel, false);
+  s->run.cancel = &s->claim.cancel;
   s->memo.objects = &s->run.objects;
   s->memo.max_entries = options.memo_entries ? options.memo_entries : DEFAULT_MEMO_ENTRIES;
   s->memo.max_bytes = options.memo_bytes ? options.memo_bytes : DEFAULT_MEMO_BYTES;
   s->memo.n_epochs = program->module->n_epochs;
-  reed_status status = devices_open(&s->devices, program, &options, diagnosis);
+  reed_status status = devices_open(&s->devices, program, &options, s->run.cancel, diagnosis);
   if (status == REED_OK && !(s->memo.epochs = mem_calloc(s->memo.n_epochs, sizeof *s->memo.epochs)))
     status = diag_no_memory(diagnosis, "a session's epochs");
   if (status != REED_OK) {
@@ -61,9 +67,10 @@ static void forget_device(reed_session *s) {
 }
 
 void reed_session_close(reed_session **session) {
-  reed_session *s = *session;
-  *session = NULL;
+  reed_session *s = session ? *session : NULL;
   if (!s) return;
+  *session = NULL;
+  claim_take_last(&s->claim);
   s->run.diagnosis = &s->run.own_diagnosis;
   unwind(s);
   memo_fini(&s->memo);
@@ -72,10 +79,13 @@ void reed_session_close(reed_session **session) {
   devices_close(&s->devices);
   run_fini(&s->run);
   program_release(s->program);
+  claim_fini(&s->claim);
   mem_free(s);
 }
 
-void reed_session_cancel(reed_session *s) { atomic_store(&s->run.cancel, true); }
+void reed_session_cancel(reed_session *s) {
+  if (s) claim_cancel(&s->claim);
+}
 
 /* Tensor i of a return instruction as a tensor of the caller's own: pools go with the session, outputs do not. Mostly
  * the epoch has placed it so that it can be given as it is. */
@@ -119,15 +129,25 @@ static reed_status run_main(reed_session *s, reed_tensor *const *inputs, size_t 
   return REED_OK;
 }
 
-reed_status reed_session_run(reed_session *s, reed_tensor *const *inputs, size_t n_inputs, reed_tensor **outputs,
-                             size_t n_outputs, reed_diagnosis *diagnosis) {
+reed_status session_check_call(const reed_session *s, reed_tensor *const *inputs, size_t n_inputs, size_t n_outputs,
+                               reed_diagnosis *diagnosis) {
   size_t want_in = reed_program_input_count(s->program), want_out = reed_program_output_count(s->program);
   if (n_inputs != want_in || n_outputs != want_out)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
                      "the model has %zu inputs and %zu outputs, the call gives %zu and takes %zu", want_in, want_out,
                      n_inputs, n_outputs);
+  if (n_inputs && !inputs) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "the list of inputs is NULL");
   for (size_t i = 0; i < n_inputs; i++)
     if (!inputs[i]) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "input %zu is NULL", i);
+  return REED_OK;
+}
+
+reed_status session_in_use(reed_diagnosis *diagnosis) {
+  return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "a run of this session is in flight: one at a time");
+}
+
+reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, size_t n_inputs, reed_tensor **outputs,
+                                size_t n_outputs, reed_diagnosis *diagnosis) {
   s->run.diagnosis = diagnosis ? diagnosis : &s->run.own_diagnosis;
   reed_diagnosis_clear(s->run.diagnosis);
   s->run.n_instructions = 0;
@@ -143,9 +163,27 @@ reed_status reed_session_run(reed_session *s, reed_tensor *const *inputs, size_t
   profile_event *event = profile_note(&s->run.profile, PROFILE_RUN, UINT32_MAX, 0);
   if (event) event->span = (device_span){begin, begin + s->run.profile.wall_ns};
   if (threads_before != s->devices.env.n_threads) omp_set_num_threads(threads_before);
-  atomic_store(&s->run.cancel, false);
   s->run.diagnosis = NULL;
   return status;
 }
 
-int64_t reed_session_kernel_count(const reed_session *s) { return s->run.profile.n_kernels; }
+reed_status reed_session_run(reed_session *s, reed_tensor *const *inputs, size_t n_inputs, reed_tensor **outputs,
+                             size_t n_outputs, reed_diagnosis *diagnosis) {
+  if (!s || (n_outputs && !outputs))
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "reed_session_run: a session and a place for the outputs are needed");
+  reed_status status = session_check_call(s, inputs, n_inputs, n_outputs, diagnosis);
+  if (status != REED_OK) return status;
+  if (!claim_take(&s->claim, NULL)) return session_in_use(diagnosis);
+  status = session_run_claimed(s, inputs, n_inputs, outputs, n_outputs, diagnosis);
+  claim_release(&s->claim);
+  return status;
+}
+
+int64_t reed_session_kernel_count(const reed_session *session) {
+  reed_session *s = (reed_session *)session; /* the count is constant while the session is claimed */
+  if (!s || !claim_take(&s->claim, NULL)) return 0;
+  int64_t n = s->run.profile.n_kernels;
+  claim_release(&s->claim);
+  return n;
+}

@@ -3,6 +3,7 @@
 #ifndef VM_STATE_H_
 #define VM_STATE_H_
 
+#include "vm/claim.h"
 #include "vm/devices.h"
 #include "vm/epoch/active.h"
 #include "vm/epoch/memo.h"
@@ -10,6 +11,7 @@
 
 struct reed_session {
   reed_program *program; /* one reference */
+  session_claim claim;   /* before anything below is read or written */
   vm_run run;
   vm_devices devices;
   epoch_active epoch;

@@ -284,6 +284,141 @@ START_TEST(asynchronous_runs_of_several_sessions_end_on_their_loop) {
 }
 END_TEST
 
+/* ---- one user at a time ---- */
+
+typedef struct outcome {
+  int n_done;
+  reed_status status;
+  reed_session *close; /* closed by the callback */
+} outcome;
+
+static void note_outcome(void *context, reed_status status, reed_tensor **outputs, size_t n_outputs,
+                         const reed_diagnosis *diagnosis) {
+  outcome *o = context;
+  o->n_done++;
+  o->status = status;
+  for (size_t i = 0; i < n_outputs; i++) reed_tensor_close(&outputs[i]);
+  if (o->close) reed_session_close(&o->close);
+}
+
+static reed_status run_endless(reed_session *session, uv_loop_t *loop, outcome *o) {
+  return reed_session_run_async(session, loop, NULL, 0, note_outcome, o, NULL);
+}
+
+static void run_loop(uv_loop_t *loop) {
+  ck_assert_int_eq(uv_run(loop, UV_RUN_DEFAULT), 0);
+  ck_assert_int_eq(uv_loop_close(loop), 0);
+}
+
+static reed_session *endless_session(void) {
+  reed_program *program = assembled(endless);
+  reed_session *session = session_of(program, "host");
+  reed_program_close(&program);
+  return session;
+}
+
+START_TEST(a_second_run_is_refused_and_harms_nothing) {
+  uv_loop_t loop;
+  ck_assert_int_eq(uv_loop_init(&loop), 0);
+  for (int i = 0; i < 6; i++) {
+    reed_session *session = endless_session();
+    outcome first = {0}, second = {0};
+    reed_tensor *output = NULL;
+    char *json = NULL;
+    ck_assert_int_eq(run_endless(session, &loop, &first), REED_OK);
+    if (i % 2) usleep(2000); /* before it begins, and while it runs */
+    ck_assert_int_eq(run_endless(session, &loop, &second), REED_ERROR_ARGUMENT);
+    ck_assert_int_eq(reed_session_run(session, NULL, 0, &output, 1, NULL), REED_ERROR_ARGUMENT);
+    ck_assert_int_eq(reed_session_stats_json(session, &json, NULL), REED_ERROR_ARGUMENT);
+    ck_assert_int_eq(reed_session_plan_json(session, &json, NULL), REED_ERROR_ARGUMENT);
+    ck_assert_int_eq(reed_session_kernel_count(session), 0);
+    reed_session_cancel(session);
+    ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    ck_assert_int_eq(first.n_done, 1);
+    ck_assert_int_eq(first.status, REED_ERROR_CANCELLED);
+    ck_assert_int_eq(second.n_done, 0);
+    ck_assert_int_eq(reed_session_stats_json(session, &json, NULL), REED_OK);
+    reed_text_free(json);
+    reed_session_close(&session);
+  }
+  run_loop(&loop);
+}
+END_TEST
+
+START_TEST(closing_ends_the_run_in_flight) {
+  uv_loop_t loop;
+  ck_assert_int_eq(uv_loop_init(&loop), 0);
+  for (int i = 0; i < 6; i++) {
+    reed_session *session = endless_session();
+    outcome o = {0};
+    ck_assert_int_eq(run_endless(session, &loop, &o), REED_OK);
+    usleep((useconds_t)i * 500);
+    reed_session_close(&session);
+    ck_assert_ptr_null(session);
+    ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    ck_assert_int_eq(o.n_done, 1);
+    ck_assert_int_eq(o.status, REED_ERROR_CANCELLED);
+  }
+  run_loop(&loop);
+}
+END_TEST
+
+static void wait_for_gate(uv_work_t *work) { uv_sem_wait(work->data); }
+static void gate_passed(uv_work_t *work, int status) { (void)work, (void)status; }
+
+START_TEST(closing_drops_a_run_that_no_thread_has_begun) {
+  uv_loop_t loop;
+  uv_sem_t gate;
+  uv_work_t blocked[128]; /* libuv's pool has 4 threads unless told, and never more than 1024 */
+  const char *size = getenv("UV_THREADPOOL_SIZE");
+  int n = size ? atoi(size) : 4;
+  ck_assert_int_le(n, 128);
+  ck_assert_int_eq(uv_loop_init(&loop), 0);
+  ck_assert_int_eq(uv_sem_init(&gate, 0), 0);
+  for (int i = 0; i < n; i++) {
+    blocked[i].data = &gate;
+    ck_assert_int_eq(uv_queue_work(&loop, &blocked[i], wait_for_gate, gate_passed), 0);
+  }
+  reed_session *session = endless_session();
+  outcome o = {0};
+  ck_assert_int_eq(run_endless(session, &loop, &o), REED_OK);
+  reed_session_close(&session); /* would wait for ever for a thread of the pool */
+  for (int i = 0; i < n; i++) uv_sem_post(&gate);
+  run_loop(&loop);
+  uv_sem_destroy(&gate);
+  ck_assert_int_eq(o.n_done, 1);
+  ck_assert_int_eq(o.status, REED_ERROR_CANCELLED);
+}
+END_TEST
+
+START_TEST(the_callback_may_close_the_session) {
+  uv_loop_t loop;
+  ck_assert_int_eq(uv_loop_init(&loop), 0);
+  reed_session *session = endless_session();
+  outcome o = {.close = session};
+  ck_assert_int_eq(run_endless(session, &loop, &o), REED_OK);
+  reed_session_cancel(session); /* at once: it may not have begun */
+  run_loop(&loop);
+  ck_assert_int_eq(o.status, REED_ERROR_CANCELLED);
+}
+END_TEST
+
+START_TEST(a_cancel_between_runs_does_nothing) {
+  reed_program *program = assembled(small);
+  reed_session *session = session_of(program, "host");
+  reed_program_close(&program);
+  for (int i = 0; i < 3; i++) {
+    reed_tensor *input = rows(3), *output;
+    reed_session_cancel(session);
+    ck_assert_int_eq(reed_session_run(session, &input, 1, &output, 1, NULL), REED_OK);
+    reed_session_cancel(session);
+    reed_tensor_close(&input);
+    reed_tensor_close(&output);
+  }
+  reed_session_close(&session);
+}
+END_TEST
+
 /* ---- a whole model: packed weights shared ---- */
 
 typedef struct detecting {
@@ -344,6 +479,11 @@ int main(void) {
   tcase_set_timeout(cases, 300);
   tcase_add_test(cases, a_program_serves_a_session_per_thread);
   tcase_add_test(cases, programs_are_made_by_many_threads);
+  tcase_add_test(cases, a_second_run_is_refused_and_harms_nothing);
+  tcase_add_test(cases, closing_ends_the_run_in_flight);
+  tcase_add_test(cases, closing_drops_a_run_that_no_thread_has_begun);
+  tcase_add_test(cases, the_callback_may_close_the_session);
+  tcase_add_test(cases, a_cancel_between_runs_does_nothing);
   tcase_add_test(cases, runs_are_cancelled_from_another_thread);
   tcase_add_test(cases, outputs_are_closed_by_other_threads_and_after_their_session);
   tcase_add_test(cases, asynchronous_runs_of_several_sessions_end_on_their_loop);

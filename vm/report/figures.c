@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vm/state.h"
+#include "vm/session.h"
 
 /* cJSON's add functions return NULL without memory and accept NULL parents, so that a whole tree is built and checked
  * once, by printing it with every item counted in. */
@@ -110,7 +110,7 @@ static void add_memory(json_tree *t, const reed_session *s, cJSON *memory) {
   }
 }
 
-reed_status reed_session_stats_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
+static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
   json_tree t = {0};
   t.root = keep(&t, cJSON_CreateObject());
   const profile *p = &s->run.profile;
@@ -152,7 +152,7 @@ reed_status reed_session_stats_json(reed_session *s, char **out_json, reed_diagn
   return finish(&t, out_json, diagnosis);
 }
 
-reed_status reed_session_plan_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
+static reed_status plan_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
   json_tree t = {0};
   t.root = keep(&t, cJSON_CreateObject());
   const profile *p = &s->run.profile;
@@ -225,7 +225,7 @@ static void add_metadata(json_tree *t, cJSON *events, int pid, int tid, const ch
  * stream. */
 static int thread_of(const profile_event *e) { return e->kind == PROFILE_KERNEL || e->kind == PROFILE_COPY ? 2 : 1; }
 
-reed_status reed_session_trace_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
+static reed_status trace_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
   if (!s->run.profile.spans)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "the session was opened without `profile`");
   json_tree t = {0};
@@ -322,7 +322,7 @@ static void add_to(site_totals *sum, const site_totals *t) {
   sum->copy_bytes += t->copy_bytes;
 }
 
-reed_status reed_session_profile_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
+static reed_status profile_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
   if (!s->run.profile.spans)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "the session was opened without `profile`");
   const module *m = s->run.program->module;
@@ -356,4 +356,34 @@ reed_status reed_session_profile_json(reed_session *s, char **out_json, reed_dia
   number(&t, t.root, "dropped_events", (double)s->run.profile.n_dropped);
   mem_free(sites);
   return finish(&t, out_json, diagnosis);
+}
+
+/* ---- the public questions ---- */
+
+/* Questions are answered between runs, and claim the session as a run does. */
+typedef reed_status (*question_fn)(reed_session *s, char **out_json, reed_diagnosis *diagnosis);
+
+static reed_status answer(question_fn question, reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
+  if (!s || !out_json)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "a session and a place for its figures are needed");
+  if (!claim_take(&s->claim, NULL)) return session_in_use(diagnosis);
+  reed_status status = question(s, out_json, diagnosis);
+  claim_release(&s->claim);
+  return status;
+}
+
+reed_status reed_session_stats_json(reed_session *session, char **out_json, reed_diagnosis *diagnosis) {
+  return answer(stats_json, session, out_json, diagnosis);
+}
+
+reed_status reed_session_plan_json(reed_session *session, char **out_json, reed_diagnosis *diagnosis) {
+  return answer(plan_json, session, out_json, diagnosis);
+}
+
+reed_status reed_session_trace_json(reed_session *session, char **out_json, reed_diagnosis *diagnosis) {
+  return answer(trace_json, session, out_json, diagnosis);
+}
+
+reed_status reed_session_profile_json(reed_session *session, char **out_json, reed_diagnosis *diagnosis) {
+  return answer(profile_json, session, out_json, diagnosis);
 }

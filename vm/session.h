@@ -1,0 +1,16 @@
+/* Runs of a session, for reed_session_run and reed_session_run_async. */
+#ifndef VM_SESSION_H_
+#define VM_SESSION_H_
+
+#include "vm/state.h"
+
+/* Whether these are inputs and outputs of the session's model. */
+reed_status session_check_call(const reed_session *s, reed_tensor *const *inputs, size_t n_inputs, size_t n_outputs,
+                               reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* The refusal of a second user. */
+reed_status session_in_use(reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* A checked run; the caller holds the claim. */
+reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, size_t n_inputs, reed_tensor **outputs,
+                                size_t n_outputs, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+#endif
