@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "ops/cpu/onednn.h"
+#include "ops/cpu/onednn/onednn.h"
 #include "ops/kernel.h"
 #include "ops/packed.h"
 

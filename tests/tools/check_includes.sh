@@ -23,8 +23,8 @@ for file in $(find base bytecode shapefuncs ops device allocator loader vm compi
       # outside header -> where its door is (a regular expression on file names)
       door["uv.h"] = "^(vm|device|examples)/"
       door["cjson/cJSON.h"] = "^(vm|tools)/"
-      door["dnnl.h"] = "^ops/cpu/"
-      door["oneapi/dnnl/dnnl.h"] = "^ops/cpu/"
+      door["dnnl.h"] = "^ops/cpu/onednn/"
+      door["oneapi/dnnl/dnnl.h"] = "^ops/cpu/onednn/"
       door["onnx.pb-c.h"] = "^compiler/onnx"
       door["png.h"] = "^tools/image"
       door["jpeglib.h"] = "^tools/image"

@@ -4,11 +4,11 @@
  *
  * Output 0 may share memory with any input of its size: an element is written only after the same element of all inputs
  * was read. */
-#include "ops/cpu/elementwise/elementwise.h"
+#include "ops/cpu/formulas/formulas.h"
 
-#include "ops/cpu/common.h"
+#include "ops/cpu/common/common.h"
 #include "ops/cpu/reference/elements.h"
-#include "ops/cpu/move/strided.h"
+#include "ops/cpu/common/strided.h"
 
 #include <math.h>
 
@@ -166,7 +166,7 @@ static reed_status run_nothing(const void *state, const reed_kernel_buffers *buf
 int elementwise_cost(int formula) {
   static const uint8_t costs[FORMULA_COUNT] = {
 #define TRAITS(op, cost, alpha, beta) [OP_##op] = cost,
-#include "ops/cpu/elementwise/elementwise.def"
+#include "ops/cpu/formulas/formulas.def"
   };
   return costs[formula] ? costs[formula] : 1;
 }
@@ -184,7 +184,7 @@ elementwise_parameters elementwise_parameters_of(int formula, const reed_attrs *
   case OP_##op: \
     defaults = (elementwise_parameters){alpha, beta}; \
     break;
-#include "ops/cpu/elementwise/elementwise.def"
+#include "ops/cpu/formulas/formulas.def"
   }
   switch (formula) {
 #define PARAMETERS(op, alpha, beta) \
@@ -192,7 +192,7 @@ elementwise_parameters elementwise_parameters_of(int formula, const reed_attrs *
     alpha_name = #alpha; \
     beta_name = #beta; \
     break;
-#include "ops/cpu/elementwise/elementwise.def"
+#include "ops/cpu/formulas/formulas.def"
   }
   return (elementwise_parameters){number(attrs, alpha_name, defaults.alpha), number(attrs, beta_name, defaults.beta)};
 }
@@ -320,7 +320,7 @@ static reed_dtype pow_dtype(reed_dtype base, reed_dtype exponent) {
   return is_float(exponent) ? REED_F64 : REED_I64;
 }
 
-/* The rows of elementwise.def by the operator's name and attributes; Pow has dtypes of its own, Max Mean Min Sum any
+/* The rows of formulas.def by the operator's name and attributes; Pow has dtypes of its own, Max Mean Min Sum any
  * number of inputs. */
 reed_status cpu_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);

@@ -1,14 +1,14 @@
 /* Fused: a program of element-wise operators over blocks of the output that stay in the first-level cache with
- * everything between the steps. A step runs the same loop (elementwise.h) that its operator would alone, so that f32
+ * everything between the steps. A step runs the same loop (formulas.h) that its operator would alone, so that f32
  * results are the same to the bit; f16 and bf16 are computed in f32 and rounded where they are stored or cast.
  *
  * Output and inputs are seen under joined dims. An input that lies like the output, or is one element, is read where it
  * is. Others are so as long as a block stays within one row; where rows are short, blocks span them and such inputs are
  * spread out into the block first. */
-#include "ops/cpu/elementwise/fused.h"
+#include "ops/cpu/calls/fused.h"
 
 #include "ops/cpu/reference/elements.h"
-#include "ops/cpu/move/strided.h"
+#include "ops/cpu/common/strided.h"
 
 #define SCRATCH_BYTES 32768 /* of a thread's stack: first-level caches are that or larger */
 #define BLOCK_MOST 1024

@@ -6,13 +6,13 @@
  * Maps that lie side by side in memory (channels last) are the lanes of one tile, whose rows are bounded and mixed
  * together; with channels second every map is a tile of one lane. Which rows are looked at, and in what order, does not
  * change the peak: layouts give the same bits. */
-#include "ops/cpu/image/keypoints.h"
+#include "ops/cpu/calls/keypoints.h"
 
 #include <math.h>
 
-#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/common/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
-#include "ops/cpu/image/resize.h"
+#include "ops/cpu/calls/resize.h"
 
 #define ALIGNMENT 64
 #define TAPS 4

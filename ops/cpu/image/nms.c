@@ -6,9 +6,9 @@
  *
  * A zero area never suppresses (0 / 0 compares false). Corners may come in any order. Without score_threshold every
  * score counts; a NaN score is last and passes no threshold. */
-#include "ops/cpu/image/nms.h"
+#include "ops/cpu/calls/nms.h"
 
-#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/common/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
 
 #define ALIGNMENT 64

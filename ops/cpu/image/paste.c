@@ -1,11 +1,11 @@
 /* PasteMasks: each mask resized (Resize, mode linear) to its box in a picture of zeros. Rows of all pictures are shared
  * out to the threads; a row is written once: zeros, the mask's row if the box has one there, zeros. A mask's rows are
  * mixed first and then its columns, by the loops of Resize, so that the elements are Resize's own. */
-#include "ops/cpu/image/paste.h"
+#include "ops/cpu/calls/paste.h"
 
-#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/common/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
-#include "ops/cpu/image/resize.h"
+#include "ops/cpu/calls/resize.h"
 
 #define ALIGNMENT 64
 /* Pixels from the origin at most: what is farther is not seen, and doubles hold every integer up to here. */

@@ -2,11 +2,11 @@
  * is computed in two steps: the input rows under it are reduced to one row (contiguous, vectorised), then that row is
  * reduced along its own axis. With channels last an output pixel is its taps' channels reduced side by side. MaxPool's
  * Indices, Lp pools, f64 and integers are the reference's. */
-#include "ops/cpu/image/pool.h"
+#include "ops/cpu/calls/pool.h"
 
-#include "ops/cpu/channels.h"
-#include "ops/cpu/half.h"
-#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/views/channels.h"
+#include "ops/cpu/views/half.h"
+#include "ops/cpu/common/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
 
 reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {

@@ -1,10 +1,10 @@
 /* Resize (ONNX opset 19), N-dimensional. Nearest copies elements of any size; linear and cubic f32 go axis by axis
  * (interpolation is a product of axes), rows at a time. Other dtypes interpolate in the reference. Upsample is the same
  * operator under its older name. */
-#include "ops/cpu/image/resize.h"
+#include "ops/cpu/calls/resize.h"
 
-#include "ops/cpu/half.h"
-#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/views/half.h"
+#include "ops/cpu/common/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
 
 typedef struct resize_job {

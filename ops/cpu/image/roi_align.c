@@ -1,13 +1,13 @@
 /* RoiAlign (ONNX opset 22) and MultiLevelRoiAlign, mode avg, for f32: a region's taps are computed once for a block of
  * channels (roi_plan); regions and blocks of channels run in parallel. Mode max is no product of axes: the reference
  * does it, and f64. */
-#include "ops/cpu/image/roi_align.h"
+#include "ops/cpu/calls/roi_align.h"
 
 #include <math.h>
 
-#include "ops/cpu/channels.h"
-#include "ops/cpu/half.h"
-#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/views/channels.h"
+#include "ops/cpu/views/half.h"
+#include "ops/cpu/common/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
 
 /* Regions overlap, planes do not fit the caches: a block of planes of about this size is gone through by all regions

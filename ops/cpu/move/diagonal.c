@@ -1,8 +1,8 @@
 /* Matrices and their diagonals, and rows made from single indices: Trilu, EyeLike, OneHot, ReverseSequence. As plain as
  * a reference would be. */
-#include "ops/cpu/common.h"
-#include "ops/cpu/elementwise/elementwise.h"
-#include "ops/cpu/move/strided.h"
+#include "ops/cpu/common/common.h"
+#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/common/strided.h"
 
 /* Clamped so that sums with extents cannot overflow. */
 static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }

@@ -1,7 +1,7 @@
 /* Outputs made of shapes, attributes and single values: Shape, Size, Constant, ConstantOfShape, Range, and Dropout as
  * inference sees it. */
-#include "ops/cpu/common.h"
-#include "ops/cpu/move/strided.h"
+#include "ops/cpu/common/common.h"
+#include "ops/cpu/common/strided.h"
 
 /* `bytes` copied to output 0 n times over (n 1: Shape, Size, Constant). */
 typedef struct emit_state {

@@ -3,7 +3,7 @@
 #include "ops/cpu/move/movement.h"
 
 #include "ops/cpu/reference/elements.h"
-#include "ops/cpu/move/strided.h"
+#include "ops/cpu/common/strided.h"
 
 /* One copy per output (Split) or per input (Concat), or a single one. */
 typedef struct movement_state {

@@ -2,9 +2,9 @@
  * map says which source coordinate an output coordinate reads, -1 for the constant: cropping, reflecting, repeating and
  * wrapping differ only in how prepare fills the maps. Rows are copied as one block where the innermost map is
  * consecutive. */
-#include "ops/cpu/common.h"
+#include "ops/cpu/common/common.h"
 #include "ops/cpu/reference/elements.h"
-#include "ops/cpu/move/strided.h"
+#include "ops/cpu/common/strided.h"
 
 typedef struct pad_state {
   int32_t rank, n_threads;

@@ -1,9 +1,9 @@
 /* ScatterElements and ScatterND (ONNX 18): a copy of data, then the updates in order on one thread, so that with
  * reduction `none` the last update of an element is the one that stays. The output may be data's memory. */
-#include "ops/cpu/common.h"
+#include "ops/cpu/common/common.h"
 #include "ops/cpu/reference/elements.h"
-#include "ops/cpu/elementwise/elementwise.h"
-#include "ops/cpu/move/strided.h"
+#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/common/strided.h"
 
 typedef struct scatter_state {
   strided_copy copy;      /* data to output */

@@ -1,5 +1,5 @@
 /* NonZero and Compress: outputs whose extent is counted from the data. They are written dense for the extent found. */
-#include "ops/cpu/common.h"
+#include "ops/cpu/common/common.h"
 
 /* ---- NonZero ---- */
 

@@ -2,13 +2,13 @@
  * compiler makes of most convolutions (packed weights, channels last) has kernels that any shape runs at once
  * (ops/cpu/product/conv.h). The rest goes through oneDNN: 1 to 3 spatial axes, groups, dilations, channels second.
  * Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
-#include "ops/cpu/elementwise/activation.h"
-#include "ops/cpu/channels.h"
+#include "ops/cpu/formulas/activation.h"
+#include "ops/cpu/views/channels.h"
 #include "ops/cpu/product/conv.h"
-#include "ops/cpu/half.h"
-#include "ops/cpu/onednn.h"
+#include "ops/cpu/views/half.h"
+#include "ops/cpu/onednn/onednn.h"
 #include "ops/cpu/reference/layers.h"
-#include "ops/cpu/unpack.h"
+#include "ops/cpu/views/unpack.h"
 
 /* Images (or boxes) a primitive takes at a time, unless they are big: more would only grow the workspace. */
 #define CHUNK_MAX 32

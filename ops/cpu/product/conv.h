@@ -1,11 +1,11 @@
 /* Kernels of Conv and ConvTranspose that need no preparation per shape. Each looks at a call seen with channels second
- * (ops/cpu/channels.h) and plain weights (ops/cpu/unpack.h) whose Y, and X but where said otherwise, has channels last
- * in memory. */
+ * (ops/cpu/views/channels.h) and plain weights (ops/cpu/views/unpack.h) whose Y, and X but where said otherwise, has
+ * channels last in memory. */
 #ifndef OPS_CPU_PRODUCT_CONV_H_
 #define OPS_CPU_PRODUCT_CONV_H_
 
-#include "ops/cpu/elementwise/activation.h"
-#include "ops/cpu/window.h"
+#include "ops/cpu/formulas/activation.h"
+#include "ops/cpu/common/window.h"
 #include "ops/packed.h"
 
 /* Weights packed in panels (conv_panels.c). x_last: X has channels last too. */

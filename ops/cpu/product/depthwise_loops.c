@@ -1,11 +1,11 @@
-/* The innermost loops of depthwise convolution (ops/cpu/product/depthwise.h), compiled once per CPU level: a tile of
- * some pixels of a row by one vector of channels, its sums in registers over all taps. */
-#include "ops/cpu/product/depthwise.h"
+/* The innermost loops of depthwise convolution (ops/cpu/product/depthwise_loops.h), compiled once per CPU level: a tile
+ * of some pixels of a row by one vector of channels, its sums in registers over all taps. */
+#include "ops/cpu/product/depthwise_loops.h"
 
 #include <math.h>
 
-#include "ops/cpu/lanes.h"
-#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/common/lanes.h"
+#include "ops/cpu/common/layer_loops.h"
 
 /* PIXELS sums, TAPS_MOST weights and one of X stay in registers. */
 #if LANES == 16

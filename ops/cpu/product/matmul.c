@@ -1,13 +1,13 @@
 /* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32. Where B is packed it is one tall product over
  * panels (ops/cpu/product/panels.h). Else oneDNN: one B for all of A's matrices is one tall product, cut into chunks of
  * rows, a B for every A one batched product, and anything in between a loop over the batch. */
-#include "ops/cpu/product/matmul.h"
+#include "ops/cpu/calls/product.h"
 
-#include "ops/cpu/half.h"
-#include "ops/cpu/onednn.h"
+#include "ops/cpu/views/half.h"
+#include "ops/cpu/onednn/onednn.h"
 #include "ops/cpu/product/panels.h"
 #include "ops/cpu/reference/layers.h"
-#include "ops/cpu/unpack.h"
+#include "ops/cpu/views/unpack.h"
 
 #define ROWS_MAX 512
 #define MATRICES_MAX 64

@@ -2,7 +2,7 @@
  * of a few rows by the columns of one panel, its sums in registers over all of a block's depth. */
 #include "ops/cpu/product/panels.h"
 
-#include "ops/cpu/lanes.h"
+#include "ops/cpu/common/lanes.h"
 
 /* Sums, a row of the panel and one element of X stay in registers: 7 * 4 sums of 32 registers, 6 * 2 of 16. Wide tiles
  * need fewer instructions for a product than tall ones. */

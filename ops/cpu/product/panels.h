@@ -9,7 +9,7 @@
 #ifndef OPS_CPU_PRODUCT_PANELS_H_
 #define OPS_CPU_PRODUCT_PANELS_H_
 
-#include "ops/cpu/elementwise/activation.h"
+#include "ops/cpu/formulas/activation.h"
 #include "ops/packed.h"
 
 /* ---- the innermost loops (panel_loops.c) ---- */

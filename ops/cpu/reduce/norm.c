@@ -1,13 +1,13 @@
 /* BatchNormalization (ONNX opset 15), InstanceNormalization (22), GroupNormalization (21), LayerNormalization (17) and
  * RMSNormalization (23) for f32. Statistics are summed in short runs of float with a double over them; training, other
  * dtypes and repeated layer parameters are the reference's. */
-#include "ops/cpu/reduce/norm.h"
+#include "ops/cpu/calls/norm.h"
 
 #include <math.h>
 
-#include "ops/cpu/channels.h"
-#include "ops/cpu/half.h"
-#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/views/channels.h"
+#include "ops/cpu/views/half.h"
+#include "ops/cpu/common/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
 
 static reed_status read_layer(const reed_kernel_call *call, norm *n) {

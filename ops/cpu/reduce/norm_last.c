@@ -3,8 +3,8 @@
  * with a double over them, in two passes (mean, then squares around it). */
 #include <math.h>
 
-#include "ops/cpu/layer_loops.h"
-#include "ops/cpu/reduce/norm.h"
+#include "ops/cpu/common/layer_loops.h"
+#include "ops/cpu/calls/norm.h"
 
 #define PIXELS_AT_ONCE 64
 

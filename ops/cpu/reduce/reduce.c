@@ -4,9 +4,9 @@
  */
 #include "ops/cpu/reduce/reduce.h"
 
-#include "ops/cpu/common.h"
+#include "ops/cpu/common/common.h"
 #include "ops/cpu/reference/elements.h"
-#include "ops/cpu/elementwise/elementwise.h"
+#include "ops/cpu/formulas/formulas.h"
 
 #define BLOCK 256   /* half elements converted, or columns, at a time */
 #define PIECE 65536 /* elements of one partial result */

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "ops/cpu/cpu.h"
+#include "ops/cpu/common/cpu.h"
 #include "ops/op.h"
 
 /* Accumulators are 8 bytes of whatever type the loops like. */

@@ -12,7 +12,7 @@
 #define A double
 #define W double
 #define TAG f32
-#include "ops/cpu/reduce/reduce_loops.h"
+#include "ops/cpu/reduce/reduce_template.h"
 
 const reduce_loops *CPU_LEVELED(reduce_f32)(op_id op);
 const reduce_loops *CPU_LEVELED(reduce_f32)(op_id op) { return reductions_f32(op); }

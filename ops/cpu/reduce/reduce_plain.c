@@ -12,7 +12,7 @@
 #define A double
 #define W double
 #define TAG f64
-#include "ops/cpu/reduce/reduce_loops.h"
+#include "ops/cpu/reduce/reduce_template.h"
 
 #undef IF_FLOAT
 #define IF_FLOAT(...)
@@ -27,28 +27,28 @@
 #define LOWEST INT8_MIN
 #define HIGHEST INT8_MAX
 #define TAG i8
-#include "ops/cpu/reduce/reduce_loops.h"
+#include "ops/cpu/reduce/reduce_template.h"
 #define T int16_t
 #define A int64_t
 #define W uint64_t
 #define LOWEST INT16_MIN
 #define HIGHEST INT16_MAX
 #define TAG i16
-#include "ops/cpu/reduce/reduce_loops.h"
+#include "ops/cpu/reduce/reduce_template.h"
 #define T int32_t
 #define A int64_t
 #define W uint64_t
 #define LOWEST INT32_MIN
 #define HIGHEST INT32_MAX
 #define TAG i32
-#include "ops/cpu/reduce/reduce_loops.h"
+#include "ops/cpu/reduce/reduce_template.h"
 #define T int64_t
 #define A int64_t
 #define W uint64_t
 #define LOWEST INT64_MIN
 #define HIGHEST INT64_MAX
 #define TAG i64
-#include "ops/cpu/reduce/reduce_loops.h"
+#include "ops/cpu/reduce/reduce_template.h"
 
 #undef IF_SIGNED
 #define IF_SIGNED(...)
@@ -60,28 +60,28 @@
 #define LOWEST 0
 #define HIGHEST UINT8_MAX
 #define TAG u8
-#include "ops/cpu/reduce/reduce_loops.h"
+#include "ops/cpu/reduce/reduce_template.h"
 #define T uint16_t
 #define A uint64_t
 #define W uint64_t
 #define LOWEST 0
 #define HIGHEST UINT16_MAX
 #define TAG u16
-#include "ops/cpu/reduce/reduce_loops.h"
+#include "ops/cpu/reduce/reduce_template.h"
 #define T uint32_t
 #define A uint64_t
 #define W uint64_t
 #define LOWEST 0
 #define HIGHEST UINT32_MAX
 #define TAG u32
-#include "ops/cpu/reduce/reduce_loops.h"
+#include "ops/cpu/reduce/reduce_template.h"
 #define T uint64_t
 #define A uint64_t
 #define W uint64_t
 #define LOWEST 0
 #define HIGHEST UINT64_MAX
 #define TAG u64
-#include "ops/cpu/reduce/reduce_loops.h"
+#include "ops/cpu/reduce/reduce_template.h"
 
 #undef IF_UNSIGNED
 #define IF_UNSIGNED(...)
@@ -93,7 +93,7 @@
 #define A uint64_t
 #define W uint64_t
 #define TAG truth
-#include "ops/cpu/reduce/reduce_loops.h"
+#include "ops/cpu/reduce/reduce_template.h"
 
 const reduce_loops *reduce_f32_base(op_id op);
 const reduce_loops *reduce_f32_avx2(op_id op);

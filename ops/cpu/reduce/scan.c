@@ -1,7 +1,7 @@
 /* Walks along one axis that look at every element in order: CumSum, ArgMax, ArgMin. Tensors are seen as [outer, extent,
  * inner]; one loop per dtype is made from a list. */
 #include "base/half.h"
-#include "ops/cpu/common.h"
+#include "ops/cpu/common/common.h"
 #include "ops/cpu/reference/elements.h"
 
 /* name, memory type, type of values and sums, value of memory element x, memory element of value v */

@@ -1,9 +1,9 @@
 /* Softmax and LogSoftmax (ONNX opset 13; `flattened` is the older meaning: one softmax over all axes from `axis` on).
  * f32 here; other dtypes, Hardmax and LpNormalization by the reference. */
-#include "ops/cpu/reduce/softmax.h"
+#include "ops/cpu/calls/softmax.h"
 
-#include "ops/cpu/half.h"
-#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/views/half.h"
+#include "ops/cpu/common/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
 
 #define COLUMNS \

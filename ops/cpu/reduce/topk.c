@@ -2,9 +2,9 @@
  * A radix select finds the k-th key (11 bits of it a pass), one pass collects what comes before it and the first of its
  * equals, and a stable radix sort orders those. So equal values come lower index first. NaN counts as larger than every
  * number, as in numpy. Output is always sorted. */
-#include "ops/cpu/reduce/topk.h"
+#include "ops/cpu/calls/topk.h"
 
-#include "ops/cpu/half.h"
+#include "ops/cpu/views/half.h"
 #include "ops/cpu/reference/layers.h"
 
 #define DIGIT_BITS 11

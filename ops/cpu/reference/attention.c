@@ -1,5 +1,5 @@
 /* Attention in double, a query at a time: all its scores, their softmax, the sum of values. */
-#include "ops/cpu/sequence/attention.h"
+#include "ops/cpu/calls/attention.h"
 
 #include <math.h>
 

@@ -4,10 +4,10 @@
 #ifndef OPS_CPU_REFERENCE_ELEMENTS_H_
 #define OPS_CPU_REFERENCE_ELEMENTS_H_
 
-#include "ops/cpu/common.h"
-#include "ops/cpu/elementwise/elementwise.h"
+#include "ops/cpu/common/common.h"
+#include "ops/cpu/formulas/formulas.h"
 
-/* All of elementwise.def, Clip, Where. */
+/* All of formulas.def, Clip, Where. */
 reed_status reference_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;
 reed_status reference_prepare_cast(const reed_kernel_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;
 /* The call has been checked: its program is good (ops/fused.h). */

@@ -1,8 +1,8 @@
-/* The formulas of elementwise.def on long double and 128-bit integers, and the conversions of Cast. */
+/* The formulas of formulas.def on long double and 128-bit integers, and the conversions of Cast. */
 #include <math.h>
 
-#include "ops/cpu/elementwise/elementwise.h"
-#include "ops/cpu/elementwise/elementwise_math.h"
+#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/formulas/functions.h"
 #include "ops/cpu/reference/elements.h"
 
 static long double clamp_wide(long double x, long double low, long double high) {
@@ -71,7 +71,7 @@ static long double softplus_wide(long double x) { return x > 40 ? x : log1pl(exp
 #define COMPARE(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define TERNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 FORMULA_FUNCTION(float_formula)
-#include "ops/cpu/elementwise/elementwise.def"
+#include "ops/cpu/formulas/formulas.def"
 FORMULA_END
 
 #undef T
@@ -90,7 +90,7 @@ FORMULA_END
 #define COMPARE(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define TERNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 FORMULA_FUNCTION(signed_formula)
-#include "ops/cpu/elementwise/elementwise.def"
+#include "ops/cpu/formulas/formulas.def"
 FORMULA_END
 
 #undef IF_SIGNED
@@ -103,7 +103,7 @@ FORMULA_END
 #define COMPARE(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define TERNARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 FORMULA_FUNCTION(unsigned_formula)
-#include "ops/cpu/elementwise/elementwise.def"
+#include "ops/cpu/formulas/formulas.def"
 FORMULA_END
 
 #undef IF_UNSIGNED
@@ -117,7 +117,7 @@ FORMULA_END
 #define BINARY(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 #define COMPARE(op, class, ...) IF_##class(CASE(op, (__VA_ARGS__)))
 FORMULA_FUNCTION(bool_formula)
-#include "ops/cpu/elementwise/elementwise.def"
+#include "ops/cpu/formulas/formulas.def"
 FORMULA_END
 
 /* Float to integer: towards zero; what does not fit gives what x86 gives (see convert_between). */

@@ -1,5 +1,5 @@
 /* The steps of Fused, one element at a time, each rounded to its dtype. */
-#include "ops/cpu/elementwise/fused.h"
+#include "ops/cpu/calls/fused.h"
 
 #include "ops/cpu/reference/elements.h"
 

@@ -4,7 +4,7 @@
 #ifndef OPS_CPU_REFERENCE_LAYERS_H_
 #define OPS_CPU_REFERENCE_LAYERS_H_
 
-#include "ops/cpu/common.h"
+#include "ops/cpu/common/common.h"
 
 #define REFERENCE_B(X) \
   X(attention) \

@@ -1,8 +1,8 @@
 /* MatMul and Gemm for every numeric dtype: Y = activation(alpha * A * B + beta * C). Floats are summed in double,
  * integers in 64 bits and wrap. MatMul's bias is C with beta 1. */
-#include "ops/cpu/product/matmul.h"
+#include "ops/cpu/calls/product.h"
 
-#include "ops/cpu/elementwise/elementwise_math.h"
+#include "ops/cpu/formulas/functions.h"
 #include "ops/cpu/reference/layers.h"
 
 #define BLOCK 64 /* columns summed at a time */

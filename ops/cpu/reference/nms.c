@@ -2,7 +2,7 @@
  * it too much. */
 #pragma GCC optimize("fp-contract=off")
 
-#include "ops/cpu/image/nms.h"
+#include "ops/cpu/calls/nms.h"
 
 #include "ops/cpu/reference/layers.h"
 

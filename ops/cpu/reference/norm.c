@@ -1,6 +1,6 @@
 /* BatchNormalization (with training), the normalisations by instance, group and layer, and RMSNormalization in double,
  * for f32 and f64. */
-#include "ops/cpu/reduce/norm.h"
+#include "ops/cpu/calls/norm.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* AveragePool, MaxPool (with Indices), LpPool and the global ones: each output element looks at its own window. */
-#include "ops/cpu/image/pool.h"
+#include "ops/cpu/calls/pool.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* RNN, GRU and LSTM in double, for f32 and f64: one sequence of one direction after the other, as ONNX (opset 22)
  * writes the equations. */
-#include "ops/cpu/sequence/recurrent.h"
+#include "ops/cpu/calls/recurrent.h"
 
 #include <math.h>
 

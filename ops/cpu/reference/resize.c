@@ -1,6 +1,6 @@
 /* Resize element by element: the sum over the taps of all axes at once, in double. Integers are rounded to nearest even
  * and saturate. */
-#include "ops/cpu/image/resize.h"
+#include "ops/cpu/calls/resize.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* RoiAlign and MultiLevelRoiAlign sample by sample. Mode max takes the largest of the four weighted neighbours of all
  * samples, as ONNX has it. */
-#include "ops/cpu/image/roi_align.h"
+#include "ops/cpu/calls/roi_align.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Softmax, LogSoftmax, Hardmax (the first of the largest is 1) and LpNormalization (a line without length stays 0) in
  * double. */
-#include "ops/cpu/reduce/softmax.h"
+#include "ops/cpu/calls/softmax.h"
 
 #include <math.h>
 

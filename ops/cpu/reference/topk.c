@@ -1,5 +1,5 @@
 /* TopK by looking for the next best element k times. */
-#include "ops/cpu/reduce/topk.h"
+#include "ops/cpu/calls/topk.h"
 
 #include "ops/cpu/reference/layers.h"
 

@@ -5,13 +5,13 @@
  * Scores lie with a row for each key and a column for each query, so that a block of K is read as it is, the softmax
  * runs over columns side by side, and so does the product with V. Everything is f32 inside; other floats are converted
  * block by block, f64 and qk_matmul_output are the reference's. */
-#include "ops/cpu/sequence/attention.h"
+#include "ops/cpu/calls/attention.h"
 
 #include <math.h>
 
-#include "ops/cpu/elementwise/elementwise.h"
-#include "ops/cpu/half.h"
-#include "ops/cpu/layer_loops.h"
+#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/views/half.h"
+#include "ops/cpu/common/layer_loops.h"
 #include "ops/cpu/reference/layers.h"
 
 #define QUERIES 64

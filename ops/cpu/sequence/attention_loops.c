@@ -1,8 +1,8 @@
-/* The loops of Attention (ops/cpu/layer_loops.h): a product of small matrices, and softmax over keys that come in
- * blocks. Compiled once per CPU level. */
-#include "ops/cpu/cpu.h"
-#include "ops/cpu/elementwise/elementwise_math.h"
-#include "ops/cpu/layer_loops.h"
+/* The loops of Attention (ops/cpu/common/layer_loops.h): a product of small matrices, and softmax over keys that come
+ * in blocks. Compiled once per CPU level. */
+#include "ops/cpu/common/cpu.h"
+#include "ops/cpu/formulas/functions.h"
+#include "ops/cpu/common/layer_loops.h"
 
 #if defined(__AVX512F__)
 #define LANES 16

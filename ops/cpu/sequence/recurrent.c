@@ -5,14 +5,14 @@
  * that who computes a block has all that its units' new state needs. h alternates between two buffers: a step reads
  * what the step before wrote, whoever wrote it. Threads take whole sequences or directions, which never wait for each
  * other, or, where there are too few of them, blocks of units, with a barrier after each step. */
-#include "ops/cpu/sequence/recurrent.h"
+#include "ops/cpu/calls/recurrent.h"
 
 #include <math.h>
 #include <omp.h>
 
-#include "ops/cpu/half.h"
-#include "ops/cpu/layer_loops.h"
-#include "ops/cpu/onednn.h"
+#include "ops/cpu/views/half.h"
+#include "ops/cpu/common/layer_loops.h"
+#include "ops/cpu/onednn/onednn.h"
 #include "ops/cpu/reference/layers.h"
 
 #define CHUNK_ROWS 256  /* rows of the input's product at a time: its result stays in the second cache */

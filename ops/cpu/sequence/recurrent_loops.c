@@ -1,8 +1,8 @@
-/* The loops of RNN, GRU and LSTM on f32 (ops/cpu/layer_loops.h): the product of a few sequences' states with a panel of
- * the recurrent weights, and what makes the gates a new state. Compiled once per CPU level. */
-#include "ops/cpu/elementwise/elementwise_math.h"
-#include "ops/cpu/layer_loops.h"
-#include "ops/cpu/sequence/recurrent.h"
+/* The loops of RNN, GRU and LSTM on f32 (ops/cpu/common/layer_loops.h): the product of a few sequences' states with a
+ * panel of the recurrent weights, and what makes the gates a new state. Compiled once per CPU level. */
+#include "ops/cpu/formulas/functions.h"
+#include "ops/cpu/common/layer_loops.h"
+#include "ops/cpu/calls/recurrent.h"
 
 /* ---- the product ---- */
 

@@ -8,7 +8,7 @@
 
 #include "base/desc.h"
 #include "base/diag.h"
-#include "ops/cpu/cpu.h"
+#include "ops/cpu/common/cpu.h"
 #include "ops/kernel.h"
 
 #define CASE_INPUTS 8

@@ -1,5 +1,5 @@
-/* Depthwise convolutions with channels last (ops/cpu/product/depthwise.h) against the reference: every form of tile and
- * border, at every CPU level. */
+/* Depthwise convolutions with channels last (ops/cpu/product/depthwise_loops.h) against the reference: every form of
+ * tile and border, at every CPU level. */
 #include <math.h>
 #include <stdlib.h>
 

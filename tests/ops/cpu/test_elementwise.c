@@ -1,4 +1,4 @@
-/* Every row of elementwise.def against its reference, over all dtypes of op.def and shapes that join, broadcast and end
+/* Every row of formulas.def against its reference, over all dtypes of op.def and shapes that join, broadcast and end
  * in odd places; the accuracy of the float functions; what integers do at their limits. */
 #include <math.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/desc.h"
 #include "base/diag.h"
-#include "ops/cpu/cpu.h"
+#include "ops/cpu/common/cpu.h"
 #include "ops/kernel.h"
 #include "tests/alloc_hook.h"
 

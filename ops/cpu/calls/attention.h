@@ -1,0 +1,46 @@
+/* An Attention call as extents and strides, all in elements. */
+#ifndef OPS_CPU_CALLS_ATTENTION_H_
+#define OPS_CPU_CALLS_ATTENTION_H_
+
+#include "ops/cpu/common/common.h"
+
+/* A [batch, heads, length, size] seen in memory; elements of a head lie side by side. */
+typedef struct attention_view {
+  reed_dtype dtype; /* REED_NONE: absent */
+  int64_t batch, head, row;
+} attention_view;
+
+typedef struct attention {
+  int n_threads;
+  cpu_level level;
+  int64_t batch, heads, kv_heads, queries, size, value_size;
+  int64_t past, keys, total; /* keys of earlier calls, of this one, both */
+  attention_view q, k, v, past_k, past_v, present_k, present_v, y;
+  reed_dtype mask_dtype;   /* REED_NONE: no mask */
+  int64_t mask_strides[4]; /* at [batch, heads, queries, keys]; 0 where repeated */
+  int64_t mask_keys;       /* keys from here on are masked */
+  bool causal, has_lengths;
+  int64_t nan_rows;      /* op.def */
+  double scale, softcap; /* softcap 0: none */
+  int64_t mode;          /* what qk_matmul_output is */
+} attention;
+
+/* From a call whose shape function has passed; ERROR_SHAPE for a mask that does not fit, ERROR_VALUE for attributes. */
+reed_status attention_read(const reed_kernel_call *call, attention *out_attention) REED_MUST_CHECK;
+
+/* How many keys a batch has, and how far ahead of its own number a query may look where it is causal. */
+typedef struct attention_reach {
+  int64_t keys, offset;
+} attention_reach;
+static inline attention_reach attention_reach_of(const attention *a, const reed_kernel_buffers *buffers,
+                                                 int64_t batch) {
+  if (!a->has_lengths) return (attention_reach){a->total, a->past};
+  int64_t length = ((const int64_t *)buffers->inputs[6])[batch];
+  length = length < 0 ? 0 : length > a->total ? a->total : length;
+  return (attention_reach){length, a->past ? a->past : length - a->queries};
+}
+
+/* Earlier and new keys and values into present_key and present_value, where these are outputs. */
+void attention_write_present(const attention *a, const reed_kernel_buffers *buffers);
+
+#endif

@@ -1,0 +1,48 @@
+/* Normalisation calls as extents. */
+#ifndef OPS_CPU_CALLS_NORM_H_
+#define OPS_CPU_CALLS_NORM_H_
+
+#include "ops/cpu/formulas/activation.h"
+
+typedef enum norm_kind { NORM_BATCH, NORM_INSTANCE, NORM_GROUP, NORM_LAYER, NORM_RMS } norm_kind;
+
+typedef struct norm {
+  reed_dtype dtype;
+  reed_dtype parameters[5]; /* dtypes of the inputs, REED_NONE where absent */
+  reed_dtype results[3];    /* dtypes of the outputs, REED_NONE where absent */
+  int n_threads;
+  cpu_level level;
+  bool training; /* batch: statistics of this batch */
+  double epsilon, momentum;
+  bool centred;   /* the mean is taken off; RMSNormalization does not */
+  bool per_group; /* group: scale and shift have an element a group, not a channel */
+  int64_t shared; /* channels that share their statistics: 1, or a group of them */
+  /* batch, instance and group: X is [outer][channels][inner]. layer and RMS: [outer][inner], channels 1 */
+  int64_t outer, channels, inner;
+  /* layer: how Scale and B repeat over the normalised extents */
+  int32_t rank;
+  int64_t dims[REED_MAX_RANK], scale_strides[REED_MAX_RANK], shift_strides[REED_MAX_RANK];
+  bool plain;       /* both have all `inner` elements */
+  activation after; /* of Y */
+} norm;
+
+reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *out_norm) REED_MUST_CHECK;
+
+/* Batch (without training), instance and group normalisation of f32 whose image lies with its channels last. */
+reed_status norm_prepare_last(const reed_kernel_call *call, norm_kind kind, const norm *n,
+                              reed_kernel *out_kernel) REED_MUST_CHECK;
+
+/* Which element of scale and shift is for channel c. */
+static inline int64_t norm_parameter_of(const norm *n, int64_t c) { return n->per_group ? c / n->shared : c; }
+/* Element k of input i as a double. */
+static inline double norm_parameter(const norm *n, const reed_kernel_buffers *buffers, int i, int64_t k) {
+  return reed_dtype_read(n->parameters[i],
+                         (const char *)buffers->inputs[i] + (size_t)k * reed_dtype_bytes(n->parameters[i]));
+}
+/* Writes element k of output i where the output is wanted. */
+static inline void norm_result(const norm *n, const reed_kernel_buffers *buffers, int i, int64_t k, double value) {
+  if (n->results[i] != REED_NONE)
+    reed_dtype_write(n->results[i], (char *)buffers->outputs[i] + (size_t)k * reed_dtype_bytes(n->results[i]), value);
+}
+
+#endif

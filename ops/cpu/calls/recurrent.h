@@ -1,0 +1,128 @@
+/* RNN, GRU and LSTM (ONNX opset 22) as extents: what the f32 kernel and the reference share.
+ *
+ * Every direction walks the steps in its own order, forward 0, 1, ... and backward last, ..., 1, 0. A sequence takes
+ * part in the steps below its length, so that backward it joins with its initial state where it ends; elsewhere its
+ * state stays and Y is zero. */
+#ifndef OPS_CPU_CALLS_RECURRENT_H_
+#define OPS_CPU_CALLS_RECURRENT_H_
+
+#include "ops/cpu/common/common.h"
+#include "ops/cpu/formulas/formulas.h"
+
+#define RECURRENT_GATES_MAX 4
+#define RECURRENT_PEEPHOLES 3
+
+typedef enum recurrent_input {
+  RECURRENT_X,
+  RECURRENT_W,
+  RECURRENT_R,
+  RECURRENT_B,
+  RECURRENT_LENGTHS,
+  RECURRENT_INITIAL_H,
+  RECURRENT_INITIAL_C,
+  RECURRENT_P
+} recurrent_input;
+typedef enum recurrent_output { RECURRENT_Y, RECURRENT_Y_H, RECURRENT_Y_C, RECURRENT_OUTPUTS } recurrent_output;
+
+/* Gates in the order of the weights. */
+enum { GRU_UPDATE, GRU_RESET, GRU_HIDDEN };
+enum { LSTM_INPUT, LSTM_OUTPUT, LSTM_FORGET, LSTM_CELL };
+
+/* What `activations` may name: the formula of op.def's operator that it is applied with (OP_COUNT: none, x itself), and
+ * the defaults of alpha and beta; NONE: takes no such number from activation_alpha or activation_beta. Defaults as the
+ * operators of these names have them; where there is none (Affine, ScaledTanh) those that change nothing. */
+#define RECURRENT_ACTIVATION_LIST(X) \
+  X(Affine, OP_COUNT, 1, 0) \
+  X(Elu, OP_Elu, 1, NONE) \
+  X(HardSigmoid, OP_HardSigmoid, 0.2, 0.5) \
+  X(LeakyRelu, OP_LeakyRelu, 0.01, NONE) \
+  X(Relu, OP_Relu, NONE, NONE) \
+  X(ScaledTanh, OP_Tanh, 1, 1) \
+  X(Sigmoid, OP_Sigmoid, NONE, NONE) \
+  X(Softplus, OP_Softplus, NONE, NONE) \
+  X(Softsign, OP_Softsign, NONE, NONE) \
+  X(Tanh, OP_Tanh, NONE, NONE) \
+  X(ThresholdedRelu, OP_ThresholdedRelu, 1, NONE)
+
+typedef enum recurrent_activation_kind {
+#define RECURRENT_ACTIVATION_ENUM_(name, formula, alpha, beta) RECURRENT_##name,
+  RECURRENT_ACTIVATION_LIST(RECURRENT_ACTIVATION_ENUM_)
+#undef RECURRENT_ACTIVATION_ENUM_
+      RECURRENT_ACTIVATION_COUNT
+} recurrent_activation_kind;
+
+typedef struct recurrent_activation {
+  recurrent_activation_kind kind;
+  double alpha, beta;
+} recurrent_activation;
+
+typedef struct recurrent {
+  op_id id; /* OP_RNN, OP_GRU, OP_LSTM */
+  reed_dtype dtype;
+  int n_threads;
+  cpu_level level;
+  int32_t n_inputs, n_outputs;
+  int64_t n_directions, n_gates, steps, sequences, features, hidden;
+  int64_t x_step, x_sequence; /* elements from a step or a sequence of X to the next */
+  int64_t y_step, y_direction, y_sequence;
+  int64_t state_direction, state_sequence; /* of initial_h, initial_c, Y_h, Y_c */
+  bool batch_first;                        /* layout 1 */
+  bool backward[2];
+  bool linear_before_reset, input_forget;
+  double clip; /* of the gates' arguments (a cell state on its way through h is not clipped); INFINITY: none */
+  recurrent_activation activations[2][3]; /* per direction: f, g, h */
+} recurrent;
+
+/* From a call whose extents the shape function has passed; ERROR_VALUE or ERROR_UNSUPPORTED with a diagnosis for its
+ * attributes. */
+reed_status recurrent_read(const reed_kernel_call *call, recurrent *out_recurrent) REED_MUST_CHECK;
+
+/* ERROR_VALUE where a sequence is shorter than nothing or longer than the steps there are. */
+reed_status recurrent_check_lengths(const recurrent *r, const reed_kernel_buffers *buffers) REED_MUST_CHECK;
+
+/* An input or output of a run that has elements in its outputs; NULL where it is absent. */
+static inline const void *recurrent_in(const recurrent *r, const reed_kernel_buffers *buffers, recurrent_input i) {
+  return (int32_t)i < r->n_inputs ? buffers->inputs[i] : NULL;
+}
+static inline void *recurrent_out(const recurrent *r, const reed_kernel_buffers *buffers, recurrent_output i) {
+  return (int32_t)i < r->n_outputs ? buffers->outputs[i] : NULL;
+}
+/* How many steps sequence k takes part in. */
+static inline int64_t recurrent_length(const recurrent *r, const reed_kernel_buffers *buffers, int64_t k) {
+  const int32_t *lengths = recurrent_in(r, buffers, RECURRENT_LENGTHS);
+  return lengths ? lengths[k] : r->steps;
+}
+
+/* ---- for the loops that are compiled per CPU level (recurrent_loops.c) ---- */
+
+/* Sequences that recurrent_multiply takes at most at a time; what the level has registers for, where it has 16 of them.
+ */
+#define RECURRENT_ROWS 6
+static inline int recurrent_rows(cpu_level level, int64_t gates) {
+  return level < CPU_AVX512 && gates == 4 ? 3 : RECURRENT_ROWS;
+}
+/* Units that recurrent_multiply computes at a time: a vector of the level. */
+static inline int64_t recurrent_units(cpu_level level) { return level >= CPU_AVX512 ? 16 : 8; }
+
+/* x -> scale * formula(slope * x) + shift; formula NULL: x itself. */
+typedef struct recurrent_function {
+  elementwise_fn formula;
+  elementwise_parameters parameters;
+  float slope, scale, shift;
+} recurrent_function;
+
+/* Some units of one sequence at one step. */
+typedef struct recurrent_cell {
+  int64_t n;
+  float *gates[RECURRENT_GATES_MAX];           /* W x + R h; overwritten */
+  const float *bias[RECURRENT_GATES_MAX];      /* [3] of a GRU: of R h of the hidden gate, where that is apart */
+  const float *peepholes[RECURRENT_PEEPHOLES]; /* NULL: none */
+  const recurrent_function *functions;         /* f, g, h */
+  float clip;
+  bool input_forget, linear_before_reset;
+  const float *before; /* h of the step before */
+  float *apart;        /* of a GRU: R h of the hidden gate, or (not linear_before_reset) reset * h, which it gives */
+  float *c, *h;
+} recurrent_cell;
+
+#endif

@@ -1,0 +1,111 @@
+/* A RoiAlign or MultiLevelRoiAlign call, the samples of one axis of a region, and a region's plan: what its channels
+ * share. */
+#ifndef OPS_CPU_CALLS_ROI_ALIGN_H_
+#define OPS_CPU_CALLS_ROI_ALIGN_H_
+
+#include "ops/cpu/common/common.h"
+
+/* One feature map and how it is sampled. */
+typedef struct roi_align {
+  bool max, half_pixel;
+  int64_t sampling; /* samples per bin and axis; <= 0: as many as a bin has pixels, rounded up */
+  double scale;
+  int64_t images, channels, height, width, bins_y, bins_x;
+} roi_align;
+
+/* Where the operands are among the inputs. */
+typedef struct roi_operands {
+  int32_t regions, images, levels, maps; /* levels -1: there is one map; maps: the first one */
+} roi_operands;
+
+#define ROI_MAPS_MOST 16
+
+typedef struct roi_call {
+  roi_operands at;
+  reed_dtype dtype;
+  int n_threads;
+  cpu_level level;
+  int64_t regions;
+  int64_t scratch_bytes; /* of the workspace, per thread */
+  bool last;             /* maps and result have their channels last */
+  roi_align widest;      /* a map with the most rows and the most columns that any has */
+  int32_t n_maps;
+  roi_align maps[ROI_MAPS_MOST];
+} roi_call;
+
+/* From a RoiAlign or MultiLevelRoiAlign call. */
+reed_status roi_call_read(const reed_kernel_call *call, roi_call *out_call) REED_MUST_CHECK;
+/* Fails unless every region that has a map names an image of it. */
+reed_status roi_call_check(const roi_call *c, const reed_kernel_buffers *buffers) REED_MUST_CHECK;
+/* The map of a region; -1: none, its bins are zero. */
+static inline int32_t roi_map_of(const roi_call *c, const reed_kernel_buffers *buffers, int64_t region) {
+  if (c->at.levels < 0) return 0;
+  int64_t level = ((const int64_t *)buffers->inputs[c->at.levels])[region];
+  return level >= 0 && level < c->n_maps ? (int32_t)level : -1;
+}
+
+/* True for a region with a coordinate that is no number: such a region has no place on its map, and all its bins are
+ * NaN. onnxruntime reads memory beside the map there. */
+static inline bool roi_is_nowhere(const float region[4]) {
+  return __builtin_isnan(region[0]) || __builtin_isnan(region[1]) || __builtin_isnan(region[2]) ||
+         __builtin_isnan(region[3]);
+}
+
+/* One axis of a region: bin p begins at start + p * bin and has `grid` samples. */
+typedef struct roi_span {
+  float start, bin;
+  double grid;
+} roi_span;
+
+/* The span between two corners of a region, in pixels of the feature map. */
+static inline roi_span roi_span_of(const roi_align *r, float low, float high, int64_t bins) {
+  float offset = r->half_pixel ? 0.5f : 0.0f, scale = (float)r->scale;
+  float start = low * scale - offset, size = high * scale - offset - start;
+  if (!r->half_pixel && !(size > 1.0f)) size = 1.0f;
+  roi_span span = {start, size / (float)bins, (double)r->sampling};
+  if (r->sampling <= 0) span.grid = span.bin > 0 ? __builtin_ceil((double)span.bin) : 0;
+  return span;
+}
+static inline float roi_sample(const roi_span *span, int64_t bin, double g) {
+  return span->start + (float)bin * span->bin + ((float)g + 0.5f) * span->bin / (float)span->grid;
+}
+/* The samples of a bin that may lie in -1..extent: g in *out_begin .. *out_end - 1. The others contribute nothing,
+ * however many. */
+void roi_samples(const roi_span *span, int64_t bin, int64_t extent, int64_t *out_begin, int64_t *out_end);
+
+/* Where a sample falls: two neighbours and the weight of the upper one. False outside -1..extent, for NaN, and where
+ * there are no pixels. */
+static inline bool roi_neighbours(float at, int64_t extent, int64_t *out_low, int64_t *out_high, float *out_upper) {
+  if (!(at >= -1.0f && at <= (float)extent) || extent == 0) return false;
+  if (at < 0) at = 0;
+  int64_t low = (int64_t)at;
+  if (low >= extent - 1) {
+    *out_low = *out_high = extent - 1;
+    *out_upper = 0;
+  } else {
+    *out_low = low;
+    *out_high = low + 1;
+    *out_upper = at - (float)low;
+  }
+  return true;
+}
+
+/* The mean over a bin's samples along one axis as a weighted sum of pixels: taps begin[p] .. begin[p + 1] - 1 belong to
+ * bin p. */
+typedef struct roi_taps {
+  int32_t *begin; /* bins + 1 */
+  int32_t *index;
+  float *weight;
+} roi_taps;
+
+/* Bilinear interpolation is a product of axes and so is the mean over a grid: a bin is (taps of y) x pixels x (taps of
+ * x). The pixels' columns are `columns` (those that some tap needs; NULL: first_column and the following). Taps of x
+ * index into them. */
+typedef struct roi_plan {
+  int64_t bins_y, bins_x, row_stride, plane, n_columns, first_column;
+  roi_taps y, x;
+  int32_t *columns;
+  float *row; /* n_columns floats of scratch */
+} roi_plan;
+
+#endif

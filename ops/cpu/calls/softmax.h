@@ -1,0 +1,22 @@
+/* Softmax, LogSoftmax, Hardmax and LpNormalization as extents: `outer` blocks of `axis` elements that lie `inner`
+ * apart. */
+#ifndef OPS_CPU_CALLS_SOFTMAX_H_
+#define OPS_CPU_CALLS_SOFTMAX_H_
+
+#include "ops/cpu/common/common.h"
+
+typedef enum softmax_kind { SOFTMAX, SOFTMAX_LOG, SOFTMAX_HARD, SOFTMAX_LP } softmax_kind;
+
+typedef struct softmax {
+  reed_dtype dtype;
+  softmax_kind kind;
+  int64_t p; /* of LpNormalization */
+  int n_threads;
+  cpu_level level;
+  int64_t outer, axis, inner;
+} softmax;
+
+/* From a call of one of them. */
+reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) REED_MUST_CHECK;
+
+#endif

@@ -1,0 +1,65 @@
+#include "ops/cpu/common/cpu.h"
+
+#include <cpuid.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *cpu_level_name(cpu_level level) {
+  switch (level) {
+#define NAME_CASE(name, text, what) \
+  case CPU_##name: return text;
+    CPU_LEVEL_LIST(NAME_CASE)
+#undef NAME_CASE
+    case CPU_LEVEL_COUNT: break;
+  }
+  return "?";
+}
+
+/* Leaf 1, ECX bit 29 (Intel SDM, CPUID): __builtin_cpu_supports knows the name since clang 15 only. */
+static bool has_f16c(void) {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx >> 29 & 1);
+}
+
+static cpu_level find_best(void) {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c() ||
+      !__builtin_cpu_supports("bmi2"))
+    return CPU_BASE;
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+    return CPU_AVX2;
+  return CPU_AVX512;
+}
+
+/* Every kernel that is prepared asks, and a virtual machine traps each CPUID (a microsecond or more): the answer,
+ * always the same, is kept. */
+cpu_level cpu_level_best(void) {
+  static atomic_int known = -1;
+  int best = atomic_load_explicit(&known, memory_order_relaxed);
+  if (best < 0) {
+    best = (int)find_best();
+    atomic_store_explicit(&known, best, memory_order_relaxed);
+  }
+  return (cpu_level)best;
+}
+
+cpu_level cpu_level_now(void) {
+  cpu_level best = cpu_level_best();
+  const char *wanted = getenv("REED_CPU");
+  if (wanted)
+    for (cpu_level level = 0; level < best; level++)
+      if (strcmp(wanted, cpu_level_name(level)) == 0) return level;
+  return best;
+}
+
+cpu_units cpu_units_now(void) {
+  cpu_units units = {0};
+  if (cpu_level_now() < CPU_AVX512) return units;
+  units.avx512_bf16 = __builtin_cpu_supports("avx512bf16") != 0;
+  /* leaf 7, EDX bit 22: AMX-BF16, bit 24: AMX-TILE (Intel SDM, CPUID) */
+  unsigned eax, ebx, ecx, edx;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) units.amx_bf16 = (edx >> 22 & 1) && (edx >> 24 & 1);
+  return units;
+}

@@ -1,0 +1,66 @@
+/* A vector of floats as wide as the CPU level that a loop file is compiled for. */
+#ifndef OPS_CPU_COMMON_LANES_H_
+#define OPS_CPU_COMMON_LANES_H_
+
+#include <immintrin.h>
+
+#include "ops/cpu/common/cpu.h"
+
+#if defined(__AVX512F__)
+#define LANES 16
+#define LANES_MIN _mm512_min_ps
+#define LANES_MAX _mm512_max_ps
+#elif defined(__AVX2__)
+#define LANES 8
+#define LANES_MIN _mm256_min_ps
+#define LANES_MAX _mm256_max_ps
+#else
+#define LANES 4
+#define LANES_MIN _mm_min_ps
+#define LANES_MAX _mm_max_ps
+#endif
+
+typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+#define INLINE static inline __attribute__((always_inline)) CPU_UNCHECKED
+
+INLINE lanes load(const float *p) { return *(const lanes *)p; }
+INLINE void store(float *p, lanes x) { *(lanes *)p = x; }
+INLINE lanes all(float x) { return x - (lanes){0}; }
+
+/* Keeps x in a register: gcc reads memory again at each use otherwise. */
+INLINE lanes held(lanes x) {
+  __asm__("" : "+v"(x));
+  return x;
+}
+
+/* NaN stays: LANES_MIN and LANES_MAX give their second operand where one is NaN. */
+INLINE lanes between(lanes x, lanes low, lanes high) { return LANES_MIN(high, LANES_MAX(low, x)); }
+
+/* The larger, NaN where either is. */
+INLINE lanes larger(lanes a, lanes b) {
+#if defined(__AVX512F__)
+  return _mm512_mask_mov_ps(LANES_MAX(a, b), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
+#elif defined(__AVX2__)
+  return _mm256_blendv_ps(LANES_MAX(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+#else
+  __m128 nan = _mm_cmpunord_ps(a, a);
+  return _mm_or_ps(_mm_andnot_ps(nan, LANES_MAX(a, b)), _mm_and_ps(nan, a));
+#endif
+}
+
+/* The last n lanes. */
+INLINE void store_last(float *p, lanes x, int n) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, (__mmask16)(0xffffu << (LANES - n)), x);
+#elif defined(__AVX2__)
+  _mm256_maskstore_ps(
+      p, _mm256_cmpgt_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(LANES - n - 1)), x);
+#else
+  if (n == 3) p[1] = x[1];
+  if (n >= 2) p[2] = x[2];
+  p[3] = x[3];
+#endif
+}
+
+#endif

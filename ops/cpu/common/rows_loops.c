@@ -1,0 +1,308 @@
+/* Loops over rows of f32 (ops/cpu/common/layer_loops.h): activations, softmax, normalisation, pooling and resampling.
+ * Compiled once per CPU level. */
+#include "ops/cpu/formulas/activation.h"
+#include "ops/cpu/formulas/functions.h"
+#include "ops/cpu/common/layer_loops.h"
+
+#define APPLY(expression) \
+  for (int64_t i = 0; i < n; i++) { \
+    float v = x[i]; \
+    x[i] = (expression); \
+  } \
+  break
+
+void CPU_LEVELED(activate_f32)(int kind, float alpha, float beta, float *x, int64_t n) {
+  switch ((activation_kind)kind) {
+    case ACTIVATION_NONE: break;
+    case ACTIVATION_RELU: APPLY(v < 0 ? 0 : v);
+    case ACTIVATION_SIGMOID: APPLY(sigmoid_f32(v));
+    case ACTIVATION_TANH: APPLY(tanh_f32(v));
+    case ACTIVATION_LEAKY_RELU: APPLY(v < 0 ? alpha * v : v);
+    case ACTIVATION_CLIP: APPLY(clamp_f32(v, alpha, beta));
+    case ACTIVATION_HARDSWISH: APPLY(v * clamp_f32(v * (1.0f / 6.0f) + 0.5f, 0.0f, 1.0f));
+    case ACTIVATION_HARDSIGMOID: APPLY(clamp_f32(alpha * v + beta, 0.0f, 1.0f));
+    case ACTIVATION_ELU: APPLY(v < 0 ? alpha * expm1_f32(v) : v);
+    case ACTIVATION_GELU: APPLY(0.5f * v * (1 + erf_f32(v * 0.70710678f)));
+    case ACTIVATION_GELU_TANH: APPLY(0.5f * v * (1 + tanh_f32(0.79788456f * v * (1 + 0.044715f * v * v))));
+    case ACTIVATION_SWISH: APPLY(v * sigmoid_f32(alpha * v));
+    case ACTIVATION_MISH: APPLY(v * tanh_f32(softplus_f32(v)));
+    case ACTIVATION_COUNT: break;
+  }
+}
+
+double CPU_LEVELED(sum_f32)(const float *x, int64_t n) {
+  double total = 0;
+  for (int64_t begin = 0; begin < n; begin += 4096) { /* short float sums, a double over them */
+    int64_t end = begin + 4096 < n ? begin + 4096 : n;
+    float lanes[16] = {0};
+    int64_t i = begin;
+    for (; i + 16 <= end; i += 16)
+      for (int k = 0; k < 16; k++) lanes[k] += x[i + k];
+    for (; i < end; i++) lanes[0] += x[i];
+    for (int k = 0; k < 16; k++) total += (double)lanes[k];
+  }
+  return total;
+}
+
+/* Largest element; NaN if there is one. */
+float CPU_LEVELED(max_f32)(const float *x, int64_t n) {
+  float lanes[16];
+  for (int k = 0; k < 16; k++) lanes[k] = x[0];
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (int k = 0; k < 16; k++)
+      lanes[k] = lanes[k] >= x[i + k] ? lanes[k] : x[i + k] != x[i + k] || lanes[k] == lanes[k] ? x[i + k] : lanes[k];
+  for (; i < n; i++) lanes[0] = lanes[0] >= x[i] ? lanes[0] : x[i] != x[i] || lanes[0] == lanes[0] ? x[i] : lanes[0];
+  float most = lanes[0];
+  for (int k = 1; k < 16; k++) most = most >= lanes[k] || most != most ? most : lanes[k];
+  return most;
+}
+
+void CPU_LEVELED(moments)(const float *x, int64_t n, double *out_mean, double *out_variance) {
+  double mean = CPU_LEVELED(sum_f32)(x, n) / (double)n, total = 0;
+  float centre = (float)mean;
+  for (int64_t begin = 0; begin < n; begin += 4096) {
+    int64_t end = begin + 4096 < n ? begin + 4096 : n;
+    float lanes[16] = {0};
+    int64_t i = begin;
+    for (; i + 16 <= end; i += 16)
+      for (int k = 0; k < 16; k++) {
+        float d = x[i + k] - centre;
+        lanes[k] += d * d;
+      }
+    for (; i < end; i++) {
+      float d = x[i] - centre;
+      lanes[0] += d * d;
+    }
+    for (int k = 0; k < 16; k++) total += (double)lanes[k];
+  }
+  double off = mean - (double)centre;
+  *out_mean = mean;
+  *out_variance = total / (double)n - off * off;
+}
+
+void CPU_LEVELED(softmax_row)(bool log, const float *x, float *y, int64_t axis) {
+  float most = CPU_LEVELED(max_f32)(x, axis);
+  if (log) {
+    double sum = 0;
+    for (int64_t begin = 0; begin < axis; begin += 256) {
+      float part[256];
+      int64_t n = axis - begin < 256 ? axis - begin : 256;
+      for (int64_t i = 0; i < n; i++) part[i] = exp_f32(x[begin + i] - most);
+      sum += CPU_LEVELED(sum_f32)(part, n);
+    }
+    float shift = log_f32((float)sum);
+    for (int64_t i = 0; i < axis; i++) y[i] = x[i] - most - shift;
+    return;
+  }
+  for (int64_t i = 0; i < axis; i++) y[i] = exp_f32(x[i] - most);
+  float scale = (float)(1 / CPU_LEVELED(sum_f32)(y, axis));
+  for (int64_t i = 0; i < axis; i++) y[i] *= scale;
+}
+
+void CPU_LEVELED(softmax_columns)(bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n,
+                                  float *scratch) {
+  float *most = scratch, *sum = scratch + n;
+  memcpy(most, x, (size_t)n * sizeof *most);
+  for (int64_t k = 1; k < axis; k++) CPU_LEVELED(max_rows)(x + k * inner, most, n);
+  memset(sum, 0, (size_t)n * sizeof *sum);
+  for (int64_t k = 0; k < axis; k++) {
+    const float *from = x + k * inner;
+    float *to = y + k * inner;
+    if (log)
+      for (int64_t i = 0; i < n; i++) sum[i] += exp_f32(from[i] - most[i]);
+    else
+      for (int64_t i = 0; i < n; i++) sum[i] += to[i] = exp_f32(from[i] - most[i]);
+  }
+  for (int64_t i = 0; i < n; i++) sum[i] = log ? most[i] + log_f32(sum[i]) : 1.0f / sum[i];
+  for (int64_t k = 0; k < axis; k++) {
+    const float *from = x + k * inner;
+    float *to = y + k * inner;
+    if (log)
+      for (int64_t i = 0; i < n; i++) to[i] = from[i] - sum[i];
+    else
+      for (int64_t i = 0; i < n; i++) to[i] *= sum[i];
+  }
+}
+
+void CPU_LEVELED(scale_shift)(const float *x, float centre, float a, float b, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = (x[i] - centre) * a + b;
+}
+
+void CPU_LEVELED(normalize_row)(const float *x, float mean, float inverse, const float *scale, const float *shift,
+                                float *y, int64_t n) {
+  if (shift)
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * inverse * scale[i] + shift[i];
+  else
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * inverse * scale[i];
+}
+
+void CPU_LEVELED(max_rows)(const float *x, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    float a = y[i], b = x[i];
+    y[i] = a >= b || a != a ? a : b;
+  }
+}
+
+void CPU_LEVELED(add_rows)(const float *x, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] += x[i];
+}
+
+void CPU_LEVELED(axpy)(float a, const float *x, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+void CPU_LEVELED(scale_row)(float a, const float *x, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = a * x[i];
+}
+
+void CPU_LEVELED(add_squares)(const float *x, const float *centre, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    float d = x[i] - centre[i];
+    y[i] += d * d;
+  }
+}
+
+void CPU_LEVELED(scale_shift_row)(const float *x, const float *centre, const float *a, const float *b, float *y,
+                                  int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = (x[i] - centre[i]) * a[i] + b[i];
+}
+
+void CPU_LEVELED(weighted_taps)(const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add,
+                                float *y, int64_t n) {
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    float lanes[32];
+    for (int k = 0; k < 32; k++) lanes[k] = add ? y[i + k] : 0;
+    for (int64_t t = 0; t < taps; t++)
+      for (int k = 0; k < 32; k++) lanes[k] += weights[t] * x[offsets[t] + i + k];
+    for (int k = 0; k < 32; k++) y[i + k] = lanes[k];
+  }
+  for (; i < n; i++) {
+    float sum = add ? y[i] : 0;
+    for (int64_t t = 0; t < taps; t++) sum += weights[t] * x[offsets[t] + i];
+    y[i] = sum;
+  }
+}
+
+/* The usual strides as constants, so that they vectorise. */
+#define ALONG(step) \
+  for (int64_t t = 0; t < taps; t++) { \
+    const float *from = x + t * dilation; \
+    if (t == 0) \
+      for (int64_t i = 0; i < n; i++) y[i] = from[i * (step)]; \
+    else if (mean) \
+      for (int64_t i = 0; i < n; i++) y[i] += from[i * (step)]; \
+    else \
+      for (int64_t i = 0; i < n; i++) { \
+        float a = y[i], b = from[i * (step)]; \
+        y[i] = a >= b || a != a ? a : b; \
+      } \
+  }
+
+void CPU_LEVELED(pool_along)(bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale,
+                             float *y, int64_t n) {
+  if (stride == 1) {
+    ALONG(1)
+  } else if (stride == 2) {
+    ALONG(2)
+  } else {
+    ALONG(stride)
+  }
+  if (mean)
+    for (int64_t i = 0; i < n; i++) y[i] *= scale;
+}
+
+void CPU_LEVELED(gather_taps)(const float *x, const int32_t *index, const float *weight, int64_t taps, float *y,
+                              int64_t n) {
+  if (taps == 2) {
+    for (int64_t i = 0; i < n; i++) y[i] = weight[2 * i] * x[index[2 * i]] + weight[2 * i + 1] * x[index[2 * i + 1]];
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    float sum = 0;
+    for (int64_t k = 0; k < taps; k++) sum += weight[i * taps + k] * x[index[i * taps + k]];
+    y[i] = sum;
+  }
+}
+
+/* Two rows at once: linear interpolation, where rows may be as short as a pixel's channels. */
+static inline void mix_two(const float *restrict a, float weight_a, const float *restrict b, float weight_b,
+                           float *restrict y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    float sum = weight_a * a[i];
+    sum += weight_b * b[i];
+    y[i] = sum;
+  }
+}
+
+void CPU_LEVELED(mix_rows)(const float *x, const int32_t *index, const float *weight, int64_t taps, int64_t inner,
+                           float *y, int64_t n) {
+  for (int64_t o = 0; o < n; o++, index += taps, weight += taps, y += inner) {
+    if (taps == 2) {
+      mix_two(x + index[0] * inner, weight[0], x + index[1] * inner, weight[1], y, inner);
+      continue;
+    }
+    CPU_LEVELED(scale_row)(weight[0], x + index[0] * inner, y, inner);
+    for (int64_t k = 1; k < taps; k++) CPU_LEVELED(axpy)(weight[k], x + index[k] * inner, y, inner);
+  }
+}
+
+/* v - v is 0, or NaN where v is no finite number. */
+static void range_of(const float *x, int64_t n, float *low, float *high) {
+  float least = x[0], most = x[0], spoilt = 0;
+  for (int64_t i = 0; i < n; i++) {
+    least = x[i] < least ? x[i] : least;
+    most = x[i] > most ? x[i] : most;
+    spoilt += x[i] - x[i];
+  }
+  *low = least + spoilt;
+  *high = most + spoilt;
+}
+
+void CPU_LEVELED(lane_ranges)(const float *restrict x, int64_t n, int64_t lanes, float *restrict low,
+                              float *restrict high) {
+  if (lanes == 1) {
+    range_of(x, n, low, high);
+    return;
+  }
+  memcpy(low, x, (size_t)lanes * sizeof *low);
+  memcpy(high, x, (size_t)lanes * sizeof *high);
+  for (int64_t i = 0; i < n; i++, x += lanes)
+    for (int64_t c = 0; c < lanes; c++) {
+      float v = x[c], spoilt = v - v;
+      low[c] = (v < low[c] ? v : low[c]) + spoilt;
+      high[c] = (v > high[c] ? v : high[c]) + spoilt;
+    }
+}
+
+void CPU_LEVELED(lane_bounds)(const float *low, const float *high, const int64_t *offsets, const float *weights,
+                              int64_t taps, float overshoot, const float *slack, float *bound, int64_t lanes) {
+  for (int64_t c = 0; c < lanes; c++) {
+    float least = 0, most = 0;
+    for (int64_t t = 0; t < taps; t++) {
+      float a = weights[t] * low[offsets[t] + c], b = weights[t] * high[offsets[t] + c];
+      least += weights[t] < 0 ? b : a;
+      most += weights[t] < 0 ? a : b;
+    }
+    bound[c] = most + (most - least) * overshoot + slack[c];
+  }
+}
+
+void CPU_LEVELED(lane_reach)(const float *restrict x, int64_t n, int64_t lanes, float overshoot,
+                             const float *restrict slack, float *restrict bound) {
+  const float *second = x + (n > 1 ? lanes : 0), *third = second + (n > 2 ? lanes : 0),
+              *fourth = third + (n > 3 ? lanes : 0);
+  for (int64_t c = 0; c < lanes; c++) bound[c] = -INFINITY;
+  for (int64_t i = 0; i < n - 3 || i == 0; i++)
+    for (int64_t c = 0; c < lanes; c++) {
+      int64_t at = i * lanes + c;
+      float low = x[at] < second[at] ? x[at] : second[at], low2 = third[at] < fourth[at] ? third[at] : fourth[at];
+      float high = x[at] > second[at] ? x[at] : second[at], high2 = third[at] > fourth[at] ? third[at] : fourth[at];
+      low = low < low2 ? low : low2;
+      high = high > high2 ? high : high2;
+      float most = high + (high - low) * overshoot;
+      bound[c] = most > bound[c] ? most : bound[c];
+    }
+  for (int64_t c = 0; c < lanes; c++) bound[c] += slack[c];
+}

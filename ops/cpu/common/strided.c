@@ -1,0 +1,244 @@
+#include "ops/cpu/common/strided.h"
+
+#include "ops/cpu/common/common.h"
+
+/* ---- planning ---- */
+
+/* Makes the longest dim that writes near together the innermost: a loop over a few elements costs more to start than to
+ * run. */
+static void turn_longest_in(strided_copy *p) {
+  int32_t inner = p->rank - 1, longest = inner;
+  for (int32_t d = 0; d < inner; d++)
+    if (p->to[d] <= 64 && p->extents[d] > p->extents[longest]) longest = d;
+  int64_t extent = p->extents[longest], from = p->from[longest], to = p->to[longest];
+  for (int32_t d = longest; d < inner; d++) {
+    p->extents[d] = p->extents[d + 1];
+    p->from[d] = p->from[d + 1];
+    p->to[d] = p->to[d + 1];
+  }
+  p->extents[inner] = extent;
+  p->from[inner] = from;
+  p->to[inner] = to;
+}
+
+void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, const int64_t *from_strides,
+                  int64_t from_offset, const int64_t *to_strides, int64_t to_offset, int64_t element_bytes,
+                  int n_threads) {
+  strided_copy *p = out_plan;
+  *p = (strided_copy){.tile = -1, .n = 1, .block_bytes = element_bytes};
+  p->from_offset = from_offset * element_bytes;
+  p->to_offset = to_offset * element_bytes;
+  for (int32_t d = 0; d < rank; d++) p->n *= extents[d];
+  if (p->n == 0) return;
+  for (int32_t d = 0; d < rank; d++) {
+    if (extents[d] == 1) continue;
+    int64_t from = from_strides[d] * element_bytes, to = to_strides[d] * element_bytes;
+    int32_t last = p->rank - 1;
+    if (p->rank && p->from[last] == from * extents[d] && p->to[last] == to * extents[d]) {
+      p->extents[last] *= extents[d];
+    } else {
+      last = p->rank++;
+      p->extents[last] = extents[d];
+    }
+    p->from[last] = from;
+    p->to[last] = to;
+  }
+  if (p->rank && p->from[p->rank - 1] == element_bytes && p->to[p->rank - 1] == element_bytes) {
+    p->rank--;
+    p->block_bytes *= p->extents[p->rank];
+    p->n /= p->extents[p->rank];
+  }
+  /* A dim that steps by one block in the source while the last steps by one block in the target: a transpose. Short
+   * ones gain nothing. */
+  int32_t inner = p->rank - 1;
+  if (p->block_bytes <= 16 && inner > 0 && p->to[inner] == p->block_bytes && p->extents[inner] >= 4)
+    for (int32_t d = 0; d < inner; d++)
+      if (p->from[d] == p->block_bytes && p->extents[d] >= 4) p->tile = d;
+  if (p->block_bytes & (p->block_bytes - 1)) p->tile = -1;
+  if (p->tile < 0 && p->block_bytes <= 16 && inner > 0 && p->extents[inner] < 8) turn_longest_in(p);
+  p->n_threads = cpu_threads_for(n_threads, 2 * p->n * p->block_bytes);
+}
+
+void strided_plan_bytes(strided_copy *out_plan, int64_t bytes, int n_threads) {
+  strided_plan(out_plan, 1, &bytes, &(int64_t){1}, 0, &(int64_t){1}, 0, 1, n_threads);
+}
+
+/* ---- copying ---- */
+
+typedef struct copying {
+  const strided_copy *plan;
+  const char *from;
+  char *to;
+} copying;
+
+static void copy_bytes_range(void *context, int64_t begin, int64_t end) {
+  const copying *c = context;
+  memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
+}
+
+/* Blocks of a joined shape may be aligned to their element only: memcpy of a constant size is the unaligned load and
+ * store. */
+#define ROW_OF(N) \
+  case N: \
+    if (to_stride == N && from_stride == 0) \
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * N, from, N); \
+    else if (to_stride == N) \
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * N, from + i * from_stride, N); \
+    else \
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride, from + i * from_stride, N); \
+    break
+
+/* n blocks along one dim. */
+static void copy_row(char *restrict to, int64_t to_stride, const char *restrict from, int64_t from_stride, int64_t n,
+                     int64_t bytes) {
+  switch (bytes) {
+    ROW_OF(1);
+    ROW_OF(2);
+    ROW_OF(4);
+    ROW_OF(8);
+    ROW_OF(16);
+    default:
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride, from + i * from_stride, (size_t)bytes);
+  }
+}
+
+/* Moves *offsets to the coordinates of linear index `index` over the first `rank` dims, without dim `skip`. */
+static void seek(const strided_copy *p, int32_t rank, int32_t skip, int64_t index, int64_t *coordinates,
+                 const char **from, char **to) {
+  for (int32_t d = rank - 1; d >= 0; d--) {
+    if (d == skip) continue;
+    coordinates[d] = index % p->extents[d];
+    index /= p->extents[d];
+    *from += coordinates[d] * p->from[d];
+    *to += coordinates[d] * p->to[d];
+  }
+}
+
+/* One step of the odometer over dims rank-1 .. 0 without `skip`. */
+static void step(const strided_copy *p, int32_t rank, int32_t skip, int64_t *coordinates, const char **from,
+                 char **to) {
+  for (int32_t d = rank - 1; d >= 0; d--) {
+    if (d == skip) continue;
+    *from += p->from[d];
+    *to += p->to[d];
+    if (++coordinates[d] < p->extents[d]) return;
+    *from -= p->extents[d] * p->from[d];
+    *to -= p->extents[d] * p->to[d];
+    coordinates[d] = 0;
+  }
+}
+
+static void copy_blocks_range(void *context, int64_t begin, int64_t end) {
+  const copying *c = context;
+  const strided_copy *p = c->plan;
+  int32_t inner = p->rank - 1;
+  int64_t coordinates[STRIDED_MAX_RANK], extent = p->extents[inner];
+  const char *from = c->from;
+  char *to = c->to;
+  int64_t first = begin % extent;
+  seek(p, inner, -1, begin / extent, coordinates, &from, &to);
+  while (begin < end) {
+    int64_t n = extent - first < end - begin ? extent - first : end - begin;
+    copy_row(to + first * p->to[inner], p->to[inner], from + first * p->from[inner], p->from[inner], n, p->block_bytes);
+    step(p, inner, -1, coordinates, &from, &to);
+    begin += n;
+    first = 0;
+  }
+}
+
+/* Tiles small enough that both sides' lines stay in the first cache. The source runs along j, the target along i. */
+#define TILE 32
+#define TILE_OF(N) \
+  case N: \
+    for (int64_t j = 0; j < nj; j++) \
+      for (int64_t i = 0; i < ni; i++) memcpy(to + j * to_j + i * N, from + i * from_i + j * N, N); \
+    break
+
+typedef uint32_t u32x4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* 4x4 elements of 4 bytes: rows of the source come as vectors, are interleaved in pairs, then pairs of pairs. */
+static inline void copy_4x4(char *to, int64_t to_j, const char *from, int64_t from_i) {
+  u32x4 r0 = *(const u32x4 *)from, r1 = *(const u32x4 *)(from + from_i);
+  u32x4 r2 = *(const u32x4 *)(from + 2 * from_i), r3 = *(const u32x4 *)(from + 3 * from_i);
+  u32x4 low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+  u32x4 low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5), high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+  *(u32x4 *)to = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+  *(u32x4 *)(to + to_j) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+  *(u32x4 *)(to + 2 * to_j) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+  *(u32x4 *)(to + 3 * to_j) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
+}
+
+static void copy_tile_plain(char *restrict to, int64_t to_j, const char *restrict from, int64_t from_i, int64_t nj,
+                            int64_t ni, int64_t bytes) {
+  switch (bytes) {
+    TILE_OF(1);
+    TILE_OF(2);
+    TILE_OF(4);
+    TILE_OF(8);
+    TILE_OF(16);
+  }
+}
+
+static void copy_tile(char *to, int64_t to_j, const char *from, int64_t from_i, int64_t nj, int64_t ni, int64_t bytes) {
+  int64_t whole_j = bytes == 4 ? nj & ~(int64_t)3 : 0, whole_i = bytes == 4 ? ni & ~(int64_t)3 : 0;
+  for (int64_t j = 0; j < whole_j; j += 4)
+    for (int64_t i = 0; i < whole_i; i += 4) copy_4x4(to + j * to_j + i * 4, to_j, from + i * from_i + j * 4, from_i);
+  if (whole_i < ni)
+    copy_tile_plain(to + whole_i * bytes, to_j, from + whole_i * from_i, from_i, whole_j, ni - whole_i, bytes);
+  if (whole_j < nj) copy_tile_plain(to + whole_j * to_j, to_j, from + whole_j * bytes, from_i, nj - whole_j, ni, bytes);
+}
+
+/* Strips of tiles run across the shorter of the two dims: what a strip touches of the longer one's memory stays in the
+ * cache, and of the shorter one's memory it touches all, in order. */
+static bool strips_along_inner(const strided_copy *p) { return p->extents[p->rank - 1] > p->extents[p->tile]; }
+
+static int64_t strip_count(const strided_copy *p) {
+  int64_t extent = strips_along_inner(p) ? p->extents[p->rank - 1] : p->extents[p->tile];
+  return (extent + TILE - 1) / TILE;
+}
+
+static void copy_strip(const strided_copy *p, char *to, const char *from, int64_t strip) {
+  int32_t inner = p->rank - 1, tile = p->tile;
+  bool along_inner = strips_along_inner(p);
+  int64_t begin_i = along_inner ? strip * TILE : 0, end_i = along_inner ? begin_i + TILE : p->extents[inner];
+  int64_t begin_j = along_inner ? 0 : strip * TILE, end_j = along_inner ? p->extents[tile] : begin_j + TILE;
+  if (end_i > p->extents[inner]) end_i = p->extents[inner];
+  if (end_j > p->extents[tile]) end_j = p->extents[tile];
+  for (int64_t j = begin_j; j < end_j; j += TILE)
+    for (int64_t i = begin_i; i < end_i; i += TILE)
+      copy_tile(to + j * p->to[tile] + i * p->block_bytes, p->to[tile], from + j * p->block_bytes + i * p->from[inner],
+                p->from[inner], end_j - j < TILE ? end_j - j : TILE, end_i - i < TILE ? end_i - i : TILE,
+                p->block_bytes);
+}
+
+/* Ranges count (outer coordinates, strips). */
+static void copy_tiles_range(void *context, int64_t begin, int64_t end) {
+  const copying *c = context;
+  const strided_copy *p = c->plan;
+  int64_t coordinates[STRIDED_MAX_RANK], strips = strip_count(p), strip = begin % strips;
+  const char *from = c->from;
+  char *to = c->to;
+  seek(p, p->rank - 1, p->tile, begin / strips, coordinates, &from, &to);
+  for (; begin < end; begin++) {
+    copy_strip(p, to, from, strip);
+    if (++strip == strips) {
+      strip = 0;
+      step(p, p->rank - 1, p->tile, coordinates, &from, &to);
+    }
+  }
+}
+
+void strided_run(const strided_copy *plan, const void *from, void *to) {
+  if (plan->n == 0) return;
+  copying c = {plan, (const char *)from + plan->from_offset, (char *)to + plan->to_offset};
+  if (plan->rank == 0) {
+    if (c.from != c.to) cpu_parallel(plan->n_threads, plan->block_bytes, 4096, copy_bytes_range, &c);
+  } else if (plan->tile >= 0) {
+    int64_t n_outer = plan->n / plan->extents[plan->rank - 1] / plan->extents[plan->tile];
+    cpu_parallel(plan->n_threads, n_outer * strip_count(plan), 1, copy_tiles_range, &c);
+  } else {
+    cpu_parallel(plan->n_threads, plan->n, 1, copy_blocks_range, &c);
+  }
+}
+
+void strided_fill(void *to, const void *element, int64_t size, int64_t n) { copy_row(to, size, element, 0, n, size); }

@@ -1,0 +1,51 @@
+/* The geometry of a sliding window: what convolutions and pools share. Spatial axes only (those after batch and
+ * channel). */
+#ifndef OPS_CPU_COMMON_WINDOW_H_
+#define OPS_CPU_COMMON_WINDOW_H_
+
+#include "ops/cpu/common/common.h"
+
+#define WINDOW_MAX_AXES (REED_MAX_RANK - 2)
+
+typedef struct window {
+  int32_t n; /* spatial axes */
+  int64_t in[WINDOW_MAX_AXES], out[WINDOW_MAX_AXES];
+  int64_t kernel[WINDOW_MAX_AXES], stride[WINDOW_MAX_AXES], dilation[WINDOW_MAX_AXES];
+  int64_t pad_begin[WINDOW_MAX_AXES], pad_end[WINDOW_MAX_AXES];
+} window;
+
+/* The window over x's spatial axes that gives y's, from the call's attributes strides, dilations, pads and auto_pad;
+ * `kernel` (one extent an axis) comes from the weights or from kernel_shape. ERROR_SHAPE or ERROR_VALUE with a
+ * diagnosis where they make no sense. */
+reed_status window_init(const reed_kernel_call *call, const int64_t *kernel, window *out_window) REED_MUST_CHECK;
+/* As window_init for a transposed convolution: `in` is x's extent, `out` y's; pads follow ONNX ConvTranspose (opset
+ * 11), output_shape and auto_pad included. */
+reed_status window_init_transposed(const reed_kernel_call *call, const int64_t *kernel,
+                                   window *out_window) REED_MUST_CHECK;
+/* kernel_shape as one extent an axis; fails unless it has one for each. */
+reed_status window_kernel_shape(const reed_kernel_call *call, const int64_t **out_kernel) REED_MUST_CHECK;
+
+/* Taps of one axis that fall inside the input for output position o: first..first+n-1 of the kernel. */
+typedef struct window_taps {
+  int64_t first, n, start; /* start: input position of tap `first` */
+} window_taps;
+static inline window_taps window_taps_at(const window *w, int32_t axis, int64_t o) {
+  int64_t origin = o * w->stride[axis] - w->pad_begin[axis], d = w->dilation[axis];
+  int64_t first = origin < 0 ? (-origin + d - 1) / d : 0;
+  int64_t end = w->in[axis] > origin ? (w->in[axis] - origin + d - 1) / d : 0;
+  if (end > w->kernel[axis]) end = w->kernel[axis];
+  return (window_taps){first, end > first ? end - first : 0, origin + first * d};
+}
+
+/* Output positions begin..end-1 of one axis see only input; those before and after have taps in the padding. begin <=
+ * end. */
+static inline void window_whole(const window *w, int32_t axis, int64_t *out_begin, int64_t *out_end) {
+  int64_t out = w->out[axis], stride = w->stride[axis], pad = w->pad_begin[axis],
+          reach = (w->kernel[axis] - 1) * w->dilation[axis] + 1;
+  int64_t begin = pad > 0 ? (pad + stride - 1) / stride : 0;
+  int64_t end = w->in[axis] + pad >= reach ? (w->in[axis] + pad - reach) / stride + 1 : 0;
+  *out_begin = begin < out ? begin : out;
+  *out_end = end > out ? out : end < *out_begin ? *out_begin : end;
+}
+
+#endif

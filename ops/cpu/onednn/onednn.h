@@ -1,0 +1,48 @@
+/* The one door to oneDNN. A problem is a convolution, transposed convolution or matrix product of f32 whose leading
+ * extent (images, boxes, rows) is free: it is cut into chunks of a few sizes, so that any extent needs a handful of
+ * primitives, which the program's cache keeps. Tensors outside are dense, in the order that their strides say; where
+ * oneDNN picks layouts inside, the reorders use workspace. */
+#ifndef OPS_CPU_ONEDNN_ONEDNN_H_
+#define OPS_CPU_ONEDNN_ONEDNN_H_
+
+#include "ops/cpu/common/window.h"
+
+#define ONEDNN_MAX_DIMS 12 /* DNNL_MAX_NDIMS: its prototypes ask for arrays of that size */
+
+typedef enum onednn_kind { ONEDNN_CONV, ONEDNN_CONV_TRANSPOSE, ONEDNN_MATMUL } onednn_kind;
+
+/* All of it is the primitive's key: 8-byte members, zero where unused. dims[0] of src and dst (and of weights where
+ * weights_follow) is set to the chunk by the door. */
+typedef struct onednn_problem {
+  int64_t kind, rank, weights_rank;
+  int64_t src[ONEDNN_MAX_DIMS], src_strides[ONEDNN_MAX_DIMS];
+  int64_t weights[ONEDNN_MAX_DIMS], weights_strides[ONEDNN_MAX_DIMS];
+  int64_t dst[ONEDNN_MAX_DIMS], dst_strides[ONEDNN_MAX_DIMS];
+  int64_t strides[ONEDNN_MAX_DIMS], dilations[ONEDNN_MAX_DIMS], pads_begin[ONEDNN_MAX_DIMS], pads_end[ONEDNN_MAX_DIMS];
+  int64_t with_bias;            /* f32[channels] or, of a product, f32[columns] */
+  int64_t with_residual;        /* a tensor like dst is added */
+  int64_t weights_follow;       /* the weights' dims[0] is the free extent too */
+  int64_t src_plain, dst_plain; /* src, dst (and residual) are to be used as they lie; else oneDNN chooses, with
+                                   reorders (a product's never) */
+  int64_t weights_plain;        /* read the weights as they are (they are not constant) */
+  int64_t products; /* multiplications per unit of the free extent: small work is not given to many threads */
+  double scale;     /* of the product, before bias */
+} onednn_problem;
+
+typedef struct onednn_runner onednn_runner;
+
+/* Builds or finds the primitives for the free extent, and packs constant_weights (NULL: weights come with each run)
+ * once per program. Chunks are at most max_chunk. Gives *out_runner NULL with REED_OK where oneDNN has nothing for the
+ * problem. */
+reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *problem, int64_t extent, int64_t max_chunk,
+                        const void *constant_weights, onednn_runner **out_runner) REED_MUST_CHECK;
+void onednn_close(onednn_runner *runner);
+int64_t onednn_workspace_bytes(const onednn_runner *runner);
+/* What opening the runner added to memory, about; primitives that others had built already are not counted. */
+int64_t onednn_state_bytes(const onednn_runner *runner);
+/* y = problem(x, w, bias, residual). bias and residual NULL where the problem has none. One thread at a time per
+ * runner. */
+reed_status onednn_run(const onednn_runner *runner, const float *x, const float *w, const float *bias,
+                       const float *residual, float *y, void *workspace) REED_MUST_CHECK;
+
+#endif

@@ -1,0 +1,28 @@
+/* Depthwise convolution of images [N,H,W,C]: every channel under a window of its own, Y[pixel][c] = sum over taps of
+ * X[pixel at tap][c] * W[c][tap]. Channels lie side by side, so vectors run over them; weights are kept as [taps][C].
+ * Nothing depends on extents but counts and distances: any shape runs at once. A border is a window with fewer taps: X
+ * is read where it lies, without zeros around it. */
+#ifndef OPS_CPU_PRODUCT_DEPTHWISE_LOOPS_H_
+#define OPS_CPU_PRODUCT_DEPTHWISE_LOOPS_H_
+
+#include "ops/cpu/formulas/activation.h"
+#include "ops/cpu/common/window.h"
+
+/* A row of Y. */
+typedef struct depthwise_row {
+  const window *w;
+  const activation *activation;
+  int64_t channels, row; /* row: within its image */
+  const float *x;        /* the image */
+  const float *weights;  /* [taps][channels] */
+  const float *bias;     /* or NULL */
+  const float *residual; /* like y, may be y; or NULL */
+  float *y;
+} depthwise_row;
+
+/* The innermost loops (depthwise_loops.c). */
+void depthwise_row_base(const depthwise_row *r);
+void depthwise_row_avx2(const depthwise_row *r);
+void depthwise_row_avx512(const depthwise_row *r);
+
+#endif

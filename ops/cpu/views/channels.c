@@ -1,0 +1,130 @@
+#include "ops/cpu/views/channels.h"
+
+#include "ops/cpu/common/strided.h"
+
+#define ALIGNMENT 64
+
+/* [N,spatial...,C] -> [N,C,spatial...] */
+static void see_channels_second(reed_desc *d) {
+  if (d->dtype == REED_NONE || d->rank < 3) return;
+  int64_t channels = d->dims[d->rank - 1];
+  memmove(&d->dims[2], &d->dims[1], (size_t)(d->rank - 2) * sizeof *d->dims);
+  d->dims[1] = channels;
+}
+
+reed_status channels_view_init(const reed_kernel_call *call, uint32_t images, channels_view *v) {
+  v->call = *call;
+  v->images = images;
+  v->last = reed_attrs_int(call->attrs, "channels_last", 0) != 0;
+  if (!v->last) return REED_OK;
+  if (call->n_inputs > CHANNELS_INPUTS || call->n_outputs > CHANNELS_OUTPUTS || call->attrs->n > CHANNELS_ATTRS)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d inputs, %d outputs and %d attributes with channels last",
+                            (int)call->n_inputs, (int)call->n_outputs, (int)call->attrs->n);
+  for (int32_t i = 0; i < call->n_inputs; i++) {
+    bool image = images >> i & 1;
+    v->inputs[i] = call->inputs[i];
+    if (image) see_channels_second(&v->inputs[i]);
+    v->host_values[i] = image ? NULL : call->host_values[i];
+    v->constant[i] = !image && call->constant[i];
+  }
+  for (int32_t i = 0; i < call->n_outputs; i++) {
+    v->outputs[i] = call->outputs[i];
+    see_channels_second(&v->outputs[i]);
+  }
+  v->attrs = (reed_attrs){v->items, 0};
+  for (int32_t i = 0; i < call->attrs->n; i++)
+    if (strcmp(call->attrs->items[i].name, "channels_last") != 0) v->items[v->attrs.n++] = call->attrs->items[i];
+  v->call.inputs = v->inputs;
+  v->call.outputs = v->outputs;
+  v->call.host_values = v->host_values;
+  v->call.constant = v->constant;
+  v->call.attrs = &v->attrs;
+  return REED_OK;
+}
+
+void channels_strides(int32_t rank, const int64_t *dims, bool last, int64_t *out_strides) {
+  cpu_dense_strides(rank, dims, out_strides);
+  if (!last || rank < 3) return;
+  /* as cpu_dense_strides: may wrap where nothing is read */
+  for (int32_t i = 2; i < rank; i++) out_strides[i] = (int64_t)((uint64_t)out_strides[i] * (uint64_t)dims[1]);
+  out_strides[1] = 1;
+}
+
+/* ---- between transposes ---- */
+
+typedef struct image {
+  bool turned;
+  int64_t offset; /* into the workspace: the image with channels second */
+  strided_copy copy;
+} image;
+
+typedef struct turned {
+  reed_kernel inner;
+  int32_t n_inputs, n_outputs;
+  int64_t inner_offset;
+  image inputs[CHANNELS_INPUTS], outputs[CHANNELS_OUTPUTS];
+} turned;
+
+static void turned_free(void *state) {
+  turned *t = state;
+  if (t->inner.free) t->inner.free(t->inner.state);
+  mem_free(t);
+}
+
+static reed_status run_turned(const void *state, const reed_kernel_buffers *buffers) {
+  const turned *t = state;
+  const void *inputs[CHANNELS_INPUTS];
+  void *outputs[CHANNELS_OUTPUTS];
+  char *workspace = buffers->workspace;
+  for (int32_t i = 0; i < t->n_inputs; i++) {
+    const image *im = &t->inputs[i];
+    inputs[i] = im->turned ? workspace + im->offset : buffers->inputs[i];
+    if (im->turned) strided_run(&im->copy, buffers->inputs[i], workspace + im->offset);
+  }
+  for (int32_t i = 0; i < t->n_outputs; i++)
+    outputs[i] = t->outputs[i].turned && buffers->outputs[i] ? workspace + t->outputs[i].offset : buffers->outputs[i];
+  reed_kernel_buffers inner = {
+      inputs, outputs, workspace + t->inner_offset, buffers->extents, buffers->diagnosis, buffers->fault};
+  reed_status status = t->inner.run(t->inner.state, &inner);
+  for (int32_t i = 0; i < t->n_outputs && status == REED_OK; i++)
+    if (t->outputs[i].turned && buffers->outputs[i]) strided_run(&t->outputs[i].copy, outputs[i], buffers->outputs[i]);
+  return status;
+}
+
+/* Plans the copy between an image's memory and its place in the workspace. */
+static void plan_image(const reed_desc *seen, bool is_input, int n_threads, image *im, int64_t *end) {
+  if (seen->dtype == REED_NONE || seen->rank < 3) return;
+  int64_t dense[REED_MAX_RANK], lying[REED_MAX_RANK], bytes = (int64_t)reed_dtype_bytes(seen->dtype);
+  cpu_dense_strides(seen->rank, seen->dims, dense);
+  channels_strides(seen->rank, seen->dims, true, lying);
+  *im = (image){.turned = true, .offset = *end};
+  *end = (*end + desc_elements(seen) * bytes + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
+  int64_t extents[REED_MAX_RANK], from[REED_MAX_RANK], to[REED_MAX_RANK];
+  for (int32_t i = 0; i < seen->rank; i++) { /* axes in the order in which they are written */
+    int32_t axis = is_input || i == 0 ? i : i == seen->rank - 1 ? 1 : i + 1;
+    extents[i] = seen->dims[axis];
+    from[i] = is_input ? lying[axis] : dense[axis];
+    to[i] = is_input ? dense[axis] : lying[axis];
+  }
+  strided_plan(&im->copy, seen->rank, extents, from, 0, to, 0, bytes, n_threads);
+}
+
+reed_status channels_prepare_second(const channels_view *v, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
+  if (!v->last) return prepare(&v->call, out_kernel);
+  turned *t = mem_calloc(1, sizeof *t);
+  if (!t) return cpu_no_memory(&v->call);
+  t->n_inputs = v->call.n_inputs;
+  t->n_outputs = v->call.n_outputs;
+  int n_threads = cpu_env_threads(&v->call);
+  for (int32_t i = 0; i < t->n_inputs; i++)
+    if (v->images >> i & 1) plan_image(&v->inputs[i], true, n_threads, &t->inputs[i], &t->inner_offset);
+  for (int32_t i = 0; i < t->n_outputs; i++)
+    plan_image(&v->outputs[i], false, n_threads, &t->outputs[i], &t->inner_offset);
+  reed_status status = prepare(&v->call, &t->inner);
+  if (status != REED_OK) {
+    mem_free(t);
+    return status;
+  }
+  *out_kernel = (reed_kernel){run_turned, t, turned_free, t->inner_offset + t->inner.workspace_bytes};
+  return REED_OK;
+}

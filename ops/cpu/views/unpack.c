@@ -1,0 +1,71 @@
+#include "ops/cpu/views/unpack.h"
+
+#define ALIGNMENT 64
+
+reed_status unpack_view_init(const reed_kernel_call *call, unpack_view *v) {
+  v->call = *call;
+  v->packed = packed_is(call->op, call->attrs);
+  if (!v->packed) return REED_OK;
+  if (call->n_inputs < 2 || call->n_inputs > PACKED_INPUTS || call->attrs->n > UNPACK_ATTRS)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d inputs and %d attributes with packed weights",
+                            (int)call->n_inputs, (int)call->attrs->n);
+  if (!packed_order_read(call->op, call->attrs, &call->inputs[1], &v->order))
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "weights are not packed as attribute %s says", PACKED_ATTR);
+  for (int32_t i = 0; i < call->n_inputs; i++) {
+    v->inputs[i] = call->inputs[i];
+    v->host_values[i] = call->host_values[i];
+    v->constant[i] = call->constant[i];
+  }
+  v->inputs[1] = v->order.plain;
+  v->host_values[1] = NULL;
+  v->constant[1] = false;
+  v->attrs = (reed_attrs){v->items, 0};
+  for (int32_t i = 0; i < call->attrs->n; i++)
+    if (strcmp(call->attrs->items[i].name, PACKED_ATTR) != 0) v->items[v->attrs.n++] = call->attrs->items[i];
+  v->call.inputs = v->inputs;
+  v->call.host_values = v->host_values;
+  v->call.constant = v->constant;
+  v->call.attrs = &v->attrs;
+  return REED_OK;
+}
+
+typedef struct unpacked {
+  reed_kernel inner;
+  packed_order order;
+  int32_t n_inputs;
+  int64_t inner_offset;
+} unpacked;
+
+static void unpacked_free(void *state) {
+  unpacked *u = state;
+  if (u->inner.free) u->inner.free(u->inner.state);
+  mem_free(u);
+}
+
+static reed_status run_unpacked(const void *state, const reed_kernel_buffers *buffers) {
+  const unpacked *u = state;
+  const void *inputs[PACKED_INPUTS];
+  for (int32_t i = 0; i < u->n_inputs; i++) inputs[i] = buffers->inputs[i];
+  packed_unpack(&u->order, buffers->inputs[1], buffers->workspace);
+  inputs[1] = buffers->workspace;
+  reed_kernel_buffers inner = *buffers;
+  inner.inputs = inputs;
+  inner.workspace = (char *)buffers->workspace + u->inner_offset;
+  return u->inner.run(u->inner.state, &inner);
+}
+
+reed_status unpack_prepare(const unpack_view *view, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
+  unpacked *u = mem_calloc(1, sizeof *u);
+  if (!u) return cpu_no_memory(&view->call);
+  u->order = view->order;
+  u->n_inputs = view->call.n_inputs;
+  u->inner_offset = (desc_bytes(&view->order.plain) + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
+  reed_status status = prepare(&view->call, &u->inner);
+  if (status != REED_OK) {
+    mem_free(u);
+    return status;
+  }
+  *out_kernel = (reed_kernel){run_unpacked, u, unpacked_free, u->inner_offset + u->inner.workspace_bytes,
+                              (int64_t)sizeof *u + u->inner.state_bytes};
+  return REED_OK;
+}
