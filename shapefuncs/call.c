@@ -107,6 +107,7 @@ reed_status shapecall_same(reed_shape_call *call, reed_dim a, reed_dim b, int32_
   if (differ(call, a, b))
     return reed_shape_fail(call, REED_ERROR_SHAPE, input, "%s must agree: %s and %s", what, dim_text(call, a, a_text),
                            dim_text(call, b, b_text));
+  if (call->symbols) symbols_demand_equal(call->symbols, a, b);
   if (out_dim) *out_dim = reed_dim_known(call, a) ? a : b;
   return REED_OK;
 }

@@ -61,7 +61,7 @@ reed_status shapecall_axes(reed_shape_call *call, const int64_t *ints, int32_t i
                            int32_t *out_axes, bool *out_known);
 
 /* The extent of two that must be equal: a number if there is one. ERROR_SHAPE (naming `input` and `what`) where they
- * provably differ. */
+ * provably differ. Symbols of one declared name are equal from then on. */
 reed_status shapecall_same(reed_shape_call *call, reed_dim a, reed_dim b, int32_t input, const char *what,
                            reed_dim *out_dim);
 /* rank and dims broadcast with those of `input`, in place. */

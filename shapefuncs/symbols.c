@@ -15,6 +15,7 @@ reed_status symbols_open(reed_symbols **out_symbols) {
   reed_symbols *symbols = mem_calloc(1, sizeof *symbols);
   if (!symbols) return REED_ERROR_MEMORY;
   symbols->n_slots = 256;
+  symbols->n_changes = 1;
   symbols->slots = mem_calloc(symbols->n_slots, sizeof *symbols->slots);
   node poison = {.kind = NODE_POISON, .low = INT64_MIN, .high = INT64_MAX};
   if (!symbols->slots || !VEC_PUSH(&symbols->nodes, poison)) {
@@ -35,6 +36,7 @@ void symbols_close(reed_symbols **symbols) {
     mem_free(s->nodes.items[i].name);
   }
   VEC_FREE(&s->nodes);
+  VEC_FREE(&s->assumed);
   mem_free(s->slots);
   mem_free(s);
 }
@@ -151,8 +153,7 @@ static reed_dim no_memory(reed_symbols *symbols) {
   return POISON;
 }
 
-/* The node equal to `wanted`, whose arrays are borrowed and copied on first use. */
-static reed_dim intern(reed_symbols *symbols, node wanted) {
+reed_dim symbols_intern(reed_symbols *symbols, node wanted) {
   wanted.hash = node_hash(&wanted);
   size_t slot = slot_of(symbols, &wanted);
   if (symbols->slots[slot]) return symbol_of(symbols->slots[slot]);
@@ -179,16 +180,21 @@ static reed_dim intern(reed_symbols *symbols, node wanted) {
 }
 
 reed_dim symbols_named(reed_symbols *symbols, const char *name) {
-  return intern(symbols, (node){.kind = NODE_NAMED, .name = (char *)name, .low = 0, .high = INT64_MAX});
+  reed_dim atom =
+      symbols_intern(symbols, (node){.kind = NODE_NAMED, .name = (char *)name, .low = 0, .high = INT64_MAX});
+  uint32_t id = (uint32_t)(atom - SYMBOL_FIRST);
+  if (atom != POISON && !symbols->nodes.items[id].namesake) symbols->nodes.items[id].namesake = id;
+  return atom;
 }
 
 reed_dim symbols_fresh_extent(reed_symbols *symbols) {
-  return intern(symbols, (node){.kind = NODE_FRESH, .constant = symbols->n_fresh++, .low = 0, .high = INT64_MAX});
+  return symbols_intern(symbols,
+                        (node){.kind = NODE_FRESH, .constant = symbols->n_fresh++, .low = 0, .high = INT64_MAX});
 }
 
 reed_dim symbols_fresh_value(reed_symbols *symbols) {
-  return intern(symbols,
-                (node){.kind = NODE_FRESH, .constant = symbols->n_fresh++, .low = INT64_MIN, .high = INT64_MAX});
+  return symbols_intern(
+      symbols, (node){.kind = NODE_FRESH, .constant = symbols->n_fresh++, .low = INT64_MIN, .high = INT64_MAX});
 }
 
 static int32_t depth_of(const reed_symbols *symbols, reed_dim d) {
@@ -203,7 +209,7 @@ static reed_dim intern_factor(reed_symbols *symbols, node_kind kind, int32_t n, 
     if (depth_of(symbols, args[i]) > depth) depth = depth_of(symbols, args[i]);
   node made = {.kind = kind, .n = n, .args = args, .depth = depth + 1, .low = low, .high = high};
   if (depth >= MAX_DEPTH) made = (node){.kind = NODE_FRESH, .constant = symbols->n_fresh++, .low = low, .high = high};
-  return intern(symbols, made);
+  return symbols_intern(symbols, made);
 }
 
 /* ---- polynomials ---- */
@@ -309,7 +315,7 @@ static reed_dim intern_polynomial(reed_symbols *symbols, polynomial *p) {
       if (depth > made.depth) made.depth = depth;
     }
   polynomial_range(symbols, p, &made.low, &made.high);
-  return intern(symbols, made);
+  return symbols_intern(symbols, made);
 }
 
 static reed_dim add_times(reed_symbols *symbols, reed_dim a, reed_dim b, int64_t sign) {
@@ -487,7 +493,8 @@ static reed_dim combine(reed_symbols *symbols, node_kind kind, reed_dim a, reed_
     if (kind == NODE_MIN ? arg_high < high : arg_high > high) high = arg_high;
   }
   if (n > MAX_ARGS)
-    return intern(symbols, (node){.kind = NODE_FRESH, .constant = symbols->n_fresh++, .low = low, .high = high});
+    return symbols_intern(symbols,
+                          (node){.kind = NODE_FRESH, .constant = symbols->n_fresh++, .low = low, .high = high});
   return intern_factor(symbols, kind, n, args, low, high);
 }
 
@@ -495,9 +502,4 @@ reed_dim symbols_min(reed_symbols *symbols, reed_dim a, reed_dim b) { return com
 reed_dim symbols_max(reed_symbols *symbols, reed_dim a, reed_dim b) { return combine(symbols, NODE_MAX, a, b); }
 reed_dim symbols_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b) {
   return combine(symbols, NODE_BROADCAST, a, b);
-}
-
-bool symbols_equal(const reed_symbols *symbols, reed_dim a, reed_dim b) {
-  (void)symbols;
-  return a == b && a != POISON;
 }

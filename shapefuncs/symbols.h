@@ -1,5 +1,6 @@
-/* Inside the symbols: the nodes of the table, for the files that compute with them (symbols.c) and write them down or
- * evaluate them (symbols_text.c). Everybody else uses shapefuncs/shapefn.h. */
+/* Inside the symbols: the nodes of the table, for the files that compute with them (symbols.c), compare dims by their
+ * declared names (symbols_declared.c), and evaluate symbols and write them down (symbols_text.c). Everybody else uses
+ * shapefuncs/shapefn.h. */
 #ifndef SHAPEFUNCS_SYMBOLS_H_
 #define SHAPEFUNCS_SYMBOLS_H_
 
@@ -22,6 +23,7 @@ typedef enum node_kind {
   NODE_MIN,
   NODE_MAX,
   NODE_BROADCAST,
+  NODE_EITHER,
   NODE_SUM
 } node_kind;
 
@@ -41,20 +43,31 @@ typedef struct polynomial {
 typedef struct node {
   node_kind kind;
   int32_t depth;
-  int64_t constant; /* NODE_SUM: of the polynomial; NODE_FRESH: serial number */
+  int64_t constant; /* NODE_SUM: of the polynomial; NODE_FRESH, NODE_EITHER, NODE_NAMED: serial number, 0 for
+                       the atom that all users of its name share */
   int32_t n;        /* terms or arguments */
   term *terms;      /* NODE_SUM */
-  reed_dim *args;   /* NODE_FLOORDIV (numerator, divisor), NODE_MIN, NODE_MAX, NODE_BROADCAST (ascending) */
-  char *name;       /* NODE_NAMED */
+  reed_dim *args; /* NODE_FLOORDIV (numerator, divisor), NODE_MIN, NODE_MAX, NODE_BROADCAST (ascending), NODE_EITHER */
+  char *name;     /* NODE_NAMED */
   int64_t low, high;
   uint64_t hash;
+  uint32_t namesake; /* NODE_NAMED: the first atom of that name */
+  uint32_t same_as;  /* NODE_NAMED: an older atom that this one is assumed to be equal to, 0: none */
+  struct {
+    reed_dim by;
+    uint32_t age; /* of the assumptions when `by` was made; 0: never */
+  } replaced[2];  /* with other atoms in its place: see symbols_declared.c */
 } node;
 
 struct reed_symbols {
   VEC_OF(node) nodes;
   uint32_t *slots; /* open addressing, ids; 0: free */
   size_t n_slots;  /* a power of two, at most half full */
-  int64_t n_fresh;
+  int64_t n_fresh, n_declared;
+  bool namesakes;           /* some name has two atoms */
+  bool uncertain;           /* demands are not noted: what makes them may never run */
+  VEC_OF(uint32_t) assumed; /* atoms with same_as, newest last */
+  uint32_t n_changes;       /* of assumptions */
   reed_status status;
 };
 
@@ -62,6 +75,9 @@ static inline const node *node_of(const reed_symbols *symbols, reed_dim d) {
   return &symbols->nodes.items[d - SYMBOL_FIRST];
 }
 static inline reed_dim symbol_of(uint32_t id) { return SYMBOL_FIRST + (int64_t)id; }
+
+/* The node equal to `wanted`, whose arrays are borrowed and copied on first use. */
+reed_dim symbols_intern(reed_symbols *symbols, node wanted);
 
 /* Of numbers: towards minus infinity; b > 0. */
 static inline int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }

@@ -31,7 +31,7 @@ static bool evaluate(const reed_symbols *symbols, reed_dim a, const binding *ato
   if (!symbol_is(a)) return *out = a, true;
   const node *x = node_of(symbols, a);
   if (x->kind == NODE_SUM) return evaluate_sum(symbols, x, atoms, out);
-  if (x->kind == NODE_FRESH || x->kind == NODE_POISON) return false;
+  if (x->kind == NODE_FRESH || x->kind == NODE_EITHER || x->kind == NODE_POISON) return false;
   if (x->kind == NODE_NAMED) {
     for (int32_t i = 0; i < atoms->n; i++)
       if (strcmp(atoms->names[i], x->name) == 0) return *out = atoms->values[i], true;
@@ -120,6 +120,7 @@ static void write_node(writer *w, const node *x) {
   switch (x->kind) {
     case NODE_POISON: put(w, "?"); break;
     case NODE_NAMED: put(w, x->name); break;
+    case NODE_EITHER:
     case NODE_FRESH:
       put(w, "?");
       put_number(w, x->constant);
@@ -151,7 +152,8 @@ static void write_dim(writer *w, reed_dim a, bool in_product) {
   if (parentheses) put(w, ")");
 }
 
-char *symbols_text(const reed_symbols *symbols, reed_dim a, char *out, size_t capacity) {
+char *symbols_text(reed_symbols *symbols, reed_dim a, char *out, size_t capacity) {
+  a = symbols_as_declared(symbols, a);
   writer w = {symbols, out, 0, capacity};
   put(&w, "");
   write_dim(&w, a, false);

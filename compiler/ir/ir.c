@@ -284,7 +284,14 @@ bool ir_desc(const ir_value *v, reed_desc *out_desc) {
 bool ir_same_dims(const ir_module *m, const ir_value *a, const ir_value *b) {
   if (a->type.rank < 0 || a->type.rank != b->type.rank) return false;
   for (int32_t i = 0; i < a->type.rank; i++)
-    if (!symbols_equal(m->symbols, a->type.dims[i], b->type.dims[i])) return false;
+    if (!symbols_assume_equal(m->symbols, a->type.dims[i], b->type.dims[i])) return false;
+  return true;
+}
+
+bool ir_likely_same_dims(const ir_module *m, const ir_value *a, const ir_value *b) {
+  if (a->type.rank < 0 || a->type.rank != b->type.rank) return false;
+  for (int32_t i = 0; i < a->type.rank; i++)
+    if (!symbols_equal_if_declared(m->symbols, a->type.dims[i], b->type.dims[i])) return false;
   return true;
 }
 

@@ -126,9 +126,12 @@ static inline bool ir_is_constant(const ir_value *v) { return v && v->data; }
 /* Desc of a value whose dims are all numbers; false otherwise. */
 bool ir_desc(const ir_value *v, reed_desc *out_desc);
 
-/* Provably the same extents; the same extents and dtype. */
+/* The same extents; the same extents and dtype. Declared names are believed, and the program will check them: a caller
+ * that changes nothing takes the assumptions back (pass_try_each). */
 bool ir_same_dims(const ir_module *m, const ir_value *a, const ir_value *b);
 bool ir_same_type(const ir_module *m, const ir_value *a, const ir_value *b);
+/* The same extents if declared names are true: for choices that change no result. */
+bool ir_likely_same_dims(const ir_module *m, const ir_value *a, const ir_value *b);
 
 /* Every use of `from` anywhere in the module (regions, results) becomes `to`. */
 void ir_replace_uses(ir_module *m, ir_value *from, ir_value *to);

@@ -70,7 +70,8 @@ static bool repeats_nothing(const ir_node *n) {
   int32_t more = to->rank - from->rank;
   if (from->rank < 0 || more < 0) return false;
   for (int32_t i = 0; i < to->rank; i++)
-    if (!symbols_equal(n->graph->module->symbols, to->dims[i], i < more ? 1 : from->dims[i - more])) return false;
+    if (!symbols_assume_equal(n->graph->module->symbols, to->dims[i], i < more ? 1 : from->dims[i - more]))
+      return false;
   return true;
 }
 
@@ -216,5 +217,5 @@ bool pattern_loops(const ir_module *m, const ir_node *loop, reed_dim turns) {
   const ir_value *told = loop->inputs[0];
   if (!is_true(loop->n_inputs > 1 ? loop->inputs[1] : NULL)) return false;
   if (body->results[0] != body->params[1] && !is_true(body->results[0])) return false;
-  return told && told->elements && told->n_elements == 1 && symbols_equal(m->symbols, told->elements[0], turns);
+  return told && told->elements && told->n_elements == 1 && symbols_assume_equal(m->symbols, told->elements[0], turns);
 }

@@ -97,7 +97,7 @@ static uint32_t type_of(lower *l, const ir_type *type, const char *name) {
   return module_add_type(l->b, &made);
 }
 
-/* Where a symbol was met first. */
+/* Where a symbol, or what it is assumed to be equal to, was met first. */
 typedef struct bound_dim {
   reed_dim symbol;
   uint32_t scalar; /* + 1; 0: met once, not read yet */
@@ -111,18 +111,26 @@ static bound_dim *find_dim(bound_dims *dims, reed_dim symbol) {
   return NULL;
 }
 
-/* Dtype, rank and fixed extents of every input that something reads; a symbol that comes again must have the extent it
- * had first. */
+static bool is_relied_on(const ir_module *m, const ir_type *type) {
+  reed_dim first;
+  for (int32_t axis = 0; axis < type->rank; axis++)
+    if (symbols_is_assumed(m->symbols, type->dims[axis], &first)) return true;
+  return false;
+}
+
+/* Dtype, rank and fixed extents of every input that something reads. Dims that the compiler has taken to be equal, by
+ * their declared names, must have one extent, whether or not their inputs are still read. */
 static void check_inputs(lower *l, const uint32_t *types) {
   const ir_graph *g = l->f.m->main;
   bound_dims dims = {0};
   ir_count_uses(l->f.m);
   for (int32_t i = 0; i < g->n_params; i++) {
-    if (!g->params[i]->n_uses) continue;
+    if (!g->params[i]->n_uses && !is_relied_on(l->f.m, &g->params[i]->type)) continue;
     EMIT(l, assert_shape, NULL, .src = (uint32_t)i, .type = types[i]);
     for (int32_t axis = 0; axis < g->params[i]->type.rank; axis++) {
       reed_dim symbol = g->params[i]->type.dims[axis];
       if (!symbol_is(symbol)) continue;
+      (void)symbols_is_assumed(l->f.m->symbols, symbol, &symbol);
       bound_dim *first = find_dim(&dims, symbol);
       if (!first) {
         if (!VEC_PUSH(&dims, ((bound_dim){.symbol = symbol, .reg = (uint32_t)i, .axis = (uint32_t)axis})))

@@ -36,14 +36,29 @@ static ir_value *named_value(onnx_reader *r, const onnx_frame *f, const char *na
 
 /* ---- types ---- */
 
+/* Names that exporters give to dims of which they know nothing: two dims of such a name have nothing in common. */
+static bool is_anonymous(const char *name) {
+  static const char *const words[] = {"", "*", "None", "none", "null", "unk", "unknown", "-1"};
+  static const char *const numbered[] = {"?", "unk__", "unknown_",
+                                         "unk_"}; /* and a number, or nothing, or more of it */
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strcmp(name, words[i]) == 0) return true;
+  for (size_t i = 0; i < sizeof numbered / sizeof *numbered; i++) {
+    size_t n = strlen(numbered[i]);
+    if (strncmp(name, numbered[i], n) == 0 && strspn(name + n, "?0123456789") == strlen(name + n)) return true;
+  }
+  return false;
+}
+
 static void read_dims(onnx_reader *r, const Onnx__TensorShapeProto *shape, ir_type *out_type) {
   out_type->rank = (int32_t)shape->n_dim;
   for (int32_t i = 0; i < out_type->rank; i++) {
     const Onnx__TensorShapeProto__Dimension *d = shape->dim[i];
     if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value >= 0)
       out_type->dims[i] = d->dim_value;
-    else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && d->dim_param && *d->dim_param)
-      out_type->dims[i] = symbols_named(r->m->symbols, d->dim_param);
+    else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+             !is_anonymous(onnx_text(d->dim_param)))
+      out_type->dims[i] = symbols_declared(r->m->symbols, d->dim_param);
     else out_type->dims[i] = symbols_fresh_extent(r->m->symbols);
   }
 }

@@ -50,6 +50,15 @@ typedef struct pass_run {
 /* Errors are the model's (dtypes and shapes that do not agree, said in m->diagnosis) or want of memory. */
 reed_status pass_run_all(pass_run *run) REED_MUST_CHECK;
 
+/* For passes that rely on extents being equal. Calls visit for every live node in order, as a deep ir_walk does; what a
+ * visit has assumed of declared names is taken back where it changed nothing: *n_changes, which the pass counts, is as
+ * before. */
+typedef reed_status (*pass_visit)(void *context, ir_node *n);
+reed_status pass_try_each(ir_module *m, pass_visit visit, void *context, const int64_t *n_changes) REED_MUST_CHECK;
+/* The same for these nodes, from the last one back; dead ones are left out. */
+reed_status pass_try_back(ir_module *m, ir_node *const *nodes, size_t n, pass_visit visit, void *context,
+                          const int64_t *n_changes) REED_MUST_CHECK;
+
 /* compiler/lower/lower.c: placement decided, epochs cut, code emitted. The module goes into the sink; `report` NULL or
  * where a JSON object describing epochs and placement is put, merged into the compile report. */
 reed_status lower_module(ir_module *m, const reed_module_sink *sink, text_buffer *report,

@@ -90,6 +90,39 @@ static reed_status clean(pass_run *run) {
   return status;
 }
 
+/* ---- attempts ---- */
+
+typedef struct attempt {
+  ir_module *m;
+  pass_visit visit;
+  void *context;
+  const int64_t *n_changes;
+} attempt;
+
+static reed_status try_node(void *context, ir_node *n) {
+  const attempt *a = context;
+  size_t n_assumptions = symbols_assumptions(a->m->symbols);
+  int64_t before = *a->n_changes;
+  reed_status status = a->visit(a->context, n);
+  if (*a->n_changes == before) symbols_take_back(a->m->symbols, n_assumptions);
+  return status;
+}
+
+reed_status pass_try_each(ir_module *m, pass_visit visit, void *context, const int64_t *n_changes) {
+  return ir_walk(m->main, true, try_node, &(attempt){m, visit, context, n_changes});
+}
+
+reed_status pass_try_back(ir_module *m, ir_node *const *nodes, size_t n, pass_visit visit, void *context,
+                          const int64_t *n_changes) {
+  attempt a = {m, visit, context, n_changes};
+  reed_status status = REED_OK;
+  while (n-- > 0 && status == REED_OK)
+    if (!nodes[n]->dead) status = try_node(&a, nodes[n]);
+  return status;
+}
+
+/* ---- the whole ---- */
+
 static reed_status count_node(void *context, ir_node *n) {
   ++*(int64_t *)context;
   return REED_OK;
@@ -98,6 +131,8 @@ static reed_status count_node(void *context, ir_node *n) {
 reed_status pass_run_all(pass_run *run) {
   int64_t changes = 0;
   reed_status status = ir_walk(run->m->main, true, count_node, &run->nodes_before);
+  /* what the model does not use demands nothing of its inputs */
+  if (status == REED_OK) status = run_pass(run, pass_find("dce"), &changes);
   if (status == REED_OK) status = clean(run);
   for (phase next = PHASE_ONCE; next <= PHASE_LATE && status == REED_OK; next++) {
     status = run_phase(run, next, &changes);

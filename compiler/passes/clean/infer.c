@@ -104,8 +104,10 @@ static reed_status infer_operator(inference *in, ir_node *n) {
 static reed_status infer_body(inference *in, ir_graph *g, bool certain) {
   bool was = in->uncertain;
   in->uncertain = was || !certain;
+  symbols_set_certain(in->m->symbols, !in->uncertain);
   reed_status status = infer_graph(in, g);
   in->uncertain = was;
+  symbols_set_certain(in->m->symbols, !was);
   return status;
 }
 
@@ -126,7 +128,9 @@ static reed_status join(const inference *in, const ir_value *a, const ir_value *
   if (a->type.rank != b->type.rank || a->type.rank < 0) return REED_OK;
   out->type.rank = a->type.rank;
   for (int32_t i = 0; i < a->type.rank; i++)
-    out->type.dims[i] = same_dim(in, a->type.dims[i], b->type.dims[i]) ? a->type.dims[i] : symbols_fresh_extent(s);
+    out->type.dims[i] = same_dim(in, a->type.dims[i], b->type.dims[i])
+                            ? a->type.dims[i]
+                            : symbols_either(s, a->type.dims[i], b->type.dims[i]);
   int64_t n_a, n_b;
   const reed_dim *of_a = partial_elements(in->m, (ir_value *)a, false, &n_a),
                  *of_b = partial_elements(in->m, (ir_value *)b, false, &n_b);
@@ -215,7 +219,7 @@ static reed_status widen(const inference *in, ir_node *n, uint32_t *widened, boo
     for (int32_t k = 0; k < p->type.rank; k++) {
       if (widened[i] & 1u << k || same_dim(in, p->type.dims[k], result->type.dims[k])) continue;
       widened[i] |= 1u << k;
-      p->type.dims[k] = symbols_fresh_extent(in->m->symbols);
+      p->type.dims[k] = symbols_either(in->m->symbols, p->type.dims[k], result->type.dims[k]);
       *out_stable = false;
     }
     if (widened[i] & 1u << REED_MAX_RANK || !p->elements) continue;
@@ -243,6 +247,13 @@ static reed_dim trip_count(const inference *in, const ir_node *n) {
   return sane && starts && goes_on ? symbols_max(in->m->symbols, count[0], 0) : symbols_fresh_extent(in->m->symbols);
 }
 
+/* A dim that the body may make anew in each round, after the last one: known by declared names alone, if at all. */
+static reed_dim leaving(const inference *in, reed_dim dim, reed_dim before) {
+  reed_dim declared = symbols_as_declared(in->m->symbols, dim);
+  return symbol_is(declared) && declared < before ? symbols_either(in->m->symbols, declared, declared)
+                                                  : symbols_fresh_extent(in->m->symbols);
+}
+
 /* What leaves the loop. Dims that the body may make anew in each round are fresh: all symbols made since `before`. */
 static reed_status finish_loop(const inference *in, ir_node *n, const uint32_t *widened, reed_dim before) {
   ir_graph *body = n->regions[0];
@@ -265,7 +276,7 @@ static reed_status finish_loop(const inference *in, ir_node *n, const uint32_t *
     for (int32_t k = 0; k < from->type.rank; k++) {
       reed_dim dim = from->type.dims[k];
       bool varies = (symbol_is(dim) && dim >= before) || (v->joined && k == 0);
-      v->type.dims[k + stacked] = varies ? symbols_fresh_extent(in->m->symbols) : dim;
+      v->type.dims[k + stacked] = varies ? leaving(in, dim, before) : dim;
     }
     if (scan || widened[i + 2] & 1u << REED_MAX_RANK) continue;
     v->elements = from->elements;

@@ -2,7 +2,7 @@
  * there, or changes its node in place. Nothing here changes a result by a bit, except that x + 0 turns -0 into what it
  * was (0 and -0 compare equal).
  *
- * A rewrite that equates two values needs their shapes proven equal: extents as symbols serve as well as numbers. */
+ * A rewrite that equates two values needs their shapes to be equal: extents as symbols serve as well as numbers. */
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
@@ -264,7 +264,7 @@ static reed_status visit(void *context, ir_node *n) {
 
 reed_status pass_simplify(ir_module *m, pass_report *report) {
   rewriting r = {.m = m};
-  reed_status status = ir_walk(m->main, true, visit, &r);
+  reed_status status = pass_try_each(m, visit, &r, &r.n_nodes);
   ir_settle(m);
   ir_sweep(m);
   *report = (pass_report){.counts = {{"operators simplified", r.n_nodes}, {"Ifs replaced by a branch", r.n_ifs}}};

@@ -1,9 +1,10 @@
 /* Chains: element-wise operators whose results nobody but each other sees become one operator (Fused, ops/fused.h), so
  * that what is between them never goes to memory.
  *
- * A group grows from its last operator backwards, by those that give tensors of the same extents (provably) and are
- * used inside the group only; what repeats along an axis is computed once, outside. Shape arithmetic stays as it is:
- * placement and inference look into it.
+ * A group grows from its last operator backwards, by those that give tensors of the same extents and are used inside
+ * the group only; what repeats along an axis is computed once, outside. Extents count as the same where declared names
+ * say so: Fused broadcasts its inputs as its members would, so that an untrue name costs time and no result. Shape
+ * arithmetic stays as it is: placement and inference look into it.
  *
  * A group of two already saves a write and a read of a tensor. An input that is needed longer now than it was costs no
  * more memory than the result that it stands for did. */
@@ -104,7 +105,7 @@ static bool add_member(const chaining *c, group *g, const ir_value *v) {
   const ir_node *last = g->members[0];
   if (!n || n->graph != last->graph || is_member(g, n) || !may_join(n)) return false;
   if (g->n_members == FUSED_STEPS || g->n_steps + steps_of(n) > FUSED_STEPS) return false;
-  if (!ir_same_dims(c->m, v, last->outputs[0]) || uses_inside(g, v) != v->n_uses) return false;
+  if (!ir_likely_same_dims(c->m, v, last->outputs[0]) || uses_inside(g, v) != v->n_uses) return false;
   g->members[g->n_members++] = n;
   if (!find_leaves(g)) return g->n_members--, false;
   g->n_steps += steps_of(n);

@@ -9,7 +9,7 @@
 
 typedef struct fusing {
   ir_module *m;
-  int64_t n_biases, n_residuals, n_activations;
+  int64_t n_biases, n_residuals, n_activations, n_changes;
 } fusing;
 
 static reed_status no_memory(const fusing *f) { return diag_no_memory(f->m->diagnosis, "fusion"); }
@@ -47,7 +47,7 @@ static bool add_computed_bias(const fusing *f, ir_node *product, ir_value *other
   bool matrix = product->op == op_builtin(OP_Gemm) || product->op == op_builtin(OP_MatMul);
   const ir_type *t = &product->outputs[0]->type;
   bool fits = matrix && (product->n_inputs < 3 || !product->inputs[2]) && other->type.rank == 1 && t->rank >= 2 &&
-              symbols_equal(f->m->symbols, other->type.dims[0], t->dims[t->rank - 1]);
+              symbols_assume_equal(f->m->symbols, other->type.dims[0], t->dims[t->rank - 1]);
   if (!fits || !set_input(product, 2, other)) return false;
   ir_drop_attr(product, "beta");
   return true;
@@ -76,6 +76,7 @@ static reed_status fuse_add(fusing *f, ir_node *add) {
       f->n_residuals++;
     }
     if (!done) continue;
+    f->n_changes++;
     weights_absorb(product, add);
     return REED_OK;
   }
@@ -141,6 +142,7 @@ static reed_status fuse_activation(fusing *f, ir_node *n, const struct activatio
   if (!ok) return no_memory(f);
   weights_absorb(before, n);
   f->n_activations++;
+  f->n_changes++;
   return REED_OK;
 }
 
@@ -155,7 +157,7 @@ static reed_status visit(void *context, ir_node *n) {
 reed_status pass_fusion(ir_module *m, pass_report *report) {
   fusing f = {.m = m};
   ir_count_uses(m);
-  reed_status status = ir_walk(m->main, true, visit, &f);
+  reed_status status = pass_try_each(m, visit, &f, &f.n_changes);
   ir_sweep(m);
   *report = (pass_report){.counts = {{"biases fused", f.n_biases},
                                      {"residuals fused", f.n_residuals},

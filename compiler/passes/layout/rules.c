@@ -306,8 +306,8 @@ static bool next_group(const ir_module *m, const ir_type *x, const ir_type *y, a
   for (int32_t total = 2; total <= left_x + left_y; total++)
     for (g->n_from = 1; g->n_from <= left_x && g->n_from < total; g->n_from++) {
       g->n_to = total - g->n_from;
-      if (g->n_to <= left_y &&
-          symbols_equal(m->symbols, product(m, x->dims + g->from, g->n_from), product(m, y->dims + g->to, g->n_to)))
+      if (g->n_to <= left_y && symbols_assume_equal(m->symbols, product(m, x->dims + g->from, g->n_from),
+                                                    product(m, y->dims + g->to, g->n_to)))
         return true;
     }
   g->n_from = left_x && x->dims[g->from] == 1;

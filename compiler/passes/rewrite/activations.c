@@ -74,8 +74,10 @@ static bool set_attrs(ir_node *n, const char *approximate, double alpha) {
 }
 
 /* Constants may have extents of their own, as long as they do not widen the result. */
-static reed_status replace(replacing *r, ir_node *last) {
+static reed_status replace(void *context, ir_node *last) {
+  replacing *r = context;
   ir_value *slots[N_SLOTS], *result = last->outputs[0];
+  if (result->n_uses <= 0) return REED_OK;
   for (size_t i = 0; i < sizeof spelled / sizeof *spelled; i++) {
     double alpha = spelled[i].alpha;
     if (!pattern_match(*spelled[i].is, result, slots, N_SLOTS) || !ir_same_type(r->m, slots[X], result)) continue;
@@ -104,8 +106,7 @@ reed_status pass_activations(ir_module *m, pass_report *report) {
   replacing r = {.m = m};
   ir_count_uses(m);
   reed_status status = ir_walk(m->main, true, collect, &r);
-  for (size_t i = r.nodes.n; i-- > 0 && status == REED_OK;)
-    if (r.nodes.items[i]->outputs[0]->n_uses > 0) status = replace(&r, r.nodes.items[i]);
+  if (status == REED_OK) status = pass_try_back(m, r.nodes.items, r.nodes.n, replace, &r, &r.n_replaced);
   VEC_FREE(&r.nodes);
   ir_sweep(m);
   *report = (pass_report){.counts = {{"activations recognised", r.n_replaced}}};

@@ -59,7 +59,7 @@ typedef struct joining {
 static reed_status no_memory(const joining *j) { return diag_no_memory(j->m->diagnosis, "attention"); }
 
 static bool same_dim(const joining *j, const ir_value *a, int32_t i, const ir_value *b, int32_t k) {
-  return symbols_equal(j->m->symbols, a->type.dims[i], b->type.dims[k]);
+  return symbols_assume_equal(j->m->symbols, a->type.dims[i], b->type.dims[k]);
 }
 
 /* ---- what the pattern does not say ---- */
@@ -160,7 +160,7 @@ static ir_node *merged_product(const joining *j, const ir_node *reshape) {
   if (!product || y->n_uses != 1 || y->type.rank != 4 || z->type.rank != 3) return NULL;
   reed_dim width = symbols_mul(j->m->symbols, y->type.dims[1], y->type.dims[3]);
   bool same =
-      same_dim(j, z, 0, y, 0) && same_dim(j, z, 1, y, 2) && symbols_equal(j->m->symbols, z->type.dims[2], width);
+      same_dim(j, z, 0, y, 0) && same_dim(j, z, 1, y, 2) && symbols_assume_equal(j->m->symbols, z->type.dims[2], width);
   return same && !symbol_is(y->type.dims[1]) ? product : NULL;
 }
 
@@ -196,6 +196,12 @@ static reed_status join(joining *j, ir_node *last, ir_node *product, bool flat) 
   return REED_OK;
 }
 
+static reed_status visit(void *context, ir_node *n) {
+  bool flat = n->op == op_builtin(OP_Reshape);
+  ir_node *product = flat ? merged_product(context, n) : n;
+  return product ? join(context, n, product, flat) : REED_OK;
+}
+
 static reed_status collect(void *context, ir_node *n) {
   joining *j = context;
   bool last = n->op == op_builtin(OP_MatMul) || n->op == op_builtin(OP_Reshape);
@@ -208,12 +214,7 @@ reed_status pass_attention(ir_module *m, pass_report *report) {
   joining j = {.m = m};
   ir_count_uses(m);
   reed_status status = ir_walk(m->main, true, collect, &j);
-  for (size_t i = j.nodes.n; i-- > 0 && status == REED_OK;) {
-    ir_node *n = j.nodes.items[i];
-    bool flat = n->op == op_builtin(OP_Reshape);
-    ir_node *product = n->dead ? NULL : flat ? merged_product(&j, n) : n;
-    if (product) status = join(&j, n, product, flat);
-  }
+  if (status == REED_OK) status = pass_try_back(m, j.nodes.items, j.nodes.n, visit, &j, &j.n_joined);
   VEC_FREE(&j.nodes);
   ir_sweep(m);
   *report = (pass_report){

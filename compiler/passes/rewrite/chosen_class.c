@@ -40,7 +40,7 @@ static bool is_pointwise(const ir_node *conv, const ir_type *weights) {
          !reed_attrs_find(&attrs, "activation");
 }
 
-static bool same_dim(const ir_module *m, reed_dim a, reed_dim b) { return symbols_equal(m->symbols, a, b); }
+static bool same_dim(const ir_module *m, reed_dim a, reed_dim b) { return symbols_assume_equal(m->symbols, a, b); }
 
 /* Maps are [regions, classes, rows, columns], all but the regions numbers; the flat ones are those of region 0, those
  * of region 1, ...; there is a class for every region. */
@@ -139,7 +139,7 @@ static reed_status visit(void *context, ir_node *n) {
 
 reed_status pass_chosen_class(ir_module *m, pass_report *report) {
   choosing c = {.m = m};
-  reed_status status = ir_walk(m->main, true, visit, &c);
+  reed_status status = pass_try_each(m, visit, &c, &c.n_chosen);
   ir_sweep(m);
   *report = (pass_report){.counts = {{"convolutions of all classes made products of one", c.n_chosen}}};
   return status;

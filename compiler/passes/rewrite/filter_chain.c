@@ -59,7 +59,7 @@ static reed_status visit(void *context, ir_node *n) {
 reed_status pass_filter_chain(ir_module *m, pass_report *report) {
   chaining c = {.m = m};
   ir_count_uses(m);
-  reed_status status = ir_walk(m->main, true, visit, &c);
+  reed_status status = pass_try_each(m, visit, &c, &c.n_joined);
   VEC_FREE(&c.takers);
   *report = (pass_report){.counts = {{"filters joined with the ones before them", c.n_joined}}};
   return status;

@@ -27,8 +27,9 @@ static int64_t channels_of_group(const ir_module *m, const ir_value *x, const ir
   const ir_type *t = &x->type, *g = &grouped->type;
   if (t->rank < 3 || g->rank < 3 || symbol_is(t->dims[1]) || symbol_is(g->dims[1]) || g->dims[1] < 1 || t->dims[1] < 1)
     return 0;
-  return symbols_equal(m->symbols, t->dims[0], g->dims[0]) && t->dims[1] % g->dims[1] == 0 ? t->dims[1] / g->dims[1]
-                                                                                           : 0;
+  return symbols_assume_equal(m->symbols, t->dims[0], g->dims[0]) && t->dims[1] % g->dims[1] == 0
+             ? t->dims[1] / g->dims[1]
+             : 0;
 }
 
 /* A constant of one number a channel; NULL: no memory. */
@@ -76,7 +77,8 @@ static reed_status make(joining *j, ir_node *last, ir_value *const *slots, int64
   return REED_OK;
 }
 
-static reed_status join(joining *j, ir_node *last) {
+static reed_status join(void *context, ir_node *last) {
+  joining *j = context;
   ir_value *slots[N_SLOTS], *result = last->outputs[0];
   if (!pattern_match(group_norm, result, slots, N_SLOTS) || !ir_same_type(j->m, slots[X], result)) return REED_OK;
   int64_t shared = channels_of_group(j->m, slots[X], slots[GROUPED]);
@@ -103,8 +105,7 @@ reed_status pass_group_norm(ir_module *m, pass_report *report) {
   joining j = {.m = m};
   ir_count_uses(m);
   reed_status status = ir_walk(m->main, true, collect, &j);
-  for (size_t i = j.nodes.n; i-- > 0 && status == REED_OK;)
-    if (!j.nodes.items[i]->dead) status = join(&j, j.nodes.items[i]);
+  if (status == REED_OK) status = pass_try_back(m, j.nodes.items, j.nodes.n, join, &j, &j.n_joined);
   VEC_FREE(&j.nodes);
   ir_sweep(m);
   *report = (pass_report){.counts = {{"group normalisations recognised", j.n_joined}}};

@@ -26,9 +26,10 @@ static bool agree(const ir_module *m, const ir_node *nms, ir_value *const *slots
   const ir_type *all = &nms->inputs[0]->type, *boxes = &slots[BOXES]->type;
   const ir_type *offsets = &slots[OFFSETS]->type, *classes = &slots[CLASSES]->type;
   if (all->rank != 3 || all->dims[0] != 1 || boxes->rank != 2 || boxes->dims[1] != 4) return false;
-  if (offsets->rank != 2 || offsets->dims[1] != 1 || !symbols_equal(m->symbols, offsets->dims[0], boxes->dims[0]))
+  if (offsets->rank != 2 || offsets->dims[1] != 1 ||
+      !symbols_assume_equal(m->symbols, offsets->dims[0], boxes->dims[0]))
     return false;
-  if (classes->rank != 1 || !symbols_equal(m->symbols, classes->dims[0], boxes->dims[0])) return false;
+  if (classes->rank != 1 || !symbols_assume_equal(m->symbols, classes->dims[0], boxes->dims[0])) return false;
   return classes->dtype == REED_I64 || classes->dtype == REED_I32;
 }
 
@@ -67,7 +68,7 @@ static reed_status visit(void *context, ir_node *n) {
 
 reed_status pass_nms_classes(ir_module *m, pass_report *report) {
   classing c = {.m = m};
-  reed_status status = ir_walk(m->main, true, visit, &c);
+  reed_status status = pass_try_each(m, visit, &c, &c.n_classed);
   *report = (pass_report){.counts = {{"NonMaxSuppressions given classes", c.n_classed}}};
   return status;
 }

@@ -97,7 +97,7 @@ static reed_status visit(void *context, ir_node *n) {
 reed_status pass_nms_filter(ir_module *m, pass_report *report) {
   selecting s = {.m = m};
   ir_count_uses(m);
-  reed_status status = ir_walk(m->main, true, visit, &s);
+  reed_status status = pass_try_each(m, visit, &s, &s.n_opened);
   VEC_FREE(&s.takers);
   *report = (pass_report){.counts = {{"NonMaxSuppressions told their candidates", s.n_opened}}};
   return status;

@@ -64,7 +64,7 @@ static reed_status visit(void *context, ir_node *n) {
 reed_status pass_nms_limit(ir_module *m, pass_report *report) {
   limiting l = {.m = m};
   ir_count_uses(m);
-  reed_status status = ir_walk(m->main, true, visit, &l);
+  reed_status status = pass_try_each(m, visit, &l, &l.n_limited);
   *report = (pass_report){.counts = {{"NonMaxSuppressions limited", l.n_limited}}};
   return status;
 }

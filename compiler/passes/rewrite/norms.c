@@ -58,7 +58,7 @@ static int32_t first_axis(const ir_value *axes, int32_t rank) {
 static bool covers(const ir_module *m, const ir_value *v, const ir_value *x, int32_t axis) {
   if (v->type.dtype != x->type.dtype || v->type.rank != x->type.rank - axis) return false;
   for (int32_t i = 0; i < v->type.rank; i++)
-    if (!symbols_equal(m->symbols, v->type.dims[i], x->type.dims[axis + i])) return false;
+    if (!symbols_assume_equal(m->symbols, v->type.dims[i], x->type.dims[axis + i])) return false;
   return true;
 }
 
@@ -99,6 +99,16 @@ static reed_status join(joining *j, ir_node *last, const pattern *is, op_id op, 
   return REED_OK;
 }
 
+static reed_status visit_layer(void *context, ir_node *last) {
+  joining *j = context;
+  return join(j, last, layer, OP_LayerNormalization, &j->n_layers);
+}
+
+static reed_status visit_rms(void *context, ir_node *last) {
+  joining *j = context;
+  return join(j, last, rms, OP_RMSNormalization, &j->n_rms);
+}
+
 static reed_status collect(void *context, ir_node *n) {
   joining *j = context;
   bool last = n->op == op_builtin(OP_Mul) || n->op == op_builtin(OP_Div) || n->op == op_builtin(OP_Add);
@@ -111,11 +121,8 @@ reed_status pass_norms(ir_module *m, pass_report *report) {
   joining j = {.m = m};
   ir_count_uses(m);
   reed_status status = ir_walk(m->main, true, collect, &j);
-  for (size_t i = j.nodes.n; i-- > 0 && status == REED_OK;) {
-    if (!j.nodes.items[i]->dead) status = join(&j, j.nodes.items[i], layer, OP_LayerNormalization, &j.n_layers);
-    if (status == REED_OK && !j.nodes.items[i]->dead)
-      status = join(&j, j.nodes.items[i], rms, OP_RMSNormalization, &j.n_rms);
-  }
+  if (status == REED_OK) status = pass_try_back(m, j.nodes.items, j.nodes.n, visit_layer, &j, &j.n_layers);
+  if (status == REED_OK) status = pass_try_back(m, j.nodes.items, j.nodes.n, visit_rms, &j, &j.n_rms);
   VEC_FREE(&j.nodes);
   ir_sweep(m);
   *report = (pass_report){

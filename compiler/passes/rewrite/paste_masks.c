@@ -62,7 +62,7 @@ typedef struct pasting {
   int64_t n_pasted;
 } pasting;
 
-static bool same_dim(const ir_module *m, reed_dim a, reed_dim b) { return symbols_equal(m->symbols, a, b); }
+static bool same_dim(const ir_module *m, reed_dim a, reed_dim b) { return symbols_assume_equal(m->symbols, a, b); }
 
 /* v is one integer, known as a symbol to be that. */
 static bool is_extent(const ir_module *m, const ir_value *v, reed_dim extent) {
@@ -126,7 +126,7 @@ static reed_status visit(void *context, ir_node *n) {
 
 reed_status pass_paste_masks(ir_module *m, pass_report *report) {
   pasting p = {.m = m};
-  reed_status status = ir_walk(m->main, true, visit, &p);
+  reed_status status = pass_try_each(m, visit, &p, &p.n_pasted);
   ir_sweep(m);
   *report = (pass_report){.counts = {{"loops that paste masks replaced", p.n_pasted}}};
   return status;

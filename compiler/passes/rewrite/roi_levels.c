@@ -36,7 +36,7 @@ typedef struct joining {
 } joining;
 
 static bool same_dim(const ir_module *m, const ir_value *a, int32_t i, const ir_value *b, int32_t k) {
-  return symbols_equal(m->symbols, a->type.dims[i], b->type.dims[k]);
+  return symbols_assume_equal(m->symbols, a->type.dims[i], b->type.dims[k]);
 }
 
 /* A tensor of zeros, or one without elements. */
@@ -163,22 +163,18 @@ static reed_status collect(void *context, ir_node *n) {
   return diag_no_memory(j->m->diagnosis, "multi-level RoiAlign");
 }
 
-/* From the last scatter back: a chain that is joined takes the scatters inside it along. */
-static reed_status join_all(joining *j) {
-  reed_status status = REED_OK;
-  for (size_t i = j->scatters.n; i-- > 0 && status == REED_OK;) {
-    chain c = {0};
-    ir_node *last = j->scatters.items[i];
-    if (!last->dead && follow(j->m, last, &c)) status = join(j, last, &c);
-  }
-  return status;
+static reed_status visit(void *context, ir_node *last) {
+  joining *j = context;
+  chain c = {0};
+  return follow(j->m, last, &c) ? join(j, last, &c) : REED_OK;
 }
 
+/* From the last scatter back: a chain that is joined takes the scatters inside it along. */
 reed_status pass_roi_levels(ir_module *m, pass_report *report) {
   joining j = {.m = m};
   ir_count_uses(m);
   reed_status status = ir_walk(m->main, true, collect, &j);
-  if (status == REED_OK) status = join_all(&j);
+  if (status == REED_OK) status = pass_try_back(m, j.scatters.items, j.scatters.n, visit, &j, &j.n_chains);
   VEC_FREE(&j.scatters);
   ir_sweep(m);
   *report = (pass_report){.counts = {{"multi-level RoiAligns made", j.n_chains}, {"levels joined", j.n_levels}}};

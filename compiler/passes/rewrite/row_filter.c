@@ -47,7 +47,7 @@ static bool takes_rows(const ir_module *m, const filter *f, const ir_node *n) {
       own.finder != f->finder)
     return false;
   const ir_type *data = &n->inputs[0]->type;
-  return data->rank >= 1 && symbols_equal(m->symbols, data->dims[0], f->mask->type.dims[0]);
+  return data->rank >= 1 && symbols_assume_equal(m->symbols, data->dims[0], f->mask->type.dims[0]);
 }
 
 /* n takes columns, the same ones of each row. */
