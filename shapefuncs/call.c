@@ -116,6 +116,7 @@ reed_status shapecall_same(reed_shape_call *call, reed_dim a, reed_dim b, int32_
 static bool broadcast_dim(reed_shape_call *call, reed_dim a, reed_dim b, reed_dim *out) {
   bool known = reed_dim_known(call, a) && reed_dim_known(call, b);
   if (known && a != b && a != 1 && b != 1) return false;
+  if (!known) symbols_demand_broadcast(call->symbols, a, b);
   *out = known ? (a == 1 ? b : a) : symbols_broadcast(call->symbols, a, b);
   return true;
 }

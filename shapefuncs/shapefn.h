@@ -71,6 +71,11 @@ bool symbols_assume_equal(reed_symbols *symbols, reed_dim a, reed_dim b);
  */
 void symbols_demand_equal(reed_symbols *symbols, reed_dim a, reed_dim b);
 void symbols_set_certain(reed_symbols *symbols, bool certain);
+/* The same of dims that broadcast: one of them may be 1 instead. Nothing is assumed, the pairs of dims are noted, so
+ * that a program can say early and by name what does not fit. *out_a is the older of pair i; false: there is no pair i.
+ */
+void symbols_demand_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
+bool symbols_broadcast_pair(const reed_symbols *symbols, size_t i, reed_dim *out_a, reed_dim *out_b);
 /* Assumptions so far; taking back those made since there were n, which nothing may have relied on. */
 size_t symbols_assumptions(const reed_symbols *symbols);
 void symbols_take_back(reed_symbols *symbols, size_t n_assumptions);

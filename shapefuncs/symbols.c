@@ -37,6 +37,7 @@ void symbols_close(reed_symbols **symbols) {
   }
   VEC_FREE(&s->nodes);
   VEC_FREE(&s->assumed);
+  VEC_FREE(&s->broadcast);
   mem_free(s->slots);
   mem_free(s);
 }

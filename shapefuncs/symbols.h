@@ -59,15 +59,20 @@ typedef struct node {
   } replaced[2];  /* with other atoms in its place: see symbols_declared.c */
 } node;
 
+typedef struct symbol_pair {
+  uint32_t a, b; /* ids; a is the older */
+} symbol_pair;
+
 struct reed_symbols {
   VEC_OF(node) nodes;
   uint32_t *slots; /* open addressing, ids; 0: free */
   size_t n_slots;  /* a power of two, at most half full */
   int64_t n_fresh, n_declared;
-  bool namesakes;           /* some name has two atoms */
-  bool uncertain;           /* demands are not noted: what makes them may never run */
-  VEC_OF(uint32_t) assumed; /* atoms with same_as, newest last */
-  uint32_t n_changes;       /* of assumptions */
+  bool namesakes;                /* some name has two atoms */
+  bool uncertain;                /* demands are not noted: what makes them may never run */
+  VEC_OF(uint32_t) assumed;      /* atoms with same_as, newest last */
+  VEC_OF(symbol_pair) broadcast; /* atoms of one name that operators broadcast against each other */
+  uint32_t n_changes;            /* of assumptions */
   reed_status status;
 };
 

@@ -209,6 +209,39 @@ void symbols_demand_equal(reed_symbols *s, reed_dim a, reed_dim b) {
   if (!s->uncertain) (void)symbols_assume_equal(s, a, b);
 }
 
+/* Argument i of what broadcasting has made of several extents; d alone where it is none of that. False: no such. */
+static bool part_of_broadcast(const reed_symbols *s, reed_dim d, int32_t i, reed_dim *out) {
+  const node *x = symbol_is(d) ? node_of(s, d) : NULL;
+  bool several = x && x->kind == NODE_BROADCAST;
+  if (!x || i >= (several ? x->n : 1)) return false;
+  *out = several ? x->args[i] : d;
+  return true;
+}
+
+static void note_broadcast(reed_symbols *s, reed_dim a, reed_dim b) {
+  if (!symbol_is(a) || !symbol_is(b) || a == b) return;
+  const node *x = node_of(s, a), *y = node_of(s, b);
+  if (x->kind != NODE_NAMED || y->kind != NODE_NAMED || x->namesake != y->namesake) return;
+  symbol_pair pair = {(uint32_t)((a < b ? a : b) - SYMBOL_FIRST), (uint32_t)((a < b ? b : a) - SYMBOL_FIRST)};
+  for (size_t i = 0; i < s->broadcast.n; i++)
+    if (s->broadcast.items[i].a == pair.a && s->broadcast.items[i].b == pair.b) return;
+  if (!VEC_PUSH(&s->broadcast, pair)) s->status = REED_ERROR_MEMORY;
+}
+
+void symbols_demand_broadcast(reed_symbols *s, reed_dim a, reed_dim b) {
+  reed_dim of_a, of_b;
+  if (s->uncertain || !s->namesakes) return;
+  for (int32_t i = 0; part_of_broadcast(s, a, i, &of_a); i++)
+    for (int32_t k = 0; part_of_broadcast(s, b, k, &of_b); k++) note_broadcast(s, of_a, of_b);
+}
+
+bool symbols_broadcast_pair(const reed_symbols *s, size_t i, reed_dim *out_a, reed_dim *out_b) {
+  if (i >= s->broadcast.n) return false;
+  *out_a = symbol_of(s->broadcast.items[i].a);
+  *out_b = symbol_of(s->broadcast.items[i].b);
+  return true;
+}
+
 bool symbols_is_assumed(const reed_symbols *s, reed_dim atom, reed_dim *out_first) {
   *out_first = atom;
   if (!symbol_is(atom) || node_of(s, atom)->kind != NODE_NAMED) return false;

@@ -148,6 +148,43 @@ static void check_inputs(lower *l, const uint32_t *types) {
   VEC_FREE(&dims);
 }
 
+/* The input and axis of a dim's symbol; false: no input has it. */
+static bool find_input_dim(const ir_graph *g, reed_dim symbol, uint32_t *out_input, uint32_t *out_axis) {
+  for (int32_t i = 0; i < g->n_params; i++)
+    for (int32_t axis = 0; axis < g->params[i]->type.rank; axis++)
+      if (g->params[i]->type.dims[axis] == symbol) {
+        *out_input = (uint32_t)i;
+        *out_axis = (uint32_t)axis;
+        return g->params[i]->n_uses > 0;
+      }
+  return false;
+}
+
+/* Dims of one name that operators broadcast: equal, or one of them is 1. The operators would say so too, but not whose
+ * dims these are. */
+static void check_broadcasts(lower *l, const uint32_t *types) {
+  const ir_module *m = l->f.m;
+  reed_dim a, b, first;
+  uint32_t input_a, input_b, axis_a, axis_b, s = l->n_s;
+  for (size_t i = 0; symbols_broadcast_pair(m->symbols, i, &a, &b); i++) {
+    if (symbols_is_assumed(m->symbols, b, &first) && symbols_is_assumed(m->symbols, a, &a) && a == first) continue;
+    if (!find_input_dim(m->main, a, &input_a, &axis_a) || !find_input_dim(m->main, b, &input_b, &axis_b)) continue;
+    uint32_t end = emit_new_label(l->b);
+    EMIT(l, s_dim, NULL, .dst = s, .src = input_a, .axis = axis_a);
+    EMIT(l, s_dim, NULL, .dst = s + 1, .src = input_b, .axis = axis_b);
+    EMIT(l, s_eq, NULL, .dst = s + 2, .a = s, .b = s + 1);
+    EMIT(l, branch_if, NULL, .condition = s + 2, .target = end);
+    EMIT(l, s_const, NULL, .dst = s + 3, .value = 1);
+    for (uint32_t k = 0; k < 2; k++) {
+      EMIT(l, s_eq, NULL, .dst = s + 2, .a = s + k, .b = s + 3);
+      EMIT(l, branch_if, NULL, .condition = s + 2, .target = end);
+    }
+    EMIT(l, assert_dim, NULL, .src = input_b, .axis = axis_b, .extent = s, .type = types[input_b]);
+    emit_bind_label(l->b, end);
+    l->n_s = s + 4;
+  }
+}
+
 static void return_results(lower *l, uint32_t *results) {
   const ir_graph *g = l->f.m->main;
   for (int32_t i = 0; i < g->n_results; i++) {
@@ -200,6 +237,7 @@ static reed_status emit_main(lower *l) {
       module_declare_function(l->b, "main", types, (uint32_t)g->n_params, 0, result_types, (uint32_t)g->n_results, 0);
   module_begin_function(l->b, function);
   check_inputs(l, types);
+  check_broadcasts(l, types);
   lower_root(l, l->f.main);
   return_results(l, results);
   module_end_function(l->b, l->n_r, l->n_s);

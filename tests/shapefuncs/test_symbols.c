@@ -223,6 +223,85 @@ START_TEST(every_failed_allocation_is_reported) {
 }
 END_TEST
 
+START_TEST(declared_names_are_equal_once_assumed) {
+  reed_symbols *s;
+  ck_assert_int_eq(symbols_open(&s), REED_OK);
+  reed_dim x = symbols_declared(s, "n"), y = symbols_declared(s, "n"), z = symbols_declared(s, "n"),
+           other = symbols_declared(s, "k"), first;
+  ck_assert(x != y && !symbols_equal(s, x, y) && !symbols_equal_if_declared(s, x, other));
+  ck_assert(symbols_equal_if_declared(s, x, y) && !symbols_equal(s, x, y));
+  ck_assert_uint_eq(symbols_assumptions(s), 0);
+  /* expressions over them, whatever they are made of */
+  reed_dim of_x = symbols_floordiv(s, symbols_add(s, symbols_mul(s, x, other), 3), 2),
+           of_y = symbols_floordiv(s, symbols_add(s, symbols_mul(s, y, other), 3), 2);
+  ck_assert(!symbols_equal(s, of_x, of_y) && symbols_equal_if_declared(s, of_x, of_y));
+  ck_assert(symbols_equal_if_declared(s, symbols_broadcast(s, x, y), z));
+  ck_assert(symbols_equal_if_declared(s, symbols_sub(s, x, y), 0));
+  ck_assert(!symbols_equal_if_declared(s, of_x, symbols_add(s, of_y, 1)));
+  ck_assert(symbols_assume_equal(s, of_x, of_y));
+  ck_assert_uint_eq(symbols_assumptions(s), 1);
+  ck_assert(symbols_equal(s, x, y) && symbols_equal(s, of_x, of_y) && !symbols_equal(s, x, z));
+  ck_assert(symbols_is_assumed(s, y, &first) && first == x);
+  ck_assert(symbols_is_assumed(s, x, &first) && first == x);
+  ck_assert(!symbols_is_assumed(s, z, &first) && first == z);
+  /* arithmetic does not look at it, so that it can be taken back */
+  ck_assert(symbols_sub(s, x, y) != 0);
+  symbols_take_back(s, 0);
+  ck_assert(!symbols_equal(s, x, y) && !symbols_equal(s, of_x, of_y));
+  ck_assert(!symbols_is_assumed(s, y, &first) && first == y);
+  symbols_close(&s);
+}
+END_TEST
+
+START_TEST(as_little_is_assumed_as_is_needed) {
+  reed_symbols *s;
+  ck_assert_int_eq(symbols_open(&s), REED_OK);
+  reed_dim n[3], m[2], first;
+  for (int i = 0; i < 3; i++) n[i] = symbols_declared(s, "n");
+  for (int i = 0; i < 2; i++) m[i] = symbols_declared(s, "m");
+  ck_assert(symbols_assume_equal(s, symbols_add(s, n[0], n[2]), symbols_add(s, n[1], n[2])));
+  ck_assert(symbols_equal(s, n[0], n[1]) && !symbols_equal(s, n[0], n[2]));
+  ck_assert(symbols_assume_equal(s, symbols_mul(s, n[0], m[0]), symbols_mul(s, n[1], m[1])));
+  ck_assert(symbols_equal(s, m[0], m[1]));
+  ck_assert(!symbols_is_assumed(s, n[2], &first));
+  ck_assert(symbols_assume_equal(s, n[2], n[1]));
+  ck_assert(symbols_equal(s, n[2], n[0]));
+  symbols_close(&s);
+}
+END_TEST
+
+START_TEST(demands_of_what_may_not_run_are_not_noted) {
+  reed_symbols *s;
+  ck_assert_int_eq(symbols_open(&s), REED_OK);
+  reed_dim x = symbols_declared(s, "n"), y = symbols_declared(s, "n"), a, b;
+  symbols_set_certain(s, false);
+  symbols_demand_equal(s, x, y);
+  symbols_demand_broadcast(s, x, y);
+  ck_assert(!symbols_equal(s, x, y) && !symbols_broadcast_pair(s, 0, &a, &b));
+  symbols_set_certain(s, true);
+  symbols_demand_broadcast(s, y, x);
+  symbols_demand_broadcast(s, x, symbols_broadcast(s, x, y));
+  ck_assert(symbols_broadcast_pair(s, 0, &a, &b) && a == x && b == y && !symbols_broadcast_pair(s, 1, &a, &b));
+  ck_assert(!symbols_equal(s, x, y));
+  symbols_demand_equal(s, x, y);
+  ck_assert(symbols_equal(s, x, y));
+  symbols_close(&s);
+}
+END_TEST
+
+START_TEST(one_of_two_extents_is_both_where_they_are_equal) {
+  reed_symbols *s;
+  ck_assert_int_eq(symbols_open(&s), REED_OK);
+  reed_dim x = symbols_declared(s, "n"), y = symbols_declared(s, "n"), k = symbols_declared(s, "k");
+  reed_dim either = symbols_either(s, x, y), again = symbols_either(s, x, y), none = symbols_either(s, x, k);
+  ck_assert(!symbols_equal(s, either, again) && !symbols_equal_if_declared(s, none, x));
+  ck_assert(symbols_equal_if_declared(s, either, again) && symbols_equal_if_declared(s, either, y));
+  ck_assert(symbols_assume_equal(s, either, x));
+  ck_assert(symbols_equal(s, x, y) && symbols_equal(s, either, again));
+  symbols_close(&s);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("symbols");
   TCase *tests = tcase_create("algebra");
@@ -236,6 +315,10 @@ int main(void) {
   tcase_add_test(tests, what_grows_too_large_becomes_unknown);
   tcase_add_test(tests, symbols_evaluate_to_what_numbers_give);
   tcase_add_test(tests, every_failed_allocation_is_reported);
+  tcase_add_test(tests, declared_names_are_equal_once_assumed);
+  tcase_add_test(tests, as_little_is_assumed_as_is_needed);
+  tcase_add_test(tests, demands_of_what_may_not_run_are_not_noted);
+  tcase_add_test(tests, one_of_two_extents_is_both_where_they_are_equal);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_NORMAL);

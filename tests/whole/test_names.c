@@ -1,0 +1,315 @@
+/* Dims to which a model gives one name, and whose extents differ all the same: the run goes on as long as nothing needs
+ * the dims equal, else an error names both; with every optional pass and without. Names that mean nothing. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reed/compiler.h"
+#include "reed/reed.h"
+#include "tests/compiler/onnx_build.h"
+
+/* The passes that a test leaves out: none, or what could make an operator look elsewhere. */
+static const char *const disabled[][8] = {
+    {NULL}, {"chains", NULL}, {"simplify", "fusion", "chains", "norms", "attention", "activations", "cse", NULL}};
+enum { N_WAYS = sizeof disabled / sizeof *disabled };
+
+typedef struct given {
+  int32_t rank;
+  int64_t dims[4];
+} given;
+
+typedef struct result {
+  reed_status status;
+  char message[1024];
+  int32_t rank;
+  int64_t dims[8];
+  double sum;
+} result;
+
+static reed_tensor *tensor_of(const reed_value_info *info, const given *g, int k) {
+  reed_tensor *t;
+  ck_assert_int_eq(reed_tensor_open(info->dtype, g->rank, g->dims, &t), REED_OK);
+  for (int64_t i = 0; i < reed_tensor_elements(t); i++)
+    reed_dtype_write(info->dtype, (char *)reed_tensor_data(t) + (size_t)i * reed_dtype_bytes(info->dtype), k + 1);
+  return t;
+}
+
+/* Compiles and runs; inputs hold the number of the input, counted from 1. What is told is of output 0. */
+static result run(onnx_build *b, int way, size_t n_inputs, const given *inputs) {
+  size_t n, n_module;
+  void *module;
+  reed_diagnosis *d;
+  reed_program *program;
+  reed_session *session;
+  result r = {0};
+  const void *onnx = build_pack(b, &n);
+  reed_compile_options options = {.disabled_passes = disabled[way]};
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  reed_status status = reed_compile_bytes(onnx, n, &options, &module, &n_module, NULL, d);
+  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(d));
+  status = reed_program_open_bytes(module, n_module, NULL, &program, d);
+  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(d));
+  ck_assert_int_eq(reed_session_open(program, NULL, &session, d), REED_OK);
+  reed_tensor *in[4] = {NULL}, *out[4] = {NULL};
+  ck_assert_uint_eq(reed_program_input_count(program), n_inputs);
+  for (size_t i = 0; i < n_inputs; i++) {
+    reed_value_info info;
+    ck_assert_int_eq(reed_program_input(program, i, &info), REED_OK);
+    in[i] = tensor_of(&info, &inputs[i], (int)i);
+  }
+  size_t n_outputs = reed_program_output_count(program);
+  r.status = reed_session_run(session, in, n_inputs, out, n_outputs, d);
+  snprintf(r.message, sizeof r.message, "%s", reed_diagnosis_message(d));
+  if (r.status == REED_OK) {
+    r.rank = reed_tensor_rank(out[0]);
+    for (int32_t i = 0; i < r.rank; i++) r.dims[i] = reed_tensor_dims(out[0])[i];
+    for (int64_t i = 0; i < reed_tensor_elements(out[0]); i++)
+      r.sum += reed_dtype_read(reed_tensor_dtype(out[0]), (const char *)reed_tensor_data(out[0]) +
+                                                              (size_t)i * reed_dtype_bytes(reed_tensor_dtype(out[0])));
+  }
+  for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&in[i]);
+  for (size_t i = 0; i < n_outputs; i++)
+    if (out[i]) reed_tensor_close(&out[i]);
+  reed_session_close(&session);
+  reed_program_close(&program);
+  reed_text_free(module);
+  reed_diagnosis_close(&d);
+  return r;
+}
+
+/* ---- models ---- */
+
+static onnx_build *two_inputs(const char *x, const char *y) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", x);
+  build_input(b, "y", y);
+  return b;
+}
+
+static onnx_build *apart(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y);
+  build_node(b, "Relu", "x", "a");
+  build_node(b, "Neg", "y", "c");
+  build_output(b, "a", "f32");
+  build_output(b, "c", "f32");
+  return b;
+}
+
+static onnx_build *joined(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y);
+  build_int(b, build_node(b, "Concat", "x,y", "a"), "axis", 0);
+  build_output(b, "a", "f32");
+  return b;
+}
+
+static onnx_build *added(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y);
+  build_node(b, "Add", "x,y", "s");
+  build_node(b, "Relu", "s", "r");
+  build_node(b, "Mul", "r,x", "a");
+  build_output(b, "a", "f32");
+  return b;
+}
+
+static onnx_build *product(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y);
+  build_node(b, "MatMul", "x,y", "a");
+  build_output(b, "a", "f32");
+  return b;
+}
+
+/* x is viewed with the extents of y, which a rewrite makes x itself. */
+static onnx_build *viewed(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y);
+  build_node(b, "Shape", "y", "to");
+  build_node(b, "Reshape", "x,to", "a");
+  build_output(b, "a", "f32");
+  return b;
+}
+
+static onnx_build *compared(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y);
+  build_node(b, "Shape", "x", "s");
+  build_node(b, "Shape", "y", "t");
+  build_node(b, "Equal", "s,t", "a");
+  build_output(b, "a", "bool");
+  return b;
+}
+
+/* a = If(x has an element above 100) { x * y^T } else { Relu(x) } */
+static onnx_build *branch(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y), *then = build_subgraph(b), *otherwise = build_subgraph(b);
+  build_f32(b, "limit", "", (float[]){100});
+  build_int(b, build_node(b, "ReduceMax", "x", "most"), "keepdims", 0);
+  build_node(b, "Greater", "most,limit", "c");
+  build_node(then, "MatMul", "x,y", "t");
+  build_output(then, "t", "f32");
+  build_node(otherwise, "Relu", "x", "e");
+  build_output(otherwise, "e", "f32");
+  build_node_t *n = build_node(b, "If", "c", "a");
+  build_graph_attr(b, n, "then_branch", then);
+  build_graph_attr(b, n, "else_branch", otherwise);
+  build_output(b, "a", "f32");
+  return b;
+}
+
+/* The product does not reach an output. */
+static onnx_build *unused(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y);
+  build_node(b, "MatMul", "x,y", "dead");
+  build_node(b, "Relu", "x", "a");
+  build_output(b, "a", "f32");
+  return b;
+}
+
+/* A third input of the name takes no part. */
+static onnx_build *beside(const char *x, const char *y) {
+  onnx_build *b = product(x, y);
+  build_input(b, "z", "f32[n]");
+  build_node(b, "Relu", "z", "c");
+  build_output(b, "c", "f32");
+  return b;
+}
+
+/* What both branches give is x or y by their names, and is added to x. */
+static onnx_build *either(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y), *then = build_subgraph(b), *otherwise = build_subgraph(b);
+  build_input(b, "c", "bool[]");
+  build_node(then, "Relu", "y", "t");
+  build_output(then, "t", "f32");
+  build_node(otherwise, "Abs", "x", "e");
+  build_output(otherwise, "e", "f32");
+  build_node_t *n = build_node(b, "If", "c", "j");
+  build_graph_attr(b, n, "then_branch", then);
+  build_graph_attr(b, n, "else_branch", otherwise);
+  build_node(b, "Add", "j,x", "s");
+  build_node(b, "Relu", "s", "a");
+  build_output(b, "a", "f32");
+  return b;
+}
+
+static onnx_build *square(const char *x, const char *y) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", x);
+  build_node(b, y ? "MatMul" : "Relu", y ? "x,x" : "x", "a");
+  build_output(b, "a", "f32");
+  return b;
+}
+
+/* ---- what is expected ---- */
+
+typedef struct expectation {
+  onnx_build *(*model)(const char *x, const char *y);
+  const char *x, *y;
+  size_t n;
+  given inputs[3];
+  double sum;          /* of output 0 */
+  const char *says[3]; /* what the failure says; NULL first: there is none */
+} expectation;
+
+static const expectation cases[] = {
+    {apart, "f32[n]", "f32[n]", 2, {{1, {2}}, {1, {3}}}, 2, {NULL}},
+    {joined, "f32[n]", "f32[n]", 2, {{1, {2}}, {1, {3}}}, 8, {NULL}},
+    {joined, "f32[?,3]", "f32[?,3]", 2, {{2, {2, 3}}, {2, {1, 3}}}, 12, {NULL}},
+    {product, "f32[m,k]", "f32[k,p]", 2, {{2, {2, 3}}, {2, {3, 4}}}, 48, {NULL}},
+    {product,
+     "f32[m,k]",
+     "f32[k,p]",
+     2,
+     {{2, {2, 3}}, {2, {4, 1}}},
+     0,
+     {"input 'y': dim 0 ('k') is 4", "3 in dim 1 of input 'x'"}},
+    {product, "f32[n,n]", "f32[n,n]", 2, {{2, {2, 3}}, {2, {3, 4}}}, 48, {NULL}}, /* only the inner ones are needed */
+    {product, "f32[?,?]", "f32[?,?]", 2, {{2, {2, 3}}, {2, {3, 4}}}, 48, {NULL}},
+    {product, "f32[unk__1,unk__2]", "f32[unk__2,unk__1]", 2, {{2, {2, 3}}, {2, {3, 4}}}, 48, {NULL}},
+    {product, "f32[?,?]", "f32[?,?]", 2, {{2, {2, 3}}, {2, {4, 1}}}, 0, {"MatMul node 'a_node'", "3 and 4"}},
+    {added, "f32[n]", "f32[n]", 2, {{1, {3}}, {1, {3}}}, 9, {NULL}},
+    {added, "f32[n]", "f32[n]", 2, {{1, {1}}, {1, {3}}}, 9, {NULL}}, /* onnxruntime broadcasts, too */
+    {added, "f32[n]", "f32[n]", 2, {{1, {3}}, {1, {1}}}, 9, {NULL}},
+    {added, "f32[n]", "f32[n]", 2, {{1, {2}}, {1, {3}}}, 0, {"input 'y': dim 0 ('n') is 3", "2 in dim 0 of input 'x'"}},
+    {added, "f32[unk__1]", "f32[unk__1]", 2, {{1, {1}}, {1, {3}}}, 9, {NULL}},
+    {viewed, "f32[n,m]", "f32[n,m]", 2, {{2, {2, 3}}, {2, {2, 3}}}, 6, {NULL}},
+    {viewed, "f32[?,?]", "f32[?,?]", 2, {{2, {2, 6}}, {2, {3, 4}}}, 12, {NULL}},
+    {compared, "f32[n]", "f32[n]", 2, {{1, {2}}, {1, {3}}}, 0, {NULL}},
+    {compared, "f32[n]", "f32[n]", 2, {{1, {3}}, {1, {3}}}, 1, {NULL}},
+    {branch, "f32[m,k]", "f32[k,p]", 2, {{2, {2, 3}}, {2, {4, 1}}}, 6, {NULL}},
+    {unused, "f32[m,k]", "f32[k,p]", 2, {{2, {2, 3}}, {2, {4, 1}}}, 6, {NULL}},
+    {beside, "f32[m,n]", "f32[n,p]", 3, {{2, {2, 3}}, {2, {3, 4}}, {1, {7}}}, 48, {NULL}},
+    {beside,
+     "f32[m,n]",
+     "f32[n,p]",
+     3,
+     {{2, {2, 3}}, {2, {7, 4}}, {1, {7}}},
+     0,
+     {"input 'y': dim 0 ('n') is 7", "3 in dim 1 of input 'x'"}},
+    {either, "f32[n]", "f32[n]", 3, {{1, {1}}, {1, {4}}, {0}}, 12, {NULL}},
+    {either, "f32[n]", "f32[n]", 3, {{1, {4}}, {1, {1}}, {0}}, 12, {NULL}},
+    {square, "f32[n,n]", NULL, 1, {{2, {2, 3}}}, 6, {NULL}},
+    {square, "f32[n,n]", "", 1, {{2, {2, 2}}}, 8, {NULL}},
+    {square, "f32[n,n]", "", 1, {{2, {2, 3}}}, 0, {"input 'x': dim 1 ('n') is 3", "2 in its dim 0"}},
+};
+
+START_TEST(dims_are_equal_only_where_something_needs_it) {
+  const expectation *e = &cases[_i / N_WAYS];
+  onnx_build *b = e->model(e->x, e->y);
+  result r = run(b, _i % N_WAYS, e->n, e->inputs);
+  build_close(&b);
+  if (!e->says[0]) {
+    ck_assert_msg(r.status == REED_OK, "%s", r.message);
+    ck_assert_double_eq(r.sum, e->sum);
+    return;
+  }
+  ck_assert_int_eq(r.status, REED_ERROR_SHAPE);
+  for (const char *const *says = e->says; *says; says++)
+    ck_assert_msg(strstr(r.message, *says) != NULL, "'%s' is not in: %s", *says, r.message);
+}
+END_TEST
+
+/* A rewrite that takes two dims to be equal says so where they are not; without the rewrite the run goes on. */
+START_TEST(a_rewrite_that_relies_on_a_name_is_asserted) {
+  const given inputs[2] = {{2, {2, 6}}, {2, {3, 4}}};
+  onnx_build *b = viewed("f32[n,m]", "f32[n,m]");
+  result r = run(b, 0, 2, inputs);
+  ck_assert_int_eq(r.status, REED_ERROR_SHAPE);
+  ck_assert_ptr_nonnull(strstr(r.message, "dim 0 ('n') is 3 here, 2 in dim 0 of input 'x'"));
+  r = run(b, N_WAYS - 1, 2, inputs);
+  ck_assert_msg(r.status == REED_OK, "%s", r.message);
+  ck_assert_int_eq(r.dims[0], 3);
+  build_close(&b);
+}
+END_TEST
+
+/* Outputs keep their names for people, whatever is believed of them. */
+START_TEST(outputs_are_described_by_the_names) {
+  onnx_build *b = added("f32[n,k]", "f32[n,k]");
+  size_t n, n_module;
+  void *module;
+  reed_program *program;
+  const void *onnx = build_pack(b, &n);
+  ck_assert_int_eq(reed_compile_bytes(onnx, n, NULL, &module, &n_module, NULL, NULL), REED_OK);
+  ck_assert_int_eq(reed_program_open_bytes(module, n_module, NULL, &program, NULL), REED_OK);
+  reed_value_info info;
+  ck_assert_int_eq(reed_program_output(program, 0, &info), REED_OK);
+  ck_assert_str_eq(info.symbols[0], "n");
+  ck_assert_str_eq(info.symbols[1], "k");
+  reed_program_close(&program);
+  reed_text_free(module);
+  build_close(&b);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("names");
+  TCase *t = tcase_create("names");
+  tcase_set_timeout(t, 60);
+  tcase_add_loop_test(t, dims_are_equal_only_where_something_needs_it, 0, (int)(sizeof cases / sizeof *cases) * N_WAYS);
+  tcase_add_test(t, a_rewrite_that_relies_on_a_name_is_asserted);
+  tcase_add_test(t, outputs_are_described_by_the_names);
+  suite_add_tcase(suite, t);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? 1 : 0;
+}
