@@ -43,25 +43,24 @@ static void output_desc(const reed_shape_output *output, reed_desc *out_desc) {
   memcpy(out_desc->dims, output->dims, sizeof out_desc->dims);
 }
 
-/* shape SITE DEV RDS_SHAPED RFS_IN */
 reed_status exec_shape(reed_session *s, const uint32_t *w) {
-  uint32_t site = w[1], n_outputs = w[3], n_inputs = w[4 + n_outputs];
-  const uint32_t *out_regs = w + 4, *in_items = w + 5 + n_outputs;
-  profile_event *event = profile_note(&s->run.profile, PROFILE_SHAPE_FUNCTION, site, 0);
+  const insn_shape i = insn_shape_at(w);
+  profile_event *event = profile_note(&s->run.profile, PROFILE_SHAPE_FUNCTION, i.site, 0);
   if (event) event->span.begin_ns = clock_now_ns();
   reed_shape_output outputs[REED_MAX_OPERANDS];
-  reed_status status = call_shape(&s->run, site, in_items, n_inputs, outputs, n_outputs);
+  reed_status status = call_shape(&s->run, i.site, i.inputs, i.n_inputs, outputs, i.n_outputs);
   if (status != REED_OK) return status;
-  for (uint32_t i = 0; i < n_outputs; i++) {
-    if (out_regs[i] == MODULE_ABSENT) continue;
+  for (uint32_t k = 0; k < i.n_outputs; k++) {
+    if (i.outputs[k] == MODULE_ABSENT) continue;
     reed_desc desc;
-    output_desc(&outputs[i], &desc);
-    ref *r = reg_r(&s->run, out_regs[i]);
-    if (!ref_set_shaped(&s->run.objects, r, &desc, s->devices.bind[w[2]], outputs[i].bounded_axis))
-      return at_site(&s->run, site,
-                     diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "output %u is larger than any memory", i));
-    r->site = site;
-    if (s->epoch.in_shape_section && (status = active_note_write(&s->epoch, out_regs[i], s->run.diagnosis)) != REED_OK)
+    output_desc(&outputs[k], &desc);
+    ref *r = reg_r(&s->run, i.outputs[k]);
+    if (!ref_set_shaped(&s->run.objects, r, &desc, s->devices.bind[i.device], outputs[k].bounded_axis))
+      return at_site(&s->run, i.site,
+                     diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "output %u is larger than any memory", k));
+    r->shaped_by = i.site + 1;
+    r->shaped_as = (uint8_t)k;
+    if (s->epoch.in_shape_section && (status = active_note_write(&s->epoch, i.outputs[k], s->run.diagnosis)) != REED_OK)
       return status;
   }
   if (s->epoch.entry) s->epoch.entry->n_shape_functions++;
@@ -69,38 +68,38 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
   return REED_OK;
 }
 
-reed_status call_prepare(vm_run *run, vm_devices *devices, uint32_t site, int32_t device, const uint32_t *outputs,
-                         uint32_t n_outputs, const uint32_t *inputs, uint32_t n_inputs, reed_kernel *out_kernel) {
+reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const insn_invoke *i,
+                         reed_kernel *out_kernel) {
   const module *m = run->program->module;
-  const module_site *c = &m->sites[site];
-  const reed_op *op = run->program->site_ops[site];
+  const module_site *c = &m->sites[i->site];
+  const reed_op *op = run->program->site_ops[i->site];
   reed_desc in[REED_MAX_OPERANDS], out[REED_MAX_OPERANDS];
   const void *values[REED_MAX_OPERANDS];
   bool constant[REED_MAX_OPERANDS];
-  profile_event *event = profile_note(&run->profile, PROFILE_PREPARE, site, (int8_t)device);
+  profile_event *event = profile_note(&run->profile, PROFILE_PREPARE, i->site, (int8_t)device);
   if (event) event->span.begin_ns = clock_now_ns();
-  for (uint32_t i = 0; i < n_inputs; i++) {
-    values[i] = NULL;
-    constant[i] = false;
-    in[i] = (reed_desc){.dtype = REED_NONE};
-    if (INSN_REGISTER(inputs[i]) == MODULE_ABSENT) continue;
-    const ref *r = reg_r(run, INSN_REGISTER(inputs[i]));
-    in[i] = r->t.desc;
-    const reed_op_input *declared = reed_op_input_at(op, (int32_t)i);
+  for (uint32_t k = 0; k < i->n_inputs; k++) {
+    values[k] = NULL;
+    constant[k] = false;
+    in[k] = (reed_desc){.dtype = REED_NONE};
+    if (i->inputs[k] == MODULE_ABSENT) continue;
+    const ref *r = reg_r(run, i->inputs[k]);
+    in[k] = r->t.desc;
+    const reed_op_input *declared = reed_op_input_at(op, (int32_t)k);
     if (r->constant) {
-      values[i] = m->constants[r->constant - 1].data;
-      constant[i] = true;
+      values[k] = m->constants[r->constant - 1].data;
+      constant[k] = true;
     } else if (declared && (declared->reads & REED_READS_VALUE)) {
-      values[i] = r->t.data ? r->t.data : "";
+      values[k] = r->t.data ? r->t.data : "";
     }
   }
-  for (uint32_t i = 0; i < n_outputs; i++)
-    out[i] = outputs[i] == MODULE_ABSENT ? (reed_desc){.dtype = REED_NONE} : reg_r(run, outputs[i])->t.desc;
+  for (uint32_t k = 0; k < i->n_outputs; k++)
+    out[k] = i->outputs[k] == MODULE_ABSENT ? (reed_desc){.dtype = REED_NONE} : reg_r(run, i->outputs[k])->t.desc;
   reed_kernel_call call = {.op = op,
                            .attrs = &c->attrs,
                            .node = string_of(run, c->node),
-                           .n_inputs = (int32_t)n_inputs,
-                           .n_outputs = (int32_t)n_outputs,
+                           .n_inputs = (int32_t)i->n_inputs,
+                           .n_outputs = (int32_t)i->n_outputs,
                            .inputs = in,
                            .outputs = out,
                            .host_values = values,
@@ -110,127 +109,141 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, uint32_t site, int32_
   device_interface const *on = devices->items[device]->interface;
   reed_kernel_prepare_fn prepare = on->kernel(devices->items[device], op);
   if (!prepare)
-    return at_site(run, site,
+    return at_site(run, i->site,
                    diag_fail(run->diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s': no kernel on device '%s'", op->name,
                              call.node, on->name));
   *out_kernel = (reed_kernel){0};
-  reed_status status = kernel_is_nothing(&call, out_kernel) ? REED_OK : at_site(run, site, prepare(&call, out_kernel));
+  reed_status status =
+      kernel_is_nothing(&call, out_kernel) ? REED_OK : at_site(run, i->site, prepare(&call, out_kernel));
   if (event) event->span.end_ns = clock_now_ns();
   return status;
 }
 
 /* The operands' memory. Input pointers of absent operands are NULL, and of those whose extents are all that the
  * operator reads. */
-static reed_status gather_pointers(vm_run *run, const reed_op *op, const uint32_t *outputs, uint32_t n_outputs,
-                                   const uint32_t *inputs, uint32_t n_inputs, const void **in, void **out) {
+static reed_status gather_pointers(vm_run *run, const insn_invoke *i, const void **in, void **out) {
   const ref *base = &run->r.items[frame_top(run)->r_base];
-  for (uint32_t i = 0; i < n_inputs; i++) {
-    uint32_t number = INSN_REGISTER(inputs[i]);
-    in[i] = NULL;
-    if (number == MODULE_ABSENT) continue;
-    if (base[number].kind == REF_SHAPED && op_reads_extents_only(op)) continue;
-    if (base[number].kind != REF_STORED) return not_a_tensor(run, &base[number], "a stored tensor");
-    in[i] = base[number].t.data;
+  for (uint32_t k = 0; k < i->n_inputs; k++) {
+    in[k] = NULL;
+    if (i->inputs[k] == MODULE_ABSENT) continue;
+    const ref *r = &base[i->inputs[k]];
+    if (r->kind == REF_SHAPED && op_reads_extents_only(run->program->site_ops[i->site])) continue;
+    if (r->kind != REF_STORED) return not_a_tensor(run, r, "a stored tensor");
+    in[k] = r->t.data;
   }
-  for (uint32_t i = 0; i < n_outputs; i++) out[i] = outputs[i] == MODULE_ABSENT ? NULL : base[outputs[i]].t.data;
+  for (uint32_t k = 0; k < i->n_outputs; k++)
+    out[k] = i->outputs[k] == MODULE_ABSENT ? NULL : base[i->outputs[k]].t.data;
   return REED_OK;
 }
 
-static reed_status launch(reed_session *s, uint32_t site, int32_t device, const reed_kernel *kernel,
-                          const reed_kernel_buffers *buffers, uint32_t n_inputs, uint32_t n_outputs,
-                          profile_kind kind) {
+static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device, const reed_kernel *kernel,
+                          const reed_kernel_buffers *buffers, profile_kind kind) {
   s->run.profile.n_kernels += kind == PROFILE_KERNEL;
   if (device == 0 && !s->run.profile.spans)
     return kernel->run(kernel->state, buffers); /* what the host's launch does */
-  profile_event *event = profile_note(&s->run.profile, kind, site, (int8_t)device);
+  profile_event *event = profile_note(&s->run.profile, kind, i->site, (int8_t)device);
   s->devices.busy |= device != 0;
-  return s->devices.items[device]->interface->launch(s->devices.items[device], kernel, buffers, (int32_t)n_inputs,
-                                                     (int32_t)n_outputs, site, event ? &event->span : NULL,
+  return s->devices.items[device]->interface->launch(s->devices.items[device], kernel, buffers, (int32_t)i->n_inputs,
+                                                     (int32_t)i->n_outputs, i->site, event ? &event->span : NULL,
                                                      s->run.diagnosis);
 }
 
-/* A kernel outside any epoch, or a host kernel of a shape section: checked, prepared, run and freed on the spot. */
-static reed_status invoke_now(reed_session *s, uint32_t site, int32_t device, const uint32_t *outputs,
-                              uint32_t n_outputs, const uint32_t *inputs, uint32_t n_inputs) {
+/* Whether the registers of the outputs have the extents that the site's shape function gives: in an epoch that keeps
+ * rule V56 those that a `shape` of the site has left there, else those of another call. */
+static reed_status check_shaped(reed_session *s, const insn_invoke *i) {
+  epoch_entry *e = s->epoch.entry;
+  bool trusted = e && s->run.program->module->epochs_shaped[e->epoch];
   reed_shape_output expected[REED_MAX_OPERANDS];
-  reed_status status = call_shape(&s->run, site, inputs, n_inputs, expected, n_outputs);
+  if (!trusted) {
+    reed_status status = call_shape(&s->run, i->site, i->inputs, i->n_inputs, expected, i->n_outputs);
+    if (status != REED_OK) return status;
+    if (e) e->n_shape_functions++;
+  }
+  for (uint32_t k = 0; k < i->n_outputs; k++) {
+    if (i->outputs[k] == MODULE_ABSENT) continue;
+    ref *r = reg_r(&s->run, i->outputs[k]);
+    reed_desc desc;
+    if (!trusted) output_desc(&expected[k], &desc);
+    bool same = trusted ? ref_is_shaped_by(r, i->site, k)
+                        : (r->kind == REF_SHAPED || r->kind == REF_STORED) && desc_equal(&desc, &r->t.desc);
+    if (!same || r->t.device != s->devices.bind[i->device])
+      return at_site(
+          &s->run, i->site,
+          diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "the register of output %u does not fit this call", k));
+    if (!trusted) r->bounded_axis = (int8_t)expected[k].bounded_axis;
+    r->shaped_by = i->site + 1;
+  }
+  return REED_OK;
+}
+
+/* A kernel outside any epoch, or a host kernel of a shape section: checked, prepared, run and freed on the spot. */
+static reed_status invoke_now(reed_session *s, const insn_invoke *i) {
+  int32_t device = s->devices.bind[i->device];
+  reed_status status = check_shaped(s, i);
   if (status != REED_OK) return status;
   storage *extents = NULL, *workspace = NULL;
   reed_kernel kernel = {0};
   bool bounded = false;
-  for (uint32_t i = 0; i < n_outputs; i++) {
-    if (outputs[i] == MODULE_ABSENT) continue;
-    ref *r = reg_r(&s->run, outputs[i]);
-    reed_desc desc;
-    output_desc(&expected[i], &desc);
-    if ((r->kind != REF_SHAPED && r->kind != REF_STORED) || !desc_equal(&desc, &r->t.desc) || r->t.device != device)
-      return at_site(
-          &s->run, site,
-          diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "the register of output %u does not fit this call", i));
-    r->bounded_axis = (int8_t)expected[i].bounded_axis;
-    r->site = site;
+  for (uint32_t k = 0; k < i->n_outputs; k++) {
+    if (i->outputs[k] == MODULE_ABSENT) continue;
+    ref *r = reg_r(&s->run, i->outputs[k]);
     if (r->kind == REF_SHAPED && (status = give_memory(s, r)) != REED_OK) return status;
     bounded |= r->bounded_axis >= 0;
   }
-  status = call_prepare(&s->run, &s->devices, site, device, outputs, n_outputs, inputs, n_inputs, &kernel);
+  status = call_prepare(&s->run, &s->devices, device, i, &kernel);
   if (status == REED_OK && bounded)
-    status = pool_allocate(s->devices.pools[device], (int64_t)n_outputs * 8, &extents, s->run.diagnosis);
+    status = pool_allocate(s->devices.pools[device], (int64_t)i->n_outputs * 8, &extents, s->run.diagnosis);
   if (status == REED_OK && kernel.workspace_bytes > 0)
     status = pool_allocate(s->devices.pools[device], kernel.workspace_bytes, &workspace, s->run.diagnosis);
   const void *in[REED_MAX_OPERANDS];
   void *out[REED_MAX_OPERANDS];
-  if (status == REED_OK)
-    status = gather_pointers(&s->run, s->run.program->site_ops[site], outputs, n_outputs, inputs, n_inputs, in, out);
+  if (status == REED_OK) status = gather_pointers(&s->run, i, in, out);
   if (status == REED_OK) {
     reed_kernel_buffers buffers = {
         in, out, workspace ? workspace->data : NULL, extents ? extents->data : NULL, s->run.diagnosis, &s->run.fault};
-    status = launch(s, site, device, &kernel, &buffers, n_inputs, n_outputs,
-                    s->epoch.in_shape_section ? PROFILE_HOST_KERNEL : PROFILE_KERNEL);
+    status = launch(s, i, device, &kernel, &buffers, s->epoch.in_shape_section ? PROFILE_HOST_KERNEL : PROFILE_KERNEL);
     if (status == REED_OK && device != 0) status = devices_synchronize(&s->devices, &s->run);
   }
   if (status == REED_OK)
-    for (uint32_t i = 0; i < n_outputs; i++) {
-      if (outputs[i] == MODULE_ABSENT) continue;
-      ref *r = reg_r(&s->run, outputs[i]);
+    for (uint32_t k = 0; k < i->n_outputs; k++) {
+      if (i->outputs[k] == MODULE_ABSENT) continue;
+      ref *r = reg_r(&s->run, i->outputs[k]);
       r->kind = r->bounded_axis >= 0 ? REF_PENDING : REF_STORED;
       if (r->bounded_axis < 0) continue;
       storage_retain(extents);
       r->extent_storage = extents;
-      r->extent = (int64_t *)extents->data + i;
+      r->extent = (int64_t *)extents->data + k;
     }
   if (kernel.free) kernel.free(kernel.state);
   storage_release(extents);
   storage_release(workspace);
-  return at_site(&s->run, site, status);
+  return at_site(&s->run, i->site, status);
 }
 
-/* invoke SITE DEV RXS_KERNEL RUS_KERNEL */
 reed_status exec_invoke(reed_session *s, const uint32_t *w) {
-  uint32_t site = w[1], n_outputs = w[3], n_inputs = w[4 + n_outputs];
-  const uint32_t *outputs = w + 4, *inputs = w + 5 + n_outputs;
+  const insn_invoke i = insn_invoke_at(w);
   epoch_entry *e = s->epoch.entry;
   reed_status status = run_check_cancel(&s->run);
   if (status != REED_OK) return status;
-  if (!e || s->epoch.in_shape_section)
-    return invoke_now(s, site, s->devices.bind[w[2]], outputs, n_outputs, inputs, n_inputs);
+  if (!e || s->epoch.in_shape_section) return invoke_now(s, &i);
 
-  const epoch_kernel *k = &e->kernels.items[s->epoch.kernel_cursor++];
-  int32_t device = s->devices.bind[w[2]];
+  const epoch_kernel *kernel = &e->kernels.items[s->epoch.kernel_cursor++];
+  int32_t device = s->devices.bind[i.device];
   const void *in[REED_MAX_OPERANDS];
   void *out[REED_MAX_OPERANDS];
-  status = gather_pointers(&s->run, s->run.program->site_ops[site], outputs, n_outputs, inputs, n_inputs, in, out);
-  if (status != REED_OK) return at_site(&s->run, site, status);
+  status = gather_pointers(&s->run, &i, in, out);
+  if (status != REED_OK) return at_site(&s->run, i.site, status);
   reed_kernel_buffers buffers = {in, out, NULL, NULL, s->run.diagnosis, &s->run.fault};
-  if (k->workspace_root >= 0)
-    buffers.workspace = (char *)s->devices.arenas[device]->data + e->roots.items[k->workspace_root].offset;
+  if (kernel->workspace_root >= 0)
+    buffers.workspace = (char *)s->devices.arenas[device]->data + e->roots.items[kernel->workspace_root].offset;
   ref *base = &s->run.r.items[frame_top(&s->run)->r_base];
-  if (k->extent_root >= 0)
-    for (uint32_t i = 0; i < n_outputs && !buffers.extents; i++)
-      if (outputs[i] != MODULE_ABSENT && base[outputs[i]].extent) buffers.extents = base[outputs[i]].extent - i;
-  status = launch(s, site, device, &k->kernel, &buffers, n_inputs, n_outputs, PROFILE_KERNEL);
-  if (status != REED_OK) return at_site(&s->run, site, status);
-  for (uint32_t i = 0; i < n_outputs; i++)
-    if (outputs[i] != MODULE_ABSENT)
-      base[outputs[i]].kind = base[outputs[i]].bounded_axis >= 0 ? REF_PENDING : REF_STORED;
+  if (kernel->extent_root >= 0)
+    for (uint32_t k = 0; k < i.n_outputs && !buffers.extents; k++)
+      if (i.outputs[k] != MODULE_ABSENT && base[i.outputs[k]].extent) buffers.extents = base[i.outputs[k]].extent - k;
+  status = launch(s, &i, device, &kernel->kernel, &buffers, PROFILE_KERNEL);
+  if (status != REED_OK) return at_site(&s->run, i.site, status);
+  for (uint32_t k = 0; k < i.n_outputs; k++)
+    if (i.outputs[k] != MODULE_ABSENT)
+      base[i.outputs[k]].kind = base[i.outputs[k]].bounded_axis >= 0 ? REF_PENDING : REF_STORED;
   return REED_OK;
 }

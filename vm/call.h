@@ -2,17 +2,16 @@
 #ifndef VM_CALL_H_
 #define VM_CALL_H_
 
+#include "bytecode/operands.h"
 #include "vm/state.h"
 
 reed_status exec_shape(reed_session *s, const uint32_t *w) REED_MUST_CHECK;
 reed_status exec_invoke(reed_session *s, const uint32_t *w) REED_MUST_CHECK;
-/* Shape function of a call whose operands are registers: items as RFS_IN encodes them (flags ignored, the table's are
- * used). */
+/* Shape function of a call whose operands are registers: inputs with or without flags (the table's are used). */
 reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
                        reed_shape_output *outputs, uint32_t n_outputs) REED_MUST_CHECK;
 /* Prepares the site's kernel on a physical device for the registers' present extents. */
-reed_status call_prepare(vm_run *run, vm_devices *devices, uint32_t site, int32_t device, const uint32_t *outputs,
-                         uint32_t n_outputs, const uint32_t *inputs, uint32_t n_inputs,
+reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const insn_invoke *i,
                          reed_kernel *out_kernel) REED_MUST_CHECK;
 
 #endif

@@ -1,14 +1,15 @@
 /* Copies between devices and what `sync` completes: read-backs and reported extents. */
 #include "vm/copy.h"
+#include "bytecode/operands.h"
 #include "vm/memory.h"
 
 #include <string.h>
 
-/* copy RX_FILL RU_TENSOR REASON SITE INDEX */
 reed_status exec_copy(reed_session *s, const uint32_t *w) {
-  ref *target = reg_r(&s->run, w[1]);
-  const ref *source = reg_r(&s->run, w[2]);
-  uint32_t site = w[4];
+  const insn_copy i = insn_copy_at(w);
+  ref *target = reg_r(&s->run, i.dst);
+  const ref *source = reg_r(&s->run, i.src);
+  uint32_t site = i.site;
   if (source->kind != REF_STORED) return at_site(&s->run, site, not_a_tensor(&s->run, source, "a stored tensor"));
   if (target->kind != REF_SHAPED && target->kind != REF_STORED)
     return at_site(&s->run, site, not_a_tensor(&s->run, target, "a tensor to fill"));
@@ -31,13 +32,13 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
   device *on = s->devices.items[target->t.device];
   profile_event *event = profile_note(&s->run.profile, PROFILE_COPY, site, (int8_t)target->t.device);
   if (event)
-    event->bytes = source->bytes, event->reason = (uint8_t)w[3], event->source_device = (int8_t)source->t.device;
+    event->bytes = source->bytes, event->reason = (uint8_t)i.reason, event->source_device = (int8_t)source->t.device;
   bool from_host = source->t.device == 0;
   profile_note_copy(&s->run.profile, &(profile_copy){.direction = from_host ? PROFILE_TO_DEVICE : PROFILE_WITHIN,
-                                                     .reason = (copy_reason)w[3],
+                                                     .reason = (copy_reason)i.reason,
                                                      .bytes = source->bytes,
                                                      .site = site,
-                                                     .input = w[5],
+                                                     .input = i.input,
                                                      .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
   s->devices.busy = true;
   device_span *span = event ? &event->span : NULL;
@@ -66,12 +67,12 @@ static reed_status start_fetch(reed_session *s, int32_t device, const void *sour
   return REED_OK;
 }
 
-/* readback RD_FETCH RU_TENSOR REASON SITE INDEX */
 reed_status exec_readback(reed_session *s, const uint32_t *w) {
-  ref *target = reg_r(&s->run, w[1]);
-  const ref *source = reg_r(&s->run, w[2]);
-  copy_reason reason = (copy_reason)w[3];
-  uint32_t site = w[4];
+  const insn_readback i = insn_readback_at(w);
+  ref *target = reg_r(&s->run, i.dst);
+  const ref *source = reg_r(&s->run, i.src);
+  copy_reason reason = (copy_reason)i.reason;
+  uint32_t site = i.site;
   if (source->kind != REF_STORED) return at_site(&s->run, site, not_a_tensor(&s->run, source, "a stored tensor"));
   int32_t device = source->t.device;
   profile_note_copy(&s->run.profile, &(profile_copy){.direction = device ? PROFILE_TO_HOST : PROFILE_NO_COPY,
@@ -79,7 +80,7 @@ reed_status exec_readback(reed_session *s, const uint32_t *w) {
                                                      .readback = true,
                                                      .bytes = source->bytes,
                                                      .site = site,
-                                                     .input = w[5],
+                                                     .input = i.input,
                                                      .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
   ref made = {.kind = REF_FETCHING, .bounded_axis = -1, .t = source->t, .bytes = source->bytes};
   made.t.device = 0;
@@ -105,14 +106,14 @@ reed_status exec_extent(reed_session *s, ref *r) {
                                                      .reason = COPY_REASON_EXTENT,
                                                      .readback = true,
                                                      .bytes = 8,
-                                                     .site = r->site,
+                                                     .site = r->shaped_by - 1,
                                                      .input = UINT32_MAX,
                                                      .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
   pending_fetch fetch = {.r_index = (size_t)(r - s->run.r.items), .extent = true};
   if (!VEC_ROOM(&s->run.fetches)) return diag_no_memory(s->run.diagnosis, "list of read-backs");
   if (device) {
-    reed_status status = start_fetch(s, device, r->extent, 8, COPY_REASON_EXTENT, r->site, &fetch.target);
-    if (status != REED_OK) return at_site(&s->run, r->site, status);
+    reed_status status = start_fetch(s, device, r->extent, 8, COPY_REASON_EXTENT, r->shaped_by - 1, &fetch.target);
+    if (status != REED_OK) return at_site(&s->run, r->shaped_by - 1, status);
   }
   r->kind = REF_FETCHING;
   s->run.fetches.items[s->run.fetches.n++] = fetch;
@@ -133,7 +134,7 @@ reed_status exec_sync(reed_session *s) {
       int64_t n = *(f->target ? (const int64_t *)f->target->data : r->extent);
       int64_t *bound = &r->t.desc.dims[r->bounded_axis];
       if (n < 0 || n > *bound) {
-        status = at_site(&s->run, r->site,
+        status = at_site(&s->run, r->shaped_by - 1,
                          diag_fail(s->run.diagnosis, REED_ERROR_DEVICE,
                                    "the kernel reported the extent %lld, its bound is %lld", (long long)n,
                                    (long long)*bound));

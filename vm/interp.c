@@ -6,6 +6,8 @@
  * after anything that may push a frame. */
 #include "vm/interp.h"
 
+#include "bytecode/operands.h"
+
 #include "vm/call.h"
 #include "vm/check.h"
 #include "vm/copy.h"
@@ -13,58 +15,45 @@
 #include "vm/memory.h"
 #include "vm/sequence.h"
 
-/* Where call and call.closure keep their lists. */
-typedef struct call_lists {
-  const uint32_t *results, *scalars, *arguments, *scalar_arguments;
-  uint32_t n_results, n_scalars, n_arguments, n_scalar_arguments;
-} call_lists;
+/* The lists of `call`, or of `call.closure`, which has no scalars. */
+static insn_call call_operands(const uint32_t *w) {
+  if (insn_id_at(w) == INSN_CALL) return insn_call_at(w);
+  const insn_call_closure c = insn_call_closure_at(w);
+  return (insn_call){
+      .n_results = c.n_results, .results = c.results, .n_arguments = c.n_arguments, .arguments = c.arguments};
+}
 
-static call_lists call_operands(const uint32_t *w) {
-  call_lists c = {0};
-  bool closure = (w[0] & 0xffff) == INSN_CALL_CLOSURE;
-  const uint32_t *at = w + 2;
-  c.n_results = *at++;
-  c.results = at;
-  at += c.n_results;
-  if (!closure) {
-    c.n_scalars = *at++;
-    c.scalars = at;
-    at += c.n_scalars;
-  }
-  c.n_arguments = *at++;
-  c.arguments = at;
-  at += c.n_arguments;
-  if (!closure) {
-    c.n_scalar_arguments = *at++;
-    c.scalar_arguments = at;
-  }
-  return c;
+/* The callee of `call.closure` and the values it has captured. */
+static reed_status find_closure(reed_session *s, const uint32_t *w, uint32_t *out_function,
+                                const object **out_closure) {
+  const insn_call_closure c = insn_call_closure_at(w);
+  const ref *r = reg_r(&s->run, c.closure);
+  if (r->kind != REF_OBJECT || r->object->kind != OBJECT_CLOSURE)
+    return diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "r%u is not a closure", c.closure);
+  uint32_t n_captured = (uint32_t)r->object->fields.n;
+  const module_function *f = &s->run.program->module->functions[r->object->tag];
+  if (f->n_r_params != n_captured + c.n_arguments || f->n_r_results != c.n_results || f->n_s_params || f->n_s_results)
+    return diag_fail(s->run.diagnosis, REED_ERROR_TYPE,
+                     "closure of '%s' takes %u arguments and gives %u results, called with %u for %u",
+                     s->run.program->module->strings[f->name], f->n_r_params - n_captured, f->n_r_results,
+                     c.n_arguments, c.n_results);
+  *out_function = r->object->tag;
+  *out_closure = r->object;
+  return REED_OK;
 }
 
 static reed_status do_call(reed_session *s, const uint32_t *w, uint32_t return_pc) {
-  call_lists c = call_operands(w);
-  bool closure = (w[0] & 0xffff) == INSN_CALL_CLOSURE;
+  const insn_call c = call_operands(w);
   size_t caller_r = frame_top(&s->run)->r_base, caller_s = frame_top(&s->run)->s_base;
-  uint32_t function = w[1], n_captured = 0;
-  if (closure) {
-    const ref *r = &s->run.r.items[caller_r + w[1]];
-    if (r->kind != REF_OBJECT || r->object->kind != OBJECT_CLOSURE)
-      return diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "r%u is not a closure", w[1]);
-    function = r->object->tag;
-    n_captured = (uint32_t)r->object->fields.n;
-    const module_function *f = &s->run.program->module->functions[function];
-    if (f->n_r_params != n_captured + c.n_arguments || f->n_r_results != c.n_results || f->n_s_params || f->n_s_results)
-      return diag_fail(s->run.diagnosis, REED_ERROR_TYPE,
-                       "closure of '%s' takes %u arguments and gives %u results, called with %u for %u",
-                       s->run.program->module->strings[f->name], f->n_r_params - n_captured, f->n_r_results,
-                       c.n_arguments, c.n_results);
-  }
-  reed_status status = frame_push(&s->run, function, return_pc);
+  uint32_t function = c.function, n_captured = 0;
+  const object *closure = NULL; /* the caller's register holds it */
+  reed_status status = REED_OK;
+  if (insn_id_at(w) == INSN_CALL_CLOSURE) status = find_closure(s, w, &function, &closure);
+  if (status == REED_OK) status = frame_push(&s->run, function, return_pc);
   if (status != REED_OK) return status;
   ref *callee = &s->run.r.items[frame_top(&s->run)->r_base], *caller = &s->run.r.items[caller_r];
-  if (closure)
-    for (uint32_t i = 0; i < n_captured; i++)
-      ref_assign(&s->run.objects, &callee[i], &caller[w[1]].object->fields.items[i]);
+  for (; closure && n_captured < closure->fields.n; n_captured++)
+    ref_assign(&s->run.objects, &callee[n_captured], &closure->fields.items[n_captured]);
   for (uint32_t i = 0; i < c.n_arguments; i++)
     ref_assign(&s->run.objects, &callee[n_captured + i], &caller[c.arguments[i]]);
   for (uint32_t i = 0; i < c.n_scalar_arguments; i++)
@@ -84,18 +73,17 @@ static reed_status do_call(reed_session *s, const uint32_t *w, uint32_t return_p
   return REED_OK;
 }
 
-/* return RUS_ANY SUS: results into the caller's registers, the frame is dropped. */
+/* Results into the caller's registers; the frame is dropped. */
 static void do_return(reed_session *s, const uint32_t *w) {
+  const insn_return given = insn_return_at(w);
   frame callee = *frame_top(&s->run);
   frame *caller = &s->run.frames.items[s->run.frames.n - 2];
-  const uint32_t *call = s->run.program->module->code + caller->function->code_offset + callee.return_pc;
-  call_lists c = call_operands(call);
-  uint32_t n_r = w[1], n_s = w[2 + n_r];
-  for (uint32_t i = 0; i < n_r; i++)
+  const insn_call c = call_operands(s->run.program->module->code + caller->function->code_offset + callee.return_pc);
+  for (uint32_t i = 0; i < given.n_results; i++)
     ref_assign(&s->run.objects, &s->run.r.items[caller->r_base + c.results[i]],
-               &s->run.r.items[callee.r_base + w[2 + i]]);
-  for (uint32_t i = 0; i < n_s; i++)
-    s->run.s.items[caller->s_base + c.scalars[i]] = s->run.s.items[callee.s_base + w[3 + n_r + i]];
+               &s->run.r.items[callee.r_base + given.results[i]]);
+  for (uint32_t i = 0; i < given.n_scalars; i++)
+    s->run.s.items[caller->s_base + c.scalars[i]] = s->run.s.items[callee.s_base + given.scalars[i]];
   frame_pop(&s->run);
 }
 
@@ -163,47 +151,66 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
 /* Registers the shape section of an epoch writes are noted for its memo entry. */
 #define WROTE_R(number) (s->epoch.in_shape_section ? active_note_write(&s->epoch, number, s->run.diagnosis) : REED_OK)
 #define WROTE_S(number) (s->epoch.in_shape_section ? active_note_scalar(&s->epoch, number, s->run.diagnosis) : REED_OK)
-#define R(i) (&s->run.r.items[frame_top(&s->run)->r_base + w[i]])
-#define S(i) (s->run.s.items[frame_top(&s->run)->s_base + w[i]])
+#define OPERANDS(op) const insn_##op i = insn_##op##_at(w)
+#define R(number) (&s->run.r.items[frame_top(&s->run)->r_base + (number)])
+#define S(number) (s->run.s.items[frame_top(&s->run)->s_base + (number)])
   for (;;) {
     const uint32_t *w = code + pc;
-    uint32_t next = pc + (w[0] >> 16);
+    uint32_t next = pc + insn_length_at(w);
     s->run.n_instructions++;
-    switch ((insn_id)(w[0] & 0xffff)) {
+    switch (insn_id_at(w)) {
       case INSN_INVOKE: status = exec_invoke(s, w); break;
-      case INSN_KILL: ref_clear(&s->run.objects, R(1)); break;
-      case INSN_SHAPE: status = exec_shape(s, w); break;
-
-      case INSN_S_CONST:
-        S(1) = (int64_t)((uint64_t)w[3] << 32 | w[2]);
-        status = WROTE_S(w[1]);
-        break;
-      case INSN_S_MOVE:
-        S(1) = S(2);
-        status = WROTE_S(w[1]);
-        break;
-      case INSN_R_MOVE: status = exec_move(s, w[1], w[2]); break;
-      case INSN_CONST:
-        status = exec_constant(s, R(1), w[2], (int32_t)w[3]);
-        if (status == REED_OK) status = WROTE_R(w[1]);
-        break;
-      case INSN_S_ITEM:
-        status = exec_item(&s->run, R(2), &S(1));
-        if (status == REED_OK) status = WROTE_S(w[1]);
-        break;
-      case INSN_S_DIM: {
-        const ref *r = R(2);
-        if ((r->kind != REF_SHAPED && r->kind != REF_STORED) || (int32_t)w[3] >= r->t.desc.rank)
-          status = diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "axis %u of a tensor of rank %d", w[3],
-                             ref_is_tensor(r) ? r->t.desc.rank : -1);
-        else S(1) = r->t.desc.dims[w[3]], status = WROTE_S(w[1]);
+      case INSN_KILL: {
+        OPERANDS(kill);
+        ref_clear(&s->run.objects, R(i.victim));
         break;
       }
-      case INSN_R_SCALAR:
-        status = exec_scalar_tensor(s, R(1), S(2), (reed_dtype)w[3]);
-        if (status == REED_OK) status = WROTE_R(w[1]);
-        break;
+      case INSN_SHAPE: status = exec_shape(s, w); break;
 
+      case INSN_S_CONST: {
+        OPERANDS(s_const);
+        S(i.dst) = i.value;
+        status = WROTE_S(i.dst);
+        break;
+      }
+      case INSN_S_MOVE: {
+        OPERANDS(s_move);
+        S(i.dst) = S(i.src);
+        status = WROTE_S(i.dst);
+        break;
+      }
+      case INSN_R_MOVE: {
+        OPERANDS(r_move);
+        status = exec_move(s, i.dst, i.src);
+        break;
+      }
+      case INSN_CONST: {
+        OPERANDS(const);
+        status = exec_constant(s, R(i.dst), i.constant, (int32_t)i.device);
+        if (status == REED_OK) status = WROTE_R(i.dst);
+        break;
+      }
+      case INSN_S_ITEM: {
+        OPERANDS(s_item);
+        status = exec_item(&s->run, R(i.src), &S(i.dst));
+        if (status == REED_OK) status = WROTE_S(i.dst);
+        break;
+      }
+      case INSN_S_DIM: {
+        OPERANDS(s_dim);
+        const ref *r = R(i.src);
+        if ((r->kind != REF_SHAPED && r->kind != REF_STORED) || (int32_t)i.axis >= r->t.desc.rank)
+          status = diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "axis %u of a tensor of rank %d", i.axis,
+                             ref_is_tensor(r) ? r->t.desc.rank : -1);
+        else S(i.dst) = r->t.desc.dims[i.axis], status = WROTE_S(i.dst);
+        break;
+      }
+      case INSN_R_SCALAR: {
+        OPERANDS(r_scalar);
+        status = exec_scalar_tensor(s, R(i.dst), S(i.src), (reed_dtype)i.dtype);
+        if (status == REED_OK) status = WROTE_R(i.dst);
+        break;
+      }
       case INSN_S_ADD:
       case INSN_S_SUB:
       case INSN_S_MUL:
@@ -216,31 +223,42 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
       case INSN_S_LT:
       case INSN_S_LE:
       case INSN_S_AND:
-      case INSN_S_OR:
-        status = arithmetic(s, (insn_id)(w[0] & 0xffff), S(2), S(3), &S(1));
-        if (status == REED_OK) status = WROTE_S(w[1]);
+      case INSN_S_OR: {
+        OPERANDS(s_add); /* the operands of all of them */
+        status = arithmetic(s, insn_id_at(w), S(i.a), S(i.b), &S(i.dst));
+        if (status == REED_OK) status = WROTE_S(i.dst);
         break;
-      case INSN_S_NOT:
-        S(1) = !S(2);
-        status = WROTE_S(w[1]);
+      }
+      case INSN_S_NOT: {
+        OPERANDS(s_not);
+        S(i.dst) = !S(i.a);
+        status = WROTE_S(i.dst);
         break;
-
-      case INSN_JUMP:
-        next = w[1];
+      }
+      case INSN_JUMP: {
+        OPERANDS(jump);
+        next = i.target;
         if (next <= pc) status = run_check_limits(&s->run);
         break;
-      case INSN_BRANCH_IF:
-        if (S(1)) next = w[2];
+      }
+      case INSN_BRANCH_IF: {
+        OPERANDS(branch_if);
+        if (S(i.condition)) next = i.target;
         if (next <= pc) status = run_check_limits(&s->run);
         break;
-      case INSN_BRANCH_IFNOT:
-        if (!S(1)) next = w[2];
+      }
+      case INSN_BRANCH_IFNOT: {
+        OPERANDS(branch_ifnot);
+        if (!S(i.condition)) next = i.target;
         if (next <= pc) status = run_check_limits(&s->run);
         break;
-      case INSN_SWITCH:
-        if (S(1) >= 0 && S(1) < (int64_t)w[2]) next = w[3 + S(1)];
+      }
+      case INSN_SWITCH: {
+        OPERANDS(switch);
+        if (S(i.selector) >= 0 && S(i.selector) < (int64_t)i.n_targets) next = i.targets[S(i.selector)];
         if (next <= pc) status = run_check_limits(&s->run);
         break;
+      }
       case INSN_CALL:
       case INSN_CALL_CLOSURE:
         status = run_check_limits(&s->run);
@@ -257,81 +275,144 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
         uint32_t call_pc = frame_top(&s->run)->return_pc;
         do_return(s, w);
         code = m->code + frame_top(&s->run)->function->code_offset;
-        next = call_pc + (code[call_pc] >> 16);
+        next = call_pc + insn_length_at(code + call_pc);
         break;
       }
-      case INSN_FAIL: status = diag_fail(s->run.diagnosis, REED_ERROR_FAILED, "%s", m->strings[w[1]]); break;
-
-      case INSN_ADT_MAKE: status = make_object(s, R(1), OBJECT_ADT, w[2], w + 4, w[3]); break;
-      case INSN_ADT_GET: status = get_field(s, R(1), R(2), OBJECT_ADT, w[3]); break;
+      case INSN_FAIL: {
+        OPERANDS(fail);
+        status = diag_fail(s->run.diagnosis, REED_ERROR_FAILED, "%s", m->strings[i.message]);
+        break;
+      }
+      case INSN_ADT_MAKE: {
+        OPERANDS(adt_make);
+        status = make_object(s, R(i.dst), OBJECT_ADT, i.tag, i.fields, i.n_fields);
+        break;
+      }
+      case INSN_ADT_GET: {
+        OPERANDS(adt_get);
+        status = get_field(s, R(i.dst), R(i.src), OBJECT_ADT, i.index);
+        break;
+      }
       case INSN_ADT_TAG: {
-        const ref *r = R(2);
+        OPERANDS(adt_tag);
+        const ref *r = R(i.src);
         if (r->kind != REF_OBJECT || r->object->kind != OBJECT_ADT)
           status = diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "an ADT is needed");
-        else S(1) = r->object->tag;
+        else S(i.dst) = r->object->tag;
         break;
       }
-      case INSN_CLOSURE_MAKE: status = make_object(s, R(1), OBJECT_CLOSURE, w[2], w + 4, w[3]); break;
-      case INSN_SEQ_MAKE: status = make_object(s, R(1), OBJECT_SEQUENCE, 0, NULL, 0); break;
+      case INSN_CLOSURE_MAKE: {
+        OPERANDS(closure_make);
+        status = make_object(s, R(i.dst), OBJECT_CLOSURE, i.function, i.captured, i.n_captured);
+        break;
+      }
+      case INSN_SEQ_MAKE: {
+        OPERANDS(seq_make);
+        status = make_object(s, R(i.dst), OBJECT_SEQUENCE, 0, NULL, 0);
+        break;
+      }
       case INSN_SEQ_PUSH: {
-        ref *r = R(1);
+        OPERANDS(seq_push);
+        ref *r = R(i.sequence);
         if (r->kind != REF_OBJECT || r->object->kind != OBJECT_SEQUENCE) {
           status = diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "a sequence is needed");
         } else {
           ref item = {0}; /* held over object_own: pushing a sequence into itself appends what it was */
-          ref_assign(&s->run.objects, &item, R(2));
+          ref_assign(&s->run.objects, &item, R(i.item));
           if (!object_own(&s->run.objects, r) || !object_push(&s->run.objects, r->object, &item))
             status = diag_no_memory(s->run.diagnosis, "a sequence");
           ref_clear(&s->run.objects, &item);
         }
         break;
       }
-      case INSN_SEQ_GET: status = get_field(s, R(1), R(2), OBJECT_SEQUENCE, S(3)); break;
-      case INSN_SEQ_LENGTH: {
-        const ref *r = R(2);
-        if (r->kind != REF_OBJECT || r->object->kind != OBJECT_SEQUENCE)
-          status = diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "a sequence is needed");
-        else S(1) = (int64_t)r->object->fields.n;
+      case INSN_SEQ_GET: {
+        OPERANDS(seq_get);
+        status = get_field(s, R(i.dst), R(i.src), OBJECT_SEQUENCE, S(i.index));
         break;
       }
-      case INSN_SEQ_STACK: status = exec_stack(s, R(1), R(2), &m->types[w[3]], (int32_t)w[4], false); break;
-      case INSN_SEQ_JOIN: status = exec_stack(s, R(1), R(2), &m->types[w[3]], (int32_t)w[4], true); break;
-      case INSN_OPT_NONE:
-        ref_clear(&s->run.objects, R(1));
-        *R(1) = (ref){.kind = REF_NONE, .bounded_axis = -1};
+      case INSN_SEQ_LENGTH: {
+        OPERANDS(seq_length);
+        const ref *r = R(i.src);
+        if (r->kind != REF_OBJECT || r->object->kind != OBJECT_SEQUENCE)
+          status = diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "a sequence is needed");
+        else S(i.dst) = (int64_t)r->object->fields.n;
         break;
-      case INSN_OPT_HAS: S(1) = R(2)->kind != REF_NONE; break;
-      case INSN_OPT_GET:
-        if (R(2)->kind == REF_NONE) status = diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "r%u is none", w[2]);
-        else ref_assign(&s->run.objects, R(1), R(2));
+      }
+      case INSN_SEQ_STACK: {
+        OPERANDS(seq_stack);
+        status = exec_stack(s, R(i.dst), R(i.src), &m->types[i.element], (int32_t)i.device, false);
         break;
-
+      }
+      case INSN_SEQ_JOIN: {
+        OPERANDS(seq_join);
+        status = exec_stack(s, R(i.dst), R(i.src), &m->types[i.element], (int32_t)i.device, true);
+        break;
+      }
+      case INSN_OPT_NONE: {
+        OPERANDS(opt_none);
+        ref_clear(&s->run.objects, R(i.dst));
+        *R(i.dst) = (ref){.kind = REF_NONE, .bounded_axis = -1};
+        break;
+      }
+      case INSN_OPT_HAS: {
+        OPERANDS(opt_has);
+        S(i.dst) = R(i.src)->kind != REF_NONE;
+        break;
+      }
+      case INSN_OPT_GET: {
+        OPERANDS(opt_get);
+        if (R(i.src)->kind == REF_NONE) status = diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "r%u is none", i.src);
+        else ref_assign(&s->run.objects, R(i.dst), R(i.src));
+        break;
+      }
       case INSN_SHAPE_LIKE: {
-        const ref *source = R(2);
+        OPERANDS(shape_like);
+        const ref *source = R(i.src);
         if (source->kind != REF_SHAPED && source->kind != REF_STORED) {
-          status = diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "r%u is not a tensor with known extents", w[2]);
-        } else if (ref_set_shaped(&s->run.objects, R(1), &source->t.desc, s->devices.bind[w[3]], -1)) {
-          status = WROTE_R(w[1]);
+          status = diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "r%u is not a tensor with known extents", i.src);
+        } else if (ref_set_shaped(&s->run.objects, R(i.dst), &source->t.desc, s->devices.bind[i.device], -1)) {
+          status = WROTE_R(i.dst);
         }
         break;
       }
-      case INSN_ASSERT_SHAPE: status = exec_assert_shape(&s->run, R(1), &m->types[w[2]]); break;
-      case INSN_ASSERT_DIM: status = exec_assert_dim(&s->run, R(1), w[2], S(3), &m->types[w[4]]); break;
-      case INSN_ALLOC: status = exec_alloc(s, R(1)); break;
-      case INSN_VIEW: status = exec_view(s, R(1), R(2)); break;
+      case INSN_ASSERT_SHAPE: {
+        OPERANDS(assert_shape);
+        status = exec_assert_shape(&s->run, R(i.src), &m->types[i.type]);
+        break;
+      }
+      case INSN_ASSERT_DIM: {
+        OPERANDS(assert_dim);
+        status = exec_assert_dim(&s->run, R(i.src), i.axis, S(i.extent), &m->types[i.type]);
+        break;
+      }
+      case INSN_ALLOC: {
+        OPERANDS(alloc);
+        status = exec_alloc(s, R(i.tensor));
+        break;
+      }
+      case INSN_VIEW: {
+        OPERANDS(view);
+        status = exec_view(s, R(i.dst), R(i.src));
+        break;
+      }
       case INSN_COPY: status = exec_copy(s, w); break;
 
       case INSN_EPOCH_ENTER: {
+        OPERANDS(epoch_enter);
         bool hit = false;
         status = run_check_limits(&s->run);
         if (status == REED_OK) status = epoch_enter(s, w, &hit);
-        if (hit) next = w[2] + (code[w[2]] >> 16);
+        if (hit) next = i.plan + insn_length_at(code + i.plan);
         break;
       }
       case INSN_EPOCH_PLAN: status = epoch_plan(s, next); break;
       case INSN_EPOCH_END: epoch_end(s); break;
       case INSN_READBACK: status = exec_readback(s, w); break;
-      case INSN_EXTENT: status = exec_extent(s, R(1)); break;
+      case INSN_EXTENT: {
+        OPERANDS(extent);
+        status = exec_extent(s, R(i.src));
+        break;
+      }
       case INSN_SYNC: status = exec_sync(s); break;
       case INSN_COUNT: break;
     }
@@ -341,6 +422,7 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
     }
     pc = next;
   }
+#undef OPERANDS
 #undef WROTE_R
 #undef WROTE_S
 #undef R

@@ -43,6 +43,7 @@ reed_status exec_view(reed_session *s, ref *target, const ref *source) {
     target->t.data = source->t.data;
   }
   target->kind = REF_STORED;
+  target->shaped_by = 0;
   return REED_OK;
 }
 
@@ -51,6 +52,7 @@ reed_status exec_move(reed_session *s, uint32_t target, uint32_t source) {
   const ref *from = reg_r(&s->run, source);
   if (!s->epoch.in_shape_section || active_wrote(&s->epoch, source)) {
     ref_assign(&s->run.objects, to, from);
+    to->shaped_by = 0;
     return s->epoch.in_shape_section ? active_note_write(&s->epoch, target, s->run.diagnosis) : REED_OK;
   }
   /* From a key: its elements are copied, as in exec_view. */

@@ -24,8 +24,9 @@ typedef struct object object;
 typedef struct ref {
   uint8_t kind;        /* ref_kind */
   int8_t bounded_axis; /* -1: exact */
+  uint8_t shaped_as;   /* number of that `shape`'s output */
   int32_t constant;    /* constant number + 1 when the tensor is a module constant */
-  uint32_t site;       /* of the kernel that fills a bounded tensor, for messages */
+  uint32_t shaped_by;  /* call site + 1 of the `shape` that found the extents; 0: they come from somewhere else */
   tensor t;
   int64_t bytes;           /* of t.desc (the bound where bounded) */
   object *object;          /* counted */
@@ -47,6 +48,12 @@ struct object {
 typedef struct object_heap {
   object *free;
 } object_heap;
+
+/* Whether the extents are those of an output of a `shape` of that call site, and nothing has given the register another
+ * tensor since. */
+static inline bool ref_is_shaped_by(const ref *r, uint32_t site, uint32_t output) {
+  return r->kind == REF_SHAPED && r->shaped_by == site + 1 && r->shaped_as == output;
+}
 
 static inline bool ref_is_tensor(const ref *r) { return r->kind >= REF_SHAPED && r->kind <= REF_FETCHING; }
 

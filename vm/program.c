@@ -2,7 +2,7 @@
  * opening. */
 #include <string.h>
 
-#include "bytecode/insn.h"
+#include "bytecode/operands.h"
 #include "loader/loader.h"
 #include "vm/program.h"
 
@@ -24,7 +24,14 @@ void program_release(reed_program *p) {
   mem_free(p);
 }
 
-/* Marks what main returns, and what is moved, viewed, copied or read back into a marked register. A few passes find
+/* True where the mark is new. */
+static bool mark_returned(reed_program *p, uint32_t reg) {
+  bool is_new = !p->returned[reg];
+  p->returned[reg] = true;
+  return is_new;
+}
+
+/* Marks the registers that main returns, and those whose memory a marked register shares. A few passes find
  * every chain that compilers make; what is missed is copied when it is returned. */
 static reed_status find_returned(reed_program *p, reed_diagnosis *diagnosis) {
   const module_function *main = &p->module->functions[0];
@@ -34,13 +41,12 @@ static reed_status find_returned(reed_program *p, reed_diagnosis *diagnosis) {
   bool changed = true;
   for (int pass = 0; pass < 8 && changed; pass++) {
     changed = false;
-    for (const uint32_t *w = code; w < end; w += w[0] >> 16) {
-      uint32_t insn = w[0] & 0xffff;
-      bool passes_on = insn == INSN_R_MOVE || insn == INSN_VIEW || insn == INSN_COPY || insn == INSN_READBACK;
-      uint32_t n = insn == INSN_RETURN ? w[1] : passes_on && p->returned[w[1]]; /* of the registers from w + 2 on */
-      for (uint32_t i = 0; i < n; i++) {
-        changed |= !p->returned[w[2 + i]];
-        p->returned[w[2 + i]] = true;
+    for (const uint32_t *w = code; w < end; w = insn_next(w)) {
+      if (insn_id_at(w) == INSN_RETURN) {
+        const insn_return r = insn_return_at(w);
+        for (uint32_t i = 0; i < r.n_results; i++) changed |= mark_returned(p, r.results[i]);
+      } else if (insn_shares_src(insn_id_at(w)) && p->returned[insn_sharing_at(w).dst]) {
+        changed |= mark_returned(p, insn_sharing_at(w).src);
       }
     }
   }

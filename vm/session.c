@@ -4,6 +4,7 @@
 
 #include "vm/session.h"
 
+#include "bytecode/operands.h"
 #include "vm/epoch/epoch.h"
 #include "vm/epoch/planner.h"
 #include "vm/interp.h"
@@ -119,9 +120,9 @@ static reed_status run_main(reed_session *s, reed_tensor *const *inputs, size_t 
   if (status != REED_OK) return status;
   if (s->devices.busy && (status = devices_synchronize(&s->devices, &s->run)) != REED_OK)
     return status; /* a kernel no output waits for may have failed */
-  const uint32_t *w = m->code + frame_top(&s->run)->function->code_offset + return_pc;
+  const insn_return given_back = insn_return_at(m->code + frame_top(&s->run)->function->code_offset + return_pc);
   for (size_t i = 0; i < n_outputs; i++) {
-    status = give_output(s, reg_r(&s->run, w[2 + i]), i, &outputs[i]);
+    status = give_output(s, reg_r(&s->run, given_back.results[i]), i, &outputs[i]);
     if (status == REED_OK) continue;
     while (i-- > 0) reed_tensor_close(&outputs[i]);
     return status;

@@ -19,12 +19,13 @@ static reed_status start_entry(reed_session *s, uint32_t epoch, uint64_t hash, b
 }
 
 reed_status epoch_enter(reed_session *s, const uint32_t *w, bool *out_hit) {
-  uint32_t epoch = w[1];
+  const insn_epoch_enter enter = insn_epoch_enter_at(w);
+  uint32_t epoch = enter.epoch;
   bool memoizable = false;
   profile_epoch *note = profile_note_epoch(&s->run.profile, epoch);
   int64_t begin = clock_now_ns();
   if (note) note->begin_ns = begin;
-  reed_status status = key_form(&s->run, &s->epoch, w, &memoizable);
+  reed_status status = key_form(&s->run, &s->epoch, &enter, &memoizable);
   if (status != REED_OK) return status;
   uint64_t hash = key_hash(s->epoch.key.items, s->epoch.key.n);
   epoch_entry *e = memoizable ? memo_find(&s->memo, epoch, hash, s->epoch.key.items, s->epoch.key.n) : NULL;

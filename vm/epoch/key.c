@@ -16,21 +16,20 @@ static reed_status key_push(epoch_active *active, const void *words, size_t n_by
   return REED_OK;
 }
 
-reed_status key_form(vm_run *run, epoch_active *active, const uint32_t *w, bool *out_memoizable) {
-  uint32_t n_keys = w[3], n_scalars = w[4 + n_keys];
-  const uint32_t *keys = w + 4, *scalars = w + 5 + n_keys;
+reed_status key_form(vm_run *run, epoch_active *active, const insn_epoch_enter *enter, bool *out_memoizable) {
   int64_t value_bytes = 0;
   active->key.n = 0;
-  for (uint32_t i = 0; i < n_keys; i++) {
-    const ref *r = reg_r(run, INSN_REGISTER(keys[i]));
+  for (uint32_t i = 0; i < enter->n_keys; i++) {
+    uint32_t number = INSN_REGISTER(enter->keys[i]);
+    const ref *r = reg_r(run, number);
     if (r->kind != REF_STORED)
-      return diag_fail(run->diagnosis, REED_ERROR_TYPE, "key r%u of epoch %u is no stored tensor",
-                       INSN_REGISTER(keys[i]), w[1]);
+      return diag_fail(run->diagnosis, REED_ERROR_TYPE, "key r%u of epoch %u is no stored tensor", number,
+                       enter->epoch);
     const reed_desc *desc = &r->t.desc;
-    bool value = INSN_READS(keys[i]) & REED_READS_VALUE;
+    bool value = INSN_READS(enter->keys[i]) & REED_READS_VALUE;
     if (value && r->t.device != 0)
       return diag_fail(run->diagnosis, REED_ERROR_DEVICE,
-                       "key r%u of epoch %u is read on the host but lies on a device", INSN_REGISTER(keys[i]), w[1]);
+                       "key r%u of epoch %u is read on the host but lies on a device", number, enter->epoch);
     int64_t head =
         (int64_t)desc->dtype | (int64_t)desc->rank << 8 | (int64_t)r->t.device << 16 | (int64_t)r->constant << 32;
     reed_status status = key_push(active, &head, sizeof head, run->diagnosis);
@@ -39,8 +38,8 @@ reed_status key_form(vm_run *run, epoch_active *active, const uint32_t *w, bool 
       status = key_push(active, r->t.data, (size_t)r->bytes, run->diagnosis);
     if (status != REED_OK) return status;
   }
-  for (uint32_t i = 0; i < n_scalars; i++) {
-    reed_status status = key_push(active, reg_s(run, scalars[i]), sizeof(int64_t), run->diagnosis);
+  for (uint32_t i = 0; i < enter->n_scalar_keys; i++) {
+    reed_status status = key_push(active, reg_s(run, enter->scalar_keys[i]), sizeof(int64_t), run->diagnosis);
     if (status != REED_OK) return status;
   }
   *out_memoizable = value_bytes <= KEY_MAX_VALUE_BYTES;

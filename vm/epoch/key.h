@@ -2,12 +2,14 @@
 #ifndef VM_EPOCH_KEY_H_
 #define VM_EPOCH_KEY_H_
 
+#include "bytecode/operands.h"
 #include "vm/epoch/active.h"
 #include "vm/run.h"
 
-/* Forms the key of the epoch.enter instruction at `w` in active->key. *out_memoizable false: elements too many to
+/* Forms the key of an `epoch.enter` in active->key. *out_memoizable false: elements too many to
  * compare. */
-reed_status key_form(vm_run *run, epoch_active *active, const uint32_t *w, bool *out_memoizable) REED_MUST_CHECK;
+reed_status key_form(vm_run *run, epoch_active *active, const insn_epoch_enter *enter,
+                     bool *out_memoizable) REED_MUST_CHECK;
 uint64_t key_hash(const int64_t *key, size_t n);
 
 #endif

@@ -80,60 +80,79 @@ static void touch(epoch_planner *p, epoch_entry *e, uint32_t reg, int32_t step) 
   if (root != NO_ROOT) e->roots.items[root].last = step;
 }
 
-/* invoke SITE DEV RXS_KERNEL RUS_KERNEL */
-static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step) {
-  epoch_entry *e = p->entry;
-  uint32_t site = w[1], n_outputs = w[3], n_inputs = w[4 + n_outputs];
-  const uint32_t *outputs = w + 4, *inputs = w + 5 + n_outputs;
-  const reed_op *op = p->run->program->site_ops[site];
-  int32_t device = p->devices->bind[w[2]];
+/* Whether the outputs are shaped for this call, in registers that the shape section has written: by a `shape` of the
+ * same site, whose operands are this call's (rule V56), or, in an older module that may break the rule, as another call
+ * of the shape function says. *out_bounded: some output's extent is a bound. */
+static reed_status check_outputs(epoch_planner *p, const insn_invoke *i, int32_t device, bool *out_bounded) {
+  bool trusted = p->run->program->module->epochs_shaped[p->entry->epoch];
   reed_shape_output expected[REED_MAX_OPERANDS];
-  reed_status status = call_shape(p->run, site, inputs, n_inputs, expected, n_outputs);
-  if (status != REED_OK) return status;
-  bool bounded = false;
-  for (uint32_t i = 0; i < n_outputs; i++) {
-    if (outputs[i] == MODULE_ABSENT) continue;
-    const ref *r = reg_r(p->run, outputs[i]);
-    bool same = r->kind == REF_SHAPED && r->t.device == device && r->bounded_axis == expected[i].bounded_axis &&
-                r->t.desc.dtype == expected[i].dtype && r->t.desc.rank == expected[i].rank &&
-                memcmp(r->t.desc.dims, expected[i].dims, sizeof(int64_t) * (size_t)expected[i].rank) == 0;
-    if (!same || note_of(p, outputs[i])->write < 0)
-      return diag_fail(p->run->diagnosis, REED_ERROR_SHAPE, "%s: output %u in r%u was not shaped for this call",
-                       op->name, i, outputs[i]);
-    bounded |= r->bounded_axis >= 0;
+  if (!trusted) {
+    reed_status status = call_shape(p->run, i->site, i->inputs, i->n_inputs, expected, i->n_outputs);
+    if (status != REED_OK) return status;
+    p->entry->n_shape_functions++;
   }
-  epoch_kernel kernel = {.site = site, .workspace_root = NO_ROOT, .extent_root = NO_ROOT};
-  if ((status = call_prepare(p->run, p->devices, site, device, outputs, n_outputs, inputs, n_inputs, &kernel.kernel)) !=
-      REED_OK)
-    return status;
-  if (!VEC_PUSH(&e->kernels, kernel)) {
-    if (kernel.kernel.free) kernel.kernel.free(kernel.kernel.state);
+  *out_bounded = false;
+  for (uint32_t k = 0; k < i->n_outputs; k++) {
+    if (i->outputs[k] == MODULE_ABSENT) continue;
+    const ref *r = reg_r(p->run, i->outputs[k]);
+    bool same = trusted ? ref_is_shaped_by(r, i->site, k)
+                        : r->kind == REF_SHAPED && r->bounded_axis == expected[k].bounded_axis &&
+                              r->t.desc.dtype == expected[k].dtype && r->t.desc.rank == expected[k].rank &&
+                              memcmp(r->t.desc.dims, expected[k].dims, sizeof(int64_t) * (size_t)expected[k].rank) == 0;
+    if (!same || r->t.device != device || note_of(p, i->outputs[k])->write < 0)
+      return diag_fail(p->run->diagnosis, REED_ERROR_SHAPE, "%s: output %u in r%u was not shaped for this call",
+                       p->run->program->site_ops[i->site]->name, k, i->outputs[k]);
+    *out_bounded |= r->bounded_axis >= 0;
+  }
+  return REED_OK;
+}
+
+/* Prepares the kernel and gives workspace and reported extents their roots; *out_kernel belongs to the entry. */
+static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t device, bool bounded, int32_t step,
+                              epoch_kernel **out_kernel) {
+  epoch_entry *e = p->entry;
+  epoch_kernel made = {.site = i->site, .workspace_root = NO_ROOT, .extent_root = NO_ROOT};
+  reed_status status = call_prepare(p->run, p->devices, device, i, &made.kernel);
+  if (status != REED_OK) return status;
+  if (!VEC_PUSH(&e->kernels, made)) {
+    if (made.kernel.free) made.kernel.free(made.kernel.state);
     return diag_no_memory(p->run->diagnosis, "epoch plan");
   }
-  epoch_kernel *kept = &e->kernels.items[e->kernels.n - 1];
-  for (uint32_t i = 0; i < n_inputs; i++)
-    if (INSN_REGISTER(inputs[i]) != MODULE_ABSENT) touch(p, e, INSN_REGISTER(inputs[i]), step);
-  if (kernel.kernel.workspace_bytes > 0 &&
-      (status = root_new(p, device, kernel.kernel.workspace_bytes, step, &kept->workspace_root)) != REED_OK)
-    return status;
-  if (bounded && (status = root_new(p, device, (int64_t)n_outputs * 8, step, &kept->extent_root)) != REED_OK)
-    return status;
-  if (bounded) p->alive.items[kept->extent_root] = 1; /* read after the epoch */
-  for (uint32_t i = 0; i < n_outputs; i++) {
-    if (outputs[i] == MODULE_ABSENT) continue;
-    ref *r = reg_r(p->run, outputs[i]);
+  epoch_kernel *kept = *out_kernel = &e->kernels.items[e->kernels.n - 1];
+  if (made.kernel.workspace_bytes > 0)
+    status = root_new(p, device, made.kernel.workspace_bytes, step, &kept->workspace_root);
+  if (status != REED_OK || !bounded) return status;
+  status = root_new(p, device, (int64_t)i->n_outputs * 8, step, &kept->extent_root);
+  if (status == REED_OK) p->alive.items[kept->extent_root] = 1; /* read after the epoch */
+  return status;
+}
+
+static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step) {
+  const insn_invoke i = insn_invoke_at(w);
+  epoch_entry *e = p->entry;
+  int32_t device = p->devices->bind[i.device];
+  bool bounded;
+  epoch_kernel *kernel = NULL;
+  reed_status status = check_outputs(p, &i, device, &bounded);
+  for (uint32_t k = 0; status == REED_OK && k < i.n_inputs; k++)
+    if (i.inputs[k] != MODULE_ABSENT) touch(p, e, i.inputs[k], step);
+  if (status == REED_OK) status = add_kernel(p, &i, device, bounded, step, &kernel);
+  if (status != REED_OK) return status;
+  for (uint32_t k = 0; k < i.n_outputs; k++) {
+    if (i.outputs[k] == MODULE_ABSENT) continue;
+    ref *r = reg_r(p->run, i.outputs[k]);
     int64_t at = 0;
-    int32_t root = i == 0 ? share_in_place(p, op, r, inputs, n_inputs, w + (w[0] >> 16)) : NO_ROOT;
-    if (root == NO_ROOT) root = share_part(p, w, i, &kernel.kernel, &at);
+    int32_t root = k == 0 ? share_in_place(p, &i) : NO_ROOT;
+    if (root == NO_ROOT) root = share_part(p, &i, k, &kernel->kernel, &at);
     if (root == NO_ROOT && (status = root_new(p, device, r->bytes, step, &root)) != REED_OK) return status;
-    attach(p, outputs[i], root, at);
-    if (i == 0 && op->alias == REED_ALIAS_JOIN) share_join(p, site, root, r, inputs, n_inputs, w + (w[0] >> 16));
-    epoch_write *write = &e->writes.items[note_of(p, outputs[i])->write];
+    attach(p, i.outputs[k], root, at);
+    if (k == 0 && p->run->program->site_ops[i.site]->alias == REED_ALIAS_JOIN) share_join(p, &i, root);
+    epoch_write *write = &e->writes.items[note_of(p, i.outputs[k])->write];
     write->root = root;
     write->at = at;
     if (r->bounded_axis >= 0) {
-      write->extent_root = kept->extent_root;
-      write->extent_index = (int32_t)i;
+      write->extent_root = kernel->extent_root;
+      write->extent_index = (int32_t)k;
     }
     r->kind = r->bounded_axis >= 0 ? REF_PENDING : REF_STORED; /* for the rest of the walk; undo_walk puts it back */
   }
@@ -149,75 +168,82 @@ static void plan_alias(epoch_planner *p, uint32_t target, uint32_t source, int32
 }
 
 static reed_status plan_copy(epoch_planner *p, const uint32_t *w, int32_t step) {
-  ref *target = reg_r(p->run, w[1]);
-  const ref *source = reg_r(p->run, w[2]);
-  if (target->kind != REF_SHAPED || note_of(p, w[1])->write < 0 || source->kind != REF_STORED ||
+  const insn_copy i = insn_copy_at(w);
+  ref *target = reg_r(p->run, i.dst);
+  const ref *source = reg_r(p->run, i.src);
+  if (target->kind != REF_SHAPED || note_of(p, i.dst)->write < 0 || source->kind != REF_STORED ||
       target->bytes != source->bytes)
     return diag_fail(p->run->diagnosis, REED_ERROR_SHAPE,
-                     "copy of r%u to r%u: the target was not shaped like the source", w[2], w[1]);
+                     "copy of r%u to r%u: the target was not shaped like the source", i.src, i.dst);
   if (target->t.device == source->t.device) {
-    plan_alias(p, w[1], w[2], step);
+    plan_alias(p, i.dst, i.src, step);
     return REED_OK;
   }
-  touch(p, p->entry, w[2], step);
+  touch(p, p->entry, i.src, step);
   int32_t root;
   reed_status status = root_new(p, target->t.device, target->bytes, step, &root);
   if (status != REED_OK) return status;
-  attach(p, w[1], root, 0);
-  p->entry->writes.items[note_of(p, w[1])->write].root = root;
+  attach(p, i.dst, root, 0);
+  p->entry->writes.items[note_of(p, i.dst)->write].root = root;
   target->kind = REF_STORED;
   return REED_OK;
 }
 
 static reed_status plan_view(epoch_planner *p, const uint32_t *w, int32_t step) {
-  const ref *target = reg_r(p->run, w[1]), *source = reg_r(p->run, w[2]);
+  const insn_view i = insn_view_at(w);
+  const ref *target = reg_r(p->run, i.dst), *source = reg_r(p->run, i.src);
   if (target->kind != REF_SHAPED || source->kind != REF_STORED || target->bytes != source->bytes ||
       target->t.device != source->t.device) {
     char a[128], b[128];
     return diag_fail(p->run->diagnosis, REED_ERROR_SHAPE, "cannot view %s as %s",
                      desc_text(&source->t.desc, a, sizeof a), desc_text(&target->t.desc, b, sizeof b));
   }
-  plan_alias(p, w[1], w[2], step);
+  plan_alias(p, i.dst, i.src, step);
   return REED_OK;
 }
 
-/* r.move in a run section: the walk needs what the target will be. */
+/* r.move in a run section: the walk needs the descriptor that the target will have. */
 static void plan_move(epoch_planner *p, const uint32_t *w, int32_t step) {
-  const ref *source = reg_r(p->run, w[2]);
-  if (w[1] == w[2]) return;
-  ref copy = *source; /* uncounted, for the walk only: the run moves for real */
+  const insn_r_move i = insn_r_move_at(w);
+  if (i.dst == i.src) return;
+  ref copy = *reg_r(p->run, i.src); /* uncounted, for the walk only: the run moves for real */
   copy.t.storage = copy.extent_storage = NULL;
   copy.object = NULL;
-  ref *target = reg_r(p->run, w[1]);
+  copy.shaped_by = 0;
+  ref *target = reg_r(p->run, i.dst);
   ref_clear(&p->run->objects, target);
   *target = copy;
-  plan_alias(p, w[1], w[2], step);
+  plan_alias(p, i.dst, i.src, step);
+}
+
+static void plan_kill(epoch_planner *p, const uint32_t *w) {
+  const insn_kill i = insn_kill_at(w);
+  register_note *note = note_of(p, i.victim);
+  if (note->root != NO_ROOT) p->alive.items[note->root]--;
+  note->root = NO_ROOT;
+}
+
+/* The word that `branch.if` or `branch.ifnot` (on_zero) leads to. */
+static uint32_t branch_target(const epoch_planner *p, const uint32_t *w, bool on_zero, uint32_t next) {
+  const insn_branch_if i = insn_branch_if_at(w);
+  return (*reg_s(p->run, i.condition) == 0) == on_zero ? i.target : next;
 }
 
 static reed_status walk(epoch_planner *p, uint32_t pc) {
   const uint32_t *code = p->run->program->module->code + frame_top(p->run)->function->code_offset;
   for (int32_t step = 0;; step++) {
     const uint32_t *w = code + pc;
-    uint32_t next = pc + (w[0] >> 16);
+    uint32_t next = pc + insn_length_at(w);
     reed_status status = REED_OK;
-    switch ((insn_id)(w[0] & 0xffff)) {
+    switch (insn_id_at(w)) {
       case INSN_INVOKE: status = plan_invoke(p, w, step); break;
       case INSN_COPY: status = plan_copy(p, w, step); break;
       case INSN_VIEW: status = plan_view(p, w, step); break;
       case INSN_R_MOVE: plan_move(p, w, step); break;
-      case INSN_KILL: {
-        register_note *note = note_of(p, w[1]);
-        if (note->root != NO_ROOT) p->alive.items[note->root]--;
-        note->root = NO_ROOT;
-        break;
-      }
-      case INSN_JUMP: next = w[1]; break;
-      case INSN_BRANCH_IF:
-        if (*reg_s(p->run, w[1])) next = w[2];
-        break;
-      case INSN_BRANCH_IFNOT:
-        if (!*reg_s(p->run, w[1])) next = w[2];
-        break;
+      case INSN_KILL: plan_kill(p, w); break;
+      case INSN_JUMP: next = insn_jump_at(w).target; break;
+      case INSN_BRANCH_IF: next = branch_target(p, w, false, next); break;
+      case INSN_BRANCH_IFNOT: next = branch_target(p, w, true, next); break;
       case INSN_EPOCH_END: return REED_OK;
       default: status = diag_fail(p->run->diagnosis, REED_ERROR_FORMAT, "an instruction that no run section may hold");
     }

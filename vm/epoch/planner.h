@@ -3,6 +3,7 @@
 #ifndef VM_EPOCH_PLANNER_H_
 #define VM_EPOCH_PLANNER_H_
 
+#include "bytecode/operands.h"
 #include "vm/epoch/memo.h"
 #include "vm/run.h"
 
@@ -37,16 +38,15 @@ static inline register_note *note_of(epoch_planner *p, uint32_t reg) {
   return note;
 }
 
-/* The input whose memory output 0 may take over: the operator allows it, sizes agree, it fills that memory, and the
- * kills that follow the instruction at `next` end every register on it. NO_ROOT: none. */
-int32_t share_in_place(epoch_planner *p, const reed_op *op, const ref *output, const uint32_t *inputs,
-                       uint32_t n_inputs, const uint32_t *next);
-/* The root of input 0 of the invoke at `w` where output i is a stretch of it and may lie there, from byte *out_at on;
- * NO_ROOT: it must not. */
-int32_t share_part(epoch_planner *p, const uint32_t *w, uint32_t i, const reed_kernel *kernel, int64_t *out_at);
-/* Makes inputs of a site that joins them (Concat) parts of the root of the whole where they can be born there. */
-void share_join(epoch_planner *p, uint32_t site, int32_t whole, const ref *output, const uint32_t *inputs,
-                uint32_t n_inputs, const uint32_t *next);
+/* The root of the input whose memory output 0 may take over: the operator allows it, sizes agree, the input fills that
+ * memory, and the kills that follow the invoke end every register on it. NO_ROOT: none. */
+int32_t share_in_place(epoch_planner *p, const insn_invoke *i);
+/* The root of input 0 where that output is a stretch of it and may lie there, from byte *out_at on; NO_ROOT: it must
+ * not. */
+int32_t share_part(epoch_planner *p, const insn_invoke *i, uint32_t output, const reed_kernel *kernel, int64_t *out_at);
+/* Makes the inputs of an operator that joins them (Concat) parts of the root of the whole where they can be born there.
+ */
+void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole);
 
 /* Gives every root its offset: the epoch's last layout where every root fits its slot (*out_reused), else a new one,
  * which *layout becomes. On error *layout is unchanged. */
