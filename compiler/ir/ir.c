@@ -83,6 +83,7 @@ reed_status ir_module_open(const reed_registry *registry, reed_diagnosis *diagno
   m->arena = mem_calloc(1, sizeof *m->arena);
   if (!m->arena || symbols_open(&m->symbols) != REED_OK) goto fail;
   m->name = "";
+  m->given_bytes = -1;
   m->main = ir_graph_new(m, NULL, "main");
   if (!m->main) goto fail;
   *out_module = m;

@@ -89,6 +89,8 @@ struct ir_module {
   struct ir_arena *arena;
   VEC_OF(ir_value *) constants;
   int32_t n_names;           /* for fresh names */
+  int64_t given_bytes;       /* of the constants that the model brought; -1: not counted yet */
+  int64_t folded_bytes;      /* of the constants made by folding since, also those no longer used */
   reed_diagnosis *diagnosis; /* of the compilation in progress; may be NULL */
 };
 

@@ -2,7 +2,9 @@
  * elements shape inference knows as numbers becomes a constant too, whatever computes it.
  *
  * What would only make the module larger stays: a result over a size is folded only if it is no larger than what it is
- * made from. A kernel that fails (an index out of range) leaves its operator for the run, which will say so. */
+ * made from, an operand given twice counted once; and all constants together grow to no more than a multiple of those
+ * that the model brings, so that a few hundred bytes of operators do not become a module of gigabytes. A kernel that
+ * fails (an index out of range) leaves its operator for the run, which will say so. */
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
@@ -11,9 +13,15 @@
 
 #define FREE_BYTES ((int64_t)1 << 20) /* results up to this are always folded */
 #define MOST_BYTES ((int64_t)1 << 30)
+/* Constants that are there at once, and all that are made (their memory is the module's, used or not), in bytes beyond
+ * multiples of what the model brings. Models' own constants grow by masks and tables of some megabytes; weights go
+ * through a handful of operators. */
+#define MOST_HELD(given) (2 * (given) + ((int64_t)16 << 20))
+#define MOST_MADE(given) (8 * (given) + ((int64_t)64 << 20))
 
 typedef struct folding {
   ir_module *m;
+  int64_t held; /* bytes of the constants that something uses */
   int64_t n_nodes, n_values;
 } folding;
 
@@ -83,17 +91,36 @@ static reed_status shape_outputs(const ir_node *n, evaluation *e) {
   return status;
 }
 
-/* Whether the result is worth its place in the module. */
-static bool worth_it(const ir_node *n, const evaluation *e) {
-  int64_t in = 0, out = 0;
-  for (int32_t i = 0; i < n->n_inputs; i++)
-    if (e->inputs[i].dtype != REED_NONE) in += desc_bytes(&e->inputs[i]);
+/* Bytes of the operands, each counted once: all of them, and those of them that no other node uses. */
+static void measure_operands(const ir_node *n, const evaluation *e, int64_t *out_all, int64_t *out_only) {
+  *out_all = *out_only = 0;
+  for (int32_t i = 0; i < n->n_inputs; i++) {
+    int32_t n_here = 0, first = i;
+    for (int32_t k = 0; k < n->n_inputs; k++) {
+      n_here += n->inputs[k] == n->inputs[i];
+      if (k < first && n->inputs[k] == n->inputs[i]) first = k;
+    }
+    if (e->inputs[i].dtype == REED_NONE || first != i) continue;
+    int64_t bytes = desc_bytes(&e->inputs[i]);
+    *out_all += bytes;
+    if (n->inputs[i]->n_uses <= n_here) *out_only += bytes;
+  }
+}
+
+/* Whether the result is worth its place in the module, and there is room for it. */
+static bool worth_it(folding *f, const ir_node *n, const evaluation *e) {
+  int64_t in, only, out = 0, given = f->m->given_bytes;
+  measure_operands(n, e, &in, &only);
   for (int32_t i = 0; i < n->n_outputs; i++) {
     int64_t bytes = desc_bytes(&e->outputs[i]);
     if (bytes < 0 || bytes > MOST_BYTES) return false;
     out += bytes;
   }
-  return out <= FREE_BYTES || out <= in;
+  if (out > FREE_BYTES && out > in) return false;
+  if (f->held + out - only > MOST_HELD(given) || f->m->folded_bytes + out > MOST_MADE(given)) return false;
+  f->held += out - only;
+  f->m->folded_bytes += out;
+  return true;
 }
 
 /* Kernels read aligned memory. */
@@ -141,8 +168,11 @@ static reed_status take_results(folding *f, ir_node *n, const evaluation *e) {
     if (e->bounded_axes[i] >= 0) desc.dims[e->bounded_axes[i]] = e->extents[i];
     ir_value *constant = ir_constant(f->m, &desc, e->results[i], false, v->name);
     if (!constant) return diag_no_memory(f->m->diagnosis, "a folded constant");
+    constant->n_uses = v->n_uses;
     ir_forward(v, constant);
   }
+  for (int32_t i = 0; i < n->n_inputs; i++)
+    if (n->inputs[i]) n->inputs[i]->n_uses--;
   n->dead = true;
   f->n_nodes++;
   return REED_OK;
@@ -165,7 +195,7 @@ static reed_status fold_node(folding *f, ir_node *n) {
     e.constant[i] = true;
   }
   if (status == REED_OK) status = shape_outputs(n, &e);
-  bool run = status == REED_OK && worth_it(n, &e);
+  bool run = status == REED_OK && worth_it(f, n, &e);
   if (run) status = align_inputs(n, &e);
   if (run && status == REED_OK) status = run_kernel(n, &e);
   if (run && status == REED_OK) status = take_results(f, n, &e);
@@ -208,8 +238,19 @@ static reed_status visit(void *context, ir_node *n) {
   return REED_OK;
 }
 
+/* Bytes of the constants that something uses. */
+static int64_t held_bytes(ir_module *m) {
+  int64_t bytes = 0;
+  reed_desc desc;
+  ir_count_uses(m);
+  for (size_t i = 0; i < m->constants.n; i++)
+    if (m->constants.items[i]->n_uses > 0 && ir_desc(m->constants.items[i], &desc)) bytes += desc_bytes(&desc);
+  return bytes;
+}
+
 reed_status pass_fold(ir_module *m, pass_report *report) {
-  folding f = {.m = m};
+  folding f = {.m = m, .held = held_bytes(m)};
+  if (m->given_bytes < 0) m->given_bytes = f.held;
   reed_status status = ir_walk(m->main, true, visit, &f);
   ir_settle(m);
   ir_sweep(m);
