@@ -47,11 +47,13 @@ typedef struct header_batch {
 
 struct pool {
   device *device;
+  device_queue *queue;
+  pool_memory memory;
   int32_t device_number;
-  int64_t cap_bytes;
-  block *large[64];        /* free large blocks of 2^i <= bytes < 2^(i+1) */
-  uint64_t large_mask;     /* bit i: large[i] is not empty */
-  block *slabs[N_CLASSES]; /* slabs with room */
+  int64_t cap_bytes, room_bytes; /* room: of an arena */
+  block *large[64];              /* free large blocks of 2^i <= bytes < 2^(i+1) */
+  uint64_t large_mask;           /* bit i: large[i] is not empty */
+  block *slabs[N_CLASSES];       /* slabs with room */
   int64_t peak_used_bytes;
   bool break_kept; /* nothing else is left for small requests */
   block *spare;    /* unused headers */
@@ -130,19 +132,54 @@ static block *best_fit(const pool *p, int64_t bytes) {
   return best;
 }
 
+static reed_status memory_take(pool *p, int64_t bytes, int64_t room_bytes, void **out_data) {
+  const device_interface *on = p->device->interface;
+  return p->memory == POOL_PINNED ? on->allocate_pinned(p->device, bytes, out_data, NULL)
+                                  : on->allocate(p->device, bytes, room_bytes, out_data, NULL);
+}
+
+static void memory_give(pool *p, void *data) {
+  const device_interface *on = p->device->interface;
+  if (p->memory == POOL_PINNED) on->release_pinned(p->device, data);
+  else on->release(p->device, data, p->queue);
+}
+
+static bool memory_extend(pool *p, void *data, int64_t bytes) {
+  const device_interface *on = p->device->interface;
+  return p->memory == POOL_DEVICE && on->extend && on->extend(p->device, data, bytes);
+}
+
+/* Where the device can do so, what nobody has written yet or any more is overwritten. */
+static void poison(pool *p, const storage *s) {
+  const device_interface *on = p->device->interface;
+  if (on->poison && p->queue && p->memory == POOL_DEVICE) (void)!on->poison(p->queue, s->data, s->bytes);
+}
+
+static void count_reserved(pool *p, int64_t more) {
+  p->figures.reserved_bytes += more;
+  if (p->figures.peak_reserved_bytes < p->figures.reserved_bytes)
+    p->figures.peak_reserved_bytes = p->figures.reserved_bytes;
+}
+
+static void count_used(pool *p, int64_t live, int64_t used) {
+  pool_figures *f = &p->figures;
+  f->live_bytes += live;
+  f->used_bytes += used;
+  if (f->peak_live_bytes < f->live_bytes) f->peak_live_bytes = f->live_bytes;
+  if (p->peak_used_bytes < f->used_bytes) p->peak_used_bytes = f->used_bytes;
+}
+
 /* A new chunk as one free block. */
 static reed_status chunk_take(pool *p, int64_t bytes) {
   void *data;
-  reed_status status = p->device->interface->allocate(p->device, bytes, &data, NULL);
+  reed_status status = memory_take(p, bytes, 0, &data);
   if (status != REED_OK) return status;
   block *b = header_take(p);
   b->storage.data = data;
   b->bytes = bytes;
   free_add(p, b);
   p->figures.n_device_allocations++;
-  p->figures.reserved_bytes += bytes;
-  if (p->figures.peak_reserved_bytes < p->figures.reserved_bytes)
-    p->figures.peak_reserved_bytes = p->figures.reserved_bytes;
+  count_reserved(p, bytes);
   return REED_OK;
 }
 
@@ -160,7 +197,7 @@ static int64_t enough(const pool *p, int64_t bytes) {
 /* Lets the chunk that ends with a free block grow until that block has `bytes`: the one that lacks least. False: none
  * can. What was in use of its memory is warm, where a chunk in its place would be fresh pages. */
 static bool grow(pool *p, int64_t bytes) {
-  if (!p->device->interface->extend) return false;
+  if (p->memory == POOL_PINNED || !p->device->interface->extend) return false;
   block *best = NULL;
   for (uint64_t mask = p->large_mask; mask; mask &= mask - 1)
     for (block *b = p->large[__builtin_ctzll(mask)]; b; b = b->next)
@@ -169,13 +206,11 @@ static bool grow(pool *p, int64_t bytes) {
   const block *first = best;
   while (first->before) first = first->before;
   int64_t more = bytes - best->bytes, chunk = (char *)best->storage.data - (char *)first->storage.data + bytes;
-  if (!p->device->interface->extend(p->device, first->storage.data, chunk)) return false;
+  if (!memory_extend(p, first->storage.data, chunk)) return false;
   free_remove(p, best);
   best->bytes = bytes;
   free_add(p, best);
-  p->figures.reserved_bytes += more;
-  if (p->figures.peak_reserved_bytes < p->figures.reserved_bytes)
-    p->figures.peak_reserved_bytes = p->figures.reserved_bytes;
+  count_reserved(p, more);
   return true;
 }
 
@@ -323,18 +358,25 @@ static void small_give(pool *p, block *b) {
 static void give_back(storage *s) {
   pool *p = s->owner;
   block *b = (block *)s;
+  poison(p, s);
   p->figures.live_bytes -= s->bytes;
   p->figures.used_bytes -= b->bytes;
   if (b->slab) small_give(p, b);
   else large_give(p, b);
 }
 
-reed_status pool_open(device *dev, int32_t device_number, int64_t cap_bytes, pool **out_pool) {
+reed_status pool_open(device *dev, device_queue *queue, pool_memory memory, int32_t device_number, int64_t cap_bytes,
+                      pool **out_pool) {
   pool *p = mem_calloc(1, sizeof *p);
   if (!p) return REED_ERROR_MEMORY;
   p->device = dev;
+  p->queue = queue;
+  p->memory = memory;
   p->device_number = device_number;
   p->cap_bytes = cap_bytes;
+  device_memory figures;
+  dev->interface->memory(dev, &figures);
+  p->room_bytes = cap_bytes && cap_bytes < figures.total_bytes ? cap_bytes : figures.total_bytes;
   *out_pool = p;
   return REED_OK;
 }
@@ -357,9 +399,9 @@ static reed_status no_memory(const pool *p, reed_status status, int64_t bytes, r
   char cap[32] = "none";
   if (p->cap_bytes) snprintf(cap, sizeof cap, "%lld", (long long)p->cap_bytes);
   return diag_fail(diagnosis, status,
-                   "out of memory on device %d ('%s'): %lld bytes asked for; %lld live, %lld reserved, cap %s",
-                   p->device_number, p->device->interface->name, (long long)bytes, (long long)p->figures.live_bytes,
-                   (long long)p->figures.reserved_bytes, cap);
+                   "out of %s on device %d ('%s'): %lld bytes asked for; %lld live, %lld reserved, cap %s",
+                   p->memory == POOL_PINNED ? "pinned host memory" : "memory", p->device_number, p->device->name,
+                   (long long)bytes, (long long)p->figures.live_bytes, (long long)p->figures.reserved_bytes, cap);
 }
 
 /* A block of a size class, or (class -1) a large one. NULL: nothing free will do. */
@@ -393,13 +435,61 @@ reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_di
                          .bytes = bytes,
                          .release = give_back,
                          .owner = p};
-  pool_figures *f = &p->figures;
-  f->n_allocations++;
-  f->live_bytes += bytes;
-  f->used_bytes += b->bytes;
-  if (f->peak_live_bytes < f->live_bytes) f->peak_live_bytes = f->live_bytes;
-  if (p->peak_used_bytes < f->used_bytes) p->peak_used_bytes = f->used_bytes;
+  p->figures.n_allocations++;
+  count_used(p, bytes, b->bytes);
+  poison(p, &b->storage);
   *out_storage = &b->storage;
+  return REED_OK;
+}
+
+/* ---- arenas ---- */
+
+static void arena_give(storage *s) {
+  pool *p = s->owner;
+  block *b = (block *)s;
+  p->figures.live_bytes -= s->bytes;
+  p->figures.used_bytes -= b->bytes;
+  p->figures.reserved_bytes -= b->bytes;
+  memory_give(p, s->data);
+  header_give(p, b);
+}
+
+/* Whether `more` may be reserved, free chunks being given back for it. */
+static bool make_room(pool *p, int64_t more) {
+  if (!under_cap(p, more) && more <= p->cap_bytes) pool_trim(p, p->cap_bytes - more);
+  return under_cap(p, more);
+}
+
+reed_status pool_arena(pool *p, int64_t bytes, storage **arena, reed_diagnosis *diagnosis) {
+  if (*arena && (*arena)->bytes >= bytes) return REED_OK;
+  int64_t rounded = bytes > INT64_MAX - LARGE_UNIT ? INT64_MAX : (bytes + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
+  if (*arena) {
+    block *b = (block *)*arena;
+    int64_t more = rounded - b->bytes;
+    if (make_room(p, more) && memory_extend(p, b->storage.data, rounded)) {
+      b->bytes = b->storage.bytes = rounded;
+      count_reserved(p, more);
+      count_used(p, more, more);
+      return REED_OK;
+    }
+    storage_release(*arena); /* freed first: the two need never exist together */
+    *arena = NULL;
+  }
+  if (!headers_ready(p)) return diag_no_memory(diagnosis, "headers of storage");
+  void *data;
+  reed_status status = make_room(p, rounded) ? memory_take(p, rounded, p->room_bytes, &data) : REED_ERROR_MEMORY;
+  if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, rounded))
+    status = memory_take(p, rounded, p->room_bytes, &data);
+  if (status != REED_OK) return no_memory(p, status, bytes, diagnosis);
+  block *b = header_take(p);
+  b->bytes = rounded;
+  b->storage = (storage){
+      .n_references = 1, .device = p->device_number, .data = data, .bytes = rounded, .release = arena_give, .owner = p};
+  p->figures.n_device_allocations++;
+  p->figures.n_allocations++;
+  count_reserved(p, rounded);
+  count_used(p, rounded, rounded);
+  *arena = &b->storage;
   return REED_OK;
 }
 
@@ -427,7 +517,7 @@ int64_t pool_trim(pool *p, int64_t keep_bytes) {
   for (block *b; p->figures.reserved_bytes > keep_bytes &&
                  (b = chunk_to_give(p, p->figures.reserved_bytes - keep_bytes)) != NULL;) {
     free_remove(p, b);
-    p->device->interface->release(p->device, b->storage.data);
+    memory_give(p, b->storage.data);
     p->figures.reserved_bytes -= b->bytes;
     header_give(p, b);
   }

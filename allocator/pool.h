@@ -23,13 +23,21 @@ typedef struct pool_figures {
   int64_t n_allocations, n_device_allocations;
 } pool_figures;
 
-/* Borrows the device. cap_bytes: most it may reserve; 0: no cap. device_number: what storage->device will say. */
-reed_status pool_open(device *dev, int32_t device_number, int64_t cap_bytes, pool **out_pool) REED_MUST_CHECK;
+typedef enum pool_memory { POOL_DEVICE, POOL_PINNED /* host memory for copies from and to the device */ } pool_memory;
+
+/* Borrows device and queue. queue: whose work may use what is handed out and still use what was released; NULL: nobody
+ * uses what is released. cap_bytes: most it may reserve; 0: no cap. device_number: what storage->device will say. */
+reed_status pool_open(device *dev, device_queue *queue, pool_memory memory, int32_t device_number, int64_t cap_bytes,
+                      pool **out_pool) REED_MUST_CHECK;
 /* Every storage must have been released. */
 void pool_close(pool **p);
 /* A storage with one reference, released by storage_release. Over the cap or out of device memory: trims and tries once
  * more, then ERROR_MEMORY with what was asked, live, reserved and the cap. */
 reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Makes *arena hold `bytes` or more: one block outside of all chunks that grows in place, so that its address stays
+ * while the device can grow it. *arena is NULL at first, and after a failure that cost it; released like any storage.
+ */
+reed_status pool_arena(pool *p, int64_t bytes, storage **arena, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Gives free chunks back to the device until at most keep_bytes are reserved (or nothing more is free). Returns bytes
  * given back. */
 int64_t pool_trim(pool *p, int64_t keep_bytes);

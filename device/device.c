@@ -1,11 +1,166 @@
-/* What all devices share: closing, and the clock. */
-#include "device/device.h"
-
+/* Devices by name: one object for each name in a process, counted; the list of kinds. Loading modules: module.c. */
+#include <stdlib.h>
+#include <string.h>
 #include <uv.h>
 
-void device_close(device **self) {
-  if (*self) (*self)->interface->close(*self);
-  *self = NULL;
+#include "base/hook.h"
+#include "base/mem.h"
+#include "device/host.h"
+#include "device/module.h"
+#include "ops/kernel.h"
+#include "reed/device.h"
+
+enum { MOST_OF_A_KIND = 64 };
+
+/* A name in parts. */
+typedef struct device_name {
+  char kind[512]; /* a kind or a module's path */
+  int32_t index;
+  const char *options;
+} device_name;
+
+typedef struct opened {
+  struct opened *next;
+  device *device;
+  char *name;  /* in one form: without ":0" */
+  char *shown; /* without options */
+  int64_t n_references;
+} opened;
+
+static uv_once_t once = UV_ONCE_INIT;
+static uv_mutex_t
+    lock; /* of the list; held while a device opens or closes, so that a name has one device at any time */
+static opened *all;
+static void start(void) { (void)!uv_mutex_init(&lock); }
+
+static device_services services;
+
+static const reed_device_info kinds[] = {
+#define DEVICE(name, summary) {#name, summary, false},
+#include "device/names.def"
+#undef DEVICE
+};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+bool reed_device_kind(size_t i, reed_device_info *out_info) {
+  if (i >= N_KINDS || !out_info) return false;
+  *out_info = kinds[i];
+  out_info->present = strcmp(kinds[i].name, "host") == 0 || device_module_present(kinds[i].name);
+  return true;
 }
 
-int64_t clock_now_ns(void) { return (int64_t)uv_hrtime(); }
+static reed_status parse(const char *text, device_name *out_name, reed_diagnosis *diagnosis) {
+  const char *options = strchr(text, '?'), *end = options ? options : text + strlen(text), *colon = end;
+  *out_name = (device_name){.options = options ? options + 1 : ""};
+  while (colon > text && colon[-1] >= '0' && colon[-1] <= '9') colon--;
+  bool numbered = colon < end && colon > text + 1 && colon[-1] == ':';
+  if (numbered) {
+    long index = end - colon > 6 ? MOST_OF_A_KIND : strtol(colon, NULL, 10);
+    if (index >= MOST_OF_A_KIND)
+      return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': devices of a kind are numbered 0..%d", text,
+                       MOST_OF_A_KIND - 1);
+    out_name->index = (int32_t)index;
+    end = colon - 1;
+  }
+  size_t n = (size_t)(end - text);
+  if (n == 0 || n >= sizeof out_name->kind || (memchr(text, ':', n) && !memchr(text, '/', n)))
+    return diag_fail(diagnosis, REED_ERROR_DEVICE, "'%s' is no device name; the form is NAME, NAME:NUMBER or a path",
+                     text);
+  memcpy(out_name->kind, text, n);
+  return REED_OK;
+}
+
+static reed_status open_kind(const device_name *name, const char *text, device **out_device,
+                             reed_diagnosis *diagnosis) {
+  if (strcmp(name->kind, "host") == 0) {
+    if (name->index || name->options[0])
+      return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': there is one host, without options", text);
+    return host_open(out_device, diagnosis);
+  }
+  const device_module *module = NULL;
+  reed_status status = device_module_find(name->kind, &module, diagnosis);
+  if (status != REED_OK) return status;
+  services = (device_services){&reed_allocator_hook, kernel_cpu};
+  return module->open(&services, name->index, name->options, out_device, diagnosis);
+}
+
+/* NULL: no memory. */
+static char *one_form(const device_name *name, bool with_options) {
+  text_buffer text = {0};
+  text_append(&text, "%s", name->kind);
+  if (name->index) text_append(&text, ":%d", name->index);
+  if (with_options && name->options[0]) text_append(&text, "?%s", name->options);
+  if (text.failed) text_fini(&text);
+  return text.data;
+}
+
+static void opened_free(opened *record) {
+  mem_free(record->shown);
+  mem_free(record->name);
+  mem_free(record);
+}
+
+static reed_status open_new(const device_name *name, const char *text, opened **out_opened, reed_diagnosis *diagnosis) {
+  opened *made = mem_calloc(1, sizeof *made);
+  if (!made) return diag_no_memory(diagnosis, "a device");
+  made->name = one_form(name, true);
+  made->shown = one_form(name, false);
+  reed_status status = made->name && made->shown ? open_kind(name, text, &made->device, diagnosis)
+                                                 : diag_no_memory(diagnosis, "a device's name");
+  if (status != REED_OK) {
+    opened_free(made);
+    return status;
+  }
+  made->device->name = made->shown;
+  made->next = all;
+  all = made;
+  *out_opened = made;
+  return REED_OK;
+}
+
+reed_status device_open(const char *text, device **out_device, reed_diagnosis *diagnosis) {
+  device_name name;
+  reed_status status = parse(text, &name, diagnosis);
+  if (status != REED_OK) return status;
+  uv_once(&once, start);
+  char *wanted = one_form(&name, true);
+  if (!wanted) return diag_no_memory(diagnosis, "a device's name");
+  uv_mutex_lock(&lock);
+  opened *found = all;
+  while (found && strcmp(found->name, wanted) != 0) found = found->next;
+  if (!found) status = open_new(&name, text, &found, diagnosis);
+  if (status == REED_OK) {
+    found->n_references++;
+    *out_device = found->device;
+  }
+  uv_mutex_unlock(&lock);
+  mem_free(wanted);
+  return status;
+}
+
+/* The link to a device's record. */
+static opened **link_of(const device *self) {
+  opened **at = &all;
+  while ((*at)->device != self) at = &(*at)->next;
+  return at;
+}
+
+void device_retain(device *self) {
+  uv_mutex_lock(&lock);
+  (*link_of(self))->n_references++;
+  uv_mutex_unlock(&lock);
+}
+
+void device_close(device **self) {
+  device *closed = *self;
+  *self = NULL;
+  if (!closed) return;
+  uv_mutex_lock(&lock);
+  opened **at = link_of(closed), *record = *at;
+  if (--record->n_references == 0) {
+    *at = record->next;
+    closed->interface->close(closed);
+    opened_free(record);
+  }
+  uv_mutex_unlock(&lock);
+}

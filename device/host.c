@@ -1,5 +1,7 @@
 /* The host as a device: plain memory through the allocator hook, and work that is done when the call returns. A failure
- * is therefore the call's own result; synchronize has nothing left to wait for or to report. */
+ * is therefore the call's own result; queues, events and synchronize have nothing to do. */
+#include "device/host.h"
+
 #include <assert.h>
 #include <string.h>
 #include <uv.h>
@@ -9,60 +11,89 @@
 #include "ops/kernel.h"
 
 enum {
-  ALIGNMENT = 64,
   ROOM_FROM_BYTES = 4 << 20, /* a block from this size on, which the system gives page by page as it is used, .. */
   ROOM_SHARE = 4,            /* .. may grow by this part of itself: what is not used takes addresses only */
 };
 
 typedef struct host_device {
   device base;
-  device_memory memory;
+  device_figures figures;
 } host_device;
 
 /* In front of every block, so that release knows its size. One alignment unit, to keep the block aligned. */
 typedef struct block_header {
-  _Alignas(ALIGNMENT) int64_t bytes;
+  _Alignas(64) int64_t bytes;
   int64_t capacity;
 } block_header;
 
 static void host_close(device *self) { mem_free(self); }
 
-static reed_status host_allocate(device *self, int64_t bytes, void **out_data, reed_diagnosis *diagnosis) {
-  device_memory *memory = &((host_device *)self)->memory;
+static reed_status host_allocate(device *self, int64_t bytes, int64_t room_bytes, void **out_data,
+                                 reed_diagnosis *diagnosis) {
+  device_figures *figures = &((host_device *)self)->figures;
   assert(bytes >= 0);
-  if (!memory_holds(memory, bytes)) return memory_refuse(memory, "host", bytes, diagnosis);
+  (void)room_bytes; /* the heap keeps no addresses free */
+  if (!figures_hold(figures, bytes)) return figures_refuse(figures, "host", bytes, diagnosis);
   int64_t capacity = bytes < ROOM_FROM_BYTES ? bytes : bytes + bytes / ROOM_SHARE;
   block_header *header = mem_alloc_bulk((size_t)capacity + sizeof *header);
   if (!header && capacity > bytes) header = mem_alloc_bulk((size_t)(capacity = bytes) + sizeof *header);
-  if (!header) return memory_refuse(memory, "host", bytes, diagnosis);
+  if (!header) return figures_refuse(figures, "host", bytes, diagnosis);
   header->bytes = bytes;
   header->capacity = capacity;
-  memory_add(memory, bytes);
+  figures_add(figures, bytes);
   *out_data = header + 1;
   return REED_OK;
 }
 
 static bool host_extend(device *self, void *data, int64_t bytes) {
-  device_memory *memory = &((host_device *)self)->memory;
+  device_figures *figures = &((host_device *)self)->figures;
   block_header *header = (block_header *)data - 1;
   assert(bytes >= header->bytes);
-  if (bytes > header->capacity || !memory_holds(memory, bytes)) return false;
-  memory->live_bytes += bytes - header->bytes;
-  if (memory->peak_bytes < memory->live_bytes) memory->peak_bytes = memory->live_bytes;
+  if (bytes > header->capacity || !figures_hold(figures, bytes)) return false;
+  figures_grow(figures, bytes - header->bytes);
   header->bytes = bytes;
   return true;
 }
 
-static void host_release(device *self, void *data) {
+static void host_release(device *self, void *data, device_queue *after) {
+  (void)after;
   if (!data) return;
   block_header *header = (block_header *)data - 1;
-  ((host_device *)self)->memory.live_bytes -= header->bytes;
+  figures_grow(&((host_device *)self)->figures, -header->bytes);
   mem_free_aligned(header);
 }
 
-static reed_status host_copy(device *self, void *target, const void *source, int64_t bytes, device_span *span,
-                             reed_diagnosis *diagnosis) {
+static reed_status host_allocate_pinned(device *self, int64_t bytes, void **out_data, reed_diagnosis *diagnosis) {
+  return host_allocate(self, bytes, 0, out_data, diagnosis);
+}
+
+static void host_release_pinned(device *self, void *data) { host_release(self, data, NULL); }
+
+static void host_memory(device *self, device_memory *out_memory) {
+  figures_read(&((host_device *)self)->figures, out_memory);
+}
+
+static reed_kernel_prepare_fn host_kernel(const device *self, const reed_op *op) {
   (void)self;
+  return kernel_cpu(op);
+}
+
+static reed_status host_queue_open(device *self, device_queue_kind kind, int n_threads, device_queue **out_queue,
+                                   reed_diagnosis *diagnosis) {
+  (void)kind;
+  (void)n_threads; /* kernels run on the caller's team */
+  device_queue *queue = mem_alloc(sizeof *queue);
+  if (!queue) return diag_no_memory(diagnosis, "a queue of device 'host'");
+  queue->device = self;
+  *out_queue = queue;
+  return REED_OK;
+}
+
+static void host_queue_close(device_queue *queue) { mem_free(queue); }
+
+static reed_status host_copy(device_queue *queue, void *target, const void *source, int64_t bytes, device_span *span,
+                             reed_diagnosis *diagnosis) {
+  (void)queue;
   (void)diagnosis;
   if (span) span->begin_ns = clock_now_ns();
   if (bytes > 0) memmove(target, source, (size_t)bytes);
@@ -70,10 +101,10 @@ static reed_status host_copy(device *self, void *target, const void *source, int
   return REED_OK;
 }
 
-static reed_status host_launch(device *self, const reed_kernel *kernel, const reed_kernel_buffers *buffers,
+static reed_status host_launch(device_queue *queue, const reed_kernel *kernel, const reed_kernel_buffers *buffers,
                                int32_t n_inputs, int32_t n_outputs, uint32_t number, device_span *span,
                                reed_diagnosis *diagnosis) {
-  (void)self;
+  (void)queue;
   (void)n_inputs;
   (void)n_outputs;
   (void)number;
@@ -85,43 +116,67 @@ static reed_status host_launch(device *self, const reed_kernel *kernel, const re
   return status;
 }
 
-static reed_status host_synchronize(device *self, device_error *out_error, reed_diagnosis *diagnosis) {
-  (void)self;
+static reed_status host_synchronize(device_queue *queue, device_error *out_error, reed_diagnosis *diagnosis) {
+  (void)queue;
   (void)out_error;
   (void)diagnosis;
   return REED_OK;
 }
 
-static void host_memory(const device *self, device_memory *out_memory) {
-  *out_memory = ((const host_device *)self)->memory;
+/* All work is done when its call returns, so every event has happened. */
+static reed_status host_event_open(device *self, device_event **out_event, reed_diagnosis *diagnosis) {
+  (void)diagnosis;
+  *out_event = (device_event *)self;
+  return REED_OK;
 }
 
-static reed_kernel_prepare_fn host_kernel(const device *self, const reed_op *op) {
+static void host_event_close(device *self, device_event *event) {
   (void)self;
-  return kernel_cpu(op);
+  (void)event;
+}
+
+static reed_status host_event(device_queue *queue, device_event *event, reed_diagnosis *diagnosis) {
+  (void)queue;
+  (void)event;
+  (void)diagnosis;
+  return REED_OK;
+}
+
+static bool host_event_done(device *self, device_event *event) {
+  (void)self;
+  (void)event;
+  return true;
 }
 
 static const device_interface host_interface = {
-    .name = "host",
     .host_memory = true,
     .close = host_close,
     .allocate = host_allocate,
     .extend = host_extend,
     .release = host_release,
+    .allocate_pinned = host_allocate_pinned,
+    .release_pinned = host_release_pinned,
+    .memory = host_memory,
+    .kernel = host_kernel,
+    .queue_open = host_queue_open,
+    .queue_close = host_queue_close,
     .copy_in = host_copy,
     .copy_out = host_copy,
     .copy_within = host_copy,
     .launch = host_launch,
     .synchronize = host_synchronize,
-    .memory = host_memory,
-    .kernel = host_kernel,
+    .event_open = host_event_open,
+    .event_close = host_event_close,
+    .event_record = host_event,
+    .event_wait = host_event,
+    .event_done = host_event_done,
 };
 
-reed_status device_open_host(device **out_device, reed_diagnosis *diagnosis) {
+reed_status host_open(device **out_device, reed_diagnosis *diagnosis) {
   host_device *self = mem_calloc(1, sizeof *self);
   if (!self) return diag_no_memory(diagnosis, "device 'host'");
   self->base.interface = &host_interface;
-  self->memory.total_bytes = (int64_t)uv_get_total_memory();
+  self->figures.total_bytes = (int64_t)uv_get_total_memory();
   *out_device = &self->base;
   return REED_OK;
 }

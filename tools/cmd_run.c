@@ -36,7 +36,6 @@ static const flag flags[] = {
     FLAG_OF_DISABLED,
     FLAG_OF_CHECKSUM,
     FLAG_OF_PLUGINS,
-    FLAG_OF_FAULTS,
     FLAG_END,
 };
 
@@ -259,7 +258,7 @@ static const char notes[] =
 
 const command command_run = {
     "run",
-    "M [-i NAME=VALUE]... [-o NAME=FILE]... [--expect NAME=FILE]... [--rtol R] [--atol A] [--device host|sim|cuda] "
+    "M [-i NAME=VALUE]... [-o NAME=FILE]... [--expect NAME=FILE]... [--rtol R] [--atol A] [--device D] "
     "[--threads N]\n"
     "       [--draw FILE.png] [--labels FILE] [--trace FILE.json] [--stats FILE.json] [--memory-cap BYTES]",
     "runs a model once; prints, writes, compares and draws its outputs",

@@ -9,8 +9,7 @@
 #include "tools/print.h"
 
 static const flag flags[] = {
-    FLAG_OF_DEVICE,   FLAG_OF_THREADS, FLAG_OF_JSON,   FLAG_OF_TOLERANCES,
-    FLAG_OF_DISABLED, FLAG_OF_PLUGINS, FLAG_OF_FAULTS, FLAG_END,
+    FLAG_OF_DEVICE, FLAG_OF_THREADS, FLAG_OF_JSON, FLAG_OF_TOLERANCES, FLAG_OF_DISABLED, FLAG_OF_PLUGINS, FLAG_END,
 };
 
 static const char *const result_names[] = {

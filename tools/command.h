@@ -15,7 +15,6 @@ typedef struct options {
   words rtol, atol; /* "R" or "NAME=R" */
   double min_score;
   int64_t threads, runs, warmup, fresh, memory_cap, draw_scale;
-  int64_t fail_allocation, fail_copy, fail_launch;
   bool ignore_checksum;
 } options;
 
@@ -56,7 +55,10 @@ COMMAND_LIST(COMMAND_DECLARE)
         "chw, nchw, hwc or nhwc (default: the input's own, else chw)", layout_names \
   }
 #define FLAG_OF_DEVICE \
-  { "--device", "-d", FLAG_CHOICE, offsetof(options, device), "DEVICE", "host (default), sim or cuda", device_names }
+  { \
+    "--device", "-d", FLAG_DEVICES, offsetof(options, device), "DEVICE", "NAME, NAME:NUMBER or a module's path", \
+        (const char *const *)device_names \
+  }
 #define FLAG_OF_THREADS \
   { "--threads", NULL, FLAG_INT, offsetof(options, threads), "N", "CPU threads (default: all)" }
 #define FLAG_OF_JSON \
@@ -83,13 +85,11 @@ COMMAND_LIST(COMMAND_DECLARE)
     "--atol", NULL, FLAG_WORDS, offsetof(options, atol), "A", \
         "absolute tolerance (default 1e-5); NAME=A for one output only" \
   }
-/* for tests of what happens when a device fails; not in the help */
-#define FLAG_OF_FAULTS \
-  {"--sim-fail-allocation", NULL, FLAG_INT, offsetof(options, fail_allocation), "N", NULL}, \
-      {"--sim-fail-copy", NULL, FLAG_INT, offsetof(options, fail_copy), "N", NULL}, { \
-    "--sim-fail-launch", NULL, FLAG_INT, offsetof(options, fail_launch), "N", NULL \
-  }
-
-extern const char *const layout_names[], *const device_names[];
+extern const char *const layout_names[];
+/* The kinds of devices: those that can be opened here, NULL, the others that Reed knows, NULL. */
+#define MOST_DEVICES 16
+extern const char *device_names[];
+/* Fills device_names; once, before flags are parsed. */
+void device_names_read(void);
 
 #endif

@@ -58,18 +58,42 @@ static int unknown(const flag *flags, const char *word, size_t n, complaint *c) 
   return c->exit_status;
 }
 
-static int set_choice(const flag *f, const char *value, const char **field, complaint *c) {
+static int refuse_choice(const flag *f, const char *value, complaint *c) {
   size_t n = 0;
-  for (; f->choices[n]; n++)
+  char near[200];
+  complain(c, MISUSE, "%s takes ", shown(f));
+  while (f->choices[n]) n++;
+  for (size_t i = 0; i < n; i++) complain_more(c, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", f->choices[i]);
+  complain_more(c, ", not '%s'%s", value, suggestion(value, f->choices, n, near, sizeof near));
+  return c->exit_status;
+}
+
+static int set_choice(const flag *f, const char *value, const char **field, complaint *c) {
+  for (size_t n = 0; f->choices[n]; n++)
     if (strcmp(f->choices[n], value) == 0) {
       *field = f->choices[n];
       return DONE;
     }
-  char near[200];
-  complain(c, MISUSE, "%s takes ", shown(f));
-  for (size_t i = 0; i < n; i++) complain_more(c, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", f->choices[i]);
-  complain_more(c, ", not '%s'%s", value, suggestion(value, f->choices, n, near, sizeof near));
-  return c->exit_status;
+  return refuse_choice(f, value, c);
+}
+
+/* Whether the n characters are a device that is shown or taken all the same. */
+static bool is_device(const char *const *choices, const char *name, size_t n) {
+  for (int lists = 0; lists < 2; choices++) {
+    if (!*choices) lists++;
+    else if (strlen(*choices) == n && strncmp(*choices, name, n) == 0) return true;
+  }
+  return false;
+}
+
+static int set_devices(const flag *f, const char *value, const char **field, complaint *c) {
+  for (const char *at = value; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+    char alone[200];
+    snprintf(alone, sizeof alone, "%.*s", (int)strcspn(at, ",:?"), at);
+    if (!strchr(alone, '/') && !is_device(f->choices, alone, strlen(alone))) return refuse_choice(f, alone, c);
+  }
+  *field = value;
+  return DONE;
 }
 
 static bool set_triple(const char *value, double out[3]) {
@@ -91,6 +115,7 @@ static int set(const flag *f, const char *value, void *target, complaint *c) {
     case FLAG_SWITCH: *(bool *)field = true; return DONE;
     case FLAG_TEXT: *(const char **)field = value; return DONE;
     case FLAG_CHOICE: return set_choice(f, value, field, c);
+    case FLAG_DEVICES: return set_devices(f, value, field, c);
     case FLAG_WORDS: words_add(field, value); return DONE;
     case FLAG_INT:
       if (!parse_bytes(value, &number) || number < f->minimum)

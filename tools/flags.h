@@ -5,13 +5,15 @@
 #include "tools/tool.h"
 
 typedef enum flag_type {
-  FLAG_SWITCH, /* bool */
-  FLAG_TEXT,   /* const char * */
-  FLAG_CHOICE, /* const char *, one of `choices` */
-  FLAG_WORDS,  /* words: may be given any number of times */
-  FLAG_INT,    /* int64_t, minimum .. INT64_MAX */
-  FLAG_REAL,   /* double, not negative */
-  FLAG_TRIPLE  /* double[3]: "a,b,c" or one number for all three */
+  FLAG_SWITCH,  /* bool */
+  FLAG_TEXT,    /* const char * */
+  FLAG_CHOICE,  /* const char *, one of `choices` */
+  FLAG_DEVICES, /* const char *: devices with commas between: each one of `choices`, perhaps with :NUMBER or ?OPTIONS,
+                   or a module's path */
+  FLAG_WORDS,   /* words: may be given any number of times */
+  FLAG_INT,     /* int64_t, minimum .. INT64_MAX */
+  FLAG_REAL,    /* double, not negative */
+  FLAG_TRIPLE   /* double[3]: "a,b,c" or one number for all three */
 } flag_type;
 
 typedef struct flag {
@@ -20,7 +22,7 @@ typedef struct flag {
   size_t offset;              /* of the field in the struct that flags_parse fills */
   const char *argument;       /* what the help calls the value; NULL for switches */
   const char *help;           /* NULL: not shown in the help */
-  const char *const *choices; /* NULL-terminated */
+  const char *const *choices; /* NULL-terminated; of devices some follow that are taken and not shown, and a NULL */
   int64_t minimum;
 } flag;
 

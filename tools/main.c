@@ -50,7 +50,10 @@ static void print_flag(FILE *out, const flag *f) {
                                     : "    ",
            f->name ? f->name : "", f->argument ? " " : "", f->argument ? f->argument : "");
   fprintf(out, strlen(left) > 28 ? "  %s\n  %-28s  " : "  %-28s%s  ", left, "");
-  fprintf(out, "%s\n", f->help);
+  fprintf(out, "%s", f->help);
+  for (size_t i = 0; f->type == FLAG_DEVICES && f->choices[i]; i++)
+    fprintf(out, "%s%s%s", i ? ", " : "; here: ", f->choices[i], i ? "" : " (default)");
+  fputc('\n', out);
 }
 
 static void print_help(FILE *out, const command *command) {
@@ -112,6 +115,7 @@ static void wait_without_spinning(char **arguments) {
 
 int main(int n_arguments, char **arguments) {
   wait_without_spinning(arguments);
+  device_names_read();
   const char *const *words = (const char *const *)arguments + 1;
   int n_words = n_arguments - 1;
   complaint c = {0};

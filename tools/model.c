@@ -10,7 +10,15 @@
 #include "tools/value.h"
 
 const char *const layout_names[] = {"chw", "nchw", "hwc", "nhwc", NULL};
-const char *const device_names[] = {"host", "sim", "cuda", NULL};
+const char *device_names[MOST_DEVICES + 2];
+
+void device_names_read(void) {
+  reed_device_info kind;
+  size_t n = 0;
+  for (int hidden = 0; hidden < 2; hidden++, n++)
+    for (size_t i = 0; reed_device_kind(i, &kind) && n < MOST_DEVICES; i++)
+      if (kind.present == !hidden) device_names[n++] = kind.name;
+}
 
 int model_load_plugins(const options *o, model *m, complaint *c) {
   if (!m->diagnosis) m->diagnosis = need_diagnosis();
@@ -164,13 +172,8 @@ static void interrupt(int signal_number) {
 }
 
 int model_open_session(const options *o, bool profile, model *m, complaint *c) {
-  reed_session_options settings = {.device = o->device,
-                                   .n_threads = (int)o->threads,
-                                   .memory_cap_bytes = o->memory_cap,
-                                   .profile = profile,
-                                   .sim_fail_allocation = o->fail_allocation,
-                                   .sim_fail_copy = o->fail_copy,
-                                   .sim_fail_launch = o->fail_launch};
+  reed_session_options settings = {
+      .device = o->device, .n_threads = (int)o->threads, .memory_cap_bytes = o->memory_cap, .profile = profile};
   double begin = now_us();
   reed_status opened = reed_session_open(m->program, &settings, &m->session, m->diagnosis);
   m->session_us = now_us() - begin;

@@ -106,12 +106,12 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const
                            .constant = constant,
                            .env = &devices->env,
                            .diagnosis = run->diagnosis};
-  device_interface const *on = devices->items[device]->interface;
-  reed_kernel_prepare_fn prepare = on->kernel(devices->items[device], op);
+  const vm_device *on = &devices->items[device];
+  reed_kernel_prepare_fn prepare = on->on->kernel(on->device, op);
   if (!prepare)
     return at_site(run, i->site,
                    diag_fail(run->diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s': no kernel on device '%s'", op->name,
-                             call.node, on->name));
+                             call.node, on->device->name));
   *out_kernel = (reed_kernel){0};
   reed_status status =
       kernel_is_nothing(&call, out_kernel) ? REED_OK : at_site(run, i->site, prepare(&call, out_kernel));
@@ -142,10 +142,17 @@ static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device,
   if (device == 0 && !s->run.profile.spans)
     return kernel->run(kernel->state, buffers); /* what the host's launch does */
   profile_event *event = profile_note(&s->run.profile, kind, i->site, (int8_t)device);
-  s->devices.busy |= device != 0;
-  return s->devices.items[device]->interface->launch(s->devices.items[device], kernel, buffers, (int32_t)i->n_inputs,
-                                                     (int32_t)i->n_outputs, i->site, event ? &event->span : NULL,
-                                                     s->run.diagnosis);
+  if (device == 0) {
+    if (event) event->span.begin_ns = clock_now_ns();
+    reed_status status = kernel->run(kernel->state, buffers);
+    if (event) event->span.end_ns = clock_now_ns();
+    return status;
+  }
+  vm_device *on = &s->devices.items[device];
+  reed_status status = device_before_launch(on, s->run.diagnosis);
+  if (status != REED_OK) return status;
+  return on->on->launch(on->compute, kernel, buffers, (int32_t)i->n_inputs, (int32_t)i->n_outputs, i->site,
+                        event ? &event->span : NULL, s->run.diagnosis);
 }
 
 /* Whether the registers of the outputs have the extents that the site's shape function gives: in an epoch that keeps
@@ -192,9 +199,9 @@ static reed_status invoke_now(reed_session *s, const insn_invoke *i) {
   }
   status = call_prepare(&s->run, &s->devices, device, i, &kernel);
   if (status == REED_OK && bounded)
-    status = pool_allocate(s->devices.pools[device], (int64_t)i->n_outputs * 8, &extents, s->run.diagnosis);
+    status = pool_allocate(s->devices.items[device].memory, (int64_t)i->n_outputs * 8, &extents, s->run.diagnosis);
   if (status == REED_OK && kernel.workspace_bytes > 0)
-    status = pool_allocate(s->devices.pools[device], kernel.workspace_bytes, &workspace, s->run.diagnosis);
+    status = pool_allocate(s->devices.items[device].memory, kernel.workspace_bytes, &workspace, s->run.diagnosis);
   const void *in[REED_MAX_OPERANDS];
   void *out[REED_MAX_OPERANDS];
   if (status == REED_OK) status = gather_pointers(&s->run, i, in, out);
@@ -235,7 +242,7 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
   if (status != REED_OK) return at_site(&s->run, i.site, status);
   reed_kernel_buffers buffers = {in, out, NULL, NULL, s->run.diagnosis, &s->run.fault};
   if (kernel->workspace_root >= 0)
-    buffers.workspace = (char *)s->devices.arenas[device]->data + e->roots.items[kernel->workspace_root].offset;
+    buffers.workspace = (char *)s->devices.items[device].arena->data + e->roots.items[kernel->workspace_root].offset;
   ref *base = &s->run.r.items[frame_top(&s->run)->r_base];
   if (kernel->extent_root >= 0)
     for (uint32_t k = 0; k < i.n_outputs && !buffers.extents; k++)

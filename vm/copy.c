@@ -29,7 +29,7 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
     if (source->bytes) memmove(target->t.data, source->t.data, (size_t)source->bytes);
     return REED_OK;
   }
-  device *on = s->devices.items[target->t.device];
+  vm_device *on = &s->devices.items[target->t.device];
   profile_event *event = profile_note(&s->run.profile, PROFILE_COPY, site, (int8_t)target->t.device);
   if (event)
     event->bytes = source->bytes, event->reason = (uint8_t)i.reason, event->source_device = (int8_t)source->t.device;
@@ -40,26 +40,30 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
                                                      .site = site,
                                                      .input = i.input,
                                                      .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
-  s->devices.busy = true;
   device_span *span = event ? &event->span : NULL;
-  return at_site(&s->run, site,
-                 (from_host ? on->interface->copy_in : on->interface->copy_within)(
-                     on, target->t.data, source->t.data, source->bytes, span, s->run.diagnosis));
+  if (from_host)
+    return at_site(
+        &s->run, site,
+        device_copy_in(on, &target->t, source->t.data, source->bytes, s->epoch.entry != NULL, span, s->run.diagnosis));
+  reed_status status = device_before_launch(on, s->run.diagnosis);
+  if (status == REED_OK)
+    status = on->on->copy_within(on->compute, target->t.data, source->t.data, source->bytes, span, s->run.diagnosis);
+  return at_site(&s->run, site, status);
 }
 
 /* Starts a copy of `bytes` to the host; *out_target one reference. */
-static reed_status start_fetch(reed_session *s, int32_t device, const void *source, int64_t bytes, copy_reason reason,
-                               uint32_t site, storage **out_target) {
+static reed_status start_fetch(reed_session *s, int32_t device, const void *source, storage *source_storage,
+                               int64_t bytes, copy_reason reason, uint32_t site, storage **out_target) {
   storage *target;
-  reed_status status = devices_allocate(&s->devices, 0, bytes, reason == COPY_REASON_OUTPUT, &target, s->run.diagnosis);
+  vm_device *on = &s->devices.items[device];
+  bool given = reason == COPY_REASON_OUTPUT && bytes <= s->devices.max_output_bytes;
+  reed_status status = given ? devices_allocate(&s->devices, 0, bytes, true, &target, s->run.diagnosis)
+                             : pool_allocate(on->slots, bytes, &target, s->run.diagnosis);
   if (status != REED_OK) return status;
   profile_event *event = profile_note(&s->run.profile, PROFILE_COPY, site, 0);
   if (event) event->bytes = bytes, event->reason = (uint8_t)reason, event->source_device = (int8_t)device;
-  s->devices.busy = true;
-  status = s->devices.items[device]->interface->copy_out(s->devices.items[device], target->data, source, bytes,
-                                                         event ? &event->span : NULL, s->run.diagnosis);
+  status = device_copy_out(on, target, source_storage, source, bytes, event ? &event->span : NULL, s->run.diagnosis);
   if (status != REED_OK) {
-    (void)!devices_synchronize(&s->devices, &s->run); /* the device may still write what was enqueued */
     storage_release(target);
     return status;
   }
@@ -87,7 +91,8 @@ reed_status exec_readback(reed_session *s, const uint32_t *w) {
   if (device == 0) {
     storage_retain(made.t.storage);
   } else {
-    reed_status status = start_fetch(s, device, source->t.data, source->bytes, reason, site, &made.t.storage);
+    reed_status status =
+        start_fetch(s, device, source->t.data, source->t.storage, source->bytes, reason, site, &made.t.storage);
     if (status != REED_OK) return at_site(&s->run, site, status);
     made.t.data = made.t.storage->data;
   }
@@ -112,7 +117,8 @@ reed_status exec_extent(reed_session *s, ref *r) {
   pending_fetch fetch = {.r_index = (size_t)(r - s->run.r.items), .extent = true};
   if (!VEC_ROOM(&s->run.fetches)) return diag_no_memory(s->run.diagnosis, "list of read-backs");
   if (device) {
-    reed_status status = start_fetch(s, device, r->extent, 8, COPY_REASON_EXTENT, r->shaped_by - 1, &fetch.target);
+    reed_status status =
+        start_fetch(s, device, r->extent, r->extent_storage, 8, COPY_REASON_EXTENT, r->shaped_by - 1, &fetch.target);
     if (status != REED_OK) return at_site(&s->run, r->shaped_by - 1, status);
   }
   r->kind = REF_FETCHING;

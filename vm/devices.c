@@ -1,4 +1,9 @@
-/* Opening and closing a session's devices, and what waits for all of them. */
+/* A session's devices: opening and closing, the order of their two queues, and what waits for all of them.
+ *
+ * Order. The two queues of a device run side by side; an event is recorded and waited for only where one has work that
+ * the other must not overtake. Kernels wait for all copies enqueued before them. Copies wait for the kernels before
+ * them at the border of an epoch, where memory changes hands; a copy from the host inside an epoch needs no more,
+ * because the plan keeps its target free from the epoch's beginning on. */
 #include "vm/devices.h"
 
 #include "loader/loader.h"
@@ -6,29 +11,37 @@
 #include <omp.h>
 #include <string.h>
 
-static reed_status open_accelerator(vm_devices *devices, const reed_program *program,
-                                    const reed_session_options *options, reed_diagnosis *diagnosis) {
+/* ---- opening and closing ---- */
+
+static reed_status open_accelerator(vm_devices *devices, reed_program *program, const reed_session_options *options,
+                                    reed_diagnosis *diagnosis) {
   const char *name = options->device ? options->device : "host";
-  if (strcmp(name, "host") == 0 || program->module->n_devices < 2) {
-    if (strcmp(name, "host") != 0 && strcmp(name, "sim") != 0) goto unknown;
-    return REED_OK; /* module device 1, if there is one, is the host itself: its copies vanish */
-  }
-  if (strcmp(name, "sim") == 0) {
-    device_sim_faults faults = {options->sim_fail_allocation, options->sim_fail_copy, options->sim_fail_launch};
-    reed_status status = device_open_sim(devices->env.n_threads, &faults, &devices->items[1], diagnosis);
-    if (status != REED_OK) return status;
-    devices->n = 2;
-    devices->bind[1] = 1;
+  if (strcmp(name, "host") == 0) return REED_OK; /* its copies vanish */
+  vm_device *d = &devices->items[1];
+  reed_status status = device_open(name, &d->device, diagnosis);
+  if (status != REED_OK) return status;
+  if (program->module->n_devices < 2) {
+    device_close(&d->device);
     return REED_OK;
   }
-unknown:
-  return diag_fail(diagnosis, REED_ERROR_DEVICE, "there is no device '%s' in this build; known: host, sim", name);
+  devices->n = 2;
+  devices->bind[1] = 1;
+  d->on = d->device->interface;
+  int n_threads = devices->env.n_threads;
+  if ((status = d->on->queue_open(d->device, DEVICE_COMPUTE, n_threads, &d->compute, diagnosis)) != REED_OK ||
+      (status = d->on->queue_open(d->device, DEVICE_COPIES, n_threads, &d->copies, diagnosis)) != REED_OK ||
+      (status = d->on->event_open(d->device, &d->computed, diagnosis)) != REED_OK ||
+      (status = d->on->event_open(d->device, &d->copied, diagnosis)) != REED_OK)
+    return status;
+  if (pool_open(d->device, NULL, POOL_PINNED, 0, devices->cap_bytes, &d->slots) != REED_OK)
+    return diag_no_memory(diagnosis, "a pool");
+  return constants_open(program, d->device, &d->constants, diagnosis);
 }
 
 /* A packed constant is in memory twice: of the mapped file's copy only what else reads it needs to stay. */
 static void forget_constant(const void *m, const void *data, int64_t bytes) { module_forget(m, data, bytes); }
 
-reed_status devices_open(vm_devices *devices, const reed_program *program, const reed_session_options *options,
+reed_status devices_open(vm_devices *devices, reed_program *program, const reed_session_options *options,
                          const int *cancel, reed_diagnosis *diagnosis) {
   const module *m = program->module;
   devices->env = (reed_kernel_env){.n_threads = options->n_threads ? options->n_threads : omp_get_num_procs(),
@@ -37,59 +50,124 @@ reed_status devices_open(vm_devices *devices, const reed_program *program, const
                                    .context = m,
                                    .cancel = cancel};
   devices->n = 1;
-  reed_status status = device_open_host(&devices->items[0], diagnosis);
+  devices->cap_bytes = options->memory_cap_bytes;
+  vm_device *host = &devices->items[0];
+  reed_status status = device_open("host", &host->device, diagnosis);
   if (status != REED_OK) return status;
+  host->on = host->device->interface;
   device_memory memory;
-  devices->items[0]->interface->memory(devices->items[0], &memory);
-  devices->max_output_bytes = options->memory_cap_bytes ? options->memory_cap_bytes
-                              : memory.total_bytes      ? memory.total_bytes
-                                                        : INT64_MAX;
+  host->on->memory(host->device, &memory);
+  devices->max_output_bytes = devices->cap_bytes   ? devices->cap_bytes
+                              : memory.total_bytes ? memory.total_bytes
+                                                   : INT64_MAX;
   if ((status = open_accelerator(devices, program, options, diagnosis)) != REED_OK) return status;
-  for (int32_t d = 0; d < devices->n; d++)
-    if (pool_open(devices->items[d], d, options->memory_cap_bytes, &devices->pools[d]) != REED_OK)
+  for (int32_t i = 0; i < devices->n; i++) {
+    vm_device *d = &devices->items[i];
+    if (pool_open(d->device, d->compute, POOL_DEVICE, i, devices->cap_bytes, &d->memory) != REED_OK)
       return diag_no_memory(diagnosis, "a pool");
-  if (output_store_open(&devices->outputs) != REED_OK) return diag_no_memory(diagnosis, "a session's output store");
-  devices->n_constants = m->n_constants;
-  if (devices->n > 1 && !(devices->constants = mem_calloc(m->n_constants, sizeof *devices->constants)))
-    return diag_no_memory(diagnosis, "a session's constants");
+  }
+  if (output_store_open(devices->n > 1 ? devices->items[1].device : NULL, &devices->outputs) != REED_OK)
+    return diag_no_memory(diagnosis, "a session's output store");
   return REED_OK;
 }
 
-void devices_forget_constants(vm_devices *devices) {
-  for (size_t i = 0; devices->constants && i < devices->n_constants; i++) {
-    storage_release(devices->constants[i]);
-    devices->constants[i] = NULL;
-  }
+static void device_fini(vm_device *d) {
+  storage_release(d->arena);
+  if (d->slots) pool_close(&d->slots);
+  if (d->memory) pool_close(&d->memory);
+  constants_close(&d->constants);
+  if (d->compute) d->on->queue_close(d->compute);
+  if (d->copies) d->on->queue_close(d->copies);
+  if (d->computed) d->on->event_close(d->device, d->computed);
+  if (d->copied) d->on->event_close(d->device, d->copied);
+  VEC_FREE(&d->held);
+  device_close(&d->device);
 }
 
 void devices_close(vm_devices *devices) {
-  devices_forget_constants(devices);
-  mem_free(devices->constants);
-  for (int32_t d = 0; d < VM_MAX_DEVICES; d++) storage_release(devices->arenas[d]);
-  for (int32_t d = 0; d < VM_MAX_DEVICES; d++)
-    if (devices->pools[d]) pool_close(&devices->pools[d]);
-  for (int32_t d = 0; d < VM_MAX_DEVICES; d++) device_close(&devices->items[d]);
   output_store_close(&devices->outputs);
+  for (int32_t i = 0; i < VM_MAX_DEVICES; i++) device_fini(&devices->items[i]);
+}
+
+/* ---- waiting ---- */
+
+bool devices_busy(const vm_devices *devices) {
+  bool busy = false;
+  for (int32_t i = 1; i < devices->n; i++) busy |= devices->items[i].busy;
+  return busy;
+}
+
+static reed_status queue_synchronize(const vm_device *d, device_queue *queue, vm_run *run, reed_status before) {
+  device_error error = {0};
+  reed_status status = d->on->synchronize(queue, &error, before == REED_OK ? run->diagnosis : NULL);
+  if (before != REED_OK || status == REED_OK) return before;
+  run->fault = error.fault;
+  return error.fault.code ? at_site(run, error.launch, status) : status;
 }
 
 reed_status devices_synchronize(vm_devices *devices, vm_run *run) {
   reed_status status = REED_OK;
   for (int32_t i = 1; i < devices->n; i++) {
-    device *d = devices->items[i];
-    device_error error = {0};
-    reed_status one = d->interface->synchronize(d, &error, status == REED_OK ? run->diagnosis : NULL);
-    if (status != REED_OK || one == REED_OK) continue;
-    run->fault = error.fault;
-    status = error.fault.code ? at_site(run, error.launch, one) : one;
+    vm_device *d = &devices->items[i];
+    status = queue_synchronize(d, d->compute, run, status);
+    status = queue_synchronize(d, d->copies, run, status);
+    for (size_t k = 0; k < d->held.n; k++) storage_release(d->held.items[k]);
+    d->held.n = 0;
+    d->busy = d->has_launches = d->has_copies = false;
   }
-  devices->busy = false;
   return status;
+}
+
+/* ---- work in order ---- */
+
+reed_status device_before_launch(vm_device *d, reed_diagnosis *diagnosis) {
+  d->busy = d->has_launches = true;
+  if (!d->has_copies) return REED_OK;
+  d->has_copies = false;
+  reed_status status = d->on->event_record(d->copies, d->copied, diagnosis);
+  return status == REED_OK ? d->on->event_wait(d->compute, d->copied, diagnosis) : status;
+}
+
+static reed_status before_copy(vm_device *d, bool in_plan, reed_diagnosis *diagnosis) {
+  d->busy = d->has_copies = true;
+  if (!d->at_border && (in_plan || !d->has_launches)) return REED_OK;
+  d->at_border = d->has_launches = false;
+  reed_status status = d->on->event_record(d->compute, d->computed, diagnosis);
+  return status == REED_OK ? d->on->event_wait(d->copies, d->computed, diagnosis) : status;
+}
+
+/* Keeps a reference until the next synchronisation; NULL is allowed. */
+static reed_status hold(vm_device *d, storage *s, reed_diagnosis *diagnosis) {
+  if (s && !VEC_PUSH(&d->held, s)) return diag_no_memory(diagnosis, "list of copies");
+  storage_retain(s);
+  return REED_OK;
+}
+
+reed_status device_copy_in(vm_device *d, const tensor *target, const void *source, int64_t bytes, bool in_plan,
+                           device_span *span, reed_diagnosis *diagnosis) {
+  storage *slot = NULL;
+  reed_status status = pool_allocate(d->slots, bytes, &slot, diagnosis);
+  if (status == REED_OK) status = hold(d, slot, diagnosis);
+  storage_release(slot);
+  if (status == REED_OK) status = hold(d, target->storage, diagnosis);
+  if (status != REED_OK) return status;
+  if (bytes) memcpy(slot->data, source, (size_t)bytes);
+  status = before_copy(d, in_plan, diagnosis);
+  return status == REED_OK ? d->on->copy_in(d->copies, target->data, slot->data, bytes, span, diagnosis) : status;
+}
+
+reed_status device_copy_out(vm_device *d, storage *target, storage *source_storage, const void *source, int64_t bytes,
+                            device_span *span, reed_diagnosis *diagnosis) {
+  reed_status status = hold(d, target, diagnosis);
+  if (status == REED_OK) status = hold(d, source_storage, diagnosis);
+  if (status == REED_OK) status = before_copy(d, false, diagnosis);
+  return status == REED_OK ? d->on->copy_out(d->copies, target->data, source, bytes, span, diagnosis) : status;
 }
 
 reed_status devices_allocate(vm_devices *devices, int32_t device, int64_t bytes, bool returned, storage **out_storage,
                              reed_diagnosis *diagnosis) {
   if (!returned || device != 0 || bytes > devices->max_output_bytes)
-    return pool_allocate(devices->pools[device], bytes, out_storage, diagnosis);
+    return pool_allocate(devices->items[device].memory, bytes, out_storage, diagnosis);
   reed_status status = output_allocate(devices->outputs, bytes, out_storage);
   return status == REED_OK ? status : diag_no_memory(diagnosis, "an output tensor");
 }

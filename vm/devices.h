@@ -1,5 +1,5 @@
-/* The devices of a session: bound module devices, their pools and arenas, the store of outputs, constants on an
- * accelerator. What runs on them and when is not decided here. */
+/* The devices of a session: which device a module device is bound to, its two queues and their order, pools and arenas,
+ * host slots of copies, the store of outputs. What runs on them and when is not decided here. */
 #ifndef VM_DEVICES_H_
 #define VM_DEVICES_H_
 
@@ -7,36 +7,64 @@
 #include "device/device.h"
 #include "ops/kernel.h"
 #include "reed/reed.h"
+#include "vm/constants.h"
 #include "vm/run.h"
 #include "vm/tensor.h"
 
 #define VM_MAX_DEVICES 2 /* module devices: the host and one accelerator */
 
+/* One device as the session uses it. On the host (number 0) only device, memory and arena are set. */
+typedef struct vm_device {
+  device *device;
+  const device_interface *on;    /* the device's functions */
+  device_queue *compute;         /* kernels and copies within the device */
+  device_queue *copies;          /* copies from and to the host */
+  device_event *computed;        /* the end of compute's work, when copies last had to wait for it */
+  device_event *copied;          /* the other way round */
+  pool *memory;                  /* what outlives an epoch */
+  pool *slots;                   /* pinned host memory: what copies read and write */
+  storage *arena;                /* of the epoch being executed */
+  program_constants *constants;  /* of the program on this device, shared with other sessions */
+  VEC_OF(storage *) held;        /* slots and sources of copies in flight: until the next synchronisation */
+  bool busy;                     /* work was enqueued since the last synchronisation */
+  bool has_launches, has_copies; /* of which the other queue does not know yet */
+  bool at_border;                /* memory was given out since copies last waited for compute */
+} vm_device;
+
 typedef struct vm_devices {
-  device *items[VM_MAX_DEVICES];
-  pool *pools[VM_MAX_DEVICES];
-  storage *arenas[VM_MAX_DEVICES];
+  vm_device items[VM_MAX_DEVICES];
   int32_t n;                    /* physical ones: 1 when module device 1 is bound to the host */
   int32_t bind[VM_MAX_DEVICES]; /* module device -> physical device */
-  storage **constants;          /* per constant on physical device 1, made on first use; NULL without one */
-  size_t n_constants;
   output_store *outputs;
   int64_t max_output_bytes; /* larger ones are left to the pool, which says why they can not be */
-  reed_kernel_env env;      /* of kernels while they are prepared */
-  bool busy;                /* work enqueued since the last synchronisation */
+  int64_t cap_bytes;
+  reed_kernel_env env; /* of kernels while they are prepared */
 } vm_devices;
 
 /* cancel: base/cancel.h, for kernels to poll. On failure *devices is still to be closed. *devices is zero before. */
-reed_status devices_open(vm_devices *devices, const reed_program *program, const reed_session_options *options,
+reed_status devices_open(vm_devices *devices, reed_program *program, const reed_session_options *options,
                          const int *cancel, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Nothing may refer to their memory any more but outputs. */
 void devices_close(vm_devices *devices);
-/* Drops the constants on accelerators: they are copied anew when they are next used. */
-void devices_forget_constants(vm_devices *devices);
-/* Waits for every device; the first failure of queued work is reported here, in the diagnosis of the run. */
+/* Whether work is enqueued that nobody has waited for. */
+bool devices_busy(const vm_devices *devices);
+/* Waits for every queue; the first failure of queued work is reported here, in the diagnosis of the run. */
 reed_status devices_synchronize(vm_devices *devices, vm_run *run) REED_MUST_CHECK;
 /* Storage for what may become an output, else of the device's pool. */
 reed_status devices_allocate(vm_devices *devices, int32_t device, int64_t bytes, bool returned, storage **out_storage,
                              reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* ---- work on one accelerator, in the session's order ---- */
+
+/* To be called before a kernel or a copy within the device: compute waits for the copies enqueued so far. */
+reed_status device_before_launch(vm_device *d, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Copies bytes of the host through a slot; the source may change when this returns. in_plan: the target's memory is no
+ * other tensor's from the beginning of the epoch on, so that the copy need not wait for kernels of this epoch. */
+reed_status device_copy_in(vm_device *d, const tensor *target, const void *source, int64_t bytes, bool in_plan,
+                           device_span *span, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Begins a copy to `target`, a slot or an output, which is held until the next synchronisation, as source_storage (NULL
+ * allowed) is. */
+reed_status device_copy_out(vm_device *d, storage *target, storage *source_storage, const void *source, int64_t bytes,
+                            device_span *span, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

@@ -7,8 +7,9 @@ reed_status give_memory(reed_session *s, ref *r) {
   if (s->epoch.in_shape_section)
     return active_value_memory(&s->epoch, r->bytes, &r->t.data, &r->t.storage, s->run.diagnosis);
   storage *block;
-  reed_status status = pool_allocate(s->devices.pools[r->t.device], r->bytes, &block, s->run.diagnosis);
+  reed_status status = pool_allocate(s->devices.items[r->t.device].memory, r->bytes, &block, s->run.diagnosis);
   if (status != REED_OK) return status;
+  s->devices.items[r->t.device].at_border = true;
   r->t.storage = block;
   r->t.data = block->data;
   return REED_OK;
@@ -78,42 +79,38 @@ reed_status exec_scalar_tensor(reed_session *s, ref *target, int64_t value, reed
   return REED_OK;
 }
 
+static void note_constant(vm_run *run, uint32_t constant, int32_t device, int64_t bytes, int64_t begin) {
+  profile_event *event = profile_note(&run->profile, PROFILE_COPY, UINT32_MAX, (int8_t)device);
+  if (event) {
+    event->bytes = bytes, event->reason = COPY_REASON_CONSTANT, event->source_device = 0;
+    event->span = (device_span){begin, clock_now_ns()};
+  }
+  profile_note_copy(&run->profile, &(profile_copy){.direction = PROFILE_TO_DEVICE,
+                                                   .reason = COPY_REASON_CONSTANT,
+                                                   .bytes = bytes,
+                                                   .site = UINT32_MAX,
+                                                   .input = constant,
+                                                   .after_epoch = (uint32_t)run->profile.epochs.n - 1});
+}
+
 reed_status exec_constant(reed_session *s, ref *target, uint32_t constant, int32_t module_device) {
   const module_constant *c = &s->run.program->module->constants[constant];
   int32_t device = s->devices.bind[module_device];
   void *data = (void *)c->data;
+  int64_t bytes = desc_bytes(&c->desc);
   if (device != 0) {
-    storage **held = &s->devices.constants[constant];
-    if (!*held) {
-      int64_t bytes = desc_bytes(&c->desc);
-      storage *block;
-      reed_status status = pool_allocate(s->devices.pools[device], bytes, &block, s->run.diagnosis);
-      if (status != REED_OK) return status;
-      profile_event *event = profile_note(&s->run.profile, PROFILE_COPY, UINT32_MAX, (int8_t)device);
-      if (event) event->bytes = bytes, event->reason = COPY_REASON_CONSTANT, event->source_device = 0;
-      device_interface const *on = s->devices.items[device]->interface;
-      status = on->copy_in(s->devices.items[device], block->data, c->data, bytes, event ? &event->span : NULL,
-                           s->run.diagnosis);
-      s->devices.busy = true;
-      if (status != REED_OK) {
-        storage_release(block);
-        return status;
-      }
-      profile_note_copy(&s->run.profile, &(profile_copy){.direction = PROFILE_TO_DEVICE,
-                                                         .reason = COPY_REASON_CONSTANT,
-                                                         .bytes = bytes,
-                                                         .site = UINT32_MAX,
-                                                         .input = constant,
-                                                         .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
-      *held = block;
-    }
-    data = (*held)->data;
+    bool copied = false;
+    int64_t begin = s->run.profile.spans ? clock_now_ns() : 0;
+    reed_status status = constants_get(s->devices.items[device].constants, constant, s->devices.cap_bytes, &data,
+                                       &copied, s->run.diagnosis);
+    if (status != REED_OK) return status;
+    if (copied) note_constant(&s->run, constant, device, bytes, begin);
   }
   ref_clear(&s->run.objects, target);
   *target = (ref){.kind = REF_STORED,
                   .bounded_axis = -1,
                   .constant = (int32_t)constant + 1,
-                  .bytes = desc_bytes(&c->desc),
+                  .bytes = bytes,
                   .t = {.desc = c->desc, .device = device, .data = data}};
   return REED_OK;
 }

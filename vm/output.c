@@ -19,30 +19,36 @@ typedef struct output_block {
 
 struct output_store {
   uv_mutex_t mutex;
-  int64_t n_out; /* blocks with callers */
+  device *pinned_for; /* one reference; NULL: memory of the heap */
+  int64_t n_out;      /* blocks with callers */
   bool closed;
   int32_t n_free;
   output_block *free;
 };
 
-reed_status output_store_open(output_store **out_store) {
+reed_status output_store_open(device *pinned_for, output_store **out_store) {
   output_store *store = mem_calloc(1, sizeof *store);
   if (!store) return REED_ERROR_MEMORY;
   if (uv_mutex_init(&store->mutex) != 0) {
     mem_free(store);
     return REED_ERROR_MEMORY;
   }
+  store->pinned_for = pinned_for;
+  if (pinned_for) device_retain(pinned_for);
   *out_store = store;
   return REED_OK;
 }
 
 static void block_free(output_block *block) {
-  mem_free_aligned(block->storage.data);
+  device *on = block->store->pinned_for;
+  if (on) on->interface->release_pinned(on, block->storage.data);
+  else mem_free_aligned(block->storage.data);
   mem_free(block);
 }
 
 static void store_free(output_store *store) {
   uv_mutex_destroy(&store->mutex);
+  device_close(&store->pinned_for);
   mem_free(store);
 }
 
@@ -104,11 +110,18 @@ static output_block *take_free(output_store *store, int64_t bytes) {
   return found;
 }
 
+static void *memory_take(output_store *store, int64_t bytes) {
+  void *data = NULL;
+  device *on = store->pinned_for;
+  if (!on) return mem_alloc_bulk((size_t)bytes);
+  return on->interface->allocate_pinned(on, bytes, &data, NULL) == REED_OK ? data : NULL;
+}
+
 reed_status output_allocate(output_store *store, int64_t bytes, storage **out_storage) {
   output_block *block = take_free(store, bytes);
   if (!block) {
     block = mem_calloc(1, sizeof *block);
-    if (block) block->storage.data = mem_alloc_bulk((size_t)bytes);
+    if (block) block->storage.data = memory_take(store, bytes);
     if (!block || !block->storage.data) {
       mem_free(block);
       uv_mutex_lock(&store->mutex);

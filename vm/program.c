@@ -21,6 +21,7 @@ void program_release(reed_program *p) {
   module_close(&p->module);
   mem_free(p->site_ops);
   mem_free(p->returned);
+  uv_mutex_destroy(&p->constants_lock);
   mem_free(p);
 }
 
@@ -57,7 +58,8 @@ static reed_status find_returned(reed_program *p, reed_diagnosis *diagnosis) {
 static reed_status open_module(module *m, const reed_registry *registry, reed_program **out_program,
                                reed_diagnosis *diagnosis) {
   reed_program *p = mem_calloc(1, sizeof *p);
-  if (!p) {
+  if (!p || uv_mutex_init(&p->constants_lock) != 0) {
+    mem_free(p);
     module_close(&m);
     return diag_no_memory(diagnosis, "a program");
   }

@@ -3,6 +3,7 @@
 #define VM_PROGRAM_H_
 
 #include <stdatomic.h>
+#include <uv.h>
 
 #include "bytecode/module.h"
 #include "ops/kernel.h"
@@ -15,6 +16,8 @@ struct reed_program {
   const reed_op **site_ops; /* per site, resolved at opening */
   bool *returned;           /* per r register of main: what it holds may become an output */
   kernel_cache *cache;
+  uv_mutex_t constants_lock;           /* of the list */
+  struct program_constants *constants; /* on devices (vm/constants.h) */
 };
 
 /* Drops one reference; NULL is allowed. */

@@ -51,15 +51,14 @@ reed_status exec_stack(reed_session *s, ref *target, const ref *sequence, const 
   status = give_memory(s, &made);
   if (status != REED_OK) return status;
   char *to = made.t.data;
+  vm_device *on = &s->devices.items[device];
+  if (device) status = device_before_launch(on, s->run.diagnosis);
   for (size_t i = 0; i < n && status == REED_OK; i++) {
     if (items[i].bytes == 0) continue;
     if (device == 0) memcpy(to, items[i].t.data, (size_t)items[i].bytes);
-    else
-      status = s->devices.items[device]->interface->copy_within(s->devices.items[device], to, items[i].t.data,
-                                                                items[i].bytes, NULL, s->run.diagnosis);
+    else status = on->on->copy_within(on->compute, to, items[i].t.data, items[i].bytes, NULL, s->run.diagnosis);
     to += items[i].bytes;
   }
-  s->devices.busy |= device != 0;
   made.kind = REF_STORED;
   ref_assign(&s->run.objects, target, &made);
   ref_clear(&s->run.objects, &made);

@@ -52,19 +52,12 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
 
 /* Drops frames and everything in flight, so that the session can run again. */
 static void unwind(reed_session *s) {
-  if (s->devices.busy) (void)!devices_synchronize(&s->devices, &s->run);
+  if (devices_busy(&s->devices)) (void)!devices_synchronize(&s->devices, &s->run);
   for (size_t i = 0; i < s->run.fetches.n; i++) storage_release(s->run.fetches.items[i].target);
   s->run.fetches.n = 0;
   epoch_abandon(s);
   while (s->run.frames.n) frame_pop(&s->run);
   memo_free_retired(&s->memo);
-}
-
-/* After a failure on an accelerator nothing is certain that was on its way there: constants are copied anew, and the
- * memo's entries, which point to them, go. */
-static void forget_device(reed_session *s) {
-  memo_forget(&s->memo);
-  devices_forget_constants(&s->devices);
 }
 
 void reed_session_close(reed_session **session) {
@@ -118,7 +111,7 @@ static reed_status run_main(reed_session *s, reed_tensor *const *inputs, size_t 
   uint32_t return_pc = 0;
   status = interp_run(s, &return_pc);
   if (status != REED_OK) return status;
-  if (s->devices.busy && (status = devices_synchronize(&s->devices, &s->run)) != REED_OK)
+  if (devices_busy(&s->devices) && (status = devices_synchronize(&s->devices, &s->run)) != REED_OK)
     return status; /* a kernel no output waits for may have failed */
   const insn_return given_back = insn_return_at(m->code + frame_top(&s->run)->function->code_offset + return_pc);
   for (size_t i = 0; i < n_outputs; i++) {
@@ -159,7 +152,6 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   int64_t begin = clock_now_ns();
   reed_status status = run_main(s, inputs, n_inputs, outputs, n_outputs);
   unwind(s);
-  if (status != REED_OK && s->devices.n > 1) forget_device(s);
   s->run.profile.wall_ns = clock_now_ns() - begin;
   profile_event *event = profile_note(&s->run.profile, PROFILE_RUN, UINT32_MAX, 0);
   if (event) event->span = (device_span){begin, begin + s->run.profile.wall_ns};

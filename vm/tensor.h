@@ -3,6 +3,7 @@
 #define VM_TENSOR_H_
 
 #include "base/tensor.h"
+#include "device/device.h"
 #include "reed/tensor.h"
 
 struct reed_tensor {
@@ -18,7 +19,8 @@ struct reed_tensor {
 /* Blocks for outputs, given back when the caller closes the tensor and used again, so that a steady state takes nothing
  * from the heap. Thread-safe and counted: outputs may outlive their session. */
 typedef struct output_store output_store;
-reed_status output_store_open(output_store **out_store) REED_MUST_CHECK;
+/* pinned_for: the accelerator whose copies write outputs, which then lie in its pinned memory; NULL: none. */
+reed_status output_store_open(device *pinned_for, output_store **out_store) REED_MUST_CHECK;
 /* Drops the session's reference and the free blocks; blocks still out are freed when they come back. */
 void output_store_close(output_store **store);
 /* Host storage with one reference and undefined elements, which may become an output where it lies. */

@@ -7,6 +7,7 @@
 #ifndef REED_REED_H_
 #define REED_REED_H_
 
+#include "reed/device.h"
 #include "reed/dlpack.h"
 #include "reed/dtype.h"
 #include "reed/memory.h"
@@ -64,7 +65,8 @@ REED_API reed_status reed_program_output(const reed_program *program, size_t i, 
 typedef struct reed_session reed_session;
 
 typedef struct reed_session_options {
-  const char *device;       /* accelerator bound to module device 1: "host" (default), "sim", "cuda" */
+  const char *device;       /* accelerator bound to module device 1: "host" (default), "sim", "sim:1", a module's path
+                               (reed/device.h) */
   int n_threads;            /* 0: one per CPU available */
   int64_t memory_cap_bytes; /* of each device's pool; 0: none */
   int64_t memo_entries;     /* per epoch; 0: 64 */
@@ -72,8 +74,6 @@ typedef struct reed_session_options {
   int64_t max_call_depth;   /* 0: 10,000 */
   int64_t max_instructions; /* per run; 0: no budget */
   bool profile;             /* collect spans (see reed/profile.h) */
-  /* the sim device's faults: the n-th call of the kind fails (0: never) */
-  int64_t sim_fail_allocation, sim_fail_copy, sim_fail_launch;
 } reed_session_options;
 
 REED_API REED_MUST_CHECK reed_status reed_session_open(reed_program *program, const reed_session_options *options,

@@ -17,10 +17,16 @@ static device *dev;
 static pool *p;
 static reed_diagnosis *said;
 
-static void open_pool(bool sim, const device_sim_faults *faults, int64_t cap_bytes) {
+static device_queue *queue;
+
+/* On the host (false) or a simulated accelerator whose name ends with `options`. */
+static void open_pool(bool sim, const char *options, int64_t cap_bytes) {
+  char name[64];
+  snprintf(name, sizeof name, "%s%s", sim ? "sim" : "host", options ? options : "");
   ck_assert_int_eq(reed_diagnosis_open(&said), REED_OK);
-  ck_assert_int_eq(sim ? device_open_sim(1, faults, &dev, said) : device_open_host(&dev, said), REED_OK);
-  ck_assert_int_eq(pool_open(dev, 1, cap_bytes, &p), REED_OK);
+  ck_assert_msg(device_open(name, &dev, said) == REED_OK, "%s", reed_diagnosis_message(said));
+  ck_assert_int_eq(dev->interface->queue_open(dev, DEVICE_COMPUTE, 1, &queue, said), REED_OK);
+  ck_assert_int_eq(pool_open(dev, queue, POOL_DEVICE, 1, cap_bytes, &p), REED_OK);
 }
 
 static void close_pool(void) {
@@ -29,6 +35,7 @@ static void close_pool(void) {
   ck_assert_ptr_null(p);
   dev->interface->memory(dev, &left);
   ck_assert_int_eq(left.live_bytes, 0);
+  dev->interface->queue_close(queue);
   device_close(&dev);
   reed_diagnosis_close(&said);
 }
@@ -148,8 +155,8 @@ END_TEST
 
 START_TEST(pool_repeats_itself_without_heap_or_device) {
   alloc_hook_begin();
-  ck_assert_int_eq(device_open_host(&dev, NULL), REED_OK);
-  ck_assert_int_eq(pool_open(dev, 1, 0, &p), REED_OK);
+  ck_assert_int_eq(device_open("host", &dev, NULL), REED_OK);
+  ck_assert_int_eq(pool_open(dev, NULL, POOL_DEVICE, 1, 0, &p), REED_OK);
   storage *held[300];
   int64_t heap = 0, device_allocations = 0;
   for (int round = 0; round < 5; round++) {
@@ -163,6 +170,92 @@ START_TEST(pool_repeats_itself_without_heap_or_device) {
   pool_close(&p);
   device_close(&dev);
   ck_assert_int_eq(alloc_hook_end(), 0);
+}
+END_TEST
+
+/* _i: 0 host, 1 sim, 2 sim under a cap. */
+START_TEST(pool_arena_grows_and_is_one_block) {
+  open_pool(_i > 0, NULL, _i == 2 ? 24 * MIB : 0);
+  storage *arena = NULL, *other = take(3 * MIB);
+  ck_assert_int_eq(pool_arena(p, 1000, &arena, said), REED_OK);
+  const void *first = arena->data;
+  for (int64_t bytes = MIB; bytes <= 20 * MIB; bytes += 3 * MIB) {
+    ck_assert_int_eq(pool_arena(p, bytes, &arena, said), REED_OK);
+    ck_assert_int_ge(arena->bytes, bytes);
+    if (_i) ck_assert_ptr_eq(arena->data, first);
+    else memset(arena->data, 1, (size_t)bytes);
+  }
+  int64_t most = arena->bytes;
+  ck_assert_int_eq(pool_arena(p, 5, &arena, said), REED_OK); /* never smaller */
+  ck_assert_int_eq(arena->bytes, most);
+  ck_assert_int_eq(figures().live_bytes, most + 3 * MIB);
+  if (_i == 2) {
+    ck_assert_int_eq(pool_arena(p, 22 * MIB, &arena, said), REED_ERROR_MEMORY);
+    ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "cap 25165824"));
+    storage_release(other); /* what is free makes room under the cap */
+    other = NULL;
+    ck_assert_int_eq(pool_arena(p, 22 * MIB, &arena, said), REED_OK);
+  }
+  storage_release(arena);
+  storage_release(other);
+  ck_assert_int_eq(figures().used_bytes, 0);
+  close_pool();
+}
+END_TEST
+
+START_TEST(pool_lends_pinned_memory) {
+  open_pool(true, NULL, 0);
+  pool *pinned = NULL;
+  device_memory memory;
+  storage *slot = NULL;
+  ck_assert_int_eq(pool_open(dev, NULL, POOL_PINNED, 0, 0, &pinned), REED_OK);
+  ck_assert_int_eq(pool_allocate(pinned, 5000, &slot, said), REED_OK);
+  memset(slot->data, 3, 5000);
+  storage *on_device = take(5000);
+  const device_interface *on = dev->interface;
+  uint8_t *back = slot->data;
+  ck_assert_int_eq(on->copy_in(queue, on_device->data, slot->data, 5000, NULL, said), REED_OK);
+  device_error error;
+  ck_assert_int_eq(on->synchronize(queue, &error, said), REED_OK);
+  memset(back, 0, 5000);
+  ck_assert_int_eq(on->copy_out(queue, back, on_device->data, 5000, NULL, said), REED_OK);
+  ck_assert_int_eq(on->synchronize(queue, &error, said), REED_OK);
+  ck_assert_int_eq(back[4999], 3);
+  on->memory(dev, &memory);
+  ck_assert_int_ge(memory.pinned_bytes, 5000);
+  ck_assert_int_eq(memory.n_unpinned_copies, 0);
+  ck_assert_int_eq(on->copy_in(queue, on_device->data, &error, 4, NULL, said), REED_OK);
+  on->memory(dev, &memory);
+  ck_assert_int_eq(memory.n_unpinned_copies, 1);
+  storage_release(slot);
+  storage_release(on_device);
+  pool_close(&pinned);
+  on->memory(dev, &memory);
+  ck_assert_int_eq(memory.pinned_bytes, 0);
+  close_pool();
+}
+END_TEST
+
+/* Memory from a pool that poisons holds no number of whoever had it before. */
+START_TEST(pool_poisons_what_it_lends_and_takes_back) {
+  open_pool(true, "?poison=1", 0);
+  int64_t x = 5, seen = 0;
+  device_error error;
+  const device_interface *on = dev->interface;
+  storage *a = take(8);
+  void *data = a->data;
+  ck_assert_int_eq(on->copy_in(queue, data, &x, 8, NULL, said), REED_OK);
+  storage_release(a);
+  ck_assert_int_eq(on->copy_out(queue, &seen, data, 8, NULL, said), REED_OK);
+  ck_assert_int_eq(on->synchronize(queue, &error, said), REED_OK);
+  ck_assert_int_eq(seen, -1);
+  a = take(8);
+  seen = 0;
+  ck_assert_int_eq(on->copy_out(queue, &seen, a->data, 8, NULL, said), REED_OK);
+  ck_assert_int_eq(on->synchronize(queue, &error, said), REED_OK);
+  ck_assert_int_eq(seen, -1);
+  storage_release(a);
+  close_pool();
 }
 END_TEST
 
@@ -208,7 +301,7 @@ START_TEST(pool_stays_below_its_cap) {
 END_TEST
 
 START_TEST(pool_trims_and_tries_again_when_the_device_is_full) {
-  open_pool(true, &(device_sim_faults){.fail_allocation = 3}, 0);
+  open_pool(true, "?fail_allocation=3", 0);
   storage *held = take(20 * MIB);
   storage_release(take(3 * MIB));
   storage *a = take(5 * MIB); /* fails, gives the 3 MiB back, succeeds */
@@ -216,7 +309,7 @@ START_TEST(pool_trims_and_tries_again_when_the_device_is_full) {
   storage_release(a);
   storage_release(held);
   close_pool();
-  open_pool(true, &(device_sim_faults){.fail_allocation = 2}, 0);
+  open_pool(true, "?fail_allocation=2", 0);
   a = take(3 * MIB);
   storage *s = NULL;
   ck_assert_int_eq(pool_allocate(p, 5 * MIB, &s, said), REED_ERROR_MEMORY); /* nothing to give back */
@@ -326,8 +419,8 @@ START_TEST(pool_survives_each_failed_heap_allocation) {
     storage *held[100] = {0};
     alloc_hook_begin();
     alloc_hook_fail_at(n);
-    reed_status status = device_open_host(&d, NULL);
-    if (status == REED_OK) status = pool_open(d, 0, 0, &made);
+    reed_status status = device_open("host", &d, NULL);
+    if (status == REED_OK) status = pool_open(d, NULL, POOL_DEVICE, 0, 0, &made);
     for (int i = 0; i < 100 && status == REED_OK; i++) status = pool_allocate(made, i * 1000, &held[i], NULL);
     for (int i = 0; i < 100; i++) storage_release(held[i]);
     pool_close(&made);
@@ -408,6 +501,9 @@ int main(void) {
   tcase_add_test(tests, pool_shares_a_chunk_between_small_blocks);
   tcase_add_test(tests, pool_repeats_itself_without_heap_or_device);
   tcase_add_test(tests, pool_trims_down_to_what_is_to_be_kept);
+  tcase_add_loop_test(tests, pool_arena_grows_and_is_one_block, 0, 3);
+  tcase_add_test(tests, pool_lends_pinned_memory);
+  tcase_add_test(tests, pool_poisons_what_it_lends_and_takes_back);
   tcase_add_test(tests, pool_stays_below_its_cap);
   tcase_add_test(tests, pool_trims_and_tries_again_when_the_device_is_full);
   tcase_add_test(tests, pool_does_not_keep_every_size_a_growing_tensor_had);

@@ -1,5 +1,6 @@
-/* Devices as the run loop sees them: the same cases on the host and on the simulated accelerator, then what only the
- * latter does. */
+/* Devices as the run loop sees them: the same cases on the host and on simulated accelerators that run in order, late,
+ * in a seeded order and with delays; then what only a simulated one does. Names and modules: test_names.c; order
+ * between queues: test_order.c; graphs: test_graph.c. */
 #include <check.h>
 #include <errno.h>
 #include <omp.h>
@@ -72,20 +73,27 @@ static reed_status run_keep_pointer(const void *state, const reed_kernel_buffers
 
 /* ---- helpers ---- */
 
+static const char *const names[] = {
+    "host", "sim", "sim:1", "sim?late=1", "sim?seed=3", "sim?seed=8&delay_us=300", "sim?poison=1"};
+enum { N_NAMES = sizeof names / sizeof *names };
+
 static device *dev;
+static device_queue *queue; /* all work of these tests but where they say otherwise */
 static const device_interface *on;
 static reed_diagnosis *said;
 static device_error fault;
 
-static void open_it(bool sim, const device_sim_faults *faults) {
+static void open_it(const char *name) {
   gate_set(true);
   ck_assert_int_eq(reed_diagnosis_open(&said), REED_OK);
-  ck_assert_int_eq(sim ? device_open_sim(2, faults, &dev, said) : device_open_host(&dev, said), REED_OK);
+  ck_assert_msg(device_open(name, &dev, said) == REED_OK, "%s", reed_diagnosis_message(said));
   on = dev->interface;
+  ck_assert_int_eq(on->queue_open(dev, DEVICE_COMPUTE, 2, &queue, said), REED_OK);
 }
 
 static void close_it(void) {
   gate_set(true);
+  on->queue_close(queue);
   device_close(&dev);
   ck_assert_ptr_null(dev);
   reed_diagnosis_close(&said);
@@ -93,28 +101,28 @@ static void close_it(void) {
 
 static void *allocate(int64_t bytes) {
   void *data = NULL;
-  ck_assert_int_eq(on->allocate(dev, bytes, &data, said), REED_OK);
+  ck_assert_int_eq(on->allocate(dev, bytes, 0, &data, said), REED_OK);
   ck_assert_ptr_nonnull(data);
   ck_assert_uint_eq((uintptr_t)data % 64, 0);
   return data;
 }
 
 static void synchronize(void) {
-  ck_assert_msg(on->synchronize(dev, &fault, said) == REED_OK, "%s", reed_diagnosis_message(said));
+  ck_assert_msg(on->synchronize(queue, &fault, said) == REED_OK, "%s", reed_diagnosis_message(said));
 }
 
 static void launch(reed_kernel_run_fn run, const void *state, const void *input, void *output) {
   reed_kernel kernel = {.run = run, .state = (void *)state};
   reed_kernel_buffers buffers = {.inputs = &input, .outputs = &output};
-  ck_assert_int_eq(on->launch(dev, &kernel, &buffers, input != NULL, output != NULL, 0, NULL, said), REED_OK);
+  ck_assert_int_eq(on->launch(queue, &kernel, &buffers, input != NULL, output != NULL, 0, NULL, said), REED_OK);
 }
 
 static void put(void *target, const void *source, int64_t bytes) {
-  ck_assert_int_eq(on->copy_in(dev, target, source, bytes, NULL, said), REED_OK);
+  ck_assert_int_eq(on->copy_in(queue, target, source, bytes, NULL, said), REED_OK);
 }
 
 static void get(void *target, const void *source, int64_t bytes) {
-  ck_assert_int_eq(on->copy_out(dev, target, source, bytes, NULL, said), REED_OK);
+  ck_assert_int_eq(on->copy_out(queue, target, source, bytes, NULL, said), REED_OK);
 }
 
 /* Whether the host may read the byte: the system call says so instead of dying. */
@@ -131,19 +139,19 @@ static bool readable(const void *p) {
 /* ---- any device: _i is 0 for the host, 1 for the simulated accelerator ---- */
 
 START_TEST(device_copies_and_runs_kernels_in_order) {
-  open_it(_i, NULL);
+  open_it(names[_i]);
   int64_t x[4] = {1, 2, 3, 4}, y[4] = {0};
   const int64_t twice[2] = {4, 2}, thrice[2] = {4, 3};
   void *a = allocate(sizeof x), *b = allocate(sizeof x), *c = allocate(sizeof x);
   put(a, x, sizeof x);
   memset(x, 0, sizeof x); /* the source may be reused at once */
   launch(run_scale, twice, a, b);
-  ck_assert_int_eq(on->copy_within(dev, c, b, sizeof x, NULL, said), REED_OK);
+  ck_assert_int_eq(on->copy_within(queue, c, b, sizeof x, NULL, said), REED_OK);
   launch(run_scale, thrice, c, a);
-  on->release(dev, c);
+  on->release(dev, c, queue);
   get(y, a, sizeof y);
-  on->release(dev, a);
-  on->release(dev, b);
+  on->release(dev, a, queue);
+  on->release(dev, b, queue);
   synchronize();
   for (int64_t i = 0; i < 4; i++) ck_assert_int_eq(y[i], 6 * (i + 1));
   close_it();
@@ -151,37 +159,37 @@ START_TEST(device_copies_and_runs_kernels_in_order) {
 END_TEST
 
 START_TEST(device_counts_its_memory) {
-  open_it(_i, NULL);
+  open_it(names[_i]);
   device_memory m;
   void *a = allocate(1000), *b = allocate(0), *c = allocate(500);
   ck_assert_ptr_ne(a, b);
-  on->release(dev, a);
-  on->release(dev, NULL);
+  on->release(dev, a, queue);
+  on->release(dev, NULL, queue);
   on->memory(dev, &m);
   ck_assert_int_eq(m.live_bytes, 500);
   ck_assert_int_eq(m.peak_bytes, 1500);
   ck_assert_int_eq(m.n_allocations, 3);
   ck_assert_int_ge(m.total_bytes, 0);
-  on->release(dev, b);
-  on->release(dev, c);
+  on->release(dev, b, queue);
+  on->release(dev, c, queue);
   close_it();
 }
 END_TEST
 
 START_TEST(device_says_how_much_it_could_not_allocate) {
-  open_it(_i, NULL);
+  open_it(names[_i]);
   void *data = &data, *untouched = data;
-  ck_assert_int_eq(on->allocate(dev, INT64_MAX, &data, said), REED_ERROR_MEMORY);
+  ck_assert_int_eq(on->allocate(dev, INT64_MAX, 0, &data, said), REED_ERROR_MEMORY);
   ck_assert_ptr_eq(data, untouched);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "9223372036854775807"));
-  ck_assert_int_eq(on->allocate(dev, INT64_MAX - 4096, &data, NULL), REED_ERROR_MEMORY);
-  on->release(dev, allocate(16));
+  ck_assert_int_eq(on->allocate(dev, INT64_MAX - 4096, 0, &data, NULL), REED_ERROR_MEMORY);
+  on->release(dev, allocate(16), queue);
   close_it();
 }
 END_TEST
 
 START_TEST(device_gives_kernels_workspace_extents_and_absent_operands) {
-  open_it(_i, NULL);
+  open_it(names[_i]);
   uint8_t one = 41, result = 0;
   int64_t extents[2] = {0};
   void *a = allocate(1), *b = allocate(1), *workspace = allocate(64), *e = allocate(sizeof extents);
@@ -190,7 +198,7 @@ START_TEST(device_gives_kernels_workspace_extents_and_absent_operands) {
   void *outputs[2] = {NULL, b};
   reed_kernel kernel = {.run = run_everything, .workspace_bytes = 64};
   ck_assert_int_eq(
-      on->launch(dev, &kernel, &(reed_kernel_buffers){inputs, outputs, workspace, e, NULL}, 2, 2, 0, NULL, said),
+      on->launch(queue, &kernel, &(reed_kernel_buffers){inputs, outputs, workspace, e, NULL}, 2, 2, 0, NULL, said),
       REED_OK);
   inputs[1] = outputs[1] = NULL; /* the arrays are the caller's again */
   get(&result, b, 1);
@@ -198,17 +206,17 @@ START_TEST(device_gives_kernels_workspace_extents_and_absent_operands) {
   synchronize();
   ck_assert_int_eq(result, 42);
   ck_assert_int_eq(extents[1], 7);
-  for (int i = 0; i < 4; i++) on->release(dev, (void *[]){a, b, workspace, e}[i]);
+  for (int i = 0; i < 4; i++) on->release(dev, (void *[]){a, b, workspace, e}[i], queue);
   close_it();
 }
 END_TEST
 
 START_TEST(device_reports_a_kernels_failure_with_its_diagnosis) {
-  open_it(_i, NULL);
+  open_it(names[_i]);
   reed_kernel kernel = {.run = run_fail, .state = "of 3"};
-  reed_status status = on->launch(dev, &kernel, &(reed_kernel_buffers){0}, 0, 0, 0, NULL, said);
+  reed_status status = on->launch(queue, &kernel, &(reed_kernel_buffers){0}, 0, 0, 0, NULL, said);
   ck_assert_int_eq(status, on->host_memory ? REED_ERROR_VALUE : REED_OK);
-  if (status == REED_OK) status = on->synchronize(dev, &fault, said);
+  if (status == REED_OK) status = on->synchronize(queue, &fault, said);
   ck_assert_int_eq(status, REED_ERROR_VALUE);
   ck_assert_str_eq(reed_diagnosis_message(said), "Gather node 'g': index 9 (of 3)");
   synchronize();
@@ -216,32 +224,61 @@ START_TEST(device_reports_a_kernels_failure_with_its_diagnosis) {
 }
 END_TEST
 
+static reed_status run_record(const void *state, const reed_kernel_buffers *buffers) {
+  return reed_kernel_fault(buffers, REED_FAULT_INDEX, 1, 7, *(const int64_t *)state, 3);
+}
+
+/* A kernel that writes numbers only: on the host into the launch's record, elsewhere into synchronize's, with the
+ * number of the launch. */
+START_TEST(device_reports_the_record_of_a_fault) {
+  open_it(names[_i]);
+  static const int64_t first = -9, second = 8;
+  reed_fault record = {0};
+  for (uint32_t i = 0; i < 2; i++) {
+    reed_kernel kernel = {.run = run_record, .state = (void *)(i ? &second : &first)};
+    reed_status status = on->launch(queue, &kernel, &(reed_kernel_buffers){.fault = &record}, 0, 0, 40 + i, NULL, said);
+    ck_assert_int_eq(status, on->host_memory ? REED_ERROR_VALUE : REED_OK);
+    if (on->host_memory) break;
+  }
+  if (!on->host_memory) {
+    ck_assert_int_eq(on->synchronize(queue, &fault, said), REED_ERROR_VALUE);
+    ck_assert_int_eq(fault.launch, 40);
+    record = fault.fault;
+  }
+  ck_assert_int_eq(record.code, REED_FAULT_INDEX);
+  ck_assert(record.operand == 1 && record.element == 7 && record.value == -9 && record.limit == 3);
+  synchronize();
+  close_it();
+}
+END_TEST
+
 START_TEST(device_fills_spans) {
-  open_it(_i, NULL);
+  open_it(names[_i]);
   device_span copy = {0}, run = {0}, back = {0};
   int64_t x = 5, begin = clock_now_ns();
   const int64_t twice[2] = {1, 2};
   void *a = allocate(8);
-  ck_assert_int_eq(on->copy_in(dev, a, &x, 8, &copy, said), REED_OK);
+  ck_assert_int_eq(on->copy_in(queue, a, &x, 8, &copy, said), REED_OK);
   reed_kernel kernel = {.run = run_scale, .state = (void *)twice};
-  ck_assert_int_eq(on->launch(dev, &kernel, &(reed_kernel_buffers){.inputs = (const void *const[]){a}, .outputs = &a},
+  ck_assert_int_eq(on->launch(queue, &kernel, &(reed_kernel_buffers){.inputs = (const void *const[]){a}, .outputs = &a},
                               1, 1, 0, &run, said),
                    REED_OK);
-  ck_assert_int_eq(on->copy_out(dev, &x, a, 8, &back, said), REED_OK);
+  ck_assert_int_eq(on->copy_out(queue, &x, a, 8, &back, said), REED_OK);
   synchronize();
   ck_assert_int_eq(x, 10);
   ck_assert(begin <= copy.begin_ns && copy.begin_ns <= copy.end_ns && copy.end_ns <= run.begin_ns);
   ck_assert(run.begin_ns <= run.end_ns && run.end_ns <= back.begin_ns && back.end_ns <= clock_now_ns());
-  on->release(dev, a);
+  on->release(dev, a, queue);
   close_it();
 }
 END_TEST
 
 START_TEST(device_finds_kernels) {
-  open_it(_i, NULL);
+  open_it(names[_i]);
   reed_op op = {.name = "X"};
   ck_assert(on->kernel(dev, &op) == prepare_nothing);
-  ck_assert_str_eq(on->name, _i ? "sim" : "host");
+  size_t n = strcspn(names[_i], "?"); /* options are no part of what messages say */
+  ck_assert(strlen(dev->name) == n && strncmp(dev->name, names[_i], n) == 0);
   ck_assert_int_eq(on->host_memory, !_i);
   close_it();
 }
@@ -254,12 +291,19 @@ START_TEST(device_survives_each_failed_host_allocation) {
     uint8_t big[1000] = {0};
     alloc_hook_begin();
     alloc_hook_fail_at(n);
-    reed_status status = _i ? device_open_sim(1, NULL, &d, NULL) : device_open_host(&d, NULL);
-    if (status == REED_OK) status = d->interface->allocate(d, 1000, &a, NULL);
+    device_queue *q = NULL;
+    device_event *e = NULL;
+    reed_status status = device_open(names[_i], &d, NULL);
+    if (status == REED_OK) status = d->interface->queue_open(d, DEVICE_COPIES, 1, &q, NULL);
+    if (status == REED_OK) status = d->interface->event_open(d, &e, NULL);
+    if (status == REED_OK) status = d->interface->allocate(d, 1000, 0, &a, NULL);
     if (status == REED_OK) {
-      status = d->interface->copy_in(d, a, big, sizeof big, NULL, NULL);
-      d->interface->release(d, a);
+      status = d->interface->copy_in(q, a, big, sizeof big, NULL, NULL);
+      if (status == REED_OK) status = d->interface->event_record(q, e, NULL);
+      d->interface->release(d, a, q);
     }
+    if (q) d->interface->queue_close(q);
+    if (e) d->interface->event_close(d, e);
     device_close(&d);
     bool reached = alloc_hook_failed();
     ck_assert_int_eq(alloc_hook_end(), 0);
@@ -272,7 +316,7 @@ END_TEST
 /* ---- the simulated accelerator only ---- */
 
 START_TEST(sim_works_later_than_the_call) {
-  open_it(true, NULL);
+  open_it("sim");
   int64_t x[2] = {1, 1}, y = 0;
   const int64_t five[2] = {1, 5};
   void *a = allocate(8), *b = allocate(8);
@@ -281,8 +325,8 @@ START_TEST(sim_works_later_than_the_call) {
   put(a, x, 8);
   launch(run_scale, five, a, b);
   get(&y, b, 8);
-  on->release(dev, a);
-  on->release(dev, b);
+  on->release(dev, a, queue);
+  on->release(dev, b, queue);
   usleep(2000);
   ck_assert_int_eq(y, 0); /* nothing has happened yet: reading without synchronize shows it */
   gate_set(true);
@@ -293,12 +337,12 @@ START_TEST(sim_works_later_than_the_call) {
 END_TEST
 
 START_TEST(sim_closes_its_pages_to_the_host) {
-  open_it(true, NULL);
+  open_it("sim");
   uint8_t x[3] = {1, 2, 3}, y[3] = {0};
   uint8_t *a = allocate(3), *b = allocate(3);
   ck_assert(!readable(a));
   put(a, x, 3);
-  ck_assert_int_eq(on->copy_within(dev, b, a, 3, NULL, said), REED_OK);
+  ck_assert_int_eq(on->copy_within(queue, b, a, 3, NULL, said), REED_OK);
   synchronize();
   ck_assert(!readable(a) && !readable(b));
   get(y, b, 3);
@@ -310,7 +354,7 @@ START_TEST(sim_closes_its_pages_to_the_host) {
 END_TEST
 
 START_TEST(sim_kills_a_host_that_reads_its_memory) {
-  open_it(true, NULL);
+  open_it("sim");
   volatile uint8_t *a = allocate(64);
   pid_t child = fork();
   if (child == 0) {
@@ -331,7 +375,7 @@ static reed_status run_probe(const void *state, const reed_kernel_buffers *buffe
 }
 
 START_TEST(sim_opens_only_the_operands_of_the_running_kernel) {
-  open_it(true, NULL);
+  open_it("sim");
   uint8_t seen = 2;
   void *operand = allocate(8), *other = allocate(8), *output = allocate(1);
   launch(run_probe, other, operand, output);
@@ -347,7 +391,7 @@ START_TEST(sim_opens_only_the_operands_of_the_running_kernel) {
 END_TEST
 
 START_TEST(sim_hands_a_kernel_no_host_memory) {
-  open_it(true, NULL);
+  open_it("sim");
   int64_t on_the_host = 3;
   void *seen = NULL, *output = allocate(sizeof seen);
   launch(run_keep_pointer, NULL, &on_the_host, output);
@@ -360,26 +404,26 @@ START_TEST(sim_hands_a_kernel_no_host_memory) {
 END_TEST
 
 START_TEST(sim_refuses_to_write_elsewhere) {
-  open_it(true, NULL);
+  open_it("sim");
   int64_t x = 0;
   const int64_t twice[2] = {1, 2};
   char *a = allocate(8), *b = allocate(8);
   launch(run_scale, twice, a, &x); /* an output on the host */
-  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(on->synchronize(queue, &fault, said), REED_ERROR_DEVICE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "output of a kernel"));
   put(a + 4, &x, 8);
-  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(on->synchronize(queue, &fault, said), REED_ERROR_DEVICE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "8 bytes at offset 4, runs past its block of 8 bytes"));
-  on->release(dev, b);
+  on->release(dev, b, queue);
   get(&x, b, 8); /* released before, in stream order */
-  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(on->synchronize(queue, &fault, said), REED_ERROR_DEVICE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "not memory of this device"));
   close_it();
 }
 END_TEST
 
 START_TEST(sim_allows_tensors_without_elements_behind_the_end) {
-  open_it(true, NULL);
+  open_it("sim");
   const int64_t nothing[2] = {0, 0};
   char *a = allocate(4096);
   launch(run_scale, nothing, a + 4096, a + 4096);
@@ -390,7 +434,7 @@ START_TEST(sim_allows_tensors_without_elements_behind_the_end) {
 END_TEST
 
 START_TEST(sim_keeps_the_first_failure_and_skips_until_synchronize) {
-  open_it(true, NULL);
+  open_it("sim");
   int64_t x = 1, y = 77;
   const int64_t twice[2] = {1, 2};
   void *a = allocate(8), *gone = allocate(8);
@@ -399,35 +443,35 @@ START_TEST(sim_keeps_the_first_failure_and_skips_until_synchronize) {
   launch(run_fail_silently, NULL, NULL, NULL);
   launch(run_scale, twice, a, a);
   get(&y, a, 8);
-  on->release(dev, gone); /* releases are not skipped */
-  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_VALUE);
+  on->release(dev, gone, queue); /* releases are not skipped */
+  ck_assert_int_eq(on->synchronize(queue, &fault, said), REED_ERROR_VALUE);
   ck_assert_str_eq(reed_diagnosis_message(said), "Gather node 'g': index 9 (first)");
   ck_assert_int_eq(y, 77);
   get(&y, a, 8);
   synchronize();
   ck_assert_int_eq(y, 1); /* the scaling was skipped */
   launch(run_fail_silently, NULL, NULL, NULL);
-  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_SHAPE);
+  ck_assert_int_eq(on->synchronize(queue, &fault, said), REED_ERROR_SHAPE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "a kernel failed"));
-  ck_assert_int_eq(on->synchronize(dev, &fault, NULL), REED_OK);
+  ck_assert_int_eq(on->synchronize(queue, &fault, NULL), REED_OK);
   close_it();
 }
 END_TEST
 
 START_TEST(sim_fails_the_call_it_was_told_to) {
-  open_it(true, &(device_sim_faults){.fail_allocation = 2, .fail_copy = 2, .fail_launch = 1});
+  open_it("sim?fail_allocation=2&fail_copy=2&fail_launch=1");
   int64_t x = 1, y = 0;
   const int64_t twice[2] = {1, 2};
   void *none = NULL, *a = allocate(8);
-  ck_assert_int_eq(on->allocate(dev, 8, &none, said), REED_ERROR_MEMORY);
+  ck_assert_int_eq(on->allocate(dev, 8, 0, &none, said), REED_ERROR_MEMORY);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "allocation 2 "));
   void *b = allocate(8);
   put(a, &x, 8);
   put(b, &x, 8);
-  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(on->synchronize(queue, &fault, said), REED_ERROR_DEVICE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "copy 2 "));
   launch(run_scale, twice, a, b);
-  ck_assert_int_eq(on->synchronize(dev, &fault, said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(on->synchronize(queue, &fault, said), REED_ERROR_DEVICE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "launch 1 "));
   launch(run_scale, twice, a, b); /* each fails once */
   get(&y, b, 8);
@@ -438,7 +482,7 @@ START_TEST(sim_fails_the_call_it_was_told_to) {
 END_TEST
 
 START_TEST(sim_kernels_get_the_sessions_threads) {
-  open_it(true, NULL);
+  open_it("sim");
   int32_t n = 0;
   void *a = allocate(4);
   launch(run_threads, NULL, NULL, a);
@@ -455,8 +499,9 @@ START_TEST(sim_takes_nothing_from_the_heap_in_a_steady_state) {
   static uint8_t data[N], back[N];
   alloc_hook_begin();
   device *d;
-  ck_assert_int_eq(device_open_sim(1, NULL, &d, NULL), REED_OK);
+  ck_assert_int_eq(device_open("sim", &d, NULL), REED_OK);
   dev = d, on = d->interface, said = NULL;
+  ck_assert_int_eq(on->queue_open(dev, DEVICE_COMPUTE, 1, &queue, NULL), REED_OK);
   gate_set(true);
   const int64_t twice[2] = {1, 2};
   void *a = allocate(N), *b = allocate(N);
@@ -476,6 +521,7 @@ START_TEST(sim_takes_nothing_from_the_heap_in_a_steady_state) {
     if (round == 1) before = alloc_hook_requests(); /* both kinds of round were seen */
   }
   ck_assert_int_eq(alloc_hook_requests(), before);
+  on->queue_close(queue);
   device_close(&dev);
   ck_assert_int_eq(alloc_hook_end(), 0);
 }
@@ -483,7 +529,7 @@ END_TEST
 
 START_TEST(sim_bounds_what_is_on_its_way) {
   enum { N = 8 << 20 };
-  open_it(true, NULL);
+  open_it("sim");
   uint8_t *data = calloc(1, N), last = 0;
   void *a = allocate(N);
   for (uint8_t i = 1; i <= 20; i++) { /* 160 MiB: the host waits for the device once or more */
@@ -502,11 +548,14 @@ START_TEST(sim_frees_everything_when_it_closes) {
   alloc_hook_begin();
   device *d;
   void *data;
-  ck_assert_int_eq(device_open_sim(1, NULL, &d, NULL), REED_OK);
+  ck_assert_int_eq(device_open("sim", &d, NULL), REED_OK);
+  ck_assert_int_eq(d->interface->queue_open(d, DEVICE_COMPUTE, 1, &queue, NULL), REED_OK);
   for (int i = 0; i < 50; i++) {
-    ck_assert_int_eq(d->interface->allocate(d, 100 * i, &data, NULL), REED_OK);
-    if (i % 3 == 0) d->interface->release(d, data);
+    ck_assert_int_eq(d->interface->allocate(d, 100 * i, 0, &data, NULL), REED_OK);
+    if (i % 3 == 0) d->interface->release(d, data, i % 2 ? queue : NULL);
+    if (i % 5 == 0) ck_assert_int_eq(d->interface->allocate_pinned(d, 100 * i, &data, NULL), REED_OK);
   }
+  d->interface->queue_close(queue);
   device_close(&d); /* with work enqueued and blocks never released */
   ck_assert_int_eq(alloc_hook_end(), 0);
 }
@@ -517,14 +566,15 @@ int main(void) {
   TCase *any = tcase_create("any device"), *sim = tcase_create("sim");
   tcase_set_timeout(any, 60);
   tcase_set_timeout(sim, 60);
-  tcase_add_loop_test(any, device_copies_and_runs_kernels_in_order, 0, 2);
-  tcase_add_loop_test(any, device_counts_its_memory, 0, 2);
-  tcase_add_loop_test(any, device_says_how_much_it_could_not_allocate, 0, 2);
-  tcase_add_loop_test(any, device_gives_kernels_workspace_extents_and_absent_operands, 0, 2);
-  tcase_add_loop_test(any, device_reports_a_kernels_failure_with_its_diagnosis, 0, 2);
-  tcase_add_loop_test(any, device_fills_spans, 0, 2);
-  tcase_add_loop_test(any, device_finds_kernels, 0, 2);
-  tcase_add_loop_test(any, device_survives_each_failed_host_allocation, 0, 2);
+  tcase_add_loop_test(any, device_copies_and_runs_kernels_in_order, 0, N_NAMES);
+  tcase_add_loop_test(any, device_counts_its_memory, 0, N_NAMES);
+  tcase_add_loop_test(any, device_says_how_much_it_could_not_allocate, 0, N_NAMES);
+  tcase_add_loop_test(any, device_gives_kernels_workspace_extents_and_absent_operands, 0, N_NAMES);
+  tcase_add_loop_test(any, device_reports_a_kernels_failure_with_its_diagnosis, 0, N_NAMES);
+  tcase_add_loop_test(any, device_reports_the_record_of_a_fault, 0, N_NAMES);
+  tcase_add_loop_test(any, device_fills_spans, 0, N_NAMES);
+  tcase_add_loop_test(any, device_finds_kernels, 0, N_NAMES);
+  tcase_add_loop_test(any, device_survives_each_failed_host_allocation, 0, N_NAMES);
   tcase_add_test(sim, sim_works_later_than_the_call);
   tcase_add_test(sim, sim_closes_its_pages_to_the_host);
   tcase_add_test(sim, sim_kills_a_host_that_reads_its_memory);

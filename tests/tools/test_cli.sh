@@ -172,8 +172,8 @@ if [ -d $cases ]; then
   expect 0 '2 passed, 0 failed, 0 unsupported' test $cases/test_add $cases/test_relu --json test.json
   has test.json passed failed unsupported cases name result detail
   expect 0 'as expected' run $cases/test_add/model.onnx -i x=3x4x5xf32=1 -i y=3x4x5xf32=2 --expect 3x4x5xf32=3
-  expect 4 'launch 1 was told to fail' run $cases/test_add/model.onnx -i x=3x4x5xf32=1 -i y=3x4x5xf32=2 --device sim --sim-fail-launch 1
-  expect 4 'copy 1 was told to fail' run $cases/test_add/model.onnx -i x=3x4x5xf32=1 -i y=3x4x5xf32=2 --device sim --sim-fail-copy 1
+  expect 4 'launch 1 was told to fail' run $cases/test_add/model.onnx -i x=3x4x5xf32=1 -i y=3x4x5xf32=2 --device 'sim?fail_launch=1'
+  expect 4 'copy 1 was told to fail' run $cases/test_add/model.onnx -i x=3x4x5xf32=1 -i y=3x4x5xf32=2 --device 'sim?fail_copy=1'
 fi
 
 echo "$failures failures"

@@ -214,8 +214,10 @@ START_TEST(every_device_failure_is_reported_and_survived) {
   reed_program *program = scenes_program();
   for (int kind = 0; kind < 3; kind++)
     for (int64_t n = 1; n < 4000; n = n * 2 + 1) {
-      reed_session_options options = {.device = "sim"};
-      *(kind == 0 ? &options.sim_fail_allocation : kind == 1 ? &options.sim_fail_copy : &options.sim_fail_launch) = n;
+      static const char *const kinds[] = {"allocation", "copy", "launch"};
+      char name[64];
+      snprintf(name, sizeof name, "sim?fail_%s=%lld", kinds[kind], (long long)n);
+      reed_session_options options = {.device = name};
       reed_session *session = scene_session(program, &options);
       reed_tensor *outputs[4];
       reed_diagnosis *d;

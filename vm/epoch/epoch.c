@@ -53,7 +53,7 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, bool *out_hit) {
 static void note_memory(vm_run *run, const vm_devices *devices, int64_t now) {
   for (int32_t d = 0; run->profile.spans && d < devices->n; d++) {
     pool_figures figures;
-    pool_read_figures(devices->pools[d], &figures);
+    pool_read_figures(devices->items[d].memory, &figures);
     profile_event *event = profile_note(&run->profile, PROFILE_MEMORY, UINT32_MAX, (int8_t)d);
     if (event) event->span = (device_span){now, now}, event->bytes = figures.live_bytes;
   }
@@ -82,7 +82,7 @@ void epoch_end(reed_session *s) {
   }
   if (!e->remembered) {
     memo_retire(&s->memo, e);
-    if (!s->devices.busy) memo_free_retired(&s->memo);
+    if (!devices_busy(&s->devices)) memo_free_retired(&s->memo);
   }
 }
 

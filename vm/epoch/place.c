@@ -4,16 +4,19 @@
 #define ARENA_KEPT_BYTES \
   ((int64_t)1 << 20) /* an arena up to this size stays for the next epoch however small that one's is */
 
-/* The arena at hand serves unless it is too small, or so large that what outlives the epoch had better have the rest of
- * it. */
+/* On an accelerator one arena grows in place to the largest epoch's: addresses stay. On the host the arena at hand
+ * serves unless it is too small, or so large that what outlives the epoch had better have the rest of it. */
 static reed_status ensure_arena(vm_devices *devices, int32_t device, int64_t bytes, reed_diagnosis *diagnosis) {
-  storage **arena = &devices->arenas[device];
+  vm_device *d = &devices->items[device];
+  storage **arena = &d->arena;
+  d->at_border = true;
+  if (device != 0) return bytes ? pool_arena(d->memory, bytes, arena, diagnosis) : REED_OK;
   int64_t held = *arena ? (*arena)->bytes : 0;
   if (held >= bytes && (held <= ARENA_KEPT_BYTES || held / 2 <= bytes)) return REED_OK;
   /* Freed first: the two need never exist together. The pool keeps stream order. */
   storage_release(*arena);
   *arena = NULL;
-  return bytes ? pool_allocate(devices->pools[device], bytes, arena, diagnosis) : REED_OK;
+  return bytes ? pool_allocate(d->memory, bytes, arena, diagnosis) : REED_OK;
 }
 
 /* Drops the placing's own references (registers hold theirs). */
@@ -62,7 +65,7 @@ reed_status epoch_place(reed_session *s, bool restore) {
       storage_retain(block);
       r->t.storage = block;
       const storage *memory =
-          block ? block : s->devices.arenas[root->device]; /* no arena: all that would be in it is empty */
+          block ? block : s->devices.items[root->device].arena; /* no arena: all that would be in it is empty */
       r->t.data = memory ? (char *)memory->data + root->offset + write->at : NULL;
     }
     if (write->extent_root >= 0) {

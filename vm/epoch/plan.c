@@ -181,7 +181,10 @@ static reed_status plan_copy(epoch_planner *p, const uint32_t *w, int32_t step) 
   }
   touch(p, p->entry, i.src, step);
   int32_t root;
+  /* A copy from the host need not wait for kernels of this epoch (vm/devices.c): its memory is its own from the start.
+   */
   reed_status status = root_new(p, target->t.device, target->bytes, step, &root);
+  if (status == REED_OK && source->t.device == 0) p->entry->roots.items[root].first = 0;
   if (status != REED_OK) return status;
   attach(p, i.dst, root, 0);
   p->entry->writes.items[note_of(p, i.dst)->write].root = root;
@@ -281,7 +284,7 @@ reed_status epoch_plan(reed_session *s, uint32_t pc_after_plan) {
   active_end_shapes(&s->epoch);
   bool memoizable = e->remembered;
   e->remembered = false;
-  if (memoizable) memo_remember(&s->memo, e, s->devices.busy);
+  if (memoizable) memo_remember(&s->memo, e, devices_busy(&s->devices));
   status = epoch_place(s, false);
   int64_t end = clock_now_ns();
   if (s->run.profile.epochs.n) {

@@ -58,9 +58,7 @@ static const char *const reason_texts[] = {
 };
 static const char *const direction_texts[] = {"none", "device-to-host", "host-to-device", "device-to-device"};
 
-static const char *device_name(const reed_session *s, int32_t device) {
-  return s->devices.items[device]->interface->name;
-}
+static const char *device_name(const reed_session *s, int32_t device) { return s->devices.items[device].device->name; }
 
 /* operator, node and input that a copy is for. */
 static void add_cause(json_tree *t, const reed_session *s, cJSON *item, const profile_copy *copy) {
@@ -91,7 +89,7 @@ static void add_memory(json_tree *t, const reed_session *s, cJSON *memory) {
   for (int32_t d = 0; d < s->devices.n; d++) {
     cJSON *of_device = child(t, memory, device_name(s, d));
     pool_figures figures;
-    pool_read_figures(s->devices.pools[d], &figures);
+    pool_read_figures(s->devices.items[d].memory, &figures);
     int64_t bytes = 0, without_reuse = 0, lower_bound = 0;
     for (size_t i = 0; i < s->run.profile.epochs.n; i++) {
       const profile_epoch *e = &s->run.profile.epochs.items[i];

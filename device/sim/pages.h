@@ -1,9 +1,8 @@
 /* Memory of the simulated accelerator: whole pages of their own per block, closed (PROT_NONE) except while the device
- * works on them.
+ * works on them, or (pinned host memory) open for good. New pages are poisoned, released ones are unmapped.
  *
- * The table of blocks is ordered by address and locked: the host adds and asks, the device's thread asks and removes. A
- * block stays where it is and belongs to whoever removes it, so a block that was found may be used without the lock by
- * the thread that alone removes. */
+ * The table of blocks is ordered by address and locked: any thread adds and asks, whoever a block belongs to removes
+ * it. A block stays where it is, so one that was found may be used without the lock until it is removed. */
 #ifndef DEVICE_SIM_PAGES_H_
 #define DEVICE_SIM_PAGES_H_
 
@@ -14,11 +13,17 @@
 #include "base/mem.h"
 #include "reed/status.h"
 
+enum { SIM_POISON = 0xff }; /* as f32 and f64 NaN, as integers -1 */
+
 typedef struct sim_block {
   char *data;
-  int64_t bytes; /* as asked for */
-  size_t mapped; /* whole pages, at least one */
-  bool open;     /* the device's thread only */
+  int64_t bytes;   /* as asked for; grows */
+  size_t mapped;   /* whole pages, at least one, that `bytes` needs */
+  size_t reserved; /* of addresses */
+  uint64_t serial; /* of this block among all that ever were: tells it from a later one at the same address */
+  bool always;     /* open for good */
+  bool open;       /* the device's thread only, as the two below */
+  size_t n_open;   /* bytes that are open */
   struct sim_block *next_open;
 } sim_block;
 
@@ -26,6 +31,7 @@ typedef struct sim_pages {
   uv_mutex_t lock;
   VEC_OF(sim_block *) blocks; /* by address */
   size_t page_bytes;
+  uint64_t n_serials;
   char *nowhere; /* one page that is never opened: what a kernel gets for an operand that is not this device's memory */
 } sim_pages;
 
@@ -34,9 +40,12 @@ reed_status sim_pages_init(sim_pages *pages) REED_MUST_CHECK;
 /* The table must be empty. */
 void sim_pages_fini(sim_pages *pages);
 
-/* Maps `bytes` (>= 0), closed, as *block, which the caller keeps at its place until sim_pages_remove. ERROR_MEMORY
- * leaves the table as it was. */
-reed_status sim_pages_add(sim_pages *pages, int64_t bytes, sim_block *block) REED_MUST_CHECK;
+/* Maps `bytes` (>= 0), poisoned, as *block, which the caller keeps at its place until sim_pages_remove, with addresses
+ * for room_bytes. ERROR_MEMORY leaves the table as it was. */
+reed_status sim_pages_add(sim_pages *pages, int64_t bytes, int64_t room_bytes, bool always,
+                          sim_block *block) REED_MUST_CHECK;
+/* More bytes at the same place, the new ones poisoned; false: no room, nothing has changed. */
+bool sim_pages_grow(sim_pages *pages, sim_block *block, int64_t bytes);
 /* Takes the block out of the table and unmaps it. */
 void sim_pages_remove(sim_pages *pages, sim_block *block);
 
@@ -47,7 +56,7 @@ sim_block *sim_pages_first(sim_pages *pages);
 sim_block *sim_pages_find(sim_pages *pages, const void *pointer);
 
 /* Opens the block, unless it is open, and puts it in front of the list *opened. False: the system refused. */
-bool sim_pages_open(sim_block *block, sim_block **opened);
+bool sim_pages_open(sim_pages *pages, sim_block *block, sim_block **opened);
 /* Closes all blocks of the list and empties it. */
 void sim_pages_close(sim_block **opened);
 

@@ -1,4 +1,4 @@
-#include "device/sim_tape.h"
+#include "device/sim/tape.h"
 
 #include "base/mem.h"
 

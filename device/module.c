@@ -1,0 +1,71 @@
+/* Loadable devices: finding a module's file, and refusing what is not of this version. Modules stay loaded for the life
+ * of the process: threads of theirs may outlive the last device. */
+#include "device/module.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <uv.h>
+
+/* The file of a kind: a path as it is, a name beside the object that this code lies in. False: too long. */
+static bool file_of(const char *kind, char *out_path, size_t capacity) {
+  if (strchr(kind, '/')) return (size_t)snprintf(out_path, capacity, "%s", kind) < capacity;
+  Dl_info here;
+  const char *slash = dladdr((void *)device_module_find, &here) ? strrchr(here.dli_fname, '/') : NULL;
+  int folder = slash ? (int)(slash - here.dli_fname) + 1 : 0;
+  return (size_t)snprintf(out_path, capacity, "%.*slibreed-%s.so", folder, folder ? here.dli_fname : "", kind) <
+         capacity;
+}
+
+static bool is_file(const char *path) {
+  uv_fs_t request;
+  bool is = uv_fs_stat(NULL, &request, path, NULL) == 0;
+  uv_fs_req_cleanup(&request);
+  return is;
+}
+
+bool device_module_present(const char *kind) {
+  char path[1024];
+  return file_of(kind, path, sizeof path) && is_file(path);
+}
+
+/* Loads the file; a name that is not beside the library is left to the loader's own path (an executable that has these
+ * rooms linked in is built elsewhere than the modules). */
+static reed_status load(const char *kind, uv_lib_t *out_library, reed_diagnosis *diagnosis) {
+  char path[1024];
+  bool named = !strchr(kind, '/');
+  if (!file_of(kind, path, sizeof path))
+    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%.64s..': the name is too long", kind);
+  bool there = is_file(path);
+  if (!named && !there) return diag_fail(diagnosis, REED_ERROR_DEVICE, "there is no device module at '%s'", path);
+  if (uv_dlopen(there ? path : strrchr(path, '/') ? strrchr(path, '/') + 1 : path, out_library) == 0) return REED_OK;
+  reed_status status =
+      there ? diag_fail(diagnosis, REED_ERROR_DEVICE, "device module '%s' cannot be loaded: %s", path,
+                        uv_dlerror(out_library))
+            : diag_fail(diagnosis, REED_ERROR_DEVICE, "there is no device '%s' here: no module '%s'", kind, path);
+  uv_dlclose(out_library);
+  return status;
+}
+
+static reed_status check(const char *kind, uv_lib_t *library, const device_module **out_module,
+                         reed_diagnosis *diagnosis) {
+  void *symbol = NULL;
+  if (uv_dlsym(library, DEVICE_MODULE_SYMBOL, &symbol) != 0)
+    return diag_fail(diagnosis, REED_ERROR_DEVICE, "'%s' is no device module: it has no " DEVICE_MODULE_SYMBOL, kind);
+  const device_module *module = ((device_module_fn)symbol)();
+  if (module->contract != DEVICE_CONTRACT || strcmp(module->version, REED_DEVICE_VERSION) != 0)
+    return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                     "device module '%s' is of version %s (contract %d), this library of %s (contract %d)", kind,
+                     module->version, (int)module->contract, REED_DEVICE_VERSION, DEVICE_CONTRACT);
+  *out_module = module;
+  return REED_OK;
+}
+
+reed_status device_module_find(const char *kind, const device_module **out_module, reed_diagnosis *diagnosis) {
+  uv_lib_t library; /* stays open; a file that is loaded again is the same one */
+  reed_status status = load(kind, &library, diagnosis);
+  if (status != REED_OK) return status;
+  status = check(kind, &library, out_module, diagnosis);
+  if (status != REED_OK) uv_dlclose(&library);
+  return status;
+}

@@ -1,0 +1,41 @@
+/* The simulated accelerator as a loadable module. What it is for: a missing copy is a crash, a missing synchronisation,
+ * event or slot kept alive a wrong result, and any call can be made to fail, on every machine. Memory through the hook
+ * of the process that loaded it. */
+#include "device/module.h"
+
+#include "device/sim/sim.h"
+
+static const device_services *services;
+
+static void *forward_allocate(void *context, size_t bytes) {
+  (void)context;
+  return services->allocator->allocate(services->allocator->context, bytes);
+}
+
+static void *forward_resize(void *context, void *block, size_t bytes) {
+  (void)context;
+  return services->allocator->resize(services->allocator->context, block, bytes);
+}
+
+static void forward_release(void *context, void *block) {
+  (void)context;
+  services->allocator->release(services->allocator->context, block);
+}
+
+static reed_status open_one(const device_services *given, int32_t index, const char *options, device **out_device,
+                            reed_diagnosis *diagnosis) {
+  (void)index; /* any number of them */
+  if (!services) {
+    services = given;
+    reed_set_allocator(&(reed_allocator){forward_allocate, forward_resize, forward_release, NULL});
+  }
+  sim_options read;
+  reed_status status = sim_options_read(options, &read, diagnosis);
+  return status == REED_OK ? sim_open(&read, services, out_device, diagnosis) : status;
+}
+
+REED_API const device_module *reed_device_module(void);
+const device_module *reed_device_module(void) {
+  static const device_module module = {DEVICE_CONTRACT, REED_DEVICE_VERSION, "sim", open_one};
+  return &module;
+}

@@ -1,0 +1,162 @@
+/* Inside the simulated accelerator: device, queues, work. The host's side (sim.c: memory; queue.c: work) enqueues, the
+ * device's thread (perform.c) does the work of all queues, in an order that the options choose among all that queues
+ * and events allow. */
+#ifndef DEVICE_SIM_SIM_H_
+#define DEVICE_SIM_SIM_H_
+
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "device/memory.h"
+#include "device/module.h"
+#include "device/sim/pages.h"
+#include "device/sim/tape.h"
+
+/* What a name says behind '?': KEY=NUMBER[&KEY=NUMBER]... */
+typedef struct sim_options {
+  /* The n-th call (counting from 1) of that kind fails; 0: never. A failing launch or copy is reported by synchronize,
+   * as on real hardware. */
+  int64_t fail_allocation, fail_copy, fail_launch;
+  int64_t seed; /* 0: queues run in the order of the calls; else whatever may run runs in an order that it chooses */
+  int64_t delay_us; /* most that a copy or launch is put off */
+  int64_t late;     /* 1: nothing runs until a host thread waits for it */
+  int64_t poison;   /* 1: memory that sessions hand out or take back is overwritten */
+} sim_options;
+
+typedef enum work_kind {
+  WORK_COPY_IN,
+  WORK_COPY_OUT,
+  WORK_COPY_WITHIN,
+  WORK_LAUNCH,
+  WORK_RELEASE,
+  WORK_RECORD,
+  WORK_WAIT,
+  WORK_POISON,
+  WORK_REPLAY
+} work_kind;
+
+struct device_event {
+  uint64_t n_recorded; /* the host's */
+  uint64_t n_done;     /* under the device's lock */
+  bool failed;         /* what was recorded last stands behind a failure */
+};
+
+typedef struct work {
+  struct work *next;
+  uint64_t order; /* among all work of the device */
+  work_kind kind;
+  int64_t fault; /* 0, or the number of this call among those of its kind: it was chosen to fail */
+  device_span *span;
+  union {
+    struct {
+      char *target;
+      const char *source;
+      int64_t bytes;
+    } copy; /* poison: without a source */
+    struct {
+      reed_kernel kernel;
+      reed_kernel_buffers buffers; /* without its inputs and outputs */
+      void **operands;             /* inputs, then outputs */
+      int32_t n_inputs, n_outputs;
+      uint32_t number;
+    } launch;
+    struct {
+      device_event *event;
+      uint64_t number;
+    } mark;
+    device_graph *graph;
+  };
+} work;
+
+/* A block and the record of its release, so that releasing never needs memory. */
+typedef struct allocation {
+  sim_block block; /* first: a block of this device is an allocation */
+  work release;
+  bool released;
+} allocation;
+
+typedef struct sim_queue {
+  device_queue base;
+  struct sim_queue *next;
+  int n_threads;
+  sim_tape tape; /* the host's */
+  device_graph *recording;
+  /* Under the device's lock. */
+  work *head, *tail;
+  int64_t n_pending; /* enqueued and not yet done */
+  /* The device's thread's while work is pending, the host's otherwise. */
+  bool skipping;      /* behind a failure, of this queue or of one it waited for */
+  reed_status status; /* first failure since the last synchronize */
+  device_error error;
+  reed_diagnosis fault;
+} sim_queue;
+
+typedef struct sim_device {
+  device base;
+  sim_options options;
+  reed_kernel_prepare_fn (*host_kernel)(const reed_op *op);
+  device_figures figures;
+  _Atomic int64_t n_copies, n_launches, n_allocations, pinned_bytes, n_unpinned_copies;
+  sim_pages pages, pinned;
+  uv_thread_t thread;
+  uv_mutex_t lock; /* of all below */
+  uv_cond_t ready, idle;
+  sim_queue *queues;
+  uint64_t n_work, random;
+  int64_t n_waiting; /* host threads that wait for work */
+  bool closing;
+} sim_device;
+
+static inline sim_device *sim_of(const device_queue *queue) { return (sim_device *)queue->device; }
+
+/* options.c: ERROR_DEVICE names what it does not know. */
+reed_status sim_options_read(const char *text, sim_options *out_options, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* sim.c */
+reed_status sim_open(const sim_options *options, const device_services *services, device **out_device,
+                     reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* perform.c */
+void sim_thread(void *device);
+/* Does a launch or a copy; shared by work on a queue and by graphs. */
+void sim_perform(sim_queue *queue, work *w);
+
+/* queue.c: the interface's functions, and */
+reed_status sim_queue_open(device *self, device_queue_kind kind, int n_threads, device_queue **out_queue,
+                           reed_diagnosis *diagnosis);
+void sim_queue_close(device_queue *queue);
+reed_status sim_copy_in(device_queue *queue, void *target, const void *source, int64_t bytes, device_span *span,
+                        reed_diagnosis *diagnosis);
+reed_status sim_copy_out(device_queue *queue, void *target, const void *source, int64_t bytes, device_span *span,
+                         reed_diagnosis *diagnosis);
+reed_status sim_copy_within(device_queue *queue, void *target, const void *source, int64_t bytes, device_span *span,
+                            reed_diagnosis *diagnosis);
+reed_status sim_launch(device_queue *queue, const reed_kernel *kernel, const reed_kernel_buffers *buffers,
+                       int32_t n_inputs, int32_t n_outputs, uint32_t number, device_span *span,
+                       reed_diagnosis *diagnosis);
+reed_status sim_synchronize(device_queue *queue, device_error *out_error, reed_diagnosis *diagnosis);
+reed_status sim_event_open(device *self, device_event **out_event, reed_diagnosis *diagnosis);
+void sim_event_close(device *self, device_event *event);
+reed_status sim_event_record(device_queue *queue, device_event *event, reed_diagnosis *diagnosis);
+reed_status sim_event_wait(device_queue *queue, device_event *event, reed_diagnosis *diagnosis);
+bool sim_event_done(device *self, device_event *event);
+reed_status sim_poison(device_queue *queue, void *data, int64_t bytes);
+/* Puts work at the queue's end; wakes the device. */
+void sim_enqueue(sim_queue *queue, work *w);
+/* A record with `extra_bytes` (64-byte aligned) behind it; NULL: no memory. */
+work *sim_work_open(sim_queue *queue, work_kind kind, size_t extra_bytes, device_span *span, void **out_extra);
+
+/* graph.c: the interface's functions, and */
+reed_status sim_record(device_queue *queue, reed_diagnosis *diagnosis);
+reed_status sim_end_record(device_queue *queue, device_graph **out_graph, reed_diagnosis *diagnosis);
+reed_status sim_replay(device_queue *queue, device_graph *graph, reed_diagnosis *diagnosis);
+void sim_drop(device *self, device_graph *graph);
+/* A record of work in the graph being recorded; NULL: no memory. */
+work *sim_graph_work(device_graph *graph, work_kind kind, size_t extra_bytes, void **out_extra);
+/* Something that a graph must not do was done while this one was recorded: end_record will say so. */
+void sim_graph_spoil(device_graph *graph, const char *what);
+void sim_graph_perform(sim_queue *queue, device_graph *graph);
+/* The graph that the calling thread is recording on any queue of the device; NULL: none. */
+device_graph *sim_graph_recording(sim_device *self);
+
+#endif
