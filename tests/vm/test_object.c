@@ -84,7 +84,7 @@ END_TEST
 START_TEST(an_output_outlives_its_store_and_blocks_are_used_again) {
   alloc_hook_begin();
   output_store *store;
-  ck_assert_int_eq(output_store_open(&store), REED_OK);
+  ck_assert_int_eq(output_store_open(NULL, &store), REED_OK);
   reed_desc desc = {.dtype = REED_F32, .rank = 1, .dims = {100}};
   reed_tensor *a, *b;
   ck_assert_int_eq(output_open(store, &desc, &a), REED_OK);
