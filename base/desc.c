@@ -76,6 +76,22 @@ const int64_t *reed_attrs_ints(const reed_attrs *attrs, const char *name, int64_
   return *out_n ? a->ints : NULL;
 }
 
+static bool same_bytes(const void *a, const void *b, size_t bytes) { return bytes == 0 || memcmp(a, b, bytes) == 0; }
+
+bool attr_equal(const reed_attr *a, const reed_attr *b) {
+  if (a->type != b->type || strcmp(a->name, b->name) != 0) return false;
+  switch (a->type) {
+    case REED_ATTR_INT: return a->i == b->i;
+    case REED_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    case REED_ATTR_STRING: return strcmp(a->s, b->s) == 0;
+    case REED_ATTR_INTS: return a->n == b->n && same_bytes(a->ints, b->ints, (size_t)a->n * sizeof *a->ints);
+    case REED_ATTR_FLOATS: return a->n == b->n && same_bytes(a->floats, b->floats, (size_t)a->n * sizeof *a->floats);
+    case REED_ATTR_TENSOR:
+      return desc_equal(&a->desc, &b->desc) && same_bytes(a->data, b->data, (size_t)desc_bytes(&a->desc));
+  }
+  return false;
+}
+
 static int by_name(const void *a, const void *b) {
   return strcmp(((const reed_attr *)a)->name, ((const reed_attr *)b)->name);
 }

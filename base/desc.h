@@ -21,5 +21,7 @@ char *dims_text(int32_t rank, const int64_t *dims, char *out, size_t capacity);
 /* Contents of a reed_attr list copied into memory of their own, sorted by name; freed with attrs_free. */
 reed_status attrs_copy(const reed_attr *items, int32_t n, reed_attrs *out_attrs) REED_MUST_CHECK;
 void attrs_free(reed_attrs *attrs);
+/* The same name, type and value; numbers bit for bit. */
+bool attr_equal(const reed_attr *a, const reed_attr *b);
 
 #endif

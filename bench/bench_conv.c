@@ -103,7 +103,8 @@ static void measure(const row *r, int runs) {
                        {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain.dims, .n = 4},
                        {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
                        {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2}};
-  reed_attrs attrs = {items, 5};
+  reed_attr completed[32];
+  const reed_attrs given = {items, 5}, attrs = op_attrs_complete(op_builtin(OP_Conv), &given, completed);
   packed_order order;
   if (!packed_order_of(op_builtin(OP_Conv), &attrs, &plain, &order)) exit(1);
   inputs[1] = packed_desc(&order);

@@ -28,17 +28,11 @@ static reed_status check_counts(const module_site *s, const reed_op *op, const c
   return REED_OK;
 }
 
-static const reed_op_attr *declared(const reed_op *op, const char *name) {
-  for (int32_t i = 0; i < op->n_attrs; i++)
-    if (strcmp(op->attrs[i].name, name) == 0) return &op->attrs[i];
-  return NULL;
-}
-
 static reed_status check_attributes(const module_site *s, const reed_op *op, const char *what,
                                     reed_diagnosis *diagnosis) {
   for (int32_t i = 0; i < s->attrs.n; i++) {
     const reed_attr *a = &s->attrs.items[i];
-    const reed_op_attr *row = declared(op, a->name);
+    const reed_op_attr *row = op_attr_row(op, a->name);
     if (!row)
       return verify_reject(diagnosis, REED_ERROR_UNSUPPORTED, RULE_ATTRIBUTES, "%s: %s has no attribute '%s'", what,
                            op->name, a->name);

@@ -12,12 +12,14 @@ int32_t verify_device(const insn *in) {
   return 0;
 }
 
-const reed_op *verify_operator(const verifier *v, const insn *in) {
+uint32_t verify_site(const insn *in) {
   const insn_info *info = &insn_table[in->id];
   for (int i = 0; i < info->n_operands; i++)
-    if (info->roles[i] == INSN_ROLE_SITE) return v->ops[in->operands[i].words[0]];
-  return NULL;
+    if (info->roles[i] == INSN_ROLE_SITE) return in->operands[i].words[0];
+  return 0; /* only asked of instructions that have one */
 }
+
+const reed_op *verify_operator(const verifier *v, const insn *in) { return v->ops[verify_site(in)]; }
 
 static int compare_debug(const void *a, const void *b) {
   const module_debug *x = a, *y = b;
@@ -90,5 +92,6 @@ reed_status verify_module(const module *m, const reed_registry *registry, reed_d
     status = verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_EPOCH_TABLE,
                            "the module lists %zu epochs, its code enters %u", m->n_epochs, v.n_epochs_seen);
   mem_free(v.ops);
+  VEC_FREE(&v.asked);
   return status;
 }

@@ -4,6 +4,7 @@
 #ifndef LOADER_VERIFY_H_
 #define LOADER_VERIFY_H_
 
+#include "base/mem.h"
 #include "bytecode/operands.h"
 #include "loader/loader.h"
 #include "loader/rules.h"
@@ -64,6 +65,9 @@ typedef struct verifier {
   const module *m;
   reed_diagnosis *diagnosis;
   const reed_op **ops; /* per call site */
+  VEC_OF(uint64_t)
+  asked; /* site << 32 | input of the `shape` instructions whose flag asks for elements that the
+            operator does not read (any more); sorted once a function's code has been checked */
   uint32_t n_epochs_seen;
   /* the function at hand */
   uint32_t number;
@@ -87,7 +91,8 @@ static inline uint32_t place_stamp(uint32_t place) { return (place + 1) / 2; }
 
 /* The device operand of an instruction; the host where it has none. */
 int32_t verify_device(const insn *in);
-/* The declaration of the operator that `shape` and `invoke` call. */
+/* The number of the call site of `shape` and `invoke`, and the declaration of its operator. */
+uint32_t verify_site(const insn *in);
 const reed_op *verify_operator(const verifier *v, const insn *in);
 
 /* Rejects an instruction, for the operand of that name (NULL: none) and the item of its list (-1: not a list's). */

@@ -2,6 +2,8 @@
  * calls. */
 #include "loader/verify.h"
 
+#include <stdlib.h>
+
 #define FAIL(rule, operand, item, ...) return verify_fail(v, rule, in, operand, item, __VA_ARGS__)
 
 /* ---- where an instruction may stand ---- */
@@ -95,7 +97,7 @@ static reed_status check_item(const verifier *v, const insn *in, int number, int
 /* ---- what is called ---- */
 
 /* `shape` and `invoke`, whose operands are the same. */
-static reed_status check_operator(const verifier *v, const insn *in) {
+static reed_status check_operator(verifier *v, const insn *in) {
   const insn_invoke i = insn_invoke_at(in->code);
   const module_site *site = &v->m->sites[i.site];
   const reed_op *op = v->ops[i.site];
@@ -116,10 +118,13 @@ static reed_status check_operator(const verifier *v, const insn *in) {
     const reed_op_input *row = reed_op_input_at(op, (int32_t)k);
     if (INSN_REGISTER(i.inputs[k]) == MODULE_ABSENT && !row->optional)
       FAIL(RULE_REGISTER, "inputs", k, "input '%s' of %s must be given", row->name, op->name);
-    if (in->id == INSN_SHAPE && INSN_REGISTER(i.inputs[k]) != MODULE_ABSENT &&
-        INSN_READS(i.inputs[k]) != (uint32_t)row->reads)
-      FAIL(RULE_FLAGS, "inputs", k, "flags %u, input '%s' of %s has %d", INSN_READS(i.inputs[k]), row->name, op->name,
-           row->reads);
+    if (in->id != INSN_SHAPE || INSN_REGISTER(i.inputs[k]) == MODULE_ABSENT) continue;
+    reed_reads given = (reed_reads)INSN_READS(i.inputs[k]), needed = op_reads(op, &site->attrs, (int32_t)k);
+    if (!op_reads_covers(given, needed))
+      FAIL(RULE_FLAGS, "inputs", k, "flags %d, input '%s' of %s needs %d", given, row->name, op->name, needed);
+    bool more = (given & REED_READS_VALUE) && !(needed & REED_READS_VALUE);
+    if (more && !VEC_PUSH(&v->asked, (uint64_t)i.site << 32 | k))
+      return diag_no_memory(v->diagnosis, "verifying a function");
   }
   return REED_OK;
 }
@@ -170,7 +175,7 @@ static reed_status check_stack(const verifier *v, const insn *in) {
   return REED_OK;
 }
 
-static reed_status check_insn(const verifier *v, const insn *in) {
+static reed_status check_insn(verifier *v, const insn *in) {
   const insn_info *info = &insn_table[in->id];
   for (int i = 0; i < info->n_operands; i++) {
     bool list = info->forms[i] == INSN_FORM_LIST;
@@ -225,6 +230,11 @@ static reed_status find_instructions(verifier *v) {
   return REED_OK;
 }
 
+static int by_number(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
 reed_status verify_code(verifier *v) {
   reed_status status = find_instructions(v);
   insn in;
@@ -232,5 +242,6 @@ reed_status verify_code(verifier *v) {
     if (!insn_decode(v->code, v->f->n_code, pc, &in)) break; /* has passed */
     status = check_insn(v, &in);
   }
+  if (v->asked.n) qsort(v->asked.items, v->asked.n, sizeof *v->asked.items, by_number);
   return status;
 }

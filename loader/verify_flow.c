@@ -1,5 +1,6 @@
 /* What registers hold along every path: forward data flow to a fixpoint over the stretches between jumps, with states
  * kept where they begin. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "loader/verify.h"
@@ -91,12 +92,24 @@ static reed_status need_values(const verifier *v, const insn *in, const char *op
        stamp_now(v, in) - 1);
 }
 
+static int compare_numbers(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* By the operator's row, or by the flag that the module itself has for this input: modules made when a row asked for
+ * more have the input's elements on the host. */
+static bool reads_value(const verifier *v, const insn *in, int64_t item) {
+  uint64_t key = (uint64_t)verify_site(in) << 32 | (uint64_t)item;
+  return op_reads_value(verify_operator(v, in), &v->m->sites[verify_site(in)].attrs, (int32_t)item) ||
+         (v->asked.n && bsearch(&key, v->asked.items, v->asked.n, sizeof key, compare_numbers));
+}
+
 /* An input of `invoke`. */
 static reed_status use_kernel_input(const verifier *v, const insn *in, const char *operand, int64_t item,
                                     uint32_t reg) {
-  const reed_op_input *row = reed_op_input_at(verify_operator(v, in), (int32_t)item);
-  if (op_reads_extents_only(verify_operator(v, in))) return need(v, in, operand, item, reg, WANT_EXTENTS, 0);
-  if (row->reads & REED_READS_VALUE || in_shape(v, in)) {
+  if (op_has(verify_operator(v, in), REED_OP_EXTENTS_ONLY)) return need(v, in, operand, item, reg, WANT_EXTENTS, 0);
+  if (reads_value(v, in, item) || in_shape(v, in)) {
     reed_status status = need_values(v, in, operand, item, reg);
     if (status != REED_OK) return status;
     return need(v, in, operand, item, reg, WANT_ON_DEVICE, 0); /* a kernel asks nothing */

@@ -2,20 +2,6 @@
 
 #include <string.h>
 
-/* By the kernel's column of op.def. */
-static const char *const kernels[OP_COUNT] = {
-#define OP(name, shape, kernel, ...) [OP_##name] = #kernel,
-#include "ops/op.def"
-};
-
-bool fused_takes(const reed_op *op) {
-  static const char *const taken[] = {"elementwise", "clip", "where", "cast"};
-  op_id id = op_id_of(op);
-  for (size_t i = 0; id != OP_COUNT && id != OP_Mean && i < sizeof taken / sizeof *taken; i++)
-    if (strcmp(kernels[id], taken[i]) == 0) return true;
-  return false;
-}
-
 int32_t fused_operands(const reed_op *op) { return op->inputs[op->n_inputs - 1].variadic ? 2 : op->n_inputs; }
 
 /* ---- writing ---- */
@@ -25,6 +11,7 @@ void fused_write(fused_text *text, const reed_op *op, const reed_attrs *attrs, c
   for (int32_t i = 0; i < fused_operands(op); i++) text_append(&text->program, " %d", operands[i]);
   for (int32_t i = 0; i < attrs->n; i++) {
     const reed_attr *attr = &attrs->items[i];
+    if (op_attr_is_default(op, attr)) continue;
     if (attr->type == REED_ATTR_STRING) {
       text->failed |= strlen(attr->s) >= sizeof((fused_step *)0)->word || strcspn(attr->s, " ;") != strlen(attr->s);
       text_append(&text->program, " %s=%s", attr->name, attr->s);
@@ -94,6 +81,18 @@ static const char *read_attr(const reading *r, fused_step *step, const char *wor
   return read_value(r, step, attr, word + equals + 1, n - equals - 1);
 }
 
+/* The values of the operator's row for what the text leaves out. */
+static const char *complete(fused_step *step) {
+  reed_attr all[2 * FUSED_ATTRS];
+  const reed_attrs given = fused_attrs(step);
+  for (int32_t i = 0; i < step->op->n_attrs; i++)
+    if (step->op->attrs[i].required && !reed_attrs_find(&given, step->op->attrs[i].name))
+      return "an attribute is missing";
+  step->n_attrs = op_attrs_complete(step->op, &given, all).n; /* no more than FUSED_ATTRS: all are of the row */
+  memcpy(step->attrs, all, (size_t)step->n_attrs * sizeof *all);
+  return NULL;
+}
+
 static const char *read_step(reading *r, fused_step *step, int32_t n_values) {
   char name[32];
   size_t n = word_length(r->at);
@@ -103,7 +102,7 @@ static const char *read_step(reading *r, fused_step *step, int32_t n_values) {
   r->at += n;
   step->op = op_find(NULL, "", name);
   step->n_operands = step->n_attrs = 0;
-  if (!step->op || !fused_takes(step->op)) return "an operator is not element-wise";
+  if (!step->op || !op_has(step->op, OP_PROPERTY_FUSABLE)) return "an operator is not element-wise";
   while (*r->at == ' ') {
     const char *word = ++r->at;
     r->at += n = word_length(word);
@@ -117,12 +116,13 @@ static const char *read_step(reading *r, fused_step *step, int32_t n_values) {
     if (operand < 0 || step->n_operands == fused_operands(step->op)) return "an operand is out of place";
     step->operands[step->n_operands++] = (int32_t)operand;
   }
-  return step->n_operands == fused_operands(step->op) ? NULL : "an operand is missing";
+  if (step->n_operands != fused_operands(step->op)) return "an operand is missing";
+  return complete(step);
 }
 
 const char *fused_read(const reed_attrs *attrs, int32_t n_inputs, fused_program *out_program) {
   const reed_attr *numbers = reed_attrs_find(attrs, "numbers");
-  reading r = {.at = reed_attrs_string(attrs, "program", ""),
+  reading r = {.at = op_attr_string(attrs, "program"),
                .numbers = numbers && numbers->type == REED_ATTR_FLOATS ? numbers : NULL};
   if (n_inputs < 1 || n_inputs > FUSED_INPUTS) return "too many inputs";
   out_program->n_inputs = n_inputs;

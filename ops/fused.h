@@ -4,8 +4,9 @@
  *
  *   program "Add 0 1;Sigmoid 3;Mul 4 2;LeakyRelu 5 alpha=#0"   numbers [0.1]
  *
- * An operand is the number of an input, or n_inputs + the number of an earlier step. Max, Min and Sum have two operands
- * here, Clip has both bounds. Written by the compiler, read by kernels. */
+ * Attributes with the value of the operator's row are left out. An operand is the number of an input, or n_inputs + the
+ * number of an earlier step. Max, Min and Sum have two operands here, Clip has both bounds. Written by the compiler,
+ * read by kernels. */
 #ifndef OPS_FUSED_H_
 #define OPS_FUSED_H_
 
@@ -22,7 +23,7 @@ typedef struct fused_step {
   const reed_op *op;
   int32_t n_operands, n_attrs;
   int32_t operands[FUSED_OPERANDS];
-  reed_attr attrs[FUSED_ATTRS]; /* sorted by name */
+  reed_attr attrs[FUSED_ATTRS]; /* complete, sorted by name */
   char word[16];                /* what a text attribute says */
 } fused_step;
 
@@ -32,8 +33,6 @@ typedef struct fused_program {
   fused_step steps[FUSED_STEPS];
 } fused_program;
 
-/* Whether a step may be that operator: an element of its result depends on the same element of its inputs only. */
-bool fused_takes(const reed_op *op);
 /* How many operands it has in a step. */
 int32_t fused_operands(const reed_op *op);
 

@@ -1,4 +1,7 @@
 /* The operator table as JSON: what `vm ops` prints. */
+#include <math.h>
+
+#include "base/desc.h"
 #include "base/diag.h"
 #include "base/mem.h"
 #include "ops/op.h"
@@ -34,6 +37,13 @@ static void put_input(text_buffer *json, const reed_op_input *in) {
   put_bool(json, "optional", in->optional);
   put_bool(json, "variadic", in->variadic);
   put_bool(json, "same_dtype", in->same_type);
+  if (in->reads_attr) {
+    text_append(json, ",\"reads_if\":{");
+    put_string(json, in->reads_attr);
+    text_append(json, ":");
+    put_string(json, in->reads_word);
+    text_append(json, "}");
+  }
   text_append(json, "}");
 }
 
@@ -47,6 +57,10 @@ static void put_output(text_buffer *json, const reed_op *op, const reed_op_outpu
     text_append(json, "{\"like\":");
     put_string(json, op->inputs[out->type_arg].name);
     text_append(json, "}");
+  } else if (out->type_rule == REED_TYPE_ATTR) {
+    text_append(json, "{\"attribute\":");
+    put_string(json, out->type_attr);
+    text_append(json, "}");
   } else {
     text_append(json, "\"custom\"");
   }
@@ -55,12 +69,42 @@ static void put_output(text_buffer *json, const reed_op *op, const reed_op_outpu
   text_append(json, "}");
 }
 
+static void put_number(text_buffer *json, double number) {
+  if (isfinite(number)) text_append(json, "%.9g", number);
+  else text_append(json, "\"%g\"", number);
+}
+
+/* The value where a call leaves the attribute out; of a tensor its dtype and extents. */
+static void put_value(text_buffer *json, const reed_op_attr *attr) {
+  const reed_attr *value = attr->otherwise;
+  char text[128];
+  switch (attr->type) {
+    case REED_ATTR_INT: text_append(json, "%lld", (long long)value->i); break;
+    case REED_ATTR_FLOAT: put_number(json, value->f); break;
+    case REED_ATTR_STRING: put_string(json, value->s); break;
+    case REED_ATTR_TENSOR: put_string(json, desc_text(&value->desc, text, sizeof text)); break;
+    case REED_ATTR_INTS:
+    case REED_ATTR_FLOATS:
+      text_append(json, "[");
+      for (int64_t i = 0; i < value->n; i++) {
+        text_append(json, i ? "," : "");
+        put_number(json, attr->type == REED_ATTR_INTS ? (double)value->ints[i] : value->floats[i]);
+      }
+      text_append(json, "]");
+      break;
+  }
+}
+
 static void put_attr(text_buffer *json, const reed_op_attr *attr) {
   static const char *const types[] = {"", "int", "float", "string", "ints", "floats", "tensor"};
   text_append(json, "{\"name\":");
   put_string(json, attr->name);
   text_append(json, ",\"type\":\"%s\"", types[attr->type]);
   put_bool(json, "required", attr->required);
+  if (attr->otherwise) {
+    text_append(json, ",\"default\":");
+    put_value(json, attr);
+  }
   text_append(json, "}");
 }
 
@@ -80,6 +124,10 @@ static void put_operator(text_buffer *json, const reed_op *op) {
               aliases[op->alias]);
   put_bool(json, "custom", op_id_of(op) == OP_COUNT);
   put_bool(json, "impure", op->impure);
+  put_bool(json, "fusable", op_has(op, OP_PROPERTY_FUSABLE));
+  put_bool(json, "extents_only", op_has(op, REED_OP_EXTENTS_ONLY));
+  put_bool(json, "any_rank", op_has(op, REED_OP_ANY_RANK));
+  put_bool(json, "packable", op_has(op, OP_PROPERTY_PACKABLE));
   text_append(json, ",\"inputs\":[");
   for (int32_t i = 0; i < op->n_inputs; i++) {
     text_append(json, i ? "," : "");

@@ -46,9 +46,9 @@ static bool windows_are_small(const reed_attrs *attrs, const reed_desc *plain) {
 
 static bool convolution(const reed_attrs *attrs, packed_order *o) {
   const reed_desc *plain = &o->plain;
-  bool first = reed_attrs_int(attrs, "channels_first_input", 0) != 0;
-  int64_t groups = reed_attrs_int(attrs, "group", 1), taps[2];
-  if (plain->rank < 3 || plain->rank > 4 || !reed_attrs_int(attrs, "channels_last", 0)) return false;
+  bool first = op_attr_int(attrs, "channels_first_input") != 0;
+  int64_t groups = op_attr_int(attrs, "group"), taps[2];
+  if (plain->rank < 3 || plain->rank > 4 || !op_attr_int(attrs, "channels_last")) return false;
   read_taps(plain, taps);
   o->outputs = plain->dims[0];
   o->taps = taps[0];
@@ -67,9 +67,8 @@ static bool convolution(const reed_attrs *attrs, packed_order *o) {
 /* Windows side by side: each tap makes pixels of its own. */
 static bool transposed_convolution(const reed_attrs *attrs, packed_order *o) {
   const reed_desc *plain = &o->plain;
-  const char *pads = reed_attrs_string(attrs, "auto_pad", "NOTSET");
-  if (plain->rank < 3 || plain->rank > 4 || reed_attrs_int(attrs, "group", 1) != 1 ||
-      !reed_attrs_int(attrs, "channels_last", 0))
+  const char *pads = op_attr_string(attrs, "auto_pad");
+  if (plain->rank < 3 || plain->rank > 4 || op_attr_int(attrs, "group") != 1 || !op_attr_int(attrs, "channels_last"))
     return false;
   if (!holds(attrs, "strides", plain->rank - 2, plain->dims + 2) || !all_are(attrs, "dilations", 1) ||
       !all_are(attrs, "pads", 0) || !all_are(attrs, "output_padding", 0) || reed_attrs_find(attrs, "output_shape") ||
@@ -87,8 +86,8 @@ static bool transposed_convolution(const reed_attrs *attrs, packed_order *o) {
 }
 
 static bool matrix(const reed_attrs *attrs, bool gemm, packed_order *o) {
-  bool transposed = gemm && reed_attrs_int(attrs, "transB", 0);
-  if (o->plain.rank != 2 || (gemm && (reed_attrs_int(attrs, "transA", 0) || reed_attrs_float(attrs, "alpha", 1) != 1)))
+  bool transposed = gemm && op_attr_int(attrs, "transB");
+  if (o->plain.rank != 2 || (gemm && (op_attr_int(attrs, "transA") || op_attr_float(attrs, "alpha") != 1)))
     return false;
   o->channels = o->plain.dims[transposed];
   o->outputs = o->plain.dims[!transposed];
@@ -122,9 +121,7 @@ bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc
 }
 
 bool packed_is(const reed_op *op, const reed_attrs *attrs) {
-  op_id id = op_id_of(op);
-  return (id == OP_Conv || id == OP_ConvTranspose || id == OP_Gemm || id == OP_MatMul) &&
-         reed_attrs_find(attrs, PACKED_ATTR);
+  return op_has(op, OP_PROPERTY_PACKABLE) && reed_attrs_find(attrs, PACKED_ATTR);
 }
 
 bool packed_order_read(const reed_op *op, const reed_attrs *attrs, const reed_desc *packed, packed_order *out_order) {

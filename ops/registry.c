@@ -1,14 +1,14 @@
 /* The registry: ops/op.def expanded into rows, and the custom operators of a program. Nothing here runs anything: shape
- * functions and kernels are only pointed at. Rows are constants; a registry borrows its operators and owns the shared
- * objects it has loaded. */
+ * functions (shapefuncs/) and kernels (ops/<device>/) of built-in operators are found by tables of their own. Rows are
+ * constants; a registry borrows its operators and owns the shared objects it has loaded. */
 #include "ops/op.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
+#include "base/desc.h"
 #include "base/diag.h"
 #include "base/mem.h"
-#include "shapefuncs/functions.h"
 
 /* ---- the table ---- */
 
@@ -25,23 +25,28 @@
 #define SET_I64 BIT(I64)
 #define SET_BOOL BIT(BOOL)
 
-#define INPUT(input_name, input_reads, set, is_optional, is_variadic, is_same) \
+#define INPUT(input_name, input_reads, set, is_optional, is_variadic, is_same, ...) \
   {.name = #input_name, \
    .reads = REED_READS_##input_reads, \
    .dtypes = SET_##set, \
    .optional = is_optional, \
    .variadic = is_variadic, \
-   .same_type = is_same},
-#define IN(name, reads, set) INPUT(name, reads, set, false, false, false)
-#define OPT(name, reads, set) INPUT(name, reads, set, true, false, false)
-#define VAR(name, reads, set) INPUT(name, reads, set, false, true, false)
-#define OPT_VAR(name, reads, set) INPUT(name, reads, set, true, true, false)
-#define SAME(name, reads, set) INPUT(name, reads, set, false, false, true)
-#define SAME_OPT(name, reads, set) INPUT(name, reads, set, true, false, true)
-#define SAME_VAR(name, reads, set) INPUT(name, reads, set, false, true, true)
+   .same_type = is_same, \
+   __VA_ARGS__},
+#define IN(name, reads, set) INPUT(name, reads, set, false, false, false, )
+#define OPT(name, reads, set) INPUT(name, reads, set, true, false, false, )
+#define VAR(name, reads, set) INPUT(name, reads, set, false, true, false, )
+#define OPT_VAR(name, reads, set) INPUT(name, reads, set, true, true, false, )
+#define SAME(name, reads, set) INPUT(name, reads, set, false, false, true, )
+#define SAME_OPT(name, reads, set) INPUT(name, reads, set, true, false, true, )
+#define SAME_VAR(name, reads, set) INPUT(name, reads, set, false, true, true, )
+#define OPT_IF(name, reads, set, attr, word) \
+  INPUT(name, reads, set, true, false, false, .reads_attr = #attr, .reads_word = #word)
 
 #define RULE_LIKE(i) .type_rule = REED_TYPE_LIKE, .type_arg = i
 #define RULE_FIXED(dtype) .type_rule = REED_TYPE_FIXED, .type_arg = REED_##dtype
+#define RULE_OF(attr) .type_rule = REED_TYPE_ATTR, .type_attr = #attr
+#define RULE_OF_OR_LIKE(attr, i) .type_rule = REED_TYPE_ATTR, .type_attr = #attr, .type_arg = i
 #define RULE_CUSTOM .type_rule = REED_TYPE_CUSTOM
 #define IS_BOUNDED_EXACT false
 #define IS_BOUNDED_BOUNDED true
@@ -55,25 +60,36 @@
 #define OUT_OPT(name, exactness, rule) OUTPUT(name, exactness, rule, true, false)
 #define OUT_VAR(name, exactness, rule) OUTPUT(name, exactness, rule, false, true)
 
-#define ATTR(attr_name, attr_type) {.name = #attr_name, .type = REED_ATTR_##attr_type, .required = false},
+/* ONNX's numbers are f32: a value that is written in a model and one that is left out have the same bits. */
+static const float zero = 0;
+#define VALUE_INT(value) .i = value
+#define VALUE_FLOAT(value) .f = (double)(float)(value)
+#define VALUE_STRING(value) .s = value
+#define VALUE_TENSOR(...) __VA_ARGS__
+#define F32_ZERO .desc = {.dtype = REED_F32, .rank = 1, .dims = {1}}, .n = 1, .data = &zero
+#define ATTR(attr_name, attr_type, value) \
+  {.name = #attr_name, .type = REED_ATTR_##attr_type, .otherwise = &(const reed_attr){VALUE_##attr_type(value)}},
+#define OPT_ATTR(attr_name, attr_type) {.name = #attr_name, .type = REED_ATTR_##attr_type},
 #define REQ(attr_name, attr_type) {.name = #attr_name, .type = REED_ATTR_##attr_type, .required = true},
 
-#define OP(name, shape, kernel, class, alias, INPUTS, OUTPUTS, ATTRS) \
+#define OP(name, shape, kernel, class, alias, properties, INPUTS, OUTPUTS, ATTRS) \
   static const reed_op_input inputs_##name[] = {INPUTS}; \
   static const reed_op_output outputs_##name[] = {OUTPUTS}; \
   static const reed_op_attr attrs_##name[] = {ATTRS};
 #include "ops/op.def"
 
 #define COUNT(array) ((int32_t)(sizeof(array) / sizeof *(array)))
-#define SHAPEFN_LIGHT(shape) shapefn_##shape
-#define SHAPEFN_HEAVY(shape) shapefn_##shape
-#define SHAPEFN_CONTROL(shape) NULL
+#define PLAIN 0
+#define FUSABLE OP_PROPERTY_FUSABLE
+#define EXTENTS_ONLY REED_OP_EXTENTS_ONLY
+#define ANY_RANK REED_OP_ANY_RANK
+#define PACKABLE OP_PROPERTY_PACKABLE
 #define IS_LIGHT_LIGHT true
 #define IS_LIGHT_HEAVY false
 #define IS_LIGHT_CONTROL false
 
 static const reed_op builtins[OP_COUNT] = {
-#define OP(op_name, op_shape, kernel, class, op_alias, INPUTS, OUTPUTS, ATTRS) \
+#define OP(op_name, shape_function, kernel, class, op_alias, op_properties, INPUTS, OUTPUTS, ATTRS) \
   [OP_##op_name] = {.domain = "", \
                     .name = #op_name, \
                     .inputs = inputs_##op_name, \
@@ -82,9 +98,9 @@ static const reed_op builtins[OP_COUNT] = {
                     .n_outputs = COUNT(outputs_##op_name), \
                     .attrs = attrs_##op_name, \
                     .n_attrs = COUNT(attrs_##op_name), \
-                    .shape = SHAPEFN_##class(op_shape), \
                     .alias = REED_ALIAS_##op_alias, \
-                    .light = IS_LIGHT_##class},
+                    .light = IS_LIGHT_##class, \
+                    .properties = op_properties},
 #include "ops/op.def"
 };
 
@@ -152,6 +168,25 @@ void reed_registry_close(reed_registry **registry) {
   mem_free(r);
 }
 
+static bool has_attr(const reed_op *op, const char *name, reed_attr_type type) {
+  for (int32_t i = 0; name && i < op->n_attrs; i++)
+    if (op->attrs[i].name && strcmp(op->attrs[i].name, name) == 0) return op->attrs[i].type == type;
+  return false;
+}
+
+static bool lacks_value(const reed_op_attr *attr) {
+  const reed_attr *value = attr->otherwise;
+  switch (attr->type) {
+    case REED_ATTR_STRING: return !value->s;
+    case REED_ATTR_INTS: return value->n < 0 || (value->n && !value->ints);
+    case REED_ATTR_FLOATS: return value->n < 0 || (value->n && !value->floats);
+    case REED_ATTR_TENSOR: return desc_bytes(&value->desc) < 0 || !value->data;
+    case REED_ATTR_INT:
+    case REED_ATTR_FLOAT: break;
+  }
+  return false;
+}
+
 /* What is wrong with a custom operator's struct; NULL: nothing. */
 static const char *flaw(const reed_op *op) {
   const reed_dtype_set known = ((1u << REED_DTYPE_COUNT) - 1) & ~(1u << REED_NONE);
@@ -164,6 +199,7 @@ static const char *flaw(const reed_op *op) {
   if ((op->n_inputs && !op->inputs) || !op->outputs || (op->n_attrs && !op->attrs))
     return "lacks its inputs, outputs or attributes";
   if ((unsigned)op->alias > REED_ALIAS_PART) return "has an unknown alias rule";
+  if (op->properties & ~(uint32_t)(REED_OP_EXTENTS_ONLY | REED_OP_ANY_RANK)) return "has unknown properties";
   if (op->alias == REED_ALIAS_VIEW && !op->n_inputs) return "is a view of nothing";
   if (op->alias == REED_ALIAS_PART && !op->n_inputs) return "is a part of nothing";
   for (int32_t i = 0; i < op->n_inputs; i++) {
@@ -172,6 +208,9 @@ static const char *flaw(const reed_op *op) {
     if (!in->dtypes || (in->dtypes & ~known)) return "has an input with a bad set of dtypes";
     if ((unsigned)in->reads > REED_READS_BOTH) return "has an input with unknown flags";
     if (in->variadic && i != op->n_inputs - 1) return "has a variadic input that is not the last";
+    if (!in->reads_attr != !in->reads_word) return "has an input whose flag depends on half a condition";
+    if (in->reads_attr && !has_attr(op, in->reads_attr, REED_ATTR_STRING))
+      return "has an input whose flag depends on no string attribute";
   }
   for (int32_t i = 0; i < op->n_outputs; i++) {
     const reed_op_output *out = &op->outputs[i];
@@ -179,12 +218,17 @@ static const char *flaw(const reed_op *op) {
     if (out->variadic && i != op->n_outputs - 1) return "has a variadic output that is not the last";
     bool like = out->type_rule == REED_TYPE_LIKE && out->type_arg >= 0 && out->type_arg < op->n_inputs;
     bool fixed = out->type_rule == REED_TYPE_FIXED && out->type_arg > REED_NONE && out->type_arg < REED_DTYPE_COUNT;
-    if (!like && !fixed && out->type_rule != REED_TYPE_CUSTOM) return "has an output with a bad dtype rule";
+    bool of_attr = out->type_rule == REED_TYPE_ATTR && out->type_arg >= 0 &&
+                   (has_attr(op, out->type_attr, REED_ATTR_INT) || has_attr(op, out->type_attr, REED_ATTR_TENSOR));
+    if (!like && !fixed && !of_attr && out->type_rule != REED_TYPE_CUSTOM) return "has an output with a bad dtype rule";
   }
   for (int32_t i = 0; i < op->n_attrs; i++) {
     const reed_op_attr *attr = &op->attrs[i];
     if (!attr->name || !attr->name[0]) return "has an attribute without a name";
     if (attr->type < REED_ATTR_INT || attr->type > REED_ATTR_TENSOR) return "has an attribute of an unknown type";
+    if (op_attr_row(op, attr->name) != attr) return "has two attributes of one name";
+    if (attr->otherwise && attr->required) return "has a required attribute with a value for where it is left out";
+    if (attr->otherwise && lacks_value(attr)) return "has an attribute whose value for where it is left out lacks data";
   }
   return NULL;
 }

@@ -187,9 +187,8 @@ reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, i
   return REED_OK;
 }
 
-reed_status shapecall_word(reed_shape_call *call, const char *name, const char *otherwise, const char *const *words,
-                           int32_t *out_index) {
-  const char *given = reed_attrs_string(call->attrs, name, otherwise);
+reed_status shapecall_word(reed_shape_call *call, const char *name, const char *const *words, int32_t *out_index) {
+  const char *given = op_attr_string(call->attrs, name);
   for (int32_t i = 0; words[i]; i++)
     if (strcmp(words[i], given) == 0) {
       *out_index = i;

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "ops/op.h"
 #include "shapefuncs/functions.h"
 #include "shapefuncs/shapefn.h"
 
@@ -35,7 +36,7 @@ typedef struct shapecall_image {
   int32_t channel, spatial;
 } shapecall_image;
 static inline shapecall_image shapecall_image_of(const reed_shape_call *call, int32_t rank) {
-  return reed_attrs_int(call->attrs, "channels_last", 0) ? (shapecall_image){rank - 1, 1} : (shapecall_image){1, 2};
+  return op_attr_int(call->attrs, "channels_last") ? (shapecall_image){rank - 1, 1} : (shapecall_image){1, 2};
 }
 
 /* Product of n extents. */
@@ -78,12 +79,12 @@ void shapecall_unknown(reed_shape_call *call, int32_t i);
 /* rank fresh extents (compile time only) */
 void shapecall_fresh(reed_shape_call *call, int32_t i, int32_t rank);
 
-/* Attribute `name`: n ints; all `otherwise` where absent. ERROR_SHAPE when there are not n, or one is below `least`. */
+/* Attribute `name`: n ints; all `otherwise` where it is absent: what depends on the rank has no value in op.def.
+ * ERROR_SHAPE when there are not n, or one is below `least`. */
 reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, int64_t otherwise, int64_t least,
                            int64_t *out_ints);
 /* The string attribute is one of the NULL-terminated words (ERROR_VALUE); index of it. */
-reed_status shapecall_word(reed_shape_call *call, const char *name, const char *otherwise, const char *const *words,
-                           int32_t *out_index);
+reed_status shapecall_word(reed_shape_call *call, const char *name, const char *const *words, int32_t *out_index);
 
 /* "[1,h,3]" of dims that may be symbols; returns out. */
 char *shapecall_dims_text(const reed_shape_call *call, int32_t rank, const reed_dim *dims, char *out, size_t capacity);

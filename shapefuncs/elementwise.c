@@ -9,23 +9,10 @@ static reed_status like_input(reed_shape_call *call) {
 reed_status shapefn_elementwise(reed_shape_call *call) { return like_input(call); }
 /* min and max are scalars whose value decides nothing here */
 reed_status shapefn_clip(reed_shape_call *call) { return like_input(call); }
+reed_status shapefn_cast(reed_shape_call *call) { return like_input(call); }
 reed_status shapefn_identity(reed_shape_call *call) { return like_input(call); }
 /* output and mask */
 reed_status shapefn_dropout(reed_shape_call *call) { return like_input(call); }
-
-/* Attribute `to` is the output's dtype. */
-static reed_status set_dtype(reed_shape_call *call) {
-  int64_t to = reed_attrs_int(call->attrs, "to", REED_NONE);
-  if (to <= REED_NONE || to >= REED_DTYPE_COUNT)
-    return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute to: %lld is no dtype", (long long)to);
-  call->outputs[0].dtype = (reed_dtype)to;
-  return REED_OK;
-}
-
-reed_status shapefn_cast(reed_shape_call *call) {
-  reed_status status = set_dtype(call);
-  return status ? status : like_input(call);
-}
 
 reed_status shapefn_cumsum(reed_shape_call *call) {
   reed_status status = shapecall_min_rank(call, 0, 1);
@@ -44,10 +31,7 @@ reed_status shapefn_broadcast(reed_shape_call *call) {
   return REED_OK;
 }
 
-reed_status shapefn_fused(reed_shape_call *call) {
-  reed_status status = set_dtype(call);
-  return status ? status : shapefn_broadcast(call);
-}
+reed_status shapefn_fused(reed_shape_call *call) { return shapefn_broadcast(call); }
 
 /* X and Y have one dtype, the condition its own. */
 reed_status shapefn_where(reed_shape_call *call) {

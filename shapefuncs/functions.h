@@ -3,7 +3,7 @@
 #ifndef SHAPEFUNCS_FUNCTIONS_H_
 #define SHAPEFUNCS_FUNCTIONS_H_
 
-#include "reed/operator.h"
+#include "ops/op.h"
 
 #define SHAPEFN_DECLARE_LIGHT(shape) reed_status shapefn_##shape(reed_shape_call *call);
 #define SHAPEFN_DECLARE_HEAVY(shape) reed_status shapefn_##shape(reed_shape_call *call);

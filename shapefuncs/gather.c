@@ -5,7 +5,7 @@
 reed_status shapefn_gather(reed_shape_call *call) {
   const reed_shape_input *data = &call->inputs[0], *indices = &call->inputs[1];
   int32_t axis = 0, rank = 0;
-  reed_status status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", 0), data->rank, &axis);
+  reed_status status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), data->rank, &axis);
   if (!status) status = shapecall_check_rank(call, data->rank - 1 + indices->rank);
   if (status) return status;
   reed_dim dims[REED_MAX_RANK];
@@ -19,7 +19,7 @@ reed_status shapefn_gather(reed_shape_call *call) {
 /* Beside the axis the indices may not reach further than the data. */
 static reed_status check_indices(reed_shape_call *call, int32_t *out_axis) {
   const reed_shape_input *data = &call->inputs[0], *indices = &call->inputs[1];
-  reed_status status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", 0), data->rank, out_axis);
+  reed_status status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), data->rank, out_axis);
   if (!status) status = shapecall_rank(call, 1, data->rank);
   for (int32_t i = 0; i < data->rank && !status; i++) {
     int64_t low, high, unused;
@@ -42,7 +42,7 @@ reed_status shapefn_gather_elements(reed_shape_call *call) {
 static reed_status check_reduction(reed_shape_call *call) {
   static const char *const reductions[] = {"none", "add", "mul", "max", "min", NULL};
   int32_t unused;
-  return shapecall_word(call, "reduction", "none", reductions, &unused);
+  return shapecall_word(call, "reduction", reductions, &unused);
 }
 
 reed_status shapefn_scatter_elements(reed_shape_call *call) {
@@ -89,7 +89,7 @@ static reed_status indexed(reed_shape_call *call, int64_t batch_dims, int32_t *o
 reed_status shapefn_gather_nd(reed_shape_call *call) {
   int32_t rank = 0;
   reed_dim dims[REED_MAX_RANK];
-  reed_status status = indexed(call, reed_attrs_int(call->attrs, "batch_dims", 0), &rank, dims);
+  reed_status status = indexed(call, op_attr_int(call->attrs, "batch_dims"), &rank, dims);
   if (!status) shapecall_set(call, 0, rank, dims);
   return status;
 }

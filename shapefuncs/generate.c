@@ -11,7 +11,7 @@ reed_status shapefn_shape(reed_shape_call *call) {
     shapecall_fresh(call, 0, 1);
     return REED_OK;
   }
-  int64_t ends[2] = {reed_attrs_int(call->attrs, "start", 0), reed_attrs_int(call->attrs, "end", data->rank)};
+  int64_t ends[2] = {op_attr_int(call->attrs, "start"), reed_attrs_int(call->attrs, "end", data->rank)};
   for (int i = 0; i < 2; i++) {
     if (ends[i] < 0) ends[i] += data->rank;
     if (ends[i] < 0) ends[i] = 0;
@@ -31,16 +31,11 @@ reed_status shapefn_constant(reed_shape_call *call) {
   const reed_attr *value = reed_attrs_find(call->attrs, "value");
   if (!value || value->type != REED_ATTR_TENSOR)
     return reed_shape_fail(call, REED_ERROR_TYPE, -1, "has no tensor attribute value");
-  call->outputs[0].dtype = value->desc.dtype;
   shapecall_set(call, 0, value->desc.rank, value->desc.dims);
   return REED_OK;
 }
 
 reed_status shapefn_eye_like(reed_shape_call *call) {
-  int64_t dtype = reed_attrs_int(call->attrs, "dtype", call->inputs[0].dtype);
-  if (dtype <= REED_NONE || dtype >= REED_DTYPE_COUNT)
-    return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute dtype: %lld is no dtype", (long long)dtype);
-  call->outputs[0].dtype = (reed_dtype)dtype;
   reed_status status = shapecall_rank(call, 0, 2);
   if (!status) shapecall_like(call, 0, 0);
   return status;
@@ -74,7 +69,7 @@ reed_status shapefn_one_hot(reed_shape_call *call) {
     return REED_OK;
   }
   if (!status) status = shapecall_check_rank(call, in->rank + 1);
-  if (!status) status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", -1), in->rank + 1, &axis);
+  if (!status) status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), in->rank + 1, &axis);
   if (status) return status;
   if (reed_dim_known(call, depth) && depth < 0)
     return reed_shape_fail(call, REED_ERROR_VALUE, 1, "depth is %lld", (long long)depth);
@@ -88,7 +83,6 @@ reed_status shapefn_constant_of_shape(reed_shape_call *call) {
   if (value && value->n != 1)
     return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "attribute value has %lld elements, not one",
                            (long long)value->n);
-  call->outputs[0].dtype = value ? value->desc.dtype : REED_F32;
   int64_t rank = 0;
   reed_status status = shapecall_value_count(call, 0, &rank);
   if (!status) status = shapecall_check_rank(call, rank);

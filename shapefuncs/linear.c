@@ -4,7 +4,7 @@
 /* [M,K] x [K,N], each perhaps transposed; C broadcasts to the result. */
 reed_status shapefn_gemm(reed_shape_call *call) {
   const reed_shape_input *a = &call->inputs[0], *b = &call->inputs[1];
-  int trans_a = reed_attrs_int(call->attrs, "transA", 0) != 0, trans_b = reed_attrs_int(call->attrs, "transB", 0) != 0;
+  int trans_a = op_attr_int(call->attrs, "transA") != 0, trans_b = op_attr_int(call->attrs, "transB") != 0;
   reed_status status = shapecall_rank(call, 0, 2);
   if (!status) status = shapecall_rank(call, 1, 2);
   if (!status) status = shapecall_same(call, a->dims[!trans_a], b->dims[trans_b], 1, "the inner extents", NULL);

@@ -5,7 +5,7 @@ reed_status shapefn_concat(reed_shape_call *call) {
   const reed_shape_input *first = &call->inputs[0];
   int32_t axis = 0;
   reed_dim dims[REED_MAX_RANK];
-  reed_status status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", 0), first->rank, &axis);
+  reed_status status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), first->rank, &axis);
   if (status) return status;
   memcpy(dims, first->dims, (size_t)first->rank * sizeof *dims);
   for (int32_t i = 1; i < call->n_inputs; i++) {
@@ -25,7 +25,7 @@ reed_status shapefn_concat(reed_shape_call *call) {
 static reed_status block_of(reed_shape_call *call, int64_t *out_block) {
   reed_status status = shapecall_rank(call, 0, 4);
   if (status) return status;
-  *out_block = reed_attrs_int(call->attrs, "blocksize", 0);
+  *out_block = op_attr_int(call->attrs, "blocksize");
   if (*out_block >= 1 && *out_block <= INT32_MAX) return REED_OK;
   return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute blocksize is %lld", (long long)*out_block);
 }
@@ -43,7 +43,7 @@ reed_status shapefn_depth_to_space(reed_shape_call *call) {
   int64_t block = 1;
   int32_t mode;
   reed_status status = block_of(call, &block);
-  if (!status) status = shapecall_word(call, "mode", "DCR", modes, &mode);
+  if (!status) status = shapecall_word(call, "mode", modes, &mode);
   if (status) return status;
   shapecall_image image = shapecall_image_of(call, 4);
   reed_dim dims[4] = {in->dims[0]};
@@ -119,7 +119,7 @@ reed_status shapefn_trilu(reed_shape_call *call) {
 
 /* batch_axis and time_axis are 0 and 1, or 1 and 0; a length per sequence */
 reed_status shapefn_reverse_sequence(reed_shape_call *call) {
-  int64_t batch = reed_attrs_int(call->attrs, "batch_axis", 1), time = reed_attrs_int(call->attrs, "time_axis", 0);
+  int64_t batch = op_attr_int(call->attrs, "batch_axis"), time = op_attr_int(call->attrs, "time_axis");
   reed_status status = shapecall_min_rank(call, 0, 2);
   if (!status) status = shapecall_rank(call, 1, 1);
   if (status) return status;
@@ -179,7 +179,7 @@ reed_status shapefn_pad(reed_shape_call *call) {
   int32_t mode = 0, axes[REED_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
   int64_t n_axes = in->rank, n_pads = 0;
   bool known = true;
-  reed_status status = shapecall_word(call, "mode", "constant", modes, &mode);
+  reed_status status = shapecall_word(call, "mode", modes, &mode);
   if (!status) status = shapecall_value_count(call, 1, &n_pads);
   if (!status && shapecall_has(call, 3)) status = shapecall_value_count(call, 3, &n_axes);
   if (!status && shapecall_has(call, 3) && n_axes >= 0)
@@ -240,7 +240,7 @@ reed_status shapefn_split(reed_shape_call *call) {
   reed_dim sizes[REED_MAX_OPERANDS], dims[REED_MAX_RANK];
   if (call->n_outputs < 1 || call->n_outputs > REED_MAX_OPERANDS)
     return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "%d outputs", call->n_outputs);
-  reed_status status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", 0), in->rank, &axis);
+  reed_status status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), in->rank, &axis);
   if (!status) status = shapecall_has(call, 1) ? split_given(call, axis, sizes) : split_evenly(call, axis, sizes);
   if (status) return status;
   memcpy(dims, in->dims, (size_t)in->rank * sizeof *dims);

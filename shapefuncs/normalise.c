@@ -16,7 +16,7 @@ reed_status shapefn_batch_norm(reed_shape_call *call) {
                                reed_dtype_name(in[i].dtype));
   }
   if (status) return status;
-  bool training = reed_attrs_int(call->attrs, "training_mode", 0) != 0;
+  bool training = op_attr_int(call->attrs, "training_mode") != 0;
   if (call->n_outputs > 1 && !training)
     return reed_shape_fail(call, REED_ERROR_UNSUPPORTED, -1, "running statistics without training_mode");
   shapecall_like(call, 0, 0);
@@ -30,19 +30,15 @@ reed_status shapefn_instance_norm(reed_shape_call *call) {
   return status;
 }
 
-/* Mean and InvStdDev keep the axes before `axis`, the others become 1; their dtype is stash_type. */
+/* Mean and InvStdDev keep the axes before `axis`, the others become 1. */
 reed_status shapefn_layer_norm(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0];
-  int64_t stash = reed_attrs_int(call->attrs, "stash_type", REED_F32);
-  if (stash <= REED_NONE || stash >= REED_DTYPE_COUNT)
-    return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute stash_type: %lld is no dtype", (long long)stash);
-  for (int32_t i = 1; i < call->n_outputs; i++) call->outputs[i].dtype = (reed_dtype)stash;
   if (x->rank < 0) {
     for (int32_t i = 0; i < call->n_outputs; i++) shapecall_unknown(call, i);
     return REED_OK;
   }
   int32_t axis = 0;
-  reed_status status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", -1), x->rank, &axis);
+  reed_status status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), x->rank, &axis);
   if (status) return status;
   reed_dim dims[REED_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
   memcpy(dims, x->dims, (size_t)axis * sizeof *dims);
@@ -53,7 +49,7 @@ reed_status shapefn_layer_norm(reed_shape_call *call) {
 
 reed_status shapefn_softmax(reed_shape_call *call) {
   int32_t axis;
-  reed_status status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", -1), call->inputs[0].rank, &axis);
+  reed_status status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), call->inputs[0].rank, &axis);
   if (!status) shapecall_like(call, 0, 0);
   return status;
 }

@@ -22,9 +22,9 @@ static reed_status recurrent(reed_shape_call *call, int64_t n_gates) {
   static const char *const states[2][3] = {{"the directions", "the numbers of sequences", "hidden_size"},
                                            {"the numbers of sequences", "the directions", "hidden_size"}};
   const reed_shape_input *x = &call->inputs[0], *r = &call->inputs[2];
-  int64_t layout = reed_attrs_int(call->attrs, "layout", 0);
+  int64_t layout = op_attr_int(call->attrs, "layout");
   int32_t word = 0;
-  reed_status status = shapecall_word(call, "direction", "forward", words, &word);
+  reed_status status = shapecall_word(call, "direction", words, &word);
   if (!status && layout != 0 && layout != 1)
     status = reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute layout is %lld", (long long)layout);
   if (!status) status = shapecall_rank(call, 0, 3);

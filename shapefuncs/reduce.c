@@ -16,7 +16,7 @@ static void set_reduced(reed_shape_call *call, uint32_t axes, bool keep) {
 /* No axes: all of them, or none with noop_with_empty_axes (ONNX Reduce*-18). */
 reed_status shapefn_reduce(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
-  bool keep = reed_attrs_int(call->attrs, "keepdims", 1) != 0, known = true;
+  bool keep = op_attr_int(call->attrs, "keepdims") != 0, known = true;
   int64_t n = 0;
   int32_t axes[REED_MAX_RANK];
   reed_status status = shapecall_has(call, 1) ? shapecall_value_count(call, 1, &n) : REED_OK;
@@ -30,7 +30,7 @@ reed_status shapefn_reduce(reed_shape_call *call) {
   }
   uint32_t reduced = 0;
   for (int64_t k = 0; k < n; k++) reduced |= 1u << axes[k];
-  if (n == 0 && !reed_attrs_int(call->attrs, "noop_with_empty_axes", 0)) reduced = (1u << in->rank) - 1;
+  if (n == 0 && !op_attr_int(call->attrs, "noop_with_empty_axes")) reduced = (1u << in->rank) - 1;
   set_reduced(call, reduced, keep);
   return REED_OK;
 }
@@ -39,13 +39,13 @@ reed_status shapefn_reduce(reed_shape_call *call) {
 reed_status shapefn_arg_reduce(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   int32_t axis = 0;
-  reed_status status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", 0), in->rank, &axis);
+  reed_status status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), in->rank, &axis);
   if (status) return status;
   bool others_empty = false;
   for (int32_t i = 0; i < in->rank; i++)
     others_empty = others_empty || (i != axis && !shapecall_at_least(call, in->dims[i], 1));
   if (shapecall_is(call, in->dims[axis], 0) && !others_empty)
     return reed_shape_fail(call, REED_ERROR_SHAPE, 0, "axis %d has no elements", axis);
-  set_reduced(call, 1u << axis, reed_attrs_int(call->attrs, "keepdims", 1) != 0);
+  set_reduced(call, 1u << axis, op_attr_int(call->attrs, "keepdims") != 0);
   return REED_OK;
 }

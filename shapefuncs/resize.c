@@ -86,7 +86,7 @@ static reed_status keep_ratio(reed_shape_call *call, const resize *r, keep_polic
 static reed_status by_sizes(reed_shape_call *call, const resize *r, reed_dim *dims) {
   static const char *const policies[] = {"stretch", "not_larger", "not_smaller", NULL};
   int32_t policy = KEEP_STRETCH;
-  reed_status status = shapecall_word(call, "keep_aspect_ratio_policy", "stretch", policies, &policy);
+  reed_status status = shapecall_word(call, "keep_aspect_ratio_policy", policies, &policy);
   for (int64_t k = 0; k < r->n_axes && !status; k++) {
     reed_dim size = reed_shape_value(call, 3, k);
     if (reed_dim_known(call, size) && size < 0)
@@ -121,8 +121,8 @@ static reed_status check_source(reed_shape_call *call, const reed_dim *dims) {
 
 reed_status shapefn_resize(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0];
-  resize r = {
-      .crops = strcmp(reed_attrs_string(call->attrs, "coordinate_transformation_mode", ""), "tf_crop_and_resize") == 0};
+  resize r = {.crops =
+                  strcmp(op_attr_string(call->attrs, "coordinate_transformation_mode"), "tf_crop_and_resize") == 0};
   int64_t n_roi = 0, n_scales = 0, n_sizes = 0;
   reed_dim dims[REED_MAX_RANK];
   reed_status status = read_axes(call, &r);
@@ -154,8 +154,7 @@ reed_status shapefn_resize(reed_shape_call *call) {
  * [R,output_height,output_width,channels] with channels_last */
 static reed_status align_regions(reed_shape_call *call, int32_t rois_input, reed_dim channels) {
   const reed_shape_input *rois = &call->inputs[rois_input];
-  int64_t height = reed_attrs_int(call->attrs, "output_height", 1),
-          width = reed_attrs_int(call->attrs, "output_width", 1);
+  int64_t height = op_attr_int(call->attrs, "output_height"), width = op_attr_int(call->attrs, "output_width");
   reed_status status = shapecall_rank(call, rois_input, 2);
   if (!status) status = shapecall_same(call, rois->dims[1], 4, rois_input, "the last extent and 4", NULL);
   if (status) return status;

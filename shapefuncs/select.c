@@ -24,7 +24,7 @@ reed_status shapefn_compress(reed_shape_call *call) {
     return set_bounded(call, 1, &bound, 0);
   }
   int32_t axis = 0;
-  status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", 0), in->rank, &axis);
+  status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), in->rank, &axis);
   if (status) return status;
   reed_dim dims[REED_MAX_RANK];
   memcpy(dims, in->dims, (size_t)in->rank * sizeof *dims);
@@ -65,7 +65,7 @@ reed_status shapefn_topk(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   int32_t axis = 0;
   reed_dim k = 0;
-  reed_status status = shapecall_axis(call, reed_attrs_int(call->attrs, "axis", -1), in->rank, &axis);
+  reed_status status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), in->rank, &axis);
   if (!status) status = shapecall_scalar(call, 1, &k);
   if (status) return status;
   int64_t k_low, k_high, extent_low, extent_high;

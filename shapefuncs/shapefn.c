@@ -53,8 +53,7 @@ static void append_inputs(text_buffer *text, reed_shape_call *call) {
   char name[96], dims[512];
   const char *between = " (";
   for (int32_t i = 0; i < call->n_inputs && i < 16; i++) {
-    const reed_op_input *declared = reed_op_input_at(call->op, i);
-    if (!declared || declared->reads == REED_READS_NONE || call->inputs[i].dtype == REED_NONE) continue;
+    if (op_reads(call->op, call->attrs, i) == REED_READS_NONE || call->inputs[i].dtype == REED_NONE) continue;
     text_append(text, "%s%s %s%s", between, operand_name(call->op, i, name), reed_dtype_name(call->inputs[i].dtype),
                 shapecall_dims_text(call, call->inputs[i].rank, call->inputs[i].dims, dims, sizeof dims));
     append_values(text, call, i);
@@ -262,9 +261,7 @@ static reed_status check_attrs(const call_site *site, const reed_attrs *attrs) {
   const reed_op *op = site->op;
   for (int32_t i = 0; i < attrs->n; i++) {
     const reed_attr *given = &attrs->items[i];
-    const reed_op_attr *declared = NULL;
-    for (int32_t k = 0; k < op->n_attrs && !declared; k++)
-      if (strcmp(op->attrs[k].name, given->name) == 0) declared = &op->attrs[k];
+    const reed_op_attr *declared = op_attr_row(op, given->name);
     if (!declared) return refuse(site, REED_ERROR_UNSUPPORTED, -1, "attribute '%s' is not known", given->name);
     if (declared->type != given->type)
       return refuse(site, REED_ERROR_TYPE, -1, "attribute '%s' is %s where %s is wanted", given->name,
@@ -293,38 +290,30 @@ reed_status shapefn_check_call(const reed_op *op, const reed_attrs *attrs, const
 
 /* ---- the runner ---- */
 
-/* Shape functions that cope with inputs of unknown rank. For the others all extents are then unknown. */
-static bool copes_with_unknown_rank(reed_shape_fn shape) {
-  static const reed_shape_fn able[] = {
-      shapefn_cast,       shapefn_shape,   shapefn_size,     shapefn_reshape,  shapefn_constant_of_shape,
-      shapefn_layer_norm, shapefn_nonzero, shapefn_compress, shapefn_transpose};
-  for (size_t i = 0; i < sizeof able / sizeof *able; i++)
-    if (able[i] == shape) return true;
-  return false;
-}
-
 static bool has_unknown_rank(const reed_shape_call *call) {
-  for (int32_t i = 0; i < call->n_inputs; i++) {
-    const reed_op_input *declared = reed_op_input_at(call->op, i);
-    if (call->inputs[i].dtype != REED_NONE && call->inputs[i].rank < 0 && declared &&
-        declared->reads != REED_READS_NONE)
+  for (int32_t i = 0; i < call->n_inputs; i++)
+    if (call->inputs[i].dtype != REED_NONE && call->inputs[i].rank < 0 &&
+        op_reads(call->op, call->attrs, i) != REED_READS_NONE)
       return true;
-  }
   return false;
 }
 
-static void preset(const reed_shape_call *call) {
+/* The outputs' dtypes by the row, and no extents yet. */
+static reed_status preset(reed_shape_call *call) {
+  reed_dtype inputs[REED_MAX_OPERANDS];
+  for (int32_t i = 0; i < call->n_inputs; i++) inputs[i] = call->inputs[i].dtype;
   for (int32_t i = 0; i < call->n_outputs; i++) {
-    const reed_op_output *declared = reed_op_output_at(call->op, i);
     reed_shape_output *out = &call->outputs[i];
-    out->dtype = REED_NONE;
+    out->dtype = op_output_dtype(call->op, call->attrs, i, call->n_inputs, inputs);
     out->rank = 0;
     out->bounded_axis = -1;
-    if (!declared) continue;
-    if (declared->type_rule == REED_TYPE_FIXED) out->dtype = (reed_dtype)declared->type_arg;
-    if (declared->type_rule == REED_TYPE_LIKE && declared->type_arg < call->n_inputs)
-      out->dtype = call->inputs[declared->type_arg].dtype;
+    if (out->dtype == REED_DTYPE_COUNT) {
+      const char *attr = reed_op_output_at(call->op, i)->type_attr;
+      return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute %s: %lld is no dtype", attr,
+                             (long long)op_attr_int(call->attrs, attr));
+    }
   }
+  return REED_OK;
 }
 
 /* What the shape function said of output i. */
@@ -393,18 +382,19 @@ reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *
                           .outputs = outputs,
                           .symbols = symbols,
                           .diagnosis = diagnosis};
-  if (!op->shape) return reed_shape_fail(&call, REED_ERROR_ARGUMENT, -1, "control flow has no shape function");
+  const reed_shape_fn shape = shapefn_of(op);
+  if (!shape) return reed_shape_fail(&call, REED_ERROR_ARGUMENT, -1, "control flow has no shape function");
   reed_status status = symbols ? REED_OK : check_dtypes(&call);
+  if (!status) status = preset(&call);
   if (status) return status;
-  preset(&call);
   reed_shape_input seen[PACKED_INPUTS];
   if (packed_is(op, attrs)) status = see_plain_weights(&call, seen);
   if (status) return status;
-  if (has_unknown_rank(&call) && !copes_with_unknown_rank(op->shape)) {
+  if (has_unknown_rank(&call) && !op_has(op, REED_OP_ANY_RANK)) {
     if (!symbols) return reed_shape_fail(&call, REED_ERROR_SHAPE, -1, "an input has no rank");
     for (int32_t i = 0; i < n_outputs; i++) shapecall_unknown(&call, i);
   } else {
-    status = op->shape(&call);
+    status = shape(&call);
   }
   if (status && !call.status) return reed_shape_fail(&call, status, -1, "the shape function failed");
   for (int32_t i = 0; !call.status && i < n_outputs; i++) (void)check_output(&call, i);

@@ -1,8 +1,8 @@
 /* Running shape functions, and the symbols that extents may be at compile time.
  *
  * A shape function is pure: dims (and declared values) in, dims out. The functions themselves are one file per operator
- * family, named shapefn_<x> as in the second column of ops/op.def; shapefuncs/shapefn.c holds the runner and the
- * checked arithmetic.
+ * family, named shapefn_<x> as in the second column of ops/op.def; shapefuncs/table.c is the table of them by operator,
+ * shapefuncs/shapefn.c holds the runner and the checked arithmetic.
  *
  * At compile time not everything is known. An input may have rank -1 (unknown), a `value` input may have neither data
  * nor values, and an output may come back with rank -1 where its rank depends on numbers not known yet (Squeeze without
@@ -14,10 +14,14 @@
 #include "base/diag.h"
 #include "reed/operator.h"
 
+/* The operator's shape function: by a table of its own for built-in ones, the row's for custom ones; NULL for control
+ * flow. */
+reed_shape_fn shapefn_of(const reed_op *op);
+
 /* Runs op's shape function: presets the outputs' dtypes from the table, calls it, checks what it said (rank, no
- * negative extents, sizes that fit int64). On failure the diagnosis names node, operator, input and shapes; outputs are
- * then unspecified. symbols NULL: numbers only, and the inputs' dtypes are checked against the table first (a compiler
- * does that with shapefn_check_call). */
+ * negative extents, sizes that fit int64). Attributes are complete (op_attrs_complete). On failure the diagnosis names
+ * node, operator, input and shapes; outputs are then unspecified. symbols NULL: numbers only, and the inputs' dtypes
+ * are checked against the table first (a compiler does that with shapefn_check_call). */
 reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs,
                         const reed_shape_input *inputs, int32_t n_outputs, reed_shape_output *outputs,
                         struct reed_symbols *symbols, reed_diagnosis *diagnosis) REED_MUST_CHECK;

@@ -3,7 +3,7 @@
 
 reed_status shapefn_flatten(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
-  int64_t axis = reed_attrs_int(call->attrs, "axis", 1);
+  int64_t axis = op_attr_int(call->attrs, "axis");
   if (axis < -(int64_t)in->rank || axis > in->rank)
     return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "axis %lld is out of range for rank %d", (long long)axis,
                            in->rank);
@@ -24,7 +24,7 @@ typedef struct reshape {
 
 static reed_status reshape_extent(reed_shape_call *call, reshape *to, int32_t i, reed_dim wanted, bool other_infers) {
   const reed_shape_input *data = &call->inputs[0];
-  bool allow_zero = reed_attrs_int(call->attrs, "allowzero", 0) != 0;
+  bool allow_zero = op_attr_int(call->attrs, "allowzero") != 0;
   to->dims[i] = wanted;
   if (!reed_dim_known(call, wanted)) {
     /* A symbol that may be -1 where no other is: some extent. Else it is an extent itself. One that comes out as 0 at
@@ -116,7 +116,7 @@ reed_status shapefn_reshape(reed_shape_call *call) {
     if (to.infer_at >= 0) return reed_shape_fail(call, REED_ERROR_VALUE, 1, "more than one extent is -1");
     to.infer_at = i;
   }
-  if (to.infer_at >= 0 && has_zero && reed_attrs_int(call->attrs, "allowzero", 0))
+  if (to.infer_at >= 0 && has_zero && op_attr_int(call->attrs, "allowzero"))
     return reed_shape_fail(call, REED_ERROR_VALUE, 1, "0 and -1 together with allowzero");
   for (int32_t i = 0; i < rank && !status; i++)
     if (i != to.infer_at) status = reshape_extent(call, &to, i, wanted[i], to.infer_at >= 0);

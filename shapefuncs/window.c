@@ -10,7 +10,7 @@ typedef struct window {
   int32_t n;               /* spatial axes */
   shapecall_image in, out; /* axes of X and of Y */
   int32_t pad_mode;
-  bool ceil;
+  bool ceil;     /* pooling only */
   int64_t least; /* windows there must be */
   reed_dim kernel[MAX_SPATIAL];
   int64_t strides[MAX_SPATIAL], dilations[MAX_SPATIAL];
@@ -23,8 +23,8 @@ static reed_status read_window(reed_shape_call *call, int32_t n, int64_t least, 
   w->n = n;
   w->in = w->out = shapecall_image_of(call, n + 2);
   w->least = least;
-  w->ceil = reed_attrs_int(call->attrs, "ceil_mode", 0) != 0;
-  reed_status status = shapecall_word(call, "auto_pad", "NOTSET", auto_pads, &w->pad_mode);
+  w->ceil = false;
+  reed_status status = shapecall_word(call, "auto_pad", auto_pads, &w->pad_mode);
   if (!status) status = shapecall_ints(call, "strides", n, 1, 1, w->strides);
   if (!status) status = shapecall_ints(call, "dilations", n, 1, 1, w->dilations);
   if (!status) status = shapecall_ints(call, "pads", 2 * n, 0, least ? INT32_MIN : 0, w->pads);
@@ -86,7 +86,7 @@ static reed_status read_convolution(reed_shape_call *call, window *w, int64_t *o
   if (!status) status = read_window(call, x->rank - 2, 1, w);
   if (!status) status = read_kernel(call, w);
   if (status) return status;
-  *out_group = reed_attrs_int(call->attrs, "group", 1);
+  *out_group = op_attr_int(call->attrs, "group");
   if (*out_group < 1)
     return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute group is %lld", (long long)*out_group);
   return REED_OK;
@@ -100,7 +100,7 @@ reed_status shapefn_conv(reed_shape_call *call) {
   int64_t group = 1;
   reed_status status = read_convolution(call, &w, &group);
   if (status) return status;
-  if (reed_attrs_int(call->attrs, "channels_first_input", 0)) w.in = (shapecall_image){1, 2};
+  if (op_attr_int(call->attrs, "channels_first_input")) w.in = (shapecall_image){1, 2};
   reed_dim channels = reed_dim_mul(call, weights->dims[1], group), dims[REED_MAX_RANK] = {x->dims[0]};
   dims[w.out.channel] = weights->dims[0];
   status = shapecall_same(call, x->dims[w.in.channel], channels, 1, "the channels of X and of W times group", NULL);
@@ -160,6 +160,7 @@ reed_status shapefn_pool(reed_shape_call *call) {
   if (!status) status = read_window(call, x->rank - 2, 0, &w);
   if (!status) status = shapecall_ints(call, "kernel_shape", x->rank - 2, 1, 1, kernel);
   if (status) return status;
+  w.ceil = op_attr_int(call->attrs, "ceil_mode") != 0;
   reed_dim dims[REED_MAX_RANK] = {x->dims[0]};
   dims[w.out.channel] = x->dims[w.in.channel];
   for (int32_t i = 0; i < w.n; i++) {

@@ -7,26 +7,33 @@
 #include "base/mem.h"
 #include "ops/op.h"
 
-static const char intro[] = "# Operators\n"
-                            "\n"
-                            "Made from `ops/op.def` by `gen_operators`; do not edit.\n"
-                            "\n"
-                            "Every operator Reed knows, in the form of ONNX opset 23 (older forms are rewritten when a "
-                            "model is imported). For each input stands what the\n"
-                            "operator's *shape function* reads of it: **none**, its **shape**, its **value** (the "
-                            "elements, on the host) or **both**. An output's extents are\n"
-                            "*exact* unless marked **bounded**: then the shape function gives a bound and the kernel "
-                            "reports how many there were.\n"
-                            "\n"
-                            "`?` may be absent, `...` any number, `=` must have the dtype of the first input. *Light* "
-                            "operators may follow shapes to the host. *View*: the output\n"
-                            "is the first input's memory under other extents; *in place*: the output may overwrite an "
-                            "input; *joined in place*: inputs may be\n"
-                            "computed where they lie in the output; *parts in place*: outputs that are a stretch of "
-                            "the first input may be that memory.\n"
-                            "\n"
-                            "| operator | inputs | outputs | attributes | memory | light |\n"
-                            "|---|---|---|---|---|---|\n";
+static const char intro[] =
+    "# Operators\n"
+    "\n"
+    "Made from `ops/op.def` by `gen_operators`; do not edit.\n"
+    "\n"
+    "Every operator Reed knows, in the form of ONNX opset 23 (older forms are rewritten when a "
+    "model is imported). For each input stands what the\n"
+    "operator's *shape function* reads of it: **none**, its **shape**, its **value** (the "
+    "elements, on the host) or **both**. An output's extents are\n"
+    "*exact* unless marked **bounded**: then the shape function gives a bound and the kernel "
+    "reports how many there were.\n"
+    "An attribute with `= value` has that value where a model leaves it out; one without may be "
+    "absent, which has a meaning of its own.\n"
+    "\n"
+    "`?` may be absent, `...` any number, `=` must have the dtype of the first input. *View*: the output\n"
+    "is the first input's memory under other extents; *in place*: the output may overwrite an "
+    "input; *joined in place*: inputs may be\n"
+    "computed where they lie in the output; *parts in place*: outputs that are a stretch of "
+    "the first input may be that memory.\n"
+    "\n"
+    "*Light*: may follow shapes to the host. *Fusable*: element-wise, may be a step of Fused. "
+    "*Extents only*: the kernel reads extents and no\n"
+    "elements. *Any rank*: the shape function copes with inputs of unknown rank. *Packable*: a "
+    "product whose constant weights may be packed.\n"
+    "\n"
+    "| operator | inputs | outputs | attributes | memory | properties |\n"
+    "|---|---|---|---|---|---|\n";
 
 static const struct {
   reed_dtype_set set;
@@ -59,6 +66,7 @@ static void put_inputs(text_buffer *doc, const reed_op *op) {
     text_append(doc, "%s%s%s%s%s **%s** ", i ? "<br>" : "", in->name, in->variadic ? "..." : "",
                 in->optional ? "?" : "", in->same_type ? " =" : "", reads[in->reads]);
     put_dtypes(doc, in->dtypes);
+    if (in->reads_attr) text_append(doc, " (with %s = %s, else **none**)", in->reads_attr, in->reads_word);
   }
 }
 
@@ -69,14 +77,46 @@ static void put_outputs(text_buffer *doc, const reed_op *op) {
                 out->bounded ? " **bounded**" : "");
     if (out->type_rule == REED_TYPE_FIXED) text_append(doc, " %s", reed_dtype_name((reed_dtype)out->type_arg));
     if (out->type_rule == REED_TYPE_LIKE && out->type_arg) text_append(doc, " as %s", op->inputs[out->type_arg].name);
+    if (out->type_rule == REED_TYPE_ATTR) text_append(doc, " of %s", out->type_attr);
+  }
+}
+
+/* " = 1e-05": the value where the attribute is left out. */
+static void put_value(text_buffer *doc, reed_attr_type type, const reed_attr *value) {
+  switch (type) {
+    case REED_ATTR_INT: text_append(doc, " = %lld", (long long)value->i); break;
+    case REED_ATTR_FLOAT: text_append(doc, " = %g", value->f); break;
+    case REED_ATTR_STRING: text_append(doc, " = %s", value->s); break;
+    case REED_ATTR_TENSOR: text_append(doc, " = %s 0", reed_dtype_name(value->desc.dtype)); break;
+    case REED_ATTR_INTS:
+    case REED_ATTR_FLOATS: text_append(doc, " = %lld numbers", (long long)value->n); break;
   }
 }
 
 static void put_attrs(text_buffer *doc, const reed_op *op) {
   static const char *const types[] = {"", "int", "float", "string", "ints", "floats", "tensor"};
-  for (int32_t i = 0; i < op->n_attrs; i++)
+  for (int32_t i = 0; i < op->n_attrs; i++) {
     text_append(doc, "%s%s %s%s", i ? "<br>" : "", op->attrs[i].name, types[op->attrs[i].type],
                 op->attrs[i].required ? " (required)" : "");
+    if (op->attrs[i].otherwise) put_value(doc, op->attrs[i].type, op->attrs[i].otherwise);
+  }
+}
+
+static void put_properties(text_buffer *doc, const reed_op *op) {
+  static const struct {
+    uint32_t property;
+    const char *words;
+  } named[] = {{OP_PROPERTY_FUSABLE, "fusable"},
+               {REED_OP_EXTENTS_ONLY, "extents only"},
+               {REED_OP_ANY_RANK, "any rank"},
+               {OP_PROPERTY_PACKABLE, "packable"}};
+  const char *between = "";
+  if (op->light) text_append(doc, "light"), between = ", ";
+  for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+    if (!op_has(op, named[i].property)) continue;
+    text_append(doc, "%s%s", between, named[i].words);
+    between = ", ";
+  }
 }
 
 static void put_document(text_buffer *doc) {
@@ -91,7 +131,9 @@ static void put_document(text_buffer *doc) {
     put_outputs(doc, op);
     text_append(doc, " | ");
     put_attrs(doc, op);
-    text_append(doc, " | %s | %s |\n", op_is_control(op) ? "control flow" : memory[op->alias], op->light ? "yes" : "");
+    text_append(doc, " | %s | ", op_is_control(op) ? "control flow" : memory[op->alias]);
+    put_properties(doc, op);
+    text_append(doc, " |\n");
   }
   text_append(doc, "\n%d operators.\n", (int)OP_COUNT);
 }

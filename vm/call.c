@@ -9,6 +9,7 @@ reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint3
                        reed_shape_output *outputs, uint32_t n_outputs) {
   const module_site *c = &run->program->module->sites[site];
   const reed_op *op = run->program->site_ops[site];
+  const reed_attrs *attrs = &run->program->site_attrs[site];
   reed_shape_input given[REED_MAX_OPERANDS];
   for (uint32_t i = 0; i < n_inputs; i++) {
     uint32_t number = INSN_REGISTER(inputs[i]);
@@ -17,8 +18,7 @@ reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint3
       continue;
     }
     const ref *r = reg_r(run, number);
-    const reed_op_input *declared = reed_op_input_at(op, (int32_t)i);
-    bool value = declared && (declared->reads & REED_READS_VALUE);
+    bool value = op_reads_value(op, attrs, (int32_t)i);
     if (r->kind != REF_STORED && !(r->kind == REF_SHAPED && !value))
       return at_site(run, site, not_a_tensor(run, r, "a tensor with known extents"));
     given[i] = (reed_shape_input){.dtype = r->t.desc.dtype, .rank = r->t.desc.rank, .dims = r->t.desc.dims};
@@ -33,8 +33,8 @@ reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint3
   }
   for (uint32_t i = 0; i < n_outputs; i++) outputs[i] = (reed_shape_output){.bounded_axis = -1};
   return at_site(run, site,
-                 shapefn_run(op, &c->attrs, string_of(run, c->node), (int32_t)n_inputs, given, (int32_t)n_outputs,
-                             outputs, NULL, run->diagnosis));
+                 shapefn_run(op, attrs, string_of(run, c->node), (int32_t)n_inputs, given, (int32_t)n_outputs, outputs,
+                             NULL, run->diagnosis));
 }
 
 static void output_desc(const reed_shape_output *output, reed_desc *out_desc) {
@@ -73,6 +73,7 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const
   const module *m = run->program->module;
   const module_site *c = &m->sites[i->site];
   const reed_op *op = run->program->site_ops[i->site];
+  const reed_attrs *attrs = &run->program->site_attrs[i->site];
   reed_desc in[REED_MAX_OPERANDS], out[REED_MAX_OPERANDS];
   const void *values[REED_MAX_OPERANDS];
   bool constant[REED_MAX_OPERANDS];
@@ -85,18 +86,17 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const
     if (i->inputs[k] == MODULE_ABSENT) continue;
     const ref *r = reg_r(run, i->inputs[k]);
     in[k] = r->t.desc;
-    const reed_op_input *declared = reed_op_input_at(op, (int32_t)k);
     if (r->constant) {
       values[k] = m->constants[r->constant - 1].data;
       constant[k] = true;
-    } else if (declared && (declared->reads & REED_READS_VALUE)) {
+    } else if (op_reads_value(op, attrs, (int32_t)k)) {
       values[k] = r->t.data ? r->t.data : "";
     }
   }
   for (uint32_t k = 0; k < i->n_outputs; k++)
     out[k] = i->outputs[k] == MODULE_ABSENT ? (reed_desc){.dtype = REED_NONE} : reg_r(run, i->outputs[k])->t.desc;
   reed_kernel_call call = {.op = op,
-                           .attrs = &c->attrs,
+                           .attrs = attrs,
                            .node = string_of(run, c->node),
                            .n_inputs = (int32_t)i->n_inputs,
                            .n_outputs = (int32_t)i->n_outputs,
@@ -127,7 +127,7 @@ static reed_status gather_pointers(vm_run *run, const insn_invoke *i, const void
     in[k] = NULL;
     if (i->inputs[k] == MODULE_ABSENT) continue;
     const ref *r = &base[i->inputs[k]];
-    if (r->kind == REF_SHAPED && op_reads_extents_only(run->program->site_ops[i->site])) continue;
+    if (r->kind == REF_SHAPED && op_has(run->program->site_ops[i->site], REED_OP_EXTENTS_ONLY)) continue;
     if (r->kind != REF_STORED) return not_a_tensor(run, r, "a stored tensor");
     in[k] = r->t.data;
   }

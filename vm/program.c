@@ -20,6 +20,8 @@ void program_release(reed_program *p) {
   kernel_cache_close(&p->cache);
   module_close(&p->module);
   mem_free(p->site_ops);
+  mem_free(p->site_attrs);
+  mem_free(p->attrs);
   mem_free(p->returned);
   uv_mutex_destroy(&p->constants_lock);
   mem_free(p);
@@ -54,6 +56,29 @@ static reed_status find_returned(reed_program *p, reed_diagnosis *diagnosis) {
   return REED_OK;
 }
 
+/* Finds every site's operator, and completes its attributes: all sites' in one block. */
+static reed_status resolve_sites(reed_program *p, reed_diagnosis *diagnosis) {
+  const module *m = p->module;
+  size_t n_attrs = 0;
+  p->site_ops = mem_calloc(m->n_sites, sizeof *p->site_ops);
+  p->site_attrs = mem_calloc(m->n_sites, sizeof *p->site_attrs);
+  if (!p->site_ops || !p->site_attrs) return diag_no_memory(diagnosis, "a program's operators");
+  for (size_t i = 0; i < m->n_sites; i++) {
+    const module_site *site = &m->sites[i];
+    p->site_ops[i] = op_find(p->registry, m->strings[site->domain], m->strings[site->op]);
+    if (!p->site_ops[i])
+      return diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "operator '%s' is not registered", m->strings[site->op]);
+    n_attrs += (size_t)op_attrs_completed(p->site_ops[i], &site->attrs);
+  }
+  reed_attr *items = p->attrs = mem_calloc(n_attrs, sizeof *items);
+  if (!items) return diag_no_memory(diagnosis, "a program's attributes");
+  for (size_t i = 0; i < m->n_sites; i++) {
+    p->site_attrs[i] = op_attrs_complete(p->site_ops[i], &m->sites[i].attrs, items);
+    items += p->site_attrs[i].n;
+  }
+  return REED_OK;
+}
+
 /* Takes the module, also on failure. */
 static reed_status open_module(module *m, const reed_registry *registry, reed_program **out_program,
                                reed_diagnosis *diagnosis) {
@@ -66,15 +91,7 @@ static reed_status open_module(module *m, const reed_registry *registry, reed_pr
   atomic_init(&p->n_references, 1);
   p->module = m;
   p->registry = registry;
-  reed_status status = REED_OK;
-  p->site_ops = mem_calloc(m->n_sites, sizeof *p->site_ops);
-  if (!p->site_ops) status = diag_no_memory(diagnosis, "a program's operators");
-  for (size_t i = 0; status == REED_OK && i < m->n_sites; i++) {
-    p->site_ops[i] = op_find(registry, m->strings[m->sites[i].domain], m->strings[m->sites[i].op]);
-    if (!p->site_ops[i])
-      status =
-          diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "operator '%s' is not registered", m->strings[m->sites[i].op]);
-  }
+  reed_status status = resolve_sites(p, diagnosis);
   if (status == REED_OK) status = find_returned(p, diagnosis);
   if (status == REED_OK && kernel_cache_open(&p->cache) != REED_OK)
     status = diag_no_memory(diagnosis, "a program's kernel cache");

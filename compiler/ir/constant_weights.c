@@ -25,7 +25,7 @@ int32_t weights_channel_axis(const ir_node *product) {
   int32_t rank = product->outputs[0]->type.rank;
   reed_attrs attrs = ir_attrs(product);
   bool last = product->op == op_builtin(OP_Gemm) || product->op == op_builtin(OP_MatMul) ||
-              reed_attrs_int(&attrs, "channels_last", 0);
+              op_attr_int(&attrs, "channels_last");
   return rank < 2 ? -1 : last ? rank - 1 : 1;
 }
 
@@ -76,7 +76,7 @@ bool weights_bias(const ir_node *product, int64_t n_channels, double *out_number
   /* a convolution's bias is a list of channels, a matrix product's broadcasts */
   if (!weights_per_channel(bias, is_gemm ? 2 : 1, is_gemm ? axis : 0, n_channels, out_numbers)) return false;
   reed_attrs attrs = ir_attrs(product);
-  double beta = is_gemm ? reed_attrs_float(&attrs, "beta", 1) : 1;
+  double beta = is_gemm ? op_attr_float(&attrs, "beta") : 1;
   for (int64_t i = 0; i < n_channels; i++) out_numbers[i] *= beta;
   return true;
 }
@@ -93,6 +93,5 @@ bool weights_set_bias(ir_node *product, int64_t n_channels, const double *number
   while (product->n_inputs <= BIAS_INPUT)
     if (!ir_add_input(product, NULL)) return false;
   product->inputs[BIAS_INPUT] = bias;
-  ir_drop_attr(product, "beta");
-  return true;
+  return ir_drop_attr(product, "beta");
 }

@@ -243,7 +243,7 @@ static int64_t from_start(int64_t i, int64_t n) { return i < 0 ? i + n : i; }
 
 static bool shape_of(call *c, scalar_fn fn) {
   const ir_type *t = &c->n->inputs[0]->type;
-  int64_t start = from_start(reed_attrs_int(&c->attrs, "start", 0), t->rank);
+  int64_t start = from_start(op_attr_int(&c->attrs, "start"), t->rank);
   if (t->rank < 0) return false;
   if (start < 0) start = 0;
   if (start + c->n_out > t->rank) return false;
@@ -262,7 +262,7 @@ static bool size_of(call *c, scalar_fn fn) {
 static bool gather(call *c, scalar_fn fn) {
   const ir_type *data = &c->n->inputs[0]->type;
   if (!c->in[0] || !c->in[1]) return false;
-  int64_t axis = from_start(reed_attrs_int(&c->attrs, "axis", 0), data->rank), inner = 1, n_indices = c->n_in[1];
+  int64_t axis = from_start(op_attr_int(&c->attrs, "axis"), data->rank), inner = 1, n_indices = c->n_in[1];
   if (axis < 0 || axis >= data->rank) return false;
   for (int32_t i = (int32_t)axis + 1; i < data->rank; i++) inner *= data->dims[i];
   int64_t extent = data->dims[axis];
@@ -347,7 +347,7 @@ static bool transpose(call *c, scalar_fn fn) {
 
 /* Along the first axis: lists one after the other. */
 static bool concat(call *c, scalar_fn fn) {
-  int64_t axis = from_start(reed_attrs_int(&c->attrs, "axis", 0), c->n->outputs[0]->type.rank), at = 0;
+  int64_t axis = from_start(op_attr_int(&c->attrs, "axis"), c->n->outputs[0]->type.rank), at = 0;
   if (axis != 0) return false;
   for (int32_t k = 0; k < c->n->n_inputs; k++) {
     int64_t n;
@@ -362,7 +362,7 @@ static bool concat(call *c, scalar_fn fn) {
 /* Over all elements. */
 static bool reduce(call *c, scalar_fn fn) {
   if (!c->in[0] || c->n_out != 1 || !c->n_in[0] ||
-      (c->n->n_inputs < 2 && reed_attrs_int(&c->attrs, "noop_with_empty_axes", 0)))
+      (c->n->n_inputs < 2 && op_attr_int(&c->attrs, "noop_with_empty_axes")))
     return false;
   c->out[0] = c->in[0][0];
   for (int64_t i = 1; i < c->n_in[0]; i++) c->out[0] = fn(c, c->out[0], c->in[0][i]);

@@ -207,7 +207,7 @@ ir_node *ir_node_new(ir_graph *g, ir_node *before, const reed_op *op, const char
     v->producer_output = i;
     v->graph = g;
   }
-  return insert(g, n, before) ? n : NULL;
+  return ir_complete_attrs(n) && insert(g, n, before) ? n : NULL;
 }
 
 bool ir_add_param(ir_graph *g, ir_value *v) { return GROW(g->module, g->params, g->n_params, v); }
@@ -262,13 +262,35 @@ bool ir_set_attr_ints(ir_node *n, const char *name, const int64_t *values, int64
 
 reed_attrs ir_attrs(const ir_node *n) { return (reed_attrs){n->attrs, n->n_attrs}; }
 
-void ir_drop_attr(ir_node *n, const char *name) {
-  for (int32_t i = 0; i < n->n_attrs; i++) {
-    if (strcmp(n->attrs[i].name, name) != 0) continue;
-    n->n_attrs--;
-    memmove(&n->attrs[i], &n->attrs[i + 1], (size_t)(n->n_attrs - i) * sizeof *n->attrs);
-    return;
-  }
+bool ir_complete_attrs(ir_node *n) {
+  const reed_attrs given = ir_attrs(n);
+  reed_attr *all = ir_alloc(n->graph->module, (size_t)(n->n_attrs + n->op->n_attrs) * sizeof *all);
+  if (!all) return false;
+  n->n_attrs = op_attrs_complete(n->op, &given, all).n;
+  n->attrs = all;
+  return true;
+}
+
+void ir_clear_attrs(ir_node *n) { n->n_attrs = 0; }
+
+bool ir_set_op(ir_node *n, const reed_op *op) {
+  n->op = op;
+  ir_clear_attrs(n);
+  return ir_complete_attrs(n);
+}
+
+bool ir_drop_attr(ir_node *n, const char *name) {
+  const reed_op_attr *row = op_attr_row(n->op, name);
+  int32_t at = 0;
+  while (at < n->n_attrs && strcmp(n->attrs[at].name, name) != 0) at++;
+  if (at == n->n_attrs) return true;
+  n->n_attrs--;
+  memmove(&n->attrs[at], &n->attrs[at + 1], (size_t)(n->n_attrs - at) * sizeof *n->attrs);
+  if (!row || !row->otherwise) return true;
+  reed_attr value = *row->otherwise;
+  value.name = row->name;
+  value.type = row->type;
+  return ir_set_attr(n, &value);
 }
 
 bool ir_desc(const ir_value *v, reed_desc *out_desc) {

@@ -53,7 +53,7 @@ struct ir_value {
 struct ir_node {
   const reed_op *op;
   const char *name; /* ONNX node name, or "<op>_<k>" where the model gives none; never NULL or "" */
-  reed_attr *attrs;
+  reed_attr *attrs; /* complete: all that the operator's row has a value for are here (but see ir_clear_attrs) */
   int32_t n_attrs;
   ir_value **inputs; /* NULL entry: absent optional */
   int32_t n_inputs;
@@ -110,7 +110,7 @@ ir_value *ir_constant(ir_module *m, const reed_desc *desc, const void *data, boo
 /* A constant int64 vector, for operands like axes. */
 ir_value *ir_constant_i64(ir_module *m, const int64_t *elements, int64_t n, const char *name);
 /* A node appended to g, or put before `before` when that is not NULL; arrays are copied; outputs are new values where
- * NULL is passed for `outputs`. */
+ * NULL is passed for `outputs`. Its attributes have the values of the operator's row. */
 ir_node *ir_node_new(ir_graph *g, ir_node *before, const reed_op *op, const char *name, ir_value *const *inputs,
                      int32_t n_inputs, ir_value *const *outputs, int32_t n_outputs);
 /* The node behind n in its graph, dead or not; NULL: n is the last. */
@@ -122,7 +122,14 @@ bool ir_set_attr_float(ir_node *n, const char *name, double value);
 bool ir_set_attr_string(ir_node *n, const char *name, const char *value);
 bool ir_set_attr_ints(ir_node *n, const char *name, const int64_t *values, int64_t n_values);
 reed_attrs ir_attrs(const ir_node *n);
-void ir_drop_attr(ir_node *n, const char *name);
+/* The attribute has the value of the operator's row again; without one there it is absent. false: no memory. */
+bool ir_drop_attr(ir_node *n, const char *name);
+/* The node has another operator, and of attributes the values of its row. false: no memory. */
+bool ir_set_op(ir_node *n, const reed_op *op);
+/* For the importer, to which an attribute that a model leaves out is not the same as one with the row's value while it
+ * upgrades older forms: no attributes at all; then those of the row that have not been set meanwhile. */
+void ir_clear_attrs(ir_node *n);
+bool ir_complete_attrs(ir_node *n);
 
 static inline bool ir_is_constant(const ir_value *v) { return v && v->data; }
 /* Desc of a value whose dims are all numbers; false otherwise. */

@@ -78,7 +78,7 @@ static bool repeats_nothing(const ir_node *n) {
 /* The Gather's axis has one element, which is taken once. */
 static bool takes_all(const ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
-  int64_t axis = reed_attrs_int(&attrs, "axis", 0);
+  int64_t axis = op_attr_int(&attrs, "axis");
   const ir_type *data = &n->inputs[0]->type;
   reed_desc index;
   if (axis < 0) axis += data->rank;
@@ -165,16 +165,17 @@ static bool match_fill(matching *m, const pattern *p, ir_value *v) {
   if (!n) return false;
   reed_attrs attrs = ir_attrs(n);
   const reed_attr *value = reed_attrs_find(&attrs, "value");
-  return (value ? reed_dtype_read(value->desc.dtype, value->data) : 0) == p->number &&
-         match(m, p->parts[0], n->inputs[0]);
+  return reed_dtype_read(value->desc.dtype, value->data) == p->number && match(m, p->parts[0], n->inputs[0]);
 }
 
 static bool attribute_fits(const pattern *p, const ir_value *v) {
   if (!v->producer) return false;
   reed_attrs attrs = ir_attrs(v->producer);
-  if (p->kind == PATTERN_INT) return (double)reed_attrs_int(&attrs, p->attr, (int64_t)p->otherwise) == p->number;
-  if (p->kind == PATTERN_FLOAT) return is_number(REED_F32, reed_attrs_float(&attrs, p->attr, p->otherwise), p->number);
-  return strcmp(reed_attrs_string(&attrs, p->attr, p->otherwise_text), p->text) == 0;
+  const reed_attr *attr = reed_attrs_find(&attrs, p->attr);
+  if (!attr) return false;
+  if (p->kind == PATTERN_INT) return attr->type == REED_ATTR_INT && (double)attr->i == p->number;
+  if (p->kind == PATTERN_FLOAT) return attr->type == REED_ATTR_FLOAT && is_number(REED_F32, attr->f, p->number);
+  return attr->type == REED_ATTR_STRING && strcmp(attr->s, p->text) == 0;
 }
 
 static bool match(matching *m, const pattern *p, ir_value *v) {

@@ -2,7 +2,7 @@
  *
  *   enum { BOXES, KEPT };
  *   static const pattern *const first_rows =
- *       P_INT("axis", 0, 0, P_OP(Gather, P_AS(BOXES, P_ANY), P_VIEWS(P_AS(KEPT, P_OP(NonZero, P_ANY)))));
+ *       P_INT("axis", 0, P_OP(Gather, P_AS(BOXES, P_ANY), P_VIEWS(P_AS(KEPT, P_OP(NonZero, P_ANY)))));
  *
  *   ir_value *found[2];
  *   if (pattern_match(first_rows, value, found, 2)) ... found[BOXES] ...
@@ -42,8 +42,7 @@ typedef struct pattern {
   int32_t slot;
   double number; /* NUMBER, FILL; INT, FLOAT: what the attribute must be */
   const char *attr;
-  double otherwise; /* INT, FLOAT: what it is where it is not given */
-  const char *text, *otherwise_text;
+  const char *text; /* TEXT */
   const struct pattern *parts[PATTERN_PARTS];
 } pattern;
 
@@ -75,14 +74,11 @@ typedef struct pattern {
 #define P_FILL(x, extents) P_(.kind = PATTERN_FILL, .number = (x), .parts = {extents})
 /* What `part` says, used once (ir_count_uses has been called). */
 #define P_ONCE(part) P_(.kind = PATTERN_ONCE, .parts = {part})
-/* What `part` says, made by an operator whose attribute is this integer, number (rounded or not) or text; `or_else` is
- * what it is where it is not given. */
-#define P_INT(name, or_else, value, part) \
-  P_(.kind = PATTERN_INT, .attr = (name), .otherwise = (or_else), .number = (value), .parts = {part})
-#define P_FLOAT(name, or_else, value, part) \
-  P_(.kind = PATTERN_FLOAT, .attr = (name), .otherwise = (or_else), .number = (value), .parts = {part})
-#define P_TEXT(name, or_else, value, part) \
-  P_(.kind = PATTERN_TEXT, .attr = (name), .otherwise_text = (or_else), .text = (value), .parts = {part})
+/* What `part` says, made by an operator that has this attribute (given, or by its row), which is this integer, number
+ * (rounded or not) or text. */
+#define P_INT(name, value, part) P_(.kind = PATTERN_INT, .attr = (name), .number = (value), .parts = {part})
+#define P_FLOAT(name, value, part) P_(.kind = PATTERN_FLOAT, .attr = (name), .number = (value), .parts = {part})
+#define P_TEXT(name, value, part) P_(.kind = PATTERN_TEXT, .attr = (name), .text = (value), .parts = {part})
 
 /* Whether v is as p says; fills the slots it names, others are NULL. Without a match the slots mean nothing. */
 bool pattern_match(const pattern *p, ir_value *v, ir_value **out_slots, int32_t n_slots);

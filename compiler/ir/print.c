@@ -99,11 +99,14 @@ static void print_node(const ir_module *m, const ir_node *n, int indent, text_bu
     if (ir_is_constant(n->inputs[i])) print_constant(n->inputs[i], out);
   }
   text_append(out, ")");
+  bool any = false;
   for (int32_t i = 0; i < n->n_attrs; i++) {
-    text_append(out, "%s", i ? ", " : " {");
+    if (op_attr_is_default(n->op, &n->attrs[i])) continue;
+    text_append(out, "%s", any ? ", " : " {");
     print_attr(&n->attrs[i], out);
+    any = true;
   }
-  text_append(out, "%s\n", n->n_attrs ? "}" : "");
+  text_append(out, "%s\n", any ? "}" : "");
   for (int32_t i = 0; i < n->n_regions; i++) print_graph(m, n->regions[i], indent + 2, out);
 }
 

@@ -13,7 +13,7 @@ static reed_status cut_graph(flow *f, flow_block *b);
 
 static reed_status no_memory(const flow *f) { return diag_no_memory(f->diagnosis, "epochs"); }
 
-bool flow_is_value(const ir_node *n, int32_t i) { return place_reads(n->op, i) & REED_READS_VALUE; }
+bool flow_is_value(const ir_node *n, int32_t i) { return place_reads(n, i) & REED_READS_VALUE; }
 
 /* ---- making blocks, items and versions; NULL: no memory ---- */
 
@@ -135,7 +135,7 @@ static reed_status need(flow *f, flow_block *b, ir_value *v, int32_t device, ir_
 int32_t flow_operand_device(const ir_node *n, int32_t i) {
   if (flow_is_value(n, i)) return 0;
   if (ir_is_constant(n->inputs[i])) return place_of_node(n);
-  return op_reads_extents_only(n->op) ? n->inputs[i]->device : place_of_node(n);
+  return op_has(n->op, REED_OP_EXTENTS_ONLY) ? n->inputs[i]->device : place_of_node(n);
 }
 
 flow_version *flow_operand(const flow *f, const flow_item *item, int32_t i) {

@@ -42,11 +42,16 @@ void lower_sync(lower *l) {
 
 /* ---- sites and constants ---- */
 
+/* Attributes with the value of the operator's row are left out: a program completes its sites when it is opened. */
 uint32_t lower_site(lower *l, const ir_node *n) {
   uint32_t *site = &l->sites[n->id];
-  if (!*site)
-    *site =
-        1 + module_add_site(l->b, n->op->domain, n->op->name, n->name, n->attrs, n->n_attrs, n->n_inputs, n->n_outputs);
+  if (*site) return *site - 1;
+  VEC_OF(reed_attr) attrs = {0};
+  for (int32_t i = 0; i < n->n_attrs; i++)
+    if (!op_attr_is_default(n->op, &n->attrs[i]) && !VEC_PUSH(&attrs, n->attrs[i])) l->no_memory = true;
+  *site = 1 + module_add_site(l->b, n->op->domain, n->op->name, n->name, attrs.items, (int32_t)attrs.n, n->n_inputs,
+                              n->n_outputs);
+  VEC_FREE(&attrs);
   return *site - 1;
 }
 

@@ -25,7 +25,7 @@ reed_status place_module(ir_module *m, place_counts *out_counts) REED_MUST_CHECK
 /* Where a node's operator runs, after placement: the device of its outputs. */
 int32_t place_of_node(const ir_node *n);
 /* What the operator's shape function reads of input i. */
-reed_reads place_reads(const reed_op *op, int32_t i);
+reed_reads place_reads(const ir_node *n, int32_t i);
 
 /* ---- times ----
  * A root's times: three slots an epoch, epoch -1 standing for what is there before the first. */

@@ -80,7 +80,7 @@ static void want_operands(lower *l, const flow_item *item, bool constants) {
   const ir_node *n = item->node;
   for (int32_t i = 0; i < n->n_inputs; i++) {
     if (!n->inputs[i]) continue;
-    bool elements = flow_is_value(n, i) || (is_host(item) && !op_reads_extents_only(n->op));
+    bool elements = flow_is_value(n, i) || (is_host(item) && !op_has(n->op, REED_OP_EXTENTS_ONLY));
     if (ir_is_constant(n->inputs[i])) {
       if (constants) want_constant(l, n->inputs[i], flow_operand_device(n, i));
     } else if (!constants) {
@@ -153,7 +153,7 @@ static void emit_call(lower *l, const flow_item *item, insn_id id) {
          .n_inputs = n_inputs, .inputs = inputs);
     return;
   }
-  for (uint32_t i = 0; i < n_inputs; i++) inputs[i] |= (uint32_t)place_reads(n->op, (int32_t)i) << 24;
+  for (uint32_t i = 0; i < n_inputs; i++) inputs[i] |= (uint32_t)place_reads(n, (int32_t)i) << 24;
   EMIT(l, shape, n->name, .site = site, .device = device, .n_outputs = n_outputs, .outputs = outputs,
        .n_inputs = n_inputs, .inputs = inputs);
 }

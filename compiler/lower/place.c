@@ -44,9 +44,9 @@ typedef struct placing {
   bool *candidate;    /* by node id */
 } placing;
 
-reed_reads place_reads(const reed_op *op, int32_t i) {
-  const reed_op_input *declared = reed_op_input_at(op, i);
-  return declared ? declared->reads : REED_READS_NONE;
+reed_reads place_reads(const ir_node *n, int32_t i) {
+  const reed_attrs attrs = ir_attrs(n);
+  return op_reads(n->op, &attrs, i);
 }
 
 int32_t place_of_node(const ir_node *n) {
@@ -141,7 +141,7 @@ static bool is_candidate(const ir_node *n) {
   if (op_is_control(n->op) || !n->op->light || (op_id_of(n->op) == OP_COUNT && !n->op->cpu))
     return false; /* built-in ones have a kernel */
   for (int32_t i = 0; i < n->n_inputs; i++)
-    if (n->inputs[i] && !(place_reads(n->op, i) & REED_READS_VALUE) && !fits_key(n->inputs[i])) return false;
+    if (n->inputs[i] && !(place_reads(n, i) & REED_READS_VALUE) && !fits_key(n->inputs[i])) return false;
   for (int32_t i = 0; i < n->n_outputs; i++) {
     const reed_op_output *declared = reed_op_output_at(n->op, i);
     if (!declared || declared->bounded || (n->outputs[i] && elements_guess(n->outputs[i]) > SMALL_ELEMENTS))
@@ -157,7 +157,7 @@ static void find_candidates(placing *p) {
     bool extents = p->candidate[k] = is_candidate(n);
     for (int32_t i = 0; i < n->n_inputs && extents; i++)
       extents = !n->inputs[i] || ir_is_constant(n->inputs[i]) || p->extents[n->inputs[i]->id];
-    extents |= op_reads_extents_only(n->op);
+    extents |= op_has(n->op, REED_OP_EXTENTS_ONLY);
     for (int32_t i = 0; i < n->n_outputs && extents; i++) extents = !n->outputs[i] || is_tiny(n->outputs[i]);
     for (int32_t i = 0; i < n->n_outputs; i++)
       if (n->outputs[i]) p->extents[n->outputs[i]->id] = extents;
@@ -175,7 +175,7 @@ static bool feed_seeds(placing *p) {
     ir_node *n = p->nodes.items[k];
     bool loop = op_id_of(n->op) == OP_Loop;
     for (int32_t i = 0; i < n->n_inputs; i++)
-      if (n->inputs[i] && (place_reads(n->op, i) & REED_READS_VALUE) &&
+      if (n->inputs[i] && (place_reads(n, i) & REED_READS_VALUE) &&
           !feed(p, n->inputs[i], loop ? FEEDS_LOOPS : FEEDS_SHAPES))
         return false;
     if (loop && !feed(p, n->regions[0]->results[0], FEEDS_LOOPS)) return false;
@@ -199,7 +199,7 @@ static bool feed_sources(placing *p, ir_value *v) {
     ir_graph *body = n->regions[0];
     return k + 2 < body->n_params ? feed(p, body->params[k + 2], who) : feed(p, body->results[k + 1], who);
   }
-  if (!p->candidate[n->id] || op_reads_extents_only(n->op)) return true;
+  if (!p->candidate[n->id] || op_has(n->op, REED_OP_EXTENTS_ONLY)) return true;
   for (int32_t i = 0; i < n->n_inputs; i++)
     if (n->inputs[i] && !feed(p, n->inputs[i], who)) return false;
   return true;
@@ -217,7 +217,7 @@ static reed_status find_feeds(placing *p) {
 static bool host_use(const use *u) {
   if (u->node) {
     const ir_node *n = u->node;
-    if ((place_reads(n->op, u->index) & REED_READS_VALUE) || op_reads_extents_only(n->op)) return true;
+    if ((place_reads(n, u->index) & REED_READS_VALUE) || op_has(n->op, REED_OP_EXTENTS_ONLY)) return true;
     if (op_id_of(n->op) == OP_Loop) return n->regions[0]->params[u->index]->device == 0;
     return place_of_node(n) == 0;
   }
@@ -238,13 +238,13 @@ static bool only_host_uses(const placing *p, const ir_value *v) {
 }
 
 static bool operator_on_host(const placing *p, const ir_node *n) {
-  if (op_reads_extents_only(n->op)) return true;
+  if (op_has(n->op, REED_OP_EXTENTS_ONLY)) return true;
   if (!p->candidate[n->id]) return false;
   bool no_device_operand = true, tiny_operands = true, only_host = true, extents = true;
   uint8_t feeds = 0;
   for (int32_t i = 0; i < n->n_inputs; i++) {
     const ir_value *v = n->inputs[i];
-    if (!v || (place_reads(n->op, i) & REED_READS_VALUE) || on_host(v)) continue;
+    if (!v || (place_reads(n, i) & REED_READS_VALUE) || on_host(v)) continue;
     no_device_operand = false;
     tiny_operands &= is_tiny(v);
   }

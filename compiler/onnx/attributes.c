@@ -130,9 +130,7 @@ reed_status onnx_read_attrs(onnx_reader *r, const onnx_frame *f, ir_node *n, con
 
 reed_status onnx_check_attrs(onnx_reader *r, const ir_node *n) {
   for (int32_t i = 0; i < n->n_attrs; i++) {
-    const reed_op_attr *row = NULL;
-    for (int32_t k = 0; k < n->op->n_attrs && !row; k++)
-      if (strcmp(n->op->attrs[k].name, n->attrs[i].name) == 0) row = &n->op->attrs[k];
+    const reed_op_attr *row = op_attr_row(n->op, n->attrs[i].name);
     reed_status status = REED_OK;
     if (!row) status = onnx_unsupported(r, n->name, "attribute '%s' of %s", n->attrs[i].name, n->op->name);
     else if (row->type != n->attrs[i].type)

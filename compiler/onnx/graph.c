@@ -159,29 +159,15 @@ static reed_status define_unknown_outputs(onnx_reader *r, onnx_frame *f, const O
   return REED_OK;
 }
 
-/* What the row says of the outputs' dtypes, as far as it goes without shapes: upgrades and the check of dtypes use it.
- */
+/* The outputs' dtypes by the row, as far as it goes without shapes: upgrades and the check of dtypes use them. */
 static void type_outputs(ir_node *n) {
-  reed_attrs attrs = ir_attrs(n);
+  const reed_attrs attrs = ir_attrs(n);
+  reed_dtype inputs[REED_MAX_OPERANDS + 2];
+  for (int32_t i = 0; i < n->n_inputs; i++) inputs[i] = n->inputs[i] ? n->inputs[i]->type.dtype : REED_NONE;
   for (int32_t i = 0; i < n->n_outputs; i++) {
-    const reed_op_output *row = reed_op_output_at(n->op, i);
-    if (!n->outputs[i] || !row) continue;
-    reed_dtype *dtype = &n->outputs[i]->type.dtype;
-    switch (row->type_rule) {
-      case REED_TYPE_LIKE:
-        if (row->type_arg < n->n_inputs && n->inputs[row->type_arg]) *dtype = n->inputs[row->type_arg]->type.dtype;
-        break;
-      case REED_TYPE_FIXED: *dtype = (reed_dtype)row->type_arg; break;
-      case REED_TYPE_CUSTOM:
-        if (n->op == op_builtin(OP_Cast)) *dtype = (reed_dtype)reed_attrs_int(&attrs, "to", REED_NONE);
-        if (n->op == op_builtin(OP_EyeLike))
-          *dtype = (reed_dtype)reed_attrs_int(&attrs, "dtype", n->inputs[0] ? n->inputs[0]->type.dtype : REED_NONE);
-        if (n->op == op_builtin(OP_ConstantOfShape)) {
-          const reed_attr *value = reed_attrs_find(&attrs, "value");
-          *dtype = value ? value->desc.dtype : REED_F32;
-        }
-        break;
-    }
+    if (!n->outputs[i]) continue;
+    reed_dtype dtype = op_output_dtype(n->op, &attrs, i, n->n_inputs, inputs);
+    if (dtype != REED_NONE && dtype < REED_DTYPE_COUNT) n->outputs[i]->type.dtype = dtype;
   }
 }
 
@@ -273,6 +259,7 @@ static reed_status make_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
       return diag_no_memory(r->diagnosis, "a value of the graph");
   ir_node *n = ir_node_new(f->graph, NULL, op, node_name, inputs, n_inputs, outputs, n_outputs);
   if (!n) return diag_no_memory(r->diagnosis, "a node of the graph");
+  ir_clear_attrs(n); /* what the model gives, until the node has been upgraded */
   *out_node = n;
   return REED_OK;
 }
@@ -289,6 +276,7 @@ static reed_status read_operator(onnx_reader *r, onnx_frame *f, const Onnx__Node
   if (status == REED_OK && !*domain) status = onnx_upgrade(r, n, onnx_text(node->op_type), opset_of(f));
   if (status == REED_OK && op_is_control(op)) status = read_regions(r, f, n, node);
   if (status == REED_OK) status = onnx_check_attrs(r, n);
+  if (status == REED_OK && !ir_complete_attrs(n)) status = diag_no_memory(r->diagnosis, "attributes");
   if (status == REED_OK) status = check_arity(r, n);
   if (status == REED_OK) status = check_dtypes(r, n);
   if (status != REED_OK) {

@@ -62,11 +62,9 @@ static bool make_loop(ir_node *n, ir_value *trips, ir_value *const *states, int3
   if (!inputs || !trips) return false;
   inputs[0] = trips;
   for (int32_t i = 0; i < n_states; i++) inputs[i + 2] = states[i];
-  n->op = op_builtin(OP_Loop);
   n->inputs = inputs;
   n->n_inputs = n_states + 2;
-  n->n_attrs = 0;
-  return true;
+  return ir_set_op(n, op_builtin(OP_Loop));
 }
 
 /* ---- the stacked outputs ---- */
@@ -195,7 +193,7 @@ reed_status onnx_scan_to_loop(onnx_reader *r, ir_node *n, int64_t opset) {
     n->inputs++; /* the place of sequence_lens */
     n->n_inputs--;
   }
-  const int64_t n_scanned = reed_attrs_int(&attrs, "num_scan_inputs", 0);
+  const int64_t n_scanned = op_attr_int(&attrs, "num_scan_inputs");
   scan s = {.r = r, .n = n, .body = n->regions[0]};
   if (n->n_inputs > REED_MAX_OPERANDS - 2)
     return onnx_unsupported(r, n->name, "more than %d inputs of Scan", REED_MAX_OPERANDS - 2);

@@ -84,7 +84,9 @@ typedef struct reed_attrs {
   int32_t n;
 } reed_attrs;
 
-/* The attribute of that name, NULL where the call site does not give it. */
+/* The attribute of that name; NULL where the call site does not give it and the operator's row declares no value for
+ * it. Calls of shape functions and kernels get their attributes completed from the row (reed_op_attr.otherwise), so the
+ * `otherwise` of the functions below is for attributes whose row has none. */
 REED_API const reed_attr *reed_attrs_find(const reed_attrs *attrs, const char *name);
 REED_API int64_t reed_attrs_int(const reed_attrs *attrs, const char *name, int64_t otherwise);
 REED_API double reed_attrs_float(const reed_attrs *attrs, const char *name, double otherwise);
@@ -97,10 +99,11 @@ REED_API const int64_t *reed_attrs_ints(const reed_attrs *attrs, const char *nam
 
 /* What a shape function reads of one input. */
 typedef enum reed_reads {
-  REED_READS_NONE = 0,
-  REED_READS_SHAPE = 1,
-  REED_READS_VALUE = 2,
-  REED_READS_BOTH = 3
+  REED_READS_NONE = 0,  /* nothing but the dtype */
+  REED_READS_SHAPE = 1, /* rank and extents */
+  REED_READS_VALUE = 2, /* rank, extents and elements: the elements are on the host before the shape function runs */
+  REED_READS_BOTH = 3   /* the same as REED_READS_VALUE, since elements have no meaning without their extents: a custom
+                           operator may say so, Reed's own rows never do */
 } reed_reads;
 
 typedef struct reed_shape_input {
@@ -241,15 +244,19 @@ typedef struct reed_op_input {
   reed_reads reads;
   reed_dtype_set dtypes;
   bool optional;
-  bool variadic;  /* last input only: any number (at least one unless optional) */
-  bool same_type; /* must have the dtype of input 0 */
+  bool variadic;                       /* last input only: any number (at least one unless optional) */
+  bool same_type;                      /* must have the dtype of input 0 */
+  const char *reads_attr, *reads_word; /* not NULL: `reads` holds only for calls whose string attribute `reads_attr` is
+                                          `reads_word`, and is REED_READS_NONE for all others */
 } reed_op_input;
 
 /* How an output's dtype follows. */
 typedef enum reed_type_rule {
-  REED_TYPE_LIKE,  /* of input `type_arg` */
-  REED_TYPE_FIXED, /* dtype number `type_arg` */
-  REED_TYPE_CUSTOM /* the shape function sets it */
+  REED_TYPE_LIKE,   /* of input `type_arg` */
+  REED_TYPE_FIXED,  /* dtype number `type_arg` */
+  REED_TYPE_CUSTOM, /* the shape function sets it */
+  REED_TYPE_ATTR /* attribute `type_attr`: a dtype number (an int), or the dtype of a tensor; of input `type_arg` where
+                    the call has no such attribute */
 } reed_type_rule;
 
 typedef struct reed_op_output {
@@ -259,13 +266,24 @@ typedef struct reed_op_output {
   bool optional;
   reed_type_rule type_rule;
   int32_t type_arg;
+  const char *type_attr; /* REED_TYPE_ATTR */
 } reed_op_output;
 
 typedef struct reed_op_attr {
   const char *name;
   reed_attr_type type;
   bool required;
+  const reed_attr *otherwise; /* the attribute where a call site does not give it (name and type are the row's, the
+                                 other fields count); NULL: the attribute is absent then. Never with `required` */
 } reed_op_attr;
+
+/* Bits of reed_op.properties. */
+typedef enum reed_op_property {
+  REED_OP_EXTENTS_ONLY = 1, /* the kernel reads its inputs' extents and none of their elements: inputs may lie on any
+                               device, and need no memory */
+  REED_OP_ANY_RANK = 2 /* the shape function copes with inputs of unknown rank (-1), which happens while a program is
+                          compiled; without this bit all outputs are unknown then, and it is not called */
+} reed_op_property;
 
 /* May output 0 share storage? */
 typedef enum reed_alias {
@@ -289,11 +307,12 @@ typedef struct reed_op {
   int32_t n_outputs;
   const reed_op_attr *attrs;
   int32_t n_attrs;
-  reed_shape_fn shape;
+  reed_shape_fn shape; /* NULL in Reed's own rows: theirs are found by shapefuncs/ */
   reed_alias alias;
   bool light;  /* cheap per element: placement may move it to the host when only shapes need its result */
   bool impure; /* never folded, shared or removed */
   reed_kernel_prepare_fn cpu; /* the host's kernel, which the sim device runs too; NULL: none */
+  uint32_t properties;        /* of reed_op_property */
 } reed_op;
 
 /* The declaration of input/output i, seen through variadic repetition; NULL past the end. */

@@ -127,12 +127,12 @@ START_TEST(uses_and_attributes_are_asked_for) {
     read(&f, &b);
     ir_value *s[N_SLOTS];
     ck_assert_int_eq(fits(&f, P_OP(Softmax, P_ONCE(P_OP(Exp, P_ANY))), s), uses == 1);
-    ck_assert(fits(&f, P_INT("axis", -1, 1, P_OP(Softmax, P_ANY)), s));
-    ck_assert(!fits(&f, P_INT("axis", -1, 0, P_OP(Softmax, P_ANY)), s));
-    ck_assert(fits(&f, P_INT("other", 7, 7, P_OP(Softmax, P_ANY)), s));
-    ck_assert(fits(&f, P_TEXT("mode", "none", "none", P_OP(Softmax, P_ANY)), s));
-    ck_assert(!fits(&f, P_TEXT("mode", "none", "add", P_OP(Softmax, P_ANY)), s));
-    ck_assert(!fits(&f, P_OP(Softmax, P_OP(Exp, P_INT("axis", 0, 0, P_ANY))), s)); /* an input is made by no operator */
+    ck_assert(fits(&f, P_INT("axis", 1, P_OP(Softmax, P_ANY)), s));
+    ck_assert(!fits(&f, P_INT("axis", 0, P_OP(Softmax, P_ANY)), s));
+    ck_assert(fits(&f, P_INT("flattened", 0, P_OP(Softmax, P_ANY)), s));        /* not given: by the row */
+    ck_assert(!fits(&f, P_INT("other", 7, P_OP(Softmax, P_ANY)), s));           /* no such attribute */
+    ck_assert(!fits(&f, P_TEXT("axis", "1", P_OP(Softmax, P_ANY)), s));         /* of another type */
+    ck_assert(!fits(&f, P_OP(Softmax, P_OP(Exp, P_INT("axis", 0, P_ANY))), s)); /* an input is made by no operator */
     front_fini(&f);
   }
 }

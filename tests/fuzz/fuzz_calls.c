@@ -254,7 +254,7 @@ static bool make_input(call *k, int32_t i) {
   bool fits = fit_input(k, &fitted);
   if (!declared || (declared->optional && fuzz_pick(c, 3) == 0)) return true;
   desc->dtype = some_dtype(c, declared, k->inputs[0].dtype);
-  bool value = declared->reads & REED_READS_VALUE;
+  bool value = declared->reads & REED_READS_VALUE; /* where the flag depends on an attribute: values all the same */
   if (fits && fuzz_pick(c, 32)) {
     desc->rank = fitted.rank;
     memcpy(desc->dims, fitted.dims, sizeof desc->dims);
@@ -380,9 +380,9 @@ static void make_attr(call *k, const reed_op_attr *declared, int32_t i) {
 }
 
 /* Packed weights are hardly ever made by chance. */
-static void pack_weights(call *k, reed_attrs *attrs) {
+static void pack_weights(call *k, reed_attrs *attrs, const reed_attrs *completed) {
   packed_order order;
-  if (k->n_inputs < 2 || packed_is(k->op, attrs) || !packed_order_of(k->op, attrs, &k->inputs[1], &order) ||
+  if (k->n_inputs < 2 || packed_is(k->op, completed) || !packed_order_of(k->op, completed, &k->inputs[1], &order) ||
       !fuzz_pick(&k->choices, 2))
     return;
   int32_t i = attrs->n++;
@@ -401,9 +401,7 @@ static int by_name(const void *a, const void *b) {
 static void run_kernel(call *k, const reed_attrs *attrs, reed_diagnosis *d) {
   const void *values[INPUTS_MOST] = {NULL};
   for (int32_t i = 0; i < k->n_inputs; i++) {
-    const reed_op_input *declared = reed_op_input_at(k->op, i);
-    if (k->inputs[i].dtype != REED_NONE && (k->constant[i] || (declared && (declared->reads & REED_READS_VALUE))))
-      values[i] = k->data[i];
+    if (k->inputs[i].dtype != REED_NONE && (k->constant[i] || op_reads_value(k->op, attrs, i))) values[i] = k->data[i];
   }
   int64_t extents[OUTPUTS_MOST] = {0};
   for (int32_t i = 0; i < k->n_outputs; i++) {
@@ -477,16 +475,18 @@ static void run_call(call *k, reed_diagnosis *d) {
     bool rare = strcmp(k->op->attrs[i].name, PACKED_ATTR) == 0; /* what it says by chance fits no weights */
     if (k->op->attrs[i].required || fuzz_pick(c, rare ? 32 : 2) == 1) make_attr(k, &k->op->attrs[i], attrs.n++);
   }
-  pack_weights(k, &attrs);
+  reed_attr completed[2 * ATTRS_MOST];
+  const reed_attrs unpacked = op_attrs_complete(k->op, &attrs, completed);
+  pack_weights(k, &attrs, &unpacked);
   if (attrs.n) qsort(k->attrs, (size_t)attrs.n, sizeof *k->attrs, by_name);
   reed_status status = shapefn_check_call(k->op, &attrs, "node", k->n_inputs, dtypes, k->n_outputs, d);
   fuzz_seen(status, status == REED_OK ? "fits the table" : reed_diagnosis_message(d));
   if (status != REED_OK) return;
+  attrs = op_attrs_complete(k->op, &attrs, completed);
   reed_shape_input given[INPUTS_MOST];
   for (int32_t i = 0; i < k->n_inputs; i++) {
-    const reed_op_input *declared = reed_op_input_at(k->op, i);
     given[i] = (reed_shape_input){.dtype = k->inputs[i].dtype, .rank = k->inputs[i].rank, .dims = k->inputs[i].dims};
-    if (!(declared->reads & REED_READS_VALUE) || k->inputs[i].dtype == REED_NONE) continue;
+    if (!op_reads_value(k->op, &attrs, i) || k->inputs[i].dtype == REED_NONE) continue;
     given[i].data = k->data[i];
     given[i].n_values = desc_elements(&k->inputs[i]);
   }

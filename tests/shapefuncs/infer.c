@@ -113,7 +113,9 @@ void infer_begin(inference *run, const char *op_text, const char *attrs, const c
   if (symbolic && symbols_open(&run->symbols)) abort();
   for (const char *p = attrs; *p; p += *p == ' ') p = parse_attr(run, op, p);
   for (const char *p = inputs; *p; p += *p == ' ') p = parse_input(run, p);
-  reed_attrs list = {run->attrs, run->n_attrs};
+  const reed_attrs given = {run->attrs, run->n_attrs};
+  reed_attr completed[64];
+  const reed_attrs list = op_attrs_complete(op, &given, completed);
   run->status = shapefn_run(op, &list, "n", run->n_inputs, run->inputs, run->n_outputs, run->outputs, run->symbols,
                             run->diagnosis);
 }

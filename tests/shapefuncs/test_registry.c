@@ -102,7 +102,7 @@ END_TEST
 START_TEST(rows_are_whole) {
   for (int id = 0; id < OP_COUNT; id++) {
     const reed_op *op = op_builtin((op_id)id);
-    ck_assert_int_eq(op_is_control(op), op->shape == NULL);
+    ck_assert_int_eq(op_is_control(op), shapefn_of(op) == NULL);
     ck_assert_int_ge(op->n_outputs, 1);
     for (int32_t i = 0; i < op->n_inputs; i++) ck_assert(!op->inputs[i].variadic || i == op->n_inputs - 1);
     for (int32_t i = 0; i < op->n_outputs; i++)

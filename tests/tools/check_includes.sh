@@ -8,7 +8,7 @@ for file in $(find base bytecode shapefuncs ops device allocator loader vm compi
       may["base"] = ""
       may["bytecode"] = "base"
       may["shapefuncs"] = "base ops"
-      may["ops"] = "base shapefuncs"
+      may["ops"] = "base"
       may["ops/cpu"] = "base ops"
       may["ops/cuda"] = "base ops device"
       may["device"] = "base ops"

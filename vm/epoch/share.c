@@ -108,7 +108,7 @@ int32_t share_part(epoch_planner *p, const insn_invoke *i, uint32_t output, cons
  * first of them on. */
 void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole) {
   const reed_desc *desc = &reg_r(p->run, i->outputs[0])->t.desc;
-  int64_t axis = reed_attrs_int(&p->run->program->module->sites[i->site].attrs, "axis", 0), at = 0;
+  int64_t axis = reed_attrs_int(&p->run->program->site_attrs[i->site], "axis", 0), at = 0;
   if (axis < 0) axis += desc->rank;
   if (axis < 0 || axis >= desc->rank) return;
   for (int64_t k = 0; k < axis; k++)

@@ -52,20 +52,6 @@ static void *lookup(const sharing *s, uint64_t hash, const void *item, bool (*sa
 
 static bool same_array(const void *a, const void *b, size_t bytes) { return bytes == 0 || memcmp(a, b, bytes) == 0; }
 
-static bool same_attr(const reed_attr *a, const reed_attr *b) {
-  if (a->type != b->type || strcmp(a->name, b->name) != 0) return false;
-  switch (a->type) {
-    case REED_ATTR_INT: return a->i == b->i;
-    case REED_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
-    case REED_ATTR_STRING: return strcmp(a->s, b->s) == 0;
-    case REED_ATTR_INTS: return a->n == b->n && same_array(a->ints, b->ints, (size_t)a->n * sizeof *a->ints);
-    case REED_ATTR_FLOATS: return a->n == b->n && same_array(a->floats, b->floats, (size_t)a->n * sizeof *a->floats);
-    case REED_ATTR_TENSOR:
-      return desc_equal(&a->desc, &b->desc) && same_array(a->data, b->data, (size_t)desc_bytes(&a->desc));
-  }
-  return false;
-}
-
 static bool same_call(const void *x, const void *y) {
   const ir_node *a = x, *b = y;
   if (a->op != b->op || a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs || a->n_attrs != b->n_attrs)
@@ -75,7 +61,7 @@ static bool same_call(const void *x, const void *y) {
   for (int32_t i = 0; i < a->n_outputs; i++)
     if (b->outputs[i] && !a->outputs[i]) return false;
   for (int32_t i = 0; i < a->n_attrs; i++)
-    if (!same_attr(&a->attrs[i], &b->attrs[i])) return false;
+    if (!attr_equal(&a->attrs[i], &b->attrs[i])) return false;
   return true;
 }
 

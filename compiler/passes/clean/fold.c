@@ -75,7 +75,7 @@ static reed_status shape_outputs(const ir_node *n, evaluation *e) {
   for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++) {
     const reed_desc *d = &e->inputs[i];
     inputs[i] = (reed_shape_input){.dtype = d->dtype, .rank = d->rank, .dims = d->dims};
-    if (d->dtype == REED_NONE || !(reed_op_input_at(n->op, i)->reads & REED_READS_VALUE)) continue;
+    if (d->dtype == REED_NONE || !op_reads_value(n->op, &attrs, i)) continue;
     inputs[i].data = e->data[i];
     inputs[i].n_values = desc_elements(d);
   }

@@ -32,12 +32,12 @@ static void forget(ir_value *v) {
 /* ---- operators ---- */
 
 /* What the shape function is told of one input; unknown ranks and values are its business. */
-static reed_shape_input describe_input(const inference *in, ir_value *v, const reed_op_input *row) {
+static reed_shape_input describe_input(const inference *in, ir_value *v, bool reads_value) {
   reed_shape_input described = {.dtype = REED_NONE};
   if (!v) return described;
   described = (reed_shape_input){.dtype = v->type.dtype, .rank = v->type.rank, .dims = v->type.dims};
   reed_desc d;
-  if (!row || !(row->reads & REED_READS_VALUE) || !ir_desc(v, &d)) return described;
+  if (!reads_value || !ir_desc(v, &d)) return described;
   described.n_values = desc_elements(&d);
   described.data = v->data;
   int64_t n;
@@ -77,7 +77,7 @@ static reed_status infer_operator(inference *in, ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
   bool typed = true;
   for (int32_t i = 0; i < n->n_inputs; i++) {
-    inputs[i] = describe_input(in, n->inputs[i], reed_op_input_at(n->op, i));
+    inputs[i] = describe_input(in, n->inputs[i], op_reads_value(n->op, &attrs, i));
     dtypes[i] = inputs[i].dtype;
     typed = typed && (!n->inputs[i] || dtypes[i] != REED_NONE);
   }

@@ -75,7 +75,7 @@ static ir_value *only_input(rewriting *r, ir_node *n, bool *change) {
   /* empty parts of a concatenation */
   reed_attrs attrs = ir_attrs(n);
   int32_t kept = 0, rank = n->outputs[0]->type.rank;
-  int64_t axis = reed_attrs_int(&attrs, "axis", 0);
+  int64_t axis = op_attr_int(&attrs, "axis");
   if (axis < 0) axis += rank;
   if (rank < 0 || axis < 0 || axis >= rank) return NULL;
   for (int32_t i = 0; i < n->n_inputs; i++) {
@@ -133,7 +133,7 @@ static ir_value *reshape(rewriting *r, ir_node *n, bool *change) {
   const reed_dim *dims = partial_elements(r->m, input(n, 1), false, &n_dims);
   if (!before || !dims || !input(before, 0)) return NULL;
   for (int64_t i = 0; i < n_dims; i++)
-    if (symbol_is(dims[i]) || (dims[i] == 0 && !reed_attrs_int(&attrs, "allowzero", 0))) return NULL;
+    if (symbol_is(dims[i]) || (dims[i] == 0 && !op_attr_int(&attrs, "allowzero"))) return NULL;
   n->inputs[0] = before->inputs[0];
   *change = true;
   return NULL;

@@ -40,9 +40,9 @@ static bool affine_of(const ir_node *n, const ir_node *product, channels *c) {
   if (n->op == op_builtin(OP_Mul))
     return weights_per_channel(n->inputs[n->inputs[0] == product->outputs[0] ? 1 : 0], rank, axis, c->n, c->factor);
   reed_attrs attrs = ir_attrs(n);
-  double epsilon = reed_attrs_float(&attrs, "epsilon", 1e-5);
+  double epsilon = op_attr_float(&attrs, "epsilon");
   double *variance = c->bias; /* not needed until later */
-  if (reed_attrs_int(&attrs, "training_mode", 0) || n->n_outputs != 1 || axis != 1) return false;
+  if (op_attr_int(&attrs, "training_mode") || n->n_outputs != 1 || axis != 1) return false;
   if (!weights_per_channel(n->inputs[1], 1, 0, c->n, c->factor) ||
       !weights_per_channel(n->inputs[4], 1, 0, c->n, variance))
     return false;
@@ -61,21 +61,23 @@ static int64_t channel_of(const ir_node *product, const reed_desc *w, int64_t i)
   for (int32_t k = 1; k < w->rank; k++) per_first *= w->dims[k];
   if (product->op == op_builtin(OP_Conv)) return i / per_first; /* [M, C/group, ...] */
   if (product->op == op_builtin(OP_ConvTranspose)) {            /* [C, M/group, ...] */
-    int64_t group = reed_attrs_int(&attrs, "group", 1), per_second = per_first / w->dims[1];
+    int64_t group = op_attr_int(&attrs, "group"), per_second = per_first / w->dims[1];
     return i / per_first / (w->dims[0] / group) * w->dims[1] + i / per_second % w->dims[1];
   }
-  bool transposed = product->op == op_builtin(OP_Gemm) && reed_attrs_int(&attrs, "transB", 0);
+  bool transposed = product->op == op_builtin(OP_Gemm) && op_attr_int(&attrs, "transB");
   return transposed ? i / per_first : i % w->dims[w->rank - 1];
 }
 
 /* Extents of the weights are what the fold takes for granted. */
 static bool weights_fit(const ir_node *product, const reed_desc *w, int64_t n_channels) {
   reed_attrs attrs = ir_attrs(product);
-  int64_t group = reed_attrs_int(&attrs, "group", 1);
-  if (w->rank < 2 || desc_elements(w) <= 0 || group < 1) return false;
+  if (w->rank < 2 || desc_elements(w) <= 0) return false;
   if (product->op == op_builtin(OP_Conv)) return w->dims[0] == n_channels;
-  if (product->op == op_builtin(OP_ConvTranspose)) return w->dims[0] % group == 0 && w->dims[1] * group == n_channels;
-  bool transposed = product->op == op_builtin(OP_Gemm) && reed_attrs_int(&attrs, "transB", 0);
+  if (product->op == op_builtin(OP_ConvTranspose)) {
+    int64_t group = op_attr_int(&attrs, "group");
+    return group >= 1 && w->dims[0] % group == 0 && w->dims[1] * group == n_channels;
+  }
+  bool transposed = product->op == op_builtin(OP_Gemm) && op_attr_int(&attrs, "transB");
   return w->dims[transposed ? 0 : w->rank - 1] == n_channels;
 }
 

@@ -49,7 +49,7 @@ static bool is_bound(const ir_value *v, const ir_value *like) {
 
 static bool may_join(const ir_node *n) {
   const ir_value *y = n->n_outputs == 1 ? n->outputs[0] : NULL;
-  if (n->dead || !y || !fused_takes(n->op) || n->n_attrs > FUSED_ATTRS || steps_of(n) < 1) return false;
+  if (n->dead || !y || !op_has(n->op, OP_PROPERTY_FUSABLE) || n->n_attrs > FUSED_ATTRS || steps_of(n) < 1) return false;
   if (y->type.rank < 0 || y->type.dtype == REED_NONE || y->elements || is_small(y)) return false;
   for (int32_t i = 0; i < n->n_inputs; i++)
     if (n->inputs[i] && n->inputs[i]->type.dtype == REED_NONE) return false;

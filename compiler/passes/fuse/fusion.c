@@ -49,8 +49,7 @@ static bool add_computed_bias(const fusing *f, ir_node *product, ir_value *other
   bool fits = matrix && (product->n_inputs < 3 || !product->inputs[2]) && other->type.rank == 1 && t->rank >= 2 &&
               symbols_assume_equal(f->m->symbols, other->type.dims[0], t->dims[t->rank - 1]);
   if (!fits || !set_input(product, 2, other)) return false;
-  ir_drop_attr(product, "beta");
-  return true;
+  return ir_drop_attr(product, "beta");
 }
 
 /* ---- residual ---- */
@@ -103,9 +102,8 @@ static bool clip_bounds(const ir_node *n, double *out_alpha, double *out_beta) {
 static const struct activation_row {
   op_id op;
   const char *text, *approximate;
-  double alpha, beta;
 } activations[] = {
-#define ACTIVATION(kind, text, op, approximate, alpha, beta) {OP_##op, text, approximate, alpha, beta},
+#define ACTIVATION(kind, text, op, approximate) {OP_##op, text, approximate},
 #include "ops/activation.def"
 };
 
@@ -115,7 +113,7 @@ static const struct activation_row *activation_of(const ir_node *n) {
   for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
     const char *wanted = activations[i].approximate;
     if (n->op == op_builtin(activations[i].op) &&
-        (!*wanted || strcmp(reed_attrs_string(&attrs, "approximate", "none"), wanted) == 0))
+        (!*wanted || strcmp(op_attr_string(&attrs, "approximate"), wanted) == 0))
       return &activations[i];
   }
   return NULL;
@@ -123,16 +121,19 @@ static const struct activation_row *activation_of(const ir_node *n) {
 
 /* op.def gives it the attribute. */
 static bool may_end_with_activation(const reed_op *op) {
-  for (int32_t i = 0; op_id_of(op) != OP_COUNT && i < op->n_attrs; i++)
-    if (strcmp(op->attrs[i].name, "activation") == 0) return true;
-  return false;
+  return op_id_of(op) != OP_COUNT && op_attr_row(op, "activation");
+}
+
+/* NAN: the operator has no such attribute. */
+static double number_or_nan(const reed_attrs *attrs, const char *name) {
+  const reed_attr *attr = reed_attrs_find(attrs, name);
+  return attr ? attr->f : NAN;
 }
 
 static reed_status fuse_activation(fusing *f, ir_node *n, const struct activation_row *row) {
   ir_node *before = weights_only_for(n->inputs[0], n);
   reed_attrs attrs = ir_attrs(n);
-  double alpha = isnan(row->alpha) ? NAN : reed_attrs_float(&attrs, "alpha", row->alpha);
-  double beta = isnan(row->beta) ? NAN : reed_attrs_float(&attrs, "beta", row->beta);
+  double alpha = number_or_nan(&attrs, "alpha"), beta = number_or_nan(&attrs, "beta");
   bool is_clip = n->op == op_builtin(OP_Clip);
   if (!before || !may_end_with_activation(before->op) || !is_float(before->outputs[0])) return REED_OK;
   if (is_clip && !clip_bounds(n, &alpha, &beta)) return REED_OK;

@@ -57,18 +57,10 @@ static bool set_input(layout_node *n, int32_t i, ir_value *v) {
   return v != NULL;
 }
 
-static const struct {
-  op_id op;
-  int64_t axis; /* where the attribute is not given */
-} axis_defaults[] = {{OP_Softmax, -1}, {OP_LogSoftmax, -1}, {OP_Hardmax, -1}, {OP_LpNormalization, -1}, {OP_TopK, -1}};
-
 /* The axis of the value; -1: none. */
 static int32_t axis_of(const ir_node *n, int32_t rank) {
   reed_attrs attrs = ir_attrs(n);
-  int64_t axis = 0;
-  for (size_t i = 0; i < sizeof axis_defaults / sizeof *axis_defaults; i++)
-    if (n->op == op_builtin(axis_defaults[i].op)) axis = axis_defaults[i].axis;
-  return from_start(reed_attrs_int(&attrs, "axis", axis), rank);
+  return from_start(op_attr_int(&attrs, "axis"), rank);
 }
 
 /* ---- element-wise, Concat: any order, the same for all ---- */
@@ -118,7 +110,8 @@ static bool plan_concat(layout_node *n) {
 
 static bool plan_along_axis(layout_node *n) {
   reed_attrs attrs = ir_attrs(n->node);
-  if (!has_order(n) || axis_of(n->node, n->have[0].rank) < 0 || reed_attrs_int(&attrs, "flattened", 0)) return false;
+  const reed_attr *flattened = reed_attrs_find(&attrs, "flattened"); /* the Softmax family only */
+  if (!has_order(n) || axis_of(n->node, n->have[0].rank) < 0 || (flattened && flattened->i)) return false;
   n->want[0] = n->have[0];
   for (int32_t i = 0; i < n->node->n_outputs; i++) n->give[i] = n->have[0];
   return true;
@@ -145,7 +138,7 @@ static bool plan_arg_reduce(layout_node *n) {
   int32_t axis = has_order(n) ? axis_of(n->node, n->have[0].rank) : -1;
   if (axis < 0) return false;
   n->want[0] = n->have[0];
-  n->give[0] = reed_attrs_int(&attrs, "keepdims", 1) ? n->have[0] : without_axes(&n->have[0], 1u << axis);
+  n->give[0] = op_attr_int(&attrs, "keepdims") ? n->have[0] : without_axes(&n->have[0], 1u << axis);
   return true;
 }
 
@@ -215,13 +208,13 @@ static bool plan_reduce(layout_node *n) {
   int64_t axes[REED_MAX_RANK], n_axes;
   reed_attrs attrs = ir_attrs(n->node);
   bool squeezes = n->node->op == op_builtin(OP_Squeeze);
-  if (!has_order(n) || (!input(n, 1) && (squeezes || reed_attrs_int(&attrs, "noop_with_empty_axes", 0)))) return false;
+  if (!has_order(n) || (!input(n, 1) && (squeezes || op_attr_int(&attrs, "noop_with_empty_axes")))) return false;
   if (!node_axes(n, n->have[0].rank, axes, &n_axes)) return false;
   uint32_t set = 0;
   for (int64_t k = 0; k < n_axes; k++) set |= 1u << axes[k];
   if (!set) return false;
   n->want[0] = n->have[0];
-  n->give[0] = !squeezes && reed_attrs_int(&attrs, "keepdims", 1) ? n->have[0] : without_axes(&n->have[0], set);
+  n->give[0] = !squeezes && op_attr_int(&attrs, "keepdims") ? n->have[0] : without_axes(&n->have[0], set);
   return true;
 }
 
@@ -402,9 +395,9 @@ static int64_t rows_of_reader(const layout_node *n, bool *columns) {
   if (!reader || reader->n_inputs < 2 || reader->inputs[0] != n->node->outputs[0] || !ir_is_constant(reader->inputs[1]))
     return -1;
   reed_attrs attrs = ir_attrs(reader);
-  *columns = reader->op == op_builtin(OP_Gemm) && reed_attrs_int(&attrs, "transB", 0);
-  bool is_product = reader->op == op_builtin(OP_MatMul) ||
-                    (reader->op == op_builtin(OP_Gemm) && !reed_attrs_int(&attrs, "transA", 0));
+  *columns = reader->op == op_builtin(OP_Gemm) && op_attr_int(&attrs, "transB");
+  bool is_product =
+      reader->op == op_builtin(OP_MatMul) || (reader->op == op_builtin(OP_Gemm) && !op_attr_int(&attrs, "transA"));
   return is_product && ir_desc(reader->inputs[1], &d) && d.rank == 2 ? d.dims[*columns ? 1 : 0] : -1;
 }
 
@@ -423,7 +416,7 @@ static bool plan_flatten(layout_node *n) {
   if (!read_view(n, &v)) return false;
   n->want[0] = n->have[0];
   if (order_of_view(&v, &n->have[0], &n->give[0])) return v.n == 2;
-  return plan_rows(n, &v) && reed_attrs_int(&attrs, "axis", 1) == 1;
+  return plan_rows(n, &v) && op_attr_int(&attrs, "axis") == 1;
 }
 
 /* All of the shape is known, and a 0 that copies an extent of x copies the same one of the stored tensor. */
@@ -432,7 +425,7 @@ static bool shape_goes_along(const layout_node *n) {
   reed_attrs attrs = ir_attrs(n->node);
   const reed_dim *dims = partial_elements(n->m, input(n, 1), false, &n_dims);
   for (int64_t i = 0; dims && i < n_dims; i++)
-    if (dims[i] == 0 && !reed_attrs_int(&attrs, "allowzero", 0)) {
+    if (dims[i] == 0 && !op_attr_int(&attrs, "allowzero")) {
       int32_t at = n->give[0].rank ? layout_position(&n->give[0], (int32_t)i) : (int32_t)i;
       if (at >= n->have[0].rank || n->have[0].axes[at] != i) return false;
     }
@@ -498,25 +491,22 @@ static bool edit_shape(layout_node *n) {
   ir_node *shape = n->node;
   reed_attrs attrs = ir_attrs(shape);
   int32_t rank = n->want[0].rank;
-  int64_t positions[REED_MAX_RANK], count = 0, start = reed_attrs_int(&attrs, "start", 0),
+  int64_t positions[REED_MAX_RANK], count = 0, start = op_attr_int(&attrs, "start"),
                                     end = reed_attrs_int(&attrs, "end", rank);
   if (start < 0) start += rank;
   if (end < 0) end += rank;
   for (int32_t i = 0; i < rank; i++)
     if (i >= start && i < end) positions[count++] = layout_position(&n->want[0], i);
   ir_value *all = make(n, OP_Shape, shape->inputs, 1), *axes = ir_constant_i64(n->m, positions, count, NULL);
-  ir_drop_attr(shape, "start");
-  ir_drop_attr(shape, "end");
-  shape->op = op_builtin(OP_Gather);
   shape->inputs[0] = all;
-  return all && axes && ir_add_input(shape, axes);
+  return all && axes && ir_set_op(shape, op_builtin(OP_Gather)) && ir_add_input(shape, axes);
 }
 
 /* ---- images: channels last, by the attribute of that name ---- */
 
 static bool is_image_operator(const layout_node *n) {
   reed_attrs attrs = ir_attrs(n->node);
-  return !reed_attrs_int(&attrs, "channels_last", 0) && n->node->outputs[0] && n->node->outputs[0]->type.rank >= 3;
+  return !op_attr_int(&attrs, "channels_last") && n->node->outputs[0] && n->node->outputs[0]->type.rank >= 3;
 }
 
 static bool edit_image(layout_node *n) { return ir_set_attr_int(n->node, "channels_last", 1); }
@@ -552,7 +542,7 @@ static bool plan_image(layout_node *n) {
 static bool plan_maps(layout_node *n) {
   layout_order order = channels_last(4);
   reed_attrs attrs = ir_attrs(n->node);
-  if (reed_attrs_int(&attrs, "channels_last", 0) || !layout_same(&n->have[0], &order)) return false;
+  if (op_attr_int(&attrs, "channels_last") || !layout_same(&n->have[0], &order)) return false;
   n->want[0] = order;
   return true;
 }
@@ -623,6 +613,6 @@ static const struct {
 
 const layout_rule *layout_rule_of(const reed_op *op) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (op->shape == op_builtin(rows[i].op)->shape) return rows[i].rule;
+    if (shapefn_of(op) == shapefn_of(op_builtin(rows[i].op))) return rows[i].rule;
   return NULL;
 }

@@ -8,8 +8,7 @@
 #include "compiler/ir/pattern.h"
 
 enum { BEFORE, PART, N_SLOTS };
-static const pattern *const appended =
-    P_INT("axis", 0, 0, P_OP(Concat, P_ONCE(P_AS(BEFORE, P_ANY)), P_AS(PART, P_ANY)));
+static const pattern *const appended = P_INT("axis", 0, P_OP(Concat, P_ONCE(P_AS(BEFORE, P_ANY)), P_AS(PART, P_ANY)));
 
 typedef struct accumulating {
   ir_module *m;

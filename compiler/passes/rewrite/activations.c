@@ -47,7 +47,7 @@ static const pattern *const mish = P_PAIR(Mul, P_X, ONE_USE(Tanh, ONE_USE(Softpl
 #define SIXTH 0.16666666666666666667
 static const pattern *const hard_swish =
     P_EITHER(P_OP(Div, ONE_USE_PAIR(Mul, P_X, CLIPPED), P_NUMBER(6)), P_PAIR(Mul, P_X, SCALED(CLIPPED, SIXTH, 6)),
-             P_PAIR(Mul, P_X, P_FLOAT("alpha", 0.2, SIXTH, P_FLOAT("beta", 0.5, 0.5, ONE_USE(HardSigmoid, P_X)))));
+             P_PAIR(Mul, P_X, P_FLOAT("alpha", SIXTH, P_FLOAT("beta", 0.5, ONE_USE(HardSigmoid, P_X)))));
 static const pattern *const hard_sigmoid =
     P_EITHER(P_OP(Div, CLIPPED, P_NUMBER(6)), P_PAIR(Mul, CLIPPED, P_NUMBER(SIXTH)));
 

@@ -73,8 +73,8 @@ static bool fit(const joining *j, const ir_value *y, ir_value *const *slots) {
   for (int32_t i = 0; i < 2; i++)
     if (!same_dim(j, q, i, kt, i) || !same_dim(j, q, i, v, i)) return false;
   reed_attrs softmax = ir_attrs(slots[WEIGHTS]->producer);
-  int64_t axis = reed_attrs_int(&softmax, "axis", -1);
-  if ((axis != -1 && axis != 3) || reed_attrs_int(&softmax, "flattened", 0)) return false;
+  int64_t axis = op_attr_int(&softmax, "axis");
+  if ((axis != -1 && axis != 3) || op_attr_int(&softmax, "flattened")) return false;
   if (slots[WEIGHTS]->n_uses != (slots[GUARDED] ? 2 : 1)) return false;
   if (slots[GUARDED] && !ir_same_type(j->m, slots[GUARDED], slots[WEIGHTS])) return false;
   return !slots[MASKED] || ir_same_type(j->m, slots[MASKED], slots[SCALED]);

@@ -16,7 +16,7 @@ enum { FEATURES, WEIGHTS, BIAS, LOGITS, ACTIVE, FLAT, REGIONS, N_CLASSES, CLASSE
 #define MAPS \
   P_AS(LOGITS, P_OP(Conv, P_AS(FEATURES, P_ANY), P_AS(WEIGHTS, P_CONSTANT), P_EITHER(P_ABSENT, P_AS(BIAS, P_CONSTANT))))
 static const pattern *const chosen =
-    P_INT("axis", 0, 0, P_OP(Gather, P_AS(FLAT, P_VIEWS(P_EITHER(P_AS(ACTIVE, P_OP(Sigmoid, MAPS)), MAPS))), NUMBERS));
+    P_INT("axis", 0, P_OP(Gather, P_AS(FLAT, P_VIEWS(P_EITHER(P_AS(ACTIVE, P_OP(Sigmoid, MAPS)), MAPS))), NUMBERS));
 
 typedef struct choosing {
   ir_module *m;
@@ -36,7 +36,7 @@ static bool all_are(const ir_node *n, const char *name, int64_t number) {
 static bool is_pointwise(const ir_node *conv, const ir_type *weights) {
   reed_attrs attrs = ir_attrs(conv);
   return conv->n_inputs <= 3 && weights->rank == 4 && weights->dims[2] == 1 && weights->dims[3] == 1 &&
-         reed_attrs_int(&attrs, "group", 1) == 1 && all_are(conv, "strides", 1) && all_are(conv, "pads", 0) &&
+         op_attr_int(&attrs, "group") == 1 && all_are(conv, "strides", 1) && all_are(conv, "pads", 0) &&
          !reed_attrs_find(&attrs, "activation");
 }
 

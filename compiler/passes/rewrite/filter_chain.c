@@ -20,7 +20,7 @@ static filter_use use(void *context, ir_node *user, int32_t input) {
   reed_attrs attrs = ir_attrs(user);
   if (pattern_viewed(user->outputs[0]) == user->inputs[input] && input == 0) return FILTER_FOLLOW;
   if (user->op == op_builtin(OP_Shape) || user->op == op_builtin(OP_Size)) return FILTER_FINE;
-  bool takes = user->op == op_builtin(OP_Gather) && input == 1 && reed_attrs_int(&attrs, "axis", 0) == 0 &&
+  bool takes = user->op == op_builtin(OP_Gather) && input == 1 && op_attr_int(&attrs, "axis") == 0 &&
                user->inputs[1]->type.rank == 1;
   if (!takes || !filter_can_undo(c->m, &c->first, user->inputs[0])) return FILTER_WRONG;
   c->no_memory = c->no_memory || !VEC_PUSH(&c->takers, user);

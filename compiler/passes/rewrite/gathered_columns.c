@@ -25,7 +25,7 @@ static int32_t column_axis(const ir_node *n) {
   if (n->op != op_builtin(OP_Gather) || !ir_is_constant(n->inputs[1]) || n->inputs[1]->type.rank != 0) return -1;
   const ir_value *v = n->inputs[0];
   reed_attrs attrs = ir_attrs(n);
-  int64_t axis = reed_attrs_int(&attrs, "axis", 0), inner = 1;
+  int64_t axis = op_attr_int(&attrs, "axis"), inner = 1;
   if (ir_is_constant(v) || v->elements || v->type.rank < 2) return -1;
   if (axis < 0) axis += v->type.rank;
   bool first = true; /* nothing but extents of 1 before */

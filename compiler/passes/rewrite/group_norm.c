@@ -67,7 +67,7 @@ static reed_status make(joining *j, ir_node *last, ir_value *const *slots, int64
                                                     inputs, 3, last->outputs, 1)
                                       : NULL;
   if (!n || !ir_set_attr_int(n, "num_groups", channels / shared) ||
-      !ir_set_attr_float(n, "epsilon", reed_attrs_float(&attrs, "epsilon", 1e-5)))
+      !ir_set_attr_float(n, "epsilon", op_attr_float(&attrs, "epsilon")))
     return diag_no_memory(j->m->diagnosis, "a normalisation");
   last->dead = true;
   if (slots[SCALED]) slots[SCALED]->producer->dead = true;

@@ -10,25 +10,24 @@
 enum { TURN, MAPS, RESIZED, FLAT, PLACE, LEFT, TOP, WIDTH, HEIGHT, COLUMNS, ROWS, DIAGONAL, N_SLOTS };
 
 /* This turn's element of a list, or map of the maps. */
-#define OF_TURN(slot) P_INT("axis", 0, 0, P_OP(Gather, P_AS(slot, P_ANY), P_AS(TURN, P_ANY)))
+#define OF_TURN(slot) P_INT("axis", 0, P_OP(Gather, P_AS(slot, P_ANY), P_AS(TURN, P_ANY)))
 #define NUMBER(slot) P_VIEWS(OF_TURN(slot))
-#define TO_INTEGER(a) P_INT("to", 0, REED_I64, P_OP(Cast, a))
-#define TO_FLOAT(a) P_INT("to", 0, REED_F32, P_OP(Cast, a))
-#define ROW(...) P_INT("axis", 0, 0, P_OP(Concat, __VA_ARGS__))
+#define TO_INTEGER(a) P_INT("to", REED_I64, P_OP(Cast, a))
+#define TO_FLOAT(a) P_INT("to", REED_F32, P_OP(Cast, a))
+#define ROW(...) P_INT("axis", 0, P_OP(Concat, __VA_ARGS__))
 
 #define NOTHING \
   P_EITHER(P_ABSENT, P_CONSTANT) /* of Resize's operands the sizes alone decide: the others have no elements */
 #define SIZES ROW(P_CONSTANT, TO_INTEGER(ROW(NUMBER(ROWS), NUMBER(COLUMNS))))
-#define CUBIC(part) P_TEXT("mode", "nearest", "cubic", P_INT("antialias", 0, 0, P_INT("exclude_outside", 0, 0, part)))
+#define CUBIC(part) P_TEXT("mode", "cubic", P_INT("antialias", 0, P_INT("exclude_outside", 0, part)))
 #define RESIZED_MAPS P_AS(RESIZED, CUBIC(P_OP(Resize, P_VIEWS(OF_TURN(MAPS)), NOTHING, NOTHING, SIZES)))
 #define PLANES P_AS(FLAT, P_VIEWS(RESIZED_MAPS))
 
 /* Where a map is largest: as the number of a pixel, its column and its row. */
 #define PIXEL \
-  P_AS(PLACE, P_INT("axis", 0, 1, \
-                    P_INT("keepdims", 1, 0, P_INT("select_last_index", 0, 0, P_OP(ArgMax, P_ROOT(RESIZED_MAPS))))))
+  P_AS(PLACE, P_INT("axis", 1, P_INT("keepdims", 0, P_INT("select_last_index", 0, P_OP(ArgMax, P_ROOT(RESIZED_MAPS))))))
 #define N_COLUMNS P_VIEWS(P_OP(Gather, P_OP(Shape, PLANES), P_NUMBER(2)))
-#define X P_INT("fmod", 0, 0, P_OP(Mod, PIXEL, N_COLUMNS))
+#define X P_INT("fmod", 0, P_OP(Mod, PIXEL, N_COLUMNS))
 #define Y P_OP(Div, P_OP(Sub, PIXEL, X), N_COLUMNS)
 #define IN_PICTURE(at, size, pixels, begin) \
   P_VIEWS(P_PAIR(Add, P_PAIR(Mul, P_PAIR(Add, P_NUMBER(0.5), TO_FLOAT(at)), P_OP(Div, NUMBER(size), NUMBER(pixels))), \
@@ -37,7 +36,7 @@ static const pattern *const points =
     P_VIEWS(ROW(IN_PICTURE(X, WIDTH, COLUMNS, LEFT), IN_PICTURE(Y, HEIGHT, ROWS, TOP), P_NUMBER(1)));
 
 /* The values there: of all maps at the places of all maps, those of each map at its own. */
-#define AT(axis_, a, place) P_INT("axis", 0, axis_, P_OP(Gather, a, place))
+#define AT(axis_, a, place) P_INT("axis", axis_, P_OP(Gather, a, place))
 static const pattern *const peaks =
     P_VIEWS(AT(0, P_VIEWS(AT(2, AT(1, PLANES, TO_INTEGER(TO_FLOAT(Y))), X)), P_AS(DIAGONAL, P_CONSTANT)));
 
@@ -70,7 +69,7 @@ static bool agree(const ir_module *m, const ir_node *loop, ir_value *const *slot
   const ir_type *y = &slots[RESIZED]->type, *lines = &slots[PLACE]->producer->inputs[0]->type;
   if (lines->rank != 2 || !same_dim(m, lines->dims[0], maps->dims[1])) return false;
   reed_attrs attrs = ir_attrs(slots[RESIZED]->producer);
-  bool crops = strcmp(reed_attrs_string(&attrs, "coordinate_transformation_mode", ""), "tf_crop_and_resize") == 0;
+  bool crops = strcmp(op_attr_string(&attrs, "coordinate_transformation_mode"), "tf_crop_and_resize") == 0;
   return !crops && !reed_attrs_find(&attrs, "axes") && same_dim(m, flat->dims[0], y->dims[0]) &&
          same_dim(m, flat->dims[1], y->dims[2]) && same_dim(m, flat->dims[2], y->dims[3]) &&
          same_dim(m, y->dims[0], maps->dims[1]) && y->dims[1] == 1;

@@ -28,7 +28,7 @@ static int64_t column_of(const ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
   double column;
   bool one =
-      n->op == op_builtin(OP_Gather) && reed_attrs_int(&attrs, "axis", 0) == 1 && pattern_number(n->inputs[1], &column);
+      n->op == op_builtin(OP_Gather) && op_attr_int(&attrs, "axis") == 1 && pattern_number(n->inputs[1], &column);
   return one && column >= 0 && column <= 2 ? (int64_t)column : -1;
 }
 
@@ -43,7 +43,7 @@ static filter_use use(void *context, ir_node *user, int32_t input) {
   }
   if (input == 0 && (user->op == op_builtin(OP_Slice) || pattern_viewed(user->outputs[0]) == user->inputs[0]))
     return FILTER_FOLLOW;
-  bool takes = user->op == op_builtin(OP_Gather) && input == 1 && reed_attrs_int(&attrs, "axis", 0) == 0;
+  bool takes = user->op == op_builtin(OP_Gather) && input == 1 && op_attr_int(&attrs, "axis") == 0;
   if (!takes || !filter_can_undo(s->m, &s->kept, user->inputs[0])) return FILTER_WRONG;
   s->no_memory = s->no_memory || !VEC_PUSH(&s->takers, user);
   return FILTER_FINE;

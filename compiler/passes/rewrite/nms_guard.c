@@ -14,7 +14,7 @@ static const pattern *const no_boxes = P_EITHER(IS_NONE, P_OP(Cast, IS_NONE));
 
 /* A number of every box that is selected. */
 static const pattern *const selected =
-    P_VIEWS(P_INT("axis", 0, 1, P_OP(Gather, P_AS(NMS, P_OP(NonMaxSuppression)), P_NUMBER(2))));
+    P_VIEWS(P_INT("axis", 1, P_OP(Gather, P_AS(NMS, P_OP(NonMaxSuppression)), P_NUMBER(2))));
 
 typedef struct opening {
   ir_module *m;
@@ -50,7 +50,7 @@ static bool takes_nothing(const ir_module *m, const ir_node *n) {
     case OP_Mul: return always_broadcast(m, in, &n->inputs[1]->type);
     case OP_Squeeze: return in->rank >= 0 && wide_extents(in) == wide_extents(&n->outputs[0]->type);
     case OP_Gather: /* a column of what was selected */
-      return pattern_made_by(n->inputs[0], OP_NonMaxSuppression) && reed_attrs_int(&attrs, "axis", 0) == 1;
+      return pattern_made_by(n->inputs[0], OP_NonMaxSuppression) && op_attr_int(&attrs, "axis") == 1;
     default: return false;
   }
 }

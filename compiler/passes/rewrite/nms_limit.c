@@ -9,7 +9,7 @@ enum { NMS, N_SLOTS };
 
 /* Box numbers of what was selected, seen by nobody else. */
 #define NUMBERS \
-  P_ONCE(P_INT("axis", 0, 1, \
+  P_ONCE(P_INT("axis", 1, \
                P_OP(Gather, P_ONCE(P_AS(NMS, P_OP(NonMaxSuppression, P_ANY, P_ANY, P_CONSTANT))), P_NUMBER(2))))
 static const pattern *const kept =
     P_EITHER(NUMBERS, P_ONCE(P_OP(Squeeze, NUMBERS)), P_ONCE(P_OP(Reshape, NUMBERS, P_NUMBER(-1))));

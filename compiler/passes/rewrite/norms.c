@@ -11,7 +11,7 @@
 enum { X, CENTRED, AXES, EPSILON, NORMALISED, SCALED, SCALE, SHIFT, N_SLOTS };
 
 #define P_X P_AS(X, P_ANY)
-#define MEAN(part) P_INT("keepdims", 1, 1, P_OP(ReduceMean, part, P_AS(AXES, P_CONSTANT)))
+#define MEAN(part) P_INT("keepdims", 1, P_OP(ReduceMean, part, P_AS(AXES, P_CONSTANT)))
 #define SQUARE(part) P_EITHER(P_OP(Pow, part, P_NUMBER(2)), P_OP(Mul, part, part))
 #define ROOT(part) P_EITHER(P_OP(Sqrt, part), P_OP(Pow, part, P_NUMBER(0.5)))
 #define INVERSE(part) P_EITHER(P_OP(Reciprocal, part), P_OP(Div, P_NUMBER(1), part))

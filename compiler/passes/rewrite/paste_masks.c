@@ -10,15 +10,15 @@
 enum { BEFORE, PICTURE, TURN, MASKS, RESIZED, FLAT, BOXES, X1, Y1, X2, Y2, HEIGHT, WIDTH, N_SLOTS };
 
 /* An element of this turn's row of boxes. */
-#define BOX P_INT("axis", 0, 0, P_OP(Gather, P_AS(BOXES, P_ANY), P_AS(TURN, P_ANY)))
-#define CORNER(slot, k) P_ROOT(P_AS(slot, P_INT("axis", 0, 0, P_OP(Gather, BOX, P_NUMBER(k)))))
+#define BOX P_INT("axis", 0, P_OP(Gather, P_AS(BOXES, P_ANY), P_AS(TURN, P_ANY)))
+#define CORNER(slot, k) P_ROOT(P_AS(slot, P_INT("axis", 0, P_OP(Gather, BOX, P_NUMBER(k)))))
 #define FIRST_X CORNER(X1, 0)
 #define FIRST_Y CORNER(Y1, 1)
 #define LAST_X CORNER(X2, 2)
 #define LAST_Y CORNER(Y2, 3)
 
 /* The larger and smaller of two numbers, and two numbers in a row. */
-#define ROW(a, b) P_INT("axis", 0, 0, P_OP(Concat, a, b))
+#define ROW(a, b) P_INT("axis", 0, P_OP(Concat, a, b))
 #define LARGER(a, b) P_VIEWS(P_EITHER(P_PAIR(Max, a, b), P_OP(ReduceMax, ROW(a, b), P_ABSENT)))
 #define SMALLER(a, b) P_VIEWS(P_EITHER(P_PAIR(Min, a, b), P_OP(ReduceMin, ROW(a, b), P_ABSENT)))
 #define NEXT(a) P_VIEWS(P_PAIR(Add, a, P_NUMBER(1)))
@@ -33,19 +33,18 @@ enum { BEFORE, PICTURE, TURN, MASKS, RESIZED, FLAT, BOXES, X1, Y1, X2, Y2, HEIGH
 /* a[from:to] along an axis. */
 #define SLICE(a, from, to, axis) P_OP(Slice, a, from, to, P_NUMBER(axis), P_EITHER(P_ABSENT, P_NUMBER(1)))
 #define VISIBLE(a, first, last, size, axis) SLICE(a, MINUS(BEGIN(first), first), MINUS(END(last, size), first), axis)
-#define ZEROS(rows, columns) P_FILL(0, P_INT("axis", 0, 0, P_OP(Concat, rows, columns)))
+#define ZEROS(rows, columns) P_FILL(0, P_INT("axis", 0, P_OP(Concat, rows, columns)))
 /* a between zeros, to the picture's size */
 #define PADDED(axis_, before, a, after, size) \
-  SLICE(P_INT("axis", 0, axis_, P_OP(Concat, before, a, after)), P_NUMBER(0), SIZE(size), axis_)
+  SLICE(P_INT("axis", axis_, P_OP(Concat, before, a, after)), P_NUMBER(0), SIZE(size), axis_)
 
 #define NOTHING \
   P_EITHER(P_ABSENT, P_CONSTANT) /* of Resize's operands the sizes alone decide: the others have no elements */
 #define SIZES \
-  P_INT( \
-      "axis", 0, 0, \
-      P_OP(Concat, P_NUMBER(1), P_INT("axis", 0, 0, P_OP(Concat, EXTENT(FIRST_Y, LAST_Y), EXTENT(FIRST_X, LAST_X)))))
-#define MASK P_VIEWS(P_INT("axis", 0, 0, P_OP(Gather, P_AS(MASKS, P_ANY), P_AS(TURN, P_ANY))))
-#define LINEAR(part) P_TEXT("mode", "nearest", "linear", P_INT("antialias", 0, 0, P_INT("exclude_outside", 0, 0, part)))
+  P_INT("axis", 0, \
+        P_OP(Concat, P_NUMBER(1), P_INT("axis", 0, P_OP(Concat, EXTENT(FIRST_Y, LAST_Y), EXTENT(FIRST_X, LAST_X)))))
+#define MASK P_VIEWS(P_INT("axis", 0, P_OP(Gather, P_AS(MASKS, P_ANY), P_AS(TURN, P_ANY))))
+#define LINEAR(part) P_TEXT("mode", "linear", P_INT("antialias", 0, P_INT("exclude_outside", 0, part)))
 #define MASK_OF_BOX P_AS(FLAT, P_VIEWS(P_AS(RESIZED, LINEAR(P_OP(Resize, MASK, NOTHING, NOTHING, SIZES)))))
 
 #define IN_ROWS \
@@ -55,7 +54,7 @@ enum { BEFORE, PICTURE, TURN, MASKS, RESIZED, FLAT, BOXES, X1, Y1, X2, Y2, HEIGH
 #define IN_PICTURE \
   PADDED(1, ZEROS(P_ANY, BEGIN(FIRST_X)), IN_ROWS, ZEROS(P_ANY, MINUS(SIZE(WIDTH), END(LAST_X, WIDTH))), WIDTH)
 static const pattern *const one_turn =
-    P_INT("axis", 0, 0, P_OP(Concat, P_AS(BEFORE, P_ANY), P_AS(PICTURE, P_VIEWS(IN_PICTURE))));
+    P_INT("axis", 0, P_OP(Concat, P_AS(BEFORE, P_ANY), P_AS(PICTURE, P_VIEWS(IN_PICTURE))));
 
 typedef struct pasting {
   ir_module *m;
@@ -100,7 +99,7 @@ static bool can_be_pasted(const ir_module *m, const ir_node *loop, ir_value *con
     if (slots[outside[i]]->graph == loop->regions[0]) return false;
   const ir_type *masks = &slots[MASKS]->type, *boxes = &slots[BOXES]->type;
   reed_attrs attrs = ir_attrs(slots[RESIZED]->producer);
-  bool crops = strcmp(reed_attrs_string(&attrs, "coordinate_transformation_mode", ""), "tf_crop_and_resize") == 0;
+  bool crops = strcmp(op_attr_string(&attrs, "coordinate_transformation_mode"), "tf_crop_and_resize") == 0;
   return masks->dtype == REED_F32 && boxes->dtype == REED_I64 && boxes->rank == 2 && boxes->dims[1] == 4 && !crops &&
          same_dim(m, boxes->dims[0], masks->dims[0]) && !reed_attrs_find(&attrs, "axes") &&
          slots[HEIGHT]->type.dtype == REED_I64 && slots[WIDTH]->type.dtype == REED_I64;

@@ -13,11 +13,11 @@
 enum { BEFORE, LEVELS, LEVEL, ROWS, ROW_INDEX, REGIONS, CORNERS, MAP, ALIGNED, N_SLOTS };
 
 #define ROWS_OF_LEVEL P_VIEWS(P_AS(ROWS, P_OP(NonZero, P_PAIR(Equal, P_AS(LEVEL, P_CONSTANT), P_AS(LEVELS, P_ANY)))))
-#define REGIONS_OF_LEVEL P_INT("axis", 0, 0, P_OP(Gather, P_AS(REGIONS, P_ANY), ROWS_OF_LEVEL))
-#define COLUMNS(which) P_INT("axis", 0, 1, P_OP(Gather, REGIONS_OF_LEVEL, which))
+#define REGIONS_OF_LEVEL P_INT("axis", 0, P_OP(Gather, P_AS(REGIONS, P_ANY), ROWS_OF_LEVEL))
+#define COLUMNS(which) P_INT("axis", 1, P_OP(Gather, REGIONS_OF_LEVEL, which))
 static const pattern *const one_level =
-    P_INT("axis", 0, 0,
-          P_TEXT("reduction", "none", "none",
+    P_INT("axis", 0,
+          P_TEXT("reduction", "none",
                  P_OP(ScatterElements, P_AS(BEFORE, P_ANY), P_OP(Expand, P_AS(ROW_INDEX, ROWS_OF_LEVEL)),
                       P_AS(ALIGNED, P_OP(RoiAlign, P_AS(MAP, P_ANY), COLUMNS(P_AS(CORNERS, P_CONSTANT)),
                                          P_OP(Cast, P_VIEWS(COLUMNS(P_NUMBER(0)))))))));
@@ -97,9 +97,9 @@ static bool complete(const chain *c) {
     static const char *const ints[] = {"output_height", "output_width", "sampling_ratio"};
     static const char *const texts[] = {"mode", "coordinate_transformation_mode"};
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
-      if (reed_attrs_int(&first, ints[i], -1) != reed_attrs_int(&own, ints[i], -1)) return false;
+      if (op_attr_int(&first, ints[i]) != op_attr_int(&own, ints[i])) return false;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-      if (strcmp(reed_attrs_string(&first, texts[i], ""), reed_attrs_string(&own, texts[i], "")) != 0) return false;
+      if (strcmp(op_attr_string(&first, texts[i]), op_attr_string(&own, texts[i])) != 0) return false;
   }
   return c->n > 1;
 }
@@ -133,7 +133,7 @@ static bool set_attrs(ir_node *n, const chain *c) {
     if (strcmp(common.items[i].name, "spatial_scale") != 0 && !ir_set_attr(n, &common.items[i])) return false;
   for (int32_t k = 0; k < c->n; k++) {
     reed_attrs own = ir_attrs(c->aligned[k]->producer);
-    scales[k] = reed_attrs_float(&own, "spatial_scale", 1);
+    scales[k] = op_attr_float(&own, "spatial_scale");
   }
   return ir_set_attr(n, &(reed_attr){.name = "spatial_scales", .type = REED_ATTR_FLOATS, .floats = scales, .n = c->n});
 }

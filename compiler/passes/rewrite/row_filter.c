@@ -36,7 +36,7 @@ static bool is_elementwise(const ir_node *n) {
 
 static int64_t axis_of(const ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
-  int64_t axis = reed_attrs_int(&attrs, "axis", 0);
+  int64_t axis = op_attr_int(&attrs, "axis");
   return axis < 0 && n->inputs[0]->type.rank >= 0 ? axis + n->inputs[0]->type.rank : axis;
 }
 

@@ -67,8 +67,8 @@ static reed_status read_attributes(const reed_kernel_call *call, recurrent *r) {
   if (status != REED_OK) return status;
   for (int32_t d = 0; d < r->n_directions; d++)
     memcpy(r->activations[d], read + d * n_functions, (size_t)n_functions * sizeof *read);
-  r->linear_before_reset = reed_attrs_int(call->attrs, "linear_before_reset", 0) != 0;
-  r->input_forget = reed_attrs_int(call->attrs, "input_forget", 0) != 0;
+  r->linear_before_reset = r->id == OP_GRU && op_attr_int(call->attrs, "linear_before_reset") != 0;
+  r->input_forget = r->id == OP_LSTM && op_attr_int(call->attrs, "input_forget") != 0;
   r->clip = reed_attrs_float(call->attrs, "clip", INFINITY);
   if (!(r->clip >= 0)) return reed_kernel_fail(call, REED_ERROR_VALUE, "clip is %g", r->clip);
   return REED_OK;
@@ -76,8 +76,8 @@ static reed_status read_attributes(const reed_kernel_call *call, recurrent *r) {
 
 reed_status recurrent_read(const reed_kernel_call *call, recurrent *out_recurrent) {
   const reed_desc *x = &call->inputs[RECURRENT_X], *hidden = &call->inputs[RECURRENT_R];
-  const int64_t layout = reed_attrs_int(call->attrs, "layout", 0);
-  const char *direction = reed_attrs_string(call->attrs, "direction", "forward");
+  const int64_t layout = op_attr_int(call->attrs, "layout");
+  const char *direction = op_attr_string(call->attrs, "direction");
   recurrent r = {
       .id = op_id_of(call->op),
       .dtype = x->dtype,

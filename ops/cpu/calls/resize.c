@@ -38,7 +38,7 @@ typedef struct scaling {
 } scaling;
 
 static reed_status read_word(const reed_kernel_call *call, const char *name, const char *const *words, int *out) {
-  const char *word = reed_attrs_string(call->attrs, name, words[0]);
+  const char *word = op_attr_string(call->attrs, name);
   for (int i = 0; words[i]; i++)
     if (strcmp(words[i], word) == 0) return *out = i, REED_OK;
   return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%s '%s' is not known", name, word);
@@ -178,7 +178,7 @@ static reed_status read_scalings(const reed_kernel_call *call, const settings *s
   const int64_t *given = reed_attrs_ints(call->attrs, "axes", &n_axes);
   if (!given) n_axes = x->rank;
   bool by_scales = has_list(call, 2, n_axes), by_sizes = has_list(call, 3, n_axes), crop = s->mapping == MAP_CROP;
-  const char *policy = reed_attrs_string(call->attrs, "keep_aspect_ratio_policy", "stretch");
+  const char *policy = op_attr_string(call->attrs, "keep_aspect_ratio_policy");
   bool keep = by_sizes && strcmp(policy, "stretch") != 0, smaller = strcmp(policy, "not_larger") == 0;
   if (crop && !has_list(call, 1, 2 * n_axes))
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "tf_crop_and_resize needs roi, two numbers an axis");
@@ -205,9 +205,9 @@ static reed_status read_scalings(const reed_kernel_call *call, const settings *s
 
 reed_status resize_open(const reed_kernel_call *call, resize **out_resize) {
   const reed_desc *x = &call->inputs[0];
-  settings s = {.antialias = reed_attrs_int(call->attrs, "antialias", 0) != 0,
-                .exclude_outside = reed_attrs_int(call->attrs, "exclude_outside", 0) != 0,
-                .cubic_a = reed_attrs_float(call->attrs, "cubic_coeff_a", -0.75)};
+  settings s = {.antialias = op_attr_int(call->attrs, "antialias") != 0,
+                .exclude_outside = op_attr_int(call->attrs, "exclude_outside") != 0,
+                .cubic_a = op_attr_float(call->attrs, "cubic_coeff_a")};
   scaling scalings[REED_MAX_RANK];
   reed_status status = read_word(call, "coordinate_transformation_mode", mapping_words, &s.mapping);
   if (status == REED_OK) status = read_word(call, "mode", interpolation_words, &s.interpolation);
@@ -223,7 +223,7 @@ reed_status resize_open(const reed_kernel_call *call, resize **out_resize) {
   r->nearest = s.interpolation == MODE_NEAREST;
   r->x = *x;
   r->y = call->outputs[0];
-  r->extrapolation = (float)reed_attrs_float(call->attrs, "extrapolation_value", 0);
+  r->extrapolation = (float)op_attr_float(call->attrs, "extrapolation_value");
   for (int32_t i = 0; i < x->rank && status == REED_OK; i++) {
     const scaling *a = &scalings[i];
     if (a->in == a->out && a->scale == 1 && a->crop_begin == 0 && a->crop_end == 1) continue;

@@ -55,7 +55,7 @@ static reed_status read_pads(const reed_kernel_call *call, window *w) {
 reed_status window_init(const reed_kernel_call *call, const int64_t *kernel, window *w) {
   reed_status status = read_geometry(call, kernel, w);
   if (status != REED_OK) return status;
-  const char *auto_pad = reed_attrs_string(call->attrs, "auto_pad", "NOTSET");
+  const char *auto_pad = op_attr_string(call->attrs, "auto_pad");
   if (strcmp(auto_pad, "NOTSET") == 0) return read_pads(call, w);
   if (strcmp(auto_pad, "VALID") == 0) return REED_OK;
   for (int32_t i = 0; i < w->n; i++) {
@@ -68,7 +68,7 @@ reed_status window_init(const reed_kernel_call *call, const int64_t *kernel, win
 reed_status window_init_transposed(const reed_kernel_call *call, const int64_t *kernel, window *w) {
   reed_status status = read_geometry(call, kernel, w);
   if (status != REED_OK) return status;
-  const char *auto_pad = reed_attrs_string(call->attrs, "auto_pad", "NOTSET");
+  const char *auto_pad = op_attr_string(call->attrs, "auto_pad");
   int64_t n_shape;
   bool shape_given = reed_attrs_ints(call->attrs, "output_shape", &n_shape) != NULL && n_shape > 0;
   bool same = strncmp(auto_pad, "SAME", 4) == 0;

@@ -165,27 +165,20 @@ static reed_status run_nothing(const void *state, const reed_kernel_buffers *buf
 
 int elementwise_cost(int formula) {
   static const uint8_t costs[FORMULA_COUNT] = {
-#define TRAITS(op, cost, alpha, beta) [OP_##op] = cost,
+#define COST(op, cost) [OP_##op] = cost,
 #include "ops/cpu/formulas/formulas.def"
   };
   return costs[formula] ? costs[formula] : 1;
 }
 
-static double number(const reed_attrs *attrs, const char *name, double otherwise) {
+/* 0 where the operator has no such attribute. */
+static double number(const reed_attrs *attrs, const char *name) {
   const reed_attr *attr = reed_attrs_find(attrs, name);
-  return attr && attr->type == REED_ATTR_INT ? (double)attr->i : reed_attrs_float(attrs, name, otherwise);
+  return !attr ? 0 : attr->type == REED_ATTR_INT ? (double)attr->i : attr->f;
 }
 
 elementwise_parameters elementwise_parameters_of(int formula, const reed_attrs *attrs) {
-  elementwise_parameters defaults = {0, 0};
   const char *alpha_name = "alpha", *beta_name = "beta";
-  switch (formula) {
-#define TRAITS(op, cost, alpha, beta) \
-  case OP_##op: \
-    defaults = (elementwise_parameters){alpha, beta}; \
-    break;
-#include "ops/cpu/formulas/formulas.def"
-  }
   switch (formula) {
 #define PARAMETERS(op, alpha, beta) \
   case OP_##op: \
@@ -194,30 +187,29 @@ elementwise_parameters elementwise_parameters_of(int formula, const reed_attrs *
     break;
 #include "ops/cpu/formulas/formulas.def"
   }
-  return (elementwise_parameters){number(attrs, alpha_name, defaults.alpha), number(attrs, beta_name, defaults.beta)};
+  return (elementwise_parameters){number(attrs, alpha_name), number(attrs, beta_name)};
 }
 
 int elementwise_choice(const reed_op *op, const reed_attrs *attrs) {
   static const struct {
     int id;
-    const char *attr, *otherwise, *word;
+    const char *attr, *word;
     int formula;
   } words[] = {
-      {OP_BitShift, "direction", "", "LEFT", OP_ShiftLeft},
-      {OP_BitShift, "direction", "", "RIGHT", OP_ShiftRight},
-      {OP_Gelu, "approximate", "none", "none", OP_Gelu},
-      {OP_Gelu, "approximate", "none", "tanh", OP_GeluTanh},
+      {OP_BitShift, "direction", "LEFT", OP_ShiftLeft},
+      {OP_BitShift, "direction", "RIGHT", OP_ShiftRight},
+      {OP_Gelu, "approximate", "none", OP_Gelu},
+      {OP_Gelu, "approximate", "tanh", OP_GeluTanh},
   };
   int id = (int)op_id_of(op);
   bool worded = false;
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     if (words[i].id != id) continue;
     worded = true;
-    if (strcmp(reed_attrs_string(attrs, words[i].attr, words[i].otherwise), words[i].word) == 0)
-      return words[i].formula;
+    if (strcmp(op_attr_string(attrs, words[i].attr), words[i].word) == 0) return words[i].formula;
   }
   if (worded) return FORMULA_COUNT;
-  if (id == OP_Mod && reed_attrs_int(attrs, "fmod", 0)) return OP_FMod;
+  if (id == OP_Mod && op_attr_int(attrs, "fmod")) return OP_FMod;
   return id == OP_Sum || id == OP_Mean ? OP_Add : id;
 }
 

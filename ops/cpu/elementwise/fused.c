@@ -22,9 +22,9 @@ static reed_dtype held_dtype(reed_dtype dtype) { return dtype == REED_F16 || dty
 /* The result's dtype by the rule of op.def; REED_NONE: the operands do not agree. */
 static reed_dtype result_dtype(const fused_typed *p, const fused_step *from, const fused_typed_step *step) {
   const reed_op_output *rule = &from->op->outputs[0];
-  if (step->formula == OP_Cast) {
+  if (rule->type_rule == REED_TYPE_ATTR) {
     reed_attrs attrs = fused_attrs(from);
-    int64_t to = reed_attrs_int(&attrs, "to", REED_NONE);
+    int64_t to = op_attr_int(&attrs, rule->type_attr);
     return to > REED_NONE && to < REED_DTYPE_COUNT ? (reed_dtype)to : REED_NONE;
   }
   int32_t first = step->formula == OP_Where ? 1 : 0;

@@ -5,15 +5,15 @@
 #include "ops/cpu/common/layer_loops.h"
 
 reed_status activation_read(const reed_kernel_call *call, activation *out_activation) {
-  const char *word = reed_attrs_string(call->attrs, "activation", "");
+  const reed_attr *word = reed_attrs_find(call->attrs, "activation");
   *out_activation = (activation){.level = cpu_level_now(),
-                                 .alpha = reed_attrs_float(call->attrs, "activation_alpha", 0),
-                                 .beta = reed_attrs_float(call->attrs, "activation_beta", 0)};
-  if (!*word) return REED_OK;
+                                 .alpha = op_attr_float(call->attrs, "activation_alpha"),
+                                 .beta = op_attr_float(call->attrs, "activation_beta")};
+  if (!word) return REED_OK;
 #define ACTIVATION(name, text, ...) \
-  if (strcmp(word, text) == 0) return out_activation->kind = ACTIVATION_##name, REED_OK;
+  if (strcmp(word->s, text) == 0) return out_activation->kind = ACTIVATION_##name, REED_OK;
 #include "ops/activation.def"
-  return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "activation '%s' is not known", word);
+  return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "activation '%s' is not known", word->s);
 }
 
 static double between(double x, double low, double high) { return x < low ? low : x > high ? high : x; }

@@ -29,7 +29,7 @@ reed_status keypoints_read(const reed_kernel_call *call, keypoints *out_keypoint
       return reed_kernel_fail(call, REED_ERROR_SHAPE, "maps %s and %s %s do not go together",
                               desc_text(maps, a, sizeof a), reed_op_input_at(call->op, i)->name,
                               desc_text(&call->inputs[i], b, sizeof b));
-  bool last = reed_attrs_int(call->attrs, "channels_last", 0) != 0;
+  bool last = op_attr_int(call->attrs, "channels_last") != 0;
   int64_t channels = maps->dims[last ? 3 : 1], rows = maps->dims[last ? 1 : 2], columns = maps->dims[last ? 2 : 3];
   int64_t lanes = last && channels ? channels : 1;
   if (rows < 1 || columns < 1 || rows > INT32_MAX || columns > INT32_MAX / lanes)
@@ -37,7 +37,7 @@ reed_status keypoints_read(const reed_kernel_call *call, keypoints *out_keypoint
                             (long long)columns);
   *out_keypoints = (keypoints){.n_threads = cpu_env_threads(call),
                                .level = cpu_level_now(),
-                               .cubic_a = reed_attrs_float(call->attrs, "cubic_coeff_a", -0.75),
+                               .cubic_a = op_attr_float(call->attrs, "cubic_coeff_a"),
                                .n = maps->dims[0],
                                .channels = channels,
                                .lanes = lanes,

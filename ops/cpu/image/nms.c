@@ -35,7 +35,7 @@ reed_status nms_read(const reed_kernel_call *call, nms *n) {
              .batches = boxes->dims[0],
              .classes = scores->dims[1],
              .boxes = boxes->dims[1]};
-  n->centers = reed_attrs_int(call->attrs, "center_point_box", 0) != 0;
+  n->centers = op_attr_int(call->attrs, "center_point_box") != 0;
   n->has_iou = cpu_present(call, 3) && desc_elements(&call->inputs[3]) > 0;
   n->has_score = cpu_present(call, 4) && desc_elements(&call->inputs[4]) > 0;
   int64_t limit = 0;

@@ -26,12 +26,12 @@ reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
     if (status == REED_OK) status = window_init(call, kernel, &p->w);
     if (status != REED_OK) return status;
     p->mean = kind == POOL_AVERAGE;
-    p->include_pad = p->mean && reed_attrs_int(call->attrs, "count_include_pad", 0) != 0;
-    p->column_major = reed_attrs_int(call->attrs, "storage_order", 0) != 0;
+    p->include_pad = p->mean && op_attr_int(call->attrs, "count_include_pad") != 0;
+    p->column_major = kind == POOL_MAX && op_attr_int(call->attrs, "storage_order") != 0;
     p->with_indices = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE;
   }
   if (kind == POOL_LP || op_id_of(call->op) == OP_GlobalLpPool) {
-    p->power = reed_attrs_int(call->attrs, "p", 2);
+    p->power = op_attr_int(call->attrs, "p");
     if (p->power < 1) return reed_kernel_fail(call, REED_ERROR_VALUE, "p is %lld", (long long)p->power);
   }
   p->planes = x->dims[0] * x->dims[1];

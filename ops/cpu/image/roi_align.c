@@ -27,16 +27,15 @@ static reed_status read_map(const reed_kernel_call *call, roi_call *c, int32_t k
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "feature map %s and output %s do not go together",
                             desc_text(x, a, sizeof a), desc_text(y, b, sizeof b));
   }
-  int64_t sampling = reed_attrs_int(call->attrs, "sampling_ratio", 0);
+  int64_t sampling = op_attr_int(call->attrs, "sampling_ratio");
   if (sampling > SAMPLES_MAX)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "sampling_ratio %lld, at most %d is supported",
                             (long long)sampling, SAMPLES_MAX);
   if (x->dims[2] > INT32_MAX || x->dims[3] > INT32_MAX)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "the feature map is too large");
   c->maps[k] = (roi_align){
-      .max = strcmp(reed_attrs_string(call->attrs, "mode", "avg"), "max") == 0,
-      .half_pixel =
-          strcmp(reed_attrs_string(call->attrs, "coordinate_transformation_mode", "half_pixel"), "half_pixel") == 0,
+      .max = strcmp(op_attr_string(call->attrs, "mode"), "max") == 0,
+      .half_pixel = strcmp(op_attr_string(call->attrs, "coordinate_transformation_mode"), "half_pixel") == 0,
       .sampling = sampling,
       .scale = scale,
       .images = x->dims[0],
@@ -78,7 +77,7 @@ reed_status roi_call_read(const reed_kernel_call *call, roi_call *c) {
   c->regions = regions->dims[0];
   reed_status status = REED_OK;
   for (int32_t k = 0; k < c->n_maps && status == REED_OK; k++)
-    status = read_map(call, c, k, scales ? scales->floats[k] : reed_attrs_float(call->attrs, "spatial_scale", 1));
+    status = read_map(call, c, k, scales ? scales->floats[k] : op_attr_float(call->attrs, "spatial_scale"));
   return status;
 }
 

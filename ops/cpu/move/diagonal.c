@@ -40,7 +40,7 @@ reed_status cpu_prepare_trilu(const reed_kernel_call *call, reed_kernel *out_ker
                      .rows = in->dims[in->rank - 2],
                      .columns = in->dims[in->rank - 1],
                      .size = (int64_t)reed_dtype_bytes(in->dtype),
-                     .upper = reed_attrs_int(call->attrs, "upper", 1) != 0,
+                     .upper = op_attr_int(call->attrs, "upper") != 0,
                      .has_k = has_k};
   cpu_kernel_set(out_kernel, run_trilu, s);
   return REED_OK;
@@ -70,7 +70,7 @@ reed_status cpu_prepare_eye_like(const reed_kernel_call *call, reed_kernel *out_
   s->rows = out->dims[0];
   s->columns = out->dims[1];
   s->size = (int64_t)reed_dtype_bytes(out->dtype);
-  s->k = clamp(reed_attrs_int(call->attrs, "k", 0), -s->rows, s->columns);
+  s->k = clamp(op_attr_int(call->attrs, "k"), -s->rows, s->columns);
   reed_dtype_write(out->dtype, &s->one, 1);
   cpu_kernel_set(out_kernel, run_eye_like, s);
   return REED_OK;
@@ -106,7 +106,7 @@ reed_status cpu_prepare_one_hot(const reed_kernel_call *call, reed_kernel *out_k
   if (desc_elements(&call->inputs[2]) != 2)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "'values' must have two elements: off and on");
   int32_t axis;
-  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", -1), out->rank, &axis);
+  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), out->rank, &axis);
   if (status) return status;
   one_hot_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
@@ -145,7 +145,7 @@ static reed_status run_reverse_sequence(const void *state, const reed_kernel_buf
 /* ReverseSequence (ONNX 10): the first sequence_lens[b] steps of sequence b turned round. */
 reed_status cpu_prepare_reverse_sequence(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0];
-  bool time_first = reed_attrs_int(call->attrs, "time_axis", 0) == 0;
+  bool time_first = op_attr_int(call->attrs, "time_axis") == 0;
   reverse_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   *s = (reverse_state){.times = in->dims[!time_first],

@@ -79,7 +79,7 @@ reed_status cpu_prepare_gather(const reed_kernel_call *call, reed_kernel *out_ke
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *data = &call->inputs[0];
   int32_t axis;
-  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), data->rank, &axis);
+  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), data->rank, &axis);
   if (status) return status;
   int64_t offset;
   if (is_part(call, axis, &offset)) return movement_prepare_part(call, offset, out_kernel);
@@ -130,7 +130,7 @@ reed_status cpu_prepare_gather_elements(const reed_kernel_call *call, reed_kerne
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *data = &call->inputs[0], *out = &call->outputs[0];
   int32_t axis;
-  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), data->rank, &axis);
+  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), data->rank, &axis);
   if (status) return status;
   if (out->rank != data->rank) return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices and data differ in rank");
   for (int32_t d = 0; d < data->rank; d++)
@@ -182,7 +182,7 @@ static reed_status run_gather_nd(const void *state, const reed_kernel_buffers *b
 reed_status cpu_prepare_gather_nd(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1];
-  int64_t batch_dims = reed_attrs_int(call->attrs, "batch_dims", 0);
+  int64_t batch_dims = op_attr_int(call->attrs, "batch_dims");
   if (indices->rank < 1 || batch_dims < 0 || batch_dims >= indices->rank || batch_dims > data->rank ||
       indices->dims[indices->rank - 1] > data->rank - batch_dims)
     return reed_kernel_fail(call, REED_ERROR_SHAPE,

@@ -34,7 +34,7 @@ reed_status cpu_prepare_shape(const reed_kernel_call *call, reed_kernel *out_ker
   const reed_desc *in = &call->inputs[0];
   emit_state *s = open_emit(call, out_kernel);
   if (!s) return cpu_no_memory(call);
-  int64_t start = reed_attrs_int(call->attrs, "start", 0);
+  int64_t start = op_attr_int(call->attrs, "start");
   if (start < 0) start += in->rank;
   if (start < 0) start = 0;
   int64_t n = desc_elements(&call->outputs[0]);

@@ -71,7 +71,7 @@ reed_status cpu_prepare_concat(const reed_kernel_call *call, reed_kernel *out_ke
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *out = &call->outputs[0];
   int32_t axis;
-  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), out->rank, &axis);
+  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), out->rank, &axis);
   if (status) return status;
   movement_state *s = open_movement(call, call->n_inputs, true, out_kernel);
   if (!s) return cpu_no_memory(call);
@@ -92,7 +92,7 @@ reed_status cpu_prepare_split(const reed_kernel_call *call, reed_kernel *out_ker
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *in = &call->inputs[0];
   int32_t axis;
-  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), in->rank, &axis);
+  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), in->rank, &axis);
   if (status) return status;
   movement_state *s = open_movement(call, call->n_outputs, false, out_kernel);
   if (!s) return cpu_no_memory(call);
@@ -175,11 +175,11 @@ reed_status cpu_prepare_slice(const reed_kernel_call *call, reed_kernel *out_ker
  * H, b, W, b, C]. */
 reed_status cpu_prepare_depth_to_space(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
-  const int64_t *in = call->inputs[0].dims, b = reed_attrs_int(call->attrs, "blocksize", 1);
+  const int64_t *in = call->inputs[0].dims, b = op_attr_int(call->attrs, "blocksize");
   if (call->inputs[0].rank != 4 || b < 1)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
-  bool crd = strcmp(reed_attrs_string(call->attrs, "mode", "DCR"), "CRD") == 0;
-  if (reed_attrs_int(call->attrs, "channels_last", 0)) {
+  bool crd = strcmp(op_attr_string(call->attrs, "mode"), "CRD") == 0;
+  if (op_attr_int(call->attrs, "channels_last")) {
     int64_t c = in[3] / (b * b), block = crd ? 1 : c;
     const int64_t extents[] = {in[0], in[1], b, in[2], b, c};
     const int64_t from_strides[] = {in[1] * in[2] * in[3], in[2] * in[3], b * block, in[3], block, crd ? b * b : 1};
@@ -194,10 +194,10 @@ reed_status cpu_prepare_depth_to_space(const reed_kernel_call *call, reed_kernel
 /* SpaceToDepth: output [N, b, b, C, H/b, W/b], channels last [N, H/b, W/b, b, b, C]. */
 reed_status cpu_prepare_space_to_depth(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
-  const int64_t *in = call->inputs[0].dims, b = reed_attrs_int(call->attrs, "blocksize", 1);
+  const int64_t *in = call->inputs[0].dims, b = op_attr_int(call->attrs, "blocksize");
   if (call->inputs[0].rank != 4 || b < 1)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
-  if (reed_attrs_int(call->attrs, "channels_last", 0)) {
+  if (op_attr_int(call->attrs, "channels_last")) {
     const int64_t extents[] = {in[0], in[1] / b, in[2] / b, b, b, in[3]}, row = in[2] * in[3];
     const int64_t from_strides[] = {in[1] * row, b * row, b * in[3], row, in[3], 1};
     return prepare_dense(call, 6, extents, from_strides, 0, out_kernel);

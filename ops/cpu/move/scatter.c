@@ -82,7 +82,7 @@ static reed_status run_scatter_nd(const void *state, const reed_kernel_buffers *
 
 /* The formula of a reduction; bools add and multiply as or and and, which on 0 and 1 are max and min. */
 static reed_status find_combine(const reed_kernel_call *call, scatter_state *s) {
-  const char *reduction = reed_attrs_string(call->attrs, "reduction", "none");
+  const char *reduction = op_attr_string(call->attrs, "reduction");
   if (strcmp(reduction, "none") == 0) return REED_OK;
   reed_dtype dtype = call->inputs[0].dtype;
   bool truth = dtype == REED_BOOL, half = dtype == REED_F16 || dtype == REED_BF16;
@@ -128,7 +128,7 @@ reed_status cpu_prepare_scatter_elements(const reed_kernel_call *call, reed_kern
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scatter(call, out_kernel);
   const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1], *updates = &call->inputs[2];
   int32_t axis;
-  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), data->rank, &axis);
+  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), data->rank, &axis);
   if (status) return status;
   if (indices->rank != data->rank || !desc_same_dims(indices, updates))
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices and updates must have the same dims and the rank of data");

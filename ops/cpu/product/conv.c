@@ -115,7 +115,7 @@ static reed_status prepare_conv(const reed_kernel_call *call, reed_kernel *out_k
 static reed_status prepare_transposed(const reed_kernel_call *call, reed_kernel *out_kernel);
 
 static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_kernel *out_kernel) {
-  bool last_in = !reed_attrs_int(outer->attrs, "channels_first_input", 0);
+  bool last_in = transposed || !op_attr_int(outer->attrs, "channels_first_input");
   unpack_view unpack;
   channels_view view;
   reed_status status = unpack_view_init(outer, &unpack);
@@ -126,7 +126,7 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   if (status != REED_OK) return status;
   reed_kernel_prepare_fn reference = transposed ? reference_prepare_conv_transpose : reference_prepare_conv;
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
-  int64_t groups = reed_attrs_int(call->attrs, "group", 1);
+  int64_t groups = op_attr_int(call->attrs, "group");
   if (reference_wanted() || x->dtype != REED_F32 || x->rank < 3 || x->rank > 5 || weights->rank != x->rank ||
       groups < 1 || weights->dims[0] % groups != 0 || desc_elements(x) == 0 || desc_elements(weights) == 0 ||
       desc_elements(y) == 0)

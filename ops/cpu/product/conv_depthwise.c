@@ -68,7 +68,7 @@ reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, co
                                    reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
   int64_t channels = x->dims[1];
-  if (x->dtype != REED_F32 || w->n != 2 || reed_attrs_int(call->attrs, "group", 1) != channels ||
+  if (x->dtype != REED_F32 || w->n != 2 || op_attr_int(call->attrs, "group") != channels ||
       weights->dims[0] != channels || weights->dims[1] != 1)
     return REED_OK;
   depthwise *d = mem_calloc(1, sizeof *d);

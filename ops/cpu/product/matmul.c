@@ -56,7 +56,7 @@ static reed_status read_matmul(const reed_kernel_call *call, product *p) {
 
 static reed_status read_gemm(const reed_kernel_call *call, product *p) {
   const reed_desc *a = &call->inputs[0], *b = &call->inputs[1];
-  bool trans_a = reed_attrs_int(call->attrs, "transA", 0) != 0, trans_b = reed_attrs_int(call->attrs, "transB", 0) != 0;
+  bool trans_a = op_attr_int(call->attrs, "transA") != 0, trans_b = op_attr_int(call->attrs, "transB") != 0;
   if (a->rank != 2 || b->rank != 2 || call->outputs[0].rank != 2) return misfit(call);
   p->m = a->dims[trans_a];
   p->k = a->dims[!trans_a];
@@ -66,8 +66,8 @@ static reed_status read_gemm(const reed_kernel_call *call, product *p) {
   p->a_column = trans_a ? p->m : 1;
   p->b_row = trans_b ? 1 : p->n;
   p->b_column = trans_b ? p->k : 1;
-  p->alpha = reed_attrs_float(call->attrs, "alpha", 1);
-  p->beta = reed_attrs_float(call->attrs, "beta", 1);
+  p->alpha = op_attr_float(call->attrs, "alpha");
+  p->beta = op_attr_float(call->attrs, "beta");
   return REED_OK;
 }
 

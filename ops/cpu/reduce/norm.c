@@ -13,7 +13,7 @@
 static reed_status read_layer(const reed_kernel_call *call, norm *n) {
   const reed_desc *x = &call->inputs[0];
   int32_t axis;
-  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", -1), x->rank, &axis);
+  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), x->rank, &axis);
   if (status != REED_OK) return status;
   n->outer = cpu_product(x->dims, 0, axis);
   n->inner = cpu_product(x->dims, axis, x->rank);
@@ -37,7 +37,7 @@ static reed_status read_layer(const reed_kernel_call *call, norm *n) {
 
 /* Groups of channels; scale and bias have an element a channel (opset 21) or a group (18). */
 static reed_status read_groups(const reed_kernel_call *call, norm *n) {
-  int64_t groups = reed_attrs_int(call->attrs, "num_groups", 0);
+  int64_t groups = op_attr_int(call->attrs, "num_groups");
   if (groups < 1 || n->channels % groups)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld channels in %lld groups", (long long)n->channels,
                             (long long)groups);
@@ -57,9 +57,9 @@ reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *n) {
               .shared = 1,
               .n_threads = cpu_env_threads(call),
               .level = cpu_level_now(),
-              .epsilon = reed_attrs_float(call->attrs, "epsilon", 1e-5),
-              .momentum = reed_attrs_float(call->attrs, "momentum", 0.9),
-              .training = reed_attrs_int(call->attrs, "training_mode", 0) != 0};
+              .epsilon = op_attr_float(call->attrs, "epsilon"),
+              .momentum = kind == NORM_BATCH ? op_attr_float(call->attrs, "momentum") : 0,
+              .training = kind == NORM_BATCH && op_attr_int(call->attrs, "training_mode") != 0};
   reed_status status = activation_read(call, &n->after);
   if (status != REED_OK) return status;
   for (int32_t i = 0; i < call->n_inputs && i < 5; i++) n->parameters[i] = call->inputs[i].dtype;

@@ -150,7 +150,7 @@ static reed_status run_reduce(const void *state, const reed_kernel_buffers *buff
 static reed_status reduced_axes(const reed_kernel_call *call, bool *out_reduced) {
   const reed_desc *in = &call->inputs[0];
   int64_t n = cpu_present(call, 1) ? desc_elements(&call->inputs[1]) : 0;
-  bool all = n == 0 && !reed_attrs_int(call->attrs, "noop_with_empty_axes", 0);
+  bool all = n == 0 && !op_attr_int(call->attrs, "noop_with_empty_axes");
   for (int32_t d = 0; d < in->rank; d++) out_reduced[d] = all;
   for (int64_t k = 0; k < n; k++) {
     int32_t d;

@@ -90,8 +90,8 @@ reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_ke
   s->in = call->inputs[0];
   s->line = cumsums[s->in.dtype];
   s->axis_dtype = call->inputs[1].dtype;
-  s->exclusive = reed_attrs_int(call->attrs, "exclusive", 0) != 0;
-  s->reverse = reed_attrs_int(call->attrs, "reverse", 0) != 0;
+  s->exclusive = op_attr_int(call->attrs, "exclusive") != 0;
+  s->reverse = op_attr_int(call->attrs, "reverse") != 0;
   s->n_threads = cpu_threads_for(cpu_env_threads(call), 2 * desc_bytes(&s->in));
   cpu_kernel_set(out_kernel, run_cumsum, s);
   return REED_OK;
@@ -160,7 +160,7 @@ reed_status cpu_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *ou
   if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scan(call, out_kernel);
   const reed_desc *in = &call->inputs[0];
   int32_t axis;
-  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", 0), in->rank, &axis);
+  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), in->rank, &axis);
   if (status) return status;
   int64_t n_out = desc_elements(&call->outputs[0]);
   if (n_out && in->dims[axis] == 0)
@@ -173,7 +173,7 @@ reed_status cpu_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *ou
   s->n_out = n_out;
   s->size = (int64_t)reed_dtype_bytes(in->dtype);
   s->least = op_id_of(call->op) == OP_ArgMin;
-  s->last = reed_attrs_int(call->attrs, "select_last_index", 0) != 0;
+  s->last = op_attr_int(call->attrs, "select_last_index") != 0;
   s->n_threads = cpu_threads_for(cpu_env_threads(call), desc_bytes(in));
   cpu_kernel_set(out_kernel, run_arg_reduce, s);
   return REED_OK;

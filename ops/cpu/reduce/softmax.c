@@ -13,11 +13,11 @@
 reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) {
   const reed_desc *x = &call->inputs[0];
   op_id id = op_id_of(call->op);
-  bool flattened = reed_attrs_int(call->attrs, "flattened", 0) != 0;
+  bool flattened = id != OP_LpNormalization && op_attr_int(call->attrs, "flattened") != 0;
   int32_t axis = 0;
   if (x->rank > 0) {
     reed_status status = REED_OK;
-    int64_t given = reed_attrs_int(call->attrs, "axis", flattened ? 1 : -1);
+    int64_t given = op_attr_int(call->attrs, "axis");
     if (flattened && given == x->rank) axis = x->rank; /* opset 1-12 allow it: one element each */
     else status = cpu_axis(call, given, x->rank, &axis);
     if (status != REED_OK) return status;
@@ -29,7 +29,7 @@ reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) {
               : id == OP_Hardmax         ? SOFTMAX_HARD
               : id == OP_LpNormalization ? SOFTMAX_LP
                                          : SOFTMAX,
-      .p = reed_attrs_int(call->attrs, "p", 2),
+      .p = id == OP_LpNormalization ? op_attr_int(call->attrs, "p") : 0,
       .n_threads = cpu_env_threads(call),
       .level = cpu_level_now(),
       .outer = cpu_product(x->dims, 0, axis),

@@ -16,12 +16,12 @@ reed_status topk_read(const reed_kernel_call *call, topk *t) {
   int32_t axis = 0;
   if (x->rank < 1 || x->rank != y->rank)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs an input of rank 1 or more");
-  reed_status status = cpu_axis(call, reed_attrs_int(call->attrs, "axis", -1), x->rank, &axis);
+  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), x->rank, &axis);
   if (status != REED_OK) return status;
   *t = (topk){
       .dtype = x->dtype,
       .n_threads = cpu_env_threads(call),
-      .largest = reed_attrs_int(call->attrs, "largest", 1) != 0,
+      .largest = op_attr_int(call->attrs, "largest") != 0,
       .with_indices = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE,
       .outer = cpu_product(x->dims, 0, axis),
       .extent = x->dims[axis],

@@ -140,7 +140,7 @@ static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_k
   if (status == REED_OK) status = activation_read(call, &c.activation);
   if (status != REED_OK) return status;
   c.images = x->dims[0];
-  c.groups = reed_attrs_int(call->attrs, "group", 1);
+  c.groups = op_attr_int(call->attrs, "group");
   if (c.groups < 1 || x->dims[1] % c.groups != 0 || y->dims[1] % c.groups != 0)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld and %lld channels do not divide into %lld groups",
                             (long long)x->dims[1], (long long)y->dims[1], (long long)c.groups);

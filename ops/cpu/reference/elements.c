@@ -5,8 +5,7 @@
 
 /* Bytes of input i when its elements are a host value (which a device's run cannot read), in whole words; else 0. */
 static size_t value_bytes(const reed_kernel_call *call, int32_t i) {
-  const reed_op_input *declared = reed_op_input_at(call->op, i);
-  bool value = call->host_values[i] && declared && (declared->reads & REED_READS_VALUE);
+  bool value = call->host_values[i] && op_reads_value(call->op, call->attrs, i);
   return value ? ((size_t)desc_bytes(&call->inputs[i]) + 7) / 8 * 8 : 0;
 }
 

@@ -8,7 +8,7 @@ typedef struct source {
 } source;
 
 static int32_t axis_of(const reference_state *s, const char *name, int32_t rank) {
-  int64_t axis = reed_attrs_int(&s->attrs, name, 0);
+  int64_t axis = op_attr_int(&s->attrs, name);
   return (int32_t)(axis < 0 ? axis + rank : axis);
 }
 
@@ -44,8 +44,7 @@ static void find_pad(const reference_state *s, const reed_kernel_buffers *buffer
     if (d < 0) d += in->rank;
     int64_t before = int_input(s, buffers, 1, k), after = int_input(s, buffers, 1, n + k);
     int64_t first = before < 0 ? -before : 0, end = in->dims[d] + (after < 0 ? after : 0); /* what the crop leaves */
-    out->at[d] = pad_coordinate(reed_attrs_string(&s->attrs, "mode", "constant"),
-                                out->at[d] - (before > 0 ? before : 0), end - first);
+    out->at[d] = pad_coordinate(op_attr_string(&s->attrs, "mode"), out->at[d] - (before > 0 ? before : 0), end - first);
     if (out->at[d] < 0) out->constant = true;
     else out->at[d] += first;
   }
@@ -71,8 +70,9 @@ static bool find_source(const reference_state *s, const reed_kernel_buffers *buf
                         source *out) {
   const reed_desc *in = &s->inputs[0], *to = &s->outputs[output];
   int64_t c[REED_MAX_RANK], n_perm, b;
-  int32_t channel = reed_attrs_int(&s->attrs, "channels_last", 0) ? 3 : 1, y = channel == 1 ? 2 : 1,
-          x = y + 1; /* axes of an image */
+  bool moves_blocks = s->id == OP_DepthToSpace || s->id == OP_SpaceToDepth; /* of an image, whose axes are: */
+  int32_t channel = moves_blocks && op_attr_int(&s->attrs, "channels_last") ? 3 : 1, y = channel == 1 ? 2 : 1,
+          x = y + 1;
   memcpy(c, out->at, sizeof c);
   switch ((int)s->id) {
     case OP_Concat: {
@@ -97,8 +97,8 @@ static bool find_source(const reference_state *s, const reed_kernel_buffers *buf
     case OP_Slice: find_slice(s, buffers, out); return true;
     case OP_Pad: find_pad(s, buffers, out); return true;
     case OP_DepthToSpace: {
-      b = reed_attrs_int(&s->attrs, "blocksize", 1);
-      bool crd = strcmp(reed_attrs_string(&s->attrs, "mode", "DCR"), "CRD") == 0;
+      b = op_attr_int(&s->attrs, "blocksize");
+      bool crd = strcmp(op_attr_string(&s->attrs, "mode"), "CRD") == 0;
       int64_t block = c[y] % b * b + c[x] % b;
       out->at[channel] = crd ? c[channel] * b * b + block : block * to->dims[channel] + c[channel];
       out->at[y] = c[y] / b;
@@ -106,7 +106,7 @@ static bool find_source(const reference_state *s, const reed_kernel_buffers *buf
       return true;
     }
     case OP_SpaceToDepth:
-      b = reed_attrs_int(&s->attrs, "blocksize", 1);
+      b = op_attr_int(&s->attrs, "blocksize");
       out->at[channel] = c[channel] % in->dims[channel];
       out->at[y] = c[y] * b + c[channel] / in->dims[channel] / b;
       out->at[x] = c[x] * b + c[channel] / in->dims[channel] % b;
@@ -124,7 +124,7 @@ static bool find_source(const reference_state *s, const reed_kernel_buffers *buf
     }
     case OP_GatherND: {
       const reed_desc *indices = &s->inputs[1];
-      int64_t batch = reed_attrs_int(&s->attrs, "batch_dims", 0), n = indices->dims[indices->rank - 1], tuple = 0;
+      int64_t batch = op_attr_int(&s->attrs, "batch_dims"), n = indices->dims[indices->rank - 1], tuple = 0;
       for (int32_t d = 0; d < indices->rank - 1; d++) tuple = tuple * indices->dims[d] + c[d];
       for (int64_t d = 0; d < in->rank - batch - n; d++) out->at[batch + n + d] = c[indices->rank - 1 + d];
       for (int64_t k = 0; k < n; k++)
@@ -180,7 +180,7 @@ static void combine(const char *reduction, reed_dtype dtype, void *to, int64_t a
 static reed_status run_scatter(const void *state, const reed_kernel_buffers *buffers) {
   const reference_state *s = state;
   const reed_desc *data = &s->inputs[0], *indices = &s->inputs[1], *updates = &s->inputs[2];
-  const char *reduction = reed_attrs_string(&s->attrs, "reduction", "none");
+  const char *reduction = op_attr_string(&s->attrs, "reduction");
   size_t size = reed_dtype_bytes(data->dtype);
   if (desc_bytes(data)) memmove(buffers->outputs[0], buffers->inputs[0], (size_t)desc_bytes(data));
   for (int64_t i = 0; i < desc_elements(updates); i++) {

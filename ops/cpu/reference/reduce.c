@@ -6,7 +6,7 @@
 /* Axis d is reduced: it is in `axes`, or there are none and that means all. */
 static bool is_reduced(const reference_state *s, const reed_kernel_buffers *buffers, int32_t d) {
   int64_t n = s->n_inputs > 1 && s->inputs[1].dtype != REED_NONE ? desc_elements(&s->inputs[1]) : 0;
-  if (n == 0) return !reed_attrs_int(&s->attrs, "noop_with_empty_axes", 0);
+  if (n == 0) return !op_attr_int(&s->attrs, "noop_with_empty_axes");
   for (int64_t k = 0; k < n; k++) {
     int64_t axis = ((const int64_t *)reference_input(s, buffers, 1))[k];
     if (axis == d || axis + s->inputs[0].rank == d) return true;
@@ -87,7 +87,7 @@ reed_status reference_prepare_reduce(const reed_kernel_call *call, reed_kernel *
 static void cumsum_line(const reference_state *s, const reed_kernel_buffers *buffers, int64_t first, int64_t n,
                         int64_t stride) {
   reed_dtype dtype = s->inputs[0].dtype;
-  bool reverse = reed_attrs_int(&s->attrs, "reverse", 0), exclusive = reed_attrs_int(&s->attrs, "exclusive", 0);
+  bool reverse = op_attr_int(&s->attrs, "reverse"), exclusive = op_attr_int(&s->attrs, "exclusive");
   for (int64_t k = 0; k < n; k++) {
     long double f = 0;
     __int128 sum = 0;
@@ -104,7 +104,7 @@ static void cumsum_line(const reference_state *s, const reed_kernel_buffers *buf
 
 /* long double holds every 64-bit integer, so all dtypes compare in it. */
 static int64_t arg_line(const reference_state *s, const void *data, int64_t first, int64_t n, int64_t stride) {
-  bool least = s->id == OP_ArgMin, last = reed_attrs_int(&s->attrs, "select_last_index", 0);
+  bool least = s->id == OP_ArgMin, last = op_attr_int(&s->attrs, "select_last_index");
   reed_dtype dtype = s->inputs[0].dtype;
   int64_t best = 0;
   for (int64_t k = 1; k < n; k++) {
@@ -120,7 +120,7 @@ static reed_status run_scan(const void *state, const reed_kernel_buffers *buffer
   const reference_state *s = state;
   const reed_desc *in = &s->inputs[0];
   int64_t axis = s->id == OP_CumSum ? (int64_t)reference_read_int(s->inputs[1].dtype, buffers->inputs[1], 0)
-                                    : reed_attrs_int(&s->attrs, "axis", 0);
+                                    : op_attr_int(&s->attrs, "axis");
   if (axis < -in->rank || axis >= in->rank) return reed_kernel_fault(buffers, REED_FAULT_AXIS, 1, 0, axis, in->rank);
   int32_t d = (int32_t)(axis < 0 ? axis + in->rank : axis);
   int64_t outer = cpu_product(in->dims, 0, d), n = in->dims[d], inner = cpu_product(in->dims, d + 1, in->rank);

@@ -72,11 +72,11 @@ reed_status attention_read(const reed_kernel_call *call, attention *a) {
   a->present_k = view_of(operand(call->outputs, call->n_outputs, 1), a->kv_heads, a->size);
   a->present_v = view_of(operand(call->outputs, call->n_outputs, 2), a->kv_heads, a->value_size);
   a->y = view_of(y, a->heads, a->value_size);
-  a->causal = reed_attrs_int(call->attrs, "is_causal", 0) != 0;
-  a->nan_rows = reed_attrs_int(call->attrs, "nan_rows", 0);
+  a->causal = op_attr_int(call->attrs, "is_causal") != 0;
+  a->nan_rows = op_attr_int(call->attrs, "nan_rows");
   a->scale = reed_attrs_float(call->attrs, "scale", 1 / sqrt((double)a->size));
-  a->softcap = reed_attrs_float(call->attrs, "softcap", 0);
-  a->mode = reed_attrs_int(call->attrs, "qk_matmul_output_mode", 0);
+  a->softcap = op_attr_float(call->attrs, "softcap");
+  a->mode = op_attr_int(call->attrs, "qk_matmul_output_mode");
   a->has_lengths = lengths->dtype != REED_NONE;
   if (a->mode < 0 || a->mode > 3)
     return reed_kernel_fail(call, REED_ERROR_VALUE, "qk_matmul_output_mode %lld", (long long)a->mode);

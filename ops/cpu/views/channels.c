@@ -15,7 +15,8 @@ static void see_channels_second(reed_desc *d) {
 reed_status channels_view_init(const reed_kernel_call *call, uint32_t images, channels_view *v) {
   v->call = *call;
   v->images = images;
-  v->last = reed_attrs_int(call->attrs, "channels_last", 0) != 0;
+  const reed_attr *last = reed_attrs_find(call->attrs, "channels_last"); /* not every normalisation has it */
+  v->last = last && last->i;
   if (!v->last) return REED_OK;
   if (call->n_inputs > CHANNELS_INPUTS || call->n_outputs > CHANNELS_OUTPUTS || call->attrs->n > CHANNELS_ATTRS)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d inputs, %d outputs and %d attributes with channels last",
@@ -31,9 +32,11 @@ reed_status channels_view_init(const reed_kernel_call *call, uint32_t images, ch
     v->outputs[i] = call->outputs[i];
     see_channels_second(&v->outputs[i]);
   }
-  v->attrs = (reed_attrs){v->items, 0};
-  for (int32_t i = 0; i < call->attrs->n; i++)
-    if (strcmp(call->attrs->items[i].name, "channels_last") != 0) v->items[v->attrs.n++] = call->attrs->items[i];
+  v->attrs = (reed_attrs){v->items, call->attrs->n};
+  for (int32_t i = 0; i < call->attrs->n; i++) {
+    v->items[i] = call->attrs->items[i];
+    if (strcmp(v->items[i].name, "channels_last") == 0) v->items[i].i = 0;
+  }
   v->call.inputs = v->inputs;
   v->call.outputs = v->outputs;
   v->call.host_values = v->host_values;

@@ -101,9 +101,8 @@ reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepar
   w->n_outputs = call->n_outputs;
   for (int i = 0; i < call->n_inputs; i++) {
     inputs[i] = see_as_f32(&call->inputs[i], &w->inputs[i], &w->inner_offset);
-    const reed_op_input *declared = reed_op_input_at(call->op, i);
     bool half = w->inputs[i].dtype != REED_NONE,
-         read = declared && (declared->reads & REED_READS_VALUE) && call->host_values[i];
+         read = call->host_values[i] && op_reads_value(call->op, call->attrs, i);
     if (!half) {
       host_values[i] = call->host_values[i];
       constant[i] = call->constant[i];

@@ -125,7 +125,7 @@ static reed_status find_shapes(kernel_case *c, const reed_attrs *attrs, reed_des
   for (int32_t i = 0; i < c->n_inputs; i++) {
     const value *v = &c->inputs[i];
     inputs[i] = (reed_shape_input){.dtype = v->desc.dtype, .rank = v->desc.rank, .dims = v->desc.dims};
-    if (v->desc.dtype == REED_NONE || !(reed_op_input_at(op, i)->reads & REED_READS_VALUE)) continue;
+    if (v->desc.dtype == REED_NONE || !op_reads_value(op, attrs, i)) continue;
     inputs[i].data = v->data;
     inputs[i].n_values = desc_elements(&v->desc);
   }
@@ -143,7 +143,9 @@ reed_status case_run(kernel_case *c, const char *level) {
   const reed_op *op = op_builtin(c->op);
   setenv("REED_CPU", level, 1);
   reed_diagnosis_clear(&c->diagnosis);
-  reed_attrs attrs = {c->attrs, c->n_attrs};
+  const reed_attrs given = {c->attrs, c->n_attrs};
+  reed_attr completed[CASE_ATTRS_COMPLETE];
+  reed_attrs attrs = op_attrs_complete(op, &given, completed);
   reed_desc in[CASE_INPUTS] = {0}, out[CASE_OUTPUTS] = {0};
   int32_t bounded_axes[CASE_OUTPUTS];
   const void *host[CASE_INPUTS] = {0}, *data[CASE_INPUTS] = {0};
@@ -154,7 +156,7 @@ reed_status case_run(kernel_case *c, const char *level) {
   for (int32_t i = 0; i < c->n_inputs; i++) {
     in[i] = c->inputs[i].desc;
     data[i] = c->inputs[i].data;
-    bool reads = in[i].dtype != REED_NONE && (reed_op_input_at(op, i)->reads & REED_READS_VALUE);
+    bool reads = in[i].dtype != REED_NONE && op_reads_value(op, &attrs, i);
     if (reads || !c->hide_values) host[i] = data[i];
     constant[i] = !c->hide_values;
   }
@@ -298,7 +300,9 @@ static void compare_at_levels(kernel_case *c, const value *expected, cpu_level f
 /* Puts the weights of a product in the order that the compiler would; false: it would leave them. */
 static bool pack_weights(kernel_case *c, value *out_plain) {
   const reed_op *op = op_builtin(c->op);
-  reed_attrs attrs = {c->attrs, c->n_attrs};
+  const reed_attrs given = {c->attrs, c->n_attrs};
+  reed_attr completed[CASE_ATTRS_COMPLETE];
+  const reed_attrs attrs = op_attrs_complete(op, &given, completed);
   packed_order order;
   if (c->n_inputs < 2 || c->inputs[1].desc.dtype == REED_NONE ||
       !packed_order_of(op, &attrs, &c->inputs[1].desc, &order))

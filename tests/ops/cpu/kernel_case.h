@@ -20,12 +20,15 @@ typedef struct value {
   void *data;  /* NULL for a tensor without elements */
 } value;
 
+#define CASE_ATTRS 14
+#define CASE_ATTRS_COMPLETE 32
+
 typedef struct kernel_case {
   op_id op;
   int32_t n_inputs, n_outputs, n_attrs;
   value inputs[CASE_INPUTS];
   value outputs[CASE_OUTPUTS];
-  reed_attr attrs[14]; /* in any order: sorted before use */
+  reed_attr attrs[CASE_ATTRS]; /* in any order: sorted before use */
   int n_threads;
   int in_place;     /* this input's memory is output 0 as well; -1: none */
   bool parts;       /* outputs that the kernel says lie in input 0 are given that memory */

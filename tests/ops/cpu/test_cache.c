@@ -138,7 +138,8 @@ static void prepare_conv(conv_run *r, int64_t n) {
   reed_desc inputs[2] = {{REED_F32, 4, {n, CHANNELS, SIDE, SIDE}}, {REED_F32, 4, {CHANNELS, CHANNELS, 1, 1}}};
   const void *host[2] = {NULL, r->w};
   const bool constant[2] = {false, true};
-  reed_attrs attrs = {0};
+  reed_attr completed[32];
+  const reed_attrs attrs = op_attrs_complete(op_builtin(OP_Conv), &(reed_attrs){0}, completed);
   reed_kernel_env env = {.n_threads = 2, .cache = r->cache};
   reed_kernel_call call = {.op = op_builtin(OP_Conv),
                            .attrs = &attrs,

@@ -127,7 +127,9 @@ static const prepared_case cases[] = {
 static reed_status prepare(const prepared_case *c, kernel_cache *cache, reed_kernel *out_kernel) {
   bool constant[5];
   for (int32_t i = 0; i < 5; i++) constant[i] = c->host[i] != NULL;
-  reed_attrs attrs = {c->attrs, c->n_attrs};
+  const reed_attrs given = {c->attrs, c->n_attrs};
+  reed_attr completed[32];
+  const reed_attrs attrs = op_attrs_complete(op_builtin(c->op), &given, completed);
   reed_kernel_env env = {.n_threads = 2, .cache = cache};
   reed_kernel_call call = {.op = op_builtin(c->op),
                            .attrs = &attrs,

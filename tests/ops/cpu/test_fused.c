@@ -90,7 +90,7 @@ static void check_one(op_id op, reed_dtype dtype, int which, const char *level) 
 
 START_TEST(every_operator_is_the_same_inside) {
   for (op_id op = 0; op < OP_COUNT; op++) {
-    if (!fused_takes(op_builtin(op))) continue;
+    if (!op_has(op_builtin(op), OP_PROPERTY_FUSABLE)) continue;
     for (reed_dtype dtype = REED_F32; dtype < REED_DTYPE_COUNT; dtype++)
       for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++)
         if (op_builtin(op)->inputs[op == OP_Where].dtypes >> dtype & 1) check_one(op, dtype, _i, cpu_level_name(level));

@@ -151,7 +151,8 @@ START_TEST(packed_by_hand) {
   float plain[18 * 2 * 2], packed[32 * 2 * 2], back[18 * 2 * 2];
   for (int i = 0; i < 18 * 4; i++) plain[i] = (float)i; /* output * 4 + channel * 2 + tap */
   reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1}};
-  reed_attrs attrs = {items, 1};
+  reed_attr completed[32];
+  const reed_attrs given = {items, 1}, attrs = op_attrs_complete(op_builtin(OP_Conv), &given, completed);
   packed_order order;
   ck_assert(packed_order_of(op_builtin(OP_Conv), &attrs, &(reed_desc){REED_F32, 4, {18, 2, 1, 2}}, &order));
   ck_assert_int_eq(packed_desc(&order).dims[0], 128);
