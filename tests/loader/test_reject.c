@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "bytecode/format.h"
-#include "bytecode/insn.h"
+#include "bytecode/operands.h"
 #include "tests/loader/verify_text.h"
 
 /* Registers in every state, made by the prologue. */
@@ -258,6 +258,42 @@ START_TEST(an_instruction_stands_only_where_its_row_says) {
 }
 END_TEST
 
+/* After every instruction whose row says that dst shares the memory of src: an allocated src is no longer a register
+ * that a kernel may write, and dst is as complete as src is. After every other instruction that reads r11 and keeps no
+ * reference to it: the kernel still may. */
+START_TEST(a_register_that_shares_its_memory_is_not_written_again) {
+  text_buffer t = {0};
+  for (int id = 0; id < INSN_COUNT; id++)
+    for (int i = 0; i < insn_table[id].n_operands && !is_epoch(id); i++) {
+      insn_role role = insn_table[id].roles[i];
+      bool reads = role == INSN_ROLE_RU_SHAPE || role == INSN_ROLE_RU_HOST || role == INSN_ROLE_RU_KERNEL ||
+                   role == INSN_ROLE_RF_INPUT || (i == 1 && insn_shares_src((insn_id)id));
+      for (int k = 0; k < count_items(id, i) && reads; k++) {
+        write_text(&t, id, i, k, "r11", "");
+        const char *end = strstr(t.data, "end:\n");
+        text_buffer whole = {0};
+        text_append(&whole, "%.*s%s%s", (int)(end - t.data), t.data, id == INSN_READBACK ? "  sync\n" : "",
+                    "  invoke add, host, [r11], [r0, r0]\n");
+        if (insn_shares_src((insn_id)id)) {
+          size_t written = whole.n;
+          text_append(&whole, "%s", end);
+          reject(whole.data, "V31", "operand 'outputs'[0] (r11)", "a shaped tensor is needed");
+          whole.n = written - strlen("  invoke add, host, [r11], [r0, r0]\n");
+          const char *dst = uses[id].operands[0];
+          text_append(&whole, id == INSN_COPY ? "  readback r21, %s, value, add, 0\n%s" : "  r.move r21, %s\n%s", dst,
+                      end);
+          accept(whole.data);
+        } else {
+          text_append(&whole, "%s", end);
+          accept(whole.data);
+        }
+        text_fini(&whole);
+      }
+    }
+  text_fini(&t);
+}
+END_TEST
+
 START_TEST(a_scalar_that_is_not_defined_is_rejected) {
   text_buffer t = {0};
   for (int id = 0; id < INSN_COUNT; id++)
@@ -350,6 +386,7 @@ int main(void) {
   tcase_add_test(c, a_register_in_a_state_that_its_role_does_not_take_is_rejected);
   tcase_add_test(c, a_register_is_absent_only_where_its_role_allows_that);
   tcase_add_test(c, an_instruction_stands_only_where_its_row_says);
+  tcase_add_test(c, a_register_that_shares_its_memory_is_not_written_again);
   tcase_add_test(c, a_scalar_that_is_not_defined_is_rejected);
   tcase_add_test(c, an_operand_out_of_range_is_rejected_by_name);
   SRunner *runner = srunner_create(suite);

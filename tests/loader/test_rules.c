@@ -304,6 +304,17 @@ START_TEST(code_with_too_many_stretches_and_registers_is_refused_before_it_takes
 }
 END_TEST
 
+/* Each definition of r1 visits every `shape` before it that reads r1. */
+START_TEST(an_epoch_that_defines_operands_again_and_again_is_refused_before_it_takes_time) {
+  text_buffer t = {0};
+  text_append(&t, MAIN "  epoch.enter 0, plan, [r0:shape], []\n");
+  for (int i = 0; i < 6000; i++) text_append(&t, "  shape.like r1, r0, host\n  shape shape, host, [r2], [r1:shape]\n");
+  text_append(&t, "plan: epoch.plan 0\n  epoch.end 0\n" END);
+  reject(t.data, "V25", "function 'main' is too complex", "shape functions");
+  text_fini(&t);
+}
+END_TEST
+
 START_TEST(a_diagnosis_has_function_word_and_node) {
   reed_diagnosis *d;
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
@@ -326,6 +337,7 @@ int main(void) {
   tcase_add_loop_test(c, a_good_module_is_accepted, 0, (int)(sizeof good / sizeof *good));
   tcase_add_test(c, every_rule_of_code_is_broken_by_some_module);
   tcase_add_test(c, code_with_too_many_stretches_and_registers_is_refused_before_it_takes_memory);
+  tcase_add_test(c, an_epoch_that_defines_operands_again_and_again_is_refused_before_it_takes_time);
   tcase_add_test(c, a_diagnosis_has_function_word_and_node);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_NORMAL);
