@@ -175,7 +175,7 @@ static void write_report(const compilation *c, const text_buffer *lowered, text_
 
 /* ---- the public functions ---- */
 
-static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const char *folder,
+static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const onnx_external *external,
                            const reed_compile_options *options, void **out_bytes, size_t *out_n_bytes,
                            char **out_report_json, reed_diagnosis *diagnosis) {
   /* Passes and lowering count on a diagnosis to say things in */
@@ -194,7 +194,7 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const c
   reed_status status = take_options(&c);
   say(&c, "reading", 0);
   if (status == REED_OK) status = ir_module_open(options ? options->registry : NULL, c.diagnosis, &c.passes.m);
-  if (status == REED_OK) status = onnx_read(c.passes.m, onnx, n_onnx, folder);
+  if (status == REED_OK) status = onnx_read(c.passes.m, onnx, n_onnx, external);
   if (status == REED_OK) status = pass_run_all(&c.passes);
   say(&c, "lowering", 0.8);
   if (status == REED_OK)
@@ -222,12 +222,21 @@ static bool has_target(const reed_compile_options *options, void **out_bytes, si
   return (options && options->sink) || (out_bytes && out_n_bytes);
 }
 
+static onnx_external external_of(const reed_compile_options *options, const char *folder, const char *model) {
+  onnx_external external = {.folder = folder, .model = model};
+  if (!options) return external;
+  external.anywhere = options->external_anywhere;
+  external.reading = options->reading;
+  external.reading_context = options->reading_context;
+  return external;
+}
+
 reed_status reed_compile_bytes(const void *onnx, size_t n_onnx, const reed_compile_options *options, void **out_bytes,
                                size_t *out_n_bytes, char **out_report_json, reed_diagnosis *diagnosis) {
   if (!onnx || !has_target(options, out_bytes, out_n_bytes))
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_compile_bytes: a pointer is missing");
-  return compile(onnx, n_onnx, false, options ? options->external_folder : NULL, options, out_bytes, out_n_bytes,
-                 out_report_json, diagnosis);
+  onnx_external external = external_of(options, options ? options->external_folder : NULL, NULL);
+  return compile(onnx, n_onnx, false, &external, options, out_bytes, out_n_bytes, out_report_json, diagnosis);
 }
 
 /* The folder part of a path, "." where there is none; NULL: no memory. */
@@ -241,7 +250,7 @@ static char *folder_of(const char *path) {
 
 static reed_status map_file(const char *path, const void **out_bytes, size_t *out_n, reed_diagnosis *diagnosis) {
   struct stat info;
-  int file = open(path, O_RDONLY | O_CLOEXEC);
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer is not waited for */
   void *bytes = MAP_FAILED;
   const char *why = "it is not a file";
   if (file < 0 || fstat(file, &info) != 0) {
@@ -268,7 +277,8 @@ reed_status reed_compile_file(const char *onnx_path, const reed_compile_options 
   if (status != REED_OK) return status;
   const char *given = options ? options->external_folder : NULL;
   char *folder = given ? mem_copy_text(given) : folder_of(onnx_path);
-  status = folder ? compile(bytes, n, n > 0, folder, options, out_bytes, out_n_bytes, out_report_json, diagnosis)
+  onnx_external external = external_of(options, folder, onnx_path);
+  status = folder ? compile(bytes, n, n > 0, &external, options, out_bytes, out_n_bytes, out_report_json, diagnosis)
                   : diag_no_memory(diagnosis, "a path");
   mem_free(folder);
   if (n) munmap((void *)bytes, n);

@@ -110,7 +110,7 @@ reed_status loader_open_file(const char *path, const load_options *options, modu
                              reed_diagnosis *diagnosis) {
   backing *b = mem_calloc(1, sizeof *b);
   if (!b) return diag_no_memory(diagnosis, "a module");
-  int file = open(path, O_RDONLY | O_CLOEXEC);
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer is not waited for */
   reed_status status = file >= 0 ? map_file(file, path, b, diagnosis)
                                  : diag_fail(diagnosis, REED_ERROR_IO, "%s: %s", path, strerror(errno));
   if (file >= 0) close(file);

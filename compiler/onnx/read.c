@@ -73,7 +73,7 @@ static reed_status read_model(onnx_reader *r, const Onnx__ModelProto *model) {
   return status == REED_OK ? onnx_report_problems(r) : status;
 }
 
-reed_status onnx_read(ir_module *m, const void *bytes, size_t n_bytes, const char *folder) {
+reed_status onnx_read(ir_module *m, const void *bytes, size_t n_bytes, const onnx_external *external) {
   reed_diagnosis *d = m->diagnosis;
   if (!n_bytes) return diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model: it is empty");
   text_buffer outline = {0};
@@ -90,7 +90,7 @@ reed_status onnx_read(ir_module *m, const void *bytes, size_t n_bytes, const cha
                      "not an ONNX model, or damaged: its bytes are no protobuf message of a model");
   if (!model)
     return diag_fail(d, REED_ERROR_FORMAT, "not an ONNX model, or damaged: its protobuf messages cannot be read");
-  onnx_reader r = {.m = m, .model = model, .outlined = bytes, .diagnosis = d, .folder = folder};
+  onnx_reader r = {.m = m, .model = model, .outlined = bytes, .diagnosis = d, .external = external};
   reed_status status = read_model(&r, model);
   onnx_forget_problems(&r);
   onnx__model_proto__free_unpacked(model, &allocator);

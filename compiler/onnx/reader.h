@@ -35,7 +35,7 @@ typedef struct onnx_reader {
   const Onnx__ModelProto *model;
   const uint8_t *outlined; /* what the outline was made of, where raw data lie; NULL: tensors have their own */
   reed_diagnosis *diagnosis;
-  const char *folder;
+  const onnx_external *external; /* NULL: none may be read */
   VEC_OF(onnx_problem) problems;
   int64_t n_nodes;    /* read so far, inlined functions' included: a limit on what a small file can grow to */
   int64_t most_nodes; /* that limit: set by onnx_check_growth */
@@ -81,6 +81,18 @@ typedef struct onnx_frame {
   const char *prefix; /* of names: "" or "<call>/" */
   int depth;
 } onnx_frame;
+
+/* A tensor's part of an open external file. */
+typedef struct onnx_external_data {
+  int file;
+  int64_t offset;
+} onnx_external_data;
+/* Opens the external file of a tensor of that many bytes, where it may be read and has these bytes. */
+reed_status onnx_open_external(onnx_reader *r, const Onnx__TensorProto *t, const char *where, int64_t bytes,
+                               onnx_external_data *out_data) REED_MUST_CHECK;
+reed_status onnx_read_external(onnx_reader *r, const onnx_external_data *data, const char *where, int64_t bytes,
+                               void *elements) REED_MUST_CHECK;
+void onnx_close_external(onnx_external_data *data);
 
 /* The attribute that `a` stands for: itself, or, inside a function, the calling node's; NULL: the caller gives none. */
 const Onnx__AttributeProto *onnx_dereferenced(const onnx_frame *f, const Onnx__AttributeProto *a);

@@ -1,11 +1,6 @@
-/* TensorProto -> dense elements: raw, typed or in an external file. Everything a file says about sizes is checked
- * before memory is taken for it. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
+/* TensorProto -> dense elements: raw, typed or in an external file (external.c). Everything a file says about sizes is
+ * checked before memory is taken for it. */
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "compiler/onnx/reader.h"
 
@@ -28,98 +23,6 @@ const char *onnx_dtype_text(int32_t number) {
   if (dtype != REED_NONE) return reed_dtype_name(dtype);
   bool listed = number >= 0 && (size_t)number < sizeof unsupported / sizeof *unsupported && unsupported[number];
   return listed ? unsupported[number] : "of an unknown number";
-}
-
-/* ---- external files ---- */
-
-static const char *external_entry(const Onnx__TensorProto *t, const char *key) {
-  for (size_t i = 0; i < t->n_external_data; i++)
-    if (strcmp(onnx_text(t->external_data[i]->key), key) == 0) return t->external_data[i]->value;
-  return NULL;
-}
-
-/* A number >= 0 in decimal, all of the text. */
-static bool parse_size(const char *text, int64_t *out_value) {
-  char *end;
-  errno = 0;
-  long long value = strtoll(text, &end, 10);
-  if (errno || end == text || *end || value < 0) return false;
-  *out_value = value;
-  return true;
-}
-
-/* Stays below the folder: relative, and no component is "..". */
-static bool path_stays_inside(const char *path) {
-  if (!*path || *path == '/' || strchr(path, '\\')) return false;
-  for (const char *p = path; p; p = strchr(p, '/')) {
-    if (*p == '/') p++;
-    if (p[0] == '.' && p[1] == '.' && (p[2] == 0 || p[2] == '/')) return false;
-  }
-  return true;
-}
-
-static reed_status read_range(onnx_reader *r, const char *path, const char *where, int64_t offset, void *data,
-                              int64_t bytes) {
-  reed_status status = REED_OK;
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  struct stat info;
-  if (file < 0 || fstat(file, &info) != 0 || !S_ISREG(info.st_mode))
-    status = diag_fail(r->diagnosis, REED_ERROR_IO, "tensor '%s': external file '%s' cannot be read: %s", where, path,
-                       file < 0 ? strerror(errno) : "it is not a file");
-  else if (offset > info.st_size || bytes > info.st_size - offset)
-    status = diag_fail(r->diagnosis, REED_ERROR_FORMAT,
-                       "tensor '%s': bytes %lld..%lld are wanted of external file '%s', which has %lld", where,
-                       (long long)offset, (long long)(offset + bytes), path, (long long)info.st_size);
-  for (int64_t done = 0; status == REED_OK && done < bytes;) {
-    ssize_t n = pread(file, (char *)data + done, (size_t)(bytes - done), offset + done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0)
-      status = diag_fail(r->diagnosis, REED_ERROR_IO, "tensor '%s': external file '%s' cannot be read: %s", where, path,
-                         n < 0 ? strerror(errno) : "it ends early");
-    else done += n;
-  }
-  if (file >= 0) close(file);
-  return status;
-}
-
-static reed_status read_external(onnx_reader *r, const Onnx__TensorProto *t, const char *where, int64_t bytes,
-                                 void *data) {
-  const char *location = onnx_text(external_entry(t, "location"));
-  const char *offset_text = external_entry(t, "offset"), *length_text = external_entry(t, "length");
-  int64_t offset = 0, length = bytes;
-  if (!r->folder)
-    return diag_fail(r->diagnosis, REED_ERROR_IO,
-                     "tensor '%s' is in external file '%s', but no folder for external files is given", where,
-                     location);
-  if (!path_stays_inside(location))
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': external file '%s' is not below the model's folder",
-                     where, location);
-  if ((offset_text && !parse_size(offset_text, &offset)) || (length_text && !parse_size(length_text, &length)) ||
-      offset > INT64_MAX - bytes)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
-                     "tensor '%s': offset '%s' or length '%s' of its external data is not a size", where,
-                     onnx_text(offset_text), onnx_text(length_text));
-  if (length != bytes)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s' has %lld bytes, its external data says %lld", where,
-                     (long long)bytes, (long long)length);
-  text_buffer path = {0};
-  text_append(&path, "%s/%s", r->folder, location);
-  reed_status status =
-      path.failed ? diag_no_memory(r->diagnosis, "a path") : read_range(r, path.data, where, offset, data, bytes);
-  text_fini(&path);
-  return status;
-}
-
-/* Bytes the external file has to hold at least; checked before memory is taken for a tensor that claims to be huge. */
-static bool external_fits(onnx_reader *r, const Onnx__TensorProto *t, int64_t bytes) {
-  const char *location = onnx_text(external_entry(t, "location"));
-  if (!r->folder || !path_stays_inside(location)) return true; /* said by read_external */
-  text_buffer path = {0};
-  text_append(&path, "%s/%s", r->folder, location);
-  struct stat info;
-  bool fits = path.failed || stat(path.data, &info) != 0 || bytes <= info.st_size;
-  text_fini(&path);
-  return fits;
 }
 
 /* ---- inline data ---- */
@@ -219,9 +122,8 @@ reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const c
   bool external = t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL, raw = false;
   reed_status status = external ? REED_OK : check_inline(r, t, where, &desc, &raw);
   if (status != REED_OK) return status;
-  if (external && !external_fits(r, t, bytes))
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s': %s is larger than its external file '%s'", where,
-                     desc_text(&desc, text, sizeof text), external_entry(t, "location"));
+  onnx_external_data outside = {.file = -1};
+  if (external && (status = onnx_open_external(r, t, where, bytes, &outside)) != REED_OK) return status;
   bool floats = desc.dtype == REED_F32 || desc.dtype == REED_F64 || desc.dtype == REED_F16 || desc.dtype == REED_BF16;
   if (raw && r->outlined && floats && bytes >= IR_WEIGHTS_BYTES) {
     *out_desc = desc;
@@ -229,14 +131,15 @@ reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const c
     return REED_OK;
   }
   char *data = ir_alloc(r->m, (size_t)bytes + 64); /* aligned as kernels like it */
-  if (!data) return diag_no_memory(r->diagnosis, "a tensor of the model");
-  data = (char *)(((uintptr_t)data + 63) & ~(uintptr_t)63);
-  if (external) {
-    status = read_external(r, t, where, bytes, data);
-    if (status != REED_OK) return status;
-  } else {
-    copy_inline(r, t, &desc, raw, data);
+  if (!data) {
+    onnx_close_external(&outside);
+    return diag_no_memory(r->diagnosis, "a tensor of the model");
   }
+  data = (char *)(((uintptr_t)data + 63) & ~(uintptr_t)63);
+  if (external) status = onnx_read_external(r, &outside, where, bytes, data);
+  else copy_inline(r, t, &desc, raw, data);
+  onnx_close_external(&outside);
+  if (status != REED_OK) return status;
   if (desc.dtype == REED_BOOL)
     for (int64_t i = 0; i < bytes; i++) data[i] = data[i] != 0;
   *out_desc = desc;

@@ -29,6 +29,12 @@ typedef struct reed_compile_options {
   void *progress_context;
   const reed_module_sink
       *sink; /* where the module goes: *out_bytes becomes NULL, and both may be NULL pointers; NULL: to memory */
+  /* Files of external tensors must lie in external_folder, links followed, or in the folder where the model file lies
+   * when its own links are followed; others are refused (ERROR_FORMAT). True: they are read wherever the model says. */
+  bool external_anywhere;
+  /* Called with the path, without links, of each file that is read beside the model; NULL: nobody */
+  void (*reading)(void *context, const char *path);
+  void *reading_context;
 } reed_compile_options;
 
 /* Compiles the ONNX file to module bytes (released with reed_text_free((char *)bytes)) and a report of what every pass

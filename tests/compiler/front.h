@@ -23,7 +23,7 @@ static inline void front_read_bytes(front *f, const void *bytes, size_t n, const
   *f = (front){0};
   reed_diagnosis_clear(&f->diagnosis);
   f->status = ir_module_open(NULL, &f->diagnosis, &f->m);
-  if (f->status == REED_OK) f->status = onnx_read(f->m, bytes, n, folder);
+  if (f->status == REED_OK) f->status = onnx_read(f->m, bytes, n, &(onnx_external){.folder = folder});
 }
 
 /* Reads the built model and closes the builder. */

@@ -1,6 +1,3 @@
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/compiler/front.h"
 
 /* y = Relu(x) */
@@ -418,91 +415,6 @@ END_TEST
 
 /* ---- external data ---- */
 
-static Onnx__StringStringEntryProto entry(char *key, char *value) {
-  Onnx__StringStringEntryProto e = ONNX__STRING_STRING_ENTRY_PROTO__INIT;
-  e.key = key;
-  e.value = value;
-  return e;
-}
-
-/* Reads y = w where w[3] is at `location`, `offset`, `length` (NULL: not said) below a folder that has 16 bytes 1 2 3 4
- * (f32) in "w.bin". */
-static void read_external(front *f, char *location, char *offset, char *length, bool give_folder) {
-  char folder[] = "/tmp/reed-test-XXXXXX", path[64];
-  ck_assert_ptr_nonnull(mkdtemp(folder));
-  snprintf(path, sizeof path, "%s/w.bin", folder);
-  FILE *file = fopen(path, "wb");
-  ck_assert_ptr_nonnull(file);
-  ck_assert_uint_eq(fwrite((float[]){1, 2, 3, 4}, 4, 4, file), 4);
-  fclose(file);
-  onnx_build *b = build_open(13);
-  Onnx__TensorProto *w = build_f32(b, "w", "3", (float[]){0, 0, 0});
-  w->has_raw_data = false;
-  w->has_data_location = true;
-  w->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-  Onnx__StringStringEntryProto entries[3] = {entry("location", location), entry("offset", offset),
-                                             entry("length", length)},
-                               *list[3];
-  size_t n = 0;
-  for (int i = 0; i < 3; i++)
-    if (entries[i].value) list[n++] = &entries[i];
-  w->external_data = list;
-  w->n_external_data = n;
-  build_node(b, "Identity", "w", "y");
-  build_output(b, "y", "f32");
-  size_t n_bytes;
-  const void *bytes = build_pack(b, &n_bytes);
-  front_read_bytes(f, bytes, n_bytes, give_folder ? folder : NULL);
-  build_close(&b);
-  unlink(path);
-  rmdir(folder);
-}
-
-START_TEST(external_tensors_are_read_at_their_offset) {
-  front f;
-  read_external(&f, "w.bin", "4", "12", true);
-  front_ok(&f);
-  ck_assert_double_eq(front_element(front_node(&f, OP_Identity)->inputs[0], 2), 4);
-  front_fini(&f);
-  read_external(&f, "w.bin", NULL, NULL, true);
-  front_ok(&f);
-  ck_assert_double_eq(front_element(front_node(&f, OP_Identity)->inputs[0], 2), 3);
-  front_fini(&f);
-}
-END_TEST
-
-START_TEST(external_tensors_outside_their_file_or_folder_are_refused) {
-  static const struct {
-    char *location, *offset, *length;
-    reed_status status;
-    const char *says;
-  } cases[] = {
-      {"w.bin", "8", "12", REED_ERROR_FORMAT, "bytes 8..20 are wanted"},
-      {"w.bin", "-4", "12", REED_ERROR_FORMAT, "is not a size"},
-      {"w.bin", "9223372036854775807", "12", REED_ERROR_FORMAT, "is not a size"},
-      {"w.bin", "99999999999999999999", "12", REED_ERROR_FORMAT, "is not a size"},
-      {"w.bin", "0", "16", REED_ERROR_FORMAT, "has 12 bytes, its external data says 16"},
-      {"../w.bin", NULL, NULL, REED_ERROR_FORMAT, "is not below the model's folder"},
-      {"a/../../w.bin", NULL, NULL, REED_ERROR_FORMAT, "is not below the model's folder"},
-      {"a/..", NULL, NULL, REED_ERROR_FORMAT, "is not below the model's folder"},
-      {"/etc/passwd", NULL, NULL, REED_ERROR_FORMAT, "is not below the model's folder"},
-      {NULL, NULL, NULL, REED_ERROR_FORMAT, "is not below the model's folder"},
-      {".", NULL, NULL, REED_ERROR_IO, "it is not a file"},
-      {"no.bin", NULL, NULL, REED_ERROR_IO, "cannot be read"},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    front f;
-    read_external(&f, cases[i].location, cases[i].offset, cases[i].length, true);
-    front_says(&f, cases[i].status, cases[i].says);
-    front_fini(&f);
-  }
-  front f;
-  read_external(&f, "w.bin", NULL, NULL, false);
-  front_says(&f, REED_ERROR_IO, "no folder for external files is given");
-  front_fini(&f);
-}
-END_TEST
-
 /* ---- damage ---- */
 
 START_TEST(what_is_no_model_is_refused) {
@@ -593,8 +505,6 @@ int main(void) {
   tcase_add_test(t, operands_of_different_dtypes_are_refused_with_both);
   tcase_add_test(t, tensors_that_lie_about_their_size_are_refused);
   tcase_add_test(t, large_weights_stay_in_the_models_bytes);
-  tcase_add_test(t, external_tensors_are_read_at_their_offset);
-  tcase_add_test(t, external_tensors_outside_their_file_or_folder_are_refused);
   tcase_add_test(t, what_is_no_model_is_refused);
   tcase_add_test(t, nesting_without_end_is_refused);
   tcase_add_test(t, damaged_models_never_crash);
