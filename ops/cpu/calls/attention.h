@@ -40,7 +40,4 @@ static inline attention_reach attention_reach_of(const attention *a, const reed_
   return (attention_reach){length, a->past ? a->past : length - a->queries};
 }
 
-/* Earlier and new keys and values into present_key and present_value, where these are outputs. */
-void attention_write_present(const attention *a, const reed_kernel_buffers *buffers);
-
 #endif

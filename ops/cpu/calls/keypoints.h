@@ -30,6 +30,10 @@ typedef struct keypoints_peak {
 } keypoints_peak;
 
 reed_status keypoints_read(const reed_kernel_call *call, keypoints *out_keypoints) REED_MUST_CHECK;
+/* Element k of an input of numbers. */
+static inline float keypoints_number(const reed_kernel_buffers *buffers, int32_t input, int64_t k) {
+  return ((const float *)buffers->inputs[input])[k];
+}
 /* Row k's size, as integers. Fails (ERROR_VALUE) where one is no number of pixels, or there are too many to look at. */
 reed_status keypoints_size(const keypoints *p, const reed_kernel_buffers *buffers, int64_t k, int64_t *out_rows,
                            int64_t *out_columns) REED_MUST_CHECK;

@@ -28,10 +28,6 @@ typedef struct norm {
 
 reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *out_norm) REED_MUST_CHECK;
 
-/* Batch (without training), instance and group normalisation of f32 whose image lies with its channels last. */
-reed_status norm_prepare_last(const reed_kernel_call *call, norm_kind kind, const norm *n,
-                              reed_kernel *out_kernel) REED_MUST_CHECK;
-
 /* Which element of scale and shift is for channel c. */
 static inline int64_t norm_parameter_of(const norm *n, int64_t c) { return n->per_group ? c / n->shared : c; }
 /* Element k of input i as a double. */

@@ -37,8 +37,5 @@ static inline product_place product_place_of(const product *p, int64_t matrix) {
 
 /* From a Gemm or MatMul call; ERROR_SHAPE with a diagnosis where the extents do not fit together. */
 reed_status product_read(const reed_kernel_call *call, bool gemm, product *out_product) REED_MUST_CHECK;
-/* The plain kernel for a product that has been read. */
-reed_status product_prepare_reference(const reed_kernel_call *call, const product *p,
-                                      reed_kernel *out_kernel) REED_MUST_CHECK;
 
 #endif

@@ -1,8 +1,8 @@
 /* Reading an RNN, GRU or LSTM call: extents, strides of the layout, directions, activations. */
+#include "ops/cpu/calls/recurrent.h"
+
 #include <math.h>
 #include <strings.h>
-
-#include "ops/cpu/calls/recurrent.h"
 
 #define ACTIVATIONS_MAX 6 /* three of an LSTM's in each of two directions */
 

@@ -1,5 +1,5 @@
 /* RNN, GRU and LSTM (ONNX opset 22) as extents: what the f32 kernel and the reference share.
- *
+
  * Every direction walks the steps in its own order, forward 0, 1, ... and backward last, ..., 1, 0. A sequence takes
  * part in the steps below its length, so that backward it joins with its initial state where it ends; elsewhere its
  * state stays and Y is zero. */
@@ -92,37 +92,5 @@ static inline int64_t recurrent_length(const recurrent *r, const reed_kernel_buf
   const int32_t *lengths = recurrent_in(r, buffers, RECURRENT_LENGTHS);
   return lengths ? lengths[k] : r->steps;
 }
-
-/* ---- for the loops that are compiled per CPU level (recurrent_loops.c) ---- */
-
-/* Sequences that recurrent_multiply takes at most at a time; what the level has registers for, where it has 16 of them.
- */
-#define RECURRENT_ROWS 6
-static inline int recurrent_rows(cpu_level level, int64_t gates) {
-  return level < CPU_AVX512 && gates == 4 ? 3 : RECURRENT_ROWS;
-}
-/* Units that recurrent_multiply computes at a time: a vector of the level. */
-static inline int64_t recurrent_units(cpu_level level) { return level >= CPU_AVX512 ? 16 : 8; }
-
-/* x -> scale * formula(slope * x) + shift; formula NULL: x itself. */
-typedef struct recurrent_function {
-  elementwise_fn formula;
-  elementwise_parameters parameters;
-  float slope, scale, shift;
-} recurrent_function;
-
-/* Some units of one sequence at one step. */
-typedef struct recurrent_cell {
-  int64_t n;
-  float *gates[RECURRENT_GATES_MAX];           /* W x + R h; overwritten */
-  const float *bias[RECURRENT_GATES_MAX];      /* [3] of a GRU: of R h of the hidden gate, where that is apart */
-  const float *peepholes[RECURRENT_PEEPHOLES]; /* NULL: none */
-  const recurrent_function *functions;         /* f, g, h */
-  float clip;
-  bool input_forget, linear_before_reset;
-  const float *before; /* h of the step before */
-  float *apart;        /* of a GRU: R h of the hidden gate, or (not linear_before_reset) reset * h, which it gives */
-  float *c, *h;
-} recurrent_cell;
 
 #endif

@@ -1,8 +1,8 @@
 /* Resize's tables (ops/cpu/calls/resize.h): coordinate transformations, nearest modes, linear and cubic kernels,
  * antialiasing, exclusion of what is outside. Formulas: ONNX Resize, opset 19. */
-#include <math.h>
-
 #include "ops/cpu/calls/resize.h"
+
+#include <math.h>
 
 #define TAPS_MAX ((int64_t)1 << 30)
 

@@ -1,5 +1,4 @@
-/* A RoiAlign or MultiLevelRoiAlign call, the samples of one axis of a region, and a region's plan: what its channels
- * share. */
+/* A RoiAlign or MultiLevelRoiAlign call, and the samples of one axis of a region. */
 #ifndef OPS_CPU_CALLS_ROI_ALIGN_H_
 #define OPS_CPU_CALLS_ROI_ALIGN_H_
 
@@ -89,23 +88,5 @@ static inline bool roi_neighbours(float at, int64_t extent, int64_t *out_low, in
   }
   return true;
 }
-
-/* The mean over a bin's samples along one axis as a weighted sum of pixels: taps begin[p] .. begin[p + 1] - 1 belong to
- * bin p. */
-typedef struct roi_taps {
-  int32_t *begin; /* bins + 1 */
-  int32_t *index;
-  float *weight;
-} roi_taps;
-
-/* Bilinear interpolation is a product of axes and so is the mean over a grid: a bin is (taps of y) x pixels x (taps of
- * x). The pixels' columns are `columns` (those that some tap needs; NULL: first_column and the following). Taps of x
- * index into them. */
-typedef struct roi_plan {
-  int64_t bins_y, bins_x, row_stride, plane, n_columns, first_column;
-  roi_taps y, x;
-  int32_t *columns;
-  float *row; /* n_columns floats of scratch */
-} roi_plan;
 
 #endif

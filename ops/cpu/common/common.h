@@ -1,6 +1,6 @@
 /* What the host's kernels share: when to start threads, broadcast strides, index tensors, faults that only the data
  * shows.
- *
+
  * Lifetimes: a prepared kernel may keep call->op and call->node (the module outlives it) and constants
  * (call->constant[i]); everything else of a call is gone when prepare returns. */
 #ifndef OPS_CPU_COMMON_COMMON_H_

@@ -1,8 +1,10 @@
 /* Conversions between all pairs of dtypes, one loop each, made from a list of sources and a list of targets. */
+#include "ops/cpu/common/convert.h"
+
 #include <stdint.h>
 
 #include "base/half.h"
-#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/common/convert_loops.h"
 
 /* What x86's truncating conversions give, said in C: values out of range and NaN become the minimum. */
 static inline int32_t i32_of(double v) { return v > -2147483649.0 && v < 2147483648.0 ? (int32_t)v : INT32_MIN; }
@@ -64,10 +66,6 @@ SOURCES(ALL_TARGETS)
   [REED_##from_name][REED_##to_name] = from_name##_to_##to_name,
 #define ALL_ENTRIES(...) TARGETS(ENTRY, __VA_ARGS__)
 static const convert_fn conversions[REED_DTYPE_COUNT][REED_DTYPE_COUNT] = {SOURCES(ALL_ENTRIES)};
-
-convert_fn convert_half_base(reed_dtype half, int to_f32);
-convert_fn convert_half_avx2(reed_dtype half, int to_f32);
-convert_fn convert_half_avx512(reed_dtype half, int to_f32);
 
 convert_fn convert_between(cpu_level level, reed_dtype from, reed_dtype to) {
   if (to == REED_F32 && (from == REED_F16 || from == REED_BF16)) return CPU_PICK(level, convert_half)(from, 1);

@@ -48,6 +48,11 @@ cpu_units cpu_units_now(void);
 #else
 #define CPU_UNCHECKED
 #endif
+/* Declares a loop of all levels. */
+#define CPU_LOOP(type, name, arguments) \
+  type name##_base arguments; \
+  type name##_avx2 arguments; \
+  type name##_avx512 arguments
 #define CPU_PICK(level, name) ((level) >= CPU_AVX512 ? name##_avx512 : (level) == CPU_AVX2 ? name##_avx2 : name##_base)
 
 #endif

@@ -4,13 +4,13 @@
  *
  * Output 0 may share memory with any input of its size: an element is written only after the same element of all inputs
  * was read. */
-#include "ops/cpu/formulas/formulas.h"
+#include <math.h>
 
 #include "ops/cpu/common/common.h"
-#include "ops/cpu/reference/elements.h"
+#include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"
-
-#include <math.h>
+#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/reference/reference.h"
 
 #define BLOCK 256 /* elements converted at a time: 2 KiB a buffer */
 
@@ -162,56 +162,6 @@ static reed_status run_flat(const void *state, const reed_kernel_buffers *buffer
 static reed_status run_nothing(const void *state, const reed_kernel_buffers *buffers) { return REED_OK; }
 
 /* ---- preparing ---- */
-
-int elementwise_cost(int formula) {
-  static const uint8_t costs[FORMULA_COUNT] = {
-#define COST(op, cost) [OP_##op] = cost,
-#include "ops/cpu/formulas/formulas.def"
-  };
-  return costs[formula] ? costs[formula] : 1;
-}
-
-/* 0 where the operator has no such attribute. */
-static double number(const reed_attrs *attrs, const char *name) {
-  const reed_attr *attr = reed_attrs_find(attrs, name);
-  return !attr ? 0 : attr->type == REED_ATTR_INT ? (double)attr->i : attr->f;
-}
-
-elementwise_parameters elementwise_parameters_of(int formula, const reed_attrs *attrs) {
-  const char *alpha_name = "alpha", *beta_name = "beta";
-  switch (formula) {
-#define PARAMETERS(op, alpha, beta) \
-  case OP_##op: \
-    alpha_name = #alpha; \
-    beta_name = #beta; \
-    break;
-#include "ops/cpu/formulas/formulas.def"
-  }
-  return (elementwise_parameters){number(attrs, alpha_name), number(attrs, beta_name)};
-}
-
-int elementwise_choice(const reed_op *op, const reed_attrs *attrs) {
-  static const struct {
-    int id;
-    const char *attr, *word;
-    int formula;
-  } words[] = {
-      {OP_BitShift, "direction", "LEFT", OP_ShiftLeft},
-      {OP_BitShift, "direction", "RIGHT", OP_ShiftRight},
-      {OP_Gelu, "approximate", "none", OP_Gelu},
-      {OP_Gelu, "approximate", "tanh", OP_GeluTanh},
-  };
-  int id = (int)op_id_of(op);
-  bool worded = false;
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-    if (words[i].id != id) continue;
-    worded = true;
-    if (strcmp(op_attr_string(attrs, words[i].attr), words[i].word) == 0) return words[i].formula;
-  }
-  if (worded) return FORMULA_COUNT;
-  if (id == OP_Mod && op_attr_int(attrs, "fmod")) return OP_FMod;
-  return id == OP_Sum || id == OP_Mean ? OP_Add : id;
-}
 
 /* Joins the output's dims and the operands' strides: extents of 1 go, neighbours that every operand walks as one become
  * one. */

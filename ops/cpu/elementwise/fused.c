@@ -6,71 +6,17 @@
  * is. Others are so as long as a block stays within one row; where rows are short, blocks span them and such inputs are
  * spread out into the block first. */
 #include "ops/cpu/calls/fused.h"
-
-#include "ops/cpu/reference/elements.h"
+#include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"
+#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/reference/reference.h"
 
 #define SCRATCH_BYTES 32768 /* of a thread's stack: first-level caches are that or larger */
 #define BLOCK_MOST 1024
 #define BLOCK_LEAST 64
 #define ROW_LEAST 256 /* elements of a row for which a block of its own pays */
 
-/* ---- reading ---- */
-
 static reed_dtype held_dtype(reed_dtype dtype) { return dtype == REED_F16 || dtype == REED_BF16 ? REED_F32 : dtype; }
-
-/* The result's dtype by the rule of op.def; REED_NONE: the operands do not agree. */
-static reed_dtype result_dtype(const fused_typed *p, const fused_step *from, const fused_typed_step *step) {
-  const reed_op_output *rule = &from->op->outputs[0];
-  if (rule->type_rule == REED_TYPE_ATTR) {
-    reed_attrs attrs = fused_attrs(from);
-    int64_t to = op_attr_int(&attrs, rule->type_attr);
-    return to > REED_NONE && to < REED_DTYPE_COUNT ? (reed_dtype)to : REED_NONE;
-  }
-  int32_t first = step->formula == OP_Where ? 1 : 0;
-  for (int32_t k = first; k < step->n_operands; k++)
-    if (p->dtypes[step->operands[k]] != p->dtypes[step->operands[first]]) return REED_NONE;
-  if (first && p->dtypes[step->operands[0]] != REED_BOOL) return REED_NONE;
-  return rule->type_rule == REED_TYPE_FIXED ? (reed_dtype)rule->type_arg : p->dtypes[step->operands[first]];
-}
-
-static reed_status type_step(const reed_kernel_call *call, const fused_step *from, fused_typed *p, int32_t j) {
-  reed_attrs attrs = fused_attrs(from);
-  fused_typed_step *step = &p->steps[j];
-  step->formula = elementwise_choice(from->op, &attrs);
-  if (step->formula == FORMULA_COUNT)
-    return reed_kernel_fail(call, REED_ERROR_VALUE, "step %d: an attribute has a value that is not known", j);
-  step->parameters = elementwise_parameters_of(step->formula, &attrs);
-  step->n_operands = from->n_operands;
-  memcpy(step->operands, from->operands, sizeof step->operands);
-  for (int32_t k = 1; step->formula == OP_Clip && k < 3; k++)
-    if (step->operands[k] >= p->n_inputs || desc_elements(&call->inputs[step->operands[k]]) != 1)
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "step %d: a bound of Clip is no input of one element", j);
-  reed_dtype dtype = result_dtype(p, from, step);
-  if (dtype == REED_NONE)
-    return reed_kernel_fail(call, REED_ERROR_TYPE, "step %d: the dtypes of %s's operands do not fit", j,
-                            from->op->name);
-  p->dtypes[p->n_inputs + j] = dtype;
-  return REED_OK;
-}
-
-reed_status fused_type(const reed_kernel_call *call, fused_typed *p) {
-  fused_program program;
-  const char *wrong = fused_read(call->attrs, call->n_inputs, &program);
-  if (wrong) return reed_kernel_fail(call, REED_ERROR_VALUE, "program: %s", wrong);
-  p->n_inputs = program.n_inputs;
-  p->n_steps = program.n_steps;
-  for (int32_t k = 0; k < p->n_inputs; k++) p->dtypes[k] = call->inputs[k].dtype;
-  for (int32_t j = 0; j < p->n_steps; j++) {
-    reed_status status = type_step(call, &program.steps[j], p, j);
-    if (status != REED_OK) return status;
-  }
-  reed_dtype last = p->dtypes[p->n_inputs + p->n_steps - 1];
-  if (last != call->outputs[0].dtype)
-    return reed_kernel_fail(call, REED_ERROR_TYPE, "the program gives %s, not %s", reed_dtype_name(last),
-                            reed_dtype_name(call->outputs[0].dtype));
-  return REED_OK;
-}
 
 /* ---- the state ---- */
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "ops/cpu/common/layer_loops.h"
+#include "ops/cpu/formulas/activation_loops.h"
 
 reed_status activation_read(const reed_kernel_call *call, activation *out_activation) {
   const reed_attr *word = reed_attrs_find(call->attrs, "activation");

@@ -3,13 +3,7 @@
 #define OPS_CPU_FORMULAS_ACTIVATION_H_
 
 #include "ops/cpu/common/common.h"
-
-typedef enum activation_kind {
-  ACTIVATION_NONE,
-#define ACTIVATION(kind, ...) ACTIVATION_##kind,
-#include "ops/activation.def"
-  ACTIVATION_COUNT
-} activation_kind;
+#include "ops/cpu/formulas/activation_loops.h"
 
 /* alpha and beta: the operator's attributes of these names; clip's lower and upper limit. */
 typedef struct activation {

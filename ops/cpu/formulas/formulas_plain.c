@@ -1,6 +1,8 @@
 /* The formulas on all dtypes but f32: doubles are the C library's and memory's pace, integers carry shapes and indices;
  * one level will do. */
-#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/formulas/formulas_plain.h"
+
+#include "ops/cpu/common/cpu.h"
 #include "ops/cpu/formulas/functions.h"
 
 #define IF_BOOL(...)
@@ -79,13 +81,8 @@
 #define FN(f) f##_f64
 #include "ops/cpu/formulas/formula_template.h"
 
-elementwise_fn elementwise_f32_base(int formula);
-elementwise_fn elementwise_f32_avx2(int formula);
-elementwise_fn elementwise_f32_avx512(int formula);
-
-elementwise_fn elementwise_formula(cpu_level level, reed_dtype dtype, int formula) {
+elementwise_fn elementwise_plain(reed_dtype dtype, int formula) {
   switch (dtype) {
-    case REED_F32: return CPU_PICK(level, elementwise_f32)(formula);
     case REED_F64: return loops_f64[formula];
     case REED_I8: return loops_i8[formula];
     case REED_I16: return loops_i16[formula];
@@ -96,19 +93,11 @@ elementwise_fn elementwise_formula(cpu_level level, reed_dtype dtype, int formul
     case REED_U32: return loops_u32[formula];
     case REED_U64: return loops_u64[formula];
     case REED_BOOL: return loops_truth[formula];
+    case REED_F32:
     case REED_F16:
     case REED_BF16:
     case REED_NONE:
     case REED_DTYPE_COUNT: break;
   }
   return NULL;
-}
-
-reed_dtype elementwise_carrier(reed_dtype dtype) {
-  switch (reed_dtype_bytes(dtype)) {
-    case 1: return REED_U8;
-    case 2: return REED_U16;
-    case 4: return REED_U32;
-    default: return REED_U64;
-  }
 }

@@ -1,5 +1,5 @@
 /* Functions of one float or double that the loops of formulas.def call.
- *
+
  * The float ones are straight-line code without tables, branches or library calls, so that a loop over them vectorises
  * at every CPU level; their errors are below 3 units in the last place over the whole range, subnormal results of exp
  * included (tests/ops/cpu says so). They need -fno-trapping-math and must not be compiled with -ffast-math: the

@@ -1,9 +1,9 @@
-/* The inner loop of NonMaxSuppression (ops/cpu/common/layer_loops.h), compiled once per CPU level. Every level must
+/* The inner loop of NonMaxSuppression (ops/cpu/image/nms_loops.h), compiled once per CPU level. Every level must
  * keep and drop the same boxes, so products and sums are rounded one by one: no contraction. */
 #pragma GCC optimize("fp-contract=off")
+#include "ops/cpu/image/nms_loops.h"
 
 #include "ops/cpu/common/cpu.h"
-#include "ops/cpu/common/layer_loops.h"
 
 void CPU_LEVELED(nms_suppress)(const float *boxes, int64_t stride, int64_t i, int64_t first, int64_t n, float threshold,
                                uint8_t *alive) {

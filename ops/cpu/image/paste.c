@@ -2,46 +2,13 @@
  * out to the threads; a row is written once: zeros, the mask's row if the box has one there, zeros. A mask's rows are
  * mixed first and then its columns, by the loops of Resize, so that the elements are Resize's own. */
 #include "ops/cpu/calls/paste.h"
-
-#include "ops/cpu/common/layer_loops.h"
-#include "ops/cpu/reference/layers.h"
 #include "ops/cpu/calls/resize.h"
+#include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/reference/reference.h"
 
 #define ALIGNMENT 64
-/* Pixels from the origin at most: what is farther is not seen, and doubles hold every integer up to here. */
-#define FARTHEST ((int64_t)1 << 50)
-
-reed_status paste_read(const reed_kernel_call *call, paste *out_paste) {
-  const reed_desc *masks = &call->inputs[0], *boxes = &call->inputs[1], *y = &call->outputs[0];
-  bool fit = masks->rank == 4 && masks->dims[1] == 1 && boxes->rank == 2 && boxes->dims[0] == masks->dims[0] &&
-             boxes->dims[1] == 4 && y->rank == 3 && y->dims[0] == masks->dims[0];
-  if (!fit) {
-    char m[96], b[96], p[96];
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "masks %s, boxes %s and pictures %s do not go together",
-                            desc_text(masks, m, sizeof m), desc_text(boxes, b, sizeof b), desc_text(y, p, sizeof p));
-  }
-  if (masks->dims[2] < 1 || masks->dims[3] < 1 || masks->dims[2] > INT32_MAX || masks->dims[3] > INT32_MAX)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "masks of %lld by %lld cannot be resized",
-                            (long long)masks->dims[2], (long long)masks->dims[3]);
-  *out_paste = (paste){.n_threads = cpu_env_threads(call),
-                       .level = cpu_level_now(),
-                       .masks = masks->dims[0],
-                       .rows = masks->dims[2],
-                       .columns = masks->dims[3],
-                       .height = y->dims[1],
-                       .width = y->dims[2]};
-  return resize_read_mapping(call, &out_paste->mapping);
-}
 
 static int64_t clamp(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
-
-paste_span paste_visible(int64_t first, int64_t last, int64_t limit) {
-  first = clamp(first, -FARTHEST, FARTHEST);
-  last = clamp(last, -FARTHEST, FARTHEST);
-  paste_span s = {.origin = first, .extent = last < first ? 1 : last - first + 1, .begin = clamp(first, 0, limit)};
-  s.end = clamp(last + 1, s.begin, limit);
-  return s;
-}
 
 /* ---- one picture ---- */
 

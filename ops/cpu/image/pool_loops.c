@@ -1,8 +1,9 @@
 /* The innermost loop of pools with channels last (ops/cpu/image/pool.c), compiled once per CPU level: taps reduced in
  * registers, a few vectors of channels side by side. */
+#include "ops/cpu/image/pool_loops.h"
+
 #include "ops/cpu/common/cpu.h"
 #include "ops/cpu/common/lanes.h"
-#include "ops/cpu/common/layer_loops.h"
 
 #define VECTORS 4
 

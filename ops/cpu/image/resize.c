@@ -2,10 +2,9 @@
  * (interpolation is a product of axes), rows at a time. Other dtypes interpolate in the reference. Upsample is the same
  * operator under its older name. */
 #include "ops/cpu/calls/resize.h"
-
+#include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/reference/reference.h"
 #include "ops/cpu/views/half.h"
-#include "ops/cpu/common/layer_loops.h"
-#include "ops/cpu/reference/layers.h"
 
 typedef struct resize_job {
   const resize *r;

@@ -1,110 +1,22 @@
 /* RoiAlign (ONNX opset 22) and MultiLevelRoiAlign, mode avg, for f32: a region's taps are computed once for a block of
  * channels (roi_plan); regions and blocks of channels run in parallel. Mode max is no product of axes: the reference
  * does it, and f64. */
-#include "ops/cpu/calls/roi_align.h"
-
 #include <math.h>
 
+#include "ops/cpu/calls/roi_align.h"
+#include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/image/roi_align_loops.h"
+#include "ops/cpu/reference/reference.h"
 #include "ops/cpu/views/channels.h"
 #include "ops/cpu/views/half.h"
-#include "ops/cpu/common/layer_loops.h"
-#include "ops/cpu/reference/layers.h"
 
 /* Regions overlap, planes do not fit the caches: a block of planes of about this size is gone through by all regions
  * before the next. */
 #define BLOCK_BYTES ((int64_t)1 << 20)
-#define SAMPLES_MAX 256 /* per bin and axis; models have 2 or 4. A file must not be able to ask for 2^62 */
-#define BLOCK_MAX 64    /* channels: more would leave threads without work */
+#define BLOCK_MAX 64 /* channels: more would leave threads without work */
 /* Columns between first and last that may go unused before the used ones are picked one by one: a gathered element
  * costs about this many loaded in a row. */
 #define GATHER_COST 4
-
-/* A map's own part of the call, and what it adds to the widest. */
-static reed_status read_map(const reed_kernel_call *call, roi_call *c, int32_t k, double scale) {
-  const reed_desc *x = &call->inputs[c->at.maps + k], *y = &call->outputs[0];
-  if (x->rank != 4 || y->rank != 4 || x->dims[1] != y->dims[1]) {
-    char a[96], b[96];
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "feature map %s and output %s do not go together",
-                            desc_text(x, a, sizeof a), desc_text(y, b, sizeof b));
-  }
-  int64_t sampling = op_attr_int(call->attrs, "sampling_ratio");
-  if (sampling > SAMPLES_MAX)
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "sampling_ratio %lld, at most %d is supported",
-                            (long long)sampling, SAMPLES_MAX);
-  if (x->dims[2] > INT32_MAX || x->dims[3] > INT32_MAX)
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "the feature map is too large");
-  c->maps[k] = (roi_align){
-      .max = strcmp(op_attr_string(call->attrs, "mode"), "max") == 0,
-      .half_pixel = strcmp(op_attr_string(call->attrs, "coordinate_transformation_mode"), "half_pixel") == 0,
-      .sampling = sampling,
-      .scale = scale,
-      .images = x->dims[0],
-      .channels = x->dims[1],
-      .height = x->dims[2],
-      .width = x->dims[3],
-      .bins_y = y->dims[2],
-      .bins_x = y->dims[3],
-  };
-  if (!k) c->widest = c->maps[0];
-  if (c->widest.height < x->dims[2]) c->widest.height = x->dims[2];
-  if (c->widest.width < x->dims[3]) c->widest.width = x->dims[3];
-  return REED_OK;
-}
-
-reed_status roi_call_read(const reed_kernel_call *call, roi_call *c) {
-  static const roi_operands one_map = {.regions = 1, .images = 2, .levels = -1, .maps = 0},
-                            leveled = {.regions = 0, .images = 1, .levels = 2, .maps = 3};
-  bool is_leveled = call->op == op_builtin(OP_MultiLevelRoiAlign);
-  *c = (roi_call){
-      .at = is_leveled ? leveled : one_map,
-      .n_threads = cpu_env_threads(call),
-      .level = cpu_level_now(),
-  };
-  c->n_maps = is_leveled ? call->n_inputs - c->at.maps : 1;
-  const reed_attr *scales = is_leveled ? reed_attrs_find(call->attrs, "spatial_scales") : NULL;
-  if (c->n_maps < 1 || c->n_maps > ROI_MAPS_MOST || (is_leveled && (!scales || scales->n != c->n_maps)))
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d feature maps with %lld scales", (int)c->n_maps,
-                            (long long)(scales ? scales->n : 1));
-  const reed_desc *regions = &call->inputs[c->at.regions], *images = &call->inputs[c->at.images];
-  if (regions->rank != 2 || regions->dims[1] != 4 || desc_elements(images) < regions->dims[0] ||
-      (is_leveled && desc_elements(&call->inputs[c->at.levels]) < regions->dims[0])) {
-    char a[96], b[96];
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "rois %s and batch_indices %s%s do not go together",
-                            desc_text(regions, a, sizeof a), desc_text(images, b, sizeof b),
-                            is_leveled ? ", or levels," : "");
-  }
-  c->dtype = regions->dtype;
-  c->regions = regions->dims[0];
-  reed_status status = REED_OK;
-  for (int32_t k = 0; k < c->n_maps && status == REED_OK; k++)
-    status = read_map(call, c, k, scales ? scales->floats[k] : op_attr_float(call->attrs, "spatial_scale"));
-  return status;
-}
-
-reed_status roi_call_check(const roi_call *c, const reed_kernel_buffers *buffers) {
-  const int64_t *images = buffers->inputs[c->at.images];
-  for (int64_t i = 0; i < c->regions; i++) {
-    int32_t k = roi_map_of(c, buffers, i);
-    if (k >= 0 && (images[i] < 0 || images[i] >= c->maps[k].images))
-      return reed_kernel_fault(buffers, REED_FAULT_IMAGE, c->at.images, i, images[i], c->maps[k].images);
-  }
-  return REED_OK;
-}
-
-void roi_samples(const roi_span *span, int64_t bin, int64_t extent, int64_t *out_begin, int64_t *out_end) {
-  double origin = (double)span->start + (double)bin * (double)span->bin, step = (double)span->bin / span->grid;
-  double begin = 0, end = span->grid;
-  if (step != 0 && end > 8) {
-    /* two more on either side for roundings: whoever uses them looks again */
-    double a = (-1 - origin) / step, b = ((double)extent - origin) / step;
-    double low = floor(a < b ? a : b) - 2, high = ceil(a < b ? b : a) + 2;
-    begin = low > 0 ? low : 0;
-    end = high < end ? high : end;
-  }
-  bool some = end > begin && end < 0x1p62;
-  *out_begin = some ? (int64_t)begin : 0;
-  *out_end = some ? (int64_t)end : 0;
-}
 
 /* ---- a region's plan ---- */
 

@@ -1,7 +1,7 @@
-/* RoiAlign's inner loops (ops/cpu/common/layer_loops.h), compiled once per CPU level. */
-#include "ops/cpu/calls/roi_align.h"
+/* RoiAlign's inner loops (ops/cpu/image/roi_align_loops.h), compiled once per CPU level. */
+#include "ops/cpu/image/roi_align_loops.h"
 
-#include "ops/cpu/common/layer_loops.h"
+#include "ops/cpu/calls/roi_align.h"
 
 /* row[j] (+)= the weighted sum of four, two or one rows at columns j. */
 #define GATHER(c) (columns ? columns[c] : (c))

@@ -1,7 +1,7 @@
 /* Matrices and their diagonals, and rows made from single indices: Trilu, EyeLike, OneHot, ReverseSequence. As plain as
  * a reference would be. */
 #include "ops/cpu/common/common.h"
-#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"
 
 /* Clamped so that sums with extents cannot overflow. */

@@ -1,6 +1,6 @@
 /* Gather, GatherElements, GatherND. Indices are looked at once for range before anything is read through them. */
 #include "ops/cpu/move/movement.h"
-#include "ops/cpu/reference/elements.h"
+#include "ops/cpu/reference/reference.h"
 
 typedef struct gather_state {
   reed_dtype index_dtype;

@@ -2,8 +2,8 @@
  * copies. */
 #include "ops/cpu/move/movement.h"
 
-#include "ops/cpu/reference/elements.h"
 #include "ops/cpu/common/strided.h"
+#include "ops/cpu/reference/reference.h"
 
 /* One copy per output (Split) or per input (Concat), or a single one. */
 typedef struct movement_state {

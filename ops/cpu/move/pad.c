@@ -3,8 +3,8 @@
  * wrapping differ only in how prepare fills the maps. Rows are copied as one block where the innermost map is
  * consecutive. */
 #include "ops/cpu/common/common.h"
-#include "ops/cpu/reference/elements.h"
 #include "ops/cpu/common/strided.h"
+#include "ops/cpu/reference/reference.h"
 
 typedef struct pad_state {
   int32_t rank, n_threads;

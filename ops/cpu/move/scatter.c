@@ -1,9 +1,10 @@
 /* ScatterElements and ScatterND (ONNX 18): a copy of data, then the updates in order on one thread, so that with
  * reduction `none` the last update of an element is the one that stays. The output may be data's memory. */
 #include "ops/cpu/common/common.h"
-#include "ops/cpu/reference/elements.h"
-#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"
+#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/reference/reference.h"
 
 typedef struct scatter_state {
   strided_copy copy;      /* data to output */

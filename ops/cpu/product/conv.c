@@ -1,13 +1,14 @@
 /* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: who computes them. What the
  * compiler makes of most convolutions (packed weights, channels last) has kernels that any shape runs at once
- * (ops/cpu/product/conv.h). The rest goes through oneDNN: 1 to 3 spatial axes, groups, dilations, channels second.
- * Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
+ * (conv_panels.h, conv_depthwise.h). The rest goes through oneDNN: 1 to 3 spatial axes, groups, dilations, channels
+ * second. Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
 #include "ops/cpu/formulas/activation.h"
-#include "ops/cpu/views/channels.h"
-#include "ops/cpu/product/conv.h"
-#include "ops/cpu/views/half.h"
 #include "ops/cpu/onednn/onednn.h"
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/product/conv_depthwise.h"
+#include "ops/cpu/product/conv_panels.h"
+#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/views/channels.h"
+#include "ops/cpu/views/half.h"
 #include "ops/cpu/views/unpack.h"
 
 /* Images (or boxes) a primitive takes at a time, unless they are big: more would only grow the workspace. */

@@ -1,5 +1,6 @@
 /* Depthwise Conv with channels last (ops/cpu/product/depthwise_loops.h): rows of Y shared out over threads. */
-#include "ops/cpu/product/conv.h"
+#include "ops/cpu/product/conv_depthwise.h"
+
 #include "ops/cpu/product/depthwise_loops.h"
 
 #define PRODUCTS_PER_BYTE 4 /* in the currency of CPU_WORK_PER_THREAD */

@@ -1,5 +1,6 @@
 /* Conv and ConvTranspose of one group over packed weights (ops/cpu/product/panels.h). */
-#include "ops/cpu/product/conv.h"
+#include "ops/cpu/product/conv_panels.h"
+
 #include "ops/cpu/product/panels.h"
 
 /* One plan; of a transposed convolution whose windows do not overlap one for each tap, which writes pixels of its own.

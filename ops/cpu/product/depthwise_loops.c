@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "ops/cpu/common/lanes.h"
-#include "ops/cpu/common/layer_loops.h"
+#include "ops/cpu/formulas/activation_loops.h"
 
 /* PIXELS sums, TAPS_MOST weights and one of X stay in registers. */
 #if LANES == 16

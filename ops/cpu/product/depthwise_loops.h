@@ -20,9 +20,6 @@ typedef struct depthwise_row {
   float *y;
 } depthwise_row;
 
-/* The innermost loops (depthwise_loops.c). */
-void depthwise_row_base(const depthwise_row *r);
-void depthwise_row_avx2(const depthwise_row *r);
-void depthwise_row_avx512(const depthwise_row *r);
+CPU_LOOP(void, depthwise_row, (const depthwise_row *r));
 
 #endif

@@ -2,100 +2,14 @@
  * panels (ops/cpu/product/panels.h). Else oneDNN: one B for all of A's matrices is one tall product, cut into chunks of
  * rows, a B for every A one batched product, and anything in between a loop over the batch. */
 #include "ops/cpu/calls/product.h"
-
-#include "ops/cpu/views/half.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/cpu/product/panels.h"
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/views/half.h"
 #include "ops/cpu/views/unpack.h"
 
 #define ROWS_MAX 512
 #define MATRICES_MAX 64
-
-/* ---- reading a call ---- */
-
-static reed_status misfit(const reed_kernel_call *call) {
-  char a[96], b[96], y[96];
-  return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s times %s does not give %s",
-                          desc_text(&call->inputs[0], a, sizeof a), desc_text(&call->inputs[1], b, sizeof b),
-                          desc_text(&call->outputs[0], y, sizeof y));
-}
-
-/* Strides of an operand's batch extents seen at Y's. False where they do not broadcast. */
-static bool read_batch(const product *p, const reed_desc *operand, int32_t operand_batch, int64_t matrix,
-                       int64_t *out) {
-  int64_t stride = matrix;
-  for (int32_t i = p->batch_rank - 1, k = operand_batch - 1; i >= 0; i--, k--) {
-    int64_t extent = k >= 0 ? operand->dims[k] : 1;
-    if (extent != 1 && extent != p->batch_dims[i]) return false;
-    out[i] = extent == 1 ? 0 : stride;
-    stride *= extent;
-  }
-  return operand_batch <= p->batch_rank;
-}
-
-static reed_status read_matmul(const reed_kernel_call *call, product *p) {
-  const reed_desc *a = &call->inputs[0], *b = &call->inputs[1], *y = &call->outputs[0];
-  if (a->rank < 1 || b->rank < 1) return misfit(call);
-  bool row = a->rank == 1, column = b->rank == 1;
-  p->m = row ? 1 : a->dims[a->rank - 2];
-  p->k = a->dims[a->rank - 1];
-  p->n = column ? 1 : b->dims[b->rank - 1];
-  p->batch_rank = y->rank - !row - !column;
-  if (p->batch_rank < 0 || (column ? b->dims[0] : b->dims[b->rank - 2]) != p->k) return misfit(call);
-  memcpy(p->batch_dims, y->dims, (size_t)p->batch_rank * sizeof *p->batch_dims);
-  p->a_row = p->k;
-  p->a_column = 1;
-  p->b_row = p->n;
-  p->b_column = 1;
-  if (!read_batch(p, a, row ? 0 : a->rank - 2, p->m * p->k, p->a_batch) ||
-      !read_batch(p, b, column ? 0 : b->rank - 2, p->k * p->n, p->b_batch))
-    return misfit(call);
-  return REED_OK;
-}
-
-static reed_status read_gemm(const reed_kernel_call *call, product *p) {
-  const reed_desc *a = &call->inputs[0], *b = &call->inputs[1];
-  bool trans_a = op_attr_int(call->attrs, "transA") != 0, trans_b = op_attr_int(call->attrs, "transB") != 0;
-  if (a->rank != 2 || b->rank != 2 || call->outputs[0].rank != 2) return misfit(call);
-  p->m = a->dims[trans_a];
-  p->k = a->dims[!trans_a];
-  p->n = b->dims[!trans_b];
-  if (b->dims[trans_b] != p->k) return misfit(call);
-  p->a_row = trans_a ? 1 : p->k;
-  p->a_column = trans_a ? p->m : 1;
-  p->b_row = trans_b ? 1 : p->n;
-  p->b_column = trans_b ? p->k : 1;
-  p->alpha = op_attr_float(call->attrs, "alpha");
-  p->beta = op_attr_float(call->attrs, "beta");
-  return REED_OK;
-}
-
-reed_status product_read(const reed_kernel_call *call, bool gemm, product *p) {
-  const reed_desc *y = &call->outputs[0];
-  *p = (product){.dtype = call->inputs[0].dtype, .n_threads = cpu_env_threads(call), .alpha = 1, .beta = 1};
-  reed_status status = gemm ? read_gemm(call, p) : read_matmul(call, p);
-  if (status == REED_OK) status = activation_read(call, &p->activation);
-  if (status != REED_OK) return status;
-  p->batch = cpu_product(p->batch_dims, 0, p->batch_rank);
-  if (desc_elements(y) != p->batch * p->m * p->n) return misfit(call);
-  p->has_c = cpu_present(call, 2) && p->beta != 0;
-  if (p->has_c) {
-    int64_t strides[REED_MAX_RANK];
-    if (!cpu_broadcast_strides(&call->inputs[2], y, strides)) {
-      char c[96], to[96];
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s does not broadcast to %s",
-                              desc_text(&call->inputs[2], c, sizeof c), desc_text(y, to, sizeof to));
-    }
-    memcpy(p->c_batch, strides, (size_t)p->batch_rank * sizeof *strides);
-    int32_t axis = p->batch_rank;
-    bool row = !gemm && call->inputs[0].rank == 1, column = !gemm && call->inputs[1].rank == 1;
-    p->c_row = row ? 0 : strides[axis++];
-    p->c_column = column ? 0 : strides[axis];
-  }
-  p->exact_ints = p->alpha == 1 && p->beta == 1 && p->activation.kind == ACTIVATION_NONE;
-  return REED_OK;
-}
 
 /* ---- f32 ---- */
 
@@ -250,7 +164,7 @@ static reed_status prepare(const reed_kernel_call *outer, bool gemm, reed_kernel
   if (status != REED_OK) return status;
   if (reference_wanted() || p.dtype != REED_F32 || p.k == 0)
     return view.packed ? unpack_prepare(&view, gemm ? prepare_gemm : prepare_matmul, out_kernel)
-                       : product_prepare_reference(call, &p, out_kernel);
+                       : (gemm ? reference_prepare_gemm : reference_prepare_matmul)(call, out_kernel);
 
   fast_product *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
@@ -273,7 +187,7 @@ static reed_status prepare(const reed_kernel_call *outer, bool gemm, reed_kernel
                        constant ? call->host_values[1] : NULL, &f->runner);
   if (status != REED_OK || !f->runner) {
     mem_free(f);
-    return status != REED_OK ? status : product_prepare_reference(call, &p, out_kernel);
+    return status != REED_OK ? status : (gemm ? reference_prepare_gemm : reference_prepare_matmul)(call, out_kernel);
   }
   *out_kernel = (reed_kernel){run_fast, f, fast_free, onednn_workspace_bytes(f->runner), onednn_state_bytes(f->runner)};
   return REED_OK;

@@ -1,6 +1,6 @@
 /* The innermost loops of products with packed weights (ops/cpu/product/panels.h), compiled once per CPU level: a tile
  * of a few rows by the columns of one panel, its sums in registers over all of a block's depth. */
-#include "ops/cpu/product/panels.h"
+#include "ops/cpu/product/panel_loops.h"
 
 #include "ops/cpu/common/lanes.h"
 

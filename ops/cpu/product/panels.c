@@ -3,7 +3,8 @@
 #include <assert.h>
 #include <stdatomic.h>
 
-#include "ops/cpu/common/layer_loops.h"
+#include "ops/cpu/formulas/activation_loops.h"
+#include "ops/cpu/product/panel_loops.h"
 
 #define ALIGNMENT 64
 #define ROWS_MOST 7    /* of a tile, at any level */

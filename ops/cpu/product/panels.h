@@ -2,7 +2,7 @@
  * and channels of X[pixel at tap][channel] * W[output][tap][channel], images with channels last in Y. Pixels are taken
  * in tiles of a few neighbours of one row. Nothing is generated and nothing depends on extents but counts and
  * distances: any shape runs at once.
- *
+
  * After Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication" (panels, blocks of depth), and
  * Zhang, Franchetti and Low 2018, "High Performance Zero-Memory Overhead Direct Convolutions" (X is read where it
  * lies). */
@@ -11,32 +11,6 @@
 
 #include "ops/cpu/formulas/activation.h"
 #include "ops/packed.h"
-
-/* ---- the innermost loops (panel_loops.c) ---- */
-
-typedef struct panel_tile {
-  float *c;              /* rows x width of Y */
-  const float *a;        /* X at the first row */
-  const int64_t *runs;   /* from `a`: where runs of run_length elements, each under the next weights, begin */
-  const float *panel;    /* [n_runs * run_length][width] */
-  const float *bias;     /* [width] */
-  const float *residual; /* like c, may be c; or NULL */
-  int64_t n_runs, run_length, a_row, c_row, width, rows;
-  const char *next; /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */
-  int64_t next_step;
-  bool first; /* c = bias + residual + sums; else c += sums */
-  bool relu;  /* afterwards c = max(c, 0); NaN stays */
-} panel_tile;
-
-#define PANEL_LOOPS_DECLARE_(level) \
-  int panel_rows_##level(void); /* most rows of a tile */ \
-  void panel_multiply_##level(const panel_tile *tile);
-PANEL_LOOPS_DECLARE_(base)
-PANEL_LOOPS_DECLARE_(avx2)
-PANEL_LOOPS_DECLARE_(avx512)
-#undef PANEL_LOOPS_DECLARE_
-
-/* ---- plans ---- */
 
 /* Distances are in elements. Two axes: rows and columns of an image; a product of matrices is one image of one row with
  * its rows as pixels. */

@@ -1,10 +1,11 @@
 /* Batch, instance and group normalisation of f32 images whose channels come last: y = (x - centre) * factor + shift
  * with one of each for every channel, and the activation, pixel by pixel. Statistics are summed in short runs of float
  * with a double over them, in two passes (mean, then squares around it). */
+#include "ops/cpu/reduce/norm_last.h"
+
 #include <math.h>
 
-#include "ops/cpu/common/layer_loops.h"
-#include "ops/cpu/calls/norm.h"
+#include "ops/cpu/common/rows_loops.h"
 
 #define PIXELS_AT_ONCE 64
 

@@ -2,11 +2,11 @@
  * reduced, runs of it go to the formula's `row` loop, else blocks of columns go to its `column` loop. Everything
  * reduced to one element is cut in pieces of fixed length, so that the result does not depend on the number of threads.
  */
-#include "ops/cpu/reduce/reduce.h"
-
 #include "ops/cpu/common/common.h"
-#include "ops/cpu/reference/elements.h"
-#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/common/convert.h"
+#include "ops/cpu/reduce/reduce_f32.h"
+#include "ops/cpu/reduce/reduce_plain.h"
+#include "ops/cpu/reference/reference.h"
 
 #define BLOCK 256   /* half elements converted, or columns, at a time */
 #define PIECE 65536 /* elements of one partial result */
@@ -195,7 +195,8 @@ reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_ke
   if (status) return status;
   bool half = in->dtype == REED_F16 || in->dtype == REED_BF16;
   cpu_level level = cpu_level_now();
-  const reduce_loops *loops = reduce_formula(level, half ? REED_F32 : in->dtype, op_id_of(call->op));
+  const reduce_loops *loops = half || in->dtype == REED_F32 ? CPU_PICK(level, reduce_f32)(op_id_of(call->op))
+                                                            : reduce_plain(in->dtype, op_id_of(call->op));
   if (!loops)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "there is no such reduction for %s",
                             reed_dtype_name(in->dtype));

@@ -1,7 +1,7 @@
 /* The reductions on f32. Compiled once per CPU level. */
-#include <math.h>
+#include "ops/cpu/reduce/reduce_f32.h"
 
-#include "ops/cpu/reduce/reduce.h"
+#include <math.h>
 
 #define IF_FLOAT(...) __VA_ARGS__
 #define IF_SIGNED(...)
@@ -14,5 +14,4 @@
 #define TAG f32
 #include "ops/cpu/reduce/reduce_template.h"
 
-const reduce_loops *CPU_LEVELED(reduce_f32)(op_id op);
 const reduce_loops *CPU_LEVELED(reduce_f32)(op_id op) { return reductions_f32(op); }

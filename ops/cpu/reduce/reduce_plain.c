@@ -1,7 +1,9 @@
 /* The reductions on all dtypes but f32, at one CPU level. */
+#include "ops/cpu/reduce/reduce_plain.h"
+
 #include <math.h>
 
-#include "ops/cpu/reduce/reduce.h"
+#include "ops/cpu/common/cpu.h"
 
 #define IF_BOOL(...)
 #define IF_FLOAT(...) __VA_ARGS__
@@ -95,13 +97,8 @@
 #define TAG truth
 #include "ops/cpu/reduce/reduce_template.h"
 
-const reduce_loops *reduce_f32_base(op_id op);
-const reduce_loops *reduce_f32_avx2(op_id op);
-const reduce_loops *reduce_f32_avx512(op_id op);
-
-const reduce_loops *reduce_formula(cpu_level level, reed_dtype dtype, op_id op) {
+const reduce_loops *reduce_plain(reed_dtype dtype, op_id op) {
   switch (dtype) {
-    case REED_F32: return CPU_PICK(level, reduce_f32)(op);
     case REED_F64: return reductions_f64(op);
     case REED_I8: return reductions_i8(op);
     case REED_I16: return reductions_i16(op);
@@ -112,6 +109,7 @@ const reduce_loops *reduce_formula(cpu_level level, reed_dtype dtype, op_id op) 
     case REED_U32: return reductions_u32(op);
     case REED_U64: return reductions_u64(op);
     case REED_BOOL: return reductions_truth(op);
+    case REED_F32:
     case REED_F16:
     case REED_BF16:
     case REED_NONE:

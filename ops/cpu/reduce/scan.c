@@ -2,7 +2,7 @@
  * inner]; one loop per dtype is made from a list. */
 #include "base/half.h"
 #include "ops/cpu/common/common.h"
-#include "ops/cpu/reference/elements.h"
+#include "ops/cpu/reference/reference.h"
 
 /* name, memory type, type of values and sums, value of memory element x, memory element of value v */
 #define SCAN_TYPES(X) \

@@ -1,13 +1,16 @@
 /* Attention in double, a query at a time: all its scores, their softmax, the sum of values. */
-#include "ops/cpu/calls/attention.h"
-
 #include <math.h>
 
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/calls/attention.h"
+#include "ops/cpu/reference/reference.h"
+
+static void *place(const attention_view *v, const void *data, int64_t batch, int64_t head, int64_t row, int64_t i) {
+  int64_t at = batch * v->batch + head * v->head + row * v->row + i;
+  return (char *)data + at * (int64_t)reed_dtype_bytes(v->dtype);
+}
 
 static double element(const attention_view *v, const void *data, int64_t batch, int64_t head, int64_t row, int64_t i) {
-  int64_t at = batch * v->batch + head * v->head + row * v->row + i;
-  return reed_dtype_read(v->dtype, (const char *)data + at * (int64_t)reed_dtype_bytes(v->dtype));
+  return reed_dtype_read(v->dtype, place(v, data, batch, head, row, i));
 }
 
 /* Element i of key or value number j (input 1 or 2; those of earlier calls are inputs 4 and 5). */
@@ -16,6 +19,21 @@ static double kv_element(const attention *a, const reed_kernel_buffers *buffers,
   const attention_view *past = input == 1 ? &a->past_k : &a->past_v, *now = input == 1 ? &a->k : &a->v;
   if (j < a->past) return element(past, buffers->inputs[input + 3], batch, head, j, i);
   return element(now, buffers->inputs[input], batch, head, j - a->past, i);
+}
+
+/* Earlier and new keys (input 1) or values (input 2) of `size` elements into the output of that number. */
+static void write_present(const attention *a, const reed_kernel_buffers *buffers, int32_t input,
+                          const attention_view *to, int64_t size) {
+  const attention_view *past = input == 1 ? &a->past_k : &a->past_v, *now = input == 1 ? &a->k : &a->v;
+  if (to->dtype == REED_NONE || size == 0) return;
+  for (int64_t b = 0; b < a->batch; b++)
+    for (int64_t h = 0; h < a->kv_heads; h++)
+      for (int64_t j = 0; j < a->total; j++) {
+        bool earlier = j < a->past;
+        const void *from = earlier ? place(past, buffers->inputs[input + 3], b, h, j, 0)
+                                   : place(now, buffers->inputs[input], b, h, j - a->past, 0);
+        memcpy(place(to, buffers->outputs[input], b, h, j, 0), from, (size_t)size * reed_dtype_bytes(to->dtype));
+      }
 }
 
 typedef struct query {
@@ -84,7 +102,8 @@ static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
   const attention *a = &s->a;
   double *scores = buffers->workspace;
   size_t bytes = reed_dtype_bytes(a->y.dtype);
-  attention_write_present(a, buffers);
+  write_present(a, buffers, 1, &a->present_k, a->size);
+  write_present(a, buffers, 2, &a->present_v, a->value_size);
   if (!s->has_results) return REED_OK;
   for (int64_t b = 0; b < a->batch; b++)
     for (int64_t h = 0; h < a->heads; h++)

@@ -1,7 +1,7 @@
 /* Conv and ConvTranspose as sums over taps, accumulated in double. */
-#include "ops/cpu/formulas/activation.h"
-#include "ops/cpu/reference/layers.h"
 #include "ops/cpu/common/window.h"
+#include "ops/cpu/formulas/activation.h"
+#include "ops/cpu/reference/reference.h"
 
 #define BLOCK 64 /* outputs of a row summed at a time */
 

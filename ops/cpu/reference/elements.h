@@ -1,25 +1,9 @@
-/* Plain references of element-wise kernels, data movement and reductions, the oracle of the tests (REED_CPU=reference):
- * one element at a time, no joined dims, no blocks, no threads, arithmetic in wider types. Same interface and meaning
- * as cpu_prepare_<x>. Generators and selections have none: their kernels are as plain already. */
+/* What the references of element-wise kernels, data movement and reductions share: the call, kept, and elements in
+ * wider types. One element at a time, no joined dims, no blocks, no threads. */
 #ifndef OPS_CPU_REFERENCE_ELEMENTS_H_
 #define OPS_CPU_REFERENCE_ELEMENTS_H_
 
 #include "ops/cpu/common/common.h"
-#include "ops/cpu/formulas/formulas.h"
-
-/* All of formulas.def, Clip, Where. */
-reed_status reference_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;
-reed_status reference_prepare_cast(const reed_kernel_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;
-/* The call has been checked: its program is good (ops/fused.h). */
-reed_status reference_prepare_fused(const reed_kernel_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;
-/* Every operator whose output elements are input elements (or a constant): movement.c, gather.c, pad.c. */
-reed_status reference_prepare_move(const reed_kernel_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;
-reed_status reference_prepare_scatter(const reed_kernel_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;
-reed_status reference_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;
-/* CumSum, ArgMax, ArgMin. */
-reed_status reference_prepare_scan(const reed_kernel_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;
-
-/* ---- inside reference/ ---- */
 
 /* The call itself, kept. */
 typedef struct reference_state {
@@ -30,13 +14,6 @@ typedef struct reference_state {
   const void **values; /* per input: a copy of its host value, NULL where run reads the buffers */
   reed_desc inputs[];
 } reference_state;
-
-/* One element of Cast: from[0] to to[i]. */
-void reference_convert(reed_dtype from_dtype, const void *from, reed_dtype to_dtype, void *to, int64_t i);
-/* One element of a formula of n operands, elements 0 of cells[]; written as element 0 of `out`. False: there is none
- * for these dtypes. */
-bool reference_formula(int formula, const elementwise_parameters *p, int32_t n, const reed_dtype *dtypes,
-                       const void *const *cells, reed_dtype out_dtype, void *out, int *fault);
 
 reed_status reference_open(const reed_kernel_call *call, reed_kernel_run_fn run,
                            reed_kernel *out_kernel) REED_MUST_CHECK;

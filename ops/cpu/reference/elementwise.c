@@ -1,9 +1,12 @@
 /* The formulas of formulas.def on long double and 128-bit integers, and the conversions of Cast. */
+#include "ops/cpu/reference/elementwise.h"
+
 #include <math.h>
 
 #include "ops/cpu/formulas/formulas.h"
 #include "ops/cpu/formulas/functions.h"
 #include "ops/cpu/reference/elements.h"
+#include "ops/cpu/reference/reference.h"
 
 static long double clamp_wide(long double x, long double low, long double high) {
   long double raised = x < low ? low : x;

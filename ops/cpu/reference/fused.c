@@ -1,7 +1,8 @@
 /* The steps of Fused, one element at a time, each rounded to its dtype. */
 #include "ops/cpu/calls/fused.h"
-
 #include "ops/cpu/reference/elements.h"
+#include "ops/cpu/reference/elementwise.h"
+#include "ops/cpu/reference/reference.h"
 
 typedef struct cell {
   char bytes[8];

@@ -1,9 +1,8 @@
 /* MatMul and Gemm for every numeric dtype: Y = activation(alpha * A * B + beta * C). Floats are summed in double,
  * integers in 64 bits and wrap. MatMul's bias is C with beta 1. */
 #include "ops/cpu/calls/product.h"
-
 #include "ops/cpu/formulas/functions.h"
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/reference/reference.h"
 
 #define BLOCK 64 /* columns summed at a time */
 
@@ -68,20 +67,16 @@ static reed_status run_product(const void *state, const reed_kernel_buffers *buf
   return REED_OK;
 }
 
-reed_status product_prepare_reference(const reed_kernel_call *call, const product *p, reed_kernel *out_kernel) {
-  if (!rows[p->dtype])
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(p->dtype));
-  void *state = mem_copy(p, sizeof *p);
-  if (!state) return cpu_no_memory(call);
-  cpu_kernel_set(out_kernel, run_product, state);
-  return REED_OK;
-}
-
 static reed_status prepare(const reed_kernel_call *call, bool gemm, reed_kernel *out_kernel) {
   product p;
   reed_status status = product_read(call, gemm, &p);
   if (status != REED_OK) return status;
-  return product_prepare_reference(call, &p, out_kernel);
+  if (!rows[p.dtype])
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(p.dtype));
+  void *state = mem_copy(&p, sizeof p);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_product, state);
+  return REED_OK;
 }
 
 reed_status reference_prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel) {

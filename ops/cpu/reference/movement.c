@@ -1,5 +1,6 @@
 /* Data movement as a function: which element of which input an output element is. */
 #include "ops/cpu/reference/elements.h"
+#include "ops/cpu/reference/reference.h"
 
 typedef struct source {
   int32_t input;

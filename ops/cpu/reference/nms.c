@@ -1,10 +1,8 @@
 /* NonMaxSuppression as the operator's text has it: take the best box left, keep it if no kept box of its class overlaps
  * it too much. */
 #pragma GCC optimize("fp-contract=off")
-
 #include "ops/cpu/calls/nms.h"
-
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/reference/reference.h"
 
 static float overlap(const nms *n, const float *a, const float *b) {
   float ax1, ay1, ax2, ay2, bx1, by1, bx2, by2;

@@ -1,10 +1,9 @@
 /* BatchNormalization (with training), the normalisations by instance, group and layer, and RMSNormalization in double,
  * for f32 and f64. */
-#include "ops/cpu/calls/norm.h"
-
 #include <math.h>
 
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/calls/norm.h"
+#include "ops/cpu/reference/reference.h"
 
 typedef struct job {
   const norm *n;

@@ -1,9 +1,8 @@
 /* PasteMasks pixel by pixel: a pixel of the box is the bilinear mean of the four of the mask around it, every other one
  * is 0. */
 #include "ops/cpu/calls/paste.h"
-
-#include "ops/cpu/reference/layers.h"
 #include "ops/cpu/calls/resize.h"
+#include "ops/cpu/reference/reference.h"
 
 static double pixel(const paste *p, const float *mask, const paste_span *across, const paste_span *down, int64_t x,
                     int64_t y) {

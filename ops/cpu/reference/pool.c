@@ -1,9 +1,8 @@
 /* AveragePool, MaxPool (with Indices), LpPool and the global ones: each output element looks at its own window. */
-#include "ops/cpu/calls/pool.h"
-
 #include <math.h>
 
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/calls/pool.h"
+#include "ops/cpu/reference/reference.h"
 
 typedef struct job {
   const pool *p;

@@ -1,10 +1,9 @@
 /* RNN, GRU and LSTM in double, for f32 and f64: one sequence of one direction after the other, as ONNX (opset 22)
  * writes the equations. */
-#include "ops/cpu/calls/recurrent.h"
-
 #include <math.h>
 
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/calls/recurrent.h"
+#include "ops/cpu/reference/reference.h"
 
 typedef struct run {
   const recurrent *r;

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "ops/cpu/reference/elements.h"
+#include "ops/cpu/reference/reference.h"
 
 /* Axis d is reduced: it is in `axes`, or there are none and that means all. */
 static bool is_reduced(const reference_state *s, const reed_kernel_buffers *buffers, int32_t d) {

@@ -1,10 +1,9 @@
 /* Resize element by element: the sum over the taps of all axes at once, in double. Integers are rounded to nearest even
  * and saturate. */
-#include "ops/cpu/calls/resize.h"
-
 #include <math.h>
 
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/calls/resize.h"
+#include "ops/cpu/reference/reference.h"
 
 typedef struct job {
   const resize *r;

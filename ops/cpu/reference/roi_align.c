@@ -1,10 +1,9 @@
 /* RoiAlign and MultiLevelRoiAlign sample by sample. Mode max takes the largest of the four weighted neighbours of all
  * samples, as ONNX has it. */
-#include "ops/cpu/calls/roi_align.h"
-
 #include <math.h>
 
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/calls/roi_align.h"
+#include "ops/cpu/reference/reference.h"
 
 typedef struct job {
   const roi_call *c;

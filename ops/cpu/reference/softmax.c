@@ -1,10 +1,9 @@
 /* Softmax, LogSoftmax, Hardmax (the first of the largest is 1) and LpNormalization (a line without length stays 0) in
  * double. */
-#include "ops/cpu/calls/softmax.h"
-
 #include <math.h>
 
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/calls/softmax.h"
+#include "ops/cpu/reference/reference.h"
 
 typedef struct job {
   const softmax *s;

@@ -1,7 +1,6 @@
 /* TopK by looking for the next best element k times. */
 #include "ops/cpu/calls/topk.h"
-
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/reference/reference.h"
 
 /* True where element a comes before element b: by value (NaN is larger than every number), then by index. */
 #define TOPK_COLUMN(T, name) \

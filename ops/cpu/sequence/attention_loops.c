@@ -1,8 +1,9 @@
-/* The loops of Attention (ops/cpu/common/layer_loops.h): a product of small matrices, and softmax over keys that come
- * in blocks. Compiled once per CPU level. */
+/* The loops of Attention (ops/cpu/sequence/attention_loops.h): a product of small matrices, and softmax over keys that
+ * come in blocks. Compiled once per CPU level. */
+#include "ops/cpu/sequence/attention_loops.h"
+
 #include "ops/cpu/common/cpu.h"
 #include "ops/cpu/formulas/functions.h"
-#include "ops/cpu/common/layer_loops.h"
 
 #if defined(__AVX512F__)
 #define LANES 16

@@ -5,15 +5,15 @@
  * that who computes a block has all that its units' new state needs. h alternates between two buffers: a step reads
  * what the step before wrote, whoever wrote it. Threads take whole sequences or directions, which never wait for each
  * other, or, where there are too few of them, blocks of units, with a barrier after each step. */
-#include "ops/cpu/calls/recurrent.h"
-
 #include <math.h>
 #include <omp.h>
 
-#include "ops/cpu/views/half.h"
-#include "ops/cpu/common/layer_loops.h"
+#include "ops/cpu/calls/recurrent.h"
+#include "ops/cpu/formulas/formulas.h"
 #include "ops/cpu/onednn/onednn.h"
-#include "ops/cpu/reference/layers.h"
+#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/sequence/recurrent_loops.h"
+#include "ops/cpu/views/half.h"
 
 #define CHUNK_ROWS 256  /* rows of the input's product at a time: its result stays in the second cache */
 #define DEPTH_GRAIN 8   /* recurrent_multiply's depth is a multiple of it */

@@ -1,8 +1,9 @@
-/* The loops of RNN, GRU and LSTM on f32 (ops/cpu/common/layer_loops.h): the product of a few sequences' states with a
- * panel of the recurrent weights, and what makes the gates a new state. Compiled once per CPU level. */
-#include "ops/cpu/formulas/functions.h"
-#include "ops/cpu/common/layer_loops.h"
+/* The loops of RNN, GRU and LSTM on f32 (ops/cpu/sequence/recurrent_loops.h): the product of a few sequences' states
+ * with a panel of the recurrent weights, and what makes the gates a new state. Compiled once per CPU level. */
+#include "ops/cpu/sequence/recurrent_loops.h"
+
 #include "ops/cpu/calls/recurrent.h"
+#include "ops/cpu/formulas/functions.h"
 
 /* ---- the product ---- */
 

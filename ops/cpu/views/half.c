@@ -1,6 +1,6 @@
 #include "ops/cpu/views/half.h"
 
-#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/common/convert.h"
 
 #define OPERANDS_MAX 8 /* no kernel that comes here has more inputs or outputs */
 #define ALIGNMENT 64

@@ -1,6 +1,6 @@
-/* The reductions' formulas as loops, looked up by dtype and operator. */
-#ifndef OPS_CPU_REDUCE_REDUCE_H_
-#define OPS_CPU_REDUCE_REDUCE_H_
+/* The loops of one reduction for one dtype. */
+#ifndef OPS_CPU_REDUCE_REDUCE_LOOPS_H_
+#define OPS_CPU_REDUCE_REDUCE_LOOPS_H_
 
 #include <math.h>
 
@@ -24,8 +24,5 @@ typedef struct reduce_loops {
   void (*finish)(void *out, const reduce_accumulator *a, int64_t n_out,
                  int64_t n); /* out[i] from a[i], each over n elements */
 } reduce_loops;
-
-/* NULL for a dtype without the operator; f16 and bf16 have none: convert to f32. */
-const reduce_loops *reduce_formula(cpu_level level, reed_dtype dtype, op_id op);
 
 #endif

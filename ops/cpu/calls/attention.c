@@ -1,0 +1,70 @@
+/* Reading an Attention call: heads, the cache, the mask and how they lie in memory. */
+#include "ops/cpu/calls/attention.h"
+
+#include <math.h>
+
+/* Operand of n heads: [batch, heads, length, size] or [batch, length, heads * size]. */
+static attention_view view_of(const reed_desc *d, int64_t n, int64_t size) {
+  if (d->dtype == REED_NONE) return (attention_view){0};
+  int64_t length = d->dims[d->rank == 4 ? 2 : 1];
+  if (d->rank == 4) return (attention_view){d->dtype, n * length * size, length * size, size};
+  return (attention_view){d->dtype, length * n * size, size, n * size};
+}
+
+static const reed_desc *operand(const reed_desc *descs, int32_t n, int32_t i) {
+  static const reed_desc absent = {0};
+  return i < n ? &descs[i] : &absent;
+}
+
+/* The mask broadcasts to [batch, heads, queries, keys], but that it may have fewer keys. */
+static reed_status read_mask(const reed_kernel_call *call, attention *a) {
+  const reed_desc *mask = operand(call->inputs, call->n_inputs, 3);
+  a->mask_dtype = mask->dtype;
+  a->mask_keys = a->total;
+  if (mask->dtype == REED_NONE) return REED_OK;
+  reed_desc scores = {REED_F32, 4, {a->batch, a->heads, a->queries, a->total}};
+  int64_t last = mask->rank ? mask->dims[mask->rank - 1] : 1;
+  if (last < a->total && last != 1) scores.dims[3] = a->mask_keys = last;
+  if (cpu_broadcast_strides(mask, &scores, a->mask_strides)) return REED_OK;
+  char from[96], to[96];
+  return reed_kernel_fail(call, REED_ERROR_SHAPE, "the mask %s does not broadcast to the scores' %s",
+                          desc_text(mask, from, sizeof from), desc_text(&scores, to, sizeof to));
+}
+
+reed_status attention_read(const reed_kernel_call *call, attention *a) {
+  const reed_desc *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2], *y = &call->outputs[0];
+  const reed_desc *past_k = operand(call->inputs, call->n_inputs, 4),
+                  *past_v = operand(call->inputs, call->n_inputs, 5);
+  const reed_desc *lengths = operand(call->inputs, call->n_inputs, 6);
+  bool flat = q->rank == 3;
+  *a = (attention){.n_threads = cpu_env_threads(call), .level = cpu_level_now()};
+  a->batch = q->dims[0];
+  a->heads = flat ? reed_attrs_int(call->attrs, "q_num_heads", 1) : q->dims[1];
+  a->kv_heads = flat ? reed_attrs_int(call->attrs, "kv_num_heads", 1) : k->dims[1];
+  a->queries = q->dims[flat ? 1 : 2];
+  a->keys = k->dims[flat ? 1 : 2];
+  a->past = past_k->dtype != REED_NONE ? past_k->dims[2] : 0;
+  a->total = a->past + a->keys;
+  a->size = flat ? q->dims[2] / a->heads : q->dims[3];
+  a->value_size = flat ? v->dims[2] / a->kv_heads : v->dims[3];
+  a->q = view_of(q, a->heads, a->size);
+  a->k = view_of(k, a->kv_heads, a->size);
+  a->v = view_of(v, a->kv_heads, a->value_size);
+  a->past_k = view_of(past_k, a->kv_heads, a->size);
+  a->past_v = view_of(past_v, a->kv_heads, a->value_size);
+  a->present_k = view_of(operand(call->outputs, call->n_outputs, 1), a->kv_heads, a->size);
+  a->present_v = view_of(operand(call->outputs, call->n_outputs, 2), a->kv_heads, a->value_size);
+  a->y = view_of(y, a->heads, a->value_size);
+  a->causal = op_attr_int(call->attrs, "is_causal") != 0;
+  a->nan_rows = op_attr_int(call->attrs, "nan_rows");
+  a->scale = reed_attrs_float(call->attrs, "scale", 1 / sqrt((double)a->size));
+  a->softcap = op_attr_float(call->attrs, "softcap");
+  a->mode = op_attr_int(call->attrs, "qk_matmul_output_mode");
+  a->has_lengths = lengths->dtype != REED_NONE;
+  if (a->mode < 0 || a->mode > 3)
+    return reed_kernel_fail(call, REED_ERROR_VALUE, "qk_matmul_output_mode %lld", (long long)a->mode);
+  if (a->has_lengths && desc_elements(lengths) != a->batch)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "nonpad_kv_seqlen has %lld elements for a batch of %lld",
+                            (long long)desc_elements(lengths), (long long)a->batch);
+  return read_mask(call, a);
+}

@@ -1,0 +1,61 @@
+/* Loops over rows of f32 that several families use: softmax, normalisation, pooling, resampling. CPU_PICK(level, name)
+ * gives one. None of them starts threads. */
+#ifndef OPS_CPU_COMMON_ROWS_LOOPS_H_
+#define OPS_CPU_COMMON_ROWS_LOOPS_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "ops/cpu/common/cpu.h"
+
+/* softmax or its logarithm over `axis` elements at distance `inner`, for n neighbouring columns; scratch: 2 * n *
+ * floats */
+CPU_LOOP(void, softmax_columns,
+         (bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n, float *scratch));
+/* the same for inner 1 */
+CPU_LOOP(void, softmax_row, (bool log, const float *x, float *y, int64_t axis));
+/* y[i] = (x[i] - centre) * a + b */
+CPU_LOOP(void, scale_shift, (const float *x, float centre, float a, float b, float *y, int64_t n));
+/* y[i] = (x[i] - mean) * inverse * scale[i] + shift[i]; shift NULL: 0 */
+CPU_LOOP(void, normalize_row,
+         (const float *x, float mean, float inverse, const float *scale, const float *shift, float *y, int64_t n));
+/* mean and variance (divided by n) in two passes; n > 0 */
+CPU_LOOP(void, moments, (const float *x, int64_t n, double *out_mean, double *out_variance));
+CPU_LOOP(double, sum_f32, (const float *x, int64_t n));
+CPU_LOOP(float, max_f32, (const float *x, int64_t n));
+/* y[i] = max(y[i], x[i]), NaN when either is; y[i] += x[i]; y[i] += a * x[i]; y[i] = a * x[i] */
+CPU_LOOP(void, max_rows, (const float *x, float *y, int64_t n));
+CPU_LOOP(void, add_rows, (const float *x, float *y, int64_t n));
+CPU_LOOP(void, axpy, (float a, const float *x, float *y, int64_t n));
+CPU_LOOP(void, scale_row, (float a, const float *x, float *y, int64_t n));
+/* y[i] = the largest of, or scale times the sum of, x[i * stride + t * dilation] over t < taps */
+CPU_LOOP(void, pool_along,
+         (bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale, float *y, int64_t n));
+/* y[i] += (x[i] - centre[i])^2 */
+CPU_LOOP(void, add_squares, (const float *x, const float *centre, float *y, int64_t n));
+/* y[i] = (x[i] - centre[i]) * a[i] + b[i] */
+CPU_LOOP(void, scale_shift_row,
+         (const float *x, const float *centre, const float *a, const float *b, float *y, int64_t n));
+/* y[i] (+)= the sum of weights[t] * x[offsets[t] + i] over t < taps */
+CPU_LOOP(void, weighted_taps,
+         (const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add, float *y, int64_t n));
+/* y[i] = sum over k < taps of weight[i * taps + k] * x[index[i * taps + k]] */
+CPU_LOOP(void, gather_taps,
+         (const float *x, const int32_t *index, const float *weight, int64_t taps, float *y, int64_t n));
+/* y[o * inner + i] = the sum over k < taps of weight[o * taps + k] * x[index[o * taps + k] * inner + i], for o < n, * i
+ * < inner */
+CPU_LOOP(void, mix_rows,
+         (const float *x, const int32_t *index, const float *weight, int64_t taps, int64_t inner, float *y, int64_t n));
+/* low[c] and high[c]: the smallest and the largest of x[i * lanes + c] over i < n; NaN where one is no finite * number;
+ * n > 0 */
+CPU_LOOP(void, lane_ranges, (const float *x, int64_t n, int64_t lanes, float *low, float *high));
+/* bound[c]: the most that a sum over t < taps of weights[t] * (something from low[offsets[t] + c] to * high[offsets[t]
+ * + c]) can be, and `overshoot` times its range, and slack[c] */
+CPU_LOOP(void, lane_bounds,
+         (const float *low, const float *high, const int64_t *offsets, const float *weights, int64_t taps,
+          float overshoot, const float *slack, float *bound, int64_t lanes));
+/* bound[c]: the most that any four neighbours (all where there are fewer) of x[i * lanes + c], i < n, and * `overshoot`
+ * times their range, come to, and slack[c] */
+CPU_LOOP(void, lane_reach,
+         (const float *x, int64_t n, int64_t lanes, float overshoot, const float *slack, float *bound));
+
+#endif

@@ -1,0 +1,14 @@
+/* Depthwise Conv whose X and Y have channels last in memory; the call is seen with channels second and plain weights.
+ */
+#ifndef OPS_CPU_PRODUCT_CONV_DEPTHWISE_H_
+#define OPS_CPU_PRODUCT_CONV_DEPTHWISE_H_
+
+#include "ops/cpu/common/window.h"
+#include "ops/cpu/formulas/activation.h"
+
+/* f32 over two spatial axes, one input and one output to a group, weights packed or not. Leaves
+ * out_kernel->run NULL where the call is none of these. */
+reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, const window *w, const activation *act,
+                                   reed_kernel *out_kernel) REED_MUST_CHECK;
+
+#endif

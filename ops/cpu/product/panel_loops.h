@@ -1,0 +1,27 @@
+/* One tile of a product with packed weights (ops/packed.h), and the loop that computes it. */
+#ifndef OPS_CPU_PRODUCT_PANEL_LOOPS_H_
+#define OPS_CPU_PRODUCT_PANEL_LOOPS_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "ops/cpu/common/cpu.h"
+
+typedef struct panel_tile {
+  float *c;              /* rows x width of Y */
+  const float *a;        /* X at the first row */
+  const int64_t *runs;   /* from `a`: where runs of run_length elements, each under the next weights, begin */
+  const float *panel;    /* [n_runs * run_length][width] */
+  const float *bias;     /* [width] */
+  const float *residual; /* like c, may be c; or NULL */
+  int64_t n_runs, run_length, a_row, c_row, width, rows;
+  const char *next; /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */
+  int64_t next_step;
+  bool first; /* c = bias + residual + sums; else c += sums */
+  bool relu;  /* afterwards c = max(c, 0); NaN stays */
+} panel_tile;
+
+/* Most rows of a tile. */
+CPU_LOOP(int, panel_rows, (void));
+CPU_LOOP(void, panel_multiply, (const panel_tile *tile));
+
+#endif

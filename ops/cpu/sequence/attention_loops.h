@@ -1,0 +1,16 @@
+/* The loops of Attention. */
+#ifndef OPS_CPU_SEQUENCE_ATTENTION_LOOPS_H_
+#define OPS_CPU_SEQUENCE_ATTENTION_LOOPS_H_
+
+#include <stdint.h>
+#include "ops/cpu/common/cpu.h"
+
+/* c[m][n] += a[m][k] * b[k][n]; a's rows and columns at any distances, b's and c's rows at theirs; n a multiple of * 16
+ */
+CPU_LOOP(void, multiply_add,
+         (float *c, int64_t c_row, const float *a, int64_t a_row, int64_t a_column, const float *b, int64_t b_row,
+          int64_t m, int64_t n, int64_t k));
+/* one block of keys in a softmax that goes on over blocks */
+CPU_LOOP(void, attend_keys, (float *scores, int64_t n_keys, int64_t n, float *most, float *sum, float *shrink));
+
+#endif
