@@ -14,6 +14,8 @@
 #include "base/mem.h"
 #include "reed/compiler.h" /* reed_module_sink */
 
+#define MODULE_MAX_DEVICES 16
+
 /* Register and index limits of the encoding. */
 #define MODULE_MAX_REGISTERS (1 << 20)
 #define MODULE_ABSENT 0xffffffu /* register number of an absent optional operand */
@@ -86,7 +88,7 @@ typedef struct module {
   size_t n_debug;
   uint32_t *inputs, *outputs; /* the model's: type indices (names inside); as many as main's params and results */
   const char *model_name, *producer, *producer_version;
-  int32_t n_devices; /* 1: host only; 2: one accelerator */
+  int32_t n_devices; /* 1: host only; n: n - 1 accelerators, at most MODULE_MAX_DEVICES */
   void *owner;       /* what the strings, code and constants live in; released by module_close */
 } module;
 

@@ -126,7 +126,8 @@ static reed_status read_names(const image *im, module *m, reed_diagnosis *diagno
   m->model_name = m->strings[info->model_name];
   m->producer = m->strings[info->producer];
   m->producer_version = m->strings[info->producer_version];
-  if (info->n_devices < 1 || info->n_devices > 2) FAIL(RULE_INTERFACE, "the module is for %d devices", info->n_devices);
+  if (info->n_devices < 1 || info->n_devices > MODULE_MAX_DEVICES)
+    FAIL(RULE_INTERFACE, "the module is for %d devices", info->n_devices);
   m->n_devices = info->n_devices;
   return REED_OK;
 }

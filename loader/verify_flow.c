@@ -418,7 +418,7 @@ static void learn_type(verifier *v, const insn *in) {
   const insn_assert_shape i = insn_assert_shape_at(in->code);
   state *s = &v->states[i.src];
   const module_type *t = &v->m->types[i.type];
-  if (is_unknown(*s) && !t->object && v->m->n_devices == 1) *s = state_make(STATE_STORED, 0) | (*s & ~0x7fu);
+  if (is_unknown(*s) && !t->object && v->m->n_devices == 1) *s = state_make(STATE_STORED, 0) | (*s & STATE_KNOWN);
 }
 
 static reed_status step(verifier *v, const insn *in) {

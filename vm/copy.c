@@ -18,14 +18,12 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
     return at_site(&s->run, site,
                    diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "a copy of %lld bytes into %lld",
                              (long long)source->bytes, (long long)target->bytes));
-  if (target->t.device == 0 && source->t.device != 0)
-    return at_site(&s->run, site, diag_fail(s->run.diagnosis, REED_ERROR_DEVICE, "only readback copies to the host"));
   if (target->kind == REF_SHAPED && !s->epoch.entry) {
     reed_status status = give_memory(s, target);
     if (status != REED_OK) return status;
   }
   target->kind = REF_STORED;
-  if (target->t.device == 0) {
+  if (target->t.device == 0 && source->t.device == 0) {
     if (source->bytes) memmove(target->t.data, source->t.data, (size_t)source->bytes);
     return REED_OK;
   }
@@ -33,8 +31,10 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
   profile_event *event = profile_note(&s->run.profile, PROFILE_COPY, site, (int8_t)target->t.device);
   if (event)
     event->bytes = source->bytes, event->reason = (uint8_t)i.reason, event->source_device = (int8_t)source->t.device;
-  bool from_host = source->t.device == 0;
-  profile_note_copy(&s->run.profile, &(profile_copy){.direction = from_host ? PROFILE_TO_DEVICE : PROFILE_WITHIN,
+  bool from_host = source->t.device == 0, to_host = target->t.device == 0;
+  profile_note_copy(&s->run.profile, &(profile_copy){.direction = from_host ? PROFILE_TO_DEVICE
+                                                                  : to_host ? PROFILE_TO_HOST
+                                                                            : PROFILE_WITHIN,
                                                      .reason = (copy_reason)i.reason,
                                                      .bytes = source->bytes,
                                                      .site = site,
@@ -45,6 +45,13 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
     return at_site(
         &s->run, site,
         device_copy_in(on, &target->t, source->t.data, source->bytes, s->epoch.entry != NULL, span, s->run.diagnosis));
+  vm_device *from = &s->devices.items[source->t.device];
+  if (to_host)
+    return at_site(&s->run, site, device_fetch(from, &s->run, target->t.data, &source->t, source->bytes, span));
+  if (from != on)
+    return at_site(
+        &s->run, site,
+        device_copy_across(from, on, &s->run, &target->t, &source->t, source->bytes, s->epoch.entry != NULL, span));
   reed_status status = device_before_launch(on, s->run.diagnosis);
   if (status == REED_OK)
     status = on->on->copy_within(on->compute, target->t.data, source->t.data, source->bytes, span, s->run.diagnosis);
@@ -56,7 +63,8 @@ static reed_status start_fetch(reed_session *s, int32_t device, const void *sour
                                int64_t bytes, copy_reason reason, uint32_t site, storage **out_target) {
   storage *target;
   vm_device *on = &s->devices.items[device];
-  bool given = reason == COPY_REASON_OUTPUT && bytes <= s->devices.max_output_bytes;
+  bool given =
+      reason == COPY_REASON_OUTPUT && device == s->devices.outputs_from && bytes <= s->devices.max_output_bytes;
   reed_status status = given ? devices_allocate(&s->devices, 0, bytes, true, &target, s->run.diagnosis)
                              : pool_allocate(on->slots, bytes, &target, s->run.diagnosis);
   if (status != REED_OK) return status;

@@ -13,21 +13,11 @@
 
 /* ---- opening and closing ---- */
 
-static reed_status open_accelerator(vm_devices *devices, reed_program *program, const reed_session_options *options,
-                                    reed_diagnosis *diagnosis) {
-  const char *name = options->device ? options->device : "host";
-  if (strcmp(name, "host") == 0) return REED_OK; /* its copies vanish */
-  vm_device *d = &devices->items[1];
-  reed_status status = device_open(name, &d->device, diagnosis);
-  if (status != REED_OK) return status;
-  if (program->module->n_devices < 2) {
-    device_close(&d->device);
-    return REED_OK;
-  }
-  devices->n = 2;
-  devices->bind[1] = 1;
-  d->on = d->device->interface;
+/* Opens queues, events, slots and constants of item d, whose device is set. */
+static reed_status device_init(vm_devices *devices, vm_device *d, reed_program *program, reed_diagnosis *diagnosis) {
   int n_threads = devices->env.n_threads;
+  reed_status status;
+  d->on = d->device->interface;
   if ((status = d->on->queue_open(d->device, DEVICE_COMPUTE, n_threads, &d->compute, diagnosis)) != REED_OK ||
       (status = d->on->queue_open(d->device, DEVICE_COPIES, n_threads, &d->copies, diagnosis)) != REED_OK ||
       (status = d->on->event_open(d->device, &d->computed, diagnosis)) != REED_OK ||
@@ -36,6 +26,45 @@ static reed_status open_accelerator(vm_devices *devices, reed_program *program, 
   if (pool_open(d->device, NULL, POOL_PINNED, 0, devices->cap_bytes, &d->slots) != REED_OK)
     return diag_no_memory(diagnosis, "a pool");
   return constants_open(program, d->device, &d->constants, diagnosis);
+}
+
+/* Binds the module device to the device of that name, which other module devices may be bound to already. */
+static reed_status bind_one(vm_devices *devices, int32_t module_device, const char *name, reed_program *program,
+                            reed_diagnosis *diagnosis) {
+  device *opened = NULL;
+  if (strcmp(name, "host") == 0) return REED_OK; /* bind[] is 0: copies vanish */
+  reed_status status = device_open(name, &opened, diagnosis);
+  if (status != REED_OK) return status;
+  int32_t i = 1;
+  while (i < devices->n && devices->items[i].device != opened) i++;
+  bool known = i < devices->n;
+  if (known || module_device >= program->module->n_devices) {
+    device_close(&opened);
+  } else {
+    devices->items[i].device = opened;
+    devices->n++;
+    status = device_init(devices, &devices->items[i], program, diagnosis);
+  }
+  if (module_device < program->module->n_devices) devices->bind[module_device] = i;
+  return status;
+}
+
+/* Module devices 1, 2 .. are bound to the names in their order, those beyond the last name to the last one. */
+static reed_status bind_all(vm_devices *devices, const char *names, reed_program *program, reed_diagnosis *diagnosis) {
+  reed_status status = REED_OK;
+  int32_t bound = 0;
+  for (const char *at = names; at && status == REED_OK;) {
+    size_t n = strcspn(at, ",");
+    char *name = mem_alloc(n + 1);
+    if (!name) return diag_no_memory(diagnosis, "a device's name");
+    memcpy(name, at, n);
+    name[n] = 0;
+    at = at[n] ? at + n + 1 : NULL;
+    do status = bind_one(devices, ++bound, name, program, diagnosis);
+    while (!at && bound + 1 < program->module->n_devices && status == REED_OK);
+    mem_free(name);
+  }
+  return status;
 }
 
 /* A packed constant is in memory twice: of the mapped file's copy only what else reads it needs to stay. */
@@ -60,13 +89,15 @@ reed_status devices_open(vm_devices *devices, reed_program *program, const reed_
   devices->max_output_bytes = devices->cap_bytes   ? devices->cap_bytes
                               : memory.total_bytes ? memory.total_bytes
                                                    : INT64_MAX;
-  if ((status = open_accelerator(devices, program, options, diagnosis)) != REED_OK) return status;
+  status = bind_all(devices, options->device ? options->device : "host", program, diagnosis);
+  if (status != REED_OK) return status;
   for (int32_t i = 0; i < devices->n; i++) {
     vm_device *d = &devices->items[i];
     if (pool_open(d->device, d->compute, POOL_DEVICE, i, devices->cap_bytes, &d->memory) != REED_OK)
       return diag_no_memory(diagnosis, "a pool");
   }
-  if (output_store_open(devices->n > 1 ? devices->items[1].device : NULL, &devices->outputs) != REED_OK)
+  devices->outputs_from = devices->n > 1 ? 1 : 0;
+  if (output_store_open(devices->outputs_from ? devices->items[1].device : NULL, &devices->outputs) != REED_OK)
     return diag_no_memory(diagnosis, "a session's output store");
   return REED_OK;
 }
@@ -86,7 +117,7 @@ static void device_fini(vm_device *d) {
 
 void devices_close(vm_devices *devices) {
   output_store_close(&devices->outputs);
-  for (int32_t i = 0; i < VM_MAX_DEVICES; i++) device_fini(&devices->items[i]);
+  for (int32_t i = 0; i < MODULE_MAX_DEVICES; i++) device_fini(&devices->items[i]);
 }
 
 /* ---- waiting ---- */
@@ -162,6 +193,33 @@ reed_status device_copy_out(vm_device *d, storage *target, storage *source_stora
   if (status == REED_OK) status = hold(d, source_storage, diagnosis);
   if (status == REED_OK) status = before_copy(d, false, diagnosis);
   return status == REED_OK ? d->on->copy_out(d->copies, target->data, source, bytes, span, diagnosis) : status;
+}
+
+/* A slot with the bytes in it; one reference. */
+static reed_status fetch(vm_device *from, vm_run *run, const tensor *source, int64_t bytes, device_span *span,
+                         storage **out_slot) {
+  reed_status status = pool_allocate(from->slots, bytes, out_slot, run->diagnosis);
+  if (status == REED_OK)
+    status = device_copy_out(from, *out_slot, source->storage, source->data, bytes, span, run->diagnosis);
+  return status == REED_OK ? queue_synchronize(from, from->copies, run, REED_OK) : status;
+}
+
+reed_status device_fetch(vm_device *from, vm_run *run, void *target, const tensor *source, int64_t bytes,
+                         device_span *span) {
+  storage *slot = NULL;
+  reed_status status = fetch(from, run, source, bytes, span, &slot);
+  if (status == REED_OK && bytes) memcpy(target, slot->data, (size_t)bytes);
+  storage_release(slot);
+  return status;
+}
+
+reed_status device_copy_across(vm_device *from, vm_device *to, vm_run *run, const tensor *target, const tensor *source,
+                               int64_t bytes, bool in_plan, device_span *span) {
+  storage *slot = NULL;
+  reed_status status = fetch(from, run, source, bytes, NULL, &slot);
+  if (status == REED_OK) status = device_copy_in(to, target, slot->data, bytes, in_plan, span, run->diagnosis);
+  storage_release(slot);
+  return status;
 }
 
 reed_status devices_allocate(vm_devices *devices, int32_t device, int64_t bytes, bool returned, storage **out_storage,

@@ -11,8 +11,6 @@
 #include "vm/run.h"
 #include "vm/tensor.h"
 
-#define VM_MAX_DEVICES 2 /* module devices: the host and one accelerator */
-
 /* One device as the session uses it. On the host (number 0) only device, memory and arena are set. */
 typedef struct vm_device {
   device *device;
@@ -32,10 +30,11 @@ typedef struct vm_device {
 } vm_device;
 
 typedef struct vm_devices {
-  vm_device items[VM_MAX_DEVICES];
-  int32_t n;                    /* physical ones: 1 when module device 1 is bound to the host */
-  int32_t bind[VM_MAX_DEVICES]; /* module device -> physical device */
+  vm_device items[MODULE_MAX_DEVICES];
+  int32_t n;                        /* physical ones: 1 when all module devices are bound to the host */
+  int32_t bind[MODULE_MAX_DEVICES]; /* module device -> physical device */
   output_store *outputs;
+  int32_t outputs_from;     /* the accelerator in whose pinned memory they lie */
   int64_t max_output_bytes; /* larger ones are left to the pool, which says why they can not be */
   int64_t cap_bytes;
   reed_kernel_env env; /* of kernels while they are prepared */
@@ -62,6 +61,12 @@ reed_status device_before_launch(vm_device *d, reed_diagnosis *diagnosis) REED_M
  * other tensor's from the beginning of the epoch on, so that the copy need not wait for kernels of this epoch. */
 reed_status device_copy_in(vm_device *d, const tensor *target, const void *source, int64_t bytes, bool in_plan,
                            device_span *span, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Copies to memory of the host and waits: for a module device that is bound to the host while another is not. */
+reed_status device_fetch(vm_device *from, vm_run *run, void *target, const tensor *source, int64_t bytes,
+                         device_span *span) REED_MUST_CHECK;
+/* Copies between accelerators, through slots of both; waits for the first one's copies. */
+reed_status device_copy_across(vm_device *from, vm_device *to, vm_run *run, const tensor *target, const tensor *source,
+                               int64_t bytes, bool in_plan, device_span *span) REED_MUST_CHECK;
 /* Begins a copy to `target`, a slot or an output, which is held until the next synchronisation, as source_storage (NULL
  * allowed) is. */
 reed_status device_copy_out(vm_device *d, storage *target, storage *source_storage, const void *source, int64_t bytes,

@@ -134,7 +134,7 @@ static void parse_module(assembler *a) {
   }
   if (lexer_is_name(&a->lex, "devices")) {
     lexer_next(&a->lex);
-    n_devices = (int32_t)lexer_integer(&a->lex, "the number of devices", 1, 2);
+    n_devices = (int32_t)lexer_integer(&a->lex, "the number of devices", 1, MODULE_MAX_DEVICES);
   }
   if (!failed(a)) module_set_names(a->b, name, producer ? producer : "", version ? version : "", n_devices);
   mem_free(name), mem_free(producer), mem_free(version);

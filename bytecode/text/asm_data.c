@@ -29,12 +29,12 @@ static int64_t parse_dim(assembler *a) {
 }
 
 int32_t asm_device(assembler *a) {
-  static const char *const names[] = TEXT_DEVICES;
-  for (int32_t i = 0; i < 2; i++)
-    if (lexer_is_name(&a->lex, names[i])) {
-      lexer_next(&a->lex);
-      return i;
-    }
+  for (int32_t i = 0; i < MODULE_MAX_DEVICES; i++) {
+    char name[TEXT_DEVICE_BYTES];
+    if (!lexer_is_name(&a->lex, text_device(i, name))) continue;
+    lexer_next(&a->lex);
+    return i;
+  }
   return (int32_t)lexer_integer(&a->lex, "host, device or a device's number", 0, INT32_MAX);
 }
 
@@ -71,7 +71,12 @@ void asm_type_words(assembler *a, module_type *t) {
     t->name = name ? module_add_string(a->b, name) : 0;
     mem_free(name);
   }
-  if (lexer_is_name(&a->lex, "host") || lexer_is_name(&a->lex, "device")) t->device = asm_device(a);
+  char name[TEXT_DEVICE_BYTES];
+  for (int32_t i = 0; i < MODULE_MAX_DEVICES; i++)
+    if (lexer_is_name(&a->lex, text_device(i, name))) {
+      t->device = asm_device(a);
+      return;
+    }
 }
 
 uint32_t asm_type(assembler *a) {

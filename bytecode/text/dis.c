@@ -120,7 +120,8 @@ static void put_type(dis *d, const module_type *t) {
     text_append(&d->out, " ");
     put_string(d, d->m->strings[t->name]);
   }
-  if (t->device) text_append(&d->out, " device");
+  char device[TEXT_DEVICE_BYTES];
+  if (t->device) text_append(&d->out, " %s", text_device(t->device, device));
 }
 
 static void put_attribute(dis *d, const reed_attr *a) {
@@ -223,7 +224,8 @@ static void put_function_name(dis *d, uint32_t number) {
 
 /* One word of an operand. */
 static void put_item(dis *d, insn_role role, uint32_t word) {
-  static const char *const devices[] = TEXT_DEVICES, *const reads[] = TEXT_READS;
+  static const char *const reads[] = TEXT_READS;
+  char device[TEXT_DEVICE_BYTES];
 #define REASON_NAME(name, text) text,
   static const char *const reasons[] = {COPY_REASON_LIST(REASON_NAME)};
 #undef REASON_NAME
@@ -246,7 +248,7 @@ static void put_item(dis *d, insn_role role, uint32_t word) {
     case INSN_ROLE_CONST: text_append(&d->out, "c%u", word); break;
     case INSN_ROLE_SITE: text_append(&d->out, "k%u", word); break;
     case INSN_ROLE_STR: put_string(d, d->m->strings[word]); break;
-    case INSN_ROLE_DEV: text_append(&d->out, "%s", devices[word & 1]); break;
+    case INSN_ROLE_DEV: text_append(&d->out, "%s", text_device((int32_t)word, device)); break;
     case INSN_ROLE_REASON:
       text_append(&d->out, "%s", reasons[word < COPY_REASON_COUNT ? word : 0]);
       break;

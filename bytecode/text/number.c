@@ -88,12 +88,21 @@ int text_digits(reed_dtype dtype) {
 }
 
 bool text_is_name(const char *text) {
-  static const char *const words[] = {"object", "any", "in",     "device", "host", "registers",
+  static const char *const words[] = {"object", "any", "in", "registers",
                                       "inf",    "nan", "base64", "floats", "_"};
   if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", *text) || !*text) return false;
   for (const char *p = text; *p; p++)
     if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789.", *p)) return false;
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strcmp(text, words[i]) == 0) return false;
+  char device[TEXT_DEVICE_BYTES];
+  for (int32_t i = 0; i < MODULE_MAX_DEVICES; i++)
+    if (strcmp(text, text_device(i, device)) == 0) return false;
   return reed_dtype_parse(text) == REED_NONE;
+}
+
+const char *text_device(int32_t device, char out[TEXT_DEVICE_BYTES]) {
+  if (device < 2) snprintf(out, TEXT_DEVICE_BYTES, "%s", device ? "device" : "host");
+  else snprintf(out, TEXT_DEVICE_BYTES, "device%d", (int)device);
+  return out;
 }

@@ -11,8 +11,9 @@ reed_status text_assemble(const char *text, void **out_bytes, size_t *out_n_byte
 reed_status text_disassemble(const module *m, char **out_text, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* How devices and flags are written. */
-#define TEXT_DEVICES \
-  { "host", "device" }
+#define TEXT_DEVICE_BYTES 24
+/* "host", "device", "device2", ..; returns `out`. */
+const char *text_device(int32_t device, char out[TEXT_DEVICE_BYTES]);
 #define TEXT_READS \
   { "none", "shape", "value", "both" }
 

@@ -65,8 +65,9 @@ REED_API reed_status reed_program_output(const reed_program *program, size_t i, 
 typedef struct reed_session reed_session;
 
 typedef struct reed_session_options {
-  const char *device;       /* accelerator bound to module device 1: "host" (default), "sim", "sim:1", a module's path
-                               (reed/device.h) */
+  /* What module devices 1, 2 .. are bound to, with commas between; the last name serves all that are left: "host"
+   * (default), "sim", "sim:1", a module's path (reed/device.h). Devices are opened once in a process and shared. */
+  const char *device;
   int n_threads;            /* 0: one per CPU available */
   int64_t memory_cap_bytes; /* of each device's pool; 0: none */
   int64_t memo_entries;     /* per epoch; 0: 64 */

@@ -346,7 +346,7 @@ START_TEST(items_that_do_not_agree_are_refused) {
   WRONG(*(uint32_t *)items(FORMAT_SIGNATURES), 99, "V08", "type 99");
   format_info *info = items(FORMAT_INFO);
   WRONG(info->producer, 999, "V08", "no string");
-  WRONG(info->n_devices, 3, "V08", "3 devices");
+  WRONG(info->n_devices, 17, "V08", "17 devices");
   WRONG(info->n_devices, 0, "V08", "0 devices");
   WRONG(info->n_inputs, 2, "V08", "2 inputs");
   WRONG(info->outputs_at, 9999, "V08", "signatures");

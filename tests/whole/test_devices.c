@@ -246,6 +246,122 @@ START_TEST(an_arena_grows_in_place) {
 }
 END_TEST
 
+/* A module for the host and two accelerators: y = -((x + one) * two) on the second, z = |x + one| on the first. */
+static const char two_accelerators[] = ".module \"m\" producer \"test\" \"1\" devices 3\n"
+                                       ".type t0 = f32[n] \"x\"\n"
+                                       ".type t1 = f32[n] \"y\"\n"
+                                       ".type t2 = f32[n] \"z\"\n"
+                                       ".inputs t0\n"
+                                       ".outputs t1, t2\n"
+                                       ".const one = f32[1] {1.0}\n"
+                                       ".const two = f32[1] {2.0}\n"
+                                       ".site add = Add (2 -> 1) \"add\"\n"
+                                       ".site mul = Mul (2 -> 1) \"mul\"\n"
+                                       ".site neg = Neg (1 -> 1) \"neg\"\n"
+                                       ".site abs = Abs (1 -> 1) \"abs\"\n"
+                                       ".function main (t0) -> (t1, t2) registers 12 0\n"
+                                       "  assert.shape r0, t0\n"
+                                       "  const r1, one, device\n"
+                                       "  const r2, two, device2\n"
+                                       "  epoch.enter 0, plan, [r0:shape, r1:shape, r2:shape], []\n"
+                                       "  shape.like r3, r0, device\n"
+                                       "  shape add, device, [r4], [r3:shape, r1:shape]\n"
+                                       "  shape.like r5, r4, device2\n"
+                                       "  shape mul, device2, [r6], [r5:shape, r2:shape]\n"
+                                       "  shape neg, device2, [r7], [r6:shape]\n"
+                                       "  shape abs, device, [r8], [r4:shape]\n"
+                                       "plan:\n"
+                                       "  epoch.plan 0\n"
+                                       "  copy r3, r0, input, add, 0\n"
+                                       "  invoke add, device, [r4], [r3, r1]\n"
+                                       "  kill r3\n"
+                                       "  copy r5, r4, placement, mul, 0\n"
+                                       "  invoke mul, device2, [r6], [r5, r2]\n"
+                                       "  kill r5\n"
+                                       "  invoke neg, device2, [r7], [r6]\n"
+                                       "  kill r6\n"
+                                       "  invoke abs, device, [r8], [r4]\n"
+                                       "  kill r4\n"
+                                       "  epoch.end 0\n"
+                                       "  readback r9, r7, output, neg, 0\n"
+                                       "  readback r10, r8, output, abs, 1\n"
+                                       "  sync\n"
+                                       "  kill r7\n"
+                                       "  kill r8\n"
+                                       "  return [r9, r10], []\n";
+
+static const char *const bindings[] = {"host",
+                                       "sim",
+                                       "sim,sim:1",
+                                       "sim:1,sim",
+                                       "sim,sim",
+                                       "host,sim",
+                                       "sim,host",
+                                       "sim,sim:1,sim:2",
+                                       "sim?late=1&seed=2&poison=1,sim:1?late=1&seed=5&poison=1",
+                                       "sim?delay_us=300&poison=1,sim?delay_us=100"};
+
+START_TEST(a_module_runs_on_several_accelerators) {
+  void *bytes = NULL;
+  size_t n_bytes = 0;
+  reed_program *program = NULL;
+  ck_assert_msg(reed_module_assemble(two_accelerators, NULL, &bytes, &n_bytes, said) == REED_OK, "%s",
+                reed_diagnosis_message(said));
+  char *text = NULL;
+  ck_assert_int_eq(reed_module_disassemble(bytes, n_bytes, NULL, &text, said), REED_OK);
+  ck_assert_ptr_nonnull(strstr(text, "device2"));
+  ck_assert_int_eq(reed_program_open_bytes(bytes, n_bytes, NULL, &program, said), REED_OK);
+  reed_session *session = session_on(program, bindings[_i]);
+  for (int64_t n = 1; n < 4000; n = n * 3 + 1) {
+    reed_tensor *in = NULL, *out[2];
+    ck_assert_int_eq(reed_tensor_open(REED_F32, 1, &n, &in), REED_OK);
+    float *x = reed_tensor_data(in);
+    for (int64_t i = 0; i < n; i++) x[i] = (float)(i % 5) - 3;
+    for (int again = 0; again < 2; again++) {
+      reed_status status = reed_session_run(session, &in, 1, out, 2, said);
+      ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(said));
+      const float *y = reed_tensor_data(out[0]), *z = reed_tensor_data(out[1]);
+      for (int64_t i = 0; i < n; i++) {
+        ck_assert_float_eq(y[i], -(x[i] + 1) * 2);
+        ck_assert_float_eq(z[i], x[i] + 1 < 0 ? -(x[i] + 1) : x[i] + 1);
+      }
+      reed_tensor_close(&out[0]);
+      reed_tensor_close(&out[1]);
+    }
+    reed_tensor_close(&in);
+  }
+  reed_session_close(&session);
+  reed_program_close(&program);
+  reed_text_free(bytes);
+  reed_text_free(text);
+}
+END_TEST
+
+/* Devices with options of their own that fail: the message names the device, and the session goes on. */
+START_TEST(the_failing_accelerator_is_named) {
+  void *bytes = NULL;
+  size_t n_bytes = 0;
+  reed_program *program = NULL;
+  ck_assert_int_eq(reed_module_assemble(two_accelerators, NULL, &bytes, &n_bytes, said), REED_OK);
+  ck_assert_int_eq(reed_program_open_bytes(bytes, n_bytes, NULL, &program, said), REED_OK);
+  reed_session *session = session_on(program, "sim,sim:7?fail_launch=2");
+  int64_t n = 9;
+  reed_tensor *in = NULL, *out[2];
+  ck_assert_int_eq(reed_tensor_open(REED_F32, 1, &n, &in), REED_OK);
+  memset(reed_tensor_data(in), 0, (size_t)reed_tensor_bytes(in));
+  ck_assert_int_eq(reed_session_run(session, &in, 1, out, 2, said), REED_ERROR_DEVICE);
+  ck_assert_str_eq(reed_diagnosis_message(said), "device 'sim:7': launch 2 was told to fail");
+  ck_assert_int_eq(reed_session_run(session, &in, 1, out, 2, said), REED_OK);
+  ck_assert_float_eq(((const float *)reed_tensor_data(out[0]))[8], -2);
+  reed_tensor_close(&out[0]);
+  reed_tensor_close(&out[1]);
+  reed_tensor_close(&in);
+  reed_session_close(&session);
+  reed_program_close(&program);
+  reed_text_free(bytes);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("devices");
   TCase *tc = tcase_create("devices");
@@ -255,6 +371,8 @@ int main(void) {
   tcase_add_test(tc, threads_share_a_device);
   tcase_add_loop_test(tc, results_do_not_depend_on_the_order_of_work, 0, sizeof orders / sizeof *orders);
   tcase_add_test(tc, an_arena_grows_in_place);
+  tcase_add_loop_test(tc, a_module_runs_on_several_accelerators, 0, sizeof bindings / sizeof *bindings);
+  tcase_add_test(tc, the_failing_accelerator_is_named);
   suite_add_tcase(suite, tc);
   if (reed_diagnosis_open(&said) != REED_OK) return 1;
   SRunner *runner = srunner_create(suite);

@@ -60,7 +60,7 @@ typedef struct epoch_entry {
   VEC_OF(epoch_root) roots;
   VEC_OF(epoch_kernel) kernels;
   VEC_OF(storage *) values; /* memory of the host values that the shape section computed */
-  plan_figures arenas[VM_MAX_DEVICES];
+  plan_figures arenas[MODULE_MAX_DEVICES];
   int32_t n_shape_functions, n_kernels;
   int64_t bytes;   /* of the entry itself, for the memo's bound */
   bool remembered; /* in the memo; else it lives until the next synchronisation */
@@ -70,7 +70,7 @@ typedef struct epoch_entry {
 typedef struct epoch_layout {
   epoch_root *roots;
   size_t n_roots;
-  plan_figures arenas[VM_MAX_DEVICES];
+  plan_figures arenas[MODULE_MAX_DEVICES];
 } epoch_layout;
 
 typedef struct epoch_state {

@@ -181,10 +181,10 @@ static reed_status plan_copy(epoch_planner *p, const uint32_t *w, int32_t step) 
   }
   touch(p, p->entry, i.src, step);
   int32_t root;
-  /* A copy from the host need not wait for kernels of this epoch (vm/devices.c): its memory is its own from the start.
+  /* A copy to a device need not wait for kernels of this epoch (vm/devices.c): its memory is its own from the start.
    */
   reed_status status = root_new(p, target->t.device, target->bytes, step, &root);
-  if (status == REED_OK && source->t.device == 0) p->entry->roots.items[root].first = 0;
+  if (status == REED_OK) p->entry->roots.items[root].first = 0;
   if (status != REED_OK) return status;
   attach(p, i.dst, root, 0);
   p->entry->writes.items[note_of(p, i.dst)->write].root = root;

@@ -6,6 +6,7 @@
 #define VM_REPORT_PROFILE_H_
 
 #include "bytecode/module.h"
+#include "bytecode/module.h"
 #include "device/device.h"
 
 #define PROFILE_BLOCK_EVENTS 1024
@@ -57,7 +58,7 @@ typedef struct profile_epoch {
   int64_t begin_ns;
   struct {
     int64_t bytes, without_reuse, lower_bound;
-  } arenas[2];
+  } arenas[MODULE_MAX_DEVICES];
 } profile_epoch;
 
 /* A copy between devices, or (direction NONE: the devices are one) a data dependence that would have been one. */
