@@ -39,8 +39,12 @@ _Static_assert(MODULE_MAX_DEVICES <= STATE_DEVICE_MASK + 1, "a state names any d
 static inline state_kind state_kind_of(state s) { return (state_kind)(s & 0xf); }
 static inline int32_t state_device(state s) { return (int32_t)(s >> STATE_DEVICE_SHIFT & STATE_DEVICE_MASK); }
 static inline uint32_t state_stamp(state s) { return s >> STATE_STAMP_SHIFT; }
-static inline state state_make(state_kind kind, int32_t device) { return (state)kind | (state)device << STATE_DEVICE_SHIFT; }
-static inline state state_stamped(state s, uint32_t stamp) { return (s & ((1u << STATE_STAMP_SHIFT) - 1)) | stamp << STATE_STAMP_SHIFT; }
+static inline state state_make(state_kind kind, int32_t device) {
+  return (state)kind | (state)device << STATE_DEVICE_SHIFT;
+}
+static inline state state_stamped(state s, uint32_t stamp) {
+  return (s & ((1u << STATE_STAMP_SHIFT) - 1)) | stamp << STATE_STAMP_SHIFT;
+}
 static inline bool state_is_fetching(state s) {
   return state_kind_of(s) == STATE_FETCHING || state_kind_of(s) == STATE_MIXED_FETCHING;
 }

@@ -88,8 +88,7 @@ int text_digits(reed_dtype dtype) {
 }
 
 bool text_is_name(const char *text) {
-  static const char *const words[] = {"object", "any", "in", "registers",
-                                      "inf",    "nan", "base64", "floats", "_"};
+  static const char *const words[] = {"object", "any", "in", "registers", "inf", "nan", "base64", "floats", "_"};
   if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", *text) || !*text) return false;
   for (const char *p = text; *p; p++)
     if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789.", *p)) return false;
