@@ -1,3 +1,4 @@
+/* Extents, sizes and attribute lists (desc.h). */
 #include "base/desc.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Diagnoses (diag.h) and the texts of statuses. */
 #include "base/diag.h"
 
 #include <stdarg.h>
@@ -86,25 +87,4 @@ void diag_place_code(reed_diagnosis *d, const char *function, int64_t pc) {
   if (!d || d->pc >= 0) return;
   set_if_empty(d->function, sizeof d->function, function);
   d->pc = pc;
-}
-
-void diag_append(reed_diagnosis *d, const char *format, ...) {
-  if (!d) return;
-  size_t n = strlen(d->message);
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(d->message + n, sizeof d->message - n, format, arguments);
-  va_end(arguments);
-}
-
-void diag_prefix(reed_diagnosis *d, const char *format, ...) {
-  if (!d) return;
-  char rest[sizeof d->message];
-  memcpy(rest, d->message, sizeof rest);
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(d->message, sizeof d->message, format, arguments);
-  va_end(arguments);
-  size_t n = strlen(d->message);
-  snprintf(d->message + n, sizeof d->message - n, "%s", rest);
 }

@@ -25,8 +25,5 @@ reed_status diag_no_memory(reed_diagnosis *diagnosis, const char *what) REED_MUS
 /* Sets the place, where not NULL and not yet set. */
 void diag_place_node(reed_diagnosis *diagnosis, const char *operator_name, const char *node, const char *input);
 void diag_place_code(reed_diagnosis *diagnosis, const char *function, int64_t pc);
-/* Prefixes or appends to the message. */
-void diag_append(reed_diagnosis *diagnosis, const char *format, ...) REED_PRINTF(2, 3);
-void diag_prefix(reed_diagnosis *diagnosis, const char *format, ...) REED_PRINTF(2, 3);
 
 #endif

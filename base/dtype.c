@@ -1,3 +1,4 @@
+/* Names, sizes and conversions of dtypes (reed/dtype.h). */
 #include "reed/dtype.h"
 
 #include <math.h>

@@ -6,8 +6,6 @@
 #include <malloc.h>
 #endif
 
-#include "base/mem.h"
-
 static void *libc_allocate(void *context, size_t bytes) {
   (void)context;
   return malloc(bytes);
@@ -23,15 +21,18 @@ static void libc_release(void *context, void *block) {
   free(block);
 }
 
-static const reed_allocator libc_allocator = {libc_allocate, libc_resize, libc_release, NULL};
-reed_allocator reed_allocator_hook = {libc_allocate, libc_resize, libc_release, NULL};
+/* The hook's own address as its context says that the allocator is the C library's. */
+#define LIBC_ALLOCATOR \
+  { libc_allocate, libc_resize, libc_release, &reed_allocator_hook }
 
-void mem_trim(void) {
+reed_allocator reed_allocator_hook = LIBC_ALLOCATOR;
+
+void hook_trim(void) {
 #ifdef __GLIBC__
-  if (reed_allocator_hook.allocate == libc_allocate) (void)malloc_trim(0);
+  if (reed_allocator_hook.context == &reed_allocator_hook) (void)malloc_trim(0);
 #endif
 }
 
 void reed_set_allocator(const reed_allocator *allocator) {
-  reed_allocator_hook = allocator ? *allocator : libc_allocator;
+  reed_allocator_hook = allocator ? *allocator : (reed_allocator)LIBC_ALLOCATOR;
 }

@@ -1,11 +1,17 @@
-/* The host allocator hook's one variable. */
+/* The host allocator hook's one variable, and what depends on whose allocator it is.
+ *
+ * A program may hold several copies of base/ (libreed, libreed-compiler, the `vm` command), all of which use one
+ * variable: the first in the order of linking. So nothing here compares addresses of a copy's own functions. */
 #ifndef BASE_HOOK_H_
 #define BASE_HOOK_H_
 
 #include "reed/memory.h"
 
-/* What every allocation goes through. Exported, so that libreed and libreed-compiler, each of which has base/ inside,
- * share one. */
+/* Every allocation goes through the hook. Exported, so that all copies of base/ share one. */
 extern REED_API reed_allocator reed_allocator_hook;
+
+/* Returns unused pages between blocks of the C library's heap to the system; does nothing where the program has an
+ * allocator of its own. Takes time as long as the heap is large (a few milliseconds in 100 MB). */
+void hook_trim(void);
 
 #endif

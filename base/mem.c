@@ -1,12 +1,10 @@
+/* The heap (mem.h): sizes are checked, alignment is added, and the allocator hook does the rest. */
 #include "base/mem.h"
 
-#include "base/hook.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "base/hook.h"
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
@@ -60,61 +58,4 @@ void *mem_alloc_bulk(size_t bytes) {
 
 void mem_free_aligned(void *block) {
   if (block) mem_free(((void **)block)[-1]);
-}
-
-void mem_vec_fit(void **items, size_t *capacity, size_t n, size_t item_bytes) {
-  if (*capacity == n || !*items) return;
-  void *fitting = mem_resize(*items, n, item_bytes);
-  if (!fitting) return;
-  *items = fitting;
-  *capacity = n;
-}
-
-int mem_vec_grow(void **items, size_t *capacity, size_t need, size_t item_bytes) {
-  size_t wanted = *capacity ? *capacity * 2 : 8;
-  if (wanted < need) wanted = need;
-  void *grown = mem_resize(*items, wanted, item_bytes);
-  if (!grown) return 0;
-  *items = grown;
-  *capacity = wanted;
-  return 1;
-}
-
-static int text_room(text_buffer *text, size_t more) {
-  if (text->failed) return 0;
-  if (text->n + more + 1 <= text->capacity) return 1;
-  size_t wanted = text->capacity * 2 > text->n + more + 1 ? text->capacity * 2 : text->n + more + 64;
-  char *grown = mem_resize(text->data, wanted, 1);
-  if (!grown) {
-    text->failed = 1;
-    return 0;
-  }
-  text->data = grown;
-  text->capacity = wanted;
-  return 1;
-}
-
-void text_append(text_buffer *text, const char *format, ...) {
-  va_list arguments, again;
-  va_start(arguments, format);
-  va_copy(again, arguments);
-  int n = vsnprintf(NULL, 0, format, arguments);
-  va_end(arguments);
-  if (n >= 0 && text_room(text, (size_t)n)) {
-    vsnprintf(text->data + text->n, (size_t)n + 1, format, again);
-    text->n += (size_t)n;
-  }
-  va_end(again);
-}
-
-void text_append_bytes(text_buffer *text, const void *bytes, size_t n) {
-  if (!text_room(text, n)) return;
-  if (n) memcpy(text->data + text->n, bytes, n);
-  text->n += n;
-  text->data[text->n] = 0;
-}
-
-void text_fini(text_buffer *text) {
-  mem_free(text->data);
-  *text = (text_buffer){0};
 }

@@ -9,18 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/table.h"
+#include "base/vec.h"
 #include "bytecode/format.h"
 #include "bytecode/operands.h"
-
-/* Open addressing over item numbers; the items themselves lie elsewhere. */
-typedef struct intern_slot {
-  uint64_t hash;
-  uint32_t item; /* + 1; 0 is free */
-} intern_slot;
-typedef struct intern {
-  intern_slot *slots;
-  size_t capacity, n; /* capacity a power of two */
-} intern;
 
 typedef struct built_function {
   module_function f; /* its lists are owned */
@@ -45,7 +38,7 @@ typedef struct fixup {
 struct module_builder {
   reed_status status;
   char message[256];
-  intern string_table, type_table, constant_table;
+  table string_table, type_table, constant_table;
   VEC_OF(const char *) strings; /* owned */
   VEC_OF(module_type) types;
   VEC_OF(module_constant) constants;
@@ -80,64 +73,35 @@ static void no_memory(module_builder *b) {
 
 /* ---- interning ---- */
 
-static bool intern_grow(intern *table) {
-  size_t capacity = table->capacity ? table->capacity * 2 : 64;
-  intern_slot *slots = mem_calloc(capacity, sizeof *slots);
-  if (!slots) return false;
-  for (size_t i = 0; i < table->capacity; i++) {
-    if (!table->slots[i].item) continue;
-    size_t k = table->slots[i].hash & (capacity - 1);
-    while (slots[k].item) k = (k + 1) & (capacity - 1);
-    slots[k] = table->slots[i];
-  }
-  mem_free(table->slots);
-  table->slots = slots;
-  table->capacity = capacity;
-  return true;
-}
-
-/* The slot of the item that `same` says is `wanted`, or the free one where it belongs; NULL: no memory. */
-static intern_slot *intern_find(intern *table, uint64_t hash,
-                                bool (*same)(const module_builder *b, uint32_t item, const void *wanted),
-                                const module_builder *b, const void *wanted) {
-  if (table->n * 4 >= table->capacity * 3 && !intern_grow(table)) return NULL;
-  size_t k = hash & (table->capacity - 1);
-  while (table->slots[k].item && !(table->slots[k].hash == hash && same(b, table->slots[k].item - 1, wanted)))
-    k = (k + 1) & (table->capacity - 1);
-  return &table->slots[k];
-}
-
-static void intern_take(intern *table, intern_slot *slot, uint64_t hash, size_t item) {
-  *slot = (intern_slot){hash, (uint32_t)item + 1};
-  table->n++;
-}
-
-static bool same_string(const module_builder *b, uint32_t item, const void *wanted) {
+static bool same_string(const void *context, uint32_t item, const void *wanted) {
+  const module_builder *b = context;
   return strcmp(b->strings.items[item], wanted) == 0;
 }
 
-static bool same_type(const module_builder *b, uint32_t item, const void *wanted) {
+static bool same_type(const void *context, uint32_t item, const void *wanted) {
+  const module_builder *b = context;
   const module_type *a = &b->types.items[item], *t = wanted;
   return a->object == t->object && a->dtype == t->dtype && a->rank == t->rank && a->name == t->name &&
          a->device == t->device && (t->rank <= 0 || memcmp(a->dims, t->dims, (size_t)t->rank * sizeof *t->dims) == 0);
 }
 
-static bool same_constant(const module_builder *b, uint32_t item, const void *wanted) {
+static bool same_constant(const void *context, uint32_t item, const void *wanted) {
+  const module_builder *b = context;
   const module_constant *a = &b->constants.items[item], *c = wanted;
   return desc_equal(&a->desc, &c->desc) && memcmp(a->data, c->data, (size_t)desc_bytes(&c->desc)) == 0;
 }
 
 uint32_t module_add_string(module_builder *b, const char *text) {
-  uint64_t hash = format_hash(text, strlen(text), 0);
-  intern_slot *slot = intern_find(&b->string_table, hash, same_string, b, text);
-  if (slot && slot->item) return slot->item - 1;
-  const char *copy = slot ? mem_copy_text(text) : NULL;
-  if (!copy || !VEC_PUSH(&b->strings, copy)) {
+  uint64_t hash = hash_bytes(text, strlen(text), 0);
+  uint32_t found = table_find(&b->string_table, hash, same_string, b, text);
+  if (found != TABLE_NONE) return found;
+  const char *copy = mem_copy_text(text);
+  if (!copy || !VEC_ROOM(&b->strings) || !table_add(&b->string_table, hash, (uint32_t)b->strings.n)) {
     mem_free((void *)copy);
     no_memory(b);
     return 0;
   }
-  intern_take(&b->string_table, slot, hash, b->strings.n - 1);
+  b->strings.items[b->strings.n++] = copy;
   return (uint32_t)b->strings.n - 1;
 }
 
@@ -159,14 +123,14 @@ uint32_t module_add_type(module_builder *b, const module_type *type) {
   for (int32_t i = 0; i < t.rank; i++) t.dims[i] = type->dims[i];
   uint64_t seed = (uint64_t)t.object | (uint64_t)t.dtype << 1 | (uint64_t)(t.rank + 1) << 8 | (uint64_t)t.device << 16 |
                   (uint64_t)t.name << 32;
-  uint64_t hash = format_hash(t.dims, sizeof t.dims, seed);
-  intern_slot *slot = intern_find(&b->type_table, hash, same_type, b, &t);
-  if (slot && slot->item) return slot->item - 1;
-  if (!slot || !VEC_PUSH(&b->types, t)) {
+  uint64_t hash = hash_bytes(t.dims, sizeof t.dims, seed);
+  uint32_t found = table_find(&b->type_table, hash, same_type, b, &t);
+  if (found != TABLE_NONE) return found;
+  if (!VEC_ROOM(&b->types) || !table_add(&b->type_table, hash, (uint32_t)b->types.n)) {
     no_memory(b);
     return 0;
   }
-  intern_take(&b->type_table, slot, hash, b->types.n - 1);
+  b->types.items[b->types.n++] = t;
   return (uint32_t)b->types.n - 1;
 }
 
@@ -185,18 +149,19 @@ uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const voi
   module_constant c = {.desc = *desc, .data = data};
   size_t n_hashed = (size_t)(n_bytes < HASHED_BYTES ? n_bytes : HASHED_BYTES);
   uint64_t hash =
-      format_hash(data, n_hashed, (uint64_t)desc->dtype << 8 | (uint64_t)desc->rank | (uint64_t)n_bytes << 16);
-  intern_slot *slot = intern_find(&b->constant_table, hash, same_constant, b, &c);
-  if (slot && slot->item) return slot->item - 1;
+      hash_bytes(data, n_hashed, (uint64_t)desc->dtype << 8 | (uint64_t)desc->rank | (uint64_t)n_bytes << 16);
+  uint32_t found = table_find(&b->constant_table, hash, same_constant, b, &c);
+  if (found != TABLE_NONE) return found;
   c.name = module_add_string(b, name);
   if (!borrow) c.data = mem_copy(data, (size_t)n_bytes);
-  if (!slot || !c.data || !VEC_ROOM(&b->owned) || !VEC_PUSH(&b->constants, c)) {
+  if (!c.data || !VEC_ROOM(&b->owned) || !VEC_ROOM(&b->constants) ||
+      !table_add(&b->constant_table, hash, (uint32_t)b->constants.n)) {
     if (!borrow) mem_free((void *)c.data);
     no_memory(b);
     return 0;
   }
   b->owned.items[b->owned.n++] = !borrow;
-  intern_take(&b->constant_table, slot, hash, b->constants.n - 1);
+  b->constants.items[b->constants.n++] = c;
   return (uint32_t)b->constants.n - 1;
 }
 
@@ -626,7 +591,7 @@ void module_builder_close(module_builder **builder) {
   }
   VEC_FREE(&b->strings), VEC_FREE(&b->types), VEC_FREE(&b->constants), VEC_FREE(&b->owned), VEC_FREE(&b->sites);
   VEC_FREE(&b->functions), VEC_FREE(&b->labels), VEC_FREE(&b->fixups);
-  mem_free(b->string_table.slots), mem_free(b->type_table.slots), mem_free(b->constant_table.slots);
+  mem_free(b->string_table.slots), mem_free(b->type_table.slots), table_fini(&b->constant_table);
   mem_free(b->inputs), mem_free(b->outputs);
   mem_free(b);
 }

@@ -52,8 +52,10 @@ typedef struct format_header {
   uint8_t reserved[24];
 } format_header;
 
-/* The file's last eight bytes, where the writer knows it. */
-typedef uint64_t format_trailer; /* format_checksum of all before */
+/* The file's last eight bytes, where the writer knows it: the checksum of all bytes before. The checksum is the sum
+ * (modulo 2^64) of hash_bytes of all blocks, each with its number as the seed: blocks are FORMAT_BLOCK_BYTES long, the
+ * last one shorter. */
+typedef uint64_t format_trailer;
 
 #define FORMAT_SECTION_REQUIRED 1u /* a reader that does not know the section must refuse the file */
 
@@ -113,16 +115,6 @@ _Static_assert(sizeof(format_header) == 64 && sizeof(format_section) == 24 && si
                    sizeof(format_attribute) == 96 && sizeof(format_constant) == 96 && sizeof(module_epoch) == 16 &&
                    sizeof(module_debug) == 12,
                "the structs are the file's layout");
-
-/* 64-bit xxHash (XXH64; Y. Collet, "xxHash fast digest algorithm", version 0.1.1, doc/xxhash_spec.md of
- * github.com/Cyan4973/xxHash). */
-uint64_t format_hash(const void *bytes, size_t n, uint64_t seed);
-/* The sum (modulo 2^64) of the hashes of all blocks, each with its number as the seed: blocks are FORMAT_BLOCK_BYTES
- * long, the last one shorter. */
-uint64_t format_checksum(const void *bytes, size_t n);
-
-/* True for n bytes of well-formed UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, no NUL. */
-bool format_utf8_valid(const char *text, size_t n);
 
 /* The module as file bytes, into a sink. Deterministic: a module that was read gives the bytes it was read from. */
 reed_status module_write(const module *m, const reed_module_sink *sink, reed_diagnosis *diagnosis) REED_MUST_CHECK;

@@ -11,7 +11,6 @@
 
 #include "base/desc.h"
 #include "base/diag.h"
-#include "base/mem.h"
 #include "reed/compiler.h" /* reed_module_sink */
 
 #define MODULE_MAX_DEVICES 16

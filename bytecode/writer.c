@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/text.h"
+#include "base/vec.h"
 #include "bytecode/format.h"
 
 /* One growing section. */
@@ -221,7 +224,7 @@ typedef struct stream {
 
 static void stream_flush(stream *s) {
   if (!s->n || s->status != REED_OK) return;
-  s->checksum += format_hash(s->block, s->n, (s->at - s->n) / FORMAT_BLOCK_BYTES);
+  s->checksum += hash_bytes(s->block, s->n, (s->at - s->n) / FORMAT_BLOCK_BYTES);
   s->status = s->sink->write(s->sink->context, s->block, s->n);
   s->n = 0;
 }

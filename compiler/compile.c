@@ -77,23 +77,11 @@ static reed_status take_options(compilation *c) {
 
 /* ---- report ---- */
 
-static void json_text(text_buffer *out, const char *text) {
-  text_append(out, "\"");
-  for (; *text; text++) {
-    unsigned char ch = (unsigned char)*text;
-    if (ch == '"' || ch == '\\') text_append(out, "\\%c", ch);
-    else if (ch < 0x20) text_append(out, "\\u%04x", ch);
-    else text_append(out, "%c", ch);
-  }
-  text_append(out, "\"");
-}
-
 typedef struct listing {
-  text_buffer *out;
+  json_writer *json;
   const ir_module *m;
   const ir_value *sought; /* what some node is to read */
   const ir_node *reader;
-  const char *between;
 } listing;
 
 /* False where no element of the result stands behind another than before: extents of 1 change places. */
@@ -118,13 +106,6 @@ static reed_status find_reader(void *context, ir_node *n) {
   return REED_OK;
 }
 
-static void list_node(text_buffer *out, const char *key, const ir_node *n) {
-  text_append(out, ", \"%s\": ", key);
-  json_text(out, n ? n->op->name : "");
-  text_append(out, ", \"%s_node\": ", key);
-  json_text(out, n ? n->name : "");
-}
-
 /* A Transpose that is left, between what; no arithmetic on shapes. */
 static reed_status list_transpose(void *context, ir_node *n) {
   listing *l = context;
@@ -134,43 +115,49 @@ static reed_status list_transpose(void *context, ir_node *n) {
   l->sought = n->outputs[0];
   l->reader = NULL;
   reed_status status = ir_walk(l->m->main, true, find_reader, l);
-  text_append(l->out, "%s\n  {\"value\": ", l->between);
-  json_text(l->out, n->outputs[0]->name);
-  text_append(l->out, ", \"dtype\": \"%s\", \"dims\": [", reed_dtype_name(t->dtype));
-  for (int32_t i = 0; i < t->rank; i++) {
-    text_append(l->out, "%s", i ? ", " : "");
-    json_text(l->out, symbols_text(l->m->symbols, t->dims[i], dim, sizeof dim));
-  }
-  text_append(l->out, "]");
-  list_node(l->out, "from", n->inputs[0]->producer);
-  list_node(l->out, "to", l->reader);
-  text_append(l->out, "}");
-  l->between = ",";
+  const ir_node *from = n->inputs[0]->producer, *to = l->reader;
+  json_begin_object(l->json, NULL);
+  json_string(l->json, "value", n->outputs[0]->name);
+  json_string(l->json, "dtype", reed_dtype_name(t->dtype));
+  json_begin_array(l->json, "dims");
+  for (int32_t i = 0; i < t->rank; i++)
+    json_string(l->json, NULL, symbols_text(l->m->symbols, t->dims[i], dim, sizeof dim));
+  json_end_array(l->json);
+  json_string(l->json, "from", from ? from->op->name : "");
+  json_string(l->json, "from_node", from ? from->name : "");
+  json_string(l->json, "to", to ? to->op->name : "");
+  json_string(l->json, "to_node", to ? to->name : "");
+  json_end_object(l->json);
   return status;
 }
 
-/* `lowered`: the JSON object lower_module gave, or empty. */
-static void write_report(const compilation *c, const text_buffer *lowered, text_buffer *out) {
-  text_append(out, "{\"model\": ");
-  json_text(out, c->passes.m->name);
-  text_append(out, ", \"nodes_before\": %lld, \"nodes_after\": %lld, \"passes\": [", (long long)c->passes.nodes_before,
-              (long long)c->passes.nodes_after);
-  for (int i = 0; i < pass_count; i++) {
-    const pass_total *t = &c->passes.totals[i];
-    text_append(
-        out, "%s\n  {\"name\": \"%s\", \"disabled\": %s, \"runs\": %lld, \"changes\": %lld, \"what\": ", i ? "," : "",
-        pass_table[i].name, t->disabled ? "true" : "false", (long long)t->n_runs, (long long)t->n_changes);
-    const char *between = "\"";
-    for (int k = 0; k < PASS_COUNTS && t->sum.counts[k].what; k++, between = ", ")
-      text_append(out, "%s%lld %s", between, (long long)t->sum.counts[k].n, t->sum.counts[k].what);
-    text_append(out, "%s}", *between == '"' ? "\"\"" : "\"");
-  }
-  text_append(out, "],\n \"transposes\": [");
-  listing l = {.out = out, .m = c->passes.m, .between = ""};
-  if (ir_walk(l.m->main, true, list_transpose, &l) != REED_OK) out->failed = true;
-  text_append(out, "]");
-  if (lowered->n) text_append(out, ",\n \"lowering\": %s", lowered->data);
-  text_append(out, "}\n");
+static void write_pass(int i, const pass_total *t, json_writer *json) {
+  text_buffer counted = {0};
+  for (int k = 0; k < PASS_COUNTS && t->sum.counts[k].what; k++)
+    text_append(&counted, "%s%lld %s", k ? ", " : "", (long long)t->sum.counts[k].n, t->sum.counts[k].what);
+  json_begin_object(json, NULL);
+  json_string(json, "name", pass_table[i].name);
+  json_bool(json, "disabled", t->disabled);
+  json_integer(json, "runs", t->n_runs);
+  json_integer(json, "changes", t->n_changes);
+  json_string(json, "what", counted.n ? counted.data : "");
+  json_end_object(json);
+  json->text.failed |= counted.failed;
+  text_fini(&counted);
+}
+
+/* The model as a whole, what every pass did, and the Transposes that are left. */
+static void write_passes(const compilation *c, json_writer *json) {
+  json_string(json, "model", c->passes.m->name);
+  json_integer(json, "nodes_before", c->passes.nodes_before);
+  json_integer(json, "nodes_after", c->passes.nodes_after);
+  json_begin_array(json, "passes");
+  for (int i = 0; i < pass_count; i++) write_pass(i, &c->passes.totals[i], json);
+  json_end_array(json);
+  json_begin_array(json, "transposes");
+  listing l = {.json = json, .m = c->passes.m};
+  if (ir_walk(l.m->main, true, list_transpose, &l) != REED_OK) json->text.failed = true;
+  json_end_array(json);
 }
 
 /* ---- the public functions ---- */
@@ -187,7 +174,10 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const o
                    .n_mapped = n_onnx};
   c.passes.before = say_pass;
   c.passes.context = &c;
-  text_buffer lowered = {0}, report = {0};
+  json_writer report = {0};
+  char *report_json = NULL;
+  json_begin_object(&report, NULL);
+  json_begin_object(&report, "lowering");
   module_memory memory;
   reed_module_sink to_memory = module_memory_sink(&memory);
   c.sink = options && options->sink ? options->sink : &to_memory;
@@ -198,22 +188,23 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const o
   if (status == REED_OK) status = pass_run_all(&c.passes);
   say(&c, "lowering", 0.8);
   if (status == REED_OK)
-    status = lower_module(c.passes.m, &(reed_module_sink){&c, sink_begin, sink_write},
-                          out_report_json ? &lowered : NULL, c.diagnosis);
+    status = lower_module(c.passes.m, &(reed_module_sink){&c, sink_begin, sink_write}, out_report_json ? &report : NULL,
+                          c.diagnosis);
+  json_end_object(&report);
   if (status == REED_OK && out_report_json) {
-    write_report(&c, &lowered, &report);
-    if (lowered.failed || report.failed) status = diag_no_memory(c.diagnosis, "the report");
+    write_passes(&c, &report);
+    json_end_object(&report);
+    status = json_finish(&report, &report_json, c.diagnosis, "the report");
   }
   if (status == REED_OK) {
     if (out_bytes) *out_bytes = memory.bytes;
     if (out_n_bytes) *out_n_bytes = memory.n;
-    if (out_report_json) *out_report_json = report.data;
+    if (out_report_json) *out_report_json = report_json;
     say(&c, "done", 1);
   } else {
     mem_free(memory.bytes);
-    text_fini(&report);
   }
-  text_fini(&lowered);
+  json_fini(&report);
   ir_module_close(&c.passes.m);
   return status;
 }

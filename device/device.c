@@ -5,6 +5,7 @@
 
 #include "base/hook.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "device/host.h"
 #include "device/module.h"
 #include "ops/kernel.h"

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "bytecode/format.h"
 #include "loader/image.h"
 
@@ -22,7 +23,7 @@ static void *sum_blocks(void *context) {
   uint64_t sum = 0;
   for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->n_blocks;) {
     size_t at = i * FORMAT_BLOCK_BYTES, rest = w->n_bytes - at;
-    sum += format_hash(w->bytes + at, rest < FORMAT_BLOCK_BYTES ? rest : FORMAT_BLOCK_BYTES, i);
+    sum += hash_bytes(w->bytes + at, rest < FORMAT_BLOCK_BYTES ? rest : FORMAT_BLOCK_BYTES, i);
   }
   atomic_fetch_add(&w->sum, sum);
   return NULL;

@@ -18,7 +18,7 @@ typedef struct image {
   image_section sections[FORMAT_SECTION_END];
 } image;
 
-/* format_checksum by several threads, for large files. */
+/* The checksum (bytecode/format.h) by several threads, for large files. */
 uint64_t image_checksum(const uint8_t *bytes, size_t n_bytes);
 
 /* Rules V01 to V04. */

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "bytecode/text/text.h"
 #include "loader/image.h"
 #include "loader/rules.h"

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "base/text.h"
 #include "loader/image.h"
 #include "loader/rules.h"
 
@@ -21,8 +23,7 @@ static reed_status read_strings(const image *im, module *m, reed_diagnosis *diag
     const char *end = at[i] < n_text ? memchr(text + at[i], 0, n_text - at[i]) : NULL;
     if (!end) FAIL(RULE_STRINGS, "string %zu does not end inside of the text", i);
     m->strings[i] = text + at[i];
-    if (!format_utf8_valid(m->strings[i], (size_t)(end - m->strings[i])))
-      FAIL(RULE_STRINGS, "string %zu is not UTF-8", i);
+    if (!utf8_valid(m->strings[i], (size_t)(end - m->strings[i]))) FAIL(RULE_STRINGS, "string %zu is not UTF-8", i);
     if (i ? strcmp(m->strings[i - 1], m->strings[i]) >= 0 : *m->strings[0] != 0)
       FAIL(RULE_STRINGS, "string %zu is out of order", i);
   }

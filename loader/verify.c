@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
+
 int32_t verify_device(const insn *in) {
   const insn_info *info = &insn_table[in->id];
   for (int i = 0; i < info->n_operands; i++)

@@ -4,7 +4,7 @@
 #ifndef LOADER_VERIFY_H_
 #define LOADER_VERIFY_H_
 
-#include "base/mem.h"
+#include "base/vec.h"
 #include "bytecode/operands.h"
 #include "loader/loader.h"
 #include "loader/rules.h"

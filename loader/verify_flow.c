@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "loader/verify.h"
 
 #define MAX_STATE_BYTES ((size_t)256 << 20)

@@ -12,6 +12,7 @@
  * not keep the rule is accepted, and planning calls the shape functions of such an epoch again. */
 #include <string.h>
 
+#include "base/vec.h"
 #include "bytecode/format.h"
 #include "loader/verify.h"
 

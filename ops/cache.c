@@ -8,18 +8,19 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/hash.h"
+#include "base/table.h"
+#include "base/vec.h"
 #include "ops/kernel.h"
 
 #define IDLE_BYTES_MAX ((int64_t)256 << 20)
 #define IDLE_MAX 512 /* weights of most models; primitives of sizes that do not come back are many and small */
 #define ENTRY_BYTES ((int64_t)256) /* what an entry costs besides its value, about */
-#define BUCKETS_FIRST 64
 
 typedef struct entry {
-  struct entry *next_by_key, *next_by_data;
-  struct entry *older, *newer; /* idle values only */
+  struct entry *older, *newer; /* of idle values; `newer` also chains values on their way to be freed */
   uint64_t hash;
+  uint32_t number; /* in the cache's entries */
   kernel_cache_value value;
   int64_t n_references;
   bool ready; /* else somebody is building it: in the by-key table only */
@@ -30,60 +31,60 @@ typedef struct entry {
 struct kernel_cache {
   pthread_mutex_t lock;
   pthread_cond_t built;
-  entry **by_key, **by_data; /* n_buckets chains each; n_buckets a power of two */
-  size_t n_buckets, n_entries;
+  VEC_OF(entry *) entries; /* NULL: a number that is free */
+  VEC_OF(uint32_t) free_numbers;
+  table by_key, by_data;  /* numbers; by_data has those that are ready */
   entry *oldest, *newest; /* idle */
   int64_t idle_bytes, n_idle;
 };
 
-/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
-static uint64_t hash_bytes(const void *bytes, size_t n) {
-  const unsigned char *p = bytes;
-  uint64_t h = 0xcbf29ce484222325ull;
-  for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3ull;
-  return h ^ h >> 29;
+static uint64_t hash_pointer(const void *p) { return hash_bytes(&p, sizeof p, 0); }
+
+typedef struct wanted_key {
+  const void *key;
+  size_t key_bytes;
+} wanted_key;
+
+static bool same_key(const void *context, uint32_t number, const void *wanted) {
+  const kernel_cache *cache = context;
+  const entry *e = cache->entries.items[number];
+  const wanted_key *w = wanted;
+  return e->key_bytes == w->key_bytes && memcmp(e->key, w->key, w->key_bytes) == 0;
 }
 
-static uint64_t hash_pointer(const void *p) { return hash_bytes(&p, sizeof p); }
-
-static entry **key_slot(kernel_cache *cache, uint64_t hash, const void *key, size_t key_bytes) {
-  entry **slot = &cache->by_key[hash & (cache->n_buckets - 1)];
-  while (*slot &&
-         ((*slot)->hash != hash || (*slot)->key_bytes != key_bytes || memcmp((*slot)->key, key, key_bytes) != 0))
-    slot = &(*slot)->next_by_key;
-  return slot;
+static bool same_data(const void *context, uint32_t number, const void *wanted) {
+  const kernel_cache *cache = context;
+  return cache->entries.items[number]->value.data == wanted;
 }
 
-static entry **data_slot(kernel_cache *cache, const void *data) {
-  entry **slot = &cache->by_data[hash_pointer(data) & (cache->n_buckets - 1)];
-  while (*slot && (*slot)->value.data != data) slot = &(*slot)->next_by_data;
-  return slot;
+static entry *find_key(const kernel_cache *cache, uint64_t hash, const void *key, size_t key_bytes) {
+  uint32_t number = table_find(&cache->by_key, hash, same_key, cache, &(wanted_key){key, key_bytes});
+  return number == TABLE_NONE ? NULL : cache->entries.items[number];
 }
 
-/* Twice the buckets; where there is no memory for them chains grow longer instead. */
-static void grow(kernel_cache *cache) {
-  size_t n = cache->n_buckets * 2;
-  entry **by_key = mem_calloc(n, sizeof *by_key), **by_data = mem_calloc(n, sizeof *by_data);
-  if (!by_key || !by_data) {
-    mem_free(by_key);
-    mem_free(by_data);
-    return;
+static entry *find_data(const kernel_cache *cache, const void *data) {
+  uint32_t number = table_find(&cache->by_data, hash_pointer(data), same_data, cache, data);
+  return number == TABLE_NONE ? NULL : cache->entries.items[number];
+}
+
+/* Room in both tables, so that a value that has been built can be entered. */
+static bool link_key(kernel_cache *cache, entry *e) {
+  if (!cache->free_numbers.n) { /* one number more, and room to give all of them back */
+    if (!VEC_ROOM(&cache->entries)) return false;
+    if (cache->free_numbers.capacity < cache->entries.capacity &&
+        !vec_grow((void **)&cache->free_numbers.items, &cache->free_numbers.capacity, cache->entries.capacity,
+                  sizeof *cache->free_numbers.items))
+      return false;
+    cache->free_numbers.items[cache->free_numbers.n++] = (uint32_t)cache->entries.n;
+    cache->entries.items[cache->entries.n++] = NULL;
   }
-  for (size_t i = 0; i < cache->n_buckets; i++)
-    for (entry *e = cache->by_key[i], *next; e; e = next) {
-      next = e->next_by_key;
-      e->next_by_key = by_key[e->hash & (n - 1)];
-      by_key[e->hash & (n - 1)] = e;
-      if (!e->ready) continue;
-      size_t k = hash_pointer(e->value.data) & (n - 1);
-      e->next_by_data = by_data[k];
-      by_data[k] = e;
-    }
-  mem_free(cache->by_key);
-  mem_free(cache->by_data);
-  cache->by_key = by_key;
-  cache->by_data = by_data;
-  cache->n_buckets = n;
+  size_t n = cache->by_key.n + 1;
+  if (!table_reserve(&cache->by_data, n) ||
+      !table_add(&cache->by_key, e->hash, cache->free_numbers.items[cache->free_numbers.n - 1]))
+    return false;
+  e->number = cache->free_numbers.items[--cache->free_numbers.n];
+  cache->entries.items[e->number] = e;
+  return true;
 }
 
 static void idle_add(kernel_cache *cache, entry *e) {
@@ -108,21 +109,22 @@ static void entry_free(entry *e) {
   mem_free(e);
 }
 
-static void unlink_key(kernel_cache *cache, entry *e) {
-  *key_slot(cache, e->hash, e->key, e->key_bytes) = e->next_by_key;
-  cache->n_entries--;
+static void unlink_entry(kernel_cache *cache, entry *e) {
+  table_remove(&cache->by_key, e->hash, e->number);
+  if (e->ready) table_remove(&cache->by_data, hash_pointer(e->value.data), e->number);
+  cache->entries.items[e->number] = NULL;
+  cache->free_numbers.items[cache->free_numbers.n++] = e->number; /* there is room for all numbers */
 }
 
-/* Takes the oldest idle values over the limit out of the tables and gives them as a chain (next_by_key), to be freed
- * outside the lock: freeing one may release another value of this cache. */
+/* Takes the oldest idle values over the limit out of the tables and gives them as a chain (newer), to be freed outside
+ * the lock: freeing one may release another value of this cache. */
 static entry *take_excess(kernel_cache *cache) {
   entry *taken = NULL;
   while ((cache->idle_bytes > IDLE_BYTES_MAX || cache->n_idle > IDLE_MAX) && cache->oldest) {
     entry *e = cache->oldest;
     idle_remove(cache, e);
-    unlink_key(cache, e);
-    *data_slot(cache, e->value.data) = e->next_by_data;
-    e->next_by_key = taken;
+    unlink_entry(cache, e);
+    e->newer = taken;
     taken = e;
   }
   return taken;
@@ -131,15 +133,6 @@ static entry *take_excess(kernel_cache *cache) {
 reed_status kernel_cache_open(kernel_cache **out_cache) {
   kernel_cache *cache = mem_calloc(1, sizeof *cache);
   if (!cache) return REED_ERROR_MEMORY;
-  cache->n_buckets = BUCKETS_FIRST;
-  cache->by_key = mem_calloc(cache->n_buckets, sizeof *cache->by_key);
-  cache->by_data = mem_calloc(cache->n_buckets, sizeof *cache->by_data);
-  if (!cache->by_key || !cache->by_data) {
-    mem_free(cache->by_key);
-    mem_free(cache->by_data);
-    mem_free(cache);
-    return REED_ERROR_MEMORY;
-  }
   pthread_mutex_init(&cache->lock, NULL);
   pthread_cond_init(&cache->built, NULL);
   *out_cache = cache;
@@ -153,14 +146,15 @@ void kernel_cache_close(kernel_cache **cache) {
   if (!c) return;
   for (entry *e; (e = c->oldest) != NULL;) {
     idle_remove(c, e);
-    unlink_key(c, e);
-    *data_slot(c, e->value.data) = e->next_by_data;
+    unlink_entry(c, e);
     entry_free(e);
   }
   pthread_cond_destroy(&c->built);
   pthread_mutex_destroy(&c->lock);
-  mem_free(c->by_key);
-  mem_free(c->by_data);
+  VEC_FREE(&c->entries);
+  VEC_FREE(&c->free_numbers);
+  table_fini(&c->by_key);
+  table_fini(&c->by_data);
   mem_free(c);
   *cache = NULL;
 }
@@ -168,10 +162,10 @@ void kernel_cache_close(kernel_cache **cache) {
 reed_status kernel_cache_get(kernel_cache *cache, const void *key, size_t key_bytes,
                              reed_status (*build)(void *context, kernel_cache_value *out_value), void *context,
                              void **out_data) {
-  uint64_t hash = hash_bytes(key, key_bytes);
+  uint64_t hash = hash_bytes(key, key_bytes, 0);
   pthread_mutex_lock(&cache->lock);
   entry *e;
-  while ((e = *key_slot(cache, hash, key, key_bytes)) != NULL && !e->ready)
+  while ((e = find_key(cache, hash, key, key_bytes)) != NULL && !e->ready)
     pthread_cond_wait(&cache->built, &cache->lock);
   if (e) {
     if (e->n_references++ == 0) idle_remove(cache, e);
@@ -180,16 +174,16 @@ reed_status kernel_cache_get(kernel_cache *cache, const void *key, size_t key_by
     return REED_OK;
   }
   e = mem_calloc(1, sizeof *e + key_bytes);
-  if (!e) {
+  if (e) {
+    e->hash = hash;
+    e->key_bytes = key_bytes;
+    memcpy(e->key, key, key_bytes);
+  }
+  if (!e || !link_key(cache, e)) {
     pthread_mutex_unlock(&cache->lock);
+    mem_free(e);
     return REED_ERROR_MEMORY;
   }
-  e->hash = hash;
-  e->key_bytes = key_bytes;
-  memcpy(e->key, key, key_bytes);
-  if (cache->n_entries >= cache->n_buckets) grow(cache);
-  *key_slot(cache, hash, key, key_bytes) = e;
-  cache->n_entries++;
   pthread_mutex_unlock(&cache->lock);
 
   kernel_cache_value value = {0};
@@ -200,12 +194,10 @@ reed_status kernel_cache_get(kernel_cache *cache, const void *key, size_t key_by
     e->value = value;
     e->ready = true;
     e->n_references = 1;
-    entry **slot = data_slot(cache, value.data);
-    e->next_by_data = *slot;
-    *slot = e;
+    (void)table_add(&cache->by_data, hash_pointer(value.data), e->number); /* link_key has reserved the room */
     *out_data = value.data;
   } else {
-    unlink_key(cache, e);
+    unlink_entry(cache, e);
   }
   pthread_cond_broadcast(&cache->built);
   pthread_mutex_unlock(&cache->lock);
@@ -216,14 +208,14 @@ reed_status kernel_cache_get(kernel_cache *cache, const void *key, size_t key_by
 void kernel_cache_release(kernel_cache *cache, void *data) {
   if (!data) return;
   pthread_mutex_lock(&cache->lock);
-  entry *e = *data_slot(cache, data), *excess = NULL;
+  entry *e = find_data(cache, data), *excess = NULL;
   if (e && --e->n_references == 0) {
     idle_add(cache, e);
     excess = take_excess(cache);
   }
   pthread_mutex_unlock(&cache->lock);
   while (excess) {
-    entry *next = excess->next_by_key;
+    entry *next = excess->newer;
     entry_free(excess);
     excess = next;
   }

@@ -10,7 +10,8 @@
 #ifndef OPS_FUSED_H_
 #define OPS_FUSED_H_
 
-#include "base/mem.h"
+#include "base/text.h"
+#include "base/vec.h"
 #include "ops/op.h"
 
 #define FUSED_STEPS 32

@@ -1,6 +1,7 @@
 /* The registry: ops/op.def expanded into rows, and the custom operators of a program. Nothing here runs anything: shape
  * functions (shapefuncs/) and kernels (ops/<device>/) of built-in operators are found by tables of their own. Rows are
  * constants; a registry borrows its operators and owns the shared objects it has loaded. */
+#include "base/vec.h"
 #include "ops/op.h"
 
 #include <dlfcn.h>

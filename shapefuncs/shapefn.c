@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/mem.h"
+#include "base/text.h"
 #include "ops/packed.h"
 #include "shapefuncs/call.h"
 

@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 #include "shapefuncs/symbols.h"
 
 reed_status symbols_open(reed_symbols **out_symbols) {
   reed_symbols *symbols = mem_calloc(1, sizeof *symbols);
   if (!symbols) return REED_ERROR_MEMORY;
-  symbols->n_slots = 256;
   symbols->n_changes = 1;
-  symbols->slots = mem_calloc(symbols->n_slots, sizeof *symbols->slots);
   node poison = {.kind = NODE_POISON, .low = INT64_MIN, .high = INT64_MAX};
-  if (!symbols->slots || !VEC_PUSH(&symbols->nodes, poison)) {
+  if (!VEC_PUSH(&symbols->nodes, poison)) {
     symbols_close(&symbols);
     return REED_ERROR_MEMORY;
   }
@@ -38,7 +38,7 @@ void symbols_close(reed_symbols **symbols) {
   VEC_FREE(&s->nodes);
   VEC_FREE(&s->assumed);
   VEC_FREE(&s->broadcast);
-  mem_free(s->slots);
+  table_fini(&s->ids);
   mem_free(s);
 }
 
@@ -96,21 +96,15 @@ void symbols_range(const reed_symbols *symbols, reed_dim a, int64_t *out_low, in
 
 /* ---- hash-consing ---- */
 
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n) { /* FNV-1a */
-  const unsigned char *p = bytes;
-  for (size_t i = 0; i < n; i++) hash = (hash ^ p[i]) * 0x100000001b3ull;
-  return hash;
-}
-
 static uint64_t node_hash(const node *x) {
-  uint64_t hash = hash_bytes(0xcbf29ce484222325ull, &x->kind, sizeof x->kind);
-  hash = hash_bytes(hash, &x->constant, sizeof x->constant);
+  uint64_t hash = hash_bytes(&x->kind, sizeof x->kind, 0);
+  hash = hash_bytes(&x->constant, sizeof x->constant, hash);
   for (int32_t i = 0; x->terms && i < x->n; i++) { /* field by field: the padding is undefined */
-    hash = hash_bytes(hash, &x->terms[i].coefficient, sizeof x->terms[i].coefficient);
-    hash = hash_bytes(hash, x->terms[i].factors, sizeof x->terms[i].factors);
+    hash = hash_bytes(&x->terms[i].coefficient, sizeof x->terms[i].coefficient, hash);
+    hash = hash_bytes(x->terms[i].factors, sizeof x->terms[i].factors, hash);
   }
-  if (x->args) hash = hash_bytes(hash, x->args, (size_t)x->n * sizeof *x->args);
-  if (x->name) hash = hash_bytes(hash, x->name, strlen(x->name));
+  if (x->args) hash = hash_bytes(x->args, (size_t)x->n * sizeof *x->args, hash);
+  if (x->name) hash = hash_bytes(x->name, strlen(x->name), hash);
   return hash;
 }
 
@@ -127,26 +121,9 @@ static bool same_node(const node *a, const node *b) {
   return !a->name || strcmp(a->name, b->name) == 0;
 }
 
-static size_t slot_of(const reed_symbols *symbols, const node *wanted) {
-  size_t i = (size_t)wanted->hash & (symbols->n_slots - 1);
-  while (symbols->slots[i] && !same_node(&symbols->nodes.items[symbols->slots[i]], wanted))
-    i = (i + 1) & (symbols->n_slots - 1);
-  return i;
-}
-
-static bool grow_slots(reed_symbols *symbols) {
-  size_t n_slots = symbols->n_slots * 2;
-  uint32_t *slots = mem_calloc(n_slots, sizeof *slots);
-  if (!slots) return false;
-  for (size_t id = 1; id < symbols->nodes.n; id++) {
-    size_t i = (size_t)symbols->nodes.items[id].hash & (n_slots - 1);
-    while (slots[i]) i = (i + 1) & (n_slots - 1);
-    slots[i] = (uint32_t)id;
-  }
-  mem_free(symbols->slots);
-  symbols->slots = slots;
-  symbols->n_slots = n_slots;
-  return true;
+static bool same_id(const void *context, uint32_t id, const void *wanted) {
+  const reed_symbols *symbols = context;
+  return same_node(&symbols->nodes.items[id], wanted);
 }
 
 static reed_dim no_memory(reed_symbols *symbols) {
@@ -156,16 +133,12 @@ static reed_dim no_memory(reed_symbols *symbols) {
 
 reed_dim symbols_intern(reed_symbols *symbols, node wanted) {
   wanted.hash = node_hash(&wanted);
-  size_t slot = slot_of(symbols, &wanted);
-  if (symbols->slots[slot]) return symbol_of(symbols->slots[slot]);
-  if (symbols->nodes.n >= UINT32_MAX) return no_memory(symbols);
-  if (symbols->nodes.n * 2 >= symbols->n_slots) {
-    if (!grow_slots(symbols)) return no_memory(symbols);
-    slot = slot_of(symbols, &wanted);
-  }
+  uint32_t found = table_find(&symbols->ids, wanted.hash, same_id, symbols, &wanted);
+  if (found != TABLE_NONE) return symbol_of(found);
+  if (symbols->nodes.n >= TABLE_NONE) return no_memory(symbols);
   node made = wanted;
   made.terms = NULL, made.args = NULL, made.name = NULL;
-  bool ok = VEC_ROOM(&symbols->nodes);
+  bool ok = VEC_ROOM(&symbols->nodes) && table_reserve(&symbols->ids, symbols->nodes.n + 1);
   if (ok && wanted.terms) ok = (made.terms = mem_copy(wanted.terms, (size_t)wanted.n * sizeof *wanted.terms)) != NULL;
   if (ok && wanted.args) ok = (made.args = mem_copy(wanted.args, (size_t)wanted.n * sizeof *wanted.args)) != NULL;
   if (ok && wanted.name) ok = (made.name = mem_copy_text(wanted.name)) != NULL;
@@ -176,7 +149,7 @@ reed_dim symbols_intern(reed_symbols *symbols, node wanted) {
   }
   uint32_t id = (uint32_t)symbols->nodes.n;
   symbols->nodes.items[symbols->nodes.n++] = made;
-  symbols->slots[slot] = id;
+  if (!table_add(&symbols->ids, wanted.hash, id)) return no_memory(symbols); /* reserved above */
   return symbol_of(id);
 }
 

@@ -4,7 +4,8 @@
 #ifndef SHAPEFUNCS_SYMBOLS_H_
 #define SHAPEFUNCS_SYMBOLS_H_
 
-#include "base/mem.h"
+#include "base/table.h"
+#include "base/vec.h"
 #include "shapefuncs/shapefn.h"
 
 #define MAX_TERMS 128 /* a detector of 90 classes concatenates as many lists */
@@ -65,8 +66,7 @@ typedef struct symbol_pair {
 
 struct reed_symbols {
   VEC_OF(node) nodes;
-  uint32_t *slots; /* open addressing, ids; 0: free */
-  size_t n_slots;  /* a power of two, at most half full */
+  table ids; /* of nodes, but for the poison */
   int64_t n_fresh, n_declared;
   bool namesakes;                /* some name has two atoms */
   bool uncertain;                /* demands are not noted: what makes them may never run */

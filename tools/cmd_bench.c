@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/json.h"
 #include "tools/model.h"
 #include "tools/print.h"
 
@@ -150,12 +149,11 @@ static int write_json(const char *path, const timing *t, complaint *c) {
                  {"page_faults", t->page_faults},
                  {"first_page_faults", t->start.first.page_faults},
                  {"peak_resident_bytes", (double)t->peak_resident_bytes}};
-  cJSON *root = cJSON_CreateObject();
-  for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-    cJSON_AddNumberToObject(root, members[i].key, members[i].value);
-  int status = json_write(root, path, c);
-  cJSON_Delete(root);
-  return status;
+  json_writer json = {0};
+  json_begin_object(&json, NULL);
+  for (size_t i = 0; i < sizeof members / sizeof *members; i++) json_number(&json, members[i].key, members[i].value);
+  json_end_object(&json);
+  return file_write_json(path, &json, c);
 }
 
 static int run(const options *o, complaint *c) {

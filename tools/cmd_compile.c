@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/json.h"
+#include "tools/json_reader.h"
 #include "tools/model.h"
 
 static const char *const precision_names[] = {"f32", "bf16", "f16", NULL};

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/json.h"
+#include "tools/json_reader.h"
 #include "tools/model.h"
 #include "tools/print.h"
 
@@ -18,8 +18,8 @@ static char *operands_text(const cJSON *operands, const char *key) {
   cJSON_ArrayForEach(item, operands) {
     bool optional = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "optional"));
     bool variadic = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "variadic"));
-    fprintf(out, "%s%s%s:%s%s%s", item == operands->child ? "" : " ", optional ? "[" : "", json_text(item, "name"),
-            json_text(item, key), variadic ? "..." : "", optional ? "]" : "");
+    fprintf(out, "%s%s%s:%s%s%s", item == operands->child ? "" : " ", optional ? "[" : "", json_text_of(item, "name"),
+            json_text_of(item, key), variadic ? "..." : "", optional ? "]" : "");
   }
   fclose(out);
   return text;
@@ -34,9 +34,9 @@ static void print_operators(const cJSON *operators) {
   cJSON_ArrayForEach(op, operators) {
     char *inputs = operands_text(cJSON_GetObjectItemCaseSensitive(op, "inputs"), "reads");
     char *outputs = operands_text(cJSON_GetObjectItemCaseSensitive(op, "outputs"), "extent");
-    const char *domain = json_text(op, "domain");
-    table_add(&t, "%s%s%s", domain, *domain ? "." : "", json_text(op, "name"));
-    table_add(&t, "%s", json_text(op, "class"));
+    const char *domain = json_text_of(op, "domain");
+    table_add(&t, "%s%s%s", domain, *domain ? "." : "", json_text_of(op, "name"));
+    table_add(&t, "%s", json_text_of(op, "class"));
     table_add(&t, "%s", outputs);
     table_add(&t, "%s", inputs);
     free(inputs);

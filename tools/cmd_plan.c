@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/json.h"
+#include "tools/json_reader.h"
 #include "tools/model.h"
 #include "tools/print.h"
 
@@ -24,8 +24,8 @@ static const flag flags[] = {
 
 /* "Slice 'rpn/slice' input ends", as far as known */
 static void cause_text(const cJSON *readback, char *out, size_t capacity) {
-  const char *op = json_text(readback, "operator"), *node = json_text(readback, "node"),
-             *input = json_text(readback, "input");
+  const char *op = json_text_of(readback, "operator"), *node = json_text_of(readback, "node"),
+             *input = json_text_of(readback, "input");
   snprintf(out, capacity, "%s%s%s%s%s%s", *op ? op : "the model", *node ? " '" : "", node, *node ? "'" : "",
            *input ? " " : "", input);
 }
@@ -37,7 +37,7 @@ static void print_readbacks(const cJSON *readbacks) {
   cJSON_ArrayForEach(r, readbacks) {
     char cause[600], line[700];
     cause_text(r, cause, sizeof cause);
-    snprintf(line, sizeof line, "%s of %s", json_text(r, "reason"), cause);
+    snprintf(line, sizeof line, "%s of %s", json_text_of(r, "reason"), cause);
     bool seen = false;
     for (size_t i = 0; i < causes.n; i++) seen = seen || strcmp(causes.items[i], line) == 0;
     if (seen) continue;
@@ -47,8 +47,8 @@ static void print_readbacks(const cJSON *readbacks) {
     cJSON_ArrayForEach(other, readbacks) {
       char again[600];
       cause_text(other, again, sizeof again);
-      if (strcmp(again, cause) == 0 && strcmp(json_text(other, "reason"), json_text(r, "reason")) == 0)
-        count++, bytes += json_number(other, "bytes");
+      if (strcmp(again, cause) == 0 && strcmp(json_text_of(other, "reason"), json_text_of(r, "reason")) == 0)
+        count++, bytes += json_number_of(other, "bytes");
     }
     printf("        reads back %s (%.0f bytes%s", line, bytes, count > 1 ? "" : ")\n");
     if (count > 1) printf(" in %d)\n", count);
@@ -60,7 +60,7 @@ static void print_readbacks(const cJSON *readbacks) {
 /* How often the epoch ran before `end` (NULL: at all). */
 static int count_epoch(const cJSON *epochs, const cJSON *end, double id) {
   int n = 0;
-  for (const cJSON *e = epochs ? epochs->child : NULL; e != end; e = e->next) n += json_number(e, "id") == id;
+  for (const cJSON *e = epochs ? epochs->child : NULL; e != end; e = e->next) n += json_number_of(e, "id") == id;
   return n;
 }
 
@@ -70,24 +70,25 @@ static void print_plan(const cJSON *root) {
   int n = 0, n_readbacks = 0;
   cJSON_ArrayForEach(e, epochs) {
     const cJSON *readbacks = cJSON_GetObjectItemCaseSensitive(e, "readbacks");
-    shape_functions += json_number(e, "shape_functions");
-    kernels += json_number(e, "kernels");
+    shape_functions += json_number_of(e, "shape_functions");
+    kernels += json_number_of(e, "kernels");
     n_readbacks += cJSON_GetArraySize(readbacks);
     n++;
-    int earlier = count_epoch(epochs, e, json_number(e, "id")), times = count_epoch(epochs, NULL, json_number(e, "id"));
+    int earlier = count_epoch(epochs, e, json_number_of(e, "id")),
+        times = count_epoch(epochs, NULL, json_number_of(e, "id"));
     if (earlier) continue; /* a loop's: shown once, as it was the first time */
-    const char *function = json_text(e, "function");
-    printf("epoch %-3.0f %4.0f shape functions, %4.0f kernels%s%s", json_number(e, "id"),
-           json_number(e, "shape_functions"), json_number(e, "kernels"), *function ? "  in " : "", function);
+    const char *function = json_text_of(e, "function");
+    printf("epoch %-3.0f %4.0f shape functions, %4.0f kernels%s%s", json_number_of(e, "id"),
+           json_number_of(e, "shape_functions"), json_number_of(e, "kernels"), *function ? "  in " : "", function);
     if (times > 1) printf(", run %d times", times);
     putchar('\n');
     cJSON_ArrayForEach(arena, cJSON_GetObjectItemCaseSensitive(e, "arena")) {
       char a[32], b[32], l[32];
-      if (json_number(arena, "without_reuse") > 0)
+      if (json_number_of(arena, "without_reuse") > 0)
         printf("        arena on %s: %s (%s without reuse, lower bound %s)\n", arena->string,
-               text_bytes(json_number(arena, "bytes"), a, sizeof a),
-               text_bytes(json_number(arena, "without_reuse"), b, sizeof b),
-               text_bytes(json_number(arena, "lower_bound"), l, sizeof l));
+               text_bytes(json_number_of(arena, "bytes"), a, sizeof a),
+               text_bytes(json_number_of(arena, "without_reuse"), b, sizeof b),
+               text_bytes(json_number_of(arena, "lower_bound"), l, sizeof l));
     }
     print_readbacks(readbacks);
   }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/json.h"
+#include "tools/json_reader.h"
 #include "tools/model.h"
 #include "tools/print.h"
 
@@ -27,7 +27,7 @@ static const flag flags[] = {
 enum { SHOWN_NODES = 20 };
 
 static int by_total(const void *a, const void *b) {
-  double x = json_number(*(cJSON *const *)a, "total_us"), y = json_number(*(cJSON *const *)b, "total_us");
+  double x = json_number_of(*(cJSON *const *)a, "total_us"), y = json_number_of(*(cJSON *const *)b, "total_us");
   return (x < y) - (x > y);
 }
 
@@ -38,7 +38,7 @@ static void print_rows(const cJSON *rows, const char *key, int most, double runs
   double sum = 0;
   cJSON_ArrayForEach(row, rows) {
     sorted[i++] = row;
-    sum += json_number(row, "total_us");
+    sum += json_number_of(row, "total_us");
   }
   qsort(sorted, (size_t)n, sizeof *sorted, by_total);
   bool of_nodes = strcmp(key, "node") == 0;
@@ -51,14 +51,14 @@ static void print_rows(const cJSON *rows, const char *key, int most, double runs
   if (of_nodes) table_add(&t, "operator");
   table_add(&t, "%s", key);
   for (i = 0; i < n && i < most; i++) {
-    double total = json_number(sorted[i], "total_us");
+    double total = json_number_of(sorted[i], "total_us");
     table_add(&t, "%.1f", total / runs);
     table_add(&t, "%.1f", sum > 0 ? 100 * total / sum : 0);
-    table_add(&t, "%g", json_number(sorted[i], "calls") / runs);
-    table_add(&t, "%.1f", json_number(sorted[i], "shape_us") / runs);
-    table_add(&t, "%.1f", json_number(sorted[i], "prepare_us") / runs);
-    if (of_nodes) table_add(&t, "%s", json_text(sorted[i], "operator"));
-    table_add(&t, "%s", json_text(sorted[i], key));
+    table_add(&t, "%g", json_number_of(sorted[i], "calls") / runs);
+    table_add(&t, "%.1f", json_number_of(sorted[i], "shape_us") / runs);
+    table_add(&t, "%.1f", json_number_of(sorted[i], "prepare_us") / runs);
+    if (of_nodes) table_add(&t, "%s", json_text_of(sorted[i], "operator"));
+    table_add(&t, "%s", json_text_of(sorted[i], key));
   }
   table_print(stdout, &t);
   if (n > most) printf("and %d more\n", n - most);
@@ -84,8 +84,8 @@ static int report(const options *o, model *m, double runs, double wall_us, compl
       putchar('\n');
       print_rows(cJSON_GetObjectItemCaseSensitive(root, "nodes"), "node", SHOWN_NODES, runs);
       printf("\n%.0f runs of %s with the profiler on\n", runs, text_us(wall_us / runs, time, sizeof time));
-      if (json_number(root, "dropped_events") > 0)
-        printf("%.0f events were dropped\n", json_number(root, "dropped_events"));
+      if (json_number_of(root, "dropped_events") > 0)
+        printf("%.0f events were dropped\n", json_number_of(root, "dropped_events"));
     }
     cJSON_Delete(root);
   }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "tools/compare.h"
-#include "tools/json.h"
 #include "tools/onnx_case.h"
 #include "tools/print.h"
 
@@ -41,26 +40,26 @@ static void print_detail(const char *detail) {
   }
 }
 
-/* What is not supported, once each with its number of cases. */
-static void print_unsupported(const cJSON *cases) {
-  const cJSON *a, *b;
+/* The first thing that a detail names, without the node's name behind the last colon. */
+static const char *first_named(const char *detail, char *out, size_t capacity) {
+  const char *newline = strchr(detail, '\n'), *named = newline ? newline + 1 : detail;
+  snprintf(out, capacity, "%.*s", (int)strcspn(named, ":\n"), named);
+  return out;
+}
+
+/* The things that are not supported, once each with their number of cases. */
+static void print_unsupported(const words *details) {
   table t = {2, NULL, 0};
   table_add(&t, "cases");
   table_add(&t, "not supported");
-  cJSON_ArrayForEach(a, cases) {
-    if (strcmp(json_text(a, "result"), "unsupported")) continue;
+  for (size_t i = 0; i < details->n; i++) {
     char line[200], other[200];
-    /* the first thing named, without the node's name behind the last colon */
-    const char *detail = json_text(a, "detail"), *what = strchr(detail, '\n');
-    snprintf(line, sizeof line, "%.*s", (int)strcspn(what ? what + 1 : detail, ":\n"), what ? what + 1 : detail);
     int count = 0;
     bool first = true;
-    cJSON_ArrayForEach(b, cases) {
-      if (strcmp(json_text(b, "result"), "unsupported")) continue;
-      detail = json_text(b, "detail"), what = strchr(detail, '\n');
-      snprintf(other, sizeof other, "%.*s", (int)strcspn(what ? what + 1 : detail, ":\n"), what ? what + 1 : detail);
-      if (strcmp(line, other)) continue;
-      if (!count) first = a == b;
+    first_named(details->items[i], line, sizeof line);
+    for (size_t k = 0; k < details->n; k++) {
+      if (strcmp(line, first_named(details->items[k], other, sizeof other))) continue;
+      if (!count) first = i == k;
       count++;
     }
     if (!first) continue;
@@ -82,38 +81,42 @@ static int run(const options *o, complaint *c) {
   int status = tolerance_find(&o->rtol, &o->atol, "", &any, c), counts[3] = {0};
   for (size_t i = 0; i < o->arguments.n && !status; i++) status = case_find(o->arguments.items[i], &cases, c);
   if (!status && cases.n == 0) status = complain(c, BAD_FILE, "no model.onnx below '%s'", o->arguments.items[0]);
-  cJSON *root = cJSON_CreateObject(), *list = NULL;
+  words unsupported = {0}; /* details, owned */
+  json_writer json = {0};
+  json_begin_object(&json, NULL);
+  json_begin_array(&json, "cases");
   for (size_t i = 0; i < cases.n && !status; i++) {
     const char *name = case_name(cases.items[i], &o->arguments);
     char *detail;
-    if (!list) {
-      for (int r = 0; r < 3; r++) cJSON_AddNumberToObject(root, result_names[r], 0);
-      list = cJSON_AddArrayToObject(root, "cases");
-    }
     progress(name, (double)i / (double)cases.n);
     case_result result = case_run(o, cases.items[i], &detail);
     counts[result]++;
-    cJSON *item = cJSON_CreateObject();
-    cJSON_AddStringToObject(item, "name", name);
-    cJSON_AddStringToObject(item, "result", result_names[result]);
-    cJSON_AddStringToObject(item, "detail", detail);
-    cJSON_AddItemToArray(list, item);
+    json_begin_object(&json, NULL);
+    json_string(&json, "name", name);
+    json_string(&json, "result", result_names[result]);
+    json_string(&json, "detail", detail);
+    json_end_object(&json);
     if (result == CASE_FAILED && (!o->json || strcmp(o->json, "-"))) {
       progress_end();
       printf("failed: %s\n", name);
       print_detail(detail);
     }
-    free(detail);
+    if (result == CASE_UNSUPPORTED) words_add(&unsupported, detail);
+    else free(detail);
   }
   progress_end();
-  for (int r = 0; r < 3; r++) cJSON_SetNumberValue(cJSON_GetObjectItemCaseSensitive(root, result_names[r]), counts[r]);
+  json_end_array(&json);
+  for (int r = 0; r < 3; r++) json_integer(&json, result_names[r], counts[r]);
+  json_end_object(&json);
   if (!status && (!o->json || strcmp(o->json, "-"))) {
-    print_unsupported(list);
+    print_unsupported(&unsupported);
     printf("\n%d passed, %d failed, %d unsupported of %zu cases\n", counts[CASE_PASSED], counts[CASE_FAILED],
            counts[CASE_UNSUPPORTED], cases.n);
   }
-  if (!status && o->json) status = json_write(root, o->json, c);
-  cJSON_Delete(root);
+  if (!status && o->json) status = file_write_json(o->json, &json, c);
+  json_fini(&json);
+  for (size_t i = 0; i < unsupported.n; i++) free((char *)unsupported.items[i]);
+  words_fini(&unsupported);
   for (size_t i = 0; i < cases.n; i++) free((char *)cases.items[i]);
   free(cases.items);
   return status ? status : counts[CASE_FAILED] ? DIFFERENT : DONE;

@@ -190,6 +190,14 @@ int file_write(const char *path, const void *bytes, size_t n, complaint *c) {
   return target_close(&t, true, c);
 }
 
+int file_write_json(const char *path, json_writer *json, complaint *c) {
+  char *text;
+  if (json_finish(json, &text, NULL, "JSON") != REED_OK) return complain(c, FAILED_RUN, "out of memory");
+  int status = file_write(path, text, strlen(text), c);
+  reed_text_free(text);
+  return status;
+}
+
 bool has_extension(const char *path, const char *extension) {
   const char *dot = strrchr(path, '.');
   return dot && strcasecmp(dot + 1, extension) == 0;

@@ -1,5 +1,6 @@
-/* What every part of the `vm` command shares: exit statuses, complaints, files, suggestions, progress. tools/ sees
- * include/reed/ only, so that the command proves that the public API is enough. */
+/* What every part of the `vm` command shares: exit statuses, complaints, files, suggestions, progress. Of the libraries
+ * tools/ sees include/reed/ only, so that the command proves that the public API is enough; JSON is written with
+ * base/json.h as everywhere. */
 #ifndef TOOLS_TOOL_H_
 #define TOOLS_TOOL_H_
 
@@ -7,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/json.h"
 #include "reed/reed.h"
 
 /* What the process ends with; scripts rely on the numbers. */
@@ -60,6 +62,8 @@ bool target_write(target_file *t, const void *bytes, size_t n);
 int target_close(target_file *t, bool keep, complaint *c);
 /* All of it at once. BAD_FILE. */
 int file_write(const char *path, const void *bytes, size_t n, complaint *c);
+/* The finished document, which is gone afterwards. BAD_FILE, FAILED_RUN. */
+int file_write_json(const char *path, json_writer *json, complaint *c);
 /* Ends with ".<extension>", upper or lower case. */
 bool has_extension(const char *path, const char *extension);
 

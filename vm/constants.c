@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "allocator/pool.h"
+#include "base/mem.h"
 #include "vm/program.h"
 
 enum { PIECE_BYTES = 4 << 20 };

@@ -4,6 +4,7 @@
 #define VM_DEVICES_H_
 
 #include "allocator/pool.h"
+#include "base/vec.h"
 #include "device/device.h"
 #include "ops/kernel.h"
 #include "reed/reed.h"

@@ -6,8 +6,8 @@
 #ifndef VM_OBJECT_H_
 #define VM_OBJECT_H_
 
-#include "base/mem.h"
 #include "base/tensor.h"
+#include "base/vec.h"
 
 typedef enum ref_kind {
   REF_EMPTY = 0, /* undefined or dead */

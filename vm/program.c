@@ -3,16 +3,12 @@
 #include <string.h>
 
 #include "bytecode/operands.h"
+#include "base/mem.h"
+#include "bytecode/insn.h"
 #include "loader/loader.h"
 #include "vm/program.h"
 
-#define STRING_OF_(x) #x
-#define STRING_OF(x) STRING_OF_(x)
-
-const char *reed_version(void) {
-  return STRING_OF(REED_VERSION_MAJOR) "." STRING_OF(REED_VERSION_MINOR) "." STRING_OF(REED_VERSION_PATCH);
-}
-
+const char *reed_version(void) { return REED_VERSION_TEXT; }
 void reed_text_free(char *text) { mem_free(text); }
 
 void program_release(reed_program *p) {

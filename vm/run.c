@@ -11,9 +11,9 @@ reed_status frame_push(vm_run *run, uint32_t function, uint32_t return_pc) {
     return diag_fail(run->diagnosis, REED_ERROR_LIMIT, "calls nest deeper than %lld", (long long)run->max_call_depth);
   size_t r_base = run->r.n, s_base = run->s.n;
   bool ok = r_base + f->n_r <= run->r.capacity ||
-            mem_vec_grow((void **)&run->r.items, &run->r.capacity, r_base + f->n_r, sizeof(ref));
+            vec_grow((void **)&run->r.items, &run->r.capacity, r_base + f->n_r, sizeof(ref));
   ok = ok && (s_base + f->n_s <= run->s.capacity ||
-              mem_vec_grow((void **)&run->s.items, &run->s.capacity, s_base + f->n_s, sizeof(int64_t)));
+              vec_grow((void **)&run->s.items, &run->s.capacity, s_base + f->n_s, sizeof(int64_t)));
   frame made = {.function = f, .function_index = function, .return_pc = return_pc, .r_base = r_base, .s_base = s_base};
   if (!ok || !VEC_PUSH(&run->frames, made)) return diag_no_memory(run->diagnosis, "registers of a call");
   if (f->n_r) memset(run->r.items + r_base, 0, f->n_r * sizeof(ref));

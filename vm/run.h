@@ -4,6 +4,7 @@
 #define VM_RUN_H_
 
 #include "base/cancel.h"
+#include "base/vec.h"
 #include "bytecode/insn.h"
 #include "vm/object.h"
 #include "vm/program.h"

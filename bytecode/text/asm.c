@@ -1,109 +1,11 @@
 /* Text -> module bytes, in two passes over the words: directives first, so that functions may be called before they are
  * written; then code. */
-#include "bytecode/text/asm.h"
-
 #include <string.h>
 
 #include "bytecode/format.h"
-
-static const char *const kind_names[SYMBOL_KINDS] = {"type", "constant", "call site", "function", "label"};
-
-/* ---- names ---- */
-
-static uint64_t name_hash(const char *name, size_t n, symbol_kind kind) { return format_hash(name, n, (uint64_t)kind); }
-
-static bool is_symbol(const symbol *s, const char *name, size_t n, symbol_kind kind) {
-  return s->kind == kind && strlen(s->name) == n && memcmp(s->name, name, n) == 0;
-}
-
-symbol *asm_find(assembler *a, const char *name, size_t n, symbol_kind kind) {
-  if (!a->n_buckets) return NULL;
-  for (size_t k = name_hash(name, n, kind) & (a->n_buckets - 1); a->buckets[k]; k = (k + 1) & (a->n_buckets - 1))
-    if (is_symbol(&a->symbols.items[a->buckets[k] - 1], name, n, kind)) return &a->symbols.items[a->buckets[k] - 1];
-  return NULL;
-}
-
-static void bucket_put(assembler *a, size_t number) {
-  const symbol *s = &a->symbols.items[number];
-  size_t k = name_hash(s->name, strlen(s->name), s->kind) & (a->n_buckets - 1);
-  while (a->buckets[k]) k = (k + 1) & (a->n_buckets - 1);
-  a->buckets[k] = (uint32_t)number + 1;
-}
-
-static bool buckets_rebuild(assembler *a, size_t n_buckets) {
-  uint32_t *buckets = mem_calloc(n_buckets, sizeof *buckets);
-  if (!buckets) return false;
-  mem_free(a->buckets);
-  a->buckets = buckets;
-  a->n_buckets = n_buckets;
-  for (size_t i = 0; i < a->symbols.n; i++) bucket_put(a, i);
-  return true;
-}
-
-symbol *asm_add(assembler *a, char *name, symbol_kind kind, uint32_t number, const token *at, bool defined) {
-  if (name) {
-    symbol s = {.name = name, .kind = kind, .number = number, .at = *at, .defined = defined};
-    bool room = (a->symbols.n + 1) * 2 < a->n_buckets || buckets_rebuild(a, a->n_buckets ? a->n_buckets * 2 : 64);
-    if (room && VEC_PUSH(&a->symbols, s)) {
-      bucket_put(a, a->symbols.n - 1);
-      return &a->symbols.items[a->symbols.n - 1];
-    }
-  }
-  mem_free(name);
-  lexer_no_memory(&a->lex);
-  return NULL;
-}
-
-char *asm_copy_name(const token *t) {
-  char *name = mem_alloc(t->n + 1);
-  if (name) memcpy(name, t->begin, t->n), name[t->n] = 0;
-  return name;
-}
-
-typedef struct candidates {
-  const assembler *a;
-  symbol_kind kind;
-} candidates;
-
-static const char *symbol_candidate(const void *context, size_t i) {
-  const candidates *c = context;
-  if (i >= c->a->symbols.n) return NULL;
-  return c->a->symbols.items[i].kind == c->kind ? c->a->symbols.items[i].name : "";
-}
-
-const char *asm_suggest(const assembler *a, symbol_kind kind, const char *name, size_t n, char *out, size_t capacity) {
-  candidates context = {a, kind};
-  return lexer_suggest(name, n, symbol_candidate, &context, out, capacity);
-}
-
-uint32_t asm_use(assembler *a, symbol_kind kind) {
-  token t = a->lex.now;
-  if (t.kind != TOKEN_NAME) {
-    FAIL(a, "the name of a %s is expected here", kind_names[kind]);
-    return 0;
-  }
-  const symbol *s = asm_find(a, t.begin, t.n, kind);
-  if (!s) {
-    char hint[96];
-    FAIL(a, "there is no %s '%.*s'%s", kind_names[kind], (int)t.n, t.begin,
-         asm_suggest(a, kind, t.begin, t.n, hint, sizeof hint));
-    return 0;
-  }
-  lexer_next(&a->lex);
-  return s->number;
-}
-
-void asm_forget(assembler *a, size_t first) {
-  size_t n = a->symbols.n;
-  while (a->symbols.n > first) mem_free((void *)a->symbols.items[--a->symbols.n].name);
-  if (n > first && !buckets_rebuild(a, a->n_buckets)) lexer_no_memory(&a->lex);
-}
-
-void asm_end_line(assembler *a) {
-  if (a->lex.now.kind == TOKEN_NEWLINE) lexer_next(&a->lex);
-  else if (a->lex.now.kind != TOKEN_END)
-    FAIL(a, "'%.*s' is too much on this line", (int)a->lex.now.n, a->lex.now.begin);
-}
+#include "bytecode/text/asm_code.h"
+#include "bytecode/text/asm_data.h"
+#include "bytecode/text/text.h"
 
 /* ---- directives ---- */
 
@@ -111,11 +13,11 @@ void asm_end_line(assembler *a) {
 static symbol *parse_definition(assembler *a, symbol_kind kind, uint32_t number) {
   token t = a->lex.now;
   if (t.kind != TOKEN_NAME) {
-    FAIL(a, "the name of a %s is expected here", kind_names[kind]);
+    FAIL(a, "the name of a %s is expected here", asm_kind_names[kind]);
     return NULL;
   }
   const symbol *old = asm_find(a, t.begin, t.n, kind);
-  if (old) FAIL(a, "%s '%.*s' has been defined in line %u", kind_names[kind], (int)t.n, t.begin, old->at.line);
+  if (old) FAIL(a, "%s '%.*s' has been defined in line %u", asm_kind_names[kind], (int)t.n, t.begin, old->at.line);
   if (failed(a)) return NULL;
   lexer_next(&a->lex);
   return asm_add(a, asm_copy_name(&t), kind, number, &t, true);
@@ -414,7 +316,7 @@ static void assembler_fini(assembler *a) {
   for (size_t i = 0; i < a->symbols.n; i++) mem_free((void *)a->symbols.items[i].name);
   VEC_FREE(&a->symbols), VEC_FREE(&a->types), VEC_FREE(&a->functions), VEC_FREE(&a->inputs), VEC_FREE(&a->outputs);
   VEC_FREE(&a->main_params), VEC_FREE(&a->main_results), VEC_FREE(&a->list);
-  mem_free(a->buckets);
+  table_fini(&a->symbol_table);
   module_builder_close(&a->b);
 }
 

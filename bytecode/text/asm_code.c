@@ -1,10 +1,12 @@
 /* The assembler's instructions and labels. Operands are read by form and role, so that insn.def and the role list are
  * all there is to say about them. Directives: asm.c and asm_data.c. */
+#include "bytecode/text/asm_code.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "bytecode/text/asm.h"
 #include "bytecode/insn.h"
+#include "bytecode/text/asm_data.h"
 
 static uint32_t parse_register(assembler *a, char bank) {
   token t = a->lex.now;

@@ -1,7 +1,9 @@
 /* The assembler's types, extents and elements. */
+#include "bytecode/text/asm_data.h"
+
 #include <string.h>
 
-#include "bytecode/text/asm.h"
+#include "base/number.h"
 
 static reed_dtype dtype_of(const token *t) {
   char name[8];
@@ -141,7 +143,7 @@ static void write_integer(assembler *a, reed_dtype dtype, uint8_t *element) {
 
 static void parse_element(assembler *a, reed_dtype dtype, text_buffer *data) {
   uint8_t element[8];
-  if (text_digits(dtype)) {
+  if (number_digits(dtype)) {
     double value = a->lex.now.kind == TOKEN_INTEGER ? (double)a->lex.now.i : a->lex.now.f;
     if (a->lex.now.kind != TOKEN_INTEGER && a->lex.now.kind != TOKEN_FLOAT)
       FAIL(a, "an element is expected here, a number");

@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "base/number.h"
+#include "base/text.h"
 #include "bytecode/insn.h"
+#include "bytecode/text/lexer.h"
 #include "bytecode/text/text.h"
 
 #define SMALL_CONSTANT 64 /* elements up to which a constant is written as numbers; larger ones are base64 */
@@ -31,7 +35,7 @@ static void put_string(dis *d, const char *text) {
 }
 
 static void put_name(dis *d, const char *text) {
-  if (text_is_name(text)) text_append(&d->out, "%s", text);
+  if (lexer_is_plain_name(text)) text_append(&d->out, "%s", text);
   else put_string(d, text);
 }
 
@@ -67,7 +71,7 @@ static int64_t read_integer(reed_dtype dtype, const uint8_t *element) {
 /* True when text in numbers gives the same bytes: no NaN of a dtype that text knows only through double. */
 static bool readable(const reed_desc *desc, const uint8_t *data, int64_t n) {
   size_t item = reed_dtype_bytes(desc->dtype);
-  for (int64_t i = 0; text_digits(desc->dtype) && i < n; i++) {
+  for (int64_t i = 0; number_digits(desc->dtype) && i < n; i++) {
     double value = reed_dtype_read(desc->dtype, data + (size_t)i * item);
     if (value != value) return false;
   }
@@ -77,7 +81,7 @@ static bool readable(const reed_desc *desc, const uint8_t *data, int64_t n) {
 static void put_elements(dis *d, const reed_desc *desc, const void *data) {
   int64_t n = desc_elements(desc);
   size_t item = reed_dtype_bytes(desc->dtype);
-  int digits = text_digits(desc->dtype);
+  int digits = number_digits(desc->dtype);
   if (n > SMALL_CONSTANT || !readable(desc, data, n)) {
     put_base64(d, data, (size_t)n * item);
     return;
@@ -85,9 +89,9 @@ static void put_elements(dis *d, const reed_desc *desc, const void *data) {
   text_append(&d->out, "{");
   for (int64_t i = 0; i < n; i++) {
     const uint8_t *element = (const uint8_t *)data + (size_t)i * item;
-    char number[TEXT_NUMBER_BYTES];
+    char number[NUMBER_BYTES];
     if (digits)
-      text_append(&d->out, "%s%s", i ? ", " : "", text_from_f64(reed_dtype_read(desc->dtype, element), digits, number));
+      text_append(&d->out, "%s%s", i ? ", " : "", number_text(reed_dtype_read(desc->dtype, element), digits, number));
     else if (desc->dtype == REED_U64)
       text_append(&d->out, "%s%" PRIu64, i ? ", " : "", (uint64_t)read_integer(desc->dtype, element));
     else text_append(&d->out, "%s%" PRId64, i ? ", " : "", read_integer(desc->dtype, element));
@@ -125,12 +129,12 @@ static void put_type(dis *d, const module_type *t) {
 }
 
 static void put_attribute(dis *d, const reed_attr *a) {
-  char number[TEXT_NUMBER_BYTES];
+  char number[NUMBER_BYTES];
   put_name(d, a->name);
   text_append(&d->out, " = ");
   switch (a->type) {
     case REED_ATTR_INT: text_append(&d->out, "%" PRId64, a->i); break;
-    case REED_ATTR_FLOAT: text_append(&d->out, "%s", text_from_f64(a->f, 17, number)); break;
+    case REED_ATTR_FLOAT: text_append(&d->out, "%s", number_text(a->f, 17, number)); break;
     case REED_ATTR_STRING: put_string(d, a->s); break;
     case REED_ATTR_INTS:
       text_append(&d->out, "[");
@@ -140,7 +144,7 @@ static void put_attribute(dis *d, const reed_attr *a) {
     case REED_ATTR_FLOATS:
       text_append(&d->out, "floats [");
       for (int64_t i = 0; i < a->n; i++)
-        text_append(&d->out, "%s%s", i ? ", " : "", text_from_f64(a->floats[i], 17, number));
+        text_append(&d->out, "%s%s", i ? ", " : "", number_text(a->floats[i], 17, number));
       text_append(&d->out, "]");
       break;
     case REED_ATTR_TENSOR:

@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "base/number.h"
+#include "base/text.h"
 #include "bytecode/format.h"
+#include "bytecode/text/text.h"
 
 static bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -60,7 +64,7 @@ static void lex_number(lexer *l, token *t) {
   char *end;
   errno = 0;
   if (is_float) {
-    const char *after = text_to_f64(l->at, &t->f);
+    const char *after = number_read(l->at, &t->f);
     end = (char *)after;
     t->kind = TOKEN_FLOAT;
   } else {
@@ -171,7 +175,7 @@ char *lexer_string(lexer *l, const char *what) {
     else lexer_fail(l, &t, "an escape in a string is one of \\\" \\\\ \\n \\x01 ... \\x7f");
   }
   *to = 0;
-  if (!format_utf8_valid(out, (size_t)(to - out))) lexer_fail(l, &t, "a string must be UTF-8");
+  if (!utf8_valid(out, (size_t)(to - out))) lexer_fail(l, &t, "a string must be UTF-8");
   if (l->status != REED_OK) {
     mem_free(out);
     return NULL;
@@ -224,5 +228,24 @@ const char *lexer_suggest(const char *word, size_t n, const char *(*candidate)(c
     nearest = d;
     snprintf(out, capacity, "; did you mean '%s'?", name);
   }
+  return out;
+}
+
+bool lexer_is_plain_name(const char *text) {
+  static const char *const words[] = {"object", "any", "in", "registers", "inf", "nan", "base64", "floats", "_"};
+  if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", *text) || !*text) return false;
+  for (const char *p = text; *p; p++)
+    if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789.", *p)) return false;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strcmp(text, words[i]) == 0) return false;
+  char device[TEXT_DEVICE_BYTES];
+  for (int32_t i = 0; i < MODULE_MAX_DEVICES; i++)
+    if (strcmp(text, text_device(i, device)) == 0) return false;
+  return reed_dtype_parse(text) == REED_NONE;
+}
+
+const char *text_device(int32_t device, char out[TEXT_DEVICE_BYTES]) {
+  if (device < 2) snprintf(out, TEXT_DEVICE_BYTES, "%s", device ? "device" : "host");
+  else snprintf(out, TEXT_DEVICE_BYTES, "device%d", (int)device);
   return out;
 }

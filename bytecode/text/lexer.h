@@ -61,4 +61,7 @@ char *lexer_name_or_string(lexer *l, const char *what);
 const char *lexer_suggest(const char *word, size_t n, const char *(*candidate)(const void *context, size_t i),
                           const void *context, char *out, size_t capacity);
 
+/* True for [A-Za-z_][A-Za-z0-9_.]* that is no word the assembler reads otherwise: may stand without quotes. */
+bool lexer_is_plain_name(const char *text);
+
 #endif

@@ -17,16 +17,4 @@ const char *text_device(int32_t device, char out[TEXT_DEVICE_BYTES]);
 #define TEXT_READS \
   { "none", "shape", "value", "both" }
 
-/* A double that reads back as the same bits: "0.5", "1e+300", "inf", "nan:7ff8000000000000". Always tells a float from
- * an integer. Independent of the locale. `digits`: significant ones that are enough for the dtype at hand, at most 17.
- */
-#define TEXT_NUMBER_BYTES 40
-char *text_from_f64(double value, int digits, char out[TEXT_NUMBER_BYTES]);
-/* Reads one that begins at `text`; returns where it ends, NULL when there is none. */
-const char *text_to_f64(const char *text, double *out_value);
-/* Significant digits that are enough for a float dtype; 0 for other dtypes. */
-int text_digits(reed_dtype dtype);
-/* True for [A-Za-z_][A-Za-z0-9_.]* that is no word the assembler reads otherwise: may stand without quotes. */
-bool text_is_name(const char *text);
-
 #endif

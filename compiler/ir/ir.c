@@ -359,12 +359,6 @@ static void settle_graph(ir_graph *g) {
 
 void ir_settle(ir_module *m) { settle_graph(m->main); }
 
-void ir_replace_uses(ir_module *m, ir_value *from, ir_value *to) {
-  ir_forward(from, to);
-  ir_settle(m);
-  from->forward = NULL;
-}
-
 static void clear_uses(ir_graph *g) {
   for (int32_t i = 0; i < g->n_params; i++) g->params[i]->n_uses = 0;
   for (size_t i = 0; i < g->nodes.n; i++) {

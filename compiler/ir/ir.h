@@ -9,7 +9,8 @@
 
 #include "base/desc.h"
 #include "base/diag.h"
-#include "base/mem.h"
+#include "base/text.h"
+#include "base/vec.h"
 #include "ops/op.h"
 #include "shapefuncs/shapefn.h"
 

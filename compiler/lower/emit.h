@@ -4,6 +4,8 @@
 #define COMPILER_LOWER_EMIT_H_
 
 #include "bytecode/emit.h"
+#include "base/json.h"
+#include "base/vec.h"
 #include "compiler/lower/lower.h"
 
 /* For the report: an epoch, and what was fetched at the boundary behind it. */
@@ -67,7 +69,7 @@ void lower_root(lower *l, const flow_block *root);
 void lower_loop(lower *l, flow_item *item);
 
 /* ---- lower_report.c ---- */
-/* A JSON object: placement, epochs with the reasons of their boundaries, copies. */
-void lower_report(const lower *l, text_buffer *out);
+/* Members of the object that is open: placement, epochs with the reasons of their boundaries, copies. */
+void lower_report(const lower *l, json_writer *json);
 
 #endif

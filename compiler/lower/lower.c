@@ -3,9 +3,8 @@
 #include <string.h>
 
 #include "compiler/lower/emit.h"
+#include "reed/reed.h"
 #include "ops/packed.h"
-
-#define PRODUCER_VERSION "0.1.0"
 
 /* ---- registers ---- */
 
@@ -236,7 +235,7 @@ static reed_status emit_main(lower *l) {
   }
   for (int32_t i = 0; i < g->n_results; i++) result_types[i] = type_of(l, result_type(g, i), result_name(g, i));
   l->n_r = (uint32_t)g->n_params;
-  module_set_names(l->b, m->name, "reed", PRODUCER_VERSION, uses_accelerator(l) ? 2 : 1);
+  module_set_names(l->b, m->name, "reed", REED_VERSION_TEXT, uses_accelerator(l) ? 2 : 1);
   module_set_io(l->b, types, (uint32_t)g->n_params, result_types, (uint32_t)g->n_results);
   uint32_t function =
       module_declare_function(l->b, "main", types, (uint32_t)g->n_params, 0, result_types, (uint32_t)g->n_results, 0);
@@ -276,7 +275,7 @@ static reed_status check_node(void *context, ir_node *n) {
 }
 
 /* Places, cuts and emits. m's values get new ids and devices, nothing else of it changes. */
-reed_status lower_module(ir_module *m, const reed_module_sink *sink, text_buffer *report, reed_diagnosis *diagnosis) {
+reed_status lower_module(ir_module *m, const reed_module_sink *sink, json_writer *report, reed_diagnosis *diagnosis) {
   lower l = {.f = {.m = m, .diagnosis = diagnosis}, .empty = FLOW_NO_REGISTER};
   ir_settle(m);
   ir_sweep(m);

@@ -8,6 +8,7 @@
 #ifndef COMPILER_LOWER_LOWER_H_
 #define COMPILER_LOWER_LOWER_H_
 
+#include "base/vec.h"
 #include "bytecode/module.h"
 #include "compiler/passes/pass.h"
 

@@ -7,60 +7,59 @@ static const char *const reason_names[] = {
 #undef REASON_NAME
 };
 
-static void quoted(text_buffer *out, const char *text) {
-  text_append(out, "\"");
-  for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-    if (*c == '"' || *c == '\\') text_append(out, "\\%c", *c);
-    else if (*c < 0x20) text_append(out, "\\u%04x", *c);
-    else text_append_bytes(out, c, 1);
-  }
-  text_append(out, "\"");
-}
-
-static void report_fetch(const lower_fetch *fetch, text_buffer *out) {
+static void report_fetch(const lower_fetch *fetch, json_writer *json) {
   const flow_item *item = fetch->item;
   bool extent = item->kind == FLOW_EXTENT;
   const ir_value *v = item->target->value;
-  text_append(
-      out, "{\"reason\":\"%s\",\"operator\":", extent ? reason_names[COPY_REASON_EXTENT] : reason_names[item->reason]);
-  quoted(out, item->node->op->name);
-  text_append(out, ",\"node\":");
-  quoted(out, item->node->name);
-  text_append(out, ",\"input\":%d,\"value\":", extent ? -1 : item->input);
-  quoted(out, v ? v->name : "");
-  text_append(out, "}");
+  json_begin_object(json, NULL);
+  json_string(json, "reason", extent ? reason_names[COPY_REASON_EXTENT] : reason_names[item->reason]);
+  json_string(json, "operator", item->node->op->name);
+  json_string(json, "node", item->node->name);
+  json_integer(json, "input", extent ? -1 : item->input);
+  json_string(json, "value", v ? v->name : "");
+  json_end_object(json);
 }
 
 /* The Loop whose body an epoch is in; "" for main. */
 static const char *loop_name(const flow_block *root) { return root->owner ? root->owner->node->name : ""; }
 
-void lower_report(const lower *l, text_buffer *out) {
-  int32_t n_copies = 0, n_main = 0;
-  for (size_t i = 0; i < l->notes.n; i++) {
-    n_copies += l->notes.items[i].n_copies;
-    n_main += l->notes.items[i].root == l->f.main;
-  }
-  text_append(out,
-              "{\"placement\":{\"host_operators\":%d,\"device_operators\":%d,\"host_loop_values\":%d,\"copies_to_"
-              "device\":%d,\"fetches\":%zu},",
-              l->f.placed.host_operators, l->f.placed.device_operators, l->f.placed.host_loop_values, n_copies,
-              l->fetches.n);
-  text_append(out, "\"registers\":%u,\"epochs_outside_loops\":%d,\"epochs\":[", l->n_r, n_main);
+static void report_placement(const lower *l, json_writer *json) {
+  int32_t n_copies = 0;
+  for (size_t i = 0; i < l->notes.n; i++) n_copies += l->notes.items[i].n_copies;
+  json_begin_object(json, "placement");
+  json_integer(json, "host_operators", l->f.placed.host_operators);
+  json_integer(json, "device_operators", l->f.placed.device_operators);
+  json_integer(json, "host_loop_values", l->f.placed.host_loop_values);
+  json_integer(json, "copies_to_device", n_copies);
+  json_integer(json, "fetches", (int64_t)l->fetches.n);
+  json_end_object(json);
+}
+
+void lower_report(const lower *l, json_writer *json) {
+  int32_t n_main = 0;
+  for (size_t i = 0; i < l->notes.n; i++) n_main += l->notes.items[i].root == l->f.main;
+  report_placement(l, json);
+  json_integer(json, "registers", l->n_r);
+  json_integer(json, "epochs_outside_loops", n_main);
+  json_begin_array(json, "epochs");
   size_t next = 0;
   for (size_t i = 0; i < l->notes.n; i++) {
     const lower_note *note = &l->notes.items[i];
-    text_append(out, "%s{\"id\":%d,\"loop\":", i ? "," : "", note->epoch);
-    quoted(out, loop_name(note->root));
-    text_append(out, ",\"keys\":%d,\"shape_functions\":%d,\"host_kernels\":%d,", note->n_keys, note->n_shapes,
-                note->n_host_kernels);
-    text_append(out, "\"kernels\":%d,\"views\":%d,\"copies\":%d,\"fetched_after\":[", note->n_kernels, note->n_views,
-                note->n_copies);
+    json_begin_object(json, NULL);
+    json_integer(json, "id", note->epoch);
+    json_string(json, "loop", loop_name(note->root));
+    json_integer(json, "keys", note->n_keys);
+    json_integer(json, "shape_functions", note->n_shapes);
+    json_integer(json, "host_kernels", note->n_host_kernels);
+    json_integer(json, "kernels", note->n_kernels);
+    json_integer(json, "views", note->n_views);
+    json_integer(json, "copies", note->n_copies);
+    json_begin_array(json, "fetched_after");
     while (next < l->fetches.n && l->fetches.items[next].epoch < note->epoch) next++;
-    for (bool first = true; next < l->fetches.n && l->fetches.items[next].epoch == note->epoch; next++, first = false) {
-      if (!first) text_append(out, ",");
-      report_fetch(&l->fetches.items[next], out);
-    }
-    text_append(out, "]}");
+    for (; next < l->fetches.n && l->fetches.items[next].epoch == note->epoch; next++)
+      report_fetch(&l->fetches.items[next], json);
+    json_end_array(json);
+    json_end_object(json);
   }
-  text_append(out, "]}");
+  json_end_array(json);
 }

@@ -49,7 +49,7 @@ static reed_status join_strings(onnx_reader *r, const Onnx__AttributeProto *a, c
   for (size_t i = 0; i < a->n_strings; i++) {
     if (i) text_append(&text, ",");
     text_append_bytes(&text, a->strings[i].data, a->strings[i].len);
-    valid = valid && format_utf8_valid((const char *)a->strings[i].data, a->strings[i].len);
+    valid = valid && utf8_valid((const char *)a->strings[i].data, a->strings[i].len);
   }
   *out_text = valid && !text.failed ? ir_text(r->m, "%s", text.data ? text.data : "") : NULL;
   bool out_of_memory = text.failed || (valid && !*out_text);
@@ -72,7 +72,7 @@ static reed_status read_attr(onnx_reader *r, const onnx_frame *f, ir_node *n, co
       attr.f = a->f;
       break;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING:
-      if (!format_utf8_valid((const char *)a->s.data, a->s.len))
+      if (!utf8_valid((const char *)a->s.data, a->s.len))
         return onnx_unsupported(r, n->name, "attribute '%s' of %s: its bytes are no text", name, n->op->name);
       attr.type = REED_ATTR_STRING;
       attr.s = ir_text(r->m, "%.*s", (int)(a->s.len < INT32_MAX ? a->s.len : INT32_MAX),

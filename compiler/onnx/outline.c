@@ -60,7 +60,7 @@ static bool write_bytes_field(const outline *o, const ProtobufCMessageDescriptor
   const ProtobufCFieldDescriptor *field =
       number <= UINT32_MAX ? protobuf_c_message_descriptor_get_field(type, (unsigned)number) : NULL;
   if (!field) return true; /* nothing that this version knows */
-  if (field->type == PROTOBUF_C_TYPE_STRING && !format_utf8_valid((const char *)content, n)) return false;
+  if (field->type == PROTOBUF_C_TYPE_STRING && !utf8_valid((const char *)content, n)) return false;
   bool message = field->type == PROTOBUF_C_TYPE_MESSAGE;
   bool raw = type == &onnx__tensor_proto__descriptor && strcmp(field->name, "raw_data") == 0;
   if (!message && !raw) {

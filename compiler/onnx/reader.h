@@ -2,20 +2,25 @@
 #ifndef COMPILER_ONNX_READER_H_
 #define COMPILER_ONNX_READER_H_
 
+#include "base/table.h"
+#include "base/text.h"
+#include "base/vec.h"
 #include "compiler/onnx/onnx.h"
 #include "onnx.pb-c.h"
 
 #define ONNX_MAX_GRAPH_DEPTH 48           /* bodies in bodies, functions in functions: walked by recursion everywhere */
 #define ONNX_MAX_NODES ((int64_t)1 << 22) /* after inlining */
 
+typedef struct onnx_name {
+  const char *name; /* borrowed */
+  ir_value *value;
+} onnx_name;
+
 /* Names visible in one graph; those of the graphs around it are reached through parent. */
 typedef struct onnx_scope {
   struct onnx_scope *parent;
-  struct onnx_name {
-    const char *name; /* borrowed */
-    ir_value *value;
-  } * names;
-  size_t n, capacity; /* capacity a power of two, or 0 */
+  VEC_OF(onnx_name) names;
+  table table; /* of names */
 } onnx_scope;
 
 /* The value of that name here or further out; NULL: none. */

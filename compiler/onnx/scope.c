@@ -1,53 +1,32 @@
-/* Names to values while reading: an open-addressing hash table per graph. */
+/* Names to values while a graph is read: one table a graph; outer graphs are searched after inner ones. */
 #include <string.h>
 
+#include "base/hash.h"
 #include "compiler/onnx/reader.h"
 
-/* FNV-1a */
-static uint64_t hash_text(const char *text) {
-  uint64_t h = 14695981039346656037ull;
-  for (; *text; text++) h = (h ^ (uint8_t)*text) * 1099511628211ull;
-  return h;
-}
-
-/* The slot that holds the name or where it would go; the table is never full. */
-static size_t slot_of(const struct onnx_name *names, size_t capacity, const char *name) {
-  size_t i = hash_text(name) & (capacity - 1);
-  while (names[i].name && strcmp(names[i].name, name) != 0) i = (i + 1) & (capacity - 1);
-  return i;
+static bool same_name(const void *context, uint32_t item, const void *wanted) {
+  const onnx_scope *s = context;
+  return strcmp(s->names.items[item].name, wanted) == 0;
 }
 
 ir_value *onnx_scope_find(const onnx_scope *s, const char *name) {
+  uint64_t hash = hash_bytes(name, strlen(name), 0);
   for (; s; s = s->parent) {
-    if (!s->capacity) continue;
-    const struct onnx_name *found = &s->names[slot_of(s->names, s->capacity, name)];
-    if (found->name) return found->value;
+    uint32_t found = table_find(&s->table, hash, same_name, s, name);
+    if (found != TABLE_NONE) return s->names.items[found].value;
   }
   return NULL;
 }
 
-static bool grow(onnx_scope *s) {
-  size_t capacity = s->capacity ? s->capacity * 2 : 64;
-  struct onnx_name *names = mem_calloc(capacity, sizeof *names);
-  if (!names) return false;
-  for (size_t i = 0; i < s->capacity; i++)
-    if (s->names[i].name) names[slot_of(names, capacity, s->names[i].name)] = s->names[i];
-  mem_free(s->names);
-  s->names = names;
-  s->capacity = capacity;
-  return true;
-}
-
 reed_status onnx_scope_define(onnx_scope *s, const char *name, ir_value *value) {
-  if ((s->n + 1) * 2 > s->capacity && !grow(s)) return REED_ERROR_MEMORY;
-  struct onnx_name *slot = &s->names[slot_of(s->names, s->capacity, name)];
-  if (slot->name) return REED_ERROR_FORMAT;
-  *slot = (struct onnx_name){name, value};
-  s->n++;
+  uint64_t hash = hash_bytes(name, strlen(name), 0);
+  if (table_find(&s->table, hash, same_name, s, name) != TABLE_NONE) return REED_ERROR_FORMAT;
+  if (!VEC_ROOM(&s->names) || !table_add(&s->table, hash, (uint32_t)s->names.n)) return REED_ERROR_MEMORY;
+  s->names.items[s->names.n++] = (onnx_name){name, value};
   return REED_OK;
 }
 
 void onnx_scope_fini(onnx_scope *s) {
-  mem_free(s->names);
-  *s = (onnx_scope){0};
+  VEC_FREE(&s->names);
+  table_fini(&s->table);
 }

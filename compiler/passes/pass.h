@@ -2,6 +2,7 @@
 #ifndef COMPILER_PASSES_PASS_H_
 #define COMPILER_PASSES_PASS_H_
 
+#include "base/json.h"
 #include "compiler/ir/ir.h"
 #include "reed/compiler.h"
 
@@ -60,8 +61,8 @@ reed_status pass_try_back(ir_module *m, ir_node *const *nodes, size_t n, pass_vi
                           const int64_t *n_changes) REED_MUST_CHECK;
 
 /* compiler/lower/lower.c: placement decided, epochs cut, code emitted. The module goes into the sink; `report` NULL or
- * where a JSON object describing epochs and placement is put, merged into the compile report. */
-reed_status lower_module(ir_module *m, const reed_module_sink *sink, text_buffer *report,
+ * a writer whose open object gets members that describe placement and epochs. */
+reed_status lower_module(ir_module *m, const reed_module_sink *sink, json_writer *report,
                          reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

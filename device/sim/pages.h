@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <uv.h>
 
-#include "base/mem.h"
+#include "base/vec.h"
 #include "reed/status.h"
 
 enum { SIM_POISON = 0xff }; /* as f32 and f64 NaN, as integers -1 */

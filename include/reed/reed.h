@@ -19,10 +19,16 @@
 extern "C" {
 #endif
 
+/* The one place that says the version: meson.build reads these three lines. */
 #define REED_VERSION_MAJOR 0
 #define REED_VERSION_MINOR 1
 #define REED_VERSION_PATCH 0
-/* "0.1.0". Static storage. */
+#define REED_TEXT_OF_(x) #x
+#define REED_TEXT_OF(x) REED_TEXT_OF_(x)
+/* "0.1.0" of the headers that a program was compiled with. */
+#define REED_VERSION_TEXT \
+  REED_TEXT_OF(REED_VERSION_MAJOR) "." REED_TEXT_OF(REED_VERSION_MINOR) "." REED_TEXT_OF(REED_VERSION_PATCH)
+/* The same of the library that is loaded. Static storage. */
 REED_API const char *reed_version(void);
 REED_API void reed_text_free(char *text);
 

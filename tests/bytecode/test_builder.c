@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "bytecode/emit.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/text.h"
 #include "bytecode/format.h"
 #include "loader/loader.h"
 #include "tests/alloc_hook.h"
@@ -159,10 +162,10 @@ START_TEST(every_allocation_of_building_may_fail) {
 END_TEST
 
 START_TEST(the_hash_is_that_of_its_specification) {
-  ck_assert_uint_eq(format_hash("", 0, 0), 0xef46db3751d8e999ull);
-  ck_assert_uint_eq(format_hash("abc", 3, 0), 0x44bc2cf5ad770999ull);
+  ck_assert_uint_eq(hash_bytes("", 0, 0), 0xef46db3751d8e999ull);
+  ck_assert_uint_eq(hash_bytes("abc", 3, 0), 0x44bc2cf5ad770999ull);
   const char *fox = "The quick brown fox jumps over the lazy dog";
-  ck_assert_uint_eq(format_hash(fox, strlen(fox), 0), 0x0b242d361fda71bcull);
+  ck_assert_uint_eq(hash_bytes(fox, strlen(fox), 0), 0x0b242d361fda71bcull);
 }
 END_TEST
 
@@ -293,9 +296,9 @@ START_TEST(utf8_is_well_formed_or_refused) {
   static const char *const bad[] = {
       "\x80",     "\xc0\xaf", "\xc3", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80",
       "\xe2\x82", "a\xff"};
-  for (size_t i = 0; i < sizeof good / sizeof *good; i++) ck_assert(format_utf8_valid(good[i], strlen(good[i])));
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) ck_assert(!format_utf8_valid(bad[i], strlen(bad[i])));
-  ck_assert(!format_utf8_valid("a\0b", 3));
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) ck_assert(utf8_valid(good[i], strlen(good[i])));
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) ck_assert(!utf8_valid(bad[i], strlen(bad[i])));
+  ck_assert(!utf8_valid("a\0b", 3));
 }
 END_TEST
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "base/number.h"
 #include "bytecode/format.h"
 #include "bytecode/text/text.h"
 #include "loader/loader.h"
@@ -143,15 +145,15 @@ START_TEST(floats_read_back_bit_for_bit) {
   for (int i = 0; i < 20000; i++) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     double f64, back;
-    char text[TEXT_NUMBER_BYTES];
+    char text[NUMBER_BYTES];
     uint64_t bits = seed ^ seed >> 29;
     memcpy(&f64, &bits, 8);
-    ck_assert_ptr_nonnull(text_to_f64(text_from_f64(f64, 17, text), &back));
+    ck_assert_ptr_nonnull(number_read(number_text(f64, 17, text), &back));
     ck_assert_msg(memcmp(&f64, &back, 8) == 0, "%s", text);
     float f32, f32_back;
     memcpy(&f32, &bits, 4);
     if (f32 != f32) continue;
-    ck_assert_ptr_nonnull(text_to_f64(text_from_f64(f32, 9, text), &back));
+    ck_assert_ptr_nonnull(number_read(number_text(f32, 9, text), &back));
     f32_back = (float)back;
     ck_assert_msg(memcmp(&f32, &f32_back, 4) == 0, "%s", text);
   }

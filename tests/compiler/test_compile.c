@@ -70,12 +70,12 @@ START_TEST(a_model_becomes_module_bytes_and_a_report) {
   ck_assert_uint_gt(c.n_bytes, 0);
   for (const char *const *name = reed_compile_pass_names(); *name; name++) {
     char text[64];
-    snprintf(text, sizeof text, "\"name\": \"%s\"", *name);
+    snprintf(text, sizeof text, "\"name\":\"%s\"", *name);
     ck_assert_msg(strstr(c.report, text) != NULL, "%s", c.report);
   }
   ck_assert_ptr_nonnull(strstr(c.report, "1 normalisations and scalings folded into weights"));
-  ck_assert_ptr_nonnull(strstr(c.report, "\"nodes_before\": "));
-  ck_assert_ptr_nonnull(strstr(c.report, "\"lowering\": {"));
+  ck_assert_ptr_nonnull(strstr(c.report, "\"nodes_before\":"));
+  ck_assert_ptr_nonnull(strstr(c.report, "\"lowering\":{"));
   compiled_fini(&c);
   build_close(&b);
 }

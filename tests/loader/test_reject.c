@@ -3,6 +3,7 @@
  * from one line for each instruction below. */
 #include <stdio.h>
 
+#include "base/text.h"
 #include "bytecode/format.h"
 #include "bytecode/operands.h"
 #include "tests/loader/verify_text.h"

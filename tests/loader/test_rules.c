@@ -1,6 +1,7 @@
 /* For every rule of loader/verify.def that code can break: a module that breaks it, and the text it is rejected with.
  * That no rule is left out is checked against the table; rules of the file itself are broken in test_loader.c. Also
  * what must be accepted: loops, joins, recursion, epochs. */
+#include "base/text.h"
 #include "loader/rules.h"
 #include "tests/loader/verify_text.h"
 

@@ -2,6 +2,7 @@
 #ifndef VM_EPOCH_ACTIVE_H_
 #define VM_EPOCH_ACTIVE_H_
 
+#include "base/vec.h"
 #include "vm/epoch/memo.h"
 
 typedef struct epoch_active {

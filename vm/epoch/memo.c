@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/hook.h"
+
 #define TRIM_SHARE 4 /* the heap is trimmed whenever entries of this part of the memo's bytes have been freed */
 #define KERNEL_STATE_BYTES 512 /* of a kernel that does not say what it holds */
 
@@ -48,7 +50,7 @@ void memo_free_retired(epoch_memo *memo) {
   /* Entries are thousands of small blocks of many sizes, and those that follow do not fit where these were */
   if (memo->figures.freed_bytes <= memo->max_bytes / TRIM_SHARE) return;
   memo->figures.freed_bytes = 0;
-  mem_trim();
+  hook_trim();
 }
 
 static void evict(epoch_memo *memo, epoch_entry *e) {

@@ -7,6 +7,7 @@
 #define VM_EPOCH_MEMO_H_
 
 #include "allocator/plan.h"
+#include "base/vec.h"
 #include "vm/devices.h"
 #include "vm/object.h"
 

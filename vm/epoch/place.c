@@ -33,8 +33,8 @@ reed_status epoch_place(reed_session *s, bool restore) {
     if (status != REED_OK) return status;
   }
   while (s->epoch.root_storages.capacity < e->roots.n)
-    if (!mem_vec_grow((void **)&s->epoch.root_storages.items, &s->epoch.root_storages.capacity, e->roots.n,
-                      sizeof(storage *)))
+    if (!vec_grow((void **)&s->epoch.root_storages.items, &s->epoch.root_storages.capacity, e->roots.n,
+                  sizeof(storage *)))
       return diag_no_memory(s->run.diagnosis, "storage list of an epoch");
   for (size_t i = 0; i < e->roots.n; i++) {
     storage *block = NULL;

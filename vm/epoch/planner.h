@@ -4,6 +4,7 @@
 #define VM_EPOCH_PLANNER_H_
 
 #include "bytecode/operands.h"
+#include "base/vec.h"
 #include "vm/epoch/memo.h"
 #include "vm/run.h"
 

@@ -1,55 +1,10 @@
 /* The profiler's JSON: figures of the last run (stats, plan), spans as a Chrome trace, tables per operator and node.
- * The one door to cJSON in vm/. Keys are a contract: README and `vm help` list them. */
-#include <cjson/cJSON.h>
+ * Keys are a contract: README and `vm help` list them. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "vm/session.h"
-
-/* cJSON's add functions return NULL without memory and accept NULL parents, so that a whole tree is built and checked
- * once, by printing it with every item counted in. */
-typedef struct json_tree {
-  cJSON *root;
-  bool failed;
-} json_tree;
-
-static cJSON *keep(json_tree *t, cJSON *item) {
-  if (!item) t->failed = true;
-  return item;
-}
-
-static void number(json_tree *t, cJSON *object, const char *key, double value) {
-  keep(t, cJSON_AddNumberToObject(object, key, value));
-}
-static void text(json_tree *t, cJSON *object, const char *key, const char *value) {
-  keep(t, cJSON_AddStringToObject(object, key, value));
-}
-static cJSON *array(json_tree *t, cJSON *object, const char *key) {
-  return keep(t, cJSON_AddArrayToObject(object, key));
-}
-static cJSON *child(json_tree *t, cJSON *object, const char *key) {
-  return keep(t, cJSON_AddObjectToObject(object, key));
-}
-static cJSON *append(json_tree *t, cJSON *list) {
-  cJSON *item = keep(t, cJSON_CreateObject());
-  if (!list || !cJSON_AddItemToArray(list, item)) {
-    t->failed = true;
-    cJSON_Delete(item);
-    return NULL;
-  }
-  return item;
-}
-
-/* The tree as text of our own memory; the tree is gone afterwards. */
-static reed_status finish(json_tree *t, char **out_json, reed_diagnosis *diagnosis) {
-  char *printed = t->failed ? NULL : cJSON_PrintUnformatted(t->root);
-  char *copy = printed ? mem_copy_text(printed) : NULL;
-  cJSON_free(printed);
-  cJSON_Delete(t->root);
-  if (!copy) return diag_no_memory(diagnosis, "figures as JSON");
-  *out_json = copy;
-  return REED_OK;
-}
 
 static const char *const reason_texts[] = {
 #define REASON_TEXT(name, reason_text) reason_text,
@@ -61,7 +16,7 @@ static const char *const direction_texts[] = {"none", "device-to-host", "host-to
 static const char *device_name(const reed_session *s, int32_t device) { return s->devices.items[device].device->name; }
 
 /* operator, node and input that a copy is for. */
-static void add_cause(json_tree *t, const reed_session *s, cJSON *item, const profile_copy *copy) {
+static void add_cause(json_writer *json, const reed_session *s, const profile_copy *copy) {
   const module *m = s->run.program->module;
   const char *op = "", *node = "", *input = "";
   if (copy->site != UINT32_MAX) {
@@ -78,16 +33,15 @@ static void add_cause(json_tree *t, const reed_session *s, cJSON *item, const pr
   } else if (copy->reason == COPY_REASON_CONSTANT && copy->input < m->n_constants) {
     input = m->strings[m->constants[copy->input].name];
   }
-  text(t, item, "operator", op);
-  text(t, item, "node", node);
-  text(t, item, "input", input);
+  json_string(json, "operator", op);
+  json_string(json, "node", node);
+  json_string(json, "input", input);
 }
 
 static double us(int64_t ns) { return (double)ns / 1000.0; }
 
-static void add_memory(json_tree *t, const reed_session *s, cJSON *memory) {
+static void add_memory(json_writer *json, const reed_session *s) {
   for (int32_t d = 0; d < s->devices.n; d++) {
-    cJSON *of_device = child(t, memory, device_name(s, d));
     pool_figures figures;
     pool_read_figures(s->devices.items[d].memory, &figures);
     int64_t bytes = 0, without_reuse = 0, lower_bound = 0;
@@ -98,89 +52,106 @@ static void add_memory(json_tree *t, const reed_session *s, cJSON *memory) {
       without_reuse = e->arenas[d].without_reuse;
       lower_bound = e->arenas[d].lower_bound;
     }
-    number(t, of_device, "live_bytes", (double)figures.live_bytes);
-    number(t, of_device, "reserved_bytes", (double)figures.reserved_bytes);
-    number(t, of_device, "peak_bytes", (double)figures.peak_live_bytes);
-    number(t, of_device, "fragmentation", figures.fragmentation);
-    number(t, of_device, "arena_bytes", (double)bytes);
-    number(t, of_device, "arena_bytes_without_reuse", (double)without_reuse);
-    number(t, of_device, "arena_lower_bound", (double)lower_bound);
+    json_begin_object(json, device_name(s, d));
+    json_integer(json, "live_bytes", figures.live_bytes);
+    json_integer(json, "reserved_bytes", figures.reserved_bytes);
+    json_integer(json, "peak_bytes", figures.peak_live_bytes);
+    json_number(json, "fragmentation", figures.fragmentation);
+    json_integer(json, "arena_bytes", bytes);
+    json_integer(json, "arena_bytes_without_reuse", without_reuse);
+    json_integer(json, "arena_lower_bound", lower_bound);
+    json_end_object(json);
   }
 }
 
 static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
-  json_tree t = {0};
-  t.root = keep(&t, cJSON_CreateObject());
+  json_writer writer = {0}, *json = &writer;
+  json_begin_object(json, NULL);
   const profile *p = &s->run.profile;
-  number(&t, t.root, "wall_us", us(p->wall_ns));
-  cJSON *epochs = array(&t, t.root, "epochs");
+  json_number(json, "wall_us", us(p->wall_ns));
+  json_begin_array(json, "epochs");
   for (size_t i = 0; i < p->epochs.n; i++) {
     const profile_epoch *e = &p->epochs.items[i];
-    cJSON *item = append(&t, epochs);
-    number(&t, item, "id", e->epoch);
-    text(&t, item, "memo", e->hit ? "hit" : "miss");
-    number(&t, item, "shape_functions", e->n_shape_functions);
-    number(&t, item, "kernels", e->n_kernels);
-    number(&t, item, "enter_us", us(e->enter_ns));
-    number(&t, item, "shape_us", us(e->shape_ns));
-    number(&t, item, "plan_us", us(e->plan_ns));
-    number(&t, item, "run_us", us(e->run_ns));
+    json_begin_object(json, NULL);
+    json_integer(json, "id", e->epoch);
+    json_string(json, "memo", e->hit ? "hit" : "miss");
+    json_integer(json, "shape_functions", e->n_shape_functions);
+    json_integer(json, "kernels", e->n_kernels);
+    json_number(json, "enter_us", us(e->enter_ns));
+    json_number(json, "shape_us", us(e->shape_ns));
+    json_number(json, "plan_us", us(e->plan_ns));
+    json_number(json, "run_us", us(e->run_ns));
+    json_end_object(json);
   }
-  cJSON *copies = array(&t, t.root, "copies");
+  json_end_array(json);
+  json_begin_array(json, "copies");
   for (size_t i = 0; i < p->copies.n; i++) {
     const profile_copy *c = &p->copies.items[i];
     if (c->direction == PROFILE_NO_COPY) continue;
-    cJSON *item = append(&t, copies);
-    text(&t, item, "direction", direction_texts[c->direction]);
-    number(&t, item, "bytes", (double)c->bytes);
-    text(&t, item, "reason", reason_texts[c->reason]);
-    add_cause(&t, s, item, c);
+    json_begin_object(json, NULL);
+    json_string(json, "direction", direction_texts[c->direction]);
+    json_integer(json, "bytes", c->bytes);
+    json_string(json, "reason", reason_texts[c->reason]);
+    add_cause(json, s, c);
+    json_end_object(json);
   }
-  add_memory(&t, s, child(&t, t.root, "memory"));
-  cJSON *memo = child(&t, t.root, "memo");
-  number(&t, memo, "hits", (double)s->memo.figures.hits);
-  number(&t, memo, "misses", (double)s->memo.figures.misses);
-  number(&t, memo, "evictions", (double)s->memo.figures.evictions);
-  number(&t, memo, "entries", (double)s->memo.figures.entries);
-  number(&t, memo, "bytes", (double)s->memo.figures.bytes);
-  number(&t, memo, "plans_reused", (double)s->memo.figures.layouts_reused);
-  number(&t, t.root, "synchronisations", (double)p->n_syncs);
-  number(&t, t.root, "kernels", (double)p->n_kernels);
-  number(&t, t.root, "dropped", (double)p->n_notes_dropped);
-  return finish(&t, out_json, diagnosis);
+  json_end_array(json);
+  json_begin_object(json, "memory");
+  add_memory(json, s);
+  json_end_object(json);
+  json_begin_object(json, "memo");
+  json_integer(json, "hits", s->memo.figures.hits);
+  json_integer(json, "misses", s->memo.figures.misses);
+  json_integer(json, "evictions", s->memo.figures.evictions);
+  json_integer(json, "entries", s->memo.figures.entries);
+  json_integer(json, "bytes", s->memo.figures.bytes);
+  json_integer(json, "plans_reused", s->memo.figures.layouts_reused);
+  json_end_object(json);
+  json_integer(json, "synchronisations", p->n_syncs);
+  json_integer(json, "kernels", p->n_kernels);
+  json_integer(json, "dropped", p->n_notes_dropped);
+  json_end_object(json);
+  return json_finish(json, out_json, diagnosis, "figures as JSON");
 }
 
 static reed_status plan_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
-  json_tree t = {0};
-  t.root = keep(&t, cJSON_CreateObject());
+  json_writer writer = {0}, *json = &writer;
+  json_begin_object(json, NULL);
   const profile *p = &s->run.profile;
   const module *m = s->run.program->module;
-  cJSON *epochs = array(&t, t.root, "epochs");
+  json_begin_array(json, "epochs");
   for (size_t i = 0; i < p->epochs.n; i++) {
     const profile_epoch *e = &p->epochs.items[i];
-    cJSON *item = append(&t, epochs);
-    number(&t, item, "id", e->epoch);
-    text(&t, item, "function", m->strings[m->functions[m->epochs[e->epoch].function].name]);
-    number(&t, item, "shape_functions", e->n_shape_functions);
-    number(&t, item, "kernels", e->n_kernels);
-    cJSON *readbacks = array(&t, item, "readbacks");
+    json_begin_object(json, NULL);
+    json_integer(json, "id", e->epoch);
+    json_string(json, "function", m->strings[m->functions[m->epochs[e->epoch].function].name]);
+    json_integer(json, "shape_functions", e->n_shape_functions);
+    json_integer(json, "kernels", e->n_kernels);
+    json_begin_array(json, "readbacks");
     for (size_t k = 0; k < p->copies.n; k++) {
       const profile_copy *c = &p->copies.items[k];
       if (!c->readback || c->after_epoch != i) continue;
-      cJSON *back = append(&t, readbacks);
-      text(&t, back, "reason", reason_texts[c->reason]);
-      add_cause(&t, s, back, c);
-      number(&t, back, "bytes", (double)c->bytes);
+      json_begin_object(json, NULL);
+      json_string(json, "reason", reason_texts[c->reason]);
+      add_cause(json, s, c);
+      json_integer(json, "bytes", c->bytes);
+      json_end_object(json);
     }
-    cJSON *arena = child(&t, item, "arena");
+    json_end_array(json);
+    json_begin_object(json, "arena");
     for (int32_t d = 0; d < s->devices.n; d++) {
-      cJSON *of_device = child(&t, arena, device_name(s, d));
-      number(&t, of_device, "bytes", (double)e->arenas[d].bytes);
-      number(&t, of_device, "without_reuse", (double)e->arenas[d].without_reuse);
-      number(&t, of_device, "lower_bound", (double)e->arenas[d].lower_bound);
+      json_begin_object(json, device_name(s, d));
+      json_integer(json, "bytes", e->arenas[d].bytes);
+      json_integer(json, "without_reuse", e->arenas[d].without_reuse);
+      json_integer(json, "lower_bound", e->arenas[d].lower_bound);
+      json_end_object(json);
     }
+    json_end_object(json);
+    json_end_object(json);
   }
-  return finish(&t, out_json, diagnosis);
+  json_end_array(json);
+  json_end_object(json);
+  return json_finish(json, out_json, diagnosis, "figures as JSON");
 }
 
 /* ---- spans ---- */
@@ -210,13 +181,16 @@ static void event_name(const reed_session *s, const profile_event *e, char *out,
   }
 }
 
-static void add_metadata(json_tree *t, cJSON *events, int pid, int tid, const char *what, const char *name) {
-  cJSON *item = append(t, events);
-  text(t, item, "name", what);
-  text(t, item, "ph", "M");
-  number(t, item, "pid", pid);
-  number(t, item, "tid", tid);
-  text(t, child(t, item, "args"), "name", name);
+static void add_metadata(json_writer *json, int pid, int tid, const char *what, const char *name) {
+  json_begin_object(json, NULL);
+  json_string(json, "name", what);
+  json_string(json, "ph", "M");
+  json_integer(json, "pid", pid);
+  json_integer(json, "tid", tid);
+  json_begin_object(json, "args");
+  json_string(json, "name", name);
+  json_end_object(json);
+  json_end_object(json);
 }
 
 /* One process a device; on the host a thread for the interpreter and one for its kernels, on an accelerator one for its
@@ -226,14 +200,14 @@ static int thread_of(const profile_event *e) { return e->kind == PROFILE_KERNEL 
 static reed_status trace_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
   if (!s->run.profile.spans)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "the session was opened without `profile`");
-  json_tree t = {0};
-  t.root = keep(&t, cJSON_CreateObject());
-  text(&t, t.root, "displayTimeUnit", "ns");
-  cJSON *events = array(&t, t.root, "traceEvents");
+  json_writer writer = {0}, *json = &writer;
+  json_begin_object(json, NULL);
+  json_string(json, "displayTimeUnit", "ns");
+  json_begin_array(json, "traceEvents");
   for (int32_t d = 0; d < s->devices.n; d++) {
-    add_metadata(&t, events, d, 0, "process_name", device_name(s, d));
-    if (d == 0) add_metadata(&t, events, d, 1, "thread_name", "interpreter");
-    add_metadata(&t, events, d, 2, "thread_name", d == 0 ? "kernels" : "stream");
+    add_metadata(json, d, 0, "process_name", device_name(s, d));
+    if (d == 0) add_metadata(json, d, 1, "thread_name", "interpreter");
+    add_metadata(json, d, 2, "thread_name", d == 0 ? "kernels" : "stream");
   }
   int64_t origin = INT64_MAX;
   for (const profile_block *b = s->run.profile.first; b; b = b->next)
@@ -243,36 +217,46 @@ static reed_status trace_json(reed_session *s, char **out_json, reed_diagnosis *
     for (size_t i = 0; i < b->n; i++) {
       const profile_event *e = &b->events[i];
       if (!e->span.begin_ns || e->span.end_ns < e->span.begin_ns) continue; /* its run failed before it ended */
-      cJSON *item = append(&t, events);
+      json_begin_object(json, NULL);
       char name[320];
       event_name(s, e, name, sizeof name);
       if (e->kind == PROFILE_MEMORY) {
-        text(&t, item, "name", "memory");
-        text(&t, item, "ph", "C");
-        number(&t, item, "pid", e->device);
-        number(&t, item, "tid", 0);
-        number(&t, item, "ts", us(e->span.begin_ns - origin));
-        number(&t, child(&t, item, "args"), "live_bytes", (double)e->bytes);
+        json_string(json, "name", "memory");
+        json_string(json, "ph", "C");
+        json_integer(json, "pid", e->device);
+        json_integer(json, "tid", 0);
+        json_number(json, "ts", us(e->span.begin_ns - origin));
+        json_begin_object(json, "args");
+        json_integer(json, "live_bytes", e->bytes);
+        json_end_object(json);
+        json_end_object(json);
         continue;
       }
-      text(&t, item, "name", name);
-      text(&t, item, "cat", kind_texts[e->kind]);
-      text(&t, item, "ph", "X");
-      number(&t, item, "pid", e->device);
-      number(&t, item, "tid", thread_of(e));
-      number(&t, item, "ts", us(e->span.begin_ns - origin));
-      number(&t, item, "dur", us(e->span.end_ns - e->span.begin_ns));
-      cJSON *args = child(&t, item, "args");
-      if (e->kind != PROFILE_COPY) continue;
-      number(&t, args, "bytes", (double)e->bytes);
-      text(&t, args, "direction",
-           e->source_device == 0 ? "host-to-device"
-           : e->device == 0      ? "device-to-host"
-                                 : "device-to-device");
-      text(&t, args, "reason", reason_texts[e->reason]);
+      json_string(json, "name", name);
+      json_string(json, "cat", kind_texts[e->kind]);
+      json_string(json, "ph", "X");
+      json_integer(json, "pid", e->device);
+      json_integer(json, "tid", thread_of(e));
+      json_number(json, "ts", us(e->span.begin_ns - origin));
+      json_number(json, "dur", us(e->span.end_ns - e->span.begin_ns));
+      json_begin_object(json, "args");
+      if (e->kind == PROFILE_COPY) {
+        json_integer(json, "bytes", e->bytes);
+        json_string(json, "direction",
+                    e->source_device == 0 ? "host-to-device"
+                    : e->device == 0      ? "device-to-host"
+                                          : "device-to-device");
+        json_string(json, "reason", reason_texts[e->reason]);
+      }
+      json_end_object(json);
+      json_end_object(json);
     }
-  number(&t, child(&t, t.root, "otherData"), "dropped_events", (double)s->run.profile.n_dropped);
-  reed_status status = finish(&t, out_json, diagnosis);
+  json_end_array(json);
+  json_begin_object(json, "otherData");
+  json_integer(json, "dropped_events", s->run.profile.n_dropped);
+  json_end_object(json);
+  json_end_object(json);
+  reed_status status = json_finish(json, out_json, diagnosis, "the trace");
   if (status == REED_OK) profile_forget_spans(&s->run.profile);
   return status;
 }
@@ -283,12 +267,12 @@ typedef struct site_totals {
   int64_t calls, kernel_ns, shape_ns, prepare_ns, copy_bytes;
 } site_totals;
 
-static void add_totals(json_tree *t, cJSON *item, const site_totals *totals) {
-  number(t, item, "calls", (double)totals->calls);
-  number(t, item, "total_us", us(totals->kernel_ns));
-  number(t, item, "shape_us", us(totals->shape_ns));
-  number(t, item, "prepare_us", us(totals->prepare_ns));
-  number(t, item, "bytes", (double)totals->copy_bytes);
+static void add_totals(json_writer *json, const site_totals *totals) {
+  json_integer(json, "calls", totals->calls);
+  json_number(json, "total_us", us(totals->kernel_ns));
+  json_number(json, "shape_us", us(totals->shape_ns));
+  json_number(json, "prepare_us", us(totals->prepare_ns));
+  json_integer(json, "bytes", totals->copy_bytes);
 }
 
 static void sum_events(const profile *p, site_totals *sites) {
@@ -327,9 +311,9 @@ static reed_status profile_json(reed_session *s, char **out_json, reed_diagnosis
   site_totals *sites = mem_calloc(m->n_sites, sizeof *sites);
   if (!sites) return diag_no_memory(diagnosis, "the profile");
   sum_events(&s->run.profile, sites);
-  json_tree t = {0};
-  t.root = keep(&t, cJSON_CreateObject());
-  cJSON *operators = array(&t, t.root, "operators");
+  json_writer writer = {0}, *json = &writer;
+  json_begin_object(json, NULL);
+  json_begin_array(json, "operators");
   for (size_t i = 0; i < m->n_sites; i++) {
     site_totals sum = {0};
     bool first = true; /* strings are interned: one index an operator */
@@ -339,21 +323,26 @@ static reed_status profile_json(reed_session *s, char **out_json, reed_diagnosis
     for (size_t k = i; k < m->n_sites; k++)
       if (m->sites[k].op == m->sites[i].op && m->sites[k].domain == m->sites[i].domain) add_to(&sum, &sites[k]);
     if (is_zero(&sum)) continue;
-    cJSON *item = append(&t, operators);
-    text(&t, item, "operator", m->strings[m->sites[i].op]);
-    add_totals(&t, item, &sum);
+    json_begin_object(json, NULL);
+    json_string(json, "operator", m->strings[m->sites[i].op]);
+    add_totals(json, &sum);
+    json_end_object(json);
   }
-  cJSON *nodes = array(&t, t.root, "nodes");
+  json_end_array(json);
+  json_begin_array(json, "nodes");
   for (size_t i = 0; i < m->n_sites; i++) {
     if (is_zero(&sites[i])) continue;
-    cJSON *item = append(&t, nodes);
-    text(&t, item, "node", m->strings[m->sites[i].node]);
-    text(&t, item, "operator", m->strings[m->sites[i].op]);
-    add_totals(&t, item, &sites[i]);
+    json_begin_object(json, NULL);
+    json_string(json, "node", m->strings[m->sites[i].node]);
+    json_string(json, "operator", m->strings[m->sites[i].op]);
+    add_totals(json, &sites[i]);
+    json_end_object(json);
   }
-  number(&t, t.root, "dropped_events", (double)s->run.profile.n_dropped);
+  json_end_array(json);
+  json_integer(json, "dropped_events", s->run.profile.n_dropped);
   mem_free(sites);
-  return finish(&t, out_json, diagnosis);
+  json_end_object(json);
+  return json_finish(json, out_json, diagnosis, "figures as JSON");
 }
 
 /* ---- the public questions ---- */

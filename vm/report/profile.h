@@ -5,6 +5,7 @@
 #ifndef VM_REPORT_PROFILE_H_
 #define VM_REPORT_PROFILE_H_
 
+#include "base/vec.h"
 #include "bytecode/module.h"
 #include "bytecode/module.h"
 #include "device/device.h"

@@ -2,50 +2,45 @@
  * graph into a body. Equal constants become one. */
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/table.h"
 #include "compiler/passes/pass.h"
 
 #define MOST_CONSTANT_BYTES ((int64_t)1 << 20) /* larger constants (weights) are hardly ever equal */
 
-/* Entries under their hash; those of a body are taken back when it ends, newest first. */
+/* Entries under their hash; those of a body are taken back when it ends. */
 typedef struct entry {
   uint64_t hash;
-  void *item;   /* ir_node or ir_value */
-  int64_t next; /* older entry of the same bucket, -1 */
+  void *item; /* ir_node or ir_value */
 } entry;
-
-#define N_BUCKETS 4096
 
 typedef struct sharing {
   ir_module *m;
   VEC_OF(entry) entries;
-  int64_t buckets[N_BUCKETS];
+  table table; /* of entries */
+  bool (*same)(const void *a, const void *b);
   int64_t n_nodes, n_constants;
 } sharing;
 
-/* FNV-1a over bytes, going on from h. */
-static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n) {
-  for (size_t i = 0; i < n; i++) h = (h ^ ((const uint8_t *)bytes)[i]) * 1099511628211ull;
-  return h;
-}
-
 static bool enter(sharing *s, uint64_t hash, void *item) {
-  int64_t *bucket = &s->buckets[hash % N_BUCKETS];
-  if (!VEC_PUSH(&s->entries, ((entry){hash, item, *bucket}))) return false;
-  *bucket = (int64_t)s->entries.n - 1;
+  if (!VEC_ROOM(&s->entries) || !table_add(&s->table, hash, (uint32_t)s->entries.n)) return false;
+  s->entries.items[s->entries.n++] = (entry){hash, item};
   return true;
 }
 
 static void leave_until(sharing *s, size_t n) {
-  while (s->entries.n > n) {
-    const entry *e = &s->entries.items[--s->entries.n];
-    s->buckets[e->hash % N_BUCKETS] = e->next;
-  }
+  for (; s->entries.n > n; s->entries.n--)
+    table_remove(&s->table, s->entries.items[s->entries.n - 1].hash, (uint32_t)s->entries.n - 1);
 }
 
-static void *lookup(const sharing *s, uint64_t hash, const void *item, bool (*same)(const void *a, const void *b)) {
-  for (int64_t i = s->buckets[hash % N_BUCKETS]; i >= 0; i = s->entries.items[i].next)
-    if (s->entries.items[i].hash == hash && same(s->entries.items[i].item, item)) return s->entries.items[i].item;
-  return NULL;
+static bool same_entry(const void *context, uint32_t item, const void *wanted) {
+  const sharing *s = context;
+  return s->same(s->entries.items[item].item, wanted);
+}
+
+static void *lookup(const sharing *s, uint64_t hash, const void *wanted) {
+  uint32_t found = table_find(&s->table, hash, same_entry, s, wanted);
+  return found == TABLE_NONE ? NULL : s->entries.items[found].item;
 }
 
 /* ---- equality ---- */
@@ -73,12 +68,12 @@ static bool same_constant(const void *x, const void *y) {
 }
 
 static uint64_t hash_call(const ir_node *n) {
-  uint64_t h = hash_bytes(14695981039346656037ull, &n->op, sizeof n->op);
-  h = hash_bytes(h, n->inputs, (size_t)n->n_inputs * sizeof *n->inputs);
+  uint64_t h = hash_bytes(&n->op, sizeof n->op, 0);
+  h = hash_bytes(n->inputs, (size_t)n->n_inputs * sizeof *n->inputs, h);
   for (int32_t i = 0; i < n->n_attrs; i++) {
     const reed_attr *a = &n->attrs[i];
-    h = hash_bytes(h, &a->i, sizeof a->i);
-    if (a->ints) h = hash_bytes(h, a->ints, (size_t)a->n * sizeof *a->ints);
+    h = hash_bytes(&a->i, sizeof a->i, h);
+    if (a->ints) h = hash_bytes(a->ints, (size_t)a->n * sizeof *a->ints, h);
   }
   return h;
 }
@@ -88,12 +83,13 @@ static uint64_t hash_call(const ir_node *n) {
 static reed_status no_memory(const sharing *s) { return diag_no_memory(s->m->diagnosis, "common subexpressions"); }
 
 static reed_status share_constants(sharing *s) {
+  s->same = same_constant;
   for (size_t i = 0; i < s->m->constants.n; i++) {
     ir_value *v = s->m->constants.items[i];
     reed_desc d;
     if (!ir_desc(v, &d) || desc_bytes(&d) > MOST_CONSTANT_BYTES) continue;
-    uint64_t h = hash_bytes(14695981039346656037ull, v->data, (size_t)desc_bytes(&d));
-    ir_value *first = lookup(s, h, v, same_constant);
+    uint64_t h = hash_bytes(v->data, (size_t)desc_bytes(&d), 0);
+    ir_value *first = lookup(s, h, v);
     if (first) {
       ir_forward(v, first);
       s->n_constants++;
@@ -116,7 +112,7 @@ static reed_status share_graph(sharing *s, ir_graph *g) {
     }
     if (op_is_control(n->op) || n->op->impure) continue;
     uint64_t h = hash_call(n);
-    const ir_node *first = lookup(s, h, n, same_call);
+    const ir_node *first = lookup(s, h, n);
     if (!first) {
       if (!enter(s, h, n)) return no_memory(s);
       continue;
@@ -132,10 +128,11 @@ static reed_status share_graph(sharing *s, ir_graph *g) {
 
 reed_status pass_cse(ir_module *m, pass_report *report) {
   sharing s = {.m = m};
-  for (size_t i = 0; i < N_BUCKETS; i++) s.buckets[i] = -1;
   reed_status status = share_constants(&s);
+  s.same = same_call;
   if (status == REED_OK) status = share_graph(&s, m->main);
   VEC_FREE(&s.entries);
+  table_fini(&s.table);
   ir_settle(m);
   ir_sweep(m);
   *report = (pass_report){.counts = {{"operators shared", s.n_nodes}, {"constants shared", s.n_constants}}};

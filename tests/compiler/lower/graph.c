@@ -121,12 +121,15 @@ static void write_code(text_buffer *out, const module *m) {
 
 lowered graph_lower(ir_module *m) {
   lowered l = {0};
-  text_buffer report = {0}, text = {0};
+  json_writer report = {0};
+  text_buffer text = {0};
   reed_diagnosis *diagnosis = NULL;
   ck_assert_int_eq(reed_diagnosis_open(&diagnosis), REED_OK);
   module_memory memory;
   reed_module_sink sink = module_memory_sink(&memory);
+  json_begin_object(&report, NULL);
   reed_status status = lower_module(m, &sink, &report, diagnosis);
+  json_end_object(&report);
   ck_assert_msg(status == REED_OK, "lowering: %s", reed_diagnosis_message(diagnosis));
   ir_module_close(&m);
   l.bytes = memory.bytes;
@@ -136,7 +139,7 @@ lowered graph_lower(ir_module *m) {
   reed_diagnosis_close(&diagnosis);
   write_code(&text, l.m);
   l.text = text.data;
-  l.report = report.data;
+  ck_assert_int_eq(json_finish(&report, &l.report, NULL, "report"), REED_OK);
   l.n_epochs = (int32_t)l.m->n_epochs;
   if (getenv("SHOW")) printf("%s%s\n", l.text, l.report);
   return l;

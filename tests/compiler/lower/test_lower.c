@@ -503,13 +503,13 @@ START_TEST(every_failed_allocation_is_reported_and_leaks_nothing) {
     ir_module *m = everything();
     module_memory memory;
     reed_module_sink sink = module_memory_sink(&memory);
-    text_buffer report = {0};
+    json_writer report = {0};
     alloc_hook_fail_at(n);
     reed_status status = lower_module(m, &sink, &report, NULL);
     reached = alloc_hook_failed();
-    bool unreported = reached && status == REED_OK && !report.failed;
+    bool unreported = reached && status == REED_OK && !report.text.failed;
     mem_free(memory.bytes);
-    text_fini(&report);
+    json_fini(&report);
     ir_module_close(&m);
     ck_assert_int_eq(alloc_hook_end(), 0);
     ck_assert_msg(!unreported, "failing request %lld went unnoticed", (long long)n);

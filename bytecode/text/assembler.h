@@ -1,9 +1,11 @@
-/* Inside the assembler: what its files share. asm.c has the names, the directives and the two passes, asm_data.c types
- * and elements, asm_code.c the instructions. A failure is kept in the lexer, after which every parsing function does
+/* The state of an assembly and its names. Types and elements are read in asm_data.c, instructions in asm_code.c,
+ * directives and the two passes in asm.c. A failure is kept in the lexer, after which every parsing function does
  * nothing useful and soon returns. */
-#ifndef BYTECODE_TEXT_ASM_H_
-#define BYTECODE_TEXT_ASM_H_
+#ifndef BYTECODE_TEXT_ASSEMBLER_H_
+#define BYTECODE_TEXT_ASSEMBLER_H_
 
+#include "base/table.h"
+#include "base/vec.h"
 #include "bytecode/text/lexer.h"
 
 typedef enum symbol_kind {
@@ -30,9 +32,8 @@ typedef struct asm_function {
 typedef struct assembler {
   lexer lex;
   module_builder *b;
-  VEC_OF(symbol) symbols; /* labels of the function at hand are at the end */
-  uint32_t *buckets;      /* open addressing over symbols: number + 1 */
-  size_t n_buckets;
+  VEC_OF(symbol) symbols;    /* labels of the function at hand are at the end */
+  table symbol_table;        /* of symbols */
   VEC_OF(module_type) types; /* what the symbols of types stand for */
   VEC_OF(asm_function) functions;
   VEC_OF(uint32_t) inputs;
@@ -53,8 +54,8 @@ static inline bool failed(const assembler *a) { return a->lex.status != REED_OK;
     if (!VEC_PUSH(list, item)) lexer_no_memory(&(a)->lex); \
   } while (0)
 
-/* ---- names (asm.c) ---- */
-
+/* "type", "constant", ... */
+extern const char *const asm_kind_names[SYMBOL_KINDS];
 /* The symbol of that kind and name, or NULL. */
 symbol *asm_find(assembler *a, const char *name, size_t n, symbol_kind kind);
 /* Adds one; takes the name, where NULL says that there was no memory for it. NULL after a failure. */
@@ -69,23 +70,5 @@ uint32_t asm_use(assembler *a, symbol_kind kind);
 const char *asm_suggest(const assembler *a, symbol_kind kind, const char *name, size_t n, char *out, size_t capacity);
 /* The end of a line, or of the text, must be here. */
 void asm_end_line(assembler *a);
-
-/* ---- types and elements (asm_data.c) ---- */
-
-reed_dtype asm_dtype(assembler *a);
-int32_t asm_device(assembler *a);
-/* A type as it is described; not yet one of the module. */
-void asm_type_words(assembler *a, module_type *out_type);
-/* The number of a type that is described or named here. */
-uint32_t asm_type(assembler *a);
-/* dtype[extents], all numbers. */
-void asm_desc(assembler *a, reed_desc *out_desc);
-/* {1, 2, 3} or base64 {"..."}: exactly the desc's elements; one number stands for all of them. */
-void asm_elements(assembler *a, const reed_desc *desc, text_buffer *data);
-
-/* ---- instructions (asm_code.c) ---- */
-
-/* A function's code, from its line's .function to the next directive. */
-void asm_function_code(assembler *a, uint32_t number);
 
 #endif

@@ -1,7 +1,8 @@
-/* XXH64, the checksum of a module file, and what is UTF-8. */
-#include <string.h>
+/* XXH64 after its specification. libxxhash's (Debian 12: 0.8.1) gives the same numbers and was measured slower: 1.36
+ * times the time of this one for blocks of 1 MiB, 1.06 to 1.31 for keys of 8 to 64 bytes. */
+#include "base/hash.h"
 
-#include "bytecode/format.h"
+#include <string.h>
 
 static const uint64_t P1 = 0x9e3779b185ebca87ull, P2 = 0xc2b2ae3d27d4eb4full, P3 = 0x165667b19e3779f9ull,
                       P4 = 0x85ebca77c2b2ae63ull, P5 = 0x27d4eb2f165667c5ull;
@@ -20,7 +21,7 @@ static uint64_t read32(const uint8_t *p) {
 static uint64_t lane(uint64_t accumulator, uint64_t input) { return rotate(accumulator + input * P2, 31) * P1; }
 static uint64_t merge(uint64_t accumulator, uint64_t value) { return (accumulator ^ lane(0, value)) * P1 + P4; }
 
-uint64_t format_hash(const void *bytes, size_t n, uint64_t seed) {
+uint64_t hash_bytes(const void *bytes, size_t n, uint64_t seed) {
   const uint8_t *p = bytes, *end = p + n;
   uint64_t h;
   if (n >= 32) {
@@ -39,28 +40,4 @@ uint64_t format_hash(const void *bytes, size_t n, uint64_t seed) {
   h = (h ^ h >> 33) * P2;
   h = (h ^ h >> 29) * P3;
   return h ^ h >> 32;
-}
-
-uint64_t format_checksum(const void *bytes, size_t n) {
-  uint64_t sum = 0, index = 0;
-  for (size_t at = 0; at < n; at += FORMAT_BLOCK_BYTES, index++)
-    sum += format_hash((const char *)bytes + at, n - at < FORMAT_BLOCK_BYTES ? n - at : FORMAT_BLOCK_BYTES, index);
-  return sum;
-}
-
-bool format_utf8_valid(const char *text, size_t n) {
-  const uint8_t *p = (const uint8_t *)text, *end = p + n;
-  while (p < end) {
-    uint8_t c = *p++;
-    if (c == 0) return false;
-    if (c < 0x80) continue;
-    int more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
-    if (c < 0xc2 || c > 0xf4 || end - p < more) return false;
-    uint8_t low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80, high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
-    if (*p < low || *p > high) return false;
-    for (int i = 1; i < more; i++)
-      if ((p[i] & 0xc0) != 0x80) return false;
-    p += more;
-  }
-  return true;
 }

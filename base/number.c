@@ -1,12 +1,12 @@
 /* Floats as text, bit for bit and independent of the locale. */
+#include "base/number.h"
+
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "bytecode/text/text.h"
 
 /* The locale's decimal point, which may be several bytes, becomes one dot. */
 static void use_dot(char *text) {
@@ -18,8 +18,8 @@ static void use_dot(char *text) {
   *to = 0;
 }
 
-char *text_from_f64(double value, int digits, char out[TEXT_NUMBER_BYTES]) {
-  char text[TEXT_NUMBER_BYTES];
+char *number_text(double value, int digits, char out[NUMBER_BYTES]) {
+  char text[NUMBER_BYTES];
   if (isnan(value)) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -38,7 +38,7 @@ char *text_from_f64(double value, int digits, char out[TEXT_NUMBER_BYTES]) {
   return memcpy(out, text, sizeof text);
 }
 
-const char *text_to_f64(const char *text, double *out_value) {
+const char *number_read(const char *text, double *out_value) {
   const char *p = text + (*text == '-' || *text == '+');
   if (strncmp(p, "nan:", 4) == 0) {
     char *end;
@@ -66,7 +66,7 @@ const char *text_to_f64(const char *text, double *out_value) {
   return n == 0 || *end ? NULL : q;
 }
 
-int text_digits(reed_dtype dtype) {
+int number_digits(reed_dtype dtype) {
   switch (dtype) {
     case REED_F64: return 17;
     case REED_F32:
@@ -85,23 +85,4 @@ int text_digits(reed_dtype dtype) {
     case REED_DTYPE_COUNT: break;
   }
   return 0;
-}
-
-bool text_is_name(const char *text) {
-  static const char *const words[] = {"object", "any", "in", "registers", "inf", "nan", "base64", "floats", "_"};
-  if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", *text) || !*text) return false;
-  for (const char *p = text; *p; p++)
-    if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789.", *p)) return false;
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (strcmp(text, words[i]) == 0) return false;
-  char device[TEXT_DEVICE_BYTES];
-  for (int32_t i = 0; i < MODULE_MAX_DEVICES; i++)
-    if (strcmp(text, text_device(i, device)) == 0) return false;
-  return reed_dtype_parse(text) == REED_NONE;
-}
-
-const char *text_device(int32_t device, char out[TEXT_DEVICE_BYTES]) {
-  if (device < 2) snprintf(out, TEXT_DEVICE_BYTES, "%s", device ? "device" : "host");
-  else snprintf(out, TEXT_DEVICE_BYTES, "device%d", (int)device);
-  return out;
 }

@@ -1,0 +1,39 @@
+/* A hash table of item numbers. The items themselves lie in an array of the caller's, who says which of them equals a
+ * wanted one.
+ *
+ * Open addressing with linear probing, at most three quarters full; removal moves later items up, so that no slot is
+ * ever a tombstone. */
+#ifndef BASE_TABLE_H_
+#define BASE_TABLE_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TABLE_NONE UINT32_MAX
+
+typedef struct table_slot {
+  uint64_t hash;
+  uint32_t item; /* + 1; 0: free */
+} table_slot;
+
+/* Zeroed: an empty table. */
+typedef struct table {
+  table_slot *slots;  /* owned; NULL while empty */
+  size_t capacity, n; /* capacity: 0 or a power of two */
+} table;
+
+/* True when item number `item` equals `wanted`; asked for items of the wanted hash only. */
+typedef bool table_same(const void *context, uint32_t item, const void *wanted);
+
+/* The item of that hash that equals `wanted`, or TABLE_NONE. */
+uint32_t table_find(const table *t, uint64_t hash, table_same *same, const void *context, const void *wanted);
+/* Room for n items in all; false: no memory, and the table is as it was. */
+bool table_reserve(table *t, size_t n);
+/* Adds an item that is not in the table; false: no memory, which cannot be after table_reserve. */
+bool table_add(table *t, uint64_t hash, uint32_t item);
+/* Takes an item out that was added with that hash. */
+void table_remove(table *t, uint64_t hash, uint32_t item);
+void table_fini(table *t);
+
+#endif

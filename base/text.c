@@ -1,0 +1,69 @@
+/* Text buffers and UTF-8 (text.h). */
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static int text_room(text_buffer *text, size_t more) {
+  if (text->failed) return 0;
+  if (text->n + more + 1 <= text->capacity) return 1;
+  size_t wanted = text->capacity * 2 > text->n + more + 1 ? text->capacity * 2 : text->n + more + 64;
+  char *grown = mem_resize(text->data, wanted, 1);
+  if (!grown) {
+    text->failed = 1;
+    return 0;
+  }
+  text->data = grown;
+  text->capacity = wanted;
+  return 1;
+}
+
+void text_append(text_buffer *text, const char *format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  int n = vsnprintf(NULL, 0, format, arguments);
+  va_end(arguments);
+  if (n >= 0 && text_room(text, (size_t)n)) {
+    vsnprintf(text->data + text->n, (size_t)n + 1, format, again);
+    text->n += (size_t)n;
+  }
+  va_end(again);
+}
+
+void text_append_bytes(text_buffer *text, const void *bytes, size_t n) {
+  if (!text_room(text, n)) return;
+  if (n) memcpy(text->data + text->n, bytes, n);
+  text->n += n;
+  text->data[text->n] = 0;
+}
+
+void text_fini(text_buffer *text) {
+  mem_free(text->data);
+  *text = (text_buffer){0};
+}
+
+size_t utf8_length(const char *text, size_t n) {
+  const uint8_t *p = (const uint8_t *)text;
+  uint8_t c = p[0];
+  if (c < 0x80) return 1;
+  size_t length = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+  if (c < 0xc2 || c > 0xf4 || n < length) return 0;
+  uint8_t low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80, high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+  if (p[1] < low || p[1] > high) return 0;
+  for (size_t i = 2; i < length; i++)
+    if ((p[i] & 0xc0) != 0x80) return 0;
+  return length;
+}
+
+bool utf8_valid(const char *text, size_t n) {
+  for (size_t at = 0, length; at < n; at += length) {
+    length = text[at] ? utf8_length(text + at, n - at) : 0;
+    if (!length) return false;
+  }
+  return true;
+}
