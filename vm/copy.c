@@ -5,6 +5,21 @@
 
 #include <string.h>
 
+/* In an epoch from where the plan says: the slot in the host's arena, or where the bytes lie in it. */
+static reed_status copy_from_host(reed_session *s, vm_device *on, const tensor *target, const ref *source,
+                                  device_span *span) {
+  epoch_entry *e = s->epoch.entry;
+  if (!e || !devices_plan_copy(&s->devices, 0, target->device))
+    return device_copy_in(on, target, source->t.data, source->bytes, NULL, e != NULL, span, s->run.diagnosis);
+  const epoch_copy *planned = &e->copies.items[s->epoch.copy_cursor++];
+  vm_device *host = &s->devices.items[0];
+  copy_slot slot = {host->arena, source->t.data};
+  if (planned->slot >= 0) /* no arena: all that would be in it is empty */
+    slot.data = host->arena ? (char *)host->arena->data + e->roots.items[planned->slot].offset : NULL;
+  host->arena_is_read = true;
+  return device_copy_in(on, target, source->t.data, source->bytes, &slot, true, span, s->run.diagnosis);
+}
+
 reed_status exec_copy(reed_session *s, const uint32_t *w) {
   const insn_copy i = insn_copy_at(w);
   ref *target = reg_r(&s->run, i.dst);
@@ -41,10 +56,7 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
                                                      .input = i.input,
                                                      .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
   device_span *span = event ? &event->span : NULL;
-  if (from_host)
-    return at_site(
-        &s->run, site,
-        device_copy_in(on, &target->t, source->t.data, source->bytes, s->epoch.entry != NULL, span, s->run.diagnosis));
+  if (from_host) return at_site(&s->run, site, copy_from_host(s, on, &target->t, source, span));
   vm_device *from = &s->devices.items[source->t.device];
   if (to_host)
     return at_site(&s->run, site, device_fetch(from, &s->run, target->t.data, &source->t, source->bytes, span));
@@ -63,8 +75,7 @@ static reed_status start_fetch(reed_session *s, int32_t device, const void *sour
                                int64_t bytes, copy_reason reason, uint32_t site, storage **out_target) {
   storage *target;
   vm_device *on = &s->devices.items[device];
-  bool given =
-      reason == COPY_REASON_OUTPUT && device == s->devices.outputs_from && bytes <= s->devices.max_output_bytes;
+  bool given = reason == COPY_REASON_OUTPUT && device == s->devices.pinned_by && bytes <= s->devices.max_output_bytes;
   reed_status status = given ? devices_allocate(&s->devices, 0, bytes, true, &target, s->run.diagnosis)
                              : pool_allocate(on->slots, bytes, &target, s->run.diagnosis);
   if (status != REED_OK) return status;

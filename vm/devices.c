@@ -96,8 +96,8 @@ reed_status devices_open(vm_devices *devices, reed_program *program, const reed_
     if (pool_open(d->device, d->compute, POOL_DEVICE, i, devices->cap_bytes, &d->memory) != REED_OK)
       return diag_no_memory(diagnosis, "a pool");
   }
-  devices->outputs_from = devices->n > 1 ? 1 : 0;
-  if (output_store_open(devices->outputs_from ? devices->items[1].device : NULL, &devices->outputs) != REED_OK)
+  devices->pinned_by = devices->n > 1 ? 1 : 0;
+  if (output_store_open(devices->pinned_by ? devices->items[1].device : NULL, &devices->outputs) != REED_OK)
     return diag_no_memory(diagnosis, "a session's output store");
   return REED_OK;
 }
@@ -146,6 +146,7 @@ reed_status devices_synchronize(vm_devices *devices, vm_run *run) {
     d->held.n = 0;
     d->busy = d->has_launches = d->has_copies = false;
   }
+  devices->items[0].arena_is_read = false;
   return status;
 }
 
@@ -174,17 +175,18 @@ static reed_status hold(vm_device *d, storage *s, reed_diagnosis *diagnosis) {
   return REED_OK;
 }
 
-reed_status device_copy_in(vm_device *d, const tensor *target, const void *source, int64_t bytes, bool in_plan,
-                           device_span *span, reed_diagnosis *diagnosis) {
-  storage *slot = NULL;
-  reed_status status = pool_allocate(d->slots, bytes, &slot, diagnosis);
-  if (status == REED_OK) status = hold(d, slot, diagnosis);
-  storage_release(slot);
+reed_status device_copy_in(vm_device *d, const tensor *target, const void *source, int64_t bytes, const copy_slot *slot,
+                           bool in_plan, device_span *span, reed_diagnosis *diagnosis) {
+  storage *own = NULL;
+  reed_status status = slot ? REED_OK : pool_allocate(d->slots, bytes, &own, diagnosis);
+  if (status == REED_OK) status = hold(d, slot ? slot->owner : own, diagnosis);
+  storage_release(own);
   if (status == REED_OK) status = hold(d, target->storage, diagnosis);
   if (status != REED_OK) return status;
-  if (bytes) memcpy(slot->data, source, (size_t)bytes);
+  void *data = slot ? slot->data : own->data;
+  if (bytes && data != source) memcpy(data, source, (size_t)bytes);
   status = before_copy(d, in_plan, diagnosis);
-  return status == REED_OK ? d->on->copy_in(d->copies, target->data, slot->data, bytes, span, diagnosis) : status;
+  return status == REED_OK ? d->on->copy_in(d->copies, target->data, data, bytes, span, diagnosis) : status;
 }
 
 reed_status device_copy_out(vm_device *d, storage *target, storage *source_storage, const void *source, int64_t bytes,
@@ -217,7 +219,7 @@ reed_status device_copy_across(vm_device *from, vm_device *to, vm_run *run, cons
                                int64_t bytes, bool in_plan, device_span *span) {
   storage *slot = NULL;
   reed_status status = fetch(from, run, source, bytes, NULL, &slot);
-  if (status == REED_OK) status = device_copy_in(to, target, slot->data, bytes, in_plan, span, run->diagnosis);
+  if (status == REED_OK) status = device_copy_in(to, target, slot->data, bytes, NULL, in_plan, span, run->diagnosis);
   storage_release(slot);
   return status;
 }

@@ -23,6 +23,7 @@ typedef struct vm_device {
   pool *memory;                  /* what outlives an epoch */
   pool *slots;                   /* pinned host memory: what copies read and write */
   storage *arena;                /* of the epoch being executed */
+  bool arena_is_read;            /* the host's: copies that read it were enqueued since the last synchronisation */
   program_constants *constants;  /* of the program on this device, shared with other sessions */
   VEC_OF(storage *) held;        /* slots and sources of copies in flight: until the next synchronisation */
   bool busy;                     /* work was enqueued since the last synchronisation */
@@ -35,7 +36,7 @@ typedef struct vm_devices {
   int32_t n;                        /* physical ones: 1 when all module devices are bound to the host */
   int32_t bind[MODULE_MAX_DEVICES]; /* module device -> physical device */
   output_store *outputs;
-  int32_t outputs_from;     /* the accelerator in whose pinned memory they lie */
+  int32_t pinned_by;        /* the accelerator in whose pinned memory outputs and the host's arena lie; 0: none */
   int64_t max_output_bytes; /* larger ones are left to the pool, which says why they can not be */
   int64_t cap_bytes;
   reed_kernel_env env; /* of kernels while they are prepared */
@@ -54,14 +55,26 @@ reed_status devices_synchronize(vm_devices *devices, vm_run *run) REED_MUST_CHEC
 reed_status devices_allocate(vm_devices *devices, int32_t device, int64_t bytes, bool returned, storage **out_storage,
                              reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
+/* Whether a copy in a run section reads the host's arena, so that its plan says from where (physical devices). */
+static inline bool devices_plan_copy(const vm_devices *devices, int32_t from, int32_t to) {
+  return from == 0 && to == devices->pinned_by && to != 0;
+}
+
 /* ---- work on one accelerator, in the session's order ---- */
 
 /* To be called before a kernel or a copy within the device: compute waits for the copies enqueued so far. */
 reed_status device_before_launch(vm_device *d, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Copies bytes of the host through a slot; the source may change when this returns. in_plan: the target's memory is no
- * other tensor's from the beginning of the epoch on, so that the copy need not wait for kernels of this epoch. */
-reed_status device_copy_in(vm_device *d, const tensor *target, const void *source, int64_t bytes, bool in_plan,
-                           device_span *span, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Pinned host memory that a copy reads, inside `owner`. */
+typedef struct copy_slot {
+  storage *owner;
+  void *data;
+} copy_slot;
+/* Copies bytes of the host to the device. The copy reads the slot (NULL: one of its own), where the bytes are put first
+ * unless source is the slot; the slot must not change until the next synchronisation, the source may when this returns.
+ * in_plan: the target's memory is no other tensor's from the beginning of the epoch on, so that the copy need not wait
+ * for kernels of this epoch. */
+reed_status device_copy_in(vm_device *d, const tensor *target, const void *source, int64_t bytes, const copy_slot *slot,
+                           bool in_plan, device_span *span, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Copies to memory of the host and waits: for a module device that is bound to the host while another is not. */
 reed_status device_fetch(vm_device *from, vm_run *run, void *target, const tensor *source, int64_t bytes,
                          device_span *span) REED_MUST_CHECK;

@@ -35,9 +35,26 @@ static bool in_arena(const epoch_root *root, int32_t device) {
   return root->device == device && root->inside == NO_ROOT && !root->outlives;
 }
 
+/* Bytes that a copy reads stay where they are until the epoch's end, and then until the copy has run (vm/devices.c).
+ * Bytes that lie in the host's arena, which is pinned, need no slot. */
+static void settle_copies(epoch_planner *p) {
+  epoch_root *roots = p->entry->roots.items;
+  for (size_t i = 0; i < p->entry->copies.n; i++) {
+    epoch_copy *c = &p->entry->copies.items[i];
+    int32_t whole = c->source;
+    while (whole != NO_ROOT && roots[whole].inside != NO_ROOT) whole = roots[whole].inside;
+    roots[c->slot].last = p->end;
+    if (whole == NO_ROOT || roots[whole].outlives) continue;
+    roots[c->slot].bytes = 0;
+    c->slot = NO_ROOT;
+    for (int32_t root = c->source; root != NO_ROOT; root = roots[root].inside) roots[root].last = p->end;
+  }
+}
+
 reed_status layout_roots(epoch_planner *p, epoch_layout *layout, bool *out_reused) {
   epoch_entry *e = p->entry;
   for (size_t i = 0; i < e->roots.n; i++) e->roots.items[i].outlives = p->alive.items[i] > 0;
+  settle_copies(p);
   *out_reused = layout_serves(layout, e);
   if (*out_reused) {
     for (size_t i = 0; i < e->roots.n; i++) e->roots.items[i].offset = layout->roots[i].offset;

@@ -18,6 +18,7 @@ void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   VEC_FREE(&e->scalars);
   VEC_FREE(&e->roots);
   VEC_FREE(&e->kernels);
+  VEC_FREE(&e->copies);
   VEC_FREE(&e->values);
   mem_free(e->key);
   mem_free(e);
@@ -86,7 +87,7 @@ static void evict_to_bounds(epoch_memo *memo, epoch_entry *newest, bool device_b
 static int64_t entry_bytes(const epoch_entry *e) {
   int64_t bytes = (int64_t)(sizeof *e + e->n_key * sizeof(int64_t) + e->writes.capacity * sizeof(epoch_write) +
                             e->scalars.capacity * sizeof(epoch_scalar) + e->roots.capacity * sizeof(epoch_root) +
-                            e->kernels.capacity * sizeof(epoch_kernel));
+                            e->kernels.capacity * sizeof(epoch_kernel) + e->copies.capacity * sizeof(epoch_copy));
   for (size_t i = 0; i < e->values.n; i++) bytes += e->values.items[i]->bytes;
   for (size_t i = 0; i < e->kernels.n; i++) bytes += KERNEL_STATE_BYTES + e->kernels.items[i].kernel.state_bytes;
   return bytes;
@@ -98,6 +99,7 @@ void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy) {
   VEC_FIT(&e->scalars);
   VEC_FIT(&e->roots);
   VEC_FIT(&e->kernels);
+  VEC_FIT(&e->copies);
   VEC_FIT(&e->values);
   e->bytes = entry_bytes(e);
   e->remembered = true;

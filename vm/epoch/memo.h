@@ -19,6 +19,7 @@ typedef struct epoch_root {
   bool returned; /* then of the outputs' store; else of the pool */
   int32_t first, last;
   int64_t bytes;
+  bool copied;    /* a copy to an accelerator reads it until the epoch's end: nothing may be written in its place */
   int32_t inside; /* a later root that this one is a part of, at byte `at`; -1: none */
   int32_t top;    /* the root that has the memory: the last one inside which this is, or itself */
   int64_t at;
@@ -48,6 +49,13 @@ typedef struct epoch_kernel {
   int32_t extent_root;    /* -1: none */
 } epoch_kernel;
 
+/* A copy from the host to an accelerator. Its bytes wait in the host's arena, where they lie already or where the run
+ * section puts them. */
+typedef struct epoch_copy {
+  int32_t source; /* root of the bytes; -1: memory from outside the epoch */
+  int32_t slot;   /* root that they are put into first; -1: they lie in the arena */
+} epoch_copy;
+
 /* Everything known of one epoch under one key. */
 typedef struct epoch_entry {
   struct epoch_entry *newer, *older; /* global least-recently-used list */
@@ -59,7 +67,8 @@ typedef struct epoch_entry {
   VEC_OF(epoch_write) writes;
   VEC_OF(epoch_scalar) scalars;
   VEC_OF(epoch_root) roots;
-  VEC_OF(epoch_kernel) kernels;
+  VEC_OF(epoch_kernel) kernels; /* in the order of the run section, as the copies */
+  VEC_OF(epoch_copy) copies;
   VEC_OF(storage *) values; /* memory of the host values that the shape section computed */
   plan_figures arenas[MODULE_MAX_DEVICES];
   int32_t n_shape_functions, n_kernels;

@@ -5,18 +5,21 @@
   ((int64_t)1 << 20) /* an arena up to this size stays for the next epoch however small that one's is */
 
 /* On an accelerator one arena grows in place to the largest epoch's: addresses stay. On the host the arena at hand
- * serves unless it is too small, or so large that what outlives the epoch had better have the rest of it. */
+ * serves unless copies of an earlier epoch still read it, or it is too small, or so large that what outlives the epoch
+ * had better have the rest of it. Beside an accelerator the arena of the host is pinned. */
 static reed_status ensure_arena(vm_devices *devices, int32_t device, int64_t bytes, reed_diagnosis *diagnosis) {
   vm_device *d = &devices->items[device];
   storage **arena = &d->arena;
   d->at_border = true;
   if (device != 0) return bytes ? pool_arena(d->memory, bytes, arena, diagnosis) : REED_OK;
   int64_t held = *arena ? (*arena)->bytes : 0;
-  if (held >= bytes && (held <= ARENA_KEPT_BYTES || held / 2 <= bytes)) return REED_OK;
-  /* Freed first: the two need never exist together. The pool keeps stream order. */
+  if (held >= bytes && (held <= ARENA_KEPT_BYTES || held / 2 <= bytes) && !d->arena_is_read) return REED_OK;
+  /* Freed first: the two need never exist together. The pool keeps stream order, and copies in flight hold theirs. */
   storage_release(*arena);
   *arena = NULL;
-  return bytes ? pool_allocate(d->memory, bytes, arena, diagnosis) : REED_OK;
+  d->arena_is_read = false;
+  pool *from = devices->pinned_by ? devices->items[devices->pinned_by].slots : d->memory;
+  return bytes ? pool_allocate(from, bytes, arena, diagnosis) : REED_OK;
 }
 
 /* Drops the placing's own references (registers hold theirs). */
@@ -27,7 +30,7 @@ static void release_roots(epoch_active *active) {
 
 reed_status epoch_place(reed_session *s, bool restore) {
   epoch_entry *e = s->epoch.entry;
-  s->epoch.kernel_cursor = 0;
+  s->epoch.kernel_cursor = s->epoch.copy_cursor = 0;
   for (int32_t d = 0; d < s->devices.n; d++) {
     reed_status status = ensure_arena(&s->devices, d, e->arenas[d].bytes, s->run.diagnosis);
     if (status != REED_OK) return status;

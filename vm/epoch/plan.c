@@ -167,6 +167,16 @@ static void plan_alias(epoch_planner *p, uint32_t target, uint32_t source, int32
   if (r->kind == REF_SHAPED) r->kind = REF_STORED;
 }
 
+/* The host memory that a copy to an accelerator reads. */
+static reed_status plan_slot(epoch_planner *p, uint32_t reg, int64_t bytes, int32_t step) {
+  epoch_entry *e = p->entry;
+  epoch_copy copy = {.source = note_of(p, reg)->root};
+  reed_status status = root_new(p, 0, bytes, step, &copy.slot);
+  if (copy.source != NO_ROOT) e->roots.items[copy.source].copied = true;
+  if (status == REED_OK && !VEC_PUSH(&e->copies, copy)) status = diag_no_memory(p->run->diagnosis, "epoch plan");
+  return status;
+}
+
 static reed_status plan_copy(epoch_planner *p, const uint32_t *w, int32_t step) {
   const insn_copy i = insn_copy_at(w);
   ref *target = reg_r(p->run, i.dst);
@@ -185,6 +195,8 @@ static reed_status plan_copy(epoch_planner *p, const uint32_t *w, int32_t step) 
    */
   reed_status status = root_new(p, target->t.device, target->bytes, step, &root);
   if (status == REED_OK) p->entry->roots.items[root].first = 0;
+  if (status == REED_OK && devices_plan_copy(p->devices, source->t.device, target->t.device))
+    status = plan_slot(p, i.src, source->bytes, step);
   if (status != REED_OK) return status;
   attach(p, i.dst, root, 0);
   p->entry->writes.items[note_of(p, i.dst)->write].root = root;
@@ -247,7 +259,7 @@ static reed_status walk(epoch_planner *p, uint32_t pc) {
       case INSN_JUMP: next = insn_jump_at(w).target; break;
       case INSN_BRANCH_IF: next = branch_target(p, w, false, next); break;
       case INSN_BRANCH_IFNOT: next = branch_target(p, w, true, next); break;
-      case INSN_EPOCH_END: return REED_OK;
+      case INSN_EPOCH_END: p->end = step; return REED_OK;
       default: status = diag_fail(p->run->diagnosis, REED_ERROR_FORMAT, "an instruction that no run section may hold");
     }
     if (status != REED_OK) {

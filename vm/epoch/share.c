@@ -25,7 +25,7 @@ int32_t share_in_place(epoch_planner *p, const insn_invoke *i) {
     if (root == NO_ROOT || r->t.desc.dtype != output->t.desc.dtype || desc_elements(&r->t.desc) != elements ||
         r->t.device != output->t.device)
       continue;
-    if (r->bytes != p->entry->roots.items[root].bytes) continue;
+    if (r->bytes != p->entry->roots.items[root].bytes || p->entry->roots.items[root].copied) continue;
     bool ok = true;
     for (uint32_t o = 0; ok && o < i->n_inputs; o++) {
       uint32_t other = i->inputs[o];
@@ -122,6 +122,7 @@ void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole) {
         roots[part].device == roots[whole].device && r->bytes > 0 && r->bytes == roots[part].bytes &&
         r->bytes <= roots[whole].bytes - at && dies_here(p, part, i->next)) {
       roots[part].inside = whole;
+      roots[whole].copied |= roots[part].copied;
       roots[part].at = at;
       if (roots[whole].first > roots[part].first) roots[whole].first = roots[part].first;
     }
