@@ -49,7 +49,7 @@ struct module_builder {
   VEC_OF(fixup) fixups; /* of the function begun */
   uint32_t *inputs, *outputs;
   uint32_t n_inputs, n_outputs;
-  uint32_t model_name, producer, producer_version;
+  uint32_t model_name, producer, producer_version, target;
   int32_t n_devices;
   uint32_t function; /* begun, or NO_FUNCTION */
   /* the instruction begun: -1 none */
@@ -195,6 +195,19 @@ uint32_t module_add_site(module_builder *b, const char *domain, const char *op, 
     if (s.attrs.items[i].type == REED_ATTR_STRING) module_add_string(b, s.attrs.items[i].s);
   }
   return (uint32_t)b->sites.n - 1;
+}
+
+void module_set_site_dtypes(module_builder *b, uint32_t site, const reed_dtype *dtypes) {
+  if (b->status != REED_OK || site >= b->sites.n) return;
+  module_site *s = &b->sites.items[site];
+  size_t n = (size_t)(s->n_inputs + s->n_outputs);
+  bool known = false;
+  for (size_t i = 0; i < n; i++) known |= dtypes[i] != REED_NONE;
+  uint8_t *made = known ? mem_alloc(n) : NULL;
+  if (known && !made) no_memory(b);
+  for (size_t i = 0; made && i < n; i++) made[i] = (uint8_t)dtypes[i];
+  mem_free((void *)s->dtypes);
+  s->dtypes = made;
 }
 
 /* ---- functions and emission ---- */
@@ -360,6 +373,8 @@ void module_set_names(module_builder *b, const char *model_name, const char *pro
   b->n_devices = n_devices;
 }
 
+void module_set_target(module_builder *b, const char *target) { b->target = module_add_string(b, target); }
+
 /* New numbers of the strings that are referred to, in ascending order. */
 typedef struct renumbering {
   uint32_t *to;         /* per old number: new + 1, 0 while unused */
@@ -370,7 +385,7 @@ typedef struct renumbering {
 /* Calls `visit` on every place that holds a string's number, in the builder and in the finished code. */
 static void each_string(module_builder *b, uint32_t *code, size_t n_code, module_debug *debug, size_t n_debug,
                         void (*visit)(renumbering *r, uint32_t *number), renumbering *r) {
-  visit(r, &b->model_name), visit(r, &b->producer), visit(r, &b->producer_version);
+  visit(r, &b->model_name), visit(r, &b->producer), visit(r, &b->producer_version), visit(r, &b->target);
   for (size_t i = 0; i < b->types.n; i++) {
     module_type *t = &b->types.items[i];
     visit(r, &t->name);
@@ -551,6 +566,7 @@ reed_status module_builder_finish_to(module_builder *b, const reed_module_sink *
                 .model_name = strings[b->model_name],
                 .producer = strings[b->producer],
                 .producer_version = strings[b->producer_version],
+                .target = strings[b->target],
                 .n_devices = b->n_devices};
     status = module_write(&m, sink, diagnosis);
     misuse(b, "the builder is finished"); /* its strings have been renumbered */
@@ -581,7 +597,10 @@ void module_builder_close(module_builder **builder) {
   for (size_t i = 0; i < b->strings.n; i++) mem_free((void *)b->strings.items[i]);
   for (size_t i = 0; i < b->constants.n; i++)
     if (b->owned.items[i]) mem_free((void *)b->constants.items[i].data);
-  for (size_t i = 0; i < b->sites.n; i++) attrs_free(&b->sites.items[i].attrs);
+  for (size_t i = 0; i < b->sites.n; i++) {
+    attrs_free(&b->sites.items[i].attrs);
+    mem_free((void *)b->sites.items[i].dtypes);
+  }
   for (size_t i = 0; i < b->functions.n; i++) {
     built_function *f = &b->functions.items[i];
     mem_free((void *)f->f.param_types);

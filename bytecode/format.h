@@ -33,7 +33,9 @@
   X(ATTRIBUTES, 11, format_attribute, true) \
   X(CONSTANTS, 12, format_constant, true) \
   X(DEBUG, 13, module_debug, false) \
-  X(DATA, 14, char, true)
+  X(DATA, 14, char, true) \
+  X(TARGET, 15, uint32_t, false) \
+  X(SITE_DTYPES, 16, uint8_t, false)
 
 typedef enum format_section_id {
 #define FORMAT_ENUM_(name, number, item, required) FORMAT_##name = number,

@@ -44,6 +44,7 @@ typedef struct module_site {
   uint32_t node;       /* string: the ONNX node's name */
   reed_attrs attrs;
   int32_t n_inputs, n_outputs;
+  const uint8_t *dtypes; /* of its inputs, then its outputs; REED_NONE: absent or not known. NULL: none is known */
 } module_site;
 
 typedef void module_make(const void *data, void *elements);
@@ -87,6 +88,7 @@ typedef struct module {
   size_t n_debug;
   uint32_t *inputs, *outputs; /* the model's: type indices (names inside); as many as main's params and results */
   const char *model_name, *producer, *producer_version;
+  const char *target; /* what it was compiled for (ops/capability.h); "" where that is not known */
   int32_t n_devices; /* 1: host only; n: n - 1 accelerators, at most MODULE_MAX_DEVICES */
   void *owner;       /* what the strings, code and constants live in; released by module_close */
 } module;
@@ -108,6 +110,8 @@ uint32_t module_add_made_constant(module_builder *b, const reed_desc *desc, modu
                                   const char *name);
 uint32_t module_add_site(module_builder *b, const char *domain, const char *op, const char *node,
                          const reed_attr *attrs, int32_t n_attrs, int32_t n_inputs, int32_t n_outputs);
+/* Dtypes of the site's operands, inputs first; the verdict on a device's list of capabilities needs them. */
+void module_set_site_dtypes(module_builder *b, uint32_t site, const reed_dtype *dtypes);
 /* Functions: declare all first (signatures), then emit code for each between begin and end. */
 uint32_t module_declare_function(module_builder *b, const char *name, const uint32_t *param_types, uint32_t n_r_params,
                                  uint32_t n_s_params, const uint32_t *result_types, uint32_t n_r_results,
@@ -118,6 +122,7 @@ void module_set_io(module_builder *b, const uint32_t *input_types, uint32_t n_in
                    uint32_t n_outputs);
 void module_set_names(module_builder *b, const char *model_name, const char *producer, const char *producer_version,
                       int32_t n_devices);
+void module_set_target(module_builder *b, const char *target);
 
 /* Emission, one call an operand, in the order of insn.def; whole instructions, operands by name: bytecode/emit.h. */
 void emit_begin(module_builder *b, int insn /* INSN_... */, const char *node /* debug: ONNX node name or NULL */);

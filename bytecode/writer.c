@@ -94,7 +94,8 @@ static void put_metadata(writer *w, const module *m) {
   put_json_string(s, m->producer);
   text_append(s, ",\"producer_version\":");
   put_json_string(s, m->producer_version);
-  text_append(s, ",\"devices\":%d", m->n_devices);
+  text_append(s, ",\"devices\":%d,\"target\":", m->n_devices);
+  put_json_string(s, m->target);
   put_json_values(s, m, "inputs", m->inputs, m->functions[0].n_r_params);
   put_json_values(s, m, "outputs", m->outputs, m->functions[0].n_r_results);
   put(s, "}\n", 2);
@@ -201,6 +202,22 @@ static void put_sites(writer *w, const module *m) {
   }
 }
 
+/* Nothing where nothing is known. */
+static void put_site_dtypes(writer *w, const module *m) {
+  static const uint8_t unknown[2 * REED_MAX_OPERANDS];
+  bool known = false;
+  for (size_t i = 0; i < m->n_sites; i++) known |= m->sites[i].dtypes != NULL;
+  for (size_t i = 0; known && i < m->n_sites; i++) {
+    const module_site *s = &m->sites[i];
+    put(&w->sections[FORMAT_SITE_DTYPES], s->dtypes ? s->dtypes : unknown, (size_t)(s->n_inputs + s->n_outputs));
+  }
+}
+
+static void put_target(writer *w, const module *m) {
+  uint32_t number = string_number(m, m->target);
+  if (*m->target) put(&w->sections[FORMAT_TARGET], &number, sizeof number);
+}
+
 static void put_constants(writer *w, const module *m) {
   for (size_t i = 0; i < m->n_constants; i++) {
     const module_constant *c = &m->constants[i];
@@ -268,7 +285,7 @@ static void stream_data(stream *s, const writer *w) {
   stream_put(s, NULL, begin + w->n_data - s->at);
 }
 
-/* Header and table of contents, the sections, and the checksum of it all. DATA, by far the largest section, is last. */
+/* Header and table of contents, the sections, and the checksum of it all. */
 static void stream_file(stream *s, const writer *w, const format_header *header, const format_section *toc) {
   stream_put(s, header, sizeof *header);
   stream_put(s, toc, FORMAT_N_SECTIONS * sizeof *toc);
@@ -323,6 +340,8 @@ reed_status module_write(const module *m, const reed_module_sink *sink, reed_dia
   put(&w.sections[FORMAT_CODE], m->code, m->n_code * sizeof *m->code);
   put(&w.sections[FORMAT_EPOCHS], m->epochs, m->n_epochs * sizeof *m->epochs);
   put_sites(&w, m);
+  put_site_dtypes(&w, m);
+  put_target(&w, m);
   put_constants(&w, m);
   put(&w.sections[FORMAT_DEBUG], m->debug, m->n_debug * sizeof *m->debug);
   put_metadata(&w, m);

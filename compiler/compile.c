@@ -20,8 +20,10 @@ typedef struct compilation {
   reed_diagnosis *diagnosis;
   pass_run passes;
   int64_t n_steps;
+  double said;        /* the share done that was told last */
   const void *mapped; /* the model's file; NULL: it is in somebody's memory */
   size_t n_mapped, n_written;
+  capability *targets;
   const reed_module_sink *sink;
 } compilation;
 
@@ -46,7 +48,10 @@ static reed_status sink_write(void *context, const void *bytes, size_t n) {
   return c->sink->write(c->sink->context, bytes, n);
 }
 
-static void say(const compilation *c, const char *what, double done) {
+/* Never goes back: passes run during lowering too. */
+static void say(compilation *c, const char *what, double done) {
+  if (c->said < done) c->said = done;
+  done = c->said;
   if (c->options && c->options->progress) c->options->progress(c->options->progress_context, what, done);
 }
 
@@ -62,17 +67,16 @@ static void say_pass(void *context, const char *pass) {
 
 static reed_status take_options(compilation *c) {
   const reed_compile_options *o = c->options;
-  if (!o) return REED_OK;
-  if (o->precision != REED_PRECISION_F32)
+  if (o && o->precision != REED_PRECISION_F32)
     return diag_fail(c->diagnosis, REED_ERROR_UNSUPPORTED, "only f32 precision is supported: bf16 and f16 are not yet");
-  for (const char *const *name = o->disabled_passes; name && *name; name++) {
+  for (const char *const *name = o ? o->disabled_passes : NULL; name && *name; name++) {
     int i = pass_find(*name);
     if (i < 0) return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "there is no pass '%s'", *name);
     if (pass_table[i].required)
       return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "pass '%s' cannot be disabled", *name);
     c->passes.totals[i].disabled = true;
   }
-  return REED_OK;
+  return capability_open(o ? o->target : NULL, o ? o->registry : NULL, &c->targets, c->diagnosis);
 }
 
 /* ---- report ---- */
@@ -149,6 +153,7 @@ static void write_pass(int i, const pass_total *t, json_writer *json) {
 /* The model as a whole, what every pass did, and the Transposes that are left. */
 static void write_passes(const compilation *c, json_writer *json) {
   json_string(json, "model", c->passes.m->name);
+  json_string(json, "target", capability_text(c->targets));
   json_integer(json, "nodes_before", c->passes.nodes_before);
   json_integer(json, "nodes_after", c->passes.nodes_after);
   json_begin_array(json, "passes");
@@ -184,12 +189,13 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const o
   reed_status status = take_options(&c);
   say(&c, "reading", 0);
   if (status == REED_OK) status = ir_module_open(options ? options->registry : NULL, c.diagnosis, &c.passes.m);
+  if (status == REED_OK) c.passes.m->targets = c.targets;
   if (status == REED_OK) status = onnx_read(c.passes.m, onnx, n_onnx, external);
   if (status == REED_OK) status = pass_run_all(&c.passes);
   say(&c, "lowering", 0.8);
   if (status == REED_OK)
-    status = lower_module(c.passes.m, &(reed_module_sink){&c, sink_begin, sink_write}, out_report_json ? &report : NULL,
-                          c.diagnosis);
+    status = lower_module(c.passes.m, &c.passes, &(reed_module_sink){&c, sink_begin, sink_write},
+                          out_report_json ? &report : NULL, c.diagnosis);
   json_end_object(&report);
   if (status == REED_OK && out_report_json) {
     write_passes(&c, &report);
@@ -206,6 +212,7 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const o
   }
   json_fini(&report);
   ir_module_close(&c.passes.m);
+  capability_close(&c.targets);
   return status;
 }
 

@@ -37,9 +37,8 @@ static void start(void) { (void)!uv_mutex_init(&lock); }
 static device_services services;
 
 static const reed_device_info kinds[] = {
-#define DEVICE(name, summary) {#name, summary, false},
-#include "device/names.def"
-#undef DEVICE
+#define TARGET(name, host_kernels, list, summary) {#name, summary, false},
+#include "ops/targets.def"
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 

@@ -86,6 +86,8 @@ typedef struct device_interface {
   reed_status (*allocate_pinned)(device *self, int64_t bytes, void **out_data, reed_diagnosis *diagnosis);
   void (*release_pinned)(device *self, void *data);
   void (*memory)(device *self, device_memory *out_memory);
+  /* What the device can run, in the words of ops/capability.h; lives as long as the device. */
+  const char *(*target)(const device *self);
   /* This device's kernel for the operator; NULL: none. */
   reed_kernel_prepare_fn (*kernel)(const device *self, const reed_op *op);
 

@@ -73,6 +73,11 @@ static void host_memory(device *self, device_memory *out_memory) {
   figures_read(&((host_device *)self)->figures, out_memory);
 }
 
+static const char *host_target(const device *self) {
+  (void)self;
+  return "host";
+}
+
 static reed_kernel_prepare_fn host_kernel(const device *self, const reed_op *op) {
   (void)self;
   return kernel_cpu(op);
@@ -157,6 +162,7 @@ static const device_interface host_interface = {
     .allocate_pinned = host_allocate_pinned,
     .release_pinned = host_release_pinned,
     .memory = host_memory,
+    .target = host_target,
     .kernel = host_kernel,
     .queue_open = host_queue_open,
     .queue_close = host_queue_close,

@@ -130,6 +130,11 @@ static reed_status read_names(const image *im, module *m, reed_diagnosis *diagno
   if (info->n_devices < 1 || info->n_devices > MODULE_MAX_DEVICES)
     FAIL(RULE_INTERFACE, "the module is for %d devices", info->n_devices);
   m->n_devices = info->n_devices;
+  const image_section *target = &im->sections[FORMAT_TARGET];
+  const uint32_t *number = target->items;
+  if (target->n > 1 || (target->n && *number >= m->n_strings))
+    FAIL(RULE_INTERFACE, "the target section is not one string");
+  m->target = target->n ? m->strings[*number] : "";
   return REED_OK;
 }
 
@@ -248,6 +253,27 @@ static reed_status read_sites(const image *im, module *m, reed_diagnosis *diagno
   return REED_OK;
 }
 
+/* As many as the sites have operands, or none. */
+static reed_status read_site_dtypes(const image *im, module *m, reed_diagnosis *diagnosis) {
+  const image_section *from = &im->sections[FORMAT_SITE_DTYPES];
+  const uint8_t *dtypes = from->items;
+  size_t at = 0;
+  for (size_t i = 0; from->n && i < m->n_sites; i++) {
+    size_t n = (size_t)(m->sites[i].n_inputs + m->sites[i].n_outputs);
+    if (n > from->n - at) FAIL(RULE_SITES, "call site %zu: its operands' dtypes are missing", i);
+    bool known = false;
+    for (size_t k = 0; k < n; k++) {
+      if (dtypes[at + k] >= REED_DTYPE_COUNT)
+        FAIL(RULE_SITES, "call site %zu: operand %zu has the unknown dtype %u", i, k, dtypes[at + k]);
+      known |= dtypes[at + k] != REED_NONE;
+    }
+    if (known) m->sites[i].dtypes = dtypes + at;
+    at += n;
+  }
+  if (at != from->n) FAIL(RULE_SITES, "%zu dtypes belong to no call site", from->n - at);
+  return REED_OK;
+}
+
 static reed_status read_constants(const image *im, module *m, reed_diagnosis *diagnosis) {
   const format_constant *from = im->sections[FORMAT_CONSTANTS].items;
   size_t n = im->sections[FORMAT_CONSTANTS].n;
@@ -305,8 +331,8 @@ static reed_status read_debug(const image *im, module *m, reed_diagnosis *diagno
 
 reed_status sections_read(const image *im, const reed_registry *registry, module *m, reed_diagnosis *diagnosis) {
   static reed_status (*const readers[])(const image *, module *, reed_diagnosis *) = {
-      read_strings, read_names,     read_types,  read_functions, read_interface,
-      read_sites,   read_constants, read_epochs, read_debug};
+      read_strings, read_names,       read_types,     read_functions, read_interface,
+      read_sites,   read_site_dtypes, read_constants, read_epochs,    read_debug};
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
     reed_status status = readers[i](im, m, diagnosis);
     if (status != REED_OK) return status;

@@ -3,6 +3,8 @@
 #ifndef OPS_KERNEL_H_
 #define OPS_KERNEL_H_
 
+#include <string.h>
+
 #include "ops/op.h"
 
 /* Belongs to a program (the weight cache) and a session (threads); kernels borrow it while preparing. */
@@ -18,6 +20,15 @@ typedef struct reed_kernel_env {
 
 /* The host's kernel for op (ops/cpu); NULL for control flow. */
 reed_kernel_prepare_fn kernel_cpu(const reed_op *op);
+
+/* The operator's kernel for devices of one name: its own for that name, else the host's where the device runs that too
+ * (NULL: it does not). */
+static inline reed_kernel_prepare_fn kernel_on(const reed_op *op, const char *device,
+                                               reed_kernel_prepare_fn host_kernel) {
+  for (int32_t i = 0; i < op->n_kernels; i++)
+    if (strcmp(op->kernels[i].device, device) == 0) return op->kernels[i].prepare;
+  return host_kernel;
+}
 
 /* True where no output can have an element: *out_kernel does nothing then, on any device, and the operator's own is not
  * asked: it may rely on an output with elements (a bounded one: with room for some). The inputs may be of any extents

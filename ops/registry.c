@@ -223,6 +223,14 @@ static const char *flaw(const reed_op *op) {
                    (has_attr(op, out->type_attr, REED_ATTR_INT) || has_attr(op, out->type_attr, REED_ATTR_TENSOR));
     if (!like && !fixed && !of_attr && out->type_rule != REED_TYPE_CUSTOM) return "has an output with a bad dtype rule";
   }
+  if (op->n_kernels < 0 || (op->n_kernels && !op->kernels)) return "lacks its kernels";
+  for (int32_t i = 0; i < op->n_kernels; i++) {
+    const char *device = op->kernels[i].device;
+    if (!device || !device[0]) return "has a kernel for no device";
+    if (strcmp(device, "host") == 0) return "has a kernel for the host besides `cpu`";
+    for (int32_t k = 0; k < i; k++)
+      if (strcmp(device, op->kernels[k].device) == 0) return "has two kernels for one device";
+  }
   for (int32_t i = 0; i < op->n_attrs; i++) {
     const reed_op_attr *attr = &op->attrs[i];
     if (!attr->name || !attr->name[0]) return "has an attribute without a name";

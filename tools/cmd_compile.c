@@ -12,6 +12,8 @@ static const flag flags[] = {
     {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "where the module goes (needed)"},
     {"--precision", NULL, FLAG_CHOICE, offsetof(options, precision), "P", "f32 (default), bf16 or f16",
      precision_names},
+    {"--target", NULL, FLAG_TEXT, offsetof(options, target), "NAMES",
+     "what it is to run on (default host,sim): see below"},
     FLAG_OF_DISABLED,
     {"--report", NULL, FLAG_TEXT, offsetof(options, report), "FILE.json", "what every pass did ('-': standard output)"},
     FLAG_OF_PLUGINS,
@@ -43,13 +45,21 @@ static int run(const options *o, complaint *c) {
 }
 
 static const char notes[] =
-    "All that is not supported in a model is said at once, by node name; 'vm ops' lists the operators that are.";
+    "All that is not supported in a model is said at once, by node name; 'vm ops' lists the operators that are.\n"
+    "NAMES are devices with commas between them: host, sim. A device may be told what it lacks: sim?lacks=Conv+TopK "
+    "is\n"
+    "sim without Conv and TopK; Conv.f64: without f64 in Conv; *.f64: in any operator; Resize@mode=cubic: without "
+    "that\n"
+    "attribute; sim?only=Conv+Relu: nothing but these. What one of the devices lacks runs on the host, between "
+    "kernels.\n"
+    "The device of 'vm run --device' is written in the same way, and has to have what the module was compiled for.";
 
-const command command_compile = {"compile",
-                                 "m.onnx -o m.reed [--precision f32|bf16|f16] [--disable PASS]... [--report FILE.json]",
-                                 "compiles an ONNX model to a module file",
-                                 notes,
-                                 flags,
-                                 1,
-                                 1,
-                                 run};
+const command command_compile = {
+    "compile",
+    "m.onnx -o m.reed [--target NAMES] [--precision f32|bf16|f16] [--disable PASS]... [--report FILE.json]",
+    "compiles an ONNX model to a module file",
+    notes,
+    flags,
+    1,
+    1,
+    run};

@@ -10,7 +10,7 @@ typedef struct options {
   words arguments; /* what is no flag */
   words inputs, outputs, expected, shapes, disabled, plugins;
   const char *output; /* the one file of compile, dis and asm */
-  const char *device, *precision, *json, *report, *stats, *trace, *draw, *labels;
+  const char *device, *target, *precision, *json, *report, *stats, *trace, *draw, *labels;
   image_form picture;
   words rtol, atol; /* "R" or "NAME=R" */
   double min_score;
@@ -56,8 +56,8 @@ COMMAND_LIST(COMMAND_DECLARE)
   }
 #define FLAG_OF_DEVICE \
   { \
-    "--device", "-d", FLAG_DEVICES, offsetof(options, device), "DEVICE", "NAME, NAME:NUMBER or a module's path", \
-        (const char *const *)device_names \
+    "--device", "-d", FLAG_DEVICES, offsetof(options, device), "DEVICE", \
+        "NAME, NAME:NUMBER or a module's path; sim?lacks=Conv+TopK: without these", (const char *const *)device_names \
   }
 #define FLAG_OF_THREADS \
   { "--threads", NULL, FLAG_INT, offsetof(options, threads), "N", "CPU threads (default: all)" }

@@ -88,8 +88,14 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
   const char **disabled = need(o->disabled.n + 1, sizeof *disabled);
   for (size_t i = 0; i < o->disabled.n; i++) disabled[i] = o->disabled.items[i];
   reed_module_sink sink = {m, m->target ? file_begin : bytes_begin, m->target ? file_continue : bytes_write};
-  reed_compile_options settings = {
-      .registry = m->registry, .disabled_passes = disabled, .progress = m->quiet ? NULL : show_pass, .sink = &sink};
+  /* Unless told, what is compiled to run at once is compiled for the device it runs on */
+  bool told = o->device && strchr(o->device, '?') && !strchr(o->device, '/');
+  const char *target = o->target ? o->target : told ? o->device : NULL;
+  reed_compile_options settings = {.registry = m->registry,
+                                   .disabled_passes = disabled,
+                                   .target = target,
+                                   .progress = m->quiet ? NULL : show_pass,
+                                   .sink = &sink};
   if (o->precision && strcmp(o->precision, "f32"))
     settings.precision = strcmp(o->precision, "f16") ? REED_PRECISION_BF16 : REED_PRECISION_F16;
   double begin = now_us();

@@ -2,6 +2,7 @@
 #include "vm/call.h"
 #include "shapefuncs/shapefn.h"
 #include "vm/memory.h"
+#include "vm/target.h"
 
 #include <string.h>
 
@@ -112,6 +113,10 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const
     return at_site(run, i->site,
                    diag_fail(run->diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s': no kernel on device '%s'", op->name,
                              call.node, on->device->name));
+  if (device != 0 && !c->dtypes) { /* else the session has asked when it was opened */
+    reed_status capable = target_check_call(devices->items[device].target, &call);
+    if (capable != REED_OK) return at_site(run, i->site, capable);
+  }
   *out_kernel = (reed_kernel){0};
   reed_status status =
       kernel_is_nothing(&call, out_kernel) ? REED_OK : at_site(run, i->site, prepare(&call, out_kernel));

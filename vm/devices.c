@@ -7,6 +7,7 @@
 #include "vm/devices.h"
 
 #include "loader/loader.h"
+#include "vm/target.h"
 
 #include <omp.h>
 #include <string.h>
@@ -16,8 +17,9 @@
 /* Opens queues, events, slots and constants of item d, whose device is set. */
 static reed_status device_init(vm_devices *devices, vm_device *d, reed_program *program, reed_diagnosis *diagnosis) {
   int n_threads = devices->env.n_threads;
-  reed_status status;
   d->on = d->device->interface;
+  reed_status status = capability_open(d->on->target(d->device), program->registry, &d->target, diagnosis);
+  if (status != REED_OK) return status;
   if ((status = d->on->queue_open(d->device, DEVICE_COMPUTE, n_threads, &d->compute, diagnosis)) != REED_OK ||
       (status = d->on->queue_open(d->device, DEVICE_COPIES, n_threads, &d->copies, diagnosis)) != REED_OK ||
       (status = d->on->event_open(d->device, &d->computed, diagnosis)) != REED_OK ||
@@ -67,6 +69,14 @@ static reed_status bind_all(vm_devices *devices, const char *names, reed_program
   return status;
 }
 
+/* Every device asked for what the module calls on it. */
+static reed_status check_targets(const vm_devices *devices, const reed_program *program, reed_diagnosis *diagnosis) {
+  reed_status status = REED_OK;
+  for (int32_t i = 1; i < program->module->n_devices && status == REED_OK; i++)
+    if (devices->bind[i]) status = target_check(program, i, devices->items[devices->bind[i]].target, diagnosis);
+  return status;
+}
+
 /* A packed constant is in memory twice: of the mapped file's copy only what else reads it needs to stay. */
 static void forget_constant(const void *m, const void *data, int64_t bytes) { module_forget(m, data, bytes); }
 
@@ -90,6 +100,7 @@ reed_status devices_open(vm_devices *devices, reed_program *program, const reed_
                               : memory.total_bytes ? memory.total_bytes
                                                    : INT64_MAX;
   status = bind_all(devices, options->device ? options->device : "host", program, diagnosis);
+  if (status == REED_OK) status = check_targets(devices, program, diagnosis);
   if (status != REED_OK) return status;
   for (int32_t i = 0; i < devices->n; i++) {
     vm_device *d = &devices->items[i];
@@ -112,6 +123,7 @@ static void device_fini(vm_device *d) {
   if (d->computed) d->on->event_close(d->device, d->computed);
   if (d->copied) d->on->event_close(d->device, d->copied);
   VEC_FREE(&d->held);
+  capability_close(&d->target);
   device_close(&d->device);
 }
 

@@ -6,6 +6,7 @@
 #include "allocator/pool.h"
 #include "base/vec.h"
 #include "device/device.h"
+#include "ops/capability.h"
 #include "ops/kernel.h"
 #include "reed/reed.h"
 #include "vm/constants.h"
@@ -15,6 +16,7 @@
 /* One device as the session uses it. On the host (number 0) only device, memory and arena are set. */
 typedef struct vm_device {
   device *device;
+  capability *target;            /* what an accelerator can run */
   const device_interface *on;    /* the device's functions */
   device_queue *compute;         /* kernels and copies within the device */
   device_queue *copies;          /* copies from and to the host */

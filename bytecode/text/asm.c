@@ -23,11 +23,11 @@ static symbol *parse_definition(assembler *a, symbol_kind kind, uint32_t number)
   return asm_add(a, asm_copy_name(&t), kind, number, &t, true);
 }
 
-/* .module "name" producer "reed" "0.1" devices 2 */
+/* .module "name" producer "reed" "0.1" devices 2 target "host,sim" */
 static void parse_module(assembler *a) {
   if (a->has_module) FAIL(a, "a second .module");
   a->has_module = true;
-  char *name = lexer_string(&a->lex, "the model's name"), *producer = NULL, *version = NULL;
+  char *name = lexer_string(&a->lex, "the model's name"), *producer = NULL, *version = NULL, *target = NULL;
   int32_t n_devices = 1;
   if (lexer_is_name(&a->lex, "producer")) {
     lexer_next(&a->lex);
@@ -38,8 +38,13 @@ static void parse_module(assembler *a) {
     lexer_next(&a->lex);
     n_devices = (int32_t)lexer_integer(&a->lex, "the number of devices", 1, MODULE_MAX_DEVICES);
   }
+  if (lexer_is_name(&a->lex, "target")) {
+    lexer_next(&a->lex);
+    target = lexer_string(&a->lex, "what the module was compiled for");
+  }
   if (!failed(a)) module_set_names(a->b, name, producer ? producer : "", version ? version : "", n_devices);
-  mem_free(name), mem_free(producer), mem_free(version);
+  if (!failed(a) && target) module_set_target(a->b, target);
+  mem_free(name), mem_free(producer), mem_free(version), mem_free(target);
 }
 
 /* .type NAME = f32[2] "x" */
@@ -150,7 +155,18 @@ static reed_attr attribute_value(const attribute *t) {
   return r;
 }
 
-/* .site NAME = Conv in "domain" (2 -> 1) "node" {strides = [1, 1]} */
+/* [f32, _, i64]: exactly n dtypes, `_` where there is none. */
+static void parse_dtypes(assembler *a, reed_dtype *dtypes, int32_t n) {
+  lexer_expect(&a->lex, '[');
+  for (int32_t i = 0; i < n && !failed(a); i++) {
+    if (i) lexer_expect(&a->lex, ',');
+    if (lexer_is_name(&a->lex, "_")) lexer_next(&a->lex);
+    else dtypes[i] = asm_dtype(a);
+  }
+  lexer_expect(&a->lex, ']');
+}
+
+/* .site NAME = Conv in "domain" (2 -> 1) "node" of [f32, f32, f32] {strides = [1, 1]} */
 static void parse_site(assembler *a) {
   const symbol *s = parse_definition(a, SYMBOL_SITE, 0);
   size_t number = s ? (size_t)(s - a->symbols.items) : 0;
@@ -167,6 +183,11 @@ static void parse_site(assembler *a) {
   int32_t n_outputs = (int32_t)lexer_integer(&a->lex, "the number of outputs", 0, REED_MAX_OPERANDS);
   lexer_expect(&a->lex, ')');
   if (a->lex.now.kind == TOKEN_STRING) node = lexer_string(&a->lex, "a node's name");
+  reed_dtype dtypes[2 * REED_MAX_OPERANDS] = {REED_NONE};
+  if (lexer_is_name(&a->lex, "of")) {
+    lexer_next(&a->lex);
+    parse_dtypes(a, dtypes, failed(a) ? 0 : n_inputs + n_outputs);
+  }
   VEC_OF(attribute) attributes = {0};
   VEC_OF(reed_attr) values = {0};
   if (lexer_take(&a->lex, '{')) {
@@ -178,9 +199,12 @@ static void parse_site(assembler *a) {
     lexer_expect(&a->lex, '}');
   }
   for (size_t i = 0; !failed(a) && i < attributes.n; i++) PUSH(a, &values, attribute_value(&attributes.items[i]));
-  if (!failed(a))
-    a->symbols.items[number].number = module_add_site(a->b, domain ? domain : "", op, node ? node : "", values.items,
-                                                      (int32_t)values.n, n_inputs, n_outputs);
+  if (!failed(a)) {
+    uint32_t site = module_add_site(a->b, domain ? domain : "", op, node ? node : "", values.items, (int32_t)values.n,
+                                    n_inputs, n_outputs);
+    module_set_site_dtypes(a->b, site, dtypes);
+    a->symbols.items[number].number = site;
+  }
   for (size_t i = 0; i < attributes.n; i++) attribute_fini(&attributes.items[i]);
   VEC_FREE(&attributes);
   VEC_FREE(&values);

@@ -168,6 +168,10 @@ static void put_site(dis *d, size_t number) {
     text_append(&d->out, " ");
     put_string(d, d->m->strings[s->node]);
   }
+  for (int32_t i = 0; s->dtypes && i < s->n_inputs + s->n_outputs; i++)
+    text_append(&d->out, "%s%s", i ? ", " : " of [",
+                s->dtypes[i] == REED_NONE ? "_" : reed_dtype_name((reed_dtype)s->dtypes[i]));
+  if (s->dtypes) text_append(&d->out, "]");
   for (int32_t i = 0; i < s->attrs.n; i++) {
     text_append(&d->out, i ? ", " : " {");
     put_attribute(d, &s->attrs.items[i]);
@@ -187,7 +191,12 @@ static void put_directives(dis *d) {
   put_string(d, m->producer);
   text_append(&d->out, " ");
   put_string(d, m->producer_version);
-  text_append(&d->out, " devices %d\n", m->n_devices);
+  text_append(&d->out, " devices %d", m->n_devices);
+  if (*m->target) {
+    text_append(&d->out, " target ");
+    put_string(d, m->target);
+  }
+  text_append(&d->out, "\n");
   for (size_t i = 0; i < m->n_types; i++) {
     text_append(&d->out, ".type t%zu = ", i);
     put_type(d, &m->types[i]);

@@ -398,3 +398,11 @@ static void sweep_graph(ir_graph *g) {
 }
 
 void ir_sweep(ir_module *m) { sweep_graph(m->main); }
+
+capability_call ir_call(const ir_node *n, const reed_attrs *attrs, reed_dtype *dtypes) {
+  int32_t n_dtypes = 0;
+  for (int32_t i = 0; i < n->n_inputs; i++) dtypes[n_dtypes++] = n->inputs[i] ? n->inputs[i]->type.dtype : REED_NONE;
+  for (int32_t i = 0; i < n->n_outputs; i++) dtypes[n_dtypes++] = n->outputs[i] ? n->outputs[i]->type.dtype : REED_NONE;
+  return (capability_call){
+      .op = n->op, .attrs = attrs, .dtypes = dtypes, .n_inputs = n->n_inputs, .n_dtypes = n_dtypes};
+}

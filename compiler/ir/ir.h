@@ -11,6 +11,7 @@
 #include "base/diag.h"
 #include "base/text.h"
 #include "base/vec.h"
+#include "ops/capability.h"
 #include "ops/op.h"
 #include "shapefuncs/shapefn.h"
 
@@ -48,6 +49,7 @@ struct ir_value {
   ir_value *forward; /* what stands in for this value since ir_forward; NULL: nothing */
   /* placement and scheduling results; meaning private to the passes that set them */
   int32_t device; /* 0 host, 1 accelerator; -1 not placed */
+  bool late;      /* on the host, but computed in run sections: no shape section of its epoch may read its elements */
   int32_t id;     /* scratch number for passes */
 };
 
@@ -86,6 +88,7 @@ struct ir_module {
   ir_graph *main;
   const char *name; /* model name */
   const reed_registry *registry;
+  const capability *targets; /* what the accelerator can run; NULL: everything */
   reed_symbols *symbols;
   struct ir_arena *arena;
   VEC_OF(ir_value *) constants;
@@ -131,6 +134,9 @@ bool ir_set_op(ir_node *n, const reed_op *op);
  * upgrades older forms: no attributes at all; then those of the row that have not been set meanwhile. */
 void ir_clear_attrs(ir_node *n);
 bool ir_complete_attrs(ir_node *n);
+
+/* What the node, with these attributes, asks of a target; `dtypes`: room for all of its operands. */
+capability_call ir_call(const ir_node *n, const reed_attrs *attrs, reed_dtype *dtypes);
 
 static inline bool ir_is_constant(const ir_value *v) { return v && v->data; }
 /* Desc of a value whose dims are all numbers; false otherwise. */

@@ -13,6 +13,7 @@ typedef struct lower_note {
   const flow_block *root;
   int32_t epoch; /* index in the module; UINT32_MAX as -1: a boundary before any epoch */
   int32_t n_shapes, n_host_kernels, n_kernels, n_views, n_copies, n_keys;
+  int32_t n_late_kernels; /* of n_kernels: on the host */
 } lower_note;
 typedef struct lower_fetch {
   int32_t epoch; /* after which */
@@ -32,8 +33,8 @@ typedef struct lower {
   const flow_block *root;
   VEC_OF(uint32_t) keys, scalar_keys;
   VEC_OF(uint32_t) const_regs;
-  uint32_t empty; /* register of an empty tensor on the accelerator, or FLOW_NO_REGISTER */
-  bool unsynced;  /* something was started that no sync has finished */
+  uint32_t empty[2]; /* by device: register of an empty tensor, or FLOW_NO_REGISTER */
+  bool unsynced;     /* something was started that no sync has finished */
   VEC_OF(lower_note) notes;
   VEC_OF(lower_fetch) fetches;
 } lower;

@@ -15,6 +15,10 @@ static reed_status no_memory(const flow *f) { return diag_no_memory(f->diagnosis
 
 bool flow_is_value(const ir_node *n, int32_t i) { return place_reads(n, i) & REED_READS_VALUE; }
 
+bool flow_reads_elements(const ir_node *n, int32_t i) {
+  return flow_is_value(n, i) || (place_is_early(n) && !op_has(n->op, REED_OP_EXTENTS_ONLY));
+}
+
 /* ---- making blocks, items and versions; NULL: no memory ---- */
 
 static flow_block *block_new(flow *f, ir_graph *g, flow_item *owner, bool root) {
@@ -51,6 +55,7 @@ static flow_version *version_new(flow *f, ir_value *v, flow_block *home, int32_t
                          .reg = FLOW_NO_REGISTER,
                          .key_epoch = -1};
   if (made->known < 0) made->known = 0;
+  made->elements = made->known;
   made->memory = made;
   if (v) f->values[v->id].on[device] = made;
   return made;
@@ -88,7 +93,7 @@ static flow_version *demand(flow *f, ir_value *v, int32_t device, ir_node *consu
     made->known = made->ready = source->known; /* its epoch is the first user's; see place_copies */
     made->filled = true;
   } else {
-    made->known = flow_epoch(time) + 1;
+    made->known = made->elements = flow_epoch(time) + 1;
   }
   bool model_input = device && !v->producer && !v->graph->parent;
   item->reason = model_input ? COPY_REASON_INPUT : reason;
@@ -98,34 +103,34 @@ static flow_version *demand(flow *f, ir_value *v, int32_t device, ir_node *consu
   return made;
 }
 
-/* From which epoch of b's root x is known. A version from outside of a Loop's body is known from the start; every Loop
- * in between waits for it. */
-static int32_t known_in(const flow_block *b, const flow_version *x) {
+/* What is needed of a version: its extents in a shape section, its elements there, or all of it at a boundary. */
+typedef enum needed { NEED_EXTENTS, NEED_ELEMENTS, NEED_AT_BOUNDARY } needed;
+
+/* From which epoch of b's root on x can serve (at a boundary: after which). A version from outside of a Loop's body
+ * serves from the start; every Loop in between waits for it. */
+static int32_t serves_in(const flow_block *b, const flow_version *x, needed what) {
   const flow_block *root = b->root;
-  if (x->home->root == root) return x->known;
+  if (x->home->root == root)
+    return what == NEED_AT_BOUNDARY ? x->ready : what == NEED_ELEMENTS ? x->elements : x->known;
   while (x->home->root != root) {
     flow_item *loop = root->owner;
     root = loop->block->root;
     if (root == x->home->root && loop->need < x->ready) loop->need = x->ready;
   }
-  return 0;
-}
-
-static int32_t ready_in(const flow_block *b, const flow_version *x) {
-  if (x->home->root == b->root) return x->ready;
-  known_in(b, x);
-  return -1;
+  return what == NEED_AT_BOUNDARY ? -1 : 0;
 }
 
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
-/* Asks for v on `device` unless it is absent or constant, and raises *epoch (boundary: to when Loops may use it). */
+/* Asks for v on `device` unless it is absent or constant, and raises *epoch. Read-backs of what no shape section reads
+ * are due to placement. */
 static reed_status need(flow *f, flow_block *b, ir_value *v, int32_t device, ir_node *consumer, int32_t input,
-                        bool boundary, int32_t *epoch) {
+                        needed what, int32_t *epoch) {
   if (!v || ir_is_constant(v)) return REED_OK;
-  flow_version *x = demand(f, v, device, consumer, input, device ? COPY_REASON_PLACEMENT : COPY_REASON_VALUE);
+  bool value = device == 0 && (what == NEED_ELEMENTS || (op_is_control(consumer->op) && input < 2));
+  flow_version *x = demand(f, v, device, consumer, input, value ? COPY_REASON_VALUE : COPY_REASON_PLACEMENT);
   if (!x) return no_memory(f);
-  *epoch = larger(*epoch, boundary ? ready_in(b, x) : known_in(b, x));
+  *epoch = larger(*epoch, serves_in(b, x, what));
   return REED_OK;
 }
 
@@ -157,7 +162,9 @@ static reed_status define_outputs(flow *f, flow_item *item) {
     if (!v && (!declared || declared->optional)) continue;
     flow_version *x = item->outputs[i] = version_new(f, v, item->block, device, item->time, item->order);
     if (!x) return no_memory(f);
-    x->filled = device == 1;
+    x->late = device == 0 && !place_is_early(n);
+    x->filled = device == 1 || x->late;
+    if (x->late) x->elements++;
     if (!v || !declared || !declared->bounded) continue;
     x->bounded = true;
     x->known++;
@@ -165,7 +172,7 @@ static reed_status define_outputs(flow *f, flow_item *item) {
     if (!extent) return no_memory(f);
     extent->target = x;
   }
-  if (flow_item_is_view(item) && device == 1) {
+  if (flow_item_is_view(item) && item->outputs[0]->filled) {
     flow_version *source = flow_operand(f, item, 0);
     if (source) share_memory(item->outputs[0], source);
   }
@@ -184,7 +191,8 @@ static reed_status cut_operator(flow *f, flow_block *b, ir_node *n, int32_t orde
   int32_t epoch = b->floor;
   for (int32_t i = 0; i < n->n_inputs; i++) {
     if (!n->inputs[i]) continue;
-    reed_status status = need(f, b, n->inputs[i], flow_operand_device(n, i), n, i, false, &epoch);
+    needed what = flow_reads_elements(n, i) ? NEED_ELEMENTS : NEED_EXTENTS;
+    reed_status status = need(f, b, n->inputs[i], flow_operand_device(n, i), n, i, what, &epoch);
     if (status != REED_OK) return status;
   }
   flow_item *item = item_new(f, b, FLOW_OP, flow_time(epoch, SLOT_EPOCH), order, n);
@@ -199,23 +207,26 @@ static reed_status cut_join(flow *f, flow_item *item, int32_t k) {
   int32_t epoch = flow_epoch(item->time);
   for (int side = 0; side < 2; side++) {
     flow_block *branch = item->branches[side];
-    reed_status status = need(f, branch, branch->graph->results[k], v->device, item->node, 0, false, &epoch);
+    needed what = v->device == 0 && !v->late ? NEED_ELEMENTS : NEED_EXTENTS;
+    reed_status status = need(f, branch, branch->graph->results[k], v->device, item->node, 2, what, &epoch);
     if (status != REED_OK) return status;
   }
   flow_version *x = item->outputs[k] =
       version_new(f, v, item->block, v->device, flow_time(epoch, SLOT_EPOCH), item->order);
   if (!x) return no_memory(f);
-  x->filled = v->device == 1;
+  x->late = v->late;
+  x->filled = v->device == 1 || v->late;
+  if (x->late) x->elements++;
   for (int side = 0; side < 2 && x->filled; side++) {
     ir_value *result = item->branches[side]->graph->results[k];
-    if (!ir_is_constant(result)) share_memory(x, f->values[result->id].on[1]);
+    if (!ir_is_constant(result)) share_memory(x, f->values[result->id].on[v->device]);
   }
   return REED_OK;
 }
 
 static reed_status cut_if(flow *f, flow_block *b, ir_node *n, int32_t order) {
   int32_t epoch = b->floor;
-  reed_status status = need(f, b, n->inputs[0], 0, n, 0, false, &epoch);
+  reed_status status = need(f, b, n->inputs[0], 0, n, 0, NEED_ELEMENTS, &epoch);
   flow_item *item = status == REED_OK ? item_new(f, b, FLOW_IF, flow_time(epoch, SLOT_EPOCH), order, n) : NULL;
   if (!item) return status != REED_OK ? status : no_memory(f);
   item->source = ir_is_constant(n->inputs[0]) ? NULL : f->values[n->inputs[0]->id].on[0];
@@ -252,7 +263,7 @@ static reed_status cut_body(flow *f, flow_item *item) {
     bool scan = i + 1 >= g->n_params;
     if (scan && i && !is_used(joined)) continue;
     int32_t device = !i ? 0 : scan ? joined->device : g->params[i + 1]->device;
-    status = need(f, body, g->results[i], device, item->node, i ? i + 1 : 1, false, &unused);
+    status = need(f, body, g->results[i], device, item->node, i ? i + 1 : 1, NEED_EXTENTS, &unused);
   }
   return status;
 }
@@ -263,7 +274,7 @@ static reed_status cut_loop(flow *f, flow_block *b, ir_node *n, int32_t order) {
   reed_status status = cut_body(f, item);
   int32_t epoch = b == b->root ? -1 : b->floor;
   for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++)
-    status = need(f, b, n->inputs[i], i < 2 ? 0 : n->regions[0]->params[i]->device, n, i, true, &epoch);
+    status = need(f, b, n->inputs[i], i < 2 ? 0 : n->regions[0]->params[i]->device, n, i, NEED_AT_BOUNDARY, &epoch);
   if (status != REED_OK) return status;
   item->time = flow_time(larger(epoch, item->need), SLOT_LOOP);
   item->outputs = ir_alloc(f->m, sizeof *item->outputs *
@@ -273,7 +284,7 @@ static reed_status cut_loop(flow *f, flow_block *b, ir_node *n, int32_t order) {
     if (!is_used(n->outputs[i])) continue;
     flow_version *x = item->outputs[i] = version_new(f, n->outputs[i], b, n->outputs[i]->device, item->time, order);
     if (!x) return no_memory(f);
-    x->known = flow_epoch(item->time) + 1;
+    x->known = x->elements = flow_epoch(item->time) + 1;
   }
   return REED_OK;
 }

@@ -51,6 +51,10 @@ uint32_t lower_site(lower *l, const ir_node *n) {
   *site = 1 + module_add_site(l->b, n->op->domain, n->op->name, n->name, attrs.items, (int32_t)attrs.n, n->n_inputs,
                               n->n_outputs);
   VEC_FREE(&attrs);
+  reed_attrs whole = ir_attrs(n);
+  reed_dtype dtypes[2 * REED_MAX_OPERANDS];
+  capability_call call = ir_call(n, &whole, dtypes);
+  module_set_site_dtypes(l->b, *site - 1, call.dtypes);
   return *site - 1;
 }
 
@@ -236,6 +240,7 @@ static reed_status emit_main(lower *l) {
   for (int32_t i = 0; i < g->n_results; i++) result_types[i] = type_of(l, result_type(g, i), result_name(g, i));
   l->n_r = (uint32_t)g->n_params;
   module_set_names(l->b, m->name, "reed", REED_VERSION_TEXT, uses_accelerator(l) ? 2 : 1);
+  module_set_target(l->b, capability_text(m->targets));
   module_set_io(l->b, types, (uint32_t)g->n_params, result_types, (uint32_t)g->n_results);
   uint32_t function =
       module_declare_function(l->b, "main", types, (uint32_t)g->n_params, 0, result_types, (uint32_t)g->n_results, 0);
@@ -274,14 +279,23 @@ static reed_status check_node(void *context, ir_node *n) {
                    n->op->name, n->name);
 }
 
-/* Places, cuts and emits. m's values get new ids and devices, nothing else of it changes. */
-reed_status lower_module(ir_module *m, const reed_module_sink *sink, json_writer *report, reed_diagnosis *diagnosis) {
-  lower l = {.f = {.m = m, .diagnosis = diagnosis}, .empty = FLOW_NO_REGISTER};
+/* The passes that go by where operators run; the constants they make are numbered. */
+static reed_status run_placed(lower *l, pass_run *passes) {
+  size_t n_constants = l->f.m->constants.n;
+  reed_status status = passes ? pass_run_placed(passes) : REED_OK;
+  place_new_constants(l->f.m, n_constants, &l->f.placed);
+  return status;
+}
+
+reed_status lower_module(ir_module *m, pass_run *passes, const reed_module_sink *sink, json_writer *report,
+                         reed_diagnosis *diagnosis) {
+  lower l = {.f = {.m = m, .diagnosis = diagnosis}};
   ir_settle(m);
   ir_sweep(m);
   ir_count_uses(m);
   reed_status status = ir_walk(m->main, true, check_node, diagnosis);
   if (status == REED_OK) status = place_module(m, &l.f.placed);
+  if (status == REED_OK) status = run_placed(&l, passes);
   if (status == REED_OK) status = flow_cut(&l.f);
   if (status == REED_OK && !(l.sites = mem_calloc((size_t)l.f.placed.n_nodes, sizeof *l.sites)))
     status = diag_no_memory(diagnosis, "lowering");

@@ -12,19 +12,27 @@
 #include "bytecode/module.h"
 #include "compiler/passes/pass.h"
 
-/* ---- placement ---- */
+/* ---- placement ----
+ * An operator on the host is *early* or *late*. An early one runs in a shape section, because shapes need its result;
+ * its operands are keys by their elements. A late one runs in a run section, because the accelerator has no kernel for
+ * it; nothing of it is a key but extents. */
 
 typedef struct place_counts {
   int32_t n_values, n_nodes; /* ids given: every id is below */
   int32_t host_operators, device_operators;
+  int32_t late_operators;   /* of the host's */
   int32_t host_loop_values; /* carried values of Loops kept on the host */
 } place_counts;
 
-/* Numbers every value (v->id) and sets v->device: 0 host, 1 accelerator, -1 constants (both). An operator's device is
- * that of its outputs; Shape and Size are on the host. Uses must have been counted (ir_count_uses). */
+/* Numbers every value (v->id), sets v->device: 0 host, 1 accelerator, -1 constants (both), and v->late. An operator's
+ * device is that of its outputs; Shape and Size are on the host. Uses must have been counted (ir_count_uses). */
 reed_status place_module(ir_module *m, place_counts *out_counts) REED_MUST_CHECK;
+/* Constants made since the module was placed. */
+void place_new_constants(ir_module *m, size_t first, place_counts *counts);
 /* Where a node's operator runs, after placement: the device of its outputs. */
 int32_t place_of_node(const ir_node *n);
+/* True for an operator that runs in shape sections: on the host, and not late. */
+bool place_is_early(const ir_node *n);
 /* What the operator's shape function reads of input i. */
 reed_reads place_reads(const ir_node *n, int32_t i);
 
@@ -48,12 +56,13 @@ typedef struct flow_version {
   ir_value *value;  /* NULL: an output that nobody uses but the kernel must write */
   flow_block *home; /* the block that defines it */
   int32_t device;
-  int32_t time, order; /* of its definition */
-  int32_t
-      known; /* first epoch of its root in whose shape section its extents, and on the host its elements, are known */
+  int32_t time, order;             /* of its definition */
+  int32_t known;                   /* first epoch of its root in whose shape section its extents are known */
+  int32_t elements;                /* on the host: first epoch in whose shape section its elements may be read */
   int32_t ready;                   /* epoch after which a Loop may use it; -1: at once */
   bool bounded;                    /* its kernel reports its extent */
   bool filled;                     /* the run section of its epoch gives it memory */
+  bool late;                       /* on the host, and computed by that run section */
   bool pinned;                     /* keeps its register for the whole of the Loop: a carried value */
   bool killed_in_run;              /* dies in the run section of its epoch: lives in the arena */
   struct flow_version *memory;     /* union-find: versions that share memory by views */
@@ -136,6 +145,8 @@ void flow_fini(flow *f);
 void flow_entries_at(const flow_block *b, int32_t time, size_t *out_begin, size_t *out_end);
 /* True when operand i of n is read on the host by the shape function. */
 bool flow_is_value(const ir_node *n, int32_t i);
+/* True when a shape section reads its elements: so does the shape function, or an early operator. */
+bool flow_reads_elements(const ir_node *n, int32_t i);
 /* Where operand i of an operator (not absent) is wanted: on the host when its elements are read there, else where the
  * operator runs. */
 int32_t flow_operand_device(const ir_node *n, int32_t i);

@@ -10,7 +10,7 @@ typedef enum section { SECTION_SHAPE, SECTION_RUN, SECTION_LOOP } section;
 
 static void emit_entries(lower *l, const flow_block *b, int32_t time, section at);
 
-static bool is_host(const flow_item *operator_item) { return place_of_node(operator_item->node) == 0; }
+static bool is_early(const flow_item *operator_item) { return place_is_early(operator_item->node); }
 
 /* The joins of an If at one time, at the end of each branch. */
 static bool is_tail(const flow_entry *e) { return e->item->kind == FLOW_IF && e->order == FLOW_END; }
@@ -19,7 +19,9 @@ static bool is_tail(const flow_entry *e) { return e->item->kind == FLOW_IF && e-
 static bool is_own(const lower *l, const flow_version *x) { return x->home->root == l->root && x->time == l->time; }
 
 /* True for a host value that this shape section computes: its memory is the memo entry's. */
-static bool is_computed_here(const lower *l, const flow_version *x) { return is_own(l, x) && x->device == 0; }
+static bool is_computed_here(const lower *l, const flow_version *x) {
+  return is_own(l, x) && x->device == 0 && !x->late;
+}
 
 static const ir_value *branch_result(const flow_item *branching, int side, int32_t k) {
   return branching->branches[side]->graph->results[k];
@@ -80,7 +82,7 @@ static void want_operands(lower *l, const flow_item *item, bool constants) {
   const ir_node *n = item->node;
   for (int32_t i = 0; i < n->n_inputs; i++) {
     if (!n->inputs[i]) continue;
-    bool elements = flow_is_value(n, i) || (is_host(item) && !op_has(n->op, REED_OP_EXTENTS_ONLY));
+    bool elements = flow_reads_elements(n, i);
     if (ir_is_constant(n->inputs[i])) {
       if (constants) want_constant(l, n->inputs[i], flow_operand_device(n, i));
     } else if (!constants) {
@@ -107,18 +109,21 @@ static void visit_keys(lower *l, const flow_block *b, const flow_entry *e) {
     const flow_version *join = item->outputs[k];
     const ir_value *v = branch_result(item, b->polarity, k);
     if (join && join->time == l->time && !ir_is_constant(v))
-      want_key(l, l->f.values[v->id].on[join->device], join->device == 0 ? REED_READS_VALUE : REED_READS_SHAPE);
+      want_key(l, l->f.values[v->id].on[join->device], join->filled ? REED_READS_SHAPE : REED_READS_VALUE);
   }
+}
+
+static void want_empty(lower *l, int32_t device) {
+  if (l->empty[device] != FLOW_NO_REGISTER) return;
+  l->empty[device] = take_constant(l);
+  lower_empty_to(l, l->empty[device], device);
 }
 
 static void visit_constants(lower *l, const flow_block *b, const flow_entry *e) {
   const flow_item *item = e->item;
   if (item->kind == FLOW_OP) want_operands(l, item, true);
-  if (b != b->root && l->empty == FLOW_NO_REGISTER &&
-      (item->kind == FLOW_IF || item->kind == FLOW_COPY || !is_host(item))) {
-    l->empty = take_constant(l);
-    lower_empty_to(l, l->empty, 1);
-  }
+  if (b != b->root && (item->kind == FLOW_IF || item->kind == FLOW_COPY)) want_empty(l, 1);
+  if (b != b->root && item->kind == FLOW_OP && !is_early(item)) want_empty(l, place_of_node(item->node));
   if (item->kind != FLOW_IF) return;
   if (!is_tail(e)) {
     if (item->time == l->time && !item->source) want_constant(l, item->node->inputs[0], 0);
@@ -127,7 +132,9 @@ static void visit_constants(lower *l, const flow_block *b, const flow_entry *e) 
   for (int32_t k = 0; k < item->node->n_outputs; k++) {
     const flow_version *join = item->outputs[k];
     const ir_value *v = branch_result(item, b->polarity, k);
-    if (join && join->time == l->time && ir_is_constant(v)) want_constant(l, v, join->device);
+    if (!join || join->time != l->time) continue;
+    if (ir_is_constant(v)) want_constant(l, v, join->device);
+    if (b->owner->block != b->root && join->filled) want_empty(l, join->device);
   }
 }
 
@@ -165,7 +172,7 @@ static lower_note *note_of(lower *l) { return &l->notes.items[l->notes.n - 1]; }
 static bool is_view_here(const lower *l, const flow_item *item) {
   if (!flow_item_is_view(item)) return false;
   const flow_version *source = flow_operand(&l->f, item, 0);
-  return !is_host(item) || !source || is_computed_here(l, source);
+  return !is_early(item) || !source || is_computed_here(l, source);
 }
 
 static void emit_kernel(lower *l, const flow_item *item) {
@@ -175,7 +182,8 @@ static void emit_kernel(lower *l, const flow_item *item) {
     return;
   }
   emit_call(l, item, INSN_INVOKE);
-  *(is_host(item) ? &note_of(l)->n_host_kernels : &note_of(l)->n_kernels) += 1;
+  *(is_early(item) ? &note_of(l)->n_host_kernels : &note_of(l)->n_kernels) += 1;
+  note_of(l)->n_late_kernels += item->outputs[0] && item->outputs[0]->late;
 }
 
 static void emit_operator(lower *l, const flow_item *item, section at) {
@@ -183,7 +191,7 @@ static void emit_operator(lower *l, const flow_item *item, section at) {
     emit_call(l, item, INSN_SHAPE);
     note_of(l)->n_shapes++;
   }
-  if (is_host(item) == (at == SECTION_SHAPE)) emit_kernel(l, item);
+  if (is_early(item) == (at == SECTION_SHAPE)) emit_kernel(l, item);
 }
 
 static void emit_copy(lower *l, const flow_item *item, section at) {
@@ -214,8 +222,8 @@ static void emit_join(lower *l, const flow_item *item, int side, int32_t k, sect
   bool constant = ir_is_constant(v);
   const flow_version *source = constant ? NULL : l->f.values[v->id].on[join->device];
   uint32_t from = constant ? l->f.values[v->id].const_reg[join->device] : source->reg, to = lower_reg(l, join);
-  if (join->device == 1) {
-    if (at == SECTION_SHAPE) EMIT(l, shape_like, node, .dst = to, .src = from, .device = 1);
+  if (join->filled) {
+    if (at == SECTION_SHAPE) EMIT(l, shape_like, node, .dst = to, .src = from, .device = (uint32_t)join->device);
     else EMIT(l, view, node, .dst = to, .src = from);
   } else if (at == SECTION_SHAPE) {
     if (constant || is_computed_here(l, source)) EMIT(l, r_move, node, .dst = to, .src = from);
@@ -238,13 +246,13 @@ static uint32_t condition_of(lower *l, flow_item *item) {
 static void default_version(lower *l, flow_version *x, section at) {
   switch (at) {
     case SECTION_SHAPE:
-      if (x->device == 0) lower_empty_to(l, lower_reg(l, x), 0);
-      else EMIT(l, shape_like, NULL, .dst = lower_reg(l, x), .src = l->empty, .device = 1);
+      if (!x->filled) lower_empty_to(l, lower_reg(l, x), 0);
+      else EMIT(l, shape_like, NULL, .dst = lower_reg(l, x), .src = l->empty[x->device], .device = (uint32_t)x->device);
       break;
     case SECTION_RUN:
-      if (x->device == 0) break;
+      if (!x->filled) break;
       if (x->killed_in_run) EMIT(l, kill, NULL, .victim = x->reg);
-      else EMIT(l, view, NULL, .dst = x->reg, .src = l->empty);
+      else EMIT(l, view, NULL, .dst = x->reg, .src = l->empty[x->device]);
       break;
     case SECTION_LOOP: lower_empty_to(l, lower_reg(l, x), x->device); break;
   }
@@ -275,10 +283,10 @@ static bool has_effect(const flow_block *b, int32_t time, section at) {
   if (at != SECTION_RUN) return begin < end;
   for (size_t i = begin; i < end; i++) {
     const flow_entry *e = &b->entries.items[i];
-    if (e->kills || e->item->kind == FLOW_COPY || (e->item->kind == FLOW_OP && !is_host(e->item))) return true;
+    if (e->kills || e->item->kind == FLOW_COPY || (e->item->kind == FLOW_OP && !is_early(e->item))) return true;
     if (e->item->kind != FLOW_IF) continue;
     for (int32_t k = 0; k < e->item->node->n_outputs && is_tail(e); k++)
-      if (e->item->outputs[k] && e->item->outputs[k]->time == time && e->item->outputs[k]->device == 1) return true;
+      if (e->item->outputs[k] && e->item->outputs[k]->time == time && e->item->outputs[k]->filled) return true;
     for (int side = 0; side < 2 && !is_tail(e); side++)
       if (has_effect(e->item->branches[side], time, at)) return true;
   }
@@ -368,7 +376,7 @@ static void emit_epoch(lower *l, const flow_block *root, int32_t time) {
   note_of(l)->n_keys = (int32_t)l->keys.n;
   EMIT(l, epoch_enter, NULL, .epoch = number, .plan = plan, .n_keys = (uint32_t)l->keys.n, .keys = l->keys.items,
        .n_scalar_keys = (uint32_t)l->scalar_keys.n, .scalar_keys = l->scalar_keys.items);
-  l->empty = FLOW_NO_REGISTER;
+  l->empty[0] = l->empty[1] = FLOW_NO_REGISTER;
   walk_entries(l, root, time, visit_constants);
   emit_entries(l, root, time, SECTION_SHAPE);
   emit_bind_label(l->b, plan);

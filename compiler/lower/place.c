@@ -13,7 +13,11 @@
  *   - A tiny candidate computed from extents and constants alone is one whatever uses it: its result is remembered with
  * the shapes.
  *   - An If's output, a Loop's carried value or scan output is on the host when it is read there and all that it is
- * joined from is there. */
+ * joined from is there.
+ *
+ * Then the operators for which the accelerator has no kernel (ops/capability.h) become late host operators, and with
+ * them what would only bounce between them: light operators all of whose data comes from late ones and all of whose
+ * results are wanted on the host, and the Ifs and Loops that hand such values on. */
 #include <string.h>
 
 #include "compiler/lower/lower.h"
@@ -42,6 +46,7 @@ typedef struct placing {
   uint8_t *feeds;     /* by value id */
   bool *extents;      /* by value id: a function of extents and constants */
   bool *candidate;    /* by node id */
+  bool *lacking;      /* by node id: the accelerator has no kernel for it */
 } placing;
 
 reed_reads place_reads(const ir_node *n, int32_t i) {
@@ -53,6 +58,12 @@ int32_t place_of_node(const ir_node *n) {
   for (int32_t i = 0; i < n->n_outputs; i++)
     if (n->outputs[i]) return n->outputs[i]->device;
   return 1;
+}
+
+bool place_is_early(const ir_node *n) {
+  for (int32_t i = 0; i < n->n_outputs; i++)
+    if (n->outputs[i]) return n->outputs[i]->device == 0 && !n->outputs[i]->late;
+  return false;
 }
 
 static int64_t elements_guess(const ir_value *v) {
@@ -75,6 +86,7 @@ static bool on_host(const ir_value *v) { return ir_is_constant(v) || v->device =
 static bool number_value(placing *p, ir_value *v, int32_t device) {
   v->id = (int32_t)p->values.n;
   v->device = device;
+  v->late = false;
   return VEC_PUSH(&p->values, v);
 }
 
@@ -121,7 +133,9 @@ static reed_status gather(placing *p) {
   p->feeds = mem_calloc(n, sizeof *p->feeds);
   p->extents = mem_calloc(n, sizeof *p->extents);
   p->candidate = mem_calloc(p->nodes.n, sizeof *p->candidate);
-  if (!p->first_use || !p->feeds || !p->extents || !p->candidate) return diag_no_memory(p->m->diagnosis, "placement");
+  p->lacking = mem_calloc(p->nodes.n, sizeof *p->lacking);
+  if (!p->first_use || !p->feeds || !p->extents || !p->candidate || !p->lacking)
+    return diag_no_memory(p->m->diagnosis, "placement");
   for (size_t i = 0; i < n; i++) p->first_use[i] = -1;
   return use_graph(p, p->m->main) ? REED_OK : diag_no_memory(p->m->diagnosis, "placement");
 }
@@ -261,6 +275,7 @@ static bool operator_on_host(const placing *p, const ir_node *n) {
 static bool demote(ir_value *v, bool keep) {
   if (!v || v->device == 1 || keep) return false;
   v->device = 1;
+  v->late = false;
   return true;
 }
 
@@ -305,6 +320,123 @@ static void settle(const placing *p) {
   }
 }
 
+/* ---- late host operators ---- */
+
+/* True where output 0 is a view and no kernel runs. */
+static bool is_view(const ir_node *n) {
+  if (n->op->alias != REED_ALIAS_VIEW) return false;
+  for (int32_t i = 1; i < n->n_outputs; i++)
+    if (n->outputs[i] && n->outputs[i]->n_uses) return false;
+  return true;
+}
+
+static reed_status find_lacking(placing *p) {
+  for (size_t k = 0; k < p->nodes.n; k++) {
+    const ir_node *n = p->nodes.items[k];
+    if (op_is_control(n->op) || op_has(n->op, REED_OP_EXTENTS_ONLY) || is_view(n)) continue;
+    reed_dtype dtypes[2 * REED_MAX_OPERANDS];
+    reed_attrs attrs = ir_attrs(n);
+    capability_call call = ir_call(n, &attrs, dtypes);
+    p->lacking[k] = !capability_has(p->m->targets, &call);
+    if (p->lacking[k] && op_id_of(n->op) == OP_COUNT && !n->op->cpu)
+      return diag_fail(p->m->diagnosis, REED_ERROR_UNSUPPORTED,
+                       "%s node '%s' has a kernel neither on '%s' nor on the host", n->op->name, n->name,
+                       capability_text(p->m->targets));
+  }
+  return REED_OK;
+}
+
+static bool is_late(const ir_value *v) { return v && !ir_is_constant(v) && v->late; }
+
+static bool make_late(ir_value *v) {
+  if (!v || v->device != 1) return false;
+  v->device = 0;
+  v->late = true;
+  return true;
+}
+
+/* An operator whose data is all on the host, and part of it late: it may go with them. */
+static bool follows_late(const ir_node *n) {
+  if (!n->op->light || (op_id_of(n->op) == OP_COUNT && !n->op->cpu)) return false;
+  bool late = false;
+  for (int32_t i = 0; i < n->n_inputs; i++) {
+    if (!n->inputs[i] || (place_reads(n, i) & REED_READS_VALUE)) continue;
+    if (!on_host(n->inputs[i])) return false;
+    late |= is_late(n->inputs[i]);
+  }
+  return late;
+}
+
+static bool joins_late(const ir_value *a, const ir_value *b) {
+  return on_host(a) && on_host(b) && (is_late(a) || is_late(b));
+}
+
+/* A carried value that the body hands on as it came, and that nothing on the accelerator reads. */
+static bool only_carried(const placing *p, const ir_graph *body, int32_t k) {
+  ir_value *v = body->params[k];
+  if (body->results[k - 1] != v || v->n_uses < 2) return false;
+  int32_t before = v->device;
+  v->device = 0; /* as its own use sees it */
+  bool only = only_host_uses(p, v);
+  v->device = before;
+  return only;
+}
+
+/* What of a node's results is late as things stand: the whole set of late values is the greatest one that grows from
+ * the lacking operators (`grow`) and then loses what the accelerator wants (else). True when something has changed. */
+static bool settle_late(const placing *p, ir_node *n, bool grow) {
+  bool changed = false;
+  ir_graph *body = n->n_regions ? n->regions[0] : NULL;
+  switch ((int)op_id_of(n->op)) {
+    case OP_If:
+      for (int32_t k = 0; k < n->n_outputs; k++) {
+        bool late = joins_late(body->results[k], n->regions[1]->results[k]);
+        if (grow && late) changed |= make_late(n->outputs[k]);
+        if (!grow && is_late(n->outputs[k])) changed |= demote(n->outputs[k], late);
+      }
+      break;
+    case OP_Loop:
+      for (int32_t k = 2; k < body->n_params; k++) {
+        ir_value *v = body->params[k], *output = k - 2 < n->n_outputs ? n->outputs[k - 2] : NULL;
+        bool late = body->results[k - 1] == v ? only_carried(p, body, k) : is_late(body->results[k - 1]);
+        if (grow && late) changed |= make_late(v);
+        if (!grow && is_late(v)) changed |= demote(v, late);
+        if (grow && is_late(v)) changed |= make_late(output);
+        if (!grow && is_late(output)) changed |= demote(output, v->device == 0);
+      }
+      for (int32_t k = body->n_params - 2; k < n->n_outputs; k++) {
+        if (grow && is_late(body->results[k + 1])) changed |= make_late(n->outputs[k]);
+        if (!grow && is_late(n->outputs[k])) changed |= demote(n->outputs[k], is_late(body->results[k + 1]));
+      }
+      break;
+    default: {
+      bool late = p->lacking[n->id] || follows_late(n);
+      for (int32_t k = 0; late && !grow && !p->lacking[n->id] && k < n->n_outputs; k++)
+        late = !is_late(n->outputs[k]) || only_host_uses(p, n->outputs[k]);
+      for (int32_t k = 0; k < n->n_outputs; k++) {
+        if (grow && late) changed |= make_late(n->outputs[k]);
+        if (!grow && is_late(n->outputs[k])) changed |= demote(n->outputs[k], late);
+      }
+    }
+  }
+  return changed;
+}
+
+static void place_late(const placing *p) {
+  for (int grow = 1; grow >= 0; grow--)
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t k = 0; k < p->nodes.n; k++) changed |= settle_late(p, p->nodes.items[k], grow);
+    }
+}
+
+void place_new_constants(ir_module *m, size_t first, place_counts *counts) {
+  for (size_t i = first; i < m->constants.n; i++) {
+    m->constants.items[i]->id = counts->n_values++;
+    m->constants.items[i]->device = -1;
+  }
+}
+
 static void count(const placing *p, place_counts *out_counts) {
   *out_counts = (place_counts){.n_values = (int32_t)p->values.n, .n_nodes = (int32_t)p->nodes.n};
   for (size_t k = 0; k < p->nodes.n; k++) {
@@ -314,16 +446,19 @@ static void count(const placing *p, place_counts *out_counts) {
         out_counts->host_loop_values += n->regions[0]->params[i]->device == 0;
     else if (!op_is_control(n->op))
       *(place_of_node(n) == 0 ? &out_counts->host_operators : &out_counts->device_operators) += 1;
+    if (!op_is_control(n->op)) out_counts->late_operators += place_of_node(n) == 0 && !place_is_early(n);
   }
 }
 
 reed_status place_module(ir_module *m, place_counts *out_counts) {
   placing p = {.m = m};
   reed_status status = gather(&p);
+  if (status == REED_OK) status = find_lacking(&p);
   if (status == REED_OK) find_candidates(&p);
   if (status == REED_OK) status = find_feeds(&p);
   if (status == REED_OK) {
     settle(&p);
+    place_late(&p);
     count(&p, out_counts);
   }
   VEC_FREE(&p.nodes);
@@ -334,5 +469,6 @@ reed_status place_module(ir_module *m, place_counts *out_counts) {
   mem_free(p.feeds);
   mem_free(p.extents);
   mem_free(p.candidate);
+  mem_free(p.lacking);
   return status;
 }

@@ -28,6 +28,7 @@ static void report_placement(const lower *l, json_writer *json) {
   for (size_t i = 0; i < l->notes.n; i++) n_copies += l->notes.items[i].n_copies;
   json_begin_object(json, "placement");
   json_integer(json, "host_operators", l->f.placed.host_operators);
+  json_integer(json, "late_operators", l->f.placed.late_operators);
   json_integer(json, "device_operators", l->f.placed.device_operators);
   json_integer(json, "host_loop_values", l->f.placed.host_loop_values);
   json_integer(json, "copies_to_device", n_copies);
@@ -52,6 +53,7 @@ void lower_report(const lower *l, json_writer *json) {
     json_integer(json, "shape_functions", note->n_shapes);
     json_integer(json, "host_kernels", note->n_host_kernels);
     json_integer(json, "kernels", note->n_kernels);
+    json_integer(json, "late_kernels", note->n_late_kernels);
     json_integer(json, "views", note->n_views);
     json_integer(json, "copies", note->n_copies);
     json_begin_array(json, "fetched_after");

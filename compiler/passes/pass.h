@@ -60,9 +60,13 @@ reed_status pass_try_each(ir_module *m, pass_visit visit, void *context, const i
 reed_status pass_try_back(ir_module *m, ir_node *const *nodes, size_t n, pass_visit visit, void *context,
                           const int64_t *n_changes) REED_MUST_CHECK;
 
-/* compiler/lower/lower.c: placement decided, epochs cut, code emitted. The module goes into the sink; `report` NULL or
- * a writer whose open object gets members that describe placement and epochs. */
-reed_status lower_module(ir_module *m, const reed_module_sink *sink, json_writer *report,
+/* The PLACED passes, when every value has its device. */
+reed_status pass_run_placed(pass_run *run) REED_MUST_CHECK;
+
+/* compiler/lower/lower.c: placement decided for m->targets, `passes`' PLACED ones run (NULL: none), epochs cut, code
+ * emitted. Of m, values get new ids and devices. The module goes into the sink; `report` NULL or a writer whose open
+ * object gets members that describe placement and epochs. */
+reed_status lower_module(ir_module *m, pass_run *passes, const reed_module_sink *sink, json_writer *report,
                          reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

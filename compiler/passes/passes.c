@@ -1,6 +1,6 @@
 /* The table of passes and the order they run in: the CLEAN ones in turn until nothing changes, the ONCE ones, the CLEAN
- * ones again, the LATE ones, the CLEAN ones for the last time, and the LAST ones, behind which nobody looks at the
- * graph. */
+ * ones again, the LATE ones, and the CLEAN ones for the last time. The PLACED ones follow when placement has given
+ * every value its device; after them only lowering looks at the graph. */
 #include <string.h>
 
 #include "compiler/passes/pass.h"
@@ -14,7 +14,7 @@ const pass_info pass_table[] = {
 };
 const int pass_count = sizeof pass_table / sizeof *pass_table;
 
-typedef enum phase { PHASE_CLEAN, PHASE_ONCE, PHASE_LATE, PHASE_LAST } phase;
+typedef enum phase { PHASE_CLEAN, PHASE_ONCE, PHASE_LATE, PHASE_PLACED } phase;
 static const phase phases[] = {
 #define PASS(name, phase, required, about) PHASE_##phase,
 #include "compiler/passes/passes.def"
@@ -128,6 +128,14 @@ static reed_status count_node(void *context, ir_node *n) {
   return REED_OK;
 }
 
+reed_status pass_run_placed(pass_run *run) {
+  int64_t changes = 0;
+  reed_status status = REED_OK;
+  for (int i = 0; i < pass_count && status == REED_OK; i++)
+    if (phases[i] == PHASE_PLACED) status = run_pass(run, i, &changes);
+  return status;
+}
+
 reed_status pass_run_all(pass_run *run) {
   int64_t changes = 0;
   reed_status status = ir_walk(run->m->main, true, count_node, &run->nodes_before);
@@ -138,7 +146,6 @@ reed_status pass_run_all(pass_run *run) {
     status = run_phase(run, next, &changes);
     if (status == REED_OK && changes) status = clean(run);
   }
-  if (status == REED_OK) status = run_phase(run, PHASE_LAST, &changes);
   if (status == REED_OK) status = ir_walk(run->m->main, true, count_node, &run->nodes_after);
   return status;
 }

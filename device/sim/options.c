@@ -1,8 +1,9 @@
-/* The options in a simulated accelerator's name: sim?seed=7&delay_us=50. */
+/* The options in a simulated accelerator's name: sim?seed=7&delay_us=50, sim?lacks=Conv+TopK. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "device/sim/sim.h"
 
 static const struct {
@@ -21,15 +22,42 @@ static int64_t *option_of(sim_options *options, const char *key, size_t n) {
   return NULL;
 }
 
+/* An option for the list of capabilities: whoever asks for the list reads its words. */
+static bool is_list(const char *option) {
+  return strncmp(option, "lacks=", 6) == 0 || strncmp(option, "only=", 5) == 0;
+}
+
+char *sim_options_target(const sim_options *options) {
+  text_buffer text = {0};
+  text_append(&text, "sim");
+  const char *between = "?";
+  for (const char *at = options->text; at && *at;) {
+    size_t n = strcspn(at, "&");
+    if (is_list(at)) {
+      text_append(&text, "%s", between);
+      text_append_bytes(&text, at, n);
+      between = "&";
+    }
+    at += n + (at[n] == '&');
+  }
+  if (text.failed) text_fini(&text);
+  return text.data;
+}
+
 reed_status sim_options_read(const char *text, sim_options *out_options, reed_diagnosis *diagnosis) {
-  *out_options = (sim_options){0};
+  *out_options = (sim_options){.text = text};
   while (*text) {
     size_t n_key = strcspn(text, "=&");
+    if (is_list(text)) {
+      text += strcspn(text, "&");
+      text += *text == '&';
+      continue;
+    }
     int64_t *option = option_of(out_options, text, n_key);
     if (!option)
       return diag_fail(diagnosis, REED_ERROR_DEVICE,
                        "device 'sim': there is no option '%.*s'; known: fail_allocation, fail_copy, fail_launch, seed, "
-                       "delay_us, late, poison",
+                       "delay_us, late, poison, lacks, only",
                        (int)n_key, text);
     const char *number = text + n_key + 1;
     char *end = NULL;

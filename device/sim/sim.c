@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/mem.h"
+#include "ops/kernel.h"
 
 /* A graph must not change memory while it is recorded. */
 static bool may_change_memory(sim_device *self, const char *what) {
@@ -98,8 +99,10 @@ static void sim_memory(device *base, device_memory *out_memory) {
 }
 
 static reed_kernel_prepare_fn sim_kernel(const device *base, const reed_op *op) {
-  return ((const sim_device *)base)->host_kernel(op);
+  return kernel_on(op, "sim", ((const sim_device *)base)->host_kernel(op));
 }
+
+static const char *sim_target(const device *base) { return ((const sim_device *)base)->target; }
 
 static void sim_close(device *base) {
   sim_device *self = (sim_device *)base;
@@ -116,6 +119,7 @@ static void sim_close(device *base) {
   uv_mutex_destroy(&self->lock);
   sim_pages_fini(&self->pinned);
   sim_pages_fini(&self->pages);
+  mem_free(self->target);
   mem_free(self);
 }
 
@@ -123,11 +127,11 @@ static void sim_close(device *base) {
 #define FUNCTIONS \
   .close = sim_close, .allocate = sim_allocate, .extend = sim_extend, .release = sim_release, \
   .allocate_pinned = sim_allocate_pinned, .release_pinned = sim_release_pinned, .memory = sim_memory, \
-  .kernel = sim_kernel, .queue_open = sim_queue_open, .queue_close = sim_queue_close, .copy_in = sim_copy_in, \
-  .copy_out = sim_copy_out, .copy_within = sim_copy_within, .launch = sim_launch, .synchronize = sim_synchronize, \
-  .event_open = sim_event_open, .event_close = sim_event_close, .event_record = sim_event_record, \
-  .event_wait = sim_event_wait, .event_done = sim_event_done, .record = sim_record, .end_record = sim_end_record, \
-  .replay = sim_replay, .drop = sim_drop
+  .target = sim_target, .kernel = sim_kernel, .queue_open = sim_queue_open, .queue_close = sim_queue_close, \
+  .copy_in = sim_copy_in, .copy_out = sim_copy_out, .copy_within = sim_copy_within, .launch = sim_launch, \
+  .synchronize = sim_synchronize, .event_open = sim_event_open, .event_close = sim_event_close, \
+  .event_record = sim_event_record, .event_wait = sim_event_wait, .event_done = sim_event_done, .record = sim_record, \
+  .end_record = sim_end_record, .replay = sim_replay, .drop = sim_drop
 static const device_interface plain = {FUNCTIONS}, poisoning = {FUNCTIONS, .poison = sim_poison};
 
 /* Starts the device's thread; on failure nothing of it is left. */
@@ -150,18 +154,25 @@ reed_status sim_open(const sim_options *options, const device_services *services
   if (!self) return diag_no_memory(diagnosis, "device 'sim'");
   self->base.interface = options->poison ? &poisoning : &plain;
   self->options = *options;
+  self->target = sim_options_target(options);
+  if (!self->target) {
+    mem_free(self);
+    return diag_no_memory(diagnosis, "device 'sim'");
+  }
   self->random = (uint64_t)options->seed;
   self->host_kernel = services->host_kernel;
   self->figures.total_bytes = (int64_t)uv_get_total_memory();
   reed_status status = sim_pages_init(&self->pages);
   if (status == REED_OK && (status = sim_pages_init(&self->pinned)) != REED_OK) sim_pages_fini(&self->pages);
   if (status != REED_OK) {
+    mem_free(self->target);
     mem_free(self);
     return diag_no_memory(diagnosis, "pages of device 'sim'");
   }
   if (!start(self)) {
     sim_pages_fini(&self->pinned);
     sim_pages_fini(&self->pages);
+    mem_free(self->target);
     mem_free(self);
     return diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'sim': the system gave no thread");
   }

@@ -12,7 +12,7 @@
 #include "device/sim/pages.h"
 #include "device/sim/tape.h"
 
-/* What a name says behind '?': KEY=NUMBER[&KEY=NUMBER]... */
+/* What a name says behind '?': KEY=NUMBER[&KEY=NUMBER]..., lacks=LIST, only=LIST. */
 typedef struct sim_options {
   /* The n-th call (counting from 1) of that kind fails; 0: never. A failing launch or copy is reported by synchronize,
    * as on real hardware. */
@@ -21,6 +21,7 @@ typedef struct sim_options {
   int64_t delay_us; /* most that a copy or launch is put off */
   int64_t late;     /* 1: nothing runs until a host thread waits for it */
   int64_t poison;   /* 1: memory that sessions hand out or take back is overwritten */
+  const char *text; /* the whole: of it, lacks= and only= say what the device can run (ops/capability.h) */
 } sim_options;
 
 typedef enum work_kind {
@@ -94,6 +95,7 @@ typedef struct sim_queue {
 typedef struct sim_device {
   device base;
   sim_options options;
+  char *target; /* "sim", or with what it lacks: "sim?lacks=Conv" */
   reed_kernel_prepare_fn (*host_kernel)(const reed_op *op);
   device_figures figures;
   _Atomic int64_t n_copies, n_launches, n_allocations, pinned_bytes, n_unpinned_copies;
@@ -111,6 +113,9 @@ static inline sim_device *sim_of(const device_queue *queue) { return (sim_device
 
 /* options.c: ERROR_DEVICE names what it does not know. */
 reed_status sim_options_read(const char *text, sim_options *out_options, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* The device's list of capabilities in words, of the heap; NULL: no memory. */
+char *sim_options_target(const sim_options *options);
 
 /* sim.c */
 reed_status sim_open(const sim_options *options, const device_services *services, device **out_device,

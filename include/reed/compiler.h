@@ -35,6 +35,9 @@ typedef struct reed_compile_options {
   /* Called with the path, without links, of each file that is read beside the model; NULL: nobody */
   void (*reading)(void *context, const char *path);
   void *reading_context;
+  /* What the module is to run on: names with commas between them, each with what it lacks ("sim?lacks=Conv+TopK.f64";
+   * see `vm help compile`); operators that one of them lacks are placed on the host. NULL: "host,sim" */
+  const char *target;
 } reed_compile_options;
 
 /* Compiles the ONNX file to module bytes (released with reed_text_free((char *)bytes)) and a report of what every pass

@@ -298,6 +298,13 @@ typedef enum reed_alias {
                       may lie there: the  kernel leaves such a one alone */
 } reed_alias;
 
+/* A custom operator's kernel for the devices of one name ("sim", "cuda"). prepare NULL: it has none there, although the
+ * device could run `cpu`. */
+typedef struct reed_op_kernel {
+  const char *device;
+  reed_kernel_prepare_fn prepare;
+} reed_op_kernel;
+
 typedef struct reed_op {
   const char *domain; /* "" for ai.onnx */
   const char *name;
@@ -311,8 +318,12 @@ typedef struct reed_op {
   reed_alias alias;
   bool light;  /* cheap per element: placement may move it to the host when only shapes need its result */
   bool impure; /* never folded, shared or removed */
-  reed_kernel_prepare_fn cpu; /* the host's kernel, which the sim device runs too; NULL: none */
+  reed_kernel_prepare_fn cpu; /* the host's kernel; NULL: none */
   uint32_t properties;        /* of reed_op_property */
+  /* Kernels for other devices, n_kernels of them (none: all zero). A device that is not named here runs `cpu` where it
+   * runs host code (sim), else it has no kernel for the operator: then the compiler places it on the host. */
+  const reed_op_kernel *kernels;
+  int32_t n_kernels;
 } reed_op;
 
 /* The declaration of input/output i, seen through variadic repetition; NULL past the end. */

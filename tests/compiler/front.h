@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "compiler/onnx/onnx.h"
-#include "compiler/passes/pass.h"
+#include "compiler/lower/lower.h"
 #include "tests/compiler/onnx_build.h"
 
 typedef struct front {
@@ -45,13 +45,19 @@ static inline void front_read(front *f, onnx_build **b) {
                   (f)->diagnosis.message); \
   } while (0)
 
-/* Runs every pass to the end, but those in `disabled`, separated by commas (may be NULL). */
+/* Runs every pass to the end, placement before the last ones, but those in `disabled`, separated by commas (may be
+ * NULL). */
 static inline void front_passes(front *f, const char *disabled) {
   char names[256], *rest = names, *name;
   f->run = (pass_run){.m = f->m};
   snprintf(names, sizeof names, "%s", disabled ? disabled : "");
   while (disabled && (name = strsep(&rest, ","))) f->run.totals[pass_find(name)].disabled = true;
   f->status = pass_run_all(&f->run);
+  if (f->status != REED_OK) return;
+  place_counts counts;
+  ir_count_uses(f->m);
+  f->status = place_module(f->m, &counts);
+  if (f->status == REED_OK) f->status = pass_run_placed(&f->run);
 }
 
 /* Every pass but chains, which would hide operators from the test. */

@@ -56,6 +56,7 @@ reed_status reed_program_info_json(const reed_program *p, char **out_json, reed_
   json_string(json, "model", m->model_name);
   json_string(json, "producer", m->producer);
   json_string(json, "producer_version", m->producer_version);
+  if (*m->target) json_string(json, "target", m->target);
   json_integer(json, "devices", m->n_devices);
   json_begin_array(json, "inputs");
   for (size_t i = 0; i < reed_program_input_count(p); i++)

@@ -1,4 +1,5 @@
-/* Constant weights of products go to the module in the order in which the host's kernels read them (ops/packed.h).
+/* Constant weights of products go to the module in the order in which the host's kernels read them (ops/packed.h): of
+ * products that placement has put on the host, and of those on the accelerator where that reads packed weights too.
  * Weights that several products read in one order are packed once; what else reads them keeps them as they are. The
  * elements are moved while the module is written: no copy is held. */
 #include "ops/packed.h"
@@ -34,11 +35,22 @@ static ir_value *packed_value(packing *p, const ir_value *weights, const packed_
   return v;
 }
 
+/* A target that lacks a product with the attribute reads plain weights. */
+static bool reads_packed(const ir_module *m, const ir_node *n) {
+  if (n->n_outputs < 1 || !n->outputs[0] || n->outputs[0]->device == 0) return true;
+  reed_attr packed[] = {{.name = PACKED_ATTR, .type = REED_ATTR_INTS}};
+  reed_attrs attrs = {packed, 1};
+  reed_dtype dtypes[2 * REED_MAX_OPERANDS];
+  capability_call call = ir_call(n, &attrs, dtypes);
+  return capability_has(m->targets, &call);
+}
+
 static reed_status visit(void *context, ir_node *n) {
   packing *p = context;
   reed_attrs attrs = ir_attrs(n);
   reed_desc plain;
   packed_order order;
+  if (!reads_packed(p->m, n)) return REED_OK;
   ir_value *weights = n->n_inputs > 1 ? n->inputs[1] : NULL;
   if (!ir_is_constant(weights) || weights->packed || !ir_desc(weights, &plain) ||
       !packed_order_of(n->op, &attrs, &plain, &order))

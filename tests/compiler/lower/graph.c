@@ -128,7 +128,7 @@ lowered graph_lower(ir_module *m) {
   module_memory memory;
   reed_module_sink sink = module_memory_sink(&memory);
   json_begin_object(&report, NULL);
-  reed_status status = lower_module(m, &sink, &report, diagnosis);
+  reed_status status = lower_module(m, NULL, &sink, &report, diagnosis);
   json_end_object(&report);
   ck_assert_msg(status == REED_OK, "lowering: %s", reed_diagnosis_message(diagnosis));
   ir_module_close(&m);

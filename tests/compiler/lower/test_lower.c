@@ -452,7 +452,7 @@ START_TEST(a_loop_that_does_not_fit_its_body_is_refused) {
   reed_module_sink sink = module_memory_sink(&memory);
   reed_diagnosis *diagnosis = NULL;
   ck_assert_int_eq(reed_diagnosis_open(&diagnosis), REED_OK);
-  ck_assert_int_eq(lower_module(m, &sink, NULL, diagnosis), REED_ERROR_FORMAT);
+  ck_assert_int_eq(lower_module(m, NULL, &sink, NULL, diagnosis), REED_ERROR_FORMAT);
   reed_diagnosis_close(&diagnosis);
   ir_module_close(&m);
 }
@@ -505,7 +505,7 @@ START_TEST(every_failed_allocation_is_reported_and_leaks_nothing) {
     reed_module_sink sink = module_memory_sink(&memory);
     json_writer report = {0};
     alloc_hook_fail_at(n);
-    reed_status status = lower_module(m, &sink, &report, NULL);
+    reed_status status = lower_module(m, NULL, &sink, &report, NULL);
     reached = alloc_hook_failed();
     bool unreported = reached && status == REED_OK && !report.text.failed;
     mem_free(memory.bytes);
@@ -529,7 +529,7 @@ START_TEST(more_operands_than_a_call_may_have_are_refused) {
   graph_result(m->main, n->outputs[0]);
   module_memory memory;
   reed_module_sink sink = module_memory_sink(&memory);
-  ck_assert_int_eq(lower_module(m, &sink, NULL, NULL), REED_ERROR_UNSUPPORTED);
+  ck_assert_int_eq(lower_module(m, NULL, &sink, NULL, NULL), REED_ERROR_UNSUPPORTED);
   ir_module_close(&m);
 }
 END_TEST

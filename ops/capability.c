@@ -1,0 +1,278 @@
+/* Capability lists: the rows of ops/targets.def and what a user adds to them, read once into items that calls are
+ * compared with. The form of the words is in the header. No kernel is looked up here but the custom operators' own. */
+#include "ops/capability.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/vec.h"
+#include "ops/kernel.h"
+
+/* ---- the table ---- */
+
+typedef struct target_row {
+  const char *name, *list;
+  bool host_kernels;
+} target_row;
+
+static const target_row rows[] = {
+#define TARGET(name, host_kernels, list, about) {#name, list, host_kernels},
+#include "ops/targets.def"
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+static const target_row *row_of(const char *name, size_t n) {
+  for (size_t i = 0; i < N_ROWS; i++)
+    if (strlen(rows[i].name) == n && memcmp(rows[i].name, name, n) == 0) return &rows[i];
+  return NULL;
+}
+
+/* ---- one list ---- */
+
+/* Words of the text itself; n 0: any. */
+typedef struct word {
+  const char *text;
+  size_t n;
+} word;
+
+typedef struct item {
+  bool only; /* names what there is; else what there is not */
+  word domain, op, attribute, value;
+  reed_dtype dtype; /* REED_NONE: any */
+} item;
+
+typedef struct target {
+  const target_row *row;
+  bool has_only;
+  size_t first, n; /* of items */
+} target;
+
+struct capability {
+  char *text;
+  VEC_OF(target) targets;
+  VEC_OF(item) items;
+};
+
+static bool is(word w, const char *text) { return strlen(text) == w.n && memcmp(w.text, text, w.n) == 0; }
+
+/* The part of *rest before the first `mark`, which goes too; all of it where there is none. */
+static word take(word *rest, char mark) {
+  const char *at = rest->n ? memchr(rest->text, mark, rest->n) : NULL;
+  word taken = {rest->text, at ? (size_t)(at - rest->text) : rest->n};
+  size_t gone = taken.n + (at != NULL);
+  *rest = (word){rest->text + gone, rest->n - gone};
+  return taken;
+}
+
+static reed_dtype dtype_of(word w) {
+  for (int d = REED_NONE + 1; d < REED_DTYPE_COUNT; d++)
+    if (is(w, reed_dtype_name((reed_dtype)d))) return (reed_dtype)d;
+  return REED_NONE;
+}
+
+static bool names_op(const item *it, const reed_op *op) {
+  return (!it->op.n || is(it->op, op->name)) && (!it->domain.n || is(it->domain, op->domain));
+}
+
+static bool is_known(const item *it, const reed_registry *registry) {
+  if (!it->op.n) return true;
+  for (int i = 0; i < OP_COUNT; i++)
+    if (names_op(it, op_builtin((op_id)i))) return true;
+  for (size_t i = 0; op_custom(registry, i); i++)
+    if (names_op(it, op_custom(registry, i))) return true;
+  return false;
+}
+
+/* OPERATOR[.DTYPE][@ATTRIBUTE[=VALUE]] */
+static reed_status read_item(capability *c, word text, bool only, const reed_registry *registry,
+                             reed_diagnosis *diagnosis) {
+  item it = {.only = only};
+  word rest = text, left = take(&rest, '@');
+  it.attribute = take(&rest, '=');
+  it.value = rest;
+  for (size_t i = 0; i + 1 < left.n; i++)
+    if (left.text[i] == ':' && left.text[i + 1] == ':') {
+      it.domain = (word){left.text, i};
+      left = (word){left.text + i + 2, left.n - i - 2};
+      break;
+    }
+  for (size_t i = left.n; i-- > 0;)
+    if (left.text[i] == '.') {
+      it.dtype = dtype_of((word){left.text + i + 1, left.n - i - 1});
+      if (it.dtype == REED_NONE)
+        return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%s': '%.*s' is no dtype", c->text,
+                         (int)(left.n - i - 1), left.text + i + 1);
+      left.n = i;
+      break;
+    }
+  if (!left.n)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%s': an operator is missing; a list is like Conv+TopK",
+                     c->text);
+  it.op = is(left, "*") ? (word){0} : left;
+  if (!is_known(&it, registry))
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%s': there is no operator '%.*s'", c->text, (int)left.n,
+                     left.text);
+  return VEC_PUSH(&c->items, it) ? REED_OK : diag_no_memory(diagnosis, "a list of operators");
+}
+
+/* lacks=ITEM+ITEM, only=ITEM+ITEM, or KEY=NUMBER, which is for the device. */
+static reed_status read_option(capability *c, target *t, word option, const reed_registry *registry,
+                               reed_diagnosis *diagnosis) {
+  word list = option, key = take(&list, '=');
+  bool only = is(key, "only");
+  if (!list.n || (!only && !is(key, "lacks"))) {
+    size_t digits = 0;
+    while (digits < list.n && list.text[digits] >= '0' && list.text[digits] <= '9') digits++;
+    if (list.n && digits == list.n) return REED_OK;
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "target '%s': '%.*s' is not understood; expected lacks=... or only=..., such as lacks=Conv+TopK",
+                     c->text, (int)option.n, option.text);
+  }
+  t->has_only |= only;
+  while (list.n) {
+    reed_status status = read_item(c, take(&list, '+'), only, registry, diagnosis);
+    if (status != REED_OK) return status;
+  }
+  return REED_OK;
+}
+
+static reed_status read_options(capability *c, target *t, word rest, const reed_registry *registry,
+                                reed_diagnosis *diagnosis) {
+  reed_status status = REED_OK;
+  while (rest.n && status == REED_OK) status = read_option(c, t, take(&rest, '&'), registry, diagnosis);
+  return status;
+}
+
+static reed_status read_target(capability *c, word text, const reed_registry *registry, reed_diagnosis *diagnosis) {
+  word rest = text, numbered = take(&rest, '?'), name = take(&numbered, ':');
+  target t = {.row = row_of(name.text, name.n), .first = c->items.n};
+  if (!t.row || !t.row->list) {
+    char known[256] = "";
+    for (size_t i = 0, n = 0; i < N_ROWS && n < sizeof known; i++)
+      if (rows[i].list) n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", rows[i].name);
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "there is no target '%.*s' in this build; known: %s", (int)name.n,
+                     name.text, known);
+  }
+  reed_status status = read_options(c, &t, (word){t.row->list, strlen(t.row->list)}, registry, diagnosis);
+  if (status == REED_OK) status = read_options(c, &t, rest, registry, diagnosis);
+  if (status != REED_OK) return status;
+  t.n = c->items.n - t.first;
+  return VEC_PUSH(&c->targets, t) ? REED_OK : diag_no_memory(diagnosis, "a list of targets");
+}
+
+reed_status capability_open(const char *targets, const reed_registry *registry, capability **out_capability,
+                            reed_diagnosis *diagnosis) {
+  capability *c = mem_calloc(1, sizeof *c);
+  if (!c || !(c->text = mem_copy_text(targets ? targets : CAPABILITY_DEFAULT))) {
+    mem_free(c);
+    return diag_no_memory(diagnosis, "a list of targets");
+  }
+  word rest = {c->text, strlen(c->text)};
+  reed_status status = REED_OK;
+  do status = read_target(c, take(&rest, ','), registry, diagnosis);
+  while (status == REED_OK && rest.n);
+  if (status == REED_OK) *out_capability = c;
+  else capability_close(&c);
+  return status;
+}
+
+void capability_close(capability **c) {
+  if (!*c) return;
+  mem_free((*c)->text);
+  VEC_FREE(&(*c)->targets);
+  VEC_FREE(&(*c)->items);
+  mem_free(*c);
+  *c = NULL;
+}
+
+const char *capability_text(const capability *c) { return c ? c->text : ""; }
+
+/* ---- calls ---- */
+
+static bool value_equals(const reed_attr *a, word value) {
+  char text[64] = "";
+  switch (a->type) {
+    case REED_ATTR_INT: snprintf(text, sizeof text, "%" PRId64, a->i); return is(value, text);
+    case REED_ATTR_FLOAT: snprintf(text, sizeof text, "%g", a->f); return is(value, text);
+    case REED_ATTR_STRING: return is(value, a->s);
+    case REED_ATTR_INTS: /* one of them */
+      for (int64_t i = 0; i < a->n; i++) {
+        snprintf(text, sizeof text, "%" PRId64, a->ints[i]);
+        if (is(value, text)) return true;
+      }
+      return false;
+    case REED_ATTR_FLOATS:
+    case REED_ATTR_TENSOR: return false;
+  }
+  return false;
+}
+
+/* A default counts like a spelled attribute. */
+static bool has_attribute(const item *it, const capability_call *call) {
+  if (!it->attribute.n) return true;
+  const reed_attr *found = NULL;
+  for (int32_t i = 0; i < call->attrs->n; i++)
+    if (is(it->attribute, call->attrs->items[i].name)) found = &call->attrs->items[i];
+  for (int32_t i = 0; i < call->op->n_attrs && !found; i++)
+    if (is(it->attribute, call->op->attrs[i].name)) found = call->op->attrs[i].otherwise;
+  return found && (!it->value.n || value_equals(found, it->value));
+}
+
+/* lacks: any operand of the dtype that the kernel reads or writes; only: the first operand. What is not known fits
+ * `only` and is not lacking. */
+static bool has_dtype(const item *it, const capability_call *call) {
+  if (it->dtype == REED_NONE) return true;
+  int32_t n = call->dtypes ? call->n_dtypes : 0;
+  if (it->only) return !n || call->dtypes[0] == REED_NONE || call->dtypes[0] == it->dtype;
+  for (int32_t i = 0; i < n; i++) {
+    bool on_host = i < call->n_inputs && op_reads_value(call->op, call->attrs, i);
+    if (call->dtypes[i] == it->dtype && !on_host) return true;
+  }
+  return false;
+}
+
+/* The item by which the call is lacking; *out_lacking false: it is not. NULL and lacking: `only` does not name it. */
+static const item *lack(const capability *c, const target *t, const capability_call *call, bool *out_lacking) {
+  bool named = !t->has_only;
+  *out_lacking = true;
+  for (size_t i = t->first; i < t->first + t->n; i++) {
+    const item *it = &c->items.items[i];
+    if (!names_op(it, call->op) || !has_dtype(it, call) || !has_attribute(it, call)) continue;
+    if (!it->only) return it;
+    named = true;
+  }
+  *out_lacking = !named;
+  return NULL;
+}
+
+static bool has_kernel(const target *t, const reed_op *op) {
+  if (op_id_of(op) < OP_COUNT) return true;
+  return kernel_on(op, t->row->name, t->row->host_kernels ? op->cpu : NULL) != NULL;
+}
+
+bool capability_has(const capability *c, const capability_call *call) {
+  for (size_t i = 0; c && i < c->targets.n; i++) {
+    bool lacking = !has_kernel(&c->targets.items[i], call->op);
+    if (!lacking) (void)lack(c, &c->targets.items[i], call, &lacking);
+    if (lacking) return false;
+  }
+  return true;
+}
+
+void capability_say_lack(const capability *c, const capability_call *call, text_buffer *out) {
+  for (size_t i = 0; i < c->targets.n; i++) {
+    bool lacking;
+    const item *it = lack(c, &c->targets.items[i], call, &lacking);
+    if (!lacking && has_kernel(&c->targets.items[i], call->op)) continue;
+    text_append(out, "%s", call->op->name);
+    if (it && it->dtype != REED_NONE) text_append(out, " with %s", reed_dtype_name(it->dtype));
+    if (it && it->attribute.n)
+      text_append(out, " with %.*s%s%.*s", (int)it->attribute.n, it->attribute.text, it->value.n ? "=" : "",
+                  (int)it->value.n, it->value.n ? it->value.text : "");
+    if (!it && lacking && call->dtypes && call->n_dtypes && call->dtypes[0] != REED_NONE)
+      text_append(out, " of %s", reed_dtype_name(call->dtypes[0]));
+    return;
+  }
+}
