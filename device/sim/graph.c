@@ -6,24 +6,6 @@
 #include "base/mem.h"
 #include "device/sim/sim.h"
 
-typedef struct graph_work {
-  struct graph_work *next;
-  work work;
-} graph_work;
-
-typedef struct graph_block {
-  const char *data;
-  uint64_t serial;
-} graph_block;
-
-struct device_graph {
-  uv_thread_t thread; /* that records */
-  graph_work *first, **last;
-  VEC_OF(graph_block) blocks;
-  const char *spoilt; /* what was done that a graph must not do */
-  bool failed;        /* no memory to note something */
-};
-
 reed_status sim_record(device_queue *base, reed_diagnosis *diagnosis) {
   sim_queue *queue = (sim_queue *)base;
   sim_device *self = sim_of(base);
@@ -133,10 +115,6 @@ reed_status sim_replay(device_queue *base, device_graph *graph, reed_diagnosis *
   w->graph = graph;
   sim_enqueue(queue, w);
   return REED_OK;
-}
-
-void sim_graph_perform(sim_queue *queue, device_graph *graph) {
-  for (graph_work *g = graph->first; g; g = g->next) sim_perform(queue, &g->work);
 }
 
 void sim_drop(device *self, device_graph *graph) {

@@ -75,7 +75,8 @@ static reed_status perform_launch(sim_queue *queue, work *w, sim_block **opened)
   return status;
 }
 
-void sim_perform(sim_queue *queue, work *w) {
+/* A launch, a copy or poison, from a queue or a graph. */
+static void perform_one(sim_queue *queue, work *w) {
   sim_block *opened = NULL;
   device_span span = {.begin_ns = clock_now_ns()};
   if (!queue->skipping) {
@@ -136,9 +137,9 @@ static void perform(sim_queue *queue, work *w) {
     sim_pages_remove(&sim_of(&queue->base)->pages, &released->block);
     mem_free(released);
   } else if (w->kind == WORK_REPLAY) {
-    sim_graph_perform(queue, w->graph);
+    for (graph_work *g = w->graph->first; g; g = g->next) perform_one(queue, &g->work);
   } else {
-    sim_perform(queue, w);
+    perform_one(queue, w);
   }
 }
 

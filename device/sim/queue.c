@@ -5,9 +5,6 @@
 #include "base/mem.h"
 #include "device/sim/sim.h"
 
-/* Enqueued records and bytes on their way beyond this make the host wait for the device. */
-static const size_t tape_limit_bytes = (size_t)64 << 20;
-
 /* ---- queues ---- */
 
 reed_status sim_queue_open(device *base, device_queue_kind kind, int n_threads, device_queue **out_queue,
@@ -27,24 +24,13 @@ reed_status sim_queue_open(device *base, device_queue_kind kind, int n_threads, 
   return REED_OK;
 }
 
-static void wait_until_idle(sim_queue *queue) {
-  sim_device *self = sim_of(&queue->base);
-  uv_mutex_lock(&self->lock);
-  self->n_waiting++;
-  uv_cond_signal(&self->ready);
-  while (queue->n_pending) uv_cond_wait(&self->idle, &self->lock);
-  self->n_waiting--;
-  uv_mutex_unlock(&self->lock);
-  sim_tape_rewind(&queue->tape);
-}
-
 void sim_queue_close(device_queue *base) {
   sim_queue *queue = (sim_queue *)base;
   sim_device *self = sim_of(base);
   device_graph *graph = queue->recording;
   queue->recording = NULL;
   if (graph) sim_drop(&self->base, graph);
-  wait_until_idle(queue);
+  sim_wait(queue);
   uv_mutex_lock(&self->lock);
   sim_queue **at = &self->queues;
   while (*at != queue) at = &(*at)->next;
@@ -52,31 +38,6 @@ void sim_queue_close(device_queue *base) {
   uv_mutex_unlock(&self->lock);
   sim_tape_fini(&queue->tape);
   mem_free(queue);
-}
-
-void sim_enqueue(sim_queue *queue, work *w) {
-  sim_device *self = sim_of(&queue->base);
-  w->next = NULL;
-  uv_mutex_lock(&self->lock);
-  w->order = self->n_work++;
-  if (queue->head) queue->tail->next = w;
-  else queue->head = w;
-  queue->tail = w;
-  queue->n_pending++;
-  uv_cond_signal(&self->ready);
-  uv_mutex_unlock(&self->lock);
-}
-
-work *sim_work_open(sim_queue *queue, work_kind kind, size_t extra_bytes, device_span *span, void **out_extra) {
-  enum { RECORD_BYTES = (sizeof(work) + 63) / 64 * 64 };
-  if (queue->tape.taken > tape_limit_bytes) wait_until_idle(queue);
-  size_t total;
-  work *w =
-      __builtin_add_overflow(extra_bytes, (size_t)RECORD_BYTES, &total) ? NULL : sim_tape_take(&queue->tape, total);
-  if (!w) return NULL;
-  *w = (work){.kind = kind, .span = span};
-  if (out_extra) *out_extra = (char *)w + RECORD_BYTES;
-  return w;
 }
 
 reed_status sim_synchronize(device_queue *base, device_error *out_error, reed_diagnosis *diagnosis) {
@@ -87,7 +48,7 @@ reed_status sim_synchronize(device_queue *base, device_error *out_error, reed_di
     return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': a queue was waited for while its graph is recorded",
                      base->device->name);
   }
-  wait_until_idle(queue);
+  sim_wait(queue);
   reed_status status = queue->status;
   queue->skipping = false;
   if (status == REED_OK) return status;

@@ -1,6 +1,6 @@
-/* Inside the simulated accelerator: device, queues, work. The host's side (sim.c: memory; queue.c: work) enqueues, the
- * device's thread (perform.c) does the work of all queues, in an order that the options choose among all that queues
- * and events allow. */
+/* Inside the simulated accelerator: device, queues, work. The host's side (sim.c: memory; queue.c, graph.c: work)
+ * enqueues, the device's thread (perform.c) does the work of all queues, in an order that the options choose among all
+ * that queues and events allow. */
 #ifndef DEVICE_SIM_SIM_H_
 #define DEVICE_SIM_SIM_H_
 
@@ -69,6 +69,24 @@ typedef struct work {
   };
 } work;
 
+typedef struct graph_work {
+  struct graph_work *next;
+  work work;
+} graph_work;
+
+typedef struct graph_block {
+  const char *data;
+  uint64_t serial;
+} graph_block;
+
+struct device_graph {
+  uv_thread_t thread; /* that records */
+  graph_work *first, **last;
+  VEC_OF(graph_block) blocks;
+  const char *spoilt; /* what was done that a graph must not do */
+  bool failed;        /* no memory to note something */
+};
+
 /* A block and the record of its release, so that releasing never needs memory. */
 typedef struct allocation {
   sim_block block; /* first: a block of this device is an allocation */
@@ -123,10 +141,16 @@ reed_status sim_open(const sim_options *options, const device_services *services
 
 /* perform.c */
 void sim_thread(void *device);
-/* Does a launch or a copy; shared by work on a queue and by graphs. */
-void sim_perform(sim_queue *queue, work *w);
 
-/* queue.c: the interface's functions, and */
+/* work.c */
+/* Puts work at the queue's end; wakes the device. */
+void sim_enqueue(sim_queue *queue, work *w);
+/* A record with `extra_bytes` (64-byte aligned) behind it; NULL: no memory. */
+work *sim_work_open(sim_queue *queue, work_kind kind, size_t extra_bytes, device_span *span, void **out_extra);
+/* Until nothing is pending on the queue; its records go. */
+void sim_wait(sim_queue *queue);
+
+/* queue.c */
 reed_status sim_queue_open(device *self, device_queue_kind kind, int n_threads, device_queue **out_queue,
                            reed_diagnosis *diagnosis);
 void sim_queue_close(device_queue *queue);
@@ -146,10 +170,6 @@ reed_status sim_event_record(device_queue *queue, device_event *event, reed_diag
 reed_status sim_event_wait(device_queue *queue, device_event *event, reed_diagnosis *diagnosis);
 bool sim_event_done(device *self, device_event *event);
 reed_status sim_poison(device_queue *queue, void *data, int64_t bytes);
-/* Puts work at the queue's end; wakes the device. */
-void sim_enqueue(sim_queue *queue, work *w);
-/* A record with `extra_bytes` (64-byte aligned) behind it; NULL: no memory. */
-work *sim_work_open(sim_queue *queue, work_kind kind, size_t extra_bytes, device_span *span, void **out_extra);
 
 /* graph.c: the interface's functions, and */
 reed_status sim_record(device_queue *queue, reed_diagnosis *diagnosis);
@@ -160,7 +180,6 @@ void sim_drop(device *self, device_graph *graph);
 work *sim_graph_work(device_graph *graph, work_kind kind, size_t extra_bytes, void **out_extra);
 /* Something that a graph must not do was done while this one was recorded: end_record will say so. */
 void sim_graph_spoil(device_graph *graph, const char *what);
-void sim_graph_perform(sim_queue *queue, device_graph *graph);
 /* The graph that the calling thread is recording on any queue of the device; NULL: none. */
 device_graph *sim_graph_recording(sim_device *self);
 

@@ -1,0 +1,13 @@
+/* A device module of another version, and (compiled otherwise) a library that is none. */
+#include "device/module.h"
+
+#ifndef NO_MODULE
+REED_API const device_module *reed_device_module(void);
+const device_module *reed_device_module(void) {
+  static const device_module module = {OLD_CONTRACT, OLD_VERSION, "old", NULL};
+  return &module;
+}
+#else
+REED_API int nothing(void);
+int nothing(void) { return 0; }
+#endif
