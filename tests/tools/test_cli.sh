@@ -121,7 +121,15 @@ expect 2 '3 elements expected' run add.reed -i "$x" -i bias=3xf32=1,2
 expect 2 'something is missing' run
 expect 2 'one word too many' run add.reed more.reed
 expect 2 "did you mean 'sim'?" run add.reed --device simm
+expect 2 'host or sim, not' run add.reed --device simm
+expect 2 "did you mean 'sim'?" run add.reed --device sim,simm
 expect 2 'needs a value' run add.reed --device
+expect 4 "there is no device 'cuda' here" run add.reed -i "$x" -i "$b" --device cuda
+expect 4 "there is no device 'cuda' here" run add.reed -i "$x" -i "$b" --device sim:1,cuda:1
+expect 4 "there is no device module at './libreed-none.so'" run add.reed -i "$x" -i "$b" --device ./libreed-none.so
+expect 4 "no option 'colour'" run add.reed -i "$x" -i "$b" --device 'sim?colour=1'
+expect 0 '' run add.reed -i "$x" -i "$b" --device sim:2
+expect 0 'here: host (default), sim' help run
 expect 2 'takes a whole number' bench add.reed --runs many
 expect 2 'takes a number from 0 up' run add.reed -i "$x" -i "$b" --rtol -1
 expect 2 'expected extents' plan add.reed -s x=4y3 -s bias=3
