@@ -51,7 +51,7 @@ char *desc_text(const reed_desc *desc, char *out, size_t capacity) {
 }
 
 const reed_attr *reed_attrs_find(const reed_attrs *attrs, const char *name) {
-  for (int32_t i = 0; i < attrs->n; i++)
+  for (int32_t i = 0; attrs && name && i < attrs->n; i++)
     if (strcmp(attrs->items[i].name, name) == 0) return &attrs->items[i];
   return NULL;
 }
@@ -73,6 +73,7 @@ const char *reed_attrs_string(const reed_attrs *attrs, const char *name, const c
 
 const int64_t *reed_attrs_ints(const reed_attrs *attrs, const char *name, int64_t *out_n) {
   const reed_attr *a = reed_attrs_find(attrs, name);
+  if (!out_n) return NULL;
   *out_n = a && a->type == REED_ATTR_INTS ? a->n : 0;
   return *out_n ? a->ints : NULL;
 }

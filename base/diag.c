@@ -28,6 +28,7 @@ const char *reed_status_text(reed_status status) {
 }
 
 reed_status reed_diagnosis_open(reed_diagnosis **out_diagnosis) {
+  if (!out_diagnosis) return REED_ERROR_ARGUMENT;
   reed_diagnosis *d = mem_calloc(1, sizeof *d);
   if (!d) return REED_ERROR_MEMORY;
   reed_diagnosis_clear(d);
@@ -36,23 +37,25 @@ reed_status reed_diagnosis_open(reed_diagnosis **out_diagnosis) {
 }
 
 void reed_diagnosis_close(reed_diagnosis **diagnosis) {
+  if (!diagnosis) return;
   mem_free(*diagnosis);
   *diagnosis = NULL;
 }
 
 void reed_diagnosis_clear(reed_diagnosis *d) {
+  if (!d) return;
   d->status = REED_OK;
   d->pc = -1;
   d->message[0] = d->function[0] = d->operator_name[0] = d->node[0] = d->input[0] = 0;
 }
 
-reed_status reed_diagnosis_status(const reed_diagnosis *d) { return d->status; }
-const char *reed_diagnosis_message(const reed_diagnosis *d) { return d->message; }
-const char *reed_diagnosis_function(const reed_diagnosis *d) { return d->function; }
-int64_t reed_diagnosis_pc(const reed_diagnosis *d) { return d->pc; }
-const char *reed_diagnosis_operator(const reed_diagnosis *d) { return d->operator_name; }
-const char *reed_diagnosis_node(const reed_diagnosis *d) { return d->node; }
-const char *reed_diagnosis_input(const reed_diagnosis *d) { return d->input; }
+reed_status reed_diagnosis_status(const reed_diagnosis *d) { return d ? d->status : REED_OK; }
+const char *reed_diagnosis_message(const reed_diagnosis *d) { return d ? d->message : ""; }
+const char *reed_diagnosis_function(const reed_diagnosis *d) { return d ? d->function : ""; }
+int64_t reed_diagnosis_pc(const reed_diagnosis *d) { return d ? d->pc : -1; }
+const char *reed_diagnosis_operator(const reed_diagnosis *d) { return d ? d->operator_name : ""; }
+const char *reed_diagnosis_node(const reed_diagnosis *d) { return d ? d->node : ""; }
+const char *reed_diagnosis_input(const reed_diagnosis *d) { return d ? d->input : ""; }
 
 reed_status diag_fail(reed_diagnosis *d, reed_status status, const char *format, ...) {
   if (!d) return status;

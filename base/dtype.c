@@ -31,6 +31,7 @@ const char *reed_dtype_name(reed_dtype dtype) {
 }
 
 reed_dtype reed_dtype_parse(const char *text) {
+  if (!text) return REED_NONE;
 #define PARSE_LINE(name, name_text, bytes, dlpack, onnx) \
   if (strcmp(text, name_text) == 0) return REED_##name;
   REED_DTYPE_LIST(PARSE_LINE)
@@ -39,6 +40,7 @@ reed_dtype reed_dtype_parse(const char *text) {
 }
 
 double reed_dtype_read(reed_dtype dtype, const void *element) {
+  if (!element) return 0;
 #define READ_AS(T) \
   do { \
     T value; \
@@ -76,6 +78,7 @@ double reed_dtype_read(reed_dtype dtype, const void *element) {
 
 /* Limits are compared as doubles: (double)INT64_MAX is 2^63, so >= saturates it. */
 void reed_dtype_write(reed_dtype dtype, void *element, double value) {
+  if (!element) return;
 #define WRITE_INT(T, low, high) \
   do { \
     T converted = isnan(value) ? 0 : value <= (double)(low) ? (low) : value >= (double)(high) ? (high) : (T)value; \

@@ -129,6 +129,7 @@ load_options load_options_of(const reed_program_options *options) {
 
 reed_status reed_module_verify(const void *bytes, size_t n_bytes, const reed_program_options *options,
                                reed_diagnosis *diagnosis) {
+  if (!bytes) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_module_verify: bytes are needed");
   load_options load = load_options_of(options);
   module *m;
   reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
@@ -138,6 +139,9 @@ reed_status reed_module_verify(const void *bytes, size_t n_bytes, const reed_pro
 
 reed_status reed_module_disassemble(const void *bytes, size_t n_bytes, const reed_program_options *options,
                                     char **out_text, reed_diagnosis *diagnosis) {
+  if (!bytes || !out_text)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "reed_module_disassemble: bytes and a place for the text are needed");
   load_options load = load_options_of(options);
   module *m;
   reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
@@ -149,6 +153,9 @@ reed_status reed_module_disassemble(const void *bytes, size_t n_bytes, const ree
 
 reed_status reed_module_assemble(const char *text, const reed_registry *registry, void **out_bytes, size_t *out_n_bytes,
                                  reed_diagnosis *diagnosis) {
+  if (!text || !out_bytes || !out_n_bytes)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "reed_module_assemble: a text and a place for the bytes are needed");
   void *bytes;
   size_t n_bytes;
   reed_status status = text_assemble(text, &bytes, &n_bytes, diagnosis);

@@ -22,7 +22,7 @@ _Static_assert(N_ROWS == REED_FAULT_LIBRARY + 1, "ops/fault.def has a row for ea
 reed_status reed_kernel_fault(const reed_kernel_buffers *buffers, reed_fault_code code, int32_t operand,
                               int64_t element, int64_t value, int64_t limit) {
   reed_fault fault = {(int32_t)code, operand, element, value, limit};
-  if (buffers->fault && !buffers->fault->code) *buffers->fault = fault;
+  if (buffers && buffers->fault && !buffers->fault->code) *buffers->fault = fault;
   return fault_status(&fault);
 }
 

@@ -8,6 +8,7 @@
 #include "base/diag.h"
 
 reed_status reed_kernel_fail(const reed_kernel_call *call, reed_status status, const char *format, ...) {
+  if (!call || !call->op || !format) return status;
   char message[1024];
   va_list arguments;
   va_start(arguments, format);

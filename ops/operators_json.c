@@ -115,6 +115,8 @@ static void put_operator(json_writer *json, const reed_op *op) {
 }
 
 reed_status reed_operators_json(const reed_registry *registry, char **out_json, reed_diagnosis *diagnosis) {
+  if (!out_json)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_operators_json: a place for the text is needed");
   json_writer json = {0};
   const reed_op *op;
   json_begin_object(&json, NULL);

@@ -121,9 +121,11 @@ bool op_is_control(const reed_op *op) {
 #define OPERAND_AT(list, n, i) \
   ((i) < 0 ? NULL : (i) < (n) ? &(list)[i] : (n) > 0 && (list)[(n)-1].variadic ? &(list)[(n)-1] : NULL)
 
-const reed_op_input *reed_op_input_at(const reed_op *op, int32_t i) { return OPERAND_AT(op->inputs, op->n_inputs, i); }
+const reed_op_input *reed_op_input_at(const reed_op *op, int32_t i) {
+  return !op ? NULL : OPERAND_AT(op->inputs, op->n_inputs, i);
+}
 const reed_op_output *reed_op_output_at(const reed_op *op, int32_t i) {
-  return OPERAND_AT(op->outputs, op->n_outputs, i);
+  return !op ? NULL : OPERAND_AT(op->outputs, op->n_outputs, i);
 }
 
 /* ---- custom operators ---- */
@@ -153,6 +155,7 @@ const reed_op *op_custom(const reed_registry *registry, size_t i) {
 }
 
 reed_status reed_registry_open(reed_registry **out_registry) {
+  if (!out_registry) return REED_ERROR_ARGUMENT;
   reed_registry *registry = mem_calloc(1, sizeof *registry);
   if (!registry) return REED_ERROR_MEMORY;
   *out_registry = registry;
@@ -160,9 +163,9 @@ reed_status reed_registry_open(reed_registry **out_registry) {
 }
 
 void reed_registry_close(reed_registry **registry) {
-  reed_registry *r = *registry;
-  *registry = NULL;
+  reed_registry *r = registry ? *registry : NULL;
   if (!r) return;
+  *registry = NULL;
   VEC_FREE(&r->ops);
   for (size_t i = r->plugins.n; i-- > 0;) dlclose(r->plugins.items[i]);
   VEC_FREE(&r->plugins);
@@ -243,6 +246,7 @@ static const char *flaw(const reed_op *op) {
 }
 
 reed_status reed_registry_add(reed_registry *registry, const reed_op *op, reed_diagnosis *diagnosis) {
+  if (!registry) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_registry_add: a registry is needed");
   if (!op || !op->name || !op->name[0])
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "custom operator without a name");
   const char *what = flaw(op);
@@ -257,6 +261,8 @@ reed_status reed_registry_add(reed_registry *registry, const reed_op *op, reed_d
 typedef reed_status (*plugin_fn)(reed_registry *registry, reed_diagnosis *diagnosis);
 
 reed_status reed_registry_load(reed_registry *registry, const char *path, reed_diagnosis *diagnosis) {
+  if (!registry || !path)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_registry_load: a registry and a path are needed");
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!handle) return diag_fail(diagnosis, REED_ERROR_IO, "cannot load plugin '%s': %s", path, dlerror());
   void *symbol = dlsym(handle, "reed_plugin_register");

@@ -63,6 +63,7 @@ static void append_inputs(text_buffer *text, reed_shape_call *call) {
 }
 
 reed_status reed_shape_fail(reed_shape_call *call, reed_status status, int32_t input, const char *format, ...) {
+  if (!call || !call->op || !format) return status;
   if (call->status) return call->status; /* the first failure is the cause */
   call->status = status;
   if (!call->diagnosis) return status;
@@ -83,14 +84,14 @@ reed_status reed_shape_fail(reed_shape_call *call, reed_status status, int32_t i
 
 /* ---- arithmetic ---- */
 
-bool reed_dim_known(const reed_shape_call *call, reed_dim a) { return !call->symbols || !symbol_is(a); }
+bool reed_dim_known(const reed_shape_call *call, reed_dim a) { return !call || !call->symbols || !symbol_is(a); }
 
 static bool both_known(const reed_shape_call *call, reed_dim a, reed_dim b) {
   return reed_dim_known(call, a) && reed_dim_known(call, b);
 }
 
 reed_dim reed_dim_fresh(reed_shape_call *call) {
-  if (call->symbols) return symbols_fresh_extent(call->symbols);
+  if (call && call->symbols) return symbols_fresh_extent(call->symbols);
   (void)reed_shape_fail(call, REED_ERROR_SHAPE, -1, "an extent cannot be computed while the program runs");
   return 0;
 }
@@ -107,7 +108,7 @@ static reed_dim overflow(reed_shape_call *call, reed_dim a, const char *operatio
 
 /* At compile time a number that looks like a symbol is none of ours: it overflowed too. */
 static bool too_large(const reed_shape_call *call, bool overflowed, reed_dim result) {
-  return overflowed || (call->symbols && (symbol_is(result) || result == INT64_MIN));
+  return overflowed || (call && call->symbols && (symbol_is(result) || result == INT64_MIN));
 }
 
 reed_dim reed_dim_add(reed_shape_call *call, reed_dim a, reed_dim b) {
@@ -161,12 +162,13 @@ reed_dim reed_dim_max(reed_shape_call *call, reed_dim a, reed_dim b) {
 }
 
 bool reed_dim_equal(const reed_shape_call *call, reed_dim a, reed_dim b) {
-  return call->symbols ? symbols_equal(call->symbols, a, b) : a == b;
+  return call && call->symbols ? symbols_equal(call->symbols, a, b) : a == b;
 }
 
 /* ---- values ---- */
 
 reed_dim reed_shape_value(reed_shape_call *call, int32_t input, int64_t k) {
+  if (!call || input < 0 || input >= call->n_inputs) return 0;
   const reed_shape_input *in = &call->inputs[input];
   if ((in->data || in->values) && (k < 0 || k >= in->n_values)) {
     (void)reed_shape_fail(call, REED_ERROR_SHAPE, input, "has no element %lld", (long long)k);
@@ -186,6 +188,7 @@ reed_dim reed_shape_value(reed_shape_call *call, int32_t input, int64_t k) {
 }
 
 bool reed_shape_value_f64(reed_shape_call *call, int32_t input, int64_t k, double *out_value) {
+  if (!call || !out_value || input < 0 || input >= call->n_inputs) return false;
   const reed_shape_input *in = &call->inputs[input];
   if (k < 0 || k >= in->n_values || (!in->data && !in->values)) return false;
   if (in->data) *out_value = reed_dtype_read(in->dtype, element_of(in, k));

@@ -122,14 +122,16 @@ reed_status reed_program_open_bytes(const void *bytes, size_t n_bytes, const ree
 }
 
 void reed_program_close(reed_program **program) {
+  if (!program) return;
   program_release(*program);
   *program = NULL;
 }
 
-size_t reed_program_input_count(const reed_program *p) { return p->module->functions[0].n_r_params; }
-size_t reed_program_output_count(const reed_program *p) { return p->module->functions[0].n_r_results; }
+size_t reed_program_input_count(const reed_program *p) { return p ? p->module->functions[0].n_r_params : 0; }
+size_t reed_program_output_count(const reed_program *p) { return p ? p->module->functions[0].n_r_results : 0; }
 
 static reed_status value_info(const module *m, uint32_t type_index, reed_value_info *out_info) {
+  if (!out_info) return REED_ERROR_ARGUMENT;
   const module_type *type = &m->types[type_index];
   *out_info = (reed_value_info){.name = m->strings[type->name], .dtype = type->dtype, .rank = type->rank};
   for (int32_t i = 0; i < type->rank; i++) {

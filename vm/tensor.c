@@ -26,6 +26,7 @@ static reed_status wrap(reed_dtype dtype, int32_t rank, const int64_t *dims, ree
 }
 
 reed_status reed_tensor_open(reed_dtype dtype, int32_t rank, const int64_t *dims, reed_tensor **out_tensor) {
+  if (!out_tensor) return REED_ERROR_ARGUMENT;
   reed_tensor *t;
   reed_status status = wrap(dtype, rank, dims, &t);
   if (status) return status;
@@ -43,6 +44,7 @@ reed_status reed_tensor_open(reed_dtype dtype, int32_t rank, const int64_t *dims
 
 reed_status reed_tensor_open_borrowed(reed_dtype dtype, int32_t rank, const int64_t *dims, void *data,
                                       void (*release)(void *context), void *context, reed_tensor **out_tensor) {
+  if (!out_tensor) return REED_ERROR_ARGUMENT;
   reed_tensor *t;
   reed_status status = wrap(dtype, rank, dims, &t);
   if (status) return status;
@@ -58,25 +60,26 @@ reed_status reed_tensor_open_borrowed(reed_dtype dtype, int32_t rank, const int6
 }
 
 reed_tensor *reed_tensor_retain(reed_tensor *tensor) {
-  __atomic_fetch_add(&tensor->n_references, 1, __ATOMIC_RELAXED);
+  if (tensor) __atomic_fetch_add(&tensor->n_references, 1, __ATOMIC_RELAXED);
   return tensor;
 }
 
 void reed_tensor_close(reed_tensor **tensor) {
-  reed_tensor *t = *tensor;
+  reed_tensor *t = tensor ? *tensor : NULL;
+  if (!t) return;
   *tensor = NULL;
-  if (!t || __atomic_fetch_sub(&t->n_references, 1, __ATOMIC_ACQ_REL) != 1) return;
+  if (__atomic_fetch_sub(&t->n_references, 1, __ATOMIC_ACQ_REL) != 1) return;
   bool embedded = t->embedded; /* then release takes the struct with it */
   if (t->release) t->release(t->context);
   if (!embedded) mem_free(t);
 }
 
-reed_dtype reed_tensor_dtype(const reed_tensor *tensor) { return tensor->desc.dtype; }
-int32_t reed_tensor_rank(const reed_tensor *tensor) { return tensor->desc.rank; }
-const int64_t *reed_tensor_dims(const reed_tensor *tensor) { return tensor->desc.dims; }
-int64_t reed_tensor_elements(const reed_tensor *tensor) { return tensor->elements; }
-int64_t reed_tensor_bytes(const reed_tensor *tensor) { return tensor->bytes; }
-void *reed_tensor_data(const reed_tensor *tensor) { return tensor->data; }
+reed_dtype reed_tensor_dtype(const reed_tensor *tensor) { return tensor ? tensor->desc.dtype : REED_NONE; }
+int32_t reed_tensor_rank(const reed_tensor *tensor) { return tensor ? tensor->desc.rank : 0; }
+const int64_t *reed_tensor_dims(const reed_tensor *tensor) { return tensor ? tensor->desc.dims : NULL; }
+int64_t reed_tensor_elements(const reed_tensor *tensor) { return tensor ? tensor->elements : 0; }
+int64_t reed_tensor_bytes(const reed_tensor *tensor) { return tensor ? tensor->bytes : 0; }
+void *reed_tensor_data(const reed_tensor *tensor) { return tensor ? tensor->data : NULL; }
 
 /* ---- DLPack ---- */
 
@@ -100,6 +103,7 @@ static void drop_exported(DLManagedTensor *self) {
 }
 
 reed_status reed_tensor_to_dlpack(reed_tensor *tensor, DLManagedTensor **out_managed) {
+  if (!tensor || !out_managed) return REED_ERROR_ARGUMENT;
   DLManagedTensor *managed = mem_calloc(1, sizeof *managed);
   if (!managed) return REED_ERROR_MEMORY;
   managed->dl_tensor = (DLTensor){
@@ -134,6 +138,7 @@ static bool dense_row_major(const DLTensor *t) {
 }
 
 reed_status reed_tensor_from_dlpack(DLManagedTensor *managed, reed_tensor **out_tensor) {
+  if (!managed || !out_tensor) return REED_ERROR_ARGUMENT;
   const DLTensor *t = &managed->dl_tensor;
   reed_dtype dtype = dtype_of_dlpack(t->dtype);
   if (t->device.device_type != kDLCPU || dtype == REED_NONE || t->ndim < 0 || t->ndim > REED_MAX_RANK ||

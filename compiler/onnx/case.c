@@ -32,6 +32,9 @@ static void unpack_release(void *context, void *block) {
 
 reed_status reed_onnx_read_tensor(const void *bytes, size_t n_bytes, char **out_name, reed_tensor **out_tensor,
                                   reed_diagnosis *diagnosis) {
+  if (!bytes || !out_tensor)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "reed_onnx_read_tensor: bytes and a place for the tensor are needed");
   ProtobufCAllocator allocator = {unpack_allocate, unpack_release, NULL};
   reed_tensor *tensor = NULL;
   ir_module *scratch = NULL;

@@ -37,6 +37,7 @@ typedef int64_t reed_dim;
 
 typedef struct reed_shape_call reed_shape_call;
 
+/* call NULL, here and below: plain numbers, and overflow gives 0 without a diagnosis. */
 /* True for a number, false for a symbol. At run time always true. */
 REED_API bool reed_dim_known(const reed_shape_call *call, reed_dim a);
 /* A new symbol, equal to nothing else: "some extent". At run time never reached by a correct shape function: fails the

@@ -2,7 +2,8 @@
  * program) -> run.
  *
  * Threads: a reed_program may be used by any number of threads; a reed_session by one at a time, except
- * reed_session_cancel. Objects that were handed out stay valid until they are closed, whatever is closed before them.
+ * reed_session_cancel: a second run, or a question about figures, while a run is in flight is ERROR_ARGUMENT and harms
+ * nothing. Objects that were handed out stay valid until they are closed, whatever is closed before them.
  * Texts and JSON handed out are released with reed_text_free. */
 #ifndef REED_REED_H_
 #define REED_REED_H_
@@ -85,6 +86,8 @@ typedef struct reed_session_options {
 
 REED_API REED_MUST_CHECK reed_status reed_session_open(reed_program *program, const reed_session_options *options,
                                                        reed_session **out_session, reed_diagnosis *diagnosis);
+/* A run in flight on another thread is cancelled and waited for; an asynchronous one that no thread has begun is
+ * dropped. Either ends with ERROR_CANCELLED. Not from within a kernel or a shape function of the session's run. */
 REED_API void reed_session_close(reed_session **session);
 
 /* Runs the model's main function. inputs: one per model input, in order, host tensors, borrowed. outputs: n_outputs new
@@ -92,12 +95,14 @@ REED_API void reed_session_close(reed_session **session);
 REED_API REED_MUST_CHECK reed_status reed_session_run(reed_session *session, reed_tensor *const *inputs,
                                                       size_t n_inputs, reed_tensor **outputs, size_t n_outputs,
                                                       reed_diagnosis *diagnosis);
-/* Makes the run in progress (or the next one) stop with ERROR_CANCELLED. From any thread. */
+/* Makes the run in flight stop with ERROR_CANCELLED, soon: it asks at every kernel, and long kernels at the borders of
+ * their chunks. Between runs it does nothing. The session can run again. From any thread, and from signal handlers. */
 REED_API void reed_session_cancel(reed_session *session);
 
 typedef struct uv_loop_s uv_loop_t;
-/* As reed_session_run on a thread of libuv's pool; `done` is called on the loop's thread with the result. The session
- * must not be used until then. inputs are retained, outputs are passed to `done`, which takes them. */
+/* As reed_session_run on a thread of libuv's pool; `done` is called on the loop's thread with the result, and may
+ * run or close the session. From this call until then the run is in flight. inputs are retained, outputs are passed to
+ * `done`, which takes them. */
 typedef void (*reed_run_done_fn)(void *context, reed_status status, reed_tensor **outputs, size_t n_outputs,
                                  const reed_diagnosis *diagnosis);
 REED_API REED_MUST_CHECK reed_status reed_session_run_async(reed_session *session, uv_loop_t *loop,

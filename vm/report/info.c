@@ -47,6 +47,9 @@ static void add_functions(json_writer *json, const module *m) {
 }
 
 reed_status reed_program_info_json(const reed_program *p, char **out_json, reed_diagnosis *diagnosis) {
+  if (!p || !out_json)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "reed_program_info_json: a program and a place for the text are needed");
   const module *m = p->module;
   json_writer writer = {0}, *json = &writer;
   reed_value_info info;
