@@ -37,7 +37,7 @@ reed_status attention_read(const reed_kernel_call *call, attention *a) {
                   *past_v = operand(call->inputs, call->n_inputs, 5);
   const reed_desc *lengths = operand(call->inputs, call->n_inputs, 6);
   bool flat = q->rank == 3;
-  *a = (attention){.n_threads = cpu_env_threads(call), .level = cpu_level_now()};
+  *a = (attention){.team = cpu_env_team(call), .level = cpu_level_now()};
   a->batch = q->dims[0];
   a->heads = flat ? reed_attrs_int(call->attrs, "q_num_heads", 1) : q->dims[1];
   a->kv_heads = flat ? reed_attrs_int(call->attrs, "kv_num_heads", 1) : k->dims[1];

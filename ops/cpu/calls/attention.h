@@ -11,7 +11,7 @@ typedef struct attention_view {
 } attention_view;
 
 typedef struct attention {
-  int n_threads;
+  cpu_team team;
   cpu_level level;
   int64_t batch, heads, kv_heads, queries, size, value_size;
   int64_t past, keys, total; /* keys of earlier calls, of this one, both */

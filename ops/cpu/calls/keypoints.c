@@ -21,7 +21,7 @@ reed_status keypoints_read(const reed_kernel_call *call, keypoints *out_keypoint
   if (rows < 1 || columns < 1 || rows > INT32_MAX || columns > INT32_MAX / lanes)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "maps of %lld by %lld cannot be resized", (long long)rows,
                             (long long)columns);
-  *out_keypoints = (keypoints){.n_threads = cpu_env_threads(call),
+  *out_keypoints = (keypoints){.team = cpu_env_team(call),
                                .level = cpu_level_now(),
                                .cubic_a = op_attr_float(call->attrs, "cubic_coeff_a"),
                                .n = maps->dims[0],

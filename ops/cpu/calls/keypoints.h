@@ -15,7 +15,7 @@ enum {
 }; /* inputs */
 
 typedef struct keypoints {
-  int n_threads;
+  cpu_team team;
   cpu_level level;
   int mapping; /* resize_read_mapping */
   double cubic_a;

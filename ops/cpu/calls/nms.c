@@ -18,7 +18,7 @@ reed_status nms_read(const reed_kernel_call *call, nms *n) {
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "boxes %s and scores %s do not go together",
                             desc_text(boxes, b, sizeof b), desc_text(scores, s, sizeof s));
   }
-  *n = (nms){.n_threads = cpu_env_threads(call),
+  *n = (nms){.team = cpu_env_team(call),
              .level = cpu_level_now(),
              .batches = boxes->dims[0],
              .classes = scores->dims[1],

@@ -5,7 +5,7 @@
 #include "ops/cpu/common/common.h"
 
 typedef struct nms {
-  int n_threads;
+  cpu_team team;
   cpu_level level;
   bool centers; /* boxes are x_center, y_center, width, height; else y1, x1, y2, x2 of any two opposite corners */
   bool has_iou, has_score; /* inputs 3 and 4 are there */

@@ -46,7 +46,7 @@ reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *n) {
   *n = (norm){.dtype = x->dtype,
               .centred = kind != NORM_RMS,
               .shared = 1,
-              .n_threads = cpu_env_threads(call),
+              .team = cpu_env_team(call),
               .level = cpu_level_now(),
               .epsilon = op_attr_float(call->attrs, "epsilon"),
               .momentum = kind == NORM_BATCH ? op_attr_float(call->attrs, "momentum") : 0,

@@ -10,7 +10,7 @@ typedef struct norm {
   reed_dtype dtype;
   reed_dtype parameters[5]; /* dtypes of the inputs, REED_NONE where absent */
   reed_dtype results[3];    /* dtypes of the outputs, REED_NONE where absent */
-  int n_threads;
+  cpu_team team;
   cpu_level level;
   bool training; /* batch: statistics of this batch */
   double epsilon, momentum;

@@ -18,7 +18,7 @@ reed_status paste_read(const reed_kernel_call *call, paste *out_paste) {
   if (masks->dims[2] < 1 || masks->dims[3] < 1 || masks->dims[2] > INT32_MAX || masks->dims[3] > INT32_MAX)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "masks of %lld by %lld cannot be resized",
                             (long long)masks->dims[2], (long long)masks->dims[3]);
-  *out_paste = (paste){.n_threads = cpu_env_threads(call),
+  *out_paste = (paste){.team = cpu_env_team(call),
                        .level = cpu_level_now(),
                        .masks = masks->dims[0],
                        .rows = masks->dims[2],

@@ -5,7 +5,7 @@
 #include "ops/cpu/common/common.h"
 
 typedef struct paste {
-  int n_threads;
+  cpu_team team;
   cpu_level level;
   int mapping;                  /* resize_read_mapping */
   int64_t masks, rows, columns; /* how many; of each */

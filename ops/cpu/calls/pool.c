@@ -3,7 +3,7 @@
 
 reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
-  *p = (pool){.dtype = x->dtype, .n_threads = cpu_env_threads(call), .level = cpu_level_now()};
+  *p = (pool){.dtype = x->dtype, .team = cpu_env_team(call), .level = cpu_level_now()};
   reed_status status = REED_OK;
   if (kind == POOL_GLOBAL) {
     if (x->rank < 2 || x->rank != y->rank)

@@ -9,7 +9,7 @@ typedef enum pool_kind { POOL_AVERAGE, POOL_MAX, POOL_LP, POOL_GLOBAL } pool_kin
 typedef struct pool {
   window w; /* a global pool: one window over everything */
   reed_dtype dtype;
-  int n_threads;
+  cpu_team team;
   cpu_level level;
   bool mean, include_pad, column_major, with_indices;
   int64_t power; /* p of an Lp pool, else 0 */

@@ -60,7 +60,7 @@ static reed_status read_gemm(const reed_kernel_call *call, product *p) {
 
 reed_status product_read(const reed_kernel_call *call, bool gemm, product *p) {
   const reed_desc *y = &call->outputs[0];
-  *p = (product){.dtype = call->inputs[0].dtype, .n_threads = cpu_env_threads(call), .alpha = 1, .beta = 1};
+  *p = (product){.dtype = call->inputs[0].dtype, .team = cpu_env_team(call), .alpha = 1, .beta = 1};
   reed_status status = gemm ? read_gemm(call, p) : read_matmul(call, p);
   if (status == REED_OK) status = activation_read(call, &p->activation);
   if (status != REED_OK) return status;

@@ -7,7 +7,7 @@
 
 typedef struct product {
   reed_dtype dtype;
-  int n_threads;
+  cpu_team team;
   int64_t batch, m, k, n;
   int32_t batch_rank;
   int64_t batch_dims[REED_MAX_RANK]; /* of Y, without its matrices */

@@ -81,7 +81,7 @@ reed_status recurrent_read(const reed_kernel_call *call, recurrent *out_recurren
   recurrent r = {
       .id = op_id_of(call->op),
       .dtype = x->dtype,
-      .n_threads = cpu_env_threads(call),
+      .team = cpu_env_team(call),
       .level = cpu_level_now(),
       .n_inputs = call->n_inputs,
       .n_outputs = call->n_outputs,

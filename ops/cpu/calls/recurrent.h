@@ -59,7 +59,7 @@ typedef struct recurrent_activation {
 typedef struct recurrent {
   op_id id; /* OP_RNN, OP_GRU, OP_LSTM */
   reed_dtype dtype;
-  int n_threads;
+  cpu_team team;
   cpu_level level;
   int32_t n_inputs, n_outputs;
   int64_t n_directions, n_gates, steps, sequences, features, hidden;

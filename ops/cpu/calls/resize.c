@@ -218,7 +218,7 @@ reed_status resize_open(const reed_kernel_call *call, resize **out_resize) {
   if (status != REED_OK) return status;
   resize *r = mem_calloc(1, sizeof *r);
   if (!r) return cpu_no_memory(call);
-  r->n_threads = cpu_env_threads(call);
+  r->team = cpu_env_team(call);
   r->level = cpu_level_now();
   r->nearest = s.interpolation == MODE_NEAREST;
   r->x = *x;

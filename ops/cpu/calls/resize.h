@@ -13,7 +13,7 @@ typedef struct resize_axis {
 } resize_axis;
 
 typedef struct resize {
-  int n_threads;
+  cpu_team team;
   cpu_level level;
   bool nearest;
   reed_desc x, y;

@@ -43,7 +43,7 @@ reed_status roi_call_read(const reed_kernel_call *call, roi_call *c) {
   bool is_leveled = call->op == op_builtin(OP_MultiLevelRoiAlign);
   *c = (roi_call){
       .at = is_leveled ? leveled : one_map,
-      .n_threads = cpu_env_threads(call),
+      .team = cpu_env_team(call),
       .level = cpu_level_now(),
   };
   c->n_maps = is_leveled ? call->n_inputs - c->at.maps : 1;

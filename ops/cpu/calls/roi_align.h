@@ -22,7 +22,7 @@ typedef struct roi_operands {
 typedef struct roi_call {
   roi_operands at;
   reed_dtype dtype;
-  int n_threads;
+  cpu_team team;
   cpu_level level;
   int64_t regions;
   int64_t scratch_bytes; /* of the workspace, per thread */

@@ -21,7 +21,7 @@ reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) {
               : id == OP_LpNormalization ? SOFTMAX_LP
                                          : SOFTMAX,
       .p = id == OP_LpNormalization ? op_attr_int(call->attrs, "p") : 0,
-      .n_threads = cpu_env_threads(call),
+      .team = cpu_env_team(call),
       .level = cpu_level_now(),
       .outer = cpu_product(x->dims, 0, axis),
       .axis = cpu_product(x->dims, axis, after),

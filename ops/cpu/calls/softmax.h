@@ -11,7 +11,7 @@ typedef struct softmax {
   reed_dtype dtype;
   softmax_kind kind;
   int64_t p; /* of LpNormalization */
-  int n_threads;
+  cpu_team team;
   cpu_level level;
   int64_t outer, axis, inner;
 } softmax;

@@ -10,7 +10,7 @@ reed_status topk_read(const reed_kernel_call *call, topk *t) {
   if (status != REED_OK) return status;
   *t = (topk){
       .dtype = x->dtype,
-      .n_threads = cpu_env_threads(call),
+      .team = cpu_env_team(call),
       .largest = op_attr_int(call->attrs, "largest") != 0,
       .with_indices = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE,
       .outer = cpu_product(x->dims, 0, axis),

@@ -6,7 +6,7 @@
 
 typedef struct topk {
   reed_dtype dtype;
-  int n_threads;
+  cpu_team team;
   bool largest, with_indices;
   int64_t outer, extent, inner, k;
   int64_t scratch_bytes; /* of the workspace, per thread */

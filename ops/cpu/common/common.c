@@ -4,20 +4,29 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void cpu_parallel(int n_threads, int64_t n, int64_t grain, cpu_range_fn fn, void *context) {
+/* Grains first..last-1, piece by piece. */
+static void take_pieces(const cpu_team *team, int64_t first, int64_t last, int64_t n, int64_t grain, cpu_range_fn fn,
+                        void *context) {
+  int64_t step = (last - first + team->pieces - 1) / team->pieces;
+  for (; first < last && !cpu_cancelled(team); first += step) {
+    int64_t end = first + step < last ? first + step : last;
+    fn(context, first * grain, end * grain < n ? end * grain : n);
+  }
+}
+
+reed_status cpu_parallel(cpu_team team, int64_t n, int64_t grain, cpu_range_fn fn, void *context) {
   int64_t n_grains = (n + grain - 1) / grain;
-  if (n_threads > n_grains) n_threads = (int)n_grains;
-  if (n_threads <= 1) {
-    if (n > 0) fn(context, 0, n);
-    return;
+  if (team.threads > n_grains) team.threads = (int32_t)n_grains;
+  if (team.threads <= 1) {
+    take_pieces(&team, 0, n_grains, n, grain, fn, context);
+  } else {
+#pragma omp parallel num_threads(team.threads)
+    {
+      int64_t me = omp_get_thread_num(), all = omp_get_num_threads();
+      take_pieces(&team, n_grains * me / all, n_grains * (me + 1) / all, n, grain, fn, context);
+    }
   }
-#pragma omp parallel num_threads(n_threads)
-  {
-    int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
-    int64_t begin = n_grains * me / team * grain, end = n_grains * (me + 1) / team * grain;
-    if (end > n) end = n;
-    if (begin < end) fn(context, begin, end);
-  }
+  return cpu_cancelled(&team) ? REED_ERROR_CANCELLED : REED_OK;
 }
 
 reed_status cpu_no_memory(const reed_kernel_call *call) {

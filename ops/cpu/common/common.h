@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/desc.h"
 #include "base/diag.h"
 #include "base/mem.h"
@@ -21,21 +22,50 @@
  * much per thread waking a thread costs more than it brings (2-5 us at some 10 bytes/ns). */
 #define CPU_WORK_PER_THREAD ((int64_t)65536)
 
-/* Threads worth using for that work: 1 .. n_threads. */
-static inline int cpu_threads_for(int n_threads, int64_t work) {
-  int64_t worth = work / CPU_WORK_PER_THREAD;
-  return worth <= 1 ? 1 : worth < n_threads ? (int)worth : n_threads;
+/* A thread asks whether the run was cancelled after about this much: 1 to 5 ms. */
+#define CPU_WORK_PER_PIECE ((int64_t)8 << 20)
+
+/* Who does a piece of work: how many threads, in how many pieces each of them takes its part, and the flag that ends
+ * the work between two pieces. A kernel keeps it from `prepare` on. */
+typedef struct cpu_team {
+  int32_t threads, pieces;
+  const int *cancel; /* base/cancel.h */
+} cpu_team;
+
+/* All threads that the session allows. */
+static inline cpu_team cpu_env_team(const reed_kernel_call *call) {
+  const struct reed_kernel_env *env = call->env;
+  return (cpu_team){env && env->n_threads > 1 ? env->n_threads : 1, 1, env ? env->cancel : NULL};
 }
+
+/* The threads of the team that are worth using for that work: 1 .. all; and its pieces. */
+static inline cpu_team cpu_team_for(cpu_team team, int64_t work) {
+  int64_t worth = work / CPU_WORK_PER_THREAD;
+  if (worth < team.threads) team.threads = worth > 1 ? (int32_t)worth : 1;
+  int64_t pieces = work / CPU_WORK_PER_PIECE / team.threads;
+  team.pieces = pieces < 1 ? 1 : pieces < INT16_MAX ? (int32_t)pieces : INT16_MAX;
+  return team;
+}
+
+/* At most that many threads, each with a part of its own that it does not divide: it asks cpu_cancelled itself. */
+static inline cpu_team cpu_team_of_parts(cpu_team team, int64_t most) {
+  if (team.threads > most) team.threads = (int32_t)(most > 1 ? most : 1);
+  team.pieces = 1;
+  return team;
+}
+
+/* Asked by loops that cpu_parallel does not see into; what they leave undone, cpu_parallel reports. */
+static inline bool cpu_cancelled(const cpu_team *team) { return cancel_asked(team->cancel); }
+
+/* In a loop over single elements: asks at every 65536th. */
+static inline bool cpu_cancelled_at(const cpu_team *team, int64_t i) { return (i & 65535) == 0 && cpu_cancelled(team); }
 
 /* Calls fn(context, begin, end) on disjoint ranges that cover 0..n, whose bounds are multiples of `grain` (but n), on
- * up to n_threads threads of the OpenMP team: one range per thread; n_threads 1: one plain call. fn must not fail by
+ * up to team.threads threads of the OpenMP team; one thread: on the calling one. A thread's ranges follow each other,
+ * one a piece. ERROR_CANCELLED where the run was cancelled by then: some ranges may be missing. fn must not fail by
  * unwinding. */
 typedef void (*cpu_range_fn)(void *context, int64_t begin, int64_t end);
-void cpu_parallel(int n_threads, int64_t n, int64_t grain, cpu_range_fn fn, void *context);
-
-static inline int cpu_env_threads(const reed_kernel_call *call) {
-  return call->env && call->env->n_threads > 1 ? call->env->n_threads : 1;
-}
+reed_status cpu_parallel(cpu_team team, int64_t n, int64_t grain, cpu_range_fn fn, void *context) REED_MUST_CHECK;
 
 /* ---- kernels ---- */
 

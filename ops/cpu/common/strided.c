@@ -23,7 +23,7 @@ static void turn_longest_in(strided_copy *p) {
 
 void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, const int64_t *from_strides,
                   int64_t from_offset, const int64_t *to_strides, int64_t to_offset, int64_t element_bytes,
-                  int n_threads) {
+                  cpu_team team) {
   strided_copy *p = out_plan;
   *p = (strided_copy){.tile = -1, .n = 1, .block_bytes = element_bytes};
   p->from_offset = from_offset * element_bytes;
@@ -56,11 +56,11 @@ void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, 
       if (p->from[d] == p->block_bytes && p->extents[d] >= 4) p->tile = d;
   if (p->block_bytes & (p->block_bytes - 1)) p->tile = -1;
   if (p->tile < 0 && p->block_bytes <= 16 && inner > 0 && p->extents[inner] < 8) turn_longest_in(p);
-  p->n_threads = cpu_threads_for(n_threads, 2 * p->n * p->block_bytes);
+  p->team = cpu_team_for(team, 2 * p->n * p->block_bytes);
 }
 
-void strided_plan_bytes(strided_copy *out_plan, int64_t bytes, int n_threads) {
-  strided_plan(out_plan, 1, &bytes, &(int64_t){1}, 0, &(int64_t){1}, 0, 1, n_threads);
+void strided_plan_bytes(strided_copy *out_plan, int64_t bytes, cpu_team team) {
+  strided_plan(out_plan, 1, &bytes, &(int64_t){1}, 0, &(int64_t){1}, 0, 1, team);
 }
 
 /* ---- copying ---- */
@@ -228,17 +228,16 @@ static void copy_tiles_range(void *context, int64_t begin, int64_t end) {
   }
 }
 
-void strided_run(const strided_copy *plan, const void *from, void *to) {
-  if (plan->n == 0) return;
+reed_status strided_run(const strided_copy *plan, const void *from, void *to) {
+  if (plan->n == 0) return REED_OK;
   copying c = {plan, (const char *)from + plan->from_offset, (char *)to + plan->to_offset};
   if (plan->rank == 0) {
-    if (c.from != c.to) cpu_parallel(plan->n_threads, plan->block_bytes, 4096, copy_bytes_range, &c);
+    return c.from == c.to ? REED_OK : cpu_parallel(plan->team, plan->block_bytes, 4096, copy_bytes_range, &c);
   } else if (plan->tile >= 0) {
     int64_t n_outer = plan->n / plan->extents[plan->rank - 1] / plan->extents[plan->tile];
-    cpu_parallel(plan->n_threads, n_outer * strip_count(plan), 1, copy_tiles_range, &c);
-  } else {
-    cpu_parallel(plan->n_threads, plan->n, 1, copy_blocks_range, &c);
+    return cpu_parallel(plan->team, n_outer * strip_count(plan), 1, copy_tiles_range, &c);
   }
+  return cpu_parallel(plan->team, plan->n, 1, copy_blocks_range, &c);
 }
 
 void strided_fill(void *to, const void *element, int64_t size, int64_t n) { copy_row(to, size, element, 0, n, size); }

@@ -3,14 +3,13 @@
 #ifndef OPS_CPU_COMMON_STRIDED_H_
 #define OPS_CPU_COMMON_STRIDED_H_
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "ops/cpu/common/common.h"
 
 #define STRIDED_MAX_RANK 16 /* Tile and DepthToSpace see each dim as two or three */
 
 typedef struct strided_copy {
   int32_t rank; /* dims left after joining; 0: one block */
-  int32_t n_threads;
+  cpu_team team;
   int32_t tile; /* dim that is contiguous in the source while the last is in the target: copied in tiles; -1: none */
   int64_t n;    /* blocks: product of extents */
   int64_t block_bytes;            /* contiguous on both sides */
@@ -25,12 +24,12 @@ typedef struct strided_copy {
  * not overlap. Drops and joins dims where that changes nothing. */
 void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, const int64_t *from_strides,
                   int64_t from_offset, const int64_t *to_strides, int64_t to_offset, int64_t element_bytes,
-                  int n_threads);
+                  cpu_team team);
 /* The same of n contiguous bytes. */
-void strided_plan_bytes(strided_copy *out_plan, int64_t bytes, int n_threads);
+void strided_plan_bytes(strided_copy *out_plan, int64_t bytes, cpu_team team);
 /* Copies. Source and target must not overlap, but that equal pointers with a contiguous plan do nothing. With nothing
  * to copy the pointers may be NULL. */
-void strided_run(const strided_copy *plan, const void *from, void *to);
+reed_status strided_run(const strided_copy *plan, const void *from, void *to) REED_MUST_CHECK;
 
 /* n copies of the element at `element` (size 1, 2, 4 or 8 bytes) to `to`. */
 void strided_fill(void *to, const void *element, int64_t size, int64_t n);

@@ -30,7 +30,8 @@ struct elementwise_state {
   elementwise_fn finish; /* Mean's division; NULL: none */
   elementwise_parameters parameters;
   row_fn row;
-  int32_t n_in, rank, n_threads;
+  int32_t n_in, rank;
+  cpu_team team;
   int64_t n; /* elements of the output */
   int64_t extents[REED_MAX_RANK];
   int64_t out_size, compute_size;
@@ -148,7 +149,8 @@ static reed_status run_elementwise(const void *state, const reed_kernel_buffers 
     in[k] = index < 0 ? (const char *)&s->limit[k - 1] : buffers->inputs[index];
   }
   elementwise_job job = {s, in, buffers->outputs[0], 0};
-  cpu_parallel(s->n_threads, s->n, 64, elementwise_range, &job);
+  reed_status status = cpu_parallel(s->team, s->n, 64, elementwise_range, &job);
+  if (status != REED_OK) return status;
   return job.fault ? division_fault(s, buffers) : REED_OK;
 }
 
@@ -218,7 +220,7 @@ static elementwise_state *open_state(const reed_kernel_call *call, const formula
   s->n = desc_elements(out);
   s->out_size = (int64_t)reed_dtype_bytes(out->dtype);
   s->compute_size = (int64_t)reed_dtype_bytes(f->compute);
-  s->n_threads = cpu_threads_for(cpu_env_threads(call), s->n * (s->out_size + 4 * elementwise_cost(f->formula)));
+  s->team = cpu_team_for(cpu_env_team(call), s->n * (s->out_size + 4 * elementwise_cost(f->formula)));
   if (!f->as_is && f->result != out->dtype) s->store = convert_between(level, f->result, out->dtype);
   bool converts = s->store != NULL;
   for (int32_t k = 0; k < f->n_in; k++) {
@@ -246,7 +248,7 @@ static reed_status prepare_formula(const reed_kernel_call *call, const formula_c
     mem_free(s);
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "the inputs do not broadcast to the output");
   }
-  bool flat = s->rank == 1 && s->n_threads == 1 && s->row == row_direct;
+  bool flat = s->rank == 1 && s->team.threads == 1 && s->team.pieces == 1 && s->row == row_direct;
   for (int32_t k = 0; k < s->n_in; k++) flat &= s->operands[k].index == k;
   cpu_kernel_set(out_kernel, s->n == 0 ? run_nothing : flat ? run_flat : run_elementwise, s);
   return REED_OK;
@@ -313,7 +315,7 @@ reed_status cpu_prepare_where(const reed_kernel_call *call, reed_kernel *out_ker
 typedef struct cast_state {
   convert_fn convert;
   int64_t n, from_size, to_size;
-  int32_t n_threads;
+  cpu_team team;
 } cast_state;
 
 typedef struct cast_job {
@@ -330,8 +332,7 @@ static void cast_range(void *context, int64_t begin, int64_t end) {
 static reed_status run_cast(const void *state, const reed_kernel_buffers *buffers) {
   const cast_state *s = state;
   cast_job job = {s, buffers->inputs[0], buffers->outputs[0]};
-  cpu_parallel(s->n_threads, s->n, 64, cast_range, &job);
-  return REED_OK;
+  return cpu_parallel(s->team, s->n, 64, cast_range, &job);
 }
 
 reed_status cpu_prepare_cast(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -343,7 +344,7 @@ reed_status cpu_prepare_cast(const reed_kernel_call *call, reed_kernel *out_kern
   s->n = desc_elements(&call->outputs[0]);
   s->from_size = (int64_t)reed_dtype_bytes(from);
   s->to_size = (int64_t)reed_dtype_bytes(to);
-  s->n_threads = cpu_threads_for(cpu_env_threads(call), s->n * (s->from_size + s->to_size));
+  s->team = cpu_team_for(cpu_env_team(call), s->n * (s->from_size + s->to_size));
   cpu_kernel_set(out_kernel, run_cast, s);
   return REED_OK;
 }

@@ -46,7 +46,8 @@ typedef struct run_step {
 } run_step;
 
 typedef struct fused_state {
-  int32_t n_inputs, n_steps, n_slots, n_threads, rank;
+  int32_t n_inputs, n_steps, n_slots, rank;
+  cpu_team team;
   bool by_row; /* blocks end where rows do */
   int64_t n, block, slot_bytes, out_size;
   int64_t extents[REED_MAX_RANK];
@@ -168,7 +169,8 @@ static void fused_range(void *context, int64_t begin, int64_t end) {
 static reed_status run_fused(const void *state, const reed_kernel_buffers *buffers) {
   const fused_state *s = state;
   fused_job job = {s, buffers, 0};
-  cpu_parallel(s->n_threads, s->n, 64, fused_range, &job);
+  reed_status status = cpu_parallel(s->team, s->n, 64, fused_range, &job);
+  if (status != REED_OK) return status;
   return job.fault ? reed_kernel_fault(buffers, REED_FAULT_DIVISION, -1, -1, 0, 0) : REED_OK;
 }
 
@@ -245,7 +247,7 @@ static reed_status read_steps(fused_state *s, const reed_kernel_call *call, cons
       return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "step %d: there is no such formula for %s", j,
                               reed_dtype_name(operand));
   }
-  s->n_threads = cpu_threads_for(cpu_env_threads(call), s->n * cost);
+  s->team = cpu_team_for(cpu_env_team(call), s->n * cost);
   return REED_OK;
 }
 

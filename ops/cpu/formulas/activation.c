@@ -62,8 +62,8 @@ static void apply_f32(void *context, int64_t begin, int64_t end) {
   activation_row(s->activation, (float *)s->data + begin, end - begin);
 }
 
-void activation_apply(const activation *a, int n_threads, reed_dtype dtype, void *data, int64_t n) {
-  if (a->kind == ACTIVATION_NONE) return;
+reed_status activation_apply(const activation *a, cpu_team team, reed_dtype dtype, void *data, int64_t n) {
+  if (a->kind == ACTIVATION_NONE) return REED_OK;
   span s = {a, dtype, data};
-  cpu_parallel(cpu_threads_for(n_threads, n * 16), n, 64, dtype == REED_F32 ? apply_f32 : apply_any, &s);
+  return cpu_parallel(cpu_team_for(team, n * 16), n, 64, dtype == REED_F32 ? apply_f32 : apply_any, &s);
 }

@@ -18,7 +18,8 @@ reed_status activation_read(const reed_kernel_call *call, activation *out_activa
 double activation_at(const activation *a, double x);
 /* In place over n floats, on this thread: for what has just been written and is still near. */
 void activation_row(const activation *a, float *x, int64_t n);
-/* In place over n elements of dtype, on up to n_threads threads. */
-void activation_apply(const activation *a, int n_threads, reed_dtype dtype, void *data, int64_t n);
+/* In place over n elements of dtype. */
+REED_MUST_CHECK reed_status activation_apply(const activation *a, cpu_team team, reed_dtype dtype, void *data,
+                                             int64_t n);
 
 #endif

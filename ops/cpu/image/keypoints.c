@@ -171,7 +171,8 @@ static void find_peaks(void *context, int64_t begin, int64_t end) {
   const keypoints_job *job = context;
   for (int64_t range = begin; range < end; range++) {
     block *b = open_block(job->p, job->scratch + range * job->scratch_bytes);
-    for (int64_t i = range * job->per_range; i < job->n_tiles && i < (range + 1) * job->per_range; i++)
+    for (int64_t i = range * job->per_range;
+         i < job->n_tiles && i < (range + 1) * job->per_range && !cpu_cancelled(&job->p->team); i++)
       find_in_tile(job, i, b);
   }
 }
@@ -185,16 +186,15 @@ static reed_status run_keypoints(const void *state, const reed_kernel_buffers *b
     if (status != REED_OK) return status;
     work += 4.0 * (double)p->channels * (double)(rows * TAPS) * (double)p->columns;
   }
-  int threads = cpu_threads_for(p->n_threads, work < 0x1p62 ? (int64_t)work : INT64_MAX);
-  if (threads > n_tiles) threads = (int)n_tiles;
+  cpu_team team = cpu_team_for(p->team, work < 0x1p62 ? (int64_t)work : INT64_MAX);
+  team = cpu_team_of_parts(team, n_tiles);
   keypoints_job job = {.p = p,
                        .buffers = buffers,
                        .scratch = buffers->workspace,
                        .scratch_bytes = scratch_bytes(p),
                        .n_tiles = n_tiles,
-                       .per_range = (n_tiles + threads - 1) / threads};
-  cpu_parallel(threads, threads, 1, find_peaks, &job);
-  return REED_OK;
+                       .per_range = (n_tiles + team.threads - 1) / team.threads};
+  return cpu_parallel(team, team.threads, 1, find_peaks, &job);
 }
 
 reed_status cpu_prepare_keypoints(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -205,6 +205,6 @@ reed_status cpu_prepare_keypoints(const reed_kernel_call *call, reed_kernel *out
   void *state = mem_copy(&p, sizeof p);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_keypoints, state);
-  out_kernel->workspace_bytes = scratch_bytes(&p) * p.n_threads;
+  out_kernel->workspace_bytes = scratch_bytes(&p) * p.team.threads;
   return REED_OK;
 }

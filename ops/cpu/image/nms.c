@@ -101,7 +101,7 @@ typedef struct nms_job {
   int64_t *n_kept;
   char *scratch; /* per range of rows */
   int64_t per_range;
-  int row_threads; /* for the classes of one row */
+  cpu_team row_team; /* for the classes of one row */
 } nms_job;
 
 /* Numbers the class ids in the order they are met: group[i] is that of candidate i. Gives how many there are. The table
@@ -159,6 +159,7 @@ static void suppress_groups(void *context, int64_t begin, int64_t end) {
     int64_t n_kept = 0;
     for (int64_t slot = k ? g->s->end[k - 1] : 0; slot < g->s->end[k] && n_kept < g->job->n->limit; slot++) {
       if (!g->s->alive[slot]) continue;
+      if (cpu_cancelled(&g->job->n->team)) return;
       n_kept++;
       suppress(g->job, g->s, slot, g->s->end[k]);
     }
@@ -167,18 +168,19 @@ static void suppress_groups(void *context, int64_t begin, int64_t end) {
 
 /* Threads to suppress the groups with, each to its end. 1: going through all candidates in order, stopping at the
  * limit, costs less. Half of the later boxes of its group are compared with a box, at about 8 bytes' worth each. */
-static int threads_for_groups(const nms_job *job, const scratch *s, int64_t n_groups, int64_t count) {
+static cpu_team team_for_groups(const nms_job *job, const scratch *s, int64_t n_groups, int64_t count) {
   int64_t limit = job->n->limit, all = 0, pairs = 0;
-  if (job->row_threads < 2 || n_groups < 2) return 1;
+  cpu_team alone = cpu_team_of_parts(job->row_team, 1);
+  if (job->row_team.threads < 2 || n_groups < 2) return alone;
   for (int64_t k = 0; k < n_groups; k++) {
     int64_t size = s->end[k] - (int64_t)(k ? s->end[k - 1] : 0);
     pairs += size * size / 2;
     all += size * (size < limit ? size : limit) / 2;
   }
-  int threads = cpu_threads_for(job->row_threads, all < INT64_MAX / 8 ? all * 8 : INT64_MAX);
-  if (threads > n_groups) threads = (int)n_groups;
+  cpu_team team = cpu_team_for(job->row_team, all < INT64_MAX / 8 ? all * 8 : INT64_MAX);
+  if (team.threads > n_groups) team.threads = (int32_t)n_groups;
   int64_t in_order = limit < count ? pairs / count * limit : pairs;
-  return all / threads < in_order ? threads : 1;
+  return all / team.threads < in_order ? team : alone;
 }
 
 static int64_t select_row(const nms_job *job, int64_t row, char *memory, int32_t *kept) {
@@ -199,12 +201,12 @@ static int64_t select_row(const nms_job *job, int64_t row, char *memory, int32_t
     at[4 * s.padded] = (at[2 * s.padded] - at[0]) * (at[3 * s.padded] - at[s.padded]);
     s.alive[i] = 1;
   }
-  int threads = threads_for_groups(job, &s, n_groups, count);
-  if (threads > 1) cpu_parallel(threads, n_groups, 1, suppress_groups, &(group_job){job, &s});
-  for (int64_t i = 0; i < count && n_kept < n->limit; i++) {
+  cpu_team team = team_for_groups(job, &s, n_groups, count);
+  if (team.threads > 1 && cpu_parallel(team, n_groups, 1, suppress_groups, &(group_job){job, &s}) != REED_OK) return 0;
+  for (int64_t i = 0; i < count && n_kept < n->limit && !cpu_cancelled(&n->team); i++) {
     if (!s.alive[s.slot[i]]) continue;
     kept[n_kept++] = (int32_t)s.order[i].index;
-    if (threads == 1 && n_kept < n->limit) suppress(job, &s, s.slot[i], s.end[s.group[i]]);
+    if (team.threads == 1 && n_kept < n->limit) suppress(job, &s, s.slot[i], s.end[s.group[i]]);
   }
   return n_kept;
 }
@@ -213,15 +215,16 @@ static void select_ranges(void *context, int64_t begin, int64_t end) {
   const nms_job *job = context;
   int64_t total = job->n->batches * job->n->classes;
   for (int64_t range = begin; range < end; range++)
-    for (int64_t i = range * job->per_range; i < total && i < (range + 1) * job->per_range; i++)
+    for (int64_t i = range * job->per_range;
+         i < total && i < (range + 1) * job->per_range && !cpu_cancelled(&job->n->team); i++)
       job->n_kept[i] = select_row(job, i, job->scratch + range * job->n->scratch_bytes, job->kept + i * job->n->limit);
 }
 
 static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers) {
   const nms *n = state;
   int64_t total = n->batches * n->classes;
-  int threads = cpu_threads_for(n->n_threads, total * n->boxes * 64);
-  if (threads > total) threads = (int)total;
+  cpu_team team = cpu_team_for(n->team, total * n->boxes * 64);
+  team = cpu_team_of_parts(team, total);
   char *workspace = buffers->workspace;
   nms_job job = {.n = n, .boxes = buffers->inputs[0], .scores = buffers->inputs[1]};
   if (n->has_iou) job.iou = *(const float *)buffers->inputs[3];
@@ -231,9 +234,10 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   job.n_kept = (int64_t *)workspace;
   job.kept = (int32_t *)(workspace + total * 8);
   job.scratch = workspace + n->kept_bytes;
-  job.per_range = (total + threads - 1) / threads;
-  job.row_threads = threads == 1 ? n->n_threads : 1;
-  cpu_parallel(threads, threads, 1, select_ranges, &job);
+  job.per_range = (total + team.threads - 1) / team.threads;
+  job.row_team = team.threads == 1 ? n->team : cpu_team_of_parts(n->team, 1);
+  reed_status status = cpu_parallel(team, team.threads, 1, select_ranges, &job);
+  if (status != REED_OK) return status; /* rows may have no count */
   int64_t *out = buffers->outputs[0], n_out = 0;
   for (int64_t i = 0; i < total; i++)
     for (int64_t k = 0; k < job.n_kept[i]; k++, n_out++) {
@@ -267,6 +271,6 @@ reed_status cpu_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kerne
   void *state = mem_copy(&n, sizeof n);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_nms, state);
-  out_kernel->workspace_bytes = n.kept_bytes + n.scratch_bytes * (n.n_threads < total ? n.n_threads : total);
+  out_kernel->workspace_bytes = n.kept_bytes + n.scratch_bytes * (n.team.threads < total ? n.team.threads : total);
   return REED_OK;
 }

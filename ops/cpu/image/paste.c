@@ -62,7 +62,7 @@ static void paste_ranges(void *context, int64_t begin, int64_t end) {
   int64_t height = job->p->height, total = job->p->masks * height;
   for (int64_t range = begin; range < end; range++) {
     int64_t row = range * job->per_range, stop = clamp(row + job->per_range, row, total);
-    while (row < stop) {
+    while (row < stop && !cpu_cancelled(&job->p->team)) {
       int64_t k = row / height, past = clamp((k + 1) * height, row, stop);
       paste_rows(job, k, row - k * height, past - k * height, job->scratch + range * job->p->scratch_bytes);
       row = past;
@@ -73,16 +73,15 @@ static void paste_ranges(void *context, int64_t begin, int64_t end) {
 static reed_status run_paste(const void *state, const reed_kernel_buffers *buffers) {
   const paste *p = state;
   int64_t total = p->masks * p->height;
-  int threads = cpu_threads_for(p->n_threads, total * p->width * 4);
-  if (threads > total) threads = (int)total;
+  cpu_team team = cpu_team_for(p->team, total * p->width * 4);
+  team = cpu_team_of_parts(team, total);
   paste_job job = {.p = p,
                    .masks = buffers->inputs[0],
                    .boxes = buffers->inputs[1],
                    .pictures = buffers->outputs[0],
                    .scratch = buffers->workspace,
-                   .per_range = (total + threads - 1) / threads};
-  cpu_parallel(threads, threads, 1, paste_ranges, &job);
-  return REED_OK;
+                   .per_range = (total + team.threads - 1) / team.threads};
+  return cpu_parallel(team, team.threads, 1, paste_ranges, &job);
 }
 
 reed_status cpu_prepare_paste_masks(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -94,6 +93,6 @@ reed_status cpu_prepare_paste_masks(const reed_kernel_call *call, reed_kernel *o
   void *state = mem_copy(&p, sizeof p);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_paste, state);
-  out_kernel->workspace_bytes = p.scratch_bytes * p.n_threads;
+  out_kernel->workspace_bytes = p.scratch_bytes * p.team.threads;
   return REED_OK;
 }

@@ -107,11 +107,12 @@ static reed_status run_windows(const void *state, const reed_kernel_buffers *buf
   const fast_pool *f = state;
   const pool *p = &f->p;
   int64_t rows = p->planes * (p->out_plane / p->w.out[p->w.n - 1]);
-  int threads = cpu_threads_for(p->n_threads, p->planes * p->out_plane * p->taps * 4);
+  cpu_team team = cpu_team_for(p->team, p->planes * p->out_plane * p->taps * 4);
+  int64_t threads = team.threads;
   pool_job job = {
       f, buffers->inputs[0], buffers->outputs[0], buffers->workspace, threads, (rows + threads - 1) / threads};
-  cpu_parallel(threads, job.n_ranges, 1, pool_ranges, &job);
-  return REED_OK;
+  team = cpu_team_of_parts(team, threads);
+  return cpu_parallel(team, job.n_ranges, 1, pool_ranges, &job);
 }
 
 /* ---- whole planes ---- */
@@ -129,8 +130,7 @@ static void pool_planes(void *context, int64_t begin, int64_t end) {
 static reed_status run_global(const void *state, const reed_kernel_buffers *buffers) {
   const fast_pool *f = state;
   pool_job job = {.f = f, .x = buffers->inputs[0], .y = buffers->outputs[0]};
-  cpu_parallel(cpu_threads_for(f->p.n_threads, f->p.planes * f->p.in_plane * 4), f->p.planes, 1, pool_planes, &job);
-  return REED_OK;
+  return cpu_parallel(cpu_team_for(f->p.team, f->p.planes * f->p.in_plane * 4), f->p.planes, 1, pool_planes, &job);
 }
 
 /* ---- channels last ---- */
@@ -212,13 +212,12 @@ static reed_status run_pixels(const void *state, const reed_kernel_buffers *buff
   pixel_job job = {
       .p = p, .x = buffers->inputs[0], .y = buffers->outputs[0], .channels = f->channels, .block = f->channels};
   int64_t rows = p->planes / f->channels * (p->out_plane / p->w.out[p->w.n - 1]);
-  if (rows < p->n_threads)
-    job.block = f->channels / p->n_threads & ~(int64_t)(CHANNELS_AT_LEAST - 1); /* a global pool */
+  if (rows < p->team.threads)
+    job.block = f->channels / p->team.threads & ~(int64_t)(CHANNELS_AT_LEAST - 1); /* a global pool */
   if (job.block < CHANNELS_AT_LEAST) job.block = CHANNELS_AT_LEAST;
   job.n_blocks = (f->channels + job.block - 1) / job.block;
-  cpu_parallel(cpu_threads_for(p->n_threads, p->planes * p->out_plane * p->taps * 4), rows * job.n_blocks, 1, pool_rows,
-               &job);
-  return REED_OK;
+  return cpu_parallel(cpu_team_for(p->team, p->planes * p->out_plane * p->taps * 4), rows * job.n_blocks, 1, pool_rows,
+                      &job);
 }
 
 static reed_status prepare(const reed_kernel_call *outer, pool_kind kind, reed_kernel_prepare_fn plain,
@@ -237,7 +236,7 @@ static reed_status prepare(const reed_kernel_call *outer, pool_kind kind, reed_k
   void *state = mem_copy(&f, sizeof f);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, view.last ? run_pixels : kind == POOL_GLOBAL ? run_global : run_windows, state);
-  if (!view.last && kind != POOL_GLOBAL) out_kernel->workspace_bytes = f.row_bytes * f.p.n_threads;
+  if (!view.last && kind != POOL_GLOBAL) out_kernel->workspace_bytes = f.row_bytes * f.p.team.threads;
   return REED_OK;
 }
 

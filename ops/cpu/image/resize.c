@@ -110,8 +110,9 @@ static reed_status run_nearest(const void *state, const reed_kernel_buffers *buf
                     .y = buffers->outputs[0],
                     .bytes = reed_dtype_bytes(r->y.dtype),
                     .axis = axis_of(r, last)};
-  cpu_parallel(cpu_threads_for(r->n_threads, desc_bytes(&r->y)), cpu_product(r->y.dims, 0, last), 1, nearest_rows,
-               &job);
+  reed_status status =
+      cpu_parallel(cpu_team_for(r->team, desc_bytes(&r->y)), cpu_product(r->y.dims, 0, last), 1, nearest_rows, &job);
+  if (status != REED_OK) return status;
   if (has_outside(r)) extrapolate(r, buffers->outputs[0]);
   return REED_OK;
 }
@@ -129,8 +130,9 @@ static reed_status run_interpolation(const void *state, const reed_kernel_buffer
     job.y = final ? buffers->outputs[0] : (char *)buffers->workspace + (i % 2 ? r->first_bytes : 0);
     dims[a->axis] = a->out;
     int64_t outer = cpu_product(dims, 0, a->axis), elements = outer * a->out * job.inner;
-    cpu_parallel(cpu_threads_for(r->n_threads, elements * a->taps * 4), job.inner == 1 ? outer : outer * a->out, 1,
-                 interpolate_rows, &job);
+    reed_status status = cpu_parallel(cpu_team_for(r->team, elements * a->taps * 4),
+                                      job.inner == 1 ? outer : outer * a->out, 1, interpolate_rows, &job);
+    if (status != REED_OK) return status;
     job.x = job.y;
   }
   if (has_outside(r)) extrapolate(r, buffers->outputs[0]);

@@ -159,7 +159,7 @@ static void align_ranges(void *context, int64_t begin, int64_t end) {
     lay_scratch(&c->widest, (char *)job->buffers->workspace + range * c->scratch_bytes, &s);
     memset(s.mark, 0, (size_t)c->widest.width * sizeof *s.mark);
     int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total;
-    for (int64_t i = range * job->per_range; i < last; i++) {
+    for (int64_t i = range * job->per_range; i < last && !cpu_cancelled(&c->team); i++) {
       int64_t channel = i / c->regions * job->block;
       align_channels(job, i % c->regions, channel, channels - channel < job->block ? channels - channel : job->block,
                      &s);
@@ -200,7 +200,7 @@ static void align_rows(void *context, int64_t begin, int64_t end) {
     float nothing = 0;
     lay_scratch(&c->widest, (char *)buffers->workspace + range * c->scratch_bytes, &s);
     int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total, planned = -1;
-    for (int64_t i = range * job->per_range; i < last; i++) {
+    for (int64_t i = range * job->per_range; i < last && !cpu_cancelled(&c->team); i++) {
       int64_t region = i / bins_y;
       float *y = (float *)buffers->outputs[0] + i * bins_x * channels;
       if (region != planned) {
@@ -226,10 +226,10 @@ static reed_status run_roi_align(const void *state, const reed_kernel_buffers *b
   if (status != REED_OK) return status;
   int64_t block = c->last ? 1 : channel_block(w),
           total = c->regions * (c->last ? w->bins_y : (w->channels + block - 1) / block);
-  int threads = cpu_threads_for(c->n_threads, c->regions * w->channels * w->bins_y * w->bins_x * 32);
-  roi_job job = {c, buffers, block, (total + threads - 1) / threads};
-  cpu_parallel(threads, threads, 1, c->last ? align_rows : align_ranges, &job);
-  return REED_OK;
+  cpu_team team = cpu_team_for(c->team, c->regions * w->channels * w->bins_y * w->bins_x * 32);
+  team = cpu_team_of_parts(team, team.threads);
+  roi_job job = {c, buffers, block, (total + team.threads - 1) / team.threads};
+  return cpu_parallel(team, team.threads, 1, c->last ? align_rows : align_ranges, &job);
 }
 
 static bool has_empty_map(const roi_call *c) {
@@ -253,6 +253,6 @@ reed_status cpu_prepare_roi_align(const reed_kernel_call *call, reed_kernel *out
   void *state = mem_copy(&c, sizeof c);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_roi_align, state);
-  out_kernel->workspace_bytes = c.scratch_bytes * c.n_threads;
+  out_kernel->workspace_bytes = c.scratch_bytes * c.team.threads;
   return REED_OK;
 }

@@ -10,6 +10,7 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? lo
 /* ---- Trilu ---- */
 
 typedef struct trilu_state {
+  cpu_team team;
   int64_t matrices, rows, columns, size; /* bytes of an element */
   bool upper, has_k;
 } trilu_state;
@@ -20,6 +21,7 @@ static reed_status run_trilu(const void *state, const reed_kernel_buffers *buffe
   int64_t k = s->has_k ? clamp(*(const int64_t *)buffers->inputs[1], -s->rows, s->columns) : 0;
   int64_t row_bytes = s->columns * s->size;
   for (int64_t r = 0; r < s->matrices * s->rows; r++) {
+    if (cpu_cancelled(&s->team)) return REED_ERROR_CANCELLED;
     const char *from = (const char *)buffers->inputs[0] + r * row_bytes;
     char *to = (char *)buffers->outputs[0] + r * row_bytes;
     int64_t edge = clamp(r % s->rows + k + !s->upper, 0, s->columns) * s->size; /* where what is kept begins or ends */
@@ -36,7 +38,8 @@ reed_status cpu_prepare_trilu(const reed_kernel_call *call, reed_kernel *out_ker
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "'k' must have one element");
   trilu_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
-  *s = (trilu_state){.matrices = cpu_product(in->dims, 0, in->rank - 2),
+  *s = (trilu_state){.team = cpu_env_team(call),
+                     .matrices = cpu_product(in->dims, 0, in->rank - 2),
                      .rows = in->dims[in->rank - 2],
                      .columns = in->dims[in->rank - 1],
                      .size = (int64_t)reed_dtype_bytes(in->dtype),
@@ -79,6 +82,7 @@ reed_status cpu_prepare_eye_like(const reed_kernel_call *call, reed_kernel *out_
 /* ---- OneHot ---- */
 
 typedef struct one_hot_state {
+  cpu_team team;
   convert_fn load;             /* an index to i64 */
   int64_t outer, depth, inner; /* output as [outer, depth, inner], indices as [outer, inner] */
   int64_t index_size, size;
@@ -91,6 +95,7 @@ static reed_status run_one_hot(const void *state, const reed_kernel_buffers *buf
   char *out = buffers->outputs[0];
   strided_fill(out, off, s->size, s->outer * s->depth * s->inner);
   for (int64_t i = 0; i < s->outer * s->inner; i++) {
+    if (cpu_cancelled_at(&s->team, i)) return REED_ERROR_CANCELLED;
     int64_t index;
     s->load(&index, indices + i * s->index_size, 1);
     if (index < -s->depth || index >= s->depth) continue;
@@ -110,7 +115,8 @@ reed_status cpu_prepare_one_hot(const reed_kernel_call *call, reed_kernel *out_k
   if (status) return status;
   one_hot_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
-  *s = (one_hot_state){.load = convert_between(cpu_level_now(), indices->dtype, REED_I64),
+  *s = (one_hot_state){.team = cpu_env_team(call),
+                       .load = convert_between(cpu_level_now(), indices->dtype, REED_I64),
                        .outer = cpu_product(out->dims, 0, axis),
                        .depth = out->dims[axis],
                        .inner = cpu_product(out->dims, axis + 1, out->rank),
@@ -123,6 +129,7 @@ reed_status cpu_prepare_one_hot(const reed_kernel_call *call, reed_kernel *out_k
 /* ---- ReverseSequence ---- */
 
 typedef struct reverse_state {
+  cpu_team team;
   int64_t times, batches, block;     /* bytes of what lies behind the first two axes */
   int64_t time_stride, batch_stride; /* in blocks */
 } reverse_state;
@@ -135,6 +142,7 @@ static reed_status run_reverse_sequence(const void *state, const reed_kernel_buf
       return reed_kernel_fault(buffers, REED_FAULT_LENGTH, 1, b, lengths[b], s->times);
   for (int64_t b = 0; b < s->batches; b++)
     for (int64_t t = 0; t < s->times; t++) {
+      if (cpu_cancelled_at(&s->team, t)) return REED_ERROR_CANCELLED;
       int64_t from = t < lengths[b] ? lengths[b] - 1 - t : t, base = b * s->batch_stride;
       memcpy((char *)buffers->outputs[0] + (base + t * s->time_stride) * s->block,
              (const char *)buffers->inputs[0] + (base + from * s->time_stride) * s->block, (size_t)s->block);
@@ -148,7 +156,8 @@ reed_status cpu_prepare_reverse_sequence(const reed_kernel_call *call, reed_kern
   bool time_first = op_attr_int(call->attrs, "time_axis") == 0;
   reverse_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
-  *s = (reverse_state){.times = in->dims[!time_first],
+  *s = (reverse_state){.team = cpu_env_team(call),
+                       .times = in->dims[!time_first],
                        .batches = in->dims[time_first],
                        .block = cpu_product(in->dims, 2, in->rank) * (int64_t)reed_dtype_bytes(in->dtype),
                        .time_stride = time_first ? in->dims[1] : 1,

@@ -4,7 +4,7 @@
 
 typedef struct gather_state {
   reed_dtype index_dtype;
-  int32_t n_threads;
+  cpu_team team;
   int32_t n_components;  /* GatherND: length of an index tuple */
   int64_t outer, extent; /* Gather: data is [outer, extent, inner]; GatherND: batches, elements of one batch */
   int64_t n_indices;     /* per outer position; GatherElements: all */
@@ -25,7 +25,7 @@ static gather_state *open_gather(const reed_kernel_call *call) {
   gather_state *s = mem_calloc(1, sizeof *s);
   if (!s) return NULL;
   s->index_dtype = call->inputs[1].dtype;
-  s->n_threads = cpu_threads_for(cpu_env_threads(call), 4 * desc_bytes(&call->outputs[0]));
+  s->team = cpu_team_for(cpu_env_team(call), 4 * desc_bytes(&call->outputs[0]));
   return s;
 }
 
@@ -60,8 +60,7 @@ static reed_status run_gather(const void *state, const reed_kernel_buffers *buff
   reed_status status = cpu_indices_check(buffers, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
   if (status || s->block_bytes == 0) return status;
   gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
-  cpu_parallel(s->n_threads, s->outer * s->n_indices, 1, gather_range, &g);
-  return REED_OK;
+  return cpu_parallel(s->team, s->outer * s->n_indices, 1, gather_range, &g);
 }
 
 /* One constant index within range, and nothing in front of its axis but extents of 1: a stretch of the data, from
@@ -122,8 +121,7 @@ static reed_status run_gather_elements(const void *state, const reed_kernel_buff
   reed_status status = cpu_indices_check(buffers, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
   if (status) return status;
   gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
-  cpu_parallel(s->n_threads, s->n_indices, 1, gather_elements_range, &g);
-  return REED_OK;
+  return cpu_parallel(s->team, s->n_indices, 1, gather_elements_range, &g);
 }
 
 reed_status cpu_prepare_gather_elements(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -175,8 +173,7 @@ static reed_status run_gather_nd(const void *state, const reed_kernel_buffers *b
   reed_status status = cpu_tuples_check(buffers, 1, s->index_dtype, buffers->inputs[1], n, s->n_components, s->extents);
   if (status || s->block_bytes == 0) return status;
   gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
-  cpu_parallel(s->n_threads, n, 1, gather_nd_range, &g);
-  return REED_OK;
+  return cpu_parallel(s->team, n, 1, gather_nd_range, &g);
 }
 
 reed_status cpu_prepare_gather_nd(const reed_kernel_call *call, reed_kernel *out_kernel) {

@@ -81,6 +81,7 @@ reed_status cpu_prepare_constant_of_shape(const reed_kernel_call *call, reed_ker
 
 /* Floats: start + i * delta in double, rounded once. Integers: modulo 2^64, exact for every value the dtype holds. */
 typedef struct range_state {
+  cpu_team team;
   reed_dtype dtype;
   int64_t n;
   double start, delta;
@@ -93,6 +94,7 @@ static reed_status run_range(const void *state, const reed_kernel_buffers *buffe
   bool is_float = s->dtype == REED_F32 || s->dtype == REED_F64 || s->dtype == REED_F16 || s->dtype == REED_BF16;
   char *out = buffers->outputs[0];
   for (int64_t i = 0; i < s->n; i++) {
+    if (cpu_cancelled_at(&s->team, i)) return REED_ERROR_CANCELLED;
     uint64_t bits = s->start_bits + (uint64_t)i * s->delta_bits;
     if (is_float) reed_dtype_write(s->dtype, out + (size_t)i * size, s->start + (double)i * s->delta);
     else memcpy(out + (size_t)i * size, &bits, size); /* little-endian: the low bytes are the truncated value */
@@ -110,6 +112,7 @@ static uint64_t integer_bits(reed_dtype dtype, const void *element) {
 reed_status cpu_prepare_range(const reed_kernel_call *call, reed_kernel *out_kernel) {
   range_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
+  s->team = cpu_env_team(call);
   s->dtype = call->outputs[0].dtype;
   s->n = desc_elements(&call->outputs[0]);
   const void *start = call->host_values[0], *delta = call->host_values[2];
@@ -139,7 +142,8 @@ static reed_status run_dropout(const void *state, const reed_kernel_buffers *buf
   bool training = s->has_mode && *(const uint8_t *)buffers->inputs[2];
   double ratio = s->ratio_dtype == REED_NONE ? 0.5 : reed_dtype_read(s->ratio_dtype, buffers->inputs[1]);
   if (training && ratio != 0) return reed_kernel_fault(buffers, REED_FAULT_TRAINING, 2, -1, cpu_bits_of(ratio), 0);
-  strided_run(&s->copy, buffers->inputs[0], buffers->outputs[0]);
+  reed_status status = strided_run(&s->copy, buffers->inputs[0], buffers->outputs[0]);
+  if (status != REED_OK) return status;
   if (s->n_mask) memset(buffers->outputs[1], 1, (size_t)s->n_mask);
   return REED_OK;
 }
@@ -150,7 +154,7 @@ reed_status cpu_prepare_dropout(const reed_kernel_call *call, reed_kernel *out_k
       return reed_kernel_fail(call, REED_ERROR_SHAPE, "'%s' must have one element", call->op->inputs[k].name);
   dropout_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
-  strided_plan_bytes(&s->copy, desc_bytes(&call->inputs[0]), cpu_env_threads(call));
+  strided_plan_bytes(&s->copy, desc_bytes(&call->inputs[0]), cpu_env_team(call));
   s->n_mask = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE ? desc_elements(&call->outputs[1]) : 0;
   s->ratio_dtype = cpu_present(call, 1) ? call->inputs[1].dtype : REED_NONE;
   s->has_mode = cpu_present(call, 2);

@@ -15,9 +15,10 @@ typedef struct movement_state {
 
 static reed_status run_movement(const void *state, const reed_kernel_buffers *buffers) {
   const movement_state *s = state;
-  for (int32_t i = 0; i < s->n; i++)
-    strided_run(&s->copies[i], buffers->inputs[s->joins ? i : 0], buffers->outputs[s->joins ? 0 : i]);
-  return REED_OK;
+  reed_status status = REED_OK;
+  for (int32_t i = 0; i < s->n && status == REED_OK; i++)
+    status = strided_run(&s->copies[i], buffers->inputs[s->joins ? i : 0], buffers->outputs[s->joins ? 0 : i]);
+  return status;
 }
 
 /* A kernel of n copies for the caller to plan; NULL: no memory. */
@@ -47,7 +48,7 @@ static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, con
   int64_t to_strides[STRIDED_MAX_RANK];
   cpu_dense_strides(rank, extents, to_strides);
   strided_plan(&s->copies[0], rank, extents, from_strides, from_offset, to_strides, 0,
-               (int64_t)reed_dtype_bytes(call->outputs[0].dtype), cpu_env_threads(call));
+               (int64_t)reed_dtype_bytes(call->outputs[0].dtype), cpu_env_team(call));
   note_parts(s, out_kernel);
   return REED_OK;
 }
@@ -81,7 +82,7 @@ reed_status cpu_prepare_concat(const reed_kernel_call *call, reed_kernel *out_ke
     const reed_desc *in = &call->inputs[i];
     cpu_dense_strides(in->rank, in->dims, from_strides);
     strided_plan(&s->copies[i], in->rank, in->dims, from_strides, 0, to_strides, offset,
-                 (int64_t)reed_dtype_bytes(out->dtype), cpu_env_threads(call));
+                 (int64_t)reed_dtype_bytes(out->dtype), cpu_env_team(call));
     offset += in->dims[axis] * to_strides[axis];
   }
   return REED_OK;
@@ -102,7 +103,7 @@ reed_status cpu_prepare_split(const reed_kernel_call *call, reed_kernel *out_ker
     const reed_desc *out = &call->outputs[i];
     cpu_dense_strides(out->rank, out->dims, to_strides);
     strided_plan(&s->copies[i], out->rank, out->dims, from_strides, offset, to_strides, 0,
-                 (int64_t)reed_dtype_bytes(in->dtype), cpu_env_threads(call));
+                 (int64_t)reed_dtype_bytes(in->dtype), cpu_env_team(call));
     offset += out->dims[axis] * from_strides[axis];
   }
   note_parts(s, out_kernel);

@@ -7,7 +7,8 @@
 #include "ops/cpu/reference/reference.h"
 
 typedef struct pad_state {
-  int32_t rank, n_threads;
+  int32_t rank;
+  cpu_team team;
   int64_t size;                   /* bytes of an element */
   int64_t n_rows;                 /* of the output's innermost dim */
   int64_t block_begin, block_end; /* innermost: the longest prefix-suffix cut that is consecutive in the source */
@@ -62,8 +63,7 @@ static reed_status run_pad(const void *state, const reed_kernel_buffers *buffers
   const pad_state *s = state;
   static const uint64_t zero = 0;
   pad_job job = {s, buffers->inputs[0], s->has_value ? buffers->inputs[2] : (const void *)&zero, buffers->outputs[0]};
-  cpu_parallel(s->n_threads, s->n_rows, 1, pad_rows, &job);
-  return REED_OK;
+  return cpu_parallel(s->team, s->n_rows, 1, pad_rows, &job);
 }
 
 /* One dim: source coordinates first .. first + extent - 1 are left by the crop, with `before` pads in front of them. */
@@ -149,7 +149,7 @@ reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kerne
     s->block_end = inner.extent < width - s->block_begin ? s->block_begin + inner.extent : width;
     s->n_rows = n_out / width;
   }
-  s->n_threads = cpu_threads_for(cpu_env_threads(call), 2 * n_out * s->size);
+  s->team = cpu_team_for(cpu_env_team(call), 2 * n_out * s->size);
   cpu_kernel_set(out_kernel, run_pad, s);
   return REED_OK;
 }

@@ -48,9 +48,11 @@ static reed_status run_scatter_elements(const void *state, const reed_kernel_buf
   char *out = buffers->outputs[0];
   reed_status status = cpu_indices_check(buffers, 1, s->index_dtype, indices, s->n, s->extents[s->axis]);
   if (status) return status;
-  strided_run(&s->copy, buffers->inputs[0], out);
+  status = strided_run(&s->copy, buffers->inputs[0], out);
+  if (status != REED_OK) return status;
   int64_t coordinates[REED_MAX_RANK] = {0}, base = 0;
   for (int64_t i = 0; i < s->n; i++) {
+    if (cpu_cancelled_at(&s->copy.team, i)) return REED_ERROR_CANCELLED;
     int64_t at = base + cpu_index_wrapped(s->index_dtype, indices, i, s->extents[s->axis]) * s->strides[s->axis];
     apply(s, out + at * s->size, updates + i * s->size, 1);
     for (int32_t d = s->rank - 1; d >= 0; d--) {
@@ -71,8 +73,10 @@ static reed_status run_scatter_nd(const void *state, const reed_kernel_buffers *
   char *out = buffers->outputs[0];
   reed_status status = cpu_tuples_check(buffers, 1, s->index_dtype, indices, s->n, s->n_components, s->extents);
   if (status) return status;
-  strided_run(&s->copy, buffers->inputs[0], out);
+  status = strided_run(&s->copy, buffers->inputs[0], out);
+  if (status != REED_OK) return status;
   for (int64_t i = 0; i < s->n && s->block; i++) {
+    if (cpu_cancelled_at(&s->copy.team, i)) return REED_ERROR_CANCELLED;
     int64_t at = 0;
     for (int32_t d = 0; d < s->n_components; d++)
       at += cpu_index_wrapped(s->index_dtype, indices, i * s->n_components + d, s->extents[d]) * s->strides[d];
@@ -110,7 +114,7 @@ static scatter_state *open_scatter(const reed_kernel_call *call) {
   s->rank = data->rank;
   memcpy(s->extents, data->dims, sizeof s->extents);
   cpu_dense_strides(data->rank, data->dims, s->strides);
-  strided_plan_bytes(&s->copy, desc_bytes(data), cpu_env_threads(call));
+  strided_plan_bytes(&s->copy, desc_bytes(data), cpu_env_team(call));
   return s;
 }
 

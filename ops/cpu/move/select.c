@@ -4,6 +4,7 @@
 /* ---- NonZero ---- */
 
 typedef struct nonzero_state {
+  cpu_team team;
   reed_desc in;
   int64_t n;
 } nonzero_state;
@@ -39,7 +40,7 @@ static void mark_set(reed_dtype dtype, const void *data, int64_t first, int64_t 
 static int64_t count_set(const nonzero_state *s, const void *data) {
   uint8_t set[BLOCK];
   int64_t count = 0;
-  for (int64_t first = 0; first < s->n; first += BLOCK) {
+  for (int64_t first = 0; first < s->n && !cpu_cancelled(&s->team); first += BLOCK) {
     int64_t n = s->n - first < BLOCK ? s->n - first : BLOCK;
     mark_set(s->in.dtype, data, first, n, set);
     for (int64_t i = 0; i < n; i++) count += set[i];
@@ -57,8 +58,10 @@ static reed_status run_nonzero(const void *state, const reed_kernel_buffers *buf
   int32_t inner = s->in.rank - 1;
   int64_t width = inner < 0 ? 1 : s->in.dims[inner];
   uint8_t set[BLOCK];
+  if (cpu_cancelled(&s->team)) return REED_ERROR_CANCELLED; /* there may be more than were counted */
   for (int64_t row = 0; k < count; row += width) {
     for (int64_t first = 0; first < width; first += BLOCK) {
+      if (cpu_cancelled(&s->team)) return REED_ERROR_CANCELLED;
       int64_t n = width - first < BLOCK ? width - first : BLOCK;
       mark_set(s->in.dtype, data, row + first, n, set);
       for (int64_t i = 0; i < n; i++) {
@@ -82,6 +85,7 @@ reed_status cpu_prepare_nonzero(const reed_kernel_call *call, reed_kernel *out_k
   if (!s) return cpu_no_memory(call);
   s->in = call->inputs[0];
   s->n = desc_elements(&s->in);
+  s->team = cpu_env_team(call);
   cpu_kernel_set(out_kernel, run_nonzero, s);
   return REED_OK;
 }
@@ -90,7 +94,8 @@ reed_status cpu_prepare_nonzero(const reed_kernel_call *call, reed_kernel *out_k
 
 typedef struct compress_state {
   int64_t outer, extent, block_bytes; /* input as [outer, extent, block]; flattened: [1, n, 1] */
-  int64_t n_conditions;               /* of them at most `extent` are looked at */
+  cpu_team team;
+  int64_t n_conditions; /* of them at most `extent` are looked at */
 } compress_state;
 
 static reed_status run_compress(const void *state, const reed_kernel_buffers *buffers) {
@@ -102,6 +107,7 @@ static reed_status run_compress(const void *state, const reed_kernel_buffers *bu
   for (int64_t i = 0; i < s->n_conditions; i++) count += condition[i] != 0;
   for (int64_t o = 0; o < s->outer && s->block_bytes && count; o++)
     for (int64_t i = 0; i < s->n_conditions; i++) {
+      if (cpu_cancelled_at(&s->team, i)) return REED_ERROR_CANCELLED;
       if (!condition[i]) continue;
       memcpy(out, data + (o * s->extent + i) * s->block_bytes, (size_t)s->block_bytes);
       out += s->block_bytes;
@@ -120,6 +126,7 @@ reed_status cpu_prepare_compress(const reed_kernel_call *call, reed_kernel *out_
   }
   compress_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
+  s->team = cpu_env_team(call);
   s->outer = axis_given ? cpu_product(in->dims, 0, axis) : 1;
   s->extent = axis_given ? in->dims[axis] : desc_elements(in);
   s->block_bytes = (axis_given ? cpu_product(in->dims, axis + 1, in->rank) : 1) * (int64_t)reed_dtype_bytes(in->dtype);

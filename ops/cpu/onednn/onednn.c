@@ -324,7 +324,7 @@ struct onednn_runner {
   dnnl_engine_t engine;
   dnnl_stream_t stream;
   onednn_problem problem;
-  int n_threads;
+  cpu_team team;
   int64_t src_step, weights_step, dst_step; /* elements per unit of the free extent */
   const float *constant_weights;
   int64_t workspace_bytes, state_bytes;
@@ -367,7 +367,7 @@ static reed_status memory_make(onednn_runner *r, bool needed, const dnnl_memory_
 
 static reed_status lane_open(onednn_runner *r, int64_t chunk, lane *l) {
   int64_t products = r->problem.products < INT32_MAX ? r->problem.products : INT32_MAX;
-  l->n_threads = cpu_threads_for(r->n_threads, products * chunk / PRODUCTS_PER_BYTE);
+  l->n_threads = cpu_team_for(r->team, products * chunk / PRODUCTS_PER_BYTE).threads;
   unit_key key = {.problem = r->problem, .n_threads = l->n_threads, .level = cpu_level_now()};
   key.problem.src[0] = key.problem.dst[0] = chunk;
   if (r->problem.weights_follow) key.problem.weights[0] = chunk;
@@ -383,7 +383,7 @@ static reed_status lane_open(onednn_runner *r, int64_t chunk, lane *l) {
     where.constant = r->constant_weights;
     where.from = u->user_weights;
     where.to = u->weights;
-    packed_context build = {u, r->constant_weights, r->stream, r->n_threads};
+    packed_context build = {u, r->constant_weights, r->stream, r->team.threads};
     status = kernel_cache_get(r->cache, &where, sizeof where, packed_build, &build, &data);
     if (status != REED_OK) return status;
     l->packed = data;
@@ -460,7 +460,7 @@ reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *prob
   if (!r) return cpu_no_memory(call);
   r->problem = *problem;
   r->state_bytes = sizeof *r;
-  r->n_threads = cpu_env_threads(call);
+  r->team = cpu_env_team(call);
   r->constant_weights = constant_weights;
   r->src_step = problem->src_strides[0];
   r->weights_step = problem->weights_follow ? problem->weights_strides[0] : 0;
@@ -515,6 +515,7 @@ static dnnl_status_t lane_run(const onednn_runner *r, const lane *l, const float
 reed_status onednn_run(const onednn_runner *r, const float *x, const float *w, const float *bias, const float *residual,
                        float *y, void *workspace) {
   int before = omp_get_max_threads();
+  bool cancelled = false;
   dnnl_status_t status = dnnl_success;
   for (int32_t i = 0; i < r->n_lanes && status == dnnl_success; i++) {
     const lane *l = &r->lanes[i];
@@ -525,6 +526,7 @@ reed_status onednn_run(const onednn_runner *r, const float *x, const float *w, c
     if (status == dnnl_success) status = place(l->scratchpad, (char *)workspace + l->scratchpad_offset);
   }
   for (int32_t i = 0; i < r->n_segments && status == dnnl_success; i++) {
+    if ((cancelled = cpu_cancelled(&r->team))) break;
     int64_t begin = r->segments[i].begin;
     const lane *l = &r->lanes[r->segments[i].lane];
     float *target = y + begin * r->dst_step;
@@ -537,5 +539,6 @@ reed_status onednn_run(const onednn_runner *r, const float *x, const float *w, c
     status = lane_run(r, l, x + begin * r->src_step, w ? w + begin * r->weights_step : NULL, addend, target);
   }
   threads_set(before);
+  if (cancelled || cpu_cancelled(&r->team)) return REED_ERROR_CANCELLED;
   return status == dnnl_success ? REED_OK : status == dnnl_out_of_memory ? REED_ERROR_MEMORY : REED_ERROR_DEVICE;
 }

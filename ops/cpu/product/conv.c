@@ -17,7 +17,8 @@
 
 typedef struct convolution {
   onednn_runner *runner;
-  int n_inputs, n_threads;
+  int n_inputs;
+  cpu_team team;
   activation after; /* the primitive's own would turn NaN into 0 */
   int64_t n_elements;
 } convolution;
@@ -35,8 +36,7 @@ static reed_status run_convolution(const void *state, const reed_kernel_buffers 
   reed_status status =
       onednn_run(c->runner, inputs[0], inputs[1], inputs[2], inputs[3], buffers->outputs[0], buffers->workspace);
   if (status != REED_OK) return reed_kernel_fault(buffers, REED_FAULT_LIBRARY, -1, -1, status, 0);
-  activation_apply(&c->after, c->n_threads, REED_F32, buffers->outputs[0], c->n_elements);
-  return REED_OK;
+  return activation_apply(&c->after, c->team, REED_F32, buffers->outputs[0], c->n_elements);
 }
 
 /* Weights as oneDNN names their axes, [group][out][in][taps...], over the dense ONNX tensor: W[out][in][taps] of a
@@ -154,7 +154,7 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   convolution *c = mem_calloc(1, sizeof *c);
   if (!c) return cpu_no_memory(call);
   *c = (convolution){
-      .n_inputs = call->n_inputs, .n_threads = cpu_env_threads(call), .after = act, .n_elements = desc_elements(y)};
+      .n_inputs = call->n_inputs, .team = cpu_env_team(call), .after = act, .n_elements = desc_elements(y)};
   status = onednn_open(call, &problem, x->dims[0], chunk, call->constant[1] ? call->host_values[1] : NULL, &c->runner);
   if (status != REED_OK || !c->runner) {
     mem_free(c);

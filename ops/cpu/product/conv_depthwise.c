@@ -11,7 +11,7 @@ typedef struct depthwise {
   void (*row)(const depthwise_row *r);
   int64_t images, channels;
   bool with_bias, with_residual;
-  int n_threads;
+  cpu_team team;
   bool packed; /* else each run packs the weights into its workspace: they are few */
 } depthwise;
 
@@ -61,8 +61,7 @@ static reed_status run_depthwise(const void *state, const reed_kernel_buffers *b
     pack(buffers->inputs[1], d->channels, taps, buffers->workspace);
     run.weights = buffers->workspace;
   }
-  cpu_parallel(d->n_threads, d->images * d->w.out[0], 1, run_rows, &run);
-  return REED_OK;
+  return cpu_parallel(d->team, d->images * d->w.out[0], 1, run_rows, &run);
 }
 
 reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, const window *w, const activation *act,
@@ -83,8 +82,7 @@ reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, co
                    .with_residual = cpu_present(call, 3),
                    .packed = packed};
   int64_t pixels = desc_elements(y), taps = w->kernel[0] * w->kernel[1];
-  d->n_threads =
-      cpu_threads_for(cpu_env_threads(call), pixels * (taps < INT16_MAX ? taps : INT16_MAX) / PRODUCTS_PER_BYTE);
+  d->team = cpu_team_for(cpu_env_team(call), pixels * (taps < INT16_MAX ? taps : INT16_MAX) / PRODUCTS_PER_BYTE);
   *out_kernel = (reed_kernel){run_depthwise, d, mem_free, packed ? 0 : desc_bytes(weights), (int64_t)sizeof *d};
   return REED_OK;
 }

@@ -26,8 +26,9 @@ static reed_status run_dense(const void *state, const reed_kernel_buffers *buffe
               *residual = c->with_residual ? buffers->inputs[3] : NULL;
   for (int64_t i = 0; i < c->n_plans; i++) {
     panel_plan *plan = c->parts[i].plan;
-    panel_plan_run(plan, buffers->inputs[0], weights + c->parts[i].weights, bias, residual,
-                   (float *)buffers->outputs[0] + c->parts[i].y, buffers->workspace);
+    reed_status status = panel_plan_run(plan, buffers->inputs[0], weights + c->parts[i].weights, bias, residual,
+                                        (float *)buffers->outputs[0] + c->parts[i].y, buffers->workspace);
+    if (status != REED_OK) return status;
   }
   return REED_OK;
 }

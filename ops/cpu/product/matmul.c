@@ -58,9 +58,10 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
   const float *a = buffers->inputs[0], *b = buffers->inputs[1], *c = p->has_c ? buffers->inputs[2] : NULL;
   const float *bias = f->bias_inside ? c : NULL;
   float *y = buffers->outputs[0];
-  if (f->plan) panel_plan_run(f->plan, a, b, bias, f->residual_inside ? c : NULL, y, buffers->workspace);
-  int64_t n_runs = f->plan ? 0 : f->form == FORM_LOOP ? p->batch : 1;
   reed_status status = REED_OK;
+  if (f->plan) status = panel_plan_run(f->plan, a, b, bias, f->residual_inside ? c : NULL, y, buffers->workspace);
+  if (status != REED_OK) return status;
+  int64_t n_runs = f->plan ? 0 : f->form == FORM_LOOP ? p->batch : 1;
   for (int64_t i = 0; i < n_runs && status == REED_OK; i++) {
     product_place at = product_place_of(p, i);
     status = onednn_run(f->runner, a + at.a, b + at.b, bias, NULL, y + i * p->m * p->n, buffers->workspace);
@@ -68,10 +69,11 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
   if (status != REED_OK) return reed_kernel_fault(buffers, REED_FAULT_LIBRARY, -1, -1, status, 0);
   if (c && !f->bias_inside && !f->residual_inside) {
     finish_job job = {p, c, y};
-    cpu_parallel(cpu_threads_for(p->n_threads, p->batch * p->m * p->n * 4), p->batch * p->m, 1, add_c, &job);
+    status = cpu_parallel(cpu_team_for(p->team, p->batch * p->m * p->n * 4), p->batch * p->m, 1, add_c, &job);
+    if (status != REED_OK) return status;
   }
-  if (!f->activation_inside) activation_apply(&p->activation, p->n_threads, REED_F32, y, p->batch * p->m * p->n);
-  return REED_OK;
+  if (f->activation_inside) return REED_OK;
+  return activation_apply(&p->activation, p->team, REED_F32, y, p->batch * p->m * p->n);
 }
 
 /* True where the operand's matrices lie one after the other, one for each of the batch. */

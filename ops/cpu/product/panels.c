@@ -18,7 +18,7 @@
 #define CHUNK_BYTES (576 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
 #define LINE_BYTES 64
 #define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
-#define PRODUCTS_PER_BYTE 8 /* what cpu_threads_for counts as the time of a byte */
+#define PRODUCTS_PER_BYTE 8 /* what cpu_team_for counts as the time of a byte */
 
 static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
@@ -45,7 +45,8 @@ typedef struct run_table {
 struct panel_plan {
   panel_problem p;
   depth_order order;
-  int n_threads, level_rows;
+  int level_rows;
+  cpu_team team;
   void (*multiply)(const panel_tile *tile);
   int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, panels_per_group, n_groups;
   int64_t rows_least, n_larger; /* rows of a tile; how many tiles of an image's row, its first, have one more */
@@ -161,8 +162,8 @@ static void choose_tiles(panel_plan *plan) {
   plan->tiles_per_chunk = (plan->n_tiles + plan->n_chunks - 1) / plan->n_chunks;
   plan->n_chunks = (plan->n_tiles + plan->tiles_per_chunk - 1) / plan->tiles_per_chunk;
   int64_t panels = packed_panels(p->outputs), groups = 1;
-  if (plan->n_chunks < 4 * plan->n_threads && plan->n_threads > 1)
-    groups = (4 * plan->n_threads + plan->n_chunks - 1) / plan->n_chunks;
+  if (plan->n_chunks < 4 * plan->team.threads && plan->team.threads > 1)
+    groups = (4 * plan->team.threads + plan->n_chunks - 1) / plan->n_chunks;
   if (groups > panels) groups = panels;
   plan->panels_per_group = (panels + groups - 1) / groups;
   plan->n_groups = (panels + plan->panels_per_group - 1) / plan->panels_per_group;
@@ -184,8 +185,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   assert(plan->level_rows <= ROWS_MOST);
   double products = 1.0 * problem->images * problem->out[0] * problem->out[1] * problem->outputs * problem->channels *
                     problem->taps[0] * problem->taps[1];
-  plan->n_threads =
-      cpu_threads_for(cpu_env_threads(call), products < 1e15 ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
+  plan->team = cpu_team_for(cpu_env_team(call), products < 1e15 ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
   plan->bias_elements = round_up(problem->outputs, PACKED_WIDTH);
   choose_blocks(plan);
   choose_tiles(plan);
@@ -209,7 +209,7 @@ static int64_t thread_elements(const panel_plan *plan) {
 }
 
 int64_t panel_plan_workspace_bytes(const panel_plan *plan) {
-  return (plan->bias_elements + plan->n_threads * thread_elements(plan)) * (int64_t)sizeof(float);
+  return (plan->bias_elements + plan->team.threads * thread_elements(plan)) * (int64_t)sizeof(float);
 }
 
 /* ---- running ---- */
@@ -400,13 +400,13 @@ static void run_chunks(void *context, int64_t begin, int64_t end) {
   for (int64_t thread = begin; thread < end; thread++)
     for (;;) {
       int64_t i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
-      if (i >= plan->n_chunks * plan->n_groups) break;
+      if (i >= plan->n_chunks * plan->n_groups || cpu_cancelled(&plan->team)) break;
       run_chunk(run, i / plan->n_groups, i % plan->n_groups, run->copies + thread * thread_elements(plan));
     }
 }
 
-void panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias,
-                    const float *residual, float *y, void *workspace) {
+reed_status panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias,
+                           const float *residual, float *y, void *workspace) {
   float *padded = workspace;
   memset(padded, 0, (size_t)plan->bias_elements * sizeof *padded);
   if (bias) memcpy(padded, bias, (size_t)plan->p.outputs * sizeof *padded);
@@ -418,5 +418,5 @@ void panel_plan_run(const panel_plan *plan, const float *x, const float *weights
                    .y = y,
                    .copies = padded + plan->bias_elements};
   atomic_init(&run.next, 0);
-  cpu_parallel(plan->n_threads, plan->n_threads, 1, run_chunks, &run);
+  return cpu_parallel(cpu_team_of_parts(plan->team, plan->team.threads), plan->team.threads, 1, run_chunks, &run);
 }

@@ -33,7 +33,7 @@ int64_t panel_plan_workspace_bytes(const panel_plan *plan);
 int64_t panel_plan_state_bytes(const panel_plan *plan);
 /* weights: packed; bias f32[outputs], residual like y (or y itself), each may be NULL. Any number of threads at a time,
  * each with a workspace of its own. */
-void panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias,
-                    const float *residual, float *y, void *workspace);
+REED_MUST_CHECK reed_status panel_plan_run(const panel_plan *plan, const float *x, const float *weights,
+                                           const float *bias, const float *residual, float *y, void *workspace);
 
 #endif

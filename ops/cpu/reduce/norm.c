@@ -76,8 +76,7 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
 static reed_status run_planes(const norm *n, const reed_kernel_buffers *buffers, cpu_range_fn fn) {
   norm_job job = {n, buffers};
   int64_t planes = n->outer * n->channels / n->shared;
-  cpu_parallel(cpu_threads_for(n->n_threads, planes * n->shared * n->inner * 8), planes, 1, fn, &job);
-  return REED_OK;
+  return cpu_parallel(cpu_team_for(n->team, planes * n->shared * n->inner * 8), planes, 1, fn, &job);
 }
 
 static reed_status run_batch(const void *state, const reed_kernel_buffers *buffers) {

@@ -59,7 +59,7 @@ static void sum_ranges(void *context, int64_t begin, int64_t end) {
     float *partial = job->at.partial + range * channels;
     int64_t last = (range + 1) * job->per_range < job->n->inner ? (range + 1) * job->per_range : job->n->inner;
     for (int64_t c = 0; c < channels; c++) sums[c] = 0;
-    for (int64_t i = range * job->per_range; i < last; i += PIXELS_AT_ONCE) {
+    for (int64_t i = range * job->per_range; i < last && !cpu_cancelled(&job->n->team); i += PIXELS_AT_ONCE) {
       memset(partial, 0, (size_t)channels * sizeof *partial);
       for (int64_t k = i; k < last && k < i + PIXELS_AT_ONCE; k++)
         if (job->squares)
@@ -74,6 +74,7 @@ static void apply_ranges(void *context, int64_t begin, int64_t end) {
   const last_job *job = context;
   int64_t channels = job->n->channels;
   for (int64_t i = begin * job->per_range; i < end * job->per_range && i < job->n->inner; i++) {
+    if (i % PIXELS_AT_ONCE == 0 && cpu_cancelled(&job->n->team)) return;
     float *y = job->y + i * channels;
     CPU_PICK(job->n->level, scale_shift_row)
     (job->x + i * channels, job->at.centre, job->at.factor, job->at.shift, y, channels);
@@ -90,33 +91,37 @@ static double shared_sum(const last_job *job, int64_t c, int64_t n_ranges) {
 }
 
 /* Statistics of one image into centre, factor, shift. */
-static void take_statistics(last_job *job, const reed_kernel_buffers *buffers, int threads) {
+static reed_status take_statistics(last_job *job, const reed_kernel_buffers *buffers, cpu_team team) {
   const norm *n = job->n;
   double count = (double)(n->inner * n->shared);
   job->squares = false;
-  cpu_parallel(threads, threads, 1, sum_ranges, job);
+  reed_status status = cpu_parallel(team, team.threads, 1, sum_ranges, job);
+  if (status != REED_OK) return status;
   for (int64_t c = 0; c < n->channels; c += n->shared) {
-    float mean = (float)(shared_sum(job, c, threads) / count);
+    float mean = (float)(shared_sum(job, c, team.threads) / count);
     for (int64_t k = 0; k < n->shared; k++) job->at.centre[c + k] = mean;
   }
   job->squares = true;
-  cpu_parallel(threads, threads, 1, sum_ranges, job);
+  status = cpu_parallel(team, team.threads, 1, sum_ranges, job);
+  if (status != REED_OK) return status;
   for (int64_t c = 0; c < n->channels; c += n->shared) {
-    double inverse = 1 / sqrt(shared_sum(job, c, threads) / count + n->epsilon);
+    double inverse = 1 / sqrt(shared_sum(job, c, team.threads) / count + n->epsilon);
     for (int64_t k = c; k < c + n->shared; k++) {
       int64_t at = norm_parameter_of(n, k);
       job->at.factor[k] = (float)(norm_parameter(n, buffers, 1, at) * inverse);
       job->at.shift[k] = (float)norm_parameter(n, buffers, 2, at);
     }
   }
+  return REED_OK;
 }
 
 static reed_status run_last(const void *state, const reed_kernel_buffers *buffers) {
   const last_norm *l = state;
   const norm *n = &l->n;
-  int threads = cpu_threads_for(n->n_threads, n->channels * n->inner * 8);
-  last_job job = {.n = n, .per_range = (n->inner + threads - 1) / threads};
-  lay_columns(n, n->n_threads, buffers->workspace, &job.at);
+  cpu_team team = cpu_team_for(n->team, n->channels * n->inner * 8);
+  team = cpu_team_of_parts(team, team.threads);
+  last_job job = {.n = n, .per_range = (n->inner + team.threads - 1) / team.threads};
+  lay_columns(n, n->team.threads, buffers->workspace, &job.at);
   for (int64_t c = 0; c < n->channels && l->given; c++) {
     job.at.centre[c] = (float)norm_parameter(n, buffers, 3, c);
     job.at.factor[c] = (float)(norm_parameter(n, buffers, 1, c) / sqrt(norm_parameter(n, buffers, 4, c) + n->epsilon));
@@ -125,8 +130,9 @@ static reed_status run_last(const void *state, const reed_kernel_buffers *buffer
   for (int64_t image = 0; image < n->outer; image++) {
     job.x = (const float *)buffers->inputs[0] + image * n->channels * n->inner;
     job.y = (float *)buffers->outputs[0] + image * n->channels * n->inner;
-    if (!l->given) take_statistics(&job, buffers, threads);
-    cpu_parallel(threads, threads, 1, apply_ranges, &job);
+    reed_status status = l->given ? REED_OK : take_statistics(&job, buffers, team);
+    if (status == REED_OK) status = cpu_parallel(team, team.threads, 1, apply_ranges, &job);
+    if (status != REED_OK) return status;
   }
   return REED_OK;
 }
@@ -137,6 +143,6 @@ reed_status norm_prepare_last(const reed_kernel_call *call, norm_kind kind, cons
   void *state = mem_copy(&l, sizeof l);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_last, state);
-  out_kernel->workspace_bytes = lay_columns(n, n->n_threads, NULL, &unused);
+  out_kernel->workspace_bytes = lay_columns(n, n->team.threads, NULL, &unused);
   return REED_OK;
 }

@@ -15,10 +15,11 @@ typedef struct reduce_state {
   const reduce_loops *loops;
   convert_fn load, store; /* from and to f32 for the half dtypes; NULL: none */
   bool by_columns;
-  int32_t n_threads, n_kept, n_reduced; /* dims but the innermost */
-  int64_t inner;                        /* extent of the innermost dim */
-  int64_t columns;                      /* columns a unit of work takes */
-  int64_t n_units;                      /* of work: output elements, or blocks of columns */
+  int32_t n_kept, n_reduced; /* dims but the innermost */
+  cpu_team team;
+  int64_t inner;   /* extent of the innermost dim */
+  int64_t columns; /* columns a unit of work takes */
+  int64_t n_units; /* of work: output elements, or blocks of columns */
   int64_t n_reduced_elements;
   int64_t size;                                             /* bytes of an element */
   int64_t n_pieces;                                         /* > 0: one output element, from so many partial results */
@@ -134,15 +135,15 @@ static reed_status run_reduce(const void *state, const reed_kernel_buffers *buff
   const reduce_state *s = state;
   reduce_job job = {s, buffers->inputs[0], buffers->outputs[0], buffers->workspace};
   if (s->n_pieces) {
-    cpu_parallel(s->n_threads, s->n_pieces, 1, pieces_range, &job);
+    reed_status status = cpu_parallel(s->team, s->n_pieces, 1, pieces_range, &job);
+    if (status != REED_OK) return status;
     reduce_accumulator a;
     s->loops->start(&a, 1);
     s->loops->join(&a, job.partial, s->n_pieces);
     write_results(s, job.out, &a, 1);
-  } else {
-    cpu_parallel(s->n_threads, s->n_units, 1, s->by_columns ? columns_range : rows_range, &job);
+    return REED_OK;
   }
-  return REED_OK;
+  return cpu_parallel(s->team, s->n_units, 1, s->by_columns ? columns_range : rows_range, &job);
 }
 
 /* Which of the input's axes are reduced (ONNX 18): those in `axes`; all where it is absent or empty, or none with
@@ -211,8 +212,8 @@ reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_ke
   for (int32_t d = 0; d < in->rank; d++)
     if (reduced[d]) s->n_reduced_elements *= in->dims[d];
   int64_t n_out = desc_elements(out), n_in = desc_elements(in);
-  s->n_threads = cpu_threads_for(cpu_env_threads(call), n_in * s->size);
-  s->columns = s->inner / s->n_threads / 16 * 16;
+  s->team = cpu_team_for(cpu_env_team(call), n_in * s->size);
+  s->columns = s->inner / s->team.threads / 16 * 16;
   s->columns = s->columns < 16 ? 16 : s->columns > BLOCK ? BLOCK : s->columns;
   s->n_units = n_out == 0 ? 0 : s->by_columns ? n_out / s->inner * ((s->inner + s->columns - 1) / s->columns) : n_out;
   if (n_out == 1 && n_in > 2 * PIECE && s->inner == n_in) s->n_pieces = (n_in + PIECE - 1) / PIECE;

@@ -46,7 +46,7 @@ typedef struct cumsum_state {
   cumsum_fn line;
   reed_desc in;
   reed_dtype axis_dtype;
-  int32_t n_threads;
+  cpu_team team;
   bool exclusive, reverse;
 } cumsum_state;
 
@@ -77,8 +77,7 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
   if (n == 0) return REED_OK;
   cumsum_job job = {s, buffers->inputs[0], buffers->outputs[0], s->in.dims[d],
                     cpu_product(s->in.dims, d + 1, s->in.rank)};
-  cpu_parallel(s->n_threads, n / job.extent, 1, cumsum_range, &job);
-  return REED_OK;
+  return cpu_parallel(s->team, n / job.extent, 1, cumsum_range, &job);
 }
 
 reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -92,7 +91,7 @@ reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_ke
   s->axis_dtype = call->inputs[1].dtype;
   s->exclusive = op_attr_int(call->attrs, "exclusive") != 0;
   s->reverse = op_attr_int(call->attrs, "reverse") != 0;
-  s->n_threads = cpu_threads_for(cpu_env_threads(call), 2 * desc_bytes(&s->in));
+  s->team = cpu_team_for(cpu_env_team(call), 2 * desc_bytes(&s->in));
   cpu_kernel_set(out_kernel, run_cumsum, s);
   return REED_OK;
 }
@@ -131,7 +130,7 @@ static const arg_fn args[REED_DTYPE_COUNT] = {
 typedef struct arg_state {
   arg_fn line;
   int64_t extent, inner, n_out, size;
-  int32_t n_threads;
+  cpu_team team;
   bool least, last;
 } arg_state;
 
@@ -152,8 +151,7 @@ static void arg_range(void *context, int64_t begin, int64_t end) {
 static reed_status run_arg_reduce(const void *state, const reed_kernel_buffers *buffers) {
   const arg_state *s = state;
   arg_job job = {s, buffers->inputs[0], buffers->outputs[0]};
-  cpu_parallel(s->n_threads, s->n_out, 1, arg_range, &job);
-  return REED_OK;
+  return cpu_parallel(s->team, s->n_out, 1, arg_range, &job);
 }
 
 reed_status cpu_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -174,7 +172,7 @@ reed_status cpu_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *ou
   s->size = (int64_t)reed_dtype_bytes(in->dtype);
   s->least = op_id_of(call->op) == OP_ArgMin;
   s->last = op_attr_int(call->attrs, "select_last_index") != 0;
-  s->n_threads = cpu_threads_for(cpu_env_threads(call), desc_bytes(in));
+  s->team = cpu_team_for(cpu_env_team(call), desc_bytes(in));
   cpu_kernel_set(out_kernel, run_arg_reduce, s);
   return REED_OK;
 }

@@ -37,10 +37,9 @@ static void columns(void *context, int64_t begin, int64_t end) {
 static reed_status run_softmax(const void *state, const reed_kernel_buffers *buffers) {
   const softmax *s = state;
   softmax_job job = {s, buffers->inputs[0], buffers->outputs[0]};
-  int threads = cpu_threads_for(s->n_threads, s->outer * s->axis * s->inner * 24);
-  if (s->inner == 1) cpu_parallel(threads, s->outer, 1, rows, &job);
-  else cpu_parallel(threads, s->outer * ((s->inner + COLUMNS - 1) / COLUMNS), 1, columns, &job);
-  return REED_OK;
+  cpu_team team = cpu_team_for(s->team, s->outer * s->axis * s->inner * 24);
+  if (s->inner == 1) return cpu_parallel(team, s->outer, 1, rows, &job);
+  return cpu_parallel(team, s->outer * ((s->inner + COLUMNS - 1) / COLUMNS), 1, columns, &job);
 }
 
 reed_status cpu_prepare_softmax(const reed_kernel_call *call, reed_kernel *out_kernel) {

@@ -145,18 +145,18 @@ static void topk_ranges(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
   const topk *t = job->t;
   for (int64_t range = begin; range < end; range++)
-    for (int64_t i = range * job->per_range; i < t->outer * t->inner && i < (range + 1) * job->per_range; i++)
+    for (int64_t i = range * job->per_range;
+         i < t->outer * t->inner && i < (range + 1) * job->per_range && !cpu_cancelled(&t->team); i++)
       columns[t->dtype](job, i / t->inner, i % t->inner, (char *)job->buffers->workspace + range * t->scratch_bytes);
 }
 
 static reed_status run_topk(const void *state, const reed_kernel_buffers *buffers) {
   const topk *t = state;
   int64_t total = t->outer * t->inner;
-  int threads = cpu_threads_for(t->n_threads, total * (t->extent * 16 + t->k * 64));
-  if (threads > total) threads = (int)total;
-  topk_job job = {t, buffers, (total + threads - 1) / threads};
-  cpu_parallel(threads, threads, 1, topk_ranges, &job);
-  return REED_OK;
+  cpu_team team = cpu_team_for(t->team, total * (t->extent * 16 + t->k * 64));
+  team = cpu_team_of_parts(team, total);
+  topk_job job = {t, buffers, (total + team.threads - 1) / team.threads};
+  return cpu_parallel(team, team.threads, 1, topk_ranges, &job);
 }
 
 reed_status cpu_prepare_topk(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -171,6 +171,6 @@ reed_status cpu_prepare_topk(const reed_kernel_call *call, reed_kernel *out_kern
   void *state = mem_copy(&t, sizeof t);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_topk, state);
-  out_kernel->workspace_bytes = t.scratch_bytes * t.n_threads;
+  out_kernel->workspace_bytes = t.scratch_bytes * t.team.threads;
   return REED_OK;
 }

@@ -9,7 +9,8 @@ typedef struct convolution {
   window w;
   activation activation;
   bool transposed;
-  int n_threads, n_inputs;
+  int n_inputs;
+  cpu_team team;
   reed_dtype dtype;
   int64_t images, groups, in_channels, out_channels; /* channels per group */
   int64_t in_plane, out_plane, taps;
@@ -122,14 +123,12 @@ static reed_status run_convolution(const void *state, const reed_kernel_buffers 
   convolution_run r = {c, &seen};
   int64_t rows = c->images * c->groups * c->out_channels * (c->out_plane / c->w.out[c->w.n - 1]);
   int64_t work = rows * c->w.out[c->w.n - 1] * c->taps * c->in_channels;
-  cpu_parallel(cpu_threads_for(c->n_threads, work * 4), rows, 1, convolve, &r);
-  return REED_OK;
+  return cpu_parallel(cpu_team_for(c->team, work * 4), rows, 1, convolve, &r);
 }
 
 static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
-  convolution c = {
-      .transposed = transposed, .n_threads = cpu_env_threads(call), .n_inputs = call->n_inputs, .dtype = x->dtype};
+  convolution c = {.transposed = transposed, .team = cpu_env_team(call), .n_inputs = call->n_inputs, .dtype = x->dtype};
   if (x->dtype != REED_F32 && x->dtype != REED_F64)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(x->dtype));
   if (weights->rank != x->rank)

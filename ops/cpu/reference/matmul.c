@@ -63,8 +63,7 @@ static reed_status run_product(const void *state, const reed_kernel_buffers *buf
   const product *p = state;
   job r = {p, buffers};
   int64_t n_rows = p->batch * p->m;
-  cpu_parallel(cpu_threads_for(p->n_threads, n_rows * p->n * (p->k + 1) * 4), n_rows, 1, multiply, &r);
-  return REED_OK;
+  return cpu_parallel(cpu_team_for(p->team, n_rows * p->n * (p->k + 1) * 4), n_rows, 1, multiply, &r);
 }
 
 static reed_status prepare(const reed_kernel_call *call, bool gemm, reed_kernel *out_kernel) {

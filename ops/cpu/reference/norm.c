@@ -100,27 +100,24 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
   }
 }
 
-static int threads_of(const norm *n) { return cpu_threads_for(n->n_threads, n->outer * n->channels * n->inner * 16); }
+static cpu_team team_of(const norm *n) { return cpu_team_for(n->team, n->outer * n->channels * n->inner * 16); }
 
 static reed_status run_batch(const void *state, const reed_kernel_buffers *buffers) {
   const norm *n = state;
   job j = {n, buffers};
-  cpu_parallel(threads_of(n), n->channels, 1, batch_channels, &j);
-  return REED_OK;
+  return cpu_parallel(team_of(n), n->channels, 1, batch_channels, &j);
 }
 
 static reed_status run_instance(const void *state, const reed_kernel_buffers *buffers) {
   const norm *n = state;
   job j = {n, buffers};
-  cpu_parallel(threads_of(n), n->outer * n->channels / n->shared, 1, instance_planes, &j);
-  return REED_OK;
+  return cpu_parallel(team_of(n), n->outer * n->channels / n->shared, 1, instance_planes, &j);
 }
 
 static reed_status run_layer(const void *state, const reed_kernel_buffers *buffers) {
   const norm *n = state;
   job j = {n, buffers};
-  cpu_parallel(threads_of(n), n->outer, 1, layer_rows, &j);
-  return REED_OK;
+  return cpu_parallel(team_of(n), n->outer, 1, layer_rows, &j);
 }
 
 static reed_status prepare(const reed_kernel_call *call, norm_kind kind, reed_kernel_run_fn run,

@@ -130,8 +130,7 @@ static reed_status run_pool(const void *state, const reed_kernel_buffers *buffer
   const pool *p = state;
   job j = {p, buffers->inputs[0], buffers->outputs[0], p->with_indices ? buffers->outputs[1] : NULL};
   int64_t n = p->planes * p->out_plane;
-  cpu_parallel(cpu_threads_for(p->n_threads, n * p->taps * 4), n, 1, planes, &j);
-  return REED_OK;
+  return cpu_parallel(cpu_team_for(p->team, n * p->taps * 4), n, 1, planes, &j);
 }
 
 static reed_status prepare(const reed_kernel_call *call, pool_kind kind, reed_kernel *out_kernel) {

@@ -84,8 +84,7 @@ static reed_status run_resize(const void *state, const reed_kernel_buffers *buff
   const resize *r = state;
   job j = {r, buffers->inputs[0], buffers->outputs[0]};
   int64_t n = desc_elements(&r->y);
-  cpu_parallel(cpu_threads_for(r->n_threads, n * 64), n, 16, resize_elements, &j);
-  return REED_OK;
+  return cpu_parallel(cpu_team_for(r->team, n * 64), n, 16, resize_elements, &j);
 }
 
 reed_status reference_prepare_resize(const reed_kernel_call *call, reed_kernel *out_kernel) {

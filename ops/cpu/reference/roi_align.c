@@ -80,9 +80,8 @@ static reed_status run_roi_align(const void *state, const reed_kernel_buffers *b
   if (status != REED_OK) return status;
   job j = {c, buffers};
   int64_t planes = c->regions * c->widest.channels;
-  cpu_parallel(cpu_threads_for(c->n_threads, planes * c->widest.bins_y * c->widest.bins_x * 64), planes, 1,
-               align_planes, &j);
-  return REED_OK;
+  return cpu_parallel(cpu_team_for(c->team, planes * c->widest.bins_y * c->widest.bins_x * 64), planes, 1, align_planes,
+                      &j);
 }
 
 reed_status reference_prepare_roi_align(const reed_kernel_call *call, reed_kernel *out_kernel) {

@@ -64,8 +64,7 @@ static void columns(void *context, int64_t begin, int64_t end) {
 static reed_status run_softmax(const void *state, const reed_kernel_buffers *buffers) {
   const softmax *s = state;
   job j = {s, buffers->inputs[0], buffers->outputs[0]};
-  cpu_parallel(cpu_threads_for(s->n_threads, s->outer * s->axis * s->inner * 64), s->outer * s->inner, 1, columns, &j);
-  return REED_OK;
+  return cpu_parallel(cpu_team_for(s->team, s->outer * s->axis * s->inner * 64), s->outer * s->inner, 1, columns, &j);
 }
 
 reed_status reference_prepare_softmax(const reed_kernel_call *call, reed_kernel *out_kernel) {

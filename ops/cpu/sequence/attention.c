@@ -44,10 +44,11 @@ static void write_heads(void *context, int64_t begin, int64_t end) {
   }
 }
 
-static void write_one(const attention *a, const reed_kernel_buffers *buffers, int32_t input, const attention_view *now,
-                      const attention_view *past, const attention_view *to, int64_t size) {
+static reed_status write_one(const attention *a, const reed_kernel_buffers *buffers, int32_t input,
+                             const attention_view *now, const attention_view *past, const attention_view *to,
+                             int64_t size) {
   int64_t bytes = size * (int64_t)reed_dtype_bytes(to->dtype), n = a->batch * a->kv_heads;
-  if (to->dtype == REED_NONE || bytes == 0 || n == 0 || a->total == 0) return;
+  if (to->dtype == REED_NONE || bytes == 0 || n == 0 || a->total == 0) return REED_OK;
   present_job job = {a,
                      a->past ? buffers->inputs[input + 3] : NULL,
                      buffers->inputs[input],
@@ -57,13 +58,13 @@ static void write_one(const attention *a, const reed_kernel_buffers *buffers, in
                      to,
                      bytes,
                      size};
-  cpu_parallel(cpu_threads_for(a->n_threads, n * a->total * bytes), n, 1, write_heads, &job);
+  return cpu_parallel(cpu_team_for(a->team, n * a->total * bytes), n, 1, write_heads, &job);
 }
 
 /* Earlier and new keys and values into present_key and present_value, where these are outputs. */
-static void write_present(const attention *a, const reed_kernel_buffers *buffers) {
-  write_one(a, buffers, 1, &a->k, &a->past_k, &a->present_k, a->size);
-  write_one(a, buffers, 2, &a->v, &a->past_v, &a->present_v, a->value_size);
+static reed_status write_present(const attention *a, const reed_kernel_buffers *buffers) {
+  reed_status status = write_one(a, buffers, 1, &a->k, &a->past_k, &a->present_k, a->size);
+  return status != REED_OK ? status : write_one(a, buffers, 2, &a->v, &a->past_v, &a->present_v, a->value_size);
 }
 
 /* ---- one block of queries ---- */
@@ -262,7 +263,7 @@ static void attend_range(void *context, int64_t begin, int64_t end) {
   query_block b = {.s = job->s,
                    .buffers = job->buffers,
                    .m = scratch_at(job->s, (float *)job->buffers->workspace + mine * job->s->scratch_floats)};
-  for (int64_t i = begin; i < end; i++) {
+  for (int64_t i = begin; i < end && !cpu_cancelled(&a->team); i++) { /* one range a thread: scratch is taken once */
     b.first = i % blocks * QUERIES;
     b.head = i / blocks % a->heads;
     b.batch = i / blocks / a->heads;
@@ -276,10 +277,10 @@ static void attend_range(void *context, int64_t begin, int64_t end) {
 static reed_status run_attention(const void *state, const reed_kernel_buffers *buffers) {
   const attention_state *s = state;
   attention_job job = {s, buffers, 0};
-  write_present(&s->a, buffers);
-  cpu_parallel(s->a.n_threads, s->a.batch * s->a.heads * ((s->a.queries + QUERIES - 1) / QUERIES), 1, attend_range,
-               &job);
-  return REED_OK;
+  reed_status status = write_present(&s->a, buffers);
+  if (status != REED_OK) return status;
+  return cpu_parallel(s->a.team, s->a.batch * s->a.heads * ((s->a.queries + QUERIES - 1) / QUERIES), 1, attend_range,
+                      &job);
 }
 
 static convert_fn to_f32(reed_dtype dtype) {
@@ -311,9 +312,9 @@ reed_status cpu_prepare_attention(const reed_kernel_call *call, reed_kernel *out
   if (a.y.dtype != REED_F32) s->store = convert_between(cpu_level_now(), REED_F32, a.y.dtype);
   s->value_columns = (a.value_size + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
   s->scratch_floats = (scratch_floats(s) + 15) / 16 * 16;
-  s->a.n_threads =
-      cpu_threads_for(a.n_threads, a.batch * a.heads * a.queries * (a.total + 1) * (a.size + a.value_size + 8));
+  int64_t work = a.batch * a.heads * a.queries * (a.total + 1) * (a.size + a.value_size + 8);
+  s->a.team = cpu_team_of_parts(cpu_team_for(a.team, work), a.team.threads);
   cpu_kernel_set(out_kernel, run_attention, s);
-  out_kernel->workspace_bytes = s->a.n_threads * s->scratch_floats * (int64_t)sizeof(float);
+  out_kernel->workspace_bytes = s->a.team.threads * s->scratch_floats * (int64_t)sizeof(float);
   return REED_OK;
 }

@@ -43,7 +43,7 @@ typedef struct fast_recurrent {
   int32_t n_phases;
   phase phases[2];
   bool by_blocks; /* how threads share a step */
-  int n_threads;
+  cpu_team team;
   int64_t n_groups;              /* of sequences, where they share those */
   int64_t chunk;                 /* steps */
   onednn_runner *products[2][2]; /* per direction: of a chunk, of the steps left over */
@@ -256,29 +256,32 @@ static void run_groups(void *context, int64_t begin, int64_t end) {
     int64_t group = i % f->n_groups;
     share s = {i / f->n_groups, f->r.sequences * group / f->n_groups, f->r.sequences * (group + 1) / f->n_groups, 0,
                f->n_blocks};
-    for (int64_t at = j->first; at < j->first + j->n; at++)
+    for (int64_t at = j->first; at < j->first + j->n && !cpu_cancelled(&f->team); at++)
       for (int32_t k = 0; k < f->n_phases; k++) run_phase(j, k, &s, at);
   }
 }
 
 /* Items are directions times blocks; every phase of every step ends with a barrier. */
-static void run_blocks(const job *j) {
+static reed_status run_blocks(const job *j) {
   const fast_recurrent *f = j->f;
   const int64_t n_items = f->r.n_directions * f->n_blocks;
-#pragma omp parallel num_threads(f->n_threads)
+#pragma omp parallel num_threads(f->team.threads)
   {
     const int64_t me = omp_get_thread_num(), team = omp_get_num_threads(), begin = n_items * me / team,
                   end = n_items * (me + 1) / team;
-    for (int64_t at = j->first; at < j->first + j->n; at++)
+    for (int64_t at = j->first; at < j->first + j->n; at++) {
+      bool stop = cpu_cancelled(&f->team); /* every thread passes every barrier */
       for (int32_t k = 0; k < f->n_phases; k++) {
-        for (int64_t d = 0; d < f->r.n_directions; d++) {
+        for (int64_t d = 0; d < f->r.n_directions && !stop; d++) {
           int64_t first = begin - d * f->n_blocks, last = end - d * f->n_blocks;
           share s = {d, 0, f->r.sequences, first > 0 ? first : 0, last < f->n_blocks ? last : f->n_blocks};
           if (s.first_block < s.end_block) run_phase(j, k, &s, at);
         }
 #pragma omp barrier
       }
+    }
   }
+  return cpu_cancelled(&f->team) ? REED_ERROR_CANCELLED : REED_OK;
 }
 
 /* The input's part of the gates for the chunk's steps, those before the first `first` of each direction's walk. */
@@ -363,8 +366,8 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
     j.gates_sequence = r->batch_first ? j.n * row : row;
     status = run_products(&j);
     if (status != REED_OK) return status;
-    if (f->by_blocks) run_blocks(&j);
-    else cpu_parallel(f->n_threads, r->n_directions * f->n_groups, 1, run_groups, &j);
+    status = f->by_blocks ? run_blocks(&j) : cpu_parallel(f->team, r->n_directions * f->n_groups, 1, run_groups, &j);
+    if (status != REED_OK) return status;
   }
   return REED_OK;
 }
@@ -414,15 +417,15 @@ static void plan_threads(fast_recurrent *f) {
   const double step =
       (double)r->n_directions * (double)r->sequences * (double)r->n_gates * (double)r->hidden * (double)r->hidden;
   const int64_t step_work = step < 1e15 ? (int64_t)step : (int64_t)1e15,
-                wanted = (r->n_threads + r->n_directions - 1) / r->n_directions;
+                wanted = (r->team.threads + r->n_directions - 1) / r->n_directions;
   const int64_t most_groups = (r->sequences + 1) / 2;
   f->n_groups = wanted < most_groups ? wanted : most_groups;
   const int64_t n_items = r->n_directions * f->n_groups;
-  const int for_blocks = cpu_threads_for(r->n_threads, step_work);
-  f->n_threads = cpu_threads_for((int)(n_items < r->n_threads ? n_items : r->n_threads),
-                                 step_work * (f->chunk < 1024 ? f->chunk : 1024));
-  f->by_blocks = for_blocks > f->n_threads;
-  if (f->by_blocks) f->n_threads = for_blocks;
+  const cpu_team for_blocks = cpu_team_for(r->team, step_work);
+  f->team = cpu_team_for(r->team, step_work * (f->chunk < 1024 ? f->chunk : 1024));
+  f->team = cpu_team_of_parts(f->team, n_items);
+  f->by_blocks = for_blocks.threads > f->team.threads;
+  if (f->by_blocks) f->team = for_blocks;
 }
 
 /* a * b * c floats of the workspace, on a cache line of their own. False where they are more than any memory. */

@@ -82,7 +82,8 @@ static reed_status run_turned(const void *state, const reed_kernel_buffers *buff
   for (int32_t i = 0; i < t->n_inputs; i++) {
     const image *im = &t->inputs[i];
     inputs[i] = im->turned ? workspace + im->offset : buffers->inputs[i];
-    if (im->turned) strided_run(&im->copy, buffers->inputs[i], workspace + im->offset);
+    reed_status status = im->turned ? strided_run(&im->copy, buffers->inputs[i], workspace + im->offset) : REED_OK;
+    if (status != REED_OK) return status;
   }
   for (int32_t i = 0; i < t->n_outputs; i++)
     outputs[i] = t->outputs[i].turned && buffers->outputs[i] ? workspace + t->outputs[i].offset : buffers->outputs[i];
@@ -90,12 +91,13 @@ static reed_status run_turned(const void *state, const reed_kernel_buffers *buff
       inputs, outputs, workspace + t->inner_offset, buffers->extents, buffers->diagnosis, buffers->fault};
   reed_status status = t->inner.run(t->inner.state, &inner);
   for (int32_t i = 0; i < t->n_outputs && status == REED_OK; i++)
-    if (t->outputs[i].turned && buffers->outputs[i]) strided_run(&t->outputs[i].copy, outputs[i], buffers->outputs[i]);
+    if (t->outputs[i].turned && buffers->outputs[i])
+      status = strided_run(&t->outputs[i].copy, outputs[i], buffers->outputs[i]);
   return status;
 }
 
 /* Plans the copy between an image's memory and its place in the workspace. */
-static void plan_image(const reed_desc *seen, bool is_input, int n_threads, image *im, int64_t *end) {
+static void plan_image(const reed_desc *seen, bool is_input, cpu_team team, image *im, int64_t *end) {
   if (seen->dtype == REED_NONE || seen->rank < 3) return;
   int64_t dense[REED_MAX_RANK], lying[REED_MAX_RANK], bytes = (int64_t)reed_dtype_bytes(seen->dtype);
   cpu_dense_strides(seen->rank, seen->dims, dense);
@@ -109,7 +111,7 @@ static void plan_image(const reed_desc *seen, bool is_input, int n_threads, imag
     from[i] = is_input ? lying[axis] : dense[axis];
     to[i] = is_input ? dense[axis] : lying[axis];
   }
-  strided_plan(&im->copy, seen->rank, extents, from, 0, to, 0, bytes, n_threads);
+  strided_plan(&im->copy, seen->rank, extents, from, 0, to, 0, bytes, team);
 }
 
 reed_status channels_prepare_second(const channels_view *v, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
@@ -118,11 +120,10 @@ reed_status channels_prepare_second(const channels_view *v, reed_kernel_prepare_
   if (!t) return cpu_no_memory(&v->call);
   t->n_inputs = v->call.n_inputs;
   t->n_outputs = v->call.n_outputs;
-  int n_threads = cpu_env_threads(&v->call);
+  cpu_team team = cpu_env_team(&v->call);
   for (int32_t i = 0; i < t->n_inputs; i++)
-    if (v->images >> i & 1) plan_image(&v->inputs[i], true, n_threads, &t->inputs[i], &t->inner_offset);
-  for (int32_t i = 0; i < t->n_outputs; i++)
-    plan_image(&v->outputs[i], false, n_threads, &t->outputs[i], &t->inner_offset);
+    if (v->images >> i & 1) plan_image(&v->inputs[i], true, team, &t->inputs[i], &t->inner_offset);
+  for (int32_t i = 0; i < t->n_outputs; i++) plan_image(&v->outputs[i], false, team, &t->outputs[i], &t->inner_offset);
   reed_status status = prepare(&v->call, &t->inner);
   if (status != REED_OK) {
     mem_free(t);

@@ -13,7 +13,8 @@ typedef struct operand {
 typedef struct wrapped {
   reed_kernel inner;
   cpu_level level;
-  int n_threads, n_inputs, n_outputs;
+  int n_inputs, n_outputs;
+  cpu_team team;
   int64_t inner_offset;
   operand inputs[OPERANDS_MAX], outputs[OPERANDS_MAX];
 } wrapped;
@@ -36,18 +37,18 @@ static void convert_range(void *context, int64_t begin, int64_t end) {
   c->run(c->to + (size_t)begin * c->to_bytes, c->from + (size_t)begin * c->from_bytes, end - begin);
 }
 
-static void convert(const wrapped *w, const operand *o, reed_dtype from_dtype, reed_dtype to_dtype, const void *from,
-                    void *to) {
+static reed_status convert(const wrapped *w, const operand *o, reed_dtype from_dtype, reed_dtype to_dtype,
+                           const void *from, void *to) {
   conversion c = {convert_between(w->level, from_dtype, to_dtype), from, to, reed_dtype_bytes(from_dtype),
                   reed_dtype_bytes(to_dtype)};
-  cpu_parallel(cpu_threads_for(w->n_threads, o->n * 6), o->n, 64, convert_range, &c);
+  return cpu_parallel(cpu_team_for(w->team, o->n * 6), o->n, 64, convert_range, &c);
 }
 
-static void widen(const wrapped *w, const operand *o, const void *from, void *to) {
-  convert(w, o, o->dtype, REED_F32, from, to);
+static reed_status widen(const wrapped *w, const operand *o, const void *from, void *to) {
+  return convert(w, o, o->dtype, REED_F32, from, to);
 }
-static void narrow(const wrapped *w, const operand *o, const void *from, void *to) {
-  convert(w, o, REED_F32, o->dtype, from, to);
+static reed_status narrow(const wrapped *w, const operand *o, const void *from, void *to) {
+  return convert(w, o, REED_F32, o->dtype, from, to);
 }
 
 static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buffers) {
@@ -58,7 +59,8 @@ static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buf
   for (int i = 0; i < w->n_inputs; i++) {
     inputs[i] = buffers->inputs[i];
     if (w->inputs[i].dtype == REED_NONE || !inputs[i]) continue;
-    widen(w, &w->inputs[i], buffers->inputs[i], workspace + w->inputs[i].offset);
+    reed_status status = widen(w, &w->inputs[i], buffers->inputs[i], workspace + w->inputs[i].offset);
+    if (status != REED_OK) return status;
     inputs[i] = workspace + w->inputs[i].offset;
   }
   for (int i = 0; i < w->n_outputs; i++) {
@@ -69,10 +71,10 @@ static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buf
       inputs, outputs, workspace + w->inner_offset, buffers->extents, buffers->diagnosis, buffers->fault};
   reed_status status = w->inner.run(w->inner.state, &inner);
   if (status != REED_OK) return status;
-  for (int i = 0; i < w->n_outputs; i++)
+  for (int i = 0; i < w->n_outputs && status == REED_OK; i++)
     if (w->outputs[i].dtype != REED_NONE && buffers->outputs[i])
-      narrow(w, &w->outputs[i], outputs[i], buffers->outputs[i]);
-  return REED_OK;
+      status = narrow(w, &w->outputs[i], outputs[i], buffers->outputs[i]);
+  return status;
 }
 
 /* Notes what to convert and gives the operand's f32 descriptor. */
@@ -96,7 +98,7 @@ reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepar
   wrapped *w = mem_calloc(1, sizeof *w);
   if (!w) return cpu_no_memory(call);
   w->level = cpu_level_now();
-  w->n_threads = cpu_env_threads(call);
+  w->team = cpu_env_team(call);
   w->n_inputs = call->n_inputs;
   w->n_outputs = call->n_outputs;
   for (int i = 0; i < call->n_inputs; i++) {
@@ -109,7 +111,8 @@ reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepar
     } else if (read) {
       widened[i] = mem_alloc((size_t)w->inputs[i].n * 4);
       if (!widened[i]) goto fail;
-      widen(w, &w->inputs[i], call->host_values[i], widened[i]);
+      status = widen(w, &w->inputs[i], call->host_values[i], widened[i]);
+      if (status != REED_OK) goto fail;
       host_values[i] = widened[i];
     }
   }
@@ -132,5 +135,5 @@ reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepar
 fail:
   for (int i = 0; i < call->n_inputs; i++) mem_free(widened[i]);
   mem_free(w);
-  return cpu_no_memory(call);
+  return status == REED_ERROR_CANCELLED ? status : cpu_no_memory(call);
 }

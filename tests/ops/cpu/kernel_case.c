@@ -160,7 +160,8 @@ reed_status case_run(kernel_case *c, const char *level) {
     if (reads || !c->hide_values) host[i] = data[i];
     constant[i] = !c->hide_values;
   }
-  reed_kernel_env env = {.n_threads = c->n_threads};
+  int cancel = false;
+  reed_kernel_env env = {.n_threads = c->n_threads, .cancel = &cancel};
   if (!c->hide_values) ck_assert_int_eq(kernel_cache_open(&env.cache), REED_OK);
   reed_kernel_call call = {.op = op,
                            .attrs = &attrs,
@@ -196,6 +197,16 @@ reed_status case_run(kernel_case *c, const char *level) {
   reed_fault fault = {0};
   reed_kernel_buffers buffers = {
       .inputs = data, .outputs = results, .workspace = workspace, .extents = c->extents, .fault = &fault};
+  /* A run that is cancelled from its beginning: it may leave anything in the outputs, and nothing elsewhere. */
+  cancel = true;
+  if (workspace) memset(workspace, BAND_BYTE, (size_t)kernel.workspace_bytes);
+  status = kernel.run(kernel.state, &buffers);
+  ck_assert_msg(status == REED_OK || status == REED_ERROR_CANCELLED || fault.code, "%s, cancelled: %s", op->name,
+                reed_status_name(status));
+  for (int32_t i = 0; i < c->n_outputs; i++) check_bands(&c->outputs[i], op->name);
+  cancel = false;
+  fault = (reed_fault){0};
+  if (c->in_place >= 0 && results[0]) memcpy(results[0], c->inputs[c->in_place].data, (size_t)desc_bytes(&out[0]));
   memset(c->extents, 0xff, sizeof c->extents);
   status = kernel.run(kernel.state, &buffers);
   ck_assert_int_eq(status, fault.code ? fault_say(&fault, op, call.node, &c->diagnosis) : REED_OK);
