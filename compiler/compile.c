@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "bytecode/module.h"
 #include "compiler/onnx/onnx.h"
 #include "compiler/passes/pass.h"
@@ -33,6 +34,12 @@ static void leave_pages(const compilation *c) {
   if (c->mapped) (void)madvise((void *)(uintptr_t)c->mapped, c->n_mapped, MADV_DONTNEED); /* only advice */
 }
 
+static bool cancelled(const compilation *c) { return c->options && cancel_asked(c->options->cancel); }
+
+static reed_status say_cancelled(const compilation *c) {
+  return diag_fail(c->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller");
+}
+
 #define LEAVE_EVERY_BYTES ((size_t)32 << 20)
 
 static reed_status sink_begin(void *context, size_t n_bytes) {
@@ -43,6 +50,7 @@ static reed_status sink_begin(void *context, size_t n_bytes) {
 
 static reed_status sink_write(void *context, const void *bytes, size_t n) {
   compilation *c = context;
+  if (cancelled(c)) return say_cancelled(c);
   if (c->n_written / LEAVE_EVERY_BYTES != (c->n_written + n) / LEAVE_EVERY_BYTES) leave_pages(c);
   c->n_written += n;
   return c->sink->write(c->sink->context, bytes, n);
@@ -190,6 +198,8 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const o
   say(&c, "reading", 0);
   if (status == REED_OK) status = ir_module_open(options ? options->registry : NULL, c.diagnosis, &c.passes.m);
   if (status == REED_OK) c.passes.m->targets = c.targets;
+  if (status == REED_OK) c.passes.m->cancel = options ? options->cancel : NULL;
+  if (status == REED_OK && cancelled(&c)) status = say_cancelled(&c);
   if (status == REED_OK) status = onnx_read(c.passes.m, onnx, n_onnx, external);
   if (status == REED_OK) status = pass_run_all(&c.passes);
   say(&c, "lowering", 0.8);

@@ -1,10 +1,12 @@
 /* vm bench: how long a run takes, from opening the program to the first result and later, and the memory it takes. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/interrupt.h"
 #include "tools/model.h"
 #include "tools/print.h"
 
@@ -87,6 +89,7 @@ static bool begin_elsewhere(const options *o, start *out_start) {
   close(ends[1]);
   bool ok = child > 0 && read(ends[0], out_start, sizeof *out_start) == (ssize_t)sizeof *out_start;
   close(ends[0]);
+  if (child > 0 && interrupted()) kill(child, SIGTERM);
   if (child > 0) waitpid(child, NULL, 0);
   return ok;
 }
@@ -165,7 +168,7 @@ static int run(const options *o, complaint *c) {
   start *starts = need((size_t)fresh, sizeof *starts);
   timing t = {0};
   /* the other processes first: this one has no threads yet that fork would lose */
-  while (t.fresh < fresh - 1 && begin_elsewhere(o, &starts[t.fresh])) t.fresh++;
+  while (t.fresh < fresh - 1 && !interrupted() && begin_elsewhere(o, &starts[t.fresh])) t.fresh++;
   int status = begin(o, &m, &inputs, &starts[t.fresh++], c);
   if (warmup == 0) costs[0] = starts[t.fresh - 1].first;
   for (int64_t i = 1; i < warmup && !status; i++) {

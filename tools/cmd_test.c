@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/compare.h"
+#include "tools/interrupt.h"
 #include "tools/onnx_case.h"
 #include "tools/print.h"
 
@@ -85,7 +86,7 @@ static int run(const options *o, complaint *c) {
   json_writer json = {0};
   json_begin_object(&json, NULL);
   json_begin_array(&json, "cases");
-  for (size_t i = 0; i < cases.n && !status; i++) {
+  for (size_t i = 0; i < cases.n && !status && !interrupted(); i++) {
     const char *name = case_name(cases.items[i], &o->arguments);
     char *detail;
     progress(name, (double)i / (double)cases.n);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tools/command.h"
+#include "tools/interrupt.h"
 
 static const command *const commands[] = {
 #define COMMAND_ROW(name) &command_##name,
@@ -26,7 +27,8 @@ static const char value_notes[] = "VALUE is one of\n"
                                   "dtypes: f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 bool\n";
 
 static const char exit_notes[] = "Exit status: 0 done, and all as expected; 1 results differ or a case failed; 2 "
-                                 "misuse; 3 a bad file or model; 4 a failed run\n";
+                                 "misuse; 3 a bad file or model; 4 a failed run; 130 ended by a signal (a "
+                                 "second one does not wait for the cleaning up)\n";
 
 static const command *find(const char *name) {
   for (int i = 0; i < N_COMMANDS; i++)
@@ -115,6 +117,7 @@ static void wait_without_spinning(char **arguments) {
 
 int main(int n_arguments, char **arguments) {
   wait_without_spinning(arguments);
+  interrupt_begin();
   device_names_read();
   const char *const *words = (const char *const *)arguments + 1;
   int n_words = n_arguments - 1;
@@ -140,6 +143,7 @@ int main(int n_arguments, char **arguments) {
     status = command ? run_command(command, n_words - 1, words + 1, &c) : unknown_command(name, &c);
   }
   progress_end();
+  if (interrupted()) status = complain(&c, INTERRUPTED, "interrupted");
   if (fflush(stdout) != 0 && status == DONE) status = complain(&c, BAD_FILE, "cannot write to standard output");
   if (*c.text) fprintf(stderr, "vm%s%s: %s\n", command ? " " : "", command ? name : "", c.text);
   return status;

@@ -1,11 +1,11 @@
 /* Opens models for the subcommands, see model.h. */
 #include "tools/model.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/interrupt.h"
 #include "tools/print.h"
 #include "tools/value.h"
 
@@ -95,7 +95,8 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
                                    .disabled_passes = disabled,
                                    .target = target,
                                    .progress = m->quiet ? NULL : show_pass,
-                                   .sink = &sink};
+                                   .sink = &sink,
+                                   .cancel = interrupt_flag()};
   if (o->precision && strcmp(o->precision, "f32"))
     settings.precision = strcmp(o->precision, "f16") ? REED_PRECISION_BF16 : REED_PRECISION_F16;
   double begin = now_us();
@@ -168,15 +169,6 @@ int model_open(const options *o, const char *path, model *m, complaint *c) {
 
 /* ---- session ---- */
 
-static reed_session *volatile interruptible;
-
-static void interrupt(int signal_number) {
-  (void)signal_number;
-  reed_session *session = interruptible;
-  if (session) reed_session_cancel(session);
-  signal(SIGINT, SIG_DFL); /* the second one ends the process */
-}
-
 int model_open_session(const options *o, bool profile, model *m, complaint *c) {
   reed_session_options settings = {
       .device = o->device, .n_threads = (int)o->threads, .memory_cap_bytes = o->memory_cap, .profile = profile};
@@ -184,13 +176,12 @@ int model_open_session(const options *o, bool profile, model *m, complaint *c) {
   reed_status opened = reed_session_open(m->program, &settings, &m->session, m->diagnosis);
   m->session_us = now_us() - begin;
   if (opened) return complain_diagnosis(c, FAILED_RUN, "cannot open a session", opened, m->diagnosis);
-  interruptible = m->session;
-  signal(SIGINT, interrupt);
+  interrupt_session(m->session);
   return DONE;
 }
 
 void model_fini(model *m) {
-  interruptible = NULL;
+  interrupt_session(NULL);
   if (m->session) reed_session_close(&m->session);
   if (m->program) reed_program_close(&m->program);
   if (m->registry) reed_registry_close(&m->registry);
@@ -310,6 +301,7 @@ int model_make_inputs(const options *o, const model *m, bool random, reed_tensor
 /* ---- running ---- */
 
 int model_run(model *m, reed_tensor *const *inputs, reed_tensor **outputs, complaint *c) {
+  if (interrupted()) return complain(c, INTERRUPTED, "interrupted");
   reed_status status = reed_session_run(m->session, inputs, m->n_inputs, outputs, m->n_outputs, m->diagnosis);
   return status ? complain_diagnosis(c, FAILED_RUN, "the run failed", status, m->diagnosis) : DONE;
 }

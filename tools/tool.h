@@ -13,11 +13,12 @@
 
 /* What the process ends with; scripts rely on the numbers. */
 enum {
-  DONE = 0,      /* and everything as expected */
-  DIFFERENT = 1, /* results differ, or a case failed */
-  MISUSE = 2,    /* the command line is wrong */
-  BAD_FILE = 3,  /* a file or model that can not be used, or not be written */
-  FAILED_RUN = 4 /* shapes, memory, device, cancelled */
+  DONE = 0,         /* and everything as expected */
+  DIFFERENT = 1,    /* results differ, or a case failed */
+  MISUSE = 2,       /* the command line is wrong */
+  BAD_FILE = 3,     /* a file or model that can not be used, or not be written */
+  FAILED_RUN = 4,   /* shapes, memory, device */
+  INTERRUPTED = 130 /* by a signal */
 };
 
 /* Why a command stops. Built once, at the fault, and printed by main. */

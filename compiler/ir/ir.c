@@ -2,6 +2,8 @@
  * here. */
 #include "compiler/ir/ir.h"
 
+#include "base/cancel.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -328,6 +330,8 @@ reed_status ir_walk(ir_graph *g, bool deep, reed_status (*visit)(void *context, 
   for (size_t i = 0; i < g->nodes.n; i++) {
     ir_node *n = g->nodes.items[i];
     if (n->dead) continue;
+    if (cancel_asked(g->module->cancel))
+      return diag_fail(g->module->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller");
     reed_status status = visit(context, n);
     if (status != REED_OK) return status;
     /* visit may have put nodes before n */

@@ -95,6 +95,7 @@ struct ir_module {
   int32_t n_names;           /* for fresh names */
   int64_t given_bytes;       /* of the constants that the model brought; -1: not counted yet */
   int64_t folded_bytes;      /* of the constants made by folding since, also those no longer used */
+  const int *cancel;         /* base/cancel.h: asked at every node that a walk visits */
   reed_diagnosis *diagnosis; /* of the compilation in progress; may be NULL */
 };
 

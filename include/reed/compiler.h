@@ -27,6 +27,9 @@ typedef struct reed_compile_options {
   /* Called between passes with a short text and how far along 0..1; NULL: nobody */
   void (*progress)(void *context, const char *what, double done);
   void *progress_context;
+  /* Not 0: the compilation ends with ERROR_CANCELLED, soon. Read while it goes on, written by another thread or a
+   * signal handler; NULL: nobody asks */
+  const int *cancel;
   const reed_module_sink
       *sink; /* where the module goes: *out_bytes becomes NULL, and both may be NULL pointers; NULL: to memory */
   /* Files of external tensors must lie in external_folder, links followed, or in the folder where the model file lies

@@ -135,8 +135,8 @@ static reed_status align_inputs(const ir_node *n, evaluation *e) {
   return REED_OK;
 }
 
-static reed_status run_kernel(const ir_node *n, evaluation *e) {
-  reed_kernel_env env = {.n_threads = 1};
+static reed_status run_kernel(const ir_node *n, evaluation *e, const int *cancel) {
+  reed_kernel_env env = {.n_threads = 1, .cancel = cancel};
   reed_attrs attrs = ir_attrs(n);
   reed_kernel_call call = {.op = n->op,
                            .attrs = &attrs,
@@ -197,7 +197,7 @@ static reed_status fold_node(folding *f, ir_node *n) {
   if (status == REED_OK) status = shape_outputs(n, &e);
   bool run = status == REED_OK && worth_it(f, n, &e);
   if (run) status = align_inputs(n, &e);
-  if (run && status == REED_OK) status = run_kernel(n, &e);
+  if (run && status == REED_OK) status = run_kernel(n, &e, f->m->cancel);
   if (run && status == REED_OK) status = take_results(f, n, &e);
   evaluation_fini(&e, n->n_inputs, n->n_outputs);
   return status == REED_ERROR_MEMORY ? diag_no_memory(f->m->diagnosis, "constant folding") : REED_OK;
