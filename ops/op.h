@@ -19,17 +19,17 @@ op_id op_id_of(const reed_op *op);
 const reed_op *op_find(const reed_registry *registry, const char *domain, const char *name);
 /* The i-th custom operator in the order of registration; NULL past the end or where registry is NULL. */
 const reed_op *op_custom(const reed_registry *registry, size_t i);
-/* True for If, Loop and Scan. */
-bool op_is_control(const reed_op *op);
 
 /* ---- properties ---- */
 
 /* Bits of reed_op.properties that only Reed's own operators may have, behind those of reed/operator.h. */
 enum {
-  OP_PROPERTY_FUSABLE = 1 << 16, /* element-wise: may be a step of Fused (ops/fused.h) */
-  OP_PROPERTY_PACKABLE = 1 << 17 /* a product whose constant weights may be packed (ops/packed.h) */
+  OP_PROPERTY_FUSABLE = 1 << 16,  /* element-wise: may be a step of Fused (ops/fused.h) */
+  OP_PROPERTY_PACKABLE = 1 << 17, /* a product whose constant weights may be packed (ops/packed.h) */
+  OP_PROPERTY_CONTROL = 1 << 18   /* class CONTROL: If, Loop, Scan */
 };
 static inline bool op_has(const reed_op *op, uint32_t property) { return (op->properties & property) != 0; }
+static inline bool op_is_control(const reed_op *op) { return op_has(op, OP_PROPERTY_CONTROL); }
 
 /* What the operator's shape function reads of input i in a call with these attributes, complete or not; NONE past the
  * end. The only reader of the flags in a row. */

@@ -110,11 +110,11 @@ bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc
   packed_order o = {.plain = *plain, .n_parts = 1, .rows = 1, .columns = 1, .channels = 1, .taps = 1};
   if (plain->dtype != REED_F32 && plain->dtype != REED_F16 && plain->dtype != REED_BF16) return false;
   if (desc_bytes(plain) <= 0) return false;
+  if (!op_has(op, OP_PROPERTY_PACKABLE)) return false;
   op_id id = op_id_of(op);
-  bool can = id == OP_Conv                      ? convolution(attrs, &o)
-             : id == OP_ConvTranspose           ? transposed_convolution(attrs, &o)
-             : id == OP_Gemm || id == OP_MatMul ? matrix(attrs, id == OP_Gemm, &o)
-                                                : false;
+  bool can = id == OP_Conv            ? convolution(attrs, &o)
+             : id == OP_ConvTranspose ? transposed_convolution(attrs, &o)
+                                      : matrix(attrs, id == OP_Gemm, &o);
   if (!can || count(&o) < 0) return false;
   *out_order = o;
   return true;

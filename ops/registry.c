@@ -88,6 +88,9 @@ static const float zero = 0;
 #define IS_LIGHT_LIGHT true
 #define IS_LIGHT_HEAVY false
 #define IS_LIGHT_CONTROL false
+#define OF_CLASS_LIGHT 0
+#define OF_CLASS_HEAVY 0
+#define OF_CLASS_CONTROL OP_PROPERTY_CONTROL
 
 static const reed_op builtins[OP_COUNT] = {
 #define OP(op_name, shape_function, kernel, class, op_alias, op_properties, INPUTS, OUTPUTS, ATTRS) \
@@ -101,7 +104,7 @@ static const reed_op builtins[OP_COUNT] = {
                     .n_attrs = COUNT(attrs_##op_name), \
                     .alias = REED_ALIAS_##op_alias, \
                     .light = IS_LIGHT_##class, \
-                    .properties = op_properties},
+                    .properties = OF_CLASS_##class | op_properties},
 #include "ops/op.def"
 };
 
@@ -110,11 +113,6 @@ const reed_op *op_builtin(op_id id) { return &builtins[id]; }
 op_id op_id_of(const reed_op *op) {
   uintptr_t offset = (uintptr_t)op - (uintptr_t)builtins;
   return offset < sizeof builtins ? (op_id)(offset / sizeof *builtins) : OP_COUNT;
-}
-
-bool op_is_control(const reed_op *op) {
-  op_id id = op_id_of(op);
-  return id == OP_If || id == OP_Loop || id == OP_Scan;
 }
 
 /* The declaration of operand i in a list whose last entry may stand for any number. */

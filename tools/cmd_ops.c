@@ -25,25 +25,64 @@ static char *operands_text(const cJSON *operands, const char *key) {
   return text;
 }
 
+/* "axis=0 mode=nearest [pads] kernel_shape!" */
+static char *attributes_text(const cJSON *attributes) {
+  char *text = NULL;
+  size_t n;
+  FILE *out = open_memstream(&text, &n);
+  const cJSON *item;
+  cJSON_ArrayForEach(item, attributes) {
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(item, "default");
+    bool required = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "required"));
+    const char *between = item == attributes->child ? "" : " ", *name = json_text_of(item, "name");
+    if (required) fprintf(out, "%s%s!", between, name);
+    else if (cJSON_IsNumber(value)) fprintf(out, "%s%s=%g", between, name, value->valuedouble);
+    else if (cJSON_IsString(value)) fprintf(out, "%s%s=%s", between, name, value->valuestring);
+    else fprintf(out, value ? "%s%s=(list)" : "%s[%s]", between, name);
+  }
+  fclose(out);
+  return text;
+}
+
+/* "light, fusable" */
+static char *properties_text(const cJSON *op) {
+  static const char *const names[] = {"custom", "impure", "fusable", "extents_only", "any_rank", "packable"};
+  char *text = NULL;
+  size_t n;
+  FILE *out = open_memstream(&text, &n);
+  fprintf(out, "%s", json_text_of(op, "class"));
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(op, names[i]))) fprintf(out, " %s", names[i]);
+  fclose(out);
+  return text;
+}
+
 static void print_operators(const cJSON *operators) {
-  table t = {4, NULL, 0};
+  static const char *const titles[] = {"operator", "properties", "outputs", "inputs: what the shape function reads",
+                                       "attributes"};
+  table t = {5, NULL, 0};
   const cJSON *op;
-  for (int i = 0; i < 4; i++)
-    table_add(&t, "%s",
-              ((const char *const[]){"operator", "class", "outputs", "inputs: what the shape function reads"})[i]);
+  for (int i = 0; i < 5; i++) table_add(&t, "%s", titles[i]);
   cJSON_ArrayForEach(op, operators) {
     char *inputs = operands_text(cJSON_GetObjectItemCaseSensitive(op, "inputs"), "reads");
     char *outputs = operands_text(cJSON_GetObjectItemCaseSensitive(op, "outputs"), "extent");
     const char *domain = json_text_of(op, "domain");
     table_add(&t, "%s%s%s", domain, *domain ? "." : "", json_text_of(op, "name"));
-    table_add(&t, "%s", json_text_of(op, "class"));
+    char *attributes = attributes_text(cJSON_GetObjectItemCaseSensitive(op, "attributes")),
+         *properties = properties_text(op);
+    table_add(&t, "%s", properties);
     table_add(&t, "%s", outputs);
     table_add(&t, "%s", inputs);
+    table_add(&t, "%s", attributes);
     free(inputs);
     free(outputs);
+    free(attributes);
+    free(properties);
   }
   table_print(stdout, &t);
-  printf("%d operators; [..] may be absent, ... stands for any number\n", cJSON_GetArraySize(operators));
+  printf("%d operators; [..] may be absent, ... stands for any number, ! must be given, = has "
+         "that value where it is left out\n",
+         cJSON_GetArraySize(operators));
 }
 
 static int run(const options *o, complaint *c) {
@@ -66,9 +105,12 @@ static int run(const options *o, complaint *c) {
   return status;
 }
 
-static const char notes[] = "Of each input: none (nothing of it decides a shape), shape, value (its elements, on the "
-                            "host), both. Of each output: exact (its extents are\n"
-                            "computed before the kernel runs) or bounded (the kernel reports the true extent).";
+static const char notes[] =
+    "Of each input: none (nothing of it decides a shape), shape, value (its elements, on the "
+    "host), both. Of each output: exact (its extents are\n"
+    "computed before the kernel runs) or bounded (the kernel reports the true extent). "
+    "Of each operator its class, and whether it is fusable\n(element-wise, may join others in one pass), "
+    "reads extents only, copes with inputs of any rank, or has weights that may be packed.";
 
 const command command_ops = {
     "ops", "[--json FILE]", "lists the operators and what their shape functions read", notes, flags, 0, 0, run};

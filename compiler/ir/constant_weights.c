@@ -16,9 +16,7 @@ ir_node *weights_only_for(const ir_value *v, const ir_node *user) {
 
 ir_node *weights_product(const ir_value *v, const ir_node *user) {
   ir_node *n = weights_only_for(v, user);
-  bool is_product = n && (n->op == op_builtin(OP_Conv) || n->op == op_builtin(OP_ConvTranspose) ||
-                          n->op == op_builtin(OP_Gemm) || n->op == op_builtin(OP_MatMul));
-  return is_product ? n : NULL;
+  return n && op_has(n->op, OP_PROPERTY_PACKABLE) ? n : NULL;
 }
 
 int32_t weights_channel_axis(const ir_node *product) {

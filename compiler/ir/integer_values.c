@@ -455,6 +455,8 @@ static const row *row_of(const reed_op *op) {
   return NULL;
 }
 
+bool partial_has_rule(const reed_op *op) { return row_of(op) || op == op_builtin(OP_Split); }
+
 /* Whether the dtype holds that number exactly; symbols are taken to stand for numbers that fit. */
 static bool fits(reed_dtype dtype, reed_dim d) {
   if (symbol_is(d)) return true;

@@ -14,5 +14,7 @@ const reed_dim *partial_elements(ir_module *m, ir_value *v, bool make_fresh, int
 /* Computes the elements of n's outputs where they follow from what is known of its inputs. Types of the outputs are set
  * already. Only want of memory fails. */
 reed_status partial_evaluate(ir_module *m, ir_node *n) REED_MUST_CHECK;
+/* The operator is followed; elements that others make are unknown. */
+bool partial_has_rule(const reed_op *op);
 
 #endif

@@ -90,19 +90,26 @@ static bool cast_never_negative(search *s, const ir_node *n) {
   return exact ? never_negative(s, n->inputs[0]) : count_never_negative(s, n->inputs[0]);
 }
 
+static const rule *rule_of(const reed_op *op) {
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    if (op_builtin(rules[i].op) == op) return &rules[i].rule;
+  return NULL;
+}
+
+bool sign_has_rule(const reed_op *op) { return rule_of(op) != NULL; }
+
 static bool result_never_negative(search *s, const ir_node *n) {
-  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-    if (op_builtin(rules[i].op) != n->op) continue;
-    switch (rules[i].rule) {
-      case ALWAYS: return true;
-      case FIRST: return never_negative(s, n->inputs[0]);
-      case ALL: return operands_never_negative(s, n, 0);
-      case ANY: return an_operand_never_negative(s, n);
-      case CHOICE: return operands_never_negative(s, n, 1);
-      case COUNTS: return count_never_negative(s, n->inputs[0]);
-      case CAST: return cast_never_negative(s, n);
-      case BOUNDS: return bounds_never_negative(s, n);
-    }
+  const rule *own = rule_of(n->op);
+  if (!own) return false;
+  switch (*own) {
+    case ALWAYS: return true;
+    case FIRST: return never_negative(s, n->inputs[0]);
+    case ALL: return operands_never_negative(s, n, 0);
+    case ANY: return an_operand_never_negative(s, n);
+    case CHOICE: return operands_never_negative(s, n, 1);
+    case COUNTS: return count_never_negative(s, n->inputs[0]);
+    case CAST: return cast_never_negative(s, n);
+    case BOUNDS: return bounds_never_negative(s, n);
   }
   return false;
 }

@@ -2,19 +2,18 @@
 #include "ops/cpu/calls/recurrent.h"
 
 #include <math.h>
+#include <string.h>
 #include <strings.h>
 
 #define ACTIVATIONS_MAX 6 /* three of an LSTM's in each of two directions */
 
 static const struct {
   const char *name;
-  double alpha, beta;
+  op_id op;
 } activations[] = {
-#define NONE NAN
-#define ACTIVATION_ROW(name, formula, alpha, beta) [RECURRENT_##name] = {#name, alpha, beta},
+#define ACTIVATION_ROW(name, op) [RECURRENT_##name] = {#name, op},
     RECURRENT_ACTIVATION_LIST(ACTIVATION_ROW)
 #undef ACTIVATION_ROW
-#undef NONE
 };
 
 /* The activation of that name, in any case of letters; COUNT: none. */
@@ -26,7 +25,16 @@ static recurrent_activation_kind activation_named(const char *name, size_t n) {
   return (recurrent_activation_kind)kind;
 }
 
-/* The next number of the attribute where the activation takes one, its default where there is none left. */
+/* Alpha or beta where the call gives none; NAN: the activation has no such number. ONNX gives Affine and ScaledTanh,
+ * which are no operators, none: here they change nothing. */
+static double number_of(recurrent_activation_kind kind, const char *name) {
+  if (kind == RECURRENT_Affine) return strcmp(name, "alpha") == 0 ? 1 : 0;
+  if (kind == RECURRENT_ScaledTanh) return 1;
+  const reed_op_attr *row = op_attr_row(op_builtin(activations[kind].op), name);
+  return row && row->otherwise ? row->otherwise->f : NAN;
+}
+
+/* The next number of the attribute where the activation takes one, its own where there is none left. */
 static double next_number(const reed_attr *numbers, int64_t *used, double otherwise) {
   if (isnan(otherwise)) return 0;
   return numbers && *used < numbers->n ? numbers->floats[(*used)++] : otherwise;
@@ -45,8 +53,8 @@ static reed_status read_activations(const reed_kernel_call *call, const char *na
     recurrent_activation_kind kind = activation_named(p, length);
     if (kind == RECURRENT_ACTIVATION_COUNT)
       return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "activation %d of '%s' is not known", i, names);
-    out_activations[i] = (recurrent_activation){kind, next_number(alphas, &n_alphas, activations[kind].alpha),
-                                                next_number(betas, &n_betas, activations[kind].beta)};
+    out_activations[i] = (recurrent_activation){kind, next_number(alphas, &n_alphas, number_of(kind, "alpha")),
+                                                next_number(betas, &n_betas, number_of(kind, "beta"))};
     p += length;
     if (*p ? i == n - 1 : i < n - 1)
       return reed_kernel_fail(call, REED_ERROR_VALUE, "'%s' are not %d activations", names, n);

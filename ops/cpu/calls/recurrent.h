@@ -28,24 +28,23 @@ typedef enum recurrent_output { RECURRENT_Y, RECURRENT_Y_H, RECURRENT_Y_C, RECUR
 enum { GRU_UPDATE, GRU_RESET, GRU_HIDDEN };
 enum { LSTM_INPUT, LSTM_OUTPUT, LSTM_FORGET, LSTM_CELL };
 
-/* What `activations` may name: the formula of op.def's operator that it is applied with (OP_COUNT: none, x itself), and
- * the defaults of alpha and beta; NONE: takes no such number from activation_alpha or activation_beta. Defaults as the
- * operators of these names have them; where there is none (Affine, ScaledTanh) those that change nothing. */
+/* The words of `activations`, and the operator of op.def whose formula each is applied with (OP_COUNT: none, x itself).
+ * Where activation_alpha and activation_beta have no number left, alpha and beta are those of the operator's row. */
 #define RECURRENT_ACTIVATION_LIST(X) \
-  X(Affine, OP_COUNT, 1, 0) \
-  X(Elu, OP_Elu, 1, NONE) \
-  X(HardSigmoid, OP_HardSigmoid, 0.2, 0.5) \
-  X(LeakyRelu, OP_LeakyRelu, 0.01, NONE) \
-  X(Relu, OP_Relu, NONE, NONE) \
-  X(ScaledTanh, OP_Tanh, 1, 1) \
-  X(Sigmoid, OP_Sigmoid, NONE, NONE) \
-  X(Softplus, OP_Softplus, NONE, NONE) \
-  X(Softsign, OP_Softsign, NONE, NONE) \
-  X(Tanh, OP_Tanh, NONE, NONE) \
-  X(ThresholdedRelu, OP_ThresholdedRelu, 1, NONE)
+  X(Affine, OP_COUNT) \
+  X(Elu, OP_Elu) \
+  X(HardSigmoid, OP_HardSigmoid) \
+  X(LeakyRelu, OP_LeakyRelu) \
+  X(Relu, OP_Relu) \
+  X(ScaledTanh, OP_Tanh) \
+  X(Sigmoid, OP_Sigmoid) \
+  X(Softplus, OP_Softplus) \
+  X(Softsign, OP_Softsign) \
+  X(Tanh, OP_Tanh) \
+  X(ThresholdedRelu, OP_ThresholdedRelu)
 
 typedef enum recurrent_activation_kind {
-#define RECURRENT_ACTIVATION_ENUM_(name, formula, alpha, beta) RECURRENT_##name,
+#define RECURRENT_ACTIVATION_ENUM_(name, formula) RECURRENT_##name,
   RECURRENT_ACTIVATION_LIST(RECURRENT_ACTIVATION_ENUM_)
 #undef RECURRENT_ACTIVATION_ENUM_
       RECURRENT_ACTIVATION_COUNT

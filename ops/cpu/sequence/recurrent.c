@@ -376,7 +376,7 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
 
 static recurrent_function function_of(const recurrent_activation *a, cpu_level level) {
   static const int formulas[] = {
-#define ACTIVATION_FORMULA(name, formula, alpha, beta) [RECURRENT_##name] = formula,
+#define ACTIVATION_FORMULA(name, formula) [RECURRENT_##name] = formula,
       RECURRENT_ACTIVATION_LIST(ACTIVATION_FORMULA)
 #undef ACTIVATION_FORMULA
   };
