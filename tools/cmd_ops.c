@@ -18,8 +18,11 @@ static char *operands_text(const cJSON *operands, const char *key) {
   cJSON_ArrayForEach(item, operands) {
     bool optional = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "optional"));
     bool variadic = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "variadic"));
-    fprintf(out, "%s%s%s:%s%s%s", item == operands->child ? "" : " ", optional ? "[" : "", json_text_of(item, "name"),
-            json_text_of(item, key), variadic ? "..." : "", optional ? "]" : "");
+    const cJSON *condition = cJSON_GetObjectItemCaseSensitive(item, "reads_if");
+    fprintf(out, "%s%s%s:%s", item == operands->child ? "" : " ", optional ? "[" : "", json_text_of(item, "name"),
+            json_text_of(item, key));
+    if (condition) fprintf(out, " if %s", condition->child->valuestring);
+    fprintf(out, "%s%s", variadic ? "..." : "", optional ? "]" : "");
   }
   fclose(out);
   return text;

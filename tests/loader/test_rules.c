@@ -42,6 +42,13 @@ static const struct {
     {MAIN "  s.const s0, 1\nx:\n  branch.if s0, x\n", "V24", NULL, NULL},
     {MAIN "  return [r0], []\n.function f () -> ()\n", "V24", "'f'", NULL},
     {MAIN "  shape expand, host, [r1], [r0:shape, r0:shape]\n" END, "V35", "flags 1", "'inputs'[1] (r0)"},
+    {MAIN "  shape crop, host, [r1], [r0:shape, r0:shape, r0:value, _]\n" END
+          ".site crop = Resize (4 -> 1) {coordinate_transformation_mode = \"tf_crop_and_resize\"}\n",
+     "V35", "flags 1, input 'roi' of Resize needs 2", "'inputs'[1] (r0)"},
+    {MAIN "  const r1, c, device\n  shape resize, device, [r2], [r1:shape, r0:none, r0:value, _]\n  invoke resize, "
+          "device, [r2], [r1, r0, r0, _]\n  readback r3, r2, output, resize, 0\n  sync\n  return [r3], []\n",
+     "V34", "'inputs'[1] (r0)", "on the device is needed"},
+    {MAIN "  shape resize, host, [r1], [r0:none, r0:none, r0:value, _]\n" END, "V35", "flags 0, input 'X'", NULL},
     {MAIN "  shape add, host, [r1], [r0:shape]\n" END, "V40", "1 inputs, the call site of Add has 2", NULL},
     {MAIN "  shape add, host, [r1, r2], [r0:shape, r0:shape]\n" END, "V40", "'outputs'", NULL},
     {MAIN "  shape if, host, [r1], [r0:value]\n" END ".site if = If (1 -> 1)\n", "V40", "'site'", "If is control flow"},
@@ -234,6 +241,12 @@ static const char *const good[] = {
     MAIN
     "  closure.make r1, main, []\n  call.closure r1, [r2], [r0]\n  call as_row, [r2], [], [r2], []\n  return [r2], []\n"
     ".function as_row (row) -> (row)\n  return [r0], []\n",
+    /* flags that ask for more than the row; a roi on the host for a kernel of the device, as older modules have it */
+    MAIN "  shape add, host, [r1], [r0:value, r0:both]\n  invoke add, host, [r1], [r0, r0]\n  return [r1], []\n",
+    MAIN "  const r1, c, device\n  shape resize, device, [r2], [r1:shape, r0:value, r0:value, _]\n  invoke resize, "
+         "device, [r2], [r1, r0, r0, _]\n  readback r3, r2, output, resize, 0\n  sync\n  return [r3], []\n",
+    MAIN "  const r1, c, device\n  shape resize, device, [r2], [r1:shape, r1:none, r0:value, _]\n  invoke resize, "
+         "device, [r2], [r1, r1, r0, _]\n  readback r3, r2, output, resize, 0\n  sync\n  return [r3], []\n",
     MAIN "  shape clip, host, [r1], [r0:shape, _, _]\n  alloc r1\n  invoke clip, host, [r1], [r0, _, _]\n  return "
          "[r1], []\n",
     /* epochs */
