@@ -69,6 +69,13 @@ void lower_root(lower *l, const flow_block *root);
 /* ---- lower_loop.c ---- */
 void lower_loop(lower *l, flow_item *item);
 
+/* ---- lower_unrun.c ---- */
+/* Behind a Loop's rounds: a jump to `ran` unless `sequence`, of one of its scan outputs, is empty, and on the other
+ * path those scan outputs, made[] by their number, whose extents the shape functions of a first round tell. `round`,
+ * `go`: scalars of the body's first two parameters, where it reads them. False: nothing is emitted. */
+bool lower_unrun_begin(lower *l, const flow_item *loop, uint32_t round, uint32_t go, uint32_t sequence, uint32_t ran,
+                       bool *made);
+
 /* ---- lower_report.c ---- */
 /* Members of the object that is open: placement, epochs with the reasons of their boundaries, copies. */
 void lower_report(const lower *l, json_writer *json);

@@ -8,7 +8,7 @@
  *      s_go = its condition; scan results pushed; carried registers = its results; s_i = s_i + 1
  *      jump head
  *   leave:
- *      sequences stacked
+ *      sequences stacked; without a round by way of lower_unrun.c
  *
  * A carried value keeps one register, which is the Loop's output afterwards. */
 #include <string.h>
@@ -162,7 +162,8 @@ static void end_iteration(looping *c) {
   if (c->i != NO_SCALAR) EMIT(l, s_add, c->n->name, .dst = c->i, .a = c->i, .b = c->one);
 }
 
-/* dtype and extents of one element of a scan output; what is not known counts as zero where there is no iteration. */
+/* dtype and extents of one element of a scan output; where there is no iteration and lower_unrun.c cannot tell, an
+ * extent that is not known counts as zero. */
 static uint32_t element_type(lower *l, const ir_value *v, int32_t device) {
   module_type type = {
       .dtype = v->type.dtype, .rank = v->type.rank, .device = device, .name = module_add_string(l->b, v->name)};
@@ -171,10 +172,11 @@ static uint32_t element_type(lower *l, const ir_value *v, int32_t device) {
   return module_add_type(l->b, &type);
 }
 
-static void gather_scans(looping *c) {
+/* Scan outputs from their sequences, but those in `made` (NULL: none). */
+static void gather_scans(looping *c, const bool *made) {
   lower *l = c->l;
   for (int32_t k = 0; k < n_scans(c); k++) {
-    if (c->sequences[k] == FLOW_NO_REGISTER) continue;
+    if (c->sequences[k] == FLOW_NO_REGISTER || (made && made[k])) continue;
     flow_version *x = c->item->outputs[c->n_carried + k];
     uint32_t type = element_type(l, c->g->results[1 + c->n_carried + k], x->device);
     if (x->value->joined)
@@ -183,8 +185,28 @@ static void gather_scans(looping *c) {
     else
       EMIT(l, seq_stack, c->n->name, .dst = lower_reg(l, x), .src = c->sequences[k], .element = type,
            .device = (uint32_t)x->device);
-    lower_kill_r(l, c->sequences[k]);
   }
+}
+
+static void finish_scans(looping *c) {
+  lower *l = c->l;
+  uint32_t ran = emit_new_label(l->b), end = emit_new_label(l->b), any = FLOW_NO_REGISTER;
+  bool *made = ir_alloc(l->f.m, sizeof *made * (size_t)(n_scans(c) + 1));
+  if (!made) {
+    l->no_memory = true;
+    return;
+  }
+  for (int32_t k = 0; k < n_scans(c); k++)
+    if (c->sequences[k] != FLOW_NO_REGISTER) any = c->sequences[k];
+  if (any != FLOW_NO_REGISTER && lower_unrun_begin(l, c->item, c->i, c->go, any, ran, made)) {
+    gather_scans(c, made);
+    EMIT(l, jump, NULL, .target = end);
+  }
+  emit_bind_label(l->b, ran);
+  gather_scans(c, NULL);
+  emit_bind_label(l->b, end);
+  for (int32_t k = 0; k < n_scans(c); k++)
+    if (c->sequences[k] != FLOW_NO_REGISTER) lower_kill_r(l, c->sequences[k]);
 }
 
 void lower_loop(lower *l, flow_item *item) {
@@ -206,7 +228,7 @@ void lower_loop(lower *l, flow_item *item) {
   end_iteration(&c);
   EMIT(l, jump, NULL, .target = head);
   emit_bind_label(l->b, leave);
-  gather_scans(&c);
+  finish_scans(&c);
   for (int32_t k = 0; k < c.n_carried; k++)
     if (!item->outputs[k]) lower_kill_r(l, c.carried[k]);
 }
