@@ -102,6 +102,8 @@ expect 0 'drew 0 detections' run shapes.reed -i "@$shapes/empty_224x256.png" --d
 has s.json shape_functions kernels enter_us shape_us plan_us run_us direction bytes reason operator node input
 expect 0 'reads back' plan shapes.reed -s image=3x64x64 --json plan.json
 has plan.json id shape_functions kernels readbacks reason operator node input bytes arena without_reuse lower_bound
+expect 0 'arena on host' plan shapes.reed -s image=3x64x64 --device sim
+expect 0 'arena on sim' plan shapes.reed -s image=3x64x64 --device sim
 expect 4 "input 'image'" run shapes.reed -i 4x64x64xf32=0
 
 # 2: misuse, and what was meant
