@@ -105,9 +105,8 @@ END_TEST
 
 START_TEST(the_list_of_kinds_is_the_table) {
   static const char *const expected[] = {
-#define DEVICE(name, summary) #name,
-#include "device/names.def"
-#undef DEVICE
+#define TARGET(name, host_kernels, list, summary) #name,
+#include "ops/targets.def"
   };
   enum { N = sizeof expected / sizeof *expected };
   reed_device_info info;
