@@ -1,23 +1,103 @@
-/* The host's kernels: the third column of ops/op.def names cpu_prepare_<x>, defined in the other files of this folder.
+/* The host's kernels by operator: op.def names a kernel, kernels.def says what it supports, and what it does not
+ * support is put around it here and nowhere else, in this order:
+ *
+ *   halves     the whole call in f32, between conversions
+ *   level      `reference` (REED_CPU) goes past the kernel
+ *   kernel     sees plain weights and channels second, and may decline
+ *   unpack     weights, for the reference
+ *   channels   second, between transposes, for the reference
+ *   reference
  */
-#include "ops/kernel.h"
+#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/views/half.h"
+#include "ops/cpu/views/view.h"
 
-#define DECLARE_LIGHT(kernel) reed_status cpu_prepare_##kernel(const reed_kernel_call *call, reed_kernel *out_kernel);
-#define DECLARE_HEAVY(kernel) DECLARE_LIGHT(kernel)
-#define DECLARE_CONTROL(kernel)
-#define OP(name, shape, kernel, class, ...) DECLARE_##class(kernel)
-#include "ops/op.def"
+typedef reed_status (*viewed_prepare_fn)(const cpu_view *view, reed_kernel *out_kernel);
 
-#define PREPARE_LIGHT(kernel) cpu_prepare_##kernel
-#define PREPARE_HEAVY(kernel) cpu_prepare_##kernel
-#define PREPARE_CONTROL(kernel) NULL
+typedef struct kernel_row {
+  reed_kernel_prepare_fn kernel;
+  viewed_prepare_fn viewed; /* instead */
+  reed_kernel_prepare_fn reference;
+  uint32_t halves; /* inputs whose dtype decides whether the call is seen in f32, a bit each */
+  bool native;     /* the kernel takes halves; `halves` is of its reference */
+  uint32_t images;
+} kernel_row;
 
-static const reed_kernel_prepare_fn prepares[OP_COUNT] = {
-#define OP(name, shape, kernel, class, ...) [OP_##name] = PREPARE_##class(kernel),
+#define KERNEL(name, ...) reed_status cpu_prepare_##name(const reed_kernel_call *call, reed_kernel *out_kernel);
+#define VIEWED(name, ...) reed_status cpu_prepare_##name(const cpu_view *view, reed_kernel *out_kernel);
+#include "ops/cpu/kernels.def"
+
+#define reference_prepare_none NULL
+#define NATIVE .native = true
+#define AS_F32(i) .halves = 1u << i
+#define REFERENCE_AS_F32(i, j) .native = true, .halves = 1u << i | 1u << j
+#define KERNEL(name, plain, ...) \
+  static const kernel_row row_##name = {cpu_prepare_##name, NULL, reference_prepare_##plain, __VA_ARGS__};
+#define VIEWED(name, plain, of_halves, of_images) \
+  static const kernel_row row_##name = {NULL, cpu_prepare_##name, reference_prepare_##plain, of_halves, \
+                                        .images = of_images};
+#include "ops/cpu/kernels.def"
+
+#define ROW_LIGHT(kernel) &row_##kernel
+#define ROW_HEAVY(kernel) &row_##kernel
+#define ROW_CONTROL(kernel) NULL
+static const kernel_row *const rows[OP_COUNT] = {
+#define OP(name, shape, kernel, class, ...) [OP_##name] = ROW_##class(kernel),
 #include "ops/op.def"
 };
 
+static const kernel_row *row_of(const reed_kernel_call *call) { return rows[op_id_of(call->op)]; }
+
+/* The reference, which knows channels second. */
+static reed_status prepare_second(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  cpu_view view;
+  reed_status status = cpu_view_init(call, row_of(call)->images, &view);
+  if (status != REED_OK) return status;
+  return channels_prepare_second(&view.channels, row_of(call)->reference, out_kernel);
+}
+
+/* The reference, which knows plain weights besides. */
+static reed_status prepare_reference(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  const kernel_row *row = row_of(call);
+  if (!row->viewed) return row->reference(call, out_kernel);
+  unpack_view view;
+  reed_status status = unpack_view_init(call, &view);
+  if (status != REED_OK) return status;
+  return view.packed ? unpack_prepare(&view, prepare_second, out_kernel) : prepare_second(call, out_kernel);
+}
+
+static reed_status prepare_kernel(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  const kernel_row *row = row_of(call);
+  if (!row->viewed) return row->kernel(call, out_kernel);
+  cpu_view view;
+  reed_status status = cpu_view_init(call, row->images, &view);
+  return status == REED_OK ? row->viewed(&view, out_kernel) : status;
+}
+
+/* Any call without halves, or of a kernel that takes them. */
+static reed_status prepare_seen(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  *out_kernel = (reed_kernel){0};
+  bool plain = cpu_level_now() == CPU_REFERENCE && row_of(call)->reference;
+  reed_status status = plain ? REED_OK : prepare_kernel(call, out_kernel);
+  if (status != REED_OK || out_kernel->run) return status;
+  return prepare_reference(call, out_kernel);
+}
+
+static reed_status prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  const kernel_row *row = row_of(call);
+  bool halves = false;
+  for (int32_t i = 0; i < call->n_inputs && row->halves >> i; i++)
+    halves = halves || ((row->halves >> i & 1) && half_is(call->inputs[i].dtype));
+  if (!halves) return prepare_seen(call, out_kernel);
+  *out_kernel = (reed_kernel){0};
+  if (row->native && cpu_level_now() != CPU_REFERENCE) {
+    reed_status status = prepare_kernel(call, out_kernel);
+    if (status != REED_OK || out_kernel->run) return status;
+  }
+  return half_prepare_as_f32(call, row->native ? prepare_reference : prepare_seen, out_kernel);
+}
+
 reed_kernel_prepare_fn kernel_cpu(const reed_op *op) {
   op_id id = op_id_of(op);
-  return id < OP_COUNT ? prepares[id] : op->cpu;
+  return id == OP_COUNT ? op->cpu : rows[id] ? prepare : NULL;
 }

@@ -205,6 +205,8 @@ static reed_status read_scalings(const reed_kernel_call *call, const settings *s
 
 reed_status resize_open(const reed_kernel_call *call, resize **out_resize) {
   const reed_desc *x = &call->inputs[0];
+  if (desc_elements(x) == 0)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input without elements cannot be resized");
   settings s = {.antialias = op_attr_int(call->attrs, "antialias") != 0,
                 .exclude_outside = op_attr_int(call->attrs, "exclude_outside") != 0,
                 .cubic_a = op_attr_float(call->attrs, "cubic_coeff_a")};

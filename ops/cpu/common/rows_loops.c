@@ -2,7 +2,7 @@
  * Compiled once per CPU level. */
 #include "ops/cpu/common/rows_loops.h"
 
-#include "ops/cpu/formulas/functions.h"
+#include "ops/cpu/common/functions.h"
 
 double CPU_LEVELED(sum_f32)(const float *x, int64_t n) {
   double total = 0;

@@ -6,11 +6,11 @@
  * was read. */
 #include <math.h>
 
+#include "ops/cpu/calls/elementwise.h"
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"
 #include "ops/cpu/formulas/formulas.h"
-#include "ops/cpu/reference/reference.h"
 
 #define BLOCK 256 /* elements converted at a time: 2 KiB a buffer */
 
@@ -238,6 +238,8 @@ static elementwise_state *open_state(const reed_kernel_call *call, const formula
 }
 
 static reed_status prepare_formula(const reed_kernel_call *call, const formula_call *f, reed_kernel *out_kernel) {
+  reed_status status = elementwise_check(call);
+  if (status != REED_OK) return status;
   elementwise_fn fn = elementwise_formula(cpu_level_now(), f->compute, f->formula);
   if (!fn)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "there is no such formula for %s",
@@ -267,13 +269,10 @@ static reed_dtype pow_dtype(reed_dtype base, reed_dtype exponent) {
 /* The rows of formulas.def by the operator's name and attributes; Pow has dtypes of its own, Max Mean Min Sum any
  * number of inputs. */
 reed_status cpu_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
   int id = (int)op_id_of(call->op);
   reed_dtype dtype = call->inputs[0].dtype;
   formula_call f = {
       .formula = elementwise_choice(call->op, call->attrs), .compute = compute_dtype(dtype), .n_in = call->n_inputs};
-  if (f.formula == FORMULA_COUNT)
-    return reed_kernel_fail(call, REED_ERROR_VALUE, "an attribute has a value that is not known");
   if (id == OP_Pow) f.compute = pow_dtype(dtype, call->inputs[1].dtype);
   if (id == OP_Max || id == OP_Min || id == OP_Sum || id == OP_Mean) f.folds = id == OP_Mean || call->n_inputs != 2;
   f.result = call->outputs[0].dtype == REED_BOOL ? REED_BOOL : f.compute;
@@ -287,10 +286,6 @@ reed_status cpu_prepare_elementwise(const reed_kernel_call *call, reed_kernel *o
 
 /* Clip: a bound that is absent is the dtype's own. */
 reed_status cpu_prepare_clip(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  for (int32_t k = 1; k < 3; k++)
-    if (cpu_present(call, k) && desc_elements(&call->inputs[k]) != 1)
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "'%s' must have one element", k == 1 ? "min" : "max");
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
   reed_dtype compute = compute_dtype(call->inputs[0].dtype);
   formula_call f = {.formula = OP_Clip, .compute = compute, .result = compute, .n_in = 3};
   reed_status status = prepare_formula(call, &f, out_kernel);
@@ -302,11 +297,8 @@ reed_status cpu_prepare_clip(const reed_kernel_call *call, reed_kernel *out_kern
 }
 
 reed_status cpu_prepare_where(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_elementwise(call, out_kernel);
   formula_call f = {
       .formula = OP_Where, .compute = elementwise_carrier(call->outputs[0].dtype), .n_in = 3, .as_is = true};
-  if (call->inputs[1].dtype != call->inputs[2].dtype)
-    return reed_kernel_fail(call, REED_ERROR_TYPE, "X and Y differ in dtype");
   return prepare_formula(call, &f, out_kernel);
 }
 
@@ -336,7 +328,6 @@ static reed_status run_cast(const void *state, const reed_kernel_buffers *buffer
 }
 
 reed_status cpu_prepare_cast(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_cast(call, out_kernel);
   cast_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   reed_dtype from = call->inputs[0].dtype, to = call->outputs[0].dtype;

@@ -9,7 +9,6 @@
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"
 #include "ops/cpu/formulas/formulas.h"
-#include "ops/cpu/reference/reference.h"
 
 #define SCRATCH_BYTES 32768 /* of a thread's stack: first-level caches are that or larger */
 #define BLOCK_MOST 1024
@@ -277,7 +276,6 @@ static void assign_slots(fused_state *s) {
 }
 
 reed_status cpu_prepare_fused(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_fused(call, out_kernel);
   fused_typed program;
   reed_status status = fused_type(call, &program);
   if (status != REED_OK) return status;

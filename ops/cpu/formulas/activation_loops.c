@@ -1,7 +1,7 @@
 /* Activations over a row of f32, compiled once per CPU level. */
 #include "ops/cpu/formulas/activation_loops.h"
 
-#include "ops/cpu/formulas/functions.h"
+#include "ops/cpu/common/functions.h"
 
 #define APPLY(expression) \
   for (int64_t i = 0; i < n; i++) { \

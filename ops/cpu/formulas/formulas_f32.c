@@ -1,7 +1,7 @@
 /* The formulas on f32, compiled once per CPU level. */
 #include "ops/cpu/formulas/formulas_f32.h"
 
-#include "ops/cpu/formulas/functions.h"
+#include "ops/cpu/common/functions.h"
 
 #define IF_FLOAT(...) __VA_ARGS__
 #define IF_SIGNED(...)

@@ -3,7 +3,7 @@
 #include "ops/cpu/formulas/formulas_plain.h"
 
 #include "ops/cpu/common/cpu.h"
-#include "ops/cpu/formulas/functions.h"
+#include "ops/cpu/common/functions.h"
 
 #define IF_BOOL(...)
 #define IF_FLOAT(...) __VA_ARGS__

@@ -11,7 +11,6 @@
 #include "ops/cpu/calls/keypoints.h"
 #include "ops/cpu/calls/resize.h"
 #include "ops/cpu/common/rows_loops.h"
-#include "ops/cpu/reference/reference.h"
 
 #define ALIGNMENT 64
 #define TAPS 4
@@ -198,7 +197,6 @@ static reed_status run_keypoints(const void *state, const reed_kernel_buffers *b
 }
 
 reed_status cpu_prepare_keypoints(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (reference_wanted()) return reference_prepare_keypoints(call, out_kernel);
   keypoints p;
   reed_status status = keypoints_read(call, &p);
   if (status != REED_OK) return status;

@@ -8,7 +8,6 @@
  * score counts; a NaN score is last and passes no threshold. */
 #include "ops/cpu/calls/nms.h"
 #include "ops/cpu/image/nms_loops.h"
-#include "ops/cpu/reference/reference.h"
 
 #define ALIGNMENT 64
 
@@ -262,7 +261,6 @@ reed_status cpu_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kerne
     *out_kernel = (reed_kernel){.run = run_nothing};
     return REED_OK;
   }
-  if (reference_wanted()) return reference_prepare_nms(call, out_kernel);
   if (n.boxes > INT32_MAX)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%lld boxes are too many", (long long)n.boxes);
   int64_t total = n.batches * n.classes;

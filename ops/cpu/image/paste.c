@@ -4,7 +4,6 @@
 #include "ops/cpu/calls/paste.h"
 #include "ops/cpu/calls/resize.h"
 #include "ops/cpu/common/rows_loops.h"
-#include "ops/cpu/reference/reference.h"
 
 #define ALIGNMENT 64
 
@@ -85,7 +84,6 @@ static reed_status run_paste(const void *state, const reed_kernel_buffers *buffe
 }
 
 reed_status cpu_prepare_paste_masks(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (reference_wanted()) return reference_prepare_paste_masks(call, out_kernel);
   paste p;
   reed_status status = paste_read(call, &p);
   if (status != REED_OK) return status;

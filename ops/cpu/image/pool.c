@@ -5,9 +5,7 @@
 #include "ops/cpu/calls/pool.h"
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/image/pool_loops.h"
-#include "ops/cpu/reference/reference.h"
-#include "ops/cpu/views/channels.h"
-#include "ops/cpu/views/half.h"
+#include "ops/cpu/views/view.h"
 
 /* ---- rows ---- */
 
@@ -220,42 +218,34 @@ static reed_status run_pixels(const void *state, const reed_kernel_buffers *buff
                       &job);
 }
 
-static reed_status prepare(const reed_kernel_call *outer, pool_kind kind, reed_kernel_prepare_fn plain,
-                           reed_kernel *out_kernel) {
+static reed_status prepare(const cpu_view *view, pool_kind kind, reed_kernel *out_kernel) {
+  const reed_kernel_call *call = view->call;
   fast_pool f;
-  channels_view view;
-  reed_status status = channels_view_init(outer, 1u << 0, &view);
-  const reed_kernel_call *call = &view.call;
-  if (status == REED_OK) status = pool_read(call, kind, &f.p);
-  if (status != REED_OK) return status;
-  if (reference_wanted() || f.p.dtype != REED_F32 || f.p.with_indices || f.p.power || f.p.in_plane == 0 ||
+  reed_status status = pool_read(call, kind, &f.p);
+  if (status != REED_OK || f.p.dtype != REED_F32 || f.p.with_indices || f.p.power || f.p.in_plane == 0 ||
       f.p.planes * f.p.out_plane == 0)
-    return channels_prepare_second(&view, plain, out_kernel);
+    return status;
   f.channels = call->inputs[0].dims[1];
   f.row_bytes = (f.p.w.in[f.p.w.n - 1] * 4 + 63) & ~(int64_t)63;
   void *state = mem_copy(&f, sizeof f);
   if (!state) return cpu_no_memory(call);
-  cpu_kernel_set(out_kernel, view.last ? run_pixels : kind == POOL_GLOBAL ? run_global : run_windows, state);
-  if (!view.last && kind != POOL_GLOBAL) out_kernel->workspace_bytes = f.row_bytes * f.p.team.threads;
+  cpu_kernel_set(out_kernel, view->last ? run_pixels : kind == POOL_GLOBAL ? run_global : run_windows, state);
+  if (!view->last && kind != POOL_GLOBAL) out_kernel->workspace_bytes = f.row_bytes * f.p.team.threads;
   return REED_OK;
 }
 
-reed_status cpu_prepare_average_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_average_pool, out_kernel);
-  return prepare(call, POOL_AVERAGE, reference_prepare_average_pool, out_kernel);
+reed_status cpu_prepare_average_pool(const cpu_view *view, reed_kernel *out_kernel) {
+  return prepare(view, POOL_AVERAGE, out_kernel);
 }
 
-reed_status cpu_prepare_max_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_max_pool, out_kernel);
-  return prepare(call, POOL_MAX, reference_prepare_max_pool, out_kernel);
+reed_status cpu_prepare_max_pool(const cpu_view *view, reed_kernel *out_kernel) {
+  return prepare(view, POOL_MAX, out_kernel);
 }
 
-reed_status cpu_prepare_lp_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_lp_pool, out_kernel);
-  return prepare(call, POOL_LP, reference_prepare_lp_pool, out_kernel);
+reed_status cpu_prepare_lp_pool(const cpu_view *view, reed_kernel *out_kernel) {
+  return prepare(view, POOL_LP, out_kernel);
 }
 
-reed_status cpu_prepare_global_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_global_pool, out_kernel);
-  return prepare(call, POOL_GLOBAL, reference_prepare_global_pool, out_kernel);
+reed_status cpu_prepare_global_pool(const cpu_view *view, reed_kernel *out_kernel) {
+  return prepare(view, POOL_GLOBAL, out_kernel);
 }

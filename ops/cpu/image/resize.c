@@ -3,8 +3,6 @@
  * operator under its older name. */
 #include "ops/cpu/calls/resize.h"
 #include "ops/cpu/common/rows_loops.h"
-#include "ops/cpu/reference/reference.h"
-#include "ops/cpu/views/half.h"
 
 typedef struct resize_job {
   const resize *r;
@@ -159,16 +157,12 @@ static void plan_workspace(resize *r) {
 }
 
 reed_status cpu_prepare_resize(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (half_is(call->inputs[0].dtype)) return half_prepare_as_f32(call, cpu_prepare_resize, out_kernel);
-  if (desc_elements(&call->inputs[0]) == 0)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input without elements cannot be resized");
-  if (reference_wanted()) return reference_prepare_resize(call, out_kernel);
   resize *r;
   reed_status status = resize_open(call, &r);
   if (status != REED_OK) return status;
   if (!r->nearest && r->n_axes > 0 && r->x.dtype != REED_F32) {
     resize_free(r);
-    return reference_prepare_resize(call, out_kernel);
+    return REED_OK;
   }
   plan_workspace(r);
   reed_kernel_run_fn run = r->n_axes == 0 ? run_copy : r->nearest ? run_nearest : run_interpolation;

@@ -6,9 +6,7 @@
 #include "ops/cpu/calls/roi_align.h"
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/image/roi_align_loops.h"
-#include "ops/cpu/reference/reference.h"
-#include "ops/cpu/views/channels.h"
-#include "ops/cpu/views/half.h"
+#include "ops/cpu/views/view.h"
 
 /* Regions overlap, planes do not fit the caches: a block of planes of about this size is gone through by all regions
  * before the next. */
@@ -238,21 +236,20 @@ static bool has_empty_map(const roi_call *c) {
   return false;
 }
 
-reed_status cpu_prepare_roi_align(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_roi_align, out_kernel);
+reed_status cpu_prepare_roi_align(const cpu_view *view, reed_kernel *out_kernel) {
   roi_call c;
-  channels_view view;
-  reed_status status = channels_view_init(call, call->op == op_builtin(OP_MultiLevelRoiAlign) ? ~7u : 1u, &view);
-  if (status == REED_OK) status = roi_call_read(&view.call, &c);
-  if (status != REED_OK) return status;
-  if (reference_wanted() || c.dtype != REED_F32 || c.widest.max || has_empty_map(&c))
-    return channels_prepare_second(&view, reference_prepare_roi_align, out_kernel);
-  c.last = view.last;
+  reed_status status = roi_call_read(view->call, &c);
+  if (status != REED_OK || c.dtype != REED_F32 || c.widest.max || has_empty_map(&c)) return status;
+  c.last = view->last;
   scratch unused;
   c.scratch_bytes = lay_scratch(&c.widest, NULL, &unused);
   void *state = mem_copy(&c, sizeof c);
-  if (!state) return cpu_no_memory(call);
+  if (!state) return cpu_no_memory(view->call);
   cpu_kernel_set(out_kernel, run_roi_align, state);
   out_kernel->workspace_bytes = c.scratch_bytes * c.team.threads;
   return REED_OK;
+}
+
+reed_status cpu_prepare_multi_level_roi_align(const cpu_view *view, reed_kernel *out_kernel) {
+  return cpu_prepare_roi_align(view, out_kernel);
 }

@@ -1,6 +1,5 @@
 /* Gather, GatherElements, GatherND. Indices are looked at once for range before anything is read through them. */
 #include "ops/cpu/move/movement.h"
-#include "ops/cpu/reference/reference.h"
 
 typedef struct gather_state {
   reed_dtype index_dtype;
@@ -75,7 +74,6 @@ static bool is_part(const reed_kernel_call *call, int32_t axis, int64_t *out_off
 }
 
 reed_status cpu_prepare_gather(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *data = &call->inputs[0];
   int32_t axis;
   reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), data->rank, &axis);
@@ -125,7 +123,6 @@ static reed_status run_gather_elements(const void *state, const reed_kernel_buff
 }
 
 reed_status cpu_prepare_gather_elements(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *data = &call->inputs[0], *out = &call->outputs[0];
   int32_t axis;
   reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), data->rank, &axis);
@@ -177,7 +174,6 @@ static reed_status run_gather_nd(const void *state, const reed_kernel_buffers *b
 }
 
 reed_status cpu_prepare_gather_nd(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1];
   int64_t batch_dims = op_attr_int(call->attrs, "batch_dims");
   if (indices->rank < 1 || batch_dims < 0 || batch_dims >= indices->rank || batch_dims > data->rank ||

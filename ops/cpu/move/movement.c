@@ -3,7 +3,6 @@
 #include "ops/cpu/move/movement.h"
 
 #include "ops/cpu/common/strided.h"
-#include "ops/cpu/reference/reference.h"
 
 /* One copy per output (Split) or per input (Concat), or a single one. */
 typedef struct movement_state {
@@ -60,7 +59,6 @@ reed_status movement_prepare_part(const reed_kernel_call *call, int64_t offset, 
 
 /* Flatten Identity Reshape Squeeze Unsqueeze: same elements, other extents. */
 reed_status cpu_prepare_copy(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   int64_t n = desc_elements(&call->outputs[0]);
   if (n != desc_elements(&call->inputs[0]))
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "input and output differ in their number of elements");
@@ -69,7 +67,6 @@ reed_status cpu_prepare_copy(const reed_kernel_call *call, reed_kernel *out_kern
 
 /* Concat: copy i puts input i behind those before it along the axis. */
 reed_status cpu_prepare_concat(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *out = &call->outputs[0];
   int32_t axis;
   reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), out->rank, &axis);
@@ -90,7 +87,6 @@ reed_status cpu_prepare_concat(const reed_kernel_call *call, reed_kernel *out_ke
 
 /* Split: copy i takes the next part along the axis, as long as output i says. */
 reed_status cpu_prepare_split(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *in = &call->inputs[0];
   int32_t axis;
   reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), in->rank, &axis);
@@ -111,7 +107,6 @@ reed_status cpu_prepare_split(const reed_kernel_call *call, reed_kernel *out_ker
 }
 
 reed_status cpu_prepare_transpose(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
   int64_t n_perm, dense[REED_MAX_RANK], from_strides[REED_MAX_RANK];
   const int64_t *perm = reed_attrs_ints(call->attrs, "perm", &n_perm);
@@ -121,7 +116,6 @@ reed_status cpu_prepare_transpose(const reed_kernel_call *call, reed_kernel *out
 }
 
 reed_status cpu_prepare_expand(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   int64_t from_strides[REED_MAX_RANK];
   if (!cpu_broadcast_strides(&call->inputs[0], &call->outputs[0], from_strides))
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "the input does not broadcast to the output");
@@ -130,7 +124,6 @@ reed_status cpu_prepare_expand(const reed_kernel_call *call, reed_kernel *out_ke
 
 /* Tile: each dim becomes (repeat, extent), the first with stride 0. */
 reed_status cpu_prepare_tile(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
   int64_t dense[REED_MAX_RANK], extents[STRIDED_MAX_RANK], from_strides[STRIDED_MAX_RANK];
   cpu_dense_strides(in->rank, in->dims, dense);
@@ -145,7 +138,6 @@ reed_status cpu_prepare_tile(const reed_kernel_call *call, reed_kernel *out_kern
 
 /* Slice (ONNX 13): starts beyond the ends are clamped as the shape function did; the extent is the output's. */
 reed_status cpu_prepare_slice(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
   int64_t from_strides[REED_MAX_RANK], offset = 0;
   cpu_dense_strides(in->rank, in->dims, from_strides);
@@ -175,7 +167,6 @@ reed_status cpu_prepare_slice(const reed_kernel_call *call, reed_kernel *out_ker
 /* DepthToSpace: channels as (b, b, C) for mode DCR or (C, b, b) for CRD; output [N, C, H, b, W, b], channels last [N,
  * H, b, W, b, C]. */
 reed_status cpu_prepare_depth_to_space(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const int64_t *in = call->inputs[0].dims, b = op_attr_int(call->attrs, "blocksize");
   if (call->inputs[0].rank != 4 || b < 1)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
@@ -194,7 +185,6 @@ reed_status cpu_prepare_depth_to_space(const reed_kernel_call *call, reed_kernel
 
 /* SpaceToDepth: output [N, b, b, C, H/b, W/b], channels last [N, H/b, W/b, b, b, C]. */
 reed_status cpu_prepare_space_to_depth(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const int64_t *in = call->inputs[0].dims, b = op_attr_int(call->attrs, "blocksize");
   if (call->inputs[0].rank != 4 || b < 1)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");

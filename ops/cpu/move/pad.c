@@ -4,7 +4,6 @@
  * consecutive. */
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/strided.h"
-#include "ops/cpu/reference/reference.h"
 
 typedef struct pad_state {
   int32_t rank;
@@ -115,7 +114,6 @@ static reed_status read_dims(const reed_kernel_call *call, pad_dim *out_dims) {
 }
 
 reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_move(call, out_kernel);
   const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
   const char *mode = op_attr_string(call->attrs, "mode");
   int64_t strides[REED_MAX_RANK], total = 1;

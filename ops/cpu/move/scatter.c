@@ -4,7 +4,6 @@
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"
 #include "ops/cpu/formulas/formulas.h"
-#include "ops/cpu/reference/reference.h"
 
 typedef struct scatter_state {
   strided_copy copy;      /* data to output */
@@ -130,7 +129,6 @@ static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s,
 }
 
 reed_status cpu_prepare_scatter_elements(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scatter(call, out_kernel);
   const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1], *updates = &call->inputs[2];
   int32_t axis;
   reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), data->rank, &axis);
@@ -151,7 +149,6 @@ reed_status cpu_prepare_scatter_elements(const reed_kernel_call *call, reed_kern
 }
 
 reed_status cpu_prepare_scatter_nd(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scatter(call, out_kernel);
   const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1], *updates = &call->inputs[2];
   int64_t k = indices->rank ? indices->dims[indices->rank - 1] : -1;
   bool fits = k >= 0 && k <= data->rank && updates->rank == indices->rank - 1 + data->rank - (int32_t)k;

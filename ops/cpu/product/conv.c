@@ -2,14 +2,13 @@
  * compiler makes of most convolutions (packed weights, channels last) has kernels that any shape runs at once
  * (conv_panels.h, conv_depthwise.h). The rest goes through oneDNN: 1 to 3 spatial axes, groups, dilations, channels
  * second. Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
+#include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/cpu/product/conv_depthwise.h"
 #include "ops/cpu/product/conv_panels.h"
-#include "ops/cpu/reference/reference.h"
 #include "ops/cpu/views/channels.h"
-#include "ops/cpu/views/half.h"
-#include "ops/cpu/views/unpack.h"
+#include "ops/cpu/views/view.h"
 
 /* Images (or boxes) a primitive takes at a time, unless they are big: more would only grow the workspace. */
 #define CHUNK_MAX 32
@@ -88,19 +87,6 @@ static void describe(const reed_kernel_call *call, const window *w, int64_t grou
   p->with_residual = cpu_present(call, 3);
 }
 
-/* The shape function reads nothing of bias and residual. */
-static reed_status check_addends(const reed_kernel_call *call) {
-  const reed_desc *y = &call->outputs[0];
-  char got[96], want[96];
-  if (cpu_present(call, 2) && (call->inputs[2].rank != 1 || call->inputs[2].dims[0] != y->dims[1]))
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "bias %s for %lld output channels",
-                            desc_text(&call->inputs[2], got, sizeof got), (long long)y->dims[1]);
-  if (cpu_present(call, 3) && !desc_equal(&call->inputs[3], y))
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "residual %s for an output of %s",
-                            desc_text(&call->inputs[3], got, sizeof got), desc_text(y, want, sizeof want));
-  return REED_OK;
-}
-
 /* False where some window has no tap on the plane that it slides over (dilated across it, or all in the pads): oneDNN's
  * generated loops count such a window's taps from 0 down and run away (2.6). */
 static bool windows_meet(const window *w, const onednn_problem *p, bool transposed) {
@@ -112,42 +98,27 @@ static bool windows_meet(const window *w, const onednn_problem *p, bool transpos
   return true;
 }
 
-static reed_status prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel);
-static reed_status prepare_transposed(const reed_kernel_call *call, reed_kernel *out_kernel);
-
-static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_kernel *out_kernel) {
-  bool last_in = transposed || !op_attr_int(outer->attrs, "channels_first_input");
-  unpack_view unpack;
-  channels_view view;
-  reed_status status = unpack_view_init(outer, &unpack);
-  if (status == REED_OK) status = channels_view_init(&unpack.call, (last_in ? 1u << 0 : 0) | 1u << 3, &view);
-  if (status != REED_OK) return status;
-  const reed_kernel_call *call = &view.call;
-  status = check_addends(call);
-  if (status != REED_OK) return status;
-  reed_kernel_prepare_fn reference = transposed ? reference_prepare_conv_transpose : reference_prepare_conv;
+static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *out_kernel) {
+  const reed_kernel_call *call = view->call;
+  bool last_in = transposed || !op_attr_int(call->attrs, "channels_first_input");
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
-  int64_t groups = op_attr_int(call->attrs, "group");
-  if (reference_wanted() || x->dtype != REED_F32 || x->rank < 3 || x->rank > 5 || weights->rank != x->rank ||
-      groups < 1 || weights->dims[0] % groups != 0 || desc_elements(x) == 0 || desc_elements(weights) == 0 ||
-      desc_elements(y) == 0)
-    return unpack.packed ? unpack_prepare(&unpack, transposed ? prepare_transposed : prepare_conv, out_kernel)
-                         : channels_prepare_second(&view, reference, out_kernel);
-  *out_kernel = (reed_kernel){0};
+  if (x->dtype != REED_F32 || x->rank > 5 || desc_elements(x) == 0 || desc_elements(weights) == 0) return REED_OK;
   window w;
   activation act;
   onednn_problem problem;
-  status = transposed ? window_init_transposed(call, weights->dims + 2, &w) : window_init(call, weights->dims + 2, &w);
+  reed_status status =
+      transposed ? window_init_transposed(call, weights->dims + 2, &w) : window_init(call, weights->dims + 2, &w);
+  if (status == REED_OK) status = convolution_check_addends(call);
   if (status == REED_OK) status = activation_read(call, &act);
   if (status != REED_OK) return status;
-  *out_kernel = (reed_kernel){0};
-  if (unpack.packed && !unpack.order.depthwise)
-    return transposed ? conv_panels_prepare_transposed(call, &unpack.order, &w, &act, out_kernel)
+  if (view->order && !view->order->depthwise)
+    return transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
                       : conv_panels_prepare(call, &w, last_in, &act, out_kernel);
-  if (view.last && last_in && !transposed) status = conv_depthwise_prepare(call, unpack.packed, &w, &act, out_kernel);
-  if (status != REED_OK || out_kernel->run) return status;
-  describe(call, &w, groups, transposed, view.last && last_in, view.last, &problem);
-  if (!windows_meet(&w, &problem, transposed)) return channels_prepare_second(&view, reference, out_kernel);
+  if (view->last && last_in && !transposed)
+    status = conv_depthwise_prepare(call, view->order != NULL, &w, &act, out_kernel);
+  if (status != REED_OK || out_kernel->run || view->order) return status;
+  describe(call, &w, op_attr_int(call->attrs, "group"), transposed, view->last && last_in, view->last, &problem);
+  if (!windows_meet(&w, &problem, transposed)) return REED_OK;
   int64_t image_bytes = (problem.src_strides[0] + problem.dst_strides[0]) * 4, chunk = CHUNK_BYTES / image_bytes;
   chunk = chunk < 1 ? 1 : chunk > CHUNK_MAX ? CHUNK_MAX : chunk;
 
@@ -158,26 +129,15 @@ static reed_status prepare(const reed_kernel_call *outer, bool transposed, reed_
   status = onednn_open(call, &problem, x->dims[0], chunk, call->constant[1] ? call->host_values[1] : NULL, &c->runner);
   if (status != REED_OK || !c->runner) {
     mem_free(c);
-    return status != REED_OK ? status : channels_prepare_second(&view, reference, out_kernel);
+    return status;
   }
   *out_kernel = (reed_kernel){run_convolution, c, convolution_free, onednn_workspace_bytes(c->runner),
                               onednn_state_bytes(c->runner)};
   return REED_OK;
 }
 
-static reed_status prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  return prepare(call, false, out_kernel);
-}
-static reed_status prepare_transposed(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  return prepare(call, true, out_kernel);
-}
+reed_status cpu_prepare_conv(const cpu_view *view, reed_kernel *out_kernel) { return prepare(view, false, out_kernel); }
 
-reed_status cpu_prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, prepare_conv, out_kernel);
-  return prepare_conv(call, out_kernel);
-}
-
-reed_status cpu_prepare_conv_transpose(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, prepare_transposed, out_kernel);
-  return prepare_transposed(call, out_kernel);
+reed_status cpu_prepare_conv_transpose(const cpu_view *view, reed_kernel *out_kernel) {
+  return prepare(view, true, out_kernel);
 }

@@ -4,9 +4,7 @@
 #include "ops/cpu/calls/product.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/cpu/product/panels.h"
-#include "ops/cpu/reference/reference.h"
-#include "ops/cpu/views/half.h"
-#include "ops/cpu/views/unpack.h"
+#include "ops/cpu/views/view.h"
 
 #define ROWS_MAX 512
 #define MATRICES_MAX 64
@@ -153,21 +151,11 @@ static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f,
   return REED_OK;
 }
 
-static reed_status prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel);
-static reed_status prepare_gemm(const reed_kernel_call *call, reed_kernel *out_kernel);
-
-static reed_status prepare(const reed_kernel_call *outer, bool gemm, reed_kernel *out_kernel) {
-  unpack_view view;
-  reed_status status = unpack_view_init(outer, &view);
-  if (status != REED_OK) return status;
-  const reed_kernel_call *call = &view.call;
+static reed_status prepare(const cpu_view *view, bool gemm, reed_kernel *out_kernel) {
+  const reed_kernel_call *call = view->call;
   product p;
-  status = product_read(call, gemm, &p);
-  if (status != REED_OK) return status;
-  if (reference_wanted() || p.dtype != REED_F32 || p.k == 0)
-    return view.packed ? unpack_prepare(&view, gemm ? prepare_gemm : prepare_matmul, out_kernel)
-                       : (gemm ? reference_prepare_gemm : reference_prepare_matmul)(call, out_kernel);
-
+  reed_status status = product_read(call, gemm, &p);
+  if (status != REED_OK || p.dtype != REED_F32 || p.k == 0) return status;
   fast_product *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
   f->p = p;
@@ -176,7 +164,7 @@ static reed_status prepare(const reed_kernel_call *outer, bool gemm, reed_kernel
                                                                                        : FORM_LOOP;
   f->bias_inside = p.has_c && p.alpha == 1 && p.beta == 1 && only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) &&
                    (p.c_column == 1 || p.n == 1);
-  if (view.packed) {
+  if (view->order) {
     status = prepare_panels(call, f, out_kernel);
     if (status != REED_OK) mem_free(f);
     return status;
@@ -189,25 +177,14 @@ static reed_status prepare(const reed_kernel_call *outer, bool gemm, reed_kernel
                        constant ? call->host_values[1] : NULL, &f->runner);
   if (status != REED_OK || !f->runner) {
     mem_free(f);
-    return status != REED_OK ? status : (gemm ? reference_prepare_gemm : reference_prepare_matmul)(call, out_kernel);
+    return status;
   }
   *out_kernel = (reed_kernel){run_fast, f, fast_free, onednn_workspace_bytes(f->runner), onednn_state_bytes(f->runner)};
   return REED_OK;
 }
 
-static reed_status prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  return prepare(call, false, out_kernel);
-}
-static reed_status prepare_gemm(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  return prepare(call, true, out_kernel);
+reed_status cpu_prepare_matmul(const cpu_view *view, reed_kernel *out_kernel) {
+  return prepare(view, false, out_kernel);
 }
 
-reed_status cpu_prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, prepare_matmul, out_kernel);
-  return prepare_matmul(call, out_kernel);
-}
-
-reed_status cpu_prepare_gemm(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, prepare_gemm, out_kernel);
-  return prepare_gemm(call, out_kernel);
-}
+reed_status cpu_prepare_gemm(const cpu_view *view, reed_kernel *out_kernel) { return prepare(view, true, out_kernel); }

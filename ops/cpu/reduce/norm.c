@@ -6,9 +6,7 @@
 #include "ops/cpu/calls/norm.h"
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/reduce/norm_last.h"
-#include "ops/cpu/reference/reference.h"
-#include "ops/cpu/views/channels.h"
-#include "ops/cpu/views/half.h"
+#include "ops/cpu/views/view.h"
 
 typedef struct norm_job {
   const norm *n;
@@ -89,45 +87,37 @@ static reed_status run_layer(const void *state, const reed_kernel_buffers *buffe
   return run_planes(state, buffers, layer_rows);
 }
 
-static reed_status prepare(const reed_kernel_call *outer, norm_kind kind, reed_kernel_run_fn run,
-                           reed_kernel_prepare_fn plain, reed_kernel *out_kernel) {
+static reed_status prepare(const cpu_view *view, norm_kind kind, reed_kernel_run_fn run, reed_kernel *out_kernel) {
+  const reed_kernel_call *call = view->call;
   norm n;
-  channels_view view;
-  reed_status status = channels_view_init(outer, 1u << 0, &view);
-  const reed_kernel_call *call = &view.call;
-  if (status == REED_OK) status = norm_read(call, kind, &n);
+  reed_status status = norm_read(call, kind, &n);
   if (status != REED_OK) return status;
   bool fast = n.dtype == REED_F32 && !n.training && ((kind != NORM_LAYER && kind != NORM_RMS) || n.plain) &&
               desc_elements(&call->inputs[0]) > 0;
-  if (reference_wanted() || !fast) return channels_prepare_second(&view, plain, out_kernel);
-  if (view.last) return norm_prepare_last(call, kind, &n, out_kernel);
+  if (!fast) return REED_OK;
+  if (view->last) return norm_prepare_last(call, kind, &n, out_kernel);
   void *state = mem_copy(&n, sizeof n);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run, state);
   return REED_OK;
 }
 
-reed_status cpu_prepare_batch_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_batch_norm, out_kernel);
-  return prepare(call, NORM_BATCH, run_batch, reference_prepare_batch_norm, out_kernel);
+reed_status cpu_prepare_batch_norm(const cpu_view *view, reed_kernel *out_kernel) {
+  return prepare(view, NORM_BATCH, run_batch, out_kernel);
 }
 
-reed_status cpu_prepare_instance_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_instance_norm, out_kernel);
-  return prepare(call, NORM_INSTANCE, run_instance, reference_prepare_instance_norm, out_kernel);
+reed_status cpu_prepare_instance_norm(const cpu_view *view, reed_kernel *out_kernel) {
+  return prepare(view, NORM_INSTANCE, run_instance, out_kernel);
 }
 
-reed_status cpu_prepare_layer_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_layer_norm, out_kernel);
-  return prepare(call, NORM_LAYER, run_layer, reference_prepare_layer_norm, out_kernel);
+reed_status cpu_prepare_layer_norm(const cpu_view *view, reed_kernel *out_kernel) {
+  return prepare(view, NORM_LAYER, run_layer, out_kernel);
 }
 
-reed_status cpu_prepare_group_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_group_norm, out_kernel);
-  return prepare(call, NORM_GROUP, run_instance, reference_prepare_group_norm, out_kernel);
+reed_status cpu_prepare_group_norm(const cpu_view *view, reed_kernel *out_kernel) {
+  return prepare(view, NORM_GROUP, run_instance, out_kernel);
 }
 
-reed_status cpu_prepare_rms_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_rms_norm, out_kernel);
-  return prepare(call, NORM_RMS, run_layer, reference_prepare_rms_norm, out_kernel);
+reed_status cpu_prepare_rms_norm(const cpu_view *view, reed_kernel *out_kernel) {
+  return prepare(view, NORM_RMS, run_layer, out_kernel);
 }

@@ -6,7 +6,6 @@
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/reduce/reduce_f32.h"
 #include "ops/cpu/reduce/reduce_plain.h"
-#include "ops/cpu/reference/reference.h"
 
 #define BLOCK 256   /* half elements converted, or columns, at a time */
 #define PIECE 65536 /* elements of one partial result */
@@ -189,7 +188,6 @@ static void split_dims(reduce_state *s, const reed_desc *in, const bool *reduced
 }
 
 reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_reduce(call, out_kernel);
   const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
   bool reduced[REED_MAX_RANK];
   reed_status status = reduced_axes(call, reduced);

@@ -1,8 +1,8 @@
 /* Walks along one axis that look at every element in order: CumSum, ArgMax, ArgMin. Tensors are seen as [outer, extent,
  * inner]; one loop per dtype is made from a list. */
 #include "base/half.h"
+#include "ops/cpu/calls/scan.h"
 #include "ops/cpu/common/common.h"
-#include "ops/cpu/reference/reference.h"
 
 /* name, memory type, type of values and sums, value of memory element x, memory element of value v */
 #define SCAN_TYPES(X) \
@@ -81,9 +81,8 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
 }
 
 reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (desc_elements(&call->inputs[1]) != 1)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "'axis' must have one element");
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scan(call, out_kernel);
+  reed_status status = cumsum_check(call);
+  if (status != REED_OK) return status;
   cumsum_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->in = call->inputs[0];
@@ -155,7 +154,6 @@ static reed_status run_arg_reduce(const void *state, const reed_kernel_buffers *
 }
 
 reed_status cpu_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (cpu_level_now() == CPU_REFERENCE) return reference_prepare_scan(call, out_kernel);
   const reed_desc *in = &call->inputs[0];
   int32_t axis;
   reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), in->rank, &axis);

@@ -2,8 +2,6 @@
  * f32 here; other dtypes, Hardmax and LpNormalization by the reference. */
 #include "ops/cpu/calls/softmax.h"
 #include "ops/cpu/common/rows_loops.h"
-#include "ops/cpu/reference/reference.h"
-#include "ops/cpu/views/half.h"
 
 #define COLUMNS \
   512 /* columns done at a time where the axis is not the last: their scratch stays in the first cache \
@@ -43,12 +41,9 @@ static reed_status run_softmax(const void *state, const reed_kernel_buffers *buf
 }
 
 reed_status cpu_prepare_softmax(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_softmax, out_kernel);
   softmax s;
   reed_status status = softmax_read(call, &s);
-  if (status != REED_OK) return status;
-  if (reference_wanted() || s.dtype != REED_F32 || s.kind == SOFTMAX_HARD || s.kind == SOFTMAX_LP)
-    return reference_prepare_softmax(call, out_kernel);
+  if (status != REED_OK || s.dtype != REED_F32 || s.kind == SOFTMAX_HARD || s.kind == SOFTMAX_LP) return status;
   void *state = mem_copy(&s, sizeof s);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_softmax, state);

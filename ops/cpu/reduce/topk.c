@@ -3,8 +3,6 @@
  * equals, and a stable radix sort orders those. So equal values come lower index first. NaN counts as larger than every
  * number, as in numpy. Output is always sorted. */
 #include "ops/cpu/calls/topk.h"
-#include "ops/cpu/reference/reference.h"
-#include "ops/cpu/views/half.h"
 
 #define DIGIT_BITS 11
 #define DIGITS (1 << DIGIT_BITS)
@@ -160,11 +158,10 @@ static reed_status run_topk(const void *state, const reed_kernel_buffers *buffer
 }
 
 reed_status cpu_prepare_topk(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_topk, out_kernel);
   topk t;
   reed_status status = topk_read(call, &t);
   if (status != REED_OK) return status;
-  if (reference_wanted() || t.extent >= UINT32_MAX) return reference_prepare_topk(call, out_kernel);
+  if (t.extent >= UINT32_MAX) return REED_OK;
   if (!columns[t.dtype])
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(t.dtype));
   t.scratch_bytes = reed_dtype_bytes(t.dtype) == 8 ? scratch_bytes_64(&t) : scratch_bytes_32(&t);

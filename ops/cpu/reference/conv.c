@@ -1,5 +1,6 @@
 /* Conv and ConvTranspose as sums over taps, accumulated in double. */
 #include "ops/cpu/common/window.h"
+#include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/reference/reference.h"
 
@@ -136,6 +137,7 @@ static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_k
                             x->rank);
   reed_status status =
       transposed ? window_init_transposed(call, weights->dims + 2, &c.w) : window_init(call, weights->dims + 2, &c.w);
+  if (status == REED_OK) status = convolution_check_addends(call);
   if (status == REED_OK) status = activation_read(call, &c.activation);
   if (status != REED_OK) return status;
   c.images = x->dims[0];

@@ -3,8 +3,9 @@
 
 #include <math.h>
 
+#include "ops/cpu/calls/elementwise.h"
 #include "ops/cpu/formulas/formulas.h"
-#include "ops/cpu/formulas/functions.h"
+#include "ops/cpu/common/functions.h"
 #include "ops/cpu/reference/elements.h"
 #include "ops/cpu/reference/reference.h"
 
@@ -230,7 +231,8 @@ static reed_status run_elementwise(const void *state, const reed_kernel_buffers 
 }
 
 reed_status reference_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  return reference_open(call, run_elementwise, out_kernel);
+  reed_status status = elementwise_check(call);
+  return status == REED_OK ? reference_open(call, run_elementwise, out_kernel) : status;
 }
 
 /* ---- Cast ---- */

@@ -1,7 +1,7 @@
 /* MatMul and Gemm for every numeric dtype: Y = activation(alpha * A * B + beta * C). Floats are summed in double,
  * integers in 64 bits and wrap. MatMul's bias is C with beta 1. */
 #include "ops/cpu/calls/product.h"
-#include "ops/cpu/formulas/functions.h"
+#include "ops/cpu/common/functions.h"
 #include "ops/cpu/reference/reference.h"
 
 #define BLOCK 64 /* columns summed at a time */

@@ -39,7 +39,8 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   const float *iou = n->has_iou ? buffers->inputs[3] : NULL, *least = n->has_score ? buffers->inputs[4] : NULL;
   const int64_t *all_ids = n->has_ids ? buffers->inputs[5] : NULL;
   int64_t *out = buffers->outputs[0], n_out = 0;
-  for (int64_t c = 0; c < n->batches * n->classes; c++) {
+  int64_t rows = n->limit ? n->batches * n->classes : 0; /* there may be 2^60 of them without a box */
+  for (int64_t c = 0; c < rows; c++) {
     const float *boxes = (const float *)buffers->inputs[0] + c / n->classes * n->boxes * 4,
                 *scores = (const float *)buffers->inputs[1] + c * n->boxes;
     const int64_t *ids = all_ids ? all_ids + c / n->classes * n->boxes : NULL;

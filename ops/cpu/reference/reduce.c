@@ -1,6 +1,7 @@
 /* Reductions, cumulative sums and arg reductions, in long double and 128-bit integers. */
 #include <math.h>
 
+#include "ops/cpu/calls/scan.h"
 #include "ops/cpu/reference/elements.h"
 #include "ops/cpu/reference/reference.h"
 
@@ -135,5 +136,6 @@ static reed_status run_scan(const void *state, const reed_kernel_buffers *buffer
 }
 
 reed_status reference_prepare_scan(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  return reference_open(call, run_scan, out_kernel);
+  reed_status status = op_id_of(call->op) == OP_CumSum ? cumsum_check(call) : REED_OK;
+  return status == REED_OK ? reference_open(call, run_scan, out_kernel) : status;
 }

@@ -41,6 +41,4 @@
 REFERENCE_LIST(REFERENCE_DECLARE_)
 #undef REFERENCE_DECLARE_
 
-static inline bool reference_wanted(void) { return cpu_level_now() == CPU_REFERENCE; }
-
 #endif

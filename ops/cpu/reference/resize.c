@@ -88,8 +88,6 @@ static reed_status run_resize(const void *state, const reed_kernel_buffers *buff
 }
 
 reed_status reference_prepare_resize(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (desc_elements(&call->inputs[0]) == 0)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input without elements cannot be resized");
   resize *r;
   reed_status status = resize_open(call, &r);
   if (status != REED_OK) return status;

@@ -10,9 +10,7 @@
 #include "ops/cpu/calls/attention.h"
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/rows_loops.h"
-#include "ops/cpu/reference/reference.h"
 #include "ops/cpu/sequence/attention_loops.h"
-#include "ops/cpu/views/half.h"
 
 #define QUERIES 64
 #define KEYS 128
@@ -298,10 +296,7 @@ reed_status cpu_prepare_attention(const reed_kernel_call *call, reed_kernel *out
   reed_status status = attention_read(call, &a);
   if (status != REED_OK) return status;
   bool scores_wanted = call->n_outputs > 3 && call->outputs[3].dtype != REED_NONE;
-  bool halves = half_is(a.q.dtype) || half_is(a.v.dtype);
-  if (reference_wanted() || scores_wanted || !is_fast(&a) || desc_elements(&call->outputs[0]) == 0)
-    return halves ? half_prepare_as_f32(call, reference_prepare_attention, out_kernel)
-                  : reference_prepare_attention(call, out_kernel);
+  if (scores_wanted || !is_fast(&a) || desc_elements(&call->outputs[0]) == 0) return REED_OK;
   attention_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->a = a;

@@ -3,7 +3,7 @@
 #include "ops/cpu/sequence/attention_loops.h"
 
 #include "ops/cpu/common/cpu.h"
-#include "ops/cpu/formulas/functions.h"
+#include "ops/cpu/common/functions.h"
 
 #if defined(__AVX512F__)
 #define LANES 16

@@ -11,9 +11,7 @@
 #include "ops/cpu/calls/recurrent.h"
 #include "ops/cpu/formulas/formulas.h"
 #include "ops/cpu/onednn/onednn.h"
-#include "ops/cpu/reference/reference.h"
 #include "ops/cpu/sequence/recurrent_loops.h"
-#include "ops/cpu/views/half.h"
 
 #define CHUNK_ROWS 256  /* rows of the input's product at a time: its result stays in the second cache */
 #define DEPTH_GRAIN 8   /* recurrent_multiply's depth is a multiple of it */
@@ -516,9 +514,7 @@ static reed_status prepare_fast(const reed_kernel_call *call, fast_recurrent *f,
 }
 
 reed_status cpu_prepare_recurrent(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  HALF_AS_F32(call, cpu_prepare_recurrent, out_kernel);
-  if (reference_wanted() || call->inputs[RECURRENT_X].dtype != REED_F32)
-    return reference_prepare_recurrent(call, out_kernel);
+  if (call->inputs[RECURRENT_X].dtype != REED_F32) return REED_OK;
   fast_recurrent *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
   bool all = true;
@@ -526,7 +522,7 @@ reed_status cpu_prepare_recurrent(const reed_kernel_call *call, reed_kernel *out
   if (status == REED_OK) status = prepare_fast(call, f, &all);
   if (status != REED_OK || !all) {
     fast_free(f);
-    return status != REED_OK ? status : reference_prepare_recurrent(call, out_kernel);
+    return status;
   }
   *out_kernel = (reed_kernel){run_fast, f, fast_free, f->workspace * (int64_t)sizeof(float)};
   return REED_OK;

@@ -3,7 +3,7 @@
 #include "ops/cpu/sequence/recurrent_loops.h"
 
 #include "ops/cpu/calls/recurrent.h"
-#include "ops/cpu/formulas/functions.h"
+#include "ops/cpu/common/functions.h"
 
 /* ---- the product ---- */
 

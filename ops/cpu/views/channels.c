@@ -2,8 +2,6 @@
 
 #include "ops/cpu/common/strided.h"
 
-#define ALIGNMENT 64
-
 /* [N,spatial...,C] -> [N,C,spatial...] */
 static void see_channels_second(reed_desc *d) {
   if (d->dtype == REED_NONE || d->rank < 3) return;
@@ -13,35 +11,21 @@ static void see_channels_second(reed_desc *d) {
 }
 
 reed_status channels_view_init(const reed_kernel_call *call, uint32_t images, channels_view *v) {
-  v->call = *call;
+  v->call = call;
   v->images = images;
   const reed_attr *last = reed_attrs_find(call->attrs, "channels_last"); /* not every normalisation has it */
   v->last = last && last->i;
   if (!v->last) return REED_OK;
-  if (call->n_inputs > CHANNELS_INPUTS || call->n_outputs > CHANNELS_OUTPUTS || call->attrs->n > CHANNELS_ATTRS)
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d inputs, %d outputs and %d attributes with channels last",
-                            (int)call->n_inputs, (int)call->n_outputs, (int)call->attrs->n);
+  reed_status status = call_copy_init(call, &v->copy);
+  if (status != REED_OK) return status;
   for (int32_t i = 0; i < call->n_inputs; i++) {
-    bool image = images >> i & 1;
-    v->inputs[i] = call->inputs[i];
-    if (image) see_channels_second(&v->inputs[i]);
-    v->host_values[i] = image ? NULL : call->host_values[i];
-    v->constant[i] = !image && call->constant[i];
+    if (!(images >> i & 1)) continue;
+    see_channels_second(&v->copy.inputs[i]);
+    call_copy_hide_values(&v->copy, i);
   }
-  for (int32_t i = 0; i < call->n_outputs; i++) {
-    v->outputs[i] = call->outputs[i];
-    see_channels_second(&v->outputs[i]);
-  }
-  v->attrs = (reed_attrs){v->items, call->attrs->n};
-  for (int32_t i = 0; i < call->attrs->n; i++) {
-    v->items[i] = call->attrs->items[i];
-    if (strcmp(v->items[i].name, "channels_last") == 0) v->items[i].i = 0;
-  }
-  v->call.inputs = v->inputs;
-  v->call.outputs = v->outputs;
-  v->call.host_values = v->host_values;
-  v->call.constant = v->constant;
-  v->call.attrs = &v->attrs;
+  for (int32_t i = 0; i < call->n_outputs; i++) see_channels_second(&v->copy.outputs[i]);
+  call_copy_attr(&v->copy, "channels_last")->i = 0;
+  v->call = &v->copy.call;
   return REED_OK;
 }
 
@@ -65,7 +49,7 @@ typedef struct turned {
   reed_kernel inner;
   int32_t n_inputs, n_outputs;
   int64_t inner_offset;
-  image inputs[CHANNELS_INPUTS], outputs[CHANNELS_OUTPUTS];
+  image inputs[CALL_COPY_INPUTS], outputs[CALL_COPY_OUTPUTS];
 } turned;
 
 static void turned_free(void *state) {
@@ -76,8 +60,8 @@ static void turned_free(void *state) {
 
 static reed_status run_turned(const void *state, const reed_kernel_buffers *buffers) {
   const turned *t = state;
-  const void *inputs[CHANNELS_INPUTS];
-  void *outputs[CHANNELS_OUTPUTS];
+  const void *inputs[CALL_COPY_INPUTS];
+  void *outputs[CALL_COPY_OUTPUTS];
   char *workspace = buffers->workspace;
   for (int32_t i = 0; i < t->n_inputs; i++) {
     const image *im = &t->inputs[i];
@@ -103,7 +87,7 @@ static void plan_image(const reed_desc *seen, bool is_input, cpu_team team, imag
   cpu_dense_strides(seen->rank, seen->dims, dense);
   channels_strides(seen->rank, seen->dims, true, lying);
   *im = (image){.turned = true, .offset = *end};
-  *end = (*end + desc_elements(seen) * bytes + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
+  *end = call_copy_next(*end, desc_elements(seen) * bytes);
   int64_t extents[REED_MAX_RANK], from[REED_MAX_RANK], to[REED_MAX_RANK];
   for (int32_t i = 0; i < seen->rank; i++) { /* axes in the order in which they are written */
     int32_t axis = is_input || i == 0 ? i : i == seen->rank - 1 ? 1 : i + 1;
@@ -115,16 +99,17 @@ static void plan_image(const reed_desc *seen, bool is_input, cpu_team team, imag
 }
 
 reed_status channels_prepare_second(const channels_view *v, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
-  if (!v->last) return prepare(&v->call, out_kernel);
+  if (!v->last) return prepare(v->call, out_kernel);
   turned *t = mem_calloc(1, sizeof *t);
-  if (!t) return cpu_no_memory(&v->call);
-  t->n_inputs = v->call.n_inputs;
-  t->n_outputs = v->call.n_outputs;
-  cpu_team team = cpu_env_team(&v->call);
+  if (!t) return cpu_no_memory(v->call);
+  t->n_inputs = v->call->n_inputs;
+  t->n_outputs = v->call->n_outputs;
+  cpu_team team = cpu_env_team(v->call);
   for (int32_t i = 0; i < t->n_inputs; i++)
-    if (v->images >> i & 1) plan_image(&v->inputs[i], true, team, &t->inputs[i], &t->inner_offset);
-  for (int32_t i = 0; i < t->n_outputs; i++) plan_image(&v->outputs[i], false, team, &t->outputs[i], &t->inner_offset);
-  reed_status status = prepare(&v->call, &t->inner);
+    if (v->images >> i & 1) plan_image(&v->copy.inputs[i], true, team, &t->inputs[i], &t->inner_offset);
+  for (int32_t i = 0; i < t->n_outputs; i++)
+    plan_image(&v->copy.outputs[i], false, team, &t->outputs[i], &t->inner_offset);
+  reed_status status = prepare(v->call, &t->inner);
   if (status != REED_OK) {
     mem_free(t);
     return status;

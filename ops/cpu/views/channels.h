@@ -4,22 +4,14 @@
 #ifndef OPS_CPU_VIEWS_CHANNELS_H_
 #define OPS_CPU_VIEWS_CHANNELS_H_
 
-#include "ops/cpu/common/common.h"
+#include "ops/cpu/views/call_copy.h"
 
-#define CHANNELS_INPUTS 24 /* no image operator has more (MultiLevelRoiAlign: 3 and 16 maps) */
-#define CHANNELS_OUTPUTS 2
-#define CHANNELS_ATTRS 24
-
-/* A call as if channels came second: `call` points into the view, which must stay where it is while it is used. */
+/* A call as if channels came second. The view must stay where it is while it is used. */
 typedef struct channels_view {
-  bool last;             /* the images are [N,spatial...,C] in memory */
-  uint32_t images;       /* bit i: input i is one; every output is */
-  reed_kernel_call call; /* extents as [N,C,spatial...], without the attribute */
-  reed_desc inputs[CHANNELS_INPUTS], outputs[CHANNELS_OUTPUTS];
-  const void *host_values[CHANNELS_INPUTS];
-  bool constant[CHANNELS_INPUTS];
-  reed_attr items[CHANNELS_ATTRS];
-  reed_attrs attrs;
+  const reed_kernel_call *call; /* extents as [N,C,spatial...], attribute channels_last 0 */
+  bool last;                    /* the images are [N,spatial...,C] in memory; else `call` is the original */
+  uint32_t images;              /* bit i: input i is one; every output is */
+  call_copy copy;
 } channels_view;
 
 /* The view of a call whose image inputs have their bit in `images`. Without channels_last it is the call itself. */

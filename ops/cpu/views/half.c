@@ -2,9 +2,6 @@
 
 #include "ops/cpu/common/convert.h"
 
-#define OPERANDS_MAX 8 /* no kernel that comes here has more inputs or outputs */
-#define ALIGNMENT 64
-
 typedef struct operand {
   reed_dtype dtype;  /* f16 or bf16: convert; REED_NONE: pass as it is */
   int64_t n, offset; /* elements; place in the workspace */
@@ -16,7 +13,7 @@ typedef struct wrapped {
   int n_inputs, n_outputs;
   cpu_team team;
   int64_t inner_offset;
-  operand inputs[OPERANDS_MAX], outputs[OPERANDS_MAX];
+  operand inputs[CALL_COPY_INPUTS], outputs[CALL_COPY_OUTPUTS];
 } wrapped;
 
 static void wrapped_free(void *state) {
@@ -53,8 +50,8 @@ static reed_status narrow(const wrapped *w, const operand *o, const void *from, 
 
 static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buffers) {
   const wrapped *w = state;
-  const void *inputs[OPERANDS_MAX];
-  void *outputs[OPERANDS_MAX];
+  const void *inputs[CALL_COPY_INPUTS];
+  void *outputs[CALL_COPY_OUTPUTS];
   char *workspace = buffers->workspace;
   for (int i = 0; i < w->n_inputs; i++) {
     inputs[i] = buffers->inputs[i];
@@ -77,54 +74,45 @@ static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buf
   return status;
 }
 
-/* Notes what to convert and gives the operand's f32 descriptor. */
-static reed_desc see_as_f32(const reed_desc *desc, operand *o, int64_t *workspace) {
-  reed_desc seen = *desc;
-  if (!half_is(desc->dtype)) return seen;
-  seen.dtype = REED_F32;
+/* Notes what to convert and makes the operand's descriptor an f32 one. */
+static void see_as_f32(reed_desc *desc, operand *o, int64_t *workspace) {
+  if (!half_is(desc->dtype)) return;
   *o = (operand){desc->dtype, desc_elements(desc), *workspace};
-  *workspace = (*workspace + o->n * 4 + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
-  return seen;
+  *workspace = call_copy_next(*workspace, o->n * 4);
+  desc->dtype = REED_F32;
+}
+
+/* Input i's elements on the host in f32, heap memory of the caller's, where the shape function reads them: the kernel
+ * may read them while it is prepared. */
+static reed_status see_values(const reed_kernel_call *call, const wrapped *w, int32_t i, call_copy *copy,
+                              void **out_widened) {
+  if (w->inputs[i].dtype == REED_NONE) return REED_OK;
+  call_copy_hide_values(copy, i);
+  if (!call->host_values[i] || !op_reads_value(call->op, call->attrs, i)) return REED_OK;
+  *out_widened = mem_alloc((size_t)w->inputs[i].n * 4);
+  if (!*out_widened) return cpu_no_memory(call);
+  copy->host_values[i] = *out_widened;
+  return widen(w, &w->inputs[i], call->host_values[i], *out_widened);
 }
 
 reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
-  if (call->n_inputs > OPERANDS_MAX || call->n_outputs > OPERANDS_MAX)
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "too many operands for f16");
-  reed_desc inputs[OPERANDS_MAX], outputs[OPERANDS_MAX];
-  const void *host_values[OPERANDS_MAX] = {NULL};
-  void *widened[OPERANDS_MAX] = {NULL};
-  bool constant[OPERANDS_MAX] = {false};
-  reed_status status = REED_ERROR_MEMORY;
+  call_copy seen;
+  void *widened[CALL_COPY_INPUTS] = {NULL};
+  reed_status status = call_copy_init(call, &seen);
+  if (status != REED_OK) return status;
   wrapped *w = mem_calloc(1, sizeof *w);
   if (!w) return cpu_no_memory(call);
   w->level = cpu_level_now();
   w->team = cpu_env_team(call);
   w->n_inputs = call->n_inputs;
   w->n_outputs = call->n_outputs;
-  for (int i = 0; i < call->n_inputs; i++) {
-    inputs[i] = see_as_f32(&call->inputs[i], &w->inputs[i], &w->inner_offset);
-    bool half = w->inputs[i].dtype != REED_NONE,
-         read = call->host_values[i] && op_reads_value(call->op, call->attrs, i);
-    if (!half) {
-      host_values[i] = call->host_values[i];
-      constant[i] = call->constant[i];
-    } else if (read) {
-      widened[i] = mem_alloc((size_t)w->inputs[i].n * 4);
-      if (!widened[i]) goto fail;
-      status = widen(w, &w->inputs[i], call->host_values[i], widened[i]);
-      if (status != REED_OK) goto fail;
-      host_values[i] = widened[i];
-    }
+  for (int32_t i = 0; i < call->n_inputs && status == REED_OK; i++) {
+    see_as_f32(&seen.inputs[i], &w->inputs[i], &w->inner_offset);
+    status = see_values(call, w, i, &seen, &widened[i]);
   }
-  for (int i = 0; i < call->n_outputs; i++)
-    outputs[i] = see_as_f32(&call->outputs[i], &w->outputs[i], &w->inner_offset);
-  reed_kernel_call inner = *call;
-  inner.inputs = inputs;
-  inner.outputs = outputs;
-  inner.host_values = host_values;
-  inner.constant = constant;
-  status = prepare(&inner, &w->inner);
-  for (int i = 0; i < call->n_inputs; i++) mem_free(widened[i]);
+  for (int32_t i = 0; i < call->n_outputs; i++) see_as_f32(&seen.outputs[i], &w->outputs[i], &w->inner_offset);
+  if (status == REED_OK) status = prepare(&seen.call, &w->inner);
+  for (int32_t i = 0; i < call->n_inputs; i++) mem_free(widened[i]);
   if (status != REED_OK) {
     mem_free(w);
     return status;
@@ -132,8 +120,4 @@ reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepar
   *out_kernel =
       (reed_kernel){run_wrapped, w, wrapped_free, w->inner_offset + w->inner.workspace_bytes, w->inner.state_bytes};
   return REED_OK;
-fail:
-  for (int i = 0; i < call->n_inputs; i++) mem_free(widened[i]);
-  mem_free(w);
-  return status == REED_ERROR_CANCELLED ? status : cpu_no_memory(call);
 }

@@ -3,16 +3,12 @@
 #ifndef OPS_CPU_VIEWS_HALF_H_
 #define OPS_CPU_VIEWS_HALF_H_
 
-#include "ops/cpu/common/common.h"
+#include "ops/cpu/views/call_copy.h"
 
 static inline bool half_is(reed_dtype dtype) { return dtype == REED_F16 || dtype == REED_BF16; }
 
 /* Prepares `prepare` for the call with every f16/bf16 operand seen as f32. */
 reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepare_fn prepare,
                                 reed_kernel *out_kernel) REED_MUST_CHECK;
-
-/* The same in one line at the top of a prepare function whose input 0 decides. */
-#define HALF_AS_F32(call, prepare, out_kernel) \
-  if (half_is((call)->inputs[0].dtype)) return half_prepare_as_f32(call, prepare, out_kernel)
 
 #endif

@@ -1,31 +1,19 @@
 #include "ops/cpu/views/unpack.h"
 
-#define ALIGNMENT 64
-
 reed_status unpack_view_init(const reed_kernel_call *call, unpack_view *v) {
-  v->call = *call;
+  v->call = call;
   v->packed = packed_is(call->op, call->attrs);
   if (!v->packed) return REED_OK;
-  if (call->n_inputs < 2 || call->n_inputs > PACKED_INPUTS || call->attrs->n > UNPACK_ATTRS)
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d inputs and %d attributes with packed weights",
-                            (int)call->n_inputs, (int)call->attrs->n);
+  if (call->n_inputs < 2 || call->n_inputs > PACKED_INPUTS)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d inputs with packed weights", (int)call->n_inputs);
   if (!packed_order_read(call->op, call->attrs, &call->inputs[1], &v->order))
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "weights are not packed as attribute %s says", PACKED_ATTR);
-  for (int32_t i = 0; i < call->n_inputs; i++) {
-    v->inputs[i] = call->inputs[i];
-    v->host_values[i] = call->host_values[i];
-    v->constant[i] = call->constant[i];
-  }
-  v->inputs[1] = v->order.plain;
-  v->host_values[1] = NULL;
-  v->constant[1] = false;
-  v->attrs = (reed_attrs){v->items, 0};
-  for (int32_t i = 0; i < call->attrs->n; i++)
-    if (strcmp(call->attrs->items[i].name, PACKED_ATTR) != 0) v->items[v->attrs.n++] = call->attrs->items[i];
-  v->call.inputs = v->inputs;
-  v->call.host_values = v->host_values;
-  v->call.constant = v->constant;
-  v->call.attrs = &v->attrs;
+  reed_status status = call_copy_init(call, &v->copy);
+  if (status != REED_OK) return status;
+  v->copy.inputs[1] = v->order.plain;
+  call_copy_hide_values(&v->copy, 1);
+  call_copy_drop_attr(&v->copy, PACKED_ATTR);
+  v->call = &v->copy.call;
   return REED_OK;
 }
 
@@ -56,11 +44,11 @@ static reed_status run_unpacked(const void *state, const reed_kernel_buffers *bu
 
 reed_status unpack_prepare(const unpack_view *view, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
   unpacked *u = mem_calloc(1, sizeof *u);
-  if (!u) return cpu_no_memory(&view->call);
+  if (!u) return cpu_no_memory(view->call);
   u->order = view->order;
-  u->n_inputs = view->call.n_inputs;
-  u->inner_offset = (desc_bytes(&view->order.plain) + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
-  reed_status status = prepare(&view->call, &u->inner);
+  u->n_inputs = view->call->n_inputs;
+  u->inner_offset = call_copy_next(0, desc_bytes(&view->order.plain));
+  reed_status status = prepare(view->call, &u->inner);
   if (status != REED_OK) {
     mem_free(u);
     return status;

@@ -2,22 +2,15 @@
 #ifndef OPS_CPU_VIEWS_UNPACK_H_
 #define OPS_CPU_VIEWS_UNPACK_H_
 
-#include "ops/cpu/common/common.h"
+#include "ops/cpu/views/call_copy.h"
 #include "ops/packed.h"
 
-#define UNPACK_ATTRS 24
-
-/* A call as if its weights lay as ONNX has them: `call` points into the view, which must stay where it is while it is
- * used. */
+/* A call as if its weights lay as ONNX has them. The view must stay where it is while it is used. */
 typedef struct unpack_view {
-  bool packed; /* else the call itself */
+  const reed_kernel_call *call; /* weights with the extents of order.plain and no values, without the attribute */
+  bool packed;                  /* else `call` is the original */
   packed_order order;
-  reed_kernel_call call; /* weights with the extents of order.plain and no values, without the attribute */
-  reed_desc inputs[PACKED_INPUTS];
-  const void *host_values[PACKED_INPUTS];
-  bool constant[PACKED_INPUTS];
-  reed_attr items[UNPACK_ATTRS];
-  reed_attrs attrs;
+  call_copy copy;
 } unpack_view;
 
 reed_status unpack_view_init(const reed_kernel_call *call, unpack_view *out_view) REED_MUST_CHECK;

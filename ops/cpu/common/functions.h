@@ -4,8 +4,8 @@
  * at every CPU level; their errors are below 3 units in the last place over the whole range, subnormal results of exp
  * included (tests/ops/cpu says so). They need -fno-trapping-math and must not be compiled with -ffast-math: the
  * roundings below are exact on purpose. */
-#ifndef OPS_CPU_FORMULAS_FUNCTIONS_H_
-#define OPS_CPU_FORMULAS_FUNCTIONS_H_
+#ifndef OPS_CPU_COMMON_FUNCTIONS_H_
+#define OPS_CPU_COMMON_FUNCTIONS_H_
 
 #include <math.h>
 #include <stdint.h>
