@@ -337,6 +337,107 @@ START_TEST(a_module_runs_on_several_accelerators) {
 }
 END_TEST
 
+/* A copy from the host in the middle of an epoch does not wait for the kernels before it: the plan must not give it
+ * memory that they use. */
+START_TEST(a_copy_inside_an_epoch_has_memory_of_its_own) {
+  static const char text[] = ".module \"m\" producer \"test\" \"1\" devices 2\n"
+                             ".type t0 = f32[n] \"x\"\n"
+                             ".type t1 = f32[n] \"y\"\n"
+                             ".inputs t0\n"
+                             ".outputs t1\n"
+                             ".const zero = i64[] {0}\n"
+                             ".site sum = CumSum (2 -> 1) \"sum\"\n"
+                             ".site add = Add (2 -> 1) \"add\"\n"
+                             ".function main (t0) -> (t1) registers 8 0\n"
+                             "  assert.shape r0, t0\n"
+                             "  const r1, zero, device\n"
+                             "  epoch.enter 0, plan, [r0:shape, r1:shape], []\n"
+                             "  shape.like r2, r0, device\n"
+                             "  shape sum, device, [r3], [r2:shape, r1:shape]\n"
+                             "  shape sum, device, [r4], [r3:shape, r1:shape]\n"
+                             "  shape.like r5, r0, device\n"
+                             "  shape add, device, [r6], [r4:shape, r5:shape]\n"
+                             "plan:\n"
+                             "  epoch.plan 0\n"
+                             "  copy r2, r0, input, sum, 0\n"
+                             "  invoke sum, device, [r3], [r2, r1]\n"
+                             "  kill r2\n"
+                             "  invoke sum, device, [r4], [r3, r1]\n"
+                             "  kill r3\n"
+                             "  copy r5, r0, input, add, 1\n"
+                             "  invoke add, device, [r6], [r4, r5]\n"
+                             "  kill r4\n"
+                             "  kill r5\n"
+                             "  epoch.end 0\n"
+                             "  readback r7, r6, output, add, 0\n"
+                             "  sync\n"
+                             "  kill r6\n"
+                             "  return [r7], []\n";
+  void *bytes = NULL;
+  size_t n_bytes = 0;
+  reed_program *program = NULL;
+  ck_assert_msg(reed_module_assemble(text, NULL, &bytes, &n_bytes, said) == REED_OK, "%s",
+                reed_diagnosis_message(said));
+  ck_assert_int_eq(reed_program_open_bytes(bytes, n_bytes, NULL, &program, said), REED_OK);
+  reed_session *session = session_on(program, orders[_i]);
+  for (int64_t n = 1; n < 2000; n = n * 4 + 3)
+    for (int again = 0; again < 3; again++) {
+      reed_tensor *in = NULL, *out = NULL;
+      ck_assert_int_eq(reed_tensor_open(REED_F32, 1, &n, &in), REED_OK);
+      for (int64_t i = 0; i < n; i++) ((float *)reed_tensor_data(in))[i] = 1;
+      ck_assert_msg(reed_session_run(session, &in, 1, &out, 1, said) == REED_OK, "%s", reed_diagnosis_message(said));
+      for (int64_t i = 0; i < n; i++) /* sums of sums of ones, and one */
+        ck_assert_float_eq(((float *)reed_tensor_data(out))[i], (float)((i + 1) * (i + 2) / 2 + 1));
+      reed_tensor_close(&in);
+      reed_tensor_close(&out);
+    }
+  reed_session_close(&session);
+  reed_program_close(&program);
+  reed_text_free(bytes);
+}
+END_TEST
+
+/* A tensor that is killed while it is read back: its memory is the copy's until it has run. */
+START_TEST(the_source_of_a_copy_stays_until_it_has_run) {
+  static const char text[] = ".module \"m\" producer \"test\" \"1\" devices 2\n"
+                             ".type t0 = f32[n] \"x\"\n"
+                             ".type t1 = f32[n] \"y\"\n"
+                             ".inputs t0\n"
+                             ".outputs t1\n"
+                             ".site neg = Neg (1 -> 1) \"neg\"\n"
+                             ".function main (t0) -> (t1) registers 4 0\n"
+                             "  assert.shape r0, t0\n"
+                             "  shape.like r1, r0, device\n"
+                             "  copy r1, r0, input, neg, 0\n"
+                             "  shape neg, device, [r3], [r1:shape]\n"
+                             "  invoke neg, device, [r3], [r1]\n"
+                             "  kill r1\n"
+                             "  readback r2, r3, output, neg, 0\n"
+                             "  kill r3\n"
+                             "  sync\n"
+                             "  return [r2], []\n";
+  void *bytes = NULL;
+  size_t n_bytes = 0;
+  reed_program *program = NULL;
+  ck_assert_msg(reed_module_assemble(text, NULL, &bytes, &n_bytes, said) == REED_OK, "%s",
+                reed_diagnosis_message(said));
+  ck_assert_int_eq(reed_program_open_bytes(bytes, n_bytes, NULL, &program, said), REED_OK);
+  reed_session *session = session_on(program, orders[_i]);
+  for (int64_t n = 1; n < 100000; n = n * 4 + 3) {
+    reed_tensor *in = NULL, *out = NULL;
+    ck_assert_int_eq(reed_tensor_open(REED_F32, 1, &n, &in), REED_OK);
+    for (int64_t i = 0; i < n; i++) ((float *)reed_tensor_data(in))[i] = (float)(i + 1);
+    ck_assert_msg(reed_session_run(session, &in, 1, &out, 1, said) == REED_OK, "%s", reed_diagnosis_message(said));
+    for (int64_t i = 0; i < n; i++) ck_assert_float_eq(((float *)reed_tensor_data(out))[i], -(float)(i + 1));
+    reed_tensor_close(&in);
+    reed_tensor_close(&out);
+  }
+  reed_session_close(&session);
+  reed_program_close(&program);
+  reed_text_free(bytes);
+}
+END_TEST
+
 /* Devices with options of their own that fail: the message names the device, and the session goes on. */
 START_TEST(the_failing_accelerator_is_named) {
   void *bytes = NULL;
@@ -372,6 +473,8 @@ int main(void) {
   tcase_add_loop_test(tc, results_do_not_depend_on_the_order_of_work, 0, sizeof orders / sizeof *orders);
   tcase_add_test(tc, an_arena_grows_in_place);
   tcase_add_loop_test(tc, a_module_runs_on_several_accelerators, 0, sizeof bindings / sizeof *bindings);
+  tcase_add_loop_test(tc, a_copy_inside_an_epoch_has_memory_of_its_own, 0, sizeof orders / sizeof *orders);
+  tcase_add_loop_test(tc, the_source_of_a_copy_stays_until_it_has_run, 0, sizeof orders / sizeof *orders);
   tcase_add_test(tc, the_failing_accelerator_is_named);
   suite_add_tcase(suite, tc);
   if (reed_diagnosis_open(&said) != REED_OK) return 1;
