@@ -8,8 +8,10 @@
 
 #include "base/cancel.h"
 #include "bytecode/module.h"
+#include "compiler/lower/lower.h"
 #include "compiler/onnx/onnx.h"
 #include "compiler/passes/pass.h"
+#include "compiler/passes/passes.h"
 #include "reed/compiler.h"
 
 const char *const *reed_compile_pass_names(void) { return pass_names(); }

@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "bytecode/format.h"
-#include "loader/image.h"
+#include "loader/checksum.h"
 
 #define BLOCKS_PER_THREAD 8 /* fewer are not worth starting one */
 #define THREADS_MAX 8       /* memory gives no more */

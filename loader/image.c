@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "loader/checksum.h"
 #include "loader/rules.h"
 
 typedef struct section_info {

@@ -12,6 +12,8 @@
 #include "bytecode/text/text.h"
 #include "loader/image.h"
 #include "loader/rules.h"
+#include "loader/sections.h"
+#include "loader/verify.h"
 #include "reed/reed.h"
 
 /* What a loaded module borrows from. */

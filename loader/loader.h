@@ -28,7 +28,4 @@ void module_close(module **m);
  * memory. Any thread. */
 void module_forget(const module *m, const void *data, int64_t n_bytes);
 
-/* Step two of opening, on a module whose sections have been read: every rule of docs/verify.md over all code. */
-reed_status verify_module(const module *m, const reed_registry *registry, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-
 #endif

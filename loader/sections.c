@@ -5,8 +5,9 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "loader/image.h"
 #include "loader/rules.h"
+#include "loader/sections.h"
+#include "loader/sites.h"
 
 #define FAIL(rule, ...) return verify_reject(diagnosis, REED_ERROR_FORMAT, rule, __VA_ARGS__)
 

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "loader/image.h"
 #include "loader/rules.h"
+#include "loader/sites.h"
 
 /* Operands of a declaration list that a call must give: all up to the last that is neither optional nor left to
  * repetition. */

@@ -1,6 +1,6 @@
 /* Each instruction by itself: that it is one, that its operands exist, where it jumps, where it may stand, and what it
  * calls. */
-#include "loader/verify.h"
+#include "loader/verify_code.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "loader/verify.h"
+#include "loader/verify_flow.h"
 
 #define MAX_STATE_BYTES ((size_t)256 << 20)
 #define MAX_VISITS 64 /* of a stretch, on average; code that nests loops less deep than this needs fewer */

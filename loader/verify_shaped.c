@@ -14,7 +14,7 @@
 
 #include "base/vec.h"
 #include "bytecode/format.h"
-#include "loader/verify.h"
+#include "loader/verify_shaped.h"
 
 #define MAX_FACT_BYTES ((size_t)64 << 20)
 #define MAX_STEPS_PER_WORD 256 /* of the walk, on average: uses of registers that are defined again */

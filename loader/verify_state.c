@@ -1,7 +1,7 @@
 /* The states of registers: an order from "any of several" down to "undefined" in which paths meet. */
 #include <stdio.h>
 
-#include "loader/verify.h"
+#include "loader/verify_state.h"
 
 static bool is_complete_kind(state_kind kind) {
   return kind == STATE_FRESH || kind == STATE_STORED || kind == STATE_OBJECT || kind == STATE_ANY;

@@ -95,18 +95,12 @@ static bool differ(const reed_shape_call *call, reed_dim a, reed_dim b) {
   return a_high < b_low || b_high < a_low;
 }
 
-static const char *dim_text(const reed_shape_call *call, reed_dim d, char out[64]) {
-  if (reed_dim_known(call, d)) snprintf(out, 64, "%lld", (long long)d);
-  else symbols_text(call->symbols, d, out, 64);
-  return out;
-}
-
 reed_status shapecall_same(reed_shape_call *call, reed_dim a, reed_dim b, int32_t input, const char *what,
                            reed_dim *out_dim) {
   char a_text[64], b_text[64];
   if (differ(call, a, b))
-    return reed_shape_fail(call, REED_ERROR_SHAPE, input, "%s must agree: %s and %s", what, dim_text(call, a, a_text),
-                           dim_text(call, b, b_text));
+    return reed_shape_fail(call, REED_ERROR_SHAPE, input, "%s must agree: %s and %s", what,
+                           shapecall_dim_text(call, a, a_text), shapecall_dim_text(call, b, b_text));
   if (call->symbols) symbols_demand_equal(call->symbols, a, b);
   if (out_dim) *out_dim = reed_dim_known(call, a) ? a : b;
   return REED_OK;
@@ -195,13 +189,4 @@ reed_status shapecall_word(reed_shape_call *call, const char *name, const char *
       return REED_OK;
     }
   return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute %s has no meaning '%s'", name, given);
-}
-
-char *shapecall_dims_text(const reed_shape_call *call, int32_t rank, const reed_dim *dims, char *out, size_t capacity) {
-  char text[64];
-  size_t n = (size_t)snprintf(out, capacity, rank < 0 ? "[..." : "[");
-  for (int32_t i = 0; i < rank && n < capacity; i++)
-    n += (size_t)snprintf(out + n, capacity - n, "%s%s", i ? "," : "", dim_text(call, dims[i], text));
-  if (n < capacity) snprintf(out + n, capacity - n, "]");
-  return out;
 }

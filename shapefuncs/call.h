@@ -10,14 +10,12 @@
 
 #include "ops/op.h"
 #include "shapefuncs/functions.h"
-#include "shapefuncs/shapefn.h"
+#include "shapefuncs/dims.h"
+#include "shapefuncs/symbols.h"
 
 /* True where the optional input is given. */
 static inline bool shapecall_has(const reed_shape_call *call, int32_t input) {
   return input < call->n_inputs && call->inputs[input].dtype != REED_NONE;
-}
-static inline bool shapecall_is_float(reed_dtype dtype) {
-  return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
 }
 /* Provably the number n. */
 static inline bool shapecall_is(const reed_shape_call *call, reed_dim d, int64_t n) {
@@ -27,8 +25,6 @@ static inline bool shapecall_is(const reed_shape_call *call, reed_dim d, int64_t
 void shapecall_range(const reed_shape_call *call, reed_dim d, int64_t *out_low, int64_t *out_high);
 /* Provably >= n. */
 bool shapecall_at_least(const reed_shape_call *call, reed_dim d, int64_t n);
-/* A fresh value of any sign (compile time only). */
-reed_dim shapecall_fresh_value(reed_shape_call *call);
 
 /* Where an image tensor has its channels and the first of its spatial axes (they are neighbours): [N,C,...], or
  * [N,...,C] with the attribute channels_last. Rank 2 at least. */
@@ -85,8 +81,5 @@ reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, i
                            int64_t *out_ints);
 /* The string attribute is one of the NULL-terminated words (ERROR_VALUE); index of it. */
 reed_status shapecall_word(reed_shape_call *call, const char *name, const char *const *words, int32_t *out_index);
-
-/* "[1,h,3]" of dims that may be symbols; returns out. */
-char *shapecall_dims_text(const reed_shape_call *call, int32_t rank, const reed_dim *dims, char *out, size_t capacity);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 
-#include "shapefuncs/symbols.h"
+#include "shapefuncs/symbols_node.h"
 
 reed_status symbols_open(reed_symbols **out_symbols) {
   reed_symbols *symbols = mem_calloc(1, sizeof *symbols);

@@ -1,90 +1,70 @@
-/* Inside the symbols: the nodes of the table, for the files that compute with them (symbols.c), compare dims by their
- * declared names (symbols_declared.c), and evaluate symbols and write them down (symbols_text.c). Everybody else uses
- * shapefuncs/shapefn.h. */
+/* Symbols: what extents may be at compile time. symbols.c computes with them, symbols_declared.c compares them by their
+ * declared names, symbols_text.c evaluates and writes them. */
 #ifndef SHAPEFUNCS_SYMBOLS_H_
 #define SHAPEFUNCS_SYMBOLS_H_
 
-#include "base/table.h"
-#include "base/vec.h"
-#include "shapefuncs/shapefn.h"
+#include "reed/operator.h"
 
-#define MAX_TERMS 128 /* a detector of 90 classes concatenates as many lists */
-#define MAX_DEGREE 8  /* the number of elements of a rank-8 tensor is one product */
-#define MAX_ARGS 16
-#define MAX_DEPTH 48 /* of factors within factors: bounds the recursion of text and evaluation */
-#define N_IDS ((int64_t)1 << 32)
-#define FLOOR_NUMBER (SYMBOL_FIRST + N_IDS) /* the smallest number that is not mistaken for a symbol */
-#define POISON SYMBOL_FIRST                 /* id 0: made when there was no memory; equal to nothing */
+/* A table of expressions over atoms (a model's declared dims, and fresh unknowns) in a normal form, so that equal ids
+ * mean provably equal values: integer linear combinations of atoms and of floordiv/min/max/product terms. A symbol is a
+ * reed_dim in [SYMBOL_FIRST, SYMBOL_FIRST + 2^32): 2^32 numbers near INT64_MIN that no extent or index can be (models'
+ * values there are clamped on import, e.g. Slice's INT64_MIN). */
+#define SYMBOL_FIRST (INT64_MIN + 1)
+typedef struct reed_symbols reed_symbols;
 
-typedef enum node_kind {
-  NODE_POISON,
-  NODE_NAMED,
-  NODE_FRESH,
-  NODE_FLOORDIV,
-  NODE_MIN,
-  NODE_MAX,
-  NODE_BROADCAST,
-  NODE_EITHER,
-  NODE_SUM
-} node_kind;
+reed_status symbols_open(reed_symbols **out_symbols) REED_MUST_CHECK;
+void symbols_close(reed_symbols **symbols);
+static inline bool symbol_is(reed_dim d) { return d >= SYMBOL_FIRST && d < SYMBOL_FIRST + ((int64_t)1 << 32); }
+/* The atom of that name (made on first use, known to be >= 0), or a fresh unknown extent (>= 0) or value (any sign).
+ * Out of memory gives a poison symbol and is reported by symbols_status. */
+reed_dim symbols_named(reed_symbols *symbols, const char *name);
+reed_dim symbols_fresh_extent(reed_symbols *symbols);
+reed_dim symbols_fresh_value(reed_symbols *symbols);
+reed_status symbols_status(const reed_symbols *symbols);
+/* Arithmetic on numbers and symbols alike; what has no normal form gives a fresh value. Overflow of known numbers:
+ * fresh value. */
+reed_dim symbols_add(reed_symbols *symbols, reed_dim a, reed_dim b);
+reed_dim symbols_sub(reed_symbols *symbols, reed_dim a, reed_dim b);
+reed_dim symbols_mul(reed_symbols *symbols, reed_dim a, reed_dim b);
+reed_dim symbols_floordiv(reed_symbols *symbols, reed_dim a, reed_dim b);
+reed_dim symbols_min(reed_symbols *symbols, reed_dim a, reed_dim b);
+reed_dim symbols_max(reed_symbols *symbols, reed_dim a, reed_dim b);
+/* The extent that two dims which broadcast have together: the one that is not 1. */
+reed_dim symbols_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
 
-typedef struct term {
-  int64_t coefficient;
-  uint32_t n_factors;
-  uint32_t factors[MAX_DEGREE]; /* ids, ascending; unused ones are 0 */
-} term;
-
-typedef struct polynomial {
-  int64_t constant;
-  int32_t n;
-  bool lost; /* overflowed or outgrew a limit */
-  term terms[MAX_TERMS];
-} polynomial;
-
-typedef struct node {
-  node_kind kind;
-  int32_t depth;
-  int64_t constant; /* NODE_SUM: of the polynomial; NODE_FRESH, NODE_EITHER, NODE_NAMED: serial number, 0 for
-                       the atom that all users of its name share */
-  int32_t n;        /* terms or arguments */
-  term *terms;      /* NODE_SUM */
-  reed_dim *args; /* NODE_FLOORDIV (numerator, divisor), NODE_MIN, NODE_MAX, NODE_BROADCAST (ascending), NODE_EITHER */
-  char *name;     /* NODE_NAMED */
-  int64_t low, high;
-  uint64_t hash;
-  uint32_t namesake; /* NODE_NAMED: the first atom of that name */
-  uint32_t same_as;  /* NODE_NAMED: an older atom that this one is assumed to be equal to, 0: none */
-  struct {
-    reed_dim by;
-    uint32_t age; /* of the assumptions when `by` was made; 0: never */
-  } replaced[2];  /* with other atoms in its place: see symbols_declared.c */
-} node;
-
-typedef struct symbol_pair {
-  uint32_t a, b; /* ids; a is the older */
-} symbol_pair;
-
-struct reed_symbols {
-  VEC_OF(node) nodes;
-  table ids; /* of nodes, but for the poison */
-  int64_t n_fresh, n_declared;
-  bool namesakes;                /* some name has two atoms */
-  bool uncertain;                /* demands are not noted: what makes them may never run */
-  VEC_OF(uint32_t) assumed;      /* atoms with same_as, newest last */
-  VEC_OF(symbol_pair) broadcast; /* atoms of one name that operators broadcast against each other */
-  uint32_t n_changes;            /* of assumptions */
-  reed_status status;
-};
-
-static inline const node *node_of(const reed_symbols *symbols, reed_dim d) {
-  return &symbols->nodes.items[d - SYMBOL_FIRST];
-}
-static inline reed_dim symbol_of(uint32_t id) { return SYMBOL_FIRST + (int64_t)id; }
-
-/* The node equal to `wanted`, whose arrays are borrowed and copied on first use. */
-reed_dim symbols_intern(reed_symbols *symbols, node wanted);
-
-/* Of numbers: towards minus infinity; b > 0. */
-static inline int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+/* Declared names. A dim to which a model gives a name is an atom of its own, also where another dim has that name: the
+ * model says that the two are equal, nobody has checked it. */
+reed_dim symbols_declared(reed_symbols *symbols, const char *name);
+/* An extent that is a or b; where these are one by their declared names, it is that one by them too. */
+reed_dim symbols_either(reed_symbols *symbols, reed_dim a, reed_dim b);
+/* Proven equal, or assumed to be. */
+bool symbols_equal(reed_symbols *symbols, reed_dim a, reed_dim b);
+/* Equal if the declared names are true: for choices that change no result. */
+bool symbols_equal_if_declared(reed_symbols *symbols, reed_dim a, reed_dim b);
+/* The same, and from now on assumed: the program has to check it (symbols_is_assumed). For whoever relies on it. */
+bool symbols_assume_equal(reed_symbols *symbols, reed_dim a, reed_dim b);
+/* A shape rule cannot do without their being equal: assumed where the names say so, unless the operator may never run.
+ */
+void symbols_demand_equal(reed_symbols *symbols, reed_dim a, reed_dim b);
+void symbols_set_certain(reed_symbols *symbols, bool certain);
+/* The same of dims that broadcast: one of them may be 1 instead. Nothing is assumed, the pairs of dims are noted, so
+ * that a program can say early and by name what does not fit. *out_a is the older of pair i; false: there is no pair i.
+ */
+void symbols_demand_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
+bool symbols_broadcast_pair(const reed_symbols *symbols, size_t i, reed_dim *out_a, reed_dim *out_b);
+/* Assumptions so far; taking back those made since there were n, which nothing may have relied on. */
+size_t symbols_assumptions(const reed_symbols *symbols);
+void symbols_take_back(reed_symbols *symbols, size_t n_assumptions);
+/* Whether something relies on the atom's being equal to others; *out_first is the first of them, or the atom. */
+bool symbols_is_assumed(const reed_symbols *symbols, reed_dim atom, reed_dim *out_first);
+/* `a` as it would be with one atom for each name: for people. */
+reed_dim symbols_as_declared(reed_symbols *symbols, reed_dim a);
+/* What `a` comes to when the atom names[i] is values[i]; false where it has other atoms or unknowns, or overflows. */
+bool symbols_evaluate(const reed_symbols *symbols, reed_dim a, int32_t n, const char *const *names,
+                      const int64_t *values, int64_t *out_value);
+/* Provable bounds; *out_low / *out_high are INT64_MIN / INT64_MAX where there is none. */
+void symbols_range(const reed_symbols *symbols, reed_dim a, int64_t *out_low, int64_t *out_high);
+/* "height", "floor((height + 31)/32)*32", "?7" into out, dims of one name being one; returns out. */
+char *symbols_text(reed_symbols *symbols, reed_dim a, char *out, size_t capacity);
 
 #endif

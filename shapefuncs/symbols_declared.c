@@ -8,7 +8,7 @@
  * of what is compared; so an assumption can be taken back as long as nothing was changed because of it. */
 #include <string.h>
 
-#include "shapefuncs/symbols.h"
+#include "shapefuncs/symbols_node.h"
 
 /* ---- replacing atoms ---- */
 

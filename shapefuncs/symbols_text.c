@@ -1,7 +1,7 @@
 /* Symbols evaluated for given values of the named atoms, and written down for people. */
 #include <string.h>
 
-#include "shapefuncs/symbols.h"
+#include "shapefuncs/symbols_node.h"
 
 /* ---- evaluation ---- */
 

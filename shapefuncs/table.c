@@ -1,6 +1,7 @@
 /* Shape functions by operator: the second column of ops/op.def. A row without its function does not link. */
+#include "shapefuncs/table.h"
+
 #include "shapefuncs/functions.h"
-#include "shapefuncs/shapefn.h"
 
 #define FUNCTION_LIGHT(shape) shapefn_##shape
 #define FUNCTION_HEAVY(shape) shapefn_##shape

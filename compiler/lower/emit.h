@@ -1,12 +1,11 @@
-/* Emission of a cut module: lower.c (the whole), lower_epoch.c (epochs and their boundaries), lower_loop.c (Loops),
- * lower_report.c (what is told). */
+/* The state of emission, and its parts that epochs (lower_epoch.c), Loops (lower_loop.c) and the whole (lower.c) share:
+ * registers, sites, constants, single instructions. */
 #ifndef COMPILER_LOWER_EMIT_H_
 #define COMPILER_LOWER_EMIT_H_
 
-#include "bytecode/emit.h"
-#include "base/json.h"
 #include "base/vec.h"
-#include "compiler/lower/lower.h"
+#include "bytecode/emit.h"
+#include "compiler/lower/flow.h"
 
 /* For the report: an epoch, and what was fetched at the boundary behind it. */
 typedef struct lower_note {
@@ -39,7 +38,6 @@ typedef struct lower {
   VEC_OF(lower_fetch) fetches;
 } lower;
 
-/* ---- lower.c: registers, sites, constants, single instructions ---- */
 uint32_t lower_take_r(lower *l);
 void lower_free_r(lower *l, uint32_t reg);
 /* The register of x, taken on first use. */
@@ -61,23 +59,5 @@ void lower_empty_to(lower *l, uint32_t reg, int32_t device);
 void lower_sync(lower *l);
 /* The one element of a constant of integer or bool dtype. */
 int64_t lower_constant_item(const ir_value *v);
-
-/* ---- lower_epoch.c ---- */
-/* All epochs and boundaries of a root, what dies at each; what lives to FLOW_END is left. */
-void lower_root(lower *l, const flow_block *root);
-
-/* ---- lower_loop.c ---- */
-void lower_loop(lower *l, flow_item *item);
-
-/* ---- lower_unrun.c ---- */
-/* Behind a Loop's rounds: a jump to `ran` unless `sequence`, of one of its scan outputs, is empty, and on the other
- * path those scan outputs, made[] by their number, whose extents the shape functions of a first round tell. `round`,
- * `go`: scalars of the body's first two parameters, where it reads them. False: nothing is emitted. */
-bool lower_unrun_begin(lower *l, const flow_item *loop, uint32_t round, uint32_t go, uint32_t sequence, uint32_t ran,
-                       bool *made);
-
-/* ---- lower_report.c ---- */
-/* Members of the object that is open: placement, epochs with the reasons of their boundaries, copies. */
-void lower_report(const lower *l, json_writer *json);
 
 #endif

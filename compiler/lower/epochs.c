@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/lower/lower.h"
+#include "compiler/lower/flow.h"
 
 static reed_status cut_graph(flow *f, flow_block *b);
 

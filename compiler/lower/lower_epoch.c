@@ -4,7 +4,8 @@
  * An If is a diamond in each section where one of its branches does something. What one path defines, the other one
  * defines as an empty tensor, so that at the end of a diamond every register holds the same kind of thing whichever
  * path was taken. */
-#include "compiler/lower/emit.h"
+#include "compiler/lower/lower_epoch.h"
+#include "compiler/lower/lower_loop.h"
 
 typedef enum section { SECTION_SHAPE, SECTION_RUN, SECTION_LOOP } section;
 

@@ -13,7 +13,9 @@
  * A carried value keeps one register, which is the Loop's output afterwards. */
 #include <string.h>
 
-#include "compiler/lower/emit.h"
+#include "compiler/lower/lower_epoch.h"
+#include "compiler/lower/lower_loop.h"
+#include "compiler/lower/lower_unrun.h"
 
 #define NO_SCALAR UINT32_MAX
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "bytecode/insn.h"
-#include "compiler/lower/emit.h"
+#include "compiler/lower/lower_unrun.h"
 
 enum { EXTENTS = 1, ELEMENTS = 2 };
 

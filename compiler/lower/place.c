@@ -20,7 +20,7 @@
  * results are wanted on the host, and the Ifs and Loops that hand such values on. */
 #include <string.h>
 
-#include "compiler/lower/lower.h"
+#include "compiler/lower/place.h"
 
 #define SMALL_ELEMENTS 4096 /* what may be computed while shapes are */
 #define TINY_ELEMENTS 64    /* shape arithmetic, and what may be read back for it */

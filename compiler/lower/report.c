@@ -1,5 +1,5 @@
 /* What lowering tells the compile report: where operators run, the epochs, and why each boundary is one. */
-#include "compiler/lower/emit.h"
+#include "compiler/lower/report.h"
 
 static const char *const reason_names[] = {
 #define REASON_NAME(name, text) text,

@@ -9,8 +9,6 @@
 static reed_status read_nodes(onnx_reader *r, onnx_frame *f, Onnx__NodeProto *const *nodes, size_t n_nodes);
 static reed_status read_region(onnx_reader *r, onnx_frame *outer, ir_node *parent, const Onnx__GraphProto *g);
 
-const char *onnx_plain_domain(const char *domain) { return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
-
 /* The version of ai.onnx in force: the function's, else what is around it; 0: not imported. */
 static int64_t opset_of(const onnx_frame *f) {
   for (; f; f = f->caller)
@@ -292,14 +290,6 @@ static reed_status read_operator(onnx_reader *r, onnx_frame *f, const Onnx__Node
 }
 
 /* ---- functions ---- */
-
-const Onnx__FunctionProto *onnx_find_function(const onnx_reader *r, const char *domain, const char *name) {
-  for (size_t i = 0; i < r->model->n_functions; i++) {
-    const Onnx__FunctionProto *f = r->model->functions[i];
-    if (strcmp(onnx_plain_domain(f->domain), domain) == 0 && strcmp(onnx_text(f->name), name) == 0) return f;
-  }
-  return NULL;
-}
 
 static reed_status check_opset(onnx_reader *r, const onnx_frame *f, const char *where) {
   int64_t opset = opset_of(f);

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "base/vec.h"
 #include "device/memory.h"
 #include "device/module.h"
 #include "device/sim/pages.h"

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/lower/place.h"
 #include "compiler/onnx/onnx.h"
 #include "compiler/lower/lower.h"
+#include "compiler/passes/passes.h"
 #include "tests/compiler/onnx_build.h"
 
 typedef struct front {

@@ -12,7 +12,7 @@
 #include "bytecode/format.h"
 #include "bytecode/insn.h"
 #include "bytecode/text/text.h"
-#include "loader/image.h"
+#include "loader/checksum.h"
 #include "loader/loader.h"
 #include "loader/rules.h"
 #include "reed/reed.h"

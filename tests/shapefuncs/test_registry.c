@@ -11,6 +11,7 @@
 #include "reed/reed.h"
 #include "shapefuncs/shapefn.h"
 #include "tests/alloc_hook.h"
+#include "shapefuncs/table.h"
 
 /* ---- the table ---- */
 

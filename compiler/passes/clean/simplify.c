@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
+#include "compiler/passes/attempt.h"
 #include "compiler/passes/pass.h"
 
 typedef struct rewriting {

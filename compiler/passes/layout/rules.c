@@ -3,6 +3,7 @@
 
 #include "compiler/passes/layout/layout.h"
 #include "compiler/ir/integer_values.h"
+#include "shapefuncs/table.h"
 
 /* A convolution of an image with no more channels than this reads it with channels first: there is no vector of
  * channels to gain, and the image comes that way. */

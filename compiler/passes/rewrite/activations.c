@@ -7,6 +7,7 @@
  * MobileNetV3") */
 #include <math.h>
 
+#include "compiler/passes/attempt.h"
 #include "compiler/passes/pass.h"
 #include "compiler/ir/pattern.h"
 

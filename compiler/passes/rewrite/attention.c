@@ -7,6 +7,7 @@
  * size] and the result is merged again, Attention does both. */
 #include <math.h>
 
+#include "compiler/passes/attempt.h"
 #include "compiler/passes/pass.h"
 #include "compiler/ir/pattern.h"
 

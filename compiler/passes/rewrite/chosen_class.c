@@ -5,6 +5,7 @@
  *
  * The choice is exported as numbers of maps, region * classes + class. A class outside of 0..classes-1 would choose
  * another region's map: classes must come from a constant. */
+#include "compiler/passes/attempt.h"
 #include "compiler/passes/pass.h"
 #include "compiler/ir/pattern.h"
 

@@ -5,6 +5,7 @@
  *
  * and RMSNormalization (Zhang and Sennrich 2019, "Root Mean Square Layer Normalization"), which leaves out the mean and
  * the shift. Without a scale there must be known extents for one of ones. */
+#include "compiler/passes/attempt.h"
 #include "compiler/passes/pass.h"
 #include "compiler/ir/pattern.h"
 

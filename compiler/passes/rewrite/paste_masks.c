@@ -4,6 +4,7 @@
  * the patterns are written after. */
 #include <string.h>
 
+#include "compiler/passes/attempt.h"
 #include "compiler/passes/pass.h"
 #include "compiler/ir/pattern.h"
 

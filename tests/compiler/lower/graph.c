@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bytecode/insn.h"
-#include "compiler/passes/pass.h"
+#include "compiler/lower/lower.h"
 #include "loader/loader.h"
 
 ir_module *graph_open(void) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/passes/pass.h"
+#include "compiler/lower/lower.h"
 #include "tests/alloc_hook.h"
 #include "tests/compiler/lower/graph.h"
 

@@ -1,0 +1,136 @@
+/* The flow of a module: made by epochs.c of the placed module (place.h), emitted by lower*.c. docs/epochs.md is what
+ * all of them follow.
+ *
+ * The flow of a module is its graphs seen as what happens when. A *root* block is the main graph or the body of a Loop,
+ * with epochs of its own; a *branch* block is one side of an If and shares the epochs of its root. Items are what
+ * blocks do, each at one time; versions are the registers: a value on one device. Everything here lives in the
+ * ir_module's arena but for the vectors, which flow_fini frees. */
+#ifndef COMPILER_LOWER_FLOW_H_
+#define COMPILER_LOWER_FLOW_H_
+
+#include "base/vec.h"
+#include "bytecode/module.h"
+#include "compiler/lower/place.h"
+
+/* ---- times ----
+ * A root's times: three slots an epoch, epoch -1 standing for what is there before the first. */
+enum {
+  SLOT_EPOCH,
+  SLOT_FETCH /* read-backs and extents after it */,
+  SLOT_LOOP /* Loops after that, and what reads back their results */
+};
+#define FLOW_END INT32_MAX /* results of a Loop's body, and of main */
+static inline int32_t flow_time(int32_t epoch, int slot) { return 3 * (epoch + 1) + slot; }
+static inline int32_t flow_epoch(int32_t time) { return time / 3 - 1; }
+static inline int flow_slot(int32_t time) { return time % 3; }
+
+typedef struct flow_block flow_block;
+typedef struct flow_item flow_item;
+
+/* A version of a value: on one device, in one register. */
+typedef struct flow_version {
+  ir_value *value;  /* NULL: an output that nobody uses but the kernel must write */
+  flow_block *home; /* the block that defines it */
+  int32_t device;
+  int32_t time, order;             /* of its definition */
+  int32_t known;                   /* first epoch of its root in whose shape section its extents are known */
+  int32_t elements;                /* on the host: first epoch in whose shape section its elements may be read */
+  int32_t ready;                   /* epoch after which a Loop may use it; -1: at once */
+  bool bounded;                    /* its kernel reports its extent */
+  bool filled;                     /* the run section of its epoch gives it memory */
+  bool late;                       /* on the host, and computed by that run section */
+  bool pinned;                     /* keeps its register for the whole of the Loop: a carried value */
+  bool killed_in_run;              /* dies in the run section of its epoch: lives in the arena */
+  struct flow_version *memory;     /* union-find: versions that share memory by views */
+  int32_t last_of_memory;          /* at the root of the union: the latest use of any of them */
+  int32_t first, last, last_order; /* uses as seen from home; order of the last run-section use in its own epoch */
+  struct flow_version *next_kill;
+  uint32_t reg; /* FLOW_NO_REGISTER until emitted */
+  uint32_t key; /* index in the keys of epoch key_epoch */
+  int64_t key_epoch;
+} flow_version;
+#define FLOW_NO_REGISTER UINT32_MAX
+
+typedef enum flow_kind { FLOW_OP, FLOW_COPY, FLOW_FETCH, FLOW_EXTENT, FLOW_IF, FLOW_LOOP } flow_kind;
+
+struct flow_item {
+  flow_kind kind;
+  flow_block *block;
+  int32_t time, order; /* If: the time of its condition */
+  int32_t number;      /* items are numbered as they are made */
+  ir_node *node;       /* OP, IF, LOOP; for COPY and FETCH the consumer that wants it, for EXTENT the producer */
+  int32_t input;       /* COPY, FETCH: which input of the consumer */
+  copy_reason reason;
+  flow_version *source, *target; /* COPY, FETCH; EXTENT: target. IF: source is the condition (NULL: constant) */
+  flow_version **outputs;        /* OP: n_outputs, NULL where absent; IF: joins; LOOP: results (NULL unused) */
+  /* IF */
+  flow_block *branches[2]; /* then, else */
+  uint32_t condition;      /* scalar register */
+  /* LOOP */
+  flow_block *body;
+  flow_version **params; /* n_params of the body; NULL: unused */
+  int32_t need;          /* epoch after which all that the body captures is there */
+};
+
+/* An item at one of its times: an If is active at several. In a branch, order FLOW_END and the If itself: the joins at
+ * that time. */
+typedef struct flow_entry {
+  int32_t time, order;
+  flow_item *item;
+  flow_version *kills; /* after it, in the run section */
+} flow_entry;
+
+struct flow_block {
+  ir_graph *graph;
+  flow_item *owner; /* the If or Loop; NULL: main */
+  flow_block *root; /* itself for roots */
+  int polarity;     /* branch: 0 then, 1 else */
+  int32_t floor;    /* no operator runs before this epoch: the conditions above are known from it on */
+  VEC_OF(flow_item *) items;
+  VEC_OF(flow_entry) entries; /* by time, then order */
+  /* roots only */
+  int32_t n_epochs;
+  VEC_OF(flow_version *) versions; /* whose home is this block or a branch of it */
+  flow_version **kills;            /* by time, up to the last boundary's: what dies then */
+  flow_version *end_kills;         /* at FLOW_END */
+};
+
+/* What is known of an ir_value. */
+typedef struct flow_value {
+  flow_version *on[2];   /* by device */
+  uint32_t constant;     /* index in the module + 1; 0: not yet added */
+  uint32_t const_reg[2]; /* its registers in epoch const_epoch */
+  int64_t const_epoch[2];
+} flow_value;
+
+typedef struct flow {
+  ir_module *m;
+  reed_diagnosis *diagnosis;
+  place_counts placed;
+  flow_value *values; /* by value id */
+  flow_block *main;
+  int32_t next_order, n_items;
+  VEC_OF(flow_block *) blocks;
+} flow;
+
+/* Cuts the placed module into epochs: every item gets its time, every version its last use. On failure flow_fini is
+ * still to be called. */
+reed_status flow_cut(flow *f) REED_MUST_CHECK;
+void flow_fini(flow *f);
+/* Entries of the block at that time: [*out_begin, *out_end). */
+void flow_entries_at(const flow_block *b, int32_t time, size_t *out_begin, size_t *out_end);
+/* True when operand i of n is read on the host by the shape function. */
+bool flow_is_value(const ir_node *n, int32_t i);
+/* True when a shape section reads its elements: so does the shape function, or an early operator. */
+bool flow_reads_elements(const ir_node *n, int32_t i);
+/* Where operand i of an operator (not absent) is wanted: on the host when its elements are read there, else where the
+ * operator runs. */
+int32_t flow_operand_device(const ir_node *n, int32_t i);
+/* The version that an operator's operand uses; NULL for absent and constant ones. */
+flow_version *flow_operand(const flow *f, const flow_item *item, int32_t i);
+/* True for an operator that runs no kernel: output 0 is input 0 with other extents. */
+bool flow_item_is_view(const flow_item *item);
+/* The version that result i of a Loop's body leaves in; NULL for constants and unused scan outputs. */
+flow_version *flow_loop_result(const flow *f, const flow_item *loop, int32_t i);
+
+#endif

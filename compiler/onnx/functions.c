@@ -1,0 +1,14 @@
+/* The local functions of a model, by domain and name. */
+#include <string.h>
+
+#include "compiler/onnx/reader.h"
+
+const char *onnx_plain_domain(const char *domain) { return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
+
+const Onnx__FunctionProto *onnx_find_function(const onnx_reader *r, const char *domain, const char *name) {
+  for (size_t i = 0; i < r->model->n_functions; i++) {
+    const Onnx__FunctionProto *f = r->model->functions[i];
+    if (strcmp(onnx_plain_domain(f->domain), domain) == 0 && strcmp(onnx_text(f->name), name) == 0) return f;
+  }
+  return NULL;
+}

@@ -1,0 +1,42 @@
+/* The table of passes (passes.def) and a run of all of them, in the order in which they are listed. */
+#ifndef COMPILER_PASSES_PASSES_H_
+#define COMPILER_PASSES_PASSES_H_
+
+#include "compiler/passes/pass.h"
+
+typedef struct pass_info {
+  const char *name;  /* as --disable takes it */
+  const char *about; /* one line for help */
+  pass_fn run;
+  bool required; /* can not be disabled */
+} pass_info;
+
+extern const pass_info pass_table[];
+extern const int pass_count;
+#define PASS_MOST 32 /* room for totals; pass_count is less */
+/* NULL-terminated names; the index of one, -1: none. */
+const char *const *pass_names(void);
+int pass_find(const char *name);
+
+/* What all runs of a pass came to. */
+typedef struct pass_total {
+  bool disabled; /* set by the caller: the pass is left out */
+  int64_t n_runs, n_changes;
+  pass_report sum; /* counts over all runs; of the last one where they describe */
+} pass_total;
+
+/* One run of the whole table over m. */
+typedef struct pass_run {
+  ir_module *m;
+  pass_total totals[PASS_MOST];
+  void (*before)(void *context, const char *pass); /* called before each pass; NULL: nobody */
+  void *context;
+  int64_t nodes_before, nodes_after; /* regions' nodes included */
+} pass_run;
+
+/* Errors are the model's (dtypes and shapes that do not agree, said in m->diagnosis) or want of memory. */
+reed_status pass_run_all(pass_run *run) REED_MUST_CHECK;
+/* The PLACED passes, when every value has its device. */
+reed_status pass_run_placed(pass_run *run) REED_MUST_CHECK;
+
+#endif

@@ -1,0 +1,61 @@
+/* The verifier's notes on the function at hand, and how it rejects an instruction. verify_code.c looks at each
+ * instruction by itself; verify_flow.c follows the states of registers (verify_state.c) along every path;
+ * verify_shaped.c follows operands from `shape` to `invoke`; verify.c is the whole. */
+#ifndef LOADER_VERIFIER_H_
+#define LOADER_VERIFIER_H_
+
+#include "base/vec.h"
+#include "bytecode/operands.h"
+#include "loader/rules.h"
+#include "loader/verify_state.h"
+#include "ops/op.h"
+
+typedef struct block {
+  uint32_t begin;
+  state *states; /* at its beginning; NULL: not reached yet */
+  bool dirty;
+} block;
+
+/* Per word of the function's code. */
+#define MARK_START 1u  /* an instruction begins */
+#define MARK_LEADER 2u /* a stretch begins */
+
+typedef struct verifier {
+  const module *m;
+  reed_diagnosis *diagnosis;
+  const reed_op **ops; /* per call site */
+  VEC_OF(uint64_t)
+  asked; /* site << 32 | input of the `shape` instructions whose flag asks for elements that the
+            operator does not read (any more); sorted once a function's code has been checked */
+  uint32_t n_epochs_seen;
+  /* the function at hand */
+  uint32_t number;
+  const module_function *f;
+  const uint32_t *code;
+  uint8_t *marks;
+  uint32_t *places;   /* 0 outside of epochs, 2e + 1 in the shape section of epoch e, 2e + 2 in its run section */
+  uint32_t *block_of; /* at leaders */
+  block *blocks;
+  uint32_t n_blocks;
+  state *states; /* now: n_r references, then n_s scalars */
+  size_t n_states;
+  size_t n_fetching; /* of them */
+} verifier;
+
+#define PLACE_OUTSIDE 0u
+static inline bool place_is_shape(uint32_t place) { return place & 1; }
+static inline bool place_is_run(uint32_t place) { return place && !(place & 1); }
+/* Epoch + 1; 0 outside. */
+static inline uint32_t place_stamp(uint32_t place) { return (place + 1) / 2; }
+
+/* The device operand of an instruction; the host where it has none. */
+int32_t verify_device(const insn *in);
+/* The number of the call site of `shape` and `invoke`, and the declaration of its operator. */
+uint32_t verify_site(const insn *in);
+const reed_op *verify_operator(const verifier *v, const insn *in);
+
+/* Rejects an instruction, for the operand of that name (NULL: none) and the item of its list (-1: not a list's). */
+reed_status verify_fail(const verifier *v, verify_rule rule, const insn *in, const char *operand, int64_t item,
+                        const char *format, ...) REED_PRINTF(6, 7) REED_MUST_CHECK;
+
+#endif

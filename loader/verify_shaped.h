@@ -1,0 +1,10 @@
+/* Operands from `shape` to `invoke`. */
+#ifndef LOADER_VERIFY_SHAPED_H_
+#define LOADER_VERIFY_SHAPED_H_
+
+#include "loader/verifier.h"
+
+/* Rule V56 for the epochs of one function whose code has passed both; fills the module's epochs_shaped. */
+reed_status verify_shaped(verifier *v) REED_MUST_CHECK;
+
+#endif

@@ -1,0 +1,22 @@
+/* What shape functions are written with besides the public calls of reed/operator.h. */
+#ifndef SHAPEFUNCS_DIMS_H_
+#define SHAPEFUNCS_DIMS_H_
+
+#include <stddef.h>
+
+#include "reed/operator.h"
+
+/* A fresh value of any sign (compile time only). */
+reed_dim shapecall_fresh_value(reed_shape_call *call);
+/* "[1,h,3]" of dims that may be symbols; returns out. */
+char *shapecall_dims_text(const reed_shape_call *call, int32_t rank, const reed_dim *dims, char *out, size_t capacity);
+static inline bool shapecall_is_float(reed_dtype dtype) {
+  return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
+}
+
+/* One dim as text: a number or a symbol. */
+const char *shapecall_dim_text(const reed_shape_call *call, reed_dim d, char out[64]);
+/* The declared name of an input, with its index where the declaration is variadic; "" for none. */
+const char *shapecall_operand_name(const reed_op *op, int32_t input, char out[96]);
+
+#endif
