@@ -486,6 +486,13 @@ static size_t first_entry(const flow_block *b, int32_t time, int32_t order) {
   return low;
 }
 
+/* Copies of several results of one operator have one order. */
+static size_t last_entry(const flow_block *b, int32_t time, int32_t order) {
+  size_t i = first_entry(b, time, order);
+  while (i + 1 < b->entries.n && b->entries.items[i + 1].time == time && b->entries.items[i + 1].order == order) i++;
+  return i;
+}
+
 void flow_entries_at(const flow_block *b, int32_t time, size_t *out_begin, size_t *out_end) {
   *out_begin = first_entry(b, time, 0);
   *out_end = first_entry(b, time + 1, 0);
@@ -509,7 +516,7 @@ static reed_status place_kills(flow *f, flow_block *root) {
     bool in_epoch = x->filled && flow_slot(x->time) == SLOT_EPOCH && memory_root(x)->last_of_memory == x->time;
     if (in_epoch) {
       x->killed_in_run = true;
-      list = &x->home->entries.items[first_entry(x->home, x->time, x->last_order)].kills;
+      list = &x->home->entries.items[last_entry(x->home, x->time, x->last_order)].kills;
     } else {
       list = x->last == FLOW_END ? &root->end_kills : &root->kills[x->last];
     }
