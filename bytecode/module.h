@@ -89,8 +89,8 @@ typedef struct module {
   uint32_t *inputs, *outputs; /* the model's: type indices (names inside); as many as main's params and results */
   const char *model_name, *producer, *producer_version;
   const char *target; /* what it was compiled for (ops/capability.h); "" where that is not known */
-  int32_t n_devices; /* 1: host only; n: n - 1 accelerators, at most MODULE_MAX_DEVICES */
-  void *owner;       /* what the strings, code and constants live in; released by module_close */
+  int32_t n_devices;  /* 1: host only; n: n - 1 accelerators, at most MODULE_MAX_DEVICES */
+  void *owner;        /* what the strings, code and constants live in; released by module_close */
 } module;
 
 /* ---- building (compiler, assembler) ---- */

@@ -1,5 +1,5 @@
-/* Valid arguments for every type of the public headers, one each, and the checks of null_arguments.py. A new type gets a
- * FIXTURE_ here. */
+/* Valid arguments for every type of the public headers, one each, and the checks of null_arguments.py. A new type gets
+ * a FIXTURE_ here. */
 #ifndef TESTS_INCLUDE_NULL_FIXTURE_H_
 #define TESTS_INCLUDE_NULL_FIXTURE_H_
 
