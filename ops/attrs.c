@@ -1,5 +1,5 @@
 /* Attributes of a call: what the operator's row says of those that the call does not give. The rows themselves are
- * expanded in ops/registry.c; copying lists and looking into them is base/desc.c's. */
+ * expanded in ops/table.c; copying lists and looking into them is base/desc.c's. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,7 +1,5 @@
-/* The registry: ops/op.def expanded into rows, and the custom operators of a program. Nothing here runs anything: shape
- * functions (shapefuncs/) and kernels (ops/<device>/) of built-in operators are found by tables of their own. Rows are
- * constants; a registry borrows its operators and owns the shared objects it has loaded. */
-#include "base/vec.h"
+/* The registry: the custom operators of a program, and operators by domain and name. It borrows its operators and owns
+ * the shared objects it has loaded; the built-in operators' rows are in table.c. */
 #include "ops/op.h"
 
 #include <dlfcn.h>
@@ -10,123 +8,7 @@
 #include "base/desc.h"
 #include "base/diag.h"
 #include "base/mem.h"
-
-/* ---- the table ---- */
-
-#define BIT(dtype) (1u << REED_##dtype)
-#define SET_FLOAT (BIT(F32) | BIT(F64) | BIT(F16) | BIT(BF16))
-#define SET_SIGNED (SET_FLOAT | BIT(I8) | BIT(I16) | BIT(I32) | BIT(I64))
-#define SET_UNSIGNED (BIT(U8) | BIT(U16) | BIT(U32) | BIT(U64))
-#define SET_NUMERIC (SET_SIGNED | SET_UNSIGNED)
-#define SET_INT (SET_NUMERIC & ~SET_FLOAT)
-#define SET_INDEX (BIT(I32) | BIT(I64))
-#define SET_ANY (SET_NUMERIC | BIT(BOOL))
-#define SET_F32 BIT(F32)
-#define SET_I32 BIT(I32)
-#define SET_I64 BIT(I64)
-#define SET_BOOL BIT(BOOL)
-
-#define INPUT(input_name, input_reads, set, is_optional, is_variadic, is_same, ...) \
-  {.name = #input_name, \
-   .reads = REED_READS_##input_reads, \
-   .dtypes = SET_##set, \
-   .optional = is_optional, \
-   .variadic = is_variadic, \
-   .same_type = is_same, \
-   __VA_ARGS__},
-#define IN(name, reads, set) INPUT(name, reads, set, false, false, false, )
-#define OPT(name, reads, set) INPUT(name, reads, set, true, false, false, )
-#define VAR(name, reads, set) INPUT(name, reads, set, false, true, false, )
-#define OPT_VAR(name, reads, set) INPUT(name, reads, set, true, true, false, )
-#define SAME(name, reads, set) INPUT(name, reads, set, false, false, true, )
-#define SAME_OPT(name, reads, set) INPUT(name, reads, set, true, false, true, )
-#define SAME_VAR(name, reads, set) INPUT(name, reads, set, false, true, true, )
-#define OPT_IF(name, reads, set, attr, word) \
-  INPUT(name, reads, set, true, false, false, .reads_attr = #attr, .reads_word = #word)
-
-#define RULE_LIKE(i) .type_rule = REED_TYPE_LIKE, .type_arg = i
-#define RULE_FIXED(dtype) .type_rule = REED_TYPE_FIXED, .type_arg = REED_##dtype
-#define RULE_OF(attr) .type_rule = REED_TYPE_ATTR, .type_attr = #attr
-#define RULE_OF_OR_LIKE(attr, i) .type_rule = REED_TYPE_ATTR, .type_attr = #attr, .type_arg = i
-#define RULE_CUSTOM .type_rule = REED_TYPE_CUSTOM
-#define IS_BOUNDED_EXACT false
-#define IS_BOUNDED_BOUNDED true
-#define OUTPUT(output_name, exactness, rule, is_optional, is_variadic) \
-  {.name = #output_name, \
-   .bounded = IS_BOUNDED_##exactness, \
-   .optional = is_optional, \
-   .variadic = is_variadic, \
-   RULE_##rule},
-#define OUT(name, exactness, rule) OUTPUT(name, exactness, rule, false, false)
-#define OUT_OPT(name, exactness, rule) OUTPUT(name, exactness, rule, true, false)
-#define OUT_VAR(name, exactness, rule) OUTPUT(name, exactness, rule, false, true)
-
-/* ONNX's numbers are f32: a value that is written in a model and one that is left out have the same bits. */
-static const float zero = 0;
-#define VALUE_INT(value) .i = value
-#define VALUE_FLOAT(value) .f = (double)(float)(value)
-#define VALUE_STRING(value) .s = value
-#define VALUE_TENSOR(...) __VA_ARGS__
-#define F32_ZERO .desc = {.dtype = REED_F32, .rank = 1, .dims = {1}}, .n = 1, .data = &zero
-#define ATTR(attr_name, attr_type, value) \
-  {.name = #attr_name, .type = REED_ATTR_##attr_type, .otherwise = &(const reed_attr){VALUE_##attr_type(value)}},
-#define OPT_ATTR(attr_name, attr_type) {.name = #attr_name, .type = REED_ATTR_##attr_type},
-#define REQ(attr_name, attr_type) {.name = #attr_name, .type = REED_ATTR_##attr_type, .required = true},
-
-#define OP(name, shape, kernel, class, alias, properties, INPUTS, OUTPUTS, ATTRS) \
-  static const reed_op_input inputs_##name[] = {INPUTS}; \
-  static const reed_op_output outputs_##name[] = {OUTPUTS}; \
-  static const reed_op_attr attrs_##name[] = {ATTRS};
-#include "ops/op.def"
-
-#define COUNT(array) ((int32_t)(sizeof(array) / sizeof *(array)))
-#define PLAIN 0
-#define FUSABLE OP_PROPERTY_FUSABLE
-#define EXTENTS_ONLY REED_OP_EXTENTS_ONLY
-#define ANY_RANK REED_OP_ANY_RANK
-#define PACKABLE OP_PROPERTY_PACKABLE
-#define IS_LIGHT_LIGHT true
-#define IS_LIGHT_HEAVY false
-#define IS_LIGHT_CONTROL false
-#define OF_CLASS_LIGHT 0
-#define OF_CLASS_HEAVY 0
-#define OF_CLASS_CONTROL OP_PROPERTY_CONTROL
-
-static const reed_op builtins[OP_COUNT] = {
-#define OP(op_name, shape_function, kernel, class, op_alias, op_properties, INPUTS, OUTPUTS, ATTRS) \
-  [OP_##op_name] = {.domain = "", \
-                    .name = #op_name, \
-                    .inputs = inputs_##op_name, \
-                    .n_inputs = COUNT(inputs_##op_name), \
-                    .outputs = outputs_##op_name, \
-                    .n_outputs = COUNT(outputs_##op_name), \
-                    .attrs = attrs_##op_name, \
-                    .n_attrs = COUNT(attrs_##op_name), \
-                    .alias = REED_ALIAS_##op_alias, \
-                    .light = IS_LIGHT_##class, \
-                    .properties = OF_CLASS_##class | op_properties},
-#include "ops/op.def"
-};
-
-const reed_op *op_builtin(op_id id) { return &builtins[id]; }
-
-op_id op_id_of(const reed_op *op) {
-  uintptr_t offset = (uintptr_t)op - (uintptr_t)builtins;
-  return offset < sizeof builtins ? (op_id)(offset / sizeof *builtins) : OP_COUNT;
-}
-
-/* The declaration of operand i in a list whose last entry may stand for any number. */
-#define OPERAND_AT(list, n, i) \
-  ((i) < 0 ? NULL : (i) < (n) ? &(list)[i] : (n) > 0 && (list)[(n)-1].variadic ? &(list)[(n)-1] : NULL)
-
-const reed_op_input *reed_op_input_at(const reed_op *op, int32_t i) {
-  return !op ? NULL : OPERAND_AT(op->inputs, op->n_inputs, i);
-}
-const reed_op_output *reed_op_output_at(const reed_op *op, int32_t i) {
-  return !op ? NULL : OPERAND_AT(op->outputs, op->n_outputs, i);
-}
-
-/* ---- custom operators ---- */
+#include "base/vec.h"
 
 struct reed_registry {
   VEC_OF(const reed_op *) ops;
@@ -142,7 +24,7 @@ static bool is_named(const reed_op *op, const char *domain, const char *name) {
 
 const reed_op *op_find(const reed_registry *registry, const char *domain, const char *name) {
   for (size_t i = 0; i < OP_COUNT; i++)
-    if (is_named(&builtins[i], domain, name)) return &builtins[i];
+    if (is_named(op_builtin((op_id)i), domain, name)) return op_builtin((op_id)i);
   for (size_t i = 0; registry && i < registry->ops.n; i++)
     if (is_named(registry->ops.items[i], domain, name)) return registry->ops.items[i];
   return NULL;
