@@ -73,7 +73,9 @@ typedef struct reed_session reed_session;
 
 typedef struct reed_session_options {
   /* What module devices 1, 2 .. are bound to, with commas between; the last name serves all that are left: "host"
-   * (default), "sim", "sim:1", a module's path (reed/device.h). Devices are opened once in a process and shared. */
+   * (default), "sim", "sim:1", a module's path (reed/device.h). Devices are opened once in a process and shared.
+   * "sim?lacks=Conv+TopK.f64" is told what it lacks; a module that asks for it is refused
+   * (reed_compile_options.target). */
   const char *device;
   int n_threads;            /* 0: one per CPU available */
   int64_t memory_cap_bytes; /* of each device's pool; 0: none */
