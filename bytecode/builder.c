@@ -1,64 +1,22 @@
 /* The module builder: what compiler and assembler describe a module with, piece by piece.
  *
  * Strings, types and constants are found again by hash. A failure (no memory, or a misuse such as an operand too many)
- * is kept in the builder, whose later calls then do nothing useful, and comes out of module_builder_finish. Strings are
- * renumbered there: a module's strings are in ascending order, the first is "", and there is none that nothing refers
- * to. */
+ * is kept in the builder, whose later calls then do nothing useful, and comes out of module_builder_finish (finish.c).
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/table.h"
-#include "base/vec.h"
-#include "bytecode/format.h"
+#include "bytecode/builder.h"
 #include "bytecode/operands.h"
 
-typedef struct built_function {
-  module_function f; /* its lists are owned */
-  VEC_OF(uint32_t) code;
-  VEC_OF(module_debug) debug;
-  bool begun, ended;
-} built_function;
-
-typedef struct label {
-  uint32_t function, pc;
-  bool bound;
-} label;
-typedef struct fixup {
-  uint32_t label, word;
-} fixup;
-
-#define NO_FUNCTION UINT32_MAX
 #define HASHED_BYTES \
   ((int64_t)64 \
    << 10) /* of a constant: different weights differ early, and those of a mapped file should be read once */
 
-struct module_builder {
-  reed_status status;
-  char message[256];
-  table string_table, type_table, constant_table;
-  VEC_OF(const char *) strings; /* owned */
-  VEC_OF(module_type) types;
-  VEC_OF(module_constant) constants;
-  VEC_OF(bool) owned; /* per constant: its data is ours */
-  VEC_OF(module_site) sites;
-  VEC_OF(built_function) functions;
-  VEC_OF(label) labels;
-  VEC_OF(fixup) fixups; /* of the function begun */
-  uint32_t *inputs, *outputs;
-  uint32_t n_inputs, n_outputs;
-  uint32_t model_name, producer, producer_version, target;
-  int32_t n_devices;
-  uint32_t function; /* begun, or NO_FUNCTION */
-  /* the instruction begun: -1 none */
-  int insn, operand;
-  uint32_t insn_pc;
-};
-
-static void misuse(module_builder *b, const char *format, ...) REED_PRINTF(2, 3);
-static void misuse(module_builder *b, const char *format, ...) {
+void builder_misuse(module_builder *b, const char *format, ...) {
   if (b->status != REED_OK) return;
   b->status = REED_ERROR_ARGUMENT;
   va_list arguments;
@@ -67,7 +25,7 @@ static void misuse(module_builder *b, const char *format, ...) {
   va_end(arguments);
 }
 
-static void no_memory(module_builder *b) {
+void builder_no_memory(module_builder *b) {
   if (b->status == REED_OK) b->status = REED_ERROR_MEMORY;
 }
 
@@ -98,7 +56,7 @@ uint32_t module_add_string(module_builder *b, const char *text) {
   const char *copy = mem_copy_text(text);
   if (!copy || !VEC_ROOM(&b->strings) || !table_add(&b->string_table, hash, (uint32_t)b->strings.n)) {
     mem_free((void *)copy);
-    no_memory(b);
+    builder_no_memory(b);
     return 0;
   }
   b->strings.items[b->strings.n++] = copy;
@@ -107,14 +65,14 @@ uint32_t module_add_string(module_builder *b, const char *text) {
 
 uint32_t module_add_type(module_builder *b, const module_type *type) {
   if (type->rank > REED_MAX_RANK) {
-    misuse(b, "type of rank %d", type->rank);
+    builder_misuse(b, "type of rank %d", type->rank);
     return 0;
   }
   bool named = type->name < b->strings.n;
   for (int32_t i = 0; i < type->rank; i++)
     named = named && (type->dims[i] >= 0 || (uint64_t)~type->dims[i] < b->strings.n);
   if (!named) {
-    misuse(b, "a type's name or symbol is no string of this builder");
+    builder_misuse(b, "a type's name or symbol is no string of this builder");
     return 0;
   }
   module_type t = {
@@ -127,7 +85,7 @@ uint32_t module_add_type(module_builder *b, const module_type *type) {
   uint32_t found = table_find(&b->type_table, hash, same_type, b, &t);
   if (found != TABLE_NONE) return found;
   if (!VEC_ROOM(&b->types) || !table_add(&b->type_table, hash, (uint32_t)b->types.n)) {
-    no_memory(b);
+    builder_no_memory(b);
     return 0;
   }
   b->types.items[b->types.n++] = t;
@@ -138,7 +96,7 @@ uint32_t module_add_type(module_builder *b, const module_type *type) {
 static int64_t constant_bytes(module_builder *b, const reed_desc *desc, const char *name) {
   int64_t n_bytes =
       desc->rank >= 0 && desc->rank <= REED_MAX_RANK && reed_dtype_bytes(desc->dtype) ? desc_bytes(desc) : -1;
-  if (n_bytes < 0) misuse(b, "constant '%s' has no valid type", name);
+  if (n_bytes < 0) builder_misuse(b, "constant '%s' has no valid type", name);
   return n_bytes;
 }
 
@@ -157,7 +115,7 @@ uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const voi
   if (!c.data || !VEC_ROOM(&b->owned) || !VEC_ROOM(&b->constants) ||
       !table_add(&b->constant_table, hash, (uint32_t)b->constants.n)) {
     if (!borrow) mem_free((void *)c.data);
-    no_memory(b);
+    builder_no_memory(b);
     return 0;
   }
   b->owned.items[b->owned.n++] = !borrow;
@@ -170,7 +128,7 @@ uint32_t module_add_made_constant(module_builder *b, const reed_desc *desc, modu
   if (constant_bytes(b, desc, name) < 0) return 0;
   module_constant c = {.desc = *desc, .data = data, .name = module_add_string(b, name), .make = make};
   if (!VEC_ROOM(&b->owned) || !VEC_PUSH(&b->constants, c)) {
-    no_memory(b);
+    builder_no_memory(b);
     return 0;
   }
   b->owned.items[b->owned.n++] = false;
@@ -182,12 +140,12 @@ uint32_t module_add_site(module_builder *b, const char *domain, const char *op, 
   module_site s = {.n_inputs = n_inputs, .n_outputs = n_outputs};
   s.domain = module_add_string(b, domain), s.op = module_add_string(b, op), s.node = module_add_string(b, node);
   if (attrs_copy(attrs, n_attrs, &s.attrs) != REED_OK) {
-    no_memory(b);
+    builder_no_memory(b);
     return 0;
   }
   if (!VEC_PUSH(&b->sites, s)) {
     attrs_free(&s.attrs);
-    no_memory(b);
+    builder_no_memory(b);
     return 0;
   }
   for (int32_t i = 0; i < s.attrs.n; i++) {
@@ -204,7 +162,7 @@ void module_set_site_dtypes(module_builder *b, uint32_t site, const reed_dtype *
   bool known = false;
   for (size_t i = 0; i < n; i++) known |= dtypes[i] != REED_NONE;
   uint8_t *made = known ? mem_alloc(n) : NULL;
-  if (known && !made) no_memory(b);
+  if (known && !made) builder_no_memory(b);
   for (size_t i = 0; made && i < n; i++) made[i] = (uint8_t)dtypes[i];
   mem_free((void *)s->dtypes);
   s->dtypes = made;
@@ -225,16 +183,16 @@ uint32_t module_declare_function(module_builder *b, const char *name, const uint
   if (!made.f.param_types || !made.f.result_types || !VEC_PUSH(&b->functions, made)) {
     mem_free((void *)made.f.param_types);
     mem_free((void *)made.f.result_types);
-    no_memory(b);
+    builder_no_memory(b);
     return 0;
   }
   return (uint32_t)b->functions.n - 1;
 }
 
 void module_begin_function(module_builder *b, uint32_t function) {
-  if (b->function != NO_FUNCTION) misuse(b, "function %u begun inside another", function);
+  if (b->function != NO_FUNCTION) builder_misuse(b, "function %u begun inside another", function);
   else if (function >= b->functions.n || b->functions.items[function].begun)
-    misuse(b, "function %u is not declared, or begun twice", function);
+    builder_misuse(b, "function %u is not declared, or begun twice", function);
   if (b->status != REED_OK) return;
   b->function = function;
   b->functions.items[function].begun = true;
@@ -244,13 +202,13 @@ void module_begin_function(module_builder *b, uint32_t function) {
 
 void module_end_function(module_builder *b, uint32_t n_r, uint32_t n_s) {
   if (b->function == NO_FUNCTION || b->insn >= 0)
-    misuse(b, "module_end_function without begin, or inside an instruction");
+    builder_misuse(b, "module_end_function without begin, or inside an instruction");
   if (b->status != REED_OK) return;
   built_function *f = &b->functions.items[b->function];
   for (size_t i = 0; i < b->fixups.n; i++) {
     const label *l = &b->labels.items[b->fixups.items[i].label];
     if (!l->bound || l->function != b->function) {
-      misuse(b, "function '%s': a label is used but not bound", b->strings.items[f->f.name]);
+      builder_misuse(b, "function '%s': a label is used but not bound", b->strings.items[f->f.name]);
       return;
     }
     f->code.items[b->fixups.items[i].word] = l->pc;
@@ -262,24 +220,25 @@ void module_end_function(module_builder *b, uint32_t n_r, uint32_t n_s) {
 }
 
 static void push_word(module_builder *b, uint32_t word) {
-  if (b->status == REED_OK && !VEC_PUSH(&b->functions.items[b->function].code, word)) no_memory(b);
+  if (b->status == REED_OK && !VEC_PUSH(&b->functions.items[b->function].code, word)) builder_no_memory(b);
 }
 
 /* True when the next operand may be of that form (and counts it). */
 static bool next_operand(module_builder *b, insn_form form) {
   if (b->status != REED_OK) return false;
   const insn_info *info = b->insn >= 0 ? &insn_table[b->insn] : NULL;
-  if (!info) misuse(b, "an operand outside of an instruction");
-  else if (b->operand >= info->n_operands) misuse(b, "%s: more than %d operands", info->mnemonic, info->n_operands);
+  if (!info) builder_misuse(b, "an operand outside of an instruction");
+  else if (b->operand >= info->n_operands)
+    builder_misuse(b, "%s: more than %d operands", info->mnemonic, info->n_operands);
   else if (info->forms[b->operand] != form)
-    misuse(b, "%s: operand '%s' given in the wrong form", info->mnemonic, info->names[b->operand]);
+    builder_misuse(b, "%s: operand '%s' given in the wrong form", info->mnemonic, info->names[b->operand]);
   b->operand++;
   return b->status == REED_OK;
 }
 
 void emit_begin(module_builder *b, int insn, const char *node) {
   if (b->function == NO_FUNCTION || b->insn >= 0)
-    misuse(b, "emit_begin outside of a function, or inside an instruction");
+    builder_misuse(b, "emit_begin outside of a function, or inside an instruction");
   if (b->status != REED_OK) return;
   built_function *f = &b->functions.items[b->function];
   b->insn = insn, b->operand = 0;
@@ -287,14 +246,14 @@ void emit_begin(module_builder *b, int insn, const char *node) {
   push_word(b, (uint32_t)insn);
   if (!node) return;
   module_debug d = {b->function, b->insn_pc, module_add_string(b, node)};
-  if (!VEC_PUSH(&f->debug, d)) no_memory(b);
+  if (!VEC_PUSH(&f->debug, d)) builder_no_memory(b);
 }
 
 static void push_label(module_builder *b, uint32_t label) {
-  if (label >= b->labels.n) misuse(b, "label %u does not exist", label);
+  if (label >= b->labels.n) builder_misuse(b, "label %u does not exist", label);
   if (b->status != REED_OK) return;
   fixup fix = {label, (uint32_t)b->functions.items[b->function].code.n};
-  if (!VEC_PUSH(&b->fixups, fix)) no_memory(b);
+  if (!VEC_PUSH(&b->fixups, fix)) builder_no_memory(b);
   push_word(b, 0);
 }
 
@@ -323,29 +282,29 @@ void emit_list(module_builder *b, const uint32_t *items, uint32_t n) {
 void emit_end(module_builder *b) {
   if (b->status != REED_OK) return;
   if (b->insn < 0) {
-    misuse(b, "emit_end without emit_begin");
+    builder_misuse(b, "emit_end without emit_begin");
     return;
   }
   built_function *f = &b->functions.items[b->function];
   const insn_info *info = &insn_table[b->insn];
   size_t n_words = f->code.n - b->insn_pc;
   if (b->operand != info->n_operands)
-    misuse(b, "%s: %d of %d operands given", info->mnemonic, b->operand, info->n_operands);
-  if (n_words > 0xffff) misuse(b, "%s: longer than 65535 words", info->mnemonic);
+    builder_misuse(b, "%s: %d of %d operands given", info->mnemonic, b->operand, info->n_operands);
+  if (n_words > 0xffff) builder_misuse(b, "%s: longer than 65535 words", info->mnemonic);
   f->code.items[b->insn_pc] |= (uint32_t)n_words << 16;
   b->insn = -1;
 }
 
 uint32_t emit_new_label(module_builder *b) {
   label l = {0};
-  if (!VEC_PUSH(&b->labels, l)) no_memory(b);
+  if (!VEC_PUSH(&b->labels, l)) builder_no_memory(b);
   return b->labels.n ? (uint32_t)b->labels.n - 1 : 0;
 }
 
 void emit_bind_label(module_builder *b, uint32_t label_number) {
   if (b->function == NO_FUNCTION || b->insn >= 0 || label_number >= b->labels.n)
-    misuse(b, "label %u bound outside of a function", label_number);
-  else if (b->labels.items[label_number].bound) misuse(b, "label %u bound twice", label_number);
+    builder_misuse(b, "label %u bound outside of a function", label_number);
+  else if (b->labels.items[label_number].bound) builder_misuse(b, "label %u bound twice", label_number);
   if (b->status != REED_OK) return;
   b->labels.items[label_number] = (label){b->function, (uint32_t)b->functions.items[b->function].code.n, true};
 }
@@ -356,7 +315,7 @@ static void set_list(module_builder *b, uint32_t **list, uint32_t *out_n, const 
   mem_free(*list);
   *list = mem_copy(items, n * sizeof *items);
   *out_n = *list ? n : 0;
-  if (!*list) no_memory(b);
+  if (!*list) builder_no_memory(b);
 }
 
 void module_set_io(module_builder *b, const uint32_t *input_types, uint32_t n_inputs, const uint32_t *output_types,
@@ -374,210 +333,6 @@ void module_set_names(module_builder *b, const char *model_name, const char *pro
 }
 
 void module_set_target(module_builder *b, const char *target) { b->target = module_add_string(b, target); }
-
-/* New numbers of the strings that are referred to, in ascending order. */
-typedef struct renumbering {
-  uint32_t *to;         /* per old number: new + 1, 0 while unused */
-  const char **strings; /* the new list */
-  size_t n;
-} renumbering;
-
-/* Calls `visit` on every place that holds a string's number, in the builder and in the finished code. */
-static void each_string(module_builder *b, uint32_t *code, size_t n_code, module_debug *debug, size_t n_debug,
-                        void (*visit)(renumbering *r, uint32_t *number), renumbering *r) {
-  visit(r, &b->model_name), visit(r, &b->producer), visit(r, &b->producer_version), visit(r, &b->target);
-  for (size_t i = 0; i < b->types.n; i++) {
-    module_type *t = &b->types.items[i];
-    visit(r, &t->name);
-    for (int32_t k = 0; k < t->rank; k++) {
-      if (t->dims[k] >= 0) continue;
-      uint32_t symbol = (uint32_t)~t->dims[k];
-      visit(r, &symbol);
-      t->dims[k] = ~(int64_t)symbol;
-    }
-  }
-  for (size_t i = 0; i < b->constants.n; i++) visit(r, &b->constants.items[i].name);
-  for (size_t i = 0; i < b->functions.n; i++) visit(r, &b->functions.items[i].f.name);
-  for (size_t i = 0; i < b->sites.n; i++) {
-    module_site *s = &b->sites.items[i];
-    visit(r, &s->domain), visit(r, &s->op), visit(r, &s->node);
-    for (int32_t k = 0; k < s->attrs.n;
-         k++) { /* these hold their text; their numbers are looked up, so that the strings stay */
-      const reed_attr *a = &s->attrs.items[k];
-      uint32_t name = module_add_string(b, a->name);
-      visit(r, &name);
-      if (a->type != REED_ATTR_STRING) continue;
-      uint32_t text = module_add_string(b, a->s);
-      visit(r, &text);
-    }
-  }
-  for (size_t i = 0; i < n_debug; i++) visit(r, &debug[i].node);
-  insn in;
-  for (uint32_t pc = 0; insn_decode(code, (uint32_t)n_code, pc, &in); pc += in.n_words)
-    for (int i = 0; i < insn_table[in.id].n_operands; i++)
-      if (insn_table[in.id].roles[i] == INSN_ROLE_STR) visit(r, &code[in.operands[i].words - code]);
-}
-
-static void mark_string(renumbering *r, uint32_t *number) {
-  if (*number < r->n) r->to[*number] = 1;
-}
-static void replace_string(renumbering *r, uint32_t *number) {
-  if (*number < r->n) *number = r->to[*number] - 1;
-}
-
-static int compare_strings(const void *a, const void *b) {
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Everything laid out behind one another, owned by this struct. */
-typedef struct layout {
-  uint32_t *code;
-  size_t n_code;
-  VEC_OF(module_epoch) epochs;
-  VEC_OF(module_debug) debug;
-  module_function *functions;
-  renumbering names;
-} layout;
-
-static void layout_fini(layout *l) {
-  mem_free(l->code);
-  VEC_FREE(&l->epochs);
-  VEC_FREE(&l->debug);
-  mem_free(l->functions);
-  mem_free(l->names.to);
-  mem_free(l->names.strings);
-}
-
-/* Notes where the epochs of one function's code begin, plan and end. Words of operands that are no epoch numbers are
- * left to the verifier. */
-static bool collect_epochs(layout *l, uint32_t function, const uint32_t *code, uint32_t n_code) {
-  insn in;
-  for (uint32_t pc = 0; insn_decode(code, n_code, pc, &in); pc += in.n_words) {
-    if (in.id != INSN_EPOCH_ENTER && in.id != INSN_EPOCH_PLAN && in.id != INSN_EPOCH_END) continue;
-    uint32_t e = insn_epoch_plan_at(in.code).epoch;        /* the first operand of all three */
-    if (e >= n_code && e > l->epochs.n + n_code) continue; /* more epochs than words: nonsense */
-    while (l->epochs.n <= e) {
-      module_epoch none = {function, 0, 0, 0};
-      if (!VEC_PUSH(&l->epochs, none)) return false;
-    }
-    module_epoch *epoch = &l->epochs.items[e];
-    epoch->function = function;
-    *(in.id == INSN_EPOCH_ENTER ? &epoch->enter : in.id == INSN_EPOCH_PLAN ? &epoch->plan : &epoch->end) = pc;
-  }
-  return true;
-}
-
-static bool lay_out_code(const module_builder *b, layout *l) {
-  for (size_t i = 0; i < b->functions.n; i++) l->n_code += b->functions.items[i].code.n;
-  l->code = mem_alloc(l->n_code * sizeof *l->code);
-  l->functions = mem_calloc(b->functions.n, sizeof *l->functions);
-  if (!l->code || !l->functions) return false;
-  size_t at = 0;
-  for (size_t i = 0; i < b->functions.n; i++) {
-    const built_function *f = &b->functions.items[i];
-    if (f->code.n) memcpy(l->code + at, f->code.items, f->code.n * sizeof *l->code);
-    l->functions[i] = f->f;
-    l->functions[i].code_offset = (uint32_t)at;
-    at += f->code.n;
-    for (size_t k = 0; k < f->debug.n; k++)
-      if (!VEC_PUSH(&l->debug, f->debug.items[k])) return false;
-    if (!collect_epochs(l, (uint32_t)i, f->code.items, (uint32_t)f->code.n)) return false;
-  }
-  return true;
-}
-
-static bool renumber_strings(module_builder *b, layout *l) {
-  renumbering *r = &l->names;
-  r->n = b->strings.n;
-  r->to = mem_calloc(r->n, sizeof *r->to);
-  r->strings = mem_calloc(r->n, sizeof *r->strings);
-  if (!r->to || !r->strings) return false;
-  uint32_t empty = 0;
-  mark_string(r, &empty);
-  each_string(b, l->code, l->n_code, l->debug.items, l->debug.n, mark_string, r);
-  size_t n = 0;
-  for (size_t i = 0; i < r->n; i++)
-    if (r->to[i]) r->strings[n++] = b->strings.items[i];
-  qsort(r->strings, n, sizeof *r->strings, compare_strings);
-  for (size_t i = 0; i < n; i++) {
-    uint32_t old = module_add_string(b, r->strings[i]); /* there: a look-up */
-    r->to[old] = (uint32_t)i + 1;
-  }
-  each_string(b, l->code, l->n_code, l->debug.items, l->debug.n, replace_string, r);
-  for (size_t i = 0; i < b->functions.n; i++) l->functions[i].name = b->functions.items[i].f.name;
-  r->n = n;
-  return true;
-}
-
-static void check_complete(module_builder *b) {
-  if (b->functions.n == 0) misuse(b, "a module needs a main function");
-  for (size_t i = 0; i < b->functions.n; i++)
-    if (!b->functions.items[i].ended)
-      misuse(b, "function '%s' was declared but has no code", b->strings.items[b->functions.items[i].f.name]);
-  if (b->status != REED_OK) return;
-  const module_function *main = &b->functions.items[0].f;
-  if (b->n_inputs != main->n_r_params || b->n_outputs != main->n_r_results)
-    misuse(b, "%u inputs and %u outputs, but main has %u parameters and %u results", b->n_inputs, b->n_outputs,
-           main->n_r_params, main->n_r_results);
-  for (uint32_t i = 0; i < b->n_inputs + b->n_outputs && b->status == REED_OK; i++)
-    if ((i < b->n_inputs ? b->inputs[i] : b->outputs[i - b->n_inputs]) >= b->types.n)
-      misuse(b, "an input's or output's type does not exist");
-}
-
-reed_status module_builder_finish(module_builder *b, void **out_bytes, size_t *out_n_bytes, reed_diagnosis *diagnosis) {
-  module_memory memory;
-  reed_module_sink sink = module_memory_sink(&memory);
-  reed_status status = module_builder_finish_to(b, &sink, diagnosis);
-  if (status != REED_OK) {
-    mem_free(memory.bytes);
-    return status;
-  }
-  *out_bytes = memory.bytes;
-  *out_n_bytes = memory.n;
-  return REED_OK;
-}
-
-reed_status module_builder_finish_to(module_builder *b, const reed_module_sink *sink, reed_diagnosis *diagnosis) {
-  check_complete(b);
-  layout l = {0};
-  if (b->status == REED_OK && (!lay_out_code(b, &l) || !renumber_strings(b, &l))) no_memory(b);
-  reed_status status = b->status;
-  if (status == REED_OK) {
-    const char **strings = l.names.strings;
-    module m = {.minor = FORMAT_MINOR,
-                .strings = strings,
-                .n_strings = l.names.n,
-                .types = b->types.items,
-                .n_types = b->types.n,
-                .functions = l.functions,
-                .n_functions = b->functions.n,
-                .code = l.code,
-                .n_code = l.n_code,
-                .sites = b->sites.items,
-                .n_sites = b->sites.n,
-                .constants = b->constants.items,
-                .n_constants = b->constants.n,
-                .epochs = l.epochs.items,
-                .n_epochs = l.epochs.n,
-                .debug = l.debug.items,
-                .n_debug = l.debug.n,
-                .inputs = b->inputs,
-                .outputs = b->outputs,
-                .model_name = strings[b->model_name],
-                .producer = strings[b->producer],
-                .producer_version = strings[b->producer_version],
-                .target = strings[b->target],
-                .n_devices = b->n_devices};
-    status = module_write(&m, sink, diagnosis);
-    misuse(b, "the builder is finished"); /* its strings have been renumbered */
-  } else if (status == REED_ERROR_MEMORY) {
-    status = diag_no_memory(diagnosis, "building the module");
-  } else {
-    status = diag_fail(diagnosis, status, "module builder: %s", b->message);
-  }
-  layout_fini(&l);
-  return status;
-}
 
 reed_status module_builder_open(module_builder **out_builder) {
   module_builder *b = mem_calloc(1, sizeof *b);
