@@ -34,7 +34,7 @@ static uv_mutex_t
 static opened *all;
 static void start(void) { (void)!uv_mutex_init(&lock); }
 
-static device_services services;
+static const device_services services = {&reed_allocator_hook, kernel_cpu};
 
 static const reed_device_info kinds[] = {
 #define TARGET(name, host_kernels, list, summary) {#name, summary, false},
@@ -80,7 +80,6 @@ static reed_status open_kind(const device_name *name, const char *text, device *
   const device_module *module = NULL;
   reed_status status = device_module_find(name->kind, &module, diagnosis);
   if (status != REED_OK) return status;
-  services = (device_services){&reed_allocator_hook, kernel_cpu};
   return module->open(&services, name->index, name->options, out_device, diagnosis);
 }
 
