@@ -23,6 +23,7 @@ static const flag flags[] = {
     FLAG_OF_MEMORY_CAP,
     FLAG_OF_PICTURES,
     FLAG_OF_DISABLED,
+    FLAG_OF_EXTERNAL,
     FLAG_OF_CHECKSUM,
     FLAG_OF_PLUGINS,
     FLAG_END,

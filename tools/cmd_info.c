@@ -5,14 +5,16 @@
 
 #include "tools/json_reader.h"
 #include "tools/model.h"
+#include "tools/plain.h"
 #include "tools/print.h"
 
-static const flag flags[] = {FLAG_OF_JSON, FLAG_OF_DISABLED, FLAG_OF_CHECKSUM, FLAG_OF_PLUGINS, FLAG_END};
+static const flag flags[] = {FLAG_OF_JSON,     FLAG_OF_DISABLED, FLAG_OF_EXTERNAL,
+                             FLAG_OF_CHECKSUM, FLAG_OF_PLUGINS,  FLAG_END};
 
 static void print_io(const char *what, const reed_value_info *infos, size_t n) {
   char type[300];
   for (size_t i = 0; i < n; i++)
-    printf("%-9s %s %s\n", what, infos[i].name, info_type_text(&infos[i], type, sizeof type));
+    printf("%-9s %s %s\n", what, plain(infos[i].name), info_type_text(&infos[i], type, sizeof type));
 }
 
 /* "key value" for what is one value, "key: a 1, b 2" for objects, a table for lists of objects. */
@@ -20,14 +22,14 @@ static void print_item(const cJSON *item) {
   const cJSON *part, *cell;
   if (cJSON_IsString(item) || cJSON_IsNumber(item)) {
     char *text = cJSON_PrintUnformatted(item);
-    printf("%-9s %s\n", item->string, cJSON_IsString(item) ? item->valuestring : text ? text : "");
+    printf("%-9s %s\n", item->string, plain(cJSON_IsString(item) ? item->valuestring : text ? text : ""));
     cJSON_free(text);
   } else if (cJSON_IsObject(item)) {
     printf("%s:", item->string);
     const char *comma = " ";
     cJSON_ArrayForEach(part, item) {
       char *text = cJSON_PrintUnformatted(part);
-      printf("%s%s %s", comma, part->string, text ? text : "");
+      printf("%s%s %s", comma, plain(part->string), plain(text ? text : ""));
       cJSON_free(text);
       comma = ", ";
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/model.h"
+#include "tools/plain.h"
 
 /* ---- verify ---- */
 
@@ -17,12 +18,12 @@ static int verify(const options *o, complaint *c) {
     reed_status verified = reed_module_verify(m.bytes, m.n_bytes, &settings, m.diagnosis);
     if (verified) status = complain_diagnosis(c, BAD_FILE, path, verified, m.diagnosis);
   }
-  if (!status) printf("%s: verified, %s\n", path, text_bytes((double)m.n_bytes, size, sizeof size));
+  if (!status) printf("%s: verified, %s\n", plain(path), text_bytes((double)m.n_bytes, size, sizeof size));
   model_fini(&m);
   return status;
 }
 
-static const flag verify_flags[] = {FLAG_OF_CHECKSUM, FLAG_OF_PLUGINS, FLAG_END};
+static const flag verify_flags[] = {FLAG_OF_CHECKSUM, FLAG_OF_EXTERNAL, FLAG_OF_PLUGINS, FLAG_END};
 const command command_verify = {"verify",
                                 "M [--ignore-checksum]",
                                 "checks a module as loading it would, without running anything",
@@ -53,6 +54,7 @@ static int disassemble(const options *o, complaint *c) {
 static const flag dis_flags[] = {
     {NULL, "-o", FLAG_TEXT, offsetof(options, output), "FILE.rasm", "where the text goes (default: standard output)"},
     FLAG_OF_DISABLED,
+    FLAG_OF_EXTERNAL,
     FLAG_OF_CHECKSUM,
     FLAG_OF_PLUGINS,
     FLAG_END};
@@ -71,6 +73,7 @@ static int assemble(const options *o, complaint *c) {
   size_t n = 0, n_bytes = 0;
   if (!o->output) return complain(c, MISUSE, "where does the module go? Give -o M.reed");
   int status = model_load_plugins(o, &m, c);
+  target_protect(path);
   if (!status) status = file_read(path, &text, &n, c);
   if (!status && strlen(text) != n)
     status = complain(c, BAD_FILE, "'%s' is no text: it has a zero byte at %zu", path, strlen(text));

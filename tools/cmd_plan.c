@@ -6,6 +6,7 @@
 
 #include "tools/json_reader.h"
 #include "tools/model.h"
+#include "tools/plain.h"
 #include "tools/print.h"
 
 static const flag flags[] = {
@@ -17,6 +18,7 @@ static const flag flags[] = {
     FLAG_OF_JSON,
     FLAG_OF_PICTURES,
     FLAG_OF_DISABLED,
+    FLAG_OF_EXTERNAL,
     FLAG_OF_CHECKSUM,
     FLAG_OF_PLUGINS,
     FLAG_END,
@@ -50,7 +52,7 @@ static void print_readbacks(const cJSON *readbacks) {
       if (strcmp(again, cause) == 0 && strcmp(json_text_of(other, "reason"), json_text_of(r, "reason")) == 0)
         count++, bytes += json_number_of(other, "bytes");
     }
-    printf("        reads back %s (%.0f bytes%s", line, bytes, count > 1 ? "" : ")\n");
+    printf("        reads back %s (%.0f bytes%s", plain(line), bytes, count > 1 ? "" : ")\n");
     if (count > 1) printf(" in %d)\n", count);
   }
   for (size_t i = 0; i < causes.n; i++) free((char *)causes.items[i]);
@@ -79,13 +81,14 @@ static void print_plan(const cJSON *root) {
     if (earlier) continue; /* a loop's: shown once, as it was the first time */
     const char *function = json_text_of(e, "function");
     printf("epoch %-3.0f %4.0f shape functions, %4.0f kernels%s%s", json_number_of(e, "id"),
-           json_number_of(e, "shape_functions"), json_number_of(e, "kernels"), *function ? "  in " : "", function);
+           json_number_of(e, "shape_functions"), json_number_of(e, "kernels"), *function ? "  in " : "",
+           plain(function));
     if (times > 1) printf(", run %d times", times);
     putchar('\n');
     cJSON_ArrayForEach(arena, cJSON_GetObjectItemCaseSensitive(e, "arena")) {
       char a[32], b[32], l[32];
       if (json_number_of(arena, "without_reuse") > 0)
-        printf("        arena on %s: %s (%s without reuse, lower bound %s)\n", arena->string,
+        printf("        arena on %s: %s (%s without reuse, lower bound %s)\n", plain(arena->string),
                text_bytes(json_number_of(arena, "bytes"), a, sizeof a),
                text_bytes(json_number_of(arena, "without_reuse"), b, sizeof b),
                text_bytes(json_number_of(arena, "lower_bound"), l, sizeof l));

@@ -7,6 +7,7 @@
 #include "tools/draw.h"
 #include "tools/model.h"
 #include "tools/npy.h"
+#include "tools/plain.h"
 #include "tools/print.h"
 #include "tools/value.h"
 
@@ -34,6 +35,7 @@ static const flag flags[] = {
     FLAG_OF_MEMORY_CAP,
     FLAG_OF_PICTURES,
     FLAG_OF_DISABLED,
+    FLAG_OF_EXTERNAL,
     FLAG_OF_CHECKSUM,
     FLAG_OF_PLUGINS,
     FLAG_END,
@@ -73,7 +75,7 @@ static int write_output(const char *name, const char *path, const reed_tensor *t
   }
   if (!status) status = file_write(path, bytes, n, c);
   if (!status && strcmp(path, "-"))
-    printf("wrote %s to %s, %s, %s%s\n", name, path, tensor_type_text(tensor, type, sizeof type),
+    printf("wrote %s to %s, %s, %s%s\n", plain(name), plain(path), tensor_type_text(tensor, type, sizeof type),
            text_bytes((double)n, size, sizeof size),
            reed_tensor_dtype(tensor) == REED_BF16 && !has_extension(path, "png") ? " (as f32: NumPy has no bf16)" : "");
   free(bytes);

@@ -6,10 +6,12 @@
 #include "tools/compare.h"
 #include "tools/interrupt.h"
 #include "tools/onnx_case.h"
+#include "tools/plain.h"
 #include "tools/print.h"
 
 static const flag flags[] = {
-    FLAG_OF_DEVICE, FLAG_OF_THREADS, FLAG_OF_JSON, FLAG_OF_TOLERANCES, FLAG_OF_DISABLED, FLAG_OF_PLUGINS, FLAG_END,
+    FLAG_OF_DEVICE,   FLAG_OF_THREADS,  FLAG_OF_JSON,    FLAG_OF_TOLERANCES,
+    FLAG_OF_DISABLED, FLAG_OF_EXTERNAL, FLAG_OF_PLUGINS, FLAG_END,
 };
 
 static const char *const result_names[] = {
@@ -34,9 +36,9 @@ static const char *case_name(const char *path, const words *roots) {
 static void print_detail(const char *detail) {
   while (*detail) {
     size_t n = strcspn(detail, "\n");
-    fputs("    ", stdout);
-    fwrite(detail, 1, n, stdout);
-    putchar('\n');
+    char *line = memcpy(need(n + 1, 1), detail, n);
+    printf("    %s\n", plain(line));
+    free(line);
     detail += n + (detail[n] == '\n');
   }
 }
@@ -99,7 +101,7 @@ static int run(const options *o, complaint *c) {
     json_end_object(&json);
     if (result == CASE_FAILED && (!o->json || strcmp(o->json, "-"))) {
       progress_end();
-      printf("failed: %s\n", name);
+      printf("failed: %s\n", plain(name));
       print_detail(detail);
     }
     if (result == CASE_UNSUPPORTED) words_add(&unsupported, detail);

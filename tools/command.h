@@ -15,7 +15,7 @@ typedef struct options {
   words rtol, atol; /* "R" or "NAME=R" */
   double min_score;
   int64_t threads, runs, warmup, fresh, memory_cap, draw_scale;
-  bool ignore_checksum;
+  bool ignore_checksum, external_anywhere;
 } options;
 
 typedef struct command {
@@ -77,6 +77,11 @@ COMMAND_LIST(COMMAND_DECLARE)
   { "--plugin", NULL, FLAG_WORDS, offsetof(options, plugins), "FILE.so", "a shared object with custom operators" }
 #define FLAG_OF_DISABLED \
   { "--disable", NULL, FLAG_WORDS, offsetof(options, disabled), "PASS", "leave a pass of the compiler out" }
+#define FLAG_OF_EXTERNAL \
+  { \
+    "--external-anywhere", NULL, FLAG_SWITCH, offsetof(options, external_anywhere), NULL, \
+        "read external data of an ONNX model outside of the model's folder too" \
+  }
 #define FLAG_OF_TOLERANCES \
   {"--rtol",   NULL, \
    FLAG_WORDS, offsetof(options, rtol), \

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/flags.h"
+#include "tools/plain.h"
 #include "tools/print.h"
 
 enum { SHOWN_MISMATCHES = 5 };
@@ -54,7 +55,7 @@ bool compare_tensors(const char *name, const reed_tensor *got, const reed_tensor
   reed_dtype gd = reed_tensor_dtype(got), wd = reed_tensor_dtype(want);
   if (!same_shape(got, want) || (gd != wd && !(is_float(gd) && is_float(wd)))) {
     if (out) {
-      fprintf(out, "%s: got ", name);
+      fprintf(out, "%s: got ", plain(name));
       print_type(out, got);
       fputs(", want ", out);
       print_type(out, want);
@@ -77,12 +78,12 @@ bool compare_tensors(const char *name, const reed_tensor *got, const reed_tensor
   char note[80] = "";
   if (gd != wd) snprintf(note, sizeof note, "; %s reference compared by value", reed_dtype_name(wd));
   if (n_wrong == 0) {
-    fprintf(out, "%s: as expected, ", name);
+    fprintf(out, "%s: as expected, ", plain(name));
     print_type(out, got);
     fprintf(out, " (largest error %.3g absolute, %.3g relative%s)\n", largest, largest_relative, note);
     return true;
   }
-  fprintf(out, "%s: %" PRId64 " of %" PRId64 " elements differ, ", name, n_wrong, n);
+  fprintf(out, "%s: %" PRId64 " of %" PRId64 " elements differ, ", plain(name), n_wrong, n);
   print_type(out, got);
   fprintf(out, " (rtol %g, atol %g%s)\n", t.rtol, t.atol, note);
   for (int64_t k = 0; k < n_wrong && k < SHOWN_MISMATCHES; k++) {

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "tools/font.h"
+#include "tools/plain.h"
 #include "tools/print.h"
 
 /* ---- finding the parts ---- */
@@ -53,7 +54,7 @@ int detections_find(const char *const *names, reed_tensor *const *tensors, size_
       if (strcasestr(names[i], parts[p].words[0]) || strcasestr(names[i], parts[p].words[1])) {
         *slot = tensors[i];
         if (!parts[p].like(tensors[i]))
-          return complain(c, MISUSE, "cannot draw: output '%s' is %s, but %s", names[i],
+          return complain(c, MISUSE, "cannot draw: output '%s' is %s, but %s", plain(names[i]),
                           tensor_type_text(tensors[i], text, sizeof text), parts[p].what);
       }
     for (size_t i = 0; i < n && !*slot; i++)

@@ -68,17 +68,8 @@ static int refuse_choice(const flag *f, const char *value, complaint *c) {
   return c->exit_status;
 }
 
-static int set_choice(const flag *f, const char *value, const char **field, complaint *c) {
-  for (size_t n = 0; f->choices[n]; n++)
-    if (strcmp(f->choices[n], value) == 0) {
-      *field = f->choices[n];
-      return DONE;
-    }
-  return refuse_choice(f, value, c);
-}
-
-/* Whether the n characters are a device that is shown or taken all the same. */
-static bool is_device(const char *const *choices, const char *name, size_t n) {
+/* Whether the n characters are one of the choices, shown or not. */
+static bool is_choice(const char *const *choices, const char *name, size_t n) {
   for (int lists = 0; lists < 2; choices++) {
     if (!*choices) lists++;
     else if (strlen(*choices) == n && strncmp(*choices, name, n) == 0) return true;
@@ -86,11 +77,17 @@ static bool is_device(const char *const *choices, const char *name, size_t n) {
   return false;
 }
 
+static int set_choice(const flag *f, const char *value, const char **field, complaint *c) {
+  if (!is_choice(f->choices, value, strlen(value))) return refuse_choice(f, value, c);
+  *field = value;
+  return DONE;
+}
+
 static int set_devices(const flag *f, const char *value, const char **field, complaint *c) {
   for (const char *at = value; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
     char alone[200];
     snprintf(alone, sizeof alone, "%.*s", (int)strcspn(at, ",:?"), at);
-    if (!strchr(alone, '/') && !is_device(f->choices, alone, strlen(alone))) return refuse_choice(f, alone, c);
+    if (!strchr(alone, '/') && !is_choice(f->choices, alone, strlen(alone))) return refuse_choice(f, alone, c);
   }
   *field = value;
   return DONE;

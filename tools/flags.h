@@ -22,7 +22,7 @@ typedef struct flag {
   size_t offset;              /* of the field in the struct that flags_parse fills */
   const char *argument;       /* what the help calls the value; NULL for switches */
   const char *help;           /* NULL: not shown in the help */
-  const char *const *choices; /* NULL-terminated; of devices some follow that are taken and not shown, and a NULL */
+  const char *const *choices; /* those that are shown, NULL, those that are taken and not shown, NULL */
   int64_t minimum;
 } flag;
 

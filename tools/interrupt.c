@@ -1,11 +1,22 @@
-/* One handler and two words that it writes; see interrupt.h. */
+/* One handler, two words that it writes, and the temporary files that it removes; see interrupt.h. */
 #include "tools/interrupt.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
+
+#include "tools/tool.h"
+
+enum { MOST_FILES = 8 }; /* that are being written at once */
+
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+enum { N_ENDING = sizeof ending / sizeof *ending };
 
 static int came;
 static reed_session *in_flight;
+static const char *files[MOST_FILES]; /* temporary ones; changed with the signals held back */
 
 /* A run that was about to begin has missed the cancellation, which belongs to runs in flight: again every second. */
 static void cancel_run(int number) {
@@ -16,22 +27,28 @@ static void cancel_run(int number) {
 }
 
 static void take_signal(int number) {
-  if (__atomic_exchange_n(&came, 1, __ATOMIC_SEQ_CST)) { /* the second one: as if none were taken */
-    signal(number, SIG_DFL);
-    raise(number);
-    return;
+  if (__atomic_exchange_n(&came, 1, __ATOMIC_SEQ_CST)) { /* the second one */
+    for (int i = 0; i < MOST_FILES; i++)
+      if (files[i]) unlink(files[i]);
+    _exit(INTERRUPTED);
   }
   cancel_run(number);
 }
 
+/* Handlers have a stack of their own: oneDNN's products move the stack pointer into blocks of the heap, and a handler's
+ * frame there (12 KiB with AMX) destroys what lies below. */
+static char handler_stack[128 << 10];
+
 void interrupt_begin(void) {
-  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    struct sigaction before, action = {.sa_handler = take_signal}; /* no SA_RESTART: a read that waits ends, too */
-    if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN) continue; /* nohup */
-    (void)sigaction(numbers[i], &action, NULL);
+  (void)sigaltstack(&(stack_t){.ss_sp = handler_stack, .ss_size = sizeof handler_stack}, NULL);
+  for (int i = 0; i < N_ENDING; i++) {
+    /* no SA_RESTART: a read that waits ends, too */
+    struct sigaction before, action = {.sa_handler = take_signal, .sa_flags = SA_ONSTACK};
+    if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN) continue; /* nohup */
+    (void)sigaction(ending[i], &action, NULL);
   }
-  (void)sigaction(SIGALRM, &(struct sigaction){.sa_handler = cancel_run}, NULL);
+  signal(SIGXFSZ, SIG_IGN); /* a file that outgrows its limit is an error of its write */
+  (void)sigaction(SIGALRM, &(struct sigaction){.sa_handler = cancel_run, .sa_flags = SA_ONSTACK}, NULL);
 }
 
 bool interrupted(void) { return __atomic_load_n(&came, __ATOMIC_SEQ_CST); }
@@ -39,3 +56,37 @@ bool interrupted(void) { return __atomic_load_n(&came, __ATOMIC_SEQ_CST); }
 const int *interrupt_flag(void) { return &came; }
 
 void interrupt_session(reed_session *session) { __atomic_store_n(&in_flight, session, __ATOMIC_SEQ_CST); }
+
+/* ---- temporary files ---- */
+
+static void hold_signals(sigset_t *out_before) {
+  sigset_t held;
+  sigemptyset(&held);
+  for (int i = 0; i < N_ENDING; i++) sigaddset(&held, ending[i]);
+  sigprocmask(SIG_BLOCK, &held, out_before);
+}
+
+int interrupt_make_file(char *path_template) {
+  sigset_t before;
+  int slot = 0;
+  while (slot < MOST_FILES && files[slot]) slot++;
+  if (slot == MOST_FILES) return errno = EMFILE, -1;
+  hold_signals(&before);
+  int file = mkstemp(path_template);
+  if (file >= 0) files[slot] = path_template;
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  return file;
+}
+
+bool interrupt_settle_file(char *temporary, const char *path) {
+  sigset_t before;
+  hold_signals(&before);
+  bool renamed = path && rename(temporary, path) == 0;
+  int error = errno;
+  if (!renamed) unlink(temporary);
+  for (int i = 0; i < MOST_FILES; i++)
+    if (files[i] == temporary) files[i] = NULL;
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  errno = error;
+  return renamed || !path;
+}

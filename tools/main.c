@@ -7,6 +7,7 @@
 
 #include "tools/command.h"
 #include "tools/interrupt.h"
+#include "tools/plain.h"
 
 static const command *const commands[] = {
 #define COMMAND_ROW(name) &command_##name,
@@ -145,6 +146,6 @@ int main(int n_arguments, char **arguments) {
   progress_end();
   if (interrupted()) status = complain(&c, INTERRUPTED, "interrupted");
   if (fflush(stdout) != 0 && status == DONE) status = complain(&c, BAD_FILE, "cannot write to standard output");
-  if (*c.text) fprintf(stderr, "vm%s%s: %s\n", command ? " " : "", command ? name : "", c.text);
+  if (*c.text) fprintf(stderr, "vm%s%s: %s\n", command ? " " : "", command ? name : "", plain_lines(c.text));
   return status;
 }

@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "tools/interrupt.h"
+#include "tools/plain.h"
 #include "tools/print.h"
 #include "tools/value.h"
 
-const char *const layout_names[] = {"chw", "nchw", "hwc", "nhwc", NULL};
+const char *const layout_names[] = {"chw", "nchw", "hwc", "nhwc", NULL, NULL};
 const char *device_names[MOST_DEVICES + 2];
 
 void device_names_read(void) {
@@ -68,6 +69,12 @@ static reed_status bytes_write(void *context, const void *bytes, size_t n) {
   return REED_OK;
 }
 
+/* What the model reads beside itself must not be replaced by the module. */
+static void protect(void *context, const char *path) {
+  (void)context;
+  target_protect(path);
+}
+
 static reed_status file_begin(void *context, size_t n_bytes) {
   (void)context;
   (void)n_bytes;
@@ -83,6 +90,7 @@ static reed_status file_continue(void *context, const void *bytes, size_t n) {
 int model_compile(const options *o, const char *path, model *m, char **out_report, reed_status *out_status,
                   complaint *c) {
   int status = model_load_plugins(o, m, c);
+  target_protect(path);
   if (!status) status = check_pass_names(&o->disabled, c);
   if (status) return status;
   const char **disabled = need(o->disabled.n + 1, sizeof *disabled);
@@ -92,6 +100,8 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
   bool told = o->device && strchr(o->device, '?') && !strchr(o->device, '/');
   const char *target = o->target ? o->target : told ? o->device : NULL;
   reed_compile_options settings = {.registry = m->registry,
+                                   .external_anywhere = o->external_anywhere,
+                                   .reading = protect,
                                    .disabled_passes = disabled,
                                    .target = target,
                                    .progress = m->quiet ? NULL : show_pass,
@@ -105,12 +115,13 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
   m->compile_us = now_us() - begin;
   free(disabled);
   if (out_status) *out_status = compiled;
-  return compiled ? complain_diagnosis(c, BAD_FILE, path, compiled, m->diagnosis) : DONE;
+  return compiled ? complain_diagnosis(c, BAD_FILE, plain(path), compiled, m->diagnosis) : DONE;
 }
 
 int model_compile_to(const options *o, const char *path, const char *target, model *m, char **out_report,
                      complaint *c) {
   target_file file;
+  target_protect(path);
   int status = target_open(&file, target, c);
   if (status) return status;
   m->target = &file;
@@ -125,6 +136,7 @@ int model_read(const options *o, const char *path, model *m, complaint *c) {
   if (is_onnx(path)) return model_compile(o, path, m, NULL, NULL, c);
   int status = model_load_plugins(o, m, c);
   char *bytes;
+  target_protect(path);
   if (status || (status = file_read(path, &bytes, &m->n_bytes, c))) return status;
   m->bytes = bytes;
   return DONE;
@@ -150,7 +162,7 @@ int model_open_compiled(const options *o, const char *path, model *m, complaint 
   double begin = now_us();
   reed_status opened = reed_program_open_bytes(m->bytes, m->n_bytes, &settings, &m->program, m->diagnosis);
   m->open_us = now_us() - begin;
-  return opened ? complain_diagnosis(c, BAD_FILE, path, opened, m->diagnosis) : describe(m);
+  return opened ? complain_diagnosis(c, BAD_FILE, plain(path), opened, m->diagnosis) : describe(m);
 }
 
 int model_open(const options *o, const char *path, model *m, complaint *c) {
@@ -160,11 +172,12 @@ int model_open(const options *o, const char *path, model *m, complaint *c) {
   }
   int status = model_load_plugins(o, m, c);
   if (status) return status;
+  target_protect(path);
   reed_program_options settings = {.registry = m->registry, .ignore_checksum = o->ignore_checksum};
   double begin = now_us();
   reed_status opened = reed_program_open(path, &settings, &m->program, m->diagnosis);
   m->open_us = now_us() - begin;
-  return opened ? complain_diagnosis(c, BAD_FILE, path, opened, m->diagnosis) : describe(m);
+  return opened ? complain_diagnosis(c, BAD_FILE, plain(path), opened, m->diagnosis) : describe(m);
 }
 
 /* ---- session ---- */
@@ -220,9 +233,9 @@ int model_split_name(const char *text, const char *const *names, size_t n, const
     char word[256], near[300];
     snprintf(word, sizeof word, "%.*s", (int)(equals - text < 250 ? equals - text : 250), text);
     suggestion(word, names, n, near, sizeof near);
-    complain(c, MISUSE, "the model has no %s '%s'%s It has", what, word, near[0] ? near : ".");
+    complain(c, MISUSE, "the model has no %s '%s'%s It has", what, plain(word), near[0] ? plain(near) : ".");
   }
-  for (size_t i = 0; i < n; i++) complain_more(c, " %s", names[i]);
+  for (size_t i = 0; i < n; i++) complain_more(c, " %s", plain(names[i]));
   if (n == 0) complain_more(c, " none");
   return -1;
 }
@@ -237,7 +250,7 @@ static int default_input(const reed_value_info *info, const reed_desc *shape, ui
                          complaint *c) {
   reed_dtype dtype = shape->dtype != REED_NONE ? shape->dtype : info->dtype != REED_NONE ? info->dtype : REED_F32;
   reed_status status = reed_tensor_open(dtype, shape->rank, shape->dims, out_tensor);
-  if (status) return complain(c, FAILED_RUN, "input '%s': %s", info->name, reed_status_text(status));
+  if (status) return complain(c, FAILED_RUN, "input '%s': %s", plain(info->name), reed_status_text(status));
   if (dtype == REED_F32 || dtype == REED_F16 || dtype == REED_BF16 || dtype == REED_F64 || dtype == REED_U8)
     value_random(*out_tensor, seed);
   else
@@ -248,9 +261,9 @@ static int default_input(const reed_value_info *info, const reed_desc *shape, ui
 
 static int missing_input(const reed_value_info *info, bool random, complaint *c) {
   char type[300];
-  complain(c, MISUSE, "input '%s' %s is missing: give -i %s=VALUE", info->name, info_type_text(info, type, sizeof type),
-           info->name);
-  if (random) complain_more(c, ", such as -i %s=", info->name);
+  complain(c, MISUSE, "input '%s' %s is missing: give -i %s=VALUE", plain(info->name),
+           info_type_text(info, type, sizeof type), plain(info->name));
+  if (random) complain_more(c, ", such as -i %s=", plain(info->name));
   for (int32_t k = 0; random && k < info->rank; k++)
     complain_more(c, "%lldx", (long long)(info->dims[k] >= 0 ? info->dims[k] : 64));
   if (random) complain_more(c, "%s=rand:1", info->dtype == REED_NONE ? "f32" : reed_dtype_name(info->dtype));
@@ -264,7 +277,7 @@ int model_make_inputs(const options *o, const model *m, bool random, reed_tensor
     const char *rest;
     int k = model_split_name(o->inputs.items[i], m->input_names, m->n_inputs, "input", true, &rest, c);
     if (k < 0) status = c->exit_status;
-    else if (tensors[k]) status = complain(c, MISUSE, "input '%s' is given twice", m->input_names[k]);
+    else if (tensors[k]) status = complain(c, MISUSE, "input '%s' is given twice", plain(m->input_names[k]));
     else status = value_parse(rest, &o->picture, &m->inputs[k], &tensors[k], c);
   }
   for (size_t i = 0; i < o->shapes.n && !status; i++) {
@@ -272,7 +285,7 @@ int model_make_inputs(const options *o, const model *m, bool random, reed_tensor
     reed_desc shape;
     int k = model_split_name(o->shapes.items[i], m->input_names, m->n_inputs, "input", false, &rest, c);
     if (k < 0) status = c->exit_status;
-    else if (tensors[k]) status = complain(c, MISUSE, "input '%s' is given twice", m->input_names[k]);
+    else if (tensors[k]) status = complain(c, MISUSE, "input '%s' is given twice", plain(m->input_names[k]));
     else if (!value_parse_extents(rest, &shape))
       status = complain(c, MISUSE, "'%s': expected extents such as 3x256x320, not '%s'", o->shapes.items[i], rest);
     else status = default_input(&m->inputs[k], &shape, (uint64_t)k, &tensors[k], c);
@@ -303,6 +316,7 @@ int model_make_inputs(const options *o, const model *m, bool random, reed_tensor
 int model_run(model *m, reed_tensor *const *inputs, reed_tensor **outputs, complaint *c) {
   if (interrupted()) return complain(c, INTERRUPTED, "interrupted");
   reed_status status = reed_session_run(m->session, inputs, m->n_inputs, outputs, m->n_outputs, m->diagnosis);
+  if (interrupted()) return complain(c, INTERRUPTED, "interrupted");
   return status ? complain_diagnosis(c, FAILED_RUN, "the run failed", status, m->diagnosis) : DONE;
 }
 

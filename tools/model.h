@@ -35,7 +35,7 @@ int model_compile_to(const options *o, const char *path, const char *target, mod
 int model_open(const options *o, const char *path, model *m, complaint *c);
 /* Opens the program from m->bytes, which model_compile made. */
 int model_open_compiled(const options *o, const char *path, model *m, complaint *c);
-/* Opens the session on o's device. Interrupting the process (SIGINT) cancels a run of the last session opened. */
+/* Opens the session on o's device. */
 int model_open_session(const options *o, bool profile, model *m, complaint *c);
 void model_fini(model *m);
 
@@ -48,7 +48,7 @@ int model_split_name(const char *text, const char *const *names, size_t n, const
  * ones. *out_tensors has m->n_inputs tensors, to be closed and free()d by inputs_close. */
 int model_make_inputs(const options *o, const model *m, bool random, reed_tensor ***out_tensors, complaint *c);
 void tensors_close(reed_tensor **tensors, size_t n);
-/* Runs once; outputs is room for m->n_outputs, closed by the caller. */
+/* Runs once; outputs is room for m->n_outputs, closed by the caller. A signal cancels it: INTERRUPTED. */
 int model_run(model *m, reed_tensor *const *inputs, reed_tensor **outputs, complaint *c);
 /* Gets one of the session's JSON texts; "what" names it in messages. The text is released with reed_text_free. */
 typedef reed_status (*session_json_fn)(reed_session *, char **, reed_diagnosis *);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/plain.h"
+
 /* descr without its byte-order mark; the first row of a dtype is what is written */
 static const struct {
   const char *kind;
@@ -87,7 +89,7 @@ static int read_descr(const char *name, const char *descr, header *h, complaint 
     }
   return complain(c, BAD_FILE,
                   "'%s': elements of type '%s' are not supported (floats, integers up to 64 bit and bool are)", name,
-                  descr);
+                  plain(descr));
 }
 
 static int read_shape(const char *name, cursor *p, header *h, complaint *c) {
@@ -126,7 +128,7 @@ static int read_dict(const char *name, cursor p, header *h, complaint *c) {
       seen |= 4;
       status = read_shape(name, &p, h, c);
     } else {
-      return complain(c, BAD_FILE, "'%s': unknown header key '%s'", name, key);
+      return complain(c, BAD_FILE, "'%s': unknown header key '%s'", name, plain(key));
     }
     if (status) return status;
     if (!take(&p, ',')) skip_space(&p);

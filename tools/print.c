@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/plain.h"
+
 /* Of an axis longer than LONGEST the first and last EDGE are shown; of large tensors' outer axes the first alone. */
 enum { EDGE = 3, LONGEST = 12, LARGE = 300 };
 
@@ -25,7 +27,7 @@ char *info_type_text(const reed_value_info *info, char *out, size_t capacity) {
     if (info->dims[i] >= 0) n += (size_t)snprintf(out + n, capacity - n, "%s%" PRId64, comma, info->dims[i]);
     else
       n += (size_t)snprintf(out + n, capacity - n, "%s%s", comma,
-                            info->symbols[i] && *info->symbols[i] ? info->symbols[i] : "?");
+                            info->symbols[i] && *info->symbols[i] ? plain(info->symbols[i]) : "?");
   }
   if (n < capacity) snprintf(out + n, capacity - n, "]");
   return out;
@@ -71,7 +73,7 @@ static void print_axis(FILE *out, const reed_tensor *t, int32_t axis, int64_t be
 
 void print_tensor(FILE *out, const char *name, const reed_tensor *tensor) {
   char text[200];
-  fprintf(out, "%s %s", name, tensor_type_text(tensor, text, sizeof text));
+  fprintf(out, "%s %s", plain(name), tensor_type_text(tensor, text, sizeof text));
   if (reed_tensor_rank(tensor) == 0) fprintf(out, " %s", element_text(tensor, 0, text, sizeof text));
   else if (reed_tensor_elements(tensor) > 0) {
     fputs("\n  ", out);
@@ -105,7 +107,7 @@ void table_print(FILE *out, table *t) {
   for (size_t k = 0; k < columns; k++) {
     right[k] = rows > 1;
     for (size_t i = 0; i < rows; i++) {
-      const char *cell = t->cells[i * columns + k];
+      const char *cell = plain(t->cells[i * columns + k]);
       if (strlen(cell) > width[k]) width[k] = strlen(cell);
       if (i && !is_number(cell)) right[k] = false;
     }
@@ -113,7 +115,7 @@ void table_print(FILE *out, table *t) {
   for (size_t i = 0; i < rows; i++)
     for (size_t k = 0; k < columns; k++) {
       bool last = k + 1 == columns;
-      const char *cell = t->cells[i * columns + k];
+      const char *cell = plain(t->cells[i * columns + k]);
       if (right[k]) fprintf(out, "%*s", (int)width[k], cell);
       else fprintf(out, "%-*s", last ? 0 : (int)width[k], cell);
       fputs(last ? "\n" : "  ", out);

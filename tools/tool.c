@@ -1,17 +1,16 @@
-/* Complaints, files, suggestions, progress: see tool.h. */
+/* Complaints, suggestions, figures, progress: see tool.h. */
 #include "tools/tool.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tools/plain.h"
 
 int complain(complaint *c, int exit_status, const char *format, ...) {
   va_list arguments;
@@ -31,22 +30,24 @@ void complain_more(complaint *c, const char *format, ...) {
 
 int complain_diagnosis(complaint *c, int exit_status, const char *what, reed_status status,
                        const reed_diagnosis *diagnosis) {
+  /* of several lines only where it lists what is not supported: names in that list are the library's to make visible */
   const char *message = reed_diagnosis_message(diagnosis);
+  message = strncmp(message, "not supported:\n", 15) == 0 ? plain_lines(message) : plain(message);
   if (status == REED_ERROR_MEMORY || status == REED_ERROR_DEVICE) exit_status = FAILED_RUN;
   complain(c, exit_status, "%s: %s", what, *message ? message : reed_status_text(status));
   const char *function = reed_diagnosis_function(diagnosis), *node = reed_diagnosis_node(diagnosis),
              *op = reed_diagnosis_operator(diagnosis), *input = reed_diagnosis_input(diagnosis);
   if (!*function && !*node && !*op && !*input) return exit_status;
   const char *comma = "\n  at ";
-  if (*op) complain_more(c, "%soperator %s", comma, op), comma = ", ";
-  if (*node) complain_more(c, "%snode '%s'", comma, node), comma = ", ";
-  if (*input) complain_more(c, "%sinput '%s'", comma, input), comma = ", ";
-  if (*function) complain_more(c, "%sfunction '%s'", comma, function), comma = ", ";
+  if (*op) complain_more(c, "%soperator %s", comma, plain(op)), comma = ", ";
+  if (*node) complain_more(c, "%snode '%s'", comma, plain(node)), comma = ", ";
+  if (*input) complain_more(c, "%sinput '%s'", comma, plain(input)), comma = ", ";
+  if (*function) complain_more(c, "%sfunction '%s'", comma, plain(function)), comma = ", ";
   if (reed_diagnosis_pc(diagnosis) >= 0) complain_more(c, "%spc %lld", comma, (long long)reed_diagnosis_pc(diagnosis));
   return exit_status;
 }
 
-static _Noreturn void no_memory(void) {
+_Noreturn void no_memory(void) {
   fputs("vm: out of memory\n", stderr);
   exit(FAILED_RUN);
 }
@@ -102,94 +103,6 @@ char *suggestion(const char *word, const char *const *candidates, size_t n, char
   return out;
 }
 
-int file_read(const char *path, char **out_bytes, size_t *out_n, complaint *c) {
-  bool standard = strcmp(path, "-") == 0;
-  FILE *f = standard ? stdin : fopen(path, "rb");
-  if (!f) return complain(c, BAD_FILE, "cannot open '%s': %s", path, strerror(errno));
-  struct stat s;
-  bool regular = fstat(fileno(f), &s) == 0 && S_ISREG(s.st_mode);
-  size_t capacity = regular ? (size_t)s.st_size + 1 : 1 << 16, n = 0;
-  char *bytes = need(capacity, 1);
-  errno = 0;
-  for (;;) {
-    n += fread(bytes + n, 1, capacity - n, f);
-    if (n < capacity) break;
-    char *more = realloc(bytes, capacity *= 2);
-    if (!more) no_memory();
-    bytes = more;
-  }
-  bool failed = ferror(f);
-  int reason = errno;
-  if (!standard) fclose(f);
-  if (failed) {
-    free(bytes);
-    return complain(c, BAD_FILE, "cannot read '%s': %s", path, strerror(reason));
-  }
-  bytes[n] = 0;
-  *out_bytes = bytes;
-  *out_n = n;
-  return DONE;
-}
-
-static bool write_all(int fd, const char *bytes, size_t n) {
-  while (n) {
-    ssize_t done = write(fd, bytes, n);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return false;
-    bytes += done;
-    n -= (size_t)done;
-  }
-  return true;
-}
-
-int target_open(target_file *t, const char *path, complaint *c) {
-  struct stat s;
-  *t = (target_file){.path = path, .fd = -1};
-  if (strcmp(path, "-") == 0) {
-    fflush(stdout);
-    t->fd = STDOUT_FILENO;
-  } else if (stat(path, &s) == 0 && !S_ISREG(s.st_mode) &&
-             !S_ISDIR(s.st_mode)) { /* can not be replaced: a terminal, a pipe, /dev/null */
-    t->fd = open(path, O_WRONLY | O_CLOEXEC);
-  } else {
-    size_t length = strlen(path);
-    t->temporary = need(length + 12, 1);
-    snprintf(t->temporary, length + 12, "%s.tmpXXXXXX", path);
-    t->fd = mkstemp(t->temporary);
-    mode_t mask = umask(0);
-    umask(mask);
-    if (t->fd >= 0 && fchmod(t->fd, 0666 & ~mask)) t->failed = errno;
-  }
-  if (t->fd < 0) t->failed = errno;
-  if (!t->failed) return DONE;
-  return target_close(t, false, c);
-}
-
-bool target_write(target_file *t, const void *bytes, size_t n) {
-  if (!t->failed && !write_all(t->fd, bytes, n)) t->failed = errno;
-  return !t->failed;
-}
-
-int target_close(target_file *t, bool keep, complaint *c) {
-  if (t->fd >= 0 && t->fd != STDOUT_FILENO && close(t->fd) && !t->failed) t->failed = errno;
-  if (t->temporary && t->fd >= 0) {
-    if (keep && !t->failed && rename(t->temporary, t->path)) t->failed = errno;
-    if (!keep || t->failed) unlink(t->temporary);
-  }
-  free(t->temporary);
-  t->temporary = NULL;
-  t->fd = -1;
-  return t->failed ? complain(c, BAD_FILE, "cannot write '%s': %s", t->path, strerror(t->failed)) : DONE;
-}
-
-int file_write(const char *path, const void *bytes, size_t n, complaint *c) {
-  target_file t;
-  int status = target_open(&t, path, c);
-  if (status) return status;
-  (void)target_write(&t, bytes, n);
-  return target_close(&t, true, c);
-}
-
 int file_write_json(const char *path, json_writer *json, complaint *c) {
   char *text;
   if (json_finish(json, &text, NULL, "JSON") != REED_OK) return complain(c, FAILED_RUN, "out of memory");
@@ -231,7 +144,7 @@ char *text_bytes(double bytes, char *out, size_t capacity) {
 }
 
 void progress(const char *what, double done) {
-  if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K%3.0f%% %.100s", 100 * done, what);
+  if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K%3.0f%% %.100s", 100 * done, plain(what));
 }
 
 void progress_end(void) {

@@ -36,6 +36,7 @@ int complain_diagnosis(complaint *c, int exit_status, const char *what, reed_sta
 /* Appends to the text. */
 void complain_more(complaint *c, const char *format, ...) REED_PRINTF(2, 3);
 
+_Noreturn void no_memory(void);
 /* Zeroed memory for n items; a tool without memory says so and ends with FAILED_RUN. */
 void *need(size_t n, size_t bytes);
 char *need_text(const char *text);
@@ -45,11 +46,12 @@ reed_diagnosis *need_diagnosis(void);
  * Returns out. */
 char *suggestion(const char *word, const char *const *candidates, size_t n, char *out, size_t capacity);
 
-/* The whole file; *out_bytes is free()d by the caller and has a NUL behind its n bytes. "-" reads standard input.
- * BAD_FILE. */
+/* The whole file; *out_bytes is free()d by the caller and has a NUL behind its n bytes. It is a regular file that fits
+ * into the machine's memory, or "-": standard input, whatever it is, up to a gigabyte. BAD_FILE. */
 int file_read(const char *path, char **out_bytes, size_t *out_n, complaint *c);
-/* A file being written. It is replaced in one step when it is closed: readers see the old or the new contents, never
- * half. "-" and things that are no regular file (/dev/null) are written to as they are. */
+/* A file being written. It is replaced in one step when it is closed, and then it is on the disk: readers see the old
+ * or the new contents, never half, and whatever ends the command leaves no other file. "-" and things that are no
+ * regular file (/dev/null) are written to as they are. */
 typedef struct target_file {
   const char *path; /* borrowed */
   char *temporary;  /* NULL: written in place */
@@ -59,6 +61,9 @@ typedef struct target_file {
 int target_open(target_file *t, const char *path, complaint *c);
 /* False once something has failed, which closing says. */
 bool target_write(target_file *t, const void *bytes, size_t n);
+/* A path that must not be replaced by what is made of it: once this has been told of it, a target that is the same
+ * file, under this or another name, is refused when it is closed. */
+void target_protect(const char *source);
 /* BAD_FILE; keep false: the file stays as it was. */
 int target_close(target_file *t, bool keep, complaint *c);
 /* All of it at once. BAD_FILE. */

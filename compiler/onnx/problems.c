@@ -5,6 +5,14 @@
 
 #include "compiler/onnx/reader.h"
 
+/* A name on a line of the list: one that has line breaks of its own must not look like more of the list. */
+static void append_name(text_buffer *out, const char *name) {
+  for (; *name; name++) {
+    if ((unsigned char)*name < 0x20) text_append(out, *name == '\n' ? "\\n" : "\\u%04x", (unsigned char)*name);
+    else text_append_bytes(out, name, 1);
+  }
+}
+
 reed_status onnx_unsupported(onnx_reader *r, const char *where, const char *format, ...) {
   char what[256];
   va_list arguments;
@@ -22,15 +30,20 @@ reed_status onnx_unsupported(onnx_reader *r, const char *where, const char *form
     }
     p = &r->problems.items[r->problems.n - 1];
   }
-  text_append(&p->where, "%s'%s'", p->where.n ? ", " : "", where);
+  text_append(&p->where, "%s'", p->where.n ? ", " : "");
+  append_name(&p->where, where);
+  text_append(&p->where, "'");
   return p->where.failed ? diag_no_memory(r->diagnosis, "the list of what is not supported") : REED_OK;
 }
 
 reed_status onnx_report_problems(onnx_reader *r) {
   if (!r->problems.n) return REED_OK;
   text_buffer list = {0};
-  for (size_t i = 0; i < r->problems.n; i++)
-    text_append(&list, "\n  %s: %s", r->problems.items[i].what, r->problems.items[i].where.data);
+  for (size_t i = 0; i < r->problems.n; i++) {
+    text_append(&list, "\n  ");
+    append_name(&list, r->problems.items[i].what);
+    text_append(&list, ": %s", r->problems.items[i].where.data);
+  }
   reed_status status = list.failed ? diag_no_memory(r->diagnosis, "the list of what is not supported")
                                    : diag_fail(r->diagnosis, REED_ERROR_UNSUPPORTED, "not supported:%s", list.data);
   text_fini(&list);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The command as scripts use it: forms, exit statuses, JSON keys, what is said about wrong words, and that no file is ever half-written.
-# Arguments: the vm, the source root.
-vm=$(realpath "$1") root=$2
+# Arguments: the vm, the source root, the maker of models.
+vm=$(realpath "$1") root=$2 maker=$(realpath "$3")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -174,6 +174,131 @@ cmp -s kept.npy y.npy || fail 'the output file was not replaced'
 expect 0 '' run add.reed -i "$x" -i "$b" -o /dev/null
 [ -c /dev/null ] || fail '/dev/null was replaced by a file'
 [ ! -e /dev/full ] || expect 3 'cannot write' run add.reed -i "$x" -i "$b" -o /dev/full
+ls ./*.tmp* >out 2>/dev/null && fail 'temporary files were left'
+
+# Precisions that are refused are not offered, and taken to be refused in a sentence.
+"$vm" help compile >out
+grep -q 'bf16\|f16' out && fail 'help offers a precision that is refused'
+"$vm" help run >out
+grep -q 'cuda' out && fail 'help offers a device that is refused'
+"$maker" . || fail 'no models'
+expect 3 'only f32 precision is supported' compile beside.onnx -o x.reed --precision bf16
+expect 3 'only f32 precision is supported' compile beside.onnx -o x.reed --precision=f16
+expect 2 "--precision takes f32, not 'f33'" compile beside.onnx -o x.reed --precision f33
+[ ! -e x.reed ] || fail 'a refused precision wrote a module'
+
+# What is no file is not read, and not waited for.
+mkfifo pipe.onnx pipe.reed pipe.npy
+expect 3 'it is not a file' run pipe.onnx
+expect 3 'it is not a file' compile pipe.onnx -o x.reed
+expect 3 'not a regular file' run pipe.reed
+expect 3 'is no regular file' verify pipe.reed
+expect 3 'is no regular file' asm pipe.reed -o x.reed
+expect 3 'is no regular file' asm /dev/zero -o x.reed
+ln -s /dev/zero zero.npy
+ln -s /dev/zero zero.png
+ln -s /dev/zero zero.txt
+expect 3 'is no regular file' run add.reed -i x=@zero.npy -i "$b"
+expect 3 'is no regular file' run add.reed -i x=@pipe.npy -i "$b"
+expect 3 'is no regular file' run add.reed -i "$x" -i "$b" --expect y=@zero.npy
+expect 3 'is no regular file' run shapes.reed -i @zero.png
+expect 3 'is no regular file' run shapes.reed -i "@$shapes/scene1_192x192.png" --draw d.png --labels zero.txt
+truncate -s 1P huge.npy 2>/dev/null && expect 3 'more than this machine has memory' run add.reed -i x=@huge.npy -i "$b"
+rm -f huge.npy
+head -c 1200000000 /dev/zero | "$vm" asm - -o x.reed >out 2>&1
+grep -q 'standard input has more than' out || fail 'standard input without end was read'
+
+# A source is not replaced by what is made of it, under any of its names; nor is what it reads beside itself.
+cp beside.onnx kept.onnx
+cp beside.bin kept.bin
+ln -s beside.onnx name.onnx
+ln beside.onnx other.onnx
+ln beside.bin other.bin
+for target in beside.onnx name.onnx other.onnx ./beside.onnx beside.bin other.bin; do
+  expect 2 'would be replaced by what is made of it' compile beside.onnx -o $target
+done
+expect 2 'would be replaced by what is made of it' run beside.onnx -o y=beside.bin
+expect 2 'would be replaced by what is made of it' asm add.rasm -o add.rasm
+expect 2 'would be replaced by what is made of it' dis add.reed -o add.reed
+cmp beside.onnx kept.onnx && cmp beside.bin kept.bin || fail 'a source was replaced'
+expect 0 'compiled' compile beside.onnx -o beside.reed
+
+# External data lie in the model's folder, links followed.
+mkdir sub
+cp linked.onnx above.onnx beside.onnx beside.bin sub
+cp beside.bin outside.bin
+ln -s ../outside.bin sub/link.bin
+expect 3 "is not below the model's folder" compile sub/linked.onnx -o x.reed
+expect 3 "is not below the model's folder" compile sub/above.onnx -o x.reed
+expect 3 '--external-anywhere' run sub/linked.onnx
+expect 0 '[-1 -2 -3]' run sub/linked.onnx --external-anywhere
+expect 0 'compiled' compile sub/above.onnx -o x.reed --external-anywhere
+rm x.reed
+mkdir cache
+cp linked.onnx cache/1
+cp beside.bin cache/2
+mkdir snapshot
+ln -s ../cache/1 snapshot/linked.onnx
+ln -s ../cache/2 snapshot/link.bin
+expect 0 '[-1 -2 -3]' run snapshot/linked.onnx
+
+# Names are shown without what a terminal would obey; files have them as they are.
+e=$(printf '\033') bell=$(printf '\302\233') turned=$(printf '\342\200\256') del=$(printf '\177')
+name=$(printf 'x\033[31m\nvm: all is well\342\200\256')
+shown='x\u001b[31m\nvm: all is well\u202e'
+quiet() {
+  "$vm" "$@" >out 2>&1 </dev/null
+  for byte in "$e" "$bell" "$turned" "$del"; do
+    grep -qF "$byte" out && fail "vm $1 $2 shows what a terminal obeys"
+  done
+  grep -q '^vm: all is well' out && fail "vm $1 $2 shows a name as a line of its own"
+  grep -qF "$shown" out || [ "$1" != info ] || fail "vm $1 does not show the name"
+}
+given="$name=2x3xf32=1"
+quiet info escapes.onnx
+quiet run escapes.onnx
+quiet run escapes.onnx -i "$given"
+quiet run escapes.onnx -i "$name=2x4xf32=1"
+quiet run escapes.onnx -i "$given" -o z=z.npy
+quiet run escapes.onnx -i "$given" --expect 2x1xf32=5
+quiet run escapes.onnx -i "$given" --expect 2x1xf32=6
+quiet plan escapes.onnx -i "$given"
+quiet profile escapes.onnx -i "$given" --runs 1
+quiet bench escapes.onnx -i "$given" --runs 1
+quiet run unsupported.onnx
+expect 3 'y\nvm: all is well' run unsupported.onnx
+expect 0 '' compile escapes.onnx -o escapes.reed
+quiet info escapes.reed
+quiet run escapes.reed
+expect 0 '' info escapes.reed --json info.json
+expect 0 '' dis escapes.reed -o escapes.rasm
+expect 0 '' asm escapes.rasm -o again.reed
+cmp escapes.reed again.reed || fail 'names with control characters do not go through assembly'
+
+# A signal ends the command with 130; neither it nor a full disk leaves a file that is half written.
+ended() {
+  "$vm" "$@" >out 2>&1 </dev/null &
+  sleep 1
+  kill -TERM $!
+  wait $!
+  got=$?
+  [ $got -eq 130 ] || fail "vm $* ended with $got after a signal, not 130"
+}
+ended run endless.onnx -i 64x64xf32=0.1 -o y=z.npy
+ended bench endless.onnx -i 64x64xf32=0.1
+ended profile endless.onnx -i 64x64xf32=0.1
+for pause in 0 0.01 0.02 0.04 0.08; do
+  "$vm" compile "$shapes/shapes.onnx" -o signal.reed >out 2>&1 &
+  sleep $pause
+  kill -TERM $! 2>/dev/null
+  wait $!
+  got=$?
+  case $got in 0 | 130 | 143) ;; *) fail "a compilation ended with $got after a signal" ;; esac
+done
+(ulimit -f 8; "$vm" compile "$shapes/shapes.onnx" -o limit.reed >out 2>&1)
+grep -q "cannot write 'limit.reed'" out || fail 'a file that outgrows its limit is not said'
+[ ! -e limit.reed ] || fail 'a file that outgrew its limit was left'
+[ ! -e /dev/full ] || expect 3 'cannot write' compile "$shapes/shapes.onnx" -o /dev/full
 ls ./*.tmp* >out 2>/dev/null && fail 'temporary files were left'
 
 # ONNX cases: passed, and the forms of the report

@@ -115,7 +115,8 @@ void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy) {
 epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
   for (epoch_entry **at = &memo->epochs[epoch].entries; *at; at = &(*at)->next) {
     epoch_entry *e = *at;
-    if (e->hash != hash || e->n_key != n_key || memcmp(e->key, key, n_key * sizeof(int64_t)) != 0) continue;
+    if (e->hash != hash || e->n_key != n_key) continue;
+    if (n_key && memcmp(e->key, key, n_key * sizeof(int64_t)) != 0) continue;
     *at = e->next; /* most recent first */
     e->next = memo->epochs[epoch].entries;
     memo->epochs[epoch].entries = e;

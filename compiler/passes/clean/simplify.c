@@ -220,8 +220,10 @@ static reed_status inline_branch(rewriting *r, ir_node *n, ir_graph *branch) {
       g->nodes.n -= i;
       return diag_no_memory(r->m->diagnosis, "a branch");
     }
-  memmove(&g->nodes.items[at + n_moved], &g->nodes.items[at], (g->nodes.n - n_moved - at) * sizeof n);
-  memcpy(&g->nodes.items[at], branch->nodes.items, n_moved * sizeof n);
+  if (n_moved) { /* an empty branch has no list of nodes */
+    memmove(&g->nodes.items[at + n_moved], &g->nodes.items[at], (g->nodes.n - n_moved - at) * sizeof n);
+    memcpy(&g->nodes.items[at], branch->nodes.items, n_moved * sizeof n);
+  }
   for (size_t i = 0; i < n_moved; i++) {
     ir_node *moved = branch->nodes.items[i];
     moved->graph = g;
