@@ -10,7 +10,7 @@
 #include "bytecode/module.h"
 #include "compiler/lower/lower.h"
 #include "compiler/onnx/onnx.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/pass.h"
 #include "compiler/passes/passes.h"
 #include "reed/compiler.h"
 

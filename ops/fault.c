@@ -1,3 +1,4 @@
+/* The sentences of faults that kernels report (fault.h). */
 #include "ops/fault.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The programs of Fused operators: reading, writing, checking (fused.h). */
 #include "ops/fused.h"
 
 #include <string.h>

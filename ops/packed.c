@@ -1,3 +1,4 @@
+/* The order of packed weights (packed.h). */
 #include "ops/packed.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Objects that registers hold besides tensors: their counts and their ends (object.h). */
 #include "vm/object.h"
 
 void ref_clear_slow(object_heap *heap, ref *r) {

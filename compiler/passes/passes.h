@@ -2,7 +2,7 @@
 #ifndef COMPILER_PASSES_PASSES_H_
 #define COMPILER_PASSES_PASSES_H_
 
-#include "compiler/passes/pass.h"
+#include "compiler/ir/pass.h"
 
 typedef struct pass_info {
   const char *name;  /* as --disable takes it */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "device/sim/sim.h"
+#include "device/sim/state.h"
 
 reed_status sim_record(device_queue *base, reed_diagnosis *diagnosis) {
   sim_queue *queue = (sim_queue *)base;

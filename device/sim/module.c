@@ -3,7 +3,7 @@
  * of the process that loaded it. */
 #include "device/module.h"
 
-#include "device/sim/sim.h"
+#include "device/sim/state.h"
 
 static const device_services *services;
 

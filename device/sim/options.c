@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "device/sim/sim.h"
+#include "device/sim/state.h"
 
 static const struct {
   const char *key;

@@ -1,3 +1,4 @@
+/* The address ranges of the simulated accelerator, and which of them the host may touch (pages.h). */
 #include "device/sim/pages.h"
 
 #include <assert.h>

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "device/sim/sim.h"
+#include "device/sim/state.h"
 
 /* ---- one piece of work ---- */
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "device/sim/sim.h"
+#include "device/sim/state.h"
 
 /* ---- queues ---- */
 

@@ -1,5 +1,5 @@
 /* The simulated accelerator: memory, opening and closing, and the table of its functions. */
-#include "device/sim/sim.h"
+#include "device/sim/state.h"
 
 #include <assert.h>
 

@@ -1,3 +1,4 @@
+/* Memory of the notes on work that runs later, taken in order and rewound as a whole (tape.h). */
 #include "device/sim/tape.h"
 
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 /* The host's end of a queue: records of work, and waiting for them. What work means: queue.c, graph.c; who does it:
  * perform.c. */
-#include "device/sim/sim.h"
+#include "device/sim/state.h"
 
 /* Enqueued records and bytes on their way beyond this make the host wait for the device. */
 static const size_t tape_limit_bytes = (size_t)64 << 20;

@@ -1,3 +1,4 @@
+/* The profiler's notes: blocks of events, lists of epochs and copies (profile.h). */
 #include "vm/report/profile.h"
 
 void profile_begin_run(profile *p) {

@@ -4,7 +4,7 @@
 
 #include "base/hash.h"
 #include "base/table.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/pass.h"
 
 #define MOST_CONSTANT_BYTES ((int64_t)1 << 20) /* larger constants (weights) are hardly ever equal */
 

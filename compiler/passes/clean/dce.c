@@ -2,7 +2,7 @@
  * takes, constants without users. */
 #include <string.h>
 
-#include "compiler/passes/pass.h"
+#include "compiler/ir/pass.h"
 
 /* Takes result `r` out of a body, and output `o` off its node. */
 static void drop_result(ir_graph *body, int32_t r) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/pass.h"
 #include "ops/kernel.h"
 
 #define FREE_BYTES ((int64_t)1 << 20) /* results up to this are always folded */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/pass.h"
 
 typedef struct inference {
   ir_module *m;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 
 typedef struct rewriting {
   ir_module *m;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "compiler/passes/pass.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/constant_weights.h"
 
 typedef struct folding {

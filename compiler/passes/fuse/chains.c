@@ -10,7 +10,7 @@
  * more memory than the result that it stands for did. */
 #include <math.h>
 
-#include "compiler/passes/pass.h"
+#include "compiler/ir/pass.h"
 #include "ops/fused.h"
 
 #define SMALL_ELEMENTS 64 /* what may be shape arithmetic; there is nothing to save */

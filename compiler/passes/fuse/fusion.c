@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/constant_weights.h"
 
 typedef struct fusing {

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "compiler/passes/pass.h"
+#include "compiler/ir/pass.h"
 
 /* A value in an order that somebody wants. */
 typedef struct form {
@@ -46,13 +46,6 @@ typedef struct planning {
   int64_t n_reordered, n_islands;
   bool no_memory;
 } planning;
-
-double layout_weight(const ir_value *v) {
-  double weight = 1;
-  for (int32_t i = 0; i < v->type.rank; i++)
-    weight *= symbol_is(v->type.dims[i]) ? LAYOUT_EXTENT : (double)v->type.dims[i];
-  return v->type.rank < 0 ? 0 : weight;
-}
 
 static value_plan *plan_of(const planning *p, const ir_value *v) { return &p->values[v->id]; }
 

@@ -36,6 +36,11 @@ typedef struct layout_rule {
 const layout_rule *layout_rule_of(const reed_op *op);
 
 bool layout_same(const layout_order *a, const layout_order *b);
+/* The order without a rank where it is the axes as they are. */
+layout_order layout_simplified(layout_order order);
+layout_order layout_channels_last(int32_t rank);
+/* 0..rank-1 of an axis that may count from the end; -1: neither. */
+int32_t layout_axis(int64_t axis, int32_t rank);
 /* What the pass takes a value to weigh: its elements, with extents that are not known as LAYOUT_EXTENT. */
 #define LAYOUT_EXTENT 32
 double layout_weight(const ir_value *v);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "compiler/passes/pass.h"
+#include "compiler/ir/pass.h"
 
 typedef struct packing {
   ir_module *m;

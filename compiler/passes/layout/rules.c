@@ -9,34 +9,11 @@
  * channels to gain, and the image comes that way. */
 #define FEW_CHANNELS 4
 
-bool layout_same(const layout_order *a, const layout_order *b) {
-  return a->rank == b->rank && memcmp(a->axes, b->axes, (size_t)a->rank * sizeof *a->axes) == 0;
-}
-
-/* An order that leaves every axis in its place is none. */
-static layout_order simplified(layout_order order) {
-  for (int32_t i = 0; i < order.rank; i++)
-    if (order.axes[i] != i) return order;
-  return (layout_order){0};
-}
-
-static layout_order channels_last(int32_t rank) {
-  layout_order order = {.rank = rank};
-  for (int32_t i = 1; i < rank; i++) order.axes[i] = i == rank - 1 ? 1 : i + 1;
-  return order;
-}
-
 static ir_value *input(const layout_node *n, int32_t i) { return i < n->node->n_inputs ? n->node->inputs[i] : NULL; }
 
 /* Input 0 is stored in an order of its own. */
 static bool has_order(const layout_node *n) {
   return input(n, 0) && n->have[0].rank > 0 && n->have[0].rank == input(n, 0)->type.rank;
-}
-
-/* 0..rank-1 of an axis that may count from the end; -1: neither. */
-static int32_t from_start(int64_t axis, int32_t rank) {
-  if (axis < 0) axis += rank;
-  return axis >= 0 && axis < rank ? (int32_t)axis : -1;
 }
 
 static bool single_element(const ir_value *v) {
@@ -61,7 +38,7 @@ static bool set_input(layout_node *n, int32_t i, ir_value *v) {
 /* The axis of the value; -1: none. */
 static int32_t axis_of(const ir_node *n, int32_t rank) {
   reed_attrs attrs = ir_attrs(n);
-  return from_start(op_attr_int(&attrs, "axis"), rank);
+  return layout_axis(op_attr_int(&attrs, "axis"), rank);
 }
 
 /* ---- element-wise, Concat: any order, the same for all ---- */
@@ -131,7 +108,7 @@ static layout_order without_axes(const layout_order *order, uint32_t axes) {
     if (axes >> axis & 1) continue;
     left.axes[left.rank++] = axis - __builtin_popcount(axes & ((1u << axis) - 1));
   }
-  return simplified(left);
+  return layout_simplified(left);
 }
 
 static bool plan_arg_reduce(layout_node *n) {
@@ -154,7 +131,7 @@ static bool plan_gather(layout_node *n) {
     for (int32_t k = 0; k < more && from == axis; k++) order.axes[order.rank++] = axis + k;
   }
   n->want[0] = n->have[0];
-  n->give[0] = simplified(order);
+  n->give[0] = layout_simplified(order);
   return true;
 }
 
@@ -168,7 +145,7 @@ static bool listed_axes(const layout_node *n, int32_t i, int32_t rank, int64_t n
   if ((input(n, i) && !listed) || n_listed < 0 || n_listed > rank) return false;
   for (int64_t k = 0; k < n_listed; k++) {
     int64_t axis = listed && symbol_is(listed[k]) ? rank : listed ? listed[k] : k;
-    out_axes[k] = from_start(axis, rank);
+    out_axes[k] = layout_axis(axis, rank);
     if (out_axes[k] < 0) return false;
   }
   *out_n = n_listed;
@@ -233,7 +210,7 @@ static bool plan_unsqueeze(layout_node *n) {
   layout_order order = {.rank = rank};
   for (int32_t i = 0; i < rank; i++) order.axes[i] = set >> i & 1 ? i : own[n->have[0].axes[next++]];
   n->want[0] = n->have[0];
-  n->give[0] = simplified(order);
+  n->give[0] = layout_simplified(order);
   return true;
 }
 
@@ -250,7 +227,7 @@ static bool edit_resize(layout_node *n) {
   const int64_t *given = reed_attrs_ints(&attrs, "axes", &n_axes);
   if (!given) n_axes = n->want[0].rank;
   for (int64_t k = 0; k < n_axes && k < REED_MAX_RANK; k++)
-    axes[k] = layout_position(&n->want[0], from_start(given ? given[k] : k, n->want[0].rank));
+    axes[k] = layout_position(&n->want[0], layout_axis(given ? given[k] : k, n->want[0].rank));
   return ir_set_attr_ints(n->node, "axes", axes, n_axes);
 }
 
@@ -279,7 +256,7 @@ static bool plan_transpose(layout_node *n) {
     order.axes[i] = to;
   }
   n->want[0] = n->have[0];
-  n->give[0] = simplified(order);
+  n->give[0] = layout_simplified(order);
   return true;
 }
 
@@ -375,7 +352,7 @@ static bool order_of_view(view *v, const layout_order *stored, layout_order *out
     const axis_group *g = &v->groups[v->order[k]];
     for (int32_t i = 0; i < g->n_to; i++) order.axes[order.rank++] = g->to + i;
   }
-  *out = simplified(order);
+  *out = layout_simplified(order);
   return true;
 }
 
@@ -518,7 +495,7 @@ static bool plan_convolution(layout_node *n) {
   if (!is_image_operator(n) || x->rank != n->node->outputs[0]->type.rank) return false;
   bool few = n->node->op == op_builtin(OP_Conv) && n->have[0].rank == 0 && !symbol_is(x->dims[1]) &&
              x->dims[1] <= FEW_CHANNELS;
-  n->give[0] = channels_last(x->rank);
+  n->give[0] = layout_channels_last(x->rank);
   if (!few) n->want[0] = n->give[0];
   if (input(n, 3)) n->want[3] = n->give[0];
   return true;
@@ -531,7 +508,7 @@ static bool edit_convolution(layout_node *n) {
 /* The others take images as they come. */
 static bool plan_image(layout_node *n) {
   if (!is_image_operator(n) || !has_order(n)) return false;
-  layout_order order = channels_last(n->have[0].rank);
+  layout_order order = layout_channels_last(n->have[0].rank);
   if (!layout_same(&n->have[0], &order)) return false;
   for (int32_t i = 1; i < n->node->n_outputs; i++)
     if (n->node->outputs[i]) return false; /* Indices speak of the order they come in */
@@ -541,7 +518,7 @@ static bool plan_image(layout_node *n) {
 
 /* Points are read off maps and are no images themselves: the pass that made the operator has not said what they are. */
 static bool plan_maps(layout_node *n) {
-  layout_order order = channels_last(4);
+  layout_order order = layout_channels_last(4);
   reed_attrs attrs = ir_attrs(n->node);
   if (op_attr_int(&attrs, "channels_last") || !layout_same(&n->have[0], &order)) return false;
   n->want[0] = order;
@@ -549,7 +526,7 @@ static bool plan_maps(layout_node *n) {
 }
 
 static bool plan_levels(layout_node *n) {
-  layout_order order = channels_last(4);
+  layout_order order = layout_channels_last(4);
   bool some = false;
   for (int32_t i = 3; i < n->node->n_inputs; i++) {
     some = some || layout_same(&n->have[i], &order);

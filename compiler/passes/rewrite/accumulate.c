@@ -4,8 +4,8 @@
  * else joined. */
 #include <string.h>
 
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
 enum { BEFORE, PART, N_SLOTS };

@@ -7,8 +7,8 @@
  * size] and the result is merged again, Attention does both. */
 #include <math.h>
 
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
 enum {

@@ -5,8 +5,8 @@
  *
  * The choice is exported as numbers of maps, region * classes + class. A class outside of 0..classes-1 would choose
  * another region's map: classes must come from a constant. */
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
 enum { FEATURES, WEIGHTS, BIAS, LOGITS, ACTIVE, FLAT, REGIONS, N_CLASSES, CLASSES, N_SLOTS };

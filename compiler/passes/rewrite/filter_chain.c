@@ -2,8 +2,8 @@
  * are taken by what it finds. Both masks are known without finding anything, so one filter by both does: one list of
  * rows is found instead of two, one after the other, and nobody waits for the length of the first. */
 #include "compiler/passes/rewrite/row_filter.h"
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
 typedef struct chaining {

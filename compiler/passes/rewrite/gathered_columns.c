@@ -3,7 +3,7 @@
  * which lie together (and are views: docs/memory.md). */
 #include <string.h>
 
-#include "compiler/passes/pass.h"
+#include "compiler/ir/pass.h"
 
 #define COLUMNS_LEAST 4 /* fewer do not pay for the Transpose, which reads and writes all elements once */
 #define INNER_MOST 8    /* elements that lie together already: more are a line of memory */

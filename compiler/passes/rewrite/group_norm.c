@@ -2,8 +2,8 @@
  * of a group are made one, normalised, and taken apart again:
  *
  *   Reshape(InstanceNormalization(Reshape(x, [0, groups, -1])), Shape(x)) * scale + shift */
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 #include "compiler/ir/constant_weights.h"
 

@@ -4,8 +4,8 @@
  * its results as scan outputs (accumulate), is what the patterns are written after. */
 #include <string.h>
 
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
 enum { TURN, MAPS, RESIZED, FLAT, PLACE, LEFT, TOP, WIDTH, HEIGHT, COLUMNS, ROWS, DIAGONAL, N_SLOTS };

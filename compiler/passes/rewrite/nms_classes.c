@@ -4,8 +4,8 @@
  * of an image of 1333).
  *
  * Coordinates must not be negative: a box that reaches below -1 would be moved into the class before. */
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 #include "compiler/ir/nonnegative.h"
 

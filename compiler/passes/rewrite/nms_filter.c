@@ -2,8 +2,8 @@
  * what was kept. It can select from all boxes as well, told which of them are candidates, and what is selected is taken
  * from all: then nobody needs the list of what was kept, nor waits for its length. */
 #include "compiler/passes/rewrite/row_filter.h"
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
 enum { BOXES, SCORES, CLASS_IDS = 5, CANDIDATES, N_INPUTS }; /* of NonMaxSuppression */

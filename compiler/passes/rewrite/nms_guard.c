@@ -1,8 +1,8 @@
 /* An exporter guards NonMaxSuppression against having no boxes: If(no elements) nothing, else what is selected.
  * NonMaxSuppression of no boxes selects nothing by itself, so the guard's condition becomes false and its branch goes
  * where it stands (simplify). */
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
 enum { BOXES, N_CONDITION };

@@ -2,8 +2,8 @@
  * NonMaxSuppression selects by falling score, so the first n are what it selects with max_output_boxes_per_class = n:
  * it can stop there, and its output needs room for n. The Slice stays (behind an If the other branch may give more),
  * and costs nothing. */
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
 enum { NMS, N_SLOTS };

@@ -5,8 +5,8 @@
  *
  * and RMSNormalization (Zhang and Sennrich 2019, "Root Mean Square Layer Normalization"), which leaves out the mean and
  * the shift. Without a scale there must be known extents for one of ones. */
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
 enum { X, CENTRED, AXES, EPSILON, NORMALISED, SCALED, SCALE, SHIFT, N_SLOTS };

@@ -4,8 +4,8 @@
  * the patterns are written after. */
 #include <string.h>
 
-#include "compiler/passes/attempt.h"
-#include "compiler/passes/pass.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
 enum { BEFORE, PICTURE, TURN, MASKS, RESIZED, FLAT, BOXES, X1, Y1, X2, Y2, HEIGHT, WIDTH, N_SLOTS };

@@ -1,3 +1,4 @@
+/* What a call of Conv or ConvTranspose says (convolution.h). */
 #include "ops/cpu/calls/convolution.h"
 
 /* The shape function reads nothing of bias and residual. */

@@ -1,3 +1,4 @@
+/* What a call of an element-wise operator says (elementwise.h). */
 #include "ops/cpu/calls/elementwise.h"
 
 #include "ops/cpu/formulas/formulas.h"

@@ -1,3 +1,4 @@
+/* Parts that all kernels share: preparing, states, threads (common.h). */
 #include "ops/cpu/common/common.h"
 
 #include <omp.h>

@@ -1,3 +1,4 @@
+/* The level of the CPU at hand (cpu.h). */
 #include "ops/cpu/common/cpu.h"
 
 #include <cpuid.h>

@@ -1,3 +1,4 @@
+/* Walks over strided elements (strided.h). */
 #include "ops/cpu/common/strided.h"
 
 #include "ops/cpu/common/common.h"

@@ -1,3 +1,4 @@
+/* Windows of convolutions and pools over an image (window.h). */
 #include "ops/cpu/common/window.h"
 
 /* attribute `name` of `n` ints into out, `otherwise` everywhere where it is absent; fails unless all are >= least. */

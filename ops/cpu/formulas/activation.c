@@ -1,3 +1,4 @@
+/* Parameters of activations (activation.h). Their formulas are in activation.h, once for all kernels. */
 #include "ops/cpu/formulas/activation.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Products with packed panels of weights (panels.h). */
 #include "ops/cpu/product/panels.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* A copy of a call whose operands a view replaces (call_copy.h). */
 #include "ops/cpu/views/call_copy.h"
 
 reed_status call_copy_init(const reed_kernel_call *call, call_copy *c) {

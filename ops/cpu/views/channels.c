@@ -1,3 +1,4 @@
+/* A kernel of channels first around images with channels last (channels.h). */
 #include "ops/cpu/views/channels.h"
 
 #include "ops/cpu/common/strided.h"

@@ -1,3 +1,4 @@
+/* An f32 kernel around operands of half precision (half.h). */
 #include "ops/cpu/views/half.h"
 
 #include "ops/cpu/common/convert.h"

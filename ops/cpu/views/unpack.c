@@ -1,3 +1,4 @@
+/* A kernel of plain weights around packed ones (unpack.h). */
 #include "ops/cpu/views/unpack.h"
 
 reed_status unpack_view_init(const reed_kernel_call *call, unpack_view *v) {

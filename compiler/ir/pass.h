@@ -1,6 +1,6 @@
-/* A pass: a named change of the whole module, one file each. passes.h has their table and runs it. */
-#ifndef COMPILER_PASSES_PASS_H_
-#define COMPILER_PASSES_PASS_H_
+/* A pass: a named change of the whole module, one file each. compiler/passes/passes.h has their table and runs it. */
+#ifndef COMPILER_IR_PASS_H_
+#define COMPILER_IR_PASS_H_
 
 #include "compiler/ir/ir.h"
 

@@ -1,5 +1,5 @@
 /* Attempts at nodes (attempt.h): assumptions of an attempt that changed nothing are taken back. */
-#include "compiler/passes/attempt.h"
+#include "compiler/ir/attempt.h"
 
 typedef struct attempt {
   ir_module *m;

@@ -1,6 +1,6 @@
 /* Attempts of a pass at one node after another. */
-#ifndef COMPILER_PASSES_ATTEMPT_H_
-#define COMPILER_PASSES_ATTEMPT_H_
+#ifndef COMPILER_IR_ATTEMPT_H_
+#define COMPILER_IR_ATTEMPT_H_
 
 #include "compiler/ir/ir.h"
 

@@ -1,8 +1,8 @@
 /* Inside the simulated accelerator: device, queues, work. The host's side (sim.c: memory; queue.c, graph.c: work)
  * enqueues, the device's thread (perform.c) does the work of all queues, in an order that the options choose among all
  * that queues and events allow. */
-#ifndef DEVICE_SIM_SIM_H_
-#define DEVICE_SIM_SIM_H_
+#ifndef DEVICE_SIM_STATE_H_
+#define DEVICE_SIM_STATE_H_
 
 #include <stdatomic.h>
 #include <uv.h>
