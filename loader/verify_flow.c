@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "loader/verify_flow.h"
+#include "ops/bound.h"
 
 #define MAX_STATE_BYTES ((size_t)256 << 20)
 #define MAX_VISITS 64 /* of a stretch, on average; code that nests loops less deep than this needs fewer */
@@ -77,6 +78,10 @@ static reed_status need(const verifier *v, const insn *in, const char *operand, 
   state s = v->states[reg];
   reed_status status = check_readable(v, in, operand, item, s);
   if (status != REED_OK || satisfies(s, w, device)) return status;
+  if (w == WANT_EXTENTS && state_kind_of(s) == STATE_BOUNDED) {
+    if (!in_epoch(v, in)) return REED_OK; /* the call looks at it */
+    FAIL(RULE_COUNT, operand, item, "its extent is reported by a kernel of this epoch and needed on the host here");
+  }
   char text[96];
   verify_rule rule = (w == WANT_ON_DEVICE || w == WANT_ASKED) && state_is_tensor(s) ? RULE_DEVICE : RULE_STATE;
   FAIL(rule, operand, item, "the register is %s; %s is needed here", state_text(s, text, sizeof text),
@@ -106,9 +111,23 @@ static bool reads_value(const verifier *v, const insn *in, int64_t item) {
          (v->asked.n && bsearch(&key, v->asked.items, v->asked.n, sizeof key, compare_numbers));
 }
 
+/* An operand that may come at its bound: the extent is not known before the kernels of the epoch run. */
+static reed_status use_bounded(const verifier *v, const insn *in, const char *operand, int64_t item, uint32_t reg) {
+  reed_status status = check_readable(v, in, operand, item, v->states[reg]);
+  if (status != REED_OK) return status;
+  if (!bound_may_pass(verify_operator(v, in), (int32_t)item))
+    FAIL(RULE_COUNT, operand, item, "its extent is reported by a kernel of this epoch; %s needs it on the host",
+         verify_operator(v, in)->name);
+  if (in->id == INSN_INVOKE && state_device(v->states[reg]) != verify_device(in))
+    FAIL(RULE_DEVICE, operand, item, "the register is on another device");
+  return REED_OK;
+}
+
 /* An input of `invoke`. */
 static reed_status use_kernel_input(const verifier *v, const insn *in, const char *operand, int64_t item,
                                     uint32_t reg) {
+  if (state_kind_of(v->states[reg]) == STATE_PENDING && in_epoch(v, in) && !in_shape(v, in))
+    return use_bounded(v, in, operand, item, reg);
   if (op_has(verify_operator(v, in), REED_OP_EXTENTS_ONLY)) return need(v, in, operand, item, reg, WANT_EXTENTS, 0);
   if (reads_value(v, in, item) || in_shape(v, in)) {
     reed_status status = need_values(v, in, operand, item, reg);
@@ -121,6 +140,10 @@ static reed_status use_kernel_input(const verifier *v, const insn *in, const cha
 /* r.move and view of a shape section: what the memo keeps must follow from the key, and views there are copies on the
  * host. */
 static reed_status use_alias(const verifier *v, const insn *in, const char *operand, uint32_t reg, want w) {
+  bool counted = in->id == INSN_VIEW && in_epoch(v, in) && !in_shape(v, in) &&
+                 state_kind_of(v->states[reg]) == STATE_PENDING &&
+                 state_kind_of(v->states[insn_view_at(in->code).dst]) == STATE_BOUNDED;
+  if (counted) return check_readable(v, in, operand, -1, v->states[reg]);
   reed_status status = need(v, in, operand, -1, reg, w, 0);
   if (status != REED_OK || !in_shape(v, in)) return status;
   if (in->id == INSN_VIEW) return need_values(v, in, operand, -1, reg);
@@ -150,6 +173,8 @@ static reed_status use_item(const verifier *v, const insn *in, insn_role role, c
     case INSN_ROLE_RF_INPUT:
       if (is_absent(word)) return REED_OK;
       if (INSN_READS(word) & REED_READS_VALUE) return need_values(v, in, operand, item, INSN_REGISTER(word));
+      if (state_kind_of(v->states[INSN_REGISTER(word)]) == STATE_BOUNDED && in_epoch(v, in))
+        return use_bounded(v, in, operand, item, INSN_REGISTER(word));
       return need(v, in, operand, item, INSN_REGISTER(word), WANT_EXTENTS, 0);
     case INSN_ROLE_RF_KEY:
       if (INSN_READS(word) & REED_READS_VALUE) return need_values(v, in, operand, item, INSN_REGISTER(word));
@@ -192,7 +217,8 @@ static reed_status check_fillable(const verifier *v, const insn *in, const char 
   if (status != REED_OK) return status;
   char text[96];
   bool fresh = state_kind_of(s) == STATE_FRESH && state_is_tensor(s) && !in_epoch(v, in);
-  if (state_kind_of(s) != STATE_SHAPED && !(or_fresh && fresh))
+  bool shaped = state_kind_of(s) == STATE_SHAPED || state_kind_of(s) == STATE_BOUNDED;
+  if (!shaped && !(or_fresh && fresh))
     FAIL(RULE_STATE, operand, item, "the register is %s; a shaped tensor is needed here",
          state_text(s, text, sizeof text));
   return REED_OK;
@@ -210,8 +236,11 @@ static reed_status fill_kernel_output(verifier *v, const insn *in, const char *o
   if (in_shape(v, in) && (device != 0 || row->bounded))
     FAIL(RULE_EPOCH_EXACT, operand, item,
          row->bounded ? "its extent is reported by the kernel" : "it is not on the host");
+  bool counted = row->bounded;
+  for (uint32_t k = 0; !counted && k < i.n_inputs; k++)
+    counted = !is_absent(i.inputs[k]) && state_kind_of(v->states[i.inputs[k]]) == STATE_PENDING;
   state known = in_shape(v, in) ? STATE_KNOWN : 0;
-  return define(v, in, operand, item, reg, state_make(row->bounded ? STATE_PENDING : STATE_STORED, device) | known);
+  return define(v, in, operand, item, reg, state_make(counted ? STATE_PENDING : STATE_STORED, device) | known);
 }
 
 /* dst of copy and view, of which src has been read. */
@@ -222,7 +251,8 @@ static reed_status fill_from(verifier *v, const insn *in, const char *operand, u
   int32_t to = state_device(v->states[reg]), from = is_unknown(source) ? to : state_device(source);
   if (in->id == INSN_VIEW && to != from) FAIL(RULE_DEVICE, operand, -1, "a view is on its source's device");
   if (to == 0 && from != 0) FAIL(RULE_DEVICE, operand, -1, "only readback copies to the host");
-  return define(v, in, operand, -1, reg, state_make(STATE_STORED, to) | (to == from ? source & STATE_KNOWN : 0));
+  state_kind kind = state_kind_of(source) == STATE_PENDING ? STATE_PENDING : STATE_STORED;
+  return define(v, in, operand, -1, reg, state_make(kind, to) | (to == from ? source & STATE_KNOWN : 0));
 }
 
 static reed_status fetch_extent(verifier *v, const insn *in, const char *operand, uint32_t reg) {
@@ -278,6 +308,16 @@ static state any_state(const verifier *v, const insn *in, int64_t item) {
   return state_kind_of(s) == STATE_NONE ? state_make(STATE_ANY, 0) : s; /* opt.get of none fails */
 }
 
+/* What `shape` defines: the extent is a kernel's to report where the operator says so or an input comes at its bound.
+ */
+static state_kind shaped_kind(const verifier *v, const insn *in, int64_t item) {
+  const insn_shape i = insn_shape_at(in->code);
+  bool bounded = reed_op_output_at(verify_operator(v, in), (int32_t)item)->bounded;
+  for (uint32_t k = 0; !bounded && k < i.n_inputs; k++)
+    bounded = !is_absent(i.inputs[k]) && state_kind_of(v->states[INSN_REGISTER(i.inputs[k])]) == STATE_BOUNDED;
+  return bounded ? STATE_BOUNDED : STATE_SHAPED;
+}
+
 /* One word of an operand, defined or changed. No default: a role without a rule does not compile. */
 static reed_status define_item(verifier *v, const insn *in, insn_role role, const char *operand, int64_t item,
                                uint32_t word) {
@@ -285,7 +325,7 @@ static reed_status define_item(verifier *v, const insn *in, insn_role role, cons
   switch (role) {
     case INSN_ROLE_RD_OUTPUT:
       if (is_absent(word)) return REED_OK;
-      return define(v, in, operand, item, word, state_make(STATE_SHAPED, verify_device(in)));
+      return define(v, in, operand, item, word, state_make(shaped_kind(v, in, item), verify_device(in)));
     case INSN_ROLE_RD_SHAPED: return define(v, in, operand, item, word, state_make(STATE_SHAPED, verify_device(in)));
     case INSN_ROLE_RD_STORED:
       return define(v, in, operand, item, word, state_make(STATE_STORED, verify_device(in)) | known);
@@ -388,7 +428,8 @@ static reed_status close_item(verifier *v, const insn *in, insn_role role, const
   insn_bank bank = insn_roles[role].bank;
   if (bank == INSN_BANK_N || (bank == INSN_BANK_R && is_absent(word))) return REED_OK;
   state *s = &v->states[bank == INSN_BANK_R ? INSN_REGISTER(word) : v->f->n_r + word];
-  if (state_kind_of(*s) == STATE_SHAPED && state_stamp(*s)) *s = state_make(STATE_DEAD, 0); /* never filled */
+  bool unfilled = state_kind_of(*s) == STATE_SHAPED || state_kind_of(*s) == STATE_BOUNDED;
+  if (unfilled && state_stamp(*s)) *s = state_make(STATE_DEAD, 0);
   *s = state_stamped(*s & ~STATE_KNOWN, 0);
   return REED_OK;
 }

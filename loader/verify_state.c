@@ -21,6 +21,8 @@ static state join_whole(state a, state b) {
   if (ka == kb && same_device) return state_make(ka, state_device(a));
   if (memory_a && memory_b && same_device) return state_make(STATE_STORED, state_device(a));
   if (is_complete_kind(ka) && is_complete_kind(kb)) return state_make(STATE_ANY, 0);
+  if (same_device && ((ka == STATE_BOUNDED && kb == STATE_SHAPED) || (kb == STATE_BOUNDED && ka == STATE_SHAPED)))
+    return state_make(STATE_BOUNDED, state_device(a));
   if (same_device && ((ka == STATE_PENDING && memory_b) || (kb == STATE_PENDING && memory_a)))
     return state_make(STATE_PENDING, state_device(a));
   return state_make(STATE_MIXED, 0);
@@ -55,6 +57,7 @@ const char *state_text(state s, char *out, size_t capacity) {
       [STATE_MIXED_FETCHING] = "being fetched on some path",
       [STATE_NONE] = "none",
       [STATE_SHAPED] = "a shaped tensor without memory",
+      [STATE_BOUNDED] = "a tensor without memory whose extent its kernel reports",
       [STATE_FRESH] = "an allocated tensor",
       [STATE_STORED] = "a stored tensor",
       [STATE_PENDING] = "a tensor whose extent has not been fetched",
@@ -64,7 +67,8 @@ const char *state_text(state s, char *out, size_t capacity) {
       [STATE_SCALAR] = "a scalar",
   };
   state_kind kind = state_kind_of(s);
-  bool on_device = kind == STATE_SHAPED || kind == STATE_FRESH || kind == STATE_STORED || kind == STATE_PENDING;
+  bool on_device = kind == STATE_SHAPED || kind == STATE_BOUNDED || kind == STATE_FRESH || kind == STATE_STORED ||
+                   kind == STATE_PENDING;
   snprintf(out, capacity, "%s%s%s", s & STATE_MAYBE ? "possibly none, else " : "", texts[kind],
            !on_device        ? ""
            : state_device(s) ? " on the device"

@@ -15,7 +15,8 @@ typedef enum state_kind {
   STATE_MIXED_FETCHING, /* as MIXED, and being fetched on some path */
   STATE_NONE,
   STATE_SHAPED,
-  STATE_FRESH, /* has memory that nothing has filled: readable, and a kernel may write it */
+  STATE_BOUNDED, /* shaped at a bound: a kernel of this epoch reports the extent */
+  STATE_FRESH,   /* has memory that nothing has filled: readable, and a kernel may write it */
   STATE_STORED,
   STATE_PENDING, /* on some path its kernel has reported an extent that was not fetched */
   STATE_FETCHING,

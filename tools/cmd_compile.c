@@ -9,11 +9,16 @@
 /* f32 alone is computed as yet: the others are taken, and refused in a sentence by the compiler */
 static const char *const precision_names[] = {"f32", NULL, "bf16", "f16", NULL};
 
+static const char *const counts_names[] = {"host", "device", NULL};
+
 static const flag flags[] = {
     {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "where the module goes (needed)"},
     {"--precision", NULL, FLAG_CHOICE, offsetof(options, precision), "P", NULL, precision_names},
     {"--target", NULL, FLAG_TEXT, offsetof(options, target), "NAMES",
      "what it is to run on (default host,sim): see below"},
+    {"--counts", NULL, FLAG_CHOICE, offsetof(options, counts), "WHERE",
+     "host (default): the host fetches every count of boxes or elements; device: only where an operator needs it",
+     counts_names},
     FLAG_OF_DISABLED,
     FLAG_OF_EXTERNAL,
     {"--report", NULL, FLAG_TEXT, offsetof(options, report), "FILE.json", "what every pass did ('-': standard output)"},

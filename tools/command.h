@@ -10,7 +10,7 @@ typedef struct options {
   words arguments; /* what is no flag */
   words inputs, outputs, expected, shapes, disabled, plugins;
   const char *output; /* the one file of compile, dis and asm */
-  const char *device, *target, *precision, *json, *report, *stats, *trace, *draw, *labels;
+  const char *device, *target, *precision, *counts, *json, *report, *stats, *trace, *draw, *labels;
   image_form picture;
   words rtol, atol; /* "R" or "NAME=R" */
   double min_score;

@@ -109,6 +109,7 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
                                    .cancel = interrupt_flag()};
   if (o->precision && strcmp(o->precision, "f32"))
     settings.precision = strcmp(o->precision, "f16") ? REED_PRECISION_BF16 : REED_PRECISION_F16;
+  settings.counts_on_device = o->counts && !strcmp(o->counts, "device");
   double begin = now_us();
   reed_status compiled = reed_compile_file(path, &settings, NULL, NULL, out_report, m->diagnosis);
   if (!m->quiet) progress_end();

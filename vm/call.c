@@ -1,10 +1,38 @@
 /* Calls of operators: shape functions, preparing kernels, launching them. */
 #include "vm/call.h"
+#include "ops/bounded_call.h"
 #include "shapefuncs/shapefn.h"
+#include "vm/bound.h"
 #include "vm/memory.h"
 #include "vm/target.h"
 
 #include <string.h>
+
+/* Which axis of output 0 has the count of the counted inputs. A bound of 1 could stand on any axis of extent 1, so that
+ * the extents for a count of 2 are asked instead. */
+static reed_status shape_at_bound(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
+                                  reed_shape_input *given, reed_shape_output *outputs, uint32_t n_outputs) {
+  const module_site *c = &run->program->module->sites[site];
+  const reed_op *op = run->program->site_ops[site];
+  reed_dim dims[REED_MAX_OPERANDS][REED_MAX_RANK];
+  reed_shape_output at_two = outputs[0];
+  bool of_one = false;
+  for (uint32_t i = 0; i < n_inputs; i++) {
+    uint32_t number = INSN_REGISTER(inputs[i]);
+    const ref *r = number == MODULE_ABSENT ? NULL : reg_r(run, number);
+    if (!r || !bound_is_counted(r) || r->t.desc.dims[r->bounded_axis] != 1) continue;
+    memcpy(dims[i], given[i].dims, sizeof(reed_dim) * (size_t)given[i].rank);
+    dims[i][r->bounded_axis] = 2;
+    given[i].dims = dims[i];
+    of_one = true;
+  }
+  if (of_one && n_outputs == 1) {
+    reed_status status = shapefn_run(op, &run->program->site_attrs[site], string_of(run, c->node), (int32_t)n_inputs,
+                                     given, 1, &at_two, NULL, run->diagnosis);
+    if (status != REED_OK) return status;
+  }
+  return bound_outputs(run, site, inputs, n_inputs, given, &at_two, outputs, n_outputs);
+}
 
 reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
                        reed_shape_output *outputs, uint32_t n_outputs) {
@@ -20,7 +48,8 @@ reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint3
     }
     const ref *r = reg_r(run, number);
     bool value = op_reads_value(op, attrs, (int32_t)i);
-    if (r->kind != REF_STORED && !(r->kind == REF_SHAPED && !value))
+    bool shaped = r->kind == REF_SHAPED || r->kind == REF_PENDING;
+    if (r->kind != REF_STORED && (!shaped || value))
       return at_site(run, site, not_a_tensor(run, r, "a tensor with known extents"));
     given[i] = (reed_shape_input){.dtype = r->t.desc.dtype, .rank = r->t.desc.rank, .dims = r->t.desc.dims};
     if (value) {
@@ -33,9 +62,11 @@ reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint3
     }
   }
   for (uint32_t i = 0; i < n_outputs; i++) outputs[i] = (reed_shape_output){.bounded_axis = -1};
-  return at_site(run, site,
-                 shapefn_run(op, attrs, string_of(run, c->node), (int32_t)n_inputs, given, (int32_t)n_outputs, outputs,
-                             NULL, run->diagnosis));
+  reed_status status = shapefn_run(op, attrs, string_of(run, c->node), (int32_t)n_inputs, given, (int32_t)n_outputs,
+                                   outputs, NULL, run->diagnosis);
+  if (status == REED_OK && bound_first(run, inputs, n_inputs))
+    status = shape_at_bound(run, site, inputs, n_inputs, given, outputs, n_outputs);
+  return at_site(run, site, status);
 }
 
 static void output_desc(const reed_shape_output *output, reed_desc *out_desc) {
@@ -51,6 +82,8 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
   reed_shape_output outputs[REED_MAX_OPERANDS];
   reed_status status = call_shape(&s->run, i.site, i.inputs, i.n_inputs, outputs, i.n_outputs);
   if (status != REED_OK) return status;
+  const ref *counted = bound_first(&s->run, i.inputs, i.n_inputs);
+  uint32_t counter = counted ? counted->counter : 0;
   for (uint32_t k = 0; k < i.n_outputs; k++) {
     if (i.outputs[k] == MODULE_ABSENT) continue;
     reed_desc desc;
@@ -61,6 +94,7 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
                      diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "output %u is larger than any memory", k));
     r->shaped_by = i.site + 1;
     r->shaped_as = (uint8_t)k;
+    if (r->bounded_axis >= 0) r->counter = counter ? counter : i.outputs[k] + 1;
     if (s->epoch.in_shape_section && (status = active_note_write(&s->epoch, i.outputs[k], s->run.diagnosis)) != REED_OK)
       return status;
   }
@@ -94,6 +128,8 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const
       values[k] = r->t.data ? r->t.data : "";
     }
   }
+  reed_room in_rooms[REED_MAX_OPERANDS], out_rooms[REED_MAX_OPERANDS];
+  bool counted = bound_rooms(run, i, in_rooms, out_rooms);
   for (uint32_t k = 0; k < i->n_outputs; k++)
     out[k] = i->outputs[k] == MODULE_ABSENT ? (reed_desc){.dtype = REED_NONE} : reg_r(run, i->outputs[k])->t.desc;
   reed_kernel_call call = {.op = op,
@@ -106,7 +142,9 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const
                            .host_values = values,
                            .constant = constant,
                            .env = &devices->env,
-                           .diagnosis = run->diagnosis};
+                           .diagnosis = run->diagnosis,
+                           .input_rooms = counted ? in_rooms : NULL,
+                           .output_rooms = counted ? out_rooms : NULL};
   const vm_device *on = &devices->items[device];
   reed_kernel_prepare_fn prepare = on->on->kernel(on->device, op);
   if (!prepare)
@@ -118,8 +156,7 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const
     if (capable != REED_OK) return at_site(run, i->site, capable);
   }
   *out_kernel = (reed_kernel){0};
-  reed_status status =
-      kernel_is_nothing(&call, out_kernel) ? REED_OK : at_site(run, i->site, prepare(&call, out_kernel));
+  reed_status status = at_site(run, i->site, bounded_prepare(&call, prepare, out_kernel));
   if (event) event->span.end_ns = clock_now_ns();
   return status;
 }
@@ -133,7 +170,7 @@ static reed_status gather_pointers(vm_run *run, const insn_invoke *i, const void
     if (i->inputs[k] == MODULE_ABSENT) continue;
     const ref *r = &base[i->inputs[k]];
     if (r->kind == REF_SHAPED && op_has(run->program->site_ops[i->site], REED_OP_EXTENTS_ONLY)) continue;
-    if (r->kind != REF_STORED) return not_a_tensor(run, r, "a stored tensor");
+    if (r->kind != REF_STORED && r->kind != REF_PENDING) return not_a_tensor(run, r, "a stored tensor");
     in[k] = r->t.data;
   }
   for (uint32_t k = 0; k < i->n_outputs; k++)
@@ -252,6 +289,14 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
   if (kernel->extent_root >= 0)
     for (uint32_t k = 0; k < i.n_outputs && !buffers.extents; k++)
       if (i.outputs[k] != MODULE_ABSENT && base[i.outputs[k]].extent) buffers.extents = base[i.outputs[k]].extent - k;
+  const int64_t *extents[REED_MAX_OPERANDS];
+  if (kernel->counted) {
+    for (uint32_t k = 0; k < i.n_inputs; k++) {
+      const ref *r = i.inputs[k] == MODULE_ABSENT ? NULL : &base[i.inputs[k]];
+      extents[k] = r && r->kind == REF_PENDING ? r->extent : NULL;
+    }
+    buffers.input_extents = extents;
+  }
   status = launch(s, &i, device, &kernel->kernel, &buffers, PROFILE_KERNEL);
   if (status != REED_OK) return at_site(&s->run, i.site, status);
   for (uint32_t k = 0; k < i.n_outputs; k++)

@@ -122,10 +122,29 @@ reed_status exec_readback(reed_session *s, const uint32_t *w) {
   return REED_OK;
 }
 
+/* Tensors that share a count: it is read back once. *out_target one reference, NULL on the host. */
+static bool fetched_already(const vm_run *run, const int64_t *extent, storage **out_target) {
+  for (size_t i = 0; i < run->fetches.n; i++) {
+    const pending_fetch *f = &run->fetches.items[i];
+    if (!f->extent || run->r.items[f->r_index].extent != extent) continue;
+    storage_retain(f->target);
+    *out_target = f->target;
+    return true;
+  }
+  return false;
+}
+
 reed_status exec_extent(reed_session *s, ref *r) {
   if (r->kind == REF_STORED) return REED_OK; /* a branch not taken left it empty */
   if (r->kind != REF_PENDING) return not_a_tensor(&s->run, r, "a tensor whose kernel reports an extent");
   int32_t device = r->t.device;
+  pending_fetch fetch = {.r_index = (size_t)(r - s->run.r.items), .extent = true};
+  if (!VEC_ROOM(&s->run.fetches)) return diag_no_memory(s->run.diagnosis, "list of read-backs");
+  if (fetched_already(&s->run, r->extent, &fetch.target)) {
+    r->kind = REF_FETCHING;
+    s->run.fetches.items[s->run.fetches.n++] = fetch;
+    return REED_OK;
+  }
   profile_note_copy(&s->run.profile, &(profile_copy){.direction = device ? PROFILE_TO_HOST : PROFILE_NO_COPY,
                                                      .reason = COPY_REASON_EXTENT,
                                                      .readback = true,
@@ -133,8 +152,6 @@ reed_status exec_extent(reed_session *s, ref *r) {
                                                      .site = r->shaped_by - 1,
                                                      .input = UINT32_MAX,
                                                      .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
-  pending_fetch fetch = {.r_index = (size_t)(r - s->run.r.items), .extent = true};
-  if (!VEC_ROOM(&s->run.fetches)) return diag_no_memory(s->run.diagnosis, "list of read-backs");
   if (device) {
     reed_status status =
         start_fetch(s, device, r->extent, r->extent_storage, 8, COPY_REASON_EXTENT, r->shaped_by - 1, &fetch.target);

@@ -27,7 +27,8 @@ reed_status exec_alloc(reed_session *s, ref *r) {
 
 reed_status exec_view(reed_session *s, ref *target, const ref *source) {
   if (target->kind != REF_SHAPED) return not_a_tensor(&s->run, target, "a tensor without memory");
-  if (source->kind != REF_STORED) return not_a_tensor(&s->run, source, "a stored tensor");
+  bool counted = target->bounded_axis >= 0 && source->kind == REF_PENDING;
+  if (source->kind != REF_STORED && !counted) return not_a_tensor(&s->run, source, "a stored tensor");
   if (target->bytes != source->bytes || target->t.device != source->t.device) {
     char a[128], b[128];
     return diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "cannot view %s as %s",
@@ -43,7 +44,7 @@ reed_status exec_view(reed_session *s, ref *target, const ref *source) {
     target->t.storage = source->t.storage;
     target->t.data = source->t.data;
   }
-  target->kind = REF_STORED;
+  target->kind = counted ? REF_PENDING : REF_STORED;
   target->shaped_by = 0;
   return REED_OK;
 }

@@ -26,7 +26,9 @@ typedef struct ref {
   int8_t bounded_axis; /* -1: exact */
   uint8_t shaped_as;   /* number of that `shape`'s output */
   int32_t constant;    /* constant number + 1 when the tensor is a module constant */
-  uint32_t shaped_by;  /* call site + 1 of the `shape` that found the extents; 0: they come from somewhere else */
+  uint32_t counter;   /* of a bounded tensor: the register whose kernel reports the extent, + 1; what has the same count
+                         shares it */
+  uint32_t shaped_by; /* call site + 1 of the `shape` that found the extents; 0: they come from somewhere else */
   tensor t;
   int64_t bytes;           /* of t.desc (the bound where bounded) */
   object *object;          /* counted */

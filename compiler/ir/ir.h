@@ -43,6 +43,7 @@ struct ir_value {
   const reed_dim *elements; /* integer values known symbolically (shape arithmetic): n_elements of them, else NULL */
   int64_t n_elements;
   bool bounded; /* its extent along bounded_axis is reported by its kernel (type.dims holds a fresh symbol there) */
+  int32_t bounded_axis;
   bool joined; /* a scan output of a Loop whose parts come one behind the other along axis 0, not along an axis of their
                   own */
   int32_t n_uses;    /* kept by ir_count_uses only */
@@ -89,6 +90,8 @@ struct ir_module {
   const char *name; /* model name */
   const reed_registry *registry;
   const capability *targets; /* what the accelerator can run; NULL: everything */
+  bool counts_on_device; /* reed_compile_options.counts: operators run at the bound of inputs whose count only the
+                            device knows */
   reed_symbols *symbols;
   struct ir_arena *arena;
   VEC_OF(ir_value *) constants;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/lower/counts.h"
 #include "compiler/lower/flow.h"
 
 static reed_status cut_graph(flow *f, flow_block *b);
@@ -73,6 +74,16 @@ static void share_memory(flow_version *a, flow_version *b) {
 
 /* ---- versions on the other device ---- */
 
+/* The extent of x is wanted on the host. */
+static bool want_extent(flow *f, flow_version *x) {
+  if (!x->bounded || x->fetched) return true;
+  flow_item *item = item_new(f, x->home, FLOW_EXTENT, x->time + SLOT_FETCH, x->order, x->value->producer);
+  if (!item) return false;
+  item->target = x;
+  x->fetched = true;
+  return true;
+}
+
 static int32_t fetch_time(const flow_version *source) {
   if (flow_slot(source->time) == SLOT_LOOP) return source->time;
   return source->time + (source->bounded ? SLOT_LOOP : SLOT_FETCH); /* a bounded one when its extent is here */
@@ -84,6 +95,7 @@ static flow_version *demand(flow *f, ir_value *v, int32_t device, ir_node *consu
                             copy_reason reason) {
   flow_version *made = f->values[v->id].on[device], *source = f->values[v->id].on[1 - device];
   if (made) return made;
+  if (!want_extent(f, source)) return NULL;
   flow_block *home = source->home;
   int32_t time = device ? source->time : fetch_time(source), order = source->order + 1;
   flow_item *item = item_new(f, home, device ? FLOW_COPY : FLOW_FETCH, time, order, consumer);
@@ -129,7 +141,7 @@ static reed_status need(flow *f, flow_block *b, ir_value *v, int32_t device, ir_
   if (!v || ir_is_constant(v)) return REED_OK;
   bool value = device == 0 && (what == NEED_ELEMENTS || (op_is_control(consumer->op) && input < 2));
   flow_version *x = demand(f, v, device, consumer, input, value ? COPY_REASON_VALUE : COPY_REASON_PLACEMENT);
-  if (!x) return no_memory(f);
+  if (!x || !want_extent(f, x)) return no_memory(f);
   *epoch = larger(*epoch, serves_in(b, x, what));
   return REED_OK;
 }
@@ -151,7 +163,7 @@ flow_version *flow_operand(const flow *f, const flow_item *item, int32_t i) {
 static bool is_used(const ir_value *v) { return v && v->n_uses > 0; }
 
 /* Outputs that nobody uses: optional ones are absent, the others get a version without a value. */
-static reed_status define_outputs(flow *f, flow_item *item) {
+static reed_status define_outputs(flow *f, flow_item *item, const flow_version *counted) {
   ir_node *n = item->node;
   int32_t device = place_of_node(n);
   item->outputs = ir_alloc(f->m, sizeof *item->outputs * (size_t)n->n_outputs);
@@ -165,12 +177,11 @@ static reed_status define_outputs(flow *f, flow_item *item) {
     x->late = device == 0 && !place_is_early(n);
     x->filled = device == 1 || x->late;
     if (x->late) x->elements++;
-    if (!v || !declared || !declared->bounded) continue;
+    if (!v || !declared || (!declared->bounded && !counted)) continue;
     x->bounded = true;
     x->known++;
-    flow_item *extent = item_new(f, item->block, FLOW_EXTENT, item->time + SLOT_FETCH, item->order, n);
-    if (!extent) return no_memory(f);
-    extent->target = x;
+    x->counter = counted ? counted->counter : x;
+    x->bounded_axis = counted ? counts_output_axis(f, n, counted) : v->bounded_axis;
   }
   if (flow_item_is_view(item) && item->outputs[0]->filled) {
     flow_version *source = flow_operand(f, item, 0);
@@ -187,16 +198,30 @@ bool flow_item_is_view(const flow_item *item) {
   return true;
 }
 
-static reed_status cut_operator(flow *f, flow_block *b, ir_node *n, int32_t order) {
-  int32_t epoch = b->floor;
-  for (int32_t i = 0; i < n->n_inputs; i++) {
+/* Raises *epoch to the first in which the operator may run. counted: inputs with that count come at their bound. */
+static reed_status need_operands(flow *f, flow_block *b, ir_node *n, const flow_version *counted, int32_t *epoch) {
+  reed_status status = REED_OK;
+  for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++) {
     if (!n->inputs[i]) continue;
     needed what = flow_reads_elements(n, i) ? NEED_ELEMENTS : NEED_EXTENTS;
-    reed_status status = need(f, b, n->inputs[i], flow_operand_device(n, i), n, i, what, &epoch);
-    if (status != REED_OK) return status;
+    if (counted && counts_is_input(f, n, i)) *epoch = larger(*epoch, flow_epoch(counted->time));
+    else status = need(f, b, n->inputs[i], flow_operand_device(n, i), n, i, what, epoch);
   }
+  return status;
+}
+
+static reed_status cut_operator(flow *f, flow_block *b, ir_node *n, int32_t order) {
+  flow_version *counted = counts_operator(f, b, n);
+  int32_t epoch = b->floor;
+  reed_status status = need_operands(f, b, n, counted, &epoch);
+  if (status == REED_OK && counted && epoch > flow_epoch(counted->time)) {
+    counted = NULL; /* its epoch is a later one, which the extents are fetched for */
+    status = need_operands(f, b, n, NULL, &epoch);
+  }
+  if (status != REED_OK) return status;
   flow_item *item = item_new(f, b, FLOW_OP, flow_time(epoch, SLOT_EPOCH), order, n);
-  return item ? define_outputs(f, item) : no_memory(f);
+  f->n_at_bound += counted != NULL;
+  return item ? define_outputs(f, item, counted) : no_memory(f);
 }
 
 /* ---- If ---- */

@@ -32,11 +32,14 @@ typedef struct flow_version {
   ir_value *value;  /* NULL: an output that nobody uses but the kernel must write */
   flow_block *home; /* the block that defines it */
   int32_t device;
-  int32_t time, order;             /* of its definition */
-  int32_t known;                   /* first epoch of its root in whose shape section its extents are known */
-  int32_t elements;                /* on the host: first epoch in whose shape section its elements may be read */
-  int32_t ready;                   /* epoch after which a Loop may use it; -1: at once */
-  bool bounded;                    /* its kernel reports its extent */
+  int32_t time, order; /* of its definition */
+  int32_t known;       /* first epoch of its root in whose shape section its extents are known */
+  int32_t elements;    /* on the host: first epoch in whose shape section its elements may be read */
+  int32_t ready;       /* epoch after which a Loop may use it; -1: at once */
+  bool bounded;        /* a kernel reports its extent along bounded_axis */
+  int32_t bounded_axis;
+  struct flow_version *counter;    /* the version that this kernel makes: itself, or the one whose count it has */
+  bool fetched;                    /* an item fetches the extent */
   bool filled;                     /* the run section of its epoch gives it memory */
   bool late;                       /* on the host, and computed by that run section */
   bool pinned;                     /* keeps its register for the whole of the Loop: a carried value */
@@ -110,6 +113,7 @@ typedef struct flow {
   flow_value *values; /* by value id */
   flow_block *main;
   int32_t next_order, n_items;
+  int32_t n_at_bound; /* operators that run at the bound of a counted input */
   VEC_OF(flow_block *) blocks;
 } flow;
 

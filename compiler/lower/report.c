@@ -33,6 +33,7 @@ static void report_placement(const lower *l, json_writer *json) {
   json_integer(json, "host_loop_values", l->f.placed.host_loop_values);
   json_integer(json, "copies_to_device", n_copies);
   json_integer(json, "fetches", (int64_t)l->fetches.n);
+  json_integer(json, "at_bound", l->f.n_at_bound);
   json_end_object(json);
 }
 

@@ -62,7 +62,8 @@ static bool note_blocks(sim_device *self, device_graph *graph) {
   for (const graph_work *g = graph->first; g && noted; g = g->next) {
     const work *w = &g->work;
     if (w->kind == WORK_LAUNCH) {
-      for (int32_t i = 0; i < w->launch.n_inputs + w->launch.n_outputs && noted; i++)
+      int32_t n_extents = w->launch.counted ? w->launch.n_inputs : 0;
+      for (int32_t i = 0; i < w->launch.n_inputs + w->launch.n_outputs + n_extents && noted; i++)
         noted = note_block(self, graph, w->launch.operands[i]);
       noted = noted && note_block(self, graph, w->launch.buffers.workspace) &&
               note_block(self, graph, w->launch.buffers.extents);

@@ -61,6 +61,11 @@ static reed_status perform_launch(sim_queue *queue, work *w, sim_block **opened)
   if (status == REED_OK && buffers->extents)
     status = open_range(queue, (char *)buffers->extents, w->launch.n_outputs * (int64_t)sizeof(int64_t),
                         "list of a kernel's extents", opened);
+  void **extents = outputs + w->launch.n_outputs;
+  for (int32_t i = 0; w->launch.counted && i < w->launch.n_inputs && status == REED_OK; i++)
+    if (extents[i])
+      status = open_range(queue, extents[i], (int64_t)sizeof(int64_t), "extent of a kernel's input", opened);
+  if (w->launch.counted) buffers->input_extents = (const int64_t *const *)extents;
   if (status != REED_OK) return status;
   buffers->inputs = (const void *const *)inputs;
   buffers->outputs = outputs;

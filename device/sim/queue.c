@@ -126,7 +126,8 @@ reed_status sim_launch(device_queue *base, const reed_kernel *kernel, const reed
   sim_queue *queue = (sim_queue *)base;
   sim_device *self = sim_of(base);
   void *operands;
-  size_t extra = ((size_t)n_inputs + (size_t)n_outputs) * sizeof(void *);
+  bool counted = buffers->input_extents != NULL;
+  size_t extra = ((size_t)n_inputs * (counted ? 2 : 1) + (size_t)n_outputs) * sizeof(void *);
   work *w = queue->recording ? sim_graph_work(queue->recording, WORK_LAUNCH, extra, &operands)
                              : sim_work_open(queue, WORK_LAUNCH, extra, span, &operands);
   if (!w) return no_memory(queue, diagnosis);
@@ -136,8 +137,11 @@ reed_status sim_launch(device_queue *base, const reed_kernel *kernel, const reed
   w->launch.n_inputs = n_inputs;
   w->launch.n_outputs = n_outputs;
   w->launch.number = number;
+  w->launch.counted = counted;
   if (n_inputs) memcpy(w->launch.operands, buffers->inputs, (size_t)n_inputs * sizeof(void *));
   if (n_outputs) memcpy(w->launch.operands + n_inputs, buffers->outputs, (size_t)n_outputs * sizeof(void *));
+  if (counted)
+    memcpy(w->launch.operands + n_inputs + n_outputs, buffers->input_extents, (size_t)n_inputs * sizeof(void *));
   int64_t call = atomic_fetch_add(&self->n_launches, 1) + 1;
   if (call == self->options.fail_launch) w->fault = call;
   if (!queue->recording) sim_enqueue(queue, w);

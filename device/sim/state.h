@@ -58,7 +58,8 @@ typedef struct work {
     struct {
       reed_kernel kernel;
       reed_kernel_buffers buffers; /* without its inputs and outputs */
-      void **operands;             /* inputs, then outputs */
+      void **operands;             /* inputs, outputs, and where `counted` the inputs' extents */
+      bool counted;
       int32_t n_inputs, n_outputs;
       uint32_t number;
     } launch;

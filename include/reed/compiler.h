@@ -30,6 +30,10 @@ typedef struct reed_compile_options {
   /* Not 0: the compilation ends with ERROR_CANCELLED, soon. Read while it goes on, written by another thread or a
    * signal handler; NULL: nobody asks */
   const int *cancel;
+  /* Counts (how many boxes NonMaxSuppression keeps, how many elements NonZero finds) stay on the device as long as
+   * operators can run at the bound: the host fetches a count only where an operator needs it (ops/bound.def). Results
+   * are the same bits; false: every count is fetched at the end of its epoch */
+  bool counts_on_device;
   const reed_module_sink
       *sink; /* where the module goes: *out_bytes becomes NULL, and both may be NULL pointers; NULL: to memory */
   /* Files of external tensors must lie in external_folder, links followed, or in the folder where the model file lies

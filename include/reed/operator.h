@@ -158,6 +158,20 @@ REED_API reed_status reed_shape_fail(reed_shape_call *call, reed_status status, 
 
 struct reed_kernel_env; /* threads, CPU features, packed-weight cache: the device's business (ops/kernel.h) */
 
+/* Room: extent and capacity. A tensor may have more memory along one axis than its extent there, and its extent along
+ * that axis may be known on the device only: a bounded result whose count the host has not read back, a cache that
+ * grows in place.
+ *
+ *   counted      the extent is on the device (reed_kernel_buffers.input_extents); the descriptor has the bound, the
+ *                memory holds that many, and the elements lie dense for the true extent, as the kernel that reported it
+ *                wrote them
+ *   not counted  the descriptor has the extent; strides before the axis count with `capacity` instead */
+typedef struct reed_room {
+  int32_t axis;     /* -1: none, the tensor is dense */
+  int64_t capacity; /* elements along `axis` that the memory has room for: at least the descriptor's */
+  bool counted;
+} reed_room;
+
 typedef struct reed_kernel_call {
   const struct reed_op *op;
   const reed_attrs *attrs;
@@ -170,6 +184,9 @@ typedef struct reed_kernel_call {
   const bool *constant; /* per input: host_values are the module's constant and outlive the prepared kernel */
   struct reed_kernel_env *env;
   reed_diagnosis *diagnosis;
+  /* Per operand; NULL: no operand has room. A kernel of the host never sees room: it is prepared for the true extents.
+   */
+  const reed_room *input_rooms, *output_rooms;
 } reed_kernel_call;
 
 /* A fault that only the data can show, as numbers: a kernel on an accelerator can write no more. The sentence is made
@@ -205,6 +222,8 @@ typedef struct reed_kernel_buffers {
   int64_t *extents;          /* per output: a bounded output's kernel writes the true extent of the bounded axis here */
   reed_diagnosis *diagnosis; /* host kernels of custom operators: a sentence of their own. NULL allowed */
   reed_fault *fault;         /* code 0 before the launch; reed_kernel_fault fills it. NULL allowed */
+  const int64_t *const *input_extents; /* per input with a counted room: its true extent, device memory; else NULL.
+                                          NULL: no input has one */
 } reed_kernel_buffers;
 
 /* Records the fault unless one is recorded, and returns the code's status, which `run` returns. For one thread at a

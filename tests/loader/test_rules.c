@@ -177,6 +177,14 @@ static const struct {
     {EPOCH("r0:value", "", "  shape shape, device, [r3], [r0:shape]\n  invoke shape, device, [r3], [r0]\n", "") END,
      "V55", "not on the host", NULL},
     {EPOCH("r0:shape", "", "", "") "  view r2, r0\n" END, "V31", NULL, NULL}, /* filled: not shaped any more */
+    /* a count of this epoch: not for operators that need it, not for instructions, not for a kernel */
+    {EPOCH("r0:shape", "", "  shape nonzero, device, [r3], [r1:shape]\n  shape shape, host, [r4], [r3:shape]\n", "") END,
+     "V57", "Shape needs it on the host", NULL},
+    {EPOCH("r0:shape", "", "  shape nonzero, device, [r3], [r1:shape]\n  shape.like r4, r3, device\n", "") END, "V57",
+     "needed on the host here", NULL},
+    {EPOCH("r0:shape", "", "  shape nonzero, device, [r3], [r1:shape]\n  shape add, device, [r4], [r3:shape, r3:shape]\n",
+           "") END,
+     NULL, NULL, NULL},
     {EPOCH("r0:shape", "", "  shape.like r3, r0, host\n", "") "  alloc r3\n" END, "V30", "'tensor' (r3)",
      "dead"}, /* never filled */
     {MAIN "  shape.like r3, r0, host\n  epoch.enter 0, plan, [r3:shape], []\nplan: epoch.plan 0\n  epoch.end 0\n" END,

@@ -47,6 +47,7 @@ typedef struct epoch_kernel {
   uint32_t site;
   int32_t workspace_root; /* -1: none */
   int32_t extent_root;    /* -1: none */
+  bool counted;           /* some input's extent is known to its kernel only */
 } epoch_kernel;
 
 /* A copy from the host to an accelerator. Its bytes wait in the host's arena, where they lie already or where the run

@@ -127,6 +127,16 @@ static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t de
   return status;
 }
 
+/* The write of the first input whose extent only its kernel knows, which is in this epoch; NULL: all are known. */
+static const epoch_write *counted_input(epoch_planner *p, const insn_invoke *i) {
+  for (uint32_t k = 0; k < i->n_inputs; k++) {
+    if (i->inputs[k] == MODULE_ABSENT || reg_r(p->run, i->inputs[k])->kind != REF_PENDING) continue;
+    const register_note *note = note_of(p, i->inputs[k]);
+    if (note->write >= 0) return &p->entry->writes.items[note->write];
+  }
+  return NULL;
+}
+
 static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step) {
   const insn_invoke i = insn_invoke_at(w);
   epoch_entry *e = p->entry;
@@ -136,8 +146,10 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
   reed_status status = check_outputs(p, &i, device, &bounded);
   for (uint32_t k = 0; status == REED_OK && k < i.n_inputs; k++)
     if (i.inputs[k] != MODULE_ABSENT) touch(p, e, i.inputs[k], step);
-  if (status == REED_OK) status = add_kernel(p, &i, device, bounded, step, &kernel);
+  const epoch_write *counted = counted_input(p, &i);
+  if (status == REED_OK) status = add_kernel(p, &i, device, bounded && !counted, step, &kernel);
   if (status != REED_OK) return status;
+  kernel->counted = counted != NULL;
   for (uint32_t k = 0; k < i.n_outputs; k++) {
     if (i.outputs[k] == MODULE_ABSENT) continue;
     ref *r = reg_r(p->run, i.outputs[k]);
@@ -151,8 +163,8 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
     write->root = root;
     write->at = at;
     if (r->bounded_axis >= 0) {
-      write->extent_root = kernel->extent_root;
-      write->extent_index = (int32_t)k;
+      write->extent_root = counted ? counted->extent_root : kernel->extent_root;
+      write->extent_index = counted ? counted->extent_index : (int32_t)k;
     }
     r->kind = r->bounded_axis >= 0 ? REF_PENDING : REF_STORED; /* for the rest of the walk; undo_walk puts it back */
   }
@@ -164,7 +176,13 @@ static void plan_alias(epoch_planner *p, uint32_t target, uint32_t source, int32
   touch(p, p->entry, source, step);
   attach(p, target, note_of(p, source)->root, note_of(p, source)->at);
   ref *r = reg_r(p->run, target);
-  if (r->kind == REF_SHAPED) r->kind = REF_STORED;
+  if (r->kind != REF_SHAPED) return;
+  r->kind = r->bounded_axis >= 0 ? REF_PENDING : REF_STORED;
+  if (r->bounded_axis < 0) return;
+  const epoch_write *from = &p->entry->writes.items[note_of(p, source)->write];
+  epoch_write *to = &p->entry->writes.items[note_of(p, target)->write];
+  to->extent_root = from->extent_root;
+  to->extent_index = from->extent_index;
 }
 
 /* The host memory that a copy to an accelerator reads. */
@@ -207,7 +225,10 @@ static reed_status plan_copy(epoch_planner *p, const uint32_t *w, int32_t step) 
 static reed_status plan_view(epoch_planner *p, const uint32_t *w, int32_t step) {
   const insn_view i = insn_view_at(w);
   const ref *target = reg_r(p->run, i.dst), *source = reg_r(p->run, i.src);
-  if (target->kind != REF_SHAPED || source->kind != REF_STORED || target->bytes != source->bytes ||
+  bool same_count = target->bounded_axis < 0 ? source->kind == REF_STORED
+                                             : source->kind == REF_PENDING && target->counter == source->counter &&
+                                                   note_of(p, i.dst)->write >= 0 && note_of(p, i.src)->write >= 0;
+  if (target->kind != REF_SHAPED || !same_count || target->bytes != source->bytes ||
       target->t.device != source->t.device) {
     char a[128], b[128];
     return diag_fail(p->run->diagnosis, REED_ERROR_SHAPE, "cannot view %s as %s",

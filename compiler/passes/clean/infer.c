@@ -53,6 +53,7 @@ static void take_output(const inference *in, ir_value *v, const reed_shape_outpu
   if (out->rank < 0) return;
   memcpy(v->type.dims, out->dims, sizeof(reed_dim) * (size_t)out->rank);
   v->bounded = out->bounded_axis >= 0;
+  v->bounded_axis = out->bounded_axis;
   if (v->bounded) v->type.dims[out->bounded_axis] = symbols_fresh_extent(in->m->symbols);
 }
 

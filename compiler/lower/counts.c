@@ -1,0 +1,52 @@
+/* Counts that stay on the device: which operators run at the bound of an input whose extent a kernel of the same epoch
+ * reports (ops/bound.def), and when the host fetches such an extent after all. Cutting into epochs as such: epochs.c.
+ */
+#include "compiler/lower/counts.h"
+
+#include "ops/bound.h"
+
+static bool dims_equal(const void *context, reed_dim a, reed_dim b) { return symbols_equal(context, a, b); }
+
+/* The version that input i reads, where a kernel reports its extent; NULL: the extent is known with the epoch's shapes.
+ */
+static flow_version *counted_version(const flow *f, const ir_node *n, int32_t i) {
+  const ir_value *v = n->inputs[i];
+  if (!v || ir_is_constant(v) || place_of_node(n) != 1) return NULL;
+  flow_version *x = f->values[v->id].on[1];
+  return x && x->bounded ? x : NULL;
+}
+
+/* The axis of output 0 with the count of the counted inputs; -1: none. *out_first: the first of these versions. */
+static int32_t output_axis(const flow *f, const flow_block *b, const ir_node *n, flow_version **out_first) {
+  bound_operand operands[REED_MAX_OPERANDS];
+  flow_version *first = NULL;
+  for (int32_t i = 0; i < n->n_inputs; i++) {
+    const ir_value *v = n->inputs[i];
+    operands[i] = (bound_operand){.rank = v ? v->type.rank : -1, .dims = v ? v->type.dims : NULL};
+    flow_version *x = counted_version(f, n, i);
+    if (!x) continue;
+    if (x->home != b || (first && x->counter != first->counter)) return -1;
+    operands[i].counter = 1;
+    operands[i].axis = x->bounded_axis;
+    first = x;
+  }
+  if (!first) return -1;
+  const ir_type *type = &n->outputs[0]->type;
+  bound_operand output = {.rank = type->rank, .dims = type->dims};
+  reed_attrs attrs = ir_attrs(n);
+  *out_first = first;
+  return bound_output_axis(n->op, &attrs, operands, n->n_inputs, &output, dims_equal, f->m->symbols);
+}
+
+flow_version *counts_operator(const flow *f, const flow_block *b, const ir_node *n) {
+  if (!f->m->counts_on_device || n->n_outputs != 1 || !n->outputs[0]) return NULL;
+  flow_version *first = NULL;
+  return output_axis(f, b, n, &first) >= 0 ? first : NULL;
+}
+
+int32_t counts_output_axis(const flow *f, const ir_node *n, const flow_version *from) {
+  flow_version *first = NULL;
+  return output_axis(f, from->home, n, &first);
+}
+
+bool counts_is_input(const flow *f, const ir_node *n, int32_t i) { return counted_version(f, n, i) != NULL; }
