@@ -43,8 +43,8 @@ typedef struct question {
   const reed_attrs *attrs;
   const bound_operand *inputs, *output;
   int32_t n_inputs;
-  bool (*equal)(const void *context, reed_dim a, reed_dim b);
-  const void *context;
+  bool (*equal)(void *context, reed_dim a, reed_dim b);
+  void *context;
 } question;
 
 static bool same(const question *q, reed_dim a, reed_dim b) { return q->equal ? q->equal(q->context, a, b) : a == b; }
@@ -114,8 +114,8 @@ static int32_t axis_of(const question *q, int rule, int32_t i) {
 }
 
 int32_t bound_output_axis(const reed_op *op, const reed_attrs *attrs, const bound_operand *inputs, int32_t n_inputs,
-                          const bound_operand *output, bool (*equal)(const void *context, reed_dim a, reed_dim b),
-                          const void *context) {
+                          const bound_operand *output, bool (*equal)(void *context, reed_dim a, reed_dim b),
+                          void *context) {
   question q = {attrs, inputs, output, n_inputs, equal, context};
   int rule = rule_of(op);
   int32_t found = -1;

@@ -15,8 +15,8 @@ typedef struct bound_operand {
 /* The axis of output 0 whose extent is the count of the inputs, all of which have the same counter if any; -1: the
  * operator needs the count on the host. equal NULL: dims are numbers. */
 int32_t bound_output_axis(const reed_op *op, const reed_attrs *attrs, const bound_operand *inputs, int32_t n_inputs,
-                          const bound_operand *output, bool (*equal)(const void *context, reed_dim a, reed_dim b),
-                          const void *context);
+                          const bound_operand *output, bool (*equal)(void *context, reed_dim a, reed_dim b),
+                          void *context);
 /* False: no input of the operator may come at its bound, whatever its extents. */
 bool bound_may_pass(const reed_op *op, int32_t input);
 

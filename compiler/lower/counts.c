@@ -5,7 +5,7 @@
 
 #include "ops/bound.h"
 
-static bool dims_equal(const void *context, reed_dim a, reed_dim b) { return symbols_equal(context, a, b); }
+static bool dims_equal(void *context, reed_dim a, reed_dim b) { return symbols_equal(context, a, b); }
 
 /* The version that input i reads, where a kernel reports its extent; NULL: the extent is known with the epoch's shapes.
  */

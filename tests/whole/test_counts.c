@@ -1,0 +1,314 @@
+/* Counts that stay on the device (reed_compile_options.counts_on_device): operators run at the bound, results are the
+ * bits of the run that fetches every count, a count is no part of a key, and what needs the count still gets it. On the
+ * host and on sim. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reed/compiler.h"
+#include "reed/reed.h"
+#include "tests/compiler/onnx_build.h"
+
+typedef struct runner {
+  reed_program *program;
+  reed_session *session;
+  char *report;
+} runner;
+
+static runner runner_open(onnx_build *b, bool counts_on_device, const char *device) {
+  runner r = {0};
+  size_t n_onnx, n;
+  const void *onnx = build_pack(b, &n_onnx);
+  void *bytes;
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  reed_status status = reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.counts_on_device = counts_on_device},
+                                          &bytes, &n, &r.report, d);
+  if (status == REED_OK) status = reed_program_open_bytes(bytes, n, NULL, &r.program, d);
+  if (status == REED_OK)
+    status = reed_session_open(r.program, &(reed_session_options){.device = device}, &r.session, d);
+  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(d));
+  reed_diagnosis_close(&d);
+  reed_text_free(bytes);
+  return r;
+}
+
+static void runner_close(runner *r) {
+  reed_session_close(&r->session);
+  reed_program_close(&r->program);
+  reed_text_free(r->report);
+}
+
+/* An integer figure of the last run's statistics, or of the compiler's report: the number behind the first "key":. */
+static int64_t figure(const char *json, const char *key) {
+  char quoted[64];
+  snprintf(quoted, sizeof quoted, "\"%s\":", key);
+  const char *at = strstr(json, quoted);
+  ck_assert_msg(at, "no %s in %s", key, json);
+  return strtoll(at + strlen(quoted), NULL, 10);
+}
+
+static int64_t statistic(const runner *r, const char *key) {
+  char *json;
+  ck_assert_int_eq(reed_session_stats_json(r->session, &json, NULL), REED_OK);
+  int64_t value = figure(json, key);
+  reed_text_free(json);
+  return value;
+}
+
+/* How often `word` stands in the last run's statistics. */
+static int mentions(const runner *r, const char *word) {
+  char *json;
+  int n = 0;
+  ck_assert_int_eq(reed_session_stats_json(r->session, &json, NULL), REED_OK);
+  for (const char *at = json; (at = strstr(at, word)); at += strlen(word)) n++;
+  reed_text_free(json);
+  return n;
+}
+
+enum { MAX_OUTPUTS = 4 };
+
+/* The same inputs through all runners: outputs of the same extents and bits. */
+static void run_all(runner *runners, size_t n_runners, reed_tensor *const *inputs, size_t n_inputs, int64_t *out_rows) {
+  reed_tensor *first[MAX_OUTPUTS] = {NULL};
+  size_t n_outputs = reed_program_output_count(runners[0].program);
+  for (size_t k = 0; k < n_runners; k++) {
+    reed_tensor *outputs[MAX_OUTPUTS];
+    reed_diagnosis *d;
+    ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+    reed_status status = reed_session_run(runners[k].session, inputs, n_inputs, outputs, n_outputs, d);
+    ck_assert_msg(status == REED_OK, "runner %zu: %s", k, reed_diagnosis_message(d));
+    reed_diagnosis_close(&d);
+    for (size_t i = 0; i < n_outputs; i++) {
+      if (k == 0) {
+        first[i] = outputs[i];
+        continue;
+      }
+      ck_assert_int_eq(reed_tensor_rank(outputs[i]), reed_tensor_rank(first[i]));
+      for (int32_t a = 0; a < reed_tensor_rank(first[i]); a++)
+        ck_assert_msg(reed_tensor_dims(outputs[i])[a] == reed_tensor_dims(first[i])[a],
+                      "runner %zu, output %zu, axis %d: %lld, not %lld", k, i, a,
+                      (long long)reed_tensor_dims(outputs[i])[a], (long long)reed_tensor_dims(first[i])[a]);
+      ck_assert_msg(!reed_tensor_bytes(first[i]) || !memcmp(reed_tensor_data(outputs[i]), reed_tensor_data(first[i]),
+                                                            (size_t)reed_tensor_bytes(first[i])),
+                    "runner %zu, output %zu: other bits", k, i);
+      reed_tensor_close(&outputs[i]);
+    }
+  }
+  if (out_rows) *out_rows = reed_tensor_dims(first[0])[0];
+  for (size_t i = 0; i < n_outputs; i++) reed_tensor_close(&first[i]);
+}
+
+static reed_tensor *tensor_of(int32_t rank, const int64_t *dims) {
+  reed_tensor *t;
+  ck_assert_int_eq(reed_tensor_open(REED_F32, rank, dims, &t), REED_OK);
+  return t;
+}
+
+/* n boxes of [1,n,4], of which about `share` of a hundred score above the threshold; x of [1,3,h,w]. */
+static void scene(int64_t n, int share, uint32_t seed, reed_tensor **out_inputs) {
+  out_inputs[0] = tensor_of(3, (int64_t[]){1, n, 4});
+  out_inputs[1] = tensor_of(3, (int64_t[]){1, 1, n});
+  out_inputs[2] = tensor_of(4, (int64_t[]){1, 3, 16, 20});
+  float *boxes = reed_tensor_data(out_inputs[0]), *scores = reed_tensor_data(out_inputs[1]),
+        *x = reed_tensor_data(out_inputs[2]);
+  for (int64_t i = 0; i < n; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    for (int k = 0; k < 2; k++) {
+      boxes[4 * i + k] = (float)(seed >> (8 + 4 * k) & 31);
+      boxes[4 * i + 2 + k] = boxes[4 * i + k] + 2 + (float)(seed >> (16 + 4 * k) & 7);
+    }
+    scores[i] = (seed >> 16) % 100 < (uint32_t)share ? 0.5f + (float)(i % 40) / 100 : 0.1f;
+  }
+  for (int i = 0; i < 3 * 16 * 20; i++) x[i] = (float)(i * 7 % 31) - 15;
+}
+
+/* NonMaxSuppression -> Gather -> RoiAlign -> element-wise, and a Transpose of the boxes kept. */
+static onnx_build *chain_open(void) {
+  onnx_build *b = build_open(16);
+  build_input(b, "boxes", "f32[1,n,4]");
+  build_input(b, "scores", "f32[1,1,n]");
+  build_input(b, "x", "f32[1,3,h,w]");
+  build_i64(b, "most", "", (int64_t[]){50});
+  build_f32(b, "iou", "", (float[]){0.3f});
+  build_f32(b, "least", "", (float[]){0.2f});
+  build_i64(b, "two", "", (int64_t[]){2});
+  build_i64(b, "zero", "", (int64_t[]){0});
+  build_i64(b, "axis0", "1", (int64_t[]){0});
+  build_i64(b, "axis1", "1", (int64_t[]){1});
+  build_f32(b, "half", "", (float[]){0.5f});
+  build_node(b, "NonMaxSuppression", "boxes,scores,most,iou,least", "kept");
+  build_int(b, build_node(b, "Gather", "kept,two", "index"), "axis", 1);
+  build_node(b, "Squeeze", "boxes,axis0", "all");
+  build_node(b, "Gather", "all,index", "regions");
+  build_node(b, "Mul", "index,zero", "batch");
+  build_node_t *align = build_node(b, "RoiAlign", "x,regions,batch", "parts");
+  build_int(b, align, "output_height", 3);
+  build_int(b, align, "output_width", 2);
+  build_int(b, align, "sampling_ratio", 2);
+  build_node(b, "Mul", "parts,half", "halves");
+  build_node(b, "Sigmoid", "halves", "y");
+  build_node(b, "Unsqueeze", "regions,axis1", "tall");
+  build_ints(b, build_node(b, "Transpose", "tall", "turned"), "perm", "1,2,0");
+  build_node(b, "Neg", "turned", "z");
+  build_output(b, "y", "f32");
+  build_output(b, "z", "f32");
+  return b;
+}
+
+enum { EXACT_HOST, EXACT_SIM, BOUND_HOST, BOUND_SIM, N_RUNNERS };
+
+static void runners_open(onnx_build *b, runner *runners) {
+  for (int k = 0; k < N_RUNNERS; k++) runners[k] = runner_open(b, k >= BOUND_HOST, k % 2 ? "sim" : "host");
+}
+
+static void runners_close(runner *runners) {
+  for (int k = 0; k < N_RUNNERS; k++) runner_close(&runners[k]);
+}
+
+START_TEST(a_chain_of_a_counted_result_runs_at_the_bound_with_the_same_bits) {
+  onnx_build *b = chain_open();
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  ck_assert_int_eq(figure(runners[BOUND_SIM].report, "at_bound"), 8);
+  ck_assert_int_eq(figure(runners[EXACT_SIM].report, "at_bound"), 0);
+  static const struct {
+    int64_t n;
+    int share;
+  } cases[] = {{30, 100}, {30, 50}, {30, 0}, {1, 100}, {1, 0}, {0, 100}, {300, 100}, {300, 10}, {2, 100}};
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    reed_tensor *inputs[3];
+    scene(cases[k].n, cases[k].share, (uint32_t)k + 1, inputs);
+    int64_t rows;
+    run_all(runners, N_RUNNERS, inputs, 3, &rows);
+    if (cases[k].share == 0 || cases[k].n == 0) ck_assert_int_eq(rows, 0);
+    else ck_assert_int_gt(rows, 0);
+    for (int i = 0; i < 3; i++) reed_tensor_close(&inputs[i]);
+  }
+  runners_close(runners);
+  build_close(&b);
+}
+END_TEST
+
+START_TEST(another_count_is_no_other_key_and_is_fetched_once) {
+  onnx_build *b = chain_open();
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  int64_t rows_before = -1;
+  for (int share = 100; share >= 0; share -= 25) {
+    reed_tensor *inputs[3];
+    scene(60, share, 7, inputs);
+    int64_t rows;
+    run_all(runners, N_RUNNERS, inputs, 3, &rows);
+    ck_assert_int_ne(rows, rows_before);
+    rows_before = rows;
+    for (int i = 0; i < 3; i++) reed_tensor_close(&inputs[i]);
+    /* all but the first run hit, though every run has another count; fetching it makes it a key of the next epoch */
+    ck_assert_int_eq(statistic(&runners[BOUND_SIM], "misses"), 1);
+    ck_assert_int_gt(statistic(&runners[EXACT_SIM], "misses"), (100 - share) / 25 + 1);
+    ck_assert_int_eq(mentions(&runners[BOUND_SIM], "\"extent\""), 1);
+  }
+  runners_close(runners);
+  build_close(&b);
+}
+END_TEST
+
+/* NonZero [rank, n]: the bounded axis is not the first. */
+START_TEST(elements_found_by_nonzero_are_gathered_at_the_bound) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[p,q]");
+  build_f32(b, "zero", "", (float[]){0});
+  build_node(b, "Greater", "x,zero", "mask");
+  build_node(b, "NonZero", "mask", "found");
+  build_ints(b, build_node(b, "Transpose", "found", "rows"), "perm", "1,0");
+  build_node(b, "GatherND", "x,rows", "values");
+  build_node(b, "Exp", "values", "y");
+  build_output(b, "y", "f32[?]");
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  ck_assert_int_eq(figure(runners[BOUND_SIM].report, "at_bound"), 3);
+  static const int64_t extents[][2] = {{3, 5}, {1, 1}, {0, 4}, {7, 1}, {40, 33}};
+  for (size_t k = 0; k < sizeof extents / sizeof *extents; k++)
+    for (int sign = -1; sign <= 1; sign++) {
+      reed_tensor *x = tensor_of(2, extents[k]);
+      float *data = reed_tensor_data(x);
+      for (int64_t i = 0; i < extents[k][0] * extents[k][1]; i++)
+        data[i] = sign ? (float)(sign * (i % 9)) * 0.25f : (float)(i % 5) - 2;
+      run_all(runners, N_RUNNERS, &x, 1, NULL);
+      reed_tensor_close(&x);
+    }
+  runners_close(runners);
+  build_close(&b);
+}
+END_TEST
+
+/* What needs the count: joined rows, the count itself, TopK of all rows, a sum of two different counts. */
+START_TEST(operators_that_need_the_count_get_it) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[p,q]");
+  build_f32(b, "zero", "", (float[]){0});
+  build_node(b, "Greater", "x,zero", "mask");
+  build_node(b, "NonZero", "mask", "found");
+  build_ints(b, build_node(b, "Transpose", "found", "rows"), "perm", "1,0");
+  build_node(b, "GatherND", "x,rows", "values");
+  build_node(b, "Sqrt", "values", "roots");
+  build_node(b, "Shape", "roots", "count");
+  build_int(b, build_node(b, "Concat", "roots,values", "twice"), "axis", 0);
+  build_int(b, build_node(b, "TopK", "twice,count", "largest,places"), "axis", 0);
+  build_int(b, build_node(b, "ReduceSum", "values", "sum"), "keepdims", 0);
+  build_output(b, "largest", "f32[?]");
+  build_output(b, "twice", "f32[?]");
+  build_output(b, "sum", "f32[]");
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  ck_assert_int_eq(figure(runners[BOUND_SIM].report, "at_bound"), 3);
+  for (int k = 0; k < 6; k++) {
+    reed_tensor *x = tensor_of(2, (int64_t[]){4, 3 + k});
+    float *data = reed_tensor_data(x);
+    for (int i = 0; i < 4 * (3 + k); i++) data[i] = k == 3 ? -1 : (float)((i * (k + 5)) % 11) - 4;
+    run_all(runners, N_RUNNERS, &x, 1, NULL);
+    reed_tensor_close(&x);
+  }
+  runners_close(runners);
+  build_close(&b);
+}
+END_TEST
+
+/* Two counts in one element-wise operator: equal by chance only, so both are fetched. */
+START_TEST(two_counts_do_not_meet_at_the_bound) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n]");
+  build_input(b, "w", "f32[n]");
+  build_node(b, "NonZero", "x", "fx");
+  build_node(b, "NonZero", "w", "fw");
+  build_node(b, "Add", "fx,fw", "y");
+  build_output(b, "y", "i64[1,?]");
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  ck_assert_int_eq(figure(runners[BOUND_SIM].report, "at_bound"), 0);
+  reed_tensor *inputs[2] = {tensor_of(1, (int64_t[]){6}), tensor_of(1, (int64_t[]){6})};
+  memcpy(reed_tensor_data(inputs[0]), (float[]){0, 1, 0, 2, 3, 0}, 24);
+  memcpy(reed_tensor_data(inputs[1]), (float[]){1, 0, 5, 0, 0, 7}, 24);
+  run_all(runners, N_RUNNERS, inputs, 2, NULL);
+  for (int i = 0; i < 2; i++) reed_tensor_close(&inputs[i]);
+  runners_close(runners);
+  build_close(&b);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("counts");
+  TCase *cases = tcase_create("counts");
+  suite_add_tcase(suite, cases);
+  tcase_add_test(cases, a_chain_of_a_counted_result_runs_at_the_bound_with_the_same_bits);
+  tcase_add_test(cases, another_count_is_no_other_key_and_is_fetched_once);
+  tcase_add_test(cases, elements_found_by_nonzero_are_gathered_at_the_bound);
+  tcase_add_test(cases, operators_that_need_the_count_get_it);
+  tcase_add_test(cases, two_counts_do_not_meet_at_the_bound);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
+}
