@@ -16,9 +16,6 @@ enum {
 #include "ops/bound.def"
   N_ROWS
 };
-#define BOUND(name, rule) \
-  _Static_assert((int)ROW_##name == (int)OP_##name, "a row an operator, in the order of ops/op.def");
-#include "ops/bound.def"
 _Static_assert((int)N_ROWS == (int)OP_COUNT, "an operator has no row in ops/bound.def");
 
 static const uint16_t rules[OP_COUNT] = {

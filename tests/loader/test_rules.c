@@ -182,9 +182,6 @@ static const struct {
      "V57", "Shape needs it on the host", NULL},
     {EPOCH("r0:shape", "", "  shape nonzero, device, [r3], [r1:shape]\n  shape.like r4, r3, device\n", "") END, "V57",
      "needed on the host here", NULL},
-    {EPOCH("r0:shape", "", "  shape nonzero, device, [r3], [r1:shape]\n  shape add, device, [r4], [r3:shape, r3:shape]\n",
-           "") END,
-     NULL, NULL, NULL},
     {EPOCH("r0:shape", "", "  shape.like r3, r0, host\n", "") "  alloc r3\n" END, "V30", "'tensor' (r3)",
      "dead"}, /* never filled */
     {MAIN "  shape.like r3, r0, host\n  epoch.enter 0, plan, [r3:shape], []\nplan: epoch.plan 0\n  epoch.end 0\n" END,
