@@ -178,7 +178,8 @@ static const struct {
      "V55", "not on the host", NULL},
     {EPOCH("r0:shape", "", "", "") "  view r2, r0\n" END, "V31", NULL, NULL}, /* filled: not shaped any more */
     /* a count of this epoch: not for operators that need it, not for instructions, not for a kernel */
-    {EPOCH("r0:shape", "", "  shape nonzero, device, [r3], [r1:shape]\n  shape shape, host, [r4], [r3:shape]\n", "") END,
+    {EPOCH("r0:shape", "", "  shape nonzero, device, [r3], [r1:shape]\n  shape shape, host, [r4], [r3:shape]\n", "")
+         END,
      "V57", "Shape needs it on the host", NULL},
     {EPOCH("r0:shape", "", "  shape nonzero, device, [r3], [r1:shape]\n  shape.like r4, r3, device\n", "") END, "V57",
      "needed on the host here", NULL},
