@@ -90,8 +90,8 @@ struct ir_module {
   const char *name; /* model name */
   const reed_registry *registry;
   const capability *targets; /* what the accelerator can run; NULL: everything */
-  bool counts_on_device; /* reed_compile_options.counts: operators run at the bound of inputs whose count only the
-                            device knows */
+  bool counts_on_device;     /* reed_compile_options.counts: operators run at the bound of inputs whose count only the
+                                device knows */
   reed_symbols *symbols;
   struct ir_arena *arena;
   VEC_OF(ir_value *) constants;
