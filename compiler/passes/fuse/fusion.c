@@ -104,7 +104,7 @@ static const struct activation_row {
   op_id op;
   const char *text, *approximate;
 } activations[] = {
-#define ACTIVATION(kind, text, op, approximate) {OP_##op, text, approximate},
+#define ACTIVATION(kind, text, op, approximate, formula) {OP_##op, text, approximate},
 #include "ops/activation.def"
 };
 

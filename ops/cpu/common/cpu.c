@@ -54,13 +54,3 @@ cpu_level cpu_level_now(void) {
       if (strcmp(wanted, cpu_level_name(level)) == 0) return level;
   return best;
 }
-
-cpu_units cpu_units_now(void) {
-  cpu_units units = {0};
-  if (cpu_level_now() < CPU_AVX512) return units;
-  units.avx512_bf16 = __builtin_cpu_supports("avx512bf16") != 0;
-  /* leaf 7, EDX bit 22: AMX-BF16, bit 24: AMX-TILE (Intel SDM, CPUID) */
-  unsigned eax, ebx, ecx, edx;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) units.amx_bf16 = (edx >> 22 & 1) && (edx >> 24 & 1);
-  return units;
-}

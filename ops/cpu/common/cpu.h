@@ -29,13 +29,6 @@ cpu_level cpu_level_best(void);
 /* "avx2". Static storage. */
 const char *cpu_level_name(cpu_level level);
 
-/* Units beyond the levels; false below the avx512 level, forced or real. */
-typedef struct cpu_units {
-  bool avx512_bf16; /* vdpbf16ps, vcvtneps2bf16 */
-  bool amx_bf16;    /* tile units; the kernel needs the system's permission besides */
-} cpu_units;
-cpu_units cpu_units_now(void);
-
 /* Loop files are compiled once per level with CPU_LEVEL_SUFFIX defined; CPU_LEVELED(name) is the level's own name.
  * CPU_PICK gives the symbol of a level at run time. */
 #define CPU_CONCAT_(a, b) a##_##b
