@@ -611,6 +611,26 @@ START_TEST(the_graph_prints_as_text) {
 }
 END_TEST
 
+/* Both branches are empty: they give what they capture. Nothing is copied from a list of no nodes. */
+START_TEST(a_known_branch_without_nodes_is_taken) {
+  onnx_build *b = build_open(13), *then = build_subgraph(b), *otherwise = build_subgraph(b);
+  build_input(b, "x", "f32[n]");
+  build_input(b, "z", "f32[n]");
+  build_tensor(b, "c", REED_BOOL, "", (bool[]){true}, true);
+  build_output(then, "x", "f32");
+  build_output(otherwise, "z", "f32");
+  build_node_t *n = build_node(b, "If", "c", "y");
+  build_graph_attr(b, n, "then_branch", then);
+  build_graph_attr(b, n, "else_branch", otherwise);
+  build_output(b, "y", "f32[n]");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(f.m->main->nodes.n, 0);
+  ck_assert_ptr_eq(f.m->main->results[0], f.m->main->params[0]);
+  front_fini(&f);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("passes");
   TCase *t = tcase_create("passes");
@@ -639,6 +659,7 @@ int main(void) {
   tcase_add_test(t, optional_outputs_that_nobody_takes_go);
   tcase_add_test(t, disabled_passes_do_not_run);
   tcase_add_test(t, the_graph_prints_as_text);
+  tcase_add_test(t, a_known_branch_without_nodes_is_taken);
   suite_add_tcase(suite, t);
   return front_run(suite);
 }
