@@ -29,7 +29,7 @@ static void *sum_blocks(void *context) {
   return NULL;
 }
 
-uint64_t image_checksum(const uint8_t *bytes, size_t n_bytes) {
+uint64_t module_file_checksum(const uint8_t *bytes, size_t n_bytes) {
   work w = {.bytes = bytes, .n_bytes = n_bytes, .n_blocks = (n_bytes + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES};
   long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
   size_t wanted = w.n_blocks / BLOCKS_PER_THREAD, n = 0;

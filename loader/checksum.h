@@ -6,6 +6,6 @@
 #include <stdint.h>
 
 /* The checksum (bytecode/format.h) by several threads, for large files. */
-uint64_t image_checksum(const uint8_t *bytes, size_t n_bytes);
+uint64_t module_file_checksum(const uint8_t *bytes, size_t n_bytes);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 #include "bytecode/text/text.h"
-#include "loader/image.h"
+#include "loader/file.h"
 #include "loader/rules.h"
 #include "loader/sections.h"
 #include "loader/verify.h"
@@ -67,10 +67,10 @@ static reed_status open_backing(backing *b, const load_options *options, module 
     return diag_no_memory(diagnosis, "a module");
   }
   m->owner = b;
-  image im;
-  reed_status status = image_read(b->bytes, b->n_bytes, options->ignore_checksum, &im, diagnosis);
-  if (status == REED_OK) m->minor = im.minor;
-  if (status == REED_OK) status = sections_read(&im, options->registry, m, diagnosis);
+  module_file file;
+  reed_status status = module_file_read(b->bytes, b->n_bytes, options->ignore_checksum, &file, diagnosis);
+  if (status == REED_OK) m->minor = file.minor;
+  if (status == REED_OK) status = sections_read(&file, options->registry, m, diagnosis);
   if (status == REED_OK) status = verify_module(m, options->registry, diagnosis);
   if (status != REED_OK) {
     module_close(&m);

@@ -14,10 +14,10 @@
 /* An array of at least one zeroed item. */
 #define NEW_ARRAY(array, n) ((array) = mem_calloc((n) + 1, sizeof *(array)))
 
-static reed_status read_strings(const image *im, module *m, reed_diagnosis *diagnosis) {
-  const uint32_t *at = im->sections[FORMAT_STRINGS].items;
-  const char *text = im->sections[FORMAT_TEXT].items;
-  size_t n = im->sections[FORMAT_STRINGS].n, n_text = im->sections[FORMAT_TEXT].n;
+static reed_status read_strings(const module_file *file, module *m, reed_diagnosis *diagnosis) {
+  const uint32_t *at = file->sections[FORMAT_STRINGS].items;
+  const char *text = file->sections[FORMAT_TEXT].items;
+  size_t n = file->sections[FORMAT_STRINGS].n, n_text = file->sections[FORMAT_TEXT].n;
   if (!NEW_ARRAY(m->strings, n)) return diag_no_memory(diagnosis, "strings of a module");
   m->n_strings = n;
   for (size_t i = 0; i < n; i++) {
@@ -39,9 +39,9 @@ static bool desc_from(uint32_t dtype, int32_t rank, const int64_t *dims, reed_de
   return desc_bytes(out_desc) >= 0;
 }
 
-static reed_status read_types(const image *im, module *m, reed_diagnosis *diagnosis) {
-  const format_type *from = im->sections[FORMAT_TYPES].items;
-  size_t n = im->sections[FORMAT_TYPES].n;
+static reed_status read_types(const module_file *file, module *m, reed_diagnosis *diagnosis) {
+  const format_type *from = file->sections[FORMAT_TYPES].items;
+  size_t n = file->sections[FORMAT_TYPES].n;
   if (!NEW_ARRAY(m->types, n)) return diag_no_memory(diagnosis, "types of a module");
   m->n_types = n;
   for (size_t i = 0; i < n; i++) {
@@ -67,9 +67,9 @@ static reed_status read_types(const image *im, module *m, reed_diagnosis *diagno
 }
 
 /* A list of `n` type numbers in SIGNATURES. */
-static reed_status read_list(const image *im, const module *m, const char *what, size_t item, uint32_t at, uint32_t n,
-                             verify_rule rule, const uint32_t **out_list, reed_diagnosis *diagnosis) {
-  const image_section *s = &im->sections[FORMAT_SIGNATURES];
+static reed_status read_list(const module_file *file, const module *m, const char *what, size_t item, uint32_t at,
+                             uint32_t n, verify_rule rule, const uint32_t **out_list, reed_diagnosis *diagnosis) {
+  const module_file_section *s = &file->sections[FORMAT_SIGNATURES];
   if (at > s->n || n > s->n - at) FAIL(rule, "%s %zu: its list of types is outside of the signatures", what, item);
   const uint32_t *list = (const uint32_t *)s->items + at;
   for (uint32_t i = 0; i < n; i++)
@@ -78,11 +78,11 @@ static reed_status read_list(const image *im, const module *m, const char *what,
   return REED_OK;
 }
 
-static reed_status read_functions(const image *im, module *m, reed_diagnosis *diagnosis) {
-  const format_function *from = im->sections[FORMAT_FUNCTIONS].items;
-  size_t n = im->sections[FORMAT_FUNCTIONS].n, code_at = 0;
-  m->code = im->sections[FORMAT_CODE].items;
-  m->n_code = im->sections[FORMAT_CODE].n;
+static reed_status read_functions(const module_file *file, module *m, reed_diagnosis *diagnosis) {
+  const format_function *from = file->sections[FORMAT_FUNCTIONS].items;
+  size_t n = file->sections[FORMAT_FUNCTIONS].n, code_at = 0;
+  m->code = file->sections[FORMAT_CODE].items;
+  m->n_code = file->sections[FORMAT_CODE].n;
   if (n == 0) FAIL(RULE_FUNCTIONS, "there is no main function");
   if (!NEW_ARRAY(m->functions, n)) return diag_no_memory(diagnosis, "functions of a module");
   m->n_functions = n;
@@ -108,10 +108,10 @@ static reed_status read_functions(const image *im, module *m, reed_diagnosis *di
                            .n_r_results = f->n_r_results,
                            .n_s_results = f->n_s_results};
     reed_status status =
-        read_list(im, m, "function", i, f->params_at, f->n_r_params, RULE_FUNCTIONS, &t->param_types, diagnosis);
+        read_list(file, m, "function", i, f->params_at, f->n_r_params, RULE_FUNCTIONS, &t->param_types, diagnosis);
     if (status == REED_OK)
       status =
-          read_list(im, m, "function", i, f->results_at, f->n_r_results, RULE_FUNCTIONS, &t->result_types, diagnosis);
+          read_list(file, m, "function", i, f->results_at, f->n_r_results, RULE_FUNCTIONS, &t->result_types, diagnosis);
     if (status != REED_OK) return status;
   }
   if (code_at != m->n_code) FAIL(RULE_FUNCTIONS, "%zu words of code belong to no function", m->n_code - code_at);
@@ -119,10 +119,10 @@ static reed_status read_functions(const image *im, module *m, reed_diagnosis *di
 }
 
 /* Names and devices, before what refers to them. */
-static reed_status read_names(const image *im, module *m, reed_diagnosis *diagnosis) {
-  if (im->sections[FORMAT_INFO].n != 1)
-    FAIL(RULE_INTERFACE, "the info section has %zu items", im->sections[FORMAT_INFO].n);
-  const format_info *info = im->sections[FORMAT_INFO].items;
+static reed_status read_names(const module_file *file, module *m, reed_diagnosis *diagnosis) {
+  if (file->sections[FORMAT_INFO].n != 1)
+    FAIL(RULE_INTERFACE, "the info section has %zu items", file->sections[FORMAT_INFO].n);
+  const format_info *info = file->sections[FORMAT_INFO].items;
   if (info->model_name >= m->n_strings || info->producer >= m->n_strings || info->producer_version >= m->n_strings)
     FAIL(RULE_INTERFACE, "a name in the info section is no string");
   m->model_name = m->strings[info->model_name];
@@ -131,7 +131,7 @@ static reed_status read_names(const image *im, module *m, reed_diagnosis *diagno
   if (info->n_devices < 1 || info->n_devices > MODULE_MAX_DEVICES)
     FAIL(RULE_INTERFACE, "the module is for %d devices", info->n_devices);
   m->n_devices = info->n_devices;
-  const image_section *target = &im->sections[FORMAT_TARGET];
+  const module_file_section *target = &file->sections[FORMAT_TARGET];
   const uint32_t *number = target->items;
   if (target->n > 1 || (target->n && *number >= m->n_strings))
     FAIL(RULE_INTERFACE, "the target section is not one string");
@@ -148,17 +148,18 @@ static reed_status check_host_tensors(const module *m, const char *what, const u
   return REED_OK;
 }
 
-static reed_status read_interface(const image *im, module *m, reed_diagnosis *diagnosis) {
-  const format_info *info = im->sections[FORMAT_INFO].items;
+static reed_status read_interface(const module_file *file, module *m, reed_diagnosis *diagnosis) {
+  const format_info *info = file->sections[FORMAT_INFO].items;
   const module_function *main = &m->functions[0];
   if (info->n_inputs != main->n_r_params || info->n_outputs != main->n_r_results)
     FAIL(RULE_INTERFACE, "%u inputs and %u outputs, but main has %u parameters and %u results", info->n_inputs,
          info->n_outputs, main->n_r_params, main->n_r_results);
   if (main->n_s_params || main->n_s_results) FAIL(RULE_INTERFACE, "main takes or gives scalars");
   const uint32_t *inputs = NULL, *outputs = NULL;
-  reed_status status = read_list(im, m, "info", 0, info->inputs_at, info->n_inputs, RULE_INTERFACE, &inputs, diagnosis);
+  reed_status status =
+      read_list(file, m, "info", 0, info->inputs_at, info->n_inputs, RULE_INTERFACE, &inputs, diagnosis);
   if (status == REED_OK)
-    status = read_list(im, m, "info", 0, info->outputs_at, info->n_outputs, RULE_INTERFACE, &outputs, diagnosis);
+    status = read_list(file, m, "info", 0, info->outputs_at, info->n_outputs, RULE_INTERFACE, &outputs, diagnosis);
   if (status == REED_OK) status = check_host_tensors(m, "input", inputs, info->n_inputs, diagnosis);
   if (status == REED_OK) status = check_host_tensors(m, "output", outputs, info->n_outputs, diagnosis);
   if (status == REED_OK)
@@ -173,17 +174,17 @@ static reed_status read_interface(const image *im, module *m, reed_diagnosis *di
 }
 
 /* `n` elements of `item_bytes` in DATA, aligned. */
-static bool data_range(const image *im, uint64_t at, int64_t n, size_t item_bytes, size_t alignment,
+static bool data_range(const module_file *file, uint64_t at, int64_t n, size_t item_bytes, size_t alignment,
                        const void **out_data) {
-  size_t n_data = im->sections[FORMAT_DATA].n;
+  size_t n_data = file->sections[FORMAT_DATA].n;
   if (n < 0 || at > n_data || at % alignment || (uint64_t)n > (n_data - at) / item_bytes) return false;
-  *out_data = (const char *)im->sections[FORMAT_DATA].items + at;
+  *out_data = (const char *)file->sections[FORMAT_DATA].items + at;
   return true;
 }
 
-static reed_status read_attribute(const image *im, const module *m, const format_attribute *f,
+static reed_status read_attribute(const module_file *file, const module *m, const format_attribute *f,
                                   const reed_attr *previous, reed_attr *out_attr, reed_diagnosis *diagnosis) {
-  size_t number = (size_t)(f - (const format_attribute *)im->sections[FORMAT_ATTRIBUTES].items);
+  size_t number = (size_t)(f - (const format_attribute *)file->sections[FORMAT_ATTRIBUTES].items);
   if (f->name >= m->n_strings) FAIL(RULE_ATTRIBUTES, "attribute %zu: string %u of %zu", number, f->name, m->n_strings);
   reed_attr a = {.name = m->strings[f->name], .type = (reed_attr_type)f->type};
   if (previous && strcmp(previous->name, a.name) >= 0)
@@ -200,12 +201,12 @@ static reed_status read_attribute(const image *im, const module *m, const format
     case REED_ATTR_INTS:
     case REED_ATTR_FLOATS:
       a.n = f->n;
-      inside = data_range(im, f->value, f->n, 8, 8, &data);
+      inside = data_range(file, f->value, f->n, 8, 8, &data);
       *(f->type == REED_ATTR_INTS ? (const void **)&a.ints : (const void **)&a.floats) = data;
       break;
     case REED_ATTR_TENSOR:
       inside = desc_from(f->dtype, f->rank, f->dims, &a.desc) &&
-               data_range(im, f->value, desc_bytes(&a.desc), 1, FORMAT_ALIGNMENT, &a.data);
+               data_range(file, f->value, desc_bytes(&a.desc), 1, FORMAT_ALIGNMENT, &a.data);
       a.n = inside ? desc_elements(&a.desc) : 0;
       break;
     default: FAIL(RULE_ATTRIBUTES, "attribute %zu ('%s') has the unknown type %u", number, a.name, f->type);
@@ -216,9 +217,9 @@ static reed_status read_attribute(const image *im, const module *m, const format
   return REED_OK;
 }
 
-static reed_status read_sites(const image *im, module *m, reed_diagnosis *diagnosis) {
-  const format_site *from = im->sections[FORMAT_SITES].items;
-  size_t n = im->sections[FORMAT_SITES].n, n_attributes = im->sections[FORMAT_ATTRIBUTES].n, attributes_at = 0;
+static reed_status read_sites(const module_file *file, module *m, reed_diagnosis *diagnosis) {
+  const format_site *from = file->sections[FORMAT_SITES].items;
+  size_t n = file->sections[FORMAT_SITES].n, n_attributes = file->sections[FORMAT_ATTRIBUTES].n, attributes_at = 0;
   reed_attr *items;
   if (!NEW_ARRAY(m->sites, n)) return diag_no_memory(diagnosis, "call sites of a module");
   m->n_sites = n;
@@ -242,9 +243,9 @@ static reed_status read_sites(const image *im, module *m, reed_diagnosis *diagno
                        .n_outputs = f->n_outputs,
                        .attrs = {items + attributes_at, (int32_t)f->n_attributes}};
     for (uint32_t k = 0; k < f->n_attributes; k++) {
-      const format_attribute *a = (const format_attribute *)im->sections[FORMAT_ATTRIBUTES].items + attributes_at;
+      const format_attribute *a = (const format_attribute *)file->sections[FORMAT_ATTRIBUTES].items + attributes_at;
       reed_status status =
-          read_attribute(im, m, a, k ? &items[attributes_at - 1] : NULL, &items[attributes_at], diagnosis);
+          read_attribute(file, m, a, k ? &items[attributes_at - 1] : NULL, &items[attributes_at], diagnosis);
       if (status != REED_OK) return status;
       attributes_at++;
     }
@@ -255,8 +256,8 @@ static reed_status read_sites(const image *im, module *m, reed_diagnosis *diagno
 }
 
 /* As many as the sites have operands, or none. */
-static reed_status read_site_dtypes(const image *im, module *m, reed_diagnosis *diagnosis) {
-  const image_section *from = &im->sections[FORMAT_SITE_DTYPES];
+static reed_status read_site_dtypes(const module_file *file, module *m, reed_diagnosis *diagnosis) {
+  const module_file_section *from = &file->sections[FORMAT_SITE_DTYPES];
   const uint8_t *dtypes = from->items;
   size_t at = 0;
   for (size_t i = 0; from->n && i < m->n_sites; i++) {
@@ -275,9 +276,9 @@ static reed_status read_site_dtypes(const image *im, module *m, reed_diagnosis *
   return REED_OK;
 }
 
-static reed_status read_constants(const image *im, module *m, reed_diagnosis *diagnosis) {
-  const format_constant *from = im->sections[FORMAT_CONSTANTS].items;
-  size_t n = im->sections[FORMAT_CONSTANTS].n;
+static reed_status read_constants(const module_file *file, module *m, reed_diagnosis *diagnosis) {
+  const format_constant *from = file->sections[FORMAT_CONSTANTS].items;
+  size_t n = file->sections[FORMAT_CONSTANTS].n;
   if (!NEW_ARRAY(m->constants, n)) return diag_no_memory(diagnosis, "constants of a module");
   m->n_constants = n;
   for (size_t i = 0; i < n; i++) {
@@ -291,7 +292,7 @@ static reed_status read_constants(const image *im, module *m, reed_diagnosis *di
     if (f->n_bytes != (uint64_t)n_bytes)
       FAIL(RULE_CONSTANTS, "constant %zu ('%s') has %" PRIu64 " bytes, its type %" PRId64, i, m->strings[f->name],
            f->n_bytes, n_bytes);
-    if (!data_range(im, f->data_at, n_bytes, 1, FORMAT_ALIGNMENT, &c->data))
+    if (!data_range(file, f->data_at, n_bytes, 1, FORMAT_ALIGNMENT, &c->data))
       FAIL(RULE_CONSTANTS,
            "constant %zu ('%s'): %" PRId64 " bytes at %" PRIu64 " are not inside of the data, or not aligned", i,
            m->strings[f->name], n_bytes, f->data_at);
@@ -299,12 +300,12 @@ static reed_status read_constants(const image *im, module *m, reed_diagnosis *di
   return REED_OK;
 }
 
-static reed_status read_epochs(const image *im, module *m, reed_diagnosis *diagnosis) {
-  size_t n = im->sections[FORMAT_EPOCHS].n;
+static reed_status read_epochs(const module_file *file, module *m, reed_diagnosis *diagnosis) {
+  size_t n = file->sections[FORMAT_EPOCHS].n;
   if (!NEW_ARRAY(m->epochs, n) || !NEW_ARRAY(m->epochs_shaped, n))
     return diag_no_memory(diagnosis, "epochs of a module");
   m->n_epochs = n;
-  if (n) memcpy(m->epochs, im->sections[FORMAT_EPOCHS].items, n * sizeof *m->epochs);
+  if (n) memcpy(m->epochs, file->sections[FORMAT_EPOCHS].items, n * sizeof *m->epochs);
   for (size_t i = 0; i < n; i++) {
     const module_epoch *e = &m->epochs[i];
     if (e->function >= m->n_functions || e->enter >= e->plan || e->plan >= e->end ||
@@ -315,11 +316,11 @@ static reed_status read_epochs(const image *im, module *m, reed_diagnosis *diagn
   return REED_OK;
 }
 
-static reed_status read_debug(const image *im, module *m, reed_diagnosis *diagnosis) {
-  size_t n = im->sections[FORMAT_DEBUG].n;
+static reed_status read_debug(const module_file *file, module *m, reed_diagnosis *diagnosis) {
+  size_t n = file->sections[FORMAT_DEBUG].n;
   if (!NEW_ARRAY(m->debug, n)) return diag_no_memory(diagnosis, "debug entries of a module");
   m->n_debug = n;
-  if (n) memcpy(m->debug, im->sections[FORMAT_DEBUG].items, n * sizeof *m->debug);
+  if (n) memcpy(m->debug, file->sections[FORMAT_DEBUG].items, n * sizeof *m->debug);
   for (size_t i = 0; i < n; i++) {
     const module_debug *d = &m->debug[i], *before = i ? d - 1 : d;
     if (d->function >= m->n_functions || d->pc >= m->functions[d->function].n_code || d->node >= m->n_strings)
@@ -330,12 +331,13 @@ static reed_status read_debug(const image *im, module *m, reed_diagnosis *diagno
   return REED_OK;
 }
 
-reed_status sections_read(const image *im, const reed_registry *registry, module *m, reed_diagnosis *diagnosis) {
-  static reed_status (*const readers[])(const image *, module *, reed_diagnosis *) = {
+reed_status sections_read(const module_file *file, const reed_registry *registry, module *m,
+                          reed_diagnosis *diagnosis) {
+  static reed_status (*const readers[])(const module_file *, module *, reed_diagnosis *) = {
       read_strings, read_names,       read_types,     read_functions, read_interface,
       read_sites,   read_site_dtypes, read_constants, read_epochs,    read_debug};
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
-    reed_status status = readers[i](im, m, diagnosis);
+    reed_status status = readers[i](file, m, diagnosis);
     if (status != REED_OK) return status;
   }
   return sites_check(m, registry, diagnosis);

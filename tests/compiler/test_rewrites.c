@@ -680,8 +680,8 @@ START_TEST(columns_taken_one_by_one_become_rows) {
   front f;
   onnx_build *b = picture_open(&c->p);
   front_optimize(&f, &b);
-  ck_assert_msg(front_changes(&f, "columns") == c->turned, "%s: %lld", c->p.what,
-                (long long)front_changes(&f, "columns"));
+  ck_assert_msg(front_changes(&f, "gathered_columns") == c->turned, "%s: %lld", c->p.what,
+                (long long)front_changes(&f, "gathered_columns"));
   ck_assert_int_eq(front_count(&f, OP_Transpose), c->turned > 0);
   if (c->turned) {
     const ir_node *gather = front_node(&f, OP_Gather);

@@ -54,7 +54,7 @@ static format_section *toc(int id) { return (format_section *)(bytes + sizeof(fo
 static void *items(int id) { return bytes + toc(id)->offset; }
 
 static void set_checksum(void) {
-  format_trailer checksum = image_checksum(bytes, n_bytes - sizeof checksum);
+  format_trailer checksum = module_file_checksum(bytes, n_bytes - sizeof checksum);
   memcpy(bytes + n_bytes - sizeof checksum, &checksum, sizeof checksum);
 }
 
@@ -193,17 +193,17 @@ START_TEST(threads_give_the_checksum_that_one_gives) {
   static const size_t sizes[] = {64, FORMAT_BLOCK_BYTES, FORMAT_BLOCK_BYTES + 1, 35 * FORMAT_BLOCK_BYTES + 4711};
   uint8_t *data = malloc(sizes[3]);
   for (size_t i = 0; i < sizes[3]; i++) data[i] = (uint8_t)(i * 2654435761u >> 13);
-  for (int i = 0; i < 4; i++) ck_assert(image_checksum(data, sizes[i]) == sum_of_blocks(data, sizes[i]));
-  uint64_t whole = image_checksum(data, sizes[3]);
+  for (int i = 0; i < 4; i++) ck_assert(module_file_checksum(data, sizes[i]) == sum_of_blocks(data, sizes[i]));
+  uint64_t whole = module_file_checksum(data, sizes[3]);
   for (size_t at = 0; at < sizes[3];
        at += FORMAT_BLOCK_BYTES * 3 + 77) { /* whatever block a damaged byte is in, and blocks that change places */
     data[at] ^= 0x10;
-    ck_assert(image_checksum(data, sizes[3]) != whole);
+    ck_assert(module_file_checksum(data, sizes[3]) != whole);
     data[at] ^= 0x10;
   }
   uint8_t *swap = malloc(FORMAT_BLOCK_BYTES), *one = data + FORMAT_BLOCK_BYTES, *two = one + FORMAT_BLOCK_BYTES;
   memcpy(swap, one, FORMAT_BLOCK_BYTES), memcpy(one, two, FORMAT_BLOCK_BYTES), memcpy(two, swap, FORMAT_BLOCK_BYTES);
-  ck_assert(image_checksum(data, sizes[3]) != whole);
+  ck_assert(module_file_checksum(data, sizes[3]) != whole);
   free(swap), free(data);
 }
 END_TEST

@@ -149,7 +149,7 @@ START_TEST(packed_weights_compute_the_same) {
 }
 END_TEST
 START_TEST(columns_as_rows_are_the_same) {
-  check(picture_open(&column_cases[_i].p), "columns", true, 0, column_cases[_i].p.what);
+  check(picture_open(&column_cases[_i].p), "gathered_columns", true, 0, column_cases[_i].p.what);
 }
 END_TEST
 START_TEST(maps_of_chosen_classes_are_the_same) {

@@ -76,7 +76,7 @@ static bool turn(const matrix *x) {
   return true;
 }
 
-reed_status pass_columns(ir_module *m, pass_report *report) {
+reed_status pass_gathered_columns(ir_module *m, pass_report *report) {
   search s = {.m = m};
   int64_t n_columns = 0;
   reed_status status = ir_walk(m->main, true, visit, &s);

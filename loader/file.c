@@ -1,5 +1,5 @@
 /* Header and table of contents. */
-#include "loader/image.h"
+#include "loader/file.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore
         ")",
         h.major, h.minor, __builtin_ctzll(unknown), h.required_features);
   memcpy(&trailer, bytes + n_bytes - sizeof trailer, sizeof trailer);
-  uint64_t checksum = ignore_checksum ? trailer : image_checksum(bytes, n_bytes - sizeof trailer);
+  uint64_t checksum = ignore_checksum ? trailer : module_file_checksum(bytes, n_bytes - sizeof trailer);
   if (checksum != trailer)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_CHECKSUM,
                          "the file is damaged: checksum %016" PRIx64 ", expected %016" PRIx64, checksum, trailer);
@@ -49,7 +49,7 @@ static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore
   return REED_OK;
 }
 
-static reed_status read_section(image *im, const format_section *s, uint32_t entry, bool *seen,
+static reed_status read_section(module_file *file, const format_section *s, uint32_t entry, bool *seen,
                                 reed_diagnosis *diagnosis) {
   if (s->id == 0 || s->id >= FORMAT_SECTION_END) {
     if (!(s->flags & FORMAT_SECTION_REQUIRED)) return REED_OK;
@@ -60,10 +60,10 @@ static reed_status read_section(image *im, const format_section *s, uint32_t ent
   if (seen[s->id])
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS, "section %s is there twice", info->name);
   seen[s->id] = true;
-  if (s->offset > im->n_bytes || s->n_bytes > im->n_bytes - s->offset)
+  if (s->offset > file->n_bytes || s->n_bytes > file->n_bytes - s->offset)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS,
                          "section %s (%" PRIu64 " bytes at %" PRIu64 ") does not fit into %zu bytes", info->name,
-                         s->n_bytes, s->offset, im->n_bytes);
+                         s->n_bytes, s->offset, file->n_bytes);
   if (s->offset % FORMAT_ALIGNMENT || s->n_bytes % info->item_bytes)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS,
                          "section %s (%" PRIu64 " bytes at %" PRIu64
@@ -71,29 +71,29 @@ static reed_status read_section(image *im, const format_section *s, uint32_t ent
                          info->name, s->n_bytes, s->offset, info->item_bytes);
   if (s->n_bytes / info->item_bytes >= UINT32_MAX && s->id != FORMAT_DATA)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS, "section %s has too many items", info->name);
-  im->sections[s->id] = (image_section){im->bytes + s->offset, (size_t)s->n_bytes / info->item_bytes};
+  file->sections[s->id] = (module_file_section){file->bytes + s->offset, (size_t)s->n_bytes / info->item_bytes};
   return REED_OK;
 }
 
-reed_status image_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, image *out_image,
-                       reed_diagnosis *diagnosis) {
+reed_status module_file_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, module_file *out_file,
+                             reed_diagnosis *diagnosis) {
   format_header h = {0};
   reed_status status = read_header(bytes, n_bytes, ignore_checksum, &h, diagnosis);
   if (status != REED_OK) return status;
-  image im = {.bytes = bytes, .n_bytes = n_bytes - sizeof(format_trailer), .minor = h.minor};
-  if (h.n_sections > (im.n_bytes - sizeof h) / sizeof(format_section))
+  module_file file = {.bytes = bytes, .n_bytes = n_bytes - sizeof(format_trailer), .minor = h.minor};
+  if (h.n_sections > (file.n_bytes - sizeof h) / sizeof(format_section))
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS,
                          "the table of contents (%u sections) does not fit into %zu bytes", h.n_sections, n_bytes);
   bool seen[FORMAT_SECTION_END] = {false};
   for (uint32_t i = 0; i < h.n_sections; i++) {
     format_section s;
     memcpy(&s, bytes + sizeof h + i * sizeof s, sizeof s);
-    status = read_section(&im, &s, i, seen, diagnosis);
+    status = read_section(&file, &s, i, seen, diagnosis);
     if (status != REED_OK) return status;
   }
   for (int i = 1; i < FORMAT_SECTION_END; i++)
     if (section_infos[i].required && !seen[i])
       return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS, "section %s is missing", section_infos[i].name);
-  *out_image = im;
+  *out_file = file;
   return REED_OK;
 }

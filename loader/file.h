@@ -1,0 +1,24 @@
+/* A module file in memory whose header and table of contents have been checked: sections are arrays that lie inside of
+ * it. */
+#ifndef LOADER_FILE_H_
+#define LOADER_FILE_H_
+
+#include "bytecode/format.h"
+
+typedef struct module_file_section {
+  const void *items; /* aligned to 64 bytes */
+  size_t n;
+} module_file_section;
+
+typedef struct module_file {
+  const uint8_t *bytes; /* aligned to 64 */
+  size_t n_bytes;
+  uint16_t minor; /* version */
+  module_file_section sections[FORMAT_SECTION_END];
+} module_file;
+
+/* Rules V01 to V04. */
+reed_status module_file_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, module_file *out_file,
+                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+#endif
