@@ -35,7 +35,8 @@ static bool read_all(int file, size_t capacity, size_t most, char **out_bytes, s
       return false;
     }
     if (n <= capacity) continue;
-    char *more = realloc(bytes, (capacity *= 2) + 1);
+    capacity = 2 * capacity + 4096; /* files in /proc say that they have no bytes */
+    char *more = realloc(bytes, capacity + 1);
     if (!more) no_memory();
     bytes = more;
   }

@@ -107,7 +107,8 @@ START_TEST(what_is_left_over_is_an_error) {
   refused("f32=rand:7x", MISUSE, "seed");
   refused("9223372036854775807x9223372036854775807xf32=1", MISUSE, "shapes");
   refused("@/nowhere/x.npy", BAD_FILE, "cannot open");
-  refused("@/dev/null", BAD_FILE, "only .npy, .png and .jpg");
+  refused("@/dev/null", BAD_FILE, "is no regular file");
+  refused("@/proc/self/status", BAD_FILE, "only .npy, .png and .jpg");
 }
 END_TEST
 
