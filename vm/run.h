@@ -33,7 +33,8 @@ typedef struct vm_run {
   VEC_OF(pending_fetch) fetches;
   int64_t max_call_depth, max_instructions; /* max_instructions 0: any number */
   int64_t n_instructions;
-  const int *cancel; /* base/cancel.h; the session's */
+  int64_t n_launched, cancel_at; /* kernels of all runs; the one that cancels its run, 0: none */
+  const int *cancel;             /* base/cancel.h; the session's */
   profile profile;
   reed_fault fault;          /* of the host kernel or launch that failed; at_site makes it the diagnosis */
   reed_diagnosis *diagnosis; /* never NULL during a run */

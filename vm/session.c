@@ -33,6 +33,7 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
   s->run.program = program;
   s->run.max_call_depth = options.max_call_depth ? options.max_call_depth : DEFAULT_CALL_DEPTH;
   s->run.max_instructions = options.max_instructions;
+  s->run.cancel_at = options.cancel_at_kernel;
   s->run.profile.spans = options.profile;
   s->run.cancel = &s->claim.cancel;
   s->memo.objects = &s->run.objects;

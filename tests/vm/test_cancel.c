@@ -1,0 +1,228 @@
+/* Cancelling: at every kernel of a model, in the midst of long kernels, in endless loops. After each the session gives
+ * the bits that it gave before. */
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/whole/scenes.h"
+
+static const scene *small_scene(void) { return &scenes[1]; }
+
+static bool same_bits(reed_tensor *const a[4], reed_tensor *const b[4]) {
+  for (int i = 0; i < 4; i++)
+    if (reed_tensor_bytes(a[i]) != reed_tensor_bytes(b[i]) ||
+        memcmp(reed_tensor_data(a[i]), reed_tensor_data(b[i]), (size_t)reed_tensor_bytes(a[i])) != 0)
+      return false;
+  return true;
+}
+
+/* Cancels at the n-th kernel: of the first run, or of one whose epochs are remembered. */
+static void cancel_at(reed_program *program, const char *device, int64_t n, int warm_runs, reed_tensor *want[4]) {
+  reed_session *session =
+      scene_session(program, &(reed_session_options){.device = device, .n_threads = 2, .cancel_at_kernel = n});
+  reed_tensor *outputs[4];
+  for (int i = 0; i < warm_runs; i++) {
+    ck_assert_int_eq(scene_run(session, small_scene(), outputs, NULL), REED_OK);
+    scene_close(outputs);
+  }
+  reed_status status = scene_run(session, small_scene(), outputs, NULL);
+  if (status != REED_ERROR_CANCELLED)
+    ck_abort_msg("%s, kernel %lld: %s", device, (long long)n, reed_status_name(status));
+  ck_assert_int_eq(scene_run(session, small_scene(), outputs, NULL), REED_OK);
+  if (!same_bits(outputs, want))
+    ck_abort_msg("%s: other bits after a cancellation at kernel %lld", device, (long long)n);
+  scene_close(outputs);
+  reed_session_close(&session);
+}
+
+static void cancel_everywhere(const char *device, int64_t step) {
+  reed_program *program = scenes_program();
+  reed_session *session = scene_session(program, &(reed_session_options){.device = device, .n_threads = 2});
+  reed_tensor *want[4];
+  ck_assert_int_eq(scene_run(session, small_scene(), want, NULL), REED_OK);
+  int64_t n_kernels = reed_session_kernel_count(session);
+  ck_assert_int_gt(n_kernels, 20);
+  for (int64_t n = 1; n <= n_kernels; n += step) cancel_at(program, device, n, 0, want);
+  for (int64_t n = 1; n <= n_kernels; n += 5 * step) cancel_at(program, device, n_kernels + n, 1, want);
+  scene_close(want);
+  reed_session_close(&session);
+  reed_program_close(&program);
+}
+
+START_TEST(a_model_is_cancelled_at_each_of_its_kernels) { cancel_everywhere("host", 1); }
+END_TEST
+START_TEST(a_model_is_cancelled_at_kernels_of_an_accelerator) { cancel_everywhere("sim", 3); }
+END_TEST
+
+/* ---- one long kernel ---- */
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+typedef struct cancelling {
+  reed_session *session;
+  double after_s, at_s;
+} cancelling;
+
+static void *cancel_later(void *context) {
+  cancelling *c = context;
+  usleep((useconds_t)(c->after_s * 1e6));
+  c->at_s = now_s();
+  reed_session_cancel(c->session);
+  return NULL;
+}
+
+/* One call of an operator on inputs r0 .. n_inputs-1. */
+static reed_program *one_call(const char *types, const char *inputs, const char *site, int n_inputs) {
+  char text[2048], loads[256] = "", reads[256] = "", fills[256] = "";
+  for (int i = 0; i < n_inputs; i++) {
+    snprintf(loads + strlen(loads), sizeof loads - strlen(loads), "%sr%d:both", i ? ", " : "", i);
+    snprintf(reads + strlen(reads), sizeof reads - strlen(reads), "%sr%d:shape", i ? ", " : "", i);
+    snprintf(fills + strlen(fills), sizeof fills - strlen(fills), "%sr%d", i ? ", " : "", i);
+  }
+  snprintf(
+      text, sizeof text,
+      ".module \"m\" producer \"test\" \"1\" devices 1\n%s.inputs %s\n.outputs t9\n.site k0 = %s (%d -> 1) \"long\"\n"
+      ".function main (%s) -> (t9) registers 9 0\n  shape k0, host, [r8], [%s]\n  alloc r8\n"
+      "  invoke k0, host, [r8], [%s]\n  return [r8], []\n",
+      types, inputs, site, n_inputs, inputs, reads, fills);
+  void *bytes;
+  size_t n;
+  reed_program *program;
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  reed_status status = reed_module_assemble(text, NULL, &bytes, &n, d);
+  ck_assert_msg(status == REED_OK, "%s\n%s", reed_diagnosis_message(d), text);
+  ck_assert_int_eq(reed_program_open_bytes(bytes, n, NULL, &program, NULL), REED_OK);
+  reed_text_free(bytes);
+  reed_diagnosis_close(&d);
+  return program;
+}
+
+/* Runs once to its end, then cancelled after a tenth of that: the second one must come back well before its end. */
+static void ends_early(reed_program *program, reed_tensor **inputs, size_t n_inputs) {
+  static const char *const devices[] = {"host", "sim"};
+  for (int d = 0; d < 2; d++) {
+    reed_session *session;
+    reed_tensor *output;
+    ck_assert_int_eq(
+        reed_session_open(program, &(reed_session_options){.device = devices[d], .n_threads = 1}, &session, NULL),
+        REED_OK);
+    double whole = 1e9;
+    for (int i = 0; i < 2; i++) { /* the first one meets fresh memory */
+      double begin = now_s();
+      ck_assert_int_eq(reed_session_run(session, inputs, n_inputs, &output, 1, NULL), REED_OK);
+      if (now_s() - begin < whole) whole = now_s() - begin;
+      reed_tensor_close(&output);
+    }
+    cancelling c = {.session = session, .after_s = whole / 5};
+    reed_status status = REED_OK;
+    double took = 0;
+    for (int i = 0; i < 8 && status == REED_OK; i++, c.after_s /= 2) { /* a busy machine may cancel too late */
+      pthread_t thread;
+      ck_assert_int_eq(pthread_create(&thread, NULL, cancel_later, &c), 0);
+      status = reed_session_run(session, inputs, n_inputs, &output, 1, NULL);
+      double end = now_s();
+      pthread_join(thread, NULL);
+      took = end - c.at_s;
+      if (status == REED_OK) reed_tensor_close(&output);
+    }
+    printf("%s: %.0f ms in all, %.1f ms after the cancellation\n", devices[d], whole * 1e3, took * 1e3);
+    ck_assert_int_eq(status, REED_ERROR_CANCELLED);
+    ck_assert_msg(took < whole / 2, "%.3f s after the cancellation of a run of %.3f s", took, whole);
+    reed_session_close(&session);
+  }
+  for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
+  reed_program_close(&program);
+}
+
+static reed_tensor *filled(reed_dtype dtype, int32_t rank, const int64_t *dims) {
+  reed_tensor *t;
+  ck_assert_int_eq(reed_tensor_open(dtype, rank, dims, &t), REED_OK);
+  for (int64_t i = 0; i < reed_tensor_elements(t); i++)
+    reed_dtype_write(dtype, (char *)reed_tensor_data(t) + (size_t)i * reed_dtype_bytes(dtype), (double)(i % 97) / 97);
+  return t;
+}
+
+START_TEST(a_long_elementwise_kernel_ends_early) {
+  reed_tensor *x = filled(REED_F32, 1, (int64_t[]){1 << 24});
+  ends_early(one_call(".type t0 = f32[n] \"x\"\n.type t9 = f32[n] \"y\"\n", "t0", "Erf", 1), &x, 1);
+}
+END_TEST
+
+START_TEST(a_long_softmax_ends_early) {
+  reed_tensor *x = filled(REED_F32, 2, (int64_t[]){4096, 4096});
+  ends_early(one_call(".type t0 = f32[n, k] \"x\"\n.type t9 = f32[n, k] \"y\"\n", "t0", "Softmax", 1), &x, 1);
+}
+END_TEST
+
+START_TEST(a_long_attention_ends_early) {
+  reed_tensor *inputs[3];
+  for (int i = 0; i < 3; i++) inputs[i] = filled(REED_F32, 4, (int64_t[]){1, 4, 2048, 64});
+  ends_early(
+      one_call(".type t0 = f32[a, b, c, d] \"x\"\n.type t9 = f32[a, b, c, d] \"y\"\n", "t0, t0, t0", "Attention", 3),
+      inputs, 3);
+}
+END_TEST
+
+START_TEST(a_long_transpose_ends_early) {
+  reed_tensor *x = filled(REED_F32, 2, (int64_t[]){4096, 4096});
+  ends_early(one_call(".type t0 = f32[n, k] \"x\"\n.type t9 = f32[k, n] \"y\"\n", "t0", "Transpose", 1), &x, 1);
+}
+END_TEST
+
+/* ---- loops without kernels ---- */
+
+START_TEST(a_loop_of_2_to_the_62_empty_rounds_is_cancelled) {
+  static const char text[] =
+      ".module \"m\" producer \"test\" \"1\" devices 1\n.type t0 = i64[] \"y\"\n.inputs\n.outputs t0\n"
+      ".function main () -> (t0) registers 1 4\n"
+      "  s.const s0, 0\n  s.const s1, 1\n  s.const s2, 4611686018427387904\n"
+      "again:\n  s.add s0, s0, s1\n  s.lt s3, s0, s2\n  branch.if s3, again\n"
+      "  r.scalar r0, s0, i64\n  return [r0], []\n";
+  void *bytes;
+  size_t n;
+  reed_program *program;
+  reed_tensor *output;
+  ck_assert_int_eq(reed_module_assemble(text, NULL, &bytes, &n, NULL), REED_OK);
+  ck_assert_int_eq(reed_program_open_bytes(bytes, n, NULL, &program, NULL), REED_OK);
+  reed_text_free(bytes);
+  cancelling c = {.session = scene_session(program, NULL), .after_s = 0.02};
+  pthread_t thread;
+  ck_assert_int_eq(pthread_create(&thread, NULL, cancel_later, &c), 0);
+  ck_assert_int_eq(reed_session_run(c.session, NULL, 0, &output, 1, NULL), REED_ERROR_CANCELLED);
+  double took = now_s() - c.at_s;
+  pthread_join(thread, NULL);
+  ck_assert_msg(took < 1, "%.3f s after the cancellation", took);
+  reed_session_close(&c.session);
+  reed_program_close(&program);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("cancel");
+  TCase *models = tcase_create("models"), *cases = tcase_create("kernels");
+  tcase_set_timeout(models, 60);
+  tcase_set_timeout(cases, 60);
+  tcase_add_test(models, a_model_is_cancelled_at_each_of_its_kernels);
+  tcase_add_test(models, a_model_is_cancelled_at_kernels_of_an_accelerator);
+  tcase_add_test(cases, a_long_elementwise_kernel_ends_early);
+  tcase_add_test(cases, a_long_softmax_ends_early);
+  tcase_add_test(cases, a_long_attention_ends_early);
+  tcase_add_test(cases, a_long_transpose_ends_early);
+  tcase_add_test(cases, a_loop_of_2_to_the_62_empty_rounds_is_cancelled);
+  suite_add_tcase(suite, models);
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
