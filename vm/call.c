@@ -181,7 +181,7 @@ static reed_status gather_pointers(vm_run *run, const insn_invoke *i, const void
 static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device, const reed_kernel *kernel,
                           const reed_kernel_buffers *buffers, profile_kind kind) {
   s->run.profile.n_kernels += kind == PROFILE_KERNEL;
-  if (++s->run.n_launched == s->run.cancel_at) claim_cancel(&s->claim);
+  if (kind == PROFILE_KERNEL && ++s->run.n_launched == s->run.cancel_at) claim_cancel(&s->claim);
   if (device == 0 && !s->run.profile.spans)
     return kernel->run(kernel->state, buffers); /* what the host's launch does */
   profile_event *event = profile_note(&s->run.profile, kind, i->site, (int8_t)device);

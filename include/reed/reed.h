@@ -84,7 +84,8 @@ typedef struct reed_session_options {
   int64_t max_call_depth;   /* 0: 10,000 */
   int64_t max_instructions; /* per run; 0: no budget */
   bool profile;             /* collect spans for reed_session_trace_json and reed_session_profile_json */
-  int64_t cancel_at_kernel; /* for tests: the n-th kernel since opening cancels its run; 0: none */
+  int64_t cancel_at_kernel; /* for tests: the n-th kernel since opening (as reed_session_kernel_count counts) cancels
+                               its run; 0: none */
 } reed_session_options;
 
 REED_API REED_MUST_CHECK reed_status reed_session_open(reed_program *program, const reed_session_options *options,
