@@ -198,11 +198,18 @@ static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device,
                         event ? &event->span : NULL, s->run.diagnosis);
 }
 
+bool call_is_shaped(const vm_run *run, const insn_invoke *i) {
+  bool shaped = true;
+  for (uint32_t k = 0; shaped && k < i->n_outputs; k++)
+    shaped = i->outputs[k] == MODULE_ABSENT || ref_is_shaped_by(reg_r(run, i->outputs[k]), i->site, k);
+  return shaped;
+}
+
 /* Whether the registers of the outputs have the extents that the site's shape function gives: in an epoch that keeps
  * rule V56 those that a `shape` of the site has left there, else those of another call. */
 static reed_status check_shaped(reed_session *s, const insn_invoke *i) {
   epoch_entry *e = s->epoch.entry;
-  bool trusted = e && s->run.program->module->epochs_shaped[e->epoch];
+  bool trusted = e && s->run.program->module->epochs_shaped[e->epoch] && call_is_shaped(&s->run, i);
   reed_shape_output expected[REED_MAX_OPERANDS];
   if (!trusted) {
     reed_status status = call_shape(&s->run, i->site, i->inputs, i->n_inputs, expected, i->n_outputs);
@@ -214,8 +221,7 @@ static reed_status check_shaped(reed_session *s, const insn_invoke *i) {
     ref *r = reg_r(&s->run, i->outputs[k]);
     reed_desc desc;
     if (!trusted) output_desc(&expected[k], &desc);
-    bool same = trusted ? ref_is_shaped_by(r, i->site, k)
-                        : (r->kind == REF_SHAPED || r->kind == REF_STORED) && desc_equal(&desc, &r->t.desc);
+    bool same = trusted || ((r->kind == REF_SHAPED || r->kind == REF_STORED) && desc_equal(&desc, &r->t.desc));
     if (!same || r->t.device != s->devices.bind[i->device])
       return at_site(
           &s->run, i->site,

@@ -81,10 +81,10 @@ static void touch(epoch_planner *p, epoch_entry *e, uint32_t reg, int32_t step) 
 }
 
 /* Whether the outputs are shaped for this call, in registers that the shape section has written: by a `shape` of the
- * same site, whose operands are this call's (rule V56), or, in an older module that may break the rule, as another call
- * of the shape function says. *out_bounded: some output's extent is a bound. */
+ * same site, whose operands are this call's (rule V56), or, where the registers tell otherwise or an older module may
+ * break the rule, as another call of the shape function says. *out_bounded: some output's extent is a bound. */
 static reed_status check_outputs(epoch_planner *p, const insn_invoke *i, int32_t device, bool *out_bounded) {
-  bool trusted = p->run->program->module->epochs_shaped[p->entry->epoch];
+  bool trusted = p->run->program->module->epochs_shaped[p->entry->epoch] && call_is_shaped(p->run, i);
   reed_shape_output expected[REED_MAX_OPERANDS];
   if (!trusted) {
     reed_status status = call_shape(p->run, i->site, i->inputs, i->n_inputs, expected, i->n_outputs);
@@ -95,10 +95,9 @@ static reed_status check_outputs(epoch_planner *p, const insn_invoke *i, int32_t
   for (uint32_t k = 0; k < i->n_outputs; k++) {
     if (i->outputs[k] == MODULE_ABSENT) continue;
     const ref *r = reg_r(p->run, i->outputs[k]);
-    bool same = trusted ? ref_is_shaped_by(r, i->site, k)
-                        : r->kind == REF_SHAPED && r->bounded_axis == expected[k].bounded_axis &&
-                              r->t.desc.dtype == expected[k].dtype && r->t.desc.rank == expected[k].rank &&
-                              memcmp(r->t.desc.dims, expected[k].dims, sizeof(int64_t) * (size_t)expected[k].rank) == 0;
+    bool same = trusted || (r->kind == REF_SHAPED && r->bounded_axis == expected[k].bounded_axis &&
+                            r->t.desc.dtype == expected[k].dtype && r->t.desc.rank == expected[k].rank &&
+                            memcmp(r->t.desc.dims, expected[k].dims, sizeof(int64_t) * (size_t)expected[k].rank) == 0);
     if (!same || r->t.device != device || note_of(p, i->outputs[k])->write < 0)
       return diag_fail(p->run->diagnosis, REED_ERROR_SHAPE, "%s: output %u in r%u was not shaped for this call",
                        p->run->program->site_ops[i->site]->name, k, i->outputs[k]);
