@@ -1,10 +1,12 @@
-/* One kind of header serves all: `block`. A large block is a stretch of a chunk (what one device allocation gave) and
- * knows its neighbours by address; a chunk is a row of blocks, and a free block without neighbours is a whole chunk. A
- * slab is a large block in use that is carved into objects of one size class, each with a header of its own. Headers
- * come in batches from the heap and are used again, never freed before the pool closes.
+/* The pool's chunks, blocks, slabs and arenas. Offsets inside an arena are planned in plan.c.
  *
- * Free large blocks are listed by the power of two of their size, so that the best fit is the smallest that fits of the
- * request's own list, else the smallest of the next list that has any. */
+ * All memory is described by one kind of header, `block`. A chunk is one allocation of the device, cut into a row of
+ * large blocks; a large block is linked to its neighbours by address, and a free block without neighbours is a whole
+ * chunk. A slab is a large block in use that is carved into objects of one size class, each with a header of its own.
+ * Headers come in batches from the heap, are used again, and are freed when the pool closes.
+ *
+ * Free large blocks are listed by the power of two of their size. The best fit is the smallest block that fits in the
+ * request's own list, else the smallest block of the next list that is not empty. */
 #include "allocator/pool.h"
 
 #include <assert.h>
@@ -22,10 +24,10 @@ enum {
   CHUNK_BYTES = 2 << 20,  /* least that is asked of the device while the cap allows */
   HEADER_BATCH = 64,
   HEADERS_PER_CALL = 3,  /* most that one allocation uses: a chunk, what is split off it, and an object */
-  KEPT_BYTES = 16 << 20, /* a free block of this size or more is kept .. */
-  KEPT_SHARE = 16, /* .. for requests of at least this part of it: arenas come and go, and a small block that stays
-                      would be in the next one's way */
-  SLACK = 4,       /* free chunks may make up a quarter of the most that was ever in use */
+  KEPT_BYTES = 16 << 20, /* a free block of this size or more is kept for large requests: */
+  KEPT_SHARE =
+      16, /* requests of at least this part of it, because a small block that stays would prevent its use as a whole */
+  SLACK = 4, /* free chunks may make up a quarter of the most that was ever in use */
 };
 
 typedef struct block block;
@@ -55,7 +57,7 @@ struct pool {
   uint64_t large_mask;           /* bit i: large[i] is not empty */
   block *slabs[N_CLASSES];       /* slabs with room */
   int64_t peak_used_bytes;
-  bool break_kept; /* nothing else is left for small requests */
+  bool break_kept; /* a kept block may be split for a small request, because no other block is left */
   block *spare;    /* unused headers */
   int32_t n_spare;
   header_batch *batches;
@@ -79,7 +81,7 @@ static block *header_take(pool *p) {
   return b;
 }
 
-/* So that nothing of an allocation can fail halfway. */
+/* Ensures that the headers for one allocation exist, so that the allocation cannot fail halfway. */
 static bool headers_ready(pool *p) {
   if (p->n_spare >= HEADERS_PER_CALL) return true;
   header_batch *batch = mem_alloc(sizeof *batch);
@@ -149,7 +151,7 @@ static bool memory_extend(pool *p, void *data, int64_t bytes) {
   return p->memory == POOL_DEVICE && on->extend && on->extend(p->device, data, bytes);
 }
 
-/* Where the device can do so, what nobody has written yet or any more is overwritten. */
+/* Overwrites the bytes of a storage that is new or released, on a device that can, so that a stale read shows. */
 static void poison(pool *p, const storage *s) {
   const device_interface *on = p->device->interface;
   if (on->poison && p->queue && p->memory == POOL_DEVICE) (void)!on->poison(p->queue, s->data, s->bytes);
@@ -187,15 +189,15 @@ static bool under_cap(const pool *p, int64_t bytes) {
   return p->cap_bytes == 0 || bytes <= p->cap_bytes - p->figures.reserved_bytes;
 }
 
-/* What may be reserved while `bytes` more are needed: a quarter and a chunk more than was ever used. */
+/* The limit on reserved bytes while `bytes` more are needed: the most ever used, a quarter more, and a chunk. */
 static int64_t enough(const pool *p, int64_t bytes) {
   int64_t used = p->figures.used_bytes, most = bytes > INT64_MAX - used ? INT64_MAX : used + bytes;
   if (most < p->peak_used_bytes) most = p->peak_used_bytes;
   return most > INT64_MAX - most / SLACK - CHUNK_BYTES ? INT64_MAX : most + most / SLACK + CHUNK_BYTES;
 }
 
-/* Lets the chunk that ends with a free block grow until that block has `bytes`: the one that lacks least. False: none
- * can. What was in use of its memory is warm, where a chunk in its place would be fresh pages. */
+/* Grows the chunk whose free last block lacks least, until that block has `bytes`. False: no chunk can grow. Growing is
+ * preferred to a new chunk because the pages already in use are warm. */
 static bool grow(pool *p, int64_t bytes) {
   if (p->memory == POOL_PINNED || !p->device->interface->extend) return false;
   block *best = NULL;
@@ -220,10 +222,10 @@ static bool has_slack(const pool *p, int64_t bytes) {
   return p->figures.reserved_bytes <= enough(p, bytes) - generous(bytes);
 }
 
-/* Reserves a chunk for `bytes`: a generous one if it may be, else an exact one, else an exact one once all that is free
- * has been given back. No free block can hold `bytes`. Where tensors grow from iteration to iteration none ever can,
- * and every size that was would stay reserved: free chunks go first where there would be more of them than enough, and
- * the new one leaves room to grow. */
+/* Reserves a chunk for `bytes` when no free block can hold them. Order of choice: a chunk with room to grow; an exact
+ * chunk; an exact chunk after all free chunks went back to the device. Without slack, free chunks beyond the limit are
+ * given back first, because tensors that grow from iteration to iteration would leave chunks of every earlier size
+ * reserved. */
 static reed_status reserve(pool *p, int64_t bytes) {
   reed_status status = REED_ERROR_MEMORY;
   int64_t wanted = generous(bytes), limit = enough(p, bytes);
@@ -256,7 +258,7 @@ static block *large_take(pool *p, int64_t bytes) {
   return b;
 }
 
-/* `b` swallows the block behind it. */
+/* Merges the block after `b` into `b`. */
 static void merge_after(pool *p, block *b) {
   block *gone = b->after;
   b->bytes += gone->bytes;
@@ -404,7 +406,8 @@ static reed_status no_memory(const pool *p, reed_status status, int64_t bytes, r
                    (long long)bytes, (long long)p->figures.live_bytes, (long long)p->figures.reserved_bytes, cap);
 }
 
-/* A block of a size class, or (class -1) a large one. NULL: nothing free will do. */
+/* Takes an object of a size class, or a large block (class -1). NULL: no free block is large enough. break_kept: blocks
+ * kept for large requests may be split. */
 static block *take(pool *p, int class, int64_t bytes, bool break_kept) {
   p->break_kept = break_kept;
   block *b = class >= 0 ? small_take(p, class) : large_take(p, bytes);
@@ -419,8 +422,8 @@ reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_di
   int64_t rounded = bytes > INT64_MAX - LARGE_UNIT ? INT64_MAX : (bytes + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
   int64_t least = class >= 0 ? slab_bytes(class) : rounded;
   block *b = take(p, class, rounded, false);
-  if (!b) { /* a chunk that grows, or one of its own where there is slack for it, else part of a block that was kept for
-               larger ones, else a chunk in place of others */
+  if (!b) { /* order of choice: grow a chunk; else reserve a new chunk if the slack limit allows; else split a block
+               kept for large requests; else give free chunks back and reserve a new one */
     reed_status status = REED_ERROR_MEMORY;
     if (class < 0 && grow(p, rounded)) b = take(p, class, rounded, false);
     bool slack = has_slack(p, least);
@@ -454,7 +457,7 @@ static void arena_give(storage *s) {
   header_give(p, b);
 }
 
-/* Whether `more` may be reserved, free chunks being given back for it. */
+/* True if `more` bytes may be reserved under the cap; gives free chunks back to make that possible. */
 static bool make_room(pool *p, int64_t more) {
   if (!under_cap(p, more) && more <= p->cap_bytes) pool_trim(p, p->cap_bytes - more);
   return under_cap(p, more);
@@ -524,7 +527,7 @@ int64_t pool_trim(pool *p, int64_t keep_bytes) {
   return before - p->figures.reserved_bytes;
 }
 
-/* The largest block that could be handed out without asking the device. */
+/* The largest request that could be served without a device allocation. */
 static int64_t largest_free(const pool *p) {
   int64_t largest = 0;
   if (p->large_mask)

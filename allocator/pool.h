@@ -1,10 +1,11 @@
-/* The caching pool of one device: storage that outlives an epoch, and the arenas themselves.
+/* The caching pool of one device: storage that outlives an epoch, and the arenas. Where a tensor lies inside an arena
+ * is planned in plan.h.
  *
  * Small blocks (<= 64 KiB) come from size classes carved out of slabs; large ones by best fit from chunks, split on
- * allocation and merged with free neighbours on release. What comes back stays reserved for reuse, up to a quarter more
- * than was ever in use at once; large free blocks are kept for large requests while there is room for small ones
- * elsewhere; a hard cap bounds what is reserved. Blocks are 64-byte aligned. A steady state (the same requests again)
- * takes nothing from the device and nothing from the heap. One thread at a time. */
+ * allocation and merged with free neighbours on release. Released memory stays reserved for reuse, up to a quarter (and
+ * a chunk) more than was ever in use at once. Large free blocks are kept for large requests while other blocks can
+ * serve small ones. A hard cap bounds the reserved bytes. Blocks are 64-byte aligned. A steady state (the same requests
+ * again) takes nothing from the device and nothing from the heap. One thread at a time. */
 #ifndef ALLOCATOR_POOL_H_
 #define ALLOCATOR_POOL_H_
 
@@ -25,8 +26,9 @@ typedef struct pool_figures {
 
 typedef enum pool_memory { POOL_DEVICE, POOL_PINNED /* host memory for copies from and to the device */ } pool_memory;
 
-/* Borrows device and queue. queue: whose work may use what is handed out and still use what was released; NULL: nobody
- * uses what is released. cap_bytes: most it may reserve; 0: no cap. device_number: what storage->device will say. */
+/* Borrows device and queue. queue: work on it may use storage of the pool, even for a while after the storage's
+ * release; NULL: no such work. cap_bytes: most bytes to reserve; 0: no cap. device_number: the value of
+ * storage->device. */
 reed_status pool_open(device *dev, device_queue *queue, pool_memory memory, int32_t device_number, int64_t cap_bytes,
                       pool **out_pool) REED_MUST_CHECK;
 /* Every storage must have been released. */
@@ -34,12 +36,13 @@ void pool_close(pool **p);
 /* A storage with one reference, released by storage_release. Over the cap or out of device memory: trims and tries once
  * more, then ERROR_MEMORY with what was asked, live, reserved and the cap. */
 reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Makes *arena hold `bytes` or more: one block outside of all chunks that grows in place, so that its address stays
- * while the device can grow it. *arena is NULL at first, and after a failure that cost it; released like any storage.
+/* Makes *arena hold `bytes` or more. An arena is one block outside all chunks; its address stays while the device can
+ * grow it in place. *arena is NULL at first; on error it may have been released, and is then NULL. Released like any
+ * storage.
  */
 reed_status pool_arena(pool *p, int64_t bytes, storage **arena, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Gives free chunks back to the device until at most keep_bytes are reserved (or nothing more is free). Returns bytes
- * given back. */
+/* Gives free chunks back to the device until at most keep_bytes are reserved or no free chunk is left. Returns the
+ * bytes given back. */
 int64_t pool_trim(pool *p, int64_t keep_bytes);
 void pool_read_figures(const pool *p, pool_figures *out_figures);
 

@@ -1,5 +1,6 @@
-/* What registers hold along every path: forward data flow to a fixpoint over the stretches between jumps, with states
- * kept where they begin. */
+/* The state of every register along every path of a function: forward data flow to a fixpoint over the basic blocks
+ * (stretches between jumps), with states kept at each block's beginning. The states and their join: verify_state.c.
+ * Checks of single instructions without paths: verify_code.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,11 +9,11 @@
 #include "ops/bound.h"
 
 #define MAX_STATE_BYTES ((size_t)256 << 20)
-#define MAX_VISITS 64 /* of a stretch, on average; code that nests loops less deep than this needs fewer */
+#define MAX_VISITS 64 /* of a basic block, on average; loops nested less deep than this need fewer visits */
 
 #define FAIL(rule, operand, item, ...) return verify_fail(v, rule, in, operand, item, __VA_ARGS__)
 
-/* What an operand asks of a register that it reads. */
+/* The requirement of an operand on a register that it reads. */
 typedef enum want {
   WANT_COMPLETE, /* a stored tensor or an object */
   WANT_MAYBE,    /* or none */
@@ -42,7 +43,7 @@ static bool in_epoch(const verifier *v, const insn *in) { return v->places[in->p
 
 /* ---- reading ---- */
 
-/* Complete, but what it is shows at run time: a field, an element, a result of a closure. */
+/* Complete, of a kind known only at run time: a field, an element, a closure's result. */
 static bool is_unknown(state s) { return state_kind_of(s) == STATE_ANY && state_is_complete(s); }
 
 static bool satisfies(state s, want w, int32_t device) {
@@ -59,7 +60,7 @@ static bool satisfies(state s, want w, int32_t device) {
   return false;
 }
 
-/* The register is defined, and inside of an epoch what reads it may. */
+/* Fails unless the register is defined, is not being fetched and, inside an epoch, belongs to that epoch. */
 static reed_status check_readable(const verifier *v, const insn *in, const char *operand, int64_t item, state s) {
   char text[96];
   state_kind kind = state_kind_of(s);
@@ -88,7 +89,8 @@ static reed_status need(const verifier *v, const insn *in, const char *operand, 
        want_text(w, device));
 }
 
-/* Elements that the host reads; while an epoch is shaped or planned they must follow from its keys. */
+/* Requires elements on the host. Inside an epoch they must also follow from the keys, because the host reads them
+ * before the epoch's kernels run. */
 static reed_status need_values(const verifier *v, const insn *in, const char *operand, int64_t item, uint32_t reg) {
   bool strict = in_epoch(v, in) || in->id == INSN_EPOCH_ENTER;
   reed_status status = need(v, in, operand, item, reg, strict ? WANT_ON_DEVICE : WANT_ASKED, 0);
@@ -103,15 +105,15 @@ static int compare_numbers(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* By the operator's row, or by the flag that the module itself has for this input: modules made when a row asked for
- * more have the input's elements on the host. */
+/* True where the operator's row reads the input as a value, or where the module flags the input so, because an older
+ * row did when the module was made. */
 static bool reads_value(const verifier *v, const insn *in, int64_t item) {
   uint64_t key = (uint64_t)verify_site(in) << 32 | (uint64_t)item;
   return op_reads_value(verify_operator(v, in), &v->m->sites[verify_site(in)].attrs, (int32_t)item) ||
          (v->asked.n && bsearch(&key, v->asked.items, v->asked.n, sizeof key, compare_numbers));
 }
 
-/* An operand that may come at its bound: the extent is not known before the kernels of the epoch run. */
+/* An operand whose extent may be a bound: a kernel of the epoch reports the true extent. */
 static reed_status use_bounded(const verifier *v, const insn *in, const char *operand, int64_t item, uint32_t reg) {
   reed_status status = check_readable(v, in, operand, item, v->states[reg]);
   if (status != REED_OK) return status;
@@ -132,13 +134,13 @@ static reed_status use_kernel_input(const verifier *v, const insn *in, const cha
   if (reads_value(v, in, item) || in_shape(v, in)) {
     reed_status status = need_values(v, in, operand, item, reg);
     if (status != REED_OK) return status;
-    return need(v, in, operand, item, reg, WANT_ON_DEVICE, 0); /* a kernel asks nothing */
+    return need(v, in, operand, item, reg, WANT_ON_DEVICE, 0); /* kernels do not check the kind */
   }
   return need(v, in, operand, item, reg, WANT_ON_DEVICE, verify_device(in));
 }
 
-/* r.move and view of a shape section: what the memo keeps must follow from the key, and views there are copies on the
- * host. */
+/* The source of r.move or view. In a shape section its elements must follow from the keys, because the memo keeps the
+ * target under them. A view in a shape section copies on the host, so its source must be a host tensor. */
 static reed_status use_alias(const verifier *v, const insn *in, const char *operand, uint32_t reg, want w) {
   bool counted = in->id == INSN_VIEW && in_epoch(v, in) && !in_shape(v, in) &&
                  state_kind_of(v->states[reg]) == STATE_PENDING &&
@@ -155,7 +157,8 @@ static reed_status use_alias(const verifier *v, const insn *in, const char *oper
 /* A register operand of a list whose item may be absent. */
 static bool is_absent(uint32_t word) { return INSN_REGISTER(word) == MODULE_ABSENT; }
 
-/* What one operand's item reads. No default: a role without a rule does not compile. */
+/* Checks the register that one operand item reads. The switch has no default, so that a role without a rule does not
+ * compile. */
 static reed_status use_item(const verifier *v, const insn *in, insn_role role, const char *operand, int64_t item,
                             uint32_t word) {
   switch (role) {
@@ -198,7 +201,7 @@ static void set_state(verifier *v, size_t reg, state s) {
   v->states[reg] = s;
 }
 
-/* Forgets what the register held. */
+/* Gives the register a new state; the old one may be any but being fetched. */
 static reed_status define(verifier *v, const insn *in, const char *operand, int64_t item, size_t reg, state s) {
   char text[96];
   if (state_is_fetching(v->states[reg]))
@@ -208,8 +211,7 @@ static reed_status define(verifier *v, const insn *in, const char *operand, int6
   return REED_OK;
 }
 
-/* A shaped register that is given memory: in an epoch one that the epoch has shaped; outside also one that was
- * allocated. */
+/* Checks that a register can be given memory: it is shaped or, with or_fresh and outside epochs, freshly allocated. */
 static reed_status check_fillable(const verifier *v, const insn *in, const char *operand, int64_t item, uint32_t reg,
                                   bool or_fresh) {
   state s = v->states[reg];
@@ -243,7 +245,7 @@ static reed_status fill_kernel_output(verifier *v, const insn *in, const char *o
   return define(v, in, operand, item, reg, state_make(counted ? STATE_PENDING : STATE_STORED, device) | known);
 }
 
-/* dst of copy and view, of which src has been read. */
+/* Fills dst of copy and view; src has been checked. */
 static reed_status fill_from(verifier *v, const insn *in, const char *operand, uint32_t reg) {
   reed_status status = check_fillable(v, in, operand, -1, reg, in->id == INSN_COPY);
   if (status != REED_OK) return status;
@@ -308,7 +310,7 @@ static state any_state(const verifier *v, const insn *in, int64_t item) {
   return state_kind_of(s) == STATE_NONE ? state_make(STATE_ANY, 0) : s; /* opt.get of none fails */
 }
 
-/* What `shape` defines: the extent is a kernel's to report where the operator says so or an input comes at its bound.
+/* The kind that `shape` defines: BOUNDED where the operator's output is bounded or an input's extent is a bound.
  */
 static state_kind shaped_kind(const verifier *v, const insn *in, int64_t item) {
   const insn_shape i = insn_shape_at(in->code);
@@ -318,7 +320,8 @@ static state_kind shaped_kind(const verifier *v, const insn *in, int64_t item) {
   return bounded ? STATE_BOUNDED : STATE_SHAPED;
 }
 
-/* One word of an operand, defined or changed. No default: a role without a rule does not compile. */
+/* Sets the state of the register that one operand item defines or changes. The switch has no default, so that a role
+ * without a rule does not compile. */
 static reed_status define_item(verifier *v, const insn *in, insn_role role, const char *operand, int64_t item,
                                uint32_t word) {
   state known = in_shape(v, in) ? STATE_KNOWN : 0;
@@ -366,7 +369,8 @@ static reed_status each_item(verifier *v, const insn *in, visit_item visit) {
   return REED_OK;
 }
 
-/* Reads; an allocated register to which something else now refers as well is no longer one that a kernel may write. */
+/* Checks a read. A freshly allocated register becomes stored once a second register may share its memory, because a
+ * kernel may then no longer write it. */
 static reed_status use_visit(verifier *v, const insn *in, insn_role role, const char *operand, int64_t item,
                              uint32_t word) {
   reed_status status = use_item(v, in, role, operand, item, word);
@@ -376,8 +380,8 @@ static reed_status use_visit(verifier *v, const insn *in, insn_role role, const 
   return status;
 }
 
-/* A list of arguments or results against the types of a signature. A tensor of unknown kind may be an argument: the
- * call looks at it. */
+/* Checks a list of arguments or results against the types of a signature. With any_allowed a register of unknown kind
+ * passes, because the call checks it at run time. */
 static reed_status check_types(const verifier *v, const insn *in, const char *operand, const uint32_t *regs, uint32_t n,
                                const uint32_t *types, bool any_allowed, verify_rule rule) {
   for (uint32_t i = 0; i < n; i++) {
@@ -408,7 +412,7 @@ static reed_status check_signature(const verifier *v, const insn *in) {
   return REED_OK;
 }
 
-/* From here on the epoch may read its keys. */
+/* epoch.enter: stamps the keys with the epoch, so that it may read them. */
 static void open_keys(verifier *v, const insn *in) {
   const insn_epoch_enter e = insn_epoch_enter_at(in->code);
   for (uint32_t i = 0; i < e.n_keys; i++) {
@@ -434,11 +438,12 @@ static reed_status close_item(verifier *v, const insn *in, insn_role role, const
   return REED_OK;
 }
 
-/* Behind the epoch nothing belongs to it: every register that it names is as any other. */
+/* After epoch.end: removes the epoch's stamp from every register that it names; registers shaped in the epoch and never
+ * filled become dead. */
 static reed_status close_epoch(verifier *v, uint32_t epoch) {
   insn in;
   for (uint32_t pc = v->m->epochs[epoch].enter; pc < v->m->epochs[epoch].end; pc += in.n_words) {
-    if (!insn_decode(v->code, v->f->n_code, pc, &in)) break; /* has passed */
+    if (!insn_decode(v->code, v->f->n_code, pc, &in)) break; /* decoded before, by verify_code */
     reed_status status = each_item(v, &in, close_item);
     if (status != REED_OK) return status;
   }
@@ -453,9 +458,9 @@ static void finish_fetches(verifier *v) {
   }
 }
 
-/* assert.shape says more than that it holds: what was of unknown kind is a tensor behind it. On which device it does
- * not ask, so that this is known where there is but one; elsewhere a call tells, which looks at what a parameter's type
- * says. */
+/* After assert.shape with a tensor type, a register of unknown kind is a stored tensor. The assertion does not check
+ * the device; so the state is refined only in a module with one device. With several devices the register stays of
+ * unknown kind, and a call checks its device at run time. */
 static void learn_type(verifier *v, const insn *in) {
   const insn_assert_shape i = insn_assert_shape_at(in->code);
   state *s = &v->states[i.src];
@@ -476,9 +481,9 @@ static reed_status step(verifier *v, const insn *in) {
   return REED_OK;
 }
 
-/* ---- stretches ---- */
+/* ---- basic blocks ---- */
 
-/* What holds now also holds at the beginning of the stretch at `pc`. */
+/* Joins the current states into those at the beginning of the block at `pc`. */
 static reed_status flow_to(verifier *v, uint32_t pc) {
   block *b = &v->blocks[v->block_of[pc]];
   if (!b->states) {
@@ -516,7 +521,7 @@ static reed_status visit_block(verifier *v, block *b) {
   insn in;
   for (uint32_t pc = b->begin;; pc += in.n_words) {
     if (pc != b->begin && v->marks[pc] & MARK_LEADER) return flow_to(v, pc);
-    if (!insn_decode(v->code, v->f->n_code, pc, &in)) return REED_OK; /* has passed */
+    if (!insn_decode(v->code, v->f->n_code, pc, &in)) return REED_OK; /* decoded before, by verify_code */
     reed_status status = step(v, &in);
     insn_flow flow = insn_table[in.id].flow;
     if (status == REED_OK && (flow == INSN_FLOW_JUMP || flow == INSN_FLOW_BRANCH)) status = flow_to_targets(v, &in);

@@ -1,4 +1,5 @@
-/* The states of registers: an order from "any of several" down to "undefined" in which paths meet. */
+/* Joins of register states where paths meet, and their texts. States only fall in a join, from one known kind through
+ * "any of several" to "undefined", so that the data flow ends. */
 #include <stdio.h>
 
 #include "loader/verify_state.h"

@@ -1,4 +1,5 @@
-/* What a register holds at a place of the code: states, and where two of them meet. */
+/* The state of a register at a place of the code, and the join of two states where paths meet. Which instruction leads
+ * to which state: verify_flow.c. */
 #ifndef LOADER_VERIFY_STATE_H_
 #define LOADER_VERIFY_STATE_H_
 
@@ -11,12 +12,12 @@
 typedef enum state_kind {
   STATE_UNDEFINED,      /* not defined on some path */
   STATE_DEAD,           /* killed on every path */
-  STATE_MIXED,          /* defined on every path, but nothing that could be used */
+  STATE_MIXED,          /* defined on every path, but with kinds or devices that do not agree: unusable */
   STATE_MIXED_FETCHING, /* as MIXED, and being fetched on some path */
   STATE_NONE,
   STATE_SHAPED,
   STATE_BOUNDED, /* shaped at a bound: a kernel of this epoch reports the extent */
-  STATE_FRESH,   /* has memory that nothing has filled: readable, and a kernel may write it */
+  STATE_FRESH,   /* has memory that no kernel has filled: readable, and a kernel may write it */
   STATE_STORED,
   STATE_PENDING, /* on some path its kernel has reported an extent that was not fetched */
   STATE_FETCHING,
@@ -25,8 +26,8 @@ typedef enum state_kind {
   STATE_SCALAR
 } state_kind;
 
-/* kind, whether it may be none instead, device, whether its elements follow from the epoch's keys, and the epoch (+ 1)
- * that may read it. */
+/* A state's bits: kind, whether the register may hold none instead, device, whether the elements follow from the
+ * epoch's keys, and the epoch (+ 1) that may read the register. */
 typedef uint32_t state;
 #define STATE_MAYBE 0x10u
 #define STATE_DEVICE_SHIFT 5
@@ -46,12 +47,12 @@ static inline state state_stamped(state s, uint32_t stamp) {
 static inline bool state_is_fetching(state s) {
   return state_kind_of(s) == STATE_FETCHING || state_kind_of(s) == STATE_MIXED_FETCHING;
 }
-/* A stored tensor or an object, and not possibly none. */
+/* A stored tensor or an object on every path, never none. */
 bool state_is_complete(state s);
 bool state_is_tensor(state s); /* stored, on a known device */
-/* What holds where two paths meet. */
+/* The state where two paths meet: true of both. */
 state state_join(state a, state b);
-/* "a stored tensor on the host" */
+/* Describes a state for a diagnosis, in `out`: "a stored tensor on the host". */
 const char *state_text(state s, char *out, size_t capacity);
 
 #endif

@@ -1,4 +1,5 @@
-/* Offsets of an epoch's roots: arenas packed by allocator/plan, or the layout of the last plan again. */
+/* Offsets of an epoch's roots in the arenas: packed by allocator/plan.c, or taken again from the last plan's layout.
+ * Which registers share a root is settled before, in share.c. */
 #include "vm/epoch/planner.h"
 
 #include <assert.h>
@@ -15,7 +16,8 @@ static bool layout_serves(const epoch_layout *layout, const epoch_entry *e) {
   return true;
 }
 
-/* Parts lie where the whole does. A whole comes after its parts. */
+/* Offsets of parts, relative to their whole. Roots are visited from the last to the first, because a whole has a higher
+ * index than its parts. */
 static void place_parts(epoch_entry *e) {
   for (int32_t i = (int32_t)e->roots.n - 1; i >= 0; i--) {
     epoch_root *root = &e->roots.items[i];
@@ -35,8 +37,9 @@ static bool in_arena(const epoch_root *root, int32_t device) {
   return root->device == device && root->inside == NO_ROOT && !root->outlives;
 }
 
-/* Bytes that a copy reads stay where they are until the epoch's end, and then until the copy has run (vm/devices.c).
- * Bytes that lie in the host's arena, which is pinned, need no slot. */
+/* Extends the life of the host bytes that copies to an accelerator read to the epoch's end, because a copy may run late
+ * (vm/devices.c keeps them from there on). A source in the host's arena needs no slot of its own, because the arena is
+ * pinned. */
 static void settle_copies(epoch_planner *p) {
   epoch_root *roots = p->entry->roots.items;
   for (size_t i = 0; i < p->entry->copies.n; i++) {

@@ -2,10 +2,10 @@
  * which registers share memory, from which step to which, arena offsets, prepared kernels.
  *
  * The walk follows the run section's branches (its scalars are known) and meets the same instructions as the run. A
- * root is a piece of memory: a kernel's output, a copy's target, a workspace. Registers are attached to roots; views,
- * parts (Slice, Split) and in-place outputs join the root of what they share, and what is only wanted to be joined
- * (Concat) becomes a part of the root of the whole. A root whose registers are all killed in the section lives in the
- * arena, any other outlives the epoch. */
+ * root is a piece of memory: a kernel's output, a copy's target, a workspace. Registers are attached to roots. Views,
+ * parts (Slice, Split) and in-place outputs are attached to their source's root; the root of an input of Concat can
+ * become a part of the output's root (share.c). A root whose registers are all killed in the section lives in the
+ * arena; any other root outlives the epoch. */
 #include "vm/call.h"
 #include "vm/epoch/epoch.h"
 #include "vm/epoch/place.h"
@@ -80,9 +80,9 @@ static void touch(epoch_planner *p, epoch_entry *e, uint32_t reg, int32_t step) 
   if (root != NO_ROOT) e->roots.items[root].last = step;
 }
 
-/* Whether the outputs are shaped for this call, in registers that the shape section has written: by a `shape` of the
- * same site, whose operands are this call's (rule V56), or, where the registers tell otherwise or an older module may
- * break the rule, as another call of the shape function says. *out_bounded: some output's extent is a bound. */
+/* Checks that the shape section has shaped the outputs for this call. Where the verifier proved rule V56 for the epoch
+ * and the registers were last shaped by the same site, that is enough; otherwise the shape function is called again and
+ * the output registers are compared with its results. *out_bounded: some output's extent is a bound. */
 static reed_status check_outputs(epoch_planner *p, const insn_invoke *i, int32_t device, bool *out_bounded) {
   bool trusted = p->run->program->module->epochs_shaped[p->entry->epoch] && call_is_shaped(p->run, i);
   reed_shape_output expected[REED_MAX_OPERANDS];
@@ -126,7 +126,8 @@ static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t de
   return status;
 }
 
-/* The write of the first input whose extent only its kernel knows, which is in this epoch; NULL: all are known. */
+/* The write of the first input whose extent a kernel of this epoch reports; NULL: the extents of all inputs are known.
+ */
 static const epoch_write *counted_input(epoch_planner *p, const insn_invoke *i) {
   for (uint32_t k = 0; k < i->n_inputs; k++) {
     if (i->inputs[k] == MODULE_ABSENT || reg_r(p->run, i->inputs[k])->kind != REF_PENDING) continue;
@@ -170,7 +171,7 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
   return REED_OK;
 }
 
-/* Another register on the same memory: view, move, a copy that is none. */
+/* Attaches `target` to the memory of `source`: a view, a move, or a copy on the same device. */
 static void plan_alias(epoch_planner *p, uint32_t target, uint32_t source, int32_t step) {
   touch(p, p->entry, source, step);
   attach(p, target, note_of(p, source)->root, note_of(p, source)->at);
@@ -184,7 +185,7 @@ static void plan_alias(epoch_planner *p, uint32_t target, uint32_t source, int32
   to->extent_index = from->extent_index;
 }
 
-/* The host memory that a copy to an accelerator reads. */
+/* Gives a copy to an accelerator its slot: a root of pinned host memory from which the copy reads. */
 static reed_status plan_slot(epoch_planner *p, uint32_t reg, int64_t bytes, int32_t step) {
   epoch_entry *e = p->entry;
   epoch_copy copy = {.source = note_of(p, reg)->root};
@@ -208,7 +209,8 @@ static reed_status plan_copy(epoch_planner *p, const uint32_t *w, int32_t step) 
   }
   touch(p, p->entry, i.src, step);
   int32_t root;
-  /* A copy to a device need not wait for kernels of this epoch (vm/devices.c): its memory is its own from the start.
+  /* A copy to a device need not wait for kernels of this epoch (vm/devices.c); so the target's root lives from step 0
+   * on and overlaps no other.
    */
   reed_status status = root_new(p, target->t.device, target->bytes, step, &root);
   if (status == REED_OK) p->entry->roots.items[root].first = 0;
@@ -290,7 +292,7 @@ static reed_status walk(epoch_planner *p, uint32_t pc) {
   }
 }
 
-/* Registers as the shape section left them: what the walk marked stored is shaped again. */
+/* Puts the registers' kinds back to those that the shape section left, because the walk marked them stored. */
 static void undo_walk(epoch_planner *p) {
   const epoch_entry *e = p->entry;
   for (size_t i = 0; i < e->writes.n; i++) {

@@ -1,5 +1,5 @@
-/* Between the parts of epoch.plan: the walk (plan.c), which registers share memory (share.c), where memory lies
- * (layout.c). */
+/* Types and functions that the three files of epoch.plan share: the walk (plan.c), registers that share memory
+ * (share.c), offsets in the arenas (layout.c). The rest of the VM sees only epoch.h. */
 #ifndef VM_EPOCH_PLANNER_H_
 #define VM_EPOCH_PLANNER_H_
 
@@ -14,11 +14,11 @@ typedef struct register_note {
   uint32_t stamp;
   int32_t root;  /* NO_ROOT: memory from outside the epoch, or none yet */
   int64_t at;    /* byte of the root where it begins */
-  uint32_t mark; /* of the last look ahead that met it */
+  uint32_t mark; /* number of the last look-ahead that met the register */
   int32_t write; /* index into the entry's writes; -1: not written by the shape section */
 } register_note;
 
-/* Scratch of one session's epoch.plan. The pointers are those of the plan being made. */
+/* Scratch of epoch.plan, one per session. run, devices and entry are borrowed for the plan in progress. */
 typedef struct epoch_planner {
   vm_run *run;
   vm_devices *devices;
@@ -40,18 +40,20 @@ static inline register_note *note_of(epoch_planner *p, uint32_t reg) {
   return note;
 }
 
-/* The root of the input whose memory output 0 may take over: the operator allows it, sizes agree, the input fills that
- * memory, and the kills that follow the invoke end every register on it. NO_ROOT: none. */
+/* The root of an input whose memory output 0 may take over; NO_ROOT: none. Conditions: the operator allows it, dtype,
+ * element count and device agree, the input fills the root, and the kills right after the invoke kill every register on
+ * the root. */
 int32_t share_in_place(epoch_planner *p, const insn_invoke *i);
-/* The root of input 0 where that output is a stretch of it and may lie there, from byte *out_at on; NO_ROOT: it must
- * not. */
+/* The root of input 0 if the output is a contiguous part of input 0 and may lie in its memory, from byte *out_at of the
+ * root on; else NO_ROOT. */
 int32_t share_part(epoch_planner *p, const insn_invoke *i, uint32_t output, const reed_kernel *kernel, int64_t *out_at);
-/* Makes the inputs of an operator that joins them (Concat) parts of the root of the whole where they can be born there.
+/* For an operator that joins its inputs (Concat): makes inputs parts of the output's root `whole` where their kernels
+ * can write into it directly.
  */
 void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole);
 
-/* Gives every root its offset: the epoch's last layout where every root fits its slot (*out_reused), else a new one,
- * which *layout becomes. On error *layout is unchanged. */
+/* Gives every root its offset. The epoch's last layout is used again if every root fits its slot in it (*out_reused
+ * true); else a new one is packed and stored in *layout. On error *layout is unchanged. */
 reed_status layout_roots(epoch_planner *p, epoch_layout *layout, bool *out_reused) REED_MUST_CHECK;
 
 #endif

@@ -1,8 +1,8 @@
-/* Which registers of a run section share memory: outputs in the place of inputs, parts in what they are taken from,
- * inputs in what joins them. */
+/* Which registers of a run section share memory: an output takes its input's place, a part (Slice, Split) lies in its
+ * source, an input of Concat lies in the output. The walk that asks: plan.c. Offsets: layout.c. */
 #include "vm/epoch/planner.h"
 
-/* Whether the kills that follow, from `next` on, end every register on that memory. */
+/* True if the unbroken row of kills from `next` on kills every register on the root. */
 static bool dies_here(epoch_planner *p, int32_t root, const uint32_t *next) {
   int32_t killed = 0;
   for (const uint32_t *w = next; insn_id_at(w) == INSN_KILL; w = insn_next(w))
@@ -10,7 +10,8 @@ static bool dies_here(epoch_planner *p, int32_t root, const uint32_t *next) {
   return killed == p->alive.items[root];
 }
 
-/* Inputs that share the memory must map element for element, which equal element counts say. */
+/* Other inputs on the same root are allowed only if the operator maps element for element; equal element counts tell.
+ */
 int32_t share_in_place(epoch_planner *p, const insn_invoke *i) {
   const reed_op *op = p->run->program->site_ops[i->site];
   const ref *output = reg_r(p->run, i->outputs[0]);
@@ -37,14 +38,14 @@ int32_t share_in_place(epoch_planner *p, const insn_invoke *i) {
   return NO_ROOT;
 }
 
-/* Marks a register that shows the memory of a marked one; 1 where it was not marked before. */
+/* Marks a register; 1 if it was not marked before, else 0. */
 static int32_t mark(epoch_planner *p, uint32_t reg) {
   if (reg == MODULE_ABSENT || note_of(p, reg)->mark == p->mark) return 0;
   note_of(p, reg)->mark = p->mark;
   return 1;
 }
 
-/* Marks the registers that come to share the memory of a marked register by the instruction at w; gives how many. */
+/* Marks the registers that share a marked register's memory after the instruction at w. Returns how many. */
 static int32_t mark_sharers(epoch_planner *p, const uint32_t *w) {
   insn_shares shares = insn_table[insn_id_at(w)].shares;
   if (shares == INSN_SHARES_NONE) return 0;
@@ -64,8 +65,9 @@ static int32_t mark_sharers(epoch_planner *p, const uint32_t *w) {
   return copied ? 0 : mark(p, i.dst);
 }
 
-/* A register on a part of a root keeps all of the root. That is no loss where every register on the part is killed in
- * the epoch, as far as can be seen from `next` on, and either dies before the rest or is most of the root. */
+/* True if register `reg` may lie on a part of the root. A register on a part keeps the whole root alive; so every
+ * register on the part must be killed in the epoch (seen from `next` on), and the part must be at least half of the
+ * root or die before the root's other registers. */
 static bool may_keep(epoch_planner *p, uint32_t reg, int64_t bytes, int32_t root, const uint32_t *next) {
   int32_t n = 1;
   bool rest_is_later = false;
@@ -103,9 +105,10 @@ int32_t share_part(epoch_planner *p, const insn_invoke *i, uint32_t output, cons
   return note->root;
 }
 
-/* Inputs that the whole takes up in one stretch are computed where they will lie in it, if they fill memory that is
- * this epoch's, is no part of something yet and is wanted for nothing else from here on. The whole then lives from the
- * first of them on. */
+/* Makes inputs of Concat parts of the output's root (`whole`), so that their kernels write straight into it. An input
+ * qualifies if it is contiguous in the output, fills a root of this epoch on the output's device, that root is not a
+ * part already, and every register on it dies at this instruction. The whole then lives from the first use of its
+ * earliest part. */
 void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole) {
   const reed_desc *desc = &reg_r(p->run, i->outputs[0])->t.desc;
   int64_t axis = reed_attrs_int(&p->run->program->site_attrs[i->site], "axis", 0), at = 0;
