@@ -1,4 +1,4 @@
-/* ONNX -> module. The second library, libreed-compiler. */
+/* The compiler's API: an ONNX model becomes module bytes. Its code is a library of its own, libreed-compiler. */
 #ifndef REED_COMPILER_H_
 #define REED_COMPILER_H_
 
@@ -11,45 +11,47 @@ extern "C" {
 
 typedef enum reed_precision { REED_PRECISION_F32, REED_PRECISION_BF16, REED_PRECISION_F16 } reed_precision;
 
-/* Takes a module's bytes in order, piece by piece, so that no copy of the whole need be in memory. Any status but
- * REED_OK ends the writing, and is what the call that wrote returns. */
+/* Receives a module's bytes in order, piece by piece, so that the whole module need not be in memory twice. A status
+ * other than REED_OK from either function ends the writing; the compile call returns this status. */
 typedef struct reed_module_sink {
   void *context;
-  reed_status (*begin)(void *context, size_t n_bytes); /* once, before the first piece: how many bytes there will be */
+  reed_status (*begin)(void *context, size_t n_bytes); /* called once, before the first piece, with the module's size */
   reed_status (*write)(void *context, const void *bytes, size_t n);
 } reed_module_sink;
 
 typedef struct reed_compile_options {
   const reed_registry *registry;      /* custom operators; NULL: none */
   const char *const *disabled_passes; /* names of passes to leave out; NULL-terminated; NULL: none */
-  reed_precision precision;           /* other than f32: ERROR_UNSUPPORTED for now */
-  const char *external_folder;        /* where external tensor files are looked for; NULL: the model file's folder */
-  /* Called between passes with a short text and how far along 0..1; NULL: nobody */
+  reed_precision precision;           /* REED_PRECISION_F32 only; other values: ERROR_UNSUPPORTED for now */
+  const char *external_folder;        /* folder of the external tensor files; NULL: the model file's folder */
+  /* Called between passes with a short text and the progress 0..1; NULL: no such call */
   void (*progress)(void *context, const char *what, double done);
   void *progress_context;
-  /* Not 0: the compilation ends with ERROR_CANCELLED, soon. Read while it goes on, written by another thread or a
-   * signal handler; NULL: nobody asks */
+  /* A value other than 0 ends the compilation soon, with ERROR_CANCELLED. The compiler polls it; another thread or a
+   * signal handler may write it. NULL: the compilation cannot be cancelled */
   const int *cancel;
-  /* Counts (how many boxes NonMaxSuppression keeps, how many elements NonZero finds) stay on the device as long as
-   * operators can run at the bound: the host fetches a count only where an operator needs it (ops/bound.def). Results
-   * are the same bits; false: every count is fetched at the end of its epoch */
+  /* True: counts (the boxes that NonMaxSuppression keeps, the elements that NonZero finds) stay on the device as long
+   * as operators can run at the bound; the host fetches a count only for an operator that needs it (ops/bound.def).
+   * False: every count is fetched at the end of its epoch. Results are the same bits either way */
   bool counts_on_device;
-  const reed_module_sink
-      *sink; /* where the module goes: *out_bytes becomes NULL, and both may be NULL pointers; NULL: to memory */
-  /* Files of external tensors must lie in external_folder, links followed, or in the folder where the model file lies
-   * when its own links are followed; others are refused (ERROR_FORMAT). True: they are read wherever the model says. */
+  const reed_module_sink *sink; /* receives the module: *out_bytes becomes NULL, and the parameters out_bytes and
+                                   out_n_bytes may be NULL pointers; NULL: the module is returned in memory */
+  /* False: files of external tensors must lie in external_folder (links followed) or in the folder of the model file
+   * (its own links followed); other files are refused (ERROR_FORMAT). True: files are read from any folder that the
+   * model names. */
   bool external_anywhere;
-  /* Called with the path, without links, of each file that is read beside the model; NULL: nobody */
+  /* Called with the path (links resolved) of each file that is read besides the model; NULL: no such call */
   void (*reading)(void *context, const char *path);
   void *reading_context;
-  /* What the module is to run on: names with commas between them, each with what it lacks ("sim?lacks=Conv+TopK.f64";
-   * see `vm help compile`); operators that one of them lacks are placed on the host. NULL: "host,sim" */
+  /* The targets of the module: names with commas between them, each with a list of operators, dtypes or attributes that
+   * it lacks ("sim?lacks=Conv+TopK.f64"; see `vm help compile`). An operator that one of the targets lacks is placed on
+   * the host. NULL: "host,sim" */
   const char *target;
 } reed_compile_options;
 
-/* Compiles the ONNX file to module bytes (released with reed_text_free((char *)bytes)) and a report of what every pass
- * did (JSON; NULL: not wanted). Unsupported operators, attributes and dtypes are all listed in one diagnosis, by node
- * name (ERROR_UNSUPPORTED). */
+/* Compiles the ONNX file to module bytes (released with reed_text_free((char *)bytes)) and a JSON report of each pass's
+ * changes (out_report_json NULL: not wanted). One diagnosis lists all unsupported operators, attributes and dtypes by
+ * node name (ERROR_UNSUPPORTED). */
 REED_API REED_MUST_CHECK reed_status reed_compile_file(const char *onnx_path, const reed_compile_options *options,
                                                        void **out_bytes, size_t *out_n_bytes, char **out_report_json,
                                                        reed_diagnosis *diagnosis);
@@ -57,12 +59,12 @@ REED_API REED_MUST_CHECK reed_status reed_compile_bytes(const void *onnx, size_t
                                                         const reed_compile_options *options, void **out_bytes,
                                                         size_t *out_n_bytes, char **out_report_json,
                                                         reed_diagnosis *diagnosis);
-/* The passes' names, NULL-terminated, static: for --disable and its "did you mean". */
+/* The passes' names, NULL-terminated, static storage: for the command's option --disable. */
 REED_API const char *const *reed_compile_pass_names(void);
 
-/* A tensor from the bytes of an ONNX TensorProto, as test cases keep their inputs and outputs (input_0.pb). *out_name
- * (NULL: not wanted) is released with reed_text_free; "" where the file gives none. ERROR_UNSUPPORTED for dtypes that
- * Reed has not, ERROR_FORMAT for damaged bytes. */
+/* A tensor from the bytes of an ONNX TensorProto, the form of the inputs and outputs of ONNX test cases (input_0.pb).
+ * *out_name (out_name NULL: not wanted) is released with reed_text_free; it is "" for a tensor without a name.
+ * ERROR_UNSUPPORTED for dtypes that Reed does not have, ERROR_FORMAT for damaged bytes. */
 REED_API REED_MUST_CHECK reed_status reed_onnx_read_tensor(const void *bytes, size_t n_bytes, char **out_name,
                                                            reed_tensor **out_tensor, reed_diagnosis *diagnosis);
 

@@ -1,4 +1,5 @@
-/* Devices by name, for reed_session_options.device and for programs that list them. */
+/* The kinds of devices by name, for reed_session_options.device and for programs that list them. The functions of a
+ * device are not public. */
 #ifndef REED_DEVICE_H_
 #define REED_DEVICE_H_
 
@@ -13,13 +14,13 @@ extern "C" {
 
 /* A kind of device. Static storage. */
 typedef struct reed_device_info {
-  const char *name;    /* "sim"; the second of its kind is "sim:1" */
-  const char *summary; /* some words */
-  bool present;        /* it can be opened here: its module libreed-NAME.so is beside the library */
+  const char *name;    /* "sim"; the second device of the kind is "sim:1" */
+  const char *summary; /* a few words */
+  bool present;        /* a session can open it on this machine: its module libreed-NAME.so lies beside the library */
 } reed_device_info;
 
-/* Kind i of those that this version knows; false past the end. Modules that it does not know are opened by name or path
- * all the same. */
+/* Kind i of the kinds known to this version of the library; false past the end. A session can also open a device module
+ * of an unknown kind, by its name or path. */
 REED_API bool reed_device_kind(size_t i, reed_device_info *out_info);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Element types. One list; everything about a dtype expands from it. */
+/* Element types: the one list, from which every table of dtypes expands, and reading and writing of single elements. */
 #ifndef REED_DTYPE_H_
 #define REED_DTYPE_H_
 
@@ -33,11 +33,11 @@ typedef enum reed_dtype {
       REED_DTYPE_COUNT
 } reed_dtype;
 
-/* Bytes of one element; 0 for REED_NONE and numbers that are no dtype. */
+/* Bytes of one element; 0 for REED_NONE and for numbers that are no dtype. */
 REED_API size_t reed_dtype_bytes(reed_dtype dtype);
-/* "f32"; "none"; "?" . Static storage. */
+/* The dtype's text, such as "f32"; "none" for REED_NONE; "?" for a number that is no dtype. Static storage. */
 REED_API const char *reed_dtype_name(reed_dtype dtype);
-/* The dtype of that text; REED_NONE where there is none. */
+/* The dtype with this text; REED_NONE for an unknown text. */
 REED_API reed_dtype reed_dtype_parse(const char *text);
 /* Element -> double and back for any dtype (f16/bf16 round to nearest even; integers saturate, NaN gives 0). */
 REED_API double reed_dtype_read(reed_dtype dtype, const void *element);

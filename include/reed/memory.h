@@ -1,6 +1,6 @@
-/* The host allocator hook: every byte Reed takes from the heap goes through it. Process-wide, like libuv's: set it
- * once, before any other call, and never while Reed objects live. Tensor memory of devices is the devices' own business
- * (device memory on the host comes through here too). */
+/* The host allocator hook: every byte that Reed's own code takes from the heap goes through it; oneDNN and other
+ * libraries allocate by themselves. The hook is process-wide: set it once, before any other call, and never while Reed
+ * objects live. Devices allocate their tensor memory themselves; tensor memory on the host comes from the hook. */
 #ifndef REED_MEMORY_H_
 #define REED_MEMORY_H_
 

@@ -1,7 +1,7 @@
-/* What an operator is: its inputs and what its shape function reads of each, its outputs, its attributes, its shape
- * function, and the kernels that compute it on a device. Reed's own operators (ops/op.def) and a program's custom
- * operators are the same struct; a custom one is registered in a `reed_registry` and given to the compiler and to
- * reed_program_open alike. */
+/* The description of an operator: its inputs and what the shape function reads of each, its outputs, its attributes,
+ * its shape function, and its kernels. Reed's own operators (ops/op.def) and a program's custom operators are the same
+ * struct; a custom operator is registered in a `reed_registry`, and the program gives this registry to the compiler and
+ * to reed_program_open. */
 #ifndef REED_OPERATOR_H_
 #define REED_OPERATOR_H_
 
@@ -30,18 +30,20 @@ typedef struct reed_desc {
 /* ---- extents: numbers or symbols
  * ------------------------------------------------------------------------------------------- */
 
-/* An extent or an integer value. While a program runs it is a plain int64. While a program is compiled it may also name
- * a symbol (an expression over the model's symbolic dims); a shape function is written once for both by computing with
- * the functions below, which are checked: overflow and a negative extent are diagnosed, never wrapped. */
+/* An extent or an integer value. While a program runs a reed_dim is a plain int64. While a model is compiled a reed_dim
+ * may also name a symbol (an expression over the model's symbolic dims). A shape function computes with the functions
+ * below, so that the same code serves both. These functions are checked: overflow and a negative extent are diagnosed,
+ * never wrapped. */
 typedef int64_t reed_dim;
 
 typedef struct reed_shape_call reed_shape_call;
 
-/* call NULL, here and below: plain numbers, and overflow gives 0 without a diagnosis. */
+/* In the functions below `call` may be NULL: the dims are then plain numbers, and overflow gives 0 without a diagnosis.
+ */
 /* True for a number, false for a symbol. At run time always true. */
 REED_API bool reed_dim_known(const reed_shape_call *call, reed_dim a);
-/* A new symbol, equal to nothing else: "some extent". At run time never reached by a correct shape function: fails the
- * call. */
+/* A new symbol, equal to no other: "some extent". Compile time only: at run time the function fails the call, because a
+ * correct shape function never asks for an unknown extent then. */
 REED_API reed_dim reed_dim_fresh(reed_shape_call *call);
 REED_API reed_dim reed_dim_add(reed_shape_call *call, reed_dim a, reed_dim b);
 REED_API reed_dim reed_dim_sub(reed_shape_call *call, reed_dim a, reed_dim b);
@@ -50,7 +52,7 @@ REED_API reed_dim reed_dim_floordiv(reed_shape_call *call, reed_dim a, reed_dim 
 REED_API reed_dim reed_dim_ceildiv(reed_shape_call *call, reed_dim a, reed_dim b);
 REED_API reed_dim reed_dim_min(reed_shape_call *call, reed_dim a, reed_dim b);
 REED_API reed_dim reed_dim_max(reed_shape_call *call, reed_dim a, reed_dim b);
-/* Provably equal: the same number or the same normal form. */
+/* True for dims that are provably equal: the same number or the same normal form. */
 REED_API bool reed_dim_equal(const reed_shape_call *call, reed_dim a, reed_dim b);
 
 /* ---- attributes
@@ -59,13 +61,13 @@ REED_API bool reed_dim_equal(const reed_shape_call *call, reed_dim a, reed_dim b
 typedef enum reed_attr_type {
   REED_ATTR_INT = 1,
   REED_ATTR_FLOAT,
-  REED_ATTR_STRING, /* ONNX's lists of strings, too: joined by commas */
+  REED_ATTR_STRING, /* also a list of strings of ONNX, joined by commas */
   REED_ATTR_INTS,
   REED_ATTR_FLOATS,
   REED_ATTR_TENSOR /* `n` elements described by `desc` at `data` */
 } reed_attr_type;
 
-/* One attribute as the kernel or shape function sees it; strings and arrays are borrowed and live as long as the call
+/* One attribute of a kernel's or shape function's call; strings and arrays are borrowed and live as long as the call
  * site. */
 typedef struct reed_attr {
   const char *name;
@@ -85,45 +87,45 @@ typedef struct reed_attrs {
   int32_t n;
 } reed_attrs;
 
-/* The attribute of that name; NULL where the call site does not give it and the operator's row declares no value for
- * it. Calls of shape functions and kernels get their attributes completed from the row (reed_op_attr.otherwise), so the
- * `otherwise` of the functions below is for attributes whose row has none. */
+/* The attribute with this name; NULL for an attribute that neither the call site nor the operator's row gives. Calls of
+ * shape functions and kernels get their attributes completed from the row (reed_op_attr.otherwise), so the argument
+ * `otherwise` of the functions below is for attributes whose row has no value. */
 REED_API const reed_attr *reed_attrs_find(const reed_attrs *attrs, const char *name);
 REED_API int64_t reed_attrs_int(const reed_attrs *attrs, const char *name, int64_t otherwise);
 REED_API double reed_attrs_float(const reed_attrs *attrs, const char *name, double otherwise);
 REED_API const char *reed_attrs_string(const reed_attrs *attrs, const char *name, const char *otherwise);
-/* The ints and their number; NULL and 0 where absent. */
+/* The integers and their number; NULL and 0 for an absent attribute. */
 REED_API const int64_t *reed_attrs_ints(const reed_attrs *attrs, const char *name, int64_t *out_n);
 
 /* ---- shape functions
  * ------------------------------------------------------------------------------------------------------- */
 
-/* What a shape function reads of one input. */
+/* How much a shape function reads of one input. */
 typedef enum reed_reads {
-  REED_READS_NONE = 0,  /* nothing but the dtype */
+  REED_READS_NONE = 0,  /* the dtype only */
   REED_READS_SHAPE = 1, /* rank and extents */
   REED_READS_VALUE = 2, /* rank, extents and elements: the elements are on the host before the shape function runs */
-  REED_READS_BOTH = 3   /* the same as REED_READS_VALUE, since elements have no meaning without their extents: a custom
-                           operator may say so, Reed's own rows never do */
+  REED_READS_BOTH = 3   /* the same as REED_READS_VALUE, because elements have no meaning without their extents: custom
+                           operators may use it, Reed's own rows do not */
 } reed_reads;
 
 typedef struct reed_shape_input {
   reed_dtype dtype;     /* REED_NONE: absent */
   int32_t rank;         /* valid unless dtype is REED_NONE */
-  const reed_dim *dims; /* rank of them */
-  const void *data;     /* `value` inputs whose elements are all known numbers: n_values elements of dtype, on the host;
-                           else NULL */
+  const reed_dim *dims; /* `rank` extents */
+  const void *data; /* a `value` input whose elements are all known numbers: n_values elements of dtype, on the host;
+                       NULL for any other input */
   const reed_dim
-      *values;      /* compile time only: n_values integer elements, numbers or symbols; NULL where data is not NULL */
-  int64_t n_values; /* number of elements; 0 for an input whose value is not declared read */
+      *values;      /* compile time only: n_values integer elements, numbers or symbols; NULL if `data` is not NULL */
+  int64_t n_values; /* number of elements; 0 for an input whose value the row does not declare as read */
 } reed_shape_input;
 
 typedef struct reed_shape_output {
   reed_dtype dtype; /* preset from op.def's rule; a shape function may overwrite it */
   int32_t rank;
   reed_dim dims[REED_MAX_RANK];
-  int32_t
-      bounded_axis; /* -1: exact. Else dims[bounded_axis] is an upper bound and the kernel reports the true extent */
+  int32_t bounded_axis; /* -1: all extents are exact. Otherwise dims[bounded_axis] is an upper bound, and the kernel
+                           reports the true extent */
 } reed_shape_output;
 
 struct reed_op;
@@ -138,16 +140,16 @@ struct reed_shape_call {
   reed_shape_output *outputs;
   struct reed_symbols *symbols; /* NULL at run time */
   reed_diagnosis *diagnosis;
-  reed_status status; /* first arithmetic failure; the caller of the shape function checks it after it returns */
+  reed_status status; /* the first arithmetic failure; the library checks it after the shape function has returned */
 };
 
-/* Reads the call's inputs (only what the flags declare), fills rank, dims and bounded_axis of every output. On failure
- * returns the status of reed_shape_fail. */
+/* Reads the call's inputs (only the parts that the operator's row declares) and fills rank, dims and bounded_axis of
+ * every output. On failure returns the status of reed_shape_fail. */
 typedef reed_status (*reed_shape_fn)(reed_shape_call *call);
 
 /* Element k of a `value` input as an integer (any integer dtype or bool), number or symbol. */
 REED_API reed_dim reed_shape_value(reed_shape_call *call, int32_t input, int64_t k);
-/* Element k of a `value` input as a double; false where it is not known (compile time only). */
+/* Element k of a `value` input as a double; false for an unknown element (compile time only). */
 REED_API bool reed_shape_value_f64(reed_shape_call *call, int32_t input, int64_t k, double *out_value);
 /* Diagnoses "<Op> node '<node>': <text>" plus every input's shape, sets call->status, returns it. */
 REED_API reed_status reed_shape_fail(reed_shape_call *call, reed_status status, int32_t input, const char *format, ...)
@@ -156,19 +158,18 @@ REED_API reed_status reed_shape_fail(reed_shape_call *call, reed_status status, 
 /* ---- kernels
  * --------------------------------------------------------------------------------------------------------------- */
 
-struct reed_kernel_env; /* threads, CPU features, packed-weight cache: the device's business (ops/kernel.h) */
+struct reed_kernel_env; /* threads, CPU features, cache of packed weights: private to the devices (ops/kernel.h) */
 
-/* Room: extent and capacity. A tensor may have more memory along one axis than its extent there, and its extent along
- * that axis may be known on the device only: a bounded result whose count the host has not read back, a cache that
- * grows in place.
+/* Room: the extent and the capacity of a tensor along one axis. The memory may hold more elements along this axis than
+ * the extent, as for a cache that grows in place. The extent itself may be known on the device only, as for a bounded
+ * result whose count the host has not read back.
  *
- *   counted      the extent is on the device (reed_kernel_buffers.input_extents); the descriptor has the bound, the
- *                memory holds that many, and the elements lie dense for the true extent, as the kernel that reported it
- *                wrote them
- *   not counted  the descriptor has the extent; strides before the axis count with `capacity` instead */
+ *   counted      the extent is on the device (reed_kernel_buffers.input_extents). The descriptor has the bound, the
+ *                memory holds as many elements as the bound, and the elements lie dense for the true extent
+ *   not counted  the descriptor has the extent; the strides of the axes before `axis` are computed with `capacity` */
 typedef struct reed_room {
-  int32_t axis;     /* -1: none, the tensor is dense */
-  int64_t capacity; /* elements along `axis` that the memory has room for: at least the descriptor's */
+  int32_t axis;     /* -1: the tensor is dense and has no such axis */
+  int64_t capacity; /* elements along `axis` that fit in the memory: at least the descriptor's extent */
   bool counted;
 } reed_room;
 
@@ -178,60 +179,62 @@ typedef struct reed_kernel_call {
   const char *node;
   int32_t n_inputs, n_outputs;
   const reed_desc *inputs;  /* dtype REED_NONE: absent */
-  const reed_desc *outputs; /* the bound where the output is bounded */
+  const reed_desc *outputs; /* a bounded output has its bound */
   const void *const
-      *host_values;     /* per input: its elements on the host for `value`/`both` inputs and for constants; else NULL */
-  const bool *constant; /* per input: host_values are the module's constant and outlive the prepared kernel */
+      *host_values;     /* per input: its elements on the host for `value` inputs and for constants; NULL for others */
+  const bool *constant; /* per input: host_values are a constant of the module and outlive the prepared kernel */
   struct reed_kernel_env *env;
   reed_diagnosis *diagnosis;
-  /* Per operand; NULL: no operand has room. A kernel of the host never sees room: it is prepared for the true extents.
-   */
+  /* Per operand; NULL: no operand has room. The host's kernels get no rooms, because they are prepared for the true
+   * extents. */
   const reed_room *input_rooms, *output_rooms;
 } reed_kernel_call;
 
-/* A fault that only the data can show, as numbers: a kernel on an accelerator can write no more. The sentence is made
- * from the record, the operator and the node where the launch is reported (ops/fault.def: one sentence a code), so it
- * is the same on every device. */
+/* A fault that shows only in the data, as numbers, because a kernel on an accelerator can write no text. The host makes
+ * the sentence from the record, the operator and the node after the launch (ops/fault.def: one sentence a code), so the
+ * sentence is the same on every device. */
 typedef struct reed_fault {
   int32_t code;    /* reed_fault_code; 0: none */
-  int32_t operand; /* input; -1: none in particular */
-  int64_t element; /* of that input, or of what the sentence counts */
-  int64_t value;   /* the offending number; a real one as the bits of a double */
-  int64_t limit;   /* what it was compared with */
+  int32_t operand; /* the input at fault; -1: no particular input */
+  int64_t element; /* index of the element in this input, or of the sequence, region or map that the code names */
+  int64_t value;   /* the offending number; a real number as the bits of a double */
+  int64_t limit;   /* the number that `value` was compared with, in the same form */
 } reed_fault;
 
-/* Numbers are part of the device contract: new codes go to the end. */
+/* The numbers are part of the device contract, so new codes go to the end. */
 typedef enum reed_fault_code {
   REED_FAULT_NONE = 0,
   REED_FAULT_INDEX,            /* value is outside -limit..limit-1 */
   REED_FAULT_INDEX_OF_NOTHING, /* value indexes an axis of extent 0 */
   REED_FAULT_AXIS,             /* value is outside -limit..limit-1 */
-  REED_FAULT_DIVISION,         /* integer division by 0; element of the divisor, -1: not known */
-  REED_FAULT_LENGTH,           /* sequence `element` has the length value, outside 0..limit */
-  REED_FAULT_IMAGE,            /* region `element` is of image value, there are limit */
-  REED_FAULT_MAP_SIZE,         /* map `element` cannot have value rows and limit columns (both real) */
-  REED_FAULT_TRAINING,         /* a dropout ratio above 0 (real) while training */
-  REED_FAULT_FORMULA,          /* no formula for dtype value */
-  REED_FAULT_LIBRARY           /* a library that the kernel stands on failed; value: the reed_status */
+  REED_FAULT_DIVISION,         /* integer division by 0; `element` is the divisor's, -1: not known */
+  REED_FAULT_LENGTH,           /* sequence `element` has length `value`, outside 0..limit */
+  REED_FAULT_IMAGE,            /* region `element` is of image `value`, but there are only `limit` images */
+  REED_FAULT_MAP_SIZE, /* map `element` cannot be resized to `value` rows and `limit` columns (both real numbers) */
+  REED_FAULT_TRAINING, /* a dropout ratio `value` above 0 (a real number) while training */
+  REED_FAULT_FORMULA,  /* no formula for dtype `value` */
+  REED_FAULT_LIBRARY   /* a library that the kernel calls failed; value: the reed_status */
 } reed_fault_code;
 
 typedef struct reed_kernel_buffers {
   const void *const *inputs; /* device memory; NULL for absent inputs; zero-size tensors may be NULL */
   void *const *outputs;
-  void *workspace;           /* workspace_bytes, 64-byte aligned; contents undefined */
-  int64_t *extents;          /* per output: a bounded output's kernel writes the true extent of the bounded axis here */
-  reed_diagnosis *diagnosis; /* host kernels of custom operators: a sentence of their own. NULL allowed */
-  reed_fault *fault;         /* code 0 before the launch; reed_kernel_fault fills it. NULL allowed */
-  const int64_t *const *input_extents; /* per input with a counted room: its true extent, device memory; else NULL.
-                                          NULL: no input has one */
+  void *workspace;  /* workspace_bytes, 64-byte aligned; contents undefined */
+  int64_t *extents; /* per bounded output: the kernel writes the true extent of the bounded axis here */
+  reed_diagnosis
+      *diagnosis;    /* for host kernels of custom operators, which may build a sentence of their own. NULL allowed */
+  reed_fault *fault; /* code 0 before the launch; reed_kernel_fault fills it. NULL allowed */
+  const int64_t *const *input_extents; /* per input with a counted room: its true extent, in device memory; NULL for
+                                          other inputs. The array itself is NULL if no input has a counted room */
 } reed_kernel_buffers;
 
-/* Records the fault unless one is recorded, and returns the code's status, which `run` returns. For one thread at a
- * time. */
+/* Records the fault unless an earlier one is recorded, and returns the code's status; `run` returns this status. Not
+ * thread-safe: one thread at a time. */
 REED_API reed_status reed_kernel_fault(const reed_kernel_buffers *buffers, reed_fault_code code, int32_t operand,
                                        int64_t element, int64_t value, int64_t limit);
 
-/* Computes. Allocates nothing, decides nothing. Data of a bounded output is written dense for its true extent. */
+/* Computes the outputs. A run allocates nothing and chooses no algorithm: `prepare` has done both. Data of a bounded
+ * output is written dense for its true extent. */
 typedef reed_status (*reed_kernel_run_fn)(const void *state, const reed_kernel_buffers *buffers);
 
 /* A kernel prepared for one key: exact dtypes, extents and host values. */
@@ -240,16 +243,17 @@ typedef struct reed_kernel {
   void *state;               /* owned; NULL allowed */
   void (*free)(void *state); /* NULL where state needs no release */
   int64_t workspace_bytes;
-  int64_t state_bytes;    /* memory that preparing it took for good, about; 0: little. Sessions remember kernels up to a
-                             bound of bytes */
-  const int64_t *part_at; /* REED_ALIAS_PART: per output the byte of input 0 where its elements lie one behind the
-                             other, -1: they do not. As long as state lives; NULL: no output is such a stretch */
+  int64_t state_bytes; /* approximate memory that the prepared kernel holds; 0: little. Sessions keep prepared kernels
+                          up to a limit of bytes */
+  const int64_t *part_at; /* REED_ALIAS_PART: per output the byte offset in input 0 at which the output's elements lie
+                             contiguously, or -1 for an output that is no contiguous part. Lives as long as `state`;
+                             NULL: no output is such a part */
 } reed_kernel;
 
 /* Picks the algorithm and builds what run needs. On failure leaves *out_kernel zero. May be called from any thread. */
 typedef reed_status (*reed_kernel_prepare_fn)(const reed_kernel_call *call, reed_kernel *out_kernel);
 
-/* Diagnoses "<Op> node '<node>': <text>", returns status. For prepare. */
+/* Diagnoses "<Op> node '<node>': <text>" and returns status. For `prepare` functions. */
 REED_API reed_status reed_kernel_fail(const reed_kernel_call *call, reed_status status, const char *format, ...)
     REED_PRINTF(3, 4);
 
@@ -264,24 +268,24 @@ typedef struct reed_op_input {
   reed_reads reads;
   reed_dtype_set dtypes;
   bool optional;
-  bool variadic;                       /* last input only: any number (at least one unless optional) */
-  bool same_type;                      /* must have the dtype of input 0 */
-  const char *reads_attr, *reads_word; /* not NULL: `reads` holds only for calls whose string attribute `reads_attr` is
-                                          `reads_word`, and is REED_READS_NONE for all others */
+  bool variadic;  /* last input only: stands for any number of inputs (at least one unless optional) */
+  bool same_type; /* must have the dtype of input 0 */
+  const char *reads_attr, *reads_word; /* not NULL: `reads` holds only for calls whose string attribute `reads_attr` has
+                                          the value `reads_word`; other calls have REED_READS_NONE */
 } reed_op_input;
 
-/* How an output's dtype follows. */
+/* The rule that gives an output's dtype. */
 typedef enum reed_type_rule {
-  REED_TYPE_LIKE,   /* of input `type_arg` */
+  REED_TYPE_LIKE,   /* the dtype of input `type_arg` */
   REED_TYPE_FIXED,  /* dtype number `type_arg` */
   REED_TYPE_CUSTOM, /* the shape function sets it */
-  REED_TYPE_ATTR /* attribute `type_attr`: a dtype number (an int), or the dtype of a tensor; of input `type_arg` where
-                    the call has no such attribute */
+  REED_TYPE_ATTR    /* attribute `type_attr`: a dtype number (an int), or the dtype of a tensor; a call without this
+                       attribute has the dtype of input `type_arg` */
 } reed_type_rule;
 
 typedef struct reed_op_output {
   const char *name;
-  bool bounded; /* else exact */
+  bool bounded; /* one extent may be an upper bound; false: all extents are exact */
   bool variadic;
   bool optional;
   reed_type_rule type_rule;
@@ -293,33 +297,35 @@ typedef struct reed_op_attr {
   const char *name;
   reed_attr_type type;
   bool required;
-  const reed_attr *otherwise; /* the attribute where a call site does not give it (name and type are the row's, the
-                                 other fields count); NULL: the attribute is absent then. Never with `required` */
+  const reed_attr
+      *otherwise; /* the value for a call site that does not give the attribute (name and type are the row's, the other
+                     fields count); NULL: the attribute is then absent. A required attribute has none */
 } reed_op_attr;
 
 /* Bits of reed_op.properties. */
 typedef enum reed_op_property {
-  REED_OP_EXTENTS_ONLY = 1, /* the kernel reads its inputs' extents and none of their elements: inputs may lie on any
-                               device, and need no memory */
-  REED_OP_ANY_RANK = 2 /* the shape function copes with inputs of unknown rank (-1), which happens while a program is
-                          compiled; without this bit all outputs are unknown then, and it is not called */
+  REED_OP_EXTENTS_ONLY = 1, /* the kernel reads its inputs' extents and none of their elements: the inputs may lie on
+                               any device and need no memory */
+  REED_OP_ANY_RANK =
+      2 /* the shape function accepts inputs of unknown rank (-1), which occur while a model is compiled. For an
+           operator without this bit all outputs are unknown then, and the shape function is not called */
 } reed_op_property;
 
-/* May output 0 share storage? */
+/* How outputs may share storage with inputs. */
 typedef enum reed_alias {
   REED_ALIAS_NONE,
   REED_ALIAS_INPLACE,       /* the kernel may write output 0 over any input of its dtype and number of elements */
-  REED_ALIAS_INPLACE_FIRST, /* ... over input 0 only */
+  REED_ALIAS_INPLACE_FIRST, /* the kernel may write output 0 over input 0, but over no other input */
   REED_ALIAS_VIEW,          /* output 0 is input 0 with other extents: no kernel runs */
-  REED_ALIAS_JOIN, /* output 0 is the inputs one behind the other along attribute `axis`. Where all extents before the
-                      axis are 1 an input may already lie in its place in the output: the kernel leaves such a one alone
+  REED_ALIAS_JOIN, /* output 0 is the concatenation of the inputs along attribute `axis`. If all extents before the axis
+                      are 1, an input may already lie at its place in the output; the kernel does not copy such an input
                     */
-  REED_ALIAS_PART  /* outputs are parts of input 0: one that is a stretch of it, as the prepared kernel knows (part_at),
-                      may lie there: the  kernel leaves such a one alone */
+  REED_ALIAS_PART /* the outputs are parts of input 0. An output that is a contiguous part (reed_kernel.part_at) may lie
+                     inside input 0; the kernel does not copy such an output */
 } reed_alias;
 
-/* A custom operator's kernel for the devices of one name ("sim", "cuda"). prepare NULL: it has none there, although the
- * device could run `cpu`. */
+/* A custom operator's kernel for devices of one name ("sim", "cuda"). prepare NULL: the operator has no kernel on these
+ * devices, even if they could run its host kernel `cpu`. */
 typedef struct reed_op_kernel {
   const char *device;
   reed_kernel_prepare_fn prepare;
@@ -334,19 +340,21 @@ typedef struct reed_op {
   int32_t n_outputs;
   const reed_op_attr *attrs;
   int32_t n_attrs;
-  reed_shape_fn shape; /* NULL in Reed's own rows: theirs are found by shapefuncs/ */
+  reed_shape_fn shape; /* NULL in Reed's own rows: their shape functions are in a table of shapefuncs/ */
   reed_alias alias;
-  bool light;  /* cheap per element: placement may move it to the host when only shapes need its result */
+  bool light;  /* cheap per element: the compiler may place it on the host if only shapes need its result */
   bool impure; /* never folded, shared or removed */
   reed_kernel_prepare_fn cpu; /* the host's kernel; NULL: none */
   uint32_t properties;        /* of reed_op_property */
-  /* Kernels for other devices, n_kernels of them (none: all zero). A device that is not named here runs `cpu` where it
-   * runs host code (sim), else it has no kernel for the operator: then the compiler places it on the host. */
+  /* Kernels for other devices, n_kernels of them (0 and NULL: none). A device that is not named here runs `cpu` if it
+   * can run host code (sim); otherwise it has no kernel for the operator, and the compiler places the operator on the
+   * host. */
   const reed_op_kernel *kernels;
   int32_t n_kernels;
 } reed_op;
 
-/* The declaration of input/output i, seen through variadic repetition; NULL past the end. */
+/* The declaration of input or output i; the last declaration, if variadic, serves all operands from its place on. NULL
+ * past the end. */
 REED_API const reed_op_input *reed_op_input_at(const reed_op *op, int32_t i);
 REED_API const reed_op_output *reed_op_output_at(const reed_op *op, int32_t i);
 

@@ -1,8 +1,8 @@
 /* Status codes and the diagnosis object.
  *
- * Every function that can fail returns a `reed_status` (0 or negative). Those that take a `reed_diagnosis *` also say
- * what happened and where: the caller opens one diagnosis, passes it to as many calls as it likes (NULL where it does
- * not care), and reads it after a failure. There is no global or thread-local error state. */
+ * Every function that can fail returns a `reed_status` (0 or negative). Functions that take a `reed_diagnosis *` also
+ * report the error's text and place: the caller opens one diagnosis, passes it to as many calls as it likes (NULL: not
+ * wanted), and reads it after a failure. There is no global or thread-local error state. */
 #ifndef REED_STATUS_H_
 #define REED_STATUS_H_
 
@@ -23,7 +23,7 @@ extern "C" {
 #define REED_API
 #endif
 
-/* name, value, what a person reads */
+/* name, value, text for a person */
 #define REED_STATUS_LIST(X) \
   X(OK, 0, "ok") \
   X(ERROR_ARGUMENT, -1, "the calling program misused a function") \
@@ -46,25 +46,26 @@ typedef enum reed_status {
 #undef REED_STATUS_ENUM_
 } reed_status;
 
-/* "REED_ERROR_SHAPE"; "REED_ERROR_?" for a number that is none. Static storage. */
+/* The status's name, such as "REED_ERROR_SHAPE"; "REED_ERROR_?" for a number that is no status. Static storage. */
 REED_API const char *reed_status_name(reed_status status);
-/* One sentence for a person. Static storage. */
+/* One sentence about the status for a person. Static storage. */
 REED_API const char *reed_status_text(reed_status status);
 
 typedef struct reed_diagnosis reed_diagnosis;
 
 /* Gives an empty diagnosis, to be closed with reed_diagnosis_close. ERROR_MEMORY when there is no memory. */
 REED_API REED_MUST_CHECK reed_status reed_diagnosis_open(reed_diagnosis **out_diagnosis);
-/* Closes and nulls. */
+/* Closes the diagnosis and sets the pointer to NULL. */
 REED_API void reed_diagnosis_close(reed_diagnosis **diagnosis);
-/* Forgets what was said, for reuse. */
+/* Empties the diagnosis, for reuse. */
 REED_API void reed_diagnosis_clear(reed_diagnosis *diagnosis);
 
-/* What was said last; the strings live until the next clear, failing call or close. "" (or -1) where unknown. */
+/* The parts of the last error. Strings live until the next clear, failing call or close; an unknown part is "" (or -1).
+ */
 REED_API reed_status reed_diagnosis_status(const reed_diagnosis *diagnosis);
 REED_API const char *reed_diagnosis_message(const reed_diagnosis *diagnosis);
 REED_API const char *reed_diagnosis_function(const reed_diagnosis *diagnosis); /* bytecode function */
-REED_API int64_t reed_diagnosis_pc(const reed_diagnosis *diagnosis);           /* in code units within it */
+REED_API int64_t reed_diagnosis_pc(const reed_diagnosis *diagnosis); /* offset in code units within the function */
 REED_API const char *reed_diagnosis_operator(const reed_diagnosis *diagnosis); /* "Reshape" */
 REED_API const char *reed_diagnosis_node(const reed_diagnosis *diagnosis);     /* ONNX node name */
 REED_API const char *reed_diagnosis_input(const reed_diagnosis *diagnosis);    /* operator's or model's input */

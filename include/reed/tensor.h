@@ -1,4 +1,4 @@
-/* Tensors that cross the API: a counted, immutable-shape, dense row-major block on the host. */
+/* Tensors that cross the API: a counted, dense row-major block of host memory whose shape never changes. */
 #ifndef REED_TENSOR_H_
 #define REED_TENSOR_H_
 
@@ -11,15 +11,15 @@ extern "C" {
 
 typedef struct reed_tensor reed_tensor;
 
-/* A zero-filled tensor of its own memory. ERROR_SHAPE for a bad rank, extent or size. */
+/* A zero-filled tensor in memory of its own. ERROR_SHAPE for a bad rank, extent or size. */
 REED_API REED_MUST_CHECK reed_status reed_tensor_open(reed_dtype dtype, int32_t rank, const int64_t *dims,
                                                       reed_tensor **out_tensor);
-/* A tensor over the caller's memory; `release` (may be NULL) is called with `context` when the last reference goes. */
+/* A tensor over the caller's memory; the last close calls `release` (may be NULL) with `context`. */
 REED_API REED_MUST_CHECK reed_status reed_tensor_open_borrowed(reed_dtype dtype, int32_t rank, const int64_t *dims,
                                                                void *data, void (*release)(void *context),
                                                                void *context, reed_tensor **out_tensor);
 REED_API reed_tensor *reed_tensor_retain(reed_tensor *tensor);
-/* Drops one reference and nulls. NULL inside is allowed. */
+/* Drops one reference and sets the pointer to NULL. A NULL tensor is allowed. */
 REED_API void reed_tensor_close(reed_tensor **tensor);
 
 REED_API reed_dtype reed_tensor_dtype(const reed_tensor *tensor);
@@ -29,7 +29,7 @@ REED_API int64_t reed_tensor_elements(const reed_tensor *tensor);
 REED_API int64_t reed_tensor_bytes(const reed_tensor *tensor);
 REED_API void *reed_tensor_data(const reed_tensor *tensor);
 
-/* DLPack view of the same memory; its deleter drops the reference it holds. */
+/* A DLPack view of the same memory. The view holds a reference to the tensor; its deleter drops this reference. */
 REED_API REED_MUST_CHECK reed_status reed_tensor_to_dlpack(reed_tensor *tensor, DLManagedTensor **out_managed);
 /* Takes `managed` (its deleter runs when the last reference goes). Host memory, dense row-major and lanes 1 only: else
  * ERROR_UNSUPPORTED and `managed` stays the caller's. */
