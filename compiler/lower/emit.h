@@ -1,5 +1,5 @@
-/* The state of emission, and its parts that epochs (lower_epoch.c), Loops (lower_loop.c) and the whole (lower.c) share:
- * registers, sites, constants, single instructions. */
+/* The state of emission, shared by lower_epoch.c (epochs), lower_loop.c (Loops) and lower.c (function main): registers,
+ * sites, constants and single instructions. The flow that they emit is in flow.h. */
 #ifndef COMPILER_LOWER_EMIT_H_
 #define COMPILER_LOWER_EMIT_H_
 
@@ -7,15 +7,15 @@
 #include "bytecode/emit.h"
 #include "compiler/lower/flow.h"
 
-/* For the report: an epoch, and what was fetched at the boundary behind it. */
+/* For the report: the counts of an epoch, and an item fetched at the boundary after an epoch. */
 typedef struct lower_note {
   const flow_block *root;
-  int32_t epoch; /* index in the module; UINT32_MAX as -1: a boundary before any epoch */
+  int32_t epoch; /* index in the module; -1: a boundary before any epoch */
   int32_t n_shapes, n_host_kernels, n_kernels, n_views, n_copies, n_keys;
   int32_t n_late_kernels; /* of n_kernels: on the host */
 } lower_note;
 typedef struct lower_fetch {
-  int32_t epoch; /* after which */
+  int32_t epoch; /* the boundary after this epoch */
   const flow_item *item;
 } lower_fetch;
 
@@ -27,13 +27,13 @@ typedef struct lower {
   uint32_t n_r, n_s, n_epochs;
   VEC_OF(uint32_t) free_r;
   /* the epoch being emitted */
-  int64_t epoch; /* its serial number; constants and keys of another one do not count */
+  int64_t epoch; /* serial number of the epoch; constants and keys of other epochs are not valid in it */
   int32_t time;
   const flow_block *root;
   VEC_OF(uint32_t) keys, scalar_keys;
   VEC_OF(uint32_t) const_regs;
   uint32_t empty[2]; /* by device: register of an empty tensor, or FLOW_NO_REGISTER */
-  bool unsynced;     /* something was started that no sync has finished */
+  bool unsynced;     /* an instruction has started work that no `sync` has waited for */
   VEC_OF(lower_note) notes;
   VEC_OF(lower_fetch) fetches;
 } lower;
@@ -42,22 +42,23 @@ uint32_t lower_take_r(lower *l);
 void lower_free_r(lower *l, uint32_t reg);
 /* The register of x, taken on first use. */
 uint32_t lower_reg(lower *l, flow_version *x);
-/* `kill`, and the register is free again unless it is pinned. */
+/* Emits `kill` for x's register and frees the register, unless x is pinned. */
 void lower_kill(lower *l, flow_version *x);
 void lower_kill_r(lower *l, uint32_t reg);
-/* Kills of a list, in the order of their making. */
+/* Kills the versions of a list, in the order of the list. */
 void lower_kill_list(lower *l, flow_version *list);
+/* The index of the node's site, which is added to the module on first use. */
 uint32_t lower_site(lower *l, const ir_node *n);
-/* `const reg, v, device`; reg is taken and returned. */
+/* Emits `const` of v on the device into a register that is taken here. Returns the register. */
 uint32_t lower_constant(lower *l, const ir_value *v, int32_t device);
 void lower_constant_to(lower *l, uint32_t reg, const ir_value *v, int32_t device);
-/* `const reg` of an empty tensor: what a register of a path not taken holds. */
+/* Emits `const` of an empty tensor into reg: registers of a path not taken hold empty tensors. */
 void lower_empty_to(lower *l, uint32_t reg, int32_t device);
-/* One instruction, operands by name: EMIT(l, view, node, .dst = to, .src = from). */
+/* Emits one instruction, operands by name: EMIT(l, view, node, .dst = to, .src = from). */
 #define EMIT(l, op, node, ...) insn_emit_##op((l)->b, node, (insn_##op){__VA_ARGS__})
-/* `sync` where something was started that none has finished. */
+/* Emits `sync` where started work has not been waited for. */
 void lower_sync(lower *l);
-/* The one element of a constant of integer or bool dtype. */
+/* The element of a constant of one element, of integer or bool dtype. */
 int64_t lower_constant_item(const ir_value *v);
 
 #endif

@@ -1,10 +1,10 @@
-/* The flow of a module: made by epochs.c of the placed module (place.h), emitted by lower*.c. docs/epochs.md is what
- * all of them follow.
+/* The flow of a module: when each operator runs and where each value lives. epochs.c makes the flow from the placed
+ * module (place.h); lower*.c emit it as bytecode; docs/epochs.md explains it.
  *
- * The flow of a module is its graphs seen as what happens when. A *root* block is the main graph or the body of a Loop,
- * with epochs of its own; a *branch* block is one side of an If and shares the epochs of its root. Items are what
- * blocks do, each at one time; versions are the registers: a value on one device. Everything here lives in the
- * ir_module's arena but for the vectors, which flow_fini frees. */
+ * The flow consists of blocks, items and versions. A *root* block is the main graph or the body of a Loop, and has
+ * epochs of its own. A *branch* block is one side of an If, and shares the epochs of its root. An item is one step of a
+ * block (an operator, a copy, an If, a Loop) and has a time. A version is a value on one device, and becomes a
+ * register. All memory belongs to the ir_module's arena except the vectors, which flow_fini frees. */
 #ifndef COMPILER_LOWER_FLOW_H_
 #define COMPILER_LOWER_FLOW_H_
 
@@ -13,13 +13,13 @@
 #include "compiler/lower/place.h"
 
 /* ---- times ----
- * A root's times: three slots an epoch, epoch -1 standing for what is there before the first. */
+ * Each epoch of a root has three times, one a slot. Epoch -1 stands for the time before the first epoch. */
 enum {
   SLOT_EPOCH,
-  SLOT_FETCH /* read-backs and extents after it */,
-  SLOT_LOOP /* Loops after that, and what reads back their results */
+  SLOT_FETCH /* read-backs and extents fetched after the epoch */,
+  SLOT_LOOP /* Loops after the fetches, and the read-backs of their results */
 };
-#define FLOW_END INT32_MAX /* results of a Loop's body, and of main */
+#define FLOW_END INT32_MAX /* the time at which the results of main, or of a Loop's body, are used */
 static inline int32_t flow_time(int32_t epoch, int slot) { return 3 * (epoch + 1) + slot; }
 static inline int32_t flow_epoch(int32_t time) { return time / 3 - 1; }
 static inline int flow_slot(int32_t time) { return time % 3; }
@@ -27,7 +27,7 @@ static inline int flow_slot(int32_t time) { return time % 3; }
 typedef struct flow_block flow_block;
 typedef struct flow_item flow_item;
 
-/* A version of a value: on one device, in one register. */
+/* A value on one device, in one register. */
 typedef struct flow_version {
   ir_value *value;  /* NULL: an output that nobody uses but the kernel must write */
   flow_block *home; /* the block that defines it */
@@ -38,14 +38,14 @@ typedef struct flow_version {
   int32_t ready;       /* epoch after which a Loop may use it; -1: at once */
   bool bounded;        /* a kernel reports its extent along bounded_axis */
   int32_t bounded_axis;
-  struct flow_version *counter;    /* the version that this kernel makes: itself, or the one whose count it has */
-  bool fetched;                    /* an item fetches the extent */
-  bool filled;                     /* the run section of its epoch gives it memory */
-  bool late;                       /* on the host, and computed by that run section */
-  bool pinned;                     /* keeps its register for the whole of the Loop: a carried value */
-  bool killed_in_run;              /* dies in the run section of its epoch: lives in the arena */
-  struct flow_version *memory;     /* union-find: versions that share memory by views */
-  int32_t last_of_memory;          /* at the root of the union: the latest use of any of them */
+  struct flow_version *counter; /* the version whose count this one has: itself where its kernel reports the count */
+  bool fetched;                 /* an item fetches the extent to the host */
+  bool filled;                  /* the run section of its epoch gives it memory */
+  bool late;                    /* on the host, and computed in the run section of its epoch */
+  bool pinned;                  /* keeps its register for the whole of the Loop: a carried value */
+  bool killed_in_run;           /* its last use is in the run section of its own epoch, so its memory is in the arena */
+  struct flow_version *memory;  /* union-find: versions that share memory by views */
+  int32_t last_of_memory;       /* at the root of the union: the latest use of any of its versions */
   int32_t first, last, last_order; /* uses as seen from home; order of the last run-section use in its own epoch */
   struct flow_version *next_kill;
   uint32_t reg; /* FLOW_NO_REGISTER until emitted */
@@ -59,7 +59,7 @@ typedef enum flow_kind { FLOW_OP, FLOW_COPY, FLOW_FETCH, FLOW_EXTENT, FLOW_IF, F
 struct flow_item {
   flow_kind kind;
   flow_block *block;
-  int32_t time, order; /* If: the time of its condition */
+  int32_t time, order; /* of an If: the time of its condition */
   int32_t number;      /* items are numbered as they are made */
   ir_node *node;       /* OP, IF, LOOP; for COPY and FETCH the consumer that wants it, for EXTENT the producer */
   int32_t input;       /* COPY, FETCH: which input of the consumer */
@@ -72,37 +72,38 @@ struct flow_item {
   /* LOOP */
   flow_block *body;
   flow_version **params; /* n_params of the body; NULL: unused */
-  int32_t need;          /* epoch after which all that the body captures is there */
+  int32_t need;          /* the epoch after which every value that the body captures is ready */
 };
 
-/* An item at one of its times: an If is active at several. In a branch, order FLOW_END and the If itself: the joins at
- * that time. */
+/* An item at one of its times: an If has several. In a branch, the entry of order FLOW_END whose item is the If itself
+ * stands for the If's joins at that time. */
 typedef struct flow_entry {
   int32_t time, order;
   flow_item *item;
-  flow_version *kills; /* after it, in the run section */
+  flow_version *kills; /* versions to kill after the item, in the run section */
 } flow_entry;
 
 struct flow_block {
   ir_graph *graph;
   flow_item *owner; /* the If or Loop; NULL: main */
   flow_block *root; /* itself for roots */
-  int polarity;     /* branch: 0 then, 1 else */
-  int32_t floor;    /* no operator runs before this epoch: the conditions above are known from it on */
+  int polarity;     /* of a branch: 0 then, 1 else */
+  int32_t floor; /* no operator of the block runs before this epoch, because the conditions of the Ifs around it are not
+                    known earlier */
   VEC_OF(flow_item *) items;
   VEC_OF(flow_entry) entries; /* by time, then order */
   /* roots only */
   int32_t n_epochs;
-  VEC_OF(flow_version *) versions; /* whose home is this block or a branch of it */
-  flow_version **kills;            /* by time, up to the last boundary's: what dies then */
-  flow_version *end_kills;         /* at FLOW_END */
+  VEC_OF(flow_version *) versions; /* versions whose home is this block or a branch of it */
+  flow_version **kills;            /* by time, up to the last boundary's: the versions that die then */
+  flow_version *end_kills;         /* versions that die at FLOW_END */
 };
 
-/* What is known of an ir_value. */
+/* The versions and registers of an ir_value. */
 typedef struct flow_value {
   flow_version *on[2];   /* by device */
-  uint32_t constant;     /* index in the module + 1; 0: not yet added */
-  uint32_t const_reg[2]; /* its registers in epoch const_epoch */
+  uint32_t constant;     /* index of the constant in the module + 1; 0: not yet added */
+  uint32_t const_reg[2]; /* registers of the constant, by device, in epoch const_epoch */
   int64_t const_epoch[2];
 } flow_value;
 
@@ -117,24 +118,25 @@ typedef struct flow {
   VEC_OF(flow_block *) blocks;
 } flow;
 
-/* Cuts the placed module into epochs: every item gets its time, every version its last use. On failure flow_fini is
- * still to be called. */
+/* Cuts the placed module into epochs: sets every item's time and every version's last use. After a failure the caller
+ * calls flow_fini too. */
 reed_status flow_cut(flow *f) REED_MUST_CHECK;
 void flow_fini(flow *f);
-/* Entries of the block at that time: [*out_begin, *out_end). */
+/* The entries of the block at that time: [*out_begin, *out_end). */
 void flow_entries_at(const flow_block *b, int32_t time, size_t *out_begin, size_t *out_end);
-/* True when operand i of n is read on the host by the shape function. */
+/* True when n's shape function reads the elements of operand i on the host. */
 bool flow_is_value(const ir_node *n, int32_t i);
-/* True when a shape section reads its elements: so does the shape function, or an early operator. */
+/* True when a shape section reads the elements of operand i of n, because the shape function does or because n is an
+ * early operator. */
 bool flow_reads_elements(const ir_node *n, int32_t i);
-/* Where operand i of an operator (not absent) is wanted: on the host when its elements are read there, else where the
- * operator runs. */
+/* The device on which n uses operand i (not absent): the host where a shape section reads its elements, otherwise n's
+ * own device. */
 int32_t flow_operand_device(const ir_node *n, int32_t i);
 /* The version that an operator's operand uses; NULL for absent and constant ones. */
 flow_version *flow_operand(const flow *f, const flow_item *item, int32_t i);
 /* True for an operator that runs no kernel: output 0 is input 0 with other extents. */
 bool flow_item_is_view(const flow_item *item);
-/* The version that result i of a Loop's body leaves in; NULL for constants and unused scan outputs. */
+/* The version that result i of a Loop's body has at the end of a turn; NULL for constants and unused scan outputs. */
 flow_version *flow_loop_result(const flow *f, const flow_item *loop, int32_t i);
 
 #endif

@@ -1,5 +1,6 @@
-/* Lowering: a module's graph becomes function main of bytecode. Here: the whole, its inputs and outputs. Epochs are in
- * lower_epoch.c, Loops in lower_loop.c. */
+/* Lowering: the graph of a module becomes the bytecode function `main`. This file has the order of the steps, the
+ * checks of the model's inputs and the declaration of inputs and outputs. Epochs are in lower_epoch.c, Loops in
+ * lower_loop.c. */
 #include <string.h>
 
 #include "compiler/lower/emit.h"
@@ -11,7 +12,7 @@
 
 /* ---- the model's inputs and outputs ---- */
 
-/* A type as the module says it: numbers, the model's names of dims, "" for what is not known. */
+/* A type in the module's form: dims are numbers, names that the model declares, or "" for unknown dims. */
 static uint32_t type_of(lower *l, const ir_type *type, const char *name) {
   module_type made = {.dtype = type->dtype, .rank = type->rank, .name = module_add_string(l->b, name)};
   for (int32_t i = 0; i < type->rank; i++) {
@@ -24,7 +25,7 @@ static uint32_t type_of(lower *l, const ir_type *type, const char *name) {
   return module_add_type(l->b, &made);
 }
 
-/* Where a symbol, or what it is assumed to be equal to, was met first. */
+/* A dim's symbol, or the symbol it is assumed equal to, and the input and axis on which it was met first. */
 typedef struct bound_dim {
   reed_dim symbol;
   uint32_t scalar; /* + 1; 0: met once, not read yet */
@@ -45,8 +46,8 @@ static bool is_relied_on(const ir_module *m, const ir_type *type) {
   return false;
 }
 
-/* Dtype, rank and fixed extents of every input that something reads. Dims that the compiler has taken to be equal, by
- * their declared names, must have one extent, whether or not their inputs are still read. */
+/* Emits checks of dtype, rank and fixed extents for every input that has a reader. Dims that the compiler assumed equal
+ * because of their declared names must have one extent, also on inputs without a reader. */
 static void check_inputs(lower *l, const uint32_t *types) {
   const ir_graph *g = l->f.m->main;
   bound_dims dims = {0};
@@ -75,7 +76,7 @@ static void check_inputs(lower *l, const uint32_t *types) {
   VEC_FREE(&dims);
 }
 
-/* The input and axis of a dim's symbol; false: no input has it. */
+/* Finds the input and axis whose dim is this symbol. False: no input has the symbol, or the input has no reader. */
 static bool find_input_dim(const ir_graph *g, reed_dim symbol, uint32_t *out_input, uint32_t *out_axis) {
   for (int32_t i = 0; i < g->n_params; i++)
     for (int32_t axis = 0; axis < g->params[i]->type.rank; axis++)
@@ -87,8 +88,8 @@ static bool find_input_dim(const ir_graph *g, reed_dim symbol, uint32_t *out_inp
   return false;
 }
 
-/* Dims of one name that operators broadcast: equal, or one of them is 1. The operators would say so too, but not whose
- * dims these are. */
+/* Emits checks for dims of one declared name that operators broadcast: the extents are equal, or one of them is 1. The
+ * operators check this too, but their messages cannot name the inputs. */
 static void check_broadcasts(lower *l, const uint32_t *types) {
   const ir_module *m = l->f.m;
   reed_dim a, b, first;
@@ -125,7 +126,7 @@ static const char *result_name(const ir_graph *g, int32_t i) {
   return g->result_names && g->result_names[i] ? g->result_names[i] : g->results[i]->name;
 }
 
-/* What is said of a result: what the model declares where it names dims, else what is known. */
+/* Dims and dtype of an output: the model's declaration where it fits the inferred type, otherwise the inferred type. */
 static const ir_type *result_type(const ir_graph *g, int32_t i) {
   const ir_type *declared = g->result_types ? &g->result_types[i] : NULL;
   bool better = declared && declared->rank >= 0 &&
@@ -174,8 +175,8 @@ static reed_status emit_main(lower *l) {
   return l->no_memory ? diag_no_memory(l->f.diagnosis, "lowering") : REED_OK;
 }
 
-/* What everything behind relies on: no more operands than a call may have, and regions whose parameters and results fit
- * the node. */
+/* Checks what placement and lowering rely on: a node has at most REED_MAX_OPERANDS inputs and outputs, and the
+ * parameters and results of its regions fit the node. */
 static reed_status check_node(void *context, ir_node *n) {
   reed_diagnosis *diagnosis = context;
   bool ok = true;
@@ -198,7 +199,7 @@ static reed_status check_node(void *context, ir_node *n) {
                    n->op->name, n->name);
 }
 
-/* The passes that go by where operators run; the constants they make are numbered. */
+/* Runs the PLACED passes, then numbers the constants that they made. */
 static reed_status run_placed(lower *l, pass_run *passes) {
   size_t n_constants = l->f.m->constants.n;
   reed_status status = passes ? pass_run_placed(passes) : REED_OK;

@@ -6,8 +6,8 @@
 #include "compiler/passes/passes.h"
 #include "reed/compiler.h"
 
-/* Placement decided for m->targets, the PLACED passes of `passes` run (NULL: none), epochs cut, code emitted. Of m,
- * values get new ids and devices. The module goes into the sink; `report` NULL or a writer whose open object gets
+/* Places m's values for m->targets, runs the PLACED passes of `passes` (NULL: none), cuts epochs and emits bytecode
+ * into the sink. Values of m get new ids and devices. `report`: NULL, or a writer with an open object, which gets
  * members that describe placement and epochs. */
 reed_status lower_module(ir_module *m, pass_run *passes, const reed_module_sink *sink, json_writer *report,
                          reed_diagnosis *diagnosis) REED_MUST_CHECK;

@@ -4,7 +4,7 @@
 
 #include "compiler/lower/emit.h"
 
-/* All epochs and boundaries of a root, what dies at each; what lives to FLOW_END is left. */
+/* Emits all epochs and boundaries of a root, and the kills at each. Versions that live to FLOW_END are not killed. */
 void lower_root(lower *l, const flow_block *root);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "compiler/lower/emit.h"
 
+/* Emits the Loop of `item`: its rounds, its carried values and its results. */
 void lower_loop(lower *l, flow_item *item);
 
 #endif

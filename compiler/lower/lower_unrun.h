@@ -1,12 +1,13 @@
-/* Loops without a round: the extents of their scan outputs. */
+/* Extents of the scan outputs of a Loop that runs no round. */
 #ifndef COMPILER_LOWER_LOWER_UNRUN_H_
 #define COMPILER_LOWER_LOWER_UNRUN_H_
 
 #include "compiler/lower/emit.h"
 
-/* Behind a Loop's rounds: a jump to `ran` unless `sequence`, of one of its scan outputs, is empty, and on the other
- * path those scan outputs, made[] by their number, whose extents the shape functions of a first round tell. `round`,
- * `go`: scalars of the body's first two parameters, where it reads them. False: nothing is emitted. */
+/* Called after a Loop's rounds. Emits a jump to `ran` that is taken unless `sequence`, the register of one of the
+ * Loop's scan outputs, is empty. The path without the jump makes the empty scan outputs whose extents the shape
+ * functions of a first round tell, and sets made[] at their numbers. `round`, `go`: scalars of the body's first two
+ * parameters, where the body reads them. False: nothing is emitted. */
 bool lower_unrun_begin(lower *l, const flow_item *loop, uint32_t round, uint32_t go, uint32_t sequence, uint32_t ran,
                        bool *made);
 

@@ -68,8 +68,7 @@ static reed_status clean_round(pass_run *run, int64_t *changes) {
   return status;
 }
 
-/* What a pass leaves behind without a use would be one more use of what it was made from, to the passes after it: it
- * goes at once. */
+/* Dead nodes are removed after every pass that changed something, because later passes count uses. */
 static reed_status run_phase(pass_run *run, phase which, int64_t *changes) {
   reed_status status = REED_OK;
   *changes = 0;
@@ -108,7 +107,7 @@ reed_status pass_run_placed(pass_run *run) {
 reed_status pass_run_all(pass_run *run) {
   int64_t changes = 0;
   reed_status status = ir_walk(run->m->main, true, count_node, &run->nodes_before);
-  /* what the model does not use demands nothing of its inputs */
+  /* first dce, because inference would check the types and shapes of unused nodes too */
   if (status == REED_OK) status = run_pass(run, pass_find("dce"), &changes);
   if (status == REED_OK) status = clean(run);
   for (phase next = PHASE_ONCE; next <= PHASE_LATE && status == REED_OK; next++) {

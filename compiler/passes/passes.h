@@ -1,4 +1,5 @@
-/* The table of passes (passes.def) and a run of all of them, in the order in which they are listed. */
+/* The table of passes (passes.def) and a run of all of them, in the order of the table within each phase. A single
+ * pass's interface is in compiler/ir/pass.h. */
 #ifndef COMPILER_PASSES_PASSES_H_
 #define COMPILER_PASSES_PASSES_H_
 
@@ -18,11 +19,11 @@ extern const int pass_count;
 const char *const *pass_names(void);
 int pass_find(const char *name);
 
-/* What all runs of a pass came to. */
+/* Totals over all runs of one pass. */
 typedef struct pass_total {
   bool disabled; /* set by the caller: the pass is left out */
   int64_t n_runs, n_changes;
-  pass_report sum; /* counts over all runs; of the last one where they describe */
+  pass_report sum; /* counts summed over all runs; where the pass `describes`, the counts of the last run */
 } pass_total;
 
 /* One run of the whole table over m. */
@@ -34,9 +35,10 @@ typedef struct pass_run {
   int64_t nodes_before, nodes_after; /* regions' nodes included */
 } pass_run;
 
-/* Errors are the model's (dtypes and shapes that do not agree, said in m->diagnosis) or want of memory. */
+/* Runs every pass that is not PLACED. Fails only on an error of the model (dtypes or shapes that contradict each other;
+ * m->diagnosis names them) or without memory. */
 reed_status pass_run_all(pass_run *run) REED_MUST_CHECK;
-/* The PLACED passes, when every value has its device. */
+/* Runs the PLACED passes; every value must have its device. */
 reed_status pass_run_placed(pass_run *run) REED_MUST_CHECK;
 
 #endif

@@ -1,47 +1,48 @@
-/* What the layout pass (layout.c: which operators change the order of their axes, and the change itself) and the
- * operators' rules (layout_rules.c) share.
+/* Orders of axes: what the layout pass (layout.c: which operators change their order, and the change itself) and the
+ * rules of operators (rules.c) share. Arithmetic on orders is in order.c.
  *
- * A value of rank r may be stored in another order of its axes: the tensor that is stored has the value's axis
- * order.axes[i] as its axis i. An image [N,C,H,W] stored in the order 0,2,3,1 is a tensor [N,H,W,C]. */
+ * A value of rank r may be stored with its axes in another order: axis i of the stored tensor is axis order.axes[i] of
+ * the value. An image [N,C,H,W] stored in the order 0,2,3,1 is a tensor [N,H,W,C]. */
 #ifndef COMPILER_PASSES_LAYOUT_LAYOUT_H_
 #define COMPILER_PASSES_LAYOUT_LAYOUT_H_
 
 #include "compiler/ir/ir.h"
 
 typedef struct layout_order {
-  int32_t rank; /* 0: as the value is */
+  int32_t rank; /* 0: the value's own order */
   int32_t axes[REED_MAX_RANK];
 } layout_order;
 
-/* A node that is to be planned or edited. Planning fills want and give, which are zero before. */
+/* A node that a rule plans or edits. Planning fills `want` and `give`, which are zero before. */
 typedef struct layout_node {
   ir_module *m;
   ir_node *node;
-  ir_node *reader;          /* the only user of output 0; NULL: there are several, or a result */
-  const layout_order *have; /* of each input: how it is stored */
-  layout_order *want; /* of each input: the order the node shall read. One axis more than the value has: axes of extent
-                         1 come in front */
-  layout_order *give; /* of each output: the order it then comes in */
+  ir_node *reader;          /* the only user of output 0; NULL: several users, or output 0 is a result of the graph */
+  const layout_order *have; /* of each input: the order in which it is stored */
+  layout_order *want; /* of each input: the order the node shall read. An order of higher rank than the value: axes of
+                         extent 1 are put in front of the value's */
+  layout_order *give; /* of each output: the order in which the edited node gives it */
 } layout_node;
 
 typedef struct layout_rule {
-  /* Whether the node can work on other orders than its inputs' own, with which. */
+  /* Fills n->want and n->give with orders that the node can work on. False: the node works on its inputs' own orders
+   * only. */
   bool (*plan)(layout_node *n);
-  /* Changes the node to do so; its inputs have been replaced already, its outputs not. NULL: nothing to change. false:
-   * no memory. */
+  /* Changes the node to the planned orders, after its inputs have been replaced and before its outputs are. NULL: the
+   * node needs no change. False: no memory. */
   bool (*edit)(layout_node *n);
 } layout_rule;
 
-/* The rule of an operator; NULL: it works on values as they are. */
+/* The rule of an operator; NULL: the operator works on its inputs' own orders only. */
 const layout_rule *layout_rule_of(const reed_op *op);
 
 bool layout_same(const layout_order *a, const layout_order *b);
-/* The order without a rank where it is the axes as they are. */
+/* The order itself, or the order of rank 0 where the axes stand in the value's own order. */
 layout_order layout_simplified(layout_order order);
 layout_order layout_channels_last(int32_t rank);
-/* 0..rank-1 of an axis that may count from the end; -1: neither. */
+/* The axis as 0..rank-1; a negative axis counts from the end. -1: out of range. */
 int32_t layout_axis(int64_t axis, int32_t rank);
-/* What the pass takes a value to weigh: its elements, with extents that are not known as LAYOUT_EXTENT. */
+/* The cost of turning a value: its number of elements, with LAYOUT_EXTENT for each unknown extent. */
 #define LAYOUT_EXTENT 32
 double layout_weight(const ir_value *v);
 /* The position in the stored tensor of axis `axis` of the value. */

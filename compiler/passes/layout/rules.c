@@ -1,12 +1,13 @@
-/* What each operator does on values stored in another order: the layout pass's table. */
+/* The layout pass's rules of operators: for each operator, which stored orders of its inputs it can work on, the order
+ * of its outputs then, and the change of the node. The choice between orders is in layout.c. */
 #include <string.h>
 
 #include "compiler/passes/layout/layout.h"
 #include "compiler/ir/integer_values.h"
 #include "shapefuncs/table.h"
 
-/* A convolution of an image with no more channels than this reads it with channels first: there is no vector of
- * channels to gain, and the image comes that way. */
+/* A convolution of an image with at most this many channels reads it with channels first, because there is no vector of
+ * channels to gain and images are stored so already. */
 #define FEW_CHANNELS 4
 
 static ir_value *input(const layout_node *n, int32_t i) { return i < n->node->n_inputs ? n->node->inputs[i] : NULL; }
@@ -22,7 +23,7 @@ static bool single_element(const ir_value *v) {
   return v->type.rank >= 0;
 }
 
-/* A node of one output in front of n's. */
+/* A new node of one output, placed before n's node. NULL: no memory. */
 static ir_value *make(const layout_node *n, op_id op, ir_value *const *inputs, int32_t n_inputs) {
   ir_node *made = ir_node_new(n->node->graph, n->node, op_builtin(op), NULL, inputs, n_inputs, NULL, 1);
   return made ? made->outputs[0] : NULL;
@@ -35,16 +36,16 @@ static bool set_input(layout_node *n, int32_t i, ir_value *v) {
   return v != NULL;
 }
 
-/* The axis of the value; -1: none. */
+/* The node's attribute `axis` as 0..rank-1; -1: out of range. */
 static int32_t axis_of(const ir_node *n, int32_t rank) {
   reed_attrs attrs = ir_attrs(n);
   return layout_axis(op_attr_int(&attrs, "axis"), rank);
 }
 
-/* ---- element-wise, Concat: any order, the same for all ---- */
+/* ---- element-wise operators, Concat: any order, the same for all inputs ---- */
 
-/* The order that the heaviest inputs are stored in. False where others that would have to be turned weigh more than
- * those that need not be. */
+/* The order shared by the inputs of the largest total weight. False: the inputs that would have to be turned weigh more
+ * than the inputs already in that order. */
 static bool common_order(const layout_node *n, int32_t rank, layout_order *out) {
   double most = 0, turned = 0;
   for (int32_t i = 0; i < n->node->n_inputs; i++) {
@@ -100,7 +101,7 @@ static bool edit_axis(layout_node *n) {
   return ir_set_attr_int(n->node, "axis", layout_position(order, axis_of(n->node, order->rank)));
 }
 
-/* The order of what is left when the axes of the set are gone. */
+/* The order of the axes that remain when the axes of the set are removed. */
 static layout_order without_axes(const layout_order *order, uint32_t axes) {
   layout_order left = {0};
   for (int32_t i = 0; i < order->rank; i++) {
@@ -120,7 +121,7 @@ static bool plan_arg_reduce(layout_node *n) {
   return true;
 }
 
-/* data[.., indices, ..]: the axis becomes those of the indices, which stand together in the stored result too. */
+/* data[.., indices, ..]: the axis is replaced by the axes of the indices, which stay together in the stored result. */
 static bool plan_gather(layout_node *n) {
   int32_t axis = has_order(n) ? axis_of(n->node, n->have[0].rank) : -1, more = axis < 0 ? -1 : input(n, 1)->type.rank;
   if (more < 0 || n->have[0].rank - 1 + more > REED_MAX_RANK) return false;
@@ -137,7 +138,8 @@ static bool plan_gather(layout_node *n) {
 
 /* ---- operators with a list of axes: an input, or the attribute of Resize ---- */
 
-/* The axes that constant input i lists; all of them where it is absent. False: they are not known. */
+/* The axes listed by input i, whose elements must be known; axes 0..n_all-1 where the input is absent. False: the axes
+ * are not known. */
 static bool listed_axes(const layout_node *n, int32_t i, int32_t rank, int64_t n_all, int64_t *out_axes,
                         int64_t *out_n) {
   int64_t n_listed = n_all;
@@ -152,11 +154,13 @@ static bool listed_axes(const layout_node *n, int32_t i, int32_t rank, int64_t n
   return true;
 }
 
-/* The input that lists the axes, and how many there are without it. */
+/* The index of the input that lists the axes. */
 static int32_t axes_input(const layout_node *n) {
   return n->node->op == op_builtin(OP_Slice) || n->node->op == op_builtin(OP_Pad) ? 3 : 1;
 }
 
+/* The number of axes that a node without a list of axes works on: Slice as many as it has starts, other operators all.
+ * -1: not known. */
 static int64_t all_axes(const layout_node *n, int32_t rank) {
   const ir_value *starts = n->node->op == op_builtin(OP_Slice) ? input(n, 1) : NULL;
   if (!starts) return rank;
@@ -181,7 +185,7 @@ static bool edit_listed(layout_node *n) {
   return set_input(n, axes_input(n), ir_constant_i64(n->m, axes, n_axes, NULL));
 }
 
-/* Reductions and Squeeze: listed axes go, unless they are kept. */
+/* Reductions and Squeeze: listed axes are removed, except where the attribute keepdims keeps them. */
 static bool plan_reduce(layout_node *n) {
   int64_t axes[REED_MAX_RANK], n_axes;
   reed_attrs attrs = ir_attrs(n->node);
@@ -196,7 +200,7 @@ static bool plan_reduce(layout_node *n) {
   return true;
 }
 
-/* New axes stand in the stored tensor where they stand in the value. */
+/* A new axis has the same position in the stored result as in the value. */
 static bool plan_unsqueeze(layout_node *n) {
   int64_t axes[REED_MAX_RANK], n_axes;
   int32_t rank = n->node->outputs[0]->type.rank, next = 0, own[REED_MAX_RANK], n_own = 0;
@@ -220,7 +224,8 @@ static bool plan_resize(layout_node *n) {
   return true;
 }
 
-/* Scales, sizes and region go on naming the axes in the order they had. */
+/* Scales, sizes and roi are not reordered, because the attribute `axes` says to which stored axis each of their
+ * elements belongs. */
 static bool edit_resize(layout_node *n) {
   reed_attrs attrs = ir_attrs(n->node);
   int64_t axes[REED_MAX_RANK], n_axes;
@@ -231,7 +236,7 @@ static bool edit_resize(layout_node *n) {
   return ir_set_attr_ints(n->node, "axes", axes, n_axes);
 }
 
-/* To a shape of its own rank: element k of the shape belongs to axis k. */
+/* Only an Expand to the rank of its input, because then element k of the shape belongs to axis k. */
 static bool plan_expand(layout_node *n) {
   const ir_value *s = input(n, 1);
   int32_t rank = n->node->outputs[0]->type.rank;
@@ -260,7 +265,7 @@ static bool plan_transpose(layout_node *n) {
   return true;
 }
 
-/* Axes of two views of the same elements that go together: their products are equal. */
+/* Consecutive axes of a view's input (from) and of its output (to) with the same product of extents. */
 typedef struct axis_group {
   int32_t from, n_from, to, n_to;
 } axis_group;
@@ -271,7 +276,8 @@ static reed_dim product(const ir_module *m, const reed_dim *dims, int32_t n) {
   return all;
 }
 
-/* The next group: as few axes as can be. */
+/* The next group, with as few axes as possible. A group may consist of one axis of extent 1, of the input or of the
+ * output only. False: the remaining axes do not match. */
 static bool next_group(const ir_module *m, const ir_type *x, const ir_type *y, axis_group *g) {
   int32_t left_x = x->rank - g->from, left_y = y->rank - g->to;
   for (int32_t total = 2; total <= left_x + left_y; total++)
@@ -286,7 +292,8 @@ static bool next_group(const ir_module *m, const ir_type *x, const ir_type *y, a
   return g->n_from || g->n_to;
 }
 
-/* Groups that cover both views, axes of x that y drops with the group before them; 0: there is no telling. */
+/* Splits the axes of both x and y into groups and gives their number. Axes of extent 1 that only x has join the group
+ * before them. 0: the extents do not tell which axes belong together. */
 static int32_t match_groups(const ir_module *m, const ir_type *x, const ir_type *y, axis_group *groups) {
   int32_t n = 0, from = 0, to = 0;
   if (x->rank < 1 || y->rank < 1) return 0;
@@ -303,8 +310,8 @@ static int32_t match_groups(const ir_module *m, const ir_type *x, const ir_type 
   return n;
 }
 
-/* The groups in the order in which x is stored: the axes of each must stand together, in their own order. Axes of
- * extent 1 stand anywhere, and groups of nothing else behind the one before them. */
+/* The groups in the order in which x is stored. False: the axes of a group do not stand together, or not in x's own
+ * order. Axes of extent 1 may stand anywhere; a group of only such axes comes after the group before it. */
 static bool stored_groups(const ir_type *x, const layout_order *order, const axis_group *groups, int32_t n,
                           int32_t *out_groups) {
   int32_t n_found = 0, last = -1;
@@ -329,14 +336,14 @@ static bool stored_groups(const ir_type *x, const layout_order *order, const axi
   return true;
 }
 
-/* What input 0 is and what it is looked at as. */
+/* A view: the type x of its input, the type y of its output, and the groups of axes that match them. */
 typedef struct view {
   const ir_type *x, *y;
   axis_group groups[2 * REED_MAX_RANK];
   int32_t n, order[2 * REED_MAX_RANK];
 } view;
 
-/* False where the two have axes of which there is no telling how they go together. */
+/* False: input 0 has no order of its own, or the extents do not tell which axes of x and y belong together. */
 static bool read_view(const layout_node *n, view *v) {
   v->x = &input(n, 0)->type;
   v->y = &n->node->outputs[0]->type;
@@ -344,7 +351,8 @@ static bool read_view(const layout_node *n, view *v) {
   return v->n > 0;
 }
 
-/* y's axes in the order of the groups. False where the stored order tears a group. */
+/* The order of y's axes that has the groups in their stored order. False: the stored order separates the axes of a
+ * group. */
 static bool order_of_view(view *v, const layout_order *stored, layout_order *out) {
   layout_order order = {0};
   if (!stored_groups(v->x, stored, v->groups, v->n, v->order)) return false;
@@ -356,7 +364,7 @@ static bool order_of_view(view *v, const layout_order *stored, layout_order *out
   return true;
 }
 
-/* How many axes of the stored tensor come before those of the second of two groups. */
+/* The number of axes of the stored tensor before the first axis of the second stored group. */
 static int64_t second_begins(const view *v, const layout_order *stored) {
   const axis_group *g = &v->groups[v->order[1]];
   for (int32_t i = 0; i < stored->rank; i++)
@@ -365,8 +373,8 @@ static int64_t second_begins(const view *v, const layout_order *stored) {
   return stored->rank;
 }
 
-/* Rows of the constant weights of the product that alone reads the matrix which n makes; -1: there is no such product.
- * `columns`: they lie in columns. */
+/* The number of rows of the constant weights of the MatMul or Gemm that is the only reader of the node's output; -1:
+ * the reader is no such product. *columns: the weights are transposed, so that their rows lie in columns. */
 static int64_t rows_of_reader(const layout_node *n, bool *columns) {
   const ir_node *reader = n->reader;
   reed_desc d;
@@ -379,8 +387,8 @@ static int64_t rows_of_reader(const layout_node *n, bool *columns) {
   return is_product && ir_desc(reader->inputs[1], &d) && d.rank == 2 ? d.dims[*columns ? 1 : 0] : -1;
 }
 
-/* [K,C,H,W] seen as [K,C*H*W] before a product: the stored [K,H,W,C] serves as well when the rows of the weights are
- * put in that order. */
+/* True for a [K,C,H,W] reshaped to [K,C*H*W] before a product: the stored [K,H,W,C] gives the same product when the
+ * rows of the weights are reordered (edit_rows). */
 static bool plan_rows(const layout_node *n, const view *v) {
   bool columns;
   const axis_group *first = &v->groups[0];
@@ -397,7 +405,8 @@ static bool plan_flatten(layout_node *n) {
   return plan_rows(n, &v) && op_attr_int(&attrs, "axis") == 1;
 }
 
-/* All of the shape is known, and a 0 that copies an extent of x copies the same one of the stored tensor. */
+/* True when all elements of the shape are known and every 0, which copies an extent of x, copies the same extent of the
+ * stored tensor. */
 static bool shape_goes_along(const layout_node *n) {
   int64_t n_dims;
   reed_attrs attrs = ir_attrs(n->node);
@@ -417,7 +426,8 @@ static bool plan_reshape(layout_node *n) {
   return (order_of_view(&v, &n->have[0], &n->give[0]) || plan_rows(n, &v)) && shape_goes_along(n);
 }
 
-/* Puts the rows of the reader's weights, which are x's axes from the second on, in the stored order. */
+/* Reorders the rows of the reader's weights, which correspond to the axes of x from axis 1 on, to the stored order.
+ * False: no memory. */
 static bool edit_rows(layout_node *n, const view *v) {
   bool columns;
   ir_value *weights = n->reader->inputs[1];
@@ -438,7 +448,8 @@ static bool edit_rows(layout_node *n, const view *v) {
   return (n->reader->inputs[1] = make(n, OP_Reshape, (ir_value *[]){turned, joined}, 2)) != NULL;
 }
 
-/* Input 1, which has an element for every axis of the result, in the order in which that is stored. */
+/* Reorders input 1, which has one element for every axis of the result, to the stored order of the result. False: no
+ * memory. */
 static bool edit_shape_input(layout_node *n) {
   int64_t order[REED_MAX_RANK];
   for (int32_t i = 0; i < n->give[0].rank; i++) order[i] = n->give[0].axes[i];
@@ -446,7 +457,7 @@ static bool edit_shape_input(layout_node *n) {
   return axes && set_input(n, 1, make(n, OP_Gather, (ir_value *[]){n->node->inputs[1], axes}, 2));
 }
 
-/* Input 0 is the stored tensor by now. */
+/* The type x is rebuilt from the stored order, because input 0 is the stored tensor now. */
 static bool edit_view(layout_node *n) {
   ir_type x = {.rank = n->want[0].rank};
   view v = {.x = &x, .y = &n->node->outputs[0]->type};
@@ -464,7 +475,7 @@ static bool plan_shape(layout_node *n) {
   return true;
 }
 
-/* Shape(x)[start:end] = Gather(Shape(stored), positions of the axes start..end-1) */
+/* Shape(x)[start:end] becomes Gather(Shape(stored), stored positions of axes start..end-1). */
 static bool edit_shape(layout_node *n) {
   ir_node *shape = n->node;
   reed_attrs attrs = ir_attrs(shape);
@@ -480,7 +491,7 @@ static bool edit_shape(layout_node *n) {
   return all && axes && ir_set_op(shape, op_builtin(OP_Gather)) && ir_add_input(shape, axes);
 }
 
-/* ---- images: channels last, by the attribute of that name ---- */
+/* ---- image operators: channels last, by the attribute channels_last ---- */
 
 static bool is_image_operator(const layout_node *n) {
   reed_attrs attrs = ir_attrs(n->node);
@@ -489,7 +500,7 @@ static bool is_image_operator(const layout_node *n) {
 
 static bool edit_image(layout_node *n) { return ir_set_attr_int(n->node, "channels_last", 1); }
 
-/* Convolutions ask for it: their vectors run over channels. */
+/* A convolution always asks for channels last, because its kernels' vectors run over channels. */
 static bool plan_convolution(layout_node *n) {
   const ir_type *x = &input(n, 0)->type;
   if (!is_image_operator(n) || x->rank != n->node->outputs[0]->type.rank) return false;
@@ -505,18 +516,19 @@ static bool edit_convolution(layout_node *n) {
   return edit_image(n) && (n->want[0].rank > 0 || ir_set_attr_int(n->node, "channels_first_input", 1));
 }
 
-/* The others take images as they come. */
+/* The other image operators use channels last only where their input is already stored so. */
 static bool plan_image(layout_node *n) {
   if (!is_image_operator(n) || !has_order(n)) return false;
   layout_order order = layout_channels_last(n->have[0].rank);
   if (!layout_same(&n->have[0], &order)) return false;
   for (int32_t i = 1; i < n->node->n_outputs; i++)
-    if (n->node->outputs[i]) return false; /* Indices speak of the order they come in */
+    if (n->node->outputs[i]) return false; /* the output Indices counts elements in the order of the input */
   n->want[0] = n->give[0] = order;
   return true;
 }
 
-/* Points are read off maps and are no images themselves: the pass that made the operator has not said what they are. */
+/* Keypoints reads maps with channels last where they are stored so. Its outputs are no images and keep their order;
+ * is_image_operator is not asked because the outputs' types may be unknown. */
 static bool plan_maps(layout_node *n) {
   layout_order order = layout_channels_last(4);
   reed_attrs attrs = ir_attrs(n->node);
@@ -549,7 +561,7 @@ static const layout_rule elementwise = {plan_elementwise, NULL}, concat = {plan_
                          maps = {plan_maps, edit_image}, levels = {plan_levels, edit_image};
 
 static const struct {
-  op_id op; /* every operator of its shape function */
+  op_id op; /* the rule applies to every operator with the same shape function */
   const layout_rule *rule;
 } rows[] = {
     {OP_Relu, &elementwise},

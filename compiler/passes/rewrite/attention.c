@@ -1,10 +1,10 @@
-/* Attention (Vaswani et al. 2017, "Attention Is All You Need") that an exporter spells out,
+/* Replaces attention (Vaswani et al. 2017, "Attention Is All You Need") that an exporter wrote as single operators,
  *
  *   Softmax(scale Q K^T + mask) V
  *
- * becomes one Attention (ONNX opset 23), which needs no tensor of all scores. The scale may come before or after the
- * product; a mask is added, or chosen by Where. Where Q, K and V are split into heads from [batch, length, heads *
- * size] and the result is merged again, Attention does both. */
+ * by one Attention node (ONNX opset 23), which stores no tensor of all scores. The scale may be applied before or after
+ * the product; the mask is added, or applied by Where. If the graph splits Q, K and V into heads from [batch, length,
+ * heads * size] and merges the result again, the Attention node does both. */
 #include <math.h>
 
 #include "compiler/ir/attempt.h"
@@ -32,21 +32,23 @@ enum {
   N_SLOTS
 };
 
-/* `part` times or over a number, or as it is. */
+/* `part`, possibly multiplied or divided by a constant. */
 #define MAYBE_SCALED(part, scale, divisor) \
   P_EITHER(P_ONCE(P_PAIR(Mul, part, P_AS(scale, P_CONSTANT))), P_ONCE(P_OP(Div, part, P_AS(divisor, P_CONSTANT))), part)
 #define PRODUCT \
   P_ONCE(P_OP(MatMul, MAYBE_SCALED(P_AS(Q, P_ANY), Q_SCALE, Q_DIVISOR), \
               MAYBE_SCALED(P_AS(KT, P_ANY), K_SCALE, K_DIVISOR)))
 #define SCORES P_AS(SCALED, MAYBE_SCALED(PRODUCT, SCALE, DIVISOR))
-/* Scores where TRUTH says so, or where it does not, and a number elsewhere. */
+/* The scores where TRUTH is false and the constant HIDDEN elsewhere, or the scores where TRUTH is true and the constant
+ * SHOWN elsewhere. */
 #define CHOSEN \
   P_EITHER(P_OP(Where, P_AS(TRUTH, P_ANY), P_AS(HIDDEN, P_CONSTANT), SCORES), \
            P_OP(Where, P_AS(TRUTH, P_ANY), SCORES, P_AS(SHOWN, P_CONSTANT)))
 #define MASKED_SCORES \
   P_EITHER(P_ONCE(P_AS(MASKED, P_PAIR(Add, SCORES, P_AS(MASK, P_ANY)))), P_ONCE(P_AS(MASKED, CHOSEN)), SCORES)
 #define P_WEIGHTS P_AS(WEIGHTS, P_OP(Softmax, MASKED_SCORES))
-/* Weights that are NaN, because all scores of a query are masked, are 0 in torch's scaled_dot_product_attention. */
+/* torch's scaled_dot_product_attention replaces NaN weights by 0; they are NaN where all scores of a query are masked.
+ */
 #define GUARDED_WEIGHTS P_ONCE(P_AS(GUARDED, P_OP(Where, P_ONCE(P_OP(IsNaN, P_WEIGHTS)), P_NUMBER(0), P_WEIGHTS)))
 static const pattern *const spelled = P_OP(MatMul, P_EITHER(P_WEIGHTS, GUARDED_WEIGHTS), P_AS(V, P_ANY));
 
@@ -63,10 +65,10 @@ static bool same_dim(const joining *j, const ir_value *a, int32_t i, const ir_va
   return symbols_assume_equal(j->m->symbols, a->type.dims[i], b->type.dims[k]);
 }
 
-/* ---- what the pattern does not say ---- */
+/* ---- conditions on types and attributes ---- */
 
-/* Products of matrices of the same batch and heads, nothing broadcast, softmax over the keys, a mask that widens
- * nothing. */
+/* True where Q, K and V are [batch, heads, ...] of the same batch and heads without broadcasting, the softmax runs over
+ * the keys, and the mask does not change the type of the scores. */
 static bool fit(const joining *j, const ir_value *y, ir_value *const *slots) {
   const ir_value *q = slots[Q], *kt = slots[KT], *v = slots[V];
   if (q->type.rank != 4 || kt->type.rank != 4 || v->type.rank != 4 || y->type.rank != 4) return false;
@@ -81,7 +83,7 @@ static bool fit(const joining *j, const ir_value *y, ir_value *const *slots) {
   return !slots[MASKED] || ir_same_type(j->m, slots[MASKED], slots[SCALED]);
 }
 
-/* All factors as one; false: one is not a number. */
+/* The product of all scale factors. False: a factor is not a number, or the product is not positive and finite. */
 static bool scale_of(ir_value *const *slots, double *out_scale) {
   static const int32_t factors[] = {Q_SCALE, K_SCALE, SCALE}, divisors[] = {Q_DIVISOR, K_DIVISOR, DIVISOR};
   double number;
@@ -107,8 +109,9 @@ static ir_value *transposed(const joining *j, ir_value *v, const int64_t *perm) 
   return made && ir_set_attr_ints(made->producer, "perm", perm, 4) ? made : NULL;
 }
 
-/* Scores that are replaced: by -inf that is a mask of truths; by a number so low that adding it to any score gives it,
- * a mask of numbers. False: by any other number. *out_mask NULL: no memory. */
+/* Makes the mask for scores that Where replaces by a constant. -inf: a bool mask. A number of at most LOW: a float
+ * mask, because adding such a number to any score gives the number itself. False: any other constant. *out_mask NULL:
+ * no memory. */
 #define LOW -1e30
 static bool chosen_mask(const joining *j, ir_value *const *slots, ir_value **out_mask) {
   ir_value *filler = slots[HIDDEN] ? slots[HIDDEN] : slots[SHOWN];

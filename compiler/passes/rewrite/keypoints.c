@@ -1,7 +1,8 @@
-/* Points are read off heat maps by a loop over the things they belong to: the maps resized to the thing's size, the
- * largest element of each looked for, its place put into the picture, its value taken. That is one Keypoints, which
- * never makes the resized maps and leaves the sizes where they are. The loop of torchvision (heatmaps_to_keypoints),
- * its results as scan outputs (accumulate), is what the patterns are written after. */
+/* Replaces a Loop that finds keypoints in heat maps by one Keypoints node. The Loop has a turn for every detected box:
+ * it resizes the box's maps to the size of the box, takes the largest element of each resized map, and computes the
+ * element's position in the picture and its value. Keypoints never stores the resized maps and needs no sizes on the
+ * host. The patterns follow torchvision's heatmaps_to_keypoints after the accumulate pass, which turns its results into
+ * scan outputs. */
 #include <string.h>
 
 #include "compiler/ir/attempt.h"
@@ -10,7 +11,7 @@
 
 enum { TURN, MAPS, RESIZED, FLAT, PLACE, LEFT, TOP, WIDTH, HEIGHT, COLUMNS, ROWS, DIAGONAL, N_SLOTS };
 
-/* This turn's element of a list, or map of the maps. */
+/* The element of a list, or the map of a tensor of maps, that belongs to this turn. */
 #define OF_TURN(slot) P_INT("axis", 0, P_OP(Gather, P_AS(slot, P_ANY), P_AS(TURN, P_ANY)))
 #define NUMBER(slot) P_VIEWS(OF_TURN(slot))
 #define TO_INTEGER(a) P_INT("to", REED_I64, P_OP(Cast, a))
@@ -18,13 +19,13 @@ enum { TURN, MAPS, RESIZED, FLAT, PLACE, LEFT, TOP, WIDTH, HEIGHT, COLUMNS, ROWS
 #define ROW(...) P_INT("axis", 0, P_OP(Concat, __VA_ARGS__))
 
 #define NOTHING \
-  P_EITHER(P_ABSENT, P_CONSTANT) /* of Resize's operands the sizes alone decide: the others have no elements */
+  P_EITHER(P_ABSENT, P_CONSTANT) /* the operands roi and scales of Resize have no elements: the sizes alone decide */
 #define SIZES ROW(P_CONSTANT, TO_INTEGER(ROW(NUMBER(ROWS), NUMBER(COLUMNS))))
 #define CUBIC(part) P_TEXT("mode", "cubic", P_INT("antialias", 0, P_INT("exclude_outside", 0, part)))
 #define RESIZED_MAPS P_AS(RESIZED, CUBIC(P_OP(Resize, P_VIEWS(OF_TURN(MAPS)), NOTHING, NOTHING, SIZES)))
 #define PLANES P_AS(FLAT, P_VIEWS(RESIZED_MAPS))
 
-/* Where a map is largest: as the number of a pixel, its column and its row. */
+/* The position of the largest element of a map: the pixel's number PIXEL, its column X and its row Y. */
 #define PIXEL \
   P_AS(PLACE, P_INT("axis", 1, P_INT("keepdims", 0, P_INT("select_last_index", 0, P_OP(ArgMax, P_ROOT(RESIZED_MAPS))))))
 #define N_COLUMNS P_VIEWS(P_OP(Gather, P_OP(Shape, PLANES), P_NUMBER(2)))
@@ -36,7 +37,7 @@ enum { TURN, MAPS, RESIZED, FLAT, PLACE, LEFT, TOP, WIDTH, HEIGHT, COLUMNS, ROWS
 static const pattern *const points =
     P_VIEWS(ROW(IN_PICTURE(X, WIDTH, COLUMNS, LEFT), IN_PICTURE(Y, HEIGHT, ROWS, TOP), P_NUMBER(1)));
 
-/* The values there: of all maps at the places of all maps, those of each map at its own. */
+/* Gathers every map at every place, then keeps the diagonal: each map at its own place. */
 #define AT(axis_, a, place) P_INT("axis", axis_, P_OP(Gather, a, place))
 static const pattern *const peaks =
     P_VIEWS(AT(0, P_VIEWS(AT(2, AT(1, PLANES, TO_INTEGER(TO_FLOAT(Y))), X)), P_AS(DIAGONAL, P_CONSTANT)));
@@ -48,8 +49,8 @@ typedef struct reading {
 
 static bool same_dim(const ir_module *m, reed_dim a, reed_dim b) { return symbols_assume_equal(m->symbols, a, b); }
 
-/* Maps are [K,C,M,N], C a number; there are K turns and K elements of every list; a map is one plane of what is
- * resized. */
+/* Checks the types of the matched values: the maps are [K,C,M,N] with a known C; the Loop has K turns and each list K
+ * elements; each turn resizes the planes of one map. */
 static bool agree(const ir_module *m, const ir_node *loop, ir_value *const *slots) {
   static const int lists[] = {LEFT, TOP, WIDTH, HEIGHT, COLUMNS, ROWS};
   const ir_type *maps = &slots[MAPS]->type, *resized = &slots[RESIZED]->producer->inputs[0]->type,
@@ -76,7 +77,7 @@ static bool agree(const ir_module *m, const ir_node *loop, ir_value *const *slot
          same_dim(m, y->dims[0], maps->dims[1]) && y->dims[1] == 1;
 }
 
-/* Element c is the place of [c, c, c]. */
+/* True for the flat indices of the elements [c, c, c] of a tensor [n, n, n]. */
 static bool is_diagonal(const ir_value *v, int64_t n) {
   reed_desc d;
   if (!ir_desc(v, &d) || d.dtype != REED_I64 || desc_elements(&d) != n || n > 1 << 20) return false;
@@ -85,8 +86,8 @@ static bool is_diagonal(const ir_value *v, int64_t n) {
   return true;
 }
 
-/* `from` with the extents 1, that a turn's result has in front, behind its first: takes the place of the loop's output.
- */
+/* Replaces output `output` of the Loop by `from`, with extents of 1 inserted after axis 0, because a turn's result has
+ * them in front. False: no memory. */
 static bool stand_in(ir_node *loop, ir_value *from, const ir_value *of_turn, int32_t rank, int32_t output) {
   static const int64_t axes[] = {1, 2, 3, 4, 5, 6, 7};
   ir_module *m = loop->graph->module;
