@@ -1,14 +1,12 @@
 /* Counts that stay on the device: which operators run at the bound of an input whose extent a kernel of the same epoch
- * reports (ops/bound.def), and when the host fetches such an extent after all. Cutting into epochs as such: epochs.c.
- */
+ * reports (ops/bound.def), and when the host fetches such an extent. The cut into epochs itself is in epochs.c. */
 #include "compiler/lower/counts.h"
 
 #include "ops/bound.h"
 
 static bool dims_equal(void *context, reed_dim a, reed_dim b) { return symbols_equal(context, a, b); }
 
-/* The version that input i reads, where a kernel reports its extent; NULL: the extent is known with the epoch's shapes.
- */
+/* The version that input i reads, if a kernel reports its extent; NULL: the extent is known with the epoch's shapes. */
 static flow_version *counted_version(const flow *f, const ir_node *n, int32_t i) {
   const ir_value *v = n->inputs[i];
   if (!v || ir_is_constant(v) || place_of_node(n) != 1) return NULL;
@@ -16,7 +14,8 @@ static flow_version *counted_version(const flow *f, const ir_node *n, int32_t i)
   return x && x->bounded ? x : NULL;
 }
 
-/* The axis of output 0 with the count of the counted inputs; -1: none. *out_first: the first of these versions. */
+/* The axis of output 0 that has the count of the counted inputs; -1: there is none. *out_first: one of the counted
+ * versions, all of which have the same count. */
 static int32_t output_axis(const flow *f, const flow_block *b, const ir_node *n, flow_version **out_first) {
   bound_operand operands[REED_MAX_OPERANDS];
   flow_version *first = NULL;

@@ -1,4 +1,4 @@
-/* What all of emission shares (emit.h). */
+/* Registers, sites, constants and kills, for the emission of epochs, Loops and main (emit.h). */
 #include "compiler/lower/emit.h"
 
 #include <string.h>
@@ -40,7 +40,8 @@ void lower_sync(lower *l) {
 
 /* ---- sites and constants ---- */
 
-/* Attributes with the value of the operator's row are left out: a program completes its sites when it is opened. */
+/* Attributes equal to the default in the operator's row are left out, because a program completes its sites when it is
+ * opened. */
 uint32_t lower_site(lower *l, const ir_node *n) {
   uint32_t *site = &l->sites[n->id];
   if (*site) return *site - 1;

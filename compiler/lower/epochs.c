@@ -1,9 +1,10 @@
-/* Cutting a placed module into epochs (docs/epochs.md): Ifs flattened into branch blocks, every operator given its
- * epoch, the read-backs, extents and copies between devices that this takes, and every version its last use.
+/* Cuts a placed module into epochs (docs/epochs.md): makes branch blocks of Ifs, gives every operator its epoch, adds
+ * the read-backs, extents and copies between devices that the epochs need, and finds every version's last use. Which
+ * device a value is on is decided in place.c; bytecode is emitted in lower*.c.
  *
- * All is as soon as possible, in one walk in topological order: versions on the other device are made when somebody
- * asks for them, which never moves their producer. Only copies to the accelerator wait for their first user, and
- * read-backs of model outputs for the last boundary. */
+ * Every operator runs in the earliest possible epoch. One walk in topological order is enough, because a version on the
+ * other device is made when an operator asks for it, and never moves its producer. Two kinds of items run later: copies
+ * to the accelerator in the epoch of their first user, and read-backs of model outputs at the last boundary. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,12 +70,12 @@ static flow_version *memory_root(flow_version *x) {
 
 static void share_memory(flow_version *a, flow_version *b) {
   if (a->home->root == b->home->root)
-    memory_root(a)->memory = memory_root(b); /* else b outlives the epochs of a's root anyhow */
+    memory_root(a)->memory = memory_root(b); /* otherwise b lives longer than every epoch of a's root */
 }
 
 /* ---- versions on the other device ---- */
 
-/* The extent of x is wanted on the host. */
+/* Adds an item that fetches the extent of x, unless x is not bounded or has such an item. False: no memory. */
 static bool want_extent(flow *f, flow_version *x) {
   if (!x->bounded || x->fetched) return true;
   flow_item *item = item_new(f, x->home, FLOW_EXTENT, x->time + SLOT_FETCH, x->order, x->value->producer);
@@ -86,11 +87,12 @@ static bool want_extent(flow *f, flow_version *x) {
 
 static int32_t fetch_time(const flow_version *source) {
   if (flow_slot(source->time) == SLOT_LOOP) return source->time;
-  return source->time + (source->bounded ? SLOT_LOOP : SLOT_FETCH); /* a bounded one when its extent is here */
+  return source->time +
+         (source->bounded ? SLOT_LOOP : SLOT_FETCH); /* a bounded version is read back after its extent is known */
 }
 
-/* v on `device` for input `input` of `consumer`: its own version, or a copy or read-back made in its home block. NULL:
- * no memory. */
+/* The version of v on `device`, for input `input` of `consumer`: the existing one, or the target of a new copy or
+ * read-back in the home block of v. NULL: no memory. */
 static flow_version *demand(flow *f, ir_value *v, int32_t device, ir_node *consumer, int32_t input,
                             copy_reason reason) {
   flow_version *made = f->values[v->id].on[device], *source = f->values[v->id].on[1 - device];
@@ -102,7 +104,7 @@ static flow_version *demand(flow *f, ir_value *v, int32_t device, ir_node *consu
   made = item ? version_new(f, v, home, device, time, order) : NULL;
   if (!made) return NULL;
   if (device) {
-    made->known = made->ready = source->known; /* its epoch is the first user's; see place_copies */
+    made->known = made->ready = source->known; /* the epoch is set to the first user's in place_copies */
     made->filled = true;
   } else {
     made->known = made->elements = flow_epoch(time) + 1;
@@ -115,11 +117,13 @@ static flow_version *demand(flow *f, ir_value *v, int32_t device, ir_node *consu
   return made;
 }
 
-/* What is needed of a version: its extents in a shape section, its elements there, or all of it at a boundary. */
+/* What a user needs of a version: its extents in a shape section, its elements in a shape section, or the whole tensor
+ * at a boundary. */
 typedef enum needed { NEED_EXTENTS, NEED_ELEMENTS, NEED_AT_BOUNDARY } needed;
 
-/* From which epoch of b's root on x can serve (at a boundary: after which). A version from outside of a Loop's body
- * serves from the start; every Loop in between waits for it. */
+/* The first epoch of b's root in which x can be used; for NEED_AT_BOUNDARY the epoch before the boundary. Inside a
+ * Loop's body, a version from outside can be used from the start, because every Loop in between waits for it
+ * (flow_item.need). */
 static int32_t serves_in(const flow_block *b, const flow_version *x, needed what) {
   const flow_block *root = b->root;
   if (x->home->root == root)
@@ -134,8 +138,9 @@ static int32_t serves_in(const flow_block *b, const flow_version *x, needed what
 
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
-/* Asks for v on `device` unless it is absent or constant, and raises *epoch. Read-backs of what no shape section reads
- * are due to placement. */
+/* Makes v available on `device`, unless v is absent or constant, and raises *epoch to the first epoch in which v can be
+ * used. The reason for a new copy is `value` where a shape section, a condition or a trip count reads v, otherwise
+ * `placement`. */
 static reed_status need(flow *f, flow_block *b, ir_value *v, int32_t device, ir_node *consumer, int32_t input,
                         needed what, int32_t *epoch) {
   if (!v || ir_is_constant(v)) return REED_OK;
@@ -148,7 +153,7 @@ static reed_status need(flow *f, flow_block *b, ir_value *v, int32_t device, ir_
 
 /* ---- operators ---- */
 
-/* Shape and Size take their operand wherever it is. */
+/* Shape and Size use their operand on the device on which it is, because they read no elements. */
 int32_t flow_operand_device(const ir_node *n, int32_t i) {
   if (flow_is_value(n, i)) return 0;
   if (ir_is_constant(n->inputs[i])) return place_of_node(n);
@@ -162,7 +167,8 @@ flow_version *flow_operand(const flow *f, const flow_item *item, int32_t i) {
 
 static bool is_used(const ir_value *v) { return v && v->n_uses > 0; }
 
-/* Outputs that nobody uses: optional ones are absent, the others get a version without a value. */
+/* Makes a version for every output. An unused optional output is absent; another unused output gets a version without a
+ * value, because the kernel writes it. */
 static reed_status define_outputs(flow *f, flow_item *item, const flow_version *counted) {
   ir_node *n = item->node;
   int32_t device = place_of_node(n);
@@ -198,7 +204,8 @@ bool flow_item_is_view(const flow_item *item) {
   return true;
 }
 
-/* Raises *epoch to the first in which the operator may run. counted: inputs with that count come at their bound. */
+/* Raises *epoch to the first epoch in which the operator can run. `counted`: inputs with the count of this version are
+ * used at their bound, so their extents are not needed. */
 static reed_status need_operands(flow *f, flow_block *b, ir_node *n, const flow_version *counted, int32_t *epoch) {
   reed_status status = REED_OK;
   for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++) {
@@ -215,7 +222,7 @@ static reed_status cut_operator(flow *f, flow_block *b, ir_node *n, int32_t orde
   int32_t epoch = b->floor;
   reed_status status = need_operands(f, b, n, counted, &epoch);
   if (status == REED_OK && counted && epoch > flow_epoch(counted->time)) {
-    counted = NULL; /* its epoch is a later one, which the extents are fetched for */
+    counted = NULL; /* the operator runs in a later epoch than the count's, so the extents are fetched for it */
     status = need_operands(f, b, n, NULL, &epoch);
   }
   if (status != REED_OK) return status;
@@ -302,8 +309,9 @@ static reed_status cut_loop(flow *f, flow_block *b, ir_node *n, int32_t order) {
     status = need(f, b, n->inputs[i], i < 2 ? 0 : n->regions[0]->params[i]->device, n, i, NEED_AT_BOUNDARY, &epoch);
   if (status != REED_OK) return status;
   item->time = flow_time(larger(epoch, item->need), SLOT_LOOP);
-  item->outputs = ir_alloc(f->m, sizeof *item->outputs *
-                                     (size_t)n->regions[0]->n_results); /* unused trailing ones may not even be named */
+  item->outputs = ir_alloc(
+      f->m, sizeof *item->outputs *
+                (size_t)n->regions[0]->n_results); /* the node may name fewer outputs than the body has results */
   if (!item->outputs) return no_memory(f);
   for (int32_t i = 0; i < n->n_outputs; i++) {
     if (!is_used(n->outputs[i])) continue;
@@ -327,7 +335,7 @@ static reed_status cut_graph(flow *f, flow_block *b) {
   for (size_t k = 0; k < b->graph->nodes.n && status == REED_OK; k++) {
     ir_node *n = b->graph->nodes.items[k];
     if (!has_uses(n) && !n->op->impure) continue;
-    int32_t order = f->next_order += 2; /* the odd one behind it is for copies of what it defines */
+    int32_t order = f->next_order += 2; /* the odd number after it is for copies of the node's outputs */
     op_id id = op_id_of(n->op);
     status = id == OP_If     ? cut_if(f, b, n, order)
              : id == OP_Loop ? cut_loop(f, b, n, order)
@@ -399,7 +407,7 @@ flow_version *flow_loop_result(const flow *f, const flow_item *loop, int32_t i) 
   return f->values[v->id].on[!i ? 0 : scan ? loop->outputs[i - 1]->device : g->params[i + 1]->device];
 }
 
-/* Where the use is as seen from x's home: an If or a Loop around it stands for it. */
+/* Changes the time and order of a use to those of the If or Loop in x's home block that contains the use. */
 static void lift(const flow_version *x, const flow_block *b, int32_t *time, int32_t *order) {
   while (b != x->home) {
     *order = b->owner->order;
@@ -424,7 +432,7 @@ static void each_use(const flow *f, use_fn use) {
     for (size_t i = 0; i < f->blocks.items[k]->items.n; i++) walk_uses(f, f->blocks.items[k]->items.items[i], use);
 }
 
-/* Copies run in the epoch of their first user, and not before what they copy is known. */
+/* Moves every copy to the epoch of its first user, but not before the epoch in which its source is known. */
 static void place_copies(const flow *f) {
   for (size_t k = 0; k < f->blocks.n; k++)
     for (size_t i = 0; i < f->blocks.items[k]->items.n; i++) {
@@ -452,7 +460,7 @@ static void count_epochs(const flow *f) {
   }
 }
 
-/* Read-backs of outputs that nothing waits for go to the last boundary, all in one batch. */
+/* Moves read-backs of model outputs to the last boundary, in one batch, because no other item waits for them. */
 static void delay_outputs(const flow *f) {
   int32_t last = flow_time(f->main->n_epochs - 1, SLOT_FETCH);
   for (size_t i = 0; i < f->main->items.n; i++) {
@@ -511,7 +519,7 @@ static size_t first_entry(const flow_block *b, int32_t time, int32_t order) {
   return low;
 }
 
-/* Copies of several results of one operator have one order. */
+/* The last of the entries with this time and order: copies of several results of one operator have the same order. */
 static size_t last_entry(const flow_block *b, int32_t time, int32_t order) {
   size_t i = first_entry(b, time, order);
   while (i + 1 < b->entries.n && b->entries.items[i + 1].time == time && b->entries.items[i + 1].order == order) i++;

@@ -1,9 +1,9 @@
 /* Emission of epochs and of the boundaries between them (docs/epochs.md): keys and constants, shape section, run
- * section, read-backs, kills.
+ * section, read-backs, kills. Loops are emitted in lower_loop.c; which item is in which epoch is decided in epochs.c.
  *
- * An If is a diamond in each section where one of its branches does something. What one path defines, the other one
- * defines as an empty tensor, so that at the end of a diamond every register holds the same kind of thing whichever
- * path was taken. */
+ * An If becomes a diamond (branch, two paths, join) in each section in which one of its branches has code. A register
+ * defined on one path is defined as an empty tensor on the other, so that at the end of the diamond every register has
+ * the same kind of content on both paths. */
 #include "compiler/lower/lower_epoch.h"
 #include "compiler/lower/lower_loop.h"
 
@@ -13,13 +13,13 @@ static void emit_entries(lower *l, const flow_block *b, int32_t time, section at
 
 static bool is_early(const flow_item *operator_item) { return place_is_early(operator_item->node); }
 
-/* The joins of an If at one time, at the end of each branch. */
+/* True for the entry of an If's joins, which is the last one of a branch at its time. */
 static bool is_tail(const flow_entry *e) { return e->item->kind == FLOW_IF && e->order == FLOW_END; }
 
 /* True for a version that the epoch being emitted defines. */
 static bool is_own(const lower *l, const flow_version *x) { return x->home->root == l->root && x->time == l->time; }
 
-/* True for a host value that this shape section computes: its memory is the memo entry's. */
+/* True for a host value computed by the shape section being emitted: its memory belongs to the memo entry. */
 static bool is_computed_here(const lower *l, const flow_version *x) {
   return is_own(l, x) && x->device == 0 && !x->late;
 }
@@ -28,7 +28,7 @@ static const ir_value *branch_result(const flow_item *branching, int side, int32
   return branching->branches[side]->graph->results[k];
 }
 
-/* ---- before the epoch: what it reads ---- */
+/* ---- keys and constants of the epoch ---- */
 
 static void want_key(lower *l, flow_version *x, reed_reads reads) {
   if (is_own(l, x)) return;
@@ -40,7 +40,7 @@ static void want_key(lower *l, flow_version *x, reed_reads reads) {
   if (x->key < l->keys.n) l->keys.items[x->key] |= (uint32_t)reads << 24;
 }
 
-/* A register of a constant, until the epoch's end. */
+/* A register for a constant; it is killed at the epoch's end. */
 static uint32_t take_constant(lower *l) {
   uint32_t reg = lower_take_r(l);
   if (!VEC_PUSH(&l->const_regs, reg)) l->no_memory = true;
@@ -65,7 +65,7 @@ static bool is_diamond(const flow_item *item, int32_t time) {
   return has_entries(item->branches[0], time) || has_entries(item->branches[1], time);
 }
 
-/* First pass over the epoch: `visit` sees every entry, those of branches too, with the block it is in. */
+/* Calls `visit` for every entry of the epoch, those of branches included, with the entry's block. */
 typedef void (*visit_fn)(lower *l, const flow_block *b, const flow_entry *e);
 static void walk_entries(lower *l, const flow_block *b, int32_t time, visit_fn visit) {
   size_t begin, end;
@@ -78,7 +78,8 @@ static void walk_entries(lower *l, const flow_block *b, int32_t time, visit_fn v
   }
 }
 
-/* Operands of the operator, each a constant or a version: calls one of the two. */
+/* Adds the operator's constant operands (`constants`) to the epoch's constants, or its other operands to the epoch's
+ * keys. */
 static void want_operands(lower *l, const flow_item *item, bool constants) {
   const ir_node *n = item->node;
   for (int32_t i = 0; i < n->n_inputs; i++) {
@@ -148,7 +149,7 @@ static uint32_t operand_reg(const lower *l, const flow_item *item, int32_t i) {
   return flow_operand(&l->f, item, i)->reg;
 }
 
-/* `shape` or `invoke` of the operator. */
+/* Emits `shape` or `invoke` of the operator. */
 static void emit_call(lower *l, const flow_item *item, insn_id id) {
   const ir_node *n = item->node;
   uint32_t site = lower_site(l, n), device = (uint32_t)place_of_node(n), outputs[REED_MAX_OPERANDS],
@@ -168,8 +169,8 @@ static void emit_call(lower *l, const flow_item *item, insn_id id) {
 
 static lower_note *note_of(lower *l) { return &l->notes.items[l->notes.n - 1]; }
 
-/* A view in a shape section is of what the section itself made, or of a constant: the memo entry must not refer to a
- * key's memory. */
+/* True when the operator is emitted as `view`. In a shape section only a constant or a value that the section computed
+ * may be viewed, because a memo entry must not refer to the memory of a key. */
 static bool is_view_here(const lower *l, const flow_item *item) {
   if (!flow_item_is_view(item)) return false;
   const flow_version *source = flow_operand(&l->f, item, 0);
@@ -208,7 +209,7 @@ static void emit_copy(lower *l, const flow_item *item, section at) {
 
 /* ---- joins ---- */
 
-/* dst = a copy of the key src, in memory of the memo entry. */
+/* Emits dst = a copy of the key src, in the memo entry's memory. */
 static void emit_identity(lower *l, const ir_node *n, uint32_t dst, uint32_t src) {
   uint32_t site = module_add_site(l->b, "", "Identity", n->name, NULL, 0, 1, 1),
            flagged = src | (uint32_t)REED_READS_SHAPE << 24;
@@ -259,7 +260,7 @@ static void default_version(lower *l, flow_version *x, section at) {
   }
 }
 
-/* Empties what the entries of branch b define in that section. */
+/* Emits empty tensors for all registers that the entries of branch b define in this section. */
 static void default_entries(lower *l, const flow_block *b, int32_t time, section at) {
   size_t begin, end;
   flow_entries_at(b, time, &begin, &end);
@@ -357,7 +358,8 @@ static void emit_entries(lower *l, const flow_block *b, int32_t time, section at
   for (size_t i = begin; i < end; i++) emit_entry(l, b, &b->entries.items[i], time, at);
 }
 
-/* Read-backs and extents are of registers that are there on every path: no diamonds. */
+/* Emits read-backs and extents of branches without diamonds, because their source registers are defined on every path.
+ */
 static void visit_fetch(lower *l, const flow_block *b, const flow_entry *e) {
   (void)b;
   if (e->item->kind == FLOW_FETCH || e->item->kind == FLOW_EXTENT) emit_fetch(l, e->item);
@@ -388,7 +390,7 @@ static void emit_epoch(lower *l, const flow_block *root, int32_t time) {
   l->const_regs.n = 0;
 }
 
-/* Kills of the versions that die at one time, outside of epochs. */
+/* Emits kills of the versions that die at one time outside of an epoch's run section. */
 static void emit_deaths(lower *l, const flow_block *root, int32_t time) { lower_kill_list(l, root->kills[time]); }
 
 void lower_root(lower *l, const flow_block *root) {

@@ -1,6 +1,6 @@
-/* Emission of a Loop: between epochs, its body inlined with epochs of its own.
+/* Emission of a Loop: between two epochs of its block, with the body inlined and epochs of the body's own.
  *
- *      s_trip, s_go = trip count, condition          only those there are
+ *      s_trip, s_go = trip count, condition          only those that the Loop has
  *      carried registers = initial values; sequences for scan outputs
  *   head:
  *      leave unless s_go and s_i < s_trip
@@ -8,7 +8,7 @@
  *      s_go = its condition; scan results pushed; carried registers = its results; s_i = s_i + 1
  *      jump head
  *   leave:
- *      sequences stacked; without a round by way of lower_unrun.c
+ *      sequences stacked or joined; without a round through lower_unrun.c
  *
  * A carried value keeps one register, which is the Loop's output afterwards. */
 #include <string.h>
@@ -30,7 +30,7 @@ typedef struct looping {
   uint32_t *sequences;       /* by scan output; FLOW_NO_REGISTER: unused */
 } looping;
 
-/* A scalar from a constant or a host version; `otherwise` for an absent one. */
+/* A new scalar with the value of a constant or of a version on the host; `otherwise` where v is absent. */
 static uint32_t scalar_of(looping *c, const ir_value *v, int64_t otherwise) {
   uint32_t s = c->l->n_s++;
   if (v && !ir_is_constant(v)) EMIT(c->l, s_item, c->n->name, .dst = s, .src = c->l->f.values[v->id].on[0]->reg);
@@ -55,7 +55,7 @@ static void make_scalars(looping *c) {
   EMIT(c->l, s_const, NULL, .dst = c->one, .value = 1);
 }
 
-/* The carried registers are those of the Loop's outputs, which another path of an If may already have named. */
+/* Gives each carried value the register of the Loop's output, which the other path of an If may have taken already. */
 static void take_carried(looping *c) {
   lower *l = c->l;
   for (int32_t k = 0; k < c->n_carried; k++) {
@@ -108,14 +108,15 @@ static void push_scans(looping *c) {
   }
 }
 
-/* The carried value that x is; -1: none of this Loop's. */
+/* The index of the carried value x; -1: x is no carried value of this Loop. */
 static int32_t carried_index(const looping *c, const flow_version *x) {
   for (int32_t k = 0; x && x->pinned && k < c->n_carried; k++)
     if (c->item->params[k + 2] == x) return k;
   return -1;
 }
 
-/* carried = results, all at once: what another carried register holds is saved first. */
+/* Moves the body's results to the carried registers. A result that another carried register holds is saved first,
+ * because all moves happen at once. */
 static void move_carried(looping *c) {
   lower *l = c->l;
   uint32_t *saved = ir_alloc(l->f.m, sizeof *saved * (size_t)c->n_carried);
@@ -145,7 +146,7 @@ static void move_carried(looping *c) {
   }
 }
 
-/* What lived to the end of the iteration, but for the carried values. */
+/* Kills the versions that live to the end of the iteration, except carried values. */
 static void kill_rest(looping *c) {
   for (flow_version *x = c->item->body->end_kills; x; x = x->next_kill)
     if (x->reg != FLOW_NO_REGISTER && !x->pinned) lower_kill(c->l, x);
@@ -164,8 +165,8 @@ static void end_iteration(looping *c) {
   if (c->i != NO_SCALAR) EMIT(l, s_add, c->n->name, .dst = c->i, .a = c->i, .b = c->one);
 }
 
-/* dtype and extents of one element of a scan output; where there is no iteration and lower_unrun.c cannot tell, an
- * extent that is not known counts as zero. */
+/* The dtype and extents of one element of a scan output, for a Loop without iterations: an extent that neither the
+ * compiler nor lower_unrun.c knows counts as 0. */
 static uint32_t element_type(lower *l, const ir_value *v, int32_t device) {
   module_type type = {
       .dtype = v->type.dtype, .rank = v->type.rank, .device = device, .name = module_add_string(l->b, v->name)};
@@ -174,7 +175,7 @@ static uint32_t element_type(lower *l, const ir_value *v, int32_t device) {
   return module_add_type(l->b, &type);
 }
 
-/* Scan outputs from their sequences, but those in `made` (NULL: none). */
+/* Stacks or joins the sequences to scan outputs, except the outputs in `made` (NULL: none). */
 static void gather_scans(looping *c, const bool *made) {
   lower *l = c->l;
   for (int32_t k = 0; k < n_scans(c); k++) {

@@ -1,14 +1,15 @@
-/* Scan outputs of a Loop that ran no round: their extents come from the shape functions of the round that would have
- * been the first, called with the extents of the values that the Loop was entered with.
+/* Scan outputs of a Loop that ran no round. The shape functions of the first round, called with the extents of the
+ * values with which the Loop was entered, give the extents of an element.
  *
  *      seq.length s; branch.if s, ran
- *      shape ...                      of the body's nodes that an element's extents depend on
+ *      shape ...                      nodes of the body on which an element's extents depend
  *      shape Unsqueeze, shape Slice   the element with an axis of extent 0 in front
  *   ran: ...
  *
- * No kernel runs but those of early host operators, whose elements shape functions read. What only a kernel of the body
- * could tell (the elements that the accelerator computes, a bounded extent) is not known: such an output gets the
- * extents that the compiler knows, and 0 for the others. Nothing is emitted where the compiler knows them all. */
+ * Only kernels of early host operators run, because shape functions read their elements. Extents that only another
+ * kernel of the body could tell (elements computed by the accelerator, a bounded extent) stay unknown: such an output
+ * gets the extents that the compiler knows, and 0 for the others. Nothing is emitted where the compiler knows all
+ * extents. */
 #include <string.h>
 
 #include "bytecode/insn.h"
@@ -24,7 +25,7 @@ typedef struct unrun {
   VEC_OF(uint32_t) taken;
 } unrun;
 
-/* Defined in the body or in a region of it. */
+/* True for a value defined in the body or in a region inside the body. */
 static bool is_inside(const unrun *u, const ir_value *v) {
   if (ir_is_constant(v)) return false;
   for (const ir_graph *g = v->graph; g; g = g->parent ? g->parent->graph : NULL)
@@ -52,7 +53,7 @@ static uint8_t operand_needs(const ir_node *n, int32_t i, uint8_t what) {
 
 static int32_t n_carried_of(const ir_node *loop) { return loop->regions[0]->n_params - 2; }
 
-/* ---- what is needed, from the results back ---- */
+/* ---- needed values, from the results back ---- */
 
 static void mark(unrun *u, const ir_graph *g) {
   for (size_t k = g->nodes.n; k-- > 0;) {
@@ -87,7 +88,7 @@ static void mark(unrun *u, const ir_graph *g) {
   }
 }
 
-/* ---- what can be had, in the order of the nodes ---- */
+/* ---- available values, in the order of the nodes ---- */
 
 static uint8_t has(const unrun *u, const ir_value *v) {
   return v && is_inside(u, v) ? u->have[v->id] : EXTENTS | ELEMENTS;
@@ -162,12 +163,12 @@ static uint32_t take(unrun *u) {
   return reg;
 }
 
-/* Registers taken since, in code of their own path. */
+/* Kills the registers taken after `since`, at the end of the path that took them. */
 static void drop(unrun *u, size_t since) {
   while (u->taken.n > since) lower_kill_r(u->l, u->taken.items[--u->taken.n]);
 }
 
-/* The register of a value as operand of somebody who wants it on `device`. */
+/* The register of a value that a user on `device` reads. */
 static uint32_t reg_of(unrun *u, const ir_value *v, int32_t device) {
   if (is_inside(u, v)) return u->reg[v->id] - 1;
   if (!ir_is_constant(v)) return u->l->f.values[v->id].on[device]->reg;
@@ -193,7 +194,7 @@ static void emit_node(unrun *u, const ir_node *n) {
     }
   }
   for (int32_t i = 0; i < n->n_inputs; i++) {
-    /* An operand that the call does not look at may not be known: any tensor stands for it */
+    /* an empty tensor replaces an unknown operand that the call does not read */
     uint8_t needs = operand_needs(n, i, have);
     bool known = n->inputs[i] && (!needs || !(needs & ~has(u, n->inputs[i])));
     if (known && is_inside(u, n->inputs[i]) && !u->reg[n->inputs[i]->id]) {
@@ -210,7 +211,7 @@ static void emit_node(unrun *u, const ir_node *n) {
          .n_inputs = (uint32_t)n->n_inputs, .inputs = inputs);
 }
 
-/* Both paths of an If, each to its end; what is needed behind it has one register on both. */
+/* Emits both paths of an If. A needed output has one register on both paths. */
 static void emit_if(unrun *u, const ir_node *n) {
   lower *l = u->l;
   uint32_t otherwise = emit_new_label(l->b), end = emit_new_label(l->b), condition = l->n_s++;
@@ -238,7 +239,8 @@ static void emit_if(unrun *u, const ir_node *n) {
   emit_bind_label(l->b, end);
 }
 
-/* `op`(inputs) on the host or for its extents only, by a call site of its own. */
+/* Emits `shape` of op(inputs) with a site of its own, and `invoke` too where `run`. Returns the register of the output.
+ */
 static uint32_t emit_built(unrun *u, const char *op, const char *node, const uint32_t *inputs, const reed_reads *reads,
                            uint32_t n_inputs, int64_t axis, uint32_t device, bool run) {
   lower *l = u->l;
@@ -263,7 +265,7 @@ static uint32_t emit_vector(unrun *u, const int64_t *elements, int64_t n) {
 
 static const reed_reads shape_value[] = {REED_READS_SHAPE, REED_READS_VALUE, REED_READS_VALUE, REED_READS_VALUE};
 
-/* The extents of `trip` elements stacked. */
+/* A register with the extents of `trip` stacked elements. */
 static uint32_t emit_stacked(unrun *u, const ir_node *n, uint32_t element, int32_t rank, uint32_t trip,
                              uint32_t device) {
   static const int64_t zero = 0, ones[REED_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -277,7 +279,7 @@ static uint32_t emit_stacked(unrun *u, const ir_node *n, uint32_t element, int32
   return emit_built(u, "Expand", n->name, (uint32_t[]){one, extents}, shape_value, 2, -1, device, false);
 }
 
-/* A Loop in the body: its own first round, for the extents of its scan outputs. */
+/* Emits the first round of a Loop inside the body, for the extents of its scan outputs. */
 static void emit_loop(unrun *u, const ir_node *n) {
   lower *l = u->l;
   const ir_graph *body = n->regions[0];
@@ -328,7 +330,8 @@ static void emit_nodes(unrun *u, const ir_graph *g) {
   }
 }
 
-/* dst = no elements of that element's extents, one behind the other or along an axis of their own. */
+/* Emits the scan output x without elements: the extents of `element`, with 0 on a new axis 0, or on the element's own
+ * axis 0 where x is joined. */
 static void emit_empty(unrun *u, const flow_version *x, uint32_t element, const char *node) {
   static const int64_t zero = 0;
   uint32_t device = (uint32_t)x->device, first = emit_vector(u, &zero, 1), row = element;
@@ -356,7 +359,7 @@ static void prepare(unrun *u, uint32_t round, uint32_t go) {
     if (!x) continue;
     u->have[g->params[i]->id] = EXTENTS | (x->device == 0 ? ELEMENTS : 0);
     uint32_t reg = x->reg;
-    if (i < 2) { /* defined in the body only */
+    if (i < 2) { /* the first two parameters have no register outside of the body */
       if (!u->need[g->params[i]->id]) continue;
       reg = take(u);
       EMIT(l, r_scalar, u->loop->node->name, .dst = reg, .src = i ? go : round, .dtype = i ? REED_BOOL : REED_I64);

@@ -4,9 +4,9 @@
 
 #include "compiler/lower/emit.h"
 
-/* Called after a Loop's rounds. Emits a jump to `ran` that is taken unless `sequence`, the register of one of the
- * Loop's scan outputs, is empty. The path without the jump makes the empty scan outputs whose extents the shape
- * functions of a first round tell, and sets made[] at their numbers. `round`, `go`: scalars of the body's first two
+/* Called after a Loop's rounds. Emits a jump to `ran` that is taken unless `sequence`, the register of one scan
+ * output's sequence, is empty. The path without the jump makes the empty scan outputs whose extents the shape functions
+ * of a first round tell, and made[k] is set for every such output k. `round`, `go`: scalars of the body's first two
  * parameters, where the body reads them. False: nothing is emitted. */
 bool lower_unrun_begin(lower *l, const flow_item *loop, uint32_t round, uint32_t go, uint32_t sequence, uint32_t ran,
                        bool *made);

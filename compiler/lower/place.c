@@ -1,32 +1,34 @@
-/* Placement: on which module device every value lives and every operator runs, decided from what shape functions read.
+/* Placement: the device of every value and every operator, decided from what shape functions read. The times at which
+ * operators run are decided in epochs.c.
  *
- * The host's set is the greatest one that the rules below allow: it starts from all candidates and loses, sweep by
- * sweep, those that break a rule; a value leaves it once at most, so the sweeps end. Rules (docs/epochs.md, "Host
- * values and device values"):
+ * The host's set is the largest set of operators that satisfies the rules below. It starts with all candidates; every
+ * sweep removes the operators and values that break a rule. A value is removed at most once, so the sweeps end. Rules
+ * (docs/epochs.md, "Host values and device values"):
  *   - Shape and Size are host operators.
- *   - A candidate (light, exact outputs, small operands and results) is one when its results are read on the host and
- * it has no operand on the device: then running it there costs no copy but that of its result. With tiny operands on
- * the device it is one when its results feed shapes and nothing but the host uses them: the operand is read back
- * instead of each of its descendants. Larger ones stay, since what is read back becomes part of a key by its elements:
- * the fewer, the more often an epoch's shapes are remembered. So do those that only decide whether a Loop goes on,
- *     which needs no epoch of its own when the accelerator computes it.
- *   - A tiny candidate computed from extents and constants alone is one whatever uses it: its result is remembered with
- * the shapes.
- *   - An If's output, a Loop's carried value or scan output is on the host when it is read there and all that it is
- * joined from is there.
+ *   - A candidate is a light operator with exact outputs and small operands and results. It stays on the host when the
+ * host reads its results and it has no operand on the device, because it then costs no copy but that of its result.
+ *   - A candidate with tiny operands on the device stays when its results feed shapes and only the host uses them: the
+ * operand is read back instead of each of its descendants. Larger operands are not read back, because the elements of a
+ * read-back value become part of a key: the fewer elements, the more often the memo has the epoch's shapes. A result
+ * that only decides whether a Loop goes on is computed on the accelerator, because it then needs no epoch of its own.
+ *   - A candidate with tiny results computed from extents and constants alone always stays, because its result is
+ * remembered with the shapes.
+ *   - An If's output and a Loop's carried value or scan output stay when the host reads them and all values joined into
+ * them are on the host.
  *
- * Then the operators for which the accelerator has no kernel (ops/capability.h) become late host operators, and with
- * them what would only bounce between them: light operators all of whose data comes from late ones and all of whose
- * results are wanted on the host, and the Ifs and Loops that hand such values on. */
+ * Afterwards the operators without a kernel on the accelerator (ops/capability.h) become late host operators. Their
+ * neighbours follow where their data would only travel to the accelerator and back: light operators whose operands are
+ * all on the host, some of them late, and whose results are wanted on the host; and the Ifs and Loops that pass such
+ * values on. */
 #include <string.h>
 
 #include "compiler/lower/place.h"
 
-#define SMALL_ELEMENTS 4096 /* what may be computed while shapes are */
-#define TINY_ELEMENTS 64    /* shape arithmetic, and what may be read back for it */
-#define UNKNOWN_EXTENT 64   /* the guess for an extent that is not a number */
+#define SMALL_ELEMENTS 4096 /* the limit for a tensor computed in a shape section */
+#define TINY_ELEMENTS 64    /* the limit for shape arithmetic and for a tensor read back for it */
+#define UNKNOWN_EXTENT 64   /* the guess for an extent that is not known */
 
-/* Who reads a value on the host, by way of candidates. */
+/* The reason why the host reads a value, directly or through candidates. */
 enum { FEEDS_SHAPES = 1, FEEDS_LOOPS = 2 /* trip counts and conditions */ };
 
 /* One use of a value: operand `index` of a node, or result `index` of a graph. */
@@ -38,13 +40,13 @@ typedef struct use {
 
 typedef struct placing {
   ir_module *m;
-  VEC_OF(ir_node *) nodes; /* in topological order, those of regions before the node they belong to */
+  VEC_OF(ir_node *) nodes; /* in topological order; the nodes of a region come before the node that has the region */
   VEC_OF(use) uses;
   VEC_OF(ir_value *) values; /* by id */
   VEC_OF(ir_value *) work;
   int32_t *first_use; /* by value id */
   uint8_t *feeds;     /* by value id */
-  bool *extents;      /* by value id: a function of extents and constants */
+  bool *extents;      /* by value id: tiny, and computed from extents and constants alone */
   bool *candidate;    /* by node id */
   bool *lacking;      /* by node id: the accelerator has no kernel for it */
 } placing;
@@ -140,10 +142,11 @@ static reed_status gather(placing *p) {
   return use_graph(p, p->m->main) ? REED_OK : diag_no_memory(p->m->diagnosis, "placement");
 }
 
-/* ---- what could run on the host ---- */
+/* ---- candidates for the host ---- */
 
-/* A host operator's operand becomes part of an epoch's key by its elements. For a model input that is right for sizes
- * and indices, but data that is never twice the same would make every run a new shape. */
+/* True for a value whose elements may be part of a key, as those of a host operator's operands are. A model input must
+ * be an integer or bool tensor of few elements (sizes, indices), because float data that differs in every run would
+ * make every run a new shape. */
 static bool fits_key(const ir_value *v) {
   if (v->producer || v->graph->parent || ir_is_constant(v)) return elements_guess(v) <= SMALL_ELEMENTS;
   bool floating =
@@ -153,7 +156,7 @@ static bool fits_key(const ir_value *v) {
 
 static bool is_candidate(const ir_node *n) {
   if (op_is_control(n->op) || !n->op->light || (op_id_of(n->op) == OP_COUNT && !n->op->cpu))
-    return false; /* built-in ones have a kernel */
+    return false; /* a custom operator may have no kernel on the host; a built-in one has */
   for (int32_t i = 0; i < n->n_inputs; i++)
     if (n->inputs[i] && !(place_reads(n, i) & REED_READS_VALUE) && !fits_key(n->inputs[i])) return false;
   for (int32_t i = 0; i < n->n_outputs; i++) {
@@ -164,7 +167,7 @@ static bool is_candidate(const ir_node *n) {
   return true;
 }
 
-/* Marks candidates, and values that are functions of extents alone (forward, one walk). */
+/* Marks candidates, and tiny values computed from extents and constants alone, in one walk forward. */
 static void find_candidates(placing *p) {
   for (size_t k = 0; k < p->nodes.n; k++) {
     ir_node *n = p->nodes.items[k];
@@ -197,11 +200,11 @@ static bool feed_seeds(placing *p) {
   return true;
 }
 
-/* What v is made from is read by the same. */
+/* Marks the values that v is computed from, or joined from, with the reasons for which the host reads v. */
 static bool feed_sources(placing *p, ir_value *v) {
   const ir_node *n = v->producer, *loop = v->graph->parent;
   uint8_t who = p->feeds[v->id];
-  if (!n) { /* a parameter; carried values of a Loop come from the initial value and the body's result */
+  if (!n) { /* a parameter: a Loop's carried value is joined from its initial value and the body's result */
     for (int32_t k = 2; loop && k < v->graph->n_params; k++)
       if (v->graph->params[k] == v) return feed(p, loop->inputs[k], who) && feed(p, v->graph->results[k - 1], who);
     return true;
@@ -227,7 +230,7 @@ static reed_status find_feeds(placing *p) {
 
 /* ---- the host's set ---- */
 
-/* A use that wants v on the host, or does not mind. */
+/* True for a use that reads the value on the host, or that can read it on either device. */
 static bool host_use(const use *u) {
   if (u->node) {
     const ir_node *n = u->node;
@@ -236,7 +239,7 @@ static bool host_use(const use *u) {
     return place_of_node(n) == 0;
   }
   const ir_node *parent = u->graph->parent;
-  if (!parent) return true; /* a model's output comes to the host anyhow */
+  if (!parent) return true; /* the outputs of a model are read back to the host in any case */
   bool loop = op_id_of(parent->op) == OP_Loop;
   if (loop && u->index == 0) return true;
   if (loop && u->index + 1 < u->graph->n_params) return u->graph->params[u->index + 1]->device == 0;
@@ -279,7 +282,8 @@ static bool demote(ir_value *v, bool keep) {
   return true;
 }
 
-/* Takes what breaks a rule off the host; true when something changed. */
+/* Moves the node's outputs (and a Loop's carried values) that break a rule from the host to the device. True when a
+ * value was moved. */
 static bool check_node(const placing *p, ir_node *n) {
   bool changed = false;
   switch ((int)op_id_of(n->op)) {
@@ -311,7 +315,8 @@ static bool check_node(const placing *p, ir_node *n) {
   }
 }
 
-/* Both directions in turn: demotions run against the flow of data through uses and with it through joins. */
+/* Sweeps back and forth in turn, because a move off the host affects producers through their uses and users through
+ * joins. */
 static void settle(const placing *p) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -322,7 +327,7 @@ static void settle(const placing *p) {
 
 /* ---- late host operators ---- */
 
-/* True where output 0 is a view and no kernel runs. */
+/* True for an operator whose output 0 is a view of input 0, so that no kernel runs. */
 static bool is_view(const ir_node *n) {
   if (n->op->alias != REED_ALIAS_VIEW) return false;
   for (int32_t i = 1; i < n->n_outputs; i++)
@@ -355,7 +360,7 @@ static bool make_late(ir_value *v) {
   return true;
 }
 
-/* An operator whose data is all on the host, and part of it late: it may go with them. */
+/* True for a light operator whose operands are all on the host and some of them late: the operator may become late. */
 static bool follows_late(const ir_node *n) {
   if (!n->op->light || (op_id_of(n->op) == OP_COUNT && !n->op->cpu)) return false;
   bool late = false;
@@ -371,19 +376,19 @@ static bool joins_late(const ir_value *a, const ir_value *b) {
   return on_host(a) && on_host(b) && (is_late(a) || is_late(b));
 }
 
-/* A carried value that the body hands on as it came, and that nothing on the accelerator reads. */
+/* True for a carried value that the body passes on unchanged and that nothing on the accelerator reads. */
 static bool only_carried(const placing *p, const ir_graph *body, int32_t k) {
   ir_value *v = body->params[k];
   if (body->results[k - 1] != v || v->n_uses < 2) return false;
   int32_t before = v->device;
-  v->device = 0; /* as its own use sees it */
+  v->device = 0; /* the value's own use as a result of the body asks for the parameter's device */
   bool only = only_host_uses(p, v);
   v->device = before;
   return only;
 }
 
-/* What of a node's results is late as things stand: the whole set of late values is the greatest one that grows from
- * the lacking operators (`grow`) and then loses what the accelerator wants (else). True when something has changed. */
+/* One step towards the largest set of late values: `grow` adds results of operators that lack a kernel, or that follow
+ * late operands; otherwise the step removes results that the accelerator reads. True when a value has changed. */
 static bool settle_late(const placing *p, ir_node *n, bool grow) {
   bool changed = false;
   ir_graph *body = n->n_regions ? n->regions[0] : NULL;

@@ -1,4 +1,5 @@
-/* What lowering tells the compile report: where operators run, the epochs, and why each boundary is one. */
+/* Lowering's part of the compile report: the numbers of operators by device, the epochs, and the reason for each
+ * boundary. */
 #include "compiler/lower/report.h"
 
 static const char *const reason_names[] = {
@@ -20,7 +21,7 @@ static void report_fetch(const lower_fetch *fetch, json_writer *json) {
   json_end_object(json);
 }
 
-/* The Loop whose body an epoch is in; "" for main. */
+/* The name of the Loop whose body has the epoch; "" for main. */
 static const char *loop_name(const flow_block *root) { return root->owner ? root->owner->node->name : ""; }
 
 static void report_placement(const lower *l, json_writer *json) {
