@@ -27,13 +27,6 @@ typedef struct reed_compile_options {
   /* Called between passes with a short text and the progress 0..1; NULL: no such call */
   void (*progress)(void *context, const char *what, double done);
   void *progress_context;
-  /* A value other than 0 ends the compilation soon, with ERROR_CANCELLED. The compiler polls it; another thread or a
-   * signal handler may write it. NULL: the compilation cannot be cancelled */
-  const int *cancel;
-  /* True: counts (the boxes that NonMaxSuppression keeps, the elements that NonZero finds) stay on the device as long
-   * as operators can run at the bound; the host fetches a count only for an operator that needs it (ops/bound.def).
-   * False: every count is fetched at the end of its epoch. Results are the same bits either way */
-  bool counts_on_device;
   const reed_module_sink *sink; /* receives the module: *out_bytes becomes NULL, and the parameters out_bytes and
                                    out_n_bytes may be NULL pointers; NULL: the module is returned in memory */
   /* False: files of external tensors must lie in external_folder (links followed) or in the folder of the model file
@@ -47,6 +40,13 @@ typedef struct reed_compile_options {
    * it lacks ("sim?lacks=Conv+TopK.f64"; see `vm help compile`). An operator that one of the targets lacks is placed on
    * the host. NULL: "host,sim" */
   const char *target;
+  /* A value other than 0 ends the compilation soon, with ERROR_CANCELLED. The compiler polls it; another thread or a
+   * signal handler may write it. NULL: the compilation cannot be cancelled */
+  const int *cancel;
+  /* True: counts (the boxes that NonMaxSuppression keeps, the elements that NonZero finds) stay on the device as long
+   * as operators can run at the bound; the host fetches a count only for an operator that needs it (ops/bound.def).
+   * False: every count is fetched at the end of its epoch. Results are the same bits either way */
+  bool counts_on_device;
 } reed_compile_options;
 
 /* Compiles the ONNX file to module bytes (released with reed_text_free((char *)bytes)) and a JSON report of each pass's

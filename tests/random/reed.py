@@ -19,12 +19,14 @@ class Error(Exception):
 class SessionOptions(ctypes.Structure):
     _fields_ = [("device", ctypes.c_char_p), ("n_threads", ctypes.c_int), ("memory_cap_bytes", ctypes.c_int64),
                 ("memo_entries", ctypes.c_int64), ("memo_bytes", ctypes.c_int64), ("max_call_depth", ctypes.c_int64),
-                ("max_instructions", ctypes.c_int64), ("profile", ctypes.c_bool)]
+                ("max_instructions", ctypes.c_int64), ("profile", ctypes.c_bool), ("cancel_at_kernel", ctypes.c_int64)]
 
 
 class CompileOptions(ctypes.Structure):
     _fields_ = [("registry", ctypes.c_void_p), ("disabled_passes", ctypes.POINTER(ctypes.c_char_p)), ("precision", ctypes.c_int),
-                ("external_folder", ctypes.c_char_p), ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p), ("sink", ctypes.c_void_p)]
+                ("external_folder", ctypes.c_char_p), ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p), ("sink", ctypes.c_void_p),
+                ("external_anywhere", ctypes.c_bool), ("reading", ctypes.c_void_p), ("reading_context", ctypes.c_void_p),
+                ("target", ctypes.c_char_p), ("cancel", ctypes.c_void_p), ("counts_on_device", ctypes.c_bool)]
 
 
 class Library:
