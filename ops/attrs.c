@@ -1,5 +1,6 @@
-/* Attributes of a call: what the operator's row says of those that the call does not give. The rows themselves are
- * expanded in ops/table.c; copying lists and looking into them is base/desc.c's. */
+/* Attributes of a call completed from the operator's row: finding an attribute's row, comparing with its value, adding
+ * the attributes that the call does not give. The rows are expanded in ops/table.c; copying and searching attribute
+ * lists is in base/desc.c. */
 #include <assert.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ const reed_op_attr *op_attr_row(const reed_op *op, const char *name) {
   return NULL;
 }
 
-/* The row's value as an attribute of the row's name and type. */
+/* The row's value as an attribute with the row's name and type. */
 static reed_attr value_of(const reed_op_attr *row) {
   reed_attr value = *row->otherwise;
   value.name = row->name;
@@ -50,8 +51,8 @@ int32_t op_attrs_completed(const reed_op *op, const reed_attrs *given) {
   return n;
 }
 
-/* Lists are completed and checked against the row before anyone reads them, so that only a misspelled name or a list
- * that was never completed gets past here. */
+/* Asserts that the attribute is present. Lists are completed and checked against the row before they are read, so an
+ * absent attribute here is a misspelled name or a list that was never completed. */
 static const reed_attr *present(const reed_attrs *attrs, const char *name, reed_attr_type type) {
   static const reed_attr nothing = {.s = ""};
   const reed_attr *attr = reed_attrs_find(attrs, name);

@@ -1,4 +1,5 @@
-/* The rules of ops/bound.def, on numbers and on symbols alike. */
+/* The rules of ops/bound.def, applied to numbers and to symbols alike: whether an operator may run at the bound of a
+ * count, and which axis of its output then has the count. The rules themselves are the rows of bound.def. */
 #include "ops/bound.h"
 
 typedef enum bound_rule {
@@ -52,7 +53,7 @@ static bool only_ones(const question *q, const bound_operand *o, int32_t n) {
   return true;
 }
 
-/* Every other operand has extent 1 there, or the count as well. */
+/* The other operands must have extent 1 along this axis, or the same count. */
 static int32_t elementwise_axis(const question *q, const bound_operand *in) {
   int32_t from_right = in->rank - in->axis;
   for (int32_t i = 0; i < q->n_inputs; i++) {
@@ -127,7 +128,8 @@ int32_t bound_output_axis(const reed_op *op, const reed_attrs *attrs, const boun
     counter = in->counter;
     found = axis;
   }
-  /* Rows of an operand that is not counted must be as many as those that are, which nobody knows yet */
+  /* With BOUND_ROWS an operand without a count is refused, because its number of rows would have to equal the count,
+   * which the host does not know yet. */
   for (int32_t i = 0; rule & BOUND_ROWS && i < n_inputs; i++)
     if (rule >> i & 1 && inputs[i].rank > 0 && !inputs[i].counter) return -1;
   return found;

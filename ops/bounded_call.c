@@ -1,4 +1,6 @@
-/* A call is copied with all that `prepare` may read, since the true extents come when the caller's is gone. */
+/* A prepared kernel for operands whose extents only the device knows: a copy of the call, and an inner kernel that is
+ * prepared for the true extents when they are known. The call is copied with all that `prepare` may read, because the
+ * caller's call is gone when the true extents come. */
 #include "ops/bounded_call.h"
 
 #include <string.h>
@@ -8,14 +10,15 @@
 #include "base/mem.h"
 
 typedef struct bounded_call {
-  reed_kernel_call call; /* its arrays are the state's own */
+  reed_kernel_call call; /* its arrays belong to this state */
   reed_kernel_prepare_fn prepare;
-  reed_kernel kernel;      /* for the extent at hand */
+  reed_kernel kernel;      /* prepared for `extent` */
   int64_t extent;          /* -1: no kernel yet */
   int64_t workspace_bytes; /* of the bound */
-  void *workspace;         /* where fewer rows want more than that; NULL: the caller's does */
-  reed_desc *descs;        /* inputs, outputs: with the extent at hand */
-  reed_room *rooms;        /* inputs, outputs */
+  void *workspace;  /* not NULL: a smaller extent needed more workspace than the bound; NULL: the caller's workspace
+                       serves */
+  reed_desc *descs; /* inputs, then outputs, with the extent `extent` */
+  reed_room *rooms; /* inputs, outputs */
   const void **values;
   bool *constant;
   bool *owned; /* per input: values[i] is a copy */
@@ -44,7 +47,7 @@ static void bounded_free(void *state) {
 
 static bool is_counted(const reed_room *rooms, int32_t i) { return rooms && rooms[i].axis >= 0 && rooms[i].counted; }
 
-/* Kernel for `extent` rows; descriptors follow. On failure there is none. */
+/* Prepares the kernel for `extent` rows and sets the descriptors. On failure there is no kernel. */
 static reed_status prepare_for(bounded_call *b, int64_t extent, reed_diagnosis *diagnosis) {
   drop_kernel(b);
   int32_t n = b->call.n_inputs + b->call.n_outputs;
@@ -80,7 +83,8 @@ static reed_status run_bounded(const void *state, const reed_kernel_buffers *buf
   return b->kernel.run(b->kernel.state, &exact);
 }
 
-/* Values that are the module's stay; those of a key are gone with the call, so they are copied. */
+/* Copies the host values that belong to the call's key, because they are gone after the call; constants of the module
+ * stay where they are. */
 static reed_status keep_values(bounded_call *b, const reed_kernel_call *call) {
   for (int32_t i = 0; i < call->n_inputs; i++) {
     b->constant[i] = call->constant[i];

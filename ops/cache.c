@@ -1,10 +1,10 @@
-/* kernel_cache: packed weights, primitives and what else is built once per program and shared by its sessions
- * (ops/kernel.h).
+/* kernel_cache: packed weights, oneDNN primitives and other values that are built once per program and shared by its
+ * sessions (ops/kernel.h). The cache does not know what the values are.
  *
- * A value is referenced while a prepared kernel holds it. Values nobody holds stay, least recently used first out,
- * while their bytes together are within IDLE_BYTES_MAX and they are no more than IDLE_MAX. A value is built outside the
- * lock; whoever else wants it meanwhile waits for it, so nothing is built twice. Builders may get other values (an
- * engine, say) from the same cache. */
+ * A value is referenced while a prepared kernel holds it. Unreferenced values stay within two limits, IDLE_MAX values
+ * and IDLE_BYTES_MAX bytes; beyond them the least recently used value is freed. A value is built outside the lock;
+ * other threads that want it wait, so nothing is built twice. A builder may get other values (an engine, say) from the
+ * same cache. */
 #include <pthread.h>
 #include <string.h>
 
@@ -14,16 +14,16 @@
 #include "ops/kernel.h"
 
 #define IDLE_BYTES_MAX ((int64_t)256 << 20)
-#define IDLE_MAX 512 /* weights of most models; primitives of sizes that do not come back are many and small */
-#define ENTRY_BYTES ((int64_t)256) /* what an entry costs besides its value, about */
+#define IDLE_MAX 512 /* the weights of most models; primitives of sizes that do not come back are many and small */
+#define ENTRY_BYTES ((int64_t)256) /* approximate cost of an entry besides its value */
 
 typedef struct entry {
-  struct entry *older, *newer; /* of idle values; `newer` also chains values on their way to be freed */
+  struct entry *older, *newer; /* neighbours among idle values; `newer` also chains values about to be freed */
   uint64_t hash;
-  uint32_t number; /* in the cache's entries */
+  uint32_t number; /* index in the cache's entries */
   kernel_cache_value value;
   int64_t n_references;
-  bool ready; /* else somebody is building it: in the by-key table only */
+  bool ready; /* false: a thread is building the value, and the entry is in by_key only */
   size_t key_bytes;
   unsigned char key[];
 } entry;
@@ -31,10 +31,10 @@ typedef struct entry {
 struct kernel_cache {
   pthread_mutex_t lock;
   pthread_cond_t built;
-  VEC_OF(entry *) entries; /* NULL: a number that is free */
+  VEC_OF(entry *) entries; /* NULL: the number is free */
   VEC_OF(uint32_t) free_numbers;
-  table by_key, by_data;  /* numbers; by_data has those that are ready */
-  entry *oldest, *newest; /* idle */
+  table by_key, by_data;  /* of entry numbers; by_data has the ready entries only */
+  entry *oldest, *newest; /* ends of the list of idle values */
   int64_t idle_bytes, n_idle;
 };
 
@@ -67,9 +67,9 @@ static entry *find_data(const kernel_cache *cache, const void *data) {
   return number == TABLE_NONE ? NULL : cache->entries.items[number];
 }
 
-/* Room in both tables, so that a value that has been built can be entered. */
+/* Reserves room in both tables, so that entering the built value cannot fail. */
 static bool link_key(kernel_cache *cache, entry *e) {
-  if (!cache->free_numbers.n) { /* one number more, and room to give all of them back */
+  if (!cache->free_numbers.n) { /* one more number, and room to give all numbers back */
     if (!VEC_ROOM(&cache->entries)) return false;
     if (cache->free_numbers.capacity < cache->entries.capacity &&
         !vec_grow((void **)&cache->free_numbers.items, &cache->free_numbers.capacity, cache->entries.capacity,
@@ -116,8 +116,8 @@ static void unlink_entry(kernel_cache *cache, entry *e) {
   cache->free_numbers.items[cache->free_numbers.n++] = e->number; /* there is room for all numbers */
 }
 
-/* Takes the oldest idle values over the limit out of the tables and gives them as a chain (newer), to be freed outside
- * the lock: freeing one may release another value of this cache. */
+/* Takes the oldest idle values beyond the limits out of the tables and returns them as a chain (`newer`). The caller
+ * frees the chain outside the lock, because freeing a value may release another value of this cache. */
 static entry *take_excess(kernel_cache *cache) {
   entry *taken = NULL;
   while ((cache->idle_bytes > IDLE_BYTES_MAX || cache->n_idle > IDLE_MAX) && cache->oldest) {
@@ -139,8 +139,8 @@ reed_status kernel_cache_open(kernel_cache **out_cache) {
   return REED_OK;
 }
 
-/* Closes and nulls. Every value must have been released. A value that holds others releases them as it goes: they turn
- * idle and are freed in turn. */
+/* Closes the cache and sets the pointer to NULL. Every value must have been released. A freed value may release other
+ * values, which then become idle and are freed too. */
 void kernel_cache_close(kernel_cache **cache) {
   kernel_cache *c = *cache;
   if (!c) return;

@@ -1,5 +1,6 @@
-/* Capability lists: the rows of ops/targets.def and what a user adds to them, read once into items that calls are
- * compared with. The form of the words is in the header. No kernel is looked up here but the custom operators' own. */
+/* Capability lists: the rows of ops/targets.def and the user's options, parsed once into items, and the comparison of a
+ * call with these items. The syntax is described in the header. The only kernels looked up here are those of custom
+ * operators. */
 #include "ops/capability.h"
 
 #include <inttypes.h>
@@ -31,14 +32,14 @@ static const target_row *row_of(const char *name, size_t n) {
 
 /* ---- one list ---- */
 
-/* Words of the text itself; n 0: any. */
+/* A part of the list's own text; n 0: any word fits. */
 typedef struct word {
   const char *text;
   size_t n;
 } word;
 
 typedef struct item {
-  bool only; /* names what there is; else what there is not */
+  bool only; /* true: an item of `only`; false: an item of `lacks` */
   word domain, op, attribute, value;
   reed_dtype dtype; /* REED_NONE: any */
 } item;
@@ -46,7 +47,7 @@ typedef struct item {
 typedef struct target {
   const target_row *row;
   bool has_only;
-  size_t first, n; /* of items */
+  size_t first, n; /* the target's items */
 } target;
 
 struct capability {
@@ -57,7 +58,8 @@ struct capability {
 
 static bool is(word w, const char *text) { return strlen(text) == w.n && memcmp(w.text, text, w.n) == 0; }
 
-/* The part of *rest before the first `mark`, which goes too; all of it where there is none. */
+/* Cuts off and returns the part of *rest before the first `mark`, or all of *rest if it has no `mark`. The mark is
+ * dropped. */
 static word take(word *rest, char mark) {
   const char *at = rest->n ? memchr(rest->text, mark, rest->n) : NULL;
   word taken = {rest->text, at ? (size_t)(at - rest->text) : rest->n};
@@ -117,7 +119,7 @@ static reed_status read_item(capability *c, word text, bool only, const reed_reg
   return VEC_PUSH(&c->items, it) ? REED_OK : diag_no_memory(diagnosis, "a list of operators");
 }
 
-/* lacks=ITEM+ITEM, only=ITEM+ITEM, or KEY=NUMBER, which is for the device. */
+/* lacks=ITEM+ITEM or only=ITEM+ITEM; KEY=NUMBER is skipped, because such options are the device's. */
 static reed_status read_option(capability *c, target *t, word option, const reed_registry *registry,
                                reed_diagnosis *diagnosis) {
   word list = option, key = take(&list, '=');
@@ -197,7 +199,7 @@ static bool value_equals(const reed_attr *a, word value) {
     case REED_ATTR_INT: snprintf(text, sizeof text, "%" PRId64, a->i); return is(value, text);
     case REED_ATTR_FLOAT: snprintf(text, sizeof text, "%g", a->f); return is(value, text);
     case REED_ATTR_STRING: return is(value, a->s);
-    case REED_ATTR_INTS: /* one of them */
+    case REED_ATTR_INTS: /* true if one of the integers fits */
       for (int64_t i = 0; i < a->n; i++) {
         snprintf(text, sizeof text, "%" PRId64, a->ints[i]);
         if (is(value, text)) return true;
@@ -209,7 +211,7 @@ static bool value_equals(const reed_attr *a, word value) {
   return false;
 }
 
-/* A default counts like a spelled attribute. */
+/* True if the call has the item's attribute; a value from the operator's row counts like a given one. */
 static bool has_attribute(const item *it, const capability_call *call) {
   if (!it->attribute.n) return true;
   const reed_attr *found = NULL;
@@ -220,8 +222,8 @@ static bool has_attribute(const item *it, const capability_call *call) {
   return found && (!it->value.n || value_equals(found, it->value));
 }
 
-/* lacks: any operand of the dtype that the kernel reads or writes; only: the first operand. What is not known fits
- * `only` and is not lacking. */
+/* An item of `lacks` fits if any operand that the kernel reads or writes has the dtype; an item of `only` fits if the
+ * first operand has it. An unknown dtype fits `only` and does not fit `lacks`. */
 static bool has_dtype(const item *it, const capability_call *call) {
   if (it->dtype == REED_NONE) return true;
   int32_t n = call->dtypes ? call->n_dtypes : 0;
@@ -233,7 +235,8 @@ static bool has_dtype(const item *it, const capability_call *call) {
   return false;
 }
 
-/* The item by which the call is lacking; *out_lacking false: it is not. NULL and lacking: `only` does not name it. */
+/* The item that makes the target lack the call; *out_lacking false: the target has it. NULL with *out_lacking true: no
+ * item of `only` names the call. */
 static const item *lack(const capability *c, const target *t, const capability_call *call, bool *out_lacking) {
   bool named = !t->has_only;
   *out_lacking = true;

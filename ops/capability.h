@@ -1,17 +1,18 @@
-/* What a target can run: operators, dtypes and attributes, as data that placement, packing and devices read alike.
+/* Capability lists: the operators, dtypes and attributes that a target can run, as data that placement, packing and
+ * devices share.
  *
- * A target is written as devices are (device/device.h): its name in ops/targets.def, perhaps a number, and options:
+ * A target is written like a device (device/device.h): its name in ops/targets.def, an optional number, and options:
  *
- *     sim                             all of it
- *     sim?lacks=Conv+TopK.f64         without Conv, and without TopK where an operand is f64
- *     sim?lacks=*.f64                 without f64, in any operator (of what the shape function reads the dtype is free)
- *     sim?lacks=Resize@mode=cubic     without Resize in that mode; Conv@packed: without Conv that has the attribute
- *     sim?only=Conv.f32+Relu          nothing but Conv whose operands may be f32, and Relu
+ *     sim                             everything
+ *     sim?lacks=Conv+TopK.f64         all but Conv, and all but TopK with an f64 operand
+ *     sim?lacks=*.f64                 no operator with an f64 operand (inputs that the shape function reads may be f64)
+ *     sim?lacks=Resize@mode=cubic     all but Resize in this mode; Conv@packed: all but Conv with this attribute
+ *     sim?only=Conv.f32+Relu          nothing but Conv on f32 operands, and Relu
  *
  * An item is OPERATOR or *, then .DTYPE, then @ATTRIBUTE or @ATTRIBUTE=VALUE; an operator of another domain may be
- * written DOMAIN::OPERATOR. `only` comes first: what it does not name is lacking; `lacks` takes away from the rest.
- * Both may be given, with & between them; options that are numbers (seed=7) are the device's business.
- * Targets with commas between them are a list: what one of them lacks the list lacks. */
+ * written DOMAIN::OPERATOR. A target may have both options, with & between them: `only` is applied first, then `lacks`
+ * takes away from the rest. Options that are numbers (seed=7) are read by the device. Targets with commas between them
+ * form a list; the list lacks whatever one of its targets lacks. */
 #ifndef OPS_CAPABILITY_H_
 #define OPS_CAPABILITY_H_
 
@@ -19,8 +20,8 @@
 #include "base/text.h"
 #include "ops/op.h"
 
-/* What a call asks of a target. Dtypes: of n_inputs inputs, then of outputs, REED_NONE where absent or not known; they
- * may be NULL. */
+/* The parts of a call that items are compared with. dtypes: n_inputs of the inputs, then those of the outputs;
+ * REED_NONE for an absent or unknown operand. The pointers may be NULL. */
 typedef struct capability_call {
   const reed_op *op;
   const reed_attrs *attrs;
@@ -29,17 +30,18 @@ typedef struct capability_call {
 } capability_call;
 
 typedef struct capability capability;
-/* Of one target or a list of them; NULL means `capability_default`. ERROR_ARGUMENT names the word that is wrong: an
+/* Parses one target or a list of targets; NULL stands for CAPABILITY_DEFAULT. ERROR_ARGUMENT names the wrong word: an
  * operator must be built in or in `registry` (NULL allowed). */
 #define CAPABILITY_DEFAULT "host,sim"
 reed_status capability_open(const char *targets, const reed_registry *registry, capability **out_capability,
                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
 void capability_close(capability **c);
-/* The targets as they were written; of NULL, "". */
+/* The text that the targets were parsed from; "" for NULL. */
 const char *capability_text(const capability *c);
-/* True where every target of the list has a kernel for the call; NULL is a target that has everything. */
+/* True if every target of the list has a kernel for the call. c NULL: a target that has everything. */
 bool capability_has(const capability *c, const capability_call *call);
-/* Appends what of the call is lacking, such as "TopK with f64" or "Resize with mode=cubic"; only where it is. */
+/* Appends the lacking part of the call, such as "TopK with f64" or "Resize with mode=cubic"; nothing if the targets
+ * have the call. */
 void capability_say_lack(const capability *c, const capability_call *call, text_buffer *out);
 
 #endif

@@ -1,4 +1,5 @@
-/* The sentences of faults that kernels report (fault.h). */
+/* Sentences for the faults that kernels record: the rows of ops/fault.def with the record's numbers filled in. Also
+ * reed_kernel_fault, which records them. */
 #include "ops/fault.h"
 
 #include <stdio.h>
@@ -39,7 +40,7 @@ static double real_of(int64_t bits) {
   return value;
 }
 
-/* The text of one {word}; `n` its length. */
+/* The text of one {word}, whose length is n. */
 static int word_text(const reed_fault *f, const char *word, size_t n, char *out, size_t capacity) {
 #define IS(text) (n == sizeof text - 1 && memcmp(word, text, n) == 0)
   if (IS("value")) return snprintf(out, capacity, "%lld", (long long)f->value);

@@ -1,4 +1,5 @@
-/* The programs of Fused operators: reading, writing, checking (fused.h). */
+/* The programs of Fused operators (fused.h): writing, reading and checking their text. Computing them is in
+ * ops/cpu/elementwise/fused.c. */
 #include "ops/fused.h"
 
 #include <string.h>
@@ -39,7 +40,7 @@ typedef struct reading {
 
 static size_t word_length(const char *word) { return strcspn(word, " ;"); }
 
-/* n digits as a number below `limit`; -1: they are not. */
+/* The n digits as a number below `limit`; -1 if they are no such number. */
 static int64_t whole_number(const char *digits, size_t n, int64_t limit) {
   int64_t number = 0;
   for (size_t i = 0; i < n; i++) {
@@ -82,14 +83,14 @@ static const char *read_attr(const reading *r, fused_step *step, const char *wor
   return read_value(r, step, attr, word + equals + 1, n - equals - 1);
 }
 
-/* The values of the operator's row for what the text leaves out. */
+/* Adds the row's values of the attributes that the text leaves out. */
 static const char *complete(fused_step *step) {
   reed_attr all[2 * FUSED_ATTRS];
   const reed_attrs given = fused_attrs(step);
   for (int32_t i = 0; i < step->op->n_attrs; i++)
     if (step->op->attrs[i].required && !reed_attrs_find(&given, step->op->attrs[i].name))
       return "an attribute is missing";
-  step->n_attrs = op_attrs_complete(step->op, &given, all).n; /* no more than FUSED_ATTRS: all are of the row */
+  step->n_attrs = op_attrs_complete(step->op, &given, all).n; /* at most FUSED_ATTRS: all are in the row */
   memcpy(step->attrs, all, (size_t)step->n_attrs * sizeof *all);
   return NULL;
 }

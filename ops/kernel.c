@@ -1,4 +1,5 @@
-/* What kernels of every device share: how they say what is wrong. */
+/* Helpers for the kernels of every device: diagnosing a failure, and the kernel for calls whose outputs have no
+ * elements. */
 #include "ops/kernel.h"
 
 #include <stdarg.h>

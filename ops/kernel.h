@@ -7,22 +7,23 @@
 
 #include "ops/op.h"
 
-/* Belongs to a program (the weight cache) and a session (threads); kernels borrow it while preparing. */
+/* The surroundings of a prepared kernel: the program's weight cache and the session's threads. Kernels borrow it while
+ * preparing. */
 typedef struct reed_kernel_env {
-  int n_threads;              /* of the OpenMP team a kernel may use; >= 1 */
+  int n_threads;              /* size of the OpenMP team that a kernel may use; >= 1 */
   struct kernel_cache *cache; /* packed weights and primitives shared by a program's sessions; NULL: none */
-  /* A kernel tells that it keeps a constant in a form of its own and will not read its elements any more; NULL: nobody
-   * wants to know. Any thread. */
+  /* Called by a kernel, on any thread, that keeps a constant in a form of its own and will not read the constant's
+   * elements any more; NULL: not wanted */
   void (*constant_packed)(const void *context, const void *data, int64_t bytes);
   const void *context;
-  const int *cancel; /* base/cancel.h: kernels poll it while they run; outlives the kernels. NULL: nobody asks */
+  const int *cancel; /* base/cancel.h: kernels poll it while they run; outlives the kernels. NULL: not polled */
 } reed_kernel_env;
 
 /* The host's kernel for op (ops/cpu); NULL for control flow. */
 reed_kernel_prepare_fn kernel_cpu(const reed_op *op);
 
-/* The operator's kernel for devices of one name: its own for that name, else the host's where the device runs that too
- * (NULL: it does not). */
+/* The operator's kernel for devices of this name: the custom operator's own kernel for the name, otherwise host_kernel
+ * (NULL for a device that cannot run host kernels). */
 static inline reed_kernel_prepare_fn kernel_on(const reed_op *op, const char *device,
                                                reed_kernel_prepare_fn host_kernel) {
   for (int32_t i = 0; i < op->n_kernels; i++)
@@ -30,18 +31,18 @@ static inline reed_kernel_prepare_fn kernel_on(const reed_op *op, const char *de
   return host_kernel;
 }
 
-/* True where no output can have an element: *out_kernel does nothing then, on any device, and the operator's own is not
- * asked: it may rely on an output with elements (a bounded one: with room for some). The inputs may be of any extents
- * here (2^60 rows without columns), which a loop over them would not come back from. */
+/* True for a call whose outputs can have no elements: *out_kernel then does nothing, on any device. The operator's own
+ * kernel is not asked, because it may rely on outputs with elements (or, if bounded, with room for some). Inputs may
+ * have any extents here, such as 2^60 rows without columns, over which a loop would not end. */
 bool kernel_is_nothing(const reed_kernel_call *call, reed_kernel *out_kernel);
 
-/* Things built once per program and shared by all sessions: packed weights by (constant's address, layout key).
- * Thread-safe. */
+/* Values that are built once per program and shared by all its sessions, such as packed weights by (constant's address,
+ * layout key). Thread-safe. */
 typedef struct kernel_cache kernel_cache;
 reed_status kernel_cache_open(kernel_cache **out_cache) REED_MUST_CHECK;
 void kernel_cache_close(kernel_cache **cache);
-/* The value under `key` (key_bytes bytes), building it with build(context, &value) when it is not there. Values live
- * until the cache closes or, over its limit of bytes, until no user retains them; release each gotten value with
+/* The value under `key` (key_bytes bytes); an absent value is built with build(context, &value). An unreferenced value
+ * lives until the cache closes or needs its place for newer ones. Every gotten value is released with
  * kernel_cache_release. */
 typedef struct kernel_cache_value {
   void *data;

@@ -1,4 +1,4 @@
-/* The operator table as JSON, for `vm ops`. */
+/* The operator table as JSON, built-in rows and custom operators: reed_operators_json, behind `vm ops`. */
 #include <math.h>
 
 #include "base/desc.h"
@@ -6,7 +6,7 @@
 #include "ops/op.h"
 #include "reed/reed.h"
 
-/* A property that is only written where it holds. */
+/* Writes a flag only if it is true. */
 static void put_flag(json_writer *json, const char *key, bool value) {
   if (value) json_bool(json, key, true);
 }
@@ -49,13 +49,13 @@ static void put_output(json_writer *json, const reed_op *op, const reed_op_outpu
   json_end_object(json);
 }
 
-/* Infinities, which JSON has not, as texts. */
+/* Writes a number; an infinity, which JSON does not have, becomes a text. */
 static void put_float(json_writer *json, const char *key, float value) {
   if (isfinite(value)) json_float(json, key, value);
   else json_string(json, key, value < 0 ? "-inf" : value > 0 ? "inf" : "nan");
 }
 
-/* The value where a call leaves the attribute out; of a tensor its dtype and extents. */
+/* Writes the attribute's value in the row; a tensor is written as its dtype and extents. */
 static void put_default(json_writer *json, reed_attr_type type, const reed_attr *value) {
   const char *key = "default";
   char text[128];

@@ -1,4 +1,5 @@
-/* The order of packed weights (packed.h). */
+/* Packed weights (packed.h): choosing the order for a call, and copying plain weights to this order and back. The
+ * kernels that read packed weights are in ops/cpu/product/. */
 #include "ops/packed.h"
 
 #include <string.h>
@@ -6,8 +7,9 @@
 #include "base/desc.h"
 
 #define WINDOWS_MOST \
-  (1 << 22)                   /* elements that the windows of a tile reach over: at an image's edge kernels copy them */
-#define CHANNELS_AT_A_TIME 16 /* what is written to stays in the cache */
+  (1 << 22)                   /* elements under the windows of a tile, at most: at an image's edge kernels copy them \
+                               */
+#define CHANNELS_AT_A_TIME 16 /* channels per step, so that the written part stays in the cache */
 
 /* ---- which order ---- */
 
@@ -28,13 +30,13 @@ static bool all_are(const reed_attrs *attrs, const char *name, int64_t value) {
   return true;
 }
 
-/* One spatial axis is the columns of one row. */
+/* A call with one spatial axis is seen as one row with columns. */
 static void read_taps(const reed_desc *plain, int64_t *out_taps) {
   out_taps[0] = plain->rank == 4 ? plain->dims[2] : 1;
   out_taps[1] = plain->dims[plain->rank - 1];
 }
 
-/* Columns that the windows of a tile of 8 pixels reach over, times rows and channels. */
+/* True if few enough elements lie under the windows of a tile of 8 pixels: columns times rows times channels. */
 static bool windows_are_small(const reed_attrs *attrs, const reed_desc *plain) {
   int64_t taps[2], n_strides, n_dilations;
   const int64_t *strides = reed_attrs_ints(attrs, "strides", &n_strides),
@@ -65,7 +67,7 @@ static bool convolution(const reed_attrs *attrs, packed_order *o) {
   return groups == 1 && windows_are_small(attrs, plain);
 }
 
-/* Windows side by side: each tap makes pixels of its own. */
+/* A transposed convolution whose windows do not overlap: each tap writes pixels of its own. */
 static bool transposed_convolution(const reed_attrs *attrs, packed_order *o) {
   const reed_desc *plain = &o->plain;
   const char *pads = op_attr_string(attrs, "auto_pad");
@@ -97,7 +99,7 @@ static bool matrix(const reed_attrs *attrs, bool gemm, packed_order *o) {
   return true;
 }
 
-/* Elements of all parts; -1: more than memory can have. */
+/* The number of elements of all parts; -1: more than memory can have. */
 static int64_t count(const packed_order *o) {
   int64_t columns = o->depthwise ? o->outputs : (o->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP,
           n = o->n_parts;
@@ -142,7 +144,7 @@ reed_desc packed_desc(const packed_order *order) {
 
 /* ---- moving ---- */
 
-/* A row of a panel and its weights, which may lie at any address. */
+/* One row of a panel, and where its weights are; they may lie at any address. */
 typedef struct panel_row {
   char *panel, *plain;
   int64_t n, width, step; /* outputs; columns; distance of outputs in the plain weights */

@@ -1,5 +1,5 @@
-/* The registry: the custom operators of a program, and operators by domain and name. It borrows its operators and owns
- * the shared objects it has loaded; the built-in operators' rows are in table.c. */
+/* The registry of custom operators, and finding operators by domain and name. A registry borrows its operators and owns
+ * the shared objects that it has loaded. The rows of the built-in operators are in ops/table.c. */
 #include "ops/op.h"
 
 #include <dlfcn.h>
@@ -71,7 +71,7 @@ static bool lacks_value(const reed_op_attr *attr) {
   return false;
 }
 
-/* What is wrong with a custom operator's struct; NULL: nothing. */
+/* A text for the first error in a custom operator's struct; NULL: the struct is valid. */
 static const char *flaw(const reed_op *op) {
   const reed_dtype_set known = ((1u << REED_DTYPE_COUNT) - 1) & ~(1u << REED_NONE);
   if (!op->domain) return "has no domain";
@@ -155,11 +155,11 @@ reed_status reed_registry_load(reed_registry *registry, const char *path, reed_d
   else if (!VEC_ROOM(&registry->plugins)) status = diag_no_memory(diagnosis, "operator registry");
   else status = register_operators(registry, diagnosis);
   if (status) {
-    registry->ops.n = n_before; /* operators of an object that is about to be closed must not stay */
+    registry->ops.n = n_before; /* the object is about to be closed, so its operators must not stay */
     dlclose(handle);
     return status;
   }
-  if (!VEC_PUSH(&registry->plugins, handle)) { /* the plugin may itself have loaded plugins */
+  if (!VEC_PUSH(&registry->plugins, handle)) { /* not reserved earlier: the plugin may have loaded plugins */
     registry->ops.n = n_before;
     dlclose(handle);
     return diag_no_memory(diagnosis, "operator registry");

@@ -1,5 +1,5 @@
-/* ops/op.def expanded into rows. Nothing here runs anything: shape functions (shapefuncs/) and kernels (ops/<device>/)
- * of built-in operators are found by tables of their own. */
+/* The rows of the built-in operators: ops/op.def expanded into reed_op structs. Shape functions (shapefuncs/table.c)
+ * and kernels (ops/cpu/table.c) of these operators are in tables of their own. */
 #include "ops/op.h"
 
 #define BIT(dtype) (1u << REED_##dtype)
@@ -50,7 +50,8 @@
 #define OUT_OPT(name, exactness, rule) OUTPUT(name, exactness, rule, true, false)
 #define OUT_VAR(name, exactness, rule) OUTPUT(name, exactness, rule, false, true)
 
-/* ONNX's numbers are f32: a value that is written in a model and one that is left out have the same bits. */
+/* f32, because ONNX's numbers are f32: a value given by a model and the same value from the row then have the same
+ * bits. */
 static const float zero = 0;
 #define VALUE_INT(value) .i = value
 #define VALUE_FLOAT(value) .f = (double)(float)(value)
@@ -104,7 +105,7 @@ op_id op_id_of(const reed_op *op) {
   return offset < sizeof builtins ? (op_id)(offset / sizeof *builtins) : OP_COUNT;
 }
 
-/* The declaration of operand i in a list whose last entry may stand for any number. */
+/* The declaration of operand i; the last entry of the list may stand for any number of operands. */
 #define OPERAND_AT(list, n, i) \
   ((i) < 0 ? NULL : (i) < (n) ? &(list)[i] : (n) > 0 && (list)[(n)-1].variadic ? &(list)[(n)-1] : NULL)
 
