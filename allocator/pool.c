@@ -21,24 +21,24 @@ enum {
       36, /* 64, 128 .. 512 by 64, then four to each doubling up to SMALL_MAX: at most a fifth of an object is lost */
   LARGE_UNIT = 4096,      /* large blocks are multiples of it */
   SLAB_BYTES = 64 * 1024, /* for objects up to a sixteenth of it; else four objects */
-  CHUNK_BYTES = 2 << 20,  /* least that is asked of the device while the cap allows */
+  CHUNK_BYTES = 2 << 20,  /* least size of a chunk while the cap allows */
   HEADER_BATCH = 64,
-  HEADERS_PER_CALL = 3,  /* most that one allocation uses: a chunk, what is split off it, and an object */
-  KEPT_BYTES = 16 << 20, /* a free block of this size or more is kept for large requests: */
-  KEPT_SHARE =
-      16, /* requests of at least this part of it, because a small block that stays would prevent its use as a whole */
-  SLACK = 4, /* free chunks may make up a quarter of the most that was ever in use */
+  HEADERS_PER_CALL = 3,  /* most that one allocation uses: a chunk, the rest split off it, and an object */
+  KEPT_BYTES = 16 << 20, /* a free block of this size or more is kept for large requests */
+  KEPT_SHARE = 16,       /* a request is large for a kept block from this part of it on */
+  SLACK = 4,             /* free chunks may make up a quarter of the most that was ever in use */
 };
 
 typedef struct block block;
 struct block {
-  storage storage;       /* first: what the caller holds. data is set in every block, bytes as requested while in use */
-  int64_t bytes;         /* rounded */
-  bool free;             /* large blocks: on a list of free ones */
-  block *before, *after; /* large blocks: neighbours in their chunk */
-  block *previous, *next; /* neighbours in the list it is on */
-  block *slab;            /* objects: the block it was carved from */
-  block *objects;         /* slabs: given back ones */
+  storage
+      storage; /* first: the caller's view of the block. data is set in every block; bytes as requested, while in use */
+  int64_t bytes;          /* rounded */
+  bool free;              /* large blocks: on a list of free ones */
+  block *before, *after;  /* large blocks: neighbours in their chunk */
+  block *previous, *next; /* neighbours in the list that holds the block */
+  block *slab;            /* objects: the slab that holds the object */
+  block *objects;         /* slabs: free objects */
   int32_t class, n_carved, n_used;
 };
 
@@ -123,6 +123,8 @@ static void free_remove(pool *p, block *b) {
 
 /* ---- large blocks ---- */
 
+/* True if a free block is kept for larger requests than `bytes`, because a small block that stays in use would prevent
+ * its use as a whole. */
 static bool kept(const block *b, int64_t bytes) { return b->bytes >= KEPT_BYTES && b->bytes / KEPT_SHARE > bytes; }
 
 /* The smallest free block of at least `bytes`; NULL: none. */

@@ -1,5 +1,5 @@
-/* Asynchronous runs: the session runs on a thread of libuv's pool, the caller hears of it on the thread of its own
- * loop. */
+/* Asynchronous runs: a session runs on a thread of libuv's pool, and the caller's `done` is called on the thread of its
+ * own loop. Runs on the caller's thread: session.c. */
 #include <uv.h>
 
 #include "vm/session.h"
@@ -26,7 +26,7 @@ static void run_free(async_run *run) {
 /* The session belongs to this run from run_async to the end of this function: `done` may run or close it. */
 static void on_pool_thread(uv_work_t *work) {
   async_run *run = work->data;
-  if (!claim_begin(&run->ticket)) { /* the session was closed: it is gone */
+  if (!claim_begin(&run->ticket)) { /* the session was closed and must not be touched */
     run->status = diag_fail(&run->diagnosis, REED_ERROR_CANCELLED, "the session was closed before the run began");
     return;
   }

@@ -1,4 +1,5 @@
-/* The rule itself is ops/bound.h's; this file reads registers for it. */
+/* Bounds of counted registers: reads extents from registers and applies the rule of ops/bound.h. The rule itself is not
+ * here. */
 #include "vm/bound.h"
 
 #include "base/diag.h"

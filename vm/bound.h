@@ -1,5 +1,5 @@
-/* Registers whose extent along one axis only a kernel knows yet, as operands of further calls (docs/epochs.md, "Extent
- * and capacity"). */
+/* Counted registers (one extent is reported by a kernel and not fetched yet) as operands of further calls
+ * (docs/epochs.md, "Extent and capacity"). */
 #ifndef VM_BOUND_H_
 #define VM_BOUND_H_
 

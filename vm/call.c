@@ -1,4 +1,5 @@
-/* Calls of operators: shape functions, preparing kernels, launching them. */
+/* Calls of operators: shape functions, preparing kernels, launching them. Kernels themselves are in the devices; calls
+ * planned as part of an epoch: epoch/plan.c. */
 #include "vm/call.h"
 #include "ops/bounded_call.h"
 #include "shapefuncs/shapefn.h"
@@ -8,8 +9,8 @@
 
 #include <string.h>
 
-/* Which axis of output 0 has the count of the counted inputs. A bound of 1 could stand on any axis of extent 1, so that
- * the extents for a count of 2 are asked instead. */
+/* Extents of output 0 from which the axis with the inputs' count can be read. With a bound of 1 the shape function is
+ * called again for a count of 2, because the bound of 1 could stand on any axis of extent 1. */
 static reed_status shape_at_bound(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
                                   reed_shape_input *given, reed_shape_output *outputs, uint32_t n_outputs) {
   const module_site *c = &run->program->module->sites[site];
@@ -151,7 +152,7 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const
     return at_site(run, i->site,
                    diag_fail(run->diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s': no kernel on device '%s'", op->name,
                              call.node, on->device->name));
-  if (device != 0 && !c->dtypes) { /* else the session has asked when it was opened */
+  if (device != 0 && !c->dtypes) { /* with dtypes in the module, opening the session has checked the target */
     reed_status capable = target_check_call(devices->items[device].target, &call);
     if (capable != REED_OK) return at_site(run, i->site, capable);
   }
@@ -161,8 +162,8 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const
   return status;
 }
 
-/* The operands' memory. Input pointers of absent operands are NULL, and of those whose extents are all that the
- * operator reads. */
+/* Collects the operands' memory. An input's pointer is NULL if the input is absent or the operator reads only its
+ * extents. */
 static reed_status gather_pointers(vm_run *run, const insn_invoke *i, const void **in, void **out) {
   const ref *base = &run->r.items[frame_top(run)->r_base];
   for (uint32_t k = 0; k < i->n_inputs; k++) {
@@ -182,8 +183,7 @@ static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device,
                           const reed_kernel_buffers *buffers, profile_kind kind) {
   s->run.profile.n_kernels += kind == PROFILE_KERNEL;
   if (kind == PROFILE_KERNEL && ++s->run.n_launched == s->run.cancel_at) claim_cancel(&s->claim);
-  if (device == 0 && !s->run.profile.spans)
-    return kernel->run(kernel->state, buffers); /* what the host's launch does */
+  if (device == 0 && !s->run.profile.spans) return kernel->run(kernel->state, buffers); /* as the host's launch does */
   profile_event *event = profile_note(&s->run.profile, kind, i->site, (int8_t)device);
   if (device == 0) {
     if (event) event->span.begin_ns = clock_now_ns();
@@ -205,8 +205,9 @@ bool call_is_shaped(const vm_run *run, const insn_invoke *i) {
   return shaped;
 }
 
-/* Whether the registers of the outputs have the extents that the site's shape function gives: in an epoch that keeps
- * rule V56 those that a `shape` of the site has left there, else those of another call. */
+/* Checks that the output registers have the extents that the site's shape function gives. In an epoch that keeps rule
+ * V56, it is enough that a `shape` of the site wrote them last; otherwise the shape function is called again and its
+ * extents compared. */
 static reed_status check_shaped(reed_session *s, const insn_invoke *i) {
   epoch_entry *e = s->epoch.entry;
   bool trusted = e && s->run.program->module->epochs_shaped[e->epoch] && call_is_shaped(&s->run, i);

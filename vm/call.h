@@ -7,10 +7,11 @@
 
 reed_status exec_shape(reed_session *s, const uint32_t *w) REED_MUST_CHECK;
 reed_status exec_invoke(reed_session *s, const uint32_t *w) REED_MUST_CHECK;
-/* Shape function of a call whose operands are registers: inputs with or without flags (the table's are used). */
+/* Calls the shape function of a site on registers. Flags in the input words are ignored; the operator's row says which
+ * inputs are read as values. */
 reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
                        reed_shape_output *outputs, uint32_t n_outputs) REED_MUST_CHECK;
-/* Whether a `shape` of the site was the last to write each output: the registers remember. */
+/* True if each output register was last shaped by a `shape` of the site, according to the register's shaped_by. */
 bool call_is_shaped(const vm_run *run, const insn_invoke *i);
 /* Prepares the site's kernel on a physical device for the registers' present extents. */
 reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const insn_invoke *i,

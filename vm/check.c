@@ -35,8 +35,8 @@ reed_status exec_assert_shape(vm_run *run, const ref *r, const module_type *type
   return status;
 }
 
-/* "dim 1 of input 'x'": another parameter of the function at hand that declares the dim under the same name and has the
- * extent; words that fit any program where there is none. */
+/* Text for a diagnosis, "dim 1 of input 'x'": another parameter of the current function that declares the same symbol
+ * and has the extent. A general phrase if no parameter does. */
 static const char *dim_met_first(const vm_run *run, const ref *r, const char *symbol, int64_t extent, char out[320]) {
   const module_function *f = frame_top(run)->function;
   snprintf(out, 320, "where it was met first");

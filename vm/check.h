@@ -1,4 +1,4 @@
-/* Types that are promised between functions, and single elements read on the host. */
+/* Checks of registers against declared types at function borders, and single elements read on the host. */
 #ifndef VM_CHECK_H_
 #define VM_CHECK_H_
 

@@ -1,11 +1,13 @@
-/* Copies between devices and what `sync` completes: read-backs and reported extents. */
+/* Copies between devices, and the fetches that `sync` completes: read-backs and reported extents. Queues and their
+ * order: devices.c. */
 #include "vm/copy.h"
 #include "bytecode/operands.h"
 #include "vm/memory.h"
 
 #include <string.h>
 
-/* In an epoch from where the plan says: the slot in the host's arena, or where the bytes lie in it. */
+/* Copies host bytes to an accelerator. In an epoch the plan names the source: a slot in the host's arena, or the place
+ * of the bytes in that arena. */
 static reed_status copy_from_host(reed_session *s, vm_device *on, const tensor *target, const ref *source,
                                   device_span *span) {
   epoch_entry *e = s->epoch.entry;
@@ -14,7 +16,7 @@ static reed_status copy_from_host(reed_session *s, vm_device *on, const tensor *
   const epoch_copy *planned = &e->copies.items[s->epoch.copy_cursor++];
   vm_device *host = &s->devices.items[0];
   copy_slot slot = {host->arena, source->t.data};
-  if (planned->slot >= 0) /* no arena: all that would be in it is empty */
+  if (planned->slot >= 0) /* no arena: all its roots are empty */
     slot.data = host->arena ? (char *)host->arena->data + e->roots.items[planned->slot].offset : NULL;
   host->arena_is_read = true;
   return device_copy_in(on, target, source->t.data, source->bytes, &slot, true, span, s->run.diagnosis);
@@ -122,7 +124,8 @@ reed_status exec_readback(reed_session *s, const uint32_t *w) {
   return REED_OK;
 }
 
-/* Tensors that share a count: it is read back once. *out_target one reference, NULL on the host. */
+/* True if another register with the same count has been fetched, so that the count is read back once. *out_target: one
+ * reference, NULL on the host. */
 static bool fetched_already(const vm_run *run, const int64_t *extent, storage **out_target) {
   for (size_t i = 0; i < run->fetches.n; i++) {
     const pending_fetch *f = &run->fetches.items[i];

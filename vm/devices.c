@@ -1,9 +1,10 @@
-/* A session's devices: opening and closing, the order of their two queues, and what waits for all of them.
+/* A session's devices: opening and closing, the order of each device's two queues, and waiting for all of them. The
+ * instructions that copy: copy.c.
  *
- * Order. The two queues of a device run side by side; an event is recorded and waited for only where one has work that
- * the other must not overtake. Kernels wait for all copies enqueued before them. Copies wait for the kernels before
- * them at the border of an epoch, where memory changes hands; a copy from the host inside an epoch needs no more,
- * because the plan keeps its target free from the epoch's beginning on. */
+ * Order. The two queues of a device run side by side. An event is recorded and waited for only if one queue has work
+ * that the other must not overtake. Kernels wait for all copies enqueued before them. Copies wait for the kernels
+ * before them at the border of an epoch, where memory changes hands; a copy from the host inside an epoch need not wait
+ * again, because the plan keeps its target's memory unshared from the epoch's beginning on. */
 #include "vm/devices.h"
 
 #include "loader/loader.h"
@@ -69,7 +70,7 @@ static reed_status bind_all(vm_devices *devices, const char *names, reed_program
   return status;
 }
 
-/* Every device asked for what the module calls on it. */
+/* Checks every device's list of capabilities against the module's calls on that device. */
 static reed_status check_targets(const vm_devices *devices, const reed_program *program, reed_diagnosis *diagnosis) {
   reed_status status = REED_OK;
   for (int32_t i = 1; i < program->module->n_devices && status == REED_OK; i++)
@@ -77,7 +78,7 @@ static reed_status check_targets(const vm_devices *devices, const reed_program *
   return status;
 }
 
-/* A packed constant is in memory twice: of the mapped file's copy only what else reads it needs to stay. */
+/* Lets the system drop the mapped file's pages of a constant whose packed copy is in memory. */
 static void forget_constant(const void *m, const void *data, int64_t bytes) { module_forget(m, data, bytes); }
 
 reed_status devices_open(vm_devices *devices, reed_program *program, const reed_session_options *options,

@@ -1,5 +1,5 @@
 /* The devices of a session: which device a module device is bound to, its two queues and their order, pools and arenas,
- * host slots of copies, the store of outputs. What runs on them and when is not decided here. */
+ * host slots of copies, the store of outputs. The instructions that use them: call.c, copy.c, epoch/. */
 #ifndef VM_DEVICES_H_
 #define VM_DEVICES_H_
 
@@ -16,21 +16,21 @@
 /* One device as the session uses it. On the host (number 0) only device, memory and arena are set. */
 typedef struct vm_device {
   device *device;
-  capability *target;            /* what an accelerator can run */
+  capability *target;            /* the accelerator's list of capabilities */
   const device_interface *on;    /* the device's functions */
   device_queue *compute;         /* kernels and copies within the device */
   device_queue *copies;          /* copies from and to the host */
   device_event *computed;        /* the end of compute's work, when copies last had to wait for it */
-  device_event *copied;          /* the other way round */
-  pool *memory;                  /* what outlives an epoch */
-  pool *slots;                   /* pinned host memory: what copies read and write */
+  device_event *copied;          /* the end of copies' work, when compute last had to wait for it */
+  pool *memory;                  /* tensors that outlive an epoch */
+  pool *slots;                   /* pinned host memory that copies read and write */
   storage *arena;                /* of the epoch being executed */
   bool arena_is_read;            /* the host's: copies that read it were enqueued since the last synchronisation */
   program_constants *constants;  /* of the program on this device, shared with other sessions */
   VEC_OF(storage *) held;        /* slots and sources of copies in flight: until the next synchronisation */
   bool busy;                     /* work was enqueued since the last synchronisation */
-  bool has_launches, has_copies; /* of which the other queue does not know yet */
-  bool at_border;                /* memory was given out since copies last waited for compute */
+  bool has_launches, has_copies; /* work that the other queue has not waited for yet */
+  bool at_border;                /* memory has changed hands since copies last waited for compute */
 } vm_device;
 
 typedef struct vm_devices {
@@ -39,7 +39,7 @@ typedef struct vm_devices {
   int32_t bind[MODULE_MAX_DEVICES]; /* module device -> physical device */
   output_store *outputs;
   int32_t pinned_by;        /* the accelerator in whose pinned memory outputs and the host's arena lie; 0: none */
-  int64_t max_output_bytes; /* larger ones are left to the pool, which says why they can not be */
+  int64_t max_output_bytes; /* larger outputs are left to the pool, whose diagnosis names the cause */
   int64_t cap_bytes;
   reed_kernel_env env; /* of kernels while they are prepared */
 } vm_devices;
@@ -47,17 +47,18 @@ typedef struct vm_devices {
 /* cancel: base/cancel.h, for kernels to poll. On failure *devices is still to be closed. *devices is zero before. */
 reed_status devices_open(vm_devices *devices, reed_program *program, const reed_session_options *options,
                          const int *cancel, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Nothing may refer to their memory any more but outputs. */
+/* Closes all devices. Only outputs may still refer to their memory. */
 void devices_close(vm_devices *devices);
-/* Whether work is enqueued that nobody has waited for. */
+/* True if work is enqueued that no synchronisation has waited for. */
 bool devices_busy(const vm_devices *devices);
 /* Waits for every queue; the first failure of queued work is reported here, in the diagnosis of the run. */
 reed_status devices_synchronize(vm_devices *devices, vm_run *run) REED_MUST_CHECK;
-/* Storage for what may become an output, else of the device's pool. */
+/* Storage from the store of outputs if `returned` (the tensor may become an output), else from the device's pool. */
 reed_status devices_allocate(vm_devices *devices, int32_t device, int64_t bytes, bool returned, storage **out_storage,
                              reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
-/* Whether a copy in a run section reads the host's arena, so that its plan says from where (physical devices). */
+/* True if a copy in a run section reads the host's arena, so that the epoch's plan holds its source. from, to: physical
+ * devices. */
 static inline bool devices_plan_copy(const vm_devices *devices, int32_t from, int32_t to) {
   return from == 0 && to == devices->pinned_by && to != 0;
 }
@@ -71,20 +72,20 @@ typedef struct copy_slot {
   storage *owner;
   void *data;
 } copy_slot;
-/* Copies bytes of the host to the device. The copy reads the slot (NULL: one of its own), where the bytes are put first
- * unless source is the slot; the slot must not change until the next synchronisation, the source may when this returns.
- * in_plan: the target's memory is no other tensor's from the beginning of the epoch on, so that the copy need not wait
- * for kernels of this epoch. */
+/* Copies bytes of the host to the device. The bytes are first put into the slot (NULL: a new slot) unless source is the
+ * slot itself, and the copy reads the slot. The slot must not change before the next synchronisation; the source may
+ * change when the function returns. in_plan: no other tensor uses the target's memory from the beginning of the epoch
+ * on, so the copy need not wait for kernels of this epoch. */
 reed_status device_copy_in(vm_device *d, const tensor *target, const void *source, int64_t bytes, const copy_slot *slot,
                            bool in_plan, device_span *span, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Copies to memory of the host and waits: for a module device that is bound to the host while another is not. */
+/* Copies to memory of the host and waits; used when one module device is bound to the host and another is not. */
 reed_status device_fetch(vm_device *from, vm_run *run, void *target, const tensor *source, int64_t bytes,
                          device_span *span) REED_MUST_CHECK;
 /* Copies between accelerators, through slots of both; waits for the first one's copies. */
 reed_status device_copy_across(vm_device *from, vm_device *to, vm_run *run, const tensor *target, const tensor *source,
                                int64_t bytes, bool in_plan, device_span *span) REED_MUST_CHECK;
-/* Begins a copy to `target`, a slot or an output, which is held until the next synchronisation, as source_storage (NULL
- * allowed) is. */
+/* Begins a copy to `target`, a slot or an output. Keeps references to target and source_storage (NULL allowed) until
+ * the next synchronisation. */
 reed_status device_copy_out(vm_device *d, storage *target, storage *source_storage, const void *source, int64_t bytes,
                             device_span *span, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 

@@ -1,8 +1,8 @@
 /* The interpreter loop: moves, scalar arithmetic, control, objects. Everything larger is one call: call.c, check.c,
  * copy.c, memory.c, sequence.c, epoch/.
  *
- * Code has been verified: operands are in range, registers defined, targets are instructions. What only the run can
- * show (kinds behind ADT fields, scalar overflow, depth and budget) is checked here. Register pointers are read anew
+ * Code has been verified: operands are in range, registers defined, targets are instructions. Conditions known only at
+ * run time (kinds of ADT fields, scalar overflow, depth and budget) are checked here. Register pointers are read anew
  * after anything that may push a frame. */
 #include "vm/interp.h"
 
@@ -58,8 +58,8 @@ static reed_status do_call(reed_session *s, const uint32_t *w, uint32_t return_p
     ref_assign(&s->run.objects, &callee[n_captured + i], &caller[c.arguments[i]]);
   for (uint32_t i = 0; i < c.n_scalar_arguments; i++)
     s->run.s.items[frame_top(&s->run)->s_base + i] = s->run.s.items[caller_s + c.scalar_arguments[i]];
-  /* Parameters' types are promises between functions that reach this point through ADTs and closures: checked where
-   * declared. */
+  /* The verifier cannot check arguments that come through ADTs and closures; so declared parameter types are checked at
+   * every call. */
   const module *m = s->run.program->module;
   const module_function *f = frame_top(&s->run)->function;
   for (uint32_t i = 0; i < f->n_r_params; i++) {
@@ -113,7 +113,7 @@ static reed_status arithmetic(reed_session *s, insn_id id, int64_t a, int64_t b,
     case INSN_S_LE: *out = a <= b; return REED_OK;
     case INSN_S_AND: *out = a && b; return REED_OK;
     case INSN_S_OR: *out = a || b; return REED_OK;
-    default: return REED_OK; /* not arithmetic: never asked */
+    default: return REED_OK; /* not arithmetic: never reached */
   }
 }
 
@@ -224,7 +224,7 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
       case INSN_S_LE:
       case INSN_S_AND:
       case INSN_S_OR: {
-        OPERANDS(s_add); /* the operands of all of them */
+        OPERANDS(s_add); /* all these instructions have the operands of s.add */
         status = arithmetic(s, insn_id_at(w), S(i.a), S(i.b), &S(i.dst));
         if (status == REED_OK) status = WROTE_S(i.dst);
         break;
@@ -317,7 +317,8 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
         if (r->kind != REF_OBJECT || r->object->kind != OBJECT_SEQUENCE) {
           status = diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "a sequence is needed");
         } else {
-          ref item = {0}; /* held over object_own: pushing a sequence into itself appends what it was */
+          ref item = {
+              0}; /* a reference held over object_own, because pushing a sequence into itself appends its old value */
           ref_assign(&s->run.objects, &item, R(i.item));
           if (!object_own(&s->run.objects, r) || !object_push(&s->run.objects, r->object, &item))
             status = diag_no_memory(s->run.diagnosis, "a sequence");

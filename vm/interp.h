@@ -1,4 +1,4 @@
-/* The interpreter loop. */
+/* The interpreter loop's entry. Opening sessions, inputs and outputs: session.c. */
 #ifndef VM_INTERP_H_
 #define VM_INTERP_H_
 

@@ -1,4 +1,5 @@
-/* Memory of single registers. Plans of epochs give memory elsewhere: epoch/place.c. */
+/* Memory of single registers, one instruction at a time. The memory of an epoch's run section is given at once:
+ * epoch/place.c. */
 #include "vm/memory.h"
 
 #include <string.h>
@@ -20,7 +21,7 @@ reed_status exec_alloc(reed_session *s, ref *r) {
   reed_status status = give_memory(s, r);
   if (status != REED_OK) return status;
   if (r->t.device == 0 && r->bytes)
-    memset(r->t.data, 0, (size_t)r->bytes); /* hand-written code may read before it fills */
+    memset(r->t.data, 0, (size_t)r->bytes); /* hand-written code may read the register before it fills it */
   r->kind = REF_STORED;
   return REED_OK;
 }
@@ -57,7 +58,7 @@ reed_status exec_move(reed_session *s, uint32_t target, uint32_t source) {
     to->shaped_by = 0;
     return s->epoch.in_shape_section ? active_note_write(&s->epoch, target, s->run.diagnosis) : REED_OK;
   }
-  /* From a key: its elements are copied, as in exec_view. */
+  /* The source is a key: its elements are copied, as in exec_view. */
   if (from->kind != REF_STORED || from->t.device != 0) return not_a_tensor(&s->run, from, "a host tensor");
   ref made = {0};
   if (!ref_set_shaped(&s->run.objects, &made, &from->t.desc, 0, -1))

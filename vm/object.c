@@ -1,4 +1,5 @@
-/* Objects that registers hold besides tensors: their counts and their ends (object.h). */
+/* Counting, copying and freeing of the objects that registers refer to (object.h). The instructions on objects:
+ * interp.c. */
 #include "vm/object.h"
 
 void ref_clear_slow(object_heap *heap, ref *r) {

@@ -1,4 +1,5 @@
-/* References: what an `r` register holds, and the counted objects (ADT, closure, sequence) behind some of them.
+/* References (the content of an `r` register) and the counted objects (ADT, closure, sequence) to which some of them
+ * point.
  *
  * A tensor's descriptor lies in the register itself; only storage and objects are counted. Objects have value semantics
  * (pushing to a shared sequence copies it), so that they can not form cycles. Owned by one session, used by one thread.
@@ -24,15 +25,15 @@ typedef struct object object;
 typedef struct ref {
   uint8_t kind;        /* ref_kind */
   int8_t bounded_axis; /* -1: exact */
-  uint8_t shaped_as;   /* number of that `shape`'s output */
+  uint8_t shaped_as;   /* number of the output, among those of the `shape` that shaped_by names */
   int32_t constant;    /* constant number + 1 when the tensor is a module constant */
-  uint32_t counter;   /* of a bounded tensor: the register whose kernel reports the extent, + 1; what has the same count
-                         shares it */
-  uint32_t shaped_by; /* call site + 1 of the `shape` that found the extents; 0: they come from somewhere else */
+  uint32_t counter; /* of a bounded tensor: the register whose kernel reports the extent, + 1; equal in all tensors with
+                       the same count */
+  uint32_t shaped_by; /* call site + 1 of the `shape` that wrote the extents; 0: no `shape` wrote them */
   tensor t;
-  int64_t bytes;           /* of t.desc (the bound where bounded) */
-  object *object;          /* counted */
-  int64_t *extent;         /* where the kernel of a bounded tensor reports: memory of t.device inside extent_storage */
+  int64_t bytes;   /* of t.desc (the bound where bounded) */
+  object *object;  /* counted */
+  int64_t *extent; /* the count that the kernel of a bounded tensor reports: memory of t.device inside extent_storage */
   storage *extent_storage; /* counted */
 } ref;
 
@@ -51,23 +52,23 @@ typedef struct object_heap {
   object *free;
 } object_heap;
 
-/* Whether the extents are those of an output of a `shape` of that call site, and nothing has given the register another
- * tensor since. */
+/* True if the register was last shaped as that output of a `shape` of that call site, and no other tensor was assigned
+ * to the register since. */
 static inline bool ref_is_shaped_by(const ref *r, uint32_t site, uint32_t output) {
   return r->kind == REF_SHAPED && r->shaped_by == site + 1 && r->shaped_as == output;
 }
 
 static inline bool ref_is_tensor(const ref *r) { return r->kind >= REF_SHAPED && r->kind <= REF_FETCHING; }
 
-/* Drops what the register holds and leaves it REF_EMPTY. */
+/* Drops the register's reference and leaves the register REF_EMPTY. */
 void ref_clear_slow(object_heap *heap, ref *r);
 static inline void ref_clear(object_heap *heap, ref *r) {
   if (r->t.storage || r->object || r->extent_storage) ref_clear_slow(heap, r);
   r->kind = REF_EMPTY;
 }
-/* *to (cleared first) becomes another reference to what *from holds. */
+/* Clears *to and makes it a second reference to the content of *from. */
 void ref_assign(object_heap *heap, ref *to, const ref *from);
-/* A shaped tensor register (cleared first). False: the extents' product overflows. */
+/* Clears the register and makes it a shaped tensor. False: the extents' product overflows. */
 bool ref_set_shaped(object_heap *heap, ref *r, const reed_desc *desc, int32_t device, int32_t bounded_axis);
 
 /* A new object with one reference and no fields; NULL: no memory. */
@@ -75,7 +76,7 @@ object *object_new(object_heap *heap, object_kind kind, uint32_t tag);
 void object_release(object_heap *heap, object *o);
 /* Appends a reference to *item; false: no memory. */
 bool object_push(object_heap *heap, object *o, const ref *item);
-/* Makes *r's object its own (a copy when it is shared); false: no memory. */
+/* Ensures that *r holds the only reference to its object, by copying a shared object; false: no memory. */
 bool object_own(object_heap *heap, ref *r);
 void object_heap_fini(object_heap *heap);
 

@@ -1,5 +1,6 @@
-/* The store of output tensors. A free block serves a request when it is large enough and at most four times as large;
- * beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed. */
+/* The store of output tensors: blocks of host memory that callers give back by closing a tensor. Whether an epoch's
+ * root comes from the store is decided in epoch/place.c. A free block serves a request when it is large enough and at
+ * most four times as large; beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed. */
 #include <string.h>
 #include <uv.h>
 
@@ -9,7 +10,7 @@
 #define OUTPUT_MAX_FREE 32
 
 typedef struct output_block {
-  storage storage; /* first: what a register holds. The tensor, once given, holds a reference too */
+  storage storage; /* first: referred to by registers. The tensor, once given to the caller, holds a reference too */
   reed_tensor tensor;
   bool given;
   output_store *store;

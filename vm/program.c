@@ -1,4 +1,4 @@
-/* Programs: a verified module, its operators resolved, and what all sessions share (packed weights). Immutable after
+/* Programs: a verified module, its operators resolved, and the packed weights that all sessions share. Immutable after
  * opening. */
 #include <string.h>
 
@@ -30,8 +30,8 @@ static bool mark_returned(reed_program *p, uint32_t reg) {
   return is_new;
 }
 
-/* Marks the registers that main returns, and those whose memory a marked register shares. A few passes find
- * every chain that compilers make; what is missed is copied when it is returned. */
+/* Marks the registers that main returns, and those whose memory a marked register shares. A few passes find every chain
+ * that compilers make; a register that stays unmarked is copied when it is returned. */
 static reed_status find_returned(reed_program *p, reed_diagnosis *diagnosis) {
   const module_function *main = &p->module->functions[0];
   const uint32_t *code = p->module->code + main->code_offset, *end = code + main->n_code;

@@ -16,7 +16,7 @@ struct reed_program {
   const reed_op **site_ops; /* per site, resolved at opening */
   reed_attrs *site_attrs;   /* per site: the module's attributes completed from the operator's row (ops/op.h) */
   reed_attr *attrs;         /* the memory of these lists */
-  bool *returned;           /* per r register of main: what it holds may become an output */
+  bool *returned;           /* per r register of main: its tensor may become an output */
   kernel_cache *cache;
   uv_mutex_t constants_lock;           /* of the list */
   struct program_constants *constants; /* on devices (vm/constants.h) */

@@ -1,4 +1,4 @@
-/* Frames, limits and the words of a failure. */
+/* Frames, limits, and the diagnosis of a failed run. Instructions: interp.c. */
 #include "vm/run.h"
 #include "base/diag.h"
 #include "ops/fault.h"

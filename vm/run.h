@@ -1,5 +1,5 @@
-/* The run in progress: frames and their registers, the limits it keeps, the notes taken of it, where its failure is
- * told. No devices, no epochs. */
+/* The run in progress: frames and their registers, limits, the profiler's notes, the diagnosis. Devices and epochs are
+ * not here: devices.h, epoch/. */
 #ifndef VM_RUN_H_
 #define VM_RUN_H_
 
@@ -33,32 +33,34 @@ typedef struct vm_run {
   VEC_OF(pending_fetch) fetches;
   int64_t max_call_depth, max_instructions; /* max_instructions 0: any number */
   int64_t n_instructions;
-  int64_t n_launched, cancel_at; /* kernels of all runs; the one that cancels its run, 0: none */
-  const int *cancel;             /* base/cancel.h; the session's */
+  int64_t n_launched,
+      cancel_at;     /* kernels of all runs so far; the number of the kernel that cancels its run, 0: none */
+  const int *cancel; /* base/cancel.h; the session's */
   profile profile;
-  reed_fault fault;          /* of the host kernel or launch that failed; at_site makes it the diagnosis */
+  reed_fault fault;          /* of the host kernel or launch that failed; at_site turns it into the diagnosis */
   reed_diagnosis *diagnosis; /* never NULL during a run */
   reed_diagnosis own_diagnosis;
 } vm_run;
 
-/* Drops what the session still holds between runs. No frames are left. */
+/* Frees the run's memory when its session closes. No frames are left. */
 void run_fini(vm_run *run);
 /* A new frame for a function; registers empty. */
 reed_status frame_push(vm_run *run, uint32_t function, uint32_t return_pc) REED_MUST_CHECK;
 void frame_pop(vm_run *run);
 /* The diagnosis of a run that was cancelled. */
 reed_status run_cancelled(vm_run *run) REED_MUST_CHECK;
-/* Asked at every kernel. */
+/* ERROR_CANCELLED if the run was asked to end; called at every kernel. */
 static inline reed_status run_check_cancel(vm_run *run) {
   return cancel_asked(run->cancel) ? run_cancelled(run) : REED_OK;
 }
-/* That, and the budget of instructions: asked at backward jumps, calls and epochs, often enough to stop any program. */
+/* Checks the cancel flag and the budget of instructions; called at backward jumps, calls and epochs, which is often
+ * enough to stop any program. */
 reed_status run_check_limits(vm_run *run) REED_MUST_CHECK;
 /* Names function and pc of an instruction of the top frame that failed, and the ONNX node where a debug record covers
  * it. */
 void run_place_failure(vm_run *run, uint32_t pc);
-/* Adds operator and node of a site to the diagnosis of a failure, and words where a custom operator's function gave
- * none. Returns `status`. */
+/* Adds operator and node of a site to the diagnosis of a failure, and a general message if a custom operator's function
+ * gave none. Returns `status`. */
 reed_status at_site(vm_run *run, uint32_t site, reed_status status) REED_MUST_CHECK;
 /* The failure "WHAT is needed, the register holds ...". */
 reed_status not_a_tensor(vm_run *run, const ref *r, const char *what) REED_MUST_CHECK;

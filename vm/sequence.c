@@ -1,10 +1,12 @@
-/* Sequences put together: seq.stack, seq.join. Other sequence instructions are in interp.c. */
+/* seq.stack and seq.join: the tensors of a sequence copied into one tensor. Other sequence instructions are in
+ * interp.c. */
 #include "vm/sequence.h"
 #include "vm/memory.h"
 
 #include <string.h>
 
-/* The extents of n items put together; *desc is one item's for an empty sequence. */
+/* The extents of n items stacked or joined. *desc comes in as one item's descriptor, which serves for an empty
+ * sequence. */
 static reed_status together(reed_session *s, const ref *items, size_t n, int32_t device, bool join, reed_desc *desc) {
   int64_t rows = 0;
   for (size_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* seq.stack and seq.join: the tensors of a sequence as one. */
+/* seq.stack and seq.join: make one tensor of the tensors of a sequence. */
 #ifndef VM_SEQUENCE_H_
 #define VM_SEQUENCE_H_
 

@@ -82,8 +82,8 @@ void reed_session_cancel(reed_session *s) {
   if (s) claim_cancel(&s->claim);
 }
 
-/* Tensor i of a return instruction as a tensor of the caller's own: pools go with the session, outputs do not. Mostly
- * the epoch has placed it so that it can be given as it is. */
+/* Makes tensor i of main's results a tensor that the caller owns, because an output outlives the session and its pools.
+ * Usually the epoch has placed the tensor in the store of outputs, and no copy is needed. */
 static reed_status give_output(reed_session *s, const ref *r, size_t i, reed_tensor **out_tensor) {
   if (r->kind != REF_STORED || r->t.device != 0)
     return diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "output %zu is not a host tensor", i);
@@ -113,7 +113,7 @@ static reed_status run_main(reed_session *s, reed_tensor *const *inputs, size_t 
   status = interp_run(s, &return_pc);
   if (status != REED_OK) return status;
   if (devices_busy(&s->devices) && (status = devices_synchronize(&s->devices, &s->run)) != REED_OK)
-    return status; /* a kernel no output waits for may have failed */
+    return status; /* a kernel whose result no output needs may have failed */
   const insn_return given_back = insn_return_at(m->code + frame_top(&s->run)->function->code_offset + return_pc);
   for (size_t i = 0; i < n_outputs; i++) {
     status = give_output(s, reg_r(&s->run, given_back.results[i]), i, &outputs[i]);
@@ -175,7 +175,7 @@ reed_status reed_session_run(reed_session *s, reed_tensor *const *inputs, size_t
 }
 
 int64_t reed_session_kernel_count(const reed_session *session) {
-  reed_session *s = (reed_session *)session; /* the count is constant while the session is claimed */
+  reed_session *s = (reed_session *)session; /* the kernel count is constant while the session is claimed */
   if (!s || !claim_take(&s->claim, NULL)) return 0;
   int64_t n = s->run.profile.n_kernels;
   claim_release(&s->claim);

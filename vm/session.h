@@ -4,10 +4,10 @@
 
 #include "vm/state.h"
 
-/* Whether these are inputs and outputs of the session's model. */
+/* Checks number, dtypes and extents of inputs, and the number of outputs, against the session's model. */
 reed_status session_check_call(const reed_session *s, reed_tensor *const *inputs, size_t n_inputs, size_t n_outputs,
                                reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* The refusal of a second user. */
+/* Returns the failure for a second user of a session in use. */
 reed_status session_in_use(reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* A checked run; the caller holds the claim. */
 reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, size_t n_inputs, reed_tensor **outputs,

@@ -1,5 +1,5 @@
-/* The list of what a session's accelerator can run, and a module's calls held against it before anything runs. What a
- * list says and how it is written: ops/capability.h. */
+/* Checks a module's calls against the accelerator's list of capabilities before the first run. The list's contents and
+ * text form: ops/capability.h. */
 #include "vm/target.h"
 
 #include <string.h>
@@ -8,8 +8,7 @@
 #include "base/text.h"
 #include "bytecode/insn.h"
 
-#define SAID_BYTES \
-  1500 /* of a diagnosis: so that every operator is named, of its nodes fewer are where they are many */
+#define SAID_BYTES 1500 /* bytes of a diagnosis: every operator is named, and as many of its nodes as fit */
 
 static capability_call call_of(const reed_program *p, uint32_t site, reed_dtype *dtypes) {
   const module_site *s = &p->module->sites[site];
@@ -30,7 +29,8 @@ static void find_sites(const module *m, uint32_t module_device, bool *on_acceler
   }
 }
 
-/* "Conv with f64 (nodes 'a', 'b')": this site's lack, and all later sites' with the same words, which are unmarked. */
+/* Appends "Conv with f64 (nodes 'a', 'b')": the lack of site `first`, with the nodes of all later sites that lack the
+ * same, which are unmarked. */
 static void say_lack(const reed_program *p, const capability *c, size_t first, size_t n_said, bool *lacking,
                      text_buffer *out) {
   const module *m = p->module;
@@ -56,7 +56,7 @@ static void say_lack(const reed_program *p, const capability *c, size_t first, s
   text_fini(&other);
 }
 
-/* Marks the sites that the accelerator has no kernel for; how many there are. */
+/* Marks the sites for which the accelerator has no kernel. Returns their number. */
 static size_t find_lacking(const reed_program *p, int32_t module_device, const capability *c, bool *lacking) {
   const module *m = p->module;
   memset(lacking, 0, m->n_sites * sizeof *lacking);

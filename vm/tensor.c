@@ -1,13 +1,13 @@
-/* Tensors that cross the API (reed/tensor.h): a descriptor, a pointer and a way to let go of the memory, counted
- * atomically because tensors leave their session and may travel between threads. The extents never change after
- * opening. */
+/* Tensors that cross the API (reed/tensor.h): a descriptor, a pointer and a function that releases the memory.
+ * References are counted atomically, because tensors leave their session and may move between threads. The extents
+ * never change after opening. */
 #include "vm/tensor.h"
 
 #include <string.h>
 
 #include "base/mem.h"
 
-/* A tensor struct around memory that someone else provides; REED_ERROR_SHAPE for extents that no memory could hold. */
+/* A tensor struct around memory that the caller provides; REED_ERROR_SHAPE for extents that no memory could hold. */
 static reed_status wrap(reed_dtype dtype, int32_t rank, const int64_t *dims, reed_tensor **out_tensor) {
   if (reed_dtype_bytes(dtype) == 0) return REED_ERROR_ARGUMENT;
   if (rank < 0 || rank > REED_MAX_RANK) return REED_ERROR_SHAPE;
@@ -124,7 +124,7 @@ static void drop_imported(void *context) {
   if (managed->deleter) managed->deleter(managed);
 }
 
-/* Strides of extents 0 and 1 mean nothing. */
+/* True for a dense row-major tensor. Strides of axes of extent 0 or 1 are ignored. */
 static bool dense_row_major(const DLTensor *t) {
   if (!t->strides) return true;
   for (int32_t i = 0; i < t->ndim; i++)

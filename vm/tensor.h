@@ -1,4 +1,4 @@
-/* Inside vm/: the API's tensor, and the store that a session's outputs come from. */
+/* Inside vm/: the API's tensor (tensor.c), and the store of a session's outputs (output.c). */
 #ifndef VM_TENSOR_H_
 #define VM_TENSOR_H_
 
@@ -8,11 +8,11 @@
 
 struct reed_tensor {
   int32_t n_references; /* atomic */
-  bool embedded;        /* the struct is part of what `release` lets go of */
+  bool embedded;        /* the struct lies in the memory that `release` frees */
   reed_desc desc;
   int64_t elements, bytes;
   void *data;
-  void (*release)(void *context); /* NULL: nothing to let go of */
+  void (*release)(void *context); /* NULL: no memory to release */
   void *context;
 };
 
@@ -25,9 +25,8 @@ reed_status output_store_open(device *pinned_for, output_store **out_store) REED
 void output_store_close(output_store **store);
 /* Host storage with one reference and undefined elements, which may become an output where it lies. */
 reed_status output_allocate(output_store *store, int64_t bytes, storage **out_storage) REED_MUST_CHECK;
-/* The (valid) desc at `data`, as a tensor that keeps a reference to the storage. NULL where the storage is none of a
- * store, is a tensor already, or is not well used by this one: data does not lie at its beginning or takes less than
- * half of it. */
+/* A tensor of the (valid) desc at `data` that keeps a reference to the storage. NULL if the storage is not from a store
+ * of outputs, is a tensor already, does not begin at `data`, or would be less than half used. */
 reed_tensor *output_give(storage *s, const void *data, const reed_desc *desc);
 /* A tensor of that (valid) desc with undefined elements. */
 reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor **out_tensor) REED_MUST_CHECK;
