@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Extents of output 0 from which the axis with the inputs' count can be read. With a bound of 1 the shape function is
+/* Marks the axis of output 0 that has the counted inputs' count. With a bound of 1 the shape function is
  * called again for a count of 2, because the bound of 1 could stand on any axis of extent 1. */
 static reed_status shape_at_bound(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
                                   reed_shape_input *given, reed_shape_output *outputs, uint32_t n_outputs) {

@@ -4,7 +4,7 @@
 
 #include "vm/state.h"
 
-/* Checks number, dtypes and extents of inputs, and the number of outputs, against the session's model. */
+/* Checks the numbers of inputs and outputs against the session's model, and that no input is NULL. */
 reed_status session_check_call(const reed_session *s, reed_tensor *const *inputs, size_t n_inputs, size_t n_outputs,
                                reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Returns the failure for a second user of a session in use. */

@@ -1,5 +1,4 @@
-/* Checks a module's calls against the accelerator's list of capabilities before the first run. The list's contents and
- * text form: ops/capability.h. */
+/* Checks a module's calls against the accelerator's list of capabilities before the first run. The list's contents and text form: ops/capability.h. */
 #include "vm/target.h"
 
 #include <string.h>
@@ -8,7 +7,8 @@
 #include "base/text.h"
 #include "bytecode/insn.h"
 
-#define SAID_BYTES 1500 /* bytes of a diagnosis: every operator is named, and as many of its nodes as fit */
+#define SAID_BYTES \
+  1500 /* of a diagnosis: so that every operator is named, of its nodes fewer are where they are many */
 
 static capability_call call_of(const reed_program *p, uint32_t site, reed_dtype *dtypes) {
   const module_site *s = &p->module->sites[site];
@@ -29,8 +29,7 @@ static void find_sites(const module *m, uint32_t module_device, bool *on_acceler
   }
 }
 
-/* Appends "Conv with f64 (nodes 'a', 'b')": the lack of site `first`, with the nodes of all later sites that lack the
- * same, which are unmarked. */
+/* Appends "Conv with f64 (nodes 'a', 'b')": the lack of site `first`, with the nodes of all later sites that lack the same, which are unmarked. */
 static void say_lack(const reed_program *p, const capability *c, size_t first, size_t n_said, bool *lacking,
                      text_buffer *out) {
   const module *m = p->module;
