@@ -31,8 +31,7 @@ enum {
 
 typedef struct block block;
 struct block {
-  storage
-      storage; /* first: the caller's view of the block. data is set in every block; bytes as requested, while in use */
+  storage storage;        /* first: the caller's view. data is set in every block; bytes: as requested, while in use */
   int64_t bytes;          /* rounded */
   bool free;              /* large blocks: on a list of free ones */
   block *before, *after;  /* large blocks: neighbours in their chunk */

@@ -1,4 +1,5 @@
-/* Checks a module's calls against the accelerator's list of capabilities before the first run. The list's contents and text form: ops/capability.h. */
+/* Checks a module's calls against the accelerator's list of capabilities before the first run. The list's contents and
+ * text form: ops/capability.h. */
 #include "vm/target.h"
 
 #include <string.h>
@@ -29,7 +30,8 @@ static void find_sites(const module *m, uint32_t module_device, bool *on_acceler
   }
 }
 
-/* Appends "Conv with f64 (nodes 'a', 'b')": the lack of site `first`, with the nodes of all later sites that lack the same, which are unmarked. */
+/* Appends "Conv with f64 (nodes 'a', 'b')": the lack of site `first`, with the nodes of all later sites that lack the
+ * same, which are unmarked. */
 static void say_lack(const reed_program *p, const capability *c, size_t first, size_t n_said, bool *lacking,
                      text_buffer *out) {
   const module *m = p->module;
