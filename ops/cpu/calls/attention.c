@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Operand of n heads: [batch, heads, length, size] or [batch, length, heads * size]. */
+/* An operand of n heads: [batch, heads, length, size] or [batch, length, heads * size]. */
 static attention_view view_of(const reed_desc *d, int64_t n, int64_t size) {
   if (d->dtype == REED_NONE) return (attention_view){0};
   int64_t length = d->dims[d->rank == 4 ? 2 : 1];
@@ -16,7 +16,7 @@ static const reed_desc *operand(const reed_desc *descs, int32_t n, int32_t i) {
   return i < n ? &descs[i] : &absent;
 }
 
-/* The mask broadcasts to [batch, heads, queries, keys], but that it may have fewer keys. */
+/* Reads the mask, which broadcasts to [batch, heads, queries, keys]; it may have fewer keys. */
 static reed_status read_mask(const reed_kernel_call *call, attention *a) {
   const reed_desc *mask = operand(call->inputs, call->n_inputs, 3);
   a->mask_dtype = mask->dtype;

@@ -1,10 +1,10 @@
-/* An Attention call as extents and strides, all in elements. */
+/* An Attention call read as extents and strides, all in elements, for the kernel and the reference. */
 #ifndef OPS_CPU_CALLS_ATTENTION_H_
 #define OPS_CPU_CALLS_ATTENTION_H_
 
 #include "ops/cpu/common/common.h"
 
-/* A [batch, heads, length, size] seen in memory; elements of a head lie side by side. */
+/* A tensor [batch, heads, length, size] in memory; the elements of a head's row are contiguous. */
 typedef struct attention_view {
   reed_dtype dtype; /* REED_NONE: absent */
   int64_t batch, head, row;
@@ -14,7 +14,7 @@ typedef struct attention {
   cpu_team team;
   cpu_level level;
   int64_t batch, heads, kv_heads, queries, size, value_size;
-  int64_t past, keys, total; /* keys of earlier calls, of this one, both */
+  int64_t past, keys, total; /* number of keys of earlier calls, of this call, of both */
   attention_view q, k, v, past_k, past_v, present_k, present_v, y;
   reed_dtype mask_dtype;   /* REED_NONE: no mask */
   int64_t mask_strides[4]; /* at [batch, heads, queries, keys]; 0 where repeated */
@@ -22,13 +22,14 @@ typedef struct attention {
   bool causal, has_lengths;
   int64_t nan_rows;      /* op.def */
   double scale, softcap; /* softcap 0: none */
-  int64_t mode;          /* what qk_matmul_output is */
+  int64_t mode;          /* which scores qk_matmul_output holds */
 } attention;
 
-/* From a call whose shape function has passed; ERROR_SHAPE for a mask that does not fit, ERROR_VALUE for attributes. */
+/* Reads a call whose shape function has passed; ERROR_SHAPE for a mask that does not fit, ERROR_VALUE for attributes.
+ */
 reed_status attention_read(const reed_kernel_call *call, attention *out_attention) REED_MUST_CHECK;
 
-/* How many keys a batch has, and how far ahead of its own number a query may look where it is causal. */
+/* The keys of one batch: their number, and for causal attention how far beyond its own number a query may look. */
 typedef struct attention_reach {
   int64_t keys, offset;
 } attention_reach;

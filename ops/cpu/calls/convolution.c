@@ -1,7 +1,7 @@
-/* What a call of Conv or ConvTranspose says (convolution.h). */
+/* Checks of Conv and ConvTranspose calls (convolution.h). */
 #include "ops/cpu/calls/convolution.h"
 
-/* The shape function reads nothing of bias and residual. */
+/* Checked here, because the shape function reads no extents of bias and residual. */
 reed_status convolution_check_addends(const reed_kernel_call *call) {
   const reed_desc *y = &call->outputs[0];
   char got[96], want[96];

@@ -1,4 +1,4 @@
-/* What a call of an element-wise operator says (elementwise.h). */
+/* Checks of element-wise calls (elementwise.h). */
 #include "ops/cpu/calls/elementwise.h"
 
 #include "ops/cpu/formulas/formulas.h"

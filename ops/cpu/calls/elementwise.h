@@ -1,10 +1,11 @@
-/* Calls of the element-wise operators, as far as the shape functions do not check them. */
+/* Checks of element-wise calls that the shape functions do not make. */
 #ifndef OPS_CPU_CALLS_ELEMENTWISE_H_
 #define OPS_CPU_CALLS_ELEMENTWISE_H_
 
 #include "ops/cpu/common/common.h"
 
-/* Clip's bounds have one element, Where's values one dtype, attributes a word that chooses a formula. */
+/* Checks that Clip's bounds have one element, that Where's values have one dtype, and that a text attribute chooses a
+ * known formula. */
 reed_status elementwise_check(const reed_kernel_call *call) REED_MUST_CHECK;
 
 #endif

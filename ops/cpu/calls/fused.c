@@ -1,9 +1,9 @@
-/* Reading a Fused call: its program's steps as formulas with dtypes. */
+/* Reading a Fused call: formulas and dtypes of its program's steps. */
 #include "ops/cpu/calls/fused.h"
 
 #include "ops/cpu/formulas/formulas.h"
 
-/* The result's dtype by the rule of op.def; REED_NONE: the operands do not agree. */
+/* The result's dtype by the rule of op.def; REED_NONE for operands whose dtypes do not agree. */
 static reed_dtype result_dtype(const fused_typed *p, const fused_step *from, const fused_typed_step *step) {
   const reed_op_output *rule = &from->op->outputs[0];
   if (rule->type_rule == REED_TYPE_ATTR) {

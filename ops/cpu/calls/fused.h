@@ -1,4 +1,5 @@
-/* A Fused call's program with formulas and dtypes in the place of operators and attributes. */
+/* A Fused call's program with formulas and dtypes instead of operators and attributes, for the kernel and the
+ * reference. The program's text is read by ops/fused.h. */
 #ifndef OPS_CPU_CALLS_FUSED_H_
 #define OPS_CPU_CALLS_FUSED_H_
 
@@ -7,7 +8,7 @@
 #include "ops/fused.h"
 
 typedef struct fused_typed_step {
-  int formula; /* OP_Cast and OP_Where are themselves */
+  int formula; /* formula number; OP_Cast and OP_Where stand for themselves */
   int32_t n_operands, operands[FUSED_OPERANDS];
   elementwise_parameters parameters;
 } fused_typed_step;

@@ -1,4 +1,4 @@
-/* Reading a Keypoints call, and how peaks are compared and written. */
+/* Reading a Keypoints call, comparing peaks and writing them, for the kernel and the reference. */
 #include "ops/cpu/calls/keypoints.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
-/* Reading a NonMaxSuppression call, and the corners of a box. */
+/* Reading a NonMaxSuppression call, and the corners of a box, for the kernel and the reference. */
 #include "ops/cpu/calls/nms.h"
 
-/* There is one element for each box of each batch. */
+/* Fails unless the input has one element for each box of each batch. */
 static reed_status check_per_box(const reed_kernel_call *call, const nms *n, int32_t input, const char *what) {
   const reed_desc *d = &call->inputs[input];
   char b[96], c[96];

@@ -1,4 +1,4 @@
-/* Reading a normalisation call: planes or rows, and how scale and shift repeat over them. */
+/* Reading a normalisation call: its planes or rows, and how scale and shift repeat over them. */
 #include "ops/cpu/calls/norm.h"
 
 static reed_status read_layer(const reed_kernel_call *call, norm *n) {
@@ -26,7 +26,7 @@ static reed_status read_layer(const reed_kernel_call *call, norm *n) {
   return REED_OK;
 }
 
-/* Groups of channels; scale and bias have an element a channel (opset 21) or a group (18). */
+/* Groups of channels; scale and bias have one element per channel (opset 21) or per group (18). */
 static reed_status read_groups(const reed_kernel_call *call, norm *n) {
   int64_t groups = op_attr_int(call->attrs, "num_groups");
   if (groups < 1 || n->channels % groups)

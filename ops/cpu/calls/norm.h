@@ -1,4 +1,4 @@
-/* Normalisation calls as extents. */
+/* Normalisation calls read as extents, for the kernels and the reference. */
 #ifndef OPS_CPU_CALLS_NORM_H_
 #define OPS_CPU_CALLS_NORM_H_
 
@@ -14,28 +14,28 @@ typedef struct norm {
   cpu_level level;
   bool training; /* batch: statistics of this batch */
   double epsilon, momentum;
-  bool centred;   /* the mean is taken off; RMSNormalization does not */
-  bool per_group; /* group: scale and shift have an element a group, not a channel */
+  bool centred;   /* the mean is subtracted; false for RMSNormalization */
+  bool per_group; /* group: scale and shift have one element per group, else per channel */
   int64_t shared; /* channels that share their statistics: 1, or a group of them */
   /* batch, instance and group: X is [outer][channels][inner]. layer and RMS: [outer][inner], channels 1 */
   int64_t outer, channels, inner;
   /* layer: how Scale and B repeat over the normalised extents */
   int32_t rank;
   int64_t dims[REED_MAX_RANK], scale_strides[REED_MAX_RANK], shift_strides[REED_MAX_RANK];
-  bool plain;       /* both have all `inner` elements */
+  bool plain;       /* scale and shift have all `inner` elements */
   activation after; /* of Y */
 } norm;
 
 reed_status norm_read(const reed_kernel_call *call, norm_kind kind, norm *out_norm) REED_MUST_CHECK;
 
-/* Which element of scale and shift is for channel c. */
+/* Index of channel c's element in scale and shift. */
 static inline int64_t norm_parameter_of(const norm *n, int64_t c) { return n->per_group ? c / n->shared : c; }
 /* Element k of input i as a double. */
 static inline double norm_parameter(const norm *n, const reed_kernel_buffers *buffers, int i, int64_t k) {
   return reed_dtype_read(n->parameters[i],
                          (const char *)buffers->inputs[i] + (size_t)k * reed_dtype_bytes(n->parameters[i]));
 }
-/* Writes element k of output i where the output is wanted. */
+/* Writes element k of output i if the call has this output. */
 static inline void norm_result(const norm *n, const reed_kernel_buffers *buffers, int i, int64_t k, double value) {
   if (n->results[i] != REED_NONE)
     reed_dtype_write(n->results[i], (char *)buffers->outputs[i] + (size_t)k * reed_dtype_bytes(n->results[i]), value);

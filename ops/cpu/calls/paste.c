@@ -1,9 +1,10 @@
-/* Reading a PasteMasks call, and which pixels of a box lie in the picture. */
+/* Reading a PasteMasks call, and the pixels of a box that lie in the picture. */
 #include "ops/cpu/calls/paste.h"
 
 #include "ops/cpu/calls/resize.h"
 
-/* Pixels from the origin at most: what is farther is not seen, and doubles hold every integer up to here. */
+/* Pixels from the origin, at most: pixels farther away are never visible, and doubles hold every integer up to this
+ * number. */
 #define FARTHEST ((int64_t)1 << 50)
 
 reed_status paste_read(const reed_kernel_call *call, paste *out_paste) {

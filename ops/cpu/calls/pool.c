@@ -1,4 +1,4 @@
-/* Reading a pooling call: its window, planes and what is made of a window. */
+/* Reading a pooling call: its window and its planes. */
 #include "ops/cpu/calls/pool.h"
 
 reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {

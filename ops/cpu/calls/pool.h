@@ -1,4 +1,4 @@
-/* A pooling call: planes (images x channels) under one window. */
+/* A pooling call read as planes (images x channels) under one window, for the kernel and the reference. */
 #ifndef OPS_CPU_CALLS_POOL_H_
 #define OPS_CPU_CALLS_POOL_H_
 
@@ -14,16 +14,16 @@ typedef struct pool {
   bool mean, include_pad, column_major, with_indices;
   int64_t power; /* p of an Lp pool, else 0 */
   int64_t planes, in_plane, out_plane;
-  int64_t taps; /* at most, of one window, inside the input */
+  int64_t taps; /* the most taps of one window inside the input */
   int64_t in_stride[WINDOW_MAX_AXES];
 } pool;
 
-/* From a pooling call. */
+/* Reads a pooling call. */
 reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *out_pool) REED_MUST_CHECK;
 
-/* The factor of an axis in the number that a mean is divided by: taps inside the input, or with count_include_pad
- * inside input and padding (taps that ceil_mode adds beyond the padding never count). At least 1, but 0 for a global
- * pool of an empty plane, whose mean is 0 / 0. */
+/* One axis's factor in the number of elements that a mean is divided by. Counted are taps inside the input and, with
+ * count_include_pad, taps in the padding; never taps that ceil_mode adds beyond the padding. At least 1; but 0 for a
+ * global pool of an empty plane, whose mean is 0 / 0. */
 static inline int64_t pool_count(const pool *p, int32_t axis, int64_t origin) {
   int64_t low = p->include_pad ? -p->w.pad_begin[axis] : 0,
           high = p->w.in[axis] + (p->include_pad ? p->w.pad_end[axis] : 0);

@@ -1,4 +1,4 @@
-/* Reading a MatMul or Gemm call: matrices and the batch as extents and strides. */
+/* Reading a MatMul or Gemm call: extents and strides of its matrices and of the batch. */
 #include "ops/cpu/calls/product.h"
 
 static reed_status misfit(const reed_kernel_call *call) {
@@ -8,7 +8,7 @@ static reed_status misfit(const reed_kernel_call *call) {
                           desc_text(&call->outputs[0], y, sizeof y));
 }
 
-/* Strides of an operand's batch extents seen at Y's. False where they do not broadcast. */
+/* Strides of an operand's batch extents at the coordinates of Y's. False if they do not broadcast. */
 static bool read_batch(const product *p, const reed_desc *operand, int32_t operand_batch, int64_t matrix,
                        int64_t *out) {
   int64_t stride = matrix;

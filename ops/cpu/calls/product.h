@@ -20,7 +20,7 @@ typedef struct product {
 } product;
 
 typedef struct product_place {
-  int64_t a, b, c; /* where the operands of one matrix of the batch begin, in elements */
+  int64_t a, b, c; /* offsets of one matrix of the batch in the operands, in elements */
 } product_place;
 
 static inline product_place product_place_of(const product *p, int64_t matrix) {
@@ -35,7 +35,7 @@ static inline product_place product_place_of(const product *p, int64_t matrix) {
   return at;
 }
 
-/* From a Gemm or MatMul call; ERROR_SHAPE with a diagnosis where the extents do not fit together. */
+/* Reads a Gemm or MatMul call; ERROR_SHAPE with a diagnosis for extents that do not fit together. */
 reed_status product_read(const reed_kernel_call *call, bool gemm, product *out_product) REED_MUST_CHECK;
 
 #endif

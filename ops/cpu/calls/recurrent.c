@@ -16,7 +16,7 @@ static const struct {
 #undef ACTIVATION_ROW
 };
 
-/* The activation of that name, in any case of letters; COUNT: none. */
+/* The activation with this name, in any case of letters; COUNT: none. */
 static recurrent_activation_kind activation_named(const char *name, size_t n) {
   int kind = 0;
   while (kind < RECURRENT_ACTIVATION_COUNT &&
@@ -25,8 +25,8 @@ static recurrent_activation_kind activation_named(const char *name, size_t n) {
   return (recurrent_activation_kind)kind;
 }
 
-/* Alpha or beta where the call gives none; NAN: the activation has no such number. ONNX gives Affine and ScaledTanh,
- * which are no operators, none: here they change nothing. */
+/* Alpha or beta of an activation in a call that gives none; NAN: the activation has no such number. ONNX gives no
+ * values for Affine and ScaledTanh, which are no operators: they get 1, or 0 for the shift of Affine. */
 static double number_of(recurrent_activation_kind kind, const char *name) {
   if (kind == RECURRENT_Affine) return strcmp(name, "alpha") == 0 ? 1 : 0;
   if (kind == RECURRENT_ScaledTanh) return 1;
@@ -34,7 +34,7 @@ static double number_of(recurrent_activation_kind kind, const char *name) {
   return row && row->otherwise ? row->otherwise->f : NAN;
 }
 
-/* The next number of the attribute where the activation takes one, its own where there is none left. */
+/* The attribute's next number if the activation takes one; its default if the attribute has no more numbers. */
 static double next_number(const reed_attr *numbers, int64_t *used, double otherwise) {
   if (isnan(otherwise)) return 0;
   return numbers && *used < numbers->n ? numbers->floats[(*used)++] : otherwise;

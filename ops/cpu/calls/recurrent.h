@@ -1,8 +1,8 @@
-/* RNN, GRU and LSTM (ONNX opset 22) as extents: what the f32 kernel and the reference share.
-
- * Every direction walks the steps in its own order, forward 0, 1, ... and backward last, ..., 1, 0. A sequence takes
- * part in the steps below its length, so that backward it joins with its initial state where it ends; elsewhere its
- * state stays and Y is zero. */
+/* RNN, GRU and LSTM calls (ONNX opset 22) read as extents, for the f32 kernel and the reference.
+ *
+ * Every direction walks the steps in its own order: forward 0, 1, ..., backward last, ..., 1, 0. A sequence takes part
+ * in the steps below its length; a backward direction therefore starts with the initial state at the sequence's last
+ * step. At other steps the state stays and Y is zero. */
 #ifndef OPS_CPU_CALLS_RECURRENT_H_
 #define OPS_CPU_CALLS_RECURRENT_H_
 
@@ -24,12 +24,13 @@ typedef enum recurrent_input {
 } recurrent_input;
 typedef enum recurrent_output { RECURRENT_Y, RECURRENT_Y_H, RECURRENT_Y_C, RECURRENT_OUTPUTS } recurrent_output;
 
-/* Gates in the order of the weights. */
+/* The gates, in the order of the weights. */
 enum { GRU_UPDATE, GRU_RESET, GRU_HIDDEN };
 enum { LSTM_INPUT, LSTM_OUTPUT, LSTM_FORGET, LSTM_CELL };
 
-/* The words of `activations`, and the operator of op.def whose formula each is applied with (OP_COUNT: none, x itself).
- * Where activation_alpha and activation_beta have no number left, alpha and beta are those of the operator's row. */
+/* The words of attribute `activations`, each with the operator of op.def whose formula computes it (OP_COUNT: none, x
+ * itself). Alpha and beta come from activation_alpha and activation_beta; if these have no number left, from the
+ * operator's row. */
 #define RECURRENT_ACTIVATION_LIST(X) \
   X(Affine, OP_COUNT) \
   X(Elu, OP_Elu) \
@@ -72,21 +73,21 @@ typedef struct recurrent {
   recurrent_activation activations[2][3]; /* per direction: f, g, h */
 } recurrent;
 
-/* From a call whose extents the shape function has passed; ERROR_VALUE or ERROR_UNSUPPORTED with a diagnosis for its
+/* Reads a call whose extents the shape function has checked; ERROR_VALUE or ERROR_UNSUPPORTED with a diagnosis for its
  * attributes. */
 reed_status recurrent_read(const reed_kernel_call *call, recurrent *out_recurrent) REED_MUST_CHECK;
 
-/* ERROR_VALUE where a sequence is shorter than nothing or longer than the steps there are. */
+/* ERROR_VALUE for a sequence whose length is negative or larger than the number of steps. */
 reed_status recurrent_check_lengths(const recurrent *r, const reed_kernel_buffers *buffers) REED_MUST_CHECK;
 
-/* An input or output of a run that has elements in its outputs; NULL where it is absent. */
+/* An input or output of a run whose outputs have elements; NULL for an absent one. */
 static inline const void *recurrent_in(const recurrent *r, const reed_kernel_buffers *buffers, recurrent_input i) {
   return (int32_t)i < r->n_inputs ? buffers->inputs[i] : NULL;
 }
 static inline void *recurrent_out(const recurrent *r, const reed_kernel_buffers *buffers, recurrent_output i) {
   return (int32_t)i < r->n_outputs ? buffers->outputs[i] : NULL;
 }
-/* How many steps sequence k takes part in. */
+/* The number of steps in which sequence k takes part. */
 static inline int64_t recurrent_length(const recurrent *r, const reed_kernel_buffers *buffers, int64_t k) {
   const int32_t *lengths = recurrent_in(r, buffers, RECURRENT_LENGTHS);
   return lengths ? lengths[k] : r->steps;

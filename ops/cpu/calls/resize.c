@@ -1,5 +1,5 @@
 /* Resize's tables (ops/cpu/calls/resize.h): coordinate transformations, nearest modes, linear and cubic kernels,
- * antialiasing, exclusion of what is outside. Formulas: ONNX Resize, opset 19. */
+ * antialiasing, exclude_outside. Formulas: ONNX Resize, opset 19. */
 #include "ops/cpu/calls/resize.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ typedef enum mapping {
   MAP_ALIGN_CORNERS,
   MAP_ASYMMETRIC,
   MAP_CROP,
-  MAP_TF_HALF_PIXEL, /* of opset 11 alone */
+  MAP_TF_HALF_PIXEL, /* opset 11 only */
 } mapping;
 static const char *const mapping_words[] = {
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",   "align_corners",
@@ -25,7 +25,7 @@ static const char *const interpolation_words[] = {"nearest", "linear", "cubic", 
 typedef enum nearest_mode { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, ROUND_FLOOR, ROUND_CEIL } nearest_mode;
 static const char *const nearest_words[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
 
-/* What all axes share, and one axis's own numbers. */
+/* Numbers that all axes share; those of one axis are in `scaling`. */
 typedef struct settings {
   int mapping, interpolation, nearest;
   bool antialias, exclude_outside;
@@ -48,7 +48,7 @@ static reed_status read_word(const reed_kernel_call *call, const char *name, con
 static double source_of(const settings *s, const scaling *a, int64_t x) {
   double in = (double)a->in, resized = s->mapping == MAP_CROP
                                            ? (double)a->out
-                                           : a->scale * in; /* may be no whole number: as ONNX's reference */
+                                           : a->scale * in; /* may be no whole number, as in ONNX's reference */
   switch ((mapping)s->mapping) {
     case MAP_HALF_PIXEL: return ((double)x + 0.5) / a->scale - 0.5;
     case MAP_HALF_PIXEL_SYMMETRIC: return in / 2 * (1 - (double)a->out / resized) + ((double)x + 0.5) / a->scale - 0.5;
@@ -64,7 +64,7 @@ static double source_of(const settings *s, const scaling *a, int64_t x) {
 }
 
 static double round_to_pixel(const settings *s, double at) {
-  at = (double)(float)at; /* 8 / 1.6f is meant to be 5 */
+  at = (double)(float)at; /* so that 8 / 1.6f gives 5 */
   switch ((nearest_mode)s->nearest) {
     case ROUND_PREFER_FLOOR: return ceil(at - 0.5);
     case ROUND_PREFER_CEIL: return floor(at + 0.5);
@@ -74,7 +74,7 @@ static double round_to_pixel(const settings *s, double at) {
   return 0;
 }
 
-/* Weight at a distance, in output pixels where antialiasing shrinks. */
+/* The kernel's weight at a distance, which is in output pixels if antialiasing shrinks. */
 static double kernel_at(const settings *s, double distance) {
   double x = fabs(distance), a = s->cubic_a;
   if (s->interpolation == MODE_LINEAR) return x < 1 ? 1 - x : 0;
@@ -119,7 +119,7 @@ static reed_status build_axis(const reed_kernel_call *call, const settings *s, c
   if (!out->index || !out->weight || (s->mapping == MAP_CROP && !out->outside)) return cpu_no_memory(call);
   for (int64_t x = 0; x < out->out; x++) {
     double at = source_of(s, a, x);
-    if (!(fabs(at) < 0x1p52)) at = 0; /* scales and regions may be anything */
+    if (!(fabs(at) < 0x1p52)) at = 0; /* scales and regions may be any numbers */
     if (out->outside) out->outside[x] = at < 0 || at > (double)(a->in - 1);
     if (s->interpolation == MODE_NEAREST) {
       out->index[x] = clamp_index(round_to_pixel(s, at), a->in);
@@ -161,7 +161,7 @@ void resize_free(void *state) {
   mem_free(r);
 }
 
-/* Element k of a float input read on the host. */
+/* Element k of a float input that is on the host. */
 static double host_float(const reed_kernel_call *call, int32_t input, int64_t k) {
   reed_dtype dtype = call->inputs[input].dtype;
   return reed_dtype_read(dtype, (const char *)call->host_values[input] + (size_t)k * reed_dtype_bytes(dtype));
@@ -171,7 +171,8 @@ static bool has_list(const reed_kernel_call *call, int32_t input, int64_t n) {
   return cpu_present(call, input) && call->host_values[input] && n > 0 && desc_elements(&call->inputs[input]) == n;
 }
 
-/* Every axis's scale and crop. Sizes give extent / extent, or with keep_aspect_ratio_policy one scale for all. */
+/* Reads every axis's scale and crop. A scale from sizes is extent / extent, or with keep_aspect_ratio_policy one scale
+ * for all axes. */
 static reed_status read_scalings(const reed_kernel_call *call, const settings *s, scaling *scalings) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   int64_t n_axes;

@@ -1,4 +1,5 @@
-/* A Resize call as one table a resized axis: which input positions an output position reads, with which weights. */
+/* A Resize call as one table per resized axis: for each output position the input positions that it reads, and their
+ * weights. */
 #ifndef OPS_CPU_CALLS_RESIZE_H_
 #define OPS_CPU_CALLS_RESIZE_H_
 
@@ -18,21 +19,20 @@ typedef struct resize {
   bool nearest;
   reed_desc x, y;
   float extrapolation;
-  int32_t n_axes; /* those that change anything */
+  int32_t n_axes; /* axes that change */
   resize_axis axes[REED_MAX_RANK];
   int64_t first_bytes, second_bytes; /* of the two intermediate tensors in the workspace */
 } resize;
 
-/* From a Resize call; *out_resize is heap memory released by resize_free. */
+/* Reads a Resize call; *out_resize is heap memory released by resize_free. */
 reed_status resize_open(const reed_kernel_call *call, resize **out_resize) REED_MUST_CHECK;
 void resize_free(void *state);
 
-/* For operators that resize by their own loops: which coordinate_transformation_mode the call has, of those that need
- * extents alone. */
+/* For operators with resize loops of their own: the call's coordinate_transformation_mode; only modes that need no
+ * other inputs than extents. */
 reed_status resize_read_mapping(const reed_kernel_call *call, int *out_mapping) REED_MUST_CHECK;
-/* What Resize reads for output positions begin..end-1 of an axis of `in` elements that is given `out`: input positions
- * and their weights, two each in mode linear (cubic_a NULL), four in mode cubic. in is 1 to INT32_MAX, out at least 1.
- */
+/* The input positions and weights for output positions begin..end-1 of an axis that is resized from `in` to `out`
+ * elements: two each in mode linear (cubic_a NULL), four in mode cubic. in is 1 to INT32_MAX, out at least 1. */
 void resize_taps(int mapping, const double *cubic_a, int64_t in, int64_t out, int64_t begin, int64_t end,
                  int32_t *index, float *weight);
 

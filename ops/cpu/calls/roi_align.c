@@ -1,11 +1,11 @@
-/* Reading a RoiAlign or MultiLevelRoiAlign call, and which samples of a bin can lie on the map. */
+/* Reading a RoiAlign or MultiLevelRoiAlign call, and the samples of a bin that can lie on the map. */
 #include "ops/cpu/calls/roi_align.h"
 
 #include <math.h>
 
 #define SAMPLES_MAX 256 /* per bin and axis; models have 2 or 4. A file must not be able to ask for 2^62 */
 
-/* A map's own part of the call, and what it adds to the widest. */
+/* Reads one map's part of the call and widens c->widest to hold the map. */
 static reed_status read_map(const reed_kernel_call *call, roi_call *c, int32_t k, double scale) {
   const reed_desc *x = &call->inputs[c->at.maps + k], *y = &call->outputs[0];
   if (x->rank != 4 || y->rank != 4 || x->dims[1] != y->dims[1]) {
@@ -81,7 +81,7 @@ void roi_samples(const roi_span *span, int64_t bin, int64_t extent, int64_t *out
   double origin = (double)span->start + (double)bin * (double)span->bin, step = (double)span->bin / span->grid;
   double begin = 0, end = span->grid;
   if (step != 0 && end > 8) {
-    /* two more on either side for roundings: whoever uses them looks again */
+    /* two more samples on either side allow for rounding: the caller checks each sample again */
     double a = (-1 - origin) / step, b = ((double)extent - origin) / step;
     double low = floor(a < b ? a : b) - 2, high = ceil(a < b ? b : a) + 2;
     begin = low > 0 ? low : 0;

@@ -1,4 +1,5 @@
-/* A RoiAlign or MultiLevelRoiAlign call, and the samples of one axis of a region. */
+/* A RoiAlign or MultiLevelRoiAlign call, and the samples along one axis of a region, for the kernel and the reference.
+ */
 #ifndef OPS_CPU_CALLS_ROI_ALIGN_H_
 #define OPS_CPU_CALLS_ROI_ALIGN_H_
 
@@ -7,12 +8,12 @@
 /* One feature map and how it is sampled. */
 typedef struct roi_align {
   bool max, half_pixel;
-  int64_t sampling; /* samples per bin and axis; <= 0: as many as a bin has pixels, rounded up */
+  int64_t sampling; /* samples per bin and axis; <= 0: as many as the bin has pixels, rounded up */
   double scale;
   int64_t images, channels, height, width, bins_y, bins_x;
 } roi_align;
 
-/* Where the operands are among the inputs. */
+/* Numbers of the operands among the inputs. */
 typedef struct roi_operands {
   int32_t regions, images, levels, maps; /* levels -1: there is one map; maps: the first one */
 } roi_operands;
@@ -26,25 +27,25 @@ typedef struct roi_call {
   cpu_level level;
   int64_t regions;
   int64_t scratch_bytes; /* of the workspace, per thread */
-  bool last;             /* maps and result have their channels last */
-  roi_align widest;      /* a map with the most rows and the most columns that any has */
+  bool last;             /* maps and result have channels last */
+  roi_align widest;      /* the most rows and the most columns of any map */
   int32_t n_maps;
   roi_align maps[ROI_MAPS_MOST];
 } roi_call;
 
-/* From a RoiAlign or MultiLevelRoiAlign call. */
+/* Reads a RoiAlign or MultiLevelRoiAlign call. */
 reed_status roi_call_read(const reed_kernel_call *call, roi_call *out_call) REED_MUST_CHECK;
-/* Fails unless every region that has a map names an image of it. */
+/* Fails unless every region with a map names an image of this map. */
 reed_status roi_call_check(const roi_call *c, const reed_kernel_buffers *buffers) REED_MUST_CHECK;
-/* The map of a region; -1: none, its bins are zero. */
+/* The number of the region's map; -1: none, and all bins are zero. */
 static inline int32_t roi_map_of(const roi_call *c, const reed_kernel_buffers *buffers, int64_t region) {
   if (c->at.levels < 0) return 0;
   int64_t level = ((const int64_t *)buffers->inputs[c->at.levels])[region];
   return level >= 0 && level < c->n_maps ? (int32_t)level : -1;
 }
 
-/* True for a region with a coordinate that is no number: such a region has no place on its map, and all its bins are
- * NaN. onnxruntime reads memory beside the map there. */
+/* True for a region with a NaN coordinate: it has no place on its map, and all its bins are NaN.
+ * onnxruntime reads memory outside the map for such regions. */
 static inline bool roi_is_nowhere(const float region[4]) {
   return __builtin_isnan(region[0]) || __builtin_isnan(region[1]) || __builtin_isnan(region[2]) ||
          __builtin_isnan(region[3]);
@@ -68,12 +69,12 @@ static inline roi_span roi_span_of(const roi_align *r, float low, float high, in
 static inline float roi_sample(const roi_span *span, int64_t bin, double g) {
   return span->start + (float)bin * span->bin + ((float)g + 0.5f) * span->bin / (float)span->grid;
 }
-/* The samples of a bin that may lie in -1..extent: g in *out_begin .. *out_end - 1. The others contribute nothing,
- * however many. */
+/* The samples of a bin that may lie in -1..extent: numbers *out_begin .. *out_end - 1. All others contribute nothing.
+ */
 void roi_samples(const roi_span *span, int64_t bin, int64_t extent, int64_t *out_begin, int64_t *out_end);
 
-/* Where a sample falls: two neighbours and the weight of the upper one. False outside -1..extent, for NaN, and where
- * there are no pixels. */
+/* The place of a sample: two neighbours, and the weight of the upper one. False outside -1..extent, for NaN, and for a
+ * map without pixels. */
 static inline bool roi_neighbours(float at, int64_t extent, int64_t *out_low, int64_t *out_high, float *out_upper) {
   if (!(at >= -1.0f && at <= (float)extent) || extent == 0) return false;
   if (at < 0) at = 0;

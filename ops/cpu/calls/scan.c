@@ -1,4 +1,4 @@
-/* What a call of CumSum says (scan.h). */
+/* Checks of CumSum calls (scan.h). */
 #include "ops/cpu/calls/scan.h"
 
 reed_status cumsum_check(const reed_kernel_call *call) {

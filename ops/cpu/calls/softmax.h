@@ -1,5 +1,5 @@
-/* Softmax, LogSoftmax, Hardmax and LpNormalization as extents: `outer` blocks of `axis` elements that lie `inner`
- * apart. */
+/* Softmax, LogSoftmax, Hardmax and LpNormalization calls read as extents: `outer` blocks of `axis` elements, neighbours
+ * `inner` elements apart. */
 #ifndef OPS_CPU_CALLS_SOFTMAX_H_
 #define OPS_CPU_CALLS_SOFTMAX_H_
 
@@ -10,13 +10,13 @@ typedef enum softmax_kind { SOFTMAX, SOFTMAX_LOG, SOFTMAX_HARD, SOFTMAX_LP } sof
 typedef struct softmax {
   reed_dtype dtype;
   softmax_kind kind;
-  int64_t p; /* of LpNormalization */
+  int64_t p; /* norm of LpNormalization */
   cpu_team team;
   cpu_level level;
   int64_t outer, axis, inner;
 } softmax;
 
-/* From a call of one of them. */
+/* Reads a call of one of these operators. */
 reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) REED_MUST_CHECK;
 
 #endif

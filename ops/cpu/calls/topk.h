@@ -1,4 +1,5 @@
-/* A TopK call: `outer` blocks of `extent` elements that lie `inner` apart, of which k are wanted. */
+/* A TopK call read as extents: `outer` blocks of `extent` elements, neighbours `inner` elements apart; k of each are
+ * wanted. */
 #ifndef OPS_CPU_CALLS_TOPK_H_
 #define OPS_CPU_CALLS_TOPK_H_
 
@@ -12,7 +13,7 @@ typedef struct topk {
   int64_t scratch_bytes; /* of the workspace, per thread */
 } topk;
 
-/* From a TopK call. */
+/* Reads a TopK call. */
 reed_status topk_read(const reed_kernel_call *call, topk *out_topk) REED_MUST_CHECK;
 
 #endif

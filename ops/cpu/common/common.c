@@ -1,11 +1,11 @@
-/* Parts that all kernels share: preparing, states, threads (common.h). */
+/* Helpers of all host kernels (common.h): sharing work out to threads, broadcast strides, checking indices, faults. */
 #include "ops/cpu/common/common.h"
 
 #include <omp.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Grains first..last-1, piece by piece. */
+/* Runs grains first..last-1 in pieces and polls for cancellation between them. */
 static void take_pieces(const cpu_team *team, int64_t first, int64_t last, int64_t n, int64_t grain, cpu_range_fn fn,
                         void *context) {
   int64_t step = (last - first + team->pieces - 1) / team->pieces;
@@ -34,7 +34,7 @@ reed_status cpu_no_memory(const reed_kernel_call *call) {
   return reed_kernel_fail(call, REED_ERROR_MEMORY, "out of memory while preparing the kernel");
 }
 
-/* A product of extents wraps where one extent is 0 and others are huge: nothing is read at such strides. */
+/* Product that may wrap: if one extent is 0, others may be huge, but then nothing is read at such strides. */
 static int64_t wrapping_product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
 void cpu_dense_strides(int32_t rank, const int64_t *dims, int64_t *out_strides) {
@@ -66,8 +66,8 @@ reed_status cpu_axis(const reed_kernel_call *call, int64_t axis, int32_t rank, i
   return REED_OK;
 }
 
-/* Position of the first index outside -extent..extent-1, -1 for none. Looks at blocks without branching inside, so that
- * the usual case (all good) runs at memory speed. */
+/* Position of the first index outside -extent..extent-1, -1 for none. Whole blocks are checked without branches, so
+ * that valid indices are checked at memory speed. */
 #define FIRST_BAD(T, name) \
   static int64_t name(const T *indices, int64_t n, int64_t extent) { \
     for (int64_t begin = 0; begin < n; begin += 1024) { \

@@ -1,6 +1,6 @@
-/* What the host's kernels share: when to start threads, broadcast strides, index tensors, faults that only the data
- * shows.
-
+/* Helpers of the host's kernels: the number of threads for some work, broadcast strides, index tensors, faults in data.
+ * Loops over elements are in files of their own.
+ *
  * Lifetimes: a prepared kernel may keep call->op and call->node (the module outlives it) and constants
  * (call->constant[i]); everything else of a call is gone when prepare returns. */
 #ifndef OPS_CPU_COMMON_COMMON_H_
@@ -18,27 +18,27 @@
 
 /* ---- threads ---- */
 
-/* Work is counted in bytes touched or their worth (a cheap operation on a float costs 4, an exp about 16). Below this
- * much per thread waking a thread costs more than it brings (2-5 us at some 10 bytes/ns). */
+/* Work is counted in bytes touched or their equivalent (a cheap operation on a float counts 4, an exp about 16). For
+ * less work per thread than this, waking a thread costs more than it saves (2-5 us at some 10 bytes/ns). */
 #define CPU_WORK_PER_THREAD ((int64_t)65536)
 
-/* A thread asks whether the run was cancelled after about this much: 1 to 5 ms. */
+/* Work of a thread between two polls for cancellation, about: 1 to 5 ms. */
 #define CPU_WORK_PER_PIECE ((int64_t)8 << 20)
 
-/* Who does a piece of work: how many threads, in how many pieces each of them takes its part, and the flag that ends
- * the work between two pieces. A kernel keeps it from `prepare` on. */
+/* How a kernel's work is shared out: the number of threads, the number of pieces of each thread's part, and the flag
+ * that ends the work between two pieces. A kernel keeps its team from `prepare` on. */
 typedef struct cpu_team {
   int32_t threads, pieces;
   const int *cancel; /* base/cancel.h */
 } cpu_team;
 
-/* All threads that the session allows. */
+/* A team of all threads that the session allows. */
 static inline cpu_team cpu_env_team(const reed_kernel_call *call) {
   const struct reed_kernel_env *env = call->env;
   return (cpu_team){env && env->n_threads > 1 ? env->n_threads : 1, 1, env ? env->cancel : NULL};
 }
 
-/* The threads of the team that are worth using for that work: 1 .. all; and its pieces. */
+/* The team for this much work: as many of the team's threads as are worth waking (1 or more), and its pieces. */
 static inline cpu_team cpu_team_for(cpu_team team, int64_t work) {
   int64_t worth = work / CPU_WORK_PER_THREAD;
   if (worth < team.threads) team.threads = worth > 1 ? (int32_t)worth : 1;
@@ -47,29 +47,31 @@ static inline cpu_team cpu_team_for(cpu_team team, int64_t work) {
   return team;
 }
 
-/* At most that many threads, each with a part of its own that it does not divide: it asks cpu_cancelled itself. */
+/* A team of `most` threads at most. A thread's part is not divided into pieces: the thread polls cpu_cancelled itself.
+ */
 static inline cpu_team cpu_team_of_parts(cpu_team team, int64_t most) {
   if (team.threads > most) team.threads = (int32_t)(most > 1 ? most : 1);
   team.pieces = 1;
   return team;
 }
 
-/* Asked by loops that cpu_parallel does not see into; what they leave undone, cpu_parallel reports. */
+/* Polls for cancellation, in loops inside a piece of cpu_parallel. The loop leaves early; cpu_parallel then returns
+ * ERROR_CANCELLED. */
 static inline bool cpu_cancelled(const cpu_team *team) { return cancel_asked(team->cancel); }
 
-/* In a loop over single elements: asks at every 65536th. */
+/* Polls for cancellation at every 65536th element of a loop. */
 static inline bool cpu_cancelled_at(const cpu_team *team, int64_t i) { return (i & 65535) == 0 && cpu_cancelled(team); }
 
-/* Calls fn(context, begin, end) on disjoint ranges that cover 0..n, whose bounds are multiples of `grain` (but n), on
- * up to team.threads threads of the OpenMP team; one thread: on the calling one. A thread's ranges follow each other,
- * one a piece. ERROR_CANCELLED where the run was cancelled by then: some ranges may be missing. fn must not fail by
- * unwinding. */
+/* Calls fn(context, begin, end) on disjoint ranges that cover 0..n, on up to team.threads threads of the OpenMP team,
+ * or on the calling thread if there is only one. The bounds of ranges are multiples of `grain`, except n. A thread runs
+ * its ranges in ascending order, one per piece. ERROR_CANCELLED if the run has been cancelled: some ranges may be
+ * missing. fn must not fail by unwinding. */
 typedef void (*cpu_range_fn)(void *context, int64_t begin, int64_t end);
 reed_status cpu_parallel(cpu_team team, int64_t n, int64_t grain, cpu_range_fn fn, void *context) REED_MUST_CHECK;
 
 /* ---- kernels ---- */
 
-/* Gives a kernel whose state is heap memory from mem_*, freed by mem_free. */
+/* Fills in a kernel whose state is heap memory from mem_*; mem_free frees it. */
 static inline void cpu_kernel_set(reed_kernel *out_kernel, reed_kernel_run_fn run, void *state) {
   *out_kernel = (reed_kernel){.run = run, .state = state, .free = mem_free};
 }
@@ -77,16 +79,16 @@ reed_status cpu_no_memory(const reed_kernel_call *call) REED_MUST_CHECK;
 
 /* ---- faults (ops/fault.def) ---- */
 
-/* A real number in a fault record. */
+/* A real number in the form for a fault record. */
 static inline int64_t cpu_bits_of(double value) {
   int64_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
 }
-/* Index `value`, element `element` of the input, is outside -extent..extent-1. */
+/* Records that `value`, the index at position `element` of an input, is outside -extent..extent-1. */
 reed_status cpu_index_fault(const reed_kernel_buffers *buffers, int input, int64_t element, int64_t value,
                             int64_t extent) REED_MUST_CHECK;
-/* Some element of input 1 is 0, an integer of element_bytes bytes: finds the first of its n elements. */
+/* Records an integer division by 0: finds the first 0 among the n elements of input 1, of element_bytes bytes each. */
 reed_status cpu_division_fault(const reed_kernel_buffers *buffers, int64_t element_bytes, int64_t n) REED_MUST_CHECK;
 
 /* ---- extents ---- */
@@ -111,7 +113,7 @@ reed_status cpu_axis(const reed_kernel_call *call, int64_t axis, int32_t rank, i
 static inline int64_t cpu_index_at(reed_dtype dtype, const void *data, int64_t k) {
   return dtype == REED_I32 ? (int64_t)((const int32_t *)data)[k] : ((const int64_t *)data)[k];
 }
-/* As cpu_index_at, negative counted from the end; call only after cpu_indices_check. */
+/* As cpu_index_at, with negative indices counted from the end; only after cpu_indices_check. */
 static inline int64_t cpu_index_wrapped(reed_dtype dtype, const void *data, int64_t k, int64_t extent) {
   int64_t i = cpu_index_at(dtype, data, k);
   return i < 0 ? i + extent : i;
@@ -119,7 +121,7 @@ static inline int64_t cpu_index_wrapped(reed_dtype dtype, const void *data, int6
 /* Fails unless all n indices are in -extent..extent-1; records the first that is not. */
 reed_status cpu_indices_check(const reed_kernel_buffers *buffers, int input, reed_dtype dtype, const void *indices,
                               int64_t n, int64_t extent) REED_MUST_CHECK;
-/* The same for n tuples of n_components indices, component d into an axis of extents[d]. */
+/* As cpu_indices_check, for n tuples of n_components indices; component d indexes an axis of extents[d]. */
 reed_status cpu_tuples_check(const reed_kernel_buffers *buffers, int input, reed_dtype dtype, const void *indices,
                              int64_t n, int32_t n_components, const int64_t *extents) REED_MUST_CHECK;
 

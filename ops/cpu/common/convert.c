@@ -6,7 +6,7 @@
 #include "base/half.h"
 #include "ops/cpu/common/convert_loops.h"
 
-/* What x86's truncating conversions give, said in C: values out of range and NaN become the minimum. */
+/* Float to integer as x86's truncating conversions compute it: values out of range and NaN become the minimum. */
 static inline int32_t i32_of(double v) { return v > -2147483649.0 && v < 2147483648.0 ? (int32_t)v : INT32_MIN; }
 static inline int64_t i64_of(double v) { return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN; }
 static inline uint64_t u64_of(double v) {

@@ -5,7 +5,7 @@
 #include "ops/cpu/common/cpu.h"
 
 typedef void (*convert_half_fn)(void *out, const void *in, int64_t n);
-/* half: f16 or bf16. */
+/* The conversion between f32 and `half`, which is f16 or bf16. */
 CPU_LOOP(convert_half_fn, convert_half, (reed_dtype half, int to_f32));
 
 #endif

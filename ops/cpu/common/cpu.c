@@ -1,4 +1,4 @@
-/* The level of the CPU at hand (cpu.h). */
+/* Finding the machine's CPU level, and reading REED_CPU (cpu.h). */
 #include "ops/cpu/common/cpu.h"
 
 #include <cpuid.h>
@@ -17,7 +17,7 @@ const char *cpu_level_name(cpu_level level) {
   return "?";
 }
 
-/* Leaf 1, ECX bit 29 (Intel SDM, CPUID): __builtin_cpu_supports knows the name since clang 15 only. */
+/* CPUID leaf 1, ECX bit 29 (Intel SDM); __builtin_cpu_supports has known the name only since clang 15. */
 static bool has_f16c(void) {
   unsigned eax, ebx, ecx, edx;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx >> 29 & 1);
@@ -34,8 +34,8 @@ static cpu_level find_best(void) {
   return CPU_AVX512;
 }
 
-/* Every kernel that is prepared asks, and a virtual machine traps each CPUID (a microsecond or more): the answer,
- * always the same, is kept. */
+/* The level is kept, because preparing any kernel asks for it and a virtual machine traps each CPUID instruction (a
+ * microsecond or more). */
 cpu_level cpu_level_best(void) {
   static atomic_int known = -1;
   int best = atomic_load_explicit(&known, memory_order_relaxed);

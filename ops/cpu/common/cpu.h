@@ -1,5 +1,6 @@
-/* What this machine's CPU can do, as levels that the kernels' loops are compiled for, and the REED_CPU override that
- * lets one machine test several. Stateless: asked at every prepare, remembered nowhere. */
+/* Levels of the machine's CPU, for which the kernels' loops are compiled, and the environment variable REED_CPU, which
+ * chooses a lower level so that one machine can test several. The machine's best level is found once in a process;
+ * REED_CPU is read each time that a kernel is prepared. */
 #ifndef OPS_CPU_COMMON_CPU_H_
 #define OPS_CPU_COMMON_CPU_H_
 
@@ -7,7 +8,7 @@
 
 #include "reed/operator.h"
 
-/* Ordered: a level includes those below it. The text is what REED_CPU takes. */
+/* Levels in ascending order: each includes those below it. The text is the word for REED_CPU. */
 #define CPU_LEVEL_LIST(X) \
   X(REFERENCE, "reference", "the plain references instead of the kernels") \
   X(BASE, "base", "what every x86-64 has (SSE2)") \
@@ -21,27 +22,27 @@ typedef enum cpu_level {
       CPU_LEVEL_COUNT
 } cpu_level;
 
-/* The level to prepare for: the best this machine has, or what REED_CPU says if that is less. A word in REED_CPU that
- * is no level counts as not said. */
+/* The level to prepare kernels for: the machine's best, or a lower one that REED_CPU names. Other words in REED_CPU are
+ * ignored. */
 cpu_level cpu_level_now(void);
 /* The best level this machine has. */
 cpu_level cpu_level_best(void);
-/* "avx2". Static storage. */
+/* The level's text, such as "avx2". Static storage. */
 const char *cpu_level_name(cpu_level level);
 
-/* Loop files are compiled once per level with CPU_LEVEL_SUFFIX defined; CPU_LEVELED(name) is the level's own name.
- * CPU_PICK gives the symbol of a level at run time. */
+/* Loop files are compiled once per level with CPU_LEVEL_SUFFIX defined. CPU_LEVELED(name) is the name of a function of
+ * this level; CPU_PICK gives the function of a level at run time. */
 #define CPU_CONCAT_(a, b) a##_##b
 #define CPU_CONCAT(a, b) CPU_CONCAT_(a, b)
 #define CPU_LEVELED(name) CPU_CONCAT(name, CPU_LEVEL_SUFFIX)
-/* For functions whose loops are unrolled in many forms: instrumented by a sanitizer they take minutes to compile at the
- * highest level, and the levels below check the same code. */
+/* Marks functions that are unrolled in many forms: the sanitizers leave them out at the highest level, where they would
+ * take minutes to compile. The lower levels check the same code. */
 #ifdef __AVX512F__
 #define CPU_UNCHECKED __attribute__((no_sanitize("address"), no_sanitize("undefined")))
 #else
 #define CPU_UNCHECKED
 #endif
-/* Declares a loop of all levels. */
+/* Declares a loop function of every level. */
 #define CPU_LOOP(type, name, arguments) \
   type name##_base arguments; \
   type name##_avx2 arguments; \

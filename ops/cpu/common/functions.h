@@ -22,7 +22,7 @@ static inline uint32_t bits_of_float(float f) {
   return bits;
 }
 
-/* Towards zero; what does not fit becomes the nearest that does and has a negative, NaN becomes 0. */
+/* Rounds towards zero; a value out of range becomes the nearest in range, NaN becomes 0. */
 static inline int64_t whole_of(double x) {
   return x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? -INT64_MAX : x == x ? (int64_t)x : 0;
 }

@@ -34,10 +34,10 @@ INLINE lanes held(lanes x) {
   return x;
 }
 
-/* NaN stays: LANES_MIN and LANES_MAX give their second operand where one is NaN. */
+/* NaN stays NaN, because LANES_MIN and LANES_MAX return their second operand if one operand is NaN. */
 INLINE lanes between(lanes x, lanes low, lanes high) { return LANES_MIN(high, LANES_MAX(low, x)); }
 
-/* The larger, NaN where either is. */
+/* The larger of a and b; NaN if either is NaN. */
 INLINE lanes larger(lanes a, lanes b) {
 #if defined(__AVX512F__)
   return _mm512_mask_mov_ps(LANES_MAX(a, b), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
@@ -49,7 +49,7 @@ INLINE lanes larger(lanes a, lanes b) {
 #endif
 }
 
-/* The last n lanes. */
+/* Stores the last n lanes. */
 INLINE void store_last(float *p, lanes x, int n) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(p, (__mmask16)(0xffffu << (LANES - n)), x);

@@ -159,7 +159,7 @@ void CPU_LEVELED(weighted_taps)(const float *x, const int64_t *offsets, const fl
   }
 }
 
-/* The usual strides as constants, so that they vectorise. */
+/* The usual strides as constants, so that their loops vectorise. */
 #define ALONG(step) \
   for (int64_t t = 0; t < taps; t++) { \
     const float *from = x + t * dilation; \
@@ -200,7 +200,7 @@ void CPU_LEVELED(gather_taps)(const float *x, const int32_t *index, const float 
   }
 }
 
-/* Two rows at once: linear interpolation, where rows may be as short as a pixel's channels. */
+/* Linear interpolation of two rows at once; rows may be as short as the channels of a pixel. */
 static inline void mix_two(const float *restrict a, float weight_a, const float *restrict b, float weight_b,
                            float *restrict y, int64_t n) {
   for (int64_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-/* Loops over rows of f32 that several families use: softmax, normalisation, pooling, resampling. CPU_PICK(level, name)
- * gives one. None of them starts threads. */
+/* Loops over rows of f32 that several operator families use: softmax, normalisation, pooling, resampling.
+ * CPU_PICK(level, name) gives the function of a level. None of the loops starts threads. */
 #ifndef OPS_CPU_COMMON_ROWS_LOOPS_H_
 #define OPS_CPU_COMMON_ROWS_LOOPS_H_
 
@@ -11,7 +11,7 @@
  * floats */
 CPU_LOOP(void, softmax_columns,
          (bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n, float *scratch));
-/* the same for inner 1 */
+/* as softmax_columns, for inner 1 */
 CPU_LOOP(void, softmax_row, (bool log, const float *x, float *y, int64_t axis));
 /* y[i] = (x[i] - centre) * a + b */
 CPU_LOOP(void, scale_shift, (const float *x, float centre, float a, float b, float *y, int64_t n));

@@ -1,12 +1,13 @@
-/* Walks over strided elements (strided.h). */
+/* Planned copies between strided views (strided.h): joining dims, choosing rows or tiles, copying. Operators describe
+ * their copies in ops/cpu/move/. */
 #include "ops/cpu/common/strided.h"
 
 #include "ops/cpu/common/common.h"
 
 /* ---- planning ---- */
 
-/* Makes the longest dim that writes near together the innermost: a loop over a few elements costs more to start than to
- * run. */
+/* Makes the longest dim with short steps in the target the innermost one, because a loop over a few elements costs more
+ * to start than to run. */
 static void turn_longest_in(strided_copy *p) {
   int32_t inner = p->rank - 1, longest = inner;
   for (int32_t d = 0; d < inner; d++)
@@ -49,8 +50,8 @@ void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, 
     p->block_bytes *= p->extents[p->rank];
     p->n /= p->extents[p->rank];
   }
-  /* A dim that steps by one block in the source while the last steps by one block in the target: a transpose. Short
-   * ones gain nothing. */
+  /* A dim that steps by one block in the source, while the last dim steps by one block in the target, is a transpose:
+   * it is copied in tiles. Short dims gain nothing from tiles. */
   int32_t inner = p->rank - 1;
   if (p->block_bytes <= 16 && inner > 0 && p->to[inner] == p->block_bytes && p->extents[inner] >= 4)
     for (int32_t d = 0; d < inner; d++)
@@ -103,7 +104,7 @@ static void copy_row(char *restrict to, int64_t to_stride, const char *restrict 
   }
 }
 
-/* Moves *offsets to the coordinates of linear index `index` over the first `rank` dims, without dim `skip`. */
+/* Sets *offsets to the coordinates of linear index `index` over the first `rank` dims, without dim `skip`. */
 static void seek(const strided_copy *p, int32_t rank, int32_t skip, int64_t index, int64_t *coordinates,
                  const char **from, char **to) {
   for (int32_t d = rank - 1; d >= 0; d--) {
@@ -115,7 +116,7 @@ static void seek(const strided_copy *p, int32_t rank, int32_t skip, int64_t inde
   }
 }
 
-/* One step of the odometer over dims rank-1 .. 0 without `skip`. */
+/* Steps the coordinates of dims rank-1 .. 0, without `skip`, by one. */
 static void step(const strided_copy *p, int32_t rank, int32_t skip, int64_t *coordinates, const char **from,
                  char **to) {
   for (int32_t d = rank - 1; d >= 0; d--) {
@@ -147,7 +148,8 @@ static void copy_blocks_range(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* Tiles small enough that both sides' lines stay in the first cache. The source runs along j, the target along i. */
+/* Size of a tile, small enough that the cache lines of both sides stay in the first-level cache. The source runs along
+ * j, the target along i. */
 #define TILE 32
 #define TILE_OF(N) \
   case N: \
@@ -189,8 +191,8 @@ static void copy_tile(char *to, int64_t to_j, const char *from, int64_t from_i, 
   if (whole_j < nj) copy_tile_plain(to + whole_j * to_j, to_j, from + whole_j * bytes, from_i, nj - whole_j, ni, bytes);
 }
 
-/* Strips of tiles run across the shorter of the two dims: what a strip touches of the longer one's memory stays in the
- * cache, and of the shorter one's memory it touches all, in order. */
+/* True if strips of tiles run along the inner dim: strips run across the shorter of the two dims. The lines that a
+ * strip touches of the longer dim's memory then stay in the cache, and the shorter dim's memory is read in order. */
 static bool strips_along_inner(const strided_copy *p) { return p->extents[p->rank - 1] > p->extents[p->tile]; }
 
 static int64_t strip_count(const strided_copy *p) {
@@ -212,7 +214,7 @@ static void copy_strip(const strided_copy *p, char *to, const char *from, int64_
                 p->block_bytes);
 }
 
-/* Ranges count (outer coordinates, strips). */
+/* Ranges count pairs of outer coordinates and strips. */
 static void copy_tiles_range(void *context, int64_t begin, int64_t end) {
   const copying *c = context;
   const strided_copy *p = c->plan;

@@ -1,18 +1,18 @@
-/* One planned copy between two strided views of memory: transposes, slices, repeats, splits, joins and pads are all
- * descriptions of it. A plan is plain data (no memory of its own) and may be copied. */
+/* A planned copy between two strided views of memory. Transposes, slices, repeats, splits, joins and pads are all
+ * descriptions of such a copy. A plan is plain data (no memory of its own) and may be copied. */
 #ifndef OPS_CPU_COMMON_STRIDED_H_
 #define OPS_CPU_COMMON_STRIDED_H_
 
 #include "ops/cpu/common/common.h"
 
-#define STRIDED_MAX_RANK 16 /* Tile and DepthToSpace see each dim as two or three */
+#define STRIDED_MAX_RANK 16 /* Tile and DepthToSpace split each dim in two or three */
 
 typedef struct strided_copy {
   int32_t rank; /* dims left after joining; 0: one block */
   cpu_team team;
-  int32_t tile; /* dim that is contiguous in the source while the last is in the target: copied in tiles; -1: none */
-  int64_t n;    /* blocks: product of extents */
-  int64_t block_bytes;            /* contiguous on both sides */
+  int32_t tile;        /* dim that is contiguous in the source (the last is in the target): copied in tiles; -1: none */
+  int64_t n;           /* blocks: product of extents */
+  int64_t block_bytes; /* contiguous on both sides */
   int64_t from_offset, to_offset; /* bytes */
   int64_t extents[STRIDED_MAX_RANK];
   int64_t from[STRIDED_MAX_RANK],
@@ -25,13 +25,13 @@ typedef struct strided_copy {
 void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, const int64_t *from_strides,
                   int64_t from_offset, const int64_t *to_strides, int64_t to_offset, int64_t element_bytes,
                   cpu_team team);
-/* The same of n contiguous bytes. */
+/* As strided_plan, for a copy of n contiguous bytes. */
 void strided_plan_bytes(strided_copy *out_plan, int64_t bytes, cpu_team team);
-/* Copies. Source and target must not overlap, but that equal pointers with a contiguous plan do nothing. With nothing
- * to copy the pointers may be NULL. */
+/* Runs the copy. Source and target must not overlap; equal pointers with a contiguous plan are allowed and copy
+ * nothing. Pointers may be NULL if there is nothing to copy. */
 reed_status strided_run(const strided_copy *plan, const void *from, void *to) REED_MUST_CHECK;
 
-/* n copies of the element at `element` (size 1, 2, 4 or 8 bytes) to `to`. */
+/* Writes n copies of the element at `element` (size 1, 2, 4 or 8 bytes) to `to`. */
 void strided_fill(void *to, const void *element, int64_t size, int64_t n);
 
 #endif

@@ -1,7 +1,8 @@
-/* Windows of convolutions and pools over an image (window.h). */
+/* Reading the windows of convolutions and pools from a call's attributes (window.h). */
 #include "ops/cpu/common/window.h"
 
-/* attribute `name` of `n` ints into out, `otherwise` everywhere where it is absent; fails unless all are >= least. */
+/* Reads attribute `name` of n ints into out; an absent attribute gives `otherwise` everywhere. Fails unless all are >=
+ * least. */
 static reed_status read_ints(const reed_kernel_call *call, const char *name, int64_t n, int64_t otherwise,
                              int64_t least, int64_t *out) {
   int64_t n_given;
@@ -17,7 +18,7 @@ static reed_status read_ints(const reed_kernel_call *call, const char *name, int
   return REED_OK;
 }
 
-/* Everything but the pads. */
+/* Reads everything except the pads. */
 static reed_status read_geometry(const reed_kernel_call *call, const int64_t *kernel, window *w) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   if (x->rank < 3 || x->rank != y->rank || x->rank > REED_MAX_RANK)
@@ -35,8 +36,8 @@ static reed_status read_geometry(const reed_kernel_call *call, const int64_t *ke
   return read_ints(call, "dilations", w->n, 1, 1, w->dilation);
 }
 
-/* Cuts `total` into begin and end as auto_pad says. A stride beyond the kernel makes it negative: then there is no
- * padding, and windows begin with the input (ONNX leaves it open). */
+/* Divides the padding `total` into begin and end by auto_pad. A stride larger than the kernel makes `total` negative:
+ * then there is no padding, and windows begin at the input's start (ONNX leaves this case open). */
 static void cut_pads(const char *auto_pad, int64_t total, int64_t *out_begin, int64_t *out_end) {
   bool lower = strcmp(auto_pad, "SAME_LOWER") == 0;
   if (total < 0) total = 0;
@@ -82,7 +83,7 @@ reed_status window_init_transposed(const reed_kernel_call *call, const int64_t *
     int64_t total =
         (w->in[i] - 1) * w->stride[i] + output_padding[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - w->out[i];
     if (total < 0) total = 0;
-    /* ONNX ConvTranspose: SAME_UPPER puts the odd one at the end, everything else at the beginning */
+    /* ONNX ConvTranspose: SAME_UPPER puts the odd pad at the end, all other modes at the beginning */
     if (strcmp(auto_pad, "SAME_UPPER") == 0) w->pad_begin[i] = total / 2;
     else w->pad_begin[i] = total - total / 2;
     w->pad_end[i] = total - w->pad_begin[i];

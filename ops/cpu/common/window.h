@@ -1,4 +1,4 @@
-/* The geometry of a sliding window: what convolutions and pools share. Spatial axes only (those after batch and
+/* The geometry of a sliding window, shared by convolutions and pools. Spatial axes only (those after batch and
  * channel). */
 #ifndef OPS_CPU_COMMON_WINDOW_H_
 #define OPS_CPU_COMMON_WINDOW_H_
@@ -14,15 +14,15 @@ typedef struct window {
   int64_t pad_begin[WINDOW_MAX_AXES], pad_end[WINDOW_MAX_AXES];
 } window;
 
-/* The window over x's spatial axes that gives y's, from the call's attributes strides, dilations, pads and auto_pad;
+/* Reads the window over x's spatial axes that gives y's, from the attributes strides, dilations, pads and auto_pad;
  * `kernel` (one extent an axis) comes from the weights or from kernel_shape. ERROR_SHAPE or ERROR_VALUE with a
- * diagnosis where they make no sense. */
+ * diagnosis for invalid attributes. */
 reed_status window_init(const reed_kernel_call *call, const int64_t *kernel, window *out_window) REED_MUST_CHECK;
 /* As window_init for a transposed convolution: `in` is x's extent, `out` y's; pads follow ONNX ConvTranspose (opset
  * 11), output_shape and auto_pad included. */
 reed_status window_init_transposed(const reed_kernel_call *call, const int64_t *kernel,
                                    window *out_window) REED_MUST_CHECK;
-/* kernel_shape as one extent an axis; fails unless it has one for each. */
+/* Reads kernel_shape as one extent an axis; fails unless the attribute has one for each axis. */
 reed_status window_kernel_shape(const reed_kernel_call *call, const int64_t **out_kernel) REED_MUST_CHECK;
 
 /* Taps of one axis that fall inside the input for output position o: first..first+n-1 of the kernel. */
@@ -37,8 +37,8 @@ static inline window_taps window_taps_at(const window *w, int32_t axis, int64_t 
   return (window_taps){first, end > first ? end - first : 0, origin + first * d};
 }
 
-/* Output positions begin..end-1 of one axis see only input; those before and after have taps in the padding. begin <=
- * end. */
+/* Output positions begin..end-1 of an axis have windows inside the input; those before and after have taps in the
+ * padding. begin <= end. */
 static inline void window_whole(const window *w, int32_t axis, int64_t *out_begin, int64_t *out_end) {
   int64_t out = w->out[axis], stride = w->stride[axis], pad = w->pad_begin[axis],
           reach = (w->kernel[axis] - 1) * w->dilation[axis] + 1;
