@@ -1,4 +1,5 @@
-/* The compiler's public entry: read, passes, lowering, report. */
+/* The compiler's public functions (reed/compiler.h): reading, passes, lowering, report. The parts themselves are in
+ * compiler/onnx, compiler/passes and compiler/lower. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -23,15 +24,15 @@ typedef struct compilation {
   reed_diagnosis *diagnosis;
   pass_run passes;
   int64_t n_steps;
-  double said;        /* the share done that was told last */
-  const void *mapped; /* the model's file; NULL: it is in somebody's memory */
+  double said;        /* the share done that was reported last */
+  const void *mapped; /* the mapped file of the model; NULL: the caller has the model in memory */
   size_t n_mapped, n_written;
   capability *targets;
   const reed_module_sink *sink;
 } compilation;
 
-/* Pages of the model's file leave memory; those that are read again come back. Weights are read by few passes, and then
- * as they are written. */
+/* Releases the memory of the model's mapped file; pages are read again on their next use. Few passes read the weights,
+ * and after them only the writing of the module. */
 static void leave_pages(const compilation *c) {
   if (c->mapped) (void)madvise((void *)(uintptr_t)c->mapped, c->n_mapped, MADV_DONTNEED); /* only advice */
 }
@@ -58,14 +59,14 @@ static reed_status sink_write(void *context, const void *bytes, size_t n) {
   return c->sink->write(c->sink->context, bytes, n);
 }
 
-/* Never goes back: passes run during lowering too. */
+/* Reports progress. The share never decreases, although passes run during lowering too. */
 static void say(compilation *c, const char *what, double done) {
   if (c->said < done) c->said = done;
   done = c->said;
   if (c->options && c->options->progress) c->options->progress(c->options->progress_context, what, done);
 }
 
-/* How many steps there will be is not known: the share done approaches 0.8. */
+/* Reports a pass as a step. The share approaches 0.8, because the number of steps is not known. */
 static void say_pass(void *context, const char *pass) {
   compilation *c = context;
   c->n_steps++;
@@ -94,11 +95,11 @@ static reed_status take_options(compilation *c) {
 typedef struct listing {
   json_writer *json;
   const ir_module *m;
-  const ir_value *sought; /* what some node is to read */
+  const ir_value *sought; /* the value whose reader is sought */
   const ir_node *reader;
 } listing;
 
-/* False where no element of the result stands behind another than before: extents of 1 change places. */
+/* False when the Transpose only moves axes of extent 1, so that the elements keep their order. */
 static bool moves_elements(const ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
   const ir_type *t = &n->inputs[0]->type;
@@ -120,7 +121,8 @@ static reed_status find_reader(void *context, ir_node *n) {
   return REED_OK;
 }
 
-/* A Transpose that is left, between what; no arithmetic on shapes. */
+/* Lists a Transpose that is left in the module, with its producer and reader. Transposes of shape arithmetic are not
+ * listed. */
 static reed_status list_transpose(void *context, ir_node *n) {
   listing *l = context;
   if (n->op != op_builtin(OP_Transpose) || n->outputs[0]->elements || !moves_elements(n)) return REED_OK;
@@ -160,7 +162,7 @@ static void write_pass(int i, const pass_total *t, json_writer *json) {
   text_fini(&counted);
 }
 
-/* The model as a whole, what every pass did, and the Transposes that are left. */
+/* Writes the model's name and node counts, the result of every pass, and the Transposes that are left. */
 static void write_passes(const compilation *c, json_writer *json) {
   json_string(json, "model", c->passes.m->name);
   json_string(json, "target", capability_text(c->targets));
@@ -180,7 +182,7 @@ static void write_passes(const compilation *c, json_writer *json) {
 static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const onnx_external *external,
                            const reed_compile_options *options, void **out_bytes, size_t *out_n_bytes,
                            char **out_report_json, reed_diagnosis *diagnosis) {
-  /* Passes and lowering count on a diagnosis to say things in */
+  /* passes and lowering need a diagnosis to write to */
   reed_diagnosis unread;
   reed_diagnosis_clear(diagnosis ? diagnosis : &unread);
   compilation c = {.options = options,

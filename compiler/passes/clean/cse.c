@@ -1,14 +1,14 @@
-/* Common subexpressions: of two equal calls (operator, attributes, inputs) the first serves both, also from an outer
- * graph into a body. Equal constants become one. */
+/* Common subexpressions: the results of the first of two equal calls (operator, attributes, inputs) replace those of
+ * the second. The first may be in a graph around the second's. Equal constants become one constant. */
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/table.h"
 #include "compiler/ir/pass.h"
 
-#define MOST_CONSTANT_BYTES ((int64_t)1 << 20) /* larger constants (weights) are hardly ever equal */
+#define MOST_CONSTANT_BYTES ((int64_t)1 << 20) /* larger constants are weights, which are hardly ever equal */
 
-/* Entries under their hash; those of a body are taken back when it ends. */
+/* Nodes or constants by hash; the entries of a body are removed at its end. */
 typedef struct entry {
   uint64_t hash;
   void *item; /* ir_node or ir_value */

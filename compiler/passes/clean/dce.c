@@ -1,10 +1,10 @@
-/* Dead code: nodes none of whose outputs is used, optional outputs that nobody takes, results of a body that nobody
- * takes, constants without users. */
+/* Dead code elimination: removes nodes without a used output, unused optional outputs, unused results of bodies, and
+ * constants without users. */
 #include <string.h>
 
 #include "compiler/ir/pass.h"
 
-/* Takes result `r` out of a body, and output `o` off its node. */
+/* Removes result `r` of a body (drop_result) and output `o` of its node (drop_output). */
 static void drop_result(ir_graph *body, int32_t r) {
   body->results[r]->n_uses--;
   body->n_results--;
@@ -20,8 +20,8 @@ static void drop_output(ir_node *n, int32_t o) {
 
 static bool used(const ir_value *v) { return v && v->n_uses; }
 
-/* Results of bodies that nobody takes: any of an If, the scan outputs of a Loop (what it carries may feed the next
- * round). */
+/* Removes unused results of bodies: any result of an If, but only scan outputs of a Loop, because a carried value may
+ * feed the next round. */
 static int64_t trim_results(ir_node *n) {
   int64_t n_changes = 0;
   bool is_if = n->op == op_builtin(OP_If);
@@ -56,7 +56,7 @@ static void release_node(ir_node *n) {
   for (int32_t k = 0; k < n->n_regions; k++) release_graph(n->regions[k]);
 }
 
-/* The uses that a removed body's nodes and results made. */
+/* Takes back the uses by a removed body's nodes and results. */
 static void release_graph(ir_graph *g) {
   for (size_t i = 0; i < g->nodes.n; i++)
     if (!g->nodes.items[i]->dead) release_node(g->nodes.items[i]);
@@ -70,7 +70,7 @@ static bool needed(const ir_node *n) {
   return false;
 }
 
-/* From the last node to the first: users come before what they use. */
+/* Goes from the last node to the first, because users come after the nodes that they use. */
 static int64_t clean(ir_graph *g) {
   int64_t n_changes = 0;
   for (size_t i = g->nodes.n; i-- > 0;) {

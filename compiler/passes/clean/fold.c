@@ -1,10 +1,10 @@
-/* Constant folding: an operator whose inputs are all constants is run now, by the host's own kernel. A value whose
- * elements shape inference knows as numbers becomes a constant too, whatever computes it.
+/* Constant folding: an operator with constant inputs is run at compile time by the host's kernel. An integer value
+ * whose elements shape inference knows as numbers becomes a constant too, whichever operator computes it.
  *
- * What would only make the module larger stays: a result over a size is folded only if it is no larger than what it is
- * made from, an operand given twice counted once; and all constants together grow to no more than a multiple of those
- * that the model brings, so that a few hundred bytes of operators do not become a module of gigabytes. A kernel that
- * fails (an index out of range) leaves its operator for the run, which will say so. */
+ * Two limits keep the module small. A result over FREE_BYTES is folded only if it is no larger than its operands
+ * together, each counted once. All constants together grow at most to a multiple of the model's own, so that a few
+ * hundred bytes of operators do not become a module of gigabytes. If a kernel fails (an index out of range), its
+ * operator stays, and the run reports the error. */
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
@@ -13,19 +13,19 @@
 
 #define FREE_BYTES ((int64_t)1 << 20) /* results up to this are always folded */
 #define MOST_BYTES ((int64_t)1 << 30)
-/* Constants that are there at once, and all that are made (their memory is the module's, used or not), in bytes beyond
- * multiples of what the model brings. Models' own constants grow by masks and tables of some megabytes; weights go
- * through a handful of operators. */
+/* Limits in bytes, from multiples of the model's own constants: for the constants in use at one time (HELD), and for
+ * all constants made (MADE), whose memory stays the module's even without a use. A model's constants grow by masks and
+ * tables of some megabytes; weights pass through a handful of operators. */
 #define MOST_HELD(given) (2 * (given) + ((int64_t)16 << 20))
 #define MOST_MADE(given) (8 * (given) + ((int64_t)64 << 20))
 
 typedef struct folding {
   ir_module *m;
-  int64_t held; /* bytes of the constants that something uses */
+  int64_t held; /* bytes of the constants with a use */
   int64_t n_nodes, n_values;
 } folding;
 
-/* One call of a kernel with everything it needs, released together. */
+/* One call of a kernel with its memory, which evaluation_fini frees. */
 typedef struct evaluation {
   reed_desc *inputs, *outputs;
   const void **data;
@@ -66,7 +66,7 @@ static bool evaluation_init(evaluation *e, int32_t n_inputs, int32_t n_outputs) 
   return e->inputs && e->outputs && e->data && e->copies && e->results && e->constant && e->extents && e->bounded_axes;
 }
 
-/* Exact extents of the outputs, by the shape function on numbers. Not REED_OK: leave the operator alone. */
+/* Extents of the outputs, by the shape function on numbers. Another status than REED_OK: the operator is not folded. */
 static reed_status shape_outputs(const ir_node *n, evaluation *e) {
   reed_shape_input *inputs = mem_calloc((size_t)n->n_inputs, sizeof *inputs);
   reed_shape_output *outputs = mem_calloc((size_t)n->n_outputs, sizeof *outputs);
@@ -91,7 +91,7 @@ static reed_status shape_outputs(const ir_node *n, evaluation *e) {
   return status;
 }
 
-/* Bytes of the operands, each counted once: all of them, and those of them that no other node uses. */
+/* Bytes of the operands, each counted once: of all operands, and of the operands without another user. */
 static void measure_operands(const ir_node *n, const evaluation *e, int64_t *out_all, int64_t *out_only) {
   *out_all = *out_only = 0;
   for (int32_t i = 0; i < n->n_inputs; i++) {
@@ -107,7 +107,7 @@ static void measure_operands(const ir_node *n, const evaluation *e, int64_t *out
   }
 }
 
-/* Whether the result is worth its place in the module, and there is room for it. */
+/* True when the result is within the limits; its bytes are then counted. */
 static bool worth_it(folding *f, const ir_node *n, const evaluation *e) {
   int64_t in, only, out = 0, given = f->m->given_bytes;
   measure_operands(n, e, &in, &only);
@@ -123,7 +123,7 @@ static bool worth_it(folding *f, const ir_node *n, const evaluation *e) {
   return true;
 }
 
-/* Kernels read aligned memory. */
+/* Copies the operands that are not aligned for their dtype, because kernels read aligned memory. */
 static reed_status align_inputs(const ir_node *n, evaluation *e) {
   for (int32_t i = 0; i < n->n_inputs; i++) {
     if ((uintptr_t)e->data[i] % reed_dtype_bytes(e->inputs[i].dtype == REED_NONE ? REED_U8 : e->inputs[i].dtype) == 0)
@@ -203,7 +203,7 @@ static reed_status fold_node(folding *f, ir_node *n) {
   return status == REED_ERROR_MEMORY ? diag_no_memory(f->m->diagnosis, "constant folding") : REED_OK;
 }
 
-/* An integer value all of whose elements are known numbers. */
+/* Makes an integer value a constant where all its elements are known numbers. */
 static reed_status fold_elements(folding *f, ir_node *n, ir_value *v) {
   reed_desc desc;
   bool integers = v->type.dtype == REED_I64 || v->type.dtype == REED_I32 || v->type.dtype == REED_BOOL;
@@ -238,7 +238,7 @@ static reed_status visit(void *context, ir_node *n) {
   return REED_OK;
 }
 
-/* Bytes of the constants that something uses. */
+/* Bytes of the constants with a use. */
 static int64_t held_bytes(ir_module *m) {
   int64_t bytes = 0;
   reed_desc desc;

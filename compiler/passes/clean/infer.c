@@ -1,10 +1,10 @@
-/* Shape inference: every node's shape function, run on symbols, in order. Each run starts afresh, so that what other
- * passes learnt spreads; the shapes of one run are consistent with each other (equal symbols are equal extents), and no
- * symbol is kept from one run to the next elsewhere.
+/* Shape inference: runs every node's shape function on symbols, in order. Each run starts anew, so that facts found by
+ * other passes spread. Shapes are consistent within one run (equal symbols are equal extents); no other code keeps a
+ * symbol from one run to the next.
  *
- * A body that may not run (a branch, a loop's body) may be wrong for shapes that never reach it: there a failure only
- * makes the outputs unknown, and the program says it if it comes to that. Ranks that Reed does not have are refused in
- * bodies too, as operators and dtypes that it does not have are. */
+ * A failure inside a body only makes the outputs unknown, because the body (a branch, a Loop's body) may never run with
+ * these shapes; if it does, the program reports the error. Ranks, operators and dtypes that Reed does not support are
+ * refused in bodies too. */
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
@@ -12,8 +12,8 @@
 
 typedef struct inference {
   ir_module *m;
-  bool uncertain; /* within a body that may not run */
-  int loop_depth; /* loops around the node at hand */
+  bool uncertain; /* inside a body that may not run */
+  int loop_depth; /* number of Loops around the current node */
   int64_t n_values, n_exact;
 } inference;
 
@@ -31,7 +31,7 @@ static void forget(ir_value *v) {
 
 /* ---- operators ---- */
 
-/* What the shape function is told of one input; unknown ranks and values are its business. */
+/* Describes one input for its shape function, which handles unknown ranks and values. */
 static reed_shape_input describe_input(const inference *in, ir_value *v, bool reads_value) {
   reed_shape_input described = {.dtype = REED_NONE};
   if (!v) return described;
@@ -45,7 +45,7 @@ static reed_shape_input describe_input(const inference *in, ir_value *v, bool re
   return described;
 }
 
-/* The output's type; an extent that the kernel reports becomes a symbol. */
+/* Sets the output's type; an extent that the kernel reports becomes a fresh symbol. */
 static void take_output(const inference *in, ir_value *v, const reed_shape_output *out) {
   if (!v) return;
   v->type.dtype = out->dtype;
@@ -57,7 +57,7 @@ static void take_output(const inference *in, ir_value *v, const reed_shape_outpu
   if (v->bounded) v->type.dims[out->bounded_axis] = symbols_fresh_extent(in->m->symbols);
 }
 
-/* What Reed does not support for this node, and the name of the value that the node makes. */
+/* Fails with the unsupported property of the node and the name of the node's result. */
 static reed_status refuse(const inference *in, const ir_node *n, const reed_diagnosis *cause) {
   reed_diagnosis *d = in->m->diagnosis;
   const char *name = "";
@@ -83,7 +83,7 @@ static reed_status infer_operator(inference *in, ir_node *n) {
     typed = typed && (!n->inputs[i] || dtypes[i] != REED_NONE);
   }
   for (int32_t i = 0; i < n->n_outputs; i++) forget(n->outputs[i]);
-  if (!typed) return REED_OK; /* an operand nothing is known of: behind a branch that cannot be */
+  if (!typed) return REED_OK; /* an operand of unknown dtype: the output of a branch that never runs */
   reed_status status = shapefn_check_call(n->op, &attrs, n->name, n->n_inputs, dtypes, n->n_outputs, d);
   bool called = status == REED_OK;
   if (called) status = shapefn_run(n->op, &attrs, n->name, n->n_inputs, inputs, n->n_outputs, outputs, m->symbols, d);
@@ -121,7 +121,7 @@ static reed_status check_dtypes_agree(const inference *in, const ir_node *n, con
   return status;
 }
 
-/* What holds of either value holds of the join; extents and elements that differ become symbols. */
+/* The type and elements of the join of a and b: dims and elements that differ become symbols. */
 static reed_status join(const inference *in, const ir_value *a, const ir_value *b, ir_value *out) {
   reed_symbols *s = in->m->symbols;
   forget(out);
@@ -144,7 +144,7 @@ static reed_status join(const inference *in, const ir_value *a, const ir_value *
   return REED_OK;
 }
 
-/* The scalar's value: 0, 1 or, not known, -1. */
+/* The truth of a scalar: 0, 1, or -1 where it is not known. */
 static int known_truth(const inference *in, ir_value *v) {
   int64_t n;
   const reed_dim *elements = partial_elements(in->m, v, false, &n);
@@ -165,8 +165,8 @@ static reed_status infer_if(inference *in, ir_node *n) {
   return status;
 }
 
-/* The loop's parameters before the first round: what comes in, and a round's number that is only known not to be
- * negative. */
+/* Sets the parameters of the body before the first round: carried values have the types of the initial values; the
+ * round's number is only known to be non-negative. */
 static reed_status begin_loop(const inference *in, ir_node *n) {
   ir_graph *body = n->regions[0];
   for (int32_t i = 0; i < body->n_params; i++) {
@@ -189,8 +189,8 @@ static reed_status begin_loop(const inference *in, ir_node *n) {
   return REED_OK;
 }
 
-/* Rounds of inference that a loop's parameters may take to settle, by how deep the loop is: an inner loop's rounds
- * multiply with the outer one's. After that, nothing is taken to be kept from round to round. */
+/* The number of rounds of inference for a Loop's parameters to settle, by the Loop's depth, because the rounds of an
+ * inner Loop multiply with those of the outer one. After that number all carried values are taken as unknown. */
 static int rounds_allowed(int loop_depth) {
   static const int rounds[] = {16, 6, 3};
   return (size_t)loop_depth < sizeof rounds / sizeof *rounds ? rounds[loop_depth] : 0;
@@ -203,9 +203,9 @@ static void forget_carried(ir_node *n, uint32_t *widened) {
   }
 }
 
-/* After a round: parameters that the round's result does not provably equal are widened. *out_stable: none had to be. A
- * symbol in a parameter's type that an earlier round put there compares unequal to what the body makes of it in the
- * same way, so each dim is widened once for good: `widened` holds a bit for it, bit 8 for the elements. */
+/* Widens the parameters that the round's results do not provably equal. *out_stable: no parameter was widened. Each dim
+ * is widened at most once, because a symbol made by an earlier round never equals the symbol that the body makes anew
+ * in the same way: `widened` has a bit for each dim, bit 8 for the elements. */
 static reed_status widen(const inference *in, ir_node *n, uint32_t *widened, bool *out_stable) {
   ir_graph *body = n->regions[0];
   *out_stable = true;
@@ -230,14 +230,14 @@ static reed_status widen(const inference *in, ir_node *n, uint32_t *widened, boo
     for (int64_t k = 0; same && k < n_result; k++) same = same_dim(in, elements[k], p->elements[k]);
     if (same) continue;
     widened[i] |= 1u << REED_MAX_RANK;
-    p->elements = NULL; /* readers in the body make fresh ones */
+    p->elements = NULL; /* readers in the body make fresh symbols */
     p->n_elements = 0;
     *out_stable = false;
   }
   return REED_OK;
 }
 
-/* Rounds that are certain: the trip count, when the condition never ends the loop early; else a fresh extent. */
+/* The number of rounds: the trip count where the condition never ends the Loop early; otherwise a fresh extent. */
 static reed_dim trip_count(const inference *in, const ir_node *n) {
   const ir_graph *body = n->regions[0];
   int64_t n_elements;
@@ -248,14 +248,16 @@ static reed_dim trip_count(const inference *in, const ir_node *n) {
   return sane && starts && goes_on ? symbols_max(in->m->symbols, count[0], 0) : symbols_fresh_extent(in->m->symbols);
 }
 
-/* A dim that the body may make anew in each round, after the last one: known by declared names alone, if at all. */
+/* A dim of a Loop's output that may differ from round to round: its declared name where it has one, otherwise a fresh
+ * extent. */
 static reed_dim leaving(const inference *in, reed_dim dim, reed_dim before) {
   reed_dim declared = symbols_as_declared(in->m->symbols, dim);
   return symbol_is(declared) && declared < before ? symbols_either(in->m->symbols, declared, declared)
                                                   : symbols_fresh_extent(in->m->symbols);
 }
 
-/* What leaves the loop. Dims that the body may make anew in each round are fresh: all symbols made since `before`. */
+/* Sets the types of the Loop's outputs. Dims with symbols made since `before` may differ from round to round and become
+ * fresh. */
 static reed_status finish_loop(const inference *in, ir_node *n, const uint32_t *widened, reed_dim before) {
   ir_graph *body = n->regions[0];
   int32_t n_carried = body->n_params - 2;

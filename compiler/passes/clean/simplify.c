@@ -1,8 +1,8 @@
-/* Algebraic clean-up. A table of small rewrites by operator: each either says that an output is a value that is already
- * there, or changes its node in place. Nothing here changes a result by a bit, except that x + 0 turns -0 into what it
- * was (0 and -0 compare equal).
+/* Algebraic clean-up: a table of small rewrites by operator, and the choice of an If's branch by a known condition. A
+ * rewrite either replaces an output by an existing value or changes its node in place. No rewrite changes a result by a
+ * bit, except that x + 0 becomes x, which may be -0 (0 and -0 compare equal).
  *
- * A rewrite that equates two values needs their shapes to be equal: extents as symbols serve as well as numbers. */
+ * A rewrite that replaces one value by another requires provably equal shapes; extents may be symbols. */
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
@@ -14,11 +14,11 @@ typedef struct rewriting {
   int64_t n_nodes, n_ifs;
 } rewriting;
 
-/* ---- what rewrites ask ---- */
+/* ---- questions that rewrites ask ---- */
 
 static ir_value *input(const ir_node *n, int32_t i) { return i < n->n_inputs ? n->inputs[i] : NULL; }
 
-/* All elements of a constant are this number. */
+/* True when v is a constant with at least one element, all of which are this number. */
 static bool is_splat(const ir_value *v, double number) {
   reed_desc d;
   if (!ir_is_constant(v) || !ir_desc(v, &d)) return false;
@@ -29,25 +29,25 @@ static bool is_splat(const ir_value *v, double number) {
   return n > 0;
 }
 
-/* The operator that makes v, when it is that one. */
+/* The live node that makes v, where it has this operator; otherwise NULL. */
 static ir_node *made_by(const ir_value *v, op_id op) {
   return v && v->producer && !v->producer->dead && v->producer->op == op_builtin(op) ? v->producer : NULL;
 }
 
-/* ---- rewrites: the value that output 0 is, or NULL. `change` marks a change in place. ---- */
+/* ---- rewrites: each gives the value that replaces output 0, or NULL; *change: the node was changed in place ---- */
 
 typedef ir_value *(*rewrite)(rewriting *r, ir_node *n, bool *change);
 
 static ir_value *first_input(rewriting *r, ir_node *n, bool *change) { return input(n, 0); }
 
-/* Inference: what Dropout lets through is everything. Its mask, if anyone wants it, keeps it. */
+/* At inference Dropout passes everything on. A used mask keeps the node. */
 static ir_value *dropout(rewriting *r, ir_node *n, bool *change) {
   const ir_value *training = input(n, 2);
   if ((training && !is_splat(training, 0)) || (n->n_outputs > 1 && n->outputs[1])) return NULL;
   return input(n, 0);
 }
 
-/* Cast to the dtype it has; Reshape, Expand, Slice, Pad ... to the extents it has. */
+/* A Cast to the input's dtype, a Reshape, Expand, Slice or Pad to the input's extents, and the like. */
 static ir_value *same_as_input(rewriting *r, ir_node *n, bool *change) {
   return input(n, 0) && n->outputs[0] && ir_same_type(r->m, input(n, 0), n->outputs[0]) ? input(n, 0) : NULL;
 }
@@ -57,11 +57,12 @@ static ir_value *slice(rewriting *r, ir_node *n, bool *change) {
   const reed_dim *steps = partial_elements(r->m, input(n, 4), false, &n_steps);
   if (input(n, 4) && !steps) return NULL;
   for (int64_t i = 0; i < n_steps; i++)
-    if (symbol_is(steps[i]) || steps[i] < 0) return NULL; /* backwards: same extents, other elements */
+    if (symbol_is(steps[i]) || steps[i] < 0)
+      return NULL; /* backwards steps may keep the extents, but not the elements */
   return same_as_input(r, n, change);
 }
 
-/* Padding of one side and cropping of the other keep the extents too: all pads must be 0. */
+/* All pads must be 0, because padding of one side and cropping of the other may keep the extents too. */
 static ir_value *pad(rewriting *r, ir_node *n, bool *change) {
   return is_splat(input(n, 1), 0) ? same_as_input(r, n, change) : NULL;
 }
@@ -73,7 +74,7 @@ static ir_value *tile(rewriting *r, ir_node *n, bool *change) {
 static ir_value *only_input(rewriting *r, ir_node *n, bool *change) {
   if (n->n_inputs == 1) return input(n, 0);
   if (n->op != op_builtin(OP_Concat)) return NULL;
-  /* empty parts of a concatenation */
+  /* drops empty parts of a concatenation */
   reed_attrs attrs = ir_attrs(n);
   int32_t kept = 0, rank = n->outputs[0]->type.rank;
   int64_t axis = op_attr_int(&attrs, "axis");
@@ -89,8 +90,8 @@ static ir_value *only_input(rewriting *r, ir_node *n, bool *change) {
   return kept == 1 ? input(n, 0) : NULL;
 }
 
-/* The permutation of a Transpose; reversal where there is no attribute. False: rank not known, or the attribute does
- * not fit. */
+/* The permutation of a Transpose; a reversal without the attribute. False: the rank is not known, or the attribute does
+ * not fit it. */
 static bool permutation(const ir_node *n, int32_t *out_rank, int64_t *out_perm) {
   reed_attrs attrs = ir_attrs(n);
   int64_t n_perm;
@@ -105,7 +106,7 @@ static bool permutation(const ir_node *n, int32_t *out_rank, int64_t *out_perm) 
   return true;
 }
 
-/* Transposes in a row become one; one that moves nothing goes. */
+/* Two Transposes in a row become one; a Transpose that changes no order is removed. */
 static ir_value *transpose(rewriting *r, ir_node *n, bool *change) {
   int32_t rank, inner_rank;
   int64_t perm[REED_MAX_RANK], inner[REED_MAX_RANK], both[REED_MAX_RANK];
@@ -121,8 +122,8 @@ static ir_value *transpose(rewriting *r, ir_node *n, bool *change) {
   return NULL;
 }
 
-/* Reshape of a Reshape, Squeeze, Unsqueeze or Flatten reads through it, as long as it copies no extent (0) from its
- * input. */
+/* A Reshape after a Reshape, Squeeze, Unsqueeze or Flatten reads that node's input, unless it copies an extent (0) from
+ * its own input. */
 static ir_value *reshape(rewriting *r, ir_node *n, bool *change) {
   ir_value *same = same_as_input(r, n, change);
   if (same) return same;
@@ -140,7 +141,7 @@ static ir_value *reshape(rewriting *r, ir_node *n, bool *change) {
   return NULL;
 }
 
-/* x * 1, x / 1, x + 0, x - 0: where the neutral operand does not broadcast the other. */
+/* x * 1, x / 1, x + 0, x - 0, where the neutral operand does not widen x. */
 static ir_value *neutral(rewriting *r, ir_node *n, bool *change) {
   bool product = n->op == op_builtin(OP_Mul) || n->op == op_builtin(OP_Div);
   bool commutes = n->op == op_builtin(OP_Mul) || n->op == op_builtin(OP_Add);
@@ -210,7 +211,7 @@ static const struct {
 
 /* ---- conditions that are known ---- */
 
-/* Moves the nodes of the taken branch in front of the If and forwards its outputs. */
+/* Moves the nodes of the taken branch to before the If and replaces its outputs. */
 static reed_status inline_branch(rewriting *r, ir_node *n, ir_graph *branch) {
   ir_graph *g = n->graph;
   size_t at = 0, n_moved = branch->nodes.n;

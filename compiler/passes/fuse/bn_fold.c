@@ -1,8 +1,7 @@
-/* Batch normalisation at inference is y = x * factor + shift per channel, with factor = scale / sqrt(var + epsilon) and
- * shift = B
- * - mean * factor (Ioffe and Szegedy 2015, as ONNX BatchNormalization-15 states it). Behind a product with constant
- * weights it disappears into weights and bias. So does a multiplication by per-channel constants, which is what a
- * frozen batch normalisation is exported as. */
+/* Folds batch normalisation into the constant weights and bias of the product before it. At inference batch
+ * normalisation is y = x * factor + shift for each channel, with factor = scale / sqrt(var + epsilon) and shift = B -
+ * mean * factor (Ioffe and Szegedy 2015; ONNX BatchNormalization-15). A Mul by constants for each channel is folded
+ * too, because frozen batch normalisations are exported so. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@ typedef struct folding {
   int64_t n_folded;
 } folding;
 
-/* Per-channel numbers of one fold, released together. */
+/* Numbers for each channel of one fold; channels_fini frees them together. */
 typedef struct channels {
   int64_t n;
   double *factor, *shift, *bias;
@@ -34,14 +33,14 @@ static void channels_fini(channels *c) {
   mem_free(c->bias);
 }
 
-/* factor and shift of the node; false: it is not of the form. */
+/* Computes factor and shift of the node. False: the node has another form. */
 static bool affine_of(const ir_node *n, const ir_node *product, channels *c) {
   int32_t rank = product->outputs[0]->type.rank, axis = weights_channel_axis(product);
   if (n->op == op_builtin(OP_Mul))
     return weights_per_channel(n->inputs[n->inputs[0] == product->outputs[0] ? 1 : 0], rank, axis, c->n, c->factor);
   reed_attrs attrs = ir_attrs(n);
   double epsilon = op_attr_float(&attrs, "epsilon");
-  double *variance = c->bias; /* not needed until later */
+  double *variance = c->bias; /* the array of the bias is free until weights_bias */
   if (op_attr_int(&attrs, "training_mode") || n->n_outputs != 1 || axis != 1) return false;
   if (!weights_per_channel(n->inputs[1], 1, 0, c->n, c->factor) ||
       !weights_per_channel(n->inputs[4], 1, 0, c->n, variance))
@@ -54,7 +53,7 @@ static bool affine_of(const ir_node *n, const ir_node *product, channels *c) {
   return true;
 }
 
-/* The output channel that element i of the weights contributes to. */
+/* The output channel to which element i of the weights contributes. */
 static int64_t channel_of(const ir_node *product, const reed_desc *w, int64_t i) {
   reed_attrs attrs = ir_attrs(product);
   int64_t per_first = 1;
@@ -68,7 +67,7 @@ static int64_t channel_of(const ir_node *product, const reed_desc *w, int64_t i)
   return transposed ? i / per_first : i % w->dims[w->rank - 1];
 }
 
-/* Extents of the weights are what the fold takes for granted. */
+/* True when the weights have the extents that the fold assumes. */
 static bool weights_fit(const ir_node *product, const reed_desc *w, int64_t n_channels) {
   reed_attrs attrs = ir_attrs(product);
   if (w->rank < 2 || desc_elements(w) <= 0) return false;
@@ -100,7 +99,8 @@ static reed_status fold(folding *f, ir_node *n, ir_node *product, channels *c) {
   reed_desc w;
   if (!ir_is_constant(product->inputs[1]) || !ir_desc(product->inputs[1], &w) || !weights_fit(product, &w, c->n))
     return REED_OK;
-  if (product->n_inputs > 3 && product->inputs[3]) return REED_OK; /* a residual would have to be scaled too */
+  if (product->n_inputs > 3 && product->inputs[3])
+    return REED_OK; /* the product's residual input would have to be scaled too */
   if (!affine_of(n, product, c) || !weights_bias(product, c->n, c->bias)) return REED_OK;
   ir_value *weights = scaled_weights(f, product, &w, c->factor);
   bool needs_bias = product->n_inputs > 2 && product->inputs[2];
@@ -125,7 +125,7 @@ static reed_status visit(void *context, ir_node *n) {
   int64_t n_channels = product ? weights_channels(product) : -1;
   if (n_channels < 1 || product->outputs[0]->type.rank != n->outputs[0]->type.rank) return REED_OK;
   reed_dtype dtype = product->outputs[0]->type.dtype;
-  if (dtype != REED_F32 && dtype != REED_F64) return REED_OK; /* half precision would round twice */
+  if (dtype != REED_F32 && dtype != REED_F64) return REED_OK; /* in half precision the weights would be rounded twice */
   channels c;
   reed_status status =
       channels_init(&c, n_channels) ? fold(f, n, product, &c) : diag_no_memory(f->m->diagnosis, "folded weights");

@@ -1,19 +1,19 @@
-/* Chains: element-wise operators whose results nobody but each other sees become one operator (Fused, ops/fused.h), so
- * that what is between them never goes to memory.
+/* Chains: element-wise operators that only feed each other become one Fused operator (ops/fused.h), so that their
+ * intermediate tensors are never written to memory.
  *
- * A group grows from its last operator backwards, by those that give tensors of the same extents and are used inside
- * the group only; what repeats along an axis is computed once, outside. Extents count as the same where declared names
- * say so: Fused broadcasts its inputs as its members would, so that an untrue name costs time and no result. Shape
- * arithmetic stays as it is: placement and inference look into it.
+ * A group starts with its last operator and grows backwards, by operators whose results have the same extents and are
+ * used only inside the group. An operator whose result is broadcast stays outside, where it is computed once. Declared
+ * names are enough for equal extents, because Fused broadcasts its inputs as its members would: an untrue name costs
+ * time but changes no result. Shape arithmetic is not fused, because placement and inference read it.
  *
- * A group of two already saves a write and a read of a tensor. An input that is needed longer now than it was costs no
- * more memory than the result that it stands for did. */
+ * A group of two operators already saves one write and one read of a tensor. The group may extend the life of an input,
+ * which costs no more memory than the member's result that it replaces. */
 #include <math.h>
 
 #include "compiler/ir/pass.h"
 #include "ops/fused.h"
 
-#define SMALL_ELEMENTS 64 /* what may be shape arithmetic; there is nothing to save */
+#define SMALL_ELEMENTS 64 /* tensors this small may be shape arithmetic, and fusing them saves nothing */
 
 typedef struct group {
   ir_node *members[FUSED_STEPS]; /* members[0] is the last operator */
@@ -29,7 +29,7 @@ typedef struct chaining {
 
 static reed_status no_memory(const chaining *c) { return diag_no_memory(c->m->diagnosis, "chains"); }
 
-/* ---- what may be a member ---- */
+/* ---- members ---- */
 
 static bool is_float(reed_dtype dtype) { return dtype >= REED_F32 && dtype <= REED_BF16; }
 
@@ -38,10 +38,10 @@ static bool is_small(const ir_value *v) {
   return ir_desc(v, &d) && desc_elements(&d) <= SMALL_ELEMENTS;
 }
 
-/* Steps it takes: operators of any number of inputs are applied to two at a time. */
+/* The number of steps of n: a variadic operator is applied to two inputs at a time. */
 static int32_t steps_of(const ir_node *n) { return n->op->inputs[0].variadic ? n->n_inputs - 1 : 1; }
 
-/* One element, which broadcasting does not let widen `like`. */
+/* True for a bound of Clip: absent, or one element that does not widen `like`. */
 static bool is_bound(const ir_value *v, const ir_value *like) {
   reed_desc d;
   return !v || (ir_desc(v, &d) && desc_elements(&d) == 1 && d.rank <= like->type.rank);
@@ -59,7 +59,7 @@ static bool may_join(const ir_node *n) {
       if (!is_bound(n->inputs[i], y)) return false;
   }
   if (n->op == op_builtin(OP_Pow) && (!is_float(first) || n->inputs[1]->type.dtype != first)) return false;
-  /* division of integers may fail, and should be told of by its own name */
+  /* division of integers may fail, and its error should name the operator */
   bool divides = n->op == op_builtin(OP_Div) || n->op == op_builtin(OP_Mod);
   return !divides || is_float(first);
 }
@@ -79,10 +79,10 @@ static int32_t uses_inside(const group *g, const ir_value *v) {
   return n;
 }
 
-/* Collects what the members read from outside; false: there is too much. */
+/* Collects the values that the members read from outside the group. False: they are too many. */
 static bool find_leaves(group *g) {
   g->n_leaves = 0;
-  int32_t absent = 0; /* Clip's bounds that are to become constants */
+  int32_t absent = 0; /* absent bounds of Clip, which become constants */
   for (int32_t i = 0; i < g->n_members; i++) {
     const ir_node *n = g->members[i];
     absent += n->op == op_builtin(OP_Clip) ? 2 : 0;
@@ -99,7 +99,7 @@ static bool find_leaves(group *g) {
   return g->n_leaves + absent <= FUSED_INPUTS;
 }
 
-/* Adds v's operator where it may be a member. */
+/* Adds the operator that makes v to the group. False: it may not be a member. */
 static bool add_member(const chaining *c, group *g, const ir_value *v) {
   ir_node *n = v ? v->producer : NULL;
   const ir_node *last = g->members[0];
@@ -112,7 +112,8 @@ static bool add_member(const chaining *c, group *g, const ir_value *v) {
   return true;
 }
 
-/* Clip's bounds are leaves: computed ones cannot be members, being small. */
+/* Grows the group backwards from its last operator. Bounds of Clip stay leaves, because a computed bound is too small
+ * to be a member. */
 static void grow(const chaining *c, group *g, ir_node *last) {
   *g = (group){.members = {last}, .n_members = 1, .n_steps = steps_of(last)};
   for (bool grown = find_leaves(g); grown;) {
@@ -130,7 +131,7 @@ typedef struct writing {
   fused_text text;
   ir_value *inputs[FUSED_INPUTS];
   int32_t n_inputs, n_steps;
-  int32_t results[FUSED_STEPS]; /* per member: the step that gives its result */
+  int32_t results[FUSED_STEPS]; /* for each member: the step that gives its result */
 } writing;
 
 static int32_t input_number(writing *w, ir_value *v) {
@@ -140,7 +141,7 @@ static int32_t input_number(writing *w, ir_value *v) {
   return w->n_inputs++;
 }
 
-/* The bound that is absent: the dtype's own. */
+/* A constant for an absent bound: infinity in the dtype. */
 static ir_value *no_bound(writing *w, reed_dtype dtype, double infinity) {
   uint64_t element = 0;
   reed_dtype_write(dtype, &element, infinity);
@@ -149,7 +150,7 @@ static ir_value *no_bound(writing *w, reed_dtype dtype, double infinity) {
   return v;
 }
 
-/* Value k of the members' inputs as an operand. Inputs are all numbered before the first step is written. */
+/* The operand number of input k of member n. All inputs are numbered before the first step is written. */
 static int32_t operand(writing *w, const ir_node *n, int32_t k) {
   ir_value *v = k < n->n_inputs ? n->inputs[k] : NULL;
   for (int32_t i = 0; v && i < w->g->n_members; i++)
@@ -157,7 +158,7 @@ static int32_t operand(writing *w, const ir_node *n, int32_t k) {
   return input_number(w, v);
 }
 
-/* Absent bounds become constants, in the members themselves, so that every input is a value. */
+/* Gives members with absent bounds constant ones, so that every input is a value. */
 static void fill_bounds(writing *w) {
   for (int32_t i = 0; i < w->g->n_members; i++) {
     ir_node *n = w->g->members[i];
@@ -178,7 +179,8 @@ static void number_inputs(writing *w) {
     }
 }
 
-/* Sum is Add of two here, and again of the result and the next. */
+/* Writes the steps of one member. Sum is written as Adds of two operands: the first two inputs, then each result and
+ * the next input. */
 static void write_steps(writing *w, int32_t member) {
   const ir_node *n = w->g->members[member];
   reed_attrs attrs = ir_attrs(n);
@@ -195,7 +197,7 @@ static void write_steps(writing *w, int32_t member) {
   }
 }
 
-/* Members in the order of the graph: node->id is their place. */
+/* Sorts the members from the last one in the graph to the first; node->id is the place in the graph. */
 static void sort_members(group *g) {
   for (int32_t i = 1; i < g->n_members; i++)
     for (int32_t k = i; k > 0 && g->members[k]->id > g->members[k - 1]->id; k--) {
@@ -234,7 +236,7 @@ static reed_status fuse(chaining *c, group *g) {
 
 static reed_status chain_graph(chaining *c, ir_graph *g) {
   size_t n_nodes = g->nodes.n;
-  VEC_OF(ir_node *) nodes = {0}; /* as they are now: fusing adds nodes */
+  VEC_OF(ir_node *) nodes = {0}; /* a copy of the list, because fusing adds nodes */
   reed_status status = REED_OK;
   for (size_t i = 0; i < n_nodes && status == REED_OK; i++) {
     g->nodes.items[i]->id = (int32_t)i;

@@ -1,6 +1,7 @@
-/* Fusion: a bias, a residual and an activation that follow a convolution or matrix product become part of it, and so
- * does an activation that follows a normalisation (op.def's internal inputs and attributes), as long as nobody else
- * sees what is between them and the shapes provably fit. */
+/* Fusion: a bias, a residual and an activation after a convolution or matrix product become internal inputs and
+ * attributes of the product (op.def). An activation after a normalisation becomes its attribute too. Conditions: the
+ * intermediate tensors have no other use, and the shapes provably fit. Chains of element-wise operators are fused in
+ * chains.c. */
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static bool set_input(ir_node *n, int32_t i, ir_value *v) {
 
 /* ---- bias ---- */
 
-/* Numbers of a constant summand join the bias that is there. */
+/* Adds the numbers of a constant summand to the product's bias. *out_done: the summand fits. */
 static reed_status add_constant_bias(fusing *f, ir_node *product, ir_node *add, const ir_value *other, bool *out_done) {
   int64_t n = weights_channels(product);
   if (n < 1) return REED_OK;
@@ -43,7 +44,7 @@ static reed_status add_constant_bias(fusing *f, ir_node *product, ir_node *add, 
   return status;
 }
 
-/* A vector of channels that is computed: for the matrix products, which take any such third input. */
+/* Makes a computed vector of channels the third input of a Gemm or MatMul without a bias. False: it does not fit. */
 static bool add_computed_bias(const fusing *f, ir_node *product, ir_value *other) {
   bool matrix = product->op == op_builtin(OP_Gemm) || product->op == op_builtin(OP_MatMul);
   const ir_type *t = &product->outputs[0]->type;
@@ -92,7 +93,7 @@ static bool scalar_constant(const ir_value *v, double *out_number) {
   return true;
 }
 
-/* alpha and beta of Clip are its bounds. */
+/* The bounds of Clip, which are its alpha and beta. False: a bound is not constant. */
 static bool clip_bounds(const ir_node *n, double *out_alpha, double *out_beta) {
   *out_alpha = -INFINITY;
   *out_beta = INFINITY;
@@ -108,7 +109,7 @@ static const struct activation_row {
 #include "ops/activation.def"
 };
 
-/* The row for n; NULL: it is no activation. */
+/* The row of the activation n; NULL: n is no activation. */
 static const struct activation_row *activation_of(const ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
   for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
@@ -120,12 +121,12 @@ static const struct activation_row *activation_of(const ir_node *n) {
   return NULL;
 }
 
-/* op.def gives it the attribute. */
+/* True when the operator's row in op.def has the attribute `activation`. */
 static bool may_end_with_activation(const reed_op *op) {
   return op_id_of(op) != OP_COUNT && op_attr_row(op, "activation");
 }
 
-/* NAN: the operator has no such attribute. */
+/* The attribute as a number; NAN: the operator has no such attribute. */
 static double number_or_nan(const reed_attrs *attrs, const char *name) {
   const reed_attr *attr = reed_attrs_find(attrs, name);
   return attr ? attr->f : NAN;

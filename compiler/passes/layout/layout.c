@@ -1,40 +1,40 @@
-/* Layout: images are stored with their channels last ([N,H,W,C] instead of ONNX's [N,C,H,W]), which is the order
- * convolutions compute in, and operators around them follow, so that no Transposes are left between.
+/* Layout: images are stored with channels last ([N,H,W,C] instead of ONNX's [N,C,H,W]), the order in which convolutions
+ * compute. The operators between convolutions follow, so that no Transposes are left between them. The rules of
+ * operators are in rules.c.
  *
- * Planned first, without touching the graph: in one walk every operator that has a rule (layout_rules.c) says in which
- * orders it would read its inputs, given how they are stored by then, and in which orders its outputs would come.
- * Convolutions ask for channels last, Transposes only rename the order; most others take any. Nodes that a reordered
- * value joins are an island. An island is kept where the Transposes left at its shore weigh less than what it saves:
- * the Transposes that were in it, and the reorders that convolutions do inside otherwise. Then the kept islands are
- * changed. */
+ * Planning does not touch the graph: one walk asks each operator's rule for the orders in which it would read its
+ * inputs, given their stored orders, and for the orders of its outputs. Convolutions ask for channels last; a Transpose
+ * only renames the order; most others take any order. Nodes connected by reordered values form an island. An island is
+ * kept if the Transposes at its border weigh less than its savings: the Transposes inside it, and the reorders that
+ * convolutions with channels first do internally. Then the kept islands are changed. */
 #include "compiler/passes/layout/layout.h"
 
 #include <string.h>
 
 #include "compiler/ir/pass.h"
 
-/* A value in an order that somebody wants. */
+/* A further order in which nodes read a value, and the value made in that order. */
 typedef struct form {
   layout_order order;
-  int32_t island; /* of a node that wants it */
+  int32_t island; /* the island of a node that reads this order */
   ir_value *made;
   struct form *next;
 } form;
 
 typedef struct value_plan {
   layout_order given; /* the order in which its producer stores it */
-  int32_t island;     /* of that producer, where given is an order of its own */
-  ir_value *stored;   /* once made: the tensor in that order */
-  form *forms;        /* other orders that are wanted */
-  bool wanted_plain;  /* somebody wants it as it is */
+  int32_t island;     /* the producer's island, where `given` is not the value's own order */
+  ir_value *stored;   /* the tensor in the order `given`; NULL: not made yet */
+  form *forms;        /* other orders in which nodes read the value */
+  bool wanted_plain;  /* a node or a result of a graph reads the value in its own order */
   int32_t n_readers;
-  ir_node *reader; /* the only one */
+  ir_node *reader; /* the only reader, where there is one */
 } value_plan;
 
 typedef struct node_plan {
-  const layout_rule *rule; /* NULL: stays */
+  const layout_rule *rule; /* NULL: the node is not changed */
   layout_order *want, *give;
-  int32_t parent;    /* of the island's tree (union-find) */
+  int32_t parent;    /* parent in the tree of the island (union-find) */
   double gain, cost; /* of the island, at its root */
 } node_plan;
 
@@ -49,7 +49,7 @@ typedef struct planning {
 
 static value_plan *plan_of(const planning *p, const ir_value *v) { return &p->values[v->id]; }
 
-/* ---- numbers for values and nodes, and who reads what ---- */
+/* ---- ids of values and nodes, readers of values ---- */
 
 static void number_value(planning *p, ir_value *v) {
   if (v) v->id = ++p->n_values;
@@ -95,7 +95,7 @@ static bool kept(planning *p, int32_t island) {
   return root->cost < root->gain;
 }
 
-/* Node n wants v in that order. */
+/* Notes that node n reads v in this order, and joins the islands concerned. */
 static void want(planning *p, int32_t n, const ir_value *v, const layout_order *order) {
   value_plan *plan = plan_of(p, v);
   if (layout_same(order, &plan->given)) {
@@ -121,8 +121,8 @@ static void want(planning *p, int32_t n, const ir_value *v, const layout_order *
   plan->forms = f;
 }
 
-/* What turning the node saves by itself: a Transpose goes; a convolution with channels second reorders its images
- * inside. */
+/* The weight saved by changing the node itself: a Transpose is removed; a convolution no longer reorders its images
+ * internally. */
 static double gain_of(const planning *p, const ir_node *n) {
   const node_plan *plan = &p->nodes[n->id];
   if (n->op == op_builtin(OP_Transpose)) return layout_weight(n->outputs[0]);
@@ -168,7 +168,7 @@ static void plan_graph(planning *p, ir_graph *g) {
   for (int32_t i = 0; i < g->n_results; i++) plan_of(p, g->results[i])->wanted_plain = true;
 }
 
-/* ---- what islands save and cost ---- */
+/* ---- savings and costs of islands ---- */
 
 static void weigh_value(planning *p, const ir_value *v) {
   const value_plan *plan = plan_of(p, v);
@@ -191,7 +191,7 @@ static void weigh_graph(planning *p, ir_graph *g) {
 
 /* ---- changing the graph ---- */
 
-/* What stands behind v's definition in its graph; NULL: nothing. */
+/* The node after v's definition in its graph; NULL: there is none. */
 static ir_node *place_behind(const ir_value *v) {
   if (v->producer) return ir_next(v->producer);
   return v->graph->nodes.n ? v->graph->nodes.items[0] : NULL;
@@ -203,14 +203,14 @@ static bool set_perm(ir_node *n, const layout_order *order) {
   return ir_set_attr_ints(n, "perm", perm, order->rank);
 }
 
-/* The extents of a value of type t, stored in that order. */
+/* The type of the stored tensor of a value of type t in this order. */
 static ir_type stored_type(const ir_type *t, const layout_order *order) {
   ir_type stored = *t;
   for (int32_t i = 0; i < order->rank; i++) stored.dims[i] = t->dims[order->axes[i]];
   return stored;
 }
 
-/* v with axes of extent 1 in front up to that rank. */
+/* v with axes of extent 1 in front, so that it has this rank; NULL: no memory. */
 static ir_value *raised(planning *p, ir_value *v, int32_t rank) {
   int64_t axes[REED_MAX_RANK];
   int32_t n_new = rank - v->type.rank;
@@ -226,8 +226,7 @@ static ir_value *raised(planning *p, ir_value *v, int32_t rank) {
   return n->outputs[0];
 }
 
-/* v in that order, made by a Transpose behind its definition where its producer does not store it so; NULL: no memory.
- */
+/* v in this order, by a Transpose after v's definition if the producer does not store it so; NULL: no memory. */
 static ir_value *in_order(planning *p, ir_value *v, const layout_order *order) {
   value_plan *plan = plan_of(p, v);
   if (!order->rank) return v;
@@ -243,14 +242,15 @@ static ir_value *in_order(planning *p, ir_value *v, const layout_order *order) {
   return f->made = n->outputs[0];
 }
 
-/* The Transpose that gives the value itself from the tensor that is stored. */
+/* Makes n, a Transpose of the stored tensor, give the value in its own order. */
 static bool unorder(ir_node *n, const layout_order *order) {
   layout_order back = {.rank = order->rank};
   for (int32_t i = 0; i < order->rank; i++) back.axes[order->axes[i]] = i;
   return set_perm(n, &back);
 }
 
-/* Output k comes in another order from now on; behind n a Transpose gives it as it was, for whoever wants it so. */
+/* Makes output k of n come in another order. A Transpose after n gives the old value to the readers of the value's own
+ * order. */
 static bool store_output(planning *p, ir_node *n, int32_t k, const layout_order *order) {
   ir_value *v = n->outputs[k], *stored = ir_value_new(n->graph, NULL);
   ir_node *behind = place_behind(v);
@@ -264,7 +264,7 @@ static bool store_output(planning *p, ir_node *n, int32_t k, const layout_order 
   return back && unorder(back, order);
 }
 
-/* A Transpose of a stored tensor: its result is stored already. */
+/* Changes a Transpose to read the stored tensor of its input, which is already stored as the Transpose's result. */
 static bool turn_transpose(planning *p, ir_node *n, const node_plan *plan) {
   ir_value *stored = in_order(p, n->inputs[0], &plan->want[0]), *v = n->outputs[0];
   plan_of(p, v)->stored = stored;
@@ -293,7 +293,7 @@ static reed_status visit(void *context, ir_node *n) {
   const node_plan *plan = &p->nodes[n->id];
   if (!n->id || !plan->rule || !kept(p, n->id)) return REED_OK;
   p->n_islands += root_of(p, n->id) == n->id;
-  n->id = 0; /* done: nodes put in before it may bring the walk here again */
+  n->id = 0; /* marks the node as done, because the walk meets it again after nodes are inserted before it */
   return turn(p, n, plan) ? REED_OK : diag_no_memory(p->m->diagnosis, "layout");
 }
 

@@ -1,4 +1,4 @@
-/* Orders of axes by themselves, and the weight of what has one (layout.h). */
+/* Arithmetic on orders of axes, and the weight of a value (layout.h). Rules of operators are in rules.c. */
 #include "compiler/passes/layout/layout.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@ bool layout_same(const layout_order *a, const layout_order *b) {
   return a->rank == b->rank && memcmp(a->axes, b->axes, (size_t)a->rank * sizeof *a->axes) == 0;
 }
 
-/* An order that leaves every axis in its place is none. */
+/* An order that leaves every axis in its place is represented by rank 0. */
 layout_order layout_simplified(layout_order order) {
   for (int32_t i = 0; i < order.rank; i++)
     if (order.axes[i] != i) return order;

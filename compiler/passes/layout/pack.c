@@ -1,7 +1,7 @@
-/* Constant weights of products go to the module in the order in which the host's kernels read them (ops/packed.h): of
- * products that placement has put on the host, and of those on the accelerator where that reads packed weights too.
- * Weights that several products read in one order are packed once; what else reads them keeps them as they are. The
- * elements are moved while the module is written: no copy is held. */
+/* Packs constant weights of products: the module stores them in the order in which the host's kernels read them
+ * (ops/packed.h). Weights are packed for products on the host, and for products on an accelerator that reads packed
+ * weights. Weights that several products read in one order are packed once; other readers keep the unpacked weights.
+ * The elements are moved while the module is written, so that no copy is held. */
 #include "ops/packed.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 typedef struct packing {
   ir_module *m;
-  VEC_OF(ir_value *) packed; /* what has been made; id: of the weights they were */
+  VEC_OF(ir_value *) packed; /* the packed values made so far */
   int64_t n_products;
 } packing;
 
@@ -20,7 +20,7 @@ static bool same_order(const packed_order *a, const packed_order *b) {
          a->w_output == b->w_output && a->w_channel == b->w_channel;
 }
 
-/* The weights in that order; NULL: no memory. */
+/* The weights in this order; NULL: no memory. */
 static ir_value *packed_value(packing *p, const ir_value *weights, const packed_order *order) {
   for (size_t i = 0; i < p->packed.n; i++) {
     ir_value *v = p->packed.items[i];
@@ -35,7 +35,7 @@ static ir_value *packed_value(packing *p, const ir_value *weights, const packed_
   return v;
 }
 
-/* A target that lacks a product with the attribute reads plain weights. */
+/* True for a product on the host, or on a target whose capability list has the product with packed weights. */
 static bool reads_packed(const ir_module *m, const ir_node *n) {
   if (n->n_outputs < 1 || !n->outputs[0] || n->outputs[0]->device == 0) return true;
   reed_attr packed[] = {{.name = PACKED_ATTR, .type = REED_ATTR_INTS}};

@@ -1,7 +1,7 @@
-/* A loop that appends to what it carries, value = Concat(value, part), copies all parts so far in every turn. It gives
- * the parts as a scan output instead, which is written once and put behind what was carried in after the loop: stacked
- * where every part provably has the same extents, so that the extents of the whole are known from the number of turns,
- * else joined. */
+/* Replaces a carried value to which a Loop appends in every turn, value = Concat(value, part), by a scan output of the
+ * parts, because the Concat copies all earlier parts in every turn. After the Loop, a Concat puts the parts after the
+ * initial value. The parts are stacked where they provably have the same known number of rows, because the extents then
+ * follow from the number of turns; otherwise they are joined. */
 #include <string.h>
 
 #include "compiler/ir/attempt.h"
@@ -18,8 +18,8 @@ typedef struct accumulating {
 
 static bool same_rows(const ir_type *part) { return !symbol_is(part->dims[0]) && part->rank < REED_MAX_RANK; }
 
-/* The part has the extents of what is carried in, but for its rows; as these may not be known, what no parts join to
- * must be. */
+/* True when the part has the type of the initial value except for the number of rows. Joined parts must have known
+ * other extents, because a Loop without turns has no part to tell them. */
 static bool same_but_rows(const ir_module *m, const ir_type *part, const ir_type *initial) {
   if (part->rank < 1 || part->rank != initial->rank || part->dtype != initial->dtype) return false;
   for (int32_t i = 1; i < part->rank; i++)
@@ -29,7 +29,7 @@ static bool same_but_rows(const ir_module *m, const ir_type *part, const ir_type
   return true;
 }
 
-/* The part that each turn appends to carried value k; NULL: it does something else with it. */
+/* The part that each turn appends to carried value k; NULL: the body uses the carried value in another way. */
 static ir_value *part_of(const ir_module *m, const ir_node *loop, int32_t k) {
   const ir_graph *body = loop->regions[0];
   ir_value *slots[N_SLOTS], *result = body->results[k + 1];
@@ -44,8 +44,8 @@ static void take_out(void *items, int32_t *n, int32_t i) {
   memmove(values + i, values + i + 1, (size_t)(*n - i) * sizeof *values);
 }
 
-/* Nodes that turn the parts, [turns, rows, ...], into rows: [turns * rows, ...]. They stand before `place`, NULL: at
- * the end. */
+/* The parts [turns, rows, ...] reshaped to rows [turns * rows, ...], by nodes placed before `place`; NULL: at the end.
+ * Returns NULL without memory. */
 static ir_value *as_rows(ir_graph *g, ir_node *place, ir_value *parts, ir_value *initial, int64_t n_rows) {
   static const reed_attr first = {.name = "end", .type = REED_ATTR_INT, .i = 1},
                          rest = {.name = "start", .type = REED_ATTR_INT, .i = 1};
@@ -63,7 +63,7 @@ static ir_value *as_rows(ir_graph *g, ir_node *place, ir_value *parts, ir_value 
   return made && ir_set_attr_int(made, "allowzero", 1) ? made->outputs[0] : NULL;
 }
 
-/* Carried value k goes, a scan output of the parts comes. */
+/* Replaces carried value k by a scan output of the parts. False: no memory. */
 static bool change(ir_module *m, ir_node *loop, int32_t k, ir_value *part) {
   ir_graph *body = loop->regions[0];
   ir_value *initial = loop->inputs[k + 2], *result = loop->outputs[k];

@@ -1,10 +1,10 @@
-/* Activations that an exporter spells out operator by operator become the one operator that they are: a table of
- * patterns. What they compute is the same number rounded less often.
+/* Replaces activations that an exporter wrote as several operators by one operator: a table of patterns. The one
+ * operator computes the same function with fewer roundings.
  *
- *   Gelu       x Phi(x) by erf or by tanh (Hendrycks and Gimpel 2016, "Gaussian Error Linear Units")
- *   Swish      x sigmoid(alpha x) (Ramachandran et al. 2017, "Searching for Activation Functions"); SiLU where alpha is
- * 1 Mish       x tanh(softplus(x)) (Misra 2019, "Mish") HardSwish, HardSigmoid   (Howard et al. 2019, "Searching for
- * MobileNetV3") */
+ *   - Gelu: x Phi(x) by erf or by tanh (Hendrycks and Gimpel 2016, "Gaussian Error Linear Units")
+ *   - Swish: x sigmoid(alpha x) (Ramachandran et al. 2017, "Searching for Activation Functions"); alpha 1 is SiLU
+ *   - Mish: x tanh(softplus(x)) (Misra 2019, "Mish")
+ *   - HardSwish, HardSigmoid (Howard et al. 2019, "Searching for MobileNetV3") */
 #include <math.h>
 
 #include "compiler/ir/attempt.h"
@@ -16,7 +16,7 @@ enum { X, ALPHA, N_SLOTS };
 #define P_X P_AS(X, P_ANY)
 #define ONE_USE(name, ...) P_ONCE(P_OP(name, __VA_ARGS__))
 #define ONE_USE_PAIR(name, a, b) P_ONCE(P_PAIR(name, a, b))
-/* part * number or part / inverse, in front of other operators. */
+/* part * scale or part / inverse, used by one other operator. */
 #define SCALED(part, scale, inverse) \
   P_EITHER(ONE_USE_PAIR(Mul, part, P_NUMBER(scale)), ONE_USE(Div, part, P_NUMBER(inverse)))
 /* The last operator: x * gate / 2, multiplied in any order. */
@@ -52,7 +52,7 @@ static const pattern *const hard_swish =
 static const pattern *const hard_sigmoid =
     P_EITHER(P_OP(Div, CLIPPED, P_NUMBER(6)), P_PAIR(Mul, CLIPPED, P_NUMBER(SIXTH)));
 
-/* In the order they are tried: a HardSigmoid is part of a HardSwish. */
+/* Patterns are tried in this order, because a HardSigmoid is part of a HardSwish. */
 static const struct {
   const pattern *const *is;
   op_id op;
@@ -74,7 +74,8 @@ static bool set_attrs(ir_node *n, const char *approximate, double alpha) {
   return isnan(alpha) || ir_set_attr_float(n, "alpha", alpha);
 }
 
-/* Constants may have extents of their own, as long as they do not widen the result. */
+/* Replaces the spelled activation whose last operator is `last`. The matched constants may have extents of their own,
+ * but must not widen the result. */
 static reed_status replace(void *context, ir_node *last) {
   replacing *r = context;
   ir_value *slots[N_SLOTS], *result = last->outputs[0];
@@ -101,8 +102,8 @@ static reed_status collect(void *context, ir_node *n) {
   return diag_no_memory(r->m->diagnosis, "an activation");
 }
 
-/* From the last node back, so that the longest spelling is met first; what is left of it is used by nobody, and goes
- * later. */
+/* Visits nodes from the last one back, so that the longest spelling is matched first. The other operators of a spelling
+ * are left unused for dce to remove. */
 reed_status pass_activations(ir_module *m, pass_report *report) {
   replacing r = {.m = m};
   ir_count_uses(m);

@@ -141,8 +141,8 @@ static bool has_perm(const ir_node *n, const int64_t *wanted) {
 
 static const int64_t heads_first[] = {0, 2, 1, 3}, keys_last[] = {0, 2, 3, 1}, matrices_turned[] = {0, 1, 3, 2};
 
-/* v is [batch, heads, ...] that Transpose and Reshape make of [batch, length, heads * size]: that value; NULL: it is
- * not. */
+/* The [batch, length, heads * size] from which Reshape and Transpose make v, [batch, heads, ...]; NULL: v is not made
+ * so. */
 static ir_value *flat_source(const joining *j, const ir_value *v, const int64_t *perm) {
   const ir_node *transpose = pattern_made_by(v, OP_Transpose);
   const ir_node *reshape =
@@ -155,7 +155,8 @@ static ir_value *flat_source(const joining *j, const ir_value *v, const int64_t 
   return same ? flat : NULL;
 }
 
-/* The product whose heads Transpose and this Reshape merge, for nobody else; NULL: it does not. */
+/* The product whose heads a Transpose and this Reshape merge, if no other node uses the product or the Transpose;
+ * otherwise NULL. */
 static ir_node *merged_product(const joining *j, const ir_node *reshape) {
   const ir_node *transpose = pattern_made_by(reshape->inputs[0], OP_Transpose);
   if (!transpose || transpose->outputs[0]->n_uses != 1 || !has_perm(transpose, heads_first)) return NULL;
@@ -175,7 +176,7 @@ static bool set_attrs(ir_node *n, double scale, bool guarded, int64_t heads) {
   return !heads || (ir_set_attr_int(n, "q_num_heads", heads) && ir_set_attr_int(n, "kv_num_heads", heads));
 }
 
-/* `last` is the product with V, or merges the heads of it. */
+/* Replaces the attention that ends with `last`: the product with V, or (`flat`) the Reshape that merges its heads. */
 static reed_status join(joining *j, ir_node *last, ir_node *product, bool flat) {
   ir_value *slots[N_SLOTS], *y = product->outputs[0], *result = last->outputs[0], *mask = NULL;
   double scale;
@@ -212,8 +213,8 @@ static reed_status collect(void *context, ir_node *n) {
   return !last || VEC_PUSH(&j->nodes, n) ? REED_OK : no_memory(j);
 }
 
-/* From the last node back, so that what merges the heads is met before the product. Transposes of K that meet are
- * simplify's. */
+/* Visits nodes from the last one back, so that the Reshape that merges the heads is met before the product. Two
+ * Transposes of K in a row are left to simplify. */
 reed_status pass_attention(ir_module *m, pass_report *report) {
   joining j = {.m = m};
   ir_count_uses(m);

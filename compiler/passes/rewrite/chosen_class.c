@@ -1,10 +1,10 @@
-/* A head that gives a map for every class, of which each region keeps the one of its own class, as torchvision's mask
- * head: the 1x1 convolution that makes the maps of all classes needs to make the chosen ones alone. The class's row of
- * weights times the features of the region is one matrix product: a class's share of the work, and no tensor of all
- * maps, which would have to be reordered for the choice.
+/* Computes only the chosen class's map of a head that computes a map for every class and then keeps, for each region,
+ * the map of the region's class (torchvision's mask head). The 1x1 convolution that makes the maps of all classes
+ * becomes one matrix product for each region: the class's row of the weights times the region's features. The work is
+ * that of one class, and the tensor of all maps, which the choice would have to reorder, is not made.
  *
- * The choice is exported as numbers of maps, region * classes + class. A class outside of 0..classes-1 would choose
- * another region's map: classes must come from a constant. */
+ * The choice is exported as a Gather by map numbers, region * classes + class. Classes must come from a constant,
+ * because a class outside of 0..classes-1 would choose another region's map. */
 #include "compiler/ir/attempt.h"
 #include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
@@ -33,7 +33,7 @@ static bool all_are(const ir_node *n, const char *name, int64_t number) {
   return true;
 }
 
-/* Every pixel by itself. */
+/* True for a convolution that computes every pixel from the same pixel of its input, without a fused activation. */
 static bool is_pointwise(const ir_node *conv, const ir_type *weights) {
   reed_attrs attrs = ir_attrs(conv);
   return conv->n_inputs <= 3 && weights->rank == 4 && weights->dims[2] == 1 && weights->dims[3] == 1 &&
@@ -43,8 +43,8 @@ static bool is_pointwise(const ir_node *conv, const ir_type *weights) {
 
 static bool same_dim(const ir_module *m, reed_dim a, reed_dim b) { return symbols_assume_equal(m->symbols, a, b); }
 
-/* Maps are [regions, classes, rows, columns], all but the regions numbers; the flat ones are those of region 0, those
- * of region 1, ...; there is a class for every region. */
+/* Checks the types of the matched values: the maps are [regions, classes, rows, columns], all known except the regions;
+ * the flat maps are those of region 0, then those of region 1, and so on; each region has a class. */
 static bool agree(const ir_module *m, ir_value *const *slots) {
   const ir_type *maps = &slots[LOGITS]->type, *flat = &slots[FLAT]->type, *classes = &slots[CLASSES]->type,
                 *regions = &slots[REGIONS]->type;
@@ -62,7 +62,7 @@ static bool agree(const ir_module *m, ir_value *const *slots) {
          same_dim(m, classes->dims[0], maps->dims[0]) && same_dim(m, regions->dims[0], maps->dims[0]);
 }
 
-/* The constant whose elements v's are all taken from; NULL: it is not known. */
+/* The constant from which all elements of v are taken; NULL: it is not known. */
 static const ir_value *source_of(const ir_value *v) {
   static const op_id taking[] = {OP_Gather,    OP_Slice,   OP_Expand,    OP_Reshape,  OP_Squeeze,
                                  OP_Unsqueeze, OP_Flatten, OP_Transpose, OP_Identity, OP_Tile};
@@ -75,7 +75,7 @@ static const ir_value *source_of(const ir_value *v) {
   return v;
 }
 
-/* All of v's elements are in 0..n-1. */
+/* True when all elements of v are in 0..n-1. */
 static bool are_classes(const ir_value *v, int64_t n) {
   const ir_value *source = source_of(v);
   reed_desc d;
@@ -89,7 +89,7 @@ static bool are_classes(const ir_value *v, int64_t n) {
 
 /* ---- the product ---- */
 
-/* A node in front of n; NULL: no memory, as where an input is NULL. */
+/* The output of a new node before n; NULL: no memory, or a needed input is NULL. */
 static ir_value *make(ir_node *n, op_id op, ir_value *a, ir_value *b) {
   ir_value *inputs[] = {a, b};
   bool pair = op != OP_Transpose && op != OP_Sigmoid;
@@ -103,7 +103,7 @@ static ir_value *view(ir_node *n, ir_value *v, const int64_t *dims, int32_t rank
 }
 
 /* [regions, pixels, features] * [regions, features, 1]: the features of a pixel stand together, as convolutions store
- * them. */
+ * them. False: no memory. */
 static bool replace(ir_node *n, ir_value *const *slots) {
   ir_module *m = n->graph->module;
   const ir_type *weights = &slots[WEIGHTS]->type, *maps = &slots[LOGITS]->type, *flat = &slots[FLAT]->type;
@@ -114,8 +114,10 @@ static bool replace(ir_node *n, ir_value *const *slots) {
   ir_value *lines = view(n, slots[FEATURES], (int64_t[]){0, depth, pixels}, 3),
            *features = make(n, OP_Transpose, lines, NULL);
   if (!features || !ir_set_attr_ints(features->producer, "perm", (int64_t[]){0, 2, 1}, 3)) return false;
-  lines->type = (ir_type){
-      .dtype = maps->dtype, .rank = 3, .dims = {maps->dims[0], depth, pixels}}; /* the layout pass goes by them */
+  lines->type =
+      (ir_type){.dtype = maps->dtype,
+                .rank = 3,
+                .dims = {maps->dims[0], depth, pixels}}; /* set here because the layout pass reads the types */
   features->type = (ir_type){.dtype = maps->dtype, .rank = 3, .dims = {maps->dims[0], pixels, depth}};
   ir_value *map = make(n, OP_MatMul, features, rows);
   if (slots[BIAS])

@@ -1,6 +1,6 @@
-/* A filter of what a filter has kept: the second mask is computed from rows of the first, and only rows of the first
- * are taken by what it finds. Both masks are known without finding anything, so one filter by both does: one list of
- * rows is found instead of two, one after the other, and nobody waits for the length of the first. */
+/* Joins two filters in a chain: the second mask is computed from rows that the first filter kept, and the second filter
+ * takes rows from rows of the first. Both masks can be computed from all rows, so one filter by their And replaces the
+ * two: one list of rows is found, and no operator waits for the length of the first list. */
 #include "compiler/passes/rewrite/row_filter.h"
 #include "compiler/ir/attempt.h"
 #include "compiler/ir/pass.h"
@@ -8,14 +8,14 @@
 
 typedef struct chaining {
   ir_module *m;
-  filter first;             /* of the second filter at hand */
-  VEC_OF(ir_node *) takers; /* Gathers of what it finds */
+  filter first;             /* the filter before the NonZero that is visited */
+  VEC_OF(ir_node *) takers; /* Gathers by the rows that the visited NonZero finds */
   int64_t n_joined;
   bool no_memory;
 } chaining;
 
-/* What is found by the second filter: a list of rows, whose length is asked and which is taken from rows of the first.
- */
+/* Judges a use of the second filter's list of rows: the list may be viewed, its length may be read, and it may take
+ * rows from values computed from rows of the first filter. */
 static filter_use use(void *context, ir_node *user, int32_t input) {
   chaining *c = context;
   reed_attrs attrs = ir_attrs(user);
@@ -28,7 +28,7 @@ static filter_use use(void *context, ir_node *user, int32_t input) {
   return FILTER_FINE;
 }
 
-/* The finder looks at all rows, and what it finds is taken from all rows. */
+/* Makes the finder search all rows, and its Gathers take from all rows. */
 static bool join(chaining *c, ir_node *finder) {
   ir_value *own = filter_undo(&c->first, finder->inputs[0], finder);
   ir_node *both =

@@ -1,13 +1,14 @@
-/* Columns taken one by one: detectors that suppress class by class take each class's scores from a matrix [boxes,
- * classes], and every such Gather reads a line of memory for each of its elements. One Transpose makes rows of them,
- * which lie together (and are views: docs/memory.md). */
+/* Columns taken one by one become rows. A detector that suppresses boxes class by class takes each class's scores from
+ * a matrix [boxes, classes], and each such Gather reads one line of memory for each element. One Transpose puts the
+ * elements of each column together; the Gathers of its rows are views (docs/memory.md). */
 #include <string.h>
 
 #include "compiler/ir/pass.h"
 
-#define COLUMNS_LEAST 4 /* fewer do not pay for the Transpose, which reads and writes all elements once */
-#define INNER_MOST 8    /* elements that lie together already: more are a line of memory */
-#define WIDTH_LEAST 16  /* elements of a row: of narrow ones several are in a line */
+#define COLUMNS_LEAST \
+  4 /* with fewer columns the Transpose costs more than it saves, because it reads and writes all elements once */
+#define INNER_MOST 8   /* more elements that lie together already fill a line of memory */
+#define WIDTH_LEAST 16 /* a line of memory holds several rows of fewer elements */
 
 typedef struct matrix {
   ir_value *value;
@@ -20,7 +21,8 @@ typedef struct search {
   VEC_OF(matrix) matrices;
 } search;
 
-/* The axis that n takes one element of, where its elements lie apart; -1. */
+/* The axis along which the Gather n takes one element, if the elements it takes are far apart in memory; otherwise -1.
+ */
 static int32_t column_axis(const ir_node *n) {
   if (n->op != op_builtin(OP_Gather) || !ir_is_constant(n->inputs[1]) || n->inputs[1]->type.rank != 0) return -1;
   const ir_value *v = n->inputs[0];
@@ -28,7 +30,7 @@ static int32_t column_axis(const ir_node *n) {
   int64_t axis = op_attr_int(&attrs, "axis"), inner = 1;
   if (ir_is_constant(v) || v->elements || v->type.rank < 2) return -1;
   if (axis < 0) axis += v->type.rank;
-  bool first = true; /* nothing but extents of 1 before */
+  bool first = true; /* only axes of extent 1 come before the axis */
   for (int32_t i = 0; i < v->type.rank; i++) {
     reed_dim d = v->type.dims[i];
     if (i < axis && d != 1) first = false;

@@ -1,5 +1,5 @@
-/* GroupNormalization (Wu and He 2018, "Group Normalization") as exporters spell it for opsets without it: the channels
- * of a group are made one, normalised, and taken apart again:
+/* Replaces GroupNormalization (Wu and He 2018, "Group Normalization") as exporters write it for opsets without the
+ * operator: the channels of a group are reshaped to one channel, normalised, and reshaped back:
  *
  *   Reshape(InstanceNormalization(Reshape(x, [0, groups, -1])), Shape(x)) * scale + shift */
 #include "compiler/ir/attempt.h"
@@ -23,7 +23,8 @@ typedef struct joining {
   int64_t n_joined;
 } joining;
 
-/* x [N,C,...] has been seen as [N,groups,...]: channels of a group; 0: it has not. */
+/* The number of channels of a group, where x [N,C,...] has been reshaped to [N,groups,...]; 0: the extents do not fit.
+ */
 static int64_t channels_of_group(const ir_module *m, const ir_value *x, const ir_value *grouped) {
   const ir_type *t = &x->type, *g = &grouped->type;
   if (t->rank < 3 || g->rank < 3 || symbol_is(t->dims[1]) || symbol_is(g->dims[1]) || g->dims[1] < 1 || t->dims[1] < 1)
@@ -33,7 +34,7 @@ static int64_t channels_of_group(const ir_module *m, const ir_value *x, const ir
              : 0;
 }
 
-/* A constant of one number a channel; NULL: no memory. */
+/* A constant of one number for each channel; NULL: no memory. */
 static ir_value *per_channel(ir_module *m, reed_dtype dtype, int64_t n, const double *numbers) {
   reed_desc d = {.dtype = dtype, .rank = 1, .dims = {n}};
   size_t bytes = reed_dtype_bytes(dtype);
@@ -42,7 +43,8 @@ static ir_value *per_channel(ir_module *m, reed_dtype dtype, int64_t n, const do
   return data ? ir_constant(m, &d, data, true, NULL) : NULL;
 }
 
-/* Scale and shift of every channel: those of its group, then the ones behind. false: they are not of that kind. */
+/* Scale and shift of every channel: the group's, combined with SCALE and SHIFT of the channel. False: one of the
+ * constants varies along another axis. */
 static bool read_affine(ir_value *const *slots, int64_t groups, int64_t shared, double *scale, double *shift,
                         double *scratch) {
   int64_t n = groups * shared;
@@ -83,8 +85,8 @@ static reed_status join(void *context, ir_node *last) {
   ir_value *slots[N_SLOTS], *result = last->outputs[0];
   if (!pattern_match(group_norm, result, slots, N_SLOTS) || !ir_same_type(j->m, slots[X], result)) return REED_OK;
   int64_t shared = channels_of_group(j->m, slots[X], slots[GROUPED]);
-  bool wide =
-      slots[X]->type.dtype == REED_F32 || slots[X]->type.dtype == REED_F64; /* half precision would round otherwise */
+  bool wide = slots[X]->type.dtype == REED_F32 ||
+              slots[X]->type.dtype == REED_F64; /* in half precision the result would be rounded differently */
   if (!shared || !wide) return REED_OK;
   int64_t n = slots[X]->type.dims[1];
   double *numbers = mem_calloc(3 * (size_t)n, sizeof *numbers);
@@ -101,7 +103,7 @@ static reed_status collect(void *context, ir_node *n) {
   return !last || VEC_PUSH(&j->nodes, n) ? REED_OK : diag_no_memory(j->m->diagnosis, "a normalisation");
 }
 
-/* From the last node back, so that the longest form is met first. */
+/* Visits nodes from the last one back, so that the longest form is matched first. */
 reed_status pass_group_norm(ir_module *m, pass_report *report) {
   joining j = {.m = m};
   ir_count_uses(m);

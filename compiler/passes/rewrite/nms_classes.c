@@ -1,9 +1,9 @@
-/* Suppression within classes is exported as suppression of moved boxes: class times (largest coordinate + 1) is added
- * to every coordinate, so that no boxes of two classes touch. That is one NonMaxSuppression with class ids, which
- * compares boxes of one class only, and at their own coordinates: the sum rounds them (to 1/128 of a pixel at class 90
- * of an image of 1333).
+/* Replaces a suppression within classes that is exported as a suppression of moved boxes: class * (largest coordinate +
+ * 1) is added to every coordinate, so that boxes of two classes never overlap. The replacement is one NonMaxSuppression
+ * with class ids, which compares only boxes of one class. It compares them at their own coordinates, which the addition
+ * rounds (to 1/128 of a pixel at class 90 of an image of 1333).
  *
- * Coordinates must not be negative: a box that reaches below -1 would be moved into the class before. */
+ * Coordinates must not be negative, because a box that reaches below -1 is moved into the class before. */
 #include "compiler/ir/attempt.h"
 #include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
@@ -15,14 +15,14 @@ enum { BOXES, OFFSETS, CLASSES, N_SLOTS };
 #define OFFSET P_VIEWS(P_PAIR(Mul, P_VIEWS(P_OP(Cast, P_AS(CLASSES, P_ANY))), STEP))
 static const pattern *const moved = P_VIEWS(P_PAIR(Add, P_AS(BOXES, P_ANY), P_AS(OFFSETS, OFFSET)));
 
-#define NMS_CLASS_IDS 5 /* the input */
+#define NMS_CLASS_IDS 5 /* the index of the input */
 
 typedef struct classing {
   ir_module *m;
   int64_t n_classed;
 } classing;
 
-/* Boxes are rows of four coordinates of one image; there is an offset and a class for each row. */
+/* True where the boxes are rows of four coordinates of one image, with an offset and a class for each row. */
 static bool agree(const ir_module *m, const ir_node *nms, ir_value *const *slots) {
   const ir_type *all = &nms->inputs[0]->type, *boxes = &slots[BOXES]->type;
   const ir_type *offsets = &slots[OFFSETS]->type, *classes = &slots[CLASSES]->type;
@@ -34,7 +34,7 @@ static bool agree(const ir_module *m, const ir_node *nms, ir_value *const *slots
   return classes->dtype == REED_I64 || classes->dtype == REED_I32;
 }
 
-/* v as one image's, in front of n; NULL: no memory. */
+/* v with an axis for the one image in front, made before n; NULL: no memory. */
 static ir_value *of_one_image(ir_node *n, ir_value *v) {
   ir_value *first = ir_constant_i64(n->graph->module, &(int64_t){0}, 1, NULL);
   ir_node *made =
@@ -42,7 +42,7 @@ static ir_value *of_one_image(ir_node *n, ir_value *v) {
   return made ? made->outputs[0] : NULL;
 }
 
-/* Class ids as NonMaxSuppression takes them. */
+/* The classes as int64 with an axis for the one image, made before n; NULL: no memory. */
 static ir_value *class_ids(ir_node *n, ir_value *classes) {
   if (classes->type.dtype == REED_I64) return of_one_image(n, classes);
   ir_node *cast = ir_node_new(n->graph, n, op_builtin(OP_Cast), NULL, &classes, 1, NULL, 1);

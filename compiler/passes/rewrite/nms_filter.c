@@ -1,6 +1,7 @@
-/* Boxes are filtered and NonMaxSuppression selects from those that were kept; the selected ones are then taken from
- * what was kept. It can select from all boxes as well, told which of them are candidates, and what is selected is taken
- * from all: then nobody needs the list of what was kept, nor waits for its length. */
+/* Removes a filter before NonMaxSuppression: boxes are filtered, NonMaxSuppression selects from the kept boxes, and
+ * Gathers take the selected rows from kept rows. Afterwards NonMaxSuppression selects from all boxes, with the filter's
+ * mask as its candidates, and the Gathers take from all rows. No operator then needs the list of kept rows or waits for
+ * its length. */
 #include "compiler/passes/rewrite/row_filter.h"
 #include "compiler/ir/attempt.h"
 #include "compiler/ir/pass.h"
@@ -11,20 +12,20 @@ enum { BOXES, SCORES, CLASS_IDS = 5, CANDIDATES, N_INPUTS }; /* of NonMaxSuppres
 typedef struct selecting {
   ir_module *m;
   ir_node *nms;
-  filter kept;              /* what it selects from */
-  VEC_OF(ir_node *) takers; /* Gathers of what it selects */
+  filter kept;              /* the filter whose rows it selects from */
+  VEC_OF(ir_node *) takers; /* Gathers by the selected boxes' numbers */
   int64_t n_opened;
   bool no_memory;
 } selecting;
 
-/* The value of that rank that an operand is a view of, computed from kept rows; NULL: there is none. */
+/* The value of that rank, computed from kept rows, of which the operand is a view; NULL: there is none. */
 static ir_value *kept_rows(const ir_module *m, const filter *kept, ir_value *operand, int32_t rank) {
   for (ir_value *v = operand; v; v = pattern_viewed(v))
     if (v->type.rank == rank && filter_can_undo(m, kept, v)) return v;
   return NULL;
 }
 
-/* Column of a selection: image, class, box. -1: it is something else. */
+/* The column (0 image, 1 class, 2 box) of the selection that the Gather n takes; -1: n is no such Gather. */
 static int64_t column_of(const ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
   double column;
@@ -33,7 +34,7 @@ static int64_t column_of(const ir_node *n) {
   return one && column >= 0 && column <= 2 ? (int64_t)column : -1;
 }
 
-/* What is selected: the boxes' numbers are followed to where they take rows of what was kept. */
+/* Judges a use of the selection: the boxes' numbers are followed to the Gathers that take kept rows by them. */
 static filter_use use(void *context, ir_node *user, int32_t input) {
   selecting *s = context;
   reed_attrs attrs = ir_attrs(user);
@@ -50,7 +51,7 @@ static filter_use use(void *context, ir_node *user, int32_t input) {
   return FILTER_FINE;
 }
 
-/* v, undone, with extents of 1 in front; NULL: no memory. */
+/* v for all rows (filter_undo where `filtered`), with n_in_front extents of 1 in front; NULL: no memory. */
 static ir_value *all_rows(selecting *s, ir_value *v, bool filtered, int32_t n_in_front) {
   ir_value *all = filtered ? filter_undo(&s->kept, v, s->nms) : v,
            *axes = ir_constant_i64(s->m, (int64_t[]){0, 1}, n_in_front, NULL);

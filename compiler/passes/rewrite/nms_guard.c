@@ -1,6 +1,6 @@
-/* An exporter guards NonMaxSuppression against having no boxes: If(no elements) nothing, else what is selected.
- * NonMaxSuppression of no boxes selects nothing by itself, so the guard's condition becomes false and its branch goes
- * where it stands (simplify). */
+/* Opens an exporter's guard of NonMaxSuppression: If(no boxes) an empty list, else the selected boxes.
+ * NonMaxSuppression of no boxes selects nothing by itself. So the guard's condition is set to false, and simplify then
+ * moves the branch's nodes to the If's place. */
 #include "compiler/ir/attempt.h"
 #include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
@@ -8,12 +8,12 @@
 enum { BOXES, N_CONDITION };
 enum { NMS, N_RESULT };
 
-/* BOXES has no elements. */
+/* The condition "BOXES has no elements". */
 #define COUNT P_EITHER(P_OP(ReduceProd, P_OP(Shape, P_AS(BOXES, P_ANY))), P_OP(Size, P_AS(BOXES, P_ANY)))
 #define IS_NONE P_PAIR(Equal, P_NUMBER(0), P_VIEWS(COUNT))
 static const pattern *const no_boxes = P_EITHER(IS_NONE, P_OP(Cast, IS_NONE));
 
-/* A number of every box that is selected. */
+/* The list of the selected boxes' numbers. */
 static const pattern *const selected =
     P_VIEWS(P_INT("axis", 1, P_OP(Gather, P_AS(NMS, P_OP(NonMaxSuppression)), P_NUMBER(2))));
 
@@ -22,14 +22,14 @@ typedef struct opening {
   int64_t n_opened;
 } opening;
 
-/* Extents that are not provably 1. */
+/* The number of extents that are not provably 1. */
 static int32_t wide_extents(const ir_type *t) {
   int32_t n = 0;
   for (int32_t i = 0; i < t->rank; i++) n += t->dims[i] != 1;
   return n;
 }
 
-/* The operands broadcast whatever their extents come to: each is the other's or 1. */
+/* True when the operands broadcast for all extents: at each axis the extents are provably equal, or one is 1. */
 static bool always_broadcast(const ir_module *m, const ir_type *a, const ir_type *b) {
   for (int32_t i = 1; i <= a->rank && i <= b->rank; i++) {
     reed_dim of_a = a->dims[a->rank - i], of_b = b->dims[b->rank - i];
@@ -38,7 +38,7 @@ static bool always_broadcast(const ir_module *m, const ir_type *a, const ir_type
   return a->rank >= 0 && b->rank >= 0;
 }
 
-/* The operator does with no boxes what it does with some: it can leave the branch. */
+/* True when the operator runs on no boxes as it does on some, so that it can leave the branch. */
 static bool takes_nothing(const ir_module *m, const ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
   const ir_type *in = &n->inputs[0]->type;
@@ -50,7 +50,7 @@ static bool takes_nothing(const ir_module *m, const ir_node *n) {
     case OP_Add:
     case OP_Mul: return always_broadcast(m, in, &n->inputs[1]->type);
     case OP_Squeeze: return in->rank >= 0 && wide_extents(in) == wide_extents(&n->outputs[0]->type);
-    case OP_Gather: /* a column of what was selected */
+    case OP_Gather: /* a column of the selection */
       return pattern_made_by(n->inputs[0], OP_NonMaxSuppression) && op_attr_int(&attrs, "axis") == 1;
     default: return false;
   }
@@ -62,13 +62,13 @@ static bool all_take_nothing(const ir_module *m, const ir_graph *g) {
   return true;
 }
 
-/* One result: no numbers. */
+/* True when the branch has one result, a constant list without elements. */
 static bool gives_nothing(const ir_graph *g) {
   const ir_type *t = &g->results[0]->type;
   return g->n_results == 1 && t->dtype == REED_I64 && t->rank == 1 && t->dims[0] == 0 && ir_is_constant(g->results[0]);
 }
 
-/* The branch selects from as many boxes as the condition asks about. */
+/* True when the branch's result is a selection from as many boxes as the condition counts. */
 static bool gives_selection(const ir_module *m, const ir_graph *g, const ir_value *boxes) {
   ir_value *slots[N_RESULT];
   ir_value *result = g->results[0];

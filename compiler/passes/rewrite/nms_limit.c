@@ -1,14 +1,14 @@
-/* Detectors keep the best few boxes of what NonMaxSuppression leaves: keep[:n]. For one image and one class
- * NonMaxSuppression selects by falling score, so the first n are what it selects with max_output_boxes_per_class = n:
- * it can stop there, and its output needs room for n. The Slice stays (behind an If the other branch may give more),
- * and costs nothing. */
+/* Limits a NonMaxSuppression to the number of boxes that a Slice keeps of its result: keep[:n]. For one image and one
+ * class NonMaxSuppression selects boxes by falling score, so the first n are the boxes selected with
+ * max_output_boxes_per_class = n. NonMaxSuppression then stops earlier and needs less output memory. The Slice stays,
+ * because the other branch of an If may give more boxes; it costs nothing. */
 #include "compiler/ir/attempt.h"
 #include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
 enum { NMS, N_SLOTS };
 
-/* Box numbers of what was selected, seen by nobody else. */
+/* The numbers of the selected boxes, used only by the matched nodes. */
 #define NUMBERS \
   P_ONCE(P_INT("axis", 1, \
                P_OP(Gather, P_ONCE(P_AS(NMS, P_OP(NonMaxSuppression, P_ANY, P_ANY, P_CONSTANT))), P_NUMBER(2))))
@@ -20,13 +20,13 @@ typedef struct limiting {
   int64_t n_limited;
 } limiting;
 
-/* Input i is this number, or absent. */
+/* True when input i is this number or absent. */
 static bool is_or_absent(const ir_node *n, int32_t i, double number) {
   double given;
   return i >= n->n_inputs || !n->inputs[i] || (pattern_number(n->inputs[i], &given) && given == number);
 }
 
-/* The Slice gives the first elements along axis 0: how many; -1: it does not. */
+/* The number of elements that a Slice of the first elements along axis 0 keeps; -1: the Slice is another one. */
 static int64_t first_elements(const ir_node *n) {
   double start, end;
   if (n->n_inputs < 3 || !pattern_number(n->inputs[1], &start) || start != 0 || !pattern_number(n->inputs[2], &end))
@@ -34,7 +34,8 @@ static int64_t first_elements(const ir_node *n) {
   return is_or_absent(n, 3, 0) && is_or_absent(n, 4, 1) && end >= 0 && end < 0x1p53 ? (int64_t)end : -1;
 }
 
-/* v is what a NonMaxSuppression has kept and only its first `most` elements are seen: it keeps no more. */
+/* Limits the NonMaxSuppression whose selection v is to `most` boxes, because only the first `most` elements of v are
+ * used. */
 static reed_status limit(limiting *l, ir_value *v, int64_t most) {
   ir_value *slots[N_SLOTS];
   double limit_now;

@@ -1,10 +1,10 @@
-/* Normalisations over the last axes that an exporter spells out: LayerNormalization (Ba et al. 2016, "Layer
- * Normalization"),
+/* Replaces normalisations over the last axes that an exporter wrote as single operators: LayerNormalization (Ba et al.
+ * 2016, "Layer Normalization"),
  *
  *   d = x - mean(x);  d / sqrt(mean(d^2) + epsilon) * scale + shift
  *
- * and RMSNormalization (Zhang and Sennrich 2019, "Root Mean Square Layer Normalization"), which leaves out the mean and
- * the shift. Without a scale there must be known extents for one of ones. */
+ * and RMSNormalization (Zhang and Sennrich 2019, "Root Mean Square Layer Normalization"), which has neither the mean
+ * nor the shift. Without a scale the extents of the last axes must be known, because a scale of ones is made. */
 #include "compiler/ir/attempt.h"
 #include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
@@ -38,7 +38,7 @@ typedef struct joining {
   int64_t n_layers, n_rms;
 } joining;
 
-/* The axes are the last ones: the first of them; -1: they are not. */
+/* The first axis, where `axes` lists the last axes; -1: it lists others. */
 static int32_t first_axis(const ir_value *axes, int32_t rank) {
   reed_desc d;
   uint32_t seen = 0;
@@ -55,7 +55,7 @@ static int32_t first_axis(const ir_value *axes, int32_t rank) {
   return first;
 }
 
-/* v has one element for each of those of x from `axis` on. */
+/* True when v has the dtype of x, and the extents of x from `axis` on. */
 static bool covers(const ir_module *m, const ir_value *v, const ir_value *x, int32_t axis) {
   if (v->type.dtype != x->type.dtype || v->type.rank != x->type.rank - axis) return false;
   for (int32_t i = 0; i < v->type.rank; i++)
@@ -63,7 +63,8 @@ static bool covers(const ir_module *m, const ir_value *v, const ir_value *x, int
   return true;
 }
 
-/* Ones for x from `axis` on; NULL where the extents are not known, or there is no memory (*out_status). */
+/* A constant of ones with the extents of x from `axis` on; NULL: the extents are not known, or no memory (*out_status).
+ */
 static ir_value *ones(ir_module *m, const ir_value *x, int32_t axis, reed_status *out_status) {
   reed_desc d = {.dtype = x->type.dtype, .rank = x->type.rank - axis};
   for (int32_t i = 0; i < d.rank; i++) {
@@ -117,7 +118,7 @@ static reed_status collect(void *context, ir_node *n) {
   return diag_no_memory(j->m->diagnosis, "a normalisation");
 }
 
-/* From the last node back, so that the longest form is met first. */
+/* Visits nodes from the last one back, so that the longest form is matched first. */
 reed_status pass_norms(ir_module *m, pass_report *report) {
   joining j = {.m = m};
   ir_count_uses(m);

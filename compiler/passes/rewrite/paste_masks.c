@@ -1,7 +1,7 @@
-/* Masks of found things are put into pictures by a loop over the things: resize the mask to its box, cut off what is
- * outside of the picture, pad with zeros to its size, append to the pictures so far. That is one PasteMasks, which
- * writes every picture once and leaves the boxes where they are. The loop of torchvision (paste_masks_in_image) is what
- * the patterns are written after. */
+/* Replaces a Loop that pastes masks into pictures by one PasteMasks node. The Loop has a turn for every mask: it
+ * resizes the mask to its box, cuts off the part outside of the picture, pads the rest with zeros to the picture's
+ * size, and appends the picture to the earlier ones. PasteMasks writes every picture once and needs no boxes on the
+ * host. The patterns follow torchvision's paste_masks_in_image. */
 #include <string.h>
 
 #include "compiler/ir/attempt.h"
@@ -10,7 +10,7 @@
 
 enum { BEFORE, PICTURE, TURN, MASKS, RESIZED, FLAT, BOXES, X1, Y1, X2, Y2, HEIGHT, WIDTH, N_SLOTS };
 
-/* An element of this turn's row of boxes. */
+/* This turn's row of the boxes, and its elements. */
 #define BOX P_INT("axis", 0, P_OP(Gather, P_AS(BOXES, P_ANY), P_AS(TURN, P_ANY)))
 #define CORNER(slot, k) P_ROOT(P_AS(slot, P_INT("axis", 0, P_OP(Gather, BOX, P_NUMBER(k)))))
 #define FIRST_X CORNER(X1, 0)
@@ -18,7 +18,7 @@ enum { BEFORE, PICTURE, TURN, MASKS, RESIZED, FLAT, BOXES, X1, Y1, X2, Y2, HEIGH
 #define LAST_X CORNER(X2, 2)
 #define LAST_Y CORNER(Y2, 3)
 
-/* The larger and smaller of two numbers, and two numbers in a row. */
+/* Two numbers in a row, and the larger and the smaller of two numbers. */
 #define ROW(a, b) P_INT("axis", 0, P_OP(Concat, a, b))
 #define LARGER(a, b) P_VIEWS(P_EITHER(P_PAIR(Max, a, b), P_OP(ReduceMax, ROW(a, b), P_ABSENT)))
 #define SMALLER(a, b) P_VIEWS(P_EITHER(P_PAIR(Min, a, b), P_OP(ReduceMin, ROW(a, b), P_ABSENT)))
@@ -26,7 +26,7 @@ enum { BEFORE, PICTURE, TURN, MASKS, RESIZED, FLAT, BOXES, X1, Y1, X2, Y2, HEIGH
 #define MINUS(a, b) P_VIEWS(P_OP(Sub, a, b))
 
 #define SIZE(which) P_ROOT(P_AS(which, P_ANY))
-/* Where the part in the picture begins and ends, and how many pixels the box has. */
+/* The first pixel of the box inside the picture, the pixel after the last one, and the number of pixels of the box. */
 #define BEGIN(first) LARGER(first, P_NUMBER(0))
 #define END(last, size) SMALLER(NEXT(last), SIZE(size))
 #define EXTENT(first, last) LARGER(NEXT(MINUS(last, first)), P_NUMBER(1))
@@ -35,12 +35,12 @@ enum { BEFORE, PICTURE, TURN, MASKS, RESIZED, FLAT, BOXES, X1, Y1, X2, Y2, HEIGH
 #define SLICE(a, from, to, axis) P_OP(Slice, a, from, to, P_NUMBER(axis), P_EITHER(P_ABSENT, P_NUMBER(1)))
 #define VISIBLE(a, first, last, size, axis) SLICE(a, MINUS(BEGIN(first), first), MINUS(END(last, size), first), axis)
 #define ZEROS(rows, columns) P_FILL(0, P_INT("axis", 0, P_OP(Concat, rows, columns)))
-/* a between zeros, to the picture's size */
+/* `a` between zeros, cut to the picture's size. */
 #define PADDED(axis_, before, a, after, size) \
   SLICE(P_INT("axis", axis_, P_OP(Concat, before, a, after)), P_NUMBER(0), SIZE(size), axis_)
 
 #define NOTHING \
-  P_EITHER(P_ABSENT, P_CONSTANT) /* of Resize's operands the sizes alone decide: the others have no elements */
+  P_EITHER(P_ABSENT, P_CONSTANT) /* the operands roi and scales of Resize have no elements: the sizes alone decide */
 #define SIZES \
   P_INT("axis", 0, \
         P_OP(Concat, P_NUMBER(1), P_INT("axis", 0, P_OP(Concat, EXTENT(FIRST_Y, LAST_Y), EXTENT(FIRST_X, LAST_X)))))
@@ -64,13 +64,13 @@ typedef struct pasting {
 
 static bool same_dim(const ir_module *m, reed_dim a, reed_dim b) { return symbols_assume_equal(m->symbols, a, b); }
 
-/* v is one integer, known as a symbol to be that. */
+/* True when v is one integer that is known to equal the extent. */
 static bool is_extent(const ir_module *m, const ir_value *v, reed_dim extent) {
   return v->elements && v->n_elements == 1 && same_dim(m, v->elements[0], extent);
 }
 
-/* There is a turn for every mask, the loop ends by that alone, and carries nothing but the pictures, of which there are
- * none at first. */
+/* True when the Loop has one turn for every mask, is ended by its trip count alone, and carries only the pictures, of
+ * which there are none at first. */
 static bool counts_masks(const ir_module *m, const ir_node *loop, ir_value *const *slots) {
   const ir_graph *body = loop->regions[0];
   const ir_type *masks = &slots[MASKS]->type, *first = &loop->inputs[2]->type;
@@ -80,20 +80,20 @@ static bool counts_masks(const ir_module *m, const ir_node *loop, ir_value *cons
          is_extent(m, slots[WIDTH], first->dims[2]);
 }
 
-/* The last two extents of a are those of b. */
+/* True when the last two extents of a and b are equal. */
 static bool same_plane(const ir_module *m, const ir_type *a, const ir_type *b) {
   return a->rank >= 2 && b->rank >= 2 && same_dim(m, a->dims[a->rank - 2], b->dims[b->rank - 2]) &&
          same_dim(m, a->dims[a->rank - 1], b->dims[b->rank - 1]);
 }
 
-/* Views of a mask have its rows and columns. */
+/* True when the views of a mask keep its rows and columns. */
 static bool stay_planes(const ir_module *m, ir_value *const *slots) {
   const ir_value *resized = slots[RESIZED], *flat = slots[FLAT];
   return same_plane(m, &slots[MASKS]->type, &resized->producer->inputs[0]->type) && flat->type.rank == 2 &&
          same_plane(m, &resized->type, &flat->type);
 }
 
-/* The operands are there before the loop, and of the dtypes PasteMasks takes. */
+/* True when PasteMasks' operands are defined outside of the Loop's body and have the types that PasteMasks takes. */
 static bool can_be_pasted(const ir_module *m, const ir_node *loop, ir_value *const *slots) {
   static const int outside[] = {MASKS, BOXES, HEIGHT, WIDTH};
   for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)

@@ -1,7 +1,7 @@
-/* Regions pooled from the level of a feature pyramid that fits their size (Lin et al. 2017, "Feature Pyramid Networks
- * for Object Detection") are exported level by level: find the regions of the level, gather them, RoiAlign, scatter the
- * result into rows of a tensor of zeros. That is one MultiLevelRoiAlign, which needs no list of regions per level and
- * writes its result once. */
+/* Replaces the pooling of regions from a feature pyramid (Lin et al. 2017, "Feature Pyramid Networks for Object
+ * Detection") by one MultiLevelRoiAlign. The pooling is exported level by level: find the regions of the level, gather
+ * them, RoiAlign, scatter the result into rows of a tensor of zeros. MultiLevelRoiAlign needs no list of regions for
+ * each level and writes its result once. */
 #include <string.h>
 
 #include "compiler/ir/attempt.h"
@@ -10,7 +10,7 @@
 
 #define MOST_LEVELS 16
 
-/* One level: BEFORE with the rows of the regions on LEVEL replaced. REGIONS are rows of image, x1, y1, x2, y2. */
+/* One level: BEFORE with the rows of LEVEL's regions replaced. A row of REGIONS has image, x1, y1, x2, y2. */
 enum { BEFORE, LEVELS, LEVEL, ROWS, ROW_INDEX, REGIONS, CORNERS, MAP, ALIGNED, N_SLOTS };
 
 #define ROWS_OF_LEVEL P_VIEWS(P_AS(ROWS, P_OP(NonZero, P_PAIR(Equal, P_AS(LEVEL, P_CONSTANT), P_AS(LEVELS, P_ANY)))))
@@ -40,7 +40,7 @@ static bool same_dim(const ir_module *m, const ir_value *a, int32_t i, const ir_
   return symbols_assume_equal(m->symbols, a->type.dims[i], b->type.dims[k]);
 }
 
-/* A tensor of zeros, or one without elements. */
+/* True for a tensor of zeros, or a tensor without elements. */
 static bool is_zeros(const ir_value *v) {
   ir_value *none[1];
   return pattern_match(P_EITHER(P_NUMBER(0), P_OP(Expand, P_NUMBER(0)), P_FILL(0, P_ANY)), (ir_value *)v, none, 0);
@@ -54,8 +54,8 @@ static bool is_corners(const ir_value *v) {
   return true;
 }
 
-/* Scatter's indices name whole rows of its data: [n,1,1,1] expanded to the updates' shape, which is the data's but for
- * the rows. */
+/* True when the Scatter's indices name whole rows of its data: [n,1,1,1] expanded to the shape of the updates, which is
+ * the data's except for the number of rows. */
 static bool whole_rows(const ir_module *m, const ir_node *scatter, ir_value *const *slots) {
   const ir_value *data = slots[BEFORE], *index = slots[ROW_INDEX], *all = scatter->inputs[1], *updates = slots[ALIGNED];
   if (data->type.rank != 4 || index->type.rank != 4 || all->type.rank != 4 || updates->type.rank != 4) return false;
@@ -66,7 +66,7 @@ static bool whole_rows(const ir_module *m, const ir_node *scatter, ir_value *con
   return same_dim(m, index, 0, updates, 0);
 }
 
-/* There is a level for every region, and a row for its result. */
+/* True when every region has a level and a row for its result. */
 static bool agree(const ir_module *m, ir_value *const *slots) {
   const ir_value *levels = slots[LEVELS], *regions = slots[REGIONS], *data = slots[BEFORE];
   return levels->type.dtype == REED_I64 && levels->type.rank == 1 && regions->type.rank == 2 &&
@@ -74,7 +74,7 @@ static bool agree(const ir_module *m, ir_value *const *slots) {
          is_corners(slots[CORNERS]);
 }
 
-/* Adds what was matched to the chain; false: it is not of it. */
+/* Adds the matched level to the chain. False: the level belongs to another chain. */
 static bool take_level(chain *c, ir_node *scatter, ir_value *const *slots) {
   double level;
   if (!pattern_number(slots[LEVEL], &level) || slots[LEVEL]->type.rank > 1) return false;
@@ -90,7 +90,7 @@ static bool take_level(chain *c, ir_node *scatter, ir_value *const *slots) {
   return true;
 }
 
-/* All levels from 0 on, two at least, aligned alike but for their scales. */
+/* True when the chain has all levels from 0 on, at least two, and their RoiAligns differ in scale only. */
 static bool complete(const chain *c) {
   for (int32_t k = 0; k < c->n; k++) {
     if (!c->aligned[k]) return false;
@@ -105,7 +105,8 @@ static bool complete(const chain *c) {
   return c->n > 1;
 }
 
-/* Follows scatters, seen by nobody else, from the last to the zeros; false: something is not as it must be. */
+/* Follows the chain of scatters from the last one to the tensor of zeros. False: a link does not match, or another node
+ * uses it. */
 static bool follow(const ir_module *m, ir_node *last, chain *c) {
   for (ir_value *v = last->outputs[0]; !is_zeros(v);) {
     ir_value *slots[N_SLOTS];
@@ -120,13 +121,13 @@ static bool follow(const ir_module *m, ir_node *last, chain *c) {
 
 /* ---- the new node ---- */
 
-/* A node of one output in front of `place`. */
+/* The output of a new node before `place`; NULL: no memory. */
 static ir_value *make(ir_node *place, op_id op, ir_value *const *inputs, int32_t n, const char *attr, int64_t number) {
   ir_node *made = ir_node_new(place->graph, place, op_builtin(op), NULL, inputs, n, NULL, 1);
   return made && ir_set_attr_int(made, attr, number) ? made->outputs[0] : NULL;
 }
 
-/* The RoiAligns' attributes, with all the scales. */
+/* Gives the node the RoiAligns' common attributes and the scales of all levels. False: no memory. */
 static bool set_attrs(ir_node *n, const chain *c) {
   double scales[MOST_LEVELS];
   reed_attrs common = ir_attrs(c->aligned[0]->producer);
@@ -170,7 +171,7 @@ static reed_status visit(void *context, ir_node *last) {
   return follow(j->m, last, &c) ? join(j, last, &c) : REED_OK;
 }
 
-/* From the last scatter back: a chain that is joined takes the scatters inside it along. */
+/* Visits scatters from the last one back, because a joined chain includes the earlier scatters. */
 reed_status pass_roi_levels(ir_module *m, pass_report *report) {
   joining j = {.m = m};
   ir_count_uses(m);

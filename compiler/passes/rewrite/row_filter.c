@@ -1,9 +1,10 @@
-/* Which operators a filter can move through, by a table; the new nodes; uses. */
+/* The operators through which a filter can move down, the nodes that replace them, and the walk over uses. The passes
+ * that move filters are filter_chain.c and nms_filter.c. */
 #include "compiler/passes/rewrite/row_filter.h"
 
 #include "compiler/ir/pattern.h"
 
-#define MOST_DEPTH 24 /* of operators between a filter and what is computed from its rows */
+#define MOST_DEPTH 24 /* of operators between a filter and a value computed from its rows */
 
 enum { FINDER, MASK, N_SLOTS };
 static const pattern *const found_rows = P_ROOT(P_AS(FINDER, P_OP(NonZero, P_AS(MASK, P_ANY))));
@@ -19,9 +20,9 @@ bool filter_by_rows(const ir_module *m, const ir_value *rows, filter *out_filter
   return high <= FILTER_MOST_ROWS;
 }
 
-/* ---- what a filter moves through ---- */
+/* ---- operators that a filter moves through ---- */
 
-/* Element by element, whatever the elements are: none of these fails for a row that a filter would have left out. */
+/* Element-wise operators that fail for no element, so that they can run on rows that the filter leaves out. */
 static const op_id elementwise[] = {
     OP_Abs,   OP_Add,     OP_And,         OP_Cast, OP_Clip, OP_Equal, OP_Exp, OP_Floor, OP_Greater, OP_GreaterOrEqual,
     OP_IsNaN, OP_Less,    OP_LessOrEqual, OP_Log,  OP_Max,  OP_Min,   OP_Mul, OP_Neg,   OP_Not,     OP_Or,
@@ -40,7 +41,7 @@ static int64_t axis_of(const ir_node *n) {
   return axis < 0 && n->inputs[0]->type.rank >= 0 ? axis + n->inputs[0]->type.rank : axis;
 }
 
-/* n takes the filter's rows of its data. */
+/* True when n is a Gather of the filter's rows. */
 static bool takes_rows(const ir_module *m, const filter *f, const ir_node *n) {
   filter own;
   if (n->op != op_builtin(OP_Gather) || axis_of(n) != 0 || !filter_by_rows(m, n->inputs[1], &own) ||
@@ -50,12 +51,12 @@ static bool takes_rows(const ir_module *m, const filter *f, const ir_node *n) {
   return data->rank >= 1 && symbols_assume_equal(m->symbols, data->dims[0], f->mask->type.dims[0]);
 }
 
-/* n takes columns, the same ones of each row. */
+/* True when n is a Gather of constant columns, the same ones in each row. */
 static bool takes_columns(const ir_node *n) {
   return n->op == op_builtin(OP_Gather) && axis_of(n) > 0 && ir_is_constant(n->inputs[1]);
 }
 
-/* The operand is the same for all rows of n's result. */
+/* True when the operand broadcasts along the rows of n's result. */
 static bool same_for_all(const ir_node *n, const ir_value *v) {
   int32_t rank = n->outputs[0]->type.rank;
   return v->type.rank >= 0 && (v->type.rank < rank || v->type.dims[0] == 1);
@@ -67,7 +68,7 @@ static bool can_undo(const ir_module *m, const filter *f, const ir_value *v, int
   if (takes_rows(m, f, n)) return true;
   if (takes_columns(n)) return can_undo(m, f, n->inputs[0], depth + 1);
   if (!is_elementwise(n)) return false;
-  bool some = false; /* a row of operands that are all the same for all rows may lie along another axis */
+  bool some = false; /* operands that all broadcast along the rows may have the filter's rows on another axis */
   for (int32_t i = 0; i < n->n_inputs; i++) {
     if (!n->inputs[i] || same_for_all(n, n->inputs[i])) continue;
     if (!can_undo(m, f, n->inputs[i], depth + 1)) return false;
