@@ -5,10 +5,9 @@
 
 #include "compiler/ir/pass.h"
 
-#define COLUMNS_LEAST \
-  4 /* with fewer columns the Transpose costs more than it saves, because it reads and writes all elements once */
-#define INNER_MOST 8   /* more elements that lie together already fill a line of memory */
-#define WIDTH_LEAST 16 /* a line of memory holds several rows of fewer elements */
+#define COLUMNS_LEAST 4 /* for fewer columns the Transpose, which moves all elements, costs more than it saves */
+#define INNER_MOST 8    /* more elements that lie together already fill a line of memory */
+#define WIDTH_LEAST 16  /* a line of memory holds several rows of fewer elements */
 
 typedef struct matrix {
   ir_value *value;
