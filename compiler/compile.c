@@ -252,7 +252,7 @@ reed_status reed_compile_bytes(const void *onnx, size_t n_onnx, const reed_compi
   return compile(onnx, n_onnx, false, &external, options, out_bytes, out_n_bytes, out_report_json, diagnosis);
 }
 
-/* The folder part of a path, "." where there is none; NULL: no memory. */
+/* The folder part of a path; "." for a path without one; NULL: no memory. */
 static char *folder_of(const char *path) {
   const char *slash = strrchr(path, '/');
   if (!slash) return mem_copy_text(".");
@@ -263,13 +263,13 @@ static char *folder_of(const char *path) {
 
 static reed_status map_file(const char *path, const void **out_bytes, size_t *out_n, reed_diagnosis *diagnosis) {
   struct stat info;
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer is not waited for */
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: a pipe without a writer does not block */
   void *bytes = MAP_FAILED;
   const char *why = "it is not a file";
   if (file < 0 || fstat(file, &info) != 0) {
     why = strerror(errno);
   } else if (S_ISREG(info.st_mode)) {
-    /* an empty file cannot be mapped: one byte of nothing says the same to the reader */
+    /* an empty file cannot be mapped; the reader refuses an empty model by its size */
     bytes = info.st_size ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0) : (void *)"";
     why = strerror(errno);
   }

@@ -1,4 +1,4 @@
-/* Attempts at nodes (attempt.h): assumptions of an attempt that changed nothing are taken back. */
+/* Attempts at nodes (attempt.h): the assumptions of an attempt that changes nothing are taken back. */
 #include "compiler/ir/attempt.h"
 
 typedef struct attempt {

@@ -1,9 +1,10 @@
-/* Edits of products with constant weights. */
+/* Edits of products with constant weights (constant_weights.h). The decision which edits to make is in passes/fuse and
+ * passes/rewrite. */
 #include "compiler/ir/constant_weights.h"
 
 #include <string.h>
 
-#define BIAS_INPUT 2 /* of all four products */
+#define BIAS_INPUT 2 /* the index of the bias, the same for all four operators */
 
 ir_node *weights_only_for(const ir_value *v, const ir_node *user) {
   ir_node *n = v ? v->producer : NULL;

@@ -1,7 +1,7 @@
-/* Partial evaluation. One row per operator; what a row cannot say of an element is a fresh symbol, so that only
- * structure (how many elements) decides whether there is a result at all. Float values take part only while they are
- * integers that nothing rounds: an extent cast to float, floored, compared, cast back (extents are below 2^24, where
- * floats stop holding every integer); a quotient or a sum of floats is never followed. */
+/* Partial evaluation (integer_values.h): one row for each operator. An element that a row cannot compute becomes a
+ * fresh symbol, so that a result exists whenever its number of elements is known. Floats are followed only while they
+ * are integers that are not rounded: an extent cast to float, floored, compared and cast back (extents are below 2^24,
+ * the limit up to which f32 holds every integer). A quotient or a sum of floats is never followed. */
 #include "compiler/ir/integer_values.h"
 
 #include <math.h>
@@ -14,19 +14,20 @@ typedef struct call {
   reed_symbols *s;
   ir_node *n;
   reed_attrs attrs;
-  const reed_dim *in[MAX_OPERANDS]; /* elements of the first inputs; NULL: none */
+  const reed_dim *in[MAX_OPERANDS]; /* elements of the first inputs; NULL: not known */
   int64_t n_in[MAX_OPERANDS];
   int64_t n_out; /* elements of output 0 */
   reed_dim *out;
 } call;
 
-/* The dtypes shape arithmetic is made of; the narrow and the unsigned ones wrap around, which symbols do not. */
+/* The dtypes of shape arithmetic. Narrow and unsigned dtypes are left out, because they wrap around and symbols do not.
+ */
 static bool is_integer(reed_dtype t) { return t == REED_I64 || t == REED_I32 || t == REED_BOOL; }
 static bool is_float(reed_dtype t) { return t == REED_F32 || t == REED_F64; }
 static bool is_number(reed_dim d) { return !symbol_is(d); }
 static reed_dim unknown(const call *c) { return symbols_fresh_value(c->s); }
 
-/* Number of elements of v; -1: not known, or more than are looked at. */
+/* The number of elements of v; -1: not known, or more than PARTIAL_MAX_ELEMENTS. */
 static int64_t count(const ir_value *v) {
   reed_desc d;
   if (!ir_desc(v, &d)) return -1;
@@ -34,8 +35,8 @@ static int64_t count(const ir_value *v) {
   return n > PARTIAL_MAX_ELEMENTS ? -1 : n;
 }
 
-/* A constant's elements as integers; NULL when one is no integer that a symbol cannot be confused with, or there is no
- * memory. */
+/* A constant's elements as integers; NULL: an element is not an integer or could be confused with a symbol, or there is
+ * no memory. */
 static const reed_dim *constant_elements(ir_module *m, const ir_value *v, int64_t n) {
   reed_dim *elements = ir_alloc(m, (size_t)n * sizeof *elements);
   size_t bytes = reed_dtype_bytes(v->type.dtype);
@@ -75,7 +76,7 @@ const reed_dim *partial_elements(ir_module *m, ir_value *v, bool make_fresh, int
 
 typedef reed_dim (*scalar_fn)(const call *c, reed_dim a, reed_dim b);
 
-/* Three-valued comparison: the sign of a - b where it is provable. */
+/* The sign of a - b as far as it is provable. */
 typedef enum order {
   ORDER_UNKNOWN,
   ORDER_LESS,
@@ -110,13 +111,13 @@ static reed_dim mul(const call *c, reed_dim a, reed_dim b) { return symbols_mul(
 static reed_dim min(const call *c, reed_dim a, reed_dim b) { return symbols_min(c->s, a, b); }
 static reed_dim max(const call *c, reed_dim a, reed_dim b) { return symbols_max(c->s, a, b); }
 
-/* ONNX divides integers towards zero, which is the floor for what is not negative. */
+/* ONNX divides integers towards zero, which equals the floor where no operand is negative. */
 static reed_dim divide(const call *c, reed_dim a, reed_dim b) {
   if (is_number(a) && is_number(b)) return b && !(a == INT64_MIN && b == -1) ? a / b : unknown(c);
   return at_least(c, a, 0) && at_least(c, b, 1) ? symbols_floordiv(c->s, a, b) : unknown(c);
 }
 
-/* The remainder with the divisor's sign; fmod = 1 (the dividend's) agrees where neither is negative. */
+/* The remainder with the divisor's sign; fmod = 1, the dividend's sign, gives the same where no operand is negative. */
 static reed_dim modulo(const call *c, reed_dim a, reed_dim b) {
   if (!at_least(c, a, 0) || !at_least(c, b, 1)) return unknown(c);
   return symbols_sub(c->s, a, symbols_mul(c->s, b, symbols_floordiv(c->s, a, b)));
@@ -154,8 +155,8 @@ static reed_dim absolute(const call *c, reed_dim a, reed_dim b) {
 }
 static reed_dim same(const call *c, reed_dim a, reed_dim b) { return a; }
 
-/* To bool: is it zero? Between integers and floats nothing changes (numbers that do not fit 32 bits are dropped below).
- */
+/* To bool: whether the element is not zero. Between integers and floats the number stays; numbers that the dtype cannot
+ * hold are replaced in partial_evaluate. */
 static reed_dim cast(const call *c, reed_dim a, reed_dim b) {
   reed_dtype to = c->n->outputs[0]->type.dtype;
   return to == REED_BOOL ? truth(c, at_least(c, a, 1) || (is_number(a) && a != 0), a == 0) : a;
@@ -163,7 +164,7 @@ static reed_dim cast(const call *c, reed_dim a, reed_dim b) {
 
 /* ---- structure ---- */
 
-/* The operand's element that output element i meets under broadcasting; extents of all are known. */
+/* The index of the operand's element that output element i reads under broadcasting; all extents are known. */
 static int64_t broadcast_index(const ir_value *out, const ir_value *in, int64_t i) {
   int64_t index = 0, stride = 1;
   for (int32_t k = 1; k <= out->type.rank; k++) {
@@ -186,7 +187,7 @@ static bool broadcastable(const ir_value *out, const ir_value *in) {
   return true;
 }
 
-/* Folds all inputs into the output from the left: two for Add, one for Neg, any number for Max. */
+/* Applies fn to all inputs from the left: two inputs for Add, one for Neg, any number for Max. */
 static bool elementwise(call *c, scalar_fn fn) {
   const ir_value *out = c->n->outputs[0];
   for (int32_t k = 0; k < c->n->n_inputs; k++)
@@ -225,7 +226,7 @@ static bool clip(call *c, scalar_fn fn) {
   return true;
 }
 
-/* Same elements under other extents. */
+/* The same elements under other extents. */
 static bool copy(call *c, scalar_fn fn) {
   if (!c->in[0] || c->n_in[0] != c->n_out) return false;
   memcpy(c->out, c->in[0], (size_t)c->n_out * sizeof *c->out);
@@ -238,7 +239,7 @@ static bool expand(call *c, scalar_fn fn) {
   return true;
 }
 
-/* An axis or index counted from the end where negative. */
+/* An axis or index as counted from the start; a negative one counts from the end. */
 static int64_t from_start(int64_t i, int64_t n) { return i < 0 ? i + n : i; }
 
 static bool shape_of(call *c, scalar_fn fn) {
@@ -276,8 +277,8 @@ static bool gather(call *c, scalar_fn fn) {
   return true;
 }
 
-/* Where each output element of a strided selection comes from: out index k along axis i is element start[i] + k *
- * step[i] along axis from[i]. */
+/* The source of each output element of a strided selection: index k along output axis i reads element start[i] + k *
+ * step[i] along input axis from[i]. */
 typedef struct selection {
   int64_t start[REED_MAX_RANK], step[REED_MAX_RANK];
   int32_t from[REED_MAX_RANK];
@@ -304,7 +305,7 @@ static bool select(call *c, const selection *s) {
   return true;
 }
 
-/* Number k of an operand that lists numbers; false: it is a symbol. */
+/* Number k of an operand that lists numbers; false: it is not known as a number. */
 static bool listed(const call *c, int32_t operand, int64_t k, int64_t *out_number) {
   if (!c->in[operand] || k >= c->n_in[operand] || !is_number(c->in[operand][k])) return false;
   *out_number = c->in[operand][k];
@@ -345,7 +346,7 @@ static bool transpose(call *c, scalar_fn fn) {
   return select(c, &s);
 }
 
-/* Along the first axis: lists one after the other. */
+/* Concat along axis 0: the lists one after the other. */
 static bool concat(call *c, scalar_fn fn) {
   int64_t axis = from_start(op_attr_int(&c->attrs, "axis"), c->n->outputs[0]->type.rank), at = 0;
   if (axis != 0) return false;
@@ -359,7 +360,7 @@ static bool concat(call *c, scalar_fn fn) {
   return at == c->n_out;
 }
 
-/* Over all elements. */
+/* A reduction over all elements. */
 static bool reduce(call *c, scalar_fn fn) {
   if (!c->in[0] || c->n_out != 1 || !c->n_in[0] ||
       (c->n->n_inputs < 2 && op_attr_int(&c->attrs, "noop_with_empty_axes")))
@@ -387,7 +388,7 @@ typedef struct row {
   op_id op;
   bool (*structure)(call *c, scalar_fn fn);
   scalar_fn fn;
-  bool integers_only; /* floats would round, or leave the integers */
+  bool integers_only; /* floats would be rounded, or would no longer be integers */
 } row;
 
 static const row rows[] = {{OP_Abs, elementwise, absolute},
@@ -433,7 +434,7 @@ static const row rows[] = {{OP_Abs, elementwise, absolute},
                            {OP_Where, where},
                            {OP_Xor, elementwise, xor}};
 
-/* Split is the one operator of interest with several outputs: a list cut into lists. */
+/* Split, the only followed operator with several outputs: cuts a list into lists. */
 static bool split(ir_module *m, ir_node *n) {
   int64_t n_in, at = 0;
   const reed_dim *in = partial_elements(m, n->inputs[0], false, &n_in);
@@ -457,7 +458,7 @@ static const row *row_of(const reed_op *op) {
 
 bool partial_has_rule(const reed_op *op) { return row_of(op) || op == op_builtin(OP_Split); }
 
-/* Whether the dtype holds that number exactly; symbols are taken to stand for numbers that fit. */
+/* True when the dtype holds the number exactly; symbols are assumed to stand for numbers that fit. */
 static bool fits(reed_dtype dtype, reed_dim d) {
   if (symbol_is(d)) return true;
   if (dtype == REED_I32) return d == (int32_t)d;

@@ -1,20 +1,22 @@
-/* Partial evaluation of integer values: what shape arithmetic computes, element by element, as numbers or symbols. */
+/* Partial evaluation of integer values: the elements that shape arithmetic computes, as numbers or symbols. Shapes
+ * themselves are inferred in passes/clean/infer.c. */
 #ifndef COMPILER_IR_INTEGER_VALUES_H_
 #define COMPILER_IR_INTEGER_VALUES_H_
 
 #include "compiler/ir/ir.h"
 
-/* More elements than any shape arithmetic has. */
+/* A limit above the number of elements of any shape arithmetic. */
 #define PARTIAL_MAX_ELEMENTS 256
 
-/* Elements of v: known ones, a constant's, or, for an integer or bool value whose extents are known and few, fresh
- * symbols (noted in v, so that two readers of v see the same). NULL: not available, or no memory. */
+/* The elements of v: the known ones, a constant's, or, with make_fresh, fresh symbols for an integer or bool value of
+ * known, few extents. Fresh symbols are stored in v, so that two readers of v see the same. NULL: not available, or no
+ * memory. */
 const reed_dim *partial_elements(ir_module *m, ir_value *v, bool make_fresh, int64_t *out_n);
 
-/* Computes the elements of n's outputs where they follow from what is known of its inputs. Types of the outputs are set
- * already. Only want of memory fails. */
+/* Computes the elements of n's outputs that follow from those of its inputs. The outputs' types must be set. Fails only
+ * without memory. */
 reed_status partial_evaluate(ir_module *m, ir_node *n) REED_MUST_CHECK;
-/* The operator is followed; elements that others make are unknown. */
+/* True when the operator has a rule; elements of other operators' results are unknown. */
 bool partial_has_rule(const reed_op *op);
 
 #endif

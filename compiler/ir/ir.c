@@ -1,5 +1,5 @@
-/* The graph's storage and its primitive edits: arena, makers, attributes, replacing uses, walking. No operator is known
- * here. */
+/* The graph's storage and its primitive edits: arena, makers, attributes, replacement of uses, walks. No code here
+ * depends on an operator. */
 #include "compiler/ir/ir.h"
 
 #include "base/cancel.h"
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Blocks of memory released together. A request over a quarter of a block gets one of its own, so that weights waste
- * nothing. */
+/* Blocks of memory that are freed together. A request over a quarter of a block gets a block of its own, so that
+ * weights waste no memory. */
 #define BLOCK_BYTES ((size_t)1 << 16)
 #define CONSTANT_ALIGNMENT 64
 
@@ -19,7 +19,7 @@ typedef struct block {
 
 struct ir_arena {
   block *blocks;
-  char *free_begin, *free_end; /* what is left of the newest shared block */
+  char *free_begin, *free_end; /* the free part of the newest shared block */
   VEC_OF(ir_graph *) graphs;   /* their node lists are heap vectors */
 };
 
@@ -50,7 +50,7 @@ void *ir_alloc(ir_module *m, size_t bytes) {
   return p;
 }
 
-/* Elements of a constant: aligned as kernels like it. */
+/* Memory for a constant's elements, aligned for kernels. */
 static void *alloc_elements(ir_module *m, size_t bytes) {
   if (bytes <= BLOCK_BYTES / 4 - CONSTANT_ALIGNMENT) {
     char *p = ir_alloc(m, bytes + CONSTANT_ALIGNMENT);
@@ -115,7 +115,8 @@ void ir_module_close(ir_module **module) {
 
 /* ---- makers ---- */
 
-/* The array with one more entry at the end; NULL: no memory. Arrays are small, or grow once per model. */
+/* A copy of the array with one more entry at the end; NULL: no memory. Copies are cheap enough, because arrays are
+ * small or grow once for each model. */
 static void *grown(ir_module *m, const void *items, int32_t n, const void *item, size_t item_bytes) {
   char *copy = ir_alloc(m, (size_t)(n + 1) * item_bytes);
   if (!copy) return NULL;
@@ -175,7 +176,7 @@ ir_value *ir_constant_i64(ir_module *m, const int64_t *elements, int64_t n, cons
   return ir_constant(m, &(reed_desc){.dtype = REED_I64, .rank = 1, .dims = {n}}, elements, false, name);
 }
 
-/* Puts n in the list before `before`, at the end when that is NULL. */
+/* Puts n in the list before `before`; NULL: at the end. */
 static bool insert(ir_graph *g, ir_node *n, const ir_node *before) {
   if (!VEC_PUSH(&g->nodes, n)) return false;
   if (!before) return true;

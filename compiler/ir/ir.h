@@ -1,9 +1,10 @@
-/* The compiler's graph: values, nodes, and regions for the bodies of If and Loop.
+/* The compiler's graph: values, nodes, and regions for the bodies of If and Loop. Here: the data structure and its
+ * primitive edits; passes are in compiler/passes, patterns in pattern.h.
  *
  * A graph is a list of nodes in topological order. A region is a graph inside a node; its nodes may use values of the
  * graphs around it (captures are implicit). Every value has one definition: a node's output, a graph's parameter, or a
  * constant. Shapes are symbolic (shapefuncs/shapefn.h): equal dims mean provably equal extents. All memory belongs to
- * the ir_module and goes with it; nothing is freed piecemeal (an arena). */
+ * the ir_module's arena and is freed with it. */
 #ifndef COMPILER_IR_IR_H_
 #define COMPILER_IR_IR_H_
 
@@ -20,7 +21,7 @@ typedef struct ir_node ir_node;
 typedef struct ir_graph ir_graph;
 typedef struct ir_module ir_module;
 
-/* What is known of a value. */
+/* The known type of a value. */
 typedef struct ir_type {
   reed_dtype dtype;             /* REED_NONE: unknown */
   int32_t rank;                 /* -1: unknown */
@@ -34,30 +35,32 @@ struct ir_value {
   ir_type type;
   ir_node *producer; /* NULL: parameter or constant */
   int32_t producer_output;
-  ir_graph *graph;  /* where it is defined; constants: the main graph */
-  const void *data; /* constant: dense elements; else NULL (a zero-size constant has a non-NULL pointer too). Of floats,
-                       IR_WEIGHTS_BYTES or more, they may lie in the model's own bytes at any address; all others are
-                       aligned for their dtype */
-  const struct packed_order *packed; /* constant: its elements are those of data in that order (ops/packed.h), moved
-                             when the module is written: set by the last pass, no other meets it. Else NULL */
-  const reed_dim *elements; /* integer values known symbolically (shape arithmetic): n_elements of them, else NULL */
+  ir_graph *graph;  /* the graph that defines the value; constants: the main graph */
+  const void *data; /* a constant's dense elements; NULL for other values (a constant without elements has a non-NULL
+                       pointer too). Float weights of IR_WEIGHTS_BYTES or more may lie in the model's own bytes at any
+                       address; all other elements are aligned for their dtype */
+  const struct packed_order
+      *packed; /* a constant's packed order (ops/packed.h), otherwise NULL: the elements of data are moved to this order
+                  when the module is written. Only the last pass sets it */
+  const reed_dim *elements; /* the n_elements known elements of an integer value (shape arithmetic), numbers or symbols;
+                               NULL: not known */
   int64_t n_elements;
-  bool bounded; /* its extent along bounded_axis is reported by its kernel (type.dims holds a fresh symbol there) */
+  bool bounded; /* the kernel reports the extent along bounded_axis (type.dims has a fresh symbol there) */
   int32_t bounded_axis;
-  bool joined; /* a scan output of a Loop whose parts come one behind the other along axis 0, not along an axis of their
-                  own */
-  int32_t n_uses;    /* kept by ir_count_uses only */
-  ir_value *forward; /* what stands in for this value since ir_forward; NULL: nothing */
+  bool joined;       /* a scan output of a Loop whose parts are joined along axis 0, not stacked along a new axis */
+  int32_t n_uses;    /* set by ir_count_uses, not updated by edits */
+  ir_value *forward; /* the value that replaces this one since ir_forward; NULL: none */
   /* placement and scheduling results; meaning private to the passes that set them */
   int32_t device; /* 0 host, 1 accelerator; -1 not placed */
-  bool late;      /* on the host, but computed in run sections: no shape section of its epoch may read its elements */
+  bool late;      /* on the host, but computed in a run section: no shape section of its epoch may read its elements */
   int32_t id;     /* scratch number for passes */
 };
 
 struct ir_node {
   const reed_op *op;
   const char *name; /* ONNX node name, or "<op>_<k>" where the model gives none; never NULL or "" */
-  reed_attr *attrs; /* complete: all that the operator's row has a value for are here (but see ir_clear_attrs) */
+  reed_attr
+      *attrs; /* complete: every attribute with a default in the operator's row is present (but see ir_clear_attrs) */
   int32_t n_attrs;
   ir_value **inputs; /* NULL entry: absent optional */
   int32_t n_inputs;
@@ -80,8 +83,8 @@ struct ir_graph {
   ir_value **results;
   int32_t n_results;
   const char **result_names; /* model output names (main graph) */
-  ir_type *result_types; /* what the model declares of its outputs (main graph; rank -1 or dtype REED_NONE: nothing):
-                            names of dims for people */
+  ir_type *result_types; /* the model's declarations of its outputs, for the names of dims (main graph; rank -1 or dtype
+                            REED_NONE: no declaration) */
   VEC_OF(ir_node *) nodes;
 };
 
@@ -90,15 +93,15 @@ struct ir_module {
   const char *name; /* model name */
   const reed_registry *registry;
   const capability *targets; /* what the accelerator can run; NULL: everything */
-  bool counts_on_device;     /* reed_compile_options.counts: operators run at the bound of inputs whose count only the
-                                device knows */
+  bool counts_on_device; /* reed_compile_options.counts_on_device: operators run at the bound of inputs whose count only
+                            the device knows */
   reed_symbols *symbols;
   struct ir_arena *arena;
   VEC_OF(ir_value *) constants;
   int32_t n_names;           /* for fresh names */
-  int64_t given_bytes;       /* of the constants that the model brought; -1: not counted yet */
-  int64_t folded_bytes;      /* of the constants made by folding since, also those no longer used */
-  const int *cancel;         /* base/cancel.h: asked at every node that a walk visits */
+  int64_t given_bytes;       /* bytes of the model's own constants; -1: not counted yet */
+  int64_t folded_bytes;      /* bytes of the constants made by folding, used or not */
+  const int *cancel;         /* base/cancel.h: checked at every node that a walk visits */
   reed_diagnosis *diagnosis; /* of the compilation in progress; may be NULL */
 };
 
@@ -117,11 +120,11 @@ ir_value *ir_value_new(ir_graph *g, const char *name);
 ir_value *ir_constant(ir_module *m, const reed_desc *desc, const void *data, bool borrow, const char *name);
 /* A constant int64 vector, for operands like axes. */
 ir_value *ir_constant_i64(ir_module *m, const int64_t *elements, int64_t n, const char *name);
-/* A node appended to g, or put before `before` when that is not NULL; arrays are copied; outputs are new values where
- * NULL is passed for `outputs`. Its attributes have the values of the operator's row. */
+/* A node appended to g, or put before `before` unless that is NULL. Arrays are copied. `outputs` NULL: the outputs are
+ * new values. Attributes get the defaults of the operator's row. */
 ir_node *ir_node_new(ir_graph *g, ir_node *before, const reed_op *op, const char *name, ir_value *const *inputs,
                      int32_t n_inputs, ir_value *const *outputs, int32_t n_outputs);
-/* The node behind n in its graph, dead or not; NULL: n is the last. */
+/* The node after n in its graph, dead or not; NULL: n is the last. */
 ir_node *ir_next(const ir_node *n);
 /* Attribute access: set replaces. Arrays and texts are copied. false: no memory. */
 bool ir_set_attr(ir_node *n, const reed_attr *attr);
@@ -130,45 +133,47 @@ bool ir_set_attr_float(ir_node *n, const char *name, double value);
 bool ir_set_attr_string(ir_node *n, const char *name, const char *value);
 bool ir_set_attr_ints(ir_node *n, const char *name, const int64_t *values, int64_t n_values);
 reed_attrs ir_attrs(const ir_node *n);
-/* The attribute has the value of the operator's row again; without one there it is absent. false: no memory. */
+/* Resets the attribute to the default of the operator's row; without a default the attribute is removed. False: no
+ * memory. */
 bool ir_drop_attr(ir_node *n, const char *name);
-/* The node has another operator, and of attributes the values of its row. false: no memory. */
+/* Gives the node another operator and the default attributes of its row. False: no memory. */
 bool ir_set_op(ir_node *n, const reed_op *op);
-/* For the importer, to which an attribute that a model leaves out is not the same as one with the row's value while it
- * upgrades older forms: no attributes at all; then those of the row that have not been set meanwhile. */
+/* For the importer, which upgrades older forms and must tell an omitted attribute from one with the default.
+ * ir_clear_attrs removes all attributes; ir_complete_attrs adds the defaults of the row for attributes not set since.
+ */
 void ir_clear_attrs(ir_node *n);
 bool ir_complete_attrs(ir_node *n);
 
-/* What the node, with these attributes, asks of a target; `dtypes`: room for all of its operands. */
+/* The node as a call that a target's capability list can be asked about; `dtypes`: room for all operands. */
 capability_call ir_call(const ir_node *n, const reed_attrs *attrs, reed_dtype *dtypes);
 
 static inline bool ir_is_constant(const ir_value *v) { return v && v->data; }
-/* Desc of a value whose dims are all numbers; false otherwise. */
+/* The descriptor of a value whose dims are all numbers. False: a dim, the rank or the dtype is unknown. */
 bool ir_desc(const ir_value *v, reed_desc *out_desc);
 
-/* The same extents; the same extents and dtype. Declared names are believed, and the program will check them: a caller
- * that changes nothing takes the assumptions back (pass_try_each). */
+/* True when a and b have equal extents; equal extents and dtype. Declared names are believed, and the program checks
+ * them when it runs: a caller that then changes nothing takes the assumptions back (pass_try_each). */
 bool ir_same_dims(const ir_module *m, const ir_value *a, const ir_value *b);
 bool ir_same_type(const ir_module *m, const ir_value *a, const ir_value *b);
-/* The same extents if declared names are true: for choices that change no result. */
+/* True when a and b have equal extents if declared names are true: for choices that change no result. */
 bool ir_likely_same_dims(const ir_module *m, const ir_value *a, const ir_value *b);
 
 /* Every use of `from` anywhere in the module (regions, results) becomes `to`. */
 void ir_replace_uses(ir_module *m, ir_value *from, ir_value *to);
-/* The same for many values at once: ir_forward notes the replacement (chains allowed, cycles are not), ir_settle
- * rewrites all uses in one walk. Between the two, ir_resolve gives the value that stands in for v (v itself where
- * nothing does; NULL for NULL). */
+/* Replacement of many values: ir_forward notes one replacement (chains are allowed, cycles are not), and ir_settle
+ * rewrites all uses in one walk. Between the two, ir_resolve gives the value that replaces v (v itself without a
+ * replacement; NULL for NULL). */
 void ir_forward(ir_value *from, ir_value *to);
 ir_value *ir_resolve(ir_value *v);
 void ir_settle(ir_module *m);
-/* One more parameter or result; false: no memory. */
+/* Adds a parameter or result at the end; false: no memory. */
 bool ir_add_param(ir_graph *g, ir_value *v);
 bool ir_add_result(ir_graph *g, ir_value *v);
-/* One more input at the end; false: no memory. */
+/* Adds an input at the end; false: no memory. */
 bool ir_add_input(ir_node *n, ir_value *v);
 /* Recounts n_uses of every value. Graph results count. */
 void ir_count_uses(ir_module *m);
-/* Takes nodes marked dead out of the lists. */
+/* Removes nodes marked dead from the lists. */
 void ir_sweep(ir_module *m);
 /* Calls visit(context, node) for every live node of g in order, bodies of regions after their node when deep. Stops at
  * the first failure. */

@@ -1,23 +1,23 @@
-/* A table says of which operands an operator's result keeps the sign; values are followed back to constants, extents
- * and operators that cannot give less than 0. */
+/* The rules of the proof in nonnegative.h: a table says which operands must not be negative for an operator's result
+ * not to be. Values are followed back to constants, extents and operators whose results are never negative. */
 #include "compiler/ir/nonnegative.h"
 
-/* Operators looked at before giving up: chains between a clip and a selection have some dozens, a detector's 90 classes
- * some thousands. */
+/* The search ends after this many operators. A chain between a clip and a selection has some dozens, a detector's 90
+ * classes some thousands. */
 #define MOST_STEPS 20000
 #define MOST_DEPTH 256
-/* A constant of more elements than this is not looked through. */
+/* Constants of more elements are not searched. */
 #define MOST_ELEMENTS 65536
 
 typedef enum rule {
-  ALWAYS, /* whatever the operands are */
+  ALWAYS, /* for any operands */
   FIRST,  /* if the first operand is never negative */
-  ALL,    /* if all operands are */
-  ANY,    /* if one operand is */
-  CHOICE, /* if all operands but the first are */
-  COUNTS, /* if the first operand is, and it is shape arithmetic: integers, one at least */
-  CAST,   /* FIRST; COUNTS from floats to integers, which have no room for all floats */
-  BOUNDS  /* of x, min, max: if x or min is, and max where it is given */
+  ALL,    /* if no operand is ever negative */
+  ANY,    /* if one operand is never negative */
+  CHOICE, /* if all operands but the first are never negative */
+  COUNTS, /* if the first operand is never negative and is shape arithmetic: integers, at least one */
+  CAST,   /* FIRST; from floats to integers COUNTS, because a large float does not fit an integer */
+  BOUNDS  /* operands x, min, max: if x or min is never negative, and max too where it is given */
 } rule;
 
 static const struct {
@@ -52,7 +52,7 @@ static bool constant_never_negative(const ir_value *v) {
   return true;
 }
 
-/* Shape arithmetic: the ranges of its elements. */
+/* True when the ranges of all elements, which are shape arithmetic, have no negative number. */
 static bool elements_never_negative(const ir_module *m, const ir_value *v) {
   for (int64_t i = 0; i < v->n_elements; i++) {
     int64_t low, high;

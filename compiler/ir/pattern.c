@@ -1,5 +1,5 @@
-/* The matcher: a pattern is a tree, each kind of its nodes a function. Slots filled by an attempt that failed are put
- * back where another attempt follows. */
+/* The matcher of patterns (pattern.h): a pattern is a tree, and each kind of its nodes has a function. Slots filled by
+ * a failed attempt are restored before the next attempt. The patterns themselves are in the passes that use them. */
 #include "compiler/ir/pattern.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ ir_node *pattern_made_by(const ir_value *v, op_id op) {
   return n && !n->dead && n->op == op_builtin(op) && n->outputs[0] == v ? n : NULL;
 }
 
-/* All elements of the constant are one number. */
+/* True when all elements of the constant, at least one, are the same number. */
 static bool splat(const ir_value *v, double *out_number) {
   reed_desc d;
   if (!ir_is_constant(v) || !ir_desc(v, &d) || desc_elements(&d) < 1) return false;
@@ -28,8 +28,8 @@ static bool splat(const ir_value *v, double *out_number) {
   return true;
 }
 
-/* The number, up to two roundings of the dtype; numbers of the others are exact. Constants of f64 were often written
- * down in f32. */
+/* True when x is the number, up to two roundings of a float dtype; other dtypes must match exactly. f64 is compared
+ * like f32, because constants of f64 were often written down in f32. */
 static bool is_number(reed_dtype dtype, double x, double number) {
   double unit = dtype == REED_F16                        ? 0x1p-10
                 : dtype == REED_BF16                     ? 0x1p-7
@@ -45,7 +45,7 @@ bool pattern_number(const ir_value *v, double *out_number) {
 
 /* ---- views ---- */
 
-/* The Transpose keeps the order of all extents that may be other than 1. */
+/* True when the Transpose keeps the order of all extents that may differ from 1. */
 static bool keeps_order(const ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
   int64_t n_perm, last = -1;
@@ -64,7 +64,7 @@ static bool keeps_order(const ir_node *n) {
 
 static bool splits_nothing(const ir_node *n) { return n->n_outputs == 1; }
 
-/* The Expand puts extents of 1 in front at most. */
+/* True when the Expand only adds extents of 1 in front. */
 static bool repeats_nothing(const ir_node *n) {
   const ir_type *from = &n->inputs[0]->type, *to = &n->outputs[0]->type;
   int32_t more = to->rank - from->rank;
@@ -75,7 +75,7 @@ static bool repeats_nothing(const ir_node *n) {
   return true;
 }
 
-/* The Gather's axis has one element, which is taken once. */
+/* True when the Gather's axis has one element, which is taken once. */
 static bool takes_all(const ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
   int64_t axis = op_attr_int(&attrs, "axis");

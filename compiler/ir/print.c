@@ -1,8 +1,8 @@
-/* The graph as text, one node a line:
+/* The graph as text, one line for each node, for reports and tests; no code parses it:
  *
  *   %y: f32[n,64] = Gemm 'fc1' (x, w = f32[64,64]) {transB = 1}
  *
- * Regions are indented below their node. For reports and tests; nothing parses it. */
+ * Regions are indented below their node. */
 #include <stdio.h>
 #include <string.h>
 
