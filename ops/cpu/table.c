@@ -1,12 +1,12 @@
-/* The host's kernels by operator: op.def names a kernel, kernels.def says what it supports, and what it does not
- * support is put around it here and nowhere else, in this order:
+/* The host's kernel for each operator. op.def names a row of kernels.def; the row says what its kernel supports. This
+ * file, and no other, wraps a kernel to support the rest. The layers in order:
  *
- *   halves     the whole call in f32, between conversions
- *   level      `reference` (REED_CPU) goes past the kernel
- *   kernel     sees plain weights and channels second, and may decline
- *   unpack     weights, for the reference
- *   channels   second, between transposes, for the reference
- *   reference
+ *   halves     runs the whole call in f32, between conversions
+ *   level      REED_CPU=reference skips the kernel
+ *   kernel     sees plain weights and channels second, and may decline the call
+ *   unpack     gives the reference plain weights
+ *   channels   gives the reference channels second, between transposes
+ *   reference  computes every call that the kernel declined
  */
 #include "ops/cpu/reference/reference.h"
 #include "ops/cpu/views/half.h"
@@ -16,10 +16,10 @@ typedef reed_status (*viewed_prepare_fn)(const cpu_view *view, reed_kernel *out_
 
 typedef struct kernel_row {
   reed_kernel_prepare_fn kernel;
-  viewed_prepare_fn viewed; /* instead */
+  viewed_prepare_fn viewed; /* instead of `kernel` */
   reed_kernel_prepare_fn reference;
-  uint32_t halves; /* inputs whose dtype decides whether the call is seen in f32, a bit each */
-  bool native;     /* the kernel takes halves; `halves` is of its reference */
+  uint32_t halves; /* bit i: the dtype of input i decides whether the call runs in f32 */
+  bool native;     /* the kernel takes halves; `halves` is for its reference */
   uint32_t images;
 } kernel_row;
 
@@ -48,7 +48,7 @@ static const kernel_row *const rows[OP_COUNT] = {
 
 static const kernel_row *row_of(const reed_kernel_call *call) { return rows[op_id_of(call->op)]; }
 
-/* The reference, which knows channels second. */
+/* Prepares the reference, which needs channels second. */
 static reed_status prepare_second(const reed_kernel_call *call, reed_kernel *out_kernel) {
   cpu_view view;
   reed_status status = cpu_view_init(call, row_of(call)->images, &view);
@@ -56,7 +56,7 @@ static reed_status prepare_second(const reed_kernel_call *call, reed_kernel *out
   return channels_prepare_second(&view.channels, row_of(call)->reference, out_kernel);
 }
 
-/* The reference, which knows plain weights besides. */
+/* Prepares the reference, which also needs plain weights. */
 static reed_status prepare_reference(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const kernel_row *row = row_of(call);
   if (!row->viewed) return row->reference(call, out_kernel);
@@ -74,7 +74,7 @@ static reed_status prepare_kernel(const reed_kernel_call *call, reed_kernel *out
   return status == REED_OK ? row->viewed(&view, out_kernel) : status;
 }
 
-/* Any call without halves, or of a kernel that takes them. */
+/* Prepares a call without halves, or of a kernel that takes halves. */
 static reed_status prepare_seen(const reed_kernel_call *call, reed_kernel *out_kernel) {
   *out_kernel = (reed_kernel){0};
   bool plain = cpu_level_now() == CPU_REFERENCE && row_of(call)->reference;

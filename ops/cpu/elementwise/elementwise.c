@@ -1,9 +1,9 @@
-/* The element-wise operators: operands are aligned by broadcasting, dims are joined until few are left, and the
- * innermost is given to a loop of elementwise_loops.h, directly or, where the formula is computed in another dtype,
- * through blocks on the stack.
+/* The element-wise operators: operands are broadcast, dims are joined until few are left, and the innermost dim is
+ * given to a loop of formulas.h. Operands of another dtype than the formula's are converted block by block on the
+ * stack.
  *
- * Output 0 may share memory with any input of its size: an element is written only after the same element of all inputs
- * was read. */
+ * Output 0 may share memory with any input of its size, because an element is written only after the same element of
+ * all inputs has been read. */
 #include <math.h>
 
 #include "ops/cpu/calls/elementwise.h"
@@ -48,7 +48,7 @@ static int row_direct(const elementwise_state *s, char *out, const char *const *
   return s->fn(out, (const void *const *)in, s->steps, n, &s->parameters);
 }
 
-/* Converts what is not in the compute dtype block by block. At most 3 operands. */
+/* Converts operands that do not have the compute dtype, block by block. At most 3 operands. */
 static int row_converted(const elementwise_state *s, char *out, const char *const *in, int64_t n) {
   uint64_t buffers[3][BLOCK], result[BLOCK];
   int fault = 0;
@@ -69,8 +69,8 @@ static int row_converted(const elementwise_state *s, char *out, const char *cons
   return fault;
 }
 
-/* Max, Mean, Min, Sum of any number of inputs: folded into an accumulator block, so that an output in place of one of
- * them is written only when all have been read. */
+/* Max, Mean, Min, Sum of any number of inputs, folded into an accumulator block: an output that overwrites an input is
+ * written only when all inputs have been read. */
 static int row_fold(const elementwise_state *s, char *out, const char *const *in, int64_t n) {
   uint64_t accumulator[BLOCK], buffer[BLOCK];
   for (int64_t begin = 0; begin < n; begin += BLOCK) {
@@ -134,7 +134,7 @@ static void elementwise_range(void *context, int64_t begin, int64_t end) {
   if (fault) __atomic_store_n(&job->fault, 1, __ATOMIC_RELAXED);
 }
 
-/* Of the divisor's joined dims those with a stride are its own. */
+/* Finds the divisor's 0: among its joined dims those with a stride are its own. */
 static reed_status division_fault(const elementwise_state *s, const reed_kernel_buffers *buffers) {
   int64_t n = 1;
   for (int32_t d = 0; d < s->rank; d++) n *= s->operands[1].strides[d] ? s->extents[d] : 1;
@@ -154,7 +154,7 @@ static reed_status run_elementwise(const void *state, const reed_kernel_buffers 
   return job.fault ? division_fault(s, buffers) : REED_OK;
 }
 
-/* The everyday case: no conversion, one joined dim, one thread, operands that are the first inputs in order. */
+/* The most frequent case: no conversion, one joined dim, one thread, operands that are the first inputs in order. */
 static reed_status run_flat(const void *state, const reed_kernel_buffers *buffers) {
   const elementwise_state *s = state;
   int fault = s->fn(buffers->outputs[0], buffers->inputs, s->steps, s->n, &s->parameters);
@@ -165,8 +165,8 @@ static reed_status run_nothing(const void *state, const reed_kernel_buffers *buf
 
 /* ---- preparing ---- */
 
-/* Joins the output's dims and the operands' strides: extents of 1 go, neighbours that every operand walks as one become
- * one. */
+/* Joins the output's dims and the operands' strides: dims of extent 1 are dropped, and neighbours that every operand
+ * walks as one dim are joined. */
 static bool join_dims(elementwise_state *s, const reed_kernel_call *call) {
   const reed_desc *out = &call->outputs[0];
   for (int32_t k = 0; k < s->n_in; k++) {
@@ -199,14 +199,14 @@ static bool join_dims(elementwise_state *s, const reed_kernel_call *call) {
   return true;
 }
 
-/* What a call computes, before its extents are looked at. */
+/* The formula and dtypes of a call; extents play no part yet. */
 typedef struct formula_call {
   int formula;
   reed_dtype compute; /* of the loop; operands of other dtypes are converted to it */
   reed_dtype result;  /* what the loop writes; converted where the output differs */
   int32_t n_in;
   bool folds; /* any number of operands: the formula is applied from left to right */
-  bool as_is; /* nothing is converted: elements are only moved */
+  bool as_is; /* elements are moved without conversion */
 } formula_call;
 
 static elementwise_state *open_state(const reed_kernel_call *call, const formula_call *f, elementwise_fn fn) {
@@ -266,8 +266,8 @@ static reed_dtype pow_dtype(reed_dtype base, reed_dtype exponent) {
   return is_float(exponent) ? REED_F64 : REED_I64;
 }
 
-/* The rows of formulas.def by the operator's name and attributes; Pow has dtypes of its own, Max Mean Min Sum any
- * number of inputs. */
+/* Operators with rows in formulas.def. Pow has its own dtype rules; Max, Mean, Min and Sum take any number of inputs.
+ */
 reed_status cpu_prepare_elementwise(const reed_kernel_call *call, reed_kernel *out_kernel) {
   int id = (int)op_id_of(call->op);
   reed_dtype dtype = call->inputs[0].dtype;
@@ -284,7 +284,7 @@ reed_status cpu_prepare_elementwise(const reed_kernel_call *call, reed_kernel *o
   return REED_OK;
 }
 
-/* Clip: a bound that is absent is the dtype's own. */
+/* Clip: an absent bound is the dtype's limit. */
 reed_status cpu_prepare_clip(const reed_kernel_call *call, reed_kernel *out_kernel) {
   reed_dtype compute = compute_dtype(call->inputs[0].dtype);
   formula_call f = {.formula = OP_Clip, .compute = compute, .result = compute, .n_in = 3};

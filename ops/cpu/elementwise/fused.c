@@ -1,16 +1,16 @@
-/* Fused: a program of element-wise operators over blocks of the output that stay in the first-level cache with
- * everything between the steps. A step runs the same loop (formulas.h) that its operator would alone, so that f32
- * results are the same to the bit; f16 and bf16 are computed in f32 and rounded where they are stored or cast.
+/* Fused: a program of element-wise operators over blocks of the output; a block and all intermediate results stay in
+ * the first-level cache. A step runs the same loop (formulas.h) as its operator alone, so f32 results are the same to
+ * the bit; f16 and bf16 are computed in f32 and rounded when they are stored or cast.
  *
- * Output and inputs are seen under joined dims. An input that lies like the output, or is one element, is read where it
- * is. Others are so as long as a block stays within one row; where rows are short, blocks span them and such inputs are
- * spread out into the block first. */
+ * Output and inputs are seen with joined dims. An input with the output's layout, or of one element, is read in place.
+ * Other inputs are read in place as long as a block stays within one row; if rows are short, blocks span them, and such
+ * inputs are first copied into the block. */
 #include "ops/cpu/calls/fused.h"
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"
 #include "ops/cpu/formulas/formulas.h"
 
-#define SCRATCH_BYTES 32768 /* of a thread's stack: first-level caches are that or larger */
+#define SCRATCH_BYTES 32768 /* of a thread's stack: first-level caches have this size or more */
 #define BLOCK_MOST 1024
 #define BLOCK_LEAST 64
 #define ROW_LEAST 256 /* elements of a row for which a block of its own pays */
@@ -20,14 +20,14 @@ static reed_dtype held_dtype(reed_dtype dtype) { return dtype == REED_F16 || dty
 /* ---- the state ---- */
 
 typedef enum leaf_kind {
-  LEAF_DENSE, /* lies like the output */
+  LEAF_DENSE, /* has the output's layout */
   LEAF_ONE,   /* one element for all */
   LEAF_ROWS   /* repeats along some dims */
 } leaf_kind;
 
 typedef struct leaf {
   leaf_kind kind;
-  bool spread;                    /* blocks span its rows: it is spread out into its slot */
+  bool spread;                    /* blocks span its rows: it is copied into its slot */
   uint8_t step;                   /* as the steps see it: 1, or 0 for one element */
   convert_fn load;                /* to f32; NULL: as it is */
   int64_t size, held_size;        /* bytes of an element in memory, in a slot */
@@ -63,7 +63,7 @@ typedef struct fused_job {
   int fault;
 } fused_job;
 
-/* Byte offset of output element `at` in the leaf; its coordinates. */
+/* Byte offset of output element `at` in the leaf, and its coordinates. */
 static int64_t locate(const fused_state *s, const leaf *l, int64_t at, int64_t *coordinates) {
   int64_t offset = 0;
   for (int32_t d = s->rank - 1; d >= 0; d--) {
@@ -81,7 +81,7 @@ static void repeat(char *to, int64_t size, int64_t n) {
   strided_fill(to, &element, size, n);
 }
 
-/* The leaf's elements for output elements at .. at + m, row by row. */
+/* Copies the leaf's elements for output elements at .. at + m, row by row. */
 static void spread(const fused_state *s, const leaf *l, const char *from, int64_t at, int64_t m, char *to) {
   int64_t coordinates[REED_MAX_RANK], inner = s->rank - 1;
   from += locate(s, l, at, coordinates);
@@ -175,8 +175,8 @@ static reed_status run_fused(const void *state, const reed_kernel_buffers *buffe
 
 /* ---- preparing ---- */
 
-/* Joins the output's dims: extents of 1 go, neighbours that every input walks as one become one. Strides in elements on
- * entry, in bytes after. */
+/* Joins the output's dims: dims of extent 1 are dropped, neighbours that every input walks as one dim are joined.
+ * Strides are in elements on entry, in bytes afterwards. */
 static void join_dims(fused_state *s, const reed_desc *out) {
   for (int32_t d = 0; d < out->rank; d++) {
     if (out->dims[d] == 1) continue;
@@ -250,7 +250,7 @@ static reed_status read_steps(fused_state *s, const reed_kernel_call *call, cons
   return REED_OK;
 }
 
-/* A place in scratch for every value that needs one, taken over from values that are not needed any more. */
+/* Gives every value that needs one a slot in scratch, reusing the slots of values that are not needed any more. */
 static void assign_slots(fused_state *s) {
   int32_t last_use[FUSED_VALUES] = {0}, free_slots[FUSED_VALUES], n_free = 0;
   int64_t widest = 1;
@@ -266,7 +266,7 @@ static void assign_slots(fused_state *s) {
     bool to_output = j == s->n_steps - 1 && !s->store;
     r->slot = to_output ? -1 : n_free ? free_slots[--n_free] : s->n_slots++;
     if (r->size > widest) widest = r->size;
-    for (int32_t i = 0; i < j; i++) /* results that nobody uses keep their place */
+    for (int32_t i = 0; i < j; i++) /* results without a user keep their slot */
       if (last_use[s->n_inputs + i] == j) free_slots[n_free++] = s->steps[i].slot;
   }
   int64_t slots = s->n_slots ? s->n_slots : 1;

@@ -1,4 +1,5 @@
-/* Parameters of activations (activation.h). Their formulas are in activation.h, once for all kernels. */
+/* Reading a call's activation (activation.h), and computing it: rows of f32 by the loops of activation_loops.h, single
+ * elements in double for the references and other dtypes. */
 #include "ops/cpu/formulas/activation.h"
 
 #include <math.h>

@@ -4,15 +4,15 @@
 
 #include "ops/op.h"
 
-/* Formulas go by their operator's number; those that an attribute chooses have numbers of their own. */
+/* A formula has its operator's number; formulas that an attribute chooses have further numbers. */
 enum { OP_FMod = OP_COUNT, OP_GeluTanh, OP_ShiftLeft, OP_ShiftRight, FORMULA_COUNT };
 
 typedef struct elementwise_parameters {
   double alpha, beta;
 } elementwise_parameters;
 
-/* out[i] = formula(in[0][i * steps[0]], in[1][i * steps[1]], ...) for i below n, where a step is 1, or 0 for a single
- * element that meets all n. Not all steps are 0 unless n is 1. out may equal an in[k] whose step is 1 and whose
+/* out[i] = formula(in[0][i * steps[0]], in[1][i * steps[1]], ...) for i below n. A step is 1, or 0 for a single element
+ * that is combined with all n; not all steps are 0 unless n is 1. out may equal an in[k] whose step is 1 and whose
  * elements have the output's size. Returns 0, or 1 after a fault (division by an integer 0); the elements are then
  * unspecified. */
 typedef int (*elementwise_fn)(void *out, const void *const *in, const uint8_t *steps, int64_t n,

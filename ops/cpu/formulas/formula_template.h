@@ -17,7 +17,7 @@
     return fault; \
   }
 
-/* An attribute as the formulas see it: a float of the type, or a whole number. */
+/* An attribute in the formulas' type: a float, or a whole number. */
 #define PARAMETER(name) \
   const IF_FLOAT(T) IF_INT(int64_t) IF_BOOL(T) name = IF_FLOAT((T)p->name) IF_INT(whole_of(p->name)) IF_BOOL(0); \
   (void)name

@@ -1,4 +1,5 @@
-/* Which formula an operator and its attributes choose, and the loop for a dtype. */
+/* The formula that an operator and its attributes choose, and its loop for a dtype. The formulas themselves are in
+ * formulas.def. */
 #include "ops/cpu/formulas/formulas.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ int elementwise_cost(int formula) {
   return costs[formula] ? costs[formula] : 1;
 }
 
-/* 0 where the operator has no such attribute. */
+/* The attribute's number; 0 for an operator without the attribute. */
 static double number(const reed_attrs *attrs, const char *name) {
   const reed_attr *attr = reed_attrs_find(attrs, name);
   return !attr ? 0 : attr->type == REED_ATTR_INT ? (double)attr->i : attr->f;

@@ -1,5 +1,5 @@
-/* The formulas on all dtypes but f32: doubles are the C library's and memory's pace, integers carry shapes and indices;
- * one level will do. */
+/* The formulas on all dtypes but f32, compiled for one CPU level: doubles are limited by the C library and the memory,
+ * and integers carry shapes and indices. */
 #include "ops/cpu/formulas/formulas_plain.h"
 
 #include "ops/cpu/common/cpu.h"

@@ -1,11 +1,11 @@
-/* Keypoints: the peak of each map resized to its region. The resized map is never there as a whole: its rows are mixed
- * one by one (as Resize does it, so that the values are Resize's own) and looked through. A row that cannot reach what
- * was already met is left out, by a bound on what interpolation can make of the rows that it is mixed from, and the
- * first row looked at is one through the map's own largest element: most are left out.
+/* Keypoints: the peak of each map resized to its region, without keeping the resized map. Its rows are mixed one by
+ * one, by the loops of Resize, so that the values are Resize's own. A row is skipped if an upper bound on its
+ * interpolated values is below the best peak so far; the search starts at the row through the map's largest element, so
+ * that most rows are skipped.
  *
- * Maps that lie side by side in memory (channels last) are the lanes of one tile, whose rows are bounded and mixed
- * together; with channels second every map is a tile of one lane. Which rows are looked at, and in what order, does not
- * change the peak: layouts give the same bits. */
+ * Contiguous maps (channels last) are the lanes of one tile, whose rows are bounded and mixed together; with channels
+ * second every map is a tile of one lane. The peak does not depend on which rows are looked at, or in what order, so
+ * both layouts give the same bits. */
 #include <math.h>
 
 #include "ops/cpu/calls/keypoints.h"
@@ -15,13 +15,13 @@
 #define ALIGNMENT 64
 #define TAPS 4
 #define BLOCK 1024 /* columns of a resized map looked at together */
-/* Rounding of what two sums of four products add up, relative to the largest element: what a bound is short of. */
+/* Allowance for the rounding of two sums of four products, relative to the largest element: added to every bound. */
 #define SLACK 2e-5f
 
 /* ---- one tile ---- */
 
-/* A thread's scratch: the taps of some columns of row k's resized maps, which serve all its maps; those of a resized
- * row; what is known of the tile's lanes and rows. */
+/* A thread's scratch: the taps of some columns of row k's resized maps, shared by all its maps; the taps of a resized
+ * row; and the known bounds of the tile's lanes and rows. */
 typedef struct block {
   int64_t k, begin, n;
   float overshoot; /* the most of a column's weights that are below zero: how far beyond the largest element a mean can
@@ -83,7 +83,7 @@ static void fill_block(const keypoints *p, block *b, int64_t k, int64_t columns,
   }
 }
 
-/* Ranges of the map's rows, and where every lane is best looked at first. */
+/* Computes the ranges of the map's rows, and the best first row of every lane. */
 static void measure(const keypoints *p, const float *map, int64_t rows, block *b) {
   for (int64_t lane = 0; lane < p->lanes; lane++) b->slack[lane] = 0, b->peaks[lane] = (keypoints_peak){.y = -1};
   for (int64_t row = 0; row < p->rows; row++) {
@@ -110,8 +110,8 @@ static void begin_row(const keypoints *p, int64_t rows, int64_t y, block *b) {
   b->is_mixed = false;
 }
 
-/* Mixes the row that has begun, of all lanes, whose bounds can be closer then: what is mixed of columns is mixed of
- * neighbours. */
+/* Mixes the row that has begun, of all lanes, and tightens its bounds: the columns are mixed from neighbours in this
+ * row. */
 static void mix_row(const keypoints *p, const float *map, block *b) {
   int64_t n = p->columns * p->lanes;
   CPU_PICK(p->level, scale_row)(b->row_weight[0], map + b->row_offset[0] * p->columns, b->mixed, n);
@@ -125,7 +125,7 @@ static bool may_beat(const block *b, int64_t lane) {
   return b->peaks[lane].y < 0 || !(b->bound[lane] < b->peaks[lane].value);
 }
 
-/* Looks through the columns of the block in the row that has begun: what beats the lane's peak is the peak. */
+/* Compares the block's columns in the row that has begun with the lanes' peaks. */
 static void look(const keypoints *p, const float *map, block *b, int64_t lane) {
   if (!b->is_mixed) mix_row(p, map, b);
   if (!may_beat(b, lane)) return;

@@ -18,8 +18,8 @@ typedef struct candidate {
   uint32_t index;
 } candidate;
 
-/* Floats as integers in ascending order are their bits with negative ones flipped; inverted here, so that high scores
- * come first. NaN is last; the two zeros are equal. */
+/* Maps floats to integers in descending order: a float's bits with those of negatives inverted, then all inverted, so
+ * that high scores come first. NaN is last; the two zeros are equal. */
 static uint32_t rank_of(float score) {
   uint32_t bits;
   score += 0.0f; /* -0 becomes 0 */
@@ -61,9 +61,9 @@ static void sort_candidates(candidate *items, candidate *spare, int64_t n) {
 
 /* ---- one row of scores ---- */
 
-/* A thread's scratch for one row. Candidates go by their place in the order; a box's slot is its place among the boxes
- * of its class, classes one after the other, so that a box is compared with a stretch of slots. Scratch is laid out by
- * scratch_at. */
+/* A thread's scratch for one row. A candidate's number is its place in the order; a box's slot is its place among the
+ * boxes of its class, classes one after the other, so that a box is compared with consecutive slots. scratch_at lays
+ * the scratch out. */
 typedef struct scratch {
   int64_t padded; /* room in each array */
   candidate *order, *spare;
@@ -103,8 +103,9 @@ typedef struct nms_job {
   cpu_team row_team; /* for the classes of one row */
 } nms_job;
 
-/* Numbers the class ids in the order they are met: group[i] is that of candidate i. Gives how many there are. The table
- * (open addressing) holds the first candidate of each, plus 1; the spare candidates are its memory. */
+/* Numbers the class ids in order of appearance: group[i] is the number of candidate i's class. Returns the number of
+ * classes. The table (open addressing) holds the first candidate of each class, plus 1, in the memory of the spare
+ * candidates. */
 static int64_t find_groups(const scratch *s, const int64_t *ids, int64_t count) {
   uint32_t *table = (uint32_t *)s->spare;
   uint64_t room = 2 * (uint64_t)s->padded;
@@ -125,7 +126,7 @@ static int64_t find_groups(const scratch *s, const int64_t *ids, int64_t count) 
   return n_groups;
 }
 
-/* Deals the candidates to the slots of their groups, in order. */
+/* Assigns the candidates to the slots of their groups, in order. */
 static int64_t deal(const scratch *s, const int64_t *ids, int64_t count) {
   int64_t n_groups = 1;
   if (ids) n_groups = find_groups(s, ids, count);
@@ -151,7 +152,7 @@ typedef struct group_job {
   const scratch *s;
 } group_job;
 
-/* Groups begin..end-1 on their own: no group can keep more than the row may. */
+/* Suppresses in groups begin..end-1 independently: no group can keep more boxes than its row may. */
 static void suppress_groups(void *context, int64_t begin, int64_t end) {
   const group_job *g = context;
   for (int64_t k = begin; k < end; k++) {
@@ -165,8 +166,9 @@ static void suppress_groups(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* Threads to suppress the groups with, each to its end. 1: going through all candidates in order, stopping at the
- * limit, costs less. Half of the later boxes of its group are compared with a box, at about 8 bytes' worth each. */
+/* The team for suppressing group by group, each group to its end. A team of 1 means: one pass over all candidates in
+ * order, which stops at the limit, costs less. A box is compared with half of the later boxes of its group, at about 8
+ * bytes' worth each. */
 static cpu_team team_for_groups(const nms_job *job, const scratch *s, int64_t n_groups, int64_t count) {
   int64_t limit = job->n->limit, all = 0, pairs = 0;
   cpu_team alone = cpu_team_of_parts(job->row_team, 1);

@@ -20,7 +20,7 @@ typedef struct paste_job {
   int64_t per_range;
 } paste_job;
 
-/* A thread's scratch: the taps of a picture's columns, a mixed row of the mask. */
+/* A thread's scratch: the taps of a picture's columns, and a mixed row of the mask. */
 static int64_t scratch_bytes(const paste *p) {
   return (p->width * 2 * (int64_t)(sizeof(int32_t) + sizeof(float)) + p->columns * 4 + ALIGNMENT - 1) &
          ~(int64_t)(ALIGNMENT - 1);

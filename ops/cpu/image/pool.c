@@ -1,7 +1,9 @@
-/* AveragePool, MaxPool (ONNX opset 22) and the global pools for f32. A window is a product of axes, so a row of outputs
- * is computed in two steps: the input rows under it are reduced to one row (contiguous, vectorised), then that row is
- * reduced along its own axis. With channels last an output pixel is its taps' channels reduced side by side. MaxPool's
- * Indices, Lp pools, f64 and integers are the reference's. */
+/* AveragePool, MaxPool (ONNX opset 22) and the global pools for f32. The reference computes MaxPool's Indices, Lp
+ * pools, f64 and integers.
+ *
+ * A window is a product of axes, so a row of outputs takes two steps: the input rows under it are reduced to one row
+ * (contiguous, vectorised), then this row is reduced along its own axis. With channels last, an output pixel is the
+ * reduction of its taps' channels side by side. */
 #include "ops/cpu/calls/pool.h"
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/image/pool_loops.h"
@@ -23,7 +25,7 @@ typedef struct pool_job {
   int64_t n_ranges, per_range; /* rows of outputs to a range; each range has a row of workspace */
 } pool_job;
 
-/* Reduces the input rows under the output row with leading position `lead` into `row`; gives the leading axes' share of
+/* Reduces the input rows under the output row at leading position `lead` into `row`; returns the leading axes' share of
  * the count. */
 static double reduce_rows(const pool_job *job, const float *plane, const int64_t *lead, float *row) {
   const pool *p = &job->f->p;
@@ -67,7 +69,7 @@ static float reduce_at(const pool *p, const float *row, double lead_count, int64
                  : most;
 }
 
-/* Reduces the row along its axis: the outputs in the middle, whose windows see only input, all at once. */
+/* Reduces the row along its axis; outputs whose windows lie inside the input are computed together. */
 static void reduce_along(const pool *p, const float *row, double lead_count, float *y) {
   const window *w = &p->w;
   int32_t last = w->n - 1;
@@ -143,8 +145,8 @@ typedef struct pixel_job {
   int64_t channels, block, n_blocks; /* channels of an image; of one item of work; blocks in a row */
 } pixel_job;
 
-/* `pixels` neighbours of a row whose windows have as many taps as the first one's, which are `taps`; x is the image's,
- * y the first pixel's. */
+/* Reduces `pixels` neighbours of a row whose windows have the same taps `taps` as the first pixel's. x is the image's
+ * start, y the first pixel's. */
 static void reduce_pixels(const pixel_job *job, const window_taps *taps, double count, const float *x, float *y,
                           int64_t pixels, int64_t n) {
   const pool *p = job->p;
@@ -168,8 +170,8 @@ static void reduce_pixels(const pixel_job *job, const window_taps *taps, double 
   }
 }
 
-/* Channels channel..channel + n of a row of Y, counted over images and leading axes. Where no tap is missing all pixels
- * go at once, but those under an empty row of taps. */
+/* Channels channel..channel + n of a row of Y (rows are counted over images and leading axes). Pixels with all their
+ * taps are computed together, unless no tap of the leading axes is inside the input. */
 static void pool_row(const pixel_job *job, int64_t row, int64_t channel, int64_t n) {
   const pool *p = job->p;
   const window *w = &p->w;

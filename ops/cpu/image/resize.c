@@ -77,8 +77,8 @@ static void interpolate_rows(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* Elements whose coordinate lies outside the input on some axis get the extrapolation value; dtype f32 or, of nearest,
- * any. */
+/* Writes the extrapolation value to elements whose coordinate lies outside the input on some axis; dtype f32, or any
+ * dtype in mode nearest. */
 static void extrapolate(const resize *r, void *y) {
   int64_t n = desc_elements(&r->y);
   size_t bytes = reed_dtype_bytes(r->y.dtype);
@@ -143,8 +143,8 @@ static reed_status run_copy(const void *state, const reed_kernel_buffers *buffer
   return REED_OK;
 }
 
-/* Sizes of what passes leave for the next: the first, third, ... in one place of the workspace, the others in a second.
- */
+/* Places the passes' intermediate results: the first, third, ... in one part of the workspace, the others in a second
+ * part. */
 static void plan_workspace(resize *r) {
   int64_t dims[REED_MAX_RANK];
   memcpy(dims, r->x.dims, sizeof dims);

@@ -1,6 +1,6 @@
-/* RoiAlign (ONNX opset 22) and MultiLevelRoiAlign, mode avg, for f32: a region's taps are computed once for a block of
- * channels (roi_plan); regions and blocks of channels run in parallel. Mode max is no product of axes: the reference
- * does it, and f64. */
+/* RoiAlign (ONNX opset 22) and MultiLevelRoiAlign, mode avg, for f32. A region's taps are computed once for a block of
+ * channels (roi_plan); regions and blocks of channels run in parallel. The reference computes f64 and mode max, which
+ * is no product of axes. */
 #include <math.h>
 
 #include "ops/cpu/calls/roi_align.h"
@@ -8,22 +8,22 @@
 #include "ops/cpu/image/roi_align_loops.h"
 #include "ops/cpu/views/view.h"
 
-/* Regions overlap, planes do not fit the caches: a block of planes of about this size is gone through by all regions
- * before the next. */
+/* Bytes of a block of planes, about: all regions are computed on one block before the next, because regions overlap and
+ * all planes together do not fit the caches. */
 #define BLOCK_BYTES ((int64_t)1 << 20)
 #define BLOCK_MAX 64 /* channels: more would leave threads without work */
-/* Columns between first and last that may go unused before the used ones are picked one by one: a gathered element
- * costs about this many loaded in a row. */
+/* Unused columns between the first and the last used one that are worth loading: a gathered element costs about this
+ * many loads of neighbours. */
 #define GATHER_COST 4
 
 /* ---- a region's plan ---- */
 
-/* Taps an axis can have at most: a bin's samples span at most its part of the map and two pixels more. */
+/* The most taps of an axis: a bin's samples span at most the bin's part of the map and two pixels more. */
 static int64_t taps_max(int64_t extent, int64_t bins) { return extent + 4 * bins + 8; }
 
-/* Adds weight to the tap of that pixel; taps of a bin stay in order of appearance and are merged with the last few,
- * which is where a neighbour must be. Coordinates so large that a float cannot tell bins apart may want more than there
- * is room for: they get none. */
+/* Adds weight to the tap of a pixel. A bin's taps stay in order of appearance; a new one is merged with one of the last
+ * few, where a neighbour must be. Coordinates so large that a float cannot tell bins apart may need more taps than
+ * there is room for: these taps are dropped. */
 static int32_t add_tap(roi_taps *taps, int32_t begin, int32_t end, int64_t room, int64_t pixel, float weight) {
   if (weight == 0) return end;
   for (int32_t t = end - 1; t >= begin && t >= end - 3; t--)
@@ -53,8 +53,8 @@ static void fill_taps(const roi_span *span, int64_t bins, int64_t extent, roi_ta
   taps->begin[bins] = end;
 }
 
-/* Chooses the columns: all from the first used to the last, or the used ones alone; makes the taps of x index into
- * them. `mark` has a place for every column of the map, all zero before and after. */
+/* Chooses the columns: all from the first used one to the last, or only the used ones; makes the taps of x index into
+ * them. `mark` has one entry for every column of the map, all zero before and after. */
 static void pick_columns(roi_plan *plan, int32_t *columns, int32_t *mark) {
   int32_t n_taps = plan->x.begin[plan->bins_x], first = INT32_MAX, last = -1, n = 0;
   for (int32_t t = 0; t < n_taps; t++) {

@@ -1,4 +1,4 @@
-/* A region's plan, which its channels share, and the loop over channels that follows it. */
+/* A region's plan, shared by its channels, and the loop over channels that computes it. */
 #ifndef OPS_CPU_IMAGE_ROI_ALIGN_LOOPS_H_
 #define OPS_CPU_IMAGE_ROI_ALIGN_LOOPS_H_
 

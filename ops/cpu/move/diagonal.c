@@ -1,10 +1,10 @@
-/* Matrices and their diagonals, and rows made from single indices: Trilu, EyeLike, OneHot, ReverseSequence. As plain as
- * a reference would be. */
+/* Trilu, EyeLike, OneHot and ReverseSequence. These kernels have no separate references, because they are as plain as a
+ * reference would be. */
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"
 
-/* Clamped so that sums with extents cannot overflow. */
+/* Clamped, so that sums with extents cannot overflow. */
 static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
 /* ---- Trilu ---- */

@@ -1,4 +1,4 @@
-/* Gather, GatherElements, GatherND. Indices are looked at once for range before anything is read through them. */
+/* Gather, GatherElements, GatherND. All indices are checked once before anything is read through them. */
 #include "ops/cpu/move/movement.h"
 
 typedef struct gather_state {
@@ -28,7 +28,7 @@ static gather_state *open_gather(const reed_kernel_call *call) {
   return s;
 }
 
-/* Blocks of sizes that are one load and store go without a call. */
+/* Copies a block; blocks with the size of one load and store are copied without a call. */
 static inline void copy_block(char *to, const char *from, int64_t bytes) {
   switch (bytes) {
     case 1: *to = *from; break;
@@ -62,8 +62,8 @@ static reed_status run_gather(const void *state, const reed_kernel_buffers *buff
   return cpu_parallel(s->team, s->outer * s->n_indices, 1, gather_range, &g);
 }
 
-/* One constant index within range, and nothing in front of its axis but extents of 1: a stretch of the data, from
- * *out_offset on. */
+/* True for one constant index within range along an axis after extents of 1: the output is then a contiguous part of
+ * the data, from *out_offset on. */
 static bool is_part(const reed_kernel_call *call, int32_t axis, int64_t *out_offset) {
   const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1];
   if (!call->constant[1] || desc_elements(indices) != 1 || cpu_product(data->dims, 0, axis) != 1) return false;

@@ -1,9 +1,9 @@
-/* Outputs made of shapes, attributes and single values: Shape, Size, Constant, ConstantOfShape, Range, and Dropout as
- * inference sees it. */
+/* Outputs made of shapes, attributes and single values: Shape, Size, Constant, ConstantOfShape, Range, and Dropout for
+ * inference. */
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/strided.h"
 
-/* `bytes` copied to output 0 n times over (n 1: Shape, Size, Constant). */
+/* Copies `bytes` bytes to output 0, n times (n 1: Shape, Size, Constant). */
 typedef struct emit_state {
   const void *source; /* behind the struct, or the module's own */
   int64_t bytes, n;
@@ -63,7 +63,7 @@ reed_status cpu_prepare_constant(const reed_kernel_call *call, reed_kernel *out_
   return REED_OK;
 }
 
-/* ConstantOfShape: the one element of `value`, f32 0 without it. */
+/* ConstantOfShape: the one element of attribute `value`, or f32 0 if it is absent. */
 reed_status cpu_prepare_constant_of_shape(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_attr *value = reed_attrs_find(call->attrs, "value");
   const reed_desc *out = &call->outputs[0];
@@ -135,8 +135,8 @@ typedef struct dropout_state {
   bool has_mode;
 } dropout_state;
 
-/* Inference: the identity, and a mask that keeps everything. Training with a ratio above 0 would need random numbers,
- * and is refused. */
+/* Inference: the identity, and a mask of ones. Training with a ratio above 0 is refused, because it would need random
+ * numbers. */
 static reed_status run_dropout(const void *state, const reed_kernel_buffers *buffers) {
   const dropout_state *s = state;
   bool training = s->has_mode && *(const uint8_t *)buffers->inputs[2];

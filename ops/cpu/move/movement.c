@@ -1,5 +1,6 @@
-/* Data movement whose addresses are all known from shapes: every operator here is a description of one or more strided
- * copies. */
+/* Data movement by shapes alone: Reshape and its like, Concat, Split, Transpose, Tile, Slice, DepthToSpace,
+ * SpaceToDepth and others as one or more strided copies (common/strided.h). Movement by indices is in gather.c and
+ * scatter.c. */
 #include "ops/cpu/move/movement.h"
 
 #include "ops/cpu/common/strided.h"
@@ -20,7 +21,7 @@ static reed_status run_movement(const void *state, const reed_kernel_buffers *bu
   return status;
 }
 
-/* A kernel of n copies for the caller to plan; NULL: no memory. */
+/* Opens a kernel of n copies, which the caller then plans; NULL: no memory. */
 static movement_state *open_movement(const reed_kernel_call *call, int32_t n, bool joins, reed_kernel *out_kernel) {
   movement_state *s = mem_calloc(1, sizeof *s + (size_t)n * (sizeof *s->copies + sizeof *s->part_at));
   if (!s) return NULL;
@@ -31,7 +32,7 @@ static movement_state *open_movement(const reed_kernel_call *call, int32_t n, bo
   return s;
 }
 
-/* Where the outputs lie in the input, when all copies are planned. */
+/* Notes the outputs' offsets in the input, after all copies are planned. */
 static void note_parts(movement_state *s, reed_kernel *out_kernel) {
   for (int32_t i = 0; i < s->n; i++)
     s->part_at[i] = s->copies[i].rank == 0 && s->copies[i].n == 1 ? s->copies[i].from_offset : -1;
@@ -65,7 +66,7 @@ reed_status cpu_prepare_copy(const reed_kernel_call *call, reed_kernel *out_kern
   return movement_prepare_part(call, 0, out_kernel);
 }
 
-/* Concat: copy i puts input i behind those before it along the axis. */
+/* Concat: copy i writes input i after the inputs before it along the axis. */
 reed_status cpu_prepare_concat(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *out = &call->outputs[0];
   int32_t axis;
@@ -85,7 +86,7 @@ reed_status cpu_prepare_concat(const reed_kernel_call *call, reed_kernel *out_ke
   return REED_OK;
 }
 
-/* Split: copy i takes the next part along the axis, as long as output i says. */
+/* Split: copy i reads the next part along the axis; output i gives its length. */
 reed_status cpu_prepare_split(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0];
   int32_t axis;

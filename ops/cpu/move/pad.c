@@ -1,7 +1,6 @@
-/* Pad (ONNX 21), all modes. A negative pad crops; the other modes than constant repeat what the crop leaves. Per dim a
- * map says which source coordinate an output coordinate reads, -1 for the constant: cropping, reflecting, repeating and
- * wrapping differ only in how prepare fills the maps. Rows are copied as one block where the innermost map is
- * consecutive. */
+/* Pad (ONNX 21), all modes. A negative pad crops; modes other than constant repeat the cropped input. For each dim a
+ * map gives the source coordinate of an output coordinate, or -1 for the constant: the modes differ only in the maps
+ * that prepare makes. Rows are copied as one block if the innermost map is consecutive. */
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/strided.h"
 
@@ -65,7 +64,7 @@ static reed_status run_pad(const void *state, const reed_kernel_buffers *buffers
   return cpu_parallel(s->team, s->n_rows, 1, pad_rows, &job);
 }
 
-/* One dim: source coordinates first .. first + extent - 1 are left by the crop, with `before` pads in front of them. */
+/* One dim: the crop leaves source coordinates first .. first + extent - 1, after `before` pads. */
 typedef struct pad_dim {
   int64_t first, extent, before;
 } pad_dim;
@@ -77,8 +76,8 @@ static pad_dim pad_dim_of(int64_t extent, int64_t before, int64_t after) {
   return (pad_dim){first, left > 0 ? left : 0, before > 0 ? before : 0};
 }
 
-/* The source coordinate that output coordinate i of a dim reads, -1: the constant. The dim's extent is at least 1 but
- * for constant. */
+/* The source coordinate of output coordinate i of a dim; -1: the constant. The dim's extent is at least 1, except in
+ * mode constant. */
 static int64_t source_of(char mode, const pad_dim *dim, int64_t i) {
   int64_t at = i - dim->before, extent = dim->extent, period;
   if (at >= 0 && at < extent) return dim->first + at;

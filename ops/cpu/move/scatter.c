@@ -1,5 +1,5 @@
 /* ScatterElements and ScatterND (ONNX 18): a copy of data, then the updates in order on one thread, so that with
- * reduction `none` the last update of an element is the one that stays. The output may be data's memory. */
+ * reduction `none` the last update of an element stays. The output may share data's memory. */
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"
@@ -103,7 +103,7 @@ static reed_status find_combine(const reed_kernel_call *call, scatter_state *s) 
   return REED_OK;
 }
 
-/* A state with what both operators share; NULL: no memory. */
+/* Opens a state with the parts that both operators share; NULL: no memory. */
 static scatter_state *open_scatter(const reed_kernel_call *call) {
   const reed_desc *data = &call->inputs[0];
   scatter_state *s = mem_calloc(1, sizeof *s);

@@ -1,4 +1,5 @@
-/* NonZero and Compress: outputs whose extent is counted from the data. They are written dense for the extent found. */
+/* NonZero and Compress: outputs whose extent depends on the data. Their elements are written dense for the true extent.
+ */
 #include "ops/cpu/common/common.h"
 
 /* ---- NonZero ---- */
@@ -9,8 +10,8 @@ typedef struct nonzero_state {
   int64_t n;
 } nonzero_state;
 
-/* Which of n elements are not zero, as bytes 0 and 1: by their bits, which for floats says that -0 is zero (the sign
- * goes) and NaN is not. */
+/* Marks the elements that are not zero, as bytes 0 and 1. Only the bits count, without the sign of floats: -0 is zero,
+ * NaN is not. */
 static void mark_set(reed_dtype dtype, const void *data, int64_t first, int64_t n, uint8_t *out_set) {
 #define MARK(T, mask) \
   for (int64_t i = 0; i < n; i++) out_set[i] = (((const T *)data)[first + i] & (mask)) != 0; \
@@ -48,8 +49,8 @@ static int64_t count_set(const nonzero_state *s, const void *data) {
   return count;
 }
 
-/* Coordinate d of the k-th element that is set goes to out[d * count + k]. The counting pass comes first since `count`
- * is the rows' length. */
+/* Writes coordinate d of the k-th nonzero element to out[d * count + k]. The elements are counted first, because
+ * `count` is the rows' length. */
 static reed_status run_nonzero(const void *state, const reed_kernel_buffers *buffers) {
   const nonzero_state *s = state;
   const void *data = buffers->inputs[0];
@@ -58,7 +59,7 @@ static reed_status run_nonzero(const void *state, const reed_kernel_buffers *buf
   int32_t inner = s->in.rank - 1;
   int64_t width = inner < 0 ? 1 : s->in.dims[inner];
   uint8_t set[BLOCK];
-  if (cpu_cancelled(&s->team)) return REED_ERROR_CANCELLED; /* there may be more than were counted */
+  if (cpu_cancelled(&s->team)) return REED_ERROR_CANCELLED; /* a cancelled count may be too small */
   for (int64_t row = 0; k < count; row += width) {
     for (int64_t first = 0; first < width; first += BLOCK) {
       if (cpu_cancelled(&s->team)) return REED_ERROR_CANCELLED;

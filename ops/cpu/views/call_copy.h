@@ -1,4 +1,5 @@
-/* A call whose operands and attributes a view may change: the arrays of the original, copied. */
+/* A copy of a call's arrays, so that a view can change operands and attributes. The views are in half.h, channels.h and
+ * unpack.h. */
 #ifndef OPS_CPU_VIEWS_CALL_COPY_H_
 #define OPS_CPU_VIEWS_CALL_COPY_H_
 
@@ -18,18 +19,18 @@ typedef struct call_copy {
   reed_attrs attrs;
 } call_copy;
 
-/* ERROR_UNSUPPORTED where the call has more operands or attributes than a copy holds. */
+/* ERROR_UNSUPPORTED for a call with more operands or attributes than a copy holds. */
 reed_status call_copy_init(const reed_kernel_call *call, call_copy *out_copy) REED_MUST_CHECK;
 /* The copy's own attribute of that name; NULL: the call has none. */
 reed_attr *call_copy_attr(call_copy *copy, const char *name);
 void call_copy_drop_attr(call_copy *copy, const char *name);
-/* Input i has no values on the host any more. */
+/* Removes input i's values on the host. */
 static inline void call_copy_hide_values(call_copy *copy, int32_t i) {
   copy->host_values[i] = NULL;
   copy->constant[i] = false;
 }
 
-/* Where the next tensor of a workspace begins, behind one of `bytes` bytes at `offset`. */
+/* The offset of the tensor after one of `bytes` bytes at `offset`, in a workspace. */
 static inline int64_t call_copy_next(int64_t offset, int64_t bytes) { return (offset + bytes + 63) & ~(int64_t)63; }
 
 #endif

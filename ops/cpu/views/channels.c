@@ -1,4 +1,5 @@
-/* A kernel of channels first around images with channels last (channels.h). */
+/* Channels second in front of channels last (channels.h): changing the call, and transposing images in the workspace.
+ */
 #include "ops/cpu/views/channels.h"
 
 #include "ops/cpu/common/strided.h"
@@ -33,7 +34,7 @@ reed_status channels_view_init(const reed_kernel_call *call, uint32_t images, ch
 void channels_strides(int32_t rank, const int64_t *dims, bool last, int64_t *out_strides) {
   cpu_dense_strides(rank, dims, out_strides);
   if (!last || rank < 3) return;
-  /* as cpu_dense_strides: may wrap where nothing is read */
+  /* strides may wrap, as in cpu_dense_strides, if nothing is read */
   for (int32_t i = 2; i < rank; i++) out_strides[i] = (int64_t)((uint64_t)out_strides[i] * (uint64_t)dims[1]);
   out_strides[1] = 1;
 }

@@ -1,4 +1,4 @@
-/* An f32 kernel around operands of half precision (half.h). */
+/* Conversions between half precision and f32 around an f32 kernel (half.h). */
 #include "ops/cpu/views/half.h"
 
 #include "ops/cpu/common/convert.h"
@@ -27,7 +27,7 @@ typedef struct conversion {
   convert_fn run;
   const char *from;
   char *to;
-  size_t from_bytes, to_bytes; /* of an element */
+  size_t from_bytes, to_bytes; /* bytes of an element */
 } conversion;
 
 static void convert_range(void *context, int64_t begin, int64_t end) {
@@ -75,7 +75,7 @@ static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buf
   return status;
 }
 
-/* Notes what to convert and makes the operand's descriptor an f32 one. */
+/* Notes the operand's conversion and gives its descriptor the dtype f32. */
 static void see_as_f32(reed_desc *desc, operand *o, int64_t *workspace) {
   if (!half_is(desc->dtype)) return;
   *o = (operand){desc->dtype, desc_elements(desc), *workspace};
@@ -83,8 +83,8 @@ static void see_as_f32(reed_desc *desc, operand *o, int64_t *workspace) {
   desc->dtype = REED_F32;
 }
 
-/* Input i's elements on the host in f32, heap memory of the caller's, where the shape function reads them: the kernel
- * may read them while it is prepared. */
+/* Input i's elements on the host in f32, in heap memory that the caller frees, if the shape function reads the input:
+ * the kernel may read them while it is prepared. */
 static reed_status see_values(const reed_kernel_call *call, const wrapped *w, int32_t i, call_copy *copy,
                               void **out_widened) {
   if (w->inputs[i].dtype == REED_NONE) return REED_OK;

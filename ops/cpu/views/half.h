@@ -1,5 +1,5 @@
-/* f16 and bf16 around an f32 kernel: inputs are widened into workspace, the kernel runs on f32, outputs are narrowed.
- * Right on every machine; the price is two passes over the data. */
+/* f16 and bf16 operands around an f32 kernel: inputs are widened into the workspace, the kernel runs on f32, outputs
+ * are narrowed. Correct on every machine, at the price of two passes over the data. */
 #ifndef OPS_CPU_VIEWS_HALF_H_
 #define OPS_CPU_VIEWS_HALF_H_
 
@@ -7,7 +7,7 @@
 
 static inline bool half_is(reed_dtype dtype) { return dtype == REED_F16 || dtype == REED_BF16; }
 
-/* Prepares `prepare` for the call with every f16/bf16 operand seen as f32. */
+/* Prepares the kernel of `prepare` for the call with every f16 or bf16 operand seen as f32. */
 reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepare_fn prepare,
                                 reed_kernel *out_kernel) REED_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* A kernel of plain weights around packed ones (unpack.h). */
+/* Plain weights in front of packed ones (unpack.h): changing the call, and unpacking the weights in each run. */
 #include "ops/cpu/views/unpack.h"
 
 reed_status unpack_view_init(const reed_kernel_call *call, unpack_view *v) {

@@ -1,4 +1,4 @@
-/* Preparing a kernel behind a view (view.h). */
+/* Both views of a call together: plain weights, then channels second (view.h). */
 #include "ops/cpu/views/view.h"
 
 reed_status cpu_view_init(const reed_kernel_call *call, uint32_t images, cpu_view *v) {
