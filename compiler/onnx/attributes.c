@@ -1,5 +1,5 @@
-/* Attributes of a node: ONNX structs -> reed_attr in the module's memory, references inside functions resolved, and the
- * check against the operator's row. Graph attributes are bodies: graph.c reads them. */
+/* Attributes of a node: ONNX structs -> reed_attr in the module's memory, resolution of references inside functions,
+ * and the check against the operator's row. Attributes that are graphs are read as bodies in graph.c. */
 #include <string.h>
 
 #include "bytecode/format.h"
@@ -7,7 +7,7 @@
 
 static Onnx__AttributeProto__AttributeType type_of(const Onnx__AttributeProto *a) {
   if (a->type) return a->type;
-  /* IR versions before 3 may leave the type out: whichever field is there */
+  /* IR versions before 3 may leave the type out: the field that is set decides */
   if (a->has_f) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
   if (a->has_i) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
   if (a->has_s) return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
@@ -21,7 +21,7 @@ static Onnx__AttributeProto__AttributeType type_of(const Onnx__AttributeProto *a
 
 const Onnx__AttributeProto *onnx_dereferenced(const onnx_frame *f, const Onnx__AttributeProto *a) {
   while (a && a->ref_attr_name && *a->ref_attr_name) {
-    while (f && !f->call) f = f->caller; /* bodies of control flow within the function */
+    while (f && !f->call) f = f->caller; /* skips the bodies of If, Loop and Scan inside the function */
     if (!f) return NULL;
     const Onnx__AttributeProto *given = NULL;
     for (size_t i = 0; i < f->call->n_attribute && !given; i++)
@@ -32,7 +32,7 @@ const Onnx__AttributeProto *onnx_dereferenced(const onnx_frame *f, const Onnx__A
   return a;
 }
 
-/* ints and floats in the arena, as the IR has them. */
+/* Copies floats to the arena as doubles, the IR's form. */
 static bool copy_floats(ir_module *m, const Onnx__AttributeProto *a, reed_attr *out_attr) {
   double *floats = ir_alloc(m, a->n_floats * sizeof *floats);
   if (!floats) return false;
@@ -42,7 +42,7 @@ static bool copy_floats(ir_module *m, const Onnx__AttributeProto *a, reed_attr *
   return true;
 }
 
-/* A list of strings is one string, with commas between. *out_text is NULL where its bytes are no text. */
+/* Joins a list of strings to one string with commas. *out_text NULL: the bytes are not UTF-8. */
 static reed_status join_strings(onnx_reader *r, const Onnx__AttributeProto *a, const char **out_text) {
   text_buffer text = {0};
   bool valid = true;
@@ -57,7 +57,7 @@ static reed_status join_strings(onnx_reader *r, const Onnx__AttributeProto *a, c
   return out_of_memory ? diag_no_memory(r->diagnosis, "attributes") : REED_OK;
 }
 
-/* `name`: the attribute's name at this node, which a reference may change. */
+/* Reads one attribute. `name` is the attribute's name at this node; a referenced attribute may have another name. */
 static reed_status read_attr(onnx_reader *r, const onnx_frame *f, ir_node *n, const char *name,
                              const Onnx__AttributeProto *a) {
   reed_attr attr = {.name = name};

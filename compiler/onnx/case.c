@@ -1,10 +1,10 @@
-/* One TensorProto in a file of its own -> API tensor: the inputs and outputs of ONNX test cases. */
+/* Reads one TensorProto in a file of its own into an API tensor: the inputs and outputs of ONNX test cases. */
 #include <string.h>
 
 #include "compiler/onnx/reader.h"
 #include "reed/compiler.h"
 
-/* The elements, in the scratch module's memory, as a tensor with its own. */
+/* Reads the elements into the scratch module's memory and copies them to a new tensor. */
 static reed_status copy_out(onnx_reader *r, const Onnx__TensorProto *t, reed_tensor **out_tensor) {
   reed_desc desc;
   const void *data;
@@ -39,7 +39,7 @@ reed_status reed_onnx_read_tensor(const void *bytes, size_t n_bytes, char **out_
   reed_tensor *tensor = NULL;
   ir_module *scratch = NULL;
   reed_status status;
-  /* a TensorProto nests two levels at most, so that nothing has to be measured first as for models */
+  /* no outline is needed, because a TensorProto nests at most two levels */
   Onnx__TensorProto *t = onnx__tensor_proto__unpack(&allocator, n_bytes, bytes);
   if (!t)
     return diag_fail(diagnosis, REED_ERROR_FORMAT, "not an ONNX tensor: its bytes are no protobuf message of one");

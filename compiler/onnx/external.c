@@ -1,7 +1,7 @@
-/* External data: tensors in files beside the model. A model names these files, and a model may come from anybody: what
- * is read must lie in the model's folder, links followed, or in the folder where the model itself lies when its own
- * links are followed (Hugging Face's cache is a folder of links into a folder of files). Everything else is read only
- * where the caller allows it. */
+/* External data: tensors in files beside the model. The model names these files, and models come from untrusted
+ * sources. So a file must lie, with all links followed, in the model's folder or in the folder of the model's own
+ * resolved path (Hugging Face's cache is a folder of links into a folder of files). Other files are read only where the
+ * caller allows it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const char *entry(const Onnx__TensorProto *t, const char *key) {
   return NULL;
 }
 
-/* A number >= 0 in decimal, all of the text. */
+/* Parses a decimal number >= 0 that is the whole text. */
 static bool parse_size(const char *text, int64_t *out_value) {
   char *end;
   errno = 0;
@@ -27,9 +27,9 @@ static bool parse_size(const char *text, int64_t *out_value) {
   return true;
 }
 
-/* ---- where a file lies ---- */
+/* ---- which files may be read ---- */
 
-/* As it is written, the path stays below the folder: it is relative, and ".." never leaves the folder. */
+/* True when the path, as written, stays below the folder: it is relative, and its ".." never leave the folder. */
 static bool stays_below(const char *path) {
   int64_t depth = 0;
   if (!*path || *path == '/') return false;
@@ -44,20 +44,20 @@ static bool stays_below(const char *path) {
   return true;
 }
 
-/* Both without links. */
+/* True when the file lies in the folder; both paths are resolved. */
 static bool lies_in(const char *file, const char *folder) {
   size_t n = strlen(folder);
   if (n == 1) return true; /* "/" */
   return strncmp(file, folder, n) == 0 && (file[n] == '/' || file[n] == 0);
 }
 
-/* The folder of a path without links, in place. */
+/* Cuts a resolved path, in place, to its folder. */
 static void cut_to_folder(char *path) {
   char *slash = strrchr(path, '/');
   if (slash) slash[slash == path] = 0;
 }
 
-/* realpath's memory is the C library's, not the hook's. */
+/* Memory from realpath belongs to the C library and is freed with free(). */
 static bool is_allowed(const onnx_external *e, const char *resolved) {
   char *folder = realpath(e->folder, NULL), *model = e->model ? realpath(e->model, NULL) : NULL;
   if (model) cut_to_folder(model);
@@ -75,7 +75,7 @@ static reed_status not_allowed(onnx_reader *r, const char *where, const char *lo
                    r->external->folder);
 }
 
-/* Opens the file at `path`, named `location`, where it may be read. */
+/* Opens the file at `path`, if it may be read; the model calls it `location`. */
 static reed_status open_file(onnx_reader *r, const char *where, const char *path, const char *location, int *out_file,
                              int64_t *out_bytes) {
   const onnx_external *e = r->external;
@@ -86,7 +86,7 @@ static reed_status open_file(onnx_reader *r, const char *where, const char *path
   if (resolved && !e->anywhere && !is_allowed(e, resolved)) {
     status = not_allowed(r, where, location, resolved);
   } else {
-    /* without a last link, and without waiting for somebody to write to a pipe */
+    /* O_NOFOLLOW: no link is followed any more; O_NONBLOCK: a pipe without a writer does not block */
     if (resolved) file = open(resolved, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0 || fstat(file, &info) != 0 || !S_ISREG(info.st_mode))
       status = diag_fail(r->diagnosis, REED_ERROR_IO, "tensor '%s': external file '%s' cannot be read: %s", where, path,

@@ -1,4 +1,4 @@
-/* The local functions of a model, by domain and name. */
+/* Look-up of a model's local functions by domain and name. Calls are inlined in graph.c. */
 #include <string.h>
 
 #include "compiler/onnx/reader.h"

@@ -1,6 +1,6 @@
-/* Graphs, nodes and model-local functions: ONNX structs -> IR. Functions are inlined where they are called; subgraphs
- * become regions; constants, whether initializers or Constant nodes, become values with data. Names are checked here:
- * defined once, defined before use. */
+/* Graphs, nodes and model-local functions: ONNX structs -> IR. Function calls are inlined; subgraphs become regions;
+ * initializers and Constant nodes become values with data. Names are checked here: each is defined once, and before its
+ * uses. Tensors are read in tensor.c, attributes in attributes.c, and nodes take the form of op.def in upgrade.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 static reed_status read_nodes(onnx_reader *r, onnx_frame *f, Onnx__NodeProto *const *nodes, size_t n_nodes);
 static reed_status read_region(onnx_reader *r, onnx_frame *outer, ir_node *parent, const Onnx__GraphProto *g);
 
-/* The version of ai.onnx in force: the function's, else what is around it; 0: not imported. */
+/* The version of ai.onnx in force: the function's, otherwise that of the frames around it; 0: not imported. */
 static int64_t opset_of(const onnx_frame *f) {
   for (; f; f = f->caller)
     for (size_t i = 0; i < f->n_opsets; i++)
@@ -34,11 +34,11 @@ static ir_value *named_value(onnx_reader *r, const onnx_frame *f, const char *na
 
 /* ---- types ---- */
 
-/* Names that exporters give to dims of which they know nothing: two dims of such a name have nothing in common. */
+/* True for names that exporters give to unknown dims: two dims with such a name are not equal. */
 static bool is_anonymous(const char *name) {
   static const char *const words[] = {"", "*", "None", "none", "null", "unk", "unknown", "-1"};
   static const char *const numbered[] = {"?", "unk__", "unknown_",
-                                         "unk_"}; /* and a number, or nothing, or more of it */
+                                         "unk_"}; /* followed by digits or "?", or by nothing */
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strcmp(name, words[i]) == 0) return true;
   for (size_t i = 0; i < sizeof numbered / sizeof *numbered; i++) {
@@ -94,7 +94,7 @@ static reed_status define_tensor(onnx_reader *r, onnx_frame *f, const char *name
   }
   reed_status status = onnx_read_tensor(r, t, where, &desc, &data);
   if (status != REED_OK) return status;
-  /* an unsupported tensor has been noted: reading goes on with a value nothing is known of */
+  /* an unsupported tensor has been noted; reading goes on with a value of unknown type */
   return define(r, f, name, data ? ir_constant(r->m, &desc, data, true, name) : named_value(r, f, name));
 }
 
@@ -125,7 +125,7 @@ static reed_status read_constant(onnx_reader *r, onnx_frame *f, const Onnx__Node
 
 /* ---- nodes ---- */
 
-/* An input of a function that the call leaves out: its name is absent wherever the body uses it. */
+/* True for an input of the function that the call leaves out: the name is absent wherever the body uses it. */
 static bool absent_parameter(const onnx_frame *f, const char *name) {
   for (; f && !f->function; f = f->caller) {
   }
@@ -135,7 +135,7 @@ static bool absent_parameter(const onnx_frame *f, const char *name) {
   return false;
 }
 
-/* The value of that name; NULL for an absent optional. */
+/* Finds the value of that name; NULL for an absent optional input. */
 static reed_status find_input(onnx_reader *r, const onnx_frame *f, const char *node_name, const char *op,
                               const char *name, ir_value **out_value) {
   *out_value = NULL;
@@ -147,7 +147,7 @@ static reed_status find_input(onnx_reader *r, const onnx_frame *f, const char *n
                    op, name);
 }
 
-/* Outputs that an operator of its row may be taken to have: nothing is known of them. */
+/* Defines the outputs of an unsupported node as values of unknown type, so that reading goes on. */
 static reed_status define_unknown_outputs(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node) {
   for (size_t i = 0; i < node->n_output; i++) {
     if (!*node->output[i]) continue;
@@ -157,7 +157,8 @@ static reed_status define_unknown_outputs(onnx_reader *r, onnx_frame *f, const O
   return REED_OK;
 }
 
-/* The outputs' dtypes by the row, as far as it goes without shapes: upgrades and the check of dtypes use them. */
+/* Sets the outputs' dtypes by the operator's row as far as they follow without shapes, for upgrades and the check of
+ * dtypes. */
 static void type_outputs(ir_node *n) {
   const reed_attrs attrs = ir_attrs(n);
   reed_dtype inputs[REED_MAX_OPERANDS + 2];
@@ -169,7 +170,7 @@ static void type_outputs(ir_node *n) {
   }
 }
 
-/* Bodies: `names` of the graph attributes in the regions' order. */
+/* Reads the bodies of an If, Loop or Scan, in the regions' order. */
 static reed_status read_regions(onnx_reader *r, onnx_frame *f, ir_node *n, const Onnx__NodeProto *node) {
   static const char *const if_names[] = {"then_branch", "else_branch", NULL}, *const loop_names[] = {"body", NULL};
   bool is_if = n->op == op_builtin(OP_If), is_loop = n->op == op_builtin(OP_Loop);
@@ -218,7 +219,7 @@ static reed_status check_arity(onnx_reader *r, const ir_node *n) {
   return REED_OK;
 }
 
-/* Each input's dtype against the row, where it is known. */
+/* Checks each known dtype of an input against the operator's row. */
 static reed_status check_dtypes(onnx_reader *r, const ir_node *n) {
   for (int32_t i = 0; i < n->n_inputs; i++) {
     const reed_op_input *row = reed_op_input_at(n->op, i);
@@ -238,7 +239,8 @@ static reed_status check_dtypes(onnx_reader *r, const ir_node *n) {
   return REED_OK;
 }
 
-/* Creates the node with its inputs and outputs, not yet checked. */
+/* Makes the node with its inputs and outputs, which are not checked yet. *out_node stays NULL where the node is
+ * unsupported. */
 static reed_status make_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const reed_op *op,
                              const char *node_name, ir_node **out_node) {
   int32_t n_inputs = (int32_t)node->n_input, n_outputs = (int32_t)node->n_output;
@@ -257,7 +259,7 @@ static reed_status make_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
       return diag_no_memory(r->diagnosis, "a value of the graph");
   ir_node *n = ir_node_new(f->graph, NULL, op, node_name, inputs, n_inputs, outputs, n_outputs);
   if (!n) return diag_no_memory(r->diagnosis, "a node of the graph");
-  ir_clear_attrs(n); /* what the model gives, until the node has been upgraded */
+  ir_clear_attrs(n); /* only the model's attributes until the node has been upgraded */
   *out_node = n;
   return REED_OK;
 }
@@ -282,8 +284,8 @@ static reed_status read_operator(onnx_reader *r, onnx_frame *f, const Onnx__Node
     return status;
   }
   if (!op_is_control(op)) type_outputs(n);
-  /* names last: a node does not see its own outputs. The upgrade may have dropped outputs; the names stay defined only
-   * where values are. */
+  /* names are defined last, because a node does not see its own outputs; outputs that the upgrade dropped get no name
+   */
   for (int32_t i = 0; i < n->n_outputs && status == REED_OK; i++)
     if (n->outputs[i]) status = define(r, f, node->output[i], n->outputs[i]);
   return status == REED_OK && op == op_builtin(OP_Scan) ? onnx_scan_to_loop(r, n, opset_of(f)) : status;
@@ -383,16 +385,16 @@ static reed_status read_initializers(onnx_reader *r, onnx_frame *f, const Onnx__
   return REED_OK;
 }
 
-/* Dtype of parameter i of a body where the body leaves it out: that of the operand which its node gives it. */
+/* The dtype of parameter i of a body that does not declare it: the dtype of the operand that the body's node gives. */
 static reed_dtype given_dtype(const onnx_frame *f, size_t i) {
   const ir_node *n = f->graph->parent;
   if (n->op == op_builtin(OP_Loop) && i < 2) return i == 0 ? REED_I64 : REED_BOOL;
-  if (n->op == op_builtin(OP_Scan) && opset_of(f) < 9) i++; /* the place of sequence_lens */
+  if (n->op == op_builtin(OP_Scan) && opset_of(f) < 9) i++; /* skips sequence_lens */
   return i < (size_t)n->n_inputs && n->inputs[i] ? n->inputs[i]->type.dtype : REED_NONE;
 }
 
-/* Parameters. In the main graph an input that is an initializer too is that constant; in a body dims are left to
- * inference, since a name there may stand for another extent in each round. */
+/* Reads parameters. An input of the main graph that is also an initializer is the constant. Dims of a body's parameters
+ * are left to inference, because a name may stand for another extent in each round. */
 static reed_status read_params(onnx_reader *r, onnx_frame *f, const Onnx__GraphProto *g) {
   bool is_main = !f->graph->parent;
   for (size_t i = 0; i < g->n_input; i++) {
@@ -424,8 +426,7 @@ static reed_status read_results(onnx_reader *r, onnx_frame *f, const Onnx__Graph
     ir_value *v = *name ? onnx_scope_find(&f->scope, name) : NULL;
     if (!v)
       return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': output '%s' is not defined", graph->name, name);
-    bool with_dims =
-        is_main || graph->parent->op == op_builtin(OP_Scan); /* whose outputs' ranks decide how they are stacked */
+    bool with_dims = is_main || graph->parent->op == op_builtin(OP_Scan); /* a Scan stacks its outputs by their ranks */
     reed_status status = read_type(r, "an output", g->output[i], with_dims, &graph->result_types[i]);
     if (status != REED_OK) return status;
     graph->result_names[i] = ir_text(r->m, "%s", name);

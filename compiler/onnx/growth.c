@@ -1,16 +1,17 @@
-/* What a model grows to when its functions are inlined, counted before the first one is: a few functions that call each
- * other twice are more nodes than a computer has bytes. A function's nodes are counted once, its calls are added up. */
+/* The number of nodes of a model with its functions inlined, counted before the first function is inlined, because a
+ * few functions that call each other twice give more nodes than a computer has bytes. The nodes of each function are
+ * counted once; its calls add that number. */
 #include <string.h>
 
 #include "compiler/onnx/reader.h"
 
-#define MOST_INLINED ((int64_t)1 << 18) /* nodes that any model may grow to */
-#define MOST_GROWTH 64                  /* and nodes for each one in the file */
+#define MOST_INLINED ((int64_t)1 << 18) /* the number of nodes that any model may have */
+#define MOST_GROWTH 64                  /* or the number for each node in the file, where that allows more */
 
 typedef struct counting {
   onnx_reader *r;
-  int64_t *counts; /* per function: its nodes after inlining, this call included; 0: not counted yet */
-  bool *open;      /* per function: being counted */
+  int64_t *counts; /* for each function: its nodes after inlining, and 1 for the call; 0: not counted yet */
+  bool *open;      /* for each function: is being counted */
   int64_t n_file;  /* nodes in the file */
 } counting;
 

@@ -1,22 +1,22 @@
-/* The order of a list of ONNX nodes. ONNX wants every node after the nodes whose results it uses; exporters and editors
- * write other orders too. The reader (graph.c) takes nodes in the order found here.
+/* The order of a list of ONNX nodes. ONNX requires every node to come after the nodes whose results it uses, but
+ * exporters and editors write other orders too. The reader (graph.c) takes nodes in the order found here.
  *
- * A list that is in order keeps its order. Else nodes move no further than their operands demand: each node comes right
- * after the last of the nodes that it waits for, nodes that wait for nothing keep their places. A body uses names of
- * the graphs around it; these are its node's operands too. */
+ * A list in order keeps its order. In another list a node moves only as far as its operands require: it comes right
+ * after the last of the nodes that it waits for, and a node without such operands keeps its place. Names that a body
+ * uses from the graphs around it count as operands of the body's node. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/onnx/reader.h"
 
-#define SHOWN_NODES 8 /* of a circle, in the message */
+#define SHOWN_NODES 8 /* nodes of a circle that the message names */
 
 typedef struct maker {
   const char *name;
   size_t node;
 } maker;
 
-/* Names that a body defines itself, and those of the bodies around it, up to the node in the list. */
+/* Names defined in a body, and in the bodies around it up to the node in the list. */
 typedef struct inner_names {
   const struct inner_names *outer;
   const char **names; /* sorted */
@@ -31,7 +31,7 @@ typedef struct ordering {
   size_t n;
   maker *makers; /* sorted by name, then node */
   size_t n_makers;
-  VEC_OF(size_t) edges; /* of node i: from first[i] to first[i + 1], the nodes it waits for */
+  VEC_OF(size_t) edges; /* the nodes that node i waits for: edges first[i] to first[i + 1] */
   size_t *first;
   size_t at; /* the node whose edges are being collected */
   bool sorted;
@@ -45,9 +45,9 @@ static int by_name_and_node(const void *a, const void *b) {
   return order ? order : x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* ---- what a node waits for ---- */
+/* ---- the nodes that a node waits for ---- */
 
-/* The first node that defines the name; NULL: none in this list. */
+/* The first node of the list that defines the name; NULL: none. */
 static const maker *find_maker(const ordering *o, const char *name) {
   size_t low = 0, high = o->n_makers;
   while (low < high) {
@@ -58,7 +58,8 @@ static const maker *find_maker(const ordering *o, const char *name) {
   return low < o->n_makers && strcmp(o->makers[low].name, name) == 0 ? &o->makers[low] : NULL;
 }
 
-/* A name that is known before the list begins is that value, unless a node before has defined it anew. */
+/* Adds an edge to the node that defines the name. A name defined before the list begins means that earlier value,
+ * unless an earlier node of the list defines it again. */
 static bool use_name(ordering *o, const inner_names *inner, const char *name) {
   for (; inner; inner = inner->outer)
     if (inner->n && bsearch(&name, inner->names, inner->n, sizeof *inner->names, by_name)) return true;
@@ -72,7 +73,7 @@ static bool use_node(ordering *o, const inner_names *inner, const Onnx__NodeProt
 
 static bool use_graph(ordering *o, const inner_names *outer, const Onnx__GraphProto *g) {
   inner_names own = {.outer = outer, .depth = outer ? outer->depth + 1 : 1};
-  if (own.depth > ONNX_MAX_GRAPH_DEPTH) return true; /* refused where it is read */
+  if (own.depth > ONNX_MAX_GRAPH_DEPTH) return true; /* graph.c refuses it */
   size_t most = g->n_input + g->n_initializer;
   for (size_t i = 0; i < g->n_node; i++) most += g->node[i]->n_output;
   own.names = mem_calloc(most, sizeof *own.names);
@@ -89,7 +90,7 @@ static bool use_graph(ordering *o, const inner_names *outer, const Onnx__GraphPr
   return ok;
 }
 
-/* The node's inputs, and all that its bodies use of the graphs around them. */
+/* Adds the node's inputs, and the names that its bodies use from the graphs around them. */
 static bool use_node(ordering *o, const inner_names *inner, const Onnx__NodeProto *node) {
   bool ok = true;
   for (size_t i = 0; i < node->n_input && ok; i++) ok = use_name(o, inner, onnx_text(node->input[i]));
@@ -120,12 +121,12 @@ static bool collect(ordering *o) {
 /* ---- the order ---- */
 
 typedef struct visit {
-  size_t node, next; /* next: the edge that is looked at next */
+  size_t node, next; /* next: the next edge to follow */
 } visit;
 typedef VEC_OF(visit) visits;
 enum { NOT_MET, WAITING, TAKEN };
 
-/* The nodes from `again` to the end of the path wait for each other. */
+/* Fails with the names of the nodes that wait for each other: those from `again` to the end of the path. */
 static reed_status circle(const ordering *o, const visits *path, size_t again) {
   text_buffer names = {0};
   size_t begin = 0;
@@ -145,7 +146,8 @@ static reed_status circle(const ordering *o, const visits *path, size_t again) {
   return status;
 }
 
-/* Depth first, with a path of its own in place of recursion: a list may be one chain in reverse. */
+/* Sorts depth first, with an explicit path instead of recursion, because a list may be one long chain in reverse order.
+ */
 static reed_status sort(const ordering *o, size_t *order) {
   uint8_t *state = mem_calloc(o->n, sizeof *state);
   visits path = {0};

@@ -1,15 +1,15 @@
-/* The outline of a model's bytes: the same protobuf message, without what is large. protobuf-c copies all that it
- * unpacks, and parses messages by recursion without a limit; the outline leaves every tensor's raw data where it is and
- * says where (onnx_place), and it nests no deeper than can be parsed.
+/* The outline of a model's bytes: the same protobuf message without its large parts. protobuf-c copies everything that
+ * it unpacks, and parses messages by recursion without a limit. So the outline replaces every tensor's raw data by
+ * their place in the model's bytes (onnx_place), and deep nesting is refused.
  *
- * A message's length comes before it and is shorter in the outline: five bytes are left for it, and filled when the
+ * A message's length precedes it and changes in the outline: five bytes are reserved for the length and filled when the
  * message has been written. */
 #include <string.h>
 
 #include "bytecode/format.h"
 #include "compiler/onnx/reader.h"
 
-/* Messages inside messages: a body inside a body takes three levels (graph, node, attribute). */
+/* Messages inside messages: a body inside a body adds three levels (graph, node, attribute). */
 #define MAX_MESSAGE_DEPTH 192
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5, LENGTH_BYTES = 5 };
@@ -19,7 +19,7 @@ typedef struct wire {
 } wire;
 
 typedef struct outline {
-  const uint8_t *begin; /* of the model */
+  const uint8_t *begin; /* the model's bytes */
   text_buffer *out;
 } outline;
 
@@ -42,14 +42,14 @@ static bool skip(wire *w, uint64_t n) {
   return true;
 }
 
-/* In exactly LENGTH_BYTES: protobuf allows a varint to have more bytes than it needs. */
+/* Writes n in exactly LENGTH_BYTES: protobuf allows a varint to be longer than necessary. */
 static void put_length(char *at, uint64_t n) {
   for (int i = 0; i < LENGTH_BYTES; i++, n >>= 7) at[i] = (char)((n & 0x7f) | (i + 1 < LENGTH_BYTES ? 0x80 : 0));
 }
 
 static bool write_message(const outline *o, const ProtobufCMessageDescriptor *type, wire w, int depth);
 
-/* A field of bytes, text, numbers or a message; `key` is its first byte. */
+/* Writes a field of bytes, text, numbers or a message; `key` points to the field's first byte. */
 static bool write_bytes_field(const outline *o, const ProtobufCMessageDescriptor *type, const uint8_t *key,
                               uint64_t number, wire *w, int depth) {
   uint64_t n;
@@ -59,7 +59,7 @@ static bool write_bytes_field(const outline *o, const ProtobufCMessageDescriptor
   w->at += n;
   const ProtobufCFieldDescriptor *field =
       number <= UINT32_MAX ? protobuf_c_message_descriptor_get_field(type, (unsigned)number) : NULL;
-  if (!field) return true; /* nothing that this version knows */
+  if (!field) return true; /* a field that this version does not know is left out */
   if (field->type == PROTOBUF_C_TYPE_STRING && !utf8_valid((const char *)content, n)) return false;
   bool message = field->type == PROTOBUF_C_TYPE_MESSAGE;
   bool raw = type == &onnx__tensor_proto__descriptor && strcmp(field->name, "raw_data") == 0;
@@ -78,8 +78,8 @@ static bool write_bytes_field(const outline *o, const ProtobufCMessageDescriptor
   return written < INT32_MAX; /* protobuf's own limit */
 }
 
-/* Appends one message by its descriptor: false when the bytes are no such message, nest too deep or have a text that is
- * no UTF-8. */
+/* Appends one message by its descriptor. False: the bytes are no such message, nest too deep, or have a text that is
+ * not UTF-8. */
 static bool write_message(const outline *o, const ProtobufCMessageDescriptor *type, wire w, int depth) {
   if (depth > MAX_MESSAGE_DEPTH) return false;
   while (w.at < w.end) {

@@ -1,11 +1,12 @@
-/* The list of everything in a model that is not supported here: said at once, each kind with all its places. */
+/* The list of all unsupported properties of a model, reported together: each property with all its places. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "compiler/onnx/reader.h"
 
-/* A name on a line of the list: one that has line breaks of its own must not look like more of the list. */
+/* Appends a name to a line of the list; its control characters are escaped, so that a name with line breaks does not
+ * look like more lines. */
 static void append_name(text_buffer *out, const char *name) {
   for (; *name; name++) {
     if ((unsigned char)*name < 0x20) text_append(out, *name == '\n' ? "\\n" : "\\u%04x", (unsigned char)*name);

@@ -1,9 +1,9 @@
-/* Model bytes -> outline -> protobuf structs -> graph: the outermost layer. */
+/* onnx_read: model bytes -> outline -> protobuf structs -> graph. Graphs are read in graph.c, tensors in tensor.c. */
 #include <string.h>
 
 #include "compiler/onnx/reader.h"
 
-/* protobuf-c's allocations; `failed` tells a want of memory from a damaged file. */
+/* Memory of protobuf-c; `failed` distinguishes a lack of memory from a damaged file. */
 typedef struct unpack_memory {
   bool failed;
 } unpack_memory;

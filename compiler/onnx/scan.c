@@ -1,6 +1,6 @@
-/* Scan -> Loop (ONNX opsets 8 to 23): a loop over the extent of the axis that is scanned, whose body takes its elements
- * out of the scanned inputs itself. What a Loop stacks along a new first axis is turned and reversed where the Scan
- * says so. Opset 8 runs it for every entry of a batch: one Loop more around it. */
+/* Scan -> Loop (ONNX opsets 8 to 23): a Loop over the extent of the scanned axis, whose body gathers its elements from
+ * the scanned inputs. Nodes after the Loop transpose and reverse its stacked outputs where the Scan's attributes
+ * require it. In opset 8 a Scan runs for every entry of a batch: a further Loop is put around it. */
 #include "compiler/onnx/reader.h"
 
 typedef struct scan {
@@ -21,8 +21,8 @@ static ir_value *scalar(ir_module *m, reed_dtype dtype, int64_t value) {
   return ir_constant(m, &(reed_desc){.dtype = dtype}, dtype == REED_BOOL ? (const void *)&truth : &value, false, NULL);
 }
 
-/* A new node's output: `result`, or a new value where that is NULL. attr: an int attribute, NULL: none. NULL: no
- * memory. */
+/* The output of a new node: `result`, or a new value where `result` is NULL. attr: an int attribute; NULL: none.
+ * Returns NULL without memory, or where an input is NULL. */
 static ir_value *made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs,
                       const char *attr, int64_t value, ir_value *result) {
   for (int32_t i = 0; i < n_inputs; i++)
@@ -35,14 +35,15 @@ static ir_value *made(ir_graph *g, ir_node *before, op_id op, ir_value *const *i
   return n->outputs[0];
 }
 
-/* x's extent along the axis, as a scalar, computed before the node. */
+/* The extent of x along the axis as a scalar, computed before the node `before`. */
 static ir_value *extent(ir_node *before, ir_value *x, int64_t axis) {
   ir_graph *g = before->graph;
   ir_value *shape = made(g, before, OP_Shape, &x, 1, NULL, 0, NULL);
   return made(g, before, OP_Gather, (ir_value *[]){shape, scalar(g->module, REED_I64, axis)}, 2, "axis", 0, NULL);
 }
 
-/* A Loop's first two parameters and result of a new or a Scan's body; *out_iteration is the first. */
+/* Gives a body a Loop's first two parameters and first result, in place of its own parameters and results.
+ * *out_iteration is the first parameter. */
 static bool loop_body(ir_graph *body, ir_value **out_iteration) {
   ir_module *m = body->module;
   ir_value *iteration = ir_value_new(body, NULL), *condition = ir_value_new(body, NULL);
@@ -56,7 +57,7 @@ static bool loop_body(ir_graph *body, ir_value **out_iteration) {
   return truth && ir_add_param(body, iteration) && ir_add_param(body, condition) && ir_add_result(body, truth);
 }
 
-/* The node becomes a Loop over `trips` that carries n states. */
+/* Makes the node a Loop of `trips` turns that carries n_states states. False: no memory. */
 static bool make_loop(ir_node *n, ir_value *trips, ir_value *const *states, int32_t n_states) {
   ir_value **inputs = ir_alloc(n->graph->module, sizeof *inputs * (size_t)(n_states + 2));
   if (!inputs || !trips) return false;
@@ -69,7 +70,7 @@ static bool make_loop(ir_node *n, ir_value *trips, ir_value *const *states, int3
 
 /* ---- the stacked outputs ---- */
 
-/* Where axis 0 of output k goes: the order of the other axes stays. */
+/* The permutation that moves axis 0 of output k to its axis in scan_output_axes; the other axes keep their order. */
 static reed_status turned(const scan *s, int32_t k, int64_t *perm, int32_t *out_rank) {
   const ir_value *element = s->body->results[1 + s->n_states + k];
   int32_t rank = element->type.rank >= 0 ? element->type.rank : s->body->result_types[s->n_states + k].rank;
@@ -84,7 +85,8 @@ static reed_status turned(const scan *s, int32_t k, int64_t *perm, int32_t *out_
   return REED_OK;
 }
 
-/* The Loop's output k stands for what the Scan's was made of; nodes after it make that of it. */
+/* Gives the Loop a stacked output k, from which nodes after the Loop make the Scan's output by reversing and
+ * transposing. */
 static reed_status arrange_output(const scan *s, int32_t k) {
   ir_node *n = s->n;
   ir_graph *g = n->graph;
@@ -143,8 +145,8 @@ static reed_status to_loop(const scan *s) {
   return status;
 }
 
-/* Opset 8: inputs and outputs have a batch axis, 0. Makes the node a Loop over it, around a Scan as later opsets have
- * it, which s then is. */
+/* For opset 8, whose inputs and outputs have the batch axis 0: makes the node a Loop over the batch, with a Scan of the
+ * later form in its body. s then describes that Scan. */
 static reed_status unbatch(scan *s) {
   ir_node *outer = s->n;
   ir_module *m = outer->graph->module;
@@ -174,7 +176,7 @@ static reed_status unbatch(scan *s) {
   return REED_OK;
 }
 
-/* An attribute that holds n numbers, or none. */
+/* Reads an attribute of n numbers; NULL: not given. */
 static reed_status read_numbers(const scan *s, const char *name, int32_t n, const int64_t **out_numbers) {
   reed_attrs attrs = ir_attrs(s->n);
   int64_t n_given;

@@ -1,4 +1,5 @@
-/* Names to values while a graph is read: one table a graph; outer graphs are searched after inner ones. */
+/* Scopes: the values by name while a graph is read. Each graph has a table; a name is searched in the inner graph
+ * first, then in the graphs around it. */
 #include <string.h>
 
 #include "base/hash.h"

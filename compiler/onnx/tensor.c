@@ -1,5 +1,5 @@
-/* TensorProto -> dense elements: raw, typed or in an external file (external.c). Everything a file says about sizes is
- * checked before memory is taken for it. */
+/* TensorProto -> dense elements: raw, in a typed field, or in an external file (external.c). All sizes in the file are
+ * checked before memory is allocated for them. */
 #include <string.h>
 
 #include "compiler/onnx/reader.h"
@@ -27,7 +27,7 @@ const char *onnx_dtype_text(int32_t number) {
 
 /* ---- inline data ---- */
 
-/* Elements of the typed field that the dtype uses: their number, and element i written to `element`. */
+/* The typed field that the dtype uses: its number of elements, and one element of it (typed_element). */
 static size_t typed_count(const Onnx__TensorProto *t, reed_dtype dtype) {
   switch (dtype) {
     case REED_F32: return t->n_float_data;
@@ -70,7 +70,7 @@ static void typed_element(const Onnx__TensorProto *t, reed_dtype dtype, size_t i
   }
 }
 
-/* The field, in an outline what it stands for. */
+/* The tensor's raw data: the field itself, or, with an outline, the bytes of the model to which the field points. */
 static ProtobufCBinaryData raw_data(const onnx_reader *r, const Onnx__TensorProto *t) {
   onnx_place place;
   if (!r->outlined || !t->has_raw_data) return t->raw_data;
@@ -130,7 +130,7 @@ reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const c
     *out_data = raw_data(r, t).data;
     return REED_OK;
   }
-  char *data = ir_alloc(r->m, (size_t)bytes + 64); /* aligned as kernels like it */
+  char *data = ir_alloc(r->m, (size_t)bytes + 64); /* aligned for kernels */
   if (!data) {
     onnx_close_external(&outside);
     return diag_no_memory(r->diagnosis, "a tensor of the model");

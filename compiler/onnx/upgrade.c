@@ -1,12 +1,11 @@
-/* Older opsets' forms -> op.def's (opset 23). One table: each row names an operator, the first opset in which the row
- * is no longer needed, and one rewrite. Rows of an operator are applied in order. What changed when is from the ONNX
- * operator changelog. */
+/* Older opsets' forms -> op.def's form (opset 23). One table: each row names an operator, the first opset that does not
+ * need the row, and one rewrite. The rows of an operator are applied in order. Source of the changes: the ONNX operator
+ * changelog. */
 #include <string.h>
 
 #include "compiler/onnx/reader.h"
 
-#define ANY_OPSET \
-  INT64_MAX /* and newer ones: they are refused with a list of all that is not supported, which takes reading on */
+#define ANY_OPSET INT64_MAX /* newer opsets too: reading goes on, so that one error lists everything unsupported */
 
 typedef struct rule rule;
 
@@ -19,11 +18,11 @@ typedef struct rule_call {
 typedef reed_status (*rewrite)(const rule_call *c);
 
 struct rule {
-  const char *name; /* as the model has it; "Reduce*": all that begin so */
+  const char *name; /* the model's name of the operator; "Reduce*": all names with this beginning */
   int64_t until;    /* applies in opsets below this */
   rewrite rewrite;
-  const char *attr; /* the attribute it is about */
-  int32_t index;    /* the input or output it is about */
+  const char *attr; /* the attribute concerned */
+  int32_t index;    /* the input or output concerned */
   const char *text; /* a value for the attribute */
   int64_t i;
 };
@@ -37,7 +36,7 @@ static reed_status set_input(const rule_call *c, int32_t index, ir_value *v) {
   return REED_OK;
 }
 
-/* A float as a scalar or vector of the dtype of input 0 (f32 where that is not known). */
+/* A constant scalar (rank 0) or vector of these numbers in the dtype. */
 static ir_value *float_constant(const rule_call *c, const double *values, int64_t n, int32_t rank, reed_dtype dtype) {
   reed_desc desc = {.dtype = dtype, .rank = rank, .dims = {n}};
   char *data = ir_alloc(c->r->m, (size_t)n * reed_dtype_bytes(dtype));
@@ -51,8 +50,8 @@ static reed_dtype dtype_of_data(const rule_call *c) {
   return dtype == REED_NONE ? REED_F32 : dtype;
 }
 
-/* The attribute becomes constant input `index`: ints and ints alike an i64 vector, a float a scalar of the data's
- * dtype, floats an f32 vector. */
+/* Makes the attribute constant input `index`: an int or ints an i64 vector, a float a scalar of the data's dtype,
+ * floats an f32 vector. */
 static reed_status attr_to_input(const rule_call *c) {
   reed_attrs attrs = ir_attrs(c->n);
   const reed_attr *a = reed_attrs_find(&attrs, c->rule->attr);
@@ -82,20 +81,20 @@ static reed_status set_text(const rule_call *c) {
   return ir_set_attr_string(c->n, c->rule->attr, c->rule->text) ? REED_OK : no_memory(c);
 }
 
-/* The default that this opset had. */
+/* Sets the attribute to the default of the older opset. */
 static reed_status set_int(const rule_call *c) {
   reed_attrs attrs = ir_attrs(c->n);
   if (reed_attrs_find(&attrs, c->rule->attr)) return REED_OK;
   return ir_set_attr_int(c->n, c->rule->attr, c->rule->i) ? REED_OK : no_memory(c);
 }
 
-/* An attribute that says nothing here: it concerns training, or dtypes Reed has not. */
+/* Drops an attribute without effect here: it concerns training, or dtypes that Reed lacks. */
 static reed_status drop(const rule_call *c) {
   ir_drop_attr(c->n, c->rule->attr);
   return REED_OK;
 }
 
-/* The attribute may only have the value `i`, and goes. */
+/* Drops the attribute, which may only have the value `i`. */
 static reed_status only_int(const rule_call *c) {
   reed_attrs attrs = ir_attrs(c->n);
   int64_t value = reed_attrs_int(&attrs, c->rule->attr, c->rule->i);
@@ -106,7 +105,7 @@ static reed_status only_int(const rule_call *c) {
   return REED_OK;
 }
 
-/* An ONNX dtype number becomes Reed's. */
+/* Replaces an ONNX dtype number by Reed's. */
 static reed_status dtype_number(const rule_call *c) {
   reed_attrs attrs = ir_attrs(c->n);
   const reed_attr *a = reed_attrs_find(&attrs, c->rule->attr);
@@ -128,7 +127,7 @@ static reed_status make_room_for_roi(const rule_call *c) {
   return set_input(c, 2, scales);
 }
 
-/* Outputs from `index` on existed for training only; a use of one is not supported. */
+/* Drops the outputs from `index` on, which were for training only; a use of one is not supported. */
 static reed_status drop_outputs(const rule_call *c) {
   for (int32_t i = c->rule->index; i < c->n->n_outputs; i++)
     if (c->n->outputs[i]) {
@@ -139,13 +138,14 @@ static reed_status drop_outputs(const rule_call *c) {
   return REED_OK;
 }
 
-/* A constant of one element that is zero (or false). */
+/* True for a constant of one element that is zero or false. */
 static bool is_constant_zero(const ir_value *v) {
   reed_desc d;
   return ir_is_constant(v) && ir_desc(v, &d) && desc_elements(&d) == 1 && reed_dtype_read(d.dtype, v->data) == 0;
 }
 
-/* Dropout that may have to draw random numbers: training_mode is not certainly false, nor its ratio zero. */
+/* Refuses a Dropout that may draw random numbers: training_mode is not a constant false, and the ratio not a constant
+ * zero. */
 static reed_status inference_only(const rule_call *c) {
   const ir_node *n = c->n;
   bool training = n->n_inputs > 2 && n->inputs[2] && !is_constant_zero(n->inputs[2]);
@@ -153,7 +153,7 @@ static reed_status inference_only(const rule_call *c) {
   return onnx_unsupported(c->r, n->name, "Dropout in training mode");
 }
 
-/* "bilinear" was Upsample's word in its first versions. */
+/* Renames the mode "bilinear" of Upsample's first versions to "linear". */
 static reed_status linear_mode(const rule_call *c) {
   reed_attrs attrs = ir_attrs(c->n);
   if (strcmp(reed_attrs_string(&attrs, "mode", ""), "bilinear") != 0) return REED_OK;
@@ -167,7 +167,7 @@ static reed_status cast_like(const rule_call *c) {
   if (dtype == REED_NONE) {
     reed_status status = onnx_unsupported(c->r, n->name, "CastLike to a dtype that is not known");
     if (status != REED_OK) return status;
-    dtype = REED_F32; /* nothing will run: reading goes on */
+    dtype = REED_F32; /* the model is refused; reading goes on for the list of problems */
   }
   if (n->n_inputs > 1) n->n_inputs = 1;
   return ir_set_attr_int(n, "to", dtype) ? REED_OK : no_memory(c);
@@ -216,7 +216,7 @@ static const rule rules[] = {
     {"Upsample", ANY_OPSET, set_text, .attr = "nearest_mode", .text = "floor"},
 };
 
-/* Renamed operators; the attributes are those of the new name. */
+/* Renamed operators; the rows of the new names list the attributes. */
 static const struct {
   const char *old, *modern;
 } renamed[] = {{"CastLike", "Cast"}, {"Scatter", "ScatterElements"}, {"Upsample", "Resize"}};
