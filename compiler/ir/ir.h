@@ -59,8 +59,7 @@ struct ir_value {
 struct ir_node {
   const reed_op *op;
   const char *name; /* ONNX node name, or "<op>_<k>" where the model gives none; never NULL or "" */
-  reed_attr
-      *attrs; /* complete: every attribute with a default in the operator's row is present (but see ir_clear_attrs) */
+  reed_attr *attrs; /* complete: with the defaults of the operator's row (but see ir_clear_attrs) */
   int32_t n_attrs;
   ir_value **inputs; /* NULL entry: absent optional */
   int32_t n_inputs;

@@ -29,7 +29,7 @@ typedef struct flow_item flow_item;
 
 /* A value on one device, in one register. */
 typedef struct flow_version {
-  ir_value *value;  /* NULL: an output that nobody uses but the kernel must write */
+  ir_value *value;  /* NULL: an unused output that the kernel must write */
   flow_block *home; /* the block that defines it */
   int32_t device;
   int32_t time, order; /* of its definition */
@@ -60,9 +60,9 @@ struct flow_item {
   flow_kind kind;
   flow_block *block;
   int32_t time, order; /* of an If: the time of its condition */
-  int32_t number;      /* items are numbered as they are made */
-  ir_node *node;       /* OP, IF, LOOP; for COPY and FETCH the consumer that wants it, for EXTENT the producer */
-  int32_t input;       /* COPY, FETCH: which input of the consumer */
+  int32_t number;      /* items are numbered in the order of their making */
+  ir_node *node;       /* OP, IF, LOOP; of COPY and FETCH the consumer of the target, of EXTENT the producer */
+  int32_t input;       /* of COPY and FETCH: the number of the consumer's input */
   copy_reason reason;
   flow_version *source, *target; /* COPY, FETCH; EXTENT: target. IF: source is the condition (NULL: constant) */
   flow_version **outputs;        /* OP: n_outputs, NULL where absent; IF: joins; LOOP: results (NULL unused) */

@@ -5,7 +5,8 @@
 
 #include "compiler/onnx/reader.h"
 
-#define ANY_OPSET INT64_MAX /* newer opsets too: reading goes on, so that one error lists everything unsupported */
+#define ANY_OPSET \
+  INT64_MAX /* newer opsets too, although they are refused: reading goes on, so that one error lists everything unsupported */
 
 typedef struct rule rule;
 

@@ -30,7 +30,7 @@ typedef struct pass_total {
 typedef struct pass_run {
   ir_module *m;
   pass_total totals[PASS_MOST];
-  void (*before)(void *context, const char *pass); /* called before each pass; NULL: nobody */
+  void (*before)(void *context, const char *pass); /* called before each pass; NULL: no call */
   void *context;
   int64_t nodes_before, nodes_after; /* regions' nodes included */
 } pass_run;
