@@ -117,7 +117,8 @@ static flow_version *demand(flow *f, ir_value *v, int32_t device, ir_node *consu
   return made;
 }
 
-/* The part of a version that a user needs: its extents in a shape section, its elements in a shape section, or the whole tensor at a boundary. */
+/* The part of a version that a user needs: its extents in a shape section, its elements in a shape section, or the
+ * whole tensor at a boundary. */
 typedef enum needed { NEED_EXTENTS, NEED_ELEMENTS, NEED_AT_BOUNDARY } needed;
 
 /* The first epoch of b's root in which x can be used; for NEED_AT_BOUNDARY the epoch before the boundary. Inside a

@@ -6,7 +6,8 @@
 #include "compiler/onnx/reader.h"
 
 #define ANY_OPSET \
-  INT64_MAX /* newer opsets too, although they are refused: reading goes on, so that one error lists everything unsupported */
+  INT64_MAX /* newer opsets too, although they are refused: reading goes on, so that one error lists everything \
+               unsupported */
 
 typedef struct rule rule;
 
