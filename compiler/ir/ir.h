@@ -104,6 +104,8 @@ struct ir_module {
   reed_diagnosis *diagnosis; /* of the compilation in progress; may be NULL */
 };
 
+/* Opens a module with an empty main graph. `diagnosis` (may be NULL) is borrowed for the module's life; registry NULL:
+ * built-in operators only. ERROR_MEMORY. */
 reed_status ir_module_open(const reed_registry *registry, reed_diagnosis *diagnosis,
                            ir_module **out_module) REED_MUST_CHECK;
 void ir_module_close(ir_module **m);
@@ -157,7 +159,7 @@ bool ir_same_type(const ir_module *m, const ir_value *a, const ir_value *b);
 /* True when a and b have equal extents if declared names are true: for choices that change no result. */
 bool ir_likely_same_dims(const ir_module *m, const ir_value *a, const ir_value *b);
 
-/* Every use of `from` anywhere in the module (regions, results) becomes `to`. */
+/* Replaces every use of `from` in the module, in regions and results too, by `to`. */
 void ir_replace_uses(ir_module *m, ir_value *from, ir_value *to);
 /* Replacement of many values: ir_forward notes one replacement (chains are allowed, cycles are not), and ir_settle
  * rewrites all uses in one walk. Between the two, ir_resolve gives the value that replaces v (v itself without a

@@ -38,12 +38,14 @@ typedef struct lower {
   VEC_OF(lower_fetch) fetches;
 } lower;
 
+/* A free register, or a new one. */
 uint32_t lower_take_r(lower *l);
 void lower_free_r(lower *l, uint32_t reg);
 /* The register of x, taken on first use. */
 uint32_t lower_reg(lower *l, flow_version *x);
 /* Emits `kill` for x's register and frees the register, unless x is pinned. */
 void lower_kill(lower *l, flow_version *x);
+/* Emits `kill` for the register and frees it. */
 void lower_kill_r(lower *l, uint32_t reg);
 /* Kills the versions of a list, in the order of the list. */
 void lower_kill_list(lower *l, flow_version *list);

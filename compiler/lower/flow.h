@@ -46,7 +46,8 @@ typedef struct flow_version {
   bool killed_in_run;           /* its last use is in the run section of its own epoch, so its memory is in the arena */
   struct flow_version *memory;  /* union-find: versions that share memory by views */
   int32_t last_of_memory;       /* at the root of the union: the latest use of any of its versions */
-  int32_t first, last, last_order; /* uses as seen from home; order of the last run-section use in its own epoch */
+  int32_t first, last, last_order; /* times of the first and last use, as seen from home; order of the last use in the
+                                      run section of its own epoch */
   struct flow_version *next_kill;
   uint32_t reg; /* FLOW_NO_REGISTER until emitted */
   uint32_t key; /* index in the keys of epoch key_epoch */
@@ -121,6 +122,7 @@ typedef struct flow {
 /* Cuts the placed module into epochs: sets every item's time and every version's last use. After a failure the caller
  * calls flow_fini too. */
 reed_status flow_cut(flow *f) REED_MUST_CHECK;
+/* Frees the vectors of all blocks. */
 void flow_fini(flow *f);
 /* The entries of the block at that time: [*out_begin, *out_end). */
 void flow_entries_at(const flow_block *b, int32_t time, size_t *out_begin, size_t *out_end);

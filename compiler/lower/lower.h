@@ -1,4 +1,4 @@
-/* The compiler's back half: from a graph to bytecode. */
+/* The compiler's back half: from a graph to bytecode. The front half, from ONNX to a graph, is compiler/onnx/onnx.h. */
 #ifndef COMPILER_LOWER_LOWER_H_
 #define COMPILER_LOWER_LOWER_H_
 

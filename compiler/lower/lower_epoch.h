@@ -1,4 +1,4 @@
-/* Emission of epochs and their boundaries. */
+/* Emission of epochs and their boundaries; Loops are in lower_loop.h. */
 #ifndef COMPILER_LOWER_LOWER_EPOCH_H_
 #define COMPILER_LOWER_LOWER_EPOCH_H_
 

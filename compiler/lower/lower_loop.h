@@ -1,4 +1,4 @@
-/* Emission of Loops. */
+/* Emission of Loops; the epochs of their bodies are emitted by lower_epoch.h. */
 #ifndef COMPILER_LOWER_LOWER_LOOP_H_
 #define COMPILER_LOWER_LOWER_LOOP_H_
 

@@ -28,6 +28,7 @@ typedef struct onnx_scope {
 ir_value *onnx_scope_find(const onnx_scope *s, const char *name);
 /* Defines a name in this scope. ERROR_FORMAT (without a diagnosis): the scope already has the name. ERROR_MEMORY. */
 reed_status onnx_scope_define(onnx_scope *s, const char *name, ir_value *value) REED_MUST_CHECK;
+/* Frees the scope's table; the values belong to the module. */
 void onnx_scope_fini(onnx_scope *s);
 
 /* One unsupported property of the model, with all places that have it. */
@@ -97,8 +98,10 @@ typedef struct onnx_external_data {
 /* Opens the external file of a tensor of `bytes` bytes, if the file may be read and has these bytes. */
 reed_status onnx_open_external(onnx_reader *r, const Onnx__TensorProto *t, const char *where, int64_t bytes,
                                onnx_external_data *out_data) REED_MUST_CHECK;
+/* Reads the `bytes` bytes of an opened tensor to `elements`. */
 reed_status onnx_read_external(onnx_reader *r, const onnx_external_data *data, const char *where, int64_t bytes,
                                void *elements) REED_MUST_CHECK;
+/* Closes the file; a file that is not open (-1) is allowed. */
 void onnx_close_external(onnx_external_data *data);
 
 /* The attribute that `a` refers to: `a` itself, or, inside a function, the attribute of the call; NULL: the call does

@@ -1,6 +1,7 @@
-/* The table of passes and the order they run in: the CLEAN ones in turn until nothing changes, the ONCE ones, the CLEAN
- * ones again, the LATE ones, and the CLEAN ones for the last time. The PLACED ones follow when placement has given
- * every value its device; after them only lowering looks at the graph. */
+/* The table of passes and their order. pass_run_all runs dce; the CLEAN passes in turn until none changes anything; the
+ * ONCE passes and the CLEAN ones again; the LATE passes and the CLEAN ones again. pass_run_placed runs the PLACED
+ * passes after placement has given every value its device; after them only lowering reads the graph. The passes
+ * themselves are in clean/, rewrite/, layout/ and fuse/. */
 #include <string.h>
 
 #include "compiler/passes/passes.h"
@@ -20,7 +21,7 @@ static const phase phases[] = {
 #include "compiler/passes/passes.def"
 };
 
-/* Rounds of the CLEAN passes before they are taken to go on for ever: models need three to six. */
+/* The limit of rounds of the CLEAN passes; models need three to six. */
 #define MOST_ROUNDS 64
 
 const char *const *pass_names(void) {

@@ -15,7 +15,7 @@ typedef struct pass_info {
 extern const pass_info pass_table[];
 extern const int pass_count;
 #define PASS_MOST 32 /* room for totals; pass_count is less */
-/* NULL-terminated names; the index of one, -1: none. */
+/* The NULL-terminated list of pass names; the index of one name, -1: there is no such pass. */
 const char *const *pass_names(void);
 int pass_find(const char *name);
 

@@ -36,9 +36,11 @@ typedef struct layout_rule {
 /* The rule of an operator; NULL: the operator works on its inputs' own orders only. */
 const layout_rule *layout_rule_of(const reed_op *op);
 
+/* True when the orders are equal. */
 bool layout_same(const layout_order *a, const layout_order *b);
 /* The order itself, or the order of rank 0 where the axes stand in the value's own order. */
 layout_order layout_simplified(layout_order order);
+/* The order with channels last, [N,...,C], of an image [N,C,...] of this rank. */
 layout_order layout_channels_last(int32_t rank);
 /* The axis as 0..rank-1; a negative axis counts from the end. -1: out of range. */
 int32_t layout_axis(int64_t axis, int32_t rank);

@@ -12,7 +12,7 @@
 
 static ir_value *input(const layout_node *n, int32_t i) { return i < n->node->n_inputs ? n->node->inputs[i] : NULL; }
 
-/* Input 0 is stored in an order of its own. */
+/* True when input 0 is stored in another order than the value's own. */
 static bool has_order(const layout_node *n) {
   return input(n, 0) && n->have[0].rank > 0 && n->have[0].rank == input(n, 0)->type.rank;
 }
