@@ -155,8 +155,8 @@ static reed_dim absolute(const call *c, reed_dim a, reed_dim b) {
 }
 static reed_dim same(const call *c, reed_dim a, reed_dim b) { return a; }
 
-/* To bool: whether the element is not zero. Between integers and floats the number stays; numbers that the dtype cannot
- * hold are replaced in partial_evaluate. */
+/* To bool: whether the element is not zero. Between integers and floats the number stays; partial_evaluate handles
+ * numbers that the dtype cannot hold. */
 static reed_dim cast(const call *c, reed_dim a, reed_dim b) {
   reed_dtype to = c->n->outputs[0]->type.dtype;
   return to == REED_BOOL ? truth(c, at_least(c, a, 1) || (is_number(a) && a != 0), a == 0) : a;

@@ -5,7 +5,7 @@
 
 #include "compiler/onnx/reader.h"
 
-#define MOST_INLINED ((int64_t)1 << 18) /* the number of nodes that any model may have */
+#define MOST_INLINED ((int64_t)1 << 18) /* the number of nodes that any model may have after inlining */
 #define MOST_GROWTH 64                  /* or the number for each node in the file, where that allows more */
 
 typedef struct counting {
