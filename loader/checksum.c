@@ -1,5 +1,5 @@
-/* The checksum of a module's bytes. A file of hundreds of megabytes would take longest of all that opening does, so
- * that several threads share its blocks; they end before this returns. */
+/* The checksum of a module's bytes. Several threads share the blocks, because the checksum of a file of hundreds of
+ * megabytes would be the longest step of opening. The threads end before the function returns. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include "bytecode/format.h"
 #include "loader/checksum.h"
 
-#define BLOCKS_PER_THREAD 8 /* fewer are not worth starting one */
-#define THREADS_MAX 8       /* memory gives no more */
+#define BLOCKS_PER_THREAD 8 /* fewer blocks are not worth a thread */
+#define THREADS_MAX 8       /* more threads are not faster: memory bandwidth is the limit */
 
 typedef struct work {
   const uint8_t *bytes;
@@ -37,7 +37,7 @@ uint64_t module_file_checksum(const uint8_t *bytes, size_t n_bytes) {
   if (wanted > THREADS_MAX) wanted = THREADS_MAX;
   pthread_t threads[THREADS_MAX];
   while (n + 1 < wanted && pthread_create(&threads[n], NULL, sum_blocks, &w) == 0)
-    n++; /* this thread is one of them; without others it does all */
+    n++; /* the calling thread is one of the n; if no other starts, it sums all blocks */
   sum_blocks(&w);
   while (n) pthread_join(threads[--n], NULL);
   return w.sum;

@@ -1,4 +1,4 @@
-/* Header and table of contents. */
+/* Header and table of contents of a module file: rules V01 to V04. The sections' items: sections.c. */
 #include "loader/file.h"
 
 #include <inttypes.h>

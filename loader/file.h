@@ -1,5 +1,5 @@
-/* A module file in memory whose header and table of contents have been checked: sections are arrays that lie inside of
- * it. */
+/* A module file in memory whose header and table of contents have been checked: sections are arrays inside the file's
+ * bytes. */
 #ifndef LOADER_FILE_H_
 #define LOADER_FILE_H_
 
@@ -17,7 +17,7 @@ typedef struct module_file {
   module_file_section sections[FORMAT_SECTION_END];
 } module_file;
 
-/* Rules V01 to V04. */
+/* Checks header, table of contents and checksum (rules V01 to V04). out_file borrows the bytes. */
 reed_status module_file_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, module_file *out_file,
                              reed_diagnosis *diagnosis) REED_MUST_CHECK;
 

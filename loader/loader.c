@@ -1,4 +1,5 @@
-/* From a file or from bytes to a module: where the bytes come from, who owns them, and the order of the checks. */
+/* Opens a module from a file or from bytes: the source of the bytes, their owner, and the order of the checks. The
+ * checks themselves: file.c, sections.c, sites.c, verify.c. */
 #include "loader/loader.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 #include "loader/verify.h"
 #include "reed/reed.h"
 
-/* What a loaded module borrows from. */
+/* The bytes that a loaded module borrows, and their owner. */
 typedef struct backing {
   void *bytes;
   size_t n_bytes;
@@ -37,7 +38,7 @@ void module_close(module **module_handle) {
   mem_free(m->strings);
   mem_free(m->types);
   mem_free(m->functions);
-  if (m->sites) mem_free((void *)m->sites[0].attrs.items); /* of all sites: sections.c */
+  if (m->sites) mem_free((void *)m->sites[0].attrs.items); /* one block for all sites: sections.c */
   mem_free(m->sites);
   mem_free(m->constants);
   mem_free(m->epochs);
@@ -97,7 +98,7 @@ reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_opti
   return open_backing(b, options, out_module, diagnosis);
 }
 
-/* Maps the open file; an empty one is refused here, since nothing can be mapped of it. */
+/* Maps the open file. An empty file is refused here, because it cannot be mapped. */
 static reed_status map_file(int file, const char *path, backing *out_backing, reed_diagnosis *diagnosis) {
   struct stat info;
   if (fstat(file, &info) != 0) return diag_fail(diagnosis, REED_ERROR_IO, "%s: %s", path, strerror(errno));

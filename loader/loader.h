@@ -1,5 +1,5 @@
-/* Bytes -> module. Reads, checks, verifies: a module that comes out cannot make the interpreter read or write outside
- * its own memory. */
+/* Loads a module from bytes: reads, checks, verifies. A module that passes cannot make the interpreter read or write
+ * outside its own memory. Running a module: vm/. */
 #ifndef LOADER_LOADER_H_
 #define LOADER_LOADER_H_
 
@@ -23,8 +23,8 @@ reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_opti
                               reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Closes and nulls, either a loaded or a built module. */
 void module_close(module **m);
-/* Says that these bytes of the module will hardly be read again: the pages of a mapped file that lie wholly inside need
- * not stay in memory. They can still be read at any time, and come back from the file. Does nothing for any other
+/* Tells the system that these bytes of the module will hardly be read again, so that pages of a mapped file that lie
+ * wholly inside need not stay in memory. The bytes stay readable and come back from the file. Does nothing for other
  * memory. Any thread. */
 void module_forget(const module *m, const void *data, int64_t n_bytes);
 

@@ -1,4 +1,5 @@
-/* The rules of docs/verify.md and how a broken one is said. */
+/* The rules of docs/verify.md (verify.def), and the diagnosis of a broken rule. Their checks: verify_*.c and the
+ * readers of sections. */
 #ifndef LOADER_RULES_H_
 #define LOADER_RULES_H_
 

@@ -1,5 +1,5 @@
-/* The sections' items: ranges, texts, types, sizes. One function a section, each of which says the section and the item
- * that is wrong. */
+/* Reads and checks the items of the sections: ranges, texts, types, sizes. One function per section; a diagnosis names
+ * the section and the item. Operators' rows: sites.c. Code: verify_code.c. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -118,7 +118,7 @@ static reed_status read_functions(const module_file *file, module *m, reed_diagn
   return REED_OK;
 }
 
-/* Names and devices, before what refers to them. */
+/* Reads names and devices, before the sections that refer to them. */
 static reed_status read_names(const module_file *file, module *m, reed_diagnosis *diagnosis) {
   if (file->sections[FORMAT_INFO].n != 1)
     FAIL(RULE_INTERFACE, "the info section has %zu items", file->sections[FORMAT_INFO].n);
@@ -139,7 +139,7 @@ static reed_status read_names(const module_file *file, module *m, reed_diagnosis
   return REED_OK;
 }
 
-/* Main takes and gives host tensors. */
+/* Checks that main's parameters or results are host tensors. */
 static reed_status check_host_tensors(const module *m, const char *what, const uint32_t *types, uint32_t n,
                                       reed_diagnosis *diagnosis) {
   for (uint32_t i = 0; i < n; i++)
@@ -173,7 +173,7 @@ static reed_status read_interface(const module_file *file, module *m, reed_diagn
   return REED_OK;
 }
 
-/* `n` elements of `item_bytes` in DATA, aligned. */
+/* True if `n` elements of `item_bytes` at `at` lie in DATA and are aligned. */
 static bool data_range(const module_file *file, uint64_t at, int64_t n, size_t item_bytes, size_t alignment,
                        const void **out_data) {
   size_t n_data = file->sections[FORMAT_DATA].n;
@@ -223,7 +223,7 @@ static reed_status read_sites(const module_file *file, module *m, reed_diagnosis
   reed_attr *items;
   if (!NEW_ARRAY(m->sites, n)) return diag_no_memory(diagnosis, "call sites of a module");
   m->n_sites = n;
-  /* One block for all attributes, in the first site's hands (see module_close). */
+  /* All attributes are one block, which the first site owns (see module_close). */
   if (!NEW_ARRAY(items, n_attributes)) return diag_no_memory(diagnosis, "attributes of a module");
   m->sites[0].attrs.items = items;
   for (size_t i = 0; i < n; i++) {
@@ -255,7 +255,7 @@ static reed_status read_sites(const module_file *file, module *m, reed_diagnosis
   return REED_OK;
 }
 
-/* As many as the sites have operands, or none. */
+/* The section is empty or has one dtype for every operand of every site. */
 static reed_status read_site_dtypes(const module_file *file, module *m, reed_diagnosis *diagnosis) {
   const module_file_section *from = &file->sections[FORMAT_SITE_DTYPES];
   const uint8_t *dtypes = from->items;

@@ -5,8 +5,7 @@
 #include "loader/rules.h"
 #include "loader/sites.h"
 
-/* Operands of a declaration list that a call must give: all up to the last that is neither optional nor left to
- * repetition. */
+/* The least number of operands in a call: those up to the last operand declared neither optional nor variadic. */
 #define LEAST_OPERANDS(list, n) \
   ({ \
     int32_t least_ = 0; \

@@ -1,4 +1,4 @@
-/* How the verifier asks an instruction for its operands, and how a rejected instruction is named. */
+/* Helpers of the verifier's passes: operands of an instruction, and the diagnosis of a rejected one. */
 #include "loader/verifier.h"
 
 #include <stdarg.h>
@@ -16,7 +16,7 @@ uint32_t verify_site(const insn *in) {
   const insn_info *info = &insn_table[in->id];
   for (int i = 0; i < info->n_operands; i++)
     if (info->roles[i] == INSN_ROLE_SITE) return in->operands[i].words[0];
-  return 0; /* only asked of instructions that have one */
+  return 0; /* never reached: callers ask only instructions that have a site */
 }
 
 const reed_op *verify_operator(const verifier *v, const insn *in) { return v->ops[verify_site(in)]; }

@@ -1,6 +1,6 @@
-/* The verifier's notes on the function at hand, and how it rejects an instruction. verify_code.c looks at each
- * instruction by itself; verify_flow.c follows the states of registers (verify_state.c) along every path;
- * verify_shaped.c follows operands from `shape` to `invoke`; verify.c is the whole. */
+/* The verifier's notes on the current function, and the rejection of an instruction. The passes over a function are
+ * called by verify.c: verify_code.c checks each instruction by itself; verify_flow.c follows the states of registers
+ * (verify_state.c) along every path; verify_shaped.c follows operands from `shape` to `invoke`. */
 #ifndef LOADER_VERIFIER_H_
 #define LOADER_VERIFIER_H_
 
@@ -18,7 +18,7 @@ typedef struct block {
 
 /* Per word of the function's code. */
 #define MARK_START 1u  /* an instruction begins */
-#define MARK_LEADER 2u /* a stretch begins */
+#define MARK_LEADER 2u /* a basic block begins */
 
 typedef struct verifier {
   const module *m;
@@ -28,7 +28,7 @@ typedef struct verifier {
   asked; /* site << 32 | input of the `shape` instructions whose flag asks for elements that the
             operator does not read (any more); sorted once a function's code has been checked */
   uint32_t n_epochs_seen;
-  /* the function at hand */
+  /* the current function */
   uint32_t number;
   const module_function *f;
   const uint32_t *code;
@@ -37,9 +37,9 @@ typedef struct verifier {
   uint32_t *block_of; /* at leaders */
   block *blocks;
   uint32_t n_blocks;
-  state *states; /* now: n_r references, then n_s scalars */
+  state *states; /* at the current instruction: n_r references, then n_s scalars */
   size_t n_states;
-  size_t n_fetching; /* of them */
+  size_t n_fetching; /* registers being fetched */
 } verifier;
 
 #define PLACE_OUTSIDE 0u

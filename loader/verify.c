@@ -1,4 +1,4 @@
-/* The verifier's entry: function by function, rule after rule. */
+/* The verifier's entry: runs the three passes (verifier.h) over every function of a module. */
 #include "loader/verify.h"
 
 #include "base/mem.h"

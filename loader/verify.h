@@ -5,7 +5,7 @@
 #include "bytecode/module.h"
 #include "ops/op.h"
 
-/* For a module whose sections have been read: every rule of docs/verify.md over all code. */
+/* Checks all code of a module whose sections have been read. Fills m->epochs_shaped. */
 reed_status verify_module(const module *m, const reed_registry *registry, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* Each instruction by itself: that it is one, that its operands exist, where it jumps, where it may stand, and what it
- * calls. */
+/* Checks of each instruction by itself: its encoding, operands, jump targets, place (outside epochs, shape section, run
+ * section) and callee. Register states along paths: verify_flow.c. */
 #include "loader/verify_code.h"
 
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 
 /* ---- where an instruction may stand ---- */
 
-/* Follows epoch.enter, plan and end through the code; *place is that of the instruction, and then of the next one. */
+/* Follows epoch.enter, epoch.plan and epoch.end through the code. *place: in, the instruction's place; out, the next
+ * instruction's. */
 static reed_status check_place(verifier *v, const insn *in, uint32_t *place) {
   uint32_t now = *place;
   v->places[in->pc] = now;
@@ -59,7 +60,7 @@ static reed_status check_target(const verifier *v, const insn *in, const char *o
   if (target >= v->f->n_code || !(v->marks[target] & MARK_START))
     FAIL(RULE_TARGET, operand, item, "no instruction begins at word %u", target);
   v->marks[target] |= MARK_LEADER;
-  if (in->id == INSN_EPOCH_ENTER) return REED_OK; /* check_place has seen it */
+  if (in->id == INSN_EPOCH_ENTER) return REED_OK; /* checked by check_place */
   uint32_t from = v->places[in->pc], to = v->places[target];
   if (from != to) FAIL(RULE_EPOCH_JUMP, operand, item, "a jump into or out of a section of an epoch");
   if (from != PLACE_OUTSIDE && target <= in->pc)
@@ -67,7 +68,7 @@ static reed_status check_target(const verifier *v, const insn *in, const char *o
   return REED_OK;
 }
 
-/* One word of one operand. No default: a role without a check does not compile. */
+/* Checks one word of one operand. The switch has no default, so that a role without a check does not compile. */
 static reed_status check_item(const verifier *v, const insn *in, int number, int64_t item, uint32_t word) {
   const module *m = v->m;
   const insn_role role = insn_table[in->id].roles[number];
@@ -94,7 +95,7 @@ static reed_status check_item(const verifier *v, const insn *in, int number, int
   return REED_OK;
 }
 
-/* ---- what is called ---- */
+/* ---- callees ---- */
 
 /* `shape` and `invoke`, whose operands are the same. */
 static reed_status check_operator(verifier *v, const insn *in) {
@@ -194,7 +195,7 @@ static reed_status check_insn(verifier *v, const insn *in) {
 
 /* ---- the function ---- */
 
-/* Finds the instructions, and the stretches that begin behind jumps. */
+/* Marks the first word of every instruction, and the leaders: the first instruction of every basic block. */
 static reed_status find_instructions(verifier *v) {
   uint32_t n_code = v->f->n_code, place = PLACE_OUTSIDE;
   insn in_storage, *in = &in_storage;
@@ -239,7 +240,7 @@ reed_status verify_code(verifier *v) {
   reed_status status = find_instructions(v);
   insn in;
   for (uint32_t pc = 0; status == REED_OK && pc < v->f->n_code; pc += in.n_words) {
-    if (!insn_decode(v->code, v->f->n_code, pc, &in)) break; /* has passed */
+    if (!insn_decode(v->code, v->f->n_code, pc, &in)) break; /* decoded before, by find_instructions */
     status = check_insn(v, &in);
   }
   if (v->asked.n) qsort(v->asked.items, v->asked.n, sizeof *v->asked.items, by_number);

@@ -1,4 +1,4 @@
-/* Each instruction by itself. */
+/* Checks of each instruction by itself. */
 #ifndef LOADER_VERIFY_CODE_H_
 #define LOADER_VERIFY_CODE_H_
 

@@ -1,4 +1,4 @@
-/* The states of registers along every path. */
+/* Checks of register states along every path. */
 #ifndef LOADER_VERIFY_FLOW_H_
 #define LOADER_VERIFY_FLOW_H_
 

@@ -62,7 +62,7 @@ static reed_status over_limit(const walker *w) {
 
 /* ---- facts ---- */
 
-/* The facts here hold at `pc` too, a later word. */
+/* Adds the current facts to those that wait at `pc`, a later word. */
 static reed_status flow_to(walker *w, uint32_t pc) {
   size_t n = 2 * w->n_words;
   if (!w->waiting[pc]) {
@@ -74,7 +74,7 @@ static reed_status flow_to(walker *w, uint32_t pc) {
   return REED_OK;
 }
 
-/* Facts of the jumps to `pc` join those here. */
+/* Unites the facts that wait at `pc` with the current ones. */
 static void meet_at(walker *w, uint32_t pc) {
   if (!w->waiting[pc]) return;
   size_t n = 2 * w->n_words;
@@ -86,7 +86,7 @@ static void meet_at(walker *w, uint32_t pc) {
   w->reached = true;
 }
 
-/* A register is defined: every `shape` before that has it as an operand is broken. */
+/* A register is defined: marks every earlier `shape` with the register as an operand as broken. */
 static reed_status define(walker *w, uint32_t reg) {
   for (uint32_t i = w->last_use[reg]; i != NONE; i = w->uses.items[i].before) {
     uint32_t shaping = w->uses.items[i].shaping;
@@ -125,7 +125,8 @@ static bool add_use(walker *w, uint32_t reg, uint32_t shaping) {
   return true;
 }
 
-/* `shape`, whose outputs have been defined. One that has an output among its inputs has broken itself. */
+/* Notes a `shape` as passed, after its outputs were defined. A `shape` with an output among its inputs is broken at
+ * once. */
 static reed_status pass_shape(walker *w, const insn *in) {
   const insn_shape s = insn_shape_at(in->code);
   uint32_t number = (uint32_t)w->shapings.n;
@@ -151,7 +152,7 @@ static bool same_operands(insn_shape s, insn_invoke i) {
   return same;
 }
 
-/* Whether `shape` writes an output of `invoke`: a register that then remembers the same call site and output. */
+/* True if `shape` writes an output register of `invoke`, at the same position. */
 static bool shapes_output(insn_shape s, insn_invoke i) {
   bool found = false;
   for (uint32_t k = 0; k < s.n_outputs && k < i.n_outputs; k++)
@@ -159,7 +160,7 @@ static bool shapes_output(insn_shape s, insn_invoke i) {
   return found;
 }
 
-/* The rule, of one `invoke`. A call site may be called several times in an epoch, with other outputs. */
+/* Checks the rule for one `invoke`. A call site may be called several times in an epoch, with other outputs. */
 static reed_status check_invoke(walker *w, const insn *in) {
   const verifier *v = w->v;
   const insn_invoke i = insn_invoke_at(in->code);
@@ -223,7 +224,7 @@ static reed_status walk_epoch(walker *w, const module_epoch *e) {
   insn in;
   for (uint32_t pc = begin; status == REED_OK && pc < e->end; pc += in.n_words) {
     meet_at(w, pc);
-    if (!insn_decode(v->code, v->f->n_code, pc, &in)) break; /* has passed */
+    if (!insn_decode(v->code, v->f->n_code, pc, &in)) break; /* decoded before, by verify_code */
     if (w->reached) status = step(w, &in);
   }
   return status;
@@ -262,7 +263,7 @@ reed_status verify_shaped(verifier *v) {
     leave_epoch(&w, e);
     v->m->epochs_shaped[i] = status == REED_OK;
     if (v->m->minor >= FORMAT_MINOR_SHAPED || status == REED_OK || status == REED_ERROR_MEMORY) continue;
-    status = REED_OK; /* an older module: planned with second calls */
+    status = REED_OK; /* an older module: its epochs are planned with second calls of the shape functions */
     if (v->diagnosis) reed_diagnosis_clear(v->diagnosis);
   }
   mem_free(w.last_of_site);

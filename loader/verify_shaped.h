@@ -4,7 +4,8 @@
 
 #include "loader/verifier.h"
 
-/* Rule V56 for the epochs of one function whose code has passed both; fills the module's epochs_shaped. */
+/* Rule V56 for the epochs of one function that has passed verify_code and verify_flow; fills the module's
+ * epochs_shaped. */
 reed_status verify_shaped(verifier *v) REED_MUST_CHECK;
 
 #endif

@@ -1,4 +1,5 @@
-/* What the shape section of an epoch leaves in its entry: registers, scalars, host values. */
+/* The open shape section: notes its written registers, scalars and host values in the epoch's entry. Planning the run
+ * section: plan.c. */
 #include "vm/epoch/active.h"
 
 #include <string.h>

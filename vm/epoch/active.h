@@ -1,4 +1,5 @@
-/* The epoch being executed: its entry, what its shape section writes into it, the cursor of its run section. */
+/* The epoch being executed: its entry, the writes of its shape section, the cursors of its run section. Entries of
+ * other epochs: memo.h. */
 #ifndef VM_EPOCH_ACTIVE_H_
 #define VM_EPOCH_ACTIVE_H_
 
@@ -19,13 +20,13 @@ typedef struct epoch_active {
   int64_t value_used;
 } epoch_active;
 
-/* Begins a shape section that fills `e`, in a function with n_r and n_s registers. On failure nothing has changed. */
+/* Begins a shape section that fills `e`, in a function with n_r and n_s registers. On failure *active is unchanged. */
 reed_status active_begin(epoch_active *active, epoch_entry *e, uint32_t n_r, uint32_t n_s,
                          reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Notes that the shape section wrote a register. */
 reed_status active_note_write(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 reed_status active_note_scalar(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Whether this shape section has written that r register. */
+/* True if this shape section has written the r register. */
 static inline bool active_wrote(const epoch_active *active, uint32_t reg) {
   return active->stamps[reg] == active->stamp;
 }

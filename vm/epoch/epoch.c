@@ -1,4 +1,4 @@
-/* Entering and leaving epochs. */
+/* Entering and leaving epochs: epoch.enter, epoch.end, failed runs. epoch.plan: plan.c; memory: place.c. */
 #include "vm/epoch/epoch.h"
 #include "vm/epoch/key.h"
 #include "vm/epoch/place.h"
@@ -92,6 +92,6 @@ void epoch_abandon(reed_session *s) {
   if (!e) return;
   bool planned = !s->epoch.in_shape_section;
   active_end_shapes(&s->epoch);
-  if (planned && e->remembered) return; /* a complete entry: only this run failed */
+  if (planned && e->remembered) return; /* the entry is complete: only this run failed */
   memo_retire(&s->memo, e);
 }

@@ -1,4 +1,4 @@
-/* What the interpreter asks of epochs: enter, plan, end, and the two ways out of a failed run. */
+/* Epochs as the interpreter sees them: enter, plan, end, and the two ways out of a failed run. */
 #ifndef VM_EPOCH_EPOCH_H_
 #define VM_EPOCH_EPOCH_H_
 

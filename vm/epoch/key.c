@@ -1,9 +1,10 @@
-/* Forming and hashing keys of epochs. */
+/* Forming and hashing keys of epochs. Finding an entry by its key: memo.c. */
 #include "vm/epoch/key.h"
 
 #include <string.h>
 
-#define KEY_MAX_VALUE_BYTES 65536 /* larger `value` elements are not worth comparing: plan such an epoch each time */
+#define KEY_MAX_VALUE_BYTES \
+  65536 /* an epoch with larger `value` elements is planned each time, because comparing them would cost too much */
 
 static reed_status key_push(epoch_active *active, const void *words, size_t n_bytes, reed_diagnosis *diagnosis) {
   size_t n = (n_bytes + 7) / 8;

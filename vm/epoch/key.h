@@ -6,7 +6,7 @@
 #include "vm/epoch/active.h"
 #include "vm/run.h"
 
-/* Forms the key of an `epoch.enter` in active->key. *out_memoizable false: elements too many to
+/* Forms the key of an `epoch.enter` in active->key. *out_memoizable false: the `value` elements are too many to
  * compare. */
 reed_status key_form(vm_run *run, epoch_active *active, const insn_epoch_enter *enter,
                      bool *out_memoizable) REED_MUST_CHECK;

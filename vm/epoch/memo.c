@@ -1,12 +1,12 @@
-/* The memo: finding, remembering and evicting entries. */
+/* The memo: finding, remembering and evicting entries. Keys: key.c. Contents of an entry: plan.c. */
 #include "vm/epoch/memo.h"
 
 #include <string.h>
 
 #include "base/hook.h"
 
-#define TRIM_SHARE 4 /* the heap is trimmed whenever entries of this part of the memo's bytes have been freed */
-#define KERNEL_STATE_BYTES 512 /* of a kernel that does not say what it holds */
+#define TRIM_SHARE 4           /* the heap is trimmed whenever freed entries add up to this part of the memo's bytes */
+#define KERNEL_STATE_BYTES 512 /* assumed for a kernel that does not state its bytes */
 
 void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   memo->figures.freed_bytes += e->bytes;
@@ -48,7 +48,8 @@ void memo_free_retired(epoch_memo *memo) {
     memo->retired = e->next;
     memo_free_entry(memo, e);
   }
-  /* Entries are thousands of small blocks of many sizes, and those that follow do not fit where these were */
+  /* The heap is trimmed because an entry is thousands of small blocks of many sizes, and the next entry's blocks do not
+   * fit into the gaps */
   if (memo->figures.freed_bytes <= memo->max_bytes / TRIM_SHARE) return;
   memo->figures.freed_bytes = 0;
   hook_trim();
@@ -70,8 +71,8 @@ static void evict(epoch_memo *memo, epoch_entry *e) {
   memo_retire(memo, e);
 }
 
-/* Least recently used first: of the epoch's own entries when they are too many, of all when they are too large. Never
- * the newest. */
+/* Evicts least recently used entries: the epoch's own while they are too many, then any while all together are too
+ * large. The newest entry stays. */
 static void evict_to_bounds(epoch_memo *memo, epoch_entry *newest, bool device_busy) {
   epoch_state *state = &memo->epochs[newest->epoch];
   while (state->n_entries > memo->max_entries) {

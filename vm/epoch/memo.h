@@ -1,7 +1,8 @@
-/* The memo of epochs: all that is known of an epoch under one key, kept least recently used first, bounded in number
- * and bytes. How a key is formed: key.c; how an entry is made: plan.c.
+/* The memo of epochs: for each epoch and key, an entry with the epoch's shapes, kernels and memory plan. The number and
+ * bytes of entries are bounded; the least recently used go first. How a key is formed: key.c; how an entry is made:
+ * plan.c.
  *
- * Invariant: a remembered entry is complete (it has been planned) and its key holds everything its contents depend on.
+ * Invariant: a remembered entry is complete (planned), and its key holds everything on which its contents depend.
  */
 #ifndef VM_EPOCH_MEMO_H_
 #define VM_EPOCH_MEMO_H_
@@ -11,23 +12,25 @@
 #include "vm/devices.h"
 #include "vm/object.h"
 
-/* What a memo entry's tensors share: an interval of an arena, a block of storage, or a part of another root (an input
- * that was born in its place in what joins it). Registers that alias (views, in-place) share one root. */
+/* A piece of memory of an entry's tensors: an interval of an arena, a block of storage, or a part of another root (an
+ * input of Concat that is computed in its place in the output). Registers that alias (views, in-place) share one root.
+ */
 typedef struct epoch_root {
   int32_t device;
   bool outlives; /* storage of its own; else arena */
-  bool returned; /* then of the outputs' store; else of the pool */
+  bool returned; /* its storage comes from the outputs' store; else from the pool */
   int32_t first, last;
   int64_t bytes;
-  bool copied;    /* a copy to an accelerator reads it until the epoch's end: nothing may be written in its place */
+  bool copied;    /* a copy to an accelerator reads the root until the epoch's end: its memory may not be overwritten
+                     before */
   int32_t inside; /* a later root that this one is a part of, at byte `at`; -1: none */
-  int32_t top;    /* the root that has the memory: the last one inside which this is, or itself */
+  int32_t top;    /* the outermost root that holds this one, or itself */
   int64_t at;
   int64_t offset; /* of this root in the arena, or in top's storage */
 } epoch_root;
 
-/* A register that the shape section wrote. root -1: `value` is complete as it is (host value, constant, none); else its
- * memory is that root's. */
+/* A register that the shape section wrote. root -1: `value` is complete (host value, constant, none); else the
+ * register's memory is in that root. */
 typedef struct epoch_write {
   uint32_t reg;
   int32_t root;
@@ -47,17 +50,17 @@ typedef struct epoch_kernel {
   uint32_t site;
   int32_t workspace_root; /* -1: none */
   int32_t extent_root;    /* -1: none */
-  bool counted;           /* some input's extent is known to its kernel only */
+  bool counted;           /* some input's extent is reported by its kernel */
 } epoch_kernel;
 
-/* A copy from the host to an accelerator. Its bytes wait in the host's arena, where they lie already or where the run
- * section puts them. */
+/* A copy from the host to an accelerator. The copy reads the host's arena: the bytes lie there already, or the run
+ * section puts them into a slot. */
 typedef struct epoch_copy {
   int32_t source; /* root of the bytes; -1: memory from outside the epoch */
-  int32_t slot;   /* root that they are put into first; -1: they lie in the arena */
+  int32_t slot;   /* root into which the bytes are put first; -1: the source lies in the arena */
 } epoch_copy;
 
-/* Everything known of one epoch under one key. */
+/* The shapes, kernels and memory plan of one epoch under one key. */
 typedef struct epoch_entry {
   struct epoch_entry *newer, *older; /* global least-recently-used list */
   struct epoch_entry *next;          /* same epoch, most recent first */
@@ -74,10 +77,10 @@ typedef struct epoch_entry {
   plan_figures arenas[MODULE_MAX_DEVICES];
   int32_t n_shape_functions, n_kernels;
   int64_t bytes;   /* of the entry itself, for the memo's bound */
-  bool remembered; /* in the memo; else it lives until the next synchronisation */
+  bool remembered; /* in the memo; else the entry lives until the next synchronisation */
 } epoch_entry;
 
-/* The last arena layout of an epoch: serves again whenever every tensor fits its slot. */
+/* The last arena layout of an epoch, used again if every root of a new plan fits its slot. */
 typedef struct epoch_layout {
   epoch_root *roots;
   size_t n_roots;
@@ -102,14 +105,15 @@ typedef struct epoch_memo {
   } figures;
 } epoch_memo;
 
-/* The entry of that key, which is the most recently used from then on; NULL: none. */
+/* The entry of the key, which becomes the most recently used; NULL: none. */
 epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
 /* Puts a planned entry under its key, evicting the least recently used ones over the bounds. device_busy: kernels of
  * entries may be queued, so that evicted ones stay until the next synchronisation. */
 void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy);
-/* Takes an entry that is not remembered; kernels of it may be queued on a device. */
+/* Takes an entry that is not remembered and frees it after the next synchronisation, because its kernels may be queued
+ * on a device. */
 void memo_retire(epoch_memo *memo, epoch_entry *e);
-/* No work may be queued on a device, here and below. */
+/* Frees retired entries. For this function and the two below, no work may be queued on a device. */
 void memo_free_retired(epoch_memo *memo);
 void memo_forget(epoch_memo *memo);
 void memo_fini(epoch_memo *memo);

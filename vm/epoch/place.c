@@ -1,12 +1,13 @@
-/* Memory of an epoch for one run: arenas, storage of what outlives the epoch, registers that point into them. */
+/* Gives an epoch's registers their memory for one run: arenas, and storage for roots that outlive the epoch. Offsets
+ * are planned before, in layout.c. */
 #include "vm/epoch/place.h"
 
 #define ARENA_KEPT_BYTES \
-  ((int64_t)1 << 20) /* an arena up to this size stays for the next epoch however small that one's is */
+  ((int64_t)1 << 20) /* an arena up to this size is kept for the next epoch, however small the next epoch's is */
 
-/* On an accelerator one arena grows in place to the largest epoch's: addresses stay. On the host the arena at hand
- * serves unless copies of an earlier epoch still read it, or it is too small, or so large that what outlives the epoch
- * had better have the rest of it. Beside an accelerator the arena of the host is pinned. */
+/* On an accelerator one arena grows in place to the largest epoch's size, so that addresses stay. On the host the
+ * present arena is used again, unless copies of an earlier epoch still read it, it is too small, or it is so large that
+ * storage outside the arena can use the rest better. In a session with an accelerator the host's arena is pinned. */
 static reed_status ensure_arena(vm_devices *devices, int32_t device, int64_t bytes, reed_diagnosis *diagnosis) {
   vm_device *d = &devices->items[device];
   storage **arena = &d->arena;
@@ -14,7 +15,8 @@ static reed_status ensure_arena(vm_devices *devices, int32_t device, int64_t byt
   if (device != 0) return bytes ? pool_arena(d->memory, bytes, arena, diagnosis) : REED_OK;
   int64_t held = *arena ? (*arena)->bytes : 0;
   if (held >= bytes && (held <= ARENA_KEPT_BYTES || held / 2 <= bytes) && !d->arena_is_read) return REED_OK;
-  /* Freed first: the two need never exist together. The pool keeps stream order, and copies in flight hold theirs. */
+  /* The old arena is released first, so that the two need not exist together. Copies in flight hold their own
+   * references. */
   storage_release(*arena);
   *arena = NULL;
   d->arena_is_read = false;
@@ -22,7 +24,7 @@ static reed_status ensure_arena(vm_devices *devices, int32_t device, int64_t byt
   return bytes ? pool_allocate(from, bytes, arena, diagnosis) : REED_OK;
 }
 
-/* Drops the placing's own references (registers hold theirs). */
+/* Drops the references of root_storages; registers hold their own. */
 static void release_roots(epoch_active *active) {
   for (size_t i = 0; i < active->root_storages.n; i++) storage_release(active->root_storages.items[i]);
   active->root_storages.n = 0;
@@ -68,7 +70,7 @@ reed_status epoch_place(reed_session *s, bool restore) {
       storage_retain(block);
       r->t.storage = block;
       const storage *memory =
-          block ? block : s->devices.items[root->device].arena; /* no arena: all that would be in it is empty */
+          block ? block : s->devices.items[root->device].arena; /* no arena: all its roots are empty */
       r->t.data = memory ? (char *)memory->data + root->offset + write->at : NULL;
     }
     if (write->extent_root >= 0) {

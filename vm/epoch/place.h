@@ -4,8 +4,8 @@
 
 #include "vm/state.h"
 
-/* Gives every planned register of the epoch being executed its memory; restore: writes the entry's registers and
- * scalars first. */
+/* Gives every planned register of the epoch being executed its memory; restore (a hit): writes the entry's registers
+ * and scalars first. */
 reed_status epoch_place(reed_session *s, bool restore) REED_MUST_CHECK;
 
 #endif

@@ -15,7 +15,7 @@ static const char *const direction_texts[] = {"none", "device-to-host", "host-to
 
 static const char *device_name(const reed_session *s, int32_t device) { return s->devices.items[device].device->name; }
 
-/* operator, node and input that a copy is for. */
+/* The operator, node and input for which a copy is made. */
 static void add_cause(json_writer *json, const reed_session *s, const profile_copy *copy) {
   const module *m = s->run.program->module;
   const char *op = "", *node = "", *input = "";
@@ -216,7 +216,7 @@ static reed_status trace_json(reed_session *s, char **out_json, reed_diagnosis *
   for (const profile_block *b = s->run.profile.first; b; b = b->next)
     for (size_t i = 0; i < b->n; i++) {
       const profile_event *e = &b->events[i];
-      if (!e->span.begin_ns || e->span.end_ns < e->span.begin_ns) continue; /* its run failed before it ended */
+      if (!e->span.begin_ns || e->span.end_ns < e->span.begin_ns) continue; /* the run failed before the event ended */
       json_begin_object(json, NULL);
       char name[320];
       event_name(s, e, name, sizeof name);
@@ -316,7 +316,7 @@ static reed_status profile_json(reed_session *s, char **out_json, reed_diagnosis
   json_begin_array(json, "operators");
   for (size_t i = 0; i < m->n_sites; i++) {
     site_totals sum = {0};
-    bool first = true; /* strings are interned: one index an operator */
+    bool first = true; /* strings are interned: an operator has one index */
     for (size_t k = 0; k < i && first; k++)
       first = m->sites[k].op != m->sites[i].op || m->sites[k].domain != m->sites[i].domain;
     if (!first) continue;
@@ -345,9 +345,9 @@ static reed_status profile_json(reed_session *s, char **out_json, reed_diagnosis
   return json_finish(json, out_json, diagnosis, "figures as JSON");
 }
 
-/* ---- the public questions ---- */
+/* ---- the public functions ---- */
 
-/* Questions are answered between runs, and claim the session as a run does. */
+/* A report is made between runs and claims the session as a run does. */
 typedef reed_status (*question_fn)(reed_session *s, char **out_json, reed_diagnosis *diagnosis);
 
 static reed_status answer(question_fn question, reed_session *s, char **out_json, reed_diagnosis *diagnosis) {

@@ -1,7 +1,8 @@
-/* What the interpreter notes while it runs: figures of the last run (always) and spans (when asked for).
+/* Notes of the interpreter on a run: figures of the last run (always) and spans (on request). Their output as JSON:
+ * figures.c.
  *
- * Noting allocates only while a run is larger than any before it. Spans live in blocks whose addresses never change,
- * because devices fill in begin and end later; beyond PROFILE_MAX_EVENTS they are counted as dropped. */
+ * Notes take memory only in a run that is larger than any before it. Spans live in blocks whose addresses never change,
+ * because devices fill in begin and end later. Spans beyond PROFILE_MAX_EVENTS are counted as dropped. */
 #ifndef VM_REPORT_PROFILE_H_
 #define VM_REPORT_PROFILE_H_
 
@@ -62,7 +63,8 @@ typedef struct profile_epoch {
   } arenas[MODULE_MAX_DEVICES];
 } profile_epoch;
 
-/* A copy between devices, or (direction NONE: the devices are one) a data dependence that would have been one. */
+/* A copy between devices, or (direction NONE) a data dependence that needs no copy because both module devices are one
+ * physical device. */
 typedef enum profile_direction {
   PROFILE_NO_COPY,
   PROFILE_TO_HOST,
