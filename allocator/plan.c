@@ -1,13 +1,14 @@
-/* Offsets for intervals. Three ways to order the same greedy placement are tried until one meets the lower bound; the
- * best is kept:
+/* Offsets in an arena for intervals of time. One greedy placement is tried with three orders of the blocks, until one
+ * meets the lower bound; the best is kept. The check of the result: plan_check.c.
  *
- *   by size     largest first, best fit among the gaps between placed blocks that live at the same time (Pisarchyk and
- * Lee, 2020, "greedy by size") by breadth  blocks that live at the fullest step first (ibid., "greedy by breadth", with
- * the breadth in place of the operator's number) by time     in order of definition: then exactly the blocks that still
- * live are in the way, and a list of these will do
+ * - By size: largest first, best fit among the gaps between placed blocks that live at the same time (Pisarchyk and
+ * Lee, 2020, "greedy by size").
+ * - By breadth: blocks that live at the fullest step first (ibid., "greedy by breadth", with the breadth in place of
+ * the operator's number).
+ * - By time: in order of definition. Only blocks still alive are in the way, so a list of the live blocks is enough.
  *
- * The first two compare each block with all placed ones: n * n / 2 cheap tests, which is why very many intervals get
- * the third alone. */
+ * The first two orders compare each block with all placed ones, n * n / 2 cheap tests; so very many intervals are
+ * placed by time only. */
 #include "allocator/plan.h"
 
 #include <stdbool.h>
@@ -16,11 +17,12 @@
 #include "base/mem.h"
 
 enum {
-  TRY_ALL = 1500,  /* most intervals that are given to the three ways */
-  TRY_SIZE = 4000, /* ... to the first two; below 2^15, as definitions are numbered in 16 bits */
+  TRY_ALL = 1500, /* most intervals for which all three orders are tried */
+  TRY_SIZE =
+      4000, /* most intervals for the first two orders; below 2^15, because definitions are numbered in 16 bits */
 };
 
-/* An interval and what it is sorted by: ascending keys, then ascending index (the sort is stable). */
+/* An interval and its sort key. Order: ascending keys, then ascending index (the sort is stable). */
 typedef struct entry {
   int64_t key, second;
   int32_t index;
@@ -34,16 +36,16 @@ typedef struct span {
 typedef struct planner {
   plan_interval *intervals; /* not owned; the result's offsets are written here */
   int64_t *bytes;           /* rounded to the alignment */
-  int32_t n;                /* of them that have bytes: the others lie at offset 0 and are in nobody's way */
+  int32_t n;                /* intervals with bytes; empty ones lie at offset 0 */
   entry *order, *scratch;   /* n each */
   span *placed;             /* in the order of their offsets */
   int16_t *first, *last;    /* of the placed blocks, as definitions' numbers */
-  uint8_t *conflict;        /* per placed block: 1 when it is in the way of the one to be placed */
-  span *conflicts;          /* those that are */
+  uint8_t *conflict;        /* per placed block: 1 if it lives together with the block to be placed */
+  span *conflicts;          /* the blocks marked in `conflict` */
   int32_t *until;           /* by time: last steps of the live blocks */
   int32_t *birth,
       *death;       /* per interval: number of the definition it begins with, and of the last one it lives through */
-  int64_t *trial;   /* offsets of the way being tried, per interval */
+  int64_t *trial;   /* offsets of the order being tried, per interval */
   int64_t *breadth; /* per definition: live bytes at its step */
   int32_t *kept;    /* indices of intervals that have bytes, in order of definition */
   int64_t lower_bound, best_bytes;
@@ -68,7 +70,8 @@ static void sort(entry *items, entry *scratch, int32_t n) {
     }
 }
 
-/* The lowest place in the smallest gap that `bytes` fit in, else behind everything. `spans` by offset. */
+/* The lowest offset of the smallest gap that holds `bytes`, else the end of the last span. `spans` in order of offset.
+ */
 static int64_t best_gap(const span *spans, int32_t n, int64_t bytes) {
   int64_t end = 0, best = -1, best_gap_bytes = INT64_MAX;
   for (int32_t i = 0; i < n; i++) {
@@ -148,8 +151,8 @@ static void place_by_size(planner *p) {
   place_in_order(p);
 }
 
-/* The breadth of a block is the largest number of live bytes at a step it lives through; between two definitions
- * nothing grows, so the definitions' steps are enough. */
+/* The breadth of a block is the largest number of live bytes at any step of its life. Only the steps of definitions are
+ * looked at, because live bytes do not grow between two definitions. */
 static void place_by_breadth(planner *p) {
   for (int32_t i = 0; i < p->n; i++) {
     int32_t index = p->kept[i];
@@ -190,8 +193,9 @@ static void place_by_time(planner *p) {
   keep_if_better(p, arena_bytes);
 }
 
-/* Orders the intervals by definition and walks along: live bytes at each definition, and the largest of them, which no
- * arena can be below. Numbers the definitions: two intervals meet exactly when their births and deaths do. */
+/* Walks the intervals in order of definition. Computes the live bytes at each definition; the largest is the lower
+ * bound of any arena. Numbers the definitions, so that two intervals live together exactly if their ranges birth..death
+ * overlap. */
 static void sweep(planner *p, int32_t n) {
   for (int32_t i = 0; i < n; i++) {
     p->intervals[i].offset = 0;

@@ -1,5 +1,5 @@
 /* The arena planner: offsets for an epoch's tensors and workspaces by liveness, and a checker that proves no two live
- * ones overlap. Pure: no device. */
+ * ones overlap. Takes no memory from a device: pool.h gives the arenas. */
 #ifndef ALLOCATOR_PLAN_H_
 #define ALLOCATOR_PLAN_H_
 
@@ -9,7 +9,7 @@
 
 #define PLAN_ALIGNMENT 64
 
-/* One block, live from step `first` to step `last` inclusive. In-place reuse is said by the caller as one interval for
+/* One block, live from step `first` to step `last` inclusive. For in-place reuse the caller passes one interval for
  * both tensors. */
 typedef struct plan_interval {
   int32_t first, last;
@@ -23,9 +23,9 @@ typedef struct plan_figures {
   int64_t lower_bound; /* the largest sum of live bytes (rounded to the alignment) over all steps */
 } plan_figures;
 
-/* Sets every interval's offset: greedy by size, best fit among gaps left by placed intervals that overlap in time
- * (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). Scratch comes from the heap.
- * On error the offsets are unspecified. */
+/* Sets every interval's offset: the best of up to three greedy placements, by size, by breadth and by time (plan.c),
+ * after Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020. Scratch comes from the
+ * heap. On error the offsets are unspecified. */
 reed_status plan_offsets(plan_interval *intervals, int32_t n, plan_figures *out_figures,
                          reed_diagnosis *diagnosis) REED_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* Looks at the planner's result with nothing of the planner's: every pair of blocks, no order, no cleverness. */
+/* Checks the planner's result independently of the planner's code: compares every pair of blocks. */
 #include <stdbool.h>
 
 #include "allocator/plan.h"

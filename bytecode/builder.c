@@ -1,7 +1,9 @@
-/* The module builder: what compiler and assembler describe a module with, piece by piece.
+/* The module builder: compiler and assembler add a module's strings, types, constants, sites and code to it piece by
+ * piece. Layout and writing: finish.c.
  *
- * Strings, types and constants are found again by hash. A failure (no memory, or a misuse such as an operand too many)
- * is kept in the builder, whose later calls then do nothing useful, and comes out of module_builder_finish (finish.c).
+ * Equal strings, types and constants are found by hash and added once. A failure (no memory, or a misuse such as an
+ * operand too many) is kept in the builder and returned by module_builder_finish; results of later calls are
+ * meaningless.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,8 +15,8 @@
 #include "bytecode/operands.h"
 
 #define HASHED_BYTES \
-  ((int64_t)64 \
-   << 10) /* of a constant: different weights differ early, and those of a mapped file should be read once */
+  ((int64_t)64 << 10) /* bytes of a constant that are hashed: different weights differ early, and the weights of a \
+                         mapped file should be read once */
 
 void builder_misuse(module_builder *b, const char *format, ...) {
   if (b->status != REED_OK) return;
@@ -92,7 +94,7 @@ uint32_t module_add_type(module_builder *b, const module_type *type) {
   return (uint32_t)b->types.n - 1;
 }
 
-/* -1, and a misuse: no type. */
+/* Bytes of a constant; -1, and a misuse noted, if the descriptor is not valid. */
 static int64_t constant_bytes(module_builder *b, const reed_desc *desc, const char *name) {
   int64_t n_bytes =
       desc->rank >= 0 && desc->rank <= REED_MAX_RANK && reed_dtype_bytes(desc->dtype) ? desc_bytes(desc) : -1;
@@ -223,7 +225,7 @@ static void push_word(module_builder *b, uint32_t word) {
   if (b->status == REED_OK && !VEC_PUSH(&b->functions.items[b->function].code, word)) builder_no_memory(b);
 }
 
-/* True when the next operand may be of that form (and counts it). */
+/* Counts the next operand; true if the instruction's operand has that form. */
 static bool next_operand(module_builder *b, insn_form form) {
   if (b->status != REED_OK) return false;
   const insn_info *info = b->insn >= 0 ? &insn_table[b->insn] : NULL;
@@ -309,7 +311,7 @@ void emit_bind_label(module_builder *b, uint32_t label_number) {
   b->labels.items[label_number] = (label){b->function, (uint32_t)b->functions.items[b->function].code.n, true};
 }
 
-/* ---- the whole ---- */
+/* ---- the module's inputs, outputs and names ---- */
 
 static void set_list(module_builder *b, uint32_t **list, uint32_t *out_n, const uint32_t *items, uint32_t n) {
   mem_free(*list);

@@ -1,4 +1,4 @@
-/* Inside the module builder: what builder.c collects and finish.c lays out. */
+/* Inside the module builder: the struct that builder.c fills and finish.c lays out. Users of the builder: module.h. */
 #ifndef BYTECODE_BUILDER_H_
 #define BYTECODE_BUILDER_H_
 
@@ -29,7 +29,7 @@ struct module_builder {
   VEC_OF(const char *) strings; /* owned */
   VEC_OF(module_type) types;
   VEC_OF(module_constant) constants;
-  VEC_OF(bool) owned; /* per constant: its data is ours */
+  VEC_OF(bool) owned; /* per constant: the builder owns its data */
   VEC_OF(module_site) sites;
   VEC_OF(built_function) functions;
   VEC_OF(label) labels;
@@ -44,7 +44,7 @@ struct module_builder {
   uint32_t insn_pc;
 };
 
-/* Keeps the first failure: a misuse, told by module_builder_finish, or no memory. */
+/* Keeps the first failure, a misuse or no memory; module_builder_finish returns it. */
 void builder_misuse(module_builder *b, const char *format, ...) REED_PRINTF(2, 3);
 void builder_no_memory(module_builder *b);
 

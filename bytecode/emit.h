@@ -1,5 +1,6 @@
 /* Emission of whole instructions, operands by name: for every instruction of insn.def one function, expanded from the
- * table, over the builder's emit_begin .. emit_end (bytecode/module.h). A label operand is a number of emit_new_label.
+ * table, over the builder's emit_begin .. emit_end (bytecode/module.h). A label operand is a number returned by
+ * emit_new_label.
  *
  *      insn_emit_view(b, node, (insn_view){.dst = to, .src = from}); */
 #ifndef BYTECODE_EMIT_H_

@@ -1,6 +1,6 @@
-/* The builder's end: the functions' code laid out, epochs collected, strings renumbered, the module written.
+/* The builder's end: lays out the functions' code, collects epochs, renumbers strings, writes the module (writer.c).
  *
- * A module's strings are in ascending order, the first is "", and there is none that nothing refers to. */
+ * A module's strings are in ascending order, the first is "", and every other one is referred to. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "bytecode/format.h"
 #include "bytecode/operands.h"
 
-/* New numbers of the strings that are referred to, in ascending order. */
+/* New numbers of the strings in use, in ascending order of text. */
 typedef struct renumbering {
   uint32_t *to;         /* per old number: new + 1, 0 while unused */
   const char **strings; /* the new list */
@@ -35,7 +35,7 @@ static void each_string(module_builder *b, uint32_t *code, size_t n_code, module
     module_site *s = &b->sites.items[i];
     visit(r, &s->domain), visit(r, &s->op), visit(r, &s->node);
     for (int32_t k = 0; k < s->attrs.n;
-         k++) { /* these hold their text; their numbers are looked up, so that the strings stay */
+         k++) { /* attributes hold their text; its number is looked up and visited, so that the string counts as used */
       const reed_attr *a = &s->attrs.items[k];
       uint32_t name = module_add_string(b, a->name);
       visit(r, &name);
@@ -62,7 +62,7 @@ static int compare_strings(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Everything laid out behind one another, owned by this struct. */
+/* The module's lists, each in one array that this struct owns. */
 typedef struct layout {
   uint32_t *code;
   size_t n_code;
@@ -81,14 +81,14 @@ static void layout_fini(layout *l) {
   mem_free(l->names.strings);
 }
 
-/* Notes where the epochs of one function's code begin, plan and end. Words of operands that are no epoch numbers are
- * left to the verifier. */
+/* Notes where the epochs of one function's code begin, plan and end. Operands that are no epoch numbers are left to the
+ * verifier. */
 static bool collect_epochs(layout *l, uint32_t function, const uint32_t *code, uint32_t n_code) {
   insn in;
   for (uint32_t pc = 0; insn_decode(code, n_code, pc, &in); pc += in.n_words) {
     if (in.id != INSN_EPOCH_ENTER && in.id != INSN_EPOCH_PLAN && in.id != INSN_EPOCH_END) continue;
     uint32_t e = insn_epoch_plan_at(in.code).epoch;        /* the first operand of all three */
-    if (e >= n_code && e > l->epochs.n + n_code) continue; /* more epochs than words: nonsense */
+    if (e >= n_code && e > l->epochs.n + n_code) continue; /* not an epoch number: there are fewer words */
     while (l->epochs.n <= e) {
       module_epoch none = {function, 0, 0, 0};
       if (!VEC_PUSH(&l->epochs, none)) return false;
@@ -133,7 +133,7 @@ static bool renumber_strings(module_builder *b, layout *l) {
     if (r->to[i]) r->strings[n++] = b->strings.items[i];
   qsort(r->strings, n, sizeof *r->strings, compare_strings);
   for (size_t i = 0; i < n; i++) {
-    uint32_t old = module_add_string(b, r->strings[i]); /* there: a look-up */
+    uint32_t old = module_add_string(b, r->strings[i]); /* only looks the string up, because it exists */
     r->to[old] = (uint32_t)i + 1;
   }
   each_string(b, l->code, l->n_code, l->debug.items, l->debug.n, replace_string, r);

@@ -1,6 +1,7 @@
-/* The layout of a `.reed` file: header, table of contents, sections. docs/module.md says it in words.
+/* The layout of a `.reed` file: header, table of contents, sections; described in docs/module.md. Writing: writer.c.
+ * Reading: loader/.
  *
- * Everything is little-endian. The structs below are laid out as the bytes are (each field at its natural alignment, no
+ * Everything is little-endian. The structs below have the layout of the file (each field at its natural alignment, no
  * padding), so that writer and loader use them in place. A section is an array of one kind of item and begins at a
  * multiple of 64 bytes. */
 #ifndef BYTECODE_FORMAT_H_
@@ -9,10 +10,10 @@
 #include "bytecode/module.h"
 
 #define FORMAT_MAJOR 2        /* another major version is not read. 1: one hash over the whole file, in its header */
-#define FORMAT_MINOR 1        /* minor versions only add: sections, rules, and meanings behind required feature bits */
+#define FORMAT_MINOR 1        /* minor versions only add: sections, rules, and the meanings of required feature bits */
 #define FORMAT_MINOR_SHAPED 1 /* from this minor version on, modules keep rule V56 */
 #define FORMAT_ALIGNMENT 64
-#define FORMAT_BLOCK_BYTES ((size_t)1 << 20) /* what the checksum is made of */
+#define FORMAT_BLOCK_BYTES ((size_t)1 << 20) /* size of the blocks whose hashes make the checksum */
 #define FORMAT_KNOWN_FEATURES 0ull           /* required feature bits that this version knows */
 
 /* Not text, not valid UTF-8, and damaged by any transfer that changes line ends. */
@@ -54,9 +55,9 @@ typedef struct format_header {
   uint8_t reserved[24];
 } format_header;
 
-/* The file's last eight bytes, where the writer knows it: the checksum of all bytes before. The checksum is the sum
- * (modulo 2^64) of hash_bytes of all blocks, each with its number as the seed: blocks are FORMAT_BLOCK_BYTES long, the
- * last one shorter. */
+/* The file's last eight bytes: the checksum of all bytes before them. It is at the end, because the writer knows it
+ * last. The checksum is the sum (modulo 2^64) of hash_bytes of all blocks, each with its number as the seed: blocks are
+ * FORMAT_BLOCK_BYTES long, the last one shorter. */
 typedef uint64_t format_trailer;
 
 #define FORMAT_SECTION_REQUIRED 1u /* a reader that does not know the section must refuse the file */
@@ -66,7 +67,7 @@ typedef struct format_section {
   uint64_t offset, n_bytes;
 } format_section;
 
-/* Lists of type numbers lie in SIGNATURES; `x_at` is where one begins. */
+/* Lists of type numbers lie in SIGNATURES; `x_at` is the index of a list's first item. */
 typedef struct format_info {
   uint32_t model_name, producer, producer_version; /* strings */
   int32_t n_devices;
@@ -92,7 +93,7 @@ typedef struct format_site {
   uint32_t attributes_at, n_attributes, reserved;
 } format_site;
 
-/* `value`: the integer, the double's bits, the string, or where in DATA the elements lie (ints and floats 8 byte
+/* `value`: the integer, the double's bits, the string, or the offset of the elements in DATA (ints and floats 8 byte
  * aligned, tensors 64). */
 typedef struct format_attribute {
   uint32_t name, type;
@@ -118,7 +119,8 @@ _Static_assert(sizeof(format_header) == 64 && sizeof(format_section) == 24 && si
                    sizeof(module_debug) == 12,
                "the structs are the file's layout");
 
-/* The module as file bytes, into a sink. Deterministic: a module that was read gives the bytes it was read from. */
+/* Writes the module's file bytes into a sink. Deterministic: a module that was loaded gives the same bytes as its file.
+ */
 reed_status module_write(const module *m, const reed_module_sink *sink, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* Opcodes, operand roles and what the instruction table says of both, and the one decoder that walks code without
- * knowing its instructions. Operands of an instruction that is known: bytecode/operands.h. */
+/* Opcodes, operand roles, the instruction table, and the one generic decoder. Operands of a known instruction by name:
+ * bytecode/operands.h. The instructions themselves: insn.def. */
 #ifndef BYTECODE_INSN_H_
 #define BYTECODE_INSN_H_
 
@@ -18,7 +18,7 @@ typedef enum insn_id {
  *   BANK     R: its words name registers of references, S: of scalars, N: no registers
  *   ABSENCE  GIVEN, or OPTIONAL: `_` (MODULE_ABSENT) may stand for a register that is not given
  *   FLAG     PLAIN, or FLAGGED: a word is register | reads << 24 (INSN_REGISTER, INSN_READS)
- * A switch over roles without a default expands the lists whose roles it has nothing to do for. */
+ * A switch over roles without a default expands the lists of the roles that it ignores. */
 #define INSN_DEFINING_ROLES(X) \
   X(RD_SHAPED, R, GIVEN, PLAIN, "defines r: extents known, no memory") \
   X(RD_STORED, R, GIVEN, PLAIN, "defines r: a tensor with memory") \
@@ -69,7 +69,7 @@ typedef enum insn_id {
   X(EPOCH, N, GIVEN, PLAIN, "an epoch")
 #define INSN_REGISTER_ROLES(X) INSN_DEFINING_ROLES(X) INSN_CHANGING_ROLES(X) INSN_READING_ROLES(X)
 #define INSN_ROLE_LIST(X) INSN_REGISTER_ROLES(X) INSN_NAMING_ROLES(X)
-/* For switches: the cases of a list. */
+/* Expands a list to the cases of a switch. */
 #define INSN_ROLE_CASE(role, ...) case INSN_ROLE_##role:
 
 typedef enum insn_role {
@@ -102,7 +102,7 @@ typedef enum insn_flow {
   INSN_FLOW_RETURN,
   INSN_FLOW_FAIL
 } insn_flow;
-/* Sets of places, of the single ones O, S and R. */
+/* Sets of places: unions of O, S and R. */
 typedef enum insn_places {
   INSN_PLACES_O = 1, /* outside of epochs */
   INSN_PLACES_S = 2, /* in a shape section */
@@ -134,7 +134,7 @@ typedef struct insn_info {
 
 extern const insn_info insn_table[INSN_COUNT];
 
-/* Of the instruction that begins at a word. */
+/* The id and length of the instruction that begins at a word, and the word after it. */
 static inline insn_id insn_id_at(const uint32_t *w) { return (insn_id)(w[0] & 0xffff); }
 static inline uint32_t insn_length_at(const uint32_t *w) { return w[0] >> 16; }
 static inline const uint32_t *insn_next(const uint32_t *w) { return w + insn_length_at(w); }
@@ -152,8 +152,8 @@ typedef struct insn {
   insn_operand operands[INSN_MAX_OPERANDS];
 } insn;
 
-/* Decodes the instruction at `pc` of n_code words: false when the opcode is unknown or anything reaches past the end or
- * the stated length is not exactly what the operands take. Checks nothing else. */
+/* Decodes the instruction at `pc` of n_code words: false if the opcode is unknown, the instruction reaches past the
+ * end, or its stated length is not the length of its operands. Checks nothing else. */
 bool insn_decode(const uint32_t *code, uint32_t n_code, uint32_t pc, insn *out_insn);
 static inline int64_t insn_long(const insn_operand *o) { return (int64_t)((uint64_t)o->words[1] << 32 | o->words[0]); }
 /* The number of the operand that the table calls `name`; -1: the instruction has none. */

@@ -1,9 +1,8 @@
-/* A module in memory: what the assembler and the compiler build, the writer writes, and the loader gives after
- * verification.
+/* A module in memory: built by the assembler and the compiler, written by the writer, opened by the loader.
+ * Instructions: insn.h.
  *
- * A built module owns its parts (module_open .. module_close); a loaded one borrows strings, code and constants from
- * the mapped bytes. Either way the struct is the same and read-only to the rest of Reed. The file format is described
- * in docs/module.md. */
+ * A loaded module borrows strings, code and constants from the file's bytes and is closed with module_close
+ * (loader/loader.h). The struct is read-only to the rest of Reed. The file format is described in docs/module.md. */
 #ifndef BYTECODE_MODULE_H_
 #define BYTECODE_MODULE_H_
 
@@ -19,14 +18,14 @@
 #define MODULE_MAX_REGISTERS (1 << 20)
 #define MODULE_ABSENT 0xffffffu /* register number of an absent optional operand */
 
-/* What a parameter, result or assertion expects. kind OBJECT: ADT, closure, sequence or anything else. */
+/* The type of a parameter, result or assertion. object: ADT, closure, sequence, or a value of any kind. */
 typedef struct module_type {
   bool object;
   reed_dtype dtype;            /* REED_NONE: any */
   int32_t rank;                /* -1: any */
   int64_t dims[REED_MAX_RANK]; /* >= 0 fixed; < 0: symbol, string index ~dims[i] (an empty string: unknown) */
   uint32_t name;               /* string: what messages call it, e.g. the model input's name */
-  int32_t device;              /* where a parameter of this type lives */
+  int32_t device;              /* module device of a parameter of this type */
 } module_type;
 
 typedef struct module_function {
@@ -38,7 +37,7 @@ typedef struct module_function {
   const uint32_t *result_types; /* n_r_results type indices */
 } module_function;
 
-/* One call of an operator: what `shape` and `invoke` name. */
+/* A call site, named by `shape` and `invoke`: an operator with its attributes and node name. */
 typedef struct module_site {
   uint32_t domain, op; /* strings */
   uint32_t node;       /* string: the ONNX node's name */
@@ -53,8 +52,8 @@ typedef struct module_constant {
   reed_desc desc;
   const void *data;  /* 64-byte aligned, desc_bytes long */
   uint32_t name;     /* string */
-  module_make *make; /* of a module that is being built: puts the elements where it is told, from data; NULL: data are
-                        the elements */
+  module_make *make; /* of a module that is being built: makes the elements from data when the module is written; NULL:
+                        data are the elements */
 } module_constant;
 
 typedef struct module_epoch {
@@ -88,9 +87,9 @@ typedef struct module {
   size_t n_debug;
   uint32_t *inputs, *outputs; /* the model's: type indices (names inside); as many as main's params and results */
   const char *model_name, *producer, *producer_version;
-  const char *target; /* what it was compiled for (ops/capability.h); "" where that is not known */
+  const char *target; /* the capabilities it was compiled for (ops/capability.h); "": not known */
   int32_t n_devices;  /* 1: host only; n: n - 1 accelerators, at most MODULE_MAX_DEVICES */
-  void *owner;        /* what the strings, code and constants live in; released by module_close */
+  void *owner;        /* the memory of strings, code and constants; released by module_close */
 } module;
 
 /* ---- building (compiler, assembler) ---- */
@@ -104,8 +103,8 @@ uint32_t module_add_string(module_builder *b, const char *text);
 uint32_t module_add_type(module_builder *b, const module_type *type);
 /* keeps `data` borrowed until finish when borrow is true */
 uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const void *data, const char *name, bool borrow);
-/* One whose elements are made when the module is written; `data`, what they are made of, is borrowed until then. Never
- * found equal to another. */
+/* Adds a constant whose elements `make` makes from `data` when the module is written; `data` is borrowed until then.
+ * Never deduplicated. */
 uint32_t module_add_made_constant(module_builder *b, const reed_desc *desc, module_make *make, const void *data,
                                   const char *name);
 uint32_t module_add_site(module_builder *b, const char *domain, const char *op, const char *node,
@@ -124,7 +123,8 @@ void module_set_names(module_builder *b, const char *model_name, const char *pro
                       int32_t n_devices);
 void module_set_target(module_builder *b, const char *target);
 
-/* Emission, one call an operand, in the order of insn.def; whole instructions, operands by name: bytecode/emit.h. */
+/* Emission of one instruction: emit_begin, one call per operand in the order of insn.def, emit_end. Whole instructions
+ * with operands by name: bytecode/emit.h. */
 void emit_begin(module_builder *b, int insn /* INSN_... */, const char *node /* debug: ONNX node name or NULL */);
 void emit_u32(module_builder *b, uint32_t operand); /* register, index, label, device, reason ... */
 void emit_i64(module_builder *b, int64_t operand);
@@ -136,11 +136,11 @@ void emit_bind_label(module_builder *b, uint32_t label); /* at the next instruct
 /* The finished module as file bytes (mem_free'd by the caller). Labels bound, epochs collected. */
 reed_status module_builder_finish(module_builder *b, void **out_bytes, size_t *out_n_bytes,
                                   reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* The same into a sink. */
+/* Writes the same bytes into a sink. */
 reed_status module_builder_finish_to(module_builder *b, const reed_module_sink *sink,
                                      reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
-/* A sink that keeps the bytes (mem_free'd by whoever takes them from here). */
+/* A sink that keeps the bytes in memory; the taker frees them with mem_free. */
 typedef struct module_memory {
   char *bytes;
   size_t n, capacity;

@@ -41,7 +41,7 @@
 #undef LONG
 #undef LIST
 
-/* The registers that share memory, or may: of an instruction whose SHARES is REFERENCE, MEMORY or DEVICE. */
+/* The two registers that share memory, or may, after an instruction whose SHARES is REFERENCE, MEMORY or DEVICE. */
 typedef struct insn_sharing {
   uint32_t dst, src;
 } insn_sharing;

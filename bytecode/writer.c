@@ -1,8 +1,8 @@
-/* Module -> file bytes. The order of everything follows from the module alone: no time, no addresses, no padding that
- * is not zero.
+/* Module -> file bytes. The bytes depend on the module alone: no time, no addresses, all padding zero. Reading them:
+ * loader/.
  *
- * Sections are put together in memory but for DATA, which is all constants: a list says where they are, and they are
- * read once, on their way out. */
+ * Sections are built in memory, except DATA with the constants: a list holds their places, and they are read once,
+ * while they are written. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@
 /* One growing section. */
 typedef text_buffer section;
 
-/* A part of DATA: borrowed bytes, or what makes them, and where they lie in it. What is between two is zero. */
+/* A part of DATA: borrowed bytes, or the function that makes them, and their offset. Bytes between two parts are zero.
+ */
 typedef struct piece {
   uint64_t at;
   const void *data;
@@ -35,7 +36,7 @@ static void put(section *s, const void *bytes, size_t n) { text_append_bytes(s, 
 
 static uint64_t align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) / alignment * alignment; }
 
-/* Notes aligned data that stays where it is until the module has been written, returns where it lies. */
+/* Adds aligned data to DATA and returns its offset. The data is borrowed until the module has been written. */
 static uint64_t put_made_data(writer *w, module_make *make, const void *data, size_t n, size_t alignment) {
   uint64_t at = align_up(w->n_data, alignment);
   if (n && !VEC_PUSH(&w->data, ((piece){at, data, n, make}))) w->failed = true;
@@ -105,7 +106,7 @@ static int compare_text(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The number of a string that the module has: they are in ascending order. */
+/* The number of a string of the module, by binary search: strings are in ascending order. */
 static uint32_t string_number(const module *m, const char *text) {
   const char **found = bsearch(&text, m->strings, m->n_strings, sizeof *m->strings, compare_text);
   return found ? (uint32_t)(found - m->strings) : 0;
@@ -202,7 +203,7 @@ static void put_sites(writer *w, const module *m) {
   }
 }
 
-/* Nothing where nothing is known. */
+/* Leaves the section empty if no site has dtypes. */
 static void put_site_dtypes(writer *w, const module *m) {
   static const uint8_t unknown[2 * REED_MAX_OPERANDS];
   bool known = false;
@@ -230,7 +231,7 @@ static void put_constants(writer *w, const module *m) {
 
 /* ---- the file ---- */
 
-/* Bytes on their way out: a block is written, and added to the checksum, when it is full. */
+/* The output: collects bytes into a block, which is written and added to the checksum when it is full. */
 typedef struct stream {
   char *block;
   size_t n;              /* in the block */
@@ -285,7 +286,7 @@ static void stream_data(stream *s, const writer *w) {
   stream_put(s, NULL, begin + w->n_data - s->at);
 }
 
-/* Header and table of contents, the sections, and the checksum of it all. */
+/* Writes header, table of contents, sections and the checksum of all these bytes. */
 static void stream_file(stream *s, const writer *w, const format_header *header, const format_section *toc) {
   stream_put(s, header, sizeof *header);
   stream_put(s, toc, FORMAT_N_SECTIONS * sizeof *toc);
@@ -299,7 +300,7 @@ static void stream_file(stream *s, const writer *w, const format_header *header,
   if (s->status == REED_OK) s->status = s->sink->write(s->sink->context, &trailer, sizeof trailer);
 }
 
-/* A module that was read keeps its minor version, because the rules of later ones may not hold of it. */
+/* A loaded module keeps its minor version, because it may break rules of later ones. */
 static reed_status write_file(const writer *w, uint16_t minor, const reed_module_sink *sink,
                               reed_diagnosis *diagnosis) {
   static const bool required[FORMAT_SECTION_END] = {
