@@ -1,4 +1,4 @@
-/* Extents, sizes and attribute lists (desc.h). */
+/* Extents, sizes, attribute lists and their texts (desc.h). */
 #include "base/desc.h"
 
 #include <stdio.h>

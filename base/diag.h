@@ -1,4 +1,5 @@
-/* Diagnosis: what went wrong and where, in one struct of fixed size, so that saying "out of memory" needs none.
+/* Diagnosis: the message and the place of a failure, in one struct of fixed size, so that reporting "out of memory"
+ * needs no memory. Records of failed kernels: ops/fault.h.
  *
  * Built once, at the fault; callers further up only add the place (function, pc, node) where it is still missing. */
 #ifndef BASE_DIAG_H_
@@ -16,7 +17,7 @@ struct reed_diagnosis {
   char input[128];
 };
 
-/* Says `status` with the formatted message, forgetting what was said before, and returns it. `diagnosis` may be NULL.
+/* Replaces the diagnosis by `status` and the formatted message, and returns `status`. `diagnosis` may be NULL.
  */
 reed_status diag_fail(reed_diagnosis *diagnosis, reed_status status, const char *format, ...)
     REED_PRINTF(3, 4) REED_MUST_CHECK;

@@ -21,7 +21,7 @@ static void libc_release(void *context, void *block) {
   free(block);
 }
 
-/* The hook's own address as its context says that the allocator is the C library's. */
+/* The C library's allocator, recognised by the hook's own address as its context. */
 #define LIBC_ALLOCATOR \
   { libc_allocate, libc_resize, libc_release, &reed_allocator_hook }
 

@@ -1,13 +1,15 @@
-/* The host allocator hook's one variable, and what depends on whose allocator it is.
+/* The variable of the host allocator hook, and trimming, which works only with the C library's allocator. Allocation
+ * functions: mem.h.
  *
  * A program may hold several copies of base/ (libreed, libreed-compiler, the `vm` command), all of which use one
- * variable: the first in the order of linking. So nothing here compares addresses of a copy's own functions. */
+ * variable: the first in the order of linking. So code must not compare the hook with the addresses of a copy's own
+ * functions. */
 #ifndef BASE_HOOK_H_
 #define BASE_HOOK_H_
 
 #include "reed/memory.h"
 
-/* Every allocation goes through the hook. Exported, so that all copies of base/ share one. */
+/* The hook, through which every allocation goes. Exported, so that all copies of base/ share one variable. */
 extern REED_API reed_allocator reed_allocator_hook;
 
 /* Returns unused pages between blocks of the C library's heap to the system; does nothing where the program has an

@@ -1,4 +1,4 @@
-/* The heap (mem.h): sizes are checked, alignment is added, and the allocator hook does the rest. */
+/* The heap (mem.h): checks sizes and adds alignment; the allocator hook allocates. */
 #include "base/mem.h"
 
 #include <string.h>

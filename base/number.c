@@ -1,4 +1,4 @@
-/* Floats as text, bit for bit and independent of the locale. */
+/* Floats to text and back, bit for bit and independent of the locale (number.h). */
 #include "base/number.h"
 
 #include <inttypes.h>
@@ -70,7 +70,7 @@ int number_digits(reed_dtype dtype) {
   switch (dtype) {
     case REED_F64: return 17;
     case REED_F32:
-    case REED_F16: /* an f16 or bf16 is a float, and read back through the same */
+    case REED_F16: /* f16 and bf16 are written and read back as f32 */
     case REED_BF16: return 9;
     case REED_NONE:
     case REED_I8:

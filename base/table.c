@@ -1,4 +1,4 @@
-/* Hash tables of item numbers (table.h). */
+/* Hash tables of item numbers (table.h): open addressing, growth and removal. */
 #include "base/table.h"
 
 #include "base/mem.h"

@@ -1,5 +1,5 @@
-/* A hash table of item numbers. The items themselves lie in an array of the caller's, who says which of them equals a
- * wanted one.
+/* A hash table of item numbers. The items themselves lie in an array of the caller; the caller's table_same compares an
+ * item with a wanted one.
  *
  * Open addressing with linear probing, at most three quarters full; removal moves later items up, so that no slot is
  * ever a tombstone. */
@@ -32,7 +32,7 @@ uint32_t table_find(const table *t, uint64_t hash, table_same *same, const void 
 bool table_reserve(table *t, size_t n);
 /* Adds an item that is not in the table; false: no memory, which cannot be after table_reserve. */
 bool table_add(table *t, uint64_t hash, uint32_t item);
-/* Takes an item out that was added with that hash. */
+/* Removes an item that was added with the hash. */
 void table_remove(table *t, uint64_t hash, uint32_t item);
 void table_fini(table *t);
 

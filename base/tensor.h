@@ -1,15 +1,15 @@
-/* Tensors as the interpreter holds them: a descriptor in place plus where the bytes are. Dense, row-major, on one
- * device.
+/* Tensors as the interpreter holds them: a descriptor and the address of the elements. Dense, row-major, on one device.
+ * The API's tensor: vm/tensor.h.
  *
  * Storage is a counted block of one device's memory. Constants, arena tensors and callers' memory have no storage of
- * their own: `data` is borrowed and whoever made the tensor keeps it alive. */
+ * their own: `data` is borrowed, and the maker of the tensor keeps the memory alive. */
 #ifndef BASE_TENSOR_H_
 #define BASE_TENSOR_H_
 
 #include "base/desc.h"
 
-/* Counted block; `release` gives it back to whoever made it (pool, memo, caller) when the last reference goes. Counts
- * are atomic: outputs leave their session. */
+/* Counted block; `release` gives the block back to its maker (pool, memo, caller) when the last reference is dropped.
+ * Counts are atomic, because outputs leave their session. */
 typedef struct storage {
   int32_t n_references;
   int32_t device;

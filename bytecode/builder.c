@@ -15,8 +15,8 @@
 #include "bytecode/operands.h"
 
 #define HASHED_BYTES \
-  ((int64_t)64 << 10) /* bytes of a constant that are hashed: different weights differ early, and the weights of a \
-                         mapped file should be read once */
+  ((int64_t)64 \
+   << 10) /* of a constant: different weights differ early, and those of a mapped file should be read once */
 
 void builder_misuse(module_builder *b, const char *format, ...) {
   if (b->status != REED_OK) return;

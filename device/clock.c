@@ -1,4 +1,4 @@
-/* The clock of spans; also in every module. */
+/* The clock of profiles (clock_now_ns). Every device module links its own copy. */
 #include <uv.h>
 
 #include "device/device.h"

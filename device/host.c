@@ -1,5 +1,5 @@
-/* The host as a device: plain memory through the allocator hook, and work that is done when the call returns. A failure
- * is therefore the call's own result; queues, events and synchronize have nothing to do. */
+/* The host as a device: memory through the allocator hook, and work that is done when the call returns. So the call
+ * itself returns a failure, and queues, events and synchronize do nothing. Kernels of the host: kernels/. */
 #include "device/host.h"
 
 #include <assert.h>
@@ -11,8 +11,10 @@
 #include "ops/kernel.h"
 
 enum {
-  ROOM_FROM_BYTES = 4 << 20, /* a block from this size on, which the system gives page by page as it is used, .. */
-  ROOM_SHARE = 4,            /* .. may grow by this part of itself: what is not used takes addresses only */
+  ROOM_FROM_BYTES =
+      4
+      << 20, /* a block from this size on gets room to grow, because the system gives its pages only as they are used */
+  ROOM_SHARE = 4, /* room as a part of the block: unused room takes addresses only */
 };
 
 typedef struct host_device {
@@ -20,7 +22,7 @@ typedef struct host_device {
   device_figures figures;
 } host_device;
 
-/* In front of every block, so that release knows its size. One alignment unit, to keep the block aligned. */
+/* Lies before every block, so that release knows its size. One alignment unit long, so that the block is aligned. */
 typedef struct block_header {
   _Alignas(64) int64_t bytes;
   int64_t capacity;

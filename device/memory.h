@@ -1,4 +1,5 @@
-/* The figures of a device's memory that lies in the host's; any thread. */
+/* Figures of the memory of a device that lives in the host's memory (host, sim); any thread. Allocation itself: host.c,
+ * sim/. */
 #ifndef DEVICE_MEMORY_H_
 #define DEVICE_MEMORY_H_
 
@@ -11,13 +12,13 @@ typedef struct device_figures {
   _Atomic int64_t live_bytes, peak_bytes, n_allocations;
 } device_figures;
 
-/* Whether the machine could hold such a block at all. Systems promise more than they have: a block beyond all memory
- * would be given and its use would end the process. */
+/* True if the machine's memory could hold a block of this size. Checked because the system overcommits: it would grant
+ * a larger block and kill the process at its first use. */
 static inline bool figures_hold(const device_figures *figures, int64_t bytes) {
   return figures->total_bytes == 0 || bytes <= figures->total_bytes;
 }
 
-/* `bytes` more are in use; fewer where negative. */
+/* Counts `bytes` more in use; fewer if negative. */
 static inline void figures_grow(device_figures *figures, int64_t bytes) {
   int64_t live = atomic_fetch_add(&figures->live_bytes, bytes) + bytes, peak = atomic_load(&figures->peak_bytes);
   while (peak < live && !atomic_compare_exchange_weak(&figures->peak_bytes, &peak, live)) continue;
@@ -35,7 +36,7 @@ static inline void figures_read(device_figures *figures, device_memory *out_memo
                                 .n_allocations = atomic_load(&figures->n_allocations)};
 }
 
-/* ERROR_MEMORY: what was asked of which device, what is in use, what there is. */
+/* Returns ERROR_MEMORY with the device, the bytes asked for, those in use and the total. */
 REED_MUST_CHECK static inline reed_status figures_refuse(device_figures *figures, const char *device_name,
                                                          int64_t bytes, reed_diagnosis *diagnosis) {
   return diag_fail(diagnosis, REED_ERROR_MEMORY,

@@ -1,5 +1,5 @@
-/* Loadable devices: finding a module's file, and refusing what is not of this version. Modules stay loaded for the life
- * of the process: threads of theirs may outlive the last device. */
+/* Loadable devices: finds and loads a module's file, refuses a module of another version. Modules stay loaded for the
+ * life of the process, because their threads may outlive the last device. Opening devices by name: open.c. */
 #include "device/module.h"
 
 #include <dlfcn.h>
@@ -7,7 +7,8 @@
 #include <string.h>
 #include <uv.h>
 
-/* The file of a kind: a path as it is, a name beside the object that this code lies in. False: too long. */
+/* The file of a kind: a path is taken as it is; a name is looked up in the folder of the library that holds this code.
+ * False: the path is too long. */
 static bool file_of(const char *kind, char *out_path, size_t capacity) {
   if (strchr(kind, '/')) return (size_t)snprintf(out_path, capacity, "%s", kind) < capacity;
   Dl_info here;
@@ -29,8 +30,8 @@ bool device_module_present(const char *kind) {
   return file_of(kind, path, sizeof path) && is_file(path);
 }
 
-/* Loads the file; a name that is not beside the library is left to the loader's own path (an executable that has these
- * rooms linked in is built elsewhere than the modules). */
+/* Loads the file of a kind. A name without a file beside the library is left to the dynamic loader's search path,
+ * because an executable that links these rooms lies in another folder than the modules. */
 static reed_status load(const char *kind, uv_lib_t *out_library, reed_diagnosis *diagnosis) {
   char path[1024];
   bool named = !strchr(kind, '/');

@@ -1,8 +1,9 @@
-/* What a loadable device gives. A module exports one function, reed_device_module, and imports nothing of libreed: what
- * it needs of the process comes as `device_services`. It may link base/ and whatever it computes with.
+/* The interface between libreed and a loadable device. A module exports one function, reed_device_module, and imports
+ * nothing of libreed: `device_services` passes it the process's functions. A module may link base/ and the libraries it
+ * computes with.
  *
- * A module is of the same version as the library that loads it, or refused: the structs in device/device.h,
- * reed/operator.h and here are shared by layout. device_module and its first two fields never change. */
+ * A module of another version than the library is refused, because the structs in device/device.h, reed/operator.h and
+ * this file are shared by layout. device_module and its first two fields never change. */
 #ifndef DEVICE_MODULE_H_
 #define DEVICE_MODULE_H_
 
@@ -15,7 +16,7 @@
 
 typedef struct device_services {
   const reed_allocator *allocator; /* the hook in force, which may change while nothing is open */
-  /* The host's kernel for an operator: what a simulated device runs. */
+  /* The host's kernel for an operator, which a simulated device runs. */
   reed_kernel_prepare_fn (*host_kernel)(const reed_op *op);
 } device_services;
 
@@ -23,7 +24,8 @@ typedef struct device_module {
   int32_t contract;    /* DEVICE_CONTRACT */
   const char *version; /* REED_DEVICE_VERSION, which the build defines: the project's version */
   const char *name;    /* "sim" */
-  /* Device number `index`; options: the text behind '?', "" where there is none. Services live as long as the process.
+  /* Opens device number `index`. options: the text after '?', "" if the name has none. Services live as long as the
+   * process.
    */
   reed_status (*open)(const device_services *services, int32_t index, const char *options, device **out_device,
                       reed_diagnosis *diagnosis);
@@ -34,7 +36,7 @@ typedef const device_module *(*device_module_fn)(void);
 /* The module of that kind, loaded on the first call and never unloaded. `kind`: a name or a path. ERROR_DEVICE. */
 reed_status device_module_find(const char *kind, const device_module **out_module,
                                reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Whether the module's file is beside the library. */
+/* True if the module's file lies beside the library. */
 bool device_module_present(const char *kind);
 
 #endif

@@ -1,6 +1,6 @@
-/* Graphs of the simulated accelerator: launches and copies within the device, noted once and replayed. What a graph
- * must not do is refused where it is done, and makes end_record fail; a replay checks that every block that was named
- * when the graph was recorded is still there and still the same one. */
+/* Graphs of the simulated accelerator: launches and copies within the device, noted once and replayed. A call that a
+ * graph does not allow is refused and makes end_record fail. A replay checks that every block named in the recording
+ * still exists and is the same block. Running the work: perform.c. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -50,8 +50,8 @@ work *sim_graph_work(device_graph *graph, work_kind kind, size_t extra_bytes, vo
   return &made->work;
 }
 
-/* Notes the block of a pointer that recorded work names; host memory, which only a kernel's unread operand may be, is
- * left out. */
+/* Notes the block of a pointer that recorded work names. A pointer to host memory is left out: only an operand that the
+ * kernel does not read can have one. */
 static bool note_block(sim_device *self, device_graph *graph, const void *pointer) {
   const sim_block *block = pointer ? sim_pages_find(&self->pages, pointer) : NULL;
   return !block || VEC_PUSH(&graph->blocks, ((graph_block){block->data, block->serial}));

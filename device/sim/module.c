@@ -1,6 +1,6 @@
-/* The simulated accelerator as a loadable module. What it is for: a missing copy is a crash, a missing synchronisation,
- * event or slot kept alive a wrong result, and any call can be made to fail, on every machine. Memory through the hook
- * of the process that loaded it. */
+/* The simulated accelerator as a loadable module. Its purpose is to show errors of the run loop on every machine: a
+ * missing copy is a crash; a missing synchronisation or event, or a slot freed too early, is a wrong result; any call
+ * can be made to fail. Memory comes through the allocator hook of the loading process. */
 #include "device/module.h"
 
 #include "device/sim/state.h"

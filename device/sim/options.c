@@ -22,7 +22,7 @@ static int64_t *option_of(sim_options *options, const char *key, size_t n) {
   return NULL;
 }
 
-/* An option for the list of capabilities: whoever asks for the list reads its words. */
+/* True for an option of the list of capabilities, whose text is checked when the list is read. */
 static bool is_list(const char *option) {
   return strncmp(option, "lacks=", 6) == 0 || strncmp(option, "only=", 5) == 0;
 }

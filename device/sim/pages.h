@@ -1,8 +1,8 @@
 /* Memory of the simulated accelerator: whole pages of their own per block, closed (PROT_NONE) except while the device
  * works on them, or (pinned host memory) open for good. New pages are poisoned, released ones are unmapped.
  *
- * The table of blocks is ordered by address and locked: any thread adds and asks, whoever a block belongs to removes
- * it. A block stays where it is, so one that was found may be used without the lock until it is removed. */
+ * The table of blocks is ordered by address and locked. Any thread may add and find blocks; the owner of a block
+ * removes it. A block's record does not move, so it may be used without the lock until it is removed. */
 #ifndef DEVICE_SIM_PAGES_H_
 #define DEVICE_SIM_PAGES_H_
 
@@ -20,7 +20,7 @@ typedef struct sim_block {
   int64_t bytes;   /* as asked for; grows */
   size_t mapped;   /* whole pages, at least one, that `bytes` needs */
   size_t reserved; /* of addresses */
-  uint64_t serial; /* of this block among all that ever were: tells it from a later one at the same address */
+  uint64_t serial; /* number of the block among all ever made, which tells it from a later block at the same address */
   bool always;     /* open for good */
   bool open;       /* the device's thread only, as the two below */
   size_t n_open;   /* bytes that are open */
@@ -32,7 +32,7 @@ typedef struct sim_pages {
   VEC_OF(sim_block *) blocks; /* by address */
   size_t page_bytes;
   uint64_t n_serials;
-  char *nowhere; /* one page that is never opened: what a kernel gets for an operand that is not this device's memory */
+  char *nowhere; /* one page that is never opened: given to a kernel for an operand outside this device's memory */
 } sim_pages;
 
 /* ERROR_MEMORY; on error nothing is left behind. */
@@ -44,18 +44,18 @@ void sim_pages_fini(sim_pages *pages);
  * for room_bytes. ERROR_MEMORY leaves the table as it was. */
 reed_status sim_pages_add(sim_pages *pages, int64_t bytes, int64_t room_bytes, bool always,
                           sim_block *block) REED_MUST_CHECK;
-/* More bytes at the same place, the new ones poisoned; false: no room, nothing has changed. */
+/* Grows the block in place; new bytes are poisoned. False: no room, nothing has changed. */
 bool sim_pages_grow(sim_pages *pages, sim_block *block, int64_t bytes);
 /* Takes the block out of the table and unmaps it. */
 void sim_pages_remove(sim_pages *pages, sim_block *block);
 
 /* The first block of the table; NULL when it is empty. */
 sim_block *sim_pages_first(sim_pages *pages);
-/* The block that `pointer` points into, or just behind (a tensor without elements may lie there); NULL: not memory of
- * this device. */
+/* The block that `pointer` points into, or to the end of (a tensor without elements may begin there); NULL: not memory
+ * of this device. */
 sim_block *sim_pages_find(sim_pages *pages, const void *pointer);
 
-/* Opens the block, unless it is open, and puts it in front of the list *opened. False: the system refused. */
+/* Opens the block, unless it is open, and puts it first in the list *opened. False: the system refused. */
 bool sim_pages_open(sim_pages *pages, sim_block *block, sim_block **opened);
 /* Closes all blocks of the list and empties it. */
 void sim_pages_close(sim_block **opened);

@@ -1,6 +1,6 @@
-/* The device's thread: chooses among the queues what runs next, and does it. While one piece of work is done only the
- * blocks that it names are open. After a failure a queue leaves out copies and launches until synchronize has reported
- * it, and so does a queue that waits for an event behind the failure. */
+/* The device's thread: chooses the queue whose work runs next, and runs that work. While it runs, only the blocks that
+ * the work names are open. After a failure a queue leaves out copies and launches until synchronize has reported the
+ * failure; so does a queue that waits for an event recorded after it. Enqueuing: queue.c. */
 #include <omp.h>
 #include <stddef.h>
 #include <string.h>
@@ -42,8 +42,8 @@ static reed_status perform_copy(sim_queue *queue, const work *w, sim_block **ope
   return REED_OK;
 }
 
-/* An input that is not this device's memory is one whose value the kernel got on the host when it was prepared; should
- * it read that pointer all the same, it must not find anything. */
+/* Runs a launch. An input outside this device's memory is one whose elements the kernel got on the host when it was
+ * prepared; its pointer is replaced by a closed page, so that a read of it crashes. */
 static reed_status perform_launch(sim_queue *queue, work *w, sim_block **opened) {
   sim_device *self = sim_of(&queue->base);
   reed_status status = REED_OK;
@@ -80,7 +80,7 @@ static reed_status perform_launch(sim_queue *queue, work *w, sim_block **opened)
   return status;
 }
 
-/* A launch, a copy or poison, from a queue or a graph. */
+/* Runs a launch, a copy or poison, from a queue or a graph. */
 static void perform_one(sim_queue *queue, work *w) {
   sim_block *opened = NULL;
   device_span span = {.begin_ns = clock_now_ns()};
@@ -111,7 +111,7 @@ static uint64_t random_next(sim_device *self) {
   return x ^ (x >> 31);
 }
 
-/* The queue whose first work runs next; NULL: none may. Under the lock. */
+/* The queue whose first work runs next; NULL: no queue may run. Called under the lock. */
 static sim_queue *choose(sim_device *self) {
   sim_queue *chosen = NULL;
   uint64_t n = 0;

@@ -1,4 +1,4 @@
-/* The host's side of a simulated accelerator's queues: work is enqueued here and done in perform.c. */
+/* The host's side of a simulated accelerator's queues: enqueues work, which perform.c runs. Graphs: graph.c. */
 #include <assert.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 reed_status sim_queue_open(device *base, device_queue_kind kind, int n_threads, device_queue **out_queue,
                            reed_diagnosis *diagnosis) {
   sim_device *self = (sim_device *)base;
-  (void)kind; /* one thread does all work; what runs when is the options' business */
+  (void)kind; /* one thread does all work; the options decide the order */
   sim_queue *queue = mem_calloc(1, sizeof *queue);
   if (!queue) return diag_no_memory(diagnosis, "a queue of device 'sim'");
   queue->base.device = base;
@@ -72,7 +72,8 @@ static reed_status no_memory(const sim_queue *queue, reed_diagnosis *diagnosis) 
                    queue->base.device->name);
 }
 
-/* A source on the host that is not pinned is copied aside now; all others are read when the copy runs. */
+/* Enqueues a copy. A host source that is not pinned is copied to the tape at once; other sources are read when the copy
+ * runs. */
 static reed_status enqueue_copy(device_queue *base, work_kind kind, void *target, const void *source, int64_t bytes,
                                 device_span *span, reed_diagnosis *diagnosis) {
   sim_queue *queue = (sim_queue *)base;

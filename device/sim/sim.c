@@ -6,7 +6,8 @@
 #include "base/mem.h"
 #include "ops/kernel.h"
 
-/* A graph must not change memory while it is recorded. */
+/* False, and the graph spoilt, if the calling thread is recording a graph, because memory must not change during a
+ * recording. */
 static bool may_change_memory(sim_device *self, const char *what) {
   device_graph *graph = sim_graph_recording(self);
   if (graph) sim_graph_spoil(graph, what);

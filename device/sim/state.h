@@ -13,16 +13,16 @@
 #include "device/sim/pages.h"
 #include "device/sim/tape.h"
 
-/* What a name says behind '?': KEY=NUMBER[&KEY=NUMBER]..., lacks=LIST, only=LIST. */
+/* The options after '?' in a name: KEY=NUMBER[&KEY=NUMBER]..., lacks=LIST, only=LIST. */
 typedef struct sim_options {
   /* The n-th call (counting from 1) of that kind fails; 0: never. A failing launch or copy is reported by synchronize,
    * as on real hardware. */
   int64_t fail_allocation, fail_copy, fail_launch;
-  int64_t seed; /* 0: queues run in the order of the calls; else whatever may run runs in an order that it chooses */
-  int64_t delay_us; /* most that a copy or launch is put off */
+  int64_t seed;     /* 0: queues run in the order of the calls; else the seed chooses among the work that may run */
+  int64_t delay_us; /* the longest delay of a copy or launch */
   int64_t late;     /* 1: nothing runs until a host thread waits for it */
   int64_t poison;   /* 1: memory that sessions hand out or take back is overwritten */
-  const char *text; /* the whole: of it, lacks= and only= say what the device can run (ops/capability.h) */
+  const char *text; /* all options as text; lacks= and only= in it give the list of capabilities (ops/capability.h) */
 } sim_options;
 
 typedef enum work_kind {
@@ -40,7 +40,7 @@ typedef enum work_kind {
 struct device_event {
   uint64_t n_recorded; /* the host's */
   uint64_t n_done;     /* under the device's lock */
-  bool failed;         /* what was recorded last stands behind a failure */
+  bool failed;         /* the latest record came after a failure */
 };
 
 typedef struct work {
@@ -85,7 +85,7 @@ struct device_graph {
   uv_thread_t thread; /* that records */
   graph_work *first, **last;
   VEC_OF(graph_block) blocks;
-  const char *spoilt; /* what was done that a graph must not do */
+  const char *spoilt; /* the first call that a graph does not allow */
   bool failed;        /* no memory to note something */
 };
 
@@ -106,7 +106,7 @@ typedef struct sim_queue {
   work *head, *tail;
   int64_t n_pending; /* enqueued and not yet done */
   /* The device's thread's while work is pending, the host's otherwise. */
-  bool skipping;      /* behind a failure, of this queue or of one it waited for */
+  bool skipping;      /* after a failure of this queue or of one it waited for */
   reed_status status; /* first failure since the last synchronize */
   device_error error;
   reed_diagnosis fault;
@@ -115,7 +115,7 @@ typedef struct sim_queue {
 typedef struct sim_device {
   device base;
   sim_options options;
-  char *target; /* "sim", or with what it lacks: "sim?lacks=Conv" */
+  char *target; /* the list of capabilities: "sim", or "sim?lacks=Conv" */
   reed_kernel_prepare_fn (*host_kernel)(const reed_op *op);
   device_figures figures;
   _Atomic int64_t n_copies, n_launches, n_allocations, pinned_bytes, n_unpinned_copies;
@@ -131,7 +131,7 @@ typedef struct sim_device {
 
 static inline sim_device *sim_of(const device_queue *queue) { return (sim_device *)queue->device; }
 
-/* options.c: ERROR_DEVICE names what it does not know. */
+/* options.c: ERROR_DEVICE names the unknown option. */
 reed_status sim_options_read(const char *text, sim_options *out_options, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* The device's list of capabilities in words, of the heap; NULL: no memory. */
@@ -147,9 +147,9 @@ void sim_thread(void *device);
 /* work.c */
 /* Puts work at the queue's end; wakes the device. */
 void sim_enqueue(sim_queue *queue, work *w);
-/* A record with `extra_bytes` (64-byte aligned) behind it; NULL: no memory. */
+/* A record of work followed by `extra_bytes` (64-byte aligned); NULL: no memory. */
 work *sim_work_open(sim_queue *queue, work_kind kind, size_t extra_bytes, device_span *span, void **out_extra);
-/* Until nothing is pending on the queue; its records go. */
+/* Waits until the queue has no pending work, then frees its records. */
 void sim_wait(sim_queue *queue);
 
 /* queue.c */
@@ -180,7 +180,7 @@ reed_status sim_replay(device_queue *queue, device_graph *graph, reed_diagnosis 
 void sim_drop(device *self, device_graph *graph);
 /* A record of work in the graph being recorded; NULL: no memory. */
 work *sim_graph_work(device_graph *graph, work_kind kind, size_t extra_bytes, void **out_extra);
-/* Something that a graph must not do was done while this one was recorded: end_record will say so. */
+/* Notes that a call during the recording is not allowed in a graph, so that end_record fails. */
 void sim_graph_spoil(device_graph *graph, const char *what);
 /* The graph that the calling thread is recording on any queue of the device; NULL: none. */
 device_graph *sim_graph_recording(sim_device *self);

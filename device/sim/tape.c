@@ -21,8 +21,8 @@ static sim_segment *segment_open(size_t bytes) {
 void *sim_tape_take(sim_tape *tape, size_t bytes) {
   if (__builtin_add_overflow(bytes, (size_t)ALIGNMENT - 1, &bytes)) return NULL;
   bytes &= ~(size_t)(ALIGNMENT - 1);
-  /* The first segment from here on that has room. What is skipped stays unused until the rewind, which makes the places
-   * a function of the requests alone. */
+  /* Takes the first segment from `current` on that has room. Skipped segments stay unused until the rewind, so that
+   * addresses depend on the requests alone. */
   sim_segment **link = &tape->first, *segment = tape->current;
   size_t used = tape->used;
   if (segment) link = &segment->next;

@@ -1,6 +1,6 @@
-/* Memory for what is enqueued: records, their pointer arrays and the bytes on their way to the device. Taken one after
- * the other, given back all at once when the queue has run empty. Segments stay for the next time, so that the same
- * work again takes nothing from the heap, whatever the device's speed. */
+/* Memory for enqueued work: records, their pointer arrays and bytes on their way to the device. It is taken piece by
+ * piece and given back all at once when the queue is empty. Segments are kept, so that the same work enqueued again
+ * takes nothing from the heap. */
 #ifndef DEVICE_SIM_TAPE_H_
 #define DEVICE_SIM_TAPE_H_
 

@@ -1,8 +1,8 @@
-/* The host's end of a queue: records of work, and waiting for them. What work means: queue.c, graph.c; who does it:
+/* The host's end of a queue: records of work, and waiting for them. Kinds of work: queue.c, graph.c. Running it:
  * perform.c. */
 #include "device/sim/state.h"
 
-/* Enqueued records and bytes on their way beyond this make the host wait for the device. */
+/* With more bytes than this on the tape the host waits for the device. */
 static const size_t tape_limit_bytes = (size_t)64 << 20;
 
 void sim_wait(sim_queue *queue) {

@@ -3,9 +3,7 @@
 
 #include <string.h>
 
-#define KEY_MAX_VALUE_BYTES \
-  65536 /* larger `value` elements cost too much to compare: such an epoch is not memoized \
-         */
+#define KEY_MAX_VALUE_BYTES 65536 /* with larger `value` elements an epoch is not memoized */
 
 static reed_status key_push(epoch_active *active, const void *words, size_t n_bytes, reed_diagnosis *diagnosis) {
   size_t n = (n_bytes + 7) / 8;
