@@ -1,5 +1,4 @@
-/* The caching pool of one device: storage that outlives an epoch, and the arenas. Where a tensor lies inside an arena
- * is planned in plan.h.
+/* The caching pool of one device: storage that outlives an epoch, and the arenas. Offsets inside an arena: plan.h.
  *
  * Small blocks (<= 64 KiB) come from size classes carved out of slabs; large ones by best fit from chunks, split on
  * allocation and merged with free neighbours on release. Released memory stays reserved for reuse, up to a quarter (and

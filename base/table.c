@@ -40,7 +40,7 @@ bool table_add(table *t, uint64_t hash, uint32_t item) {
   return true;
 }
 
-/* Knuth, TAOCP 3, 6.4, algorithm R: an item behind the gap moves into it unless its own place lies between the two. */
+/* Knuth, TAOCP 3, 6.4, algorithm R: an item after the gap moves into it unless its own place lies between the two. */
 void table_remove(table *t, uint64_t hash, uint32_t item) {
   if (!t->capacity) return;
   size_t mask = t->capacity - 1, gap = hash & mask;

@@ -24,7 +24,7 @@ typedef struct module_type {
   reed_dtype dtype;            /* REED_NONE: any */
   int32_t rank;                /* -1: any */
   int64_t dims[REED_MAX_RANK]; /* >= 0 fixed; < 0: symbol, string index ~dims[i] (an empty string: unknown) */
-  uint32_t name;               /* string: what messages call it, e.g. the model input's name */
+  uint32_t name;               /* string: its name in messages, e.g. the model input's */
   int32_t device;              /* module device of a parameter of this type */
 } module_type;
 

@@ -74,7 +74,7 @@ typedef struct device_interface {
 
   /* ---- memory ---- */
 
-  /* 64-byte aligned; zero bytes allowed. room_bytes: addresses to keep free behind the block for `extend`; 0: none.
+  /* 64-byte aligned; zero bytes allowed. room_bytes: addresses to keep free after the block for `extend`; 0: none.
    * ERROR_MEMORY with a diagnosis. */
   reed_status (*allocate)(device *self, int64_t bytes, int64_t room_bytes, void **out_data, reed_diagnosis *diagnosis);
   /* Grows a block in place to `bytes`, with its contents, also while work uses it. False: not possible, nothing has

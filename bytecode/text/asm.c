@@ -9,7 +9,7 @@
 
 /* ---- directives ---- */
 
-/* The name being defined, and the `=` behind it. */
+/* Reads the name being defined and the `=` after it. */
 static symbol *parse_definition(assembler *a, symbol_kind kind, uint32_t number) {
   token t = a->lex.now;
   if (t.kind != TOKEN_NAME) {

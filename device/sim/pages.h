@@ -35,7 +35,7 @@ typedef struct sim_pages {
   char *nowhere; /* one page that is never opened: given to a kernel for an operand outside this device's memory */
 } sim_pages;
 
-/* ERROR_MEMORY; on error nothing is left behind. */
+/* ERROR_MEMORY; on error nothing stays allocated. */
 reed_status sim_pages_init(sim_pages *pages) REED_MUST_CHECK;
 /* The table must be empty. */
 void sim_pages_fini(sim_pages *pages);

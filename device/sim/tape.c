@@ -7,7 +7,7 @@ enum { ALIGNMENT = 64, SEGMENT_BYTES = 256 * 1024 };
 
 struct sim_segment {
   _Alignas(ALIGNMENT) sim_segment *next;
-  size_t bytes; /* behind this header */
+  size_t bytes; /* after this header */
 };
 
 static sim_segment *segment_open(size_t bytes) {

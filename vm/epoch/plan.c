@@ -80,9 +80,9 @@ static void touch(epoch_planner *p, epoch_entry *e, uint32_t reg, int32_t step) 
   if (root != NO_ROOT) e->roots.items[root].last = step;
 }
 
-/* Checks that the shape section has shaped the outputs for this call. Where the verifier proved rule V56 for the epoch
- * and the registers were last shaped by the same site, that is enough; otherwise the shape function is called again and
- * the output registers are compared with its results. *out_bounded: some output's extent is a bound. */
+/* Checks that the shape section has shaped the outputs for this call. The registers are trusted if the verifier proved
+ * rule V56 for the epoch and a `shape` of the same site wrote them last. Otherwise the shape function is called again
+ * and the output registers are compared with its results. *out_bounded: some output's extent is a bound. */
 static reed_status check_outputs(epoch_planner *p, const insn_invoke *i, int32_t device, bool *out_bounded) {
   bool trusted = p->run->program->module->epochs_shaped[p->entry->epoch] && call_is_shaped(p->run, i);
   reed_shape_output expected[REED_MAX_OPERANDS];
