@@ -1,6 +1,6 @@
-/* Values in the cache: the engine, units (a problem at one chunk size) and packed weights. oneDNN keeps the primitives
- * made last in a cache of its own besides; both hold the same objects. Inside, oneDNN allocates from the C library: the
- * allocator hook sees only tensors. */
+/* Running problems by oneDNN (onednn.h). The program's cache keeps the engine, units (a problem at one chunk size) and
+ * packed weights. oneDNN also keeps its last primitives in a cache of its own; both caches hold the same objects.
+ * oneDNN allocates from the C library, so the allocator hook sees only tensors. */
 #include "ops/cpu/onednn/onednn.h"
 
 #include <omp.h>
@@ -8,11 +8,11 @@
 
 #include "oneapi/dnnl/dnnl.h"
 
-/* What a unit weighs in the cache: generated code and descriptors, 70 to 190 KB measured over convolutions. */
+/* Bytes of a unit in the cache: generated code and descriptors, 70 to 190 KB measured over convolutions. */
 #define UNIT_BYTES 160000
 #define MEMORIES_BYTES 8192 /* the memory objects of a lane */
-/* How many primitives oneDNN itself keeps, of the whole process: some 100 KB each, and those that are wanted again the
- * program's cache has. Changed only where nobody else has chosen a number. */
+/* The number of primitives that oneDNN keeps in the whole process, some 100 KB each; the program's cache keeps those
+ * that are wanted again. Set only if nobody else has chosen a number. */
 #define PRIMITIVES_DEFAULT 1024
 #define PRIMITIVES 256
 #define ALIGNMENT 64
@@ -21,8 +21,8 @@
 
 static int64_t align_up(int64_t n) { return (n + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1); }
 
-/* oneDNN takes its number of threads from the calling thread, when it builds and when it runs. Gives what was set
- * before. */
+/* Sets the calling thread's number of threads for oneDNN, which counts for building and for running. Returns the
+ * previous number. */
 static int threads_set(int n) {
   int before = omp_get_max_threads();
   if (before != n) omp_set_num_threads(n);
@@ -38,7 +38,7 @@ static reed_status status_of(dnnl_status_t status) {
 static void engine_free(void *engine) { dnnl_engine_destroy(engine); }
 
 static reed_status engine_build(void *context, kernel_cache_value *out_value) {
-  /* only the first engine of a process can still lower the level; that is enough for tests that force one */
+  /* only a process's first engine can still lower the level, which is enough for tests that force a level */
   cpu_level level = cpu_level_now();
   if (level < cpu_level_best()) (void)dnnl_set_max_cpu_isa(level == CPU_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
   int capacity;
@@ -59,8 +59,7 @@ static reed_status engine_get(kernel_cache *cache, dnnl_engine_t *out_engine) {
   return status;
 }
 
-/* A problem at one chunk size: the primitive, the layouts it wants, and the reorders that lead to them (NULL where none
- * is needed). */
+/* A problem at one chunk size: the primitive, its layouts, and the reorders to and from them (NULL: not needed). */
 typedef struct unit {
   kernel_cache *cache;
   dnnl_engine_t engine;
@@ -89,7 +88,7 @@ static void unit_free(void *data) {
   mem_free(u);
 }
 
-/* Reorder a -> b, or NULL where they are the same. */
+/* Builds the reorder a -> b; NULL if both layouts are the same. */
 static dnnl_status_t reorder_build(dnnl_engine_t engine, const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b,
                                    dnnl_primitive_t *out_primitive) {
   *out_primitive = NULL;
@@ -102,7 +101,7 @@ static dnnl_status_t reorder_build(dnnl_engine_t engine, const dnnl_memory_desc_
   return status;
 }
 
-/* Scale, residual, and workspace that is ours. */
+/* Sets scale, residual, and a workspace that the caller provides. */
 static dnnl_status_t attributes_build(const onednn_problem *p, dnnl_primitive_attr_t *out_attributes) {
   dnnl_primitive_attr_t attributes;
   dnnl_post_ops_t post_ops = NULL;
@@ -150,8 +149,8 @@ static dnnl_status_t operation_build(const onednn_problem *p, unit *u, descripto
   return dnnl_invalid_arguments;
 }
 
-/* Layouts: a product's src and dst stay as they are, and with as_they_lie those that the problem says; otherwise oneDNN
- * chooses, and constant weights always. */
+/* Chooses layouts. A product's src and dst keep their layouts, and with as_they_lie so do the tensors that the problem
+ * marks. oneDNN chooses the others, and always those of constant weights. */
 static dnnl_status_t layouts_build(const onednn_problem *p, bool as_they_lie, unit *u) {
   bool product = p->kind == ONEDNN_MATMUL;
   dnnl_status_t status = describe(&u->user_src, p->rank, p->src, p->src_strides);
@@ -161,7 +160,7 @@ static dnnl_status_t layouts_build(const onednn_problem *p, bool as_they_lie, un
   u->src = u->user_src;
   u->dst = u->user_dst;
   u->weights = u->user_weights;
-  /* oneDNN's code for SSE takes every pixel's channels to be aligned as vectors, and faults where they are not (2.6) */
+  /* oneDNN's SSE code expects every pixel's channels to be aligned as vectors, and faults otherwise (2.6) */
   bool plain = as_they_lie && (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
   if (!product && !(p->src_plain && plain)) status = describe_any(&u->src, p->rank, p->src);
   if (!product && !(p->dst_plain && plain) && status == dnnl_success) status = describe_any(&u->dst, p->rank, p->dst);
@@ -187,7 +186,7 @@ static dnnl_status_t primitive_describe(const onednn_problem *p, bool as_they_li
   return status == dnnl_success ? dnnl_primitive_desc_create(out_pd, &operation, attributes, u->engine, NULL) : status;
 }
 
-/* oneDNN has only its own plain reference for it. */
+/* True if oneDNN has only its own plain reference for the problem. */
 static bool is_reference(const_dnnl_primitive_desc_t pd) {
   const char *name = NULL;
   return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
@@ -354,7 +353,7 @@ void onednn_close(onednn_runner *r) {
 int64_t onednn_workspace_bytes(const onednn_runner *runner) { return runner->workspace_bytes; }
 int64_t onednn_state_bytes(const onednn_runner *runner) { return runner->state_bytes; }
 
-/* Makes the memory object where it is needed and, for what lives in the workspace, its place there. */
+/* Makes the memory object if it is needed, and its place in the workspace if its data lives there. */
 static reed_status memory_make(onednn_runner *r, bool needed, const dnnl_memory_desc_t *md, int64_t *place,
                                int64_t *end, dnnl_memory_t *out) {
   if (!needed) return REED_OK;
@@ -412,7 +411,7 @@ static reed_status lane_open(onednn_runner *r, int64_t chunk, lane *l) {
   return status;
 }
 
-/* Index of the lane with that chunk; opens it on first use. */
+/* The index of the lane with this chunk size; opens the lane on first use. */
 static reed_status lane_find(onednn_runner *r, int64_t *chunks, int64_t chunk, int32_t *out_lane) {
   for (int32_t i = 0; i < r->n_lanes; i++)
     if (chunks[i] == chunk) return *out_lane = i, REED_OK;
@@ -421,8 +420,9 @@ static reed_status lane_find(onednn_runner *r, int64_t *chunks, int64_t chunk, i
   return lane_open(r, chunk, &r->lanes[*out_lane]);
 }
 
-/* Cuts 0..extent: as many of the largest power of two as fit, then smaller ones; a rest little smaller than a power of
- * two is done as that power, over the last elements again (their results are the same). */
+/* Cuts 0..extent into chunks: as many as possible of the largest power of two, then smaller ones. A rest slightly
+ * smaller than a power of two runs as this power: it computes the last elements of the chunk before it again, with the
+ * same results. */
 static reed_status segments_make(onednn_runner *r, int64_t extent, int64_t max_chunk) {
   int64_t chunks[UNITS_MAX], chunk = 1, largest;
   while (chunk * 2 <= extent && chunk * 2 <= max_chunk && chunk < (int64_t)1 << (UNITS_MAX - 1)) chunk *= 2;
@@ -444,7 +444,8 @@ static reed_status segments_make(onednn_runner *r, int64_t extent, int64_t max_c
   return REED_OK;
 }
 
-/* Where every chunk size has its weights packed nothing reads the constant any more. */
+/* Tells the session that the constant's own elements are not read any more, once every chunk size has its weights
+ * packed. */
 static void tell_packed(const reed_kernel_call *call, const onednn_runner *r) {
   bool all = r->constant_weights != NULL;
   for (int32_t i = 0; i < r->n_lanes; i++) all = all && r->lanes[i].packed;
@@ -487,7 +488,7 @@ static dnnl_status_t place(dnnl_memory_t memory, const void *data) {
   return memory ? dnnl_memory_set_data_handle(memory, (void *)(uintptr_t)data) : dnnl_success;
 }
 
-/* One chunk: reorders in, the primitive, reorder out. */
+/* Runs one chunk: reorders in, the primitive, reorder out. */
 static dnnl_status_t lane_run(const onednn_runner *r, const lane *l, const float *x, const float *w,
                               const float *residual, float *y) {
   const unit *u = l->unit;

@@ -1,7 +1,7 @@
-/* The one door to oneDNN. A problem is a convolution, transposed convolution or matrix product of f32 whose leading
+/* The only use of oneDNN. A problem is a convolution, transposed convolution or matrix product of f32 whose leading
  * extent (images, boxes, rows) is free: it is cut into chunks of a few sizes, so that any extent needs a handful of
- * primitives, which the program's cache keeps. Tensors outside are dense, in the order that their strides say; where
- * oneDNN picks layouts inside, the reorders use workspace. */
+ * primitives, which the program's cache keeps. The caller's tensors are dense, with the axis order that their strides
+ * give; if oneDNN chooses other layouts, reorders through the workspace lead to them. */
 #ifndef OPS_CPU_ONEDNN_ONEDNN_H_
 #define OPS_CPU_ONEDNN_ONEDNN_H_
 
@@ -11,8 +11,8 @@
 
 typedef enum onednn_kind { ONEDNN_CONV, ONEDNN_CONV_TRANSPOSE, ONEDNN_MATMUL } onednn_kind;
 
-/* All of it is the primitive's key: 8-byte members, zero where unused. dims[0] of src and dst (and of weights where
- * weights_follow) is set to the chunk by the door. */
+/* The whole struct is the primitive's key, so its members have 8 bytes and are zero if unused. onednn_open sets dims[0]
+ * of src and dst (and of weights if weights_follow) to the chunk. */
 typedef struct onednn_problem {
   int64_t kind, rank, weights_rank;
   int64_t src[ONEDNN_MAX_DIMS], src_strides[ONEDNN_MAX_DIMS];
@@ -31,16 +31,16 @@ typedef struct onednn_problem {
 
 typedef struct onednn_runner onednn_runner;
 
-/* Builds or finds the primitives for the free extent, and packs constant_weights (NULL: weights come with each run)
- * once per program. Chunks are at most max_chunk. Gives *out_runner NULL with REED_OK where oneDNN has nothing for the
+/* Builds or finds the primitives for the free extent, and packs constant_weights once per program (NULL: weights come
+ * with each run). Chunks are at most max_chunk. *out_runner is NULL with REED_OK if oneDNN has no primitive for the
  * problem. */
 reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *problem, int64_t extent, int64_t max_chunk,
                         const void *constant_weights, onednn_runner **out_runner) REED_MUST_CHECK;
 void onednn_close(onednn_runner *runner);
 int64_t onednn_workspace_bytes(const onednn_runner *runner);
-/* What opening the runner added to memory, about; primitives that others had built already are not counted. */
+/* Memory that opening the runner has added, approximately; primitives that already existed are not counted. */
 int64_t onednn_state_bytes(const onednn_runner *runner);
-/* y = problem(x, w, bias, residual). bias and residual NULL where the problem has none. One thread at a time per
+/* y = problem(x, w, bias, residual). bias and residual are NULL if the problem has none. One thread at a time per
  * runner. */
 reed_status onednn_run(const onednn_runner *runner, const float *x, const float *w, const float *bias,
                        const float *residual, float *y, void *workspace) REED_MUST_CHECK;

@@ -1,7 +1,7 @@
-/* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: who computes them. What the
- * compiler makes of most convolutions (packed weights, channels last) has kernels that any shape runs at once
- * (conv_panels.h, conv_depthwise.h). The rest goes through oneDNN: 1 to 3 spatial axes, groups, dilations, channels
- * second. Whatever oneDNN has nothing for, and other dtypes, go to the reference. */
+/* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: choosing the implementation.
+ * Packed weights with channels last, which the compiler makes of most convolutions, have kernels that need no
+ * preparation per shape (conv_panels.h, conv_depthwise.h). oneDNN computes the rest: 1 to 3 spatial axes, groups,
+ * dilations, channels second. The reference computes other dtypes, and calls that oneDNN has no primitive for. */
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/onednn/onednn.h"
@@ -10,7 +10,7 @@
 #include "ops/cpu/views/channels.h"
 #include "ops/cpu/views/view.h"
 
-/* Images (or boxes) a primitive takes at a time, unless they are big: more would only grow the workspace. */
+/* Images (or boxes) per primitive, unless they are big: more would only enlarge the workspace. */
 #define CHUNK_MAX 32
 #define CHUNK_BYTES ((int64_t)32 << 20)
 
@@ -18,7 +18,7 @@ typedef struct convolution {
   onednn_runner *runner;
   int n_inputs;
   cpu_team team;
-  activation after; /* the primitive's own would turn NaN into 0 */
+  activation after; /* applied after oneDNN, whose own activation would turn NaN into 0 */
   int64_t n_elements;
 } convolution;
 
@@ -38,8 +38,8 @@ static reed_status run_convolution(const void *state, const reed_kernel_buffers 
   return activation_apply(&c->after, c->team, REED_F32, buffers->outputs[0], c->n_elements);
 }
 
-/* Weights as oneDNN names their axes, [group][out][in][taps...], over the dense ONNX tensor: W[out][in][taps] of a
- * convolution, W[in][out][taps] of a transposed one. */
+/* Gives the dense ONNX weights with oneDNN's axes, [group][out][in][taps...]: W[out][in][taps] of a convolution,
+ * W[in][out][taps] of a transposed one. */
 static void describe_weights(onednn_problem *p, const reed_desc *weights, int64_t groups, bool transposed) {
   int64_t dense[REED_MAX_RANK], k = 0;
   cpu_dense_strides(weights->rank, weights->dims, dense);
@@ -71,14 +71,14 @@ static void describe(const reed_kernel_call *call, const window *w, int64_t grou
   p->src_plain = last_in;
   p->dst_plain = last_out;
   describe_weights(p, &call->inputs[1], groups, transposed);
-  /* every weight meets every pixel of its output plane, or input plane where transposed */
+  /* every weight is multiplied with every pixel of its output plane, or of its input plane if transposed */
   p->products = desc_elements(&call->inputs[1]) * cpu_product(transposed ? x->dims : y->dims, 2, x->rank);
   for (int32_t i = 0; i < w->n; i++) {
     p->strides[i] = w->stride[i];
     p->dilations[i] = w->dilation[i] - 1;
     p->pads_begin[i] = w->pad_begin[i];
-    /* oneDNN wants pads that give the output's extent exactly; ONNX lets the last window end early, or the output go on
-     */
+    /* oneDNN needs pads that give the output's extent exactly; ONNX allows the last window to end early or the output
+     * to go on */
     int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
     p->pads_end[i] = transposed ? (w->in[i] - 1) * w->stride[i] + reach - w->pad_begin[i] - w->out[i]
                                 : (w->out[i] - 1) * w->stride[i] + reach - w->pad_begin[i] - w->in[i];
@@ -87,8 +87,8 @@ static void describe(const reed_kernel_call *call, const window *w, int64_t grou
   p->with_residual = cpu_present(call, 3);
 }
 
-/* False where some window has no tap on the plane that it slides over (dilated across it, or all in the pads): oneDNN's
- * generated loops count such a window's taps from 0 down and run away (2.6). */
+/* False if some window has no tap on its plane (dilated across it, or all in the pads): oneDNN's generated loops count
+ * such a window's taps down from 0 and never end (2.6). */
 static bool windows_meet(const window *w, const onednn_problem *p, bool transposed) {
   for (int32_t i = 0; i < w->n; i++) {
     int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1, plane = transposed ? w->out[i] : w->in[i];

@@ -1,4 +1,5 @@
-/* Depthwise Conv with channels last (ops/cpu/product/depthwise_loops.h): rows of Y shared out over threads. */
+/* Preparing and running depthwise Conv with channels last: rows of Y are shared out to threads. The loops are in
+ * depthwise_loops.c. */
 #include "ops/cpu/product/conv_depthwise.h"
 
 #include "ops/cpu/product/depthwise_loops.h"
@@ -12,7 +13,7 @@ typedef struct depthwise {
   int64_t images, channels;
   bool with_bias, with_residual;
   cpu_team team;
-  bool packed; /* else each run packs the weights into its workspace: they are few */
+  bool packed; /* false: each run packs the few weights into its workspace */
 } depthwise;
 
 /* [channels][taps] -> [taps][channels] */

@@ -6,8 +6,8 @@
 #include "ops/cpu/common/window.h"
 #include "ops/cpu/formulas/activation.h"
 
-/* f32 over two spatial axes, one input and one output to a group, weights packed or not. Leaves
- * out_kernel->run NULL where the call is none of these. */
+/* For f32 over two spatial axes with one input and one output channel per group, weights packed or not. Leaves
+ * out_kernel->run NULL for any other call. */
 reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, const window *w, const activation *act,
                                    reed_kernel *out_kernel) REED_MUST_CHECK;
 

@@ -1,16 +1,16 @@
-/* Conv and ConvTranspose of one group over packed weights (ops/cpu/product/panels.h). */
+/* Conv and ConvTranspose of one group over packed weights, as plans of ops/cpu/product/panels.h. */
 #include "ops/cpu/product/conv_panels.h"
 
 #include "ops/cpu/product/panels.h"
 
-/* One plan; of a transposed convolution whose windows do not overlap one for each tap, which writes pixels of its own.
- */
+/* One plan; for a transposed convolution whose windows do not overlap one plan per tap, because each tap writes pixels
+ * of its own. */
 typedef struct dense_convolution {
   bool with_bias, with_residual;
   int64_t n_plans;
   struct {
     panel_plan *plan;
-    int64_t weights, y; /* where its weights begin, and its first pixel lies in Y */
+    int64_t weights, y; /* offsets of its weights, and of its first pixel in Y */
   } parts[];
 } dense_convolution;
 
@@ -41,7 +41,7 @@ static dense_convolution *dense_new(const reed_kernel_call *call, int64_t n_plan
   return c;
 }
 
-/* The kernel made of plans that are all open. */
+/* Fills in the kernel, after all plans are open. */
 static void dense_done(dense_convolution *c, reed_kernel *out_kernel) {
   *out_kernel = (reed_kernel){run_dense, c, dense_free, 0, (int64_t)sizeof *c};
   for (int64_t i = 0; i < c->n_plans; i++) {
@@ -51,7 +51,7 @@ static void dense_done(dense_convolution *c, reed_kernel *out_kernel) {
   }
 }
 
-/* One spatial axis counts as the columns of an image of one row. */
+/* A convolution over one spatial axis is seen as an image of one row. */
 static panel_problem problem_of(const reed_kernel_call *call, const window *w, bool x_last, const activation *act) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   panel_problem p = {.images = x->dims[0], .channels = x->dims[1], .outputs = y->dims[1], .activation = *act};
@@ -93,7 +93,7 @@ reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, b
 
 reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const packed_order *order, const window *w,
                                            const activation *act, reed_kernel *out_kernel) {
-  /* tap by tap it is a product of matrices: pixels of X by channels, weights W[channel][output] */
+  /* each tap is a matrix product: pixels of X by channels, weights W[channel][output] */
   panel_problem whole = problem_of(call, w, true, act), tap = whole;
   for (int i = 0; i < 2; i++) {
     tap.out[i] = whole.in[i];

@@ -1,6 +1,6 @@
-/* Conv and ConvTranspose over weights packed in panels: kernels that need no preparation per shape. The call is seen
- * with channels second (ops/cpu/views/channels.h) and plain weights (ops/cpu/views/unpack.h); Y has channels last in
- * memory, and X too but where said otherwise. */
+/* Conv and ConvTranspose over weights packed in panels, which need no preparation per shape. The call is seen with
+ * channels second (ops/cpu/views/channels.h) and plain weights (ops/cpu/views/unpack.h). In memory Y has channels last;
+ * X too, unless x_last is false. */
 #ifndef OPS_CPU_PRODUCT_CONV_PANELS_H_
 #define OPS_CPU_PRODUCT_CONV_PANELS_H_
 
@@ -8,7 +8,7 @@
 #include "ops/cpu/formulas/activation.h"
 #include "ops/packed.h"
 
-/* x_last: X has channels last too. */
+/* x_last: X has channels last in memory. */
 reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, bool x_last, const activation *act,
                                 reed_kernel *out_kernel) REED_MUST_CHECK;
 reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const packed_order *order, const window *w,

@@ -1,5 +1,5 @@
-/* The innermost loops of depthwise convolution (ops/cpu/product/depthwise_loops.h), compiled once per CPU level: a tile
- * of some pixels of a row by one vector of channels, its sums in registers over all taps. */
+/* The innermost loops of depthwise convolution (ops/cpu/product/depthwise_loops.h), compiled once per CPU level. A tile
+ * is some pixels of a row by one vector of channels, whose sums stay in registers over all taps. */
 #include "ops/cpu/product/depthwise_loops.h"
 
 #include <math.h>
@@ -27,11 +27,12 @@ typedef struct tile {
   float *y;
   float low, high; /* what sums are held between */
   bool hardswish;  /* instead */
-  bool activate;   /* what a tile has not done is done to it at once, while it is in the first-level cache */
+  bool activate;   /* applies the other activations at once, while the tile is in the first-level cache */
 } tile;
 
-/* What `count` sums, y_step apart in Y from `channel` of the first pixel on, end as. Of the lanes the last `kept` are
- * stored: those before them are another vector's, whose residual may lie where it writes. */
+/* Finishes `count` sums and stores them at `channel` of the first pixel and every y_step floats after it. Only the last
+ * `kept` lanes are stored, because the lanes before them belong to another vector, whose residual may lie in the same
+ * memory. */
 INLINE void finish(const tile *t, int64_t channel, int kept, int count, int64_t y_step, lanes *sum) {
   float *y = t->y + channel;
   if (t->residual) {
@@ -56,8 +57,8 @@ INLINE void finish(const tile *t, int64_t channel, int kept, int count, int64_t 
   }
 }
 
-/* Dilation 1: a tap row's weights stay in registers, and every pixel of X is read once for all windows that it is in.
- * edge: some of these pixels X does not have. */
+/* Dilation 1: a tap row's weights stay in registers, and every pixel of X is read once for all its windows. edge: X
+ * does not have some of these pixels. */
 INLINE void tile_sliding(const tile *t, int64_t channel, int kept, int pixels, int stride, int taps, bool edge) {
   lanes sum[PIXELS], bias = t->bias ? load(t->bias + channel) : (lanes){0};
 #pragma GCC unroll 12
@@ -81,7 +82,7 @@ INLINE void tile_sliding(const tile *t, int64_t channel, int kept, int pixels, i
   finish(t, channel, kept, pixels, channels, sum);
 }
 
-/* Any window with all its taps: a weight is read once for all pixels. */
+/* Windows of any form with all their taps: a weight is read once for all pixels. */
 INLINE void tile_any(const tile *t, int64_t channel, int kept, int pixels) {
   lanes sum[PIXELS], bias = t->bias ? load(t->bias + channel) : (lanes){0};
 #pragma GCC unroll 12
@@ -99,7 +100,7 @@ INLINE void tile_any(const tile *t, int64_t channel, int kept, int pixels) {
   finish(t, channel, kept, pixels, t->channels, sum);
 }
 
-/* All vectors of a tile; the last begins where it ends with the channels. taps 0: any. */
+/* All vectors of a tile; the last one ends with the channels and may overlap the one before. taps 0: any number. */
 INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool edge) {
   for (int64_t c = 0; c < t->channels; c += LANES) {
     int64_t left = t->channels - c, channel = left < LANES ? t->channels - LANES : c;
@@ -109,8 +110,8 @@ INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool 
   }
 }
 
-/* A function for tiles of some counts of pixels (tile_width); in each case the count is a constant, as are stride, taps
- * and edge. */
+/* Makes a function for tiles of some counts of pixels (tile_width). In each case the count is a constant, as are
+ * stride, taps and edge. */
 #define CASE(pixels, ...) \
   case pixels: \
     tile_channels(t, pixels, __VA_ARGS__); \
@@ -177,8 +178,8 @@ static void pixel_narrow(const tile *t, int64_t pixels) {
 
 typedef void (*tiles_fn)(const tile *t, int64_t pixels);
 
-/* Tiles whose windows have all their taps, and those at the edges: tiles too where `slides`, else single pixels with
- * the taps that they have. */
+/* How a row is computed: a function for tiles whose windows have all their taps, and one for edges, which takes tiles
+ * if `slides`, else single pixels with the taps that they have. */
 typedef struct method {
   tiles_fn whole, edge;
   bool slides;
@@ -202,7 +203,7 @@ static void run_tile(const depthwise_row *r, tile *t, tiles_fn tiles, int64_t o,
   if (t->activate) CPU_LEVELED(activate_f32)(a->kind, (float)a->alpha, (float)a->beta, t->y, pixels * r->channels);
 }
 
-/* How many of `left` pixels the next tile takes: an even number while there is one, which halves the code. */
+/* The number of pixels of the next tile, given `left` remaining ones: even while possible, which halves the code. */
 static int64_t tile_width(int64_t left) { return left >= PIXELS ? PIXELS : left > 1 ? left & ~(int64_t)1 : left; }
 
 static void run_sliding(const depthwise_row *r, tile *t, const method *m) {

@@ -1,7 +1,7 @@
-/* Depthwise convolution of images [N,H,W,C]: every channel under a window of its own, Y[pixel][c] = sum over taps of
- * X[pixel at tap][c] * W[c][tap]. Channels lie side by side, so vectors run over them; weights are kept as [taps][C].
- * Nothing depends on extents but counts and distances: any shape runs at once. A border is a window with fewer taps: X
- * is read where it lies, without zeros around it. */
+/* Depthwise convolution of images [N,H,W,C]: every channel has a window of its own, Y[pixel][c] = sum over taps of
+ * X[pixel at tap][c] * W[c][tap]. Channels are contiguous, so vectors run over them; weights are kept as [taps][C].
+ * Extents appear only as counts and distances, so any shape runs without preparation. At a border a window has fewer
+ * taps: X is read in place, without zeros around it. */
 #ifndef OPS_CPU_PRODUCT_DEPTHWISE_LOOPS_H_
 #define OPS_CPU_PRODUCT_DEPTHWISE_LOOPS_H_
 

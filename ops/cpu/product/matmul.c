@@ -1,6 +1,7 @@
-/* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32. Where B is packed it is one tall product over
- * panels (ops/cpu/product/panels.h). Else oneDNN: one B for all of A's matrices is one tall product, cut into chunks of
- * rows, a B for every A one batched product, and anything in between a loop over the batch. */
+/* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32: choosing the implementation. A packed B is one
+ * tall product over panels (ops/cpu/product/panels.h). oneDNN computes the rest: one B for all of A's matrices is one
+ * tall product, cut into chunks of rows; one B for each A is one batched product; anything between is a loop over the
+ * batch. */
 #include "ops/cpu/calls/product.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/cpu/product/panels.h"
@@ -74,7 +75,7 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
   return activation_apply(&p->activation, p->team, REED_F32, y, p->batch * p->m * p->n);
 }
 
-/* True where the operand's matrices lie one after the other, one for each of the batch. */
+/* True if the operand has one matrix for each of the batch, contiguous in memory. */
 static bool one_each(const product *p, const int64_t *strides, int64_t matrix) {
   for (int32_t i = p->batch_rank - 1; i >= 0; i--) {
     if (p->batch_dims[i] != 1 && strides[i] != matrix) return false;
@@ -119,7 +120,7 @@ static void describe(const fast_product *f, bool constant, onednn_problem *out) 
   out->products = p->k * p->n * (batched ? p->m : 1);
 }
 
-/* Over packed weights: one image of one row, whose pixels are the rows of A. */
+/* A product over packed weights is one image of one row; its pixels are the rows of A. */
 static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f, reed_kernel *out_kernel) {
   const product *p = &f->p;
   int64_t rows = p->batch * p->m;

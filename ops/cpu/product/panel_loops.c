@@ -1,10 +1,10 @@
-/* The innermost loops of products with packed weights (ops/cpu/product/panels.h), compiled once per CPU level: a tile
- * of a few rows by the columns of one panel, its sums in registers over all of a block's depth. */
+/* The innermost loops of products with packed weights (ops/cpu/product/panels.h), compiled once per CPU level. A tile
+ * is a few rows by the columns of one panel; its sums stay in registers over the whole depth of a block. */
 #include "ops/cpu/product/panel_loops.h"
 
 #include "ops/cpu/common/lanes.h"
 
-/* Sums, a row of the panel and one element of X stay in registers: 7 * 4 sums of 32 registers, 6 * 2 of 16. Wide tiles
+/* Registers hold the sums, a row of the panel and one element of X: 7 * 4 sums of 32 registers, 6 * 2 of 16. Wide tiles
  * need fewer instructions for a product than tall ones. */
 #if LANES == 16
 #define REGISTERS 32
@@ -29,7 +29,7 @@
     statement; \
   }
 
-/* `rows` by `vectors` (both constants where this is inlined) from column `column` of the panel. */
+/* A tile of `rows` by `vectors` (constants after inlining) from column `column` of the panel on. */
 INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
   lanes sum[ROWS][VECTORS];
   const float *b = t->panel + column;
@@ -37,10 +37,11 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
   const char *next = t->next;
   const int64_t next_step = t->next_step;
   const int64_t row = t->a_row, width = t->width, length = t->run_length;
-  /* Vectors of a row of the panel: where no register is left the last is an operand in memory, or gcc would keep a sum
-   * there. */
+  /* Vectors of the panel's row that are kept in registers. If no register is left, the last vector is a memory operand,
+   * because gcc would otherwise keep a sum in memory. */
   const int held_weights = rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
-  /* Small tiles pass the panel too fast for the second-level cache: they fetch the panel, others what comes after. */
+  /* Small tiles read the panel too fast for the second-level cache, so they prefetch the panel; other tiles prefetch
+   * the data that comes next. */
   const bool fetch_panel = LANES < 16 || rows < 4;
   /* Y of the next tile is fetched */
   EACH(__builtin_prefetch(c + (rows + i) * t->c_row + j * LANES, 1); sum[i][j] = (lanes){0})
@@ -67,7 +68,8 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
       }
     }
   }
-  /* what is added comes last: it may be far larger than the products, whose roundings would then be its */
+  /* bias, residual or earlier sums are added last: they may be far larger than the products, which would then be
+   * rounded to their precision */
   const float *before = t->first ? t->bias + column : c;
   const int64_t before_row = t->first ? 0 : t->c_row;
   EACH(sum[i][j] += load(before + i * before_row + j * LANES))

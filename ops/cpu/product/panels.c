@@ -1,4 +1,5 @@
-/* Products with packed panels of weights (panels.h). */
+/* Planning and running products over packed panels (panels.h): tiles, blocks of depth, copies of X at the image's
+ * edges. The loop over one tile is in panel_loops.c. */
 #include "ops/cpu/product/panels.h"
 
 #include <assert.h>
@@ -25,18 +26,18 @@ static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step 
 
 /* ---- plans ---- */
 
-/* Depth of a panel runs over tap rows, tap columns, channels. Where X has channels first, a channel counts as so many
- * tap rows more, of one channel each. */
+/* The depth of a panel runs over tap rows, tap columns, channels. If X has channels first, each channel counts as
+ * further tap rows of one channel. */
 typedef struct depth_order {
   int64_t tap_rows, tap_columns, channels;
 } depth_order;
 
-/* A part of the depth: taps first..first + n of all channels, or a part of one tap's. */
+/* A part of the depth: taps first..first + n of all channels, or part of the channels of one tap. */
 typedef struct block {
   int64_t first_tap, n_taps, channel, n_channels;
 } block;
 
-/* Where the runs of a block begin, in X as it lies or in a tile's copy. */
+/* The offsets of a block's runs, in X itself or in a tile's copy. */
 typedef struct run_table {
   bool joined;         /* a row's taps lie one after the other: one run a tap row */
   int64_t row;         /* distance of neighbouring pixels of a tile */
@@ -72,8 +73,8 @@ static block block_at(const panel_plan *plan, int64_t i) {
   return b;
 }
 
-/* Pixels of all images side by side, where they are one tap apart and nothing lies between: tiles need not end with a
- * row. */
+/* Joins the rows of all images into one, if neighbouring pixels are one tap apart across rows: tiles then need not end
+ * with a row. */
 static void join_rows(panel_problem *p) {
   bool one_tap =
       p->taps[0] == 1 && p->taps[1] == 1 && p->stride[0] == 1 && p->stride[1] == 1 && p->pad[0] == 0 && p->pad[1] == 0;
@@ -108,13 +109,13 @@ static void choose_blocks(panel_plan *plan) {
   plan->n_blocks = (taps + plan->taps_per_block - 1) / plan->taps_per_block;
 }
 
-/* Distance in X from tap row 0's first element to that of another. */
+/* Distance in X between the first elements of tap row 0 and of tap row `tap_row`. */
 static int64_t tap_row_at(const panel_plan *plan, int64_t tap_row) {
   const panel_problem *p = &plan->p;
   return tap_row / p->taps[0] * p->x_channel + tap_row % p->taps[0] * p->dilation[0] * p->x_row;
 }
 
-/* Tap rows that a block touches, at most. */
+/* The most tap rows that a block touches. */
 static int64_t block_rows(const panel_plan *plan) {
   int64_t columns = plan->order.tap_columns, n = (plan->taps_per_block + columns - 1) / columns;
   if (plan->taps_per_block % columns != 0) n++; /* it may begin within a row */
@@ -154,7 +155,7 @@ static void choose_tiles(panel_plan *plan) {
   if (plan->copy_pixel * p->stride[1] * (int64_t)sizeof(float) % (ALIASED_BYTES / 2) == 0) plan->copy_pixel += 16;
   plan->copy_span = (plan->level_rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1] + 1;
   plan->copy_elements = round_up(block_rows(plan) * plan->copy_span * plan->copy_pixel, 16);
-  /* with one tap tiles share no X: where the weights stay in the cache from chunk to chunk, small chunks keep X and Y
+  /* with one tap, tiles share no X: if the weights stay in the cache from chunk to chunk, small chunks keep X and Y
    * near */
   bool few = p->taps[0] * p->taps[1] == 1 && p->channels * p->outputs * (int64_t)sizeof(float) <= FEW_BYTES;
   int64_t tiles = CHUNK_BYTES / (plan->copy_elements * (int64_t)sizeof(float)), most = few ? TILES_FEW : TILES_MOST;
@@ -229,8 +230,8 @@ typedef struct panel_run {
   atomic_llong next;
 } panel_run;
 
-/* Tile k of a row of an image; no division, which small tiles would feel. It is copied where a window of it reaches
- * over the image's edge. */
+/* Tile k of an image's row, without a division, which would slow small tiles. The tile is copied if one of its windows
+ * reaches over the image's edge. */
 static placed_tile place(const panel_run *run, int64_t image, int64_t row, int64_t k) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
@@ -245,7 +246,7 @@ static placed_tile place(const panel_run *run, int64_t image, int64_t row, int64
   return t;
 }
 
-/* What a block needs of X for a tile, zeros where a window reaches over the edge. */
+/* Copies the part of X that a block needs for a tile, with zeros beyond the image's edge. */
 static void copy_tile(const panel_run *run, const placed_tile *t, const block *b, float *to) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
@@ -277,7 +278,7 @@ static void copy_tile(const panel_run *run, const placed_tile *t, const block *b
   }
 }
 
-/* The last panel has fewer outputs than columns: computed beside Y. */
+/* The last panel, if it has fewer outputs than columns, is computed in scratch beside Y. */
 static void multiply_narrow(const panel_plan *plan, panel_tile *t, int64_t columns) {
   float beside[ROWS_MOST * PACKED_WIDTH] __attribute__((aligned(ALIGNMENT)));
   float *y = t->c;
@@ -295,20 +296,20 @@ static void multiply_narrow(const panel_plan *plan, panel_tile *t, int64_t colum
   for (int64_t i = 0; i < t->rows; i++) memcpy(y + i * y_row, beside + i * t->width, (size_t)columns * sizeof *y);
 }
 
-/* Where the weights of a block of depth begin. */
+/* The weights of a block of depth. */
 static const float *weights_at(const panel_run *run, int64_t panel, int64_t begun) {
   const panel_plan *plan = run->plan;
   return run->weights + panel * PACKED_WIDTH * depth_of(plan) + begun * packed_width(plan->p.outputs, panel);
 }
 
-/* Bytes to fetch for each element of depth, a line at most. */
+/* Bytes to prefetch for each element of depth, one cache line at most. */
 static int64_t fetch_step(int64_t bytes, int64_t depth) {
   int64_t step = (bytes + depth - 1) / depth;
   return step < LINE_BYTES ? step : LINE_BYTES;
 }
 
-/* One block of depth: a panel stays in the cache while the chunk's tiles pass, each of which fetches what comes next:
- * its share of the next panel, or of the X to its right while nothing of that has been read. */
+/* Runs one block of depth. A panel stays in the cache while the chunk's tiles pass; each tile prefetches its share of
+ * the next panel, or the X to its right if none of that has been read. */
 static void run_block(const panel_run *run, const block *b, const placed_tile *tiles, int64_t n_tiles,
                       int64_t panel_begin, int64_t panel_end, bool first, bool last) {
   const panel_plan *plan = run->plan;

@@ -1,11 +1,10 @@
-/* Convolutions and products of f32 over packed weights (ops/packed.h), as one problem: Y[pixel][output] = sum over taps
- * and channels of X[pixel at tap][channel] * W[output][tap][channel], images with channels last in Y. Pixels are taken
- * in tiles of a few neighbours of one row. Nothing is generated and nothing depends on extents but counts and
- * distances: any shape runs at once.
-
+/* Convolutions and products of f32 over packed weights (ops/packed.h) as one problem: Y[pixel][output] = sum over taps
+ * and channels of X[pixel at tap][channel] * W[output][tap][channel], with channels last in Y. Tiles are a few
+ * neighbouring pixels of one row. No code is generated, and extents appear only as counts and distances, so any shape
+ * runs without preparation.
+ *
  * After Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication" (panels, blocks of depth), and
- * Zhang, Franchetti and Low 2018, "High Performance Zero-Memory Overhead Direct Convolutions" (X is read where it
- * lies). */
+ * Zhang, Franchetti and Low 2018, "High Performance Zero-Memory Overhead Direct Convolutions" (X is read in place). */
 #ifndef OPS_CPU_PRODUCT_PANELS_H_
 #define OPS_CPU_PRODUCT_PANELS_H_
 
@@ -25,14 +24,14 @@ typedef struct panel_problem {
 
 typedef struct panel_plan panel_plan;
 
-/* On error *out_plan is untouched and the call's diagnosis says no memory. */
+/* On error *out_plan is untouched, and the call's diagnosis says that there is no memory. */
 reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem,
                             panel_plan **out_plan) REED_MUST_CHECK;
 void panel_plan_close(panel_plan *plan);
 int64_t panel_plan_workspace_bytes(const panel_plan *plan);
 int64_t panel_plan_state_bytes(const panel_plan *plan);
-/* weights: packed; bias f32[outputs], residual like y (or y itself), each may be NULL. Any number of threads at a time,
- * each with a workspace of its own. */
+/* weights: packed; bias f32[outputs]; residual with y's layout (or y itself). Bias and residual may be NULL. Any number
+ * of threads may run a plan, each with a workspace of its own. */
 REED_MUST_CHECK reed_status panel_plan_run(const panel_plan *plan, const float *x, const float *weights,
                                            const float *bias, const float *residual, float *y, void *workspace);
 

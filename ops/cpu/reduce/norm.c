@@ -1,6 +1,6 @@
 /* BatchNormalization (ONNX opset 15), InstanceNormalization (22), GroupNormalization (21), LayerNormalization (17) and
- * RMSNormalization (23) for f32. Statistics are summed in short runs of float with a double over them; training, other
- * dtypes and repeated layer parameters are the reference's. */
+ * RMSNormalization (23) for f32. Statistics are sums of short runs in float, added in double. The reference computes
+ * training, other dtypes and repeated layer parameters. */
 #include <math.h>
 
 #include "ops/cpu/calls/norm.h"
@@ -13,7 +13,8 @@ typedef struct norm_job {
   const reed_kernel_buffers *buffers;
 } norm_job;
 
-/* y = (x - centre) * a + b, and the activation, over a plane of any size: by blocks that stay in the first cache. */
+/* y = (x - centre) * a + b and the activation over a plane of any size, in blocks that stay in the first-level cache.
+ */
 static void scale_plane(const norm *n, const float *x, double centre, double a, double b, float *y) {
   enum { BLOCK = 4096 };
   for (int64_t i = 0; i < n->inner; i += BLOCK) {

@@ -1,6 +1,6 @@
-/* Batch, instance and group normalisation of f32 images whose channels come last: y = (x - centre) * factor + shift
- * with one of each for every channel, and the activation, pixel by pixel. Statistics are summed in short runs of float
- * with a double over them, in two passes (mean, then squares around it). */
+/* Batch, instance and group normalisation of f32 images with channels last: y = (x - centre) * factor + shift, with
+ * numbers of each channel, and the activation, pixel by pixel. Statistics are sums of short runs in float, added in
+ * double, in two passes (mean, then squares around it). */
 #include "ops/cpu/reduce/norm_last.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ typedef struct last_norm {
   bool given; /* batch: the statistics are inputs */
 } last_norm;
 
-/* Workspace: what every channel has, and sums of each thread. */
+/* The workspace: numbers of every channel, and each thread's sums. */
 typedef struct columns {
   float *centre, *factor, *shift;
   double *sums;   /* [range][channel] */
@@ -50,7 +50,7 @@ static int64_t lay_columns(const norm *n, int64_t n_ranges, char *at, columns *o
   return used;
 }
 
-/* Adds up every channel of a range's pixels, or the squares of its distance from the centre. */
+/* Sums every channel over a range's pixels, or its squared distances from the centre. */
 static void sum_ranges(void *context, int64_t begin, int64_t end) {
   const last_job *job = context;
   int64_t channels = job->n->channels;
@@ -82,7 +82,7 @@ static void apply_ranges(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* The sum over the channels from c on that share their statistics. */
+/* The sum over the channels, from c on, that share their statistics. */
 static double shared_sum(const last_job *job, int64_t c, int64_t n_ranges) {
   double sum = 0;
   for (int64_t range = 0; range < n_ranges; range++)
@@ -90,7 +90,7 @@ static double shared_sum(const last_job *job, int64_t c, int64_t n_ranges) {
   return sum;
 }
 
-/* Statistics of one image into centre, factor, shift. */
+/* Computes one image's statistics into centre, factor, shift. */
 static reed_status take_statistics(last_job *job, const reed_kernel_buffers *buffers, cpu_team team) {
   const norm *n = job->n;
   double count = (double)(n->inner * n->shared);

@@ -1,7 +1,6 @@
-/* The reductions over any set of axes. Dims are joined until kept and reduced ones alternate; where the innermost is
- * reduced, runs of it go to the formula's `row` loop, else blocks of columns go to its `column` loop. Everything
- * reduced to one element is cut in pieces of fixed length, so that the result does not depend on the number of threads.
- */
+/* The reductions over any set of axes. Dims are joined until kept and reduced ones alternate. If the innermost dim is
+ * reduced, its runs go to the formula's `row` loop; otherwise blocks of columns go to its `column` loop. A reduction to
+ * one element is cut into pieces of fixed length, so that the result does not depend on the number of threads. */
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/reduce/reduce_f32.h"
@@ -61,7 +60,7 @@ static void write_results(const reduce_state *s, char *out, const reduce_accumul
   if (s->store) s->store(out, result, n);
 }
 
-/* Everything that is reduced into the n accumulators at `x`: rows of the innermost dim, or n columns. */
+/* Reduces everything into the n accumulators at `x`: rows of the innermost dim, or n columns. */
 static void add_all(const reduce_state *s, reduce_accumulator *a, const char *x, int64_t n) {
   int64_t coordinates[REED_MAX_RANK] = {0};
   for (;;) {
@@ -78,7 +77,7 @@ static void add_all(const reduce_state *s, reduce_accumulator *a, const char *x,
   }
 }
 
-/* Offset in elements of the input of a kept coordinate given as linear index. */
+/* Offset in the input, in elements, of a kept coordinate given as linear index. */
 static int64_t kept_offset(const reduce_state *s, int64_t index) {
   int64_t offset = 0;
   for (int32_t d = s->n_kept - 1; d > 0; d--) {
@@ -145,7 +144,7 @@ static reed_status run_reduce(const void *state, const reed_kernel_buffers *buff
   return cpu_parallel(s->team, s->n_units, 1, s->by_columns ? columns_range : rows_range, &job);
 }
 
-/* Which of the input's axes are reduced (ONNX 18): those in `axes`; all where it is absent or empty, or none with
+/* Marks the reduced axes (ONNX 18): those in `axes`; if it is absent or empty all axes, or none with
  * noop_with_empty_axes. */
 static reed_status reduced_axes(const reed_kernel_call *call, bool *out_reduced) {
   const reed_desc *in = &call->inputs[0];
@@ -161,7 +160,7 @@ static reed_status reduced_axes(const reed_kernel_call *call, bool *out_reduced)
   return REED_OK;
 }
 
-/* Joins the input's dims and splits them in kept and reduced. */
+/* Joins the input's dims and splits them into kept and reduced ones. */
 static void split_dims(reduce_state *s, const reed_desc *in, const bool *reduced) {
   int64_t extents[REED_MAX_RANK + 1] = {1}, strides[REED_MAX_RANK], stride = 1;
   bool kind[REED_MAX_RANK + 1] = {true};

@@ -1,5 +1,5 @@
-/* Walks along one axis that look at every element in order: CumSum, ArgMax, ArgMin. Tensors are seen as [outer, extent,
- * inner]; one loop per dtype is made from a list. */
+/* CumSum, ArgMax and ArgMin: walks along one axis that read every element in order. Tensors are seen as [outer, extent,
+ * inner]; a list makes one loop per dtype. */
 #include "base/half.h"
 #include "ops/cpu/calls/scan.h"
 #include "ops/cpu/common/common.h"
@@ -97,8 +97,8 @@ reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_ke
 
 /* ---- ArgMax, ArgMin ---- */
 
-/* Index along the axis of the best of n elements `stride` apart; among equals the first, or the last. NaN is best, as
- * in numpy. */
+/* Index along the axis of the best of n elements `stride` apart; of equal elements the first, or the last. NaN is best,
+ * as in numpy. */
 typedef int64_t (*arg_fn)(const void *in, int64_t n, int64_t stride, bool least, bool last);
 
 #define ARG(name, M, V, load, store) \
@@ -118,7 +118,7 @@ typedef int64_t (*arg_fn)(const void *in, int64_t n, int64_t stride, bool least,
     } \
     return best; \
   }
-/* The halves compare as floats, all else as it is in memory. */
+/* f16 and bf16 compare as floats, other types as they are in memory. */
 #define ARG_VALUE(M, load) __builtin_choose_expr(__builtin_types_compatible_p(__typeof__(load), float), load, x)
 SCAN_TYPES(ARG)
 

@@ -1,5 +1,5 @@
-/* Softmax and LogSoftmax (ONNX opset 13; `flattened` is the older meaning: one softmax over all axes from `axis` on).
- * f32 here; other dtypes, Hardmax and LpNormalization by the reference. */
+/* Softmax and LogSoftmax of f32 (ONNX opset 13; `flattened` is the older form: one softmax over all axes from `axis`
+ * on). The reference computes other dtypes, Hardmax and LpNormalization. */
 #include "ops/cpu/calls/softmax.h"
 #include "ops/cpu/common/rows_loops.h"
 

@@ -1,7 +1,7 @@
 /* TopK (ONNX opset 11 to 24), any numeric dtype. Elements become unsigned keys whose ascending order is the wanted one.
- * A radix select finds the k-th key (11 bits of it a pass), one pass collects what comes before it and the first of its
- * equals, and a stable radix sort orders those. So equal values come lower index first. NaN counts as larger than every
- * number, as in numpy. Output is always sorted. */
+ * A radix select finds the k-th key (11 bits per pass), one pass collects the smaller keys and the first of the equal
+ * ones, and a stable radix sort orders them; equal values therefore come lower index first. NaN counts as larger than
+ * every number, as in numpy. The output is always sorted. */
 #include "ops/cpu/calls/topk.h"
 
 #define DIGIT_BITS 11
@@ -14,7 +14,7 @@ static uint32_t key_u32(uint32_t x) { return x; }
 static uint32_t key_i32(int32_t x) { return (uint32_t)x ^ 0x80000000u; }
 static uint64_t key_u64(uint64_t x) { return x; }
 static uint64_t key_i64(int64_t x) { return (uint64_t)x ^ 0x8000000000000000u; }
-/* Bits of floats ascend with their values once negative ones are inverted and the others moved above them. */
+/* Maps floats to keys in ascending order: the bits of negatives are inverted, the others are moved above them. */
 static uint32_t key_f32(float x) {
   uint32_t bits;
   x += 0.0f; /* -0 and 0 are equal */

@@ -13,7 +13,7 @@ static double element(const attention_view *v, const void *data, int64_t batch, 
   return reed_dtype_read(v->dtype, place(v, data, batch, head, row, i));
 }
 
-/* Element i of key or value number j (input 1 or 2; those of earlier calls are inputs 4 and 5). */
+/* Element i of key or value number j (input 1 or 2); keys and values of earlier calls are inputs 4 and 5. */
 static double kv_element(const attention *a, const reed_kernel_buffers *buffers, int32_t input, int64_t batch,
                          int64_t head, int64_t j, int64_t i) {
   const attention_view *past = input == 1 ? &a->past_k : &a->past_v, *now = input == 1 ? &a->k : &a->v;
@@ -21,7 +21,7 @@ static double kv_element(const attention *a, const reed_kernel_buffers *buffers,
   return element(now, buffers->inputs[input], batch, head, j - a->past, i);
 }
 
-/* Earlier and new keys (input 1) or values (input 2) of `size` elements into the output of that number. */
+/* Writes earlier and new keys (input 1) or values (input 2) of `size` elements to the output of this number. */
 static void write_present(const attention *a, const reed_kernel_buffers *buffers, int32_t input,
                           const attention_view *to, int64_t size) {
   const attention_view *past = input == 1 ? &a->past_k : &a->past_v, *now = input == 1 ? &a->k : &a->v;
@@ -40,7 +40,7 @@ typedef struct query {
   int64_t batch, head, kv_head, i;
 } query;
 
-/* What the mask adds; *out_masked: the key is not looked at. */
+/* The number that the mask adds; *out_masked: the key is ignored. */
 static double mask_of(const attention *a, const reed_kernel_buffers *buffers, const query *q, int64_t j,
                       bool *out_masked) {
   attention_reach reach = attention_reach_of(a, buffers, q->batch);
@@ -54,7 +54,7 @@ static double mask_of(const attention *a, const reed_kernel_buffers *buffers, co
   return a->mask_dtype == REED_BOOL ? 0 : x;
 }
 
-/* Number `mode` of what the scores go through. */
+/* Writes the scores of stage `mode` to qk_matmul_output. */
 static void note_score(const attention *a, const reed_kernel_buffers *buffers, reed_dtype dtype, const query *q,
                        int64_t j, int64_t mode, double x) {
   if (dtype == REED_NONE || mode != a->mode) return;
@@ -114,7 +114,7 @@ static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
           double y = 0;
           for (int64_t j = 0; j < a->total; j++) {
             double v = kv_element(a, buffers, 2, b, q.kv_head, j, d);
-            if (scores[j] != 0) y += scores[j] * v; /* what is masked may be anything */
+            if (scores[j] != 0) y += scores[j] * v; /* masked values may be anything */
           }
           reed_dtype_write(
               a->y.dtype,

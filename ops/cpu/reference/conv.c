@@ -23,7 +23,7 @@ typedef struct convolution_run {
   const reed_kernel_buffers *buffers;
 } convolution_run;
 
-/* Input position that tap k of output position o meets; -1: none. */
+/* The input position of tap k of output position o; -1: none. */
 static int64_t source(const convolution *c, int32_t axis, int64_t o, int64_t k) {
   const window *w = &c->w;
   int64_t i;

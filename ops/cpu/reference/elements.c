@@ -1,9 +1,9 @@
-/* What the references of element-wise kernels, movement and reductions share. */
+/* Helpers of the references of element-wise operators, movement and reductions (elements.h). */
 #include "ops/cpu/reference/elements.h"
 
 #include <string.h>
 
-/* Bytes of input i when its elements are a host value (which a device's run cannot read), in whole words; else 0. */
+/* Bytes of input i, in whole words, if its elements are a host value (which a device's run cannot read); else 0. */
 static size_t value_bytes(const reed_kernel_call *call, int32_t i) {
   bool value = call->host_values[i] && op_reads_value(call->op, call->attrs, i);
   return value ? ((size_t)desc_bytes(&call->inputs[i]) + 7) / 8 * 8 : 0;

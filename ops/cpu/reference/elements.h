@@ -1,11 +1,11 @@
-/* What the references of element-wise kernels, data movement and reductions share: the call, kept, and elements in
- * wider types. One element at a time, no joined dims, no blocks, no threads. */
+/* Helpers of the references of element-wise operators, data movement and reductions: a copy of the call, and elements
+ * in wider types. One element at a time: no joined dims, no blocks, no threads. */
 #ifndef OPS_CPU_REFERENCE_ELEMENTS_H_
 #define OPS_CPU_REFERENCE_ELEMENTS_H_
 
 #include "ops/cpu/common/common.h"
 
-/* The call itself, kept. */
+/* The call, copied. */
 typedef struct reference_state {
   op_id id;
   reed_attrs attrs; /* the module's */
@@ -18,7 +18,7 @@ typedef struct reference_state {
 reed_status reference_open(const reed_kernel_call *call, reed_kernel_run_fn run,
                            reed_kernel *out_kernel) REED_MUST_CHECK;
 
-/* The elements of input i while running. */
+/* The elements of input i in a run. */
 static inline const void *reference_input(const reference_state *s, const reed_kernel_buffers *buffers, int32_t i) {
   return s->values[i] ? s->values[i] : buffers->inputs[i];
 }

@@ -124,7 +124,7 @@ FORMULA_FUNCTION(bool_formula)
 #include "ops/cpu/formulas/formulas.def"
 FORMULA_END
 
-/* Float to integer: towards zero; what does not fit gives what x86 gives (see convert_between). */
+/* Float to integer: rounds towards zero; values out of range give x86's result (see convert_between). */
 static __int128 truncate_float(long double v, reed_dtype to) {
   bool wide = to == REED_I64 || to == REED_U64 || to == REED_U32;
   long double limit = wide ? 0x1p63L : 0x1p31L;
@@ -156,7 +156,7 @@ bool reference_formula(int formula, const elementwise_parameters *p, int32_t n, 
   return known;
 }
 
-/* Element i of the output in long double: operands folded where there are more than the formula takes. */
+/* Element i of the output in long double; operands are folded if there are more than the formula takes. */
 static bool float_element(const reference_state *s, const reed_kernel_buffers *buffers, const int64_t *at, int64_t i) {
   const reed_desc *out = &s->outputs[0];
   bool folds = s->id == OP_Max || s->id == OP_Min || s->id == OP_Sum || s->id == OP_Mean;

@@ -1,4 +1,4 @@
-/* Data movement as a function: which element of which input an output element is. */
+/* Data movement as a function from an output element to an input and its element. */
 #include "ops/cpu/reference/elements.h"
 #include "ops/cpu/reference/reference.h"
 
@@ -17,7 +17,7 @@ static int64_t int_input(const reference_state *s, const reed_kernel_buffers *bu
   return (int64_t)reference_read_int(s->inputs[input].dtype, reference_input(s, buffers, input), i);
 }
 
-/* Index element i as a coordinate of an axis; -1 after saying why. */
+/* Index element i as a coordinate of an axis; -1 after recording the fault. */
 static int64_t index_input(const reference_state *s, const reed_kernel_buffers *buffers, int64_t i, int64_t extent) {
   int64_t value = int_input(s, buffers, 1, i);
   if (value < -extent || value >= extent) {
@@ -66,7 +66,7 @@ static void find_slice(const reference_state *s, const reed_kernel_buffers *buff
   }
 }
 
-/* Output coordinates are in out->at; makes them the source's. False: an index was out of range. */
+/* Replaces the output coordinates in out->at by those of the source. False: an index was out of range. */
 static bool find_source(const reference_state *s, const reed_kernel_buffers *buffers, int32_t output, int64_t i,
                         source *out) {
   const reed_desc *in = &s->inputs[0], *to = &s->outputs[output];

@@ -1,4 +1,4 @@
-/* NonMaxSuppression as the operator's text has it: take the best box left, keep it if no kept box of its class overlaps
+/* NonMaxSuppression as ONNX describes it: take the best remaining box, and keep it if no kept box of its class overlaps
  * it too much. */
 #pragma GCC optimize("fp-contract=off")
 #include "ops/cpu/calls/nms.h"
@@ -22,7 +22,7 @@ static bool before(const float *scores, int64_t a, int64_t b) {
   return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
 }
 
-/* The candidate that comes first after `last` (-1: first of all), -1 where there is none. */
+/* The first candidate after `last` (-1: from the start) in the order; -1: none. */
 static int64_t next_best(const nms *n, const float *scores, const float *least, const bool *candidates, int64_t last) {
   int64_t best = -1;
   for (int64_t i = 0; i < n->boxes; i++) {
@@ -39,7 +39,7 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   const float *iou = n->has_iou ? buffers->inputs[3] : NULL, *least = n->has_score ? buffers->inputs[4] : NULL;
   const int64_t *all_ids = n->has_ids ? buffers->inputs[5] : NULL;
   int64_t *out = buffers->outputs[0], n_out = 0;
-  int64_t rows = n->limit ? n->batches * n->classes : 0; /* there may be 2^60 of them without a box */
+  int64_t rows = n->limit ? n->batches * n->classes : 0; /* may be 2^60 rows without a box */
   for (int64_t c = 0; c < rows; c++) {
     const float *boxes = (const float *)buffers->inputs[0] + c / n->classes * n->boxes * 4,
                 *scores = (const float *)buffers->inputs[1] + c * n->boxes;

@@ -1,4 +1,5 @@
-/* AveragePool, MaxPool (with Indices), LpPool and the global ones: each output element looks at its own window. */
+/* AveragePool, MaxPool (with Indices), LpPool and the global pools: each output element is computed from its own
+ * window. */
 #include <math.h>
 
 #include "ops/cpu/calls/pool.h"
@@ -11,7 +12,8 @@ typedef struct job {
   int64_t *indices; /* NULL where not wanted */
 } job;
 
-/* One window: where it begins on each axis, and its taps inside the input, however many there are in the padding. */
+/* One window: its start on each axis, and its taps inside the input. Taps in the padding are not walked, however many
+ * there are. */
 typedef struct place {
   int64_t origin[WINDOW_MAX_AXES];
   window_taps taps[WINDOW_MAX_AXES];
@@ -40,7 +42,7 @@ static int64_t tap_source(const pool *p, const place *at, int64_t tap) {
   return offset;
 }
 
-/* Where an index of Indices points: row-major, or column-major over the spatial axes (storage_order 1). */
+/* The element of Indices for an offset: row-major, or column-major over the spatial axes (storage_order 1). */
 static int64_t index_of(const pool *p, int64_t plane, int64_t offset) {
   if (!p->column_major) return plane * p->in_plane + offset;
   int64_t index = 0, stride = 1;
@@ -51,8 +53,8 @@ static int64_t index_of(const pool *p, int64_t plane, int64_t offset) {
   return plane * p->in_plane + index;
 }
 
-/* The largest of a window, the first where several are; NaN wins. An empty window (all padding) gives the dtype's least
- * value. */
+/* The largest element of a window, the first of equal ones; NaN wins. An empty window (all padding) gives the dtype's
+ * least value. */
 #define MAX_AT(T, name, least) \
   static void name(const job *j, int64_t plane, const place *window, int64_t at) { \
     const pool *p = j->p; \
@@ -90,7 +92,7 @@ MAX_AT(uint64_t, max_u64_at, 0)
 MEAN_AT(float, mean_f32_at)
 MEAN_AT(double, mean_f64_at)
 
-/* The length of the window's elements in the p-norm. */
+/* The p-norm of the window's elements. */
 #define LP_AT(T, name) \
   static void name(const job *j, int64_t plane, const place *window, int64_t at) { \
     const pool *p = j->p; \

@@ -5,7 +5,7 @@
 #include "ops/cpu/reference/elements.h"
 #include "ops/cpu/reference/reference.h"
 
-/* Axis d is reduced: it is in `axes`, or there are none and that means all. */
+/* True if axis d is reduced: `axes` names it, or `axes` is empty and that means all axes. */
 static bool is_reduced(const reference_state *s, const reed_kernel_buffers *buffers, int32_t d) {
   int64_t n = s->n_inputs > 1 && s->inputs[1].dtype != REED_NONE ? desc_elements(&s->inputs[1]) : 0;
   if (n == 0) return !op_attr_int(&s->attrs, "noop_with_empty_axes");
@@ -41,7 +41,7 @@ static __int128 int_step(op_id id, __int128 a, __int128 x) {
   }
 }
 
-/* The result over no elements at all, which is also where accumulation starts. */
+/* The result over no elements, with which accumulation starts. */
 static __int128 int_start(op_id id, reed_dtype dtype) {
   int bits = 8 * (int)reed_dtype_bytes(dtype);
   bool sign = reference_is_signed(dtype);

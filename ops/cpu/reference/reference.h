@@ -1,6 +1,6 @@
-/* Plain references: the oracle of the tests (REED_CPU=reference), the only implementation for dtypes that have no
- * faster one, and what a kernel falls back to. Same interface and meaning as cpu_prepare_<x>. Generators and selections
- * have none: their kernels are as plain already. */
+/* Plain references, with the interface and meaning of cpu_prepare_<x>. They are the oracle of the tests
+ * (REED_CPU=reference), the only implementation for dtypes without a faster one, and the fallback for calls that a
+ * kernel declines. Generators and selections have no references, because their kernels are as plain. */
 #ifndef OPS_CPU_REFERENCE_REFERENCE_H_
 #define OPS_CPU_REFERENCE_REFERENCE_H_
 

@@ -1,4 +1,4 @@
-/* TopK by looking for the next best element k times. */
+/* TopK by searching the next best element k times. */
 #include "ops/cpu/calls/topk.h"
 #include "ops/cpu/reference/reference.h"
 

@@ -1,10 +1,10 @@
-/* Attention over blocks of queries and keys, after Dao et al. 2022, "FlashAttention": scores of a block are made,
- * weighted and spent on the values while they are in the cache, and no [queries, keys] tensor exists. Work is shared
- * out by batch, head and block of queries.
+/* Attention over blocks of queries and keys, after Dao et al. 2022, "FlashAttention": the scores of a block are
+ * computed, weighted and applied to the values while they are in the cache, and no [queries, keys] tensor exists. Work
+ * is shared out by batch, head and block of queries.
  *
- * Scores lie with a row for each key and a column for each query, so that a block of K is read as it is, the softmax
- * runs over columns side by side, and so does the product with V. Everything is f32 inside; other floats are converted
- * block by block, f64 and qk_matmul_output are the reference's. */
+ * Scores have a row for each key and a column for each query: a block of K is read in place, and both the softmax and
+ * the product with V run over contiguous columns. Everything is f32 inside; other float dtypes are converted block by
+ * block. The reference computes f64 and qk_matmul_output. */
 #include <math.h>
 
 #include "ops/cpu/calls/attention.h"
@@ -59,7 +59,7 @@ static reed_status write_one(const attention *a, const reed_kernel_buffers *buff
   return cpu_parallel(cpu_team_for(a->team, n * a->total * bytes), n, 1, write_heads, &job);
 }
 
-/* Earlier and new keys and values into present_key and present_value, where these are outputs. */
+/* Writes earlier and new keys and values to present_key and present_value, if these are outputs. */
 static reed_status write_present(const attention *a, const reed_kernel_buffers *buffers) {
   reed_status status = write_one(a, buffers, 1, &a->k, &a->past_k, &a->present_k, a->size);
   return status != REED_OK ? status : write_one(a, buffers, 2, &a->v, &a->past_v, &a->present_v, a->value_size);
@@ -107,7 +107,7 @@ static scratch scratch_at(const attention_state *s, float *at) {
   return m;
 }
 
-/* What a block of queries works on. */
+/* A block of queries and the tensors that it is computed from. */
 typedef struct query_block {
   const attention_state *s;
   const reed_kernel_buffers *buffers;
@@ -131,7 +131,7 @@ static void take_queries(const query_block *b) {
   }
 }
 
-/* Rows as f32, `width` floats apart at least their own: where they are, or converted into `to`. */
+/* Rows as f32, at least `width` floats apart: in place, or converted into `to`. */
 static const float *take_rows(const char *from, int64_t distance, convert_fn load, int64_t n, int64_t size,
                               int64_t width, float *to, int64_t *out_row) {
   if (!load && size == width) return *out_row = distance / 4, (const float *)from;
@@ -143,7 +143,7 @@ static const float *take_rows(const char *from, int64_t distance, convert_fn loa
   return *out_row = width, to;
 }
 
-/* The mask's part of query i and keys j .. j + n, which begins at `from`, onto column i. */
+/* Adds the mask of query i and keys j .. j + n, which begins at `from`, to column i. */
 static void mask_query(const query_block *b, const char *from, int64_t n, float *column, int64_t columns) {
   const attention *a = &b->s->a;
   int64_t step = a->mask_strides[3];
@@ -157,7 +157,7 @@ static void mask_query(const query_block *b, const char *from, int64_t n, float 
   for (int64_t j = 0; j < n; j++) column[j * columns] += numbers[j * step];
 }
 
-/* Keys j .. j + n (counted from the first of all) are masked for the queries that may not look at them. */
+/* Masks keys j .. j + n (counted from the first of all) for the queries that may not look at them. */
 static void mask_scores(const query_block *b, int64_t j, int64_t n) {
   const attention *a = &b->s->a;
   int64_t columns = b->columns, shown = a->mask_keys - j < n ? a->mask_keys - j : n;
@@ -170,7 +170,7 @@ static void mask_scores(const query_block *b, int64_t j, int64_t n) {
   }
   for (int64_t k = shown; k < n; k++)
     for (int64_t i = 0; i < columns; i++) b->m.scores[k * columns + i] = -INFINITY;
-  for (int64_t k = 0; a->causal && k < n; k++) /* the queries before the first that may look at the key */
+  for (int64_t k = 0; a->causal && k < n; k++) /* queries before the first one that may look at the key */
     for (int64_t i = 0; i < b->n && b->first + i + b->reach.offset < j + k; i++)
       b->m.scores[k * columns + i] = -INFINITY;
 }
@@ -180,7 +180,7 @@ static void cap_scores(const query_block *b, int64_t n) {
   for (int64_t i = 0; cap > 0 && i < n * b->columns; i++) b->m.scores[i] = cap * tanhf(b->m.scores[i] / cap);
 }
 
-/* n keys from number j on of those whose first are at k and v. */
+/* Processes n keys from number j on; k and v are the first of them. */
 static void take_keys(const query_block *b, const char *k, int64_t k_distance, const char *v, int64_t v_distance,
                       int64_t j, int64_t n) {
   const attention_state *s = b->s;
@@ -202,8 +202,7 @@ static void take_keys(const query_block *b, const char *k, int64_t k_distance, c
   (b->m.sums, s->value_columns, b->m.scores, 1, columns, values, v_row, b->n, s->value_columns, n);
 }
 
-/* The keys of one tensor: earlier ones or new ones, numbers first .. first + n; those from `end` on are not looked at.
- */
+/* Processes the keys of one tensor, earlier or new ones: numbers first .. first + n, without those from `end` on. */
 static void take_tensor(const query_block *b, const attention_view *kv, const void *k, const attention_view *vv,
                         const void *v, int64_t first, int64_t n, int64_t end) {
   const attention *a = &b->s->a;
@@ -285,7 +284,8 @@ static convert_fn to_f32(reed_dtype dtype) {
   return dtype == REED_F32 || dtype == REED_NONE ? NULL : convert_between(cpu_level_now(), dtype, REED_F32);
 }
 
-/* Earlier keys and values have the dtype of the new ones, or the block loops would need two conversions. */
+/* True for calls whose earlier keys and values have the dtype of the new ones; others would need two conversions in the
+ * block loops. */
 static bool is_fast(const attention *a) {
   bool halves = a->q.dtype != REED_F64 && a->v.dtype != REED_F64;
   return halves && (a->past == 0 || (a->past_k.dtype == a->k.dtype && a->past_v.dtype == a->v.dtype));

@@ -25,7 +25,7 @@ typedef struct tile_operands {
   int64_t c_row, a_row, a_column, b_row, k;
 } tile_operands;
 
-/* rows x columns vectors of c; both are constants where this is inlined. */
+/* rows x columns vectors of c; both are constants after inlining. */
 static inline __attribute__((always_inline)) void tile(const tile_operands *o, int rows, int columns) {
   lanes sum[ROWS][COLUMNS];
   const float *a = o->a, *b = o->b;
@@ -76,10 +76,10 @@ void CPU_LEVELED(multiply_add)(float *c, int64_t c_row, const float *a, int64_t 
   }
 }
 
-/* Column i of scores is a query, n of them; its softmax over the keys so far is exp(score - most[i]) / sum[i]. Takes
- * the next keys in: scores become exp(score - most), and what was summed up before is to be multiplied by shrink
+/* Takes the next keys into a softmax. Column i of scores is a query, n in all; its softmax over the keys so far is
+ * exp(score - most[i]) / sum[i]. Scores become exp(score - most), and the caller multiplies earlier sums by shrink
  * (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax"). While no score of a query is above -inf,
- * it counts from 0; NaN stays. */
+ * `most` counts as 0; NaN stays. */
 void CPU_LEVELED(attend_keys)(float *scores, int64_t n_keys, int64_t n, float *most, float *sum, float *shrink) {
   for (int64_t i = 0; i < n; i++) shrink[i] = most[i];
   for (int64_t j = 0; j < n_keys; j++)

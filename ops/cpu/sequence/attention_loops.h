@@ -1,4 +1,4 @@
-/* The loops of Attention. */
+/* The loops of Attention: a product of small matrices, and a softmax over blocks of keys. */
 #ifndef OPS_CPU_SEQUENCE_ATTENTION_LOOPS_H_
 #define OPS_CPU_SEQUENCE_ATTENTION_LOOPS_H_
 

@@ -1,10 +1,10 @@
-/* RNN, GRU and LSTM for f32. The input's part of all gates is one product for many steps (a chunk), through oneDNN;
- * then every step adds the recurrent part and makes the new state.
+/* RNN, GRU and LSTM for f32. The gates' products with X are one product for many steps (a chunk), by oneDNN; then every
+ * step adds the products with the state and computes the new state.
  *
- * R is packed in panels: for a block of units the columns of all its gates, step k of the depth after step k - 1, so
- * that who computes a block has all that its units' new state needs. h alternates between two buffers: a step reads
- * what the step before wrote, whoever wrote it. Threads take whole sequences or directions, which never wait for each
- * other, or, where there are too few of them, blocks of units, with a barrier after each step. */
+ * R is packed in panels: a panel holds, for a block of units, the columns of all its gates, step k of the depth after
+ * step k - 1, so that the thread of a block has all it needs for its units' new state. h alternates between two
+ * buffers: a step reads the buffer that the step before wrote. Threads take whole sequences or directions, which never
+ * wait for each other; if there are too few of these, threads take blocks of units, with a barrier after each step. */
 #include <math.h>
 #include <omp.h>
 
@@ -26,7 +26,7 @@ typedef struct part {
   bool from_apart, to_apart;           /* reads `apart` instead of h; writes it instead of the gates */
 } part;
 
-/* Parts and cells between two points where a GRU's blocks have to wait for each other. */
+/* Parts and cells between two points at which a GRU's blocks must wait for each other. */
 typedef struct phase {
   int32_t n_parts, n_cells;
   part parts[2];
@@ -130,7 +130,7 @@ typedef struct job {
   int64_t gates_step, gates_sequence; /* floats from a step or a sequence of the chunk's gates to the next */
 } job;
 
-/* What thread or call does of a step: a direction's sequences and blocks. */
+/* A thread's or call's share of a step: a direction's sequences and blocks. */
 typedef struct share {
   int64_t direction, first_sequence, end_sequence, first_block, end_block;
 } share;
@@ -143,14 +143,14 @@ static float *apart_at(const job *j, int64_t direction, int64_t sequence) {
   return j->workspace + j->f->apart + (direction * j->f->r.sequences + sequence) * j->f->depth;
 }
 
-/* The gates of a sequence at the chunk's step `index` in time. */
+/* The gates of a sequence at the chunk's step `index`, counted in time. */
 static float *gates_at(const job *j, int64_t direction, int64_t index, int64_t sequence) {
   const recurrent *r = &j->f->r;
   int64_t piece = j->f->chunk * r->sequences * r->n_gates * r->hidden;
   return j->workspace + j->f->gates + direction * piece + index * j->gates_step + sequence * j->gates_sequence;
 }
 
-/* Step number `at` of the walk in time; *out_index its place in the chunk. */
+/* The time of step number `at` of the direction's walk; *out_index: its place in the chunk. */
 static int64_t time_of(const job *j, int64_t direction, int64_t at, int64_t *out_index) {
   const bool backward = j->f->r.backward[direction];
   *out_index = backward ? j->first + j->n - 1 - at : at - j->first;
@@ -183,7 +183,7 @@ static void multiply(const job *j, const part *p, const share *s, int64_t at) {
   }
 }
 
-/* Runs the phase's cells on one sequence's units; gives their new h. */
+/* Runs the phase's cells on one sequence's units; returns their new h. */
 static const float *make_state(const job *j, const phase *ph, const share *s, int64_t at, int64_t index,
                                int64_t sequence) {
   const fast_recurrent *f = j->f;
@@ -214,7 +214,8 @@ static const float *make_state(const job *j, const phase *ph, const share *s, in
   return cell.h;
 }
 
-/* Y at this step, and at the sequence's last one Y_h and Y_c. h NULL: the sequence takes no part in the step. */
+/* Writes Y at this step, and Y_h and Y_c at the sequence's last step. h NULL: the sequence takes no part in the step.
+ */
 static void give(const job *j, const share *s, int64_t time, int64_t sequence, const float *h) {
   const fast_recurrent *f = j->f;
   const recurrent *r = &f->r;
@@ -282,7 +283,7 @@ static reed_status run_blocks(const job *j) {
   return cpu_cancelled(&f->team) ? REED_ERROR_CANCELLED : REED_OK;
 }
 
-/* The input's part of the gates for the chunk's steps, those before the first `first` of each direction's walk. */
+/* Computes the gates' products with X for the chunk's steps, from step `first` of each direction's walk on. */
 static reed_status run_products(const job *j) {
   const fast_recurrent *f = j->f;
   const recurrent *r = &f->r;
@@ -301,7 +302,7 @@ static reed_status run_products(const job *j) {
   return REED_OK;
 }
 
-/* Copies a direction's state of a sequence, zeros where there is none. */
+/* Copies a direction's state of a sequence; an absent state is zeros. */
 static void copy_state(const recurrent *r, const float *from, float *to) {
   if (from) memcpy(to, from, (size_t)r->hidden * sizeof *to);
   else memset(to, 0, (size_t)r->hidden * sizeof *to);
@@ -314,7 +315,7 @@ static void begin_states(const job *j) {
                              recurrent_in(r, j->buffers, RECURRENT_INITIAL_C)};
   float *results[2] = {recurrent_out(r, j->buffers, RECURRENT_Y_H), recurrent_out(r, j->buffers, RECURRENT_Y_C)};
   const size_t padded = (size_t)(r->n_directions * r->sequences * f->depth) * sizeof(float);
-  memset(j->workspace + f->state[0], 0, padded); /* what rounds the depth up has to be a number */
+  memset(j->workspace + f->state[0], 0, padded); /* elements that round the depth up must be numbers */
   memset(j->workspace + f->state[1], 0, padded);
   memset(j->workspace + f->apart, 0, padded);
   for (int64_t i = 0; i < r->n_directions * r->sequences; i++) {
@@ -328,8 +329,8 @@ static void begin_states(const job *j) {
   }
 }
 
-/* The biases of W x and R h, which B holds one after the other, as one; that of a GRU's hidden gate apart where R h is.
- */
+/* Adds the two biases of W x and R h, which B holds one after the other. A GRU's hidden gate keeps them apart if it
+ * computes R h apart. */
 static void sum_bias(const job *j) {
   const recurrent *r = &j->f->r;
   const float *b = recurrent_in(r, j->buffers, RECURRENT_B);
@@ -385,8 +386,8 @@ static recurrent_function function_of(const recurrent_activation *a, cpu_level l
   return function;
 }
 
-/* LSTM and RNN compute all gates at once. A GRU's hidden gate takes R h apart from W x, or R (reset * h), which needs a
- * phase of its own. */
+/* Plans the phases: LSTM and RNN compute all gates at once. A GRU's hidden gate computes R h apart from W x, or R
+ * (reset * h), which needs a phase of its own. */
 static void plan_phases(fast_recurrent *f) {
   const recurrent *r = &f->r;
   const part all = {.n_gates = r->n_gates}, gates = {.n_gates = 2};
@@ -409,7 +410,8 @@ static void plan_phases(fast_recurrent *f) {
   }
 }
 
-/* A barrier costs about what 65536 products do; sequences and directions need none. */
+/* Plans the threads' shares: a barrier costs about as much as 65536 products; sequences and directions need no
+ * barriers. */
 static void plan_threads(fast_recurrent *f) {
   const recurrent *r = &f->r;
   const double step =
@@ -426,7 +428,7 @@ static void plan_threads(fast_recurrent *f) {
   if (f->by_blocks) f->team = for_blocks;
 }
 
-/* a * b * c floats of the workspace, on a cache line of their own. False where they are more than any memory. */
+/* Reserves a * b * c floats of the workspace, on a cache line of their own. False if they are more than any memory. */
 static bool reserve(fast_recurrent *f, int64_t a, int64_t b, int64_t c, int64_t *out_place) {
   int64_t n, end;
   if (__builtin_mul_overflow(a, b, &n) || __builtin_mul_overflow(n, c, &n) ||
@@ -447,7 +449,8 @@ static bool plan_workspace(fast_recurrent *f) {
          reserve(f, f->packed ? 0 : r->n_directions, f->panels, 1, &f->own_packed);
 }
 
-/* rows of X times W of a direction, transposed. *out_product NULL: oneDNN has nothing for it. */
+/* Opens the product of `rows` rows of X with W of a direction, transposed. *out_product NULL: oneDNN has no primitive
+ * for it. */
 static reed_status open_product(const reed_kernel_call *call, fast_recurrent *f, int64_t direction, int64_t rows,
                                 onednn_runner **out_product) {
   const recurrent *r = &f->r;

@@ -1,5 +1,6 @@
 /* The loops of RNN, GRU and LSTM on f32 (ops/cpu/sequence/recurrent_loops.h): the product of a few sequences' states
- * with a panel of the recurrent weights, and what makes the gates a new state. Compiled once per CPU level. */
+ * with a panel of the recurrent weights, and the cells, which compute the new state from the gates. Compiled once per
+ * CPU level. */
 #include "ops/cpu/sequence/recurrent_loops.h"
 
 #include "ops/cpu/calls/recurrent.h"
@@ -7,7 +8,7 @@
 
 /* ---- the product ---- */
 
-/* A vector is a block of units: recurrent_units() says the same of each level. */
+/* A vector is a block of units; recurrent_units() gives its size for each level. */
 #if defined(__AVX512F__)
 #define UNITS 16
 #else
@@ -24,8 +25,8 @@ static inline __attribute__((always_inline)) void store(float *y, vec sum, int64
   for (int64_t i = 0; i < n; i++) y[i] = add ? y[i] + sum[i] : sum[i];
 }
 
-/* gates * rows sums at a time; where these are few, `parts` of the depth side by side, because a sum of products waits
- * for itself: 4 cycles. The depth is a multiple of 8. */
+/* gates * rows sums at a time. If these are few, `parts` parts of the depth are summed side by side, because each
+ * addition waits 4 cycles for the one before. The depth is a multiple of 8. */
 #define MULTIPLY(gates, rows, parts) \
   static void multiply_##gates##_##rows(const float *panel, int64_t depth, const float *const *x, float *const *y, \
                                         int64_t gate_step, int64_t n, bool add) { \

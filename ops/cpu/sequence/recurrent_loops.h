@@ -5,13 +5,12 @@
 #include <stdbool.h>
 #include "ops/cpu/calls/recurrent.h"
 
-/* Sequences that recurrent_multiply takes at most at a time; what the level has registers for, where it has 16 of them.
- */
+/* The most sequences in one call of recurrent_multiply, for which the level has registers. */
 #define RECURRENT_ROWS 6
 static inline int recurrent_rows(cpu_level level, int64_t gates) {
   return level < CPU_AVX512 && gates == 4 ? 3 : RECURRENT_ROWS;
 }
-/* Units that recurrent_multiply computes at a time: a vector of the level. */
+/* The number of units that recurrent_multiply computes at a time: a vector of the level. */
 static inline int64_t recurrent_units(cpu_level level) { return level >= CPU_AVX512 ? 16 : 8; }
 
 /* x -> scale * formula(slope * x) + shift; formula NULL: x itself. */
