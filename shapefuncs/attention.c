@@ -6,7 +6,7 @@ typedef struct heads {
   reed_dim batch, heads, length, size;
 } heads;
 
-/* Of input i, which there are n heads of where it is flat. */
+/* Splits input i into heads: an input of rank 3 has n heads in its last axis. */
 static reed_status split(reed_shape_call *call, int32_t i, int64_t n, heads *out) {
   const reed_dim *dims = call->inputs[i].dims;
   reed_status status = shapecall_rank(call, i, call->inputs[0].rank);
@@ -19,7 +19,7 @@ static reed_status split(reed_shape_call *call, int32_t i, int64_t n, heads *out
   return REED_OK;
 }
 
-/* Keys or values of earlier calls: [batch, heads, earlier, size]. */
+/* Checks the keys or values of earlier calls: [batch, heads, earlier, size]. */
 static reed_status check_past(reed_shape_call *call, int32_t i, const heads *now) {
   const reed_dim *dims = call->inputs[i].dims;
   reed_status status = shapecall_rank(call, i, 4);

@@ -1,4 +1,4 @@
-/* The helpers of shapefuncs/call.h: checks and sums that several operator families share. */
+/* Helpers of shape functions (shapefuncs/call.h): checks and sums that several operator families share. */
 #include "shapefuncs/call.h"
 
 #include <stdio.h>
@@ -106,7 +106,7 @@ reed_status shapecall_same(reed_shape_call *call, reed_dim a, reed_dim b, int32_
   return REED_OK;
 }
 
-/* The extent that a and b have together; false: they do not broadcast. */
+/* The extent that a and b broadcast to; false: they do not broadcast. */
 static bool broadcast_dim(reed_shape_call *call, reed_dim a, reed_dim b, reed_dim *out) {
   bool known = reed_dim_known(call, a) && reed_dim_known(call, b);
   if (known && a != b && a != 1 && b != 1) return false;

@@ -1,5 +1,5 @@
-/* What shape functions are written with: checked arithmetic on dims, values of inputs, diagnoses that name the
- * operands (reed/operator.h, dims.h). */
+/* The public functions for shape functions (reed/operator.h): checked arithmetic on dims, elements of value inputs, and
+ * diagnoses that name the operands. Also the texts of dims.h. */
 #include "shapefuncs/dims.h"
 
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static void append_values(text_buffer *text, reed_shape_call *call, int32_t i) {
   text_append(text, "}");
 }
 
-/* " (X f32[1,3,h,w], shape i64[2]={1,-1})"; only what the flags let a shape function read. */
+/* " (X f32[1,3,h,w], shape i64[2]={1,-1})", with only the parts that the shape function may read. */
 static void append_inputs(text_buffer *text, reed_shape_call *call) {
   char name[96], dims[512];
   const char *between = " (";
@@ -123,7 +123,8 @@ static reed_dim overflow(reed_shape_call *call, reed_dim a, const char *operatio
   return 0;
 }
 
-/* At compile time a number that looks like a symbol is none of ours: it overflowed too. */
+/* True for an overflow. At compile time also for a number in the range of symbols, because it can only come from an
+ * overflow. */
 static bool too_large(const reed_shape_call *call, bool overflowed, reed_dim result) {
   return overflowed || (call && call->symbols && (symbol_is(result) || result == INT64_MIN));
 }

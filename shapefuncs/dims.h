@@ -1,4 +1,4 @@
-/* What shape functions are written with besides the public calls of reed/operator.h. */
+/* Dims of shape functions as text, and fresh values, besides the public functions of reed/operator.h. */
 #ifndef SHAPEFUNCS_DIMS_H_
 #define SHAPEFUNCS_DIMS_H_
 
@@ -16,7 +16,7 @@ static inline bool shapecall_is_float(reed_dtype dtype) {
 
 /* One dim as text: a number or a symbol. */
 const char *shapecall_dim_text(const reed_shape_call *call, reed_dim d, char out[64]);
-/* The declared name of an input, with its index where the declaration is variadic; "" for none. */
+/* The declared name of an input, with its index if the declaration is variadic; "" for none. */
 const char *shapecall_operand_name(const reed_op *op, int32_t input, char out[96]);
 
 #endif

@@ -1,4 +1,4 @@
-/* Shapes of operators that work element by element: the input's, or what the inputs broadcast to. */
+/* Shapes of element-wise operators: the input's shape, or the shape that the inputs broadcast to. */
 #include "shapefuncs/call.h"
 
 static reed_status like_input(reed_shape_call *call) {
@@ -7,7 +7,7 @@ static reed_status like_input(reed_shape_call *call) {
 }
 
 reed_status shapefn_elementwise(reed_shape_call *call) { return like_input(call); }
-/* min and max are scalars whose value decides nothing here */
+/* min and max are scalars, whose values do not affect the shape */
 reed_status shapefn_clip(reed_shape_call *call) { return like_input(call); }
 reed_status shapefn_cast(reed_shape_call *call) { return like_input(call); }
 reed_status shapefn_identity(reed_shape_call *call) { return like_input(call); }

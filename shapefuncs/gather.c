@@ -16,7 +16,7 @@ reed_status shapefn_gather(reed_shape_call *call) {
   return REED_OK;
 }
 
-/* Beside the axis the indices may not reach further than the data. */
+/* Checks that on the other axes the indices' extents are at most the data's. */
 static reed_status check_indices(reed_shape_call *call, int32_t *out_axis) {
   const reed_shape_input *data = &call->inputs[0], *indices = &call->inputs[1];
   reed_status status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), data->rank, out_axis);
@@ -57,8 +57,8 @@ reed_status shapefn_scatter_elements(reed_shape_call *call) {
   return status;
 }
 
-/* The extents of data[indices] with an index being the last axis of indices, below batch_dims common ones; rank -1
- * where the length of an index is not known. */
+/* The extents of data[indices]: the last axis of indices is an index, and the first batch_dims axes are common. Rank -1
+ * if the length of an index is unknown. */
 static reed_status indexed(reed_shape_call *call, int64_t batch_dims, int32_t *out_rank, reed_dim *out_dims) {
   const reed_shape_input *data = &call->inputs[0], *indices = &call->inputs[1];
   reed_status status = shapecall_min_rank(call, 0, 1);

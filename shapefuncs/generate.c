@@ -1,5 +1,5 @@
-/* Shapes of what makes tensors from numbers, and of shapes as data: Shape, Size, Constant, ConstantOfShape, Range,
- * EyeLike, OneHot. */
+/* Shapes of operators that make tensors from numbers, and of shapes as data: Shape, Size, Constant, ConstantOfShape,
+ * Range, EyeLike, OneHot. */
 #include <math.h>
 
 #include "shapefuncs/call.h"
@@ -41,7 +41,7 @@ reed_status shapefn_eye_like(reed_shape_call *call) {
   return status;
 }
 
-/* The one number of `depth`, of any dtype. */
+/* Reads the one number of `depth`, of any dtype. */
 static reed_status read_depth(reed_shape_call *call, reed_dim *out_depth) {
   if (!shapecall_is_float(call->inputs[1].dtype)) return shapecall_scalar(call, 1, out_depth);
   int64_t n = 0;
@@ -58,7 +58,7 @@ static reed_status read_depth(reed_shape_call *call, reed_dim *out_depth) {
   return REED_OK;
 }
 
-/* The indices' extents with `depth` put in at the axis. */
+/* The indices' extents with `depth` inserted at the axis. */
 reed_status shapefn_one_hot(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   reed_dim depth = 0, dims[REED_MAX_RANK];
@@ -97,7 +97,7 @@ reed_status shapefn_constant_of_shape(reed_shape_call *call) {
   return REED_OK;
 }
 
-/* max(ceil((limit - start) / delta), 0) with the difference in the inputs' own precision, as numpy.arange counts. */
+/* max(ceil((limit - start) / delta), 0) with the difference in the inputs' own precision, as in numpy.arange. */
 static reed_status range_of_floats(reed_shape_call *call, reed_dim *out_count) {
   double number[3];
   for (int32_t i = 0; i < 3; i++)
@@ -115,7 +115,7 @@ static reed_status range_of_floats(reed_shape_call *call, reed_dim *out_count) {
   return REED_OK;
 }
 
-/* The distance between two numbers is up to 2^64 - 1, and so is their count. */
+/* The number of elements of an integer range; the difference of limit and start, and the number, are up to 2^64 - 1. */
 static reed_status range_of_numbers(reed_shape_call *call, int64_t start, int64_t limit, int64_t delta,
                                     reed_dim *out_count) {
   bool up = delta > 0;

@@ -1,7 +1,7 @@
 /* Shapes of matrix products: Gemm and MatMul. */
 #include "shapefuncs/call.h"
 
-/* [M,K] x [K,N], each perhaps transposed; C broadcasts to the result. */
+/* [M,K] x [K,N], each of which may be transposed; C broadcasts to the result. */
 reed_status shapefn_gemm(reed_shape_call *call) {
   const reed_shape_input *a = &call->inputs[0], *b = &call->inputs[1];
   int trans_a = op_attr_int(call->attrs, "transA") != 0, trans_b = op_attr_int(call->attrs, "transB") != 0;
@@ -15,8 +15,8 @@ reed_status shapefn_gemm(reed_shape_call *call) {
   return status;
 }
 
-/* numpy.matmul: a vector becomes a row (left) or column (right) and that axis goes again; the axes before the last two
- * broadcast. */
+/* numpy.matmul: a vector becomes a row (left) or a column (right), and this axis is dropped from the result; the axes
+ * before the last two broadcast. */
 reed_status shapefn_matmul(reed_shape_call *call) {
   const reed_shape_input *a = &call->inputs[0], *b = &call->inputs[1];
   reed_status status = shapecall_min_rank(call, 0, 1);

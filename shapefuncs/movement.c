@@ -1,4 +1,5 @@
-/* Shapes of data movement along whole axes: Concat, DepthToSpace, SpaceToDepth, Expand, Tile, Transpose, Pad, Split. */
+/* Shapes of data movement along whole axes: Concat, DepthToSpace, SpaceToDepth, Expand, Tile, Transpose, Trilu,
+ * ReverseSequence, Pad, Split. */
 #include "shapefuncs/call.h"
 
 reed_status shapefn_concat(reed_shape_call *call) {
@@ -21,7 +22,7 @@ reed_status shapefn_concat(reed_shape_call *call) {
   return call->status;
 }
 
-/* The block size, which must be positive, of [N,C,H,W]. */
+/* Reads the block size of [N,C,H,W], which must be positive. */
 static reed_status block_of(reed_shape_call *call, int64_t *out_block) {
   reed_status status = shapecall_rank(call, 0, 4);
   if (status) return status;
@@ -67,7 +68,7 @@ reed_status shapefn_space_to_depth(reed_shape_call *call) {
   return call->status;
 }
 
-/* The result is what data and shape broadcast to, not the shape itself (ONNX Expand-13). */
+/* The result is the broadcast of data and shape, not the shape itself (ONNX Expand-13). */
 reed_status shapefn_expand(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   int64_t n = 0;
@@ -159,8 +160,8 @@ reed_status shapefn_transpose(reed_shape_call *call) {
   return REED_OK;
 }
 
-/* One axis of Pad: negative pads crop. What is not `constant` repeats what the crop leaves, so that something must be
- * left. */
+/* One axis of Pad: negative pads crop. Modes other than `constant` repeat the cropped input, so at least one element
+ * must remain. */
 static reed_status pad_axis(reed_shape_call *call, reed_dim begin, reed_dim end, bool constant, reed_dim *dim) {
   reed_dim own = *dim;
   *dim = reed_dim_add(call, own, reed_dim_add(call, begin, end));
@@ -202,7 +203,7 @@ reed_status shapefn_pad(reed_shape_call *call) {
   return call->status;
 }
 
-/* Sizes given: they must add up to the extent. */
+/* Sizes from the input: they must add up to the extent. */
 static reed_status split_given(reed_shape_call *call, int32_t axis, reed_dim *sizes) {
   int64_t n = 0;
   reed_status status = shapecall_value_count(call, 1, &n);
@@ -220,7 +221,8 @@ static reed_status split_given(reed_shape_call *call, int32_t axis, reed_dim *si
   return shapecall_same(call, sum, call->inputs[0].dims[axis], 1, "the sum of the sizes and the extent", NULL);
 }
 
-/* Equal parts but the last, which is smaller (ONNX Split-18); what the rounding up leaves nothing for is empty. */
+/* Equal parts, except the last one, which may be smaller (ONNX Split-18); if rounding up leaves no elements for a part,
+ * it is empty. */
 static reed_status split_evenly(reed_shape_call *call, int32_t axis, reed_dim *sizes) {
   int64_t n = reed_attrs_int(call->attrs, "num_outputs", call->n_outputs);
   if (n != call->n_outputs)

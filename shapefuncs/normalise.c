@@ -1,4 +1,4 @@
-/* Shapes of normalisations: the input's, and those of the statistics. */
+/* Shapes of normalisations: Y has the input's shape; the statistics have shapes of their own. */
 #include "shapefuncs/call.h"
 
 /* X [N,C,...], or [N,...,C] with channels_last; scale, B, mean and variance [C]: scale and B have one dtype, mean and
@@ -30,7 +30,7 @@ reed_status shapefn_instance_norm(reed_shape_call *call) {
   return status;
 }
 
-/* Mean and InvStdDev keep the axes before `axis`, the others become 1. */
+/* Mean and InvStdDev keep the axes before `axis`; the other axes become 1. */
 reed_status shapefn_layer_norm(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0];
   if (x->rank < 0) {

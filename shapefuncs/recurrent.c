@@ -1,7 +1,8 @@
-/* Shapes of recurrent cells: RNN, GRU and LSTM (ONNX opset 22). The lengths of the sequences decide none of them. */
+/* Shapes of recurrent cells: RNN, GRU and LSTM (ONNX opset 22). The sequences' lengths do not affect them. */
 #include "shapefuncs/call.h"
 
-/* ERROR_SHAPE unless the input, if given, has exactly these extents, which agree for the reason what[k]. */
+/* ERROR_SHAPE unless an input that is given has exactly these extents; what[k] is the reason for extent k in the
+ * message. */
 static reed_status fits(reed_shape_call *call, int32_t input, int32_t rank, const reed_dim *dims,
                         const char *const *what) {
   if (!shapecall_has(call, input)) return REED_OK;

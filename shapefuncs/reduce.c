@@ -1,7 +1,7 @@
-/* Shapes of reductions: the reduced axes become 1 or go. */
+/* Shapes of reductions: the reduced axes become 1 or are dropped. */
 #include "shapefuncs/call.h"
 
-/* in[0] with the axes of the set reduced. */
+/* Sets output 0 to in[0] with the axes of the set reduced. */
 static void set_reduced(reed_shape_call *call, uint32_t axes, bool keep) {
   const reed_shape_input *in = &call->inputs[0];
   reed_dim dims[REED_MAX_RANK];
@@ -13,7 +13,7 @@ static void set_reduced(reed_shape_call *call, uint32_t axes, bool keep) {
   shapecall_set(call, 0, rank, dims);
 }
 
-/* No axes: all of them, or none with noop_with_empty_axes (ONNX Reduce*-18). */
+/* Without axes all axes are reduced, or none with noop_with_empty_axes (ONNX Reduce*-18). */
 reed_status shapefn_reduce(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   bool keep = op_attr_int(call->attrs, "keepdims") != 0, known = true;
@@ -35,7 +35,7 @@ reed_status shapefn_reduce(reed_shape_call *call) {
   return REED_OK;
 }
 
-/* There is no largest of nothing: an extent of 0 is refused where the result is not empty itself. */
+/* An axis of extent 0 has no largest element: it is refused, unless the result is empty itself. */
 reed_status shapefn_arg_reduce(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   int32_t axis = 0;

@@ -14,7 +14,7 @@ typedef struct resize {
   bool crops; /* tf_crop_and_resize */
 } resize;
 
-/* Which axes the lists speak of: all without the attribute. */
+/* Reads the axes to which the lists refer: all axes without the attribute. */
 static reed_status read_axes(reed_shape_call *call, resize *r) {
   int64_t n;
   bool known;
@@ -24,14 +24,15 @@ static reed_status read_axes(reed_shape_call *call, resize *r) {
   return given ? shapecall_axes(call, given, -1, n, call->inputs[0].rank, r->axes, &known) : REED_OK;
 }
 
-/* floor(extent * scale). The product is rounded to f32, as is the scale: 10 * 0.7f is meant to be 7, not 6.9999999. */
+/* floor(extent * scale). The product is rounded to f32 like the scale, so that 10 * 0.7f gives 7, not floor(6.9999999).
+ */
 static int64_t scaled(int64_t extent, double scale) {
   double product = (double)extent * scale;
   return (int64_t)floor(product < MAX_EXACT_F32 && (double)extent <= MAX_EXACT_F32 ? (double)(float)product : product);
 }
 
-/* The extent of axis k of the list by its scale. Symbolic extents have a normal form for whole scales and for one over
- * a power of two. */
+/* The extent of the list's axis k by its scale. Symbolic extents have a normal form for whole scales and for one
+ * divided by a power of two. */
 static reed_dim scaled_extent(reed_shape_call *call, const resize *r, int64_t k, reed_dim extent) {
   double scale, begin = 0, end = 1;
   if (!reed_shape_value_f64(call, 2, k, &scale)) return reed_dim_fresh(call);
@@ -97,7 +98,8 @@ static reed_status by_sizes(reed_shape_call *call, const resize *r, reed_dim *di
   return status || policy == KEEP_STRETCH ? status : keep_ratio(call, r, (keep_policy)policy, dims);
 }
 
-/* Elements of the list at `input`: 0 where absent, -1 where unknown; some, but not one per axis, is an error. */
+/* The length of the list at `input`: 0 if absent, -1 if unknown. A list that is neither empty nor one element per axis
+ * is an error. */
 static reed_status list_length(reed_shape_call *call, int32_t input, int64_t wanted, int64_t *out_n) {
   *out_n = 0;
   if (!shapecall_has(call, input)) return REED_OK;
@@ -107,7 +109,7 @@ static reed_status list_length(reed_shape_call *call, int32_t input, int64_t wan
                          (long long)wanted);
 }
 
-/* There is nothing to make new elements of where the input has none. */
+/* Fails for an empty input with a non-empty output, because no element could be interpolated. */
 static reed_status check_source(reed_shape_call *call, const reed_dim *dims) {
   const reed_shape_input *x = &call->inputs[0];
   bool empty = false, filled = true;
@@ -140,7 +142,7 @@ reed_status shapefn_resize(reed_shape_call *call) {
   if (n_sizes > 0 || (n_sizes < 0 && n_scales == 0)) {
     status = by_sizes(call, &r, dims);
   } else {
-    /* a list whose length is not known may be the empty one of the two */
+    /* a list of unknown length may be the empty one of the two */
     for (int64_t k = 0; k < r.n_axes; k++)
       dims[r.axes[k]] = n_sizes < 0 ? reed_dim_fresh(call) : scaled_extent(call, &r, k, dims[r.axes[k]]);
     status = call->status;
@@ -193,7 +195,7 @@ reed_status shapefn_multi_level_roi_align(reed_shape_call *call) {
   return status ? status : align_regions(call, 0, channels);
 }
 
-/* One extent of a picture. */
+/* Reads one extent of a picture. */
 static reed_status picture_extent(reed_shape_call *call, int32_t input, reed_dim *out_extent) {
   reed_status status = shapecall_scalar(call, input, out_extent);
   if (status) return status;

@@ -1,5 +1,5 @@
-/* Shapes that depend on the data (Compress, NonZero, NonMaxSuppression: a bound, the kernel reports the extent) and
- * TopK. */
+/* Shapes that depend on the data (Compress, NonZero, NonMaxSuppression: here an upper bound, the kernel reports the
+ * extent), and TopK. */
 #include "shapefuncs/call.h"
 
 static reed_status set_bounded(reed_shape_call *call, int32_t rank, const reed_dim *dims, int32_t bounded_axis) {
@@ -8,7 +8,7 @@ static reed_status set_bounded(reed_shape_call *call, int32_t rank, const reed_d
   return call->status;
 }
 
-/* At most as many as the condition is long, and as there are to choose from. */
+/* The bound is the smaller of the condition's length and the number of elements to choose from. */
 reed_status shapefn_compress(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0], *condition = &call->inputs[1];
   bool flat = !reed_attrs_find(call->attrs, "axis");
@@ -32,7 +32,7 @@ reed_status shapefn_compress(reed_shape_call *call) {
   return set_bounded(call, in->rank, dims, axis);
 }
 
-/* One column per element that is not zero, one row per axis (a scalar has none: ONNX NonZero-13). */
+/* One column per nonzero element, one row per axis (a scalar has no axes: ONNX NonZero-13). */
 reed_status shapefn_nonzero(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   reed_dim dims[2] = {in->rank, 0};

@@ -1,5 +1,6 @@
-/* Running shape functions: the runner and the check of a call against the operator's row. What a shape function says is
- * checked here once, so that nothing above meets a negative or overflowing size. */
+/* Running shape functions, and checking a call against the operator's row. Results of shape functions are checked here
+ * once, so that no caller meets a negative or overflowing size. The shape functions themselves are in the other files.
+ */
 #include "shapefuncs/shapefn.h"
 
 #include <stdarg.h>
@@ -115,7 +116,7 @@ static bool has_unknown_rank(const reed_shape_call *call) {
   return false;
 }
 
-/* The outputs' dtypes by the row, and no extents yet. */
+/* Sets the outputs' dtypes by the row, with unknown extents. */
 static reed_status preset(reed_shape_call *call) {
   reed_dtype inputs[REED_MAX_OPERANDS];
   for (int32_t i = 0; i < call->n_inputs; i++) inputs[i] = call->inputs[i].dtype;
@@ -133,7 +134,7 @@ static reed_status preset(reed_shape_call *call) {
   return REED_OK;
 }
 
-/* What the shape function said of output i. */
+/* Checks the shape function's result for output i. */
 static reed_status check_output(reed_shape_call *call, int32_t i) {
   const reed_shape_output *out = &call->outputs[i];
   const reed_op_output *declared = reed_op_output_at(call->op, i);
@@ -162,7 +163,7 @@ static reed_status check_output(reed_shape_call *call, int32_t i) {
   return REED_OK;
 }
 
-/* A run meets dtypes that no one has looked at: a module's registers have none until they are filled. */
+/* Checks the inputs' dtypes at run time, because a module's registers have no dtype until they are filled. */
 static reed_status check_dtypes(const reed_shape_call *call) {
   const call_site site = {call->op, call->node, call->diagnosis};
   reed_dtype dtypes[REED_MAX_OPERANDS];
@@ -170,7 +171,7 @@ static reed_status check_dtypes(const reed_shape_call *call) {
   return check_inputs(&site, call->n_inputs, dtypes);
 }
 
-/* Packed weights have the extents that ONNX gives them. */
+/* Gives packed weights the extents of ONNX. */
 static reed_status see_plain_weights(reed_shape_call *call, reed_shape_input *seen) {
   packed_order order;
   int64_t n;

@@ -3,23 +3,23 @@
 
 #define NEAR_INFINITY ((int64_t)1 << 62)
 
-/* A start or end counted from 0. A symbolic extent is taken to be far below 2^62, so that INT64_MAX ("to the end") is
- * the extent itself and its negation before the first element. *known becomes false where the sign is unknown. */
+/* A start or end counted from 0. A symbolic extent is taken to be far below 2^62, so that INT64_MAX ("to the end")
+ * becomes the extent itself, and its negation lies before the first element. *known becomes false for an unknown sign.
+ */
 static reed_dim counted(reed_shape_call *call, reed_dim at, reed_dim extent, bool *known) {
   int64_t low, high;
   shapecall_range(call, at, &low, &high);
   *known = *known && (low >= 0 || high < 0);
   if (!reed_dim_known(call, extent) && low >= NEAR_INFINITY) return extent;
   if (!reed_dim_known(call, extent) && high <= -NEAR_INFINITY) return -1;
-  if (reed_dim_known(call, extent) &&
-      reed_dim_known(call, at)) /* what is further out is out as well: nothing below can overflow */
+  if (reed_dim_known(call, extent) && reed_dim_known(call, at)) /* clamped, so that nothing below can overflow */
     at = at > extent ? extent : at < -extent - 1 ? -extent - 1 : at;
   return high < 0 ? reed_dim_add(call, at, extent) : at;
 }
 
-/* How many elements lie from start to end by step. Starts clamp to the elements there are, ends to one beyond them
- * (ONNX Slice-13); clamps are spelt end - max(start, 0) = min(end, end - start), which leaves symbols simpler, or left
- * out where the result is 0 either way. */
+/* The number of elements from start to end by step. Starts are clamped to the existing elements, ends to one beyond
+ * them (ONNX Slice-13). Clamps are written end - max(start, 0) = min(end, end - start), which leaves symbols simpler,
+ * or left out if the result is 0 either way. */
 static reed_dim sliced_extent(reed_shape_call *call, reed_dim extent, reed_dim start, reed_dim end, reed_dim step) {
   bool known = reed_dim_known(call, step);
   start = counted(call, start, extent, &known);

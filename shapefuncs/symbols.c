@@ -1,11 +1,12 @@
 /* Symbols: integer expressions over named and unknown atoms, kept in one normal form and hash-consed, so that equal
- * reed_dims mean provably equal values.
+ * reed_dims mean provably equal values. Declared names are compared in symbols_declared.c; texts and evaluation are in
+ * symbols_text.c.
  *
  * The normal form is a polynomial: constant + sum of coefficient * product of factors, terms in descending graded
  * lexicographic order of their factors' ids. A factor is an atom (a named dim, an unknown) or an opaque term: floordiv,
- * min, max, broadcast over expressions. A polynomial that is just one factor is that factor's node; one without terms
- * is a plain number. What grows past the limits of symbols.h becomes a fresh unknown, which is always correct: it only
- * proves less. */
+ * min, max, broadcast over expressions. A polynomial of just one factor is this factor's node; one without terms is a
+ * plain number. An expression beyond the limits of symbols_node.h becomes a fresh unknown, which is always correct: it
+ * only proves less. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,7 +176,8 @@ static int32_t depth_of(const reed_symbols *symbols, reed_dim d) {
   return symbol_is(d) ? node_of(symbols, d)->depth : 0;
 }
 
-/* A factor over arguments; its range is the caller's. Too deep: a fresh unknown of that range. */
+/* A factor over arguments, with the range that the caller gives. A factor that is too deep becomes a fresh unknown of
+ * this range. */
 static reed_dim intern_factor(reed_symbols *symbols, node_kind kind, int32_t n, reed_dim *args, int64_t low,
                               int64_t high) {
   int32_t depth = 0;
@@ -275,7 +277,7 @@ static void add_multiple(polynomial *p, const polynomial *q, const term *t) {
   }
 }
 
-/* The number or symbol of a polynomial; a fresh value where it was lost. */
+/* The number or symbol of a polynomial; a fresh value if the polynomial was lost. */
 static reed_dim intern_polynomial(reed_symbols *symbols, polynomial *p) {
   if (symbols->status) return POISON;
   if (p->lost) return symbols_fresh_value(symbols);
@@ -313,7 +315,7 @@ reed_dim symbols_mul(reed_symbols *symbols, reed_dim a, reed_dim b) {
   return intern_polynomial(symbols, &product);
 }
 
-/* t = u / v as monomials with coefficients; false where it does not divide. */
+/* t = u / v as monomials with coefficients; false if v does not divide u. */
 static bool divide_term(const term *u, const term *v, term *out) {
   if (u->coefficient % v->coefficient) return false;
   *out = (term){.coefficient = u->coefficient / v->coefficient};
@@ -325,8 +327,7 @@ static bool divide_term(const term *u, const term *v, term *out) {
   return b == v->n_factors;
 }
 
-/* quotient = a / d where d divides a as a polynomial; false where it does not (multivariate division by leading terms).
- */
+/* quotient = a / d if d divides a as a polynomial, else false (multivariate division by leading terms). */
 static bool divide_exactly(const polynomial *a, const polynomial *d, polynomial *quotient) {
   polynomial rest = *a;
   *quotient = (polynomial){.n = 0};
@@ -408,7 +409,7 @@ reed_dim symbols_floordiv(reed_symbols *symbols, reed_dim a, reed_dim b) {
 
 /* ---- min, max, broadcast: commutative, associative, idempotent ---- */
 
-/* True where argument b adds nothing beside a. */
+/* True if argument b changes nothing beside argument a. */
 static bool absorbs(const reed_symbols *symbols, node_kind kind, reed_dim a, reed_dim b) {
   if (kind == NODE_BROADCAST) {
     int64_t low, high;

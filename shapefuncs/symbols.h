@@ -1,5 +1,5 @@
-/* Symbols: what extents may be at compile time. symbols.c computes with them, symbols_declared.c compares them by their
- * declared names, symbols_text.c evaluates and writes them. */
+/* Symbols: extents at compile time. symbols.c computes with them, symbols_declared.c compares them by their declared
+ * names, symbols_text.c evaluates and writes them. */
 #ifndef SHAPEFUNCS_SYMBOLS_H_
 #define SHAPEFUNCS_SYMBOLS_H_
 
@@ -15,13 +15,13 @@ typedef struct reed_symbols reed_symbols;
 reed_status symbols_open(reed_symbols **out_symbols) REED_MUST_CHECK;
 void symbols_close(reed_symbols **symbols);
 static inline bool symbol_is(reed_dim d) { return d >= SYMBOL_FIRST && d < SYMBOL_FIRST + ((int64_t)1 << 32); }
-/* The atom of that name (made on first use, known to be >= 0), or a fresh unknown extent (>= 0) or value (any sign).
- * Out of memory gives a poison symbol and is reported by symbols_status. */
+/* The atom with this name (made on first use, known to be >= 0); a fresh unknown extent (>= 0); a fresh unknown value
+ * (any sign). Out of memory gives a poison symbol, which symbols_status reports. */
 reed_dim symbols_named(reed_symbols *symbols, const char *name);
 reed_dim symbols_fresh_extent(reed_symbols *symbols);
 reed_dim symbols_fresh_value(reed_symbols *symbols);
 reed_status symbols_status(const reed_symbols *symbols);
-/* Arithmetic on numbers and symbols alike; what has no normal form gives a fresh value. Overflow of known numbers:
+/* Arithmetic on numbers and symbols alike. A result without a normal form, or an overflow of known numbers, gives a
  * fresh value. */
 reed_dim symbols_add(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_sub(reed_symbols *symbols, reed_dim a, reed_dim b);
@@ -29,42 +29,44 @@ reed_dim symbols_mul(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_floordiv(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_min(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_max(reed_symbols *symbols, reed_dim a, reed_dim b);
-/* The extent that two dims which broadcast have together: the one that is not 1. */
+/* The extent that two dims broadcast to: the one that is not 1. */
 reed_dim symbols_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
 
-/* Declared names. A dim to which a model gives a name is an atom of its own, also where another dim has that name: the
- * model says that the two are equal, nobody has checked it. */
+/* Declared names. Every dim that a model names is an atom of its own, even if another dim has the same name: the model
+ * states that the two are equal, but nobody has checked it. */
 reed_dim symbols_declared(reed_symbols *symbols, const char *name);
-/* An extent that is a or b; where these are one by their declared names, it is that one by them too. */
+/* An extent that is a or b. If a and b are equal by their declared names, the extent is equal to them by these names
+ * too. */
 reed_dim symbols_either(reed_symbols *symbols, reed_dim a, reed_dim b);
-/* Proven equal, or assumed to be. */
+/* True if a and b are proven equal, or assumed to be. */
 bool symbols_equal(reed_symbols *symbols, reed_dim a, reed_dim b);
-/* Equal if the declared names are true: for choices that change no result. */
+/* True if a and b are equal provided that the declared names are true: for choices that change no result. */
 bool symbols_equal_if_declared(reed_symbols *symbols, reed_dim a, reed_dim b);
-/* The same, and from now on assumed: the program has to check it (symbols_is_assumed). For whoever relies on it. */
+/* As symbols_equal_if_declared, and the equality is assumed from now on: the program has to check it
+ * (symbols_is_assumed). For results that rely on the equality. */
 bool symbols_assume_equal(reed_symbols *symbols, reed_dim a, reed_dim b);
-/* A shape rule cannot do without their being equal: assumed where the names say so, unless the operator may never run.
- */
+/* States that a shape rule needs a and b to be equal: the equality is assumed if the names state it, unless the
+ * operator may never run. */
 void symbols_demand_equal(reed_symbols *symbols, reed_dim a, reed_dim b);
 void symbols_set_certain(reed_symbols *symbols, bool certain);
-/* The same of dims that broadcast: one of them may be 1 instead. Nothing is assumed, the pairs of dims are noted, so
- * that a program can say early and by name what does not fit. *out_a is the older of pair i; false: there is no pair i.
- */
+/* As symbols_demand_equal for dims that broadcast, of which one may be 1 instead. Nothing is assumed; the pairs of dims
+ * are noted, so that a program can report early and by name which dims do not fit. *out_a is the older of pair i;
+ * false: there is no pair i. */
 void symbols_demand_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
 bool symbols_broadcast_pair(const reed_symbols *symbols, size_t i, reed_dim *out_a, reed_dim *out_b);
-/* Assumptions so far; taking back those made since there were n, which nothing may have relied on. */
+/* The number of assumptions so far; and taking back those after the first n, on which nothing may rely. */
 size_t symbols_assumptions(const reed_symbols *symbols);
 void symbols_take_back(reed_symbols *symbols, size_t n_assumptions);
-/* Whether something relies on the atom's being equal to others; *out_first is the first of them, or the atom. */
+/* True if a result relies on the atom's being equal to others; *out_first is the first of them, or the atom. */
 bool symbols_is_assumed(const reed_symbols *symbols, reed_dim atom, reed_dim *out_first);
-/* `a` as it would be with one atom for each name: for people. */
+/* `a` with one atom for each name: for people. */
 reed_dim symbols_as_declared(reed_symbols *symbols, reed_dim a);
-/* What `a` comes to when the atom names[i] is values[i]; false where it has other atoms or unknowns, or overflows. */
+/* The value of `a` if atom names[i] is values[i]; false if `a` has other atoms or unknowns, or overflows. */
 bool symbols_evaluate(const reed_symbols *symbols, reed_dim a, int32_t n, const char *const *names,
                       const int64_t *values, int64_t *out_value);
-/* Provable bounds; *out_low / *out_high are INT64_MIN / INT64_MAX where there is none. */
+/* Provable bounds of `a`; *out_low / *out_high are INT64_MIN / INT64_MAX for no bound. */
 void symbols_range(const reed_symbols *symbols, reed_dim a, int64_t *out_low, int64_t *out_high);
-/* "height", "floor((height + 31)/32)*32", "?7" into out, dims of one name being one; returns out. */
+/* The text of `a`, such as "height", "floor((height + 31)/32)*32", "?7", with one atom for each name; returns out. */
 char *symbols_text(reed_symbols *symbols, reed_dim a, char *out, size_t capacity);
 
 #endif

@@ -1,11 +1,11 @@
-/* Declared names: what a model says of extents by giving dims one name, and how far that is believed.
+/* Declared names: equalities of extents that a model states by giving dims one name, and when they are assumed.
  *
- * Every dim with a name is an atom of its own. Two atoms of one name are equal only where something needs them to be:
- * then the assumption is noted, the compiled program checks it once at its entry (assert.dim), and from then on the two
- * atoms count as equal. A program that needs nothing of the kind runs whatever the extents are.
+ * Every dim with a name is an atom of its own. Two atoms of one name count as equal only if a result needs the
+ * equality: then the assumption is noted, the compiled program checks it once at its entry (assert.dim), and from then
+ * on the two atoms are equal. A program without such assumptions runs whatever the extents are.
  *
- * Arithmetic never looks at assumptions: n - m stays n - m. Only comparisons do, by replacing atoms in the difference
- * of what is compared; so an assumption can be taken back as long as nothing was changed because of it. */
+ * Arithmetic ignores assumptions: n - m stays n - m. Only comparisons use them, by replacing atoms in the difference of
+ * the compared dims; so an assumption can be taken back as long as nothing was changed because of it. */
 #include <string.h>
 
 #include "shapefuncs/symbols_node.h"
@@ -44,7 +44,7 @@ static reed_dim replace_call(reed_symbols *s, const node *x, manner how) {
   return result;
 }
 
-/* One of several extents that have become the same: that one. */
+/* The extent that an "either" node stands for, if its extents have become the same. */
 static reed_dim replace_either(reed_symbols *s, const node *x, reed_dim self, manner how) {
   reed_dim first = replace(s, x->args[0], how);
   for (int32_t i = 1; i < x->n; i++)
@@ -52,7 +52,7 @@ static reed_dim replace_either(reed_symbols *s, const node *x, reed_dim self, ma
   return first;
 }
 
-/* d with its atoms replaced. Arrays of nodes stay where they are while the table grows; nodes do not. */
+/* d with its atoms replaced. The nodes' arrays stay at their addresses while the table grows; nodes move. */
 static reed_dim replace(reed_symbols *s, reed_dim d, manner how) {
   if (!symbol_is(d)) return d;
   const node x = *node_of(s, d);
@@ -110,7 +110,7 @@ reed_dim symbols_either(reed_symbols *s, reed_dim a, reed_dim b) {
 
 /* ---- comparisons ---- */
 
-/* The difference of two dims that may be equal by their atoms' names; false: they are not. */
+/* The difference of two dims that may be equal by their atoms' names; false: they cannot be equal. */
 static bool differ_by_names(reed_symbols *s, reed_dim a, reed_dim b, reed_dim *out_difference) {
   if (!s->namesakes || a == POISON || b == POISON || (!symbol_is(a) && !symbol_is(b))) return false;
   *out_difference = symbols_sub(s, a, b);
@@ -135,7 +135,7 @@ bool symbols_equal_if_declared(reed_symbols *s, reed_dim a, reed_dim b) {
 
 typedef VEC_OF(uint32_t) ids;
 
-/* The atoms in d that stand for themselves as yet, each once. */
+/* The atoms in d that are not yet assumed equal to others, each once. */
 static bool collect_atoms(const reed_symbols *s, reed_dim d, ids *atoms) {
   if (!symbol_is(d)) return true;
   const node *x = node_of(s, d);
@@ -155,10 +155,10 @@ static bool collect_atoms(const reed_symbols *s, reed_dim d, ids *atoms) {
 
 static void set_same(reed_symbols *s, uint32_t id, uint32_t as) {
   s->nodes.items[id].same_as = as;
-  s->n_changes++; /* what was replaced before is out of date */
+  s->n_changes++; /* replacements made earlier are out of date */
 }
 
-/* The oldest of the atoms with the name of atoms[i]. */
+/* The oldest atom with the name of atoms[i]. */
 static uint32_t oldest_namesake(const reed_symbols *s, const ids *atoms, size_t i) {
   uint32_t oldest = atoms->items[i];
   for (size_t k = 0; k < atoms->n; k++)
@@ -167,8 +167,9 @@ static uint32_t oldest_namesake(const reed_symbols *s, const ids *atoms, size_t 
   return oldest;
 }
 
-/* Assumes as few atoms equal as make the difference zero: all of a name, then each that is not needed is let go. False:
- * the difference is not zero (the normal form has lost something), or no memory. */
+/* Makes the difference zero with as few assumptions as possible: first all atoms of a name are assumed equal, then each
+ * assumption that is not needed is taken back. False: the difference is not zero (the normal form has lost a part), or
+ * no memory. */
 static bool assume_zero(reed_symbols *s, reed_dim difference) {
   ids atoms = {0};
   bool ok = collect_atoms(s, difference, &atoms);
@@ -209,7 +210,7 @@ void symbols_demand_equal(reed_symbols *s, reed_dim a, reed_dim b) {
   if (!s->uncertain) (void)symbols_assume_equal(s, a, b);
 }
 
-/* Argument i of what broadcasting has made of several extents; d alone where it is none of that. False: no such. */
+/* Argument i of a broadcast node; d itself for i 0 of another symbol. False: there is no such argument. */
 static bool part_of_broadcast(const reed_symbols *s, reed_dim d, int32_t i, reed_dim *out) {
   const node *x = symbol_is(d) ? node_of(s, d) : NULL;
   bool several = x && x->kind == NODE_BROADCAST;

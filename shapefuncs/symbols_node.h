@@ -1,6 +1,5 @@
-/* Inside the symbols: the nodes of the table, for the files that compute with them (symbols.c), compare dims by their
- * declared names (symbols_declared.c), and evaluate symbols and write them down (symbols_text.c). Everybody else uses
- * shapefuncs/symbols.h. */
+/* Inside the symbols: the nodes of the table, shared by symbols.c, symbols_declared.c and symbols_text.c. All other
+ * files use shapefuncs/symbols.h. */
 #ifndef SHAPEFUNCS_SYMBOLS_NODE_H_
 #define SHAPEFUNCS_SYMBOLS_NODE_H_
 
@@ -81,7 +80,7 @@ static inline const node *node_of(const reed_symbols *symbols, reed_dim d) {
 }
 static inline reed_dim symbol_of(uint32_t id) { return SYMBOL_FIRST + (int64_t)id; }
 
-/* The node equal to `wanted`, whose arrays are borrowed and copied on first use. */
+/* The node equal to `wanted`, whose arrays are borrowed, and copied on first use. */
 reed_dim symbols_intern(reed_symbols *symbols, node wanted);
 
 /* Of numbers: towards minus infinity; b > 0. */

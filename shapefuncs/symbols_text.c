@@ -1,4 +1,4 @@
-/* Symbols evaluated for given values of the named atoms, and written down for people. */
+/* Symbols evaluated for given values of the named atoms, and symbols as text. */
 #include <string.h>
 
 #include "shapefuncs/symbols_node.h"

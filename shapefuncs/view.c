@@ -14,7 +14,7 @@ reed_status shapefn_flatten(reed_shape_call *call) {
   return call->status;
 }
 
-/* The target of a Reshape while it is worked out. */
+/* The target of a Reshape while it is computed. */
 typedef struct reshape {
   int32_t rank, infer_at; /* infer_at: -1, or where the extent follows from the number of elements */
   bool exact;             /* every extent but the inferred one is itself, not "some extent" */
@@ -27,9 +27,9 @@ static reed_status reshape_extent(reed_shape_call *call, reshape *to, int32_t i,
   bool allow_zero = op_attr_int(call->attrs, "allowzero") != 0;
   to->dims[i] = wanted;
   if (!reed_dim_known(call, wanted)) {
-    /* A symbol that may be -1 where no other is: some extent. Else it is an extent itself. One that comes out as 0 at
-     * run time would copy instead; models that compute such a shape mean 0, which is what the copied extent of their
-     * data is. */
+    /* A symbol may be -1 only if no other extent is inferred: then it is "some extent"; otherwise it is an extent
+     * itself. A symbol that is 0 at run time would copy an extent; models that compute such a shape mean 0, which then
+     * is the copied extent of their data too. */
     if (!other_infers && !shapecall_at_least(call, wanted, 0)) {
       to->dims[i] = reed_dim_fresh(call);
       to->exact = false;
@@ -53,8 +53,8 @@ static reed_status reshape_extent(reed_shape_call *call, reshape *to, int32_t i,
   return REED_OK;
 }
 
-/* What is left of data and target once copied extents have been crossed out: the inferred extent is their quotient.
- * Crossing out first lets [0,364] be viewed as [0,-1,4], where the plain quotient is 0/0. */
+/* The inferred extent is the quotient of data and target after the copied extents have been cancelled. Cancelling first
+ * lets [0,364] be viewed as [0,-1,4], whose plain quotient is 0/0. */
 static reed_status reshape_infer(reed_shape_call *call, reshape *to) {
   const reed_shape_input *data = &call->inputs[0];
   char from[256], target[256];
@@ -96,7 +96,7 @@ static reed_status reshape_check(reed_shape_call *call, const reshape *to) {
                          shapecall_dims_text(call, to->rank, to->dims, target, sizeof target), (long long)want);
 }
 
-/* 0 copies an extent unless allowzero, one -1 follows from the number of elements (ONNX Reshape-14). */
+/* 0 copies an extent unless allowzero is set; one -1 follows from the number of elements (ONNX Reshape-14). */
 reed_status shapefn_reshape(reed_shape_call *call) {
   int64_t rank = 0;
   reed_status status = shapecall_value_count(call, 1, &rank);
@@ -128,7 +128,7 @@ reed_status shapefn_reshape(reed_shape_call *call) {
   return REED_OK;
 }
 
-/* Without axes every extent of 1 goes: the rank is known only where every extent is provably 1 or provably not. */
+/* Without axes every extent of 1 is dropped: the rank is known only if every extent is provably 1 or provably not 1. */
 static reed_status squeeze_ones(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   reed_dim dims[REED_MAX_RANK];

@@ -17,8 +17,9 @@ typedef struct window {
   int64_t pads[2 * MAX_SPATIAL]; /* begins, then ends; 0 unless pad_mode is NOTSET */
 } window;
 
-/* Strides, dilations, pads and auto_pad of n spatial axes. Convolutions (least 1) may have negative pads, which crop:
- * ONNX has none, but exporters write them and onnxruntime computes them. For pools both refuse them. */
+/* Reads strides, dilations, pads and auto_pad of n spatial axes. Convolutions (least 1) may have negative pads, which
+ * crop: ONNX has none, but exporters write them and onnxruntime computes them. For pools both Reed and onnxruntime
+ * refuse them. */
 static reed_status read_window(reed_shape_call *call, int32_t n, int64_t least, window *w) {
   w->n = n;
   w->in = w->out = shapecall_image_of(call, n + 2);
@@ -37,8 +38,8 @@ static reed_dim spanned(reed_shape_call *call, const window *w, int32_t i) {
   return reed_dim_add(call, reed_dim_mul(call, reed_dim_sub(call, w->kernel[i], 1), w->dilations[i]), 1);
 }
 
-/* A window that fits nowhere is an error for convolutions (least 1); pooling (least 0) gives no elements where the
- * formula says 0. Where there is nothing to slide over there are no windows. */
+/* The number of windows along an axis. A window that fits nowhere is an error for convolutions (least 1); pooling
+ * (least 0) gives no elements if the formula says 0. An empty input has no windows. */
 static reed_dim whole_extent(reed_shape_call *call, reed_dim in, reed_dim out, int64_t least, int32_t axis) {
   if (reed_dim_known(call, in) && reed_dim_known(call, out) && in > 0 && out < least)
     (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "no window fits extent %lld of axis %d", (long long)in, axis);
@@ -62,7 +63,7 @@ static reed_dim n_windows(reed_shape_call *call, const window *w, int32_t i, ree
   return whole_extent(call, in, out, w->least, w->in.spatial + i);
 }
 
-/* The kernel's extents: W's spatial ones, which the attribute, if given, repeats. */
+/* Reads the kernel's extents: W's spatial ones, which the attribute, if given, must repeat. */
 static reed_status read_kernel(reed_shape_call *call, window *w) {
   const reed_shape_input *weights = &call->inputs[1];
   int64_t given[MAX_SPATIAL];
@@ -78,7 +79,7 @@ static reed_status read_kernel(reed_shape_call *call, window *w) {
   return status;
 }
 
-/* What Conv and ConvTranspose share: X [N,C,...], W of the same rank, the group, the window. */
+/* The common checks of Conv and ConvTranspose: X [N,C,...], W of the same rank, the group, the window. */
 static reed_status read_convolution(reed_shape_call *call, window *w, int64_t *out_group) {
   const reed_shape_input *x = &call->inputs[0];
   reed_status status = shapecall_min_rank(call, 0, 3);
