@@ -9,7 +9,7 @@
 /* f32 alone is computed as yet: the others are taken, and refused in a sentence by the compiler */
 static const char *const precision_names[] = {"f32", NULL, "bf16", "f16", NULL};
 
-static const char *const counts_names[] = {"host", "device", NULL};
+static const char *const counts_names[] = {"host", "device", NULL, NULL};
 
 static const flag flags[] = {
     {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "where the module goes (needed)"},

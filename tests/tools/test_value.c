@@ -114,7 +114,7 @@ END_TEST
 
 /* ---- flags ---- */
 
-static const char *const colours[] = {"red", "green", NULL};
+static const char *const colours[] = {"red", "green", NULL, NULL};
 static const flag rows[] = {
     {"--number", "-n", FLAG_INT, offsetof(options, runs), "N", "a number", NULL, 1},
     {"--input", "-i", FLAG_WORDS, offsetof(options, inputs), "NAME=VALUE", "words"},
