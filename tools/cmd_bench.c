@@ -1,4 +1,4 @@
-/* vm bench: how long a run takes, from opening the program to the first result and later, and the memory it takes. */
+/* vm bench: the time and memory of a run, from opening the program to the first result, and of later runs. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,13 +34,12 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* What one run took. */
+/* The cost of one run. */
 typedef struct cost {
   double us, page_faults;
 } cost;
 
-/* From nothing to the first result: opening program and session (compiling an ONNX file is no part of it), and the
- * first run. */
+/* The start: opening program and session (compiling an ONNX file is not part of it), and the first run. */
 typedef struct start {
   double load_us;
   cost first;
@@ -50,7 +49,7 @@ typedef struct timing {
   int64_t runs, kernels, fresh, peak_resident_bytes;
   double median_us, min_us, p90_us;
   double page_faults; /* median */
-  start start;        /* of the process whose load and first run took the median time together */
+  start start;        /* of the process whose start took the median time */
 } timing;
 
 static int timed_run(model *m, reed_tensor *const *inputs, cost *out_cost, complaint *c) {
@@ -63,7 +62,7 @@ static int timed_run(model *m, reed_tensor *const *inputs, cost *out_cost, compl
   return status;
 }
 
-/* Opens all that a run needs, and runs once. */
+/* Opens everything that a run needs, and runs once. */
 static int begin(const options *o, model *m, reed_tensor ***out_inputs, start *out_start, complaint *c) {
   int status = model_open(o, o->arguments.items[0], m, c);
   if (!status) status = model_make_inputs(o, m, true, out_inputs, c);
@@ -73,7 +72,8 @@ static int begin(const options *o, model *m, reed_tensor ***out_inputs, start *o
   return status ? status : timed_run(m, *out_inputs, &out_start->first, c);
 }
 
-/* The same in a process of its own. False: it did not come to a result; this process will not either, and says why. */
+/* As begin, in a process of its own. False: the process gave no result; this process will then fail too and report why.
+ */
 static bool begin_elsewhere(const options *o, start *out_start) {
   int ends[2];
   fflush(stdout);
@@ -106,7 +106,7 @@ static double median(const double *sorted, int64_t n) {
   return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
-/* Of the runs timed. */
+/* Summarises the timed runs. */
 static void summarize(const cost *costs, int64_t n, timing *t) {
   double *sorted = need((size_t)n, sizeof *sorted);
   for (int64_t i = 0; i < n; i++) sorted[i] = costs[i].page_faults;
@@ -168,7 +168,7 @@ static int run(const options *o, complaint *c) {
   cost *costs = need((size_t)runs, sizeof *costs), ignored;
   start *starts = need((size_t)fresh, sizeof *starts);
   timing t = {0};
-  /* the other processes first: this one has no threads yet that fork would lose */
+  /* the other processes come first, because this one has no threads yet, which fork would lose */
   while (t.fresh < fresh - 1 && !interrupted() && begin_elsewhere(o, &starts[t.fresh])) t.fresh++;
   int status = begin(o, &m, &inputs, &starts[t.fresh++], c);
   if (warmup == 0) costs[0] = starts[t.fresh - 1].first;

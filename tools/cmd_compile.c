@@ -1,4 +1,4 @@
-/* vm compile: ONNX file -> module file. */
+/* vm compile: an ONNX file to a module file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "tools/json_reader.h"
 #include "tools/model.h"
 
-/* f32 alone is computed as yet: the others are taken, and refused in a sentence by the compiler */
+/* Only f32 is supported; the compiler refuses the others in a sentence */
 static const char *const precision_names[] = {"f32", NULL, "bf16", "f16", NULL};
 
 static const char *const counts_names[] = {"host", "device", NULL, NULL};
@@ -26,7 +26,7 @@ static const flag flags[] = {
     FLAG_END,
 };
 
-/* Transposes that the report lists. */
+/* The number of transposes in the report. */
 static int count_transposes(const char *report) {
   cJSON *all = cJSON_Parse(report);
   int n = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(all, "transposes"));

@@ -1,4 +1,4 @@
-/* vm info: what a module holds. */
+/* vm info: a module's contents. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void print_io(const char *what, const reed_value_info *infos, size_t n) {
     printf("%-9s %s %s\n", what, plain(infos[i].name), info_type_text(&infos[i], type, sizeof type));
 }
 
-/* "key value" for what is one value, "key: a 1, b 2" for objects, a table for lists of objects. */
+/* Prints "key value" for a single value, "key: a 1, b 2" for an object, a table for a list of objects. */
 static void print_item(const cJSON *item) {
   const cJSON *part, *cell;
   if (cJSON_IsString(item) || cJSON_IsNumber(item)) {

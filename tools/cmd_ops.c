@@ -1,4 +1,4 @@
-/* vm ops: the operators that Reed knows, and what the shape function of each reads. */
+/* vm ops: Reed's operators, and which parts of each input their shape functions read. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* vm plan: what a run does at given shapes, epoch by epoch: shape functions, kernels, what is read back and why, arena
- * bytes. */
+/* vm plan: a run at given shapes, epoch by epoch: shape functions, kernels, read-backs and their reasons, arena bytes.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static void print_readbacks(const cJSON *readbacks) {
   free(causes.items);
 }
 
-/* How often the epoch ran before `end` (NULL: at all). */
+/* The number of times that the epoch ran before `end` (NULL: in all). */
 static int count_epoch(const cJSON *epochs, const cJSON *end, double id) {
   int n = 0;
   for (const cJSON *e = epochs ? epochs->child : NULL; e != end; e = e->next) n += json_number_of(e, "id") == id;
@@ -78,7 +78,7 @@ static void print_plan(const cJSON *root) {
     n++;
     int earlier = count_epoch(epochs, e, json_number_of(e, "id")),
         times = count_epoch(epochs, NULL, json_number_of(e, "id"));
-    if (earlier) continue; /* a loop's: shown once, as it was the first time */
+    if (earlier) continue; /* an epoch of a loop is shown once, as it was the first time */
     const char *function = json_text_of(e, "function");
     printf("epoch %-3.0f %4.0f shape functions, %4.0f kernels%s%s", json_number_of(e, "id"),
            json_number_of(e, "shape_functions"), json_number_of(e, "kernels"), *function ? "  in " : "",

@@ -1,4 +1,4 @@
-/* vm profile: where the time of runs goes, by operator and by node. */
+/* vm profile: the time of runs by operator and by node. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static int by_total(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-/* A table of the rows, slowest first; `runs` makes sums into means. */
+/* Prints a table of the rows, slowest first; `runs` makes sums into means. */
 static void print_rows(const cJSON *rows, const char *key, int most, double runs) {
   int n = cJSON_GetArraySize(rows), i = 0;
   const cJSON **sorted = need((size_t)n, sizeof *sorted), *row;

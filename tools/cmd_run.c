@@ -1,4 +1,4 @@
-/* vm run: one run of a model, its outputs printed, written, compared, drawn. */
+/* vm run: one run of a model; its outputs are printed, written, compared, drawn. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static const flag flags[] = {
     FLAG_END,
 };
 
-/* What -o and --expect name, found before the run so that a wrong word costs nothing. */
+/* The outputs that -o and --expect name, resolved before the run so that a wrong name costs no time. */
 typedef struct destination {
   int output;
   const char *rest;
@@ -90,7 +90,7 @@ static int read_reference(const char *text, reed_tensor **out_tensor, complaint 
 
 /* ---- drawing ---- */
 
-/* The picture that went in: the first -i @picture, else the first input tensor that is one. */
+/* The picture to draw on: that of the first -i @picture, else the first input tensor that is a picture. */
 static int input_picture(const options *o, const model *m, reed_tensor *const *inputs, image *out_picture,
                          complaint *c) {
   for (size_t i = 0; i < o->inputs.n; i++) {
@@ -110,7 +110,7 @@ static int input_picture(const options *o, const model *m, reed_tensor *const *i
   return complain(c, MISUSE, "cannot draw: no input is a picture");
 }
 
-/* The file's lines, in one block that the caller frees after the names. */
+/* Reads the file's lines, in one block that the caller frees after the names. */
 static int read_labels(const char *path, char **out_text, words *out_names, complaint *c) {
   size_t n;
   int status = file_read(path, out_text, &n, c);
@@ -162,7 +162,7 @@ typedef struct job {
 
 static int prepare(const options *o, job *j, complaint *c) {
   tolerance any;
-  int status = tolerance_find(&o->rtol, &o->atol, "", &any, c); /* wrong numbers are said whatever is compared */
+  int status = tolerance_find(&o->rtol, &o->atol, "", &any, c); /* wrong numbers are always reported */
   if (!status) status = model_open(o, o->arguments.items[0], &j->m, c);
   if (!status) status = find_outputs(&o->outputs, &j->m, false, &j->written, c);
   if (!status) status = find_outputs(&o->expected, &j->m, true, &j->expected, c);
@@ -178,7 +178,7 @@ static int prepare(const options *o, job *j, complaint *c) {
   return status;
 }
 
-/* Writes, compares, draws and prints. A difference is kept until all is done. */
+/* Writes, compares, draws and prints. A difference is reported after all of these are done. */
 static int finish(const options *o, job *j, complaint *c) {
   int status = DONE;
   bool differ = false;

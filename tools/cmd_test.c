@@ -1,4 +1,4 @@
-/* vm test: every ONNX test case below the folders given. */
+/* vm test: runs every ONNX test case in the given folders. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static const flag flags[] = {
 static const char *const result_names[] = {
     [CASE_PASSED] = "passed", [CASE_FAILED] = "failed", [CASE_UNSUPPORTED] = "unsupported"};
 
-/* The path below the folder given, or the folder's own name where that is the case. */
+/* The path below the given folder; the folder's own name for a case in the folder itself. */
 static const char *case_name(const char *path, const words *roots) {
   for (size_t i = 0; i < roots->n; i++) {
     size_t n = strlen(roots->items[i]);
@@ -43,14 +43,14 @@ static void print_detail(const char *detail) {
   }
 }
 
-/* The first thing that a detail names, without the node's name behind the last colon. */
+/* The first item of a detail, without the node's name after its last colon. */
 static const char *first_named(const char *detail, char *out, size_t capacity) {
   const char *newline = strchr(detail, '\n'), *named = newline ? newline + 1 : detail;
   snprintf(out, capacity, "%.*s", (int)strcspn(named, ":\n"), named);
   return out;
 }
 
-/* The things that are not supported, once each with their number of cases. */
+/* Prints the unsupported items, each once with its number of cases. */
 static void print_unsupported(const words *details) {
   table t = {2, NULL, 0};
   table_add(&t, "cases");

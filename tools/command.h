@@ -1,11 +1,12 @@
-/* A subcommand of `vm`: its row here is all that dispatch, parsing and help know of it. */
+/* Subcommands of `vm`: a subcommand's row here is all that dispatch, parsing and help need. The subcommands themselves
+ * are in the cmd_*.c files. */
 #ifndef TOOLS_COMMAND_H_
 #define TOOLS_COMMAND_H_
 
 #include "tools/flags.h"
 #include "tools/image.h"
 
-/* What the flags of all subcommands fill; each takes the part that its list names. */
+/* The values of all subcommands' flags; a subcommand fills the fields that its flags name. */
 typedef struct options {
   words arguments; /* what is no flag */
   words inputs, outputs, expected, shapes, disabled, plugins;
@@ -29,13 +30,13 @@ typedef struct command {
              complaint *c); /* gives an exit status; complains where it is not DONE and something has gone wrong */
 } command;
 
-/* All of them, in the order of the help. */
+/* All subcommands, in the order of the help. */
 #define COMMAND_LIST(X) X(compile) X(run) X(test) X(bench) X(plan) X(profile) X(info) X(ops) X(verify) X(dis) X(asm)
 #define COMMAND_DECLARE(name) extern const command command_##name;
 COMMAND_LIST(COMMAND_DECLARE)
 #undef COMMAND_DECLARE
 
-/* Rows that several subcommands share. */
+/* Flags that several subcommands share. */
 #define FLAG_END \
   { 0 }
 #define FLAG_OF_INPUTS \
@@ -91,10 +92,10 @@ COMMAND_LIST(COMMAND_DECLARE)
         "absolute tolerance (default 1e-5); NAME=A for one output only" \
   }
 extern const char *const layout_names[];
-/* The kinds of devices: those that can be opened here, NULL, the others that Reed knows, NULL. */
+/* The kinds of devices: those that can be opened on this machine, NULL, the other kinds that Reed knows, NULL. */
 #define MOST_DEVICES 16
 extern const char *device_names[];
-/* Fills device_names; once, before flags are parsed. */
+/* Fills device_names; called once, before flags are parsed. */
 void device_names_read(void);
 
 #endif

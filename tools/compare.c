@@ -1,4 +1,5 @@
-/* Comparison with tolerances, see compare.h. Integers are compared as integers: doubles could not hold all of them. */
+/* Comparing tensors with tolerances (compare.h). Integers are compared as integers, because doubles cannot hold all of
+ * them. */
 #include "tools/compare.h"
 
 #include <inttypes.h>
@@ -34,7 +35,7 @@ static bool same_shape(const reed_tensor *a, const reed_tensor *b) {
          memcmp(reed_tensor_dims(a), reed_tensor_dims(b), sizeof(int64_t) * (size_t)reed_tensor_rank(a)) == 0;
 }
 
-/* One pair: the absolute error, and whether it is within the tolerance. */
+/* Compares one pair of elements: the absolute error, and whether the pair is within the tolerance. */
 static bool agrees(const reed_tensor *got, const reed_tensor *want, int64_t i, tolerance t, double *out_error,
                    double *out_want) {
   reed_dtype gd = reed_tensor_dtype(got), wd = reed_tensor_dtype(want);
@@ -100,7 +101,7 @@ bool compare_tensors(const char *name, const reed_tensor *got, const reed_tensor
   return false;
 }
 
-/* The last entry for the name, or for all. */
+/* Finds the last entry for this name, else the last for all names. */
 static int find_number(const words *w, const char *flag, const char *name, double *out_value, complaint *c) {
   size_t n = strlen(name);
   int best = 0; /* 1: for all, 2: for this name */

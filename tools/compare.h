@@ -1,4 +1,4 @@
-/* Two tensors side by side: what --expect and `vm test` say about a difference. */
+/* Comparing two tensors, and the report on a difference, for --expect and `vm test`. */
 #ifndef TOOLS_COMPARE_H_
 #define TOOLS_COMPARE_H_
 
@@ -6,7 +6,7 @@
 
 #include "tools/tool.h"
 
-/* How far an output may be off. */
+/* The largest difference of an output that counts as equal. */
 typedef struct tolerance {
   double rtol, atol;
 } tolerance;
@@ -17,8 +17,8 @@ typedef struct tolerance {
  * both shapes, the first mismatches with index, got and want, and the largest errors. Returns true when they agree. */
 bool compare_tensors(const char *name, const reed_tensor *got, const reed_tensor *want, tolerance t, FILE *out);
 
-/* From what --rtol and --atol say: the last "NAME=R" of that name, else the last plain "R", else 1e-3 and 1e-5. MISUSE
- * for what is no number. */
+/* The tolerance for an output, from the flags --rtol and --atol: the last "NAME=R" with this name, else the last plain
+ * "R", else 1e-3 and 1e-5. MISUSE for a text that is no number. */
 int tolerance_find(const words *rtol, const words *atol, const char *name, tolerance *out_tolerance, complaint *c);
 
 #endif

@@ -1,5 +1,4 @@
-/* Draws detections, see draw.h. Everything is blended in 8-bit RGB; what leaves the picture is clipped pixel by pixel.
- */
+/* Drawing detections (draw.h). Everything is blended in 8-bit RGB, and clipped to the picture pixel by pixel. */
 #include "tools/draw.h"
 
 #include <inttypes.h>
@@ -145,8 +144,8 @@ static double probability_at(const void *p, int64_t i) {
   return v > 0 ? v : 0;
 }
 
-/* The inside (probability over a half) tinted, with a soft edge, and its outline; within the box and a margin, where
- * all of it is. */
+/* Tints the mask's inside (probability above a half), with a soft edge, and draws its outline; only in the box and a
+ * margin, which contain the whole mask. */
 static void draw_mask(image *picture, const double box[4], const reed_tensor *masks, int64_t i, int scale, colour ink) {
   int width = picture->width / scale, height = picture->height / scale;
   reed_dtype dtype = reed_tensor_dtype(masks);
@@ -173,7 +172,7 @@ static void draw_box(image *picture, const double box[4], int thickness, colour 
   fill(picture, x1 - t, y0 + t, x1, y1 - t, ink, 1);
 }
 
-/* Above the box, or inside where there is no room; moved so that all of it is seen. */
+/* Draws the tag above the box, or inside if there is no room above; moved so that the whole tag is visible. */
 static void draw_tag(image *picture, const double box[4], const char *text, int size, colour ink) {
   int64_t width = ((int64_t)strlen(text) * FONT_ADVANCE + 3) * size, height = (FONT_HEIGHT + 4) * size;
   int64_t x = (int64_t)floor(box[0]), y = (int64_t)floor(box[1]) - height;
@@ -199,8 +198,8 @@ static double element(const reed_tensor *t, int64_t i) {
                          (const char *)reed_tensor_data(t) + (size_t)i * reed_dtype_bytes(reed_tensor_dtype(t)));
 }
 
-/* False: the numbers are not finite. Far-off corners are pulled to just outside the picture, so that they fit an
- * integer. */
+/* Reads box i; false if its numbers are not finite. Distant corners are moved to just outside the picture, so that they
+ * fit an integer. */
 static bool read_box(const image *picture, const reed_tensor *boxes, int64_t i, int scale, double out_box[4]) {
   for (int k = 0; k < 4; k++) {
     double v = element(boxes, 4 * i + k) * scale;

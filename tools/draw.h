@@ -1,11 +1,11 @@
-/* Detections drawn into a picture: boxes, masks, labels with scores. */
+/* Drawing detections into a picture: boxes, masks, labels with scores. */
 #ifndef TOOLS_DRAW_H_
 #define TOOLS_DRAW_H_
 
 #include "tools/image.h"
 #include "tools/tool.h"
 
-/* What a detector gives, borrowed. All but boxes may be NULL. */
+/* A detector's outputs, borrowed. All except boxes may be NULL. */
 typedef struct detections {
   const reed_tensor *boxes;  /* floats [n,4]: x1 y1 x2 y2 in pixels */
   const reed_tensor *labels; /* integers [n] */
@@ -13,12 +13,12 @@ typedef struct detections {
   const reed_tensor *masks;  /* floats [n,1,height,width] or [n,height,width]: probabilities, over the whole picture */
 } detections;
 
-/* Picks them out of a model's outputs: by name where a name says box, label or class, score, mask; else by shape and
- * dtype. MISUSE when there are no boxes, or parts that do not fit the boxes or the picture. */
+/* Finds the detections among a model's outputs: by name, if a name contains box, label or class, score, mask; else by
+ * shape and dtype. MISUSE if there are no boxes, or if parts do not fit the boxes or the picture. */
 int detections_find(const char *const *names, reed_tensor *const *tensors, size_t n, const image *picture,
                     detections *out_found, complaint *c);
-/* Draws into *picture, enlarged `scale` times first (1: not at all). Detection i has colour i of a palette; one is
- * drawn when its score reaches min_score. Label k is called names[k], or by its number past the end. */
+/* Draws into *picture, which is first enlarged `scale` times (1: not at all). Detection i has colour i of a palette; a
+ * detection is drawn if its score is min_score or more. Label k is called names[k], or by its number past the end. */
 void draw_detections(image *picture, const detections *found, const char *const *names, size_t n_names, int scale,
                      double min_score);
 

@@ -1,4 +1,4 @@
-/* Files read whole, and files replaced in one step: see tool.h. */
+/* Reading whole files, and replacing files in one step (tool.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static size_t memory_bytes(void) {
   return pages > 0 && bytes > 0 ? (size_t)pages * (size_t)bytes : SIZE_MAX;
 }
 
-/* All there is, up to `most` bytes; false and errno (EFBIG: there is more). */
+/* Reads the whole file, up to `most` bytes; false and errno (EFBIG: the file is larger). */
 static bool read_all(int file, size_t capacity, size_t most, char **out_bytes, size_t *out_n) {
   char *bytes = need(capacity + 1, 1);
   size_t n = 0;
@@ -76,7 +76,7 @@ int file_read(const char *path, char **out_bytes, size_t *out_n, complaint *c) {
 
 /* ---- writing ---- */
 
-/* Files that must not be replaced. */
+/* Files that must not be replaced (target_protect). */
 static struct {
   struct stat *items;
   size_t n;
@@ -110,7 +110,7 @@ static bool write_all(int fd, const char *bytes, size_t n) {
   return true;
 }
 
-/* What is in the folder of the path reaches the disk. Where a file system cannot do that, it has no such promise. */
+/* Syncs the folder of the path to the disk. A file system that cannot do so has made no such promise. */
 static void sync_folder(const char *path) {
   char *folder = need_text(path), *slash = strrchr(folder, '/');
   if (slash) slash[slash == folder] = 0;

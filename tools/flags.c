@@ -1,4 +1,4 @@
-/* Parses command lines by the tables of flags.h. Nothing here knows a command. */
+/* Parsing command lines by tables of flags (flags.h). The commands' tables are in the cmd_*.c files. */
 #include "tools/flags.h"
 
 #include <errno.h>
@@ -68,7 +68,7 @@ static int refuse_choice(const flag *f, const char *value, complaint *c) {
   return c->exit_status;
 }
 
-/* Whether the n characters are one of the choices, shown or not. */
+/* True if the n characters are one of the choices, shown or not. */
 static bool is_choice(const char *const *choices, const char *name, size_t n) {
   for (int lists = 0; lists < 2; choices++) {
     if (!*choices) lists++;

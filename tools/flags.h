@@ -1,4 +1,4 @@
-/* Declarative flags: a command lists what it takes, and parsing, help and "did you mean" come from the list. */
+/* Declarative flags: a command lists its flags, and parsing, help and "did you mean" follow from the list. */
 #ifndef TOOLS_FLAGS_H_
 #define TOOLS_FLAGS_H_
 
@@ -26,16 +26,16 @@ typedef struct flag {
   int64_t minimum;
 } flag;
 
-/* Fills the fields of *target that `flags` (ends with a row of NULL names) and the arguments name, and appends all that
- * is no flag to *positional. "--flag=value", "--flag value", "-f value", and "--" before arguments that start with a
- * dash. MISUSE. */
+/* Fills the fields of *target from the flags among the arguments, and appends all other arguments to *positional.
+ * `flags` ends with a row of NULL names. Forms: "--flag=value", "--flag value", "-f value", and "--" before arguments
+ * that start with a dash. MISUSE. */
 int flags_parse(const flag *flags, int n_arguments, const char *const *arguments, void *target, words *positional,
                 complaint *c);
 
 /* Frees what flags_parse put into FLAG_WORDS fields. */
 void flags_fini(const flag *flags, void *target);
 
-/* Strict numbers: the whole text or nothing. Messages belong to the caller. */
+/* Strict numbers: the whole text must be a number. Messages are the caller's. */
 bool parse_int(const char *text, int64_t *out_value);
 bool parse_real(const char *text, double *out_value);
 /* Bytes: a number with an optional suffix k, M or G (powers of 1024). */

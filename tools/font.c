@@ -1,5 +1,5 @@
-/* Reed's bitmap font, 5 x 7 pixels in cells of 6: the picture of it is the source. Characters from space to '~', 16 in
- * a row of cells. */
+/* Reed's bitmap font, 5 x 7 pixels in cells of 6, as a drawing in the source. Characters from space to '~', 16 in a row
+ * of cells. */
 #include "tools/font.h"
 
 static const char *const rows[] = {

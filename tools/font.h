@@ -6,8 +6,8 @@
 
 enum { FONT_WIDTH = 5, FONT_HEIGHT = 7, FONT_ADVANCE = 6 };
 
-/* Is that pixel of the character inked? Characters outside printable ASCII look like '?', pixels outside the glyph are
- * not inked. */
+/* True if this pixel of the character is inked. Characters outside printable ASCII look like '?'; pixels outside the
+ * glyph are not inked. */
 bool font_pixel(char character, int x, int y);
 
 #endif

@@ -1,6 +1,6 @@
-/* Prints a document that a table of the program is: `gen_isa isa` docs/isa.md from bytecode/insn.def, `gen_isa verify`
- * docs/verify.md from loader/verify.def. With `--check FILE` compares it with the file instead (exit status 1: not
- * current). */
+/* Prints a document from a table of the program: `gen_isa isa` prints docs/isa.md from bytecode/insn.def, `gen_isa
+ * verify` prints docs/verify.md from loader/verify.def. With `--check FILE` it compares the document with the file
+ * instead (exit status 1: not current). */
 #include <stdio.h>
 #include <string.h>
 
@@ -105,7 +105,7 @@ static void put_verify(text_buffer *doc) {
     text_append(doc, "| V%02d | %s |\n", verify_rules[i].number, verify_rules[i].text);
 }
 
-/* 0 where the file holds just this text. */
+/* Returns 0 if the file holds exactly this text. */
 static int check(const char *document, const char *path, const text_buffer *doc) {
   int different = 1;
   FILE *file = fopen(path, "rb");

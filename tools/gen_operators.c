@@ -82,7 +82,7 @@ static void put_outputs(text_buffer *doc, const reed_op *op) {
   }
 }
 
-/* " = 1e-05": the value where the attribute is left out. */
+/* " = 1e-05": the row's value of an attribute. */
 static void put_value(text_buffer *doc, reed_attr_type type, const reed_attr *value) {
   switch (type) {
     case REED_ATTR_INT: text_append(doc, " = %lld", (long long)value->i); break;
@@ -139,7 +139,7 @@ static void put_document(text_buffer *doc) {
   text_append(doc, "\n%d operators.\n", (int)OP_COUNT);
 }
 
-/* 0 where the file holds just this text. */
+/* Returns 0 if the file holds exactly this text. */
 static int check(const char *path, const text_buffer *doc) {
   int different = 1;
   FILE *file = fopen(path, "rb");

@@ -1,6 +1,6 @@
-/* PNG and JPEG by libpng and libjpeg. Both report errors by jumping out; the jump ends in the function that made the
- * decoder, so that nothing of theirs exits or prints. Variables that live across the jump are kept in a struct of the
- * caller's. */
+/* Reading and writing PNG and JPEG by libpng and libjpeg. Both libraries report errors by a long jump, which ends in
+ * the function that made the decoder, so that neither library exits or prints. Variables that live across the jump are
+ * in a struct of the caller's. */
 #include "tools/image.h"
 
 #include <setjmp.h>
@@ -62,7 +62,7 @@ static void png_push(png_structp png, png_bytep from, size_t n) {
 
 static void png_flush_nothing(png_structp png) { (void)png; }
 
-/* False: job->message says why. */
+/* Decodes the picture; false: job->message holds the reason. */
 static bool png_decode(png_job *job, int *out_width, int *out_height) {
   if (setjmp(png_jmpbuf(job->png))) return false;
   png_set_read_fn(job->png, job, png_pull);
@@ -146,7 +146,7 @@ static void jpeg_failed(j_common_ptr jpeg) {
   longjmp(job->leave, 1);
 }
 
-/* Warnings have level -1: damage that libjpeg goes on behind. */
+/* Warnings have level -1: damage that libjpeg skips. */
 static void jpeg_warned(j_common_ptr jpeg, int level) {
   if (level < 0) jpeg->err->num_warnings++;
 }
@@ -170,7 +170,7 @@ static bool jpeg_decode(jpeg_job *job, const void *bytes, size_t n) {
     jpeg_read_scanlines(&job->jpeg, &at, 1);
   }
   jpeg_finish_decompress(&job->jpeg);
-  /* libjpeg fills what is missing with grey and calls that a warning */
+  /* libjpeg fills missing parts with grey and gives a warning */
   if (job->errors.num_warnings) snprintf(job->message, sizeof job->message, "data is missing or corrupt");
   return job->errors.num_warnings == 0;
 }

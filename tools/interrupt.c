@@ -1,4 +1,4 @@
-/* One handler, two words that it writes, and the temporary files that it removes; see interrupt.h. */
+/* Signals (interrupt.h): one handler, the two words that it writes, and the temporary files that it removes. */
 #include "tools/interrupt.h"
 
 #include <errno.h>
@@ -16,9 +16,10 @@ enum { N_ENDING = sizeof ending / sizeof *ending };
 
 static int came;
 static reed_session *in_flight;
-static const char *files[MOST_FILES]; /* temporary ones; changed with the signals held back */
+static const char *files[MOST_FILES]; /* temporary; changed only with the signals blocked */
 
-/* A run that was about to begin has missed the cancellation, which belongs to runs in flight: again every second. */
+/* Cancels the run, again every second: a cancellation just before a run begins is lost, because it applies to the
+ * current run only. */
 static void cancel_run(int number) {
   (void)number;
   reed_session *session = __atomic_load_n(&in_flight, __ATOMIC_SEQ_CST);
@@ -35,19 +36,19 @@ static void take_signal(int number) {
   cancel_run(number);
 }
 
-/* Handlers have a stack of their own: oneDNN's products move the stack pointer into blocks of the heap, and a handler's
- * frame there (12 KiB with AMX) destroys what lies below. */
+/* Handlers run on a stack of their own: oneDNN's products move the stack pointer into blocks of the heap, where a
+ * handler's frame (12 KiB with AMX) would overwrite the memory below. */
 static char handler_stack[128 << 10];
 
 void interrupt_begin(void) {
   (void)sigaltstack(&(stack_t){.ss_sp = handler_stack, .ss_size = sizeof handler_stack}, NULL);
   for (int i = 0; i < N_ENDING; i++) {
-    /* no SA_RESTART: a read that waits ends, too */
+    /* no SA_RESTART, so that a waiting read ends too */
     struct sigaction before, action = {.sa_handler = take_signal, .sa_flags = SA_ONSTACK};
     if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN) continue; /* nohup */
     (void)sigaction(ending[i], &action, NULL);
   }
-  signal(SIGXFSZ, SIG_IGN); /* a file that outgrows its limit is an error of its write */
+  signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then returns an error */
   (void)sigaction(SIGALRM, &(struct sigaction){.sa_handler = cancel_run, .sa_flags = SA_ONSTACK}, NULL);
 }
 

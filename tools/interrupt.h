@@ -1,6 +1,6 @@
-/* Signals that ask the command to end: SIGINT, SIGTERM, SIGHUP. The first one cancels the run or compilation that is in
- * flight and makes loops over runs stop; the command cleans up as after any failure and ends with 130. The second one
- * ends the process at once. Neither leaves a temporary file. */
+/* Signals that ask the command to end: SIGINT, SIGTERM, SIGHUP. The first signal cancels the current run or compilation
+ * and stops loops over runs; the command cleans up as after any failure and ends with 130. The second signal ends the
+ * process at once. Temporary files are removed in either case. */
 #ifndef TOOLS_INTERRUPT_H_
 #define TOOLS_INTERRUPT_H_
 
@@ -8,17 +8,18 @@
 
 #include "reed/reed.h"
 
-/* From here on signals are taken. Once, before any thread is started. */
+/* Installs the signal handlers. Called once, before any thread is started. */
 void interrupt_begin(void);
-/* Whether one has come: asked between runs. */
+/* True if a signal has come; for loops over runs. */
 bool interrupted(void);
-/* 0 until one comes: for reed_compile_options.cancel. */
+/* Points to 0 until a signal comes: for reed_compile_options.cancel. */
 const int *interrupt_flag(void);
-/* The session whose run a signal cancels; NULL: none. */
+/* Sets the session whose run a signal cancels; NULL: none. */
 void interrupt_session(reed_session *session);
-/* Makes a temporary file as mkstemp does, which a second signal removes; -1 and errno. */
+/* Makes a temporary file as mkstemp does; a second signal removes it. Returns -1 and errno on failure. */
 int interrupt_make_file(char *path_template);
-/* Renames it to `path` (NULL: removes it). False and errno: it could not be renamed, and is removed. */
+/* Renames the temporary file to `path` (NULL: removes it). False and errno: the file could not be renamed, and is
+ * removed. */
 bool interrupt_settle_file(char *temporary, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* Access to parsed JSON (json_reader.h). */
+/* Access to parsed JSON with defaults (json_reader.h). */
 #include "tools/json_reader.h"
 
 cJSON *json_parse(const char *text, complaint *c) {

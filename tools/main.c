@@ -1,5 +1,5 @@
-/* The `vm` command: finds the subcommand, parses its flags, runs it, says why it stopped. Exit statuses are in
- * tools/tool.h. */
+/* The `vm` command: finds the subcommand, parses its flags, runs it, and prints the complaint if it failed. Exit
+ * statuses are in tools/tool.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,12 +108,12 @@ static int run_command(const command *command, int n_words, const char *const *w
   return status;
 }
 
-/* Threads that wait for the next kernel sleep instead of spinning, unless the environment says otherwise: on a machine
- * that does other things, too, spinning makes two threads ten times slower than one (docs/memory.md). The OpenMP
- * runtime reads this once, when it is loaded, so the command starts itself again. */
+/* Makes threads that wait for the next kernel sleep instead of spin, unless the environment decides otherwise: on a
+ * machine with other work, spinning makes two threads ten times slower than one (docs/memory.md). The OpenMP runtime
+ * reads this setting only when it is loaded, so the command starts itself again. */
 static void wait_without_spinning(char **arguments) {
   if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;
-  (void)execv("/proc/self/exe", arguments); /* where that is not possible: as it is */
+  (void)execv("/proc/self/exe", arguments); /* if this fails, the threads spin */
 }
 
 int main(int n_arguments, char **arguments) {

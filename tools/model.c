@@ -1,4 +1,4 @@
-/* Opens models for the subcommands, see model.h. */
+/* Opening models for the subcommands (model.h). */
 #include "tools/model.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static void show_pass(void *context, const char *what, double done) {
   progress(what, done);
 }
 
-/* Aligned memory, which a program can borrow. */
+/* Allocates aligned memory, which a program can borrow. */
 static reed_status bytes_begin(void *context, size_t n_bytes) {
   model *m = context;
   m->bytes = aligned_alloc(64, (n_bytes + 63) / 64 * 64);
@@ -69,7 +69,7 @@ static reed_status bytes_write(void *context, const void *bytes, size_t n) {
   return REED_OK;
 }
 
-/* What the model reads beside itself must not be replaced by the module. */
+/* Protects a file that the model reads: the module must not replace it. */
 static void protect(void *context, const char *path) {
   (void)context;
   target_protect(path);
@@ -96,7 +96,7 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
   const char **disabled = need(o->disabled.n + 1, sizeof *disabled);
   for (size_t i = 0; i < o->disabled.n; i++) disabled[i] = o->disabled.items[i];
   reed_module_sink sink = {m, m->target ? file_begin : bytes_begin, m->target ? file_continue : bytes_write};
-  /* Unless told, what is compiled to run at once is compiled for the device it runs on */
+  /* A module that runs at once is compiled for the device that it runs on, unless the user names a target */
   bool told = o->device && strchr(o->device, '?') && !strchr(o->device, '/');
   const char *target = o->target ? o->target : told ? o->device : NULL;
   reed_compile_options settings = {.registry = m->registry,
@@ -128,7 +128,7 @@ int model_compile_to(const options *o, const char *path, const char *target, mod
   m->target = &file;
   status = model_compile(o, path, m, out_report, NULL, c);
   m->target = NULL;
-  bool unwritten = file.failed; /* then that is the reason */
+  bool unwritten = file.failed; /* then the failed write is the reason */
   int closed = target_close(&file, !status, !status || unwritten ? c : &(complaint){0});
   return status && !unwritten ? status : closed;
 }
@@ -219,7 +219,7 @@ int model_split_name(const char *text, const char *const *names, size_t n, const
     if (strncmp(text, names[i], length) == 0 && text[length] == '=' && (found < 0 || length > longest))
       found = (int)i, longest = length;
   }
-  /* "f32=1" for an input called f32 is still a scalar: what follows the name is no VALUE */
+  /* "f32=1" is a scalar, even with an input called f32, because no VALUE follows the name */
   if (found >= 0 && value_may_follow && value_looks_like(text) && !value_looks_like(text + longest + 1)) found = -1;
   if (found >= 0) {
     *out_rest = text + longest + 1;
@@ -246,7 +246,7 @@ void tensors_close(reed_tensor **tensors, size_t n) {
   free(tensors);
 }
 
-/* Random floats, ones for the rest: sizes, indices and flags have to mean something. */
+/* Random floats; ones for integers and bools, because sizes, indices and flags must make sense. */
 static int default_input(const reed_value_info *info, const reed_desc *shape, uint64_t seed, reed_tensor **out_tensor,
                          complaint *c) {
   reed_dtype dtype = shape->dtype != REED_NONE ? shape->dtype : info->dtype != REED_NONE ? info->dtype : REED_F32;

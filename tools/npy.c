@@ -1,5 +1,5 @@
-/* .npy in and out. The header is a Python dict literal; what is read here is the part of that grammar that NumPy
- * writes. */
+/* Reading and writing .npy files. The header is a Python dict literal; only the part of its grammar that NumPy writes
+ * is parsed. */
 #include "tools/npy.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "tools/plain.h"
 
-/* descr without its byte-order mark; the first row of a dtype is what is written */
+/* descr without its byte-order mark; a dtype's first row is the one that is written */
 static const struct {
   const char *kind;
   reed_dtype dtype;

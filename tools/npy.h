@@ -5,11 +5,11 @@
 
 #include "tools/tool.h"
 
-/* The array in `bytes`: every dtype of Reed in either byte order; Fortran order is turned into row-major. Two bytes of
- * unknown kind (V2), which is how bf16 extensions save, are read as bf16. Structured, complex, string and object arrays
- * are refused by name. BAD_FILE; `name` is for messages. */
+/* Reads the array in `bytes`: every dtype of Reed in either byte order; Fortran order becomes row-major. Two bytes of
+ * unknown kind (V2), the form in which bf16 extensions save, are read as bf16. Structured, complex, string and object
+ * arrays are refused by name. BAD_FILE; `name` is for messages. */
 int npy_read(const char *name, const void *bytes, size_t n, reed_tensor **out_tensor, complaint *c);
-/* File contents for the tensor, format version 1; free()d by the caller. NumPy has no bf16: such a tensor is written as
+/* The tensor as file contents, format version 1; free()d by the caller. NumPy has no bf16: such a tensor is written as
  * f32, which holds every value exactly. */
 void npy_write(const reed_tensor *tensor, char **out_bytes, size_t *out_n);
 

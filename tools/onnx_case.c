@@ -1,4 +1,4 @@
-/* Finds and runs ONNX test cases, see onnx_case.h. */
+/* Finding and running ONNX test cases (onnx_case.h). */
 #include "tools/onnx_case.h"
 
 #include <dirent.h>
@@ -55,7 +55,7 @@ typedef struct data_set {
   reed_tensor **inputs, **outputs, **wanted; /* of the model's numbers of inputs and outputs */
 } data_set;
 
-/* The test data keeps bf16 as the u16 of its bits, since NumPy has no bf16: turned back where the model says bf16. */
+/* Turns u16 bits back into bf16 if the model declares bf16: the test data has them so, because NumPy has no bf16. */
 static void as_declared(reed_tensor **tensor, const reed_value_info *info) {
   reed_tensor *t = *tensor, *turned;
   if (info->dtype != REED_BF16 || reed_tensor_dtype(t) != REED_U16) return;
@@ -65,7 +65,8 @@ static void as_declared(reed_tensor **tensor, const reed_value_info *info) {
   *tensor = turned;
 }
 
-/* Reads input_0.pb, input_1.pb, ... into the slots of that name, or of that number where the file names none. */
+/* Reads input_0.pb, input_1.pb, ... into the slots with their names, or with their numbers if the files have no names.
+ */
 static int read_tensors(const model *m, const char *folder, const char *kind, const char *const *names,
                         const reed_value_info *infos, size_t n, reed_tensor **slots, complaint *c) {
   for (size_t i = 0;; i++) {
@@ -89,7 +90,7 @@ static int read_tensors(const model *m, const char *folder, const char *kind, co
     if (k == n && i < n) k = i;
     reed_text_free(name);
     if (k < n && !slots[k]) slots[k] = tensor, as_declared(&slots[k], &infos[k]);
-    else reed_tensor_close(&tensor); /* given for an initializer that the model keeps as a constant */
+    else reed_tensor_close(&tensor); /* a file for an initializer, which the model keeps as a constant */
   }
 }
 

@@ -1,4 +1,5 @@
-/* See plain.h. The escapes are those of JSON and of assembly text, so that both stay what they are. */
+/* Text without control characters (plain.h). The escapes are those of JSON and of assembly text, so that both texts
+ * stay valid. */
 #include "tools/plain.h"
 
 #include <stdbool.h>
@@ -9,7 +10,7 @@
 
 #include "tools/tool.h"
 
-/* Bytes of the UTF-8 character at the text, and its number; 0: there is none. */
+/* The number of bytes of the UTF-8 character at the text, and its code point; 0: no UTF-8. */
 static int take_character(const char *text, uint32_t *out_number) {
   const unsigned char *b = (const unsigned char *)text;
   int n = b[0] < 0x80 ? 1 : b[0] < 0xc2 ? 0 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : b[0] < 0xf5 ? 4 : 0;
@@ -42,7 +43,7 @@ static int write_visible(char *out, uint32_t c) {
   return sprintf(out, "\\u%04x", (unsigned)c);
 }
 
-/* Into out (NULL: nowhere), which has room; the number of bytes without the NUL. */
+/* Writes the text to out, which has room (NULL: only measures); returns the number of bytes without the NUL. */
 static size_t convert(const char *text, bool lines, char *out) {
   char scratch[16];
   size_t n = 0;

@@ -1,4 +1,4 @@
-/* Short forms of tensors, and tables: see print.h. */
+/* Printing tensors in short form, and tables (print.h). */
 #include "tools/print.h"
 
 #include <inttypes.h>
@@ -8,7 +8,8 @@
 
 #include "tools/plain.h"
 
-/* Of an axis longer than LONGEST the first and last EDGE are shown; of large tensors' outer axes the first alone. */
+/* Of an axis longer than LONGEST only the first and last EDGE elements are shown; of large tensors' outer axes only the
+ * first. */
 enum { EDGE = 3, LONGEST = 12, LARGE = 300 };
 
 char *tensor_type_text(const reed_tensor *tensor, char *out, size_t capacity) {

@@ -22,7 +22,8 @@ typedef struct table {
   size_t n_cells;
 } table;
 void table_add(table *t, const char *format, ...) REED_PRINTF(2, 3);
-/* Columns whose cells (below the heading) are all numbers or empty are set to the right. Frees the cells. */
+/* Prints the table and frees its cells. Columns whose cells (below the heading) are all numbers or empty are
+ * right-aligned. */
 void table_print(FILE *out, table *t);
 
 #endif

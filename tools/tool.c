@@ -1,4 +1,4 @@
-/* Complaints, suggestions, figures, progress: see tool.h. */
+/* Complaints, suggestions, figures, progress (tool.h). Files are in files.c. */
 #include "tools/tool.h"
 
 #include <stdarg.h>
@@ -30,7 +30,7 @@ void complain_more(complaint *c, const char *format, ...) {
 
 int complain_diagnosis(complaint *c, int exit_status, const char *what, reed_status status,
                        const reed_diagnosis *diagnosis) {
-  /* of several lines only where it lists what is not supported: names in that list are the library's to make visible */
+  /* has several lines only for a list of unsupported items, whose names the library has made visible */
   const char *message = reed_diagnosis_message(diagnosis);
   message = strncmp(message, "not supported:\n", 15) == 0 ? plain_lines(message) : plain(message);
   if (status == REED_ERROR_MEMORY || status == REED_ERROR_DEVICE) exit_status = FAILED_RUN;

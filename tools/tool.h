@@ -1,5 +1,5 @@
-/* What every part of the `vm` command shares: exit statuses, complaints, files, suggestions, progress. Of the libraries
- * tools/ sees include/reed/ only, so that the command proves that the public API is enough; JSON is written with
+/* Helpers of the whole `vm` command: exit statuses, complaints, files, suggestions, progress. tools/ uses only
+ * include/reed/ of the libraries, so that the command proves that the public API is enough; JSON is written with
  * base/json.h as everywhere. */
 #ifndef TOOLS_TOOL_H_
 #define TOOLS_TOOL_H_
@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "reed/reed.h"
 
-/* What the process ends with; scripts rely on the numbers. */
+/* Exit statuses of the process; scripts rely on the numbers. */
 enum {
   DONE = 0,         /* and everything as expected */
   DIFFERENT = 1,    /* results differ, or a case failed */
@@ -21,7 +21,7 @@ enum {
   INTERRUPTED = 130 /* by a signal */
 };
 
-/* Why a command stops. Built once, at the fault, and printed by main. */
+/* The reason why a command stops. Built once, at the fault; main prints it. */
 typedef struct complaint {
   int exit_status;
   char text[4096];
@@ -37,7 +37,7 @@ int complain_diagnosis(complaint *c, int exit_status, const char *what, reed_sta
 void complain_more(complaint *c, const char *format, ...) REED_PRINTF(2, 3);
 
 _Noreturn void no_memory(void);
-/* Zeroed memory for n items; a tool without memory says so and ends with FAILED_RUN. */
+/* Zeroed memory for n items; without memory the command reports this and ends with FAILED_RUN. */
 void *need(size_t n, size_t bytes);
 char *need_text(const char *text);
 reed_diagnosis *need_diagnosis(void);
@@ -46,37 +46,36 @@ reed_diagnosis *need_diagnosis(void);
  * Returns out. */
 char *suggestion(const char *word, const char *const *candidates, size_t n, char *out, size_t capacity);
 
-/* The whole file; *out_bytes is free()d by the caller and has a NUL behind its n bytes. It is a regular file that fits
- * into the machine's memory, or "-": standard input, whatever it is, up to a gigabyte. BAD_FILE. */
+/* Reads a whole file; the caller frees *out_bytes, which has a NUL after its n bytes. The path names a regular file
+ * that fits into the machine's memory, or is "-": standard input of any kind, up to a gigabyte. BAD_FILE. */
 int file_read(const char *path, char **out_bytes, size_t *out_n, complaint *c);
-/* A file being written. It is replaced in one step when it is closed, and then it is on the disk: readers see the old
- * or the new contents, never half, and whatever ends the command leaves no other file. "-" and things that are no
- * regular file (/dev/null) are written to as they are. */
+/* A file that is being written. Closing replaces the file in one step and on the disk: readers see the old or the new
+ * contents, never a mixture, and no end of the command leaves another file. "-" and paths that are no regular file
+ * (/dev/null) are written in place. */
 typedef struct target_file {
   const char *path; /* borrowed */
   char *temporary;  /* NULL: written in place */
   int fd, failed;   /* failed: errno of the first failure */
 } target_file;
-/* BAD_FILE, and nothing to close. */
+/* On failure BAD_FILE, and there is nothing to close. */
 int target_open(target_file *t, const char *path, complaint *c);
-/* False once something has failed, which closing says. */
+/* False after any failure; target_close reports the first one. */
 bool target_write(target_file *t, const void *bytes, size_t n);
-/* A path that must not be replaced by what is made of it: once this has been told of it, a target that is the same
- * file, under this or another name, is refused when it is closed. */
+/* Protects a path that the output must not replace: a target that is the same file, under this or another name, is then
+ * refused when it is closed. */
 void target_protect(const char *source);
-/* BAD_FILE; keep false: the file stays as it was. */
+/* BAD_FILE on failure. keep false: the file stays as it was. */
 int target_close(target_file *t, bool keep, complaint *c);
-/* All of it at once. BAD_FILE. */
+/* Writes the whole file. BAD_FILE. */
 int file_write(const char *path, const void *bytes, size_t n, complaint *c);
-/* The finished document, which is gone afterwards. BAD_FILE, FAILED_RUN. */
+/* Writes the finished document and frees it. BAD_FILE, FAILED_RUN. */
 int file_write_json(const char *path, json_writer *json, complaint *c);
 /* Ends with ".<extension>", upper or lower case. */
 bool has_extension(const char *path, const char *extension);
 
 /* Microseconds of a clock that only runs forward. */
 double now_us(void);
-/* What the process has used so far: the most memory that was resident at once, and pages that were given to it (page
- * faults without disk). */
+/* Resources used by the process so far: the most memory that was resident at once, and the page faults without disk. */
 typedef struct usage {
   int64_t peak_resident_bytes, page_faults;
 } usage;
@@ -86,9 +85,9 @@ char *text_us(double us, char *out, size_t capacity);
 /* "3.4 MiB" */
 char *text_bytes(double bytes, char *out, size_t capacity);
 
-/* A line on standard error that the next one overwrites, on a terminal only. done 0..1. */
+/* Shows a line on standard error, on a terminal only; the next one overwrites it. done 0..1. */
 void progress(const char *what, double done);
-/* Wipes it. */
+/* Wipes the progress line. */
 void progress_end(void);
 
 /* A growing list of words, borrowed. */

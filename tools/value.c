@@ -1,5 +1,5 @@
-/* Parses VALUE (value.h). Strict: what is left over after a number, a type or a list is an error that says what was
- * expected there. */
+/* Parsing VALUE (value.h). Strict: text left over after a number, a type or a list is an error, whose message names the
+ * expected text. */
 #include "tools/value.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 /* ---- types ---- */
 
-/* Reads "12x" at the text; the number of characters, 0: there is no extent there. */
+/* The number of characters of the "12x" at the text; 0: there is no extent. */
 static size_t take_extent(const char *text, size_t n, int64_t *out_extent) {
   size_t i = 0;
   int64_t value = 0;

@@ -12,19 +12,19 @@
 #include "tools/image.h"
 #include "tools/tool.h"
 
-/* Extents and dtype: "2x3xf32", "f32". At most n characters of the text. False: it is none. */
+/* Parses extents and dtype: "2x3xf32", "f32", in at most n characters of the text. False: the text has no type. */
 bool value_parse_type(const char *text, size_t n, reed_desc *out_desc);
-/* Extents alone, "2x3", or with a dtype; *out_desc has REED_NONE where there is none. */
+/* Parses extents, "2x3", or extents with a dtype; *out_desc has REED_NONE for no dtype. */
 bool value_parse_extents(const char *text, reed_desc *out_desc);
-/* True for what can only be a VALUE: begins with '@' or with a type and '='. */
+/* True for a text that can only be a VALUE: it begins with '@', or with a type and '='. */
 bool value_looks_like(const char *text);
-/* The whole text or nothing: MISUSE names what was expected and where; BAD_FILE and FAILED_RUN for files and memory.
+/* Parses the whole text: MISUSE names the expected text and the place; BAD_FILE and FAILED_RUN for files and memory.
  * `form` and `wanted` (may be NULL) are for pictures, see picture_to_tensor. */
 int value_parse(const char *text, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
                 complaint *c);
 /* Random elements, the same on every machine. */
 void value_random(reed_tensor *tensor, uint64_t seed);
-/* Reads @FILE's kind by its name and contents. */
+/* Reads @FILE, whose kind is told by its name and contents. */
 int value_read_file(const char *path, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
                     complaint *c);
 
