@@ -1,5 +1,5 @@
-/* Declarations that the files of the ONNX reader share. Only compiler/onnx/*.c include this file; the reader's
- * interface is onnx.h. */
+/* Declarations that the files of the ONNX reader share. Only the sources of compiler/onnx/ include this file; the
+ * reader's interface is onnx.h. */
 #ifndef COMPILER_ONNX_READER_H_
 #define COMPILER_ONNX_READER_H_
 
