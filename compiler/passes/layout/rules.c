@@ -6,8 +6,7 @@
 #include "compiler/ir/integer_values.h"
 #include "shapefuncs/table.h"
 
-/* A convolution of an image with at most this many channels reads it with channels first, because there is no vector of
- * channels to gain and images are stored so already. */
+/* A convolution of an image with at most this many channels reads it with channels first, as images are stored. */
 #define FEW_CHANNELS 4
 
 static ir_value *input(const layout_node *n, int32_t i) { return i < n->node->n_inputs ? n->node->inputs[i] : NULL; }
@@ -44,8 +43,7 @@ static int32_t axis_of(const ir_node *n, int32_t rank) {
 
 /* ---- element-wise operators, Concat: any order, the same for all inputs ---- */
 
-/* The order shared by the inputs of the largest total weight. False: the inputs that would have to be turned weigh more
- * than the inputs already in that order. */
+/* The order shared by the inputs of the largest total weight. False: the other inputs together weigh more. */
 static bool common_order(const layout_node *n, int32_t rank, layout_order *out) {
   double most = 0, turned = 0;
   for (int32_t i = 0; i < n->node->n_inputs; i++) {
@@ -138,8 +136,7 @@ static bool plan_gather(layout_node *n) {
 
 /* ---- operators with a list of axes: an input, or the attribute of Resize ---- */
 
-/* The axes listed by input i, whose elements must be known; axes 0..n_all-1 where the input is absent. False: the axes
- * are not known. */
+/* The axes listed by input i; axes 0..n_all-1 where the input is absent. False: the axes are not known. */
 static bool listed_axes(const layout_node *n, int32_t i, int32_t rank, int64_t n_all, int64_t *out_axes,
                         int64_t *out_n) {
   int64_t n_listed = n_all;
@@ -159,8 +156,7 @@ static int32_t axes_input(const layout_node *n) {
   return n->node->op == op_builtin(OP_Slice) || n->node->op == op_builtin(OP_Pad) ? 3 : 1;
 }
 
-/* The number of axes that a node without a list of axes works on: Slice as many as it has starts, other operators all.
- * -1: not known. */
+/* The number of axes of a node without a list of axes: for Slice its starts, otherwise all. -1: not known. */
 static int64_t all_axes(const layout_node *n, int32_t rank) {
   const ir_value *starts = n->node->op == op_builtin(OP_Slice) ? input(n, 1) : NULL;
   if (!starts) return rank;
@@ -224,8 +220,7 @@ static bool plan_resize(layout_node *n) {
   return true;
 }
 
-/* Scales, sizes and roi are not reordered, because the attribute `axes` says to which stored axis each of their
- * elements belongs. */
+/* Scales, sizes and roi keep their order, because the attribute `axes` names the stored axis of each element. */
 static bool edit_resize(layout_node *n) {
   reed_attrs attrs = ir_attrs(n->node);
   int64_t axes[REED_MAX_RANK], n_axes;
@@ -276,8 +271,7 @@ static reed_dim product(const ir_module *m, const reed_dim *dims, int32_t n) {
   return all;
 }
 
-/* The next group, with as few axes as possible. A group may consist of one axis of extent 1, of the input or of the
- * output only. False: the remaining axes do not match. */
+/* The next group, the smallest possible: perhaps one axis of extent 1 of one side. False: the axes do not match. */
 static bool next_group(const ir_module *m, const ir_type *x, const ir_type *y, axis_group *g) {
   int32_t left_x = x->rank - g->from, left_y = y->rank - g->to;
   for (int32_t total = 2; total <= left_x + left_y; total++)
@@ -351,8 +345,7 @@ static bool read_view(const layout_node *n, view *v) {
   return v->n > 0;
 }
 
-/* The order of y's axes that has the groups in their stored order. False: the stored order separates the axes of a
- * group. */
+/* The order of y's axes with the groups in their stored order. False: the stored order separates a group's axes. */
 static bool order_of_view(view *v, const layout_order *stored, layout_order *out) {
   layout_order order = {0};
   if (!stored_groups(v->x, stored, v->groups, v->n, v->order)) return false;
@@ -426,8 +419,7 @@ static bool plan_reshape(layout_node *n) {
   return (order_of_view(&v, &n->have[0], &n->give[0]) || plan_rows(n, &v)) && shape_goes_along(n);
 }
 
-/* Reorders the rows of the reader's weights, which correspond to the axes of x from axis 1 on, to the stored order.
- * False: no memory. */
+/* Reorders the rows of the reader's weights (the axes of x from axis 1 on) to the stored order. False: no memory. */
 static bool edit_rows(layout_node *n, const view *v) {
   bool columns;
   ir_value *weights = n->reader->inputs[1];
@@ -448,8 +440,7 @@ static bool edit_rows(layout_node *n, const view *v) {
   return (n->reader->inputs[1] = make(n, OP_Reshape, (ir_value *[]){turned, joined}, 2)) != NULL;
 }
 
-/* Reorders input 1, which has one element for every axis of the result, to the stored order of the result. False: no
- * memory. */
+/* Reorders input 1, an element for each axis of the result, to the result's stored order. False: no memory. */
 static bool edit_shape_input(layout_node *n) {
   int64_t order[REED_MAX_RANK];
   for (int32_t i = 0; i < n->give[0].rank; i++) order[i] = n->give[0].axes[i];
