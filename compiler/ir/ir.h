@@ -159,8 +159,6 @@ bool ir_same_type(const ir_module *m, const ir_value *a, const ir_value *b);
 /* True when a and b have equal extents if declared names are true: for choices that change no result. */
 bool ir_likely_same_dims(const ir_module *m, const ir_value *a, const ir_value *b);
 
-/* Replaces every use of `from` in the module, in regions and results too, by `to`. */
-void ir_replace_uses(ir_module *m, ir_value *from, ir_value *to);
 /* Replacement of many values: ir_forward notes one replacement (chains are allowed, cycles are not), and ir_settle
  * rewrites all uses in one walk. Between the two, ir_resolve gives the value that replaces v (v itself without a
  * replacement; NULL for NULL). */
