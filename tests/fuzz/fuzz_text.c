@@ -10,7 +10,7 @@ const fuzz_target fuzz_this = {"text", FUZZ_TEXT};
 void fuzz_seeds(fuzz_corpus *corpus) {
   fuzz_seed_folder(corpus, fuzz_source("examples"), ".rasm", 65536);
   fuzz_seed_folder(corpus, fuzz_source("tests/fuzz/seeds"), ".rasm", 65536);
-  fuzz_seed_folder(corpus, fuzz_source("tests/bytecode"), ".rasm", 65536);
+  fuzz_seed_folder(corpus, fuzz_source("tests/bytecode/text"), ".rasm", 65536);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {

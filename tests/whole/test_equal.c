@@ -1,16 +1,17 @@
-/* What a pass makes of a graph computes what the graph computed: each spelling of tests/compiler/spelled.h and picture
- * of pictures.h, compiled with the passes and without them, run on the same inputs at several sizes. */
+/* What a pass makes of a graph computes what the graph computed: each spelling of
+ * tests/compiler/passes/rewrite/spelled.h and picture of pictures.h, compiled with the passes and without them, run on
+ * the same inputs at several sizes. */
 #include <check.h>
 #include <math.h>
 
 #include "reed/compiler.h"
 #include "reed/reed.h"
-#include "tests/compiler/appending.h"
-#include "tests/compiler/choices.h"
-#include "tests/compiler/columns.h"
-#include "tests/compiler/heatmaps.h"
-#include "tests/compiler/pictures.h"
-#include "tests/compiler/spelled.h"
+#include "tests/compiler/passes/rewrite/appending.h"
+#include "tests/compiler/passes/rewrite/choices.h"
+#include "tests/compiler/passes/rewrite/columns.h"
+#include "tests/compiler/passes/rewrite/heatmaps.h"
+#include "tests/compiler/passes/layout/pictures.h"
+#include "tests/compiler/passes/rewrite/spelled.h"
 
 typedef struct runner {
   reed_program *program;

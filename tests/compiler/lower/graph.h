@@ -1,6 +1,6 @@
 /* Graphs by hand, for tests of lowering: short makers over compiler/ir/ir.h, and a lowered module as lines of text. */
-#ifndef TESTS_LOWER_GRAPH_H_
-#define TESTS_LOWER_GRAPH_H_
+#ifndef TESTS_COMPILER_LOWER_GRAPH_H_
+#define TESTS_COMPILER_LOWER_GRAPH_H_
 
 #include "bytecode/module.h"
 #include "compiler/ir/ir.h"

@@ -1,7 +1,7 @@
 /* One call of an operator as a test sees it: inputs in, shape function for the outputs, kernel at a CPU level, outputs
  * with guard bands around them, compared with the plain reference's. */
-#ifndef TESTS_KERNELS_KERNEL_CASE_H_
-#define TESTS_KERNELS_KERNEL_CASE_H_
+#ifndef TESTS_OPS_CPU_KERNEL_CASE_H_
+#define TESTS_OPS_CPU_KERNEL_CASE_H_
 
 #include <check.h>
 #include <stdarg.h>

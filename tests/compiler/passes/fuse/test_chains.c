@@ -1,7 +1,7 @@
 /* Chains of element-wise operators become one operator, and what must not join does not. tests/whole/test_equal.c shows
  * that results are equal. */
 #include "tests/compiler/front.h"
-#include "tests/compiler/spelled.h"
+#include "tests/compiler/passes/rewrite/spelled.h"
 
 /* x and y: f32[n,6,8]; z: f32[n,6,1]; b: bool[n,6,8]; i: i64[n,6,8]; t: f32[4,8]. "|" in front of a text: its first
  * name is an output too. */

@@ -1,8 +1,8 @@
 /* Gathers of one element of an axis each, for the pass columns: in the words of pictures.h. */
-#ifndef TESTS_COMPILER_COLUMNS_H_
-#define TESTS_COMPILER_COLUMNS_H_
+#ifndef TESTS_COMPILER_PASSES_REWRITE_COLUMNS_H_
+#define TESTS_COMPILER_PASSES_REWRITE_COLUMNS_H_
 
-#include "tests/compiler/pictures.h"
+#include "tests/compiler/passes/layout/pictures.h"
 
 static const struct column_case {
   picture p;

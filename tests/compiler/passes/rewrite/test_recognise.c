@@ -1,7 +1,7 @@
-/* Operators recognised in what exporters spell out (tests/compiler/spelled.h): each spelling becomes the operator, and
- * near misses stay. tests/whole/test_equal.c shows that the results are equal. */
+/* Operators recognised in what exporters spell out (tests/compiler/passes/rewrite/spelled.h): each spelling becomes the
+ * operator, and near misses stay. tests/whole/test_equal.c shows that the results are equal. */
 #include "tests/compiler/front.h"
-#include "tests/compiler/spelled.h"
+#include "tests/compiler/passes/rewrite/spelled.h"
 
 static int64_t count_of(const front *f, const char *name) {
   const reed_op *op = op_find(NULL, "", name);

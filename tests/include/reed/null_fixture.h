@@ -1,7 +1,7 @@
 /* Valid arguments for every type of the public headers, one each, and the checks of null_arguments.py. A new type gets
  * a FIXTURE_ here. */
-#ifndef TESTS_INCLUDE_NULL_FIXTURE_H_
-#define TESTS_INCLUDE_NULL_FIXTURE_H_
+#ifndef TESTS_INCLUDE_REED_NULL_FIXTURE_H_
+#define TESTS_INCLUDE_REED_NULL_FIXTURE_H_
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* layout: channels come last and Transposes go, in the graphs of tests/compiler/pictures.h (tests/whole/test_equal.c:
- * they compute the same). */
+/* layout: channels come last and Transposes go, in the graphs of tests/compiler/passes/layout/pictures.h
+ * (tests/whole/test_equal.c: they compute the same). */
 #include "tests/compiler/front.h"
-#include "tests/compiler/pictures.h"
+#include "tests/compiler/passes/layout/pictures.h"
 
 static void transpose(onnx_build *b, const char *input, const char *output, const char *perm) {
   build_ints(b, build_node(b, "Transpose", input, output), "perm", perm);

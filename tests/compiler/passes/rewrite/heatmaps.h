@@ -1,7 +1,7 @@
 /* The loop that reads points off heat maps, as torchvision's exporter writes it but for its appending
- * (tests/compiler/appending.h), and what only resembles it; for the tests of the keypoints pass. */
-#ifndef TESTS_COMPILER_HEATMAPS_H_
-#define TESTS_COMPILER_HEATMAPS_H_
+ * (tests/compiler/passes/rewrite/appending.h), and what only resembles it; for the tests of the keypoints pass. */
+#ifndef TESTS_COMPILER_PASSES_REWRITE_HEATMAPS_H_
+#define TESTS_COMPILER_PASSES_REWRITE_HEATMAPS_H_
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -71,7 +71,7 @@ def fixture(function, kind, name):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    print('/* Made by null_arguments.py. */\n#include "tests/include/null_fixture.h"\n')
+    print('/* Made by null_arguments.py. */\n#include "tests/include/reed/null_fixture.h"\n')
     known = set(re.findall(r"#define (FIXTURE_\w+)", (pathlib.Path(__file__).parent / "null_fixture.h").read_text()))
     tests, missing = [], []
     for result, function, wanted in functions(folder):

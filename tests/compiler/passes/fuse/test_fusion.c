@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "tests/compiler/front.h"
-#include "tests/compiler/spelled.h"
+#include "tests/compiler/passes/rewrite/spelled.h"
 
 /* x f32[n,2,h,w] -> Conv of 3 channels -> c; weights 1..6, bias 1 2 3 where wanted */
 static onnx_build *conv(bool bias) {

@@ -1,9 +1,9 @@
 /* Rewrites of whole subgraphs: each fires on the real export (examples/shapes), and leaves near misses alone. */
-#include "tests/compiler/appending.h"
-#include "tests/compiler/choices.h"
-#include "tests/compiler/columns.h"
+#include "tests/compiler/passes/rewrite/appending.h"
+#include "tests/compiler/passes/rewrite/choices.h"
+#include "tests/compiler/passes/rewrite/columns.h"
 #include "tests/compiler/front.h"
-#include "tests/compiler/heatmaps.h"
+#include "tests/compiler/passes/rewrite/heatmaps.h"
 
 /* ---- roi_levels ---- */
 

@@ -1,8 +1,8 @@
 /* Subgraphs as exporters spell them, written down in a line each, for the passes that recognise them: "d=Sub x,m;s=Mul
  * d,d;..." The inputs are x, y, z and w, the result is the last name; constants are there by name (spelled_open).
  * Transpose takes its perm in brackets, Cast is to f32. */
-#ifndef TESTS_COMPILER_SPELLED_H_
-#define TESTS_COMPILER_SPELLED_H_
+#ifndef TESTS_COMPILER_PASSES_REWRITE_SPELLED_H_
+#define TESTS_COMPILER_PASSES_REWRITE_SPELLED_H_
 
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* A head that gives a map for every class and the choice of one for each region, as torchvision's exporter writes it,
  * and what only resembles it; for the tests of the chosen_class pass. */
-#ifndef TESTS_COMPILER_CHOICES_H_
-#define TESTS_COMPILER_CHOICES_H_
+#ifndef TESTS_COMPILER_PASSES_REWRITE_CHOICES_H_
+#define TESTS_COMPILER_PASSES_REWRITE_CHOICES_H_
 
-#include "tests/compiler/heatmaps.h"
+#include "tests/compiler/passes/rewrite/heatmaps.h"
 
 typedef enum choice {
   CHOICE_AS_EXPORTED,

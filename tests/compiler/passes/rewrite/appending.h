@@ -1,7 +1,7 @@
 /* Loops that append to what they carry, for the tests of the accumulate pass: which it takes (up to APPENDING_TAKEN)
  * and which it leaves. */
-#ifndef TESTS_COMPILER_APPENDING_H_
-#define TESTS_COMPILER_APPENDING_H_
+#ifndef TESTS_COMPILER_PASSES_REWRITE_APPENDING_H_
+#define TESTS_COMPILER_PASSES_REWRITE_APPENDING_H_
 
 #include "tests/compiler/onnx_build.h"
 
