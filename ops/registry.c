@@ -18,13 +18,13 @@ struct reed_registry {
 static const char *plain_domain(const char *domain) { return strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
 
 static bool is_named(const reed_op *op, const char *domain, const char *name) {
-  return op->name[0] == name[0] && strcmp(op->name, name) == 0 &&
-         strcmp(plain_domain(op->domain), plain_domain(domain)) == 0;
+  return strcmp(op->name, name) == 0 && strcmp(plain_domain(op->domain), domain) == 0;
 }
 
 const reed_op *op_find(const reed_registry *registry, const char *domain, const char *name) {
-  for (size_t i = 0; i < OP_COUNT; i++)
-    if (is_named(op_builtin((op_id)i), domain, name)) return op_builtin((op_id)i);
+  domain = plain_domain(domain);
+  const reed_op *builtin = *domain ? NULL : op_builtin_named(name);
+  if (builtin) return builtin;
   for (size_t i = 0; registry && i < registry->ops.n; i++)
     if (is_named(registry->ops.items[i], domain, name)) return registry->ops.items[i];
   return NULL;

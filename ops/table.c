@@ -1,5 +1,9 @@
 /* The rows of the built-in operators: ops/op.def expanded into reed_op structs. Shape functions (shapefuncs/table.c)
  * and kernels (ops/cpu/table.c) of these operators are in tables of their own. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "ops/op.h"
 
 #define BIT(dtype) (1u << REED_##dtype)
@@ -99,6 +103,29 @@ static const reed_op builtins[OP_COUNT] = {
 };
 
 const reed_op *op_builtin(op_id id) { return &builtins[id]; }
+
+/* The rows sorted by name. */
+static uint16_t by_name[OP_COUNT];
+static pthread_once_t by_name_once = PTHREAD_ONCE_INIT;
+
+static int compare_rows(const void *a, const void *b) {
+  return strcmp(builtins[*(const uint16_t *)a].name, builtins[*(const uint16_t *)b].name);
+}
+
+static int compare_with_row(const void *name, const void *row) {
+  return strcmp(name, builtins[*(const uint16_t *)row].name);
+}
+
+static void sort_by_name(void) {
+  for (uint16_t i = 0; i < OP_COUNT; i++) by_name[i] = i;
+  qsort(by_name, OP_COUNT, sizeof *by_name, compare_rows);
+}
+
+const reed_op *op_builtin_named(const char *name) {
+  pthread_once(&by_name_once, sort_by_name);
+  const uint16_t *found = bsearch(name, by_name, OP_COUNT, sizeof *by_name, compare_with_row);
+  return found ? &builtins[*found] : NULL;
+}
 
 op_id op_id_of(const reed_op *op) {
   uintptr_t offset = (uintptr_t)op - (uintptr_t)builtins;
