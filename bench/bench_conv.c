@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "ops/cpu/onednn/onednn.h"
-#include "ops/kernel.h"
+#include "ops/call.h"
 #include "ops/packed.h"
 
 typedef struct row {
@@ -110,20 +110,28 @@ static void measure(const row *r, int runs) {
   inputs[1] = packed_desc(&order);
   float *packed = aligned_alloc(64, (size_t)inputs[1].dims[0] * sizeof(float));
   packed_pack(&order, weights, packed);
-  const void *host[] = {NULL, packed, bias};
-  const bool constant[] = {false, true, true};
-  reed_kernel_call call = {op_builtin(OP_Conv), &attrs, "bench", 3, 1, inputs, outputs, host, constant, &env, NULL};
+  const op_call_input given_inputs[] = {
+      {&inputs[0], NULL, false}, {&inputs[1], packed, true}, {&inputs[2], bias, true}};
+  op_call call = {.op = op_builtin(OP_Conv),
+                  .attrs = &attrs,
+                  .node = "bench",
+                  .n_inputs = 3,
+                  .n_outputs = 1,
+                  .inputs = given_inputs,
+                  .outputs = outputs,
+                  .env = &env,
+                  .prepare = kernel_cpu(op_builtin(OP_Conv))};
   reed_kernel ours;
   double t0 = cpu_ms();
-  if (kernel_cpu(call.op)(&call, &ours) != REED_OK) exit(1);
+  if (op_call_prepare(&call, &ours) != REED_OK) exit(1);
   double t1 = cpu_ms();
   kernel_cache *their_cache;
   if (kernel_cache_open(&their_cache) != REED_OK) exit(1);
   reed_kernel_env their_env = {.n_threads = 1, .cache = their_cache};
-  call.env = &their_env;
+  const reed_kernel_call theirs_call = {.op = call.op, .node = call.node, .env = &their_env};
   onednn_problem problem = problem_of(r, h, w);
   onednn_runner *theirs = NULL;
-  if (onednn_open(&call, &problem, r->images, 32, weights, &theirs) != REED_OK || !theirs) exit(1);
+  if (onednn_open(&theirs_call, &problem, r->images, 32, weights, &theirs) != REED_OK || !theirs) exit(1);
   double t2 = cpu_ms();
   void *workspace = aligned_alloc(64, (size_t)(ours.workspace_bytes + onednn_workspace_bytes(theirs) + 127) / 64 * 64);
   const void *in[] = {x, packed, bias};

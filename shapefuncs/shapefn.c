@@ -122,9 +122,8 @@ static reed_status preset(reed_shape_call *call) {
   for (int32_t i = 0; i < call->n_inputs; i++) inputs[i] = call->inputs[i].dtype;
   for (int32_t i = 0; i < call->n_outputs; i++) {
     reed_shape_output *out = &call->outputs[i];
-    out->dtype = op_output_dtype(call->op, call->attrs, i, call->n_inputs, inputs);
-    out->rank = 0;
-    out->bounded_axis = -1;
+    *out = (reed_shape_output){.dtype = op_output_dtype(call->op, call->attrs, i, call->n_inputs, inputs),
+                               .bounded_axis = -1};
     if (out->dtype == REED_DTYPE_COUNT) {
       const char *attr = reed_op_output_at(call->op, i)->type_attr;
       return reed_shape_fail(call, REED_ERROR_TYPE, -1, "attribute %s: %lld is no dtype", attr,
@@ -219,4 +218,17 @@ reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *
   if (call.status) return call.status;
   if (symbols && symbols_status(symbols)) return diag_no_memory(diagnosis, "symbolic extents");
   return REED_OK;
+}
+
+reed_status shapefn_call(const op_call *call, reed_shape_output *outputs) {
+  reed_shape_input inputs[REED_MAX_OPERANDS];
+  for (int32_t i = 0; i < call->n_inputs; i++) {
+    const reed_desc *desc = call->inputs[i].desc;
+    inputs[i] = (reed_shape_input){.dtype = REED_NONE};
+    if (!desc) continue;
+    inputs[i] = (reed_shape_input){.dtype = desc->dtype, .rank = desc->rank, .dims = desc->dims};
+    if ((inputs[i].data = op_call_value(call, i))) inputs[i].n_values = desc_elements(desc);
+  }
+  return shapefn_run(call->op, call->attrs, call->node, call->n_inputs, inputs, call->n_outputs, outputs, NULL,
+                     call->diagnosis);
 }

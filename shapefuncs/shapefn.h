@@ -12,6 +12,7 @@
 
 #include "base/desc.h"
 #include "base/diag.h"
+#include "ops/call.h"
 #include "reed/operator.h"
 #include "shapefuncs/symbols.h"
 
@@ -22,6 +23,16 @@
 reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs,
                         const reed_shape_input *inputs, int32_t n_outputs, reed_shape_output *outputs,
                         struct reed_symbols *symbols, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* Runs the shape function of a call on numbers: shapefn_run with the call's operands, without symbols. */
+reed_status shapefn_call(const op_call *call, reed_shape_output *outputs) REED_MUST_CHECK;
+
+/* Dtype and extents of an output without symbols. */
+static inline reed_desc shapefn_desc(const reed_shape_output *output) {
+  reed_desc desc = {.dtype = output->dtype, .rank = output->rank};
+  memcpy(desc.dims, output->dims, sizeof desc.dims);
+  return desc;
+}
 
 /* Checks the number, dtypes and presence of a call's inputs and outputs, and its attributes, against the operator's row
  * (no shapes). */

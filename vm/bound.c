@@ -13,23 +13,21 @@ const ref *bound_first(const vm_run *run, const uint32_t *inputs, uint32_t n_inp
   return NULL;
 }
 
-reed_status bound_outputs(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
-                          const reed_shape_input *given, const reed_shape_output *at_two, reed_shape_output *outputs,
-                          uint32_t n_outputs) {
-  const reed_op *op = run->program->site_ops[site];
+reed_status bound_outputs(vm_run *run, const uint32_t *inputs, const op_call *call, const reed_shape_output *at_two,
+                          reed_shape_output *outputs) {
   bound_operand operands[REED_MAX_OPERANDS];
-  for (uint32_t i = 0; i < n_inputs; i++) {
-    uint32_t number = INSN_REGISTER(inputs[i]);
+  for (int32_t i = 0; i < call->n_inputs; i++) {
+    const reed_desc *desc = call->inputs[i].desc;
     operands[i] = (bound_operand){.rank = -1};
-    if (number == MODULE_ABSENT) continue;
-    const ref *r = reg_r(run, number);
-    operands[i] = (bound_operand){.rank = given[i].rank, .dims = given[i].dims};
+    if (!desc) continue;
+    operands[i] = (bound_operand){.rank = desc->rank, .dims = desc->dims};
+    const ref *r = reg_r(run, INSN_REGISTER(inputs[i]));
     if (bound_is_counted(r)) operands[i].counter = r->counter, operands[i].axis = r->bounded_axis;
   }
   bound_operand output = {.rank = at_two->rank, .dims = at_two->dims};
-  int32_t axis = n_outputs == 1 ? bound_output_axis(op, &run->program->site_attrs[site], operands, (int32_t)n_inputs,
-                                                    &output, NULL, NULL)
-                                : -1;
+  int32_t axis = -1;
+  if (call->n_outputs == 1)
+    axis = bound_output_axis(call->op, call->attrs, operands, call->n_inputs, &output, NULL, NULL);
   if (axis < 0)
     return diag_fail(run->diagnosis, REED_ERROR_SHAPE,
                      "an input has an extent that only its kernel knows; this operator needs it on the host");
@@ -37,23 +35,27 @@ reed_status bound_outputs(vm_run *run, uint32_t site, const uint32_t *inputs, ui
   return REED_OK;
 }
 
+/* The room of a register whose extent only the device knows. */
+static reed_room room_of(const ref *r) {
+  return (reed_room){.axis = r->bounded_axis, .capacity = r->t.desc.dims[r->bounded_axis], .counted = true};
+}
+
+static bool is_pending(const vm_run *run, uint32_t reg) {
+  return reg != MODULE_ABSENT && reg_r(run, reg)->kind == REF_PENDING;
+}
+
 bool bound_rooms(const vm_run *run, const insn_invoke *call, reed_room *out_input_rooms, reed_room *out_output_rooms) {
+  uint32_t first = 0;
+  while (first < call->n_inputs && !is_pending(run, call->inputs[first])) first++;
+  if (first == call->n_inputs) return false;
   const reed_op *op = run->program->site_ops[call->site];
-  bool any = false;
-  for (uint32_t i = 0; i < call->n_inputs; i++) {
-    out_input_rooms[i] = (reed_room){.axis = -1};
-    const ref *r = call->inputs[i] == MODULE_ABSENT ? NULL : reg_r(run, call->inputs[i]);
-    if (!r || r->kind != REF_PENDING) continue;
+  for (uint32_t i = 0; i < call->n_inputs; i++)
     out_input_rooms[i] =
-        (reed_room){.axis = r->bounded_axis, .capacity = r->t.desc.dims[r->bounded_axis], .counted = true};
-    any = true;
-  }
-  for (uint32_t i = 0; any && i < call->n_outputs; i++) {
-    out_output_rooms[i] = (reed_room){.axis = -1};
+        is_pending(run, call->inputs[i]) ? room_of(reg_r(run, call->inputs[i])) : (reed_room){.axis = -1};
+  for (uint32_t i = 0; i < call->n_outputs; i++) {
     const ref *r = call->outputs[i] == MODULE_ABSENT ? NULL : reg_r(run, call->outputs[i]);
-    if (!r || r->bounded_axis < 0 || reed_op_output_at(op, (int32_t)i)->bounded) continue;
-    out_output_rooms[i] =
-        (reed_room){.axis = r->bounded_axis, .capacity = r->t.desc.dims[r->bounded_axis], .counted = true};
+    bool counted = r && r->bounded_axis >= 0 && !reed_op_output_at(op, (int32_t)i)->bounded;
+    out_output_rooms[i] = counted ? room_of(r) : (reed_room){.axis = -1};
   }
-  return any;
+  return true;
 }

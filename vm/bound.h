@@ -4,6 +4,7 @@
 #define VM_BOUND_H_
 
 #include "bytecode/operands.h"
+#include "ops/call.h"
 #include "vm/run.h"
 
 /* True for a tensor whose kernel reports an extent that has not been fetched: pending, or shaped for such a kernel. */
@@ -15,14 +16,13 @@ static inline bool bound_is_counted(const ref *r) {
 const ref *bound_first(const vm_run *run, const uint32_t *inputs, uint32_t n_inputs);
 
 /* After the shape function of a call with counted inputs has run at their bound: outputs[0].bounded_axis becomes the
- * axis that has their count. Fails where the operator needs the count on the host (ops/bound.def). `at_two` has output
- * 0 as the shape function gives it for an extent of 2 in place of a bound of 1, which could stand on any axis of extent
- * 1; else it equals outputs[0]. */
-reed_status bound_outputs(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
-                          const reed_shape_input *given, const reed_shape_output *at_two, reed_shape_output *outputs,
-                          uint32_t n_outputs) REED_MUST_CHECK;
+ * axis that has their count. Fails where the operator needs the count on the host (ops/bound.def). `call` has the
+ * extents of the registers in `inputs`, but an extent of 2 in place of a bound of 1, which could stand on any axis of
+ * extent 1; `at_two` is its output 0. */
+reed_status bound_outputs(vm_run *run, const uint32_t *inputs, const op_call *call, const reed_shape_output *at_two,
+                          reed_shape_output *outputs) REED_MUST_CHECK;
 
-/* Rooms of a call's operands while its epoch is planned; false: none has any. */
+/* Rooms of a call's operands while its epoch is planned. False if none has any; the rooms are then not written. */
 bool bound_rooms(const vm_run *run, const insn_invoke *call, reed_room *out_input_rooms, reed_room *out_output_rooms);
 
 #endif

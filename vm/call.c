@@ -1,79 +1,74 @@
 /* Calls of operators: shape functions, preparing kernels, launching them. Kernels themselves are in the devices; calls
  * planned as part of an epoch: epoch/plan.c. */
 #include "vm/call.h"
-#include "ops/bounded_call.h"
 #include "shapefuncs/shapefn.h"
 #include "vm/bound.h"
 #include "vm/memory.h"
-#include "vm/target.h"
 
 #include <string.h>
 
+/* The site's call; without its operands. */
+static op_call call_of(const vm_run *run, uint32_t site, uint32_t n_inputs, uint32_t n_outputs) {
+  return (op_call){.op = run->program->site_ops[site],
+                   .attrs = &run->program->site_attrs[site],
+                   .node = string_of(run, run->program->module->sites[site].node),
+                   .n_inputs = (int32_t)n_inputs,
+                   .n_outputs = (int32_t)n_outputs,
+                   .diagnosis = run->diagnosis};
+}
+
+static op_call_input input_of(const vm_run *run, const ref *r) {
+  const void *data = r->constant ? run->program->module->constants[r->constant - 1].data : r->t.data;
+  return (op_call_input){.desc = &r->t.desc, .data = data, .constant = r->constant != 0};
+}
+
 /* Marks the axis of output 0 that has the counted inputs' count. With a bound of 1 the shape function is
  * called again for a count of 2, because the bound of 1 could stand on any axis of extent 1. */
-static reed_status shape_at_bound(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
-                                  reed_shape_input *given, reed_shape_output *outputs, uint32_t n_outputs) {
-  const module_site *c = &run->program->module->sites[site];
-  const reed_op *op = run->program->site_ops[site];
-  reed_dim dims[REED_MAX_OPERANDS][REED_MAX_RANK];
+static reed_status shape_at_bound(vm_run *run, const uint32_t *inputs, op_call *call, op_call_input *given,
+                                  reed_shape_output *outputs) {
+  reed_desc descs[REED_MAX_OPERANDS];
   reed_shape_output at_two = outputs[0];
   bool of_one = false;
-  for (uint32_t i = 0; i < n_inputs; i++) {
+  for (int32_t i = 0; i < call->n_inputs; i++) {
     uint32_t number = INSN_REGISTER(inputs[i]);
     const ref *r = number == MODULE_ABSENT ? NULL : reg_r(run, number);
     if (!r || !bound_is_counted(r) || r->t.desc.dims[r->bounded_axis] != 1) continue;
-    memcpy(dims[i], given[i].dims, sizeof(reed_dim) * (size_t)given[i].rank);
-    dims[i][r->bounded_axis] = 2;
-    given[i].dims = dims[i];
+    descs[i] = *given[i].desc;
+    descs[i].dims[r->bounded_axis] = 2;
+    given[i].desc = &descs[i];
     of_one = true;
   }
-  if (of_one && n_outputs == 1) {
-    reed_status status = shapefn_run(op, &run->program->site_attrs[site], string_of(run, c->node), (int32_t)n_inputs,
-                                     given, 1, &at_two, NULL, run->diagnosis);
+  if (of_one && call->n_outputs == 1) {
+    reed_status status = shapefn_call(call, &at_two);
     if (status != REED_OK) return status;
   }
-  return bound_outputs(run, site, inputs, n_inputs, given, &at_two, outputs, n_outputs);
+  return bound_outputs(run, inputs, call, &at_two, outputs);
 }
 
 reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
                        reed_shape_output *outputs, uint32_t n_outputs) {
-  const module_site *c = &run->program->module->sites[site];
-  const reed_op *op = run->program->site_ops[site];
-  const reed_attrs *attrs = &run->program->site_attrs[site];
-  reed_shape_input given[REED_MAX_OPERANDS];
+  op_call call = call_of(run, site, n_inputs, n_outputs);
+  op_call_input given[REED_MAX_OPERANDS];
+  call.inputs = given;
   for (uint32_t i = 0; i < n_inputs; i++) {
     uint32_t number = INSN_REGISTER(inputs[i]);
-    if (number == MODULE_ABSENT) {
-      given[i] = (reed_shape_input){.dtype = REED_NONE};
-      continue;
-    }
+    given[i] = (op_call_input){0};
+    if (number == MODULE_ABSENT) continue;
     const ref *r = reg_r(run, number);
-    bool value = op_reads_value(op, attrs, (int32_t)i);
+    bool value = op_reads_value(call.op, call.attrs, (int32_t)i);
     bool shaped = r->kind == REF_SHAPED || r->kind == REF_PENDING;
     if (r->kind != REF_STORED && (!shaped || value))
       return at_site(run, site, not_a_tensor(run, r, "a tensor with known extents"));
-    given[i] = (reed_shape_input){.dtype = r->t.desc.dtype, .rank = r->t.desc.rank, .dims = r->t.desc.dims};
-    if (value) {
-      if (r->t.device != 0)
-        return at_site(run, site,
-                       diag_fail(run->diagnosis, REED_ERROR_DEVICE,
-                                 "input %u is read by the shape function but lies on a device", i));
-      given[i].data = r->t.data ? r->t.data : "";
-      given[i].n_values = desc_elements(&r->t.desc);
-    }
+    given[i] = input_of(run, r);
+    if (value && r->t.device != 0)
+      return at_site(run, site,
+                     diag_fail(run->diagnosis, REED_ERROR_DEVICE,
+                               "input %u is read by the shape function but lies on a device", i));
   }
-  for (uint32_t i = 0; i < n_outputs; i++) outputs[i] = (reed_shape_output){.bounded_axis = -1};
-  reed_status status = shapefn_run(op, attrs, string_of(run, c->node), (int32_t)n_inputs, given, (int32_t)n_outputs,
-                                   outputs, NULL, run->diagnosis);
+  reed_status status = shapefn_call(&call, outputs);
   if (status == REED_OK && bound_first(run, inputs, n_inputs))
-    status = shape_at_bound(run, site, inputs, n_inputs, given, outputs, n_outputs);
+    status = shape_at_bound(run, inputs, &call, given, outputs);
   return at_site(run, site, status);
-}
-
-static void output_desc(const reed_shape_output *output, reed_desc *out_desc) {
-  out_desc->dtype = output->dtype;
-  out_desc->rank = output->rank;
-  memcpy(out_desc->dims, output->dims, sizeof out_desc->dims);
 }
 
 reed_status exec_shape(reed_session *s, const uint32_t *w) {
@@ -87,8 +82,7 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
   uint32_t counter = counted ? counted->counter : 0;
   for (uint32_t k = 0; k < i.n_outputs; k++) {
     if (i.outputs[k] == MODULE_ABSENT) continue;
-    reed_desc desc;
-    output_desc(&outputs[k], &desc);
+    reed_desc desc = shapefn_desc(&outputs[k]);
     ref *r = reg_r(&s->run, i.outputs[k]);
     if (!ref_set_shaped(&s->run.objects, r, &desc, s->devices.bind[i.device], outputs[k].bounded_axis))
       return at_site(&s->run, i.site,
@@ -106,58 +100,29 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
 
 reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const insn_invoke *i,
                          reed_kernel *out_kernel) {
-  const module *m = run->program->module;
-  const module_site *c = &m->sites[i->site];
-  const reed_op *op = run->program->site_ops[i->site];
-  const reed_attrs *attrs = &run->program->site_attrs[i->site];
-  reed_desc in[REED_MAX_OPERANDS], out[REED_MAX_OPERANDS];
-  const void *values[REED_MAX_OPERANDS];
-  bool constant[REED_MAX_OPERANDS];
+  op_call_input in[REED_MAX_OPERANDS];
+  reed_desc out[REED_MAX_OPERANDS];
+  reed_room in_rooms[REED_MAX_OPERANDS], out_rooms[REED_MAX_OPERANDS];
   profile_event *event = profile_note(&run->profile, PROFILE_PREPARE, i->site, (int8_t)device);
   if (event) event->span.begin_ns = clock_now_ns();
-  for (uint32_t k = 0; k < i->n_inputs; k++) {
-    values[k] = NULL;
-    constant[k] = false;
-    in[k] = (reed_desc){.dtype = REED_NONE};
-    if (i->inputs[k] == MODULE_ABSENT) continue;
-    const ref *r = reg_r(run, i->inputs[k]);
-    in[k] = r->t.desc;
-    if (r->constant) {
-      values[k] = m->constants[r->constant - 1].data;
-      constant[k] = true;
-    } else if (op_reads_value(op, attrs, (int32_t)k)) {
-      values[k] = r->t.data ? r->t.data : "";
-    }
-  }
-  reed_room in_rooms[REED_MAX_OPERANDS], out_rooms[REED_MAX_OPERANDS];
-  bool counted = bound_rooms(run, i, in_rooms, out_rooms);
+  op_call call = call_of(run, i->site, i->n_inputs, i->n_outputs);
+  for (uint32_t k = 0; k < i->n_inputs; k++)
+    in[k] = i->inputs[k] == MODULE_ABSENT ? (op_call_input){0} : input_of(run, reg_r(run, i->inputs[k]));
   for (uint32_t k = 0; k < i->n_outputs; k++)
     out[k] = i->outputs[k] == MODULE_ABSENT ? (reed_desc){.dtype = REED_NONE} : reg_r(run, i->outputs[k])->t.desc;
-  reed_kernel_call call = {.op = op,
-                           .attrs = attrs,
-                           .node = string_of(run, c->node),
-                           .n_inputs = (int32_t)i->n_inputs,
-                           .n_outputs = (int32_t)i->n_outputs,
-                           .inputs = in,
-                           .outputs = out,
-                           .host_values = values,
-                           .constant = constant,
-                           .env = &devices->env,
-                           .diagnosis = run->diagnosis,
-                           .input_rooms = counted ? in_rooms : NULL,
-                           .output_rooms = counted ? out_rooms : NULL};
-  const vm_device *on = &devices->items[device];
-  reed_kernel_prepare_fn prepare = on->on->kernel(on->device, op);
-  if (!prepare)
-    return at_site(run, i->site,
-                   diag_fail(run->diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s': no kernel on device '%s'", op->name,
-                             call.node, on->device->name));
-  if (device != 0 && !c->dtypes) { /* with dtypes in the module, opening the session has checked the target */
-    reed_status capable = target_check_call(devices->items[device].target, &call);
-    if (capable != REED_OK) return at_site(run, i->site, capable);
+  call.inputs = in;
+  call.outputs = out;
+  if (bound_rooms(run, i, in_rooms, out_rooms)) {
+    call.input_rooms = in_rooms;
+    call.output_rooms = out_rooms;
   }
-  *out_kernel = (reed_kernel){0};
-  reed_status status = at_site(run, i->site, bounded_prepare(&call, prepare, out_kernel));
+  const vm_device *on = &devices->items[device];
+  call.env = &devices->env;
+  call.prepare = on->on->kernel(on->device, call.op);
+  call.device = on->device->name;
+  /* With dtypes in the module, opening the session has checked them against the device's list. */
+  if (device != 0 && !run->program->module->sites[i->site].dtypes) call.target = on->target;
+  reed_status status = at_site(run, i->site, op_call_prepare(&call, out_kernel));
   if (event) event->span.end_ns = clock_now_ns();
   return status;
 }
@@ -220,9 +185,11 @@ static reed_status check_shaped(reed_session *s, const insn_invoke *i) {
   for (uint32_t k = 0; k < i->n_outputs; k++) {
     if (i->outputs[k] == MODULE_ABSENT) continue;
     ref *r = reg_r(&s->run, i->outputs[k]);
-    reed_desc desc;
-    if (!trusted) output_desc(&expected[k], &desc);
-    bool same = trusted || ((r->kind == REF_SHAPED || r->kind == REF_STORED) && desc_equal(&desc, &r->t.desc));
+    bool same = trusted;
+    if (!trusted && (r->kind == REF_SHAPED || r->kind == REF_STORED)) {
+      reed_desc desc = shapefn_desc(&expected[k]);
+      same = desc_equal(&desc, &r->t.desc);
+    }
     if (!same || r->t.device != s->devices.bind[i->device])
       return at_site(
           &s->run, i->site,

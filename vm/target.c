@@ -99,22 +99,3 @@ reed_status target_check(const reed_program *p, int32_t module_device, const cap
   mem_free(lacking);
   return status;
 }
-
-reed_status target_check_call(const capability *c, const reed_kernel_call *made) {
-  reed_dtype dtypes[2 * REED_MAX_OPERANDS];
-  for (int32_t i = 0; i < made->n_inputs; i++) dtypes[i] = made->inputs[i].dtype;
-  for (int32_t i = 0; i < made->n_outputs; i++) dtypes[made->n_inputs + i] = made->outputs[i].dtype;
-  capability_call call = {.op = made->op,
-                          .attrs = made->attrs,
-                          .dtypes = dtypes,
-                          .n_inputs = made->n_inputs,
-                          .n_dtypes = made->n_inputs + made->n_outputs};
-  if (capability_has(c, &call)) return REED_OK;
-  text_buffer text = {0};
-  capability_say_lack(c, &call, &text);
-  reed_status status =
-      diag_fail(made->diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s': device '%s' has no kernel for %s",
-                made->op->name, made->node, capability_text(c), text.n ? text.data : made->op->name);
-  text_fini(&text);
-  return status;
-}

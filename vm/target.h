@@ -10,7 +10,5 @@
  * the module does not record is judged without them. */
 reed_status target_check(const reed_program *program, int32_t module_device, const capability *list,
                          reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* The same check for one call with its dtypes in this run; a failure goes into the call's diagnosis. */
-reed_status target_check_call(const capability *list, const reed_kernel_call *call) REED_MUST_CHECK;
 
 #endif

@@ -9,8 +9,8 @@
 
 #include "base/desc.h"
 #include "base/diag.h"
+#include "ops/call.h"
 #include "ops/fault.h"
-#include "ops/kernel.h"
 #include "ops/packed.h"
 #include "shapefuncs/shapefn.h"
 #include "tests/fuzz/fuzz.h"
@@ -398,37 +398,21 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const reed_attr *)a)->name, ((const reed_attr *)b)->name);
 }
 
-static void run_kernel(call *k, const reed_attrs *attrs, reed_diagnosis *d) {
-  const void *values[INPUTS_MOST] = {NULL};
-  for (int32_t i = 0; i < k->n_inputs; i++) {
-    if (k->inputs[i].dtype != REED_NONE && (k->constant[i] || op_reads_value(k->op, attrs, i))) values[i] = k->data[i];
-  }
+static void run_kernel(call *k, op_call *made, reed_diagnosis *d) {
   int64_t extents[OUTPUTS_MOST] = {0};
   for (int32_t i = 0; i < k->n_outputs; i++) {
-    reed_desc *desc = &k->outputs[i];
-    *desc = (reed_desc){.dtype = k->shapes[i].dtype, .rank = k->shapes[i].rank};
-    memcpy(desc->dims, k->shapes[i].dims, sizeof desc->dims);
-    int64_t bytes = desc_bytes(desc);
+    k->outputs[i] = shapefn_desc(&k->shapes[i]);
+    int64_t bytes = desc_bytes(&k->outputs[i]);
     if (bytes < 0) fuzz_fail("%s: output %d is too large", k->op->name, i);
     if (bytes > BYTES_MOST) return;
     k->results[i] = exact(k, bytes);
   }
   reed_kernel_env env = {.n_threads = 1};
-  reed_kernel_call prepared = {.op = k->op,
-                               .attrs = attrs,
-                               .node = "node",
-                               .n_inputs = k->n_inputs,
-                               .n_outputs = k->n_outputs,
-                               .inputs = k->inputs,
-                               .outputs = k->outputs,
-                               .host_values = values,
-                               .constant = k->constant,
-                               .env = &env,
-                               .diagnosis = d};
-  reed_kernel kernel = {0};
-  reed_kernel_prepare_fn prepare = kernel_cpu(k->op);
-  if (!prepare) return;
-  reed_status status = kernel_is_nothing(&prepared, &kernel) ? REED_OK : prepare(&prepared, &kernel);
+  reed_kernel kernel;
+  made->outputs = k->outputs;
+  made->env = &env;
+  made->prepare = kernel_cpu(k->op);
+  reed_status status = op_call_prepare(made, &kernel);
   fuzz_seen(status, status == REED_OK ? k->op->name : reed_diagnosis_message(d));
   if (status != REED_OK) return;
   if (kernel.workspace_bytes < 0)
@@ -438,7 +422,7 @@ static void run_kernel(call *k, const reed_attrs *attrs, reed_diagnosis *d) {
     reed_fault fault = {0};
     reed_kernel_buffers buffers = {(const void *const *)k->data, k->results, workspace, extents, NULL, &fault};
     status = kernel.run(kernel.state, &buffers);
-    if (status != (fault.code ? fault_say(&fault, k->op, prepared.node, d) : REED_OK))
+    if (status != (fault.code ? fault_say(&fault, k->op, made->node, d) : REED_OK))
       fuzz_fail("%s: the status is not that of the fault record", k->op->name);
     fuzz_seen(status, status == REED_OK ? "ran" : reed_diagnosis_message(d));
     if (status == REED_OK) fuzz_accepted();
@@ -483,17 +467,19 @@ static void run_call(call *k, reed_diagnosis *d) {
   fuzz_seen(status, status == REED_OK ? "fits the table" : reed_diagnosis_message(d));
   if (status != REED_OK) return;
   attrs = op_attrs_complete(k->op, &attrs, completed);
-  reed_shape_input given[INPUTS_MOST];
-  for (int32_t i = 0; i < k->n_inputs; i++) {
-    given[i] = (reed_shape_input){.dtype = k->inputs[i].dtype, .rank = k->inputs[i].rank, .dims = k->inputs[i].dims};
-    if (!op_reads_value(k->op, &attrs, i) || k->inputs[i].dtype == REED_NONE) continue;
-    given[i].data = k->data[i];
-    given[i].n_values = desc_elements(&k->inputs[i]);
-  }
-  for (int32_t i = 0; i < k->n_outputs; i++) k->shapes[i] = (reed_shape_output){.bounded_axis = -1};
-  status = shapefn_run(k->op, &attrs, "node", k->n_inputs, given, k->n_outputs, k->shapes, NULL, d);
+  op_call_input given[INPUTS_MOST] = {{NULL}};
+  for (int32_t i = 0; i < k->n_inputs; i++)
+    if (k->inputs[i].dtype != REED_NONE) given[i] = (op_call_input){&k->inputs[i], k->data[i], k->constant[i]};
+  op_call made = {.op = k->op,
+                  .attrs = &attrs,
+                  .node = "node",
+                  .n_inputs = k->n_inputs,
+                  .n_outputs = k->n_outputs,
+                  .inputs = given,
+                  .diagnosis = d};
+  status = shapefn_call(&made, k->shapes);
   fuzz_seen(status, status == REED_OK ? "shaped" : reed_diagnosis_message(d));
-  if (status == REED_OK) run_kernel(k, &attrs, d);
+  if (status == REED_OK) run_kernel(k, &made, d);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {

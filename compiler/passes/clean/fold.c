@@ -9,7 +9,7 @@
 
 #include "compiler/ir/integer_values.h"
 #include "compiler/ir/pass.h"
-#include "ops/kernel.h"
+#include "ops/call.h"
 
 #define FREE_BYTES ((int64_t)1 << 20) /* results up to this are always folded */
 #define MOST_BYTES ((int64_t)1 << 30)
@@ -27,67 +27,68 @@ typedef struct folding {
 
 /* One call of a kernel with its memory, which evaluation_fini frees. */
 typedef struct evaluation {
+  op_call call; /* of the arrays below */
+  reed_attrs attrs;
+  op_call_input *operands;
   reed_desc *inputs, *outputs;
   const void **data;
   void **copies; /* of weights that are not aligned */
   void **results;
-  bool *constant;
   int64_t *extents;
-  int32_t *bounded_axes;
+  reed_shape_output *shapes;
   reed_kernel kernel;
   void *workspace;
 } evaluation;
 
-static void evaluation_fini(evaluation *e, int32_t n_inputs, int32_t n_outputs) {
-  for (int32_t i = 0; e->copies && i < n_inputs; i++) mem_free_aligned(e->copies[i]);
-  for (int32_t i = 0; e->results && i < n_outputs; i++) mem_free_aligned(e->results[i]);
+static void evaluation_fini(evaluation *e) {
+  for (int32_t i = 0; e->copies && i < e->call.n_inputs; i++) mem_free_aligned(e->copies[i]);
+  for (int32_t i = 0; e->results && i < e->call.n_outputs; i++) mem_free_aligned(e->results[i]);
   if (e->kernel.free) e->kernel.free(e->kernel.state);
   mem_free_aligned(e->workspace);
+  mem_free(e->operands);
   mem_free(e->inputs);
   mem_free(e->outputs);
   mem_free(e->data);
   mem_free(e->copies);
   mem_free(e->results);
-  mem_free(e->constant);
   mem_free(e->extents);
-  mem_free(e->bounded_axes);
+  mem_free(e->shapes);
 }
 
-static bool evaluation_init(evaluation *e, int32_t n_inputs, int32_t n_outputs) {
-  *e = (evaluation){0};
-  e->inputs = mem_calloc((size_t)n_inputs, sizeof *e->inputs);
-  e->outputs = mem_calloc((size_t)n_outputs, sizeof *e->outputs);
-  e->data = mem_calloc((size_t)n_inputs, sizeof *e->data);
-  e->copies = mem_calloc((size_t)n_inputs, sizeof *e->copies);
-  e->results = mem_calloc((size_t)n_outputs, sizeof *e->results);
-  e->constant = mem_calloc((size_t)n_inputs, sizeof *e->constant);
-  e->extents = mem_calloc((size_t)n_outputs, sizeof *e->extents);
-  e->bounded_axes = mem_calloc((size_t)n_outputs, sizeof *e->bounded_axes);
-  return e->inputs && e->outputs && e->data && e->copies && e->results && e->constant && e->extents && e->bounded_axes;
+/* The node's call with its constants for inputs. False: no memory. */
+static bool evaluation_init(evaluation *e, const ir_node *n) {
+  size_t n_inputs = (size_t)n->n_inputs, n_outputs = (size_t)n->n_outputs;
+  *e = (evaluation){.attrs = ir_attrs(n)};
+  e->operands = mem_calloc(n_inputs, sizeof *e->operands);
+  e->inputs = mem_calloc(n_inputs, sizeof *e->inputs);
+  e->outputs = mem_calloc(n_outputs, sizeof *e->outputs);
+  e->data = mem_calloc(n_inputs, sizeof *e->data);
+  e->copies = mem_calloc(n_inputs, sizeof *e->copies);
+  e->results = mem_calloc(n_outputs, sizeof *e->results);
+  e->extents = mem_calloc(n_outputs, sizeof *e->extents);
+  e->shapes = mem_calloc(n_outputs, sizeof *e->shapes);
+  e->call = (op_call){.op = n->op,
+                      .attrs = &e->attrs,
+                      .node = n->name,
+                      .n_inputs = n->n_inputs,
+                      .n_outputs = n->n_outputs,
+                      .inputs = e->operands,
+                      .outputs = e->outputs,
+                      .prepare = kernel_cpu(n->op)};
+  if (!e->operands || !e->inputs || !e->outputs || !e->data || !e->copies || !e->results || !e->extents || !e->shapes)
+    return false;
+  for (int32_t i = 0; i < n->n_inputs; i++) {
+    if (!n->inputs[i]) continue;
+    ir_desc(n->inputs[i], &e->inputs[i]);
+    e->operands[i] = (op_call_input){&e->inputs[i], n->inputs[i]->data, true};
+  }
+  return true;
 }
 
 /* Extents of the outputs, by the shape function on numbers. Another status than REED_OK: the operator is not folded. */
-static reed_status shape_outputs(const ir_node *n, evaluation *e) {
-  reed_shape_input *inputs = mem_calloc((size_t)n->n_inputs, sizeof *inputs);
-  reed_shape_output *outputs = mem_calloc((size_t)n->n_outputs, sizeof *outputs);
-  reed_attrs attrs = ir_attrs(n);
-  reed_status status = inputs && outputs ? REED_OK : REED_ERROR_MEMORY;
-  for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++) {
-    const reed_desc *d = &e->inputs[i];
-    inputs[i] = (reed_shape_input){.dtype = d->dtype, .rank = d->rank, .dims = d->dims};
-    if (d->dtype == REED_NONE || !op_reads_value(n->op, &attrs, i)) continue;
-    inputs[i].data = e->data[i];
-    inputs[i].n_values = desc_elements(d);
-  }
-  if (status == REED_OK)
-    status = shapefn_run(n->op, &attrs, n->name, n->n_inputs, inputs, n->n_outputs, outputs, NULL, NULL);
-  for (int32_t i = 0; i < n->n_outputs && status == REED_OK; i++) {
-    e->outputs[i] = (reed_desc){.dtype = outputs[i].dtype, .rank = outputs[i].rank};
-    memcpy(e->outputs[i].dims, outputs[i].dims, sizeof(int64_t) * (size_t)outputs[i].rank);
-    e->bounded_axes[i] = outputs[i].bounded_axis;
-  }
-  mem_free(inputs);
-  mem_free(outputs);
+static reed_status shape_outputs(evaluation *e) {
+  reed_status status = shapefn_call(&e->call, e->shapes);
+  for (int32_t i = 0; i < e->call.n_outputs && status == REED_OK; i++) e->outputs[i] = shapefn_desc(&e->shapes[i]);
   return status;
 }
 
@@ -124,35 +125,26 @@ static bool worth_it(folding *f, const ir_node *n, const evaluation *e) {
 }
 
 /* Copies the operands that are not aligned for their dtype, because kernels read aligned memory. */
-static reed_status align_inputs(const ir_node *n, evaluation *e) {
-  for (int32_t i = 0; i < n->n_inputs; i++) {
-    if ((uintptr_t)e->data[i] % reed_dtype_bytes(e->inputs[i].dtype == REED_NONE ? REED_U8 : e->inputs[i].dtype) == 0)
-      continue;
-    size_t bytes = (size_t)desc_bytes(&e->inputs[i]);
+static reed_status align_inputs(evaluation *e) {
+  for (int32_t i = 0; i < e->call.n_inputs; i++) {
+    op_call_input *in = &e->operands[i];
+    e->data[i] = in->data;
+    if (!in->desc || (uintptr_t)in->data % reed_dtype_bytes(in->desc->dtype) == 0) continue;
+    size_t bytes = (size_t)desc_bytes(in->desc);
     if (!(e->copies[i] = mem_alloc_aligned(bytes, 64))) return REED_ERROR_MEMORY;
-    e->data[i] = memcpy(e->copies[i], e->data[i], bytes);
+    e->data[i] = in->data = memcpy(e->copies[i], in->data, bytes);
   }
   return REED_OK;
 }
 
-static reed_status run_kernel(const ir_node *n, evaluation *e, const int *cancel) {
+static reed_status run_kernel(evaluation *e, const int *cancel) {
   reed_kernel_env env = {.n_threads = 1, .cancel = cancel};
-  reed_attrs attrs = ir_attrs(n);
-  reed_kernel_call call = {.op = n->op,
-                           .attrs = &attrs,
-                           .node = n->name,
-                           .n_inputs = n->n_inputs,
-                           .n_outputs = n->n_outputs,
-                           .inputs = e->inputs,
-                           .outputs = e->outputs,
-                           .host_values = e->data,
-                           .constant = e->constant,
-                           .env = &env};
-  reed_status status = kernel_is_nothing(&call, &e->kernel) ? REED_OK : kernel_cpu(n->op)(&call, &e->kernel);
+  e->call.env = &env;
+  reed_status status = op_call_prepare(&e->call, &e->kernel);
   if (status != REED_OK) return status;
   e->workspace = mem_alloc_aligned((size_t)e->kernel.workspace_bytes, 64);
   bool ok = e->workspace != NULL;
-  for (int32_t i = 0; i < n->n_outputs; i++) {
+  for (int32_t i = 0; i < e->call.n_outputs; i++) {
     e->results[i] = mem_alloc_aligned((size_t)desc_bytes(&e->outputs[i]), 64);
     ok = ok && e->results[i];
   }
@@ -165,7 +157,7 @@ static reed_status take_results(folding *f, ir_node *n, const evaluation *e) {
     ir_value *v = n->outputs[i];
     if (!v) continue;
     reed_desc desc = e->outputs[i];
-    if (e->bounded_axes[i] >= 0) desc.dims[e->bounded_axes[i]] = e->extents[i];
+    if (e->shapes[i].bounded_axis >= 0) desc.dims[e->shapes[i].bounded_axis] = e->extents[i];
     ir_value *constant = ir_constant(f->m, &desc, e->results[i], false, v->name);
     if (!constant) return diag_no_memory(f->m->diagnosis, "a folded constant");
     constant->n_uses = v->n_uses;
@@ -187,19 +179,13 @@ static bool foldable(const ir_node *n) {
 
 static reed_status fold_node(folding *f, ir_node *n) {
   evaluation e;
-  reed_status status = evaluation_init(&e, n->n_inputs, n->n_outputs) ? REED_OK : REED_ERROR_MEMORY;
-  for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++) {
-    if (!n->inputs[i]) continue;
-    ir_desc(n->inputs[i], &e.inputs[i]);
-    e.data[i] = n->inputs[i]->data;
-    e.constant[i] = true;
-  }
-  if (status == REED_OK) status = shape_outputs(n, &e);
+  reed_status status = evaluation_init(&e, n) ? REED_OK : REED_ERROR_MEMORY;
+  if (status == REED_OK) status = shape_outputs(&e);
   bool run = status == REED_OK && worth_it(f, n, &e);
-  if (run) status = align_inputs(n, &e);
-  if (run && status == REED_OK) status = run_kernel(n, &e, f->m->cancel);
+  if (run) status = align_inputs(&e);
+  if (run && status == REED_OK) status = run_kernel(&e, f->m->cancel);
   if (run && status == REED_OK) status = take_results(f, n, &e);
-  evaluation_fini(&e, n->n_inputs, n->n_outputs);
+  evaluation_fini(&e);
   return status == REED_ERROR_MEMORY ? diag_no_memory(f->m->diagnosis, "constant folding") : REED_OK;
 }
 

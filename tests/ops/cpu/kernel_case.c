@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/call.h"
 #include "ops/fault.h"
 #include "ops/packed.h"
 #include "shapefuncs/shapefn.h"
@@ -117,28 +118,6 @@ double case_get(const value *v, int64_t i) {
   return reed_dtype_read(v->desc.dtype, (const char *)v->data + i * (int64_t)reed_dtype_bytes(v->desc.dtype));
 }
 
-static reed_status find_shapes(kernel_case *c, const reed_attrs *attrs, reed_desc *out_descs,
-                               int32_t *out_bounded_axes) {
-  const reed_op *op = op_builtin(c->op);
-  reed_shape_input inputs[CASE_INPUTS] = {0};
-  reed_shape_output outputs[CASE_OUTPUTS] = {0};
-  for (int32_t i = 0; i < c->n_inputs; i++) {
-    const value *v = &c->inputs[i];
-    inputs[i] = (reed_shape_input){.dtype = v->desc.dtype, .rank = v->desc.rank, .dims = v->desc.dims};
-    if (v->desc.dtype == REED_NONE || !op_reads_value(op, attrs, i)) continue;
-    inputs[i].data = v->data;
-    inputs[i].n_values = desc_elements(&v->desc);
-  }
-  reed_status status = shapefn_run(op, attrs, "node", c->n_inputs, inputs, c->n_outputs, outputs, NULL, &c->diagnosis);
-  for (int32_t i = 0; i < c->n_outputs && status == REED_OK; i++) {
-    if (c->unwanted[i]) continue;
-    out_descs[i] = (reed_desc){.dtype = outputs[i].dtype, .rank = outputs[i].rank};
-    out_bounded_axes[i] = outputs[i].bounded_axis;
-    for (int32_t d = 0; d < outputs[i].rank; d++) out_descs[i].dims[d] = outputs[i].dims[d];
-  }
-  return status;
-}
-
 reed_status case_run(kernel_case *c, const char *level) {
   const reed_op *op = op_builtin(c->op);
   setenv("REED_CPU", level, 1);
@@ -146,36 +125,34 @@ reed_status case_run(kernel_case *c, const char *level) {
   const reed_attrs given = {c->attrs, c->n_attrs};
   reed_attr completed[CASE_ATTRS_COMPLETE];
   reed_attrs attrs = op_attrs_complete(op, &given, completed);
-  reed_desc in[CASE_INPUTS] = {0}, out[CASE_OUTPUTS] = {0};
-  int32_t bounded_axes[CASE_OUTPUTS];
-  const void *host[CASE_INPUTS] = {0}, *data[CASE_INPUTS] = {0};
-  bool constant[CASE_INPUTS] = {0};
+  reed_desc out[CASE_OUTPUTS] = {0};
+  reed_shape_output shapes[CASE_OUTPUTS];
+  const void *data[CASE_INPUTS] = {0};
   void *results[CASE_OUTPUTS] = {0};
-  reed_status status = find_shapes(c, &attrs, out, bounded_axes);
-  if (status) return status;
+  op_call_input in[CASE_INPUTS] = {0};
   for (int32_t i = 0; i < c->n_inputs; i++) {
-    in[i] = c->inputs[i].desc;
     data[i] = c->inputs[i].data;
-    bool reads = in[i].dtype != REED_NONE && op_reads_value(op, &attrs, i);
-    if (reads || !c->hide_values) host[i] = data[i];
-    constant[i] = !c->hide_values;
+    if (c->inputs[i].desc.dtype != REED_NONE) in[i] = (op_call_input){&c->inputs[i].desc, data[i], !c->hide_values};
   }
   int cancel = false;
   reed_kernel_env env = {.n_threads = c->n_threads, .cancel = &cancel};
+  op_call call = {.op = op,
+                  .attrs = &attrs,
+                  .node = "node",
+                  .n_inputs = c->n_inputs,
+                  .n_outputs = c->n_outputs,
+                  .inputs = in,
+                  .outputs = out,
+                  .env = &env,
+                  .prepare = kernel_cpu(op),
+                  .diagnosis = &c->diagnosis};
+  reed_status status = shapefn_call(&call, shapes);
+  if (status) return status;
+  for (int32_t i = 0; i < c->n_outputs; i++)
+    if (!c->unwanted[i]) out[i] = shapefn_desc(&shapes[i]);
   if (!c->hide_values) ck_assert_int_eq(kernel_cache_open(&env.cache), REED_OK);
-  reed_kernel_call call = {.op = op,
-                           .attrs = &attrs,
-                           .node = "node",
-                           .n_inputs = c->n_inputs,
-                           .n_outputs = c->n_outputs,
-                           .inputs = in,
-                           .outputs = out,
-                           .host_values = host,
-                           .constant = constant,
-                           .env = &env,
-                           .diagnosis = &c->diagnosis};
-  reed_kernel kernel = {0};
-  status = kernel_is_nothing(&call, &kernel) ? REED_OK : kernel_cpu(op)(&call, &kernel);
+  reed_kernel kernel;
+  status = op_call_prepare(&call, &kernel);
   if (status) {
     kernel_cache_close(&env.cache);
     return status;
@@ -187,7 +164,7 @@ reed_status case_run(kernel_case *c, const char *level) {
     results[i] = c->outputs[i].data;
   }
   if (c->in_place >= 0) {
-    ck_assert_int_eq(desc_bytes(&in[c->in_place]), desc_bytes(&out[0]));
+    ck_assert_int_eq(desc_bytes(in[c->in_place].desc), desc_bytes(&out[0]));
     if (results[0]) memcpy(results[0], data[c->in_place], (size_t)desc_bytes(&out[0]));
     data[c->in_place] = results[0];
   }
@@ -218,7 +195,7 @@ reed_status case_run(kernel_case *c, const char *level) {
   for (int32_t i = 0; i < c->n_inputs; i++) check_bands(&c->inputs[i], op->name);
   for (int32_t i = 0; i < c->n_outputs; i++) check_bands(&c->outputs[i], op->name);
   for (int32_t i = 0; i < c->n_outputs && status == REED_OK; i++) {
-    int32_t axis = c->unwanted[i] ? -1 : bounded_axes[i];
+    int32_t axis = c->unwanted[i] ? -1 : shapes[i].bounded_axis;
     if (axis < 0) continue;
     ck_assert_msg(c->extents[i] >= 0 && c->extents[i] <= c->outputs[i].desc.dims[axis], "%s: extent %lld", op->name,
                   (long long)c->extents[i]);

@@ -6,7 +6,7 @@
 #include <check.h>
 
 #include "base/mem.h"
-#include "ops/kernel.h"
+#include "ops/call.h"
 
 typedef struct counts {
   int n_built, n_freed;
@@ -135,23 +135,21 @@ typedef struct conv_run {
 } conv_run;
 
 static void prepare_conv(conv_run *r, int64_t n) {
-  reed_desc inputs[2] = {{REED_F32, 4, {n, CHANNELS, SIDE, SIDE}}, {REED_F32, 4, {CHANNELS, CHANNELS, 1, 1}}};
-  const void *host[2] = {NULL, r->w};
-  const bool constant[2] = {false, true};
+  reed_desc x = {REED_F32, 4, {n, CHANNELS, SIDE, SIDE}}, w = {REED_F32, 4, {CHANNELS, CHANNELS, 1, 1}};
+  const op_call_input inputs[2] = {{&x, NULL, false}, {&w, r->w, true}};
   reed_attr completed[32];
   const reed_attrs attrs = op_attrs_complete(op_builtin(OP_Conv), &(reed_attrs){0}, completed);
   reed_kernel_env env = {.n_threads = 2, .cache = r->cache};
-  reed_kernel_call call = {.op = op_builtin(OP_Conv),
-                           .attrs = &attrs,
-                           .node = "node",
-                           .n_inputs = 2,
-                           .n_outputs = 1,
-                           .inputs = inputs,
-                           .outputs = inputs,
-                           .host_values = host,
-                           .constant = constant,
-                           .env = &env};
-  ck_assert_int_eq(kernel_cpu(call.op)(&call, &r->kernel), REED_OK);
+  op_call call = {.op = op_builtin(OP_Conv),
+                  .attrs = &attrs,
+                  .node = "node",
+                  .n_inputs = 2,
+                  .n_outputs = 1,
+                  .inputs = inputs,
+                  .outputs = &x,
+                  .env = &env,
+                  .prepare = kernel_cpu(op_builtin(OP_Conv))};
+  ck_assert_int_eq(op_call_prepare(&call, &r->kernel), REED_OK);
 }
 
 static void run_conv(conv_run *r) {

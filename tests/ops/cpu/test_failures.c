@@ -7,7 +7,7 @@
 #include "base/desc.h"
 #include "base/diag.h"
 #include "ops/cpu/common/cpu.h"
-#include "ops/kernel.h"
+#include "ops/call.h"
 #include "tests/alloc_hook.h"
 
 typedef struct prepared_case {
@@ -125,23 +125,23 @@ static const prepared_case cases[] = {
 };
 
 static reed_status prepare(const prepared_case *c, kernel_cache *cache, reed_kernel *out_kernel) {
-  bool constant[5];
-  for (int32_t i = 0; i < 5; i++) constant[i] = c->host[i] != NULL;
+  op_call_input inputs[5] = {{NULL}};
+  for (int32_t i = 0; i < c->n_inputs; i++)
+    if (c->inputs[i].dtype != REED_NONE) inputs[i] = (op_call_input){&c->inputs[i], c->host[i], c->host[i] != NULL};
   const reed_attrs given = {c->attrs, c->n_attrs};
   reed_attr completed[32];
   const reed_attrs attrs = op_attrs_complete(op_builtin(c->op), &given, completed);
   reed_kernel_env env = {.n_threads = 2, .cache = cache};
-  reed_kernel_call call = {.op = op_builtin(c->op),
-                           .attrs = &attrs,
-                           .node = "node",
-                           .n_inputs = c->n_inputs,
-                           .n_outputs = c->n_outputs,
-                           .inputs = c->inputs,
-                           .outputs = c->outputs,
-                           .host_values = c->host,
-                           .constant = constant,
-                           .env = &env};
-  return kernel_cpu(call.op)(&call, out_kernel);
+  op_call call = {.op = op_builtin(c->op),
+                  .attrs = &attrs,
+                  .node = "node",
+                  .n_inputs = c->n_inputs,
+                  .n_outputs = c->n_outputs,
+                  .inputs = inputs,
+                  .outputs = c->outputs,
+                  .env = &env,
+                  .prepare = kernel_cpu(op_builtin(c->op))};
+  return op_call_prepare(&call, out_kernel);
 }
 
 START_TEST(every_failed_allocation_is_reported_and_leaks_nothing) {
