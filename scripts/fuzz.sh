@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/fuzz.sh TARGET [SECONDS] [BUILD]: fuzzes one target of tests/fuzz (calls, image, module, npy, onnx, text, value) for that long (default 600), under
+# scripts/fuzz.sh TARGET [SECONDS] [BUILD]: fuzzes one target of tests/fuzz (calls, module, npy, onnx, picture, text, value) for that long (default 600), under
 # AddressSanitizer and UndefinedBehaviorSanitizer: with clang's libFuzzer where clang is, else with the project's own driver. The corpus grows in
 # BUILD/corpus/TARGET, faults are left in BUILD/faults; a fault that has been mended belongs into tests/regression/TARGET. Ends with 1 when there were any.
 set -euo pipefail

@@ -65,7 +65,7 @@ static int write_output(const char *name, const char *path, const reed_tensor *t
   size_t n;
   int status = DONE;
   if (has_extension(path, "png")) {
-    image picture;
+    rgb_picture picture;
     status = picture_from_tensor(tensor, &picture, c);
     if (status) return status;
     status = picture_write_png(&picture, &bytes, &n, c);
@@ -91,7 +91,7 @@ static int read_reference(const char *text, reed_tensor **out_tensor, complaint 
 /* ---- drawing ---- */
 
 /* The picture to draw on: that of the first -i @picture, else the first input tensor that is a picture. */
-static int input_picture(const options *o, const model *m, reed_tensor *const *inputs, image *out_picture,
+static int input_picture(const options *o, const model *m, reed_tensor *const *inputs, rgb_picture *out_picture,
                          complaint *c) {
   for (size_t i = 0; i < o->inputs.n; i++) {
     const char *at = strstr(o->inputs.items[i], "@");
@@ -124,7 +124,7 @@ static int read_labels(const char *path, char **out_text, words *out_names, comp
 
 static int draw(const options *o, const model *m, reed_tensor *const *inputs, reed_tensor *const *outputs,
                 complaint *c) {
-  image picture = {0};
+  rgb_picture picture = {0};
   detections found;
   words names = {0};
   char *labels = NULL, *bytes = NULL;

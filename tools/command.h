@@ -4,7 +4,7 @@
 #define TOOLS_COMMAND_H_
 
 #include "tools/flags.h"
-#include "tools/image.h"
+#include "tools/picture.h"
 
 /* The values of all subcommands' flags; a subcommand fills the fields that its flags name. */
 typedef struct options {
@@ -12,7 +12,7 @@ typedef struct options {
   words inputs, outputs, expected, shapes, disabled, plugins;
   const char *output; /* the one file of compile, dis and asm */
   const char *device, *target, *precision, *counts, *json, *report, *stats, *trace, *draw, *labels;
-  image_form picture;
+  picture_form picture;
   words rtol, atol; /* "R" or "NAME=R" */
   double min_score;
   int64_t threads, runs, warmup, fresh, memory_cap, draw_scale;

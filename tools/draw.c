@@ -43,7 +43,7 @@ static const struct part {
 };
 enum { N_PARTS = sizeof parts / sizeof *parts };
 
-int detections_find(const char *const *names, reed_tensor *const *tensors, size_t n, const image *picture,
+int detections_find(const char *const *names, reed_tensor *const *tensors, size_t n, const rgb_picture *picture,
                     detections *out_found, complaint *c) {
   detections found = {0};
   char text[200];
@@ -88,7 +88,7 @@ static const colour palette[] = {{255, 77, 77},   {64, 196, 255}, {120, 220, 80}
 
 static colour colour_of(int64_t i) { return palette[(size_t)i % (sizeof palette / sizeof *palette)]; }
 
-static void blend(image *picture, int64_t x, int64_t y, colour ink, double alpha) {
+static void blend(rgb_picture *picture, int64_t x, int64_t y, colour ink, double alpha) {
   if (x < 0 || y < 0 || x >= picture->width || y >= picture->height) return;
   uint8_t *p = picture->pixels + 3 * ((int64_t)picture->width * y + x);
   p[0] = (uint8_t)(p[0] + alpha * (ink.r - p[0]) + 0.5);
@@ -96,7 +96,7 @@ static void blend(image *picture, int64_t x, int64_t y, colour ink, double alpha
   p[2] = (uint8_t)(p[2] + alpha * (ink.b - p[2]) + 0.5);
 }
 
-static void fill(image *picture, int64_t x0, int64_t y0, int64_t x1, int64_t y1, colour ink, double alpha) {
+static void fill(rgb_picture *picture, int64_t x0, int64_t y0, int64_t x1, int64_t y1, colour ink, double alpha) {
   if (x0 < 0) x0 = 0;
   if (y0 < 0) y0 = 0;
   if (x1 > picture->width) x1 = picture->width;
@@ -119,8 +119,8 @@ static double sample(double (*at)(const void *plane, int64_t i), const void *pla
 
 static double byte_at(const void *plane, int64_t i) { return ((const uint8_t *)plane)[3 * i]; }
 
-static void enlarge(image *picture, int scale) {
-  image big = {picture->width * scale, picture->height * scale, NULL};
+static void enlarge(rgb_picture *picture, int scale) {
+  rgb_picture big = {picture->width * scale, picture->height * scale, NULL};
   big.pixels = need((size_t)big.width * (size_t)big.height, 3);
   for (int64_t y = 0; y < big.height; y++)
     for (int64_t x = 0; x < big.width; x++)
@@ -146,7 +146,8 @@ static double probability_at(const void *p, int64_t i) {
 
 /* Tints the mask's inside (probability above a half), with a soft edge, and draws its outline; only in the box and a
  * margin, which contain the whole mask. */
-static void draw_mask(image *picture, const double box[4], const reed_tensor *masks, int64_t i, int scale, colour ink) {
+static void draw_mask(rgb_picture *picture, const double box[4], const reed_tensor *masks, int64_t i, int scale,
+                      colour ink) {
   int width = picture->width / scale, height = picture->height / scale;
   reed_dtype dtype = reed_tensor_dtype(masks);
   plane m = {dtype, (const char *)reed_tensor_data(masks) +
@@ -163,7 +164,7 @@ static void draw_mask(image *picture, const double box[4], const reed_tensor *ma
     }
 }
 
-static void draw_box(image *picture, const double box[4], int thickness, colour ink) {
+static void draw_box(rgb_picture *picture, const double box[4], int thickness, colour ink) {
   int64_t x0 = (int64_t)floor(box[0]), y0 = (int64_t)floor(box[1]), x1 = (int64_t)ceil(box[2]),
           y1 = (int64_t)ceil(box[3]), t = thickness;
   fill(picture, x0, y0, x1, y0 + t, ink, 1);
@@ -173,7 +174,7 @@ static void draw_box(image *picture, const double box[4], int thickness, colour 
 }
 
 /* Draws the tag above the box, or inside if there is no room above; moved so that the whole tag is visible. */
-static void draw_tag(image *picture, const double box[4], const char *text, int size, colour ink) {
+static void draw_tag(rgb_picture *picture, const double box[4], const char *text, int size, colour ink) {
   int64_t width = ((int64_t)strlen(text) * FONT_ADVANCE + 3) * size, height = (FONT_HEIGHT + 4) * size;
   int64_t x = (int64_t)floor(box[0]), y = (int64_t)floor(box[1]) - height;
   if (y < 0) y = (int64_t)floor(box[1]);
@@ -200,7 +201,7 @@ static double element(const reed_tensor *t, int64_t i) {
 
 /* Reads box i; false if its numbers are not finite. Distant corners are moved to just outside the picture, so that they
  * fit an integer. */
-static bool read_box(const image *picture, const reed_tensor *boxes, int64_t i, int scale, double out_box[4]) {
+static bool read_box(const rgb_picture *picture, const reed_tensor *boxes, int64_t i, int scale, double out_box[4]) {
   for (int k = 0; k < 4; k++) {
     double v = element(boxes, 4 * i + k) * scale;
     if (!isfinite(v)) return false;
@@ -209,7 +210,7 @@ static bool read_box(const image *picture, const reed_tensor *boxes, int64_t i, 
   return true;
 }
 
-void draw_detections(image *picture, const detections *found, const char *const *names, size_t n_names, int scale,
+void draw_detections(rgb_picture *picture, const detections *found, const char *const *names, size_t n_names, int scale,
                      double min_score) {
   if (scale > 1) enlarge(picture, scale);
   int shorter = picture->width < picture->height ? picture->width : picture->height;

@@ -156,7 +156,7 @@ void value_random(reed_tensor *tensor, uint64_t seed) {
 
 /* ---- files ---- */
 
-int value_read_file(const char *path, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
+int value_read_file(const char *path, const picture_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
                     complaint *c) {
   char *bytes;
   size_t n;
@@ -165,7 +165,7 @@ int value_read_file(const char *path, const image_form *form, const reed_value_i
   if (has_extension(path, "npy") || (n >= 6 && memcmp(bytes, "\x93NUMPY", 6) == 0)) {
     status = npy_read(path, bytes, n, out_tensor, c);
   } else if (has_extension(path, "png") || has_extension(path, "jpg") || has_extension(path, "jpeg")) {
-    image picture;
+    rgb_picture picture;
     status = picture_read(path, bytes, n, &picture, c);
     if (!status) {
       status = picture_to_tensor(&picture, form, wanted, out_tensor, c);
@@ -178,7 +178,7 @@ int value_read_file(const char *path, const image_form *form, const reed_value_i
   return status;
 }
 
-int value_parse(const char *text, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
+int value_parse(const char *text, const picture_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
                 complaint *c) {
   if (text[0] == '@') return value_read_file(text + 1, form, wanted, out_tensor, c);
   const char *equals = strchr(text, '=');

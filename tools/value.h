@@ -9,7 +9,7 @@
 #ifndef TOOLS_VALUE_H_
 #define TOOLS_VALUE_H_
 
-#include "tools/image.h"
+#include "tools/picture.h"
 #include "tools/tool.h"
 
 /* Parses extents and dtype: "2x3xf32", "f32", in at most n characters of the text. False: the text has no type. */
@@ -20,12 +20,12 @@ bool value_parse_extents(const char *text, reed_desc *out_desc);
 bool value_looks_like(const char *text);
 /* Parses the whole text: MISUSE names the expected text and the place; BAD_FILE and FAILED_RUN for files and memory.
  * `form` and `wanted` (may be NULL) are for pictures, see picture_to_tensor. */
-int value_parse(const char *text, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
+int value_parse(const char *text, const picture_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
                 complaint *c);
 /* Random elements, the same on every machine. */
 void value_random(reed_tensor *tensor, uint64_t seed);
 /* Reads @FILE, whose kind is told by its name and contents. */
-int value_read_file(const char *path, const image_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
+int value_read_file(const char *path, const picture_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
                     complaint *c);
 
 #endif

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
       large = __builtin_mul_overflow(elements, desc.dims[i], &elements) || elements > 1 << 20;
     if (large) goto done;
   }
-  int status = value_parse(text, &(image_form){0}, NULL, &tensor, &c);
+  int status = value_parse(text, &(picture_form){0}, NULL, &tensor, &c);
   fuzz_seen((reed_status)status, status == DONE ? "read" : c.text);
   if (status == DONE) {
     fuzz_accepted();

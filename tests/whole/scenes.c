@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/image.h"
+#include "tools/picture.h"
 #include "tools/npy.h"
 
 const scene scenes[] = {{"scene0_256x320", "scene0"}, {"scene1_192x192", "scene1"}, {"scene2_320x208", "scene2"},
@@ -67,11 +67,11 @@ reed_session *scene_session(reed_program *program, const reed_session_options *o
 reed_tensor *scene_image(const scene *s) {
   size_t n;
   char *bytes = read_example(s->picture, ".png", &n);
-  image picture;
+  rgb_picture picture;
   complaint c;
   reed_tensor *tensor;
   ck_assert_msg(picture_read(s->picture, bytes, n, &picture, &c) == DONE, "%s", c.text);
-  ck_assert_msg(picture_to_tensor(&picture, &(image_form){.layout = "chw"}, NULL, &tensor, &c) == DONE, "%s", c.text);
+  ck_assert_msg(picture_to_tensor(&picture, &(picture_form){.layout = "chw"}, NULL, &tensor, &c) == DONE, "%s", c.text);
   picture_fini(&picture);
   free(bytes);
   return tensor;

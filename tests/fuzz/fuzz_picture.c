@@ -6,9 +6,9 @@
 #include <jpeglib.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tools/image.h"
+#include "tools/picture.h"
 
-const fuzz_target fuzz_this = {"image", FUZZ_BYTES};
+const fuzz_target fuzz_this = {"picture", FUZZ_BYTES};
 
 /* A JPEG file of these rows. */
 static void seed_jpeg(fuzz_corpus *corpus, const uint8_t *pixels, int width, int height, int components,
@@ -56,7 +56,7 @@ static void repair_png(uint8_t *bytes, size_t n) {
 void fuzz_seeds(fuzz_corpus *corpus) {
   uint8_t pixels[3 * 7 * 5];
   for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * 29);
-  image picture = {.width = 7, .height = 5, .pixels = pixels};
+  rgb_picture picture = {.width = 7, .height = 5, .pixels = pixels};
   char *file;
   size_t n;
   complaint c;
@@ -70,7 +70,7 @@ void fuzz_seeds(fuzz_corpus *corpus) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   fuzz_heap_begin();
-  image picture;
+  rgb_picture picture;
   complaint c;
   uint8_t *repaired = malloc(n ? n : 1);
   memcpy(repaired, bytes, n);
@@ -81,9 +81,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   if (status == DONE) {
     fuzz_accepted();
     reed_tensor *tensor;
-    image again;
+    rgb_picture again;
     if ((int64_t)picture.width * picture.height < 1 << 16 &&
-        picture_to_tensor(&picture, &(image_form){.layout = "nhwc"}, NULL, &tensor, &c) == DONE) {
+        picture_to_tensor(&picture, &(picture_form){.layout = "nhwc"}, NULL, &tensor, &c) == DONE) {
       char *file;
       size_t n_file;
       if (picture_from_tensor(tensor, &again, &c) == DONE) {

@@ -1,5 +1,5 @@
 /* Pictures: PNG round trips, JPEG, tensors of every layout, damaged files; drawing stays inside the picture. */
-#include "tools/image.h"
+#include "tools/picture.h"
 
 #include <check.h>
 #include <math.h>
@@ -11,13 +11,13 @@
 
 #include "tools/draw.h"
 
-static image gradient(int width, int height) {
-  image p = {width, height, need((size_t)width * (size_t)height, 3)};
+static rgb_picture gradient(int width, int height) {
+  rgb_picture p = {width, height, need((size_t)width * (size_t)height, 3)};
   for (int i = 0; i < 3 * width * height; i++) p.pixels[i] = (uint8_t)(i * 7 + i / 256);
   return p;
 }
 
-static char *png_of(const image *p, size_t *out_n) {
+static char *png_of(const rgb_picture *p, size_t *out_n) {
   complaint c = {0};
   char *bytes;
   ck_assert_msg(picture_write_png(p, &bytes, out_n, &c) == DONE, "%s", c.text);
@@ -25,7 +25,7 @@ static char *png_of(const image *p, size_t *out_n) {
 }
 
 START_TEST(png_comes_back_and_is_refused_when_cut) {
-  image p = gradient(13, 7), back;
+  rgb_picture p = gradient(13, 7), back;
   size_t n;
   char *bytes = png_of(&p, &n);
   complaint c = {0};
@@ -40,7 +40,7 @@ START_TEST(png_comes_back_and_is_refused_when_cut) {
 END_TEST
 
 START_TEST(flipped_bytes_of_a_png_never_crash) {
-  image p = gradient(5, 4), back;
+  rgb_picture p = gradient(5, 4), back;
   size_t n;
   char *bytes = png_of(&p, &n);
   for (size_t i = 0; i < n; i++)
@@ -56,7 +56,7 @@ START_TEST(flipped_bytes_of_a_png_never_crash) {
 END_TEST
 
 START_TEST(jpeg_is_read_near_enough_and_damage_does_not_exit) {
-  image p = {16, 16, need(256, 3)}, back;
+  rgb_picture p = {16, 16, need(256, 3)}, back;
   for (int i = 0; i < 256; i++) memcpy(p.pixels + 3 * i, (uint8_t[]){200, 100, 50}, 3);
   struct jpeg_compress_struct jpeg;
   struct jpeg_error_mgr errors;
@@ -89,25 +89,25 @@ START_TEST(jpeg_is_read_near_enough_and_damage_does_not_exit) {
 END_TEST
 
 START_TEST(layouts_means_and_deviations) {
-  image p = gradient(3, 2);
+  rgb_picture p = gradient(3, 2);
   complaint c = {0};
   reed_tensor *t;
-  ck_assert_int_eq(picture_to_tensor(&p, &(image_form){0}, NULL, &t, &c), DONE);
+  ck_assert_int_eq(picture_to_tensor(&p, &(picture_form){0}, NULL, &t, &c), DONE);
   ck_assert(reed_tensor_rank(t) == 3 && reed_tensor_dims(t)[0] == 3 && reed_tensor_dims(t)[1] == 2 &&
             reed_tensor_dims(t)[2] == 3);
   /* pixel (1, 2), green, exactly as PyTorch's division gives it */
   ck_assert(((float *)reed_tensor_data(t))[6 + 5] == (float)p.pixels[3 * 5 + 1] / 255.0f);
   reed_tensor_close(&t);
-  image_form form = {.layout = "nhwc", .mean = {0.5, 0.25, 0}, .std = {0.5, 2, 1}};
+  picture_form form = {.layout = "nhwc", .mean = {0.5, 0.25, 0}, .std = {0.5, 2, 1}};
   ck_assert_int_eq(picture_to_tensor(&p, &form, NULL, &t, &c), DONE);
   ck_assert(reed_tensor_rank(t) == 4 && reed_tensor_dims(t)[3] == 3);
   ck_assert(fabs(((float *)reed_tensor_data(t))[3 * 4 + 1] - (p.pixels[3 * 4 + 1] / 255.0 - 0.25) / 2) < 1e-6);
   reed_tensor_close(&t);
   reed_value_info info = {.dtype = REED_U8, .rank = 4, .dims = {1, -1, -1, 3}};
-  ck_assert_int_eq(picture_to_tensor(&p, &(image_form){0}, &info, &t, &c), DONE);
+  ck_assert_int_eq(picture_to_tensor(&p, &(picture_form){0}, &info, &t, &c), DONE);
   ck_assert(reed_tensor_dtype(t) == REED_U8 && reed_tensor_dims(t)[3] == 3);
   ck_assert_mem_eq(reed_tensor_data(t), p.pixels, 18);
-  image back;
+  rgb_picture back;
   ck_assert_int_eq(picture_from_tensor(t, &back, &c), DONE);
   ck_assert_mem_eq(back.pixels, p.pixels, 18);
   picture_fini(&back);
@@ -117,7 +117,7 @@ START_TEST(layouts_means_and_deviations) {
 END_TEST
 
 START_TEST(detections_far_outside_and_not_finite_are_drawn_without_harm) {
-  image p = gradient(40, 30);
+  rgb_picture p = gradient(40, 30);
   float boxes[] = {-1e30f, -1e30f, 1e30f, 1e30f, NAN, 0, INFINITY, 5, 30, 25, 5, 5, 10, 2, 20, 12},
         scores[] = {0.9f, 0.8f, NAN, 0.6f};
   float *masks = need(4 * 40 * 30, sizeof *masks);
@@ -140,7 +140,7 @@ START_TEST(detections_far_outside_and_not_finite_are_drawn_without_harm) {
       (const char *[]){"zero", "a label whose name is much longer than the picture is wide, so that it is cut"}, 2, 2,
       0.0);
   ck_assert(p.width == 80 && p.height == 60);
-  image small = gradient(4, 4);
+  rgb_picture small = gradient(4, 4);
   ck_assert_int_eq(detections_find(names, tensors, 4, &small, &found, &c), MISUSE);
   ck_assert(strstr(c.text, "do not cover") != NULL);
   ck_assert_int_eq(detections_find(names, tensors + 1, 3, &p, &found, &c), MISUSE);

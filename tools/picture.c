@@ -1,7 +1,7 @@
 /* Reading and writing PNG and JPEG by libpng and libjpeg. Both libraries report errors by a long jump, which ends in
  * the function that made the decoder, so that neither library exits or prints. Variables that live across the jump are
  * in a struct of the caller's. */
-#include "tools/image.h"
+#include "tools/picture.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -13,9 +13,9 @@
 
 enum { MOST_PIXELS = 1 << 28 };
 
-void picture_fini(image *picture) {
+void picture_fini(rgb_picture *picture) {
   free(picture->pixels);
-  *picture = (image){0};
+  *picture = (rgb_picture){0};
 }
 
 /* ---- PNG ---- */
@@ -87,7 +87,7 @@ static bool png_decode(png_job *job, int *out_width, int *out_height) {
   return true;
 }
 
-static int read_png(const char *name, const void *bytes, size_t n, image *out_image, complaint *c) {
+static int read_png(const char *name, const void *bytes, size_t n, rgb_picture *out_picture, complaint *c) {
   png_job job = {.at = bytes, .left = n};
   job.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &job, png_failed, png_warned);
   job.info = job.png ? png_create_info_struct(job.png) : NULL;
@@ -99,11 +99,11 @@ static int read_png(const char *name, const void *bytes, size_t n, image *out_im
     free(job.pixels);
     return complain(c, BAD_FILE, "'%s' is a damaged PNG: %s", name, job.message);
   }
-  *out_image = (image){width, height, job.pixels};
+  *out_picture = (rgb_picture){width, height, job.pixels};
   return DONE;
 }
 
-static bool png_encode(png_job *job, const image *picture) {
+static bool png_encode(png_job *job, const rgb_picture *picture) {
   if (setjmp(png_jmpbuf(job->png))) return false;
   png_set_write_fn(job->png, job, png_push, png_flush_nothing);
   png_set_IHDR(job->png, job->info, (png_uint_32)picture->width, (png_uint_32)picture->height, 8, PNG_COLOR_TYPE_RGB,
@@ -115,7 +115,7 @@ static bool png_encode(png_job *job, const image *picture) {
   return true;
 }
 
-int picture_write_png(const image *picture, char **out_bytes, size_t *out_n, complaint *c) {
+int picture_write_png(const rgb_picture *picture, char **out_bytes, size_t *out_n, complaint *c) {
   png_job job = {0};
   job.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &job, png_failed, png_warned);
   job.info = job.png ? png_create_info_struct(job.png) : NULL;
@@ -175,7 +175,7 @@ static bool jpeg_decode(jpeg_job *job, const void *bytes, size_t n) {
   return job->errors.num_warnings == 0;
 }
 
-static int read_jpeg(const char *name, const void *bytes, size_t n, image *out_image, complaint *c) {
+static int read_jpeg(const char *name, const void *bytes, size_t n, rgb_picture *out_picture, complaint *c) {
   jpeg_job *job = need(1, sizeof *job);
   job->jpeg.err = jpeg_std_error(&job->errors);
   job->errors.error_exit = jpeg_failed;
@@ -183,25 +183,25 @@ static int read_jpeg(const char *name, const void *bytes, size_t n, image *out_i
   job->errors.emit_message = jpeg_warned;
   jpeg_create_decompress(&job->jpeg);
   bool ok = jpeg_decode(job, bytes, n);
-  *out_image = (image){(int)job->jpeg.output_width, (int)job->jpeg.output_height, job->pixels};
+  *out_picture = (rgb_picture){(int)job->jpeg.output_width, (int)job->jpeg.output_height, job->pixels};
   jpeg_destroy_decompress(&job->jpeg);
   if (!ok) {
-    picture_fini(out_image);
+    picture_fini(out_picture);
     complain(c, BAD_FILE, "'%s' is a damaged JPEG: %s", name, job->message);
   }
   free(job);
   return ok ? DONE : c->exit_status;
 }
 
-int picture_read(const char *name, const void *bytes, size_t n, image *out_image, complaint *c) {
-  if (n >= 8 && memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0) return read_png(name, bytes, n, out_image, c);
-  if (n >= 3 && memcmp(bytes, "\xff\xd8\xff", 3) == 0) return read_jpeg(name, bytes, n, out_image, c);
+int picture_read(const char *name, const void *bytes, size_t n, rgb_picture *out_picture, complaint *c) {
+  if (n >= 8 && memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0) return read_png(name, bytes, n, out_picture, c);
+  if (n >= 3 && memcmp(bytes, "\xff\xd8\xff", 3) == 0) return read_jpeg(name, bytes, n, out_picture, c);
   return complain(c, BAD_FILE, "'%s' is neither PNG nor JPEG", name);
 }
 
 /* ---- tensors ---- */
 
-int picture_to_tensor(const image *picture, const image_form *form, const reed_value_info *wanted,
+int picture_to_tensor(const rgb_picture *picture, const picture_form *form, const reed_value_info *wanted,
                       reed_tensor **out_tensor, complaint *c) {
   bool batch = false, last = false;
   if (form->layout) {
@@ -243,7 +243,7 @@ static uint8_t to_byte(reed_dtype dtype, const char *element) {
   return v <= 0 || v != v ? 0 : v >= 255 ? 255 : (uint8_t)(v + 0.5);
 }
 
-int picture_from_tensor(const reed_tensor *tensor, image *out_image, complaint *c) {
+int picture_from_tensor(const reed_tensor *tensor, rgb_picture *out_picture, complaint *c) {
   const int64_t *dims = reed_tensor_dims(tensor);
   int32_t rank = reed_tensor_rank(tensor);
   reed_dtype dtype = reed_tensor_dtype(tensor);
@@ -257,13 +257,13 @@ int picture_from_tensor(const reed_tensor *tensor, image *out_image, complaint *
                     "or floats is needed");
   int64_t height = dims[first ? 1 : 0], width = dims[first ? 2 : 1], area = height * width;
   if (area > MOST_PIXELS) return complain(c, MISUSE, "the picture would be too large");
-  *out_image = (image){(int)width, (int)height, need((size_t)area, 3)};
+  *out_picture = (rgb_picture){(int)width, (int)height, need((size_t)area, 3)};
   const char *data = reed_tensor_data(tensor);
   int64_t size = (int64_t)reed_dtype_bytes(dtype);
   for (int64_t i = 0; i < area; i++)
     for (int64_t channel = 0; channel < 3; channel++)
-      out_image->pixels[3 * i + channel] = to_byte(dtype, data + size * (first  ? channel * area + i
-                                                                         : last ? 3 * i + channel
-                                                                                : i));
+      out_picture->pixels[3 * i + channel] = to_byte(dtype, data + size * (first  ? channel * area + i
+                                                                           : last ? 3 * i + channel
+                                                                                  : i));
   return DONE;
 }
