@@ -1,5 +1,5 @@
 /* The host as a device: memory through the allocator hook, and work that is done when the call returns. So the call
- * itself returns a failure, and queues, events and synchronize do nothing. Kernels of the host: kernels/. */
+ * itself returns a failure, and queues, events and synchronize do nothing. The host's kernels: ops/cpu/. */
 #include "device/host.h"
 
 #include <assert.h>
@@ -11,10 +11,10 @@
 #include "ops/kernel.h"
 
 enum {
-  ROOM_FROM_BYTES =
-      4
-      << 20, /* a block from this size on gets room to grow, because the system gives its pages only as they are used */
-  ROOM_SHARE = 4, /* room as a part of the block: unused room takes addresses only */
+  /* A block of this size or more gets room to grow. The room takes addresses only, because the system gives pages at
+   * their first use. */
+  ROOM_FROM_BYTES = 4 << 20,
+  ROOM_SHARE = 4, /* the room is a quarter of the block */
 };
 
 typedef struct host_device {

@@ -1,6 +1,6 @@
 /* The interface between libreed and a loadable device. A module exports one function, reed_device_module, and imports
- * nothing of libreed: `device_services` passes it the process's functions. A module may link base/ and the libraries it
- * computes with.
+ * nothing of libreed: `device_services` hands the module the functions that it needs. A module may link base/ and
+ * libraries for its kernels. Finding and loading modules: module.c.
  *
  * A module of another version than the library is refused, because the structs in device/device.h, reed/operator.h and
  * this file are shared by layout. device_module and its first two fields never change. */
@@ -24,19 +24,19 @@ typedef struct device_module {
   int32_t contract;    /* DEVICE_CONTRACT */
   const char *version; /* REED_DEVICE_VERSION, which the build defines: the project's version */
   const char *name;    /* "sim" */
-  /* Opens device number `index`. options: the text after '?', "" if the name has none. Services live as long as the
-   * process.
-   */
+  /* Opens device number `index`. options: the text after '?' in the device's name, "" if it has none. The services live
+   * as long as the process. */
   reed_status (*open)(const device_services *services, int32_t index, const char *options, device **out_device,
                       reed_diagnosis *diagnosis);
 } device_module;
 
 typedef const device_module *(*device_module_fn)(void);
 
-/* The module of that kind, loaded on the first call and never unloaded. `kind`: a name or a path. ERROR_DEVICE. */
+/* The module of a kind, loaded on the first call and never unloaded. `kind`: a name or a path. ERROR_DEVICE: no such
+ * file, not a device module, or a module of another version. */
 reed_status device_module_find(const char *kind, const device_module **out_module,
                                reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* True if the module's file lies beside the library. */
+/* True if the module's file exists: beside the library for a name, else at the path. */
 bool device_module_present(const char *kind);
 
 #endif

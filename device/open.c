@@ -29,8 +29,8 @@ typedef struct opened {
 } opened;
 
 static uv_once_t once = UV_ONCE_INIT;
-static uv_mutex_t
-    lock; /* of the list; held while a device opens or closes, so that a name has one device at any time */
+/* Guards the list. Held while a device opens or closes, so that a name has one device at any time. */
+static uv_mutex_t lock;
 static opened *all;
 static void start(void) { (void)!uv_mutex_init(&lock); }
 

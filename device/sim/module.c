@@ -1,6 +1,6 @@
-/* The simulated accelerator as a loadable module. Its purpose is to show errors of the run loop on every machine: a
- * missing copy is a crash; a missing synchronisation or event, or a slot freed too early, is a wrong result; any call
- * can be made to fail. Memory comes through the allocator hook of the loading process. */
+/* The simulated accelerator as a loadable module. It shows errors of the run loop on every machine: a missing copy is a
+ * crash; a missing synchronisation or event, or a slot freed too early, is a wrong result; options make a chosen call
+ * fail. Host memory comes through the allocator hook of the loading process. The device itself: sim.c. */
 #include "device/module.h"
 
 #include "device/sim/state.h"
@@ -24,7 +24,7 @@ static void forward_release(void *context, void *block) {
 
 static reed_status open_one(const device_services *given, int32_t index, const char *options, device **out_device,
                             reed_diagnosis *diagnosis) {
-  (void)index; /* any number of them */
+  (void)index; /* any number of devices may be open */
   if (!services) {
     services = given;
     reed_set_allocator(&(reed_allocator){forward_allocate, forward_resize, forward_release, NULL});

@@ -1,4 +1,5 @@
-/* The options in a simulated accelerator's name: sim?seed=7&delay_us=50, sim?lacks=Conv+TopK. */
+/* Reads the options in a simulated accelerator's name: sim?seed=7&delay_us=50, sim?lacks=Conv+TopK. Their meaning:
+ * sim_options in state.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* The device's thread: chooses the queue whose work runs next, and runs that work. While it runs, only the blocks that
- * the work names are open. After a failure a queue leaves out copies and launches until synchronize has reported the
- * failure; so does a queue that waits for an event recorded after it. Enqueuing: queue.c. */
+/* The device's thread: chooses the queue whose work runs next, and runs that work. During a copy or launch only the
+ * blocks that it names are open. After a failure a queue leaves out copies and launches until synchronize has reported
+ * the failure; so does a queue that waits for an event recorded after the failure. Enqueuing: queue.c. */
 #include <omp.h>
 #include <stddef.h>
 #include <string.h>
@@ -42,8 +42,8 @@ static reed_status perform_copy(sim_queue *queue, const work *w, sim_block **ope
   return REED_OK;
 }
 
-/* Runs a launch. An input outside this device's memory is one whose elements the kernel got on the host when it was
- * prepared; its pointer is replaced by a closed page, so that a read of it crashes. */
+/* Runs a launch. An input outside this device's memory has elements that the kernel's `prepare` got on the host. Its
+ * pointer is replaced by a closed page, so that a read crashes. */
 static reed_status perform_launch(sim_queue *queue, work *w, sim_block **opened) {
   sim_device *self = sim_of(&queue->base);
   reed_status status = REED_OK;
@@ -90,7 +90,7 @@ static void perform_one(sim_queue *queue, work *w) {
                                              queue->base.device->name, w->kind == WORK_LAUNCH ? "launch" : "copy", (long long)w->fault)
         : w->kind == WORK_LAUNCH ? perform_launch(queue, w, &opened)
                                  : perform_copy(queue, w, &opened);
-    w->fault = 0; /* once, also in a graph */
+    w->fault = 0; /* a chosen call fails once, also when its graph is replayed */
     if (status != REED_OK) {
       queue->status = status;
       queue->skipping = true;
@@ -125,7 +125,7 @@ static sim_queue *choose(sim_device *self) {
   return chosen;
 }
 
-/* Work that needs the lock. */
+/* Runs an event's record or wait. Called under the lock. */
 static void pass_mark(sim_queue *queue, work *w) {
   device_event *event = w->mark.event;
   if (w->kind == WORK_WAIT) {

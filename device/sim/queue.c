@@ -1,4 +1,5 @@
-/* The host's side of a simulated accelerator's queues: enqueues work, which perform.c runs. Graphs: graph.c. */
+/* Queues of the simulated accelerator: host threads enqueue copies, launches and events. The device's thread runs them
+ * (perform.c). Graphs: graph.c. */
 #include <assert.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 reed_status sim_queue_open(device *base, device_queue_kind kind, int n_threads, device_queue **out_queue,
                            reed_diagnosis *diagnosis) {
   sim_device *self = (sim_device *)base;
-  (void)kind; /* one thread does all work; the options decide the order */
+  (void)kind; /* one thread runs the work of all queues, in an order that the options decide */
   sim_queue *queue = mem_calloc(1, sizeof *queue);
   if (!queue) return diag_no_memory(diagnosis, "a queue of device 'sim'");
   queue->base.device = base;

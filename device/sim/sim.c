@@ -1,4 +1,5 @@
-/* The simulated accelerator: memory, opening and closing, and the table of its functions. */
+/* The simulated accelerator: its memory, opening and closing, and the table of its functions. Queues: queue.c. The
+ * device's thread: perform.c. */
 #include "device/sim/state.h"
 
 #include <assert.h>
@@ -6,8 +7,8 @@
 #include "base/mem.h"
 #include "ops/kernel.h"
 
-/* False, and the graph spoilt, if the calling thread is recording a graph, because memory must not change during a
- * recording. */
+/* False if the calling thread is recording a graph, because memory must not change during a recording. The graph is
+ * then spoilt. */
 static bool may_change_memory(sim_device *self, const char *what) {
   device_graph *graph = sim_graph_recording(self);
   if (graph) sim_graph_spoil(graph, what);
@@ -124,7 +125,7 @@ static void sim_close(device *base) {
   mem_free(self);
 }
 
-/* Two tables: a simulated accelerator that is not told to poison has no such function. */
+/* Two tables, with and without `poison`: the pool poisons memory wherever a device has that function. */
 #define FUNCTIONS \
   .close = sim_close, .allocate = sim_allocate, .extend = sim_extend, .release = sim_release, \
   .allocate_pinned = sim_allocate_pinned, .release_pinned = sim_release_pinned, .memory = sim_memory, \

@@ -1,6 +1,6 @@
-/* Inside the simulated accelerator: device, queues, work. The host's side (sim.c: memory; queue.c, graph.c: work)
- * enqueues, the device's thread (perform.c) does the work of all queues, in an order that the options choose among all
- * that queues and events allow. */
+/* The structs inside the simulated accelerator: device, queues, work. Host threads allocate memory (sim.c) and enqueue
+ * work (queue.c, graph.c). One thread of the device (perform.c) runs the work of all queues. The options choose its
+ * order among the orders that queues and events allow. */
 #ifndef DEVICE_SIM_STATE_H_
 #define DEVICE_SIM_STATE_H_
 
@@ -38,27 +38,27 @@ typedef enum work_kind {
 } work_kind;
 
 struct device_event {
-  uint64_t n_recorded; /* the host's */
-  uint64_t n_done;     /* under the device's lock */
+  uint64_t n_recorded; /* records enqueued; host threads only */
+  uint64_t n_done;     /* records run; guarded by the device's lock */
   bool failed;         /* the latest record came after a failure */
 };
 
 typedef struct work {
   struct work *next;
-  uint64_t order; /* among all work of the device */
+  uint64_t order; /* number among all work of the device */
   work_kind kind;
-  int64_t fault; /* 0, or the number of this call among those of its kind: it was chosen to fail */
+  int64_t fault; /* not 0: an option makes this call fail; the call's number among copies or among launches */
   device_span *span;
   union {
     struct {
       char *target;
       const char *source;
       int64_t bytes;
-    } copy; /* poison: without a source */
+    } copy; /* also WORK_POISON, without a source */
     struct {
       reed_kernel kernel;
       reed_kernel_buffers buffers; /* without its inputs and outputs */
-      void **operands;             /* inputs, outputs, and where `counted` the inputs' extents */
+      void **operands;             /* inputs, outputs, then the inputs' extents if `counted` */
       bool counted;
       int32_t n_inputs, n_outputs;
       uint32_t number;
@@ -82,16 +82,16 @@ typedef struct graph_block {
 } graph_block;
 
 struct device_graph {
-  uv_thread_t thread; /* that records */
+  uv_thread_t thread; /* the recording thread */
   graph_work *first, **last;
   VEC_OF(graph_block) blocks;
   const char *spoilt; /* the first call that a graph does not allow */
-  bool failed;        /* no memory to note something */
+  bool failed;        /* no memory for a record of work */
 };
 
-/* A block and the record of its release, so that releasing never needs memory. */
+/* A block of the device, with the record of its release, so that a release never needs memory. */
 typedef struct allocation {
-  sim_block block; /* first: a block of this device is an allocation */
+  sim_block block; /* first, so that a pointer to the block is one to its allocation */
   work release;
   bool released;
 } allocation;
@@ -100,13 +100,13 @@ typedef struct sim_queue {
   device_queue base;
   struct sim_queue *next;
   int n_threads;
-  sim_tape tape; /* the host's */
+  sim_tape tape; /* host threads only */
   device_graph *recording;
-  /* Under the device's lock. */
+  /* Guarded by the device's lock. */
   work *head, *tail;
   int64_t n_pending; /* enqueued and not yet done */
-  /* The device's thread's while work is pending, the host's otherwise. */
-  bool skipping;      /* after a failure of this queue or of one it waited for */
+  /* Used by the device's thread while work is pending, by the host otherwise. */
+  bool skipping;      /* copies and launches are left out: this queue or one that it waited for has failed */
   reed_status status; /* first failure since the last synchronize */
   device_error error;
   reed_diagnosis fault;
@@ -121,7 +121,7 @@ typedef struct sim_device {
   _Atomic int64_t n_copies, n_launches, n_allocations, pinned_bytes, n_unpinned_copies;
   sim_pages pages, pinned;
   uv_thread_t thread;
-  uv_mutex_t lock; /* of all below */
+  uv_mutex_t lock; /* guards the fields below */
   uv_cond_t ready, idle;
   sim_queue *queues;
   uint64_t n_work, random;
@@ -134,7 +134,7 @@ static inline sim_device *sim_of(const device_queue *queue) { return (sim_device
 /* options.c: ERROR_DEVICE names the unknown option. */
 reed_status sim_options_read(const char *text, sim_options *out_options, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
-/* The device's list of capabilities in words, of the heap; NULL: no memory. */
+/* The device's list of capabilities as text (ops/capability.h), from the heap; NULL: no memory. */
 char *sim_options_target(const sim_options *options);
 
 /* sim.c */
@@ -173,12 +173,12 @@ reed_status sim_event_wait(device_queue *queue, device_event *event, reed_diagno
 bool sim_event_done(device *self, device_event *event);
 reed_status sim_poison(device_queue *queue, void *data, int64_t bytes);
 
-/* graph.c: the interface's functions, and */
+/* graph.c: device_interface's functions */
 reed_status sim_record(device_queue *queue, reed_diagnosis *diagnosis);
 reed_status sim_end_record(device_queue *queue, device_graph **out_graph, reed_diagnosis *diagnosis);
 reed_status sim_replay(device_queue *queue, device_graph *graph, reed_diagnosis *diagnosis);
 void sim_drop(device *self, device_graph *graph);
-/* A record of work in the graph being recorded; NULL: no memory. */
+/* A new record of work in the graph; NULL: no memory. */
 work *sim_graph_work(device_graph *graph, work_kind kind, size_t extra_bytes, void **out_extra);
 /* Notes that a call during the recording is not allowed in a graph, so that end_record fails. */
 void sim_graph_spoil(device_graph *graph, const char *what);

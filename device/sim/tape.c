@@ -1,4 +1,4 @@
-/* Memory of the notes on work that runs later, taken in order and rewound as a whole (tape.h). */
+/* Segments of memory for enqueued work, taken in order and rewound as a whole (tape.h). */
 #include "device/sim/tape.h"
 
 #include "base/mem.h"

@@ -1,8 +1,8 @@
-/* The host's end of a queue: records of work, and waiting for them. Kinds of work: queue.c, graph.c. Running it:
- * perform.c. */
+/* Records of work, which a host thread puts into a queue and waits for. Kinds of work: queue.c, graph.c. Running the
+ * work: perform.c. */
 #include "device/sim/state.h"
 
-/* With more bytes than this on the tape the host waits for the device. */
+/* When the tape holds more bytes than this, the host waits until the queue is empty. */
 static const size_t tape_limit_bytes = (size_t)64 << 20;
 
 void sim_wait(sim_queue *queue) {
