@@ -29,8 +29,8 @@ typedef struct plan_figures {
 reed_status plan_offsets(plan_interval *intervals, int32_t n, plan_figures *out_figures,
                          reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
-/* OK when no two intervals that are live at one step overlap and all are aligned and inside arena_bytes; else
- * ERROR_ARGUMENT naming the two. */
+/* REED_OK if all intervals are aligned and inside arena_bytes, and no two intervals that are live at one step overlap;
+ * else ERROR_ARGUMENT, whose diagnosis names the interval or the two. */
 reed_status plan_check(const plan_interval *intervals, int32_t n, int64_t arena_bytes,
                        reed_diagnosis *diagnosis) REED_MUST_CHECK;
 

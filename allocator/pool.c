@@ -17,24 +17,25 @@
 enum {
   ALIGNMENT = 64,
   SMALL_MAX = 64 * 1024, /* larger requests are large blocks */
-  N_CLASSES =
-      36, /* 64, 128 .. 512 by 64, then four to each doubling up to SMALL_MAX: at most a fifth of an object is lost */
+  /* 64, 128 .. 512 by 64, then four to each doubling up to SMALL_MAX: above 512 bytes at most a fifth of an object is
+   * unused */
+  N_CLASSES = 36,
   LARGE_UNIT = 4096,      /* large blocks are multiples of it */
-  SLAB_BYTES = 64 * 1024, /* for objects up to a sixteenth of it; else four objects */
+  SLAB_BYTES = 64 * 1024, /* size of a slab; a slab of larger objects than a sixteenth of it holds four objects */
   CHUNK_BYTES = 2 << 20,  /* least size of a chunk while the cap allows */
   HEADER_BATCH = 64,
   HEADERS_PER_CALL = 3,  /* most that one allocation uses: a chunk, the rest split off it, and an object */
   KEPT_BYTES = 16 << 20, /* a free block of this size or more is kept for large requests */
-  KEPT_SHARE = 16,       /* a request is large for a kept block from this part of it on */
+  KEPT_SHARE = 16,       /* a request is large for a kept block if it is a sixteenth of the block or more */
   SLACK = 4,             /* free chunks may make up a quarter of the most that was ever in use */
 };
 
 typedef struct block block;
 struct block {
-  storage storage;        /* first: the caller's view. data is set in every block; bytes: as requested, while in use */
-  int64_t bytes;          /* rounded */
-  bool free;              /* large blocks: on a list of free ones */
-  block *before, *after;  /* large blocks: neighbours in their chunk */
+  storage storage;       /* first: the caller's view. data is set in every block, the other fields while it is in use */
+  int64_t bytes;         /* of the block; storage.bytes: as requested */
+  bool free;             /* large blocks: on a list of free ones */
+  block *before, *after; /* large blocks: neighbours in their chunk */
   block *previous, *next; /* neighbours in the list that holds the block */
   block *slab;            /* objects: the slab that holds the object */
   block *objects;         /* slabs: free objects */
