@@ -22,7 +22,8 @@ const ref *bound_first(const vm_run *run, const uint32_t *inputs, uint32_t n_inp
 reed_status bound_outputs(vm_run *run, const uint32_t *inputs, const op_call *call, const reed_shape_output *at_two,
                           reed_shape_output *outputs) REED_MUST_CHECK;
 
-/* Rooms of a call's operands while its epoch is planned. False if none has any; the rooms are then not written. */
+/* The rooms of a call's operands while its epoch is planned. False: no operand has one, and the rooms are not written.
+ */
 bool bound_rooms(const vm_run *run, const insn_invoke *call, reed_room *out_input_rooms, reed_room *out_output_rooms);
 
 #endif

@@ -12,11 +12,11 @@
 enum { PIECE_BYTES = 4 << 20 };
 
 struct program_constants {
-  program_constants *next; /* of the program; under its lock, as n_references */
+  program_constants *next; /* list of the program; guarded by the program's lock, as n_references is */
   reed_program *program;   /* borrowed: every session holds it */
   int64_t n_references;
   device *device;
-  uv_mutex_t lock; /* of all below but the elements of data that are set */
+  uv_mutex_t lock; /* guards the fields below; elements of `data` that are set may be read without it */
   device_queue *queue;
   pool *pool;
   void *piece; /* pinned */
@@ -94,7 +94,7 @@ void constants_close(program_constants **constants) {
   uv_mutex_unlock(&program->constants_lock);
 }
 
-/* Copies and waits. */
+/* Copies host bytes to the device in pieces and waits for the last piece. */
 static reed_status copy(program_constants *c, char *target, const char *source, int64_t bytes,
                         reed_diagnosis *diagnosis) {
   const device_interface *on = c->device->interface;

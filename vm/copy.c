@@ -72,7 +72,7 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
   return at_site(&s->run, site, status);
 }
 
-/* Starts a copy of `bytes` to the host; *out_target one reference. */
+/* Starts a copy of `bytes` to the host. *out_target: the host memory, with one reference for the caller. */
 static reed_status start_fetch(reed_session *s, int32_t device, const void *source, storage *source_storage,
                                int64_t bytes, copy_reason reason, uint32_t site, storage **out_target) {
   storage *target;
@@ -124,8 +124,8 @@ reed_status exec_readback(reed_session *s, const uint32_t *w) {
   return REED_OK;
 }
 
-/* True if another register with the same count has been fetched, so that the count is read back once. *out_target: one
- * reference, NULL on the host. */
+/* True if a fetch of the same count has begun for another register, so that the count is read back once. *out_target:
+ * the fetch's host memory, with one reference for the caller; NULL if the count lies on the host. */
 static bool fetched_already(const vm_run *run, const int64_t *extent, storage **out_target) {
   for (size_t i = 0; i < run->fetches.n; i++) {
     const pending_fetch *f = &run->fetches.items[i];
@@ -138,7 +138,7 @@ static bool fetched_already(const vm_run *run, const int64_t *extent, storage **
 }
 
 reed_status exec_extent(reed_session *s, ref *r) {
-  if (r->kind == REF_STORED) return REED_OK; /* a branch not taken left it empty */
+  if (r->kind == REF_STORED) return REED_OK; /* its kernel is in a branch not taken; the tensor is empty */
   if (r->kind != REF_PENDING) return not_a_tensor(&s->run, r, "a tensor whose kernel reports an extent");
   int32_t device = r->t.device;
   pending_fetch fetch = {.r_index = (size_t)(r - s->run.r.items), .extent = true};

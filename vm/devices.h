@@ -16,35 +16,36 @@
 /* One device as the session uses it. On the host (number 0) only device, memory and arena are set. */
 typedef struct vm_device {
   device *device;
-  capability *target;            /* the accelerator's list of capabilities */
-  const device_interface *on;    /* the device's functions */
-  device_queue *compute;         /* kernels and copies within the device */
-  device_queue *copies;          /* copies from and to the host */
-  device_event *computed;        /* the end of compute's work, when copies last had to wait for it */
-  device_event *copied;          /* the end of copies' work, when compute last had to wait for it */
-  pool *memory;                  /* tensors that outlive an epoch */
-  pool *slots;                   /* pinned host memory that copies read and write */
-  storage *arena;                /* of the epoch being executed */
-  bool arena_is_read;            /* the host's: copies that read it were enqueued since the last synchronisation */
-  program_constants *constants;  /* of the program on this device, shared with other sessions */
-  VEC_OF(storage *) held;        /* slots and sources of copies in flight: until the next synchronisation */
-  bool busy;                     /* work was enqueued since the last synchronisation */
+  capability *target;           /* the accelerator's list of capabilities */
+  const device_interface *on;   /* the device's functions */
+  device_queue *compute;        /* kernels and copies within the device */
+  device_queue *copies;         /* copies from and to the host */
+  device_event *computed;       /* the end of compute's work, when copies last had to wait for it */
+  device_event *copied;         /* the end of copies' work, when compute last had to wait for it */
+  pool *memory;                 /* tensors that outlive an epoch */
+  pool *slots;                  /* pinned host memory that copies read and write */
+  storage *arena;               /* memory of the epoch being executed */
+  bool arena_is_read;           /* host only: copies that read the arena were enqueued since the last synchronisation */
+  program_constants *constants; /* of the program on this device, shared with other sessions */
+  VEC_OF(storage *) held;       /* slots and sources of copies in flight: until the next synchronisation */
+  bool busy;                    /* work was enqueued since the last synchronisation */
   bool has_launches, has_copies; /* work that the other queue has not waited for yet */
-  bool at_border;                /* memory has changed hands since copies last waited for compute */
+  bool at_border; /* memory was given out since copies last waited for compute, and older kernels may still use it */
 } vm_device;
 
 typedef struct vm_devices {
   vm_device items[MODULE_MAX_DEVICES];
-  int32_t n;                        /* physical ones: 1 when all module devices are bound to the host */
+  int32_t n;                        /* physical devices: 1 if all module devices are bound to the host */
   int32_t bind[MODULE_MAX_DEVICES]; /* module device -> physical device */
   output_store *outputs;
   int32_t pinned_by;        /* the accelerator in whose pinned memory outputs and the host's arena lie; 0: none */
   int64_t max_output_bytes; /* larger outputs are left to the pool, whose diagnosis names the cause */
   int64_t cap_bytes;
-  reed_kernel_env env; /* of kernels while they are prepared */
+  reed_kernel_env env; /* for the `prepare` functions of kernels */
 } vm_devices;
 
-/* cancel: base/cancel.h, for kernels to poll. On failure *devices is still to be closed. *devices is zero before. */
+/* Opens the devices that options->device names, and binds the module devices to them. *devices is zeroed before.
+ * cancel: the flag that kernels poll (base/cancel.h). After a failure devices_close must still be called. */
 reed_status devices_open(vm_devices *devices, reed_program *program, const reed_session_options *options,
                          const int *cancel, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Closes all devices. Only outputs may still refer to their memory. */

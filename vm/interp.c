@@ -73,7 +73,7 @@ static reed_status do_call(reed_session *s, const uint32_t *w, uint32_t return_p
   return REED_OK;
 }
 
-/* Results into the caller's registers; the frame is dropped. */
+/* Moves the results of `return` into the caller's registers and drops the callee's frame. */
 static void do_return(reed_session *s, const uint32_t *w) {
   const insn_return given = insn_return_at(w);
   frame callee = *frame_top(&s->run);
@@ -148,7 +148,7 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
   size_t bottom = s->run.frames.n;
   uint32_t pc = 0;
   reed_status status = REED_OK;
-/* Registers the shape section of an epoch writes are noted for its memo entry. */
+/* A register that the shape section of an epoch writes is noted for the epoch's memo entry. */
 #define WROTE_R(number) (s->epoch.in_shape_section ? active_note_write(&s->epoch, number, s->run.diagnosis) : REED_OK)
 #define WROTE_S(number) (s->epoch.in_shape_section ? active_note_scalar(&s->epoch, number, s->run.diagnosis) : REED_OK)
 #define OPERANDS(op) const insn_##op i = insn_##op##_at(w)
@@ -317,8 +317,8 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
         if (r->kind != REF_OBJECT || r->object->kind != OBJECT_SEQUENCE) {
           status = diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "a sequence is needed");
         } else {
-          ref item = {
-              0}; /* a reference held over object_own, because pushing a sequence into itself appends its old value */
+          ref item = {0};
+          /* The reference is held over object_own, because pushing a sequence into itself appends its old value. */
           ref_assign(&s->run.objects, &item, R(i.item));
           if (!object_own(&s->run.objects, r) || !object_push(&s->run.objects, r->object, &item))
             status = diag_no_memory(s->run.diagnosis, "a sequence");

@@ -16,7 +16,7 @@ typedef enum ref_kind {
   REF_SHAPED,    /* a tensor whose extents are known */
   REF_STORED,    /* a tensor with memory */
   REF_PENDING,   /* a tensor whose kernel reports an extent, not fetched yet */
-  REF_FETCHING,  /* being read back or its extent fetched: complete after `sync` */
+  REF_FETCHING,  /* a tensor that is being read back, or whose extent is being fetched; complete after `sync` */
   REF_OBJECT
 } ref_kind;
 
@@ -25,13 +25,13 @@ typedef struct object object;
 typedef struct ref {
   uint8_t kind;        /* ref_kind */
   int8_t bounded_axis; /* -1: exact */
-  uint8_t shaped_as;   /* number of the output, among those of the `shape` that shaped_by names */
+  uint8_t shaped_as;   /* number of the output of the `shape` that shaped_by names */
   int32_t constant;    /* constant number + 1 when the tensor is a module constant */
-  uint32_t counter; /* of a bounded tensor: the register whose kernel reports the extent, + 1; equal in all tensors with
-                       the same count */
+  uint32_t counter; /* bounded tensors: the register whose kernel reports the extent, + 1; equal in all tensors with the
+                       same count */
   uint32_t shaped_by; /* call site + 1 of the `shape` that wrote the extents; 0: no `shape` wrote them */
   tensor t;
-  int64_t bytes;   /* of t.desc (the bound where bounded) */
+  int64_t bytes;   /* of t.desc, which holds the bound of a bounded tensor */
   object *object;  /* counted */
   int64_t *extent; /* the count that the kernel of a bounded tensor reports: memory of t.device inside extent_storage */
   storage *extent_storage; /* counted */

@@ -71,7 +71,7 @@ void output_store_close(output_store **store_slot) {
   if (last) store_free(store);
 }
 
-/* The last reference is gone. */
+/* Takes back a block whose last reference was dropped. */
 static void give_back(storage *s) {
   output_block *block = (output_block *)s, *surplus = NULL;
   output_store *store = block->store;
@@ -140,7 +140,7 @@ reed_status output_allocate(output_store *store, int64_t bytes, storage **out_st
   return REED_OK;
 }
 
-/* A caller closed its tensor. */
+/* The release function of a tensor that a caller has closed. */
 static void drop_tensor(void *context) { storage_release(context); }
 
 reed_tensor *output_give(storage *s, const void *data, const reed_desc *desc) {

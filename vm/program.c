@@ -23,7 +23,7 @@ void program_release(reed_program *p) {
   mem_free(p);
 }
 
-/* True where the mark is new. */
+/* Marks a register of main; true if the register was not marked before. */
 static bool mark_returned(reed_program *p, uint32_t reg) {
   bool is_new = !p->returned[reg];
   p->returned[reg] = true;
@@ -52,7 +52,7 @@ static reed_status find_returned(reed_program *p, reed_diagnosis *diagnosis) {
   return REED_OK;
 }
 
-/* Finds every site's operator, and completes its attributes: all sites' in one block. */
+/* Finds the operator of every site and completes the site's attributes, in one block for all sites. */
 static reed_status resolve_sites(reed_program *p, reed_diagnosis *diagnosis) {
   const module *m = p->module;
   size_t n_attrs = 0;

@@ -15,11 +15,11 @@ struct reed_program {
   const reed_registry *registry;
   const reed_op **site_ops; /* per site, resolved at opening */
   reed_attrs *site_attrs;   /* per site: the module's attributes completed from the operator's row (ops/op.h) */
-  reed_attr *attrs;         /* the memory of these lists */
+  reed_attr *attrs;         /* the memory of the lists in site_attrs */
   bool *returned;           /* per r register of main: its tensor may become an output */
   kernel_cache *cache;
-  uv_mutex_t constants_lock;           /* of the list */
-  struct program_constants *constants; /* on devices (vm/constants.h) */
+  uv_mutex_t constants_lock;           /* guards the list `constants` */
+  struct program_constants *constants; /* one item for each device with constants (vm/constants.h) */
 };
 
 /* Drops one reference; NULL is allowed. */

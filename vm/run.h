@@ -33,9 +33,9 @@ typedef struct vm_run {
   VEC_OF(pending_fetch) fetches;
   int64_t max_call_depth, max_instructions; /* max_instructions 0: any number */
   int64_t n_instructions;
-  int64_t n_launched,
-      cancel_at;     /* kernels of all runs so far; the number of the kernel that cancels its run, 0: none */
-  const int *cancel; /* base/cancel.h; the session's */
+  int64_t n_launched; /* kernels of all runs so far */
+  int64_t cancel_at;  /* the kernel with this number cancels its run (for tests); 0: none */
+  const int *cancel;  /* base/cancel.h; the session's flag */
   profile profile;
   reed_fault fault;          /* of the host kernel or launch that failed; at_site turns it into the diagnosis */
   reed_diagnosis *diagnosis; /* never NULL during a run */
@@ -56,8 +56,8 @@ static inline reed_status run_check_cancel(vm_run *run) {
 /* Checks the cancel flag and the budget of instructions; called at backward jumps, calls and epochs, which is often
  * enough to stop any program. */
 reed_status run_check_limits(vm_run *run) REED_MUST_CHECK;
-/* Names function and pc of an instruction of the top frame that failed, and the ONNX node where a debug record covers
- * it. */
+/* Adds the place of a failure to the diagnosis: function and pc of an instruction of the top frame, and the ONNX node
+ * if a debug record covers the instruction. */
 void run_place_failure(vm_run *run, uint32_t pc);
 /* Adds operator and node of a site to the diagnosis of a failure, and a general message if a custom operator's function
  * gave none. Returns `status`. */

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* The extents of n items stacked or joined. *desc comes in as one item's descriptor, which serves for an empty
- * sequence. */
+/* The extents of n items stacked or joined. *desc holds the descriptor of one item at first, and stays so if n is 0. */
 static reed_status together(reed_session *s, const ref *items, size_t n, int32_t device, bool join, reed_desc *desc) {
   int64_t rows = 0;
   for (size_t i = 0; i < n; i++) {

@@ -8,8 +8,7 @@
 #include "base/text.h"
 #include "bytecode/insn.h"
 
-#define SAID_BYTES \
-  1500 /* of a diagnosis: so that every operator is named, of its nodes fewer are where they are many */
+#define SAID_BYTES 1500 /* of a diagnosis: room to name every operator; nodes that do not fit are only counted */
 
 static capability_call call_of(const reed_program *p, uint32_t site, reed_dtype *dtypes) {
   const module_site *s = &p->module->sites[site];

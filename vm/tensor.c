@@ -69,7 +69,7 @@ void reed_tensor_close(reed_tensor **tensor) {
   if (!t) return;
   *tensor = NULL;
   if (__atomic_fetch_sub(&t->n_references, 1, __ATOMIC_ACQ_REL) != 1) return;
-  bool embedded = t->embedded; /* then release takes the struct with it */
+  bool embedded = t->embedded; /* `release` frees the struct too */
   if (t->release) t->release(t->context);
   if (!embedded) mem_free(t);
 }

@@ -11,7 +11,7 @@ typedef struct epoch_active {
   bool in_shape_section;
   size_t kernel_cursor;            /* next of the entry's kernels */
   size_t copy_cursor;              /* next of the entry's copies */
-  VEC_OF(storage *) root_storages; /* of the entry's roots that outlive the epoch, while memory is given out */
+  VEC_OF(storage *) root_storages; /* storage of the entry's roots that outlive the epoch, while memory is given out */
   VEC_OF(int64_t) key;             /* scratch of epoch.enter */
   uint32_t *stamps; /* per register of the current function, r before s: `stamp` when written in this shape section */
   size_t n_stamps, n_r; /* n_r: of the current function */

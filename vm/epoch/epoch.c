@@ -49,7 +49,7 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, bool *out_hit) {
   return status;
 }
 
-/* A memory counter per device, for the trace. */
+/* Notes the live bytes of each device for the trace. */
 static void note_memory(vm_run *run, const vm_devices *devices, int64_t now) {
   for (int32_t d = 0; run->profile.spans && d < devices->n; d++) {
     pool_figures figures;
@@ -92,6 +92,6 @@ void epoch_abandon(reed_session *s) {
   if (!e) return;
   bool planned = !s->epoch.in_shape_section;
   active_end_shapes(&s->epoch);
-  if (planned && e->remembered) return; /* the entry is complete: only this run failed */
+  if (planned && e->remembered) return; /* the entry is complete, because only this run failed */
   memo_retire(&s->memo, e);
 }

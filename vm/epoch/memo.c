@@ -48,8 +48,8 @@ void memo_free_retired(epoch_memo *memo) {
     memo->retired = e->next;
     memo_free_entry(memo, e);
   }
-  /* The heap is trimmed because an entry is thousands of small blocks of many sizes, and the next entry's blocks do not
-   * fit into the gaps */
+  /* The C library's heap keeps freed pages. The next entry's blocks do not fit into the gaps of a freed entry, which is
+   * thousands of small blocks of many sizes. */
   if (memo->figures.freed_bytes <= memo->max_bytes / TRIM_SHARE) return;
   memo->figures.freed_bytes = 0;
   hook_trim();

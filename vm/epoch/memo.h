@@ -2,8 +2,7 @@
  * bytes of entries are bounded; the least recently used go first. How a key is formed: key.c; how an entry is made:
  * plan.c.
  *
- * Invariant: a remembered entry is complete (planned), and its key holds everything on which its contents depend.
- */
+ * Invariant: a remembered entry is complete (planned), and its key holds everything on which its contents depend. */
 #ifndef VM_EPOCH_MEMO_H_
 #define VM_EPOCH_MEMO_H_
 
@@ -17,27 +16,26 @@
  */
 typedef struct epoch_root {
   int32_t device;
-  bool outlives; /* storage of its own; else arena */
-  bool returned; /* its storage comes from the outputs' store; else from the pool */
-  int32_t first, last;
+  bool outlives; /* true: storage of its own, because the tensor outlives the epoch; false: an interval of the arena */
+  bool returned; /* true: its storage comes from the store of outputs; false: from the pool */
+  int32_t first, last; /* steps of the run section in which the root is live */
   int64_t bytes;
-  bool copied;    /* a copy to an accelerator reads the root until the epoch's end: its memory may not be overwritten
-                     before */
-  int32_t inside; /* a later root that this one is a part of, at byte `at`; -1: none */
+  bool copied;    /* a copy to an accelerator may read the root until the epoch's end, so the root is not overwritten */
+  int32_t inside; /* the root that holds this one at its byte `at`, with a higher index; -1: none */
   int32_t top;    /* the outermost root that holds this one, or itself */
   int64_t at;
   int64_t offset; /* of this root in the arena, or in top's storage */
 } epoch_root;
 
-/* A register that the shape section wrote. root -1: `value` is complete (host value, constant, none); else the
- * register's memory is in that root. */
+/* A register that the shape section wrote, and its memory in the run section. */
 typedef struct epoch_write {
   uint32_t reg;
-  int32_t root;
-  int64_t at;          /* byte of the root */
-  int32_t extent_root; /* -1: exact */
+  int32_t root; /* holds the register's elements from byte `at` on; -1: `value` is complete (host value, constant) */
+  int64_t at;
+  int32_t extent_root; /* holds the extent that the register's kernel reports, as item extent_index; -1: extents are
+                          exact */
   int32_t extent_index;
-  ref value; /* counted references of the entry's own */
+  ref value; /* with counted references of the entry's own */
 } epoch_write;
 
 typedef struct epoch_scalar {
@@ -71,13 +69,13 @@ typedef struct epoch_entry {
   VEC_OF(epoch_write) writes;
   VEC_OF(epoch_scalar) scalars;
   VEC_OF(epoch_root) roots;
-  VEC_OF(epoch_kernel) kernels; /* in the order of the run section, as the copies */
-  VEC_OF(epoch_copy) copies;
-  VEC_OF(storage *) values; /* memory of the host values that the shape section computed */
+  VEC_OF(epoch_kernel) kernels; /* in the order of the run section */
+  VEC_OF(epoch_copy) copies;    /* in the order of the run section */
+  VEC_OF(storage *) values;     /* memory of the host values that the shape section computed */
   plan_figures arenas[MODULE_MAX_DEVICES];
   int32_t n_shape_functions, n_kernels;
-  int64_t bytes;   /* of the entry itself, for the memo's bound */
-  bool remembered; /* in the memo; else the entry lives until the next synchronisation */
+  int64_t bytes;   /* host memory of the entry, for the memo's bound */
+  bool remembered; /* true: in the memo; false: freed after the next synchronisation */
 } epoch_entry;
 
 /* The last arena layout of an epoch, used again if every root of a new plan fits its slot. */
@@ -113,11 +111,11 @@ void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy);
 /* Takes an entry that is not remembered and frees it after the next synchronisation, because its kernels may be queued
  * on a device. */
 void memo_retire(epoch_memo *memo, epoch_entry *e);
-/* Frees retired entries. For this function and the two below, no work may be queued on a device. */
+/* For the three functions below no work may be queued on a device. memo_free_retired frees the retired entries. */
 void memo_free_retired(epoch_memo *memo);
 void memo_forget(epoch_memo *memo);
 void memo_fini(epoch_memo *memo);
-/* An entry that was never given to the memo. */
+/* Frees an entry that was never given to the memo. */
 void memo_free_entry(epoch_memo *memo, epoch_entry *e);
 
 #endif

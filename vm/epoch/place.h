@@ -1,4 +1,4 @@
-/* Memory of an epoch for one run. */
+/* Gives the registers of an epoch their memory for one run (place.c). Planning the memory: plan.c. */
 #ifndef VM_EPOCH_PLACE_H_
 #define VM_EPOCH_PLACE_H_
 

@@ -12,8 +12,8 @@
 
 typedef struct register_note {
   uint32_t stamp;
-  int32_t root;  /* NO_ROOT: memory from outside the epoch, or none yet */
-  int64_t at;    /* byte of the root where it begins */
+  int32_t root;  /* the root that holds the register's elements; NO_ROOT: memory from outside the epoch, or none yet */
+  int64_t at;    /* byte of the root where the elements begin */
   uint32_t mark; /* number of the last look-ahead that met the register */
   int32_t write; /* index into the entry's writes; -1: not written by the shape section */
 } register_note;

@@ -193,8 +193,7 @@ static void add_metadata(json_writer *json, int pid, int tid, const char *what, 
   json_end_object(json);
 }
 
-/* One process a device; on the host a thread for the interpreter and one for its kernels, on an accelerator one for its
- * stream. */
+/* The trace's process is the device. Its thread: 2 for kernels and copies, 1 for the interpreter's own work. */
 static int thread_of(const profile_event *e) { return e->kind == PROFILE_KERNEL || e->kind == PROFILE_COPY ? 2 : 1; }
 
 static reed_status trace_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
@@ -347,7 +346,7 @@ static reed_status profile_json(reed_session *s, char **out_json, reed_diagnosis
 
 /* ---- the public functions ---- */
 
-/* A report is made between runs and claims the session as a run does. */
+/* Makes a report. A report claims the session as a run does, so it is made between runs. */
 typedef reed_status (*question_fn)(reed_session *s, char **out_json, reed_diagnosis *diagnosis);
 
 static reed_status answer(question_fn question, reed_session *s, char **out_json, reed_diagnosis *diagnosis) {

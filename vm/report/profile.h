@@ -8,7 +8,6 @@
 
 #include "base/vec.h"
 #include "bytecode/module.h"
-#include "bytecode/module.h"
 #include "device/device.h"
 
 #define PROFILE_BLOCK_EVENTS 1024
@@ -39,9 +38,9 @@ typedef enum profile_kind {
 typedef struct profile_event {
   device_span span;
   int64_t bytes;
-  uint32_t index; /* site or epoch, by kind; UINT32_MAX: none */
-  uint8_t kind;
-  uint8_t reason; /* copies */
+  uint32_t index; /* call site or epoch, by kind; UINT32_MAX: none */
+  uint8_t kind;   /* profile_kind */
+  uint8_t reason; /* copies: copy_reason */
   int8_t device, source_device;
 } profile_event;
 
@@ -63,7 +62,7 @@ typedef struct profile_epoch {
   } arenas[MODULE_MAX_DEVICES];
 } profile_epoch;
 
-/* A copy between devices, or (direction NONE) a data dependence that needs no copy because both module devices are one
+/* A copy between devices. Direction NO_COPY: a data dependence that needs no copy, because both module devices are one
  * physical device. */
 typedef enum profile_direction {
   PROFILE_NO_COPY,
@@ -74,10 +73,11 @@ typedef enum profile_direction {
 typedef struct profile_copy {
   profile_direction direction;
   copy_reason reason;
-  bool readback; /* crosses an epoch boundary to the host */
+  bool readback; /* read back to the host between two epochs */
   int64_t bytes;
-  uint32_t site,
-      input; /* site UINT32_MAX: none (model inputs and outputs: input is their index; constants: the constant) */
+  /* The operator's input for which the copy is made. site UINT32_MAX: no operator; input is then the index of the
+   * model's input or output, or of the constant. */
+  uint32_t site, input;
   uint32_t after_epoch; /* index into epochs of the run; UINT32_MAX: before the first */
 } profile_copy;
 
@@ -92,7 +92,7 @@ typedef struct profile {
 
 /* Forgets the last run's figures (spans stay until they are fetched). */
 void profile_begin_run(profile *p);
-/* A span to be filled by the caller or a device; NULL when spans are off or dropped. */
+/* A new event, whose span the caller or a device fills in; NULL: spans are off, or there are too many. */
 profile_event *profile_note(profile *p, profile_kind kind, uint32_t index, int8_t device);
 void profile_note_copy(profile *p, const profile_copy *copy);
 profile_epoch *profile_note_epoch(profile *p, uint32_t epoch);
