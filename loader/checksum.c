@@ -37,7 +37,7 @@ uint64_t module_file_checksum(const uint8_t *bytes, size_t n_bytes) {
   if (wanted > THREADS_MAX) wanted = THREADS_MAX;
   pthread_t threads[THREADS_MAX];
   while (n + 1 < wanted && pthread_create(&threads[n], NULL, sum_blocks, &w) == 0)
-    n++; /* the calling thread is one of the n; if no other starts, it sums all blocks */
+    n++; /* the calling thread counts too; if no other thread starts, it sums all blocks */
   sum_blocks(&w);
   while (n) pthread_join(threads[--n], NULL);
   return w.sum;

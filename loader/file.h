@@ -1,5 +1,5 @@
-/* A module file in memory whose header and table of contents have been checked: sections are arrays inside the file's
- * bytes. */
+/* A module file in memory, with its header and table of contents checked. Its sections are arrays inside the file's
+ * bytes; reading their items: sections.h. */
 #ifndef LOADER_FILE_H_
 #define LOADER_FILE_H_
 

@@ -38,7 +38,8 @@ void module_close(module **module_handle) {
   mem_free(m->strings);
   mem_free(m->types);
   mem_free(m->functions);
-  if (m->sites) mem_free((void *)m->sites[0].attrs.items); /* one block for all sites: sections.c */
+  if (m->sites)
+    mem_free((void *)m->sites[0].attrs.items); /* one block holds the attributes of all sites (sections.c) */
   mem_free(m->sites);
   mem_free(m->constants);
   mem_free(m->epochs);
@@ -114,7 +115,7 @@ reed_status loader_open_file(const char *path, const load_options *options, modu
                              reed_diagnosis *diagnosis) {
   backing *b = mem_calloc(1, sizeof *b);
   if (!b) return diag_no_memory(diagnosis, "a module");
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer is not waited for */
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: does not wait for a pipe's writer */
   reed_status status = file >= 0 ? map_file(file, path, b, diagnosis)
                                  : diag_fail(diagnosis, REED_ERROR_IO, "%s: %s", path, strerror(errno));
   if (file >= 0) close(file);

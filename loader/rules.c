@@ -1,4 +1,4 @@
-/* The list of rules, expanded from verify.def. */
+/* The table of rules, expanded from verify.def, and the diagnosis of a broken rule (rules.h). */
 #include "loader/rules.h"
 
 #include <stdarg.h>

@@ -255,7 +255,7 @@ static reed_status read_sites(const module_file *file, module *m, reed_diagnosis
   return REED_OK;
 }
 
-/* The section is empty or has one dtype for every operand of every site. */
+/* Reads SITE_DTYPES, which is empty or has one dtype for every operand of every site. */
 static reed_status read_site_dtypes(const module_file *file, module *m, reed_diagnosis *diagnosis) {
   const module_file_section *from = &file->sections[FORMAT_SITE_DTYPES];
   const uint8_t *dtypes = from->items;

@@ -1,13 +1,13 @@
-/* Reads a module's lists from the sections of its file. */
+/* Reads a module's lists from the sections of its file. The file's header and table of contents: file.h. */
 #ifndef LOADER_SECTIONS_H_
 #define LOADER_SECTIONS_H_
 
 #include "loader/file.h"
 #include "ops/op.h"
 
-/* Rules V05 to V12 and V50's ranges: fills the module's lists from the file; text, code, signatures and data are
- * borrowed from the file's bytes. On failure the module is partly filled, and is closed with module_close. Operators
- * are looked up in the registry. */
+/* Fills the module's lists from the file and checks rules V05 to V12 and the ranges of V50. Text, code, signatures and
+ * data are borrowed from the file's bytes. Operators are looked up in the registry. After a failure the module is
+ * partly filled; module_close frees it. */
 reed_status sections_read(const module_file *file, const reed_registry *registry, module *m,
                           reed_diagnosis *diagnosis) REED_MUST_CHECK;
 

@@ -1,11 +1,12 @@
-/* Call sites against the operator table: operand counts, attribute names and types. */
+/* Checks call sites against the operator table: operand counts, attribute names and types. Operands' states:
+ * verify_flow.c. */
 #include <stdio.h>
 #include <string.h>
 
 #include "loader/rules.h"
 #include "loader/sites.h"
 
-/* The least number of operands in a call: those up to the last operand declared neither optional nor variadic. */
+/* The least number of operands of a call: the operands up to the last one that is neither optional nor variadic. */
 #define LEAST_OPERANDS(list, n) \
   ({ \
     int32_t least_ = 0; \

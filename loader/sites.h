@@ -1,4 +1,4 @@
-/* Call sites against the operators they name. */
+/* Checks of call sites against the rows of their operators. */
 #ifndef LOADER_SITES_H_
 #define LOADER_SITES_H_
 

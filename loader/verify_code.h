@@ -1,4 +1,4 @@
-/* Checks of each instruction by itself. */
+/* Checks of each instruction by itself, without the states of registers (verify_flow.h). */
 #ifndef LOADER_VERIFY_CODE_H_
 #define LOADER_VERIFY_CODE_H_
 

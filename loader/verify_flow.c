@@ -50,7 +50,7 @@ static bool satisfies(state s, want w, int32_t device) {
   switch (w) {
     case WANT_COMPLETE: return state_is_complete(s);
     case WANT_MAYBE: return state_is_complete(s & ~STATE_MAYBE) || state_kind_of(s) == STATE_NONE;
-    case WANT_OBJECT: /* which object, and of what size, is asked at run time */
+    case WANT_OBJECT: /* the instruction checks the object's kind and size at run time */
       return is_unknown(s) || (state_is_complete(s) && state_kind_of(s) == STATE_OBJECT);
     case WANT_EXTENTS: return state_kind_of(s) == STATE_SHAPED || state_is_tensor(s) || is_unknown(s);
     case WANT_TENSOR: return state_is_tensor(s);
@@ -80,7 +80,7 @@ static reed_status need(const verifier *v, const insn *in, const char *operand, 
   reed_status status = check_readable(v, in, operand, item, s);
   if (status != REED_OK || satisfies(s, w, device)) return status;
   if (w == WANT_EXTENTS && state_kind_of(s) == STATE_BOUNDED) {
-    if (!in_epoch(v, in)) return REED_OK; /* the call looks at it */
+    if (!in_epoch(v, in)) return REED_OK; /* the call checks it at run time */
     FAIL(RULE_COUNT, operand, item, "its extent is reported by a kernel of this epoch and needed on the host here");
   }
   char text[96];
@@ -105,8 +105,8 @@ static int compare_numbers(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* True where the operator's row reads the input as a value, or where the module flags the input so, because an older
- * row did when the module was made. */
+/* True if the operator's row reads the input as a value, or the module flags the input so, because the row did when the
+ * module was made. */
 static bool reads_value(const verifier *v, const insn *in, int64_t item) {
   uint64_t key = (uint64_t)verify_site(in) << 32 | (uint64_t)item;
   return op_reads_value(verify_operator(v, in), &v->m->sites[verify_site(in)].attrs, (int32_t)item) ||
@@ -169,7 +169,8 @@ static reed_status use_item(const verifier *v, const insn *in, insn_role role, c
     case INSN_ROLE_RU_OBJECT: return need(v, in, operand, item, word, WANT_OBJECT, 0);
     case INSN_ROLE_RU_SHAPE: return need(v, in, operand, item, word, WANT_EXTENTS, 0);
     case INSN_ROLE_RU_TENSOR:
-      if (!in_epoch(v, in) && is_unknown(v->states[word])) return REED_OK; /* copy, view and readback ask for it */
+      if (!in_epoch(v, in) && is_unknown(v->states[word]))
+        return REED_OK; /* copy, view and readback check the kind at run time */
       if (in->id == INSN_VIEW) return use_alias(v, in, operand, word, WANT_TENSOR);
       return need(v, in, operand, item, word, WANT_TENSOR, 0);
     case INSN_ROLE_RU_HOST: return need_values(v, in, operand, item, word);
@@ -201,7 +202,7 @@ static void set_state(verifier *v, size_t reg, state s) {
   v->states[reg] = s;
 }
 
-/* Gives the register a new state; the old one may be any but being fetched. */
+/* Gives the register a new state. The old state may be any state except being fetched. */
 static reed_status define(verifier *v, const insn *in, const char *operand, int64_t item, size_t reg, state s) {
   char text[96];
   if (state_is_fetching(v->states[reg]))
@@ -298,8 +299,8 @@ static state declared_state(const module_type *t) {
   return t->object ? state_make(STATE_ANY, 0) : state_make(STATE_STORED, t->device);
 }
 
-/* The state that RD_ANY defines: a call's result as the signature declares it, another reference as its source, and
- * something complete of unknown kind otherwise. */
+/* The state that an operand of role RD_ANY gets: the signature's type for a result of `call`, the source's state for
+ * r.move and opt.get, else complete and of unknown kind. */
 static state any_state(const verifier *v, const insn *in, int64_t item) {
   if (in->id == INSN_CALL) {
     const module_function *f = &v->m->functions[insn_call_at(in->code).function];
@@ -307,7 +308,8 @@ static state any_state(const verifier *v, const insn *in, int64_t item) {
   }
   if (insn_table[in->id].shares != INSN_SHARES_REFERENCE) return state_make(STATE_ANY, 0);
   state s = v->states[insn_sharing_at(in->code).src] & ~STATE_MAYBE;
-  return state_kind_of(s) == STATE_NONE ? state_make(STATE_ANY, 0) : s; /* opt.get of none fails */
+  return state_kind_of(s) == STATE_NONE ? state_make(STATE_ANY, 0)
+                                        : s; /* opt.get of none fails, so the result is an object or tensor */
 }
 
 /* The kind that `shape` defines: BOUNDED where the operator's output is bounded or an input's extent is a bound.
@@ -380,8 +382,8 @@ static reed_status use_visit(verifier *v, const insn *in, insn_role role, const 
   return status;
 }
 
-/* Checks a list of arguments or results against the types of a signature. With any_allowed a register of unknown kind
- * passes, because the call checks it at run time. */
+/* Checks a list of arguments or results against the types of a signature. any_allowed: a register of unknown kind
+ * passes, because the call checks its kind at run time. */
 static reed_status check_types(const verifier *v, const insn *in, const char *operand, const uint32_t *regs, uint32_t n,
                                const uint32_t *types, bool any_allowed, verify_rule rule) {
   for (uint32_t i = 0; i < n; i++) {

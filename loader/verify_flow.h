@@ -1,4 +1,4 @@
-/* Checks of register states along every path. */
+/* Checks of the registers' states along every path. Checks of single instructions: verify_code.h. */
 #ifndef LOADER_VERIFY_FLOW_H_
 #define LOADER_VERIFY_FLOW_H_
 

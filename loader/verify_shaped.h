@@ -1,4 +1,4 @@
-/* Operands from `shape` to `invoke`. */
+/* The check that each `invoke` of an epoch has the operands of a `shape` (rule V56). */
 #ifndef LOADER_VERIFY_SHAPED_H_
 #define LOADER_VERIFY_SHAPED_H_
 

@@ -10,7 +10,7 @@
 #include "bytecode/module.h"
 
 typedef enum state_kind {
-  STATE_UNDEFINED,      /* not defined on some path */
+  STATE_UNDEFINED,      /* some path has not defined the register */
   STATE_DEAD,           /* killed on every path */
   STATE_MIXED,          /* defined on every path, but with kinds or devices that do not agree: unusable */
   STATE_MIXED_FETCHING, /* as MIXED, and being fetched on some path */
@@ -50,7 +50,7 @@ static inline bool state_is_fetching(state s) {
 /* A stored tensor or an object on every path, never none. */
 bool state_is_complete(state s);
 bool state_is_tensor(state s); /* stored, on a known device */
-/* The state where two paths meet: true of both. */
+/* The state of a register where two paths meet. */
 state state_join(state a, state b);
 /* Describes a state for a diagnosis, in `out`: "a stored tensor on the host". */
 const char *state_text(state s, char *out, size_t capacity);
