@@ -1,10 +1,9 @@
-/* The module builder: compiler and assembler add a module's strings, types, constants, sites and code to it piece by
- * piece. Layout and writing: finish.c.
+/* The module builder: the compiler and the assembler add a module's strings, types, constants, call sites and code to
+ * it, piece by piece. Layout and writing: finish.c.
  *
- * Equal strings, types and constants are found by hash and added once. A failure (no memory, or a misuse such as an
- * operand too many) is kept in the builder and returned by module_builder_finish; results of later calls are
- * meaningless.
- */
+ * Equal strings, types and constants are found by hash and added once. The builder keeps the first failure (no memory,
+ * or a misuse such as an operand too many), and module_builder_finish returns it. Results of calls after a failure have
+ * no meaning. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +13,8 @@
 #include "bytecode/builder.h"
 #include "bytecode/operands.h"
 
-#define HASHED_BYTES \
-  ((int64_t)64 \
-   << 10) /* of a constant: different weights differ early, and those of a mapped file should be read once */
+/* Bytes of a constant that are hashed. Different weights differ early; weights in a mapped file should be read once. */
+#define HASHED_BYTES ((int64_t)64 << 10)
 
 void builder_misuse(module_builder *b, const char *format, ...) {
   if (b->status != REED_OK) return;
@@ -94,7 +92,7 @@ uint32_t module_add_type(module_builder *b, const module_type *type) {
   return (uint32_t)b->types.n - 1;
 }
 
-/* Bytes of a constant; -1, and a misuse noted, if the descriptor is not valid. */
+/* Bytes of a constant. For a descriptor that is not valid: notes a misuse and returns -1. */
 static int64_t constant_bytes(module_builder *b, const reed_desc *desc, const char *name) {
   int64_t n_bytes =
       desc->rank >= 0 && desc->rank <= REED_MAX_RANK && reed_dtype_bytes(desc->dtype) ? desc_bytes(desc) : -1;
@@ -259,7 +257,7 @@ static void push_label(module_builder *b, uint32_t label) {
   push_word(b, 0);
 }
 
-/* A word of the operand that next_operand has counted. */
+/* Appends a word of the operand that next_operand has counted. */
 static void push_item(module_builder *b, uint32_t word) {
   if (insn_table[b->insn].roles[b->operand - 1] == INSN_ROLE_LABEL) push_label(b, word);
   else push_word(b, word);

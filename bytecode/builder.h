@@ -1,4 +1,4 @@
-/* Inside the module builder: the struct that builder.c fills and finish.c lays out. Users of the builder: module.h. */
+/* The struct of the module builder, which builder.c fills and finish.c lays out. The builder's functions: module.h. */
 #ifndef BYTECODE_BUILDER_H_
 #define BYTECODE_BUILDER_H_
 
@@ -7,7 +7,7 @@
 #include "bytecode/module.h"
 
 typedef struct built_function {
-  module_function f; /* its lists are owned */
+  module_function f; /* the builder owns its lists */
   VEC_OF(uint32_t) code;
   VEC_OF(module_debug) debug;
   bool begun, ended;
@@ -33,13 +33,13 @@ struct module_builder {
   VEC_OF(module_site) sites;
   VEC_OF(built_function) functions;
   VEC_OF(label) labels;
-  VEC_OF(fixup) fixups; /* of the function begun */
+  VEC_OF(fixup) fixups; /* of the function in progress */
   uint32_t *inputs, *outputs;
   uint32_t n_inputs, n_outputs;
   uint32_t model_name, producer, producer_version, target;
   int32_t n_devices;
-  uint32_t function; /* begun, or NO_FUNCTION */
-  /* the instruction begun: -1 none */
+  uint32_t function; /* the function in progress, or NO_FUNCTION */
+  /* the instruction in progress (-1: none), and the number of its operands so far */
   int insn, operand;
   uint32_t insn_pc;
 };

@@ -1,6 +1,6 @@
-/* The builder's end: lays out the functions' code, collects epochs, renumbers strings, writes the module (writer.c).
- *
- * A module's strings are in ascending order, the first is "", and every other one is referred to. */
+/* Finishes a module: lays out the functions' code, collects epochs, renumbers strings, and has the module written
+ * (writer.c). Adding to a module: builder.c. Invariant of a finished module: its strings are in ascending order, the
+ * first is "", and every other string is referred to. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,9 +8,9 @@
 #include "bytecode/format.h"
 #include "bytecode/operands.h"
 
-/* New numbers of the strings in use, in ascending order of text. */
+/* The new numbers of the strings in use, in ascending order of text. */
 typedef struct renumbering {
-  uint32_t *to;         /* per old number: new + 1, 0 while unused */
+  uint32_t *to;         /* per old number: the new number + 1; 0: not in use */
   const char **strings; /* the new list */
   size_t n;
 } renumbering;
@@ -35,7 +35,7 @@ static void each_string(module_builder *b, uint32_t *code, size_t n_code, module
     module_site *s = &b->sites.items[i];
     visit(r, &s->domain), visit(r, &s->op), visit(r, &s->node);
     for (int32_t k = 0; k < s->attrs.n;
-         k++) { /* attributes hold their text; its number is looked up and visited, so that the string counts as used */
+         k++) { /* an attribute holds its text; the text's number is looked up and visited, so that it counts as used */
       const reed_attr *a = &s->attrs.items[k];
       uint32_t name = module_add_string(b, a->name);
       visit(r, &name);
@@ -87,8 +87,9 @@ static bool collect_epochs(layout *l, uint32_t function, const uint32_t *code, u
   insn in;
   for (uint32_t pc = 0; insn_decode(code, n_code, pc, &in); pc += in.n_words) {
     if (in.id != INSN_EPOCH_ENTER && in.id != INSN_EPOCH_PLAN && in.id != INSN_EPOCH_END) continue;
-    uint32_t e = insn_epoch_plan_at(in.code).epoch;        /* the first operand of all three */
-    if (e >= n_code && e > l->epochs.n + n_code) continue; /* not an epoch number: there are fewer words */
+    uint32_t e = insn_epoch_plan_at(in.code).epoch; /* epoch.enter and epoch.end have the same first operand */
+    if (e >= n_code && e > l->epochs.n + n_code)
+      continue; /* no epoch number is so large: an epoch has three words or more */
     while (l->epochs.n <= e) {
       module_epoch none = {function, 0, 0, 0};
       if (!VEC_PUSH(&l->epochs, none)) return false;
@@ -133,7 +134,7 @@ static bool renumber_strings(module_builder *b, layout *l) {
     if (r->to[i]) r->strings[n++] = b->strings.items[i];
   qsort(r->strings, n, sizeof *r->strings, compare_strings);
   for (size_t i = 0; i < n; i++) {
-    uint32_t old = module_add_string(b, r->strings[i]); /* only looks the string up, because it exists */
+    uint32_t old = module_add_string(b, r->strings[i]); /* the string exists, so it is only looked up */
     r->to[old] = (uint32_t)i + 1;
   }
   each_string(b, l->code, l->n_code, l->debug.items, l->debug.n, replace_string, r);
@@ -202,7 +203,7 @@ reed_status module_builder_finish_to(module_builder *b, const reed_module_sink *
                 .target = strings[b->target],
                 .n_devices = b->n_devices};
     status = module_write(&m, sink, diagnosis);
-    builder_misuse(b, "the builder is finished"); /* its strings have been renumbered */
+    builder_misuse(b, "the builder is finished"); /* a second finish would see renumbered strings */
   } else if (status == REED_ERROR_MEMORY) {
     status = diag_no_memory(diagnosis, "building the module");
   } else {

@@ -9,17 +9,18 @@
 
 #include "bytecode/module.h"
 
-#define FORMAT_MAJOR 2        /* another major version is not read. 1: one hash over the whole file, in its header */
-#define FORMAT_MINOR 1        /* minor versions only add: sections, rules, and the meanings of required feature bits */
+#define FORMAT_MAJOR 2 /* other major versions are not read. Version 1 had one hash of the whole file in its header */
+#define FORMAT_MINOR 1 /* minor versions only add: sections, rules, and the meanings of required feature bits */
 #define FORMAT_MINOR_SHAPED 1 /* from this minor version on, modules keep rule V56 */
 #define FORMAT_ALIGNMENT 64
 #define FORMAT_BLOCK_BYTES ((size_t)1 << 20) /* size of the blocks whose hashes make the checksum */
 #define FORMAT_KNOWN_FEATURES 0ull           /* required feature bits that this version knows */
 
-/* Not text, not valid UTF-8, and damaged by any transfer that changes line ends. */
+/* The first eight bytes of a file. They are no valid UTF-8, so the file is not taken for text, and a transfer that
+ * changes line ends damages them. */
 #define FORMAT_MAGIC "\x8eREED\r\n\x1a"
 
-/* name, number in the file, item, whether a module must have it */
+/* X(name, number in the file, struct of an item, true if every module has the section) */
 #define FORMAT_SECTION_LIST(X) \
   X(METADATA, 1, char, false) \
   X(INFO, 2, format_info, true) \

@@ -1,4 +1,4 @@
-/* The instruction and role tables, expanded from insn.def and INSN_ROLE_LIST, and the decoder. */
+/* The tables of instructions and roles, expanded from insn.def and INSN_ROLE_LIST, and the decoder (insn.h). */
 #include "bytecode/insn.h"
 
 #include <string.h>

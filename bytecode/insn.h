@@ -14,16 +14,16 @@ typedef enum insn_id {
 } insn_id;
 
 /* ---- roles ----
- * X(ROLE, BANK, ABSENCE, FLAG, "what an operand of the role says")
- *   BANK     R: its words name registers of references, S: of scalars, N: no registers
- *   ABSENCE  GIVEN, or OPTIONAL: `_` (MODULE_ABSENT) may stand for a register that is not given
- *   FLAG     PLAIN, or FLAGGED: a word is register | reads << 24 (INSN_REGISTER, INSN_READS)
- * A switch over roles without a default expands the lists of the roles that it ignores. */
+ * X(ROLE, BANK, ABSENCE, FLAG, "meaning of an operand with the role")
+ *   BANK     R: the operand's words name registers of references; S: registers of scalars; N: no registers
+ *   ABSENCE  GIVEN: always a register; OPTIONAL: `_` (MODULE_ABSENT) may stand for a register
+ *   FLAG     PLAIN: a word is the register's number; FLAGGED: register | reads << 24 (INSN_REGISTER, INSN_READS)
+ * The roles are in four lists. A switch over roles without a default expands the lists that it ignores to cases. */
 #define INSN_DEFINING_ROLES(X) \
   X(RD_SHAPED, R, GIVEN, PLAIN, "defines r: extents known, no memory") \
   X(RD_STORED, R, GIVEN, PLAIN, "defines r: a tensor with memory") \
   X(RD_OBJECT, R, GIVEN, PLAIN, "defines r: ADT, closure or sequence") \
-  X(RD_ANY, R, GIVEN, PLAIN, "defines r: complete, its kind known only at run time") \
+  X(RD_ANY, R, GIVEN, PLAIN, "defines r: a stored tensor or an object, known at run time only") \
   X(RD_NONE, R, GIVEN, PLAIN, "defines r: none, an absent optional") \
   X(RD_FETCH, R, GIVEN, PLAIN, "defines r: a host tensor, being fetched until the next `sync`") \
   X(RD_OUTPUT, R, OPTIONAL, PLAIN, "defines r: extents known, no memory; `_`: an output that is not wanted") \
@@ -32,7 +32,7 @@ typedef enum insn_id {
   X(RX_ALLOC, R, GIVEN, PLAIN, "r: shaped -> allocated") \
   X(RX_FILL, R, GIVEN, PLAIN, "r: shaped (for `copy` outside of epochs also allocated) -> stored") \
   X(RX_EXTENT, R, GIVEN, PLAIN, "r: pending or stored -> being fetched until the next `sync`") \
-  X(RX_KILL, R, GIVEN, PLAIN, "r: anything but undefined or being fetched -> dead") \
+  X(RX_KILL, R, GIVEN, PLAIN, "r: any state but undefined and being fetched -> dead") \
   X(RX_PUSH, R, GIVEN, PLAIN, "r: a sequence, changed in place") \
   X(RX_KERNEL, R, OPTIONAL, PLAIN, \
     "r: shaped or allocated -> stored, or pending where the operator's output is bounded; `_`: an output that is not " \
@@ -45,27 +45,28 @@ typedef enum insn_id {
   X(RU_OBJECT, R, GIVEN, PLAIN, "reads r: an object") \
   X(RU_MAYBE, R, GIVEN, PLAIN, "reads r: complete or none") \
   X(RU_KERNEL, R, OPTIONAL, PLAIN, \
-    "reads r: what the operator reads as `value` on the host, the others on the instruction's device; `_`: an absent " \
-    "input") \
+    "reads r: a stored tensor, on the host if the operator's row reads the input as `value`, else on the " \
+    "instruction's " \
+    "device; `_`: an absent input") \
   X(RF_INPUT, R, OPTIONAL, FLAGGED, \
-    "reads r as its flag says: `shape` (or `none`) its extents, `value` and `both` a stored tensor on the host; `_`: " \
-    "an absent input") \
+    "reads r by its flag: `shape` (or `none`) the extents, `value` and `both` the elements of a stored host tensor; " \
+    "`_`: an absent input") \
   X(RF_KEY, R, GIVEN, FLAGGED, \
-    "reads r, a stored tensor, as its flag says: `shape` (or `none`) its extents, `value` and `both` its elements on " \
-    "the host") \
+    "reads r, a stored tensor, by its flag: `shape` (or `none`) the extents, `value` and `both` the elements on the " \
+    "host") \
   X(SU, S, GIVEN, PLAIN, "reads s")
 #define INSN_NAMING_ROLES(X) \
   X(IMM, N, GIVEN, PLAIN, "a 64-bit integer") \
   X(INDEX, N, GIVEN, PLAIN, "a number below 2^24 - 1: an axis, a field, a tag, an input") \
   X(DTYPE, N, GIVEN, PLAIN, "a dtype") \
-  X(LABEL, N, GIVEN, PLAIN, "an instruction of the function, by its word") \
+  X(LABEL, N, GIVEN, PLAIN, "an instruction of the function, by the number of its word") \
   X(FUNC, N, GIVEN, PLAIN, "a function") \
   X(TYPE, N, GIVEN, PLAIN, "a type") \
   X(CONST, N, GIVEN, PLAIN, "a constant") \
   X(SITE, N, GIVEN, PLAIN, "a call site: an operator with its attributes and its node's name") \
   X(STR, N, GIVEN, PLAIN, "a string") \
-  X(DEV, N, GIVEN, PLAIN, "a module device: 0 the host, 1 the accelerator") \
-  X(REASON, N, GIVEN, PLAIN, "why a copy is made") \
+  X(DEV, N, GIVEN, PLAIN, "a module device: 0 is the host, 1 and more are accelerators") \
+  X(REASON, N, GIVEN, PLAIN, "the reason of a copy") \
   X(EPOCH, N, GIVEN, PLAIN, "an epoch")
 #define INSN_REGISTER_ROLES(X) INSN_DEFINING_ROLES(X) INSN_CHANGING_ROLES(X) INSN_READING_ROLES(X)
 #define INSN_ROLE_LIST(X) INSN_REGISTER_ROLES(X) INSN_NAMING_ROLES(X)
@@ -102,7 +103,7 @@ typedef enum insn_flow {
   INSN_FLOW_RETURN,
   INSN_FLOW_FAIL
 } insn_flow;
-/* Sets of places: unions of O, S and R. */
+/* Sets of places where an instruction may stand (PLACES in insn.def): unions of O, S and R. */
 typedef enum insn_places {
   INSN_PLACES_O = 1, /* outside of epochs */
   INSN_PLACES_S = 2, /* in a shape section */
@@ -134,7 +135,7 @@ typedef struct insn_info {
 
 extern const insn_info insn_table[INSN_COUNT];
 
-/* The id and length of the instruction that begins at a word, and the word after it. */
+/* The id and the length in words of the instruction that begins at `w`. */
 static inline insn_id insn_id_at(const uint32_t *w) { return (insn_id)(w[0] & 0xffff); }
 static inline uint32_t insn_length_at(const uint32_t *w) { return w[0] >> 16; }
 static inline const uint32_t *insn_next(const uint32_t *w) { return w + insn_length_at(w); }
@@ -159,7 +160,7 @@ static inline int64_t insn_long(const insn_operand *o) { return (int64_t)((uint6
 /* The number of the operand that the table calls `name`; -1: the instruction has none. */
 int insn_operand_named(insn_id id, const char *name);
 
-/* Words of flagged roles. */
+/* The two parts of a word of a FLAGGED role. */
 #define INSN_REGISTER(item) ((item)&0xffffffu)
 #define INSN_READS(item) ((item) >> 24)
 

@@ -24,7 +24,7 @@ typedef struct module_type {
   reed_dtype dtype;            /* REED_NONE: any */
   int32_t rank;                /* -1: any */
   int64_t dims[REED_MAX_RANK]; /* >= 0 fixed; < 0: symbol, string index ~dims[i] (an empty string: unknown) */
-  uint32_t name;               /* string: its name in messages, e.g. the model input's */
+  uint32_t name;               /* string: a name for messages, such as the name of the model's input */
   int32_t device;              /* module device of a parameter of this type */
 } module_type;
 
@@ -52,8 +52,8 @@ typedef struct module_constant {
   reed_desc desc;
   const void *data;  /* 64-byte aligned, desc_bytes long */
   uint32_t name;     /* string */
-  module_make *make; /* of a module that is being built: makes the elements from data when the module is written; NULL:
-                        data are the elements */
+  module_make *make; /* in the builder: makes the elements from `data` when the module is written; NULL: `data` holds
+                        the elements */
 } module_constant;
 
 typedef struct module_epoch {
@@ -82,12 +82,13 @@ typedef struct module {
   size_t n_constants;
   module_epoch *epochs;
   size_t n_epochs;
-  bool *epochs_shaped; /* per epoch, of a loaded module: the verifier has proved rule V56 for it */
+  bool *epochs_shaped; /* loaded modules, per epoch: the verifier has proved rule V56 */
   module_debug *debug;
   size_t n_debug;
-  uint32_t *inputs, *outputs; /* the model's: type indices (names inside); as many as main's params and results */
+  uint32_t *inputs,
+      *outputs; /* of the model: numbers of types, which hold the names; as many as main's parameters and results */
   const char *model_name, *producer, *producer_version;
-  const char *target; /* the capabilities it was compiled for (ops/capability.h); "": not known */
+  const char *target; /* the list of capabilities for which the module was compiled (ops/capability.h); "": not known */
   int32_t n_devices;  /* 1: host only; n: n - 1 accelerators, at most MODULE_MAX_DEVICES */
   void *owner;        /* the memory of strings, code and constants; released by module_close */
 } module;
@@ -97,21 +98,24 @@ typedef struct module {
 typedef struct module_builder module_builder;
 reed_status module_builder_open(module_builder **out_builder) REED_MUST_CHECK;
 void module_builder_close(module_builder **builder);
-/* Each returns the index; strings are interned, types and constants deduplicated by content. Out of memory sets the
- * builder's status, checked by module_builder_finish. Data and text are copied unless said otherwise. */
+/* Each function of the form module_add_x returns the item's number. Equal strings, types and constants are added once.
+ * Data and text are copied unless the function borrows them. Failures are kept in the builder until
+ * module_builder_finish. */
 uint32_t module_add_string(module_builder *b, const char *text);
 uint32_t module_add_type(module_builder *b, const module_type *type);
-/* keeps `data` borrowed until finish when borrow is true */
+/* borrow: `data` is borrowed until module_builder_finish. */
 uint32_t module_add_constant(module_builder *b, const reed_desc *desc, const void *data, const char *name, bool borrow);
-/* Adds a constant whose elements `make` makes from `data` when the module is written; `data` is borrowed until then.
- * Never deduplicated. */
+/* Adds a constant whose elements `make` makes from `data` when the module is written; `data` is borrowed until then. A
+ * second equal constant is added as well. */
 uint32_t module_add_made_constant(module_builder *b, const reed_desc *desc, module_make *make, const void *data,
                                   const char *name);
 uint32_t module_add_site(module_builder *b, const char *domain, const char *op, const char *node,
                          const reed_attr *attrs, int32_t n_attrs, int32_t n_inputs, int32_t n_outputs);
-/* Dtypes of the site's operands, inputs first; the verdict on a device's list of capabilities needs them. */
+/* Dtypes of the site's operands, inputs first. Opening a session compares them with the device's list of capabilities.
+ */
 void module_set_site_dtypes(module_builder *b, uint32_t site, const reed_dtype *dtypes);
-/* Functions: declare all first (signatures), then emit code for each between begin and end. */
+/* A function is declared first (its signature), because calls name it; then its code is emitted between
+ * module_begin_function and module_end_function. */
 uint32_t module_declare_function(module_builder *b, const char *name, const uint32_t *param_types, uint32_t n_r_params,
                                  uint32_t n_s_params, const uint32_t *result_types, uint32_t n_r_results,
                                  uint32_t n_s_results);
@@ -133,21 +137,22 @@ void emit_end(module_builder *b);
 uint32_t emit_new_label(module_builder *b);
 void emit_bind_label(module_builder *b, uint32_t label); /* at the next instruction */
 
-/* The finished module as file bytes (mem_free'd by the caller). Labels bound, epochs collected. */
+/* The finished module as the bytes of its file, which the caller frees with mem_free. All labels must be bound. Returns
+ * the builder's first failure. */
 reed_status module_builder_finish(module_builder *b, void **out_bytes, size_t *out_n_bytes,
                                   reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Writes the same bytes into a sink. */
 reed_status module_builder_finish_to(module_builder *b, const reed_module_sink *sink,
                                      reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
-/* A sink that keeps the bytes in memory; the taker frees them with mem_free. */
+/* A sink that keeps the bytes in memory. The caller frees `bytes` with mem_free. */
 typedef struct module_memory {
   char *bytes;
   size_t n, capacity;
 } module_memory;
 reed_module_sink module_memory_sink(module_memory *memory);
 
-/* Copy reasons, the REASON role. */
+/* The reasons of copies (role REASON). */
 #define COPY_REASON_LIST(X) \
   X(VALUE, "value") \
   X(EXTENT, "extent") X(INPUT, "input") X(OUTPUT, "output") X(CONSTANT, "constant") X(PLACEMENT, "placement")

@@ -1,7 +1,7 @@
-/* Module -> file bytes. The bytes depend on the module alone: no time, no addresses, all padding zero. Reading them:
- * loader/.
+/* Writes a module's file bytes (format.h). The bytes depend on the module alone: they hold no time and no addresses,
+ * and all padding is zero. Reading them: loader/.
  *
- * Sections are built in memory, except DATA with the constants: a list holds their places, and they are read once,
+ * Sections are built in memory, except DATA: a list holds the places of the constants' elements, which are read once,
  * while they are written. */
 #include <assert.h>
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "base/vec.h"
 #include "bytecode/format.h"
 
-/* One growing section. */
+/* A section of the file while its items are added. */
 typedef text_buffer section;
 
 /* A part of DATA: borrowed bytes, or the function that makes them, and their offset. Bytes between two parts are zero.
@@ -203,7 +203,7 @@ static void put_sites(writer *w, const module *m) {
   }
 }
 
-/* Leaves the section empty if no site has dtypes. */
+/* Writes the dtypes of all sites; leaves the section empty if no site has dtypes. */
 static void put_site_dtypes(writer *w, const module *m) {
   static const uint8_t unknown[2 * REED_MAX_OPERANDS];
   bool known = false;
@@ -234,8 +234,9 @@ static void put_constants(writer *w, const module *m) {
 /* The output: collects bytes into a block, which is written and added to the checksum when it is full. */
 typedef struct stream {
   char *block;
-  size_t n;              /* in the block */
-  uint64_t at, checksum; /* bytes put so far; of the blocks that are finished */
+  size_t n;          /* bytes in the block */
+  uint64_t at;       /* bytes put so far */
+  uint64_t checksum; /* of the finished blocks */
   const reed_module_sink *sink;
   reed_status status;
 } stream;
@@ -247,7 +248,7 @@ static void stream_flush(stream *s) {
   s->n = 0;
 }
 
-/* n bytes, or n zeros where `bytes` is NULL. */
+/* Puts n bytes; bytes NULL: n zeros. */
 static void stream_put(stream *s, const void *bytes, uint64_t n) {
   while (n && s->status == REED_OK) {
     size_t part = FORMAT_BLOCK_BYTES - s->n < n ? FORMAT_BLOCK_BYTES - s->n : (size_t)n;

@@ -1,5 +1,6 @@
-/* Text -> module bytes, in two passes over the words: directives first, so that functions may be called before they are
- * written; then code. */
+/* The assembler: makes module bytes of text, in two passes over the words. The first pass reads the directives, so that
+ * a function may be called before its text; the second reads the code. Types and elements: asm_data.c. Instructions:
+ * asm_code.c. */
 #include <string.h>
 
 #include "bytecode/format.h"
@@ -74,7 +75,7 @@ static void parse_const(assembler *a) {
   mem_free(name);
 }
 
-/* An attribute's value, its parts owned by the attribute (attribute_fini). */
+/* An attribute while it is read. It owns its parts until attribute_fini. */
 typedef struct attribute {
   reed_attr attr;
   char *name, *s;
@@ -96,7 +97,7 @@ static double parse_float(assembler *a) {
   return value;
 }
 
-/* [1, 2] of integers or floats; `floats` before it, or a float in its first place, tells. */
+/* [1, 2]: floats if the word `floats` stands before the bracket or the first element is a float, else integers. */
 static void parse_numbers(assembler *a, attribute *t, bool floats) {
   lexer_expect(&a->lex, '[');
   floats = floats || a->lex.now.kind == TOKEN_FLOAT;
@@ -144,7 +145,7 @@ static void parse_attribute(assembler *a, attribute *t) {
   }
 }
 
-/* Pointers of the finished parts: the lists no longer move. */
+/* The attribute with pointers to its parts, which must not grow afterwards. */
 static reed_attr attribute_value(const attribute *t) {
   reed_attr r = t->attr;
   r.name = t->name, r.s = t->s;
@@ -155,7 +156,7 @@ static reed_attr attribute_value(const attribute *t) {
   return r;
 }
 
-/* [f32, _, i64]: exactly n dtypes, `_` where there is none. */
+/* [f32, _, i64]: exactly n dtypes; `_`: an absent operand, or an unknown dtype. */
 static void parse_dtypes(assembler *a, reed_dtype *dtypes, int32_t n) {
   lexer_expect(&a->lex, '[');
   for (int32_t i = 0; i < n && !failed(a); i++) {
@@ -166,7 +167,7 @@ static void parse_dtypes(assembler *a, reed_dtype *dtypes, int32_t n) {
   lexer_expect(&a->lex, ']');
 }
 
-/* .site NAME = Conv in "domain" (2 -> 1) "node" of [f32, f32, f32] {strides = [1, 1]} */
+/* Reads .site NAME = Conv in "domain" (2 -> 1) "node" of [f32, f32, f32] {strides = [1, 1]} */
 static void parse_site(assembler *a) {
   const symbol *s = parse_definition(a, SYMBOL_SITE, 0);
   size_t number = s ? (size_t)(s - a->symbols.items) : 0;
@@ -211,7 +212,7 @@ static void parse_site(assembler *a) {
   mem_free(op), mem_free(domain), mem_free(node);
 }
 
-/* Types one after another, into the scratch list. */
+/* Reads types, separated by commas, into the scratch list. */
 static void parse_types(assembler *a) {
   a->list.n = 0;
   while (a->lex.now.kind == TOKEN_NAME && !failed(a)) {
@@ -221,7 +222,7 @@ static void parse_types(assembler *a) {
   }
 }
 
-/* (types | n scalars), the types into the scratch list. */
+/* Reads (types | n), the types into the scratch list; returns n, the number of scalars. */
 static uint32_t parse_signature(assembler *a) {
   uint32_t n_scalars = 0;
   lexer_expect(&a->lex, '(');
@@ -235,7 +236,7 @@ static uint32_t parse_signature(assembler *a) {
 #define COPY_LIST(a, from, to) \
   for (size_t i_ = 0; i_ < (from)->n; i_++) PUSH(a, to, (from)->items[i_])
 
-/* .function NAME (types | n) -> (types | n) registers 12 4: declared in the first pass. */
+/* Reads .function NAME (types | n) -> (types | n) registers 12 4 in the first pass and declares the function. */
 static void parse_function(assembler *a) {
   token at = a->lex.now;
   char *name = lexer_name_or_string(&a->lex, "the function's name");

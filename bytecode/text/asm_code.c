@@ -1,5 +1,5 @@
-/* The assembler's instructions and labels. Operands are read by form and role, so that insn.def and the role list are
- * all there is to say about them. Directives: asm.c and asm_data.c. */
+/* Reads a function's instructions and labels. Operands are read by the forms and roles of insn.def, so that a new
+ * instruction needs no code here. Directives: asm.c. Types and elements: asm_data.c. */
 #include "bytecode/text/asm_code.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static uint32_t parse_register(assembler *a, char bank) {
   return (uint32_t)number;
 }
 
-/* One of the words of a small set; its number. */
+/* Reads one word of a small set; returns its number in the set. */
 static uint32_t parse_word(assembler *a, const char *what, const char *const *words, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
     if (lexer_is_name(&a->lex, words[i])) {
@@ -65,7 +65,7 @@ static uint32_t parse_function_name(assembler *a) {
   return s ? s->number : 0;
 }
 
-/* The label named here, made on its first use. */
+/* Reads a label's name; a label is made at its first use. */
 static uint32_t parse_label(assembler *a) {
   token t = a->lex.now;
   if (t.kind != TOKEN_NAME) {
@@ -85,7 +85,7 @@ static uint32_t parse_string_operand(assembler *a) {
   return number;
 }
 
-/* One word of an operand of that role. */
+/* Reads one word of an operand of the role. */
 static uint32_t parse_item(assembler *a, insn_role role) {
 #define REASON_NAME(name, text) text,
   static const char *const reasons[] = {COPY_REASON_LIST(REASON_NAME)};
@@ -106,8 +106,8 @@ static uint32_t parse_item(assembler *a, insn_role role) {
     case INSN_ROLE_DEV: return (uint32_t)asm_device(a);
     case INSN_ROLE_REASON:
       return parse_word(a, "a copy's reason", reasons, COPY_REASON_COUNT);
-      INSN_REGISTER_ROLES(INSN_ROLE_CASE) /* above */
-    case INSN_ROLE_IMM:                   /* two words: parse_operand */
+      INSN_REGISTER_ROLES(INSN_ROLE_CASE) /* read above */
+    case INSN_ROLE_IMM:                   /* two words, read by parse_operand */
     case INSN_ROLE_COUNT: break;
   }
   return 0;
@@ -143,8 +143,8 @@ static int find_mnemonic(const token *t) {
   return -1;
 }
 
-/* The node behind `@` at the end of the line that begins here, as a text to be freed, or NULL; it must be known when
- * the instruction begins. */
+/* The node's name after `@` at the end of this line, which the caller frees; NULL: none. It is read before the
+ * operands, because emit_begin takes it. */
 static char *peek_node(assembler *a) {
   lexer here = a->lex;
   while (a->lex.now.kind != TOKEN_NEWLINE && a->lex.now.kind != TOKEN_END && !lexer_at(&a->lex, '@'))
@@ -155,7 +155,7 @@ static char *peek_node(assembler *a) {
   return node;
 }
 
-/* mnemonic operand, operand ... @ "node" */
+/* Reads mnemonic operand, operand ... @ "node" */
 static void parse_insn(assembler *a) {
   token t = a->lex.now;
   int id = find_mnemonic(&t);
@@ -180,7 +180,7 @@ static void parse_insn(assembler *a) {
   asm_end_line(a);
 }
 
-/* name: */
+/* Reads a label's definition, NAME: */
 static bool parse_label_definition(assembler *a) {
   lexer here = a->lex;
   token t = a->lex.now;
@@ -202,20 +202,20 @@ static bool parse_label_definition(assembler *a) {
   return true;
 }
 
-/* Forgets the function's labels; one that was used must have been defined. */
+/* Forgets the function's labels. Fails if a label was used and not defined. */
 static void end_labels(assembler *a, size_t first) {
   for (size_t i = first; i < a->symbols.n; i++) {
     const symbol *s = &a->symbols.items[i];
     char hint[96];
     if (s->defined || failed(a)) continue;
-    ((symbol *)s)->kind = SYMBOL_KINDS; /* no suggestion of itself */
+    ((symbol *)s)->kind = SYMBOL_KINDS; /* the label is not suggested for itself */
     lexer_fail(&a->lex, &s->at, "there is no label '%s' in this function%s", s->name,
                asm_suggest(a, SYMBOL_LABEL, s->name, strlen(s->name), hint, sizeof hint));
   }
   asm_forget(a, first);
 }
 
-/* The line of .function, read again for its number of registers, then the code. */
+/* Reads the line of .function a second time, for its numbers of registers, then the function's code. */
 void asm_function_code(assembler *a, uint32_t number) {
   uint32_t n_r = 0, n_s = 0;
   bool stated = false;

@@ -1,4 +1,4 @@
-/* The assembler's types, extents and elements. */
+/* Reads types, extents and elements. Directives that hold them: asm.c. */
 #include "bytecode/text/asm_data.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ reed_dtype asm_dtype(assembler *a) {
   return dtype;
 }
 
-/* One extent of a type: a number, a symbol, or ? */
+/* Reads one extent of a type: a number, a symbol, or ? */
 static int64_t parse_dim(assembler *a) {
   if (a->lex.now.kind == TOKEN_INTEGER) return lexer_integer(&a->lex, "an extent", 0, INT64_MAX);
   if (lexer_take(&a->lex, '?')) return ~(int64_t)module_add_string(a->b, "");
@@ -40,13 +40,13 @@ int32_t asm_device(assembler *a) {
   return (int32_t)lexer_integer(&a->lex, "host, device or a device's number", 0, INT32_MAX);
 }
 
-/* f32[1, height, ?], any[...], f32[*], object, or the name of a type. */
+/* Reads f32[1, height, ?], any[...], f32[*], object, or the name of a type. */
 static void parse_type_form(assembler *a, module_type *t) {
   bool any = lexer_is_name(&a->lex, "any"), object = lexer_is_name(&a->lex, "object");
   if (!object && !any && dtype_of(&a->lex.now) == REED_NONE) {
     uint32_t number = asm_use(a, SYMBOL_TYPE);
     if (!failed(a) && number >= a->types.n)
-      FAIL(a, "a type can not be made of itself"); /* its name is known before it has a form */
+      FAIL(a, "a type can not be made of itself"); /* the type's own name is known already, its form is not */
     if (!failed(a)) *t = a->types.items[number];
     return;
   }
@@ -65,7 +65,7 @@ static void parse_type_form(assembler *a, module_type *t) {
   lexer_expect(&a->lex, ']');
 }
 
-/* A type's form, then perhaps its name and where it lives: row "x" device. */
+/* Reads a type's form, then optionally its name and its device: row "x" device. */
 void asm_type_words(assembler *a, module_type *t) {
   parse_type_form(a, t);
   if (a->lex.now.kind == TOKEN_STRING) {
@@ -87,7 +87,7 @@ uint32_t asm_type(assembler *a) {
   return failed(a) ? 0 : module_add_type(a->b, &t);
 }
 
-/* dtype[extents], all numbers. */
+/* Reads dtype[extents], whose extents are all numbers. */
 void asm_desc(assembler *a, reed_desc *out_desc) {
   *out_desc = (reed_desc){.dtype = asm_dtype(a)};
   token at = a->lex.now;
@@ -108,7 +108,7 @@ static int base64_digit(char c) {
   return at ? (int)(at - digits) : -1;
 }
 
-/* The strings of a base64 block, each of whole groups of four. */
+/* Reads the strings of a base64 block. Each string holds whole groups of four characters. */
 static void parse_base64(assembler *a, text_buffer *data) {
   lexer_next(&a->lex);
   lexer_expect(&a->lex, '{');
@@ -155,7 +155,7 @@ static void parse_element(assembler *a, reed_dtype dtype, text_buffer *data) {
   text_append_bytes(data, element, reed_dtype_bytes(dtype));
 }
 
-/* {1, 2, 3} or base64 {"..."}: exactly the desc's elements; one number stands for all of them. */
+/* Reads {1, 2, 3} or base64 {"..."}: exactly the desc's elements, or one number for all elements. */
 void asm_elements(assembler *a, const reed_desc *desc, text_buffer *data) {
   token at = a->lex.now;
   size_t want = failed(a) ? 0 : (size_t)desc_bytes(desc), item = reed_dtype_bytes(desc->dtype);

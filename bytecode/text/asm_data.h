@@ -1,4 +1,4 @@
-/* The assembler's types, extents and elements. */
+/* Reads types, extents and elements of the assembler's text. */
 #ifndef BYTECODE_TEXT_ASM_DATA_H_
 #define BYTECODE_TEXT_ASM_DATA_H_
 
@@ -7,13 +7,13 @@
 
 reed_dtype asm_dtype(assembler *a);
 int32_t asm_device(assembler *a);
-/* A type as it is described; not yet one of the module. */
+/* Reads a type's description. The type is not added to the module. */
 void asm_type_words(assembler *a, module_type *out_type);
-/* The number of a type that is described or named here. */
+/* Reads a type's description or name; returns its number in the module. */
 uint32_t asm_type(assembler *a);
-/* dtype[extents], all numbers. */
+/* Reads dtype[extents], whose extents are all numbers. */
 void asm_desc(assembler *a, reed_desc *out_desc);
-/* {1, 2, 3} or base64 {"..."}: exactly the desc's elements; one number stands for all of them. */
+/* Reads {1, 2, 3} or base64 {"..."}: exactly the desc's elements, or one number for all elements. */
 void asm_elements(assembler *a, const reed_desc *desc, text_buffer *data);
 
 #endif

@@ -1,4 +1,4 @@
-/* The assembler's names: symbols of types, constants, call sites, functions and labels, found by kind and name. */
+/* The assembler's symbols (assembler.h): types, constants, call sites, functions and labels, found by kind and name. */
 #include "bytecode/text/assembler.h"
 
 #include <string.h>

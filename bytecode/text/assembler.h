@@ -1,6 +1,6 @@
-/* The state of an assembly and its names. Types and elements are read in asm_data.c, instructions in asm_code.c,
- * directives and the two passes in asm.c. A failure is kept in the lexer, after which every parsing function does
- * nothing useful and soon returns. */
+/* The state of the assembler and its symbols. The lexer keeps the first failure; after it every reading function
+ * returns soon, without a result of meaning. Directives and the two passes: asm.c. Instructions: asm_code.c. Types and
+ * elements: asm_data.c. */
 #ifndef BYTECODE_TEXT_ASSEMBLER_H_
 #define BYTECODE_TEXT_ASSEMBLER_H_
 
@@ -21,7 +21,7 @@ typedef struct symbol {
   const char *name; /* owned */
   symbol_kind kind;
   uint32_t number;
-  token at;             /* where it is defined, or for a label used first */
+  token at;             /* the word that defines the symbol; for a label without a definition, its first use */
   bool defined, shared; /* shared: several functions have this name */
 } symbol;
 
@@ -32,17 +32,17 @@ typedef struct asm_function {
 typedef struct assembler {
   lexer lex;
   module_builder *b;
-  VEC_OF(symbol) symbols;    /* labels of the function at hand are at the end */
-  table symbol_table;        /* of symbols */
-  VEC_OF(module_type) types; /* what the symbols of types stand for */
+  VEC_OF(symbol) symbols;    /* at the end: the labels of the function in progress */
+  table symbol_table;        /* finds `symbols` by kind and name */
+  VEC_OF(module_type) types; /* by the number of a type's symbol */
   VEC_OF(asm_function) functions;
   VEC_OF(uint32_t) inputs;
   VEC_OF(uint32_t) outputs;
   bool has_module, has_io;
   VEC_OF(uint32_t) main_params;
   VEC_OF(uint32_t) main_results;
-  uint32_t n_r, n_s;     /* registers used by the function at hand */
-  VEC_OF(uint32_t) list; /* scratch of one operand */
+  uint32_t n_r, n_s;     /* registers used so far by the function in progress */
+  VEC_OF(uint32_t) list; /* scratch for one operand */
 } assembler;
 
 #define FAIL(a, ...) lexer_fail(&(a)->lex, &(a)->lex.now, __VA_ARGS__)
@@ -56,19 +56,19 @@ static inline bool failed(const assembler *a) { return a->lex.status != REED_OK;
 
 /* "type", "constant", ... */
 extern const char *const asm_kind_names[SYMBOL_KINDS];
-/* The symbol of that kind and name, or NULL. */
+/* The symbol with the kind and name; NULL: none. */
 symbol *asm_find(assembler *a, const char *name, size_t n, symbol_kind kind);
-/* Adds one; takes the name, where NULL says that there was no memory for it. NULL after a failure. */
+/* Adds a symbol and takes its name; a NULL name counts as lack of memory. NULL after a failure. */
 symbol *asm_add(assembler *a, char *name, symbol_kind kind, uint32_t number, const token *at, bool defined);
-/* The token's text in memory of its own, or NULL. */
+/* A copy of the token's text; NULL: no memory. */
 char *asm_copy_name(const token *t);
 /* Forgets all symbols from number `first` on. */
 void asm_forget(assembler *a, size_t first);
-/* The number of the thing of that kind whose name stands here. */
+/* Reads the name of a symbol of the kind; returns the symbol's number. */
 uint32_t asm_use(assembler *a, symbol_kind kind);
-/* "; did you mean 'x'?" with the nearest name of that kind, or "". */
+/* Writes "; did you mean 'x'?" with the nearest name of the kind, or "", into `out`; returns `out`. */
 const char *asm_suggest(const assembler *a, symbol_kind kind, const char *name, size_t n, char *out, size_t capacity);
-/* The end of a line, or of the text, must be here. */
+/* Moves over the end of the line; fails if another word stands here. */
 void asm_end_line(assembler *a);
 
 #endif

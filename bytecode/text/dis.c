@@ -1,5 +1,5 @@
-/* Module -> text. Types, constants and call sites are named t0, c0, k0 in their order; labels by the word they stand
- * at. */
+/* The disassembler: writes a module as text. Types, constants and call sites get the names t0, c0, k0 in their order; a
+ * label's name is the number of its word. The opposite: asm.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 #include "bytecode/text/lexer.h"
 #include "bytecode/text/text.h"
 
-#define SMALL_CONSTANT 64 /* elements up to which a constant is written as numbers; larger ones are base64 */
+#define SMALL_CONSTANT 64 /* most elements of a constant that is written as numbers; larger ones are base64 */
 
 typedef struct dis {
   const module *m;
   text_buffer out;
-  bool *quoted_number; /* per function: its name is not unique, so it is called by number */
+  bool *quoted_number; /* per function: its name is not unique, so calls name its number */
   bool *is_target;     /* per word of the function being written */
   size_t next_debug;
 } dis;
@@ -68,7 +68,8 @@ static int64_t read_integer(reed_dtype dtype, const uint8_t *element) {
   return is_signed ? (int64_t)((uint64_t)value << (64 - 8 * n)) >> (64 - 8 * n) : value;
 }
 
-/* True when text in numbers gives the same bytes: no NaN of a dtype that text knows only through double. */
+/* True if elements written as numbers are read back with the same bits: floats go through double, which loses a NaN's
+ * bits. */
 static bool readable(const reed_desc *desc, const uint8_t *data, int64_t n) {
   size_t item = reed_dtype_bytes(desc->dtype);
   for (int64_t i = 0; number_digits(desc->dtype) && i < n; i++) {
@@ -235,7 +236,7 @@ static void put_function_name(dis *d, uint32_t number) {
   else put_name(d, d->m->strings[d->m->functions[number].name]);
 }
 
-/* One word of an operand. */
+/* Writes one word of an operand. */
 static void put_item(dis *d, insn_role role, uint32_t word) {
   static const char *const reads[] = TEXT_READS;
   char device[TEXT_DEVICE_BYTES];
@@ -251,7 +252,7 @@ static void put_item(dis *d, insn_role role, uint32_t word) {
     return;
   }
   switch (role) {
-    case INSN_ROLE_IMM: /* two words: put_operand */
+    case INSN_ROLE_IMM: /* two words, written by put_operand */
     case INSN_ROLE_INDEX:
     case INSN_ROLE_EPOCH: text_append(&d->out, "%u", word); break;
     case INSN_ROLE_DTYPE: text_append(&d->out, "%s", reed_dtype_name((reed_dtype)word)); break;
@@ -265,7 +266,7 @@ static void put_item(dis *d, insn_role role, uint32_t word) {
     case INSN_ROLE_REASON:
       text_append(&d->out, "%s", reasons[word < COPY_REASON_COUNT ? word : 0]);
       break;
-      INSN_REGISTER_ROLES(INSN_ROLE_CASE) /* above */
+      INSN_REGISTER_ROLES(INSN_ROLE_CASE) /* written above */
     case INSN_ROLE_COUNT: break;
   }
 }
@@ -294,7 +295,7 @@ static void mark_targets(dis *d, const uint32_t *code, uint32_t n_code) {
     }
 }
 
-/* The instruction's word, and for an operator call what is called. */
+/* Writes a comment: the number of the instruction's word, and the operator of its call site. */
 static void put_comment(dis *d, const insn *in) {
   text_append(&d->out, "  ; %u", in->pc);
   for (int i = 0; i < insn_table[in->id].n_operands; i++)
@@ -352,7 +353,8 @@ static int compare_numbers(const void *a, const void *b) {
   return *x < *y ? -1 : *x > *y;
 }
 
-/* Strings are unique, so that functions share a name when they share its number. */
+/* Finds the functions that share their name with another function. Strings are unique, so equal names have equal
+ * numbers. */
 static bool find_shared_names(dis *d) {
   const module *m = d->m;
   uint32_t *names = mem_alloc(m->n_functions * sizeof *names);

@@ -1,4 +1,4 @@
-/* Text -> words. */
+/* Splits the assembler's text into words (lexer.h), and suggests a name for a misspelt one. */
 #include "bytecode/text/lexer.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ static void lex_number(lexer *l, token *t) {
     t->i = *l->at == '-' ? strtoll(l->at, &end, hex ? 16 : 10) : (int64_t)strtoull(l->at, &end, hex ? 16 : 10);
   }
   bool too_large =
-      errno == ERANGE && !(is_float && isfinite(t->f)); /* the smallest doubles are said to be out of range, too */
+      errno == ERANGE && !(is_float && isfinite(t->f)); /* strtod reports the smallest doubles as out of range too */
   if (!end || end == l->at || too_large || is_name_part(*end)) {
     lexer_fail(l, t, "this is no number, or it does not fit 64 bits");
     return;
@@ -197,7 +197,8 @@ char *lexer_name_or_string(lexer *l, const char *what) {
   return out;
 }
 
-/* Changes of one letter that make b of a (Damerau-Levenshtein without transpositions), by rows; words are short. */
+/* Levenshtein distance of two words of less than 60 letters: the least number of letters to insert, remove or replace
+ * that turns a into b. One row of the table of distances is kept. */
 static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b) {
   size_t row[64];
   for (size_t k = 0; k <= n_b; k++) row[k] = k;
@@ -217,7 +218,7 @@ static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b) {
 
 const char *lexer_suggest(const char *word, size_t n, const char *(*candidate)(const void *context, size_t i),
                           const void *context, char *out, size_t capacity) {
-  size_t nearest = n / 3 + 2; /* nearer than this: about every third letter may be wrong */
+  size_t nearest = n / 3 + 2; /* a suggestion is nearer than this: about every third letter may be wrong */
   out[0] = 0;
   const char *name;
   for (size_t i = 0; n < 60 && (name = candidate(context, i)); i++) {

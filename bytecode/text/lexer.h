@@ -1,4 +1,5 @@
-/* Words of the assembler's text, and errors that say where. Names are slices of the text; nothing is copied. */
+/* The words of the assembler's text, and errors that name line and column. Names are slices of the text, not copies.
+ * The grammar: asm.c. */
 #ifndef BYTECODE_TEXT_LEXER_H_
 #define BYTECODE_TEXT_LEXER_H_
 
@@ -6,7 +7,7 @@
 
 typedef enum token_kind {
   TOKEN_END,
-  TOKEN_NEWLINE,   /* ends a line; not inside of brackets */
+  TOKEN_NEWLINE,   /* the end of a line outside of brackets */
   TOKEN_NAME,      /* r1, invoke, branch.if */
   TOKEN_DIRECTIVE, /* .function */
   TOKEN_INTEGER,
@@ -18,10 +19,10 @@ typedef enum token_kind {
 
 typedef struct token {
   token_kind kind;
-  const char *begin; /* in the text; a string's includes its quotes */
+  const char *begin; /* in the text; a string's slice includes its quotes */
   size_t n;
   uint32_t line, column; /* from 1 */
-  int64_t i;             /* INTEGER (an unsigned one above INT64_MAX wraps); MARK: the character */
+  int64_t i;             /* INTEGER: the value, wrapped if above INT64_MAX; MARK: the character */
   double f;              /* FLOAT */
 } token;
 
@@ -29,39 +30,42 @@ typedef struct lexer {
   const char *at;
   const char *line_begin;
   uint32_t line;
-  int depth; /* of brackets */
-  token now; /* the word being looked at */
+  int depth; /* number of open brackets */
+  token now; /* the present word */
   reed_diagnosis *diagnosis;
-  reed_status status; /* the first failure; the word is then TOKEN_END for good */
+  reed_status status; /* the first failure; after it the present word stays TOKEN_END */
 } lexer;
 
 void lexer_begin(lexer *l, const char *text, reed_diagnosis *diagnosis);
-/* Moves on to the next word. */
+/* Moves to the next word. */
 void lexer_next(lexer *l);
 /* Fails at a word: "line 3, column 7: <text>". The first failure stays. */
 void lexer_fail(lexer *l, const token *at, const char *format, ...) REED_PRINTF(3, 4);
 void lexer_no_memory(lexer *l);
 
 static inline bool lexer_at(const lexer *l, char mark) { return l->now.kind == TOKEN_MARK && l->now.i == mark; }
-/* Moves over the mark where it stands; false: something else stands there. */
+/* Moves over the mark if it is the present word; else returns false. */
 bool lexer_take(lexer *l, char mark);
-/* As lexer_take, failing when it does not stand there. */
+/* Moves over the mark; fails if the present word is another. */
 void lexer_expect(lexer *l, char mark);
-/* True where the word is that name. */
+/* True if the present word is the name. */
 bool lexer_is_name(const lexer *l, const char *name);
-/* The integer in [low, high] that must stand here. */
+/* Reads an integer in [low, high]; fails at another word. */
 int64_t lexer_integer(lexer *l, const char *what, int64_t low, int64_t high);
-/* The string that must stand here, unescaped, as UTF-8, in memory that the caller mem_free's; NULL after a failure. */
+/* Reads a string. Returns it unescaped, as UTF-8, in memory that the caller frees with mem_free; NULL after a failure.
+ */
 char *lexer_string(lexer *l, const char *what);
-/* A name or a string, the same way. */
+/* As lexer_string, but also reads a name. */
 char *lexer_name_or_string(lexer *l, const char *what);
 
-/* "; did you mean 'x'?" when one of the candidates is close to the word, else "". candidate(context, i) is NULL past
- * the end. */
+/* Writes "; did you mean 'x'?" with the candidate closest to the word, or "" if none is close, into `out`; returns
+ * `out`. candidate(context, i) is NULL past the last candidate. */
 const char *lexer_suggest(const char *word, size_t n, const char *(*candidate)(const void *context, size_t i),
                           const void *context, char *out, size_t capacity);
 
-/* True for [A-Za-z_][A-Za-z0-9_.]* that is no word the assembler reads otherwise: may stand without quotes. */
+/* True if the text may stand without quotes: it has the form [A-Za-z_][A-Za-z0-9_.]* and is no keyword of the
+ * assembler.
+ */
 bool lexer_is_plain_name(const char *text);
 
 #endif

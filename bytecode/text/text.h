@@ -4,13 +4,14 @@
 
 #include "bytecode/module.h"
 
-/* Text -> module bytes (mem_free'd by the caller), not verified. ERROR_FORMAT names line and column. */
+/* Makes a module's file bytes of text. The caller frees them with mem_free. The module is not verified. ERROR_FORMAT
+ * names line and column. */
 reed_status text_assemble(const char *text, void **out_bytes, size_t *out_n_bytes,
                           reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* A verified module as text, NUL terminated (mem_free'd by the caller). */
+/* Writes a verified module as text, which ends with NUL and which the caller frees with mem_free. */
 reed_status text_disassemble(const module *m, char **out_text, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
-/* How devices and flags are written. */
+/* The words for devices. */
 #define TEXT_DEVICE_BYTES 24
 /* "host", "device", "device2", ..; returns `out`. */
 const char *text_device(int32_t device, char out[TEXT_DEVICE_BYTES]);
