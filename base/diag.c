@@ -59,7 +59,7 @@ const char *reed_diagnosis_input(const reed_diagnosis *d) { return d ? d->input 
 
 reed_status diag_fail(reed_diagnosis *d, reed_status status, const char *format, ...) {
   if (!d) return status;
-  /* The arguments may point into the diagnosis itself: format first, then clear. */
+  /* The message is formatted before the diagnosis is cleared, because the arguments may point into the diagnosis. */
   char message[sizeof d->message];
   va_list arguments;
   va_start(arguments, format);

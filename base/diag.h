@@ -1,7 +1,8 @@
 /* Diagnosis: the message and the place of a failure, in one struct of fixed size, so that reporting "out of memory"
  * needs no memory. Records of failed kernels: ops/fault.h.
  *
- * Built once, at the fault; callers further up only add the place (function, pc, node) where it is still missing. */
+ * A diagnosis is built once, at the fault; callers further up only add the place (function, pc, node) if it is missing.
+ */
 #ifndef BASE_DIAG_H_
 #define BASE_DIAG_H_
 
@@ -21,9 +22,9 @@ struct reed_diagnosis {
  */
 reed_status diag_fail(reed_diagnosis *diagnosis, reed_status status, const char *format, ...)
     REED_PRINTF(3, 4) REED_MUST_CHECK;
-/* "out of memory: <what>" */
+/* Fails with ERROR_MEMORY and the message "out of memory: <what>". */
 reed_status diag_no_memory(reed_diagnosis *diagnosis, const char *what) REED_MUST_CHECK;
-/* Sets the place, where not NULL and not yet set. */
+/* Sets each part of the place that is not NULL here and not set yet. */
 void diag_place_node(reed_diagnosis *diagnosis, const char *operator_name, const char *node, const char *input);
 void diag_place_code(reed_diagnosis *diagnosis, const char *function, int64_t pc);
 

@@ -1,5 +1,6 @@
-/* IEEE 754 binary16 and bfloat16 to and from float, in plain integer arithmetic: exact on every machine. Kernels that
- * want speed use the CPU's own conversions, which agree with these bit for bit (NaN payloads aside). */
+/* Conversions of IEEE 754 binary16 and bfloat16 to and from float, in plain integer arithmetic, so that the bits are
+ * the same on every machine. Fast kernels use the CPU's own conversions, whose bits are the same but for NaN payloads.
+ */
 #ifndef BASE_HALF_H_
 #define BASE_HALF_H_
 
@@ -36,7 +37,7 @@ static inline uint16_t f16_from_f64(double d) {
   int shift = exponent >= -14 ? 42 : 42 + (-14 - exponent);
   uint64_t kept = mantissa >> shift, rest = mantissa & ((1ull << shift) - 1), half = 1ull << (shift - 1);
   if (rest > half || (rest == half && (kept & 1))) kept++;
-  /* kept holds the implicit bit for normals (a carry moves into the exponent by itself) */
+  /* `kept` holds the implicit bit of normal numbers; a carry of the rounding moves into the exponent */
   uint32_t out = exponent >= -14 ? (uint32_t)kept + ((uint32_t)(exponent + 14) << 10) : (uint32_t)kept;
   return (uint16_t)(sign | out);
 }

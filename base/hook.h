@@ -1,8 +1,8 @@
 /* The variable of the host allocator hook, and trimming, which works only with the C library's allocator. Allocation
  * functions: mem.h.
  *
- * A program may hold several copies of base/ (libreed, libreed-compiler, the `vm` command), all of which use one
- * variable: the first in the order of linking. So code must not compare the hook with the addresses of a copy's own
+ * A program may hold several copies of base/ (in libreed, in libreed-compiler, in the `vm` command). All copies use one
+ * variable, the first in the order of linking. So code must not compare the hook with the addresses of a copy's own
  * functions. */
 #ifndef BASE_HOOK_H_
 #define BASE_HOOK_H_
@@ -12,8 +12,8 @@
 /* The hook, through which every allocation goes. Exported, so that all copies of base/ share one variable. */
 extern REED_API reed_allocator reed_allocator_hook;
 
-/* Returns unused pages between blocks of the C library's heap to the system; does nothing where the program has an
- * allocator of its own. Takes time as long as the heap is large (a few milliseconds in 100 MB). */
+/* Returns unused pages of the C library's heap to the system. Does nothing if the program has set its own allocator.
+ * Takes a few milliseconds for 100 MB of heap. */
 void hook_trim(void);
 
 #endif

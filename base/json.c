@@ -1,5 +1,5 @@
-/* The writer of JSON (json.h). Members of the outermost object and items of its arrays stand on lines of their own;
- * everything further in is on one line. */
+/* The writer of JSON (json.h). Each member of the outermost object and each item of its arrays has a line of its own;
+ * objects and arrays further in share the line. */
 #include "base/json.h"
 
 #include <assert.h>

@@ -12,29 +12,29 @@
 #include "base/diag.h"
 #include "base/text.h"
 
-/* Zeroed: nothing written yet. */
+/* A zeroed writer is empty. */
 typedef struct json_writer {
   text_buffer text;
   int depth; /* objects and arrays that are open */
-  bool more; /* the open object or array has a member: a comma is due */
+  bool more; /* the open object or array has a member, so the next one needs a comma */
 } json_writer;
 
 void json_begin_object(json_writer *json, const char *key);
 void json_end_object(json_writer *json);
 void json_begin_array(json_writer *json, const char *key);
 void json_end_array(json_writer *json);
-/* Bytes of `value` that are no UTF-8 become U+FFFD; control characters are escaped, so that a terminal shows but does
- * not obey them. */
+/* Writes a string. Bytes that are no valid UTF-8 become U+FFFD. Control characters are escaped, so that a terminal
+ * shows them instead of obeying them. */
 void json_string(json_writer *json, const char *key, const char *value);
 void json_integer(json_writer *json, const char *key, int64_t value);
-/* The shortest decimal that reads back as the same double, or float; null for infinities and NaN, which JSON has not.
- */
+/* Writes the shortest decimal that reads back as the same double, or float. Infinities and NaN, which JSON lacks,
+ * become null. */
 void json_number(json_writer *json, const char *key, double value);
 void json_float(json_writer *json, const char *key, float value);
 void json_bool(json_writer *json, const char *key, bool value);
 void json_null(json_writer *json, const char *key);
-/* The document, which the caller takes (mem_free), or ERROR_MEMORY: "out of memory: <what>". The writer is empty again
- * in either case. */
+/* Gives the document to the caller, who frees it with mem_free. ERROR_MEMORY: "out of memory: <what>". Afterwards the
+ * writer is empty, also on failure. */
 reed_status json_finish(json_writer *json, char **out_json, reed_diagnosis *diagnosis,
                         const char *what) REED_MUST_CHECK;
 /* Frees the text written so far. */

@@ -1,4 +1,4 @@
-/* The heap (mem.h): checks sizes and adds alignment; the allocator hook allocates. */
+/* Heap memory (mem.h): checks sizes and adds alignment. The allocator hook (hook.h) allocates. */
 #include "base/mem.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ void *mem_copy(const void *source, size_t bytes) {
 
 char *mem_copy_text(const char *text) { return mem_copy(text, strlen(text) + 1); }
 
-/* The block's own address is kept in the word before the aligned one. */
+/* The address of the heap's block is kept in the word before the aligned address. */
 void *mem_alloc_aligned(size_t bytes, size_t alignment) {
   size_t total;
   if (__builtin_add_overflow(bytes, alignment + sizeof(void *), &total)) return NULL;

@@ -1,4 +1,4 @@
-/* Floats to text and back, bit for bit and independent of the locale (number.h). */
+/* Writes and reads floats as text, bit for bit and independent of the locale (number.h). */
 #include "base/number.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The locale's decimal point, which may be several bytes, becomes one dot. */
+/* Replaces the locale's decimal point, which may be several bytes, by one dot. */
 static void use_dot(char *text) {
   char *to = text;
   for (const char *from = text; *from; from++) {
@@ -27,7 +27,7 @@ char *number_text(double value, int digits, char out[NUMBER_BYTES]) {
   } else if (isinf(value)) {
     snprintf(text, sizeof text, "%s", value < 0 ? "-inf" : "inf");
   } else {
-    for (int n = digits > 6 ? 6 : digits; n <= digits; n++) { /* the shortest that reads back */
+    for (int n = digits > 6 ? 6 : digits; n <= digits; n++) { /* takes the shortest text that reads back */
       snprintf(text, sizeof text, "%.*g", n, value);
       double back = strtod(text, NULL);
       if (digits <= 9 ? (float)back == (float)value : back == value) break;
@@ -50,7 +50,7 @@ const char *number_read(const char *text, double *out_value) {
     *out_value = *text == '-' ? -INFINITY : INFINITY;
     return p + 3;
   }
-  /* The digits with the locale's own decimal point, for strtod. */
+  /* A copy with the locale's decimal point, for strtod. */
   char digits[320];
   size_t n = 0;
   const char *point = localeconv()->decimal_point;

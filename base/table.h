@@ -14,25 +14,25 @@
 
 typedef struct table_slot {
   uint64_t hash;
-  uint32_t item; /* + 1; 0: free */
+  uint32_t item; /* the item's number + 1; 0: the slot is free */
 } table_slot;
 
-/* Zeroed: an empty table. */
+/* A zeroed table is empty. */
 typedef struct table {
   table_slot *slots;  /* owned; NULL while empty */
   size_t capacity, n; /* capacity: 0 or a power of two */
 } table;
 
-/* True when item number `item` equals `wanted`; asked for items of the wanted hash only. */
+/* True if item number `item` equals `wanted`. Called only for items with the wanted hash. */
 typedef bool table_same(const void *context, uint32_t item, const void *wanted);
 
-/* The item of that hash that equals `wanted`, or TABLE_NONE. */
+/* The number of the item that has the hash and equals `wanted`; TABLE_NONE: no such item. */
 uint32_t table_find(const table *t, uint64_t hash, table_same *same, const void *context, const void *wanted);
-/* Room for n items in all; false: no memory, and the table is as it was. */
+/* Makes room for n items in all. False: no memory, and the table is unchanged. */
 bool table_reserve(table *t, size_t n);
-/* Adds an item that is not in the table; false: no memory, which cannot be after table_reserve. */
+/* Adds an item that is not in the table. False: no memory, which does not happen after table_reserve. */
 bool table_add(table *t, uint64_t hash, uint32_t item);
-/* Removes an item that was added with the hash. */
+/* Removes an item that was added with this hash. */
 void table_remove(table *t, uint64_t hash, uint32_t item);
 void table_fini(table *t);
 

@@ -1,4 +1,4 @@
-/* Tensors as the interpreter holds them: a descriptor and the address of the elements. Dense, row-major, on one device.
+/* Tensors of the interpreter: a descriptor and the address of the elements, dense, row-major, on one device.
  * The API's tensor: vm/tensor.h.
  *
  * Storage is a counted block of one device's memory. Constants, arena tensors and callers' memory have no storage of
@@ -8,7 +8,7 @@
 
 #include "base/desc.h"
 
-/* Counted block; `release` gives the block back to its maker (pool, memo, caller) when the last reference is dropped.
+/* A counted block. `release` gives the block back to its maker (pool, memo, caller) when the last reference is dropped.
  * Counts are atomic, because outputs leave their session. */
 typedef struct storage {
   int32_t n_references;

@@ -1,4 +1,4 @@
-/* Text buffers and UTF-8 (text.h). */
+/* Text buffers and checks of UTF-8 (text.h). */
 #include "base/text.h"
 
 #include <stdarg.h>

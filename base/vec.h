@@ -11,12 +11,12 @@
     T *items; \
     size_t n, capacity; \
   }
-/* Room for one more item; false: no memory. */
+/* Makes room for one more item. False: no memory. */
 #define VEC_ROOM(v) \
   ((v)->n < (v)->capacity || vec_grow((void **)&(v)->items, &(v)->capacity, (v)->n + 1, sizeof *(v)->items))
-/* Appends `item`; an expression that is true when there was memory. */
+/* Appends `item`. An expression; false: no memory. */
 #define VEC_PUSH(v, item) (VEC_ROOM(v) && ((v)->items[(v)->n++] = (item), 1))
-/* Gives unused capacity back to the heap; keeps it where the heap refuses to shrink a block. */
+/* Gives unused capacity back to the heap, or keeps it if the heap refuses to shrink the block. */
 #define VEC_FIT(v) vec_fit((void **)&(v)->items, &(v)->capacity, (v)->n, sizeof *(v)->items)
 #define VEC_FREE(v) (mem_free((v)->items), (v)->items = NULL, (v)->n = (v)->capacity = 0)
 
