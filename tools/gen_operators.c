@@ -1,5 +1,5 @@
-/* Prints docs/operators.md from the operator table; with `--check FILE` compares it with the file instead (exit status
- * 1: not current). */
+/* Prints docs/operators.md from the operator table (ops/op.def). With `--check FILE` it compares the document with the
+ * file instead (exit status 1: not current). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,25 +13,24 @@ static const char intro[] =
     "\n"
     "Made from `ops/op.def` by `gen_operators`; do not edit.\n"
     "\n"
-    "Every operator Reed knows, in the form of ONNX opset 23 (older forms are rewritten when a "
-    "model is imported). For each input stands what the\n"
-    "operator's *shape function* reads of it: **none**, its **shape**, its **value** (the "
-    "elements, on the host) or **both**. An output's extents are\n"
-    "*exact* unless marked **bounded**: then the shape function gives a bound and the kernel "
-    "reports how many there were.\n"
-    "An attribute with `= value` has that value where a model leaves it out; one without may be "
-    "absent, which has a meaning of its own.\n"
+    "The table lists every built-in operator, in the form of ONNX opset 23. The importer rewrites older forms. `vm "
+    "ops` prints the same table, and the operators of plugins.\n"
     "\n"
-    "`?` may be absent, `...` any number, `=` must have the dtype of the first input. *View*: the output\n"
-    "is the first input's memory under other extents; *in place*: the output may overwrite an "
-    "input; *joined in place*: inputs may be\n"
-    "computed where they lie in the output; *parts in place*: outputs that are a stretch of "
-    "the first input may be that memory.\n"
-    "\n"
-    "*Light*: may follow shapes to the host. *Fusable*: element-wise, may be a step of Fused. "
-    "*Extents only*: the kernel reads extents and no\n"
-    "elements. *Any rank*: the shape function copes with inputs of unknown rank. *Packable*: a "
-    "product whose constant weights may be packed.\n"
+    "- *inputs*: the name, what the operator's *shape function* reads of the input, and its dtypes. The shape function "
+    "reads **none** of it, its **shape**, its **value** (the elements, on the host) or\n"
+    "  **both**. After a name: `?` the input may be absent, `...` any number of inputs, `=` the dtype of the first "
+    "input.\n"
+    "- *outputs*: extents are exact, unless the output is marked **bounded**: then the shape function gives a bound, "
+    "and the kernel reports the true extent.\n"
+    "- *attributes*: an attribute with `= value` has that value if a model does not give it. Any other attribute that "
+    "is not required may be absent, and its absence has a meaning of its own.\n"
+    "- *memory*: `view`: the output is the first input's memory with other extents. `in place`: the output may "
+    "overwrite an input. `joined in place`: an input may be computed at its place in the\n"
+    "  output. `parts in place`: an output that is a contiguous part of the first input may share its memory.\n"
+    "- *properties*: `light`: cheap, may run on the host where it feeds shape functions. `fusable`: element-wise, may "
+    "be a step of Fused. `extents only`: the kernel reads extents and no elements.\n"
+    "  `any rank`: the shape function accepts inputs of unknown rank. `packable`: a product whose constant weights may "
+    "be packed.\n"
     "\n"
     "| operator | inputs | outputs | attributes | memory | properties |\n"
     "|---|---|---|---|---|---|\n";
@@ -82,7 +81,7 @@ static void put_outputs(text_buffer *doc, const reed_op *op) {
   }
 }
 
-/* " = 1e-05": the row's value of an attribute. */
+/* Writes an attribute's default: " = 1e-05". */
 static void put_value(text_buffer *doc, reed_attr_type type, const reed_attr *value) {
   switch (type) {
     case REED_ATTR_INT: text_append(doc, " = %lld", (long long)value->i); break;
