@@ -6,22 +6,23 @@
 #include "tools/json_reader.h"
 #include "tools/model.h"
 
-/* Only f32 is supported; the compiler refuses the others in a sentence */
+/* f32 is the only supported precision. The compiler refuses the hidden names in one sentence. */
 static const char *const precision_names[] = {"f32", NULL, "bf16", "f16", NULL};
 
 static const char *const counts_names[] = {"host", "device", NULL, NULL};
 
 static const flag flags[] = {
-    {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "where the module goes (needed)"},
+    {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "the file of the module (required)"},
     {"--precision", NULL, FLAG_CHOICE, offsetof(options, precision), "P", NULL, precision_names},
     {"--target", NULL, FLAG_TEXT, offsetof(options, target), "NAMES",
-     "what it is to run on (default host,sim): see below"},
+     "the targets of the module (default host,sim); see below"},
     {"--counts", NULL, FLAG_CHOICE, offsetof(options, counts), "WHERE",
-     "host (default): the host fetches every count of boxes or elements; device: only where an operator needs it",
+     "host (default): the host fetches every count of boxes or elements; device: only counts that an operator needs",
      counts_names},
     FLAG_OF_DISABLED,
     FLAG_OF_EXTERNAL,
-    {"--report", NULL, FLAG_TEXT, offsetof(options, report), "FILE.json", "what every pass did ('-': standard output)"},
+    {"--report", NULL, FLAG_TEXT, offsetof(options, report), "FILE.json",
+     "the changes of every pass, epochs, boundaries ('-': standard output)"},
     FLAG_OF_PLUGINS,
     FLAG_END,
 };
@@ -50,15 +51,23 @@ static int run(const options *o, complaint *c) {
   return status;
 }
 
+/* The passes that --disable takes. */
+static void list_passes(FILE *out) {
+  fputs("\nPASS is one of\n", out);
+  reed_pass_info pass;
+  for (size_t i = 0; reed_compile_pass(i, &pass); i++)
+    if (!pass.required) fprintf(out, "  %-16s  %s\n", pass.name, pass.summary);
+}
+
 static const char notes[] =
-    "All that is not supported in a model is said at once, by node name; 'vm ops' lists the operators that are.\n"
-    "NAMES are devices with commas between them: host, sim. A device may be told what it lacks: sim?lacks=Conv+TopK "
-    "is\n"
-    "sim without Conv and TopK; Conv.f64: without f64 in Conv; *.f64: in any operator; Resize@mode=cubic: without "
-    "that\n"
-    "attribute; sim?only=Conv+Relu: nothing but these. What one of the devices lacks runs on the host, between "
-    "kernels.\n"
-    "The device of 'vm run --device' is written in the same way, and has to have what the module was compiled for.";
+    "An error lists all parts of the model that are not supported, by node name; 'vm ops' lists the operators.\n"
+    "NAMES are devices with commas between them: host, sim. The name of a device may have a list of what it lacks:\n"
+    "sim?lacks=Conv+TopK is sim without Conv and TopK; Conv.f64: without Conv of f64; *.f64: without f64 in any\n"
+    "operator; Resize@mode=cubic: without that attribute; sim?only=Conv+Relu: only these operators. An operator that "
+    "one\n"
+    "of the devices lacks runs on the host, between kernels. 'vm run --device' takes names in the same form; its "
+    "device\n"
+    "must have all that the module was compiled for.";
 
 const command command_compile = {"compile",
                                  "m.onnx -o m.reed [--target NAMES] [--disable PASS]... [--report FILE.json]",
@@ -67,4 +76,5 @@ const command command_compile = {"compile",
                                  flags,
                                  1,
                                  1,
-                                 run};
+                                 run,
+                                 list_passes};

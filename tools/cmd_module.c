@@ -26,8 +26,8 @@ static int verify(const options *o, complaint *c) {
 static const flag verify_flags[] = {FLAG_OF_CHECKSUM, FLAG_OF_EXTERNAL, FLAG_OF_PLUGINS, FLAG_END};
 const command command_verify = {"verify",
                                 "M [--ignore-checksum]",
-                                "checks a module as loading it would, without running anything",
-                                "The rules are numbered in docs/verify.md.",
+                                "verifies a module, and runs nothing",
+                                "docs/verify.md lists the rules by their numbers.",
                                 verify_flags,
                                 1,
                                 1,
@@ -52,7 +52,7 @@ static int disassemble(const options *o, complaint *c) {
 }
 
 static const flag dis_flags[] = {
-    {NULL, "-o", FLAG_TEXT, offsetof(options, output), "FILE.rasm", "where the text goes (default: standard output)"},
+    {NULL, "-o", FLAG_TEXT, offsetof(options, output), "FILE.rasm", "the file of the text (default: standard output)"},
     FLAG_OF_DISABLED,
     FLAG_OF_EXTERNAL,
     FLAG_OF_CHECKSUM,
@@ -91,7 +91,7 @@ static int assemble(const options *o, complaint *c) {
 }
 
 static const flag asm_flags[] = {
-    {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "where the module goes (needed)"},
+    {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "the file of the module (required)"},
     FLAG_OF_PLUGINS,
     FLAG_END};
 const command command_asm = {

@@ -83,8 +83,8 @@ static void print_operators(const cJSON *operators) {
     free(properties);
   }
   table_print(stdout, &t);
-  printf("%d operators; [..] may be absent, ... stands for any number, ! must be given, = has "
-         "that value where it is left out\n",
+  printf("%d operators; [..]: may be absent, ...: any number, !: required, = value: the value if a model does not "
+         "give the attribute\n",
          cJSON_GetArraySize(operators));
 }
 
@@ -109,11 +109,18 @@ static int run(const options *o, complaint *c) {
 }
 
 static const char notes[] =
-    "Of each input: none (nothing of it decides a shape), shape, value (its elements, on the "
-    "host), both. Of each output: exact (its extents are\n"
-    "computed before the kernel runs) or bounded (the kernel reports the true extent). "
-    "Of each operator its class, and whether it is fusable\n(element-wise, may join others in one pass), "
-    "reads extents only, copes with inputs of any rank, or has weights that may be packed.";
+    "Inputs: the shape function reads none of the input, its shape, its value (the elements, on the host), or both.\n"
+    "Outputs: exact (the extents are computed before the kernel runs) or bounded (the kernel reports the true "
+    "extent).\n"
+    "Properties: the operator's class; fusable (element-wise, may join others in one pass); extents_only (its kernel "
+    "reads\n"
+    "no elements); any_rank (inputs may be of unknown rank); packable (its constant weights may be packed).";
 
-const command command_ops = {
-    "ops", "[--json FILE]", "lists the operators and what their shape functions read", notes, flags, 0, 0, run};
+const command command_ops = {"ops",
+                             "[--json FILE]",
+                             "lists the operators, and what their shape functions read of each input",
+                             notes,
+                             flags,
+                             0,
+                             0,
+                             run};

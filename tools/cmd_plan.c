@@ -132,7 +132,7 @@ static const char notes[] =
 
 const command command_plan = {"plan",
                               "M -s|--shape NAME=3x256x320... [-i NAME=VALUE]... [--device D] [--json FILE]",
-                              "prints, for each epoch of a run, what it computes, reads back and needs",
+                              "prints the epochs of a run: shape functions, kernels, arenas, read-backs",
                               notes,
                               flags,
                               1,

@@ -125,7 +125,7 @@ static int run(const options *o, complaint *c) {
 const command command_profile = {
     "profile",
     "M [-i NAME=VALUE]... [--runs N] [--warmup N] [--trace FILE] [--device D] [--threads N] [--json FILE]",
-    "shows where the time goes, by operator and by node",
+    "shows the time of a run, by operator and by node",
     NULL,
     flags,
     1,

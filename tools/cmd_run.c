@@ -14,7 +14,7 @@
 static const flag flags[] = {
     FLAG_OF_INPUTS,
     {"--output", "-o", FLAG_WORDS, offsetof(options, outputs), "NAME=FILE",
-     "write an output as .npy, or as .png where it is a picture"},
+     "write an output as .npy, or as .png if it is a picture"},
     {"--expect", NULL, FLAG_WORDS, offsetof(options, expected), "NAME=FILE",
      "compare an output with a .npy file (or a VALUE)"},
     FLAG_OF_TOLERANCES,
@@ -253,10 +253,12 @@ static int run(const options *o, complaint *c) {
 }
 
 static const char notes[] =
-    "Without -o the outputs are printed short. NAME= may be left out where the model has one input or output. Floats "
-    "agree with a reference when\n"
+    "Without -o the outputs are printed short. NAME= may be left out if the model has one input or output. A float "
+    "agrees "
+    "with its reference if\n"
     "|got - want| <= atol + rtol * |want|; a reference saved as f16 is compared by value with an f32 output.\n"
-    "Detections are drawn from outputs whose names say box, label, score and mask, or whose shapes do.";
+    "Detections are drawn from the outputs for boxes, labels, scores and masks, which are found by their names or "
+    "shapes.";
 
 const command command_run = {
     "run",

@@ -126,9 +126,11 @@ static int run(const options *o, complaint *c) {
 }
 
 static const char notes[] =
-    "A case is a folder with model.onnx and test_data_set_*/{input,output}_*.pb. It counts as unsupported only when "
-    "compiling says so; the table at the\n"
-    "end names what is missing. Outputs of bf16 may be one unit of the last place off unless --rtol says otherwise.";
+    "A case is a folder with model.onnx and test_data_set_*/{input,output}_*.pb. A case counts as unsupported only if "
+    "the compiler refuses it as such;\n"
+    "the table at the end names the missing operators. Outputs of bf16 may be off by one unit of the last place, "
+    "unless "
+    "--rtol is given.";
 
 const command command_test = {"test",
                               "DIR... [--device D] [--rtol R] [--atol A] [--json FILE]",

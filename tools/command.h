@@ -3,12 +3,14 @@
 #ifndef TOOLS_COMMAND_H_
 #define TOOLS_COMMAND_H_
 
+#include <stdio.h>
+
 #include "tools/flags.h"
 #include "tools/picture.h"
 
 /* The values of all subcommands' flags; a subcommand fills the fields that its flags name. */
 typedef struct options {
-  words arguments; /* what is no flag */
+  words arguments; /* the words that are no flags and no flags' values */
   words inputs, outputs, expected, shapes, disabled, plugins;
   const char *output; /* the one file of compile, dis and asm */
   const char *device, *target, *precision, *counts, *json, *report, *stats, *trace, *draw, *labels;
@@ -23,11 +25,12 @@ typedef struct command {
   const char *name;
   const char *synopsis; /* behind the name */
   const char *summary;  /* one line */
-  const char *notes;    /* more for its help; NULL: nothing */
+  const char *notes;    /* the end of its help; NULL: none */
   const flag *flags;
   size_t min_arguments, max_arguments; /* that are no flags */
-  int (*run)(const options *o,
-             complaint *c); /* gives an exit status; complains where it is not DONE and something has gone wrong */
+  /* Returns an exit status; complains if the command could not do its work. */
+  int (*run)(const options *o, complaint *c);
+  void (*list)(FILE *out); /* prints a list after the notes; NULL: none */
 } command;
 
 /* All subcommands, in the order of the help. */
@@ -42,7 +45,7 @@ COMMAND_LIST(COMMAND_DECLARE)
 #define FLAG_OF_INPUTS \
   { \
     "--input", "-i", FLAG_WORDS, offsetof(options, inputs), "NAME=VALUE", \
-        "an input; NAME= may be left out where there is one" \
+        "an input; NAME= may be left out if the model has one input" \
   }
 #define FLAG_OF_PICTURES \
   {"--mean",    NULL, \
@@ -50,7 +53,7 @@ COMMAND_LIST(COMMAND_DECLARE)
    "R,G,B",     "subtracted from a picture's values in 0..1 (default 0)"}, \
       {"--std",     NULL, \
        FLAG_TRIPLE, offsetof(options, picture.std), \
-       "R,G,B",     "and what they are divided by then (default 1)"}, \
+       "R,G,B",     "the divisor of a picture's values after --mean (default 1)"}, \
   { \
     "--layout", NULL, FLAG_CHOICE, offsetof(options, picture.layout), "L", \
         "chw, nchw, hwc or nhwc (default: the input's own, else chw)", layout_names \
@@ -77,7 +80,10 @@ COMMAND_LIST(COMMAND_DECLARE)
 #define FLAG_OF_PLUGINS \
   { "--plugin", NULL, FLAG_WORDS, offsetof(options, plugins), "FILE.so", "a shared object with custom operators" }
 #define FLAG_OF_DISABLED \
-  { "--disable", NULL, FLAG_WORDS, offsetof(options, disabled), "PASS", "leave a pass of the compiler out" }
+  { \
+    "--disable", NULL, FLAG_WORDS, offsetof(options, disabled), "PASS", \
+        "leave a pass of the compiler out ('vm help compile' lists them)" \
+  }
 #define FLAG_OF_EXTERNAL \
   { \
     "--external-anywhere", NULL, FLAG_SWITCH, offsetof(options, external_anywhere), NULL, \

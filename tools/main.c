@@ -68,6 +68,7 @@ static void print_help(FILE *out, const command *command) {
     values = values || (f->argument && strcmp(f->argument, "NAME=VALUE") == 0);
   }
   if (command->notes) fprintf(out, "\n%s\n", command->notes);
+  if (command->list) command->list(out);
   if (values) fprintf(out, "\n%s", value_notes);
 }
 

@@ -32,21 +32,25 @@ int model_load_plugins(const options *o, model *m, complaint *c) {
 
 static bool is_onnx(const char *path) { return has_extension(path, "onnx") || has_extension(path, "pb"); }
 
+/* Checks the names after --disable: each must be a pass that may be left out. */
 static int check_pass_names(const words *disabled, complaint *c) {
-  const char *const *names = reed_compile_pass_names();
-  size_t n = 0;
-  while (names[n]) n++;
-  for (size_t i = 0; i < disabled->n; i++) {
+  words names = {0};
+  reed_pass_info pass;
+  int status = DONE;
+  for (size_t i = 0; reed_compile_pass(i, &pass); i++)
+    if (!pass.required) words_add(&names, pass.name);
+  for (size_t i = 0; i < disabled->n && !status; i++) {
     size_t k = 0;
-    while (k < n && strcmp(names[k], disabled->items[i])) k++;
-    if (k < n) continue;
+    while (k < names.n && strcmp(names.items[k], disabled->items[i])) k++;
+    if (k < names.n) continue;
     char near[200];
-    suggestion(disabled->items[i], names, n, near, sizeof near);
-    complain(c, MISUSE, "no pass '%s'%s The passes are", disabled->items[i], near[0] ? near : ".");
-    for (k = 0; k < n; k++) complain_more(c, " %s", names[k]);
-    return c->exit_status;
+    suggestion(disabled->items[i], names.items, names.n, near, sizeof near);
+    status =
+        complain(c, MISUSE, "no pass '%s' can be left out%s The passes are", disabled->items[i], near[0] ? near : ".");
+    for (k = 0; k < names.n; k++) complain_more(c, "%s %s", k ? "," : "", names.items[k]);
   }
-  return DONE;
+  free(names.items);
+  return status;
 }
 
 static void show_pass(void *context, const char *what, double done) {

@@ -59,7 +59,16 @@ REED_API REED_MUST_CHECK reed_status reed_compile_bytes(const void *onnx, size_t
                                                         const reed_compile_options *options, void **out_bytes,
                                                         size_t *out_n_bytes, char **out_report_json,
                                                         reed_diagnosis *diagnosis);
-/* The passes' names, NULL-terminated, static storage: for the command's option --disable. */
+/* A pass of the compiler. Static storage. */
+typedef struct reed_pass_info {
+  const char *name;    /* for reed_compile_options.disabled_passes */
+  const char *summary; /* one line */
+  bool required;       /* disabling the pass is refused (ERROR_ARGUMENT) */
+} reed_pass_info;
+
+/* Pass i in the order in which passes run. False: there are not so many passes, or out_info is NULL. */
+REED_API bool reed_compile_pass(size_t i, reed_pass_info *out_info);
+/* The names of all passes in the same order, NULL-terminated, static storage. */
 REED_API const char *const *reed_compile_pass_names(void);
 
 /* A tensor from the bytes of an ONNX TensorProto, the form of the inputs and outputs of ONNX test cases (input_0.pb).

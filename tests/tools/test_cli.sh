@@ -176,12 +176,30 @@ expect 0 '' run add.reed -i "$x" -i "$b" -o /dev/null
 [ ! -e /dev/full ] || expect 3 'cannot write' run add.reed -i "$x" -i "$b" -o /dev/full
 ls ./*.tmp* >out 2>/dev/null && fail 'temporary files were left'
 
+# Help is true: every flag that it shows is parsed, and it lists the passes of the table that may be left out.
+for command in compile run test bench plan profile info ops verify dis asm; do
+  "$vm" help $command | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--[a-z-]+' >shown
+  for flag in $(cat shown); do
+    "$vm" $command "$flag" >out 2>&1 </dev/null
+    grep -q 'no flag' out && fail "vm help $command shows $flag, which vm $command does not take"
+  done
+done
+"$vm" help compile | sed '1,/^PASS is one of/d' >out
+sed -n 's/^PASS([a-z_]*, [A-Z]*, false, "\(.*\)")/\1/p' "$root/compiler/passes/passes.def" | while read -r summary; do
+  grep -qF "$summary" out || echo "$summary"
+done >missing
+[ ! -s missing ] || { cat missing >>out; fail 'help compile lacks passes'; }
+passes=$(awk '{ print $1 }' out)
+[ "$(echo "$passes" | wc -l)" -eq "$(grep -c '^PASS(.*, false, ' "$root/compiler/passes/passes.def")" ] || fail 'help compile lists other passes than passes.def'
+expect 2 "no pass 'infer' can be left out" compile "$root/examples/shapes/shapes.onnx" -o x.reed --disable infer
+
 # Precisions that are refused are not offered, and taken to be refused in a sentence.
 "$vm" help compile >out
 grep -q 'bf16\|f16' out && fail 'help offers a precision that is refused'
 "$vm" help run >out
 grep -q 'cuda' out && fail 'help offers a device that is refused'
 "$maker" . || fail 'no models'
+for pass in $passes; do expect 0 compiled compile beside.onnx -o left_out.reed --disable "$pass"; done
 expect 3 'only f32 precision is supported' compile beside.onnx -o x.reed --precision bf16
 expect 3 'only f32 precision is supported' compile beside.onnx -o x.reed --precision=f16
 expect 2 "--precision takes f32, not 'f33'" compile beside.onnx -o x.reed --precision f33

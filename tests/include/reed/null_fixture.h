@@ -30,6 +30,7 @@ static struct {
   reed_compile_options compile_options;
   reed_value_info value_info;
   reed_device_info device_info;
+  reed_pass_info pass_info;
   reed_shape_call shape_call;
   reed_kernel_call kernel_call;
   reed_kernel_buffers buffers;
@@ -107,6 +108,7 @@ static void nothing(void *context) { (void)context; }
 #define FIXTURE_reed_registry_P_P &fixtures.other_registry
 #define FIXTURE_reed_value_info_P &fixtures.value_info
 #define FIXTURE_reed_device_info_P &fixtures.device_info
+#define FIXTURE_reed_pass_info_P &fixtures.pass_info
 #define FIXTURE_reed_shape_call_P &fixtures.shape_call
 #define FIXTURE_const_reed_shape_call_P &fixtures.shape_call
 #define FIXTURE_const_reed_kernel_call_P &fixtures.kernel_call
