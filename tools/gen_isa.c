@@ -46,7 +46,7 @@ static const char isa_intro[] =
     "|---|---|---|---|---|---|---|\n";
 
 static const char verify_intro[] =
-    "# What the loader checks\n"
+    "# Rules of the verifier\n"
     "\n"
     "Made from `loader/verify.def` by `gen_isa verify`; do not edit.\n"
     "\n"
