@@ -1,4 +1,5 @@
 /* vm bench: the time and memory of a run, from opening the program to the first result, and of later runs. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,8 +79,10 @@ static bool begin_elsewhere(const options *o, start *out_start) {
   int ends[2];
   fflush(stdout);
   if (pipe(ends)) return false;
+  interrupt_polled_begin(); /* the child is ended with this process */
   pid_t child = fork();
   if (child == 0) {
+    interrupt_polled_end();
     model m = {0};
     reed_tensor **inputs = NULL;
     complaint c;
@@ -91,7 +94,8 @@ static bool begin_elsewhere(const options *o, start *out_start) {
   bool ok = child > 0 && read(ends[0], out_start, sizeof *out_start) == (ssize_t)sizeof *out_start;
   close(ends[0]);
   if (child > 0 && interrupted()) kill(child, SIGTERM);
-  if (child > 0) waitpid(child, NULL, 0);
+  while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
+  interrupt_polled_end();
   return ok;
 }
 

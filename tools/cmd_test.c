@@ -88,11 +88,16 @@ static int run(const options *o, complaint *c) {
   json_writer json = {0};
   json_begin_object(&json, NULL);
   json_begin_array(&json, "cases");
+  interrupt_polled_begin(); /* after a signal the table is still printed */
   for (size_t i = 0; i < cases.n && !status && !interrupted(); i++) {
     const char *name = case_name(cases.items[i], &o->arguments);
     char *detail;
     progress(name, (double)i / (double)cases.n);
     case_result result = case_run(o, cases.items[i], &detail);
+    if (interrupted()) { /* the case has no result */
+      free(detail);
+      break;
+    }
     counts[result]++;
     json_begin_object(&json, NULL);
     json_string(&json, "name", name);
@@ -107,6 +112,7 @@ static int run(const options *o, complaint *c) {
     if (result == CASE_UNSUPPORTED) words_add(&unsupported, detail);
     else free(detail);
   }
+  interrupt_polled_end();
   progress_end();
   json_end_array(&json);
   for (int r = 0; r < 3; r++) json_integer(&json, result_names[r], counts[r]);
@@ -116,7 +122,7 @@ static int run(const options *o, complaint *c) {
     printf("\n%d passed, %d failed, %d unsupported of %zu cases\n", counts[CASE_PASSED], counts[CASE_FAILED],
            counts[CASE_UNSUPPORTED], cases.n);
   }
-  if (!status && o->json) status = file_write_json(o->json, &json, c);
+  if (!status && o->json && !interrupted()) status = file_write_json(o->json, &json, c);
   json_fini(&json);
   for (size_t i = 0; i < unsupported.n; i++) free((char *)unsupported.items[i]);
   words_fini(&unsupported);

@@ -1,10 +1,12 @@
-/* Signals (interrupt.h): one handler, the two words that it writes, and the temporary files that it removes. */
+/* Signals (interrupt.h): one handler, the word that it writes, and the temporary files that it removes. */
 #include "tools/interrupt.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tools/tool.h"
@@ -14,26 +16,45 @@ enum { MOST_FILES = 8 }; /* that are being written at once */
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 enum { N_ENDING = sizeof ending / sizeof *ending };
 
-static int came;
+static int came, n_polled; /* n_polled: how many stretches of work that poll have begun and not ended */
 static reed_session *in_flight;
 static const char *files[MOST_FILES]; /* temporary; changed only with the signals blocked */
+static timer_t again;
+static bool has_timer;
+static pthread_t first_thread;
 
-/* Cancels the run, again every second: a cancellation just before a run begins is lost, because it applies to the
- * current run only. */
+static _Noreturn void end_at_once(void) {
+  for (int i = 0; i < MOST_FILES; i++)
+    if (files[i]) unlink(files[i]);
+  _exit(INTERRUPTED);
+}
+
+/* Cancels the run, again every 20 ms: a cancellation just before a run begins is lost, because it applies to the
+ * current run only. The timer's signal also ends a read that began just after the flag was looked at. */
 static void cancel_run(int number) {
   (void)number;
   reed_session *session = __atomic_load_n(&in_flight, __ATOMIC_SEQ_CST);
   if (session) reed_session_cancel(session);
-  alarm(1);
+  if (has_timer) (void)timer_settime(again, 0, &(struct itimerspec){.it_value.tv_nsec = 20000000}, NULL);
 }
 
+/* Runs on the first thread, where hold_signals blocks the signals: another thread passes them on. */
 static void take_signal(int number) {
-  if (__atomic_exchange_n(&came, 1, __ATOMIC_SEQ_CST)) { /* the second one */
-    for (int i = 0; i < MOST_FILES; i++)
-      if (files[i]) unlink(files[i]);
-    _exit(INTERRUPTED);
+  int error = errno;
+  if (!pthread_equal(pthread_self(), first_thread)) {
+    (void)pthread_kill(first_thread, number);
+    errno = error;
+    return;
+  }
+  if (__atomic_exchange_n(&came, 1, __ATOMIC_SEQ_CST)) end_at_once(); /* the second one */
+  if (!__atomic_load_n(&n_polled, __ATOMIC_SEQ_CST)) {
+    static const char text[] = "vm: interrupted\n";
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)ignored;
+    end_at_once();
   }
   cancel_run(number);
+  errno = error;
 }
 
 /* Handlers run on a stack of their own: oneDNN's products move the stack pointer into blocks of the heap, where a
@@ -41,6 +62,7 @@ static void take_signal(int number) {
 static char handler_stack[128 << 10];
 
 void interrupt_begin(void) {
+  first_thread = pthread_self();
   (void)sigaltstack(&(stack_t){.ss_sp = handler_stack, .ss_size = sizeof handler_stack}, NULL);
   for (int i = 0; i < N_ENDING; i++) {
     /* no SA_RESTART, so that a waiting read ends too */
@@ -50,7 +72,13 @@ void interrupt_begin(void) {
   }
   signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then returns an error */
   (void)sigaction(SIGALRM, &(struct sigaction){.sa_handler = cancel_run, .sa_flags = SA_ONSTACK}, NULL);
+  struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+  has_timer = timer_create(CLOCK_MONOTONIC, &event, &again) == 0;
 }
+
+void interrupt_polled_begin(void) { __atomic_add_fetch(&n_polled, 1, __ATOMIC_SEQ_CST); }
+
+void interrupt_polled_end(void) { __atomic_sub_fetch(&n_polled, 1, __ATOMIC_SEQ_CST); }
 
 bool interrupted(void) { return __atomic_load_n(&came, __ATOMIC_SEQ_CST); }
 
@@ -82,7 +110,9 @@ int interrupt_make_file(char *path_template) {
 bool interrupt_settle_file(char *temporary, const char *path) {
   sigset_t before;
   hold_signals(&before);
-  bool renamed = path && rename(temporary, path) == 0;
+  bool renamed = false;
+  if (path && interrupted()) errno = EINTR;
+  else renamed = path && rename(temporary, path) == 0;
   int error = errno;
   if (!renamed) unlink(temporary);
   for (int i = 0; i < MOST_FILES; i++)

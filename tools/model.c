@@ -115,11 +115,14 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
     settings.precision = strcmp(o->precision, "f16") ? REED_PRECISION_BF16 : REED_PRECISION_F16;
   settings.counts_on_device = o->counts && !strcmp(o->counts, "device");
   double begin = now_us();
+  interrupt_polled_begin();
   reed_status compiled = reed_compile_file(path, &settings, NULL, NULL, out_report, m->diagnosis);
+  interrupt_polled_end();
   if (!m->quiet) progress_end();
   m->compile_us = now_us() - begin;
   free(disabled);
   if (out_status) *out_status = compiled;
+  if (interrupted()) return complain(c, INTERRUPTED, "interrupted");
   return compiled ? complain_diagnosis(c, BAD_FILE, plain(path), compiled, m->diagnosis) : DONE;
 }
 
@@ -320,8 +323,13 @@ int model_make_inputs(const options *o, const model *m, bool random, reed_tensor
 
 int model_run(model *m, reed_tensor *const *inputs, reed_tensor **outputs, complaint *c) {
   if (interrupted()) return complain(c, INTERRUPTED, "interrupted");
+  interrupt_polled_begin();
   reed_status status = reed_session_run(m->session, inputs, m->n_inputs, outputs, m->n_outputs, m->diagnosis);
-  if (interrupted()) return complain(c, INTERRUPTED, "interrupted");
+  interrupt_polled_end();
+  if (interrupted()) {
+    for (size_t i = 0; i < m->n_outputs && !status; i++) reed_tensor_close(&outputs[i]);
+    return complain(c, INTERRUPTED, "interrupted");
+  }
   return status ? complain_diagnosis(c, FAILED_RUN, "the run failed", status, m->diagnosis) : DONE;
 }
 

@@ -2,6 +2,7 @@
  * loop without end. Writes them into the folder given. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "tests/compiler/onnx_build.h"
 
@@ -56,6 +57,7 @@ static void write_external(const char *folder, const char *name, char *location)
   write_model(folder, name, b);
 }
 
+/* The same model alone, and as a case for `vm test`. */
 static void write_endless(const char *folder) {
   onnx_build *b = build_open(17), *body = build_subgraph(b);
   build_input(b, "x", "f32[64,64]");
@@ -70,7 +72,24 @@ static void write_endless(const char *folder) {
   build_output(body, "t", "f32");
   build_graph_attr(b, build_node(b, "Loop", "m,,x", "y"), "body", body);
   build_output(b, "y", "f32");
-  write_model(folder, "endless.onnx", b);
+  size_t n;
+  const void *bytes = build_pack(b, &n);
+  write_bytes(folder, "endless.onnx", bytes, n);
+  char path[1024];
+  snprintf(path, sizeof path, "%s/endless", folder);
+  if (mkdir(path, 0777)) exit(1);
+  write_bytes(path, "model.onnx", bytes, n);
+  snprintf(path, sizeof path, "%s/endless/test_data_set_0", folder);
+  if (mkdir(path, 0777)) exit(1);
+  static const float zeros[64 * 64];
+  Onnx__TensorProto *x = build_loose_tensor(b, REED_F32, "64,64", zeros);
+  unsigned char *packed = malloc(onnx__tensor_proto__get_packed_size(x));
+  if (!packed) exit(1);
+  n = onnx__tensor_proto__pack(x, packed);
+  write_bytes(path, "input_0.pb", packed, n);
+  write_bytes(path, "output_0.pb", packed, n);
+  free(packed);
+  build_close(&b);
 }
 
 int main(int n_arguments, char **arguments) {

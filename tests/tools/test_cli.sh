@@ -293,25 +293,66 @@ expect 0 '' dis escapes.reed -o escapes.rasm
 expect 0 '' asm escapes.rasm -o again.reed
 cmp escapes.reed again.reed || fail 'names with control characters do not go through assembly'
 
-# A signal ends the command with 130; neither it nor a full disk leaves a file that is half written.
-ended() {
-  "$vm" "$@" >out 2>&1 </dev/null &
-  sleep 1
+# A signal ends the command with 130, in a run and outside of one; neither it nor a full disk leaves a file that is half
+# written, and no result is put in its place after a signal.
+default_signals='env --default-signal=INT' int=INT # a shell has its background jobs ignore SIGINT
+$default_signals true 2>/dev/null || default_signals='' int=TERM
+catches() { # waits until process $1 catches SIGTERM
+  while [ -r "/proc/$1/status" ] && ! grep -q '^SigCgt:.*[4-7c-f]...$' "/proc/$1/status"; do sleep 0.01; done
+}
+ended() { # SIGNAL PAUSE WORDS...: made.* is what the command would write
+  signal=$1 pause=$2
+  shift 2
+  $default_signals "$vm" "$@" >out 2>&1 </dev/null &
+  catches $!
+  sleep "$pause"
+  kill "-$signal" $! || fail "vm $* ended before the signal"
+  wait $!
+  got=$?
+  [ $got -eq 130 ] || fail "vm $* ended with $got after a signal, not 130"
+  grep -q 'interrupted' out || fail "vm $* does not say that it was interrupted"
+  [ -z "$(find . -name 'made.*')" ] || fail "vm $* left $(find . -name 'made.*')"
+}
+expect 0 'compiled' compile endless.onnx -o endless.reed
+x64=64x64xf32=0.1
+ended TERM 1 run endless.onnx -i $x64 -o y=made.npy
+ended $int 1 run endless.reed -i $x64 -o y=made.npy --stats made.json --threads 1
+ended $int 1 run endless.reed -i $x64 --trace made.json --device sim
+ended HUP 1 bench endless.onnx -i $x64 --json made.json
+ended TERM 1 bench endless.reed -i $x64 --fresh 3
+ended $int 1 profile endless.onnx -i $x64 --json made.json
+ended TERM 1 plan endless.reed -i $x64 --json made.json
+ended TERM 1 test endless --json made.json
+grep -q '0 passed, 0 failed, 0 unsupported of 1 cases' out || fail 'a cancelled case has a result'
+ended $int 0 run endless.reed -i $x64 -o y=made.npy
+# Standard input that does not end: the command waits in a read, and no run is there to be cancelled.
+mkfifo silent
+exec 9<>silent
+ended_reading() {
+  "$vm" "$@" >out 2>&1 <silent &
+  catches $!
   kill -TERM $!
   wait $!
   got=$?
   [ $got -eq 130 ] || fail "vm $* ended with $got after a signal, not 130"
+  [ -z "$(find . -name 'made.*')" ] || fail "vm $* left $(find . -name 'made.*')"
 }
-ended run endless.onnx -i 64x64xf32=0.1 -o y=z.npy
-ended bench endless.onnx -i 64x64xf32=0.1
-ended profile endless.onnx -i 64x64xf32=0.1
-for pause in 0 0.01 0.02 0.04 0.08; do
-  "$vm" compile "$shapes/shapes.onnx" -o signal.reed >out 2>&1 &
-  sleep $pause
-  kill -TERM $! 2>/dev/null
-  wait $!
-  got=$?
-  case $got in 0 | 130 | 143) ;; *) fail "a compilation ended with $got after a signal" ;; esac
+ended_reading asm - -o made.reed
+exec 9>&-
+# A command that ends soon: 130 and no file, or 0 and the whole file.
+for signal in TERM $int; do
+  for pause in 0 0.01 0.02 0.04 0.08; do
+    $default_signals "$vm" compile "$shapes/shapes.onnx" -o signal.reed >out 2>&1 &
+    catches $!
+    sleep $pause
+    kill -$signal $! 2>/dev/null
+    wait $!
+    got=$?
+    [ $got -eq 0 ] || [ $got -eq 130 ] || fail "a compilation ended with $got after a signal"
+    if [ -e signal.reed ]; then cmp -s signal.reed shapes.reed || fail 'a signal left a part of a module'
+    else [ $got -eq 130 ] || fail 'a compilation wrote nothing'; fi
+    rm -f signal.reed
+  done
 done
 (ulimit -f 8; "$vm" compile "$shapes/shapes.onnx" -o limit.reed >out 2>&1)
 grep -q "cannot write 'limit.reed'" out || fail 'a file that outgrows its limit is not said'
