@@ -1,4 +1,4 @@
-/* Shapes of operators that slide a window over the spatial axes: Conv, ConvTranspose, pooling. */
+/* Shapes of operators that slide a window over the spatial axes: Conv, ConvTranspose, pooling, Col2Im. */
 #include "shapefuncs/call.h"
 
 #define MAX_SPATIAL (REED_MAX_RANK - 2)
@@ -17,18 +17,22 @@ typedef struct window {
   int64_t pads[2 * MAX_SPATIAL]; /* begins, then ends; 0 unless pad_mode is NOTSET */
 } window;
 
-/* Reads strides, dilations, pads and auto_pad of n spatial axes. Convolutions (least 1) may have negative pads, which
+/* Reads strides, dilations and pads of n spatial axes. Convolutions (least 1) may have negative pads, which
  * crop: ONNX has none, but exporters write them and onnxruntime computes them. For pools both Reed and onnxruntime
  * refuse them. */
-static reed_status read_window(reed_shape_call *call, int32_t n, int64_t least, window *w) {
-  w->n = n;
-  w->in = w->out = shapecall_image_of(call, n + 2);
-  w->least = least;
-  w->ceil = false;
-  reed_status status = shapecall_word(call, "auto_pad", auto_pads, &w->pad_mode);
-  if (!status) status = shapecall_ints(call, "strides", n, 1, 1, w->strides);
+static reed_status read_steps(reed_shape_call *call, int32_t n, int64_t least, window *w) {
+  *w = (window){.n = n, .in = {1, 2}, .out = {1, 2}, .pad_mode = PAD_NOTSET, .least = least};
+  reed_status status = shapecall_ints(call, "strides", n, 1, 1, w->strides);
   if (!status) status = shapecall_ints(call, "dilations", n, 1, 1, w->dilations);
   if (!status) status = shapecall_ints(call, "pads", 2 * n, 0, least ? INT32_MIN : 0, w->pads);
+  return status;
+}
+
+/* As read_steps, with auto_pad and the order of the image's axes. */
+static reed_status read_window(reed_shape_call *call, int32_t n, int64_t least, window *w) {
+  reed_status status = read_steps(call, n, least, w);
+  w->in = w->out = shapecall_image_of(call, n + 2);
+  if (!status) status = shapecall_word(call, "auto_pad", auto_pads, &w->pad_mode);
   if (w->pad_mode != PAD_NOTSET) memset(w->pads, 0, sizeof w->pads);
   return status;
 }
@@ -181,4 +185,64 @@ reed_status shapefn_global_pool(reed_shape_call *call) {
   dims[channel] = x->dims[channel];
   shapecall_set(call, 0, x->rank, dims);
   return REED_OK;
+}
+
+/* The number of spatial axes: of image_shape's and block_shape's numbers, which must be as many; -1 if neither is
+ * known. */
+static reed_status read_axes(reed_shape_call *call, int32_t *out_n) {
+  int64_t image = -1, block = -1;
+  reed_status status = shapecall_value_count(call, 1, &image);
+  if (!status) status = shapecall_value_count(call, 2, &block);
+  if (status) return status;
+  if (image >= 0 && block >= 0 && image != block)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 2, "has %lld numbers where image_shape has %lld", (long long)block,
+                           (long long)image);
+  int64_t n = image >= 0 ? image : block;
+  if (!n) return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "wants one number for each axis of an image, not none");
+  *out_n = n > REED_MAX_RANK ? REED_MAX_RANK : (int32_t)n;
+  return n < 0 ? REED_OK : shapecall_check_rank(call, n + 2);
+}
+
+/* The elements of `value` input i, at least `least` each; fresh symbols for a list of unknown length. */
+static reed_status read_extents(reed_shape_call *call, int32_t i, int32_t n, int64_t least, reed_dim *out) {
+  int64_t count = 0;
+  reed_status status = shapecall_value_count(call, i, &count);
+  for (int32_t k = 0; k < n && !status; k++) {
+    out[k] = count < 0 ? reed_dim_fresh(call) : reed_shape_value(call, i, k);
+    if (reed_dim_known(call, out[k]) && out[k] < least)
+      status = reed_shape_fail(call, REED_ERROR_VALUE, i, "extent %lld of axis %d", (long long)out[k], k + 2);
+  }
+  return status ? status : call->status;
+}
+
+/* input [N, C * product of block_shape, windows that fit the image] -> [N,C,image_shape...] */
+reed_status shapefn_col2im(reed_shape_call *call) {
+  const reed_shape_input *x = &call->inputs[0];
+  window w;
+  int32_t n = 0;
+  reed_dim dims[REED_MAX_RANK], windows[MAX_SPATIAL];
+  reed_status status = shapecall_rank(call, 0, 3);
+  if (!status) status = read_axes(call, &n);
+  if (status) return status;
+  if (n < 0) {
+    shapecall_unknown(call, 0);
+    return REED_OK;
+  }
+  status = read_steps(call, n, 0, &w);
+  if (!status) status = read_extents(call, 1, n, 0, dims + 2);
+  if (!status) status = read_extents(call, 2, n, 1, w.kernel);
+  if (status) return status;
+  for (int32_t i = 0; i < n; i++) windows[i] = n_windows(call, &w, i, dims[2 + i]);
+  reed_dim block = shapecall_product(call, w.kernel, n), columns = shapecall_product(call, windows, n);
+  if (call->status) return call->status;
+  bool known = reed_dim_known(call, block);
+  if (known && reed_dim_known(call, x->dims[1]) && x->dims[1] % block)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 0, "%lld channels in blocks of %lld elements", (long long)x->dims[1],
+                           (long long)block);
+  status = shapecall_same(call, x->dims[2], columns, 0, "the columns and the windows that fit the image", NULL);
+  if (status) return status;
+  dims[0] = x->dims[0];
+  dims[1] = known ? reed_dim_floordiv(call, x->dims[1], block) : reed_dim_fresh(call);
+  shapecall_set(call, 0, n + 2, dims);
+  return call->status;
 }

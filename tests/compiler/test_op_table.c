@@ -251,6 +251,7 @@ START_TEST(every_operator_has_a_layout_rule_or_a_reason) {
        "GatherElements GatherND ScatterElements ScatterND ReverseSequence Compress NonZero Tile Trilu CumSum"},
       {"its axes have meanings of their own, which are not an image's",
        "Gemm MatMul Attention GRU LSTM RNN PasteMasks LayerNormalization RMSNormalization"},
+      {"its columns have no axes of an image, and its image comes channels second", "Col2Im"},
       {"simplify removes it before", "Dropout"},
       {"made after the layout pass", "Fused"},
       {"regions have no operands that are stored in an order", "If Loop Scan"},
@@ -269,7 +270,7 @@ START_TEST(every_operator_follows_integers_or_has_a_reason) {
        "Conv ConvTranspose Gemm MatMul Attention AveragePool MaxPool LpPool GlobalAveragePool GlobalLpPool "
        "GlobalMaxPool BatchNormalization GroupNormalization InstanceNormalization LayerNormalization RMSNormalization "
        "Softmax Hardmax LpNormalization LogSoftmax GRU LSTM RNN Resize Upsample RoiAlign MultiLevelRoiAlign PasteMasks "
-       "Keypoints NonMaxSuppression DepthToSpace SpaceToDepth"},
+       "Keypoints NonMaxSuppression DepthToSpace SpaceToDepth Col2Im"},
       {"not met in the shape arithmetic of exported models",
        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceSumSquare ArgMax ArgMin CumSum TopK Tile Pad "
        "OneHot EyeLike Trilu GatherElements GatherND ScatterElements ScatterND ReverseSequence Dropout"},
@@ -295,7 +296,7 @@ START_TEST(every_operator_has_a_rule_of_signs_or_a_reason) {
        "AveragePool MaxPool LpPool GlobalAveragePool GlobalLpPool GlobalMaxPool Hardmax DepthToSpace SpaceToDepth "
        "Compress NonMaxSuppression TopK ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean "
        "ReduceProd ReduceSum ReduceSumSquare OneHot EyeLike ReverseSequence ScatterElements ScatterND BitShift "
-       "BitwiseAnd BitwiseOr ConstantOfShape Dropout"},
+       "BitwiseAnd BitwiseOr ConstantOfShape Dropout Col2Im"},
       {"truths", "And Or Xor Not Equal Greater GreaterOrEqual Less LessOrEqual IsInf IsNaN"},
       {"import makes constants of it", "Constant"},
       {"made after the passes that ask", "Fused"},

@@ -142,6 +142,8 @@ static const struct {
                {"NonMaxSuppression", "nm4 ncm 1 1 1 nm nm"},
                {"RoiAlign", "nchw r4 r"},
                {"MultiLevelRoiAlign", "r4 r r nchw"},
+               {"Col2Im", "ncw 1 1"},
+               {"Col2Im", "n4w 2 2"},
                {"PasteMasks", "n1hw n4 1 1"},
                {"Keypoints", "nchw n n n n n n"},
                {"DepthToSpace", "n4hw"},

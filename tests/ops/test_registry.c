@@ -49,6 +49,7 @@ static const struct {
     {"Compress", "U00"},
     /* of NonMaxSuppression only the limit: boxes and scores stay where they are and the kernel reports the count */
     {"NonMaxSuppression", "U00V00"},
+    {"Col2Im", "0VV"},
     {"PasteMasks", "00VV"}};
 
 START_TEST(values_are_read_where_onnx_needs_them) {
@@ -73,7 +74,7 @@ END_TEST
 /* The operators this body of Reed has, by name. */
 START_TEST(the_table_has_every_operator_once) {
   static const char names[] =
-      "Abs Add And ArgMax ArgMin AveragePool BatchNormalization Cast Ceil Clip Compress Concat Constant "
+      "Abs Add And ArgMax ArgMin AveragePool BatchNormalization Cast Ceil Clip Col2Im Compress Concat Constant "
       "ConstantOfShape Conv ConvTranspose CumSum "
       "DepthToSpace Div Dropout Elu Equal Erf Exp Expand Flatten Floor Gather GatherElements GatherND Gemm "
       "GlobalAveragePool GlobalMaxPool Greater "

@@ -716,6 +716,24 @@ def resize(g):
 
 
 @operator()
+def fold(g):
+    """Col2Im whose image grows with the input's extents."""
+    if g.opset < 18:
+        raise Skip("opset")
+    x = image(g)
+    k, s, d = ([int(g.r.integers(1, most)) for _ in range(2)] for most in (4, 3, 3))
+    reach = [(k[i] - 1) * d[i] for i in range(2)]
+    pads = [int(g.r.integers(0, reach[i % 2] // 2 + 1)) for i in range(4)]
+    channels = x.fixed(1) * k[0] * k[1]
+    blocks = g.node("Mul", [g.node("Tile", [x, g.axes(1, k[0] * k[1], 1, 1)]), g.const(g.random((channels, 1, 1), F32))])
+    shape = g.node("Shape", [x])
+    columns = g.node("Reshape", [blocks, g.node("Concat", [g.node("Slice", [shape, g.axes(0), g.axes(1)]), g.axes(channels, -1)], axis=0)])
+    steps = g.node("Mul", [g.node("Sub", [g.node("Slice", [shape, g.axes(2), g.axes(4)]), g.axes(1)]), g.axes(*s)])
+    size = g.node("Add", [steps, g.axes(*(reach[i] + 1 - pads[i] - pads[i + 2] for i in range(2)))])
+    g.node("Col2Im", [columns, size, g.axes(*k)], strides=s, dilations=d, pads=pads)
+
+
+@operator()
 def depth_space(g):
     x = image(g)
     c = x.fixed(1)

@@ -205,6 +205,25 @@ static void make_window(call_text *t) {
   if (which < 2) shape(t, "f32", 4, w);
 }
 
+static void make_col2im(call_text *t) {
+  int64_t image[2], block[2], stride[2], dilation[2], pads[4], x[3] = {pick(t, 0, 2), pick(t, 1, 3), 1};
+  for (int i = 0; i < 2; i++) {
+    block[i] = pick(t, 1, 3), stride[i] = pick(t, 1, 3), dilation[i] = pick(t, 1, 2);
+    pads[i] = pick(t, 0, 1), pads[i + 2] = pick(t, 0, 1);
+    int64_t windows = pick(t, 1, 4);
+    image[i] = (windows - 1) * stride[i] + (block[i] - 1) * dilation[i] + 1 - pads[i] - pads[i + 2];
+    if (image[i] < 0) image[i] = 0;
+    x[1] *= block[i];
+    x[2] *= windows;
+  }
+  strcpy(t->op, "Col2Im");
+  attr(t, "strides=(%d,%d) dilations=(%d,%d) pads=(%d,%d,%d,%d)", (int)stride[0], (int)stride[1], (int)dilation[0],
+       (int)dilation[1], (int)pads[0], (int)pads[1], (int)pads[2], (int)pads[3]);
+  shape(t, "f32", 3, x);
+  values(t, 2, image, true);
+  values(t, 2, block, true);
+}
+
 static void make_product(call_text *t) {
   int64_t a[4], b[4], inner = pick(t, 0, 5), batch[2] = {pick(t, 0, 3), pick(t, 1, 3)};
   int32_t a_rank = (int32_t)pick(t, 1, 4), b_rank = (int32_t)pick(t, 1, 4);
@@ -366,9 +385,9 @@ static void compare_call(const call_text *t, tally *counts) {
 }
 
 START_TEST(symbols_say_what_numbers_say) {
-  static void (*const makers[])(call_text *) = {make_broadcast, make_concat,   make_slice,    make_reshape,
-                                                make_axes,      make_movement, make_window,   make_product,
-                                                make_indexing,  make_numbers,  make_recurrent};
+  static void (*const makers[])(call_text *) = {make_broadcast, make_concat,   make_slice,     make_reshape,
+                                                make_axes,      make_movement, make_window,    make_product,
+                                                make_indexing,  make_numbers,  make_recurrent, make_col2im};
   const size_t n_makers = sizeof makers / sizeof *makers;
   const char *seed = getenv("REED_SEED");
   uint64_t state = seed ? strtoull(seed, NULL, 10) | 1 : 0x9e3779b97f4a7c15ull;

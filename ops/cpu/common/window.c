@@ -91,6 +91,23 @@ reed_status window_init_transposed(const reed_kernel_call *call, const int64_t *
   return REED_OK;
 }
 
+reed_status window_init_image(const reed_kernel_call *call, const int64_t *kernel, window *w) {
+  const reed_desc *y = &call->outputs[0];
+  *w = (window){.n = y->rank - 2};
+  reed_status status = read_ints(call, "strides", w->n, 1, 1, w->stride);
+  if (status == REED_OK) status = read_ints(call, "dilations", w->n, 1, 1, w->dilation);
+  if (status == REED_OK) status = read_pads(call, w);
+  for (int32_t i = 0; i < w->n && status == REED_OK; i++) {
+    if (kernel[i] < 1 || kernel[i] > INT32_MAX)
+      return reed_kernel_fail(call, REED_ERROR_SHAPE, "block extent %lld", (long long)kernel[i]);
+    w->in[i] = y->dims[2 + i];
+    w->kernel[i] = kernel[i];
+    int64_t slack = w->in[i] + w->pad_begin[i] + w->pad_end[i] - (kernel[i] - 1) * w->dilation[i] - 1;
+    w->out[i] = slack < 0 ? 0 : slack / w->stride[i] + 1;
+  }
+  return status;
+}
+
 reed_status window_kernel_shape(const reed_kernel_call *call, const int64_t **out_kernel) {
   int64_t n, axes = call->inputs[0].rank - 2;
   const int64_t *kernel = reed_attrs_ints(call->attrs, "kernel_shape", &n);

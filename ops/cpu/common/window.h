@@ -22,6 +22,9 @@ reed_status window_init(const reed_kernel_call *call, const int64_t *kernel, win
  * 11), output_shape and auto_pad included. */
 reed_status window_init_transposed(const reed_kernel_call *call, const int64_t *kernel,
                                    window *out_window) REED_MUST_CHECK;
+/* As window_init for windows over output 0, an image, that tile nothing: `in` is the image's extent, `kernel` a
+ * block's, and `out`, the number of windows that fit, is computed. */
+reed_status window_init_image(const reed_kernel_call *call, const int64_t *kernel, window *out_window) REED_MUST_CHECK;
 /* Reads kernel_shape as one extent an axis; fails unless the attribute has one for each axis. */
 reed_status window_kernel_shape(const reed_kernel_call *call, const int64_t **out_kernel) REED_MUST_CHECK;
 

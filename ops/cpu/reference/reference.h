@@ -25,6 +25,7 @@
   X(softmax) \
   X(resize) \
   X(roi_align) \
+  X(col2im) \
   X(paste_masks) \
   X(keypoints) \
   X(nms) \

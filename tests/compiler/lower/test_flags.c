@@ -41,6 +41,42 @@ START_TEST(a_roi_is_read_back_only_where_the_mapping_reads_it) {
 }
 END_TEST
 
+/* ---- Col2Im's sizes ---- */
+
+/* Columns of windows of 2x2 on an image of size `size` + 1. */
+static lowered folded(bool computed) {
+  ir_module *m = graph_open();
+  ir_value *x = graph_param(m->main, "x", REED_F32, 3, DIMS(1, 4, 4)),
+           *r = graph_param(m->main, "r", REED_F32, 2, DIMS(2, 2));
+  ir_value *columns = graph_op(m->main, OP_Relu, REED_F32, 3, DIMS(1, 4, 4), x, GRAPH_END);
+  ir_value *size;
+  if (computed) {
+    ir_value *row = graph_op(m->main, OP_ReduceMax, REED_F32, 1, DIMS(2), r, graph_i64(m, 1, DIMS(0)), GRAPH_END);
+    ck_assert(ir_set_attr_int(row->producer, "keepdims", 0));
+    size = graph_op(m->main, OP_Cast, REED_I64, 1, DIMS(2), row, GRAPH_END);
+    ck_assert(ir_set_attr_int(size->producer, "to", REED_I64));
+  } else {
+    size = graph_op(m->main, OP_Shape, REED_I64, 1, DIMS(2), r, GRAPH_END);
+  }
+  ir_value *image = graph_op(m->main, OP_Add, REED_I64, 1, DIMS(2), size, graph_i64(m, 1, DIMS(1)), GRAPH_END);
+  ir_value *y = graph_op(m->main, OP_Col2Im, REED_F32, 4, DIMS(1, 1, 3, 3), columns, image, graph_i64(m, 2, DIMS(2, 2)),
+                         GRAPH_END);
+  graph_result(m->main, y);
+  return graph_lower(m);
+}
+
+START_TEST(a_size_is_read_back_only_where_data_decide_it) {
+  lowered l = folded(_i == 1);
+  ck_assert_msg(occurrences(l.text, "readback") == (_i ? 2 : 1), "%s", l.text); /* the output; the size */
+  ck_assert_msg(l.n_epochs == (_i ? 2 : 1), "%s", l.text);
+  RUN(l,
+      SPECS({REED_F32, 3, {1, 4, 4}, {1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4}},
+            {REED_F32, 2, {2, 2}, {2, 1, 1, 2}}),
+      SPECS({REED_F32, 4, {1, 1, 3, 3}, {1, 3, 2, 4, 10, 6, 3, 7, 4}}));
+  lowered_close(&l);
+}
+END_TEST
+
 /* ---- custom operators ---- */
 
 static int n_prepared;
@@ -274,6 +310,7 @@ int main(void) {
   tcase_set_timeout(c, 60);
   suite_add_tcase(suite, c);
   tcase_add_loop_test(c, a_roi_is_read_back_only_where_the_mapping_reads_it, 0, 2);
+  tcase_add_loop_test(c, a_size_is_read_back_only_where_data_decide_it, 0, 2);
   tcase_add_loop_test(c, custom_rows_give_values_for_what_a_model_leaves_out, 0, 2);
   tcase_add_loop_test(c, a_flag_of_a_custom_operator_decides_the_key, 0, 8);
   tcase_add_loop_test(c, modules_may_ask_for_more_than_the_row, 0, 9);

@@ -1,0 +1,135 @@
+/* Col2Im (ONNX 18): every window's column of elements added to the image at the window's place. Rows of all images are
+ * shared out to the threads. A row collects the windows over it, so no two threads write one element, and an element's
+ * summands come in the order of a block's elements, whatever the number of threads.
+ *
+ * f16 and bf16 are computed in f32 (ops/cpu/table.c). Integers wrap around; bool is true where one summand is. */
+#include "ops/cpu/calls/col2im.h"
+#include "ops/cpu/common/rows_loops.h"
+
+/* ---- a run of windows ---- */
+
+/* y[i * stride] += x[i] */
+typedef void (*add_fn)(const void *x, void *y, int64_t stride, int64_t n);
+
+#define ADD(name, T, sum) \
+  static void name(const void *from, void *to, int64_t stride, int64_t n) { \
+    const T *x = from; \
+    T *y = to; \
+    if (stride == 1) \
+      for (int64_t i = 0; i < n; i++) y[i] = (T)(sum(y[i], x[i])); \
+    else \
+      for (int64_t i = 0; i < n; i++) y[i * stride] = (T)(sum(y[i * stride], x[i])); \
+  }
+#define PLUS(a, b) (a) + (b)
+#define OR(a, b) (a) || (b)
+ADD(add_f32, float, PLUS)
+ADD(add_f64, double, PLUS)
+ADD(add_u8, uint8_t, PLUS)
+ADD(add_u16, uint16_t, PLUS)
+ADD(add_u32, uint32_t, PLUS)
+ADD(add_u64, uint64_t, PLUS)
+ADD(add_bool, uint8_t, OR)
+
+static add_fn add_of(reed_dtype dtype) {
+  if (dtype == REED_F32) return add_f32;
+  if (dtype == REED_F64) return add_f64;
+  if (dtype == REED_BOOL) return add_bool;
+  switch (reed_dtype_bytes(dtype)) {
+    case 1: return add_u8;
+    case 2: return add_u16;
+    case 4: return add_u32;
+    default: return add_u64;
+  }
+}
+
+/* ---- a row of an image ---- */
+
+typedef struct fold_state {
+  col2im c;
+  int64_t bytes; /* of an element */
+  add_fn add;
+} fold_state;
+
+typedef struct fold_job {
+  const fold_state *s;
+  const char *x;
+  char *y;
+} fold_job;
+
+/* Adds to the row what element `block` of the leading axes' block has in the windows from number `window` on, which lie
+ * side by side along the last axis. `plane`: the columns of the image. */
+static void add_windows(const fold_state *s, const char *plane, int64_t block, int64_t window_at, char *row) {
+  const col2im *c = &s->c;
+  const window *w = &c->w;
+  int32_t last = w->n - 1;
+  int64_t stride = w->stride[last], extent = w->in[last];
+  for (int64_t k = 0; k < w->kernel[last]; k++) {
+    int64_t origin = k * w->dilation[last] - w->pad_begin[last]; /* the element's place in window 0 */
+    if (origin >= extent) break;
+    int64_t begin = origin < 0 ? (stride - 1 - origin) / stride : 0, end = (extent - 1 - origin) / stride + 1;
+    if (end > w->out[last]) end = w->out[last];
+    if (begin >= end) continue;
+    const char *from = plane + ((block * w->kernel[last] + k) * c->windows + window_at + begin) * s->bytes;
+    char *to = row + (origin + begin * stride) * s->bytes;
+    if (c->dtype == REED_F32 && stride == 1)
+      CPU_PICK(c->level, add_rows)((const float *)from, (float *)to, end - begin);
+    else s->add(from, to, stride, end - begin);
+  }
+}
+
+/* The windows over the row from leading axis `axis` on; block and window: the numbers that the axes before give. */
+static void fold_row(const fold_state *s, int32_t axis, const int64_t *at, const char *plane, int64_t block,
+                     int64_t window_at, char *row) {
+  const window *w = &s->c.w;
+  if (axis == w->n - 1) {
+    add_windows(s, plane, block, window_at * w->out[axis], row);
+    return;
+  }
+  int64_t place = at[axis] + w->pad_begin[axis], reach = (w->kernel[axis] - 1) * w->dilation[axis];
+  int64_t o = place / w->stride[axis];
+  if (o >= w->out[axis]) o = w->out[axis] - 1;
+  for (; o >= 0 && place - o * w->stride[axis] <= reach; o--) {
+    int64_t from_origin = place - o * w->stride[axis];
+    if (from_origin % w->dilation[axis] == 0)
+      fold_row(s, axis + 1, at, plane, block * w->kernel[axis] + from_origin / w->dilation[axis],
+               window_at * w->out[axis] + o, row);
+  }
+}
+
+static void fold_rows(void *context, int64_t begin, int64_t end) {
+  const fold_job *job = context;
+  const fold_state *s = job->s;
+  const window *w = &s->c.w;
+  int64_t width = w->in[w->n - 1], rows = s->c.image / width;
+  memset(job->y + begin * width * s->bytes, 0, (size_t)((end - begin) * width * s->bytes));
+  for (int64_t i = begin; i < end && s->c.windows; i++) {
+    int64_t at[WINDOW_MAX_AXES] = {0};
+    for (int64_t axis = w->n - 2, rest = i % rows; axis >= 0; axis--) {
+      at[axis] = rest % w->in[axis];
+      rest /= w->in[axis];
+    }
+    fold_row(s, 0, at, job->x + i / rows * s->c.block * s->c.windows * s->bytes, 0, 0, job->y + i * width * s->bytes);
+  }
+}
+
+static reed_status run_col2im(const void *state, const reed_kernel_buffers *buffers) {
+  const fold_state *s = state;
+  const col2im *c = &s->c;
+  if (c->planes == 0 || c->image == 0) return REED_OK;
+  fold_job job = {s, buffers->inputs[0], buffers->outputs[0]};
+  int64_t rows = c->planes * (c->image / c->w.in[c->w.n - 1]);
+  cpu_team team = cpu_team_for(c->team, c->planes * (c->block * c->windows * 2 + c->image) * s->bytes);
+  return cpu_parallel(team, rows, 1, fold_rows, &job);
+}
+
+reed_status cpu_prepare_col2im(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  fold_state s;
+  reed_status status = col2im_read(call, &s.c);
+  if (status != REED_OK) return status;
+  s.bytes = (int64_t)reed_dtype_bytes(s.c.dtype);
+  s.add = add_of(s.c.dtype);
+  void *state = mem_copy(&s, sizeof s);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_col2im, state);
+  return REED_OK;
+}
