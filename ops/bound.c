@@ -14,19 +14,35 @@ typedef enum bound_rule {
 
 enum {
 #define BOUND(name, rule) ROW_##name,
+#define BOUND_FUSABLE(name, rule)
 #include "ops/bound.def"
   N_ROWS
 };
-_Static_assert((int)N_ROWS == (int)OP_COUNT, "an operator has no row in ops/bound.def");
+
+/* The number of FUSABLE operators, as a sum of op.def's properties. */
+enum {
+  PLAIN = 0,
+  EXTENTS_ONLY = REED_OP_EXTENTS_ONLY,
+  ANY_RANK = REED_OP_ANY_RANK,
+  FUSABLE = OP_PROPERTY_FUSABLE,
+  PACKABLE = OP_PROPERTY_PACKABLE,
+  N_FUSABLE = 0
+#define OP(name, shape, kernel, class, alias, properties, ...) +(((properties)&FUSABLE) != 0)
+#include "ops/op.def"
+};
+_Static_assert((int)N_ROWS + (int)N_FUSABLE == (int)OP_COUNT,
+               "an operator that is not FUSABLE has no row in ops/bound.def");
 
 static const uint16_t rules[OP_COUNT] = {
 #define BOUND(name, rule) [OP_##name] = rule,
+#define BOUND_FUSABLE(name, rule) [OP_##name] = rule,
 #include "ops/bound.def"
 };
 
 static int rule_of(const reed_op *op) {
   op_id id = op_id_of(op);
-  return id < OP_COUNT ? rules[id] : BOUND_NEEDED;
+  if (id == OP_COUNT) return BOUND_NEEDED;
+  return rules[id] ? rules[id] : BOUND_ELEMENTWISE;
 }
 
 bool bound_may_pass(const reed_op *op, int32_t input) {
