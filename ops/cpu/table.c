@@ -8,7 +8,7 @@
  *   channels   gives the reference channels second, between transposes
  *   reference  computes every call that the kernel declined
  */
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 #include "ops/cpu/views/half.h"
 #include "ops/cpu/views/view.h"
 
@@ -23,8 +23,13 @@ typedef struct kernel_row {
   uint32_t images;
 } kernel_row;
 
-#define KERNEL(name, ...) reed_status cpu_prepare_##name(const reed_kernel_call *call, reed_kernel *out_kernel);
-#define VIEWED(name, ...) reed_status cpu_prepare_##name(const cpu_view *view, reed_kernel *out_kernel);
+#define REFERENCE(name) reed_status reference_prepare_##name(const reed_kernel_call *call, reed_kernel *out_kernel);
+#define KERNEL(name, plain, ...) \
+  reed_status cpu_prepare_##name(const reed_kernel_call *call, reed_kernel *out_kernel); \
+  REFERENCE(plain)
+#define VIEWED(name, plain, ...) \
+  reed_status cpu_prepare_##name(const cpu_view *view, reed_kernel *out_kernel); \
+  REFERENCE(plain)
 #include "ops/cpu/kernels.def"
 
 #define reference_prepare_none NULL

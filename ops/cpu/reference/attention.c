@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "ops/cpu/calls/attention.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 static void *place(const attention_view *v, const void *data, int64_t batch, int64_t head, int64_t row, int64_t i) {
   int64_t at = batch * v->batch + head * v->head + row * v->row + i;

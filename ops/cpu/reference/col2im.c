@@ -1,7 +1,7 @@
 /* Col2Im element by element: the sum, in the widest type, of the block's elements whose windows put them there. */
 #include "ops/cpu/calls/col2im.h"
 #include "ops/cpu/reference/elements.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 /* The column that puts element `block` of a block at this place of the image; -1: none. */
 static int64_t column_at(const window *w, int64_t block, int64_t place) {

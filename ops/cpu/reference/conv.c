@@ -2,7 +2,7 @@
 #include "ops/cpu/common/window.h"
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/formulas/activation.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 #define BLOCK 64 /* outputs of a row summed at a time */
 

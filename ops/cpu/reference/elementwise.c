@@ -7,7 +7,7 @@
 #include "ops/cpu/formulas/formulas.h"
 #include "ops/cpu/common/functions.h"
 #include "ops/cpu/reference/elements.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 static long double clamp_wide(long double x, long double low, long double high) {
   long double raised = x < low ? low : x;

@@ -2,7 +2,7 @@
 #include "ops/cpu/calls/fused.h"
 #include "ops/cpu/reference/elements.h"
 #include "ops/cpu/reference/elementwise.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 typedef struct cell {
   char bytes[8];

@@ -1,7 +1,7 @@
 /* Keypoints pixel by pixel: every element of every resized map, the first largest one. */
 #include "ops/cpu/calls/keypoints.h"
 #include "ops/cpu/calls/resize.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 /* `map` begins with the map's first element; the next one is p->lanes further. */
 static float pixel(const keypoints *p, const float *map, const int32_t *row, const float *row_weight, int64_t columns,

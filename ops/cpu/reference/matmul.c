@@ -2,7 +2,7 @@
  * integers in 64 bits and wrap. MatMul's bias is C with beta 1. */
 #include "ops/cpu/calls/product.h"
 #include "ops/cpu/common/functions.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 #define BLOCK 64 /* columns summed at a time */
 

@@ -1,6 +1,6 @@
 /* Data movement as a function from an output element to an input and its element. */
 #include "ops/cpu/reference/elements.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 typedef struct source {
   int32_t input;

@@ -2,7 +2,7 @@
  * it too much. */
 #pragma GCC optimize("fp-contract=off")
 #include "ops/cpu/calls/nms.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 static float overlap(const nms *n, const float *a, const float *b) {
   float ax1, ay1, ax2, ay2, bx1, by1, bx2, by2;

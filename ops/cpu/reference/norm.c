@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "ops/cpu/calls/norm.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 typedef struct job {
   const norm *n;

@@ -2,7 +2,7 @@
  * is 0. */
 #include "ops/cpu/calls/paste.h"
 #include "ops/cpu/calls/resize.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 static double pixel(const paste *p, const float *mask, const paste_span *across, const paste_span *down, int64_t x,
                     int64_t y) {

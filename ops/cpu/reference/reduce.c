@@ -3,7 +3,7 @@
 
 #include "ops/cpu/calls/scan.h"
 #include "ops/cpu/reference/elements.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 /* True if axis d is reduced: `axes` names it, or `axes` is empty and that means all axes. */
 static bool is_reduced(const reference_state *s, const reed_kernel_buffers *buffers, int32_t d) {

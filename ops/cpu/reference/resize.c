@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "ops/cpu/calls/resize.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 typedef struct job {
   const resize *r;

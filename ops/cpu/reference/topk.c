@@ -1,6 +1,6 @@
 /* TopK by searching the next best element k times. */
 #include "ops/cpu/calls/topk.h"
-#include "ops/cpu/reference/reference.h"
+#include "ops/cpu/common/common.h"
 
 /* True where element a comes before element b: by value (NaN is larger than every number), then by index. */
 #define TOPK_COLUMN(T, name) \
