@@ -317,6 +317,26 @@ START_TEST(bounded_results_and_branches) {
 }
 END_TEST
 
+/* Results of late host operators that leave the model as they are: their extents are fetched, too. */
+START_TEST(bounded_results_are_outputs) {
+  onnx_build *b = start();
+  static const float level = 0.5f;
+  build_f32(b, "level", "", &level);
+  build_node(b, "Greater", "x,level", "mask");
+  build_node(b, "NonZero", "mask", "places");
+  build_node(b, "Compress", "x,flat", "kept");
+  static const int64_t all = -1;
+  build_i64(b, "all", "1", &all);
+  build_node(b, "Reshape", "mask,all", "flat");
+  build_output(b, "places", "i64");
+  build_output(b, "kept", "f32");
+  static const char *const without[] = {"NonZero", "Compress", "NonZero+Compress", "*"};
+  runner r = small(b, without[_i], NULL);
+  ck_assert_int_ge(placed(&r, "late_operators"), 1);
+  runner_close(&r);
+}
+END_TEST
+
 START_TEST(constants_are_packed_where_packed_weights_are_read) {
   static const struct {
     const char *list;
@@ -475,6 +495,7 @@ int main(void) {
   tcase_add_test(t, independent_operators_share_a_synchronisation);
   tcase_add_test(t, chains_stay_on_the_host);
   tcase_add_test(t, bounded_results_and_branches);
+  tcase_add_loop_test(t, bounded_results_are_outputs, 0, 4);
   tcase_add_test(t, constants_are_packed_where_packed_weights_are_read);
   tcase_add_test(t, custom_operators_have_kernels_per_device);
   tcase_add_test(t, a_device_says_all_that_it_lacks);
