@@ -1,3 +1,4 @@
+/* The counting heap of alloc_hook.h. */
 #include "tests/alloc_hook.h"
 
 #include <stdatomic.h>

@@ -8,6 +8,7 @@
 #include "allocator/plan.h"
 #include "device/device.h"
 #include "tests/alloc_hook.h"
+#include "tests/suite.h"
 
 static uint64_t random_state;
 
@@ -263,9 +264,5 @@ int main(void) {
   tcase_add_test(random, plan_is_the_same_every_time);
   suite_add_tcase(suite, tests);
   suite_add_tcase(suite, random);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

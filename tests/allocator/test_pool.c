@@ -7,6 +7,7 @@
 #include "allocator/pool.h"
 #include "ops/kernel.h"
 #include "tests/alloc_hook.h"
+#include "tests/suite.h"
 
 /* Stands for ops/cpu, which is not linked here: no kernel runs. */
 reed_kernel_prepare_fn kernel_cpu(const reed_op *op) { return NULL; }
@@ -514,9 +515,5 @@ int main(void) {
   tcase_add_loop_test(random, pool_agrees_with_a_model_through_a_random_life, 0, 4);
   suite_add_tcase(suite, tests);
   suite_add_tcase(suite, random);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/alloc_hook.h"
+#include "tests/suite.h"
 
 static char *finished(json_writer *json) {
   char *text = NULL;
@@ -160,9 +161,5 @@ int main(void) {
   tcase_add_test(c, numbers_read_back_as_the_same_doubles);
   tcase_add_test(c, memory_that_is_short_comes_out_at_the_end);
   suite_add_tcase(suite, c);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

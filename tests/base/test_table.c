@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/table.h"
 #include "tests/alloc_hook.h"
+#include "tests/suite.h"
 
 enum { ITEMS = 400 };
 
@@ -86,9 +87,5 @@ int main(void) {
   tcase_add_test(c, hashes_that_wrap_around_the_end_are_removed_whole);
   tcase_add_test(c, without_memory_the_table_stays_as_it_was);
   suite_add_tcase(suite, c);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 #include "bytecode/format.h"
 #include "loader/loader.h"
 #include "tests/alloc_hook.h"
+#include "tests/suite.h"
 
 static uint32_t f32_type(module_builder *b, const char *name, int64_t extent) {
   module_type t = {.dtype = REED_F32, .rank = 1, .dims = {extent}, .name = module_add_string(b, name)};
@@ -316,9 +317,5 @@ int main(void) {
   tcase_add_test(c, what_shares_memory_begins_with_dst_and_src);
   tcase_add_test(c, every_operand_is_emitted_and_read_by_name);
   tcase_add_test(c, utf8_is_well_formed_or_refused);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

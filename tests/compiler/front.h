@@ -115,6 +115,9 @@ static inline const char *front_type(const front *f, const ir_value *v) {
   return out;
 }
 
+/* The same of the first result of main. */
+static inline const char *front_result_type(const front *f) { return front_type(f, f->m->main->results[0]); }
+
 /* Element i of a constant. */
 static inline double front_element(const ir_value *v, int64_t i) {
   ck_assert(ir_is_constant(v));
@@ -125,15 +128,6 @@ static inline void front_fini(front *f) {
   ir_module_close(&f->m);
   free(f->bytes);
   f->bytes = NULL;
-}
-
-/* main() of a test file with one suite. */
-static inline int front_run(Suite *suite) {
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? 1 : 0;
 }
 
 #endif

@@ -1,3 +1,4 @@
+/* Models over the protobuf structs (onnx_build.h). */
 #include "tests/compiler/onnx_build.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include "reed/compiler.h"
 #include "tests/alloc_hook.h"
 #include "tests/compiler/front.h"
+#include "tests/suite.h"
 
 /* Something for every pass, with a branch and a loop. */
 static onnx_build *small_model(void) {
@@ -270,5 +271,5 @@ int main(void) {
   tcase_add_test(t, files_are_compiled_and_what_is_none_is_refused);
   tcase_add_test(t, every_allocation_failed_once_is_reported_and_leaks_nothing);
   suite_add_tcase(suite, t);
-  return front_run(suite);
+  return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include "compiler/passes/layout/layout.h"
 #include "reed/compiler.h"
 #include "tests/compiler/front.h"
+#include "tests/suite.h"
 
 /* ---- attributes ---- */
 
@@ -318,5 +319,5 @@ int main(void) {
   tcase_add_test(c, every_operator_has_a_layout_rule_or_a_reason);
   tcase_add_test(c, every_operator_follows_integers_or_has_a_reason);
   tcase_add_test(c, every_operator_has_a_rule_of_signs_or_a_reason);
-  return front_run(suite);
+  return suite_run(suite);
 }

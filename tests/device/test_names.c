@@ -10,6 +10,7 @@
 #include "device/device.h"
 #include "ops/kernel.h"
 #include "reed/device.h"
+#include "tests/suite.h"
 
 reed_kernel_prepare_fn kernel_cpu(const reed_op *op) { return op ? NULL : NULL; } /* stands for ops/cpu */
 
@@ -154,9 +155,5 @@ int main(void) {
   tcase_add_test(tc, the_list_of_kinds_is_the_table);
   tcase_add_test(tc, threads_open_and_close_devices);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

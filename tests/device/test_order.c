@@ -3,6 +3,7 @@
  * late, delayed and shuffled. */
 #include "ops/kernel.h"
 #include "tests/device/device_test.h"
+#include "tests/suite.h"
 
 reed_kernel_prepare_fn kernel_cpu(const reed_op *op) { return op ? NULL : NULL; } /* stands for ops/cpu */
 
@@ -207,9 +208,5 @@ int main(void) {
   tcase_add_loop_test(tc, a_failure_goes_along_with_events, 0, N_NAMES);
   tcase_add_test(tc, memory_grows_in_place);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

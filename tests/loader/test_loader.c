@@ -17,6 +17,7 @@
 #include "loader/rules.h"
 #include "reed/reed.h"
 #include "tests/alloc_hook.h"
+#include "tests/suite.h"
 
 static const char source[] =
     ".module \"model\" producer \"test\" \"1\" devices 2\n.type row = f32[n, 4] \"x\"\n.const c \"weights\" = f32[2, "
@@ -502,9 +503,5 @@ int main(void) {
   tcase_add_test(c, every_allocation_of_loading_may_fail);
   tcase_add_loop_test(c, damaged_modules_never_crash, 0, 4);
   tcase_add_test(c, every_rule_of_the_file_is_broken_above);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

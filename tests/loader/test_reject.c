@@ -7,6 +7,7 @@
 #include "bytecode/format.h"
 #include "bytecode/operands.h"
 #include "tests/loader/verify_text.h"
+#include "tests/suite.h"
 
 /* Registers in every state, made by the prologue. */
 enum {
@@ -390,9 +391,5 @@ int main(void) {
   tcase_add_test(c, a_register_that_shares_its_memory_is_not_written_again);
   tcase_add_test(c, a_scalar_that_is_not_defined_is_rejected);
   tcase_add_test(c, an_operand_out_of_range_is_rejected_by_name);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "loader/rules.h"
 #include "tests/loader/verify_text.h"
+#include "tests/suite.h"
 
 #define HEAD \
   ".module \"m\" devices 2\n.type row = f32[4] \"x\"\n.type there = f32[4] device\n.type tree = object\n.const c = " \
@@ -359,9 +360,5 @@ int main(void) {
   tcase_add_test(c, code_with_too_many_stretches_and_registers_is_refused_before_it_takes_memory);
   tcase_add_test(c, an_epoch_that_defines_operands_again_and_again_is_refused_before_it_takes_time);
   tcase_add_test(c, a_diagnosis_has_function_word_and_node);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

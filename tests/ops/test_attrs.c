@@ -7,6 +7,7 @@
 #include "ops/fused.h"
 #include "ops/op.h"
 #include "ops/packed.h"
+#include "tests/suite.h"
 
 START_TEST(attributes_have_values_of_their_types) {
   for (int id = 0; id < OP_COUNT; id++) {
@@ -158,9 +159,5 @@ int main(void) {
   tcase_add_test(tests, properties_go_with_their_rows);
   tcase_add_test(tests, a_flag_may_depend_on_an_attribute);
   suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed ? 1 : 0;
+  return suite_run(suite);
 }

@@ -9,6 +9,7 @@
 #include "reed/reed.h"
 #include "shapefuncs/shapefn.h"
 #include "tests/alloc_hook.h"
+#include "tests/suite.h"
 #include "shapefuncs/table.h"
 
 /* ---- the table ---- */
@@ -459,9 +460,5 @@ int main(void) {
   tcase_add_test(tests, the_table_is_printed_as_json);
   tcase_add_test(tests, every_failed_allocation_is_reported);
   suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed ? 1 : 0;
+  return suite_run(suite);
 }

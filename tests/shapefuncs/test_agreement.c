@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/shapefuncs/infer.h"
+#include "tests/suite.h"
 
 #define MAX_NUMBER 32
 
@@ -412,9 +413,5 @@ int main(void) {
   tcase_set_timeout(tests, 120);
   tcase_add_test(tests, symbols_say_what_numbers_say);
   suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed ? 1 : 0;
+  return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 
 #include "ops/op.h"
 #include "shapefuncs/shapefn.h"
+#include "tests/suite.h"
 
 #define MAX_INPUTS 8
 #define MAX_ELEMENTS 12
@@ -176,9 +177,5 @@ int main(void) {
   tcase_set_timeout(tests, 600);
   tcase_add_test(tests, every_operator_answers_or_diagnoses);
   suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed ? 1 : 0;
+  return suite_run(suite);
 }

@@ -2,6 +2,7 @@
 #include <check.h>
 
 #include "tests/shapefuncs/infer.h"
+#include "tests/suite.h"
 
 typedef struct sample {
   const char *op, *attrs, *inputs, *expected;
@@ -495,9 +496,5 @@ int main(void) {
   tcase_add_test(tests, dtypes_follow_the_row_or_the_function);
   tcase_add_test(tests, a_diagnosis_names_operator_node_and_input);
   suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed ? 1 : 0;
+  return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 
 #include "shapefuncs/shapefn.h"
 #include "tests/alloc_hook.h"
+#include "tests/suite.h"
 
 static reed_symbols *open_symbols(void) {
   reed_symbols *s = NULL;
@@ -320,9 +321,5 @@ int main(void) {
   tcase_add_test(tests, demands_of_what_may_not_run_are_not_noted);
   tcase_add_test(tests, one_of_two_extents_is_both_where_they_are_equal);
   suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed ? 1 : 0;
+  return suite_run(suite);
 }

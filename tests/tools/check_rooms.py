@@ -8,7 +8,7 @@ longest name that is a folder of it. Checked, over all source files and their ob
     arrows run down only;
   - an outside library's header is included behind its door only;
   - units (a source file with its header) in circles: at most MOST_SHARE of all, none larger than MOST_CIRCLE;
-  - a file has at most MOST_LINES lines and opens with a comment that says what lives here;
+  - a file, also one in tests/, has at most MOST_LINES lines and opens with a comment that says what lives here;
   - docs/architecture.md has the table. --write puts it there; --arrows prints the arrows as they are."""
 import collections, json, os, re, subprocess, sys
 
@@ -153,10 +153,11 @@ def check_circles():
 
 
 def check_files():
-    for path in files:
+    tests = [os.path.relpath(os.path.join(d, f), root) for d, _, fs in os.walk(os.path.join(root, 'tests')) for f in fs if f.endswith(('.c', '.h', '.py', '.sh'))]
+    for path in files + sorted(tests):
         text = read(path)
         if text.count('\n') > MOST_LINES: faults.append(f'{path}: {text.count(chr(10))} lines, more than {MOST_LINES}')
-        if not text.startswith('/*'): faults.append(f'{path}: opens without a comment that says what lives here')
+        if not text.startswith(('/*', '"""', '#!')): faults.append(f'{path}: opens without a comment that says what lives here')
 
 
 def check_document(write):

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/value.h"
+#include "tests/suite.h"
 
 static reed_tensor *value(const char *text) {
   complaint c = {0};
@@ -99,9 +100,5 @@ int main(void) {
   tcase_add_test(all, the_report_names_first_mismatches_and_largest_errors);
   tcase_add_test(all, the_last_tolerance_of_a_name_counts);
   suite_add_tcase(suite, all);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -1,6 +1,7 @@
 /* .npy files: round trips of every dtype, byte orders, Fortran order, and damaged files of every kind, cut and flipped.
  */
 #include "tools/npy.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -152,9 +153,5 @@ int main(void) {
   tcase_add_test(all, damaged_and_foreign_files_are_refused_by_name);
   tcase_add_test(all, flipped_bytes_never_crash);
   suite_add_tcase(suite, all);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 #include <jpeglib.h>
 
 #include "tools/draw.h"
+#include "tests/suite.h"
 
 static rgb_picture gradient(int width, int height) {
   rgb_picture p = {width, height, need((size_t)width * (size_t)height, 3)};
@@ -160,9 +161,5 @@ int main(void) {
   tcase_add_test(all, layouts_means_and_deviations);
   tcase_add_test(all, detections_far_outside_and_not_finite_are_drawn_without_harm);
   suite_add_tcase(suite, all);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* API tensors: counting, whose memory it is, and DLPack in both directions. */
 #include "reed/tensor.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -144,9 +145,5 @@ int main(void) {
   tcase_add_test(all, dlpack_tensors_that_are_not_dense_host_memory_stay_the_callers);
   tcase_add_test(all, references_may_be_counted_by_several_threads);
   suite_add_tcase(suite, all);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 
 #include "tools/command.h"
 #include "tools/flags.h"
+#include "tests/suite.h"
 
 static reed_tensor *parsed(const char *text) {
   complaint c = {0};
@@ -204,9 +205,5 @@ int main(void) {
   tcase_add_test(of_flags, suggestions_come_for_near_words_only);
   suite_add_tcase(suite, values);
   suite_add_tcase(suite, of_flags);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

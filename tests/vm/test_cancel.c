@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/suite.h"
+#include "tests/vm/hand.h"
 #include "tests/whole/scenes.h"
 
 static const scene *small_scene(void) { return &scenes[1]; }
@@ -89,17 +91,7 @@ static reed_program *one_call(const char *types, const char *inputs, const char 
       ".function main (%s) -> (t9) registers 9 0\n  shape k0, host, [r8], [%s]\n  alloc r8\n"
       "  invoke k0, host, [r8], [%s]\n  return [r8], []\n",
       types, inputs, site, n_inputs, inputs, reads, fills);
-  void *bytes;
-  size_t n;
-  reed_program *program;
-  reed_diagnosis *d;
-  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-  reed_status status = reed_module_assemble(text, NULL, &bytes, &n, d);
-  ck_assert_msg(status == REED_OK, "%s\n%s", reed_diagnosis_message(d), text);
-  ck_assert_int_eq(reed_program_open_bytes(bytes, n, NULL, &program, NULL), REED_OK);
-  reed_text_free(bytes);
-  reed_diagnosis_close(&d);
-  return program;
+  return assembled(text);
 }
 
 /* Runs once to its end, then cancelled after a tenth of that: the second one must come back well before its end. */
@@ -183,13 +175,8 @@ START_TEST(a_loop_of_2_to_the_62_empty_rounds_is_cancelled) {
       "  s.const s0, 0\n  s.const s1, 1\n  s.const s2, 4611686018427387904\n"
       "again:\n  s.add s0, s0, s1\n  s.lt s3, s0, s2\n  branch.if s3, again\n"
       "  r.scalar r0, s0, i64\n  return [r0], []\n";
-  void *bytes;
-  size_t n;
-  reed_program *program;
+  reed_program *program = assembled(text);
   reed_tensor *output;
-  ck_assert_int_eq(reed_module_assemble(text, NULL, &bytes, &n, NULL), REED_OK);
-  ck_assert_int_eq(reed_program_open_bytes(bytes, n, NULL, &program, NULL), REED_OK);
-  reed_text_free(bytes);
   cancelling c = {.session = scene_session(program, NULL), .after_s = 0.02};
   pthread_t thread;
   ck_assert_int_eq(pthread_create(&thread, NULL, cancel_later, &c), 0);
@@ -205,6 +192,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("cancel");
   TCase *models = tcase_create("models"), *cases = tcase_create("kernels");
+  tcase_add_checked_fixture(cases, open_diagnosis, close_diagnosis);
   tcase_set_timeout(models, 60);
   tcase_set_timeout(cases, 60);
   tcase_add_test(models, a_model_is_cancelled_at_its_kernels);
@@ -216,9 +204,5 @@ int main(void) {
   tcase_add_test(cases, a_loop_of_2_to_the_62_empty_rounds_is_cancelled);
   suite_add_tcase(suite, models);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return suite_run(suite);
 }

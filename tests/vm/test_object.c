@@ -8,6 +8,7 @@
 
 #include "base/hook.h"
 #include "tests/alloc_hook.h"
+#include "tests/suite.h"
 #include "vm/object.h"
 #include "vm/tensor.h"
 
@@ -143,9 +144,5 @@ int main(void) {
   tcase_add_test(cases, trimming_gives_back_what_is_free_between_blocks);
 #endif
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

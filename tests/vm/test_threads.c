@@ -8,36 +8,11 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "tests/suite.h"
+#include "tests/vm/hand.h"
 #include "tests/whole/scenes.h"
 
 #define N_THREADS 4
-
-/* y = relu(x + x) in an epoch, twice over a loop: memo, pool, copies. */
-static const char small[] = ".module \"m\" producer \"test\" \"1\" devices 2\n"
-                            ".type t0 = f32[n, 4] \"x\"\n"
-                            ".type t1 = f32[n, 4] \"y\"\n"
-                            ".inputs t0\n"
-                            ".outputs t1\n"
-                            ".site k0 = Add (2 -> 1) \"add\"\n"
-                            ".site k1 = Relu (1 -> 1) \"relu\"\n"
-                            ".function main (t0) -> (t1) registers 5 0\n"
-                            "  assert.shape r0, t0\n"
-                            "  epoch.enter 0, plan, [r0:shape], []\n"
-                            "  shape.like r1, r0, device\n"
-                            "  shape k0, device, [r2], [r1:shape, r1:shape]\n"
-                            "  shape k1, device, [r3], [r2:shape]\n"
-                            "plan:\n"
-                            "  epoch.plan 0\n"
-                            "  copy r1, r0, input, k0, 0\n"
-                            "  invoke k0, device, [r2], [r1, r1]\n"
-                            "  kill r1\n"
-                            "  invoke k1, device, [r3], [r2]\n"
-                            "  kill r2\n"
-                            "  epoch.end 0\n"
-                            "  readback r4, r3, output, k1, 0\n"
-                            "  sync\n"
-                            "  kill r3\n"
-                            "  return [r4], []\n";
 
 static const char endless[] = ".module \"m\" producer \"test\" \"1\" devices 1\n"
                               ".type t0 = i64[] \"out\"\n"
@@ -49,16 +24,6 @@ static const char endless[] = ".module \"m\" producer \"test\" \"1\" devices 1\n
                               "again:\n"
                               "  branch.if s0, again\n"
                               "  return [r0], []\n";
-
-static reed_program *assembled(const char *text) {
-  void *bytes;
-  size_t n;
-  reed_program *program;
-  ck_assert_int_eq(reed_module_assemble(text, NULL, &bytes, &n, NULL), REED_OK);
-  ck_assert_int_eq(reed_program_open_bytes(bytes, n, NULL, &program, NULL), REED_OK);
-  reed_text_free(bytes);
-  return program;
-}
 
 static reed_session *session_of(reed_program *program, const char *device) {
   reed_session *session;
@@ -113,7 +78,7 @@ static void *run_small(void *context) {
 START_TEST(a_program_serves_a_session_per_thread) {
   static const char *const devices[] = {"host", "sim"};
   for (int d = 0; d < 2; d++) {
-    sharing all = {.program = assembled(small), .device = devices[d]};
+    sharing all = {.program = assembled(small_epoch), .device = devices[d]};
     on_threads(run_small, &all);
     ck_assert_ptr_null(all.program);
   }
@@ -123,7 +88,7 @@ END_TEST
 static void *make_and_run(void *context) {
   (void)context;
   for (int i = 0; i < 5; i++) {
-    sharing own = {.program = assembled(small), .device = "host", .opened = N_THREADS - 1};
+    sharing own = {.program = assembled(small_epoch), .device = "host", .opened = N_THREADS - 1};
     (void)run_small(&own);
   }
   return NULL;
@@ -199,7 +164,7 @@ static void hand_over(handing *h, reed_tensor *tensor) {
 
 static void *produce(void *context) {
   handing *h = context;
-  reed_program *program = assembled(small);
+  reed_program *program = assembled(small_epoch);
   reed_session *session = session_of(program, "sim");
   reed_program_close(&program);
   for (int i = 0; i < 100; i++) {
@@ -260,7 +225,7 @@ START_TEST(asynchronous_runs_of_several_sessions_end_on_their_loop) {
   ck_assert_int_eq(pthread_create(&closer, NULL, close_tensors, &h), 0);
   uv_loop_t loop;
   ck_assert_int_eq(uv_loop_init(&loop), 0);
-  reed_program *program = assembled(small);
+  reed_program *program = assembled(small_epoch);
   async_session sessions[N_THREADS];
   for (int i = 0; i < N_THREADS; i++) {
     sessions[i] = (async_session){
@@ -404,7 +369,7 @@ START_TEST(the_callback_may_close_the_session) {
 END_TEST
 
 START_TEST(a_cancel_between_runs_does_nothing) {
-  reed_program *program = assembled(small);
+  reed_program *program = assembled(small_epoch);
   reed_session *session = session_of(program, "host");
   reed_program_close(&program);
   for (int i = 0; i < 3; i++) {
@@ -490,9 +455,5 @@ int main(void) {
   tcase_add_test(cases, threads_share_packed_weights_and_agree_to_the_bit);
   tcase_add_test(cases, models_are_compiled_by_many_threads);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

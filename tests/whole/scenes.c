@@ -1,3 +1,4 @@
+/* The shapes example (scenes.h): its model, pictures and reference outputs. */
 #include "tests/whole/scenes.h"
 
 #include <check.h>

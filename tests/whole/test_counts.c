@@ -9,6 +9,7 @@
 #include "reed/compiler.h"
 #include "reed/reed.h"
 #include "tests/compiler/onnx_build.h"
+#include "tests/suite.h"
 
 typedef struct runner {
   reed_program *program;
@@ -306,9 +307,5 @@ int main(void) {
   tcase_add_test(cases, elements_found_by_nonzero_are_gathered_at_the_bound);
   tcase_add_test(cases, operators_that_need_the_count_get_it);
   tcase_add_test(cases, two_counts_do_not_meet_at_the_bound);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 #include "tests/compiler/lower/graph.h"
+#include "tests/suite.h"
 
 #define N ANY_DIM
 
@@ -478,10 +479,7 @@ int main(void) {
   tcase_add_test(tc, the_failing_accelerator_is_named);
   suite_add_tcase(suite, tc);
   if (reed_diagnosis_open(&said) != REED_OK) return 1;
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
+  int failed = suite_run(suite);
   reed_diagnosis_close(&said);
-  return failed != 0;
+  return failed;
 }

@@ -12,6 +12,7 @@
 #include "tests/compiler/passes/rewrite/heatmaps.h"
 #include "tests/compiler/passes/layout/pictures.h"
 #include "tests/compiler/passes/rewrite/spelled.h"
+#include "tests/suite.h"
 
 typedef struct runner {
   reed_program *program;
@@ -183,9 +184,5 @@ int main(void) {
   tcase_add_loop_test(t, loops_that_append_compute_the_same, 0, N_APPENDING);
   tcase_set_timeout(t, 120);
   suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? 1 : 0;
+  return suite_run(suite);
 }

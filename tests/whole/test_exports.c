@@ -11,6 +11,7 @@
 #include "reed/compiler.h"
 #include "reed/reed.h"
 #include "tools/npy.h"
+#include "tests/suite.h"
 
 /* The fewest changes that each of the passes must report. */
 typedef struct firing {
@@ -220,9 +221,5 @@ int main(void) {
   tcase_add_loop_test(cases, every_export_equals_pytorch_without_the_optional_passes, 0, N_EXPORTS);
   tcase_add_loop_test(cases, rewrites_fire_and_epochs_and_transposes_are_few, 0, N_EXPORTS);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/compiler/lower/graph.h"
+#include "tests/suite.h"
 
 typedef struct fault_case {
   op_id op;
@@ -218,9 +219,5 @@ int main(void) {
   tcase_add_loop_test(tc, a_fault_is_told_in_the_same_words_on_every_device, 0, sizeof cases / sizeof *cases);
   tcase_add_test(tc, a_session_goes_on_after_a_fault);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include "reed/compiler.h"
 #include "reed/reed.h"
 #include "tests/compiler/onnx_build.h"
+#include "tests/suite.h"
 
 /* The passes that a test leaves out: none, or what could make an operator look elsewhere. */
 static const char *const disabled[][8] = {
@@ -307,9 +308,5 @@ int main(void) {
   tcase_add_test(t, a_rewrite_that_relies_on_a_name_is_asserted);
   tcase_add_test(t, outputs_are_described_by_the_names);
   suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? 1 : 0;
+  return suite_run(suite);
 }

@@ -9,6 +9,7 @@
 #include "onnx.pb-c.h"
 #include "reed/compiler.h"
 #include "reed/reed.h"
+#include "tests/suite.h"
 
 static const struct {
   const char *name;
@@ -145,9 +146,5 @@ int main(void) {
   tcase_add_loop_test(t, a_detector_that_finds_nothing_gives_no_rows, 0, sizeof detectors / sizeof *detectors);
   tcase_set_timeout(t, 120);
   suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? 1 : 0;
+  return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 #include "reed/compiler.h"
 #include "reed/reed.h"
 #include "tests/compiler/onnx_build.h"
+#include "tests/suite.h"
 #include "tools/npy.h"
 
 enum { MOST = 8 };
@@ -502,9 +503,5 @@ int main(void) {
   tcase_add_test(t, the_shapes_model_gives_the_same_bits);
   tcase_add_loop_test(t, every_export_gives_the_same_bits, 0, N_MODELS);
   suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

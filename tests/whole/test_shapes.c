@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tests/alloc_hook.h"
+#include "tests/suite.h"
 #include "tests/whole/scenes.h"
 
 static double element(const reed_tensor *t, int64_t i) {
@@ -320,9 +321,5 @@ int main(void) {
   tcase_add_test(cases, threads_share_a_program);
   tcase_add_test(cases, the_trace_is_a_trace_event_file);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include "reed/compiler.h"
 #include "reed/reed.h"
 #include "tests/compiler/onnx_build.h"
+#include "tests/suite.h"
 
 static const int64_t zero = 0, one = 1;
 
@@ -286,9 +287,5 @@ int main(void) {
   tcase_add_test(t, what_follows_relies_on_them);
   tcase_add_test(t, a_scan_of_nothing);
   suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

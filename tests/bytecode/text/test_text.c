@@ -11,6 +11,7 @@
 #include "loader/loader.h"
 #include "reed/reed.h"
 #include "tests/alloc_hook.h"
+#include "tests/suite.h"
 
 static char *read_text(const char *path) {
   FILE *f = fopen(path, "rb");
@@ -220,9 +221,5 @@ int main(void) {
   tcase_add_test(c, floats_read_back_bit_for_bit);
   tcase_add_test(c, every_allocation_of_the_assembler_and_the_disassembler_may_fail);
   tcase_add_test(c, damaged_text_never_crashes);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

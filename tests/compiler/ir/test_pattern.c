@@ -2,6 +2,7 @@
 #include "compiler/ir/pattern.h"
 
 #include "tests/compiler/front.h"
+#include "tests/suite.h"
 
 enum { A, B, N_SLOTS };
 
@@ -147,5 +148,5 @@ int main(void) {
   tcase_add_test(t, views_are_looked_through_and_nothing_else_is);
   tcase_add_test(t, uses_and_attributes_are_asked_for);
   suite_add_tcase(suite, t);
-  return front_run(suite);
+  return suite_run(suite);
 }

@@ -1,3 +1,4 @@
+/* Makers of graphs and the text of lowered modules (graph.h). */
 #include "tests/compiler/lower/graph.h"
 
 #include <check.h>

@@ -10,6 +10,7 @@
 #include "reed/compiler.h"
 #include "tests/compiler/lower/graph.h"
 #include "tests/compiler/onnx_build.h"
+#include "tests/suite.h"
 
 #define DIMS(...) \
   (const int64_t[]) { __VA_ARGS__ }
@@ -314,9 +315,5 @@ int main(void) {
   tcase_add_loop_test(c, custom_rows_give_values_for_what_a_model_leaves_out, 0, 2);
   tcase_add_loop_test(c, a_flag_of_a_custom_operator_decides_the_key, 0, 8);
   tcase_add_loop_test(c, modules_may_ask_for_more_than_the_row, 0, 9);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? 1 : 0;
+  return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include "compiler/lower/lower.h"
 #include "tests/alloc_hook.h"
 #include "tests/compiler/lower/graph.h"
+#include "tests/suite.h"
 
 #define DIMS(...) \
   (const int64_t[]) { __VA_ARGS__ }
@@ -564,9 +565,5 @@ int main(void) {
   tcase_add_test(loop, all_kinds_of_items_in_one_module_run);
   tcase_add_test(failure, every_failed_allocation_is_reported_and_leaks_nothing);
   tcase_add_test(failure, more_operands_than_a_call_may_have_are_refused);
-  SRunner *runner = srunner_create(s);
-  srunner_run_all(runner, CK_NORMAL);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

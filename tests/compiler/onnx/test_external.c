@@ -4,6 +4,7 @@
 
 #include "reed/compiler.h"
 #include "tests/compiler/front.h"
+#include "tests/suite.h"
 
 static Onnx__StringStringEntryProto entry(char *key, char *value) {
   Onnx__StringStringEntryProto e = ONNX__STRING_STRING_ENTRY_PROTO__INIT;
@@ -258,5 +259,5 @@ int main(void) {
   tcase_add_test(t, external_files_may_lie_where_the_models_own_links_lead);
   tcase_add_test(t, a_pipe_is_no_model);
   suite_add_tcase(suite, t);
-  return front_run(suite);
+  return suite_run(suite);
 }

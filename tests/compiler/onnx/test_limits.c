@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include "tests/compiler/front.h"
+#include "tests/suite.h"
 
 /* The process has never held more than this. Sanitizers keep much more than the program asks for. */
 static void check_memory(int64_t mib) {
@@ -268,5 +269,5 @@ int main(void) {
   tcase_add_loop_test(t, operators_of_constants_do_not_grow_without_end, 0, 6);
   tcase_add_test(t, weights_go_through_several_operators);
   suite_add_tcase(suite, t);
-  return front_run(suite);
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* The order in which the reader takes nodes: a model's own where it is one, else one that is found; circles. */
 #include "tests/compiler/front.h"
+#include "tests/suite.h"
 
 /* The operators of a graph in order, "Neg Relu Add". The text lives until the next call. */
 static const char *order_of(const ir_graph *g) {
@@ -188,5 +189,5 @@ int main(void) {
   tcase_add_test(t, nodes_in_a_circle_are_named);
   tcase_add_test(t, a_circle_through_a_body_is_named);
   suite_add_tcase(suite, t);
-  return front_run(suite);
+  return suite_run(suite);
 }

@@ -1,4 +1,7 @@
+/* Reading ONNX models: what becomes of inputs, outputs, constants, attributes, functions, subgraphs, and what is
+ * refused. External files, limits, order of nodes, Scan and older opsets: the files beside this one. */
 #include "tests/compiler/front.h"
+#include "tests/suite.h"
 
 /* y = Relu(x) */
 static onnx_build *relu_model(void) {
@@ -509,5 +512,5 @@ int main(void) {
   tcase_add_test(t, nesting_without_end_is_refused);
   tcase_add_test(t, damaged_models_never_crash);
   suite_add_tcase(suite, t);
-  return front_run(suite);
+  return suite_run(suite);
 }

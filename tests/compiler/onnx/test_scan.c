@@ -1,6 +1,7 @@
 /* Scan becomes Loop: what it carries, takes apart and stacks, in every form, and what is refused. What it computes is
  * compared by the ONNX node cases and tests/random. */
 #include "tests/compiler/front.h"
+#include "tests/suite.h"
 
 /* y, z = Scan(start, x): y carries the sum of x's elements, z stacks each sum. A node to add attributes to. */
 static build_node_t *summing_scan(onnx_build *b, const char *inputs, const char *element) {
@@ -134,5 +135,5 @@ int main(void) {
   tcase_add_test(t, opset_8_scans_every_entry_of_a_batch);
   tcase_add_test(t, what_does_not_fit_is_refused);
   suite_add_tcase(suite, t);
-  return front_run(suite);
+  return suite_run(suite);
 }

@@ -1,4 +1,6 @@
+/* Nodes of older opsets in the form of the newest one. */
 #include "tests/compiler/front.h"
+#include "tests/suite.h"
 
 /* The node reads x f32[1,3,4,4]; gives the read graph's only node of `op`. */
 static ir_node *upgraded(front *f, onnx_build **b, const char *output, op_id op) {
@@ -377,5 +379,5 @@ int main(void) {
   tcase_add_test(t, castlike_to_an_untyped_parameter_of_a_loop);
   tcase_add_test(t, castlike_to_an_untyped_element_of_a_scan);
   suite_add_tcase(suite, t);
-  return front_run(suite);
+  return suite_run(suite);
 }

@@ -2,6 +2,7 @@
  * do is refused and spoils it. */
 #include "ops/kernel.h"
 #include "tests/device/device_test.h"
+#include "tests/suite.h"
 
 reed_kernel_prepare_fn kernel_cpu(const reed_op *op) { return op ? NULL : NULL; } /* stands for ops/cpu */
 
@@ -201,9 +202,5 @@ int main(void) {
   tcase_add_test(tc, a_graph_whose_memory_went_is_not_replayed);
   tcase_add_test(tc, a_block_of_a_graph_may_grow);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 
 #include "reed/compiler.h"
 #include "reed/reed.h"
+#include "tests/suite.h"
 
 static const char module_text[] = ".module \"m\" producer \"test\" \"1\" devices 1\n"
                                   ".type t0 = f32[2] \"x\"\n"
@@ -158,11 +159,7 @@ static void nothing(void *context) { (void)context; }
 static int run_fixtures(TCase *cases) {
   Suite *suite = suite_create("public headers");
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return suite_run(suite);
 }
 
 #endif

@@ -1,3 +1,4 @@
+/* Cases of kernels (kernel_case.h): inputs, runs at every level, comparisons. */
 #include "tests/ops/cpu/kernel_case.h"
 
 #include <math.h>
@@ -67,6 +68,12 @@ value *case_input(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t 
     double x = next_random() * range;
     case_set(v, i, floats ? x : dtype == REED_BOOL ? x > 0 : round(x));
   }
+  return v;
+}
+
+value *case_filled(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims, const double *elements) {
+  value *v = case_input(c, dtype, rank, dims, 0);
+  for (int64_t i = 0; i < desc_elements(&v->desc); i++) case_set(v, i, elements[i]);
   return v;
 }
 

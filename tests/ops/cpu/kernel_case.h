@@ -45,6 +45,8 @@ void case_init(kernel_case *c, op_id op);
 /* Appends an input; dims as int64_t[]. Elements are filled from a fixed random sequence over -range..range (floats) or
  * -range..range integers, clamped to the dtype; range 0: zeros. */
 value *case_input(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims, double range);
+/* Appends an input with these elements. */
+value *case_filled(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims, const double *elements);
 /* An absent input. */
 void case_absent(kernel_case *c);
 /* An i64 vector with these elements. */
@@ -58,6 +60,7 @@ void case_attr_ints(kernel_case *c, const char *name, const int64_t *ints, int64
 void case_attr_floats(kernel_case *c, const char *name, const double *floats, int64_t n);
 void case_set(value *v, int64_t i, double x);
 double case_get(const value *v, int64_t i);
+#define ROWS(table) ((int)(sizeof(table) / sizeof *(table)))
 #define DIMS(...) \
   (sizeof((int64_t[]){__VA_ARGS__}) / 8), (const int64_t[]) { __VA_ARGS__ }
 

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "ops/call.h"
+#include "tests/suite.h"
 
 typedef struct counts {
   int n_built, n_freed;
@@ -202,9 +203,5 @@ int main(void) {
   tcase_add_test(t, cache_is_shared_by_threads);
   tcase_add_test(t, conv_of_any_number_of_boxes_is_shared_by_sessions);
   suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

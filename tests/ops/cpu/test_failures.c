@@ -9,6 +9,7 @@
 #include "ops/cpu/common/cpu.h"
 #include "ops/call.h"
 #include "tests/alloc_hook.h"
+#include "tests/suite.h"
 
 typedef struct prepared_case {
   op_id op;
@@ -202,9 +203,5 @@ int main(void) {
   tcase_add_loop_test(t, every_failed_allocation_is_reported_and_leaks_nothing, 0, n);
   tcase_add_loop_test(t, running_takes_nothing_from_the_heap, 0, n);
   suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
 
 static value *conv_case(kernel_case *c, op_id op) {
   case_init(c, op);
@@ -161,9 +162,5 @@ int main(void) {
   tcase_add_test(cases, any_number_of_steps_without_sequences_or_features_takes_no_time);
   tcase_add_test(cases, states_larger_than_any_memory_are_refused);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

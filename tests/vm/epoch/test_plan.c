@@ -1,5 +1,5 @@
 /* epoch.plan: how often shape functions are called, what planning compares, and memory of the host beside that of an
- * accelerator. Shared memory (in place, parts, joins) and layouts that serve again: test_run.c. */
+ * accelerator. Shared memory (in place, parts, joins): test_share.c; layouts that serve again: test_memo.c. */
 #include <check.h>
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "bytecode/format.h"
 #include "bytecode/text/text.h"
 #include "reed/reed.h"
+#include "tests/suite.h"
 
 static reed_diagnosis *diagnosis;
 static reed_registry *registry;
@@ -306,9 +307,5 @@ int main(void) {
   tcase_add_loop_test(c, planning_compares_the_call_site_that_shaped_an_output, 0, 3);
   tcase_add_loop_test(c, results_of_the_host_in_a_run_section_live_in_its_arena, 0, 3);
   tcase_add_loop_test(c, a_copy_reads_its_bytes_before_a_later_epoch_has_the_arena, 0, 4);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

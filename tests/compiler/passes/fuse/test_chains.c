@@ -2,6 +2,7 @@
  * that results are equal. */
 #include "tests/compiler/front.h"
 #include "tests/compiler/passes/rewrite/spelled.h"
+#include "tests/suite.h"
 
 /* x and y: f32[n,6,8]; z: f32[n,6,1]; b: bool[n,6,8]; i: i64[n,6,8]; t: f32[4,8]. "|" in front of a text: its first
  * name is an output too. */
@@ -146,5 +147,5 @@ int main(void) {
   tcase_add_test(t, a_long_chain_is_cut);
   tcase_add_test(t, shape_arithmetic_stays);
   suite_add_tcase(suite, t);
-  return front_run(suite);
+  return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 
 #include "tests/compiler/front.h"
 #include "tests/compiler/passes/rewrite/spelled.h"
+#include "tests/suite.h"
 
 /* x f32[n,2,h,w] -> Conv of 3 channels -> c; weights 1..6, bias 1 2 3 where wanted */
 static onnx_build *conv(bool bias) {
@@ -412,5 +413,5 @@ int main(void) {
   tcase_add_test(t, whole_numbers_are_not_fused);
   tcase_add_test(t, fusion_works_in_bodies);
   suite_add_tcase(suite, t);
-  return front_run(suite);
+  return suite_run(suite);
 }

@@ -2,6 +2,7 @@
  * (tests/whole/test_equal.c: they compute the same). */
 #include "tests/compiler/front.h"
 #include "tests/compiler/passes/layout/pictures.h"
+#include "tests/suite.h"
 
 static void transpose(onnx_build *b, const char *input, const char *output, const char *perm) {
   build_ints(b, build_node(b, "Transpose", input, output), "perm", perm);
@@ -95,5 +96,5 @@ int main(void) {
                       (int)(sizeof pictures / sizeof *pictures));
   tcase_add_test(cases, it_can_be_disabled);
   suite_add_tcase(suite, cases);
-  return front_run(suite);
+  return suite_run(suite);
 }

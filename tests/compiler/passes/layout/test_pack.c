@@ -1,6 +1,7 @@
 /* The pass pack: which weights go to the module packed, and which it leaves as they are. */
 #include "ops/packed.h"
 #include "tests/compiler/front.h"
+#include "tests/suite.h"
 
 typedef struct product {
   const char *what, *op, *x, *dims; /* of the weights */
@@ -130,5 +131,5 @@ int main(void) {
   tcase_add_test(t, weights_of_several_products_are_packed_once);
   tcase_add_test(t, weights_that_are_no_constant_or_wide_stay);
   suite_add_tcase(suite, t);
-  return front_run(suite);
+  return suite_run(suite);
 }

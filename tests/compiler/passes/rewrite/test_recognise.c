@@ -2,6 +2,7 @@
  * operator, and near misses stay. tests/whole/test_equal.c shows that the results are equal. */
 #include "tests/compiler/front.h"
 #include "tests/compiler/passes/rewrite/spelled.h"
+#include "tests/suite.h"
 
 static int64_t count_of(const front *f, const char *name) {
   const reed_op *op = op_find(NULL, "", name);
@@ -130,5 +131,5 @@ int main(void) {
   tcase_add_test(t, a_recognised_activation_keeps_its_attributes);
   tcase_add_test(t, a_recognised_norm_has_axis_epsilon_and_inputs);
   suite_add_tcase(suite, t);
-  return front_run(suite);
+  return suite_run(suite);
 }

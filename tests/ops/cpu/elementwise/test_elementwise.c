@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
 
 /* A pair of operand shapes; the second is not used by operators of one input. Rank -1 ends the list. */
 static const struct {
@@ -335,9 +336,5 @@ int main(void) {
   tcase_add_test(tc, many_inputs_are_folded);
   tcase_add_test(tc, shapes_that_do_not_broadcast_are_refused);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

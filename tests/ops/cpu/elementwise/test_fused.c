@@ -6,6 +6,7 @@
 
 #include "ops/fused.h"
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
 
 /* Extents of inputs 0 (which all others broadcast to), 1, 2 and 3. Rank -1 ends the list. */
 typedef struct shape {
@@ -265,9 +266,5 @@ int main(void) {
   tcase_add_test(t, a_program_that_is_wrong_is_refused);
   tcase_add_test(t, what_is_written_is_read);
   suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? 1 : 0;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* Col2Im: known results, against the reference in every dtype, edges, what is refused. */
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
 
 #define ROWS(a) (int)(sizeof(a) / sizeof *(a))
 
@@ -116,9 +117,5 @@ int main(void) {
   tcase_add_test(tc, numbers_that_are_none_stay_in_their_place);
   tcase_add_test(tc, col2im_refuses_columns_that_do_not_fit);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* Trilu, EyeLike, OneHot, ReverseSequence: known results, edges, what is refused. */
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
 
 /* Elements 1, 2, 3, ... of a matrix. */
 static void counted(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims) {
@@ -112,9 +113,5 @@ int main(void) {
   tcase_add_test(tc, sequences_are_reversed_up_to_their_lengths);
   tcase_add_test(tc, a_sequence_longer_than_its_axis_is_diagnosed);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
 
 static const reed_dtype widths[] = {REED_U8, REED_BF16, REED_F32, REED_I64}; /* movement knows sizes only */
 #define EACH_WIDTH(dtype) \
@@ -545,9 +546,5 @@ int main(void) {
   tcase_add_test(tc, nonzero_lists_coordinates_dense_for_their_number);
   tcase_add_test(tc, compress_keeps_what_the_condition_says);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
 
-#define ROWS(table) ((int)(sizeof(table) / sizeof *(table)))
 #define TOLERANCE 1e-5
 
 typedef struct depthwise_row {
@@ -164,9 +164,5 @@ int main(void) {
   tcase_add_test(t, depthwise_by_hand);
   tcase_add_test(t, depthwise_residual_may_lie_in_the_output);
   suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

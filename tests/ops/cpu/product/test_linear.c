@@ -5,6 +5,7 @@
 
 #include "ops/packed.h"
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
 
 typedef struct conv_row {
   const char *what;
@@ -393,8 +394,6 @@ START_TEST(integer_matmul_wraps_in_its_own_width) {
 }
 END_TEST
 
-#define ROWS(table) ((int)(sizeof(table) / sizeof *(table)))
-
 int main(void) {
   Suite *suite = suite_create("linear kernels");
   TCase *t = tcase_create("all");
@@ -415,9 +414,5 @@ int main(void) {
   tcase_add_loop_test(t, gemm_equals_the_reference, 0, ROWS(gemms));
   tcase_add_test(t, integer_matmul_wraps_in_its_own_width);
   suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

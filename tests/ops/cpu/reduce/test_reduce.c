@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
 
 static const op_id reductions[] = {OP_ReduceL1,  OP_ReduceL2,       OP_ReduceLogSum, OP_ReduceLogSumExp,
                                    OP_ReduceMax, OP_ReduceMean,     OP_ReduceMin,    OP_ReduceProd,
@@ -152,9 +153,5 @@ int main(void) {
   tcase_add_test(tc, a_cumulative_sum_along_no_axis_is_diagnosed);
   tcase_add_test(tc, arg_reductions_name_the_first_or_last);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
 
 typedef struct attention_case {
   const char *what;
@@ -191,9 +192,5 @@ int main(void) {
   tcase_add_loop_test(t, infinite_and_nan_scores_go_through, 0, 3);
   tcase_add_test(t, operands_that_do_not_fit_are_refused);
   suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? 1 : 0;
+  return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
 
 typedef struct recurrent_row {
   int64_t steps, sequences, features, hidden;
@@ -230,9 +231,5 @@ int main(void) {
   tcase_add_test(t, activations_that_are_none_are_refused);
   tcase_add_test(t, a_clip_below_zero_is_refused);
   suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -1,0 +1,180 @@
+/* Pools against their references and small cases worked out by hand. */
+#include <math.h>
+
+#include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
+
+static const struct {
+  int32_t rank;
+  int64_t x[5], kernel[3], strides[3], dilations[3], pads[6], ceil_mode;
+} pools[] = {
+    {3, {1, 1, 1}, {1}, {1}, {1}, {0}, 0},
+    {3, {2, 3, 17}, {4}, {3}, {1}, {2, 1}, 0},
+    {4, {1, 4, 33, 41}, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, 0},
+    {4, {1, 4, 10, 9}, {3, 3}, {2, 2}, {1, 1}, {0, 0, 0, 0}, 1},
+    {4, {1, 2, 10, 9}, {3, 2}, {2, 3}, {2, 3}, {1, 1, 1, 0}, 0},
+    {4, {1, 2, 5, 6}, {5, 6}, {1, 1}, {1, 1}, {0}, 0},
+    {4, {0, 2, 5, 6}, {2, 2}, {1, 1}, {1, 1}, {0}, 0},
+    {4, {3, 70, 20, 20}, {2, 2}, {2, 2}, {1, 1}, {0}, 0},
+    {4, {1, 37, 12, 20}, {9, 9}, {1, 2}, {1, 1}, {4, 4, 4, 4}, 0},
+    {4, {2, 150, 9, 14}, {3, 3}, {1, 1}, {1, 2}, {1, 2, 1, 2}, 0},
+    {5, {1, 2, 5, 6, 7}, {2, 3, 2}, {2, 1, 2}, {1, 1, 1}, {1, 1, 0, 0, 1, 1}, 0},
+};
+
+static void pool_case(kernel_case *c, op_id op, int row, reed_dtype dtype) {
+  int64_t axes = pools[row].rank - 2;
+  case_init(c, op);
+  case_input(c, dtype, pools[row].rank, pools[row].x, 100);
+  case_attr_ints(c, "kernel_shape", pools[row].kernel, axes);
+  case_attr_ints(c, "strides", pools[row].strides, axes);
+  case_attr_ints(c, "dilations", pools[row].dilations, axes);
+  case_attr_ints(c, "pads", pools[row].pads, 2 * axes);
+  case_attr_int(c, "ceil_mode", pools[row].ceil_mode);
+}
+
+START_TEST(max_pool_equals_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16, REED_I8, REED_U8, REED_I64};
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+    for (int indices = 0; indices < 2; indices++) {
+      kernel_case c;
+      pool_case(&c, OP_MaxPool, _i, dtypes[d]);
+      c.n_outputs = 1 + indices;
+      case_parity_orders(&c, 1u << 0, 0, 0);
+    }
+}
+END_TEST
+
+START_TEST(average_pool_equals_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_BF16};
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+    for (int include = 0; include < 2; include++) {
+      kernel_case c;
+      pool_case(&c, OP_AveragePool, _i, dtypes[d]);
+      case_attr_int(&c, "count_include_pad", include);
+      case_parity_orders(&c, 1u << 0, case_tolerance(dtypes[d]), case_tolerance(dtypes[d]) * 100);
+    }
+}
+END_TEST
+
+START_TEST(lp_pools_give_lengths) {
+  static const int64_t kernel[] = {2};
+  for (int global = 0; global < 2; global++)
+    for (int64_t p = 1; p <= 3; p++) {
+      kernel_case c;
+      case_init(&c, global ? OP_GlobalLpPool : OP_LpPool);
+      value *x = case_input(&c, p == 2 ? REED_F64 : REED_F32, DIMS(1, 1, 2), 0);
+      case_set(x, 0, -3);
+      case_set(x, 1, 4);
+      if (!global) case_attr_ints(&c, "kernel_shape", kernel, 1);
+      if (p != 2) case_attr_int(&c, "p", p);
+      case_expect(&c, (const double[]){p == 1 ? 7 : p == 2 ? 5 : (double)(float)cbrt(27 + 64)}, 1);
+    }
+}
+END_TEST
+
+START_TEST(max_pool_names_the_first_of_equals_and_keeps_nan) {
+  kernel_case c;
+  case_init(&c, OP_MaxPool);
+  c.n_outputs = 2;
+  value *x = case_input(&c, REED_F32, DIMS(1, 1, 1, 6), 0);
+  double elements[] = {2, 2, 1, NAN, 5, 5};
+  for (int i = 0; i < 6; i++) case_set(x, i, elements[i]);
+  case_attr_ints(&c, "kernel_shape", (int64_t[]){1, 2}, 2);
+  case_attr_ints(&c, "strides", (int64_t[]){1, 2}, 2);
+  ck_assert_int_eq(case_run(&c, "base"), REED_OK);
+  ck_assert_double_eq(case_get(&c.outputs[0], 0), 2);
+  ck_assert(isnan(case_get(&c.outputs[0], 1)));
+  double indices[] = {0, 3, 4};
+  for (int i = 0; i < 3; i++) ck_assert_double_eq(case_get(&c.outputs[1], i), indices[i]);
+  case_close(&c);
+}
+END_TEST
+
+/* Wherever a NaN stands among the taps, and in whichever lane. */
+START_TEST(max_pool_with_channels_last_keeps_nan) {
+  kernel_case c;
+  case_init(&c, OP_MaxPool);
+  value *x = case_input(&c, REED_F32, DIMS(1, 83, 11, 13), 5);
+  for (int64_t i = 0; i < desc_elements(&x->desc); i += 17) case_set(x, i, i % 2 ? NAN : -INFINITY);
+  case_attr_ints(&c, "kernel_shape", (int64_t[]){9, 8}, 2); /* more taps than are reduced at once */
+  case_attr_ints(&c, "strides", (int64_t[]){2, 1}, 2);
+  case_parity_orders(&c, 1u << 0, 0, 0);
+}
+END_TEST
+
+/* 1 2 3 / 4 5 6 / 7 8 9 under 2x2 with stride 2: ceil_mode looks past the end, where only real elements count. */
+START_TEST(average_pool_ceil_mode_counts_what_is_there) {
+  for (int include = 0; include < 2; include++) {
+    kernel_case c;
+    case_init(&c, OP_AveragePool);
+    value *x = case_input(&c, REED_F32, DIMS(1, 1, 3, 3), 0);
+    for (int i = 0; i < 9; i++) case_set(x, i, i + 1);
+    case_attr_ints(&c, "kernel_shape", (int64_t[]){2, 2}, 2);
+    case_attr_ints(&c, "strides", (int64_t[]){2, 2}, 2);
+    case_attr_int(&c, "ceil_mode", 1);
+    case_attr_int(&c, "count_include_pad", include);
+    case_expect(&c, (double[]){3, 4.5, 7.5, 9}, 4);
+  }
+}
+END_TEST
+
+START_TEST(global_pools_equal_the_reference) {
+  static const int64_t shapes[][4] = {{1, 1, 1, 1}, {2, 3, 7, 9}, {1, 64, 50, 31}, {2, 3, 1, 1}, {0, 3, 4, 4}};
+  for (int op = 0; op < 2; op++)
+    for (int d = 0; d < 3; d++) {
+      static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
+      kernel_case c;
+      case_init(&c, op ? OP_GlobalMaxPool : OP_GlobalAveragePool);
+      case_input(&c, dtypes[d], 4, shapes[_i], 3);
+      case_parity_orders(&c, 1u << 0, case_tolerance(dtypes[d]), case_tolerance(dtypes[d]));
+    }
+}
+END_TEST
+
+/* The mean of nothing is 0 / 0, the largest of nothing is less than all, the length of nothing is 0. */
+START_TEST(global_pools_of_an_empty_plane) {
+  static const op_id ops[] = {OP_GlobalAveragePool, OP_GlobalMaxPool, OP_GlobalLpPool};
+  static const double nothing[] = {NAN, -INFINITY, 0};
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16, REED_BF16};
+  kernel_case c;
+  for (int k = 0; k < 12; k++)
+    for (int last = 0; last < 2; last++) {
+      case_init(&c, ops[k % 3]);
+      if (last) case_input(&c, dtypes[k / 3], DIMS(1, 0, 3, 2), 1);
+      else case_input(&c, dtypes[k / 3], DIMS(1, 2, 0, 3), 1);
+      if (last) case_attr_int(&c, "channels_last", 1);
+      case_expect(&c, (const double[]){nothing[k % 3], nothing[k % 3]}, 2);
+    }
+}
+END_TEST
+
+/* ONNX has no negative pads, and no pool that onnxruntime would run. */
+START_TEST(pools_refuse_negative_pads) {
+  static const op_id ops[] = {OP_AveragePool, OP_MaxPool, OP_LpPool};
+  for (int k = 0; k < 3; k++) {
+    kernel_case c;
+    case_init(&c, ops[k]);
+    case_input(&c, REED_F32, DIMS(1, 2, 5, 6), 1);
+    case_attr_ints(&c, "kernel_shape", (int64_t[]){2, 2}, 2);
+    case_attr_ints(&c, "pads", (int64_t[]){0, -1, 0, 0}, 4);
+    case_fails(&c, REED_ERROR_VALUE, "attribute pads has the number -1");
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("pools");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 240);
+  tcase_add_loop_test(t, max_pool_equals_the_reference, 0, ROWS(pools));
+  tcase_add_test(t, lp_pools_give_lengths);
+  tcase_add_loop_test(t, average_pool_equals_the_reference, 0, ROWS(pools));
+  tcase_add_test(t, max_pool_with_channels_last_keeps_nan);
+  tcase_add_test(t, max_pool_names_the_first_of_equals_and_keeps_nan);
+  tcase_add_test(t, average_pool_ceil_mode_counts_what_is_there);
+  tcase_add_loop_test(t, global_pools_equal_the_reference, 0, 5);
+  tcase_add_test(t, global_pools_of_an_empty_plane);
+  tcase_add_test(t, pools_refuse_negative_pads);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}

@@ -1,0 +1,127 @@
+/* Resize: every mode against the reference, the examples of ONNX's text, crops, scales, axes and policies. */
+#include <math.h>
+
+#include "tests/ops/cpu/image/resize_case.h"
+#include "tests/suite.h"
+
+static const char *const modes[] = {"nearest", "linear", "cubic"};
+static const struct {
+  int32_t rank;
+  int64_t x[5], y[5];
+} sizes[] = {
+    {1, {5}, {9}},
+    {2, {3, 4}, {3, 4}},
+    {3, {2, 3, 7}, {2, 6, 3}},
+    {4, {1, 3, 13, 17}, {1, 3, 26, 34}},
+    {4, {1, 3, 40, 57}, {1, 3, 11, 8}},
+    {4, {2, 1, 1, 1}, {2, 1, 5, 4}},
+    {4, {1, 7, 5, 3}, {1, 9, 5, 3}},
+    {5, {1, 2, 3, 4, 5}, {1, 2, 6, 2, 7}},
+    {4, {0, 3, 4, 4}, {0, 3, 8, 8}},
+    {4, {1, 5, 4, 17}, {1, 10, 8, 17}}, /* channels last */
+    {4, {3, 9, 11, 33}, {3, 18, 7, 33}},
+};
+
+START_TEST(resize_equals_the_reference) {
+  for (int map = 0; map < ROWS(mappings); map++)
+    for (int mode = 0; mode < 3; mode++)
+      for (int extra = 0; extra < 4; extra++) {
+        if (extra && mode == 0) continue;
+        static const reed_dtype dtypes[] = {REED_F32, REED_U8, REED_F16, REED_F64};
+        reed_dtype dtype = dtypes[extra];
+        kernel_case c;
+        resize_case(&c, dtype, sizes[_i].rank, sizes[_i].x, sizes[_i].y, modes[mode]);
+        case_attr_string(&c, "coordinate_transformation_mode", mappings[map]);
+        case_attr_int(&c, "antialias", extra & 1 && mode > 0);
+        case_attr_int(&c, "exclude_outside", extra >> 1 && mode > 0);
+        case_parity(&c, case_tolerance(dtype) * 4, dtype == REED_F32 ? 2e-5 : case_tolerance(dtype) * 20);
+      }
+}
+END_TEST
+
+START_TEST(resize_nearest_rounds_as_told) {
+  static const struct {
+    const char *word;
+    double expected[5];
+  } rows[] = {{"round_prefer_floor", {1, 1, 2, 2, 2}},
+              {"round_prefer_ceil", {1, 1, 2, 2, 2}},
+              {"floor", {1, 1, 1, 2, 2}},
+              {"ceil", {1, 2, 2, 2, 2}}};
+  for (int i = 0; i < ROWS(rows); i++) {
+    kernel_case c;
+    resize_case(&c, REED_F32, 1, (int64_t[]){2}, (int64_t[]){5}, "nearest");
+    case_set(&c.inputs[0], 0, 1);
+    case_set(&c.inputs[0], 1, 2);
+    case_attr_string(&c, "nearest_mode", rows[i].word);
+    case_attr_string(&c, "coordinate_transformation_mode", "asymmetric"); /* 0 0.4 0.8 1.2 1.6 */
+    case_expect(&c, rows[i].expected, 5);
+  }
+}
+END_TEST
+
+START_TEST(resize_linear_matches_onnx_examples) {
+  kernel_case c;
+  resize_case(&c, REED_F32, 4, (int64_t[]){1, 1, 2, 2}, (int64_t[]){1, 1, 4, 4}, "linear");
+  for (int i = 0; i < 4; i++) case_set(&c.inputs[0], i, i + 1);
+  case_expect(&c, (double[]){1, 1.25, 1.75, 2, 1.5, 1.75, 2.25, 2.5, 2.5, 2.75, 3.25, 3.5, 3, 3.25, 3.75, 4}, 16);
+  resize_case(&c, REED_F32, 4, (int64_t[]){1, 1, 2, 2}, (int64_t[]){1, 1, 4, 4}, "linear");
+  for (int i = 0; i < 4; i++) case_set(&c.inputs[0], i, i + 1);
+  case_attr_string(&c, "coordinate_transformation_mode", "align_corners");
+  case_expect(&c,
+              (double[]){1, 1 + 1. / 3, 1 + 2. / 3, 2, 1 + 2. / 3, 2, 2 + 1. / 3, 2 + 2. / 3, 2 + 1. / 3, 2 + 2. / 3, 3,
+                         3 + 1. / 3, 3, 3 + 1. / 3, 3 + 2. / 3, 4},
+              16);
+}
+END_TEST
+
+START_TEST(resize_crops_and_extrapolates) {
+  for (int mode = 0; mode < 2; mode++) {
+    kernel_case c;
+    case_init(&c, OP_Resize);
+    case_filled(&c, REED_F32, DIMS(5), (double[]){0, 1, 2, 3, 4});
+    case_filled(&c, REED_F32, DIMS(2), (double[]){0.5, 1.5}); /* from the middle to half a length past the end */
+    case_absent(&c);
+    case_ints(&c, 1, 5);
+    case_attr_string(&c, "mode", modes[mode]);
+    case_attr_string(&c, "coordinate_transformation_mode", "tf_crop_and_resize");
+    case_attr_float(&c, "extrapolation_value", -7);
+    case_expect(&c, (double[]){2, 3, 4, -7, -7}, 5);
+  }
+}
+END_TEST
+
+START_TEST(resize_takes_scales_axes_and_policies) {
+  kernel_case c;
+  case_init(&c, OP_Resize);
+  case_input(&c, REED_F32, DIMS(2, 6, 3, 5), 3);
+  case_absent(&c);
+  case_filled(&c, REED_F32, DIMS(2), (double[]){0.6, 1.7});
+  case_attr_ints(&c, "axes", (int64_t[]){3, -3}, 2);
+  case_attr_string(&c, "mode", "cubic");
+  case_parity(&c, 1e-5, 1e-5);
+  for (int policy = 0; policy < 2; policy++) {
+    case_init(&c, OP_Resize);
+    case_input(&c, REED_F32, DIMS(1, 1, 6, 8), 3);
+    case_absent(&c);
+    case_absent(&c);
+    case_ints(&c, 2, 9, 9);
+    case_attr_ints(&c, "axes", (int64_t[]){2, 3}, 2);
+    case_attr_string(&c, "mode", "linear");
+    case_attr_string(&c, "keep_aspect_ratio_policy", policy ? "not_larger" : "not_smaller");
+    case_parity(&c, 1e-5, 1e-5);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("Resize");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 240);
+  tcase_add_loop_test(t, resize_equals_the_reference, 0, ROWS(sizes));
+  tcase_add_test(t, resize_nearest_rounds_as_told);
+  tcase_add_test(t, resize_linear_matches_onnx_examples);
+  tcase_add_test(t, resize_crops_and_extrapolates);
+  tcase_add_test(t, resize_takes_scales_axes_and_policies);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}

@@ -1,0 +1,196 @@
+/* Normalisations against their references and small cases worked out by hand. */
+#include <math.h>
+
+#include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
+
+static const char *const activations[] = {
+    NULL,
+#define ACTIVATION(kind, text, ...) text,
+#include "ops/activation.def"
+};
+
+static void add_activation(kernel_case *c, const char *activation) {
+  if (!activation) return;
+  case_attr_string(c, "activation", activation);
+  case_attr_float(c, "activation_alpha", -0.2);
+  case_attr_float(c, "activation_beta", 0.7);
+}
+
+static const int64_t images[][4] = {{1, 1, 1, 1}, {2, 3, 4, 5}, {1, 33, 7, 3}, {2, 16, 40, 41}, {0, 3, 4, 4}};
+
+START_TEST(batch_norm_equals_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
+  for (int training = 0; training < 2; training++)
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+      if (training && images[_i][0] == 0) continue;
+      kernel_case c;
+      case_init(&c, OP_BatchNormalization);
+      case_input(&c, dtypes[d], 4, images[_i], 3);
+      for (int k = 0; k < 4; k++) {
+        value *v = case_input(&c, k < 2 ? dtypes[d] : REED_F32, 1, &images[_i][1], 2);
+        for (int64_t i = 0; k == 3 && i < images[_i][1]; i++) case_set(v, i, fabs(case_get(v, i)) + 0.1);
+      }
+      case_attr_float(&c, "epsilon", 1e-3);
+      case_attr_int(&c, "training_mode", training);
+      if (training) c.n_outputs = 3;
+      case_parity_orders(&c, training ? 0 : 1u << 0, case_tolerance(dtypes[d]) * 4, case_tolerance(dtypes[d]) * 8);
+    }
+}
+END_TEST
+
+START_TEST(instance_norm_equals_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_BF16};
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+    kernel_case c;
+    case_init(&c, OP_InstanceNormalization);
+    case_input(&c, dtypes[d], 4, images[_i], 3);
+    case_input(&c, dtypes[d], 1, &images[_i][1], 2);
+    case_input(&c, dtypes[d], 1, &images[_i][1], 2);
+    case_parity_orders(&c, 1u << 0, case_tolerance(dtypes[d]) * 8, case_tolerance(dtypes[d]) * 8);
+  }
+}
+END_TEST
+
+START_TEST(layer_norm_equals_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+    for (int64_t axis = -1; axis >= -3; axis--)
+      for (int shift = 0; shift < 3; shift++) { /* none, whole, repeated */
+        kernel_case c;
+        case_init(&c, OP_LayerNormalization);
+        c.n_outputs = 3;
+        int64_t one = 1;
+        case_input(&c, dtypes[d], 4, images[_i], 3);
+        case_input(&c, dtypes[d], (int32_t)-axis, images[_i] + 4 + axis, 2);
+        if (shift == 1) case_input(&c, dtypes[d], (int32_t)-axis, images[_i] + 4 + axis, 2);
+        if (shift == 2) case_input(&c, dtypes[d], 1, &one, 2);
+        case_attr_int(&c, "axis", axis);
+        case_parity(&c, case_tolerance(dtypes[d]) * 8 + 1e-6, case_tolerance(dtypes[d]) * 8);
+      }
+}
+END_TEST
+
+START_TEST(group_norm_equals_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
+  static const int64_t x[] = {2, 6, 5, 3}, groups[] = {1, 2, 6};
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+      for (int per_group = 0; per_group < 2; per_group++) {
+        kernel_case c;
+        case_init(&c, OP_GroupNormalization);
+        case_input(&c, dtypes[d], 4, x, 3);
+        for (int k = 0; k < 2; k++) case_input(&c, dtypes[d], 1, per_group ? &groups[g] : &x[1], 2);
+        case_attr_int(&c, "num_groups", groups[g]);
+        case_parity_orders(&c, 1u << 0, case_tolerance(dtypes[d]) * 8, case_tolerance(dtypes[d]) * 8);
+      }
+}
+END_TEST
+
+START_TEST(group_norm_of_no_channels_gives_nothing) {
+  for (int d = 0; d < 2; d++) {
+    kernel_case c;
+    case_init(&c, OP_GroupNormalization);
+    case_input(&c, d ? REED_F64 : REED_F32, DIMS(2, 0, 3), 3);
+    for (int k = 0; k < 2; k++) case_input(&c, d ? REED_F64 : REED_F32, DIMS(0), 2);
+    case_attr_int(&c, "num_groups", 2);
+    case_expect(&c, NULL, 0);
+  }
+}
+END_TEST
+
+START_TEST(group_norm_wants_whole_groups) {
+  kernel_case c;
+  case_init(&c, OP_GroupNormalization);
+  case_input(&c, REED_F32, DIMS(1, 5, 2), 3);
+  for (int k = 0; k < 2; k++) case_input(&c, REED_F32, DIMS(5), 2);
+  case_attr_int(&c, "num_groups", 2);
+  case_fails(&c, REED_ERROR_SHAPE, "5 channels in 2 groups");
+}
+END_TEST
+
+START_TEST(rms_norm_divides_by_the_root_of_the_mean_square) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64};
+  for (int d = 0; d < 2; d++) {
+    kernel_case c;
+    case_init(&c, OP_RMSNormalization);
+    value *x = case_input(&c, dtypes[d], DIMS(2, 2), 0);
+    const double elements[] = {1, 7, 5, -5};
+    for (int i = 0; i < 4; i++) case_set(x, i, elements[i]);
+    case_set(case_input(&c, dtypes[d], DIMS(2), 0), 0, 10);
+    case_set(&c.inputs[1], 1, 10);
+    case_attr_float(&c, "epsilon", 0);
+    case_expect(&c, (double[]){2, 14, 10, -10}, 4);
+  }
+}
+END_TEST
+
+/* A mean far from zero leaves the differences exact. */
+/* A plane of more than one block and rows of an odd number of elements; a NaN in the first, which is all of what it is
+ * normalised with. */
+START_TEST(norms_end_with_any_activation) {
+  static const op_id ops[] = {OP_BatchNormalization, OP_GroupNormalization, OP_InstanceNormalization,
+                              OP_LayerNormalization, OP_RMSNormalization};
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
+  static const int64_t x[] = {1, 3, 70, 61};
+  for (int k = 0; k < ROWS(ops) * ROWS(dtypes) * 2; k++) {
+    op_id op = ops[k % ROWS(ops)];
+    reed_dtype dtype = dtypes[k / ROWS(ops) % ROWS(dtypes)];
+    bool rows = op == OP_LayerNormalization || op == OP_RMSNormalization;
+    kernel_case c;
+    case_init(&c, op);
+    value *data = case_input(&c, dtype, 4, x, 3);
+    if (k < ROWS(ops) * ROWS(dtypes)) case_set(data, 7, NAN);
+    int parameters = op == OP_RMSNormalization ? 1 : op == OP_BatchNormalization ? 4 : 2;
+    for (int i = 0; i < parameters; i++) {
+      value *v = case_input(&c, dtype, 1, rows ? &x[3] : &x[1], 2);
+      for (int64_t e = 0; i == 3 && e < x[1]; e++) case_set(v, e, fabs(case_get(v, e)) + 0.1);
+    }
+    if (op == OP_GroupNormalization) case_attr_int(&c, "num_groups", 3);
+    add_activation(&c, activations[_i]);
+    double tolerance = case_tolerance(dtype) * 16;
+    if (rows) case_parity(&c, tolerance, tolerance);
+    else case_parity_orders(&c, 1u << 0, tolerance, tolerance);
+  }
+}
+END_TEST
+
+START_TEST(norms_refuse_an_activation_that_is_none) {
+  kernel_case c;
+  case_init(&c, OP_InstanceNormalization);
+  case_input(&c, REED_F32, DIMS(1, 5, 2), 3);
+  for (int k = 0; k < 2; k++) case_input(&c, REED_F32, DIMS(5), 2);
+  case_attr_string(&c, "activation", "softrelu");
+  case_fails(&c, REED_ERROR_UNSUPPORTED, "activation 'softrelu' is not known");
+}
+END_TEST
+
+START_TEST(instance_norm_survives_a_large_mean) {
+  kernel_case c;
+  case_init(&c, OP_InstanceNormalization);
+  value *x = case_input(&c, REED_F32, DIMS(1, 1, 4), 0);
+  for (int i = 0; i < 4; i++) case_set(x, i, 1e6 + (i < 2 ? 1 : -1));
+  case_set(case_input(&c, REED_F32, DIMS(1), 0), 0, 1);
+  case_input(&c, REED_F32, DIMS(1), 0);
+  case_attr_float(&c, "epsilon", 0);
+  case_expect(&c, (double[]){1, 1, -1, -1}, 4);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("normalisation");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 240);
+  tcase_add_test(t, group_norm_equals_the_reference);
+  tcase_add_test(t, group_norm_of_no_channels_gives_nothing);
+  tcase_add_test(t, group_norm_wants_whole_groups);
+  tcase_add_test(t, rms_norm_divides_by_the_root_of_the_mean_square);
+  tcase_add_loop_test(t, batch_norm_equals_the_reference, 0, ROWS(images));
+  tcase_add_loop_test(t, instance_norm_equals_the_reference, 0, ROWS(images));
+  tcase_add_loop_test(t, layer_norm_equals_the_reference, 0, ROWS(images));
+  tcase_add_loop_test(t, norms_end_with_any_activation, 0, ROWS(activations));
+  tcase_add_test(t, norms_refuse_an_activation_that_is_none);
+  tcase_add_test(t, instance_norm_survives_a_large_mean);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}

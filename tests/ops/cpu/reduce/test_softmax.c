@@ -1,0 +1,76 @@
+/* Softmax, LogSoftmax, Hardmax, LpNormalization against their references and small cases worked out by hand. */
+#include <math.h>
+
+#include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
+
+static const struct {
+  int32_t rank;
+  int64_t x[4], axis;
+} softmaxes[] = {
+    {1, {1}, 0},       {1, {9}, -1},        {2, {5, 91}, 1},      {2, {91, 5}, 0},      {3, {2, 7, 13}, 1},
+    {3, {3, 4, 0}, 1}, {2, {1000, 81}, -1}, {3, {1, 3, 1100}, 1}, {4, {2, 3, 4, 5}, 2},
+};
+
+START_TEST(softmax_equals_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16, REED_BF16};
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+    for (int log = 0; log < 2; log++)
+      for (int flattened = 0; flattened < 2; flattened++) {
+        kernel_case c;
+        case_init(&c, log ? OP_LogSoftmax : OP_Softmax);
+        case_input(&c, dtypes[d], softmaxes[_i].rank, softmaxes[_i].x, 20);
+        case_attr_int(&c, "axis", softmaxes[_i].axis);
+        case_attr_int(&c, "flattened", flattened);
+        double tolerance = dtypes[d] == REED_F32 ? 3e-6 : case_tolerance(dtypes[d]);
+        case_parity(&c, tolerance, tolerance);
+      }
+}
+END_TEST
+
+START_TEST(softmax_of_large_and_masked_logits) {
+  kernel_case c;
+  case_init(&c, OP_Softmax);
+  value *x = case_input(&c, REED_F32, DIMS(2, 3), 0);
+  double elements[] = {1e30, 1e30, -INFINITY, -INFINITY, 0, 0};
+  for (int i = 0; i < 6; i++) case_set(x, i, elements[i]);
+  case_expect(&c, (double[]){0.5, 0.5, 0, 0, 0.5, 0.5}, 6);
+}
+END_TEST
+
+START_TEST(hardmax_is_one_at_the_first_of_the_largest) {
+  kernel_case c;
+  case_init(&c, OP_Hardmax);
+  value *x = case_input(&c, REED_F16, DIMS(2, 3), 0);
+  double elements[] = {1, 3, 3, -1, -2, -1};
+  for (int i = 0; i < 6; i++) case_set(x, i, elements[i]);
+  case_expect(&c, (double[]){0, 1, 0, 1, 0, 0}, 6);
+}
+END_TEST
+
+START_TEST(lp_normalization_divides_by_the_length_if_there_is_one) {
+  for (int64_t p = 1; p <= 2; p++) {
+    kernel_case c;
+    case_init(&c, OP_LpNormalization);
+    value *x = case_input(&c, REED_F64, DIMS(2, 2), 0);
+    case_set(x, 0, -3);
+    case_set(x, 2, p == 1 ? 5 : 4);
+    case_attr_int(&c, "axis", 0);
+    case_attr_int(&c, "p", p);
+    double length = p == 1 ? 8 : 5;
+    case_expect(&c, (double[]){-3 / length, 0, (p == 1 ? 5 : 4) / length, 0}, 4);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("softmax");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 240);
+  tcase_add_test(t, hardmax_is_one_at_the_first_of_the_largest);
+  tcase_add_test(t, lp_normalization_divides_by_the_length_if_there_is_one);
+  tcase_add_loop_test(t, softmax_equals_the_reference, 0, ROWS(softmaxes));
+  tcase_add_test(t, softmax_of_large_and_masked_logits);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}

@@ -1,0 +1,78 @@
+/* TopK: the order of ties and NaN, extremes of integers, and parity with the reference. */
+#include <math.h>
+
+#include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
+
+static void topk_case(kernel_case *c, const double *elements, int64_t n, int64_t k, bool largest) {
+  case_init(c, OP_TopK);
+  c->n_outputs = 2;
+  case_filled(c, REED_F32, DIMS(n), elements);
+  *(int64_t *)case_input(c, REED_I64, DIMS(1), 0)->data = k;
+  case_attr_int(c, "largest", largest);
+}
+
+static void expect_indices(kernel_case *c, const double *indices, int64_t n) {
+  for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++) {
+    ck_assert_int_eq(case_run(c, cpu_level_name(level)), REED_OK);
+    for (int64_t i = 0; i < n; i++) ck_assert_double_eq(case_get(&c->outputs[1], i), indices[i]);
+  }
+  case_close(c);
+}
+
+START_TEST(topk_orders_ties_by_index_and_nan_above_all) {
+  static const double x[] = {1, 3, NAN, 3, -0.0, 0, -INFINITY, INFINITY, NAN};
+  kernel_case c;
+  topk_case(&c, x, 9, 6, true);
+  expect_indices(&c, (double[]){2, 8, 7, 1, 3, 0}, 6);
+  topk_case(&c, x, 9, 9, false);
+  expect_indices(&c, (double[]){6, 4, 5, 0, 1, 3, 7, 2, 8}, 9);
+}
+END_TEST
+
+static const struct {
+  int32_t rank;
+  int64_t x[3], axis, k;
+} topks[] = {
+    {1, {1}, 0, 1},      {1, {5}, 0, 0},        {1, {3000}, 0, 100},  {1, {3000}, 0, 3000},
+    {2, {40, 33}, 0, 7}, {2, {40, 133}, 1, 40}, {3, {3, 5, 7}, 1, 5}, {2, {0, 5}, 1, 3},
+};
+
+START_TEST(topk_equals_the_reference) {
+  for (reed_dtype dtype = REED_F32; dtype < REED_BOOL; dtype++)
+    for (int largest = 0; largest < 2; largest++)
+      for (int range = 0; range < 2; range++) { /* few values (ties), many */
+        kernel_case c;
+        case_init(&c, OP_TopK);
+        c.n_outputs = 2;
+        case_input(&c, dtype, topks[_i].rank, topks[_i].x, range ? 100 : 0.6);
+        *(int64_t *)case_input(&c, REED_I64, DIMS(1), 0)->data = topks[_i].k;
+        case_attr_int(&c, "axis", topks[_i].axis);
+        case_attr_int(&c, "largest", largest);
+        case_parity(&c, 0, 0);
+      }
+}
+END_TEST
+
+START_TEST(topk_takes_the_extremes_of_integers) {
+  kernel_case c;
+  case_init(&c, OP_TopK);
+  value *x = case_input(&c, REED_I64, DIMS(4), 0);
+  int64_t elements[] = {INT64_MIN, INT64_MAX, -1, INT64_MAX - 1};
+  for (int i = 0; i < 4; i++) ((int64_t *)x->data)[i] = elements[i];
+  c.n_outputs = 2;
+  *(int64_t *)case_input(&c, REED_I64, DIMS(1), 0)->data = 4;
+  expect_indices(&c, (double[]){1, 3, 2, 0}, 4);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("TopK");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 240);
+  tcase_add_test(t, topk_orders_ties_by_index_and_nan_above_all);
+  tcase_add_loop_test(t, topk_equals_the_reference, 0, ROWS(topks));
+  tcase_add_test(t, topk_takes_the_extremes_of_integers);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}

@@ -1,0 +1,13 @@
+"""The list of all that random graphs may add, in the order of its making: a seed's graph depends on it."""
+from graph import I8, I16, UNSIGNED
+
+OPERATORS = []
+SMALL = UNSIGNED + (I16, I8)
+
+
+def operator(weight=1.0):
+    """Each function adds one or a few nodes to a random graph (graph.py), or raises Skip."""
+    def add(f):
+        OPERATORS.append((f, weight))
+        return f
+    return add
