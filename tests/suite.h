@@ -4,10 +4,12 @@
 
 #include <check.h>
 
-#include "tests/suite.h"
-
 static inline int suite_run(Suite *suite) {
-  return suite_run(suite);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
 }
 
 #endif
