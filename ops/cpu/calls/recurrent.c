@@ -53,8 +53,13 @@ static reed_status read_activations(const reed_kernel_call *call, const char *na
     recurrent_activation_kind kind = activation_named(p, length);
     if (kind == RECURRENT_ACTIVATION_COUNT)
       return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "activation %d of '%s' is not known", i, names);
-    out_activations[i] = (recurrent_activation){kind, next_number(alphas, &n_alphas, number_of(kind, "alpha")),
-                                                next_number(betas, &n_betas, number_of(kind, "beta"))};
+    double alpha = next_number(alphas, &n_alphas, number_of(kind, "alpha")),
+           beta = next_number(betas, &n_betas, number_of(kind, "beta"));
+    recurrent_activation *a = &out_activations[i];
+    *a = (recurrent_activation){
+        .formula = (int)activations[kind].op, .parameters = {alpha, beta}, .slope = 1, .scale = 1};
+    if (kind == RECURRENT_Affine) a->scale = alpha, a->shift = beta;
+    if (kind == RECURRENT_ScaledTanh) a->scale = alpha, a->slope = beta;
     p += length;
     if (*p ? i == n - 1 : i < n - 1)
       return reed_kernel_fail(call, REED_ERROR_VALUE, "'%s' are not %d activations", names, n);

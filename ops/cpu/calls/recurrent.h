@@ -51,9 +51,11 @@ typedef enum recurrent_activation_kind {
       RECURRENT_ACTIVATION_COUNT
 } recurrent_activation_kind;
 
+/* x -> scale * formula(slope * x) + shift. Affine is scale and shift alone, ScaledTanh is Tanh with scale and slope. */
 typedef struct recurrent_activation {
-  recurrent_activation_kind kind;
-  double alpha, beta;
+  int formula; /* OP_COUNT: x itself */
+  elementwise_parameters parameters;
+  double slope, scale, shift;
 } recurrent_activation;
 
 typedef struct recurrent {

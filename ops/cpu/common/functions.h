@@ -195,10 +195,8 @@ static inline double clamp_f64(double x, double low, double high) {
   double raised = x < low ? low : x;
   return raised > high ? high : raised;
 }
-static inline double sigmoid_f64(double x) {
-  double e = exp(-fabs(x));
-  return (x < 0 ? e : 1) / (1 + e);
-}
+/* Below -700 e^-x would overflow; 1 + e^x is 1 there. */
+static inline double sigmoid_f64(double x) { return x < -700 ? exp(x) : 1 / (1 + exp(-x)); }
 static inline double softplus_f64(double x) { return (x > 0 ? x : x != x ? x : 0) + log1p(exp(-fabs(x))); }
 static inline double mod_f64(double a, double b) {
   double r = fmod(a, b);

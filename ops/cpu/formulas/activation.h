@@ -18,8 +18,7 @@ reed_status activation_read(const reed_kernel_call *call, activation *out_activa
 double activation_at(const activation *a, double x);
 /* In place over n floats, on the calling thread: for floats that have just been written and are still in the cache. */
 void activation_row(const activation *a, float *x, int64_t n);
-/* In place over n elements of dtype. */
-REED_MUST_CHECK reed_status activation_apply(const activation *a, cpu_team team, reed_dtype dtype, void *data,
-                                             int64_t n);
+/* In place over n floats. */
+reed_status activation_apply(const activation *a, cpu_team team, float *x, int64_t n) REED_MUST_CHECK;
 
 #endif

@@ -14,6 +14,8 @@ int elementwise_cost(int formula);
 
 /* The loop for operands of the dtype; NULL: there is no such formula. f16 and bf16 have no loops: convert to f32. */
 elementwise_fn elementwise_formula(cpu_level level, reed_dtype dtype, int formula);
+/* y of one x in double, by the formula for floats of one operand, or Clip's with alpha and beta for its limits. */
+double elementwise_at(int formula, double x, double alpha, double beta);
 /* The unsigned integer dtype of the same size, in which Where and other operators move elements. */
 reed_dtype elementwise_carrier(reed_dtype dtype);
 

@@ -35,7 +35,7 @@ static reed_status run_convolution(const void *state, const reed_kernel_buffers 
   reed_status status =
       onednn_run(c->runner, inputs[0], inputs[1], inputs[2], inputs[3], buffers->outputs[0], buffers->workspace);
   if (status != REED_OK) return reed_kernel_fault(buffers, REED_FAULT_LIBRARY, -1, -1, status, 0);
-  return activation_apply(&c->after, c->team, REED_F32, buffers->outputs[0], c->n_elements);
+  return activation_apply(&c->after, c->team, buffers->outputs[0], c->n_elements);
 }
 
 /* Gives the dense ONNX weights with oneDNN's axes, [group][out][in][taps...]: W[out][in][taps] of a convolution,

@@ -72,7 +72,7 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
     if (status != REED_OK) return status;
   }
   if (f->activation_inside) return REED_OK;
-  return activation_apply(&p->activation, p->team, REED_F32, y, p->batch * p->m * p->n);
+  return activation_apply(&p->activation, p->team, y, p->batch * p->m * p->n);
 }
 
 /* True if the operand has one matrix for each of the batch, contiguous in memory. */

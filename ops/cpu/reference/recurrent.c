@@ -1,9 +1,8 @@
 /* RNN, GRU and LSTM in double, for f32 and f64: one sequence of one direction after the other, as ONNX (opset 22)
  * writes the equations. */
-#include <math.h>
-
 #include "ops/cpu/calls/recurrent.h"
 #include "ops/cpu/common/common.h"
+#include "ops/cpu/formulas/formulas.h"
 
 typedef struct run {
   const recurrent *r;
@@ -13,21 +12,9 @@ typedef struct run {
 } run;
 
 static double activate(const recurrent_activation *a, double x) {
-  switch (a->kind) {
-    case RECURRENT_Affine: return a->alpha * x + a->beta;
-    case RECURRENT_Elu: return x < 0 ? a->alpha * expm1(x) : x;
-    case RECURRENT_HardSigmoid: return fmin(fmax(a->alpha * x + a->beta, 0), 1);
-    case RECURRENT_LeakyRelu: return x < 0 ? a->alpha * x : x;
-    case RECURRENT_Relu: return x < 0 ? 0 : x;
-    case RECURRENT_ScaledTanh: return a->alpha * tanh(a->beta * x);
-    case RECURRENT_Sigmoid: return 1 / (1 + exp(-x));
-    case RECURRENT_Softplus: return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
-    case RECURRENT_Softsign: return x / (1 + fabs(x));
-    case RECURRENT_Tanh: return tanh(x);
-    case RECURRENT_ThresholdedRelu: return x > a->alpha ? x : 0;
-    case RECURRENT_ACTIVATION_COUNT: break;
-  }
-  return NAN;
+  double y = a->slope * x;
+  if (a->formula != OP_COUNT) y = elementwise_at(a->formula, y, a->parameters.alpha, a->parameters.beta);
+  return a->shift != 0 ? a->scale * y + a->shift : a->scale * y;
 }
 
 /* Element k of an input, `otherwise` where it is absent. */

@@ -374,16 +374,13 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
 /* ---- preparing ---- */
 
 static recurrent_function function_of(const recurrent_activation *a, cpu_level level) {
-  static const int formulas[] = {
-#define ACTIVATION_FORMULA(name, formula) [RECURRENT_##name] = formula,
-      RECURRENT_ACTIVATION_LIST(ACTIVATION_FORMULA)
-#undef ACTIVATION_FORMULA
+  return (recurrent_function){
+      .formula = a->formula == OP_COUNT ? NULL : elementwise_formula(level, REED_F32, a->formula),
+      .parameters = a->parameters,
+      .slope = (float)a->slope,
+      .scale = (float)a->scale,
+      .shift = (float)a->shift,
   };
-  recurrent_function function = {.parameters = {a->alpha, a->beta}, .slope = 1, .scale = 1};
-  if (formulas[a->kind] != OP_COUNT) function.formula = elementwise_formula(level, REED_F32, formulas[a->kind]);
-  if (a->kind == RECURRENT_Affine) function.scale = (float)a->alpha, function.shift = (float)a->beta;
-  if (a->kind == RECURRENT_ScaledTanh) function.scale = (float)a->alpha, function.slope = (float)a->beta;
-  return function;
 }
 
 /* Plans the phases: LSTM and RNN compute all gates at once. A GRU's hidden gate computes R h apart from W x, or R

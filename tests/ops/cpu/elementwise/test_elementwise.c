@@ -2,6 +2,7 @@
  * in odd places; the accuracy of the float functions; what integers do at their limits. */
 #include <math.h>
 
+#include "ops/cpu/calls/recurrent.h"
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
 
@@ -316,6 +317,89 @@ START_TEST(shapes_that_do_not_broadcast_are_refused) {
 }
 END_TEST
 
+/* Numbers around the places where formulas change, and far out. */
+static value *some_doubles(kernel_case *c, int32_t rank, const int64_t *dims) {
+  static const double odd[] = {0, 0.5, -0.5, 3, -3, 40, -40, 800, -800, INFINITY, -INFINITY, NAN};
+  value *x = case_input(c, REED_F64, rank, dims, 8);
+  for (int i = 0; i < 12; i++) case_set(x, i, odd[i]);
+  return x;
+}
+
+#define N_DOUBLES 400
+
+/* Compares `made`, which computes the operator's formula inside another kernel, with the operator's own f64 loop, bit
+ * for bit. alpha and beta: the operator's attributes, or Clip's limits. Closes the case. */
+static void same_as_operator(kernel_case *made, const value *x, op_id op, const char *approximate, double alpha,
+                             double beta) {
+  kernel_case own;
+  case_init(&own, op);
+  value *copy = case_input(&own, REED_F64, DIMS(N_DOUBLES), 0);
+  memcpy(copy->data, x->data, N_DOUBLES * sizeof(double));
+  if (op == OP_Clip) case_scalar(&own, REED_F64, alpha), case_scalar(&own, REED_F64, beta);
+  if (op_attr_row(op_builtin(op), "alpha")) case_attr_float(&own, "alpha", alpha);
+  if (op_attr_row(op_builtin(op), "beta")) case_attr_float(&own, "beta", beta);
+  if (*approximate) case_attr_string(&own, "approximate", approximate);
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    ck_assert_int_eq(case_run(&own, cpu_level_name(level)), REED_OK);
+    ck_assert_msg(case_run(made, cpu_level_name(level)) == REED_OK, "%s", reed_diagnosis_message(&made->diagnosis));
+    for (int64_t i = 0; i < N_DOUBLES; i++) {
+      double a = case_get(&made->outputs[0], i), b = case_get(&own.outputs[0], i);
+      if (a != b && !(isnan(a) && isnan(b)))
+        ck_abort_msg("%s of %.17g: %.17g inside %s, %.17g alone", op_builtin(op)->name, case_get(x, i), a,
+                     op_builtin(made->op)->name, b);
+    }
+  }
+  case_close(&own);
+  case_close(made);
+}
+
+START_TEST(an_activation_in_f64_has_the_bits_of_its_operator) {
+  static const struct {
+    const char *text, *approximate;
+    op_id op;
+  } rows[] = {
+#define ACTIVATION(kind, text, op, approximate, formula) {text, approximate, OP_##op},
+#include "ops/activation.def"
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    double alpha = rows[i].op == OP_Clip ? -0.5 : 0.3, beta = 0.7;
+    kernel_case c;
+    case_init(&c, OP_MatMul);
+    value *x = some_doubles(&c, DIMS(N_DOUBLES, 1));
+    case_set(case_input(&c, REED_F64, DIMS(1, 1), 0), 0, 1);
+    case_attr_string(&c, "activation", rows[i].text);
+    case_attr_float(&c, "activation_alpha", alpha);
+    case_attr_float(&c, "activation_beta", beta);
+    same_as_operator(&c, x, rows[i].op, rows[i].approximate, alpha, beta);
+  }
+}
+END_TEST
+
+START_TEST(a_recurrent_activation_in_f64_has_the_bits_of_its_operator) {
+  static const struct {
+    const char *word;
+    op_id op;
+  } rows[] = {
+#define ROW(name, op) {#name, op},
+      RECURRENT_ACTIVATION_LIST(ROW)
+#undef ROW
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (rows[i].op == OP_COUNT || strcmp(rows[i].word, "ScaledTanh") == 0) continue; /* no operator of that name */
+    const double alpha = 0.3, beta = 0.7;
+    kernel_case c;
+    case_init(&c, OP_RNN);
+    value *x = some_doubles(&c, DIMS(1, N_DOUBLES, 1));
+    case_set(case_input(&c, REED_F64, DIMS(1, 1, 1), 0), 0, 1);
+    case_input(&c, REED_F64, DIMS(1, 1, 1), 0);
+    case_attr_string(&c, "activations", rows[i].word);
+    if (op_attr_row(op_builtin(rows[i].op), "alpha")) case_attr_floats(&c, "activation_alpha", &alpha, 1);
+    if (op_attr_row(op_builtin(rows[i].op), "beta")) case_attr_floats(&c, "activation_beta", &beta, 1);
+    same_as_operator(&c, x, rows[i].op, "", alpha, beta);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("elementwise");
   TCase *tc = tcase_create("elementwise");
@@ -334,6 +418,8 @@ int main(void) {
   tcase_add_test(tc, where_large);
   tcase_add_test(tc, cast_between_every_pair_of_dtypes);
   tcase_add_test(tc, many_inputs_are_folded);
+  tcase_add_test(tc, an_activation_in_f64_has_the_bits_of_its_operator);
+  tcase_add_test(tc, a_recurrent_activation_in_f64_has_the_bits_of_its_operator);
   tcase_add_test(tc, shapes_that_do_not_broadcast_are_refused);
   suite_add_tcase(suite, tc);
   return suite_run(suite);
