@@ -2,8 +2,6 @@
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
 
-#define ROWS(a) (int)(sizeof(a) / sizeof *(a))
-
 typedef struct fold {
   int64_t n, c;
   int32_t axes;
