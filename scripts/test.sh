@@ -83,13 +83,15 @@ random_graphs() {
       return
     fi
   fi
-  "$python" tests/random/random_graphs.py --build build-test --seeds "$1" 2>&1 | tee "$log"
+  "$python" tests/random/random_graphs.py --build build-test --seeds "$@" 2>&1 | tee "$log"
   local p f s
   read -r p f s < <(awk '/^[0-9]+ passed, / { print $1, $3, $5 }' "$log")
   passed=$((passed + ${p:-0})) failed=$((failed + ${f:-1})) skipped=$((skipped + ${s:-0}))
 }
 title "random dynamic graphs, host and sim"
 random_graphs 0:300
+title "random dynamic graphs on lacking accelerators, and with counts left on the device"
+random_graphs 0:60 --placements 3
 
 title "build: AddressSanitizer and UndefinedBehaviorSanitizer"
 # (gcc warns about what it sees through the sanitizers' checks: no -Werror here)

@@ -124,7 +124,7 @@ static void want_empty(lower *l, int32_t device) {
 static void visit_constants(lower *l, const flow_block *b, const flow_entry *e) {
   const flow_item *item = e->item;
   if (item->kind == FLOW_OP) want_operands(l, item, true);
-  if (b != b->root && (item->kind == FLOW_IF || item->kind == FLOW_COPY)) want_empty(l, 1);
+  if (b != b->root && item->kind == FLOW_COPY) want_empty(l, item->target->device);
   if (b != b->root && item->kind == FLOW_OP && !is_early(item)) want_empty(l, place_of_node(item->node));
   if (item->kind != FLOW_IF) return;
   if (!is_tail(e)) {

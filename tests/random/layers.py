@@ -1,7 +1,8 @@
 """Operators for random graphs that compute along axes, over windows and over time; products and selections."""
 import numpy as np
+from onnx import TensorProto as T
 
-from graph import F32, F64, FLOATS, I32, I64, INTS, Skip
+from graph import EXACT, F32, F64, FLOATS, I32, I64, INTS, Skip
 from registered import operator
 
 
@@ -255,3 +256,44 @@ def nms(g):
     picked = g.node("NonMaxSuppression", [boxes, scores, g.axes(int(g.r.integers(1, 6))), g.const([.4], F32)])
     index = g.node("Squeeze", [g.node("Slice", [picked, g.axes(2), g.axes(3), g.axes(1)]), g.axes(1)])
     g.node("Gather", [n, index], axis=0)
+
+
+# ---- extents that only data decide ----
+@operator(1.2)
+def found(g):
+    """What a mask finds: places, and the elements or rows there."""
+    v = g.pick(EXACT, rank=(1, 2, 3))
+    mask = g.node("Greater", [v, g.const(.137, v.dtype)])
+    if g.flag(.4):
+        axis, rows = g.axis(v), mask
+        other = [i for i in range(v.rank) if i != axis % v.rank]
+        if other and not all(a.size for a in v.arrays):
+            raise Skip("empty")
+        if other:
+            rows = g.node("Cast", [g.node("ReduceMax", [g.node("Cast", [mask], to=T.FLOAT), g.axes(*other)], keepdims=0)], to=T.BOOL)
+        g.node(g.r.choice(["Neg", "Abs"]), [g.node("Compress", [v, rows], axis=axis)])
+        return
+    places = g.node("NonZero", [mask])
+    g.node("Mul", [g.node("GatherND", [v, g.node("Transpose", [places], perm=[1, 0])]), g.const(.5, v.dtype)])
+    if g.flag(.4):
+        first = g.node("Squeeze", [g.node("Slice", [places, g.axes(0), g.axes(1), g.axes(0)]), g.axes(0)])
+        g.node("Gather", [v, first], axis=0)
+
+
+@operator(.8)
+def regions(g):
+    """Regions that NonMaxSuppression keeps, out of an image."""
+    x = image(g)
+    if any(s[0] < 1 for s in x.shapes()):
+        raise Skip("no image")
+    n = g.pick(F32, rank=(1,), nonempty=True)
+    low = g.node("Mul", [g.node("Abs", [n]), g.const(2, F32)])
+    high = g.node("Add", [low, g.const(1.25, F32)])
+    boxes = g.node("Concat", [g.node("Unsqueeze", [t, g.axes(1)]) for t in (low, low, high, high)], axis=1)
+    scores = g.node("Unsqueeze", [n, g.axes(0, 1)])
+    picked = g.node("NonMaxSuppression", [g.node("Unsqueeze", [boxes, g.axes(0)]), scores, g.axes(int(g.r.integers(1, 6))), g.const([.4], F32)])
+    index = g.node("Squeeze", [g.node("Slice", [picked, g.axes(2), g.axes(3), g.axes(1)]), g.axes(1)])
+    kept, zeros = g.node("Gather", [boxes, index], axis=0), g.node("Mul", [index, g.const(np.int64(0))])
+    mapping = {"coordinate_transformation_mode": "half_pixel"} if g.opset >= 16 else {}
+    maps = g.node("RoiAlign", [x, kept, zeros], output_height=2, output_width=int(g.r.integers(1, 4)), sampling_ratio=2, **mapping)
+    g.node(g.r.choice(["Relu", "Neg", "Tanh"]), [maps])

@@ -7,10 +7,14 @@ fails, with the ONNX reference evaluator).
 
     random_graphs.py --build build --seeds 0:200 [--device host,sim] [--keep FOLDER]
 
+With --placements N every graph is compiled for N random placements (accelerators that lack operators, counts that stay on the device, late and shuffled work),
+which must give the bits of the host.
+
 With --same-bits PASS the oracle is the model compiled without that pass of the compiler, whose results must be the same to the bit (models with halves
 are left out: in a chain they are rounded less often).
 """
 import argparse
+import json
 import os
 import sys
 import warnings
@@ -139,6 +143,51 @@ def run_same_bits(library, seed, disabled):
     return "passed", disabled
 
 
+def placements(seed, n, operators):
+    """n ways to place a model: (target, device, whether counts stay on the device). Accelerators lack random operators, or dtypes; their work runs late, in
+    another order than it was enqueued, over poisoned memory."""
+    r = np.random.default_rng([seed, 1])
+    for _ in range(n):
+        target, share = None, r.choice([0, 0, .03, .15, .5, 1])
+        if share:
+            lacks = ["*"] if share == 1 else [name for name in operators if r.random() < share]
+            lacks += [f"*.{d}" for d in ("f32", "f64", "f16", "i64", "i32", "bool") if r.random() < .06]
+            target = "sim?lacks=" + "+".join(lacks or ["Conv"])
+        order = str(r.choice(["", "late=1", "poison=1", f"seed={r.integers(1, 1000)}&poison=1", f"late=1&seed={r.integers(1, 1000)}"]))
+        device = target or "sim"
+        if order:
+            device += ("&" if "?" in device else "?") + order
+        yield target, str(r.choice([device, device, device, "host"])), bool(r.integers(2))
+
+
+def run_placements(library, seed, n, operators, keep):
+    g, model, outputs = generate(seed)
+    if not outputs:
+        return "empty", ""
+    if keep:
+        os.makedirs(keep, exist_ok=True)
+        onnx.save(model, os.path.join(keep, f"seed{seed}.onnx"))
+    text, place = model.SerializeToString(), "host"
+    sessions = []
+    try:
+        sessions.append(reed.Session(library, library.compile(text), "host"))
+        wanted = [[a.copy() for a in sessions[0].run([v.arrays[k] for v, _ in g.inputs])] for k in range(N_SIZES)]
+        for target, device, counts in placements(seed, n, operators):
+            place = f"--target '{target or 'host,sim'}' --device '{device}'{' --counts device' if counts else ''}"
+            sessions.append(reed.Session(library, library.compile(text, target=target, counts_on_device=counts), device))
+            for k in [0, 1, 0, 2, 1, 2]:
+                got = sessions[-1].run([v.arrays[k] for v, _ in g.inputs])
+                for v, a, b in zip(outputs, got, wanted[k]):
+                    if a.dtype != b.dtype or a.shape != b.shape or a.tobytes() != b.tobytes():
+                        return "failed", f"{place}, sizes {g.sizes[k]}, output {v.name}: other bits than on the host ({a.shape} and {b.shape})"
+    except reed.Error as e:
+        return "failed", f"{place}: {e}"
+    finally:
+        for s in sessions:
+            s.close()
+    return "passed", ""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build")
@@ -146,15 +195,19 @@ def main():
     parser.add_argument("--device", default="host,sim")
     parser.add_argument("--keep", help="folder for the models")
     parser.add_argument("--same-bits", metavar="PASS", help="compare with the model compiled without that pass, bit for bit")
+    parser.add_argument("--placements", type=int, default=0, metavar="N", help="compare the bits of N random placements with the host's, instead of an oracle")
     arguments = parser.parse_args()
     first, _, end = arguments.seeds.partition(":")
     seeds = range(int(first), int(end)) if end else [int(first)]
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     library = reed.Library(arguments.build)
+    operators = [o["name"] for o in json.loads(library.text(library.reed.reed_operators_json, None))["operators"] if o["name"] not in ("If", "Loop", "Scan")]
     counts = {}
     for seed in seeds:
-        if arguments.same_bits:
+        if arguments.placements:
+            result, detail = run_placements(library, seed, arguments.placements, operators, arguments.keep)
+        elif arguments.same_bits:
             result, detail = run_same_bits(library, seed, arguments.same_bits)
         else:
             result, detail = run_seed(library, seed, arguments.device.split(","), arguments.keep)
