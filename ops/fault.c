@@ -21,17 +21,17 @@ static const fault_row rows[] = {
 enum { N_ROWS = sizeof rows / sizeof *rows };
 _Static_assert(N_ROWS == REED_FAULT_LIBRARY + 1, "ops/fault.def has a row for each code");
 
+static reed_status status_of(const reed_fault *fault) {
+  if (fault->code <= 0 || fault->code >= N_ROWS) return REED_ERROR_DEVICE;
+  if (fault->code == REED_FAULT_LIBRARY && fault->value < 0) return (reed_status)fault->value;
+  return rows[fault->code].status;
+}
+
 reed_status reed_kernel_fault(const reed_kernel_buffers *buffers, reed_fault_code code, int32_t operand,
                               int64_t element, int64_t value, int64_t limit) {
   reed_fault fault = {(int32_t)code, operand, element, value, limit};
   if (buffers && buffers->fault && !buffers->fault->code) *buffers->fault = fault;
-  return fault_status(&fault);
-}
-
-reed_status fault_status(const reed_fault *fault) {
-  if (fault->code <= 0 || fault->code >= N_ROWS) return REED_ERROR_DEVICE;
-  if (fault->code == REED_FAULT_LIBRARY && fault->value < 0) return (reed_status)fault->value;
-  return rows[fault->code].status;
+  return status_of(&fault);
 }
 
 static double real_of(int64_t bits) {
@@ -75,7 +75,7 @@ reed_status fault_say(const reed_fault *fault, const reed_op *op, const char *no
   char text[256];
   if (fault->code > 0 && fault->code < N_ROWS) sentence_text(fault, rows[fault->code].sentence, text, sizeof text);
   else snprintf(text, sizeof text, "fault %d, element %lld", (int)fault->code, (long long)fault->element);
-  reed_status status = diag_fail(diagnosis, fault_status(fault), "%s node '%s': %s", op->name, node, text);
+  reed_status status = diag_fail(diagnosis, status_of(fault), "%s node '%s': %s", op->name, node, text);
   const reed_op_input *declared = fault->operand >= 0 ? reed_op_input_at(op, fault->operand) : NULL;
   diag_place_node(diagnosis, op->name, node, declared ? declared->name : NULL);
   return status;

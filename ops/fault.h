@@ -4,10 +4,8 @@
 
 #include "ops/op.h"
 
-/* The status of a recorded fault: that of its code, or that which a library returned. */
-reed_status fault_status(const reed_fault *fault);
-/* Diagnoses "<Op> node '<node>': <sentence>", with the operand's name as the place, and returns fault_status. The
- * sentence for an unknown code has its number. */
+/* Diagnoses "<Op> node '<node>': <sentence>", with the operand's name as the place, and returns the status of the
+ * fault: that of its code, or that which a library returned. The sentence for an unknown code has its number. */
 reed_status fault_say(const reed_fault *fault, const reed_op *op, const char *node,
                       reed_diagnosis *diagnosis) REED_MUST_CHECK;
 

@@ -113,7 +113,8 @@ reed_dim reed_dim_fresh(reed_shape_call *call) {
   return 0;
 }
 
-reed_dim shapecall_fresh_value(reed_shape_call *call) {
+/* A fresh value of any sign (compile time only). */
+static reed_dim fresh_value(reed_shape_call *call) {
   return call->symbols ? symbols_fresh_value(call->symbols) : reed_dim_fresh(call);
 }
 
@@ -193,7 +194,7 @@ reed_dim reed_shape_value(reed_shape_call *call, int32_t input, int64_t k) {
     return 0;
   }
   if (in->values) return in->values[k];
-  if (!in->data) return shapecall_fresh_value(call);
+  if (!in->data) return fresh_value(call);
   if (shapecall_is_float(in->dtype)) {
     (void)reed_shape_fail(call, REED_ERROR_TYPE, input, "is %s where integers are wanted", reed_dtype_name(in->dtype));
     return 0;

@@ -6,8 +6,6 @@
 
 #include "reed/operator.h"
 
-/* A fresh value of any sign (compile time only). */
-reed_dim shapecall_fresh_value(reed_shape_call *call);
 /* "[1,h,3]" of dims that may be symbols; returns out. */
 char *shapecall_dims_text(const reed_shape_call *call, int32_t rank, const reed_dim *dims, char *out, size_t capacity);
 static inline bool shapecall_is_float(reed_dtype dtype) {

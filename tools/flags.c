@@ -24,7 +24,8 @@ bool parse_real(const char *text, double *out_value) {
   return true;
 }
 
-bool parse_bytes(const char *text, int64_t *out_value) {
+/* Bytes: a number with an optional suffix k, M or G (powers of 1024). */
+static bool parse_bytes(const char *text, int64_t *out_value) {
   static const char suffixes[] = "kMG";
   size_t n = strlen(text);
   const char *suffix = n > 1 ? strchr(suffixes, text[n - 1]) : NULL;

@@ -38,7 +38,5 @@ void flags_fini(const flag *flags, void *target);
 /* Strict numbers: the whole text must be a number. Messages are the caller's. */
 bool parse_int(const char *text, int64_t *out_value);
 bool parse_real(const char *text, double *out_value);
-/* Bytes: a number with an optional suffix k, M or G (powers of 1024). */
-bool parse_bytes(const char *text, int64_t *out_value);
 
 #endif

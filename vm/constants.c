@@ -145,10 +145,3 @@ reed_status constants_get(program_constants *c, uint32_t number, int64_t cap_byt
   uv_mutex_unlock(&c->lock);
   return status;
 }
-
-int64_t constants_bytes(program_constants *c) {
-  uv_mutex_lock(&c->lock);
-  int64_t bytes = c->bytes;
-  uv_mutex_unlock(&c->lock);
-  return bytes;
-}

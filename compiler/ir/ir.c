@@ -307,7 +307,7 @@ bool ir_desc(const ir_value *v, reed_desc *out_desc) {
   return true;
 }
 
-bool ir_same_dims(const ir_module *m, const ir_value *a, const ir_value *b) {
+static bool same_dims(const ir_module *m, const ir_value *a, const ir_value *b) {
   if (a->type.rank < 0 || a->type.rank != b->type.rank) return false;
   for (int32_t i = 0; i < a->type.rank; i++)
     if (!symbols_assume_equal(m->symbols, a->type.dims[i], b->type.dims[i])) return false;
@@ -322,7 +322,7 @@ bool ir_likely_same_dims(const ir_module *m, const ir_value *a, const ir_value *
 }
 
 bool ir_same_type(const ir_module *m, const ir_value *a, const ir_value *b) {
-  return a->type.dtype != REED_NONE && a->type.dtype == b->type.dtype && ir_same_dims(m, a, b);
+  return a->type.dtype != REED_NONE && a->type.dtype == b->type.dtype && same_dims(m, a, b);
 }
 
 /* ---- walking and replacing ---- */

@@ -152,9 +152,8 @@ static inline bool ir_is_constant(const ir_value *v) { return v && v->data; }
 /* The descriptor of a value whose dims are all numbers. False: a dim, the rank or the dtype is unknown. */
 bool ir_desc(const ir_value *v, reed_desc *out_desc);
 
-/* True when a and b have equal extents; equal extents and dtype. Declared names are believed, and the program checks
- * them when it runs: a caller that then changes nothing takes the assumptions back (pass_try_each). */
-bool ir_same_dims(const ir_module *m, const ir_value *a, const ir_value *b);
+/* True when a and b have equal extents and one dtype. Declared names are believed, and the program checks them when it
+ * runs: a caller that then changes nothing takes the assumptions back (pass_try_each). */
 bool ir_same_type(const ir_module *m, const ir_value *a, const ir_value *b);
 /* True when a and b have equal extents if declared names are true: for choices that change no result. */
 bool ir_likely_same_dims(const ir_module *m, const ir_value *a, const ir_value *b);

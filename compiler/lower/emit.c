@@ -9,7 +9,7 @@
 
 uint32_t lower_take_r(lower *l) { return l->free_r.n ? l->free_r.items[--l->free_r.n] : l->n_r++; }
 
-void lower_free_r(lower *l, uint32_t reg) {
+static void free_r(lower *l, uint32_t reg) {
   if (!VEC_PUSH(&l->free_r, reg)) l->no_memory = true;
 }
 
@@ -20,12 +20,12 @@ uint32_t lower_reg(lower *l, flow_version *x) {
 
 void lower_kill_r(lower *l, uint32_t reg) {
   EMIT(l, kill, NULL, .victim = reg);
-  lower_free_r(l, reg);
+  free_r(l, reg);
 }
 
 void lower_kill(lower *l, flow_version *x) {
   EMIT(l, kill, NULL, .victim = x->reg);
-  if (!x->pinned) lower_free_r(l, x->reg);
+  if (!x->pinned) free_r(l, x->reg);
 }
 
 void lower_kill_list(lower *l, flow_version *list) {

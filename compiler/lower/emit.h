@@ -40,7 +40,6 @@ typedef struct lower {
 
 /* A free register, or a new one. */
 uint32_t lower_take_r(lower *l);
-void lower_free_r(lower *l, uint32_t reg);
 /* The register of x, taken on first use. */
 uint32_t lower_reg(lower *l, flow_version *x);
 /* Emits `kill` for x's register and frees the register, unless x is pinned. */

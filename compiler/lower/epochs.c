@@ -15,10 +15,11 @@ static reed_status cut_graph(flow *f, flow_block *b);
 
 static reed_status no_memory(const flow *f) { return diag_no_memory(f->diagnosis, "epochs"); }
 
-bool flow_is_value(const ir_node *n, int32_t i) { return place_reads(n, i) & REED_READS_VALUE; }
+/* True when n's shape function reads the elements of operand i on the host. */
+static bool is_value(const ir_node *n, int32_t i) { return place_reads(n, i) & REED_READS_VALUE; }
 
 bool flow_reads_elements(const ir_node *n, int32_t i) {
-  return flow_is_value(n, i) || (place_is_early(n) && !op_has(n->op, REED_OP_EXTENTS_ONLY));
+  return is_value(n, i) || (place_is_early(n) && !op_has(n->op, REED_OP_EXTENTS_ONLY));
 }
 
 /* ---- making blocks, items and versions; NULL: no memory ---- */
@@ -155,7 +156,7 @@ static reed_status need(flow *f, flow_block *b, ir_value *v, int32_t device, ir_
 
 /* Shape and Size use their operand on the device on which it is, because they read no elements. */
 int32_t flow_operand_device(const ir_node *n, int32_t i) {
-  if (flow_is_value(n, i)) return 0;
+  if (is_value(n, i)) return 0;
   if (ir_is_constant(n->inputs[i])) return place_of_node(n);
   return op_has(n->op, REED_OP_EXTENTS_ONLY) ? n->inputs[i]->device : place_of_node(n);
 }

@@ -126,8 +126,6 @@ reed_status flow_cut(flow *f) REED_MUST_CHECK;
 void flow_fini(flow *f);
 /* The entries of the block at that time: [*out_begin, *out_end). */
 void flow_entries_at(const flow_block *b, int32_t time, size_t *out_begin, size_t *out_end);
-/* True when n's shape function reads the elements of operand i on the host. */
-bool flow_is_value(const ir_node *n, int32_t i);
 /* True when a shape section reads the elements of operand i of n, because the shape function does or because n is an
  * early operator. */
 bool flow_reads_elements(const ir_node *n, int32_t i);

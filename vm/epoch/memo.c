@@ -130,13 +130,9 @@ epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const in
   return NULL;
 }
 
-void memo_forget(epoch_memo *memo) {
+void memo_fini(epoch_memo *memo) {
   while (memo->oldest) evict(memo, memo->oldest);
   memo_free_retired(memo);
-}
-
-void memo_fini(epoch_memo *memo) {
-  memo_forget(memo);
   for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++) mem_free(memo->epochs[i].layout.roots);
   mem_free(memo->epochs);
   memo->epochs = NULL;

@@ -111,9 +111,8 @@ void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy);
 /* Takes an entry that is not remembered and frees it after the next synchronisation, because its kernels may be queued
  * on a device. */
 void memo_retire(epoch_memo *memo, epoch_entry *e);
-/* For the three functions below no work may be queued on a device. memo_free_retired frees the retired entries. */
+/* Frees the retired entries. For this function and memo_fini no work may be queued on a device. */
 void memo_free_retired(epoch_memo *memo);
-void memo_forget(epoch_memo *memo);
 void memo_fini(epoch_memo *memo);
 /* Frees an entry that was never given to the memo. */
 void memo_free_entry(epoch_memo *memo, epoch_entry *e);

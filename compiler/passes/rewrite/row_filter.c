@@ -9,7 +9,8 @@
 enum { FINDER, MASK, N_SLOTS };
 static const pattern *const found_rows = P_ROOT(P_AS(FINDER, P_OP(NonZero, P_AS(MASK, P_ANY))));
 
-bool filter_by_rows(const ir_module *m, const ir_value *rows, filter *out_filter) {
+/* True when `rows` is the list of rows, in order, that a filter found. */
+static bool filter_of_rows(const ir_module *m, const ir_value *rows, filter *out_filter) {
   ir_value *slots[N_SLOTS];
   int64_t low, high;
   if (rows->type.rank != 1 || !pattern_match(found_rows, (ir_value *)rows, slots, N_SLOTS)) return false;
@@ -44,7 +45,7 @@ static int64_t axis_of(const ir_node *n) {
 /* True when n is a Gather of the filter's rows. */
 static bool takes_rows(const ir_module *m, const filter *f, const ir_node *n) {
   filter own;
-  if (n->op != op_builtin(OP_Gather) || axis_of(n) != 0 || !filter_by_rows(m, n->inputs[1], &own) ||
+  if (n->op != op_builtin(OP_Gather) || axis_of(n) != 0 || !filter_of_rows(m, n->inputs[1], &own) ||
       own.finder != f->finder)
     return false;
   const ir_type *data = &n->inputs[0]->type;
@@ -82,7 +83,7 @@ bool filter_can_undo(const ir_module *m, const filter *f, const ir_value *v) { r
 static bool behind(const ir_module *m, const ir_value *v, int depth, filter *out_filter) {
   const ir_node *n = v->producer;
   if (!n || depth == MOST_DEPTH) return false;
-  if (n->op == op_builtin(OP_Gather) && axis_of(n) == 0 && filter_by_rows(m, n->inputs[1], out_filter)) return true;
+  if (n->op == op_builtin(OP_Gather) && axis_of(n) == 0 && filter_of_rows(m, n->inputs[1], out_filter)) return true;
   if (takes_columns(n)) return behind(m, n->inputs[0], depth + 1, out_filter);
   for (int32_t i = 0; is_elementwise(n) && i < n->n_inputs; i++)
     if (n->inputs[i] && !same_for_all(n, n->inputs[i])) return behind(m, n->inputs[i], depth + 1, out_filter);

@@ -15,8 +15,6 @@ typedef struct filter {
   ir_value *mask;  /* bool, one element for each row */
 } filter;
 
-/* True when `rows` is the list of rows, in order, that a filter found. */
-bool filter_by_rows(const ir_module *m, const ir_value *rows, filter *out_filter);
 /* Finds the filter from whose rows v is computed. False: there is none. */
 bool filter_behind(const ir_module *m, const ir_value *v, filter *out_filter);
 /* True when v[i] is computed from kept row i alone by operators that can run on any row: v = Gather(filter_undo(v),

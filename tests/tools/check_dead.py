@@ -1,0 +1,81 @@
+"""Dead code, from the objects of a full build: no function or variable of the project has external linkage without need.
+
+A symbol that an object of the project defines must be declared in a public header or referred to by another object.
+One that only tests refer to must stand in FOR_TESTS with its reason; entry points that are found by name stand in
+BY_NAME. A row that is no longer true fails too.
+
+    check_dead.py ROOT BUILD"""
+import collections, json, os, re, subprocess, sys
+
+BY_NAME = {  # symbol: who finds it
+    'main': 'the C library',
+    'reed_device_module': 'device/module.c, by its name',
+}
+FOR_TESTS = {  # symbol: why it is there for tests alone; the file that defines it may use it too
+    'cpu_level_name': 'kernel cases run at every level',
+    'dims_text': 'messages of tests',
+    'ir_print': 'tests compare graphs as text',
+    'partial_has_rule': 'the test that lists the operators without a rule',
+    'pool_trim': 'the pool trims itself under pressure; tests do so at any time',
+    'sign_has_rule': 'the test that lists the operators without a rule',
+    'symbols_evaluate': 'tests evaluate symbols with numbers for the names',
+    'symbols_named': 'tests make symbols without a model',
+    'value_parse_type': 'the fuzzer asks how large a value would be',
+}
+
+
+def symbols(object_file):
+    """The symbols that the object defines for others, and those that it needs."""
+    defined, needed = set(), set()
+    for line in subprocess.run(['nm', '-P', '-g', object_file], capture_output=True, text=True, check=True).stdout.splitlines():
+        name, kind = line.split()[:2]
+        (needed if kind in 'Uvw' else defined).add(name)
+    return defined, needed
+
+
+def public_names(root):
+    """The words of the public headers."""
+    names = set()
+    for folder, _, files in os.walk(os.path.join(root, 'include')):
+        for file in files:
+            names |= set(re.findall(r'\w+', open(os.path.join(folder, file), encoding='utf-8').read()))
+    return names
+
+
+def main():
+    root, build = map(os.path.realpath, sys.argv[1:3])
+    definers, users = collections.defaultdict(set), collections.defaultdict(set)
+    n_objects = 0
+    for command in json.load(open(os.path.join(build, 'compile_commands.json'))):
+        source = os.path.relpath(os.path.realpath(os.path.join(command['directory'], command['file'])), root)
+        object_file = os.path.join(command['directory'], command['output'])
+        if not os.path.exists(object_file):
+            continue
+        n_objects += 1
+        defined, needed = symbols(object_file)
+        for name in defined:
+            definers[name].add(source)
+        for name in needed:
+            users[name].add(source)
+    outside = ('tests/', 'examples/', os.path.relpath(build, root), '..')
+    public = public_names(root)
+    faults = []
+    for name, sources in sorted(definers.items()):
+        sources = {s for s in sources if not s.startswith(outside) and s.endswith('.c')}
+        if not sources or name in public or name.startswith('_') or name in BY_NAME:
+            continue
+        if any(not u.startswith(outside) for u in users[name] - sources):
+            if name in FOR_TESTS:
+                faults.append(f'{name}: the project itself refers to it; drop its row of FOR_TESTS')
+        elif not users[name] - sources:
+            faults.append(f'{", ".join(sorted(sources))}: no other object refers to {name}: make it static, or delete it')
+        elif name not in FOR_TESTS:
+            faults.append(f'{", ".join(sorted(sources))}: only tests refer to {name}: delete it, or give a reason in FOR_TESTS')
+    for name in sorted(set(BY_NAME) | set(FOR_TESTS)):
+        if name not in definers:
+            faults.append(f'{name}: nothing defines it; drop its row')
+    print('\n'.join(faults) if faults else f'{len(definers)} symbols of {n_objects} objects')
+    return 1 if faults else 0
+
+
+sys.exit(main())
