@@ -1,4 +1,4 @@
-/* The operator table as JSON, built-in rows and custom operators: reed_operators_json, behind `vm ops`. */
+/* The operator table as JSON, built-in and custom operators: reed_operators_json, which `vm ops` prints. */
 #include <math.h>
 
 #include "base/desc.h"

@@ -144,7 +144,7 @@ reed_desc packed_desc(const packed_order *order) {
 
 /* ---- moving ---- */
 
-/* One row of a panel, and where its weights are; they may lie at any address. */
+/* One row of a panel, and its weights, which may lie at any address. */
 typedef struct panel_row {
   char *panel, *plain;
   int64_t n, width, step; /* outputs; columns; distance of outputs in the plain weights */

@@ -17,7 +17,7 @@ bool shapecall_at_least(const reed_shape_call *call, reed_dim d, int64_t n) {
 reed_dim shapecall_product(reed_shape_call *call, const reed_dim *dims, int32_t n) {
   reed_dim product = 1;
   for (int32_t i = 0; i < n; i++)
-    if (shapecall_is(call, dims[i], 0)) return 0; /* whatever the others are */
+    if (shapecall_is(call, dims[i], 0)) return 0; /* the product is 0 for any other extents */
   for (int32_t i = 0; i < n; i++) product = reed_dim_mul(call, product, dims[i]);
   return product;
 }

@@ -14,7 +14,7 @@
 #include "shapefuncs/dims.h"
 #include "shapefuncs/symbols.h"
 
-/* True where the optional input is given. */
+/* True if the optional input is given. */
 static inline bool shapecall_has(const reed_shape_call *call, int32_t input) {
   return input < call->n_inputs && call->inputs[input].dtype != REED_NONE;
 }

@@ -142,7 +142,7 @@ static reed_status range_of_ints(reed_shape_call *call, reed_dim *out_count) {
   if (delta == 0) return reed_shape_fail(call, REED_ERROR_VALUE, 2, "the step is 0");
   if (reed_dim_known(call, start) && reed_dim_known(call, limit))
     return range_of_numbers(call, start, limit, delta, out_count);
-  if (delta < -INT64_MAX) delta = -INT64_MAX; /* -delta is a number too, and no count with a symbol is that fine */
+  if (delta < -INT64_MAX) delta = -INT64_MAX; /* -delta must be a number; the count is the same */
   reed_dim span = delta > 0 ? reed_dim_sub(call, limit, start) : reed_dim_sub(call, start, limit);
   *out_count = reed_dim_max(call, reed_dim_ceildiv(call, span, delta > 0 ? delta : -delta), 0);
   return call->status;

@@ -67,9 +67,9 @@ struct reed_symbols {
   VEC_OF(node) nodes;
   table ids; /* of nodes, but for the poison */
   int64_t n_fresh, n_declared;
-  bool namesakes;                /* some name has two atoms */
-  bool uncertain;                /* demands are not noted: what makes them may never run */
-  VEC_OF(uint32_t) assumed;      /* atoms with same_as, newest last */
+  bool namesakes;           /* some name has two atoms */
+  bool uncertain;           /* demands for equality are not noted, because the operator that makes them may never run */
+  VEC_OF(uint32_t) assumed; /* atoms with same_as, newest last */
   VEC_OF(symbol_pair) broadcast; /* atoms of one name that operators broadcast against each other */
   uint32_t n_changes;            /* of assumptions */
   reed_status status;

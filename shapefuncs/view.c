@@ -16,8 +16,8 @@ reed_status shapefn_flatten(reed_shape_call *call) {
 
 /* The target of a Reshape while it is computed. */
 typedef struct reshape {
-  int32_t rank, infer_at; /* infer_at: -1, or where the extent follows from the number of elements */
-  bool exact;             /* every extent but the inferred one is itself, not "some extent" */
+  int32_t rank, infer_at; /* infer_at: the axis whose extent follows from the number of elements; -1: none */
+  bool exact; /* every extent but the inferred one is known, as a number or symbol, not only as "some extent" */
   bool copied[REED_MAX_RANK];
   reed_dim dims[REED_MAX_RANK];
 } reshape;
@@ -77,7 +77,7 @@ static reed_status reshape_infer(reed_shape_call *call, reshape *to) {
                            shapecall_dims_text(call, data->rank, data->dims, from, sizeof from),
                            shapecall_dims_text(call, to->rank, to->dims, target, sizeof target));
   reed_dim quotient = reed_dim_floordiv(call, have, want);
-  if (call->symbols && symbol_is(quotient)) { /* a number by the declared names: operators behind want to know it */
+  if (call->symbols && symbol_is(quotient)) { /* declared names may make it a number, which later operators can use */
     reed_dim declared = symbols_as_declared(call->symbols, quotient);
     if (!symbol_is(declared) && symbols_assume_equal(call->symbols, quotient, declared)) quotient = declared;
   }

@@ -1,4 +1,4 @@
-/* vm compile: an ONNX file to a module file. */
+/* vm compile: compiles an ONNX file to a module file. Opening and compiling models for all subcommands: model.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* vm info: a module's contents. */
+/* vm info: prints a module's contents, from the library's JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* vm verify, vm dis, vm asm: modules as bytes and as text. */
+/* vm verify, vm dis, vm asm: verify a module, and turn it into text and back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* vm ops: Reed's operators, and which parts of each input their shape functions read. */
+/* vm ops: prints the operator table, from the library's JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* vm run: one run of a model; its outputs are printed, written, compared, drawn. */
+/* vm run: runs a model once and prints, writes, compares and draws its outputs. Drawing itself: draw.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

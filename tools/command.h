@@ -1,5 +1,5 @@
-/* Subcommands of `vm`: a subcommand's row here is all that dispatch, parsing and help need. The subcommands themselves
- * are in the cmd_*.c files. */
+/* The table of `vm`'s subcommands, and the flags that they share. Dispatch, parsing and help need no more than a
+ * subcommand's row. The subcommands are in the cmd_*.c files. */
 #ifndef TOOLS_COMMAND_H_
 #define TOOLS_COMMAND_H_
 
@@ -23,11 +23,11 @@ typedef struct options {
 
 typedef struct command {
   const char *name;
-  const char *synopsis; /* behind the name */
+  const char *synopsis; /* the words after the name */
   const char *summary;  /* one line */
   const char *notes;    /* the end of its help; NULL: none */
   const flag *flags;
-  size_t min_arguments, max_arguments; /* that are no flags */
+  size_t min_arguments, max_arguments; /* numbers of words that are no flags and no flags' values */
   /* Returns an exit status; complains if the command could not do its work. */
   int (*run)(const options *o, complaint *c);
   void (*list)(FILE *out); /* prints a list after the notes; NULL: none */

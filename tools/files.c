@@ -56,7 +56,7 @@ static int read_standard_input(char **out_bytes, size_t *out_n, complaint *c) {
 int file_read(const char *path, char **out_bytes, size_t *out_n, complaint *c) {
   if (strcmp(path, "-") == 0) return read_standard_input(out_bytes, out_n, c);
   struct stat s;
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer is not waited for */
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: does not wait for a pipe's writer */
   if (file < 0 || fstat(file, &s)) {
     complain(c, BAD_FILE, "cannot open '%s': %s", plain(path), strerror(errno));
     if (file >= 0) close(file);
@@ -174,7 +174,7 @@ int file_write(const char *path, const void *bytes, size_t n, complaint *c) {
   target_file t;
   int status = target_open(&t, path, c);
   if (status) return status;
-  if (t.fd == STDOUT_FILENO && isatty(STDOUT_FILENO) && n && !memchr(bytes, 0, n)) { /* text, for a person */
+  if (t.fd == STDOUT_FILENO && isatty(STDOUT_FILENO) && n && !memchr(bytes, 0, n)) { /* text on a terminal */
     char *text = memcpy(need(n + 1, 1), bytes, n);
     const char *shown = plain_lines(text);
     (void)target_write(&t, shown, strlen(shown));

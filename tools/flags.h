@@ -20,9 +20,9 @@ typedef struct flag {
   const char *name, *short_name; /* "--input" and "-i"; either may be NULL, not both */
   flag_type type;
   size_t offset;              /* of the field in the struct that flags_parse fills */
-  const char *argument;       /* what the help calls the value; NULL for switches */
+  const char *argument;       /* the value's name in the help; NULL for switches */
   const char *help;           /* NULL: not shown in the help */
-  const char *const *choices; /* those that are shown, NULL, those that are taken and not shown, NULL */
+  const char *const *choices; /* the choices that help shows, NULL, the hidden choices, NULL */
   int64_t minimum;
 } flag;
 
@@ -32,7 +32,7 @@ typedef struct flag {
 int flags_parse(const flag *flags, int n_arguments, const char *const *arguments, void *target, words *positional,
                 complaint *c);
 
-/* Frees what flags_parse put into FLAG_WORDS fields. */
+/* Frees the memory of FLAG_WORDS fields. */
 void flags_fini(const flag *flags, void *target);
 
 /* Strict numbers: the whole text must be a number. Messages are the caller's. */

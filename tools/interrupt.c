@@ -11,7 +11,7 @@
 
 #include "tools/tool.h"
 
-enum { MOST_FILES = 8 }; /* that are being written at once */
+enum { MOST_FILES = 8 }; /* temporary files at one time */
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 enum { N_ENDING = sizeof ending / sizeof *ending };
@@ -46,7 +46,7 @@ static void take_signal(int number) {
     errno = error;
     return;
   }
-  if (__atomic_exchange_n(&came, 1, __ATOMIC_SEQ_CST)) end_at_once(); /* the second one */
+  if (__atomic_exchange_n(&came, 1, __ATOMIC_SEQ_CST)) end_at_once(); /* the second signal */
   if (!__atomic_load_n(&n_polled, __ATOMIC_SEQ_CST)) {
     static const char text[] = "vm: interrupted\n";
     ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
@@ -67,7 +67,8 @@ void interrupt_begin(void) {
   for (int i = 0; i < N_ENDING; i++) {
     /* no SA_RESTART, so that a waiting read ends too */
     struct sigaction before, action = {.sa_handler = take_signal, .sa_flags = SA_ONSTACK};
-    if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN) continue; /* nohup */
+    if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN)
+      continue; /* ignored on purpose, as by nohup */
     (void)sigaction(ending[i], &action, NULL);
   }
   signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then returns an error */

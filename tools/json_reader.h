@@ -9,7 +9,7 @@
 
 /* The parsed text, which the caller gives to cJSON_Delete; NULL and a complaint for a text that is no JSON. */
 cJSON *json_parse(const char *text, complaint *c);
-double json_number_of(const cJSON *object, const char *key);    /* 0 where absent */
-const char *json_text_of(const cJSON *object, const char *key); /* "" where absent */
+double json_number_of(const cJSON *object, const char *key);    /* 0: absent */
+const char *json_text_of(const cJSON *object, const char *key); /* "": absent */
 
 #endif

@@ -9,9 +9,9 @@
 typedef struct model {
   reed_registry *registry; /* NULL: no plugins */
   reed_diagnosis *diagnosis;
-  void *bytes; /* the module, compiled or read; NULL where the file was opened in place */
+  void *bytes; /* the module, compiled or read; NULL: the file was opened in place */
   size_t n_bytes;
-  target_file *target;   /* where a module being compiled goes; NULL: to bytes */
+  target_file *target;   /* the file of a module being compiled; NULL: it goes to bytes */
   bool quiet;            /* no progress of passes */
   reed_program *program; /* NULL until model_open */
   reed_session *session; /* NULL until model_open_session */
@@ -54,7 +54,7 @@ int model_run(model *m, reed_tensor *const *inputs, reed_tensor **outputs, compl
 /* Gets one of the session's JSON texts; `what` names it in messages. The text is released with reed_text_free. */
 typedef reed_status (*session_json_fn)(reed_session *, char **, reed_diagnosis *);
 int model_json(model *m, session_json_fn get, const char *what, char **out_text, complaint *c);
-/* Gets such a text and writes it to a file. */
+/* Gets one of the session's JSON texts and writes it to a file. */
 int model_write_json(model *m, session_json_fn get, const char *what, const char *path, complaint *c);
 
 #endif

@@ -23,9 +23,9 @@ void picture_fini(rgb_picture *picture) {
 typedef struct png_job {
   png_structp png;
   png_infop info;
-  const unsigned char *at; /* reading: what is left */
+  const unsigned char *at; /* reading: the rest of the file */
   size_t left;
-  char *out; /* writing: what is made */
+  char *out; /* writing: the file so far */
   size_t n, capacity;
   uint8_t *pixels;
   png_bytep *rows;

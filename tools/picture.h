@@ -13,7 +13,8 @@ typedef struct rgb_picture {
 
 /* The form of a picture's tensor. */
 typedef struct picture_form {
-  const char *layout; /* "chw", "nchw", "hwc", "nhwc"; NULL: as the model's input has it, chw where that says nothing */
+  const char
+      *layout; /* "chw", "nchw", "hwc", "nhwc"; NULL: the layout of the model's input, or chw if that is unknown */
   double mean[3], std[3]; /* (value in 0..1 - mean) / std; all zero std: 1 */
 } picture_form;
 

@@ -29,8 +29,8 @@ typedef struct complaint {
 
 /* Fills *c and returns exit_status. */
 int complain(complaint *c, int exit_status, const char *format, ...) REED_PRINTF(3, 4);
-/* Complains with a library call's diagnosis: "<what>: <message>" and the place. `exit_status` says which kind of call
- * failed (BAD_FILE or FAILED_RUN); memory and devices are always FAILED_RUN. Returns the status chosen. */
+/* Complains with a library call's diagnosis: "<what>: <message>" and the place. `exit_status` is that of the kind of
+ * call (BAD_FILE or FAILED_RUN); failures of memory and devices are always FAILED_RUN. Returns the status chosen. */
 int complain_diagnosis(complaint *c, int exit_status, const char *what, reed_status status,
                        const reed_diagnosis *diagnosis);
 /* Appends to the text. */
@@ -42,7 +42,7 @@ void *need(size_t n, size_t bytes);
 char *need_text(const char *text);
 reed_diagnosis *need_diagnosis(void);
 
-/* ", did you mean 'x'?" into out for the candidate nearest to `word`, or "" where none is near. candidates: n of them.
+/* ", did you mean 'x'?" into out for the candidate nearest to `word`, or "" if none is near. candidates: n of them.
  * Returns out. */
 char *suggestion(const char *word, const char *const *candidates, size_t n, char *out, size_t capacity);
 

@@ -24,7 +24,7 @@ int value_parse(const char *text, const picture_form *form, const reed_value_inf
                 complaint *c);
 /* Random elements, the same on every machine. */
 void value_random(reed_tensor *tensor, uint64_t seed);
-/* Reads @FILE, whose kind is told by its name and contents. */
+/* Reads @FILE. The file's name and contents tell its format. */
 int value_read_file(const char *path, const picture_form *form, const reed_value_info *wanted, reed_tensor **out_tensor,
                     complaint *c);
 

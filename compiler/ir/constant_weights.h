@@ -1,5 +1,5 @@
-/* Products (convolutions, matrix products) with constant weights, and constants with one number for each channel: what
- * the passes bn_fold, fusion and group_norm share. Packed weights are in ops/packed.h. */
+/* Products (convolutions, matrix products) with constant weights, and constants with one number for each channel, for
+ * the passes bn_fold, fusion and group_norm. Packed weights are in ops/packed.h. */
 #ifndef COMPILER_IR_CONSTANT_WEIGHTS_H_
 #define COMPILER_IR_CONSTANT_WEIGHTS_H_
 

@@ -91,7 +91,7 @@ struct ir_module {
   ir_graph *main;
   const char *name; /* model name */
   const reed_registry *registry;
-  const capability *targets; /* what the accelerator can run; NULL: everything */
+  const capability *targets; /* the accelerator's list of capabilities; NULL: every operator */
   bool counts_on_device; /* reed_compile_options.counts_on_device: operators run at the bound of inputs whose count only
                             the device knows */
   reed_symbols *symbols;

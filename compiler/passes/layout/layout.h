@@ -1,5 +1,5 @@
-/* Orders of axes: what the layout pass (layout.c: which operators change their order, and the change itself) and the
- * rules of operators (rules.c) share. Arithmetic on orders is in order.c.
+/* Orders of axes, for the layout pass (layout.c: the choice of operators whose order changes, and the change) and the
+ * rules of operators (rules.c). Arithmetic on orders is in order.c.
  *
  * A value of rank r may be stored with its axes in another order: axis i of the stored tensor is axis order.axes[i] of
  * the value. An image [N,C,H,W] stored in the order 0,2,3,1 is a tensor [N,H,W,C]. */

@@ -1,6 +1,7 @@
 /* Filters: rows = NonZero(mask) as a list, Gather(data, rows). A value computed from filtered rows element by element
  * can be computed from all rows and filtered afterwards. The passes filter_chain and nms_filter move filters down in
- * this way, to where several filters become one or no filter is needed. This file has what they share. */
+ * this way, to a place where several filters become one or no filter is needed. The passes' common functions are
+ * declared here. */
 #ifndef COMPILER_PASSES_REWRITE_ROW_FILTER_H_
 #define COMPILER_PASSES_REWRITE_ROW_FILTER_H_
 

@@ -17,7 +17,7 @@ typedef struct attention {
   int64_t past, keys, total; /* number of keys of earlier calls, of this call, of both */
   attention_view q, k, v, past_k, past_v, present_k, present_v, y;
   reed_dtype mask_dtype;   /* REED_NONE: no mask */
-  int64_t mask_strides[4]; /* at [batch, heads, queries, keys]; 0 where repeated */
+  int64_t mask_strides[4]; /* of [batch, heads, queries, keys]; 0: repeated */
   int64_t mask_keys;       /* keys from here on are masked */
   bool causal, has_lengths;
   int64_t nan_rows;      /* op.def */

@@ -8,8 +8,8 @@ typedef enum norm_kind { NORM_BATCH, NORM_INSTANCE, NORM_GROUP, NORM_LAYER, NORM
 
 typedef struct norm {
   reed_dtype dtype;
-  reed_dtype parameters[5]; /* dtypes of the inputs, REED_NONE where absent */
-  reed_dtype results[3];    /* dtypes of the outputs, REED_NONE where absent */
+  reed_dtype parameters[5]; /* dtypes of the inputs; REED_NONE: absent */
+  reed_dtype results[3];    /* dtypes of the outputs; REED_NONE: absent */
   cpu_team team;
   cpu_level level;
   bool training; /* batch: statistics of this batch */

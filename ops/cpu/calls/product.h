@@ -10,11 +10,10 @@ typedef struct product {
   cpu_team team;
   int64_t batch, m, k, n;
   int32_t batch_rank;
-  int64_t batch_dims[REED_MAX_RANK]; /* of Y, without its matrices */
-  int64_t a_batch[REED_MAX_RANK], b_batch[REED_MAX_RANK],
-      c_batch[REED_MAX_RANK];                                /* strides in elements; 0 where repeated */
-  int64_t a_row, a_column, b_row, b_column, c_row, c_column; /* strides in elements */
-  bool has_c, exact_ints;                                    /* exact_ints: no scaling, no activation */
+  int64_t batch_dims[REED_MAX_RANK];                                              /* of Y, without its matrices */
+  int64_t a_batch[REED_MAX_RANK], b_batch[REED_MAX_RANK], c_batch[REED_MAX_RANK]; /* strides in elements; 0: repeated */
+  int64_t a_row, a_column, b_row, b_column, c_row, c_column;                      /* strides in elements */
+  bool has_c, exact_ints; /* exact_ints: no scaling, no activation */
   double alpha, beta;
   activation activation;
 } product;

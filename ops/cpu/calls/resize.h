@@ -10,7 +10,7 @@ typedef struct resize_axis {
   int64_t in, out, taps; /* nearest: taps 1 */
   int32_t *index;        /* out * taps input positions; owned */
   float *weight;         /* out * taps; owned */
-  bool *outside;         /* out: tf_crop_and_resize reads outside the input there; owned; NULL: nowhere */
+  bool *outside;         /* per output coordinate: tf_crop_and_resize reads outside the input; owned; NULL: for none */
 } resize_axis;
 
 typedef struct resize {

@@ -222,7 +222,7 @@ void CPU_LEVELED(mix_rows)(const float *x, const int32_t *index, const float *we
   }
 }
 
-/* v - v is 0, or NaN where v is no finite number. */
+/* v - v is 0, or NaN if v is not finite. */
 static void range_of(const float *x, int64_t n, float *low, float *high) {
   float least = x[0], most = x[0], spoilt = 0;
   for (int64_t i = 0; i < n; i++) {

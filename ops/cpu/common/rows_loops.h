@@ -45,7 +45,7 @@ CPU_LOOP(void, gather_taps,
  * < inner */
 CPU_LOOP(void, mix_rows,
          (const float *x, const int32_t *index, const float *weight, int64_t taps, int64_t inner, float *y, int64_t n));
-/* low[c] and high[c]: the smallest and the largest of x[i * lanes + c] over i < n; NaN where one is no finite * number;
+/* low[c] and high[c]: the smallest and the largest of x[i * lanes + c] over i < n; NaN if one is not finite * number;
  * n > 0 */
 CPU_LOOP(void, lane_ranges, (const float *x, int64_t n, int64_t lanes, float *low, float *high));
 /* bound[c]: the most that a sum over t < taps of weights[t] * (something from low[offsets[t] + c] to * high[offsets[t]

@@ -21,7 +21,7 @@ typedef struct strided_copy {
 
 /* Describes to[to_offset + sum(i_d to_strides[d])] = from[from_offset + sum(i_d from_strides[d])] for all coordinates i
  * below extents. Strides and offsets in elements of element_bytes (1, 2, 4 or 8). Targets of different coordinates must
- * not overlap. Drops and joins dims where that changes nothing. */
+ * not overlap. Drops and joins dims if the copy stays the same. */
 void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, const int64_t *from_strides,
                   int64_t from_offset, const int64_t *to_strides, int64_t to_offset, int64_t element_bytes,
                   cpu_team team);

@@ -17,7 +17,7 @@
 typedef struct operand {
   convert_fn load;                /* to the compute dtype; NULL: as it is */
   int32_t index;                  /* of the operator's inputs; -1: the state's `limit[k]` */
-  uint8_t step;                   /* innermost: 1, or 0 for one element that meets all */
+  uint8_t step;                   /* innermost dim: 1, or 0 if one element serves the whole dim */
   int64_t size;                   /* bytes of an element in memory */
   int64_t strides[REED_MAX_RANK]; /* in bytes */
 } operand;
@@ -37,8 +37,8 @@ struct elementwise_state {
   int64_t out_size, compute_size;
   convert_fn store;      /* from the compute dtype; NULL: as it is */
   convert_fn load_first; /* fold: input 0 into the accumulator */
-  uint64_t limit[2];     /* Clip's bounds where they are absent */
-  uint8_t steps[4];      /* operands 0..3, for loops without conversion */
+  uint64_t limit[2];     /* Clip's absent bounds: the dtype's limits */
+  uint8_t steps[4];      /* the steps of operands 0..3, for loops without conversion */
   operand operands[];
 };
 
@@ -203,7 +203,7 @@ static bool join_dims(elementwise_state *s, const reed_kernel_call *call) {
 typedef struct formula_call {
   int formula;
   reed_dtype compute; /* of the loop; operands of other dtypes are converted to it */
-  reed_dtype result;  /* what the loop writes; converted where the output differs */
+  reed_dtype result;  /* dtype that the loop writes; converted if the output's differs */
   int32_t n_in;
   bool folds; /* any number of operands: the formula is applied from left to right */
   bool as_is; /* elements are moved without conversion */

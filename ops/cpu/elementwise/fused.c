@@ -13,7 +13,7 @@
 #define SCRATCH_BYTES 32768 /* of a thread's stack: first-level caches have this size or more */
 #define BLOCK_MOST 1024
 #define BLOCK_LEAST 64
-#define ROW_LEAST 256 /* elements of a row for which a block of its own pays */
+#define ROW_LEAST 256 /* a row of this many elements or more gets blocks of its own */
 
 static reed_dtype held_dtype(reed_dtype dtype) { return dtype == REED_F16 || dtype == REED_BF16 ? REED_F32 : dtype; }
 
@@ -27,8 +27,8 @@ typedef enum leaf_kind {
 
 typedef struct leaf {
   leaf_kind kind;
-  bool spread;                    /* blocks span its rows: it is copied into its slot */
-  uint8_t step;                   /* as the steps see it: 1, or 0 for one element */
+  bool spread;                    /* blocks span several of its rows, so it is copied into its slot */
+  uint8_t step;                   /* step of the loops over it: 1, or 0 for one element */
   convert_fn load;                /* to f32; NULL: as it is */
   int64_t size, held_size;        /* bytes of an element in memory, in a slot */
   int64_t strides[REED_MAX_RANK]; /* in bytes */
@@ -47,7 +47,7 @@ typedef struct run_step {
 typedef struct fused_state {
   int32_t n_inputs, n_steps, n_slots, rank;
   cpu_team team;
-  bool by_row; /* blocks end where rows do */
+  bool by_row; /* no block spans two rows */
   int64_t n, block, slot_bytes, out_size;
   int64_t extents[REED_MAX_RANK];
   convert_fn store; /* from f32; NULL: as it is */
@@ -74,7 +74,7 @@ static int64_t locate(const fused_state *s, const leaf *l, int64_t at, int64_t *
   return offset;
 }
 
-/* n copies of the element at `to`. */
+/* Repeats the element at `to` n times. */
 static void repeat(char *to, int64_t size, int64_t n) {
   uint64_t element = 0;
   memcpy(&element, to, (size_t)size);
@@ -250,7 +250,7 @@ static reed_status read_steps(fused_state *s, const reed_kernel_call *call, cons
   return REED_OK;
 }
 
-/* Gives every value that needs one a slot in scratch, reusing the slots of values that are not needed any more. */
+/* Gives values slots in scratch. A value takes over the slot of a value that no later step reads. */
 static void assign_slots(fused_state *s) {
   int32_t last_use[FUSED_VALUES] = {0}, free_slots[FUSED_VALUES], n_free = 0;
   int64_t widest = 1;

@@ -5,7 +5,7 @@
 #include "ops/cpu/common/cpu.h"
 #include "ops/cpu/formulas/formula.h"
 
-/* NULL where there is no such formula. */
+/* NULL: no such formula. */
 CPU_LOOP(elementwise_fn, elementwise_f32, (int formula));
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "ops/cpu/formulas/formula.h"
 
-/* NULL where there is no such formula. */
+/* NULL: no such formula. */
 elementwise_fn elementwise_plain(reed_dtype dtype, int formula);
 
 #endif

@@ -32,8 +32,8 @@ typedef struct block {
   float row_weight[TAPS];
   bool is_mixed;
   float *mixed;          /* row y before its columns are mixed: columns * lanes */
-  float *low, *high;     /* of the map's rows: rows * lanes; NaN where an element is no finite number */
-  float *slack, *bound;  /* lanes; bound: no element of row y is larger; NaN where that cannot be said */
+  float *low, *high;     /* of the map's rows: rows * lanes; NaN if an element of the row is not finite */
+  float *slack, *bound;  /* lanes; bound: the elements of row y are not larger; NaN: no bound is known */
   keypoints_peak *peaks; /* lanes */
   int32_t *near;         /* lanes: the resized row through the map's largest element */
 } block;

@@ -94,7 +94,7 @@ typedef struct nms_job {
   const nms *n;
   const float *boxes, *scores;
   const int64_t *class_ids; /* NULL: all boxes of a row are of one class */
-  const bool *candidates;   /* NULL: all are */
+  const bool *candidates;   /* NULL: all boxes are candidates */
   float iou, least_score;
   int32_t *kept; /* per row: n->limit indices */
   int64_t *n_kept;

@@ -32,7 +32,7 @@ INLINE void reduce(bool mean, const float *x, const int64_t *offsets, int64_t ta
   }
 }
 
-/* One element after the other, where there are fewer than lanes. */
+/* One element after the other, for fewer elements than lanes. */
 CPU_UNCHECKED static void reduce_narrow(bool mean, const float *x, const int64_t *offsets, int64_t taps, bool first,
                                         float scale, float *y, int64_t n) {
   for (int64_t i = 0; i < n; i++) {

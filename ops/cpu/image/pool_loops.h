@@ -6,7 +6,7 @@
 #include "ops/cpu/common/cpu.h"
 
 /* y[p * y_step + i] = the largest, or scale times the sum, of x[p * x_step + offsets[t] + i] over t < taps and, *
- * unless first, what y has there, for p < pixels and i < n; taps > 0 */
+ * unless first, the present element of y, for p < pixels and i < n; taps > 0 */
 CPU_LOOP(void, pool_taps,
          (bool mean, const float *x, int64_t x_step, const int64_t *offsets, int64_t taps, bool first, float scale,
           float *y, int64_t y_step, int64_t pixels, int64_t n));

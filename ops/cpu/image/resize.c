@@ -9,7 +9,7 @@ typedef struct resize_job {
   const void *x;
   void *y;
   size_t bytes;            /* of an element */
-  const resize_axis *axis; /* of this pass; of nearest: the last axis's, NULL where it stays */
+  const resize_axis *axis; /* of this pass; mode nearest: the last axis, NULL if its extent stays */
   int64_t inner;
 } resize_job;
 
@@ -57,7 +57,7 @@ static void nearest_rows(void *context, int64_t begin, int64_t end) {
 
 /* ---- interpolation ---- */
 
-/* Rows begin..end of one pass: `inner` floats each, or whole rows of the axis where it is the last. */
+/* Computes rows begin..end of one pass: `inner` floats each, or whole rows if the pass's axis is the last. */
 static void interpolate_rows(void *context, int64_t begin, int64_t end) {
   const resize_job *job = context;
   const resize_axis *a = job->axis;
@@ -68,7 +68,7 @@ static void interpolate_rows(void *context, int64_t begin, int64_t end) {
       CPU_PICK(job->r->level, gather_taps)(x + row * a->in, a->index, a->weight, a->taps, y + row * a->out, a->out);
     return;
   }
-  for (int64_t row = begin, n; row < end; row += n) { /* as many as are of one block of x */
+  for (int64_t row = begin, n; row < end; row += n) { /* as many rows as lie in one block of x */
     int64_t o = row % a->out;
     n = a->out - o < end - row ? a->out - o : end - row;
     CPU_PICK(job->r->level, mix_rows)

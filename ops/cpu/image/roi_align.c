@@ -21,9 +21,9 @@
 /* The most taps of an axis: a bin's samples span at most the bin's part of the map and two pixels more. */
 static int64_t taps_max(int64_t extent, int64_t bins) { return extent + 4 * bins + 8; }
 
-/* Adds weight to the tap of a pixel. A bin's taps stay in order of appearance; a new one is merged with one of the last
- * few, where a neighbour must be. Coordinates so large that a float cannot tell bins apart may need more taps than
- * there is room for: these taps are dropped. */
+/* Adds weight to the tap of a pixel. A bin's taps stay in order of appearance, so a tap of the same pixel is among the
+ * last few. Coordinates so large that a float cannot tell bins apart may need more taps than there is room for: these
+ * taps are dropped. */
 static int32_t add_tap(roi_taps *taps, int32_t begin, int32_t end, int64_t room, int64_t pixel, float weight) {
   if (weight == 0) return end;
   for (int32_t t = end - 1; t >= begin && t >= end - 3; t--)

@@ -24,7 +24,8 @@ static reed_status run_trilu(const void *state, const reed_kernel_buffers *buffe
     if (cpu_cancelled(&s->team)) return REED_ERROR_CANCELLED;
     const char *from = (const char *)buffers->inputs[0] + r * row_bytes;
     char *to = (char *)buffers->outputs[0] + r * row_bytes;
-    int64_t edge = clamp(r % s->rows + k + !s->upper, 0, s->columns) * s->size; /* where what is kept begins or ends */
+    int64_t edge =
+        clamp(r % s->rows + k + !s->upper, 0, s->columns) * s->size; /* byte at which the kept part begins or ends */
     if (from != to) memcpy(to, from, (size_t)row_bytes);
     memset(s->upper ? to : to + edge, 0, (size_t)(s->upper ? edge : row_bytes - edge));
   }
@@ -130,7 +131,7 @@ reed_status cpu_prepare_one_hot(const reed_kernel_call *call, reed_kernel *out_k
 
 typedef struct reverse_state {
   cpu_team team;
-  int64_t times, batches, block;     /* bytes of what lies behind the first two axes */
+  int64_t times, batches, block;     /* block: bytes of the axes after the first two */
   int64_t time_stride, batch_stride; /* in blocks */
 } reverse_state;
 

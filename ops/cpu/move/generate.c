@@ -5,7 +5,7 @@
 
 /* Copies `bytes` bytes to output 0, n times (n 1: Shape, Size, Constant). */
 typedef struct emit_state {
-  const void *source; /* behind the struct, or the module's own */
+  const void *source; /* memory after the struct, or the module's */
   int64_t bytes, n;
   int64_t own[REED_MAX_RANK];
 } emit_state;
@@ -102,7 +102,7 @@ static reed_status run_range(const void *state, const reed_kernel_buffers *buffe
   return REED_OK;
 }
 
-/* An integer element as 64 bits, sign extended where the dtype has a sign. */
+/* An integer element as 64 bits; elements of signed dtypes are sign extended. */
 static uint64_t integer_bits(reed_dtype dtype, const void *element) {
   if (dtype == REED_U64) return *(const uint64_t *)element;
   if (dtype == REED_I64) return (uint64_t) * (const int64_t *)element;

@@ -9,7 +9,7 @@
 typedef struct movement_state {
   int32_t n;
   bool joins;       /* copy i reads input i; else it writes output i */
-  int64_t *part_at; /* as reed_kernel's; behind the copies */
+  int64_t *part_at; /* reed_kernel.part_at; memory after the copies */
   strided_copy copies[];
 } movement_state;
 

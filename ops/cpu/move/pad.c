@@ -13,7 +13,7 @@ typedef struct pad_state {
   bool has_value;                 /* input 2 */
   int64_t extents[REED_MAX_RANK]; /* of the output */
   int64_t strides[REED_MAX_RANK]; /* of the source, in bytes */
-  int64_t *maps[REED_MAX_RANK];   /* behind the struct; rank at least 1 */
+  int64_t *maps[REED_MAX_RANK];   /* memory after the struct; rank at least 1 */
 } pad_state;
 
 typedef struct pad_job {

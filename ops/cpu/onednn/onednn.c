@@ -75,7 +75,7 @@ typedef struct unit_key {
 typedef struct unit_context {
   kernel_cache *cache;
   const unit_key *key;
-  bool built; /* else it was there */
+  bool built; /* false: the unit was in the cache */
 } unit_context;
 
 static void unit_free(void *data) {
@@ -199,7 +199,7 @@ static dnnl_status_t unit_fill(const onednn_problem *p, unit *u) {
   dnnl_status_t status = attributes_build(p, &attributes);
   if (status == dnnl_success) status = primitive_describe(p, true, attributes, u, &pd);
   if (attributes && (p->src_plain || p->dst_plain) &&
-      (!pd || is_reference(pd))) { /* groups of a few channels, say: other layouts may do better */
+      (!pd || is_reference(pd))) { /* such as groups of a few channels; another layout may have a faster primitive */
     if (pd) dnnl_primitive_desc_destroy(pd);
     pd = NULL;
     status = primitive_describe(p, false, attributes, u, &pd);
@@ -353,7 +353,7 @@ void onednn_close(onednn_runner *r) {
 int64_t onednn_workspace_bytes(const onednn_runner *runner) { return runner->workspace_bytes; }
 int64_t onednn_state_bytes(const onednn_runner *runner) { return runner->state_bytes; }
 
-/* Makes the memory object if it is needed, and its place in the workspace if its data lives there. */
+/* Makes the memory object if it is needed, and plans its place if its data lies in the workspace. */
 static reed_status memory_make(onednn_runner *r, bool needed, const dnnl_memory_desc_t *md, int64_t *place,
                                int64_t *end, dnnl_memory_t *out) {
   if (!needed) return REED_OK;
@@ -444,8 +444,8 @@ static reed_status segments_make(onednn_runner *r, int64_t extent, int64_t max_c
   return REED_OK;
 }
 
-/* Tells the session that the constant's own elements are not read any more, once every chunk size has its weights
- * packed. */
+/* Reports to the session that the constant's own elements are no longer read, if every chunk size has packed weights.
+ */
 static void tell_packed(const reed_kernel_call *call, const onednn_runner *r) {
   bool all = r->constant_weights != NULL;
   for (int32_t i = 0; i < r->n_lanes; i++) all = all && r->lanes[i].packed;

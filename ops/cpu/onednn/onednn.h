@@ -22,8 +22,8 @@ typedef struct onednn_problem {
   int64_t with_bias;            /* f32[channels] or, of a product, f32[columns] */
   int64_t with_residual;        /* a tensor like dst is added */
   int64_t weights_follow;       /* the weights' dims[0] is the free extent too */
-  int64_t src_plain, dst_plain; /* src, dst (and residual) are to be used as they lie; else oneDNN chooses, with
-                                   reorders (a product's never) */
+  int64_t src_plain, dst_plain; /* use src, dst (and residual) in the caller's layout; 0: oneDNN may choose a layout,
+                                   with reorders (never for a product) */
   int64_t weights_plain;        /* read the weights as they are (they are not constant) */
   int64_t products; /* multiplications per unit of the free extent: small work is not given to many threads */
   double scale;     /* of the product, before bias */

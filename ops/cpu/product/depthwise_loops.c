@@ -13,8 +13,8 @@
 #else
 #define PIXELS 8
 #endif
-#define TAPS_MOST 5 /* of a row of a window that slides */
-#define VECTORS 4   /* of channels side by side where a tile has one pixel, so that sums do not wait for each other */
+#define TAPS_MOST 5 /* most columns of a sliding window */
+#define VECTORS 4   /* of channels side by side in a tile of one pixel, so that sums do not wait for each other */
 
 /* Neighbouring pixels of a row of Y. */
 typedef struct tile {
@@ -25,8 +25,8 @@ typedef struct tile {
   int64_t w_row, channels;
   const float *bias, *residual;
   float *y;
-  float low, high; /* what sums are held between */
-  bool hardswish;  /* instead */
+  float low, high; /* bounds of the sums: the activation as a clamp */
+  bool hardswish;  /* HardSwish instead of the clamp */
   bool activate;   /* applies the other activations at once, while the tile is in the first-level cache */
 } tile;
 

@@ -23,7 +23,7 @@
 #define CACHE_LINE 16   /* floats */
 #define PANEL_AHEAD 512 /* floats of the panel fetched ahead: some 200 cycles */
 
-/* Of a tile's sums. */
+/* Runs a statement for each sum of a tile. */
 #define EACH(statement) \
   _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) { \
     statement; \
@@ -63,7 +63,7 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
 #pragma GCC unroll 4
         for (int j = 0; j < held_weights; j++) sum[i][j] += a[i * row] * weights[j];
         if (held_weights == vectors) continue;
-        __asm__("" : "+r"(b)); /* or gcc reads it once, into a register */
+        __asm__("" : "+r"(b)); /* keeps gcc from holding the vector in a register */
         sum[i][vectors - 1] += a[i * row] * load(b + (vectors - 1) * LANES);
       }
     }

@@ -7,11 +7,11 @@
 #include "ops/cpu/common/cpu.h"
 
 typedef struct panel_tile {
-  float *c;              /* rows x width of Y */
-  const float *a;        /* X at the first row */
-  const int64_t *runs;   /* from `a`: where runs of run_length elements, each under the next weights, begin */
-  const float *panel;    /* [n_runs * run_length][width] */
-  const float *bias;     /* [width] */
+  float *c;            /* rows x width of Y */
+  const float *a;      /* X at the first row */
+  const int64_t *runs; /* offsets from `a` of runs of run_length elements; each run is multiplied by the next weights */
+  const float *panel;  /* [n_runs * run_length][width] */
+  const float *bias;   /* [width] */
   const float *residual; /* like c, may be c; or NULL */
   int64_t n_runs, run_length, a_row, c_row, width, rows;
   const char *next; /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */

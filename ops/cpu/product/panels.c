@@ -11,7 +11,7 @@
 #define ALIGNMENT 64
 #define ROWS_MOST 7    /* of a tile, at any level */
 #define TILES_MOST 128 /* of a chunk */
-#define TILES_FEW 8    /* of a chunk where all weights are at most FEW_BYTES, about the second-level cache */
+#define TILES_FEW 8    /* of a chunk if all weights are at most FEW_BYTES, about the second-level cache */
 #define FEW_BYTES (1 << 20)
 #define DEPTH_MOST \
   1024 /* of a block of several taps: 256 KB of a panel, which stay in the second-level cache while a chunk's tiles \
@@ -20,7 +20,7 @@
 #define CHUNK_BYTES (576 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
 #define LINE_BYTES 64
 #define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
-#define PRODUCTS_PER_BYTE 8 /* what cpu_team_for counts as the time of a byte */
+#define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count */
 
 static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
@@ -41,7 +41,7 @@ typedef struct block {
 typedef struct run_table {
   bool joined;         /* a row's taps lie one after the other: one run a tap row */
   int64_t row;         /* distance of neighbouring pixels of a tile */
-  const int64_t *runs; /* one a tap row where joined, else one a tap */
+  const int64_t *runs; /* joined: one for each tap row; else one for each tap */
 } run_table;
 
 struct panel_plan {
@@ -51,7 +51,7 @@ struct panel_plan {
   cpu_team team;
   void (*multiply)(const panel_tile *tile);
   int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, panels_per_group, n_groups;
-  int64_t rows_least, n_larger; /* rows of a tile; how many tiles of an image's row, its first, have one more */
+  int64_t rows_least, n_larger; /* rows of a tile; the first n_larger tiles of an image's row have one more */
   bool all_copied, some_copied;
   run_table in_place, copied;
   int64_t copy_pixel, copy_span, copy_elements; /* a copy: [tap rows of a block][span][pixel] */
@@ -218,7 +218,7 @@ int64_t panel_plan_workspace_bytes(const panel_plan *plan) {
 
 typedef struct placed_tile {
   const float *a; /* in X, or the copy */
-  int64_t y;      /* where its first pixel lies in Y */
+  int64_t y;      /* offset of its first pixel in Y */
   int64_t image, row, column, rows;
   bool copied;
 } placed_tile;

@@ -7,7 +7,7 @@
 #include "ops/cpu/common/cpu.h"
 #include "ops/op.h"
 
-/* Accumulators are 8 bytes of whatever type the loops like. */
+/* 8 bytes, of a type that each loop chooses. */
 typedef uint64_t reduce_accumulator;
 
 /* log(e^a + e^b) */

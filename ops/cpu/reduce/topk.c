@@ -39,7 +39,7 @@ static uint64_t key_f64(double x) {
   /* The key that is number k (counting from 1) in ascending order; *out_ties: how many equal to it are among the \
    * first k. */ \
   static K kth_##suffix(const K *keys, int64_t n, int64_t k, int64_t *out_ties) { \
-    K prefix = 0, known = 0; /* bits found so far, and which they are */ \
+    K prefix = 0, known = 0; /* the bits found so far, and their mask */ \
     for (int shift = (int)sizeof(K) * 8; shift > 0;) { \
       int bits = shift < DIGIT_BITS ? shift : DIGIT_BITS; \
       uint32_t count[DIGITS] = {0}; \
@@ -56,7 +56,7 @@ static uint64_t key_f64(double x) {
     return prefix; \
   } \
 \
-  /* Stable ascending sort; `spare` has room for n; gives where the result is. */ \
+  /* Stable ascending sort; `spare` has room for n. Returns the sorted array, `from` or `spare`. */ \
   static pair_##suffix *sort_##suffix(pair_##suffix *from, pair_##suffix *spare, int64_t n) { \
     if (n <= FEW) { \
       for (int64_t i = 1; i < n; i++) { \

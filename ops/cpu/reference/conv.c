@@ -150,7 +150,7 @@ static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_k
   c.in_plane = cpu_product(x->dims, 2, x->rank);
   c.out_plane = cpu_product(y->dims, 2, y->rank);
   c.taps = desc_elements(weights) > 0 ? cpu_product(weights->dims, 2, weights->rank)
-                                      : 0; /* without channels there is nothing to go through */
+                                      : 0; /* no channels: no bytes are read */
   cpu_dense_strides(c.w.n, c.w.in, c.in_stride);
   void *state = mem_copy(&c, sizeof c);
   if (!state) return cpu_no_memory(call);

@@ -10,8 +10,8 @@ typedef struct reference_state {
   op_id id;
   reed_attrs attrs; /* the module's */
   int32_t n_inputs, n_outputs;
-  reed_desc *outputs;  /* behind the struct, after inputs */
-  const void **values; /* per input: a copy of its host value, NULL where run reads the buffers */
+  reed_desc *outputs;  /* memory after the struct and its inputs */
+  const void **values; /* per input: a copy of its host value; NULL: a run reads the buffers */
   reed_desc inputs[];
 } reference_state;
 

@@ -30,10 +30,10 @@ static long double softplus_wide(long double x) { return x > 40 ? x : log1pl(exp
 #define sin_wide sinl
 #define sinh_wide sinhl
 #define tan_wide tanl
-#define largest_wide __DBL_MAX__ /* of what an operand can be */
+#define largest_wide __DBL_MAX__ /* the largest operand */
 #define abs_wide fabsl
 #define ceil_wide ceill
-#define erf_wide erf /* in double, where it is 1 from 6 on: an integer input truncates that */
+#define erf_wide erf /* in double erf is 1 from 6 on, so that an integer result is not truncated to 0 */
 #define exp_wide expl
 #define expm1_wide expm1l
 #define floor_wide floorl

@@ -44,7 +44,8 @@ static void find_pad(const reference_state *s, const reed_kernel_buffers *buffer
     int64_t d = has_axes ? int_input(s, buffers, 3, k) : k;
     if (d < 0) d += in->rank;
     int64_t before = int_input(s, buffers, 1, k), after = int_input(s, buffers, 1, n + k);
-    int64_t first = before < 0 ? -before : 0, end = in->dims[d] + (after < 0 ? after : 0); /* what the crop leaves */
+    int64_t first = before < 0 ? -before : 0,
+            end = in->dims[d] + (after < 0 ? after : 0); /* the input after the crop */
     out->at[d] = pad_coordinate(op_attr_string(&s->attrs, "mode"), out->at[d] - (before > 0 ? before : 0), end - first);
     if (out->at[d] < 0) out->constant = true;
     else out->at[d] += first;
@@ -71,7 +72,7 @@ static bool find_source(const reference_state *s, const reed_kernel_buffers *buf
                         source *out) {
   const reed_desc *in = &s->inputs[0], *to = &s->outputs[output];
   int64_t c[REED_MAX_RANK], n_perm, b;
-  bool moves_blocks = s->id == OP_DepthToSpace || s->id == OP_SpaceToDepth; /* of an image, whose axes are: */
+  bool moves_blocks = s->id == OP_DepthToSpace || s->id == OP_SpaceToDepth; /* the axes of the image follow */
   int32_t channel = moves_blocks && op_attr_int(&s->attrs, "channels_last") ? 3 : 1, y = channel == 1 ? 2 : 1,
           x = y + 1;
   memcpy(c, out->at, sizeof c);

@@ -15,7 +15,7 @@ static float overlap(const nms *n, const float *a, const float *b) {
   return both / (area_a + area_b - both);
 }
 
-/* True where box a comes before box b: higher score, or the same score and a lower index; NaN after everything. */
+/* True if box a comes before box b: higher score, or the same score and a lower index; NaN after everything. */
 static bool before(const float *scores, int64_t a, int64_t b) {
   bool a_nan = scores[a] != scores[a], b_nan = scores[b] != scores[b];
   if (a_nan || b_nan) return a_nan == b_nan ? a < b : b_nan;

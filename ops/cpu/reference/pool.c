@@ -9,7 +9,7 @@ typedef struct job {
   const pool *p;
   const void *x;
   void *y;
-  int64_t *indices; /* NULL where not wanted */
+  int64_t *indices; /* NULL: not wanted */
 } job;
 
 /* One window: its start on each axis, and its taps inside the input. Taps in the padding are not walked, however many

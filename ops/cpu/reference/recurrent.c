@@ -17,7 +17,7 @@ static double activate(const recurrent_activation *a, double x) {
   return a->shift != 0 ? a->scale * y + a->shift : a->scale * y;
 }
 
-/* Element k of an input, `otherwise` where it is absent. */
+/* Element k of an input; `otherwise` if the input is absent. */
 static double read(const run *u, recurrent_input input, int64_t k, double otherwise) {
   const char *data = recurrent_in(u->r, u->buffers, input);
   return data ? reed_dtype_read(u->r->dtype, data + k * (int64_t)reed_dtype_bytes(u->r->dtype)) : otherwise;

@@ -2,7 +2,7 @@
 #include "ops/cpu/calls/topk.h"
 #include "ops/cpu/common/common.h"
 
-/* True where element a comes before element b: by value (NaN is larger than every number), then by index. */
+/* True if element a comes before element b: by value (NaN is larger than every number), then by index. */
 #define TOPK_COLUMN(T, name) \
   static bool before_##name(const topk *t, T a, int64_t index_a, T b, int64_t index_b) { \
     bool a_nan = a != a, b_nan = b != b; \

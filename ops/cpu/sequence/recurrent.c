@@ -42,7 +42,7 @@ typedef struct fast_recurrent {
   phase phases[2];
   bool by_blocks; /* how threads share a step */
   cpu_team team;
-  int64_t n_groups;              /* of sequences, where they share those */
+  int64_t n_groups;              /* of sequences, if the threads share sequences */
   int64_t chunk;                 /* steps */
   onednn_runner *products[2][2]; /* per direction: of a chunk, of the steps left over */
   kernel_cache *cache;

@@ -23,8 +23,9 @@ typedef struct recurrent_function {
 /* Some units of one sequence at one step. */
 typedef struct recurrent_cell {
   int64_t n;
-  float *gates[RECURRENT_GATES_MAX];           /* W x + R h; overwritten */
-  const float *bias[RECURRENT_GATES_MAX];      /* [3] of a GRU: of R h of the hidden gate, where that is apart */
+  float *gates[RECURRENT_GATES_MAX]; /* W x + R h; overwritten */
+  const float
+      *bias[RECURRENT_GATES_MAX]; /* a GRU's [3]: the bias of R h of the hidden gate, if that is computed apart */
   const float *peepholes[RECURRENT_PEEPHOLES]; /* NULL: none */
   const recurrent_function *functions;         /* f, g, h */
   float clip;
