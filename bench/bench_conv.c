@@ -1,6 +1,6 @@
-/* Convolutions with channels last, one thread: Reed's kernel over packed weights beside oneDNN's primitive for exactly
- * that shape. Least CPU time of interleaved runs, so other programs disturb little; a ratio above 1 says how much
- * longer oneDNN takes.
+/* Convolutions with channels last on one thread: Reed's kernel over packed weights beside oneDNN's primitive for
+ * exactly the same shape. Prints the least CPU time of interleaved runs, which other programs disturb little. A ratio
+ * above 1: oneDNN takes longer.
  *
  *     bench_conv [RUNS]       default 5 */
 #include <omp.h>

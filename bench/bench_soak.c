@@ -1,11 +1,12 @@
-/* Does a session's memory stop growing? Runs a model many times, every extent that the model leaves open drawn anew
- * each time, and says how much is resident after each quarter of the runs. Memo, primitives and pools fill up during
- * the first half: growth during the second is a leak or a bound that is none, and ends the program with status 1.
+/* A test that a session's memory stops growing. Runs a model many times, with new extents in each run for the dims that
+ * the model leaves open, and prints the resident memory after each quarter of the runs. Memo, primitives and pools fill
+ * up during the first half. Growth during the second half is a leak or a missing bound, and ends the program with
+ * status 1.
  *
  *     bench_soak MODEL.onnx|MODEL.reed RUNS LOW HIGH [ENTRIES]
  *
- * Extents are LOW..HIGH; one symbol has one extent in all inputs of a run. ENTRIES: keys remembered an epoch, so that
- * bounds are met sooner. */
+ * Extents are LOW..HIGH; dims of one name have one extent in a run. ENTRIES: keys remembered for each epoch; a small
+ * number makes the memo reach its bound sooner. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

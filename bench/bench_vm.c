@@ -1,6 +1,8 @@
-/* What the interpreter itself costs. Prints, from one run:
- *   a chain of 1000 adds on 8 floats, memo hit: nanoseconds a kernel, and its ratio to calling the same loop through a
- * function pointer (the limit) scalar instructions, calls, and the cost of the profiler when it is off
+/* The cost of the interpreter itself. Prints, from one run:
+ *   - a chain of 1000 adds on 8 floats, memo hit: nanoseconds a kernel, and the ratio to calls of the same loop through
+ * a function pointer, which is the limit;
+ *   - scalar instructions and calls;
+ *   - the cost of the profiler when it is off.
  *
  *   bench_vm [RUNS] */
 #include <stdio.h>

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Are the exported models' results equal to PyTorch's? Runs what export_torchvision.py wrote in Reed, on the host and on the simulated accelerator.
-
-equality.py says what is compared, with which bars; the peers that set them are eager PyTorch in float32, onnxruntime and OpenVINO. One that fails on a picture is no peer
-there. What is not Reed's is computed once and kept in FOLDER/results, until the model is exported again.
+"""Compares the results of the exported models with PyTorch's. Runs the models of export_torchvision.py in Reed, on the host and on the simulated accelerator.
 
     check_torchvision.py --folder MODELS --build BUILDDIR [--models faster,mask,...] [--sizes 480x640,...,quiet] [--devices host,sim] [--json FILE] [--markdown FILE]
 
-Needs what export_torchvision.py needs, and onnxruntime. Exit status 1 if Reed fails anywhere.
+equality.py defines the comparison and its bars. Eager PyTorch in float32, onnxruntime and OpenVINO are the peers that set the bars; a peer that fails on a picture sets
+none there. The results of the peers and of float64 are computed once and kept in FOLDER/results until the model is exported again.
+
+Needs the packages of export_torchvision.py, and onnxruntime. Exit status 1: Reed fails somewhere.
 """
 import argparse
 import datetime
@@ -76,7 +76,7 @@ def check(name, arguments):
         for size in sizes:
             try:
                 reference.outputs(which, size)
-            except RuntimeError:  # peer_rows tells
+            except RuntimeError:  # peer_rows reports the failure
                 if which not in PEERS:
                     raise
     reference.close()
@@ -104,7 +104,7 @@ def table(result):
 
 
 def summary(models):
-    """A table over all models for the documentation: a row a picture, in each cell what the peers / Reed have; "-": failed or not compared.
+    """A table over all models for the documentation: one row for each picture; a cell has the figures of the peers / of Reed; "-": failed or not compared.
     Columns that hold nothing are left out."""
     columns, lines = [c for c in (*equality.COUNTS, *equality.TOLD, *equality.FLOORS) if any(r.get(c) is not None for m in models for r in m["rows"])], []
     text = lambda v: "-" if v is None else f"{v:.1e}".replace("e-0", "e-") if isinstance(v, float) else str(v)

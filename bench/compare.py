@@ -3,11 +3,12 @@
 
     compare.py --folder DIR --build BUILDDIR [--models mask,bert,...] [--sizes 480x640,375x501] [--runs 5] [--threads 2] [--quick] [--out NAME]
 
-What it needs it makes: a virtual environment DIR/venv from PyPI (or --venv DIR), the exported models, the modules that `vm compile` writes, the float64 truth.
-Each engine has a process of its own for each model, with the same number of threads; one works at a time. The first size gives load, the first result and the
-peak of resident memory; each later size the first run of a shape that the process has not seen. Then all engines take turns, --runs times, and the median
-counts. Every engine's last result of a size is compared with float64 (equality.py); Reed's must pass. A ratio is the peer's figure over Reed's: above 1, Reed is
-better. Memory is the process's, with Python and NumPy in it (about 30 MB). Reed loads the module compiled ahead, the peers load ONNX, PyTorch its weights.
+The program makes all that it needs: a virtual environment DIR/venv from PyPI (or --venv DIR), the exported models, the modules that `vm compile` writes, the results in float64.
+
+Each engine has a process of its own for each model, with the same number of threads; one engine works at a time. The first size gives load, first result and peak resident
+memory; each later size gives the first run of a new shape. Then all engines take turns, --runs times, and the median counts. Every engine's last result of a size is
+compared with float64 (equality.py), and Reed's must pass. A ratio is the peer's figure over Reed's, so above 1 Reed is better. Memory is that of the process, with Python
+and NumPy in it (about 30 MB). Reed loads the module compiled ahead; the peers load ONNX, PyTorch its weights.
 """
 import argparse
 import datetime
@@ -25,7 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = ["torch==2.15.*", "torchvision==0.29.*", "transformers", "onnx", "onnxruntime", "openvino", "matplotlib"]
 ENGINES = ("reed", "onnxruntime", "openvino", "eager")
 TITLES = {"reed": "Reed", "onnxruntime": "onnxruntime", "openvino": "OpenVINO", "eager": "PyTorch"}
-# What is told of a model and size: the figure's name, its title, its unit and the factor to it.
+# The figures of a model and size: name, title, unit, and factor from seconds to the unit.
 FIGURES = (("median", "latency", "ms", 1e3), ("first", "first run of a new shape", "ms", 1e3), ("load", "load", "ms", 1e3),
            ("load_first", "load to first result", "ms", 1e3), ("start", "load to first result over latency", "", 1), ("peak", "peak memory", "MB", 1))
 PAUSE_S = 0.03  # between two engines' turns: their idle threads spin for a while
@@ -57,7 +58,7 @@ def work(arguments):
     import numpy as np
     import engines
     which, model = arguments.worker
-    importlib.import_module(engines.MODULES[which])  # no part of what loading a model takes
+    importlib.import_module(engines.MODULES[which])  # before the clock starts: loading a model excludes imports
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # engines may print
     engine, outputs = None, None
@@ -91,7 +92,7 @@ class Worker:
         self.error = None
 
     def ask(self, **order):
-        """The worker's answer; None from its first failure on, which self.error tells."""
+        """The worker's answer; None after its first failure, whose text is in self.error."""
         if self.error:
             return None
         try:
@@ -119,7 +120,7 @@ def measure(model, sizes, reference, arguments, scratch):
         np.savez(paths[size], **{f"{i:02}": a for i, a in enumerate(reference.inputs(size))})
     workers = {e: Worker(e, model, arguments) for e in ENGINES}
     for worker in workers.values():
-        worker.ask(do="begin")  # all have imported what they need: nobody's load runs beside another's imports
+        worker.ask(do="begin")  # after all workers' imports, so that no load runs beside imports
     result = {size: {e: {} for e in ENGINES} for size in sizes}
     for e, worker in workers.items():
         opened = worker.ask(do="open")
@@ -165,7 +166,7 @@ def check(model, size, reference, kept):
 
 
 def judge(engines_figures):
-    """Adds what Reed's results miss, with the worst of the peers as the bar."""
+    """Adds the figures in which Reed misses its bar, which the worst of the peers sets."""
     import equality
     peers = [f["check"] for e, f in engines_figures.items() if e != "reed" and "check" in f]
     reed = engines_figures["reed"]
@@ -190,13 +191,13 @@ def rows_of(report):
 
 
 def mean_ratio(report, e, key):
-    """Geometric, over all rows that have both; None where there is none."""
+    """Geometric, over all rows that have both; None: no row has both."""
     found = [r for _, _, f in rows_of(report) if (r := ratio(f, e, key))]
     return math.exp(statistics.fmean(map(math.log, found))) if found else None
 
 
 def table(report):
-    """Markdown: per model and size Reed's figure and, behind the dot, the peers' over Reed's."""
+    """Markdown: for each model and size Reed's figure and, after the dot, the peers' figures over Reed's."""
     heads = [f"{title}, {unit}".rstrip(", ") for _, title, unit, _ in FIGURES]
     lines = ["| model | size | " + " | ".join(heads) + " | against float64 |", "|---" * (len(FIGURES) + 3) + "|"]
     for model, size, figures in rows_of(report):
@@ -232,7 +233,7 @@ def plot(report, path):
 
 
 def prepare(arguments, models):
-    """Exports and compiles what is missing or older than its source."""
+    """Exports and compiles models and modules that are missing or older than their source."""
     build = os.path.abspath(arguments.build)
     missing = [m for m in models if not os.path.exists(os.path.join(arguments.folder, m + ".onnx"))]
     if missing:
@@ -243,7 +244,7 @@ def prepare(arguments, models):
 
 
 def inside_venv(arguments):
-    """Makes the virtual environment if it is not there and goes on in it."""
+    """Makes the virtual environment if it is missing, and continues in it."""
     python = os.path.join(os.path.abspath(arguments.venv or os.path.join(arguments.folder, "venv")), "bin", "python")
     done = os.path.join(os.path.dirname(python), "..", "reed-compare")
     if not os.path.exists(done):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Two builds of Reed beside each other: latency, load and memory of models, the builds taking turns.
+"""Two builds of Reed beside each other, in turns: latency, load and memory of models.
 
     compare_builds.py --old BUILD --new BUILD [--rounds 20] [--runs 20] [--markdown FILE] MODEL.onnx INPUT... [-- MODEL.onnx INPUT...]...
 
-Each build compiles each ONNX file itself and runs it with its own `vm bench` on one thread, a process a turn; INPUT is what `vm bench -i` takes. A round is one turn of
-old, new and old again, in an order that rotates, so that a machine that gets faster or slower meanwhile hurts none of them. Medians over the rounds; the third
-column, old beside old, is what the machine's noise alone makes of a ratio. Below it `bench_vm` of both builds where they have it: nanoseconds a kernel on a memo hit.
+Each build compiles each ONNX file itself and runs it with its own `vm bench` on one thread, in one process for each turn. INPUT: as for `vm bench -i`. A round is one turn of
+old, new and old again, in an order that rotates, so that a machine that changes its speed disturbs all of them alike. Figures are medians over the rounds. The third column,
+old beside old, is the ratio that noise alone gives. The last rows are `bench_vm` of the builds that have it: nanoseconds for a kernel on a memo hit.
 """
 import argparse
 import json

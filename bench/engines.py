@@ -1,5 +1,5 @@
-"""The engines that run the exported models, each opened from FOLDER and the model's NAME and called with one input's arrays: Reed, onnxruntime, OpenVINO and
-eager PyTorch. Whatever an engine needs is imported when it is opened, so that a process that measures one holds nothing of the others."""
+"""The engines that run the exported models: Reed, onnxruntime, OpenVINO and eager PyTorch. An engine is opened from FOLDER and the model's NAME and called with the arrays of one
+input. It imports its packages when it is opened, so that a process that measures one engine holds no other."""
 import os
 import sys
 
@@ -87,6 +87,6 @@ class Eager:
         self.module = None
 
 
-# What an engine imports when it is opened.
+# The packages that an engine imports when it is opened.
 MODULES = {"reed": "reed", "onnxruntime": "onnxruntime", "openvino": "openvino", "eager": "models"}
 PEERS = {"onnxruntime": Onnxruntime, "openvino": Openvino, "eager": Eager}

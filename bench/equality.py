@@ -1,13 +1,12 @@
-"""Are results equal? The truth is the eager model in float64; an engine passes a bar that the worse of its peers sets.
+"""Compares an engine's results with the truth, which is the eager model in float64. An engine passes if its errors are within bars that the worst of its peers sets.
 
-Detections are matched by label and IoU > 0.9, the best first; what has no partner counts as unmatched, on either side. Boxes without area, which FCOS gives,
-overlap nothing, themselves included: two of them count as a pixel larger, as in Pascal VOC.
+Detections are matched by label and IoU > 0.9, the best first. A detection without a partner, on either side, counts as unmatched. Boxes without area, which FCOS gives, have IoU 0
+even with themselves, so two of them are compared as if they were a pixel larger, as in Pascal VOC.
 
-Some results jump where a number passes a limit, and where the truth is close to such a limit either side of it is right. A mask is pasted into a box of whole pixels,
-which the graph gets by cutting off the fractions of the detection's box; a keypoint is the point where a map is largest, and the map has as many points as the
-box pixels, rounded up. Which masks and keypoints are in doubt is decided before an engine's results are seen: those whose limit is no further from the truth
-than twice the peers' error in the same detection (or their median error in the picture, if that is larger), twice being what an engine may have. Masks and
-keypoints in doubt are counted, and not compared.
+Some results jump where a number passes a limit; near such a limit both sides are right. A mask is pasted into a box of whole pixels, which the graph gets by cutting off the fractions
+of the detection's box. A keypoint is the largest point of a map, and the map's extents are those of the box in pixels, rounded up. A mask or keypoint is *in doubt* if the number is no
+further from its limit than twice the peers' error in the same detection (or twice their median error in the picture, if that is larger), because an engine may have twice the peers'
+error. Doubts are found before the engine's results are seen. Masks and keypoints in doubt are counted and not compared.
 """
 import hashlib
 import importlib.metadata
@@ -57,7 +56,7 @@ def pasted_boxes(boxes):
 
 
 def allowed(truth, peers, name):
-    """By how much an engine's numbers of that name may be off, per detection of the truth, [n]: twice the peers' largest error in it, or their median one."""
+    """The allowed error of an engine's output of that name, for each detection of the truth, [n]: twice the peers' largest error in the detection, or twice their median error."""
     errors = np.zeros(len(truth["boxes"]))
     for found in peers:
         for i, j in pairs(truth, found):
@@ -127,7 +126,7 @@ def compare_values(truth, found):
 
 
 def compare(name, truth, outputs, doubtful):
-    """Error figures of a model's outputs against the truth's; with what `doubts` says of the truth."""
+    """Error figures of a model's outputs against the truth's. doubtful: the result of `doubts` for the truth."""
     if name in M.DETECTORS:
         names = M.DETECTORS[name][2]
         return compare_detections(dict(zip(names, truth)), dict(zip(names, outputs)), doubtful)
@@ -141,7 +140,7 @@ def serious(peers):
 
 
 def verdict(figures, peers):
-    """Which of the figures miss their bar: names with figure and bar; nothing is a pass. Where the truth has no detections there may be none, whatever peers have:
+    """The figures that miss their bar, by name, with figure and bar; empty: a pass. Where the truth has no detections there may be none, whatever peers have:
     nothing is near the threshold in such a picture."""
     missed, peers = [], serious(peers)
     for name, value in ((n, figures[n]) for n in (*COUNTS, *FLOORS) if n in figures):
@@ -166,7 +165,7 @@ def content(*parts):
 
 
 def stored(path, key, make):
-    """A list of arrays, or an exception's text, from `path` if it was kept there with the same key; else made and kept."""
+    """A list of arrays, or an exception's text: from the file `path` if it has the same key, else made and written to the file."""
     if os.path.exists(path):
         with np.load(path) as kept:
             if "key" in kept and str(kept["key"]) == key:
@@ -196,7 +195,7 @@ class Reference:
         self.model = content(*(os.path.join(folder, name + suffix) for suffix in (".onnx", ".pt")))
 
     def close(self):
-        """Frees the engine's memory; what is asked for later opens it again."""
+        """Frees the engine's memory; a later request opens the engine again."""
         for label in list(self.opened):
             self.opened.pop(label).close()
 
@@ -226,10 +225,10 @@ class Reference:
         return self.doubtful[size]
 
     def outputs(self, which, size):
-        """What `which` ("float64" or an engine of engines.PEERS) gives; RuntimeError where it fails."""
+        """The outputs of `which` ("float64" or an engine of engines.PEERS); RuntimeError if it fails."""
         arrays = self.inputs(size)
         def make():
-            # float64 pictures of masks would be most of the memory; 1e-7 is far below what is compared
+            # float64 pictures of masks would be most of the memory; 1e-7 is far below the compared errors
             return [o.astype(np.float32) if o.ndim == 4 and self.name in M.DETECTORS else o for o in self.engine(which)(arrays)]
         package = which if which in ("onnxruntime", "openvino") else "torch"
         return stored(os.path.join(self.folder, "results", f"{self.name}_{size}_{which}.npz"),

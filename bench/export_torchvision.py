@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Writes the models of models.py as ONNX files of dynamic shape.
 
-    pip install torch==2.15.* torchvision==0.29.* transformers onnx     (a virtual environment of its own; Reed's build and tests need none of it)
+    pip install torch==2.15.* torchvision==0.29.* transformers onnx     (into a virtual environment; Reed's build and tests do not need them)
     export_torchvision.py --out FOLDER [--models faster,mask,...]       FOLDER/NAME.onnx, FOLDER/NAME.pt (the state)
-    export_torchvision.py --out tests/whole/exports --small             NAME.onnx.xz, NAME.npy.xz: what tests/whole/test_exports.c runs; needs onnxruntime
+    export_torchvision.py --out tests/whole/exports --small             NAME.onnx.xz, NAME.npy.xz for tests/whole/test_exports.c; needs onnxruntime
 
-One line of JSON a model. check_torchvision.py compares the large ones with PyTorch. NAME.npy.xz is some cases' arrays one behind the other, each as NumPy
-saves it: per case the inputs, then the outputs in float64, rounded to float32. The cases are such that float32 has no tie to break differently: eager float32
-and onnxruntime find every element within a quarter of what the test allows (or the next seed is tried).
+Prints one line of JSON for each model. check_torchvision.py compares the large models with PyTorch. NAME.npy.xz holds the arrays of some cases, each array as NumPy saves it: for each
+case the inputs, then the outputs in float64, rounded to float32. Cases are chosen so that float32 breaks no tie differently: eager float32 and onnxruntime find every element within
+a quarter of the test's tolerance (or the next seed is tried).
 """
 import argparse
 import io
@@ -24,7 +24,7 @@ import models as M
 OPSET = 17
 SMALL_SIZES = {"detector": ("48x64", "67x45", "quiet"), "bert": ("1x1", "3x21"), "lstm": ("1x1", "3x11"), "gru": ("1x1", "3x11"),
                "subpixel": ("6x9", "11x5"), "subpixel_f16": ("6x9", "11x5")}
-# What tests/whole/test_exports.c allows, by the output's name.
+# The tolerances of tests/whole/test_exports.c, by the output's name.
 ALLOWED = {"boxes": 0.02, "labels": 0, "scores": 2e-3, "masks": 1e-2, "keypoints": 0.02, "keypoints_scores": 1e-2, "states": 1e-4, "enlarged": 1e-4}
 ALLOWED_F16 = 1e-2
 
@@ -38,7 +38,7 @@ def to_onnx(name, model, path, small):
 
 
 def export(name, folder):
-    """Writes one model; returns what the line of JSON says of it. Files appear whole: others may be reading the old ones."""
+    """Writes one model; returns the contents of its line of JSON. Files are replaced in one step, because other programs may be reading the old ones."""
     path, state, part = os.path.join(folder, name + ".onnx"), os.path.join(folder, name + ".pt"), ".part"
     model, candidates = M.build_busy(name)
     to_onnx(name, model, path + part, False)
@@ -60,7 +60,7 @@ def run(module, arrays):
 
 
 def robust(name, truth, others):
-    """Are all these outputs within a quarter of what is allowed, and no two scores so close that detections could change places?"""
+    """True if all these outputs are within a quarter of the tolerances, and no two scores are so close that detections could change places."""
     for output, want, *found in zip(M.axes_of(name)[1], truth, *others):
         if output == "scores" and np.abs(np.diff(want)).min(initial=1) < 1e-4:
             return False
@@ -87,7 +87,7 @@ def small_case(name, size, model, truth_model, session):
 
 
 def export_small(name, folder):
-    """Writes one small model and its cases; returns what the line of JSON says of it."""
+    """Writes one small model and its cases; returns the contents of its line of JSON."""
     import onnxruntime
     model, candidates = M.build_busy(name, small=True)
     file = io.BytesIO()

@@ -1,11 +1,10 @@
-"""torchvision's detectors, a transformer, two recurrent nets and a sub-pixel network: how they are made, made busy and fed. No engine is known here.
+"""torchvision's detectors, a transformer, two recurrent nets and a sub-pixel network: making them, calibrating their weights, and their inputs. Engines are in engines.py.
 
-Random weights give all detections or none, so the detectors' are made busy. Batch-norm statistics come from one forward pass over a structured picture, class
-logits are centred per class and scaled to a standard deviation of 3, and the bias of the background (or of all classes, where there is none) is shifted until
-about the wanted number of candidates passes the score threshold in that picture. Where a model's last maps have one pixel each, as the SSDs', statistics
-come from eight pictures: one pixel deviates from nothing. RetinaNet has no norms behind its backbone, so its convolutions there are normalised themselves
-(even_levels). Each model has a small version (small_models.py), made busy in the same way but always over eight pictures, and with a standard deviation of 2:
-saturated scores tie.
+Random weights give all detections or none. So the weights of the detectors are calibrated. Batch-norm statistics come from one forward pass over a structured picture. Class logits are
+centred for each class and scaled to a standard deviation of 3. The bias of the background (or of all classes, for a model without a background) is shifted until about the wanted number of
+candidates passes the score threshold in that picture. If the last maps of a model have one pixel, as those of the SSDs, statistics come from eight pictures, because one pixel has no
+deviation. RetinaNet has no norms after its backbone, so its convolutions there are normalised themselves (even_levels). Each model has a small version (small_models.py), which is
+calibrated in the same way, but always over eight pictures and with a standard deviation of 2, because saturated scores give ties.
 """
 import os
 import sys
@@ -22,7 +21,7 @@ from torchvision.ops.misc import FrozenBatchNorm2d
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import small_models
 
-# Detectors: how to make one, how many candidates shall pass its score threshold, and what it puts out.
+# Detectors: the function that makes one, the number of candidates that shall pass its score threshold, and its outputs.
 BOXES = ("boxes", "labels", "scores")
 DETECTORS = {
     "mask": (D.maskrcnn_resnet50_fpn, 1500, BOXES + ("masks",)),
@@ -53,7 +52,7 @@ def picture(height, width, seed=0):
 
 
 def inputs_of(model, layers, images):
-    """What each of the layers is given in one forward pass: per layer, its calls' inputs."""
+    """The inputs of each of the layers in one forward pass: for each layer, those of its calls."""
     kept = [[] for _ in layers]
     hooks = [layer.register_forward_pre_hook(lambda module, inputs, calls=calls: calls.append(inputs[0])) for layer, calls in zip(layers, kept)]
     model(images)
@@ -63,12 +62,12 @@ def inputs_of(model, layers, images):
 
 
 def rows(layer, inputs):
-    """What the layer makes of all of the inputs, as rows [n, channels]."""
+    """The layer's outputs for all of the inputs, as rows [n, channels]."""
     return torch.cat([out.movedim(1, -1).reshape(-1, out.shape[1]) for out in map(layer, inputs)])
 
 
 def set_norm_statistics(model, images):
-    """Every batch norm's statistics from what passes it, frozen ones included. Heads see several levels: theirs are the last one's."""
+    """Sets the statistics of every batch norm, frozen ones included, from its inputs. A head has several levels as inputs; the last level's statistics remain."""
     def before(module, inputs):
         x = inputs[0].double()
         module.running_mean.copy_(x.mean((0, 2, 3)))
@@ -82,7 +81,7 @@ def set_norm_statistics(model, images):
 
 
 def even_levels(model, images):
-    """Gives what RetinaNet's class logits are made of the same spread on all levels, and bounds it; for a model without norms in its pyramid and head.
+    """Gives the features of RetinaNet's class logits the same spread on all levels, and bounds them; for a model without norms in its pyramid and head.
 
     Otherwise the pyramid's first level alone has all candidates, and the few places with features of 10 standard deviations, at which every class is far above the
     threshold, have scores of exactly 1, which tie. So each convolution of the pyramid and of the head gets channels of mean 0 and deviation 1 (Mishkin and
@@ -127,7 +126,7 @@ def scores_over(model, logits, softmax, centerness):
 
 
 def mean_input(layer, inputs, places=slice(None)):
-    """What each of the layer's weights is multiplied with, on average over those places, as rows [channels, weights]: the mean output's derivative."""
+    """The average factor of each of the layer's weights over those places, as rows [channels, weights]: the derivative of the mean output."""
     with torch.enable_grad():
         return torch.autograd.grad(rows(layer, inputs)[places].mean(0).sum(), layer.weight)[0].flatten(1)
 
@@ -284,7 +283,7 @@ OTHERS = {
 }
 
 
-# Sizes to compare engines at (example): the usual one, and one that it is not seen with.
+# Sizes at which engines are compared: the usual one, and one that the exporter did not see.
 COMPARED = {"bert": "1x128,2x77", "lstm": "4x50,3x33", "gru": "4x50,3x33", "subpixel": "120x160,90x121", "subpixel_f16": "120x160,90x121"}
 
 
@@ -335,7 +334,7 @@ def build(name, small=False):
 
 
 def build_busy(name, small=False):
-    """(model, how many candidates pass for the structured pictures; None where it is no detector)."""
+    """(model, the number of candidates that pass for the structured pictures; None: not a detector)."""
     model = build(name, small)
     if name in OTHERS:
         return model, None

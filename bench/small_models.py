@@ -1,7 +1,7 @@
-"""The models of export_torchvision.py in small: the same operators and the same exporter, few channels, a few kilobytes of random weights.
+"""Small versions of the models of export_torchvision.py: the same operators and the same exporter, few channels, a few kilobytes of random weights.
 
-They are what continuous integration runs (tests/whole/exports). Nothing is trained; export_torchvision.py calibrates them as it does the large ones. The
-pyramid's levels are chosen by a scale of 56 pixels (not 224), the anchors by the pictures' size, so that pictures of 64 pixels fill every level.
+Continuous integration runs them (tests/whole/exports). Nothing is trained; export_torchvision.py calibrates them as it calibrates the large models. A scale of 56 pixels (not 224) chooses the
+pyramid's levels, and the pictures' size chooses the anchors, so that pictures of 64 pixels fill every level.
 """
 from collections import OrderedDict
 from functools import partial
@@ -90,7 +90,7 @@ def fcos():
 
 
 class VggFeatures(nn.Module):
-    """What SSD300's backbone does, with few channels: a normalised first map, a dilated convolution behind an odd pooling, strided maps after it."""
+    """SSD300's backbone with few channels: a normalised first map, a dilated convolution after an odd pooling, then strided maps."""
 
     def __init__(self):
         super().__init__()

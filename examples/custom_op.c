@@ -1,9 +1,10 @@
-/* An operator of one's own, in C: shape function, flags, kernel. With no argument the program registers it, assembles a
- * small module that calls it and runs that; built as a shared object (-DPLUGIN) it is loaded by `vm run --plugin`.
+/* An operator of one's own in C, with shape function, flags and kernel. Without an argument the program registers the
+ * operator, assembles a small module that calls it, and runs the module. Built as a shared object (-DPLUGIN) it is a
+ * plugin for `vm run --plugin`.
  *
- * example.Repeat: data [n] and count (one int64) -> [n * count], the data count times over. Of `data` the shape
- * function reads the shape, of `count` the value: that is all the compiler and the interpreter need to put it in the
- * right epoch and to bring `count`, and nothing else, to the host. */
+ * example.Repeat: data [n] and count (one int64) -> [n * count], the data repeated count times. Its shape function
+ * reads the shape of `data` and the value of `count`. From these two flags the compiler and the interpreter find the
+ * operator's epoch, and know that only `count` must be on the host. */
 #include <reed/reed.h>
 
 #include <stdio.h>
@@ -21,7 +22,7 @@ static reed_status repeat_shape(reed_shape_call *call) {
   return call->status;
 }
 
-/* What a run needs, fixed when the shapes are known: bytes of the data, and how often. */
+/* The kernel's state, made when the shapes are known: bytes of the data, and the number of repetitions. */
 typedef struct repeat_state {
   size_t bytes, count;
 } repeat_state;

@@ -1,5 +1,6 @@
-/* Runs a module: cc embed.c $(pkg-config --cflags --libs reed) -o embed && ./embed model.reed. Inputs are zeros;
- * extents that are free become 64. */
+/* Runs a module on inputs of zeros and prints its outputs; open extents become 64.
+ *
+ *     cc embed.c $(pkg-config --cflags --libs reed) -o embed && ./embed model.reed */
 #include <reed/reed.h>
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a clean checkout on a bare Debian 12 to a picture with detections: installs what is missing, builds, compiles the example model (a Mask R-CNN
-# whose picture may have any size), runs it on a scene and draws what it found into out/scene0.png.
+# From a clean checkout on a bare Debian 12 to a picture with detections: installs missing packages, builds, compiles the example model (a Mask R-CNN
+# that takes pictures of any size), runs it on a scene and draws its detections into out/scene0.png.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

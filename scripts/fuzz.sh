@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # scripts/fuzz.sh TARGET [SECONDS] [BUILD]: fuzzes one target of tests/fuzz (calls, module, npy, onnx, picture, text, value) for that long (default 600), under
-# AddressSanitizer and UndefinedBehaviorSanitizer: with clang's libFuzzer where clang is, else with the project's own driver. The corpus grows in
-# BUILD/corpus/TARGET, faults are left in BUILD/faults; a fault that has been mended belongs into tests/regression/TARGET. Ends with 1 when there were any.
+# AddressSanitizer and UndefinedBehaviorSanitizer: with clang's libFuzzer if clang is installed, else with the project's own driver. The corpus grows in
+# BUILD/corpus/TARGET. Inputs that cause faults are left in BUILD/faults; after the repair such an input belongs into tests/regression/TARGET. Ends with 1 if there were faults.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${1:?scripts/fuzz.sh TARGET [SECONDS] [BUILD]} seconds=${2:-600} build=${3:-build-fuzz}
@@ -16,7 +16,7 @@ if [ -n "$clang" ] && echo 'int LLVMFuzzerTestOneInput(const unsigned char *x, u
 fi
 if [ ! -f "$build/build.ninja" ]; then
   if [ $libfuzzer = yes ]; then
-    # What clang warns of beyond gcc is not this script's business, and NULL + 0, which empty tensors give, is no fault (C2y, N3322).
+    # Clang's additional warnings are ignored. NULL + 0, which empty tensors give, is no fault (C2y, N3322).
     CC=clang meson setup "$build" "${flags[@]}" "-Dc_args=['-fsanitize=fuzzer-no-link', '-fno-sanitize=pointer-overflow', '-w']"
   else
     meson setup "$build" "${flags[@]}"

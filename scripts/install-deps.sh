@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building and testing Reed needs on Debian 12, where it is missing. May be run again at any time; needs root (or sudo) only when
-# something has to be installed.
+# Installs the missing packages for building and testing Reed on Debian 12. May be run again at any time; needs root (or sudo) only if a package is
+# missing.
 set -euo pipefail
 
 packages=(gcc g++ libc6-dev meson ninja-build pkg-config
@@ -26,7 +26,7 @@ export DEBIAN_FRONTEND=noninteractive
 install() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 install -y -q --no-install-recommends "${missing[@]}" </dev/null >"$log" 2>&1; }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# the lists may be absent (a fresh image) or old: fetch them when the first try fails
+# the package lists may be absent (a fresh system) or old: they are fetched if the first try fails
 if ! install; then
   "${as_root[@]}" apt-get -o Acquire::Retries=3 update -q </dev/null >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
   install || { cat "$log" >&2; exit 1; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds (once optimised with assertions, once under AddressSanitizer and UndefinedBehaviorSanitizer) and runs every test.
+# Installs missing packages, builds (once optimised with assertions, once under AddressSanitizer and UndefinedBehaviorSanitizer) and runs every test.
 # The last line is 'N passed, N failed, N skipped'; the status is 0 only when nothing failed. Needs no terminal and no input.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -12,7 +12,7 @@ trap 'rm -f "$log"' EXIT
 
 title() { printf '\n== %s\n' "$*"; }
 
-# A step that is no test but must work for tests to mean anything.
+# A step that must succeed before any test can run.
 must() {
   "$@" >"$log" 2>&1 && return
   tail -n 80 "$log"
@@ -41,7 +41,7 @@ suite() {
   passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + $(summary 'Skipped')))
 }
 
-# vm test over ONNX cases, counted; what is unsupported counts as skipped
+# vm test over ONNX cases, counted; unsupported cases count as skipped
 cases() {
   local device=$1
   build-test/tools/vm test "$onnx_cases" --device "$device" >"$log" 2>&1

@@ -1,8 +1,8 @@
-"""The rooms of docs/architecture.md: their order, and what files must keep so that the rooms stay rooms.
+"""Checks the rooms of docs/architecture.md: their order, and the rules for files.
 
 usage: check_rooms.py ROOT BUILD [--write | --arrows]
 
-tests/tools/rooms.tsv lists rooms and sub-rooms from the ground up: name, the rooms it may use, what lives there. A file belongs to the row with the
+tests/tools/rooms.tsv lists rooms and sub-rooms from the ground up: name, the rooms that it may use, contents. A file belongs to the row with the
 longest name that is a folder of it. Checked, over all source files and their objects in BUILD:
   - an arrow from one room to another (an include, or a symbol that an object needs and another defines) is allowed by the table, and the table's own
     arrows run down only;
