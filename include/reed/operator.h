@@ -1,4 +1,4 @@
-/* The description of an operator: its inputs and what the shape function reads of each, its outputs, its attributes,
+/* The description of an operator: its inputs with the parts that its shape function reads, its outputs, its attributes,
  * its shape function, and its kernels. Reed's own operators (ops/op.def) and a program's custom operators are the same
  * struct; a custom operator is registered in a `reed_registry`, and the program gives this registry to the compiler and
  * to reed_program_open. */
@@ -17,8 +17,8 @@ extern "C" {
 #define REED_MAX_RANK 8
 #define REED_MAX_OPERANDS 512 /* inputs or outputs of one operator call */
 
-/* ---- tensors as kernels see them
- * ------------------------------------------------------------------------------------------ */
+/* ---- tensors ----
+ * The dtype and extents of an operand, for shape functions and kernels. */
 
 /* Dtype and extents of a dense row-major tensor. dtype REED_NONE: the optional operand is absent. */
 typedef struct reed_desc {
@@ -27,8 +27,8 @@ typedef struct reed_desc {
   int64_t dims[REED_MAX_RANK];
 } reed_desc;
 
-/* ---- extents: numbers or symbols
- * ------------------------------------------------------------------------------------------- */
+/* ---- extents ----
+ * Numbers while a program runs, numbers or symbols while a model is compiled. */
 
 /* An extent or an integer value. While a program runs a reed_dim is a plain int64. While a model is compiled a reed_dim
  * may also name a symbol (an expression over the model's symbolic dims). A shape function computes with the functions
@@ -55,13 +55,13 @@ REED_API reed_dim reed_dim_max(reed_shape_call *call, reed_dim a, reed_dim b);
 /* True for dims that are provably equal: the same number or the same normal form. */
 REED_API bool reed_dim_equal(const reed_shape_call *call, reed_dim a, reed_dim b);
 
-/* ---- attributes
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- attributes ----
+ * The attributes of one call of an operator. */
 
 typedef enum reed_attr_type {
   REED_ATTR_INT = 1,
   REED_ATTR_FLOAT,
-  REED_ATTR_STRING, /* also a list of strings of ONNX, joined by commas */
+  REED_ATTR_STRING, /* a list of strings in ONNX is one string, joined by commas */
   REED_ATTR_INTS,
   REED_ATTR_FLOATS,
   REED_ATTR_TENSOR /* `n` elements described by `desc` at `data` */
@@ -97,10 +97,10 @@ REED_API const char *reed_attrs_string(const reed_attrs *attrs, const char *name
 /* The integers and their number; NULL and 0 for an absent attribute. */
 REED_API const int64_t *reed_attrs_ints(const reed_attrs *attrs, const char *name, int64_t *out_n);
 
-/* ---- shape functions
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- shape functions ----
+ * The call of a shape function, and helpers for its author. */
 
-/* How much a shape function reads of one input. */
+/* The part of an input that a shape function reads. */
 typedef enum reed_reads {
   REED_READS_NONE = 0,  /* the dtype only */
   REED_READS_SHAPE = 1, /* rank and extents */
@@ -151,12 +151,12 @@ typedef reed_status (*reed_shape_fn)(reed_shape_call *call);
 REED_API reed_dim reed_shape_value(reed_shape_call *call, int32_t input, int64_t k);
 /* Element k of a `value` input as a double; false for an unknown element (compile time only). */
 REED_API bool reed_shape_value_f64(reed_shape_call *call, int32_t input, int64_t k, double *out_value);
-/* Diagnoses "<Op> node '<node>': <text>" plus every input's shape, sets call->status, returns it. */
+/* Diagnoses "<Op> node '<node>': <text>" with all shapes; sets and returns call->status. input: at fault; -1: none. */
 REED_API reed_status reed_shape_fail(reed_shape_call *call, reed_status status, int32_t input, const char *format, ...)
     REED_PRINTF(4, 5);
 
-/* ---- kernels
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ----
+ * Preparing a kernel for a call, and running it. */
 
 struct reed_kernel_env; /* threads, CPU features, cache of packed weights: private to the devices (ops/kernel.h) */
 
@@ -241,7 +241,7 @@ typedef reed_status (*reed_kernel_run_fn)(const void *state, const reed_kernel_b
 typedef struct reed_kernel {
   reed_kernel_run_fn run;
   void *state;               /* owned; NULL allowed */
-  void (*free)(void *state); /* NULL where state needs no release */
+  void (*free)(void *state); /* NULL: the state needs no release */
   int64_t workspace_bytes;
   int64_t state_bytes; /* approximate memory that the prepared kernel holds; 0: little. Sessions keep prepared kernels
                           up to a limit of bytes */
@@ -250,15 +250,15 @@ typedef struct reed_kernel {
                              NULL: no output is such a part */
 } reed_kernel;
 
-/* Picks the algorithm and builds what run needs. On failure leaves *out_kernel zero. May be called from any thread. */
+/* Picks the algorithm and builds the state for `run`. On failure *out_kernel stays zero. Callable from any thread. */
 typedef reed_status (*reed_kernel_prepare_fn)(const reed_kernel_call *call, reed_kernel *out_kernel);
 
 /* Diagnoses "<Op> node '<node>': <text>" and returns status. For `prepare` functions. */
 REED_API reed_status reed_kernel_fail(const reed_kernel_call *call, reed_status status, const char *format, ...)
     REED_PRINTF(3, 4);
 
-/* ---- the operator
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- the operator ----
+ * Its declaration: inputs, outputs, attributes, properties, functions. */
 
 /* Sets of dtypes, one bit each: 1u << REED_F32 ... */
 typedef uint32_t reed_dtype_set;
@@ -267,9 +267,9 @@ typedef struct reed_op_input {
   const char *name;
   reed_reads reads;
   reed_dtype_set dtypes;
-  bool optional;
-  bool variadic;  /* last input only: stands for any number of inputs (at least one unless optional) */
-  bool same_type; /* must have the dtype of input 0 */
+  bool optional;                       /* may be absent */
+  bool variadic;                       /* last input only: any number of inputs, at least one unless optional */
+  bool same_type;                      /* must have the dtype of input 0 */
   const char *reads_attr, *reads_word; /* not NULL: `reads` holds only for calls whose string attribute `reads_attr` has
                                           the value `reads_word`; other calls have REED_READS_NONE */
 } reed_op_input;
@@ -358,8 +358,8 @@ typedef struct reed_op {
 REED_API const reed_op_input *reed_op_input_at(const reed_op *op, int32_t i);
 REED_API const reed_op_output *reed_op_output_at(const reed_op *op, int32_t i);
 
-/* ---- registry of custom operators
- * ------------------------------------------------------------------------------------------- */
+/* ---- the registry ----
+ * The custom operators of a program. */
 
 typedef struct reed_registry reed_registry;
 

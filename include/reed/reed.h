@@ -4,7 +4,11 @@
  * Threads: any number of threads may use a reed_program. One thread at a time may use a reed_session; only
  * reed_session_cancel may be called from other threads. A second run, or a call for figures, during a run returns
  * ERROR_ARGUMENT and harms nothing. Each object stays valid until it is closed, in whatever order objects are closed.
- * Texts and JSON that the library returns are released with reed_text_free. */
+ * Texts and JSON that the library returns are released with reed_text_free.
+ *
+ * Signals: a program that installs signal handlers gives them a stack of their own (sigaltstack on every thread that
+ * can take the signal, and SA_ONSTACK), because oneDNN's kernels move the stack pointer into blocks of the heap. A
+ * handler on the interrupted stack would overwrite the memory below such a block. Reed itself installs no handlers. */
 #ifndef REED_REED_H_
 #define REED_REED_H_
 
@@ -44,7 +48,9 @@ typedef struct reed_program_options {
                         program and its sessions are closed */
 } reed_program_options;
 
-/* Maps, verifies and prepares a module file. options may be NULL. */
+/* Maps, verifies and prepares a module file. options NULL: the defaults. ERROR_IO: the file cannot be read;
+ * ERROR_FORMAT, ERROR_VERSION: the module breaks a rule of docs/verify.md; ERROR_UNSUPPORTED: an operator is not known.
+ */
 REED_API REED_MUST_CHECK reed_status reed_program_open(const char *path, const reed_program_options *options,
                                                        reed_program **out_program, reed_diagnosis *diagnosis);
 /* The same from bytes in memory. The bytes are copied, unless options->borrow_bytes is set. */
