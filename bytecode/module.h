@@ -61,14 +61,14 @@ typedef struct module_epoch {
   uint32_t enter, plan, end; /* word offsets in the function's code */
 } module_epoch;
 
-/* pc -> source: the ONNX node that the instruction at `pc` of `function` came from. Sorted. */
+/* The ONNX node from which the instruction at `pc` of `function` came. Sorted by function and pc. */
 typedef struct module_debug {
   uint32_t function, pc, node; /* node: string */
 } module_debug;
 
 typedef struct module {
   uint16_t minor;       /* version of the format */
-  const char **strings; /* n of them, NUL terminated */
+  const char **strings; /* n_strings texts */
   size_t n_strings;
   module_type *types;
   size_t n_types;
@@ -85,8 +85,9 @@ typedef struct module {
   bool *epochs_shaped; /* loaded modules, per epoch: the verifier has proved rule V56 */
   module_debug *debug;
   size_t n_debug;
-  uint32_t *inputs,
-      *outputs; /* of the model: numbers of types, which hold the names; as many as main's parameters and results */
+  /* Numbers of the types of the model's inputs and outputs, which hold their names; as many as main's parameters and
+   * results. */
+  uint32_t *inputs, *outputs;
   const char *model_name, *producer, *producer_version;
   const char *target; /* the list of capabilities for which the module was compiled (ops/capability.h); "": not known */
   int32_t n_devices;  /* 1: host only; n: n - 1 accelerators, at most MODULE_MAX_DEVICES */

@@ -1,4 +1,4 @@
-/* Fault records (reed/operator.h) turned into sentences, here and nowhere else, for every device. */
+/* The sentences of fault records (reed/operator.h), for every device. The sentences themselves: fault.def. */
 #ifndef OPS_FAULT_H_
 #define OPS_FAULT_H_
 

@@ -46,7 +46,7 @@ typedef struct fused_text {
 void fused_write(fused_text *text, const reed_op *op, const reed_attrs *attrs, const int32_t *operands);
 void fused_text_fini(fused_text *text);
 
-/* Reads the program of a call's attributes. Returns NULL, or a static text that says what is wrong; out_program is then
+/* Reads the program of a call's attributes. Returns NULL, or a static text that names the error; out_program is then
  * unspecified. */
 const char *fused_read(const reed_attrs *attrs, int32_t n_inputs, fused_program *out_program);
 static inline reed_attrs fused_attrs(const fused_step *step) { return (reed_attrs){step->attrs, step->n_attrs}; }

@@ -6,16 +6,16 @@
 #include "compiler/ir/pass.h"
 
 typedef struct pass_info {
-  const char *name;  /* as --disable takes it */
+  const char *name;  /* the word for --disable */
   const char *about; /* one line for help */
   pass_fn run;
-  bool required; /* can not be disabled */
+  bool required; /* disabling the pass is refused */
 } pass_info;
 
 extern const pass_info pass_table[];
 extern const int pass_count;
 #define PASS_MOST 32 /* room for totals; pass_count is less */
-/* The NULL-terminated list of pass names; the index of one name, -1: there is no such pass. */
+/* The names of all passes, NULL-terminated. pass_find: the index of a name in pass_table; -1: no such pass. */
 const char *const *pass_names(void);
 int pass_find(const char *name);
 
@@ -23,7 +23,7 @@ int pass_find(const char *name);
 typedef struct pass_total {
   bool disabled; /* set by the caller: the pass is left out */
   int64_t n_runs, n_changes;
-  pass_report sum; /* counts summed over all runs; where the pass `describes`, the counts of the last run */
+  pass_report sum; /* counts summed over all runs; for a pass that `describes`, the counts of the last run */
 } pass_total;
 
 /* One run of the whole table over m. */
