@@ -1,4 +1,4 @@
-/* The end of a test program's main: its suite is run, failures are printed, the result is the exit status. */
+/* The end of a test program's main: runs the suite, prints failures, returns the exit status. */
 #ifndef TESTS_SUITE_H_
 #define TESTS_SUITE_H_
 

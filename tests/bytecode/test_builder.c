@@ -1,4 +1,4 @@
-/* The module builder and the instruction table: what is interned, renumbered, collected, and what is refused. */
+/* The module builder and the instruction table: interning, renumbering of strings, epochs, and refused misuse. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>

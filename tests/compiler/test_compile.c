@@ -154,7 +154,7 @@ START_TEST(progress_goes_forward_to_the_end) {
 }
 END_TEST
 
-/* Keeps what it is given; the piece number `fails` is refused, 0: the beginning is. */
+/* A sink that keeps all pieces. It refuses piece number `fails`; 0: it refuses the beginning. */
 typedef struct picky_sink {
   char *bytes;
   size_t n_bytes, n;

@@ -1,6 +1,6 @@
-/* The operator table against the compiler: an attribute that a model spells with the value of its row and one that it
- * leaves out are the same, for every such attribute of the table; and the passes' own tables over operators, each of
- * which must have a row or a reason for every operator there is. */
+/* The operator table against the compiler. An attribute that a model gives with its default and one that it omits are
+ * the same, for every attribute of the table with a default. Each of the passes' own tables over operators has a row or
+ * a reason for every operator. */
 #include "base/mem.h"
 #include "compiler/ir/integer_values.h"
 #include "compiler/ir/nonnegative.h"

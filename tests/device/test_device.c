@@ -1,6 +1,6 @@
-/* Devices as the run loop sees them: the same cases on the host and on simulated accelerators that run in order, late,
- * in a seeded order and with delays. What only a simulated one does: sim/test_sim.c. Names and modules: test_names.c;
- * order between queues: test_order.c; graphs: sim/test_graph.c. */
+/* The device interface as the run loop uses it: the same cases on the host and on simulated accelerators that run in
+ * order, late, in a seeded order and with delays. The simulated accelerator alone: sim/test_sim.c. Names and modules:
+ * test_names.c. Order between queues: test_order.c. Graphs: sim/test_graph.c. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Devices by name: counted, one object for each name, numbers, options, modules by path, and what is refused, each in
+/* Devices by name: one counted object for each name, numbers, options, modules by path, and refused names, each with
  * one sentence. */
 #include <check.h>
 #include <pthread.h>

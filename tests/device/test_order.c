@@ -1,6 +1,6 @@
-/* Order between the two queues of a device: only events make any, a failure goes along with them, and a slot that a
- * copy reads or writes is the copy's until its event. The same cases on the host and on simulated accelerators that are
- * late, delayed and shuffled. */
+/* Order between the two queues of a device: only events order them, a failure follows them, and a slot that a copy
+ * reads or writes belongs to the copy until its event. The same cases on the host and on simulated accelerators that
+ * are late, delayed and shuffled. */
 #include "ops/kernel.h"
 #include "tests/device/device_test.h"
 #include "tests/suite.h"
@@ -16,7 +16,8 @@ static const char *const names[] = {"host",
                                     "sim?seed=4&delay_us=500"};
 enum { N_NAMES = sizeof names / sizeof *names };
 
-/* Twenty rounds of copy in, kernel, copy out, each behind the event of the one before, with one slot for all. */
+/* Twenty rounds of copy in, kernel, copy out. Each step waits for the event of the step before it; all share one slot.
+ */
 START_TEST(events_order_the_queues) {
   both_queues q = open_both(names[_i]);
   device_event *copied = NULL, *computed = NULL;
@@ -140,7 +141,8 @@ static reed_status run_fault(const void *state, const reed_kernel_buffers *buffe
   return reed_kernel_fault(buffers, REED_FAULT_AXIS, 1, 0, 7, 2);
 }
 
-/* What waits for an event behind a failure is left out, is told once, and both queues work again afterwards. */
+/* Work that waits for an event after a failure is left out. The failure is reported once, and both queues work again
+ * afterwards. */
 START_TEST(a_failure_goes_along_with_events) {
   both_queues q = open_both(names[_i]);
   if (!q.on->host_memory) {
@@ -173,7 +175,7 @@ START_TEST(a_failure_goes_along_with_events) {
 }
 END_TEST
 
-/* Memory grows where it is, with what it held, and what is new in it is poisoned. */
+/* Memory grows in place and keeps its contents; its new bytes are poisoned. */
 START_TEST(memory_grows_in_place) {
   both_queues q = open_both("sim");
   int64_t *slot = slot_of(&q, 2);

@@ -1,4 +1,4 @@
-/* What the fuzz targets share (fuzz.h): corpora, numbers drawn from bytes. */
+/* Functions for all fuzz targets (fuzz.h): corpora, numbers drawn from bytes. */
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>

@@ -163,7 +163,7 @@ static void move_piece(fuzz_input *in, const fuzz_input *other, size_t align) {
   memmove(in->bytes + to, other->bytes + from, n);
 }
 
-/* The number that stands at or behind a random place becomes another. */
+/* Replaces the number at or after a random place by another. */
 static void replace_number(fuzz_input *in) {
   size_t at = place(in, 1);
   while (at < in->n && (in->bytes[at] < '0' || in->bytes[at] > '9')) at++;
@@ -252,7 +252,7 @@ typedef struct summaries {
   int n;
 } summaries;
 
-/* What the report says in one line; "" where it says nothing. */
+/* The report's first line; "": there is none. */
 static void read_summary(FILE *report, char out[256]) {
   char line[1024];
   out[0] = 0;

@@ -1,6 +1,6 @@
-/* What fuzz targets share. A target is one file with the three functions below that begin its section, in the form of
- * libFuzzer (https://llvm.org/docs/LibFuzzer.html); it is built twice: with driver.c, which every test run can afford,
- * and by scripts/fuzz.sh with clang -fsanitize=fuzzer for long runs. */
+/* The interface between fuzz targets and their driver. A target is one file with the three functions of the first
+ * section, in the form of libFuzzer (https://llvm.org/docs/LibFuzzer.html). It is built twice: with driver.c, for every
+ * test run, and by scripts/fuzz.sh with clang -fsanitize=fuzzer, for long runs. */
 #ifndef TESTS_FUZZ_FUZZ_H_
 #define TESTS_FUZZ_FUZZ_H_
 
@@ -10,7 +10,7 @@
 
 #include "reed/reed.h"
 
-/* ---- what a target gives ---- */
+/* ---- the target's functions ---- */
 
 /* WORDS: structs of 4 and 8 byte numbers. BYTES: everything counts. TEXT: lines. Decides which mutations are made most.
  */
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 /* ---- for targets (common.c) ---- */
 
-/* Adds a copy. Mutations fall on its first n_hot bytes mostly: what lies behind is payload. */
+/* Adds a copy. Mutations mostly change its first n_hot bytes; the rest is payload. */
 void fuzz_seed(fuzz_corpus *corpus, const void *bytes, size_t n, size_t n_hot);
 /* ... of a file; of every file below the folder with that ending and at most `most` bytes. Those that cannot be read
  * are left out. */
@@ -37,13 +37,13 @@ void fuzz_seed_file(fuzz_corpus *corpus, const char *path);
 void fuzz_seed_folder(fuzz_corpus *corpus, const char *folder, const char *ending, size_t most);
 /* The folder of this source tree (REED_SOURCE) with `path` below it. Static storage. */
 const char *fuzz_source(const char *path);
-/* The whole file, malloc'd, with a NUL behind; NULL: not there. */
+/* The whole file, malloc'd, with a NUL at the end; NULL: no such file. */
 char *fuzz_read(const char *path, size_t *out_n);
 
 /* The target took the input for valid; for the driver's figures. */
 void fuzz_accepted(void);
-/* What happened, as words: inputs that make something new happen are mutated further. Digits and what is
- * quoted do not count. */
+/* Reports the result of an input in words. Inputs with a new result are mutated further. Digits and quoted texts are
+ * ignored. */
 void fuzz_seen(reed_status status, const char *words);
 /* Reports and aborts. */
 void fuzz_fail(const char *format, ...) REED_PRINTF(1, 2) __attribute__((noreturn));
@@ -52,7 +52,7 @@ void fuzz_fail(const char *format, ...) REED_PRINTF(1, 2) __attribute__((noretur
 void fuzz_heap_begin(void);
 void fuzz_heap_end(void);
 
-/* The input as a stream of choices; zeros behind its end. */
+/* The input as a stream of choices, with zeros after its end. */
 typedef struct fuzz_choices {
   const uint8_t *at, *end;
 } fuzz_choices;

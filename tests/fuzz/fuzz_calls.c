@@ -1,7 +1,7 @@
-/* Operator calls: any operator with any dtypes, extents, values and attributes that the loader and the run let through,
- * called as the run does it: checked against the table, shape function, prepare, run; each operand in a block of its
- * own of exactly its size, so that the sanitizers see a byte too far. The input is a stream of choices, which makes
- * every input a call. */
+/* Operator calls: any operator with any dtypes, extents, values and attributes that the loader and the run let through.
+ * A call goes the way of a run: check against the table, shape function, prepare, run. Each operand has a block of
+ * exactly its size, so that the sanitizers see a byte too far. The input is a stream of choices, so every input is a
+ * call. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,7 +256,8 @@ static bool make_input(call *k, int32_t i) {
   bool fits = fit_input(k, &fitted);
   if (!declared || (declared->optional && fuzz_pick(c, 3) == 0)) return true;
   desc->dtype = some_dtype(c, declared, k->inputs[0].dtype);
-  bool value = declared->reads & REED_READS_VALUE; /* where the flag depends on an attribute: values all the same */
+  bool value = declared->reads &
+               REED_READS_VALUE; /* a flag that depends on an attribute: the input gets values in either case */
   if (fits && fuzz_pick(c, 32)) {
     desc->rank = fitted.rank;
     memcpy(desc->dims, fitted.dims, sizeof desc->dims);

@@ -1,5 +1,5 @@
-/* Damaged modules: loader and verifier, and what they let through is run, on the host and on the simulated accelerator,
- * with a budget of instructions, little memory, and inputs made from what the module says it takes. */
+/* Damaged modules. Modules that pass loader and verifier are run on the host and on the simulated accelerator, with a
+ * budget of instructions, little memory, and inputs that fit the module's declarations. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* .npy files; what is read is written and read again. */
+/* .npy files. An array that was read is written and read again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

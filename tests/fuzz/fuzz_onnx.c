@@ -1,4 +1,5 @@
-/* ONNX files: reader, passes (which run kernels), lowering. What compiles must verify. */
+/* ONNX files: reader, passes (which run kernels), lowering. Every module that the compiler makes must pass the
+ * verifier. */
 #include <stdlib.h>
 
 #include "reed/compiler.h"

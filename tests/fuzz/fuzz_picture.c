@@ -1,4 +1,4 @@
-/* PNG and JPEG files; what is read becomes a tensor, a picture again, and a PNG file. */
+/* PNG and JPEG files. A picture that was read becomes a tensor, a picture again, and a PNG file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Assembler text. What assembles is verified; what verifies is written as text again, which must give the same bytes.
- */
+/* Assembler text. A module that was assembled is verified; a verified module is written as text again, which must give
+ * the same bytes. */
 #include <stdlib.h>
 #include <string.h>
 

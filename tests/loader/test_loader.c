@@ -323,7 +323,7 @@ START_TEST(sections_must_be_whole_aligned_inside_and_once) {
 }
 END_TEST
 
-/* A field made wrong, what is said, and the field put right again. */
+/* Makes a field wrong, checks the message, and restores the field. */
 #define WRONG(field, value, rule, has) \
   do { \
     __typeof__(field) old_ = field; \
@@ -472,7 +472,7 @@ START_TEST(damaged_modules_never_crash) {
 END_TEST
 
 START_TEST(every_rule_of_the_file_is_broken_above) {
-  /* A list by hand of what is above: a new rule below 20 fails here until it has a case. */
+  /* The rules of the cases above. A new rule below 20 fails here until it has a case. */
   static const int tested[] = {RULE_HEADER,  RULE_VERSION,    RULE_CHECKSUM,  RULE_SECTIONS,
                                RULE_STRINGS, RULE_TYPES,      RULE_FUNCTIONS, RULE_INTERFACE,
                                RULE_SITES,   RULE_ATTRIBUTES, RULE_CONSTANTS, RULE_DEBUG};

@@ -315,7 +315,7 @@ END_TEST
 static const char epoch_text[] = "  s.const s0, 1\n  epoch.enter 0, plan, [r0:shape], [s0]\n  shape.like r1, r0, "
                                  "device\nplan: epoch.plan 0\n  copy r1, r0, input, add, 0\n  epoch.end 0\n";
 
-/* A module with that instruction, its code and where the instruction is. */
+/* A module with the instruction, its code, and the instruction's place. */
 static void *make_module(int id, reed_diagnosis *d, size_t *out_n, uint32_t **out_code, insn *out_insn) {
   text_buffer t = {0};
   if (is_epoch(id)) text_append(&t, "%s%s%s", head, epoch_text, epilogue);

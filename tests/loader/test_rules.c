@@ -1,6 +1,6 @@
-/* For every rule of loader/verify.def that code can break: a module that breaks it, and the text it is rejected with.
- * That no rule is left out is checked against the table; rules of the file itself are broken in test_loader.c. Also
- * what must be accepted: loops, joins, recursion, epochs. */
+/* For every rule of loader/verify.def that code can break: a module that breaks it, and the text of its rejection. A
+ * check against the table shows that no rule is left out. Rules of the file itself: test_loader.c. Also modules that
+ * must be accepted: loops, joins, recursion, epochs. */
 #include "base/text.h"
 #include "loader/rules.h"
 #include "tests/loader/verify_text.h"
@@ -62,7 +62,7 @@ static const struct {
      "'outputs'[1] (r1)", "output 0 is the same"},
     {MAIN "  shape.like r1, r0, host\n  alloc r1\n  r.move r2, r1\n  invoke add, host, [r1], [r0, r2]\n" END, "V31",
      "'outputs'[0] (r1)", "a stored tensor"},
-    /* what registers hold */
+    /* contents of registers */
     {MAIN "  s.const s0, 1\n  branch.if s0, x\n  const r1, c, host\nx:\n  return [r1], []\n", "V30",
      "'results'[0] (r1)", "not defined on every path"},
     {MAIN "  s.const s0, 1\n  branch.if s0, x\n  kill r0\nx:\n" END, "V30", "'results'[0] (r0)", NULL},

@@ -1,4 +1,4 @@
-/* Modules as text for the verifier's tests, and what is expected of them. */
+/* Modules as text for the verifier's tests, and the expected texts of rejection. */
 #ifndef TESTS_LOADER_VERIFY_TEXT_H_
 #define TESTS_LOADER_VERIFY_TEXT_H_
 

@@ -1,5 +1,5 @@
-/* What the operator table says beside operands: attributes and their values where they are left out, properties, flags
- * that depend on an attribute. Whether spelling such a value changes a module: tests/compiler/test_op_table.c. */
+/* The columns of the operator table beside operands: attributes and their defaults, properties, flags that depend on an
+ * attribute. Whether giving a default changes a module: tests/compiler/test_op_table.c. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

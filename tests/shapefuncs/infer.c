@@ -1,4 +1,4 @@
-/* The parser of tests/shapefuncs/infer.h. What it reads is written by tests: it trusts it. */
+/* The parser of infer.h. Its texts are written by tests, so it does not check them. */
 #include "tests/shapefuncs/infer.h"
 
 #include <ctype.h>

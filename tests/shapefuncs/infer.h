@@ -9,7 +9,7 @@
 #define INFER_MAX_VALUES 16
 #define INFER_MAX_OUTPUTS 8
 
-/* A call and what came of it. Large: on the stack of one test at a time. */
+/* A call and its result. Large: on the stack of one test at a time. */
 typedef struct inference {
   reed_symbols *symbols; /* NULL where the text has numbers only */
   reed_diagnosis *diagnosis;

@@ -1,6 +1,6 @@
-/* Shape functions on numbers against the same functions on symbols: for random calls, some numbers are replaced by
- * named dims (n3 stands for 3) or by unknowns. Where the numbers pass, the symbols must pass too, and what they say
- * must come to the same numbers. */
+/* Shape functions on numbers against the same functions on symbols. For random calls some numbers are replaced by named
+ * dims (n3 stands for 3) or by unknowns. If the call on numbers passes, the call on symbols must pass too, and its
+ * results must have the same numbers. */
 #include <check.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Whatever a file can say: every operator with random ranks, extents up to the largest numbers, values and attributes.
- * A shape function answers or diagnoses; run it under the sanitizers. */
+/* Every operator with random ranks, extents up to the largest numbers, values and attributes, as a file may hold them.
+ * A shape function answers or diagnoses. Best run under the sanitizers. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +100,7 @@ static void random_inputs(random_call *c, const reed_op *op, reed_symbols *symbo
     if (row->optional && pick(2)) continue;
     in->dtype = random_dtype(row, i ? c->inputs[0].dtype : REED_NONE);
     in->dims = c->dims[i];
-    if (row->reads & REED_READS_VALUE) { /* where the flag depends on an attribute: values all the same */
+    if (row->reads & REED_READS_VALUE) { /* a flag that depends on an attribute: the input gets values in either case */
       random_values(c, i, symbols);
       continue;
     }

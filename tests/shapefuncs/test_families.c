@@ -1,4 +1,4 @@
-/* Every shape function on numbers, on symbols and on what does not fit; texts of the diagnoses are golden. */
+/* Every shape function on numbers, on symbols and on operands that do not fit, with the expected texts of diagnoses. */
 #include <check.h>
 
 #include "tests/shapefuncs/infer.h"

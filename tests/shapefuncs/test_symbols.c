@@ -1,4 +1,4 @@
-/* The algebra of symbols: what is provably equal, ranges, text, and that nothing is lost to a failed allocation. */
+/* The algebra of symbols: provable equality, ranges, texts, and failed allocations. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* ONNX models that the command's tests need and no exporter writes: names that a terminal would obey, external data, a
- * loop without end. Writes them into the folder given. */
+/* Makes ONNX models for the tests of the command that no exporter writes: names with escape sequences, external data, a
+ * loop without end. Writes them into the given folder. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

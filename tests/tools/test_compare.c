@@ -1,4 +1,4 @@
-/* Comparison with tolerances: what counts as equal, and what the report says where it is not. */
+/* Comparison with tolerances: equality, and the report on a difference. */
 #include "tools/compare.h"
 
 #include <check.h>

@@ -1,4 +1,4 @@
-/* API tensors: counting, whose memory it is, and DLPack in both directions. */
+/* Tensors of the API: reference counts, owners of memory, and DLPack in both directions. */
 #include "reed/tensor.h"
 #include "tests/suite.h"
 

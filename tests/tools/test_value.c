@@ -1,4 +1,4 @@
-/* VALUE and flags: what is accepted, what is refused and how the refusal reads. */
+/* VALUE and flags: accepted words, refused words, and the texts of refusals. */
 #include "tools/value.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
-/* Modules written by hand, as text, run through the public API: programs and sessions of them, their inputs and
- * figures. Beside it the epoch that most tests use. */
+/* Modules written by hand, as text, and run through the public API: programs and sessions of them, their inputs and
+ * figures. Also the epoch that most tests use. */
 #ifndef TESTS_VM_HAND_H_
 #define TESTS_VM_HAND_H_
 

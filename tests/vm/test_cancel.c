@@ -1,5 +1,5 @@
-/* Cancelling: at kernels throughout a model, in the midst of long kernels, in endless loops. After each the session
- * gives the bits that it gave before. */
+/* Cancellation: at kernels throughout a model, in the middle of long kernels, in endless loops. After each cancellation
+ * the session gives the same bits as before. */
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>

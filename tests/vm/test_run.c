@@ -1,5 +1,4 @@
-/* Runs of a session: outputs and where they lie, inputs that do not fit, what a run takes from the heap and what
- * happens where the heap gives nothing. */
+/* Runs of a session: outputs and their memory, inputs that do not fit, allocations of a run, and failed allocations. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Counts that stay on the device (reed_compile_options.counts_on_device): operators run at the bound, results are the
- * bits of the run that fetches every count, a count is no part of a key, and what needs the count still gets it. On the
- * host and on sim. */
+ * bits of the run that fetches every count, a count is not part of a key, and operators that need the count get it. On
+ * the host and on sim. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,7 +244,7 @@ START_TEST(elements_found_by_nonzero_are_gathered_at_the_bound) {
 }
 END_TEST
 
-/* What needs the count: joined rows, the count itself, TopK of all rows, a sum of two different counts. */
+/* Operators that need the count: joined rows, the count itself, TopK of all rows, a sum of two different counts. */
 START_TEST(operators_that_need_the_count_get_it) {
   onnx_build *b = build_open(17);
   build_input(b, "x", "f32[p,q]");

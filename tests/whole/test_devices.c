@@ -1,5 +1,5 @@
-/* Sessions on devices: what sessions share, what a copy in flight keeps alive, and results that do not depend on when
- * and in which order a device does its work. */
+/* Sessions on devices: shared devices and weights, memory that a copy in flight keeps, and results that do not depend
+ * on the time and order of a device's work. */
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -200,7 +200,7 @@ static void run_copies(reed_session *session, int64_t n, reed_tensor **outputs) 
   }
 }
 
-/* The bits of the host, whatever the order; poison shows what was read too early, or after it was given back. */
+/* The bits of the host in every order of work; poison shows reads that are too early or after a release. */
 START_TEST(results_do_not_depend_on_the_order_of_work) {
   lowered l = with_copies();
   reed_program *program = program_of(&l);

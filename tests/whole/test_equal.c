@@ -1,6 +1,6 @@
-/* What a pass makes of a graph computes what the graph computed: each spelling of
- * tests/compiler/passes/rewrite/spelled.h and picture of pictures.h, compiled with the passes and without them, run on
- * the same inputs at several sizes. */
+/* A pass does not change results: each subgraph of tests/compiler/passes/rewrite/spelled.h and
+ * tests/compiler/passes/layout/pictures.h, compiled with the passes and without them, runs on the same inputs at
+ * several sizes. */
 #include <check.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
-/* Faults that only the data can show: a run on the host and one on the simulated accelerator, whose kernels can report
- * numbers only, give the same sentence and the same place. */
+/* Faults in data: a run on the host and a run on the simulated accelerator, whose kernels can report numbers only, give
+ * the same sentence and the same place. */
 #include <check.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Dims to which a model gives one name, and whose extents differ all the same: the run goes on as long as nothing needs
- * the dims equal, else an error names both; with every optional pass and without. Names that mean nothing. */
+/* Dims with one name in a model but different extents in a run: the run goes on as long as no operator needs the dims
+ * equal; otherwise an error names both. With every optional pass and without. Also names without meaning. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,7 +173,7 @@ static onnx_build *beside(const char *x, const char *y) {
   return b;
 }
 
-/* What both branches give is x or y by their names, and is added to x. */
+/* Both branches give x or y, by their names; the result is added to x. */
 static onnx_build *either(const char *x, const char *y) {
   onnx_build *b = two_inputs(x, y), *then = build_subgraph(b), *otherwise = build_subgraph(b);
   build_input(b, "c", "bool[]");
@@ -198,7 +198,7 @@ static onnx_build *square(const char *x, const char *y) {
   return b;
 }
 
-/* ---- what is expected ---- */
+/* ---- expectations ---- */
 
 typedef struct expectation {
   onnx_build *(*model)(const char *x, const char *y);

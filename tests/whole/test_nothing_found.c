@@ -1,6 +1,5 @@
-/* Detectors that find nothing: the small exports (tests/whole/exports) with the thresholds of their scores out of
- * reach. Outputs have no rows and otherwise the extents they always have, on the host and on the simulated accelerator.
- */
+/* Detectors that find nothing: the small exports (tests/whole/exports) with thresholds above all scores. Outputs have
+ * no rows, and their other extents are the usual ones, on the host and on the simulated accelerator. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

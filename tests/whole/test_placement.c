@@ -1,6 +1,7 @@
-/* Operators that a device lacks run on the host, between kernels: same bits as on the host alone, second runs are memo
- * hits, copies say `placement`, chains do not bounce, independent ones share a synchronisation; custom operators with a
- * kernel for one device and not for another; a device that lacks what a module asks says all of it. */
+/* Operators that a device lacks run on the host, between kernels: the bits are those of the host alone, second runs are
+ * memo hits, copies say `placement`, data of chains stays on the host, independent operators share a synchronisation.
+ * Custom operators with a kernel for one device and not for another. A device that lacks operators of a module lists
+ * all of them. */
 #include <check.h>
 #include <cjson/cJSON.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* A Loop or Scan without a round gives scan outputs whose elements have the extents that one round would have given:
- * declared, symbolic, known when the model runs; through Ifs and Loops in the body; on host and accelerator, also where
- * that lacks the operators. */
+/* A Loop or Scan that runs no round gives scan outputs whose elements have the extents of a first round: declared
+ * extents, symbols, extents known at run time; through Ifs and Loops in the body; on host and accelerator, also if the
+ * accelerator lacks the operators. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>

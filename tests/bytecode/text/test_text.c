@@ -1,4 +1,5 @@
-/* The assembler and the disassembler: round trips byte for byte, golden text, and errors that say where. */
+/* The assembler and the disassembler: round trips byte for byte, expected texts, and errors that name line and column.
+ */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

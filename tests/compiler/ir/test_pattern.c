@@ -1,4 +1,4 @@
-/* Patterns: each kind fits what it says and nothing else. */
+/* Patterns: each kind of pattern matches the values that it describes and no others. */
 #include "compiler/ir/pattern.h"
 
 #include "tests/compiler/front.h"

@@ -1,6 +1,5 @@
-/* What a row of the operator table says of a call, from the compiler to the run: flags that depend on an attribute
- * (Resize's roi), and custom operators' rows: attributes with values where they are left out, flags `value` and `both`,
- * a dtype by an attribute. */
+/* Properties of a call in the operator table, from the compiler to the run: a flag that depends on an attribute
+ * (Resize's roi), and custom operators: defaults of attributes, flags `value` and `both`, a dtype from an attribute. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Lowering: graphs by hand become modules that the verifier accepts, with the epochs, read-backs and copies that
- * docs/epochs.md promises. */
+/* Lowering: graphs made by hand become modules that the verifier accepts, with the epochs, read-backs and copies of
+ * docs/epochs.md. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

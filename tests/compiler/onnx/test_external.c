@@ -1,4 +1,4 @@
-/* Tensors in files beside the model: which part of a file, and which files. */
+/* Tensors in files beside the model: the part of a file that a tensor reads, and the files that a model may name. */
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
-/* Models that would grow out of proportion, and what is larger than Reed can hold: refused, quickly and by name. */
+/* Models that would grow out of proportion, and tensors that are larger than Reed's limits: refused quickly, with the
+ * node's name. */
 #include <sys/resource.h>
 
 #include "tests/compiler/front.h"

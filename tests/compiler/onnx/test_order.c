@@ -1,4 +1,5 @@
-/* The order in which the reader takes nodes: a model's own where it is one, else one that is found; circles. */
+/* The order in which the reader takes nodes: the model's order if every node follows its inputs, else a sorted one;
+ * circles are refused. */
 #include "tests/compiler/front.h"
 #include "tests/suite.h"
 

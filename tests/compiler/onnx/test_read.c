@@ -1,5 +1,5 @@
-/* Reading ONNX models: what becomes of inputs, outputs, constants, attributes, functions, subgraphs, and what is
- * refused. External files, limits, order of nodes, Scan and older opsets: the files beside this one. */
+/* Reading ONNX models: inputs, outputs, constants, attributes, functions, subgraphs, and refused models. External
+ * files, limits, order of nodes, Scan and older opsets have test files of their own in this folder. */
 #include "tests/compiler/front.h"
 #include "tests/suite.h"
 

@@ -1,5 +1,5 @@
-/* Scan becomes Loop: what it carries, takes apart and stacks, in every form, and what is refused. What it computes is
- * compared by the ONNX node cases and tests/random. */
+/* Scan becomes Loop: carried values, scanned inputs and stacked outputs in every form, and refused forms. The ONNX node
+ * cases and tests/random compare the results. */
 #include "tests/compiler/front.h"
 #include "tests/suite.h"
 

@@ -1,5 +1,5 @@
-/* Graphs of a device that has them: noted, not run; replayed any number of times; and everything that a graph must not
- * do is refused and spoils it. */
+/* Graphs of a device: work is recorded without running, and replayed any number of times. A call that a graph does not
+ * allow is refused and spoils the graph. */
 #include "ops/kernel.h"
 #include "tests/device/device_test.h"
 #include "tests/suite.h"
@@ -114,7 +114,7 @@ START_TEST(a_failure_in_a_graph_has_its_launch_s_number) {
 }
 END_TEST
 
-/* What _i stands for is done while a graph is recorded. */
+/* Does the forbidden action number `what` while a graph is recorded. */
 static reed_status forbidden(int what, device_event *event) {
   void *data = NULL;
   device_graph *graph = NULL;

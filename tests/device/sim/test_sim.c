@@ -1,5 +1,5 @@
-/* What only the simulated accelerator does: pages closed to the host, work that runs later, calls that fail when they
- * are told to. */
+/* Abilities of the simulated accelerator alone: pages closed to the host, work that runs later, calls that fail on
+ * request. */
 #include <check.h>
 #include <errno.h>
 #include <omp.h>
@@ -28,7 +28,7 @@ static reed_status run_threads(const void *state, const reed_kernel_buffers *buf
   return REED_OK;
 }
 
-/* Reports what its first input points to without reading it. */
+/* Reports the address of its first input without reading the input. */
 static reed_status run_keep_pointer(const void *state, const reed_kernel_buffers *buffers) {
   *(const void **)buffers->outputs[0] = buffers->inputs[0];
   return REED_OK;

@@ -19,7 +19,7 @@ static const char module_text[] = ".module \"m\" producer \"test\" \"1\" devices
                                   ".function main (t0) -> (t0) registers 1 0\n"
                                   "  return [r0], []\n";
 
-/* What fixtures point to. Every test starts from these anew. */
+/* The objects to which fixtures point. Every test starts with new ones. */
 static struct {
   reed_program *program, *other_program;
   reed_session *session, *other_session;

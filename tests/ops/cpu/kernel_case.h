@@ -80,7 +80,7 @@ void case_expect(kernel_case *c, const double *expected, int64_t n);
 void case_fails(kernel_case *c, reed_status status, const char *text);
 void case_close(kernel_case *c);
 
-/* A tolerance that fits what is computed in a dtype: relative error of a few roundings, 0 for integers. */
+/* A tolerance for results in a dtype: the relative error of a few roundings, 0 for integers. */
 double case_tolerance(reed_dtype dtype);
 
 #endif

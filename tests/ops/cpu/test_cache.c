@@ -1,4 +1,5 @@
-/* The kernel cache: built once, shared, waited for, bounded; and what convolutions keep there. */
+/* The kernel cache: values are built once, shared, waited for and bounded; and the values that convolutions keep in it.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

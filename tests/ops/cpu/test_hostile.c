@@ -1,5 +1,5 @@
-/* What a file may say and no model would: attributes and extents that once crashed, hung or read too far. Found by
- * tests/fuzz. */
+/* Attributes and extents that a file may hold and no model has, and that once crashed a kernel, hung it, or made it
+ * read too far. Found by tests/fuzz. */
 #include <check.h>
 #include <stdlib.h>
 

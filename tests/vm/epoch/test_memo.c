@@ -1,4 +1,4 @@
-/* The memo of epochs: keys, hits, eviction; layouts that serve a smaller key again. */
+/* The memo of epochs: keys, hits, eviction; layouts that are used again for smaller keys. */
 #include <check.h>
 
 #include "reed/reed.h"

@@ -1,5 +1,5 @@
-/* epoch.plan: how often shape functions are called, what planning compares, and memory of the host beside that of an
- * accelerator. Shared memory (in place, parts, joins): test_share.c; layouts that serve again: test_memo.c. */
+/* epoch.plan: the number of calls of shape functions, the comparisons of planning, and the host's memory beside an
+ * accelerator's. Shared memory (in place, parts, joins): test_share.c. Layouts that are used again: test_memo.c. */
 #include <check.h>
 #include <cjson/cJSON.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Memory that tensors of an epoch share: parts of a join computed in its place, parts cut out where they were. */
+/* Memory that tensors of an epoch share: inputs of a join computed in its place, and parts that stay in their source.
+ */
 #include <check.h>
 
 #include "reed/reed.h"

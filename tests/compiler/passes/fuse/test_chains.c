@@ -1,5 +1,5 @@
-/* Chains of element-wise operators become one operator, and what must not join does not. tests/whole/test_equal.c shows
- * that results are equal. */
+/* Chains of element-wise operators become one operator; near misses stay. tests/whole/test_equal.c shows that results
+ * are equal. */
 #include "tests/compiler/front.h"
 #include "tests/compiler/passes/rewrite/spelled.h"
 #include "tests/suite.h"

@@ -1,6 +1,6 @@
-/* Graphs of images for the layout pass, written down in a line each: "c=Conv x,w8x8x3x3[pads=1,1,1,1];o=Relu c". x is
- * the input; the result is the last name. Names of constants say what they are: w8x4 f32[8,4] of made up numbers,
- * i_1_-1 i64[2]{1,-1}, s_3 i64 scalar, f_1_2 f32[2]{1,2}. */
+/* Graphs of images for the layout pass, each in one line: "c=Conv x,w8x8x3x3[pads=1,1,1,1];o=Relu c". x is the input;
+ * the result is the last name. The name of a constant gives its contents: w8x4 is f32[8,4] of made up numbers, i_1_-1
+ * is i64[2]{1,-1}, s_3 an i64 scalar, f_1_2 f32[2]{1,2}. */
 #ifndef TESTS_COMPILER_PASSES_LAYOUT_PICTURES_H_
 #define TESTS_COMPILER_PASSES_LAYOUT_PICTURES_H_
 

@@ -1,5 +1,5 @@
-/* layout: channels come last and Transposes go, in the graphs of tests/compiler/passes/layout/pictures.h
- * (tests/whole/test_equal.c: they compute the same). */
+/* The pass layout: channels come last and Transposes disappear, in the graphs of pictures.h. tests/whole/test_equal.c
+ * shows that results are equal. */
 #include "tests/compiler/front.h"
 #include "tests/compiler/passes/layout/pictures.h"
 #include "tests/suite.h"

@@ -1,4 +1,4 @@
-/* The pass pack: which weights go to the module packed, and which it leaves as they are. */
+/* The pass pack: the weights that it packs, and the weights that it leaves alone. */
 #include "ops/packed.h"
 #include "tests/compiler/front.h"
 #include "tests/suite.h"

@@ -1,5 +1,5 @@
-/* Loops that append to what they carry, for the tests of the accumulate pass: which it takes (up to APPENDING_TAKEN)
- * and which it leaves. */
+/* Loops that append to a carried value, for the tests of the accumulate pass: the first APPENDING_TAKEN are rewritten,
+ * the others are near misses. */
 #ifndef TESTS_COMPILER_PASSES_REWRITE_APPENDING_H_
 #define TESTS_COMPILER_PASSES_REWRITE_APPENDING_H_
 

@@ -1,5 +1,5 @@
-/* A head that gives a map for every class and the choice of one for each region, as torchvision's exporter writes it,
- * and what only resembles it; for the tests of the chosen_class pass. */
+/* A head that computes a map for every class and chooses one for each region, as torchvision's exporter writes it, and
+ * near misses, for the tests of the chosen_class pass. */
 #ifndef TESTS_COMPILER_PASSES_REWRITE_CHOICES_H_
 #define TESTS_COMPILER_PASSES_REWRITE_CHOICES_H_
 
@@ -21,7 +21,7 @@ typedef enum choice {
   CHOICE_GIVEN,                    /* classes are an input: any integers */
   CHOICE_OUTSIDE,                  /* classes may be one too many */
   CHOICE_COMPUTED,                 /* classes are what somebody has counted further */
-  CHOICE_OF_PIXELS,                /* what is chosen is a row of a map */
+  CHOICE_OF_PIXELS,                /* the choice takes a row of a map */
   N_CHOICES
 } choice;
 

@@ -1,4 +1,5 @@
-/* Gathers of one element of an axis each, for the pass columns: in the words of pictures.h. */
+/* Gathers of one element of an axis each, for the tests of the pass gathered_columns, written as in layout/pictures.h.
+ */
 #ifndef TESTS_COMPILER_PASSES_REWRITE_COLUMNS_H_
 #define TESTS_COMPILER_PASSES_REWRITE_COLUMNS_H_
 

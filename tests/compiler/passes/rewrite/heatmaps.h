@@ -1,5 +1,5 @@
-/* The loop that reads points off heat maps, as torchvision's exporter writes it but for its appending
- * (tests/compiler/passes/rewrite/appending.h), and what only resembles it; for the tests of the keypoints pass. */
+/* The loop that finds keypoints in heat maps, as torchvision's exporter writes it but without its appending
+ * (appending.h), and near misses, for the tests of the keypoints pass. */
 #ifndef TESTS_COMPILER_PASSES_REWRITE_HEATMAPS_H_
 #define TESTS_COMPILER_PASSES_REWRITE_HEATMAPS_H_
 

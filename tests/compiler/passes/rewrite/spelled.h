@@ -1,6 +1,6 @@
-/* Subgraphs as exporters spell them, written down in a line each, for the passes that recognise them: "d=Sub x,m;s=Mul
- * d,d;..." The inputs are x, y, z and w, the result is the last name; constants are there by name (spelled_open).
- * Transpose takes its perm in brackets, Cast is to f32. */
+/* Subgraphs as exporters write them, each in one line, for the passes that recognise them: "d=Sub x,m;s=Mul d,d;..."
+ * The inputs are x, y, z and w; the result is the last name; constants have fixed names (spelled_open). Transpose takes
+ * its perm in brackets, Cast is to f32. */
 #ifndef TESTS_COMPILER_PASSES_REWRITE_SPELLED_H_
 #define TESTS_COMPILER_PASSES_REWRITE_SPELLED_H_
 
@@ -153,7 +153,7 @@ static const spelled spelled_groups[] = {
      "f32[2,6,8]"},
 };
 
-/* What the fusion pass makes of normalisations. `made` is the one that takes in what follows it. */
+/* Normalisations that the fusion pass changes. `made`: the operator that takes in the operator after it. */
 static const spelled spelled_norm_ends[] = {
     {"BatchNorm and Relu", "n=BatchNormalization x,gamma,beta,rows,beta;o=Relu n", "BatchNormalization", "f32[n,8,6]"},
     {"InstanceNorm and Relu", "n=InstanceNormalization x,gamma,beta;o=Relu n", "InstanceNormalization", "f32[n,8,n,5]"},

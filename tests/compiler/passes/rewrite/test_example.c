@@ -1,5 +1,4 @@
-/* Rewrites fire on the real export (examples/shapes); paste_masks leaves the export's loop alone where it is damaged.
- */
+/* Rewrites fire on a real export (examples/shapes); paste_masks leaves a damaged version of the export's loop alone. */
 #include "tests/compiler/front.h"
 #include "tests/suite.h"
 

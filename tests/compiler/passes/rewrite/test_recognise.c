@@ -1,5 +1,5 @@
-/* Operators recognised in what exporters spell out (tests/compiler/passes/rewrite/spelled.h): each spelling becomes the
- * operator, and near misses stay. tests/whole/test_equal.c shows that the results are equal. */
+/* Operators that exporters write as several operators (spelled.h): each form becomes the operator, and near misses
+ * stay. tests/whole/test_equal.c shows that results are equal. */
 #include "tests/compiler/front.h"
 #include "tests/compiler/passes/rewrite/spelled.h"
 #include "tests/suite.h"

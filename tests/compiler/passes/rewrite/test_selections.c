@@ -5,7 +5,7 @@
 
 typedef struct limit_case {
   int64_t limit, start, end, axis, step,
-      column; /* of NonMaxSuppression; of the Slice; what is taken of the selection */
+      column; /* limit of NonMaxSuppression; end of the Slice; part of the selection that is taken */
   const char *scores;
   bool seen, guarded; /* the numbers are an output too; the whole is in a branch */
   int64_t expected;
@@ -77,8 +77,8 @@ typedef enum guard {
   GUARD_BY_SIZE,
   GUARD_OTHER_BOXES,  /* asks about others than are selected from */
   GUARD_OF_ONE,       /* asks whether there is one element */
-  GUARD_TURNED,       /* nothing is given where there are boxes */
-  GUARD_GIVES_ONE,    /* a number is given where there are no boxes */
+  GUARD_TURNED,       /* the empty result is in the branch with boxes */
+  GUARD_GIVES_ONE,    /* the branch without boxes gives a number */
   GUARD_LOOKS_AT_ONE, /* the branch needs a first box */
   GUARD_NEEDS_FIVE,   /* the branch needs five boxes */
   N_GUARDS
@@ -219,18 +219,18 @@ END_TEST
 
 typedef enum filtered {
   FILTERED_AS_EXPORTED,
-  FILTERED_SLICED,      /* the first of what is selected */
+  FILTERED_SLICED,      /* only the first selected box */
   FILTERED_COUNTED,     /* how many the second filter keeps is asked */
   FILTERED_UNBOUNDED,   /* of any number of rows */
   FILTERED_BY_SUM,      /* the second mask looks at a row and all kept ones before it */
   FILTERED_SEEN,        /* the second list of rows is an output */
   FILTERED_OTHERS,      /* the second list takes rows of something else too */
   FILTERED_NUMBERS,     /* numbers of boxes among the kept ones are an output */
-  FILTERED_OTHER_BOXES, /* what is selected takes rows of something else */
+  FILTERED_OTHER_BOXES, /* the selection takes rows of another tensor */
   N_FILTERED
 } filtered;
 
-/* Takes rows of `data` by what is found in `mask`. All names end in k. */
+/* Takes the rows of `data` that `mask` keeps. All names end in k. */
 static void build_filter(onnx_build *b, const char *mask, int k, const char *boxes, const char *scores) {
   char n[6][32], inputs[64];
 #define NAME(slot, text) (snprintf(n[slot], sizeof n[slot], text "%d", k), n[slot])

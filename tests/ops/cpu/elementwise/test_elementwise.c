@@ -1,5 +1,5 @@
-/* Every row of formulas.def against its reference, over all dtypes of op.def and shapes that join, broadcast and end
- * in odd places; the accuracy of the float functions; what integers do at their limits. */
+/* Every row of formulas.def against its reference, over all dtypes of op.def and over shapes that join, broadcast and
+ * end in odd places; the accuracy of the float functions; integers at their limits. */
 #include <math.h>
 
 #include "ops/cpu/calls/recurrent.h"

@@ -1,5 +1,5 @@
-/* Fused: to the bit what its operators give one after the other, over shapes that join, broadcast, span rows and end in
- * odd places; equal to the reference; programs that are wrong are refused with a reason. */
+/* Fused: the bits of its operators run one after the other, over shapes that join, broadcast, span rows and end in odd
+ * places; equal to the reference; wrong programs are refused with a reason. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -180,7 +180,7 @@ START_TEST(programs_equal_the_reference) {
 }
 END_TEST
 
-/* ---- what is refused ---- */
+/* ---- refused programs ---- */
 
 START_TEST(a_program_that_is_wrong_is_refused) {
   static const struct {

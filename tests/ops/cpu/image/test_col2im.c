@@ -1,4 +1,4 @@
-/* Col2Im: known results, against the reference in every dtype, edges, what is refused. */
+/* Col2Im: known results, the reference in every dtype, edges, refused calls. */
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
 

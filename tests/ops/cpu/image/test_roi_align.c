@@ -1,4 +1,4 @@
-/* RoiAlign and MultiLevelRoiAlign: regions anywhere, images that are not there, and parity with the references. */
+/* RoiAlign and MultiLevelRoiAlign: regions anywhere, missing images, and parity with the references. */
 #include <math.h>
 
 #include "tests/ops/cpu/kernel_case.h"

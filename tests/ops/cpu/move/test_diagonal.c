@@ -1,4 +1,4 @@
-/* Trilu, EyeLike, OneHot, ReverseSequence: known results, edges, what is refused. */
+/* Trilu, EyeLike, OneHot, ReverseSequence: known results, edges, refused calls. */
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
 

@@ -1,5 +1,5 @@
-/* Conv, ConvTranspose, MatMul and Gemm against their references: every form of the door to oneDNN, its chunks, and what
- * falls back. */
+/* Conv, ConvTranspose, MatMul and Gemm against their references: every form of a oneDNN problem, its chunks, and the
+ * calls that fall back to the reference. */
 #include <math.h>
 #include <stdlib.h>
 
