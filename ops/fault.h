@@ -1,4 +1,4 @@
-/* The sentences of fault records (reed/operator.h), for every device. The sentences themselves: fault.def. */
+/* The sentences of fault records (reed/operator.h), for every device. The table of sentences: fault.def. */
 #ifndef OPS_FAULT_H_
 #define OPS_FAULT_H_
 
