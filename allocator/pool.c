@@ -53,6 +53,7 @@ struct pool {
   pool_memory memory;
   int32_t device_number;
   int64_t cap_bytes, room_bytes; /* room: of an arena */
+  int64_t beside_bytes;          /* not the pool's, but under the same cap */
   block *large[64];              /* free large blocks of 2^i <= bytes < 2^(i+1) */
   uint64_t large_mask;           /* bit i: large[i] is not empty */
   block *slabs[N_CLASSES];       /* slabs with room */
@@ -188,8 +189,10 @@ static reed_status chunk_take(pool *p, int64_t bytes) {
 }
 
 static bool under_cap(const pool *p, int64_t bytes) {
-  return p->cap_bytes == 0 || bytes <= p->cap_bytes - p->figures.reserved_bytes;
+  return p->cap_bytes == 0 || bytes <= p->cap_bytes - p->beside_bytes - p->figures.reserved_bytes;
 }
+
+void pool_set_beside(pool *p, int64_t bytes) { p->beside_bytes = bytes; }
 
 /* The limit on reserved bytes while `bytes` more are needed: the most ever used, a quarter more, and a chunk. */
 static int64_t enough(const pool *p, int64_t bytes) {
@@ -461,7 +464,7 @@ static void arena_give(storage *s) {
 
 /* True if `more` bytes may be reserved under the cap; gives free chunks back to make that possible. */
 static bool make_room(pool *p, int64_t more) {
-  if (!under_cap(p, more) && more <= p->cap_bytes) pool_trim(p, p->cap_bytes - more);
+  if (!under_cap(p, more) && more <= p->cap_bytes) pool_trim(p, p->cap_bytes - p->beside_bytes - more);
   return under_cap(p, more);
 }
 

@@ -32,6 +32,8 @@ reed_status pool_open(device *dev, device_queue *queue, pool_memory memory, int3
                       pool **out_pool) REED_MUST_CHECK;
 /* Every storage must have been released. */
 void pool_close(pool **p);
+/* Bytes of the same device that others hold and that count towards the cap; 0 at first. */
+void pool_set_beside(pool *p, int64_t bytes);
 /* A storage with one reference, released by storage_release. Over the cap or out of device memory: trims and tries once
  * more, then ERROR_MEMORY with what was asked, live, reserved and the cap. */
 reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) REED_MUST_CHECK;

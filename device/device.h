@@ -86,6 +86,8 @@ typedef struct device_interface {
   reed_status (*allocate_pinned)(device *self, int64_t bytes, void **out_data, reed_diagnosis *diagnosis);
   void (*release_pinned)(device *self, void *data);
   void (*memory)(device *self, device_memory *out_memory);
+  /* True if the bytes lie inside one block of the device that is not released. NULL: the device cannot tell. */
+  bool (*holds)(device *self, const void *data, int64_t bytes);
   /* The device's list of capabilities, in the text form of ops/capability.h; lives as long as the device. */
   const char *(*target)(const device *self);
   /* This device's kernel for the operator; NULL: none. */
@@ -140,7 +142,8 @@ typedef struct device_interface {
 
 struct device {
   const device_interface *interface;
-  const char *name; /* for messages: "sim:1" */
+  const char *name;           /* for messages: "sim:1" */
+  int32_t dlpack_type, index; /* DLDevice of tensors on this device; set by device_open, as the name */
 };
 
 /* Opens a device, or takes another reference to the open device of the name. The name: NAME[:NUMBER][?OPTIONS], where
@@ -148,6 +151,11 @@ struct device {
  * NUMBER counts devices of one kind from 0; OPTIONS are the module's own, and another text of options is another
  * device. ERROR_DEVICE with one sentence: no such module, a module of another version, an unknown option or number. */
 reed_status device_open(const char *name, device **out_device, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* The device that a DLDevice and an address name, with one reference: among the open devices of that type and number
+ * the one whose memory holds the bytes; otherwise the kind's device of that number is opened. ERROR_UNSUPPORTED: there
+ * is no such device, or the bytes are not its memory. */
+reed_status device_of_dlpack(int32_t type, int32_t index, const void *data, int64_t bytes, device **out_device,
+                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Another reference. */
 void device_retain(device *self);
 /* Drops a reference and nulls; NULL inside is allowed. */

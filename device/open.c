@@ -1,4 +1,5 @@
 /* Devices by name: one object for each name in a process, counted; the list of kinds. Loading modules: module.c. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -10,6 +11,7 @@
 #include "device/module.h"
 #include "ops/kernel.h"
 #include "reed/device.h"
+#include "reed/dlpack.h"
 
 enum { MOST_OF_A_KIND = 64 };
 
@@ -36,8 +38,14 @@ static void start(void) { (void)!uv_mutex_init(&lock); }
 
 static const device_services services = {&reed_allocator_hook, kernel_cpu};
 
+/* DLDeviceType by kind. */
+static const int32_t dlpack_types[] = {
+#define TARGET(name, dlpack, host_kernels, list, summary) dlpack,
+#include "ops/targets.def"
+};
+
 static const reed_device_info kinds[] = {
-#define TARGET(name, host_kernels, list, summary) {#name, summary, false},
+#define TARGET(name, dlpack, host_kernels, list, summary) {#name, summary, false},
 #include "ops/targets.def"
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
@@ -99,6 +107,13 @@ static void opened_free(opened *record) {
   mem_free(record);
 }
 
+/* A module that is no known kind is an extension device. */
+static int32_t dlpack_type_of(const char *kind) {
+  for (size_t i = 0; i < N_KINDS; i++)
+    if (strcmp(kinds[i].name, kind) == 0) return dlpack_types[i];
+  return kDLExtDev;
+}
+
 static reed_status open_new(const device_name *name, const char *text, opened **out_opened, reed_diagnosis *diagnosis) {
   opened *made = mem_calloc(1, sizeof *made);
   if (!made) return diag_no_memory(diagnosis, "a device");
@@ -111,6 +126,8 @@ static reed_status open_new(const device_name *name, const char *text, opened **
     return status;
   }
   made->device->name = made->shown;
+  made->device->dlpack_type = dlpack_type_of(name->kind);
+  made->device->index = name->index;
   made->next = all;
   all = made;
   *out_opened = made;
@@ -135,6 +152,38 @@ reed_status device_open(const char *text, device **out_device, reed_diagnosis *d
   uv_mutex_unlock(&lock);
   mem_free(wanted);
   return status;
+}
+
+static bool holds(device *self, const void *data, int64_t bytes) {
+  return bytes == 0 || !self->interface->holds || self->interface->holds(self, data, bytes);
+}
+
+reed_status device_of_dlpack(int32_t type, int32_t index, const void *data, int64_t bytes, device **out_device,
+                             reed_diagnosis *diagnosis) {
+  uv_once(&once, start);
+  uv_mutex_lock(&lock);
+  opened *found = all;
+  while (found &&
+         !(found->device->dlpack_type == type && found->device->index == index && holds(found->device, data, bytes)))
+    found = found->next;
+  if (found) {
+    found->n_references++;
+    *out_device = found->device;
+  }
+  uv_mutex_unlock(&lock);
+  if (found) return REED_OK;
+  for (size_t i = 0; i < N_KINDS; i++) {
+    if (dlpack_types[i] != type) continue;
+    char name[64];
+    snprintf(name, sizeof name, "%s:%d", kinds[i].name, index);
+    device *self = NULL;
+    reed_status status = device_open(name, &self, diagnosis);
+    if (status != REED_OK) return REED_ERROR_UNSUPPORTED;
+    if (holds(self, data, bytes)) return *out_device = self, REED_OK;
+    device_close(&self);
+    return diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "the tensor's memory is not that of device '%s'", name);
+  }
+  return diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "no device has DLPack's device type %d", type);
 }
 
 /* The link to a device's record. */

@@ -19,7 +19,7 @@ typedef struct target_row {
 } target_row;
 
 static const target_row rows[] = {
-#define TARGET(name, host_kernels, list, about) {#name, list, host_kernels},
+#define TARGET(name, dlpack, host_kernels, list, about) {#name, list, host_kernels},
 #include "ops/targets.def"
 };
 #define N_ROWS (sizeof rows / sizeof *rows)

@@ -31,6 +31,16 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
   if (target->kind != REF_SHAPED && target->kind != REF_STORED)
     return at_site(&s->run, site, not_a_tensor(&s->run, target, "a tensor to fill"));
   if (target->t.device == source->t.device && target->kind == REF_SHAPED) return exec_view(s, target, source);
+  const run_twin *twin = target->kind == REF_SHAPED ? run_find_twin(&s->run, source, target->t.device) : NULL;
+  if (twin) {
+    storage_retain(twin->storage);
+    storage_release(target->t.storage);
+    target->t.storage = twin->storage;
+    target->t.data = twin->data;
+    target->kind = REF_STORED;
+    target->shaped_by = 0;
+    return REED_OK;
+  }
   if (target->bytes != source->bytes)
     return at_site(&s->run, site,
                    diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "a copy of %lld bytes into %lld",
@@ -72,14 +82,17 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
   return at_site(&s->run, site, status);
 }
 
-/* Starts a copy of `bytes` to the host. *out_target: the host memory, with one reference for the caller. */
+/* Starts a copy of `bytes` to the host, to `target` (one reference, taken) or, if it is NULL, to memory of the session;
+ * *out_target one reference. */
 static reed_status start_fetch(reed_session *s, int32_t device, const void *source, storage *source_storage,
-                               int64_t bytes, copy_reason reason, uint32_t site, storage **out_target) {
-  storage *target;
+                               int64_t bytes, copy_reason reason, uint32_t site, storage *target,
+                               storage **out_target) {
   vm_device *on = &s->devices.items[device];
+  reed_status status = REED_OK;
   bool given = reason == COPY_REASON_OUTPUT && device == s->devices.pinned_by && bytes <= s->devices.max_output_bytes;
-  reed_status status = given ? devices_allocate(&s->devices, 0, bytes, true, &target, s->run.diagnosis)
-                             : pool_allocate(on->slots, bytes, &target, s->run.diagnosis);
+  if (!target)
+    status = given ? devices_allocate(&s->devices, 0, bytes, true, &target, s->run.diagnosis)
+                   : pool_allocate(on->slots, bytes, &target, s->run.diagnosis);
   if (status != REED_OK) return status;
   profile_event *event = profile_note(&s->run.profile, PROFILE_COPY, site, 0);
   if (event) event->bytes = bytes, event->reason = (uint8_t)reason, event->source_device = (int8_t)device;
@@ -92,6 +105,33 @@ static reed_status start_fetch(reed_session *s, int32_t device, const void *sour
   return REED_OK;
 }
 
+/* How the caller wants a tensor that a readback of main brings to the host. */
+typedef struct result_wish {
+  bool stays;     /* no output and no instruction needs a copy on the host */
+  bool twin;      /* a copy, and an output of the device's tensor */
+  storage *place; /* bound memory for the copy, one reference; NULL: none */
+} result_wish;
+
+static result_wish wish_of(reed_session *s, const uint32_t *w, const ref *source) {
+  result_wish wish = {0};
+  if (s->run.frames.n != 1 || !(s->devices.keeps_outputs || s->bindings.any_bound)) return wish;
+  const residence *found = &s->program->residence;
+  uint32_t pc = (uint32_t)(w - (s->program->module->code + frame_top(&s->run)->function->code_offset));
+  bool here = false, on_host = false;
+  for (size_t i = 0; i < found->results.n; i++) {
+    const residence_result *result = &found->results.items[i];
+    if (result->pc != pc) continue;
+    bool wants = source->t.device != 0 && binding_wants(&s->bindings, result->output, source->t.device);
+    here |= wants;
+    on_host |= !wants || result->read;
+    if (!wants && !wish.place && source->t.device != 0)
+      wish.place = binding_take(&s->bindings, result->output, 0, &source->t.desc, -1);
+  }
+  wish.stays = here && !on_host;
+  wish.twin = here && on_host;
+  return wish;
+}
+
 reed_status exec_readback(reed_session *s, const uint32_t *w) {
   const insn_readback i = insn_readback_at(w);
   ref *target = reg_r(&s->run, i.dst);
@@ -100,22 +140,30 @@ reed_status exec_readback(reed_session *s, const uint32_t *w) {
   uint32_t site = i.site;
   if (source->kind != REF_STORED) return at_site(&s->run, site, not_a_tensor(&s->run, source, "a stored tensor"));
   int32_t device = source->t.device;
-  profile_note_copy(&s->run.profile, &(profile_copy){.direction = device ? PROFILE_TO_HOST : PROFILE_NO_COPY,
-                                                     .reason = reason,
-                                                     .readback = true,
-                                                     .bytes = source->bytes,
-                                                     .site = site,
-                                                     .input = i.input,
-                                                     .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
+  const result_wish wish = wish_of(s, w, source);
   ref made = {.kind = REF_FETCHING, .bounded_axis = -1, .t = source->t, .bytes = source->bytes};
-  made.t.device = 0;
-  if (device == 0) {
+  if (!wish.stays) {
+    profile_note_copy(&s->run.profile, &(profile_copy){.direction = device ? PROFILE_TO_HOST : PROFILE_NO_COPY,
+                                                       .reason = reason,
+                                                       .readback = true,
+                                                       .bytes = source->bytes,
+                                                       .site = site,
+                                                       .input = i.input,
+                                                       .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
+    made.t.device = 0;
+  }
+  if (made.t.device == device) {
     storage_retain(made.t.storage);
   } else {
-    reed_status status =
-        start_fetch(s, device, source->t.data, source->t.storage, source->bytes, reason, site, &made.t.storage);
+    reed_status status = start_fetch(s, device, source->t.data, source->t.storage, source->bytes, reason, site,
+                                     wish.place, &made.t.storage);
     if (status != REED_OK) return at_site(&s->run, site, status);
     made.t.data = made.t.storage->data;
+    if (wish.twin) status = run_add_twin(&s->run, &made, device, source->t.data, source->t.storage);
+    if (status != REED_OK) {
+      storage_release(made.t.storage);
+      return status;
+    }
   }
   ref_clear(&s->run.objects, target);
   *target = made;
@@ -156,8 +204,8 @@ reed_status exec_extent(reed_session *s, ref *r) {
                                                      .input = UINT32_MAX,
                                                      .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
   if (device) {
-    reed_status status =
-        start_fetch(s, device, r->extent, r->extent_storage, 8, COPY_REASON_EXTENT, r->shaped_by - 1, &fetch.target);
+    reed_status status = start_fetch(s, device, r->extent, r->extent_storage, 8, COPY_REASON_EXTENT, r->shaped_by - 1,
+                                     NULL, &fetch.target);
     if (status != REED_OK) return at_site(&s->run, r->shaped_by - 1, status);
   }
   r->kind = REF_FETCHING;

@@ -13,6 +13,8 @@
 #include <omp.h>
 #include <string.h>
 
+enum { FREE_OUTPUTS = 32 }; /* blocks of outputs that a device keeps for later runs */
+
 /* ---- opening and closing ---- */
 
 /* Opens queues, events, slots and constants of item d, whose device is set. */
@@ -109,13 +111,18 @@ reed_status devices_open(vm_devices *devices, reed_program *program, const reed_
       return diag_no_memory(diagnosis, "a pool");
   }
   devices->pinned_by = devices->n > 1 ? 1 : 0;
-  if (output_store_open(devices->pinned_by ? devices->items[1].device : NULL, &devices->outputs) != REED_OK)
-    return diag_no_memory(diagnosis, "a session's output store");
-  return REED_OK;
+  device *pinned = devices->pinned_by ? devices->items[1].device : NULL;
+  status = output_store_open(pinned ? OUTPUT_PINNED : OUTPUT_HEAP, pinned, NULL, 0, &host->outputs);
+  for (int32_t i = 1; i < devices->n && status == REED_OK; i++) {
+    vm_device *d = &devices->items[i];
+    status = output_store_open(OUTPUT_DEVICE, d->device, d->compute, i, &d->outputs);
+  }
+  return status == REED_OK ? status : diag_no_memory(diagnosis, "a session's output stores");
 }
 
 static void device_fini(vm_device *d) {
   storage_release(d->arena);
+  output_store_close(&d->outputs);
   if (d->slots) pool_close(&d->slots);
   if (d->memory) pool_close(&d->memory);
   constants_close(&d->constants);
@@ -129,7 +136,6 @@ static void device_fini(vm_device *d) {
 }
 
 void devices_close(vm_devices *devices) {
-  output_store_close(&devices->outputs);
   for (int32_t i = 0; i < MODULE_MAX_DEVICES; i++) device_fini(&devices->items[i]);
 }
 
@@ -237,10 +243,51 @@ reed_status device_copy_across(vm_device *from, vm_device *to, vm_run *run, cons
   return status;
 }
 
+void devices_trim_outputs(vm_devices *devices) {
+  for (int32_t i = 1; i < devices->n; i++)
+    if (devices->items[i].outputs) output_store_trim(devices->items[i].outputs, FREE_OUTPUTS);
+}
+
+void devices_note_outputs(vm_devices *devices) {
+  for (int32_t i = 1; i < devices->n; i++)
+    pool_set_beside(devices->items[i].memory, output_store_figures(devices->items[i].outputs).reserved_bytes);
+}
+
+/* Makes room for `bytes` of outputs under the device's cap, which the pool and the store of outputs share. */
+static reed_status outputs_fit(const vm_devices *devices, const vm_device *d, int64_t bytes,
+                               reed_diagnosis *diagnosis) {
+  pool_figures held;
+  pool_read_figures(d->memory, &held);
+  output_figures given = output_store_figures(d->outputs);
+  if (!devices->cap_bytes || bytes <= devices->cap_bytes - held.reserved_bytes - given.reserved_bytes) return REED_OK;
+  output_store_trim(d->outputs, 0);
+  given = output_store_figures(d->outputs);
+  pool_trim(d->memory, devices->cap_bytes - given.reserved_bytes - bytes);
+  pool_read_figures(d->memory, &held);
+  if (bytes <= devices->cap_bytes - held.reserved_bytes - given.reserved_bytes) return REED_OK;
+  return diag_fail(diagnosis, REED_ERROR_MEMORY,
+                   "out of memory on device '%s': %lld bytes asked for an output that stays there; outputs have %lld, "
+                   "%lld reserved, cap %lld",
+                   d->device->name, (long long)bytes, (long long)given.live_bytes, (long long)held.reserved_bytes,
+                   (long long)devices->cap_bytes);
+}
+
+reed_status devices_open_output(vm_devices *devices, int32_t device, const reed_desc *desc, reed_tensor **out_tensor,
+                                reed_diagnosis *diagnosis) {
+  const vm_device *d = &devices->items[device];
+  reed_status status = device == 0 ? REED_OK : outputs_fit(devices, d, desc_bytes(desc), diagnosis);
+  if (status == REED_OK) status = output_open(d->outputs, desc, out_tensor, diagnosis);
+  devices_note_outputs(devices);
+  return status;
+}
+
 reed_status devices_allocate(vm_devices *devices, int32_t device, int64_t bytes, bool returned, storage **out_storage,
                              reed_diagnosis *diagnosis) {
-  if (!returned || device != 0 || bytes > devices->max_output_bytes)
-    return pool_allocate(devices->items[device].memory, bytes, out_storage, diagnosis);
-  reed_status status = output_allocate(devices->outputs, bytes, out_storage);
-  return status == REED_OK ? status : diag_no_memory(diagnosis, "an output tensor");
+  const vm_device *d = &devices->items[device];
+  bool given = returned && (device == 0 ? bytes <= devices->max_output_bytes : devices->keeps_outputs);
+  if (!given) return pool_allocate(d->memory, bytes, out_storage, diagnosis);
+  reed_status status = device == 0 ? REED_OK : outputs_fit(devices, d, bytes, diagnosis);
+  if (status == REED_OK) status = output_allocate(d->outputs, bytes, out_storage, diagnosis);
+  if (device != 0) devices_note_outputs(devices);
+  return status;
 }

@@ -27,6 +27,7 @@ typedef struct vm_device {
   storage *arena;               /* memory of the epoch being executed */
   bool arena_is_read;           /* host only: copies that read the arena were enqueued since the last synchronisation */
   program_constants *constants; /* of the program on this device, shared with other sessions */
+  output_store *outputs;        /* of results that become tensors of the caller; on the host: pinned for pinned_by */
   VEC_OF(storage *) held;       /* slots and sources of copies in flight: until the next synchronisation */
   bool busy;                    /* work was enqueued since the last synchronisation */
   bool has_launches, has_copies; /* work that the other queue has not waited for yet */
@@ -37,7 +38,7 @@ typedef struct vm_devices {
   vm_device items[MODULE_MAX_DEVICES];
   int32_t n;                        /* physical devices: 1 if all module devices are bound to the host */
   int32_t bind[MODULE_MAX_DEVICES]; /* module device -> physical device */
-  output_store *outputs;
+  bool keeps_outputs;       /* some output stays on its device: results come from the devices' stores of outputs */
   int32_t pinned_by;        /* the accelerator in whose pinned memory outputs and the host's arena lie; 0: none */
   int64_t max_output_bytes; /* larger outputs are left to the pool, whose diagnosis names the cause */
   int64_t cap_bytes;
@@ -54,9 +55,27 @@ void devices_close(vm_devices *devices);
 bool devices_busy(const vm_devices *devices);
 /* Waits for every queue; the first failure of queued work is reported here, in the diagnosis of the run. */
 reed_status devices_synchronize(vm_devices *devices, vm_run *run) REED_MUST_CHECK;
-/* Storage from the store of outputs if `returned` (the tensor may become an output), else from the device's pool. */
+/* Storage from the device's store of outputs if `returned` (the tensor may become an output there), else from its pool.
+ * Both count towards the device's cap. */
 reed_status devices_allocate(vm_devices *devices, int32_t device, int64_t bytes, bool returned, storage **out_storage,
                              reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* A tensor of the caller, with undefined elements, from the device's store of outputs. */
+reed_status devices_open_output(vm_devices *devices, int32_t device, const reed_desc *desc, reed_tensor **out_tensor,
+                                reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Gives blocks of outputs that callers have closed back to the devices, but for a few. */
+void devices_trim_outputs(vm_devices *devices);
+/* Tells the devices' pools how many bytes of their caps outputs hold; callers give outputs back at any time, so a run
+ * begins with it. */
+void devices_note_outputs(vm_devices *devices);
+
+/* The device's number in the session, 0 for NULL, the host; -1: the session has no such device. */
+static inline int32_t devices_find(const vm_devices *devices, const device *on) {
+  if (!on) return 0;
+  for (int32_t i = 1; i < devices->n; i++)
+    if (devices->items[i].device == on) return i;
+  return -1;
+}
 
 /* True if a copy in a run section reads the host's arena, so that the epoch's plan holds its source. from, to: physical
  * devices. */

@@ -26,6 +26,7 @@ typedef struct ref {
   uint8_t kind;        /* ref_kind */
   int8_t bounded_axis; /* -1: exact */
   uint8_t shaped_as;   /* number of the output of the `shape` that shaped_by names */
+  uint8_t resident;    /* of a host tensor: the device that has the same elements (run_twin); 0: none */
   int32_t constant;    /* constant number + 1 when the tensor is a module constant */
   uint32_t counter; /* bounded tensors: the register whose kernel reports the extent, + 1; equal in all tensors with the
                        same count */

@@ -1,10 +1,11 @@
-/* The store of output tensors: blocks of host memory that callers give back by closing a tensor. Whether an epoch's
- * root comes from the store is decided in epoch/place.c. A free block serves a request when it is large enough and at
+/* A store of output tensors: blocks of host or device memory that callers give back by closing a tensor. Whether an
+ * epoch's root comes from a store is decided in devices.c. A free block serves a request when it is large enough and at
  * most four times as large; beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed. */
 #include <string.h>
 #include <uv.h>
 
 #include "base/mem.h"
+#include "base/strides.h"
 #include "vm/tensor.h"
 
 #define OUTPUT_MAX_FREE 32
@@ -20,37 +21,86 @@ typedef struct output_block {
 
 struct output_store {
   uv_mutex_t mutex;
-  device *pinned_for; /* one reference; NULL: memory of the heap */
-  int64_t n_out;      /* blocks with callers */
+  output_memory memory;
+  device *on;          /* one reference; NULL: memory of the heap */
+  device_queue *queue; /* of the session; with OUTPUT_DEVICE, until the store is closed */
+  int32_t number;
+  int64_t n_users; /* blocks of registers and callers; functions that use the store after it is closed */
   bool closed;
   int32_t n_free;
   output_block *free;
+  output_figures figures;
 };
 
-reed_status output_store_open(device *pinned_for, output_store **out_store) {
+reed_status output_store_open(output_memory memory, device *on, device_queue *queue, int32_t number,
+                              output_store **out_store) {
   output_store *store = mem_calloc(1, sizeof *store);
   if (!store) return REED_ERROR_MEMORY;
   if (uv_mutex_init(&store->mutex) != 0) {
     mem_free(store);
     return REED_ERROR_MEMORY;
   }
-  store->pinned_for = pinned_for;
-  if (pinned_for) device_retain(pinned_for);
+  store->memory = memory;
+  store->on = on;
+  store->queue = queue;
+  store->number = number;
+  if (on) device_retain(on);
   *out_store = store;
   return REED_OK;
 }
 
-static void block_free(output_block *block) {
-  device *on = block->store->pinned_for;
-  if (on) on->interface->release_pinned(on, block->storage.data);
-  else mem_free_aligned(block->storage.data);
+/* after: the queue whose work may still use a block of a device; NULL: none. */
+static void block_free(output_store *store, output_block *block, device_queue *after) {
+  device *on = store->on;
+  void *data = block->storage.data;
+  switch (store->memory) {
+    case OUTPUT_HEAP: mem_free_aligned(data); break;
+    case OUTPUT_PINNED: on->interface->release_pinned(on, data); break;
+    case OUTPUT_DEVICE: on->interface->release(on, data, after); break;
+  }
   mem_free(block);
 }
 
 static void store_free(output_store *store) {
   uv_mutex_destroy(&store->mutex);
-  device_close(&store->pinned_for);
+  device_close(&store->on);
   mem_free(store);
+}
+
+/* Takes the least recently returned of the free blocks beyond `keep`, as a list. The mutex is held. */
+static output_block *take_surplus(output_store *store, int32_t keep) {
+  output_block **at = &store->free;
+  for (int32_t i = 0; i < keep && *at; i++) at = &(*at)->next;
+  output_block *surplus = *at;
+  *at = NULL;
+  for (output_block *block = surplus; block; block = block->next) {
+    store->n_free--;
+    store->figures.reserved_bytes -= block->capacity;
+  }
+  return surplus;
+}
+
+static void blocks_free(output_store *store, output_block *blocks, device_queue *after) {
+  while (blocks) {
+    output_block *next = blocks->next;
+    block_free(store, blocks, after);
+    blocks = next;
+  }
+}
+
+void output_store_trim(output_store *store, int32_t keep) {
+  uv_mutex_lock(&store->mutex);
+  output_block *surplus = take_surplus(store, keep);
+  uv_mutex_unlock(&store->mutex);
+  blocks_free(store, surplus, store->queue);
+}
+
+/* One user less; the last one of a closed store frees it. */
+static void leave(output_store *store) {
+  uv_mutex_lock(&store->mutex);
+  bool last = --store->n_users == 0 && store->closed;
+  uv_mutex_unlock(&store->mutex);
+  if (last) store_free(store);
 }
 
 void output_store_close(output_store **store_slot) {
@@ -59,41 +109,35 @@ void output_store_close(output_store **store_slot) {
   if (!store) return;
   uv_mutex_lock(&store->mutex);
   store->closed = true;
-  output_block *blocks = store->free;
-  store->free = NULL;
-  bool last = store->n_out == 0;
+  store->n_users++;
+  output_block *blocks = take_surplus(store, 0);
   uv_mutex_unlock(&store->mutex);
-  while (blocks) {
-    output_block *next = blocks->next;
-    block_free(blocks);
-    blocks = next;
-  }
-  if (last) store_free(store);
+  blocks_free(store, blocks, NULL);
+  leave(store);
 }
 
-/* Takes back a block whose last reference was dropped. */
+output_figures output_store_figures(output_store *store) {
+  uv_mutex_lock(&store->mutex);
+  output_figures figures = store->figures;
+  uv_mutex_unlock(&store->mutex);
+  return figures;
+}
+
+/* The last reference is gone. A block of a device may have work queued that uses it, and another thread may be here: so
+ * surplus blocks of a device stay until the session's thread trims them. */
 static void give_back(storage *s) {
   output_block *block = (output_block *)s, *surplus = NULL;
   output_store *store = block->store;
   uv_mutex_lock(&store->mutex);
-  store->n_out--;
-  bool closed = store->closed, last = closed && store->n_out == 0;
-  if (closed) {
-    surplus = block;
-  } else {
-    block->next = store->free;
-    store->free = block;
-    if (++store->n_free > OUTPUT_MAX_FREE) {
-      output_block **at = &store->free;
-      while ((*at)->next) at = &(*at)->next;
-      surplus = *at;
-      *at = NULL;
-      store->n_free--;
-    }
-  }
+  store->figures.live_bytes -= s->bytes;
+  block->next = store->free;
+  store->free = block;
+  store->n_free++;
+  if (store->closed) surplus = take_surplus(store, 0);
+  else if (store->memory != OUTPUT_DEVICE) surplus = take_surplus(store, OUTPUT_MAX_FREE);
   uv_mutex_unlock(&store->mutex);
-  if (surplus) block_free(surplus);
-  if (last) store_free(store);
+  blocks_free(store, surplus, NULL);
+  leave(store);
 }
 
 static output_block *take_free(output_store *store, int64_t bytes) {
@@ -106,36 +150,46 @@ static output_block *take_free(output_store *store, int64_t bytes) {
       store->n_free--;
       break;
     }
-  store->n_out++;
+  store->n_users++;
+  store->figures.live_bytes += bytes;
+  if (!found) store->figures.reserved_bytes += bytes;
   uv_mutex_unlock(&store->mutex);
   return found;
 }
 
-static void *memory_take(output_store *store, int64_t bytes) {
-  void *data = NULL;
-  device *on = store->pinned_for;
-  if (!on) return mem_alloc_bulk((size_t)bytes);
-  return on->interface->allocate_pinned(on, bytes, &data, NULL) == REED_OK ? data : NULL;
+static reed_status memory_take(output_store *store, int64_t bytes, void **out_data, reed_diagnosis *diagnosis) {
+  device *on = store->on;
+  switch (store->memory) {
+    case OUTPUT_HEAP: *out_data = mem_alloc_bulk((size_t)bytes); break;
+    case OUTPUT_PINNED: return on->interface->allocate_pinned(on, bytes, out_data, diagnosis);
+    case OUTPUT_DEVICE: return on->interface->allocate(on, bytes, 0, out_data, diagnosis);
+  }
+  return *out_data ? REED_OK : diag_no_memory(diagnosis, "an output tensor");
 }
 
-reed_status output_allocate(output_store *store, int64_t bytes, storage **out_storage) {
+reed_status output_allocate(output_store *store, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
   output_block *block = take_free(store, bytes);
   if (!block) {
     block = mem_calloc(1, sizeof *block);
-    if (block) block->storage.data = memory_take(store, bytes);
-    if (!block || !block->storage.data) {
+    reed_status status = block ? memory_take(store, bytes, &block->storage.data, diagnosis)
+                               : diag_no_memory(diagnosis, "an output tensor");
+    if (status != REED_OK) {
       mem_free(block);
       uv_mutex_lock(&store->mutex);
-      store->n_out--;
+      store->n_users--;
+      store->figures.live_bytes -= bytes;
+      store->figures.reserved_bytes -= bytes;
       uv_mutex_unlock(&store->mutex);
-      return REED_ERROR_MEMORY;
+      return status;
     }
     block->store = store;
     block->capacity = bytes;
   }
   block->given = false;
-  block->storage =
-      (storage){.n_references = 1, .device = 0, .data = block->storage.data, .bytes = bytes, .release = give_back};
+  block->storage = (storage){
+      .n_references = 1, .device = store->number, .data = block->storage.data, .bytes = bytes, .release = give_back};
+  if (store->memory == OUTPUT_DEVICE && store->on->interface->poison)
+    (void)!store->on->interface->poison(store->queue, block->storage.data, bytes);
   *out_storage = &block->storage;
   return REED_OK;
 }
@@ -151,19 +205,23 @@ reed_tensor *output_give(storage *s, const void *data, const reed_desc *desc) {
   block->given = true;
   block->tensor = (reed_tensor){.n_references = 1,
                                 .embedded = true,
+                                .dense = true,
                                 .desc = *desc,
                                 .elements = desc_elements(desc),
                                 .bytes = bytes,
                                 .data = s->data,
                                 .release = drop_tensor,
                                 .context = s};
+  strides_of(desc, -1, 0, block->tensor.strides);
+  if (block->store->memory == OUTPUT_DEVICE) device_retain(block->tensor.on = block->store->on);
   storage_retain(s);
   return &block->tensor;
 }
 
-reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor **out_tensor) {
+reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor **out_tensor,
+                        reed_diagnosis *diagnosis) {
   storage *s;
-  reed_status status = output_allocate(store, desc_bytes(desc), &s);
+  reed_status status = output_allocate(store, desc_bytes(desc), &s, diagnosis);
   if (status != REED_OK) return status;
   *out_tensor = output_give(s, s->data, desc);
   storage_release(s);

@@ -19,14 +19,15 @@ void program_release(reed_program *p) {
   mem_free(p->site_attrs);
   mem_free(p->attrs);
   mem_free(p->returned);
+  residence_fini(&p->residence);
   uv_mutex_destroy(&p->constants_lock);
   mem_free(p);
 }
 
-/* Marks a register of main; true if the register was not marked before. */
-static bool mark_returned(reed_program *p, uint32_t reg) {
+/* True where the mark is new: the first output stays where a register may become several. */
+static bool mark_returned(reed_program *p, uint32_t reg, uint32_t mark) {
   bool is_new = !p->returned[reg];
-  p->returned[reg] = true;
+  if (is_new) p->returned[reg] = mark;
   return is_new;
 }
 
@@ -43,9 +44,9 @@ static reed_status find_returned(reed_program *p, reed_diagnosis *diagnosis) {
     for (const uint32_t *w = code; w < end; w = insn_next(w)) {
       if (insn_id_at(w) == INSN_RETURN) {
         const insn_return r = insn_return_at(w);
-        for (uint32_t i = 0; i < r.n_results; i++) changed |= mark_returned(p, r.results[i]);
+        for (uint32_t i = 0; i < r.n_results; i++) changed |= mark_returned(p, r.results[i], i + 1);
       } else if (insn_shares_src(insn_id_at(w)) && p->returned[insn_sharing_at(w).dst]) {
-        changed |= mark_returned(p, insn_sharing_at(w).src);
+        changed |= mark_returned(p, insn_sharing_at(w).src, p->returned[insn_sharing_at(w).dst]);
       }
     }
   }
@@ -89,6 +90,8 @@ static reed_status open_module(module *m, const reed_registry *registry, reed_pr
   p->registry = registry;
   reed_status status = resolve_sites(p, diagnosis);
   if (status == REED_OK) status = find_returned(p, diagnosis);
+  if (status == REED_OK && !residence_find(m, p->site_ops, &p->residence))
+    status = diag_no_memory(diagnosis, "a program's inputs and results");
   if (status == REED_OK && kernel_cache_open(&p->cache) != REED_OK)
     status = diag_no_memory(diagnosis, "a program's kernel cache");
   if (status != REED_OK) {

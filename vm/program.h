@@ -8,6 +8,7 @@
 #include "bytecode/module.h"
 #include "ops/kernel.h"
 #include "reed/reed.h"
+#include "vm/residence.h"
 
 struct reed_program {
   atomic_int n_references;
@@ -16,7 +17,8 @@ struct reed_program {
   const reed_op **site_ops; /* per site, resolved at opening */
   reed_attrs *site_attrs;   /* per site: the module's attributes completed from the operator's row (ops/op.h) */
   reed_attr *attrs;         /* the memory of the lists in site_attrs */
-  bool *returned;           /* per r register of main: its tensor may become an output */
+  uint32_t *returned;       /* per r register of main: the output that its tensor may become, + 1; 0: none */
+  residence residence;      /* which inputs and results the host reads */
   kernel_cache *cache;
   uv_mutex_t constants_lock;           /* guards the list `constants` */
   struct program_constants *constants; /* one item for each device with constants (vm/constants.h) */

@@ -31,7 +31,29 @@ void frame_pop(vm_run *run) {
   run->frames.n--;
 }
 
+reed_status run_add_twin(vm_run *run, ref *r, int32_t device, void *data, storage *owner) {
+  if (!VEC_PUSH(&run->twins, ((run_twin){r->t.data, device, data, owner})))
+    return diag_no_memory(run->diagnosis, "list of tensors on devices");
+  storage_retain(owner);
+  r->resident = (uint8_t)device;
+  return REED_OK;
+}
+
+const run_twin *run_find_twin(const vm_run *run, const ref *r, int32_t device) {
+  if (!device || r->resident != device) return NULL;
+  for (size_t i = run->twins.n; i-- > 0;) /* memory may have been given out again: the latest counts */
+    if (run->twins.items[i].host == r->t.data && run->twins.items[i].device == device) return &run->twins.items[i];
+  return NULL;
+}
+
+void run_drop_twins(vm_run *run) {
+  for (size_t i = 0; i < run->twins.n; i++) storage_release(run->twins.items[i].storage);
+  run->twins.n = 0;
+}
+
 void run_fini(vm_run *run) {
+  VEC_FREE(&run->twins);
+
   object_heap_fini(&run->objects);
   VEC_FREE(&run->r);
   VEC_FREE(&run->s);

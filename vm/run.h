@@ -24,6 +24,14 @@ typedef struct pending_fetch {
   bool extent;
 } pending_fetch;
 
+/* The device's tensor with the elements of a host tensor that crosses the border of the run (ref.resident). */
+typedef struct run_twin {
+  const void *host;
+  int32_t device;
+  void *data;
+  storage *storage; /* one reference; NULL: memory of the caller */
+} run_twin;
+
 typedef struct vm_run {
   const reed_program *program;
   object_heap objects;
@@ -31,6 +39,7 @@ typedef struct vm_run {
   VEC_OF(int64_t) s;
   VEC_OF(frame) frames;
   VEC_OF(pending_fetch) fetches;
+  VEC_OF(run_twin) twins;
   int64_t max_call_depth, max_instructions; /* max_instructions 0: any number */
   int64_t n_instructions;
   int64_t n_launched; /* kernels of all runs so far */
@@ -47,6 +56,11 @@ void run_fini(vm_run *run);
 /* A new frame for a function; registers empty. */
 reed_status frame_push(vm_run *run, uint32_t function, uint32_t return_pc) REED_MUST_CHECK;
 void frame_pop(vm_run *run);
+/* Notes that the host tensor *r has its elements on a device, too. */
+reed_status run_add_twin(vm_run *run, ref *r, int32_t device, void *data, storage *owner) REED_MUST_CHECK;
+/* The twin on that device; NULL: none. */
+const run_twin *run_find_twin(const vm_run *run, const ref *r, int32_t device);
+void run_drop_twins(vm_run *run);
 /* The diagnosis of a run that was cancelled. */
 reed_status run_cancelled(vm_run *run) REED_MUST_CHECK;
 /* ERROR_CANCELLED if the run was asked to end; called at every kernel. */

@@ -5,6 +5,7 @@
 #include "vm/session.h"
 
 #include "bytecode/operands.h"
+#include "vm/border.h"
 #include "vm/epoch/epoch.h"
 #include "vm/epoch/planner.h"
 #include "vm/interp.h"
@@ -41,6 +42,9 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
   s->memo.max_bytes = options.memo_bytes ? options.memo_bytes : DEFAULT_MEMO_BYTES;
   s->memo.n_epochs = program->module->n_epochs;
   reed_status status = devices_open(&s->devices, program, &options, s->run.cancel, diagnosis);
+  if (status == REED_OK)
+    status =
+        bindings_open(&s->bindings, reed_program_output_count(program), options.keep_outputs, &s->devices, diagnosis);
   if (status == REED_OK && !(s->memo.epochs = mem_calloc(s->memo.n_epochs, sizeof *s->memo.epochs)))
     status = diag_no_memory(diagnosis, "a session's epochs");
   if (status != REED_OK) {
@@ -58,7 +62,9 @@ static void unwind(reed_session *s) {
   s->run.fetches.n = 0;
   epoch_abandon(s);
   while (s->run.frames.n) frame_pop(&s->run);
+  run_drop_twins(&s->run);
   memo_free_retired(&s->memo);
+  devices_trim_outputs(&s->devices);
 }
 
 void reed_session_close(reed_session **session) {
@@ -71,6 +77,7 @@ void reed_session_close(reed_session **session) {
   memo_fini(&s->memo);
   active_fini(&s->epoch);
   epoch_planner_close(&s->planner);
+  bindings_close(&s->bindings);
   devices_close(&s->devices);
   run_fini(&s->run);
   program_release(s->program);
@@ -82,46 +89,19 @@ void reed_session_cancel(reed_session *s) {
   if (s) claim_cancel(&s->claim);
 }
 
-/* Makes tensor i of main's results a tensor that the caller owns, because an output outlives the session and its pools.
- * Usually the epoch has placed the tensor in the store of outputs, and no copy is needed. */
-static reed_status give_output(reed_session *s, const ref *r, size_t i, reed_tensor **out_tensor) {
-  if (r->kind != REF_STORED || r->t.device != 0)
-    return diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "output %zu is not a host tensor", i);
-  reed_tensor *given = output_give(r->t.storage, r->t.data, &r->t.desc);
-  if (given) return *out_tensor = given, REED_OK;
-  reed_status status = output_open(s->devices.outputs, &r->t.desc, out_tensor);
-  if (status != REED_OK) return diag_no_memory(s->run.diagnosis, "an output tensor");
-  if (r->bytes) memcpy(reed_tensor_data(*out_tensor), r->t.data, (size_t)r->bytes);
-  return REED_OK;
-}
-
 static reed_status run_main(reed_session *s, reed_tensor *const *inputs, size_t n_inputs, reed_tensor **outputs,
                             size_t n_outputs) {
   const module *m = s->run.program->module;
-  reed_status status = frame_push(&s->run, 0, 0);
-  if (status != REED_OK) return status;
-  for (size_t i = 0; i < n_inputs; i++) {
-    const reed_tensor *given = inputs[i];
-    reed_desc desc = {.dtype = reed_tensor_dtype(given), .rank = reed_tensor_rank(given)};
-    memcpy(desc.dims, reed_tensor_dims(given), sizeof(int64_t) * (size_t)desc.rank);
-    *reg_r(&s->run, (uint32_t)i) = (ref){.kind = REF_STORED,
-                                         .bounded_axis = -1,
-                                         .t = {.desc = desc, .data = reed_tensor_data(given)},
-                                         .bytes = reed_tensor_bytes(given)};
-  }
+  reed_status status = border_check(s, inputs, n_inputs);
+  if (status == REED_OK) status = frame_push(&s->run, 0, 0);
+  if (status == REED_OK) status = border_take(s, inputs, n_inputs);
   uint32_t return_pc = 0;
-  status = interp_run(s, &return_pc);
+  if (status == REED_OK) status = interp_run(s, &return_pc);
+  if (status == REED_OK && devices_busy(&s->devices)) /* a kernel whose result no output needs may have failed */
+    status = devices_synchronize(&s->devices, &s->run);
   if (status != REED_OK) return status;
-  if (devices_busy(&s->devices) && (status = devices_synchronize(&s->devices, &s->run)) != REED_OK)
-    return status; /* a kernel whose result no output needs may have failed */
-  const insn_return given_back = insn_return_at(m->code + frame_top(&s->run)->function->code_offset + return_pc);
-  for (size_t i = 0; i < n_outputs; i++) {
-    status = give_output(s, reg_r(&s->run, given_back.results[i]), i, &outputs[i]);
-    if (status == REED_OK) continue;
-    while (i-- > 0) reed_tensor_close(&outputs[i]);
-    return status;
-  }
-  return REED_OK;
+  const uint32_t *code = m->code + frame_top(&s->run)->function->code_offset;
+  return border_give(s, insn_return_at(code + return_pc).results, n_outputs, outputs);
 }
 
 reed_status session_check_call(const reed_session *s, reed_tensor *const *inputs, size_t n_inputs, size_t n_outputs,
@@ -147,6 +127,7 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   reed_diagnosis_clear(s->run.diagnosis);
   s->run.n_instructions = 0;
   profile_begin_run(&s->run.profile);
+  devices_note_outputs(&s->devices);
   int threads_before = omp_get_max_threads();
   if (threads_before != s->devices.env.n_threads)
     omp_set_num_threads(s->devices.env.n_threads); /* oneDNN takes the calling thread's team */

@@ -3,6 +3,7 @@
 #ifndef VM_STATE_H_
 #define VM_STATE_H_
 
+#include "vm/binding.h"
 #include "vm/claim.h"
 #include "vm/devices.h"
 #include "vm/epoch/active.h"
@@ -14,6 +15,7 @@ struct reed_session {
   session_claim claim;   /* before anything below is read or written */
   vm_run run;
   vm_devices devices;
+  bindings bindings;
   epoch_active epoch;
   epoch_memo memo;
   struct epoch_planner *planner; /* scratch of epoch.plan */

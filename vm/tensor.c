@@ -1,43 +1,71 @@
-/* Tensors that cross the API (reed/tensor.h): a descriptor, a pointer and a function that releases the memory.
- * References are counted atomically, because tensors leave their session and may move between threads. The extents
- * never change after opening. */
+/* Tensors that cross the API (reed/tensor.h): a descriptor, an address on a device, strides, and a function that
+ * releases the memory. References are counted atomically, because tensors leave their session and may move between
+ * threads. The extents never change after opening. DLPack: dlpack.c. */
 #include "vm/tensor.h"
 
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/strides.h"
+#include "vm/transfer.h"
 
-/* A tensor struct around memory that the caller provides; REED_ERROR_SHAPE for extents that no memory could hold. */
-static reed_status wrap(reed_dtype dtype, int32_t rank, const int64_t *dims, reed_tensor **out_tensor) {
+reed_status tensor_over(reed_dtype dtype, int32_t rank, const int64_t *dims, const tensor_memory *memory,
+                        reed_tensor **out_tensor) {
   if (reed_dtype_bytes(dtype) == 0) return REED_ERROR_ARGUMENT;
   if (rank < 0 || rank > REED_MAX_RANK) return REED_ERROR_SHAPE;
   if (rank > 0 && !dims) return REED_ERROR_ARGUMENT;
   reed_desc desc = {.dtype = dtype, .rank = rank};
   if (rank > 0) memcpy(desc.dims, dims, sizeof *dims * (size_t)rank);
   if (desc_bytes(&desc) < 0) return REED_ERROR_SHAPE;
+  int64_t low, high;
+  if (memory->strides && !strides_span(&desc, memory->strides, &low, &high)) return REED_ERROR_SHAPE;
+  if (!memory->data && desc_bytes(&desc) > 0) return REED_ERROR_ARGUMENT;
   reed_tensor *t = mem_calloc(1, sizeof *t);
   if (!t) return REED_ERROR_MEMORY;
   t->n_references = 1;
   t->desc = desc;
+  t->dense = !memory->strides || strides_are_dense(&desc, memory->strides);
+  if (t->dense) strides_of(&desc, -1, 0, t->strides);
+  else memcpy(t->strides, memory->strides, sizeof(int64_t) * (size_t)rank);
+  t->read_only = memory->read_only;
   t->elements = desc_elements(&desc);
   t->bytes = desc_bytes(&desc);
+  t->data = memory->data;
+  t->on = memory->on;
+  if (t->on) device_retain(t->on);
+  t->release = memory->release;
+  t->context = memory->context;
   *out_tensor = t;
   return REED_OK;
 }
 
+void tensor_range(const reed_tensor *tensor, const char **out_begin, const char **out_end) {
+  int64_t low, high;
+  (void)strides_span(&tensor->desc, tensor->strides, &low, &high); /* checked when the tensor was made */
+  *out_begin = (const char *)tensor->data + low;
+  *out_end = (const char *)tensor->data + high;
+}
+
+bool tensor_overlap(const reed_tensor *a, const reed_tensor *b) {
+  const char *a_begin, *a_end, *b_begin, *b_end;
+  tensor_range(a, &a_begin, &a_end);
+  tensor_range(b, &b_begin, &b_end);
+  return a->on == b->on && a_begin < a_end && b_begin < b_end && a_begin < b_end && b_begin < a_end;
+}
+
 reed_status reed_tensor_open(reed_dtype dtype, int32_t rank, const int64_t *dims, reed_tensor **out_tensor) {
   if (!out_tensor) return REED_ERROR_ARGUMENT;
+  static char none;
+  tensor_memory memory = {.data = &none, .release = mem_free_aligned};
   reed_tensor *t;
-  reed_status status = wrap(dtype, rank, dims, &t);
+  reed_status status = tensor_over(dtype, rank, dims, &memory, &t);
   if (status) return status;
-  t->data = mem_alloc_aligned((size_t)t->bytes, 64);
+  t->data = t->context = mem_alloc_aligned((size_t)t->bytes, 64);
   if (!t->data) {
     mem_free(t);
     return REED_ERROR_MEMORY;
   }
   memset(t->data, 0, (size_t)t->bytes);
-  t->release = mem_free_aligned;
-  t->context = t->data;
   *out_tensor = t;
   return REED_OK;
 }
@@ -45,18 +73,103 @@ reed_status reed_tensor_open(reed_dtype dtype, int32_t rank, const int64_t *dims
 reed_status reed_tensor_open_borrowed(reed_dtype dtype, int32_t rank, const int64_t *dims, void *data,
                                       void (*release)(void *context), void *context, reed_tensor **out_tensor) {
   if (!out_tensor) return REED_ERROR_ARGUMENT;
+  return tensor_over(dtype, rank, dims, &(tensor_memory){.data = data, .release = release, .context = context},
+                     out_tensor);
+}
+
+/* A block of a device that a tensor owns. */
+typedef struct device_block {
+  device *on;
+  void *data;
+} device_block;
+
+static void block_release(void *context) {
+  device_block *block = context;
+  block->on->interface->release(block->on, block->data, NULL); /* runs end before their tensors are released */
+  device_close(&block->on);
+  mem_free(block);
+}
+
+/* A tensor in a new block of the device. */
+static reed_status open_on(device *on, reed_dtype dtype, int32_t rank, const int64_t *dims, reed_tensor **out_tensor,
+                           reed_diagnosis *diagnosis) {
+  static char none;
   reed_tensor *t;
-  reed_status status = wrap(dtype, rank, dims, &t);
-  if (status) return status;
-  if (!data && t->bytes > 0) {
-    mem_free(t);
-    return REED_ERROR_ARGUMENT;
+  reed_status status = tensor_over(dtype, rank, dims, &(tensor_memory){.data = &none, .on = on}, &t);
+  if (status != REED_OK) return diag_fail(diagnosis, status, "a tensor of this dtype and these extents cannot be");
+  device_block *block = mem_alloc(sizeof *block);
+  if (!block) status = diag_no_memory(diagnosis, "a tensor");
+  else status = on->interface->allocate(on, t->bytes, 0, &t->data, diagnosis);
+  if (status != REED_OK) {
+    mem_free(block);
+    reed_tensor_close(&t);
+    return status;
   }
-  t->data = data;
-  t->release = release;
-  t->context = context;
+  *block = (device_block){on, t->data};
+  device_retain(on);
+  t->release = block_release;
+  t->context = block;
   *out_tensor = t;
   return REED_OK;
+}
+
+/* The device of that name, or *out_on NULL for the host. */
+static reed_status find_device(const char *name, device **out_on, reed_diagnosis *diagnosis) {
+  reed_status status = device_open(name, out_on, diagnosis);
+  if (status == REED_OK && (*out_on)->interface->host_memory) device_close(out_on);
+  return status;
+}
+
+reed_status reed_tensor_open_on(const char *device_name, reed_dtype dtype, int32_t rank, const int64_t *dims,
+                                reed_tensor **out_tensor, reed_diagnosis *diagnosis) {
+  if (!device_name || !out_tensor || (rank > 0 && !dims))
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "reed_tensor_open_on: a device's name, extents and a place for the tensor are needed");
+  device *on = NULL;
+  reed_status status = find_device(device_name, &on, diagnosis);
+  if (status != REED_OK) return status;
+  if (on) {
+    status = open_on(on, dtype, rank, dims, out_tensor, diagnosis);
+    device_close(&on);
+  } else if ((status = reed_tensor_open(dtype, rank, dims, out_tensor)) != REED_OK) {
+    status = diag_fail(diagnosis, status, "a tensor of this dtype and these extents cannot be");
+  }
+  return status;
+}
+
+reed_status tensor_copy(reed_tensor *tensor, device *on, reed_tensor **out_tensor, reed_diagnosis *diagnosis) {
+  reed_tensor *made = NULL;
+  const reed_desc *desc = &tensor->desc;
+  reed_status status = on ? open_on(on, desc->dtype, desc->rank, desc->dims, &made, diagnosis)
+                          : reed_tensor_open(desc->dtype, desc->rank, desc->dims, &made);
+  if (status != REED_OK) return on ? status : diag_no_memory(diagnosis, "a tensor");
+  transfer_side target = {0}, source = {0};
+  status = transfer_open(made, &target, diagnosis);
+  if (status == REED_OK) status = transfer_open(tensor, &source, diagnosis);
+  if (status == REED_OK) status = transfer(&target, &source, desc, diagnosis);
+  transfer_close(&target);
+  transfer_close(&source);
+  if (status == REED_OK) *out_tensor = made;
+  else reed_tensor_close(&made);
+  return status;
+}
+
+reed_status reed_tensor_to_device(reed_tensor *tensor, const char *device_name, reed_tensor **out_tensor,
+                                  reed_diagnosis *diagnosis) {
+  if (!tensor || !device_name || !out_tensor)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "reed_tensor_to_device: a tensor, a device's name and a place for the copy are needed");
+  device *on = NULL;
+  reed_status status = find_device(device_name, &on, diagnosis);
+  if (status != REED_OK) return status;
+  if (tensor->dense && tensor->on == on) *out_tensor = reed_tensor_retain(tensor);
+  else status = tensor_copy(tensor, on, out_tensor, diagnosis);
+  device_close(&on);
+  return status;
+}
+
+reed_status reed_tensor_to_host(reed_tensor *tensor, reed_tensor **out_tensor, reed_diagnosis *diagnosis) {
+  return reed_tensor_to_device(tensor, "host", out_tensor, diagnosis);
 }
 
 reed_tensor *reed_tensor_retain(reed_tensor *tensor) {
@@ -70,7 +183,9 @@ void reed_tensor_close(reed_tensor **tensor) {
   *tensor = NULL;
   if (__atomic_fetch_sub(&t->n_references, 1, __ATOMIC_ACQ_REL) != 1) return;
   bool embedded = t->embedded; /* `release` frees the struct too */
+  device *on = t->on;
   if (t->release) t->release(t->context);
+  device_close(&on);
   if (!embedded) mem_free(t);
 }
 
@@ -79,71 +194,11 @@ int32_t reed_tensor_rank(const reed_tensor *tensor) { return tensor ? tensor->de
 const int64_t *reed_tensor_dims(const reed_tensor *tensor) { return tensor ? tensor->desc.dims : NULL; }
 int64_t reed_tensor_elements(const reed_tensor *tensor) { return tensor ? tensor->elements : 0; }
 int64_t reed_tensor_bytes(const reed_tensor *tensor) { return tensor ? tensor->bytes : 0; }
-void *reed_tensor_data(const reed_tensor *tensor) { return tensor ? tensor->data : NULL; }
-
-/* ---- DLPack ---- */
-
-static const uint8_t dlpack_codes[] = {
-#define DLPACK_CODE(name, text, bytes, dlpack, onnx) [REED_##name] = dlpack,
-    REED_DTYPE_LIST(DLPACK_CODE)
-#undef DLPACK_CODE
-};
-
-static reed_dtype dtype_of_dlpack(DLDataType type) {
-  if (type.lanes != 1) return REED_NONE;
-  for (int d = REED_NONE + 1; d < REED_DTYPE_COUNT; d++)
-    if (dlpack_codes[d] == type.code && reed_dtype_bytes((reed_dtype)d) * 8 == type.bits) return (reed_dtype)d;
-  return REED_NONE;
-}
-
-static void drop_exported(DLManagedTensor *self) {
-  reed_tensor *tensor = self->manager_ctx;
-  reed_tensor_close(&tensor);
-  mem_free(self);
-}
-
-reed_status reed_tensor_to_dlpack(reed_tensor *tensor, DLManagedTensor **out_managed) {
-  if (!tensor || !out_managed) return REED_ERROR_ARGUMENT;
-  DLManagedTensor *managed = mem_calloc(1, sizeof *managed);
-  if (!managed) return REED_ERROR_MEMORY;
-  managed->dl_tensor = (DLTensor){
-      .data = tensor->data,
-      .device = {kDLCPU, 0},
-      .ndim = tensor->desc.rank,
-      .dtype = {dlpack_codes[tensor->desc.dtype], (uint8_t)(8 * reed_dtype_bytes(tensor->desc.dtype)), 1},
-      .shape = tensor->desc.dims, /* never written to, and alive as long as the reference below */
-  };
-  managed->manager_ctx = reed_tensor_retain(tensor);
-  managed->deleter = drop_exported;
-  *out_managed = managed;
-  return REED_OK;
-}
-
-static void drop_imported(void *context) {
-  DLManagedTensor *managed = context;
-  if (managed->deleter) managed->deleter(managed);
-}
-
-/* True for a dense row-major tensor. Strides of axes of extent 0 or 1 are ignored. */
-static bool dense_row_major(const DLTensor *t) {
-  if (!t->strides) return true;
-  for (int32_t i = 0; i < t->ndim; i++)
-    if (t->shape[i] == 0) return true;
-  int64_t expected = 1;
-  for (int32_t i = t->ndim - 1; i >= 0; i--) {
-    if (t->shape[i] != 1 && t->strides[i] != expected) return false;
-    if (__builtin_mul_overflow(expected, t->shape[i], &expected)) return false;
-  }
-  return true;
-}
-
-reed_status reed_tensor_from_dlpack(DLManagedTensor *managed, reed_tensor **out_tensor) {
-  if (!managed || !out_tensor) return REED_ERROR_ARGUMENT;
-  const DLTensor *t = &managed->dl_tensor;
-  reed_dtype dtype = dtype_of_dlpack(t->dtype);
-  if (t->device.device_type != kDLCPU || dtype == REED_NONE || t->ndim < 0 || t->ndim > REED_MAX_RANK ||
-      !dense_row_major(t))
-    return REED_ERROR_UNSUPPORTED;
-  void *data = t->data ? (char *)t->data + t->byte_offset : NULL;
-  return reed_tensor_open_borrowed(dtype, t->ndim, t->shape, data, drop_imported, managed, out_tensor);
+void *reed_tensor_data(const reed_tensor *tensor) { return tensor && !tensor->on ? tensor->data : NULL; }
+void *reed_tensor_address(const reed_tensor *tensor) { return tensor ? tensor->data : NULL; }
+const int64_t *reed_tensor_strides(const reed_tensor *tensor) { return tensor ? tensor->strides : NULL; }
+bool reed_tensor_is_dense(const reed_tensor *tensor) { return tensor && tensor->dense; }
+bool reed_tensor_is_read_only(const reed_tensor *tensor) { return tensor && tensor->read_only; }
+const char *reed_tensor_device(const reed_tensor *tensor) {
+  return !tensor ? "" : tensor->on ? tensor->on->name : "host";
 }

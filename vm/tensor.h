@@ -1,4 +1,4 @@
-/* Inside vm/: the API's tensor (tensor.c), and the store of a session's outputs (output.c). */
+/* Inside vm/: the API's tensor (tensor.c), and the stores of a session's outputs (output.c). */
 #ifndef VM_TENSOR_H_
 #define VM_TENSOR_H_
 
@@ -9,26 +9,68 @@
 struct reed_tensor {
   int32_t n_references; /* atomic */
   bool embedded;        /* the struct lies in the memory that `release` frees */
+  bool dense, read_only;
   reed_desc desc;
-  int64_t elements, bytes;
-  void *data;
+  int64_t strides[REED_MAX_RANK]; /* elements */
+  int64_t elements, bytes;        /* bytes: of the elements, without gaps */
+  void *data;                     /* the first element, in memory of `on` */
+  device *on;                     /* one reference; NULL: the host */
   void (*release)(void *context); /* NULL: no memory to release */
   void *context;
 };
 
+/* A tensor's memory as its caller provides it. */
+typedef struct tensor_memory {
+  void *data;
+  const int64_t *strides; /* NULL: dense */
+  bool read_only;
+  device *on;                     /* NULL: the host */
+  void (*release)(void *context); /* with the last reference; NULL allowed */
+  void *context;
+} tensor_memory;
+
+/* A tensor over the memory, which belongs to the tensor from here on; the tensor takes a reference of its own to the
+ * device. ERROR_SHAPE: the extents or strides describe no memory; ERROR_ARGUMENT: no dtype, no address. */
+reed_status tensor_over(reed_dtype dtype, int32_t rank, const int64_t *dims, const tensor_memory *memory,
+                        reed_tensor **out_tensor) REED_MUST_CHECK;
+/* A dense copy in new memory of the device, or of the host for NULL. */
+reed_status tensor_copy(reed_tensor *tensor, device *on, reed_tensor **out_tensor,
+                        reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* The bytes that the tensor covers: from *out_begin up to, without, *out_end. Equal addresses: none. */
+void tensor_range(const reed_tensor *tensor, const char **out_begin, const char **out_end);
+/* True if the two cover bytes in common, judged by their ranges. */
+bool tensor_overlap(const reed_tensor *a, const reed_tensor *b);
+
 /* Blocks for outputs, given back when the caller closes the tensor and used again, so that a steady state takes nothing
- * from the heap. Thread-safe and counted: outputs may outlive their session. */
+ * from the heap or the device. Thread-safe and counted: outputs may outlive their session. */
 typedef struct output_store output_store;
-/* pinned_for: the accelerator whose copies write outputs, which then lie in its pinned memory; NULL: none. */
-reed_status output_store_open(device *pinned_for, output_store **out_store) REED_MUST_CHECK;
-/* Drops the session's reference and the free blocks; blocks still out are freed when they come back. */
+typedef enum output_memory {
+  OUTPUT_HEAP,   /* of the host */
+  OUTPUT_PINNED, /* of the host, for copies from the device */
+  OUTPUT_DEVICE  /* of the device, for outputs that stay there */
+} output_memory;
+/* on: NULL with OUTPUT_HEAP. queue: the session's, whose work may use blocks that were never given to a caller; number:
+ * the value of storage->device. Both with OUTPUT_DEVICE. */
+reed_status output_store_open(output_memory memory, device *on, device_queue *queue, int32_t number,
+                              output_store **out_store) REED_MUST_CHECK;
+/* Drops the session's reference and the free blocks; blocks still out are freed when they come back. No work is queued.
+ */
 void output_store_close(output_store **store);
-/* Host storage with one reference and undefined elements, which may become an output where it lies. */
-reed_status output_allocate(output_store *store, int64_t bytes, storage **out_storage) REED_MUST_CHECK;
+/* Storage with one reference and undefined elements, which may become an output where it lies. */
+reed_status output_allocate(output_store *store, int64_t bytes, storage **out_storage,
+                            reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Frees surplus blocks of a device; to be called by the session's thread. keep: blocks that stay. */
+void output_store_trim(output_store *store, int32_t keep);
+/* Bytes in use and bytes held, on a device. */
+typedef struct output_figures {
+  int64_t live_bytes, reserved_bytes;
+} output_figures;
+output_figures output_store_figures(output_store *store);
 /* A tensor of the (valid) desc at `data` that keeps a reference to the storage. NULL if the storage is not from a store
  * of outputs, is a tensor already, does not begin at `data`, or would be less than half used. */
 reed_tensor *output_give(storage *s, const void *data, const reed_desc *desc);
 /* A tensor of that (valid) desc with undefined elements. */
-reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor **out_tensor) REED_MUST_CHECK;
+reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor **out_tensor,
+                        reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

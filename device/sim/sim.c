@@ -100,6 +100,12 @@ static void sim_memory(device *base, device_memory *out_memory) {
   out_memory->n_unpinned_copies = atomic_load(&self->n_unpinned_copies);
 }
 
+static bool sim_holds(device *base, const void *data, int64_t bytes) {
+  sim_device *self = (sim_device *)base;
+  const sim_block *block = sim_pages_find(&self->pages, data);
+  return block && !((const allocation *)block)->released && bytes <= block->bytes - ((const char *)data - block->data);
+}
+
 static reed_kernel_prepare_fn sim_kernel(const device *base, const reed_op *op) {
   return kernel_on(op, "sim", ((const sim_device *)base)->host_kernel(op));
 }
@@ -129,9 +135,9 @@ static void sim_close(device *base) {
 #define FUNCTIONS \
   .close = sim_close, .allocate = sim_allocate, .extend = sim_extend, .release = sim_release, \
   .allocate_pinned = sim_allocate_pinned, .release_pinned = sim_release_pinned, .memory = sim_memory, \
-  .target = sim_target, .kernel = sim_kernel, .queue_open = sim_queue_open, .queue_close = sim_queue_close, \
-  .copy_in = sim_copy_in, .copy_out = sim_copy_out, .copy_within = sim_copy_within, .launch = sim_launch, \
-  .synchronize = sim_synchronize, .event_open = sim_event_open, .event_close = sim_event_close, \
+  .holds = sim_holds, .target = sim_target, .kernel = sim_kernel, .queue_open = sim_queue_open, \
+  .queue_close = sim_queue_close, .copy_in = sim_copy_in, .copy_out = sim_copy_out, .copy_within = sim_copy_within, \
+  .launch = sim_launch, .synchronize = sim_synchronize, .event_open = sim_event_open, .event_close = sim_event_close, \
   .event_record = sim_event_record, .event_wait = sim_event_wait, .event_done = sim_event_done, .record = sim_record, \
   .end_record = sim_end_record, .replay = sim_replay, .drop = sim_drop
 static const device_interface plain = {FUNCTIONS}, poisoning = {FUNCTIONS, .poison = sim_poison};

@@ -92,6 +92,7 @@ typedef struct reed_session_options {
   bool profile;             /* collect spans for reed_session_trace_json and reed_session_profile_json */
   int64_t cancel_at_kernel; /* for tests: the n-th kernel since opening (as reed_session_kernel_count counts) cancels
                                its run; 0: none */
+  bool keep_outputs;        /* every output stays on the device that computes it, as by reed_session_keep_output */
 } reed_session_options;
 
 REED_API REED_MUST_CHECK reed_status reed_session_open(reed_program *program, const reed_session_options *options,
@@ -101,11 +102,40 @@ REED_API REED_MUST_CHECK reed_status reed_session_open(reed_program *program, co
  * run. */
 REED_API void reed_session_close(reed_session **session);
 
-/* Runs the model's main function. inputs: one per model input, in order, host tensors, borrowed. outputs: n_outputs new
- * tensors, the caller closes them; untouched on failure. After a failure the session can run again. */
+/* Runs the model's main function. inputs: one per model input, in order, borrowed. outputs: n_outputs new tensors, the
+ * caller closes them; on failure they are NULL or untouched. After a failure the session can run again.
+ *
+ * An input on a device of the session is used where it lies; if the host reads its elements, it is copied to the host
+ * as well (reason "value" or "placement"). An input on another device, and one that is not dense, is copied (reason
+ * "input"). No input is ever written. Outputs lie on the host unless the two calls below say otherwise. */
 REED_API REED_MUST_CHECK reed_status reed_session_run(reed_session *session, reed_tensor *const *inputs,
                                                       size_t n_inputs, reed_tensor **outputs, size_t n_outputs,
                                                       reed_diagnosis *diagnosis);
+/* ---- where outputs lie ----
+ * Both calls hold for all later runs of the session, also asynchronous ones; during a run they return ERROR_ARGUMENT.
+ */
+
+/* keep: output i stays on the device that computes it; an output that the host computes is a host tensor all the same
+ * (reed_tensor_device tells). Not keep, as every session begins: the output is copied to the host. */
+REED_API REED_MUST_CHECK reed_status reed_session_keep_output(reed_session *session, size_t output, bool keep,
+                                                              reed_diagnosis *diagnosis);
+/* Later runs write output i into `memory`, of the host or of a device; the session retains the tensor. The memory has
+ * the output's dtype and extents, but along room_axis (-1: none) it may have more room: then the output's elements lie
+ * at the beginning of each row, with the memory's strides. A run gives a tensor over the same memory with the output's
+ * extents, to be closed as any output.
+ *
+ * The output is computed in the memory, or read back into it, where the memory lies dense for it (no room, or room
+ * along the outermost axis whose extent is not 1) and on the right device, and where no earlier tensor of the run lies
+ * there; else it is copied once, and the copy is counted (reed_session_stats_json, reason "output").
+ *
+ * A run whose output does not fit fails with ERROR_SHAPE, which names the output and both shapes; the memory of that
+ * output is not written. After a run that failed or was cancelled for another reason, bound memory holds undefined
+ * elements. ERROR_ARGUMENT here: the memory is read-only, its elements share addresses, or it overlaps that of another
+ * bound output; ERROR_TYPE: another dtype. ERROR_ARGUMENT from a run: it overlaps an input of the run. (Overlap is
+ * judged by the first and last byte.) memory NULL: no longer bound. */
+REED_API REED_MUST_CHECK reed_status reed_session_bind_output(reed_session *session, size_t output, reed_tensor *memory,
+                                                              int32_t room_axis, reed_diagnosis *diagnosis);
+
 /* Makes the current run stop soon with ERROR_CANCELLED: the run polls at every kernel, and long kernels poll between
  * their chunks. Between runs the call does nothing. The session can run again afterwards. May be called from any thread
  * and from signal handlers. */

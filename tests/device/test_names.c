@@ -106,7 +106,7 @@ END_TEST
 
 START_TEST(the_list_of_kinds_is_the_table) {
   static const char *const expected[] = {
-#define TARGET(name, host_kernels, list, summary) #name,
+#define TARGET(name, dlpack, host_kernels, list, summary) #name,
 #include "ops/targets.def"
   };
   enum { N = sizeof expected / sizeof *expected };

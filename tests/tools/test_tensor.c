@@ -73,7 +73,7 @@ END_TEST
 static int n_deleted;
 static void note_delete(DLManagedTensor *self) { n_deleted++, (void)self; }
 
-START_TEST(dlpack_tensors_that_are_not_dense_host_memory_stay_the_callers) {
+START_TEST(dlpack_tensors_that_reed_cannot_hold_stay_the_callers) {
   float data[12];
   int64_t shape[] = {3, 4}, strides[] = {4, 1}, transposed[] = {1, 3}, one_row[] = {1, 4}, odd[] = {77, 1},
           empty[] = {0, 4};
@@ -91,7 +91,6 @@ START_TEST(dlpack_tensors_that_are_not_dense_host_memory_stay_the_callers) {
   REFUSED(m.dl_tensor.dtype.lanes = 4);
   REFUSED(m.dl_tensor.dtype.bits = 24);
   REFUSED(m.dl_tensor.dtype.code = 5);
-  REFUSED(m.dl_tensor.strides = transposed);
   REFUSED(m.dl_tensor.ndim = 9);
 #undef REFUSED
   ck_assert_int_eq(n_deleted, 0);
@@ -101,10 +100,11 @@ START_TEST(dlpack_tensors_that_are_not_dense_host_memory_stay_the_callers) {
   ck_assert_int_eq(reed_tensor_from_dlpack(&m, &t), REED_OK); \
   reed_tensor_close(&t)
   TAKEN(m.dl_tensor.strides = strides);
+  TAKEN(m.dl_tensor.strides = transposed);
   TAKEN((m.dl_tensor.shape = one_row, m.dl_tensor.strides = odd)); /* the stride of an extent of 1 means nothing */
   TAKEN((m.dl_tensor.shape = empty, m.dl_tensor.strides = transposed, m.dl_tensor.data = NULL));
 #undef TAKEN
-  ck_assert_int_eq(n_deleted, 3);
+  ck_assert_int_eq(n_deleted, 4);
   base.dl_tensor.byte_offset = 4, base.dl_tensor.shape = one_row;
   ck_assert_int_eq(reed_tensor_from_dlpack(&base, &t), REED_OK);
   ck_assert_ptr_eq(reed_tensor_data(t), data + 1);
@@ -142,7 +142,7 @@ int main(void) {
   tcase_add_test(all, impossible_tensors_are_refused);
   tcase_add_test(all, borrowed_memory_is_released_once_with_the_last_reference);
   tcase_add_test(all, dlpack_shares_memory_both_ways);
-  tcase_add_test(all, dlpack_tensors_that_are_not_dense_host_memory_stay_the_callers);
+  tcase_add_test(all, dlpack_tensors_that_reed_cannot_hold_stay_the_callers);
   tcase_add_test(all, references_may_be_counted_by_several_threads);
   suite_add_tcase(suite, all);
   return suite_run(suite);

@@ -30,8 +30,8 @@ reed_status key_form(vm_run *run, epoch_active *active, const insn_epoch_enter *
     if (value && r->t.device != 0)
       return diag_fail(run->diagnosis, REED_ERROR_DEVICE,
                        "key r%u of epoch %u is read on the host but lies on a device", number, enter->epoch);
-    int64_t head =
-        (int64_t)desc->dtype | (int64_t)desc->rank << 8 | (int64_t)r->t.device << 16 | (int64_t)r->constant << 32;
+    int64_t head = (int64_t)desc->dtype | (int64_t)desc->rank << 8 | (int64_t)r->t.device << 16 |
+                   (int64_t)r->resident << 24 | (int64_t)r->constant << 32;
     reed_status status = key_push(active, &head, sizeof head, run->diagnosis);
     if (status == REED_OK) status = key_push(active, desc->dims, sizeof(int64_t) * (size_t)desc->rank, run->diagnosis);
     if (status == REED_OK && value && (value_bytes += r->bytes) <= KEY_MAX_VALUE_BYTES)

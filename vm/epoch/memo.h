@@ -17,8 +17,10 @@
 typedef struct epoch_root {
   int32_t device;
   bool outlives; /* true: storage of its own, because the tensor outlives the epoch; false: an interval of the arena */
-  bool returned; /* true: its storage comes from the store of outputs; false: from the pool */
-  int32_t first, last; /* steps of the run section in which the root is live */
+  uint32_t returned; /* the output that it may become, + 1: its storage comes from the outputs' store or is the caller's
+                        memory; 0: its storage comes from the pool */
+  int32_t returned_write; /* the write whose register may become that output */
+  int32_t first, last;    /* steps of the run section in which the root is live */
   int64_t bytes;
   bool copied;    /* a copy to an accelerator may read the root until the epoch's end, so the root is not overwritten */
   int32_t inside; /* the root that holds this one at its byte `at`, with a higher index; -1: none */

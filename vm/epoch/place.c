@@ -30,6 +30,14 @@ static void release_roots(epoch_active *active) {
   active->root_storages.n = 0;
 }
 
+/* The caller's memory for a root that may become a bound output; NULL: the root is computed elsewhere. */
+static storage *take_bound(reed_session *s, const epoch_entry *e, const epoch_root *root) {
+  if (root->returned_write < 0) return NULL;
+  const ref *value = &e->writes.items[root->returned_write].value;
+  if (value->bytes != root->bytes) return NULL;
+  return binding_take(&s->bindings, root->returned - 1, root->device, &value->t.desc, value->bounded_axis);
+}
+
 reed_status epoch_place(reed_session *s, bool restore) {
   epoch_entry *e = s->epoch.entry;
   s->epoch.kernel_cursor = s->epoch.copy_cursor = 0;
@@ -44,9 +52,10 @@ reed_status epoch_place(reed_session *s, bool restore) {
   for (size_t i = 0; i < e->roots.n; i++) {
     storage *block = NULL;
     const epoch_root *root = &e->roots.items[i];
-    if (root->outlives && root->inside < 0) {
+    if (root->outlives && root->inside < 0 && s->bindings.any_bound && root->returned) block = take_bound(s, e, root);
+    if (root->outlives && root->inside < 0 && !block) {
       reed_status status =
-          devices_allocate(&s->devices, root->device, root->bytes, root->returned, &block, s->run.diagnosis);
+          devices_allocate(&s->devices, root->device, root->bytes, root->returned != 0, &block, s->run.diagnosis);
       if (status != REED_OK) {
         release_roots(&s->epoch);
         return status;

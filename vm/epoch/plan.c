@@ -72,7 +72,11 @@ static void attach(epoch_planner *p, uint32_t reg, int32_t root, int64_t at) {
   note_of(p, reg)->at = at;
   if (root == NO_ROOT) return;
   p->alive.items[root]++;
-  p->entry->roots.items[root].returned |= frame_top(p->run)->function_index == 0 && p->run->program->returned[reg];
+  epoch_root *r = &p->entry->roots.items[root];
+  uint32_t mark = frame_top(p->run)->function_index == 0 ? p->run->program->returned[reg] : 0;
+  if (!mark || at != 0) return;
+  r->returned = mark; /* of a row of views, the last one is the output */
+  r->returned_write = note_of(p, reg)->write;
 }
 
 static void touch(epoch_planner *p, epoch_entry *e, uint32_t reg, int32_t step) {
@@ -205,6 +209,10 @@ static reed_status plan_copy(epoch_planner *p, const uint32_t *w, int32_t step) 
                      "copy of r%u to r%u: the target was not shaped like the source", i.src, i.dst);
   if (target->t.device == source->t.device) {
     plan_alias(p, i.dst, i.src, step);
+    return REED_OK;
+  }
+  if (run_find_twin(p->run, source, target->t.device)) { /* the run takes the twin's memory */
+    target->kind = REF_STORED;
     return REED_OK;
   }
   touch(p, p->entry, i.src, step);

@@ -11,7 +11,8 @@ static const char *const reason_texts[] = {
     COPY_REASON_LIST(REASON_TEXT)
 #undef REASON_TEXT
 };
-static const char *const direction_texts[] = {"none", "device-to-host", "host-to-device", "device-to-device"};
+static const char *const direction_texts[] = {"none", "device-to-host", "host-to-device", "device-to-device",
+                                              "host-to-host"};
 
 static const char *device_name(const reed_session *s, int32_t device) { return s->devices.items[device].device->name; }
 
@@ -28,7 +29,7 @@ static void add_cause(json_writer *json, const reed_session *s, const profile_co
     if (declared) input = declared->name;
   } else if (copy->reason == COPY_REASON_OUTPUT && copy->input < m->functions[0].n_r_results) {
     input = m->strings[m->types[m->outputs[copy->input]].name];
-  } else if (copy->reason == COPY_REASON_INPUT && copy->input < m->functions[0].n_r_params) {
+  } else if (copy->reason != COPY_REASON_CONSTANT && copy->input < m->functions[0].n_r_params) {
     input = m->strings[m->types[m->inputs[copy->input]].name];
   } else if (copy->reason == COPY_REASON_CONSTANT && copy->input < m->n_constants) {
     input = m->strings[m->constants[copy->input].name];
@@ -53,8 +54,9 @@ static void add_memory(json_writer *json, const reed_session *s) {
       lower_bound = e->arenas[d].lower_bound;
     }
     json_begin_object(json, device_name(s, d));
-    json_integer(json, "live_bytes", figures.live_bytes);
-    json_integer(json, "reserved_bytes", figures.reserved_bytes);
+    output_figures outputs = d ? output_store_figures(s->devices.items[d].outputs) : (output_figures){0};
+    json_integer(json, "live_bytes", figures.live_bytes + outputs.live_bytes);
+    json_integer(json, "reserved_bytes", figures.reserved_bytes + outputs.reserved_bytes);
     json_integer(json, "peak_bytes", figures.peak_live_bytes);
     json_number(json, "fragmentation", figures.fragmentation);
     json_integer(json, "arena_bytes", bytes);

@@ -68,7 +68,8 @@ typedef enum profile_direction {
   PROFILE_NO_COPY,
   PROFILE_TO_HOST,
   PROFILE_TO_DEVICE,
-  PROFILE_WITHIN
+  PROFILE_WITHIN,
+  PROFILE_ON_HOST
 } profile_direction;
 typedef struct profile_copy {
   profile_direction direction;

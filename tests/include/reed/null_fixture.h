@@ -40,6 +40,7 @@ static struct {
   reed_allocator allocator;
   uv_loop_t loop;
   DLManagedTensor managed, *out_managed;
+  DLManagedTensorVersioned versioned, *out_versioned;
   void *bytes, *data;
   char *text;
   size_t n;
@@ -88,6 +89,7 @@ static void nothing(void *context) { (void)context; }
 #define FIXTURE_int64_t 0
 #define FIXTURE_size_t 1
 #define FIXTURE_double 0.0
+#define FIXTURE_bool true
 
 #define FIXTURE_reed_diagnosis_P fixtures.diagnosis
 #define FIXTURE_const_reed_diagnosis_P fixtures.diagnosis
@@ -123,6 +125,8 @@ static void nothing(void *context) { (void)context; }
 #define FIXTURE_void_P_void_P_context nothing
 #define FIXTURE_DLManagedTensor_P &fixtures.managed
 #define FIXTURE_DLManagedTensor_P_P &fixtures.out_managed
+#define FIXTURE_struct_DLManagedTensorVersioned_P &fixtures.versioned
+#define FIXTURE_struct_DLManagedTensorVersioned_P_P &fixtures.out_versioned
 #define FIXTURE_const_char_P module_text
 #define FIXTURE_char_P NULL
 #define FIXTURE_char_P_P &fixtures.text

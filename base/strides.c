@@ -1,0 +1,90 @@
+/* Arithmetic on strides, and strided copies row by row (strides.h). */
+#include "base/strides.h"
+
+#include <string.h>
+
+void strides_of(const reed_desc *desc, int32_t axis, int64_t capacity, int64_t *out_strides) {
+  int64_t step = 1;
+  for (int32_t i = desc->rank - 1; i >= 0; i--) {
+    out_strides[i] = step;
+    int64_t extent = i == axis ? capacity : desc->dims[i];
+    step *= extent > 0 ? extent : 1;
+  }
+}
+
+static bool is_empty(const reed_desc *desc) {
+  for (int32_t i = 0; i < desc->rank; i++)
+    if (desc->dims[i] == 0) return true;
+  return false;
+}
+
+bool strides_are_dense(const reed_desc *desc, const int64_t *strides) {
+  if (is_empty(desc)) return true;
+  int64_t step = 1;
+  for (int32_t i = desc->rank - 1; i >= 0; i--) {
+    if (desc->dims[i] != 1 && strides[i] != step) return false;
+    step *= desc->dims[i];
+  }
+  return true;
+}
+
+bool strides_span(const reed_desc *desc, const int64_t *strides, int64_t *out_low, int64_t *out_high) {
+  int64_t size = (int64_t)reed_dtype_bytes(desc->dtype), low = 0, high = size;
+  *out_low = *out_high = 0;
+  if (is_empty(desc)) return true;
+  for (int32_t i = 0; i < desc->rank; i++) {
+    int64_t reach;
+    if (desc->dims[i] == 1) continue;
+    if (__builtin_mul_overflow(desc->dims[i] - 1, strides[i], &reach) || __builtin_mul_overflow(reach, size, &reach) ||
+        __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high))
+      return false;
+  }
+  int64_t bytes;
+  if (__builtin_sub_overflow(high, low, &bytes)) return false;
+  *out_low = low;
+  *out_high = high;
+  return true;
+}
+
+strides_rows strides_common_rows(const reed_desc *desc, const int64_t *a, const int64_t *b) {
+  strides_rows rows = {.n_axes = desc->rank, .n_rows = 1, .bytes = (int64_t)reed_dtype_bytes(desc->dtype)};
+  int64_t step = 1;
+  while (rows.n_axes > 0) {
+    int32_t axis = rows.n_axes - 1;
+    if (desc->dims[axis] != 1 && (a[axis] != step || b[axis] != step)) break;
+    step *= desc->dims[axis];
+    rows.bytes *= desc->dims[axis];
+    rows.n_axes--;
+  }
+  for (int32_t i = 0; i < rows.n_axes; i++) rows.n_rows *= desc->dims[i];
+  return rows;
+}
+
+int64_t strides_row_at(const reed_desc *desc, const int64_t *strides, const strides_rows *rows, int64_t row) {
+  int64_t at = 0;
+  for (int32_t i = rows->n_axes - 1; i >= 0; i--) {
+    at += row % desc->dims[i] * strides[i];
+    row /= desc->dims[i];
+  }
+  return at * (int64_t)reed_dtype_bytes(desc->dtype);
+}
+
+void strides_copy(const reed_desc *desc, void *target, const int64_t *target_strides, const void *source,
+                  const int64_t *source_strides) {
+  strides_rows rows = strides_common_rows(desc, target_strides, source_strides);
+  if (rows.bytes == 0) return;
+  int64_t size = (int64_t)reed_dtype_bytes(desc->dtype), index[REED_MAX_RANK] = {0};
+  char *to = target;
+  const char *from = source;
+  for (int64_t row = 0; row < rows.n_rows; row++) {
+    memcpy(to, from, (size_t)rows.bytes);
+    for (int32_t i = rows.n_axes - 1; i >= 0; i--) { /* the next index */
+      to += target_strides[i] * size;
+      from += source_strides[i] * size;
+      if (++index[i] < desc->dims[i]) break;
+      index[i] = 0;
+      to -= target_strides[i] * size * desc->dims[i];
+      from -= source_strides[i] * size * desc->dims[i];
+    }
+  }
+}

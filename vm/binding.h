@@ -1,0 +1,44 @@
+/* Where the caller wants the outputs of a session: copied to the host, left on their device, or in memory of his own.
+ * The border of a run (border.c) and the placement of an epoch's memory (epoch/place.c) ask. */
+#ifndef VM_BINDING_H_
+#define VM_BINDING_H_
+
+#include "vm/devices.h"
+#include "vm/epoch/memo.h"
+#include "vm/tensor.h"
+
+/* One output. */
+typedef struct output_wish {
+  bool keep;           /* stays on the device where it is computed */
+  reed_tensor *memory; /* the caller's, one reference; NULL: not bound */
+  int32_t room_axis;   /* along which the memory may have more room than the output; -1: none */
+  int32_t device;      /* of the memory, as the session numbers it; -1: not a device of the session */
+  storage place;       /* the memory as registers hold it; one reference while no register does */
+} output_wish;
+
+typedef struct bindings {
+  output_wish *outputs; /* per output of the model */
+  size_t n;
+  bool any_bound;
+} bindings;
+
+reed_status bindings_open(bindings *b, size_t n_outputs, bool keep, vm_devices *devices,
+                          reed_diagnosis *diagnosis) REED_MUST_CHECK;
+void bindings_close(bindings *b);
+
+/* True if the output is wanted on that device. */
+static inline bool binding_wants(const bindings *b, uint32_t output, int32_t device) {
+  const output_wish *w = &b->outputs[output];
+  return w->memory ? w->device == device : w->keep;
+}
+/* True if the bound memory holds a tensor of that desc: dtype and extents are the memory's, but for a smaller extent
+ * along the axis with room. */
+bool binding_holds(const output_wish *w, const reed_desc *desc);
+/* The strides that the desc has in the bound memory, which holds it. */
+void binding_strides(const output_wish *w, const reed_desc *desc, int64_t *out_strides);
+/* The bound memory of the output with one reference more, if a tensor on that device may be computed there: it is free,
+ * the desc (bounded_axis -1, or the axis of whose extent the desc has the bound) fits, and its elements lie dense. Else
+ * NULL. */
+storage *binding_take(bindings *b, uint32_t output, int32_t device, const reed_desc *desc, int32_t bounded_axis);
+
+#endif
