@@ -19,6 +19,8 @@ static const flag flags[] = {
     {"--fresh", NULL, FLAG_INT, offsetof(options, fresh), "N",
      "processes that load and run once, one after the other (default 1: this one)", NULL, 1},
     FLAG_OF_DEVICE,
+    {"--keep-outputs", NULL, FLAG_SWITCH, offsetof(options, keep_outputs), NULL,
+     "outputs stay on the device; runs are timed without read-backs of outputs"},
     FLAG_OF_THREADS,
     FLAG_OF_JSON,
     FLAG_OF_MEMORY_CAP,
@@ -204,7 +206,8 @@ static const char notes[] = "Inputs of fixed shape that are not given are random
 
 const command command_bench = {
     "bench",
-    "M [-i NAME=VALUE]... [--runs N] [--warmup N] [--fresh N] [--device D] [--threads N] [--json FILE]",
+    "M [-i NAME=VALUE]... [--runs N] [--warmup N] [--fresh N] [--device D] [--keep-outputs] [--threads N] [--json "
+    "FILE]",
     "times runs of a model: median, least, 90th percentile, from loading to the first result; memory and page faults",
     notes,
     flags,

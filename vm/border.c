@@ -76,8 +76,10 @@ static reed_status take_input(reed_session *s, uint32_t i, const reed_tensor *gi
   void *data = given->data;
   storage *block = NULL;
   reed_status status = REED_OK;
-  if (device < 0) device = 0, status = input_copy(s, given, 0, COPY_REASON_INPUT, UINT32_MAX, i, &block);
-  else if (!given->dense) status = input_copy(s, given, device, COPY_REASON_INPUT, UINT32_MAX, i, &block);
+  bool wanted = reader->reads || reader->travels; /* else only the extents are */
+  if (device < 0 && !wanted) device = 0, data = NULL;
+  else if (device < 0) device = 0, status = input_copy(s, given, 0, COPY_REASON_INPUT, UINT32_MAX, i, &block);
+  else if (!given->dense && wanted) status = input_copy(s, given, device, COPY_REASON_INPUT, UINT32_MAX, i, &block);
   if (status != REED_OK) return status;
   if (block) data = block->data;
   *r = (ref){.kind = REF_STORED,

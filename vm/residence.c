@@ -41,7 +41,7 @@ static bool names(const tracer *t, const insn_operand *o, bool flagged, uint32_t
 
 static void note_reader(tracer *t, copy_reason reason, const insn *in) {
   if (t->reader.reads) return;
-  t->reader = (residence_reader){.reads = true, .reason = reason, .site = UINT32_MAX};
+  t->reader = (residence_reader){.reads = true, .travels = t->reader.travels, .reason = reason, .site = UINT32_MAX};
   if (in->id != INSN_SHAPE && in->id != INSN_INVOKE) return;
   t->reader.site = in->operands[0].words[0];
   const insn_operand *inputs = &in->operands[insn_table[in->id].n_operands - 1];
@@ -84,13 +84,15 @@ static bool step(tracer *t, const insn *in) {
           note_reader(t, COPY_REASON_PLACEMENT, in);
         break;
       case INSN_ROLE_RU_TENSOR: /* `copy` goes where the tensor is wanted */
-        if (in->id != INSN_COPY) note_reader(t, COPY_REASON_PLACEMENT, in);
+        if (in->id == INSN_COPY) t->reader.travels = true;
+        else note_reader(t, COPY_REASON_PLACEMENT, in);
         break;
       case INSN_ROLE_RU_ANY:
         if (in->id != INSN_RETURN) {
           note_reader(t, COPY_REASON_PLACEMENT, in);
           break;
         }
+        t->reader.travels = true;
         note_outputs(t, &in->operands[k]);
         break;
       default: note_reader(t, COPY_REASON_PLACEMENT, in); break;

@@ -57,19 +57,26 @@ static inline void run_model(model *m, reed_tensor *const *inputs, reed_tensor *
   run_session(m, m->session, inputs, outputs);
 }
 
-/* Copies of the last run as "direction reason bytes input;" of each, in a buffer of the function. */
-static inline const char *copies_of(reed_session *session) {
-  static char text[4096];
-  char *json, *at;
+/* The last run's figures without line ends; released with reed_text_free. */
+static char *stats_of(reed_session *session) {
+  char *json = NULL;
   ck_assert_int_eq(reed_session_stats_json(session, &json, NULL), REED_OK);
+  for (char *at = json; (at = strchr(at, '\n'));) memmove(at, at + 1, strlen(at));
+  return json;
+}
+
+/* Copies of the last run as "direction reason bytes input;" of each, in a buffer of the function. */
+static const char *copies_of(reed_session *session) {
+  static char text[4096];
+  char *json = stats_of(session), *at;
   text[0] = 0;
   at = strstr(json, "\"copies\":[");
   ck_assert_ptr_nonnull(at);
   for (char *end = strstr(at, "],\"memory\""); (at = strstr(at, "\"direction\":\"")) && at < end; at++) {
     char direction[32], reason[32], input[64];
     long long bytes;
-    ck_assert_int_eq(sscanf(at, "\"direction\":\"%31[^\"]\",\"bytes\":%lld,\"reason\":\"%31[^\"]\"", direction, &bytes,
-                            reason), 3);
+    ck_assert_int_eq(
+        sscanf(at, "\"direction\":\"%31[^\"]\",\"bytes\":%lld,\"reason\":\"%31[^\"]\"", direction, &bytes, reason), 3);
     input[0] = 0;
     (void)!sscanf(strstr(at, "\"input\":"), "\"input\":\"%63[^\"]\"", input);
     if (strcmp(reason, "constant") == 0) continue; /* of the first run only */
@@ -80,8 +87,7 @@ static inline const char *copies_of(reed_session *session) {
 }
 
 static inline int64_t statistic_of(reed_session *session, const char *key) {
-  char *json, quoted[64];
-  ck_assert_int_eq(reed_session_stats_json(session, &json, NULL), REED_OK);
+  char *json = stats_of(session), quoted[64];
   snprintf(quoted, sizeof quoted, "\"%s\":", key);
   const char *at = strstr(json, quoted);
   ck_assert_msg(at, "no %s in %s", key, json);

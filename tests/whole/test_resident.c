@@ -1,0 +1,732 @@
+/* Tensors that stay on a device: outputs that are kept, inputs that are used where they lie, DLPack of devices. The
+ * copies that are made are counted, and nothing else is copied. */
+#include <pthread.h>
+#include <stdio.h>
+#include <uv.h>
+
+#include "tests/whole/model.h"
+
+static const char *const devices[] = {"sim", "sim:1?poison=1&late=1", "sim:2?seed=5&delay_us=80",
+                                      "sim:3?seed=9&late=1"};
+enum { N_DEVICES = sizeof devices / sizeof *devices };
+
+/* y = 2x + 1 */
+static onnx_build *affine(void) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n,3]");
+  build_f32(b, "two", "", (float[]){2});
+  build_f32(b, "one", "", (float[]){1});
+  build_node(b, "Mul", "x,two", "m");
+  build_node(b, "Add", "m,one", "y");
+  build_output(b, "y", "f32[n,3]");
+  return b;
+}
+
+static void keep(model *m, reed_session *session, size_t output, bool on) {
+  ck_assert_int_eq(reed_session_keep_output(session, output, on, m->said), REED_OK);
+}
+
+START_TEST(an_output_stays_on_the_device_and_is_an_input_there) {
+  model m = model_open(affine(), devices[_i], false);
+  reed_tensor *x = floats(2, (int64_t[]){4, 3}, 0), *y = NULL, *z = NULL, *host = NULL;
+  keep(&m, m.session, 0, true);
+  run_model(&m, &x, &y);
+  ck_assert_str_eq(copies_of(m.session), "host-to-device input 48 inputs;");
+  ck_assert_int_eq(strncmp(reed_tensor_device(y), "sim", 3), 0);
+  ck_assert_ptr_null(reed_tensor_data(y));
+  ck_assert_ptr_nonnull(reed_tensor_address(y));
+  ck_assert(reed_tensor_is_dense(y) && !reed_tensor_is_read_only(y) && reed_tensor_bytes(y) == 48);
+  assert_floats(y, 2, 0, 1);
+  run_model(&m, &y, &z);
+  ck_assert_str_eq(copies_of(m.session), "");
+  assert_floats(z, 4, 0, 3);
+  assert_floats(y, 2, 0, 1);
+  /* Not kept any more: read back once. */
+  keep(&m, m.session, 0, false);
+  run_model(&m, &y, &host);
+  ck_assert_str_eq(reed_tensor_device(host), "host");
+  ck_assert_str_eq(copies_of(m.session), "device-to-host output 48 inputs;");
+  for (int i = 0; i < 12; i++) ck_assert_float_eq(((float *)reed_tensor_data(host))[i], 4 * (float)i + 3);
+  reed_tensor_close(&host);
+  reed_tensor_close(&z);
+  reed_tensor_close(&y);
+  reed_tensor_close(&x);
+  model_close(&m);
+}
+END_TEST
+
+/* Ten outputs are held while the session runs on; each keeps its elements, also after session and program are closed.
+ */
+START_TEST(outputs_outlive_later_runs_and_their_session) {
+  enum { N = 10 };
+  model m = model_open(affine(), devices[_i], false);
+  reed_tensor *y[N];
+  keep(&m, m.session, 0, true);
+  int64_t idle = 0;
+  for (int i = 0; i < N; i++) {
+    reed_tensor *x = floats(2, (int64_t[]){1 + i % 3, 3}, (float)i), *dropped;
+    run_model(&m, &x, &y[i]);
+    run_model(&m, &x, &dropped);
+    reed_tensor_close(&dropped);
+    reed_tensor_close(&x);
+    if (i == 0) idle = statistic_of(m.session, "live_bytes");
+  }
+  ck_assert_int_ge(idle, 0);
+  reed_session *other = session_of(&m, devices[_i]);
+  model_close(&m);
+  for (int i = 0; i < N; i++) assert_floats(y[i], 2, (double)i, 1);
+  reed_session_close(&other);
+  for (int i = 0; i < N; i++) {
+    assert_floats(y[i], 2, (double)i, 1);
+    reed_tensor_close(&y[i]);
+  }
+}
+END_TEST
+
+/* "live_bytes" of the figures of a device. */
+static int64_t live_on(reed_session *session, const char *device) {
+  char *json = stats_of(session), quoted[64];
+  snprintf(quoted, sizeof quoted, "\"%s\":{\"live_bytes\":", device);
+  const char *at = strstr(json, quoted);
+  ck_assert_msg(at, "%s: %s", quoted, json);
+  int64_t value = strtoll(at + strlen(quoted), NULL, 10);
+  reed_text_free(json);
+  return value;
+}
+
+START_TEST(memory_of_an_output_comes_back_when_it_is_closed) {
+  model m = model_open(affine(), "sim", false);
+  reed_tensor *x = floats(2, (int64_t[]){1000, 3}, 0), *y[4];
+  keep(&m, m.session, 0, true);
+  run_model(&m, &x, &y[0]);
+  reed_tensor_close(&y[0]);
+  int64_t before = live_on(m.session, "sim");
+  for (int i = 0; i < 4; i++) {
+    run_model(&m, &x, &y[i]);
+    ck_assert_int_eq(live_on(m.session, "sim"), before + (i + 1) * 12000);
+  }
+  for (int i = 0; i < 4; i++) reed_tensor_close(&y[i]);
+  ck_assert_int_eq(live_on(m.session, "sim"), before);
+  reed_tensor_close(&x);
+  model_close(&m);
+}
+END_TEST
+
+/* Kept outputs and the pool share the cap; an output that does not fit says so, and the session runs on. */
+START_TEST(outputs_that_stay_count_towards_the_cap) {
+  model m = model_open(affine(), "sim", false);
+  reed_session *capped = NULL;
+  reed_session_options options = {.device = "sim", .memory_cap_bytes = 8 << 20, .keep_outputs = true};
+  ck_assert_int_eq(reed_session_open(m.program, &options, &capped, m.said), REED_OK);
+  reed_tensor *x = floats(2, (int64_t[]){100000, 3}, 0), *y[16] = {NULL};
+  int n = 0;
+  reed_status status = REED_OK;
+  for (; n < 16; n++)
+    if ((status = reed_session_run(capped, &x, 1, &y[n], 1, m.said)) != REED_OK) break;
+  ck_assert_int_eq(status, REED_ERROR_MEMORY);
+  ck_assert_int_ge(n, 2);
+  ck_assert_int_lt(n, 8);
+  ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(m.said), "cap"));
+  reed_tensor_close(&y[0]);
+  run_session(&m, capped, &x, &y[0]);
+  for (int i = 0; i < n; i++) {
+    assert_floats(y[i], 2, 0, 1);
+    reed_tensor_close(&y[i]);
+  }
+  reed_tensor_close(&x);
+  reed_session_close(&capped);
+  model_close(&m);
+}
+END_TEST
+
+/* A tensor of one session in another session of the device, of another program, closed in between. */
+START_TEST(a_tensor_of_one_session_feeds_another) {
+  model first = model_open(affine(), devices[_i], false), second = model_open(affine(), devices[_i], false);
+  reed_tensor *x = floats(2, (int64_t[]){5, 3}, 1), *y = NULL, *z = NULL;
+  keep(&first, first.session, 0, true);
+  run_model(&first, &x, &y);
+  model_close(&first);
+  for (int i = 0; i < 3; i++) {
+    run_model(&second, &y, &z);
+    ck_assert_str_eq(copies_of(second.session), "device-to-host output 60 inputs;");
+    assert_floats(z, 4, 1, 3);
+    reed_tensor_close(&z);
+  }
+  reed_tensor_close(&y);
+  reed_tensor_close(&x);
+  model_close(&second);
+}
+END_TEST
+
+/* From another device the input goes by the host, and both copies are counted. */
+START_TEST(an_input_of_another_device_is_copied) {
+  const char *const on[] = {"sim", "host"};
+  model m = model_open(affine(), on[_i], false);
+  reed_tensor *x = floats(2, (int64_t[]){2, 3}, 0), *away = on_device(x, "sim:4"), *y = NULL;
+  run_model(&m, &away, &y);
+  ck_assert_str_eq(copies_of(m.session),
+                   _i == 0 ? "device-to-host input 24 x;host-to-device input 24 inputs;device-to-host output 24 inputs;"
+                           : "device-to-host input 24 x;");
+  assert_floats(y, 2, 0, 1);
+  reed_tensor_close(&y);
+  reed_tensor_close(&away);
+  reed_tensor_close(&x);
+  model_close(&m);
+}
+END_TEST
+
+/* s is read by Reshape's shape function on the host and, as data, on the device: one copy to the host, reason `value`,
+ * none back to the device. */
+START_TEST(a_value_that_the_host_needs_is_copied_once) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n]");
+  build_input(b, "s", "i64[2]");
+  build_node(b, "Reshape", "x,s", "y");
+  build_i64(b, "three", "", (int64_t[]){3});
+  build_node(b, "Mul", "s,three", "t");
+  build_output(b, "y", "f32[a,b]");
+  build_output(b, "t", "i64[2]");
+  model m = model_open(b, devices[_i], false);
+  reed_tensor *x = floats(1, (int64_t[]){6}, 0), *s = NULL, *in[2], *out[2], *t = NULL;
+  ck_assert_int_eq(reed_tensor_open(REED_I64, 1, (int64_t[]){2}, &s), REED_OK);
+  keep(&m, m.session, 0, true);
+  keep(&m, m.session, 1, true);
+  for (int64_t rows = 1; rows <= 3; rows++) {
+    ((int64_t *)reed_tensor_data(s))[0] = rows;
+    ((int64_t *)reed_tensor_data(s))[1] = 6 / rows;
+    in[0] = on_device(x, devices[_i]);
+    in[1] = on_device(s, devices[_i]);
+    for (int again = 0; again < 2; again++) { /* a miss, then a hit */
+      run_model(&m, in, out);
+      const char *copies = copies_of(m.session);
+      ck_assert_msg(strncmp(copies, "device-to-host value 16 ", 24) == 0, "%s", copies);
+      /* x, which becomes y, is an input: the output is a copy of its own on the device. */
+      ck_assert_msg(strstr(copies, "device-to-device output 24 y;") || reed_tensor_address(out[0]) != NULL, "%s",
+                    copies);
+      ck_assert_ptr_null(strstr(copies, "input 16"));
+      ck_assert(reed_tensor_dims(out[0])[0] == rows && reed_tensor_dims(out[0])[1] == 6 / rows);
+      assert_floats(out[0], 1, 0, 0);
+      ck_assert_int_eq(reed_tensor_to_host(out[1], &t, NULL), REED_OK);
+      ck_assert_int_eq(((int64_t *)reed_tensor_data(t))[0], 3 * rows);
+      reed_tensor_close(&t);
+      reed_tensor_close(&out[0]);
+      reed_tensor_close(&out[1]);
+    }
+    reed_tensor_close(&in[0]);
+    reed_tensor_close(&in[1]);
+  }
+  reed_tensor_close(&s);
+  reed_tensor_close(&x);
+  model_close(&m);
+}
+END_TEST
+
+/* An output whose elements the host reads as well is there on both sides: read back for the host, kept on the device.
+ */
+START_TEST(an_output_that_the_host_reads_stays_too) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[1,2]");
+  build_f32(b, "w", "2,2", (float[]){1, 0, 0, 2});
+  build_f32(b, "one", "", (float[]){1});
+  build_i64(b, "flat", "1", (int64_t[]){-1});
+  build_node(b, "MatMul", "x,w", "p");
+  build_int(b, build_node(b, "Cast", "p", "c"), "to", 7);
+  build_node(b, "Reshape", "c,flat", "s");
+  build_node(b, "Expand", "one,s", "y");
+  build_output(b, "p", "f32[1,2]");
+  build_output(b, "y", "f32[a,b]");
+  model m = model_open(b, devices[_i], false);
+  keep(&m, m.session, 0, true);
+  for (int i = 0; i < 6; i++) {
+    reed_tensor *x = floats(2, (int64_t[]){1, 2}, (float)(1 + i % 2)), *out[2];
+    run_model(&m, &x, out);
+    const char *copies = copies_of(m.session);
+    ck_assert_msg(strstr(copies, "device-to-host value 8 "), "%s", copies);
+    ck_assert_int_eq(strncmp(reed_tensor_device(out[0]), "sim", 3), 0);
+    ck_assert(reed_tensor_dims(out[1])[0] == 1 + i % 2 && reed_tensor_dims(out[1])[1] == 2 * (2 + i % 2));
+    reed_tensor *host = NULL;
+    ck_assert_int_eq(reed_tensor_to_host(out[0], &host, NULL), REED_OK);
+    ck_assert_float_eq(((float *)reed_tensor_data(host))[1], (float)(2 * (2 + i % 2)));
+    reed_tensor_close(&host);
+    reed_tensor_close(&x);
+    reed_tensor_close(&out[0]);
+    reed_tensor_close(&out[1]);
+  }
+  model_close(&m);
+}
+END_TEST
+
+typedef struct async_result {
+  reed_tensor *output;
+  reed_status status;
+} async_result;
+
+static void done(void *context, reed_status status, reed_tensor **outputs, size_t n, const reed_diagnosis *d) {
+  async_result *result = context;
+  (void)d;
+  result->status = status;
+  if (n) result->output = outputs[0];
+}
+
+START_TEST(asynchronous_runs_keep_outputs_and_refuse_changes_meanwhile) {
+  model m = model_open(affine(), devices[_i], false);
+  uv_loop_t loop;
+  uv_loop_init(&loop);
+  reed_tensor *x = floats(2, (int64_t[]){7, 3}, 0), *in = on_device(x, devices[_i]);
+  async_result result = {0};
+  keep(&m, m.session, 0, true);
+  ck_assert_int_eq(reed_session_run_async(m.session, &loop, &in, 1, done, &result, m.said), REED_OK);
+  ck_assert_int_eq(reed_session_keep_output(m.session, 0, false, m.said), REED_ERROR_ARGUMENT);
+  ck_assert_int_eq(reed_session_bind_output(m.session, 0, NULL, -1, m.said), REED_ERROR_ARGUMENT);
+  reed_tensor_close(&in); /* the run holds it */
+  uv_run(&loop, UV_RUN_DEFAULT);
+  uv_loop_close(&loop);
+  ck_assert_int_eq(result.status, REED_OK);
+  assert_floats(result.output, 2, 0, 1);
+  reed_tensor_close(&result.output);
+  reed_tensor_close(&x);
+  model_close(&m);
+}
+END_TEST
+
+/* Two threads, each with a session of its own, hand tensors of the device to each other's session. */
+typedef struct partner {
+  model *m;
+  reed_tensor *in;
+  const char *device;
+} partner;
+
+static void *chain(void *context) {
+  partner *p = context;
+  reed_session *session = NULL;
+  reed_session_options options = {.device = p->device, .n_threads = 1, .keep_outputs = true};
+  if (reed_session_open(p->m->program, &options, &session, NULL) != REED_OK) return "no session";
+  reed_tensor *at = reed_tensor_retain(p->in);
+  for (int i = 0; i < 20; i++) {
+    reed_tensor *next = NULL;
+    if (reed_session_run(session, &at, 1, &next, 1, NULL) != REED_OK) return "no run";
+    reed_tensor_close(&at);
+    at = i % 5 == 4 ? reed_tensor_retain(p->in) : reed_tensor_retain(next);
+    if (i % 5 == 4) assert_floats(next, 32, 0, 31);
+    reed_tensor_close(&next);
+  }
+  reed_tensor_close(&at);
+  reed_session_close(&session);
+  return NULL;
+}
+
+START_TEST(threads_share_tensors_of_a_device) {
+  model m = model_open(affine(), devices[_i], false);
+  reed_tensor *x = floats(2, (int64_t[]){50, 3}, 0), *in = on_device(x, devices[_i]);
+  pthread_t threads[3];
+  partner p = {&m, in, devices[_i]};
+  for (int i = 0; i < 3; i++) ck_assert_int_eq(pthread_create(&threads[i], NULL, chain, &p), 0);
+  for (int i = 0; i < 3; i++) {
+    void *said = NULL;
+    pthread_join(threads[i], &said);
+    ck_assert_msg(!said, "%s", (char *)said);
+  }
+  reed_tensor_close(&in);
+  reed_tensor_close(&x);
+  model_close(&m);
+}
+END_TEST
+
+/* ---- an input, a constant or another output as output ---- */
+
+START_TEST(outputs_that_are_inputs_or_one_another_are_copies) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n,3]");
+  build_f32(b, "two", "", (float[]){2});
+  build_node(b, "Identity", "x", "same");
+  build_node(b, "Mul", "x,two", "y");
+  build_node(b, "Identity", "y", "z");
+  build_output(b, "same", "f32[n,3]");
+  build_output(b, "y", "f32[n,3]");
+  build_output(b, "z", "f32[n,3]");
+  model m = model_open(b, devices[_i], false);
+  reed_tensor *x = floats(2, (int64_t[]){4, 3}, 0), *in = on_device(x, devices[_i]), *out[3];
+  for (int mode = 0; mode < 3; mode++) { /* all stay; every second one; none */
+    for (size_t i = 0; i < 3; i++) keep(&m, m.session, i, mode == 0 || (mode == 1 && i == 1));
+    run_model(&m, &in, out);
+    for (int i = 0; i < 3; i++) {
+      for (int k = 0; k < i; k++) ck_assert_ptr_ne(reed_tensor_address(out[i]), reed_tensor_address(out[k]));
+      ck_assert_ptr_ne(reed_tensor_address(out[i]), reed_tensor_address(in));
+      assert_floats(out[i], i ? 2 : 1, 0, 0);
+      ck_assert_int_eq(strcmp(reed_tensor_device(out[i]), "host") != 0, mode == 0 || (mode == 1 && i == 1));
+    }
+    for (int i = 0; i < 3; i++) reed_tensor_close(&out[i]);
+  }
+  reed_tensor_close(&in);
+  reed_tensor_close(&x);
+  model_close(&m);
+}
+END_TEST
+
+/* ---- counts, Loops, host operators ---- */
+
+START_TEST(an_output_whose_count_a_kernel_reports_stays) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n]");
+  build_node(b, "NonZero", "x", "places");
+  build_output(b, "places", "i64[1,k]");
+  model m = model_open(b, devices[_i], false);
+  keep(&m, m.session, 0, true);
+  for (int64_t n = 0; n < 5; n++) {
+    reed_tensor *x = floats(1, (int64_t[]){8}, 0), *y = NULL, *host = NULL;
+    for (int64_t i = n; i < 8; i++) ((float *)reed_tensor_data(x))[i] = 0;
+    run_model(&m, &x, &y);
+    int64_t count = n > 0 ? n - 1 : 0; /* x[0] is 0 */
+    ck_assert(reed_tensor_dims(y)[0] == 1 && reed_tensor_dims(y)[1] == count);
+    ck_assert_int_eq(strncmp(reed_tensor_device(y), "sim", 3), 0);
+    ck_assert_int_eq(reed_tensor_to_host(y, &host, NULL), REED_OK);
+    for (int64_t i = 0; i < count; i++) ck_assert_int_eq(((int64_t *)reed_tensor_data(host))[i], i + 1);
+    reed_tensor_close(&host);
+    reed_tensor_close(&y);
+    reed_tensor_close(&x);
+  }
+  model_close(&m);
+}
+END_TEST
+
+START_TEST(outputs_of_a_loop_stay) {
+  onnx_build *b = build_open(17), *body = build_subgraph(b);
+  build_input(body, "i", "i64[]");
+  build_input(body, "c", "bool[]");
+  build_input(body, "v", "f32[n]");
+  build_node(body, "Identity", "c", "go");
+  build_node(body, "Add", "v,v", "w");
+  build_node(body, "Identity", "w", "seen");
+  build_output(body, "go", "bool[]");
+  build_output(body, "w", "f32[n]");
+  build_output(body, "seen", "f32[n]");
+  build_input(b, "x", "f32[n]");
+  build_input(b, "times", "i64[]");
+  build_graph_attr(b, build_node(b, "Loop", "times,,x", "last,all"), "body", body);
+  build_output(b, "last", "f32[n]");
+  build_output(b, "all", "f32[k,n]");
+  model m = model_open(b, devices[_i], false);
+  reed_tensor *x = floats(1, (int64_t[]){4}, 1), *times = NULL, *in[2], *out[2], *host = NULL;
+  ck_assert_int_eq(reed_tensor_open(REED_I64, 0, NULL, &times), REED_OK);
+  keep(&m, m.session, 0, true);
+  keep(&m, m.session, 1, true);
+  in[0] = on_device(x, devices[_i]);
+  for (int64_t n = 0; n < 4; n++) {
+    *(int64_t *)reed_tensor_data(times) = n;
+    in[1] = n % 2 ? on_device(times, devices[_i]) : reed_tensor_retain(times); /* a trip count is read on the host */
+    run_model(&m, in, out);
+    assert_floats(out[0], (double)(1 << n), 1, 0);
+    ck_assert_int_eq(reed_tensor_dims(out[1])[0], n);
+    ck_assert_int_eq(reed_tensor_to_host(out[1], &host, NULL), REED_OK);
+    for (int64_t i = 0; i < 4 * n; i++)
+      ck_assert_float_eq(((float *)reed_tensor_data(host))[i], (float)((1 + i % 4) * (2 << (i / 4))));
+    reed_tensor_close(&host);
+    reed_tensor_close(&in[1]);
+    reed_tensor_close(&out[0]);
+    reed_tensor_close(&out[1]);
+  }
+  assert_floats(in[0], 1, 1, 0);
+  reed_tensor_close(&in[0]);
+  reed_tensor_close(&times);
+  reed_tensor_close(&x);
+  model_close(&m);
+}
+END_TEST
+
+/* Extents of an input on a device are known without its elements: no copy. */
+START_TEST(extents_of_a_device_tensor_cost_no_copy) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n,3]");
+  build_node(b, "Shape", "x", "s");
+  build_output(b, "s", "i64[2]");
+  model m = model_open(b, "sim", false);
+  reed_tensor *x = floats(2, (int64_t[]){4, 3}, 0), *in = on_device(x, "sim"), *s = NULL;
+  keep(&m, m.session, 0, true); /* the host computes it: a host tensor all the same */
+  run_model(&m, &in, &s);
+  ck_assert_str_eq(copies_of(m.session), "");
+  ck_assert_str_eq(reed_tensor_device(s), "host");
+  ck_assert(((int64_t *)reed_tensor_data(s))[0] == 4 && ((int64_t *)reed_tensor_data(s))[1] == 3);
+  reed_tensor_close(&s);
+  reed_tensor_close(&in);
+  reed_tensor_close(&x);
+  model_close(&m);
+}
+END_TEST
+
+/* An operator that the device lacks runs on the host, so its input is copied there, reason `placement`. */
+START_TEST(an_input_of_a_host_operator_is_copied) {
+  size_t n_onnx, n;
+  onnx_build *b = affine();
+  build_node(b, "Relu", "x", "r");
+  build_output(b, "r", "f32[n,3]");
+  const void *onnx = build_pack(b, &n_onnx);
+  void *bytes;
+  model m = {0};
+  ck_assert_int_eq(reed_diagnosis_open(&m.said), REED_OK);
+  reed_compile_options options = {.target = "host,sim?lacks=Relu"};
+  ck_assert_int_eq(reed_compile_bytes(onnx, n_onnx, &options, &bytes, &n, NULL, m.said), REED_OK);
+  ck_assert_int_eq(reed_program_open_bytes(bytes, n, NULL, &m.program, m.said), REED_OK);
+  reed_text_free(bytes);
+  build_close(&b);
+  m.session = session_of(&m, "sim?lacks=Relu");
+  reed_tensor *x = floats(2, (int64_t[]){2, 3}, 1), *in = on_device(x, "sim?lacks=Relu"), *out[2];
+  keep(&m, m.session, 0, true);
+  for (int i = 0; i < 2; i++) {
+    run_model(&m, &in, out);
+    ck_assert_str_eq(copies_of(m.session), "device-to-host placement 24 X;");
+    assert_floats(out[0], 2, 1, 1);
+    assert_floats(out[1], 1, 1, 0);
+    reed_tensor_close(&out[0]);
+    reed_tensor_close(&out[1]);
+  }
+  reed_tensor_close(&in);
+  reed_tensor_close(&x);
+  model_close(&m);
+}
+END_TEST
+
+/* ---- DLPack ---- */
+
+START_TEST(dlpack_names_the_device) {
+  reed_tensor *x = floats(2, (int64_t[]){2, 3}, 0), *y = on_device(x, "sim:1"), *back = NULL;
+  DLManagedTensor *old = NULL;
+  DLManagedTensorVersioned *made = NULL;
+  ck_assert_int_eq(reed_tensor_to_dlpack(x, &old), REED_OK);
+  ck_assert(old->dl_tensor.device.device_type == kDLCPU && old->dl_tensor.device.device_id == 0);
+  ck_assert_ptr_null(old->dl_tensor.strides);
+  old->deleter(old);
+  ck_assert_int_eq(reed_tensor_to_dlpack(y, &old), REED_OK);
+  ck_assert(old->dl_tensor.device.device_type == kDLExtDev && old->dl_tensor.device.device_id == 1);
+  ck_assert_ptr_eq(old->dl_tensor.data, reed_tensor_address(y));
+  ck_assert_int_eq(reed_tensor_to_dlpack_versioned(y, false, &made, NULL), REED_OK);
+  ck_assert(made->version.major == 1 && made->flags == 0 && made->dl_tensor.device.device_id == 1);
+  ck_assert(made->dl_tensor.strides[0] == 3 && made->dl_tensor.strides[1] == 1);
+  reed_tensor_close(&y); /* the views hold it */
+  ck_assert_int_eq(reed_tensor_from_dlpack(old, &back), REED_OK);
+  ck_assert_str_eq(reed_tensor_device(back), "sim:1");
+  assert_floats(back, 1, 0, 0);
+  reed_tensor_close(&back);
+  ck_assert_int_eq(reed_tensor_from_dlpack_versioned(made, &back, NULL), REED_OK);
+  model m = model_open(affine(), "sim:1", false);
+  keep(&m, m.session, 0, true);
+  run_model(&m, &back, &y);
+  ck_assert_str_eq(copies_of(m.session), "");
+  assert_floats(y, 2, 0, 1);
+  reed_tensor_close(&y);
+  reed_tensor_close(&back);
+  reed_tensor_close(&x);
+  model_close(&m);
+}
+END_TEST
+
+/* A copy for the consumer alone; a device's block of another device and addresses that are nobody's are refused. */
+START_TEST(dlpack_copies_on_request_and_knows_its_memory) {
+  reed_tensor *x = floats(1, (int64_t[]){5}, 0), *y = on_device(x, "sim?seed=3"), *back = NULL;
+  DLManagedTensorVersioned *made = NULL;
+  ck_assert_int_eq(reed_tensor_to_dlpack_versioned(y, true, &made, NULL), REED_OK);
+  ck_assert_uint_eq(made->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
+  ck_assert_ptr_ne(made->dl_tensor.data, reed_tensor_address(y));
+  ck_assert_int_eq(reed_tensor_from_dlpack_versioned(made, &back, NULL), REED_OK);
+  ck_assert_str_eq(reed_tensor_device(back), "sim"); /* the one with the seed: found by the address */
+  assert_floats(back, 1, 0, 0);
+  reed_tensor_close(&back);
+  int64_t shape[] = {5}, far[] = {6};
+  DLManagedTensor wrong = {
+      .dl_tensor = {
+          .data = reed_tensor_address(y), .device = {kDLExtDev, 1}, .ndim = 1, .dtype = {2, 32, 1}, .shape = shape}};
+  ck_assert_int_eq(reed_tensor_from_dlpack(&wrong, &back), REED_ERROR_UNSUPPORTED);
+  wrong.dl_tensor.device.device_id = 0;
+  wrong.dl_tensor.data = reed_tensor_data(x);
+  ck_assert_int_eq(reed_tensor_from_dlpack(&wrong, &back), REED_ERROR_UNSUPPORTED);
+  wrong.dl_tensor.data = reed_tensor_address(y);
+  wrong.dl_tensor.shape = far;
+  ck_assert_int_eq(reed_tensor_from_dlpack(&wrong, &back), REED_ERROR_UNSUPPORTED);
+  wrong.dl_tensor.shape = shape;
+  wrong.dl_tensor.byte_offset = 4;
+  ck_assert_int_eq(reed_tensor_from_dlpack(&wrong, &back), REED_ERROR_UNSUPPORTED);
+  shape[0] = 4;
+  ck_assert_int_eq(reed_tensor_from_dlpack(&wrong, &back), REED_OK);
+  assert_floats(back, 1, 1, 0);
+  reed_tensor_close(&back);
+  wrong.dl_tensor.device = (DLDevice){kDLCUDA, 0};
+  ck_assert_int_eq(reed_tensor_from_dlpack(&wrong, &back), REED_ERROR_UNSUPPORTED);
+  reed_tensor_close(&y);
+  reed_tensor_close(&x);
+}
+END_TEST
+
+static int n_deleted;
+static void note_delete(DLManagedTensorVersioned *self) { n_deleted++, (void)self; }
+
+START_TEST(dlpack_versions_and_flags) {
+  float data[6] = {0, 1, 2, 3, 4, 5};
+  int64_t shape[] = {2, 3};
+  DLManagedTensorVersioned given = {
+      .version = {1, 7},
+      .deleter = note_delete,
+      .flags = DLPACK_FLAG_BITMASK_READ_ONLY | 1ul << 40,
+      .dl_tensor = {.data = data, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {2, 32, 1}, .shape = shape}};
+  reed_tensor *t = NULL, *y = NULL;
+  DLManagedTensor *old = NULL;
+  DLManagedTensorVersioned *made = NULL;
+  n_deleted = 0;
+  ck_assert_int_eq(reed_tensor_from_dlpack_versioned(&given, &t, NULL), REED_OK);
+  ck_assert(reed_tensor_is_read_only(t));
+  ck_assert_int_eq(reed_tensor_to_dlpack(t, &old), REED_ERROR_UNSUPPORTED); /* that form cannot say it */
+  ck_assert_int_eq(reed_tensor_to_dlpack_versioned(t, false, &made, NULL), REED_OK);
+  ck_assert_uint_eq(made->flags, DLPACK_FLAG_BITMASK_READ_ONLY);
+  made->deleter(made);
+  ck_assert_int_eq(reed_tensor_to_dlpack_versioned(t, true, &made, NULL), REED_OK);
+  ck_assert_uint_eq(made->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
+  made->deleter(made);
+  model m = model_open(affine(), "host", false);
+  ck_assert_int_eq(reed_session_bind_output(m.session, 0, t, -1, m.said), REED_ERROR_ARGUMENT);
+  ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(m.said), "read-only"));
+  run_model(&m, &t, &y);
+  assert_floats(y, 2, 0, 1);
+  for (int i = 0; i < 6; i++) ck_assert_float_eq(data[i], (float)i);
+  reed_tensor_close(&y);
+  reed_tensor_close(&t);
+  ck_assert_int_eq(n_deleted, 1);
+  given.version.major = 2;
+  given.dl_tensor.ndim = 77; /* not to be looked at */
+  ck_assert_int_eq(reed_tensor_from_dlpack_versioned(&given, &t, m.said), REED_ERROR_UNSUPPORTED);
+  given.version.major = 0;
+  ck_assert_int_eq(reed_tensor_from_dlpack_versioned(&given, &t, m.said), REED_ERROR_UNSUPPORTED);
+  ck_assert_int_eq(n_deleted, 1);
+  model_close(&m);
+}
+END_TEST
+
+/* Views of [4,6] memory: transposed, every second column, backwards, one row repeated, from an offset; of the host and
+ * of a device. Each is copied once a run, and counted. */
+START_TEST(strided_inputs_are_copied_and_counted) {
+  const struct {
+    int64_t shape[2], strides[2];
+    uint64_t offset;
+  } views[] = {
+      {{6, 3}, {1, 6}, 0}, {{4, 3}, {6, 2}, 0}, {{4, 3}, {-6, 1}, 72}, {{5, 3}, {0, 1}, 24}, {{3, 3}, {6, 1}, 20}};
+  model m = model_open(affine(), _i ? "sim?late=1" : "host", false);
+  reed_tensor *all = floats(2, (int64_t[]){4, 6}, 0), *at = on_device(all, _i ? "sim?late=1" : "host"), *y = NULL;
+  for (size_t v = 0; v < sizeof views / sizeof *views; v++) {
+    int64_t shape[2] = {views[v].shape[0], views[v].shape[1]}, strides[2] = {views[v].strides[0], views[v].strides[1]};
+    DLManagedTensorVersioned given = {.version = {1, 0},
+                                      .dl_tensor = {.data = reed_tensor_address(at),
+                                                    .device = {_i ? kDLExtDev : kDLCPU, 0},
+                                                    .ndim = 2,
+                                                    .dtype = {2, 32, 1},
+                                                    .shape = shape,
+                                                    .strides = strides,
+                                                    .byte_offset = views[v].offset}};
+    reed_tensor *view = NULL, *host = NULL;
+    ck_assert_int_eq(reed_tensor_from_dlpack_versioned(&given, &view, m.said), REED_OK);
+    ck_assert(!reed_tensor_is_dense(view) && reed_tensor_strides(view)[0] == strides[0]);
+    for (int again = 0; again < 2; again++) {
+      run_model(&m, &view, &y);
+      char expected[128];
+      int bytes = (int)(12 * shape[0]);
+      if (_i == 0) snprintf(expected, sizeof expected, "host-to-host input %d x;", bytes);
+      else
+        snprintf(expected, sizeof expected, "device-to-device input %d x;device-to-host output %d inputs;", bytes,
+                 bytes);
+      ck_assert_str_eq(copies_of(m.session), expected);
+      for (int64_t i = 0; i < shape[0]; i++)
+        for (int64_t k = 0; k < 3; k++) {
+          float x = (float)((int64_t)views[v].offset / 4 + i * strides[0] + k * strides[1]);
+          ck_assert_float_eq(((float *)reed_tensor_data(y))[3 * i + k], 2 * x + 1);
+        }
+      reed_tensor_close(&y);
+    }
+    ck_assert_int_eq(reed_tensor_to_host(view, &host, m.said), REED_OK);
+    ck_assert(reed_tensor_is_dense(host) && reed_tensor_data(host) != reed_tensor_address(view));
+    ck_assert_float_eq(((float *)reed_tensor_data(host))[1], (float)((int64_t)views[v].offset / 4 + strides[1]));
+    reed_tensor_close(&host);
+    reed_tensor_close(&view);
+  }
+  reed_tensor_close(&at);
+  reed_tensor_close(&all);
+  model_close(&m);
+}
+END_TEST
+
+/* Thousands of rows of one element go by the host, with the same result. */
+START_TEST(a_transposed_tensor_of_a_device_is_copied) {
+  enum { ROWS = 70, COLUMNS = 90 };
+  reed_tensor *x = floats(2, (int64_t[]){ROWS, COLUMNS}, 0), *at = on_device(x, "sim"), *t = NULL, *dense = NULL,
+              *host = NULL;
+  int64_t shape[] = {COLUMNS, ROWS}, strides[] = {1, COLUMNS};
+  DLManagedTensor given = {.dl_tensor = {.data = reed_tensor_address(at),
+                                         .device = {kDLExtDev, 0},
+                                         .ndim = 2,
+                                         .dtype = {2, 32, 1},
+                                         .shape = shape,
+                                         .strides = strides}};
+  ck_assert_int_eq(reed_tensor_from_dlpack(&given, &t), REED_OK);
+  ck_assert_int_eq(reed_tensor_to_device(t, "sim", &dense, NULL), REED_OK);
+  ck_assert(reed_tensor_is_dense(dense) && reed_tensor_address(dense) != reed_tensor_address(t));
+  ck_assert_int_eq(reed_tensor_to_host(dense, &host, NULL), REED_OK);
+  for (int64_t i = 0; i < COLUMNS; i++)
+    for (int64_t k = 0; k < ROWS; k++)
+      ck_assert_float_eq(((float *)reed_tensor_data(host))[i * ROWS + k], (float)(k * COLUMNS + i));
+  reed_tensor *same = NULL, *other = NULL;
+  ck_assert_int_eq(reed_tensor_to_device(dense, "sim:0", &same, NULL), REED_OK);
+  ck_assert_ptr_eq(same, dense); /* no copy: another reference */
+  ck_assert_int_eq(reed_tensor_to_device(dense, "sim:1", &other, NULL), REED_OK);
+  ck_assert_str_eq(reed_tensor_device(other), "sim:1");
+  reed_tensor *there = NULL;
+  ck_assert_int_eq(reed_tensor_to_host(other, &there, NULL), REED_OK);
+  ck_assert_mem_eq(reed_tensor_data(there), reed_tensor_data(host), ROWS * COLUMNS * 4);
+  reed_tensor_close(&there);
+  reed_tensor_close(&other);
+  reed_tensor_close(&same);
+  reed_tensor_close(&host);
+  reed_tensor_close(&dense);
+  reed_tensor_close(&t);
+  reed_tensor_close(&at);
+  reed_tensor_close(&x);
+}
+END_TEST
+
+START_TEST(tensors_of_devices_are_refused_where_they_cannot_be) {
+  reed_tensor *t = NULL;
+  reed_diagnosis *said;
+  ck_assert_int_eq(reed_diagnosis_open(&said), REED_OK);
+  int64_t dims[] = {1ll << 40, 1ll << 20};
+  ck_assert_int_eq(reed_tensor_open_on("nowhere", REED_F32, 1, (int64_t[]){1}, &t, said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(reed_tensor_open_on("sim", REED_F32, 1, (int64_t[]){-1}, &t, said), REED_ERROR_SHAPE);
+  ck_assert_int_eq(reed_tensor_open_on("sim", REED_NONE, 0, NULL, &t, said), REED_ERROR_ARGUMENT);
+  ck_assert_int_eq(reed_tensor_open_on("sim", REED_F32, 2, dims, &t, said), REED_ERROR_MEMORY);
+  ck_assert_int_eq(reed_tensor_open_on("host", REED_F32, 1, (int64_t[]){2}, &t, said), REED_OK);
+  ck_assert_ptr_nonnull(reed_tensor_data(t));
+  reed_tensor_close(&t);
+  ck_assert_int_eq(reed_tensor_open_on("sim", REED_F32, 1, (int64_t[]){0}, &t, said), REED_OK);
+  reed_tensor_close(&t);
+  reed_diagnosis_close(&said);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("resident");
+  tcase_add_loop_test(cases, an_output_stays_on_the_device_and_is_an_input_there, 0, N_DEVICES);
+  tcase_add_loop_test(cases, outputs_outlive_later_runs_and_their_session, 0, N_DEVICES);
+  tcase_add_test(cases, memory_of_an_output_comes_back_when_it_is_closed);
+  tcase_add_test(cases, outputs_that_stay_count_towards_the_cap);
+  tcase_add_loop_test(cases, a_tensor_of_one_session_feeds_another, 0, N_DEVICES);
+  tcase_add_loop_test(cases, an_input_of_another_device_is_copied, 0, 2);
+  tcase_add_loop_test(cases, a_value_that_the_host_needs_is_copied_once, 0, N_DEVICES);
+  tcase_add_loop_test(cases, an_output_that_the_host_reads_stays_too, 0, N_DEVICES);
+  tcase_add_loop_test(cases, asynchronous_runs_keep_outputs_and_refuse_changes_meanwhile, 0, N_DEVICES);
+  tcase_add_loop_test(cases, threads_share_tensors_of_a_device, 0, N_DEVICES);
+  tcase_add_loop_test(cases, outputs_that_are_inputs_or_one_another_are_copies, 0, N_DEVICES);
+  tcase_add_loop_test(cases, an_output_whose_count_a_kernel_reports_stays, 0, N_DEVICES);
+  tcase_add_loop_test(cases, outputs_of_a_loop_stay, 0, N_DEVICES);
+  tcase_add_test(cases, extents_of_a_device_tensor_cost_no_copy);
+  tcase_add_test(cases, an_input_of_a_host_operator_is_copied);
+  tcase_add_test(cases, dlpack_names_the_device);
+  tcase_add_test(cases, dlpack_copies_on_request_and_knows_its_memory);
+  tcase_add_test(cases, dlpack_versions_and_flags);
+  tcase_add_loop_test(cases, strided_inputs_are_copied_and_counted, 0, 2);
+  tcase_add_test(cases, a_transposed_tensor_of_a_device_is_copied);
+  tcase_add_test(cases, tensors_of_devices_are_refused_where_they_cannot_be);
+  return run_suite(cases, "resident");
+}
