@@ -1,6 +1,7 @@
 /* Arithmetic on strides, and strided copies row by row (strides.h). */
 #include "base/strides.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void strides_of(const reed_desc *desc, int32_t axis, int64_t capacity, int64_t *out_strides) {
@@ -24,6 +25,22 @@ bool strides_are_dense(const reed_desc *desc, const int64_t *strides) {
   for (int32_t i = desc->rank - 1; i >= 0; i--) {
     if (desc->dims[i] != 1 && strides[i] != step) return false;
     step *= desc->dims[i];
+  }
+  return true;
+}
+
+bool strides_are_distinct(const reed_desc *desc, const int64_t *strides) {
+  if (is_empty(desc)) return true;
+  bool done[REED_MAX_RANK] = {false};
+  int64_t reach = 0; /* of the axes that are done */
+  for (int32_t n = 0; n < desc->rank; n++) {
+    int32_t least = -1;
+    for (int32_t i = 0; i < desc->rank; i++)
+      if (!done[i] && (least < 0 || llabs(strides[i]) < llabs(strides[least]))) least = i;
+    done[least] = true;
+    if (desc->dims[least] == 1) continue;
+    if (llabs(strides[least]) <= reach) return false;
+    reach += (desc->dims[least] - 1) * llabs(strides[least]);
   }
   return true;
 }

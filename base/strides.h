@@ -10,6 +10,9 @@
 void strides_of(const reed_desc *desc, int32_t axis, int64_t capacity, int64_t *out_strides);
 /* True if the elements lie dense in row-major order. Strides of axes of extent 0 or 1 mean nothing. */
 bool strides_are_dense(const reed_desc *desc, const int64_t *strides);
+/* True if every element has an address of its own, as far as nested axes show: in ascending order of the strides'
+ * sizes, each stride steps over all elements of the axes before. */
+bool strides_are_distinct(const reed_desc *desc, const int64_t *strides);
 /* The bytes of the tensor relative to its first element: from *out_low (0 or less) up to, without, *out_high. Both are
  * 0 for an empty tensor. False: they do not fit 64 bits. */
 bool strides_span(const reed_desc *desc, const int64_t *strides, int64_t *out_low, int64_t *out_high);

@@ -26,6 +26,11 @@ reed_status bindings_open(bindings *b, size_t n_outputs, bool keep, vm_devices *
                           reed_diagnosis *diagnosis) REED_MUST_CHECK;
 void bindings_close(bindings *b);
 
+/* Binds the output to the memory, which is retained; NULL: to none. device: the session's number of its device. */
+void binding_set(output_wish *w, reed_tensor *memory, int32_t room_axis, int32_t device);
+/* Tells the session's parts which wishes there are; after each change of one. */
+void bindings_note(bindings *b, vm_devices *devices);
+
 /* True if the output is wanted on that device. */
 static inline bool binding_wants(const bindings *b, uint32_t output, int32_t device) {
   const output_wish *w = &b->outputs[output];

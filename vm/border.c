@@ -28,7 +28,7 @@ static reed_status copy_counted(reed_session *s, const transfer_side *target, co
                        .after_epoch = (uint32_t)s->run.profile.epochs.n - 1};
   int64_t begin = clock_now_ns();
   reed_status status = transfer(target, source, desc, s->run.diagnosis);
-  if (status != REED_OK) return status;
+  if (status != REED_OK || copy.bytes == 0) return status;
   profile_note_copy(&s->run.profile, &copy);
   profile_event *event = profile_note(&s->run.profile, PROFILE_COPY, site, 0);
   if (event)
