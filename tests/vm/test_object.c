@@ -86,14 +86,14 @@ END_TEST
 START_TEST(an_output_outlives_its_store_and_blocks_are_used_again) {
   alloc_hook_begin();
   output_store *store;
-  ck_assert_int_eq(output_store_open(NULL, &store), REED_OK);
+  ck_assert_int_eq(output_store_open(OUTPUT_HEAP, NULL, NULL, 0, &store), REED_OK);
   reed_desc desc = {.dtype = REED_F32, .rank = 1, .dims = {100}};
   reed_tensor *a, *b;
-  ck_assert_int_eq(output_open(store, &desc, &a), REED_OK);
+  ck_assert_int_eq(output_open(store, &desc, &a, NULL), REED_OK);
   void *memory = reed_tensor_data(a);
   reed_tensor_close(&a);
   int64_t before = alloc_hook_requests();
-  ck_assert_int_eq(output_open(store, &desc, &b), REED_OK);
+  ck_assert_int_eq(output_open(store, &desc, &b, NULL), REED_OK);
   ck_assert_ptr_eq(reed_tensor_data(b), memory);
   ck_assert_int_eq(alloc_hook_requests(), before);
   output_store_close(&store);
