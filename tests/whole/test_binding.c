@@ -8,18 +8,6 @@ static const char *const devices[] = {"host", "sim", "sim:1?poison=1&late=1", "s
                                       "sim:3?seed=9&late=1&poison=1"};
 enum { N_DEVICES = sizeof devices / sizeof *devices };
 
-/* y = 2x + 1 */
-static onnx_build *affine(const char *type) {
-  onnx_build *b = build_open(17);
-  build_input(b, "x", type);
-  build_f32(b, "two", "", (float[]){2});
-  build_f32(b, "one", "", (float[]){1});
-  build_node(b, "Mul", "x,two", "m");
-  build_node(b, "Add", "m,one", "y");
-  build_output(b, "y", type);
-  return b;
-}
-
 static void bind(model *m, size_t output, reed_tensor *memory, int32_t axis) {
   reed_status status = reed_session_bind_output(m->session, output, memory, axis, m->said);
   ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(m->said));
