@@ -40,6 +40,7 @@ typedef struct word {
 
 typedef struct item {
   bool only; /* true: an item of `only`; false: an item of `lacks` */
+  bool onnx; /* the item names ONNX's own domain, which operators' rows write as "" */
   word domain, op, attribute, value;
   reed_dtype dtype; /* REED_NONE: any */
 } item;
@@ -75,15 +76,26 @@ static reed_dtype dtype_of(word w) {
 }
 
 static bool names_op(const item *it, const reed_op *op) {
-  return (!it->op.n || is(it->op, op->name)) && (!it->domain.n || is(it->domain, op->domain));
+  if (it->op.n && !is(it->op, op->name)) return false;
+  return it->onnx ? !*op->domain : !it->domain.n || is(it->domain, op->domain);
 }
 
-static bool is_known(const item *it, const reed_registry *registry) {
-  if (!it->op.n) return true;
-  for (int i = 0; i < OP_COUNT; i++)
-    if (names_op(it, op_builtin((op_id)i))) return true;
-  for (size_t i = 0; op_custom(registry, i); i++)
-    if (names_op(it, op_custom(registry, i))) return true;
+static bool names_attribute(const item *it, const reed_op *op) {
+  for (int32_t i = 0; i < op->n_attrs; i++)
+    if (is(it->attribute, op->attrs[i].name)) return true;
+  return false;
+}
+
+/* True if an operator fits the item; `attribute`: if its row has the item's attribute, too. */
+static bool is_known(const item *it, const reed_registry *registry, bool attribute) {
+  for (int i = 0; i < OP_COUNT; i++) {
+    const reed_op *op = op_builtin((op_id)i);
+    if (names_op(it, op) && (!attribute || names_attribute(it, op))) return true;
+  }
+  for (size_t i = 0; op_custom(registry, i); i++) {
+    const reed_op *op = op_custom(registry, i);
+    if (names_op(it, op) && (!attribute || names_attribute(it, op))) return true;
+  }
   return false;
 }
 
@@ -91,12 +103,18 @@ static bool is_known(const item *it, const reed_registry *registry) {
 static reed_status read_item(capability *c, word text, bool only, const reed_registry *registry,
                              reed_diagnosis *diagnosis) {
   item it = {.only = only};
-  word rest = text, left = take(&rest, '@');
+  word rest = text, left = take(&rest, '@'), condition = rest;
+  const bool conditional = left.n < text.n;
   it.attribute = take(&rest, '=');
   it.value = rest;
+  if (conditional && (!it.attribute.n || (it.attribute.n < condition.n && !it.value.n)))
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "target '%s': '%.*s' ends too early; an attribute is like Conv@group or Conv@group=1", c->text,
+                     (int)text.n, text.text);
   for (size_t i = 0; i + 1 < left.n; i++)
     if (left.text[i] == ':' && left.text[i + 1] == ':') {
       it.domain = (word){left.text, i};
+      it.onnx = !i || is(it.domain, "ai.onnx");
       left = (word){left.text + i + 2, left.n - i - 2};
       break;
     }
@@ -113,9 +131,12 @@ static reed_status read_item(capability *c, word text, bool only, const reed_reg
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%s': an operator is missing; a list is like Conv+TopK",
                      c->text);
   it.op = is(left, "*") ? (word){0} : left;
-  if (!is_known(&it, registry))
-    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%s': there is no operator '%.*s'", c->text, (int)left.n,
-                     left.text);
+  if (!is_known(&it, registry, false))
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%s': there is no operator '%.*s'", c->text,
+                     (int)(left.text + left.n - text.text), text.text);
+  if (conditional && !is_known(&it, registry, true))
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%s': %.*s has no attribute '%.*s'", c->text,
+                     it.op.n ? (int)left.n : 1, it.op.n ? left.text : "*", (int)it.attribute.n, it.attribute.text);
   return VEC_PUSH(&c->items, it) ? REED_OK : diag_no_memory(diagnosis, "a list of operators");
 }
 
@@ -133,11 +154,13 @@ static reed_status read_option(capability *c, target *t, word option, const reed
                      c->text, (int)option.n, option.text);
   }
   t->has_only |= only;
-  while (list.n) {
-    reed_status status = read_item(c, take(&list, '+'), only, registry, diagnosis);
-    if (status != REED_OK) return status;
+  reed_status status = REED_OK;
+  bool more = true; /* a list ends with an item, so a sign at its end is followed by an empty one */
+  while (more && status == REED_OK) {
+    more = memchr(list.text, '+', list.n) != NULL;
+    status = read_item(c, take(&list, '+'), only, registry, diagnosis);
   }
-  return REED_OK;
+  return status;
 }
 
 static reed_status read_options(capability *c, target *t, word rest, const reed_registry *registry,
@@ -148,7 +171,7 @@ static reed_status read_options(capability *c, target *t, word rest, const reed_
 }
 
 static reed_status read_target(capability *c, word text, const reed_registry *registry, reed_diagnosis *diagnosis) {
-  word rest = text, numbered = take(&rest, '?'), name = take(&numbered, ':');
+  word rest = text, numbered = take(&rest, '?'), whole = numbered, name = take(&numbered, ':');
   target t = {.row = row_of(name.text, name.n), .first = c->items.n};
   if (!t.row || !t.row->list) {
     char known[256] = "";
@@ -157,6 +180,11 @@ static reed_status read_target(capability *c, word text, const reed_registry *re
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "there is no target '%.*s' in this build; known: %s", (int)name.n,
                      name.text, known);
   }
+  bool digits = name.n == whole.n || numbered.n;
+  for (size_t i = 0; i < numbered.n; i++) digits &= numbered.text[i] >= '0' && numbered.text[i] <= '9';
+  if (!digits)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%.*s': '%.*s' is no number of a device", (int)text.n,
+                     text.text, (int)numbered.n, numbered.text);
   reed_status status = read_options(c, &t, (word){t.row->list, strlen(t.row->list)}, registry, diagnosis);
   if (status == REED_OK) status = read_options(c, &t, rest, registry, diagnosis);
   if (status != REED_OK) return status;
@@ -173,8 +201,10 @@ reed_status capability_open(const char *targets, const reed_registry *registry, 
   }
   word rest = {c->text, strlen(c->text)};
   reed_status status = REED_OK;
-  do status = read_target(c, take(&rest, ','), registry, diagnosis);
-  while (status == REED_OK && rest.n);
+  for (bool more = true; more && status == REED_OK;) {
+    more = memchr(rest.text, ',', rest.n) != NULL;
+    status = read_target(c, take(&rest, ','), registry, diagnosis);
+  }
   if (status == REED_OK) *out_capability = c;
   else capability_close(&c);
   return status;

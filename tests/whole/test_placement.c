@@ -476,14 +476,35 @@ START_TEST(a_device_says_all_that_it_lacks) {
   reed_text_free(bytes);
   static const struct {
     const char *target, *word;
-  } wrong[] = {{"sim?lacks=Covn", "Covn"},  {"sin", "sin"},
-               {"sim?lakcs=Conv", "lakcs"}, {"sim?lacks=Conv.f23", "f23"},
-               {"sim?lacks=+", "missing"},  {"host,cuda", "cuda"}};
+  } wrong[] = {{"sim?lacks=Covn", "Covn"},
+               {"sin", "sin"},
+               {"sim?lakcs=Conv", "lakcs"},
+               {"sim?lacks=Conv.f23", "f23"},
+               {"sim?lacks=+", "missing"},
+               {"host,cuda", "cuda"},
+               {"sim?lacks=Conv+", "missing"},
+               {"host,", "no target ''"},
+               {"sim:x", "'x' is no number"},
+               {"sim:", "'' is no number"},
+               {"sim?lacks=Conv@", "'Conv@' ends too early"},
+               {"sim?lacks=Conv@group=", "'Conv@group=' ends too early"},
+               {"sim?lacks=Conv@gruop=1", "Conv has no attribute 'gruop'"},
+               {"sim?lacks=*@gruop", "* has no attribute 'gruop'"},
+               {"sim?lacks=Conv+MatMul@axis", "MatMul has no attribute 'axis'"},
+               {"sim?lacks=com.acme::Conv", "no operator 'com.acme::Conv'"}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     reed_compile_options o = {.target = wrong[i].target};
     ck_assert_msg(reed_compile_bytes(onnx, n_onnx, &o, &bytes, &n, NULL, d) == REED_ERROR_ARGUMENT, "%s",
                   wrong[i].target);
     ck_assert_msg(strstr(reed_diagnosis_message(d), wrong[i].word) != NULL, "%s", reed_diagnosis_message(d));
+  }
+  static const char *const right[] = {"sim?lacks=ai.onnx::Conv", "sim?lacks=::Conv.f16@group=2",
+                                      "sim:3?only=*.f32&lacks=Conv", "host,sim?lacks=*@packed,sim:1"};
+  for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+    reed_compile_options o = {.target = right[i]};
+    ck_assert_msg(reed_compile_bytes(onnx, n_onnx, &o, &bytes, &n, NULL, d) == REED_OK, "%s",
+                  reed_diagnosis_message(d));
+    reed_text_free(bytes);
   }
   reed_diagnosis_close(&d);
   build_close(&b);

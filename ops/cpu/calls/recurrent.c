@@ -75,8 +75,9 @@ static reed_status read_attributes(const reed_kernel_call *call, recurrent *r) {
   const int32_t n_functions = r->id == OP_RNN ? 1 : r->id == OP_GRU ? 2 : 3;
   const char *const otherwise = defaults[n_functions - 1][r->n_directions - 1];
   recurrent_activation read[ACTIVATIONS_MAX];
-  const char *names = reed_attrs_string(call->attrs, "activations", "");
-  reed_status status = read_activations(call, *names ? names : otherwise, n_functions * (int32_t)r->n_directions, read);
+  const reed_attr *given = reed_attrs_find(call->attrs, "activations");
+  bool plain = !given || !*given->s || op_attr_is_default(call->op, given);
+  reed_status status = read_activations(call, plain ? otherwise : given->s, n_functions * (int32_t)r->n_directions, read);
   if (status != REED_OK) return status;
   for (int32_t d = 0; d < r->n_directions; d++)
     memcpy(r->activations[d], read + d * n_functions, (size_t)n_functions * sizeof *read);

@@ -185,6 +185,18 @@ START_TEST(lengths_beyond_the_steps_are_refused) {
 }
 END_TEST
 
+/* ONNX's own value for RNN has a second name, which a single direction does not need. */
+START_TEST(an_rnn_of_one_direction_takes_the_plain_names_of_two) {
+  for (int i = 0; i < 2; i++) {
+    kernel_case c;
+    recurrent_form f = form_of(OP_RNN, REED_F32, i ? "reverse" : "forward", 0);
+    recurrent_case(&c, &f, &rows[1]);
+    case_attr_string(&c, "activations", "Tanh,Tanh");
+    case_parity(&c, 1e-5, 1e-5);
+  }
+}
+END_TEST
+
 START_TEST(activations_that_are_none_are_refused) {
   static const struct {
     const char *names, *text;
@@ -228,6 +240,7 @@ int main(void) {
   tcase_add_test(t, sums_by_hand);
   tcase_add_test(t, last_states_by_hand);
   tcase_add_test(t, lengths_beyond_the_steps_are_refused);
+  tcase_add_test(t, an_rnn_of_one_direction_takes_the_plain_names_of_two);
   tcase_add_test(t, activations_that_are_none_are_refused);
   tcase_add_test(t, a_clip_below_zero_is_refused);
   suite_add_tcase(suite, t);
