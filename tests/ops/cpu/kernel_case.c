@@ -1,18 +1,28 @@
-/* Cases of kernels (kernel_case.h): inputs, runs at every level, comparisons. */
-#include "tests/ops/cpu/kernel_case.h"
+/* Cases of kernels (kernel_case.h): inputs, runs on the host at every level, comparisons. Runs on other devices:
+ * device_case.c; cases that fail: case_log.c. */
+#include "tests/ops/cpu/case_parts.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/call.h"
 #include "ops/fault.h"
+#include "base/text.h"
 #include "ops/packed.h"
 #include "shapefuncs/shapefn.h"
 
 #define BAND 64 /* bytes before and behind every tensor */
 #define BAND_BYTE 0xa5
+
+/* Memory without bands for an input of a case that is skipped: it is not filled, so its pages are never touched. */
+static value value_unfilled(const reed_desc *desc) {
+  size_t bytes = (size_t)desc_bytes(desc);
+  value v = {.desc = *desc, .block = calloc(1, bytes + 1)};
+  if (!v.block) ck_abort_msg("out of memory");
+  v.data = bytes ? v.block : NULL;
+  return v;
+}
 
 static value value_open(const reed_desc *desc) {
   value v = {.desc = *desc};
@@ -30,14 +40,19 @@ static void value_close(value *v) {
 }
 
 /* One assertion a fault: Check writes to a pipe at every one. */
-static void check_bands(const value *v, const char *what) {
+static void check_band(const kernel_case *c, const value *v) {
   if (!v->block) return;
   size_t bytes = (size_t)desc_bytes(&v->desc);
   const uint8_t *p = v->block;
   for (size_t i = 0; i < BAND; i++)
     if (p[i] != BAND_BYTE || p[BAND + bytes + i] != BAND_BYTE)
-      ck_abort_msg("%s: wrote outside of a tensor, %zu bytes into the band %s it", what, i,
-                   p[i] != BAND_BYTE ? "before" : "behind");
+      case_fail(c, "wrote outside of a tensor, %zu bytes into the band %s it", i,
+                p[i] != BAND_BYTE ? "before" : "behind");
+}
+
+static void check_bands(const kernel_case *c) {
+  for (int32_t i = 0; i < c->n_inputs; i++) check_band(c, &c->inputs[i]);
+  for (int32_t i = 0; i < c->n_outputs; i++) check_band(c, &c->outputs[i]);
 }
 
 void case_init(kernel_case *c, op_id op) {
@@ -46,26 +61,56 @@ void case_init(kernel_case *c, op_id op) {
   c->n_outputs = 1;
   c->n_threads = 1;
   c->in_place = -1;
+  c->device = "host";
+  c->level = "reference";
+  case_begin(c);
 }
 
-/* A small generator of its own, so that a case is the same on every machine. */
-static double next_random(void) {
-  static uint64_t state = 0x9e3779b97f4a7c15u;
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return (double)(state >> 11) * 0x1p-53 * 2 - 1;
+const char *case_where(const kernel_case *c) {
+  static char where[2048];
+  text_buffer text = {0};
+  char operand[128];
+  text_append(&text, "%s(", op_builtin(c->op)->name);
+  for (int32_t i = 0; i < c->n_inputs; i++)
+    text_append(&text, "%s%s", i ? ", " : "",
+                c->inputs[i].desc.dtype == REED_NONE ? "none" : desc_text(&c->inputs[i].desc, operand, sizeof operand));
+  text_append(&text, ")");
+  for (int32_t i = 0; i < c->n_attrs; i++) {
+    const reed_attr *a = &c->attrs[i];
+    text_append(&text, "%s%s", i ? ", " : " {", a->name);
+    if (a->type == REED_ATTR_INT) text_append(&text, "=%lld", (long long)a->i);
+    if (a->type == REED_ATTR_FLOAT) text_append(&text, "=%g", a->f);
+    if (a->type == REED_ATTR_STRING) text_append(&text, "=%s", a->s);
+    for (int64_t k = 0; a->type == REED_ATTR_INTS && k < a->n; k++)
+      text_append(&text, "%s%lld", k ? "x" : "=", (long long)a->ints[k]);
+  }
+  text_append(&text, "%s on %s at %s, %d threads, seed 0x%llx", c->n_attrs ? "}" : "", c->device, c->level,
+              c->n_threads, (unsigned long long)c->seed);
+  if (c->in_place >= 0) text_append(&text, ", in the place of input %d", c->in_place);
+  if (c->parts) text_append(&text, ", parts in place");
+  snprintf(where, sizeof where, "%s", text.data ? text.data : "no memory");
+  text_fini(&text);
+  return where;
+}
+
+/* A small generator of its own (xorshift64), so that a case is the same on every machine. */
+static double next_random(uint64_t *state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return (double)(*state >> 11) * 0x1p-53 * 2 - 1;
 }
 
 value *case_input(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims, double range) {
   reed_desc desc = {.dtype = dtype, .rank = rank};
   for (int32_t d = 0; d < rank; d++) desc.dims[d] = dims[d];
   value *v = &c->inputs[c->n_inputs++];
-  *v = value_open(&desc);
-  int64_t n = desc_elements(&desc);
+  *v = c->skipped ? value_unfilled(&desc) : value_open(&desc);
+  int64_t n = c->skipped ? 0 : desc_elements(&desc);
+  uint64_t state = c->seed + (uint64_t)c->n_inputs * 0x9e3779b97f4a7c15u;
   bool floats = dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
   for (int64_t i = 0; i < n; i++) {
-    double x = next_random() * range;
+    double x = next_random(&state) * range;
     case_set(v, i, floats ? x : dtype == REED_BOOL ? x > 0 : round(x));
   }
   return v;
@@ -73,7 +118,7 @@ value *case_input(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t 
 
 value *case_filled(kernel_case *c, reed_dtype dtype, int32_t rank, const int64_t *dims, const double *elements) {
   value *v = case_input(c, dtype, rank, dims, 0);
-  for (int64_t i = 0; i < desc_elements(&v->desc); i++) case_set(v, i, elements[i]);
+  for (int64_t i = 0; !c->skipped && i < desc_elements(&v->desc); i++) case_set(v, i, elements[i]);
   return v;
 }
 
@@ -125,54 +170,79 @@ double case_get(const value *v, int64_t i) {
   return reed_dtype_read(v->desc.dtype, (const char *)v->data + i * (int64_t)reed_dtype_bytes(v->desc.dtype));
 }
 
-reed_status case_run(kernel_case *c, const char *level) {
+void case_open_output(kernel_case *c, int32_t i, const reed_desc *desc) {
+  value_close(&c->outputs[i]);
+  c->outputs[i] = value_open(desc);
+}
+
+reed_status case_call_init(kernel_case *c, const char *level, case_call *out) {
   const reed_op *op = op_builtin(c->op);
-  setenv("REED_CPU", level, 1);
-  reed_diagnosis_clear(&c->diagnosis);
   const reed_attrs given = {c->attrs, c->n_attrs};
-  reed_attr completed[CASE_ATTRS_COMPLETE];
-  reed_attrs attrs = op_attrs_complete(op, &given, completed);
-  reed_desc out[CASE_OUTPUTS] = {0};
-  reed_shape_output shapes[CASE_OUTPUTS];
-  const void *data[CASE_INPUTS] = {0};
-  void *results[CASE_OUTPUTS] = {0};
-  op_call_input in[CASE_INPUTS] = {0};
-  for (int32_t i = 0; i < c->n_inputs; i++) {
-    data[i] = c->inputs[i].data;
-    if (c->inputs[i].desc.dtype != REED_NONE) in[i] = (op_call_input){&c->inputs[i].desc, data[i], !c->hide_values};
-  }
-  int cancel = false;
-  reed_kernel_env env = {.n_threads = c->n_threads, .cancel = &cancel};
-  op_call call = {.op = op,
-                  .attrs = &attrs,
-                  .node = "node",
-                  .n_inputs = c->n_inputs,
-                  .n_outputs = c->n_outputs,
-                  .inputs = in,
-                  .outputs = out,
-                  .env = &env,
-                  .prepare = kernel_cpu(op),
-                  .diagnosis = &c->diagnosis};
-  reed_status status = shapefn_call(&call, shapes);
+  setenv("REED_CPU", level, 1);
+  c->level = level;
+  case_note(c);
+  reed_diagnosis_clear(&c->diagnosis);
+  memset(out, 0, sizeof *out);
+  out->attrs = op_attrs_complete(op, &given, out->completed);
+  for (int32_t i = 0; i < c->n_inputs; i++)
+    if (c->inputs[i].desc.dtype != REED_NONE)
+      out->in[i] = (op_call_input){&c->inputs[i].desc, c->inputs[i].data, !c->hide_values};
+  out->env = (reed_kernel_env){.n_threads = c->n_threads, .cancel = &out->cancel};
+  out->call = (op_call){.op = op,
+                        .attrs = &out->attrs,
+                        .node = "node",
+                        .n_inputs = c->n_inputs,
+                        .n_outputs = c->n_outputs,
+                        .inputs = out->in,
+                        .outputs = out->out,
+                        .env = &out->env,
+                        .diagnosis = &c->diagnosis};
+  reed_status status = shapefn_call(&out->call, out->shapes);
   if (status) return status;
   for (int32_t i = 0; i < c->n_outputs; i++)
-    if (!c->unwanted[i]) out[i] = shapefn_desc(&shapes[i]);
-  if (!c->hide_values) ck_assert_int_eq(kernel_cache_open(&env.cache), REED_OK);
+    if (!c->unwanted[i]) out->out[i] = shapefn_desc(&out->shapes[i]);
+  if (!c->hide_values) ck_assert_int_eq(kernel_cache_open(&out->env.cache), REED_OK);
+  return REED_OK;
+}
+
+void case_call_fini(case_call *made) { kernel_cache_close(&made->env.cache); }
+
+void case_take_extents(kernel_case *c, const case_call *made) {
+  for (int32_t i = 0; i < c->n_outputs; i++) {
+    int32_t axis = c->unwanted[i] ? -1 : made->shapes[i].bounded_axis;
+    if (axis < 0) continue;
+    if (!(c->extents[i] >= 0 && c->extents[i] <= c->outputs[i].desc.dims[axis]))
+      case_fail(c, "extent %lld", (long long)c->extents[i]);
+    c->outputs[i].desc.dims[axis] = c->extents[i];
+  }
+}
+
+/* Runs on the host, once cancelled from its beginning and once to its end. */
+reed_status case_run(kernel_case *c, const char *level) {
+  case_call made;
+  const void *data[CASE_INPUTS] = {0};
+  void *results[CASE_OUTPUTS] = {0};
   reed_kernel kernel;
-  status = op_call_prepare(&call, &kernel);
+  c->device = "host";
+  reed_status status = case_call_init(c, level, &made);
+  if (status) return status;
+  const reed_op *op = made.call.op;
+  made.call.prepare = kernel_cpu(op);
+  status = op_call_prepare(&made.call, &kernel);
   if (status) {
-    kernel_cache_close(&env.cache);
+    case_call_fini(&made);
     return status;
   }
+  for (int32_t i = 0; i < c->n_inputs; i++) data[i] = c->inputs[i].data;
   for (int32_t i = 0; i < c->n_outputs; i++) {
     value_close(&c->outputs[i]);
     if (c->unwanted[i]) continue;
-    c->outputs[i] = value_open(&out[i]);
+    c->outputs[i] = value_open(&made.out[i]);
     results[i] = c->outputs[i].data;
   }
   if (c->in_place >= 0) {
-    ck_assert_int_eq(desc_bytes(in[c->in_place].desc), desc_bytes(&out[0]));
-    if (results[0]) memcpy(results[0], data[c->in_place], (size_t)desc_bytes(&out[0]));
+    ck_assert_int_eq(desc_bytes(&c->inputs[c->in_place].desc), desc_bytes(&made.out[0]));
+    if (results[0]) memcpy(results[0], data[c->in_place], (size_t)desc_bytes(&made.out[0]));
     data[c->in_place] = results[0];
   }
   for (int32_t i = 0; i < c->n_outputs && c->parts && kernel.part_at; i++)
@@ -182,32 +252,26 @@ reed_status case_run(kernel_case *c, const char *level) {
   reed_kernel_buffers buffers = {
       .inputs = data, .outputs = results, .workspace = workspace, .extents = c->extents, .fault = &fault};
   /* A run that is cancelled from its beginning: it may leave anything in the outputs, and nothing elsewhere. */
-  cancel = true;
+  made.cancel = true;
   if (workspace) memset(workspace, BAND_BYTE, (size_t)kernel.workspace_bytes);
   status = kernel.run(kernel.state, &buffers);
-  ck_assert_msg(status == REED_OK || status == REED_ERROR_CANCELLED || fault.code, "%s, cancelled: %s", op->name,
-                reed_status_name(status));
-  for (int32_t i = 0; i < c->n_outputs; i++) check_bands(&c->outputs[i], op->name);
-  cancel = false;
+  if (!(status == REED_OK || status == REED_ERROR_CANCELLED || fault.code))
+    case_fail(c, "cancelled: %s", reed_status_name(status));
+  check_bands(c);
+  made.cancel = false;
   fault = (reed_fault){0};
-  if (c->in_place >= 0 && results[0]) memcpy(results[0], c->inputs[c->in_place].data, (size_t)desc_bytes(&out[0]));
+  if (c->in_place >= 0 && results[0]) memcpy(results[0], c->inputs[c->in_place].data, (size_t)desc_bytes(&made.out[0]));
   memset(c->extents, 0xff, sizeof c->extents);
   status = kernel.run(kernel.state, &buffers);
-  ck_assert_int_eq(status, fault.code ? fault_say(&fault, op, call.node, &c->diagnosis) : REED_OK);
+  if (!(status == (fault.code ? fault_say(&fault, op, made.call.node, &c->diagnosis) : REED_OK)))
+    case_fail(c, "%s", reed_status_name(status));
   for (int32_t i = 0; i < c->n_outputs && c->parts; i++)
-    if (results[i] != c->outputs[i].data) memcpy(c->outputs[i].data, results[i], (size_t)desc_bytes(&out[i]));
+    if (results[i] != c->outputs[i].data) memcpy(c->outputs[i].data, results[i], (size_t)desc_bytes(&made.out[i]));
   if (kernel.free) kernel.free(kernel.state);
-  kernel_cache_close(&env.cache);
+  case_call_fini(&made);
   free(workspace);
-  for (int32_t i = 0; i < c->n_inputs; i++) check_bands(&c->inputs[i], op->name);
-  for (int32_t i = 0; i < c->n_outputs; i++) check_bands(&c->outputs[i], op->name);
-  for (int32_t i = 0; i < c->n_outputs && status == REED_OK; i++) {
-    int32_t axis = c->unwanted[i] ? -1 : shapes[i].bounded_axis;
-    if (axis < 0) continue;
-    ck_assert_msg(c->extents[i] >= 0 && c->extents[i] <= c->outputs[i].desc.dims[axis], "%s: extent %lld", op->name,
-                  (long long)c->extents[i]);
-    c->outputs[i].desc.dims[axis] = c->extents[i];
-  }
+  check_bands(c);
+  if (status == REED_OK) case_take_extents(c, &made);
   return status;
 }
 
@@ -216,22 +280,19 @@ static bool close_enough(double a, double b, double relative, double absolute) {
   return a == b || fabs(a - b) <= relative * fabs(b) + absolute;
 }
 
-static void compare(const kernel_case *c, const value *expected, const char *level, double relative, double absolute) {
+static void compare(const kernel_case *c, const value *expected, double relative, double absolute) {
   for (int32_t o = 0; o < c->n_outputs; o++) {
     const value *got = &c->outputs[o];
-    char text[128];
+    char text[2][128];
     if (c->unwanted[o]) continue;
     if (!desc_equal(&got->desc, &expected[o].desc))
-      ck_abort_msg("%s at %s: %s", op_builtin(c->op)->name, level, desc_text(&got->desc, text, sizeof text));
+      case_fail(c, "output %d is %s, not %s", o, desc_text(&got->desc, text[0], sizeof text[0]),
+                desc_text(&expected[o].desc, text[1], sizeof text[1]));
     for (int64_t i = 0; i < desc_elements(&got->desc); i++) {
       double a = case_get(got, i), b = case_get(&expected[o], i);
-      if (close_enough(a, b, relative, absolute)) continue;
-      char in[2][128] = {"", ""};
-      for (int32_t k = 0; k < 2 && k < c->n_inputs; k++) desc_text(&c->inputs[k].desc, in[k], sizeof in[k]);
-      ck_abort_msg(
-          "%s(%s %s) at %s, %d threads, in place %d: output %d element %lld of %s is %.9g, the reference says %.9g",
-          op_builtin(c->op)->name, in[0], in[1], level, c->n_threads, c->in_place, o, (long long)i,
-          desc_text(&got->desc, text, sizeof text), a, b);
+      if (!close_enough(a, b, relative, absolute))
+        case_fail(c, "output %d element %lld of %s is %.9g, the reference says %.9g", o, (long long)i,
+                  desc_text(&got->desc, text[0], sizeof text[0]), a, b);
     }
   }
 }
@@ -264,8 +325,12 @@ static void move_channels(value *v, bool to_last) {
   *v = moved;
 }
 
-/* Every level, 1 and 2 threads, in place where that is allowed, against what is expected; with channels last where
- * `last`. */
+static void must(const kernel_case *c, reed_status status) {
+  if (status) case_fail(c, "%s", reed_diagnosis_message(&c->diagnosis));
+}
+
+/* Every level, 1 and 2 threads, in place where that is allowed, and every other device, against the expected outputs;
+ * with channels last where `last`. */
 static void compare_at_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative,
                               double absolute) {
   int64_t most_bytes = 0;
@@ -281,15 +346,20 @@ static void compare_at_levels(kernel_case *c, const value *expected, cpu_level f
         c->n_threads = threads;
         for (int parts = 0; parts <= (op_builtin(c->op)->alias == REED_ALIAS_PART); parts++) {
           c->parts = parts;
-          reed_status status = case_run(c, cpu_level_name(level));
-          if (status) ck_abort_msg("%s", reed_diagnosis_message(&c->diagnosis));
+          must(c, case_run(c, cpu_level_name(level)));
           for (int32_t i = 0; i < c->n_outputs && last; i++) move_channels(&c->outputs[i], false);
-          compare(c, expected, cpu_level_name(level), relative, absolute);
+          compare(c, expected, relative, absolute);
         }
       }
   }
   c->in_place = -1;
   c->parts = false;
+  for (const char *const *device = case_devices(); *device; device++) {
+    bool has;
+    must(c, case_run_on(c, *device, &has));
+    for (int32_t i = 0; i < c->n_outputs && has && last; i++) move_channels(&c->outputs[i], false);
+    if (has) compare(c, expected, relative, absolute);
+  }
 }
 
 /* Puts the weights of a product in the order that the compiler would; false: it would leave them. */
@@ -328,10 +398,17 @@ static void compare_levels(kernel_case *c, const value *expected, cpu_level from
   c->inputs[1] = plain;
 }
 
-void case_parity_orders(kernel_case *c, uint32_t images, double relative, double absolute) {
+typedef struct parity {
+  uint32_t images;
+  double relative, absolute;
+} parity;
+
+static void run_parity(kernel_case *c, const void *argument) {
+  const parity *p = argument;
+  uint32_t images = p->images;
+  double relative = p->relative, absolute = p->absolute;
   value expected[CASE_OUTPUTS] = {0};
-  reed_status status = case_run(c, "reference");
-  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(&c->diagnosis));
+  must(c, case_run(c, "reference"));
   for (int32_t i = 0; i < c->n_outputs; i++) {
     expected[i] = c->outputs[i];
     c->outputs[i] = (value){0};
@@ -344,36 +421,70 @@ void case_parity_orders(kernel_case *c, uint32_t images, double relative, double
     compare_levels(c, expected, CPU_REFERENCE, true, relative, absolute);
   }
   for (int32_t i = 0; i < c->n_outputs; i++) value_close(&expected[i]);
-  case_close(c);
+}
+
+void case_parity_orders(kernel_case *c, uint32_t images, double relative, double absolute) {
+  case_guard(c, run_parity, &(parity){images, relative, absolute});
 }
 
 void case_parity(kernel_case *c, double relative, double absolute) { case_parity_orders(c, 0, relative, absolute); }
 
-void case_expect(kernel_case *c, const double *expected, int64_t n) {
-  for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++) {
-    reed_status status = case_run(c, cpu_level_name(level));
-    ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(&c->diagnosis));
-    ck_assert_int_eq(desc_elements(&c->outputs[0].desc), n);
-    for (int64_t i = 0; i < n; i++) {
-      double got = case_get(&c->outputs[0], i);
-      if (!close_enough(got, expected[i], 1e-6, 1e-6))
-        ck_abort_msg("%s at %s: element %lld is %.9g, not %.9g", op_builtin(c->op)->name, cpu_level_name(level),
-                     (long long)i, got, expected[i]);
-    }
+typedef struct elements {
+  const double *items;
+  int64_t n;
+} elements;
+
+static void expect_elements(const kernel_case *c, const elements *expected) {
+  if (desc_elements(&c->outputs[0].desc) != expected->n)
+    case_fail(c, "%lld elements, not %lld", (long long)desc_elements(&c->outputs[0].desc), (long long)expected->n);
+  for (int64_t i = 0; i < expected->n; i++) {
+    double got = case_get(&c->outputs[0], i);
+    if (!close_enough(got, expected->items[i], 1e-6, 1e-6))
+      case_fail(c, "element %lld is %.9g, not %.9g", (long long)i, got, expected->items[i]);
   }
-  case_close(c);
+}
+
+static void run_expect(kernel_case *c, const void *argument) {
+  for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++) {
+    must(c, case_run(c, cpu_level_name(level)));
+    expect_elements(c, argument);
+  }
+  for (const char *const *device = case_devices(); *device; device++) {
+    bool has;
+    must(c, case_run_on(c, *device, &has));
+    if (has) expect_elements(c, argument);
+  }
+}
+
+void case_expect(kernel_case *c, const double *expected, int64_t n) {
+  case_guard(c, run_expect, &(elements){expected, n});
+}
+
+typedef struct failure {
+  reed_status status;
+  const char *text;
+} failure;
+
+static void expect_failure(const kernel_case *c, reed_status status, const failure *expected) {
+  const char *said = reed_diagnosis_message(&c->diagnosis);
+  if (status != expected->status || !strstr(said, expected->text) ||
+      strcmp(reed_diagnosis_node(&c->diagnosis), "node") != 0)
+    case_fail(c, "%s, '%s' of node '%s'; expected is %s and '%s'", reed_status_name(status), said,
+              reed_diagnosis_node(&c->diagnosis), reed_status_name(expected->status), expected->text);
+}
+
+static void run_fails(kernel_case *c, const void *argument) {
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++)
+    expect_failure(c, case_run(c, cpu_level_name(level)), argument);
+  for (const char *const *device = case_devices(); *device; device++) {
+    bool has;
+    reed_status status = case_run_on(c, *device, &has);
+    if (has) expect_failure(c, status, argument);
+  }
 }
 
 void case_fails(kernel_case *c, reed_status expected, const char *text) {
-  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
-    reed_status status = case_run(c, cpu_level_name(level));
-    ck_assert_msg(status == expected, "%s: %s, %s", op_builtin(c->op)->name, reed_status_name(status),
-                  reed_diagnosis_message(&c->diagnosis));
-    ck_assert_msg(strstr(reed_diagnosis_message(&c->diagnosis), text) != NULL, "'%s' does not say '%s'",
-                  reed_diagnosis_message(&c->diagnosis), text);
-    ck_assert_str_eq(reed_diagnosis_node(&c->diagnosis), "node");
-  }
-  case_close(c);
+  case_guard(c, run_fails, &(failure){expected, text});
 }
 
 void case_close(kernel_case *c) {

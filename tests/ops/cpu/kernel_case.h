@@ -1,5 +1,7 @@
 /* One call of an operator as a test sees it: inputs in, shape function for the outputs, kernel at a CPU level, outputs
- * with guard bands around them, compared with the plain reference's. */
+ * with guard bands around them, compared with the plain reference's; then the same on every other device that has the
+ * call (device_case.c). A case that fails or crashes hides no other one (case_log.c); its text names operator, dtypes,
+ * shapes, attributes, device, level and seed. REED_CASE_SEED=0x12 in the environment fills cases from that seed. */
 #ifndef TESTS_OPS_CPU_KERNEL_CASE_H_
 #define TESTS_OPS_CPU_KERNEL_CASE_H_
 
@@ -39,6 +41,10 @@ typedef struct kernel_case {
   bool unwanted[CASE_OUTPUTS]; /* optional outputs that the call leaves out */
   int64_t extents[CASE_OUTPUTS];
   reed_diagnosis diagnosis;
+  uint64_t seed;      /* of the elements that case_input fills in */
+  bool skipped;       /* the test is run again after this case has crashed: it is made, but not filled or run */
+  const char *device; /* that runs or ran the case, and the CPU level of its kernel; for messages */
+  const char *level;
 } kernel_case;
 
 void case_init(kernel_case *c, op_id op);
@@ -64,21 +70,37 @@ double case_get(const value *v, int64_t i);
 #define DIMS(...) \
   (sizeof((int64_t[]){__VA_ARGS__}) / 8), (const int64_t[]) { __VA_ARGS__ }
 
+/* "Conv(f32[1,2,3,3], f32[4,2,1,1]) on host at avx2, 2 threads, seed 0x12": which run of which case. Static storage. */
+const char *case_where(const kernel_case *c);
 /* Shapes, prepares and runs at that level ("reference", "base", ...); outputs of an earlier run are replaced. Checks
  * the guard bands. */
 reed_status case_run(kernel_case *c, const char *level);
 /* Runs the reference, then every level this machine has with 1 and 2 threads, in place and as parts where the operator
  * allows it, and with packed weights where the compiler would pack them; every element must be within relative |x| +
- * absolute. Logs the operator, dtype and element that differ. Closes the case. */
+ * absolute. Then the same on the other devices that have the call. Closes the case. */
 void case_parity(kernel_case *c, double relative, double absolute);
 /* The same, and once more with channels_last: the outputs' channels and those of the inputs whose bit is set in
  * `images` moved last, at every level, the reference's too. */
 void case_parity_orders(kernel_case *c, uint32_t images, double relative, double absolute);
 /* Runs at the best level and compares output 0 with these elements. Closes the case. */
 void case_expect(kernel_case *c, const double *expected, int64_t n);
-/* Every level must fail with that status and say the text. Closes the case. */
+/* Every level, and every other device that has the call, must fail with that status and say the text. Closes the case.
+ */
 void case_fails(kernel_case *c, reed_status status, const char *text);
 void case_close(kernel_case *c);
+
+/* Runs at the best level on that device, as the vm does: operands are copied, the kernel is launched, outputs are
+ * copied back. *out_has false: the device's list of capabilities lacks the call, and the case did not run. */
+reed_status case_run_on(kernel_case *c, const char *device, bool *out_has);
+/* Names of the devices to run on besides the host: those of ops/targets.def whose module is there. NULL at the end. */
+const char *const *case_devices(void);
+
+/* Instead of Check's own: the test goes on after a case that fails or crashes. */
+void case_add_tests(TCase *cases, const TTest *test, int from, int to);
+#undef tcase_add_test
+#undef tcase_add_loop_test
+#define tcase_add_test(cases, test) case_add_tests(cases, test, 0, 1)
+#define tcase_add_loop_test(cases, test, from, to) case_add_tests(cases, test, from, to)
 
 /* A tolerance for results in a dtype: the relative error of a few roundings, 0 for integers. */
 double case_tolerance(reed_dtype dtype);

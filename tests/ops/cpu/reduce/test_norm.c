@@ -66,7 +66,9 @@ START_TEST(layer_norm_equals_the_reference) {
         if (shift == 1) case_input(&c, dtypes[d], (int32_t)-axis, images[_i] + 4 + axis, 2);
         if (shift == 2) case_input(&c, dtypes[d], 1, &one, 2);
         case_attr_int(&c, "axis", axis);
-        case_parity(&c, case_tolerance(dtypes[d]) * 8 + 1e-6, case_tolerance(dtypes[d]) * 8);
+        /* the rounding of a mean is multiplied by mean / deviation: few elements may lie close together */
+        double tolerance = case_tolerance(dtypes[d]) * (axis == -1 && images[_i][3] < 8 ? 64 : 8);
+        case_parity(&c, tolerance + 1e-6, tolerance);
       }
 }
 END_TEST

@@ -1,0 +1,38 @@
+/* What the parts of the kernel cases share: kernel_case.c, device_case.c, case_log.c. Tests include kernel_case.h. */
+#ifndef TESTS_OPS_CPU_CASE_PARTS_H_
+#define TESTS_OPS_CPU_CASE_PARTS_H_
+
+#include "ops/call.h"
+#include "tests/ops/cpu/kernel_case.h"
+
+/* A case's call, shaped. Lives while its kernel does. */
+typedef struct case_call {
+  reed_attr completed[CASE_ATTRS_COMPLETE];
+  reed_attrs attrs;
+  op_call_input in[CASE_INPUTS];
+  reed_desc out[CASE_OUTPUTS];
+  reed_shape_output shapes[CASE_OUTPUTS];
+  int cancel;
+  reed_kernel_env env;
+  op_call call;
+} case_call;
+
+/* Puts the call together at that CPU level and runs the shape function; `prepare` and the device are the caller's. On
+ * success case_call_fini must follow. */
+reed_status case_call_init(kernel_case *c, const char *level, case_call *out);
+void case_call_fini(case_call *made);
+/* Replaces output i by memory for `desc`. */
+void case_open_output(kernel_case *c, int32_t i, const reed_desc *desc);
+/* After a run: outputs whose kernel reports an extent get that extent. */
+void case_take_extents(kernel_case *c, const case_call *made);
+
+/* Gives the case its seed, and says whether it is to run. */
+void case_begin(kernel_case *c);
+/* Notes which case is about to run, for the message if it crashes. */
+void case_note(const kernel_case *c);
+/* Notes the failure and goes on with the test after this case; where the test runs the case itself, the test ends. */
+void case_fail(const kernel_case *c, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+/* Runs and compares a case, unless it is to be skipped, and closes it. */
+void case_guard(kernel_case *c, void (*run)(kernel_case *c, const void *argument), const void *argument);
+
+#endif

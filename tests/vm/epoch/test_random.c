@@ -1,0 +1,381 @@
+/* Plans of random epochs. Each program is a random graph of element-wise operators, Concat and Split over tensors of
+ * the host and of a device, with a kill as soon as a tensor is not needed. Its result must be the bits that the graph
+ * has by arithmetic, and the memory that the plan gives its tensors is checked tensor by tensor: pieces of an arena
+ * that are live at one step do not overlap, parts lie inside their whole, and a piece lives from the step that writes
+ * a tensor on it to the last step that reads one. Cases by hand: test_plan.c, test_share.c. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tests/alloc_hook.h"
+#include "tests/vm/hand.h"
+#include "vm/state.h"
+
+enum { MOST_TENSORS = 40, MOST_INPUTS = 3 };
+
+typedef enum kind { COPY, ADD, MUL, RELU, NEG, CONCAT, SPLIT } kind;
+static const char *const names[] = {"", "Add", "Mul", "Relu", "Neg", "Concat", "Split"};
+
+/* A tensor of the program: register number + 1 holds it, because r0 is the input. */
+typedef struct made {
+  kind kind;
+  bool on_host;
+  int half; /* of Split: which output */
+  int n_inputs, inputs[MOST_INPUTS];
+  int parts;        /* rows in units of the input's rows */
+  int step, killed; /* steps of the run section */
+  bool dead;
+} made;
+
+typedef struct program {
+  made tensors[MOST_TENSORS];
+  int n;
+  uint64_t random;
+} program;
+
+static int below(program *p, int n) {
+  p->random ^= p->random << 13;
+  p->random ^= p->random >> 7;
+  p->random ^= p->random << 17;
+  return (int)(p->random % (uint64_t)n);
+}
+
+/* A random tensor with this placement and, unless 0, this size; -1: none. r0 counts as none. */
+static int pick(program *p, bool on_host, int parts) {
+  int fit[MOST_TENSORS], n = 0;
+  for (int i = 0; i < p->n; i++)
+    if (p->tensors[i].on_host == on_host && (!parts || p->tensors[i].parts == parts)) fit[n++] = i;
+  return n ? fit[below(p, n)] : -1;
+}
+
+static void add(program *p, made t) { p->tensors[p->n++] = t; }
+
+static void make(program *p, uint64_t seed, int n) {
+  *p = (program){.random = seed * 0x9e3779b97f4a7c15u + 1};
+  add(p, (made){.kind = COPY, .n_inputs = 1, .inputs = {-1}, .parts = 2});                 /* of r0 */
+  add(p, (made){.kind = NEG, .on_host = true, .n_inputs = 1, .inputs = {-1}, .parts = 2}); /* of r0, on the host */
+  while (p->n < n) {
+    bool on_host = below(p, 4) == 0;
+    int a = pick(p, on_host, 0), b = pick(p, on_host, p->tensors[a].parts);
+    made t = {.kind = (kind)(ADD + below(p, 6)), .on_host = on_host, .inputs = {a, b}, .parts = p->tensors[a].parts};
+    t.n_inputs = t.kind == ADD || t.kind == MUL ? 2 : 1;
+    if (on_host && below(p, 3) == 0) {
+      t.kind = COPY, t.on_host = false, t.n_inputs = 1;
+    } else if (t.kind == CONCAT) {
+      t.n_inputs = 2 + below(p, 2);
+      t.parts = 0;
+      for (int i = 0; i < t.n_inputs; i++) {
+        t.inputs[i] = pick(p, on_host, 0);
+        t.parts += p->tensors[t.inputs[i]].parts;
+      }
+      if (t.parts > 12) continue;
+    } else if (t.kind == SPLIT) {
+      if (t.parts % 2 != 0 || p->n + 2 > n) continue;
+      t.parts /= 2;
+      add(p, t);
+      t.half = 1;
+    }
+    add(p, t);
+  }
+}
+
+static const char *place(const made *t) { return t->on_host ? "host" : "device"; }
+
+/* "[r1:shape, r2:shape]" or "[r1, r2]" */
+static void append_inputs(text_buffer *out, const made *t, const char *flag) {
+  text_append(out, "[");
+  for (int i = 0; i < t->n_inputs; i++) text_append(out, "%sr%d%s", i ? ", " : "", t->inputs[i] + 1, flag);
+  text_append(out, "]");
+}
+
+static void append_outputs(text_buffer *out, const program *p, int i) {
+  if (p->tensors[i].kind == SPLIT) text_append(out, "[r%d, r%d], ", i + 1, i + 2);
+  else text_append(out, "[r%d], ", i + 1);
+}
+
+/* Kills what the tensors from `next` on do not read. The result of all that is left is read by the last Concat. */
+static void append_kills(text_buffer *out, program *p, int next, const bool *kept, int *step) {
+  for (int i = 0; i < next; i++) {
+    bool read = kept[i];
+    for (int k = next; k < p->n && !read; k++)
+      for (int j = 0; j < p->tensors[k].n_inputs; j++) read |= p->tensors[k].inputs[j] == i;
+    if (read || p->tensors[i].dead) continue;
+    text_append(out, "  kill r%d\n", i + 1);
+    p->tensors[i].dead = true;
+    p->tensors[i].killed = (*step)++;
+  }
+}
+
+/* The text; all tensors of the device that nobody reads, joined, are the output. */
+static char *text_of(program *p) {
+  text_buffer out = {0};
+  bool kept[MOST_TENSORS] = {0};
+  int n_kept = 0;
+  for (int i = 0; i < p->n; i++) {
+    bool read = p->tensors[i].on_host;
+    for (int k = i + 1; k < p->n; k++)
+      for (int j = 0; j < p->tensors[k].n_inputs; j++) read |= p->tensors[k].inputs[j] == i;
+    n_kept += kept[i] = !read;
+  }
+  if (!n_kept) n_kept += kept[0] = true; /* the copy of the input */
+  text_append(&out,
+              ".module \"m\" producer \"test\" \"1\" devices 2\n.type x = f32[n, 4] \"x\"\n.type y = f32[m, 4] \"y\"\n"
+              ".inputs x\n.outputs y\n");
+  for (int i = 0; i < p->n; i++) {
+    const made *t = &p->tensors[i];
+    if (t->kind == COPY || t->half) continue;
+    text_append(&out, ".site k%d = %s (%d -> %d) \"k%d\"%s\n", i, names[t->kind], t->n_inputs, t->kind == SPLIT ? 2 : 1,
+                i,
+                t->kind == CONCAT  ? " {axis = 0}"
+                : t->kind == SPLIT ? " {axis = 0, num_outputs = 2}"
+                                   : "");
+  }
+  text_append(&out, ".site all = Concat (%d -> 1) \"all\" {axis = 0}\n", n_kept);
+  text_append(&out, ".function main (x) -> (y) registers %d 0\n  epoch.enter 0, plan, [r0:shape], []\n", p->n + 3);
+  for (int i = 0; i < p->n; i++) {
+    const made *t = &p->tensors[i];
+    if (t->half) continue;
+    if (t->kind == COPY) {
+      text_append(&out, "  shape.like r%d, r%d, device\n", i + 1, t->inputs[0] + 1);
+      continue;
+    }
+    text_append(&out, "  shape k%d, %s, ", i, place(t));
+    append_outputs(&out, p, i);
+    append_inputs(&out, t, ":shape");
+    text_append(&out, "\n");
+  }
+  made all = {.n_inputs = 0};
+  text_buffer joined = {0}, shaped = {0};
+  for (int i = 0; i < p->n; i++)
+    if (kept[i]) {
+      text_append(&joined, "%sr%d", all.n_inputs ? ", " : "", i + 1);
+      text_append(&shaped, "%sr%d:shape", all.n_inputs++ ? ", " : "", i + 1);
+    }
+  text_append(&out, "  shape all, device, [r%d], [%s]\nplan: epoch.plan 0\n", p->n + 1, shaped.data);
+  int step = 0;
+  for (int i = 0; i < p->n; i++) {
+    made *t = &p->tensors[i];
+    if (t->half) continue;
+    t->step = step;
+    if (t->kind == COPY) {
+      text_append(&out, "  copy r%d, r%d, %s, all, 0\n", i + 1, t->inputs[0] + 1,
+                  t->inputs[0] < 0 ? "input" : "placement");
+    } else {
+      text_append(&out, "  invoke k%d, %s, ", i, place(t));
+      append_outputs(&out, p, i);
+      append_inputs(&out, t, "");
+      text_append(&out, "\n");
+    }
+    step++;
+    if (t->kind == SPLIT) p->tensors[i + 1].step = t->step;
+    append_kills(&out, p, i + 1 + (t->kind == SPLIT), kept, &step);
+  }
+  text_append(&out, "  invoke all, device, [r%d], [%s]\n", p->n + 1, joined.data);
+  step++;
+  memset(kept, 0, sizeof kept);
+  append_kills(&out, p, p->n, kept, &step);
+  text_append(&out, "  epoch.end 0\n  readback r%d, r%d, output, all, 0\n  sync\n  kill r%d\n  return [r%d], []\n",
+              p->n + 2, p->n + 1, p->n + 1, p->n + 2);
+  ck_assert(!out.failed);
+  text_fini(&joined);
+  text_fini(&shaped);
+  return out.data;
+}
+
+/* ---- the result by arithmetic ---- */
+
+static float *compute(const program *p, int i, const float *x, int64_t rows, float **values) {
+  const made *t = &p->tensors[i];
+  int64_t n = t->parts * rows * 4 / 2;
+  float *y = malloc((size_t)(n ? n : 1) * sizeof *y);
+  const float *a = t->inputs[0] < 0 ? x : values[t->inputs[0]], *b = t->n_inputs > 1 ? values[t->inputs[1]] : NULL;
+  int64_t at = 0;
+  for (int64_t k = 0; k < n; k++) switch (t->kind) {
+      case COPY: y[k] = a[k]; break;
+      case ADD: y[k] = a[k] + b[k]; break;
+      case MUL: y[k] = a[k] * b[k]; break;
+      case RELU: y[k] = a[k] > 0 ? a[k] : 0; break;
+      case NEG: y[k] = -a[k]; break;
+      case SPLIT: y[k] = a[t->half * n + k]; break;
+      case CONCAT: break;
+    }
+  for (int j = 0; t->kind == CONCAT && j < t->n_inputs; j++) {
+    int64_t count = p->tensors[t->inputs[j]].parts * rows * 4 / 2;
+    if (count) memcpy(y + at, values[t->inputs[j]], (size_t)count * sizeof *y);
+    at += count;
+  }
+  return y;
+}
+
+static bool is_joined(const program *p, int i, int n_read_after) { return !p->tensors[i].on_host && !n_read_after; }
+
+static bool request_failed; /* of the last run_rows */
+
+/* Runs with that many rows (even) and compares the result. fail_at not 0: the run's request of that number fails. */
+static reed_status run_rows(const program *p, reed_session *session, int64_t rows, int64_t fail_at) {
+  reed_tensor *input, *output = NULL;
+  ck_assert_int_eq(reed_tensor_open(REED_F32, 2, (int64_t[]){rows, 4}, &input), REED_OK);
+  float *x = reed_tensor_data(input);
+  for (int64_t i = 0; i < rows * 4; i++) x[i] = (float)((i * 7919 + rows) % 31 - 15) / 8;
+  if (fail_at) alloc_hook_fail_at(fail_at);
+  reed_status status = reed_session_run(session, &input, 1, &output, 1, diagnosis);
+  request_failed = fail_at && alloc_hook_failed();
+  if (fail_at) alloc_hook_fail_at(0);
+  ck_assert(status == REED_OK || (request_failed && status == REED_ERROR_MEMORY));
+  if (status == REED_OK) {
+    float *values[MOST_TENSORS];
+    const float *got = reed_tensor_data(output);
+    int64_t at = 0;
+    int n_joined = 0;
+    for (int i = 0; i < p->n; i++) values[i] = compute(p, i, x, rows, values);
+    for (int i = 0; i < p->n; i++) {
+      int n_reads = 0;
+      for (int k = 0; k < p->n; k++)
+        for (int j = 0; j < p->tensors[k].n_inputs; j++) n_reads += p->tensors[k].inputs[j] == i;
+      if (!is_joined(p, i, n_reads)) continue;
+      n_joined++;
+      for (int64_t k = 0; k < p->tensors[i].parts * rows * 4 / 2; k++, at++)
+        if (got[at] != values[i][k] && !(isnan(got[at]) && isnan(values[i][k])))
+          ck_abort_msg("tensor %d (%s) element %lld of %lld rows is %g, not %g", i, names[p->tensors[i].kind],
+                       (long long)k, (long long)rows, got[at], values[i][k]);
+    }
+    if (n_joined) ck_assert_int_eq(at, reed_tensor_elements(output));
+    for (int i = 0; i < p->n; i++) free(values[i]);
+  }
+  if (status == REED_OK) reed_tensor_close(&output);
+  reed_tensor_close(&input);
+  return status;
+}
+
+/* ---- the plan ---- */
+
+static bool live_together(const epoch_root *a, const epoch_root *b) {
+  return a->first <= b->last && b->first <= a->last;
+}
+
+static void check_plan(const program *p, const reed_session *s) {
+  const epoch_entry *e = s->memo.newest;
+  ck_assert_ptr_nonnull(e);
+  for (size_t i = 0; i < e->roots.n; i++) {
+    const epoch_root *a = &e->roots.items[i];
+    ck_assert_int_ge(a->offset, 0);
+    ck_assert_int_le(a->first, a->last);
+    if (a->inside >= 0) {
+      const epoch_root *whole = &e->roots.items[a->inside];
+      ck_assert(a->device == whole->device && a->at >= 0 && a->at + a->bytes <= whole->bytes);
+      ck_assert(whole->first <= a->first && whole->last >= a->last);
+      ck_assert_int_eq(a->offset, whole->offset + a->at);
+      continue;
+    }
+    if (a->outlives) continue;
+    ck_assert_int_le(a->offset + a->bytes, e->arenas[a->device].bytes);
+    for (size_t k = 0; k < i; k++) {
+      const epoch_root *b = &e->roots.items[k];
+      bool in_arena = b->inside < 0 && !b->outlives && b->device == a->device;
+      if (in_arena && a->bytes && b->bytes && live_together(a, b) && a->offset < b->offset + b->bytes &&
+          b->offset < a->offset + a->bytes)
+        ck_abort_msg("pieces %zu and %zu of device %d overlap", k, i, a->device);
+    }
+  }
+  for (size_t i = 0; i < e->writes.n; i++) {
+    const epoch_write *w = &e->writes.items[i];
+    if (w->root < 0 || w->reg == 0 || w->reg > (uint32_t)p->n) continue;
+    const made *t = &p->tensors[w->reg - 1];
+    const epoch_root *root = &e->roots.items[w->root];
+    int last = t->step;
+    for (int k = 0; k < p->n; k++)
+      for (int j = 0; j < p->tensors[k].n_inputs; j++)
+        if (p->tensors[k].inputs[j] == (int)w->reg - 1 && p->tensors[k].step > last) last = p->tensors[k].step;
+    ck_assert_int_ge(w->at, 0);
+    ck_assert_int_le(w->at + w->value.bytes, root->bytes);
+    if (root->first > t->step || (!root->outlives && root->last < last))
+      ck_abort_msg("tensor %u lives from step %d to %d, its memory from %d to %d", w->reg - 1, t->step, last,
+                   root->first, root->last);
+  }
+}
+
+static const char *const devices[] = {"host", "sim", "sim?late=1&poison=1", "sim?seed=5&poison=1"};
+enum { N_DEVICES = sizeof devices / sizeof *devices, N_SEEDS = 60 };
+
+START_TEST(random_epochs_compute_their_graph_in_memory_of_their_own) {
+  program p;
+  make(&p, (uint64_t)_i + 1, 6 + _i % 30);
+  char *text = text_of(&p);
+  reed_session *session = opened(text, &(reed_session_options){.device = devices[_i % N_DEVICES], .memo_entries = 3});
+  static const int64_t rows[] = {6, 2, 40, 0, 40, 18, 6, 64};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (run_rows(&p, session, rows[i], 0) != REED_OK) ck_abort_msg("%s\n%s", reed_diagnosis_message(diagnosis), text);
+    check_plan(&p, session);
+  }
+  ck_assert_double_ge(memo_figure(session, "hits"), 1);
+  reed_session_close(&session);
+  free(text);
+}
+END_TEST
+
+/* An accelerator's arena grows in place: its address stays, whatever the epoch needs. */
+START_TEST(the_arena_of_an_accelerator_grows_where_it_is) {
+  program p;
+  make(&p, 11, 24);
+  char *text = text_of(&p);
+  reed_session *session = opened(text, &(reed_session_options){.device = "sim"});
+  void *address = NULL;
+  int64_t bytes = 0;
+  for (int64_t rows = 2; rows <= 1 << 14; rows *= 4) {
+    ck_assert_int_eq(run_rows(&p, session, rows, 0), REED_OK);
+    const storage *arena = session->devices.items[1].arena;
+    ck_assert_ptr_nonnull(arena);
+    ck_assert_int_ge(arena->bytes, session->memo.newest->arenas[1].bytes);
+    if (address) ck_assert_ptr_eq(arena->data, address);
+    ck_assert_int_gt(session->memo.newest->arenas[1].bytes, bytes);
+    address = arena->data;
+    bytes = session->memo.newest->arenas[1].bytes;
+  }
+  ck_assert_int_eq(run_rows(&p, session, 2, 0), REED_OK);
+  ck_assert_ptr_eq(session->devices.items[1].arena->data, address);
+  ck_assert_int_gt(session->memo.newest->arenas[0].bytes, 0); /* the host's results are planned too */
+  reed_session_close(&session);
+  free(text);
+}
+END_TEST
+
+/* The n-th request of a run that plans, of one that hits, and of one whose layout is used again: each run is refused or
+ * right, and the session goes on. */
+START_TEST(every_failed_allocation_of_an_epoch_is_reported) {
+  program p;
+  make(&p, 5, 20);
+  char *text = text_of(&p);
+  alloc_hook_begin();
+  reed_session *session =
+      opened(text, &(reed_session_options){.device = devices[_i], .memo_entries = 2, .n_threads = 1});
+  static const int64_t rows[] = {100, 30, 2000};
+  for (int kind = 0; kind < 3; kind++) {
+    int n_refused = 0;
+    request_failed = true;
+    for (int64_t n = 1; request_failed; n++) {
+      int64_t other = kind == 0 ? 2 * n : kind == 1 ? 0 : -2 * n; /* a key that the memo has only for kind 1 */
+      n_refused += run_rows(&p, session, rows[kind] + other, n) != REED_OK;
+    }
+    if (kind != 1) ck_assert_int_gt(n_refused, 10); /* a hit takes little or nothing */
+    ck_assert_int_eq(run_rows(&p, session, rows[kind], 0), REED_OK);
+    check_plan(&p, session);
+  }
+  reed_session_close(&session);
+  ck_assert_int_eq(alloc_hook_end(), 0);
+  free(text);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("random epochs");
+  TCase *t = tcase_create("epochs");
+  tcase_add_checked_fixture(t, open_diagnosis, close_diagnosis);
+  tcase_set_timeout(t, 120);
+  tcase_add_loop_test(t, random_epochs_compute_their_graph_in_memory_of_their_own, 0, N_SEEDS);
+  tcase_add_test(t, the_arena_of_an_accelerator_grows_where_it_is);
+  tcase_add_loop_test(t, every_failed_allocation_of_an_epoch_is_reported, 0, N_DEVICES);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
