@@ -1,13 +1,16 @@
-/* A fuzz target's own main: mutations that know nothing of the format, over the target's seeds, with what made
- * something new happen added.
+/* The main function of a fuzz target: mutates the target's seeds, without knowledge of their format, and adds inputs
+ * with a new result to them.
  *
- *   fuzz_X [--runs N] [--seconds S] [--seed K] [--crashes DIR]    fuzzes; the same numbers give the same inputs until
- * the first crash fuzz_X --replay FILE|DIR...                                   runs these inputs in this process
- *   fuzz_X --write-seeds DIR                                      for libFuzzer
+ *   fuzz_X [--runs N] [--seconds S] [--seed K] [--crashes DIR]
+ *   fuzz_X --replay FILE|DIR...
+ *   fuzz_X --write-seeds DIR
  *
- * Fuzzing runs in a child process, which shares with its parent the input at hand: a child that crashes or hangs leaves
- * it there to be saved, and the next child goes on behind it. Crashes with the same summary are saved once. Ends with 1
- * when there were any. */
+ * The first form fuzzes; the same numbers give the same inputs until the first crash. The second runs the given inputs
+ * in this process. The third writes the seeds for libFuzzer.
+ *
+ * Fuzzing runs in a child process, which shares its present input with the parent. If a child crashes or hangs, the
+ * parent saves the input, and the next child continues with the next one. Crashes with the same summary are saved once.
+ * Exit status 1: there were crashes. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
