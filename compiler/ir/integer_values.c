@@ -27,12 +27,12 @@ static bool is_float(reed_dtype t) { return t == REED_F32 || t == REED_F64; }
 static bool is_number(reed_dim d) { return !symbol_is(d); }
 static reed_dim unknown(const call *c) { return symbols_fresh_value(c->s); }
 
-/* The number of elements of v; -1: not known, or more than PARTIAL_MAX_ELEMENTS. */
+/* The number of elements of v; -1: not known, or more than INTEGER_VALUES_MAX. */
 static int64_t count(const ir_value *v) {
   reed_desc d;
   if (!ir_desc(v, &d)) return -1;
   int64_t n = desc_elements(&d);
-  return n > PARTIAL_MAX_ELEMENTS ? -1 : n;
+  return n > INTEGER_VALUES_MAX ? -1 : n;
 }
 
 /* A constant's elements as integers; NULL: an element is not an integer or could be confused with a symbol, or there is
@@ -54,7 +54,7 @@ static const reed_dim *constant_elements(ir_module *m, const ir_value *v, int64_
   return elements;
 }
 
-const reed_dim *partial_elements(ir_module *m, ir_value *v, bool make_fresh, int64_t *out_n) {
+const reed_dim *integer_values_of(ir_module *m, ir_value *v, bool make_fresh, int64_t *out_n) {
   *out_n = 0;
   if (!v || !(is_integer(v->type.dtype) || is_float(v->type.dtype))) return NULL;
   int64_t n = count(v);
@@ -155,8 +155,8 @@ static reed_dim absolute(const call *c, reed_dim a, reed_dim b) {
 }
 static reed_dim same(const call *c, reed_dim a, reed_dim b) { return a; }
 
-/* To bool: whether the element is not zero. Between integers and floats the number stays; partial_evaluate handles
- * numbers that the dtype cannot hold. */
+/* To bool: whether the element is not zero. Between integers and floats the number stays; integer_values_compute
+ * handles numbers that the dtype cannot hold. */
 static reed_dim cast(const call *c, reed_dim a, reed_dim b) {
   reed_dtype to = c->n->outputs[0]->type.dtype;
   return to == REED_BOOL ? truth(c, at_least(c, a, 1) || (is_number(a) && a != 0), a == 0) : a;
@@ -322,7 +322,7 @@ static bool slice(call *c, scalar_fn fn) {
     if (!listed(c, 1, k, &start) || (has_axes && !listed(c, 3, k, &axis)) || (has_steps && !listed(c, 4, k, &step)))
       return false;
     axis = from_start(axis, in->rank);
-    if (axis < 0 || axis >= in->rank || step < -PARTIAL_MAX_ELEMENTS || step > PARTIAL_MAX_ELEMENTS) return false;
+    if (axis < 0 || axis >= in->rank || step < -INTEGER_VALUES_MAX || step > INTEGER_VALUES_MAX) return false;
     int64_t n = in->dims[axis], last = step > 0 ? n : n - 1;
     start = from_start(start, n);
     s.start[axis] = start < 0 ? 0 : start > last ? last : start;
@@ -352,7 +352,7 @@ static bool concat(call *c, scalar_fn fn) {
   if (axis != 0) return false;
   for (int32_t k = 0; k < c->n->n_inputs; k++) {
     int64_t n;
-    const reed_dim *elements = partial_elements(c->m, c->n->inputs[k], true, &n);
+    const reed_dim *elements = integer_values_of(c->m, c->n->inputs[k], true, &n);
     if (!elements || at + n > c->n_out) return false;
     memcpy(c->out + at, elements, (size_t)n * sizeof *elements);
     at += n;
@@ -437,7 +437,7 @@ static const row rows[] = {{OP_Abs, elementwise, absolute},
 /* Split, the only followed operator with several outputs: cuts a list into lists. */
 static bool split(ir_module *m, ir_node *n) {
   int64_t n_in, at = 0;
-  const reed_dim *in = partial_elements(m, n->inputs[0], false, &n_in);
+  const reed_dim *in = integer_values_of(m, n->inputs[0], false, &n_in);
   if (!in || n->inputs[0]->type.rank != 1) return false;
   for (int32_t k = 0; k < n->n_outputs; k++) {
     if (!n->outputs[k]) return false;
@@ -456,7 +456,7 @@ static const row *row_of(const reed_op *op) {
   return NULL;
 }
 
-bool partial_has_rule(const reed_op *op) { return row_of(op) || op == op_builtin(OP_Split); }
+bool integer_values_has_rule(const reed_op *op) { return row_of(op) || op == op_builtin(OP_Split); }
 
 /* True when the dtype holds the number exactly; symbols are assumed to stand for numbers that fit. */
 static bool fits(reed_dtype dtype, reed_dim d) {
@@ -465,7 +465,7 @@ static bool fits(reed_dtype dtype, reed_dim d) {
   return !is_float(dtype) || (d >= -((int64_t)1 << 24) && d <= (int64_t)1 << 24);
 }
 
-reed_status partial_evaluate(ir_module *m, ir_node *n) {
+reed_status integer_values_compute(ir_module *m, ir_node *n) {
   for (int32_t i = 0; i < n->n_outputs; i++)
     if (n->outputs[i]) n->outputs[i]->elements = NULL, n->outputs[i]->n_elements = 0;
   if (n->op == op_builtin(OP_Split)) {
@@ -479,7 +479,7 @@ reed_status partial_evaluate(ir_module *m, ir_node *n) {
   if (c.n_out < 0) return REED_OK;
   bool sized = r->structure == shape_of || r->structure == size_of || r->structure == concat;
   for (int32_t k = 0; !sized && k < n->n_inputs && k < MAX_OPERANDS; k++)
-    c.in[k] = partial_elements(m, n->inputs[k], false, &c.n_in[k]);
+    c.in[k] = integer_values_of(m, n->inputs[k], false, &c.n_in[k]);
   c.out = ir_alloc(m, (size_t)c.n_out * sizeof *c.out);
   if (!c.out) return diag_no_memory(m->diagnosis, "shape arithmetic");
   if (!r->structure(&c, r->fn)) return REED_OK;

@@ -96,7 +96,7 @@ static const rule *rule_of(const reed_op *op) {
   return NULL;
 }
 
-bool sign_has_rule(const reed_op *op) { return rule_of(op) != NULL; }
+bool nonnegative_has_rule(const reed_op *op) { return rule_of(op) != NULL; }
 
 static bool result_never_negative(search *s, const ir_node *n) {
   const rule *own = rule_of(n->op);
@@ -125,6 +125,6 @@ static bool never_negative(search *s, const ir_value *v) {
   return result;
 }
 
-bool sign_never_negative(const ir_module *m, const ir_value *v) {
+bool nonnegative_proven(const ir_module *m, const ir_value *v) {
   return never_negative(&(search){.m = m, .steps_left = MOST_STEPS}, v);
 }

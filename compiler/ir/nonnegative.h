@@ -6,8 +6,8 @@
 
 /* True when v provably has no element less than 0 (a NaN is not less). False: not known. The search visits a bounded
  * number of operators. */
-bool sign_never_negative(const ir_module *m, const ir_value *v);
+bool nonnegative_proven(const ir_module *m, const ir_value *v);
 /* True when the operator has a rule; results of other operators may have any sign. */
-bool sign_has_rule(const reed_op *op);
+bool nonnegative_has_rule(const reed_op *op);
 
 #endif

@@ -280,7 +280,7 @@ START_TEST(every_operator_follows_integers_or_has_a_reason) {
       {"made after the last inference", "Fused"},
       {"the passes over regions join what leaves them", "If Loop Scan"},
   };
-  COVERS("integer values", partial_has_rule, list);
+  COVERS("integer values", integer_values_has_rule, list);
 }
 END_TEST
 
@@ -303,7 +303,7 @@ START_TEST(every_operator_has_a_rule_of_signs_or_a_reason) {
       {"made after the passes that ask", "Fused"},
       {"regions", "If Loop Scan"},
   };
-  COVERS("signs", sign_has_rule, list);
+  COVERS("signs", nonnegative_has_rule, list);
 }
 END_TEST
 

@@ -195,7 +195,7 @@ static reed_status fold_elements(folding *f, ir_node *n, ir_value *v) {
   bool integers = v->type.dtype == REED_I64 || v->type.dtype == REED_I32 || v->type.dtype == REED_BOOL;
   if (!v->elements || !integers || v->bounded || !ir_desc(v, &desc) || desc_elements(&desc) != v->n_elements)
     return REED_OK;
-  uint64_t buffer[PARTIAL_MAX_ELEMENTS];
+  uint64_t buffer[INTEGER_VALUES_MAX];
   size_t bytes = reed_dtype_bytes(desc.dtype);
   for (int64_t i = 0; i < v->n_elements; i++) {
     if (symbol_is(v->elements[i])) return REED_OK;

@@ -41,7 +41,7 @@ static reed_shape_input describe_input(const inference *in, ir_value *v, bool re
   described.n_values = desc_elements(&d);
   described.data = v->data;
   int64_t n;
-  if (!v->data) described.values = partial_elements(in->m, v, true, &n);
+  if (!v->data) described.values = integer_values_of(in->m, v, true, &n);
   return described;
 }
 
@@ -97,7 +97,7 @@ static reed_status infer_operator(inference *in, ir_node *n) {
   }
   if (status != REED_OK) return in->uncertain ? REED_OK : status;
   for (int32_t i = 0; i < n->n_outputs; i++) take_output(in, n->outputs[i], &outputs[i]);
-  return partial_evaluate(m, n);
+  return integer_values_compute(m, n);
 }
 
 /* ---- bodies ---- */
@@ -133,8 +133,8 @@ static reed_status join(const inference *in, const ir_value *a, const ir_value *
                             ? a->type.dims[i]
                             : symbols_either(s, a->type.dims[i], b->type.dims[i]);
   int64_t n_a, n_b;
-  const reed_dim *of_a = partial_elements(in->m, (ir_value *)a, false, &n_a),
-                 *of_b = partial_elements(in->m, (ir_value *)b, false, &n_b);
+  const reed_dim *of_a = integer_values_of(in->m, (ir_value *)a, false, &n_a),
+                 *of_b = integer_values_of(in->m, (ir_value *)b, false, &n_b);
   if (!of_a || !of_b || n_a != n_b) return REED_OK;
   reed_dim *elements = ir_alloc(in->m, (size_t)n_a * sizeof *elements);
   if (!elements) return diag_no_memory(in->m->diagnosis, "shape arithmetic");
@@ -147,7 +147,7 @@ static reed_status join(const inference *in, const ir_value *a, const ir_value *
 /* The truth of a scalar: 0, 1, or -1 where it is not known. */
 static int known_truth(const inference *in, ir_value *v) {
   int64_t n;
-  const reed_dim *elements = partial_elements(in->m, v, false, &n);
+  const reed_dim *elements = integer_values_of(in->m, v, false, &n);
   return elements && n == 1 && !symbol_is(elements[0]) ? elements[0] != 0 : -1;
 }
 
@@ -225,7 +225,7 @@ static reed_status widen(const inference *in, ir_node *n, uint32_t *widened, boo
     }
     if (widened[i] & 1u << REED_MAX_RANK || !p->elements) continue;
     int64_t n_result;
-    const reed_dim *elements = partial_elements(in->m, result, false, &n_result);
+    const reed_dim *elements = integer_values_of(in->m, result, false, &n_result);
     bool same = elements && n_result == p->n_elements;
     for (int64_t k = 0; same && k < n_result; k++) same = same_dim(in, elements[k], p->elements[k]);
     if (same) continue;
@@ -241,7 +241,7 @@ static reed_status widen(const inference *in, ir_node *n, uint32_t *widened, boo
 static reed_dim trip_count(const inference *in, const ir_node *n) {
   const ir_graph *body = n->regions[0];
   int64_t n_elements;
-  const reed_dim *count = partial_elements(in->m, n->inputs[0], false, &n_elements);
+  const reed_dim *count = integer_values_of(in->m, n->inputs[0], false, &n_elements);
   bool starts = !n->inputs[1] || known_truth(in, n->inputs[1]) == 1;
   bool goes_on = body->results[0] == body->params[1] || known_truth(in, body->results[0]) == 1;
   bool sane = count && n_elements == 1 && (symbol_is(count[0]) || count[0] <= INT32_MAX); /* "for ever" is INT64_MAX */

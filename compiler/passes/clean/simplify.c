@@ -54,7 +54,7 @@ static ir_value *same_as_input(rewriting *r, ir_node *n, bool *change) {
 
 static ir_value *slice(rewriting *r, ir_node *n, bool *change) {
   int64_t n_steps;
-  const reed_dim *steps = partial_elements(r->m, input(n, 4), false, &n_steps);
+  const reed_dim *steps = integer_values_of(r->m, input(n, 4), false, &n_steps);
   if (input(n, 4) && !steps) return NULL;
   for (int64_t i = 0; i < n_steps; i++)
     if (symbol_is(steps[i]) || steps[i] < 0)
@@ -132,7 +132,7 @@ static ir_value *reshape(rewriting *r, ir_node *n, bool *change) {
   for (size_t i = 0; i < sizeof views / sizeof *views && !before; i++) before = made_by(input(n, 0), views[i]);
   reed_attrs attrs = ir_attrs(n);
   int64_t n_dims;
-  const reed_dim *dims = partial_elements(r->m, input(n, 1), false, &n_dims);
+  const reed_dim *dims = integer_values_of(r->m, input(n, 1), false, &n_dims);
   if (!before || !dims || !input(before, 0)) return NULL;
   for (int64_t i = 0; i < n_dims; i++)
     if (symbol_is(dims[i]) || (dims[i] == 0 && !op_attr_int(&attrs, "allowzero"))) return NULL;
@@ -241,7 +241,7 @@ static reed_status inline_branch(rewriting *r, ir_node *n, ir_graph *branch) {
 
 static reed_status choose_branch(rewriting *r, ir_node *n) {
   int64_t n_elements;
-  const reed_dim *condition = partial_elements(r->m, n->inputs[0], false, &n_elements);
+  const reed_dim *condition = integer_values_of(r->m, n->inputs[0], false, &n_elements);
   if (!condition || n_elements != 1 || symbol_is(condition[0])) return REED_OK;
   return inline_branch(r, n, n->regions[condition[0] ? 0 : 1]);
 }

@@ -140,7 +140,7 @@ static bool plan_gather(layout_node *n) {
 static bool listed_axes(const layout_node *n, int32_t i, int32_t rank, int64_t n_all, int64_t *out_axes,
                         int64_t *out_n) {
   int64_t n_listed = n_all;
-  const reed_dim *listed = input(n, i) ? partial_elements(n->m, input(n, i), false, &n_listed) : NULL;
+  const reed_dim *listed = input(n, i) ? integer_values_of(n->m, input(n, i), false, &n_listed) : NULL;
   if ((input(n, i) && !listed) || n_listed < 0 || n_listed > rank) return false;
   for (int64_t k = 0; k < n_listed; k++) {
     int64_t axis = listed && symbol_is(listed[k]) ? rank : listed ? listed[k] : k;
@@ -403,7 +403,7 @@ static bool plan_flatten(layout_node *n) {
 static bool shape_goes_along(const layout_node *n) {
   int64_t n_dims;
   reed_attrs attrs = ir_attrs(n->node);
-  const reed_dim *dims = partial_elements(n->m, input(n, 1), false, &n_dims);
+  const reed_dim *dims = integer_values_of(n->m, input(n, 1), false, &n_dims);
   for (int64_t i = 0; dims && i < n_dims; i++)
     if (dims[i] == 0 && !op_attr_int(&attrs, "allowzero")) {
       int32_t at = n->give[0].rank ? layout_position(&n->give[0], (int32_t)i) : (int32_t)i;

@@ -55,7 +55,7 @@ static reed_status visit(void *context, ir_node *n) {
   if (n->op != op_builtin(OP_NonMaxSuppression) || n->n_inputs > NMS_CLASS_IDS) return REED_OK;
   reed_attrs attrs = ir_attrs(n);
   if (op_attr_int(&attrs, "center_point_box") || !pattern_match(moved, n->inputs[0], slots, N_SLOTS)) return REED_OK;
-  if (!agree(c->m, n, slots) || !sign_never_negative(c->m, slots[BOXES])) return REED_OK;
+  if (!agree(c->m, n, slots) || !nonnegative_proven(c->m, slots[BOXES])) return REED_OK;
   ir_value *boxes = of_one_image(n, slots[BOXES]), *ids = class_ids(n, slots[CLASSES]);
   if (!boxes || !ids) return diag_no_memory(c->m->diagnosis, "class ids");
   n->inputs[0] = boxes;
