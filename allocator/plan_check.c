@@ -1,4 +1,5 @@
-/* Checks the planner's result independently of the planner's code: compares every pair of blocks. */
+/* Checks the planner's result independently of the planner's code: compares every pair of blocks. The planner: plan.c.
+ */
 #include <stdbool.h>
 
 #include "allocator/plan.h"

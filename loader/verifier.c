@@ -1,4 +1,5 @@
-/* Helpers of the verifier's passes: operands of an instruction, and the diagnosis of a rejected one. */
+/* Helpers of the verifier's passes: operands of an instruction, and the diagnosis of a rejected one. The passes:
+ * verify_code.c, verify_flow.c, verify_shaped.c. */
 #include "loader/verifier.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Joins of register states where paths meet, and their texts. States only fall in a join, from one known kind through
- * "any of several" to "undefined", so that the data flow ends. */
+ * "any of several" to "undefined", so that the data flow ends. The instructions that change states: verify_flow.c. */
 #include <stdio.h>
 
 #include "loader/verify_state.h"

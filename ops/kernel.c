@@ -1,5 +1,5 @@
 /* Helpers for the kernels of every device: diagnosing a failure, and the kernel for calls whose outputs have no
- * elements. */
+ * elements. The host's kernels: ops/cpu/. */
 #include "ops/kernel.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Attention (ONNX opset 23): Q, K and V are [batch, heads, length, size], or [batch, length, heads * size] with the
- * numbers of heads as attributes. */
+ * numbers of heads as attributes. Common helpers: call.h. */
 #include "shapefuncs/call.h"
 
 typedef struct heads {

@@ -1,4 +1,5 @@
-/* Shapes of element-wise operators: the input's shape, or the shape that the inputs broadcast to. */
+/* Shapes of element-wise operators: the input's shape, or the shape that the inputs broadcast to. Common helpers:
+ * call.h. */
 #include "shapefuncs/call.h"
 
 static reed_status like_input(reed_shape_call *call) {

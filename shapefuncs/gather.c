@@ -1,4 +1,5 @@
-/* Shapes of indexed reading and writing: Gather, GatherElements, GatherND, ScatterElements, ScatterND. */
+/* Shapes of indexed reading and writing: Gather, GatherElements, GatherND, ScatterElements, ScatterND. Common helpers:
+ * call.h. */
 #include "shapefuncs/call.h"
 
 /* data's extents with the axis replaced by all of indices' */

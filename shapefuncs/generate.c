@@ -1,5 +1,5 @@
 /* Shapes of operators that make tensors from numbers, and of shapes as data: Shape, Size, Constant, ConstantOfShape,
- * Range, EyeLike, OneHot. */
+ * Range, EyeLike, OneHot. Common helpers: call.h. */
 #include <math.h>
 
 #include "shapefuncs/call.h"

@@ -1,4 +1,4 @@
-/* Shapes of matrix products: Gemm and MatMul. */
+/* Shapes of matrix products: Gemm and MatMul. Common helpers: call.h. */
 #include "shapefuncs/call.h"
 
 /* [M,K] x [K,N], each of which may be transposed; C broadcasts to the result. */

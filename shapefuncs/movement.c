@@ -1,5 +1,5 @@
 /* Shapes of data movement along whole axes: Concat, DepthToSpace, SpaceToDepth, Expand, Tile, Transpose, Trilu,
- * ReverseSequence, Pad, Split. */
+ * ReverseSequence, Pad, Split. Common helpers: call.h. */
 #include "shapefuncs/call.h"
 
 reed_status shapefn_concat(reed_shape_call *call) {

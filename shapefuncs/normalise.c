@@ -1,4 +1,5 @@
-/* Shapes of normalisations: Y has the input's shape; the statistics have shapes of their own. */
+/* Shapes of normalisations: Y has the input's shape; the statistics have shapes of their own. Common helpers: call.h.
+ */
 #include "shapefuncs/call.h"
 
 /* X [N,C,...], or [N,...,C] with channels_last; scale, B, mean and variance [C]: scale and B have one dtype, mean and

@@ -1,4 +1,5 @@
-/* Shapes of recurrent cells: RNN, GRU and LSTM (ONNX opset 22). The sequences' lengths do not affect them. */
+/* Shapes of recurrent cells: RNN, GRU and LSTM (ONNX opset 22). The sequences' lengths do not affect them. Common
+ * helpers: call.h. */
 #include "shapefuncs/call.h"
 
 /* ERROR_SHAPE unless an input that is given has exactly these extents; what[k] is the reason for extent k in the

@@ -1,4 +1,4 @@
-/* Shapes of reductions: the reduced axes become 1 or are dropped. */
+/* Shapes of reductions: the reduced axes become 1 or are dropped. Common helpers: call.h. */
 #include "shapefuncs/call.h"
 
 /* Sets output 0 to in[0] with the axes of the set reduced. */

@@ -1,5 +1,5 @@
 /* Shapes of image and region operators: Resize (and Upsample, its older name), RoiAlign, MultiLevelRoiAlign, PasteMasks
- * and Keypoints. */
+ * and Keypoints. Common helpers: call.h. */
 #include <math.h>
 
 #include "shapefuncs/call.h"

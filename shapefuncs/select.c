@@ -1,5 +1,5 @@
 /* Shapes that depend on the data (Compress, NonZero, NonMaxSuppression: here an upper bound, the kernel reports the
- * extent), and TopK. */
+ * extent), and TopK. Common helpers: call.h. */
 #include "shapefuncs/call.h"
 
 static reed_status set_bounded(reed_shape_call *call, int32_t rank, const reed_dim *dims, int32_t bounded_axis) {

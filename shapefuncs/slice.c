@@ -1,4 +1,4 @@
-/* The shape of Slice: Python's rule on numbers and symbols. */
+/* The shape of Slice: Python's rule on numbers and symbols. Common helpers: call.h. */
 #include "shapefuncs/call.h"
 
 #define NEAR_INFINITY ((int64_t)1 << 62)

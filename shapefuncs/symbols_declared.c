@@ -5,7 +5,9 @@
  * on the two atoms are equal. A program without such assumptions runs whatever the extents are.
  *
  * Arithmetic ignores assumptions: n - m stays n - m. Only comparisons use them, by replacing atoms in the difference of
- * the compared dims; so an assumption can be taken back as long as nothing was changed because of it. */
+ * the compared dims; so an assumption can be taken back as long as nothing was changed because of it.
+ *
+ * The algebra of symbols: symbols.c. */
 #include <string.h>
 
 #include "shapefuncs/symbols_node.h"

@@ -1,4 +1,4 @@
-/* Symbols evaluated for given values of the named atoms, and symbols as text. */
+/* Symbols evaluated for given values of the named atoms, and symbols as text. The algebra of symbols: symbols.c. */
 #include <string.h>
 
 #include "shapefuncs/symbols_node.h"

@@ -1,4 +1,5 @@
-/* Shapes of views: the same elements under other extents. Flatten, Reshape, Squeeze, Unsqueeze. */
+/* Shapes of views: the same elements under other extents. Flatten, Reshape, Squeeze, Unsqueeze. Common helpers: call.h.
+ */
 #include "shapefuncs/call.h"
 
 reed_status shapefn_flatten(reed_shape_call *call) {

@@ -1,4 +1,5 @@
-/* Shapes of operators that slide a window over the spatial axes: Conv, ConvTranspose, pooling, Col2Im. */
+/* Shapes of operators that slide a window over the spatial axes: Conv, ConvTranspose, pooling, Col2Im. Common helpers:
+ * call.h. */
 #include "shapefuncs/call.h"
 
 #define MAX_SPATIAL (REED_MAX_RANK - 2)

@@ -1,4 +1,5 @@
-/* vm bench: the time and memory of a run, from opening the program to the first result, and of later runs. */
+/* vm bench: the time and memory of a run, from opening the program to the first result, and of later runs. Opening the
+ * model: model.c. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* vm plan: a run at given shapes, epoch by epoch: shape functions, kernels, read-backs and their reasons, arena bytes.
- */
+ * Opening the model: model.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

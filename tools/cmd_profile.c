@@ -1,4 +1,4 @@
-/* vm profile: the time of runs by operator and by node. */
+/* vm profile: the time of runs by operator and by node. Opening the model: model.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

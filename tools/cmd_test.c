@@ -1,4 +1,4 @@
-/* vm test: runs every ONNX test case in the given folders. */
+/* vm test: runs every ONNX test case in the given folders. Finding and running a case: onnx_case.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

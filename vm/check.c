@@ -1,4 +1,5 @@
-/* Checks of types at function borders, symbols bound to extents, elements read into scalars. */
+/* Checks of types at function borders, symbols bound to extents, elements read into scalars. The instructions that call
+ * these checks: interp.c. */
 #include "vm/check.h"
 
 #include <stdio.h>

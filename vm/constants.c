@@ -1,4 +1,5 @@
-/* Constants of a program on a device: copied once, in pieces through pinned memory, on a queue of their own. */
+/* Constants of a program on a device: copied once, in pieces through pinned memory, on a queue of their own. Packed
+ * weights of host kernels: ops/cache.c. */
 #include "vm/constants.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,5 @@
-/* Sessions: devices, pools and registers of one thread of execution; opening, running, cancelling, closing. */
+/* Sessions: devices, pools and registers of one thread of execution; opening, running, cancelling, closing.
+ * Instructions: interp.c. Devices: devices.c. Runs on another thread: async.c. */
 #include <omp.h>
 #include <string.h>
 

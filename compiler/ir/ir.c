@@ -1,5 +1,5 @@
 /* The graph's storage and its primitive edits: arena, makers, attributes, replacement of uses, walks. No code here
- * depends on an operator. */
+ * depends on an operator. Text of a graph: print.c. */
 #include "compiler/ir/ir.h"
 
 #include "base/cancel.h"

@@ -66,7 +66,7 @@ struct flow_item {
   int32_t input;       /* of COPY and FETCH: the number of the consumer's input */
   copy_reason reason;
   flow_version *source, *target; /* COPY, FETCH; EXTENT: target. IF: source is the condition (NULL: constant) */
-  flow_version **outputs;        /* OP: n_outputs, NULL where absent; IF: joins; LOOP: results (NULL unused) */
+  flow_version **outputs;        /* OP: n_outputs, NULL: absent; IF: joins; LOOP: results (NULL unused) */
   /* IF */
   flow_block *branches[2]; /* then, else */
   uint32_t condition;      /* scalar register */

@@ -9,7 +9,9 @@
  * Only kernels of early host operators run, because shape functions read their elements. Extents that only another
  * kernel of the body could tell (elements computed by the accelerator, a bounded extent) stay unknown: such an output
  * gets the extents that the compiler knows, and 0 for the others. Nothing is emitted where the compiler knows all
- * extents. */
+ * extents.
+ *
+ * The Loop itself: lower_loop.c. */
 #include <string.h>
 
 #include "bytecode/insn.h"

@@ -1,5 +1,5 @@
 /* Lowering's part of the compile report: the numbers of operators by device, the epochs, and the reason for each
- * boundary. */
+ * boundary. The report of the passes: compile.c. */
 #include "compiler/lower/report.h"
 
 static const char *const reason_names[] = {

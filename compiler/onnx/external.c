@@ -1,7 +1,7 @@
 /* External data: tensors in files beside the model. The model names these files, and models come from untrusted
  * sources. So a file must lie, with all links followed, in the model's folder or in the folder of the model's own
  * resolved path (Hugging Face's cache is a folder of links into a folder of files). Other files are read only where the
- * caller allows it. */
+ * caller allows it. Tensors in the model itself: tensor.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

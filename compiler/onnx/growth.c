@@ -1,6 +1,6 @@
 /* The number of nodes of a model with its functions inlined, counted before the first function is inlined, because a
  * few functions that call each other twice give more nodes than a computer has bytes. The nodes of each function are
- * counted once; its calls add that number. */
+ * counted once; its calls add that number. Inlining: functions.c. */
 #include <string.h>
 
 #include "compiler/onnx/reader.h"

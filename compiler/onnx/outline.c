@@ -3,7 +3,9 @@
  * their place in the model's bytes (onnx_place), and deep nesting is refused.
  *
  * A message's length precedes it and changes in the outline: five bytes are reserved for the length and filled when the
- * message has been written. */
+ * message has been written.
+ *
+ * Reading the message: read.c. Tensors in other files: external.c. */
 #include <string.h>
 
 #include "bytecode/format.h"

@@ -1,4 +1,5 @@
-/* The list of all unsupported properties of a model, reported together: each property with all its places. */
+/* The list of all unsupported properties of a model, reported together: each property with all its places. The checks
+ * that find problems: graph.c, tensor.c, upgrade.c. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -115,7 +115,7 @@ reed_status onnx_read_attrs(onnx_reader *r, const onnx_frame *f, ir_node *n,
 reed_status onnx_check_attrs(onnx_reader *r, const ir_node *n) REED_MUST_CHECK;
 
 /* The order in which the nodes of a list can be read, each after the nodes whose results it uses: n indices, which the
- * caller mem_free()s, or NULL where the list is in order. The frame's scope has the names defined before the list.
+ * caller mem_free()s, or NULL if the list is in order. The frame's scope has the names defined before the list.
  * ERROR_FORMAT: nodes wait for each other; the message names them. */
 reed_status onnx_order_nodes(onnx_reader *r, const onnx_frame *f, Onnx__NodeProto *const *nodes, size_t n,
                              size_t **out_order) REED_MUST_CHECK;

@@ -1,5 +1,5 @@
 /* The profiler's JSON: figures of the last run (stats, plan), spans as a Chrome trace, tables per operator and node.
- * Keys are a contract: README and `vm help` list them. */
+ * Keys are a contract: README and `vm help` list them. The notes that become figures: profile.c. */
 #include <stdio.h>
 #include <string.h>
 

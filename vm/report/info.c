@@ -1,4 +1,4 @@
-/* A program's contents as JSON, for `vm info`. */
+/* A program's contents as JSON, for `vm info`. Figures of runs: figures.c. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "vm/program.h"

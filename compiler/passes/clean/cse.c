@@ -1,5 +1,6 @@
 /* Common subexpressions: the results of the first of two equal calls (operator, attributes, inputs) replace those of
- * the second. The first may be in a graph around the second's. Equal constants become one constant. */
+ * the second. The first may be in a graph around the second's. Equal constants become one constant. Constants computed
+ * from constants: fold.c. */
 #include <string.h>
 
 #include "base/hash.h"

@@ -1,5 +1,5 @@
 /* Dead code elimination: removes nodes without a used output, unused optional outputs, unused results of bodies, and
- * constants without users. */
+ * constants without users. Equal computations: cse.c. */
 #include <string.h>
 
 #include "compiler/ir/pass.h"

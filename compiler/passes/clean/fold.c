@@ -4,7 +4,9 @@
  * Two limits keep the module small. A result over FREE_BYTES is folded only if it is no larger than its operands
  * together, each counted once. All constants together grow at most to a multiple of the model's own, so that a few
  * hundred bytes of operators do not become a module of gigabytes. If a kernel fails (an index out of range), its
- * operator stays, and the run reports the error. */
+ * operator stays, and the run reports the error.
+ *
+ * Elements of shape arithmetic: ir/integer_values.c. */
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"

@@ -4,7 +4,9 @@
  *
  * A failure inside a body only makes the outputs unknown, because the body (a branch, a Loop's body) may never run with
  * these shapes; if it does, the program reports the error. Ranks, operators and dtypes that Reed does not support are
- * refused in bodies too. */
+ * refused in bodies too.
+ *
+ * The shape functions: shapefuncs/. Elements of shape arithmetic: ir/integer_values.c. */
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"

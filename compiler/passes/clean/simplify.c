@@ -2,7 +2,9 @@
  * rewrite either replaces an output by an existing value or changes its node in place. No rewrite changes a result by a
  * bit, except that x + 0 becomes x, which may be -0 (0 and -0 compare equal).
  *
- * A rewrite that replaces one value by another requires provably equal shapes; extents may be symbols. */
+ * A rewrite that replaces one value by another requires provably equal shapes; extents may be symbols.
+ *
+ * Operators of constants: fold.c. */
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"

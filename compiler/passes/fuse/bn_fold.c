@@ -1,7 +1,7 @@
 /* Folds batch normalisation into the constant weights and bias of the product before it. At inference batch
  * normalisation is y = x * factor + shift for each channel, with factor = scale / sqrt(var + epsilon) and shift = B -
  * mean * factor (Ioffe and Szegedy 2015; ONNX BatchNormalization-15). A Mul by constants for each channel is folded
- * too, because frozen batch normalisations are exported so. */
+ * too, because frozen batch normalisations are exported so. Bias, residual and activation: fusion.c. */
 #include <math.h>
 #include <string.h>
 

@@ -67,7 +67,7 @@ static bool same_dim(const joining *j, const ir_value *a, int32_t i, const ir_va
 
 /* ---- conditions on types and attributes ---- */
 
-/* True where Q, K and V are [batch, heads, ...] of the same batch and heads without broadcasting, the softmax runs over
+/* True if Q, K and V are [batch, heads, ...] of the same batch and heads without broadcasting, the softmax runs over
  * the keys, and the mask does not change the type of the scores. */
 static bool fit(const joining *j, const ir_value *y, ir_value *const *slots) {
   const ir_value *q = slots[Q], *kt = slots[KT], *v = slots[V];

@@ -22,7 +22,7 @@ typedef struct classing {
   int64_t n_classed;
 } classing;
 
-/* True where the boxes are rows of four coordinates of one image, with an offset and a class for each row. */
+/* True if the boxes are rows of four coordinates of one image, with an offset and a class for each row. */
 static bool agree(const ir_module *m, const ir_node *nms, ir_value *const *slots) {
   const ir_type *all = &nms->inputs[0]->type, *boxes = &slots[BOXES]->type;
   const ir_type *offsets = &slots[OFFSETS]->type, *classes = &slots[CLASSES]->type;

@@ -3,7 +3,9 @@
  * stack.
  *
  * Output 0 may share memory with any input of its size, because an element is written only after the same element of
- * all inputs has been read. */
+ * all inputs has been read.
+ *
+ * The reference: reference/elementwise.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/elementwise.h"

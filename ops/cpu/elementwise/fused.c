@@ -4,7 +4,9 @@
  *
  * Output and inputs are seen with joined dims. An input with the output's layout, or of one element, is read in place.
  * Other inputs are read in place as long as a block stays within one row; if rows are short, blocks span them, and such
- * inputs are first copied into the block. */
+ * inputs are first copied into the block.
+ *
+ * The reference: reference/fused.c. */
 #include "ops/cpu/calls/fused.h"
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"

@@ -2,7 +2,9 @@
  * shared out to the threads. A row collects the windows over it, so no two threads write one element, and an element's
  * summands come in the order of a block's elements, whatever the number of threads.
  *
- * f16 and bf16 are computed in f32 (ops/cpu/table.c). Integers wrap around; bool is true where one summand is. */
+ * f16 and bf16 are computed in f32 (ops/cpu/table.c). Integers wrap around; bool is true where one summand is.
+ *
+ * The reference: reference/col2im.c. */
 #include "ops/cpu/calls/col2im.h"
 #include "ops/cpu/common/rows_loops.h"
 

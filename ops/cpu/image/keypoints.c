@@ -5,7 +5,9 @@
  *
  * Contiguous maps (channels last) are the lanes of one tile, whose rows are bounded and mixed together; with channels
  * second every map is a tile of one lane. The peak does not depend on which rows are looked at, or in what order, so
- * both layouts give the same bits. */
+ * both layouts give the same bits.
+ *
+ * The reference: reference/keypoints.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/keypoints.h"

@@ -5,7 +5,9 @@
  * other at the end.
  *
  * A zero area never suppresses (0 / 0 compares false). Corners may come in any order. Without score_threshold every
- * score counts; a NaN score is last and passes no threshold. */
+ * score counts; a NaN score is last and passes no threshold.
+ *
+ * The reference: reference/nms.c. The innermost loop: nms_loops.c. */
 #include "ops/cpu/calls/nms.h"
 #include "ops/cpu/image/nms_loops.h"
 

@@ -1,6 +1,7 @@
 /* PasteMasks: each mask resized (Resize, mode linear) to its box in a picture of zeros. Rows of all pictures are shared
  * out to the threads; a row is written once: zeros, the mask's row if the box has one there, zeros. A mask's rows are
- * mixed first and then its columns, by the loops of Resize, so that the elements are Resize's own. */
+ * mixed first and then its columns, by the loops of Resize, so that the elements are Resize's own. The reference:
+ * reference/paste.c. */
 #include "ops/cpu/calls/paste.h"
 #include "ops/cpu/calls/resize.h"
 #include "ops/cpu/common/rows_loops.h"

@@ -3,7 +3,9 @@
  *
  * A window is a product of axes, so a row of outputs takes two steps: the input rows under it are reduced to one row
  * (contiguous, vectorised), then this row is reduced along its own axis. With channels last, an output pixel is the
- * reduction of its taps' channels side by side. */
+ * reduction of its taps' channels side by side.
+ *
+ * The reference: reference/pool.c. The innermost loop: pool_loops.c. */
 #include "ops/cpu/calls/pool.h"
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/image/pool_loops.h"

@@ -1,6 +1,6 @@
 /* Resize (ONNX opset 19), N-dimensional. Nearest copies elements of any size; linear and cubic f32 go axis by axis
  * (interpolation is a product of axes), rows at a time. Other dtypes interpolate in the reference. Upsample is the same
- * operator under its older name. */
+ * operator under its older name. The reference: reference/resize.c. */
 #include "ops/cpu/calls/resize.h"
 #include "ops/cpu/common/rows_loops.h"
 

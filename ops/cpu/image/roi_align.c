@@ -1,6 +1,6 @@
 /* RoiAlign (ONNX opset 22) and MultiLevelRoiAlign, mode avg, for f32. A region's taps are computed once for a block of
  * channels (roi_plan); regions and blocks of channels run in parallel. The reference computes f64 and mode max, which
- * is no product of axes. */
+ * is no product of axes. The reference: reference/roi_align.c. The innermost loops: roi_align_loops.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/roi_align.h"

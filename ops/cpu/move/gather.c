@@ -1,4 +1,5 @@
-/* Gather, GatherElements, GatherND. All indices are checked once before anything is read through them. */
+/* Gather, GatherElements, GatherND. All indices are checked once before anything is read through them. The reference:
+ * reference/movement.c. */
 #include "ops/cpu/move/movement.h"
 
 typedef struct gather_state {

@@ -1,6 +1,6 @@
 /* Data movement by shapes alone: Reshape and its like, Concat, Split, Transpose, Tile, Slice, DepthToSpace,
  * SpaceToDepth and others as one or more strided copies (common/strided.h). Movement by indices is in gather.c and
- * scatter.c. */
+ * scatter.c. The reference: reference/movement.c. */
 #include "ops/cpu/move/movement.h"
 
 #include "ops/cpu/common/strided.h"

@@ -1,6 +1,7 @@
 /* Pad (ONNX 21), all modes. A negative pad crops; modes other than constant repeat the cropped input. For each dim a
  * map gives the source coordinate of an output coordinate, or -1 for the constant: the modes differ only in the maps
- * that prepare makes. Rows are copied as one block if the innermost map is consecutive. */
+ * that prepare makes. Rows are copied as one block if the innermost map is consecutive. The reference:
+ * reference/movement.c. */
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/strided.h"
 

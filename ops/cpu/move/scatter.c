@@ -1,5 +1,6 @@
 /* ScatterElements and ScatterND (ONNX 18): a copy of data, then the updates in order on one thread, so that with
- * reduction `none` the last update of an element stays. The output may share data's memory. */
+ * reduction `none` the last update of an element stays. The output may share data's memory. The reference:
+ * reference/movement.c. Reading by indices: gather.c. */
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"

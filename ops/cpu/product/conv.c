@@ -1,7 +1,8 @@
 /* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: choosing the implementation.
  * Packed weights with channels last, which the compiler makes of most convolutions, have kernels that need no
  * preparation per shape (conv_panels.h, conv_depthwise.h). oneDNN computes the rest: 1 to 3 spatial axes, groups,
- * dilations, channels second. The reference computes other dtypes, and calls that oneDNN has no primitive for. */
+ * dilations, channels second. The reference computes other dtypes, and calls that oneDNN has no primitive for. The
+ * reference: reference/conv.c. */
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/onednn/onednn.h"

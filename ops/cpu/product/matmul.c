@@ -1,7 +1,7 @@
 /* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32: choosing the implementation. A packed B is one
  * tall product over panels (ops/cpu/product/panels.h). oneDNN computes the rest: one B for all of A's matrices is one
  * tall product, cut into chunks of rows; one B for each A is one batched product; anything between is a loop over the
- * batch. */
+ * batch. The reference: reference/matmul.c. */
 #include "ops/cpu/calls/product.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/cpu/product/panels.h"

@@ -1,6 +1,6 @@
 /* BatchNormalization (ONNX opset 15), InstanceNormalization (22), GroupNormalization (21), LayerNormalization (17) and
  * RMSNormalization (23) for f32. Statistics are sums of short runs in float, added in double. The reference computes
- * training, other dtypes and repeated layer parameters. */
+ * training, other dtypes and repeated layer parameters. The reference: reference/norm.c. Channels last: norm_last.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/norm.h"

@@ -1,6 +1,6 @@
 /* Batch, instance and group normalisation of f32 images with channels last: y = (x - centre) * factor + shift, with
  * numbers of each channel, and the activation, pixel by pixel. Statistics are sums of short runs in float, added in
- * double, in two passes (mean, then squares around it). */
+ * double, in two passes (mean, then squares around it). Channels second: norm.c. */
 #include "ops/cpu/reduce/norm_last.h"
 
 #include <math.h>

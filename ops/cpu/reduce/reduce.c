@@ -1,6 +1,7 @@
 /* The reductions over any set of axes. Dims are joined until kept and reduced ones alternate. If the innermost dim is
  * reduced, its runs go to the formula's `row` loop; otherwise blocks of columns go to its `column` loop. A reduction to
- * one element is cut into pieces of fixed length, so that the result does not depend on the number of threads. */
+ * one element is cut into pieces of fixed length, so that the result does not depend on the number of threads. The
+ * reference: reference/reduce.c. The loops: reduce_f32.c, reduce_plain.c. */
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/reduce/reduce_f32.h"

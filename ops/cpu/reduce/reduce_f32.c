@@ -1,4 +1,4 @@
-/* The reductions on f32. Compiled once per CPU level. */
+/* The reductions on f32. Compiled once per CPU level. Other dtypes: reduce_plain.c. Axes and threads: reduce.c. */
 #include "ops/cpu/reduce/reduce_f32.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* CumSum, ArgMax and ArgMin: walks along one axis that read every element in order. Tensors are seen as [outer, extent,
- * inner]; a list makes one loop per dtype. */
+ * inner]; a list makes one loop per dtype. The reference: reference/reduce.c. Reductions to one element a line:
+ * reduce.c. */
 #include "base/half.h"
 #include "ops/cpu/calls/scan.h"
 #include "ops/cpu/common/common.h"

@@ -1,5 +1,5 @@
 /* Softmax and LogSoftmax of f32 (ONNX opset 13; `flattened` is the older form: one softmax over all axes from `axis`
- * on). The reference computes other dtypes, Hardmax and LpNormalization. */
+ * on). The reference computes other dtypes, Hardmax and LpNormalization. The reference: reference/softmax.c. */
 #include "ops/cpu/calls/softmax.h"
 #include "ops/cpu/common/rows_loops.h"
 

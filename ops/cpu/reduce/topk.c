@@ -1,7 +1,7 @@
 /* TopK (ONNX opset 11 to 24), any numeric dtype. Elements become unsigned keys whose ascending order is the wanted one.
  * A radix select finds the k-th key (11 bits per pass), one pass collects the smaller keys and the first of the equal
  * ones, and a stable radix sort orders them; equal values therefore come lower index first. NaN counts as larger than
- * every number, as in numpy. The output is always sorted. */
+ * every number, as in numpy. The output is always sorted. The reference: reference/topk.c. */
 #include "ops/cpu/calls/topk.h"
 
 #define DIGIT_BITS 11

@@ -1,4 +1,5 @@
-/* Attention in double, a query at a time: all its scores, their softmax, the sum of values. */
+/* Attention in double, a query at a time: all its scores, their softmax, the sum of values. The kernel:
+ * ops/cpu/sequence/attention.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/attention.h"

@@ -1,4 +1,5 @@
-/* Col2Im element by element: the sum, in the widest type, of the block's elements whose windows put them there. */
+/* Col2Im element by element: the sum, in the widest type, of the block's elements whose windows put them there. The
+ * kernel: ops/cpu/image/col2im.c. */
 #include "ops/cpu/calls/col2im.h"
 #include "ops/cpu/reference/elements.h"
 #include "ops/cpu/common/common.h"

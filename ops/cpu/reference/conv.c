@@ -1,4 +1,4 @@
-/* Conv and ConvTranspose as sums over taps, accumulated in double. */
+/* Conv and ConvTranspose as sums over taps, accumulated in double. The kernel: ops/cpu/product/conv.c. */
 #include "ops/cpu/common/window.h"
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/formulas/activation.h"

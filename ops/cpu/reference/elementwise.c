@@ -1,4 +1,5 @@
-/* The formulas of formulas.def on long double and 128-bit integers, and the conversions of Cast. */
+/* The formulas of formulas.def on long double and 128-bit integers, and the conversions of Cast. The kernel:
+ * ops/cpu/elementwise/elementwise.c. */
 #include "ops/cpu/reference/elementwise.h"
 
 #include <math.h>

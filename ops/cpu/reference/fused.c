@@ -1,4 +1,4 @@
-/* The steps of Fused, one element at a time, each rounded to its dtype. */
+/* The steps of Fused, one element at a time, each rounded to its dtype. The kernel: ops/cpu/elementwise/fused.c. */
 #include "ops/cpu/calls/fused.h"
 #include "ops/cpu/reference/elements.h"
 #include "ops/cpu/reference/elementwise.h"

@@ -1,4 +1,5 @@
-/* Keypoints pixel by pixel: every element of every resized map, the first largest one. */
+/* Keypoints pixel by pixel: every element of every resized map, the first largest one. The kernel:
+ * ops/cpu/image/keypoints.c. */
 #include "ops/cpu/calls/keypoints.h"
 #include "ops/cpu/calls/resize.h"
 #include "ops/cpu/common/common.h"

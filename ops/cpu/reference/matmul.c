@@ -1,5 +1,5 @@
 /* MatMul and Gemm for every numeric dtype: Y = activation(alpha * A * B + beta * C). Floats are summed in double,
- * integers in 64 bits and wrap. MatMul's bias is C with beta 1. */
+ * integers in 64 bits and wrap. MatMul's bias is C with beta 1. The kernel: ops/cpu/product/matmul.c. */
 #include "ops/cpu/calls/product.h"
 #include "ops/cpu/common/functions.h"
 #include "ops/cpu/common/common.h"

@@ -1,5 +1,5 @@
 /* NonMaxSuppression as ONNX describes it: take the best remaining box, and keep it if no kept box of its class overlaps
- * it too much. */
+ * it too much. The kernel: ops/cpu/image/nms.c. */
 #pragma GCC optimize("fp-contract=off")
 #include "ops/cpu/calls/nms.h"
 #include "ops/cpu/common/common.h"

@@ -1,5 +1,5 @@
 /* BatchNormalization (with training), the normalisations by instance, group and layer, and RMSNormalization in double,
- * for f32 and f64. */
+ * for f32 and f64. The kernel: ops/cpu/reduce/norm.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/norm.h"

@@ -1,5 +1,5 @@
 /* PasteMasks pixel by pixel: a pixel of the box is the bilinear mean of the four of the mask around it, every other one
- * is 0. */
+ * is 0. The kernel: ops/cpu/image/paste.c. */
 #include "ops/cpu/calls/paste.h"
 #include "ops/cpu/calls/resize.h"
 #include "ops/cpu/common/common.h"

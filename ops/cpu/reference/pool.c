@@ -1,5 +1,5 @@
 /* AveragePool, MaxPool (with Indices), LpPool and the global pools: each output element is computed from its own
- * window. */
+ * window. The kernel: ops/cpu/image/pool.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/pool.h"

@@ -1,5 +1,5 @@
 /* RNN, GRU and LSTM in double, for f32 and f64: one sequence of one direction after the other, as ONNX (opset 22)
- * writes the equations. */
+ * writes the equations. The kernel: ops/cpu/sequence/recurrent.c. */
 #include "ops/cpu/calls/recurrent.h"
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/formulas/formulas.h"

@@ -1,4 +1,5 @@
-/* Reductions, cumulative sums and arg reductions, in long double and 128-bit integers. */
+/* Reductions, cumulative sums and arg reductions, in long double and 128-bit integers. The kernel:
+ * ops/cpu/reduce/reduce.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/scan.h"

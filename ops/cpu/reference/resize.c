@@ -1,5 +1,5 @@
 /* Resize element by element: the sum over the taps of all axes at once, in double. Integers are rounded to nearest even
- * and saturate. */
+ * and saturate. The kernel: ops/cpu/image/resize.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/resize.h"

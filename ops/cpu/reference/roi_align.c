@@ -1,5 +1,5 @@
 /* RoiAlign and MultiLevelRoiAlign sample by sample. Mode max takes the largest of the four weighted neighbours of all
- * samples, as ONNX has it. */
+ * samples, as ONNX has it. The kernel: ops/cpu/image/roi_align.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/roi_align.h"

@@ -1,5 +1,5 @@
 /* Softmax, LogSoftmax, Hardmax (the first of the largest is 1) and LpNormalization (a line without length stays 0) in
- * double. */
+ * double. The kernel: ops/cpu/reduce/softmax.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/softmax.h"

@@ -1,4 +1,4 @@
-/* TopK by searching the next best element k times. */
+/* TopK by searching the next best element k times. The kernel: ops/cpu/reduce/topk.c. */
 #include "ops/cpu/calls/topk.h"
 #include "ops/cpu/common/common.h"
 

@@ -4,7 +4,9 @@
  *
  * Scores have a row for each key and a column for each query: a block of K is read in place, and both the softmax and
  * the product with V run over contiguous columns. Everything is f32 inside; other float dtypes are converted block by
- * block. The reference computes f64 and qk_matmul_output. */
+ * block. The reference computes f64 and qk_matmul_output.
+ *
+ * The reference: reference/attention.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/attention.h"

@@ -4,7 +4,9 @@
  * R is packed in panels: a panel holds, for a block of units, the columns of all its gates, step k of the depth after
  * step k - 1, so that the thread of a block has all it needs for its units' new state. h alternates between two
  * buffers: a step reads the buffer that the step before wrote. Threads take whole sequences or directions, which never
- * wait for each other; if there are too few of these, threads take blocks of units, with a barrier after each step. */
+ * wait for each other; if there are too few of these, threads take blocks of units, with a barrier after each step.
+ *
+ * The reference: reference/recurrent.c. */
 #include <math.h>
 #include <omp.h>
 
