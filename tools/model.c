@@ -123,6 +123,8 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
   free(disabled);
   if (out_status) *out_status = compiled;
   if (interrupted()) return complain(c, INTERRUPTED, "interrupted");
+  if (compiled == REED_ERROR_ARGUMENT && target) /* a word of the list of operators that the target lacks */
+    return complain_diagnosis(c, MISUSE, o->target ? "--target" : "--device", compiled, m->diagnosis);
   return compiled ? complain_diagnosis(c, BAD_FILE, plain(path), compiled, m->diagnosis) : DONE;
 }
 

@@ -226,6 +226,11 @@ rm -f huge.npy
 head -c 1200000000 /dev/zero | "$vm" asm - -o x.reed >out 2>&1
 grep -q 'standard input has more than' out || fail 'standard input without end was read'
 
+# A wrong word in a list of operators is the caller's mistake, and the flag is named.
+expect 2 "--target: target 'sim?lacks=Covn': there is no operator 'Covn'" compile beside.onnx -o x.reed --target 'sim?lacks=Covn'
+expect 2 "--target: there is no target 'sin'" compile beside.onnx -o x.reed --target sin
+expect 2 "--device: target 'sim?lacks=Covn'" run beside.onnx --device 'sim?lacks=Covn'
+
 # A source is not replaced by what is made of it, under any of its names; nor is what it reads beside itself.
 cp beside.onnx kept.onnx
 cp beside.bin kept.bin

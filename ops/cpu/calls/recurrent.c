@@ -77,7 +77,8 @@ static reed_status read_attributes(const reed_kernel_call *call, recurrent *r) {
   recurrent_activation read[ACTIVATIONS_MAX];
   const reed_attr *given = reed_attrs_find(call->attrs, "activations");
   bool plain = !given || !*given->s || op_attr_is_default(call->op, given);
-  reed_status status = read_activations(call, plain ? otherwise : given->s, n_functions * (int32_t)r->n_directions, read);
+  reed_status status =
+      read_activations(call, plain ? otherwise : given->s, n_functions * (int32_t)r->n_directions, read);
   if (status != REED_OK) return status;
   for (int32_t d = 0; d < r->n_directions; d++)
     memcpy(r->activations[d], read + d * n_functions, (size_t)n_functions * sizeof *read);
