@@ -97,7 +97,8 @@ reed_status shapefn_constant_of_shape(reed_shape_call *call) {
   return REED_OK;
 }
 
-/* max(ceil((limit - start) / delta), 0) with the difference in the inputs' own precision, as in numpy.arange. */
+/* max(ceil((limit - start) / delta), 0) with the difference in the inputs' own precision, as in numpy.arange, unless it
+ * overflows there. */
 static reed_status range_of_floats(reed_shape_call *call, reed_dim *out_count) {
   double number[3];
   for (int32_t i = 0; i < 3; i++)
@@ -107,7 +108,7 @@ static reed_status range_of_floats(reed_shape_call *call, reed_dim *out_count) {
     }
   double difference =
       call->inputs[0].dtype == REED_F32 ? (double)(float)(number[1] - number[0]) : number[1] - number[0];
-  double count = ceil(difference / number[2]);
+  double count = ceil(isinf(difference) ? number[1] / number[2] - number[0] / number[2] : difference / number[2]);
   if (number[2] == 0 || isnan(count) || count >= 0x1p60)
     return reed_shape_fail(call, REED_ERROR_VALUE, 2, "no count of steps from %g to %g by %g", number[0], number[1],
                            number[2]);

@@ -77,12 +77,7 @@ static reed_status reshape_infer(reed_shape_call *call, reshape *to) {
     return reed_shape_fail(call, REED_ERROR_SHAPE, 1, "cannot view %s as %s",
                            shapecall_dims_text(call, data->rank, data->dims, from, sizeof from),
                            shapecall_dims_text(call, to->rank, to->dims, target, sizeof target));
-  reed_dim quotient = reed_dim_floordiv(call, have, want);
-  if (call->symbols && symbol_is(quotient)) { /* declared names may make it a number, which later operators can use */
-    reed_dim declared = symbols_as_declared(call->symbols, quotient);
-    if (!symbol_is(declared) && symbols_assume_equal(call->symbols, quotient, declared)) quotient = declared;
-  }
-  to->dims[to->infer_at] = quotient;
+  to->dims[to->infer_at] = reed_dim_floordiv(call, have, want);
   return call->status;
 }
 

@@ -325,6 +325,14 @@ bool ir_same_type(const ir_module *m, const ir_value *a, const ir_value *b) {
   return a->type.dtype != REED_NONE && a->type.dtype == b->type.dtype && same_dims(m, a, b);
 }
 
+bool ir_proven_same_type(const ir_module *m, const ir_value *a, const ir_value *b) {
+  if (a->type.dtype == REED_NONE || a->type.dtype != b->type.dtype) return false;
+  if (a->type.rank < 0 || a->type.rank != b->type.rank) return false;
+  for (int32_t i = 0; i < a->type.rank; i++)
+    if (!symbols_equal(m->symbols, a->type.dims[i], b->type.dims[i])) return false;
+  return true;
+}
+
 /* ---- walking and replacing ---- */
 
 reed_status ir_walk(ir_graph *g, bool deep, reed_status (*visit)(void *context, ir_node *n), void *context) {

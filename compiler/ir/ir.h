@@ -155,6 +155,9 @@ bool ir_desc(const ir_value *v, reed_desc *out_desc);
 /* True when a and b have equal extents and one dtype. Declared names are believed, and the program checks them when it
  * runs: a caller that then changes nothing takes the assumptions back (pass_try_each). */
 bool ir_same_type(const ir_module *m, const ir_value *a, const ir_value *b);
+/* As ir_same_type, without believing names: for changes that save too little to refuse a model whose names are untrue.
+ */
+bool ir_proven_same_type(const ir_module *m, const ir_value *a, const ir_value *b);
 /* True when a and b have equal extents if declared names are true: for choices that change no result. */
 bool ir_likely_same_dims(const ir_module *m, const ir_value *a, const ir_value *b);
 

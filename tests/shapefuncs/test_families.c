@@ -80,6 +80,8 @@ TEST_OF(generators_make_shapes_from_numbers,
   {"Range", "", "i64[]{0} i64[]{1} i64[]{0}", "Range node 'n': delta: the step is 0 (start i64[]={0}, limit i64[]={1}, delta i64[]={0})"},
   {"Range", "", "i64{0,1} i64[]{1} i64[]{0}", "Range node 'n': start: wants one number, not 2 (start i64[2]={0,1}, limit i64[]={1}, delta i64[]={0})"},
   {"Range", "", "i64[]{-9223372036854775808} i64[]{9223372036854775807} i64[]{4611686018427387904}", "[4]"},
+  {"Range", "", "f32[]{-3e38} f32[]{3e38} f32[]{3e38}", "[2]"},
+  {"Range", "", "f64[]{1.5e308} f64[]{-1.5e308} f64[]{-1e308}", "[3]"},
   {"Range", "", "i64[]{-9223372036854775807} i64[]{9223372036854775807} i64[]{1}",
    "Range node 'n': delta: no count of steps from -9223372036854775807 to 9223372036854775807 by 1 (start i64[]={-9223372036854775807}, limit i64[]={9223372036854775807}, delta i64[]={1})"},
   {"Range", "", "f32[]{0} f32[]{1} f32[]{0}", "Range node 'n': delta: no count of steps from 0 to 1 by 0 (start f32[]={0}, limit f32[]={1}, delta f32[]={0})"})

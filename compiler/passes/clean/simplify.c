@@ -51,7 +51,7 @@ static ir_value *dropout(rewriting *r, ir_node *n, bool *change) {
 
 /* A Cast to the input's dtype, a Reshape, Expand, Slice or Pad to the input's extents, and the like. */
 static ir_value *same_as_input(rewriting *r, ir_node *n, bool *change) {
-  return input(n, 0) && n->outputs[0] && ir_same_type(r->m, input(n, 0), n->outputs[0]) ? input(n, 0) : NULL;
+  return input(n, 0) && n->outputs[0] && ir_proven_same_type(r->m, input(n, 0), n->outputs[0]) ? input(n, 0) : NULL;
 }
 
 static ir_value *slice(rewriting *r, ir_node *n, bool *change) {
@@ -148,7 +148,8 @@ static ir_value *neutral(rewriting *r, ir_node *n, bool *change) {
   bool product = n->op == op_builtin(OP_Mul) || n->op == op_builtin(OP_Div);
   bool commutes = n->op == op_builtin(OP_Mul) || n->op == op_builtin(OP_Add);
   for (int k = 1; k >= (commutes ? 0 : 1); k--)
-    if (is_splat(input(n, k), product ? 1 : 0) && n->outputs[0] && ir_same_type(r->m, input(n, 1 - k), n->outputs[0]))
+    if (is_splat(input(n, k), product ? 1 : 0) && n->outputs[0] &&
+        ir_proven_same_type(r->m, input(n, 1 - k), n->outputs[0]))
       return input(n, 1 - k);
   return NULL;
 }
@@ -171,9 +172,9 @@ static ir_value *idempotent(rewriting *r, ir_node *n, bool *change) {
 
 static ir_value *where(rewriting *r, ir_node *n, bool *change) {
   for (int k = 0; k < 2; k++)
-    if (is_splat(input(n, 0), 1 - k) && n->outputs[0] && ir_same_type(r->m, input(n, k + 1), n->outputs[0]))
+    if (is_splat(input(n, 0), 1 - k) && n->outputs[0] && ir_proven_same_type(r->m, input(n, k + 1), n->outputs[0]))
       return input(n, k + 1);
-  return input(n, 1) == input(n, 2) ? ir_same_type(r->m, input(n, 1), n->outputs[0]) ? input(n, 1) : NULL : NULL;
+  return input(n, 1) == input(n, 2) ? ir_proven_same_type(r->m, input(n, 1), n->outputs[0]) ? input(n, 1) : NULL : NULL;
 }
 
 static const struct {

@@ -58,7 +58,7 @@ static bool add_computed_bias(const fusing *f, ir_node *product, ir_value *other
 
 static bool add_residual(const fusing *f, ir_node *product, ir_value *other) {
   bool taken = product->n_inputs > 3 && product->inputs[3];
-  return product->op == op_builtin(OP_Conv) && !taken && ir_same_type(f->m, other, product->outputs[0]) &&
+  return product->op == op_builtin(OP_Conv) && !taken && ir_proven_same_type(f->m, other, product->outputs[0]) &&
          set_input(product, 3, other);
 }
 
@@ -66,7 +66,8 @@ static reed_status fuse_add(fusing *f, ir_node *add) {
   for (int32_t k = 0; k < 2; k++) {
     ir_node *product = weights_product(add->inputs[k], add);
     ir_value *other = add->inputs[1 - k];
-    if (!product || !is_float(add->outputs[0]) || !ir_same_type(f->m, product->outputs[0], add->outputs[0])) continue;
+    if (!product || !is_float(add->outputs[0]) || !ir_proven_same_type(f->m, product->outputs[0], add->outputs[0]))
+      continue;
     bool has_residual = product->n_inputs > 3 && product->inputs[3], done = false;
     reed_status status = has_residual ? REED_OK : add_constant_bias(f, product, add, other, &done);
     if (status != REED_OK) return status;
