@@ -20,7 +20,9 @@ typedef struct block {
 struct ir_arena {
   block *blocks;
   char *free_begin, *free_end; /* the free part of the newest shared block */
-  VEC_OF(ir_graph *) graphs;   /* their node lists are heap vectors */
+  void *long_items;            /* the array that `grown` gave a block of its own last, and that block's bytes */
+  size_t long_bytes;
+  VEC_OF(ir_graph *) graphs; /* their node lists are heap vectors */
 };
 
 static void *block_new(struct ir_arena *a, size_t bytes) {
@@ -115,12 +117,19 @@ void ir_module_close(ir_module **module) {
 
 /* ---- makers ---- */
 
-/* A copy of the array with one more entry at the end; NULL: no memory. Copies are cheap enough, because arrays are
- * small or grow once for each model. */
-static void *grown(ir_module *m, const void *items, int32_t n, const void *item, size_t item_bytes) {
-  char *copy = ir_alloc(m, (size_t)(n + 1) * item_bytes);
-  if (!copy) return NULL;
-  if (n) memcpy(copy, items, (size_t)n * item_bytes);
+/* The array with one more entry at the end; NULL: no memory. Short arrays are copied. Arrays that have a block of their
+ * own (a hundred thousand outputs) grow by half, in the block's size: the blocks' memory is the module's until its end.
+ */
+static void *grown(ir_module *m, void *items, int32_t n, const void *item, size_t item_bytes) {
+  size_t used = (size_t)n * item_bytes, room = used + item_bytes;
+  bool is_long = used > BLOCK_BYTES / 4;
+  char *copy = is_long && m->arena->long_items == items && room <= m->arena->long_bytes ? items : NULL;
+  if (!copy) {
+    if (room > BLOCK_BYTES / 4) room += room / 2;
+    if (!(copy = ir_alloc(m, room))) return NULL;
+    if (n) memcpy(copy, items, used);
+    if (room > BLOCK_BYTES / 4) m->arena->long_items = copy, m->arena->long_bytes = room;
+  }
   memcpy(copy + (size_t)n * item_bytes, item, item_bytes);
   return copy;
 }

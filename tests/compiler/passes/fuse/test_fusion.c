@@ -202,16 +202,21 @@ END_TEST
 
 START_TEST(a_residual_joins_before_the_activation) {
   onnx_build *b = conv(true);
-  build_input(b, "r", "f32[n,3,h,w]");
-  build_node(b, "Add", "r,c", "s");
+  build_node(b, "Exp", "c", "p");
+  build_node(b, "Conv", "x,k", "d");
+  build_node(b, "Add", "p,d", "s");
   build_node(b, "Relu", "s", "y");
   build_output(b, "y", "f32");
   front f;
   front_optimize(&f, &b);
-  const ir_node *n = front_node(&f, OP_Conv);
-  ck_assert_int_eq(f.m->main->nodes.n, 1);
-  ck_assert_int_eq(n->n_inputs, 4);
-  ck_assert_str_eq(n->inputs[3]->name, "r");
+  ck_assert_int_eq(front_count(&f, OP_Add), 0);
+  ck_assert_int_eq(front_count(&f, OP_Relu), 0);
+  const ir_node *n = NULL;
+  for (size_t i = 0; i < f.m->main->nodes.n; i++)
+    if (f.m->main->nodes.items[i]->n_inputs == 4) n = f.m->main->nodes.items[i];
+  ck_assert_ptr_nonnull(n);
+  ck_assert_ptr_eq(n->op, op_builtin(OP_Conv));
+  ck_assert_ptr_eq(n->inputs[3]->producer->op, op_builtin(OP_Exp));
   ck_assert_str_eq(activation(n), "relu");
   front_fini(&f);
 }
@@ -236,23 +241,17 @@ START_TEST(a_residual_made_after_the_convolution_still_comes_before_it) {
 }
 END_TEST
 
+/* Names are no proof: a residual of another extent is broadcast. */
 START_TEST(what_does_not_provably_fit_is_not_fused) {
-  static const struct {
-    const char *type;
-    bool fuses;
-  } residuals[] = {{"f32[n,3,h,w]", true},
-                   {"f32[n,3,h,1]", false},
-                   {"f32[m,3,h,w]", false},
-                   {"f32[1,3,1,1]", false},
-                   {"f32[3,h,w]", false}};
+  static const char *const residuals[] = {"f32[n,3,h,w]", "f32[n,3,h,1]", "f32[m,3,h,w]", "f32[1,3,1,1]", "f32[3,h,w]"};
   for (size_t i = 0; i < sizeof residuals / sizeof *residuals; i++) {
     onnx_build *b = conv(true);
-    build_input(b, "r", residuals[i].type);
+    build_input(b, "r", residuals[i]);
     build_node(b, "Add", "c,r", "y");
     build_output(b, "y", "f32");
     front f;
     front_optimize(&f, &b);
-    ck_assert_int_eq(front_count(&f, OP_Add), residuals[i].fuses ? 0 : 1);
+    ck_assert_int_eq(front_count(&f, OP_Add), 1);
     front_fini(&f);
   }
 }
