@@ -1,10 +1,11 @@
-/* Wishes about outputs, and questions about bound memory (binding.h). The public calls that state wishes: wishes.c. */
+/* The destinations of outputs, and checks of bound memory (binding.h). The public calls that set destinations:
+ * wishes.c. */
 #include "vm/binding.h"
 
 #include "base/mem.h"
 #include "base/strides.h"
 
-/* Storage of the caller's memory: a binding holds the tensor itself. */
+/* The release function of storage in the caller's memory. It does nothing, because the binding holds the tensor. */
 static void leave_to_the_caller(storage *place) { (void)place; }
 
 void bindings_note(bindings *b, vm_devices *devices) {
@@ -47,9 +48,9 @@ storage *binding_take(bindings *b, uint32_t output, int32_t device, const reed_d
   output_wish *w = &b->outputs[output];
   if (!w->memory || w->device != device || !w->memory->dense || w->place.n_references != 1) return NULL;
   if (!binding_holds(w, desc)) return NULL;
-  if (bounded_axis >= 0 && bounded_axis != w->room_axis) return NULL; /* the true extent may not be the memory's */
+  if (bounded_axis >= 0 && bounded_axis != w->room_axis) return NULL; /* the true extent may differ from the memory's */
   for (int32_t i = 0; i < w->room_axis; i++)
-    if (desc->dims[i] != 1) return NULL; /* rows with room behind each: not dense */
+    if (desc->dims[i] != 1) return NULL; /* several rows, each with room after it, do not lie dense */
   storage_retain(&w->place);
   return &w->place;
 }

@@ -1,5 +1,6 @@
-/* Where the caller wants the outputs of a session: copied to the host, left on their device, or in memory of his own.
- * The border of a run (border.c) and the placement of an epoch's memory (epoch/place.c) ask. */
+/* The destinations that the caller has set for a session's outputs: a copy on the host, the device that computes the
+ * output, or memory of the caller. The border of a run (border.c) and the placement of an epoch's memory
+ * (epoch/place.c) read them. The public calls: wishes.c. */
 #ifndef VM_BINDING_H_
 #define VM_BINDING_H_
 
@@ -7,7 +8,7 @@
 #include "vm/epoch/memo.h"
 #include "vm/tensor.h"
 
-/* One output. */
+/* The destination of one output. */
 typedef struct output_wish {
   bool keep;           /* stays on the device where it is computed */
   reed_tensor *memory; /* the caller's, one reference; NULL: not bound */
@@ -28,10 +29,10 @@ void bindings_close(bindings *b);
 
 /* Binds the output to the memory, which is retained; NULL: to none. device: the session's number of its device. */
 void binding_set(output_wish *w, reed_tensor *memory, int32_t room_axis, int32_t device);
-/* Tells the session's parts which wishes there are; after each change of one. */
+/* Passes the destinations on to the session's devices. Called after each change. */
 void bindings_note(bindings *b, vm_devices *devices);
 
-/* True if the output is wanted on that device. */
+/* True if the output's destination is on the device. */
 static inline bool binding_wants(const bindings *b, uint32_t output, int32_t device) {
   const output_wish *w = &b->outputs[output];
   return w->memory ? w->device == device : w->keep;

@@ -1,5 +1,5 @@
-/* Inputs in, outputs out (border.h). The copies here are done when the call returns; a copy is counted where the
- * caller's wish or memory is its cause. */
+/* Makes registers of inputs and tensors of outputs (border.h). Copies are complete when a function returns. A copy that
+ * the caller's choice of device or memory causes is counted. */
 #include "vm/border.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static transfer_side side_on(const vm_devices *devices, int32_t device, void *da
       .data = data, .strides = strides, .on = device ? d->device : NULL, .compute = d->compute, .copies = d->copies};
 }
 
-/* A copy between devices, named for a model's input or output. */
+/* Copies between devices and counts the copy for an input or output of the model. */
 static reed_status copy_counted(reed_session *s, const transfer_side *target, const transfer_side *source,
                                 const reed_desc *desc, copy_reason reason, uint32_t site, uint32_t input) {
   profile_copy copy = {.direction = target->on   ? source->on ? PROFILE_WITHIN : PROFILE_TO_DEVICE
@@ -76,7 +76,7 @@ static reed_status take_input(reed_session *s, uint32_t i, const reed_tensor *gi
   void *data = given->data;
   storage *block = NULL;
   reed_status status = REED_OK;
-  bool wanted = reader->reads || reader->travels; /* else only the extents are */
+  bool wanted = reader->reads || reader->travels; /* false: only the extents are used */
   if (device < 0 && !wanted) device = 0, data = NULL;
   else if (device < 0) device = 0, status = input_copy(s, given, 0, COPY_REASON_INPUT, UINT32_MAX, i, &block);
   else if (!given->dense && wanted) status = input_copy(s, given, device, COPY_REASON_INPUT, UINT32_MAX, i, &block);
@@ -87,7 +87,7 @@ static reed_status take_input(reed_session *s, uint32_t i, const reed_tensor *gi
              .t = {.desc = given->desc, .device = device, .data = data, .storage = block},
              .bytes = given->bytes};
   if (device == 0 || !reader->reads) return REED_OK;
-  /* The host reads the elements: the register has them there, and the device's are its twin. */
+  /* The host reads the elements: the register has a copy on the host, and the original on the device is its twin. */
   storage *on_host = NULL;
   status = input_copy(s, given, 0, reader->reason, reader->site, reader->input, &on_host);
   if (status != REED_OK) return status;
@@ -135,7 +135,8 @@ reed_status border_check(const reed_session *s, reed_tensor *const *inputs, size
   return REED_OK;
 }
 
-/* Where an output's elements are before they are given: the register, or its twin on the device that wants them. */
+/* The place of an output's elements before the caller gets them: the register's memory, or that of its twin on the
+ * destination's device. */
 typedef struct output_source {
   int32_t device;
   void *data;

@@ -65,8 +65,8 @@ reed_status devices_open_output(vm_devices *devices, int32_t device, const reed_
                                 reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Gives blocks of outputs that callers have closed back to the devices, but for a few. */
 void devices_trim_outputs(vm_devices *devices);
-/* Tells the devices' pools how many bytes of their caps outputs hold; callers give outputs back at any time, so a run
- * begins with it. */
+/* Tells the devices' pools the bytes that outputs hold, which count towards the caps. Called at the beginning of a run,
+ * because callers give outputs back at any time. */
 void devices_note_outputs(vm_devices *devices);
 
 /* The device's number in the session, 0 for NULL, the host; -1: the session has no such device. */

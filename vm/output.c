@@ -95,7 +95,7 @@ void output_store_trim(output_store *store, int32_t keep) {
   blocks_free(store, surplus, store->queue);
 }
 
-/* One user less; the last one of a closed store frees it. */
+/* Drops one user of the store. The last user of a closed store frees it. */
 static void leave(output_store *store) {
   uv_mutex_lock(&store->mutex);
   bool last = --store->n_users == 0 && store->closed;

@@ -24,7 +24,7 @@ void program_release(reed_program *p) {
   mem_free(p);
 }
 
-/* True where the mark is new: the first output stays where a register may become several. */
+/* Marks a register; true if the mark is new. A register that may become several outputs keeps the first. */
 static bool mark_returned(reed_program *p, uint32_t reg, uint32_t mark) {
   bool is_new = !p->returned[reg];
   if (is_new) p->returned[reg] = mark;

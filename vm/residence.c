@@ -50,7 +50,7 @@ static void note_reader(tracer *t, copy_reason reason, const insn *in) {
     if ((flagged ? INSN_REGISTER(inputs->words[i]) : inputs->words[i]) == t->reg) t->reader.input = i;
 }
 
-/* Notes the outputs as which a return's list has the register, each once. */
+/* Notes the outputs for which a return names the register, each once. */
 static void note_outputs(tracer *t, const insn_operand *results) {
   for (uint32_t i = 0; i < results->n; i++) {
     size_t k = 0;
@@ -60,7 +60,7 @@ static void note_outputs(tracer *t, const insn_operand *results) {
   }
 }
 
-/* What one instruction does with the register. Returns true if the register holds the tensor afterwards. */
+/* Notes the use of the register by one instruction. Returns true if the register holds the tensor afterwards. */
 static bool step(tracer *t, const insn *in) {
   const insn_info *info = &insn_table[in->id];
   bool defined = false;
@@ -83,7 +83,7 @@ static bool step(tracer *t, const insn *in) {
         if (!op_has(t->operators[in->operands[0].words[0]], REED_OP_EXTENTS_ONLY))
           note_reader(t, COPY_REASON_PLACEMENT, in);
         break;
-      case INSN_ROLE_RU_TENSOR: /* `copy` goes where the tensor is wanted */
+      case INSN_ROLE_RU_TENSOR: /* a `copy` needs the elements on whichever device they are */
         if (in->id == INSN_COPY) t->reader.travels = true;
         else note_reader(t, COPY_REASON_PLACEMENT, in);
         break;

@@ -10,8 +10,8 @@
 
 /* The first instruction that reads a tensor's elements on the host. */
 typedef struct residence_reader {
-  bool reads;         /* false: there is none */
-  bool travels;       /* `copy` or `return` want the elements, wherever they are */
+  bool reads;         /* false: no instruction reads them */
+  bool travels;       /* `copy` or `return` uses the elements, on any device */
   copy_reason reason; /* VALUE: a shape function or a scalar; PLACEMENT: a kernel or anything else */
   uint32_t site;      /* UINT32_MAX: none */
   uint32_t input;     /* of the site; without a site: the model's input */

@@ -49,7 +49,7 @@ static reed_status fetch_span(const transfer_side *side, const reed_desc *desc, 
   return REED_OK;
 }
 
-/* Host -> device. Nothing is written between the target's elements, because that memory may be in other hands. */
+/* Host -> device. The gaps between the target's elements are not written, because they may belong to another tensor. */
 static reed_status to_device(const transfer_side *target, const transfer_side *source, const reed_desc *desc,
                              reed_diagnosis *diagnosis) {
   copy_fn copy_in = target->on->interface->copy_in;
@@ -66,7 +66,7 @@ static reed_status to_device(const transfer_side *target, const transfer_side *s
   return status;
 }
 
-/* Device -> host, or by way of the host to a device. */
+/* Device -> host, or through the host to a device. */
 static reed_status by_host(const transfer_side *target, const transfer_side *source, const reed_desc *desc,
                            reed_diagnosis *diagnosis) {
   strides_rows rows = strides_common_rows(desc, target->strides, source->strides);

@@ -1,9 +1,9 @@
-/* The public calls that say where outputs are wanted (reed_session_keep_output, reed_session_bind_output). What a run
- * makes of it: border.c, epoch/place.c, copy.c. */
+/* The public calls that set the destinations of outputs (reed_session_keep_output, reed_session_bind_output). Their use
+ * in a run: border.c, epoch/place.c, copy.c. */
 #include "base/strides.h"
 #include "vm/session.h"
 
-/* The output's wish, with the session claimed. */
+/* Claims the session and finds the output's destination. */
 static reed_status claim_output(reed_session *s, size_t output, const char *call, output_wish **out_wish,
                                 reed_diagnosis *diagnosis) {
   if (!s) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "%s: a session is needed", call);
@@ -25,7 +25,7 @@ reed_status reed_session_keep_output(reed_session *s, size_t output, bool keep, 
   return REED_OK;
 }
 
-/* Checks the memory against everything that is known before a run. */
+/* Checks the memory against all facts that are known before a run. */
 static reed_status check_memory(const reed_session *s, size_t output, const reed_tensor *memory, int32_t room_axis,
                                 reed_diagnosis *diagnosis) {
   reed_value_info info;
