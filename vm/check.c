@@ -1,5 +1,4 @@
-/* Checks of types at function borders, symbols bound to extents, elements read into scalars. The instructions that call
- * these checks: interp.c. */
+/* Checks of types at function borders, symbols bound to extents, elements read into scalars, arithmetic on scalars. */
 #include "vm/check.h"
 
 #include <stdio.h>
@@ -87,5 +86,35 @@ reed_status exec_item(vm_run *run, const ref *r, int64_t *out_value) {
     default:
       return diag_fail(run->diagnosis, REED_ERROR_TYPE, "an integer or bool is needed, got %s",
                        reed_dtype_name(r->t.desc.dtype));
+  }
+}
+
+static reed_status overflow(reed_diagnosis *diagnosis, const char *what, int64_t a, int64_t b) {
+  return diag_fail(diagnosis, REED_ERROR_VALUE, "%s of %lld and %lld does not fit 64 bits or divides by zero", what,
+                   (long long)a, (long long)b);
+}
+
+reed_status scalar_arithmetic(reed_diagnosis *diagnosis, insn_id id, int64_t a, int64_t b, int64_t *out) {
+  switch (id) {
+    case INSN_S_ADD: return __builtin_add_overflow(a, b, out) ? overflow(diagnosis, "s.add", a, b) : REED_OK;
+    case INSN_S_SUB: return __builtin_sub_overflow(a, b, out) ? overflow(diagnosis, "s.sub", a, b) : REED_OK;
+    case INSN_S_MUL: return __builtin_mul_overflow(a, b, out) ? overflow(diagnosis, "s.mul", a, b) : REED_OK;
+    case INSN_S_DIV:
+    case INSN_S_MOD: {
+      if (b == 0 || (a == INT64_MIN && b == -1)) return overflow(diagnosis, id == INSN_S_DIV ? "s.div" : "s.mod", a, b);
+      int64_t quotient = a / b, rest = a % b;
+      if (rest != 0 && (rest < 0) != (b < 0)) quotient--, rest += b;
+      *out = id == INSN_S_DIV ? quotient : rest;
+      return REED_OK;
+    }
+    case INSN_S_MIN: *out = a < b ? a : b; return REED_OK;
+    case INSN_S_MAX: *out = a > b ? a : b; return REED_OK;
+    case INSN_S_EQ: *out = a == b; return REED_OK;
+    case INSN_S_NE: *out = a != b; return REED_OK;
+    case INSN_S_LT: *out = a < b; return REED_OK;
+    case INSN_S_LE: *out = a <= b; return REED_OK;
+    case INSN_S_AND: *out = a && b; return REED_OK;
+    case INSN_S_OR: *out = a || b; return REED_OK;
+    default: return REED_OK; /* not arithmetic: never reached */
   }
 }

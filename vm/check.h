@@ -7,6 +7,9 @@
 reed_status exec_assert_shape(vm_run *run, const ref *r, const module_type *type) REED_MUST_CHECK;
 reed_status exec_assert_dim(vm_run *run, const ref *r, uint32_t axis, int64_t extent,
                             const module_type *type) REED_MUST_CHECK;
+/* s.add to s.or. Overflow and division by zero fail. */
+reed_status scalar_arithmetic(reed_diagnosis *diagnosis, insn_id id, int64_t a, int64_t b,
+                              int64_t *out) REED_MUST_CHECK;
 reed_status exec_item(vm_run *run, const ref *r, int64_t *out_value) REED_MUST_CHECK;
 
 #endif

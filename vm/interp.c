@@ -87,36 +87,6 @@ static void do_return(reed_session *s, const uint32_t *w) {
   frame_pop(&s->run);
 }
 
-static reed_status overflow(reed_session *s, const char *what, int64_t a, int64_t b) {
-  return diag_fail(s->run.diagnosis, REED_ERROR_VALUE, "%s of %lld and %lld does not fit 64 bits or divides by zero",
-                   what, (long long)a, (long long)b);
-}
-
-static reed_status arithmetic(reed_session *s, insn_id id, int64_t a, int64_t b, int64_t *out) {
-  switch (id) {
-    case INSN_S_ADD: return __builtin_add_overflow(a, b, out) ? overflow(s, "s.add", a, b) : REED_OK;
-    case INSN_S_SUB: return __builtin_sub_overflow(a, b, out) ? overflow(s, "s.sub", a, b) : REED_OK;
-    case INSN_S_MUL: return __builtin_mul_overflow(a, b, out) ? overflow(s, "s.mul", a, b) : REED_OK;
-    case INSN_S_DIV:
-    case INSN_S_MOD: {
-      if (b == 0 || (a == INT64_MIN && b == -1)) return overflow(s, id == INSN_S_DIV ? "s.div" : "s.mod", a, b);
-      int64_t quotient = a / b, rest = a % b;
-      if (rest != 0 && (rest < 0) != (b < 0)) quotient--, rest += b;
-      *out = id == INSN_S_DIV ? quotient : rest;
-      return REED_OK;
-    }
-    case INSN_S_MIN: *out = a < b ? a : b; return REED_OK;
-    case INSN_S_MAX: *out = a > b ? a : b; return REED_OK;
-    case INSN_S_EQ: *out = a == b; return REED_OK;
-    case INSN_S_NE: *out = a != b; return REED_OK;
-    case INSN_S_LT: *out = a < b; return REED_OK;
-    case INSN_S_LE: *out = a <= b; return REED_OK;
-    case INSN_S_AND: *out = a && b; return REED_OK;
-    case INSN_S_OR: *out = a || b; return REED_OK;
-    default: return REED_OK; /* not arithmetic: never reached */
-  }
-}
-
 static reed_status make_object(reed_session *s, ref *target, object_kind kind, uint32_t tag, const uint32_t *fields,
                                uint32_t n_fields) {
   object *o = object_new(&s->run.objects, kind, tag);
@@ -225,7 +195,7 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
       case INSN_S_AND:
       case INSN_S_OR: {
         OPERANDS(s_add); /* all these instructions have the operands of s.add */
-        status = arithmetic(s, insn_id_at(w), S(i.a), S(i.b), &S(i.dst));
+        status = scalar_arithmetic(s->run.diagnosis, insn_id_at(w), S(i.a), S(i.b), &S(i.dst));
         if (status == REED_OK) status = WROTE_S(i.dst);
         break;
       }

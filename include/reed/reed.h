@@ -136,6 +136,32 @@ REED_API REED_MUST_CHECK reed_status reed_session_keep_output(reed_session *sess
 REED_API REED_MUST_CHECK reed_status reed_session_bind_output(reed_session *session, size_t output, reed_tensor *memory,
                                                               int32_t room_axis, reed_diagnosis *diagnosis);
 
+/* ---- shapes without a run ---- */
+
+/* Dtype and extents of an input or output. */
+typedef struct reed_shape {
+  reed_dtype dtype;              /* REED_NONE: unknown */
+  int32_t rank;                  /* -1: unknown */
+  int64_t dims[REED_MAX_RANK];   /* -1: known only once a kernel has run */
+  int64_t bounds[REED_MAX_RANK]; /* greatest possible extent: of a known one the extent itself; -1: no bound is known */
+} reed_shape;
+
+/* The outputs' dtypes and extents for such inputs. Shape functions run, and in shape sections the host's small kernels
+ * on extents and values that are known; no other kernel runs, nothing is copied to a device, and no memory of a device
+ * is taken. Epochs that the session remembers are not worked out again.
+ *
+ * shapes: one per model input; an extent of -1 is unknown, at most its bound if that is positive. values: per input a
+ * tensor instead, which also has elements, or NULL; the list may be NULL, and shapes may be NULL if every input has a
+ * tensor. Elements matter only where shapes depend on them (the sizes of a Resize, a trip count).
+ *
+ * An extent that depends on a kernel's result or on elements that are not given is -1, with a bound where one follows;
+ * the outputs of an If or Loop whose course is unknown are as the model declares them. Inputs that a run would refuse
+ * are refused in the same words. */
+REED_API REED_MUST_CHECK reed_status reed_session_shapes(reed_session *session, const reed_shape *shapes,
+                                                         reed_tensor *const *values, size_t n_inputs,
+                                                         reed_shape *outputs, size_t n_outputs,
+                                                         reed_diagnosis *diagnosis);
+
 /* Makes the current run stop soon with ERROR_CANCELLED: the run polls at every kernel, and long kernels poll between
  * their chunks. Between runs the call does nothing. The session can run again afterwards. May be called from any thread
  * and from signal handlers. */

@@ -77,7 +77,7 @@ static inline void keep(model *m, reed_session *session, size_t output, bool on)
 
 /* The last run's figures without line ends; released with reed_text_free. Not inlined, because gcc 12 then takes the
  * text for one that is gone. */
-__attribute__((noinline)) static char *stats_of(reed_session *session) {
+__attribute__((noinline, unused)) static char *stats_of(reed_session *session) {
   char *json = NULL;
   ck_assert_int_eq(reed_session_stats_json(session, &json, NULL), REED_OK);
   for (char *at = json; (at = strchr(at, '\n'));) memmove(at, at + 1, strlen(at));
@@ -85,7 +85,7 @@ __attribute__((noinline)) static char *stats_of(reed_session *session) {
 }
 
 /* Copies of the last run as "direction reason bytes input;" of each, in a buffer of the function. */
-static const char *copies_of(reed_session *session) {
+static inline const char *copies_of(reed_session *session) {
   static char text[4096];
   char *json = stats_of(session), *at;
   text[0] = 0;

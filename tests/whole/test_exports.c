@@ -134,6 +134,27 @@ static reed_program *compile(const char *name, const char *const *disabled, char
   return program;
 }
 
+/* The shapes that are found without a run are those of the outputs; an unknown extent is at most its bound. */
+static void check_shapes(const char *where, reed_session *session, reed_tensor *const *inputs, size_t n_inputs,
+                         reed_tensor *const *wanted, size_t n_outputs) {
+  reed_shape found[8];
+  reed_diagnosis *d = need_diagnosis();
+  reed_status status = reed_session_shapes(session, NULL, inputs, n_inputs, found, n_outputs, d);
+  ck_assert_msg(status == REED_OK, "%s: %s", where, reed_diagnosis_message(d));
+  for (size_t i = 0; i < n_outputs; i++) {
+    ck_assert_int_eq(found[i].dtype, reed_tensor_dtype(wanted[i]));
+    ck_assert_int_eq(found[i].rank, reed_tensor_rank(wanted[i]));
+    for (int32_t k = 0; k < found[i].rank; k++) {
+      int64_t extent = reed_tensor_dims(wanted[i])[k];
+      ck_assert_msg(found[i].dims[k] == extent ||
+                        (found[i].dims[k] == -1 && (found[i].bounds[k] == -1 || found[i].bounds[k] >= extent)),
+                    "%s: output %zu, axis %d: %lld (at most %lld), not %lld", where, i, k, (long long)found[i].dims[k],
+                    (long long)found[i].bounds[k], (long long)extent);
+    }
+  }
+  reed_diagnosis_close(&d);
+}
+
 /* Runs every case of the model `rounds` times: a shape seen before takes another way than a new one. */
 static void check_cases(const char *name, reed_program *program, const char *device, int rounds) {
   enum { MOST = 8 };
@@ -150,6 +171,7 @@ static void check_cases(const char *name, reed_program *program, const char *dev
     for (size_t i = 0; i < n_outputs; i++) wanted[i] = next_array(name, &at, bytes + n);
     for (int round = 0; round < rounds; round++) {
       snprintf(where, sizeof where, "%s, case %d, round %d, on %s", name, n_cases, round, device);
+      check_shapes(where, session, inputs, n_inputs, wanted, n_outputs); /* before and after the first run */
       reed_status status = reed_session_run(session, inputs, n_inputs, outputs, n_outputs, d);
       ck_assert_msg(status == REED_OK, "%s: %s", where, reed_diagnosis_message(d));
       for (size_t i = 0; i < n_outputs; i++) {

@@ -16,6 +16,24 @@ static reed_status key_push(epoch_active *active, const void *words, size_t n_by
   return REED_OK;
 }
 
+reed_status key_add_tensor(epoch_active *active, const ref *r, bool value, int64_t *value_bytes,
+                           reed_diagnosis *diagnosis) {
+  const reed_desc *desc = &r->t.desc;
+  int64_t head = (int64_t)desc->dtype | (int64_t)desc->rank << 8 | (int64_t)r->t.device << 16 |
+                 (int64_t)r->resident << 24 | (int64_t)r->constant << 32;
+  reed_status status = key_push(active, &head, sizeof head, diagnosis);
+  if (status == REED_OK) status = key_push(active, desc->dims, sizeof(int64_t) * (size_t)desc->rank, diagnosis);
+  if (status == REED_OK && value && key_is_memoizable(*value_bytes += r->bytes))
+    status = key_push(active, r->t.data, (size_t)r->bytes, diagnosis);
+  return status;
+}
+
+reed_status key_add_scalar(epoch_active *active, int64_t value, reed_diagnosis *diagnosis) {
+  return key_push(active, &value, sizeof value, diagnosis);
+}
+
+bool key_is_memoizable(int64_t value_bytes) { return value_bytes <= KEY_MAX_VALUE_BYTES; }
+
 reed_status key_form(vm_run *run, epoch_active *active, const insn_epoch_enter *enter, bool *out_memoizable) {
   int64_t value_bytes = 0;
   active->key.n = 0;
@@ -25,24 +43,18 @@ reed_status key_form(vm_run *run, epoch_active *active, const insn_epoch_enter *
     if (r->kind != REF_STORED)
       return diag_fail(run->diagnosis, REED_ERROR_TYPE, "key r%u of epoch %u is no stored tensor", number,
                        enter->epoch);
-    const reed_desc *desc = &r->t.desc;
     bool value = INSN_READS(enter->keys[i]) & REED_READS_VALUE;
     if (value && r->t.device != 0)
       return diag_fail(run->diagnosis, REED_ERROR_DEVICE,
                        "key r%u of epoch %u is read on the host but lies on a device", number, enter->epoch);
-    int64_t head = (int64_t)desc->dtype | (int64_t)desc->rank << 8 | (int64_t)r->t.device << 16 |
-                   (int64_t)r->resident << 24 | (int64_t)r->constant << 32;
-    reed_status status = key_push(active, &head, sizeof head, run->diagnosis);
-    if (status == REED_OK) status = key_push(active, desc->dims, sizeof(int64_t) * (size_t)desc->rank, run->diagnosis);
-    if (status == REED_OK && value && (value_bytes += r->bytes) <= KEY_MAX_VALUE_BYTES)
-      status = key_push(active, r->t.data, (size_t)r->bytes, run->diagnosis);
+    reed_status status = key_add_tensor(active, r, value, &value_bytes, run->diagnosis);
     if (status != REED_OK) return status;
   }
   for (uint32_t i = 0; i < enter->n_scalar_keys; i++) {
-    reed_status status = key_push(active, reg_s(run, enter->scalar_keys[i]), sizeof(int64_t), run->diagnosis);
+    reed_status status = key_add_scalar(active, *reg_s(run, enter->scalar_keys[i]), run->diagnosis);
     if (status != REED_OK) return status;
   }
-  *out_memoizable = value_bytes <= KEY_MAX_VALUE_BYTES;
+  *out_memoizable = key_is_memoizable(value_bytes);
   return REED_OK;
 }
 

@@ -10,6 +10,12 @@
  * compare. */
 reed_status key_form(vm_run *run, epoch_active *active, const insn_epoch_enter *enter,
                      bool *out_memoizable) REED_MUST_CHECK;
+/* The parts of a key, which begins with active->key.n = 0: a stored tensor (value: with its elements, whose bytes are
+ * added to *value_bytes), a scalar. */
+reed_status key_add_tensor(epoch_active *active, const ref *r, bool value, int64_t *value_bytes,
+                           reed_diagnosis *diagnosis) REED_MUST_CHECK;
+reed_status key_add_scalar(epoch_active *active, int64_t value, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+bool key_is_memoizable(int64_t value_bytes);
 uint64_t key_hash(const int64_t *key, size_t n);
 
 #endif

@@ -14,6 +14,8 @@ MAY_BE_NULL = {
     "*": {"diagnosis", "options", "context"},
     "reed_set_allocator": {"allocator"},
     "reed_tensor_open_borrowed": {"release"},
+    "reed_session_bind_output": {"memory"},
+    "reed_session_shapes": {"shapes", "values"},
     "reed_operators_json": {"registry"},
     "reed_module_assemble": {"registry"},
     "reed_compile_file": {"out_report_json"},

@@ -31,6 +31,7 @@ static struct {
   reed_compile_options compile_options;
   reed_value_info value_info;
   reed_device_info device_info;
+  reed_shape shape;
   reed_pass_info pass_info;
   reed_shape_call shape_call;
   reed_kernel_call kernel_call;
@@ -111,6 +112,8 @@ static void nothing(void *context) { (void)context; }
 #define FIXTURE_reed_registry_P_P &fixtures.other_registry
 #define FIXTURE_reed_value_info_P &fixtures.value_info
 #define FIXTURE_reed_device_info_P &fixtures.device_info
+#define FIXTURE_reed_shape_P &fixtures.shape
+#define FIXTURE_const_reed_shape_P &fixtures.shape
 #define FIXTURE_reed_pass_info_P &fixtures.pass_info
 #define FIXTURE_reed_shape_call_P &fixtures.shape_call
 #define FIXTURE_const_reed_shape_call_P &fixtures.shape_call
