@@ -135,14 +135,17 @@ static reed_program *compile(const char *name, const char *const *disabled, char
 }
 
 /* The shapes that are found without a run are those of the outputs; an unknown extent is at most its bound. */
-static void check_shapes(const char *where, reed_session *session, reed_tensor *const *inputs, size_t n_inputs,
-                         reed_tensor *const *wanted, size_t n_outputs) {
+static void check_shapes(const char *where, const reed_program *program, reed_session *session,
+                         reed_tensor *const *inputs, reed_tensor *const *wanted) {
+  size_t n_inputs = reed_program_input_count(program), n_outputs = reed_program_output_count(program);
   reed_shape found[8];
   reed_diagnosis *d = need_diagnosis();
   reed_status status = reed_session_shapes(session, NULL, inputs, n_inputs, found, n_outputs, d);
   ck_assert_msg(status == REED_OK, "%s: %s", where, reed_diagnosis_message(d));
   for (size_t i = 0; i < n_outputs; i++) {
-    ck_assert_int_eq(found[i].dtype, reed_tensor_dtype(wanted[i]));
+    reed_value_info info;
+    ck_assert_int_eq(reed_program_output(program, i, &info), REED_OK);
+    ck_assert_int_eq(found[i].dtype, info.dtype);
     ck_assert_int_eq(found[i].rank, reed_tensor_rank(wanted[i]));
     for (int32_t k = 0; k < found[i].rank; k++) {
       int64_t extent = reed_tensor_dims(wanted[i])[k];
@@ -171,7 +174,7 @@ static void check_cases(const char *name, reed_program *program, const char *dev
     for (size_t i = 0; i < n_outputs; i++) wanted[i] = next_array(name, &at, bytes + n);
     for (int round = 0; round < rounds; round++) {
       snprintf(where, sizeof where, "%s, case %d, round %d, on %s", name, n_cases, round, device);
-      check_shapes(where, session, inputs, n_inputs, wanted, n_outputs); /* before and after the first run */
+      check_shapes(where, program, session, inputs, wanted); /* before and after the first run */
       reed_status status = reed_session_run(session, inputs, n_inputs, outputs, n_outputs, d);
       ck_assert_msg(status == REED_OK, "%s: %s", where, reed_diagnosis_message(d));
       for (size_t i = 0; i < n_outputs; i++) {
