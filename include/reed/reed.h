@@ -95,6 +95,8 @@ typedef struct reed_session_options {
   bool keep_outputs;        /* every output stays on the device that computes it, as by reed_session_keep_output */
 } reed_session_options;
 
+/* Opens a session, which keeps a reference to the program. options NULL: the defaults. ERROR_DEVICE: a device cannot be
+ * opened; ERROR_UNSUPPORTED: a device lacks operators of the module, all of which the diagnosis names. */
 REED_API REED_MUST_CHECK reed_status reed_session_open(reed_program *program, const reed_session_options *options,
                                                        reed_session **out_session, reed_diagnosis *diagnosis);
 /* Closes the session. A run on another thread is cancelled and waited for; an asynchronous run that has not begun is
@@ -102,37 +104,46 @@ REED_API REED_MUST_CHECK reed_status reed_session_open(reed_program *program, co
  * run. */
 REED_API void reed_session_close(reed_session **session);
 
-/* Runs the model's main function. inputs: one per model input, in order, borrowed. outputs: n_outputs new tensors, the
- * caller closes them; on failure they are NULL or untouched. After a failure the session can run again.
+/* Runs the model's main function. inputs: one tensor for each input of the model, in order, with its dtype and extents;
+ * borrowed, and never written. outputs: n_outputs new tensors, which the caller closes; on failure they are NULL or
+ * untouched. After a failure the session can run again.
  *
- * An input on a device of the session is used where it lies; if the host reads its elements, it is copied to the host
- * as well (reason "value" or "placement"). An input on another device, and one that is not dense, is copied (reason
- * "input"). No input is ever written. Outputs lie on the host unless the two calls below say otherwise. */
+ * Outputs lie on the host, unless one of the two calls below sets another destination. An input on a device of the
+ * session is used in place; if the host reads its elements, it is copied to the host as well (reason "value" or
+ * "placement"). An input on another device, and an input that is not dense, is copied (reason "input").
+ *
+ * ERROR_ARGUMENT: wrong numbers of tensors, or a session in use; ERROR_TYPE, ERROR_SHAPE, ERROR_VALUE: inputs or
+ * elements that the model does not accept; ERROR_MEMORY, ERROR_LIMIT: over a cap or limit; ERROR_DEVICE;
+ * ERROR_CANCELLED; ERROR_FAILED: a fail instruction. */
 REED_API REED_MUST_CHECK reed_status reed_session_run(reed_session *session, reed_tensor *const *inputs,
                                                       size_t n_inputs, reed_tensor **outputs, size_t n_outputs,
                                                       reed_diagnosis *diagnosis);
-/* ---- where outputs lie ----
- * Both calls hold for all later runs of the session, also asynchronous ones; during a run they return ERROR_ARGUMENT.
+
+/* ---- destinations of outputs ----
+ * Both calls hold for all later runs of the session, also asynchronous ones. During a run they return ERROR_ARGUMENT.
  */
 
-/* keep: output i stays on the device that computes it; an output that the host computes is a host tensor all the same
- * (reed_tensor_device tells). Not keep, as every session begins: the output is copied to the host. */
+/* keep true: output i stays on the device that computes it, which may be the host (reed_tensor_device). keep false, the
+ * default: the output is copied to the host. */
 REED_API REED_MUST_CHECK reed_status reed_session_keep_output(reed_session *session, size_t output, bool keep,
                                                               reed_diagnosis *diagnosis);
-/* Later runs write output i into `memory`, of the host or of a device; the session retains the tensor. The memory has
- * the output's dtype and extents, but along room_axis (-1: none) it may have more room: then the output's elements lie
- * at the beginning of each row, with the memory's strides. A run gives a tensor over the same memory with the output's
- * extents, to be closed as any output.
+/* Binds output i to `memory`, a tensor of the host or of a device, which the session retains: later runs write the
+ * output there. memory NULL: unbinds the output. The memory has the output's dtype and extents, but it may have more
+ * room along room_axis (-1: none). The output's elements then lie at the beginning of each row, with the memory's
+ * strides. A run returns a tensor over the same memory with the output's extents, which the caller closes like any
+ * output.
  *
- * The output is computed in the memory, or read back into it, where the memory lies dense for it (no room, or room
- * along the outermost axis whose extent is not 1) and on the right device, and where no earlier tensor of the run lies
- * there; else it is copied once, and the copy is counted (reed_session_stats_json, reason "output").
+ * The output is computed in the memory, or read back into it, if the output lies dense in the memory (no room, or room
+ * along the outermost axis whose extent is not 1), the memory is on the right device, and no earlier tensor of the run
+ * lies there. Otherwise the output is copied once, and the copy is counted (reed_session_stats_json, reason "output").
  *
- * A run whose output does not fit fails with ERROR_SHAPE, which names the output and both shapes; the memory of that
- * output is not written. After a run that failed or was cancelled for another reason, bound memory holds undefined
- * elements. ERROR_ARGUMENT here: the memory is read-only, its elements share addresses, or it overlaps that of another
- * bound output; ERROR_TYPE: another dtype. ERROR_ARGUMENT from a run: it overlaps an input of the run. (Overlap is
- * judged by the first and last byte.) memory NULL: no longer bound. */
+ * A run whose output does not fit fails with ERROR_SHAPE, which names the output and both shapes, and does not write
+ * the memory of that output. After a run that failed for another reason or was cancelled, bound memory holds undefined
+ * elements. A run with an input that overlaps the memory fails with ERROR_ARGUMENT. Overlap is judged by the first and
+ * the last byte.
+ *
+ * Errors of this call: ERROR_ARGUMENT: the memory is read-only, its elements share addresses, or it overlaps the memory
+ * of another output; ERROR_TYPE: another dtype. */
 REED_API REED_MUST_CHECK reed_status reed_session_bind_output(reed_session *session, size_t output, reed_tensor *memory,
                                                               int32_t room_axis, reed_diagnosis *diagnosis);
 
@@ -178,7 +189,9 @@ REED_API REED_MUST_CHECK reed_status reed_session_run_async(reed_session *sessio
                                                             reed_run_done_fn done, void *context,
                                                             reed_diagnosis *diagnosis);
 
-/* ---- figures (the JSON keys are the contract of README's `--stats`) ---- */
+/* ---- figures ----
+ * Scripts rely on the JSON keys: keys may be added, and no key is removed or changes its meaning. During a run the
+ * calls return ERROR_ARGUMENT. */
 
 /* Epochs, copies, memory and memo figures of the last run. These figures are counted with and without profiling. */
 REED_API REED_MUST_CHECK reed_status reed_session_stats_json(reed_session *session, char **out_json,
@@ -195,22 +208,24 @@ REED_API REED_MUST_CHECK reed_status reed_session_trace_json(reed_session *sessi
  */
 REED_API REED_MUST_CHECK reed_status reed_session_profile_json(reed_session *session, char **out_json,
                                                                reed_diagnosis *diagnosis);
-/* Kernels launched by the last run (run-section invokes). */
+/* The number of kernels that the last run launched; 0 for a NULL session and during a run. */
 REED_API int64_t reed_session_kernel_count(const reed_session *session);
 
 /* ---- modules as text ---- */
 
-/* A description of the module as JSON: header, sections, metadata, functions, operators used. */
+/* A description of the module as JSON: names, devices, inputs and outputs, functions, operators, sizes. */
 REED_API REED_MUST_CHECK reed_status reed_program_info_json(const reed_program *program, char **out_json,
                                                             reed_diagnosis *diagnosis);
-/* The operator table with its flags as JSON: built-in operators and those of the registry. */
+/* The operator table as JSON: built-in operators, and those of the registry (NULL: none). */
 REED_API REED_MUST_CHECK reed_status reed_operators_json(const reed_registry *registry, char **out_json,
                                                          reed_diagnosis *diagnosis);
-/* Verifies the module's bytes and keeps nothing of them. */
+/* Verifies a module's bytes, which are borrowed for the call. ERROR_FORMAT or ERROR_VERSION: a broken rule, by its
+ * number. */
 REED_API REED_MUST_CHECK reed_status reed_module_verify(const void *bytes, size_t n_bytes,
                                                         const reed_program_options *options, reed_diagnosis *diagnosis);
-/* The text form (.rasm) of a module, and the module of a text form; the bytes are released with reed_text_free((char
- * *)bytes). A round trip gives the same bytes. */
+/* The text form (.rasm) of a module, and the module of a text; its bytes are released with reed_text_free((char
+ * *)bytes). A round trip gives the same bytes. ERROR_FORMAT: the module or the text is wrong; a diagnosis of text names
+ * the line. */
 REED_API REED_MUST_CHECK reed_status reed_module_disassemble(const void *bytes, size_t n_bytes,
                                                              const reed_program_options *options, char **out_text,
                                                              reed_diagnosis *diagnosis);

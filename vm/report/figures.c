@@ -1,5 +1,5 @@
-/* The profiler's JSON: figures of the last run (stats, plan), spans as a Chrome trace, tables per operator and node.
- * Keys are a contract: README and `vm help` list them. The notes that become figures: profile.c. */
+/* The profiler's JSON: figures of the last run (stats, plan), spans as a Chrome trace, tables by operator and node.
+ * Scripts rely on the keys. The notes that become figures: profile.c. */
 #include <stdio.h>
 #include <string.h>
 
