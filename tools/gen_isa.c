@@ -18,7 +18,7 @@ static const char isa_intro[] =
     "reference: a tensor (whose descriptor lies\n"
     "in the register), an ADT, a closure, a sequence, or none. A tensor is *shaped* when its extents are known, "
     "*stored* when it also has memory, *pending* while\n"
-    "only its device knows an extent that its kernel has reported. What epochs are: [epochs.md](epochs.md). The rules "
+    "only its device knows an extent that its kernel has reported. Epochs: [epochs.md](epochs.md). The rules "
     "for registers: [verify.md](verify.md). The text\n"
     "form of code: [module.md](module.md).\n"
     "\n"
