@@ -9,7 +9,7 @@ Checked:
   - `vm NAME --flag`, in backquotes or on an indented line: the command is there and takes the flag; a flag alone in backquotes is one of some command or script;
   - a word in backquotes that has the form of one of Reed's functions, types or constants is in the sources;
   - architecture.md's list of rewrites has every pass of compiler/passes/rewrite/ and no other name than a pass's;
-  - README.md's `vm plan` prints what it is said to print;
+  - README.md's `vm plan` prints what it is said to print; CK_RUN_CASE names cases of its program;
   - headings are noun phrases, and nobody is told what once was: no "formerly", "no longer", "used to be"."""
 import glob, os, re, subprocess, sys, tempfile
 
@@ -138,6 +138,12 @@ def check_plan():
     if shown.splitlines()[:len(lines)] != lines: faults.append(f'README.md: vm plan prints\n{shown}')
 
 
+def check_cases():
+    for page in pages:
+        for case, program in re.findall(r"CK_RUN_CASE='?([\w ]+?)'? build/(\S+)", text[page]):
+            if not os.path.exists(program + '.c') or f'tcase_create("{case}")' not in open(program + '.c').read(): faults.append(f'{page}: {program} has no cases "{case}"')
+
+
 def check_words():
     for page in pages:
         for found in history.finditer(prose(page)): faults.append(f'{page}: "{found[0]}" tells history')
@@ -152,6 +158,7 @@ check_commands()
 check_names()
 check_rewrites()
 check_plan()
+check_cases()
 check_words()
 for fault in faults: print(fault)
 print(f'{len(pages)} pages, {len(faults)} faults')
