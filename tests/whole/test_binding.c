@@ -202,6 +202,37 @@ START_TEST(a_counted_output_takes_bound_memory) {
 }
 END_TEST
 
+/* With counts on the device an element-wise operator runs at the bound, in memory that has room for it. */
+START_TEST(an_operator_at_the_bound_takes_bound_memory) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n]");
+  build_node(b, "NonZero", "x", "places");
+  build_node(b, "Neg", "places", "less");
+  build_output(b, "less", "i64[1,k]");
+  model m = model_open(b, devices[_i], true);
+  for (int64_t capacity = 4; capacity <= 8; capacity++) {
+    reed_tensor *memory = NULL, *there = NULL, *x = floats(1, (int64_t[]){6}, 0), *y = NULL, *host = NULL;
+    ck_assert_int_eq(reed_tensor_open(REED_I64, 2, (int64_t[]){1, capacity}, &memory), REED_OK);
+    there = on_device(memory, devices[_i]);
+    bind(&m, 0, there, 1);
+    for (int64_t count = 0; count <= 4; count++) {
+      for (int64_t i = 0; i < 6; i++) ((float *)reed_tensor_data(x))[i] = i < count;
+      run_model(&m, &x, &y);
+      ck_assert_int_eq(strstr(copies_of(m.session), "output") != NULL, capacity < 6 && count > 0);
+      ck_assert_ptr_eq(reed_tensor_address(y), reed_tensor_address(there));
+      ck_assert_int_eq(reed_tensor_to_host(y, &host, NULL), REED_OK);
+      for (int64_t i = 0; i < count; i++) ck_assert_int_eq(((int64_t *)reed_tensor_data(host))[i], -i);
+      reed_tensor_close(&host);
+      reed_tensor_close(&y);
+    }
+    reed_tensor_close(&there);
+    reed_tensor_close(&memory);
+    reed_tensor_close(&x);
+  }
+  model_close(&m);
+}
+END_TEST
+
 /* ---- refusals ---- */
 
 START_TEST(memory_that_does_not_fit_is_refused_and_left_alone) {
@@ -534,6 +565,7 @@ int main(void) {
   tcase_add_loop_test(cases, room_along_the_outermost_axis_costs_no_copy, 0, N_DEVICES);
   tcase_add_loop_test(cases, room_along_an_inner_axis_is_written_with_strides, 0, N_DEVICES);
   tcase_add_loop_test(cases, a_counted_output_takes_bound_memory, 0, N_DEVICES);
+  tcase_add_loop_test(cases, an_operator_at_the_bound_takes_bound_memory, 0, N_DEVICES);
   tcase_add_loop_test(cases, memory_that_does_not_fit_is_refused_and_left_alone, 0, N_DEVICES);
   tcase_add_loop_test(cases, memory_of_another_dtype_or_axis_is_refused_at_once, 0, N_DEVICES);
   tcase_add_loop_test(cases, strides_of_bound_memory, 0, N_DEVICES);

@@ -354,20 +354,26 @@ START_TEST(an_output_whose_count_a_kernel_reports_stays) {
   onnx_build *b = build_open(17);
   build_input(b, "x", "f32[n]");
   build_node(b, "NonZero", "x", "places");
+  build_node(b, "Neg", "places", "less");
   build_output(b, "places", "i64[1,k]");
-  model m = model_open(b, devices[_i], false);
+  build_output(b, "less", "i64[1,k]");
+  model m = model_open(b, devices[_i % N_DEVICES], _i >= N_DEVICES);
   keep(&m, m.session, 0, true);
+  keep(&m, m.session, 1, true);
   for (int64_t n = 0; n < 5; n++) {
-    reed_tensor *x = floats(1, (int64_t[]){8}, 0), *y = NULL, *host = NULL;
+    reed_tensor *x = floats(1, (int64_t[]){8}, 0), *y[2], *host = NULL;
     for (int64_t i = n; i < 8; i++) ((float *)reed_tensor_data(x))[i] = 0;
-    run_model(&m, &x, &y);
+    run_model(&m, &x, y);
     int64_t count = n > 0 ? n - 1 : 0; /* x[0] is 0 */
-    ck_assert(reed_tensor_dims(y)[0] == 1 && reed_tensor_dims(y)[1] == count);
-    ck_assert_int_eq(strncmp(reed_tensor_device(y), "sim", 3), 0);
-    ck_assert_int_eq(reed_tensor_to_host(y, &host, NULL), REED_OK);
-    for (int64_t i = 0; i < count; i++) ck_assert_int_eq(((int64_t *)reed_tensor_data(host))[i], i + 1);
-    reed_tensor_close(&host);
-    reed_tensor_close(&y);
+    for (int k = 0; k < 2; k++) {
+      ck_assert(reed_tensor_dims(y[k])[0] == 1 && reed_tensor_dims(y[k])[1] == count);
+      ck_assert_int_eq(strncmp(reed_tensor_device(y[k]), "sim", 3), 0);
+      ck_assert_int_eq(reed_tensor_to_host(y[k], &host, NULL), REED_OK);
+      for (int64_t i = 0; i < count; i++)
+        ck_assert_int_eq(((int64_t *)reed_tensor_data(host))[i], k ? -(i + 1) : i + 1);
+      reed_tensor_close(&host);
+      reed_tensor_close(&y[k]);
+    }
     reed_tensor_close(&x);
   }
   model_close(&m);
@@ -470,6 +476,63 @@ START_TEST(an_input_of_a_host_operator_is_copied) {
 }
 END_TEST
 
+/* Each allocation, copy and launch of the device fails once: kept and bound outputs, a strided input and one on another
+ * device are involved. The failure is reported, and the next run of the session is right. */
+START_TEST(failing_calls_of_the_device_leave_the_session_usable) {
+  static const char *const options[] = {"fail_allocation", "fail_copy", "fail_launch"};
+  int n_failed = 0;
+  for (int n = 1; n <= 12; n++) {
+    char device[64];
+    snprintf(device, sizeof device, "sim?%s=%d", options[_i], n);
+    onnx_build *b = affine("f32[n,3]");
+    build_node(b, "Neg", "y", "z");
+    build_output(b, "z", "f32[n,3]");
+    size_t n_onnx, n_bytes;
+    const void *onnx = build_pack(b, &n_onnx);
+    void *bytes;
+    model m = {0};
+    ck_assert_int_eq(reed_diagnosis_open(&m.said), REED_OK);
+    ck_assert_int_eq(reed_compile_bytes(onnx, n_onnx, NULL, &bytes, &n_bytes, NULL, m.said), REED_OK);
+    ck_assert_int_eq(reed_program_open_bytes(bytes, n_bytes, NULL, &m.program, m.said), REED_OK);
+    reed_text_free(bytes);
+    build_close(&b);
+    if (reed_session_open(m.program, &(reed_session_options){.device = device}, &m.session, m.said) != REED_OK) {
+      n_failed++;
+      model_close(&m);
+      continue;
+    }
+    reed_tensor *x = floats(2, (int64_t[]){4, 3}, 0), *away = on_device(x, "sim:4"), *memory = NULL, *out[2];
+    bool made = reed_tensor_open_on(device, REED_F32, 2, (int64_t[]){4, 5}, &memory, m.said) == REED_OK;
+    n_failed += !made;
+    if (!made) memory = floats(2, (int64_t[]){4, 5}, 0);
+    ck_assert_int_eq(reed_session_bind_output(m.session, 0, memory, 1, m.said), REED_OK);
+    keep(&m, m.session, 1, true);
+    int n_right = 0;
+    for (int i = 0; i < 4; i++) {
+      reed_status status = reed_session_run(m.session, &away, 1, out, 2, m.said);
+      n_failed += status != REED_OK;
+      if (status != REED_OK) continue;
+      n_right++;
+      reed_tensor *host = NULL;
+      if (reed_tensor_to_host(out[1], &host, m.said) != REED_OK) { /* this copy was the one that fails */
+        n_failed++;
+        ck_assert_int_eq(reed_tensor_to_host(out[1], &host, m.said), REED_OK);
+      }
+      assert_floats(host, -2, 0, -1);
+      reed_tensor_close(&host);
+      reed_tensor_close(&out[0]);
+      reed_tensor_close(&out[1]);
+    }
+    ck_assert_int_ge(n_right, 3); /* one call fails, once */
+    reed_tensor_close(&memory);
+    reed_tensor_close(&away);
+    reed_tensor_close(&x);
+    model_close(&m);
+  }
+  ck_assert_int_ge(n_failed, 2);
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("resident");
   tcase_add_loop_test(cases, an_output_stays_on_the_device_and_is_an_input_there, 0, N_DEVICES);
@@ -483,9 +546,10 @@ int main(void) {
   tcase_add_loop_test(cases, asynchronous_runs_keep_outputs_and_refuse_changes_meanwhile, 0, N_DEVICES);
   tcase_add_loop_test(cases, threads_share_tensors_of_a_device, 0, N_DEVICES);
   tcase_add_loop_test(cases, outputs_that_are_inputs_or_one_another_are_copies, 0, N_DEVICES);
-  tcase_add_loop_test(cases, an_output_whose_count_a_kernel_reports_stays, 0, N_DEVICES);
+  tcase_add_loop_test(cases, an_output_whose_count_a_kernel_reports_stays, 0, 2 * N_DEVICES);
   tcase_add_loop_test(cases, outputs_of_a_loop_stay, 0, N_DEVICES);
   tcase_add_test(cases, extents_of_a_device_tensor_cost_no_copy);
   tcase_add_test(cases, an_input_of_a_host_operator_is_copied);
+  tcase_add_loop_test(cases, failing_calls_of_the_device_leave_the_session_usable, 0, 3);
   return run_suite(cases, "resident");
 }
