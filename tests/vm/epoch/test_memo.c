@@ -1,4 +1,5 @@
-/* The memo of epochs: keys, hits, eviction; layouts that are used again for smaller keys. */
+/* The memo of epochs: keys, hits, eviction; layouts that are used again for smaller keys. The memo by itself:
+ * test_entries.c. */
 #include <check.h>
 
 #include "reed/reed.h"
@@ -35,6 +36,61 @@ START_TEST(a_smaller_extent_uses_the_plan_of_a_larger_one) {
 }
 END_TEST
 
+/* ---- keys ---- */
+
+#define KEYED(keys, scalars) \
+  ".module \"m\" producer \"test\" \"1\" devices 1\n.type x = f32[n, 4] \"x\"\n.site k = Relu (1 -> 1) \"k\"\n" \
+  ".inputs x\n.outputs x\n.function main (x) -> (x) registers 2 1\n  s.dim s0, r0, 0\n" \
+  "  epoch.enter 0, plan, [" keys "], [" scalars "]\n  shape k, host, [r1], [r0:shape]\nplan: epoch.plan 0\n" \
+  "  invoke k, host, [r1], [r0]\n  epoch.end 0\n  return [r1], []\n"
+
+static void check_relu(reed_session *session, int64_t rows, float first) {
+  reed_tensor *output;
+  ck_assert_int_eq(run_floats(session, rows, first, &output), REED_OK);
+  for (int64_t i = 0; i < rows * 4; i++) {
+    float x = first + (float)i;
+    ck_assert_float_eq(((float *)reed_tensor_data(output))[i], x > 0 ? x : 0);
+  }
+  reed_tensor_close(&output);
+}
+
+/* Misses after: a shape, the same again, other elements, other extents, the first again. */
+START_TEST(a_key_holds_what_its_flag_says) {
+  static const struct {
+    const char *text;
+    int misses[5];
+  } cases[] = {
+      {KEYED("r0:shape", ""), {1, 1, 1, 2, 2}},   {KEYED("r0:value", ""), {1, 1, 2, 3, 3}},
+      {KEYED("r0:both", ""), {1, 1, 2, 3, 3}},    {KEYED("r0:shape, r0:value", "s0"), {1, 1, 2, 3, 3}},
+      {KEYED("r0:shape", "s0"), {1, 1, 1, 2, 2}},
+  };
+  reed_session *session = opened(cases[_i].text, NULL);
+  static const struct {
+    int64_t rows;
+    float first;
+  } runs[] = {{3, -2}, {3, -2}, {3, -5}, {2, -2}, {3, -2}};
+  for (int i = 0; i < 5; i++) {
+    check_relu(session, runs[i].rows, runs[i].first);
+    ck_assert_double_eq(memo_figure(session, "misses"), cases[_i].misses[i]);
+    ck_assert_double_eq(memo_figure(session, "hits"), i + 1 - cases[_i].misses[i]);
+  }
+  reed_session_close(&session);
+}
+END_TEST
+
+/* More elements than a key compares: the epoch is planned anew in each run. */
+START_TEST(a_key_of_many_elements_is_not_remembered) {
+  reed_session *session = opened(KEYED("r0:value", ""), NULL);
+  for (int i = 0; i < 3; i++) check_relu(session, 1 << 13, 5);
+  ck_assert_double_eq(memo_figure(session, "misses"), 3);
+  ck_assert_double_eq(memo_figure(session, "entries"), 0);
+  for (int i = 0; i < 3; i++) check_relu(session, 1 << 12, 5); /* as many as it does */
+  ck_assert_double_eq(memo_figure(session, "misses"), 4);
+  ck_assert_double_eq(memo_figure(session, "entries"), 1);
+  reed_session_close(&session);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("memo");
   TCase *cases = tcase_create("run");
@@ -42,6 +98,8 @@ int main(void) {
   tcase_set_timeout(cases, 120);
   tcase_add_test(cases, a_seen_key_hits_and_the_least_recent_goes_first);
   tcase_add_test(cases, a_smaller_extent_uses_the_plan_of_a_larger_one);
+  tcase_add_loop_test(cases, a_key_holds_what_its_flag_says, 0, 5);
+  tcase_add_test(cases, a_key_of_many_elements_is_not_remembered);
   suite_add_tcase(suite, cases);
   return suite_run(suite);
 }

@@ -1,0 +1,182 @@
+/* The memo by itself (vm/epoch/memo.h), with entries made by hand: finding, order of use, both bounds, release of
+ * evicted entries while a device is busy. The memo in runs, and keys: test_memo.c. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hook.h"
+#include "tests/alloc_hook.h"
+#include "tests/suite.h"
+#include "vm/epoch/memo.h"
+
+static object_heap objects;
+static int n_kernels_freed;
+
+static void free_kernel(void *state) {
+  n_kernels_freed++;
+  free(state);
+}
+
+static epoch_memo memo_of(size_t n_epochs, int64_t max_entries, int64_t max_bytes) {
+  epoch_memo memo = {.n_epochs = n_epochs, .max_entries = max_entries, .max_bytes = max_bytes, .objects = &objects};
+  memo.epochs = mem_calloc(n_epochs, sizeof *memo.epochs);
+  ck_assert_ptr_nonnull(memo.epochs);
+  return memo;
+}
+
+/* An entry with one kernel whose state has this size. */
+static epoch_entry *entry_of(uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key, int64_t state_bytes) {
+  epoch_entry *e = mem_calloc(1, sizeof *e);
+  ck_assert_ptr_nonnull(e);
+  e->epoch = epoch;
+  e->hash = hash;
+  e->key = mem_copy(key, n_key * sizeof *key);
+  e->n_key = n_key;
+  epoch_kernel kernel = {.kernel = {.state = malloc(1), .free = free_kernel, .state_bytes = state_bytes},
+                         .workspace_root = -1,
+                         .extent_root = -1};
+  ck_assert(VEC_PUSH(&e->kernels, kernel));
+  return e;
+}
+
+static epoch_entry *remember(epoch_memo *memo, uint32_t epoch, int64_t key, int64_t state_bytes) {
+  epoch_entry *e = entry_of(epoch, (uint64_t)key * 31, &key, 1, state_bytes);
+  memo_remember(memo, e, false);
+  return e;
+}
+
+static epoch_entry *find(epoch_memo *memo, uint32_t epoch, int64_t key) {
+  return memo_find(memo, epoch, (uint64_t)key * 31, &key, 1);
+}
+
+START_TEST(an_entry_is_found_by_its_epoch_and_its_whole_key) {
+  alloc_hook_begin();
+  epoch_memo memo = memo_of(2, 8, INT64_MAX);
+  int64_t key[] = {1, 2, 3};
+  epoch_entry *e = entry_of(1, 5, key, 3, 0), *same_hash, *shorter = entry_of(1, 5, key, 2, 0),
+              *none = entry_of(1, 5, key, 0, 0);
+  memo_remember(&memo, e, false);
+  memo_remember(&memo, shorter, false);
+  memo_remember(&memo, none, false);
+  key[2] = 4;
+  same_hash = entry_of(1, 5, key, 3, 0);
+  memo_remember(&memo, same_hash, false);
+  ck_assert_ptr_eq(memo_find(&memo, 1, 5, key, 3), same_hash);
+  ck_assert_ptr_null(memo_find(&memo, 0, 5, key, 3));
+  ck_assert_ptr_null(memo_find(&memo, 1, 6, key, 3));
+  ck_assert_ptr_eq(memo_find(&memo, 1, 5, key, 2), shorter);
+  ck_assert_ptr_eq(memo_find(&memo, 1, 5, NULL, 0), none);
+  key[2] = 3;
+  ck_assert_ptr_eq(memo_find(&memo, 1, 5, key, 3), e);
+  key[0] = 9;
+  ck_assert_ptr_null(memo_find(&memo, 1, 5, key, 3));
+  memo_fini(&memo);
+  ck_assert_int_eq(alloc_hook_end(), 0);
+}
+END_TEST
+
+START_TEST(the_bound_of_entries_is_an_epochs_own) {
+  epoch_memo memo = memo_of(2, 3, INT64_MAX);
+  remember(&memo, 1, 100, 0);
+  for (int64_t key = 0; key < 3; key++) remember(&memo, 0, key, 0);
+  ck_assert_ptr_nonnull(find(&memo, 0, 0)); /* now 1 is the least recently used */
+  remember(&memo, 0, 3, 0);
+  ck_assert_ptr_null(find(&memo, 0, 1));
+  ck_assert(find(&memo, 0, 0) && find(&memo, 0, 2) && find(&memo, 0, 3) && find(&memo, 1, 100));
+  ck_assert_int_eq(memo.figures.evictions, 1);
+  ck_assert_int_eq(memo.figures.entries, 4);
+  memo_fini(&memo);
+}
+END_TEST
+
+START_TEST(the_bound_of_bytes_is_of_all_epochs_and_spares_the_newest) {
+  enum { BYTES = 1 << 20 };
+  epoch_memo memo = memo_of(2, 100, 3 * BYTES + BYTES / 2);
+  remember(&memo, 0, 0, BYTES);
+  remember(&memo, 1, 1, BYTES);
+  remember(&memo, 0, 2, BYTES);
+  ck_assert_int_eq(memo.figures.evictions, 0);
+  ck_assert_ptr_nonnull(find(&memo, 0, 0));
+  remember(&memo, 0, 3, BYTES); /* the oldest use is that of 1, in the other epoch */
+  ck_assert_ptr_null(find(&memo, 1, 1));
+  ck_assert_int_eq(memo.figures.evictions, 1);
+  remember(&memo, 1, 4, 100 * (int64_t)BYTES);
+  ck_assert_int_eq(memo.figures.entries, 1);
+  ck_assert_ptr_nonnull(find(&memo, 1, 4));
+  ck_assert_int_ge(memo.figures.bytes, 100 * (int64_t)BYTES);
+  memo_fini(&memo);
+  ck_assert(memo.figures.bytes == 0 && memo.figures.entries == 0);
+}
+END_TEST
+
+/* While work is queued on a device its kernels may still be called. */
+START_TEST(evicted_entries_stay_until_no_device_is_busy) {
+  epoch_memo memo = memo_of(1, 1, INT64_MAX);
+  int64_t key = 1;
+  n_kernels_freed = 0;
+  for (key = 1; key <= 3; key++) memo_remember(&memo, entry_of(0, 0, &key, 1, 0), true);
+  ck_assert_int_eq(n_kernels_freed, 0);
+  epoch_entry *never = entry_of(0, 0, &key, 1, 0);
+  memo_retire(&memo, never);
+  ck_assert_int_eq(n_kernels_freed, 0);
+  memo_free_retired(&memo);
+  ck_assert_int_eq(n_kernels_freed, 3);
+  memo_remember(&memo, entry_of(0, 0, &key, 1, 0), false);
+  ck_assert_int_eq(n_kernels_freed, 4);
+  memo_fini(&memo);
+  ck_assert_int_eq(n_kernels_freed, 5);
+}
+END_TEST
+
+/* Beside a list that is searched from end to end: keys, least recently used first. */
+START_TEST(a_random_life_is_that_of_a_list_in_the_order_of_use) {
+  enum { N_EPOCHS = 3, ENTRIES = 4, STEPS = 4000, KEYS = 12, BYTES = 1 << 16 };
+  alloc_hook_begin();
+  epoch_memo memo = memo_of(N_EPOCHS, ENTRIES, 8 * BYTES + BYTES / 2);
+  struct {
+    uint32_t epoch;
+    int64_t key;
+  } list[64];
+  int n = 0, n_hits = 0;
+  int64_t n_evicted = 0;
+  uint64_t random = 88172645463325252u + (uint64_t)_i;
+  for (int step = 0; step < STEPS; step++) {
+    random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+    uint32_t epoch = (uint32_t)(random >> 20) % N_EPOCHS;
+    int64_t key = (int64_t)((random >> 40) % KEYS);
+    int at = 0;
+    while (at < n && (list[at].epoch != epoch || list[at].key != key)) at++;
+    epoch_entry *e = find(&memo, epoch, key);
+    ck_assert_int_eq(e != NULL, at < n);
+    n_hits += e != NULL;
+    if (e) memmove(&list[at], &list[at + 1], (size_t)(--n - at) * sizeof *list);
+    else remember(&memo, epoch, key, BYTES);
+    list[n].epoch = epoch, list[n++].key = key;
+    int in_epoch = 0, oldest = -1;
+    for (int i = n - 1; i >= 0; i--)
+      if (list[i].epoch == epoch) in_epoch++, oldest = i;
+    if (in_epoch > ENTRIES) {
+      memmove(&list[oldest], &list[oldest + 1], (size_t)(--n - oldest) * sizeof *list);
+      n_evicted++;
+    }
+    while (n > 8) memmove(list, list + 1, (size_t)--n * sizeof *list), n_evicted++;
+    ck_assert_int_eq(memo.figures.entries, n);
+    ck_assert_int_eq(memo.figures.evictions, n_evicted);
+  }
+  ck_assert(n_hits > STEPS / 10 && n_evicted > STEPS / 10);
+  memo_fini(&memo);
+  ck_assert_int_eq(alloc_hook_end(), 0);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("entries of the memo");
+  TCase *t = tcase_create("entries");
+  tcase_add_test(t, an_entry_is_found_by_its_epoch_and_its_whole_key);
+  tcase_add_test(t, the_bound_of_entries_is_an_epochs_own);
+  tcase_add_test(t, the_bound_of_bytes_is_of_all_epochs_and_spares_the_newest);
+  tcase_add_test(t, evicted_entries_stay_until_no_device_is_busy);
+  tcase_add_loop_test(t, a_random_life_is_that_of_a_list_in_the_order_of_use, 0, 4);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
