@@ -52,9 +52,11 @@ typedef struct device_memory {
   int64_t n_unpinned_copies; /* copies from or to host memory that was not pinned */
 } device_memory;
 
+#define DEVICE_NO_LAUNCH UINT32_MAX
+
 /* A failure of enqueued work, reported by synchronize. */
 typedef struct device_error {
-  uint32_t launch;  /* the number that `launch` was given */
+  uint32_t launch;  /* the number that `launch` was given; DEVICE_NO_LAUNCH: a copy failed, or the device */
   reed_fault fault; /* the kernel's record; code 0: the failure is in the diagnosis */
 } device_error;
 

@@ -92,6 +92,7 @@ static void perform_one(sim_queue *queue, work *w) {
                                  : perform_copy(queue, w, &opened);
     w->fault = 0; /* a chosen call fails once, also when its graph is replayed */
     if (status != REED_OK) {
+      queue->error.launch = w->kind == WORK_LAUNCH ? w->launch.number : DEVICE_NO_LAUNCH;
       queue->status = status;
       queue->skipping = true;
     }
