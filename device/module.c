@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <uv.h>
 
 /* The file of a kind: a path is taken as it is; a name is looked up in the folder of the library that holds this code.
@@ -18,16 +19,20 @@ static bool file_of(const char *kind, char *out_path, size_t capacity) {
          capacity;
 }
 
-static bool is_file(const char *path) {
+typedef enum found { NOTHING, NO_FILE, A_FILE } found; /* NO_FILE: a folder, a pipe, which the loader would wait for */
+
+static found look_for(const char *path) {
   uv_fs_t request;
-  bool is = uv_fs_stat(NULL, &request, path, NULL) == 0;
+  found what = NOTHING;
+  if (uv_fs_stat(NULL, &request, path, NULL) == 0)
+    what = (request.statbuf.st_mode & S_IFMT) == S_IFREG ? A_FILE : NO_FILE;
   uv_fs_req_cleanup(&request);
-  return is;
+  return what;
 }
 
 bool device_module_present(const char *kind) {
   char path[1024];
-  return file_of(kind, path, sizeof path) && is_file(path);
+  return file_of(kind, path, sizeof path) && look_for(path) == A_FILE;
 }
 
 /* Loads the file of a kind. A name without a file beside the library is left to the dynamic loader's search path,
@@ -37,7 +42,9 @@ static reed_status load(const char *kind, uv_lib_t *out_library, reed_diagnosis 
   bool named = !strchr(kind, '/');
   if (!file_of(kind, path, sizeof path))
     return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%.64s..': the name is too long", kind);
-  bool there = is_file(path);
+  found what = look_for(path);
+  bool there = what == A_FILE;
+  if (what == NO_FILE) return diag_fail(diagnosis, REED_ERROR_DEVICE, "device module '%s' is not a regular file", path);
   if (!named && !there) return diag_fail(diagnosis, REED_ERROR_DEVICE, "there is no device module at '%s'", path);
   if (uv_dlopen(there ? path : strrchr(path, '/') ? strrchr(path, '/') + 1 : path, out_library) == 0) return REED_OK;
   reed_status status =

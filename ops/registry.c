@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/desc.h"
 #include "base/diag.h"
@@ -143,6 +144,9 @@ typedef reed_status (*plugin_fn)(reed_registry *registry, reed_diagnosis *diagno
 reed_status reed_registry_load(reed_registry *registry, const char *path, reed_diagnosis *diagnosis) {
   if (!registry || !path)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_registry_load: a registry and a path are needed");
+  struct stat file; /* the loader would wait for a pipe; it looks for names without a folder elsewhere */
+  if (strchr(path, '/') && stat(path, &file) == 0 && !S_ISREG(file.st_mode))
+    return diag_fail(diagnosis, REED_ERROR_IO, "cannot load plugin '%s': it is not a regular file", path);
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!handle) return diag_fail(diagnosis, REED_ERROR_IO, "cannot load plugin '%s': %s", path, dlerror());
   void *symbol = dlsym(handle, "reed_plugin_register");

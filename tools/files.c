@@ -69,7 +69,7 @@ int file_read(const char *path, char **out_bytes, size_t *out_n, complaint *c) {
     complain(c, BAD_FILE, "'%s' has %lld bytes, more than this machine has memory", plain(path), (long long)s.st_size);
   else if (!read_all(file, (size_t)s.st_size, memory_bytes(), out_bytes, out_n))
     complain(c, BAD_FILE, "cannot read '%s': %s", plain(path), strerror(errno));
-  else c->exit_status = DONE;
+  else target_protect(path), c->exit_status = DONE;
   close(file);
   return c->exit_status;
 }

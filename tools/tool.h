@@ -47,7 +47,8 @@ reed_diagnosis *need_diagnosis(void);
 char *suggestion(const char *word, const char *const *candidates, size_t n, char *out, size_t capacity);
 
 /* Reads a whole file; the caller frees *out_bytes, which has a NUL after its n bytes. The path names a regular file
- * that fits into the machine's memory, or is "-": standard input of any kind, up to a gigabyte. BAD_FILE. */
+ * that fits into the machine's memory, or is "-": standard input of any kind, up to a gigabyte. A file that was read
+ * is protected (target_protect). BAD_FILE. */
 int file_read(const char *path, char **out_bytes, size_t *out_n, complaint *c);
 /* A file that is being written. Closing replaces the file in one step and on the disk: readers see the old or the new
  * contents, never a mixture, and no end of the command leaves another file. "-" and paths that are no regular file

@@ -221,6 +221,12 @@ expect 3 'is no regular file' run add.reed -i x=@pipe.npy -i "$b"
 expect 3 'is no regular file' run add.reed -i "$x" -i "$b" --expect y=@zero.npy
 expect 3 'is no regular file' run shapes.reed -i @zero.png
 expect 3 'is no regular file' run shapes.reed -i "@$shapes/scene1_192x192.png" --draw d.png --labels zero.txt
+mkfifo pipe.so
+mkdir folder.so
+for file in pipe.so folder.so; do
+  expect 3 'not a regular file' run add.reed -i "$x" -i "$b" --plugin ./$file
+  expect 4 'not a regular file' run add.reed -i "$x" -i "$b" --device ./$file
+done
 truncate -s 1P huge.npy 2>/dev/null && expect 3 'more than this machine has memory' run add.reed -i x=@huge.npy -i "$b"
 rm -f huge.npy
 head -c 1200000000 /dev/zero | "$vm" asm - -o x.reed >out 2>&1
@@ -242,6 +248,22 @@ for target in beside.onnx name.onnx other.onnx ./beside.onnx beside.bin other.bi
 done
 expect 2 'would be replaced by what is made of it' run beside.onnx -o y=beside.bin
 expect 2 'would be replaced by what is made of it' asm add.rasm -o add.rasm
+expect 0 '' run add.reed -i "$x" -i "$b" -o given.npy
+cp given.npy kept.npy
+ln -s given.npy given-link.npy
+ln given.npy given-other.npy
+for target in given.npy ./sub/../given.npy "$PWD/given.npy" given-link.npy given-other.npy; do
+  [ -d sub ] || mkdir sub
+  expect 2 'would be replaced by what is made of it' run add.reed -i x=@given.npy -i "$b" -o $target
+  expect 2 'would be replaced by what is made of it' run add.reed -i x=@given.npy -i "$b" --stats $target
+  expect 2 'would be replaced by what is made of it' run add.reed -i "$x" -i "$b" --expect @given.npy -o $target
+  expect 2 'would be replaced by what is made of it' bench add.reed -i x=@given-link.npy -i "$b" --runs 1 --json $target
+done
+rmdir sub
+expect 2 'would be replaced by what is made of it' run shapes.reed -i "@$shapes/scene1_192x192.png" --draw "$shapes/scene1_192x192.png"
+cp "$shapes/labels.txt" labels.txt
+expect 2 'would be replaced by what is made of it' run shapes.reed -i "@$shapes/scene1_192x192.png" --labels labels.txt --draw labels.txt
+cmp given.npy kept.npy && cmp labels.txt "$shapes/labels.txt" || fail 'an input was replaced'
 expect 2 'would be replaced by what is made of it' dis add.reed -o add.reed
 cmp beside.onnx kept.onnx && cmp beside.bin kept.bin || fail 'a source was replaced'
 expect 0 'compiled' compile beside.onnx -o beside.reed
