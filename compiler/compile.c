@@ -213,7 +213,8 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const o
   if (status == REED_OK) c.passes.m->counts_on_device = options && options->counts_on_device;
   if (status == REED_OK) status = onnx_read(c.passes.m, onnx, n_onnx, external);
   if (status == REED_OK) status = pass_run_all(&c.passes);
-  say(&c, "lowering", 0.8);
+  if (status == REED_OK) say(&c, "lowering", 0.8);
+  if (status == REED_OK && cancelled(&c)) status = say_cancelled(&c);
   if (status == REED_OK)
     status = lower_module(c.passes.m, &c.passes, &(reed_module_sink){&c, sink_begin, sink_write},
                           out_report_json ? &report : NULL, c.diagnosis);
