@@ -39,7 +39,8 @@ reed_status tensor_over(reed_dtype dtype, int32_t rank, const int64_t *dims, con
   return REED_OK;
 }
 
-void tensor_range(const reed_tensor *tensor, const char **out_begin, const char **out_end) {
+/* The bytes that the tensor covers: *out_begin up to, but not including, *out_end. Equal addresses: no bytes. */
+static void range_of(const reed_tensor *tensor, const char **out_begin, const char **out_end) {
   int64_t low, high;
   (void)strides_span(&tensor->desc, tensor->strides, &low, &high); /* checked when the tensor was made */
   *out_begin = (const char *)tensor->data + low;
@@ -48,8 +49,8 @@ void tensor_range(const reed_tensor *tensor, const char **out_begin, const char 
 
 bool tensor_overlap(const reed_tensor *a, const reed_tensor *b) {
   const char *a_begin, *a_end, *b_begin, *b_end;
-  tensor_range(a, &a_begin, &a_end);
-  tensor_range(b, &b_begin, &b_end);
+  range_of(a, &a_begin, &a_end);
+  range_of(b, &b_begin, &b_end);
   return a->on == b->on && a_begin < a_end && b_begin < b_end && a_begin < b_end && b_begin < a_end;
 }
 

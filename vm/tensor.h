@@ -36,9 +36,7 @@ reed_status tensor_over(reed_dtype dtype, int32_t rank, const int64_t *dims, con
 /* A dense copy in new memory of the device, or of the host for NULL. */
 reed_status tensor_copy(reed_tensor *tensor, device *on, reed_tensor **out_tensor,
                         reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* The bytes that the tensor covers: from *out_begin up to, without, *out_end. Equal addresses: none. */
-void tensor_range(const reed_tensor *tensor, const char **out_begin, const char **out_end);
-/* True if the two cover bytes in common, judged by their ranges. */
+/* True if the two tensors cover bytes in common, judged by their first and last bytes. */
 bool tensor_overlap(const reed_tensor *a, const reed_tensor *b);
 
 /* Blocks for outputs, given back when the caller closes the tensor and used again, so that a steady state takes nothing

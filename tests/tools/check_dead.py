@@ -16,7 +16,6 @@ FOR_TESTS = {  # symbol: why it is there for tests alone; the file that defines 
     'dims_text': 'messages of tests',
     'ir_print': 'tests compare graphs as text',
     'integer_values_has_rule': 'the test that lists the operators without a rule',
-    'pool_trim': 'the pool trims itself under pressure; tests do so at any time',
     'nonnegative_has_rule': 'the test that lists the operators without a rule',
     'symbols_evaluate': 'tests evaluate symbols with numbers for the names',
     'symbols_named': 'tests make symbols without a model',
