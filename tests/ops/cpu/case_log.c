@@ -123,6 +123,13 @@ static void run_listed(int k) {
   noted = NULL;
 }
 
+/* The tests that Check was given: it keeps their addresses and does not release them. */
+typedef struct given {
+  TTest test;
+  struct given *before;
+} given;
+static given *all_given;
+
 void case_add_tests(TCase *cases, const TTest *test, int from, int to) {
   int first = n_listed;
   case_devices(); /* found once for all processes */
@@ -133,8 +140,9 @@ void case_add_tests(TCase *cases, const TTest *test, int from, int to) {
     }
     list[n_listed++] = (listed){test, i};
   }
-  TTest *runs = malloc(sizeof *runs); /* lives as long as the suite: to the end of the program */
-  if (!runs) abort();
-  *runs = (TTest){test->name, run_listed, test->file, test->line};
-  _tcase_add_test(cases, runs, 0, 0, first, n_listed);
+  given *made = malloc(sizeof *made);
+  if (!made) abort();
+  *made = (given){{test->name, run_listed, test->file, test->line}, all_given};
+  all_given = made;
+  _tcase_add_test(cases, &made->test, 0, 0, first, n_listed);
 }
