@@ -10,36 +10,7 @@
 #include "reed/reed.h"
 #include "tests/compiler/onnx_build.h"
 #include "tests/suite.h"
-
-typedef struct runner {
-  reed_program *program;
-  reed_session *session;
-  char *report;
-} runner;
-
-static runner runner_open(onnx_build *b, bool counts_on_device, const char *device) {
-  runner r = {0};
-  size_t n_onnx, n;
-  const void *onnx = build_pack(b, &n_onnx);
-  void *bytes;
-  reed_diagnosis *d;
-  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-  reed_status status = reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.counts_on_device = counts_on_device},
-                                          &bytes, &n, &r.report, d);
-  if (status == REED_OK) status = reed_program_open_bytes(bytes, n, NULL, &r.program, d);
-  if (status == REED_OK)
-    status = reed_session_open(r.program, &(reed_session_options){.device = device}, &r.session, d);
-  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(d));
-  reed_diagnosis_close(&d);
-  reed_text_free(bytes);
-  return r;
-}
-
-static void runner_close(runner *r) {
-  reed_session_close(&r->session);
-  reed_program_close(&r->program);
-  reed_text_free(r->report);
-}
+#include "tests/whole/runner.h"
 
 /* An integer figure of the last run's statistics, or of the compiler's report: the number behind the first "key":. */
 static int64_t figure(const char *json, const char *key) {
@@ -161,7 +132,9 @@ static onnx_build *chain_open(void) {
 enum { EXACT_HOST, EXACT_SIM, BOUND_HOST, BOUND_SIM, N_RUNNERS };
 
 static void runners_open(onnx_build *b, runner *runners) {
-  for (int k = 0; k < N_RUNNERS; k++) runners[k] = runner_open(b, k >= BOUND_HOST, k % 2 ? "sim" : "host");
+  for (int k = 0; k < N_RUNNERS; k++)
+    runners[k] =
+        runner_open(b, &(reed_compile_options){.counts_on_device = k >= BOUND_HOST}, k % 2 ? "sim" : "host", "counts");
 }
 
 static void runners_close(runner *runners) {

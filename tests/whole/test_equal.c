@@ -13,43 +13,7 @@
 #include "tests/compiler/passes/layout/pictures.h"
 #include "tests/compiler/passes/rewrite/spelled.h"
 #include "tests/suite.h"
-
-typedef struct runner {
-  reed_program *program;
-  reed_session *session;
-} runner;
-
-static runner runner_open(onnx_build *b, const char *const *disabled, const char *what) {
-  runner r;
-  size_t n_onnx, n;
-  const void *onnx = build_pack(b, &n_onnx);
-  void *bytes;
-  reed_diagnosis *d;
-  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-  reed_status status =
-      reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.disabled_passes = disabled}, &bytes, &n, NULL, d);
-  if (status == REED_OK) status = reed_program_open_bytes(bytes, n, NULL, &r.program, d);
-  if (status == REED_OK) status = reed_session_open(r.program, NULL, &r.session, d);
-  ck_assert_msg(status == REED_OK, "%s: %s", what, reed_diagnosis_message(d));
-  reed_diagnosis_close(&d);
-  reed_text_free(bytes);
-  return r;
-}
-
-static void runner_close(runner *r) {
-  reed_session_close(&r->session);
-  reed_program_close(&r->program);
-}
-
-static reed_tensor *runner_run(runner *r, reed_tensor *const *inputs, size_t n_inputs, const char *what) {
-  reed_tensor *output;
-  reed_diagnosis *d;
-  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-  reed_status status = reed_session_run(r->session, inputs, n_inputs, &output, 1, d);
-  ck_assert_msg(status == REED_OK, "%s: %s", what, reed_diagnosis_message(d));
-  reed_diagnosis_close(&d);
-  return output;
-}
+#include "tests/whole/runner.h"
 
 /* Input i of the program, symbolic extents being `extent`: elements over -4..4 in a fixed sequence. */
 static reed_tensor *input_of(const reed_program *program, size_t i, int64_t extent) {
@@ -86,13 +50,16 @@ static void equal(const reed_tensor *a, const reed_tensor *b, double tolerance, 
 static void check(onnx_build *b, const char *pass, bool empty, double tolerance, const char *what) {
   static const int64_t extents[] = {1, 3, 17, 0}; /* the last one where `empty` */
   const char *const disabled[] = {pass, NULL};
-  runner with = runner_open(b, NULL, what), without = runner_open(b, disabled, what);
+  runner with = runner_open(b, &(reed_compile_options){0}, NULL, what),
+         without = runner_open(b, &(reed_compile_options){.disabled_passes = disabled}, NULL, what);
   size_t n = reed_program_input_count(with.program);
   ck_assert_uint_le(n, 12);
   for (size_t k = 0; k < sizeof extents / sizeof *extents - !empty; k++) {
     reed_tensor *inputs[12];
     for (size_t i = 0; i < n; i++) inputs[i] = input_of(with.program, i, extents[k]);
-    reed_tensor *x = runner_run(&with, inputs, n, what), *y = runner_run(&without, inputs, n, what);
+    reed_tensor *x, *y;
+    runner_run(&with, inputs, n, &x, 1, what);
+    runner_run(&without, inputs, n, &y, 1, what);
     equal(x, y, tolerance, what);
     reed_tensor_close(&x);
     reed_tensor_close(&y);

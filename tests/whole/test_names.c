@@ -9,6 +9,7 @@
 #include "reed/reed.h"
 #include "tests/compiler/onnx_build.h"
 #include "tests/suite.h"
+#include "tests/whole/runner.h"
 
 /* The passes that a test leaves out: none, or what could make an operator look elsewhere. */
 static const char *const disabled[][8] = {
@@ -38,20 +39,11 @@ static reed_tensor *tensor_of(const reed_value_info *info, const given *g, int k
 
 /* Compiles and runs; inputs hold the number of the input, counted from 1. What is told is of output 0. */
 static result run(onnx_build *b, int way, size_t n_inputs, const given *inputs) {
-  size_t n, n_module;
-  void *module;
   reed_diagnosis *d;
-  reed_program *program;
-  reed_session *session;
   result r = {0};
-  const void *onnx = build_pack(b, &n);
-  reed_compile_options options = {.disabled_passes = disabled[way]};
+  runner model = runner_open(b, &(reed_compile_options){.disabled_passes = disabled[way]}, NULL, "names");
+  reed_program *program = model.program;
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-  reed_status status = reed_compile_bytes(onnx, n, &options, &module, &n_module, NULL, d);
-  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(d));
-  status = reed_program_open_bytes(module, n_module, NULL, &program, d);
-  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(d));
-  ck_assert_int_eq(reed_session_open(program, NULL, &session, d), REED_OK);
   reed_tensor *in[4] = {NULL}, *out[4] = {NULL};
   ck_assert_uint_eq(reed_program_input_count(program), n_inputs);
   for (size_t i = 0; i < n_inputs; i++) {
@@ -60,7 +52,7 @@ static result run(onnx_build *b, int way, size_t n_inputs, const given *inputs) 
     in[i] = tensor_of(&info, &inputs[i], (int)i);
   }
   size_t n_outputs = reed_program_output_count(program);
-  r.status = reed_session_run(session, in, n_inputs, out, n_outputs, d);
+  r.status = reed_session_run(model.session, in, n_inputs, out, n_outputs, d);
   snprintf(r.message, sizeof r.message, "%s", reed_diagnosis_message(d));
   if (r.status == REED_OK) {
     r.rank = reed_tensor_rank(out[0]);
@@ -72,9 +64,7 @@ static result run(onnx_build *b, int way, size_t n_inputs, const given *inputs) 
   for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&in[i]);
   for (size_t i = 0; i < n_outputs; i++)
     if (out[i]) reed_tensor_close(&out[i]);
-  reed_session_close(&session);
-  reed_program_close(&program);
-  reed_text_free(module);
+  runner_close(&model);
   reed_diagnosis_close(&d);
   return r;
 }

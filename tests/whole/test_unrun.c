@@ -9,6 +9,7 @@
 #include "reed/reed.h"
 #include "tests/compiler/onnx_build.h"
 #include "tests/suite.h"
+#include "tests/whole/runner.h"
 
 static const int64_t zero = 0, one = 1;
 
@@ -124,34 +125,6 @@ static onnx_build *model_of(const unrun *u, bool fixed, bool in_branch) {
   return b;
 }
 
-typedef struct runner {
-  reed_program *program;
-  reed_session *session;
-} runner;
-
-static runner runner_open(onnx_build *b, const char *target, const char *device) {
-  runner r;
-  size_t n_onnx, n;
-  const void *onnx = build_pack(b, &n_onnx);
-  void *bytes;
-  reed_diagnosis *d;
-  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-  reed_status status = reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.target = target}, &bytes, &n, NULL, d);
-  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(d));
-  status = reed_program_open_bytes(bytes, n, NULL, &r.program, d);
-  if (status == REED_OK)
-    status = reed_session_open(r.program, &(reed_session_options){.device = device}, &r.session, d);
-  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(d));
-  reed_diagnosis_close(&d);
-  reed_text_free(bytes);
-  return r;
-}
-
-static void runner_close(runner *r) {
-  reed_session_close(&r->session);
-  reed_program_close(&r->program);
-}
-
 static reed_tensor *tensor_of(reed_dtype dtype, int32_t rank, const int64_t *dims, const double *elements) {
   reed_tensor *t;
   ck_assert_int_eq(reed_tensor_open(dtype, rank, dims, &t), REED_OK);
@@ -165,12 +138,7 @@ static void run(runner *r, double rounds, reed_tensor **outputs, size_t n_output
                            tensor_of(REED_F32, 2, (int64_t[]){2, 3}, (double[]){1, 2, 3, 4, 5, 6}),
                            tensor_of(REED_I64, 1, (int64_t[]){2}, (double[]){4, 5}),
                            tensor_of(REED_I64, 0, NULL, (double[]){7}), tensor_of(REED_BOOL, 0, NULL, (double[]){0})};
-  reed_diagnosis *d;
-  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-  reed_status status =
-      reed_session_run(r->session, inputs, reed_program_input_count(r->program), outputs, n_outputs, d);
-  ck_assert_msg(status == REED_OK, "%s: %s", what, reed_diagnosis_message(d));
-  reed_diagnosis_close(&d);
+  runner_run(r, inputs, reed_program_input_count(r->program), outputs, n_outputs, what);
   for (int i = 0; i < 5; i++) reed_tensor_close(&inputs[i]);
 }
 
@@ -191,7 +159,7 @@ START_TEST(elements_have_the_extents_of_a_round) {
   for (int form = 0; form < 4; form++) {
     for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
       onnx_build *b = model_of(u, form & 1, form & 2);
-      runner r = runner_open(b, places[p].target, places[p].device);
+      runner r = runner_open(b, &(reed_compile_options){.target = places[p].target}, places[p].device, "unrun");
       for (int turn = 0; turn < 4; turn++) { /* without a round, with two, each twice */
         reed_tensor *outputs[2];
         int64_t rounds = turn & 1 ? 2 : 0;
@@ -225,7 +193,7 @@ START_TEST(what_follows_relies_on_them) {
     build_node(b, "Unsqueeze", "x,front", "row");
     build_int(b, build_node(b, "Concat", "z,row", "y"), "axis", 0);
     build_output(b, "y", "f32");
-    runner r = runner_open(b, places[p].target, places[p].device);
+    runner r = runner_open(b, &(reed_compile_options){.target = places[p].target}, places[p].device, "unrun");
     for (int64_t rounds = 0; rounds < 3; rounds++) {
       reed_tensor *y;
       run(&r, (double)rounds, &y, 1, "Concat");
@@ -258,7 +226,7 @@ START_TEST(a_scan_of_nothing) {
     build_int(b, n, "num_scan_inputs", 1);
     build_graph_attr(b, n, "body", body);
     build_output(b, "z", "f32");
-    runner r = runner_open(b, places[p].target, places[p].device);
+    runner r = runner_open(b, &(reed_compile_options){.target = places[p].target}, places[p].device, "unrun");
     for (int64_t rows = 0; rows < 3; rows++) {
       reed_tensor *inputs[] = {tensor_of(REED_F32, 1, (int64_t[]){4}, (double[]){1, 2, 3, 4}),
                                tensor_of(REED_F32, 2, (int64_t[]){rows, 4}, (double[]){1, 2, 3, 4, 5, 6, 7, 8})},
