@@ -16,7 +16,7 @@ static reed_status claim_output(reed_session *s, size_t output, const char *call
 }
 
 reed_status reed_session_keep_output(reed_session *s, size_t output, bool keep, reed_diagnosis *diagnosis) {
-  output_wish *wish;
+  output_wish *wish = NULL;
   reed_status status = claim_output(s, output, "reed_session_keep_output", &wish, diagnosis);
   if (status != REED_OK) return status;
   wish->keep = keep;
@@ -57,7 +57,7 @@ static reed_status check_memory(const reed_session *s, size_t output, const reed
 
 reed_status reed_session_bind_output(reed_session *s, size_t output, reed_tensor *memory, int32_t room_axis,
                                      reed_diagnosis *diagnosis) {
-  output_wish *wish;
+  output_wish *wish = NULL;
   reed_status status = claim_output(s, output, "reed_session_bind_output", &wish, diagnosis);
   if (status != REED_OK) return status;
   if (memory) status = check_memory(s, output, memory, room_axis, diagnosis);
