@@ -66,6 +66,43 @@ const char *op_attr_string(const reed_attrs *attrs, const char *name) {
   return present(attrs, name, REED_ATTR_STRING)->s;
 }
 
+/* The place of a word in a list with blanks between the words; -1: it is not there. */
+static int32_t place_of(const char *words, const char *word) {
+  size_t n = strlen(word);
+  for (int32_t i = 0; *words; i++) {
+    size_t length = strcspn(words, " ");
+    if (length == n && memcmp(words, word, n) == 0) return i;
+    words += length + strspn(words + length, " ");
+  }
+  return -1;
+}
+
+int32_t op_attr_word(const reed_op *op, const reed_attrs *attrs, const char *name) {
+  int32_t place = place_of(op_attr_row(op, name)->words, op_attr_string(attrs, name));
+  assert(place >= 0);
+  return place < 0 ? 0 : place;
+}
+
+static bool in_range(const reed_op_attr *row, int64_t number) { return number >= row->least && number <= row->most; }
+
+bool op_attr_is_valid(const reed_op_attr *row, const reed_attr *attr, int64_t *out_at) {
+  *out_at = 0;
+  if (row->words) return place_of(row->words, attr->s) >= 0;
+  if (!row->least && !row->most) return true;
+  switch (attr->type) {
+    case REED_ATTR_INT: return in_range(row, attr->i);
+    case REED_ATTR_FLOAT:
+      return attr->f >= (double)row->least && (row->most == INT64_MAX || attr->f <= (double)row->most);
+    case REED_ATTR_INTS:
+      while (*out_at < attr->n && in_range(row, attr->ints[*out_at])) ++*out_at;
+      return *out_at == attr->n;
+    case REED_ATTR_STRING:
+    case REED_ATTR_FLOATS:
+    case REED_ATTR_TENSOR: break;
+  }
+  return true;
+}
+
 reed_reads op_reads(const reed_op *op, const reed_attrs *attrs, int32_t i) {
   const reed_op_input *row = reed_op_input_at(op, i);
   if (!row) return REED_READS_NONE;

@@ -71,5 +71,9 @@ int32_t op_attrs_completed(const reed_op *op, const reed_attrs *given);
 int64_t op_attr_int(const reed_attrs *attrs, const char *name);
 double op_attr_float(const reed_attrs *attrs, const char *name);
 const char *op_attr_string(const reed_attrs *attrs, const char *name);
+/* The place of the attribute's word among the valid words of its row. */
+int32_t op_attr_word(const reed_op *op, const reed_attrs *attrs, const char *name);
+/* True if the row calls the attribute's value valid. Otherwise *out_at is the index of the wrong number of INTS. */
+bool op_attr_is_valid(const reed_op_attr *row, const reed_attr *attr, int64_t *out_at);
 
 #endif

@@ -62,10 +62,23 @@ static const float zero = 0;
 #define VALUE_STRING(value) .s = value
 #define VALUE_TENSOR(...) __VA_ARGS__
 #define F32_ZERO .desc = {.dtype = REED_F32, .rank = 1, .dims = {1}}, .n = 1, .data = &zero
-#define ATTR(attr_name, attr_type, value) \
-  {.name = #attr_name, .type = REED_ATTR_##attr_type, .otherwise = &(const reed_attr){VALUE_##attr_type(value)}},
-#define OPT_ATTR(attr_name, attr_type) {.name = #attr_name, .type = REED_ATTR_##attr_type},
-#define REQ(attr_name, attr_type) {.name = #attr_name, .type = REED_ATTR_##attr_type, .required = true},
+#define ATTRIBUTE(attr_name, attr_type, ...) {.name = #attr_name, .type = REED_ATTR_##attr_type, __VA_ARGS__},
+#define OTHERWISE(attr_type, ...) \
+  .otherwise = &(const reed_attr) { VALUE_##attr_type(__VA_ARGS__) }
+#define ATTR(name, type, value) ATTRIBUTE(name, type, OTHERWISE(type, value))
+#define OPT_ATTR(name, type) ATTRIBUTE(name, type, )
+#define REQ(name, type) ATTRIBUTE(name, type, .required = true)
+#define WORD(name, value, valid) ATTRIBUTE(name, STRING, OTHERWISE(STRING, value), .words = valid)
+#define OPT_WORD(name, valid) ATTRIBUTE(name, STRING, .words = valid)
+#define REQ_WORD(name, valid) ATTRIBUTE(name, STRING, .required = true, .words = valid)
+#define NUMBER(name, type, value, low, high) ATTRIBUTE(name, type, OTHERWISE(type, value), .least = low, .most = high)
+#define OPT_NUMBER(name, type, low, high) ATTRIBUTE(name, type, .least = low, .most = high)
+#define REQ_NUMBER(name, type, low, high) ATTRIBUTE(name, type, .required = true, .least = low, .most = high)
+
+static const char activation_words[] =
+#define ACTIVATION(kind, text, ...) text " "
+#include "ops/activation.def"
+    ;
 
 #define OP(name, shape, kernel, class, alias, properties, INPUTS, OUTPUTS, ATTRS) \
   static const reed_op_input inputs_##name[] = {INPUTS}; \

@@ -166,27 +166,12 @@ void shapecall_fresh(reed_shape_call *call, int32_t i, int32_t rank) {
   shapecall_set(call, i, rank, dims);
 }
 
-reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, int64_t otherwise, int64_t least,
-                           int64_t *out_ints) {
+reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, int64_t otherwise, int64_t *out_ints) {
   int64_t n_given;
   const int64_t *given = reed_attrs_ints(call->attrs, name, &n_given);
   for (int32_t i = 0; i < n; i++) out_ints[i] = given && i < n_given ? given[i] : otherwise;
   if (given && n_given != n)
     return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "attribute %s has %lld numbers where %d are wanted", name,
                            (long long)n_given, n);
-  for (int32_t i = 0; i < n; i++)
-    if (out_ints[i] < least)
-      return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute %s has the number %lld", name,
-                             (long long)out_ints[i]);
   return REED_OK;
-}
-
-reed_status shapecall_word(reed_shape_call *call, const char *name, const char *const *words, int32_t *out_index) {
-  const char *given = op_attr_string(call->attrs, name);
-  for (int32_t i = 0; words[i]; i++)
-    if (strcmp(words[i], given) == 0) {
-      *out_index = i;
-      return REED_OK;
-    }
-  return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute %s has no meaning '%s'", name, given);
 }

@@ -77,10 +77,7 @@ void shapecall_unknown(reed_shape_call *call, int32_t i);
 void shapecall_fresh(reed_shape_call *call, int32_t i, int32_t rank);
 
 /* Attribute `name` as n ints; all are `otherwise` if the attribute is absent, because op.def has no values that depend
- * on the rank. ERROR_SHAPE if there are not n, or if one is below `least`. */
-reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, int64_t otherwise, int64_t least,
-                           int64_t *out_ints);
-/* The index of the string attribute among the NULL-terminated words; ERROR_VALUE for another word. */
-reed_status shapecall_word(reed_shape_call *call, const char *name, const char *const *words, int32_t *out_index);
+ * on the rank. ERROR_SHAPE if there are not n. */
+reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, int64_t otherwise, int64_t *out_ints);
 
 #endif

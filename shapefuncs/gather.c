@@ -40,17 +40,10 @@ reed_status shapefn_gather_elements(reed_shape_call *call) {
   return status;
 }
 
-static reed_status check_reduction(reed_shape_call *call) {
-  static const char *const reductions[] = {"none", "add", "mul", "max", "min", NULL};
-  int32_t unused;
-  return shapecall_word(call, "reduction", reductions, &unused);
-}
-
 reed_status shapefn_scatter_elements(reed_shape_call *call) {
   const reed_shape_input *indices = &call->inputs[1], *updates = &call->inputs[2];
   int32_t axis;
-  reed_status status = check_reduction(call);
-  if (!status) status = check_indices(call, &axis);
+  reed_status status = check_indices(call, &axis);
   if (!status) status = shapecall_rank(call, 2, indices->rank);
   for (int32_t i = 0; i < indices->rank && !status; i++)
     status = shapecall_same(call, indices->dims[i], updates->dims[i], 2, "the extents of indices and updates", NULL);
@@ -99,8 +92,7 @@ reed_status shapefn_scatter_nd(reed_shape_call *call) {
   const reed_shape_input *updates = &call->inputs[2];
   int32_t rank = 0;
   reed_dim dims[REED_MAX_RANK];
-  reed_status status = check_reduction(call);
-  if (!status) status = indexed(call, 0, &rank, dims);
+  reed_status status = indexed(call, 0, &rank, dims);
   if (!status && rank >= 0) status = shapecall_rank(call, 2, rank);
   for (int32_t i = 0; i < rank && !status; i++)
     status = shapecall_same(call, dims[i], updates->dims[i], 2, "the extents of what is indexed and of updates", NULL);

@@ -22,13 +22,12 @@ reed_status shapefn_concat(reed_shape_call *call) {
   return call->status;
 }
 
-/* Reads the block size of [N,C,H,W], which must be positive. */
+/* Reads the block size of [N,C,H,W]. */
 static reed_status block_of(reed_shape_call *call, int64_t *out_block) {
   reed_status status = shapecall_rank(call, 0, 4);
   if (status) return status;
   *out_block = op_attr_int(call->attrs, "blocksize");
-  if (*out_block >= 1 && *out_block <= INT32_MAX) return REED_OK;
-  return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute blocksize is %lld", (long long)*out_block);
+  return REED_OK;
 }
 
 static reed_dim divide_evenly(reed_shape_call *call, reed_dim d, int64_t by, const char *what) {
@@ -39,12 +38,9 @@ static reed_dim divide_evenly(reed_shape_call *call, reed_dim d, int64_t by, con
 }
 
 reed_status shapefn_depth_to_space(reed_shape_call *call) {
-  static const char *const modes[] = {"DCR", "CRD", NULL};
   const reed_shape_input *in = &call->inputs[0];
   int64_t block = 1;
-  int32_t mode;
   reed_status status = block_of(call, &block);
-  if (!status) status = shapecall_word(call, "mode", modes, &mode);
   if (status) return status;
   shapecall_image image = shapecall_image_of(call, 4);
   reed_dim dims[4] = {in->dims[0]};
@@ -175,13 +171,12 @@ static reed_status pad_axis(reed_shape_call *call, reed_dim begin, reed_dim end,
 
 /* Begins of all axes, then ends of all axes (ONNX Pad-19). */
 reed_status shapefn_pad(reed_shape_call *call) {
-  static const char *const modes[] = {"constant", "reflect", "edge", "wrap", NULL};
   const reed_shape_input *in = &call->inputs[0];
-  int32_t mode = 0, axes[REED_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+  int32_t axes[REED_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
   int64_t n_axes = in->rank, n_pads = 0;
   bool known = true;
-  reed_status status = shapecall_word(call, "mode", modes, &mode);
-  if (!status) status = shapecall_value_count(call, 1, &n_pads);
+  bool constant = strcmp(op_attr_string(call->attrs, "mode"), "constant") == 0;
+  reed_status status = shapecall_value_count(call, 1, &n_pads);
   if (!status && shapecall_has(call, 3)) status = shapecall_value_count(call, 3, &n_axes);
   if (!status && shapecall_has(call, 3) && n_axes >= 0)
     status = shapecall_axes(call, NULL, 3, n_axes, in->rank, axes, &known);
@@ -196,7 +191,7 @@ reed_status shapefn_pad(reed_shape_call *call) {
   memcpy(dims, in->dims, (size_t)in->rank * sizeof *dims);
   for (int32_t k = 0; k < n_axes && !status; k++) {
     reed_dim begin = reed_shape_value(call, 1, k), end = reed_shape_value(call, 1, n_axes + k);
-    status = pad_axis(call, begin, end, mode == 0, &dims[axes[k]]);
+    status = pad_axis(call, begin, end, constant, &dims[axes[k]]);
   }
   if (status) return status;
   shapecall_set(call, 0, in->rank, dims);

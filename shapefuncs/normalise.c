@@ -25,10 +25,18 @@ reed_status shapefn_batch_norm(reed_shape_call *call) {
   return REED_OK;
 }
 
+/* InstanceNormalization, and GroupNormalization, whose groups have equally many channels. */
 reed_status shapefn_instance_norm(reed_shape_call *call) {
+  const reed_shape_input *x = &call->inputs[0];
   reed_status status = shapecall_min_rank(call, 0, 2);
-  if (!status) shapecall_like(call, 0, 0);
-  return status;
+  if (status) return status;
+  int64_t groups = reed_attrs_int(call->attrs, "num_groups", 1);
+  reed_dim channels = x->dims[shapecall_image_of(call, x->rank).channel];
+  if (reed_dim_known(call, channels) && channels % groups)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 0, "%lld channels in %lld groups", (long long)channels,
+                           (long long)groups);
+  shapecall_like(call, 0, 0);
+  return REED_OK;
 }
 
 /* Mean and InvStdDev keep the axes before `axis`; the other axes become 1. */

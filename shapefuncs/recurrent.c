@@ -16,7 +16,6 @@ static reed_status fits(reed_shape_call *call, int32_t input, int32_t rank, cons
 /* D directions, G gates; X [T,N,I] -> Y [T,D,N,H], Y_h and Y_c [D,N,H]. With layout 1: X [N,T,I], Y [N,T,D,H], Y_h and
  * Y_c, and the initial states, [N,D,H]. W [D,G*H,I], R [D,G*H,H], B [D,2*G*H], sequence_lens [N], P [D,3*H]. */
 static reed_status recurrent(reed_shape_call *call, int64_t n_gates) {
-  static const char *const words[] = {"forward", "reverse", "bidirectional", NULL};
   static const char *const weights[] = {"the directions", "the gates times hidden_size", "the features"};
   static const char *const recurrence[] = {"the directions", "the gates times hidden_size", "hidden_size"};
   static const char *const bias[] = {"the directions", "twice the gates times hidden_size"};
@@ -25,16 +24,13 @@ static reed_status recurrent(reed_shape_call *call, int64_t n_gates) {
                                            {"the numbers of sequences", "the directions", "hidden_size"}};
   const reed_shape_input *x = &call->inputs[0], *r = &call->inputs[2];
   int64_t layout = op_attr_int(call->attrs, "layout");
-  int32_t word = 0;
-  reed_status status = shapecall_word(call, "direction", words, &word);
-  if (!status && layout != 0 && layout != 1)
-    status = reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute layout is %lld", (long long)layout);
-  if (!status) status = shapecall_rank(call, 0, 3);
+  bool both = strcmp(op_attr_string(call->attrs, "direction"), "bidirectional") == 0;
+  reed_status status = shapecall_rank(call, 0, 3);
   if (!status) status = shapecall_rank(call, 2, 3);
   if (status) return status;
   if (shapecall_is(call, x->dims[2], 0)) return reed_shape_fail(call, REED_ERROR_SHAPE, 0, "has no features");
   const reed_attr *named = reed_attrs_find(call->attrs, "hidden_size");
-  reed_dim n_directions = word == 2 ? 2 : 1, n = x->dims[!layout], hidden = r->dims[2];
+  reed_dim n_directions = both ? 2 : 1, n = x->dims[!layout], hidden = r->dims[2];
   if (named) status = shapecall_same(call, hidden, named->i, 2, "the extents of R and hidden_size", &hidden);
   if (status) return status;
   reed_dim gates = reed_dim_mul(call, hidden, n_gates);

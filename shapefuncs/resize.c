@@ -6,6 +6,7 @@
 
 #define MAX_EXACT_F32 0x1p24 /* whole numbers up to here are floats */
 
+/* In the order of op.def. */
 typedef enum keep_policy { KEEP_STRETCH, KEEP_NOT_LARGER, KEEP_NOT_SMALLER } keep_policy;
 
 typedef struct resize {
@@ -85,9 +86,8 @@ static reed_status keep_ratio(reed_shape_call *call, const resize *r, keep_polic
 }
 
 static reed_status by_sizes(reed_shape_call *call, const resize *r, reed_dim *dims) {
-  static const char *const policies[] = {"stretch", "not_larger", "not_smaller", NULL};
-  int32_t policy = KEEP_STRETCH;
-  reed_status status = shapecall_word(call, "keep_aspect_ratio_policy", policies, &policy);
+  keep_policy policy = (keep_policy)op_attr_word(call->op, call->attrs, "keep_aspect_ratio_policy");
+  reed_status status = REED_OK;
   for (int64_t k = 0; k < r->n_axes && !status; k++) {
     reed_dim size = reed_shape_value(call, 3, k);
     if (reed_dim_known(call, size) && size < 0)
@@ -95,7 +95,7 @@ static reed_status by_sizes(reed_shape_call *call, const resize *r, reed_dim *di
     dims[r->axes[k]] = size;
     status = call->status;
   }
-  return status || policy == KEEP_STRETCH ? status : keep_ratio(call, r, (keep_policy)policy, dims);
+  return status || policy == KEEP_STRETCH ? status : keep_ratio(call, r, policy, dims);
 }
 
 /* The length of the list at `input`: 0 if absent, -1 if unknown. A list that is neither empty nor one element per axis
@@ -160,8 +160,6 @@ static reed_status align_regions(reed_shape_call *call, int32_t rois_input, reed
   reed_status status = shapecall_rank(call, rois_input, 2);
   if (!status) status = shapecall_same(call, rois->dims[1], 4, rois_input, "the last extent and 4", NULL);
   if (status) return status;
-  if (height < 1 || width < 1)
-    return reed_shape_fail(call, REED_ERROR_VALUE, -1, "output of %lld by %lld", (long long)height, (long long)width);
   shapecall_image image = shapecall_image_of(call, 4);
   reed_dim dims[4] = {rois->dims[0]};
   dims[image.channel] = channels;

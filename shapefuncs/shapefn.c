@@ -170,6 +170,26 @@ static reed_status check_dtypes(const reed_shape_call *call) {
   return check_inputs(&site, call->n_inputs, dtypes);
 }
 
+/* Checks the attributes' values by the operator's row: no shape function and no kernel checks them again. */
+static reed_status check_values(reed_shape_call *call) {
+  int64_t at;
+  for (int32_t i = 0; i < call->op->n_attrs; i++) {
+    const reed_op_attr *row = &call->op->attrs[i];
+    if (!row->words && !row->least && !row->most) continue;
+    const reed_attr *given = reed_attrs_find(call->attrs, row->name);
+    if (!given || op_attr_is_valid(row, given, &at)) continue;
+    if (row->type == REED_ATTR_STRING)
+      return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute %s has no meaning '%s'", row->name, given->s);
+    if (row->type == REED_ATTR_INTS)
+      return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute %s has the number %lld", row->name,
+                             (long long)given->ints[at]);
+    if (row->type == REED_ATTR_FLOAT)
+      return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute %s is %g", row->name, given->f);
+    return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute %s is %lld", row->name, (long long)given->i);
+  }
+  return REED_OK;
+}
+
 /* Gives packed weights the extents of ONNX. */
 static reed_status see_plain_weights(reed_shape_call *call, reed_shape_input *seen) {
   packed_order order;
@@ -203,6 +223,7 @@ reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *
   if (!shape) return reed_shape_fail(&call, REED_ERROR_ARGUMENT, -1, "control flow has no shape function");
   reed_status status = symbols ? REED_OK : check_dtypes(&call);
   if (!status) status = preset(&call);
+  if (!status) status = check_values(&call);
   if (status) return status;
   reed_shape_input seen[PACKED_INPUTS];
   if (packed_is(op, attrs)) status = see_plain_weights(&call, seen);

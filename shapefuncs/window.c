@@ -4,8 +4,8 @@
 
 #define MAX_SPATIAL (REED_MAX_RANK - 2)
 
+/* In the order of op.def. */
 typedef enum auto_pad { PAD_NOTSET, PAD_SAME_UPPER, PAD_SAME_LOWER, PAD_VALID } auto_pad;
-static const char *const auto_pads[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", NULL};
 
 typedef struct window {
   int32_t n;               /* spatial axes */
@@ -23,9 +23,9 @@ typedef struct window {
  * refuse them. */
 static reed_status read_steps(reed_shape_call *call, int32_t n, int64_t least, window *w) {
   *w = (window){.n = n, .in = {1, 2}, .out = {1, 2}, .pad_mode = PAD_NOTSET, .least = least};
-  reed_status status = shapecall_ints(call, "strides", n, 1, 1, w->strides);
-  if (!status) status = shapecall_ints(call, "dilations", n, 1, 1, w->dilations);
-  if (!status) status = shapecall_ints(call, "pads", 2 * n, 0, least ? INT32_MIN : 0, w->pads);
+  reed_status status = shapecall_ints(call, "strides", n, 1, w->strides);
+  if (!status) status = shapecall_ints(call, "dilations", n, 1, w->dilations);
+  if (!status) status = shapecall_ints(call, "pads", 2 * n, 0, w->pads);
   return status;
 }
 
@@ -33,7 +33,7 @@ static reed_status read_steps(reed_shape_call *call, int32_t n, int64_t least, w
 static reed_status read_window(reed_shape_call *call, int32_t n, int64_t least, window *w) {
   reed_status status = read_steps(call, n, least, w);
   w->in = w->out = shapecall_image_of(call, n + 2);
-  if (!status) status = shapecall_word(call, "auto_pad", auto_pads, &w->pad_mode);
+  w->pad_mode = op_attr_word(call->op, call->attrs, "auto_pad");
   if (w->pad_mode != PAD_NOTSET) memset(w->pads, 0, sizeof w->pads);
   return status;
 }
@@ -73,13 +73,15 @@ static reed_status read_kernel(reed_shape_call *call, window *w) {
   const reed_shape_input *weights = &call->inputs[1];
   int64_t given[MAX_SPATIAL];
   bool named = reed_attrs_find(call->attrs, "kernel_shape") != NULL;
-  reed_status status = named ? shapecall_ints(call, "kernel_shape", w->n, 1, 1, given) : REED_OK;
+  reed_status status = named ? shapecall_ints(call, "kernel_shape", w->n, 1, given) : REED_OK;
   for (int32_t i = 0; i < w->n && !status; i++) {
     w->kernel[i] = weights->dims[i + 2];
     if (named)
       status = shapecall_same(call, w->kernel[i], given[i], 1, "the extents of W and kernel_shape", &w->kernel[i]);
     if (!status && shapecall_is(call, w->kernel[i], 0))
       status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "a kernel without elements");
+    if (!status && reed_dim_known(call, w->kernel[i]) && w->kernel[i] > INT32_MAX)
+      status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "kernel extent %lld", (long long)w->kernel[i]);
   }
   return status;
 }
@@ -93,8 +95,6 @@ static reed_status read_convolution(reed_shape_call *call, window *w, int64_t *o
   if (!status) status = read_kernel(call, w);
   if (status) return status;
   *out_group = op_attr_int(call->attrs, "group");
-  if (*out_group < 1)
-    return reed_shape_fail(call, REED_ERROR_VALUE, -1, "attribute group is %lld", (long long)*out_group);
   return REED_OK;
 }
 
@@ -144,8 +144,8 @@ reed_status shapefn_conv_transpose(reed_shape_call *call) {
   if (!status && reed_dim_known(call, channels) && channels % group)
     status = reed_shape_fail(call, REED_ERROR_SHAPE, 0, "%lld channels in %lld groups", (long long)channels,
                              (long long)group);
-  if (!status) status = shapecall_ints(call, "output_padding", w.n, 0, 0, output_padding);
-  if (!status) status = shapecall_ints(call, "output_shape", w.n, 0, 0, output_shape);
+  if (!status) status = shapecall_ints(call, "output_padding", w.n, 0, output_padding);
+  if (!status) status = shapecall_ints(call, "output_shape", w.n, 0, output_shape);
   if (status) return status;
   bool given = reed_attrs_find(call->attrs, "output_shape") != NULL;
   reed_dim dims[REED_MAX_RANK] = {x->dims[0]};
@@ -164,8 +164,11 @@ reed_status shapefn_pool(reed_shape_call *call) {
   int64_t kernel[MAX_SPATIAL];
   reed_status status = shapecall_min_rank(call, 0, 3);
   if (!status) status = read_window(call, x->rank - 2, 0, &w);
-  if (!status) status = shapecall_ints(call, "kernel_shape", x->rank - 2, 1, 1, kernel);
+  if (!status) status = shapecall_ints(call, "kernel_shape", x->rank - 2, 1, kernel);
   if (status) return status;
+  int64_t n_given;
+  if (!reed_attrs_ints(call->attrs, "kernel_shape", &n_given)) /* an empty list, which is absent for shapecall_ints */
+    return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "attribute kernel_shape has 0 numbers where %d are wanted", w.n);
   w.ceil = op_attr_int(call->attrs, "ceil_mode") != 0;
   reed_dim dims[REED_MAX_RANK] = {x->dims[0]};
   dims[w.out.channel] = x->dims[w.in.channel];
@@ -204,7 +207,8 @@ static reed_status read_axes(reed_shape_call *call, int32_t *out_n) {
   return n < 0 ? REED_OK : shapecall_check_rank(call, n + 2);
 }
 
-/* The elements of `value` input i, at least `least` each; fresh symbols for a list of unknown length. */
+/* The elements of `value` input i, at least `least` each; fresh symbols for a list of unknown
+ * length. */
 static reed_status read_extents(reed_shape_call *call, int32_t i, int32_t n, int64_t least, reed_dim *out) {
   int64_t count = 0;
   reed_status status = shapecall_value_count(call, i, &count);
@@ -236,6 +240,9 @@ reed_status shapefn_col2im(reed_shape_call *call) {
   for (int32_t i = 0; i < n; i++) windows[i] = n_windows(call, &w, i, dims[2 + i]);
   reed_dim block = shapecall_product(call, w.kernel, n), columns = shapecall_product(call, windows, n);
   if (call->status) return call->status;
+  for (int32_t i = 0; i < n; i++)
+    if (reed_dim_known(call, w.kernel[i]) && w.kernel[i] > INT32_MAX)
+      return reed_shape_fail(call, REED_ERROR_SHAPE, 2, "block extent %lld", (long long)w.kernel[i]);
   bool known = reed_dim_known(call, block);
   if (known && reed_dim_known(call, x->dims[1]) && x->dims[1] % block)
     return reed_shape_fail(call, REED_ERROR_SHAPE, 0, "%lld channels in blocks of %lld elements", (long long)x->dims[1],

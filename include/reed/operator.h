@@ -300,6 +300,9 @@ typedef struct reed_op_attr {
   const reed_attr
       *otherwise; /* the value for a call site that does not give the attribute (name and type are the row's, the other
                      fields count); NULL: the attribute is then absent. A required attribute has none */
+  /* Valid values, checked before every call of the shape function. Zeros: any value is valid. */
+  const char *words;   /* STRING: the valid words, with blanks between them */
+  int64_t least, most; /* INT, INTS, FLOAT: the valid numbers; most INT64_MAX: no upper limit */
 } reed_op_attr;
 
 /* Bits of reed_op.properties. */

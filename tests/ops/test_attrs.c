@@ -1,6 +1,8 @@
 /* The columns of the operator table beside operands: attributes and their defaults, properties, flags that depend on an
  * attribute. Whether giving a default changes a module: tests/compiler/test_op_table.c. */
 #include <check.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,6 +129,46 @@ START_TEST(properties_go_with_their_rows) {
 }
 END_TEST
 
+START_TEST(rows_say_which_values_are_valid) {
+  int n_words = 0, n_numbers = 0;
+  for (int id = 0; id < OP_COUNT; id++) {
+    const reed_op *op = op_builtin((op_id)id);
+    for (int32_t i = 0; i < op->n_attrs; i++) {
+      const reed_op_attr *row = &op->attrs[i];
+      reed_attr given = {.name = row->name, .type = row->type};
+      int64_t at;
+      if (row->otherwise) ck_assert_msg(op_attr_is_valid(row, row->otherwise, &at), "%s.%s", op->name, row->name);
+      if (row->words) {
+        ck_assert_int_eq(row->type, REED_ATTR_STRING);
+        char words[512];
+        int32_t place = 0;
+        ck_assert_int_lt((int)snprintf(words, sizeof words, "%s", row->words), (int)sizeof words);
+        for (char *rest = NULL, *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+          given.s = word;
+          ck_assert(op_attr_is_valid(row, &given, &at));
+          ck_assert_int_eq(op_attr_word(op, &(reed_attrs){&given, 1}, row->name), place++);
+        }
+        given.s = "";
+        ck_assert_msg(!op_attr_is_valid(row, &given, &at), "%s.%s", op->name, row->name);
+        n_words++;
+      } else if (row->least || row->most) {
+        int64_t below[2] = {row->least, row->least - 1};
+        given.i = below[1], given.f = (double)below[1], given.ints = below, given.n = 2;
+        ck_assert_msg(!op_attr_is_valid(row, &given, &at), "%s.%s", op->name, row->name);
+        ck_assert_int_eq(at, row->type == REED_ATTR_INTS);
+        given.i = row->least, given.f = (double)row->least, given.n = 1;
+        ck_assert(op_attr_is_valid(row, &given, &at));
+        given.f = NAN;
+        ck_assert(row->type != REED_ATTR_FLOAT || !op_attr_is_valid(row, &given, &at));
+        n_numbers++;
+      }
+    }
+  }
+  ck_assert_int_gt(n_words, 20);
+  ck_assert_int_gt(n_numbers, 20);
+}
+END_TEST
+
 /* The flag of Resize's roi, by the mapping: given, left out, unknown to the list. */
 START_TEST(a_flag_may_depend_on_an_attribute) {
   const reed_attr crop = {
@@ -157,6 +199,7 @@ int main(void) {
   tcase_add_test(tests, attributes_have_values_of_their_types);
   tcase_add_test(tests, values_of_attributes_are_those_of_onnx);
   tcase_add_test(tests, properties_go_with_their_rows);
+  tcase_add_test(tests, rows_say_which_values_are_valid);
   tcase_add_test(tests, a_flag_may_depend_on_an_attribute);
   suite_add_tcase(suite, tests);
   return suite_run(suite);

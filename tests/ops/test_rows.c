@@ -226,6 +226,7 @@ typedef struct shape_case {
   reed_dim dims[MOST][REED_MAX_RANK];
   int64_t values[MOST][4];
   int64_t ints[MOST * 2][4];
+  char words[MOST * 2][32];
 } shape_case;
 
 /* A call of small tensors, many of one shape, with small values; attributes that are required, and sometimes others. */
@@ -257,6 +258,10 @@ static void random_call(row_call *c, shape_case *s) {
     c->attrs[i].ints = s->ints[i];
     c->attrs[i].n = c->attrs[i].type == REED_ATTR_INTS ? below(4) : 0;
     for (int k = 0; k < 4; k++) s->ints[i][k] = 1 + below(2);
+    const char *words = op_attr_row(op, c->attrs[i].name)->words; /* the first of the valid words, or an invalid one */
+    if (words && below(8)) snprintf(s->words[i], sizeof s->words[i], "%.*s", (int)strcspn(words, " "), words);
+    else s->words[i][0] = 0;
+    c->attrs[i].s = s->words[i];
   }
 }
 

@@ -342,6 +342,24 @@ TEST_OF(windows,
   {"GlobalAveragePool", "", "f32[n,256,h,w]", "[n,256,1,1]"},
   {"GlobalMaxPool", "", "f32[3]", "GlobalMaxPool node 'n': X: wants rank 2 or more, not 1 (X f32[3])"})
 
+/* Values that no shape function reads: the operator's row alone says which are valid. */
+TEST_OF(values_of_attributes,
+  {"MaxPool", "kernel_shape=()", "f32[1,1,8,8]", "MaxPool node 'n': attribute kernel_shape has 0 numbers where 2 are wanted (X f32[1,1,8,8])"},
+  {"LpPool", "kernel_shape=(2) p=0", "f32[1,1,8]", "LpPool node 'n': attribute p is 0 (X f32[1,1,8])"},
+  {"GlobalLpPool", "p=-1", "f32[1,1,8]", "GlobalLpPool node 'n': attribute p is -1 (X f32[1,1,8])"},
+  {"LpNormalization", "p=3", "f32[2,3]", "LpNormalization node 'n': attribute p is 3 (input f32[2,3])"},
+  {"GroupNormalization", "num_groups=0", "f32[1,4,3] f32[4] f32[4]", "GroupNormalization node 'n': attribute num_groups is 0 (X f32[1,4,3])"},
+  {"GroupNormalization", "num_groups=3", "f32[1,4,3] f32[4] f32[4]", "GroupNormalization node 'n': X: 4 channels in 3 groups (X f32[1,4,3])"},
+  {"Gelu", "approximate=erf", "f32[2]", "Gelu node 'n': attribute approximate has no meaning 'erf' (X f32[2])"},
+  {"BitShift", "direction=UP", "u8[2] u8[2]", "BitShift node 'n': attribute direction has no meaning 'UP' (X u8[2], Y u8[2])"},
+  {"MatMul", "activation=softrelu", "f32[2,3] f32[3,4]", "MatMul node 'n': attribute activation has no meaning 'softrelu' (A f32[2,3], B f32[3,4])"},
+  {"Attention", "qk_matmul_output_mode=4", "f32[1,1,2,3] f32[1,1,2,3] f32[1,1,2,3]", "Attention node 'n': attribute qk_matmul_output_mode is 4 (Q f32[1,1,2,3], K f32[1,1,2,3], V f32[1,1,2,3])"},
+  {"RoiAlign", "mode=min", "f32[1,2,3,4] f32[6,4] i64[6]", "RoiAlign node 'n': attribute mode has no meaning 'min' (X f32[1,2,3,4], rois f32[6,4])"},
+  {"Resize", "mode=bicubic", "f32[1] - - i64{7}", "Resize node 'n': attribute mode has no meaning 'bicubic' (X f32[1], sizes i64[1]={7})"},
+  {"Resize", "nearest_mode=round", "f32[1] - - i64{7}", "Resize node 'n': attribute nearest_mode has no meaning 'round' (X f32[1], sizes i64[1]={7})"},
+  {"Resize", "coordinate_transformation_mode=half", "f32[1] - - i64{7}", "Resize node 'n': attribute coordinate_transformation_mode has no meaning 'half' (X f32[1], sizes i64[1]={7})"},
+  {"Conv", "strides=(2147483648)", "f32[1,1,8] f32[1,1,3]", "Conv node 'n': attribute strides has the number 2147483648 (X f32[1,1,8], W f32[1,1,3])"})
+
 TEST_OF(normalisations,
   {"BatchNormalization", "", "f32[n,8,h,w] f32[8] f32[8] f32[8] f32[8]", "[n,8,h,w]"},
   {"BatchNormalization/3", "training_mode=1", "f32[2,8,3] f32[8] f32[8] f64[8] f64[8]", "[2,8,3] [8] [8]"},
@@ -397,7 +415,7 @@ TEST_OF(images_and_regions,
   {"RoiAlign", "output_height=7 output_width=5", "f32[1,256,h,w] f32[n,4] i64[n]", "[n,256,7,5]"},
   {"RoiAlign", "", "f32[1,2,3,4] f32[0,4] i64[0]", "[0,2,1,1]"},
   {"RoiAlign", "", "f32[1,2,3,4] f32[6,5] i64[6]", "RoiAlign node 'n': rois: the last extent and 4 must agree: 5 and 4 (X f32[1,2,3,4], rois f32[6,5])"},
-  {"RoiAlign", "output_height=0", "f32[1,2,3,4] f32[6,4] i64[6]", "RoiAlign node 'n': output of 0 by 1 (X f32[1,2,3,4], rois f32[6,4])"},
+  {"RoiAlign", "output_height=0", "f32[1,2,3,4] f32[6,4] i64[6]", "RoiAlign node 'n': attribute output_height is 0 (X f32[1,2,3,4], rois f32[6,4])"},
   {"MultiLevelRoiAlign", "output_height=7 output_width=5 spatial_scales=(1,2)", "f32[n,4] i64[n] i64[n] f32[1,8,h,w] f32[1,8,?,?]", "[n,8,7,5]"},
   {"MultiLevelRoiAlign", "spatial_scales=(1)", "f32[n,4] i64[n] i64[n] f32[1,c,h,w]", "[n,c,1,1]"},
   {"MultiLevelRoiAlign", "spatial_scales=(1)", "f32[6,4] i64[6] i64[6] f32[1,8,3,4] f32[1,8,3,4]", "MultiLevelRoiAlign node 'n': 2 feature maps with 1 scales (rois f32[6,4], X[0] f32[1,8,3,4], X[1] f32[1,8,3,4])"},
@@ -491,6 +509,7 @@ int main(void) {
   tcase_add_test(tests, extents_that_depend_on_data_are_bounded);
   tcase_add_test(tests, matrix_products);
   tcase_add_test(tests, windows);
+  tcase_add_test(tests, values_of_attributes);
   tcase_add_test(tests, normalisations);
   tcase_add_test(tests, recurrent_cells);
   tcase_add_test(tests, images_and_regions);

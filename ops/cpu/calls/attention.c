@@ -61,8 +61,6 @@ reed_status attention_read(const reed_kernel_call *call, attention *a) {
   a->softcap = op_attr_float(call->attrs, "softcap");
   a->mode = op_attr_int(call->attrs, "qk_matmul_output_mode");
   a->has_lengths = lengths->dtype != REED_NONE;
-  if (a->mode < 0 || a->mode > 3)
-    return reed_kernel_fail(call, REED_ERROR_VALUE, "qk_matmul_output_mode %lld", (long long)a->mode);
   if (a->has_lengths && desc_elements(lengths) != a->batch)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "nonpad_kv_seqlen has %lld elements for a batch of %lld",
                             (long long)desc_elements(lengths), (long long)a->batch);

@@ -4,8 +4,7 @@
 
 #include "ops/cpu/common/common.h"
 
-/* Checks that Clip's bounds have one element, that Where's values have one dtype, and that a text attribute chooses a
- * known formula. */
+/* Checks that Clip's bounds have one element. */
 reed_status elementwise_check(const reed_kernel_call *call) REED_MUST_CHECK;
 
 #endif

@@ -22,6 +22,7 @@ reed_status keypoints_read(const reed_kernel_call *call, keypoints *out_keypoint
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "maps of %lld by %lld cannot be resized", (long long)rows,
                             (long long)columns);
   *out_keypoints = (keypoints){.team = cpu_env_team(call),
+                               .mapping = resize_read_mapping(call),
                                .level = cpu_level_now(),
                                .cubic_a = op_attr_float(call->attrs, "cubic_coeff_a"),
                                .n = maps->dims[0],
@@ -29,7 +30,7 @@ reed_status keypoints_read(const reed_kernel_call *call, keypoints *out_keypoint
                                .lanes = lanes,
                                .rows = rows,
                                .columns = columns};
-  return resize_read_mapping(call, &out_keypoints->mapping);
+  return REED_OK;
 }
 
 reed_status keypoints_size(const keypoints *p, const reed_kernel_buffers *buffers, int64_t k, int64_t *out_rows,

@@ -20,13 +20,14 @@ reed_status paste_read(const reed_kernel_call *call, paste *out_paste) {
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "masks of %lld by %lld cannot be resized",
                             (long long)masks->dims[2], (long long)masks->dims[3]);
   *out_paste = (paste){.team = cpu_env_team(call),
+                       .mapping = resize_read_mapping(call),
                        .level = cpu_level_now(),
                        .masks = masks->dims[0],
                        .rows = masks->dims[2],
                        .columns = masks->dims[3],
                        .height = y->dims[1],
                        .width = y->dims[2]};
-  return resize_read_mapping(call, &out_paste->mapping);
+  return REED_OK;
 }
 
 static int64_t clamp(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }

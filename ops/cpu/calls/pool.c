@@ -1,36 +1,27 @@
 /* Reading a pooling call: its window and its planes. */
 #include "ops/cpu/calls/pool.h"
 
-reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
-  const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
+void pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
+  const reed_desc *x = &call->inputs[0];
   *p = (pool){.dtype = x->dtype, .team = cpu_env_team(call), .level = cpu_level_now()};
-  reed_status status = REED_OK;
   if (kind == POOL_GLOBAL) {
-    if (x->rank < 2 || x->rank != y->rank)
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input of rank %d has no channels", x->rank);
     p->mean = op_id_of(call->op) == OP_GlobalAveragePool;
     p->w.n = 1;
     p->w.in[0] = p->w.kernel[0] = cpu_product(x->dims, 2, x->rank);
     p->w.out[0] = p->w.stride[0] = p->w.dilation[0] = 1;
   } else {
-    const int64_t *kernel = NULL;
-    status = window_kernel_shape(call, &kernel);
-    if (status == REED_OK) status = window_init(call, kernel, &p->w);
-    if (status != REED_OK) return status;
+    int64_t n_axes;
+    window_init(call, reed_attrs_ints(call->attrs, "kernel_shape", &n_axes), &p->w);
     p->mean = kind == POOL_AVERAGE;
     p->include_pad = p->mean && op_attr_int(call->attrs, "count_include_pad") != 0;
     p->column_major = kind == POOL_MAX && op_attr_int(call->attrs, "storage_order") != 0;
     p->with_indices = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE;
   }
-  if (kind == POOL_LP || op_id_of(call->op) == OP_GlobalLpPool) {
-    p->power = op_attr_int(call->attrs, "p");
-    if (p->power < 1) return reed_kernel_fail(call, REED_ERROR_VALUE, "p is %lld", (long long)p->power);
-  }
+  if (kind == POOL_LP || op_id_of(call->op) == OP_GlobalLpPool) p->power = op_attr_int(call->attrs, "p");
   p->planes = x->dims[0] * x->dims[1];
   p->in_plane = cpu_product(p->w.in, 0, p->w.n);
   p->out_plane = cpu_product(p->w.out, 0, p->w.n);
   p->taps = 1;
   for (int32_t i = 0; i < p->w.n; i++) p->taps *= p->w.kernel[i] < p->w.in[i] ? p->w.kernel[i] : p->w.in[i];
   cpu_dense_strides(p->w.n, p->w.in, p->in_stride);
-  return REED_OK;
 }

@@ -19,7 +19,7 @@ typedef struct pool {
 } pool;
 
 /* Reads a pooling call. */
-reed_status pool_read(const reed_kernel_call *call, pool_kind kind, pool *out_pool) REED_MUST_CHECK;
+void pool_read(const reed_kernel_call *call, pool_kind kind, pool *out_pool);
 
 /* One axis's factor in the number of elements that a mean is divided by. Counted are taps inside the input and, with
  * count_include_pad, taps in the padding; never taps that ceil_mode adds beyond the padding. At least 1; but 0 for a

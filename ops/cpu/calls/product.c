@@ -62,8 +62,8 @@ reed_status product_read(const reed_kernel_call *call, bool gemm, product *p) {
   const reed_desc *y = &call->outputs[0];
   *p = (product){.dtype = call->inputs[0].dtype, .team = cpu_env_team(call), .alpha = 1, .beta = 1};
   reed_status status = gemm ? read_gemm(call, p) : read_matmul(call, p);
-  if (status == REED_OK) status = activation_read(call, &p->activation);
   if (status != REED_OK) return status;
+  activation_read(call, &p->activation);
   p->batch = cpu_product(p->batch_dims, 0, p->batch_rank);
   if (desc_elements(y) != p->batch * p->m * p->n) return misfit(call);
   p->has_c = cpu_present(call, 2) && p->beta != 0;

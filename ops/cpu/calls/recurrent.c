@@ -85,7 +85,6 @@ static reed_status read_attributes(const reed_kernel_call *call, recurrent *r) {
   r->linear_before_reset = r->id == OP_GRU && op_attr_int(call->attrs, "linear_before_reset") != 0;
   r->input_forget = r->id == OP_LSTM && op_attr_int(call->attrs, "input_forget") != 0;
   r->clip = reed_attrs_float(call->attrs, "clip", INFINITY);
-  if (!(r->clip >= 0)) return reed_kernel_fail(call, REED_ERROR_VALUE, "clip is %g", r->clip);
   return REED_OK;
 }
 

@@ -6,24 +6,18 @@
 
 #define TAPS_MAX ((int64_t)1 << 30)
 
+/* These three are in the order of op.def's words. */
 typedef enum mapping {
   MAP_HALF_PIXEL,
   MAP_HALF_PIXEL_SYMMETRIC,
   MAP_PYTORCH_HALF_PIXEL,
   MAP_ALIGN_CORNERS,
   MAP_ASYMMETRIC,
-  MAP_CROP,
   MAP_TF_HALF_PIXEL, /* opset 11 only */
+  MAP_CROP,
 } mapping;
-static const char *const mapping_words[] = {
-    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",   "align_corners",
-    "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn", NULL};
-
 typedef enum interpolation { MODE_NEAREST, MODE_LINEAR, MODE_CUBIC } interpolation;
-static const char *const interpolation_words[] = {"nearest", "linear", "cubic", NULL};
-
 typedef enum nearest_mode { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, ROUND_FLOOR, ROUND_CEIL } nearest_mode;
-static const char *const nearest_words[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
 
 /* Numbers that all axes share; those of one axis are in `scaling`. */
 typedef struct settings {
@@ -36,13 +30,6 @@ typedef struct scaling {
   int64_t in, out;
   double scale, crop_begin, crop_end;
 } scaling;
-
-static reed_status read_word(const reed_kernel_call *call, const char *name, const char *const *words, int *out) {
-  const char *word = op_attr_string(call->attrs, name);
-  for (int i = 0; words[i]; i++)
-    if (strcmp(words[i], word) == 0) return *out = i, REED_OK;
-  return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%s '%s' is not known", name, word);
-}
 
 /* The input coordinate of output position x. */
 static double source_of(const settings *s, const scaling *a, int64_t x) {
@@ -131,12 +118,8 @@ static reed_status build_axis(const reed_kernel_call *call, const settings *s, c
   return REED_OK;
 }
 
-reed_status resize_read_mapping(const reed_kernel_call *call, int *out_mapping) {
-  reed_status status = read_word(call, "coordinate_transformation_mode", mapping_words, out_mapping);
-  if (status == REED_OK && *out_mapping == MAP_CROP)
-    status = reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "coordinate_transformation_mode '%s' needs a region",
-                              mapping_words[MAP_CROP]);
-  return status;
+int resize_read_mapping(const reed_kernel_call *call) {
+  return op_attr_word(call->op, call->attrs, "coordinate_transformation_mode");
 }
 
 void resize_taps(int mapping, const double *cubic_a, int64_t in, int64_t out, int64_t begin, int64_t end,
@@ -173,7 +156,7 @@ static bool has_list(const reed_kernel_call *call, int32_t input, int64_t n) {
 
 /* Reads every axis's scale and crop. A scale from sizes is extent / extent, or with keep_aspect_ratio_policy one scale
  * for all axes. */
-static reed_status read_scalings(const reed_kernel_call *call, const settings *s, scaling *scalings) {
+static void read_scalings(const reed_kernel_call *call, const settings *s, scaling *scalings) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   int64_t n_axes;
   const int64_t *given = reed_attrs_ints(call->attrs, "axes", &n_axes);
@@ -181,15 +164,11 @@ static reed_status read_scalings(const reed_kernel_call *call, const settings *s
   bool by_scales = has_list(call, 2, n_axes), by_sizes = has_list(call, 3, n_axes), crop = s->mapping == MAP_CROP;
   const char *policy = op_attr_string(call->attrs, "keep_aspect_ratio_policy");
   bool keep = by_sizes && strcmp(policy, "stretch") != 0, smaller = strcmp(policy, "not_larger") == 0;
-  if (crop && !has_list(call, 1, 2 * n_axes))
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "tf_crop_and_resize needs roi, two numbers an axis");
   for (int32_t i = 0; i < x->rank; i++)
     scalings[i] = (scaling){x->dims[i], y->dims[i], x->dims[i] ? (double)y->dims[i] / (double)x->dims[i] : 1, 0, 1};
   double common = 0;
   for (int64_t k = 0; k < n_axes; k++) {
-    int32_t axis;
-    reed_status status = cpu_axis(call, given ? given[k] : k, x->rank, &axis);
-    if (status != REED_OK) return status;
+    int32_t axis = cpu_axis(given ? given[k] : k, x->rank);
     if (by_scales) scalings[axis].scale = host_float(call, 2, k);
     if (crop)
       scalings[axis].crop_begin = host_float(call, 1, k), scalings[axis].crop_end = host_float(call, 1, n_axes + k);
@@ -198,27 +177,20 @@ static reed_status read_scalings(const reed_kernel_call *call, const settings *s
     if (k == 0 || (smaller ? ratio < common : ratio > common)) common = ratio;
   }
   for (int64_t k = 0; k < n_axes && keep; k++) {
-    int64_t axis = given ? given[k] : k;
-    scalings[axis < 0 ? axis + x->rank : axis].scale = common;
+    scalings[cpu_axis(given ? given[k] : k, x->rank)].scale = common;
   }
-  return REED_OK;
 }
 
 reed_status resize_open(const reed_kernel_call *call, resize **out_resize) {
   const reed_desc *x = &call->inputs[0];
-  if (desc_elements(x) == 0)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "an input without elements cannot be resized");
-  settings s = {.antialias = op_attr_int(call->attrs, "antialias") != 0,
+  settings s = {.mapping = resize_read_mapping(call),
+                .interpolation = op_attr_word(call->op, call->attrs, "mode"),
+                .nearest = op_attr_word(call->op, call->attrs, "nearest_mode"),
+                .antialias = op_attr_int(call->attrs, "antialias") != 0,
                 .exclude_outside = op_attr_int(call->attrs, "exclude_outside") != 0,
                 .cubic_a = op_attr_float(call->attrs, "cubic_coeff_a")};
   scaling scalings[REED_MAX_RANK];
-  reed_status status = read_word(call, "coordinate_transformation_mode", mapping_words, &s.mapping);
-  if (status == REED_OK) status = read_word(call, "mode", interpolation_words, &s.interpolation);
-  if (status == REED_OK) status = read_word(call, "nearest_mode", nearest_words, &s.nearest);
-  if (status == REED_OK && call->outputs[0].rank != x->rank)
-    status = reed_kernel_fail(call, REED_ERROR_SHAPE, "input and output differ in rank");
-  if (status == REED_OK) status = read_scalings(call, &s, scalings);
-  if (status != REED_OK) return status;
+  read_scalings(call, &s, scalings);
   resize *r = mem_calloc(1, sizeof *r);
   if (!r) return cpu_no_memory(call);
   r->team = cpu_env_team(call);
@@ -227,6 +199,7 @@ reed_status resize_open(const reed_kernel_call *call, resize **out_resize) {
   r->x = *x;
   r->y = call->outputs[0];
   r->extrapolation = (float)op_attr_float(call->attrs, "extrapolation_value");
+  reed_status status = REED_OK;
   for (int32_t i = 0; i < x->rank && status == REED_OK; i++) {
     const scaling *a = &scalings[i];
     if (a->in == a->out && a->scale == 1 && a->crop_begin == 0 && a->crop_end == 1) continue;

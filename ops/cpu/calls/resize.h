@@ -28,9 +28,8 @@ typedef struct resize {
 reed_status resize_open(const reed_kernel_call *call, resize **out_resize) REED_MUST_CHECK;
 void resize_free(void *state);
 
-/* For operators with resize loops of their own: the call's coordinate_transformation_mode; only modes that need no
- * other inputs than extents. */
-reed_status resize_read_mapping(const reed_kernel_call *call, int *out_mapping) REED_MUST_CHECK;
+/* The call's coordinate transformation. */
+int resize_read_mapping(const reed_kernel_call *call);
 /* The input positions and weights for output positions begin..end-1 of an axis that is resized from `in` to `out`
  * elements: two each in mode linear (cubic_a NULL), four in mode cubic. in is 1 to INT32_MAX, out at least 1. */
 void resize_taps(int mapping, const double *cubic_a, int64_t in, int64_t out, int64_t begin, int64_t end,

@@ -1,18 +1,12 @@
 /* Reading a call of Softmax, LogSoftmax, Hardmax or LpNormalization. */
 #include "ops/cpu/calls/softmax.h"
 
-reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) {
+void softmax_read(const reed_kernel_call *call, softmax *out_softmax) {
   const reed_desc *x = &call->inputs[0];
   op_id id = op_id_of(call->op);
   bool flattened = id != OP_LpNormalization && op_attr_int(call->attrs, "flattened") != 0;
   int32_t axis = 0;
-  if (x->rank > 0) {
-    reed_status status = REED_OK;
-    int64_t given = op_attr_int(call->attrs, "axis");
-    if (flattened && given == x->rank) axis = x->rank; /* opset 1-12 allow it: one element each */
-    else status = cpu_axis(call, given, x->rank, &axis);
-    if (status != REED_OK) return status;
-  }
+  if (x->rank > 0) axis = cpu_axis(op_attr_int(call->attrs, "axis"), x->rank);
   int32_t after = flattened || x->rank == 0 ? x->rank : axis + 1;
   *out_softmax = (softmax){
       .dtype = x->dtype,
@@ -27,5 +21,4 @@ reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) {
       .axis = cpu_product(x->dims, axis, after),
       .inner = cpu_product(x->dims, after, x->rank),
   };
-  return REED_OK;
 }

@@ -17,6 +17,6 @@ typedef struct softmax {
 } softmax;
 
 /* Reads a call of one of these operators. */
-reed_status softmax_read(const reed_kernel_call *call, softmax *out_softmax) REED_MUST_CHECK;
+void softmax_read(const reed_kernel_call *call, softmax *out_softmax);
 
 #endif

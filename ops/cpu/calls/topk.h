@@ -14,6 +14,6 @@ typedef struct topk {
 } topk;
 
 /* Reads a TopK call. */
-reed_status topk_read(const reed_kernel_call *call, topk *out_topk) REED_MUST_CHECK;
+void topk_read(const reed_kernel_call *call, topk *out_topk);
 
 #endif

@@ -58,14 +58,6 @@ bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *
   return true;
 }
 
-reed_status cpu_axis(const reed_kernel_call *call, int64_t axis, int32_t rank, int32_t *out_axis) {
-  if (axis < -rank || axis >= rank)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "axis %lld is outside -%d..%d of a tensor of rank %d",
-                            (long long)axis, rank, rank - 1, rank);
-  *out_axis = (int32_t)(axis < 0 ? axis + rank : axis);
-  return REED_OK;
-}
-
 /* Position of the first index outside -extent..extent-1, -1 for none. Whole blocks are checked without branches, so
  * that valid indices are checked at memory speed. */
 #define FIRST_BAD(T, name) \

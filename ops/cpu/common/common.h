@@ -107,8 +107,8 @@ void cpu_dense_strides(int32_t rank, const int64_t *dims, int64_t *out_strides);
 /* Strides in elements that let a dense tensor `from` be read at the coordinates of `to` (numpy's rule: dims aligned at
  * the end, extent 1 repeats). False: the extents do not broadcast. */
 bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *out_strides);
-/* An axis attribute or value as 0..rank-1; fails if it is outside -rank..rank-1. */
-reed_status cpu_axis(const reed_kernel_call *call, int64_t axis, int32_t rank, int32_t *out_axis) REED_MUST_CHECK;
+/* An axis attribute or value, which the shape function has checked, as 0..rank-1. */
+static inline int32_t cpu_axis(int64_t axis, int32_t rank) { return (int32_t)(axis < 0 ? axis + rank : axis); }
 /* Element k of an integer tensor (i32 or i64) on the host. */
 static inline int64_t cpu_index_at(reed_dtype dtype, const void *data, int64_t k) {
   return dtype == REED_I32 ? (int64_t)((const int32_t *)data)[k] : ((const int64_t *)data)[k];

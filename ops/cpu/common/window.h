@@ -15,18 +15,15 @@ typedef struct window {
 } window;
 
 /* Reads the window over x's spatial axes that gives y's, from the attributes strides, dilations, pads and auto_pad;
- * `kernel` (one extent an axis) comes from the weights or from kernel_shape. ERROR_SHAPE or ERROR_VALUE with a
- * diagnosis for invalid attributes. */
-reed_status window_init(const reed_kernel_call *call, const int64_t *kernel, window *out_window) REED_MUST_CHECK;
+ * `kernel` (one extent an axis) comes from the weights or from kernel_shape. The shape function has checked all of
+ * them. */
+void window_init(const reed_kernel_call *call, const int64_t *kernel, window *out_window);
 /* As window_init for a transposed convolution: `in` is x's extent, `out` y's; pads follow ONNX ConvTranspose (opset
  * 11), output_shape and auto_pad included. */
-reed_status window_init_transposed(const reed_kernel_call *call, const int64_t *kernel,
-                                   window *out_window) REED_MUST_CHECK;
+void window_init_transposed(const reed_kernel_call *call, const int64_t *kernel, window *out_window);
 /* As window_init for windows over output 0, an image, that tile nothing: `in` is the image's extent, `kernel` a
  * block's, and `out`, the number of windows that fit, is computed. */
-reed_status window_init_image(const reed_kernel_call *call, const int64_t *kernel, window *out_window) REED_MUST_CHECK;
-/* Reads kernel_shape as one extent an axis; fails unless the attribute has one for each axis. */
-reed_status window_kernel_shape(const reed_kernel_call *call, const int64_t **out_kernel) REED_MUST_CHECK;
+void window_init_image(const reed_kernel_call *call, const int64_t *kernel, window *out_window);
 
 /* Taps of one axis that fall inside the input for output position o: first..first+n-1 of the kernel. */
 typedef struct window_taps {

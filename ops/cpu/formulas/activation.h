@@ -12,8 +12,8 @@ typedef struct activation {
   cpu_level level; /* of the loops */
 } activation;
 
-/* Reads the call's attributes; ERROR_UNSUPPORTED for an unknown word. */
-reed_status activation_read(const reed_kernel_call *call, activation *out_activation) REED_MUST_CHECK;
+/* Reads the call's attributes. */
+void activation_read(const reed_kernel_call *call, activation *out_activation);
 /* One element, computed in double. */
 double activation_at(const activation *a, double x);
 /* In place over n floats, on the calling thread: for floats that have just been written and are still in the cache. */

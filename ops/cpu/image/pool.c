@@ -225,10 +225,9 @@ static reed_status run_pixels(const void *state, const reed_kernel_buffers *buff
 static reed_status prepare(const cpu_view *view, pool_kind kind, reed_kernel *out_kernel) {
   const reed_kernel_call *call = view->call;
   fast_pool f;
-  reed_status status = pool_read(call, kind, &f.p);
-  if (status != REED_OK || f.p.dtype != REED_F32 || f.p.with_indices || f.p.power || f.p.in_plane == 0 ||
-      f.p.planes * f.p.out_plane == 0)
-    return status;
+  pool_read(call, kind, &f.p);
+  if (f.p.dtype != REED_F32 || f.p.with_indices || f.p.power || f.p.in_plane == 0 || f.p.planes * f.p.out_plane == 0)
+    return REED_OK;
   f.channels = call->inputs[0].dims[1];
   f.row_bytes = (f.p.w.in[f.p.w.n - 1] * 4 + 63) & ~(int64_t)63;
   void *state = mem_copy(&f, sizeof f);

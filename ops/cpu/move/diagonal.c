@@ -111,9 +111,7 @@ reed_status cpu_prepare_one_hot(const reed_kernel_call *call, reed_kernel *out_k
   const reed_desc *indices = &call->inputs[0], *out = &call->outputs[0];
   if (desc_elements(&call->inputs[2]) != 2)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "'values' must have two elements: off and on");
-  int32_t axis;
-  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), out->rank, &axis);
-  if (status) return status;
+  int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), out->rank);
   one_hot_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   *s = (one_hot_state){.team = cpu_env_team(call),

@@ -76,9 +76,7 @@ static bool is_part(const reed_kernel_call *call, int32_t axis, int64_t *out_off
 
 reed_status cpu_prepare_gather(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *data = &call->inputs[0];
-  int32_t axis;
-  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), data->rank, &axis);
-  if (status) return status;
+  int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), data->rank);
   int64_t offset;
   if (is_part(call, axis, &offset)) return movement_prepare_part(call, offset, out_kernel);
   gather_state *s = open_gather(call);
@@ -125,14 +123,7 @@ static reed_status run_gather_elements(const void *state, const reed_kernel_buff
 
 reed_status cpu_prepare_gather_elements(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *data = &call->inputs[0], *out = &call->outputs[0];
-  int32_t axis;
-  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), data->rank, &axis);
-  if (status) return status;
-  if (out->rank != data->rank) return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices and data differ in rank");
-  for (int32_t d = 0; d < data->rank; d++)
-    if (d != axis && out->dims[d] > data->dims[d])
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices reach %lld on axis %d where data has %lld",
-                              (long long)out->dims[d], d, (long long)data->dims[d]);
+  int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), data->rank);
   gather_state *s = open_gather(call);
   if (!s) return cpu_no_memory(call);
   s->rank = data->rank;

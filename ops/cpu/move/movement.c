@@ -69,9 +69,7 @@ reed_status cpu_prepare_copy(const reed_kernel_call *call, reed_kernel *out_kern
 /* Concat: copy i writes input i after the inputs before it along the axis. */
 reed_status cpu_prepare_concat(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *out = &call->outputs[0];
-  int32_t axis;
-  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), out->rank, &axis);
-  if (status) return status;
+  int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), out->rank);
   movement_state *s = open_movement(call, call->n_inputs, true, out_kernel);
   if (!s) return cpu_no_memory(call);
   int64_t to_strides[REED_MAX_RANK], from_strides[REED_MAX_RANK], offset = 0;
@@ -89,9 +87,7 @@ reed_status cpu_prepare_concat(const reed_kernel_call *call, reed_kernel *out_ke
 /* Split: copy i reads the next part along the axis; output i gives its length. */
 reed_status cpu_prepare_split(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0];
-  int32_t axis;
-  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), in->rank, &axis);
-  if (status) return status;
+  int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), in->rank);
   movement_state *s = open_movement(call, call->n_outputs, false, out_kernel);
   if (!s) return cpu_no_memory(call);
   int64_t to_strides[REED_MAX_RANK], from_strides[REED_MAX_RANK], offset = 0;
@@ -145,13 +141,8 @@ reed_status cpu_prepare_slice(const reed_kernel_call *call, reed_kernel *out_ker
   bool has_axes = cpu_present(call, 3), has_steps = cpu_present(call, 4);
   int64_t n = desc_elements(&call->inputs[1]);
   for (int64_t k = 0; k < n; k++) {
-    int32_t d = (int32_t)k;
-    if (has_axes) {
-      reed_status status = cpu_axis(call, cpu_index_at(call->inputs[3].dtype, call->host_values[3], k), in->rank, &d);
-      if (status) return status;
-    } else if (k >= in->rank) {
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld starts for a tensor of rank %d", (long long)n, in->rank);
-    }
+    int32_t d =
+        has_axes ? cpu_axis(cpu_index_at(call->inputs[3].dtype, call->host_values[3], k), in->rank) : (int32_t)k;
     int64_t start = cpu_index_at(call->inputs[1].dtype, call->host_values[1], k);
     int64_t step = has_steps ? cpu_index_at(call->inputs[4].dtype, call->host_values[4], k) : 1;
     if (start < 0) start = start < -in->dims[d] ? -1 : start + in->dims[d];
@@ -169,8 +160,6 @@ reed_status cpu_prepare_slice(const reed_kernel_call *call, reed_kernel *out_ker
  * H, b, W, b, C]. */
 reed_status cpu_prepare_depth_to_space(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const int64_t *in = call->inputs[0].dims, b = op_attr_int(call->attrs, "blocksize");
-  if (call->inputs[0].rank != 4 || b < 1)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
   bool crd = strcmp(op_attr_string(call->attrs, "mode"), "CRD") == 0;
   if (op_attr_int(call->attrs, "channels_last")) {
     int64_t c = in[3] / (b * b), block = crd ? 1 : c;
@@ -187,8 +176,6 @@ reed_status cpu_prepare_depth_to_space(const reed_kernel_call *call, reed_kernel
 /* SpaceToDepth: output [N, b, b, C, H/b, W/b], channels last [N, H/b, W/b, b, b, C]. */
 reed_status cpu_prepare_space_to_depth(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const int64_t *in = call->inputs[0].dims, b = op_attr_int(call->attrs, "blocksize");
-  if (call->inputs[0].rank != 4 || b < 1)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "needs a tensor of rank 4 and blocksize >= 1");
   if (op_attr_int(call->attrs, "channels_last")) {
     const int64_t extents[] = {in[0], in[1] / b, in[2] / b, b, b, in[3]}, row = in[2] * in[3];
     const int64_t from_strides[] = {in[1] * row, b * row, b * in[3], row, in[3], 1};

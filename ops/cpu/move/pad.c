@@ -96,21 +96,17 @@ static int64_t source_of(char mode, const pad_dim *dim, int64_t i) {
 }
 
 /* The dims from `pads` (begins of all axes, then ends) and `axes`. */
-static reed_status read_dims(const reed_kernel_call *call, pad_dim *out_dims) {
+static void read_dims(const reed_kernel_call *call, pad_dim *out_dims) {
   const reed_desc *in = &call->inputs[0];
   const int64_t *pads = call->host_values[1];
   int64_t n = desc_elements(&call->inputs[1]) / 2;
   bool has_axes = cpu_present(call, 3);
   for (int32_t d = 0; d < in->rank; d++) out_dims[d] = pad_dim_of(in->dims[d], 0, 0);
   for (int64_t k = 0; k < n; k++) {
-    int32_t d = (int32_t)k;
-    if (has_axes) {
-      reed_status status = cpu_axis(call, cpu_index_at(call->inputs[3].dtype, call->host_values[3], k), in->rank, &d);
-      if (status) return status;
-    }
+    int32_t d =
+        has_axes ? cpu_axis(cpu_index_at(call->inputs[3].dtype, call->host_values[3], k), in->rank) : (int32_t)k;
     out_dims[d] = pad_dim_of(in->dims[d], pads[k], pads[n + k]);
   }
-  return REED_OK;
 }
 
 reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -118,8 +114,7 @@ reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kerne
   const char *mode = op_attr_string(call->attrs, "mode");
   int64_t strides[REED_MAX_RANK], total = 1;
   pad_dim dims[REED_MAX_RANK];
-  reed_status status = read_dims(call, dims);
-  if (status) return status;
+  read_dims(call, dims);
   int64_t n_out = desc_elements(out);
   for (int32_t d = 0; d < in->rank; d++) total += out->dims[d];
   pad_state *s = mem_calloc(1, sizeof *s + (size_t)(n_out ? total : 1) * sizeof(int64_t));

@@ -86,22 +86,18 @@ static reed_status run_scatter_nd(const void *state, const reed_kernel_buffers *
 }
 
 /* The formula of a reduction; bools add and multiply as or and and, which on 0 and 1 are max and min. */
-static reed_status find_combine(const reed_kernel_call *call, scatter_state *s) {
-  const char *reduction = op_attr_string(call->attrs, "reduction");
-  if (strcmp(reduction, "none") == 0) return REED_OK;
+static void find_combine(const reed_kernel_call *call, scatter_state *s) {
+  static const int formulas[] = {-1, OP_Add, OP_Mul, OP_Max, OP_Min}, /* in the order of op.def */
+      truths[] = {-1, OP_Max, OP_Min, OP_Max, OP_Min};
+  int32_t reduction = op_attr_word(call->op, call->attrs, "reduction");
+  if (!reduction) return;
   reed_dtype dtype = call->inputs[0].dtype;
   bool truth = dtype == REED_BOOL, half = dtype == REED_F16 || dtype == REED_BF16;
-  int formula = strcmp(reduction, "add") == 0   ? (truth ? OP_Max : OP_Add)
-                : strcmp(reduction, "mul") == 0 ? (truth ? OP_Min : OP_Mul)
-                : strcmp(reduction, "max") == 0 ? OP_Max
-                : strcmp(reduction, "min") == 0 ? OP_Min
-                                                : -1;
-  if (formula < 0) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "reduction '%s' is not known", reduction);
+  int formula = truth ? truths[reduction] : formulas[reduction];
   cpu_level level = cpu_level_now();
   s->combine = elementwise_formula(level, half ? REED_F32 : truth ? REED_U8 : dtype, formula);
   s->load = half ? convert_between(level, dtype, REED_F32) : NULL;
   s->store = half ? convert_between(level, REED_F32, dtype) : NULL;
-  return REED_OK;
 }
 
 /* Opens a state with the parts that both operators share; NULL: no memory. */
@@ -120,26 +116,14 @@ static scatter_state *open_scatter(const reed_kernel_call *call) {
 
 static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s, reed_kernel_run_fn run,
                                  reed_kernel *out_kernel) {
-  reed_status status = find_combine(call, s);
-  if (status) {
-    mem_free(s);
-    return status;
-  }
+  find_combine(call, s);
   cpu_kernel_set(out_kernel, run, s);
   return REED_OK;
 }
 
 reed_status cpu_prepare_scatter_elements(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1], *updates = &call->inputs[2];
-  int32_t axis;
-  reed_status status = cpu_axis(call, op_attr_int(call->attrs, "axis"), data->rank, &axis);
-  if (status) return status;
-  if (indices->rank != data->rank || !desc_same_dims(indices, updates))
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices and updates must have the same dims and the rank of data");
-  for (int32_t d = 0; d < data->rank; d++)
-    if (d != axis && indices->dims[d] > data->dims[d])
-      return reed_kernel_fail(call, REED_ERROR_SHAPE, "indices reach %lld on axis %d where data has %lld",
-                              (long long)indices->dims[d], d, (long long)data->dims[d]);
+  const reed_desc *data = &call->inputs[0], *indices = &call->inputs[1];
+  int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), data->rank);
   scatter_state *s = open_scatter(call);
   if (!s) return cpu_no_memory(call);
   s->axis = axis;

@@ -120,11 +120,7 @@ static reed_status run_compress(const void *state, const reed_kernel_buffers *bu
 reed_status cpu_prepare_compress(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0];
   const reed_attr *axis_given = reed_attrs_find(call->attrs, "axis");
-  int32_t axis = 0;
-  if (axis_given) {
-    reed_status status = cpu_axis(call, axis_given->i, in->rank, &axis);
-    if (status) return status;
-  }
+  int32_t axis = axis_given ? cpu_axis(axis_given->i, in->rank) : 0;
   compress_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->team = cpu_env_team(call);

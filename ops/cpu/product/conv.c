@@ -107,11 +107,10 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   window w;
   activation act;
   onednn_problem problem;
-  reed_status status =
-      transposed ? window_init_transposed(call, weights->dims + 2, &w) : window_init(call, weights->dims + 2, &w);
-  if (status == REED_OK) status = convolution_check_addends(call);
-  if (status == REED_OK) status = activation_read(call, &act);
+  reed_status status = convolution_check_addends(call);
   if (status != REED_OK) return status;
+  (transposed ? window_init_transposed : window_init)(call, weights->dims + 2, &w);
+  activation_read(call, &act);
   if (view->order && !view->order->depthwise)
     return transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
                       : conv_panels_prepare(call, &w, last_in, &act, out_kernel);

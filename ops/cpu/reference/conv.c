@@ -132,19 +132,12 @@ static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_k
   convolution c = {.transposed = transposed, .team = cpu_env_team(call), .n_inputs = call->n_inputs, .dtype = x->dtype};
   if (x->dtype != REED_F32 && x->dtype != REED_F64)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(x->dtype));
-  if (weights->rank != x->rank)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "weights of rank %d for an input of rank %d", weights->rank,
-                            x->rank);
-  reed_status status =
-      transposed ? window_init_transposed(call, weights->dims + 2, &c.w) : window_init(call, weights->dims + 2, &c.w);
-  if (status == REED_OK) status = convolution_check_addends(call);
-  if (status == REED_OK) status = activation_read(call, &c.activation);
+  reed_status status = convolution_check_addends(call);
   if (status != REED_OK) return status;
+  (transposed ? window_init_transposed : window_init)(call, weights->dims + 2, &c.w);
+  activation_read(call, &c.activation);
   c.images = x->dims[0];
   c.groups = op_attr_int(call->attrs, "group");
-  if (c.groups < 1 || x->dims[1] % c.groups != 0 || y->dims[1] % c.groups != 0)
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld and %lld channels do not divide into %lld groups",
-                            (long long)x->dims[1], (long long)y->dims[1], (long long)c.groups);
   c.in_channels = x->dims[1] / c.groups;
   c.out_channels = y->dims[1] / c.groups;
   c.in_plane = cpu_product(x->dims, 2, x->rank);

@@ -137,8 +137,7 @@ static reed_status run_pool(const void *state, const reed_kernel_buffers *buffer
 
 static reed_status prepare(const reed_kernel_call *call, pool_kind kind, reed_kernel *out_kernel) {
   pool p;
-  reed_status status = pool_read(call, kind, &p);
-  if (status != REED_OK) return status;
+  pool_read(call, kind, &p);
   if (!pool_of(&p)) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(p.dtype));
   void *state = mem_copy(&p, sizeof p);
   if (!state) return cpu_no_memory(call);

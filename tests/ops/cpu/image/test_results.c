@@ -91,7 +91,7 @@ START_TEST(paste_masks_says_what_it_cannot_paste) {
   paste_case(&c, 2, 0, 3, 5, 5, "half_pixel");
   case_fails(&c, REED_ERROR_SHAPE, "masks of 0 by 3 cannot be resized");
   paste_case(&c, 2, 3, 3, 5, 5, "tf_crop_and_resize");
-  case_fails(&c, REED_ERROR_UNSUPPORTED, "coordinate_transformation_mode 'tf_crop_and_resize' needs a region");
+  case_fails(&c, REED_ERROR_VALUE, "coordinate_transformation_mode has no meaning 'tf_crop_and_resize'");
 }
 END_TEST
 
