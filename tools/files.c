@@ -1,6 +1,7 @@
 /* Reading whole files, and replacing files in one step (tool.h). */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,22 +82,35 @@ static struct {
   struct stat *items;
   size_t n;
 } sources;
+static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER; /* several threads may read files */
+
+static bool is_listed(const struct stat *s) {
+  bool found = false;
+  for (size_t i = 0; i < sources.n; i++)
+    found |= sources.items[i].st_dev == s->st_dev && sources.items[i].st_ino == s->st_ino;
+  return found;
+}
 
 void target_protect(const char *source) {
   struct stat s;
   if (stat(source, &s) || !S_ISREG(s.st_mode)) return;
-  struct stat *items = realloc(sources.items, (sources.n + 1) * sizeof *items);
-  if (!items) no_memory();
-  sources.items = items;
-  sources.items[sources.n++] = s;
+  pthread_mutex_lock(&sources_lock);
+  if (!is_listed(&s)) {
+    struct stat *items = realloc(sources.items, (sources.n + 1) * sizeof *items);
+    if (!items) no_memory();
+    sources.items = items;
+    sources.items[sources.n++] = s;
+  }
+  pthread_mutex_unlock(&sources_lock);
 }
 
 static bool is_source(const char *path) {
   struct stat s;
   if (stat(path, &s)) return false;
-  for (size_t i = 0; i < sources.n; i++)
-    if (sources.items[i].st_dev == s.st_dev && sources.items[i].st_ino == s.st_ino) return true;
-  return false;
+  pthread_mutex_lock(&sources_lock);
+  bool found = is_listed(&s);
+  pthread_mutex_unlock(&sources_lock);
+  return found;
 }
 
 static bool write_all(int fd, const char *bytes, size_t n) {
