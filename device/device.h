@@ -97,9 +97,7 @@ typedef struct device_interface {
 
   /* ---- queues ---- */
 
-  /* n_threads: host threads that one kernel may use, on a device whose kernels run on the host. */
-  reed_status (*queue_open)(device *self, device_queue_kind kind, int n_threads, device_queue **out_queue,
-                            reed_diagnosis *diagnosis);
+  reed_status (*queue_open)(device *self, device_queue_kind kind, device_queue **out_queue, reed_diagnosis *diagnosis);
   /* Waits for the queue's work and drops its failures. */
   void (*queue_close)(device_queue *queue);
   /* Host -> device, device -> host, within the device. span NULL or filled by synchronize. */

@@ -85,10 +85,9 @@ static reed_kernel_prepare_fn host_kernel(const device *self, const reed_op *op)
   return kernel_cpu(op);
 }
 
-static reed_status host_queue_open(device *self, device_queue_kind kind, int n_threads, device_queue **out_queue,
+static reed_status host_queue_open(device *self, device_queue_kind kind, device_queue **out_queue,
                                    reed_diagnosis *diagnosis) {
   (void)kind;
-  (void)n_threads; /* kernels run on the caller's team */
   device_queue *queue = mem_alloc(sizeof *queue);
   if (!queue) return diag_no_memory(diagnosis, "a queue of device 'host'");
   queue->device = self;

@@ -10,7 +10,7 @@
 /* The surroundings of a prepared kernel: the program's weight cache and the session's threads. Kernels borrow it while
  * preparing. */
 typedef struct reed_kernel_env {
-  int n_threads;              /* size of the OpenMP team that a kernel may use; >= 1 */
+  int n_threads;              /* the most threads that may work on a kernel at a time; >= 1 */
   struct kernel_cache *cache; /* packed weights and primitives shared by a program's sessions; NULL: none */
   /* Called by a kernel, on any thread, that keeps a constant in a form of its own and will not read the constant's
    * elements any more; NULL: not wanted */

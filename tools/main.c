@@ -1,9 +1,7 @@
 /* The `vm` command: finds the subcommand, parses its flags, runs it, and prints the complaint if it failed. Exit
  * statuses are in tools/tool.h. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/command.h"
 #include "tools/interrupt.h"
@@ -109,16 +107,7 @@ static int run_command(const command *command, int n_words, const char *const *w
   return status;
 }
 
-/* Makes threads that wait for the next kernel sleep instead of spin, unless the environment decides otherwise: on a
- * machine with other work, spinning makes two threads ten times slower than one (docs/memory.md). The OpenMP runtime
- * reads this setting only when it is loaded, so the command starts itself again. */
-static void wait_without_spinning(char **arguments) {
-  if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;
-  (void)execv("/proc/self/exe", arguments); /* if this fails, the threads spin */
-}
-
 int main(int n_arguments, char **arguments) {
-  wait_without_spinning(arguments);
   interrupt_begin();
   device_names_read();
   const char *const *words = (const char *const *)arguments + 1;

@@ -7,10 +7,10 @@
  * again, because the plan keeps its target's memory unshared from the epoch's beginning on. */
 #include "vm/devices.h"
 
+#include "base/team.h"
 #include "loader/loader.h"
 #include "vm/target.h"
 
-#include <omp.h>
 #include <string.h>
 
 enum { FREE_OUTPUTS = 32 }; /* blocks of outputs that a device keeps for later runs */
@@ -19,12 +19,11 @@ enum { FREE_OUTPUTS = 32 }; /* blocks of outputs that a device keeps for later r
 
 /* Opens queues, events, slots and constants of item d, whose device is set. */
 static reed_status device_init(vm_devices *devices, vm_device *d, reed_program *program, reed_diagnosis *diagnosis) {
-  int n_threads = devices->env.n_threads;
   d->on = d->device->interface;
   reed_status status = capability_open(d->on->target(d->device), program->registry, &d->target, diagnosis);
   if (status != REED_OK) return status;
-  if ((status = d->on->queue_open(d->device, DEVICE_COMPUTE, n_threads, &d->compute, diagnosis)) != REED_OK ||
-      (status = d->on->queue_open(d->device, DEVICE_COPIES, n_threads, &d->copies, diagnosis)) != REED_OK ||
+  if ((status = d->on->queue_open(d->device, DEVICE_COMPUTE, &d->compute, diagnosis)) != REED_OK ||
+      (status = d->on->queue_open(d->device, DEVICE_COPIES, &d->copies, diagnosis)) != REED_OK ||
       (status = d->on->event_open(d->device, &d->computed, diagnosis)) != REED_OK ||
       (status = d->on->event_open(d->device, &d->copied, diagnosis)) != REED_OK)
     return status;
@@ -86,7 +85,7 @@ static void forget_constant(const void *m, const void *data, int64_t bytes) { mo
 reed_status devices_open(vm_devices *devices, reed_program *program, const reed_session_options *options,
                          const int *cancel, reed_diagnosis *diagnosis) {
   const module *m = program->module;
-  devices->env = (reed_kernel_env){.n_threads = options->n_threads ? options->n_threads : omp_get_num_procs(),
+  devices->env = (reed_kernel_env){.n_threads = options->n_threads ? options->n_threads : team_processors(),
                                    .cache = program->cache,
                                    .constant_packed = forget_constant,
                                    .context = m,

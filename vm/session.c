@@ -1,6 +1,5 @@
 /* Sessions: devices, pools and registers of one thread of execution; opening, running, cancelling, closing.
  * Instructions: interp.c. Devices: devices.c. Runs on another thread: async.c. */
-#include <omp.h>
 #include <string.h>
 
 #include "vm/session.h"
@@ -129,16 +128,12 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   s->run.n_instructions = 0;
   profile_begin_run(&s->run.profile);
   devices_note_outputs(&s->devices);
-  int threads_before = omp_get_max_threads();
-  if (threads_before != s->devices.env.n_threads)
-    omp_set_num_threads(s->devices.env.n_threads); /* oneDNN takes the calling thread's team */
   int64_t begin = clock_now_ns();
   reed_status status = run_main(s, inputs, n_inputs, outputs, n_outputs);
   unwind(s);
   s->run.profile.wall_ns = clock_now_ns() - begin;
   profile_event *event = profile_note(&s->run.profile, PROFILE_RUN, UINT32_MAX, 0);
   if (event) event->span = (device_span){begin, begin + s->run.profile.wall_ns};
-  if (threads_before != s->devices.env.n_threads) omp_set_num_threads(threads_before);
   s->run.diagnosis = NULL;
   return status;
 }

@@ -99,9 +99,9 @@ reed_status transfer(const transfer_side *target, const transfer_side *source, c
 reed_status transfer_open(const reed_tensor *tensor, transfer_side *out_side, reed_diagnosis *diagnosis) {
   transfer_side side = {.data = tensor->data, .strides = tensor->strides, .on = tensor->on};
   reed_status status = REED_OK;
-  if (side.on) status = side.on->interface->queue_open(side.on, DEVICE_COMPUTE, 1, &side.compute, diagnosis);
+  if (side.on) status = side.on->interface->queue_open(side.on, DEVICE_COMPUTE, &side.compute, diagnosis);
   if (side.on && status == REED_OK)
-    status = side.on->interface->queue_open(side.on, DEVICE_COPIES, 1, &side.copies, diagnosis);
+    status = side.on->interface->queue_open(side.on, DEVICE_COPIES, &side.copies, diagnosis);
   if (status == REED_OK) *out_side = side;
   else transfer_close(&side);
   return status;

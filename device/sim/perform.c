@@ -1,7 +1,6 @@
 /* The device's thread: chooses the queue whose work runs next, and runs that work. During a copy or launch only the
  * blocks that it names are open. After a failure a queue leaves out copies and launches until synchronize has reported
  * the failure; so does a queue that waits for an event recorded after the failure. Enqueuing: queue.c. */
-#include <omp.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,7 +71,6 @@ static reed_status perform_launch(sim_queue *queue, work *w, sim_block **opened)
   buffers->diagnosis = &queue->fault;
   buffers->fault = &queue->error.fault;
   queue->error = (device_error){.launch = w->launch.number};
-  if (omp_get_max_threads() != queue->n_threads) omp_set_num_threads(queue->n_threads);
   status = w->launch.kernel.run(w->launch.kernel.state, buffers);
   if (status != REED_OK && !queue->error.fault.code && queue->fault.status != status)
     return diag_fail(&queue->fault, status, "device '%s': a kernel failed: %s", self->base.name,

@@ -8,14 +8,12 @@
 
 /* ---- queues ---- */
 
-reed_status sim_queue_open(device *base, device_queue_kind kind, int n_threads, device_queue **out_queue,
-                           reed_diagnosis *diagnosis) {
+reed_status sim_queue_open(device *base, device_queue_kind kind, device_queue **out_queue, reed_diagnosis *diagnosis) {
   sim_device *self = (sim_device *)base;
   (void)kind; /* one thread runs the work of all queues, in an order that the options decide */
   sim_queue *queue = mem_calloc(1, sizeof *queue);
   if (!queue) return diag_no_memory(diagnosis, "a queue of device 'sim'");
   queue->base.device = base;
-  queue->n_threads = n_threads > 1 ? n_threads : 1;
   reed_diagnosis_clear(&queue->fault);
   uv_mutex_lock(&self->lock);
   queue->next = self->queues;

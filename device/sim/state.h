@@ -99,7 +99,6 @@ typedef struct allocation {
 typedef struct sim_queue {
   device_queue base;
   struct sim_queue *next;
-  int n_threads;
   sim_tape tape; /* host threads only */
   device_graph *recording;
   /* Guarded by the device's lock. */
@@ -153,8 +152,7 @@ work *sim_work_open(sim_queue *queue, work_kind kind, size_t extra_bytes, device
 void sim_wait(sim_queue *queue);
 
 /* queue.c */
-reed_status sim_queue_open(device *self, device_queue_kind kind, int n_threads, device_queue **out_queue,
-                           reed_diagnosis *diagnosis);
+reed_status sim_queue_open(device *self, device_queue_kind kind, device_queue **out_queue, reed_diagnosis *diagnosis);
 void sim_queue_close(device_queue *queue);
 reed_status sim_copy_in(device_queue *queue, void *target, const void *source, int64_t bytes, device_span *span,
                         reed_diagnosis *diagnosis);

@@ -26,7 +26,7 @@ static void open_pool(bool sim, const char *options, int64_t cap_bytes) {
   snprintf(name, sizeof name, "%s%s", sim ? "sim" : "host", options ? options : "");
   ck_assert_int_eq(reed_diagnosis_open(&said), REED_OK);
   ck_assert_msg(device_open(name, &dev, said) == REED_OK, "%s", reed_diagnosis_message(said));
-  ck_assert_int_eq(dev->interface->queue_open(dev, DEVICE_COMPUTE, 1, &queue, said), REED_OK);
+  ck_assert_int_eq(dev->interface->queue_open(dev, DEVICE_COMPUTE, &queue, said), REED_OK);
   ck_assert_int_eq(pool_open(dev, queue, POOL_DEVICE, 1, cap_bytes, &p), REED_OK);
 }
 

@@ -21,8 +21,8 @@ static inline both_queues open_both(const char *name) {
   ck_assert_int_eq(reed_diagnosis_open(&q.said), REED_OK);
   ck_assert_msg(device_open(name, &q.dev, q.said) == REED_OK, "%s", reed_diagnosis_message(q.said));
   q.on = q.dev->interface;
-  ck_assert_int_eq(q.on->queue_open(q.dev, DEVICE_COMPUTE, 1, &q.compute, q.said), REED_OK);
-  ck_assert_int_eq(q.on->queue_open(q.dev, DEVICE_COPIES, 1, &q.copies, q.said), REED_OK);
+  ck_assert_int_eq(q.on->queue_open(q.dev, DEVICE_COMPUTE, &q.compute, q.said), REED_OK);
+  ck_assert_int_eq(q.on->queue_open(q.dev, DEVICE_COPIES, &q.copies, q.said), REED_OK);
   return q;
 }
 

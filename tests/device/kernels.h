@@ -52,7 +52,7 @@ static inline void open_it(const char *name) {
   ck_assert_int_eq(reed_diagnosis_open(&said), REED_OK);
   ck_assert_msg(device_open(name, &dev, said) == REED_OK, "%s", reed_diagnosis_message(said));
   on = dev->interface;
-  ck_assert_int_eq(on->queue_open(dev, DEVICE_COMPUTE, 2, &queue, said), REED_OK);
+  ck_assert_int_eq(on->queue_open(dev, DEVICE_COMPUTE, &queue, said), REED_OK);
 }
 
 static inline void close_it(void) {

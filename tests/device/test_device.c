@@ -177,7 +177,7 @@ START_TEST(device_survives_each_failed_host_allocation) {
     device_queue *q = NULL;
     device_event *e = NULL;
     reed_status status = device_open(names[_i], &d, NULL);
-    if (status == REED_OK) status = d->interface->queue_open(d, DEVICE_COPIES, 1, &q, NULL);
+    if (status == REED_OK) status = d->interface->queue_open(d, DEVICE_COPIES, &q, NULL);
     if (status == REED_OK) status = d->interface->event_open(d, &e, NULL);
     if (status == REED_OK) status = d->interface->allocate(d, 1000, 0, &a, NULL);
     if (status == REED_OK) {

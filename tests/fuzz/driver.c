@@ -14,7 +14,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -401,7 +400,6 @@ static int write_seeds(const char *folder) {
 
 int main(int n, char **words) {
   settings set = {.n_runs = UINT64_MAX / 2, .seed = 1, .seconds = 1e9, .crashes = "."};
-  omp_set_num_threads(1); /* a team does not survive fork */
   for (int i = 1; i < n; i++) {
     const char *value = i + 1 < n ? words[i + 1] : "";
     if (strcmp(words[i], "--replay") == 0) return replay(n - i - 1, words + i + 1);

@@ -17,6 +17,7 @@ FOR_TESTS = {  # symbol: why it is there for tests alone; the file that defines 
     'ir_print': 'tests compare graphs as text',
     'integer_values_has_rule': 'the test that lists the operators without a rule',
     'nonnegative_has_rule': 'the test that lists the operators without a rule',
+    'processors_of_groups': 'tests read control groups from files of their own',
     'symbols_evaluate': 'tests evaluate symbols with numbers for the names',
     'symbols_named': 'tests make symbols without a model',
     'value_parse_type': 'the fuzzer asks how large a value would be',

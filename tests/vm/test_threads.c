@@ -1,4 +1,4 @@
-/* Threads, with one OpenMP thread per session: programs shared, sessions on a thread each, runs cancelled and
+/* Threads: programs shared, sessions on a thread each, runs cancelled and
  * asynchronous, outputs closed elsewhere and later. scripts/tsan.sh runs this under ThreadSanitizer. */
 #include <check.h>
 #include <pthread.h>
@@ -28,7 +28,7 @@ static const char endless[] = ".module \"m\" producer \"test\" \"1\" devices 1\n
 static reed_session *session_of(reed_program *program, const char *device) {
   reed_session *session;
   ck_assert_int_eq(reed_session_open(program,
-                                     &(reed_session_options){.device = device, .n_threads = 1, .memo_entries = 3},
+                                     &(reed_session_options){.device = device, .n_threads = 2, .memo_entries = 3},
                                      &session, NULL),
                    REED_OK);
   return session;

@@ -1,33 +1,41 @@
 /* Helpers of all host kernels (common.h): sharing work out to threads, broadcast strides, checking indices, faults. */
 #include "ops/cpu/common/common.h"
 
-#include <omp.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include "base/team.h"
 
-/* Runs grains first..last-1 in pieces and polls for cancellation between them. */
-static void take_pieces(const cpu_team *team, int64_t first, int64_t last, int64_t n, int64_t grain, cpu_range_fn fn,
-                        void *context) {
-  int64_t step = (last - first + team->pieces - 1) / team->pieces;
-  for (; first < last && !cpu_cancelled(team); first += step) {
-    int64_t end = first + step < last ? first + step : last;
-    fn(context, first * grain, end * grain < n ? end * grain : n);
-  }
+/* A call of cpu_parallel or cpu_parallel_scratch. */
+typedef struct sharing {
+  const cpu_team *team;
+  int64_t n, grain, n_grains, n_chunks;
+  cpu_range_fn fn;
+  cpu_scratch_fn with_scratch; /* instead of fn */
+  void *context;
+} sharing;
+
+static void run_chunk(void *context, int64_t chunk, int32_t worker) {
+  const sharing *s = context;
+  if (cpu_cancelled(s->team)) return;
+  int64_t each = s->n_grains / s->n_chunks, more = s->n_grains % s->n_chunks; /* the first `more` have one grain more */
+  int64_t first = chunk * each + (chunk < more ? chunk : more), last = first + each + (chunk < more);
+  int64_t begin = first * s->grain, end = last * s->grain < s->n ? last * s->grain : s->n;
+  if (s->fn) s->fn(s->context, begin, end);
+  else s->with_scratch(s->context, begin, end, worker);
+}
+
+static reed_status share_out(sharing *s, const cpu_team *team) {
+  s->team = team;
+  s->n_grains = (s->n + s->grain - 1) / s->grain;
+  s->n_chunks = team->chunks < s->n_grains ? team->chunks : s->n_grains;
+  team_run(team->threads, s->n_chunks, run_chunk, s);
+  return cpu_cancelled(team) ? REED_ERROR_CANCELLED : REED_OK;
 }
 
 reed_status cpu_parallel(cpu_team team, int64_t n, int64_t grain, cpu_range_fn fn, void *context) {
-  int64_t n_grains = (n + grain - 1) / grain;
-  if (team.threads > n_grains) team.threads = (int32_t)n_grains;
-  if (team.threads <= 1) {
-    take_pieces(&team, 0, n_grains, n, grain, fn, context);
-  } else {
-#pragma omp parallel num_threads(team.threads)
-    {
-      int64_t me = omp_get_thread_num(), all = omp_get_num_threads();
-      take_pieces(&team, n_grains * me / all, n_grains * (me + 1) / all, n, grain, fn, context);
-    }
-  }
-  return cpu_cancelled(&team) ? REED_ERROR_CANCELLED : REED_OK;
+  return share_out(&(sharing){.n = n, .grain = grain, .fn = fn, .context = context}, &team);
+}
+
+reed_status cpu_parallel_scratch(cpu_team team, int64_t n, int64_t grain, cpu_scratch_fn fn, void *context) {
+  return share_out(&(sharing){.n = n, .grain = grain, .with_scratch = fn, .context = context}, &team);
 }
 
 reed_status cpu_no_memory(const reed_kernel_call *call) {

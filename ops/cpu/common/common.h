@@ -18,17 +18,22 @@
 
 /* ---- threads ---- */
 
-/* Work is counted in bytes touched or their equivalent (a cheap operation on a float counts 4, an exp about 16). For
- * less work per thread than this, waking a thread costs more than it saves (2-5 us at some 10 bytes/ns). */
-#define CPU_WORK_PER_THREAD ((int64_t)65536)
+/* Work is counted in bytes touched or their equivalent (a cheap operation on a float counts 4, an exp about 16): some
+ * 10 a nanosecond. For less work than this per thread the calling thread works alone: waking a helper costs 2-5 us. */
+#define CPU_WORK_PER_THREAD ((int64_t)131072)
 
-/* Work of a thread between two polls for cancellation, about: 1 to 5 ms. */
-#define CPU_WORK_PER_PIECE ((int64_t)8 << 20)
+/* Work of a chunk, about 50 us: so long may the calling thread have to wait at the end for a helper that has been
+ * interrupted in the middle of one, besides the interruption. */
+#define CPU_WORK_PER_CHUNK ((int64_t)512 << 10)
 
-/* How a kernel's work is shared out: the number of threads, the number of pieces of each thread's part, and the flag
- * that ends the work between two pieces. A kernel keeps its team from `prepare` on. */
+/* Work of a chunk where one thread has them all, which divides it only to poll for cancellation: 1 to 5 ms. */
+#define CPU_WORK_PER_POLL ((int64_t)8 << 20)
+
+/* How a kernel's work is shared out: the most threads that work on it, the number of chunks that they take it in, and
+ * the flag that ends the work between two chunks. The bounds of chunks follow from the work and the session's number of
+ * threads, never from who takes them. A kernel keeps its team from `prepare` on. */
 typedef struct cpu_team {
-  int32_t threads, pieces;
+  int32_t threads, chunks;
   const int *cancel; /* base/cancel.h */
 } cpu_team;
 
@@ -38,36 +43,34 @@ static inline cpu_team cpu_env_team(const reed_kernel_call *call) {
   return (cpu_team){env && env->n_threads > 1 ? env->n_threads : 1, 1, env ? env->cancel : NULL};
 }
 
-/* The team for this much work: as many of the team's threads as are worth waking (1 or more), and its pieces. */
+/* The team for this much work: as many of the team's threads as are worth waking (1 or more), and its chunks. */
 static inline cpu_team cpu_team_for(cpu_team team, int64_t work) {
   int64_t worth = work / CPU_WORK_PER_THREAD;
   if (worth < team.threads) team.threads = worth > 1 ? (int32_t)worth : 1;
-  int64_t pieces = work / CPU_WORK_PER_PIECE / team.threads;
-  team.pieces = pieces < 1 ? 1 : pieces < INT16_MAX ? (int32_t)pieces : INT16_MAX;
+  int64_t chunks = work / (team.threads > 1 ? CPU_WORK_PER_CHUNK : CPU_WORK_PER_POLL);
+  if (chunks < team.threads) chunks = team.threads;
+  team.chunks = chunks < INT32_MAX ? (int32_t)chunks : INT32_MAX;
   return team;
 }
 
-/* A team of `most` threads at most. A thread's part is not divided into pieces: the thread polls cpu_cancelled itself.
- */
-static inline cpu_team cpu_team_of_parts(cpu_team team, int64_t most) {
-  if (team.threads > most) team.threads = (int32_t)(most > 1 ? most : 1);
-  team.pieces = 1;
-  return team;
-}
-
-/* Polls for cancellation, in loops inside a piece of cpu_parallel. The loop leaves early; cpu_parallel then returns
- * ERROR_CANCELLED. */
+/* Polls for cancellation, in loops inside a chunk. The loop leaves early; cpu_parallel then returns ERROR_CANCELLED. */
 static inline bool cpu_cancelled(const cpu_team *team) { return cancel_asked(team->cancel); }
 
 /* Polls for cancellation at every 65536th element of a loop. */
 static inline bool cpu_cancelled_at(const cpu_team *team, int64_t i) { return (i & 65535) == 0 && cpu_cancelled(team); }
 
-/* Calls fn(context, begin, end) on disjoint ranges that cover 0..n, on up to team.threads threads of the OpenMP team,
- * or on the calling thread if there is only one. The bounds of ranges are multiples of `grain`, except n. A thread runs
- * its ranges in ascending order, one per piece. ERROR_CANCELLED if the run has been cancelled: some ranges may be
- * missing. fn must not fail by unwinding. */
+/* Calls fn(context, begin, end) on disjoint ranges that cover 0..n, up to team.chunks of them, on the calling thread
+ * and up to team.threads - 1 of the process's helpers (base/team.h). The bounds of ranges are multiples of `grain`,
+ * except n. ERROR_CANCELLED if the run has been cancelled: some ranges may be missing. fn must not fail by unwinding.
+ */
 typedef void (*cpu_range_fn)(void *context, int64_t begin, int64_t end);
 reed_status cpu_parallel(cpu_team team, int64_t n, int64_t grain, cpu_range_fn fn, void *context) REED_MUST_CHECK;
+
+/* As cpu_parallel, for ranges that need scratch memory: worker is 0..team.threads-1, and no two ranges that run at a
+ * time have the same. */
+typedef void (*cpu_scratch_fn)(void *context, int64_t begin, int64_t end, int32_t worker);
+reed_status cpu_parallel_scratch(cpu_team team, int64_t n, int64_t grain, cpu_scratch_fn fn,
+                                 void *context) REED_MUST_CHECK;
 
 /* ---- kernels ---- */
 

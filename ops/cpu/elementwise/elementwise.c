@@ -252,7 +252,7 @@ static reed_status prepare_formula(const reed_kernel_call *call, const formula_c
     mem_free(s);
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "the inputs do not broadcast to the output");
   }
-  bool flat = s->rank == 1 && s->team.threads == 1 && s->team.pieces == 1 && s->row == row_direct;
+  bool flat = s->rank == 1 && s->team.threads == 1 && s->team.chunks == 1 && s->row == row_direct;
   for (int32_t k = 0; k < s->n_in; k++) flat &= s->operands[k].index == k;
   cpu_kernel_set(out_kernel, s->n == 0 ? run_nothing : flat ? run_flat : run_elementwise, s);
   return REED_OK;

@@ -44,7 +44,7 @@ typedef struct keypoints_job {
   const keypoints *p;
   const reed_kernel_buffers *buffers;
   char *scratch; /* per range of tiles */
-  int64_t n_tiles, per_range, scratch_bytes;
+  int64_t scratch_bytes;
 } keypoints_job;
 
 static int64_t aligned(int64_t bytes) { return (bytes + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1); }
@@ -168,14 +168,10 @@ static void find_in_tile(const keypoints_job *job, int64_t tile, block *b) {
     keypoints_write(p, job->buffers, k, first % p->channels + lane, &b->peaks[lane]);
 }
 
-static void find_peaks(void *context, int64_t begin, int64_t end) {
+static void find_peaks(void *context, int64_t begin, int64_t end, int32_t worker) {
   const keypoints_job *job = context;
-  for (int64_t range = begin; range < end; range++) {
-    block *b = open_block(job->p, job->scratch + range * job->scratch_bytes);
-    for (int64_t i = range * job->per_range;
-         i < job->n_tiles && i < (range + 1) * job->per_range && !cpu_cancelled(&job->p->team); i++)
-      find_in_tile(job, i, b);
-  }
+  block *b = open_block(job->p, job->scratch + worker * job->scratch_bytes);
+  for (int64_t i = begin; i < end && !cpu_cancelled(&job->p->team); i++) find_in_tile(job, i, b);
 }
 
 static reed_status run_keypoints(const void *state, const reed_kernel_buffers *buffers) {
@@ -188,14 +184,8 @@ static reed_status run_keypoints(const void *state, const reed_kernel_buffers *b
     work += 4.0 * (double)p->channels * (double)(rows * TAPS) * (double)p->columns;
   }
   cpu_team team = cpu_team_for(p->team, work < 0x1p62 ? (int64_t)work : INT64_MAX);
-  team = cpu_team_of_parts(team, n_tiles);
-  keypoints_job job = {.p = p,
-                       .buffers = buffers,
-                       .scratch = buffers->workspace,
-                       .scratch_bytes = scratch_bytes(p),
-                       .n_tiles = n_tiles,
-                       .per_range = (n_tiles + team.threads - 1) / team.threads};
-  return cpu_parallel(team, team.threads, 1, find_peaks, &job);
+  keypoints_job job = {.p = p, .buffers = buffers, .scratch = buffers->workspace, .scratch_bytes = scratch_bytes(p)};
+  return cpu_parallel_scratch(team, n_tiles, 1, find_peaks, &job);
 }
 
 reed_status cpu_prepare_keypoints(const reed_kernel_call *call, reed_kernel *out_kernel) {

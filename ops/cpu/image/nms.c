@@ -100,8 +100,7 @@ typedef struct nms_job {
   float iou, least_score;
   int32_t *kept; /* per row: n->limit indices */
   int64_t *n_kept;
-  char *scratch; /* per range of rows */
-  int64_t per_range;
+  char *scratch;     /* per worker */
   cpu_team row_team; /* for the classes of one row */
 } nms_job;
 
@@ -173,7 +172,7 @@ static void suppress_groups(void *context, int64_t begin, int64_t end) {
  * bytes' worth each. */
 static cpu_team team_for_groups(const nms_job *job, const scratch *s, int64_t n_groups, int64_t count) {
   int64_t limit = job->n->limit, all = 0, pairs = 0;
-  cpu_team alone = cpu_team_of_parts(job->row_team, 1);
+  cpu_team alone = {.threads = 1, .chunks = 1, .cancel = job->row_team.cancel};
   if (job->row_team.threads < 2 || n_groups < 2) return alone;
   for (int64_t k = 0; k < n_groups; k++) {
     int64_t size = s->end[k] - (int64_t)(k ? s->end[k - 1] : 0);
@@ -214,20 +213,17 @@ static int64_t select_row(const nms_job *job, int64_t row, char *memory, int32_t
   return n_kept;
 }
 
-static void select_ranges(void *context, int64_t begin, int64_t end) {
+static void select_rows(void *context, int64_t begin, int64_t end, int32_t worker) {
   const nms_job *job = context;
-  int64_t total = job->n->batches * job->n->classes;
-  for (int64_t range = begin; range < end; range++)
-    for (int64_t i = range * job->per_range;
-         i < total && i < (range + 1) * job->per_range && !cpu_cancelled(&job->n->team); i++)
-      job->n_kept[i] = select_row(job, i, job->scratch + range * job->n->scratch_bytes, job->kept + i * job->n->limit);
+  for (int64_t i = begin; i < end && !cpu_cancelled(&job->n->team); i++)
+    job->n_kept[i] = select_row(job, i, job->scratch + worker * job->n->scratch_bytes, job->kept + i * job->n->limit);
 }
 
 static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers) {
   const nms *n = state;
   int64_t total = n->batches * n->classes;
   cpu_team team = cpu_team_for(n->team, total * n->boxes * 64);
-  team = cpu_team_of_parts(team, total);
+  if (team.threads > total) team.threads = (int32_t)total;
   char *workspace = buffers->workspace;
   nms_job job = {.n = n, .boxes = buffers->inputs[0], .scores = buffers->inputs[1]};
   if (n->has_iou) job.iou = *(const float *)buffers->inputs[3];
@@ -237,9 +233,9 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   job.n_kept = (int64_t *)workspace;
   job.kept = (int32_t *)(workspace + total * 8);
   job.scratch = workspace + n->kept_bytes;
-  job.per_range = (total + team.threads - 1) / team.threads;
-  job.row_team = team.threads == 1 ? n->team : cpu_team_of_parts(n->team, 1);
-  reed_status status = cpu_parallel(team, team.threads, 1, select_ranges, &job);
+  job.row_team = n->team;
+  if (team.threads > 1) job.row_team.threads = 1;
+  reed_status status = cpu_parallel_scratch(team, total, 1, select_rows, &job);
   if (status != REED_OK) return status; /* rows may have no count */
   int64_t *out = buffers->outputs[0], n_out = 0;
   for (int64_t i = 0; i < total; i++)

@@ -18,7 +18,6 @@ typedef struct paste_job {
   const int64_t *boxes; /* x1, y1, x2, y2 */
   float *pictures;
   char *scratch; /* per range of rows */
-  int64_t per_range;
 } paste_job;
 
 /* A thread's scratch: the taps of a picture's columns, and a mixed row of the mask. */
@@ -57,16 +56,14 @@ static void paste_rows(const paste_job *job, int64_t k, int64_t begin, int64_t e
   zero(y, (end - last) * p->width);
 }
 
-static void paste_ranges(void *context, int64_t begin, int64_t end) {
+/* Rows begin..end-1, counted over all pictures. */
+static void paste_range(void *context, int64_t begin, int64_t end, int32_t worker) {
   const paste_job *job = context;
-  int64_t height = job->p->height, total = job->p->masks * height;
-  for (int64_t range = begin; range < end; range++) {
-    int64_t row = range * job->per_range, stop = clamp(row + job->per_range, row, total);
-    while (row < stop && !cpu_cancelled(&job->p->team)) {
-      int64_t k = row / height, past = clamp((k + 1) * height, row, stop);
-      paste_rows(job, k, row - k * height, past - k * height, job->scratch + range * job->p->scratch_bytes);
-      row = past;
-    }
+  int64_t height = job->p->height, past;
+  for (int64_t row = begin; row < end && !cpu_cancelled(&job->p->team); row = past) {
+    int64_t k = row / height;
+    past = clamp((k + 1) * height, row, end);
+    paste_rows(job, k, row - k * height, past - k * height, job->scratch + worker * job->p->scratch_bytes);
   }
 }
 
@@ -74,14 +71,12 @@ static reed_status run_paste(const void *state, const reed_kernel_buffers *buffe
   const paste *p = state;
   int64_t total = p->masks * p->height;
   cpu_team team = cpu_team_for(p->team, total * p->width * 4);
-  team = cpu_team_of_parts(team, total);
   paste_job job = {.p = p,
                    .masks = buffers->inputs[0],
                    .boxes = buffers->inputs[1],
                    .pictures = buffers->outputs[0],
-                   .scratch = buffers->workspace,
-                   .per_range = (total + team.threads - 1) / team.threads};
-  return cpu_parallel(team, team.threads, 1, paste_ranges, &job);
+                   .scratch = buffers->workspace};
+  return cpu_parallel_scratch(team, total, 1, paste_range, &job);
 }
 
 reed_status cpu_prepare_paste_masks(const reed_kernel_call *call, reed_kernel *out_kernel) {

@@ -24,7 +24,6 @@ typedef struct pool_job {
   const float *x;
   float *y;
   char *workspace;
-  int64_t n_ranges, per_range; /* rows of outputs to a range; each range has a row of workspace */
 } pool_job;
 
 /* Reduces the input rows under the output row at leading position `lead` into `row`; returns the leading axes' share of
@@ -85,23 +84,21 @@ static void reduce_along(const pool *p, const float *row, double lead_count, flo
   for (int64_t o = end; o < out; o++) y[o] = reduce_at(p, row, lead_count, o);
 }
 
-static void pool_ranges(void *context, int64_t begin, int64_t end) {
+/* Rows begin..end-1 of all planes' outputs; each worker has a row of workspace. */
+static void pool_planes_rows(void *context, int64_t begin, int64_t end, int32_t worker) {
   const pool_job *job = context;
   const pool *p = &job->f->p;
   const window *w = &p->w;
-  int64_t width = w->out[w->n - 1], rows = p->out_plane / width, total = p->planes * rows;
-  for (int64_t range = begin; range < end; range++) {
-    float *row = (float *)(job->workspace + range * job->f->row_bytes);
-    int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total;
-    for (int64_t i = range * job->per_range; i < last; i++) {
-      int64_t lead[WINDOW_MAX_AXES] = {0};
-      for (int64_t axis = w->n - 2, rest = i % rows; axis >= 0; axis--) {
-        lead[axis] = rest % w->out[axis];
-        rest /= w->out[axis];
-      }
-      double count = reduce_rows(job, job->x + i / rows * p->in_plane, lead, row);
-      reduce_along(p, row, count, job->y + i * width);
+  int64_t width = w->out[w->n - 1], rows = p->out_plane / width;
+  float *row = (float *)(job->workspace + worker * job->f->row_bytes);
+  for (int64_t i = begin; i < end; i++) {
+    int64_t lead[WINDOW_MAX_AXES] = {0};
+    for (int64_t axis = w->n - 2, rest = i % rows; axis >= 0; axis--) {
+      lead[axis] = rest % w->out[axis];
+      rest /= w->out[axis];
     }
+    double count = reduce_rows(job, job->x + i / rows * p->in_plane, lead, row);
+    reduce_along(p, row, count, job->y + i * width);
   }
 }
 
@@ -109,12 +106,9 @@ static reed_status run_windows(const void *state, const reed_kernel_buffers *buf
   const fast_pool *f = state;
   const pool *p = &f->p;
   int64_t rows = p->planes * (p->out_plane / p->w.out[p->w.n - 1]);
-  cpu_team team = cpu_team_for(p->team, p->planes * p->out_plane * p->taps * 4);
-  int64_t threads = team.threads;
-  pool_job job = {
-      f, buffers->inputs[0], buffers->outputs[0], buffers->workspace, threads, (rows + threads - 1) / threads};
-  team = cpu_team_of_parts(team, threads);
-  return cpu_parallel(team, job.n_ranges, 1, pool_ranges, &job);
+  pool_job job = {f, buffers->inputs[0], buffers->outputs[0], buffers->workspace};
+  return cpu_parallel_scratch(cpu_team_for(p->team, p->planes * p->out_plane * p->taps * 4), rows, 1, pool_planes_rows,
+                              &job);
 }
 
 /* ---- whole planes ---- */

@@ -116,7 +116,7 @@ static void make_plan(const roi_align *r, bool last, const float *region, scratc
 typedef struct roi_job {
   const roi_call *c;
   const reed_kernel_buffers *buffers;
-  int64_t block, per_range; /* channels of a block; pairs of block and region, or rows of bins, of a range */
+  int64_t block; /* channels */
 } roi_job;
 
 static int64_t channel_block(const roi_align *r) {
@@ -148,20 +148,17 @@ static void align_channels(const roi_job *job, int64_t region, int64_t channel, 
   CPU_PICK(c->level, roi_align_channels)(&s->plan, x, n, y);
 }
 
-static void align_ranges(void *context, int64_t begin, int64_t end) {
+/* Pairs begin..end-1 of a block of channels and a region. */
+static void align_pairs(void *context, int64_t begin, int64_t end, int32_t worker) {
   const roi_job *job = context;
   const roi_call *c = job->c;
-  int64_t channels = c->widest.channels, total = c->regions * ((channels + job->block - 1) / job->block);
-  for (int64_t range = begin; range < end; range++) {
-    scratch s;
-    lay_scratch(&c->widest, (char *)job->buffers->workspace + range * c->scratch_bytes, &s);
-    memset(s.mark, 0, (size_t)c->widest.width * sizeof *s.mark);
-    int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total;
-    for (int64_t i = range * job->per_range; i < last && !cpu_cancelled(&c->team); i++) {
-      int64_t channel = i / c->regions * job->block;
-      align_channels(job, i % c->regions, channel, channels - channel < job->block ? channels - channel : job->block,
-                     &s);
-    }
+  int64_t channels = c->widest.channels;
+  scratch s;
+  lay_scratch(&c->widest, (char *)job->buffers->workspace + worker * c->scratch_bytes, &s);
+  memset(s.mark, 0, (size_t)c->widest.width * sizeof *s.mark);
+  for (int64_t i = begin; i < end && !cpu_cancelled(&c->team); i++) {
+    int64_t channel = i / c->regions * job->block;
+    align_channels(job, i % c->regions, channel, channels - channel < job->block ? channels - channel : job->block, &s);
   }
 }
 
@@ -185,35 +182,31 @@ static void align_pixel(const roi_call *c, const roi_plan *plan, const float *x,
   if (n || !add) CPU_PICK(c->level, weighted_taps)(x, offsets, weights, n, add, y, channels);
 }
 
-/* Ranges begin..end of rows of bins (region, p); a region's plan is made once in a range. */
-static void align_rows(void *context, int64_t begin, int64_t end) {
+/* Rows begin..end-1 of bins (region, p); a region's plan is made once. */
+static void align_rows(void *context, int64_t begin, int64_t end, int32_t worker) {
   const roi_job *job = context;
   const roi_call *c = job->c;
   const reed_kernel_buffers *buffers = job->buffers;
-  int64_t bins_y = c->widest.bins_y, bins_x = c->widest.bins_x, channels = c->widest.channels,
-          total = c->regions * bins_y;
-  for (int64_t range = begin; range < end; range++) {
-    scratch s;
-    const float *x = NULL; /* the region's image; NULL: all its bins are `nothing` */
-    float nothing = 0;
-    lay_scratch(&c->widest, (char *)buffers->workspace + range * c->scratch_bytes, &s);
-    int64_t last = (range + 1) * job->per_range < total ? (range + 1) * job->per_range : total, planned = -1;
-    for (int64_t i = range * job->per_range; i < last && !cpu_cancelled(&c->team); i++) {
-      int64_t region = i / bins_y;
-      float *y = (float *)buffers->outputs[0] + i * bins_x * channels;
-      if (region != planned) {
-        int32_t k = roi_map_of(c, buffers, region);
-        const float *corners = (const float *)buffers->inputs[c->at.regions] + 4 * region;
-        bool nowhere = roi_is_nowhere(corners);
-        nothing = k >= 0 && nowhere ? NAN : 0;
-        if (k >= 0 && !nowhere) make_plan(&c->maps[k], true, corners, &s);
-        int64_t image = ((const int64_t *)buffers->inputs[c->at.images])[region];
-        x = k < 0 || nowhere ? NULL : (const float *)buffers->inputs[c->at.maps + k] + image * s.plan.plane * channels;
-        planned = region;
-      }
-      if (!x) fill(y, bins_x * channels, nothing);
-      for (int64_t q = 0; q < bins_x && x; q++) align_pixel(c, &s.plan, x, i % bins_y, q, y + q * channels);
+  int64_t bins_y = c->widest.bins_y, bins_x = c->widest.bins_x, channels = c->widest.channels, planned = -1;
+  scratch s;
+  const float *x = NULL; /* the region's image; NULL: all its bins are `nothing` */
+  float nothing = 0;
+  lay_scratch(&c->widest, (char *)buffers->workspace + worker * c->scratch_bytes, &s);
+  for (int64_t i = begin; i < end && !cpu_cancelled(&c->team); i++) {
+    int64_t region = i / bins_y;
+    float *y = (float *)buffers->outputs[0] + i * bins_x * channels;
+    if (region != planned) {
+      int32_t k = roi_map_of(c, buffers, region);
+      const float *corners = (const float *)buffers->inputs[c->at.regions] + 4 * region;
+      bool nowhere = roi_is_nowhere(corners);
+      nothing = k >= 0 && nowhere ? NAN : 0;
+      if (k >= 0 && !nowhere) make_plan(&c->maps[k], true, corners, &s);
+      int64_t image = ((const int64_t *)buffers->inputs[c->at.images])[region];
+      x = k < 0 || nowhere ? NULL : (const float *)buffers->inputs[c->at.maps + k] + image * s.plan.plane * channels;
+      planned = region;
     }
+    if (!x) fill(y, bins_x * channels, nothing);
+    for (int64_t q = 0; q < bins_x && x; q++) align_pixel(c, &s.plan, x, i % bins_y, q, y + q * channels);
   }
 }
 
@@ -225,9 +218,8 @@ static reed_status run_roi_align(const void *state, const reed_kernel_buffers *b
   int64_t block = c->last ? 1 : channel_block(w),
           total = c->regions * (c->last ? w->bins_y : (w->channels + block - 1) / block);
   cpu_team team = cpu_team_for(c->team, c->regions * w->channels * w->bins_y * w->bins_x * 32);
-  team = cpu_team_of_parts(team, team.threads);
-  roi_job job = {c, buffers, block, (total + team.threads - 1) / team.threads};
-  return cpu_parallel(team, team.threads, 1, c->last ? align_rows : align_ranges, &job);
+  roi_job job = {c, buffers, block};
+  return cpu_parallel_scratch(team, total, 1, c->last ? align_rows : align_pairs, &job);
 }
 
 static bool has_empty_map(const roi_call *c) {

@@ -21,12 +21,15 @@
 
 static int64_t align_up(int64_t n) { return (n + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1); }
 
-/* Sets the calling thread's number of threads for oneDNN, which counts for building and for running. Returns the
- * previous number. */
-static int threads_set(int n) {
+/* Makes oneDNN build or run with the calling thread alone: its OpenMP team would wait for each of its threads. Returns
+ * what threads_restore is given afterwards. */
+static int threads_alone(void) {
   int before = omp_get_max_threads();
-  if (before != n) omp_set_num_threads(n);
+  if (before != 1) omp_set_num_threads(1);
   return before;
+}
+static void threads_restore(int before) {
+  if (before != 1) omp_set_num_threads(before);
 }
 
 /* ---- shared through the cache: engine, units, packed weights ---- */
@@ -69,7 +72,7 @@ typedef struct unit {
 
 typedef struct unit_key {
   onednn_problem problem;
-  int64_t n_threads, level;
+  int64_t level;
 } unit_key;
 
 typedef struct unit_context {
@@ -231,9 +234,9 @@ static reed_status unit_build(void *context, kernel_cache_value *out_value) {
     mem_free(u);
     return status;
   }
-  int before = threads_set((int)c->key->n_threads);
+  int before = threads_alone();
   status = status_of(unit_fill(&c->key->problem, u));
-  threads_set(before);
+  threads_restore(before);
   c->built = status == REED_OK;
   if (status == REED_OK) *out_value = (kernel_cache_value){u, unit_free, UNIT_BYTES};
   else unit_free(u);
@@ -257,7 +260,6 @@ typedef struct packed_context {
   const unit *unit;
   const void *constant;
   dnnl_stream_t stream;
-  int n_threads;
 } packed_context;
 
 static void packed_free(void *data) {
@@ -293,9 +295,9 @@ static reed_status packed_build(void *context, kernel_cache_value *out_value) {
   if (status == REED_OK)
     status = status_of(dnnl_memory_create(&from, &u->user_weights, p->engine, (void *)(uintptr_t)c->constant));
   if (status == REED_OK) {
-    int before = threads_set(c->n_threads);
+    int before = threads_alone();
     status = status_of(execute_two(u->reorder_weights, c->stream, from, p->memory));
-    threads_set(before);
+    threads_restore(before);
   }
   if (from) dnnl_memory_destroy(from);
   if (status == REED_OK) *out_value = (kernel_cache_value){p, packed_free, (int64_t)bytes};
@@ -303,14 +305,17 @@ static reed_status packed_build(void *context, kernel_cache_value *out_value) {
   return status;
 }
 
-/* ---- a runner: chunks over the free extent, with memory objects of its own ---- */
+/* ---- a runner: chunks over the free extent, with memory objects of its own for every worker ---- */
+
+typedef struct memories {
+  dnnl_memory_t user_src, user_weights, user_dst, residual, src, weights, dst, bias, scratchpad;
+} memories;
 
 typedef struct lane { /* one chunk size */
   unit *unit;
-  int n_threads;
-  packed *packed; /* NULL: weights come with the run, or are used as they are */
-  dnnl_memory_t user_src, user_weights, user_dst, residual, src, weights, dst, bias, scratchpad;
-  int64_t src_offset, weights_offset, dst_offset, scratchpad_offset; /* into the workspace */
+  packed *packed;    /* NULL: weights come with the run, or are used as they are */
+  memories *workers; /* one each; owned */
+  int64_t src_offset, weights_offset, dst_offset, scratchpad_offset; /* into a worker's workspace */
 } lane;
 
 typedef struct segment {
@@ -321,73 +326,48 @@ typedef struct segment {
 struct onednn_runner {
   kernel_cache *cache, *own_cache; /* own_cache: the call had none */
   dnnl_engine_t engine;
-  dnnl_stream_t stream;
+  dnnl_stream_t *streams; /* one per worker */
   onednn_problem problem;
-  cpu_team team;
+  cpu_team team;                            /* takes the segments */
   int64_t src_step, weights_step, dst_step; /* elements per unit of the free extent */
   const float *constant_weights;
-  int64_t workspace_bytes, state_bytes;
+  int64_t worker_bytes, state_bytes; /* of the workspace, per worker; of the heap */
   int32_t n_lanes, n_segments;
   lane lanes[UNITS_MAX];
   segment *segments;
 };
 
+static void memories_free(const memories *m) {
+  dnnl_memory_t all[] = {m->user_src, m->user_weights, m->user_dst, m->residual,  m->src,
+                         m->weights,  m->dst,          m->bias,     m->scratchpad};
+  for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+    if (all[k]) dnnl_memory_destroy(all[k]);
+}
+
 void onednn_close(onednn_runner *r) {
   if (!r) return;
   for (int32_t i = 0; i < r->n_lanes; i++) {
     lane *l = &r->lanes[i];
-    dnnl_memory_t memories[] = {l->user_src, l->user_weights, l->user_dst, l->residual,  l->src,
-                                l->weights,  l->dst,          l->bias,     l->scratchpad};
-    for (size_t k = 0; k < sizeof memories / sizeof *memories; k++)
-      if (memories[k]) dnnl_memory_destroy(memories[k]);
+    for (int32_t worker = 0; l->workers && worker < r->team.threads; worker++) memories_free(&l->workers[worker]);
+    mem_free(l->workers);
     kernel_cache_release(r->cache, l->packed);
     kernel_cache_release(r->cache, l->unit);
   }
-  if (r->stream) dnnl_stream_destroy(r->stream);
+  for (int32_t worker = 0; r->streams && worker < r->team.threads; worker++)
+    if (r->streams[worker]) dnnl_stream_destroy(r->streams[worker]);
+  mem_free(r->streams);
   if (r->engine) kernel_cache_release(r->cache, r->engine);
   kernel_cache_close(&r->own_cache);
   mem_free(r->segments);
   mem_free(r);
 }
 
-int64_t onednn_workspace_bytes(const onednn_runner *runner) { return runner->workspace_bytes; }
+int64_t onednn_workspace_bytes(const onednn_runner *runner) { return runner->team.threads * runner->worker_bytes; }
 int64_t onednn_state_bytes(const onednn_runner *runner) { return runner->state_bytes; }
 
-/* Makes the memory object if it is needed, and plans its place if its data lies in the workspace. */
-static reed_status memory_make(onednn_runner *r, bool needed, const dnnl_memory_desc_t *md, int64_t *place,
-                               int64_t *end, dnnl_memory_t *out) {
-  if (!needed) return REED_OK;
-  if (place) {
-    *place = *end;
-    *end = align_up(*end + (int64_t)dnnl_memory_desc_get_size(md));
-  }
-  return status_of(dnnl_memory_create(out, md, r->engine, DNNL_MEMORY_NONE));
-}
-
-static reed_status lane_open(onednn_runner *r, int64_t chunk, lane *l) {
-  int64_t products = r->problem.products < INT32_MAX ? r->problem.products : INT32_MAX;
-  l->n_threads = cpu_team_for(r->team, products * chunk / PRODUCTS_PER_BYTE).threads;
-  unit_key key = {.problem = r->problem, .n_threads = l->n_threads, .level = cpu_level_now()};
-  key.problem.src[0] = key.problem.dst[0] = chunk;
-  if (r->problem.weights_follow) key.problem.weights[0] = chunk;
-  unit_context context = {r->cache, &key, false};
-  void *data;
-  reed_status status = kernel_cache_get(r->cache, &key, sizeof key, unit_build, &context, &data);
-  if (status != REED_OK) return status;
-  unit *u = l->unit = data;
-  r->state_bytes += MEMORIES_BYTES + (context.built ? UNIT_BYTES : 0);
-  if (r->constant_weights && u->reorder_weights) {
-    packed_key where;
-    memset(&where, 0, sizeof where);
-    where.constant = r->constant_weights;
-    where.from = u->user_weights;
-    where.to = u->weights;
-    packed_context build = {u, r->constant_weights, r->stream, r->team.threads};
-    status = kernel_cache_get(r->cache, &where, sizeof where, packed_build, &build, &data);
-    if (status != REED_OK) return status;
-    l->packed = data;
-  }
-  int64_t end = 0;
+/* Makes a worker's memory objects, and the places in its workspace of those whose data lives there. */
+static reed_status memories_make(onednn_runner *r, lane *l, memories *m) {
+  const unit *u = l->unit;
   bool pack_each_run = u->reorder_weights && !l->packed;
   struct {
     bool needed;
@@ -395,19 +375,55 @@ static reed_status lane_open(onednn_runner *r, int64_t chunk, lane *l) {
     int64_t *place;
     dnnl_memory_t *out;
   } wanted[] = {
-      {true, &u->user_src, NULL, &l->user_src},
-      {!l->packed, &u->user_weights, NULL, &l->user_weights},
-      {true, &u->user_dst, NULL, &l->user_dst},
-      {r->problem.with_residual, &u->user_dst, NULL, &l->residual},
-      {r->problem.with_bias, &u->bias, NULL, &l->bias},
-      {u->reorder_src != NULL, &u->src, &l->src_offset, &l->src},
-      {pack_each_run, &u->weights, &l->weights_offset, &l->weights},
-      {u->reorder_dst != NULL, &u->dst, &l->dst_offset, &l->dst},
-      {dnnl_memory_desc_get_size(&u->scratchpad) > 0, &u->scratchpad, &l->scratchpad_offset, &l->scratchpad},
+      {true, &u->user_src, NULL, &m->user_src},
+      {!l->packed, &u->user_weights, NULL, &m->user_weights},
+      {true, &u->user_dst, NULL, &m->user_dst},
+      {r->problem.with_residual, &u->user_dst, NULL, &m->residual},
+      {r->problem.with_bias, &u->bias, NULL, &m->bias},
+      {u->reorder_src != NULL, &u->src, &l->src_offset, &m->src},
+      {pack_each_run, &u->weights, &l->weights_offset, &m->weights},
+      {u->reorder_dst != NULL, &u->dst, &l->dst_offset, &m->dst},
+      {dnnl_memory_desc_get_size(&u->scratchpad) > 0, &u->scratchpad, &l->scratchpad_offset, &m->scratchpad},
   };
-  for (size_t i = 0; i < sizeof wanted / sizeof *wanted && status == REED_OK; i++)
-    status = memory_make(r, wanted[i].needed, wanted[i].md, wanted[i].place, &end, wanted[i].out);
-  if (end > r->workspace_bytes) r->workspace_bytes = end;
+  int64_t end = 0;
+  reed_status status = REED_OK;
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted && status == REED_OK; i++) {
+    if (!wanted[i].needed) continue;
+    if (wanted[i].place) {
+      *wanted[i].place = end;
+      end = align_up(end + (int64_t)dnnl_memory_desc_get_size(wanted[i].md));
+    }
+    status = status_of(dnnl_memory_create(wanted[i].out, wanted[i].md, r->engine, DNNL_MEMORY_NONE));
+  }
+  if (end > r->worker_bytes) r->worker_bytes = end;
+  return status;
+}
+
+static reed_status lane_open(onednn_runner *r, int64_t chunk, lane *l) {
+  unit_key key = {.problem = r->problem, .level = cpu_level_now()};
+  key.problem.src[0] = key.problem.dst[0] = chunk;
+  if (r->problem.weights_follow) key.problem.weights[0] = chunk;
+  unit_context context = {r->cache, &key, false};
+  void *data;
+  reed_status status = kernel_cache_get(r->cache, &key, sizeof key, unit_build, &context, &data);
+  if (status != REED_OK) return status;
+  unit *u = l->unit = data;
+  r->state_bytes += r->team.threads * MEMORIES_BYTES + (context.built ? UNIT_BYTES : 0);
+  if (r->constant_weights && u->reorder_weights) {
+    packed_key where;
+    memset(&where, 0, sizeof where);
+    where.constant = r->constant_weights;
+    where.from = u->user_weights;
+    where.to = u->weights;
+    packed_context build = {u, r->constant_weights, r->streams[0]};
+    status = kernel_cache_get(r->cache, &where, sizeof where, packed_build, &build, &data);
+    if (status != REED_OK) return status;
+    l->packed = data;
+  }
+  l->workers = mem_calloc((size_t)r->team.threads, sizeof *l->workers);
+  if (!l->workers) return REED_ERROR_MEMORY;
+  for (int32_t worker = 0; worker < r->team.threads && status == REED_OK; worker++)
+    status = memories_make(r, l, &l->workers[worker]);
   return status;
 }
 
@@ -420,9 +436,9 @@ static reed_status lane_find(onednn_runner *r, int64_t *chunks, int64_t chunk, i
   return lane_open(r, chunk, &r->lanes[*out_lane]);
 }
 
-/* Cuts 0..extent into chunks: as many as possible of the largest power of two, then smaller ones. A rest slightly
- * smaller than a power of two runs as this power: it computes the last elements of the chunk before it again, with the
- * same results. */
+/* Cuts 0..extent into chunks: as many as possible of the largest power of two, then smaller ones. One thread runs a
+ * rest slightly smaller than a power of two as this power: it computes the last elements of the chunk before it again,
+ * with the same results. */
 static reed_status segments_make(onednn_runner *r, int64_t extent, int64_t max_chunk) {
   int64_t chunks[UNITS_MAX], chunk = 1, largest;
   while (chunk * 2 <= extent && chunk * 2 <= max_chunk && chunk < (int64_t)1 << (UNITS_MAX - 1)) chunk *= 2;
@@ -433,7 +449,7 @@ static reed_status segments_make(onednn_runner *r, int64_t extent, int64_t max_c
     int64_t rest = extent - begin;
     while (chunk / 2 >= rest) chunk /= 2;
     if (chunk > rest) {
-      if (chunk - rest <= extent / 16) begin = extent - chunk;
+      if (chunk - rest <= extent / 16 && r->team.threads == 1) begin = extent - chunk;
       else chunk /= 2;
     }
     segment *s = &r->segments[r->n_segments++];
@@ -454,6 +470,15 @@ static void tell_packed(const reed_kernel_call *call, const onednn_runner *r) {
                                (int64_t)dnnl_memory_desc_get_size(&r->lanes[0].unit->user_weights));
 }
 
+static reed_status streams_make(onednn_runner *r) {
+  reed_status status = REED_OK;
+  r->streams = mem_calloc((size_t)r->team.threads, sizeof *r->streams);
+  if (!r->streams) return REED_ERROR_MEMORY;
+  for (int32_t worker = 0; worker < r->team.threads && status == REED_OK; worker++)
+    status = status_of(dnnl_stream_create(&r->streams[worker], r->engine, dnnl_stream_default_flags));
+  return status;
+}
+
 reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *problem, int64_t extent, int64_t max_chunk,
                         const void *constant_weights, onednn_runner **out_runner) {
   *out_runner = NULL;
@@ -461,7 +486,11 @@ reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *prob
   if (!r) return cpu_no_memory(call);
   r->problem = *problem;
   r->state_bytes = sizeof *r;
-  r->team = cpu_env_team(call);
+  double work = (double)problem->products * (double)extent / PRODUCTS_PER_BYTE;
+  r->team = cpu_team_for(cpu_env_team(call), work < 1e15 ? (int64_t)work : INT64_MAX);
+  if (r->team.threads > extent) r->team.threads = (int32_t)(extent > 1 ? extent : 1);
+  if (r->team.threads > 1 && max_chunk > extent / (2 * r->team.threads))
+    max_chunk = extent / (2 * r->team.threads) > 1 ? extent / (2 * r->team.threads) : 1;
   r->constant_weights = constant_weights;
   r->src_step = problem->src_strides[0];
   r->weights_step = problem->weights_follow ? problem->weights_strides[0] : 0;
@@ -473,7 +502,7 @@ reed_status onednn_open(const reed_kernel_call *call, const onednn_problem *prob
     r->cache = r->own_cache;
   }
   if (status == REED_OK) status = engine_get(r->cache, &r->engine);
-  if (status == REED_OK) status = status_of(dnnl_stream_create(&r->stream, r->engine, dnnl_stream_default_flags));
+  if (status == REED_OK) status = streams_make(r);
   if (status == REED_OK) status = segments_make(r, extent, max_chunk);
   if (status == REED_OK) {
     tell_packed(call, r);
@@ -488,58 +517,79 @@ static dnnl_status_t place(dnnl_memory_t memory, const void *data) {
   return memory ? dnnl_memory_set_data_handle(memory, (void *)(uintptr_t)data) : dnnl_success;
 }
 
-/* Runs one chunk: reorders in, the primitive, reorder out. */
-static dnnl_status_t lane_run(const onednn_runner *r, const lane *l, const float *x, const float *w,
-                              const float *residual, float *y) {
+/* A call of onednn_run. */
+typedef struct job {
+  const onednn_runner *r;
+  const float *x, *w, *bias, *residual;
+  float *y;
+  char *workspace;
+  int failed; /* a dnnl_status_t: that of a segment which failed */
+} job;
+
+/* Gives a worker's memory objects their data for one segment. */
+static dnnl_status_t place_all(const job *j, const segment *s, const lane *l, const memories *m, char *workspace) {
+  const onednn_runner *r = j->r;
+  struct {
+    dnnl_memory_t memory;
+    const void *data;
+  } places[] = {{m->user_src, j->x + s->begin * r->src_step},
+                {m->user_weights, j->w ? j->w + s->begin * r->weights_step : NULL},
+                {m->user_dst, j->y + s->begin * r->dst_step},
+                {m->residual, j->residual ? j->residual + s->begin * r->dst_step : NULL},
+                {m->bias, j->bias},
+                {m->src, workspace + l->src_offset},
+                {m->weights, workspace + l->weights_offset},
+                {m->dst, workspace + l->dst_offset},
+                {m->scratchpad, workspace + l->scratchpad_offset}};
+  dnnl_status_t status = dnnl_success;
+  for (size_t i = 0; i < sizeof places / sizeof *places && status == dnnl_success; i++)
+    status = place(places[i].memory, places[i].data);
+  return status;
+}
+
+/* Runs one segment: reorders in, the primitive, reorder out. */
+static dnnl_status_t segment_run(const job *j, const segment *s, int32_t worker) {
+  const onednn_runner *r = j->r;
+  const lane *l = &r->lanes[s->lane];
+  const memories *m = &l->workers[worker];
   const unit *u = l->unit;
-  dnnl_status_t status = place(l->user_src, x);
-  if (status == dnnl_success) status = place(l->user_weights, w);
-  if (status == dnnl_success) status = place(l->user_dst, y);
-  if (status == dnnl_success) status = place(l->residual, residual);
-  dnnl_memory_t src = l->src ? l->src : l->user_src, dst = l->dst ? l->dst : l->user_dst;
-  dnnl_memory_t weights = l->packed ? l->packed->memory : l->weights ? l->weights : l->user_weights;
-  if (status == dnnl_success && l->src) status = execute_two(u->reorder_src, r->stream, l->user_src, src);
-  if (status == dnnl_success && l->weights)
-    status = execute_two(u->reorder_weights, r->stream, l->user_weights, weights);
+  dnnl_stream_t stream = r->streams[worker];
+  if (j->residual && !u->reorder_residual)
+    memcpy(j->y + s->begin * r->dst_step, j->residual + s->begin * r->dst_step,
+           dnnl_memory_desc_get_size(&u->user_dst));
+  dnnl_status_t status = place_all(j, s, l, m, j->workspace + worker * r->worker_bytes);
+  dnnl_memory_t src = m->src ? m->src : m->user_src, dst = m->dst ? m->dst : m->user_dst;
+  dnnl_memory_t weights = l->packed ? l->packed->memory : m->weights ? m->weights : m->user_weights;
+  if (status == dnnl_success && m->src) status = execute_two(u->reorder_src, stream, m->user_src, src);
+  if (status == dnnl_success && m->weights) status = execute_two(u->reorder_weights, stream, m->user_weights, weights);
   if (status == dnnl_success && u->reorder_residual)
-    status = execute_two(u->reorder_residual, r->stream, l->residual, dst);
+    status = execute_two(u->reorder_residual, stream, m->residual, dst);
   if (status != dnnl_success) return status;
   dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, src}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, dst}, {0}, {0}};
   int n = 3;
-  if (l->bias) arguments[n++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, l->bias};
-  if (l->scratchpad) arguments[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, l->scratchpad};
-  status = dnnl_primitive_execute(u->compute, r->stream, n, arguments);
-  if (status == dnnl_success && l->dst) status = execute_two(u->reorder_dst, r->stream, dst, l->user_dst);
+  if (m->bias) arguments[n++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, m->bias};
+  if (m->scratchpad) arguments[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, m->scratchpad};
+  status = dnnl_primitive_execute(u->compute, stream, n, arguments);
+  if (status == dnnl_success && m->dst) status = execute_two(u->reorder_dst, stream, dst, m->user_dst);
   return status;
+}
+
+static void run_segments(void *context, int64_t begin, int64_t end, int32_t worker) {
+  job *j = context;
+  int before = threads_alone();
+  for (int64_t i = begin; i < end && !cpu_cancelled(&j->r->team); i++) {
+    dnnl_status_t status = segment_run(j, &j->r->segments[i], worker);
+    if (status != dnnl_success) __atomic_store_n(&j->failed, (int)status, __ATOMIC_RELAXED);
+  }
+  threads_restore(before);
 }
 
 reed_status onednn_run(const onednn_runner *r, const float *x, const float *w, const float *bias, const float *residual,
                        float *y, void *workspace) {
-  int before = omp_get_max_threads();
-  bool cancelled = false;
-  dnnl_status_t status = dnnl_success;
-  for (int32_t i = 0; i < r->n_lanes && status == dnnl_success; i++) {
-    const lane *l = &r->lanes[i];
-    status = place(l->bias, bias);
-    if (status == dnnl_success) status = place(l->src, (char *)workspace + l->src_offset);
-    if (status == dnnl_success) status = place(l->weights, (char *)workspace + l->weights_offset);
-    if (status == dnnl_success) status = place(l->dst, (char *)workspace + l->dst_offset);
-    if (status == dnnl_success) status = place(l->scratchpad, (char *)workspace + l->scratchpad_offset);
-  }
-  for (int32_t i = 0; i < r->n_segments && status == dnnl_success; i++) {
-    if ((cancelled = cpu_cancelled(&r->team))) break;
-    int64_t begin = r->segments[i].begin;
-    const lane *l = &r->lanes[r->segments[i].lane];
-    float *target = y + begin * r->dst_step;
-    threads_set(l->n_threads);
-    const float *addend = residual ? residual + begin * r->dst_step : NULL;
-    if (addend && !l->unit->reorder_residual) {
-      size_t bytes = dnnl_memory_desc_get_size(&l->unit->user_dst);
-      memcpy(target, addend, bytes);
-    }
-    status = lane_run(r, l, x + begin * r->src_step, w ? w + begin * r->weights_step : NULL, addend, target);
-  }
-  threads_set(before);
-  if (cancelled || cpu_cancelled(&r->team)) return REED_ERROR_CANCELLED;
-  return status == dnnl_success ? REED_OK : status == dnnl_out_of_memory ? REED_ERROR_MEMORY : REED_ERROR_DEVICE;
+  job j = {.r = r, .x = x, .w = w, .bias = bias, .residual = residual, .y = y, .workspace = workspace};
+  cpu_team team = r->team;
+  team.chunks = r->n_segments;
+  reed_status status = cpu_parallel_scratch(team, r->n_segments, 1, run_segments, &j);
+  if (status != REED_OK || j.failed == dnnl_success) return status;
+  return j.failed == dnnl_out_of_memory ? REED_ERROR_MEMORY : REED_ERROR_DEVICE;
 }

@@ -3,7 +3,6 @@
 #include "ops/cpu/product/panels.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 
 #include "ops/cpu/formulas/activation_loops.h"
 #include "ops/cpu/product/panel_loops.h"
@@ -227,7 +226,6 @@ typedef struct panel_run {
   const panel_plan *plan;
   const float *x, *weights, *bias, *residual;
   float *y, *copies;
-  atomic_llong next;
 } panel_run;
 
 /* Tile k of an image's row, without a division, which would slow small tiles. The tile is copied if one of its windows
@@ -396,15 +394,11 @@ static void run_chunk(const panel_run *run, int64_t chunk, int64_t group, float 
   activate(run, tiles, n, output, (output_end < plan->p.outputs ? output_end : plan->p.outputs) - output);
 }
 
-static void run_chunks(void *context, int64_t begin, int64_t end) {
-  panel_run *run = context;
+static void run_chunks(void *context, int64_t begin, int64_t end, int32_t worker) {
+  const panel_run *run = context;
   const panel_plan *plan = run->plan;
-  for (int64_t thread = begin; thread < end; thread++)
-    for (;;) {
-      int64_t i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
-      if (i >= plan->n_chunks * plan->n_groups || cpu_cancelled(&plan->team)) break;
-      run_chunk(run, i / plan->n_groups, i % plan->n_groups, run->copies + thread * thread_elements(plan));
-    }
+  for (int64_t i = begin; i < end && !cpu_cancelled(&plan->team); i++)
+    run_chunk(run, i / plan->n_groups, i % plan->n_groups, run->copies + worker * thread_elements(plan));
 }
 
 reed_status panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias,
@@ -419,6 +413,5 @@ reed_status panel_plan_run(const panel_plan *plan, const float *x, const float *
                    .residual = residual,
                    .y = y,
                    .copies = padded + plan->bias_elements};
-  atomic_init(&run.next, 0);
-  return cpu_parallel(cpu_team_of_parts(plan->team, plan->team.threads), plan->team.threads, 1, run_chunks, &run);
+  return cpu_parallel_scratch(plan->team, plan->n_chunks * plan->n_groups, 1, run_chunks, &run);
 }

@@ -14,7 +14,7 @@ typedef struct last_norm {
   bool given; /* batch: the statistics are inputs */
 } last_norm;
 
-/* The workspace: numbers of every channel, and each thread's sums. */
+/* The workspace: numbers of every channel, and each range's sums. */
 typedef struct columns {
   float *centre, *factor, *shift;
   double *sums;   /* [range][channel] */
@@ -26,13 +26,13 @@ typedef struct last_job {
   const float *x;
   float *y;
   columns at;
-  int64_t per_range; /* pixels */
+  int64_t n_ranges; /* of pixels */
   bool squares;
 } last_job;
 
 static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 
-/* Places for up to n_ranges threads from `at` (NULL: only measures); gives the bytes. */
+/* Places for up to n_ranges ranges from `at` (NULL: only measures); gives the bytes. */
 static int64_t lay_columns(const norm *n, int64_t n_ranges, char *at, columns *out) {
   int64_t used = 0;
   struct {
@@ -50,6 +50,8 @@ static int64_t lay_columns(const norm *n, int64_t n_ranges, char *at, columns *o
   return used;
 }
 
+static int64_t range_begin(const last_job *job, int64_t range) { return job->n->inner * range / job->n_ranges; }
+
 /* Sums every channel over a range's pixels, or its squared distances from the centre. */
 static void sum_ranges(void *context, int64_t begin, int64_t end) {
   const last_job *job = context;
@@ -57,9 +59,9 @@ static void sum_ranges(void *context, int64_t begin, int64_t end) {
   for (int64_t range = begin; range < end; range++) {
     double *sums = job->at.sums + range * channels;
     float *partial = job->at.partial + range * channels;
-    int64_t last = (range + 1) * job->per_range < job->n->inner ? (range + 1) * job->per_range : job->n->inner;
+    int64_t first = range_begin(job, range), last = range_begin(job, range + 1);
     for (int64_t c = 0; c < channels; c++) sums[c] = 0;
-    for (int64_t i = range * job->per_range; i < last && !cpu_cancelled(&job->n->team); i += PIXELS_AT_ONCE) {
+    for (int64_t i = first; i < last && !cpu_cancelled(&job->n->team); i += PIXELS_AT_ONCE) {
       memset(partial, 0, (size_t)channels * sizeof *partial);
       for (int64_t k = i; k < last && k < i + PIXELS_AT_ONCE; k++)
         if (job->squares)
@@ -70,10 +72,10 @@ static void sum_ranges(void *context, int64_t begin, int64_t end) {
   }
 }
 
-static void apply_ranges(void *context, int64_t begin, int64_t end) {
+static void apply_pixels(void *context, int64_t begin, int64_t end) {
   const last_job *job = context;
   int64_t channels = job->n->channels;
-  for (int64_t i = begin * job->per_range; i < end * job->per_range && i < job->n->inner; i++) {
+  for (int64_t i = begin; i < end; i++) {
     if (i % PIXELS_AT_ONCE == 0 && cpu_cancelled(&job->n->team)) return;
     float *y = job->y + i * channels;
     CPU_PICK(job->n->level, scale_shift_row)
@@ -83,9 +85,9 @@ static void apply_ranges(void *context, int64_t begin, int64_t end) {
 }
 
 /* The sum over the channels, from c on, that share their statistics. */
-static double shared_sum(const last_job *job, int64_t c, int64_t n_ranges) {
+static double shared_sum(const last_job *job, int64_t c) {
   double sum = 0;
-  for (int64_t range = 0; range < n_ranges; range++)
+  for (int64_t range = 0; range < job->n_ranges; range++)
     for (int64_t k = 0; k < job->n->shared; k++) sum += job->at.sums[range * job->n->channels + c + k];
   return sum;
 }
@@ -95,17 +97,17 @@ static reed_status take_statistics(last_job *job, const reed_kernel_buffers *buf
   const norm *n = job->n;
   double count = (double)(n->inner * n->shared);
   job->squares = false;
-  reed_status status = cpu_parallel(team, team.threads, 1, sum_ranges, job);
+  reed_status status = cpu_parallel(team, job->n_ranges, 1, sum_ranges, job);
   if (status != REED_OK) return status;
   for (int64_t c = 0; c < n->channels; c += n->shared) {
-    float mean = (float)(shared_sum(job, c, team.threads) / count);
+    float mean = (float)(shared_sum(job, c) / count);
     for (int64_t k = 0; k < n->shared; k++) job->at.centre[c + k] = mean;
   }
   job->squares = true;
-  status = cpu_parallel(team, team.threads, 1, sum_ranges, job);
+  status = cpu_parallel(team, job->n_ranges, 1, sum_ranges, job);
   if (status != REED_OK) return status;
   for (int64_t c = 0; c < n->channels; c += n->shared) {
-    double inverse = 1 / sqrt(shared_sum(job, c, team.threads) / count + n->epsilon);
+    double inverse = 1 / sqrt(shared_sum(job, c) / count + n->epsilon);
     for (int64_t k = c; k < c + n->shared; k++) {
       int64_t at = norm_parameter_of(n, k);
       job->at.factor[k] = (float)(norm_parameter(n, buffers, 1, at) * inverse);
@@ -115,13 +117,18 @@ static reed_status take_statistics(last_job *job, const reed_kernel_buffers *buf
   return REED_OK;
 }
 
+/* The number of ranges with sums of their own: four per thread, so that a thread that comes late costs little. */
+static int64_t ranges_of(const norm *n, cpu_team team) {
+  int64_t ranges = team.threads > 1 ? 4 * (int64_t)team.threads : 1;
+  return ranges < n->inner ? ranges : n->inner > 1 ? n->inner : 1;
+}
+
 static reed_status run_last(const void *state, const reed_kernel_buffers *buffers) {
   const last_norm *l = state;
   const norm *n = &l->n;
   cpu_team team = cpu_team_for(n->team, n->channels * n->inner * 8);
-  team = cpu_team_of_parts(team, team.threads);
-  last_job job = {.n = n, .per_range = (n->inner + team.threads - 1) / team.threads};
-  lay_columns(n, n->team.threads, buffers->workspace, &job.at);
+  last_job job = {.n = n, .n_ranges = ranges_of(n, team)};
+  lay_columns(n, ranges_of(n, n->team), buffers->workspace, &job.at);
   for (int64_t c = 0; c < n->channels && l->given; c++) {
     job.at.centre[c] = (float)norm_parameter(n, buffers, 3, c);
     job.at.factor[c] = (float)(norm_parameter(n, buffers, 1, c) / sqrt(norm_parameter(n, buffers, 4, c) + n->epsilon));
@@ -131,7 +138,7 @@ static reed_status run_last(const void *state, const reed_kernel_buffers *buffer
     job.x = (const float *)buffers->inputs[0] + image * n->channels * n->inner;
     job.y = (float *)buffers->outputs[0] + image * n->channels * n->inner;
     reed_status status = l->given ? REED_OK : take_statistics(&job, buffers, team);
-    if (status == REED_OK) status = cpu_parallel(team, team.threads, 1, apply_ranges, &job);
+    if (status == REED_OK) status = cpu_parallel(team, n->inner, 1, apply_pixels, &job);
     if (status != REED_OK) return status;
   }
   return REED_OK;
@@ -143,6 +150,6 @@ reed_status norm_prepare_last(const reed_kernel_call *call, norm_kind kind, cons
   void *state = mem_copy(&l, sizeof l);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_last, state);
-  out_kernel->workspace_bytes = lay_columns(n, n->team.threads, NULL, &unused);
+  out_kernel->workspace_bytes = lay_columns(n, ranges_of(n, n->team), NULL, &unused);
   return REED_OK;
 }

@@ -105,7 +105,6 @@ SELECT_FUNCTIONS(uint64_t, 64)
 typedef struct topk_job {
   const topk *t;
   const reed_kernel_buffers *buffers;
-  int64_t per_range;
 } topk_job;
 
 #define TOPK_COLUMN(T, suffix, K, key_of, name) \
@@ -139,22 +138,19 @@ static void (*const columns[REED_DTYPE_COUNT])(const topk_job *, int64_t, int64_
     [REED_U32] = column_u32, [REED_U64] = column_u64,
 };
 
-static void topk_ranges(void *context, int64_t begin, int64_t end) {
+static void topk_columns(void *context, int64_t begin, int64_t end, int32_t worker) {
   const topk_job *job = context;
   const topk *t = job->t;
-  for (int64_t range = begin; range < end; range++)
-    for (int64_t i = range * job->per_range;
-         i < t->outer * t->inner && i < (range + 1) * job->per_range && !cpu_cancelled(&t->team); i++)
-      columns[t->dtype](job, i / t->inner, i % t->inner, (char *)job->buffers->workspace + range * t->scratch_bytes);
+  for (int64_t i = begin; i < end && !cpu_cancelled(&t->team); i++)
+    columns[t->dtype](job, i / t->inner, i % t->inner, (char *)job->buffers->workspace + worker * t->scratch_bytes);
 }
 
 static reed_status run_topk(const void *state, const reed_kernel_buffers *buffers) {
   const topk *t = state;
   int64_t total = t->outer * t->inner;
   cpu_team team = cpu_team_for(t->team, total * (t->extent * 16 + t->k * 64));
-  team = cpu_team_of_parts(team, total);
-  topk_job job = {t, buffers, (total + team.threads - 1) / team.threads};
-  return cpu_parallel(team, team.threads, 1, topk_ranges, &job);
+  topk_job job = {t, buffers};
+  return cpu_parallel_scratch(team, total, 1, topk_columns, &job);
 }
 
 reed_status cpu_prepare_topk(const reed_kernel_call *call, reed_kernel *out_kernel) {

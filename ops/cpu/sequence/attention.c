@@ -250,19 +250,17 @@ static void attend(query_block *b) {
 typedef struct attention_job {
   const attention_state *s;
   const reed_kernel_buffers *buffers;
-  int next_scratch;
 } attention_job;
 
 /* Items begin..end of (batch, head, block of queries). */
-static void attend_range(void *context, int64_t begin, int64_t end) {
-  attention_job *job = context;
+static void attend_range(void *context, int64_t begin, int64_t end, int32_t worker) {
+  const attention_job *job = context;
   const attention *a = &job->s->a;
-  int64_t blocks = (a->queries + QUERIES - 1) / QUERIES,
-          mine = __atomic_fetch_add(&job->next_scratch, 1, __ATOMIC_RELAXED);
+  int64_t blocks = (a->queries + QUERIES - 1) / QUERIES;
   query_block b = {.s = job->s,
                    .buffers = job->buffers,
-                   .m = scratch_at(job->s, (float *)job->buffers->workspace + mine * job->s->scratch_floats)};
-  for (int64_t i = begin; i < end && !cpu_cancelled(&a->team); i++) { /* one range a thread: scratch is taken once */
+                   .m = scratch_at(job->s, (float *)job->buffers->workspace + worker * job->s->scratch_floats)};
+  for (int64_t i = begin; i < end && !cpu_cancelled(&a->team); i++) {
     b.first = i % blocks * QUERIES;
     b.head = i / blocks % a->heads;
     b.batch = i / blocks / a->heads;
@@ -275,11 +273,11 @@ static void attend_range(void *context, int64_t begin, int64_t end) {
 
 static reed_status run_attention(const void *state, const reed_kernel_buffers *buffers) {
   const attention_state *s = state;
-  attention_job job = {s, buffers, 0};
+  attention_job job = {s, buffers};
   reed_status status = write_present(&s->a, buffers);
   if (status != REED_OK) return status;
-  return cpu_parallel(s->a.team, s->a.batch * s->a.heads * ((s->a.queries + QUERIES - 1) / QUERIES), 1, attend_range,
-                      &job);
+  return cpu_parallel_scratch(s->a.team, s->a.batch * s->a.heads * ((s->a.queries + QUERIES - 1) / QUERIES), 1,
+                              attend_range, &job);
 }
 
 static convert_fn to_f32(reed_dtype dtype) {
@@ -310,7 +308,7 @@ reed_status cpu_prepare_attention(const reed_kernel_call *call, reed_kernel *out
   s->value_columns = (a.value_size + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
   s->scratch_floats = (scratch_floats(s) + 15) / 16 * 16;
   int64_t work = a.batch * a.heads * a.queries * (a.total + 1) * (a.size + a.value_size + 8);
-  s->a.team = cpu_team_of_parts(cpu_team_for(a.team, work), a.team.threads);
+  s->a.team = cpu_team_for(a.team, work);
   cpu_kernel_set(out_kernel, run_attention, s);
   out_kernel->workspace_bytes = s->a.team.threads * s->scratch_floats * (int64_t)sizeof(float);
   return REED_OK;

@@ -8,7 +8,6 @@
  *
  * The reference: reference/recurrent.c. */
 #include <math.h>
-#include <omp.h>
 
 #include "ops/cpu/calls/recurrent.h"
 #include "ops/cpu/formulas/formulas.h"
@@ -262,27 +261,32 @@ static void run_groups(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* Items are directions times blocks; every phase of every step ends with a barrier. */
+/* A phase of a step. */
+typedef struct step_job {
+  const job *j;
+  int64_t at;
+  int32_t phase;
+} step_job;
+
+/* Items are directions times blocks. */
+static void run_step(void *context, int64_t begin, int64_t end) {
+  const step_job *step = context;
+  const fast_recurrent *f = step->j->f;
+  for (int64_t d = begin / f->n_blocks; d * f->n_blocks < end; d++) {
+    int64_t first = begin - d * f->n_blocks, last = end - d * f->n_blocks;
+    share s = {d, 0, f->r.sequences, first > 0 ? first : 0, last < f->n_blocks ? last : f->n_blocks};
+    run_phase(step->j, step->phase, &s, step->at);
+  }
+}
+
+/* Every phase of every step reads what all blocks of the one before have written. */
 static reed_status run_blocks(const job *j) {
   const fast_recurrent *f = j->f;
-  const int64_t n_items = f->r.n_directions * f->n_blocks;
-#pragma omp parallel num_threads(f->team.threads)
-  {
-    const int64_t me = omp_get_thread_num(), team = omp_get_num_threads(), begin = n_items * me / team,
-                  end = n_items * (me + 1) / team;
-    for (int64_t at = j->first; at < j->first + j->n; at++) {
-      bool stop = cpu_cancelled(&f->team); /* every thread passes every barrier */
-      for (int32_t k = 0; k < f->n_phases; k++) {
-        for (int64_t d = 0; d < f->r.n_directions && !stop; d++) {
-          int64_t first = begin - d * f->n_blocks, last = end - d * f->n_blocks;
-          share s = {d, 0, f->r.sequences, first > 0 ? first : 0, last < f->n_blocks ? last : f->n_blocks};
-          if (s.first_block < s.end_block) run_phase(j, k, &s, at);
-        }
-#pragma omp barrier
-      }
-    }
-  }
-  return cpu_cancelled(&f->team) ? REED_ERROR_CANCELLED : REED_OK;
+  reed_status status = REED_OK;
+  for (int64_t at = j->first; at < j->first + j->n; at++)
+    for (int32_t k = 0; k < f->n_phases && status == REED_OK; k++)
+      status = cpu_parallel(f->team, f->r.n_directions * f->n_blocks, 1, run_step, &(step_job){j, at, k});
+  return status;
 }
 
 /* Computes the gates' products with X for the chunk's steps, from step `first` of each direction's walk on. */
@@ -409,8 +413,8 @@ static void plan_phases(fast_recurrent *f) {
   }
 }
 
-/* Plans the threads' shares: a barrier costs about as much as 65536 products; sequences and directions need no
- * barriers. */
+/* Plans the threads' shares. Sequences and directions need nothing of each other; the blocks of a step wait for those
+ * of the step before. */
 static void plan_threads(fast_recurrent *f) {
   const recurrent *r = &f->r;
   const double step =
@@ -422,7 +426,8 @@ static void plan_threads(fast_recurrent *f) {
   const int64_t n_items = r->n_directions * f->n_groups;
   const cpu_team for_blocks = cpu_team_for(r->team, step_work);
   f->team = cpu_team_for(r->team, step_work * (f->chunk < 1024 ? f->chunk : 1024));
-  f->team = cpu_team_of_parts(f->team, n_items);
+  if (f->team.threads > n_items) f->team.threads = (int32_t)(n_items > 1 ? n_items : 1);
+  f->team.chunks = (int32_t)(n_items < INT32_MAX ? n_items : INT32_MAX);
   f->by_blocks = for_blocks.threads > f->team.threads;
   if (f->by_blocks) f->team = for_blocks;
 }

@@ -2,7 +2,6 @@
  * request. */
 #include <check.h>
 #include <errno.h>
-#include <omp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -23,12 +22,7 @@ static reed_status run_gate(const void *state, const reed_kernel_buffers *buffer
 
 static reed_status run_fail_silently(const void *state, const reed_kernel_buffers *buffers) { return REED_ERROR_SHAPE; }
 
-static reed_status run_threads(const void *state, const reed_kernel_buffers *buffers) {
-  *(int32_t *)buffers->outputs[0] = omp_get_max_threads();
-  return REED_OK;
-}
-
-/* Reports the address of its first input without reading the input. */
+/* Reports what its first input points to without reading it. */
 static reed_status run_keep_pointer(const void *state, const reed_kernel_buffers *buffers) {
   *(const void **)buffers->outputs[0] = buffers->inputs[0];
   return REED_OK;
@@ -211,18 +205,6 @@ START_TEST(sim_fails_the_call_it_was_told_to) {
 }
 END_TEST
 
-START_TEST(sim_kernels_get_the_sessions_threads) {
-  open_it("sim");
-  int32_t n = 0;
-  void *a = allocate(4);
-  launch(run_threads, NULL, NULL, a);
-  get(&n, a, 4);
-  synchronize();
-  ck_assert_int_eq(n, 2);
-  close_it();
-}
-END_TEST
-
 /* The same work again, at whatever speed the device has, takes nothing from the heap. */
 START_TEST(sim_takes_nothing_from_the_heap_in_a_steady_state) {
   enum { N = 40000 };
@@ -231,7 +213,7 @@ START_TEST(sim_takes_nothing_from_the_heap_in_a_steady_state) {
   device *d;
   ck_assert_int_eq(device_open("sim", &d, NULL), REED_OK);
   dev = d, on = d->interface, said = NULL;
-  ck_assert_int_eq(on->queue_open(dev, DEVICE_COMPUTE, 1, &queue, NULL), REED_OK);
+  ck_assert_int_eq(on->queue_open(dev, DEVICE_COMPUTE, &queue, NULL), REED_OK);
   gate_set(true);
   const int64_t twice[2] = {1, 2};
   void *a = allocate(N), *b = allocate(N);
@@ -279,7 +261,7 @@ START_TEST(sim_frees_everything_when_it_closes) {
   device *d;
   void *data;
   ck_assert_int_eq(device_open("sim", &d, NULL), REED_OK);
-  ck_assert_int_eq(d->interface->queue_open(d, DEVICE_COMPUTE, 1, &queue, NULL), REED_OK);
+  ck_assert_int_eq(d->interface->queue_open(d, DEVICE_COMPUTE, &queue, NULL), REED_OK);
   for (int i = 0; i < 50; i++) {
     ck_assert_int_eq(d->interface->allocate(d, 100 * i, 0, &data, NULL), REED_OK);
     if (i % 3 == 0) d->interface->release(d, data, i % 2 ? queue : NULL);
@@ -305,7 +287,6 @@ int main(void) {
   tcase_add_test(sim, sim_allows_tensors_without_elements_behind_the_end);
   tcase_add_test(sim, sim_keeps_the_first_failure_and_skips_until_synchronize);
   tcase_add_test(sim, sim_fails_the_call_it_was_told_to);
-  tcase_add_test(sim, sim_kernels_get_the_sessions_threads);
   tcase_add_test(sim, sim_takes_nothing_from_the_heap_in_a_steady_state);
   tcase_add_test(sim, sim_bounds_what_is_on_its_way);
   tcase_add_test(sim, sim_frees_everything_when_it_closes);

@@ -80,7 +80,7 @@ static void open_run(kernel_case *c, const char *name, device_run *run) {
   if (!o->name) {
     if (i == 0) atexit(close_all);
     must(c, device_open(name, &o->dev, &c->diagnosis));
-    must(c, o->dev->interface->queue_open(o->dev, DEVICE_COMPUTE, 2, &o->queue, &c->diagnosis));
+    must(c, o->dev->interface->queue_open(o->dev, DEVICE_COMPUTE, &o->queue, &c->diagnosis));
     must(c, capability_open(o->dev->interface->target(o->dev), NULL, &o->target, &c->diagnosis));
     o->name = name;
   }

@@ -1,0 +1,295 @@
+/* The helper threads (team.h). What a chunk does is the caller's affair (ops/cpu/common/common.h); the number of CPUs
+ * is counted in processors.c.
+ *
+ * A call of team_run publishes a job in one of a few static places. One word, the gate, holds the job's generation, the
+ * number of helpers that have joined, and the next chunk. A thread takes a chunk by one compare-and-swap of the gate. A
+ * helper reads the other members before; they change only while the gate is closed, and every job has a generation of
+ * its own, so a swap that succeeds shows that they belong to this job. The job ends when as many chunks are done as it
+ * has; a helper that only looks at a place is not waited for. */
+#include "base/team.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+
+#define PLACES 32               /* jobs at a time; more callers than that work alone */
+#define POLL_NS 60000           /* of a helper without work, before it sleeps */
+#define WAIT_NS 30000           /* of a caller for chunks that helpers are in the middle of, before it sleeps */
+#define LOOKS_PER_TIME_CHECK 16 /* of a loop that polls */
+
+#define NEXT_BITS 24
+#define HELPER_BITS 8
+#define CLOSED (((uint64_t)1 << NEXT_BITS) - 1) /* no job has so many chunks */
+#define MAX_CHUNKS (CLOSED - 1)
+#define ONE_HELPER ((uint64_t)1 << NEXT_BITS)
+#define ONE_GENERATION ((uint64_t)1 << (NEXT_BITS + HELPER_BITS))
+
+typedef struct job {
+  _Alignas(64) _Atomic uint64_t gate; /* from the top: generation, helpers that have joined, next chunk */
+  /* these change only while the gate is closed */
+  _Atomic(team_fn *) fn;
+  _Atomic(void *) context;
+  _Atomic uint32_t n_chunks;
+  _Atomic uint32_t max_helpers;
+  _Alignas(64) _Atomic uint32_t n_done;
+  atomic_bool used;    /* a caller has the place */
+  atomic_bool waiting; /* the caller sleeps */
+  sem_t finished;      /* wakes it */
+} job;
+
+static struct {
+  job jobs[PLACES];
+  _Alignas(64) _Atomic uint32_t posted; /* counts jobs and, at the end, the call to leave */
+  _Atomic int32_t n_places;             /* places ever used: those before have had a job */
+  _Atomic int32_t n_polling, n_asleep;
+  atomic_bool leaving;
+  sem_t work; /* wakes helpers */
+  pthread_mutex_t starting;
+  _Atomic int32_t n_helpers; /* changes with `starting` locked */
+  pthread_t helpers[TEAM_MAX_WORKERS];
+} team;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* ---- polling ---- */
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/* ---- chunks ---- */
+
+/* Takes the job's next chunk. joins: the thread's first one as a helper; *out_worker becomes its number then. */
+static bool take(job *j, bool joins, uint32_t *out_chunk, int32_t *out_worker, team_fn **out_fn, void **out_context) {
+  uint64_t gate = atomic_load_explicit(&j->gate, memory_order_acquire);
+  for (;;) {
+    uint64_t next = gate & CLOSED, n_joined = gate >> NEXT_BITS & ((1 << HELPER_BITS) - 1);
+    if (next == CLOSED || next >= atomic_load_explicit(&j->n_chunks, memory_order_relaxed)) return false;
+    if (joins && n_joined >= atomic_load_explicit(&j->max_helpers, memory_order_relaxed)) return false;
+    *out_fn = atomic_load_explicit(&j->fn, memory_order_relaxed);
+    *out_context = atomic_load_explicit(&j->context, memory_order_relaxed);
+    uint64_t taken = gate + 1 + (joins ? ONE_HELPER : 0);
+    if (atomic_compare_exchange_weak_explicit(&j->gate, &gate, taken, memory_order_acq_rel, memory_order_acquire)) {
+      *out_chunk = (uint32_t)next;
+      if (joins) *out_worker = (int32_t)n_joined + 1;
+      return true;
+    }
+  }
+}
+
+/* Runs one chunk after the other until none is left. Returns the number of chunks that the thread has run. */
+static uint32_t run_chunks(job *j, bool joins, int32_t worker) {
+  uint32_t n = 0, chunk;
+  team_fn *fn;
+  void *context;
+  while (take(j, joins, &chunk, &worker, &fn, &context)) {
+    joins = false;
+    fn(context, chunk, worker);
+    n++;
+    /* released so that the caller sees what the chunk wrote */
+    uint32_t n_chunks = atomic_load_explicit(&j->n_chunks, memory_order_relaxed);
+    bool is_last = atomic_fetch_add(&j->n_done, 1) + 1 == n_chunks;
+    if (is_last && atomic_exchange(&j->waiting, false)) sem_post(&j->finished);
+  }
+  return n;
+}
+
+/* ---- helpers ---- */
+
+/* Runs chunks of every job that is open. False: there was none. */
+static bool help(void) {
+  uint32_t n = 0;
+  int32_t n_places = atomic_load_explicit(&team.n_places, memory_order_acquire);
+  for (int32_t i = 0; i < n_places; i++) n += run_chunks(&team.jobs[i], true, 0);
+  return n > 0;
+}
+
+/* Polls for a job newer than `posted`. False: none came in time. */
+static bool poll_for_work(uint32_t posted) {
+  bool found = false;
+  atomic_fetch_add(&team.n_polling, 1);
+  int64_t end = now_ns() + POLL_NS;
+  do {
+    for (int i = 0; i < LOOKS_PER_TIME_CHECK && !found; i++) {
+      relax();
+      found = atomic_load_explicit(&team.posted, memory_order_acquire) != posted;
+    }
+  } while (!found && now_ns() < end);
+  atomic_fetch_sub(&team.n_polling, 1);
+  return found;
+}
+
+/* Takes one helper out of the sleeping ones: the caller must post `work` for it, or be it. */
+static bool claim_asleep(void) {
+  int32_t n = atomic_load(&team.n_asleep);
+  while (n > 0 && !atomic_compare_exchange_weak(&team.n_asleep, &n, n - 1)) continue;
+  return n > 0;
+}
+
+static void sleep_for_work(uint32_t posted) {
+  atomic_fetch_add(&team.n_asleep, 1);
+  if (atomic_load(&team.posted) != posted && claim_asleep()) return;
+  while (sem_wait(&team.work) != 0) continue; /* interrupted */
+}
+
+static void *be_helper(void *unused) {
+  for (;;) {
+    uint32_t posted = atomic_load(&team.posted);
+    if (atomic_load(&team.leaving)) return unused;
+    if (!help() && !poll_for_work(posted)) sleep_for_work(posted);
+  }
+}
+
+/* Signals belong to the program's own threads. */
+static bool start_one(pthread_t *out_thread) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool ok = pthread_create(out_thread, NULL, be_helper, NULL) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return ok;
+}
+
+/* Sees to it that there are n helpers, as far as the system gives threads. */
+static void start(int32_t n) {
+  if (atomic_load_explicit(&team.n_helpers, memory_order_relaxed) >= n) return;
+  pthread_mutex_lock(&team.starting);
+  int32_t have = atomic_load(&team.n_helpers);
+  while (have < n && !atomic_load(&team.leaving) && start_one(&team.helpers[have])) have++;
+  atomic_store(&team.n_helpers, have);
+  pthread_mutex_unlock(&team.starting);
+}
+
+/* ---- process ---- */
+
+static void init_places(void) {
+  for (int32_t i = 0; i < PLACES; i++) {
+    job *j = &team.jobs[i];
+    atomic_store(&j->gate, CLOSED);
+    atomic_store(&j->used, false);
+    atomic_store(&j->waiting, false);
+    sem_init(&j->finished, 0, 0);
+  }
+  pthread_mutex_init(&team.starting, NULL);
+  sem_init(&team.work, 0, 0);
+}
+
+/* In the child of a fork: there are no helpers, and whoever had a place is gone. */
+static void begin_child(void) {
+  atomic_store(&team.n_helpers, 0);
+  atomic_store(&team.n_polling, 0);
+  atomic_store(&team.n_asleep, 0);
+  init_places();
+}
+
+static void init(void) {
+  init_places();
+  pthread_atfork(NULL, NULL, begin_child);
+}
+
+/* Before the library's code is unmapped. */
+__attribute__((destructor)) static void leave(void) {
+  if (!atomic_load(&team.n_helpers)) return;
+  atomic_store(&team.leaving, true);
+  pthread_mutex_lock(&team.starting);
+  int32_t n = atomic_exchange(&team.n_helpers, 0);
+  atomic_fetch_add(&team.posted, 1);
+  while (claim_asleep()) sem_post(&team.work);
+  pthread_mutex_unlock(&team.starting);
+  for (int32_t i = 0; i < n; i++) pthread_join(team.helpers[i], NULL);
+}
+
+/* ---- callers ---- */
+
+static job *place_take(void) {
+  for (int32_t i = 0; i < PLACES; i++) {
+    if (atomic_load_explicit(&team.jobs[i].used, memory_order_relaxed) || atomic_exchange(&team.jobs[i].used, true))
+      continue;
+    int32_t n = atomic_load(&team.n_places);
+    while (n <= i && !atomic_compare_exchange_weak(&team.n_places, &n, i + 1)) continue;
+    return &team.jobs[i];
+  }
+  return NULL;
+}
+
+/* Wakes helpers for a job that has room for `wanted` of them. */
+static void wake(int32_t wanted) {
+  atomic_fetch_add(&team.posted, 1);
+  int32_t n = wanted - atomic_load(&team.n_polling);
+  while (n-- > 0 && claim_asleep()) sem_post(&team.work);
+}
+
+static bool is_done(job *j, uint32_t n_chunks) { return atomic_load(&j->n_done) == n_chunks; }
+
+/* Waits for the chunks that helpers are in the middle of. */
+static void wait_for_others(job *j, uint32_t n_chunks) {
+  if (is_done(j, n_chunks)) return;
+  int64_t end = now_ns() + WAIT_NS;
+  do {
+    for (int i = 0; i < LOOKS_PER_TIME_CHECK; i++) {
+      if (is_done(j, n_chunks)) return;
+      relax();
+    }
+  } while (now_ns() < end);
+  while (!is_done(j, n_chunks)) {
+    atomic_store(&j->waiting, true);
+    if (is_done(j, n_chunks) && atomic_exchange(&j->waiting, false)) return;
+    while (sem_wait(&j->finished) != 0) continue; /* a helper of an earlier job may also have posted */
+  }
+}
+
+static void run_alone(int64_t n_chunks, team_fn *fn, void *context) {
+  for (int64_t i = 0; i < n_chunks; i++) fn(context, i, 0);
+}
+
+/* More chunks than a gate can count: several become one. */
+typedef struct grouped {
+  team_fn *fn;
+  void *context;
+  int64_t n_chunks, per_group;
+} grouped;
+
+static void run_group(void *context, int64_t group, int32_t worker) {
+  const grouped *g = context;
+  int64_t end = (group + 1) * g->per_group;
+  for (int64_t i = group * g->per_group; i < end && i < g->n_chunks; i++) g->fn(g->context, i, worker);
+}
+
+void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
+  if (n_workers > TEAM_MAX_WORKERS) n_workers = TEAM_MAX_WORKERS;
+  if (n_workers > n_chunks) n_workers = (int32_t)n_chunks;
+  if (n_workers <= 1) return run_alone(n_chunks, fn, context);
+  if (n_chunks > (int64_t)MAX_CHUNKS) {
+    int64_t per_group = n_chunks / (int64_t)MAX_CHUNKS + 1;
+    grouped g = {fn, context, n_chunks, per_group};
+    return team_run(n_workers, (n_chunks + per_group - 1) / per_group, run_group, &g);
+  }
+  pthread_once(&once, init);
+  start(n_workers - 1);
+  job *j = place_take();
+  if (!j) return run_alone(n_chunks, fn, context);
+  uint64_t gate = atomic_load_explicit(&j->gate, memory_order_relaxed);
+  atomic_store_explicit(&j->fn, fn, memory_order_relaxed);
+  atomic_store_explicit(&j->context, context, memory_order_relaxed);
+  atomic_store_explicit(&j->n_chunks, (uint32_t)n_chunks, memory_order_relaxed);
+  atomic_store_explicit(&j->max_helpers, (uint32_t)n_workers - 1, memory_order_relaxed);
+  atomic_store_explicit(&j->n_done, 0, memory_order_relaxed);
+  uint64_t generation = gate / ONE_GENERATION * ONE_GENERATION + ONE_GENERATION;
+  atomic_store_explicit(&j->gate, generation, memory_order_release);
+  wake(n_workers - 1);
+  run_chunks(j, false, 0);
+  wait_for_others(j, (uint32_t)n_chunks);
+  atomic_store_explicit(&j->gate, generation | CLOSED, memory_order_release);
+  atomic_store_explicit(&j->used, false, memory_order_release);
+}

@@ -1,0 +1,27 @@
+/* The process's helper threads for work in chunks, shared by all callers. The caller takes chunks itself until none is
+ * left, and helpers that are awake take others meanwhile. So a caller never waits for a thread that has taken no chunk:
+ * on a machine whose CPUs are busy with other processes the caller just does more of the work.
+ *
+ * Helpers are started when they are first asked for, poll for work for a short time after their last chunk, and sleep
+ * then. In the child of a fork they are started again. */
+#ifndef BASE_TEAM_H_
+#define BASE_TEAM_H_
+
+#include <stdint.h>
+
+#define TEAM_MAX_WORKERS 128
+
+/* Runs chunk number `chunk`. worker: 0..n_workers-1, 0 for the caller; no two threads have one worker number in one
+ * call of team_run at a time, so it may number scratch memory. */
+typedef void team_fn(void *context, int64_t chunk, int32_t worker);
+
+/* Calls fn once for each of the chunks 0..n_chunks-1, on the calling thread and up to n_workers - 1 helpers; returns
+ * when all calls have returned. A chunk may call team_run itself. */
+void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
+
+/* The number of CPUs this process may use: those of its affinity, within its control group's quota; at least 1. */
+int32_t team_processors(void);
+/* The CPUs that the process's control groups allow, of files below `root` instead of / (for tests); 0: no limit. */
+int32_t processors_of_groups(const char *root);
+
+#endif

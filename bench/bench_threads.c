@@ -1,0 +1,210 @@
+/* What a second thread costs and gives: latency with one thread and with more, in a tight loop, called after pauses,
+ * and beside busy processes; then the throughput of several sessions at once.
+ *
+ *     bench_threads MODEL.reed [--threads 2] [--rounds 5] [--runs 20] [--pause 30] [--busy 3,6] SYMBOL=EXTENT...
+ *
+ * Every extent that the model leaves open needs a value. A round is one turn of each kind, all kinds one after the
+ * other; a figure is the median over the rounds of a turn's median. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "reed/reed.h"
+
+enum { MAX_INPUTS = 16, MAX_OUTPUTS = 64, MAX_RUNS = 1000, MAX_ROUNDS = 101, MAX_KINDS = 16, MAX_SESSIONS = 4 };
+
+static reed_program *program;
+static reed_tensor *inputs[MAX_INPUTS];
+static size_t n_inputs, n_outputs;
+static reed_diagnosis *diagnosis;
+static int n_threads = 2, n_rounds = 5, n_runs = 20, pause_ms = 30;
+
+static void need(reed_status status, const char *what) {
+  if (status == REED_OK) return;
+  fprintf(stderr, "bench_threads: %s: %s\n", what, reed_diagnosis_message(diagnosis));
+  exit(2);
+}
+
+static double now_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double median(double *values, int n) {
+  qsort(values, (size_t)n, sizeof *values, compare_doubles);
+  return values[n / 2];
+}
+
+/* ---- inputs ---- */
+
+static int64_t extent_of(const char *symbol, int n_words, char **words) {
+  size_t n = symbol ? strlen(symbol) : 0;
+  for (int i = 0; i < n_words && symbol; i++)
+    if (strncmp(words[i], symbol, n) == 0 && words[i][n] == '=') return atoll(words[i] + n + 1);
+  fprintf(stderr, "bench_threads: no extent for '%s'\n", symbol ? symbol : "an unnamed axis");
+  exit(2);
+}
+
+/* Floats in 0..1 with a fixed seed, ones for other dtypes. */
+static reed_tensor *make_input(const reed_value_info *info, int n_words, char **words) {
+  int64_t dims[REED_MAX_RANK];
+  for (int32_t d = 0; d < info->rank; d++)
+    dims[d] = info->dims[d] >= 0 ? info->dims[d] : extent_of(info->symbols[d], n_words, words);
+  reed_tensor *t = NULL;
+  need(reed_tensor_open(info->dtype, info->rank, dims, &t), "an input");
+  int64_t n = reed_tensor_elements(t);
+  unsigned seed = 7;
+  for (int64_t i = 0; i < n; i++) {
+    if (info->dtype == REED_F32) ((float *)reed_tensor_data(t))[i] = (float)(rand_r(&seed) % 1000) / 1000;
+    else if (info->dtype == REED_I64) ((int64_t *)reed_tensor_data(t))[i] = 1;
+    else if (info->dtype == REED_I32) ((int32_t *)reed_tensor_data(t))[i] = 1;
+  }
+  return t;
+}
+
+/* ---- turns ---- */
+
+static reed_session *open_session(int threads) {
+  reed_session *s = NULL;
+  need(reed_session_open(program, &(reed_session_options){.n_threads = threads}, &s, diagnosis), "a session");
+  return s;
+}
+
+static double run_once(reed_session *s) {
+  reed_tensor *outputs[MAX_OUTPUTS];
+  double begin = now_us();
+  need(reed_session_run(s, inputs, n_inputs, outputs, n_outputs, diagnosis), "a run");
+  double us = now_us() - begin;
+  for (size_t i = 0; i < n_outputs; i++) reed_tensor_close(&outputs[i]);
+  return us;
+}
+
+static double turn(reed_session *s, int runs, int pause) {
+  double us[MAX_RUNS];
+  run_once(s);
+  for (int i = 0; i < runs; i++) {
+    if (pause) usleep((useconds_t)pause * 1000);
+    us[i] = run_once(s);
+  }
+  return median(us, runs);
+}
+
+static void busy_begin(int n, pid_t *children) {
+  for (int i = 0; i < n; i++)
+    if ((children[i] = fork()) == 0)
+      for (volatile unsigned k = 0;; k++) continue;
+}
+
+static void busy_end(int n, const pid_t *children) {
+  for (int i = 0; i < n; i++) kill(children[i], SIGKILL);
+  for (int i = 0; i < n; i++) waitpid(children[i], NULL, 0);
+}
+
+typedef struct kind {
+  char name[64];
+  int pause, busy;
+  double one[MAX_ROUNDS], more[MAX_ROUNDS];
+} kind;
+
+static void measure(kind *k, int round, reed_session *one, reed_session *more) {
+  pid_t children[64];
+  busy_begin(k->busy, children);
+  k->one[round] = turn(one, n_runs, k->pause);
+  k->more[round] = turn(more, n_runs, k->pause);
+  busy_end(k->busy, children);
+}
+
+/* ---- several sessions ---- */
+
+static void *run_all(void *session) {
+  for (int i = 0; i < n_runs; i++) run_once(session);
+  return NULL;
+}
+
+/* Runs a second of n sessions at once. */
+static double throughput(int n, int threads) {
+  reed_session *sessions[MAX_SESSIONS];
+  pthread_t workers[MAX_SESSIONS];
+  for (int i = 0; i < n; i++) {
+    sessions[i] = open_session(threads);
+    run_once(sessions[i]);
+  }
+  double begin = now_us();
+  for (int i = 0; i < n; i++) pthread_create(&workers[i], NULL, run_all, sessions[i]);
+  for (int i = 0; i < n; i++) pthread_join(workers[i], NULL);
+  double us = now_us() - begin;
+  for (int i = 0; i < n; i++) reed_session_close(&sessions[i]);
+  return n * n_runs / us * 1e6;
+}
+
+static int add_kinds(kind *kinds, const char *busy) {
+  int n = 0;
+  snprintf(kinds[n++].name, sizeof kinds->name, "in a tight loop");
+  snprintf(kinds[n].name, sizeof kinds->name, "every %d ms", pause_ms);
+  kinds[n++].pause = pause_ms;
+  for (const char *at = busy; at && *at && n < MAX_KINDS; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+    kinds[n].busy = atoi(at) < 64 ? atoi(at) : 64;
+    snprintf(kinds[n].name, sizeof kinds->name, "beside %d busy processes", kinds[n].busy);
+    n++;
+  }
+  return n;
+}
+
+int main(int n_words, char **words) {
+  static kind kinds[MAX_KINDS];
+  const char *busy = "3,6";
+  int first = 2;
+  if (n_words < 2) {
+    fprintf(stderr, "bench_threads MODEL.reed [--threads N] [--rounds N] [--runs N] [--pause MS] [--busy N,N] "
+                    "SYMBOL=EXTENT...\n");
+    return 2;
+  }
+  for (; first + 1 < n_words && strncmp(words[first], "--", 2) == 0; first += 2) {
+    const char *flag = words[first], *value = words[first + 1];
+    if (strcmp(flag, "--threads") == 0) n_threads = atoi(value);
+    else if (strcmp(flag, "--rounds") == 0) n_rounds = atoi(value) < MAX_ROUNDS ? atoi(value) : MAX_ROUNDS;
+    else if (strcmp(flag, "--runs") == 0) n_runs = atoi(value) < MAX_RUNS ? atoi(value) : MAX_RUNS;
+    else if (strcmp(flag, "--pause") == 0) pause_ms = atoi(value);
+    else if (strcmp(flag, "--busy") == 0) busy = value;
+    else return fprintf(stderr, "bench_threads: there is no %s\n", flag), 2;
+  }
+  need(reed_diagnosis_open(&diagnosis), "a diagnosis");
+  need(reed_program_open(words[1], NULL, &program, diagnosis), words[1]);
+  n_inputs = reed_program_input_count(program);
+  n_outputs = reed_program_output_count(program);
+  if (n_inputs > MAX_INPUTS || n_outputs > MAX_OUTPUTS) return fprintf(stderr, "bench_threads: too many inputs\n"), 2;
+  for (size_t i = 0; i < n_inputs; i++) {
+    reed_value_info info;
+    need(reed_program_input(program, i, &info), "an input");
+    inputs[i] = make_input(&info, n_words - first, words + first);
+  }
+  reed_session *one = open_session(1), *more = open_session(n_threads);
+  int n_kinds = add_kinds(kinds, busy);
+  for (int round = 0; round < n_rounds; round++)
+    for (int i = 0; i < n_kinds; i++) measure(&kinds[i], round, one, more);
+  printf("%-26s %12s %12s  ratio\n", "", "1 thread", "threads");
+  for (int i = 0; i < n_kinds; i++) {
+    double a = median(kinds[i].one, n_rounds), b = median(kinds[i].more, n_rounds);
+    printf("%-26s %9.0f us %9.0f us  %.3f\n", kinds[i].name, a, b, b / a);
+  }
+  for (int n = 1; n <= MAX_SESSIONS; n *= 2)
+    printf("%d session%s of 1 thread, of %d: %.1f, %.1f runs/s\n", n, n > 1 ? "s" : "", n_threads, throughput(n, 1),
+           throughput(n, n_threads));
+  reed_session_close(&one);
+  reed_session_close(&more);
+  for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
+  reed_program_close(&program);
+  reed_diagnosis_close(&diagnosis);
+  return 0;
+}

@@ -1,0 +1,315 @@
+/* The team of helper threads: every chunk once, results seen by the caller, nothing waited for that no thread has
+ * begun, workers' numbers, many callers, calls inside of chunks, the child of a fork. Then the count of CPUs, from the
+ * files of control groups as systems write them. */
+#include <check.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/team.h"
+#include "tests/suite.h"
+
+enum { MANY = 3000 };
+
+/* ---- chunks ---- */
+
+typedef struct counts {
+  int runs[MANY]; /* plain: a chunk is one thread's, and team_run makes its writes visible */
+  atomic_int in_use[TEAM_MAX_WORKERS];
+  int32_t n_workers;
+  int spin;
+  atomic_bool wrong;
+} counts;
+
+static void count(void *context, int64_t chunk, int32_t worker) {
+  counts *c = context;
+  if (worker < 0 || worker >= c->n_workers || atomic_fetch_add(&c->in_use[worker], 1)) atomic_store(&c->wrong, true);
+  for (volatile int i = 0; i < c->spin; i++) continue;
+  c->runs[chunk]++;
+  atomic_fetch_sub(&c->in_use[worker], 1);
+}
+
+static void each_chunk_runs_once(int32_t n_workers, int64_t n, int spin, counts *c) {
+  memset(c->runs, 0, sizeof c->runs);
+  c->n_workers = n_workers;
+  c->spin = spin;
+  team_run(n_workers, n, count, c);
+  for (int64_t i = 0; i < MANY; i++) ck_assert_int_eq(c->runs[i], i < n);
+  ck_assert(!atomic_load(&c->wrong));
+}
+
+static void *run_many(void *seed) {
+  unsigned random = *(unsigned *)seed;
+  counts *c = calloc(1, sizeof *c);
+  for (int i = 0; i < 40; i++) {
+    int32_t n_workers = 1 + rand_r(&random) % 5;
+    int64_t n = rand_r(&random) % (i % 50 ? 40 : MANY);
+    each_chunk_runs_once(n_workers, n, rand_r(&random) % 200, c);
+  }
+  free(c);
+  return NULL;
+}
+
+START_TEST(every_chunk_runs_once) { run_many(&(unsigned){1}); }
+END_TEST
+
+START_TEST(many_callers_share_the_helpers) {
+  enum { CALLERS = 36 }; /* more than there are places for jobs */
+  pthread_t threads[CALLERS];
+  unsigned seeds[CALLERS];
+  for (unsigned i = 0; i < CALLERS; i++) {
+    seeds[i] = i;
+    ck_assert_int_eq(pthread_create(&threads[i], NULL, run_many, &seeds[i]), 0);
+  }
+  for (int i = 0; i < CALLERS; i++) pthread_join(threads[i], NULL);
+}
+END_TEST
+
+static void count_inside(void *context, int64_t chunk, int32_t worker) {
+  (void)chunk, (void)worker;
+  atomic_int *total = context;
+  counts *c = calloc(1, sizeof *c);
+  c->n_workers = 3;
+  team_run(3, 50, count, c);
+  for (int i = 0; i < 50; i++) atomic_fetch_add(total, c->runs[i] == 1);
+  free(c);
+}
+
+START_TEST(chunks_may_call_the_team) {
+  atomic_int total = 0;
+  team_run(4, 20, count_inside, &total);
+  ck_assert_int_eq(total, 20 * 50);
+}
+END_TEST
+
+/* More chunks than the word that hands them out can count. */
+static void add(void *context, int64_t chunk, int32_t worker) {
+  atomic_llong *sum = (atomic_llong *)context + 16 * worker;
+  atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + chunk, memory_order_relaxed);
+}
+
+START_TEST(more_chunks_than_24_bits_count) {
+  atomic_llong sums[32] = {0};
+  int64_t n = ((int64_t)1 << 24) + 5;
+  team_run(2, n, add, sums);
+  ck_assert_int_eq(sums[0] + sums[16], n * (n - 1) / 2);
+}
+END_TEST
+
+/* ---- waiting ---- */
+
+typedef struct meeting {
+  sem_t go, held;
+  atomic_int n_held;
+  pthread_t caller;
+  atomic_int elsewhere; /* chunks that a helper has run */
+} meeting;
+
+/* A helper that gets a chunk stays in it; the caller's own chunks wait for a helper to be held. */
+static void hold_helper(void *context, int64_t chunk, int32_t worker) {
+  (void)chunk;
+  meeting *m = context;
+  if (worker > 0) {
+    atomic_fetch_add(&m->n_held, 1);
+    sem_post(&m->held);
+    while (sem_wait(&m->go) != 0) continue;
+  } else {
+    while (sem_wait(&m->held) != 0) continue;
+    sem_post(&m->held);
+  }
+}
+
+static void *hold(void *context) {
+  team_run(2, 2, hold_helper, context);
+  return NULL;
+}
+
+static void note_thread(void *context, int64_t chunk, int32_t worker) {
+  (void)chunk;
+  meeting *m = context;
+  if (worker != 0 || !pthread_equal(pthread_self(), m->caller)) atomic_fetch_add(&m->elsewhere, 1);
+}
+
+/* The only helper of this process is held in another caller's chunk: a call for two workers must end without it. If the
+ * caller waited for helpers that have begun nothing, this test would hang. */
+static void runs_beside_a_held_helper(void) {
+  meeting m = {.caller = pthread_self()};
+  pthread_t holder;
+  sem_init(&m.go, 0, 0);
+  sem_init(&m.held, 0, 0);
+  ck_assert_int_eq(pthread_create(&holder, NULL, hold, &m), 0);
+  while (sem_wait(&m.held) != 0) continue;
+  sem_post(&m.held);
+  for (int i = 0; i < 1000; i++) team_run(2, 16, note_thread, &m);
+  ck_assert_int_eq(m.elsewhere, 0);
+  sem_post(&m.go);
+  pthread_join(holder, NULL);
+  ck_assert_int_eq(m.n_held, 1);
+}
+
+/* A process of its own, so that nothing else has started helpers. */
+START_TEST(nothing_waits_for_a_helper_that_has_no_chunk) {
+  pid_t child = fork();
+  ck_assert_int_ge(child, 0);
+  if (child == 0) {
+    alarm(60);
+    runs_beside_a_held_helper();
+    _exit(0);
+  }
+  int status;
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+static void count_helped(void *context, int64_t chunk, int32_t worker) {
+  (void)chunk;
+  if (worker > 0) atomic_fetch_add((atomic_int *)context, 1);
+  usleep(1000);
+}
+
+START_TEST(helpers_help_also_after_a_pause) {
+  for (int i = 0; i < 3; i++) {
+    atomic_int helped = 0;
+    for (int tries = 0; tries < 50 && !helped; tries++) team_run(2, 20, count_helped, &helped);
+    ck_assert_int_gt(helped, 0);
+    usleep(20000); /* helpers sleep by now */
+  }
+}
+END_TEST
+
+START_TEST(the_child_of_a_fork_has_helpers_of_its_own) {
+  run_many(&(unsigned){2});
+  pid_t child = fork();
+  ck_assert_int_ge(child, 0);
+  if (child == 0) {
+    alarm(60);
+    run_many(&(unsigned){3});
+    atomic_int helped = 0;
+    for (int tries = 0; tries < 50 && !helped; tries++) team_run(2, 20, count_helped, &helped);
+    _exit(helped ? 0 : 1);
+  }
+  int status;
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert_int_eq(status, 0);
+  run_many(&(unsigned){4});
+}
+END_TEST
+
+/* ---- CPUs ---- */
+
+static char root[64];
+
+static void make_root(void) {
+  strcpy(root, "cgroups.XXXXXX");
+  ck_assert_ptr_nonnull(mkdtemp(root));
+}
+
+static void remove_root(void) {
+  char command[128];
+  snprintf(command, sizeof command, "rm -r %s", root);
+  ck_assert_int_eq(system(command), 0);
+}
+
+/* Writes a file below the root, with its folders. */
+static void put(const char *path, const char *text) {
+  char full[512], *slash;
+  snprintf(full, sizeof full, "%s/%s", root, path);
+  for (slash = strchr(full + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = 0;
+    mkdir(full, 0755);
+    *slash = '/';
+  }
+  FILE *file = fopen(full, "w");
+  ck_assert_ptr_nonnull(file);
+  fputs(text, file);
+  fclose(file);
+}
+
+static void expect(int32_t n) { ck_assert_int_eq(processors_of_groups(root), n); }
+
+START_TEST(quotas_of_version_2_count) {
+  expect(0); /* no file at all */
+  put("proc/self/cgroup", "0::/pod/box\n");
+  expect(0);
+  put("sys/fs/cgroup/cpu.max", "max 100000\n");
+  put("sys/fs/cgroup/pod/box/cpu.max", "max 100000\n");
+  expect(0);
+  put("sys/fs/cgroup/pod/cpu.max",
+      "250000 100000\n"); /* a group around it; two and a half CPUs are worth three threads */
+  expect(3);
+  put("sys/fs/cgroup/pod/box/cpu.max", "50000 100000\n");
+  expect(1);
+  put("sys/fs/cgroup/pod/box/cpu.max", "400000 100000\n");
+  expect(3);
+  put("proc/self/cgroup", "0::/\n"); /* as a container sees itself */
+  expect(0);
+  put("sys/fs/cgroup/cpu.max", "200000 100000\n");
+  expect(2);
+  put("proc/self/cgroup", "0::/elsewhere/unseen\n"); /* the host's path, which the container can not see */
+  expect(2);
+  put("sys/fs/cgroup/cpu.max", "nonsense\n");
+  expect(0);
+}
+END_TEST
+
+START_TEST(quotas_of_version_1_count) {
+  put("proc/self/cgroup", "5:memory:/a\n3:cpuset:/b\n2:cpu,cpuacct:/docker/x\n1:name=systemd:/c\n");
+  expect(0);
+  put("sys/fs/cgroup/cpu/docker/x/cpu.cfs_quota_us", "-1\n");
+  put("sys/fs/cgroup/cpu/docker/x/cpu.cfs_period_us", "100000\n");
+  expect(0);
+  put("sys/fs/cgroup/cpu/docker/x/cpu.cfs_quota_us", "150000\n");
+  expect(2);
+  put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
+  put("sys/fs/cgroup/cpu/cpu.cfs_period_us", "50000\n");
+  expect(1);
+  put("proc/self/cgroup", "2:cpuacct:/docker/x\n");
+  expect(0);
+}
+END_TEST
+
+START_TEST(affinity_counts) {
+  cpu_set_t before, one;
+  ck_assert_int_eq(sched_getaffinity(0, sizeof before, &before), 0);
+  int32_t all = team_processors();
+  ck_assert_int_ge(all, 1);
+  ck_assert_int_le(all, CPU_COUNT(&before));
+  CPU_ZERO(&one);
+  for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
+    if (CPU_ISSET(i, &before)) CPU_SET(i, &one);
+  ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+  ck_assert_int_eq(team_processors(), 1);
+  ck_assert_int_eq(sched_setaffinity(0, sizeof before, &before), 0);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("team");
+  TCase *chunks = tcase_create("chunks"), *waiting = tcase_create("waiting"), *cpus = tcase_create("CPUs");
+  tcase_set_timeout(chunks, 300);
+  tcase_set_timeout(waiting, 300);
+  tcase_add_test(chunks, every_chunk_runs_once);
+  tcase_add_test(chunks, many_callers_share_the_helpers);
+  tcase_add_test(chunks, chunks_may_call_the_team);
+  tcase_add_test(chunks, more_chunks_than_24_bits_count);
+  tcase_add_test(waiting, nothing_waits_for_a_helper_that_has_no_chunk);
+  tcase_add_test(waiting, helpers_help_also_after_a_pause);
+  tcase_add_test(waiting, the_child_of_a_fork_has_helpers_of_its_own);
+  tcase_add_checked_fixture(cpus, make_root, remove_root);
+  tcase_add_test(cpus, quotas_of_version_2_count);
+  tcase_add_test(cpus, quotas_of_version_1_count);
+  tcase_add_test(cpus, affinity_counts);
+  suite_add_tcase(suite, chunks);
+  suite_add_tcase(suite, waiting);
+  suite_add_tcase(suite, cpus);
+  return suite_run(suite);
+}
