@@ -319,8 +319,8 @@ cmp escapes.reed again.reed || fail 'names with control characters do not go thr
 
 # A signal ends the command with 130, in a run and outside of one; neither it nor a full disk leaves a file that is half
 # written, and no result is put in its place after a signal.
-default_signals='env --default-signal=INT' int=INT # a shell has its background jobs ignore SIGINT
-$default_signals true 2>/dev/null || default_signals='' int=TERM
+default_signals='env --default-signal=INT,HUP' int=INT hup=HUP # background jobs ignore SIGINT, and below nohup SIGHUP
+$default_signals true 2>/dev/null || default_signals='' int=TERM hup=TERM
 catches() { # waits until process $1 catches SIGTERM
   while [ -r "/proc/$1/status" ] && ! grep -q '^SigCgt:.*[4-7c-f]...$' "/proc/$1/status"; do sleep 0.01; done
 }
@@ -342,7 +342,7 @@ x64=64x64xf32=0.1
 ended TERM 1 run endless.onnx -i $x64 -o y=made.npy
 ended $int 1 run endless.reed -i $x64 -o y=made.npy --stats made.json --threads 1
 ended $int 1 run endless.reed -i $x64 --trace made.json --device sim
-ended HUP 1 bench endless.onnx -i $x64 --json made.json
+ended $hup 1 bench endless.onnx -i $x64 --json made.json
 ended TERM 1 bench endless.reed -i $x64 --fresh 3
 ended $int 1 profile endless.onnx -i $x64 --json made.json
 ended TERM 1 plan endless.reed -i $x64 --json made.json
