@@ -161,6 +161,8 @@ class Graph:
                 o.type.tensor_type.elem_type = dtype
             model = h.make_model(graph, opset_imports=[h.make_opsetid("", self.opset)], ir_version=8)
         evaluator = evaluator_of(model)
+        if node.op_type in ("Sin", "Cos") and any(a.size and np.abs(a).max() > 100 for v in captured.values() for a in v.arrays):
+            raise Skip("ill-conditioned")  # the last bit of a large argument is a large part of a period
         for k in range(N_SIZES):
             try:
                 got = evaluator.run(None, {v.name: v.arrays[k] for v in captured.values()})
