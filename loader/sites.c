@@ -16,55 +16,66 @@
   })
 #define MOST_OPERANDS(list, n) ((n) > 0 && (list)[(n)-1].variadic ? REED_MAX_OPERANDS : (n))
 
-static reed_status check_counts(const module_site *s, const reed_op *op, const char *what, reed_diagnosis *diagnosis) {
+/* A call site of a module, and its name in messages. */
+typedef struct place {
+  const module *m;
+  size_t number;
+} place;
+
+static const char *place_text(const place *at, char *text, size_t n_bytes) {
+  snprintf(text, n_bytes, "call site %zu (node '%.200s')", at->number, at->m->strings[at->m->sites[at->number].node]);
+  return text;
+}
+#define WHAT(at) place_text(at, (char[256]){0}, 256)
+
+static reed_status check_counts(const module_site *s, const reed_op *op, const place *at, reed_diagnosis *diagnosis) {
   int32_t least_in = LEAST_OPERANDS(op->inputs, op->n_inputs), most_in = MOST_OPERANDS(op->inputs, op->n_inputs);
   int32_t least_out = LEAST_OPERANDS(op->outputs, op->n_outputs), most_out = MOST_OPERANDS(op->outputs, op->n_outputs);
   if (s->n_inputs < least_in || s->n_inputs > most_in)
-    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SITES, "%s has %d inputs, %s takes %d to %d", what,
+    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SITES, "%s has %d inputs, %s takes %d to %d", WHAT(at),
                          s->n_inputs, op->name, least_in, most_in);
   if (s->n_outputs < least_out || s->n_outputs > most_out)
-    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SITES, "%s has %d outputs, %s gives %d to %d", what,
+    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SITES, "%s has %d outputs, %s gives %d to %d", WHAT(at),
                          s->n_outputs, op->name, least_out, most_out);
   return REED_OK;
 }
 
-static reed_status check_attributes(const module_site *s, const reed_op *op, const char *what,
+static reed_status check_attributes(const module_site *s, const reed_op *op, const place *at,
                                     reed_diagnosis *diagnosis) {
   for (int32_t i = 0; i < s->attrs.n; i++) {
     const reed_attr *a = &s->attrs.items[i];
     const reed_op_attr *row = op_attr_row(op, a->name);
     if (!row)
-      return verify_reject(diagnosis, REED_ERROR_UNSUPPORTED, RULE_ATTRIBUTES, "%s: %s has no attribute '%s'", what,
+      return verify_reject(diagnosis, REED_ERROR_UNSUPPORTED, RULE_ATTRIBUTES, "%s: %s has no attribute '%s'", WHAT(at),
                            op->name, a->name);
     if (row->type != a->type)
       return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_ATTRIBUTES,
-                           "%s: attribute '%s' is of type %d, %s wants %d", what, a->name, a->type, op->name,
+                           "%s: attribute '%s' is of type %d, %s wants %d", WHAT(at), a->name, a->type, op->name,
                            row->type);
   }
   for (int32_t i = 0; i < op->n_attrs; i++)
     if (op->attrs[i].required && !reed_attrs_find(&s->attrs, op->attrs[i].name))
-      return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_ATTRIBUTES, "%s: %s needs the attribute '%s'", what,
+      return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_ATTRIBUTES, "%s: %s needs the attribute '%s'", WHAT(at),
                            op->name, op->attrs[i].name);
   return REED_OK;
 }
 
-static reed_status check_site(const module *m, size_t number, const reed_registry *registry, char *what,
-                              size_t what_bytes, reed_diagnosis *diagnosis) {
+static reed_status check_site(const module *m, size_t number, const reed_registry *registry,
+                              reed_diagnosis *diagnosis) {
   const module_site *s = &m->sites[number];
+  const place *at = &(place){m, number};
   const char *domain = m->strings[s->domain], *name = m->strings[s->op];
   const reed_op *op = op_find(registry, domain, name);
-  snprintf(what, what_bytes, "call site %zu (node '%.200s')", number, m->strings[s->node]);
   if (!op)
     return verify_reject(diagnosis, REED_ERROR_UNSUPPORTED, RULE_SITES, "%s: there is no operator '%.200s'%s%.200s",
-                         what, name, *domain ? " in domain " : "", domain);
-  reed_status status = check_counts(s, op, what, diagnosis);
-  return status == REED_OK ? check_attributes(s, op, what, diagnosis) : status;
+                         WHAT(at), name, *domain ? " in domain " : "", domain);
+  reed_status status = check_counts(s, op, at, diagnosis);
+  return status == REED_OK ? check_attributes(s, op, at, diagnosis) : status;
 }
 
 reed_status sites_check(const module *m, const reed_registry *registry, reed_diagnosis *diagnosis) {
-  char what[256];
   for (size_t i = 0; i < m->n_sites; i++) {
-    reed_status status = check_site(m, i, registry, what, sizeof what, diagnosis);
+    reed_status status = check_site(m, i, registry, diagnosis);
     if (status != REED_OK) {
       diag_place_node(diagnosis, m->strings[m->sites[i].op], m->strings[m->sites[i].node], NULL);
       return status;

@@ -206,10 +206,10 @@ static reed_status step(walker *w, const insn *in) {
 /* ---- epochs ---- */
 
 static bool has_room(walker *w, uint32_t begin, uint32_t end) {
-  insn in;
+  const uint32_t *code = w->v->code;
   size_t n = 0;
-  for (uint32_t pc = begin; pc < end && insn_decode(w->v->code, w->v->f->n_code, pc, &in); pc += in.n_words)
-    n += in.id == INSN_SHAPE;
+  for (uint32_t pc = begin; pc < end; pc += insn_length_at(code + pc)) /* decoded before, by verify_code */
+    n += insn_id_at(code + pc) == INSN_SHAPE;
   w->n_words = n / 64 + 1;
   w->facts = mem_calloc(2 * w->n_words, sizeof *w->facts);
   return w->facts != NULL;
