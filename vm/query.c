@@ -31,19 +31,20 @@ static bool as_ref(const query_ref *r, ref *out_ref) {
 static void forget_defined(query *q, const insn *in) {
   const insn_info *info = &insn_table[in->id];
   for (int k = 0; k < info->n_operands; k++) {
-    bool scalar = false;
     switch (info->roles[k]) {
-      case INSN_ROLE_SD: scalar = true; break;
-      case INSN_ROLE_RD_SHAPED:
-      case INSN_ROLE_RD_STORED:
-      case INSN_ROLE_RD_OBJECT:
-      case INSN_ROLE_RD_ANY:
-      case INSN_ROLE_RD_NONE:
-      case INSN_ROLE_RD_FETCH:
-      case INSN_ROLE_RD_OUTPUT:
-      case INSN_ROLE_RX_PUSH: break;
-      default: continue;
+      INSN_DEFINING_ROLES(INSN_ROLE_CASE)
+      case INSN_ROLE_RX_PUSH:
+        break;
+        INSN_READING_ROLES(INSN_ROLE_CASE)
+        INSN_NAMING_ROLES(INSN_ROLE_CASE)
+      case INSN_ROLE_RX_ALLOC: /* extents stay as the walk knows them */
+      case INSN_ROLE_RX_FILL:
+      case INSN_ROLE_RX_EXTENT:
+      case INSN_ROLE_RX_KILL:
+      case INSN_ROLE_RX_KERNEL:
+      case INSN_ROLE_COUNT: continue;
     }
+    bool scalar = insn_roles[info->roles[k]].bank == INSN_BANK_S;
     for (uint32_t i = 0; i < in->operands[k].n; i++) {
       uint32_t number = in->operands[k].words[i];
       if (number == MODULE_ABSENT) continue;
