@@ -22,13 +22,16 @@ typedef struct place {
   size_t number;
 } place;
 
+static const module_site *site_at(const place *at) { return &at->m->sites[at->number]; }
+
 static const char *place_text(const place *at, char *text, size_t n_bytes) {
-  snprintf(text, n_bytes, "call site %zu (node '%.200s')", at->number, at->m->strings[at->m->sites[at->number].node]);
+  snprintf(text, n_bytes, "call site %zu (node '%.200s')", at->number, at->m->strings[site_at(at)->node]);
   return text;
 }
 #define WHAT(at) place_text(at, (char[256]){0}, 256)
 
-static reed_status check_counts(const module_site *s, const reed_op *op, const place *at, reed_diagnosis *diagnosis) {
+static reed_status check_counts(const place *at, const reed_op *op, reed_diagnosis *diagnosis) {
+  const module_site *s = site_at(at);
   int32_t least_in = LEAST_OPERANDS(op->inputs, op->n_inputs), most_in = MOST_OPERANDS(op->inputs, op->n_inputs);
   int32_t least_out = LEAST_OPERANDS(op->outputs, op->n_outputs), most_out = MOST_OPERANDS(op->outputs, op->n_outputs);
   if (s->n_inputs < least_in || s->n_inputs > most_in)
@@ -40,8 +43,8 @@ static reed_status check_counts(const module_site *s, const reed_op *op, const p
   return REED_OK;
 }
 
-static reed_status check_attributes(const module_site *s, const reed_op *op, const place *at,
-                                    reed_diagnosis *diagnosis) {
+static reed_status check_attributes(const place *at, const reed_op *op, reed_diagnosis *diagnosis) {
+  const module_site *s = site_at(at);
   for (int32_t i = 0; i < s->attrs.n; i++) {
     const reed_attr *a = &s->attrs.items[i];
     const reed_op_attr *row = op_attr_row(op, a->name);
@@ -60,22 +63,20 @@ static reed_status check_attributes(const module_site *s, const reed_op *op, con
   return REED_OK;
 }
 
-static reed_status check_site(const module *m, size_t number, const reed_registry *registry,
-                              reed_diagnosis *diagnosis) {
-  const module_site *s = &m->sites[number];
-  const place *at = &(place){m, number};
-  const char *domain = m->strings[s->domain], *name = m->strings[s->op];
+static reed_status check_site(const place *at, const reed_registry *registry, reed_diagnosis *diagnosis) {
+  const module_site *s = site_at(at);
+  const char *domain = at->m->strings[s->domain], *name = at->m->strings[s->op];
   const reed_op *op = op_find(registry, domain, name);
   if (!op)
     return verify_reject(diagnosis, REED_ERROR_UNSUPPORTED, RULE_SITES, "%s: there is no operator '%.200s'%s%.200s",
                          WHAT(at), name, *domain ? " in domain " : "", domain);
-  reed_status status = check_counts(s, op, at, diagnosis);
-  return status == REED_OK ? check_attributes(s, op, at, diagnosis) : status;
+  reed_status status = check_counts(at, op, diagnosis);
+  return status == REED_OK ? check_attributes(at, op, diagnosis) : status;
 }
 
 reed_status sites_check(const module *m, const reed_registry *registry, reed_diagnosis *diagnosis) {
   for (size_t i = 0; i < m->n_sites; i++) {
-    reed_status status = check_site(m, i, registry, diagnosis);
+    reed_status status = check_site(&(place){m, i}, registry, diagnosis);
     if (status != REED_OK) {
       diag_place_node(diagnosis, m->strings[m->sites[i].op], m->strings[m->sites[i].node], NULL);
       return status;
