@@ -86,16 +86,16 @@ static bool names_attribute(const item *it, const reed_op *op) {
   return false;
 }
 
+static bool fits(const item *it, const reed_op *op, bool attribute) {
+  return names_op(it, op) && (!attribute || names_attribute(it, op));
+}
+
 /* True if an operator fits the item; `attribute`: if its row has the item's attribute, too. */
 static bool is_known(const item *it, const reed_registry *registry, bool attribute) {
-  for (int i = 0; i < OP_COUNT; i++) {
-    const reed_op *op = op_builtin((op_id)i);
-    if (names_op(it, op) && (!attribute || names_attribute(it, op))) return true;
-  }
-  for (size_t i = 0; op_custom(registry, i); i++) {
-    const reed_op *op = op_custom(registry, i);
-    if (names_op(it, op) && (!attribute || names_attribute(it, op))) return true;
-  }
+  for (int i = 0; i < OP_COUNT; i++)
+    if (fits(it, op_builtin((op_id)i), attribute)) return true;
+  for (size_t i = 0; op_custom(registry, i); i++)
+    if (fits(it, op_custom(registry, i), attribute)) return true;
   return false;
 }
 
