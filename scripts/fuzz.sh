@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${1:?scripts/fuzz.sh TARGET [SECONDS] [BUILD]} seconds=${2:-600} build=${3:-build-fuzz}
 [ -f "tests/fuzz/fuzz_$target.c" ] || { echo "there is no target '$target':" tests/fuzz/fuzz_*.c; exit 2; }
-export REED_SOURCE=$PWD REED_ONNX_CASES=/usr/share/libonnx-testdata/data/node OMP_NUM_THREADS=1
+export REED_SOURCE=$PWD REED_ONNX_CASES=/usr/share/libonnx-testdata/data/node
 flags=(--buildtype=debugoptimized -Doptimization=1 -Dwerror=false -Db_sanitize=address,undefined -Db_lundef=false)
 libfuzzer=no
 clang=$(command -v clang || true)
