@@ -334,6 +334,11 @@ void module_set_names(module_builder *b, const char *model_name, const char *pro
 
 void module_set_target(module_builder *b, const char *target) { b->target = module_add_string(b, target); }
 
+void module_add_range(module_builder *b, const module_range *range) {
+  if (range->name >= b->strings.n) builder_misuse(b, "a range's name is no string of this builder");
+  else if (!VEC_PUSH(&b->ranges, *range)) builder_no_memory(b);
+}
+
 reed_status module_builder_open(module_builder **out_builder) {
   module_builder *b = mem_calloc(1, sizeof *b);
   if (!b) return REED_ERROR_MEMORY;
@@ -365,6 +370,7 @@ void module_builder_close(module_builder **builder) {
   }
   VEC_FREE(&b->strings), VEC_FREE(&b->types), VEC_FREE(&b->constants), VEC_FREE(&b->owned), VEC_FREE(&b->sites);
   VEC_FREE(&b->functions), VEC_FREE(&b->labels), VEC_FREE(&b->fixups);
+  VEC_FREE(&b->ranges);
   mem_free(b->string_table.slots), mem_free(b->type_table.slots), table_fini(&b->constant_table);
   mem_free(b->inputs), mem_free(b->outputs);
   mem_free(b);

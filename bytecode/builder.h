@@ -35,6 +35,7 @@ struct module_builder {
   VEC_OF(label) labels;
   VEC_OF(fixup) fixups; /* of the function in progress */
   uint32_t *inputs, *outputs;
+  VEC_OF(module_range) ranges;
   uint32_t n_inputs, n_outputs;
   uint32_t model_name, producer, producer_version, target;
   int32_t n_devices;

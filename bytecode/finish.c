@@ -29,6 +29,7 @@ static void each_string(module_builder *b, uint32_t *code, size_t n_code, module
       t->dims[k] = ~(int64_t)symbol;
     }
   }
+  for (size_t i = 0; i < b->ranges.n; i++) visit(r, &b->ranges.items[i].name);
   for (size_t i = 0; i < b->constants.n; i++) visit(r, &b->constants.items[i].name);
   for (size_t i = 0; i < b->functions.n; i++) visit(r, &b->functions.items[i].f.name);
   for (size_t i = 0; i < b->sites.n; i++) {
@@ -197,6 +198,8 @@ reed_status module_builder_finish_to(module_builder *b, const reed_module_sink *
                 .n_debug = l.debug.n,
                 .inputs = b->inputs,
                 .outputs = b->outputs,
+                .ranges = b->ranges.items,
+                .n_ranges = b->ranges.n,
                 .model_name = strings[b->model_name],
                 .producer = strings[b->producer],
                 .producer_version = strings[b->producer_version],

@@ -10,7 +10,7 @@
 #include "bytecode/module.h"
 
 #define FORMAT_MAJOR 2 /* other major versions are not read. Version 1 had one hash of the whole file in its header */
-#define FORMAT_MINOR 1 /* minor versions only add: sections, rules, and the meanings of required feature bits */
+#define FORMAT_MINOR 2 /* minor versions only add: sections, rules, and the meanings of required feature bits */
 #define FORMAT_MINOR_SHAPED 1 /* from this minor version on, modules keep rule V56 */
 #define FORMAT_ALIGNMENT 64
 #define FORMAT_BLOCK_BYTES ((size_t)1 << 20) /* size of the blocks whose hashes make the checksum */
@@ -20,27 +20,32 @@
  * changes line ends damages them. */
 #define FORMAT_MAGIC "\x8eREED\r\n\x1a"
 
-/* X(name, number in the file, struct of an item, true if every module has the section) */
+/* The need for a section. ALWAYS: every module has the section. OPTIONAL: a reader may ignore it. BINDING: may be
+ * absent or empty; a reader that does not know a section with items must refuse the file. */
+typedef enum format_need { FORMAT_NEED_ALWAYS, FORMAT_NEED_OPTIONAL, FORMAT_NEED_BINDING } format_need;
+
+/* X(name, number in the file, struct of an item, the need for the section) */
 #define FORMAT_SECTION_LIST(X) \
-  X(METADATA, 1, char, false) \
-  X(INFO, 2, format_info, true) \
-  X(STRINGS, 3, uint32_t, true) \
-  X(TEXT, 4, char, true) \
-  X(TYPES, 5, format_type, true) \
-  X(SIGNATURES, 6, uint32_t, true) \
-  X(FUNCTIONS, 7, format_function, true) \
-  X(CODE, 8, uint32_t, true) \
-  X(EPOCHS, 9, module_epoch, true) \
-  X(SITES, 10, format_site, true) \
-  X(ATTRIBUTES, 11, format_attribute, true) \
-  X(CONSTANTS, 12, format_constant, true) \
-  X(DEBUG, 13, module_debug, false) \
-  X(DATA, 14, char, true) \
-  X(TARGET, 15, uint32_t, false) \
-  X(SITE_DTYPES, 16, uint8_t, false)
+  X(METADATA, 1, char, OPTIONAL) \
+  X(INFO, 2, format_info, ALWAYS) \
+  X(STRINGS, 3, uint32_t, ALWAYS) \
+  X(TEXT, 4, char, ALWAYS) \
+  X(TYPES, 5, format_type, ALWAYS) \
+  X(SIGNATURES, 6, uint32_t, ALWAYS) \
+  X(FUNCTIONS, 7, format_function, ALWAYS) \
+  X(CODE, 8, uint32_t, ALWAYS) \
+  X(EPOCHS, 9, module_epoch, ALWAYS) \
+  X(SITES, 10, format_site, ALWAYS) \
+  X(ATTRIBUTES, 11, format_attribute, ALWAYS) \
+  X(CONSTANTS, 12, format_constant, ALWAYS) \
+  X(DEBUG, 13, module_debug, OPTIONAL) \
+  X(DATA, 14, char, ALWAYS) \
+  X(TARGET, 15, uint32_t, OPTIONAL) \
+  X(SITE_DTYPES, 16, uint8_t, OPTIONAL) \
+  X(RANGES, 17, module_range, BINDING)
 
 typedef enum format_section_id {
-#define FORMAT_ENUM_(name, number, item, required) FORMAT_##name = number,
+#define FORMAT_ENUM_(name, number, item, need) FORMAT_##name = number,
   FORMAT_SECTION_LIST(FORMAT_ENUM_)
 #undef FORMAT_ENUM_
       FORMAT_SECTION_END
@@ -117,7 +122,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "module files are used
 _Static_assert(sizeof(format_header) == 64 && sizeof(format_section) == 24 && sizeof(format_info) == 32 &&
                    sizeof(format_type) == 88 && sizeof(format_function) == 48 && sizeof(format_site) == 32 &&
                    sizeof(format_attribute) == 96 && sizeof(format_constant) == 96 && sizeof(module_epoch) == 16 &&
-                   sizeof(module_debug) == 12,
+                   sizeof(module_debug) == 12 && sizeof(module_range) == 32,
                "the structs are the file's layout");
 
 /* Writes the module's file bytes into a sink. Deterministic: a module that was loaded gives the same bytes as its file.

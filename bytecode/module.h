@@ -56,6 +56,15 @@ typedef struct module_constant {
                         the elements */
 } module_constant;
 
+/* A declared range of a dim of an input, checked when a run begins; in the file's layout. Sorted by input and axis;
+ * dims of one name have one range. */
+typedef struct module_range {
+  uint32_t input, axis;
+  uint32_t name; /* string: the dim's name in the model */
+  uint32_t reserved;
+  int64_t low, high; /* both included; high REED_UNBOUNDED: no upper bound */
+} module_range;
+
 typedef struct module_epoch {
   uint32_t function;
   uint32_t enter, plan, end; /* word offsets in the function's code */
@@ -88,6 +97,8 @@ typedef struct module {
   /* Numbers of the types of the model's inputs and outputs, which hold their names; as many as main's parameters and
    * results. */
   uint32_t *inputs, *outputs;
+  const module_range *ranges; /* borrowed */
+  size_t n_ranges;
   const char *model_name, *producer, *producer_version;
   const char *target; /* the list of capabilities for which the module was compiled (ops/capability.h); "": not known */
   int32_t n_devices;  /* 1: host only; n: n - 1 accelerators, at most MODULE_MAX_DEVICES */
@@ -127,6 +138,8 @@ void module_set_io(module_builder *b, const uint32_t *input_types, uint32_t n_in
 void module_set_names(module_builder *b, const char *model_name, const char *producer, const char *producer_version,
                       int32_t n_devices);
 void module_set_target(module_builder *b, const char *target);
+/* Ranges are added in the order of input and axis. */
+void module_add_range(module_builder *b, const module_range *range);
 
 /* Emission of one instruction: emit_begin, one call per operand in the order of insn.def, emit_end. Whole instructions
  * with operands by name: bytecode/emit.h. */

@@ -87,6 +87,19 @@ static void put_json_values(section *s, const module *m, const char *key, const 
   put(s, "]", 1);
 }
 
+/* The declared ranges; nothing without ranges. */
+static void put_json_ranges(section *s, const module *m) {
+  for (size_t i = 0; i < m->n_ranges; i++) {
+    const module_range *r = &m->ranges[i];
+    text_append(s, "%s{\"name\":", i ? "," : ",\"ranges\":[");
+    put_json_string(s, m->strings[r->name]);
+    text_append(s, ",\"input\":%u,\"axis\":%u,\"low\":%" PRId64 ",\"high\":", r->input, r->axis, r->low);
+    if (r->high == REED_UNBOUNDED) text_append(s, "null}");
+    else text_append(s, "%" PRId64 "}", r->high);
+  }
+  if (m->n_ranges) put(s, "]", 1);
+}
+
 static void put_metadata(writer *w, const module *m) {
   section *s = &w->sections[FORMAT_METADATA];
   text_append(s, "{\"model\":");
@@ -99,6 +112,7 @@ static void put_metadata(writer *w, const module *m) {
   put_json_string(s, m->target);
   put_json_values(s, m, "inputs", m->inputs, m->functions[0].n_r_params);
   put_json_values(s, m, "outputs", m->outputs, m->functions[0].n_r_results);
+  put_json_ranges(s, m);
   put(s, "}\n", 2);
 }
 
@@ -304,17 +318,18 @@ static void stream_file(stream *s, const writer *w, const format_header *header,
 /* A loaded module keeps its minor version, because it may break rules of later ones. */
 static reed_status write_file(const writer *w, uint16_t minor, const reed_module_sink *sink,
                               reed_diagnosis *diagnosis) {
-  static const bool required[FORMAT_SECTION_END] = {
-#define REQUIRED_ROW(name, number, item, is_required) [number] = is_required,
-      FORMAT_SECTION_LIST(REQUIRED_ROW)
-#undef REQUIRED_ROW
+  static const format_need needs[FORMAT_SECTION_END] = {
+#define NEED_ROW(name, number, item, need) [number] = FORMAT_NEED_##need,
+      FORMAT_SECTION_LIST(NEED_ROW)
+#undef NEED_ROW
   };
   format_section toc[FORMAT_N_SECTIONS];
   uint64_t at = sizeof(format_header) + sizeof toc;
   for (int i = 0; i < FORMAT_N_SECTIONS; i++) {
     at = align_up(at, FORMAT_ALIGNMENT);
-    toc[i] = (format_section){(uint32_t)i + 1, required[i + 1] ? FORMAT_SECTION_REQUIRED : 0, at,
-                              i + 1 == FORMAT_DATA ? w->n_data : w->sections[i + 1].n};
+    uint64_t n_bytes = i + 1 == FORMAT_DATA ? w->n_data : w->sections[i + 1].n;
+    bool required = needs[i + 1] == FORMAT_NEED_ALWAYS || (needs[i + 1] == FORMAT_NEED_BINDING && n_bytes);
+    toc[i] = (format_section){(uint32_t)i + 1, required ? FORMAT_SECTION_REQUIRED : 0, at, n_bytes};
     at += toc[i].n_bytes;
   }
   at += sizeof(format_trailer);
@@ -345,6 +360,7 @@ reed_status module_write(const module *m, const reed_module_sink *sink, reed_dia
   put_site_dtypes(&w, m);
   put_target(&w, m);
   put_constants(&w, m);
+  put(&w.sections[FORMAT_RANGES], m->ranges, m->n_ranges * sizeof *m->ranges);
   put(&w.sections[FORMAT_DEBUG], m->debug, m->n_debug * sizeof *m->debug);
   put_metadata(&w, m);
   bool failed = w.failed;

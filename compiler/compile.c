@@ -211,6 +211,7 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const o
   if (status == REED_OK) c.passes.m->cancel = options ? options->cancel : NULL;
   if (status == REED_OK && cancelled(&c)) status = say_cancelled(&c);
   if (status == REED_OK) c.passes.m->counts_on_device = options && options->counts_on_device;
+  if (status == REED_OK && options) c.passes.m->dims = options->dims, c.passes.m->n_dims = options->n_dims;
   if (status == REED_OK) status = onnx_read(c.passes.m, onnx, n_onnx, external);
   if (status == REED_OK) status = pass_run_all(&c.passes);
   if (status == REED_OK) say(&c, "lowering", 0.8);

@@ -14,7 +14,7 @@ typedef struct section_info {
 } section_info;
 
 static const section_info section_infos[FORMAT_SECTION_END] = {
-#define INFO_ROW(name, number, item, required) [number] = {#name, sizeof(item), required},
+#define INFO_ROW(name, number, item, need) [number] = {#name, sizeof(item), FORMAT_NEED_##need == FORMAT_NEED_ALWAYS},
     FORMAT_SECTION_LIST(INFO_ROW)
 #undef INFO_ROW
 };

@@ -331,10 +331,58 @@ static reed_status read_debug(const module_file *file, module *m, reed_diagnosis
   return REED_OK;
 }
 
+/* Checks one range against its input's type and the range before it. */
+static reed_status check_range(const module *m, size_t i, reed_diagnosis *diagnosis) {
+  const module_range *r = &m->ranges[i], *before = i ? r - 1 : r;
+  if (r->input >= m->functions[0].n_r_params || r->name >= m->n_strings || !*m->strings[r->name] || r->reserved)
+    FAIL(RULE_RANGES, "range %zu: input %u, string %u", i, r->input, r->name);
+  const module_type *t = &m->types[m->inputs[r->input]];
+  const char *name = m->strings[r->name];
+  if (t->object || (int64_t)r->axis >= t->rank)
+    FAIL(RULE_RANGES, "range %zu ('%s'): axis %u of input %u, whose rank is %d", i, name, r->axis, r->input, t->rank);
+  if (i && (r->input < before->input || (r->input == before->input && r->axis <= before->axis)))
+    FAIL(RULE_RANGES, "range %zu ('%s') is out of order", i, name);
+  if (r->low < 0 || r->low > r->high)
+    FAIL(RULE_RANGES, "range %zu ('%s') is %" PRId64 " to %" PRId64, i, name, r->low, r->high);
+  int64_t dim = t->dims[r->axis];
+  if (dim >= 0 && (r->low != dim || r->high != dim))
+    FAIL(RULE_RANGES, "range %zu ('%s') contradicts the type of input %u", i, name, r->input);
+  return REED_OK;
+}
+
+/* Checks that ranges of one name are equal. */
+static reed_status check_range_names(const module *m, reed_diagnosis *diagnosis) {
+  uint32_t *first = mem_calloc(m->n_strings, sizeof *first); /* per string: its first range, + 1 */
+  if (!first) return diag_no_memory(diagnosis, "ranges of a module");
+  size_t i = 0;
+  for (; i < m->n_ranges; i++) {
+    uint32_t *number = &first[m->ranges[i].name];
+    if (!*number) *number = (uint32_t)i + 1;
+    const module_range *r = &m->ranges[i], *same = &m->ranges[*number - 1];
+    if (r->low != same->low || r->high != same->high) break;
+  }
+  mem_free(first);
+  if (i < m->n_ranges) FAIL(RULE_RANGES, "range %zu: '%s' has another range before", i, m->strings[m->ranges[i].name]);
+  return REED_OK;
+}
+
+static reed_status read_ranges(const module_file *file, module *m, reed_diagnosis *diagnosis) {
+  size_t n = file->sections[FORMAT_RANGES].n;
+  if (n > (size_t)m->functions[0].n_r_params * REED_MAX_RANK)
+    FAIL(RULE_RANGES, "%zu ranges for %u inputs", n, m->functions[0].n_r_params);
+  m->ranges = file->sections[FORMAT_RANGES].items;
+  m->n_ranges = n;
+  for (size_t i = 0; i < n; i++) {
+    reed_status status = check_range(m, i, diagnosis);
+    if (status != REED_OK) return status;
+  }
+  return n ? check_range_names(m, diagnosis) : REED_OK;
+}
+
 reed_status sections_read(const module_file *file, const reed_registry *registry, module *m,
                           reed_diagnosis *diagnosis) {
   static reed_status (*const readers[])(const module_file *, module *, reed_diagnosis *) = {
-      read_strings, read_names,       read_types,     read_functions, read_interface,
+      read_strings, read_names,       read_types,     read_functions, read_interface, read_ranges,
       read_sites,   read_site_dtypes, read_constants, read_epochs,    read_debug};
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
     reed_status status = readers[i](file, m, diagnosis);

@@ -5,7 +5,7 @@
 #include "loader/file.h"
 #include "ops/op.h"
 
-/* Fills the module's lists from the file and checks rules V05 to V12 and the ranges of V50. Text, code, signatures and
+/* Fills the module's lists from the file and checks rules V05 to V13 and the ranges of V50. Text, code, signatures and
  * data are borrowed from the file's bytes. Operators are looked up in the registry. After a failure the module is
  * partly filled; module_close frees it. */
 reed_status sections_read(const module_file *file, const reed_registry *registry, module *m,

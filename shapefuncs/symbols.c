@@ -37,6 +37,7 @@ void symbols_close(reed_symbols **symbols) {
     mem_free(s->nodes.items[i].name);
   }
   VEC_FREE(&s->nodes);
+  VEC_FREE(&s->ranges);
   VEC_FREE(&s->assumed);
   VEC_FREE(&s->broadcast);
   table_fini(&s->ids);

@@ -35,6 +35,9 @@ reed_dim symbols_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
 /* Declared names. Every dim that a model names is an atom of its own, even if another dim has the same name: the model
  * states that the two are equal, but nobody has checked it. */
 reed_dim symbols_declared(reed_symbols *symbols, const char *name);
+/* The extents of all dims of the name are in low..high (INT64_MAX: no upper bound): atoms that symbols_declared makes
+ * from now on have this range, and a range of one number gives the number instead of an atom. `name` is borrowed. */
+void symbols_declare_range(reed_symbols *symbols, const char *name, int64_t low, int64_t high);
 /* An extent that is a or b. If a and b are equal by their declared names, the extent is equal to them by these names
  * too. */
 reed_dim symbols_either(reed_symbols *symbols, reed_dim a, reed_dim b);

@@ -81,12 +81,20 @@ reed_dim symbols_as_declared(reed_symbols *s, reed_dim d) { return s->namesakes 
 
 /* ---- atoms ---- */
 
+void symbols_declare_range(reed_symbols *s, const char *name, int64_t low, int64_t high) {
+  if (!VEC_PUSH(&s->ranges, ((declared_range){name, low, high}))) s->status = REED_ERROR_MEMORY;
+}
+
 reed_dim symbols_declared(reed_symbols *s, const char *name) {
   uint32_t namesake = 0;
+  int64_t low = 0, high = INT64_MAX;
+  for (size_t i = 0; i < s->ranges.n; i++)
+    if (strcmp(s->ranges.items[i].name, name) == 0) low = s->ranges.items[i].low, high = s->ranges.items[i].high;
+  if (low == high) return low;
   for (size_t id = 1; id < s->nodes.n && !namesake; id++)
     if (s->nodes.items[id].kind == NODE_NAMED && strcmp(s->nodes.items[id].name, name) == 0) namesake = (uint32_t)id;
   reed_dim made = symbols_intern(
-      s, (node){.kind = NODE_NAMED, .name = (char *)name, .constant = ++s->n_declared, .low = 0, .high = INT64_MAX});
+      s, (node){.kind = NODE_NAMED, .name = (char *)name, .constant = ++s->n_declared, .low = low, .high = high});
   if (made == POISON) return made;
   uint32_t id = (uint32_t)(made - SYMBOL_FIRST);
   s->nodes.items[id].namesake = namesake ? namesake : id;

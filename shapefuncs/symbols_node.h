@@ -63,8 +63,14 @@ typedef struct symbol_pair {
   uint32_t a, b; /* ids; a is the older */
 } symbol_pair;
 
+typedef struct declared_range {
+  const char *name;
+  int64_t low, high;
+} declared_range;
+
 struct reed_symbols {
   VEC_OF(node) nodes;
+  VEC_OF(declared_range) ranges;
   table ids; /* of nodes, but for the poison */
   int64_t n_fresh, n_declared;
   bool namesakes;           /* some name has two atoms */

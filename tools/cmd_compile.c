@@ -19,6 +19,7 @@ static const flag flags[] = {
     {"--counts", NULL, FLAG_CHOICE, offsetof(options, counts), "WHERE",
      "host (default): the host fetches every count of boxes or elements; device: only counts that an operator needs",
      counts_names},
+    FLAG_OF_DIMS,
     FLAG_OF_DISABLED,
     FLAG_OF_EXTERNAL,
     {"--report", NULL, FLAG_TEXT, offsetof(options, report), "FILE.json",

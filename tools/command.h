@@ -11,7 +11,7 @@
 /* The values of all subcommands' flags; a subcommand fills the fields that its flags name. */
 typedef struct options {
   words arguments; /* the words that are no flags and no flags' values */
-  words inputs, outputs, expected, shapes, disabled, plugins;
+  words inputs, outputs, expected, shapes, disabled, plugins, dims;
   const char *output; /* the one file of compile, dis and asm */
   const char *device, *target, *precision, *counts, *json, *report, *stats, *trace, *draw, *labels;
   picture_form picture;
@@ -83,6 +83,11 @@ COMMAND_LIST(COMMAND_DECLARE)
   { \
     "--disable", NULL, FLAG_WORDS, offsetof(options, disabled), "PASS", \
         "leave a pass of the compiler out ('vm help compile' lists them)" \
+  }
+#define FLAG_OF_DIMS \
+  { \
+    "--dim", NULL, FLAG_WORDS, offsetof(options, dims), "NAME=RANGE", \
+        "compile for extents of a named dim in a range: 4, 0..4096, 1.. or ..512" \
   }
 #define FLAG_OF_EXTERNAL \
   { \

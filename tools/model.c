@@ -53,6 +53,28 @@ static int check_pass_names(const words *disabled, complaint *c) {
   return status;
 }
 
+/* Reads "NAME=4", "NAME=0..4096", "NAME=1.." or "NAME=..512". The name may have an '=' of its own. */
+static int read_dim(const char *text, reed_dim_range *out_range, complaint *c) {
+  const char *value = strrchr(text, '=');
+  if (!value || value == text)
+    return complain(c, MISUSE, "--dim takes NAME=RANGE (batch=4, past=0..4096, n=1..), not '%s'", text);
+  char *name = need_text(text), *low = name + (value - text) + 1, *dots = strstr(low, "..");
+  *out_range = (reed_dim_range){.name = name, .low = 0, .high = REED_UNBOUNDED};
+  low[-1] = 0;
+  if (dots) *dots = 0;
+  const char *high = dots ? dots + 2 : low;
+  bool ok = *low ? parse_int(low, &out_range->low) : dots && *high;
+  if (ok && *high) ok = parse_int(high, &out_range->high);
+  if (ok && out_range->low >= 0 && out_range->low <= out_range->high) return DONE;
+  return complain(c, MISUSE, "'%s' is no range of extents for dim '%s': 4, 0..4096, 1.. and ..512 are", value + 1,
+                  name);
+}
+
+static void dims_free(reed_dim_range *dims, size_t n) {
+  for (size_t i = 0; i < n; i++) free((char *)(uintptr_t)dims[i].name);
+  free(dims);
+}
+
 static void show_pass(void *context, const char *what, double done) {
   (void)context;
   progress(what, done);
@@ -99,6 +121,13 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
   if (status) return status;
   const char **disabled = need(o->disabled.n + 1, sizeof *disabled);
   for (size_t i = 0; i < o->disabled.n; i++) disabled[i] = o->disabled.items[i];
+  reed_dim_range *dims = need(o->dims.n + 1, sizeof *dims);
+  for (size_t i = 0; i < o->dims.n && !status; i++) status = read_dim(o->dims.items[i], &dims[i], c);
+  if (status) {
+    dims_free(dims, o->dims.n);
+    free(disabled);
+    return status;
+  }
   reed_module_sink sink = {m, m->target ? file_begin : bytes_begin, m->target ? file_continue : bytes_write};
   /* A module that runs at once is compiled for the device that it runs on, unless the user names a target */
   bool told = o->device && strchr(o->device, '?') && !strchr(o->device, '/');
@@ -110,7 +139,9 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
                                    .target = target,
                                    .progress = m->quiet ? NULL : show_pass,
                                    .sink = &sink,
-                                   .cancel = interrupt_flag()};
+                                   .cancel = interrupt_flag(),
+                                   .dims = dims,
+                                   .n_dims = o->dims.n};
   if (o->precision && strcmp(o->precision, "f32"))
     settings.precision = strcmp(o->precision, "f16") ? REED_PRECISION_BF16 : REED_PRECISION_F16;
   settings.counts_on_device = o->counts && !strcmp(o->counts, "device");
@@ -120,11 +151,16 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
   interrupt_polled_end();
   if (!m->quiet) progress_end();
   m->compile_us = now_us() - begin;
+  dims_free(dims, o->dims.n);
   free(disabled);
   if (out_status) *out_status = compiled;
   if (interrupted()) return complain(c, INTERRUPTED, "interrupted");
-  if (compiled == REED_ERROR_ARGUMENT && target) /* a word of the list of operators that the target lacks */
-    return complain_diagnosis(c, MISUSE, o->target ? "--target" : "--device", compiled, m->diagnosis);
+  if (compiled == REED_ERROR_ARGUMENT && (target || o->dims.n)) /* a word of the target's list, or a dim */
+    return complain_diagnosis(c, MISUSE,
+                              o->dims.n   ? "--dim"
+                              : o->target ? "--target"
+                                          : "--device",
+                              compiled, m->diagnosis);
   return compiled ? complain_diagnosis(c, BAD_FILE, plain(path), compiled, m->diagnosis) : DONE;
 }
 

@@ -72,6 +72,25 @@ reed_status exec_assert_dim(vm_run *run, const ref *r, uint32_t axis, int64_t ex
   return status;
 }
 
+reed_status check_ranges(const module *m, size_t input, int32_t rank, const int64_t *dims, reed_diagnosis *diagnosis) {
+  for (size_t i = 0; i < m->n_ranges; i++) {
+    const module_range *r = &m->ranges[i];
+    if (r->input != input || (int32_t)r->axis >= rank || dims[r->axis] < 0) continue;
+    if (dims[r->axis] >= r->low && dims[r->axis] <= r->high) continue;
+    const module_type *type = &m->types[m->inputs[input]];
+    if (type->rank != rank) continue;
+    char high[32] = "";
+    if (r->high != REED_UNBOUNDED) snprintf(high, sizeof high, "%lld", (long long)r->high);
+    reed_status status =
+        diag_fail(diagnosis, REED_ERROR_SHAPE,
+                  "input '%s': dim %u ('%s') is %lld; the model was compiled for %s=%lld..%s", m->strings[type->name],
+                  r->axis, m->strings[r->name], (long long)dims[r->axis], m->strings[r->name], (long long)r->low, high);
+    diag_place_node(diagnosis, NULL, NULL, m->strings[type->name]);
+    return status;
+  }
+  return REED_OK;
+}
+
 reed_status exec_item(vm_run *run, const ref *r, int64_t *out_value) {
   if (r->kind != REF_STORED || r->t.device != 0) return not_a_tensor(run, r, "a host tensor");
   if (desc_elements(&r->t.desc) != 1) {

@@ -148,6 +148,18 @@ reed_status reed_program_input(const reed_program *p, size_t i, reed_value_info 
   return i < reed_program_input_count(p) ? value_info(p->module, p->module->inputs[i], out_info) : REED_ERROR_ARGUMENT;
 }
 
+const module_range *program_range(const reed_program *p, size_t i, int32_t axis) {
+  for (size_t k = 0; k < p->module->n_ranges; k++)
+    if (p->module->ranges[k].input == i && (int32_t)p->module->ranges[k].axis == axis) return &p->module->ranges[k];
+  return NULL;
+}
+
+bool reed_program_input_range(const reed_program *p, size_t i, int32_t axis, reed_dim_range *out_range) {
+  const module_range *r = p && out_range ? program_range(p, i, axis) : NULL;
+  if (r) *out_range = (reed_dim_range){p->module->strings[r->name], r->low, r->high};
+  return r;
+}
+
 reed_status reed_program_output(const reed_program *p, size_t i, reed_value_info *out_info) {
   return i < reed_program_output_count(p) ? value_info(p->module, p->module->outputs[i], out_info)
                                           : REED_ERROR_ARGUMENT;

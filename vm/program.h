@@ -27,4 +27,7 @@ struct reed_program {
 /* Drops one reference; NULL is allowed. */
 void program_release(reed_program *program);
 
+/* The declared range of an axis of input i; NULL: none. */
+const module_range *program_range(const reed_program *p, size_t i, int32_t axis);
+
 #endif

@@ -436,9 +436,14 @@ static reed_status take_shape(query *q, size_t i, const reed_shape *given, query
     r->dims[k] = given->dims[k];
     if (given->dims[k] >= 0) continue;
     r->dims[k] = symbols_fresh_extent(q->symbols);
+    const module_range *declared = program_range(q->s->program, i, k);
+    if (declared) r->dims[k] = symbols_max(q->symbols, r->dims[k], declared->low);
+    if (declared && declared->high != REED_UNBOUNDED) r->dims[k] = symbols_min(q->symbols, r->dims[k], declared->high);
     if (given->bounds[k] > 0) r->dims[k] = symbols_min(q->symbols, r->dims[k], given->bounds[k]);
   }
   reed_desc desc;
+  reed_status status = check_ranges(q->s->program->module, i, given->rank, given->dims, q->s->run.diagnosis);
+  if (status != REED_OK) return status;
   if (query_desc(r, &desc) && desc_bytes(&desc) < 0)
     return diag_fail(q->s->run.diagnosis, REED_ERROR_SHAPE, "input %zu is larger than any memory", i);
   return REED_OK;
@@ -447,13 +452,15 @@ static reed_status take_shape(query *q, size_t i, const reed_shape *given, query
 /* A tensor as the register that a run would have; *out_host (NULL: none) keeps its elements on the host. */
 static reed_status take_tensor(query *q, size_t i, reed_tensor *given, query_ref *r, reed_tensor **out_host) {
   const residence_reader *reader = &q->s->program->residence.inputs[i];
+  reed_status status = check_ranges(q->s->program->module, i, given->desc.rank, given->desc.dims, q->s->run.diagnosis);
+  if (status != REED_OK) return status;
   int32_t device = devices_find(&q->s->devices, given->on);
   *r = (query_ref){.kind = QUERY_TENSOR, .dtype = given->desc.dtype, .rank = given->desc.rank};
   memcpy(r->dims, given->desc.dims, sizeof r->dims);
   r->device = device < 0 || reader->reads ? 0 : device;
   r->resident = device > 0 && reader->reads ? (uint8_t)device : 0;
   if (!reader->reads) return REED_OK;
-  reed_status status = reed_tensor_to_host(given, out_host, q->s->run.diagnosis);
+  status = reed_tensor_to_host(given, out_host, q->s->run.diagnosis);
   if (status == REED_OK) r->data = (*out_host)->elements ? (*out_host)->data : "";
   return status;
 }

@@ -6,6 +6,7 @@
 
 #include "bytecode/operands.h"
 #include "vm/border.h"
+#include "vm/check.h"
 #include "vm/epoch/epoch.h"
 #include "vm/epoch/planner.h"
 #include "vm/interp.h"
@@ -93,6 +94,8 @@ static reed_status run_main(reed_session *s, reed_tensor *const *inputs, size_t 
                             size_t n_outputs) {
   const module *m = s->run.program->module;
   reed_status status = border_check(s, inputs, n_inputs);
+  for (size_t i = 0; i < n_inputs && m->n_ranges && status == REED_OK; i++)
+    status = check_ranges(m, i, inputs[i]->desc.rank, inputs[i]->desc.dims, s->run.diagnosis);
   if (status == REED_OK) status = frame_push(&s->run, 0, 0);
   if (status == REED_OK) status = border_take(s, inputs, n_inputs);
   uint32_t return_pc = 0;

@@ -281,12 +281,35 @@ static void parse_outputs(assembler *a) {
   a->has_io = true;
 }
 
+/* .range NAME (input, axis) = [low, high], or [low, *] */
+static void parse_range(assembler *a) {
+  char *name = lexer_name_or_string(&a->lex, "the name of a dim");
+  module_range r = {0};
+  lexer_expect(&a->lex, '(');
+  r.input = (uint32_t)lexer_integer(&a->lex, "the number of an input", 0, UINT32_MAX);
+  lexer_expect(&a->lex, ',');
+  r.axis = (uint32_t)lexer_integer(&a->lex, "an axis", 0, REED_MAX_RANK - 1);
+  lexer_expect(&a->lex, ')');
+  lexer_expect(&a->lex, '=');
+  lexer_expect(&a->lex, '[');
+  r.low = lexer_integer(&a->lex, "the lower bound", 0, INT64_MAX);
+  lexer_expect(&a->lex, ',');
+  r.high = REED_UNBOUNDED;
+  if (!lexer_take(&a->lex, '*')) r.high = lexer_integer(&a->lex, "the upper bound", 0, INT64_MAX);
+  lexer_expect(&a->lex, ']');
+  if (!failed(a)) {
+    r.name = module_add_string(a->b, name);
+    module_add_range(a->b, &r);
+  }
+  mem_free(name);
+}
+
 static const struct {
   const char *name;
   void (*parse)(assembler *a);
-} directives[] = {{".module", parse_module},    {".type", parse_type_directive}, {".const", parse_const},
-                  {".site", parse_site},        {".inputs", parse_inputs},       {".outputs", parse_outputs},
-                  {".function", parse_function}};
+} directives[] = {{".module", parse_module}, {".type", parse_type_directive}, {".const", parse_const},
+                  {".site", parse_site},     {".inputs", parse_inputs},       {".outputs", parse_outputs},
+                  {".range", parse_range},   {".function", parse_function}};
 #define N_DIRECTIVES (sizeof directives / sizeof *directives)
 
 static const char *directive_candidate(const void *context, size_t i) {

@@ -184,6 +184,14 @@ static void put_numbers(dis *d, char letter, const uint32_t *items, uint32_t n) 
   for (uint32_t i = 0; i < n; i++) text_append(&d->out, "%s%c%u", i ? ", " : "", letter, items[i]);
 }
 
+static void put_range(dis *d, const module_range *r) {
+  text_append(&d->out, ".range ");
+  put_name(d, d->m->strings[r->name]);
+  text_append(&d->out, " (%u, %u) = [%" PRId64 ", ", r->input, r->axis, r->low);
+  if (r->high == REED_UNBOUNDED) text_append(&d->out, "*]\n");
+  else text_append(&d->out, "%" PRId64 "]\n", r->high);
+}
+
 static void put_directives(dis *d) {
   const module *m = d->m;
   text_append(&d->out, ".module ");
@@ -208,6 +216,7 @@ static void put_directives(dis *d) {
   text_append(&d->out, "\n.outputs ");
   put_numbers(d, 't', m->outputs, m->functions[0].n_r_results);
   text_append(&d->out, "\n");
+  for (size_t i = 0; i < m->n_ranges; i++) put_range(d, &m->ranges[i]);
   for (size_t i = 0; i < m->n_constants; i++) {
     const module_constant *c = &m->constants[i];
     text_append(&d->out, ".const c%zu ", i);

@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "ops/capability.h"
 #include "ops/op.h"
+#include "reed/tensor.h"
 #include "shapefuncs/shapefn.h"
 
 typedef struct ir_value ir_value;
@@ -87,6 +88,12 @@ struct ir_graph {
   VEC_OF(ir_node *) nodes;
 };
 
+/* A dim of an input of the model whose name has a declared range. */
+typedef struct ir_range {
+  int32_t param, axis;
+  const reed_dim_range *declared;
+} ir_range;
+
 struct ir_module {
   ir_graph *main;
   const char *name; /* model name */
@@ -94,6 +101,9 @@ struct ir_module {
   const capability *targets; /* the accelerator's list of capabilities; NULL: every operator */
   bool counts_on_device; /* reed_compile_options.counts_on_device: operators run at the bound of inputs whose count only
                             the device knows */
+  const reed_dim_range *dims; /* reed_compile_options.dims: n_dims declared ranges */
+  size_t n_dims;
+  VEC_OF(ir_range) ranges; /* of the inputs' dims, by param and axis */
   reed_symbols *symbols;
   struct ir_arena *arena;
   VEC_OF(ir_value *) constants;

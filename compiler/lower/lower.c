@@ -162,6 +162,14 @@ static reed_status emit_main(lower *l) {
   module_set_names(l->b, m->name, "reed", REED_VERSION_TEXT, uses_accelerator(l) ? 2 : 1);
   module_set_target(l->b, capability_text(m->targets));
   module_set_io(l->b, types, (uint32_t)g->n_params, result_types, (uint32_t)g->n_results);
+  for (size_t i = 0; i < m->ranges.n; i++) {
+    const ir_range *r = &m->ranges.items[i];
+    module_add_range(l->b, &(module_range){.input = (uint32_t)r->param,
+                                           .axis = (uint32_t)r->axis,
+                                           .name = module_add_string(l->b, r->declared->name),
+                                           .low = r->declared->low,
+                                           .high = r->declared->high});
+  }
   uint32_t function =
       module_declare_function(l->b, "main", types, (uint32_t)g->n_params, 0, result_types, (uint32_t)g->n_results, 0);
   module_begin_function(l->b, function);

@@ -48,15 +48,18 @@ static bool is_anonymous(const char *name) {
   return false;
 }
 
+const char *onnx_dim_name(const Onnx__TensorShapeProto__Dimension *d) {
+  bool named = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+  return named && !is_anonymous(onnx_text(d->dim_param)) ? d->dim_param : "";
+}
+
 static void read_dims(onnx_reader *r, const Onnx__TensorShapeProto *shape, ir_type *out_type) {
   out_type->rank = (int32_t)shape->n_dim;
   for (int32_t i = 0; i < out_type->rank; i++) {
     const Onnx__TensorShapeProto__Dimension *d = shape->dim[i];
     if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value >= 0)
       out_type->dims[i] = d->dim_value;
-    else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
-             !is_anonymous(onnx_text(d->dim_param)))
-      out_type->dims[i] = symbols_declared(r->m->symbols, d->dim_param);
+    else if (*onnx_dim_name(d)) out_type->dims[i] = symbols_declared(r->m->symbols, onnx_dim_name(d));
     else out_type->dims[i] = symbols_fresh_extent(r->m->symbols);
   }
 }
@@ -410,6 +413,8 @@ static reed_status read_params(onnx_reader *r, onnx_frame *f, const Onnx__GraphP
     if (status == REED_OK && is_main && v->type.dtype == REED_NONE && !r->problems.n)
       status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "input '%s' of the model has no dtype", name);
     if (status != REED_OK) return status;
+    status = is_main ? onnx_note_ranges(r, g->input[i], f->graph->n_params) : REED_OK;
+    if (status != REED_OK) return status;
     if (!ir_add_param(f->graph, v)) return diag_no_memory(r->diagnosis, "the graph's inputs");
   }
   return REED_OK;
@@ -467,6 +472,7 @@ reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) {
   onnx_frame f = {
       .graph = r->m->main, .opsets = r->model->opset_import, .n_opsets = r->model->n_opset_import, .prefix = ""};
   reed_status status = check_opset(r, &f, "the model");
+  if (status == REED_OK) status = onnx_declare_ranges(r, g);
   if (status == REED_OK) status = onnx_check_growth(r);
   if (status == REED_OK) status = read_contents(r, &f, g);
   onnx_scope_fini(&f.scope);

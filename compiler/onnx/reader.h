@@ -128,6 +128,14 @@ const Onnx__FunctionProto *onnx_find_function(const onnx_reader *r, const char *
  * than the file has; ERROR_FORMAT: functions call themselves. */
 reed_status onnx_check_growth(onnx_reader *r) REED_MUST_CHECK;
 
+/* The declared name of a dim; "": the dim is a number, or has no name of meaning ("?", "unk__7"). */
+const char *onnx_dim_name(const Onnx__TensorShapeProto__Dimension *d);
+/* Gives the symbols the declared ranges of the module's dims (ir_module.dims). ERROR_ARGUMENT: a range is empty, given
+ * twice, or of a name that no input of the main graph has. */
+reed_status onnx_declare_ranges(onnx_reader *r, const Onnx__GraphProto *g) REED_MUST_CHECK;
+/* Notes the dims of an input, parameter `param` of the main graph, that have a declared range. */
+reed_status onnx_note_ranges(onnx_reader *r, const Onnx__ValueInfoProto *input, int32_t param) REED_MUST_CHECK;
+
 /* Reads the main graph with its bodies and functions. */
 reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) REED_MUST_CHECK;
 

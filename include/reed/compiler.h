@@ -47,6 +47,11 @@ typedef struct reed_compile_options {
    * as operators can run at the bound; the host fetches a count only for an operator that needs it (ops/bound.def).
    * False: every count is fetched at the end of its epoch. Results are the same bits either way */
   bool counts_on_device;
+  /* Ranges of named dims of the inputs, one for each name: the module is for extents in these ranges only, and a run
+   * checks them first. A range of one extent fixes the dim. The compiler folds what follows from the ranges, and
+   * sessions size memory by them. A name that no input has: ERROR_ARGUMENT with the list of the names */
+  const reed_dim_range *dims;
+  size_t n_dims;
 } reed_compile_options;
 
 /* Compiles the ONNX file to module bytes (released with reed_text_free((char *)bytes)) and a JSON report of each pass's

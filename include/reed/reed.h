@@ -72,6 +72,9 @@ REED_API size_t reed_program_input_count(const reed_program *program);
 REED_API size_t reed_program_output_count(const reed_program *program);
 REED_API reed_status reed_program_input(const reed_program *program, size_t i, reed_value_info *out_info);
 REED_API reed_status reed_program_output(const reed_program *program, size_t i, reed_value_info *out_info);
+/* The range that was declared for an axis of input i when the module was compiled (reed_compile_options.dims). False:
+ * there is none, or no such input or axis. */
+REED_API bool reed_program_input_range(const reed_program *program, size_t i, int32_t axis, reed_dim_range *out_range);
 
 /* ---- session ---- */
 

@@ -14,6 +14,15 @@
 extern "C" {
 #endif
 
+/* The upper bound of a range without one. */
+#define REED_UNBOUNDED INT64_MAX
+
+/* A declared range of the extents of all dims of one name. */
+typedef struct reed_dim_range {
+  const char *name;  /* as the model's inputs name the dim */
+  int64_t low, high; /* both included, 0 <= low <= high; high REED_UNBOUNDED: no upper bound */
+} reed_dim_range;
+
 typedef struct reed_tensor reed_tensor;
 struct DLManagedTensorVersioned; /* an official dlpack.h of before 1.0 has none */
 

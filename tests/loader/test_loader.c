@@ -283,6 +283,24 @@ START_TEST(an_older_module_may_break_a_newer_rule) {
 }
 END_TEST
 
+/* A reader that does not know ranges must not run a module that has some, because the compiler relied on them. */
+START_TEST(only_ranges_that_exist_must_be_known) {
+  ck_assert_uint_eq(toc(FORMAT_RANGES)->flags, 0);
+  void *made;
+  size_t n_made;
+  static const char ranged[] =
+      ".module \"m\"\n.function main (f32[n]) -> (f32[n])\n  return [r0], []\n.range n (0, 0) = [1, 4]\n";
+  ck_assert_int_eq(text_assemble(ranged, &made, &n_made, NULL), REED_OK);
+  mem_free(bytes);
+  bytes = made, n_bytes = n_made;
+  ck_assert_uint_eq(toc(FORMAT_RANGES)->flags, FORMAT_SECTION_REQUIRED);
+  ck_assert_int_eq(load(false, NULL), REED_OK);
+  toc(FORMAT_RANGES)->id = 4711;
+  set_checksum();
+  refused("V04", "section 4711", REED_ERROR_VERSION);
+}
+END_TEST
+
 START_TEST(a_header_that_is_none_is_refused) {
   header()->magic[3] ^= 1;
   refused("V01", "this is no module file", REED_ERROR_FORMAT);
@@ -473,9 +491,9 @@ END_TEST
 
 START_TEST(every_rule_of_the_file_is_broken_above) {
   /* The rules of the cases above. A new rule below 20 fails here until it has a case. */
-  static const int tested[] = {RULE_HEADER,  RULE_VERSION,    RULE_CHECKSUM,  RULE_SECTIONS,
-                               RULE_STRINGS, RULE_TYPES,      RULE_FUNCTIONS, RULE_INTERFACE,
-                               RULE_SITES,   RULE_ATTRIBUTES, RULE_CONSTANTS, RULE_DEBUG};
+  static const int tested[] = {RULE_HEADER,    RULE_VERSION,   RULE_CHECKSUM,  RULE_SECTIONS, RULE_STRINGS,
+                               RULE_TYPES,     RULE_FUNCTIONS, RULE_INTERFACE, RULE_SITES,    RULE_ATTRIBUTES,
+                               RULE_CONSTANTS, RULE_DEBUG,     RULE_RANGES /* test_rules.c */};
   int n_file_rules = 0;
   for (int i = 0; i < VERIFY_RULE_COUNT; i++) n_file_rules += verify_rules[i].number < 20;
   ck_assert_int_eq(n_file_rules, (int)(sizeof tested / sizeof *tested));
@@ -495,6 +513,7 @@ int main(void) {
   tcase_add_test(c, threads_give_the_checksum_that_one_gives);
   tcase_add_test(c, a_damaged_byte_is_noticed_unless_checksums_are_ignored);
   tcase_add_test(c, other_minor_versions_and_unknown_optional_sections_load);
+  tcase_add_test(c, only_ranges_that_exist_must_be_known);
   tcase_add_test(c, an_older_module_may_break_a_newer_rule);
   tcase_add_test(c, a_header_that_is_none_is_refused);
   tcase_add_test(c, sections_must_be_whole_aligned_inside_and_once);

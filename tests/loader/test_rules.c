@@ -16,6 +16,8 @@
 #define MAIN HEAD ".function main (row) -> (row)\n"
 #define END "  return [r0], []\n"
 
+#define RANGED ".module \"m\"\n.function main (f32[n, m]) -> (f32[*])\n" END
+
 /* An epoch that copies its key to the device and adds it to itself. */
 #define EPOCH(keys, scalar_keys, shape_section, run_section) \
   MAIN "  s.const s0, 1\n  epoch.enter 0, plan, [" keys "], [" scalar_keys "]\n" \
@@ -26,6 +28,18 @@
 static const struct {
   const char *text, *rule, *has, *has_too;
 } broken[] = {
+    /* declared ranges */
+    {MAIN END ".range n (0, 0) = [3, 4]\n", "V13", "'n') contradicts the type of input 0", NULL},
+    {MAIN END ".range n (0, 1) = [4, 4]\n", "V13", "axis 1 of input 0, whose rank is 1", NULL},
+    {MAIN END ".range n (1, 0) = [4, 4]\n", "V13", "range 0: input 1", NULL},
+    {MAIN END ".range \"\" (0, 0) = [4, 4]\n", "V13", "range 0: input 0, string 0", NULL},
+    {RANGED ".range n (0, 0) = [5, 4]\n", "V13", "'n') is 5 to 4", NULL},
+    {RANGED ".range n (0, 0) = [1, 4]\n.range n (0, 0) = [1, 4]\n", "V13", "range 1 ('n') is out of order", NULL},
+    {RANGED ".range m (0, 1) = [1, 4]\n.range n (0, 0) = [1, 4]\n", "V13", "range 1 ('n') is out of order", NULL},
+    {RANGED ".range n (0, 0) = [1, 4]\n.range n (0, 1) = [1, 5]\n", "V13", "range 1: 'n' has another range before",
+     NULL},
+    {RANGED ".range n (0, 0) = [1, *]\n.range n (0, 1) = [1, 5]\n", "V13", "range 1: 'n' has another range before",
+     NULL},
     /* operands and operators (out-of-range operands of every role: test_reject.c) */
     {HEAD ".function main (row, row) -> (row)\n  return [r0], []\n.function f () registers 9 0\n  return [], []\n",
      "V07", "9 and 0 registers", NULL},
@@ -223,6 +237,9 @@ static const struct {
 
 static const char *const good[] = {
     MAIN END,
+    MAIN END ".range n (0, 0) = [4, 4]\n",
+    RANGED ".range n (0, 0) = [0, *]\n.range m (0, 1) = [0, 0]\n",
+    RANGED ".range k (0, 0) = [2, 9]\n.range k (0, 1) = [2, 9]\n",
     /* loops: a scalar that counts, a tensor that is replaced, a sequence that grows */
     MAIN "  s.const s0, 10\n  s.const s1, 1\n  seq.make r2\nagain:\n  shape add, host, [r1], [r0:shape, r0:shape]\n  "
          "invoke add, host, [r1], [r0, r0]\n  kill r0\n"

@@ -69,6 +69,19 @@ reed_status reed_program_info_json(const reed_program *p, char **out_json, reed_
   for (size_t i = 0; i < reed_program_output_count(p); i++)
     if (reed_program_output(p, i, &info) == REED_OK) add_io(json, &info);
   json_end_array(json);
+  if (m->n_ranges) json_begin_array(json, "ranges");
+  for (size_t i = 0; i < m->n_ranges; i++) {
+    const module_range *r = &m->ranges[i];
+    json_begin_object(json, NULL);
+    json_string(json, "dim", m->strings[r->name]);
+    json_integer(json, "low", r->low);
+    if (r->high == REED_UNBOUNDED) json_null(json, "high");
+    else json_integer(json, "high", r->high);
+    json_string(json, "input", m->strings[m->types[m->inputs[r->input]].name]);
+    json_integer(json, "axis", r->axis);
+    json_end_object(json);
+  }
+  if (m->n_ranges) json_end_array(json);
   json_begin_object(json, "counts");
   json_integer(json, "code_words", (int64_t)m->n_code);
   json_integer(json, "sites", (int64_t)m->n_sites);

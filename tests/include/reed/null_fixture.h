@@ -30,6 +30,7 @@ static struct {
   reed_program_options program_options;
   reed_compile_options compile_options;
   reed_value_info value_info;
+  reed_dim_range dim_range;
   reed_device_info device_info;
   reed_shape shape;
   reed_pass_info pass_info;
@@ -111,6 +112,7 @@ static void nothing(void *context) { (void)context; }
 #define FIXTURE_const_reed_registry_P fixtures.registry
 #define FIXTURE_reed_registry_P_P &fixtures.other_registry
 #define FIXTURE_reed_value_info_P &fixtures.value_info
+#define FIXTURE_reed_dim_range_P &fixtures.dim_range
 #define FIXTURE_reed_device_info_P &fixtures.device_info
 #define FIXTURE_reed_shape_P &fixtures.shape
 #define FIXTURE_const_reed_shape_P &fixtures.shape

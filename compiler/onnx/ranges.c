@@ -1,0 +1,86 @@
+/* Declared ranges of the dims of a model's inputs (reed_compile_options.dims): checked against the names that the
+ * inputs have, given to the symbols, and noted for the module. Dims themselves: graph.c. */
+#include <string.h>
+
+#include "compiler/onnx/reader.h"
+
+/* The shape of an input; NULL: none is declared. */
+static const Onnx__TensorShapeProto *shape_of(const Onnx__ValueInfoProto *input) {
+  const Onnx__TypeProto *type = input->type;
+  bool tensor = type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && type->tensor_type;
+  return tensor ? type->tensor_type->shape : NULL;
+}
+
+static bool is_initializer(const Onnx__GraphProto *g, const char *name) {
+  for (size_t i = 0; i < g->n_initializer; i++)
+    if (strcmp(onnx_text(g->initializer[i]->name), name) == 0) return true;
+  return false;
+}
+
+/* Calls `visit` with the name of each named dim of the model's inputs until it returns true. */
+static bool find_name(const Onnx__GraphProto *g, bool (*visit)(void *context, const char *name), void *context) {
+  for (size_t i = 0; i < g->n_input; i++) {
+    const Onnx__TensorShapeProto *shape = shape_of(g->input[i]);
+    if (!shape || is_initializer(g, onnx_text(g->input[i]->name))) continue;
+    for (size_t k = 0; k < shape->n_dim; k++)
+      if (*onnx_dim_name(shape->dim[k]) && visit(context, onnx_dim_name(shape->dim[k]))) return true;
+  }
+  return false;
+}
+
+static bool is_name(void *context, const char *name) { return strcmp(context, name) == 0; }
+
+typedef struct name_list {
+  text_buffer text;
+  VEC_OF(const char *) names;
+} name_list;
+
+static bool add_name(void *context, const char *name) {
+  name_list *l = context;
+  for (size_t i = 0; i < l->names.n; i++)
+    if (strcmp(l->names.items[i], name) == 0) return false;
+  text_append(&l->text, "%s'%s'", l->names.n ? ", " : "", name);
+  if (!VEC_PUSH(&l->names, name)) l->text.failed = true;
+  return false;
+}
+
+static reed_status refuse_name(const onnx_reader *r, const Onnx__GraphProto *g, const char *name) {
+  name_list l = {0};
+  find_name(g, add_name, &l);
+  reed_status status =
+      l.text.failed ? diag_no_memory(r->diagnosis, "the names of dims")
+      : l.names.n   ? diag_fail(r->diagnosis, REED_ERROR_ARGUMENT,
+                                "no input of the model has a dim named '%s'; the names are %s", name, l.text.data)
+                    : diag_fail(r->diagnosis, REED_ERROR_ARGUMENT,
+                                "no input of the model has a dim named '%s'; no dim has a name", name);
+  VEC_FREE(&l.names);
+  text_fini(&l.text);
+  return status;
+}
+
+reed_status onnx_declare_ranges(onnx_reader *r, const Onnx__GraphProto *g) {
+  const reed_dim_range *dims = r->m->dims;
+  for (size_t i = 0; i < r->m->n_dims; i++) {
+    const char *name = onnx_text(dims[i].name);
+    if (dims[i].low < 0 || dims[i].low > dims[i].high)
+      return diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "the range %lld..%lld of dim '%s' holds no extent",
+                       (long long)dims[i].low, (long long)dims[i].high, name);
+    for (size_t k = 0; k < i; k++)
+      if (strcmp(onnx_text(dims[k].name), name) == 0)
+        return diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "two ranges are given for dim '%s'", name);
+    if (!*name || !find_name(g, is_name, (void *)(uintptr_t)name)) return refuse_name(r, g, name);
+    symbols_declare_range(r->m->symbols, name, dims[i].low, dims[i].high);
+  }
+  return REED_OK;
+}
+
+reed_status onnx_note_ranges(onnx_reader *r, const Onnx__ValueInfoProto *input, int32_t param) {
+  const Onnx__TensorShapeProto *shape = shape_of(input);
+  for (size_t axis = 0; shape && axis < shape->n_dim; axis++)
+    for (size_t i = 0; i < r->m->n_dims; i++) {
+      if (strcmp(onnx_dim_name(shape->dim[axis]), r->m->dims[i].name) != 0) continue;
+      if (!VEC_PUSH(&r->m->ranges, ((ir_range){param, (int32_t)axis, &r->m->dims[i]})))
+        return diag_no_memory(r->diagnosis, "declared ranges");
+    }
+  return REED_OK;
+}

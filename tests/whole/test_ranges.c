@@ -1,0 +1,195 @@
+/* Declared ranges (reed_compile_options.dims): checked when a run or a question begins, recorded in the module, and
+ * used by the compiler. With and without an accelerator. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/suite.h"
+#include "tests/whole/runner.h"
+
+static const char *const devices[] = {NULL, "sim"};
+
+/* y = x + x. No operator reads the mask, so no instruction checks its shape. */
+static onnx_build *decoder(void) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[batch,past,2]");
+  build_input(b, "mask", "f32[batch,past]");
+  build_node(b, "Add", "x,x", "y");
+  build_output(b, "y", "f32[batch,past,2]");
+  return b;
+}
+
+static reed_status run_with(const runner *r, const int64_t x[3], const int64_t mask[2], reed_diagnosis *d) {
+  reed_tensor *in[2], *out[1] = {NULL};
+  ck_assert_int_eq(reed_tensor_open(REED_F32, 3, x, &in[0]), REED_OK);
+  ck_assert_int_eq(reed_tensor_open(REED_F32, 2, mask, &in[1]), REED_OK);
+  reed_status status = reed_session_run(r->session, in, 2, out, 1, d);
+  for (int i = 0; i < 2; i++) reed_tensor_close(&in[i]);
+  if (out[0]) reed_tensor_close(&out[0]);
+  return status;
+}
+
+/* A run that must fail with a message that has all the words. */
+static void refused(const runner *r, const int64_t x[3], const int64_t mask[2], const char *const words[5]) {
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  reed_status status = run_with(r, x, mask, d);
+  const char *said = reed_diagnosis_message(d);
+  ck_assert_msg(status == REED_ERROR_SHAPE, "%d: %s", status, said);
+  for (int i = 0; i < 5; i++) ck_assert_msg(strstr(said, words[i]) != NULL, "'%s' is not in: %s", words[i], said);
+  reed_diagnosis_close(&d);
+}
+
+#define OPEN(b, list, device) \
+  runner_open(b, &(reed_compile_options){.dims = list, .n_dims = sizeof list / sizeof *list}, device, "ranges")
+
+START_TEST(extents_in_their_range_run_and_others_are_refused) {
+  onnx_build *b = decoder();
+  reed_dim_range dims[] = {{"past", 2, 5}, {"batch", 1, REED_UNBOUNDED}};
+  runner r = OPEN(b, dims, devices[_i]);
+  for (int64_t past = 0; past < 8; past++) {
+    int64_t x[3] = {1 + past, past, 2}, mask[2] = {1 + past, past};
+    if (past >= 2 && past <= 5) ck_assert_int_eq(run_with(&r, x, mask, NULL), REED_OK);
+    else {
+      char is[16];
+      snprintf(is, sizeof is, "is %d;", (int)past);
+      refused(&r, x, mask, (const char *const[5]){"input 'x'", "dim 1", "'past'", is, "2..5"});
+    }
+  }
+  /* an input without a reader is checked too */
+  refused(&r, (int64_t[]){1, 3, 2}, (int64_t[]){1, 9},
+          (const char *const[5]){"input 'mask'", "dim 1", "'past'", "is 9;", "2..5"});
+  refused(&r, (int64_t[]){0, 3, 2}, (int64_t[]){1, 3},
+          (const char *const[5]){"input 'x'", "dim 0", "'batch'", "is 0;", "batch=1.."});
+  ck_assert_int_eq(run_with(&r, (int64_t[]){1, 3, 2}, (int64_t[]){1, 3}, NULL), REED_OK);
+  runner_close(&r);
+  build_close(&b);
+}
+END_TEST
+
+START_TEST(a_program_tells_its_ranges) {
+  onnx_build *b = decoder();
+  reed_dim_range dims[] = {{"past", 2, 5}, {"batch", 4, 4}}, range;
+  runner r = OPEN(b, dims, NULL);
+  ck_assert(reed_program_input_range(r.program, 0, 1, &range));
+  ck_assert_str_eq(range.name, "past");
+  ck_assert_int_eq(range.low, 2);
+  ck_assert_int_eq(range.high, 5);
+  ck_assert(reed_program_input_range(r.program, 1, 0, &range));
+  ck_assert_str_eq(range.name, "batch");
+  ck_assert_int_eq(range.high, 4);
+  ck_assert(!reed_program_input_range(r.program, 0, 2, &range));
+  ck_assert(!reed_program_input_range(r.program, 2, 0, &range));
+  ck_assert(!reed_program_input_range(r.program, 0, -1, &range));
+  reed_value_info info;
+  ck_assert_int_eq(reed_program_output(r.program, 0, &info), REED_OK);
+  ck_assert_int_eq(info.dims[0], 4); /* a range of one extent fixes the dim */
+  ck_assert_int_eq(info.dims[1], -1);
+  char *json;
+  ck_assert_int_eq(reed_program_info_json(r.program, &json, NULL), REED_OK);
+  ck_assert_ptr_nonnull(strstr(json, "\"ranges\""));
+  ck_assert_ptr_nonnull(strstr(json, "past"));
+  reed_text_free(json);
+  refused(&r, (int64_t[]){3, 3, 2}, (int64_t[]){4, 3},
+          (const char *const[5]){"input 'x'", "dim 0", "'batch'", "is 3;", "4..4"});
+  runner_close(&r);
+  build_close(&b);
+}
+END_TEST
+
+/* Without a bound of the caller, the range is the bound of an extent that is not known. */
+START_TEST(a_question_about_shapes_knows_the_ranges) {
+  onnx_build *b = decoder();
+  reed_dim_range dims[] = {{"past", 2, 5}};
+  runner r = OPEN(b, dims, devices[_i]);
+  reed_shape in[2] = {{.dtype = REED_F32, .rank = 3, .dims = {-1, -1, 2}},
+                      {.dtype = REED_F32, .rank = 2, .dims = {3, -1}}},
+             out;
+  ck_assert_int_eq(reed_session_shapes(r.session, in, NULL, 2, &out, 1, NULL), REED_OK);
+  ck_assert_int_eq(out.dims[1], -1);
+  ck_assert_int_eq(out.bounds[1], 5);
+  ck_assert_int_eq(out.bounds[0], -1);
+  in[1].dims[1] = 6;
+  ck_assert_int_eq(reed_session_shapes(r.session, in, NULL, 2, &out, 1, NULL), REED_ERROR_SHAPE);
+  runner_close(&r);
+  build_close(&b);
+}
+END_TEST
+
+static void not_compiled(const reed_dim_range *dims, size_t n, const char *const words[3]) {
+  onnx_build *b = decoder();
+  size_t n_onnx, n_bytes;
+  const void *onnx = build_pack(b, &n_onnx);
+  void *bytes = NULL;
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  reed_status status =
+      reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.dims = dims, .n_dims = n}, &bytes, &n_bytes, NULL, d);
+  ck_assert_int_eq(status, REED_ERROR_ARGUMENT);
+  for (int i = 0; i < 3; i++)
+    ck_assert_msg(strstr(reed_diagnosis_message(d), words[i]) != NULL, "'%s' is not in: %s", words[i],
+                  reed_diagnosis_message(d));
+  ck_assert_ptr_null(bytes);
+  reed_diagnosis_close(&d);
+  build_close(&b);
+}
+
+START_TEST(names_and_ranges_that_fit_no_dim_are_refused) {
+  not_compiled((reed_dim_range[]){{"pst", 0, 4}}, 1, (const char *const[3]){"'pst'", "'batch'", "'past'"});
+  not_compiled((reed_dim_range[]){{"", 0, 4}}, 1, (const char *const[3]){"''", "'batch'", "'past'"});
+  not_compiled((reed_dim_range[]){{NULL, 0, 4}}, 1, (const char *const[3]){"''", "'batch'", "'past'"});
+  not_compiled((reed_dim_range[]){{"past", 4, 3}}, 1, (const char *const[3]){"'past'", "4..3", "no extent"});
+  not_compiled((reed_dim_range[]){{"past", -1, 3}}, 1, (const char *const[3]){"'past'", "-1..3", "no extent"});
+  not_compiled((reed_dim_range[]){{"past", 0, 3}, {"past", 0, 3}}, 2, (const char *const[3]){"two", "'past'", ""});
+}
+END_TEST
+
+/* An If that asks whether there is anything, and a Clip of an extent: a range decides both. */
+START_TEST(the_compiler_folds_what_a_range_proves) {
+  for (int known = 0; known < 2; known++) {
+    onnx_build *b = build_open(17), *yes = build_subgraph(b), *no = build_subgraph(b);
+    build_input(b, "x", "f32[n,2]");
+    build_i64(b, "zero", "1", (int64_t[]){0});
+    build_i64(b, "first", "1", (int64_t[]){0});
+    build_node(b, "Shape", "x", "shape");
+    build_node(b, "Gather", "shape,first", "rows");
+    build_node(b, "Greater", "rows,zero", "any");
+    build_node(yes, "Add", "x,x", "double");
+    build_output(yes, "double", "f32[?,?]");
+    build_node(no, "Neg", "x", "negative");
+    build_output(no, "negative", "f32[?,?]");
+    build_node_t *n = build_node(b, "If", "any", "y");
+    build_graph_attr(b, n, "then_branch", yes);
+    build_graph_attr(b, n, "else_branch", no);
+    build_output(b, "y", "f32[n,2]");
+    reed_dim_range dims[] = {{"n", known ? 1 : 0, 9}};
+    runner r = OPEN(b, dims, NULL);
+    char *json;
+    ck_assert_int_eq(reed_program_info_json(r.program, &json, NULL), REED_OK);
+    ck_assert_msg((strstr(json, "\"Neg\"") == NULL) == known, "%s", json);
+    reed_text_free(json);
+    int64_t shape[2] = {1, 2};
+    reed_tensor *in, *out;
+    ck_assert_int_eq(reed_tensor_open(REED_F32, 2, shape, &in), REED_OK);
+    ((float *)reed_tensor_data(in))[1] = 3;
+    runner_run(&r, &in, 1, &out, 1, "folded");
+    ck_assert_float_eq(((float *)reed_tensor_data(out))[1], 6);
+    reed_tensor_close(&in);
+    reed_tensor_close(&out);
+    runner_close(&r);
+    build_close(&b);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("ranges");
+  TCase *c = tcase_create("ranges");
+  tcase_add_loop_test(c, extents_in_their_range_run_and_others_are_refused, 0, 2);
+  tcase_add_test(c, a_program_tells_its_ranges);
+  tcase_add_loop_test(c, a_question_about_shapes_knows_the_ranges, 0, 2);
+  tcase_add_test(c, names_and_ranges_that_fit_no_dim_are_refused);
+  tcase_add_test(c, the_compiler_folds_what_a_range_proves);
+  suite_add_tcase(s, c);
+  return suite_run(s);
+}
