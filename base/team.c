@@ -19,6 +19,8 @@
 #define POLL_NS 60000           /* of a helper without work, before it sleeps */
 #define WAIT_NS 30000           /* of a caller for chunks that helpers are in the middle of, before it sleeps */
 #define LOOKS_PER_TIME_CHECK 16 /* of a loop that polls */
+#define STALL_NS 2000000        /* a thread that polls or waits and does not run for so long shares its CPU */
+#define CROWDED_NS 200000000    /* how long the team remembers that */
 
 #define NEXT_BITS 24
 #define HELPER_BITS 8
@@ -45,6 +47,7 @@ static struct {
   _Alignas(64) _Atomic uint32_t posted; /* counts jobs and, at the end, the call to leave */
   _Atomic int32_t n_places;             /* places ever used: those before have had a job */
   _Atomic int32_t n_polling, n_asleep;
+  _Atomic int64_t crowded_until;
   atomic_bool leaving;
   sem_t work; /* wakes helpers */
   pthread_mutex_t starting;
@@ -66,6 +69,15 @@ static void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #endif
+}
+
+/* Beside processes that want the CPUs, nobody polls: the scheduler counts the time that a thread spends polling against
+ * the thread's next chunks, and it lets a thread that wakes run before those that always run. */
+static bool is_crowded(int64_t now) { return now < atomic_load_explicit(&team.crowded_until, memory_order_relaxed); }
+
+/* A thread expected to run or to be woken soon after `before`. */
+static void note_stall(int64_t before, int64_t now) {
+  if (now - before > STALL_NS) atomic_store_explicit(&team.crowded_until, now + CROWDED_NS, memory_order_relaxed);
 }
 
 /* ---- chunks ---- */
@@ -118,14 +130,18 @@ static bool help(void) {
 /* Polls for a job newer than `posted`. False: none came in time. */
 static bool poll_for_work(uint32_t posted) {
   bool found = false;
+  int64_t now = now_ns(), end = now + POLL_NS;
+  if (is_crowded(now)) return false;
   atomic_fetch_add(&team.n_polling, 1);
-  int64_t end = now_ns() + POLL_NS;
   do {
+    int64_t before = now;
     for (int i = 0; i < LOOKS_PER_TIME_CHECK && !found; i++) {
       relax();
       found = atomic_load_explicit(&team.posted, memory_order_acquire) != posted;
     }
-  } while (!found && now_ns() < end);
+    now = now_ns();
+    note_stall(before, now);
+  } while (!found && now < end);
   atomic_fetch_sub(&team.n_polling, 1);
   return found;
 }
@@ -235,17 +251,19 @@ static bool is_done(job *j, uint32_t n_chunks) { return atomic_load(&j->n_done) 
 /* Waits for the chunks that helpers are in the middle of. */
 static void wait_for_others(job *j, uint32_t n_chunks) {
   if (is_done(j, n_chunks)) return;
-  int64_t end = now_ns() + WAIT_NS;
-  do {
+  int64_t begin = now_ns(), now = begin, end = is_crowded(begin) ? begin : begin + WAIT_NS;
+  while (now < end) {
     for (int i = 0; i < LOOKS_PER_TIME_CHECK; i++) {
       if (is_done(j, n_chunks)) return;
       relax();
     }
-  } while (now_ns() < end);
+    now = now_ns();
+  }
   while (!is_done(j, n_chunks)) {
     atomic_store(&j->waiting, true);
     if (is_done(j, n_chunks) && atomic_exchange(&j->waiting, false)) return;
     while (sem_wait(&j->finished) != 0) continue; /* a helper of an earlier job may also have posted */
+    note_stall(begin, now_ns());
   }
 }
 

@@ -163,11 +163,19 @@ static void choose_tiles(panel_plan *plan) {
   plan->tiles_per_chunk = (plan->n_tiles + plan->n_chunks - 1) / plan->n_chunks;
   plan->n_chunks = (plan->n_tiles + plan->tiles_per_chunk - 1) / plan->tiles_per_chunk;
   int64_t panels = packed_panels(p->outputs), groups = 1;
-  if (plan->n_chunks < 4 * plan->team.threads && plan->team.threads > 1)
-    groups = (4 * plan->team.threads + plan->n_chunks - 1) / plan->n_chunks;
+  int64_t wanted = 4 * plan->team.threads > plan->team.chunks ? 4 * plan->team.threads : plan->team.chunks;
+  if (plan->n_chunks < wanted && plan->team.threads > 1) groups = (wanted + plan->n_chunks - 1) / plan->n_chunks;
   if (groups > panels) groups = panels;
   plan->panels_per_group = (panels + groups - 1) / groups;
   plan->n_groups = (panels + plan->panels_per_group - 1) / plan->panels_per_group;
+}
+
+/* In cpu_team_for's count. With few pixels the time is that of reading the weights. */
+static int64_t work_of(const panel_problem *p) {
+  double weights = 1.0 * p->outputs * p->channels * p->taps[0] * p->taps[1],
+         products = weights * (double)(p->images * p->out[0] * p->out[1]) / PRODUCTS_PER_BYTE,
+         work = products > weights * sizeof(float) ? products : weights * sizeof(float);
+  return work < 1e15 ? (int64_t)work : INT64_MAX;
 }
 
 reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, panel_plan **out_plan) {
@@ -184,9 +192,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   plan->multiply = CPU_PICK(level, panel_multiply);
   plan->level_rows = CPU_PICK(level, panel_rows)();
   assert(plan->level_rows <= ROWS_MOST);
-  double products = 1.0 * problem->images * problem->out[0] * problem->out[1] * problem->outputs * problem->channels *
-                    problem->taps[0] * problem->taps[1];
-  plan->team = cpu_team_for(cpu_env_team(call), products < 1e15 ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
+  plan->team = cpu_team_for(cpu_env_team(call), work_of(problem));
   plan->bias_elements = round_up(problem->outputs, PACKED_WIDTH);
   choose_blocks(plan);
   choose_tiles(plan);

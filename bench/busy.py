@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Reed and onnxruntime beside processes that take the CPUs: the latency of a model, and how many times as long a run takes as on the idle machine.
+
+    busy.py --build BUILDDIR [--busy 0,3,6] [--threads 2] [--rounds 3] [--runs 10] [--pause 0] [--torch] MODEL.onnx SYMBOL=EXTENT...
+
+Every extent that the model leaves open needs a value. Each engine has a process of its own; one engine works at a time. A round is one turn of each engine beside each number of
+busy processes; a turn is --runs runs with a pause of --pause ms before each. The figures are the median over all runs of all rounds, and the mean, which shows runs that stall.
+With --torch each process multiplies matrices with PyTorch's own threads (OpenMP) before each run, so that two teams of threads share the process.
+The inputs are the same for all engines: floats from a seeded normal distribution, ones for integers.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+ENGINES = ("reed", "onnxruntime")
+
+
+def arguments_of():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--busy", default="0,3,6")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--pause", type=float, default=0)
+    parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--worker", choices=ENGINES, help=argparse.SUPPRESS)
+    parser.add_argument("model")
+    parser.add_argument("extents", nargs="*")
+    return parser.parse_args()
+
+
+# ---- a worker: one engine in a process; each line of input is an order for one turn ----
+
+def inputs_of(path, extents):
+    import numpy as np
+    import onnx
+    from onnx.helper import tensor_dtype_to_np_dtype
+    graph, random, arrays = onnx.load(path, load_external_data=False).graph, np.random.default_rng(7), []
+    constants = {i.name for i in graph.initializer}
+    for value in graph.input:
+        if value.name in constants:
+            continue
+        t = value.type.tensor_type
+        dims = [extents[d.dim_param] if d.dim_param else d.dim_value for d in t.shape.dim]
+        dtype = tensor_dtype_to_np_dtype(t.elem_type)
+        floating = np.issubdtype(dtype, np.floating)
+        arrays.append(np.asarray(random.standard_normal(dims) if floating else np.ones(dims)).astype(dtype))
+    return arrays
+
+
+def work(arguments):
+    import engines
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # engines may print
+    extents = {name: int(value) for name, value in (e.split("=", 1) for e in arguments.extents)}
+    arrays = inputs_of(arguments.model, extents)
+    folder, name = os.path.split(os.path.abspath(arguments.model))
+    name = os.path.splitext(name)[0]
+    engine = (engines.Reed(folder, name, arguments.threads, arguments.build) if arguments.worker == "reed" else
+              engines.PEERS[arguments.worker](folder, name, arguments.threads))
+    beside = None
+    if arguments.torch:
+        import torch
+        torch.set_num_threads(arguments.threads)
+        matrix = torch.randn(512, 512)
+        beside = lambda: matrix @ matrix
+    for _ in range(3):
+        engine(arrays)
+    for _ in sys.stdin:
+        seconds, torch_seconds = [], []
+        for _ in range(arguments.runs):
+            time.sleep(arguments.pause / 1e3)
+            if beside:
+                start = time.perf_counter()
+                beside()
+                torch_seconds.append(time.perf_counter() - start)
+            start = time.perf_counter()
+            engine(arrays)
+            seconds.append(time.perf_counter() - start)
+        print(json.dumps({"seconds": seconds, "torch": torch_seconds}), file=answers, flush=True)
+
+
+class Worker:
+    def __init__(self, engine):
+        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker", engine, *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"})
+
+    def turn(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit("busy.py: a worker died")
+        return json.loads(line)
+
+
+# ---- the parent ----
+
+def main():
+    arguments = arguments_of()
+    if arguments.worker:
+        return work(arguments)
+    counts = [int(n) for n in arguments.busy.split(",")]
+    workers = {e: Worker(e) for e in ENGINES}
+    found = {(n, e): [] for n in counts for e in ENGINES}
+    torch_found = {(n, e): [] for n in counts for e in ENGINES}
+    for worker in workers.values():
+        worker.turn()  # after both have opened the model
+    for _ in range(arguments.rounds):
+        for n in counts:
+            others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
+            time.sleep(0.3)
+            for e, worker in workers.items():
+                answer = worker.turn()
+                found[n, e] += answer["seconds"]
+                torch_found[n, e] += answer["torch"]
+            for other in others:
+                other.kill()
+                other.wait()
+    print(f"{'busy':>4}  " + "  ".join(f"{e:>12} median    mean  slowdown" for e in ENGINES) + "   onnxruntime / Reed")
+    for n in counts:
+        cells = []
+        for e in ENGINES:
+            median, mean, idle = statistics.median(found[n, e]), statistics.fmean(found[n, e]), statistics.fmean(found[counts[0], e])
+            cells.append(f"{median * 1e3:>16.2f} ms {mean * 1e3:>7.2f}  {mean / idle:>7.2f}x")
+        print(f"{n:>4}  " + "  ".join(cells) + f"   {statistics.fmean(found[n, 'onnxruntime']) / statistics.fmean(found[n, 'reed']):.2f}")
+        if arguments.torch:
+            print("      PyTorch's product: " + ", ".join(f"beside {e} {statistics.median(torch_found[n, e]) * 1e3:.2f} ms (mean {statistics.fmean(torch_found[n, e]) * 1e3:.2f})" for e in ENGINES))
+
+
+main()
