@@ -73,6 +73,11 @@ reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint3
 
 reed_status exec_shape(reed_session *s, const uint32_t *w) {
   const insn_shape i = insn_shape_at(w);
+  if (s->epoch.in_shape_section) {
+    bool repeated = false;
+    reed_status status = active_repeat_shape(&s->epoch, &i, &repeated);
+    if (status != REED_OK || repeated) return status;
+  }
   profile_event *event = profile_note(&s->run.profile, PROFILE_SHAPE_FUNCTION, i.site, 0);
   if (event) event->span.begin_ns = clock_now_ns();
   reed_shape_output outputs[REED_MAX_OPERANDS];
@@ -98,13 +103,12 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
   return REED_OK;
 }
 
-reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const insn_invoke *i,
-                         reed_kernel *out_kernel) {
+reed_status call_prepare(vm_run *run, vm_devices *devices, site_kernels *kernels, int32_t device, const insn_invoke *i,
+                         site_kernel **out_kernel, bool *out_made) {
   op_call_input in[REED_MAX_OPERANDS];
   reed_desc out[REED_MAX_OPERANDS];
   reed_room in_rooms[REED_MAX_OPERANDS], out_rooms[REED_MAX_OPERANDS];
-  profile_event *event = profile_note(&run->profile, PROFILE_PREPARE, i->site, (int8_t)device);
-  if (event) event->span.begin_ns = clock_now_ns();
+  int64_t begin = run->profile.spans ? clock_now_ns() : 0;
   op_call call = call_of(run, i->site, i->n_inputs, i->n_outputs);
   for (uint32_t k = 0; k < i->n_inputs; k++)
     in[k] = i->inputs[k] == MODULE_ABSENT ? (op_call_input){0} : input_of(run, reg_r(run, i->inputs[k]));
@@ -122,8 +126,9 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const
   call.device = on->device->name;
   /* With dtypes in the module, opening the session has checked them against the device's list. */
   if (device != 0 && !run->program->module->sites[i->site].dtypes) call.target = on->target;
-  reed_status status = at_site(run, i->site, op_call_prepare(&call, out_kernel));
-  if (event) event->span.end_ns = clock_now_ns();
+  reed_status status = at_site(run, i->site, site_prepare(kernels, &call, i->site, device, out_kernel, out_made));
+  profile_event *event = *out_made ? profile_note(&run->profile, PROFILE_PREPARE, i->site, (int8_t)device) : NULL;
+  if (event) event->span = (device_span){begin, clock_now_ns()};
   return status;
 }
 
@@ -200,21 +205,36 @@ static reed_status check_shaped(reed_session *s, const insn_invoke *i) {
   return REED_OK;
 }
 
-/* A kernel outside any epoch, or a host kernel of a shape section: checked, prepared, run and freed on the spot. */
+/* Gives the reference to the kernel of an invoke_now to the entry in whose shape section the kernel ran, or to its
+ * site.
+ */
+static reed_status keep_kernel(reed_session *s, site_kernel *kernel) {
+  if (!s->epoch.in_shape_section) {
+    site_keep(&s->kernels, kernel);
+    return REED_OK;
+  }
+  if (VEC_PUSH(&s->epoch.entry->host_kernels, kernel)) return REED_OK;
+  site_release(&s->kernels, kernel);
+  return diag_no_memory(s->run.diagnosis, "host kernels of an epoch");
+}
+
+/* A kernel outside any epoch, or a host kernel of a shape section: checked, prepared and run on the spot. */
 static reed_status invoke_now(reed_session *s, const insn_invoke *i) {
   int32_t device = s->devices.bind[i->device];
   reed_status status = check_shaped(s, i);
   if (status != REED_OK) return status;
   storage *extents = NULL, *workspace = NULL;
+  site_kernel *prepared = NULL;
   reed_kernel kernel = {0};
-  bool bounded = false;
+  bool bounded = false, made = false;
   for (uint32_t k = 0; k < i->n_outputs; k++) {
     if (i->outputs[k] == MODULE_ABSENT) continue;
     ref *r = reg_r(&s->run, i->outputs[k]);
     if (r->kind == REF_SHAPED && (status = give_memory(s, r)) != REED_OK) return status;
     bounded |= r->bounded_axis >= 0;
   }
-  status = call_prepare(&s->run, &s->devices, device, i, &kernel);
+  status = call_prepare(&s->run, &s->devices, &s->kernels, device, i, &prepared, &made);
+  if (status == REED_OK) kernel = prepared->kernel;
   if (status == REED_OK && bounded)
     status = pool_allocate(s->devices.items[device].memory, (int64_t)i->n_outputs * 8, &extents, s->run.diagnosis);
   if (status == REED_OK && kernel.workspace_bytes > 0)
@@ -238,7 +258,11 @@ static reed_status invoke_now(reed_session *s, const insn_invoke *i) {
       r->extent_storage = extents;
       r->extent = (int64_t *)extents->data + k;
     }
-  if (kernel.free) kernel.free(kernel.state);
+  if (s->epoch.in_shape_section && status == REED_OK)
+    for (uint32_t k = 0; k < i->n_outputs; k++)
+      if (i->outputs[k] != MODULE_ABSENT) active_note_elements(&s->epoch, i->outputs[k]);
+  if (status == REED_OK) status = keep_kernel(s, prepared);
+  else site_release(&s->kernels, prepared);
   storage_release(extents);
   storage_release(workspace);
   return at_site(&s->run, i->site, status);
@@ -249,7 +273,12 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
   epoch_entry *e = s->epoch.entry;
   reed_status status = run_check_cancel(&s->run);
   if (status != REED_OK) return status;
-  if (!e || s->epoch.in_shape_section) return invoke_now(s, &i);
+  if (!e) return invoke_now(s, &i);
+  if (s->epoch.in_shape_section) {
+    bool repeated = false;
+    if (!s->run.program->site_ops[i.site]->impure) status = active_repeat_invoke(&s->epoch, &i, &repeated);
+    return status != REED_OK || repeated ? status : invoke_now(s, &i);
+  }
 
   const epoch_kernel *kernel = &e->kernels.items[s->epoch.kernel_cursor++];
   int32_t device = s->devices.bind[i.device];

@@ -13,8 +13,9 @@ reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint3
                        reed_shape_output *outputs, uint32_t n_outputs) REED_MUST_CHECK;
 /* True if each output register was last shaped by a `shape` of the site, according to the register's shaped_by. */
 bool call_is_shaped(const vm_run *run, const insn_invoke *i);
-/* Prepares the site's kernel on a physical device for the registers' present extents. */
-reed_status call_prepare(vm_run *run, vm_devices *devices, int32_t device, const insn_invoke *i,
-                         reed_kernel *out_kernel) REED_MUST_CHECK;
+/* The site's kernel on a physical device, prepared for the registers' present extents, with one reference more.
+ * *out_made: it had to be prepared. */
+reed_status call_prepare(vm_run *run, vm_devices *devices, site_kernels *kernels, int32_t device, const insn_invoke *i,
+                         site_kernel **out_kernel, bool *out_made) REED_MUST_CHECK;
 
 #endif

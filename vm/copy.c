@@ -30,7 +30,7 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
   if (source->kind != REF_STORED) return at_site(&s->run, site, not_a_tensor(&s->run, source, "a stored tensor"));
   if (target->kind != REF_SHAPED && target->kind != REF_STORED)
     return at_site(&s->run, site, not_a_tensor(&s->run, target, "a tensor to fill"));
-  if (target->t.device == source->t.device && target->kind == REF_SHAPED) return exec_view(s, target, source);
+  if (target->t.device == source->t.device && target->kind == REF_SHAPED) return exec_view(s, i.dst, i.src);
   const run_twin *twin = target->kind == REF_SHAPED ? run_find_twin(&s->run, source, target->t.device) : NULL;
   if (twin) {
     storage_retain(twin->storage);

@@ -363,7 +363,7 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
       }
       case INSN_VIEW: {
         OPERANDS(view);
-        status = exec_view(s, R(i.dst), R(i.src));
+        status = exec_view(s, i.dst, i.src);
         break;
       }
       case INSN_COPY: status = exec_copy(s, w); break;

@@ -26,7 +26,7 @@ reed_status exec_alloc(reed_session *s, ref *r) {
   return REED_OK;
 }
 
-reed_status exec_view(reed_session *s, ref *target, const ref *source) {
+static reed_status view(reed_session *s, ref *target, const ref *source) {
   if (target->kind != REF_SHAPED) return not_a_tensor(&s->run, target, "a tensor without memory");
   bool counted = target->bounded_axis >= 0 && source->kind == REF_PENDING;
   if (source->kind != REF_STORED && !counted) return not_a_tensor(&s->run, source, "a stored tensor");
@@ -50,6 +50,12 @@ reed_status exec_view(reed_session *s, ref *target, const ref *source) {
   return REED_OK;
 }
 
+reed_status exec_view(reed_session *s, uint32_t target, uint32_t source) {
+  reed_status status = view(s, reg_r(&s->run, target), reg_r(&s->run, source));
+  if (s->epoch.in_shape_section && status == REED_OK) active_note_elements(&s->epoch, target);
+  return status;
+}
+
 reed_status exec_move(reed_session *s, uint32_t target, uint32_t source) {
   ref *to = reg_r(&s->run, target);
   const ref *from = reg_r(&s->run, source);
@@ -58,12 +64,12 @@ reed_status exec_move(reed_session *s, uint32_t target, uint32_t source) {
     to->shaped_by = 0;
     return s->epoch.in_shape_section ? active_note_write(&s->epoch, target, s->run.diagnosis) : REED_OK;
   }
-  /* The source is a key: its elements are copied, as in exec_view. */
+  /* The source is a key: its elements are copied, as by a view. */
   if (from->kind != REF_STORED || from->t.device != 0) return not_a_tensor(&s->run, from, "a host tensor");
   ref made = {0};
   if (!ref_set_shaped(&s->run.objects, &made, &from->t.desc, 0, -1))
     return diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "a moved tensor is larger than any memory");
-  reed_status status = exec_view(s, &made, from);
+  reed_status status = view(s, &made, from);
   ref_assign(&s->run.objects, to, &made);
   ref_clear(&s->run.objects, &made);
   return status == REED_OK ? active_note_write(&s->epoch, target, s->run.diagnosis) : status;

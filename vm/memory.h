@@ -7,7 +7,8 @@
 /* Gives a shaped register memory: the epoch entry's in a shape section, else from its device's pool. */
 reed_status give_memory(reed_session *s, ref *r) REED_MUST_CHECK;
 reed_status exec_alloc(reed_session *s, ref *r) REED_MUST_CHECK;
-reed_status exec_view(reed_session *s, ref *target, const ref *source) REED_MUST_CHECK;
+/* view, of registers of the top frame. */
+reed_status exec_view(reed_session *s, uint32_t target, uint32_t source) REED_MUST_CHECK;
 /* r.move. In a shape section the elements of a key are copied, because a memo entry must not refer to a key's memory.
  */
 reed_status exec_move(reed_session *s, uint32_t target, uint32_t source) REED_MUST_CHECK;

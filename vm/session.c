@@ -39,10 +39,12 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
   s->run.profile.spans = options.profile;
   s->run.cancel = &s->claim.cancel;
   s->memo.objects = &s->run.objects;
+  s->memo.kernels = &s->kernels;
   s->memo.max_entries = options.memo_entries ? options.memo_entries : DEFAULT_MEMO_ENTRIES;
   s->memo.max_bytes = options.memo_bytes ? options.memo_bytes : DEFAULT_MEMO_BYTES;
   s->memo.n_epochs = program->module->n_epochs;
-  reed_status status = devices_open(&s->devices, program, &options, s->run.cancel, diagnosis);
+  reed_status status = site_kernels_open(&s->kernels, program->module->n_sites, diagnosis);
+  if (status == REED_OK) status = devices_open(&s->devices, program, &options, s->run.cancel, diagnosis);
   if (status == REED_OK)
     status =
         bindings_open(&s->bindings, reed_program_output_count(program), options.keep_outputs, &s->devices, diagnosis);
@@ -76,6 +78,7 @@ void reed_session_close(reed_session **session) {
   s->run.diagnosis = &s->run.own_diagnosis;
   unwind(s);
   memo_fini(&s->memo);
+  site_kernels_close(&s->kernels);
   active_fini(&s->epoch);
   epoch_planner_close(&s->planner);
   bindings_close(&s->bindings);

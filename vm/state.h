@@ -16,6 +16,7 @@ struct reed_session {
   vm_run run;
   vm_devices devices;
   bindings bindings;
+  site_kernels kernels; /* prepared, by call site */
   epoch_active epoch;
   epoch_memo memo;
   struct epoch_planner *planner; /* scratch of epoch.plan */

@@ -4,37 +4,126 @@
 
 #include <string.h>
 
-reed_status active_begin(epoch_active *active, epoch_entry *e, uint32_t n_r, uint32_t n_s, reed_diagnosis *diagnosis) {
-  size_t n_stamps = (size_t)n_r + n_s;
-  if (active->n_stamps < n_stamps) {
-    uint32_t *grown = mem_resize(active->stamps, n_stamps, sizeof *grown);
-    if (!grown) return diag_no_memory(diagnosis, "registers of an epoch");
-    memset(grown + active->n_stamps, 0, (n_stamps - active->n_stamps) * sizeof *grown);
-    active->stamps = grown;
-    active->n_stamps = n_stamps;
+#include "base/desc.h"
+
+reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry *base, vm_run *run) {
+  const module_function *function = frame_top(run)->function;
+  size_t n_notes = (size_t)function->n_r + function->n_s;
+  if (active->n_notes < n_notes) {
+    active_note *grown = mem_resize(active->notes, n_notes, sizeof *grown);
+    if (!grown) return diag_no_memory(run->diagnosis, "registers of an epoch");
+    memset(grown + active->n_notes, 0, (n_notes - active->n_notes) * sizeof *grown);
+    active->notes = grown;
+    active->n_notes = n_notes;
   }
   if (++active->stamp == 0) {
-    memset(active->stamps, 0, active->n_stamps * sizeof *active->stamps);
+    memset(active->notes, 0, active->n_notes * sizeof *active->notes);
     active->stamp = 1;
   }
-  active->n_r = n_r;
+  active->n_r = function->n_r;
   active->entry = e;
+  active->base = base;
+  active->run = run;
+  active->host_cursor = 0;
+  active->n_repeated = 0;
   active->in_shape_section = true;
   active->value_chunk = NULL;
   active->value_used = 0;
   return REED_OK;
 }
 
-reed_status active_note_write(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) {
-  if (active->stamps[reg] == active->stamp) return REED_OK;
-  active->stamps[reg] = active->stamp;
-  return VEC_PUSH(&active->entry->writes, ((epoch_write){.reg = reg, .root = -1, .extent_root = -1}))
+/* True if the register has the content that it had in the base. The register may lack its elements yet, which are
+ * compared when they are written. Elements on an accelerator are those of constants. */
+static bool same_content(const ref *now, const ref *before) {
+  bool shaped = now->kind == REF_SHAPED && (before->kind == REF_SHAPED || before->kind == REF_STORED);
+  if (!shaped && (now->kind != REF_STORED || before->kind != REF_STORED)) return false;
+  if (now->bounded_axis != before->bounded_axis || now->counter != before->counter ||
+      now->t.device != before->t.device || now->constant != before->constant || now->resident != before->resident ||
+      !desc_equal(&now->t.desc, &before->t.desc))
+    return false;
+  if (shaped || now->constant || now->bytes == 0 || now->t.data == before->t.data) return true;
+  return now->t.device == 0 && memcmp(now->t.data, before->t.data, (size_t)now->bytes) == 0;
+}
+
+/* The base's write with this number, if it is of the register; else the base is dropped. */
+static const epoch_write *base_write(epoch_active *active, int32_t write, uint32_t reg) {
+  if (!active->base) return NULL;
+  if ((size_t)write < active->base->writes.n && active->base->writes.items[write].reg == reg)
+    return &active->base->writes.items[write];
+  active->base = NULL;
+  return NULL;
+}
+
+static reed_status push_write(epoch_active *active, uint32_t reg, bool changed, reed_diagnosis *diagnosis) {
+  epoch_entry *e = active->entry;
+  active->notes[reg] = (active_note){.stamp = active->stamp, .write = (int32_t)e->writes.n, .changed = changed};
+  return VEC_PUSH(&e->writes, ((epoch_write){.reg = reg, .root = -1, .extent_root = -1}))
              ? REED_OK
              : diag_no_memory(diagnosis, "registers of an epoch");
 }
 
+reed_status active_note_write(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) {
+  if (active_wrote(active, reg)) {
+    /* The notes have one content for each register. */
+    active->entry->rewritten = true;
+    active->base = NULL;
+    return REED_OK;
+  }
+  const epoch_write *before = base_write(active, (int32_t)active->entry->writes.n, reg);
+  return push_write(active, reg, !before || !same_content(reg_r(active->run, reg), &before->value), diagnosis);
+}
+
+void active_note_elements(epoch_active *active, uint32_t reg) {
+  active_note *note = &active->notes[reg];
+  const epoch_write *before = base_write(active, note->write, reg);
+  note->changed = !before || !same_content(reg_r(active->run, reg), &before->value);
+}
+
+reed_status active_repeat_shape(epoch_active *active, const insn_shape *i, bool *out_repeated) {
+  *out_repeated = false;
+  if (!active->base || active_any_changed(active, i->inputs, i->n_inputs)) return REED_OK;
+  size_t first = active->entry->writes.n, n = 0;
+  for (uint32_t k = 0; k < i->n_outputs; k++) {
+    if (i->outputs[k] == MODULE_ABSENT) continue;
+    if (first + n >= active->base->writes.n || active_wrote(active, i->outputs[k])) return REED_OK;
+    const epoch_write *before = &active->base->writes.items[first + n++];
+    /* The results are this call's, so they do not come from another path of the shape section. */
+    if (before->reg != i->outputs[k] || before->value.shaped_by != i->site + 1 || before->value.shaped_as != k)
+      return REED_OK;
+  }
+  for (size_t k = first; k < first + n; k++) {
+    const epoch_write *before = &active->base->writes.items[k];
+    ref_assign(&active->run->objects, reg_r(active->run, before->reg), &before->value);
+    reed_status status = push_write(active, before->reg, false, active->run->diagnosis);
+    if (status != REED_OK) return status;
+  }
+  active->n_repeated++;
+  *out_repeated = true;
+  return REED_OK;
+}
+
+reed_status active_repeat_invoke(epoch_active *active, const insn_invoke *i, bool *out_repeated) {
+  *out_repeated = false;
+  if (!active->base || active_any_changed(active, i->inputs, i->n_inputs) ||
+      active_any_changed(active, i->outputs, i->n_outputs))
+    return REED_OK;
+  for (uint32_t k = 0; k < i->n_outputs; k++)
+    if (i->outputs[k] != MODULE_ABSENT &&
+        (!active_wrote(active, i->outputs[k]) || reg_r(active->run, i->outputs[k])->kind != REF_STORED))
+      return REED_OK;
+  const epoch_entry *base = active->base;
+  if (active->host_cursor < base->host_kernels.n && base->host_kernels.items[active->host_cursor]->site == i->site) {
+    site_kernel *kernel = base->host_kernels.items[active->host_cursor++];
+    if (!VEC_PUSH(&active->entry->host_kernels, kernel))
+      return diag_no_memory(active->run->diagnosis, "registers of an epoch");
+    site_retain(kernel);
+  }
+  *out_repeated = true;
+  return REED_OK;
+}
+
 reed_status active_note_scalar(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) {
-  uint32_t *stamp = &active->stamps[active->n_r + reg];
+  uint32_t *stamp = &active->notes[active->n_r + reg].stamp;
   if (*stamp == active->stamp) return REED_OK;
   *stamp = active->stamp;
   return VEC_PUSH(&active->entry->scalars, ((epoch_scalar){.reg = reg}))
@@ -77,7 +166,7 @@ void active_end_shapes(epoch_active *active) {
 }
 
 void active_fini(epoch_active *active) {
-  mem_free(active->stamps);
+  mem_free(active->notes);
   VEC_FREE(&active->key);
   VEC_FREE(&active->root_storages);
 }

@@ -4,31 +4,62 @@
 #define VM_EPOCH_ACTIVE_H_
 
 #include "base/vec.h"
+#include "bytecode/operands.h"
 #include "vm/epoch/memo.h"
+#include "vm/run.h"
 
+/* A register of the shape section being executed. */
+typedef struct active_note {
+  uint32_t stamp; /* `stamp` of epoch_active: this shape section has written the register */
+  int32_t write;  /* index into the entry's writes */
+  bool changed;   /* of a key, or of a register that is written: its content differs from that in the base */
+} active_note;
+
+/* A miss starts from the base, the epoch's entry that was used last. A register that this shape section writes is
+ * compared with the base's register; a call of an operator whose inputs have not changed takes its results from the
+ * base. The base is dropped (NULL) as soon as the shape section writes other registers than the base's did, and all
+ * calls after this are made. */
 typedef struct epoch_active {
   epoch_entry *entry; /* NULL outside epochs */
   bool in_shape_section;
+  const epoch_entry *base;         /* NULL: none; borrowed from the memo, until the entry is remembered */
+  vm_run *run;                     /* of the shape section */
+  size_t host_cursor;              /* next of the base's host kernels */
+  int32_t n_repeated;              /* shape functions whose results the base had */
   size_t kernel_cursor;            /* next of the entry's kernels */
   size_t copy_cursor;              /* next of the entry's copies */
   VEC_OF(storage *) root_storages; /* storage of the entry's roots that outlive the epoch, while memory is given out */
   VEC_OF(int64_t) key;             /* scratch of epoch.enter */
-  uint32_t *stamps; /* per register of the current function, r before s: `stamp` when written in this shape section */
-  size_t n_stamps, n_r; /* n_r: of the current function */
+  active_note *notes;              /* per register of the current function, r before s */
+  size_t n_notes, n_r;             /* n_r: of the current function */
   uint32_t stamp;
   storage *value_chunk; /* host memory being filled with shape-section values */
   int64_t value_used;
 } epoch_active;
 
-/* Begins a shape section that fills `e`, in a function with n_r and n_s registers. On failure *active is unchanged. */
-reed_status active_begin(epoch_active *active, epoch_entry *e, uint32_t n_r, uint32_t n_s,
-                         reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Notes that the shape section wrote a register. */
+/* Begins a shape section of the run's top frame that fills `e`, starting from `base` (NULL: from nothing). The notes of
+ * the key registers are the caller's to set then. On failure *active is unchanged. */
+reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry *base, vm_run *run) REED_MUST_CHECK;
+/* Notes that the shape section wrote a register, which has its new content already. */
 reed_status active_note_write(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Notes that a register that this shape section had shaped got its elements. */
+void active_note_elements(epoch_active *active, uint32_t reg);
 reed_status active_note_scalar(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* True if this shape section has written the r register. */
 static inline bool active_wrote(const epoch_active *active, uint32_t reg) {
-  return active->stamps[reg] == active->stamp;
+  return active->notes[reg].stamp == active->stamp;
+}
+/* The results of a `shape`, or of an `invoke` of the shape section, from the base; false: the base has no such results
+ * or an input has changed, so the call must be made. */
+reed_status active_repeat_shape(epoch_active *active, const insn_shape *i, bool *out_repeated) REED_MUST_CHECK;
+reed_status active_repeat_invoke(epoch_active *active, const insn_invoke *i, bool *out_repeated) REED_MUST_CHECK;
+/* True if some register of the list has another content than in the base. The words may have flags. */
+static inline bool active_any_changed(const epoch_active *active, const uint32_t *registers, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t number = INSN_REGISTER(registers[k]);
+    if (number != MODULE_ABSENT && active->notes[number].changed) return true;
+  }
+  return false;
 }
 /* Host memory for a value of the shape section (64-byte aligned, counted by the entry). */
 reed_status active_value_memory(epoch_active *active, int64_t bytes, void **out_data, storage **out_storage,

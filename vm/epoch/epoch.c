@@ -3,7 +3,14 @@
 #include "vm/epoch/key.h"
 #include "vm/epoch/place.h"
 
-static reed_status start_entry(reed_session *s, uint32_t epoch, uint64_t hash, bool memoizable) {
+/* The entry from which a miss starts: the epoch's last one, if it tells of every register one content. NULL: none. */
+static const epoch_entry *find_base(const reed_session *s, uint32_t epoch) {
+  const epoch_entry *last = s->memo.epochs[epoch].entries;
+  return last && !last->rewritten && s->run.program->module->epochs_shaped[epoch] ? last : NULL;
+}
+
+static reed_status start_entry(reed_session *s, const insn_epoch_enter *enter, uint64_t hash, bool memoizable) {
+  uint32_t epoch = enter->epoch;
   epoch_active *active = &s->epoch;
   epoch_entry *e = mem_calloc(1, sizeof *e);
   int64_t *key = e ? mem_copy(active->key.items, active->key.n * sizeof(int64_t)) : NULL;
@@ -12,9 +19,10 @@ static reed_status start_entry(reed_session *s, uint32_t epoch, uint64_t hash, b
     return diag_no_memory(s->run.diagnosis, "memo entry of an epoch");
   }
   *e = (epoch_entry){.epoch = epoch, .hash = hash, .key = key, .n_key = active->key.n, .remembered = memoizable};
-  const module_function *function = frame_top(&s->run)->function;
-  reed_status status = active_begin(active, e, function->n_r, function->n_s, s->run.diagnosis);
+  const epoch_entry *base = memoizable ? find_base(s, epoch) : NULL;
+  reed_status status = active_begin(active, e, base, &s->run);
   if (status != REED_OK) memo_free_entry(&s->memo, e);
+  else if (base) key_note_changes(active, enter, base);
   return status;
 }
 
@@ -32,7 +40,7 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, bool *out_hit) {
   *out_hit = e != NULL;
   if (!e) {
     s->memo.figures.misses++;
-    status = start_entry(s, epoch, hash, memoizable);
+    status = start_entry(s, &enter, hash, memoizable);
   } else {
     s->memo.figures.hits++;
     s->epoch.entry = e;
@@ -69,6 +77,11 @@ void epoch_end(reed_session *s) {
     note->run_ns = now - run_begin;
     note->n_shape_functions = e->n_shape_functions;
     note->n_kernels = e->n_kernels;
+    if (!note->hit) {
+      note->n_repeated = e->n_repeated;
+      note->n_shared = e->n_shared;
+      note->shared_bytes = e->shared_bytes;
+    }
     for (int32_t d = 0; d < s->devices.n; d++) {
       note->arenas[d].bytes = e->arenas[d].bytes;
       note->arenas[d].without_reuse = e->arenas[d].bytes_without_reuse;
@@ -81,7 +94,7 @@ void epoch_end(reed_session *s) {
     note_memory(&s->run, &s->devices, now);
   }
   if (!e->remembered) {
-    memo_retire(&s->memo, e);
+    memo_keep_unremembered(&s->memo, e);
     if (!devices_busy(&s->devices)) memo_free_retired(&s->memo);
   }
 }

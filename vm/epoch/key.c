@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/desc.h"
+
 #define KEY_MAX_VALUE_BYTES 65536 /* with larger `value` elements an epoch is not memoized */
 
 static reed_status key_push(epoch_active *active, const void *words, size_t n_bytes, reed_diagnosis *diagnosis) {
@@ -56,6 +58,26 @@ reed_status key_form(vm_run *run, epoch_active *active, const insn_epoch_enter *
   }
   *out_memoizable = key_is_memoizable(value_bytes);
   return REED_OK;
+}
+
+/* Words of the part that begins with this head and these extents. */
+static size_t part_words(const int64_t *part, bool value) {
+  reed_desc desc = {.dtype = (reed_dtype)(part[0] & 0xff), .rank = (int32_t)(part[0] >> 8 & 0xff)};
+  size_t n = 1 + (size_t)desc.rank;
+  memcpy(desc.dims, part + 1, sizeof(int64_t) * (size_t)desc.rank);
+  return value ? n + (size_t)(desc_bytes(&desc) + 7) / 8 : n;
+}
+
+void key_note_changes(epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base) {
+  const int64_t *now = active->key.items, *before = base->key;
+  for (uint32_t i = 0; i < enter->n_keys; i++) {
+    bool value = INSN_READS(enter->keys[i]) & REED_READS_VALUE;
+    size_t n = part_words(now, value), n_before = part_words(before, value);
+    bool changed = n != n_before || memcmp(now, before, n * sizeof(int64_t)) != 0;
+    active->notes[INSN_REGISTER(enter->keys[i])].changed = changed;
+    now += n;
+    before += n_before;
+  }
 }
 
 /* Multiply-xorshift over the words (the finaliser of MurmurHash3, Appleby, public domain constants). */

@@ -10,6 +10,9 @@
  * compare. */
 reed_status key_form(vm_run *run, epoch_active *active, const insn_epoch_enter *enter,
                      bool *out_memoizable) REED_MUST_CHECK;
+/* Notes for every key register whether its part of active->key differs from its part of the base's key. Both keys are
+ * complete (memoizable). */
+void key_note_changes(epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base);
 /* The parts of a key, which begins with active->key.n = 0: a stored tensor (value: with its elements, whose bytes are
  * added to *value_bytes), a scalar. */
 reed_status key_add_tensor(epoch_active *active, const ref *r, bool value, int64_t *value_bytes,

@@ -5,14 +5,13 @@
 
 #include "base/hook.h"
 
-#define TRIM_SHARE 4           /* the heap is trimmed whenever freed entries add up to this part of the memo's bytes */
-#define KERNEL_STATE_BYTES 512 /* assumed for a kernel that does not state its bytes */
+#define TRIM_SHARE 4 /* the heap is trimmed whenever freed entries add up to this part of the memo's bytes */
 
 void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   memo->figures.freed_bytes += e->bytes;
   for (size_t i = 0; i < e->writes.n; i++) ref_clear(memo->objects, &e->writes.items[i].value);
-  for (size_t i = 0; i < e->kernels.n; i++)
-    if (e->kernels.items[i].kernel.free) e->kernels.items[i].kernel.free(e->kernels.items[i].kernel.state);
+  for (size_t i = 0; i < e->kernels.n; i++) site_release(memo->kernels, e->kernels.items[i].prepared);
+  for (size_t i = 0; i < e->host_kernels.n; i++) site_release(memo->kernels, e->host_kernels.items[i]);
   for (size_t i = 0; i < e->values.n; i++) storage_release(e->values.items[i]);
   VEC_FREE(&e->writes);
   VEC_FREE(&e->scalars);
@@ -20,6 +19,7 @@ void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   VEC_FREE(&e->kernels);
   VEC_FREE(&e->copies);
   VEC_FREE(&e->values);
+  VEC_FREE(&e->host_kernels);
   mem_free(e->key);
   mem_free(e);
 }
@@ -42,6 +42,12 @@ void memo_retire(epoch_memo *memo, epoch_entry *e) {
   memo->retired = e;
 }
 
+void memo_keep_unremembered(epoch_memo *memo, epoch_entry *e) {
+  epoch_entry **last = &memo->epochs[e->epoch].unremembered;
+  if (*last) memo_retire(memo, *last);
+  *last = e;
+}
+
 void memo_free_retired(epoch_memo *memo) {
   while (memo->retired) {
     epoch_entry *e = memo->retired;
@@ -53,6 +59,15 @@ void memo_free_retired(epoch_memo *memo) {
   if (memo->figures.freed_bytes <= memo->max_bytes / TRIM_SHARE) return;
   memo->figures.freed_bytes = 0;
   hook_trim();
+}
+
+/* Counts the bytes of the kernels that no other remembered entry uses. */
+static void count_kernel(epoch_memo *memo, site_kernel *k) {
+  if (k->n_remembered++ == 0) memo->figures.bytes += k->bytes;
+}
+
+static void discount_kernel(epoch_memo *memo, site_kernel *k) {
+  if (--k->n_remembered == 0) memo->figures.bytes -= k->bytes;
 }
 
 static void evict(epoch_memo *memo, epoch_entry *e) {
@@ -67,6 +82,8 @@ static void evict(epoch_memo *memo, epoch_entry *e) {
   memo->figures.evictions++;
   memo->figures.entries--;
   memo->figures.bytes -= e->bytes;
+  for (size_t i = 0; i < e->kernels.n; i++) discount_kernel(memo, e->kernels.items[i].prepared);
+  for (size_t i = 0; i < e->host_kernels.n; i++) discount_kernel(memo, e->host_kernels.items[i]);
   e->remembered = false;
   memo_retire(memo, e);
 }
@@ -88,9 +105,9 @@ static void evict_to_bounds(epoch_memo *memo, epoch_entry *newest, bool device_b
 static int64_t entry_bytes(const epoch_entry *e) {
   int64_t bytes = (int64_t)(sizeof *e + e->n_key * sizeof(int64_t) + e->writes.capacity * sizeof(epoch_write) +
                             e->scalars.capacity * sizeof(epoch_scalar) + e->roots.capacity * sizeof(epoch_root) +
-                            e->kernels.capacity * sizeof(epoch_kernel) + e->copies.capacity * sizeof(epoch_copy));
+                            e->kernels.capacity * sizeof(epoch_kernel) + e->copies.capacity * sizeof(epoch_copy) +
+                            e->host_kernels.capacity * sizeof(site_kernel *));
   for (size_t i = 0; i < e->values.n; i++) bytes += e->values.items[i]->bytes;
-  for (size_t i = 0; i < e->kernels.n; i++) bytes += KERNEL_STATE_BYTES + e->kernels.items[i].kernel.state_bytes;
   return bytes;
 }
 
@@ -102,6 +119,7 @@ void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy) {
   VEC_FIT(&e->kernels);
   VEC_FIT(&e->copies);
   VEC_FIT(&e->values);
+  VEC_FIT(&e->host_kernels);
   e->bytes = entry_bytes(e);
   e->remembered = true;
   e->next = state->entries;
@@ -110,6 +128,8 @@ void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy) {
   link_newest(memo, e);
   memo->figures.entries++;
   memo->figures.bytes += e->bytes;
+  for (size_t i = 0; i < e->kernels.n; i++) count_kernel(memo, e->kernels.items[i].prepared);
+  for (size_t i = 0; i < e->host_kernels.n; i++) count_kernel(memo, e->host_kernels.items[i]);
   evict_to_bounds(memo, e, device_busy);
 }
 
@@ -132,6 +152,8 @@ epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const in
 
 void memo_fini(epoch_memo *memo) {
   while (memo->oldest) evict(memo, memo->oldest);
+  for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++)
+    if (memo->epochs[i].unremembered) memo_retire(memo, memo->epochs[i].unremembered);
   memo_free_retired(memo);
   for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++) mem_free(memo->epochs[i].layout.roots);
   mem_free(memo->epochs);

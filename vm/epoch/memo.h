@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "vm/devices.h"
 #include "vm/object.h"
+#include "vm/site.h"
 
 /* A piece of memory of an entry's tensors: an interval of an arena, a block of storage, or a part of another root (an
  * input of Concat that is computed in its place in the output). Registers that alias (views, in-place) share one root.
@@ -46,8 +47,10 @@ typedef struct epoch_scalar {
 } epoch_scalar;
 
 typedef struct epoch_kernel {
-  reed_kernel kernel;
+  reed_kernel kernel; /* of `prepared`, which the entry references */
+  site_kernel *prepared;
   uint32_t site;
+  int32_t n_roots;        /* roots of the plan before this kernel's */
   int32_t workspace_root; /* -1: none */
   int32_t extent_root;    /* -1: none */
   bool counted;           /* some input's extent is reported by its kernel */
@@ -71,13 +74,18 @@ typedef struct epoch_entry {
   VEC_OF(epoch_write) writes;
   VEC_OF(epoch_scalar) scalars;
   VEC_OF(epoch_root) roots;
-  VEC_OF(epoch_kernel) kernels; /* in the order of the run section */
-  VEC_OF(epoch_copy) copies;    /* in the order of the run section */
-  VEC_OF(storage *) values;     /* memory of the host values that the shape section computed */
+  VEC_OF(epoch_kernel) kernels;       /* in the order of the run section */
+  VEC_OF(epoch_copy) copies;          /* in the order of the run section */
+  VEC_OF(storage *) values;           /* memory of the host values that the shape section computed */
+  VEC_OF(site_kernel *) host_kernels; /* of the shape section, in its order; one reference each */
   plan_figures arenas[MODULE_MAX_DEVICES];
   int32_t n_shape_functions, n_kernels;
-  int64_t bytes;   /* host memory of the entry, for the memo's bound */
-  bool remembered; /* true: in the memo; false: freed after the next synchronisation */
+  int32_t n_repeated;   /* shape functions whose results came from the base (active.h) */
+  int32_t n_shared;     /* kernels that were prepared before */
+  int64_t shared_bytes; /* of these kernels */
+  int64_t bytes;        /* host memory of the entry without its kernels, for the memo's bound */
+  bool rewritten;       /* the shape section wrote a register twice, so the entry cannot be the base of another */
+  bool remembered;      /* true: in the memo; false: freed after the next synchronisation */
 } epoch_entry;
 
 /* The last arena layout of an epoch, used again if every root of a new plan fits its slot. */
@@ -91,6 +99,7 @@ typedef struct epoch_state {
   epoch_entry *entries;
   int32_t n_entries;
   epoch_layout layout;
+  epoch_entry *unremembered; /* the last one that was not remembered, kept for its kernels; NULL: none */
 } epoch_state;
 
 typedef struct epoch_memo {
@@ -100,6 +109,7 @@ typedef struct epoch_memo {
   epoch_entry *retired;         /* evicted or never remembered: freed after the next synchronisation (linked by next) */
   int64_t max_entries, max_bytes; /* entries of one epoch, bytes of all */
   object_heap *objects;           /* of the registers that entries keep */
+  site_kernels *kernels;          /* the table of the kernels that entries use */
   struct {
     int64_t hits, misses, evictions, entries, bytes, layouts_reused, freed_bytes /* since the heap was trimmed */;
   } figures;
@@ -113,6 +123,8 @@ void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy);
 /* Takes an entry that is not remembered and frees it after the next synchronisation, because its kernels may be queued
  * on a device. */
 void memo_retire(epoch_memo *memo, epoch_entry *e);
+/* Takes an entry that is not remembered and keeps it until the epoch's next one, because kernels are shared with it. */
+void memo_keep_unremembered(epoch_memo *memo, epoch_entry *e);
 /* Frees the retired entries. For this function and memo_fini no work may be queued on a device. */
 void memo_free_retired(epoch_memo *memo);
 void memo_fini(epoch_memo *memo);

@@ -23,6 +23,15 @@ void epoch_planner_close(epoch_planner **planner) {
   *planner = NULL;
 }
 
+#define RESERVE(v, least) \
+  ((v)->capacity >= (least) || vec_grow((void **)&(v)->items, &(v)->capacity, least, sizeof *(v)->items))
+
+/* Room for a plan like that of the base, so that the arrays grow once. False: no memory. */
+static bool reserve_as(epoch_entry *e, const epoch_entry *base) {
+  return RESERVE(&e->roots, base->roots.n) && RESERVE(&e->kernels, base->kernels.n) &&
+         RESERVE(&e->copies, base->copies.n);
+}
+
 static reed_status planner_begin(reed_session *s, epoch_planner **out_planner) {
   if (!s->planner && !(s->planner = mem_calloc(1, sizeof *s->planner)))
     return diag_no_memory(s->run.diagnosis, "epoch planner");
@@ -37,7 +46,12 @@ static reed_status planner_begin(reed_session *s, epoch_planner **out_planner) {
   }
   p->run = &s->run;
   p->devices = &s->devices;
+  p->kernels = &s->kernels;
+  p->active = &s->epoch;
   p->entry = s->epoch.entry;
+  p->base = s->epoch.base;
+  if (p->base && p->base->writes.n != p->entry->writes.n) p->base = NULL;
+  if (p->base && !reserve_as(p->entry, p->base)) return diag_no_memory(s->run.diagnosis, "epoch plan");
   p->stamp++;
   p->alive.n = 0;
   *out_planner = p;
@@ -110,17 +124,68 @@ static reed_status check_outputs(epoch_planner *p, const insn_invoke *i, int32_t
   return REED_OK;
 }
 
-/* Prepares the kernel and gives workspace and reported extents their roots; *out_kernel belongs to the entry. */
+/* ---- what the base has ----
+ * The kernel with the number of this call in the base. The base is dropped as soon as its plan differs from this one in
+ * more than sizes: then the number of roots, the kernels' sites or the roots of registers differ. */
+
+static const epoch_kernel *kernel_in_base(epoch_planner *p, const insn_invoke *i) {
+  const epoch_entry *e = p->entry, *base = p->base;
+  if (!base) return NULL;
+  const epoch_kernel *kernel = e->kernels.n < base->kernels.n ? &base->kernels.items[e->kernels.n] : NULL;
+  if (kernel && kernel->site == i->site && kernel->n_roots == (int32_t)e->roots.n) return kernel;
+  p->base = NULL;
+  return NULL;
+}
+
+/* True if a register of the list, or the root that holds it, is another than in the base. */
+static bool any_changed(epoch_planner *p, const uint32_t *registers, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    if (registers[k] == MODULE_ABSENT) continue;
+    int32_t root = note_of(p, registers[k])->root;
+    if (p->active->notes[registers[k]].changed) return true;
+    if (root != NO_ROOT && p->entry->roots.items[root].bytes != p->base->roots.items[root].bytes) return true;
+  }
+  return false;
+}
+
+/* Drops the base unless the call's outputs lie on the same roots there, and its inputs are parts of the same roots. */
+static void compare_with_base(epoch_planner *p, const insn_invoke *i, const epoch_kernel *kernel,
+                              const epoch_kernel *before) {
+  const epoch_entry *e = p->entry, *base = p->base;
+  bool same = kernel->workspace_root == before->workspace_root && kernel->extent_root == before->extent_root;
+  for (uint32_t k = 0; same && k < i->n_outputs; k++) {
+    if (i->outputs[k] == MODULE_ABSENT) continue;
+    int32_t write = note_of(p, i->outputs[k])->write;
+    same = e->writes.items[write].root == base->writes.items[write].root;
+  }
+  for (uint32_t k = 0; same && k < i->n_inputs; k++) {
+    int32_t root = i->inputs[k] == MODULE_ABSENT ? NO_ROOT : note_of(p, i->inputs[k])->root;
+    same = root == NO_ROOT || e->roots.items[root].inside == base->roots.items[root].inside;
+  }
+  if (!same) p->base = NULL;
+}
+
+/* ---- kernels ---- */
+
+/* Takes the kernel of the base (`before` not NULL) or the site's, and gives workspace and reported extents their roots.
+ */
 static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t device, bool bounded, int32_t step,
-                              epoch_kernel **out_kernel) {
+                              const epoch_kernel *before, epoch_kernel **out_kernel) {
   epoch_entry *e = p->entry;
-  epoch_kernel made = {.site = i->site, .workspace_root = NO_ROOT, .extent_root = NO_ROOT};
-  reed_status status = call_prepare(p->run, p->devices, device, i, &made.kernel);
+  epoch_kernel made = {
+      .site = i->site, .workspace_root = NO_ROOT, .extent_root = NO_ROOT, .n_roots = (int32_t)e->roots.n};
+  reed_status status = REED_OK;
+  bool is_new = false;
+  if (before) site_retain(made.prepared = before->prepared);
+  else status = call_prepare(p->run, p->devices, p->kernels, device, i, &made.prepared, &is_new);
   if (status != REED_OK) return status;
+  made.kernel = made.prepared->kernel;
   if (!VEC_PUSH(&e->kernels, made)) {
-    if (made.kernel.free) made.kernel.free(made.kernel.state);
+    site_release(p->kernels, made.prepared);
     return diag_no_memory(p->run->diagnosis, "epoch plan");
   }
+  e->n_shared += !is_new;
+  e->shared_bytes += is_new ? 0 : made.prepared->bytes;
   epoch_kernel *kept = *out_kernel = &e->kernels.items[e->kernels.n - 1];
   if (made.kernel.workspace_bytes > 0)
     status = root_new(p, device, made.kernel.workspace_bytes, step, &kept->workspace_root);
@@ -141,26 +206,49 @@ static const epoch_write *counted_input(epoch_planner *p, const insn_invoke *i) 
   return NULL;
 }
 
+/* Finds output k its root: that of the base if the call has not changed (`before` not NULL), an input's root that the
+ * output may share, or a new one. */
+static reed_status output_root(epoch_planner *p, const insn_invoke *i, uint32_t k, int32_t device, int32_t step,
+                               const reed_kernel *kernel, const epoch_kernel *before, int32_t *out_root,
+                               int64_t *out_at) {
+  const ref *r = reg_r(p->run, i->outputs[k]);
+  *out_at = 0;
+  if (before) {
+    *out_root = p->base->writes.items[note_of(p, i->outputs[k])->write].root;
+    if (*out_root >= (int32_t)p->entry->roots.n) *out_root = NO_ROOT;
+    else if (p->run->program->site_ops[i->site]->alias == REED_ALIAS_PART)
+      *out_at = note_of(p, i->inputs[0])->at + kernel->part_at[k];
+  } else {
+    *out_root = k == 0 ? share_in_place(p, i) : NO_ROOT;
+    if (*out_root == NO_ROOT) *out_root = share_part(p, i, k, kernel, out_at);
+  }
+  return *out_root == NO_ROOT ? root_new(p, device, r->bytes, step, out_root) : REED_OK;
+}
+
 static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step) {
   const insn_invoke i = insn_invoke_at(w);
   epoch_entry *e = p->entry;
   int32_t device = p->devices->bind[i.device];
   bool bounded;
   epoch_kernel *kernel = NULL;
+  const epoch_kernel *before = kernel_in_base(p, &i);
+  bool changed =
+      !before || any_changed(p, i.inputs, i.n_inputs) || active_any_changed(p->active, i.outputs, i.n_outputs);
   reed_status status = check_outputs(p, &i, device, &bounded);
   for (uint32_t k = 0; status == REED_OK && k < i.n_inputs; k++)
     if (i.inputs[k] != MODULE_ABSENT) touch(p, e, i.inputs[k], step);
   const epoch_write *counted = counted_input(p, &i);
-  if (status == REED_OK) status = add_kernel(p, &i, device, bounded && !counted, step, &kernel);
+  if (status == REED_OK)
+    status = add_kernel(p, &i, device, bounded && !counted, step, changed ? NULL : before, &kernel);
   if (status != REED_OK) return status;
   kernel->counted = counted != NULL;
   for (uint32_t k = 0; k < i.n_outputs; k++) {
     if (i.outputs[k] == MODULE_ABSENT) continue;
     ref *r = reg_r(p->run, i.outputs[k]);
-    int64_t at = 0;
-    int32_t root = k == 0 ? share_in_place(p, &i) : NO_ROOT;
-    if (root == NO_ROOT) root = share_part(p, &i, k, &kernel->kernel, &at);
-    if (root == NO_ROOT && (status = root_new(p, device, r->bytes, step, &root)) != REED_OK) return status;
+    int64_t at;
+    int32_t root;
+    status = output_root(p, &i, k, device, step, &kernel->kernel, changed ? NULL : before, &root, &at);
+    if (status != REED_OK) return status;
     attach(p, i.outputs[k], root, at);
     if (k == 0 && p->run->program->site_ops[i.site]->alias == REED_ALIAS_JOIN) share_join(p, &i, root);
     epoch_write *write = &e->writes.items[note_of(p, i.outputs[k])->write];
@@ -172,6 +260,7 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
     }
     r->kind = r->bounded_axis >= 0 ? REF_PENDING : REF_STORED; /* for the rest of the walk; undo_walk puts it back */
   }
+  if (changed && before) compare_with_base(p, &i, kernel, before);
   return REED_OK;
 }
 
@@ -255,6 +344,7 @@ static void plan_move(epoch_planner *p, const uint32_t *w, int32_t step) {
   copy.t.storage = copy.extent_storage = NULL;
   copy.object = NULL;
   copy.shaped_by = 0;
+  p->active->notes[i.dst].changed = p->active->notes[i.src].changed;
   ref *target = reg_r(p->run, i.dst);
   ref_clear(&p->run->objects, target);
   *target = copy;
@@ -323,6 +413,7 @@ reed_status epoch_plan(reed_session *s, uint32_t pc_after_plan) {
   if (status != REED_OK) return status;
   s->memo.figures.layouts_reused += reused;
   e->n_kernels = (int32_t)e->kernels.n;
+  e->n_repeated = s->epoch.n_repeated;
   active_end_shapes(&s->epoch);
   bool memoizable = e->remembered;
   e->remembered = false;

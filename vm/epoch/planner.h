@@ -5,6 +5,7 @@
 
 #include "bytecode/operands.h"
 #include "base/vec.h"
+#include "vm/epoch/active.h"
 #include "vm/epoch/memo.h"
 #include "vm/run.h"
 
@@ -18,11 +19,15 @@ typedef struct register_note {
   int32_t write; /* index into the entry's writes; -1: not written by the shape section */
 } register_note;
 
-/* Scratch of epoch.plan, one per session. run, devices and entry are borrowed for the plan in progress. */
+/* Scratch of epoch.plan, one per session. run, devices, kernels, active, entry and base are borrowed for the plan in
+ * progress. */
 typedef struct epoch_planner {
   vm_run *run;
   vm_devices *devices;
+  site_kernels *kernels;
+  epoch_active *active; /* which registers differ from those in the base */
   epoch_entry *entry;
+  const epoch_entry *base; /* so far its plan has the same kernels on the same roots; NULL: there is none */
   register_note *registers;
   size_t n_registers;
   uint32_t stamp, mark;

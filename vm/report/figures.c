@@ -79,6 +79,11 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
     json_string(json, "memo", e->hit ? "hit" : "miss");
     json_integer(json, "shape_functions", e->n_shape_functions);
     json_integer(json, "kernels", e->n_kernels);
+    if (!e->hit) {
+      json_integer(json, "shapes_repeated", e->n_repeated);
+      json_integer(json, "kernels_shared", e->n_shared);
+      json_integer(json, "shared_bytes", e->shared_bytes);
+    }
     json_number(json, "enter_us", us(e->enter_ns));
     json_number(json, "shape_us", us(e->shape_ns));
     json_number(json, "plan_us", us(e->plan_ns));
@@ -108,6 +113,9 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
   json_integer(json, "entries", s->memo.figures.entries);
   json_integer(json, "bytes", s->memo.figures.bytes);
   json_integer(json, "plans_reused", s->memo.figures.layouts_reused);
+  json_integer(json, "kernels_found", s->kernels.figures.found);
+  json_integer(json, "kernels_made", s->kernels.figures.made);
+  json_integer(json, "kernels_held", s->kernels.figures.live);
   json_end_object(json);
   json_integer(json, "synchronisations", p->n_syncs);
   json_integer(json, "kernels", p->n_kernels);

@@ -55,6 +55,8 @@ typedef struct profile_epoch {
   uint32_t epoch;
   bool hit;
   int32_t n_shape_functions, n_kernels;
+  int32_t n_repeated, n_shared; /* of a miss: results of shape functions and prepared kernels that it found */
+  int64_t shared_bytes;         /* of these kernels */
   int64_t enter_ns, shape_ns, plan_ns, run_ns;
   int64_t begin_ns;
   struct {

@@ -10,6 +10,7 @@
 #include "vm/epoch/memo.h"
 
 static object_heap objects;
+static site_kernels kernels; /* no table: the kernels below are not in lists */
 static int n_kernels_freed;
 
 static void free_kernel(void *state) {
@@ -18,25 +19,41 @@ static void free_kernel(void *state) {
 }
 
 static epoch_memo memo_of(size_t n_epochs, int64_t max_entries, int64_t max_bytes) {
-  epoch_memo memo = {.n_epochs = n_epochs, .max_entries = max_entries, .max_bytes = max_bytes, .objects = &objects};
+  epoch_memo memo = {.n_epochs = n_epochs,
+                     .max_entries = max_entries,
+                     .max_bytes = max_bytes,
+                     .objects = &objects,
+                     .kernels = &kernels};
   memo.epochs = mem_calloc(n_epochs, sizeof *memo.epochs);
   ck_assert_ptr_nonnull(memo.epochs);
   return memo;
 }
 
-/* An entry with one kernel whose state has this size. */
-static epoch_entry *entry_of(uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key, int64_t state_bytes) {
+static site_kernel *kernel_of(int64_t bytes) {
+  site_kernel *k = mem_calloc(1, sizeof *k);
+  ck_assert_ptr_nonnull(k);
+  k->kernel = (reed_kernel){.state = malloc(1), .free = free_kernel};
+  k->bytes = bytes;
+  return k;
+}
+
+/* An entry that uses the kernel. */
+static epoch_entry *entry_with(uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key, site_kernel *kernel) {
   epoch_entry *e = mem_calloc(1, sizeof *e);
   ck_assert_ptr_nonnull(e);
   e->epoch = epoch;
   e->hash = hash;
   e->key = mem_copy(key, n_key * sizeof *key);
   e->n_key = n_key;
-  epoch_kernel kernel = {.kernel = {.state = malloc(1), .free = free_kernel, .state_bytes = state_bytes},
-                         .workspace_root = -1,
-                         .extent_root = -1};
-  ck_assert(VEC_PUSH(&e->kernels, kernel));
+  site_retain(kernel);
+  epoch_kernel used = {.kernel = kernel->kernel, .prepared = kernel, .workspace_root = -1, .extent_root = -1};
+  ck_assert(VEC_PUSH(&e->kernels, used));
   return e;
+}
+
+/* An entry with a kernel of its own, whose state has this size. */
+static epoch_entry *entry_of(uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key, int64_t state_bytes) {
+  return entry_with(epoch, hash, key, n_key, kernel_of(state_bytes));
 }
 
 static epoch_entry *remember(epoch_memo *memo, uint32_t epoch, int64_t key, int64_t state_bytes) {
@@ -128,6 +145,41 @@ START_TEST(evicted_entries_stay_until_no_device_is_busy) {
 }
 END_TEST
 
+/* Either of two entries that share a kernel goes first; the kernel goes with the second. Its bytes count once. */
+START_TEST(a_shared_kernel_goes_with_the_last_of_its_entries) {
+  enum { BYTES = 1 << 20 };
+  alloc_hook_begin();
+  epoch_memo memo = memo_of(1, 2, INT64_MAX);
+  site_kernel *shared = kernel_of(BYTES);
+  n_kernels_freed = 0;
+  epoch_entry *entries[2];
+  for (int64_t key = 0; key < 2; key++) {
+    entries[key] = entry_with(0, (uint64_t)key * 31, &key, 1, shared);
+    memo_remember(&memo, entries[key], false);
+  }
+  int64_t own = entries[0]->bytes;
+  ck_assert_int_eq(memo.figures.bytes, BYTES + 2 * own);
+  if (_i % 2) ck_assert_ptr_eq(find(&memo, 0, 0), entries[0]); /* then entry 1 is evicted first */
+  bool busy = _i >= 2;
+  int64_t key = 2;
+  memo_remember(&memo, entry_of(0, 62, &key, 1, 0), busy);
+  ck_assert_ptr_nonnull(_i % 2 ? find(&memo, 0, 0) : find(&memo, 0, 1));
+  memo_free_retired(&memo);
+  ck_assert_int_eq(n_kernels_freed, 0);
+  ck_assert_int_eq(memo.figures.bytes, BYTES + 2 * own);
+  ck_assert_ptr_nonnull(find(&memo, 0, 2));
+  key = 3;
+  memo_remember(&memo, entry_of(0, 93, &key, 1, 0), busy);
+  ck_assert_int_eq(memo.figures.bytes, 2 * own);
+  ck_assert_int_eq(n_kernels_freed, busy ? 0 : 1); /* queued work may use the kernel */
+  memo_free_retired(&memo);
+  ck_assert_int_eq(n_kernels_freed, 1);
+  memo_fini(&memo);
+  ck_assert_int_eq(n_kernels_freed, 3);
+  ck_assert_int_eq(alloc_hook_end(), 0);
+}
+END_TEST
+
 /* Beside a list that is searched from end to end: keys, least recently used first. */
 START_TEST(a_random_life_is_that_of_a_list_in_the_order_of_use) {
   enum { N_EPOCHS = 3, ENTRIES = 4, STEPS = 4000, KEYS = 12, BYTES = 1 << 16 };
@@ -176,6 +228,7 @@ int main(void) {
   tcase_add_test(t, the_bound_of_entries_is_an_epochs_own);
   tcase_add_test(t, the_bound_of_bytes_is_of_all_epochs_and_spares_the_newest);
   tcase_add_test(t, evicted_entries_stay_until_no_device_is_busy);
+  tcase_add_loop_test(t, a_shared_kernel_goes_with_the_last_of_its_entries, 0, 4);
   tcase_add_loop_test(t, a_random_life_is_that_of_a_list_in_the_order_of_use, 0, 4);
   suite_add_tcase(suite, t);
   return suite_run(suite);

@@ -1,8 +1,9 @@
 /* Plans of random epochs. Each program is a random graph of element-wise operators, Concat and Split over tensors of
- * the host and of a device, with a kill as soon as a tensor is not needed. Its result must be the bits that the graph
- * has by arithmetic, and the memory that the plan gives its tensors is checked tensor by tensor: pieces of an arena
- * that are live at one step do not overlap, parts lie inside their whole, and a piece lives from the step that writes
- * a tensor on it to the last step that reads one. Cases by hand: test_plan.c, test_share.c. */
+ * the host and of a device, made from two inputs of independent sizes, with a kill as soon as a tensor is not needed.
+ * Its result must be the bits that the graph has by arithmetic, and the memory that the plan gives its tensors is
+ * checked tensor by tensor: pieces of an arena that are live at one step do not overlap, parts lie inside their whole,
+ * and a piece lives from the step that writes a tensor on it to the last step that reads one. Cases by hand:
+ * test_plan.c, test_share.c. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,13 +19,21 @@ enum { MOST_TENSORS = 40, MOST_INPUTS = 3 };
 typedef enum kind { COPY, ADD, MUL, RELU, NEG, CONCAT, SPLIT } kind;
 static const char *const names[] = {"", "Add", "Mul", "Relu", "Neg", "Concat", "Split"};
 
-/* A tensor of the program: register number + 1 holds it, because r0 is the input. */
+/* Rows in units of half the rows of each input: a Concat joins rows of both. */
+typedef struct size {
+  int of[2];
+} size;
+
+static bool same_size(size a, size b) { return a.of[0] == b.of[0] && a.of[1] == b.of[1]; }
+static int64_t elements_of(size s, const int64_t *rows) { return (s.of[0] * rows[0] + s.of[1] * rows[1]) * 4 / 2; }
+
+/* A tensor of the program: register number + 2 holds it, because r0 and r1 are the inputs. */
 typedef struct made {
   kind kind;
   bool on_host;
-  int half; /* of Split: which output */
-  int n_inputs, inputs[MOST_INPUTS];
-  int parts;        /* rows in units of the input's rows */
+  int half;                          /* of Split: which output */
+  int n_inputs, inputs[MOST_INPUTS]; /* -2 and -1: the program's inputs */
+  size parts;
   int step, killed; /* steps of the run section */
   bool dead;
 } made;
@@ -42,11 +51,11 @@ static int below(program *p, int n) {
   return (int)(p->random % (uint64_t)n);
 }
 
-/* A random tensor with this placement and, unless 0, this size; -1: none. r0 counts as none. */
-static int pick(program *p, bool on_host, int parts) {
+/* A random tensor with this placement and, unless NULL, this size; -1: none. */
+static int pick(program *p, bool on_host, const size *parts) {
   int fit[MOST_TENSORS], n = 0;
   for (int i = 0; i < p->n; i++)
-    if (p->tensors[i].on_host == on_host && (!parts || p->tensors[i].parts == parts)) fit[n++] = i;
+    if (p->tensors[i].on_host == on_host && (!parts || same_size(p->tensors[i].parts, *parts))) fit[n++] = i;
   return n ? fit[below(p, n)] : -1;
 }
 
@@ -54,26 +63,29 @@ static void add(program *p, made t) { p->tensors[p->n++] = t; }
 
 static void make(program *p, uint64_t seed, int n) {
   *p = (program){.random = seed * 0x9e3779b97f4a7c15u + 1};
-  add(p, (made){.kind = COPY, .n_inputs = 1, .inputs = {-1}, .parts = 2});                 /* of r0 */
-  add(p, (made){.kind = NEG, .on_host = true, .n_inputs = 1, .inputs = {-1}, .parts = 2}); /* of r0, on the host */
+  for (int x = 0; x < 2; x++) {
+    size whole = {.of = {x == 0 ? 2 : 0, x == 1 ? 2 : 0}};
+    add(p, (made){.kind = COPY, .n_inputs = 1, .inputs = {x - 2}, .parts = whole});
+    add(p, (made){.kind = NEG, .on_host = true, .n_inputs = 1, .inputs = {x - 2}, .parts = whole});
+  }
   while (p->n < n) {
     bool on_host = below(p, 4) == 0;
-    int a = pick(p, on_host, 0), b = pick(p, on_host, p->tensors[a].parts);
+    int a = pick(p, on_host, NULL), b = pick(p, on_host, &p->tensors[a].parts);
     made t = {.kind = (kind)(ADD + below(p, 6)), .on_host = on_host, .inputs = {a, b}, .parts = p->tensors[a].parts};
     t.n_inputs = t.kind == ADD || t.kind == MUL ? 2 : 1;
     if (on_host && below(p, 3) == 0) {
       t.kind = COPY, t.on_host = false, t.n_inputs = 1;
     } else if (t.kind == CONCAT) {
       t.n_inputs = 2 + below(p, 2);
-      t.parts = 0;
+      t.parts = (size){0};
       for (int i = 0; i < t.n_inputs; i++) {
-        t.inputs[i] = pick(p, on_host, 0);
-        t.parts += p->tensors[t.inputs[i]].parts;
+        t.inputs[i] = pick(p, on_host, NULL);
+        for (int x = 0; x < 2; x++) t.parts.of[x] += p->tensors[t.inputs[i]].parts.of[x];
       }
-      if (t.parts > 12) continue;
+      if (t.parts.of[0] + t.parts.of[1] > 12) continue;
     } else if (t.kind == SPLIT) {
-      if (t.parts % 2 != 0 || p->n + 2 > n) continue;
-      t.parts /= 2;
+      if (t.parts.of[0] % 2 != 0 || t.parts.of[1] % 2 != 0 || p->n + 2 > n) continue;
+      for (int x = 0; x < 2; x++) t.parts.of[x] /= 2;
       add(p, t);
       t.half = 1;
     }
@@ -86,13 +98,13 @@ static const char *place(const made *t) { return t->on_host ? "host" : "device";
 /* "[r1:shape, r2:shape]" or "[r1, r2]" */
 static void append_inputs(text_buffer *out, const made *t, const char *flag) {
   text_append(out, "[");
-  for (int i = 0; i < t->n_inputs; i++) text_append(out, "%sr%d%s", i ? ", " : "", t->inputs[i] + 1, flag);
+  for (int i = 0; i < t->n_inputs; i++) text_append(out, "%sr%d%s", i ? ", " : "", t->inputs[i] + 2, flag);
   text_append(out, "]");
 }
 
 static void append_outputs(text_buffer *out, const program *p, int i) {
-  if (p->tensors[i].kind == SPLIT) text_append(out, "[r%d, r%d], ", i + 1, i + 2);
-  else text_append(out, "[r%d], ", i + 1);
+  if (p->tensors[i].kind == SPLIT) text_append(out, "[r%d, r%d], ", i + 2, i + 3);
+  else text_append(out, "[r%d], ", i + 2);
 }
 
 /* Kills what the tensors from `next` on do not read. The result of all that is left is read by the last Concat. */
@@ -102,7 +114,7 @@ static void append_kills(text_buffer *out, program *p, int next, const bool *kep
     for (int k = next; k < p->n && !read; k++)
       for (int j = 0; j < p->tensors[k].n_inputs; j++) read |= p->tensors[k].inputs[j] == i;
     if (read || p->tensors[i].dead) continue;
-    text_append(out, "  kill r%d\n", i + 1);
+    text_append(out, "  kill r%d\n", i + 2);
     p->tensors[i].dead = true;
     p->tensors[i].killed = (*step)++;
   }
@@ -119,10 +131,10 @@ static char *text_of(program *p) {
       for (int j = 0; j < p->tensors[k].n_inputs; j++) read |= p->tensors[k].inputs[j] == i;
     n_kept += kept[i] = !read;
   }
-  if (!n_kept) n_kept += kept[0] = true; /* the copy of the input */
+  if (!n_kept) n_kept += kept[0] = true; /* the copy of an input */
   text_append(&out,
-              ".module \"m\" producer \"test\" \"1\" devices 2\n.type x = f32[n, 4] \"x\"\n.type y = f32[m, 4] \"y\"\n"
-              ".inputs x\n.outputs y\n");
+              ".module \"m\" producer \"test\" \"1\" devices 2\n.type x = f32[n, 4] \"x\"\n.type z = f32[k, 4] \"z\"\n"
+              ".type y = f32[m, 4] \"y\"\n.inputs x, z\n.outputs y\n");
   for (int i = 0; i < p->n; i++) {
     const made *t = &p->tensors[i];
     if (t->kind == COPY || t->half) continue;
@@ -133,12 +145,13 @@ static char *text_of(program *p) {
                                    : "");
   }
   text_append(&out, ".site all = Concat (%d -> 1) \"all\" {axis = 0}\n", n_kept);
-  text_append(&out, ".function main (x) -> (y) registers %d 0\n  epoch.enter 0, plan, [r0:shape], []\n", p->n + 3);
+  text_append(&out, ".function main (x, z) -> (y) registers %d 0\n  epoch.enter 0, plan, [r0:shape, r1:shape], []\n",
+              p->n + 4);
   for (int i = 0; i < p->n; i++) {
     const made *t = &p->tensors[i];
     if (t->half) continue;
     if (t->kind == COPY) {
-      text_append(&out, "  shape.like r%d, r%d, device\n", i + 1, t->inputs[0] + 1);
+      text_append(&out, "  shape.like r%d, r%d, device\n", i + 2, t->inputs[0] + 2);
       continue;
     }
     text_append(&out, "  shape k%d, %s, ", i, place(t));
@@ -150,17 +163,17 @@ static char *text_of(program *p) {
   text_buffer joined = {0}, shaped = {0};
   for (int i = 0; i < p->n; i++)
     if (kept[i]) {
-      text_append(&joined, "%sr%d", all.n_inputs ? ", " : "", i + 1);
-      text_append(&shaped, "%sr%d:shape", all.n_inputs++ ? ", " : "", i + 1);
+      text_append(&joined, "%sr%d", all.n_inputs ? ", " : "", i + 2);
+      text_append(&shaped, "%sr%d:shape", all.n_inputs++ ? ", " : "", i + 2);
     }
-  text_append(&out, "  shape all, device, [r%d], [%s]\nplan: epoch.plan 0\n", p->n + 1, shaped.data);
+  text_append(&out, "  shape all, device, [r%d], [%s]\nplan: epoch.plan 0\n", p->n + 2, shaped.data);
   int step = 0;
   for (int i = 0; i < p->n; i++) {
     made *t = &p->tensors[i];
     if (t->half) continue;
     t->step = step;
     if (t->kind == COPY) {
-      text_append(&out, "  copy r%d, r%d, %s, all, 0\n", i + 1, t->inputs[0] + 1,
+      text_append(&out, "  copy r%d, r%d, %s, all, 0\n", i + 2, t->inputs[0] + 2,
                   t->inputs[0] < 0 ? "input" : "placement");
     } else {
       text_append(&out, "  invoke k%d, %s, ", i, place(t));
@@ -172,12 +185,12 @@ static char *text_of(program *p) {
     if (t->kind == SPLIT) p->tensors[i + 1].step = t->step;
     append_kills(&out, p, i + 1 + (t->kind == SPLIT), kept, &step);
   }
-  text_append(&out, "  invoke all, device, [r%d], [%s]\n", p->n + 1, joined.data);
+  text_append(&out, "  invoke all, device, [r%d], [%s]\n", p->n + 2, joined.data);
   step++;
   memset(kept, 0, sizeof kept);
   append_kills(&out, p, p->n, kept, &step);
   text_append(&out, "  epoch.end 0\n  readback r%d, r%d, output, all, 0\n  sync\n  kill r%d\n  return [r%d], []\n",
-              p->n + 2, p->n + 1, p->n + 1, p->n + 2);
+              p->n + 3, p->n + 2, p->n + 2, p->n + 3);
   ck_assert(!out.failed);
   text_fini(&joined);
   text_fini(&shaped);
@@ -186,11 +199,12 @@ static char *text_of(program *p) {
 
 /* ---- the result by arithmetic ---- */
 
-static float *compute(const program *p, int i, const float *x, int64_t rows, float **values) {
+static float *compute(const program *p, int i, float *const *x, const int64_t *rows, float **values) {
   const made *t = &p->tensors[i];
-  int64_t n = t->parts * rows * 4 / 2;
+  int64_t n = elements_of(t->parts, rows);
   float *y = malloc((size_t)(n ? n : 1) * sizeof *y);
-  const float *a = t->inputs[0] < 0 ? x : values[t->inputs[0]], *b = t->n_inputs > 1 ? values[t->inputs[1]] : NULL;
+  const float *a = t->inputs[0] < 0 ? x[t->inputs[0] + 2] : values[t->inputs[0]],
+              *b = t->n_inputs > 1 ? values[t->inputs[1]] : NULL;
   int64_t at = 0;
   for (int64_t k = 0; k < n; k++) switch (t->kind) {
       case COPY: y[k] = a[k]; break;
@@ -202,7 +216,7 @@ static float *compute(const program *p, int i, const float *x, int64_t rows, flo
       case CONCAT: break;
     }
   for (int j = 0; t->kind == CONCAT && j < t->n_inputs; j++) {
-    int64_t count = p->tensors[t->inputs[j]].parts * rows * 4 / 2;
+    int64_t count = elements_of(p->tensors[t->inputs[j]].parts, rows);
     if (count) memcpy(y + at, values[t->inputs[j]], (size_t)count * sizeof *y);
     at += count;
   }
@@ -213,14 +227,20 @@ static bool is_joined(const program *p, int i, int n_read_after) { return !p->te
 
 static bool request_failed; /* of the last run_rows */
 
-/* Runs with that many rows (even) and compares the result. fail_at not 0: the run's request of that number fails. */
-static reed_status run_rows(const program *p, reed_session *session, int64_t rows, int64_t fail_at) {
-  reed_tensor *input, *output = NULL;
-  ck_assert_int_eq(reed_tensor_open(REED_F32, 2, (int64_t[]){rows, 4}, &input), REED_OK);
-  float *x = reed_tensor_data(input);
-  for (int64_t i = 0; i < rows * 4; i++) x[i] = (float)((i * 7919 + rows) % 31 - 15) / 8;
+/* Runs inputs with that many rows (even) and compares the result. fail_at not 0: the run's request of that number
+ * fails.
+ */
+static reed_status run_both(const program *p, reed_session *session, int64_t rows_x, int64_t rows_z, int64_t fail_at) {
+  reed_tensor *inputs[2], *output = NULL;
+  float *x[2];
+  const int64_t rows[2] = {rows_x, rows_z};
+  for (int k = 0; k < 2; k++) {
+    ck_assert_int_eq(reed_tensor_open(REED_F32, 2, (int64_t[]){rows[k], 4}, &inputs[k]), REED_OK);
+    x[k] = reed_tensor_data(inputs[k]);
+    for (int64_t i = 0; i < rows[k] * 4; i++) x[k][i] = (float)((i * 7919 + rows[k] + k) % 31 - 15) / 8;
+  }
   if (fail_at) alloc_hook_fail_at(fail_at);
-  reed_status status = reed_session_run(session, &input, 1, &output, 1, diagnosis);
+  reed_status status = reed_session_run(session, inputs, 2, &output, 1, diagnosis);
   request_failed = fail_at && alloc_hook_failed();
   if (fail_at) alloc_hook_fail_at(0);
   ck_assert(status == REED_OK || (request_failed && status == REED_ERROR_MEMORY));
@@ -236,17 +256,21 @@ static reed_status run_rows(const program *p, reed_session *session, int64_t row
         for (int j = 0; j < p->tensors[k].n_inputs; j++) n_reads += p->tensors[k].inputs[j] == i;
       if (!is_joined(p, i, n_reads)) continue;
       n_joined++;
-      for (int64_t k = 0; k < p->tensors[i].parts * rows * 4 / 2; k++, at++)
+      for (int64_t k = 0; k < elements_of(p->tensors[i].parts, rows); k++, at++)
         if (got[at] != values[i][k] && !(isnan(got[at]) && isnan(values[i][k])))
-          ck_abort_msg("tensor %d (%s) element %lld of %lld rows is %g, not %g", i, names[p->tensors[i].kind],
-                       (long long)k, (long long)rows, got[at], values[i][k]);
+          ck_abort_msg("tensor %d (%s) element %lld of %lld and %lld rows is %g, not %g", i, names[p->tensors[i].kind],
+                       (long long)k, (long long)rows_x, (long long)rows_z, got[at], values[i][k]);
     }
     if (n_joined) ck_assert_int_eq(at, reed_tensor_elements(output));
     for (int i = 0; i < p->n; i++) free(values[i]);
   }
   if (status == REED_OK) reed_tensor_close(&output);
-  reed_tensor_close(&input);
+  for (int k = 0; k < 2; k++) reed_tensor_close(&inputs[k]);
   return status;
+}
+
+static reed_status run_rows(const program *p, reed_session *session, int64_t rows, int64_t fail_at) {
+  return run_both(p, session, rows, rows, fail_at);
 }
 
 /* ---- the plan ---- */
@@ -281,17 +305,17 @@ static void check_plan(const program *p, const reed_session *s) {
   }
   for (size_t i = 0; i < e->writes.n; i++) {
     const epoch_write *w = &e->writes.items[i];
-    if (w->root < 0 || w->reg == 0 || w->reg > (uint32_t)p->n) continue;
-    const made *t = &p->tensors[w->reg - 1];
+    if (w->root < 0 || w->reg < 2 || w->reg > (uint32_t)p->n + 1) continue;
+    const made *t = &p->tensors[w->reg - 2];
     const epoch_root *root = &e->roots.items[w->root];
     int last = t->step;
     for (int k = 0; k < p->n; k++)
       for (int j = 0; j < p->tensors[k].n_inputs; j++)
-        if (p->tensors[k].inputs[j] == (int)w->reg - 1 && p->tensors[k].step > last) last = p->tensors[k].step;
+        if (p->tensors[k].inputs[j] == (int)w->reg - 2 && p->tensors[k].step > last) last = p->tensors[k].step;
     ck_assert_int_ge(w->at, 0);
     ck_assert_int_le(w->at + w->value.bytes, root->bytes);
     if (root->first > t->step || (!root->outlives && root->last < last))
-      ck_abort_msg("tensor %u lives from step %d to %d, its memory from %d to %d", w->reg - 1, t->step, last,
+      ck_abort_msg("tensor %u lives from step %d to %d, its memory from %d to %d", w->reg - 2, t->step, last,
                    root->first, root->last);
   }
 }
@@ -310,6 +334,44 @@ START_TEST(random_epochs_compute_their_graph_in_memory_of_their_own) {
     check_plan(&p, session);
   }
   ck_assert_double_ge(memo_figure(session, "hits"), 1);
+  reed_session_close(&session);
+  free(text);
+}
+END_TEST
+
+/* A new size of one input starts from the entry of the size before. Whatever the sizes, the entry is the one that a
+ * session makes that has never run: in offsets, roots and kernels' places. */
+START_TEST(an_entry_made_from_another_equals_one_made_from_nothing) {
+  program p;
+  make(&p, (uint64_t)_i + 1000, 8 + _i % 30);
+  char *text = text_of(&p);
+  const char *device = devices[_i % N_DEVICES];
+  reed_session *session = opened(text, &(reed_session_options){.device = device, .memo_entries = 3});
+  int64_t x = 6, z = 8;
+  for (int step = 0; step < 24; step++) {
+    int which = below(&p, 3);
+    if (which != 1) x = 2 * below(&p, 20);
+    if (which != 0) z = 2 * below(&p, 20);
+    if (run_both(&p, session, x, z, 0) != REED_OK) ck_abort_msg("%s\n%s", reed_diagnosis_message(diagnosis), text);
+    check_plan(&p, session);
+    reed_session *fresh = opened(text, &(reed_session_options){.device = device});
+    ck_assert_int_eq(run_both(&p, fresh, x, z, 0), REED_OK);
+    const epoch_entry *a = session->memo.newest, *b = fresh->memo.newest;
+    ck_assert(a->roots.n == b->roots.n && a->kernels.n == b->kernels.n && a->writes.n == b->writes.n);
+    for (size_t i = 0; i < a->roots.n; i++) {
+      const epoch_root *r = &a->roots.items[i], *q = &b->roots.items[i];
+      ck_assert(r->bytes == q->bytes && r->first == q->first && r->last == q->last && r->inside == q->inside &&
+                r->at == q->at && r->outlives == q->outlives && r->copied == q->copied && r->device == q->device);
+    }
+    for (size_t i = 0; i < a->writes.n; i++) {
+      const epoch_write *r = &a->writes.items[i], *q = &b->writes.items[i];
+      ck_assert(r->reg == q->reg && r->root == q->root && r->at == q->at && r->value.bytes == q->value.bytes);
+    }
+    for (size_t i = 0; i < a->kernels.n; i++)
+      ck_assert(a->kernels.items[i].site == b->kernels.items[i].site &&
+                a->kernels.items[i].workspace_root == b->kernels.items[i].workspace_root);
+    reed_session_close(&fresh);
+  }
   reed_session_close(&session);
   free(text);
 }
@@ -374,6 +436,7 @@ int main(void) {
   tcase_add_checked_fixture(t, open_diagnosis, close_diagnosis);
   tcase_set_timeout(t, 120);
   tcase_add_loop_test(t, random_epochs_compute_their_graph_in_memory_of_their_own, 0, N_SEEDS);
+  tcase_add_loop_test(t, an_entry_made_from_another_equals_one_made_from_nothing, 0, N_SEEDS);
   tcase_add_test(t, the_arena_of_an_accelerator_grows_where_it_is);
   tcase_add_loop_test(t, every_failed_allocation_of_an_epoch_is_reported, 0, N_DEVICES);
   suite_add_tcase(suite, t);

@@ -1,0 +1,213 @@
+/* What a new shape costs: runs of extents never seen before beside repeated runs of the same extents. Each step runs a
+ * new size once and then once more, so the two kinds are interleaved and share the machine's moods.
+ *
+ *     bench_steps MODEL.reed [--threads 1] [--steps 100] [--warm 8] [--entries N] SYMBOL=EXTENTS...
+ *
+ * Every extent that the model leaves open needs EXTENTS: 7 (the same in every step), 100+ (one more in each step),
+ * 32:640 (drawn at random for each step). Columns: minimum, median and 99th percentile of a run; its parts (shapes,
+ * plan, run sections, the rest: inputs, outputs, borders) as medians; page faults; CPU time. The last lines are ratios.
+ */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "reed/reed.h"
+
+enum { MAX_INPUTS = 64, MAX_OUTPUTS = 128, MAX_STEPS = 4096, MAX_WORDS = 32 };
+
+typedef struct parts {
+  double wall, enter, shapes, plan, run, cpu, faults;
+} parts;
+
+static reed_program *program;
+static reed_session *session;
+static reed_diagnosis *diagnosis;
+static size_t n_inputs, n_outputs;
+static int n_words;
+static char **words;
+
+static void need(reed_status status, const char *what) {
+  if (status == REED_OK) return;
+  fprintf(stderr, "bench_steps: %s: %s\n", what, reed_diagnosis_message(diagnosis));
+  exit(2);
+}
+
+static double seconds(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* ---- extents ---- */
+
+static int64_t drawn[MAX_WORDS]; /* of this step, per word */
+
+static void draw_extents(int step) {
+  static unsigned seed = 11;
+  for (int i = 0; i < n_words; i++) {
+    const char *text = strchr(words[i], '=');
+    char *end;
+    int64_t low = strtoll(text ? text + 1 : "", &end, 10);
+    drawn[i] = low;
+    if (*end == '+') drawn[i] += step;
+    if (*end == ':') drawn[i] += (int64_t)((unsigned)rand_r(&seed) % (unsigned)(atoll(end + 1) - low + 1));
+  }
+}
+
+static int64_t extent_of(const char *symbol) {
+  size_t n = symbol ? strlen(symbol) : 0;
+  for (int i = 0; i < n_words && symbol; i++)
+    if (strncmp(words[i], symbol, n) == 0 && words[i][n] == '=') return drawn[i];
+  fprintf(stderr, "bench_steps: no extents for '%s'\n", symbol ? symbol : "an unnamed axis");
+  exit(2);
+}
+
+/* Floats in 0..1, ones for other dtypes. */
+static reed_tensor *make_input(size_t i) {
+  reed_value_info info;
+  need(reed_program_input(program, i, &info), "an input");
+  int64_t dims[REED_MAX_RANK];
+  for (int32_t d = 0; d < info.rank; d++) dims[d] = info.dims[d] >= 0 ? info.dims[d] : extent_of(info.symbols[d]);
+  reed_tensor *t = NULL;
+  need(reed_tensor_open(info.dtype, info.rank, dims, &t), "an input");
+  void *data = reed_tensor_data(t);
+  int64_t n = reed_tensor_elements(t);
+  memset(data, 0, (size_t)reed_tensor_bytes(t));
+  for (int64_t k = 0; k < n; k++) {
+    if (info.dtype == REED_F32) ((float *)data)[k] = (float)(k * 7919 % 1021) / 1021;
+    else if (info.dtype == REED_I64) ((int64_t *)data)[k] = 1;
+    else if (info.dtype == REED_I32) ((int32_t *)data)[k] = 1;
+  }
+  return t;
+}
+
+/* ---- one run ---- */
+
+/* The sum of all numbers with this key in the session's figures. */
+static double sum_of(const char *json, const char *key) {
+  double sum = 0;
+  for (const char *at = json; (at = strstr(at, key)) != NULL; at += strlen(key)) sum += atof(at + strlen(key));
+  return sum;
+}
+
+static parts run_once(reed_tensor **inputs) {
+  reed_tensor *outputs[MAX_OUTPUTS];
+  struct rusage before, after;
+  parts p;
+  getrusage(RUSAGE_SELF, &before);
+  double cpu = seconds(CLOCK_PROCESS_CPUTIME_ID), begin = seconds(CLOCK_MONOTONIC);
+  need(reed_session_run(session, inputs, n_inputs, outputs, n_outputs, diagnosis), "a run");
+  p.wall = (seconds(CLOCK_MONOTONIC) - begin) * 1e6;
+  p.cpu = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e6;
+  getrusage(RUSAGE_SELF, &after);
+  p.faults = (double)(after.ru_minflt - before.ru_minflt);
+  for (size_t i = 0; i < n_outputs; i++) reed_tensor_close(&outputs[i]);
+  char *json;
+  need(reed_session_stats_json(session, &json, diagnosis), "figures");
+  p.enter = sum_of(json, "\"enter_us\":");
+  p.shapes = sum_of(json, "\"shape_us\":");
+  p.plan = sum_of(json, "\"plan_us\":");
+  p.run = sum_of(json, "\"run_us\":");
+  reed_text_free(json);
+  return p;
+}
+
+/* ---- the report ---- */
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The value at this share of the sorted column that begins at `first` in each of n rows. */
+static double column(const parts *rows, int n, size_t first, double share) {
+  static double values[MAX_STEPS];
+  for (int i = 0; i < n; i++) memcpy(&values[i], (const char *)&rows[i] + first, sizeof values[i]);
+  qsort(values, (size_t)n, sizeof *values, compare_doubles);
+  int at = (int)(share * n);
+  return values[at < n ? at : n - 1];
+}
+
+#define AT(rows, part, share) column(rows, n, offsetof(parts, part), share)
+
+static void report(const char *name, const parts *rows, int n) {
+  double known = AT(rows, enter, 0.5) + AT(rows, shapes, 0.5) + AT(rows, plan, 0.5) + AT(rows, run, 0.5);
+  printf("%-9s %9.0f %9.0f %9.0f | %7.1f %7.1f %7.1f %9.0f %7.0f | %6.0f %9.0f\n", name, AT(rows, wall, 0),
+         AT(rows, wall, 0.5), AT(rows, wall, 0.99), AT(rows, enter, 0.5), AT(rows, shapes, 0.5), AT(rows, plan, 0.5),
+         AT(rows, run, 0.5), AT(rows, wall, 0.5) - known, AT(rows, faults, 0.5), AT(rows, cpu, 0.5));
+}
+
+static void report_ratios(const parts *fresh, const parts *again, int n) {
+  static parts ratios[MAX_STEPS];
+  double sum = 0, sum_again = 0;
+  for (int i = 0; i < n; i++) {
+    ratios[i] = (parts){.wall = fresh[i].wall / again[i].wall,
+                        .cpu = fresh[i].cpu / again[i].cpu,
+                        .plan = fresh[i].shapes + fresh[i].plan};
+    sum += fresh[i].wall;
+    sum_again += again[i].wall;
+  }
+  printf("shapes and plan of a new size: minimum %.1f us, median %.1f, 99th percentile %.1f\n", AT(ratios, plan, 0),
+         AT(ratios, plan, 0.5), AT(ratios, plan, 0.99));
+  printf("new over repeated: minima %.3f, medians %.3f, sums %.3f; of a size: median %.3f, 95th percentile %.3f; CPU "
+         "%.3f\n",
+         AT(fresh, wall, 0) / AT(again, wall, 0), AT(fresh, wall, 0.5) / AT(again, wall, 0.5), sum / sum_again,
+         AT(ratios, wall, 0.5), AT(ratios, wall, 0.95), AT(ratios, cpu, 0.5));
+}
+
+static void report_memo(void) {
+  char *json;
+  need(reed_session_stats_json(session, &json, diagnosis), "figures");
+  const char *memo = strstr(json, "\"memo\":{");
+  printf("memo: %.*s\n", memo ? (int)strcspn(memo + 8, "}") : 0, memo ? memo + 8 : "");
+  reed_text_free(json);
+}
+
+int main(int argc, char **argv) {
+  static parts fresh[MAX_STEPS], again[MAX_STEPS];
+  int n_threads = 1, n_steps = 100, n_warm = 8, first = 2, n = 0;
+  int64_t entries = 0;
+  for (; first + 1 < argc && strncmp(argv[first], "--", 2) == 0; first += 2) {
+    int value = atoi(argv[first + 1]);
+    if (strcmp(argv[first], "--threads") == 0) n_threads = value;
+    else if (strcmp(argv[first], "--steps") == 0) n_steps = value < MAX_STEPS ? value : MAX_STEPS;
+    else if (strcmp(argv[first], "--warm") == 0) n_warm = value;
+    else if (strcmp(argv[first], "--entries") == 0) entries = value;
+    else return fprintf(stderr, "bench_steps: there is no %s\n", argv[first]), 2;
+  }
+  if (argc < 2 || argc - first > MAX_WORDS) {
+    fprintf(stderr, "bench_steps MODEL.reed [--threads N] [--steps N] [--warm N] [--entries N] SYMBOL=EXTENTS...\n");
+    return 2;
+  }
+  n_words = argc - first;
+  words = argv + first;
+  need(reed_diagnosis_open(&diagnosis), "a diagnosis");
+  need(reed_program_open(argv[1], NULL, &program, diagnosis), argv[1]);
+  n_inputs = reed_program_input_count(program);
+  n_outputs = reed_program_output_count(program);
+  if (n_inputs > MAX_INPUTS || n_outputs > MAX_OUTPUTS) return fprintf(stderr, "bench_steps: too many inputs\n"), 2;
+  need(reed_session_open(program, &(reed_session_options){.n_threads = n_threads, .memo_entries = entries}, &session,
+                         diagnosis),
+       "a session");
+  for (int step = 0; step < n_warm + n_steps; step++) {
+    reed_tensor *inputs[MAX_INPUTS];
+    draw_extents(step);
+    for (size_t i = 0; i < n_inputs; i++) inputs[i] = make_input(i);
+    parts a = run_once(inputs), b = run_once(inputs);
+    if (step >= n_warm) fresh[n] = a, again[n++] = b;
+    for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
+  }
+  printf("us        %9s %9s %9s | %7s %7s %7s %9s %7s | %6s %9s\n", "min", "median", "p99", "enter", "shapes", "plan",
+         "run", "rest", "faults", "CPU");
+  report("new", fresh, n);
+  report("repeated", again, n);
+  report_ratios(fresh, again, n);
+  report_memo();
+  reed_session_close(&session);
+  reed_program_close(&program);
+  reed_diagnosis_close(&diagnosis);
+  return 0;
+}

@@ -1,0 +1,49 @@
+/* Prepared kernels, found per call site and shared by counting references: by entries of the memo, by the shape section
+ * being executed, by invokes outside of epochs. A kernel is found by everything that its `prepare` was given, so a call
+ * that has been prepared before is not prepared again. Which entry uses which kernel: epoch/. */
+#ifndef VM_SITE_H_
+#define VM_SITE_H_
+
+#include "base/vec.h"
+#include "ops/call.h"
+
+/* A prepared kernel and the call for which it was prepared. */
+typedef struct site_kernel {
+  struct site_kernel *next, *previous; /* of the same site, the one used last first */
+  reed_kernel kernel;
+  uint32_t site;
+  bool listed;          /* in the site's list */
+  int32_t n_references; /* entries that use it, remembered or not; an invoke in progress; a site that keeps it */
+  int32_t n_remembered; /* remembered entries among them: the memo counts the bytes once while this is above 0 */
+  int64_t bytes;        /* of the state, of this struct and of the call's words */
+  uint64_t hash;        /* of the words */
+  size_t n_words;
+  int64_t words[]; /* the call: device, operands, rooms, addresses of constants, elements of `value` inputs */
+} site_kernel;
+
+typedef struct site_kernels {
+  site_kernel **latest; /* per site: the list of its kernels */
+  site_kernel **kept;   /* per site: the kernel of its last invoke outside of epochs, with a reference */
+  size_t n_sites;
+  VEC_OF(int64_t) words; /* scratch: the call being looked for */
+  struct {
+    int64_t found, made, live; /* calls that found their kernel; kernels prepared; kernels that exist */
+  } figures;
+} site_kernels;
+
+reed_status site_kernels_open(site_kernels *kernels, size_t n_sites, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Frees the kernels that sites keep. No entry may refer to a kernel any more. */
+void site_kernels_close(site_kernels *kernels);
+
+/* The kernel of the call on a physical device, with one reference more: one of the site's last few, or a new one that
+ * op_call_prepare makes (*out_made true). Threads and other properties of the session are not compared, because the
+ * table belongs to one session. */
+reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t site, int32_t device,
+                         site_kernel **out_kernel, bool *out_made) REED_MUST_CHECK;
+static inline void site_retain(site_kernel *k) { k->n_references++; }
+/* Drops a reference; the last one frees the state. No work that uses the kernel may be queued then. NULL is allowed. */
+void site_release(site_kernels *kernels, site_kernel *k);
+/* The site keeps the kernel, and one reference to it, until its next invoke outside of epochs. */
+void site_keep(site_kernels *kernels, site_kernel *k);
+
+#endif
