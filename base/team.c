@@ -46,6 +46,8 @@ static struct {
   job jobs[PLACES];
   _Alignas(64) _Atomic uint32_t posted; /* counts jobs and, at the end, the call to leave */
   _Atomic int32_t n_places;             /* places ever used: those before have had a job */
+  _Atomic int32_t n_callers;            /* threads that are in team_run with helpers */
+  int32_t n_cpus;
   _Atomic int32_t n_polling, n_asleep;
   _Atomic int64_t crowded_until;
   atomic_bool leaving;
@@ -127,11 +129,19 @@ static bool help(void) {
   return n > 0;
 }
 
+/* The most helpers that a job is worth. Several callers at a time have a CPU each, and helpers the CPUs that are left;
+ * one caller gets as many helpers as it asks for. */
+static int32_t helpers_worth(int32_t wanted) {
+  int32_t n_callers = atomic_load_explicit(&team.n_callers, memory_order_relaxed), left = team.n_cpus - n_callers;
+  if (n_callers <= 1 || wanted <= left) return wanted;
+  return left > 0 ? left : 0;
+}
+
 /* Polls for a job newer than `posted`. False: none came in time. */
 static bool poll_for_work(uint32_t posted) {
   bool found = false;
   int64_t now = now_ns(), end = now + POLL_NS;
-  if (is_crowded(now)) return false;
+  if (is_crowded(now) || helpers_worth(1) == 0) return false;
   atomic_fetch_add(&team.n_polling, 1);
   do {
     int64_t before = now;
@@ -204,6 +214,7 @@ static void init_places(void) {
 /* In the child of a fork: there are no helpers, and whoever had a place is gone. */
 static void begin_child(void) {
   atomic_store(&team.n_helpers, 0);
+  atomic_store(&team.n_callers, 0);
   atomic_store(&team.n_polling, 0);
   atomic_store(&team.n_asleep, 0);
   init_places();
@@ -211,6 +222,7 @@ static void begin_child(void) {
 
 static void init(void) {
   init_places();
+  team.n_cpus = team_processors();
   pthread_atfork(NULL, NULL, begin_child);
 }
 
@@ -271,6 +283,30 @@ static void run_alone(int64_t n_chunks, team_fn *fn, void *context) {
   for (int64_t i = 0; i < n_chunks; i++) fn(context, i, 0);
 }
 
+/* The caller's chunks and those of up to n_helpers. */
+static void run_together(int32_t n_helpers, int64_t n_chunks, team_fn *fn, void *context) {
+  n_helpers = helpers_worth(n_helpers);
+  job *j = NULL;
+  if (n_helpers > 0) {
+    start(n_helpers);
+    j = place_take();
+  }
+  if (!j) return run_alone(n_chunks, fn, context);
+  uint64_t gate = atomic_load_explicit(&j->gate, memory_order_relaxed);
+  atomic_store_explicit(&j->fn, fn, memory_order_relaxed);
+  atomic_store_explicit(&j->context, context, memory_order_relaxed);
+  atomic_store_explicit(&j->n_chunks, (uint32_t)n_chunks, memory_order_relaxed);
+  atomic_store_explicit(&j->max_helpers, (uint32_t)n_helpers, memory_order_relaxed);
+  atomic_store_explicit(&j->n_done, 0, memory_order_relaxed);
+  uint64_t generation = gate / ONE_GENERATION * ONE_GENERATION + ONE_GENERATION;
+  atomic_store_explicit(&j->gate, generation, memory_order_release);
+  wake(n_helpers);
+  run_chunks(j, false, 0);
+  wait_for_others(j, (uint32_t)n_chunks);
+  atomic_store_explicit(&j->gate, generation | CLOSED, memory_order_release);
+  atomic_store_explicit(&j->used, false, memory_order_release);
+}
+
 /* More chunks than a gate can count: several become one. */
 typedef struct grouped {
   team_fn *fn;
@@ -294,20 +330,7 @@ void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
     return team_run(n_workers, (n_chunks + per_group - 1) / per_group, run_group, &g);
   }
   pthread_once(&once, init);
-  start(n_workers - 1);
-  job *j = place_take();
-  if (!j) return run_alone(n_chunks, fn, context);
-  uint64_t gate = atomic_load_explicit(&j->gate, memory_order_relaxed);
-  atomic_store_explicit(&j->fn, fn, memory_order_relaxed);
-  atomic_store_explicit(&j->context, context, memory_order_relaxed);
-  atomic_store_explicit(&j->n_chunks, (uint32_t)n_chunks, memory_order_relaxed);
-  atomic_store_explicit(&j->max_helpers, (uint32_t)n_workers - 1, memory_order_relaxed);
-  atomic_store_explicit(&j->n_done, 0, memory_order_relaxed);
-  uint64_t generation = gate / ONE_GENERATION * ONE_GENERATION + ONE_GENERATION;
-  atomic_store_explicit(&j->gate, generation, memory_order_release);
-  wake(n_workers - 1);
-  run_chunks(j, false, 0);
-  wait_for_others(j, (uint32_t)n_chunks);
-  atomic_store_explicit(&j->gate, generation | CLOSED, memory_order_release);
-  atomic_store_explicit(&j->used, false, memory_order_release);
+  atomic_fetch_add(&team.n_callers, 1);
+  run_together(n_workers - 1, n_chunks, fn, context);
+  atomic_fetch_sub(&team.n_callers, 1);
 }
