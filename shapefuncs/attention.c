@@ -1,5 +1,5 @@
-/* Attention (ONNX opset 23): Q, K and V are [batch, heads, length, size], or [batch, length, heads * size] with the
- * numbers of heads as attributes. Common helpers: call.h. */
+/* Attention and RotaryEmbedding (ONNX opset 23): Q, K, V and X are [batch, heads, length, size], or [batch, length,
+ * heads * size] with the numbers of heads as attributes. Common helpers: call.h. */
 #include "shapefuncs/call.h"
 
 typedef struct heads {
@@ -64,4 +64,25 @@ reed_status shapefn_attention(reed_shape_call *call) {
   shapecall_set(call, 2, 4, (reed_dim[]){v.batch, v.heads, total, v.size});
   shapecall_set(call, 3, 4, (reed_dim[]){q.batch, q.heads, q.length, total});
   return REED_OK;
+}
+
+reed_status shapefn_rotary_embedding(reed_shape_call *call) {
+  heads x;
+  int32_t rank = call->inputs[0].rank, cache_rank = shapecall_has(call, 3) ? 2 : 3;
+  if (rank != 3 && rank != 4) return reed_shape_fail(call, REED_ERROR_SHAPE, 0, "is of rank %d, not 3 or 4", rank);
+  reed_status status = split(call, 0, reed_attrs_int(call->attrs, "num_heads", 0), &x);
+  for (int32_t i = 1; i < 3 && !status; i++) {
+    const reed_dim *dims = call->inputs[i].dims;
+    status = shapecall_rank(call, i, cache_rank);
+    for (int32_t d = 0; d < cache_rank && !status; d++)
+      status = shapecall_same(call, call->inputs[1].dims[d], dims[d], i, "the extents of the caches", NULL);
+    if (!status && cache_rank == 3) status = shapecall_same(call, x.length, dims[1], i, "the lengths", NULL);
+  }
+  if (!status && cache_rank == 2) {
+    status = shapecall_rank(call, 3, 2);
+    if (!status) status = shapecall_same(call, x.batch, call->inputs[3].dims[0], 3, "the batches", NULL);
+    if (!status) status = shapecall_same(call, x.length, call->inputs[3].dims[1], 3, "the lengths", NULL);
+  }
+  if (!status) shapecall_like(call, 0, 0);
+  return status;
 }

@@ -1,5 +1,5 @@
 /* Shapes of data movement along whole axes: Concat, DepthToSpace, SpaceToDepth, Expand, Tile, Transpose, Trilu,
- * ReverseSequence, Pad, Split. Common helpers: call.h. */
+ * ReverseSequence, Pad, Split, TensorScatter. Common helpers: call.h. */
 #include "shapefuncs/call.h"
 
 reed_status shapefn_concat(reed_shape_call *call) {
@@ -246,4 +246,26 @@ reed_status shapefn_split(reed_shape_call *call) {
     shapecall_set(call, i, in->rank, dims);
   }
   return REED_OK;
+}
+
+/* The update has the cache's extents, but for a smaller one along the axis, which is not the first. */
+reed_status shapefn_tensor_scatter(reed_shape_call *call) {
+  const reed_shape_input *cache = &call->inputs[0], *update = &call->inputs[1];
+  int32_t axis = 0;
+  reed_status status = shapecall_min_rank(call, 0, 2);
+  if (!status) status = shapecall_rank(call, 1, cache->rank);
+  if (!status) status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), cache->rank, &axis);
+  if (!status && axis == 0) status = reed_shape_fail(call, REED_ERROR_SHAPE, 0, "attribute axis is the batch");
+  for (int32_t d = 0; d < cache->rank && !status; d++)
+    if (d != axis) status = shapecall_same(call, cache->dims[d], update->dims[d], 1, "extents beside the axis", NULL);
+  if (!status && reed_dim_known(call, cache->dims[axis]) && reed_dim_known(call, update->dims[axis]) &&
+      update->dims[axis] > cache->dims[axis])
+    status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld rows for a cache of %lld", (long long)update->dims[axis],
+                             (long long)cache->dims[axis]);
+  if (!status && shapecall_has(call, 2)) {
+    status = shapecall_rank(call, 2, 1);
+    if (!status) status = shapecall_same(call, cache->dims[0], call->inputs[2].dims[0], 2, "the batches", NULL);
+  }
+  if (!status) shapecall_like(call, 0, 0);
+  return status;
 }

@@ -249,9 +249,10 @@ START_TEST(every_operator_has_a_layout_rule_or_a_reason) {
       {"its data has no axes of an image, or too few elements to matter",
        "Constant ConstantOfShape Range Size EyeLike OneHot NonMaxSuppression"},
       {"elements move by index: which one goes where depends on the order of the axes",
-       "GatherElements GatherND ScatterElements ScatterND ReverseSequence Compress NonZero Tile Trilu CumSum"},
+       "GatherElements GatherND ScatterElements ScatterND ReverseSequence Compress NonZero Tile Trilu CumSum "
+       "TensorScatter"},
       {"its axes have meanings of their own, which are not an image's",
-       "Gemm MatMul Attention GRU LSTM RNN PasteMasks LayerNormalization RMSNormalization"},
+       "Gemm MatMul Attention RotaryEmbedding GRU LSTM RNN PasteMasks LayerNormalization RMSNormalization"},
       {"its columns have no axes of an image, and its image comes channels second", "Col2Im"},
       {"simplify removes it before", "Dropout"},
       {"made after the layout pass", "Fused"},
@@ -268,13 +269,14 @@ START_TEST(every_operator_follows_integers_or_has_a_reason) {
        "Softsign Sqrt Tan Tanh Celu Elu Gelu HardSigmoid LeakyRelu Selu Shrink Swish ThresholdedRelu IsInf IsNaN PRelu "
        "Mean Sum Pow Sign Relu BitwiseNot BitwiseAnd BitwiseOr BitwiseXor BitShift"},
       {"over data: images, matrices, sequences, regions",
-       "Conv ConvTranspose Gemm MatMul Attention AveragePool MaxPool LpPool GlobalAveragePool GlobalLpPool "
+       "Conv ConvTranspose Gemm MatMul Attention RotaryEmbedding AveragePool MaxPool LpPool GlobalAveragePool "
+       "GlobalLpPool "
        "GlobalMaxPool BatchNormalization GroupNormalization InstanceNormalization LayerNormalization RMSNormalization "
        "Softmax Hardmax LpNormalization LogSoftmax GRU LSTM RNN Resize Upsample RoiAlign MultiLevelRoiAlign PasteMasks "
        "Keypoints NonMaxSuppression DepthToSpace SpaceToDepth Col2Im"},
       {"not met in the shape arithmetic of exported models",
        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceSumSquare ArgMax ArgMin CumSum TopK Tile Pad "
-       "OneHot EyeLike Trilu GatherElements GatherND ScatterElements ScatterND ReverseSequence Dropout"},
+       "OneHot EyeLike Trilu GatherElements GatherND ScatterElements ScatterND ReverseSequence TensorScatter Dropout"},
       {"how many there are is known when its kernel has run", "Compress NonZero"},
       {"import makes constants of it", "Constant"},
       {"made after the last inference", "Fused"},
@@ -290,13 +292,15 @@ START_TEST(every_operator_has_a_rule_of_signs_or_a_reason) {
        "Neg Sub Log Cos Sin Tan Acos Asin Atan Asinh Acosh Atanh Sinh Tanh Mod BitwiseNot BitwiseXor Celu Elu Gelu "
        "HardSwish Mish LeakyRelu Selu Shrink Swish ThresholdedRelu Softsign PRelu Erf Sign Round Pad Conv "
        "ConvTranspose "
-       "Gemm MatMul Attention BatchNormalization GroupNormalization InstanceNormalization LayerNormalization "
+       "Gemm MatMul Attention RotaryEmbedding BatchNormalization GroupNormalization InstanceNormalization "
+       "LayerNormalization "
        "RMSNormalization LogSoftmax LpNormalization GRU LSTM RNN Resize Upsample Range CumSum Trilu"},
       {"could have one, and no model that is looked at needs it",
        "Add Mul Div Pow Sum Mean Reciprocal Cosh Softplus HardSigmoid PasteMasks Keypoints RoiAlign MultiLevelRoiAlign "
        "AveragePool MaxPool LpPool GlobalAveragePool GlobalLpPool GlobalMaxPool Hardmax DepthToSpace SpaceToDepth "
        "Compress NonMaxSuppression TopK ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean "
-       "ReduceProd ReduceSum ReduceSumSquare OneHot EyeLike ReverseSequence ScatterElements ScatterND BitShift "
+       "ReduceProd ReduceSum ReduceSumSquare OneHot EyeLike ReverseSequence ScatterElements ScatterND TensorScatter "
+       "BitShift "
        "BitwiseAnd BitwiseOr ConstantOfShape Dropout Col2Im"},
       {"truths", "And Or Xor Not Equal Greater GreaterOrEqual Less LessOrEqual IsInf IsNaN"},
       {"import makes constants of it", "Constant"},

@@ -1,56 +1,38 @@
 /* Replaces attention (Vaswani et al. 2017, "Attention Is All You Need") that an exporter wrote as single operators,
  *
- *   Softmax(scale Q K^T + mask) V
+ *   Softmax(cap(scale Q K^T) + mask) V
  *
- * by one Attention node (ONNX opset 23), which stores no tensor of all scores. The scale may be applied before or after
- * the product; the mask is added, or applied by Where. If the graph splits Q, K and V into heads from [batch, length,
- * heads * size] and merges the result again, the Attention node does both. */
+ * by one Attention node (ONNX opset 23), which stores no tensor of all scores. The scale may be applied to Q, to K, to
+ * both or to the product; cap is c tanh(x / c) or nothing; masks are added, or applied by Where. Q, K and V may have
+ * rank 2, 3 or 4. If the graph splits Q, K and V into heads from [batch, length, heads * size] and merges the result
+ * again, the Attention node does both.
+ *
+ * Masks that follow from places are folded by the pass attention_masks, repeated heads by attention_heads. */
 #include <math.h>
 
 #include "compiler/ir/attempt.h"
 #include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
-enum {
-  Q,
-  KT,
-  V,
-  Q_SCALE,
-  Q_DIVISOR,
-  K_SCALE,
-  K_DIVISOR,
-  SCALE,
-  DIVISOR,
-  SCALED,
-  WEIGHTS,
-  GUARDED,
-  MASKED,
-  MASK,
-  TRUTH,
-  HIDDEN,
-  SHOWN,
-  N_SLOTS
-};
+#define MASKS_MOST 4
 
-/* `part`, possibly multiplied or divided by a constant. */
-#define MAYBE_SCALED(part, scale, divisor) \
-  P_EITHER(P_ONCE(P_PAIR(Mul, part, P_AS(scale, P_CONSTANT))), P_ONCE(P_OP(Div, part, P_AS(divisor, P_CONSTANT))), part)
-#define PRODUCT \
-  P_ONCE(P_OP(MatMul, MAYBE_SCALED(P_AS(Q, P_ANY), Q_SCALE, Q_DIVISOR), \
-              MAYBE_SCALED(P_AS(KT, P_ANY), K_SCALE, K_DIVISOR)))
-#define SCORES P_AS(SCALED, MAYBE_SCALED(PRODUCT, SCALE, DIVISOR))
-/* The scores where TRUTH is false and the constant HIDDEN elsewhere, or the scores where TRUTH is true and the constant
- * SHOWN elsewhere. */
-#define CHOSEN \
-  P_EITHER(P_OP(Where, P_AS(TRUTH, P_ANY), P_AS(HIDDEN, P_CONSTANT), SCORES), \
-           P_OP(Where, P_AS(TRUTH, P_ANY), SCORES, P_AS(SHOWN, P_CONSTANT)))
-#define MASKED_SCORES \
-  P_EITHER(P_ONCE(P_AS(MASKED, P_PAIR(Add, SCORES, P_AS(MASK, P_ANY)))), P_ONCE(P_AS(MASKED, CHOSEN)), SCORES)
-#define P_WEIGHTS P_AS(WEIGHTS, P_OP(Softmax, MASKED_SCORES))
-/* torch's scaled_dot_product_attention replaces NaN weights by 0; they are NaN where all scores of a query are masked.
- */
-#define GUARDED_WEIGHTS P_ONCE(P_AS(GUARDED, P_OP(Where, P_ONCE(P_OP(IsNaN, P_WEIGHTS)), P_NUMBER(0), P_WEIGHTS)))
-static const pattern *const spelled = P_OP(MatMul, P_EITHER(P_WEIGHTS, GUARDED_WEIGHTS), P_AS(V, P_ANY));
+/* A mask of the scores: `added`, or the number `hidden` where `truth` is `hides`. */
+typedef struct mask {
+  ir_value *added;
+  ir_value *truth, *hidden;
+  bool hides;
+} mask;
+
+/* The parts of an attention, from the Softmax's input back to Q and K^T. */
+typedef struct parts {
+  ir_value *q, *kt, *v;
+  ir_value *weights;      /* of the Softmax */
+  ir_value *product;      /* the scores before everything else */
+  bool guarded;           /* NaN weights become 0 */
+  double scale, cap;      /* cap 0: none */
+  mask masks[MASKS_MOST]; /* from the last one back */
+  int32_t n_masks;
+} parts;
 
 typedef struct joining {
   ir_module *m;
@@ -65,36 +47,161 @@ static bool same_dim(const joining *j, const ir_value *a, int32_t i, const ir_va
   return symbols_assume_equal(j->m->symbols, a->type.dims[i], b->type.dims[k]);
 }
 
-/* ---- conditions on types and attributes ---- */
+static bool is_float(reed_dtype t) { return t == REED_F32 || t == REED_F64 || t == REED_F16 || t == REED_BF16; }
 
-/* True if Q, K and V are [batch, heads, ...] of the same batch and heads without broadcasting, the softmax runs over
- * the keys, and the mask does not change the type of the scores. */
-static bool fit(const joining *j, const ir_value *y, ir_value *const *slots) {
-  const ir_value *q = slots[Q], *kt = slots[KT], *v = slots[V];
-  if (q->type.rank != 4 || kt->type.rank != 4 || v->type.rank != 4 || y->type.rank != 4) return false;
-  if (q->type.dtype < REED_F32 || q->type.dtype > REED_BF16) return false;
-  for (int32_t i = 0; i < 2; i++)
-    if (!same_dim(j, q, i, kt, i) || !same_dim(j, q, i, v, i)) return false;
-  reed_attrs softmax = ir_attrs(slots[WEIGHTS]->producer);
-  int64_t axis = op_attr_int(&softmax, "axis");
-  if ((axis != -1 && axis != 3) || op_attr_int(&softmax, "flattened")) return false;
-  if (slots[WEIGHTS]->n_uses != (slots[GUARDED] ? 2 : 1)) return false;
-  if (slots[GUARDED] && !ir_same_type(j->m, slots[GUARDED], slots[WEIGHTS])) return false;
-  return !slots[MASKED] || ir_same_type(j->m, slots[MASKED], slots[SCALED]);
+/* ---- from the weights back to Q and K ---- */
+
+/* The node that makes v, if v has no other use; NULL otherwise. */
+static ir_node *only_maker(const ir_value *v) {
+  ir_node *n = v && v->n_uses == 1 ? v->producer : NULL;
+  return n && !n->dead && n->outputs[0] == v ? n : NULL;
 }
 
-/* The product of all scale factors. False: a factor is not a number, or the product is not positive and finite. */
-static bool scale_of(ir_value *const *slots, double *out_scale) {
-  static const int32_t factors[] = {Q_SCALE, K_SCALE, SCALE}, divisors[] = {Q_DIVISOR, K_DIVISOR, DIVISOR};
-  double number;
-  *out_scale = 1;
-  for (int i = 0; i < 3; i++) {
-    if (slots[factors[i]] && !pattern_number(slots[factors[i]], &number)) return false;
-    if (slots[factors[i]]) *out_scale *= number;
-    if (slots[divisors[i]] && !pattern_number(slots[divisors[i]], &number)) return false;
-    if (slots[divisors[i]]) *out_scale /= number;
+static bool is_op(const ir_node *n, op_id op) { return n->op == op_builtin(op); }
+
+/* The input of a Cast between float dtypes; otherwise v. */
+static ir_value *uncast(ir_value *v) {
+  const ir_node *n = only_maker(v);
+  return n && is_op(n, OP_Cast) && is_float(v->type.dtype) && is_float(n->inputs[0]->type.dtype) ? n->inputs[0] : v;
+}
+
+/* Multiplies *scale by the constant factor, or divisor, that n applies to its other operand, which is the result;
+ * NULL: n is no such operator. */
+static ir_value *unscaled(const ir_node *n, double *scale) {
+  double x;
+  if (is_op(n, OP_Div) && pattern_number(n->inputs[1], &x) && ir_is_constant(n->inputs[1]))
+    return *scale /= x, n->inputs[0];
+  for (int k = 0; is_op(n, OP_Mul) && k < 2; k++)
+    if (ir_is_constant(n->inputs[1 - k]) && pattern_number(n->inputs[1 - k], &x)) return *scale *= x, n->inputs[k];
+  return NULL;
+}
+
+/* Takes c tanh(x / c) off v; NULL: v is not made so. */
+static ir_value *uncapped(const ir_node *n, double *out_cap) {
+  double cap = 1, divisor = 1;
+  ir_value *curve = unscaled(n, &cap);
+  const ir_node *tanh = curve ? only_maker(curve) : NULL;
+  if (!tanh || !is_op(tanh, OP_Tanh)) return NULL;
+  const ir_node *inner = only_maker(tanh->inputs[0]);
+  ir_value *x = inner ? unscaled(inner, &divisor) : NULL;
+  if (!x || !(cap > 0) || fabs(cap * divisor - 1) > 1e-6) return NULL;
+  *out_cap = cap;
+  return x;
+}
+
+static bool same_dims(const joining *j, const ir_value *a, const ir_value *b) {
+  if (a->type.rank < 0 || a->type.rank != b->type.rank) return false;
+  for (int32_t i = 0; i < a->type.rank; i++)
+    if (!same_dim(j, a, i, b, i)) return false;
+  return true;
+}
+
+static bool find_scores(const joining *j, ir_value *v, parts *p, int32_t depth);
+
+/* Goes on with one operand of a mask's operator, whose result has the extents of the scores. */
+static bool masked_by(const joining *j, ir_value *masked, ir_value *scores, mask by, const parts *before, parts *out) {
+  if (before->n_masks == MASKS_MOST) return false;
+  *out = *before;
+  out->masks[out->n_masks++] = by;
+  return find_scores(j, scores, out, out->n_masks) && same_dims(j, masked, out->product);
+}
+
+static bool unmask(const joining *j, ir_value *v, const ir_node *n, parts *p) {
+  parts before = *p;
+  if (is_op(n, OP_Add))
+    for (int k = 0; k < 2; k++)
+      if (masked_by(j, v, n->inputs[k], (mask){.added = n->inputs[1 - k]}, &before, p)) return true;
+  if (is_op(n, OP_Where))
+    for (int k = 1; k < 3; k++) {
+      ir_value *number = n->inputs[3 - k];
+      mask by = {.truth = n->inputs[0], .hidden = number, .hides = k == 2};
+      if (ir_is_constant(number) && masked_by(j, v, n->inputs[k], by, &before, p)) return true;
+    }
+  *p = before;
+  return false;
+}
+
+/* Goes back from v, which has the scores with all that is done to them, to the product. */
+static bool find_scores(const joining *j, ir_value *v, parts *p, int32_t depth) {
+  v = uncast(v);
+  const ir_node *n = only_maker(v);
+  if (!n || depth > MASKS_MOST) return false;
+  if ((is_op(n, OP_Add) || is_op(n, OP_Where)) && unmask(j, v, n, p)) return true;
+  if (p->cap == 0) {
+    ir_value *x = uncapped(n, &p->cap);
+    if (x) v = x;
   }
-  return isfinite(*out_scale) && *out_scale > 0;
+  for (int i = 0; i < 3; i++) {
+    v = uncast(v);
+    if (!(n = only_maker(v))) return false;
+    ir_value *x = unscaled(n, &p->scale);
+    if (!x) break;
+    v = x;
+  }
+  if (!is_op(n, OP_MatMul) || (n->n_inputs > 2 && n->inputs[2])) return false;
+  p->product = v;
+  p->q = n->inputs[0];
+  p->kt = n->inputs[1];
+  return true;
+}
+
+/* The Softmax's output that v is, or is a Cast of, or torch's guarded form of: scaled_dot_product_attention replaces
+ * NaN weights by 0. */
+static ir_value *find_weights(const joining *j, ir_value *v, bool *out_guarded) {
+  v = uncast(v);
+  const ir_node *n = only_maker(v);
+  double zero;
+  *out_guarded = n && is_op(n, OP_Where);
+  if (!*out_guarded) return n && is_op(n, OP_Softmax) ? v : NULL;
+  const ir_node *asks = only_maker(n->inputs[0]);
+  ir_value *weights = n->inputs[2];
+  if (!asks || !is_op(asks, OP_IsNaN) || asks->inputs[0] != weights || weights->n_uses != 2) return NULL;
+  if (!ir_is_constant(n->inputs[1]) || !pattern_number(n->inputs[1], &zero) || zero != 0) return NULL;
+  return pattern_made_by(weights, OP_Softmax) && ir_same_type(j->m, v, weights) ? weights : NULL;
+}
+
+/* Takes constant factors off Q or K. They stay for other users. */
+static ir_value *without_scale(ir_value *v, double *scale) {
+  for (int i = 0; i < 3; i++) {
+    const ir_node *n = v->producer;
+    ir_value *x = n && !n->dead && n->outputs[0] == v ? unscaled(n, scale) : NULL;
+    if (!x || x->type.rank != v->type.rank) return v;
+    v = x;
+  }
+  return v;
+}
+
+static bool find_parts(const joining *j, const ir_node *product, parts *p) {
+  *p = (parts){.scale = 1, .v = product->inputs[1]};
+  if (product->n_inputs > 2 && product->inputs[2]) return false;
+  p->weights = find_weights(j, product->inputs[0], &p->guarded);
+  if (!p->weights) return false;
+  const ir_node *softmax = p->weights->producer;
+  reed_attrs attrs = ir_attrs(softmax);
+  int64_t axis = op_attr_int(&attrs, "axis");
+  if (op_attr_int(&attrs, "flattened") || !find_scores(j, softmax->inputs[0], p, 0)) return false;
+  if (axis != -1 && axis != p->product->type.rank - 1) return false;
+  p->q = without_scale(p->q, &p->scale);
+  p->kt = without_scale(p->kt, &p->scale);
+  return isfinite(p->scale) && p->scale > 0;
+}
+
+/* ---- conditions on types ---- */
+
+/* True if Q, K and V have the same extents before the last two, without broadcasting. Of rank 4, K and V may both have
+ * one head. The products and Attention alike refuse lengths of K and V, or sizes of Q and K, that differ. */
+static bool fit(const joining *j, const ir_value *y, const parts *p) {
+  int32_t rank = y->type.rank;
+  if (rank < 2 || rank > 4 || p->q->type.rank != rank || p->kt->type.rank != rank || p->v->type.rank != rank)
+    return false;
+  if (!is_float(p->q->type.dtype) || p->q->type.dtype != p->v->type.dtype || p->q->type.dtype != y->type.dtype)
+    return false;
+  bool one_head = rank == 4 && p->kt->type.dims[1] == 1 && p->v->type.dims[1] == 1;
+  for (int32_t i = 0; i < rank - 2; i++) {
+    if (i == 1 && one_head) continue;
+    if (!same_dim(j, p->q, i, p->kt, i) || !same_dim(j, p->q, i, p->v, i)) return false;
+  }
+  return true;
 }
 
 /* ---- new nodes ---- */
@@ -104,49 +211,128 @@ static ir_value *make(const joining *j, op_id op, ir_value *const *inputs, int32
   return made ? made->outputs[0] : NULL;
 }
 
-static ir_value *transposed(const joining *j, ir_value *v, const int64_t *perm) {
+static ir_value *transposed(const joining *j, ir_value *v) {
+  int32_t rank = v->type.rank;
+  int64_t perm[REED_MAX_RANK] = {0, 1, 2, 3};
+  perm[rank - 1] = rank - 2;
+  perm[rank - 2] = rank - 1;
   ir_value *made = make(j, OP_Transpose, &v, 1);
-  return made && ir_set_attr_ints(made->producer, "perm", perm, 4) ? made : NULL;
+  return made && ir_set_attr_ints(made->producer, "perm", perm, rank) ? made : NULL;
 }
 
-/* Makes the mask for scores that Where replaces by a constant. -inf: a bool mask. A number of at most LOW: a float
- * mask, because adding such a number to any score gives the number itself. False: any other constant. *out_mask NULL:
- * no memory. */
+/* v with extents of 1 in front, so that its rank is 4. NULL: no memory. */
+static ir_value *widened(const joining *j, ir_value *v, int32_t rank) {
+  static const int64_t axes[] = {0, 1};
+  if (rank == 4) return v;
+  ir_value *inputs[] = {v, ir_constant_i64(j->m, axes, 4 - rank, NULL)};
+  return inputs[1] ? make(j, OP_Unsqueeze, inputs, 2) : NULL;
+}
+
+static ir_value *scalar(const joining *j, reed_dtype dtype, double number) {
+  uint64_t bits = 0;
+  reed_dtype_write(dtype, &bits, number);
+  return ir_constant(j->m, &(reed_desc){.dtype = dtype}, &bits, false, NULL);
+}
+
+/* A number of at most LOW: adding such a number to any score gives the number itself. */
 #define LOW -1e30
-static bool chosen_mask(const joining *j, ir_value *const *slots, ir_value **out_mask) {
-  ir_value *filler = slots[HIDDEN] ? slots[HIDDEN] : slots[SHOWN];
-  double number;
-  if (!pattern_number(filler, &number) || !(number <= LOW)) return false;
-  if (number == -INFINITY) {
-    *out_mask = slots[HIDDEN] ? make(j, OP_Not, &slots[TRUTH], 1) : slots[TRUTH];
-    return true;
-  }
-  uint64_t zero = 0;
-  ir_value *none = ir_constant(j->m, &(reed_desc){.dtype = filler->type.dtype}, &zero, false, NULL);
-  ir_value *inputs[] = {slots[TRUTH], slots[HIDDEN] ? filler : none, slots[HIDDEN] ? none : filler};
-  *out_mask = none ? make(j, OP_Where, inputs, 3) : NULL;
-  return true;
+
+typedef struct mask_made {
+  ir_value *mask; /* NULL: none */
+  double hidden;  /* of a bool mask */
+} mask_made;
+
+static bool truth_mask(const joining *j, const mask *m, ir_value **out) {
+  ir_value *truth = m->truth;
+  *out = m->hides ? make(j, OP_Not, &truth, 1) : truth;
+  return *out != NULL;
 }
 
-/* ---- heads ---- */
+/* One mask of several: those from the last one back. Numbers that hide scores must be LOW unless there is one mask.
+ * False: the masks have no joint form. *out_status: no memory. */
+static bool join_masks(const joining *j, const parts *p, mask_made *out, reed_status *out_status) {
+  *out = (mask_made){.hidden = -INFINITY};
+  bool ok = true;
+  for (int32_t i = 0; i < p->n_masks; i++) {
+    double number = 0;
+    if (p->masks[i].added) continue;
+    if (!pattern_number(p->masks[i].hidden, &number) || number != number || (p->n_masks > 1 && !(number <= LOW)))
+      return false;
+    out->hidden = number;
+  }
+  if (p->n_masks == 0) return true;
+  if (p->n_masks == 1) {
+    if (p->masks[0].added) out->mask = p->masks[0].added;
+    else ok = truth_mask(j, &p->masks[0], &out->mask);
+    if (!ok) *out_status = no_memory(j);
+    return ok;
+  }
+  /* from the first mask on: added ones are added up, a number that hides replaces the sum */
+  ir_value *sum = NULL;
+  for (int32_t i = p->n_masks; i-- > 0 && ok;) {
+    const mask *m = &p->masks[i];
+    if (m->added) {
+      ir_value *both[] = {sum, m->added};
+      if (sum && sum->type.dtype != REED_NONE && sum->type.dtype != m->added->type.dtype) return false;
+      sum = sum ? make(j, OP_Add, both, 2) : m->added;
+    } else {
+      ir_value *shown = sum ? sum : scalar(j, m->hidden->type.dtype, 0);
+      ir_value *inputs[] = {m->truth, m->hides ? m->hidden : shown, m->hides ? shown : m->hidden};
+      sum = shown ? make(j, OP_Where, inputs, 3) : NULL;
+    }
+    ok = sum != NULL;
+  }
+  out->mask = sum;
+  if (!ok) *out_status = no_memory(j);
+  return ok;
+}
 
-static bool has_perm(const ir_node *n, const int64_t *wanted) {
+/* ---- K ---- */
+
+static bool has_perm(const ir_node *n, const int64_t *wanted, int32_t rank) {
   reed_attrs attrs = ir_attrs(n);
   int64_t n_perm;
   const int64_t *perm = reed_attrs_ints(&attrs, "perm", &n_perm);
-  for (int32_t i = 0; i < 4; i++)
-    if (!perm || n_perm != 4 || perm[i] != wanted[i]) return false;
+  for (int32_t i = 0; i < rank; i++)
+    if (!perm || n_perm != rank || perm[i] != wanted[i]) return false;
   return true;
 }
 
-static const int64_t heads_first[] = {0, 2, 1, 3}, keys_last[] = {0, 2, 3, 1}, matrices_turned[] = {0, 1, 3, 2};
+static const int64_t heads_first[] = {0, 2, 1, 3}, keys_last[] = {0, 2, 3, 1}, matrices_turned[] = {0, 1, 3, 2},
+                     matrix_turned[] = {0, 2, 1};
+
+/* The K of which torch's exporter makes K^T, [.., size, keys], by Reshape to rank 3, Transpose and Reshape; NULL: kt is
+ * not made so. */
+static ir_value *turned_by_three(const joining *j, const ir_value *kt) {
+  const ir_node *last = pattern_made_by(kt, OP_Reshape);
+  const ir_node *turn = last ? pattern_made_by(last->inputs[0], OP_Transpose) : NULL;
+  const ir_node *first = turn && has_perm(turn, matrix_turned, 3) ? pattern_made_by(turn->inputs[0], OP_Reshape) : NULL;
+  if (!first || kt->type.rank != 4) return NULL;
+  ir_value *k = first->inputs[0];
+  const ir_value *three = first->outputs[0];
+  bool same = k->type.rank == 4 && three->type.rank == 3 && same_dim(j, k, 2, three, 1) &&
+              same_dim(j, k, 3, three, 2) && same_dim(j, k, 0, kt, 0) && same_dim(j, k, 1, kt, 1) &&
+              same_dim(j, k, 2, kt, 3) && same_dim(j, k, 3, kt, 2);
+  return same ? k : NULL;
+}
+
+/* K of any rank from K^T; its constant factors go to the scale. NULL: no memory. */
+static ir_value *keys_of(const joining *j, parts *p) {
+  ir_value *k = turned_by_three(j, p->kt);
+  const ir_node *turn = pattern_made_by(p->kt, OP_Transpose);
+  int32_t rank = p->kt->type.rank;
+  if (!k && turn && rank >= 3 && has_perm(turn, rank == 4 ? matrices_turned : matrix_turned, rank)) k = turn->inputs[0];
+  return k ? without_scale(k, &p->scale) : transposed(j, p->kt);
+}
+
+/* ---- heads ---- */
 
 /* The [batch, length, heads * size] from which Reshape and Transpose make v, [batch, heads, ...]; NULL: v is not made
  * so. */
 static ir_value *flat_source(const joining *j, const ir_value *v, const int64_t *perm) {
   const ir_node *transpose = pattern_made_by(v, OP_Transpose);
   const ir_node *reshape =
-      transpose && has_perm(transpose, perm) ? pattern_made_by(transpose->inputs[0], OP_Reshape) : NULL;
+      transpose && has_perm(transpose, perm, 4) ? pattern_made_by(transpose->inputs[0], OP_Reshape) : NULL;
   if (!reshape) return NULL;
   ir_value *flat = reshape->inputs[0];
   const ir_value *split = reshape->outputs[0];
@@ -159,7 +345,7 @@ static ir_value *flat_source(const joining *j, const ir_value *v, const int64_t 
  * otherwise NULL. */
 static ir_node *merged_product(const joining *j, const ir_node *reshape) {
   const ir_node *transpose = pattern_made_by(reshape->inputs[0], OP_Transpose);
-  if (!transpose || transpose->outputs[0]->n_uses != 1 || !has_perm(transpose, heads_first)) return NULL;
+  if (!transpose || transpose->outputs[0]->n_uses != 1 || !has_perm(transpose, heads_first, 4)) return NULL;
   ir_node *product = pattern_made_by(transpose->inputs[0], OP_MatMul);
   const ir_value *y = transpose->inputs[0], *z = reshape->outputs[0];
   if (!product || y->n_uses != 1 || y->type.rank != 4 || z->type.rank != 3) return NULL;
@@ -171,30 +357,43 @@ static ir_node *merged_product(const joining *j, const ir_node *reshape) {
 
 /* ---- the pass ---- */
 
-static bool set_attrs(ir_node *n, double scale, bool guarded, int64_t heads) {
-  if (!ir_set_attr_float(n, "scale", scale) || !ir_set_attr_int(n, "nan_rows", guarded ? -1 : 1)) return false;
+static bool set_attrs(ir_node *n, const parts *p, const mask_made *mask, int64_t heads) {
+  if (!ir_set_attr_float(n, "scale", p->scale) || !ir_set_attr_int(n, "nan_rows", p->guarded ? -1 : 1)) return false;
+  if (p->cap > 0 && !ir_set_attr_float(n, "softcap", p->cap)) return false;
+  if (mask->hidden != -INFINITY && !ir_set_attr_float(n, "hidden_score", mask->hidden)) return false;
   return !heads || (ir_set_attr_int(n, "q_num_heads", heads) && ir_set_attr_int(n, "kv_num_heads", heads));
 }
 
 /* Replaces the attention that ends with `last`: the product with V, or (`flat`) the Reshape that merges its heads. */
 static reed_status join(joining *j, ir_node *last, ir_node *product, bool flat) {
-  ir_value *slots[N_SLOTS], *y = product->outputs[0], *result = last->outputs[0], *mask = NULL;
-  double scale;
+  ir_value *y = product->outputs[0], *result = last->outputs[0], *q = NULL, *k = NULL, *v = NULL;
+  int32_t rank = y->type.rank;
+  parts p;
+  mask_made mask;
+  reed_status status = REED_OK;
   j->last = last;
-  if (!pattern_match(spelled, y, slots, N_SLOTS) || !fit(j, y, slots) || !scale_of(slots, &scale)) return REED_OK;
-  ir_value *q = flat ? flat_source(j, slots[Q], heads_first) : slots[Q],
-           *v = flat ? flat_source(j, slots[V], heads_first) : slots[V];
-  ir_value *k = flat ? flat_source(j, slots[KT], keys_last) : slots[KT];
-  if (!q || !k || !v) return REED_OK;
-  if (slots[TRUTH]) {
-    if (!chosen_mask(j, slots, &mask)) return REED_OK;
-    if (!mask) return no_memory(j);
+  if (!find_parts(j, product, &p) || !fit(j, y, &p)) return REED_OK;
+  if (flat) {
+    q = flat_source(j, p.q, heads_first), k = flat_source(j, p.kt, keys_last), v = flat_source(j, p.v, heads_first);
+    if (!q || !k || !v) return REED_OK;
   }
-  if (!flat && !(k = transposed(j, k, matrices_turned))) return no_memory(j);
-  ir_value *inputs[] = {q, k, v, mask ? mask : slots[MASK]};
-  ir_node *n =
-      ir_node_new(last->graph, last, op_builtin(OP_Attention), product->name, inputs, inputs[3] ? 4 : 3, &result, 1);
-  if (!n || !set_attrs(n, scale, slots[GUARDED] != NULL, flat ? y->type.dims[1] : 0)) return no_memory(j);
+  if (!join_masks(j, &p, &mask, &status)) return status;
+  if (!flat) {
+    if (!(k = keys_of(j, &p))) return no_memory(j);
+    q = widened(j, p.q, rank), k = widened(j, k, rank), v = widened(j, p.v, rank);
+    if (!q || !k || !v) return no_memory(j);
+  }
+  ir_value *inputs[] = {q, k, v, mask.mask};
+  bool narrow = rank < 4;
+  ir_node *n = ir_node_new(last->graph, last, op_builtin(OP_Attention), product->name, inputs, mask.mask ? 4 : 3,
+                           narrow ? NULL : &result, 1);
+  if (!n || !set_attrs(n, &p, &mask, flat ? y->type.dims[1] : 0)) return no_memory(j);
+  if (narrow) {
+    static const int64_t axes[] = {0, 1};
+    ir_value *squeezed[] = {n->outputs[0], ir_constant_i64(j->m, axes, 4 - rank, NULL)};
+    if (!squeezed[1] || !ir_node_new(last->graph, last, op_builtin(OP_Squeeze), NULL, squeezed, 2, &result, 1))
+      return no_memory(j);
+  }
   last->dead = product->dead = true;
   j->n_joined++;
   j->n_flat += flat;

@@ -3,10 +3,12 @@
 
 #include <math.h>
 
-/* An operand of n heads: [batch, heads, length, size] or [batch, length, heads * size]. */
-static attention_view view_of(const reed_desc *d, int64_t n, int64_t size) {
+/* An operand of n heads: [batch, heads, length, size] or [batch, length, heads * size]; rooms and i: the call's rooms
+ * and the operand's number. */
+static attention_view view_of(const reed_desc *d, int64_t n, int64_t size, const reed_room *rooms, int32_t i) {
   if (d->dtype == REED_NONE) return (attention_view){0};
-  int64_t length = d->dims[d->rank == 4 ? 2 : 1];
+  int32_t axis = d->rank == 4 ? 2 : 1;
+  int64_t length = rooms && rooms[i].axis == axis && !rooms[i].counted ? rooms[i].capacity : d->dims[axis];
   if (d->rank == 4) return (attention_view){d->dtype, n * length * size, length * size, size};
   return (attention_view){d->dtype, length * n * size, size, n * size};
 }
@@ -31,6 +33,11 @@ static reed_status read_mask(const reed_kernel_call *call, attention *a) {
                           desc_text(mask, from, sizeof from), desc_text(&scores, to, sizeof to));
 }
 
+static int64_t distance(const reed_kernel_call *call, const char *name) {
+  int64_t window = op_attr_int(call->attrs, name);
+  return window < 0 || window > ATTENTION_ANY_DISTANCE ? ATTENTION_ANY_DISTANCE : window;
+}
+
 reed_status attention_read(const reed_kernel_call *call, attention *a) {
   const reed_desc *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2], *y = &call->outputs[0];
   const reed_desc *past_k = operand(call->inputs, call->n_inputs, 4),
@@ -47,15 +54,19 @@ reed_status attention_read(const reed_kernel_call *call, attention *a) {
   a->total = a->past + a->keys;
   a->size = flat ? q->dims[2] / a->heads : q->dims[3];
   a->value_size = flat ? v->dims[2] / a->kv_heads : v->dims[3];
-  a->q = view_of(q, a->heads, a->size);
-  a->k = view_of(k, a->kv_heads, a->size);
-  a->v = view_of(v, a->kv_heads, a->value_size);
-  a->past_k = view_of(past_k, a->kv_heads, a->size);
-  a->past_v = view_of(past_v, a->kv_heads, a->value_size);
-  a->present_k = view_of(operand(call->outputs, call->n_outputs, 1), a->kv_heads, a->size);
-  a->present_v = view_of(operand(call->outputs, call->n_outputs, 2), a->kv_heads, a->value_size);
-  a->y = view_of(y, a->heads, a->value_size);
-  a->causal = op_attr_int(call->attrs, "is_causal") != 0;
+  const reed_room *in = call->input_rooms, *out = call->output_rooms;
+  a->q = view_of(q, a->heads, a->size, in, 0);
+  a->k = view_of(k, a->kv_heads, a->size, in, 1);
+  a->v = view_of(v, a->kv_heads, a->value_size, in, 2);
+  a->past_k = view_of(past_k, a->kv_heads, a->size, in, 4);
+  a->past_v = view_of(past_v, a->kv_heads, a->value_size, in, 5);
+  a->present_k = view_of(operand(call->outputs, call->n_outputs, 1), a->kv_heads, a->size, out, 1);
+  a->present_v = view_of(operand(call->outputs, call->n_outputs, 2), a->kv_heads, a->value_size, out, 2);
+  a->y = view_of(y, a->heads, a->value_size, out, 0);
+  a->before = distance(call, "left_window_size");
+  a->after = op_attr_int(call->attrs, "is_causal") ? 0 : distance(call, "right_window_size");
+  a->to_last_key = op_attr_int(call->attrs, "to_last_key") != 0;
+  a->hidden = reed_attrs_float(call->attrs, "hidden_score", -INFINITY);
   a->nan_rows = op_attr_int(call->attrs, "nan_rows");
   a->scale = reed_attrs_float(call->attrs, "scale", 1 / sqrt((double)a->size));
   a->softcap = op_attr_float(call->attrs, "softcap");

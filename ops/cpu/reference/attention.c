@@ -41,18 +41,18 @@ typedef struct query {
   int64_t batch, head, kv_head, i;
 } query;
 
-/* The number that the mask adds; *out_masked: the key is ignored. */
-static double mask_of(const attention *a, const reed_kernel_buffers *buffers, const query *q, int64_t j,
-                      bool *out_masked) {
+/* The score x of key j under the mask. */
+static double masked(const attention *a, const reed_kernel_buffers *buffers, const query *q, int64_t j, double x) {
   attention_reach reach = attention_reach_of(a, buffers, q->batch);
-  *out_masked = j >= reach.keys || j >= a->mask_keys || (a->causal && j > q->i + reach.offset);
-  if (*out_masked || a->mask_dtype == REED_NONE) return 0;
+  if (j < attention_first(a, &reach, q->i) || j >= attention_end(a, &reach, q->i) || j >= a->mask_keys)
+    return -INFINITY;
+  if (a->mask_dtype == REED_NONE) return x;
   int64_t at =
       q->batch * a->mask_strides[0] + q->head * a->mask_strides[1] + q->i * a->mask_strides[2] + j * a->mask_strides[3];
-  double x =
+  double mask =
       reed_dtype_read(a->mask_dtype, (const char *)buffers->inputs[3] + at * (int64_t)reed_dtype_bytes(a->mask_dtype));
-  if (a->mask_dtype == REED_BOOL) *out_masked = x == 0;
-  return a->mask_dtype == REED_BOOL ? 0 : x;
+  if (a->mask_dtype == REED_BOOL) return mask != 0 ? x : a->hidden;
+  return x + mask;
 }
 
 /* Writes the scores of stage `mode` to qk_matmul_output. */
@@ -69,7 +69,6 @@ static void weigh(const attention *a, const reed_kernel_buffers *buffers, reed_d
   double most = -INFINITY, sum = 0;
   for (int64_t j = 0; j < a->total; j++) {
     double x = 0;
-    bool masked;
     for (int64_t d = 0; d < a->size; d++)
       x += element(&a->q, buffers->inputs[0], q->batch, q->head, q->i, d) *
            kv_element(a, buffers, 1, q->batch, q->kv_head, j, d);
@@ -77,8 +76,7 @@ static void weigh(const attention *a, const reed_kernel_buffers *buffers, reed_d
     note_score(a, buffers, noted, q, j, 0, x);
     if (a->softcap > 0) x = a->softcap * tanh(x / a->softcap);
     note_score(a, buffers, noted, q, j, 1, x);
-    double added = mask_of(a, buffers, q, j, &masked);
-    x = masked ? -INFINITY : x + added;
+    x = masked(a, buffers, q, j, x);
     note_score(a, buffers, noted, q, j, 2, x);
     scores[j] = x;
     if (x > most || x != x) most = x;

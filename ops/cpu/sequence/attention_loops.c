@@ -1,23 +1,19 @@
-/* The loops of Attention (ops/cpu/sequence/attention_loops.h): a product of small matrices, and softmax over keys that
- * come in blocks. Compiled once per CPU level. */
+/* The loops of Attention (ops/cpu/sequence/attention_loops.h): a product of small matrices, dot products of few queries
+ * with keys, and softmax over keys that come in blocks. Compiled once per CPU level. */
 #include "ops/cpu/sequence/attention_loops.h"
 
-#include "ops/cpu/common/cpu.h"
 #include "ops/cpu/common/functions.h"
+#include "ops/cpu/common/lanes.h"
 
 #if defined(__AVX512F__)
-#define LANES 16
 #define ROWS 8
-#elif defined(__AVX2__)
-#define LANES 8
-#define ROWS 6
 #else
-#define LANES 4
 #define ROWS 6
 #endif
 #define COLUMNS 2 /* vectors: ROWS * COLUMNS accumulators, COLUMNS of b and one of a stay in registers */
+#define COLUMNS_MOST 8
 
-typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+/* ---- a product of small matrices ---- */
 
 typedef struct tile_operands {
   float *c;
@@ -26,28 +22,28 @@ typedef struct tile_operands {
 } tile_operands;
 
 /* rows x columns vectors of c; both are constants after inlining. */
-static inline __attribute__((always_inline)) void tile(const tile_operands *o, int rows, int columns) {
-  lanes sum[ROWS][COLUMNS];
+INLINE void tile(const tile_operands *o, int rows, int columns) {
+  lanes sum[ROWS][COLUMNS_MOST];
   const float *a = o->a, *b = o->b;
 #pragma GCC unroll 8
   for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < columns; j++) sum[i][j] = *(const lanes *)(o->c + i * o->c_row + j * LANES);
   for (int64_t k = 0; k < o->k; k++, a += o->a_column, b += o->b_row) {
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int j = 0; j < columns; j++) sum[i][j] += a[i * o->a_row] * *(const lanes *)(b + j * LANES);
   }
 #pragma GCC unroll 8
   for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < columns; j++) *(lanes *)(o->c + i * o->c_row + j * LANES) = sum[i][j];
 }
 
 #define TILE_CASE(n) \
   case n: tile(o, n, columns); break;
-static inline __attribute__((always_inline)) void tile_rows(const tile_operands *o, int64_t rows, int columns) {
+INLINE void tile_rows(const tile_operands *o, int64_t rows, int columns) {
   switch (rows) {
     TILE_CASE(1);
     TILE_CASE(2);
@@ -64,7 +60,15 @@ static inline __attribute__((always_inline)) void tile_rows(const tile_operands 
 
 void CPU_LEVELED(multiply_add)(float *c, int64_t c_row, const float *a, int64_t a_row, int64_t a_column, const float *b,
                                int64_t b_row, int64_t m, int64_t n, int64_t k) {
-  for (int64_t j = 0; j < n;) {
+  int64_t j = 0;
+  for (; m == 1 && n - j >= 8 * LANES; j += 8 * LANES) /* one row needs columns enough to hide an addition's latency */
+    tile(&(tile_operands){c + j, a, b + j, c_row, a_row, a_column, b_row, k}, 1, 8);
+  for (; m <= 2 && n - j >= 4 * LANES; j += 4 * LANES) {
+    tile_operands o = {c + j, a, b + j, c_row, a_row, a_column, b_row, k};
+    if (m == 1) tile(&o, 1, 4);
+    else if (m == 2) tile(&o, 2, 4);
+  }
+  while (j < n) {
     int columns = n - j >= COLUMNS * LANES ? COLUMNS : 1;
     for (int64_t i = 0; i < m; i += ROWS) {
       tile_operands o = {c + i * c_row + j, a + i * a_row, b + j, c_row, a_row, a_column, b_row, k};
@@ -74,6 +78,105 @@ void CPU_LEVELED(multiply_add)(float *c, int64_t c_row, const float *a, int64_t 
     }
     j += columns * LANES;
   }
+}
+
+/* ---- dot products of few queries with keys ---- */
+
+#if defined(__AVX512F__)
+#define Q_ROWS 4 /* Q_ROWS * 4 accumulators, as many vectors of q, and one of k stay in registers */
+#else
+#define Q_ROWS 2
+#endif
+
+/* The sums of the lanes of a, b, c and d. */
+INLINE __m128 four_sums(lanes a, lanes b, lanes c, lanes d) {
+#if defined(__AVX512F__)
+  lanes ab = _mm512_unpacklo_ps(a, b) + _mm512_unpackhi_ps(a, b),
+        cd = _mm512_unpacklo_ps(c, d) + _mm512_unpackhi_ps(c, d);
+  lanes all = _mm512_shuffle_ps(ab, cd, 0x44) + _mm512_shuffle_ps(ab, cd, 0xee);
+  __m256 half = _mm512_castps512_ps256(all) + _mm512_extractf32x8_ps(all, 1);
+  return _mm256_castps256_ps128(half) + _mm256_extractf128_ps(half, 1);
+#elif defined(__AVX2__)
+  lanes ab = _mm256_unpacklo_ps(a, b) + _mm256_unpackhi_ps(a, b),
+        cd = _mm256_unpacklo_ps(c, d) + _mm256_unpackhi_ps(c, d);
+  lanes all = _mm256_shuffle_ps(ab, cd, 0x44) + _mm256_shuffle_ps(ab, cd, 0xee);
+  return _mm256_castps256_ps128(all) + _mm256_extractf128_ps(all, 1);
+#else
+  lanes ab = _mm_unpacklo_ps(a, b) + _mm_unpackhi_ps(a, b), cd = _mm_unpacklo_ps(c, d) + _mm_unpackhi_ps(c, d);
+  return _mm_shuffle_ps(ab, cd, 0x44) + _mm_shuffle_ps(ab, cd, 0xee);
+#endif
+}
+
+typedef struct score_operands {
+  float *scores;
+  const float *q, *k;
+  int64_t scores_row, q_row, k_row, n, size;
+} score_operands;
+
+/* Scores of `rows` rows of q (a constant after inlining) and of keys j .. j + 4; behind the last key the last one is
+ * taken again. */
+INLINE void score_four(const score_operands *o, int rows, int64_t j) {
+  const float *k[4];
+  lanes sum[Q_ROWS][4];
+  int64_t vectors = o->size / LANES * LANES;
+  int n = o->n - j < 4 ? (int)(o->n - j) : 4;
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) k[i] = o->k + (j + (i < n ? i : n - 1)) * o->k_row;
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) sum[r][i] = (lanes){0};
+  for (int64_t d = 0; d < vectors; d += LANES) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+      lanes key = load(k[i] + d);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; r++) sum[r][i] += key * load(o->q + r * o->q_row + d);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++) {
+    float four[4];
+    _mm_storeu_ps(four, four_sums(sum[r][0], sum[r][1], sum[r][2], sum[r][3]));
+    for (int i = 0; i < n; i++) {
+      for (int64_t d = vectors; d < o->size; d++) four[i] += k[i][d] * o->q[r * o->q_row + d];
+      o->scores[r * o->scores_row + j + i] = four[i];
+    }
+  }
+}
+
+void CPU_LEVELED(score_keys)(float *scores, int64_t scores_row, const float *q, int64_t q_row, int64_t rows,
+                             const float *k, int64_t k_row, int64_t n, int64_t size) {
+  for (int64_t r = 0; r < rows; r += Q_ROWS) {
+    score_operands o = {scores + r * scores_row, q + r * q_row, k, scores_row, q_row, k_row, n, size};
+    int64_t left = rows - r;
+    for (int64_t j = 0; j < n; j += 4) {
+      if (left == 1) score_four(&o, 1, j);
+#if Q_ROWS == 4
+      else if (left == 2) score_four(&o, 2, j);
+      else if (left == 3) score_four(&o, 3, j);
+#endif
+      else score_four(&o, Q_ROWS, j);
+    }
+  }
+}
+
+/* ---- softmax over keys that come in blocks ---- */
+
+/* As attend_keys, for one query whose scores lie side by side. */
+float CPU_LEVELED(attend_row)(float *scores, int64_t n, float *most, float *sum) {
+  lanes most_lanes = all(*most), sum_lanes = {0};
+  for (int64_t j = 0; j < n; j += LANES) most_lanes = larger(most_lanes, load(scores + j));
+  float before = *most, now = most_lanes[0];
+  for (int i = 1; i < LANES; i++) now = most_lanes[i] > now || most_lanes[i] != most_lanes[i] ? most_lanes[i] : now;
+  float from = now == -INFINITY ? 0 : now, shrink = exp_f32(before - from);
+  for (int64_t j = 0; j < n; j++) scores[j] = exp_f32(scores[j] - from);
+  for (int64_t j = 0; j < n; j += LANES) sum_lanes += load(scores + j);
+  float four[4];
+  _mm_storeu_ps(four, four_sums(sum_lanes, sum_lanes, sum_lanes, sum_lanes));
+  *most = now;
+  *sum = *sum * shrink + four[0];
+  return shrink;
 }
 
 /* Takes the next keys into a softmax. Column i of scores is a query, n in all; its softmax over the keys so far is

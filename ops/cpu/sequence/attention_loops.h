@@ -10,7 +10,14 @@
 CPU_LOOP(void, multiply_add,
          (float *c, int64_t c_row, const float *a, int64_t a_row, int64_t a_column, const float *b, int64_t b_row,
           int64_t m, int64_t n, int64_t k));
-/* one block of keys in a softmax that goes on over blocks */
+/* scores[r][j] = the dot product of q's row r and k's row j, for `rows` rows and n keys of `size` floats */
+CPU_LOOP(void, score_keys,
+         (float *scores, int64_t scores_row, const float *q, int64_t q_row, int64_t rows, const float *k, int64_t k_row,
+          int64_t n, int64_t size));
+/* one block of keys in one query's softmax that goes on over blocks; n a multiple of 16. Returns the factor for earlier
+ * sums. */
+CPU_LOOP(float, attend_row, (float *scores, int64_t n, float *most, float *sum));
+/* one block of keys in the softmax of n queries that goes on over blocks */
 CPU_LOOP(void, attend_keys, (float *scores, int64_t n_keys, int64_t n, float *most, float *sum, float *shrink));
 
 #endif

@@ -14,6 +14,9 @@ typedef struct attention_case {
   reed_dtype mask_dtype;
   bool causal, flat, lengths;
   double scale, softcap; /* 0: not given */
+  int64_t left, right;   /* windows, with 1 added; 0: not given */
+  bool to_last_key;
+  double hidden; /* 0: not given */
 } attention_case;
 
 static const attention_case cases[] = {
@@ -42,6 +45,19 @@ static const attention_case cases[] = {
     {"lengths, causal", 3, 2, 2, 5, 20, 8, 8, -1, -1, .causal = true, .lengths = true},
     {"scaled and capped", 1, 2, 2, 9, 20, 8, 8, -1, -1, .scale = 0.3, .softcap = 2},
     {"capped with a mask", 1, 2, 2, 9, 20, 8, 8, -1, 2, {9, 20}, REED_BOOL, .softcap = 0.5},
+    {"a step of a decoder", 1, 8, 8, 1, 1, 64, 64, 1300, -1, .causal = true},
+    {"a step with shared heads", 2, 12, 4, 1, 1, 32, 48, 700, 4, {2, 1, 1, 701}, REED_BOOL, .causal = true},
+    {"one key head for all", 1, 7, 1, 3, 1111, 20, 36, -1, -1, .to_last_key = true, .causal = true},
+    {"eight queries", 1, 4, 2, 8, 530, 16, 16, -1, 4, {1, 4, 8, 530}, REED_F32},
+    {"nine queries", 1, 4, 2, 9, 530, 16, 16, -1, 4, {1, 4, 9, 530}, REED_F32},
+    {"few flat queries", 2, 6, 3, 2, 600, 24, 8, -1, -1, .flat = true, .to_last_key = true, .causal = true},
+    {"a window to the left", 1, 2, 2, 70, 200, 8, 8, -1, -1, .left = 18, .causal = true, .to_last_key = true},
+    {"a window to both sides", 1, 2, 2, 150, 150, 8, 8, -1, -1, .left = 6, .right = 3},
+    {"a window of a step", 2, 2, 1, 2, 2, 8, 8, 1200, -1, .left = 131, .causal = true},
+    {"a window that begins behind the keys", 1, 2, 2, 40, 9, 8, 8, -1, -1, .left = 4},
+    {"a window with lengths", 3, 2, 2, 2, 20, 8, 8, -1, -1, .left = 3, .causal = true, .lengths = true},
+    {"few queries, capped and hidden", 1, 2, 2, 3, 20, 8, 8, -1, 2, {3, 20}, REED_BOOL, .softcap = 0.5, .hidden = -1.5},
+    {"hidden by a number", 1, 2, 2, 30, 150, 8, 8, -1, 2, {30, 150}, REED_BOOL, .hidden = 0.25},
     {"no keys", 1, 2, 2, 3, 0, 4, 4, -1, -1},
     {"no queries", 1, 2, 2, 0, 3, 4, 4, -1, -1},
     {"no batch", 0, 2, 2, 3, 3, 4, 4, -1, -1},
@@ -75,6 +91,10 @@ static void open_case(kernel_case *c, const attention_case *a, reed_dtype dtype)
   if (a->causal) case_attr_int(c, "is_causal", 1);
   if (a->scale != 0) case_attr_float(c, "scale", a->scale);
   if (a->softcap != 0) case_attr_float(c, "softcap", a->softcap);
+  if (a->left) case_attr_int(c, "left_window_size", a->left - 1);
+  if (a->right) case_attr_int(c, "right_window_size", a->right - 1);
+  if (a->to_last_key) case_attr_int(c, "to_last_key", 1);
+  if (a->hidden != 0) case_attr_float(c, "hidden_score", a->hidden);
   c->n_outputs = 1;
 }
 
@@ -134,17 +154,18 @@ START_TEST(rows_that_are_masked_whole_give_zero_or_nan) {
 END_TEST
 
 START_TEST(infinite_and_nan_scores_go_through) {
-  for (int k = 0; k < 3; k++) {
+  for (int k = 0; k < 6; k++) { /* the last three: the key in the second part of many */
+    bool many = k > 2;
     kernel_case c;
     case_init(&c, OP_Attention);
     value *q = case_input(&c, REED_F32, DIMS(1, 1, 2, 2), 0);
-    value *key = case_input(&c, REED_F32, DIMS(1, 1, 200, 2), 1);
-    case_input(&c, REED_F32, DIMS(1, 1, 200, 2), 1);
+    value *key = case_input(&c, REED_F32, DIMS(1, 1, many ? 1200 : 200, 2), 1);
+    case_input(&c, REED_F32, DIMS(1, 1, many ? 1200 : 200, 2), 1);
     for (int64_t i = 0; i < 4; i++) case_set(q, i, 1);
     case_attr_int(&c, "nan_rows", _i - 1);
-    case_set(key, 300, k == 0 ? NAN : k == 1 ? INFINITY : -INFINITY);
+    case_set(key, many ? 1800 : 300, k % 3 == 0 ? NAN : k % 3 == 1 ? INFINITY : -INFINITY);
     c.n_outputs = 1;
-    case_parity(&c, 1e-5, 1e-5); /* all is NaN but in the last case */
+    case_parity(&c, 1e-5, 1e-5); /* all is NaN but with -INFINITY */
   }
 }
 END_TEST

@@ -1,0 +1,217 @@
+/* Folds masks of Attention that follow from places (compiler/ir/positions.h) into its attributes: a causal mask, with
+ * the first query at the first key or the last query at the last key, and windows to both sides. Keys that no query of
+ * a block may look at then cost nothing, and no mask of [queries, keys] is made. The rest of a mask, such as the one of
+ * padding, stays.
+ *
+ * A mask is bool, or a number added: sums and conjunctions are taken apart. A number other than -inf stands for -inf
+ * if it is LOW and the whole mask is a band that hides no query's keys altogether: such a query would otherwise get the
+ * mean of all values. */
+#include <math.h>
+
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
+#include "compiler/ir/pattern.h"
+#include "compiler/ir/positions.h"
+
+#define LOW -6e4 /* that of f16, to which other numbers are rounded; no score is as low */
+#define REST_MOST 8
+#define DEPTH_MOST 12
+
+typedef struct folding {
+  ir_module *m;
+  ir_node *last; /* new nodes go in front of it */
+  int64_t n_folded, n_whole;
+} folding;
+
+/* A mask taken apart. */
+typedef struct taken_apart {
+  bool has_band;
+  position_band band;          /* inside: shown */
+  bool finite;                 /* a hidden score is a number other than -inf */
+  ir_value *rest[REST_MOST];   /* the conjuncts or summands that are no bands; NULL once used */
+  ir_value *hidden[REST_MOST]; /* of a summand that is Where(rest, 0, hidden); NULL: the summand itself */
+  int32_t n_rest;
+} taken_apart;
+
+static ir_value *make(const folding *f, op_id op, ir_value *const *inputs, int32_t n) {
+  ir_node *made = ir_node_new(f->last->graph, f->last, op_builtin(op), NULL, inputs, n, NULL, 1);
+  return made ? made->outputs[0] : NULL;
+}
+
+static bool keep(taken_apart *t, ir_value *v, ir_value *hidden) {
+  if (t->n_rest == REST_MOST) return false;
+  t->rest[t->n_rest] = v;
+  t->hidden[t->n_rest++] = hidden;
+  return true;
+}
+
+static void meet(const folding *f, taken_apart *t, const position_band *band) {
+  t->band = t->has_band ? position_band_both(f->m, &t->band, band) : *band;
+  t->has_band = true;
+}
+
+static bool bounded(const position_band *b) { return b->has_low || b->has_high; }
+
+/* True when the band's last two axes are those of the scores: it is not broadcast along them. */
+static bool covers(const folding *f, const ir_value *v, const ir_value *mask) {
+  int32_t r = v->type.rank, whole = mask->type.rank;
+  return r >= 2 && whole >= 2 && symbols_equal(f->m->symbols, v->type.dims[r - 1], mask->type.dims[whole - 1]) &&
+         symbols_equal(f->m->symbols, v->type.dims[r - 2], mask->type.dims[whole - 2]);
+}
+
+/* A truth: bands of it, and the conjuncts that are none. hidden: the score of what it hides, for a mask of numbers. */
+static bool take_truth(const folding *f, ir_value *v, const ir_value *mask, ir_value *hidden, taken_apart *t,
+                       int32_t depth) {
+  position_band band, shown;
+  if (position_band_of(f->m, v, &band) && position_band_true(f->m, &band, &shown) &&
+      (!bounded(&shown) || covers(f, v, mask))) {
+    if (bounded(&shown)) meet(f, t, &shown);
+    return true;
+  }
+  const ir_node *n = pattern_made_by(v, OP_And);
+  if (!n || depth == DEPTH_MOST) return keep(t, v, hidden);
+  return take_truth(f, n->inputs[0], mask, hidden, t, depth + 1) &&
+         take_truth(f, n->inputs[1], mask, hidden, t, depth + 1);
+}
+
+/* A number that is added: bands of 0 and a low number, and the summands that are none. */
+static bool take_number(const folding *f, ir_value *v, const ir_value *mask, taken_apart *t, int32_t depth) {
+  position_band band;
+  double zero, hidden;
+  if (position_band_of(f->m, v, &band) && bounded(&band) && covers(f, v, mask)) {
+    position_band shown = band;
+    hidden = band.inside == 0 ? band.outside : band.inside;
+    shown.inside = band.inside == 0, shown.outside = band.outside == 0;
+    if (hidden <= LOW && position_band_true(f->m, &shown, &shown)) {
+      t->finite = t->finite || hidden != -INFINITY;
+      return meet(f, t, &shown), true;
+    }
+  }
+  const ir_node *sum = pattern_made_by(v, OP_Add), *where = pattern_made_by(v, OP_Where);
+  if (sum && depth < DEPTH_MOST)
+    return take_number(f, sum->inputs[0], mask, t, depth + 1) && take_number(f, sum->inputs[1], mask, t, depth + 1);
+  bool chosen = where && ir_is_constant(where->inputs[1]) && ir_is_constant(where->inputs[2]) &&
+                pattern_number(where->inputs[1], &zero) && pattern_number(where->inputs[2], &hidden);
+  if (!chosen || zero != 0 || !(hidden <= LOW)) return keep(t, v, NULL);
+  taken_apart before = *t;
+  if (!take_truth(f, where->inputs[0], mask, where->inputs[2], t, depth + 1)) return false;
+  if (t->has_band == before.has_band && !before.has_band) return *t = before, keep(t, v, NULL);
+  t->finite = t->finite || hidden != -INFINITY;
+  return true;
+}
+
+/* ---- bands as attributes ---- */
+
+typedef struct windows {
+  int64_t left, right; /* -1: not limited */
+  bool to_last_key;
+} windows;
+
+/* The band as windows around the key at `offset` for query 0; false: a distance is not a number, or is negative. */
+static bool windows_at(const folding *f, const position_band *b, reed_dim offset, windows *out) {
+  reed_dim left = b->has_low ? symbols_sub(f->m->symbols, offset, b->low) : -1,
+           right = b->has_high ? symbols_sub(f->m->symbols, b->high, offset) : -1;
+  if (symbol_is(left) || symbol_is(right) || (b->has_low && left < 0) || (b->has_high && right < 0)) return false;
+  out->left = left;
+  out->right = right;
+  return true;
+}
+
+/* True when every query may look at a key at least: the key at its own place is there. */
+static bool all_see_keys(const folding *f, const windows *w, reed_dim queries, reed_dim keys) {
+  int64_t low, high;
+  if (!w->to_last_key && w->left < 0) {
+    symbols_range(f->m->symbols, keys, &low, &high);
+    return low >= 1 || symbols_equal(f->m->symbols, keys, queries);
+  }
+  symbols_range(f->m->symbols, symbols_sub(f->m->symbols, keys, queries), &low, &high);
+  return low >= 0;
+}
+
+static bool find_windows(const folding *f, const position_band *b, reed_dim queries, reed_dim keys, windows *out) {
+  out->to_last_key = false;
+  if (windows_at(f, b, 0, out)) return true;
+  out->to_last_key = true;
+  return windows_at(f, b, symbols_sub(f->m->symbols, keys, queries), out);
+}
+
+/* ---- the rest ---- */
+
+/* One mask of the rest; *out_mask NULL: there is none. False: no memory. */
+static bool join_rest(const folding *f, taken_apart *t, bool truths, ir_value **out_mask) {
+  static const float none = 0;
+  *out_mask = NULL;
+  for (int32_t i = 0; i < t->n_rest; i++) {
+    ir_value *v = t->rest[i];
+    if (t->hidden[i]) {
+      ir_value *zero = ir_constant(f->m, &(reed_desc){.dtype = REED_F32}, &none, false, NULL);
+      if (zero && t->hidden[i]->type.dtype != REED_F32) {
+        zero = make(f, OP_Cast, &zero, 1);
+        if (zero && !ir_set_attr_int(zero->producer, "to", t->hidden[i]->type.dtype)) zero = NULL;
+      }
+      ir_value *inputs[] = {v, zero, t->hidden[i]};
+      v = zero ? make(f, OP_Where, inputs, 3) : NULL;
+    }
+    if (v && *out_mask) {
+      ir_value *both[] = {*out_mask, v};
+      v = make(f, truths ? OP_And : OP_Add, both, 2);
+    }
+    if (!v) return false;
+    *out_mask = v;
+  }
+  return true;
+}
+
+/* ---- the pass ---- */
+
+static ir_value *input(const ir_node *n, int32_t i) { return i < n->n_inputs ? n->inputs[i] : NULL; }
+
+static reed_status fold_mask(folding *f, ir_node *n) {
+  reed_attrs attrs = ir_attrs(n);
+  ir_value *mask = input(n, 3), *q = n->inputs[0], *k = n->inputs[1], *rest;
+  bool limited = op_attr_int(&attrs, "is_causal") || op_attr_int(&attrs, "left_window_size") >= 0 ||
+                 op_attr_int(&attrs, "right_window_size") >= 0;
+  if (!mask || limited || input(n, 4) || input(n, 6) || q->type.rank < 3 || k->type.rank < 3) return REED_OK;
+  if (n->n_outputs > 3 && n->outputs[3]) return REED_OK;
+  reed_dim queries = q->type.dims[q->type.rank - 2];
+  reed_dim keys = k->type.dims[k->type.rank - 2];
+  int32_t rank = mask->type.rank;
+  if (rank < 2 || !symbols_assume_equal(f->m->symbols, mask->type.dims[rank - 1], keys) ||
+      !symbols_assume_equal(f->m->symbols, mask->type.dims[rank - 2], queries))
+    return REED_OK;
+  keys = mask->type.dims[rank - 1]; /* in the symbols in which the mask is made */
+  queries = mask->type.dims[rank - 2];
+  taken_apart t = {0};
+  bool truths = mask->type.dtype == REED_BOOL;
+  f->last = n;
+  if (!(truths ? take_truth(f, mask, mask, NULL, &t, 0) : take_number(f, mask, mask, &t, 0)) || !t.has_band)
+    return REED_OK;
+  double hidden = reed_attrs_float(&attrs, "hidden_score", -INFINITY);
+  if (truths && hidden != -INFINITY) t.finite = true;
+  windows w;
+  if ((truths && !(hidden <= LOW)) || !find_windows(f, &t.band, queries, keys, &w)) return REED_OK;
+  if (t.finite && (t.n_rest || !all_see_keys(f, &w, queries, keys))) return REED_OK;
+  if (!join_rest(f, &t, truths, &rest)) return diag_no_memory(f->m->diagnosis, "a mask");
+  bool causal = w.right == 0;
+  if (!ir_set_attr_int(n, "is_causal", causal) || !ir_set_attr_int(n, "left_window_size", w.left) ||
+      !ir_set_attr_int(n, "right_window_size", causal ? -1 : w.right) ||
+      !ir_set_attr_int(n, "to_last_key", w.to_last_key))
+    return diag_no_memory(f->m->diagnosis, "a mask");
+  n->inputs[3] = rest;
+  while (n->n_inputs > 3 && !n->inputs[n->n_inputs - 1]) n->n_inputs--;
+  if (!rest && !ir_drop_attr(n, "hidden_score")) return diag_no_memory(f->m->diagnosis, "a mask");
+  f->n_folded++;
+  f->n_whole += !rest;
+  return REED_OK;
+}
+
+static reed_status visit(void *context, ir_node *n) {
+  return n->op == op_builtin(OP_Attention) ? fold_mask(context, n) : REED_OK;
+}
+
+reed_status pass_attention_masks(ir_module *m, pass_report *report) {
+  folding f = {.m = m};
+  reed_status status = pass_try_each(m, visit, &f, &f.n_folded);
+  *report = (pass_report){.counts = {{"masks of attention folded", f.n_folded}, {"of them whole", f.n_whole}}};
+  return status;
+}

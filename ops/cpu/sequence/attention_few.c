@@ -1,0 +1,218 @@
+/* Attention of few queries, such as the one that a decoder adds in a step: a product of K with a vector, a softmax, and
+ * a product of a vector with V, in one pass over the keys. A block of K and V is read in place, once for all heads that
+ * share it, and nothing is packed.
+ *
+ * Work is shared out by batch, head of K and V, and part of the keys (Dao et al. 2023, "Flash-Decoding for long-context
+ * inference"). The parts are PART_KEYS keys each, whatever the number of threads is, so that results have the same bits
+ * for every number. Each part leaves a softmax that is not yet divided by its sum; a second loop joins the parts.
+ *
+ * Many queries: attention.c. The reference: reference/attention.c. */
+#include <math.h>
+
+#include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/sequence/attention_loops.h"
+#include "ops/cpu/sequence/attention_state.h"
+
+#define PART_KEYS 512
+#define KEYS 128 /* of a block; a multiple of LANES_MOST */
+
+/* A thread's memory. A row is a query of a head: head number r / queries of those that share K and V, query
+ * r % queries. */
+typedef struct scratch {
+  float *queries;       /* [rows][size], scaled */
+  float *scores;        /* [rows][KEYS] */
+  float *keys, *values; /* converted or widened blocks */
+  float *line;          /* an output row, or part of a mask's */
+} scratch;
+
+/* The softmax of a part: sums of values, and for each row the largest score and the sum of weights. */
+typedef struct part {
+  float *sums; /* [rows][value_columns] */
+  float *most, *sum;
+} part;
+
+static int64_t line_floats(const attention_state *s) {
+  int64_t most = s->a.size > s->value_columns ? s->a.size : s->value_columns;
+  return most > KEYS ? most : KEYS;
+}
+
+static int64_t scratch_floats(const attention_state *s) {
+  return s->rows * (s->a.size + KEYS) + KEYS * (s->a.size + s->value_columns) + line_floats(s);
+}
+
+static scratch scratch_at(const attention_state *s, float *at) {
+  scratch m;
+  m.scores = at;
+  m.values = m.scores + s->rows * KEYS;
+  m.keys = m.values + KEYS * s->value_columns;
+  m.queries = m.keys + KEYS * s->a.size;
+  m.line = m.queries + s->rows * s->a.size;
+  return m;
+}
+
+static part part_at(const attention_state *s, float *at) {
+  return (part){at, at + s->rows * s->value_columns, at + s->rows * (s->value_columns + 1)};
+}
+
+typedef struct few_job {
+  const attention_state *s;
+  const reed_kernel_buffers *buffers;
+  float *parts; /* of all items: batch, head of K and V, part of the keys */
+} few_job;
+
+/* The keys that an item is about. */
+typedef struct item {
+  const few_job *job;
+  scratch m;
+  part p;
+  int64_t batch, kv_head, begin, end;
+  attention_reach reach;
+} item;
+
+static int64_t head_of(const attention_state *s, int64_t kv_head, int64_t row) {
+  return kv_head * (s->a.heads / s->a.kv_heads) + row / s->a.queries;
+}
+
+static void take_queries(const item *t) {
+  const attention_state *s = t->job->s;
+  const attention *a = &s->a;
+  for (int64_t r = 0; r < s->rows; r++) {
+    const void *row =
+        attention_row(&a->q, t->job->buffers->inputs[0], t->batch, head_of(s, t->kv_head, r), r % a->queries);
+    if (s->load_q) s->load_q(t->m.line, row, a->size), row = t->m.line;
+    CPU_PICK(a->level, scale_row)((float)a->scale, row, t->m.queries + r * a->size, a->size);
+  }
+}
+
+/* Masks the scores of one row and of n keys from number j on. */
+static void mask_row(const item *t, int64_t r, int64_t j, int64_t n, float *scores) {
+  const attention_state *s = t->job->s;
+  const attention *a = &s->a;
+  int64_t i = r % a->queries, first = attention_first(a, &t->reach, i) - j, end = attention_end(a, &t->reach, i) - j;
+  float cap = (float)a->softcap;
+  for (int64_t k = 0; cap > 0 && k < n; k++) scores[k] = cap * tanhf(scores[k] / cap);
+  if (a->mask_keys - j < end) end = a->mask_keys - j;
+  if (a->mask_dtype != REED_NONE)
+    attention_mask_query(s, t->job->buffers->inputs[3], (const int64_t[]){t->batch, head_of(s, t->kv_head, r), i, j},
+                         end < n ? end : n, scores, 1, t->m.line);
+  for (int64_t k = 0; k < first && k < n; k++) scores[k] = -INFINITY;
+  for (int64_t k = end > 0 ? end : 0; k < n; k++) scores[k] = -INFINITY;
+}
+
+/* Processes n keys from number j on; k and v are the first of them. */
+static void take_keys(const item *t, const char *k, int64_t k_distance, const char *v, int64_t v_distance, int64_t j,
+                      int64_t n) {
+  const attention_state *s = t->job->s;
+  const attention *a = &s->a;
+  int64_t k_row, v_row, padded = (n + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
+  const float *keys = attention_rows(k, k_distance, s->load_k, n, a->size, a->size, t->m.keys, &k_row);
+  const float *values =
+      attention_rows(v, v_distance, s->load_v, n, a->value_size, s->value_columns, t->m.values, &v_row);
+  CPU_PICK(a->level, score_keys)(t->m.scores, KEYS, t->m.queries, a->size, s->rows, keys, k_row, n, a->size);
+  for (int64_t r = 0; r < s->rows; r++) {
+    float *scores = t->m.scores + r * KEYS, *sums = t->p.sums + r * s->value_columns;
+    mask_row(t, r, j, n, scores);
+    for (int64_t i = n; i < padded; i++) scores[i] = -INFINITY;
+    float shrink = CPU_PICK(a->level, attend_row)(scores, padded, &t->p.most[r], &t->p.sum[r]);
+    if (shrink != 1) CPU_PICK(a->level, scale_row)(shrink, sums, sums, s->value_columns);
+  }
+  CPU_PICK(a->level, multiply_add)
+  (t->p.sums, s->value_columns, t->m.scores, KEYS, 1, values, v_row, s->rows, s->value_columns, n);
+}
+
+/* Processes those keys of the item that lie in one tensor, which has the keys first .. first + n. */
+static void take_tensor(const item *t, const attention_view *kv, const void *k, const attention_view *vv, const void *v,
+                        int64_t first, int64_t n) {
+  int64_t k_distance = kv->row * (int64_t)reed_dtype_bytes(kv->dtype),
+          v_distance = vv->row * (int64_t)reed_dtype_bytes(vv->dtype);
+  int64_t begin = t->begin > first ? t->begin - first : 0, end = t->end < first + n ? t->end - first : n;
+  for (int64_t j = begin; j < end; j += KEYS)
+    take_keys(t, attention_row(kv, k, t->batch, t->kv_head, j), k_distance,
+              attention_row(vv, v, t->batch, t->kv_head, j), v_distance, first + j, end - j < KEYS ? end - j : KEYS);
+}
+
+/* Divides the joined sums of an item's rows and writes the results. */
+static void give_rows(const few_job *job, const part *p, int64_t batch, int64_t kv_head, float *line) {
+  const attention_state *s = job->s;
+  for (int64_t r = 0; r < s->rows; r++)
+    attention_give(s, job->buffers, (const int64_t[]){batch, head_of(s, kv_head, r), r % s->a.queries},
+                   p->sums + r * s->value_columns, p->sum[r], line);
+}
+
+static void attend_parts(void *context, int64_t begin, int64_t end, int32_t worker) {
+  const few_job *job = context;
+  const attention_state *s = job->s;
+  const attention *a = &s->a;
+  const void *const *inputs = job->buffers->inputs;
+  item t = {.job = job, .m = scratch_at(s, (float *)job->buffers->workspace + worker * s->scratch_floats)};
+  for (int64_t i = begin; i < end && !cpu_cancelled(&a->team); i++) {
+    int64_t number = i % s->parts;
+    t.kv_head = i / s->parts % a->kv_heads;
+    t.batch = i / s->parts / a->kv_heads;
+    t.reach = attention_reach_of(a, job->buffers, t.batch);
+    t.p = part_at(s, job->parts + i * s->part_floats);
+    t.begin = attention_first(a, &t.reach, 0);
+    t.end = attention_end(a, &t.reach, a->queries - 1);
+    if (t.begin < number * PART_KEYS) t.begin = number * PART_KEYS;
+    if (t.end > (number + 1) * PART_KEYS) t.end = (number + 1) * PART_KEYS;
+    memset(t.p.sums, 0, (size_t)(s->rows * s->value_columns) * sizeof(float));
+    for (int64_t r = 0; r < s->rows; r++) t.p.most[r] = -INFINITY, t.p.sum[r] = 0;
+    if (t.begin < t.end) {
+      take_queries(&t);
+      if (a->past) take_tensor(&t, &a->past_k, inputs[4], &a->past_v, inputs[5], 0, a->past);
+      take_tensor(&t, &a->k, inputs[1], &a->v, inputs[2], a->past, a->keys);
+    }
+    if (s->parts == 1) give_rows(job, &t.p, t.batch, t.kv_head, t.m.line);
+  }
+}
+
+/* Joins the parts of items begin .. end of (batch, head of K and V) into their first part. */
+static void join_parts(void *context, int64_t begin, int64_t end, int32_t worker) {
+  const few_job *job = context;
+  const attention_state *s = job->s;
+  scratch m = scratch_at(s, (float *)job->buffers->workspace + worker * s->scratch_floats);
+  for (int64_t i = begin; i < end; i++) {
+    part all = part_at(s, job->parts + i * s->parts * s->part_floats);
+    for (int64_t k = 1; k < s->parts; k++) {
+      part p = part_at(s, job->parts + (i * s->parts + k) * s->part_floats);
+      for (int64_t r = 0; r < s->rows; r++) {
+        if (p.sum[r] == 0) continue;
+        float most = p.most[r] > all.most[r] || p.most[r] != p.most[r] ? p.most[r] : all.most[r];
+        float shrink = all.sum[r] == 0 ? 0 : expf(all.most[r] - most), added = expf(p.most[r] - most);
+        float *sums = all.sums + r * s->value_columns;
+        CPU_PICK(s->a.level, scale_row)(shrink, sums, sums, s->value_columns);
+        CPU_PICK(s->a.level, axpy)(added, p.sums + r * s->value_columns, sums, s->value_columns);
+        all.sum[r] = all.sum[r] * shrink + p.sum[r] * added;
+        all.most[r] = most;
+      }
+    }
+    give_rows(job, &all, i / s->a.kv_heads, i % s->a.kv_heads, m.line);
+  }
+}
+
+static reed_status run_few(const void *state, const reed_kernel_buffers *buffers) {
+  const attention_state *s = state;
+  const attention *a = &s->a;
+  few_job job = {s, buffers, (float *)buffers->workspace + a->team.threads * s->scratch_floats};
+  reed_status status = attention_write_present(a, buffers);
+  int64_t n = a->batch * a->kv_heads;
+  if (status == REED_OK) status = cpu_parallel_scratch(a->team, n * s->parts, 1, attend_parts, &job);
+  if (status != REED_OK || s->parts == 1) return status;
+  cpu_team team = cpu_team_for(a->team, n * s->parts * s->part_floats * 8);
+  return cpu_parallel_scratch(team, n, 1, join_parts, &job);
+}
+
+reed_status attention_prepare_few(attention_state *s, reed_kernel *out_kernel) {
+  const attention *a = &s->a;
+  int64_t n = a->batch * a->kv_heads;
+  s->rows = a->heads / a->kv_heads * a->queries;
+  s->parts = a->total > PART_KEYS ? (a->total + PART_KEYS - 1) / PART_KEYS : 1;
+  s->part_floats = (s->rows * (s->value_columns + 2) + 15) / 16 * 16;
+  s->scratch_floats = (scratch_floats(s) + 15) / 16 * 16;
+  int64_t work = n * a->total * ((a->size + a->value_size) * (4 + s->rows / 2) + s->rows * 8);
+  s->a.team = cpu_team_for(a->team, work);
+  cpu_kernel_set(out_kernel, run_few, s);
+  out_kernel->workspace_bytes =
+      (s->a.team.threads * s->scratch_floats + n * s->parts * s->part_floats) * (int64_t)sizeof(float);
+  return REED_OK;
+}

@@ -1,0 +1,143 @@
+/* Preparing an Attention kernel, and the parts of its run that do not depend on the number of queries
+ * (attention_state.h). */
+#include "ops/cpu/sequence/attention_state.h"
+
+#include <math.h>
+
+#include "ops/cpu/common/rows_loops.h"
+
+/* ---- the cache of keys and values ---- */
+
+typedef struct present_job {
+  const attention *a;
+  const char *past, *now; /* past NULL: these rows are at their places */
+  char *to;
+  const attention_view *past_view, *now_view, *to_view;
+  int64_t row_bytes, element;
+} present_job;
+
+static void copy_rows(const present_job *job, char *to, const attention_view *v, const char *from, int64_t n) {
+  if (v->row * job->element == job->row_bytes) memcpy(to, from, (size_t)(n * job->row_bytes));
+  else
+    for (int64_t i = 0; i < n; i++)
+      memcpy(to + i * job->row_bytes, from + i * v->row * job->element, (size_t)job->row_bytes);
+}
+
+static void write_heads(void *context, int64_t begin, int64_t end) {
+  const present_job *job = context;
+  const attention *a = job->a;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t b = i / a->kv_heads, h = i % a->kv_heads;
+    char *to = (char *)attention_row(job->to_view, job->to, b, h, 0);
+    if (a->past && job->past)
+      copy_rows(job, to, job->past_view, attention_row(job->past_view, job->past, b, h, 0), a->past);
+    if (a->keys)
+      copy_rows(job, to + a->past * job->row_bytes, job->now_view, attention_row(job->now_view, job->now, b, h, 0),
+                a->keys);
+  }
+}
+
+static bool same_places(const attention_view *a, const attention_view *b) {
+  return a->batch == b->batch && a->head == b->head && a->row == b->row;
+}
+
+static reed_status write_one(const attention *a, const reed_kernel_buffers *buffers, int32_t input,
+                             const attention_view *now, const attention_view *past, const attention_view *to,
+                             int64_t size) {
+  int64_t element = (int64_t)reed_dtype_bytes(to->dtype), n = a->batch * a->kv_heads;
+  if (to->dtype == REED_NONE || size == 0 || n == 0 || a->total == 0) return REED_OK;
+  const void *earlier = a->past ? buffers->inputs[input + 3] : NULL;
+  bool in_place = earlier == buffers->outputs[input] && same_places(past, to);
+  present_job job = {.a = a,
+                     .past = in_place ? NULL : earlier,
+                     .now = buffers->inputs[input],
+                     .to = buffers->outputs[input],
+                     .past_view = past,
+                     .now_view = now,
+                     .to_view = to,
+                     .row_bytes = size * element,
+                     .element = element};
+  int64_t rows = job.past ? a->total : a->keys;
+  return cpu_parallel(cpu_team_for(a->team, n * rows * job.row_bytes), n, 1, write_heads, &job);
+}
+
+reed_status attention_write_present(const attention *a, const reed_kernel_buffers *buffers) {
+  reed_status status = write_one(a, buffers, 1, &a->k, &a->past_k, &a->present_k, a->size);
+  return status != REED_OK ? status : write_one(a, buffers, 2, &a->v, &a->past_v, &a->present_v, a->value_size);
+}
+
+/* ---- operands and results ---- */
+
+const float *attention_rows(const char *from, int64_t distance, convert_fn load, int64_t n, int64_t size, int64_t width,
+                            float *to, int64_t *out_row) {
+  if (!load && size == width) return *out_row = distance / 4, (const float *)from;
+  for (int64_t j = 0; j < n; j++) {
+    if (load) load(to + j * width, from + j * distance, size);
+    else memcpy(to + j * width, from + j * distance, (size_t)size * sizeof(float));
+    memset(to + j * width + size, 0, (size_t)(width - size) * sizeof(float));
+  }
+  return *out_row = width, to;
+}
+
+void attention_mask_query(const attention_state *s, const void *mask, const int64_t *place, int64_t n, float *column,
+                          int64_t columns, float *line) {
+  const attention *a = &s->a;
+  int64_t step = a->mask_strides[3], at = 0;
+  if (n <= 0) return;
+  for (int32_t d = 0; d < 4; d++) at += place[d] * a->mask_strides[d];
+  const char *from = (const char *)mask + at * (int64_t)reed_dtype_bytes(a->mask_dtype);
+  if (a->mask_dtype == REED_BOOL) {
+    for (int64_t j = 0; j < n; j++)
+      if (!from[j * step]) column[j * columns] = (float)a->hidden;
+    return;
+  }
+  const float *numbers = (const float *)from;
+  if (s->load_mask) s->load_mask(line, from, step ? n : 1), numbers = line;
+  for (int64_t j = 0; j < n; j++) column[j * columns] += numbers[j * step];
+}
+
+void attention_give(const attention_state *s, const reed_kernel_buffers *buffers, const int64_t *place,
+                    const float *sums, float sum, float *line) {
+  const attention *a = &s->a;
+  char *to = (char *)attention_row(&a->y, buffers->outputs[0], place[0], place[1], place[2]);
+  float *row = s->store ? line : (float *)to, nothing = a->nan_rows > 0 && a->total > 0 ? NAN : 0;
+  if (sum == 0 || (sum != sum && a->nan_rows < 0))
+    for (int64_t d = 0; d < a->value_size; d++) row[d] = nothing;
+  else CPU_PICK(a->level, scale_row)(1 / sum, sums, row, a->value_size);
+  if (s->store) s->store(to, row, a->value_size);
+}
+
+/* ---- preparation ---- */
+
+static convert_fn to_f32(reed_dtype dtype) {
+  return dtype == REED_F32 || dtype == REED_NONE ? NULL : convert_between(cpu_level_now(), dtype, REED_F32);
+}
+
+/* True for calls whose earlier keys and values have the dtype of the new ones; others would need two conversions in the
+ * block loops. */
+static bool is_fast(const attention *a) {
+  bool halves = a->q.dtype != REED_F64 && a->v.dtype != REED_F64;
+  return halves && (a->past == 0 || (a->past_k.dtype == a->k.dtype && a->past_v.dtype == a->v.dtype));
+}
+
+/* Up to so many queries read K and V once for all heads that share them (attention_few.c). More queries fill half of
+ * the 16 columns of a block of queries (attention.c), which computes a product at twice the speed. */
+#define FEW_QUERIES 8
+
+reed_status cpu_prepare_attention(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  attention a;
+  reed_status status = attention_read(call, &a);
+  if (status != REED_OK) return status;
+  bool scores_wanted = call->n_outputs > 3 && call->outputs[3].dtype != REED_NONE;
+  if (scores_wanted || !is_fast(&a) || desc_elements(&call->outputs[0]) == 0) return REED_OK;
+  attention_state *s = mem_calloc(1, sizeof *s);
+  if (!s) return cpu_no_memory(call);
+  s->a = a;
+  s->load_q = to_f32(a.q.dtype);
+  s->load_k = to_f32(a.k.dtype);
+  s->load_v = to_f32(a.v.dtype);
+  s->load_mask = a.mask_dtype == REED_BOOL ? NULL : to_f32(a.mask_dtype);
+  if (a.y.dtype != REED_F32) s->store = convert_between(cpu_level_now(), REED_F32, a.y.dtype);
+  s->value_columns = (a.value_size + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
+  return a.queries <= FEW_QUERIES ? attention_prepare_few(s, out_kernel) : attention_prepare_blocks(s, out_kernel);
+}

@@ -1,0 +1,45 @@
+/* The parts of an Attention kernel that do not depend on the number of queries: its prepared state, rows of its
+ * operands as f32, masks, results, and the outputs present_key and present_value. Many queries: attention.c; few:
+ * attention_few.c. */
+#ifndef OPS_CPU_SEQUENCE_ATTENTION_STATE_H_
+#define OPS_CPU_SEQUENCE_ATTENTION_STATE_H_
+
+#include "ops/cpu/calls/attention.h"
+#include "ops/cpu/common/convert.h"
+
+#define LANES_MOST 16 /* columns are a multiple of it: of the loops' vectors at every level */
+
+typedef struct attention_state {
+  attention a;
+  convert_fn load_q, load_k, load_v, load_mask, store; /* to and from f32; NULL: as it is */
+  int64_t value_columns;                               /* value_size, up to a multiple of LANES_MOST */
+  int64_t scratch_floats;                              /* of a thread */
+  int64_t rows, parts, part_floats;                    /* of attention_few.c */
+} attention_state;
+
+/* Row number `row` of a head in memory. */
+static inline const char *attention_row(const attention_view *v, const void *data, int64_t batch, int64_t head,
+                                        int64_t row) {
+  return (const char *)data + (batch * v->batch + head * v->head + row * v->row) * (int64_t)reed_dtype_bytes(v->dtype);
+}
+
+/* n rows of `size` elements, `distance` bytes apart, as f32, at least `width` floats apart: in place, or converted into
+ * `to`. *out_row: the floats from row to row. */
+const float *attention_rows(const char *from, int64_t distance, convert_fn load, int64_t n, int64_t size, int64_t width,
+                            float *to, int64_t *out_row);
+/* Masks the scores column[0], column[columns], ... of n keys; place: batch, head, query, first key. line: n floats. */
+void attention_mask_query(const attention_state *s, const void *mask, const int64_t *place, int64_t n, float *column,
+                          int64_t columns, float *line);
+/* Writes sums / sum to row `place` (batch, head, query) of Y. line: value_size floats. */
+void attention_give(const attention_state *s, const reed_kernel_buffers *buffers, const int64_t *place,
+                    const float *sums, float sum, float *line);
+/* Writes earlier and new keys and values to present_key and present_value, if these are outputs. Earlier rows that lie
+ * at their places already, because an output has the memory of the earlier rows, are not written. */
+reed_status attention_write_present(const attention *a, const reed_kernel_buffers *buffers) REED_MUST_CHECK;
+
+/* Completes a state whose operands are set, for any number of queries, and for few. The kernel owns
+ * the state. */
+reed_status attention_prepare_blocks(attention_state *s, reed_kernel *out_kernel) REED_MUST_CHECK;
+reed_status attention_prepare_few(attention_state *s, reed_kernel *out_kernel) REED_MUST_CHECK;
+
+#endif

@@ -1,0 +1,88 @@
+/* TensorScatter: where the update's rows come to lie, in a line and in a circle, in memory of its own and in the
+ * cache's; places that do not fit. */
+#include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
+
+typedef struct scatter_case {
+  int64_t dims[4], rows, axis;
+  bool circular, given;
+  int64_t places[3];
+} scatter_case;
+
+static const scatter_case cases[] = {
+    {{2, 3, 7, 5}, 2, -2, false, true, {0, 5}},   {{2, 3, 7, 5}, 7, -2, false, false, {0}},
+    {{2, 3, 7, 5}, 3, 2, true, true, {5, 20}},    {{3, 4, 2, 6}, 2, 1, true, true, {3, 2, 0}},
+    {{3, 4, 2, 6}, 1, 3, false, true, {5, 0, 2}}, {{2, 3, 7, 0}, 2, -2, false, true, {0, 5}},
+    {{2, 3, 7, 5}, 0, -2, false, true, {7, 1}},   {{1, 1, 300, 64}, 1, -2, true, true, {299}},
+};
+
+static void open_case(kernel_case *c, const scatter_case *s, reed_dtype dtype) {
+  int64_t update[4];
+  memcpy(update, s->dims, sizeof update);
+  update[s->axis < 0 ? 4 + s->axis : s->axis] = s->rows;
+  case_init(c, OP_TensorScatter);
+  case_input(c, dtype, 4, s->dims, 100);
+  case_input(c, dtype, 4, update, 100);
+  if (s->given) {
+    value *places = case_input(c, REED_I64, DIMS(s->dims[0]), 0);
+    for (int64_t i = 0; i < s->dims[0]; i++) case_set(places, i, (double)s->places[i]);
+  }
+  case_attr_int(c, "axis", s->axis);
+  if (s->circular) case_attr_string(c, "mode", "circular");
+  c->n_outputs = 1;
+}
+
+START_TEST(rows_come_to_their_places) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F16, REED_I64, REED_U8};
+  const scatter_case *s = &cases[_i];
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+    kernel_case c;
+    open_case(&c, s, dtypes[d]);
+    ck_assert_int_eq(case_run(&c, cpu_level_name(cpu_level_best())), REED_OK);
+    int32_t axis = (int32_t)(s->axis < 0 ? 4 + s->axis : s->axis);
+    int64_t before = 1, after = 1, extent = s->dims[axis];
+    for (int32_t i = 0; i < axis; i++) before *= s->dims[i];
+    for (int32_t i = axis + 1; i < 4; i++) after *= s->dims[i];
+    for (int64_t b = 0; b < before; b++)
+      for (int64_t i = 0; i < extent; i++)
+        for (int64_t k = 0; k < after; k++) {
+          int64_t place = s->given ? s->places[b / (before / s->dims[0])] : 0, at = (b * extent + i) * after + k;
+          int64_t row = i - place;
+          if (s->circular) row = ((row % extent) + extent) % extent;
+          bool written = row >= 0 && row < s->rows;
+          double expected =
+              written ? case_get(&c.inputs[1], (b * s->rows + row) * after + k) : case_get(&c.inputs[0], at);
+          ck_assert_double_eq(case_get(&c.outputs[0], at), expected);
+        }
+    case_parity(&c, 0, 0);
+  }
+}
+END_TEST
+
+START_TEST(places_that_do_not_fit_are_refused) {
+  static const struct {
+    scatter_case s;
+    reed_status status;
+    const char *says;
+  } bad[] = {
+      {{{2, 1, 7, 2}, 2, -2, false, true, {0, 6}}, REED_ERROR_VALUE, "index 7 (element 1) is outside -7..6"},
+      {{{2, 1, 7, 2}, 2, -2, true, true, {-1, 0}}, REED_ERROR_VALUE, "length -1 of sequence 0 is outside 0..7"},
+      {{{2, 1, 7, 2}, 8, -2, true, true, {0, 0}}, REED_ERROR_SHAPE, "8 rows for a cache of 7"},
+      {{{2, 1, 7, 2}, 1, 0, true, true, {0, 0}}, REED_ERROR_SHAPE, "attribute axis is the batch"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    kernel_case c;
+    open_case(&c, &bad[i].s, REED_F32);
+    case_fails(&c, bad[i].status, bad[i].says);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("tensor_scatter");
+  TCase *t = tcase_create("tensor_scatter");
+  tcase_add_loop_test(t, rows_come_to_their_places, 0, ROWS(cases));
+  tcase_add_test(t, places_that_do_not_fit_are_refused);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
