@@ -368,14 +368,11 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
       }
       case INSN_COPY: status = exec_copy(s, w); break;
 
-      case INSN_EPOCH_ENTER: {
-        OPERANDS(epoch_enter);
-        bool hit = false;
+      case INSN_EPOCH_ENTER:
         status = run_check_limits(&s->run);
-        if (status == REED_OK) status = epoch_enter(s, w, &hit);
-        if (hit) next = i.plan + insn_length_at(code + i.plan);
+        if (status == REED_OK) status = epoch_enter(s, w, &pc);
+        next = pc;
         break;
-      }
       case INSN_EPOCH_PLAN: status = epoch_plan(s, next); break;
       case INSN_EPOCH_END: epoch_end(s); break;
       case INSN_READBACK: status = exec_readback(s, w); break;

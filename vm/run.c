@@ -5,19 +5,27 @@
 
 #include <string.h>
 
+/* Registers above the top frame's are empty, without references: so a call costs nothing for registers that it does not
+ * use. */
+static bool room_for_registers(vm_run *run, size_t n_r, size_t n_s) {
+  size_t had = run->r.capacity;
+  if (run->r.n + n_r > had) {
+    if (!vec_grow((void **)&run->r.items, &run->r.capacity, run->r.n + n_r, sizeof(ref))) return false;
+    memset(run->r.items + had, 0, (run->r.capacity - had) * sizeof(ref));
+  }
+  return run->s.n + n_s <= run->s.capacity ||
+         vec_grow((void **)&run->s.items, &run->s.capacity, run->s.n + n_s, sizeof(int64_t));
+}
+
 reed_status frame_push(vm_run *run, uint32_t function, uint32_t return_pc) {
   const module_function *f = &run->program->module->functions[function];
   if ((int64_t)run->frames.n >= run->max_call_depth)
     return diag_fail(run->diagnosis, REED_ERROR_LIMIT, "calls nest deeper than %lld", (long long)run->max_call_depth);
-  size_t r_base = run->r.n, s_base = run->s.n;
-  bool ok = r_base + f->n_r <= run->r.capacity ||
-            vec_grow((void **)&run->r.items, &run->r.capacity, r_base + f->n_r, sizeof(ref));
-  ok = ok && (s_base + f->n_s <= run->s.capacity ||
-              vec_grow((void **)&run->s.items, &run->s.capacity, s_base + f->n_s, sizeof(int64_t)));
-  frame made = {.function = f, .function_index = function, .return_pc = return_pc, .r_base = r_base, .s_base = s_base};
-  if (!ok || !VEC_PUSH(&run->frames, made)) return diag_no_memory(run->diagnosis, "registers of a call");
-  if (f->n_r) memset(run->r.items + r_base, 0, f->n_r * sizeof(ref));
-  if (f->n_s) memset(run->s.items + s_base, 0, f->n_s * sizeof(int64_t));
+  frame made = {
+      .function = f, .function_index = function, .return_pc = return_pc, .r_base = run->r.n, .s_base = run->s.n};
+  if (!room_for_registers(run, f->n_r, f->n_s) || !VEC_PUSH(&run->frames, made))
+    return diag_no_memory(run->diagnosis, "registers of a call");
+  if (f->n_s) memset(run->s.items + run->s.n, 0, f->n_s * sizeof(int64_t));
   run->r.n += f->n_r;
   run->s.n += f->n_s;
   return REED_OK;
@@ -25,7 +33,8 @@ reed_status frame_push(vm_run *run, uint32_t function, uint32_t return_pc) {
 
 void frame_pop(vm_run *run) {
   frame *f = frame_top(run);
-  for (size_t i = f->r_base; i < run->r.n; i++) ref_clear(&run->objects, &run->r.items[i]);
+  for (size_t i = f->r_base; i < run->r.n; i++)
+    if (run->r.items[i].kind != REF_EMPTY) ref_clear(&run->objects, &run->r.items[i]);
   run->r.n = f->r_base;
   run->s.n = f->s_base;
   run->frames.n--;

@@ -28,7 +28,7 @@ typedef struct epoch_active {
   int32_t n_repeated;              /* shape functions whose results the base had */
   size_t kernel_cursor;            /* next of the entry's kernels */
   size_t copy_cursor;              /* next of the entry's copies */
-  VEC_OF(storage *) root_storages; /* storage of the entry's roots that outlive the epoch, while memory is given out */
+  VEC_OF(storage *) root_storages; /* storage of roots that outlive the epoch, while memory is given out */
   VEC_OF(int64_t) key;             /* scratch of epoch.enter */
   active_note *notes;              /* per register of the current function, r before s */
   size_t n_notes, n_r;             /* n_r: of the current function */

@@ -2,6 +2,7 @@
 #include "vm/epoch/epoch.h"
 #include "vm/epoch/key.h"
 #include "vm/epoch/place.h"
+#include "vm/epoch/replay.h"
 
 /* The entry from which a miss starts: the epoch's last one, if it tells of every register one content. NULL: none. */
 static const epoch_entry *find_base(const reed_session *s, uint32_t epoch) {
@@ -26,8 +27,9 @@ static reed_status start_entry(reed_session *s, const insn_epoch_enter *enter, u
   return status;
 }
 
-reed_status epoch_enter(reed_session *s, const uint32_t *w, bool *out_hit) {
+reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   const insn_epoch_enter enter = insn_epoch_enter_at(w);
+  const uint32_t *code = w - *pc;
   uint32_t epoch = enter.epoch;
   bool memoizable = false;
   profile_epoch *note = profile_note_epoch(&s->run.profile, epoch);
@@ -37,7 +39,8 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, bool *out_hit) {
   if (status != REED_OK) return status;
   uint64_t hash = key_hash(s->epoch.key.items, s->epoch.key.n);
   epoch_entry *e = memoizable ? memo_find(&s->memo, epoch, hash, s->epoch.key.items, s->epoch.key.n) : NULL;
-  *out_hit = e != NULL;
+  const struct replay *list = NULL;
+  uint32_t next = *pc + insn_length_at(w);
   if (!e) {
     s->memo.figures.misses++;
     status = start_entry(s, &enter, hash, memoizable);
@@ -45,16 +48,23 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, bool *out_hit) {
     s->memo.figures.hits++;
     s->epoch.entry = e;
     s->epoch.in_shape_section = false;
-    status = epoch_place(s, true);
+    next = enter.plan + insn_length_at(code + enter.plan);
+    place_scalars(s);
+    list = replay_of(s, next);
+    status = list ? replay_place(s) : epoch_place(s, true);
   }
   int64_t end = clock_now_ns();
   if (note) {
     note->enter_ns = end - begin;
-    note->hit = *out_hit;
+    note->hit = e != NULL;
   }
   profile_event *event = profile_note(&s->run.profile, PROFILE_ENTER, epoch, 0);
   if (event) event->span = (device_span){begin, end};
-  return status;
+  if (status != REED_OK) return status;
+  *pc = next;
+  if (!list) return REED_OK;
+  s->memo.figures.replays++;
+  return replay_run(s, pc);
 }
 
 /* Notes the live bytes of each device for the trace. */

@@ -4,8 +4,10 @@
 
 #include "vm/state.h"
 
-/* epoch.enter: forms the key; a hit restores the registers, a miss begins a shape section. */
-reed_status epoch_enter(reed_session *s, const uint32_t *w, bool *out_hit) REED_MUST_CHECK;
+/* epoch.enter, the word `*pc` of the function, which is at w: forms the key. A miss begins a shape section. A hit
+ * restores the registers, or runs the whole run section if the entry has a list of its calls (replay.h). *pc becomes
+ * the word where the execution continues, or, on failure, the word that failed. */
+reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) REED_MUST_CHECK;
 /* epoch.plan: plans the run section that begins at pc_after_plan, remembers the entry, gives out memory. */
 reed_status epoch_plan(reed_session *s, uint32_t pc_after_plan) REED_MUST_CHECK;
 void epoch_end(reed_session *s);

@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "base/hook.h"
+#include "vm/epoch/replay_list.h"
 
 #define TRIM_SHARE 4 /* the heap is trimmed whenever freed entries add up to this part of the memo's bytes */
 
 void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   memo->figures.freed_bytes += e->bytes;
+  replay_free(&e->replay);
   for (size_t i = 0; i < e->writes.n; i++) ref_clear(memo->objects, &e->writes.items[i].value);
   for (size_t i = 0; i < e->kernels.n; i++) site_release(memo->kernels, e->kernels.items[i].prepared);
   for (size_t i = 0; i < e->host_kernels.n; i++) site_release(memo->kernels, e->host_kernels.items[i]);
@@ -130,6 +132,12 @@ void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy) {
   memo->figures.bytes += e->bytes;
   for (size_t i = 0; i < e->kernels.n; i++) count_kernel(memo, e->kernels.items[i].prepared);
   for (size_t i = 0; i < e->host_kernels.n; i++) count_kernel(memo, e->host_kernels.items[i]);
+  evict_to_bounds(memo, e, device_busy);
+}
+
+void memo_add_bytes(epoch_memo *memo, epoch_entry *e, int64_t bytes, bool device_busy) {
+  e->bytes += bytes;
+  memo->figures.bytes += bytes;
   evict_to_bounds(memo, e, device_busy);
 }
 

@@ -80,12 +80,14 @@ typedef struct epoch_entry {
   VEC_OF(site_kernel *) host_kernels; /* of the shape section, in its order; one reference each */
   plan_figures arenas[MODULE_MAX_DEVICES];
   int32_t n_shape_functions, n_kernels;
-  int32_t n_repeated;   /* shape functions whose results came from the base (active.h) */
-  int32_t n_shared;     /* kernels that were prepared before */
-  int64_t shared_bytes; /* of these kernels */
-  int64_t bytes;        /* host memory of the entry without its kernels, for the memo's bound */
-  bool rewritten;       /* the shape section wrote a register twice, so the entry cannot be the base of another */
-  bool remembered;      /* true: in the memo; false: freed after the next synchronisation */
+  int32_t n_repeated;    /* shape functions whose results came from the base (active.h) */
+  int32_t n_shared;      /* kernels that were prepared before */
+  int64_t shared_bytes;  /* of these kernels */
+  struct replay *replay; /* the run section as a list of calls (replay.h); NULL: none yet, or not_for_lists */
+  bool not_for_lists;    /* the interpreter has to execute the run section */
+  int64_t bytes;         /* host memory of the entry without its kernels, for the memo's bound */
+  bool rewritten;        /* the shape section wrote a register twice, so the entry cannot be the base of another */
+  bool remembered;       /* true: in the memo; false: freed after the next synchronisation */
 } epoch_entry;
 
 /* The last arena layout of an epoch, used again if every root of a new plan fits its slot. */
@@ -111,7 +113,8 @@ typedef struct epoch_memo {
   object_heap *objects;           /* of the registers that entries keep */
   site_kernels *kernels;          /* the table of the kernels that entries use */
   struct {
-    int64_t hits, misses, evictions, entries, bytes, layouts_reused, freed_bytes /* since the heap was trimmed */;
+    int64_t hits, replays /* hits from a list of calls */, misses, evictions, entries, bytes, layouts_reused,
+        freed_bytes /* since the heap was trimmed */;
   } figures;
 } epoch_memo;
 
@@ -120,6 +123,8 @@ epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const in
 /* Puts a planned entry under its key, evicting the least recently used ones over the bounds. device_busy: kernels of
  * entries may be queued, so that evicted ones stay until the next synchronisation. */
 void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy);
+/* Counts `bytes` more for the entry that memo_find has found last, and evicts others over the bounds. */
+void memo_add_bytes(epoch_memo *memo, epoch_entry *e, int64_t bytes, bool device_busy);
 /* Takes an entry that is not remembered and frees it after the next synchronisation, because its kernels may be queued
  * on a device. */
 void memo_retire(epoch_memo *memo, epoch_entry *e);

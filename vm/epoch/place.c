@@ -24,12 +24,6 @@ static reed_status ensure_arena(vm_devices *devices, int32_t device, int64_t byt
   return bytes ? pool_allocate(from, bytes, arena, diagnosis) : REED_OK;
 }
 
-/* Drops the references of root_storages; registers hold their own. */
-static void release_roots(epoch_active *active) {
-  for (size_t i = 0; i < active->root_storages.n; i++) storage_release(active->root_storages.items[i]);
-  active->root_storages.n = 0;
-}
-
 /* The caller's memory for a root that may become a bound output; NULL: the root is computed elsewhere. */
 static storage *take_bound(reed_session *s, const epoch_entry *e, const epoch_root *root) {
   if (root->returned_write < 0) return NULL;
@@ -38,31 +32,45 @@ static storage *take_bound(reed_session *s, const epoch_entry *e, const epoch_ro
   return binding_take(&s->bindings, root->returned - 1, root->device, &value->t.desc, value->bounded_axis);
 }
 
-reed_status epoch_place(reed_session *s, bool restore) {
-  epoch_entry *e = s->epoch.entry;
-  s->epoch.kernel_cursor = s->epoch.copy_cursor = 0;
+reed_status place_begin(reed_session *s, size_t n_roots) {
+  const epoch_entry *e = s->epoch.entry;
   for (int32_t d = 0; d < s->devices.n; d++) {
     reed_status status = ensure_arena(&s->devices, d, e->arenas[d].bytes, s->run.diagnosis);
     if (status != REED_OK) return status;
   }
-  while (s->epoch.root_storages.capacity < e->roots.n)
-    if (!vec_grow((void **)&s->epoch.root_storages.items, &s->epoch.root_storages.capacity, e->roots.n,
-                  sizeof(storage *)))
+  while (s->epoch.root_storages.capacity < n_roots)
+    if (!vec_grow((void **)&s->epoch.root_storages.items, &s->epoch.root_storages.capacity, n_roots, sizeof(storage *)))
       return diag_no_memory(s->run.diagnosis, "storage list of an epoch");
-  for (size_t i = 0; i < e->roots.n; i++) {
-    storage *block = NULL;
-    const epoch_root *root = &e->roots.items[i];
-    if (root->outlives && root->inside < 0 && s->bindings.any_bound && root->returned) block = take_bound(s, e, root);
-    if (root->outlives && root->inside < 0 && !block) {
-      reed_status status =
-          devices_allocate(&s->devices, root->device, root->bytes, root->returned != 0, &block, s->run.diagnosis);
-      if (status != REED_OK) {
-        release_roots(&s->epoch);
-        return status;
-      }
-    }
-    s->epoch.root_storages.items[s->epoch.root_storages.n++] = block;
+  return REED_OK;
+}
+
+reed_status place_root(reed_session *s, uint32_t i) {
+  const epoch_entry *e = s->epoch.entry;
+  const epoch_root *root = &e->roots.items[i];
+  storage *block = NULL;
+  reed_status status = REED_OK;
+  if (root->outlives && root->inside < 0) {
+    if (s->bindings.any_bound && root->returned) block = take_bound(s, e, root);
+    if (!block)
+      status = devices_allocate(&s->devices, root->device, root->bytes, root->returned != 0, &block, s->run.diagnosis);
   }
+  if (status == REED_OK) s->epoch.root_storages.items[s->epoch.root_storages.n++] = block;
+  return status;
+}
+
+void place_end(reed_session *s) {
+  epoch_active *active = &s->epoch;
+  for (size_t i = 0; i < active->root_storages.n; i++) storage_release(active->root_storages.items[i]);
+  active->root_storages.n = 0;
+}
+
+void place_scalars(reed_session *s) {
+  const epoch_entry *e = s->epoch.entry;
+  for (size_t i = 0; i < e->scalars.n; i++) *reg_s(&s->run, e->scalars.items[i].reg) = e->scalars.items[i].value;
+}
+
+static void write_registers(reed_session *s, bool restore) {
+  const epoch_entry *e = s->epoch.entry;
   ref *base = &s->run.r.items[frame_top(&s->run)->r_base];
   for (size_t i = 0; i < e->writes.n; i++) {
     const epoch_write *write = &e->writes.items[i];
@@ -89,8 +97,14 @@ reed_status epoch_place(reed_session *s, bool restore) {
       r->extent = (int64_t *)block->data + write->extent_index;
     }
   }
-  release_roots(&s->epoch);
-  if (restore)
-    for (size_t i = 0; i < e->scalars.n; i++) *reg_s(&s->run, e->scalars.items[i].reg) = e->scalars.items[i].value;
-  return REED_OK;
+}
+
+reed_status epoch_place(reed_session *s, bool restore) {
+  const epoch_entry *e = s->epoch.entry;
+  s->epoch.kernel_cursor = s->epoch.copy_cursor = 0;
+  reed_status status = place_begin(s, e->roots.n);
+  for (size_t i = 0; i < e->roots.n && status == REED_OK; i++) status = place_root(s, (uint32_t)i);
+  if (status == REED_OK) write_registers(s, restore);
+  place_end(s);
+  return status;
 }

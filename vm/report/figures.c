@@ -108,6 +108,7 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
   json_end_object(json);
   json_begin_object(json, "memo");
   json_integer(json, "hits", s->memo.figures.hits);
+  json_integer(json, "replays", s->memo.figures.replays);
   json_integer(json, "misses", s->memo.figures.misses);
   json_integer(json, "evictions", s->memo.figures.evictions);
   json_integer(json, "entries", s->memo.figures.entries);
