@@ -29,6 +29,22 @@ bool strides_are_dense(const reed_desc *desc, const int64_t *strides) {
   return true;
 }
 
+bool strides_have_room(const reed_desc *desc, const int64_t *strides, int32_t axis, int64_t *out_capacity) {
+  if (axis < 0 || axis >= desc->rank) return false;
+  *out_capacity = desc->dims[axis];
+  if (strides_are_dense(desc, strides)) return true;
+  int64_t expected[REED_MAX_RANK], row = 1; /* row: elements of one index of the axis */
+  for (int32_t i = axis + 1; i < desc->rank; i++) row *= desc->dims[i];
+  int32_t outer = axis - 1;
+  while (outer >= 0 && desc->dims[outer] == 1) outer--; /* extents between it and the axis are 1 */
+  if (outer < 0 || strides[outer] % row != 0 || strides[outer] / row < desc->dims[axis]) return false;
+  *out_capacity = strides[outer] / row;
+  strides_of(desc, axis, *out_capacity, expected);
+  for (int32_t i = 0; i < desc->rank; i++)
+    if (desc->dims[i] != 1 && strides[i] != expected[i]) return false;
+  return true;
+}
+
 bool strides_are_distinct(const reed_desc *desc, const int64_t *strides) {
   if (is_empty(desc)) return true;
   bool done[REED_MAX_RANK] = {false};

@@ -10,6 +10,9 @@
 void strides_of(const reed_desc *desc, int32_t axis, int64_t capacity, int64_t *out_strides);
 /* True if the elements lie dense in row-major order. Strides of axes of extent 0 or 1 mean nothing. */
 bool strides_are_dense(const reed_desc *desc, const int64_t *strides);
+/* True if the strides are those of strides_of(desc, axis, *out_capacity), for a capacity of at least the extent. If the
+ * strides do not tell the capacity (all extents before the axis are 1, or no elements), it is the extent. */
+bool strides_have_room(const reed_desc *desc, const int64_t *strides, int32_t axis, int64_t *out_capacity);
 /* True if every element has an address of its own, as far as nested axes show: in ascending order of the strides'
  * sizes, each stride steps over all elements of the axes before. */
 bool strides_are_distinct(const reed_desc *desc, const int64_t *strides);

@@ -1,7 +1,7 @@
 /* The kernel's call, made from an op_call. The shape function's call is made in shapefuncs/shapefn.c. */
 #include "ops/call.h"
 
-#include "ops/bounded_call.h"
+#include "ops/room_call.h"
 
 /* Fails unless the device's list of capabilities has the call with these dtypes. */
 static reed_status check_capability(const op_call *call, const reed_desc *inputs) {
@@ -52,5 +52,5 @@ reed_status op_call_prepare(const op_call *call, reed_kernel *out_kernel) {
                            .diagnosis = call->diagnosis,
                            .input_rooms = call->input_rooms,
                            .output_rooms = call->output_rooms};
-  return bounded_prepare(&made, call->prepare, out_kernel);
+  return room_prepare(&made, call->prepare, out_kernel);
 }

@@ -41,7 +41,8 @@ static inline const void *op_call_value(const op_call *call, int32_t i) {
 }
 
 /* Prepares the call's kernel. An input with a counted room gets a kernel that is prepared for the true extents when
- * they are known (ops/bounded_call.h); a call whose outputs have no elements gets a kernel that does nothing. */
+ * they are known (ops/bounded_call.h); an input with room of any other kind is read with strides or copied
+ * (ops/room_call.h); a call whose outputs have no elements gets a kernel that does nothing. */
 reed_status op_call_prepare(const op_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;
 
 #endif

@@ -166,7 +166,8 @@ struct reed_kernel_env; /* threads, CPU features, cache of packed weights: priva
  *
  *   counted      the extent is on the device (reed_kernel_buffers.input_extents). The descriptor has the bound, the
  *                memory holds as many elements as the bound, and the elements lie dense for the true extent
- *   not counted  the descriptor has the extent; the strides of the axes before `axis` are computed with `capacity` */
+ *   not counted  the descriptor has the extent; the strides of the axes before `axis` are computed with `capacity`. A
+ *                tensor [2,3,5,8] with room for 64 along axis 2 has the strides 1536, 512, 8, 1 */
 typedef struct reed_room {
   int32_t axis;     /* -1: the tensor is dense and has no such axis */
   int64_t capacity; /* elements along `axis` that fit in the memory: at least the descriptor's extent */
@@ -185,8 +186,10 @@ typedef struct reed_kernel_call {
   const bool *constant; /* per input: host_values are a constant of the module and outlive the prepared kernel */
   struct reed_kernel_env *env;
   reed_diagnosis *diagnosis;
-  /* Per operand; NULL: no operand has room. The host's kernels get no rooms, because they are prepared for the true
-   * extents. */
+  /* Per operand; NULL: no operand has room. The host's kernels get no counted rooms, because they are prepared for the
+   * true extents. A kernel that reads and writes all operands with the strides of their rooms says so
+   * (reed_kernel.reads_rooms); for any other kernel the inputs with room are copied first. Only operators that join new
+   * rows to a cache get output_rooms. */
   const reed_room *input_rooms, *output_rooms;
 } reed_kernel_call;
 
@@ -248,6 +251,10 @@ typedef struct reed_kernel {
   const int64_t *part_at; /* REED_ALIAS_PART: per output the byte offset in input 0 at which the output's elements lie
                              contiguously, or -1 for an output that is no contiguous part. Lives as long as `state`;
                              NULL: no output is such a part */
+  bool reads_rooms;       /* the kernel uses the strides of the call's rooms that are not counted. false: it takes every
+                             operand for dense */
+  int64_t dense_bytes;    /* of the copies that the library makes in each run, because reads_rooms is false; set by the
+                             library */
 } reed_kernel;
 
 /* Picks the algorithm and builds the state for `run`. On failure *out_kernel stays zero. Callable from any thread. */

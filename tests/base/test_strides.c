@@ -26,6 +26,30 @@ START_TEST(dense_strides_and_room) {
 }
 END_TEST
 
+/* The room of strides, for every capacity and axis; strides that are no room. */
+START_TEST(room_is_found_in_strides) {
+  int64_t s[REED_MAX_RANK], capacity;
+  for (int64_t batch = 1; batch < 4; batch++)
+    for (int32_t axis = 0; axis < 4; axis++)
+      for (int64_t more = 0; more < 3; more++) {
+        reed_desc d = floats(4, (int64_t[]){batch, 1, 5, 4});
+        strides_of(&d, axis, d.dims[axis] + more, s);
+        ck_assert(strides_have_room(&d, s, axis, &capacity));
+        ck_assert_int_eq(capacity, d.dims[axis] + (batch > 1 && axis > 0 ? more : axis == 3 ? more : 0));
+      }
+  reed_desc d = floats(3, (int64_t[]){2, 3, 4});
+  ck_assert(!strides_have_room(&d, (int64_t[]){14, 4, 1}, 1, &capacity)); /* no multiple of a row */
+  ck_assert(!strides_have_room(&d, (int64_t[]){8, 4, 1}, 1, &capacity));  /* less than the extent */
+  ck_assert(!strides_have_room(&d, (int64_t[]){24, 8, 2}, 1, &capacity));
+  ck_assert(!strides_have_room(&d, (int64_t[]){-12, 4, 1}, 1, &capacity));
+  ck_assert(!strides_have_room(&d, (int64_t[]){20, 4, 1}, 2, &capacity));
+  ck_assert(!strides_have_room(&d, (int64_t[]){20, 4, 1}, -1, &capacity));
+  ck_assert(strides_have_room(&d, (int64_t[]){20, 4, 1}, 1, &capacity) && capacity == 5);
+  d.dims[1] = 0;
+  ck_assert(strides_have_room(&d, (int64_t[]){7, 7, 7}, 1, &capacity) && capacity == 0);
+}
+END_TEST
+
 START_TEST(covered_bytes) {
   reed_desc d = floats(2, (int64_t[]){3, 2});
   int64_t low, high;
@@ -78,6 +102,7 @@ int main(void) {
   Suite *suite = suite_create("strides");
   TCase *cases = tcase_create("strides");
   tcase_add_test(cases, dense_strides_and_room);
+  tcase_add_test(cases, room_is_found_in_strides);
   tcase_add_test(cases, covered_bytes);
   tcase_add_test(cases, addresses_of_elements);
   tcase_add_test(cases, copies_equal_a_loop);

@@ -9,14 +9,12 @@ static reed_status misfit(const reed_kernel_call *call) {
 }
 
 /* Strides of an operand's batch extents at the coordinates of Y's. False if they do not broadcast. */
-static bool read_batch(const product *p, const reed_desc *operand, int32_t operand_batch, int64_t matrix,
+static bool read_batch(const product *p, const reed_desc *operand, int32_t operand_batch, const int64_t *strides,
                        int64_t *out) {
-  int64_t stride = matrix;
   for (int32_t i = p->batch_rank - 1, k = operand_batch - 1; i >= 0; i--, k--) {
     int64_t extent = k >= 0 ? operand->dims[k] : 1;
     if (extent != 1 && extent != p->batch_dims[i]) return false;
-    out[i] = extent == 1 ? 0 : stride;
-    stride *= extent;
+    out[i] = extent == 1 ? 0 : strides[k];
   }
   return operand_batch <= p->batch_rank;
 }
@@ -31,12 +29,15 @@ static reed_status read_matmul(const reed_kernel_call *call, product *p) {
   p->batch_rank = y->rank - !row - !column;
   if (p->batch_rank < 0 || (column ? b->dims[0] : b->dims[b->rank - 2]) != p->k) return misfit(call);
   memcpy(p->batch_dims, y->dims, (size_t)p->batch_rank * sizeof *p->batch_dims);
-  p->a_row = p->k;
+  int64_t a_strides[REED_MAX_RANK], b_strides[REED_MAX_RANK];
+  cpu_input_strides(call, 0, a_strides);
+  cpu_input_strides(call, 1, b_strides);
+  p->a_row = row ? p->k : a_strides[a->rank - 2];
   p->a_column = 1;
-  p->b_row = p->n;
+  p->b_row = column ? 1 : b_strides[b->rank - 2];
   p->b_column = 1;
-  if (!read_batch(p, a, row ? 0 : a->rank - 2, p->m * p->k, p->a_batch) ||
-      !read_batch(p, b, column ? 0 : b->rank - 2, p->k * p->n, p->b_batch))
+  if (!read_batch(p, a, row ? 0 : a->rank - 2, a_strides, p->a_batch) ||
+      !read_batch(p, b, column ? 0 : b->rank - 2, b_strides, p->b_batch))
     return misfit(call);
   return REED_OK;
 }
@@ -49,10 +50,13 @@ static reed_status read_gemm(const reed_kernel_call *call, product *p) {
   p->k = a->dims[!trans_a];
   p->n = b->dims[!trans_b];
   if (b->dims[trans_b] != p->k) return misfit(call);
-  p->a_row = trans_a ? 1 : p->k;
-  p->a_column = trans_a ? p->m : 1;
-  p->b_row = trans_b ? 1 : p->n;
-  p->b_column = trans_b ? p->k : 1;
+  int64_t a_strides[REED_MAX_RANK], b_strides[REED_MAX_RANK];
+  cpu_input_strides(call, 0, a_strides);
+  cpu_input_strides(call, 1, b_strides);
+  p->a_row = trans_a ? 1 : a_strides[0];
+  p->a_column = trans_a ? a_strides[0] : 1;
+  p->b_row = trans_b ? 1 : b_strides[0];
+  p->b_column = trans_b ? b_strides[0] : 1;
   p->alpha = op_attr_float(call->attrs, "alpha");
   p->beta = op_attr_float(call->attrs, "beta");
   return REED_OK;

@@ -53,6 +53,29 @@ void cpu_dense_strides(int32_t rank, const int64_t *dims, int64_t *out_strides) 
   }
 }
 
+static void strides_with(const reed_desc *desc, const reed_room *rooms, int32_t i, int64_t *out_strides) {
+  bool has = rooms && rooms[i].axis >= 0 && !rooms[i].counted;
+  reed_desc memory = *desc;
+  if (has) memory.dims[rooms[i].axis] = rooms[i].capacity;
+  cpu_dense_strides(memory.rank, memory.dims, out_strides);
+}
+
+void cpu_input_strides(const reed_kernel_call *call, int32_t i, int64_t *out_strides) {
+  strides_with(&call->inputs[i], call->input_rooms, i, out_strides);
+}
+
+void cpu_output_strides(const reed_kernel_call *call, int32_t i, int64_t *out_strides) {
+  strides_with(&call->outputs[i], call->output_rooms, i, out_strides);
+}
+
+bool cpu_rooms_only(const reed_kernel_call *call, uint32_t inputs) {
+  bool only = true;
+  for (int32_t i = 0; call->input_rooms && i < call->n_inputs; i++)
+    only = only && (call->input_rooms[i].axis < 0 || (i < 32 && (inputs >> i & 1)));
+  for (int32_t i = 0; call->output_rooms && i < call->n_outputs; i++) only = only && call->output_rooms[i].axis < 0;
+  return only;
+}
+
 bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *out_strides) {
   int32_t lead = to->rank - from->rank;
   if (lead < 0) return false;

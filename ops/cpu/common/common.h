@@ -107,6 +107,12 @@ static inline int64_t cpu_product(const int64_t *dims, int32_t begin, int32_t en
 }
 /* Dense row-major strides in elements. */
 void cpu_dense_strides(int32_t rank, const int64_t *dims, int64_t *out_strides);
+/* Strides in elements of an input or output, computed with the capacity of its room. A kernel that uses them for every
+ * operand that may have room sets reed_kernel.reads_rooms. */
+void cpu_input_strides(const reed_kernel_call *call, int32_t i, int64_t *out_strides);
+void cpu_output_strides(const reed_kernel_call *call, int32_t i, int64_t *out_strides);
+/* True if no input but those whose bit is set in `inputs`, and no output, has room. */
+bool cpu_rooms_only(const reed_kernel_call *call, uint32_t inputs);
 /* Strides in elements that let a dense tensor `from` be read at the coordinates of `to` (numpy's rule: dims aligned at
  * the end, extent 1 repeats). False: the extents do not broadcast. */
 bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *out_strides);

@@ -231,11 +231,19 @@ static void copy_tiles_range(void *context, int64_t begin, int64_t end) {
   }
 }
 
+/* True if the plan's elements have the same places on both sides. */
+static bool same_places(const strided_copy *p) {
+  bool same = true;
+  for (int32_t d = 0; d < p->rank; d++) same = same && p->from[d] == p->to[d];
+  return same;
+}
+
 reed_status strided_run(const strided_copy *plan, const void *from, void *to) {
   if (plan->n == 0) return REED_OK;
   copying c = {plan, (const char *)from + plan->from_offset, (char *)to + plan->to_offset};
+  if (c.from == c.to && same_places(plan)) return REED_OK;
   if (plan->rank == 0) {
-    return c.from == c.to ? REED_OK : cpu_parallel(plan->team, plan->block_bytes, 4096, copy_bytes_range, &c);
+    return cpu_parallel(plan->team, plan->block_bytes, 4096, copy_bytes_range, &c);
   } else if (plan->tile >= 0) {
     int64_t n_outer = plan->n / plan->extents[plan->rank - 1] / plan->extents[plan->tile];
     return cpu_parallel(plan->team, n_outer * strip_count(plan), 1, copy_tiles_range, &c);

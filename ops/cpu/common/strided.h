@@ -27,7 +27,7 @@ void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, 
                   cpu_team team);
 /* As strided_plan, for a copy of n contiguous bytes. */
 void strided_plan_bytes(strided_copy *out_plan, int64_t bytes, cpu_team team);
-/* Runs the copy. Source and target must not overlap; equal pointers with a contiguous plan are allowed and copy
+/* Runs the copy. Source and target must not overlap; equal addresses with equal strides are allowed and copy
  * nothing. Pointers may be NULL if there is nothing to copy. */
 reed_status strided_run(const strided_copy *plan, const void *from, void *to) REED_MUST_CHECK;
 

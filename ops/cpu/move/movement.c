@@ -53,6 +53,14 @@ static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, con
   return REED_OK;
 }
 
+/* As prepare_dense, for from_strides that have been made from cpu_input_strides of input 0. */
+static reed_status prepare_roomy(const reed_kernel_call *call, int32_t rank, const int64_t *extents,
+                                 const int64_t *from_strides, int64_t from_offset, reed_kernel *out_kernel) {
+  reed_status status = prepare_dense(call, rank, extents, from_strides, from_offset, out_kernel);
+  out_kernel->reads_rooms = status == REED_OK && cpu_rooms_only(call, 1);
+  return status;
+}
+
 reed_status movement_prepare_part(const reed_kernel_call *call, int64_t offset, reed_kernel *out_kernel) {
   int64_t n = desc_elements(&call->outputs[0]);
   return prepare_dense(call, 1, &n, &(int64_t){1}, offset, out_kernel);
@@ -63,24 +71,30 @@ reed_status cpu_prepare_copy(const reed_kernel_call *call, reed_kernel *out_kern
   int64_t n = desc_elements(&call->outputs[0]);
   if (n != desc_elements(&call->inputs[0]))
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "input and output differ in their number of elements");
-  return movement_prepare_part(call, 0, out_kernel);
+  const reed_desc *in = &call->inputs[0];
+  int64_t from_strides[REED_MAX_RANK];
+  if (cpu_rooms_only(call, 0)) return movement_prepare_part(call, 0, out_kernel);
+  cpu_input_strides(call, 0, from_strides);
+  return prepare_roomy(call, in->rank, in->dims, from_strides, 0, out_kernel);
 }
 
-/* Concat: copy i writes input i after the inputs before it along the axis. */
+/* Concat: copy i writes input i after the inputs before it along the axis. An input that lies at its place in the
+ * output's memory, with the same strides, is not copied. */
 reed_status cpu_prepare_concat(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *out = &call->outputs[0];
   int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), out->rank);
   movement_state *s = open_movement(call, call->n_inputs, true, out_kernel);
   if (!s) return cpu_no_memory(call);
   int64_t to_strides[REED_MAX_RANK], from_strides[REED_MAX_RANK], offset = 0;
-  cpu_dense_strides(out->rank, out->dims, to_strides);
+  cpu_output_strides(call, 0, to_strides);
   for (int32_t i = 0; i < call->n_inputs; i++) {
     const reed_desc *in = &call->inputs[i];
-    cpu_dense_strides(in->rank, in->dims, from_strides);
+    cpu_input_strides(call, i, from_strides);
     strided_plan(&s->copies[i], in->rank, in->dims, from_strides, 0, to_strides, offset,
                  (int64_t)reed_dtype_bytes(out->dtype), cpu_env_team(call));
     offset += in->dims[axis] * to_strides[axis];
   }
+  out_kernel->reads_rooms = true;
   return REED_OK;
 }
 
@@ -91,32 +105,38 @@ reed_status cpu_prepare_split(const reed_kernel_call *call, reed_kernel *out_ker
   movement_state *s = open_movement(call, call->n_outputs, false, out_kernel);
   if (!s) return cpu_no_memory(call);
   int64_t to_strides[REED_MAX_RANK], from_strides[REED_MAX_RANK], offset = 0;
-  cpu_dense_strides(in->rank, in->dims, from_strides);
+  cpu_input_strides(call, 0, from_strides);
   for (int32_t i = 0; i < call->n_outputs; i++) {
     const reed_desc *out = &call->outputs[i];
-    cpu_dense_strides(out->rank, out->dims, to_strides);
+    cpu_output_strides(call, i, to_strides);
     strided_plan(&s->copies[i], out->rank, out->dims, from_strides, offset, to_strides, 0,
                  (int64_t)reed_dtype_bytes(in->dtype), cpu_env_team(call));
     offset += out->dims[axis] * from_strides[axis];
   }
   note_parts(s, out_kernel);
+  out_kernel->reads_rooms = true;
   return REED_OK;
 }
 
 reed_status cpu_prepare_transpose(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
-  int64_t n_perm, dense[REED_MAX_RANK], from_strides[REED_MAX_RANK];
+  int64_t n_perm, strides[REED_MAX_RANK], from_strides[REED_MAX_RANK];
   const int64_t *perm = reed_attrs_ints(call->attrs, "perm", &n_perm);
-  cpu_dense_strides(in->rank, in->dims, dense);
-  for (int32_t d = 0; d < out->rank; d++) from_strides[d] = dense[perm && n_perm ? perm[d] : in->rank - 1 - d];
-  return prepare_dense(call, out->rank, out->dims, from_strides, 0, out_kernel);
+  cpu_input_strides(call, 0, strides);
+  for (int32_t d = 0; d < out->rank; d++) from_strides[d] = strides[perm && n_perm ? perm[d] : in->rank - 1 - d];
+  return prepare_roomy(call, out->rank, out->dims, from_strides, 0, out_kernel);
 }
 
 reed_status cpu_prepare_expand(const reed_kernel_call *call, reed_kernel *out_kernel) {
   int64_t from_strides[REED_MAX_RANK];
   if (!cpu_broadcast_strides(&call->inputs[0], &call->outputs[0], from_strides))
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "the input does not broadcast to the output");
-  return prepare_dense(call, call->outputs[0].rank, call->outputs[0].dims, from_strides, 0, out_kernel);
+  const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
+  int64_t strides[REED_MAX_RANK];
+  cpu_input_strides(call, 0, strides);
+  for (int32_t d = 0; d < in->rank; d++)
+    if (from_strides[out->rank - in->rank + d] != 0) from_strides[out->rank - in->rank + d] = strides[d];
+  return prepare_roomy(call, out->rank, out->dims, from_strides, 0, out_kernel);
 }
 
 /* Tile: each dim becomes (repeat, extent), the first with stride 0. */
@@ -137,7 +157,7 @@ reed_status cpu_prepare_tile(const reed_kernel_call *call, reed_kernel *out_kern
 reed_status cpu_prepare_slice(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
   int64_t from_strides[REED_MAX_RANK], offset = 0;
-  cpu_dense_strides(in->rank, in->dims, from_strides);
+  cpu_input_strides(call, 0, from_strides);
   bool has_axes = cpu_present(call, 3), has_steps = cpu_present(call, 4);
   int64_t n = desc_elements(&call->inputs[1]);
   for (int64_t k = 0; k < n; k++) {
@@ -153,7 +173,7 @@ reed_status cpu_prepare_slice(const reed_kernel_call *call, reed_kernel *out_ker
     /* with one element the step is never taken and might overflow */
     from_strides[d] = out->dims[d] == 1 ? 0 : from_strides[d] * step;
   }
-  return prepare_dense(call, out->rank, out->dims, from_strides, offset, out_kernel);
+  return prepare_roomy(call, out->rank, out->dims, from_strides, offset, out_kernel);
 }
 
 /* DepthToSpace: channels as (b, b, C) for mode DCR or (C, b, b) for CRD; output [N, C, H, b, W, b], channels last [N,

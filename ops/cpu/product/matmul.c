@@ -75,13 +75,20 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
   return activation_apply(&p->activation, p->team, y, p->batch * p->m * p->n);
 }
 
-/* True if the operand has one matrix for each of the batch, contiguous in memory. */
+/* True if the operand has one matrix for each of the batch, `matrix` elements apart. */
 static bool one_each(const product *p, const int64_t *strides, int64_t matrix) {
   for (int32_t i = p->batch_rank - 1; i >= 0; i--) {
     if (p->batch_dims[i] != 1 && strides[i] != matrix) return false;
     matrix *= p->batch_dims[i];
   }
   return true;
+}
+
+/* Elements from one matrix of B to the next: those of a matrix, or more if B has room. */
+static int64_t b_step(const product *p) {
+  for (int32_t i = p->batch_rank - 1; i >= 0; i--)
+    if (p->batch_dims[i] != 1) return p->b_batch[i];
+  return p->k * p->n;
 }
 
 static bool only_one(const product *p, const int64_t *strides) {
@@ -114,7 +121,7 @@ static void describe(const fast_product *f, bool constant, onednn_problem *out) 
   set_matrix(out->dst, out->dst_strides, first, p->m, p->n, p->n, 1);
   if (batched) {
     out->src_strides[0] = p->m * p->k;
-    out->weights_strides[0] = p->k * p->n;
+    out->weights_strides[0] = b_step(p);
     out->dst_strides[0] = p->m * p->n;
   }
   out->products = p->k * p->n * (batched ? p->m : 1);
@@ -160,9 +167,9 @@ static reed_status prepare(const cpu_view *view, bool gemm, reed_kernel *out_ker
   fast_product *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
   f->p = p;
-  f->form = only_one(&p, p.b_batch)                                                    ? FORM_TALL
-            : one_each(&p, p.a_batch, p.m * p.k) && one_each(&p, p.b_batch, p.k * p.n) ? FORM_BATCHED
-                                                                                       : FORM_LOOP;
+  f->form = only_one(&p, p.b_batch)                                                     ? FORM_TALL
+            : one_each(&p, p.a_batch, p.m * p.k) && one_each(&p, p.b_batch, b_step(&p)) ? FORM_BATCHED
+                                                                                        : FORM_LOOP;
   f->bias_inside = p.has_c && p.alpha == 1 && p.beta == 1 && only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) &&
                    (p.c_column == 1 || p.n == 1);
   if (view->order) {
@@ -181,6 +188,7 @@ static reed_status prepare(const cpu_view *view, bool gemm, reed_kernel *out_ker
     return status;
   }
   *out_kernel = (reed_kernel){run_fast, f, fast_free, onednn_workspace_bytes(f->runner), onednn_state_bytes(f->runner)};
+  out_kernel->reads_rooms = cpu_rooms_only(call, 1u << 1); /* B is read with its strides */
   return REED_OK;
 }
 

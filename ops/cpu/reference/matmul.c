@@ -75,6 +75,7 @@ static reed_status prepare(const reed_kernel_call *call, bool gemm, reed_kernel 
   void *state = mem_copy(&p, sizeof p);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_product, state);
+  out_kernel->reads_rooms = cpu_rooms_only(call, 1u << 0 | 1u << 1);
   return REED_OK;
 }
 

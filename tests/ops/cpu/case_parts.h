@@ -12,6 +12,7 @@ typedef struct case_call {
   op_call_input in[CASE_INPUTS];
   reed_desc out[CASE_OUTPUTS];
   reed_shape_output shapes[CASE_OUTPUTS];
+  reed_room rooms[CASE_INPUTS];
   int cancel;
   reed_kernel_env env;
   op_call call;

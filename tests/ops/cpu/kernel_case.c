@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ops/fault.h"
+#include "base/strides.h"
 #include "base/text.h"
 #include "ops/packed.h"
 #include "shapefuncs/shapefn.h"
@@ -60,7 +61,7 @@ void case_init(kernel_case *c, op_id op) {
   c->op = op;
   c->n_outputs = 1;
   c->n_threads = 1;
-  c->in_place = -1;
+  c->in_place = c->room_input = -1;
   c->device = "host";
   c->level = "reference";
   case_begin(c);
@@ -88,6 +89,7 @@ const char *case_where(const kernel_case *c) {
               c->n_threads, (unsigned long long)c->seed);
   if (c->in_place >= 0) text_append(&text, ", in the place of input %d", c->in_place);
   if (c->parts) text_append(&text, ", parts in place");
+  if (c->room_input >= 0) text_append(&text, ", room along axis %d of input %d", c->room_axis, c->room_input);
   snprintf(where, sizeof where, "%s", text.data ? text.data : "no memory");
   text_fini(&text);
   return where;
@@ -217,6 +219,28 @@ void case_take_extents(kernel_case *c, const case_call *made) {
   }
 }
 
+/* Tells the kernel of the room of one input, and gives it that input's elements in such memory, between elements of
+ * all bits set. */
+static value open_room(const kernel_case *c, case_call *made, const void **data) {
+  value v = {0};
+  if (c->room_input < 0) return v;
+  const value *from = &c->inputs[c->room_input];
+  int64_t dense[REED_MAX_RANK], strides[REED_MAX_RANK];
+  reed_desc memory = from->desc;
+  for (int32_t i = 0; i < c->n_inputs; i++) made->rooms[i] = (reed_room){.axis = -1};
+  memory.dims[c->room_axis] += ROOM_MORE;
+  made->rooms[c->room_input] = (reed_room){.axis = c->room_axis, .capacity = memory.dims[c->room_axis]};
+  made->call.input_rooms = made->rooms;
+  made->in[c->room_input] = (op_call_input){.desc = &from->desc}; /* no constant */
+  v = value_open(&memory);
+  memset(v.data, 0xff, (size_t)desc_bytes(&memory));
+  strides_of(&from->desc, -1, 0, dense);
+  strides_of(&memory, -1, 0, strides);
+  strides_copy(&from->desc, v.data, strides, from->data, dense);
+  data[c->room_input] = v.data;
+  return v;
+}
+
 /* Runs on the host, once cancelled from its beginning and once to its end. */
 reed_status case_run(kernel_case *c, const char *level) {
   case_call made;
@@ -228,12 +252,14 @@ reed_status case_run(kernel_case *c, const char *level) {
   if (status) return status;
   const reed_op *op = made.call.op;
   made.call.prepare = kernel_cpu(op);
+  for (int32_t i = 0; i < c->n_inputs; i++) data[i] = c->inputs[i].data;
+  value room = open_room(c, &made, data);
   status = op_call_prepare(&made.call, &kernel);
   if (status) {
+    value_close(&room);
     case_call_fini(&made);
     return status;
   }
-  for (int32_t i = 0; i < c->n_inputs; i++) data[i] = c->inputs[i].data;
   for (int32_t i = 0; i < c->n_outputs; i++) {
     value_close(&c->outputs[i]);
     if (c->unwanted[i]) continue;
@@ -271,6 +297,8 @@ reed_status case_run(kernel_case *c, const char *level) {
   case_call_fini(&made);
   free(workspace);
   check_bands(c);
+  check_band(c, &room);
+  value_close(&room);
   if (status == REED_OK) case_take_extents(c, &made);
   return status;
 }
@@ -329,6 +357,24 @@ static void must(const kernel_case *c, reed_status status) {
   if (status) case_fail(c, "%s", reed_diagnosis_message(&c->diagnosis));
 }
 
+/* Every input with elements in turn lies in memory with room along an axis that is not its first. */
+static void compare_with_rooms(kernel_case *c, const value *expected, double relative, double absolute) {
+  const reed_op *op = op_builtin(c->op);
+  const reed_attrs given = {c->attrs, c->n_attrs};
+  for (int i = 0; i < c->n_inputs; i++) {
+    const reed_desc *desc = &c->inputs[i].desc;
+    bool value = op_reads_value(op, &given, i);
+    for (int32_t axis = desc->rank > 2 ? desc->rank - 2 : 1; axis < desc->rank && !value; axis++) {
+      if (desc->dtype == REED_NONE || desc_bytes(desc) == 0 || desc_bytes(desc) > 16384) break;
+      c->room_input = i;
+      c->room_axis = axis;
+      must(c, case_run(c, cpu_level_name(cpu_level_best())));
+      compare(c, expected, relative, absolute);
+    }
+  }
+  c->room_input = -1;
+}
+
 /* Every level, 1 and 2 threads, in place where that is allowed, and every other device, against the expected outputs;
  * with channels last where `last`. */
 static void compare_at_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative,
@@ -354,6 +400,8 @@ static void compare_at_levels(kernel_case *c, const value *expected, cpu_level f
   }
   c->in_place = -1;
   c->parts = false;
+  c->n_threads = 1;
+  if (!last) compare_with_rooms(c, expected, relative, absolute);
   for (const char *const *device = case_devices(); *device; device++) {
     bool has;
     must(c, case_run_on(c, *device, &has));

@@ -15,6 +15,7 @@
 
 #define CASE_INPUTS 8
 #define CASE_OUTPUTS 4
+#define ROOM_MORE 3
 
 typedef struct value {
   reed_desc desc;
@@ -32,7 +33,9 @@ typedef struct kernel_case {
   value outputs[CASE_OUTPUTS];
   reed_attr attrs[CASE_ATTRS]; /* in any order: sorted before use */
   int n_threads;
-  int in_place;     /* this input's memory is output 0 as well; -1: none */
+  int in_place;   /* this input's memory is output 0 as well; -1: none */
+  int room_input; /* this input's memory has room for ROOM_MORE elements more along room_axis; -1: none */
+  int32_t room_axis;
   bool parts;       /* outputs that the kernel says lie in input 0 are given that memory */
   int n_parts;      /* how many were, in all runs */
   bool base_first;  /* levels from the lowest up, not down: the first one in a process is oneDNN's for good */
@@ -76,8 +79,9 @@ const char *case_where(const kernel_case *c);
  * the guard bands. */
 reed_status case_run(kernel_case *c, const char *level);
 /* Runs the reference, then every level this machine has with 1 and 2 threads, in place and as parts where the operator
- * allows it, and with packed weights where the compiler would pack them; every element must be within relative |x| +
- * absolute. Then the same on the other devices that have the call. Closes the case. */
+ * allows it, with room along an axis of each input in turn, and with packed weights where the compiler would pack them;
+ * every element must be within relative |x| + absolute. Then the same on the other devices that have the call. Closes
+ * the case. */
 void case_parity(kernel_case *c, double relative, double absolute);
 /* The same, and once more with channels_last: the outputs' channels and those of the inputs whose bit is set in
  * `images` moved last, at every level, the reference's too. */
