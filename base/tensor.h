@@ -1,4 +1,5 @@
-/* Tensors of the interpreter: a descriptor and the address of the elements, dense, row-major, on one device.
+/* Tensors of the interpreter: a descriptor and the address of the elements, row-major, dense but for room along one
+ * axis, on one device.
  * The API's tensor: vm/tensor.h.
  *
  * Storage is a counted block of one device's memory. Constants, arena tensors and callers' memory have no storage of
@@ -6,7 +7,7 @@
 #ifndef BASE_TENSOR_H_
 #define BASE_TENSOR_H_
 
-#include "base/desc.h"
+#include "base/strides.h"
 
 /* A counted block. `release` gives the block back to its maker (pool, memo, caller) when the last reference is dropped.
  * Counts are atomic, because outputs leave their session. */
@@ -32,6 +33,14 @@ typedef struct tensor {
   int32_t device;   /* module device: 0 host, 1.. accelerators */
   void *data;       /* NULL until stored */
   storage *storage; /* counted reference, or NULL when data is borrowed */
+  int64_t room;     /* elements along room_axis that fit in the memory (reed_room, not counted); 0: dense */
+  int32_t room_axis;
+  uint32_t cache; /* of a model's input that grows in place in this run: the output that it becomes, + 1 */
 } tensor;
+
+/* The strides of the elements, with the room. */
+static inline void tensor_strides(const tensor *t, int64_t *out_strides) {
+  strides_of(&t->desc, t->room ? t->room_axis : -1, t->room, out_strides);
+}
 
 #endif

@@ -15,7 +15,16 @@ typedef struct output_wish {
   int32_t room_axis;   /* along which the memory may have more room than the output; -1: none */
   int32_t device;      /* of the memory, as the session numbers it; -1: not a device of the session */
   storage place;       /* the memory as registers hold it; one reference while no register does */
+  /* Of the run in progress (append.h): */
+  bool aside;           /* the run leaves the memory alone, because a tensor there must stay as it is */
+  bool held;            /* the run holds the memory's mark, and gives `mark_before` back if it fails */
+  bool grows, grown;    /* the output may be written behind its past in the memory; it was */
+  uint32_t grown_input; /* the model's input that is its past */
+  int64_t mark_before;
 } output_wish;
+
+/* The memory that the output is written to in this run; NULL: none. */
+static inline reed_tensor *binding_memory(const output_wish *w) { return w->aside ? NULL : w->memory; }
 
 typedef struct bindings {
   output_wish *outputs; /* per output of the model */
@@ -32,6 +41,8 @@ void binding_set(output_wish *w, reed_tensor *memory, int32_t room_axis, int32_t
 /* Passes the destinations on to the session's devices. Called after each change. */
 void bindings_note(bindings *b, vm_devices *devices);
 
+/* True if the storage is the bound memory of some output. */
+bool bindings_have(const bindings *b, const storage *place);
 /* True if the output's destination is on the device. */
 static inline bool binding_wants(const bindings *b, uint32_t output, int32_t device) {
   const output_wish *w = &b->outputs[output];

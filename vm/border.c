@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/strides.h"
+#include "vm/append.h"
 #include "vm/transfer.h"
 
 /* ---- copies ---- */
@@ -103,6 +104,7 @@ reed_status border_take(reed_session *s, reed_tensor *const *inputs, size_t n_in
   for (size_t i = 0; i < n_inputs; i++) {
     const reed_tensor *given = inputs[i];
     ref *r = reg_r(&s->run, (uint32_t)i);
+    if (append_take(s, (uint32_t)i, given, r)) continue;
     if (!given->on && given->dense) {
       *r = (ref){.kind = REF_STORED,
                  .bounded_axis = -1,
@@ -128,7 +130,7 @@ reed_status border_check(const reed_session *s, reed_tensor *const *inputs, size
   for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
     const reed_tensor *memory = s->bindings.outputs[i].memory;
     for (size_t k = 0; memory && k < n_inputs; k++)
-      if (tensor_overlap(memory, inputs[k]))
+      if (tensor_overlap(memory, inputs[k]) && !append_decides(s->program, k, i))
         return diag_fail(s->run.diagnosis, REED_ERROR_ARGUMENT, "output '%s': its memory overlaps that of input '%s'",
                          output_name(s, i), m->strings[m->types[m->inputs[k]].name]);
   }
@@ -141,13 +143,16 @@ typedef struct output_source {
   int32_t device;
   void *data;
   storage *storage; /* borrowed */
+  int64_t strides[REED_MAX_RANK];
 } output_source;
 
 static output_source source_of(const reed_session *s, const ref *r, uint32_t output) {
   const run_twin *twin = run_find_twin(&s->run, r, r->resident);
-  if (twin && binding_wants(&s->bindings, output, twin->device))
-    return (output_source){twin->device, twin->data, twin->storage};
-  return (output_source){r->t.device, r->t.data, r->t.storage};
+  bool from_twin = twin && binding_wants(&s->bindings, output, twin->device);
+  output_source from = {r->t.device, r->t.data, r->t.storage, {0}};
+  if (from_twin) from = (output_source){twin->device, twin->data, twin->storage, {0}};
+  tensor_strides(&r->t, from.strides);
+  return from;
 }
 
 /* A new tensor of the session with a copy of the elements. */
@@ -157,18 +162,12 @@ static reed_status give_copy(reed_session *s, const ref *r, const output_source 
   reed_status status = devices_open_output(&s->devices, device, &r->t.desc, &made, s->run.diagnosis);
   if (status != REED_OK) return status;
   transfer_side target = side_on(&s->devices, device, made->data, made->strides),
-                source = side_on(&s->devices, from->device, from->data, made->strides);
+                source = side_on(&s->devices, from->device, from->data, from->strides);
   if (counted) status = copy_counted(s, &target, &source, &r->t.desc, COPY_REASON_OUTPUT, UINT32_MAX, output);
   else status = transfer(&target, &source, &r->t.desc, s->run.diagnosis);
   if (status == REED_OK) *out_tensor = made;
   else reed_tensor_close(&made);
   return status;
-}
-
-static bool is_callers(const reed_session *s, const storage *place) {
-  for (size_t i = 0; place && i < s->bindings.n; i++)
-    if (place == &s->bindings.outputs[i].place) return true;
-  return false;
 }
 
 static bool in_place(const output_wish *w, const output_source *from) {
@@ -179,19 +178,20 @@ static bool in_place(const output_wish *w, const output_source *from) {
  * output that is an input, a constant or another output as well is copied. */
 static reed_status give_free(reed_session *s, const ref *r, uint32_t output, reed_tensor **out_tensor) {
   output_source from = source_of(s, r, output);
-  bool keeps = s->bindings.outputs[output].keep;
+  const output_wish *w = &s->bindings.outputs[output];
+  bool keeps = w->memory ? w->device == from.device : w->keep; /* bound, but the memory must stay as it is */
   int32_t device = keeps ? from.device : 0;
-  if (from.device == device) {
+  if (from.device == device && r->t.room == 0) {
     reed_tensor *given = output_give(from.storage, from.data, &r->t.desc);
     if (given) return *out_tensor = given, REED_OK;
   }
-  bool counted = from.device != 0 || is_callers(s, from.storage);
+  bool counted = from.device != 0 || bindings_have(&s->bindings, from.storage);
   return give_copy(s, r, &from, device, counted, output, out_tensor);
 }
 
 static reed_status check_bound(const reed_session *s, const ref *r, size_t i) {
   const output_wish *w = &s->bindings.outputs[i];
-  if (!w->memory || binding_holds(w, &r->t.desc)) return REED_OK;
+  if (!binding_memory(w) || binding_holds(w, &r->t.desc)) return REED_OK;
   char have[128], need[128];
   desc_text(&w->memory->desc, have, sizeof have);
   desc_text(&r->t.desc, need, sizeof need);
@@ -208,34 +208,21 @@ static reed_status fill_bound(reed_session *s, const ref *r, uint32_t output, co
   const output_wish *w = &s->bindings.outputs[output];
   output_source from = source_of(s, r, output);
   if (in_place(w, &from)) return REED_OK;
-  if (staged) from = (output_source){devices_find(&s->devices, staged->on), staged->data, NULL};
-  int64_t dense[REED_MAX_RANK], strides[REED_MAX_RANK];
-  strides_of(&r->t.desc, -1, 0, dense);
+  if (staged) {
+    from = (output_source){devices_find(&s->devices, staged->on), staged->data, NULL, {0}};
+    strides_of(&r->t.desc, -1, 0, from.strides);
+  }
+  int64_t strides[REED_MAX_RANK];
   binding_strides(w, &r->t.desc, strides);
-  transfer_side source = side_on(&s->devices, from.device, from.data, dense);
+  transfer_side source = side_on(&s->devices, from.device, from.data, from.strides);
   return copy_callers(s, w->memory, strides, true, &source, &r->t.desc, COPY_REASON_OUTPUT, UINT32_MAX, output);
 }
 
-static void close_retained(void *context) {
-  reed_tensor *memory = context;
-  reed_tensor_close(&memory);
-}
-
 /* The bound memory as a tensor with the output's extents. */
-static reed_status view_bound(reed_session *s, const ref *r, const output_wish *w, reed_tensor **out_tensor) {
-  if (desc_same_dims(&r->t.desc, &w->memory->desc)) return *out_tensor = reed_tensor_retain(w->memory), REED_OK;
-  int64_t strides[REED_MAX_RANK];
-  binding_strides(w, &r->t.desc, strides);
-  tensor_memory memory = {.data = w->memory->data,
-                          .strides = strides,
-                          .on = w->memory->on,
-                          .release = close_retained,
-                          .context = w->memory};
-  const reed_desc *desc = &r->t.desc;
-  reed_status status = tensor_over(desc->dtype, desc->rank, desc->dims, &memory, out_tensor);
-  if (status != REED_OK) return diag_no_memory(s->run.diagnosis, "an output tensor");
-  reed_tensor_retain(w->memory);
-  return REED_OK;
+static reed_status view_bound(reed_session *s, const ref *r, output_wish *w, reed_tensor **out_tensor) {
+  if (w->room_axis < 0) return *out_tensor = reed_tensor_retain(w->memory), REED_OK;
+  reed_status status = tensor_view(w->memory, &r->t.desc, out_tensor);
+  return status == REED_OK ? status : diag_no_memory(s->run.diagnosis, "an output tensor");
 }
 
 /* Checks every output before any memory is written. */
@@ -260,18 +247,20 @@ reed_status border_give(reed_session *s, const uint32_t *results, size_t n_outpu
     const ref *r = reg_r(&s->run, results[n_made]);
     const output_wish *w = &s->bindings.outputs[n_made];
     outputs[n_made] = NULL;
-    if (!w->memory) {
+    if (!binding_memory(w)) {
       status = give_free(s, r, (uint32_t)n_made, &outputs[n_made]);
       continue;
     }
     output_source from = source_of(s, r, (uint32_t)n_made);
-    if (!in_place(w, &from) && is_callers(s, from.storage))
+    if (!in_place(w, &from) && bindings_have(&s->bindings, from.storage))
       status = give_copy(s, r, &from, from.device, true, (uint32_t)n_made, &outputs[n_made]);
   }
   for (size_t i = 0; i < n_outputs && status == REED_OK; i++) {
     const ref *r = reg_r(&s->run, results[i]);
-    const output_wish *w = &s->bindings.outputs[i];
-    if (!w->memory) continue;
+    output_wish *w = &s->bindings.outputs[i];
+    if (!binding_memory(w)) continue;
+    output_source from = source_of(s, r, (uint32_t)i);
+    w->grown = w->grows && in_place(w, &from);
     status = fill_bound(s, r, (uint32_t)i, outputs[i]);
     reed_tensor_close(&outputs[i]);
     if (status == REED_OK) status = view_bound(s, r, w, &outputs[i]);

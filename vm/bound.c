@@ -35,27 +35,31 @@ reed_status bound_outputs(vm_run *run, const uint32_t *inputs, const op_call *ca
   return REED_OK;
 }
 
-/* The room of a register whose extent only the device knows. */
+/* The room of a register: counted if only the device knows the extent. */
 static reed_room room_of(const ref *r) {
-  return (reed_room){.axis = r->bounded_axis, .capacity = r->t.desc.dims[r->bounded_axis], .counted = true};
-}
-
-static bool is_pending(const vm_run *run, uint32_t reg) {
-  return reg != MODULE_ABSENT && reg_r(run, reg)->kind == REF_PENDING;
+  if (r->kind == REF_PENDING)
+    return (reed_room){.axis = r->bounded_axis, .capacity = r->t.desc.dims[r->bounded_axis], .counted = true};
+  return r->t.room ? (reed_room){.axis = r->t.room_axis, .capacity = r->t.room} : (reed_room){.axis = -1};
 }
 
 bool bound_rooms(const vm_run *run, const insn_invoke *call, reed_room *out_input_rooms, reed_room *out_output_rooms) {
-  uint32_t first = 0;
-  while (first < call->n_inputs && !is_pending(run, call->inputs[first])) first++;
-  if (first == call->n_inputs) return false;
+  bool any = false, counted = false;
+  for (uint32_t i = 0; i < call->n_inputs; i++) {
+    const ref *r = call->inputs[i] == MODULE_ABSENT ? NULL : reg_r(run, call->inputs[i]);
+    out_input_rooms[i] = r ? room_of(r) : (reed_room){.axis = -1};
+    any |= out_input_rooms[i].axis >= 0;
+    counted |= out_input_rooms[i].counted;
+  }
+  if (!any) return false;
   const reed_op *op = run->program->site_ops[call->site];
-  for (uint32_t i = 0; i < call->n_inputs; i++)
-    out_input_rooms[i] =
-        is_pending(run, call->inputs[i]) ? room_of(reg_r(run, call->inputs[i])) : (reed_room){.axis = -1};
   for (uint32_t i = 0; i < call->n_outputs; i++) {
     const ref *r = call->outputs[i] == MODULE_ABSENT ? NULL : reg_r(run, call->outputs[i]);
-    bool counted = r && r->bounded_axis >= 0 && !reed_op_output_at(op, (int32_t)i)->bounded;
-    out_output_rooms[i] = counted ? room_of(r) : (reed_room){.axis = -1};
+    out_output_rooms[i] = (reed_room){.axis = -1};
+    if (!r) continue;
+    if (counted && r->bounded_axis >= 0 && !reed_op_output_at(op, (int32_t)i)->bounded)
+      out_output_rooms[i] =
+          (reed_room){.axis = r->bounded_axis, .capacity = r->t.desc.dims[r->bounded_axis], .counted = true};
+    else if (r->t.room) out_output_rooms[i] = (reed_room){.axis = r->t.room_axis, .capacity = r->t.room};
   }
   return true;
 }

@@ -3,6 +3,7 @@
 #include "vm/copy.h"
 #include "bytecode/operands.h"
 #include "vm/memory.h"
+#include "vm/room.h"
 
 #include <string.h>
 
@@ -22,25 +23,10 @@ static reed_status copy_from_host(reed_session *s, vm_device *on, const tensor *
   return device_copy_in(on, target, source->t.data, source->bytes, &slot, true, span, s->run.diagnosis);
 }
 
-reed_status exec_copy(reed_session *s, const uint32_t *w) {
-  const insn_copy i = insn_copy_at(w);
-  ref *target = reg_r(&s->run, i.dst);
-  const ref *source = reg_r(&s->run, i.src);
+/* Copies the elements of a stored, dense tensor into the target. */
+static reed_status copy_elements(reed_session *s, const insn_copy *instruction, ref *target, const ref *source) {
+  const insn_copy i = *instruction;
   uint32_t site = i.site;
-  if (source->kind != REF_STORED) return at_site(&s->run, site, not_a_tensor(&s->run, source, "a stored tensor"));
-  if (target->kind != REF_SHAPED && target->kind != REF_STORED)
-    return at_site(&s->run, site, not_a_tensor(&s->run, target, "a tensor to fill"));
-  if (target->t.device == source->t.device && target->kind == REF_SHAPED) return exec_view(s, i.dst, i.src);
-  const run_twin *twin = target->kind == REF_SHAPED ? run_find_twin(&s->run, source, target->t.device) : NULL;
-  if (twin) {
-    storage_retain(twin->storage);
-    storage_release(target->t.storage);
-    target->t.storage = twin->storage;
-    target->t.data = twin->data;
-    target->kind = REF_STORED;
-    target->shaped_by = 0;
-    return REED_OK;
-  }
   if (target->bytes != source->bytes)
     return at_site(&s->run, site,
                    diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "a copy of %lld bytes into %lld",
@@ -79,6 +65,33 @@ reed_status exec_copy(reed_session *s, const uint32_t *w) {
   reed_status status = device_before_launch(on, s->run.diagnosis);
   if (status == REED_OK)
     status = on->on->copy_within(on->compute, target->t.data, source->t.data, source->bytes, span, s->run.diagnosis);
+  return at_site(&s->run, site, status);
+}
+
+reed_status exec_copy(reed_session *s, const uint32_t *w) {
+  const insn_copy i = insn_copy_at(w);
+  ref *target = reg_r(&s->run, i.dst);
+  const ref *source = reg_r(&s->run, i.src);
+  uint32_t site = i.site;
+  if (source->kind != REF_STORED) return at_site(&s->run, site, not_a_tensor(&s->run, source, "a stored tensor"));
+  if (target->kind != REF_SHAPED && target->kind != REF_STORED)
+    return at_site(&s->run, site, not_a_tensor(&s->run, target, "a tensor to fill"));
+  if (target->t.device == source->t.device && target->kind == REF_SHAPED) return exec_view(s, i.dst, i.src);
+  const run_twin *twin = target->kind == REF_SHAPED ? run_find_twin(&s->run, source, target->t.device) : NULL;
+  if (twin) {
+    storage_retain(twin->storage);
+    storage_release(target->t.storage);
+    target->t.storage = twin->storage;
+    target->t.data = twin->data;
+    target->kind = REF_STORED;
+    target->shaped_by = 0;
+    return REED_OK;
+  }
+  if (source->t.room == 0) return copy_elements(s, &i, target, source);
+  ref dense = {.kind = REF_STORED, .bounded_axis = -1, .bytes = source->bytes};
+  reed_status status = room_make_dense(s, &source->t, &dense.t);
+  if (status == REED_OK) status = copy_elements(s, &i, target, &dense);
+  storage_release(dense.t.storage);
   return at_site(&s->run, site, status);
 }
 
@@ -132,6 +145,26 @@ static result_wish wish_of(reed_session *s, const uint32_t *w, const ref *source
   return wish;
 }
 
+/* Starts the copy to the host: *made becomes the host's tensor, with a reference to its storage. */
+static reed_status fetch_result(reed_session *s, const insn_readback *i, const ref *source, const result_wish *wish,
+                                ref *made) {
+  int32_t device = source->t.device;
+  tensor dense;
+  storage *target = NULL;
+  reed_status status = room_make_dense(s, &source->t, &dense);
+  if (status == REED_OK)
+    status = start_fetch(s, device, dense.data, dense.storage, source->bytes, (copy_reason)i->reason, i->site,
+                         wish->place, &target);
+  if (status == REED_OK) made->t = (tensor){.desc = source->t.desc, .data = target->data, .storage = target};
+  if (status == REED_OK && wish->twin) {
+    const tensor *twin = bindings_have(&s->bindings, source->t.storage) ? &source->t : &dense;
+    status = run_add_twin(&s->run, made, device, twin->data, twin->storage);
+    if (status != REED_OK) storage_release(target);
+  }
+  storage_release(dense.storage);
+  return status;
+}
+
 reed_status exec_readback(reed_session *s, const uint32_t *w) {
   const insn_readback i = insn_readback_at(w);
   ref *target = reg_r(&s->run, i.dst);
@@ -155,15 +188,8 @@ reed_status exec_readback(reed_session *s, const uint32_t *w) {
   if (made.t.device == device) {
     storage_retain(made.t.storage);
   } else {
-    reed_status status = start_fetch(s, device, source->t.data, source->t.storage, source->bytes, reason, site,
-                                     wish.place, &made.t.storage);
+    reed_status status = fetch_result(s, &i, source, &wish, &made);
     if (status != REED_OK) return at_site(&s->run, site, status);
-    made.t.data = made.t.storage->data;
-    if (wish.twin) status = run_add_twin(&s->run, &made, device, source->t.data, source->t.storage);
-    if (status != REED_OK) {
-      storage_release(made.t.storage);
-      return status;
-    }
   }
   ref_clear(&s->run.objects, target);
   *target = made;

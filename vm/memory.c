@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "vm/room.h"
+
 reed_status give_memory(reed_session *s, ref *r) {
   if (s->epoch.in_shape_section)
     return active_value_memory(&s->epoch, r->bytes, &r->t.data, &r->t.storage, s->run.diagnosis);
@@ -35,15 +37,21 @@ static reed_status view(reed_session *s, ref *target, const ref *source) {
     return diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "cannot view %s as %s",
                      desc_text(&source->t.desc, a, sizeof a), desc_text(&target->t.desc, b, sizeof b));
   }
-  if (s->epoch.in_shape_section) { /* a memo entry must not refer to memory of a key */
-    reed_status status = give_memory(s, target);
+  bool shares = room_of_view(&source->t, &target->t);
+  if (!shares || s->epoch.in_shape_section) {                   /* a memo entry must not refer to memory of a key */
+    bool placed = !s->epoch.in_shape_section && s->epoch.entry; /* the plan has given the copy its memory */
+    reed_status status = placed ? REED_OK : give_memory(s, target);
     if (status != REED_OK) return status;
-    if (target->bytes) memcpy(target->t.data, source->t.data, (size_t)target->bytes);
+    target->t.room = 0;
+    if (source->t.room) status = room_copy(s, &source->t, target->t.data);
+    else if (target->bytes) memcpy(target->t.data, source->t.data, (size_t)target->bytes);
+    if (status != REED_OK) return status;
   } else {
     storage_retain(source->t.storage);
     storage_release(target->t.storage);
     target->t.storage = source->t.storage;
     target->t.data = source->t.data;
+    target->t.cache = source->t.cache;
   }
   target->kind = counted ? REF_PENDING : REF_STORED;
   target->shaped_by = 0;

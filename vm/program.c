@@ -20,6 +20,7 @@ void program_release(reed_program *p) {
   mem_free(p->attrs);
   mem_free(p->returned);
   residence_fini(&p->residence);
+  model_caches_fini(&p->caches);
   uv_mutex_destroy(&p->constants_lock);
   mem_free(p);
 }
@@ -90,7 +91,8 @@ static reed_status open_module(module *m, const reed_registry *registry, reed_pr
   p->registry = registry;
   reed_status status = resolve_sites(p, diagnosis);
   if (status == REED_OK) status = find_returned(p, diagnosis);
-  if (status == REED_OK && !residence_find(m, p->site_ops, &p->residence))
+  if (status == REED_OK &&
+      !(residence_find(m, p->site_ops, &p->residence) && model_caches_find(m, p->site_ops, p->site_attrs, &p->caches)))
     status = diag_no_memory(diagnosis, "a program's inputs and results");
   if (status == REED_OK && kernel_cache_open(&p->cache) != REED_OK)
     status = diag_no_memory(diagnosis, "a program's kernel cache");

@@ -8,6 +8,7 @@
 #include "bytecode/module.h"
 #include "ops/kernel.h"
 #include "reed/reed.h"
+#include "vm/growth.h"
 #include "vm/residence.h"
 
 struct reed_program {
@@ -19,6 +20,7 @@ struct reed_program {
   reed_attr *attrs;         /* the memory of the lists in site_attrs */
   uint32_t *returned;       /* per r register of main: the output that its tensor may become, + 1; 0: none */
   residence residence;      /* which inputs and results the host reads */
+  model_caches caches;      /* inputs that leave as outputs with rows joined to them */
   kernel_cache *cache;
   uv_mutex_t constants_lock;           /* guards the list `constants` */
   struct program_constants *constants; /* one item for each device with constants (vm/constants.h) */

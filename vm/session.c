@@ -5,6 +5,7 @@
 #include "vm/session.h"
 
 #include "bytecode/operands.h"
+#include "vm/append.h"
 #include "vm/border.h"
 #include "vm/check.h"
 #include "vm/epoch/epoch.h"
@@ -99,7 +100,9 @@ static reed_status run_main(reed_session *s, reed_tensor *const *inputs, size_t 
   reed_status status = border_check(s, inputs, n_inputs);
   for (size_t i = 0; i < n_inputs && m->n_ranges && status == REED_OK; i++)
     status = check_ranges(m, i, inputs[i]->desc.rank, inputs[i]->desc.dims, s->run.diagnosis);
-  if (status == REED_OK) status = frame_push(&s->run, 0, 0);
+  if (status != REED_OK) return status;
+  append_begin(s, inputs);
+  status = frame_push(&s->run, 0, 0);
   if (status == REED_OK) status = border_take(s, inputs, n_inputs);
   uint32_t return_pc = 0;
   if (status == REED_OK) status = interp_run(s, &return_pc);
@@ -137,6 +140,7 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   int64_t begin = clock_now_ns();
   reed_status status = run_main(s, inputs, n_inputs, outputs, n_outputs);
   unwind(s);
+  append_end(s, status == REED_OK, inputs, outputs);
   s->run.profile.wall_ns = clock_now_ns() - begin;
   profile_event *event = profile_note(&s->run.profile, PROFILE_RUN, UINT32_MAX, 0);
   if (event) event->span = (device_span){begin, begin + s->run.profile.wall_ns};

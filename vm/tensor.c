@@ -39,6 +39,24 @@ reed_status tensor_over(reed_dtype dtype, int32_t rank, const int64_t *dims, con
   return REED_OK;
 }
 
+static void close_base(void *context) {
+  reed_tensor *memory = context, *base = memory;
+  while (base->base) base = base->base;
+  __atomic_fetch_sub(&base->n_views, 1, __ATOMIC_ACQ_REL);
+  reed_tensor_close(&memory);
+}
+
+reed_status tensor_view(reed_tensor *memory, const reed_desc *desc, reed_tensor **out_tensor) {
+  tensor_memory over = {
+      .data = memory->data, .strides = memory->strides, .on = memory->on, .release = close_base, .context = memory};
+  reed_status status = tensor_over(desc->dtype, desc->rank, desc->dims, &over, out_tensor);
+  if (status != REED_OK) return REED_ERROR_MEMORY;
+  reed_tensor *base = (*out_tensor)->base = reed_tensor_retain(memory);
+  while (base->base) base = base->base;
+  __atomic_fetch_add(&base->n_views, 1, __ATOMIC_ACQ_REL);
+  return REED_OK;
+}
+
 /* The bytes that the tensor covers: *out_begin up to, but not including, *out_end. Equal addresses: no bytes. */
 static void range_of(const reed_tensor *tensor, const char **out_begin, const char **out_end) {
   int64_t low, high;

@@ -17,7 +17,15 @@ struct reed_tensor {
   device *on;                     /* one reference; NULL: the host */
   void (*release)(void *context); /* NULL: no memory to release */
   void *context;
+  struct reed_tensor
+      *base; /* the bound memory that the tensor is a view of; `context` holds its reference. NULL: none */
+  /* Of memory to which outputs with room are bound, also by several sessions (append.h); atomic. */
+  int64_t written; /* the mark: rows along the axis with room that an output has written, as TENSOR_ROWS */
+  int32_t n_views; /* open tensors whose base it is */
 };
+#define TENSOR_ROWS_UNKNOWN 0
+#define TENSOR_ROWS_HELD (-1) /* by a run */
+#define TENSOR_ROWS(n) ((n) + 1)
 
 /* A tensor's memory as its caller provides it. */
 typedef struct tensor_memory {
@@ -36,6 +44,9 @@ reed_status tensor_over(reed_dtype dtype, int32_t rank, const int64_t *dims, con
 /* A dense copy in new memory of the device, or of the host for NULL. */
 reed_status tensor_copy(reed_tensor *tensor, device *on, reed_tensor **out_tensor,
                         reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* A tensor of that desc at the beginning of the memory, with the memory's strides: its base. Keeps a reference to the
+ * memory. ERROR_MEMORY. */
+reed_status tensor_view(reed_tensor *memory, const reed_desc *desc, reed_tensor **out_tensor) REED_MUST_CHECK;
 /* True if the two tensors cover bytes in common, judged by their first and last bytes. */
 bool tensor_overlap(const reed_tensor *a, const reed_tensor *b);
 

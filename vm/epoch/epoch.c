@@ -81,6 +81,8 @@ void epoch_end(reed_session *s) {
   epoch_entry *e = s->epoch.entry;
   s->epoch.entry = NULL;
   profile *p = &s->run.profile;
+  p->caches.n_dense += e->n_dense;
+  p->caches.dense_bytes += e->dense_bytes;
   if (p->epochs.n) {
     profile_epoch *note = &p->epochs.items[p->epochs.n - 1];
     int64_t now = clock_now_ns(), run_begin = note->begin_ns + note->enter_ns + note->shape_ns + note->plan_ns;

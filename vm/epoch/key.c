@@ -7,6 +7,8 @@
 
 #define KEY_MAX_VALUE_BYTES 65536 /* with larger `value` elements an epoch is not memoized */
 
+#define KEY_HAS_ROOM ((int64_t)1 << 15) /* in a part's first word, above the rank: two words follow the extents */
+
 static reed_status key_push(epoch_active *active, const void *words, size_t n_bytes, reed_diagnosis *diagnosis) {
   size_t n = (n_bytes + 7) / 8;
   while (active->key.n + n > active->key.capacity)
@@ -23,8 +25,11 @@ reed_status key_add_tensor(epoch_active *active, const ref *r, bool value, int64
   const reed_desc *desc = &r->t.desc;
   int64_t head = (int64_t)desc->dtype | (int64_t)desc->rank << 8 | (int64_t)r->t.device << 16 |
                  (int64_t)r->resident << 24 | (int64_t)r->constant << 32;
+  if (r->t.room) head |= KEY_HAS_ROOM;
   reed_status status = key_push(active, &head, sizeof head, diagnosis);
   if (status == REED_OK) status = key_push(active, desc->dims, sizeof(int64_t) * (size_t)desc->rank, diagnosis);
+  const int64_t room[2] = {r->t.room, (int64_t)r->t.room_axis << 32 | (int64_t)r->t.cache};
+  if (status == REED_OK && r->t.room) status = key_push(active, room, sizeof room, diagnosis);
   if (status == REED_OK && value && key_is_memoizable(*value_bytes += r->bytes))
     status = key_push(active, r->t.data, (size_t)r->bytes, diagnosis);
   return status;
@@ -62,8 +67,8 @@ reed_status key_form(vm_run *run, epoch_active *active, const insn_epoch_enter *
 
 /* Words of the part that begins with this head and these extents. */
 static size_t part_words(const int64_t *part, bool value) {
-  reed_desc desc = {.dtype = (reed_dtype)(part[0] & 0xff), .rank = (int32_t)(part[0] >> 8 & 0xff)};
-  size_t n = 1 + (size_t)desc.rank;
+  reed_desc desc = {.dtype = (reed_dtype)(part[0] & 0xff), .rank = (int32_t)(part[0] >> 8 & 0x7f)};
+  size_t n = 1 + (size_t)desc.rank + (part[0] & KEY_HAS_ROOM ? 2 : 0);
   memcpy(desc.dims, part + 1, sizeof(int64_t) * (size_t)desc.rank);
   return value ? n + (size_t)(desc_bytes(&desc) + 7) / 8 : n;
 }

@@ -38,7 +38,8 @@ typedef struct epoch_write {
   int32_t extent_root; /* holds the extent that the register's kernel reports, as item extent_index; -1: extents are
                           exact */
   int32_t extent_index;
-  ref value; /* with counted references of the entry's own */
+  uint32_t bound; /* root -1: the register grows in the memory bound to this output, + 1 (append.h); 0: it does not */
+  ref value;      /* with counted references of the entry's own */
 } epoch_write;
 
 typedef struct epoch_scalar {
@@ -79,6 +80,8 @@ typedef struct epoch_entry {
   VEC_OF(storage *) values;           /* memory of the host values that the shape section computed */
   VEC_OF(site_kernel *) host_kernels; /* of the shape section, in its order; one reference each */
   plan_figures arenas[MODULE_MAX_DEVICES];
+  int32_t n_dense; /* dense copies of operands with room in front of kernels */
+  int64_t dense_bytes;
   int32_t n_shape_functions, n_kernels;
   int32_t n_repeated;    /* shape functions whose results came from the base (active.h) */
   int32_t n_shared;      /* kernels that were prepared before */

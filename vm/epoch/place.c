@@ -90,6 +90,12 @@ static void write_registers(reed_session *s, bool restore) {
           block ? block : s->devices.items[root->device].arena; /* no arena: all its roots are empty */
       r->t.data = memory ? (char *)memory->data + root->offset + write->at : NULL;
     }
+    if (write->bound) {
+      output_wish *w = &s->bindings.outputs[write->bound - 1];
+      storage_retain(&w->place);
+      r->t.storage = &w->place;
+      r->t.data = w->place.data;
+    }
     if (write->extent_root >= 0) {
       storage *block = s->epoch.root_storages.items[write->extent_root];
       storage_retain(block);

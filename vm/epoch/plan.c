@@ -10,6 +10,7 @@
 #include "vm/epoch/epoch.h"
 #include "vm/epoch/place.h"
 #include "vm/epoch/planner.h"
+#include "vm/room.h"
 
 #include <string.h>
 
@@ -66,6 +67,9 @@ static reed_status capture_writes(epoch_planner *p) {
     write->value = (ref){0};
     ref_assign(&p->run->objects, &write->value, reg_r(p->run, write->reg));
     note_of(p, write->reg)->write = (int32_t)i;
+    tensor *now = &reg_r(p->run, write->reg)->t; /* the walk finds the rooms anew */
+    now->room = write->value.t.room = 0;
+    now->cache = write->value.t.cache = 0;
   }
   for (size_t i = 0; i < e->scalars.n; i++) e->scalars.items[i].value = *reg_s(p->run, e->scalars.items[i].reg);
   return REED_OK;
@@ -186,6 +190,8 @@ static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t de
   }
   e->n_shared += !is_new;
   e->shared_bytes += is_new ? 0 : made.prepared->bytes;
+  e->n_dense += made.kernel.dense_bytes > 0;
+  e->dense_bytes += made.kernel.dense_bytes;
   epoch_kernel *kept = *out_kernel = &e->kernels.items[e->kernels.n - 1];
   if (made.kernel.workspace_bytes > 0)
     status = root_new(p, device, made.kernel.workspace_bytes, step, &kept->workspace_root);
@@ -204,6 +210,49 @@ static const epoch_write *counted_input(epoch_planner *p, const insn_invoke *i) 
     if (note->write >= 0) return &p->entry->writes.items[note->write];
   }
   return NULL;
+}
+
+/* ---- registers with room (vm/room.h) ---- */
+
+/* Gives a register that the shape section wrote its room. The register has changed if the base's has another one, even
+ * if its extents are the base's. */
+static void give_room(epoch_planner *p, uint32_t reg, int64_t room, int32_t axis, uint32_t cache) {
+  int32_t n = note_of(p, reg)->write;
+  ref *r = reg_r(p->run, reg);
+  tensor *kept = n < 0 ? &r->t : &p->entry->writes.items[n].value.t;
+  kept->room = r->t.room = room;
+  kept->room_axis = r->t.room_axis = axis;
+  kept->cache = r->t.cache = cache;
+  const tensor *before = p->base && n >= 0 ? &p->base->writes.items[n].value.t : NULL;
+  if (before && (before->room != room || before->room_axis != axis || before->cache != cache))
+    p->active->notes[reg].changed = true;
+}
+
+/* The cache that output k grows out of, in the memory of its past (vm/append.h); NULL: none. */
+static const model_cache *grown_cache(const epoch_planner *p, const insn_invoke *i, uint32_t k) {
+  const model_caches *caches = &p->run->program->caches;
+  for (size_t n = 0; n < caches->items.n; n++) {
+    const model_cache *c = &caches->items.items[n];
+    if (c->site != i->site || c->growth.output != (int32_t)k) continue;
+    const tensor *past = &reg_r(p->run, i->inputs[c->growth.input])->t;
+    const reed_desc *grown = &reg_r(p->run, i->outputs[k])->t.desc;
+    if (past->cache == c->output + 1 && grown->dims[past->room_axis] <= past->room) return c;
+  }
+  return NULL;
+}
+
+/* Gives the outputs that grow in place the rooms of their pasts, before the kernel is prepared. */
+static void plan_growth(epoch_planner *p, const insn_invoke *i) {
+  bool any = false;
+  for (uint32_t k = 0; k < i->n_inputs; k++)
+    any |= i->inputs[k] != MODULE_ABSENT && reg_r(p->run, i->inputs[k])->t.cache != 0;
+  for (uint32_t k = 0; (any || p->run->program->caches.items.n) && k < i->n_outputs; k++) {
+    if (i->outputs[k] == MODULE_ABSENT) continue;
+    const model_cache *c = any ? grown_cache(p, i, k) : NULL;
+    const tensor *past = c ? &reg_r(p->run, i->inputs[c->growth.input])->t : NULL;
+    give_room(p, i->outputs[k], past ? past->room : 0, past ? past->room_axis : 0, 0);
+    if (c) p->entry->writes.items[note_of(p, i->outputs[k])->write].bound = c->output + 1;
+  }
 }
 
 /* Finds output k its root: that of the base if the call has not changed (`before` not NULL), an input's root that the
@@ -232,6 +281,7 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
   bool bounded;
   epoch_kernel *kernel = NULL;
   const epoch_kernel *before = kernel_in_base(p, &i);
+  plan_growth(p, &i);
   bool changed =
       !before || any_changed(p, i.inputs, i.n_inputs) || active_any_changed(p->active, i.outputs, i.n_outputs);
   reed_status status = check_outputs(p, &i, device, &bounded);
@@ -245,6 +295,11 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
   for (uint32_t k = 0; k < i.n_outputs; k++) {
     if (i.outputs[k] == MODULE_ABSENT) continue;
     ref *r = reg_r(p->run, i.outputs[k]);
+    if (e->writes.items[note_of(p, i.outputs[k])->write].bound) {
+      attach(p, i.outputs[k], NO_ROOT, 0);
+      r->kind = REF_STORED;
+      continue;
+    }
     int64_t at;
     int32_t root;
     status = output_root(p, &i, k, device, step, &kernel->kernel, changed ? NULL : before, &root, &at);
@@ -269,6 +324,9 @@ static void plan_alias(epoch_planner *p, uint32_t target, uint32_t source, int32
   touch(p, p->entry, source, step);
   attach(p, target, note_of(p, source)->root, note_of(p, source)->at);
   ref *r = reg_r(p->run, target);
+  tensor view = r->t;
+  if (room_of_view(&reg_r(p->run, source)->t, &view))
+    give_room(p, target, view.room, view.room_axis, reg_r(p->run, source)->t.cache);
   if (r->kind != REF_SHAPED) return;
   r->kind = r->bounded_axis >= 0 ? REF_PENDING : REF_STORED;
   if (r->bounded_axis < 0) return;
@@ -320,6 +378,23 @@ static reed_status plan_copy(epoch_planner *p, const uint32_t *w, int32_t step) 
   return REED_OK;
 }
 
+/* A view that only a dense copy of its source can be (vm/room.h): the copy gets a root. */
+static reed_status plan_dense(epoch_planner *p, uint32_t target, uint32_t source, int32_t step) {
+  ref *r = reg_r(p->run, target);
+  int32_t root;
+  if (note_of(p, target)->write < 0)
+    return diag_fail(p->run->diagnosis, REED_ERROR_SHAPE, "view of r%u: r%u was not shaped in this epoch", source,
+                     target);
+  touch(p, p->entry, source, step);
+  reed_status status = root_new(p, r->t.device, r->bytes, step, &root);
+  if (status != REED_OK) return status;
+  attach(p, target, root, 0);
+  p->entry->writes.items[note_of(p, target)->write].root = root;
+  give_room(p, target, 0, 0, 0);
+  r->kind = REF_STORED;
+  return REED_OK;
+}
+
 static reed_status plan_view(epoch_planner *p, const uint32_t *w, int32_t step) {
   const insn_view i = insn_view_at(w);
   const ref *target = reg_r(p->run, i.dst), *source = reg_r(p->run, i.src);
@@ -332,6 +407,8 @@ static reed_status plan_view(epoch_planner *p, const uint32_t *w, int32_t step) 
     return diag_fail(p->run->diagnosis, REED_ERROR_SHAPE, "cannot view %s as %s",
                      desc_text(&source->t.desc, a, sizeof a), desc_text(&target->t.desc, b, sizeof b));
   }
+  tensor view = target->t;
+  if (source->t.room && !room_of_view(&source->t, &view)) return plan_dense(p, i.dst, i.src, step);
   plan_alias(p, i.dst, i.src, step);
   return REED_OK;
 }

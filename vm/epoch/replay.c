@@ -55,6 +55,7 @@ static void begin_registers(maker *m, uint32_t n_r) {
     followed *r = &m->registers[w->reg];
     *r = (followed){.write = (int32_t)i, .kind = w->value.kind, .data = {PLACE_FIXED, (uint32_t)i, 0}};
     if (w->root >= 0) r->data = place_in_root(m, w->root, w->at);
+    if (w->bound) r->data = (place){PLACE_BOUND, w->bound - 1, 0};
     if (w->extent_root >= 0) r->extent = place_in_root(m, w->extent_root, 8 * (int64_t)w->extent_index);
   }
 }
@@ -71,6 +72,7 @@ static bool add_pointer(maker *m, place at) {
     case PLACE_ARENA: return VEC_PUSH(&p->in_arena, again);
     case PLACE_BLOCK: return VEC_PUSH(&p->in_blocks, again);
     case PLACE_KEY: return VEC_PUSH(&p->in_keys, again);
+    case PLACE_BOUND: return VEC_PUSH(&p->in_bound, again);
   }
   return true;
 }
@@ -159,7 +161,8 @@ static verdict alias(maker *m, insn_sharing i, bool counts) {
   followed *dst = &m->registers[i.dst];
   const followed *src = &m->registers[i.src];
   bool stored = src->kind == REF_STORED || (counts && src->kind == REF_PENDING);
-  if (dst->write == NO_WRITE || dst->kind != REF_SHAPED || !stored || device_of(m, i.dst) != device_of(m, i.src))
+  if (dst->write == NO_WRITE || dst->kind != REF_SHAPED || !stored || device_of(m, i.dst) != device_of(m, i.src) ||
+      m->entry->writes.items[dst->write].root >= 0) /* a dense copy (vm/room.h) */
     return NOT_FOR_LISTS;
   fill(m, dst);
   if (dst->kind != src->kind) return NOT_FOR_LISTS;
@@ -254,15 +257,17 @@ static void *data_of(const reed_session *s, const epoch_entry *e, place at, cons
     case PLACE_ARENA: return arena ? (char *)arena + at.at : NULL;
     case PLACE_BLOCK: return (char *)s->epoch.root_storages.items[at.source]->data + at.at;
     case PLACE_KEY: return reg_r(&s->run, at.source)->t.data;
+    case PLACE_BOUND: return s->bindings.outputs[at.source].place.data;
   }
   return NULL;
 }
 
-static storage *storage_of(const reed_session *s, const epoch_entry *e, place at) {
+static storage *storage_of(reed_session *s, const epoch_entry *e, place at) {
   switch (at.kind) {
     case PLACE_FIXED: return e->writes.items[at.source].value.t.storage;
     case PLACE_BLOCK: return s->epoch.root_storages.items[at.source];
     case PLACE_KEY: return reg_r(&s->run, at.source)->t.storage;
+    case PLACE_BOUND: return &s->bindings.outputs[at.source].place;
     case PLACE_NULL:
     case PLACE_ARENA: break;
   }
@@ -301,6 +306,8 @@ static void write_pointers(reed_session *s, replay *p, const void *arena) {
     pointers[again->index] = (char *)s->epoch.root_storages.items[again->source]->data + again->at;
   }
   const ref *base = &s->run.r.items[frame_top(&s->run)->r_base];
+  for (size_t i = 0; i < p->in_bound.n; i++)
+    pointers[p->in_bound.items[i].index] = s->bindings.outputs[p->in_bound.items[i].source].place.data;
   for (size_t i = 0; i < p->in_keys.n; i++)
     pointers[p->in_keys.items[i].index] = base[p->in_keys.items[i].source].t.data;
 }

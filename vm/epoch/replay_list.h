@@ -1,8 +1,8 @@
 /* The run section of a memo entry as a flat list of kernel calls with their pointers. How it is made and run: replay.h.
  *
- * A pointer of a list is one of four kinds. The pointer to a constant or to a host value of the shape section never
+ * A pointer of a list is one of five kinds. The pointer to a constant or to a host value of the shape section never
  * changes. A pointer into the arena is written again when the arena has another address. Pointers into storage of the
- * run, and into memory of the epoch's keys, are written in every run. */
+ * run, into memory of the epoch's keys and into bound memory are written in every run. */
 #ifndef VM_EPOCH_REPLAY_LIST_H_
 #define VM_EPOCH_REPLAY_LIST_H_
 
@@ -15,7 +15,8 @@ typedef enum place_kind {
   PLACE_FIXED, /* memory that the entry keeps: `source` is the write that has it */
   PLACE_ARENA, /* byte `at` of the host's arena */
   PLACE_BLOCK, /* byte `at` of the storage of roots[source] */
-  PLACE_KEY    /* the memory of the tensor in register `source` */
+  PLACE_KEY,   /* the memory of the tensor in register `source` */
+  PLACE_BOUND  /* the memory bound to output `source`, in which it grows */
 } place_kind;
 
 typedef struct place {
@@ -50,7 +51,7 @@ typedef struct replay_kept {
 typedef struct replay {
   VEC_OF(replay_call) calls;
   VEC_OF(void *) pointers;
-  VEC_OF(replay_pointer) in_arena, in_blocks, in_keys;
+  VEC_OF(replay_pointer) in_arena, in_blocks, in_keys, in_bound;
   VEC_OF(uint32_t) roots; /* of the entry: those with storage of their own */
   VEC_OF(replay_kept) kept;
   VEC_OF(uint32_t) dead_writes; /* registers that the shape section writes and the run section kills */

@@ -118,6 +118,14 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
   json_integer(json, "kernels_made", s->kernels.figures.made);
   json_integer(json, "kernels_held", s->kernels.figures.live);
   json_end_object(json);
+  json_begin_object(json, "caches");
+  json_integer(json, "in_place", p->caches.n_in_place);
+  json_integer(json, "in_place_bytes", p->caches.in_place_bytes);
+  json_integer(json, "copied", p->caches.n_copied);
+  json_integer(json, "copied_bytes", p->caches.copied_bytes);
+  json_integer(json, "dense_copies", p->caches.n_dense);
+  json_integer(json, "dense_bytes", p->caches.dense_bytes);
+  json_end_object(json);
   json_integer(json, "synchronisations", p->n_syncs);
   json_integer(json, "kernels", p->n_kernels);
   json_integer(json, "dropped", p->n_notes_dropped);

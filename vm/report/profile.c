@@ -3,6 +3,7 @@
 
 void profile_begin_run(profile *p) {
   p->epochs.n = p->copies.n = 0;
+  p->caches = (profile_caches){0};
   p->wall_ns = p->n_kernels = p->n_syncs = p->n_notes_dropped = 0;
 }
 

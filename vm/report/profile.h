@@ -84,12 +84,20 @@ typedef struct profile_copy {
   uint32_t after_epoch; /* index into epochs of the run; UINT32_MAX: before the first */
 } profile_copy;
 
+/* Caches of the last run (growth.h), and copies of tensors with room for kernels and views that read no strides. */
+typedef struct profile_caches {
+  int64_t n_in_place, in_place_bytes; /* bytes of the past that were not copied */
+  int64_t n_copied, copied_bytes;
+  int64_t n_dense, dense_bytes;
+} profile_caches;
+
 typedef struct profile {
   bool spans;
   profile_block *first, *last, *spare;
   int64_t n_events, n_dropped;
   VEC_OF(profile_epoch) epochs;
   VEC_OF(profile_copy) copies;
+  profile_caches caches;
   int64_t wall_ns, n_kernels, n_syncs, n_notes_dropped;
 } profile;
 

@@ -77,3 +77,16 @@ reed_status attention_read(const reed_kernel_call *call, attention *a) {
                             (long long)desc_elements(lengths), (long long)a->batch);
   return read_mask(call, a);
 }
+
+static bool is_of_length(const reed_room *rooms, int32_t i, const reed_desc *desc, uint32_t viewed) {
+  return !rooms || rooms[i].axis < 0 || ((viewed >> i & 1) && rooms[i].axis == (desc->rank == 4 ? 2 : 1));
+}
+
+bool attention_has_rooms_of_lengths(const reed_kernel_call *call) {
+  bool all = true;
+  for (int32_t i = 0; i < call->n_inputs; i++)
+    all = all && is_of_length(call->input_rooms, i, &call->inputs[i], 1u << 0 | 1u << 1 | 1u << 2 | 1u << 4 | 1u << 5);
+  for (int32_t i = 0; i < call->n_outputs; i++)
+    all = all && is_of_length(call->output_rooms, i, &call->outputs[i], 1u << 0 | 1u << 1 | 1u << 2);
+  return all;
+}

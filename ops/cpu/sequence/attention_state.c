@@ -139,5 +139,7 @@ reed_status cpu_prepare_attention(const reed_kernel_call *call, reed_kernel *out
   s->load_mask = a.mask_dtype == REED_BOOL ? NULL : to_f32(a.mask_dtype);
   if (a.y.dtype != REED_F32) s->store = convert_between(cpu_level_now(), REED_F32, a.y.dtype);
   s->value_columns = (a.value_size + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
-  return a.queries <= FEW_QUERIES ? attention_prepare_few(s, out_kernel) : attention_prepare_blocks(s, out_kernel);
+  status = a.queries <= FEW_QUERIES ? attention_prepare_few(s, out_kernel) : attention_prepare_blocks(s, out_kernel);
+  out_kernel->reads_rooms = status == REED_OK && attention_has_rooms_of_lengths(call);
+  return status;
 }

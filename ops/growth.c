@@ -1,0 +1,23 @@
+/* The rows of growth.def as a table (growth.h). */
+#include "ops/growth.h"
+
+#define AXIS INT32_MAX /* of an operator whose attribute names the axis */
+
+static const struct growth_row {
+  op_id op;
+  growth growth;
+} rows[] = {
+#define GROWTH(name, input, output, axis) {OP_##name, {input, output, axis}},
+#include "ops/growth.def"
+};
+
+bool growth_of(const reed_op *op, const reed_attrs *attrs, int32_t input, growth *out_growth) {
+  op_id id = op_id_of(op);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (rows[i].op != id || rows[i].growth.input != input) continue;
+    *out_growth = rows[i].growth;
+    if (out_growth->axis == AXIS) out_growth->axis = (int32_t)op_attr_int(attrs, "axis");
+    return true;
+  }
+  return false;
+}

@@ -1,0 +1,166 @@
+/* Deciding which caches grow in place, and moving the marks of their memory (append.h). */
+#include "vm/append.h"
+
+#include "base/strides.h"
+
+/* The tensor that has the mark: memory that was bound may itself be a tensor over bound memory. */
+static reed_tensor *marked(reed_tensor *memory) {
+  while (memory->base) memory = memory->base;
+  return memory;
+}
+
+/* Takes the mark if it says that `rows` rows are written, or if it says nothing yet. */
+static bool hold_mark(reed_tensor *memory, int64_t rows, int64_t *out_before) {
+  int64_t known = TENSOR_ROWS(rows), unknown = TENSOR_ROWS_UNKNOWN;
+  reed_tensor *t = marked(memory);
+  *out_before = known;
+  return __atomic_compare_exchange_n(&t->written, &known, TENSOR_ROWS_HELD, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED) ||
+         __atomic_compare_exchange_n(&t->written, &unknown, TENSOR_ROWS_HELD, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED);
+}
+
+/* Takes the mark of memory that is written from the first row on. False: a tensor of an earlier run lies there, or
+ * another run holds the mark. */
+static bool hold_all(reed_tensor *memory) {
+  reed_tensor *t = marked(memory);
+  if (__atomic_load_n(&t->n_views, __ATOMIC_ACQUIRE) > 0) return false;
+  return __atomic_exchange_n(&t->written, TENSOR_ROWS_HELD, __ATOMIC_ACQ_REL) != TENSOR_ROWS_HELD;
+}
+
+static void set_mark(reed_tensor *memory, int64_t mark) {
+  __atomic_store_n(&marked(memory)->written, mark, __ATOMIC_RELEASE);
+}
+
+/* ---- the beginning of a run ---- */
+
+/* True if the device on which the rows are joined runs the host's kernel, which reads and writes strides, and no
+ * instruction needs the past's elements on the host instead. */
+static bool reads_strides(const reed_session *s, const model_cache *c) {
+  int32_t device = s->devices.bind[c->device];
+  const vm_device *d = &s->devices.items[device];
+  const reed_op *op = s->program->site_ops[c->site];
+  return (device == 0 || !s->program->residence.inputs[c->input].reads) &&
+         d->on->kernel(d->device, op) == kernel_cpu(op);
+}
+
+static bool is_there(const reed_session *s, const model_cache *c, const reed_tensor *past) {
+  return devices_find(&s->devices, past->on) == s->devices.bind[c->device];
+}
+
+/* The axis of the cache; -1: the tensor has no such axis. */
+static int32_t axis_of(const model_cache *c, int32_t rank) {
+  int32_t axis = c->growth.axis < 0 ? c->growth.axis + rank : c->growth.axis;
+  return axis < rank ? axis : -1;
+}
+
+/* True if the past is empty, or lies in the (dense) memory as the first of its rows. */
+static bool lies_in(const reed_tensor *past, const reed_tensor *memory) {
+  bool same = past->on == memory->on && past->data == memory->data;
+  for (int32_t i = 0; i < past->desc.rank; i++)
+    same = same && (past->desc.dims[i] == 1 || past->strides[i] == memory->strides[i]);
+  return same || past->elements == 0;
+}
+
+/* True if the past with new rows may be written into the bound memory by the call that joins them. */
+static bool may_grow(const reed_session *s, const model_cache *c, const output_wish *w, const reed_tensor *past) {
+  const reed_desc *have = &past->desc, *memory = &w->memory->desc;
+  int32_t axis = axis_of(c, have->rank);
+  if (axis < 0 || w->room_axis != axis || !w->memory->dense || memory->dims[axis] == 0 || have->rank != memory->rank ||
+      have->dtype != memory->dtype)
+    return false;
+  for (int32_t i = 0; i < have->rank; i++)
+    if (i == axis ? have->dims[i] > memory->dims[i] : have->dims[i] != memory->dims[i]) return false;
+  return w->device == s->devices.bind[c->device] && reads_strides(s, c) && lies_in(past, w->memory);
+}
+
+static void decide(const reed_session *s, const model_cache *c, output_wish *w, const reed_tensor *past) {
+  if (w->held) return; /* a cache of several inputs: the first one decided */
+  bool fits = may_grow(s, c, w, past);
+  int64_t rows = fits ? past->desc.dims[w->room_axis] : 0;
+  if (rows > 0) {
+    w->held = w->grows = hold_mark(w->memory, rows, &w->mark_before);
+    w->aside = !w->held;
+  } else if (tensor_overlap(w->memory, past) || !hold_all(w->memory)) {
+    w->aside = true;
+  } else {
+    w->held = true;
+    w->grows = fits;
+    w->mark_before = TENSOR_ROWS(0);
+  }
+  w->grown_input = c->input;
+}
+
+void append_begin(reed_session *s, reed_tensor *const *inputs) {
+  const model_caches *caches = &s->program->caches;
+  for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
+    output_wish *w = &s->bindings.outputs[i];
+    w->held = w->grows = w->grown = w->aside = false;
+  }
+  for (size_t i = 0; s->bindings.any_bound && i < caches->items.n; i++) {
+    const model_cache *c = &caches->items.items[i];
+    output_wish *w = &s->bindings.outputs[c->output];
+    if (w->memory) decide(s, c, w, inputs[c->input]);
+  }
+}
+
+bool append_decides(const reed_program *program, size_t input, size_t output) {
+  const model_caches *caches = &program->caches;
+  for (size_t i = 0; i < caches->items.n; i++)
+    if (caches->items.items[i].input == input && caches->items.items[i].output == output) return true;
+  return false;
+}
+
+bool append_take(reed_session *s, uint32_t input, const reed_tensor *given, ref *r) {
+  const model_caches *caches = &s->program->caches;
+  size_t i = 0;
+  while (i < caches->items.n && caches->items.items[i].input < input) i++;
+  for (; i < caches->items.n && caches->items.items[i].input == input; i++) {
+    const model_cache *c = &caches->items.items[i];
+    const output_wish *w = &s->bindings.outputs[c->output];
+    int32_t axis = axis_of(c, given->desc.rank);
+    int64_t room;
+    bool grows = w->memory && w->grows && w->grown_input == input;
+    if (!grows && (given->dense || axis < 0 || !is_there(s, c, given) || !reads_strides(s, c) ||
+                   !strides_have_room(&given->desc, given->strides, axis, &room)))
+      continue;
+    *r = (ref){.kind = REF_STORED,
+               .bounded_axis = -1,
+               .t = {.desc = given->desc,
+                     .device = s->devices.bind[c->device],
+                     .data = grows ? w->memory->data : given->data,
+                     .room = grows ? w->memory->desc.dims[axis] : room,
+                     .room_axis = axis,
+                     .cache = grows ? c->output + 1 : 0},
+               .bytes = given->bytes};
+    return true;
+  }
+  return false;
+}
+
+/* ---- the end of a run ---- */
+
+/* Counts the caches of the run: a cache that has not grown in place was copied. */
+static void count(reed_session *s, reed_tensor *const *inputs) {
+  const model_caches *caches = &s->program->caches;
+  profile_caches *figures = &s->run.profile.caches;
+  for (size_t i = 0; i < caches->items.n; i++) {
+    const model_cache *c = &caches->items.items[i];
+    const output_wish *w = &s->bindings.outputs[c->output];
+    bool grown = w->memory && w->grown;
+    if (w->memory && w->held && w->grown_input != c->input) continue;
+    *(grown ? &figures->n_in_place : &figures->n_copied) += 1;
+    *(grown ? &figures->in_place_bytes : &figures->copied_bytes) += inputs[c->input]->bytes;
+  }
+}
+
+void append_end(reed_session *s, bool succeeded, reed_tensor *const *inputs, reed_tensor *const *outputs) {
+  for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
+    output_wish *w = &s->bindings.outputs[i];
+    if (!w->memory || w->aside) continue;
+    if (succeeded && w->room_axis >= 0) set_mark(w->memory, TENSOR_ROWS(outputs[i]->desc.dims[w->room_axis]));
+    else if (w->held) set_mark(w->memory, w->mark_before);
+    w->held = false;
+  }
+  if (succeeded && s->program->caches.items.n) count(s, inputs);
+}

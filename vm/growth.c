@@ -1,0 +1,197 @@
+/* Follows inputs of main through views and copies to the call that joins rows to them, and its result to the return
+ * (growth.h). Each register is followed along every path until it is defined anew or killed. */
+#include "vm/growth.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "bytecode/operands.h"
+
+/* A register that holds the past or the grown tensor from an instruction on. */
+typedef struct trail {
+  uint32_t reg, pc;
+} trail;
+
+typedef struct tracer {
+  const module *m;
+  const reed_op *const *operators;
+  const reed_attrs *attributes;
+  const uint32_t *code;
+  uint32_t n_code;
+  uint8_t *seen; /* per word, of the register being followed */
+  VEC_OF(uint32_t) work;
+  VEC_OF(trail) trails;       /* registers of one tensor, those that are followed already first */
+  VEC_OF(model_cache) joined; /* calls that join rows to the past; `output` is their result's register */
+  VEC_OF(uint32_t) pcs;       /* the instruction after each of them */
+  VEC_OF(uint32_t) outputs;   /* of the model, that the tensor becomes */
+  bool other_use, failed;
+} tracer;
+
+static void go_on(tracer *t, uint32_t pc) {
+  if (pc >= t->n_code || t->seen[pc]) return;
+  t->seen[pc] = 1;
+  if (!VEC_PUSH(&t->work, pc)) t->failed = true;
+}
+
+static void add_trail(tracer *t, uint32_t reg, uint32_t pc) {
+  for (size_t i = 0; i < t->trails.n; i++)
+    if (t->trails.items[i].reg == reg && t->trails.items[i].pc == pc) return;
+  if (!VEC_PUSH(&t->trails, ((trail){reg, pc}))) t->failed = true;
+}
+
+static void note_joined(tracer *t, const insn_invoke *i, uint32_t reg, uint32_t next) {
+  for (uint32_t k = 0; k < i->n_inputs; k++) {
+    growth g;
+    if (i->inputs[k] != reg || !growth_of(t->operators[i->site], &t->attributes[i->site], (int32_t)k, &g)) continue;
+    if ((uint32_t)g.output >= i->n_outputs || i->outputs[g.output] == MODULE_ABSENT) continue;
+    model_cache cache = {.site = i->site, .growth = g, .device = i->device, .output = i->outputs[g.output]};
+    if (!VEC_PUSH(&t->joined, cache) || !VEC_PUSH(&t->pcs, next)) t->failed = true;
+  }
+}
+
+static void note_outputs(tracer *t, const insn_return *r, uint32_t reg) {
+  for (uint32_t i = 0; i < r->n_results; i++)
+    if (r->results[i] == reg && !VEC_PUSH(&t->outputs, i)) t->failed = true;
+}
+
+/* True if some word of the operand names the register; *out_reads: the flags of all such words. */
+static bool names(const insn_operand *o, bool flagged, uint32_t reg, uint32_t *out_reads) {
+  bool named = false;
+  for (uint32_t i = 0; i < o->n; i++) {
+    if ((flagged ? INSN_REGISTER(o->words[i]) : o->words[i]) != reg) continue;
+    named = true;
+    if (flagged) *out_reads |= INSN_READS(o->words[i]);
+  }
+  return named;
+}
+
+/* How an instruction names the register. */
+typedef struct naming {
+  bool defines, kills, uses;
+  uint32_t reads; /* flags, of operands that have some */
+} naming;
+
+static naming naming_of(const insn *in, uint32_t reg) {
+  const insn_info *info = &insn_table[in->id];
+  naming n = {0};
+  for (int k = 0; k < info->n_operands; k++) {
+    insn_role role = info->roles[k];
+    if (insn_roles[role].bank != INSN_BANK_R || !names(&in->operands[k], insn_roles[role].flagged, reg, &n.reads))
+      continue;
+    switch (role) {
+      INSN_DEFINING_ROLES(INSN_ROLE_CASE)
+      n.defines = true;
+      break;
+      case INSN_ROLE_RX_KILL: n.kills = true; break;
+      default: n.uses = true; break;
+    }
+  }
+  return n;
+}
+
+/* Notes the use of the register by one instruction. Returns true if the register holds the tensor afterwards. */
+static bool step(tracer *t, const insn *in, uint32_t at, uint32_t reg) {
+  const uint32_t *w = t->code + at;
+  naming n = naming_of(in, reg);
+  if (n.uses) switch (in->id) {
+      case INSN_SHAPE:
+      case INSN_EPOCH_ENTER: t->other_use |= (n.reads & REED_READS_VALUE) != 0; break;
+      case INSN_SHAPE_LIKE:
+      case INSN_S_DIM:
+      case INSN_ASSERT_SHAPE:
+      case INSN_ASSERT_DIM: break;
+      case INSN_INVOKE: {
+        const insn_invoke i = insn_invoke_at(w);
+        note_joined(t, &i, reg, at + in->n_words);
+        break;
+      }
+      case INSN_VIEW:
+      case INSN_COPY:
+      case INSN_READBACK:
+        if (insn_sharing_at(w).src == reg) add_trail(t, insn_sharing_at(w).dst, at + in->n_words);
+        else return false; /* filled anew */
+        break;
+      case INSN_RETURN: {
+        const insn_return r = insn_return_at(w);
+        note_outputs(t, &r, reg);
+        break;
+      }
+      default: t->other_use = true; break;
+    }
+  return !n.defines && !n.kills;
+}
+
+/* Follows the tensor that register `reg` holds from the instruction at pc on. */
+static void follow(tracer *t, uint32_t reg, uint32_t pc) {
+  t->trails.n = t->joined.n = t->pcs.n = t->outputs.n = 0;
+  t->other_use = false;
+  add_trail(t, reg, pc);
+  for (size_t i = 0; i < t->trails.n && !t->failed && !t->other_use; i++) {
+    const trail now = t->trails.items[i];
+    memset(t->seen, 0, t->n_code);
+    t->work.n = 0;
+    go_on(t, now.pc);
+    while (t->work.n && !t->failed && !t->other_use) {
+      insn in;
+      uint32_t at = t->work.items[--t->work.n];
+      if (!insn_decode(t->code, t->n_code, at, &in) || !step(t, &in, at, now.reg)) continue;
+      const insn_info *info = &insn_table[in.id];
+      for (int k = 0; k < info->n_operands; k++)
+        for (uint32_t l = 0; info->roles[k] == INSN_ROLE_LABEL && in.id != INSN_EPOCH_ENTER && l < in.operands[k].n;
+             l++)
+          go_on(t, in.operands[k].words[l]);
+      if (info->flow != INSN_FLOW_JUMP && info->flow != INSN_FLOW_RETURN && info->flow != INSN_FLOW_FAIL)
+        go_on(t, at + in.n_words);
+    }
+  }
+}
+
+/* Adds the caches that grow out of the input. */
+static void find_of(tracer *t, uint32_t input, model_caches *out) {
+  follow(t, input, 0);
+  size_t n = t->other_use ? 0 : t->joined.n;
+  model_cache *joined = mem_copy(t->joined.items, n * sizeof *joined);
+  uint32_t *pcs = mem_copy(t->pcs.items, n * sizeof *pcs);
+  t->failed |= n && (!joined || !pcs);
+  for (size_t i = 0; i < n && !t->failed; i++) {
+    follow(t, joined[i].output, pcs[i]);
+    if (t->other_use || t->outputs.n == 0) continue;
+    joined[i].input = input;
+    joined[i].output = t->outputs.items[0];
+    if (!VEC_PUSH(&out->items, joined[i])) t->failed = true;
+  }
+  mem_free(joined);
+  mem_free(pcs);
+}
+
+/* False for a module none of whose calls joins rows to an input: then nothing is followed. */
+static bool has_growth(const module *m, const reed_op *const *operators, const reed_attrs *attributes) {
+  growth g;
+  for (size_t i = 0; i < m->n_sites; i++)
+    for (int32_t k = 0; k < operators[i]->n_inputs; k++)
+      if (growth_of(operators[i], &attributes[i], k, &g)) return true;
+  return false;
+}
+
+bool model_caches_find(const module *m, const reed_op *const *operators, const reed_attrs *attributes,
+                       model_caches *out) {
+  const module_function *main = &m->functions[0];
+  if (!has_growth(m, operators, attributes)) return true;
+  tracer t = {.m = m,
+              .operators = operators,
+              .attributes = attributes,
+              .code = m->code + main->code_offset,
+              .n_code = main->n_code,
+              .seen = mem_alloc(main->n_code)};
+  t.failed = !t.seen;
+  for (uint32_t i = 0; i < main->n_r_params && !t.failed; i++) find_of(&t, i, out);
+  mem_free(t.seen);
+  VEC_FREE(&t.work);
+  VEC_FREE(&t.trails);
+  VEC_FREE(&t.joined);
+  VEC_FREE(&t.pcs);
+  VEC_FREE(&t.outputs);
+  return !t.failed;
+}
+
+void model_caches_fini(model_caches *caches) { VEC_FREE(&caches->items); }
