@@ -1,47 +1,122 @@
-/* Convolutions with channels last on one thread: Reed's kernel over packed weights beside oneDNN's primitive for
- * exactly the same shape. Prints the least CPU time of interleaved runs, which other programs disturb little. A ratio
- * above 1: oneDNN takes longer.
+/* Convolutions and products of f32 on one thread: Reed's kernel beside oneDNN's primitive for exactly the same shape,
+ * in the same order of axes. Prints the least CPU time of interleaved runs, which other programs disturb little. A
+ * ratio above 1: oneDNN takes longer. Weights are constant and packed where the compiler packs them, except those of
+ * products of two plain matrices.
  *
- *     bench_conv [RUNS]       default 5 */
+ *     bench_conv [RUNS [WORD]]       default 5; only the rows whose text has the word */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-#include "ops/cpu/onednn/onednn.h"
 #include "ops/call.h"
+#include "bench/onednn.h"
 #include "ops/packed.h"
 
+#define AXES 3
+
+/* X is [images, channels, extents], W [outputs, channels / groups, taps]; a tap of 0 ends the axes. */
 typedef struct row {
   const char *what;
-  int64_t images, height, width, channels, outputs, taps, stride, pad;
+  int64_t images, channels, extents[AXES], outputs, taps[AXES], stride, pad, groups;
 } row;
 
-static const row rows[] = {
-    {"ResNet layer 1, 3x3", 1, 200, 267, 64, 64, 3, 1, 1},
-    {"ResNet layer 1, 1x1 out", 1, 200, 267, 64, 256, 1, 1, 0},
-    {"ResNet layer 1, 1x1 in", 1, 200, 267, 256, 64, 1, 1, 0},
-    {"ResNet layer 2, 3x3", 1, 100, 134, 128, 128, 3, 1, 1},
-    {"ResNet layer 2, 3x3 stride 2", 1, 200, 267, 128, 128, 3, 2, 1},
-    {"ResNet layer 2, 1x1 out", 1, 100, 134, 128, 512, 1, 1, 0},
-    {"ResNet layer 3, 3x3", 1, 50, 67, 256, 256, 3, 1, 1},
-    {"ResNet layer 3, 1x1 out", 1, 50, 67, 256, 1024, 1, 1, 0},
-    {"ResNet layer 3, 1x1 in", 1, 50, 67, 1024, 256, 1, 1, 0},
-    {"ResNet layer 3, 1x1 stride 2", 1, 100, 134, 512, 1024, 1, 2, 0},
-    {"ResNet layer 4, 3x3", 1, 25, 34, 512, 512, 3, 1, 1},
-    {"ResNet layer 4, 1x1 out", 1, 25, 34, 512, 2048, 1, 1, 0},
-    {"ResNet layer 4, 1x1 in", 1, 25, 34, 2048, 512, 1, 1, 0},
-    {"FPN, 3x3", 1, 200, 267, 256, 256, 3, 1, 1},
-    {"mask head, 3x3", 100, 14, 14, 256, 256, 3, 1, 1},
-    {"RPN, 1x1", 1, 200, 267, 256, 12, 1, 1, 0},
-    {"VGG, 3x3", 1, 300, 300, 64, 64, 3, 1, 1},
-    {"SSDLite, 1x1", 1, 20, 20, 480, 80, 1, 1, 0},
-    {"SSDLite, 1x1 small", 1, 160, 160, 16, 64, 1, 1, 0},
-    {"fully connected, 1000 boxes", 1, 1, 1000, 12544, 1024, 1, 1, 0},
-    {"BERT, 768 to 3072", 1, 1, 128, 768, 3072, 1, 1, 0},
-    {"BERT, 3072 to 768", 1, 1, 128, 3072, 768, 1, 1, 0},
-    {"one row, 1024 to 1024", 1, 1, 1, 1024, 1024, 1, 1, 0},
-    {"sub-pixel, 3x3", 1, 120, 160, 64, 64, 3, 1, 1},
+/* Packed weights, channels last. */
+static const row last[] = {
+    {"ResNet layer 1, 3x3", 1, 64, {200, 267}, 64, {3, 3}, 1, 1, 1},
+    {"ResNet layer 1, 1x1 out", 1, 64, {200, 267}, 256, {1, 1}, 1, 0, 1},
+    {"ResNet layer 1, 1x1 in", 1, 256, {200, 267}, 64, {1, 1}, 1, 0, 1},
+    {"ResNet layer 2, 3x3", 1, 128, {100, 134}, 128, {3, 3}, 1, 1, 1},
+    {"ResNet layer 2, 3x3 stride 2", 1, 128, {200, 267}, 128, {3, 3}, 2, 1, 1},
+    {"ResNet layer 2, 1x1 out", 1, 128, {100, 134}, 512, {1, 1}, 1, 0, 1},
+    {"ResNet layer 3, 3x3", 1, 256, {50, 67}, 256, {3, 3}, 1, 1, 1},
+    {"ResNet layer 3, 1x1 out", 1, 256, {50, 67}, 1024, {1, 1}, 1, 0, 1},
+    {"ResNet layer 3, 1x1 in", 1, 1024, {50, 67}, 256, {1, 1}, 1, 0, 1},
+    {"ResNet layer 3, 1x1 stride 2", 1, 512, {100, 134}, 1024, {1, 1}, 2, 0, 1},
+    {"ResNet layer 4, 3x3", 1, 512, {25, 34}, 512, {3, 3}, 1, 1, 1},
+    {"ResNet layer 4, 1x1 out", 1, 512, {25, 34}, 2048, {1, 1}, 1, 0, 1},
+    {"ResNet layer 4, 1x1 in", 1, 2048, {25, 34}, 512, {1, 1}, 1, 0, 1},
+    {"FPN, 3x3", 1, 256, {200, 267}, 256, {3, 3}, 1, 1, 1},
+    {"mask head, 3x3", 100, 256, {14, 14}, 256, {3, 3}, 1, 1, 1},
+    {"RPN, 1x1", 1, 256, {200, 267}, 12, {1, 1}, 1, 0, 1},
+    {"VGG, 3x3", 1, 64, {300, 300}, 64, {3, 3}, 1, 1, 1},
+    {"SSDLite, 1x1", 1, 480, {20, 20}, 80, {1, 1}, 1, 0, 1},
+    {"SSDLite, 1x1 small", 1, 16, {160, 160}, 64, {1, 1}, 1, 0, 1},
+    {"fully connected, 1000 boxes", 1, 12544, {1, 1000}, 1024, {1, 1}, 1, 0, 1},
+    {"BERT, 768 to 3072", 1, 768, {1, 128}, 3072, {1, 1}, 1, 0, 1},
+    {"BERT, 3072 to 768", 1, 3072, {1, 128}, 768, {1, 1}, 1, 0, 1},
+    {"one row, 1024 to 1024", 1, 1024, {1, 1}, 1024, {1, 1}, 1, 0, 1},
+    {"sub-pixel, 3x3", 1, 64, {120, 160}, 64, {3, 3}, 1, 1, 1},
+    {"1-D, 5 taps", 4, 512, {512}, 512, {5}, 1, 2, 1},
+    {"1-D, 512 to 128", 1, 512, {300}, 128, {3}, 1, 1, 1},
+    {"ResNeXt, 32 groups of 4", 1, 128, {56, 56}, 128, {3, 3}, 1, 1, 32},
+    {"ResNeXt, 32 groups of 8", 1, 256, {28, 28}, 256, {3, 3}, 1, 1, 32},
+    {"ResNeXt, 32 groups of 16", 1, 512, {14, 14}, 512, {3, 3}, 1, 1, 32},
+    {"ResNeXt, 32 groups of 32", 1, 1024, {7, 7}, 1024, {3, 3}, 1, 1, 32},
+    {"RegNet, 8 groups of 48", 1, 384, {14, 14}, 384, {3, 3}, 1, 1, 8},
+    {"2 groups of 64, stride 2", 1, 128, {56, 56}, 128, {3, 3}, 2, 1, 2},
+    {"R(2+1)D, 1x3x3", 1, 64, {8, 56, 56}, 144, {1, 3, 3}, 1, 0, 1},
+    {"C3D, 3x3x3", 1, 64, {8, 56, 56}, 128, {3, 3, 3}, 1, 1, 1},
+    {"C3D, 3x3x3 small", 1, 256, {4, 14, 14}, 256, {3, 3, 3}, 1, 1, 1},
+};
+
+/* Plain weights, channels second. */
+static const row second[] = {
+    {"3x3", 1, 64, {56, 56}, 64, {3, 3}, 1, 1, 1},
+    {"3x3, 128", 1, 128, {28, 28}, 128, {3, 3}, 1, 1, 1},
+    {"3x3, 256", 1, 256, {14, 14}, 256, {3, 3}, 1, 1, 1},
+    {"3x3, 512", 1, 512, {7, 7}, 512, {3, 3}, 1, 1, 1},
+    {"3x3 stride 2", 1, 64, {112, 112}, 128, {3, 3}, 2, 1, 1},
+    {"1x1", 1, 256, {56, 56}, 64, {1, 1}, 1, 0, 1},
+    {"1x1 stride 2", 1, 256, {56, 56}, 512, {1, 1}, 2, 0, 1},
+    {"stem, 7x7 stride 2", 1, 3, {224, 224}, 64, {7, 7}, 2, 3, 1},
+    {"to 3 channels, 3x3", 1, 64, {120, 160}, 3, {3, 3}, 1, 1, 1},
+    {"8 images, 3x3", 8, 128, {14, 14}, 128, {3, 3}, 1, 1, 1},
+    {"1-D, 5 taps", 4, 512, {512}, 512, {5}, 1, 2, 1},
+    {"1-D, 1 channel, 25 taps", 1, 1, {16000}, 64, {25}, 1, 12, 1},
+    {"ResNeXt, 32 groups of 4", 1, 128, {56, 56}, 128, {3, 3}, 1, 1, 32},
+    {"ResNeXt, 32 groups of 16", 1, 512, {14, 14}, 512, {3, 3}, 1, 1, 32},
+    {"depthwise 3x3", 1, 96, {56, 56}, 96, {3, 3}, 1, 1, 96},
+    {"depthwise 3x3, 7x7", 1, 576, {7, 7}, 576, {3, 3}, 1, 1, 576},
+    {"depthwise 3x3 stride 2", 1, 96, {112, 112}, 96, {3, 3}, 2, 1, 96},
+    {"depthwise, multiplier 2", 1, 64, {56, 56}, 128, {3, 3}, 1, 1, 64},
+    {"C3D, 3x3x3", 1, 64, {8, 56, 56}, 128, {3, 3, 3}, 1, 1, 1},
+    {"stem, 3x7x7", 1, 3, {8, 112, 112}, 64, {3, 7, 7}, 1, 3, 1},
+};
+
+/* Transposed; outputs are channels of Y. */
+static const row transposed[] = {
+    {"2x2 stride 2", 1, 256, {28, 28}, 128, {2, 2}, 2, 0, 1},
+    {"4x4 stride 2", 1, 128, {28, 28}, 64, {4, 4}, 2, 1, 1},
+    {"3x3 stride 1", 1, 128, {28, 28}, 128, {3, 3}, 1, 1, 1},
+    {"1-D, 16 taps, stride 8", 1, 256, {200}, 128, {16}, 8, 4, 1},
+};
+
+/* Products of two plain matrices: A [batch, m, k], B [batch, k, n]; transposed: B [n, k]. */
+static const struct {
+  const char *what;
+  int64_t batch, m, k, n;
+  bool transposed;
+} products[] = {
+    {"square", 1, 512, 512, 512, false},
+    {"square, B transposed", 1, 512, 512, 512, true},
+    {"tall", 1, 1000, 256, 64, false},
+    {"deep", 1, 64, 4096, 64, false},
+    {"narrow", 1, 1000, 768, 2, false},
+    {"one column", 1, 1000, 768, 1, false},
+    {"1 row, 64 by 1000", 1, 1, 64, 1000, false},
+    {"1 row, 1024 by 4096", 1, 1, 1024, 4096, false},
+    {"1 row, 1024 by 4096, B transposed", 1, 1, 1024, 4096, true},
+    {"4 rows, 512 by 2048", 1, 4, 512, 2048, false},
+    {"8 rows, 512 by 2048", 1, 8, 512, 2048, false},
+    {"8 rows, 512 by 2048, B transposed", 1, 8, 512, 2048, true},
+    {"16 rows, 512 by 2048", 1, 16, 512, 2048, false},
+    {"12 heads, scores of 128", 12, 128, 64, 128, false},
+    {"12 heads, values of 128", 12, 128, 128, 64, false},
+    {"8 heads, 1 query, 300 keys", 8, 1, 64, 300, false},
+    {"8 heads, 1 query, values", 8, 1, 300, 64, false},
+    {"small, 100 of 7x7x7", 100, 7, 7, 7, false},
 };
 
 static double cpu_ms(void) {
@@ -56,116 +131,223 @@ static float *numbers(int64_t n) {
   return x;
 }
 
-static onednn_problem problem_of(const row *r, int64_t rows_out, int64_t columns_out) {
-  onednn_problem p = {
-      .kind = ONEDNN_CONV, .rank = 4, .weights_rank = 4, .scale = 1, .src_plain = 1, .dst_plain = 1, .with_bias = 1};
-  int64_t src[] = {r->images, r->channels, r->height, r->width}, dst[] = {r->images, r->outputs, rows_out, columns_out};
-  int64_t weights[] = {r->outputs, r->channels, r->taps, r->taps};
-  for (int i = 0; i < 4; i++) {
-    p.src[i] = src[i];
-    p.dst[i] = dst[i];
-    p.weights[i] = weights[i];
-  }
-  int64_t src_strides[] = {r->height * r->width * r->channels, 1, r->width * r->channels, r->channels};
-  int64_t dst_strides[] = {rows_out * columns_out * r->outputs, 1, columns_out * r->outputs, r->outputs};
-  int64_t weights_strides[] = {r->channels * r->taps * r->taps, r->taps * r->taps, r->taps, 1};
-  for (int i = 0; i < 4; i++) {
-    p.src_strides[i] = src_strides[i];
-    p.dst_strides[i] = dst_strides[i];
-    p.weights_strides[i] = weights_strides[i];
-  }
-  int64_t in[] = {r->height, r->width}, out[] = {rows_out, columns_out};
-  for (int i = 0; i < 2; i++) {
-    p.strides[i] = r->stride;
-    p.pads_begin[i] = r->pad;
-    p.pads_end[i] = (out[i] - 1) * r->stride + r->taps - r->pad - in[i];
-  }
-  p.products = r->outputs * r->channels * r->taps * r->taps * rows_out * columns_out;
-  return p;
-}
+/* One case: a call, its tensors, and oneDNN's problem. */
+typedef struct bench_case {
+  const char *what;
+  op_id op;
+  bool packs; /* the weights, if the compiler would */
+  reed_desc inputs[3], output;
+  int32_t n_inputs;
+  reed_attr items[8];
+  int32_t n_attrs;
+  onednn_problem problem;
+  int64_t most; /* images or rows of a primitive */
+  bool constant;
+  double products;
+} bench_case;
 
-static void measure(const row *r, int runs) {
-  int64_t h = (r->height + 2 * r->pad - r->taps) / r->stride + 1, w = (r->width + 2 * r->pad - r->taps) / r->stride + 1;
-  float *x = numbers(r->images * r->height * r->width * r->channels),
-        *weights = numbers(r->outputs * r->channels * r->taps * r->taps);
-  float *bias = numbers(r->outputs), *y = numbers(r->images * h * w * r->outputs);
-  kernel_cache *cache;
-  if (kernel_cache_open(&cache) != REED_OK) exit(1);
-  reed_kernel_env env = {.n_threads = 1, .cache = cache};
-  reed_desc inputs[] = {{REED_F32, 4, {r->images, r->height, r->width, r->channels}},
-                        {REED_F32, 4, {r->outputs, r->channels, r->taps, r->taps}},
-                        {REED_F32, 1, {r->outputs}}};
-  reed_desc outputs[] = {{REED_F32, 4, {r->images, h, w, r->outputs}}};
-  int64_t strides[] = {r->stride, r->stride}, pads[] = {r->pad, r->pad, r->pad, r->pad};
-  reed_desc plain = inputs[1];
-  reed_attr items[] = {{.name = "activation", .type = REED_ATTR_STRING, .s = "relu", .n = 4},
-                       {.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
-                       {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain.dims, .n = 4},
-                       {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
-                       {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2}};
+static void measure(bench_case *b, int runs) {
+  float *data[3] = {NULL}, *y = numbers(desc_elements(&b->output));
+  for (int32_t i = 0; i < b->n_inputs; i++) data[i] = numbers(desc_elements(&b->inputs[i]));
+  const float *weights = data[1];
+  const reed_op *op = op_builtin(b->op);
+  reed_desc plain = b->inputs[1];
   reed_attr completed[32];
-  const reed_attrs given = {items, 5}, attrs = op_attrs_complete(op_builtin(OP_Conv), &given, completed);
+  reed_attrs given = {b->items, b->n_attrs}, attrs = op_attrs_complete(op, &given, completed);
   packed_order order;
-  if (!packed_order_of(op_builtin(OP_Conv), &attrs, &plain, &order)) exit(1);
-  inputs[1] = packed_desc(&order);
-  float *packed = aligned_alloc(64, (size_t)inputs[1].dims[0] * sizeof(float));
-  packed_pack(&order, weights, packed);
-  const op_call_input given_inputs[] = {
-      {&inputs[0], NULL, false}, {&inputs[1], packed, true}, {&inputs[2], bias, true}};
-  op_call call = {.op = op_builtin(OP_Conv),
+  if (b->packs && packed_order_of(op, &attrs, &plain, &order)) {
+    b->inputs[1] = packed_desc(&order);
+    data[1] = aligned_alloc(64, (size_t)(desc_bytes(&b->inputs[1]) + 63) / 64 * 64);
+    packed_pack(&order, weights, data[1]);
+    int32_t at = b->n_attrs++; /* sorted by name */
+    for (; at > 0 && strcmp(b->items[at - 1].name, PACKED_ATTR) > 0; at--) b->items[at] = b->items[at - 1];
+    b->items[at] = (reed_attr){.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain.dims, .n = plain.rank};
+    given.n = b->n_attrs;
+    attrs = op_attrs_complete(op, &given, completed);
+  }
+  kernel_cache *cache, *their_cache;
+  if (kernel_cache_open(&cache) != REED_OK || kernel_cache_open(&their_cache) != REED_OK) exit(1);
+  reed_kernel_env env = {.n_threads = 1, .cache = cache}, their_env = {.n_threads = 1, .cache = their_cache};
+  op_call_input inputs[3];
+  for (int32_t i = 0; i < b->n_inputs; i++)
+    inputs[i] = (op_call_input){&b->inputs[i], b->constant && i ? data[i] : NULL, b->constant && i};
+  op_call call = {.op = op,
                   .attrs = &attrs,
                   .node = "bench",
-                  .n_inputs = 3,
+                  .n_inputs = b->n_inputs,
                   .n_outputs = 1,
-                  .inputs = given_inputs,
-                  .outputs = outputs,
+                  .inputs = inputs,
+                  .outputs = &b->output,
                   .env = &env,
-                  .prepare = kernel_cpu(op_builtin(OP_Conv))};
+                  .prepare = kernel_cpu(op)};
   reed_kernel ours;
   double t0 = cpu_ms();
   if (op_call_prepare(&call, &ours) != REED_OK) exit(1);
   double t1 = cpu_ms();
-  kernel_cache *their_cache;
-  if (kernel_cache_open(&their_cache) != REED_OK) exit(1);
-  reed_kernel_env their_env = {.n_threads = 1, .cache = their_cache};
-  const reed_kernel_call theirs_call = {.op = call.op, .node = call.node, .env = &their_env};
-  onednn_problem problem = problem_of(r, h, w);
+  const reed_kernel_call theirs_call = {.op = op, .node = call.node, .env = &their_env};
   onednn_runner *theirs = NULL;
-  if (onednn_open(&theirs_call, &problem, r->images, 32, weights, &theirs) != REED_OK || !theirs) exit(1);
+  if (onednn_open(&theirs_call, &b->problem, b->problem.src[0], b->most, b->constant ? weights : NULL, &theirs) !=
+          REED_OK ||
+      !theirs)
+    exit(1);
   double t2 = cpu_ms();
   void *workspace = aligned_alloc(64, (size_t)(ours.workspace_bytes + onednn_workspace_bytes(theirs) + 127) / 64 * 64);
-  const void *in[] = {x, packed, bias};
-  void *out[] = {y};
-  reed_kernel_buffers buffers = {.inputs = in, .outputs = out, .workspace = workspace};
+  reed_kernel_buffers buffers = {
+      .inputs = (const void *const *)data, .outputs = (void *const[]){y}, .workspace = workspace};
   double our_ms = 1e30, their_ms = 1e30;
   for (int i = 0; i < runs; i++) {
     double begin = cpu_ms();
     if (ours.run(ours.state, &buffers) != REED_OK) exit(1);
     double middle = cpu_ms();
-    if (onednn_run(theirs, x, weights, bias, NULL, y, workspace) != REED_OK) exit(1);
+    if (onednn_run(theirs, data[0], weights, b->n_inputs > 2 ? data[2] : NULL, NULL, y, workspace) != REED_OK) exit(1);
     double end = cpu_ms();
     if (middle - begin < our_ms) our_ms = middle - begin;
     if (end - middle < their_ms) their_ms = end - middle;
   }
-  double flop = 2.0 * (double)(r->images * h * w * r->outputs) * (double)(r->channels * r->taps * r->taps);
-  printf("%-30s %9.3f %8.1f %9.3f %8.2f %10.2f %10.2f\n", r->what, our_ms, flop / our_ms * 1e-6, their_ms,
+  printf("%-36s %9.3f %8.1f %9.3f %8.2f %10.3f %10.2f\n", b->what, our_ms, 2 * b->products / our_ms * 1e-6, their_ms,
          their_ms / our_ms, t1 - t0, t2 - t1);
   fflush(stdout);
   ours.free(ours.state);
   onednn_close(theirs);
   kernel_cache_close(&cache);
   kernel_cache_close(&their_cache);
-  free(x);
-  free(weights);
-  free(packed);
-  free(bias);
+  if (data[1] != weights) free((void *)(uintptr_t)weights);
+  for (int32_t i = 0; i < b->n_inputs; i++) free(data[i]);
   free(y);
   free(workspace);
 }
 
+/* Strides of [N,C,spatial...]. */
+static void strides_of(const int64_t *dims, int64_t rank, bool last_order, int64_t *out) {
+  for (int64_t i = rank - 1, stride = 1; i >= 0; stride *= dims[i--]) out[i] = stride;
+  if (!last_order) return;
+  for (int64_t i = 2; i < rank; i++) out[i] *= dims[1];
+  out[1] = 1;
+}
+
+static reed_desc desc_of(const int64_t *dims, int64_t rank, bool last_order) {
+  reed_desc d = {.dtype = REED_F32, .rank = (int32_t)rank};
+  for (int64_t i = 0; i < rank; i++) d.dims[i] = dims[!last_order || i == 0 ? i : i == rank - 1 ? 1 : i + 1];
+  return d;
+}
+
+static void measure_convolution(const row *r, bool last_order, bool is_transposed, int runs) {
+  int64_t axes = 0, x[2 + AXES] = {r->images, r->channels}, y[2 + AXES] = {r->images, r->outputs};
+  int64_t w[3 + AXES], strides[AXES], pads[2 * AXES], first = r->groups > 1, taps = 1, plane = 1;
+  while (axes < AXES && r->taps[axes]) axes++;
+  bench_case b = {.what = r->what,
+                  .op = is_transposed ? OP_ConvTranspose : OP_Conv,
+                  .packs = last_order,
+                  .n_inputs = 3,
+                  .most = 32,
+                  .constant = true,
+                  .problem = {.kind = is_transposed ? ONEDNN_CONV_TRANSPOSE : ONEDNN_CONV,
+                              .rank = 2 + axes,
+                              .weights_rank = 2 + axes + first,
+                              .scale = 1,
+                              .src_plain = last_order,
+                              .dst_plain = last_order,
+                              .with_bias = 1}};
+  onednn_problem *p = &b.problem;
+  int64_t ours_w[] = {is_transposed ? r->channels : r->outputs, (is_transposed ? r->outputs : r->channels) / r->groups,
+                      r->taps[0], r->taps[1], r->taps[2]};
+  for (int64_t i = 0; i < axes; i++) {
+    x[2 + i] = r->extents[i];
+    strides[i] = p->strides[i] = r->stride;
+    pads[i] = pads[axes + i] = p->pads_begin[i] = p->pads_end[i] = r->taps[i] > 1 ? r->pad : 0;
+    y[2 + i] = is_transposed ? (x[2 + i] - 1) * r->stride + r->taps[i] - 2 * pads[i]
+                             : (x[2 + i] + 2 * pads[i] - r->taps[i]) / r->stride + 1;
+    if (!is_transposed) p->pads_end[i] = (y[2 + i] - 1) * r->stride + r->taps[i] - pads[i] - x[2 + i];
+    taps *= r->taps[i];
+    plane *= is_transposed ? x[2 + i] : y[2 + i];
+  }
+  /* oneDNN's weights: [group,] output, input, taps */
+  int64_t outer = taps * ours_w[1], inner = taps;
+  w[0] = r->groups;
+  w[first] = r->outputs / r->groups;
+  w[first + 1] = r->channels / r->groups;
+  p->weights_strides[0] = outer * ours_w[0] / r->groups;
+  p->weights_strides[first] = is_transposed ? inner : outer;
+  p->weights_strides[first + 1] = is_transposed ? outer : inner;
+  for (int64_t i = axes - 1, stride = 1; i >= 0; stride *= r->taps[i--]) {
+    w[first + 2 + i] = r->taps[i];
+    p->weights_strides[first + 2 + i] = stride;
+  }
+  memcpy(p->src, x, sizeof x);
+  memcpy(p->dst, y, sizeof y);
+  memcpy(p->weights, w, (size_t)p->weights_rank * sizeof *w);
+  strides_of(x, p->rank, last_order, p->src_strides);
+  strides_of(y, p->rank, last_order, p->dst_strides);
+  p->products = r->outputs / r->groups * r->channels * taps * plane;
+  b.products = (double)r->images * (double)p->products;
+  b.inputs[0] = desc_of(x, p->rank, last_order);
+  b.inputs[1] = desc_of(ours_w, p->rank, false);
+  b.inputs[2] = desc_of(&r->outputs, 1, false);
+  b.output = desc_of(y, p->rank, last_order);
+  const reed_attr items[] = {{.name = "activation", .type = REED_ATTR_STRING, .s = "relu", .n = 4},
+                             {.name = "channels_last", .type = REED_ATTR_INT, .i = last_order},
+                             {.name = "group", .type = REED_ATTR_INT, .i = r->groups},
+                             {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 2 * axes},
+                             {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = axes}};
+  memcpy(b.items, items, sizeof items);
+  b.n_attrs = 5;
+  measure(&b, runs);
+}
+
+static void measure_product(size_t i, int runs) {
+  int64_t batch = products[i].batch, m = products[i].m, k = products[i].k, n = products[i].n, first = batch > 1;
+  bool turned = products[i].transposed;
+  int64_t a[] = {batch, m, k}, b_dims[] = {batch, turned ? n : k, turned ? k : n}, y[] = {batch, m, n};
+  bench_case b = {.what = products[i].what,
+                  .op = turned ? OP_Gemm : OP_MatMul,
+                  .n_inputs = 2,
+                  .most = first ? 64 : 512,
+                  .products = (double)batch * (double)m * (double)k * (double)n,
+                  .problem = {.kind = ONEDNN_MATMUL,
+                              .rank = 2 + first,
+                              .weights_rank = 2 + first,
+                              .weights_follow = first,
+                              .weights_plain = 1,
+                              .scale = 1,
+                              .products = k * n * (first ? m : 1)}};
+  onednn_problem *p = &b.problem;
+  int64_t weights[] = {batch, k, n}, one = 1 - first;
+  memcpy(p->src, a + one, (size_t)p->rank * sizeof *a);
+  memcpy(p->weights, weights + one, (size_t)p->rank * sizeof *a);
+  memcpy(p->dst, y + one, (size_t)p->rank * sizeof *a);
+  strides_of(p->src, p->rank, false, p->src_strides);
+  strides_of(p->weights, p->rank, false, p->weights_strides);
+  strides_of(p->dst, p->rank, false, p->dst_strides);
+  if (turned) p->weights_strides[0] = 1, p->weights_strides[1] = k;
+  b.inputs[0] = desc_of(a + one, p->rank, false);
+  b.inputs[1] = desc_of(b_dims + one, p->rank, false);
+  b.output = desc_of(y + one, p->rank, false);
+  b.items[0] = (reed_attr){.name = "transB", .type = REED_ATTR_INT, .i = 1};
+  b.n_attrs = turned;
+  measure(&b, runs);
+}
+
+static void title(const char *what) {
+  printf("\n%-36s %9s %8s %9s %8s %10s %10s\n", what, "Reed, ms", "GFLOP/s", "oneDNN", "ratio", "prepare", "oneDNN's");
+}
+
 int main(int argc, char **argv) {
   int runs = argc > 1 ? atoi(argv[1]) : 5;
+  const char *word = argc > 2 ? argv[2] : "";
   omp_set_num_threads(1);
-  printf("%-30s %9s %8s %9s %8s %10s %10s\n", "", "Reed, ms", "GFLOP/s", "oneDNN", "ratio", "prepare", "oneDNN's");
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) measure(&rows[i], runs);
+  title("channels last");
+  for (size_t i = 0; i < sizeof last / sizeof *last; i++)
+    if (strstr(last[i].what, word)) measure_convolution(&last[i], true, false, runs);
+  title("channels second");
+  for (size_t i = 0; i < sizeof second / sizeof *second; i++)
+    if (strstr(second[i].what, word)) measure_convolution(&second[i], false, false, runs);
+  title("transposed, channels last");
+  for (size_t i = 0; i < sizeof transposed / sizeof *transposed; i++)
+    if (strstr(transposed[i].what, word)) measure_convolution(&transposed[i], true, true, runs);
+  title("transposed, channels second");
+  for (size_t i = 0; i < sizeof transposed / sizeof *transposed; i++)
+    if (strstr(transposed[i].what, word)) measure_convolution(&transposed[i], false, true, runs);
+  title("products of plain matrices");
+  for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+    if (strstr(products[i].what, word)) measure_product(i, runs);
 }

@@ -1,4 +1,4 @@
-/* kernel_cache: packed weights, oneDNN primitives and other values that are built once per program and shared by its
+/* kernel_cache: packed weights and other values that are built once per program and shared by its
  * sessions (ops/kernel.h). The cache does not know what the values are.
  *
  * A value is referenced while a prepared kernel holds it. Unreferenced values stay within two limits, IDLE_MAX values

@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(gcc g++ libc6-dev meson ninja-build pkg-config
-  libcjson-dev libuv1-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev libpng-dev libjpeg-dev
+  libcjson-dev libuv1-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev libpng-dev libjpeg-dev
   check libonnx-testdata python3-venv clang-format-14)
 
 missing=()

@@ -99,7 +99,7 @@ title "build: AddressSanitizer and UndefinedBehaviorSanitizer"
 must ninja -C build-sanitize
 
 title "tests under the sanitizers"
-export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=1
 suite build-sanitize
 
 finish

@@ -57,22 +57,17 @@ static void take_signal(int number) {
   errno = error;
 }
 
-/* Handlers run on a stack of their own: oneDNN's products move the stack pointer into blocks of the heap, where a
- * handler's frame (12 KiB with AMX) would overwrite the memory below. */
-static char handler_stack[128 << 10];
-
 void interrupt_begin(void) {
   first_thread = pthread_self();
-  (void)sigaltstack(&(stack_t){.ss_sp = handler_stack, .ss_size = sizeof handler_stack}, NULL);
   for (int i = 0; i < N_ENDING; i++) {
     /* no SA_RESTART, so that a waiting read ends too */
-    struct sigaction before, action = {.sa_handler = take_signal, .sa_flags = SA_ONSTACK};
+    struct sigaction before, action = {.sa_handler = take_signal};
     if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN)
       continue; /* ignored on purpose, as by nohup */
     (void)sigaction(ending[i], &action, NULL);
   }
   signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then returns an error */
-  (void)sigaction(SIGALRM, &(struct sigaction){.sa_handler = cancel_run, .sa_flags = SA_ONSTACK}, NULL);
+  (void)sigaction(SIGALRM, &(struct sigaction){.sa_handler = cancel_run}, NULL);
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
   has_timer = timer_create(CLOCK_MONOTONIC, &event, &again) == 0;
 }

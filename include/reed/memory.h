@@ -1,5 +1,5 @@
-/* The host allocator hook: every byte that Reed's own code takes from the heap goes through it; oneDNN and other
- * libraries allocate by themselves. The hook is process-wide: set it once, before any other call, and never while Reed
+/* The host allocator hook: every byte that Reed's own code takes from the heap goes through it; other libraries
+ * allocate by themselves. The hook is process-wide: set it once, before any other call, and never while Reed
  * objects live. Devices allocate their tensor memory themselves; tensor memory on the host comes from the hook. */
 #ifndef REED_MEMORY_H_
 #define REED_MEMORY_H_

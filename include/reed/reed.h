@@ -4,11 +4,7 @@
  * Threads: any number of threads may use a reed_program. One thread at a time may use a reed_session; only
  * reed_session_cancel may be called from other threads. A second run, or a call for figures, during a run returns
  * ERROR_ARGUMENT and harms nothing. Each object stays valid until it is closed, in whatever order objects are closed.
- * Texts and JSON that the library returns are released with reed_text_free.
- *
- * Signals: a program that installs signal handlers gives them a stack of their own (sigaltstack on every thread that
- * can take the signal, and SA_ONSTACK), because oneDNN's kernels move the stack pointer into blocks of the heap. A
- * handler on the interrupted stack would overwrite the memory below such a block. Reed itself installs no handlers. */
+ * Texts and JSON that the library returns are released with reed_text_free. Reed installs no signal handlers. */
 #ifndef REED_REED_H_
 #define REED_REED_H_
 

@@ -48,7 +48,7 @@ typedef struct call {
 } call;
 
 /* A 64-byte aligned block that ends where its data ends. With AddressSanitizer to the byte; without it to the next 64
- * bytes, but for everybody: closed pages before and behind stop code made at run time (oneDNN's), too. Released with
+ * bytes, but for everybody: closed pages before and behind stop code that is not instrumented, too. Released with
  * the call. */
 #ifdef __SANITIZE_ADDRESS__
 static void *exact(call *k, int64_t bytes) {

@@ -17,7 +17,7 @@ while read -r module arguments; do
   for name in $("$vm" info "$here/$module.reed" | awk '$1 == "output" { print $2 }'); do outputs+=(-o "$name=$n.$module.$name.npy"); done
   for level in $levels; do
     # shellcheck disable=SC2086
-    if ! REED_CPU=$level ONEDNN_MAX_CPU_ISA=AVX2 "$vm" run "$here/$module.reed" $arguments "${outputs[@]}" --device "$device" --threads 1 >log 2>&1; then
+    if ! REED_CPU=$level "$vm" run "$here/$module.reed" $arguments "${outputs[@]}" --device "$device" --threads 1 >log 2>&1; then
       cat log
       echo "case $n ($module), $level, $device: failed"
       exit 1

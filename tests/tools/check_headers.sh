@@ -15,6 +15,6 @@ done
 parts='_template\.h$|ops/cpu/formulas/formula\.h$|tests/include/reed/null_fixture\.h$'
 cd "$root" || exit 2
 find base bytecode ops shapefuncs device allocator loader vm compiler tools bench tests -name '*.h' | grep -Ev "$parts" | sort >"$build/headers.list"
-check='h=$1; shift; echo "#include \"$h\"" | "$@" -std=gnu11 -D_GNU_SOURCE -Wall -Werror -Wno-unused -fopenmp -DCPU_LEVEL_SUFFIX=_alone -I. -Iinclude -I"$BUILD" -I"$BUILD/compiler" -I"$BUILD/compiler/onnx" -I"$BUILD/tools" -x c -fsyntax-only - || { echo "$h does not compile alone"; exit 1; }'
+check='h=$1; shift; echo "#include \"$h\"" | "$@" -std=gnu11 -D_GNU_SOURCE -Wall -Werror -Wno-unused -DCPU_LEVEL_SUFFIX=_alone -I. -Iinclude -I"$BUILD" -I"$BUILD/compiler" -I"$BUILD/compiler/onnx" -I"$BUILD/tools" -x c -fsyntax-only - || { echo "$h does not compile alone"; exit 1; }'
 BUILD=$build xargs -P "$(nproc)" -I {} sh -c "$check" sh {} "$@" <"$build/headers.list" || status=1
 exit "${status:-0}"

@@ -1,32 +1,29 @@
 /* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32: choosing the implementation. A packed B is one
- * tall product over panels (ops/cpu/product/panels.h). oneDNN computes the rest: one B for all of A's matrices is one
- * tall product, cut into chunks of rows; one B for each A is one batched product; anything between is a loop over the
- * batch. The reference: reference/matmul.c. */
+ * tall product over panels (ops/cpu/product/panels.h). Products of plain matrices (ops/cpu/product/matrix.h): one B for
+ * all of A's matrices makes one tall product, otherwise each matrix of the batch is a part. The reference:
+ * reference/matmul.c. */
 #include "ops/cpu/calls/product.h"
-#include "ops/cpu/onednn/onednn.h"
+#include "ops/cpu/common/strided.h"
+#include "ops/cpu/product/matrix.h"
 #include "ops/cpu/product/panels.h"
 #include "ops/cpu/views/view.h"
 
-#define ROWS_MAX 512
-#define MATRICES_MAX 64
-
 /* ---- f32 ---- */
-
-typedef enum product_form { FORM_TALL, FORM_BATCHED, FORM_LOOP } product_form;
 
 typedef struct fast_product {
   product p;
-  panel_plan *plan; /* or */
-  onednn_runner *runner;
-  product_form form;
-  bool bias_inside, residual_inside; /* C is a row, or like Y (a plan's only); else it is added afterwards */
+  panel_plan *plan; /* B is packed; or */
+  matrix_plan matrix;
+  strided_copy transpose; /* of an A whose columns' elements are adjacent, into the workspace */
+  bool transposed;
+  int64_t matrix_offset;             /* into the workspace */
+  bool bias_inside, residual_inside; /* C is a row, or like Y; else it is added afterwards */
   bool activation_inside;            /* else it is applied afterwards */
 } fast_product;
 
 static void fast_free(void *state) {
   fast_product *f = state;
   panel_plan_close(f->plan);
-  onednn_close(f->runner);
   mem_free(f);
 }
 
@@ -51,22 +48,40 @@ static void add_c(void *context, int64_t begin, int64_t end) {
   }
 }
 
+static void place_part(const void *context, int64_t part, int64_t *out_a, int64_t *out_b) {
+  product_place at = product_place_of(context, part);
+  *out_a = at.a;
+  *out_b = at.b;
+}
+
+static reed_status run_plain(const fast_product *f, const reed_kernel_buffers *buffers, const float *bias,
+                             const float *residual) {
+  matrix_operands operands = {.a = buffers->inputs[0],
+                              .b = buffers->inputs[1],
+                              .bias = bias,
+                              .residual = residual,
+                              .y = buffers->outputs[0],
+                              .place = f->matrix.parts > 1 ? place_part : NULL,
+                              .context = &f->p};
+  if (f->transposed) {
+    reed_status status = strided_run(&f->transpose, operands.a, buffers->workspace);
+    if (status != REED_OK) return status;
+    operands.a = buffers->workspace;
+  }
+  return matrix_plan_run(&f->matrix, &operands, (char *)buffers->workspace + f->matrix_offset);
+}
+
 static reed_status run_fast(const void *state, const reed_kernel_buffers *buffers) {
   const fast_product *f = state;
   const product *p = &f->p;
-  const float *a = buffers->inputs[0], *b = buffers->inputs[1], *c = p->has_c ? buffers->inputs[2] : NULL;
-  const float *bias = f->bias_inside ? c : NULL;
+  const float *c = p->has_c ? buffers->inputs[2] : NULL, *bias = f->bias_inside ? c : NULL,
+              *residual = f->residual_inside ? c : NULL;
   float *y = buffers->outputs[0];
-  reed_status status = REED_OK;
-  if (f->plan) status = panel_plan_run(f->plan, a, b, bias, f->residual_inside ? c : NULL, y, buffers->workspace);
+  reed_status status =
+      f->plan ? panel_plan_run(f->plan, buffers->inputs[0], buffers->inputs[1], bias, residual, y, buffers->workspace)
+              : run_plain(f, buffers, bias, residual);
   if (status != REED_OK) return status;
-  int64_t n_runs = f->plan ? 0 : f->form == FORM_LOOP ? p->batch : 1;
-  for (int64_t i = 0; i < n_runs && status == REED_OK; i++) {
-    product_place at = product_place_of(p, i);
-    status = onednn_run(f->runner, a + at.a, b + at.b, bias, NULL, y + i * p->m * p->n, buffers->workspace);
-  }
-  if (status != REED_OK) return reed_kernel_fault(buffers, REED_FAULT_LIBRARY, -1, -1, status, 0);
-  if (c && !f->bias_inside && !f->residual_inside) {
+  if (c && !bias && !residual) {
     finish_job job = {p, c, y};
     status = cpu_parallel(cpu_team_for(p->team, p->batch * p->m * p->n * 4), p->batch * p->m, 1, add_c, &job);
     if (status != REED_OK) return status;
@@ -84,47 +99,10 @@ static bool one_each(const product *p, const int64_t *strides, int64_t matrix) {
   return true;
 }
 
-/* Elements from one matrix of B to the next: those of a matrix, or more if B has room. */
-static int64_t b_step(const product *p) {
-  for (int32_t i = p->batch_rank - 1; i >= 0; i--)
-    if (p->batch_dims[i] != 1) return p->b_batch[i];
-  return p->k * p->n;
-}
-
 static bool only_one(const product *p, const int64_t *strides) {
   for (int32_t i = 0; i < p->batch_rank; i++)
     if (strides[i] != 0 && p->batch_dims[i] != 1) return false;
   return true;
-}
-
-static void set_matrix(int64_t *dims, int64_t *strides, int64_t first, int64_t rows, int64_t row, int64_t columns,
-                       int64_t column) {
-  dims[first] = rows;
-  strides[first] = row;
-  dims[first + 1] = columns;
-  strides[first + 1] = column;
-}
-
-static void describe(const fast_product *f, bool constant, onednn_problem *out) {
-  const product *p = &f->p;
-  bool batched = f->form == FORM_BATCHED;
-  int64_t first = batched ? 1 : 0;
-  *out = (onednn_problem){.kind = ONEDNN_MATMUL,
-                          .rank = 2 + first,
-                          .weights_rank = 2 + first,
-                          .weights_follow = batched,
-                          .weights_plain = !constant,
-                          .with_bias = f->bias_inside,
-                          .scale = p->alpha};
-  set_matrix(out->src, out->src_strides, first, p->m, p->a_row, p->k, p->a_column);
-  set_matrix(out->weights, out->weights_strides, first, p->k, p->b_row, p->n, p->b_column);
-  set_matrix(out->dst, out->dst_strides, first, p->m, p->n, p->n, 1);
-  if (batched) {
-    out->src_strides[0] = p->m * p->k;
-    out->weights_strides[0] = b_step(p);
-    out->dst_strides[0] = p->m * p->n;
-  }
-  out->products = p->k * p->n * (batched ? p->m : 1);
 }
 
 /* A product over packed weights is one image of one row; its pixels are the rows of A. */
@@ -148,15 +126,37 @@ static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f,
       .y_row = rows * p->n,
       .y_pixel = p->n,
   };
-  f->residual_inside = p->has_c && !f->bias_inside && p->beta == 1 && p->c_row == p->n && p->c_column == 1 &&
-                       one_each(p, p->c_batch, p->m * p->n);
-  f->activation_inside = !p->has_c || f->bias_inside || f->residual_inside;
   if (f->activation_inside) problem.activation = p->activation;
   reed_status status = panel_plan_open(call, &problem, &f->plan);
   if (status != REED_OK) return status;
   *out_kernel = (reed_kernel){run_fast, f, fast_free, panel_plan_workspace_bytes(f->plan),
                               (int64_t)sizeof *f + panel_plan_state_bytes(f->plan)};
   return REED_OK;
+}
+
+static void prepare_plain(const reed_kernel_call *call, fast_product *f, reed_kernel *out_kernel) {
+  product *p = &f->p;
+  bool tall = only_one(p, p->b_batch) && one_each(p, p->a_batch, p->m * p->a_row);
+  if (p->a_column != 1) { /* of Gemm, which has no batch */
+    int64_t extents[] = {p->m, p->k}, from[] = {p->a_row, p->a_column}, to[] = {p->k, 1};
+    strided_plan(&f->transpose, 2, extents, from, 0, to, 0, sizeof(float), cpu_env_team(call));
+    f->transposed = true;
+    f->matrix_offset = (p->m * p->k * (int64_t)sizeof(float) + 63) & ~(int64_t)63;
+  }
+  f->matrix = (matrix_plan){.parts = tall ? 1 : p->batch,
+                            .rows = tall ? p->batch * p->m : p->m,
+                            .depth = p->k,
+                            .columns = p->n,
+                            .a_row = f->transposed ? p->k : p->a_row,
+                            .b_row = p->b_row,
+                            .b_column = p->b_column,
+                            .scale = (float)p->alpha,
+                            .activation = {.level = p->activation.level}};
+  if (f->activation_inside) f->matrix.activation = p->activation;
+  matrix_plan_init(&f->matrix, cpu_env_team(call));
+  *out_kernel = (reed_kernel){run_fast, f, fast_free, f->matrix_offset + matrix_plan_workspace_bytes(&f->matrix),
+                              (int64_t)sizeof *f};
+  out_kernel->reads_rooms = cpu_rooms_only(call, 1u << 0 | 1u << 1); /* both matrices are read with their strides */
 }
 
 static reed_status prepare(const cpu_view *view, bool gemm, reed_kernel *out_kernel) {
@@ -167,29 +167,18 @@ static reed_status prepare(const cpu_view *view, bool gemm, reed_kernel *out_ker
   fast_product *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
   f->p = p;
-  f->form = only_one(&p, p.b_batch)                                                     ? FORM_TALL
-            : one_each(&p, p.a_batch, p.m * p.k) && one_each(&p, p.b_batch, b_step(&p)) ? FORM_BATCHED
-                                                                                        : FORM_LOOP;
-  f->bias_inside = p.has_c && p.alpha == 1 && p.beta == 1 && only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) &&
-                   (p.c_column == 1 || p.n == 1);
-  if (view->order) {
-    status = prepare_panels(call, f, out_kernel);
-    if (status != REED_OK) mem_free(f);
-    return status;
+  f->bias_inside =
+      p.has_c && p.beta == 1 && only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) && (p.c_column == 1 || p.n == 1);
+  f->residual_inside = p.has_c && !f->bias_inside && p.beta == 1 && p.c_row == p.n && p.c_column == 1 &&
+                       one_each(&p, p.c_batch, p.m * p.n);
+  f->activation_inside = !p.has_c || f->bias_inside || f->residual_inside;
+  if (!view->order) {
+    prepare_plain(call, f, out_kernel);
+    return REED_OK;
   }
-  bool constant = f->form == FORM_TALL && call->constant[1];
-  onednn_problem problem;
-  describe(f, constant, &problem);
-  int64_t extent = f->form == FORM_TALL ? p.batch * p.m : f->form == FORM_BATCHED ? p.batch : p.m;
-  status = onednn_open(call, &problem, extent, f->form == FORM_BATCHED ? MATRICES_MAX : ROWS_MAX,
-                       constant ? call->host_values[1] : NULL, &f->runner);
-  if (status != REED_OK || !f->runner) {
-    mem_free(f);
-    return status;
-  }
-  *out_kernel = (reed_kernel){run_fast, f, fast_free, onednn_workspace_bytes(f->runner), onednn_state_bytes(f->runner)};
-  out_kernel->reads_rooms = cpu_rooms_only(call, 1u << 1); /* B is read with its strides */
-  return REED_OK;
+  status = prepare_panels(call, f, out_kernel);
+  if (status != REED_OK) mem_free(f);
+  return status;
 }
 
 reed_status cpu_prepare_matmul(const cpu_view *view, reed_kernel *out_kernel) {

@@ -22,6 +22,7 @@
 
 #define CACHE_LINE 16   /* floats */
 #define PANEL_AHEAD 512 /* floats of the panel fetched ahead: some 200 cycles */
+#define ROWS_AHEAD 8    /* the same, of a matrix that is read in place */
 
 /* Runs a statement for each sum of a tile. */
 #define EACH(statement) \
@@ -36,7 +37,8 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
   float *c = t->c + column;
   const char *next = t->next;
   const int64_t next_step = t->next_step;
-  const int64_t row = t->a_row, width = t->width, length = t->run_length;
+  const int64_t row = t->a_row, panel_row = t->panel_row, length = t->run_length;
+  const int64_t ahead = panel_row == t->width ? PANEL_AHEAD : ROWS_AHEAD * panel_row;
   /* Vectors of the panel's row that are kept in registers. If no register is left, the last vector is a memory operand,
    * because gcc would otherwise keep a sum in memory. */
   const int held_weights = rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
@@ -47,10 +49,10 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
   EACH(__builtin_prefetch(c + (rows + i) * t->c_row + j * LANES, 1); sum[i][j] = (lanes){0})
   for (int64_t r = 0; r < t->n_runs; r++) {
     const float *a = t->a + t->runs[r];
-    for (const float *end = a + length; a < end; a++, b += width) {
+    for (const float *end = a + length; a < end; a++, b += panel_row) {
       if (fetch_panel) {
 #pragma GCC unroll 4
-        for (int j = 0; j < vectors * LANES; j += CACHE_LINE) __builtin_prefetch(b + PANEL_AHEAD + j);
+        for (int j = 0; j < vectors * LANES; j += CACHE_LINE) __builtin_prefetch(b + ahead + j);
       } else {
         __builtin_prefetch(next, 0, 2);
         next += next_step;
@@ -68,11 +70,13 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
       }
     }
   }
-  /* bias, residual or earlier sums are added last: they may be far larger than the products, which would then be
+  if (t->scale != 1) EACH(sum[i][j] *= t->scale)
+  /* biases, residual or earlier sums are added last: they may be far larger than the products, which would then be
    * rounded to their precision */
-  const float *before = t->first ? t->bias + column : c;
+  const float *before = !t->first ? c : t->bias ? t->bias + column : NULL;
   const int64_t before_row = t->first ? 0 : t->c_row;
-  EACH(sum[i][j] += load(before + i * before_row + j * LANES))
+  if (before) EACH(sum[i][j] += load(before + i * before_row + j * LANES))
+  if (t->row_bias) EACH(sum[i][j] += t->row_bias[i])
   if (t->residual) EACH(sum[i][j] += load(t->residual + column + i * t->c_row + j * LANES))
   if (t->relu) EACH(sum[i][j] = LANES_MAX((lanes){0}, sum[i][j])) /* NaN stays */
   EACH(store(c + i * t->c_row + j * LANES, sum[i][j]))

@@ -10,13 +10,15 @@ typedef struct panel_tile {
   float *c;            /* rows x width of Y */
   const float *a;      /* X at the first row */
   const int64_t *runs; /* offsets from `a` of runs of run_length elements; each run is multiplied by the next weights */
-  const float *panel;  /* [n_runs * run_length][width] */
-  const float *bias;   /* [width] */
+  const float *panel;  /* [n_runs * run_length][width], rows panel_row apart */
+  const float *bias;   /* [width]; or NULL */
+  const float *row_bias; /* [rows]; or NULL */
   const float *residual; /* like c, may be c; or NULL */
-  int64_t n_runs, run_length, a_row, c_row, width, rows;
+  int64_t n_runs, run_length, a_row, panel_row, c_row, width, rows;
+  float scale;      /* of the sums */
   const char *next; /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */
   int64_t next_step;
-  bool first; /* c = bias + residual + sums; else c += sums */
+  bool first; /* c = biases + residual + scaled sums; else c += scaled sums */
   bool relu;  /* afterwards c = max(c, 0); NaN stays */
 } panel_tile;
 

@@ -1,4 +1,4 @@
-/* RNN, GRU and LSTM for f32. The gates' products with X are one product for many steps (a chunk), by oneDNN; then every
+/* RNN, GRU and LSTM for f32. The gates' products with X are one product for many steps (a chunk); then every
  * step adds the products with the state and computes the new state.
  *
  * R is packed in panels: a panel holds, for a block of units, the columns of all its gates, step k of the depth after
@@ -11,13 +11,12 @@
 
 #include "ops/cpu/calls/recurrent.h"
 #include "ops/cpu/formulas/formulas.h"
-#include "ops/cpu/onednn/onednn.h"
+#include "ops/cpu/product/matrix.h"
 #include "ops/cpu/sequence/recurrent_loops.h"
 
 #define CHUNK_ROWS 256  /* rows of the input's product at a time: its result stays in the second cache */
 #define DEPTH_GRAIN 8   /* recurrent_multiply's depth is a multiple of it */
 #define FLOATS_GRAIN 16 /* places in the workspace are cache lines */
-#define PRODUCT_ROWS_MAX 512
 
 typedef void (*cell_fn)(const recurrent_cell *cell);
 
@@ -43,9 +42,9 @@ typedef struct fast_recurrent {
   phase phases[2];
   bool by_blocks; /* how threads share a step */
   cpu_team team;
-  int64_t n_groups;              /* of sequences, if the threads share sequences */
-  int64_t chunk;                 /* steps */
-  onednn_runner *products[2][2]; /* per direction: of a chunk, of the steps left over */
+  int64_t n_groups;        /* of sequences, if the threads share sequences */
+  int64_t chunk;           /* steps */
+  matrix_plan products[2]; /* of a chunk, of the steps left over */
   kernel_cache *cache;
   float *packed; /* the cache's; NULL: packed at every run */
   int64_t gates, state[2], c, apart, bias, own_packed,
@@ -55,7 +54,6 @@ typedef struct fast_recurrent {
 
 static void fast_free(void *state) {
   fast_recurrent *f = state;
-  for (int i = 0; i < 4; i++) onednn_close(f->products[i / 2][i % 2]);
   if (f->packed) kernel_cache_release(f->cache, f->packed);
   mem_free(f);
 }
@@ -297,12 +295,13 @@ static reed_status run_products(const job *j) {
   int64_t n_pieces = r->batch_first && j->n < r->steps ? r->sequences : 1;
   for (int64_t d = 0; d < r->n_directions; d++) {
     int64_t first = r->backward[d] ? r->steps - j->first - j->n : j->first;
-    const onednn_runner *product = f->products[d][j->n != f->chunk];
+    const matrix_plan *product = &f->products[j->n != f->chunk];
     for (int64_t i = 0; i < n_pieces; i++) {
-      reed_status status =
-          onednn_run(product, x + first * r->x_step + i * r->x_sequence, w + d * r->n_gates * r->hidden * r->features,
-                     NULL, NULL, gates_at(j, d, 0, i), j->workspace + f->product);
-      if (status != REED_OK) return reed_kernel_fault(j->buffers, REED_FAULT_LIBRARY, -1, -1, status, 0);
+      matrix_operands operands = {.a = x + first * r->x_step + i * r->x_sequence,
+                                  .b = w + d * r->n_gates * r->hidden * r->features,
+                                  .y = gates_at(j, d, 0, i)};
+      reed_status status = matrix_plan_run(product, &operands, j->workspace + f->product);
+      if (status != REED_OK) return status;
     }
   }
   return REED_OK;
@@ -453,48 +452,29 @@ static bool plan_workspace(fast_recurrent *f) {
          reserve(f, f->packed ? 0 : r->n_directions, f->panels, 1, &f->own_packed);
 }
 
-/* Opens the product of `rows` rows of X with W of a direction, transposed. *out_product NULL: oneDNN has no primitive
- * for it. */
-static reed_status open_product(const reed_kernel_call *call, fast_recurrent *f, int64_t direction, int64_t rows,
-                                onednn_runner **out_product) {
-  const recurrent *r = &f->r;
-  const int64_t columns = r->n_gates * r->hidden;
-  const bool constant = call->constant[RECURRENT_W];
-  const float *weights =
-      constant ? (const float *)call->host_values[RECURRENT_W] + direction * columns * r->features : NULL;
-  onednn_problem problem = {.kind = ONEDNN_MATMUL,
-                            .rank = 2,
-                            .weights_rank = 2,
-                            .src = {rows, r->features},
-                            .src_strides = {r->features, 1},
-                            .weights = {r->features, columns},
-                            .weights_strides = {1, r->features},
-                            .dst = {rows, columns},
-                            .dst_strides = {columns, 1},
-                            .weights_plain = !constant,
-                            .products = r->features * columns,
-                            .scale = 1};
-  reed_status status = onednn_open(call, &problem, rows, PRODUCT_ROWS_MAX, weights, out_product);
-  if (status == REED_OK && *out_product && onednn_workspace_bytes(*out_product) > f->product)
-    f->product = onednn_workspace_bytes(*out_product);
-  return status;
-}
-
-static reed_status open_products(const reed_kernel_call *call, fast_recurrent *f, bool *out_all) {
+/* Plans the products of a chunk's rows of X, and of the steps left over, with W of a direction, transposed. */
+static void plan_products(fast_recurrent *f) {
   const recurrent *r = &f->r;
   const int64_t steps[2] = {f->chunk, f->chunk ? r->steps % f->chunk : 0};
-  reed_status status = REED_OK;
-  *out_all = true;
-  for (int64_t i = 0; i < 2 * r->n_directions && status == REED_OK && *out_all; i++) {
-    int64_t rows = r->batch_first && steps[0] < r->steps ? steps[i % 2] : steps[i % 2] * r->sequences;
+  for (int i = 0; i < 2; i++) {
+    int64_t rows = r->batch_first && steps[0] < r->steps ? steps[i] : steps[i] * r->sequences;
     if (!rows) continue;
-    status = open_product(call, f, i / 2, rows, &f->products[i / 2][i % 2]);
-    *out_all = f->products[i / 2][i % 2] != NULL;
+    f->products[i] = (matrix_plan){.parts = 1,
+                                   .rows = rows,
+                                   .depth = r->features,
+                                   .columns = r->n_gates * r->hidden,
+                                   .a_row = r->features,
+                                   .b_row = 1,
+                                   .b_column = r->features,
+                                   .scale = 1,
+                                   .activation = {.level = r->level}};
+    matrix_plan_init(&f->products[i], r->team);
+    int64_t bytes = matrix_plan_workspace_bytes(&f->products[i]);
+    if (bytes > f->product) f->product = bytes;
   }
-  return status;
 }
 
-static reed_status prepare_fast(const reed_kernel_call *call, fast_recurrent *f, bool *out_all) {
+static reed_status prepare_fast(const reed_kernel_call *call, fast_recurrent *f) {
   const recurrent *r = &f->r;
   for (int64_t d = 0; d < r->n_directions; d++)
     for (int k = 0; k < 3; k++) f->functions[d][k] = function_of(&r->activations[d][k], r->level);
@@ -503,15 +483,14 @@ static reed_status prepare_fast(const reed_kernel_call *call, fast_recurrent *f,
   f->depth = (r->hidden + DEPTH_GRAIN - 1) / DEPTH_GRAIN * DEPTH_GRAIN;
   f->chunk = r->sequences < CHUNK_ROWS ? CHUNK_ROWS / r->sequences : 1;
   if (f->chunk > r->steps) f->chunk = r->steps;
-  *out_all = true;
   if (__builtin_mul_overflow(f->n_blocks * f->units * r->n_gates, f->depth, &f->panels))
     return reed_kernel_fail(call, REED_ERROR_MEMORY, "%lld hidden units are more than any memory",
                             (long long)r->hidden);
   plan_phases(f);
   plan_threads(f);
   reed_status status = packed_get(call, f);
-  if (status == REED_OK) status = open_products(call, f, out_all);
-  if (status != REED_OK || !*out_all) return status;
+  if (status != REED_OK) return status;
+  plan_products(f);
   const int64_t product_bytes = f->product;
   if (!plan_workspace(f) ||
       !reserve(f, (product_bytes + (int64_t)sizeof(float) - 1) / (int64_t)sizeof(float), 1, 1, &f->product))
@@ -524,10 +503,9 @@ reed_status cpu_prepare_recurrent(const reed_kernel_call *call, reed_kernel *out
   if (call->inputs[RECURRENT_X].dtype != REED_F32) return REED_OK;
   fast_recurrent *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
-  bool all = true;
   reed_status status = recurrent_read(call, &f->r);
-  if (status == REED_OK) status = prepare_fast(call, f, &all);
-  if (status != REED_OK || !all) {
+  if (status == REED_OK) status = prepare_fast(call, f);
+  if (status != REED_OK) {
     fast_free(f);
     return status;
   }

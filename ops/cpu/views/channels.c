@@ -31,9 +31,9 @@ reed_status channels_view_init(const reed_kernel_call *call, uint32_t images, ch
   return REED_OK;
 }
 
-void channels_strides(int32_t rank, const int64_t *dims, bool last, int64_t *out_strides) {
+/* Strides in elements of an image of these extents [N,C,spatial...], 3 or more, whose channels lie last in memory. */
+static void last_strides(int32_t rank, const int64_t *dims, int64_t *out_strides) {
   cpu_dense_strides(rank, dims, out_strides);
-  if (!last || rank < 3) return;
   /* strides may wrap, as in cpu_dense_strides, if nothing is read */
   for (int32_t i = 2; i < rank; i++) out_strides[i] = (int64_t)((uint64_t)out_strides[i] * (uint64_t)dims[1]);
   out_strides[1] = 1;
@@ -87,7 +87,7 @@ static void plan_image(const reed_desc *seen, bool is_input, cpu_team team, imag
   if (seen->dtype == REED_NONE || seen->rank < 3) return;
   int64_t dense[REED_MAX_RANK], lying[REED_MAX_RANK], bytes = (int64_t)reed_dtype_bytes(seen->dtype);
   cpu_dense_strides(seen->rank, seen->dims, dense);
-  channels_strides(seen->rank, seen->dims, true, lying);
+  last_strides(seen->rank, seen->dims, lying);
   *im = (image){.turned = true, .offset = *end};
   *end = call_copy_next(*end, desc_elements(seen) * bytes);
   int64_t extents[REED_MAX_RANK], from[REED_MAX_RANK], to[REED_MAX_RANK];
@@ -112,7 +112,7 @@ reed_status channels_prepare_second(const channels_view *v, reed_kernel_prepare_
   for (int32_t i = 0; i < t->n_outputs; i++)
     plan_image(&v->copy.outputs[i], false, team, &t->outputs[i], &t->inner_offset);
   reed_status status = prepare(v->call, &t->inner);
-  if (status != REED_OK) {
+  if (status != REED_OK || !t->inner.run) { /* or the kernel declines the call */
     mem_free(t);
     return status;
   }

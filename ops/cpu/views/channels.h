@@ -20,8 +20,5 @@ reed_status channels_view_init(const reed_kernel_call *call, uint32_t images, ch
  * workspace: correct for every kernel, and the references run so. */
 reed_status channels_prepare_second(const channels_view *view, reed_kernel_prepare_fn prepare,
                                     reed_kernel *out_kernel) REED_MUST_CHECK;
-/* Strides in elements of an image of these extents [N,C,spatial...], in the order [N,C,spatial...], as it lies in
- * memory. */
-void channels_strides(int32_t rank, const int64_t *dims, bool last, int64_t *out_strides);
 
 #endif

@@ -383,8 +383,7 @@ static void compare_at_levels(kernel_case *c, const value *expected, cpu_level f
   for (int32_t i = 0; i < c->n_inputs; i++)
     if (c->inputs[i].desc.dtype != REED_NONE && desc_bytes(&c->inputs[i].desc) > most_bytes)
       most_bytes = desc_bytes(&c->inputs[i].desc);
-  for (cpu_level k = from; k <= cpu_level_best(); k++) {
-    cpu_level level = c->base_first ? k : cpu_level_best() + from - k;
+  for (cpu_level level = from; level <= cpu_level_best(); level++) {
     for (int threads = 1; threads <= (most_bytes > 16384 ? 2 : 1); threads++)
       for (int in_place = -1; in_place < c->n_inputs; in_place++) {
         if (in_place >= 0 && !may_share(c, in_place, &expected[0].desc)) continue;

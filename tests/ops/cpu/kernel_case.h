@@ -38,7 +38,6 @@ typedef struct kernel_case {
   int32_t room_axis;
   bool parts;       /* outputs that the kernel says lie in input 0 are given that memory */
   int n_parts;      /* how many were, in all runs */
-  bool base_first;  /* levels from the lowest up, not down: the first one in a process is oneDNN's for good */
   bool hide_values; /* do not give the inputs as constants on the host (with a program's cache) but where the operator's
                        table says so */
   bool unwanted[CASE_OUTPUTS]; /* optional outputs that the call leaves out */

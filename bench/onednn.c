@@ -1,7 +1,7 @@
 /* Running problems by oneDNN (onednn.h). The program's cache keeps the engine, units (a problem at one chunk size) and
  * packed weights. oneDNN also keeps its last primitives in a cache of its own; both caches hold the same objects.
  * oneDNN allocates from the C library, so the allocator hook sees only tensors. */
-#include "ops/cpu/onednn/onednn.h"
+#include "bench/onednn.h"
 
 #include <omp.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* The only use of oneDNN. A problem is a convolution, transposed convolution or matrix product of f32 whose leading
- * extent (images, boxes, rows) is free: it is cut into chunks of a few sizes, so that any extent needs a handful of
- * primitives, which the program's cache keeps. The caller's tensors are dense, with the axis order that their strides
- * give; if oneDNN chooses other layouts, reorders through the workspace lead to them. */
-#ifndef OPS_CPU_ONEDNN_ONEDNN_H_
-#define OPS_CPU_ONEDNN_ONEDNN_H_
+/* The only use of oneDNN: the peer of bench_conv. A problem is a convolution, transposed convolution or matrix product
+ * of f32 whose leading extent (images, boxes, rows) is free: it is cut into chunks of a few sizes, so that any extent
+ * needs a handful of primitives, which the program's cache keeps. The caller's tensors are dense, with the axis order
+ * that their strides give; if oneDNN chooses other layouts, reorders through the workspace lead to them. */
+#ifndef BENCH_ONEDNN_H_
+#define BENCH_ONEDNN_H_
 
 #include "ops/cpu/common/window.h"
 

@@ -1,0 +1,324 @@
+/* Conv and ConvTranspose with channels second (conv_planes.h): a product of a group's weights, whose rows are outputs,
+ * with the elements under its windows, whose columns are windows (blocks.h). A group of few outputs is computed without
+ * panels, because filling these would take as long as the product. Where windows reach over X's edge or step over
+ * elements, they read a copy of X (planes.h); batches of parts are copied and computed in turn, so that the copy stays
+ * small. A part is a group of an image. */
+#include "ops/cpu/product/conv_planes.h"
+
+#include "ops/cpu/product/blocks.h"
+#include "ops/cpu/product/planes.h"
+#include "ops/packed.h"
+
+#define FEW_OUTPUTS 8                 /* groups of fewer outputs have no panels */
+#define COPY_BYTES ((int64_t)4 << 20) /* of a batch's copies, unless one part needs more */
+#define CHUNK_FLOATS 1024             /* of an output that few-outputs items compute at a time, about */
+#define PRODUCTS_PER_BYTE 4           /* of few outputs, in cpu_team_for's count */
+#define SEGMENTS_MOST 64              /* of a panel: each has a column or more */
+#define FLOATS_GRAIN 16               /* places in the workspace are cache lines */
+
+typedef struct conv_planes {
+  planes p;
+  activation activation;
+  bool with_bias, with_residual, few;
+  int64_t images, weights_group;         /* elements of a group's weights */
+  int64_t batch;                         /* parts */
+  int64_t copies, taps, packed, scratch; /* places in the workspace, in floats */
+  cpu_team team;
+} conv_planes;
+
+/* A run, at one phase of one batch. */
+typedef struct planes_run {
+  const conv_planes *c;
+  const float *x, *weights, *bias, *residual;
+  float *y, *workspace;
+  int64_t part; /* the batch's first */
+  plane_axis axes[PLANE_AXES];
+  int64_t extents[PLANE_AXES], windows[PLANE_AXES]; /* of the windows; axes without gaps between windows are one */
+  int64_t columns;
+  plane_depth depth;
+  int64_t row_weights;                                        /* distance of neighbouring outputs' weights */
+  int64_t rows_per_item, row_items, part_items, item_columns; /* few outputs */
+} planes_run;
+
+/* ---- operands ---- */
+
+static int64_t part_of_x(const conv_planes *c) { return c->p.channels * c->p.in[0] * c->p.in[1] * c->p.in[2]; }
+static int64_t plane_of_y(const conv_planes *c) { return c->p.out[0] * c->p.out[1] * c->p.out[2]; }
+
+static void place(const void *context, int64_t local, block_place *out) {
+  const planes_run *run = context;
+  const conv_planes *c = run->c;
+  int64_t part = run->part + local, group = part % c->p.groups, y = part * c->p.outputs * plane_of_y(c);
+  *out = (block_place){
+      .a = run->weights + group * c->p.outputs * run->row_weights,
+      .b = c->p.in_place ? run->x + part * part_of_x(c)
+                         : run->workspace + c->copies + local * c->p.channels * c->p.channel,
+      .row_bias = run->bias ? run->bias + group * c->p.outputs : NULL,
+      .residual = run->residual ? run->residual + y : NULL,
+      .y = run->y + y,
+  };
+}
+
+static void fill(const void *context, const float *b, const block_range *r, float *panel) {
+  const planes_run *run = context;
+  plane_segment segments[SEGMENTS_MOST];
+  if (r->depth == 0) return;
+  int64_t n = 0, width = run->extents[2], column = r->column % width, row = r->column / width;
+  for (int64_t to = 0; to < r->n; to += segments[n++].n, column = 0, row++) {
+    int64_t left = r->n - to, from = row / run->extents[1] * run->windows[0] + row % run->extents[1] * run->windows[1];
+    segments[n] = (plane_segment){from + column, to, width - column < left ? width - column : left};
+  }
+  CPU_PICK(run->c->activation.level, gather_panel)
+  (b, &run->depth, r->k, r->depth, segments, n, r->width, panel);
+  for (int64_t k = 0; r->n < r->width && k < r->depth; k++)
+    memset(panel + k * r->width + r->n, 0, (size_t)(r->width - r->n) * sizeof *panel);
+}
+
+/* Elements of a phase's row that belong to windows column .. column + n, all over Y. */
+static void scatter(const planes_run *run, int64_t column, int64_t n, const float *from, float *y) {
+  const planes *p = &run->c->p;
+  const plane_axis *a = run->axes;
+  while (n > 0) {
+    int64_t i[PLANE_AXES] = {column / (a[1].n * a[2].n), column / a[2].n % a[1].n, column % a[2].n};
+    int64_t left = a[2].n - i[2] < n ? a[2].n - i[2] : n;
+    float *to = y + ((a[0].y_first + i[0] * a[0].y_step) * p->out[1] + a[1].y_first + i[1] * a[1].y_step) * p->out[2] +
+                a[2].y_first + i[2] * a[2].y_step;
+    for (int64_t k = 0; k < left; k++) to[k * a[2].y_step] = from[k];
+    from += left;
+    column += left;
+    n -= left;
+  }
+}
+
+static void give(const void *context, const block_place *at, const block_row *row) {
+  const planes_run *run = context;
+  scatter(run, row->column, row->n, row->elements, at->y + row->row * plane_of_y(run->c));
+}
+
+/* ---- few outputs ---- */
+
+/* Adds what belongs to windows column .. column + n of an output, and writes them. */
+static void finish(const planes_run *run, const block_place *at, int64_t output, int64_t column, int64_t n,
+                   float *sums) {
+  const conv_planes *c = run->c;
+  int64_t y = output * plane_of_y(c);
+  float bias = at->row_bias ? at->row_bias[output] : 0;
+  const float *residual = at->residual ? at->residual + y + column : NULL;
+  for (int64_t i = 0; at->row_bias && i < n; i++) sums[i] += bias;
+  for (int64_t i = 0; residual && i < n; i++) sums[i] += residual[i];
+  activation_row(&c->activation, sums, n);
+  if (c->p.transposed) scatter(run, column, n, sums, at->y + y);
+  else memcpy(at->y + y + column, sums, (size_t)n * sizeof *sums);
+}
+
+/* Items are parts times pieces of rows, or rows together. Rows whose windows lie close are computed as one: the sums
+ * between them are of no use. */
+static void run_few(void *context, int64_t begin, int64_t end, int32_t worker) {
+  const planes_run *run = context;
+  const conv_planes *c = run->c;
+  int64_t width = run->extents[2], height = run->extents[1];
+  float *scratch = run->workspace + c->scratch + worker * c->p.outputs * CHUNK_FLOATS;
+  for (int64_t i = begin; i < end && !cpu_cancelled(&c->team); i++) {
+    block_place at;
+    place(run, i / run->part_items, &at);
+    int64_t item = i % run->part_items, column = item % run->row_items * run->item_columns,
+            slab_items = (height + run->rows_per_item - 1) / run->rows_per_item;
+    int64_t slab = item / run->row_items / slab_items, row = item / run->row_items % slab_items * run->rows_per_item,
+            rows = height - row < run->rows_per_item ? height - row : run->rows_per_item,
+            n = width - column < run->item_columns ? width - column : run->item_columns;
+    const float *x = at.b + slab * run->windows[0] + row * run->windows[1] + column;
+    int64_t apart = rows > 1 ? run->windows[1] : n;
+    for (int64_t o = 0; o < c->p.outputs; o += PLANE_ROWS) CPU_PICK(c->activation.level, plane_rows)
+    ((int)(c->p.outputs - o < PLANE_ROWS ? c->p.outputs - o : PLANE_ROWS), x, &run->depth, at.a + o * run->row_weights,
+     run->row_weights, (rows - 1) * apart + n, scratch + o * CHUNK_FLOATS, CHUNK_FLOATS);
+    for (int64_t o = 0; o < c->p.outputs; o++)
+      for (int64_t k = 0; k < rows; k++)
+        finish(run, &at, o, (slab * height + row + k) * width + column, n, scratch + o * CHUNK_FLOATS + k * apart);
+  }
+}
+
+/* How the windows of a phase are shared out. */
+static void share_few(planes_run *run) {
+  int64_t width = run->extents[2], height = run->extents[1];
+  run->item_columns = width < CHUNK_FLOATS ? width : CHUNK_FLOATS;
+  run->row_items = (width + run->item_columns - 1) / run->item_columns;
+  bool close = run->row_items == 1 && run->windows[1] >= width && run->windows[1] - width <= width / 4 + 4;
+  run->rows_per_item = close && run->windows[1] < CHUNK_FLOATS ? CHUNK_FLOATS / run->windows[1] : 1;
+  if (run->rows_per_item > height) run->rows_per_item = height;
+  run->part_items = run->extents[0] * ((height + run->rows_per_item - 1) / run->rows_per_item) * run->row_items;
+}
+
+/* ---- a phase ---- */
+
+/* The windows of a phase and the places of its taps. */
+static void set_phase(planes_run *run, const int64_t *phases, int64_t *taps) {
+  const planes *p = &run->c->p;
+  plane_axis *a = run->axes;
+  for (int i = 0; i < PLANE_AXES; i++) a[i] = planes_axis(p, i, phases[i]);
+  run->columns = a[0].n * a[1].n * a[2].n;
+  run->depth = (plane_depth){taps, a[0].n_taps * a[1].n_taps * a[2].n_taps, p->channels, p->channel};
+  run->row_weights = run->depth.n_taps * p->channels;
+  for (int64_t z = 0; z < a[0].n_taps; z++)
+    for (int64_t y = 0; y < a[1].n_taps; y++)
+      for (int64_t x = 0; x < a[2].n_taps; x++)
+        *taps++ = planes_at(p, (const int64_t[]){a[0].first + z * a[0].distance, a[1].first + y * a[1].distance,
+                                                 a[2].first + x * a[2].distance});
+  memcpy(run->windows, p->window, sizeof run->windows);
+  for (int i = 0; i < PLANE_AXES; i++) run->extents[i] = a[i].n;
+  for (int i = 2; i > 0 && run->windows[i - 1] == run->extents[2] && (i == 2 || run->extents[1] == 1); i--) {
+    /* no gaps: the axes are one */
+    run->extents[2] *= run->extents[i - 1];
+    run->extents[i - 1] = 1;
+  }
+}
+
+static block_plan blocks_of(const planes_run *run, int64_t parts) {
+  const conv_planes *c = run->c;
+  block_plan blocks = {.parts = parts,
+                       .rows = c->p.outputs,
+                       .depth = run->row_weights,
+                       .columns = run->columns,
+                       .a_row = run->row_weights,
+                       .y_row = plane_of_y(c),
+                       .scale = 1,
+                       .activation = c->activation};
+  block_plan_init(&blocks, c->team);
+  return blocks;
+}
+
+static reed_status run_phase(planes_run *run, int64_t parts) {
+  const conv_planes *c = run->c;
+  if (c->few) {
+    share_few(run);
+    double work = (double)parts * (double)c->p.outputs * (double)run->columns * (double)(run->row_weights + 4);
+    cpu_team team = cpu_team_for(c->team, work < 1e15 ? (int64_t)work / PRODUCTS_PER_BYTE : INT64_MAX);
+    return cpu_parallel_scratch(team, parts * run->part_items, 1, run_few, run);
+  }
+  block_plan blocks = blocks_of(run, parts);
+  block_operands operands = {.context = run, .place = place, .fill = fill, .give = c->p.transposed ? give : NULL};
+  return block_plan_run(&blocks, &operands, run->workspace + c->scratch);
+}
+
+/* ---- running ---- */
+
+/* Copies channels begin..end of the batch's parts. */
+static void copy_channels(void *context, int64_t begin, int64_t end) {
+  const planes_run *run = context;
+  const planes *p = &run->c->p;
+  const float *x = run->x + run->part * part_of_x(run->c);
+  for (int64_t i = begin; i < end && !cpu_cancelled(&run->c->team); i++)
+    planes_copy(p, x + i * p->in[0] * p->in[1] * p->in[2], run->workspace + run->c->copies + i * p->channel);
+}
+
+/* A transposed convolution's weights W[channel][output][taps] as rows [channel][taps of the phase] of outputs. */
+static void pack_outputs(void *context, int64_t begin, int64_t end) {
+  const planes_run *run = context;
+  const planes *p = &run->c->p;
+  const plane_axis *a = run->axes;
+  int64_t taps = p->kernel[0] * p->kernel[1] * p->kernel[2];
+  float *to = run->workspace + run->c->packed + begin * run->row_weights;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t group = i / p->outputs, output = i % p->outputs;
+    for (int64_t c = 0; c < p->channels; c++) {
+      const float *from = run->weights + ((group * p->channels + c) * p->outputs + output) * taps;
+      for (int64_t z = 0; z < a[0].n_taps; z++)
+        for (int64_t y = 0; y < a[1].n_taps; y++)
+          for (int64_t x = 0; x < a[2].n_taps; x++)
+            *to++ = from[((a[0].tap + z * a[0].tap_step) * p->kernel[1] + a[1].tap + y * a[1].tap_step) * p->kernel[2] +
+                         a[2].tap + x * a[2].tap_step];
+    }
+  }
+}
+
+static reed_status run_batch(const planes_run *given, int64_t parts) {
+  planes_run run = *given;
+  const conv_planes *c = run.c;
+  const planes *p = &c->p;
+  reed_status status = REED_OK;
+  if (!p->in_place) {
+    cpu_team team = cpu_team_for(c->team, parts * p->channels * p->channel * 8);
+    status = cpu_parallel(team, parts * p->channels, 1, copy_channels, &run);
+  }
+  int64_t phases[PLANE_AXES], *taps = (int64_t *)(void *)(run.workspace + c->taps);
+  for (phases[0] = 0; phases[0] < p->n_phases[0]; phases[0]++)
+    for (phases[1] = 0; phases[1] < p->n_phases[1]; phases[1]++)
+      for (phases[2] = 0; phases[2] < p->n_phases[2] && status == REED_OK; phases[2]++) {
+        run.weights = given->weights;
+        set_phase(&run, phases, taps);
+        if (p->transposed) {
+          int64_t rows = p->groups * p->outputs;
+          status = cpu_parallel(cpu_team_for(c->team, rows * run.row_weights * 8), rows, 1, pack_outputs, &run);
+          run.weights = run.workspace + c->packed;
+        }
+        if (status == REED_OK) status = run_phase(&run, parts);
+      }
+  return status;
+}
+
+static reed_status run_planes(const void *state, const reed_kernel_buffers *buffers) {
+  const conv_planes *c = state;
+  planes_run run = {.c = c,
+                    .x = buffers->inputs[0],
+                    .weights = buffers->inputs[1],
+                    .bias = c->with_bias ? buffers->inputs[2] : NULL,
+                    .residual = c->with_residual ? buffers->inputs[3] : NULL,
+                    .y = buffers->outputs[0],
+                    .workspace = buffers->workspace};
+  int64_t parts = c->images * c->p.groups;
+  reed_status status = REED_OK;
+  for (; run.part < parts && status == REED_OK; run.part += c->batch)
+    status = run_batch(&run, parts - run.part < c->batch ? parts - run.part : c->batch);
+  return status;
+}
+
+/* ---- preparing ---- */
+
+/* Reserves floats of the workspace; *end is the number reserved so far. */
+static int64_t reserve(int64_t *end, int64_t floats) {
+  int64_t at = *end;
+  *end = (at + floats + FLOATS_GRAIN - 1) / FLOATS_GRAIN * FLOATS_GRAIN;
+  return at;
+}
+
+/* The most that a phase needs beside X's copies. */
+static void plan_phases(const conv_planes *c, int64_t *out_taps, int64_t *out_weights, int64_t *out_scratch) {
+  const planes *p = &c->p;
+  int64_t most[PLANE_AXES] = {0}; /* taps of a phase along the axis */
+  for (int i = 0; i < PLANE_AXES; i++)
+    for (int64_t phase = 0; phase < p->n_phases[i]; phase++) {
+      plane_axis a = planes_axis(p, i, phase);
+      if (a.n_taps > most[i]) most[i] = a.n_taps;
+    }
+  *out_taps = most[0] * most[1] * most[2];
+  *out_weights = p->transposed ? p->groups * p->outputs * p->channels * *out_taps : 0;
+  *out_scratch = c->team.threads *
+                 (c->few ? p->outputs * CHUNK_FLOATS : block_worker_floats_most(p->outputs, p->channels * *out_taps));
+}
+
+reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, reed_kernel *out_kernel) {
+  const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
+  window w;
+  planes p;
+  (transposed ? window_init_transposed : window_init)(call, weights->dims + 2, &w);
+  int64_t groups = op_attr_int(call->attrs, "group");
+  if (!planes_init(&w, transposed, groups, x->dims[1] / groups, y->dims[1] / groups, &p)) return REED_OK;
+  conv_planes *c = mem_calloc(1, sizeof *c);
+  if (!c) return cpu_no_memory(call);
+  *c = (conv_planes){.p = p,
+                     .with_bias = cpu_present(call, 2),
+                     .with_residual = cpu_present(call, 3),
+                     .few = p.outputs < FEW_OUTPUTS,
+                     .images = x->dims[0],
+                     .batch = x->dims[0] * groups,
+                     .team = cpu_env_team(call)};
+  activation_read(call, &c->activation);
+  int64_t copy = p.in_place ? 0 : p.channels * p.channel * (int64_t)sizeof(float), end = 0, taps, packed, scratch;
+  if (copy > 0 && c->batch > COPY_BYTES / copy) c->batch = COPY_BYTES / copy > 1 ? COPY_BYTES / copy : 1;
+  plan_phases(c, &taps, &packed, &scratch);
+  c->taps = reserve(&end, taps * (int64_t)(sizeof(int64_t) / sizeof(float)));
+  c->packed = reserve(&end, packed);
+  c->copies = reserve(&end, c->batch * copy / (int64_t)sizeof(float));
+  c->scratch = reserve(&end, scratch);
+  *out_kernel = (reed_kernel){run_planes, c, mem_free, end * (int64_t)sizeof(float), (int64_t)sizeof *c};
+  return REED_OK;
+}

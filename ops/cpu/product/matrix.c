@@ -1,0 +1,135 @@
+/* Planning and running products over plain matrices (matrix.h). The bounds of chunks follow from the extents, and the
+ * bits of results from no bounds. */
+#include "ops/cpu/product/matrix.h"
+
+#include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/product/matrix_loops.h"
+
+#define COLUMNS_GRAIN 64    /* of a chunk: whole cache lines, and the same vectors as without chunks */
+#define COLUMNS_MOST 1024   /* of a chunk: few rows of Y stay in the first-level cache */
+#define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count, beside reading B */
+
+/* ---- plans ---- */
+
+/* The columns of Y that chunks divide: of one column its rows. */
+static int64_t divided_columns(const matrix_plan *plan) {
+  return plan->form == MATRIX_COLUMN ? plan->rows : plan->columns;
+}
+
+static void init_few(matrix_plan *plan, cpu_team team) {
+  int64_t columns = divided_columns(plan), depth = plan->depth > 0 ? plan->depth : 1,
+          most = CPU_WORK_PER_CHUNK / (int64_t)sizeof(float) / depth / COLUMNS_GRAIN * COLUMNS_GRAIN;
+  plan->chunk_columns = most < COLUMNS_GRAIN ? COLUMNS_GRAIN : most > COLUMNS_MOST ? COLUMNS_MOST : most;
+  plan->n_chunks = (columns + plan->chunk_columns - 1) / plan->chunk_columns;
+  double elements = (double)plan->parts * (double)columns * (double)plan->depth;
+  double work = elements * (double)sizeof(float);
+  if (plan->form != MATRIX_COLUMN) work += elements * (double)plan->rows / PRODUCTS_PER_BYTE;
+  plan->team = cpu_team_for(team, work < 1e15 ? (int64_t)work : INT64_MAX);
+}
+
+void matrix_plan_init(matrix_plan *plan, cpu_team team) {
+  plan->form = plan->columns == 1 && plan->b_row == 1          ? MATRIX_COLUMN
+               : plan->rows <= FEW_ROWS && plan->b_column == 1 ? MATRIX_ROWS
+               : plan->rows <= FEW_ROWS && plan->b_row == 1    ? MATRIX_DOTS
+                                                               : MATRIX_BLOCKS;
+  if (plan->form != MATRIX_BLOCKS) {
+    init_few(plan, team);
+    return;
+  }
+  plan->blocks = (block_plan){.parts = plan->parts,
+                              .rows = plan->rows,
+                              .depth = plan->depth,
+                              .columns = plan->columns,
+                              .a_row = plan->a_row,
+                              .y_row = plan->columns,
+                              .b_row = plan->b_column == 1 ? plan->b_row : 0,
+                              .scale = plan->scale,
+                              .activation = plan->activation};
+  block_plan_init(&plan->blocks, team);
+}
+
+int64_t matrix_plan_workspace_bytes(const matrix_plan *plan) {
+  return plan->form == MATRIX_BLOCKS ? block_plan_workspace_bytes(&plan->blocks) : 0;
+}
+
+/* ---- running ---- */
+
+typedef struct matrix_run {
+  const matrix_plan *plan;
+  const matrix_operands *o;
+} matrix_run;
+
+static void place(const void *context, int64_t part, block_place *out) {
+  const matrix_run *run = context;
+  const matrix_operands *o = run->o;
+  int64_t a = 0, b = 0, y = part * run->plan->rows * run->plan->columns;
+  if (o->place) o->place(o->context, part, &a, &b);
+  *out = (block_place){
+      .a = o->a + a, .b = o->b + b, .bias = o->bias, .residual = o->residual ? o->residual + y : NULL, .y = o->y + y};
+}
+
+static void fill(const void *context, const float *b, const block_range *r, float *panel) {
+  const matrix_plan *plan = ((const matrix_run *)context)->plan;
+  b += r->k * plan->b_row + r->column * plan->b_column;
+  if (plan->b_row == 1) {
+    CPU_PICK(plan->activation.level, transpose_panel)(b, plan->b_column, r->depth, r->n, r->width, panel);
+    return;
+  }
+  for (int64_t k = 0; k < r->depth; k++, b += plan->b_row, panel += r->width) {
+    if (plan->b_column == 1) memcpy(panel, b, (size_t)r->n * sizeof *panel);
+    else
+      for (int64_t j = 0; j < r->n; j++) panel[j] = b[j * plan->b_column];
+    memset(panel + r->n, 0, (size_t)(r->width - r->n) * sizeof *panel);
+  }
+}
+
+/* Columns column .. column + n of a part. */
+static void multiply_few(const matrix_plan *plan, const block_place *at, int64_t column, int64_t n) {
+  cpu_level level = plan->activation.level;
+  float *y = at->y + column;
+  if (plan->form == MATRIX_COLUMN) {
+    CPU_PICK(level, dots)(at->b, at->a + column * plan->a_row, plan->a_row, plan->depth, n, y);
+  } else if (plan->form == MATRIX_DOTS) {
+    for (int64_t row = 0; row < plan->rows; row++) CPU_PICK(level, dots)
+    (at->a + row * plan->a_row, at->b + column * plan->b_column, plan->b_column, plan->depth, n,
+     y + row * plan->columns);
+  } else {
+    CPU_PICK(level, few_rows)
+    ((int)plan->rows, at->a, plan->a_row, at->b + column, plan->b_row, plan->depth, n, y, plan->columns);
+  }
+}
+
+static void finish_few(const matrix_plan *plan, const block_place *at, int64_t column, int64_t n) {
+  int64_t rows = plan->form == MATRIX_COLUMN ? 1 : plan->rows;
+  for (int64_t row = 0; row < rows; row++) {
+    int64_t to = row * plan->columns + column;
+    float *y = at->y + to;
+    if (plan->scale != 1) CPU_PICK(plan->activation.level, scale_row)(plan->scale, y, y, n);
+    if (at->bias && plan->form == MATRIX_COLUMN)
+      for (int64_t j = 0; j < n; j++) y[j] += at->bias[0];
+    else if (at->bias) CPU_PICK(plan->activation.level, add_rows)(at->bias + column, y, n);
+    if (at->residual) CPU_PICK(plan->activation.level, add_rows)(at->residual + to, y, n);
+    activation_row(&plan->activation, y, n);
+  }
+}
+
+/* Chunks begin..end, counted over all parts. */
+static void run_few(void *context, int64_t begin, int64_t end) {
+  const matrix_run *run = context;
+  const matrix_plan *plan = run->plan;
+  for (int64_t i = begin; i < end && !cpu_cancelled(&plan->team); i++) {
+    int64_t column = i % plan->n_chunks * plan->chunk_columns, n = divided_columns(plan) - column;
+    if (n > plan->chunk_columns) n = plan->chunk_columns;
+    block_place at;
+    place(run, i / plan->n_chunks, &at);
+    multiply_few(plan, &at, column, n);
+    finish_few(plan, &at, column, n);
+  }
+}
+
+reed_status matrix_plan_run(const matrix_plan *plan, const matrix_operands *operands, void *workspace) {
+  matrix_run run = {plan, operands};
+  if (plan->form != MATRIX_BLOCKS) return cpu_parallel(plan->team, plan->parts * plan->n_chunks, 1, run_few, &run);
+  block_operands blocks = {.context = &run, .place = place, .fill = fill};
+  return block_plan_run(&plan->blocks, &blocks, workspace);
+}

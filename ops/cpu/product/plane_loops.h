@@ -1,0 +1,33 @@
+/* The loops of convolutions with channels second (ops/cpu/product/conv_planes.c): panels of the elements under windows,
+ * and products of few outputs without panels. Neighbouring windows of a row are neighbouring elements of X here. */
+#ifndef OPS_CPU_PRODUCT_PLANE_LOOPS_H_
+#define OPS_CPU_PRODUCT_PLANE_LOOPS_H_
+
+#include <stdint.h>
+#include "ops/cpu/common/cpu.h"
+
+/* The depth of a window: its taps, for each channel. */
+typedef struct plane_depth {
+  const int64_t *taps;               /* distance of each tap from the window's place */
+  int64_t n_taps, channels, channel; /* channel: distance of neighbouring channels */
+} plane_depth;
+
+/* Neighbouring windows of a row: their place in X and in a panel's row. */
+typedef struct plane_segment {
+  int64_t from, to, n;
+} plane_segment;
+
+#define PLANE_ROWS 4 /* the most rows in a call of plane_rows */
+
+/* Rows k .. k + n_rows of a panel: element `to + i` of a row is x[from + i] at that row's channel and tap, for each
+ * segment. */
+CPU_LOOP(void, gather_panel,
+         (const float *x, const plane_depth *depth, int64_t k, int64_t n_rows, const plane_segment *segments,
+          int64_t n_segments, int64_t width, float *panel));
+/* y[r][j] = sum over the depth of weights[r][depth] * x[j] there, for r < rows and j < n. Reads and writes no element
+ * beyond these. */
+CPU_LOOP(void, plane_rows,
+         (int rows, const float *x, const plane_depth *depth, const float *weights, int64_t w_row, int64_t n, float *y,
+          int64_t y_row));
+
+#endif

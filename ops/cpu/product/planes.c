@@ -1,0 +1,118 @@
+/* Geometry of convolutions with channels second (planes.h), and the copy of X that their windows read. */
+#include "ops/cpu/product/planes.h"
+
+#define COPY_FACTOR 8                  /* a copy of X may have this many times its elements, */
+#define COPY_ANYWAY ((int64_t)1 << 22) /* or a channel of it so many */
+#define PHASES_MOST 4096               /* of an axis */
+
+static int64_t greatest_divisor(int64_t a, int64_t b) { return b ? greatest_divisor(b, a % b) : a; }
+
+plane_axis planes_axis(const planes *p, int axis, int64_t phase) {
+  int64_t stride = p->stride[axis], dilation = p->dilation[axis], pad = p->pad[axis];
+  if (!p->transposed) return (plane_axis){p->out[axis], stride, 0, 1, p->kernel[axis], 0, 1, -pad, dilation};
+  /* output `phase` is the phase's first; taps t with (phase + pad - t * dilation) % stride == 0 reach it */
+  plane_axis a = {.n = (p->out[axis] - phase + stride - 1) / stride, .step = 1, .y_first = phase, .y_step = stride};
+  int64_t divisor = greatest_divisor(stride, dilation);
+  a.tap_step = stride / divisor;
+  a.distance = -(dilation / divisor);
+  while (a.tap < p->kernel[axis] && a.tap < a.tap_step && (phase + pad - a.tap * dilation) % stride != 0) a.tap++;
+  if (a.tap < p->kernel[axis] && a.tap < a.tap_step) {
+    a.n_taps = (p->kernel[axis] - a.tap + a.tap_step - 1) / a.tap_step;
+    a.first = (phase + pad - a.tap * dilation) / stride;
+  }
+  return a;
+}
+
+/* Positions of X that some window reads along an axis. */
+static void find_span(planes *p, int axis) {
+  int64_t low = INT64_MAX, high = INT64_MIN;
+  for (int64_t phase = 0; phase < p->n_phases[axis]; phase++) {
+    plane_axis a = planes_axis(p, axis, phase);
+    int64_t reach = (a.n_taps - 1) * a.distance, end = a.first + (a.n - 1) * a.step;
+    if (a.n_taps == 0) continue;
+    if (a.first + (reach < 0 ? reach : 0) < low) low = a.first + (reach < 0 ? reach : 0);
+    if (end + (reach > 0 ? reach : 0) > high) high = end + (reach > 0 ? reach : 0);
+  }
+  p->low[axis] = low > high ? 0 : low;
+  p->span[axis] = low > high ? 1 : high - low + 1;
+}
+
+bool planes_init(const window *w, bool transposed, int64_t groups, int64_t channels, int64_t outputs, planes *p) {
+  *p = (planes){.transposed = transposed, .groups = groups, .channels = channels, .outputs = outputs};
+  if (w->n > PLANE_AXES) return false;
+  for (int i = 0; i < PLANE_AXES; i++) p->in[i] = p->out[i] = p->kernel[i] = p->stride[i] = p->dilation[i] = 1;
+  for (int32_t i = 0; i < w->n; i++) {
+    int32_t axis = PLANE_AXES - w->n + i;
+    p->in[axis] = w->in[i];
+    p->out[axis] = w->out[i];
+    p->kernel[axis] = w->kernel[i];
+    p->stride[axis] = w->stride[i];
+    p->dilation[axis] = w->dilation[i];
+    p->pad[axis] = w->pad_begin[i];
+  }
+  p->in_place = true;
+  double elements = 1, of_x = 1;
+  for (int i = 0; i < PLANE_AXES; i++) {
+    p->n_phases[i] = !transposed ? 1 : p->stride[i] < p->out[i] ? p->stride[i] : p->out[i];
+    if (p->n_phases[i] > PHASES_MOST) return false;
+    find_span(p, i);
+    p->lanes[i] = transposed ? 1 : p->stride[i];
+    p->each[i] = (p->span[i] + p->lanes[i] - 1) / p->lanes[i];
+    p->in_place = p->in_place && p->low[i] >= 0 && p->low[i] + p->span[i] <= p->in[i];
+    elements *= (double)p->lanes[i] * (double)p->each[i];
+    of_x *= (double)p->in[i];
+  }
+  p->in_place = p->in_place && p->lanes[2] == 1;
+  if (p->in_place) {
+    p->window[2] = 1;
+    p->window[1] = p->lanes[1] * p->in[2];
+    p->window[0] = p->lanes[0] * p->in[1] * p->in[2];
+    p->channel = p->in[0] * p->in[1] * p->in[2];
+    return true;
+  }
+  if (elements > COPY_ANYWAY && elements > COPY_FACTOR * of_x) return false;
+  p->window[2] = 1;
+  p->window[1] = p->each[2];
+  p->window[0] = p->lanes[1] * p->lanes[2] * p->each[1] * p->each[2];
+  p->channel = p->lanes[0] * p->each[0] * p->window[0];
+  return true;
+}
+
+int64_t planes_at(const planes *p, const int64_t *position) {
+  if (p->in_place) return (position[0] * p->in[1] + position[1]) * p->in[2] + position[2];
+  int64_t lane[PLANE_AXES], place[PLANE_AXES];
+  for (int i = 0; i < PLANE_AXES; i++) {
+    lane[i] = (position[i] - p->low[i]) % p->lanes[i];
+    place[i] = (position[i] - p->low[i]) / p->lanes[i];
+  }
+  return (lane[0] * p->each[0] + place[0]) * p->window[0] +
+         (lane[1] * p->lanes[2] + lane[2]) * p->each[1] * p->each[2] + place[1] * p->each[2] + place[2];
+}
+
+/* One row: position p of X goes to lane (p - low) % lanes. `to` is the row's place in the first lane. */
+static void copy_row(const planes *p, const float *x, float *to) {
+  int64_t lanes = p->lanes[2], apart = p->each[1] * p->each[2], low = p->low[2];
+  for (int64_t lane = 0; lane < lanes; lane++, to += apart) {
+    int64_t first = low + lane < 0 ? (-low - lane + lanes - 1) / lanes : 0; /* places first .. end lie in X */
+    int64_t end = p->in[2] > low + lane ? (p->in[2] - low - lane + lanes - 1) / lanes : 0;
+    if (end > p->each[2]) end = p->each[2];
+    const float *from = x + low + lane;
+    if (lanes == 1) {
+      if (end > first) memcpy(to + first, from + first, (size_t)(end - first) * sizeof *to);
+    } else if (lanes == 2) {
+      for (int64_t i = first; i < end; i++) to[i] = from[2 * i];
+    } else {
+      for (int64_t i = first; i < end; i++) to[i] = from[lanes * i];
+    }
+  }
+}
+
+void planes_copy(const planes *p, const float *x, float *to) {
+  memset(to, 0, (size_t)p->channel * sizeof *to);
+  for (int64_t z = 0; z < p->span[0]; z++)
+    for (int64_t y = 0; y < p->span[1]; y++) {
+      int64_t position[PLANE_AXES] = {p->low[0] + z, p->low[1] + y, p->low[2]};
+      if (position[0] < 0 || position[0] >= p->in[0] || position[1] < 0 || position[1] >= p->in[1]) continue;
+      copy_row(p, x + (position[0] * p->in[1] + position[1]) * p->in[2], to + planes_at(p, position));
+    }
+}
