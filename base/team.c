@@ -47,7 +47,7 @@ static struct {
   _Alignas(64) _Atomic uint32_t posted; /* counts jobs and, at the end, the call to leave */
   _Atomic int32_t n_places;             /* places ever used: those before have had a job */
   _Atomic int32_t n_callers;            /* threads that are in team_run with helpers */
-  int32_t n_cpus;
+  _Atomic int32_t n_cpus;
   _Atomic int32_t n_polling, n_asleep;
   _Atomic int64_t crowded_until;
   atomic_bool leaving;
@@ -132,7 +132,8 @@ static bool help(void) {
 /* The most helpers that a job is worth. Several callers at a time have a CPU each, and helpers the CPUs that are left;
  * one caller gets as many helpers as it asks for. */
 static int32_t helpers_worth(int32_t wanted) {
-  int32_t n_callers = atomic_load_explicit(&team.n_callers, memory_order_relaxed), left = team.n_cpus - n_callers;
+  int32_t n_callers = atomic_load_explicit(&team.n_callers, memory_order_relaxed),
+          left = atomic_load_explicit(&team.n_cpus, memory_order_relaxed) - n_callers;
   if (n_callers <= 1 || wanted <= left) return wanted;
   return left > 0 ? left : 0;
 }
@@ -222,8 +223,13 @@ static void begin_child(void) {
 
 static void init(void) {
   init_places();
-  team.n_cpus = team_processors();
+  atomic_store(&team.n_cpus, team_processors());
   pthread_atfork(NULL, NULL, begin_child);
+}
+
+void team_assume_processors(int32_t n) {
+  pthread_once(&once, init);
+  atomic_store(&team.n_cpus, n);
 }
 
 /* Before the library's code is unmapped. */
@@ -283,12 +289,12 @@ static void run_alone(int64_t n_chunks, team_fn *fn, void *context) {
   for (int64_t i = 0; i < n_chunks; i++) fn(context, i, 0);
 }
 
-/* The caller's chunks and those of up to n_helpers. */
-static void run_together(int32_t n_helpers, int64_t n_chunks, team_fn *fn, void *context) {
-  n_helpers = helpers_worth(n_helpers);
+/* The caller's chunks and those of up to `wanted` helpers. */
+static void run_together(int32_t wanted, int64_t n_chunks, team_fn *fn, void *context) {
+  int32_t n_helpers = helpers_worth(wanted);
   job *j = NULL;
   if (n_helpers > 0) {
-    start(n_helpers);
+    start(wanted); /* some may be in the middle of other callers' chunks */
     j = place_take();
   }
   if (!j) return run_alone(n_chunks, fn, context);

@@ -142,6 +142,7 @@ static void note_thread(void *context, int64_t chunk, int32_t worker) {
  * caller waited for helpers that have begun nothing, this test would hang. */
 static void runs_beside_a_held_helper(void) {
   meeting m = {.caller = pthread_self()};
+  team_assume_processors(8); /* so that the second caller asks for a helper too */
   pthread_t holder;
   sem_init(&m.go, 0, 0);
   sem_init(&m.held, 0, 0);
@@ -167,6 +168,34 @@ START_TEST(nothing_waits_for_a_helper_that_has_no_chunk) {
   int status;
   ck_assert_int_eq(waitpid(child, &status, 0), child);
   ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+/* The caller's chunks last until a helper has run one. */
+static void wait_for_help(void *context, int64_t chunk, int32_t worker) {
+  meeting *m = context;
+  note_thread(m, chunk, worker);
+  while (atomic_load(&m->elsewhere) == 0) sched_yield();
+}
+
+/* Another caller and its helper are in the middle of chunks meanwhile. */
+START_TEST(callers_leave_each_other_the_processors) {
+  meeting m = {.caller = pthread_self()};
+  pthread_t holder;
+  sem_init(&m.go, 0, 0);
+  sem_init(&m.held, 0, 0);
+  ck_assert_int_eq(pthread_create(&holder, NULL, hold, &m), 0);
+  while (sem_wait(&m.held) != 0) continue;
+  team_assume_processors(2);
+  for (int i = 0; i < 1000; i++) team_run(3, 16, note_thread, &m);
+  ck_assert_int_eq(m.elsewhere, 0);
+  team_assume_processors(3);
+  team_run(3, 16, wait_for_help, &m);
+  ck_assert_int_gt(m.elsewhere, 0);
+  sem_post(&m.held);
+  sem_post(&m.go);
+  pthread_join(holder, NULL);
+  team_assume_processors(team_processors());
 }
 END_TEST
 
@@ -302,6 +331,7 @@ int main(void) {
   tcase_add_test(chunks, chunks_may_call_the_team);
   tcase_add_test(chunks, more_chunks_than_24_bits_count);
   tcase_add_test(waiting, nothing_waits_for_a_helper_that_has_no_chunk);
+  tcase_add_test(waiting, callers_leave_each_other_the_processors);
   tcase_add_test(waiting, helpers_help_also_after_a_pause);
   tcase_add_test(waiting, the_child_of_a_fork_has_helpers_of_its_own);
   tcase_add_checked_fixture(cpus, make_root, remove_root);

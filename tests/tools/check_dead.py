@@ -21,6 +21,7 @@ FOR_TESTS = {  # symbol: why it is there for tests alone; the file that defines 
     'processors_of_groups': 'tests read control groups from files of their own',
     'symbols_evaluate': 'tests evaluate symbols with numbers for the names',
     'symbols_named': 'tests make symbols without a model',
+    'team_assume_processors': 'tests of several callers need machines of more CPUs',
     'value_parse_type': 'the fuzzer asks how large a value would be',
 }
 
