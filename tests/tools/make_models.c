@@ -1,5 +1,5 @@
 /* Makes ONNX models for the tests of the command that no exporter writes: names with escape sequences, external data, a
- * loop without end. Writes them into the given folder. */
+ * loop without end, a decoder with caches. Writes them into the given folder. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -92,6 +92,133 @@ static void write_endless(const char *folder) {
   build_close(&b);
 }
 
+/* ---- a decoder ----
+ * Layers of causal attention over caches [batch, heads, length, size] that grow by Concat, with weights from a
+ * generator of its own. The tokens of the examples' test are onnxruntime's for this model (decoder_tokens.txt). */
+
+enum { WIDTH = 32, HEADS = 2, SIZE = WIDTH / HEADS, LAYERS = 2, TOKENS = 60, PLACES = 256 };
+
+static uint32_t weight_state = 1;
+
+/* Weights of the given range, as an initializer. */
+static void weights(onnx_build *b, const char *name, int rows, int columns, float range) {
+  char dims[32];
+  float *elements = malloc(sizeof *elements * (size_t)(rows * columns));
+  if (!elements) exit(1);
+  for (int i = 0; i < rows * columns; i++) {
+    weight_state = weight_state * 1664525u + 1013904223u;
+    elements[i] = ((float)(weight_state >> 8) / 8388608 - 1) * range;
+  }
+  snprintf(dims, sizeof dims, "%d,%d", rows, columns);
+  build_f32(b, name, dims, elements);
+  free(elements);
+}
+
+/* The name of a layer's value, valid for some more calls. */
+static const char *name_in(int layer, const char *text) {
+  static char names[8][64];
+  static int next;
+  next = (next + 1) % 8;
+  snprintf(names[next], sizeof names[next], "l%d.%s", layer, text);
+  return names[next];
+}
+#define NAME(text) name_in(layer, text)
+
+/* A node of a layer, whose output has the layer's number in front. */
+static build_node_t *layer_node(onnx_build *b, int layer, const char *op, const char *first, const char *second,
+                                const char *output) {
+  char inputs[128], result[64];
+  snprintf(inputs, sizeof inputs, "%s%s%s", first, *second ? "," : "", second);
+  snprintf(result, sizeof result, "l%d.%s", layer, output);
+  return build_node(b, op, inputs, result);
+}
+
+/* q, k or v as [batch, heads, length, size]. */
+static void write_heads(onnx_build *b, int layer, const char *part) {
+  char matrix[16], flat[16], split[16];
+  snprintf(matrix, sizeof matrix, "w%s", part);
+  snprintf(flat, sizeof flat, "%s1", part);
+  snprintf(split, sizeof split, "%s2", part);
+  weights(b, NAME(matrix), WIDTH, WIDTH, 0.45f);
+  layer_node(b, layer, "MatMul", NAME("normed"), NAME(matrix), flat);
+  layer_node(b, layer, "Reshape", NAME(flat), "split", split);
+  build_ints(b, layer_node(b, layer, "Transpose", NAME(split), "", part), "perm", "0,2,1,3");
+}
+
+static void write_layer(onnx_build *b, int layer, const char *x) {
+  char past[8], grown[8];
+  const char *const caches[] = {"k", "v"};
+  build_int(b, layer_node(b, layer, "LayerNormalization", x, "ones", "normed"), "axis", -1);
+  write_heads(b, layer, "q");
+  for (int i = 0; i < 2; i++) {
+    write_heads(b, layer, caches[i]);
+    char operands[64];
+    snprintf(past, sizeof past, "p%d", 2 * layer + i);
+    snprintf(grown, sizeof grown, "n%d", 2 * layer + i);
+    snprintf(operands, sizeof operands, "%s,%s", past, NAME(caches[i]));
+    build_int(b, build_node(b, "Concat", operands, grown), "axis", 2);
+    build_input(b, past, "f32[b,2,past,16]");
+    build_output(b, grown, "f32[b,2,all,16]");
+  }
+  snprintf(past, sizeof past, "n%d", 2 * layer);
+  build_ints(b, layer_node(b, layer, "Transpose", past, "", "kt"), "perm", "0,1,3,2");
+  layer_node(b, layer, "MatMul", NAME("q"), NAME("kt"), "scores");
+  layer_node(b, layer, "Mul", NAME("scores"), "scale", "scaled");
+  layer_node(b, layer, "Add", NAME("scaled"), "mask", "masked");
+  build_int(b, layer_node(b, layer, "Softmax", NAME("masked"), "", "weights"), "axis", -1);
+  layer_node(b, layer, "MatMul", NAME("weights"), grown, "values");
+  build_ints(b, layer_node(b, layer, "Transpose", NAME("values"), "", "turned"), "perm", "0,2,1,3");
+  layer_node(b, layer, "Reshape", NAME("turned"), "merged", "attended");
+  weights(b, NAME("wo"), WIDTH, WIDTH, 0.4f);
+  layer_node(b, layer, "MatMul", NAME("attended"), NAME("wo"), "mixed");
+  layer_node(b, layer, "Add", x, NAME("mixed"), "between");
+  build_int(b, layer_node(b, layer, "LayerNormalization", NAME("between"), "ones", "normed2"), "axis", -1);
+  weights(b, NAME("w1"), WIDTH, 2 * WIDTH, 0.4f);
+  weights(b, NAME("w2"), 2 * WIDTH, WIDTH, 0.4f);
+  layer_node(b, layer, "MatMul", NAME("normed2"), NAME("w1"), "wide");
+  layer_node(b, layer, "Relu", NAME("wide"), "", "active");
+  layer_node(b, layer, "MatMul", NAME("active"), NAME("w2"), "narrow");
+  layer_node(b, layer, "Add", NAME("between"), NAME("narrow"), "y");
+}
+
+static void write_decoder(const char *folder) {
+  onnx_build *b = build_open(17);
+  float ones[WIDTH];
+  for (int i = 0; i < WIDTH; i++) ones[i] = 1;
+  build_input(b, "ids", "i64[b,t]");
+  build_output(b, "logits", "f32[b,t,60]");
+  build_f32(b, "ones", "32", ones);
+  build_f32(b, "scale", "", (float[]){0.25f});
+  build_f32(b, "hidden", "", (float[]){-1e9f});
+  build_f32(b, "zero", "", (float[]){0});
+  build_i64(b, "split", "4", (int64_t[]){0, 0, HEADS, SIZE});
+  build_i64(b, "merged", "3", (int64_t[]){0, 0, WIDTH});
+  build_i64(b, "i0", "", (int64_t[]){0});
+  build_i64(b, "i1", "", (int64_t[]){1});
+  build_i64(b, "i2", "", (int64_t[]){2});
+  build_i64(b, "axis1", "1", (int64_t[]){1});
+  weights(b, "embedding", TOKENS, WIDTH, 1);
+  weights(b, "place", PLACES, WIDTH, 1);
+  build_node(b, "Shape", "ids", "ids_shape");
+  build_node(b, "Gather", "ids_shape,i1", "t");
+  build_node(b, "Shape", "p0", "past_shape");
+  build_node(b, "Gather", "past_shape,i2", "past");
+  build_node(b, "Add", "past,t", "all");
+  build_node(b, "Range", "past,all,i1", "queries");
+  build_node(b, "Range", "i0,all,i1", "keys");
+  build_node(b, "Unsqueeze", "queries,axis1", "rows");
+  build_node(b, "LessOrEqual", "keys,rows", "seen");
+  build_node(b, "Where", "seen,zero,hidden", "mask");
+  build_node(b, "Gather", "embedding,ids", "embedded");
+  build_node(b, "Gather", "place,queries", "placed");
+  build_node(b, "Add", "embedded,placed", "x");
+  for (int layer = 0; layer < LAYERS; layer++) write_layer(b, layer, layer ? "l0.y" : "x");
+  build_int(b, build_node(b, "LayerNormalization", "l1.y,ones", "last"), "axis", -1);
+  weights(b, "head", WIDTH, TOKENS, 1);
+  build_node(b, "MatMul", "last,head", "logits");
+  write_model(folder, "decoder.onnx", b);
+}
+
 int main(int n_arguments, char **arguments) {
   if (n_arguments != 2) return 2;
   const char *folder = arguments[1];
@@ -101,5 +228,6 @@ int main(int n_arguments, char **arguments) {
   write_external(folder, "above.onnx", (char *)"../outside.bin");
   write_bytes(folder, "beside.bin", (float[]){1, 2, 3}, 12);
   write_endless(folder);
+  write_decoder(folder);
   return 0;
 }

@@ -1,7 +1,9 @@
 #!/bin/sh
-# The examples build, run and give what they should. Arguments: vm, embed, custom_op, its plugin, the source root.
+# The examples build, run and give what they should. Arguments: vm, embed, custom_op, its plugin, the source root,
+# decode, make_models.
 set -eu
 vm=$(realpath "$1") embed=$(realpath "$2") custom_op=$(realpath "$3") plugin=$(realpath "$4") root=$5
+decode=$(realpath "$6") make_models=$(realpath "$7")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -39,3 +41,12 @@ TEXT
 "$vm" compile "$root/examples/shapes/shapes.onnx" -o shapes.reed
 "$embed" shapes.reed | tee out
 grep -q '^boxes f32\[' out
+
+# 200 tokens of a decoder whose caches grow in place, equal to onnxruntime's (tests/tools/decode_onnxruntime.py)
+mkdir models
+"$make_models" models
+"$vm" compile models/decoder.onnx -o decoder.reed
+"$decode" decoder.reed 200 3 14 15 9 2 6 | tee out
+sed -n 1p out | cmp - "$root/tests/tools/decoder_tokens.txt"
+grep -q '"in_place": *4,' out
+grep -q '"copied": *0,' out
