@@ -14,6 +14,9 @@
 /* Makes room for one more item. False: no memory. */
 #define VEC_ROOM(v) \
   ((v)->n < (v)->capacity || vec_grow((void **)&(v)->items, &(v)->capacity, (v)->n + 1, sizeof *(v)->items))
+/* Makes room for `least` items in all. False: no memory. */
+#define VEC_RESERVE(v, least) \
+  ((v)->capacity >= (least) || vec_grow((void **)&(v)->items, &(v)->capacity, least, sizeof *(v)->items))
 /* Appends `item`. An expression; false: no memory. */
 #define VEC_PUSH(v, item) (VEC_ROOM(v) && ((v)->items[(v)->n++] = (item), 1))
 /* Gives unused capacity back to the heap, or keeps it if the heap refuses to shrink the block. */

@@ -45,19 +45,18 @@ static reed_status check_input(const call_site *site, int32_t i, int32_t n_input
   char name[96], allowed[128];
   if (!declared)
     return refuse(site, REED_ERROR_TYPE, -1, "has %d inputs, at most %d are allowed", n_inputs, site->op->n_inputs);
-  shapecall_operand_name(site->op, i, name);
   if (i >= n_inputs || inputs[i] == REED_NONE) {
     if (declared->optional) return REED_OK;
-    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is missing", i, name);
+    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is missing", i, shapecall_operand_name(site->op, i, name));
   }
   if (inputs[i] < REED_NONE || inputs[i] >= REED_DTYPE_COUNT || !(declared->dtypes & 1u << inputs[i])) {
     dtypes_text(declared->dtypes, allowed);
-    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s; allowed are %s", i, name, reed_dtype_name(inputs[i]),
-                  allowed);
+    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s; allowed are %s", i,
+                  shapecall_operand_name(site->op, i, name), reed_dtype_name(inputs[i]), allowed);
   }
   if (declared->same_type && inputs[0] != REED_NONE && inputs[i] != inputs[0])
     return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s, input 0 is %s: they must have the same dtype", i,
-                  name, reed_dtype_name(inputs[i]), reed_dtype_name(inputs[0]));
+                  shapecall_operand_name(site->op, i, name), reed_dtype_name(inputs[i]), reed_dtype_name(inputs[0]));
   return REED_OK;
 }
 

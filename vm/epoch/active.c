@@ -20,6 +20,9 @@ reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry
     memset(active->notes, 0, active->n_notes * sizeof *active->notes);
     active->stamp = 1;
   }
+  if (base && (!VEC_RESERVE(&e->writes, base->writes.n) || !VEC_RESERVE(&e->scalars, base->scalars.n) ||
+               !VEC_RESERVE(&e->host_kernels, base->host_kernels.n)))
+    return diag_no_memory(run->diagnosis, "registers of an epoch");
   active->n_r = function->n_r;
   active->entry = e;
   active->base = base;

@@ -24,13 +24,10 @@ void epoch_planner_close(epoch_planner **planner) {
   *planner = NULL;
 }
 
-#define RESERVE(v, least) \
-  ((v)->capacity >= (least) || vec_grow((void **)&(v)->items, &(v)->capacity, least, sizeof *(v)->items))
-
 /* Room for a plan like that of the base, so that the arrays grow once. False: no memory. */
 static bool reserve_as(epoch_entry *e, const epoch_entry *base) {
-  return RESERVE(&e->roots, base->roots.n) && RESERVE(&e->kernels, base->kernels.n) &&
-         RESERVE(&e->copies, base->copies.n);
+  return VEC_RESERVE(&e->roots, base->roots.n) && VEC_RESERVE(&e->kernels, base->kernels.n) &&
+         VEC_RESERVE(&e->copies, base->copies.n);
 }
 
 static reed_status planner_begin(reed_session *s, epoch_planner **out_planner) {

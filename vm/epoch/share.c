@@ -67,10 +67,11 @@ static int32_t mark_sharers(epoch_planner *p, const uint32_t *w) {
 
 /* True if register `reg` may lie on a part of the root. A register on a part keeps the whole root alive; so every
  * register on the part must be killed in the epoch (seen from `next` on), and the part must be at least half of the
- * root or die before the root's other registers. */
+ * root or die before the root's other registers. The look ahead ends when the part's registers are killed and the
+ * root's others cannot change the answer. */
 static bool may_keep(epoch_planner *p, uint32_t reg, int64_t bytes, int32_t root, const uint32_t *next) {
-  int32_t n = 1;
-  bool rest_is_later = false;
+  int32_t n = 1, n_others = p->alive.items[root];
+  bool rest_is_later = false, large = bytes >= p->entry->roots.items[root].bytes / 2;
   p->mark++;
   note_of(p, reg)->mark = p->mark;
   for (const uint32_t *w = next; insn_id_at(w) != INSN_EPOCH_END; w = insn_next(w)) {
@@ -81,11 +82,13 @@ static bool may_keep(epoch_planner *p, uint32_t reg, int64_t bytes, int32_t root
       killed->mark = 0;
       n--;
       rest_is_later = false;
-    } else {
-      rest_is_later |= killed->root == root;
+    } else if (killed->root == root) {
+      rest_is_later = true;
+      n_others--;
     }
+    if (n == 0 && (large || rest_is_later || n_others == 0)) break;
   }
-  return n == 0 && (rest_is_later || bytes >= p->entry->roots.items[root].bytes / 2);
+  return n == 0 && (rest_is_later || large);
 }
 
 int32_t share_part(epoch_planner *p, const insn_invoke *i, uint32_t output, const reed_kernel *kernel,
