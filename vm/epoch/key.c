@@ -75,11 +75,12 @@ static size_t part_words(const int64_t *part, bool value) {
 
 void key_note_changes(epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base) {
   const int64_t *now = active->key.items, *before = base->key;
+  for (uint32_t i = 0; i < enter->n_keys; i++) active->notes[INSN_REGISTER(enter->keys[i])].changed = false;
   for (uint32_t i = 0; i < enter->n_keys; i++) {
     bool value = INSN_READS(enter->keys[i]) & REED_READS_VALUE;
     size_t n = part_words(now, value), n_before = part_words(before, value);
     bool changed = n != n_before || memcmp(now, before, n * sizeof(int64_t)) != 0;
-    active->notes[INSN_REGISTER(enter->keys[i])].changed = changed;
+    active->notes[INSN_REGISTER(enter->keys[i])].changed |= changed; /* a register may be listed twice */
     now += n;
     before += n_before;
   }

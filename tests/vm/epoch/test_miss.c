@@ -1,0 +1,294 @@
+/* A miss that starts from the epoch's last entry: which calls are made again and which are not, and when the states of
+ * kernels that entries share are freed. Random epochs: test_random.c. The table of kernels: ../test_site.c. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/vm/hand.h"
+
+static reed_registry *registry;
+static int n_shaped, n_prepared, n_freed, n_ran;
+
+/* test.Step: y = x + 1, everything counted. A state knows its number of elements and is spoiled when it is freed. */
+static reed_status step_shape(reed_shape_call *call) {
+  n_shaped++;
+  call->outputs[0].rank = call->inputs[0].rank;
+  memcpy(call->outputs[0].dims, call->inputs[0].dims, sizeof(reed_dim) * (size_t)call->inputs[0].rank);
+  return call->status;
+}
+
+typedef struct step_state {
+  int64_t n;
+  bool freed;
+} step_state;
+
+static reed_status step_run(const void *state, const reed_kernel_buffers *buffers) {
+  const step_state *s = state;
+  if (s->freed) return REED_ERROR_DEVICE;
+  n_ran++;
+  for (int64_t i = 0; i < s->n; i++) ((float *)buffers->outputs[0])[i] = ((const float *)buffers->inputs[0])[i] + 1;
+  return REED_OK;
+}
+
+static void step_free(void *state) {
+  n_freed++;
+  ((step_state *)state)->freed = true;
+  free(state);
+}
+
+static reed_status step_prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  n_prepared++;
+  step_state *s = calloc(1, sizeof *s);
+  s->n = 1;
+  for (int32_t i = 0; i < call->outputs[0].rank; i++) s->n *= call->outputs[0].dims[i];
+  *out_kernel = (reed_kernel){.run = step_run, .state = s, .free = step_free, .state_bytes = 1 << 16};
+  return REED_OK;
+}
+
+static const reed_op_input step_inputs[] = {{.name = "x", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_F32}};
+static const reed_op_output step_outputs[] = {{.name = "y", .type_rule = REED_TYPE_LIKE}};
+static const reed_op step = {.domain = "test",
+                             .name = "Step",
+                             .inputs = step_inputs,
+                             .n_inputs = 1,
+                             .outputs = step_outputs,
+                             .n_outputs = 1,
+                             .shape = step_shape,
+                             .light = true,
+                             .cpu = step_prepare};
+
+static reed_session *session_of(const char *text, const reed_session_options *options) {
+  void *bytes;
+  size_t n;
+  reed_status status = reed_module_assemble(text, registry, &bytes, &n, diagnosis);
+  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(diagnosis));
+  reed_program *program;
+  reed_session *session;
+  status = reed_program_open_bytes(bytes, n, &(reed_program_options){.registry = registry}, &program, diagnosis);
+  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(diagnosis));
+  ck_assert_int_eq(reed_session_open(program, options, &session, diagnosis), REED_OK);
+  reed_program_close(&program);
+  reed_text_free(bytes);
+  return session;
+}
+
+static reed_tensor *input_of(int64_t n, float first) {
+  reed_tensor *t;
+  ck_assert_int_eq(reed_tensor_open(REED_F32, 1, &n, &t), REED_OK);
+  for (int64_t i = 0; i < n; i++) ((float *)reed_tensor_data(t))[i] = first + (float)i;
+  return t;
+}
+
+/* Runs with n and m elements; the outputs are x + add_x and z + add_z. */
+static void run(reed_session *session, int64_t n, int64_t m, float first, float add_x, float add_z) {
+  reed_tensor *inputs[2] = {input_of(n, first), input_of(m, -first)}, *outputs[2];
+  reed_status status = reed_session_run(session, inputs, 2, outputs, 2, diagnosis);
+  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(diagnosis));
+  const float adds[2] = {add_x, add_z};
+  for (int k = 0; k < 2; k++) {
+    ck_assert_int_eq(reed_tensor_elements(outputs[k]), k ? m : n);
+    for (int64_t i = 0; i < (k ? m : n); i++)
+      ck_assert_float_eq(((float *)reed_tensor_data(outputs[k]))[i],
+                         ((float *)reed_tensor_data(inputs[k]))[i] + adds[k]);
+    reed_tensor_close(&inputs[k]);
+    reed_tensor_close(&outputs[k]);
+  }
+}
+
+static const char *const devices[] = {"host", "sim", "sim?late=1&poison=1"};
+enum { N_DEVICES = sizeof devices / sizeof *devices };
+
+#define HEAD \
+  ".module \"m\" producer \"test\" \"1\" devices 2\n.type x = f32[n] \"x\"\n.type z = f32[m] \"z\"\n" \
+  ".site a = Step in \"test\" (1 -> 1) \"a\"\n.site b = Step in \"test\" (1 -> 1) \"b\"\n" \
+  ".site c = Step in \"test\" (1 -> 1) \"c\"\n.inputs x, z\n.outputs x, z\n" \
+  ".function main (x, z) -> (x, z) registers 12 2\n"
+#define TAIL \
+  "  epoch.end 0\n  readback r8, r5, output, a, 0\n  readback r9, r7, output, c, 0\n  sync\n" \
+  "  kill r5\n  kill r7\n  return [r8, r9], []\n"
+
+/* a of x, c of b of z */
+static const char two_inputs[] =
+    HEAD "  epoch.enter 0, plan, [r0:shape, r1:shape], []\n"
+         "  shape.like r2, r0, device\n  shape.like r3, r1, device\n"
+         "  shape a, device, [r5], [r2:shape]\n  shape b, device, [r6], [r3:shape]\n"
+         "  shape c, device, [r7], [r6:shape]\nplan: epoch.plan 0\n"
+         "  copy r2, r0, input, a, 0\n  copy r3, r1, input, b, 0\n"
+         "  invoke a, device, [r5], [r2]\n  kill r2\n  invoke b, device, [r6], [r3]\n  kill r3\n"
+         "  invoke c, device, [r7], [r6]\n  kill r6\n" TAIL;
+
+static void counts(int shaped, int prepared, int freed) {
+  ck_assert_int_eq(n_shaped, shaped);
+  ck_assert_int_eq(n_prepared, prepared);
+  ck_assert_int_eq(n_freed, freed);
+}
+
+START_TEST(a_miss_makes_the_calls_whose_operands_changed) {
+  reed_session *session = session_of(two_inputs, &(reed_session_options){.device = devices[_i]});
+  run(session, 3, 4, 1, 1, 2);
+  counts(3, 3, 0);
+  run(session, 3, 5, 2, 1, 2); /* b and c change */
+  counts(5, 5, 0);
+  ck_assert_double_eq(figure(session, "memo", NULL, "kernels_held"), 5);
+  run(session, 6, 5, 3, 1, 2); /* a changes */
+  counts(6, 6, 0);
+  run(session, 6, 4, 4, 1, 2); /* b and c are as two runs before: shapes again, kernels found */
+  counts(8, 6, 0);
+  run(session, 3, 4, 5, 1, 2); /* a hit */
+  counts(8, 6, 0);
+  run(session, 0, 4, 6, 1, 2); /* nothing to compute: a kernel that does nothing is not the operator's */
+  counts(9, 6, 0);
+  ck_assert_double_eq(memo_figure(session, "misses"), 5);
+  ck_assert_double_eq(memo_figure(session, "hits"), 1);
+  reed_session_close(&session);
+  counts(9, 6, 6);
+}
+END_TEST
+
+START_TEST(a_miss_says_how_much_it_shared) {
+  reed_session *session = session_of(two_inputs, &(reed_session_options){.device = devices[_i]});
+  static const struct {
+    int64_t n, m;
+    double repeated, shared;
+  } runs[] = {{3, 4, 0, 0}, {3, 5, 1, 1}, {6, 5, 2, 2}, {6, 4, 1, 3}};
+  for (int i = 0; i < 4; i++) {
+    run(session, runs[i].n, runs[i].m, 1, 1, 2);
+    char *text;
+    ck_assert_int_eq(reed_session_stats_json(session, &text, NULL), REED_OK);
+    cJSON *root = cJSON_Parse(text), *e = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "epochs"), 0);
+    ck_assert_double_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(e, "shapes_repeated")), runs[i].repeated);
+    ck_assert_double_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(e, "kernels_shared")), runs[i].shared);
+    double bytes = cJSON_GetNumberValue(cJSON_GetObjectItem(e, "shared_bytes"));
+    ck_assert(bytes >= runs[i].shared * (1 << 16) && bytes < (runs[i].shared + 0.5) * (1 << 16));
+    cJSON_Delete(root);
+    reed_text_free(text);
+  }
+  double bytes = memo_figure(session, "bytes"); /* six states, each once, though ten places use them */
+  ck_assert(bytes >= 6 * (1 << 16) && bytes < 7 * (1 << 16));
+  reed_session_close(&session);
+}
+END_TEST
+
+/* With room for two entries: the third evicts the one used least recently, and only the states that no other entry
+ * uses go. The runs that follow use the states that stayed. */
+START_TEST(a_state_goes_with_the_last_entry_that_uses_it) {
+  bool second_first = _i >= N_DEVICES;
+  reed_session *session =
+      session_of(two_inputs, &(reed_session_options){.device = devices[_i % N_DEVICES], .memo_entries = 2});
+  run(session, 3, 4, 1, 1, 2);
+  run(session, 3, 5, 1, 1, 2); /* shares a */
+  counts(5, 5, 0);
+  if (second_first) run(session, 3, 4, 2, 1, 2);
+  run(session, 8, 9, 1, 1, 2); /* shares nothing */
+  counts(8, 8, 2);             /* b and c of the entry that went; a stays for the other */
+  run(session, 3, second_first ? 4 : 5, 3, 1, 2);
+  counts(8, 8, 2);
+  run(session, 7, 7, 1, 1, 2); /* the entry of 8 and 9 goes */
+  counts(11, 11, 5);
+  run(session, 6, 6, 1, 1, 2); /* the last one with the shared state goes */
+  counts(14, 14, 8);
+  reed_session_close(&session);
+  counts(14, 14, 14);
+}
+END_TEST
+
+/* Two epochs in one run with room for one entry each: while the second is planned, work of the first is queued. */
+START_TEST(queued_work_keeps_its_state) {
+  static const char text[] =
+      HEAD "  epoch.enter 0, plan0, [r0:shape], []\n  shape.like r2, r0, device\n  shape a, device, [r5], [r2:shape]\n"
+           "plan0: epoch.plan 0\n  copy r2, r0, input, a, 0\n  invoke a, device, [r5], [r2]\n  kill r2\n  epoch.end 0\n"
+           "  epoch.enter 1, plan1, [r1:shape], []\n  shape.like r3, r1, device\n  shape b, device, [r6], [r3:shape]\n"
+           "  shape c, device, [r7], [r6:shape]\nplan1: epoch.plan 1\n  copy r3, r1, input, b, 0\n"
+           "  invoke b, device, [r6], [r3]\n  kill r3\n  invoke c, device, [r7], [r6]\n  kill r6\n  epoch.end 1\n"
+           "  readback r8, r5, output, a, 0\n  readback r9, r7, output, c, 0\n  sync\n  kill r5\n  kill r7\n"
+           "  return [r8, r9], []\n";
+  reed_session *session =
+      session_of(text, &(reed_session_options){.device = devices[_i], .memo_entries = 1, .memo_bytes = 2 * (1 << 16)});
+  for (int64_t i = 0; i < 40; i++) {
+    run(session, 2 + i % 3, 5 + i / 2 % 4, (float)i, 1, 2);
+    ck_assert_int_le(n_prepared - n_freed, 6);
+  }
+  ck_assert_int_gt(n_freed, 20);
+  reed_session_close(&session);
+  ck_assert_int_eq(n_freed, n_prepared);
+}
+END_TEST
+
+/* A host kernel of a shape section runs again if elements that it reads changed, and otherwise its result is kept. */
+START_TEST(a_shape_section_repeats_its_host_kernels) {
+  static const char text[] =
+      HEAD "  epoch.enter 0, plan, [r1:shape, r1:value, r0:shape], []\n"
+           "  shape b, host, [r3], [r1:shape]\n  invoke b, host, [r3], [r1]\n"
+           "  shape c, host, [r4], [r3:shape]\n  invoke c, host, [r4], [r3]\n"
+           "  shape.like r7, r4, device\n  shape.like r2, r0, device\n  shape a, device, [r5], [r2:shape]\n"
+           "plan: epoch.plan 0\n  copy r7, r4, placement, c, 0\n  copy r2, r0, input, a, 0\n"
+           "  invoke a, device, [r5], [r2]\n  kill r2\n" TAIL;
+  reed_session *session = session_of(text, &(reed_session_options){.device = devices[_i]});
+  run(session, 3, 4, 1, 1, 2);
+  counts(3, 3, 0);
+  ck_assert_int_eq(n_ran, 3);
+  run(session, 5, 4, 1, 1, 2); /* x has another size, z the same elements */
+  counts(4, 4, 0);
+  ck_assert_int_eq(n_ran, 4);
+  run(session, 5, 4, 9, 1, 2); /* z has other elements: kernels run, and are not prepared */
+  counts(6, 4, 0);
+  ck_assert_int_eq(n_ran, 7);
+  run(session, 5, 2, 9, 1, 2);
+  counts(8, 6, 0);
+  ck_assert_int_eq(n_ran, 10);
+  reed_session_close(&session);
+  ck_assert_int_eq(n_freed, n_prepared);
+}
+END_TEST
+
+/* Both paths of a branch write the same registers in the same order, by calls of other sites. */
+START_TEST(a_miss_on_the_other_path_makes_its_own_calls) {
+  static const char text[] = HEAD
+      "  s.dim s0, r1, 0\n  s.const s1, 5\n  s.lt s0, s0, s1\n"
+      "  epoch.enter 0, plan, [r0:shape, r1:shape], [s0]\n  shape.like r2, r0, device\n  shape.like r3, r1, device\n"
+      "  shape a, device, [r5], [r2:shape]\n  branch.ifnot s0, long\n  shape b, device, [r6], [r3:shape]\n"
+      "  shape.like r7, r6, device\n  jump plan\n"
+      "long: shape c, device, [r6], [r3:shape]\n  shape.like r7, r6, device\n"
+      "plan: epoch.plan 0\n  copy r2, r0, input, a, 0\n  copy r3, r1, input, b, 0\n"
+      "  invoke a, device, [r5], [r2]\n  kill r2\n  branch.ifnot s0, run_long\n  invoke b, device, [r6], [r3]\n"
+      "  jump done\nrun_long: invoke c, device, [r6], [r3]\ndone: kill r3\n  view r7, r6\n  kill r6\n" TAIL;
+  reed_session *session = session_of(text, &(reed_session_options){.device = devices[_i]});
+  run(session, 3, 4, 1, 1, 1);
+  counts(2, 2, 0);
+  run(session, 3, 7, 1, 1, 1); /* c instead of b */
+  counts(3, 3, 0);
+  run(session, 4, 7, 1, 1, 1);
+  counts(4, 4, 0);
+  run(session, 4, 4, 1, 1, 1);
+  counts(5, 4, 0);
+  reed_session_close(&session);
+  ck_assert_int_eq(n_freed, n_prepared);
+}
+END_TEST
+
+static void open_all(void) {
+  open_diagnosis();
+  n_shaped = n_prepared = n_freed = n_ran = 0;
+  ck_assert_int_eq(reed_registry_open(&registry), REED_OK);
+  ck_assert_int_eq(reed_registry_add(registry, &step, diagnosis), REED_OK);
+}
+
+static void close_all(void) {
+  reed_registry_close(&registry);
+  close_diagnosis();
+}
+
+int main(void) {
+  Suite *suite = suite_create("misses");
+  TCase *t = tcase_create("miss");
+  tcase_add_checked_fixture(t, open_all, close_all);
+  tcase_set_timeout(t, 60);
+  tcase_add_loop_test(t, a_miss_makes_the_calls_whose_operands_changed, 0, N_DEVICES);
+  tcase_add_loop_test(t, a_miss_says_how_much_it_shared, 0, N_DEVICES);
+  tcase_add_loop_test(t, a_state_goes_with_the_last_entry_that_uses_it, 0, 2 * N_DEVICES);
+  tcase_add_loop_test(t, queued_work_keeps_its_state, 0, N_DEVICES);
+  tcase_add_loop_test(t, a_shape_section_repeats_its_host_kernels, 0, N_DEVICES);
+  tcase_add_loop_test(t, a_miss_on_the_other_path_makes_its_own_calls, 0, N_DEVICES);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
