@@ -8,12 +8,18 @@
 
 #define TRIM_SHARE 4 /* the heap is trimmed whenever freed entries add up to this part of the memo's bytes */
 
+/* Drops a reference to a kernel. */
+static void drop_kernel(epoch_memo *memo, site_kernel *k) {
+  if (k->n_references == 1) memo->figures.freed_bytes += k->bytes;
+  site_release(memo->kernels, k);
+}
+
 void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   memo->figures.freed_bytes += e->bytes;
   replay_free(&e->replay);
   for (size_t i = 0; i < e->writes.n; i++) ref_clear(memo->objects, &e->writes.items[i].value);
-  for (size_t i = 0; i < e->kernels.n; i++) site_release(memo->kernels, e->kernels.items[i].prepared);
-  for (size_t i = 0; i < e->host_kernels.n; i++) site_release(memo->kernels, e->host_kernels.items[i]);
+  for (size_t i = 0; i < e->kernels.n; i++) drop_kernel(memo, e->kernels.items[i].prepared);
+  for (size_t i = 0; i < e->host_kernels.n; i++) drop_kernel(memo, e->host_kernels.items[i]);
   for (size_t i = 0; i < e->values.n; i++) storage_release(e->values.items[i]);
   VEC_FREE(&e->writes);
   VEC_FREE(&e->scalars);
