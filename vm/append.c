@@ -79,13 +79,14 @@ static void decide(const reed_session *s, const model_cache *c, output_wish *w, 
   bool fits = may_grow(s, c, w, past);
   int64_t rows = fits ? past->desc.dims[w->room_axis] : 0;
   if (rows > 0) {
-    w->held = w->grows = hold_mark(w->memory, rows, &w->mark_before);
+    w->held = w->grows = w->has_rows = hold_mark(w->memory, rows, &w->mark_before);
     w->aside = !w->held;
   } else if (tensor_overlap(w->memory, past) || !hold_all(w->memory)) {
     w->aside = true;
   } else {
     w->held = true;
     w->grows = fits;
+    w->has_rows = false;
     w->mark_before = TENSOR_ROWS(0);
   }
   w->grown_input = c->input;
@@ -157,8 +158,9 @@ static void count(reed_session *s, reed_tensor *const *inputs) {
 void append_end(reed_session *s, bool succeeded, reed_tensor *const *inputs, reed_tensor *const *outputs) {
   for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
     output_wish *w = &s->bindings.outputs[i];
-    if (!w->memory || w->aside) continue;
-    if (succeeded && w->room_axis >= 0) set_mark(w->memory, TENSOR_ROWS(outputs[i]->desc.dims[w->room_axis]));
+    if (!w->memory) continue;
+    if (succeeded && w->room_axis >= 0 && !w->aside)
+      set_mark(w->memory, TENSOR_ROWS(outputs[i]->desc.dims[w->room_axis]));
     else if (w->held) set_mark(w->memory, w->mark_before);
     w->held = false;
   }

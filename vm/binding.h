@@ -19,6 +19,7 @@ typedef struct output_wish {
   bool aside;           /* the run leaves the memory alone, because a tensor there must stay as it is */
   bool held;            /* the run holds the memory's mark, and gives `mark_before` back if it fails */
   bool grows, grown;    /* the output may be written behind its past in the memory; it was */
+  bool has_rows;        /* of `grows`: the past has rows there */
   uint32_t grown_input; /* the model's input that is its past */
   int64_t mark_before;
 } output_wish;

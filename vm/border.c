@@ -237,9 +237,22 @@ static reed_status check_results(reed_session *s, const uint32_t *results, size_
   return REED_OK;
 }
 
+/* Settles which outputs have grown in place. An output that was to grow in the memory of its past, and did not (another
+ * branch of the model computed it), leaves that memory alone. */
+static void settle_growth(reed_session *s, const uint32_t *results, size_t n_outputs) {
+  for (size_t i = 0; s->bindings.any_bound && i < n_outputs; i++) {
+    output_wish *w = &s->bindings.outputs[i];
+    if (!w->grows) continue;
+    output_source from = source_of(s, reg_r(&s->run, results[i]), (uint32_t)i);
+    w->grown = in_place(w, &from);
+    w->aside = !w->grown && w->has_rows;
+  }
+}
+
 reed_status border_give(reed_session *s, const uint32_t *results, size_t n_outputs, reed_tensor **outputs) {
   reed_status status = check_results(s, results, n_outputs);
   if (status != REED_OK) return status;
+  settle_growth(s, results, n_outputs);
   /* First the outputs that are not bound, and copies of elements that lie in bound memory of another output: then bound
    * memory may be written. */
   size_t n_made = 0;
@@ -259,8 +272,6 @@ reed_status border_give(reed_session *s, const uint32_t *results, size_t n_outpu
     const ref *r = reg_r(&s->run, results[i]);
     output_wish *w = &s->bindings.outputs[i];
     if (!binding_memory(w)) continue;
-    output_source from = source_of(s, r, (uint32_t)i);
-    w->grown = w->grows && in_place(w, &from);
     status = fill_bound(s, r, (uint32_t)i, outputs[i]);
     reed_tensor_close(&outputs[i]);
     if (status == REED_OK) status = view_bound(s, r, w, &outputs[i]);

@@ -76,8 +76,6 @@ static onnx_build *cached(spelling s) {
   return b;
 }
 
-/* ---- steps ---- */
-
 typedef struct cache {
   model m;
   reed_session *plain; /* binds nothing, on the host */
@@ -211,8 +209,6 @@ static bool lies_there(const cache *c, const past *p) {
   ck_assert_int_eq(there[0], there[1]);
   return there[0];
 }
-
-/* ---- tests ---- */
 
 #define EACH_DEVICE_AND_SPELLING \
   const char *device = devices[_i % N_DEVICES]; \
@@ -392,6 +388,51 @@ START_TEST(a_failed_run_leaves_the_past) {
 }
 END_TEST
 
+/* A branch that computes the output from the past in another way: a new tensor, and the past stays as it is. */
+START_TEST(an_output_that_does_not_grow_leaves_its_past) {
+  bool one = _i / N_DEVICES; /* one head: the memory is dense */
+  int64_t b = one ? 1 : 2, h = one ? 1 : 3;
+  onnx_build *m_build = build_open(17), *joined = build_subgraph(m_build), *other = build_subgraph(m_build);
+  build_input(m_build, "c", "bool[]");
+  build_input(m_build, "p", "f32[b,h,p,4]");
+  build_input(m_build, "n", "f32[b,h,t,4]");
+  build_int(joined, build_node(joined, "Concat", "p,n", "a"), "axis", 2);
+  build_output(joined, "a", "f32");
+  build_node(other, "Neg", "p", "less");
+  build_int(other, build_node(other, "Concat", "n,less", "d"), "axis", 2);
+  build_output(other, "d", "f32");
+  build_node_t *choice = build_node(m_build, "If", "c", "all");
+  build_graph_attr(m_build, choice, "then_branch", joined);
+  build_graph_attr(m_build, choice, "else_branch", other);
+  build_output(m_build, "all", "f32[b,h,a,4]");
+  model m = model_open(m_build, devices[_i % N_DEVICES], false);
+  reed_session *plain = session_of(&m, "host");
+  reed_tensor *memory = NULL, *p = floats(4, (int64_t[]){b, h, 0, 4}, 0), *plain_p = reed_tensor_retain(p);
+  ck_assert_int_eq(reed_tensor_open_on(devices[_i % N_DEVICES], REED_F32, 4, (int64_t[]){b, h, 30, 4}, &memory, m.said),
+                   REED_OK);
+  ck_assert_int_eq(reed_session_bind_output(m.session, 0, memory, 2, m.said), REED_OK);
+  for (int round = 0; round < 8; round++) {
+    reed_tensor *c = NULL, *n = floats(4, (int64_t[]){b, h, 2, 4}, (float)(100 * round)), *y = NULL, *expected = NULL;
+    ck_assert_int_eq(reed_tensor_open(REED_BOOL, 0, NULL, &c), REED_OK);
+    for (int joins = 0; joins < 2; joins++) {
+      *(bool *)reed_tensor_data(c) = joins;
+      run_model(&m, (reed_tensor *[]){c, p, n}, &y);
+      run_session(&m, plain, (reed_tensor *[]){c, plain_p, n}, &expected);
+      assert_same(y, expected, "the output");
+      assert_same(p, plain_p, "the past");
+      ck_assert_int_eq(reed_tensor_address(y) == reed_tensor_address(memory), joins || round == 0);
+      if (joins) break;
+      reed_tensor_close(&y), reed_tensor_close(&expected);
+    }
+    reed_tensor_close(&p), reed_tensor_close(&plain_p), reed_tensor_close(&n), reed_tensor_close(&c);
+    p = y, plain_p = expected;
+  }
+  reed_tensor_close(&p), reed_tensor_close(&plain_p), reed_tensor_close(&memory);
+  reed_session_close(&plain);
+  model_close(&m);
+}
+END_TEST
+
 /* An operator that reads no strides, and a view that only a copy can be, get dense copies that are counted. */
 START_TEST(other_readers_get_dense_copies) {
   onnx_build *b = build_open(17);
@@ -546,6 +587,7 @@ int main(void) {
   tcase_add_loop_test(cases, a_full_cache_says_so_and_moves_to_larger_memory, 0, N_DEVICES * N_SPELLINGS);
   tcase_add_loop_test(cases, a_cancelled_run_leaves_the_past, 0, N_DEVICES);
   tcase_add_loop_test(cases, a_failed_run_leaves_the_past, 0, N_DEVICES);
+  tcase_add_loop_test(cases, an_output_that_does_not_grow_leaves_its_past, 0, 2 * N_DEVICES);
   tcase_add_loop_test(cases, other_readers_get_dense_copies, 0, N_DEVICES);
   tcase_add_loop_test(cases, strided_caches_travel_by_dlpack, 0, N_DEVICES);
   tcase_add_loop_test(cases, memory_with_rows_of_the_caller_grows_in_place, 0, N_DEVICES);
