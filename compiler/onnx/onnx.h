@@ -6,7 +6,7 @@
 #include "compiler/ir/ir.h"
 
 #define ONNX_OPSET_MIN 7
-#define ONNX_OPSET_MAX 24
+#define ONNX_OPSET_MAX 25
 
 /* Which external files may be read. */
 typedef struct onnx_external {

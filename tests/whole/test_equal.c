@@ -11,6 +11,7 @@
 #include "tests/compiler/passes/rewrite/columns.h"
 #include "tests/compiler/passes/rewrite/heatmaps.h"
 #include "tests/compiler/passes/layout/pictures.h"
+#include "tests/compiler/passes/rewrite/decoders.h"
 #include "tests/compiler/passes/rewrite/spelled.h"
 #include "tests/suite.h"
 #include "tests/whole/runner.h"
@@ -83,6 +84,21 @@ START_TEST(recognised_attentions_compute_the_same) {
 }
 END_TEST
 
+START_TEST(folded_masks_compute_the_same) {
+  const spelled_mask *s = &spelled_masks[_i];
+  check(spelled_mask_open(s), "attention_masks", true, 1e-5, s->what);
+  check(spelled_mask_open(s), "attention", true, 1e-5, s->what);
+}
+END_TEST
+START_TEST(shared_heads_compute_the_same) {
+  check(spelled_heads_open(&spelled_heads[_i]), "attention_heads", true, 1e-5, spelled_heads[_i].what);
+}
+END_TEST
+START_TEST(recognised_rotary_embeddings_compute_the_same) {
+  check(spelled_rotary_open(&spelled_rotaries[_i]), "rotary", true, 2e-6, spelled_rotaries[_i].what);
+}
+END_TEST
+
 /* The loops are the same: so are the bits. */
 START_TEST(chains_compute_the_same) {
   static const char *const texts[] = {"a=Add x,y;s=Sigmoid a;m=Mul a,s;o=Sub m,rows",
@@ -141,6 +157,9 @@ int main(void) {
   tcase_add_loop_test(t, recognised_norms_compute_the_same, 0, COUNT(spelled_norms));
   tcase_add_loop_test(t, recognised_attentions_compute_the_same, 0, COUNT(spelled_attentions));
   tcase_add_loop_test(t, chains_compute_the_same, 0, 12);
+  tcase_add_loop_test(t, folded_masks_compute_the_same, 0, COUNT(spelled_masks));
+  tcase_add_loop_test(t, shared_heads_compute_the_same, 0, COUNT(spelled_heads));
+  tcase_add_loop_test(t, recognised_rotary_embeddings_compute_the_same, 0, COUNT(spelled_rotaries));
   tcase_add_loop_test(t, recognised_group_norms_compute_the_same, 0, COUNT(spelled_groups));
   tcase_add_loop_test(t, norms_with_activations_compute_the_same, 0, COUNT(spelled_norm_ends));
   tcase_add_loop_test(t, pictures_with_channels_last_compute_the_same, 0, COUNT(pictures));

@@ -25,10 +25,10 @@ typedef struct folding {
 
 /* A mask taken apart. */
 typedef struct taken_apart {
-  bool has_band;
+  int32_t n_bands;
   position_band band;          /* inside: shown */
-  bool finite;                 /* a hidden score is a number other than -inf */
-  ir_value *rest[REST_MOST];   /* the conjuncts or summands that are no bands; NULL once used */
+  bool finite;                 /* a score that the band hides is a number other than -inf */
+  ir_value *rest[REST_MOST];   /* the conjuncts or summands that are no bands */
   ir_value *hidden[REST_MOST]; /* of a summand that is Where(rest, 0, hidden); NULL: the summand itself */
   int32_t n_rest;
 } taken_apart;
@@ -46,8 +46,7 @@ static bool keep(taken_apart *t, ir_value *v, ir_value *hidden) {
 }
 
 static void meet(const folding *f, taken_apart *t, const position_band *band) {
-  t->band = t->has_band ? position_band_both(f->m, &t->band, band) : *band;
-  t->has_band = true;
+  t->band = t->n_bands++ ? position_band_both(f->m, &t->band, band) : *band;
 }
 
 static bool bounded(const position_band *b) { return b->has_low || b->has_high; }
@@ -79,10 +78,10 @@ static bool take_number(const folding *f, ir_value *v, const ir_value *mask, tak
   position_band band;
   double zero, hidden;
   if (position_band_of(f->m, v, &band) && bounded(&band) && covers(f, v, mask)) {
-    position_band shown = band;
+    position_band zeros = band, shown;
     hidden = band.inside == 0 ? band.outside : band.inside;
-    shown.inside = band.inside == 0, shown.outside = band.outside == 0;
-    if (hidden <= LOW && position_band_true(f->m, &shown, &shown)) {
+    zeros.inside = band.inside == 0, zeros.outside = band.outside == 0;
+    if (hidden <= LOW && position_band_true(f->m, &zeros, &shown)) {
       t->finite = t->finite || hidden != -INFINITY;
       return meet(f, t, &shown), true;
     }
@@ -95,7 +94,7 @@ static bool take_number(const folding *f, ir_value *v, const ir_value *mask, tak
   if (!chosen || zero != 0 || !(hidden <= LOW)) return keep(t, v, NULL);
   taken_apart before = *t;
   if (!take_truth(f, where->inputs[0], mask, where->inputs[2], t, depth + 1)) return false;
-  if (t->has_band == before.has_band && !before.has_band) return *t = before, keep(t, v, NULL);
+  if (t->n_bands == before.n_bands) return *t = before, keep(t, v, NULL);
   t->finite = t->finite || hidden != -INFINITY;
   return true;
 }
@@ -184,7 +183,7 @@ static reed_status fold_mask(folding *f, ir_node *n) {
   taken_apart t = {0};
   bool truths = mask->type.dtype == REED_BOOL;
   f->last = n;
-  if (!(truths ? take_truth(f, mask, mask, NULL, &t, 0) : take_number(f, mask, mask, &t, 0)) || !t.has_band)
+  if (!(truths ? take_truth(f, mask, mask, NULL, &t, 0) : take_number(f, mask, mask, &t, 0)) || !t.n_bands)
     return REED_OK;
   double hidden = reed_attrs_float(&attrs, "hidden_score", -INFINITY);
   if (truths && hidden != -INFINITY) t.finite = true;

@@ -1,6 +1,7 @@
 /* Subgraphs as exporters write them, each in one line, for the passes that recognise them: "d=Sub x,m;s=Mul d,d;..."
  * The inputs are x, y, z and w; the result is the last name; constants have fixed names (spelled_open). Transpose takes
- * its perm in brackets, Cast is to f32. */
+ * its perm in brackets, Concat, Gather and Split their axis, Trilu `upper`; Cast is to f32. A node with two results has
+ * them as a+b=Op. */
 #ifndef TESTS_COMPILER_PASSES_REWRITE_SPELLED_H_
 #define TESTS_COMPILER_PASSES_REWRITE_SPELLED_H_
 
@@ -115,6 +116,39 @@ static const spelled spelled_attentions[] = {
          SPLIT("c", "u", "0,2,1,3") "s=MatMul a,b;f=Mul s,half;m=Add f,mask;p=Softmax m;y=MatMul "
                                     "p,c;z=Transpose[0,2,1,3] y;o=Reshape z,merge",
      "Attention"},
+    {"scores capped",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Mul s,half;d=Div c,three;h=Tanh d;e=Mul h,three;p=Softmax "
+     "e;o=MatMul p,v",
+     "Attention"},
+    {"scores capped and masked",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;d=Mul s,half;h=Tanh d;e=Mul two,h;m=Add e,mask;p=Softmax m;o=MatMul p,v",
+     "Attention"},
+    {"two masks added", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;l=Add mask3,m;p=Softmax l;o=MatMul p,v",
+     "Attention"},
+    {"hidden, and a mask added",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,s,lowest;l=Add m,mask;p=Softmax l;o=MatMul p,v", "Attention"},
+    {"a mask added, and hidden",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;l=Where keep,minf,m;p=Softmax l;o=MatMul p,v", "Attention"},
+    {"a mask of choices",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;n=Where keep,zero,minf;m=Add s,n;p=Softmax m;o=MatMul p,v", "Attention"},
+    {"K turned in three steps",
+     "a=Reshape k,three6;b=Transpose[0,2,1] a;t=Reshape b,back;c=Mul t,half;e=Mul q,half;s=MatMul "
+     "e,c;p=Softmax s;o=MatMul p,v",
+     "Attention"},
+    {"one head of keys and values", "f=ReduceMax kt,heads;g=ReduceMax v,heads;s=MatMul q,f;p=Softmax s;o=MatMul p,g",
+     "Attention"},
+    {"rank 3",
+     "a=Reshape q,three6;b=Reshape k,three6;c=Reshape v,three6;t=Transpose[0,2,1] b;s=MatMul a,t;d=Mul "
+     "s,half;p=Softmax d;o=MatMul p,c",
+     "Attention"},
+    {"a cap by another number",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;d=Mul s,half;h=Tanh d;e=Mul three,h;p=Softmax e;o=MatMul p,v"},
+    {"capped after the mask", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;d=Mul m,half;h=Tanh d;e=Mul "
+                              "two,h;p=Softmax e;o=MatMul p,v"},
+    {"scaled after the mask", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;d=Mul m,half;p=Softmax d;o=MatMul p,v"},
+    {"hidden by a number, and a mask added",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,s,three;l=Add m,mask;p=Softmax l;o=MatMul p,v"},
+    {"a negative scale", "t=Transpose[0,1,3,2] k;s=MatMul q,t;d=Mul s,mhalf;p=Softmax d;o=MatMul p,v"},
     {"heads split and not merged",
      SPLIT("a", "u", "0,2,1,3") SPLIT("b", "w", "0,2,3,1")
          SPLIT("c", "u", "0,2,1,3") "s=MatMul a,b;p=Softmax s;o=MatMul p,c",
@@ -213,19 +247,26 @@ static inline void spelled_constants(onnx_build *b) {
   build_i64(b, "heads", "1", (int64_t[]){1});
   build_i64(b, "split", "4", (int64_t[]){0, 0, 3, 8});
   build_i64(b, "merge", "3", (int64_t[]){0, 0, 24});
+  build_i64(b, "three6", "3", (int64_t[]){-1, 6, 8});
+  build_i64(b, "back", "4", (int64_t[]){-1, 3, 8, 6});
   build_f32(b, "six1", "6", (float[]){1, 2, 3, 4, 5, 6});
 }
 
 /* Nodes of "a=Op x,y;..."; gives the last name, which lives until the next call. */
 static inline const char *spelled_nodes(onnx_build *b, const char *text) {
   static char last[32];
-  char copy[1024], *rest = copy, *part;
+  char copy[2048], *rest = copy, *part;
   snprintf(copy, sizeof copy, "%s", text);
   while ((part = strsep(&rest, ";"))) {
     char *name = strsep(&part, "="), *op = strsep(&part, " "), *numbers = strchr(op, '[');
     if (numbers) *numbers++ = 0, numbers[strcspn(numbers, "]")] = 0;
+    char *second = strchr(name, '+');
+    if (second) *second = ',';
     build_node_t *n = build_node(b, op, part, name);
-    if (numbers) build_ints(b, n, "perm", numbers);
+    bool turns = strcmp(op, "Transpose") == 0;
+    if (numbers && turns) build_ints(b, n, "perm", numbers);
+    else if (numbers) build_int(b, n, strcmp(op, "Trilu") ? "axis" : "upper", atoi(numbers));
+    if (second) build_int(b, n, "num_outputs", 2);
     if (strcmp(op, "Cast") == 0) build_int(b, n, "to", 1); /* f32 */
     snprintf(last, sizeof last, "%s", name);
   }

@@ -1,0 +1,78 @@
+/* Parts of decoders (decoders.h): masks that follow from places become attributes of Attention, repeated heads are read
+ * once, rotary embeddings become one operator; near misses stay. tests/whole/test_equal.c shows that results are equal.
+ */
+#include "tests/compiler/front.h"
+#include "tests/compiler/passes/rewrite/decoders.h"
+#include "tests/suite.h"
+
+#define COUNT(array) (int)(sizeof(array) / sizeof *(array))
+
+START_TEST(masks_of_places_become_attributes) {
+  const spelled_mask *s = &spelled_masks[_i];
+  onnx_build *b = spelled_mask_open(s);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_msg(front_count(&f, OP_Attention) == 1, "%s: no Attention", s->what);
+  const ir_node *n = front_node(&f, OP_Attention);
+  reed_attrs attrs = ir_attrs(n);
+  bool rest = n->n_inputs > 3 && n->inputs[3];
+  int64_t left = op_attr_int(&attrs, "left_window_size");
+  ck_assert_msg((front_changes(&f, "attention_masks") > 0) == s->folded, "%s: %s", s->what,
+                s->folded ? "left alone" : "folded");
+  ck_assert_msg(rest == (s->folded ? s->rest : true), "%s: a mask %s", s->what, rest ? "stays" : "is lost");
+  ck_assert_msg(op_attr_int(&attrs, "is_causal") == s->causal, "%s: causal", s->what);
+  ck_assert_msg(op_attr_int(&attrs, "to_last_key") == s->to_last_key, "%s: the place of the last query", s->what);
+  ck_assert_msg(left == (s->folded ? s->left : -1), "%s: a window of %lld", s->what, (long long)left);
+  ck_assert_int_eq(op_attr_int(&attrs, "right_window_size"), -1);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(a_folded_mask_is_not_computed) {
+  onnx_build *b = spelled_mask_open(&spelled_masks[0]);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_count(&f, OP_LessOrEqual) + front_count(&f, OP_Range) + front_count(&f, OP_Where), 0);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(repeated_heads_are_read_once) {
+  const spelled *s = &spelled_heads[_i];
+  onnx_build *b = spelled_heads_open(s);
+  front f;
+  front_optimize(&f, &b);
+  const ir_node *n = front_node(&f, OP_Attention);
+  ck_assert_msg(n != NULL, "%s: no Attention", s->what);
+  for (int i = 1; i < 3; i++)
+    ck_assert_msg((n->inputs[i]->type.dims[1] == 2) == (s->made != NULL), "%s: input %d has %lld heads", s->what, i,
+                  (long long)n->inputs[i]->type.dims[1]);
+  ck_assert_msg(front_changes(&f, "attention_heads") == (s->made != NULL), "%s", s->what);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(rotary_embeddings_are_recognised) {
+  const spelled *s = &spelled_rotaries[_i];
+  onnx_build *b = spelled_rotary_open(s);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_msg(front_count(&f, OP_RotaryEmbedding) == (s->made != NULL), "%s: %s", s->what,
+                s->made ? "left alone" : "recognised");
+  if (s->made)
+    ck_assert_msg(front_count(&f, OP_Mul) + front_count(&f, OP_Add) + front_count(&f, OP_Concat) == 0,
+                  "%s: its parts are computed too", s->what);
+  front_fini(&f);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("decoders");
+  TCase *t = tcase_create("decoders");
+  tcase_add_loop_test(t, masks_of_places_become_attributes, 0, COUNT(spelled_masks));
+  tcase_add_test(t, a_folded_mask_is_not_computed);
+  tcase_add_loop_test(t, repeated_heads_are_read_once, 0, COUNT(spelled_heads));
+  tcase_add_loop_test(t, rotary_embeddings_are_recognised, 0, COUNT(spelled_rotaries));
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
