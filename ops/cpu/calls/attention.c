@@ -3,14 +3,26 @@
 
 #include <math.h>
 
-/* An operand of n heads: [batch, heads, length, size] or [batch, length, heads * size]; rooms and i: the call's rooms
- * and the operand's number. */
-static attention_view view_of(const reed_desc *d, int64_t n, int64_t size, const reed_room *rooms, int32_t i) {
+/* An operand of heads of `size` elements: [batch, heads, length, size] or [batch, length, heads * size]; strides of its
+ * axes. */
+static attention_view view_of(const reed_desc *d, int64_t size, const int64_t *strides) {
   if (d->dtype == REED_NONE) return (attention_view){0};
-  int32_t axis = d->rank == 4 ? 2 : 1;
-  int64_t length = rooms && rooms[i].axis == axis && !rooms[i].counted ? rooms[i].capacity : d->dims[axis];
-  if (d->rank == 4) return (attention_view){d->dtype, n * length * size, length * size, size};
-  return (attention_view){d->dtype, length * n * size, size, n * size};
+  if (d->rank == 4) return (attention_view){d->dtype, strides[0], strides[1], strides[2]};
+  return (attention_view){d->dtype, strides[0], size, strides[1]};
+}
+
+static attention_view input_view(const reed_kernel_call *call, int32_t i, int64_t size) {
+  int64_t strides[REED_MAX_RANK];
+  if (!cpu_present(call, i)) return (attention_view){0};
+  cpu_input_strides(call, i, strides);
+  return view_of(&call->inputs[i], size, strides);
+}
+
+static attention_view output_view(const reed_kernel_call *call, int32_t i, int64_t size) {
+  int64_t strides[REED_MAX_RANK];
+  if (i >= call->n_outputs || call->outputs[i].dtype == REED_NONE) return (attention_view){0};
+  cpu_output_strides(call, i, strides);
+  return view_of(&call->outputs[i], size, strides);
 }
 
 static const reed_desc *operand(const reed_desc *descs, int32_t n, int32_t i) {
@@ -39,9 +51,8 @@ static int64_t distance(const reed_kernel_call *call, const char *name) {
 }
 
 reed_status attention_read(const reed_kernel_call *call, attention *a) {
-  const reed_desc *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2], *y = &call->outputs[0];
-  const reed_desc *past_k = operand(call->inputs, call->n_inputs, 4),
-                  *past_v = operand(call->inputs, call->n_inputs, 5);
+  const reed_desc *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2];
+  const reed_desc *past_k = operand(call->inputs, call->n_inputs, 4);
   const reed_desc *lengths = operand(call->inputs, call->n_inputs, 6);
   bool flat = q->rank == 3;
   *a = (attention){.team = cpu_env_team(call), .level = cpu_level_now()};
@@ -54,15 +65,14 @@ reed_status attention_read(const reed_kernel_call *call, attention *a) {
   a->total = a->past + a->keys;
   a->size = flat ? q->dims[2] / a->heads : q->dims[3];
   a->value_size = flat ? v->dims[2] / a->kv_heads : v->dims[3];
-  const reed_room *in = call->input_rooms, *out = call->output_rooms;
-  a->q = view_of(q, a->heads, a->size, in, 0);
-  a->k = view_of(k, a->kv_heads, a->size, in, 1);
-  a->v = view_of(v, a->kv_heads, a->value_size, in, 2);
-  a->past_k = view_of(past_k, a->kv_heads, a->size, in, 4);
-  a->past_v = view_of(past_v, a->kv_heads, a->value_size, in, 5);
-  a->present_k = view_of(operand(call->outputs, call->n_outputs, 1), a->kv_heads, a->size, out, 1);
-  a->present_v = view_of(operand(call->outputs, call->n_outputs, 2), a->kv_heads, a->value_size, out, 2);
-  a->y = view_of(y, a->heads, a->value_size, out, 0);
+  a->q = input_view(call, 0, a->size);
+  a->k = input_view(call, 1, a->size);
+  a->v = input_view(call, 2, a->value_size);
+  a->past_k = input_view(call, 4, a->size);
+  a->past_v = input_view(call, 5, a->value_size);
+  a->present_k = output_view(call, 1, a->size);
+  a->present_v = output_view(call, 2, a->value_size);
+  a->y = output_view(call, 0, a->value_size);
   a->before = distance(call, "left_window_size");
   a->after = op_attr_int(call->attrs, "is_causal") ? 0 : distance(call, "right_window_size");
   a->to_last_key = op_attr_int(call->attrs, "to_last_key") != 0;
@@ -78,15 +88,13 @@ reed_status attention_read(const reed_kernel_call *call, attention *a) {
   return read_mask(call, a);
 }
 
-static bool is_of_length(const reed_room *rooms, int32_t i, const reed_desc *desc, uint32_t viewed) {
-  return !rooms || rooms[i].axis < 0 || ((viewed >> i & 1) && rooms[i].axis == (desc->rank == 4 ? 2 : 1));
-}
+/* Inputs and outputs whose views have the strides of their rooms. */
+#define VIEWED_INPUTS (1u << 0 | 1u << 1 | 1u << 2 | 1u << 4 | 1u << 5)
+#define N_VIEWED_OUTPUTS 3
 
-bool attention_has_rooms_of_lengths(const reed_kernel_call *call) {
-  bool all = true;
-  for (int32_t i = 0; i < call->n_inputs; i++)
-    all = all && is_of_length(call->input_rooms, i, &call->inputs[i], 1u << 0 | 1u << 1 | 1u << 2 | 1u << 4 | 1u << 5);
-  for (int32_t i = 0; i < call->n_outputs; i++)
-    all = all && is_of_length(call->output_rooms, i, &call->outputs[i], 1u << 0 | 1u << 1 | 1u << 2);
-  return all;
+bool attention_reads_rooms(const reed_kernel_call *call) {
+  reed_kernel_call seen = *call;
+  seen.output_rooms = call->output_rooms ? call->output_rooms + N_VIEWED_OUTPUTS : NULL;
+  seen.n_outputs = call->n_outputs - N_VIEWED_OUTPUTS;
+  return cpu_rooms_only(&seen, VIEWED_INPUTS);
 }

@@ -32,8 +32,8 @@ typedef struct attention {
 /* Reads a call whose shape function has passed; ERROR_SHAPE for a mask that does not fit, ERROR_VALUE for attributes.
  */
 reed_status attention_read(const reed_kernel_call *call, attention *out_attention) REED_MUST_CHECK;
-/* True if all rooms of the call are along lengths, so that the views have their strides (reed_kernel.reads_rooms). */
-bool attention_has_rooms_of_lengths(const reed_kernel_call *call);
+/* True if the views have the strides of all rooms of the call (reed_kernel.reads_rooms). */
+bool attention_reads_rooms(const reed_kernel_call *call);
 
 /* The keys of one batch: their number, and the key at the place of query 0. */
 typedef struct attention_reach {

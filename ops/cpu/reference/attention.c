@@ -132,7 +132,7 @@ reed_status reference_prepare_attention(const reed_kernel_call *call, reed_kerne
   void *state = mem_copy(&s, sizeof s);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run, state);
-  out_kernel->reads_rooms = attention_has_rooms_of_lengths(call);
+  out_kernel->reads_rooms = attention_reads_rooms(call);
   if (s.has_results) out_kernel->workspace_bytes = s.a.total * (int64_t)sizeof(double);
   return REED_OK;
 }

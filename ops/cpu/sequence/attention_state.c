@@ -17,10 +17,10 @@ typedef struct present_job {
 } present_job;
 
 static void copy_rows(const present_job *job, char *to, const attention_view *v, const char *from, int64_t n) {
-  if (v->row * job->element == job->row_bytes) memcpy(to, from, (size_t)(n * job->row_bytes));
+  int64_t from_row = v->row * job->element, to_row = job->to_view->row * job->element;
+  if (from_row == job->row_bytes && to_row == job->row_bytes) memcpy(to, from, (size_t)(n * job->row_bytes));
   else
-    for (int64_t i = 0; i < n; i++)
-      memcpy(to + i * job->row_bytes, from + i * v->row * job->element, (size_t)job->row_bytes);
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * to_row, from + i * from_row, (size_t)job->row_bytes);
 }
 
 static void write_heads(void *context, int64_t begin, int64_t end) {
@@ -32,8 +32,8 @@ static void write_heads(void *context, int64_t begin, int64_t end) {
     if (a->past && job->past)
       copy_rows(job, to, job->past_view, attention_row(job->past_view, job->past, b, h, 0), a->past);
     if (a->keys)
-      copy_rows(job, to + a->past * job->row_bytes, job->now_view, attention_row(job->now_view, job->now, b, h, 0),
-                a->keys);
+      copy_rows(job, to + a->past * job->to_view->row * job->element, job->now_view,
+                attention_row(job->now_view, job->now, b, h, 0), a->keys);
   }
 }
 
@@ -140,6 +140,6 @@ reed_status cpu_prepare_attention(const reed_kernel_call *call, reed_kernel *out
   if (a.y.dtype != REED_F32) s->store = convert_between(cpu_level_now(), REED_F32, a.y.dtype);
   s->value_columns = (a.value_size + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
   status = a.queries <= FEW_QUERIES ? attention_prepare_few(s, out_kernel) : attention_prepare_blocks(s, out_kernel);
-  out_kernel->reads_rooms = status == REED_OK && attention_has_rooms_of_lengths(call);
+  out_kernel->reads_rooms = status == REED_OK && attention_reads_rooms(call);
   return status;
 }

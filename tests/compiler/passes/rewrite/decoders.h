@@ -29,33 +29,36 @@ static const spelled_mask spelled_masks[] = {
     {"later keys hidden", "a=Greater c,row;m=Where a,lowest,s", true, false, true, true, -1},
     {"a next place", "x=Add row,i1;a=Less c,x;m=Where a,s,minf", true, false, true, true, -1},
     {"a difference", "d=Sub c,row;a=LessOrEqual d,i0;m=Where a,s,minf", true, false, true, true, -1},
-    {"four axes", "x=Unsqueeze row,ax01;y=Unsqueeze c,ax012;a=LessOrEqual y,x;m=Where a,s,minf", true, false, true, true,
-     -1},
+    {"four axes", "x=Unsqueeze row,ax01;y=Unsqueeze c,ax012;a=LessOrEqual y,x;m=Where a,s,minf", true, false, true,
+     true, -1},
     {"expanded by its own extents", CAUSAL "x=Expand a,tn;y=Where x,zero,minf;m=Add s,y", true, false, true, true, -1},
     {"ones below the diagonal, the last rows",
      "e=Expand one,nn;l=Trilu[0] e;x=Slice l,p1,n1,ax0;z=Equal x,zero;m=Where z,mbig,s", true, false, true, true, -1},
-    {"low numbers above the diagonal", "e=Expand lowest,tn;k1=Add p,i1;u=Trilu[1] e,k1;m=Add s,u", true, false, true, true,
-     -1},
+    {"low numbers above the diagonal", "e=Expand lowest,tn;k1=Add p,i1;u=Trilu[1] e,k1;m=Add s,u", true, false, true,
+     true, -1},
     {"torch's product of two", "e=Expand lowest,tn;u=Trilu[1] e,i1;g=Greater c,row;f=Cast g;y=Mul u,f;m=Add s,y", true,
      false, true, true, -1},
     {"a running sum", "x=Expand i1,n1;y=CumSum x,i0;z=Add row,i1;a=LessOrEqual y,z;m=Where a,s,minf", true, false, true,
      true, -1},
-    {"rows gathered by place",
-     "e=Expand one,nn;l=Trilu[0] e;x=Gather[0] l,rp;z=Equal x,one;m=Where z,s,minf", true, false, true, true, -1},
+    {"rows gathered by place", "e=Expand one,nn;l=Trilu[0] e;x=Gather[0] l,rp;z=Equal x,one;m=Where z,s,minf", true,
+     false, true, true, -1},
     {"not hidden", "a=Greater c,row;b=Not a;m=Where b,s,minf", true, false, true, true, -1},
     {"a window", CAUSAL "x=Sub row,i3;g=Greater c,x;b=And a,g;m=Where b,s,minf", true, false, true, true, 2},
-    {"a window without a causal mask", "x=Sub row,i3;g=GreaterOrEqual c,x;m=Where g,s,minf", true, false, false, true, 3},
+    {"a window without a causal mask", "x=Sub row,i3;g=GreaterOrEqual c,x;m=Where g,s,minf", true, false, false, true,
+     3},
     {"a window hidden by numbers", CAUSAL "x=Sub row,i3;g=Greater c,x;b=And a,g;y=Where b,zero,lowest;m=Add s,y", true,
      false, true, true, 2},
-    {"places without those before", "x=Unsqueeze r,ax1;a=LessOrEqual c,x;m=Where a,s,minf", true, false, true, false, -1},
+    {"places without those before", "x=Unsqueeze r,ax1;a=LessOrEqual c,x;m=Where a,s,minf", true, false, true, false,
+     -1},
     {"ones below the diagonal, the first rows",
      "e=Expand one,nn;l=Trilu[0] e;x=Slice l,i0v,t1,ax0;z=Equal x,zero;m=Where z,minf,s", true, false, true, false, -1},
     {"and padding by low numbers", CAUSAL "x=Where a,zero,minf;y=Where pad,zero,lowest;z=Add y,x;m=Add s,z", true, true,
      true, true, -1},
     {"and padding", CAUSAL "b=And a,pad;m=Where b,s,minf", true, true, true, true, -1},
-    {"and padding, added", CAUSAL "x=Where a,zero,minf;y=Where pad,zero,minf;z=Add x,y;m=Add s,z", true, true, true, true,
+    {"and padding, added", CAUSAL "x=Where a,zero,minf;y=Where pad,zero,minf;z=Add x,y;m=Add s,z", true, true, true,
+     true, -1},
+    {"and padding, hidden twice", CAUSAL "x=Where a,s,minf;y=Where pad,zero,minf;m=Add x,y", true, true, true, true,
      -1},
-    {"and padding, hidden twice", CAUSAL "x=Where a,s,minf;y=Where pad,zero,minf;m=Add x,y", true, true, true, true, -1},
     {"and padding, one choice", CAUSAL "b=And pad,a;x=Where b,zero,minf;m=Add s,x", true, true, true, true, -1},
     /* near misses */
     {"earlier keys hidden", "a=Less row,c;m=Where a,s,minf"},
@@ -100,7 +103,8 @@ static inline onnx_build *spelled_mask_open(const spelled_mask *s) {
 /* ---- repeated heads ---- */
 
 #define HEADS_HEAD \
-  "sh=Shape k;b1=Slice sh,v0,v1;s1=Slice sh,v2,v3;to=Concat[0] b1,v6,s1,v8;wide=Concat[0] b1,v2,v3,s1,v8;other=Concat[0] " \
+  "sh=Shape k;b1=Slice sh,v0,v1;s1=Slice sh,v2,v3;to=Concat[0] b1,v6,s1,v8;wide=Concat[0] " \
+  "b1,v2,v3,s1,v8;other=Concat[0] " \
   "b1,v3,v2,s1,v8;"
 #define HEADS_TAIL ";t=Transpose[0,1,3,2] kr;s=MatMul q,t;p=Softmax s;o=MatMul p,vr"
 #define EXPANDED(x) x "u=Unsqueeze " x ",v2;" x "e=Expand " x "u,wide;" x "r=Reshape " x "e,to;"
@@ -149,21 +153,25 @@ static const spelled spelled_rotaries[] = {
     {"the other way round", HALVES("x") TURNED "p=Mul cs,x;q=Mul sn,r;o=Add q,p", "RotaryEmbedding"},
     {"joined halves", HALVES("x") "a=Mul f,ch;b=Mul g,sh;c=Sub a,b;d=Mul g,ch;e=Mul sh,f;h=Add d,e;o=Concat[3] c,h",
      "RotaryEmbedding"},
-    {"joined halves, the sum turned", HALVES("x") "a=Mul ch,f;b=Mul sh,g;c=Sub a,b;d=Mul f,sh;e=Mul g,ch;h=Add d,e;"
-                                                  "o=Concat[3] c,h",
+    {"joined halves, the sum turned",
+     HALVES("x") "a=Mul ch,f;b=Mul sh,g;c=Sub a,b;d=Mul f,sh;e=Mul g,ch;h=Add d,e;"
+                 "o=Concat[3] c,h",
      "RotaryEmbedding"},
-    {"joined neighbours", NEIGHBOURS("x") "a=Mul f,ch;b=Mul g,sh;c=Sub a,b;d=Mul g,ch;e=Mul f,sh;h=Add d,e;i=Unsqueeze "
-                                          "c,v4;j=Unsqueeze h,v4;k=Concat[4] i,j;o=Reshape k,flat",
+    {"joined neighbours",
+     NEIGHBOURS("x") "a=Mul f,ch;b=Mul g,sh;c=Sub a,b;d=Mul g,ch;e=Mul f,sh;h=Add d,e;i=Unsqueeze "
+                     "c,v4;j=Unsqueeze h,v4;k=Concat[4] i,j;o=Reshape k,flat",
      "RotaryEmbedding"},
-    {"GPT-J's", NEIGHBOURS("x") "m=Neg g;i=Unsqueeze m,v4;j=Unsqueeze f,v4;k=Concat[4] i,j;r=Reshape k,flat;" SUM(
-                    "x", "cs", "sn"),
+    {"GPT-J's",
+     NEIGHBOURS("x") "m=Neg g;i=Unsqueeze m,v4;j=Unsqueeze f,v4;k=Concat[4] i,j;r=Reshape k,flat;" SUM("x", "cs", "sn"),
      "RotaryEmbedding"},
-    {"complex numbers", "z=Reshape x,pairs;f=Gather[4] z,i0;g=Gather[4] z,i1;a=Mul f,ch;b=Mul g,sh;c=Sub a,b;d=Mul "
-                        "f,sh;e=Mul g,ch;h=Add d,e;i=Unsqueeze c,v4;j=Unsqueeze h,v4;k=Concat[4] i,j;o=Reshape k,flat",
+    {"complex numbers",
+     "z=Reshape x,pairs;f=Gather[4] z,i0;g=Gather[4] z,i1;a=Mul f,ch;b=Mul g,sh;c=Sub a,b;d=Mul "
+     "f,sh;e=Mul g,ch;h=Add d,e;i=Unsqueeze c,v4;j=Unsqueeze h,v4;k=Concat[4] i,j;o=Reshape k,flat",
      "RotaryEmbedding"},
     {"heads after places", HALVES("u") TURNED SUM("u", "cu", "su"), "RotaryEmbedding"},
-    {"a part of each head", "w=Slice x,v0,v12,v3;rest=Slice x,v12,far,v3;f=Slice w,v0,v6,v3;g=Slice "
-                            "w,v6,far,v3;" TURNED "p=Mul w,ca;q=Mul r,sa;y0=Add p,q;o=Concat[3] y0,rest",
+    {"a part of each head",
+     "w=Slice x,v0,v12,v3;rest=Slice x,v12,far,v3;f=Slice w,v0,v6,v3;g=Slice "
+     "w,v6,far,v3;" TURNED "p=Mul w,ca;q=Mul r,sa;y0=Add p,q;o=Concat[3] y0,rest",
      "RotaryEmbedding"},
     {"first halves negated", "f=Slice x,v8,far,v3;g=Slice x,v0,v8,v3;m=Neg g;r=Concat[3] m,f;" SUM("x", "cs", "sn")},
     {"second halves first", HALVES("x") "m=Neg f;r=Concat[3] m,g;" SUM("x", "cs", "sn")},
@@ -171,17 +179,18 @@ static const spelled spelled_rotaries[] = {
     {"neighbours joined as halves", NEIGHBOURS("x") TURNED SUM("x", "cs", "sn")},
     {"another tensor's halves", HALVES("y") TURNED SUM("x", "cs", "sn")},
     {"a cache for each head", HALVES("x") TURNED SUM("x", "cx", "sn")},
-    {"a difference of both", HALVES("x") "a=Mul f,ch;b=Mul g,sh;c=Sub a,b;d=Mul g,ch;e=Mul f,sh;h=Sub d,e;o=Concat[3] c,h"},
+    {"a difference of both",
+     HALVES("x") "a=Mul f,ch;b=Mul g,sh;c=Sub a,b;d=Mul g,ch;e=Mul f,sh;h=Sub d,e;o=Concat[3] c,h"},
     {"two caches of cosines", HALVES("x") "a=Mul f,ch;b=Mul g,sh;c=Sub a,b;d=Mul g,sh;e=Mul f,sh;h=Add d,e;o=Concat[3] "
                                           "c,h"},
 };
 
 static inline onnx_build *spelled_rotary_open(const spelled *s) {
   onnx_build *b = build_open(18);
-  static const char *const inputs[][2] = {
-      {"x", "f32[b,4,t,16]"},  {"y", "f32[b,4,t,16]"},  {"u", "f32[b,t,4,16]"},  {"cs", "f32[1,1,t,16]"},
-      {"sn", "f32[1,1,t,16]"}, {"ch", "f32[b,1,t,8]"},  {"sh", "f32[b,1,t,8]"},  {"cu", "f32[b,t,1,16]"},
-      {"su", "f32[b,t,1,16]"}, {"cx", "f32[1,4,t,16]"}, {"ca", "f32[t,12]"},     {"sa", "f32[t,12]"}};
+  static const char *const inputs[][2] = {{"x", "f32[b,4,t,16]"},  {"y", "f32[b,4,t,16]"},  {"u", "f32[b,t,4,16]"},
+                                          {"cs", "f32[1,1,t,16]"}, {"sn", "f32[1,1,t,16]"}, {"ch", "f32[b,1,t,8]"},
+                                          {"sh", "f32[b,1,t,8]"},  {"cu", "f32[b,t,1,16]"}, {"su", "f32[b,t,1,16]"},
+                                          {"cx", "f32[1,4,t,16]"}, {"ca", "f32[t,12]"},     {"sa", "f32[t,12]"}};
   for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) build_input(b, inputs[i][0], inputs[i][1]);
   for (int64_t i = 0; i < 13; i++) {
     char name[4];

@@ -1,6 +1,7 @@
 /* Attention against its reference: lengths that end in odd places, heads that share keys, masks that broadcast, earlier
  * keys, halves; rows without a key to look at. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
@@ -170,6 +171,70 @@ START_TEST(infinite_and_nan_scores_go_through) {
 }
 END_TEST
 
+/* A step of a decoder whose caches have room: present_key and present_value have the memory of past_key and past_value,
+ * of which only the new rows are written. */
+#define ROOM 9
+#define PAST 5
+START_TEST(a_cache_with_room_grows_in_place) {
+  for (int queries = 1; queries < 4; queries += 2) {
+    kernel_case c;
+    case_init(&c, OP_Attention);
+    for (int k = 0; k < 3; k++) case_input(&c, REED_F32, DIMS(2, 3, queries, 4), 1.5);
+    case_absent(&c);
+    for (int k = 0; k < 2; k++) case_input(&c, REED_F32, DIMS(2, 3, PAST, 4), 1.5);
+    case_attr_int(&c, "is_causal", 1);
+    c.n_outputs = 3;
+    ck_assert_int_eq(case_run(&c, cpu_level_name(cpu_level_best())), REED_OK);
+    float caches[2][2 * 3 * ROOM * 4], y[2 * 3 * 3 * 4];
+    reed_room in_rooms[6], out_rooms[3];
+    reed_desc inputs[6], outputs[3];
+    reed_attr completed[CASE_ATTRS_COMPLETE];
+    for (int i = 0; i < 6; i++) in_rooms[i] = (reed_room){.axis = -1}, inputs[i] = c.inputs[i].desc;
+    for (int i = 0; i < 3; i++) out_rooms[i] = (reed_room){.axis = -1}, outputs[i] = c.outputs[i].desc;
+    for (int k = 0; k < 2; k++) {
+      in_rooms[4 + k] = out_rooms[1 + k] = (reed_room){.axis = 2, .capacity = ROOM};
+      for (int i = 0; i < 2 * 3 * ROOM * 4; i++) caches[k][i] = -7;
+      for (int i = 0; i < 2 * 3 * PAST * 4; i++)
+        caches[k][i / (PAST * 4) * ROOM * 4 + i % (PAST * 4)] = ((float *)c.inputs[4 + k].data)[i];
+    }
+    reed_attrs given = {c.attrs, c.n_attrs}, attrs = op_attrs_complete(op_builtin(OP_Attention), &given, completed);
+    const void *values[6] = {0}, *data[6];
+    const bool constant[6] = {0};
+    reed_kernel_env env = {.n_threads = 2};
+    reed_kernel_call call = {op_builtin(OP_Attention),
+                             &attrs,
+                             "n",
+                             6,
+                             3,
+                             inputs,
+                             outputs,
+                             values,
+                             constant,
+                             &env,
+                             &c.diagnosis,
+                             in_rooms,
+                             out_rooms};
+    reed_kernel kernel = {0};
+    ck_assert_int_eq(kernel_cpu(call.op)(&call, &kernel), REED_OK);
+    ck_assert(kernel.reads_rooms);
+    for (int i = 0; i < 6; i++) data[i] = i < 4 ? c.inputs[i].data : caches[i - 4];
+    void *results[3] = {y, caches[0], caches[1]}, *workspace = aligned_alloc(64, (size_t)kernel.workspace_bytes + 64);
+    reed_kernel_buffers buffers = {.inputs = data, .outputs = results, .workspace = workspace};
+    ck_assert_int_eq(kernel.run(kernel.state, &buffers), REED_OK);
+    for (int i = 0; i < 2 * 3 * queries * 4; i++) ck_assert_float_eq(y[i], (float)case_get(&c.outputs[0], i));
+    for (int k = 0; k < 2; k++)
+      for (int i = 0; i < 2 * 3 * ROOM * 4; i++) {
+        int head = i / (ROOM * 4), row = i / 4 % ROOM, total = PAST + queries;
+        double wanted = row < total ? case_get(&c.outputs[1 + k], (head * total + row) * 4 + i % 4) : -7;
+        ck_assert_float_eq(caches[k][i], (float)wanted);
+      }
+    free(workspace);
+    if (kernel.free) kernel.free(kernel.state);
+    case_close(&c);
+  }
+}
+END_TEST
+
 START_TEST(operands_that_do_not_fit_are_refused) {
   static const struct {
     int64_t k[4], v[4], mask[2];
@@ -206,11 +271,12 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("attention");
   TCase *t = tcase_create("attention");
-  tcase_set_timeout(t, 60);
+  tcase_set_timeout(t, 180);
   tcase_add_loop_test(t, attention_equals_its_reference, 0, N_CASES);
   tcase_add_test(t, weights_are_a_softmax_of_scaled_products);
   tcase_add_test(t, rows_that_are_masked_whole_give_zero_or_nan);
   tcase_add_loop_test(t, infinite_and_nan_scores_go_through, 0, 3);
+  tcase_add_test(t, a_cache_with_room_grows_in_place);
   tcase_add_test(t, operands_that_do_not_fit_are_refused);
   suite_add_tcase(suite, t);
   return suite_run(suite);
