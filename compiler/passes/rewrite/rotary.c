@@ -159,7 +159,8 @@ static ir_value *turned(const turning *t, const ir_value *v, bool *out_neighbour
 static bool match_sum(const turning *t, const ir_value *v, turn *out) {
   const ir_node *sum = pattern_made_by(v, OP_Add);
   for (int k = 0; sum && k < 2; k++) {
-    const ir_node *plain = pattern_made_by(sum->inputs[k], OP_Mul), *other = pattern_made_by(sum->inputs[1 - k], OP_Mul);
+    const ir_node *plain = pattern_made_by(sum->inputs[k], OP_Mul),
+                  *other = pattern_made_by(sum->inputs[1 - k], OP_Mul);
     for (int i = 0; plain && other && i < 2; i++) {
       ir_value *x = turned(t, other->inputs[i], &out->neighbours);
       if (!x || (plain->inputs[0] != x && plain->inputs[1] != x)) continue;
@@ -190,7 +191,8 @@ static bool match_parts(const turning *t, const ir_value *v, turn *out) {
   if (!joined(t, v, &real, &imaginary, &by_neighbours)) return false;
   const ir_node *difference = pattern_made_by(real, OP_Sub), *sum = pattern_made_by(imaginary, OP_Add);
   if (!difference || !sum) return false;
-  const ir_node *ac = pattern_made_by(difference->inputs[0], OP_Mul), *bs = pattern_made_by(difference->inputs[1], OP_Mul);
+  const ir_node *ac = pattern_made_by(difference->inputs[0], OP_Mul),
+                *bs = pattern_made_by(difference->inputs[1], OP_Mul);
   for (int i = 0; ac && bs && i < 4; i++) {
     out->x = paired(t, a = ac->inputs[i & 1], b = bs->inputs[i >> 1], &out->neighbours);
     out->cosines = ac->inputs[1 - (i & 1)];
@@ -257,7 +259,8 @@ static reed_status replace(turning *t, ir_value *v, const turn *found, ir_value 
   ir_value *x = found->x;
   if (x->type.rank != 4 || whole->type.rank != 4 || !ir_same_type(t->m, whole, v)) return REED_OK;
   reed_dim size = last_dim(x), all = last_dim(whole), columns = last_dim(found->cosines);
-  if (symbol_is(size) || symbol_is(all) || symbol_is(columns) || (columns != size && columns * 2 != size)) return REED_OK;
+  if (symbol_is(size) || symbol_is(all) || symbol_is(columns) || (columns != size && columns * 2 != size))
+    return REED_OK;
   int32_t places = is_cache(t, found->cosines, x, 2, columns) && is_cache(t, found->sines, x, 2, columns)   ? 2
                    : is_cache(t, found->cosines, x, 1, columns) && is_cache(t, found->sines, x, 1, columns) ? 1
                                                                                                             : 0;
@@ -288,7 +291,9 @@ static reed_status replace(turning *t, ir_value *v, const turn *found, ir_value 
   return REED_OK;
 }
 
-static bool match(const turning *t, const ir_value *v, turn *out) { return match_sum(t, v, out) || match_parts(t, v, out); }
+static bool match(const turning *t, const ir_value *v, turn *out) {
+  return match_sum(t, v, out) || match_parts(t, v, out);
+}
 
 /* Concat of a turned front and the rest of one tensor. */
 static bool match_front(const turning *t, const ir_node *n, turn *out, ir_value **out_whole) {
