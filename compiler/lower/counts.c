@@ -14,9 +14,9 @@ static flow_version *counted_version(const flow *f, const ir_node *n, int32_t i)
   return x && x->bounded ? x : NULL;
 }
 
-/* The axis of output 0 that has the count of the counted inputs; -1: there is none. *out_first: one of the counted
- * versions, all of which have the same count. */
-static int32_t output_axis(const flow *f, const flow_block *b, const ir_node *n, flow_version **out_first) {
+flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n) {
+  const flow_count none = {NULL, -1};
+  if (!f->m->counts_on_device || n->n_outputs != 1 || !n->outputs[0]) return none;
   bound_operand operands[REED_MAX_OPERANDS];
   flow_version *first = NULL;
   for (int32_t i = 0; i < n->n_inputs; i++) {
@@ -24,28 +24,17 @@ static int32_t output_axis(const flow *f, const flow_block *b, const ir_node *n,
     operands[i] = (bound_operand){.rank = v ? v->type.rank : -1, .dims = v ? v->type.dims : NULL};
     flow_version *x = counted_version(f, n, i);
     if (!x) continue;
-    if (x->home != b || (first && x->counter != first->counter)) return -1;
+    if (x->home != b || (first && x->counter != first->counter)) return none;
     operands[i].counter = 1;
     operands[i].axis = x->bounded_axis;
     first = x;
   }
-  if (!first) return -1;
+  if (!first) return none;
   const ir_type *type = &n->outputs[0]->type;
   bound_operand output = {.rank = type->rank, .dims = type->dims};
   reed_attrs attrs = ir_attrs(n);
-  *out_first = first;
-  return bound_output_axis(n->op, &attrs, operands, n->n_inputs, &output, dims_equal, f->m->symbols);
-}
-
-flow_version *counts_operator(const flow *f, const flow_block *b, const ir_node *n) {
-  if (!f->m->counts_on_device || n->n_outputs != 1 || !n->outputs[0]) return NULL;
-  flow_version *first = NULL;
-  return output_axis(f, b, n, &first) >= 0 ? first : NULL;
-}
-
-int32_t counts_output_axis(const flow *f, const ir_node *n, const flow_version *from) {
-  flow_version *first = NULL;
-  return output_axis(f, from->home, n, &first);
+  int32_t axis = bound_output_axis(n->op, &attrs, operands, n->n_inputs, &output, dims_equal, f->m->symbols);
+  return axis < 0 ? none : (flow_count){first, axis};
 }
 
 bool counts_is_input(const flow *f, const ir_node *n, int32_t i) { return counted_version(f, n, i) != NULL; }

@@ -5,13 +5,16 @@
 
 #include "compiler/lower/flow.h"
 
-/* The version whose count operator n of block b may leave on the device, running at its bound in the epoch that
- * computes the count: all counted inputs of n have this count, and n's rule passes their axes on. NULL: there is none,
- * or the module fetches every count. */
-flow_version *counts_operator(const flow *f, const flow_block *b, const ir_node *n);
+/* A count that an operator leaves on the device. */
+typedef struct flow_count {
+  flow_version *version; /* one of the operator's inputs that have the count; NULL: the operator needs every extent */
+  int32_t axis;          /* the axis of output 0 that has the count */
+} flow_count;
+
+/* The count that operator n of block b may leave on the device, running at its bound in the epoch that computes the
+ * count: all counted inputs of n have this count, and n's rule passes their axes on. */
+flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n);
 /* True when input i of n is a version whose extent a kernel reports. */
 bool counts_is_input(const flow *f, const ir_node *n, int32_t i);
-/* The axis of output 0 that has the count of `from`, which counts_operator gave. */
-int32_t counts_output_axis(const flow *f, const ir_node *n, const flow_version *from);
 
 #endif

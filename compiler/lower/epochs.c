@@ -169,8 +169,8 @@ flow_version *flow_operand(const flow *f, const flow_item *item, int32_t i) {
 static bool is_used(const ir_value *v) { return v && v->n_uses > 0; }
 
 /* Makes a version for every output. An unused optional output is absent; another unused output gets a version without a
- * value, because the kernel writes it. */
-static reed_status define_outputs(flow *f, flow_item *item, const flow_version *counted) {
+ * value, because the kernel writes it. count: the count that the operator leaves on the device. */
+static reed_status define_outputs(flow *f, flow_item *item, flow_count count) {
   ir_node *n = item->node;
   int32_t device = place_of_node(n);
   item->outputs = ir_alloc(f->m, sizeof *item->outputs * (size_t)n->n_outputs);
@@ -184,11 +184,11 @@ static reed_status define_outputs(flow *f, flow_item *item, const flow_version *
     x->late = device == 0 && !place_is_early(n);
     x->filled = device == 1 || x->late;
     if (x->late) x->elements++;
-    if (!v || !declared || (!declared->bounded && !counted)) continue;
+    if (!v || !declared || (!declared->bounded && !count.version)) continue;
     x->bounded = true;
     x->known++;
-    x->counter = counted ? counted->counter : x;
-    x->bounded_axis = counted ? counts_output_axis(f, n, counted) : v->bounded_axis;
+    x->counter = count.version ? count.version->counter : x;
+    x->bounded_axis = count.version ? count.axis : v->bounded_axis;
   }
   if (flow_item_is_view(item) && item->outputs[0]->filled) {
     flow_version *source = flow_operand(f, item, 0);
@@ -219,17 +219,17 @@ static reed_status need_operands(flow *f, flow_block *b, ir_node *n, const flow_
 }
 
 static reed_status cut_operator(flow *f, flow_block *b, ir_node *n, int32_t order) {
-  flow_version *counted = counts_operator(f, b, n);
+  flow_count count = counts_operator(f, b, n);
   int32_t epoch = b->floor;
-  reed_status status = need_operands(f, b, n, counted, &epoch);
-  if (status == REED_OK && counted && epoch > flow_epoch(counted->time)) {
-    counted = NULL; /* the operator runs in a later epoch than the count's, so the extents are fetched for it */
+  reed_status status = need_operands(f, b, n, count.version, &epoch);
+  if (status == REED_OK && count.version && epoch > flow_epoch(count.version->time)) {
+    count.version = NULL; /* the operator runs in a later epoch than the count's, so the extents are fetched for it */
     status = need_operands(f, b, n, NULL, &epoch);
   }
   if (status != REED_OK) return status;
   flow_item *item = item_new(f, b, FLOW_OP, flow_time(epoch, SLOT_EPOCH), order, n);
-  f->n_at_bound += counted != NULL;
-  return item ? define_outputs(f, item, counted) : no_memory(f);
+  f->n_at_bound += count.version != NULL;
+  return item ? define_outputs(f, item, count) : no_memory(f);
 }
 
 /* ---- If ---- */
