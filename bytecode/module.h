@@ -11,6 +11,7 @@
 #include "base/desc.h"
 #include "base/diag.h"
 #include "reed/compiler.h" /* reed_module_sink */
+#include "reed/operator.h"
 
 #define MODULE_MAX_DEVICES 16
 
@@ -87,6 +88,7 @@ typedef struct module {
   size_t n_code;
   module_site *sites;
   size_t n_sites;
+  const reed_op **site_ops; /* loaded modules, per site: the declaration of its operator */
   module_constant *constants;
   size_t n_constants;
   module_epoch *epochs;

@@ -41,6 +41,7 @@ void module_close(module **module_handle) {
   if (m->sites)
     mem_free((void *)m->sites[0].attrs.items); /* one block holds the attributes of all sites (sections.c) */
   mem_free(m->sites);
+  mem_free(m->site_ops);
   mem_free(m->constants);
   mem_free(m->epochs);
   mem_free(m->epochs_shaped);
@@ -73,7 +74,7 @@ static reed_status open_backing(backing *b, const load_options *options, module 
   reed_status status = module_file_read(b->bytes, b->n_bytes, options->ignore_checksum, &file, diagnosis);
   if (status == REED_OK) m->minor = file.minor;
   if (status == REED_OK) status = sections_read(&file, options->registry, m, diagnosis);
-  if (status == REED_OK) status = verify_module(m, options->registry, diagnosis);
+  if (status == REED_OK) status = verify_module(m, diagnosis);
   if (status != REED_OK) {
     module_close(&m);
     return status;

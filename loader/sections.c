@@ -388,5 +388,5 @@ reed_status sections_read(const module_file *file, const reed_registry *registry
     reed_status status = readers[i](file, m, diagnosis);
     if (status != REED_OK) return status;
   }
-  return sites_check(m, registry, diagnosis);
+  return sites_resolve(m, registry, diagnosis);
 }

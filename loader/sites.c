@@ -1,8 +1,10 @@
-/* Checks call sites against the operator table: operand counts, attribute names and types. Operands' states:
+/* Finds the operators of call sites and checks the sites against the operator table: operand counts, attribute names
+ * and types. Operands' states:
  * verify_flow.c. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "loader/rules.h"
 #include "loader/sites.h"
 
@@ -63,10 +65,11 @@ static reed_status check_attributes(const place *at, const reed_op *op, reed_dia
   return REED_OK;
 }
 
-static reed_status check_site(const place *at, const reed_registry *registry, reed_diagnosis *diagnosis) {
+static reed_status resolve_site(const place *at, const reed_registry *registry, const reed_op **out_op,
+                                reed_diagnosis *diagnosis) {
   const module_site *s = site_at(at);
   const char *domain = at->m->strings[s->domain], *name = at->m->strings[s->op];
-  const reed_op *op = op_find(registry, domain, name);
+  const reed_op *op = *out_op = op_find(registry, domain, name);
   if (!op)
     return verify_reject(diagnosis, REED_ERROR_UNSUPPORTED, RULE_SITES, "%s: there is no operator '%.200s'%s%.200s",
                          WHAT(at), name, *domain ? " in domain " : "", domain);
@@ -74,9 +77,11 @@ static reed_status check_site(const place *at, const reed_registry *registry, re
   return status == REED_OK ? check_attributes(at, op, diagnosis) : status;
 }
 
-reed_status sites_check(const module *m, const reed_registry *registry, reed_diagnosis *diagnosis) {
+reed_status sites_resolve(module *m, const reed_registry *registry, reed_diagnosis *diagnosis) {
+  m->site_ops = mem_calloc(m->n_sites, sizeof *m->site_ops);
+  if (!m->site_ops) return diag_no_memory(diagnosis, "a module's operators");
   for (size_t i = 0; i < m->n_sites; i++) {
-    reed_status status = check_site(&(place){m, i}, registry, diagnosis);
+    reed_status status = resolve_site(&(place){m, i}, registry, &m->site_ops[i], diagnosis);
     if (status != REED_OK) {
       diag_place_node(diagnosis, m->strings[m->sites[i].op], m->strings[m->sites[i].node], NULL);
       return status;

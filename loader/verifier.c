@@ -20,7 +20,7 @@ uint32_t verify_site(const insn *in) {
   return 0; /* never reached: callers ask only instructions that have a site */
 }
 
-const reed_op *verify_operator(const verifier *v, const insn *in) { return v->ops[verify_site(in)]; }
+const reed_op *verify_operator(const verifier *v, const insn *in) { return v->m->site_ops[verify_site(in)]; }
 
 static int compare_debug(const void *a, const void *b) {
   const module_debug *x = a, *y = b;

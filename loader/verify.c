@@ -26,18 +26,13 @@ static reed_status verify_function(verifier *v, uint32_t number) {
   return status;
 }
 
-reed_status verify_module(const module *m, const reed_registry *registry, reed_diagnosis *diagnosis) {
+reed_status verify_module(const module *m, reed_diagnosis *diagnosis) {
   verifier v = {.m = m, .diagnosis = diagnosis};
-  v.ops = mem_calloc(m->n_sites + 1, sizeof *v.ops);
-  if (!v.ops) return diag_no_memory(diagnosis, "verifying a module");
   reed_status status = REED_OK;
-  for (size_t i = 0; i < m->n_sites; i++)
-    v.ops[i] = op_find(registry, m->strings[m->sites[i].domain], m->strings[m->sites[i].op]);
   for (uint32_t i = 0; status == REED_OK && i < m->n_functions; i++) status = verify_function(&v, i);
   if (status == REED_OK && v.n_epochs_seen != m->n_epochs)
     status = verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_EPOCH_TABLE,
                            "the module lists %zu epochs, its code enters %u", m->n_epochs, v.n_epochs_seen);
-  mem_free(v.ops);
   VEC_FREE(&v.asked);
   return status;
 }

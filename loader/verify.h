@@ -3,9 +3,9 @@
 #define LOADER_VERIFY_H_
 
 #include "bytecode/module.h"
-#include "ops/op.h"
+#include "base/diag.h"
 
 /* Checks all code of a module whose sections have been read. Fills m->epochs_shaped. */
-reed_status verify_module(const module *m, const reed_registry *registry, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+reed_status verify_module(const module *m, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

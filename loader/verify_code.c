@@ -101,7 +101,7 @@ static reed_status check_item(const verifier *v, const insn *in, int number, int
 static reed_status check_operator(verifier *v, const insn *in) {
   const insn_invoke i = insn_invoke_at(in->code);
   const module_site *site = &v->m->sites[i.site];
-  const reed_op *op = v->ops[i.site];
+  const reed_op *op = v->m->site_ops[i.site];
   if (op_is_control(op)) FAIL(RULE_OPERANDS, "site", -1, "%s is control flow: nothing calls it", op->name);
   if (i.n_outputs != (uint32_t)site->n_outputs)
     FAIL(RULE_OPERANDS, "outputs", -1, "%u outputs, the call site of %s has %d", i.n_outputs, op->name,

@@ -15,7 +15,6 @@ void program_release(reed_program *p) {
   if (!p || atomic_fetch_sub(&p->n_references, 1) != 1) return;
   kernel_cache_close(&p->cache);
   module_close(&p->module);
-  mem_free(p->site_ops);
   mem_free(p->site_attrs);
   mem_free(p->attrs);
   mem_free(p->returned);
@@ -54,20 +53,15 @@ static reed_status find_returned(reed_program *p, reed_diagnosis *diagnosis) {
   return REED_OK;
 }
 
-/* Finds the operator of every site and completes the site's attributes, in one block for all sites. */
-static reed_status resolve_sites(reed_program *p, reed_diagnosis *diagnosis) {
+/* Completes the attributes of every site, in one block for all sites. */
+static reed_status complete_sites(reed_program *p, reed_diagnosis *diagnosis) {
   const module *m = p->module;
   size_t n_attrs = 0;
-  p->site_ops = mem_calloc(m->n_sites, sizeof *p->site_ops);
+  p->site_ops = m->site_ops;
   p->site_attrs = mem_calloc(m->n_sites, sizeof *p->site_attrs);
-  if (!p->site_ops || !p->site_attrs) return diag_no_memory(diagnosis, "a program's operators");
-  for (size_t i = 0; i < m->n_sites; i++) {
-    const module_site *site = &m->sites[i];
-    p->site_ops[i] = op_find(p->registry, m->strings[site->domain], m->strings[site->op]);
-    if (!p->site_ops[i])
-      return diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "operator '%s' is not registered", m->strings[site->op]);
-    n_attrs += (size_t)op_attrs_completed(p->site_ops[i], &site->attrs);
-  }
+  if (!p->site_attrs) return diag_no_memory(diagnosis, "a program's attributes");
+  for (size_t i = 0; i < m->n_sites; i++)
+    n_attrs += (size_t)op_attrs_completed(p->site_ops[i], &m->sites[i].attrs);
   reed_attr *items = p->attrs = mem_calloc(n_attrs, sizeof *items);
   if (!items) return diag_no_memory(diagnosis, "a program's attributes");
   for (size_t i = 0; i < m->n_sites; i++) {
@@ -89,10 +83,10 @@ static reed_status open_module(module *m, const reed_registry *registry, reed_pr
   atomic_init(&p->n_references, 1);
   p->module = m;
   p->registry = registry;
-  reed_status status = resolve_sites(p, diagnosis);
+  reed_status status = complete_sites(p, diagnosis);
   if (status == REED_OK) status = find_returned(p, diagnosis);
   if (status == REED_OK &&
-      !(residence_find(m, p->site_ops, &p->residence) && model_caches_find(m, p->site_ops, p->site_attrs, &p->caches)))
+      !(residence_find(m, &p->residence) && model_caches_find(m, p->site_ops, p->site_attrs, &p->caches)))
     status = diag_no_memory(diagnosis, "a program's inputs and results");
   if (status == REED_OK && kernel_cache_open(&p->cache) != REED_OK)
     status = diag_no_memory(diagnosis, "a program's kernel cache");

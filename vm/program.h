@@ -15,7 +15,7 @@ struct reed_program {
   atomic_int n_references;
   module *module;
   const reed_registry *registry;
-  const reed_op **site_ops; /* per site, resolved at opening */
+  const reed_op *const *site_ops; /* per site: the module's own list */
   reed_attrs *site_attrs;   /* per site: the module's attributes completed from the operator's row (ops/op.h) */
   reed_attr *attrs;         /* the memory of the lists in site_attrs */
   uint32_t *returned;       /* per r register of main: the output that its tensor may become, + 1; 0: none */

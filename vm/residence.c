@@ -10,7 +10,6 @@
 
 typedef struct tracer {
   const module *m;
-  const reed_op *const *operators;
   const uint32_t *code;
   uint32_t n_code, reg;
   uint8_t *seen; /* per word */
@@ -80,7 +79,7 @@ static bool step(tracer *t, const insn *in) {
         break;
       case INSN_ROLE_RU_HOST: note_reader(t, COPY_REASON_VALUE, in); break;
       case INSN_ROLE_RU_KERNEL:
-        if (!op_has(t->operators[in->operands[0].words[0]], REED_OP_EXTENTS_ONLY))
+        if (!op_has(t->m->site_ops[in->operands[0].words[0]], REED_OP_EXTENTS_ONLY))
           note_reader(t, COPY_REASON_PLACEMENT, in);
         break;
       case INSN_ROLE_RU_TENSOR: /* a `copy` needs the elements on whichever device they are */
@@ -122,9 +121,9 @@ static void follow(tracer *t, uint32_t pc, uint32_t reg) {
   }
 }
 
-bool residence_find(const module *m, const reed_op *const *operators, residence *out) {
+bool residence_find(const module *m, residence *out) {
   const module_function *main = &m->functions[0];
-  tracer t = {.m = m, .operators = operators, .code = m->code + main->code_offset, .n_code = main->n_code};
+  tracer t = {.m = m, .code = m->code + main->code_offset, .n_code = main->n_code};
   t.seen = mem_alloc(main->n_code);
   out->inputs = mem_calloc(main->n_r_params, sizeof *out->inputs);
   t.failed = !t.seen || !out->inputs;

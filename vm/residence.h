@@ -29,8 +29,8 @@ typedef struct residence {
   VEC_OF(residence_result) results;
 } residence;
 
-/* operators: per site. False: no memory. *out is to be closed in any case. */
-bool residence_find(const module *m, const reed_op *const *operators, residence *out);
+/* False: no memory. *out is to be closed in any case. */
+bool residence_find(const module *m, residence *out);
 void residence_fini(residence *found);
 
 #endif
