@@ -3,7 +3,7 @@
  *
  *   bench_cancel MODEL.onnx 3x480x640 [--cancels N] [--threads N] [--bound MS] [--vm PATH]
  *
- * Every f32 input of the model gets random numbers of the given extents. `first run` has a new session each time;
+ * Every input of the model gets random numbers of the given extents. `first run` has a new session each time;
  * `later run` has its keys in the memo. With --vm the same is done to the command, by SIGINT and SIGTERM in turn; its
  * exit statuses are counted, and files that it should not have left. The exit status is 1 if a maximum exceeds the
  * bound, or if a command ended otherwise than it should. */
@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/inputs.h"
 #include "reed/compiler.h"
 #include "reed/reed.h"
 
@@ -40,12 +41,6 @@ static void sleep_ms(double ms) {
 static _Noreturn void stop(const char *what, const reed_diagnosis *d) {
   fprintf(stderr, "bench_cancel: %s: %s\n", what, d ? reed_diagnosis_message(d) : strerror(errno));
   exit(EXIT_FAILURE);
-}
-
-static uint64_t seed = 88172645463325252u;
-static double random_part(void) { /* 0 to 1: xorshift64 */
-  seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-  return (double)(seed >> 11) / 9007199254740992.0;
 }
 
 /* ---- latencies ---- */
@@ -314,9 +309,11 @@ static void make_inputs(work *w, const char *extents) {
   w->n_outputs = reed_program_output_count(w->program);
   if (w->n_inputs > MOST_INPUTS || w->n_outputs > MOST_OUTPUTS) stop("inputs", NULL);
   for (size_t i = 0; i < w->n_inputs; i++) {
-    if (reed_tensor_open(REED_F32, rank, dims, &w->inputs[i])) exit(EXIT_FAILURE);
-    float *elements = reed_tensor_data(w->inputs[i]);
-    for (int64_t k = 0; k < reed_tensor_elements(w->inputs[i]); k++) elements[k] = (float)random_part();
+    reed_value_info info;
+    if (reed_program_input(w->program, i, &info)) exit(EXIT_FAILURE);
+    info.rank = rank; /* the extents of the command instead of the model's dims */
+    memcpy(info.dims, dims, sizeof info.dims);
+    if (input_open(&info, NULL, NULL, &w->inputs[i])) exit(EXIT_FAILURE);
   }
 }
 

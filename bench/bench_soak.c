@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/inputs.h"
 #include "reed/compiler.h"
 #include "reed/reed.h"
 
@@ -35,38 +36,26 @@ static int64_t resident(void) {
   return pages * (int64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* xorshift64 (Marsaglia, "Xorshift RNGs", 2003) */
-static uint64_t random_state = 88172645463325252ull;
-static uint64_t random_next(void) {
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  return random_state ^= random_state << 17;
-}
+/* The extents of one run: dims of one name have one extent. */
+typedef struct drawing {
+  int64_t low, high;
+  int n;
+  struct {
+    const char *symbol;
+    int64_t extent;
+  } drawn[MAX_SYMBOLS];
+} drawing;
 
-typedef struct binding {
-  const char *symbol;
-  int64_t extent;
-} binding;
-
-static int64_t extent_of(binding *bindings, int *n, const char *symbol, int64_t low, int64_t high) {
-  for (int i = 0; symbol && i < *n; i++)
-    if (strcmp(bindings[i].symbol, symbol) == 0) return bindings[i].extent;
-  int64_t extent = low + (int64_t)(random_next() % (uint64_t)(high - low + 1));
-  if (symbol && *n < MAX_SYMBOLS) bindings[(*n)++] = (binding){symbol, extent};
+static int64_t draw_extent(void *context, const char *symbol) {
+  drawing *d = context;
+  for (int i = 0; symbol && i < d->n; i++)
+    if (strcmp(d->drawn[i].symbol, symbol) == 0) return d->drawn[i].extent;
+  int64_t extent = d->low + (int64_t)(random_part() * (double)(d->high - d->low + 1));
+  if (symbol && d->n < MAX_SYMBOLS) {
+    d->drawn[d->n].symbol = symbol;
+    d->drawn[d->n++].extent = extent;
+  }
   return extent;
-}
-
-static reed_tensor *draw_input(const reed_value_info *info, binding *bindings, int *n_bindings, int64_t low,
-                               int64_t high) {
-  int64_t dims[REED_MAX_RANK];
-  for (int32_t i = 0; i < info->rank; i++)
-    dims[i] = info->dims[i] >= 0 ? info->dims[i] : extent_of(bindings, n_bindings, info->symbols[i], low, high);
-  reed_tensor *t;
-  need(reed_tensor_open(info->dtype, info->rank, dims, &t), "an input");
-  if (info->dtype == REED_F32)
-    for (int64_t i = 0; i < reed_tensor_elements(t); i++)
-      ((float *)reed_tensor_data(t))[i] = (float)(random_next() >> 40) / (1 << 24);
-  return t;
 }
 
 static reed_program *open_program(const char *path) {
@@ -102,13 +91,12 @@ int main(int argc, char **argv) {
   if (!outputs) return 2;
   at_quarter[0] = resident();
   for (int64_t i = 0; i < runs; i++) {
-    binding bindings[MAX_SYMBOLS];
-    int n_bindings = 0;
+    drawing extents = {.low = low, .high = high};
     reed_tensor *inputs[MAX_INPUTS];
     for (size_t k = 0; k < n_inputs; k++) {
       reed_value_info info;
       need(reed_program_input(program, k, &info), "an input");
-      inputs[k] = draw_input(&info, bindings, &n_bindings, low, high);
+      need(input_open(&info, draw_extent, &extents, &inputs[k]), "an input");
     }
     need(reed_session_run(session, inputs, n_inputs, outputs, n_outputs, diagnosis), "a run");
     for (size_t k = 0; k < n_inputs; k++) reed_tensor_close(&inputs[k]);

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "reed/reed.h"
+#include "bench/inputs.h"
 
 enum { MAX_INPUTS = 16, MAX_OUTPUTS = 64, MAX_RUNS = 1000, MAX_ROUNDS = 101, MAX_KINDS = 16, MAX_SESSIONS = 4 };
 
@@ -46,31 +46,13 @@ static double median(double *values, int n) {
   return values[n / 2];
 }
 
-/* ---- inputs ---- */
-
-static int64_t extent_of(const char *symbol, int n_words, char **words) {
+/* The extent of a symbol from the words of the command, which end with NULL. */
+static int64_t extent_of(void *words, const char *symbol) {
   size_t n = symbol ? strlen(symbol) : 0;
-  for (int i = 0; i < n_words && symbol; i++)
-    if (strncmp(words[i], symbol, n) == 0 && words[i][n] == '=') return atoll(words[i] + n + 1);
+  for (char **word = words; *word && symbol; word++)
+    if (strncmp(*word, symbol, n) == 0 && (*word)[n] == '=') return atoll(*word + n + 1);
   fprintf(stderr, "bench_threads: no extent for '%s'\n", symbol ? symbol : "an unnamed axis");
   exit(2);
-}
-
-/* Floats in 0..1 with a fixed seed, ones for other dtypes. */
-static reed_tensor *make_input(const reed_value_info *info, int n_words, char **words) {
-  int64_t dims[REED_MAX_RANK];
-  for (int32_t d = 0; d < info->rank; d++)
-    dims[d] = info->dims[d] >= 0 ? info->dims[d] : extent_of(info->symbols[d], n_words, words);
-  reed_tensor *t = NULL;
-  need(reed_tensor_open(info->dtype, info->rank, dims, &t), "an input");
-  int64_t n = reed_tensor_elements(t);
-  unsigned seed = 7;
-  for (int64_t i = 0; i < n; i++) {
-    if (info->dtype == REED_F32) ((float *)reed_tensor_data(t))[i] = (float)(rand_r(&seed) % 1000) / 1000;
-    else if (info->dtype == REED_I64) ((int64_t *)reed_tensor_data(t))[i] = 1;
-    else if (info->dtype == REED_I32) ((int32_t *)reed_tensor_data(t))[i] = 1;
-  }
-  return t;
 }
 
 /* ---- turns ---- */
@@ -187,7 +169,7 @@ int main(int n_words, char **words) {
   for (size_t i = 0; i < n_inputs; i++) {
     reed_value_info info;
     need(reed_program_input(program, i, &info), "an input");
-    inputs[i] = make_input(&info, n_words - first, words + first);
+    need(input_open(&info, extent_of, words + first, &inputs[i]), "an input");
   }
   reed_session *one = open_session(1), *more = open_session(n_threads);
   int n_kinds = add_kinds(kinds, busy);
