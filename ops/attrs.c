@@ -2,6 +2,7 @@
  * the attributes that the call does not give. The rows are expanded in ops/table.c; copying and searching attribute
  * lists is in base/desc.c. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/desc.h"
@@ -77,6 +78,13 @@ static int32_t place_of(const char *words, const char *word) {
   return -1;
 }
 
+bool op_attr_next_word(const char **words, char *out_word, size_t capacity) {
+  size_t n = strcspn(*words, " ");
+  if (n) snprintf(out_word, capacity, "%.*s", (int)n, *words);
+  *words += n + strspn(*words + n, " ");
+  return n > 0;
+}
+
 int32_t op_attr_word(const reed_op *op, const reed_attrs *attrs, const char *name) {
   int32_t place = place_of(op_attr_row(op, name)->words, op_attr_string(attrs, name));
   assert(place >= 0);
@@ -88,7 +96,7 @@ static bool in_range(const reed_op_attr *row, int64_t number) { return number >=
 bool op_attr_is_valid(const reed_op_attr *row, const reed_attr *attr, int64_t *out_at) {
   *out_at = 0;
   if (row->words) return place_of(row->words, attr->s) >= 0;
-  if (!row->least && !row->most) return true;
+  if (!op_attr_has_range(row)) return true;
   switch (attr->type) {
     case REED_ATTR_INT: return in_range(row, attr->i);
     case REED_ATTR_FLOAT:

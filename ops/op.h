@@ -73,6 +73,10 @@ double op_attr_float(const reed_attrs *attrs, const char *name);
 const char *op_attr_string(const reed_attrs *attrs, const char *name);
 /* The place of the attribute's word among the valid words of its row. */
 int32_t op_attr_word(const reed_op *op, const reed_attrs *attrs, const char *name);
+/* Takes the first of the row's valid words that are left, and moves *words to the rest; false: no word is left. */
+bool op_attr_next_word(const char **words, char *out_word, size_t capacity);
+/* True if the row limits the attribute's numbers. */
+static inline bool op_attr_has_range(const reed_op_attr *row) { return row->least || row->most; }
 /* True if the row calls the attribute's value valid. Otherwise *out_at is the index of the wrong number of INTS. */
 bool op_attr_is_valid(const reed_op_attr *row, const reed_attr *attr, int64_t *out_at);
 

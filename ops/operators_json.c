@@ -76,6 +76,19 @@ static void put_default(json_writer *json, reed_attr_type type, const reed_attr 
   }
 }
 
+/* Writes the row's valid words, or its range of numbers. */
+static void put_valid(json_writer *json, const reed_op_attr *attr) {
+  char text[128];
+  if (attr->words) {
+    json_begin_array(json, "words");
+    for (const char *word = attr->words; op_attr_next_word(&word, text, sizeof text);) json_string(json, NULL, text);
+    json_end_array(json);
+  } else if (op_attr_has_range(attr)) {
+    json_integer(json, "least", attr->least);
+    if (attr->most < INT64_MAX) json_integer(json, "most", attr->most);
+  }
+}
+
 static void put_attr(json_writer *json, const reed_op_attr *attr) {
   static const char *const types[] = {"", "int", "float", "string", "ints", "floats", "tensor"};
   json_begin_object(json, NULL);
@@ -83,6 +96,7 @@ static void put_attr(json_writer *json, const reed_op_attr *attr) {
   json_string(json, "type", types[attr->type]);
   put_flag(json, "required", attr->required);
   if (attr->otherwise) put_default(json, attr->type, attr->otherwise);
+  put_valid(json, attr);
   json_end_object(json);
 }
 

@@ -28,7 +28,19 @@ static char *operands_text(const cJSON *operands, const char *key) {
   return text;
 }
 
-/* "axis=0 mode=nearest [pads] kernel_shape!" */
+/* "{none,tanh}" or "{1..3}": the valid words or numbers */
+static void put_valid(FILE *out, const cJSON *attribute) {
+  const cJSON *words = cJSON_GetObjectItemCaseSensitive(attribute, "words"),
+              *least = cJSON_GetObjectItemCaseSensitive(attribute, "least"),
+              *most = cJSON_GetObjectItemCaseSensitive(attribute, "most"), *word;
+  cJSON_ArrayForEach(word, words) fprintf(out, "%s%s", word == words->child ? "{" : ",", word->valuestring);
+  if (words) fprintf(out, "}");
+  if (least) fprintf(out, "{%.0f..", least->valuedouble);
+  if (most) fprintf(out, "%.0f", most->valuedouble);
+  if (least) fprintf(out, "}");
+}
+
+/* "axis=0 mode=nearest{nearest,linear} [pads{0..}] kernel_shape{1..}!" */
 static char *attributes_text(const cJSON *attributes) {
   char *text = NULL;
   size_t n;
@@ -38,10 +50,12 @@ static char *attributes_text(const cJSON *attributes) {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(item, "default");
     bool required = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "required"));
     const char *between = item == attributes->child ? "" : " ", *name = json_text_of(item, "name");
-    if (required) fprintf(out, "%s%s!", between, name);
-    else if (cJSON_IsNumber(value)) fprintf(out, "%s%s=%g", between, name, value->valuedouble);
-    else if (cJSON_IsString(value)) fprintf(out, "%s%s=%s", between, name, value->valuestring);
-    else fprintf(out, value ? "%s%s=(list)" : "%s[%s]", between, name);
+    fprintf(out, "%s%s%s", between, required || value ? "" : "[", name);
+    if (cJSON_IsNumber(value)) fprintf(out, "=%g", value->valuedouble);
+    else if (cJSON_IsString(value)) fprintf(out, "=%s", value->valuestring);
+    else if (value) fprintf(out, "=(list)");
+    put_valid(out, item);
+    fprintf(out, "%s", required ? "!" : value ? "" : "]");
   }
   fclose(out);
   return text;
@@ -84,7 +98,7 @@ static void print_operators(const cJSON *operators) {
   }
   table_print(stdout, &t);
   printf("%d operators; [..]: may be absent, ...: any number, !: required, = value: the value if a model does not "
-         "give the attribute\n",
+         "give the attribute, {..}: the valid words or numbers\n",
          cJSON_GetArraySize(operators));
 }
 

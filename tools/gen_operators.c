@@ -23,7 +23,9 @@ static const char intro[] =
     "- *outputs*: extents are exact, unless the output is marked **bounded**: then the shape function gives a bound, "
     "and the kernel reports the true extent.\n"
     "- *attributes*: an attribute with `= value` has that value if a model does not give it. Any other attribute that "
-    "is not required may be absent, and its absence has a meaning of its own.\n"
+    "is not required may be absent, and its absence has a meaning of its own. Words after a colon are the valid ones; "
+    "numbers after a comma are the range of\n"
+    "  the valid ones. A call with any other word or number is refused before its shape function is called.\n"
     "- *memory*: `view`: the output is the first input's memory with other extents. `in place`: the output may "
     "overwrite an input. `joined in place`: an input may be computed at its place in the\n"
     "  output. `parts in place`: an output that is a contiguous part of the first input may share its memory.\n"
@@ -93,12 +95,27 @@ static void put_value(text_buffer *doc, reed_attr_type type, const reed_attr *va
   }
 }
 
+/* Writes the valid words, ": none, tanh", or the range of the valid numbers, ", 1 to 3". */
+static void put_valid(text_buffer *doc, const reed_op_attr *row) {
+  char text[128];
+  if (row->words) {
+    const char *between = ": ";
+    for (const char *word = row->words; op_attr_next_word(&word, text, sizeof text); between = ", ")
+      text_append(doc, "%s%s", between, text);
+  } else if (op_attr_has_range(row)) {
+    text_append(doc, ", %lld", (long long)row->least);
+    if (row->most == INT64_MAX) text_append(doc, " or more");
+    else text_append(doc, " to %lld", (long long)row->most);
+  }
+}
+
 static void put_attrs(text_buffer *doc, const reed_op *op) {
   static const char *const types[] = {"", "int", "float", "string", "ints", "floats", "tensor"};
   for (int32_t i = 0; i < op->n_attrs; i++) {
     text_append(doc, "%s%s %s%s", i ? "<br>" : "", op->attrs[i].name, types[op->attrs[i].type],
                 op->attrs[i].required ? " (required)" : "");
     if (op->attrs[i].otherwise) put_value(doc, op->attrs[i].type, op->attrs[i].otherwise);
+    put_valid(doc, &op->attrs[i]);
   }
 }
 

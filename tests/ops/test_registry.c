@@ -379,6 +379,50 @@ START_TEST(the_table_is_printed_as_json) {
 }
 END_TEST
 
+/* The words of a JSON list with a blank after each. */
+static void join_words(const cJSON *list, char *out, size_t capacity) {
+  const cJSON *word;
+  size_t n = 0;
+  *out = 0;
+  cJSON_ArrayForEach(word, list) n += (size_t)snprintf(out + n, capacity - n, "%s ", word->valuestring);
+}
+
+/* Every attribute's members `words`, `least` and `most` are the row's; an attribute without limits has none of them. */
+START_TEST(the_json_has_the_valid_values_of_attributes) {
+  char *json = NULL;
+  int n_words = 0, n_ranges = 0, n_free = 0;
+  ck_assert_int_eq(reed_operators_json(NULL, &json, NULL), REED_OK);
+  cJSON *root = cJSON_Parse(json);
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "operators");
+  for (int id = 0; id < OP_COUNT; id++) {
+    const reed_op *op = op_builtin((op_id)id);
+    const cJSON *attrs = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, id), "attributes");
+    ck_assert_int_eq(cJSON_GetArraySize(attrs), op->n_attrs);
+    for (int32_t i = 0; i < op->n_attrs; i++) {
+      const reed_op_attr *row = &op->attrs[i];
+      const cJSON *attr = cJSON_GetArrayItem(attrs, i), *words = cJSON_GetObjectItemCaseSensitive(attr, "words"),
+                  *least = cJSON_GetObjectItemCaseSensitive(attr, "least"),
+                  *most = cJSON_GetObjectItemCaseSensitive(attr, "most");
+      const bool ranged = row->least || row->most;
+      ck_assert_msg(!words == !row->words && !least == !ranged && !most == (!ranged || row->most == INT64_MAX),
+                    "%s.%s", op->name, row->name);
+      if (words) {
+        char joined[512], wanted[512];
+        join_words(words, joined, sizeof joined);
+        snprintf(wanted, sizeof wanted, "%s%s", row->words, row->words[strlen(row->words) - 1] == ' ' ? "" : " ");
+        ck_assert_str_eq(joined, wanted);
+      }
+      if (least) ck_assert_double_eq(least->valuedouble, (double)row->least);
+      if (most) ck_assert_double_eq(most->valuedouble, (double)row->most);
+      n_words += words != NULL, n_ranges += ranged, n_free += !words && !ranged;
+    }
+  }
+  ck_assert(n_words > 10 && n_ranges > 10 && n_free > 10);
+  cJSON_Delete(root);
+  free(json);
+}
+END_TEST
+
 START_TEST(every_failed_allocation_is_reported) {
   for (int64_t n = 1;; n++) {
     alloc_hook_begin();
@@ -413,6 +457,7 @@ int main(void) {
   tcase_add_test(tests, a_plugin_that_fails_leaves_nothing);
   tcase_add_test(tests, kernels_diagnose_by_operator_and_node);
   tcase_add_test(tests, the_table_is_printed_as_json);
+  tcase_add_test(tests, the_json_has_the_valid_values_of_attributes);
   tcase_add_test(tests, every_failed_allocation_is_reported);
   suite_add_tcase(suite, tests);
   return suite_run(suite);
