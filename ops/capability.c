@@ -90,12 +90,18 @@ static bool fits(const item *it, const reed_op *op, bool attribute) {
   return names_op(it, op) && (!attribute || names_attribute(it, op));
 }
 
-/* True if an operator fits the item; `attribute`: if its row has the item's attribute, too. */
+/* True if an operator with kernels fits the item; `attribute`: if its row has the item's attribute, too. */
 static bool is_known(const item *it, const reed_registry *registry, bool attribute) {
   for (int i = 0; i < OP_COUNT; i++)
-    if (fits(it, op_builtin((op_id)i), attribute)) return true;
+    if (!op_is_control(op_builtin((op_id)i)) && fits(it, op_builtin((op_id)i), attribute)) return true;
   for (size_t i = 0; op_custom(registry, i); i++)
     if (fits(it, op_custom(registry, i), attribute)) return true;
+  return false;
+}
+
+static bool names_control_flow(const item *it) {
+  for (int i = 0; i < OP_COUNT; i++)
+    if (op_is_control(op_builtin((op_id)i)) && names_op(it, op_builtin((op_id)i))) return true;
   return false;
 }
 
@@ -131,7 +137,13 @@ static reed_status read_item(capability *c, word text, bool only, const reed_reg
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%s': an operator is missing; a list is like Conv+TopK",
                      c->text);
   it.op = is(left, "*") ? (word){0} : left;
-  if (!is_known(&it, registry, false))
+  const bool known = is_known(&it, registry, false);
+  if (!known && names_control_flow(&it))
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
+                     "target '%s': %.*s is control flow, which becomes jumps of the module: no target needs a kernel "
+                     "for it, and none can lack it",
+                     c->text, (int)it.op.n, it.op.text);
+  if (!known)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%s': there is no operator '%.*s'", c->text,
                      (int)(left.text + left.n - text.text), text.text);
   if (conditional && !is_known(&it, registry, true))

@@ -238,6 +238,8 @@ grep -q 'standard input has more than' out || fail 'standard input without end w
 # A wrong word in a list of operators is the caller's mistake, and the flag is named.
 expect 2 "--target: target 'sim?lacks=Covn': there is no operator 'Covn'" compile beside.onnx -o x.reed --target 'sim?lacks=Covn'
 expect 2 "--target: there is no target 'sin'" compile beside.onnx -o x.reed --target sin
+expect 2 "--target: target 'sim?lacks=If': If is control flow" compile beside.onnx -o x.reed --target 'sim?lacks=If'
+expect 2 "--device: target 'sim?lacks=Loop': Loop is control flow" run beside.onnx --device 'sim?lacks=Loop'
 expect 2 "--device: target 'sim?lacks=Covn'" run beside.onnx --device 'sim?lacks=Covn'
 
 # A source is not replaced by what is made of it, under any of its names; nor is what it reads beside itself.

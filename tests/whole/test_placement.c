@@ -491,7 +491,13 @@ START_TEST(a_device_says_all_that_it_lacks) {
                {"sim?lacks=Conv@gruop=1", "Conv has no attribute 'gruop'"},
                {"sim?lacks=*@gruop", "* has no attribute 'gruop'"},
                {"sim?lacks=Conv+MatMul@axis", "MatMul has no attribute 'axis'"},
-               {"sim?lacks=com.acme::Conv", "no operator 'com.acme::Conv'"}};
+               {"sim?lacks=com.acme::Conv", "no operator 'com.acme::Conv'"},
+               {"sim?lacks=If", "If is control flow"},
+               {"sim?lacks=Conv+ai.onnx::Loop", "Loop is control flow"},
+               {"sim?only=::Scan.f32+Conv", "Scan is control flow"},
+               {"host,sim?only=Conv&lacks=Loop@body", "Loop is control flow"},
+               {"sim?lacks=com.acme::If", "no operator 'com.acme::If'"},
+               {"sim?lacks=*@num_scan_inputs", "* has no attribute 'num_scan_inputs'"}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     reed_compile_options o = {.target = wrong[i].target};
     ck_assert_msg(reed_compile_bytes(onnx, n_onnx, &o, &bytes, &n, NULL, d) == REED_ERROR_ARGUMENT, "%s",
