@@ -15,8 +15,6 @@
 #include "compiler/passes/passes.h"
 #include "reed/compiler.h"
 
-const char *const *reed_compile_pass_names(void) { return pass_names(); }
-
 bool reed_compile_pass(size_t i, reed_pass_info *out_info) {
   if (i >= (size_t)pass_count || !out_info) return false;
   *out_info = (reed_pass_info){pass_table[i].name, pass_table[i].about, pass_table[i].required};

@@ -26,14 +26,6 @@ static const phase phases[] = {
 /* The limit of rounds of the CLEAN passes; models need three to six. */
 #define MOST_ROUNDS 64
 
-const char *const *pass_names(void) {
-  static const char *const names[] = {
-#define PASS(name, phase, required, about) #name,
-#include "compiler/passes/passes.def"
-      NULL};
-  return names;
-}
-
 int pass_find(const char *name) {
   for (int i = 0; i < pass_count; i++)
     if (strcmp(pass_table[i].name, name) == 0) return i;

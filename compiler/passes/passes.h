@@ -15,8 +15,7 @@ typedef struct pass_info {
 extern const pass_info pass_table[];
 extern const int pass_count;
 #define PASS_MOST 32 /* room for totals; pass_count is less */
-/* The names of all passes, NULL-terminated. pass_find: the index of a name in pass_table; -1: no such pass. */
-const char *const *pass_names(void);
+/* The index of a name in pass_table; -1: no such pass. */
 int pass_find(const char *name);
 
 /* Totals over all runs of one pass. */

@@ -73,8 +73,6 @@ typedef struct reed_pass_info {
 
 /* Pass i in the order in which passes run. False: there are not so many passes, or out_info is NULL. */
 REED_API bool reed_compile_pass(size_t i, reed_pass_info *out_info);
-/* The names of all passes in the same order, NULL-terminated, static storage. */
-REED_API const char *const *reed_compile_pass_names(void);
 
 /* A tensor from the bytes of an ONNX TensorProto, the form of the inputs and outputs of ONNX test cases (input_0.pb).
  * *out_name (out_name NULL: not wanted) is released with reed_text_free; it is "" for a tensor without a name.
