@@ -7,6 +7,9 @@
 
 /* True if the flag is raised. NULL: never. */
 static inline bool cancel_asked(const int *flag) { return flag && __atomic_load_n(flag, __ATOMIC_RELAXED); }
+/* Work without natural steps polls once for so many bytes or elements, which take some milliseconds. */
+#define CANCEL_BYTES ((int64_t)16 << 20)
+#define CANCEL_ELEMENTS ((int64_t)1 << 20)
 static inline void cancel_set(int *flag, bool asked) { __atomic_store_n(flag, asked, __ATOMIC_RELAXED); }
 
 #endif

@@ -47,14 +47,17 @@ typedef struct module_site {
   const uint8_t *dtypes; /* of its inputs, then its outputs; REED_NONE: absent or not known. NULL: none is known */
 } module_site;
 
-typedef void module_make(const void *data, void *elements);
+/* Makes the part of a constant's elements that begins at byte `at`, and returns its number of bytes, which is more than
+ * 0. elements NULL: only returns the number. Parts are some megabytes at most where the order of the elements allows.
+ */
+typedef size_t module_make(const void *data, size_t at, void *elements);
 
 typedef struct module_constant {
   reed_desc desc;
   const void *data;  /* 64-byte aligned, desc_bytes long */
   uint32_t name;     /* string */
-  module_make *make; /* in the builder: makes the elements from `data` when the module is written; NULL: `data` holds
-                        the elements */
+  module_make *make; /* in the builder: makes the elements from `data`, part by part, when the module is written; NULL:
+                        `data` holds the elements */
 } module_constant;
 
 /* A declared range of a dim of an input, checked when a run begins; in the file's layout. Sorted by input and axis;

@@ -279,15 +279,25 @@ static void stream_put(stream *s, const void *bytes, uint64_t n) {
   }
 }
 
+/* Puts elements that are made part by part, so that a cancellation, which the sink reports, waits for one part only and
+ * no copy of all elements is held. */
 static void stream_made(stream *s, const piece *p) {
-  void *elements = mem_alloc_bulk(p->n);
-  if (elements) {
-    p->make(p->data, elements);
-    stream_put(s, elements, p->n);
-  } else {
-    s->status = REED_ERROR_MEMORY;
+  void *part = NULL;
+  size_t capacity = 0;
+  for (size_t at = 0, n; at < p->n && s->status == REED_OK; at += n) {
+    n = p->make(p->data, at, NULL);
+    if (n > capacity) {
+      mem_free_aligned(part);
+      part = mem_alloc_bulk(capacity = n);
+    }
+    if (part) {
+      p->make(p->data, at, part);
+      stream_put(s, part, n);
+    } else {
+      s->status = REED_ERROR_MEMORY;
+    }
   }
-  mem_free_aligned(elements);
+  mem_free_aligned(part);
 }
 
 static void stream_data(stream *s, const writer *w) {

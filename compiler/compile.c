@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cancel.h"
 #include "bytecode/module.h"
 #include "compiler/lower/lower.h"
 #include "compiler/onnx/onnx.h"
@@ -41,12 +40,6 @@ static void leave_pages(const compilation *c) {
   if (c->mapped) (void)madvise((void *)(uintptr_t)c->mapped, c->n_mapped, MADV_DONTNEED); /* only advice */
 }
 
-static bool cancelled(const compilation *c) { return c->options && cancel_asked(c->options->cancel); }
-
-static reed_status say_cancelled(const compilation *c) {
-  return diag_fail(c->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller");
-}
-
 #define LEAVE_EVERY_BYTES ((size_t)32 << 20)
 
 static reed_status sink_begin(void *context, size_t n_bytes) {
@@ -57,7 +50,8 @@ static reed_status sink_begin(void *context, size_t n_bytes) {
 
 static reed_status sink_write(void *context, const void *bytes, size_t n) {
   compilation *c = context;
-  if (cancelled(c)) return say_cancelled(c);
+  reed_status status = ir_check_cancel(c->passes.m);
+  if (status != REED_OK) return status;
   if (c->n_written / LEAVE_EVERY_BYTES != (c->n_written + n) / LEAVE_EVERY_BYTES) leave_pages(c);
   c->n_written += n;
   return c->sink->write(c->sink->context, bytes, n);
@@ -207,13 +201,13 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const o
   if (status == REED_OK) status = ir_module_open(options ? options->registry : NULL, c.diagnosis, &c.passes.m);
   if (status == REED_OK) c.passes.m->targets = c.targets;
   if (status == REED_OK) c.passes.m->cancel = options ? options->cancel : NULL;
-  if (status == REED_OK && cancelled(&c)) status = say_cancelled(&c);
+  if (status == REED_OK) status = ir_check_cancel(c.passes.m);
   if (status == REED_OK) c.passes.m->counts_on_device = options && options->counts_on_device;
   if (status == REED_OK && options) c.passes.m->dims = options->dims, c.passes.m->n_dims = options->n_dims;
   if (status == REED_OK) status = onnx_read(c.passes.m, onnx, n_onnx, external);
   if (status == REED_OK) status = pass_run_all(&c.passes);
   if (status == REED_OK) say(&c, "lowering", 0.8);
-  if (status == REED_OK && cancelled(&c)) status = say_cancelled(&c);
+  if (status == REED_OK) status = ir_check_cancel(c.passes.m);
   if (status == REED_OK)
     status = lower_module(c.passes.m, &c.passes, &(reed_module_sink){&c, sink_begin, sink_write},
                           out_report_json ? &report : NULL, c.diagnosis);

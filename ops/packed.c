@@ -10,6 +10,7 @@
   (1 << 22)                   /* elements under the windows of a tile, at most: at an image's edge kernels copy them \
                                */
 #define CHANNELS_AT_A_TIME 16 /* channels per step, so that the written part stays in the cache */
+#define CHANNELS_OF_STRETCH 8192 /* of a matrix: 2 MiB of f32; a multiple of CHANNELS_AT_A_TIME */
 
 /* ---- which order ---- */
 
@@ -167,35 +168,74 @@ PANEL_ROW(uint32_t)
 
 typedef void (*row_fn)(const panel_row *r);
 
-static void for_each_row(const packed_order *o, char *packed, char *plain, row_fn fn) {
-  size_t size = reed_dtype_bytes(o->plain.dtype);
+/* A stretch of packed rows: of one matrix and one panel, channels begin..end. `at`: its first element in the packed
+ * weights. Its rows are all taps of these channels, so that the stretch is contiguous if it has all channels of the
+ * panel, or if there is one tap. */
+typedef struct stretch {
+  int64_t part, panel, begin, end;
+  int64_t at, width; /* width: columns of the panel */
+} stretch;
+
+static int64_t stretch_elements(const packed_order *o, const stretch *s) {
+  return o->rows * o->columns * (s->end - s->begin) * s->width;
+}
+
+/* The stretch at place `at` of the packed weights, where one begins: all channels of a panel, or of a large matrix some
+ * of them. */
+static stretch stretch_at(const packed_order *o, int64_t at) {
   int64_t depth = o->rows * o->columns * o->channels, part_elements = packed_part_elements(o);
-  int64_t panels = o->depthwise ? 1 : packed_panels(o->outputs);
-  for (int64_t part = 0; part < o->n_parts; part++)
-    for (int64_t panel = 0; panel < panels; panel++) {
-      int64_t output = panel * PACKED_WIDTH, width = o->depthwise ? o->outputs : packed_width(o->outputs, panel),
-              n = o->outputs - output;
-      panel_row row = {.n = n < width ? n : width, .width = width, .step = o->w_output};
-      for (int64_t c0 = 0; c0 < o->channels; c0 += CHANNELS_AT_A_TIME)
-        for (int64_t tap = 0; tap < o->rows * o->columns; tap++)
-          for (int64_t c = c0; c < c0 + CHANNELS_AT_A_TIME && c < o->channels; c++) {
-            int64_t y = tap / o->columns, x = tap % o->columns;
-            int64_t from = part * o->part + output * o->w_output + (y / o->taps + c) * o->w_channel +
-                           y % o->taps * o->w_tap[0] + x * o->w_tap[1];
-            row.panel =
-                packed + (size_t)(part * part_elements + output * depth + (tap * o->channels + c) * width) * size;
-            row.plain = plain + (size_t)from * size;
-            fn(&row);
-          }
-    }
+  stretch s = {.part = at / part_elements, .end = o->channels, .at = at};
+  int64_t in_part = at % part_elements;
+  if (!o->depthwise) s.panel = in_part / (depth * PACKED_WIDTH);
+  s.width = o->depthwise ? o->outputs : packed_width(o->outputs, s.panel);
+  if (o->rows * o->columns > 1) return s;
+  s.begin = (in_part - s.panel * depth * PACKED_WIDTH) / s.width;
+  if (s.end - s.begin > CHANNELS_OF_STRETCH) s.end = s.begin + CHANNELS_OF_STRETCH;
+  return s;
+}
+
+/* Calls fn for the rows of a stretch. `packed`: the place of the stretch's first element. */
+static void for_rows(const packed_order *o, const stretch *s, char *packed, char *plain, row_fn fn) {
+  size_t size = reed_dtype_bytes(o->plain.dtype);
+  int64_t output = s->panel * PACKED_WIDTH, channels = s->end - s->begin, n = o->outputs - output;
+  panel_row row = {.n = n < s->width ? n : s->width, .width = s->width, .step = o->w_output};
+  for (int64_t c0 = s->begin; c0 < s->end; c0 += CHANNELS_AT_A_TIME)
+    for (int64_t tap = 0; tap < o->rows * o->columns; tap++)
+      for (int64_t c = c0; c < c0 + CHANNELS_AT_A_TIME && c < s->end; c++) {
+        int64_t y = tap / o->columns, x = tap % o->columns;
+        int64_t from = s->part * o->part + output * o->w_output + (y / o->taps + c) * o->w_channel +
+                       y % o->taps * o->w_tap[0] + x * o->w_tap[1];
+        row.panel = packed + (size_t)((tap * channels + c - s->begin) * s->width) * size;
+        row.plain = plain + (size_t)from * size;
+        fn(&row);
+      }
+}
+
+static void for_all_rows(const packed_order *o, char *packed, char *plain, row_fn fn) {
+  size_t size = reed_dtype_bytes(o->plain.dtype);
+  stretch s;
+  for (int64_t at = 0, n = count(o); at < n; at += stretch_elements(o, &s)) {
+    s = stretch_at(o, at);
+    for_rows(o, &s, packed + (size_t)at * size, plain, fn);
+  }
+}
+
+static row_fn pack_row(const packed_order *o) {
+  return reed_dtype_bytes(o->plain.dtype) == 2 ? pack_row_uint16_t : pack_row_uint32_t;
 }
 
 void packed_pack(const packed_order *order, const void *plain, void *packed) {
-  for_each_row(order, packed, (char *)(uintptr_t)plain,
-               reed_dtype_bytes(order->plain.dtype) == 2 ? pack_row_uint16_t : pack_row_uint32_t);
+  for_all_rows(order, packed, (char *)(uintptr_t)plain, pack_row(order));
 }
 
 void packed_unpack(const packed_order *order, const void *packed, void *plain) {
-  for_each_row(order, (char *)(uintptr_t)packed, plain,
+  for_all_rows(order, (char *)(uintptr_t)packed, plain,
                reed_dtype_bytes(order->plain.dtype) == 2 ? unpack_row_uint16_t : unpack_row_uint32_t);
+}
+
+size_t packed_pack_part(const packed_order *order, const void *plain, size_t at, void *packed) {
+  size_t size = reed_dtype_bytes(order->plain.dtype);
+  stretch s = stretch_at(order, (int64_t)(at / size));
+  if (packed) for_rows(order, &s, packed, (char *)(uintptr_t)plain, pack_row(order));
+  return (size_t)stretch_elements(order, &s) * size;
 }

@@ -48,5 +48,8 @@ reed_desc packed_desc(const packed_order *order);
 /* Copies plain weights to packed ones and back; the two must not overlap. */
 void packed_pack(const packed_order *order, const void *plain, void *packed);
 void packed_unpack(const packed_order *order, const void *packed, void *plain);
+/* Packs the part that begins at byte `at` of the packed weights into `packed`, and returns its number of bytes; packed
+ * NULL: only returns the number. The first part begins at 0, each other where the one before ends. */
+size_t packed_pack_part(const packed_order *order, const void *plain, size_t at, void *packed);
 
 #endif

@@ -39,6 +39,8 @@ bool alloc_hook_failed(void);
 /* Requests (allocations and resizes, failed ones too) since begin: a stretch that takes nothing from the heap leaves it
  * unchanged. */
 int64_t alloc_hook_requests(void);
+/* Bytes of the largest request since begin. */
+int64_t alloc_hook_largest(void);
 /* Blocks handed out and not released. */
 int64_t alloc_hook_live(void);
 

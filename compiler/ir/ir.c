@@ -25,12 +25,12 @@ struct ir_arena {
   VEC_OF(ir_graph *) graphs; /* their node lists are heap vectors */
 };
 
+/* Memory that is not cleared. */
 static void *block_new(struct ir_arena *a, size_t bytes) {
   size_t total;
   if (__builtin_add_overflow(bytes, (size_t)CONSTANT_ALIGNMENT, &total)) return NULL;
   block *b = mem_alloc_aligned(total, CONSTANT_ALIGNMENT);
   if (!b) return NULL;
-  memset(b, 0, total);
   b->next = a->blocks;
   a->blocks = b;
   return (char *)b + CONSTANT_ALIGNMENT;
@@ -38,12 +38,16 @@ static void *block_new(struct ir_arena *a, size_t bytes) {
 
 void *ir_alloc(ir_module *m, size_t bytes) {
   struct ir_arena *a = m->arena;
-  if (bytes > BLOCK_BYTES / 4) return block_new(a, bytes);
+  if (bytes > BLOCK_BYTES / 4) {
+    void *own = block_new(a, bytes);
+    return own ? memset(own, 0, bytes) : NULL;
+  }
   bytes = (bytes + 15) & ~(size_t)15;
   if (!bytes) bytes = 16;
   if ((size_t)(a->free_end - a->free_begin) < bytes) {
     char *fresh = block_new(a, BLOCK_BYTES);
     if (!fresh) return NULL;
+    memset(fresh, 0, BLOCK_BYTES);
     a->free_begin = fresh;
     a->free_end = fresh + BLOCK_BYTES;
   }
@@ -52,8 +56,7 @@ void *ir_alloc(ir_module *m, size_t bytes) {
   return p;
 }
 
-/* Memory for a constant's elements, aligned for kernels. */
-static void *alloc_elements(ir_module *m, size_t bytes) {
+void *ir_alloc_elements(ir_module *m, size_t bytes) {
   if (bytes <= BLOCK_BYTES / 4 - CONSTANT_ALIGNMENT) {
     char *p = ir_alloc(m, bytes + CONSTANT_ALIGNMENT);
     return p ? (void *)(((uintptr_t)p + CONSTANT_ALIGNMENT - 1) & ~(uintptr_t)(CONSTANT_ALIGNMENT - 1)) : NULL;
@@ -174,7 +177,7 @@ ir_value *ir_constant(ir_module *m, const reed_desc *desc, const void *data, boo
   if (borrow && data) {
     v->data = data;
   } else {
-    void *copy = alloc_elements(m, (size_t)bytes);
+    void *copy = ir_alloc_elements(m, (size_t)bytes);
     if (!copy) return NULL;
     if (bytes) memcpy(copy, data, (size_t)bytes);
     v->data = copy;
@@ -345,13 +348,16 @@ bool ir_proven_same_type(const ir_module *m, const ir_value *a, const ir_value *
 
 /* ---- walking and replacing ---- */
 
+reed_status ir_check_cancel(const ir_module *m) {
+  return cancel_asked(m->cancel) ? diag_fail(m->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller") : REED_OK;
+}
+
 reed_status ir_walk(ir_graph *g, bool deep, reed_status (*visit)(void *context, ir_node *n), void *context) {
   for (size_t i = 0; i < g->nodes.n; i++) {
     ir_node *n = g->nodes.items[i];
     if (n->dead) continue;
-    if (cancel_asked(g->module->cancel))
-      return diag_fail(g->module->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller");
-    reed_status status = visit(context, n);
+    reed_status status = ir_check_cancel(g->module);
+    if (status == REED_OK) status = visit(context, n);
     if (status != REED_OK) return status;
     /* visit may have put nodes before n */
     while (i < g->nodes.n && g->nodes.items[i] != n) i++;

@@ -110,7 +110,7 @@ struct ir_module {
   int32_t n_names;           /* for fresh names */
   int64_t given_bytes;       /* bytes of the model's own constants; -1: not counted yet */
   int64_t folded_bytes;      /* bytes of the constants made by folding, used or not */
-  const int *cancel;         /* base/cancel.h: checked at every node that a walk visits */
+  const int *cancel;         /* base/cancel.h: asked by ir_check_cancel */
   reed_diagnosis *diagnosis; /* of the compilation in progress; may be NULL */
 };
 
@@ -121,6 +121,8 @@ reed_status ir_module_open(const reed_registry *registry, reed_diagnosis *diagno
 void ir_module_close(ir_module **m);
 /* Zeroed memory that lives as long as the module; NULL: none. */
 void *ir_alloc(ir_module *m, size_t bytes);
+/* Memory for a constant's elements, with the same life: not cleared, aligned for kernels; NULL: none. */
+void *ir_alloc_elements(ir_module *m, size_t bytes);
 char *ir_text(ir_module *m, const char *format, ...) REED_PRINTF(2, 3);
 
 /* Makers return NULL when there is no memory. Names may be NULL: a fresh one is made. */
@@ -186,6 +188,9 @@ bool ir_add_input(ir_node *n, ir_value *v);
 void ir_count_uses(ir_module *m);
 /* Removes nodes marked dead from the lists. */
 void ir_sweep(ir_module *m);
+/* ERROR_CANCELLED if the compilation was asked to end. Called at every node that a walk visits, and by long work at one
+ * node or tensor for every CANCEL_BYTES or CANCEL_ELEMENTS. */
+reed_status ir_check_cancel(const ir_module *m) REED_MUST_CHECK;
 /* Calls visit(context, node) for every live node of g in order, bodies of regions after their node when deep. Stops at
  * the first failure. */
 reed_status ir_walk(ir_graph *g, bool deep, reed_status (*visit)(void *context, ir_node *n),

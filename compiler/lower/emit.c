@@ -60,9 +60,9 @@ uint32_t lower_site(lower *l, const ir_node *n) {
 
 /* ---- constants ---- */
 
-static void pack(const void *value, void *elements) {
+static size_t pack(const void *value, size_t at, void *elements) {
   const ir_value *v = value;
-  packed_pack(v->packed, v->data, elements);
+  return packed_pack_part(v->packed, v->data, at, elements);
 }
 
 void lower_constant_to(lower *l, uint32_t reg, const ir_value *v, int32_t device) {

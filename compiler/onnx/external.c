@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "compiler/onnx/reader.h"
 
 static const char *entry(const Onnx__TensorProto *t, const char *key) {
@@ -151,7 +152,10 @@ reed_status onnx_open_external(onnx_reader *r, const Onnx__TensorProto *t, const
 reed_status onnx_read_external(onnx_reader *r, const onnx_external_data *data, const char *where, int64_t bytes,
                                void *elements) {
   for (int64_t done = 0; done < bytes;) {
-    ssize_t n = pread(data->file, (char *)elements + done, (size_t)(bytes - done), data->offset + done);
+    reed_status status = ir_check_cancel(r->m);
+    if (status != REED_OK) return status;
+    int64_t part = bytes - done < CANCEL_BYTES ? bytes - done : CANCEL_BYTES;
+    ssize_t n = pread(data->file, (char *)elements + done, (size_t)part, data->offset + done);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0)
       return diag_fail(r->diagnosis, REED_ERROR_IO, "tensor '%s': its external file cannot be read: %s", where,

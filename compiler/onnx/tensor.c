@@ -2,6 +2,7 @@
  * checked before memory is allocated for them. */
 #include <string.h>
 
+#include "base/cancel.h"
 #include "compiler/onnx/reader.h"
 
 reed_dtype onnx_dtype(int32_t number) {
@@ -94,14 +95,20 @@ static reed_status check_inline(onnx_reader *r, const Onnx__TensorProto *t, cons
   return REED_OK;
 }
 
-static void copy_inline(const onnx_reader *r, const Onnx__TensorProto *t, const reed_desc *desc, bool raw, void *data) {
+static reed_status copy_inline(const onnx_reader *r, const Onnx__TensorProto *t, const reed_desc *desc, bool raw,
+                               void *data) {
   int64_t n = desc_elements(desc), bytes = desc_bytes(desc);
   if (raw) {
     if (bytes) memcpy(data, raw_data(r, t).data, (size_t)bytes);
-    return;
+    return REED_OK;
   }
   size_t element = reed_dtype_bytes(desc->dtype);
-  for (int64_t i = 0; i < n; i++) typed_element(t, desc->dtype, (size_t)i, (char *)data + (size_t)i * element);
+  reed_status status = REED_OK;
+  for (int64_t i = 0; i < n && status == REED_OK; i++) {
+    if (i % CANCEL_ELEMENTS == 0) status = ir_check_cancel(r->m);
+    typed_element(t, desc->dtype, (size_t)i, (char *)data + (size_t)i * element);
+  }
+  return status;
 }
 
 reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const char *where, reed_desc *out_desc,
@@ -120,7 +127,8 @@ reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const c
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "tensor '%s' has impossible extents %s", where,
                      desc_text(&desc, text, sizeof text));
   bool external = t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL, raw = false;
-  reed_status status = external ? REED_OK : check_inline(r, t, where, &desc, &raw);
+  reed_status status = ir_check_cancel(r->m);
+  if (status == REED_OK && !external) status = check_inline(r, t, where, &desc, &raw);
   if (status != REED_OK) return status;
   onnx_external_data outside = {.file = -1};
   if (external && (status = onnx_open_external(r, t, where, bytes, &outside)) != REED_OK) return status;
@@ -130,14 +138,13 @@ reed_status onnx_read_tensor(onnx_reader *r, const Onnx__TensorProto *t, const c
     *out_data = raw_data(r, t).data;
     return REED_OK;
   }
-  char *data = ir_alloc(r->m, (size_t)bytes + 64); /* aligned for kernels */
+  char *data = ir_alloc_elements(r->m, (size_t)bytes);
   if (!data) {
     onnx_close_external(&outside);
     return diag_no_memory(r->diagnosis, "a tensor of the model");
   }
-  data = (char *)(((uintptr_t)data + 63) & ~(uintptr_t)63);
   if (external) status = onnx_read_external(r, &outside, where, bytes, data);
-  else copy_inline(r, t, &desc, raw, data);
+  else status = copy_inline(r, t, &desc, raw, data);
   onnx_close_external(&outside);
   if (status != REED_OK) return status;
   if (desc.dtype == REED_BOOL)

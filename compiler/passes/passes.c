@@ -4,7 +4,6 @@
  * themselves are in clean/, rewrite/, layout/ and fuse/. */
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/diag.h"
 #include "compiler/passes/passes.h"
 
@@ -49,10 +48,9 @@ static reed_status run_pass(pass_run *run, int i, int64_t *changes) {
   pass_total *total = &run->totals[i];
   if (total->disabled) return REED_OK;
   if (run->before) run->before(run->context, pass_table[i].name);
-  if (cancel_asked(run->m->cancel))
-    return diag_fail(run->m->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller");
   pass_report report = {0};
-  reed_status status = pass_table[i].run(run->m, &report);
+  reed_status status = ir_check_cancel(run->m);
+  if (status == REED_OK) status = pass_table[i].run(run->m, &report);
   if (status == REED_OK) add_report(total, &report, changes);
   return status;
 }

@@ -10,6 +10,7 @@
 
 #include "reed/compiler.h"
 #include "reed/reed.h"
+#include "tests/alloc_hook.h"
 #include "tests/compiler/onnx_build.h"
 #include "tests/suite.h"
 
@@ -75,6 +76,71 @@ START_TEST(a_compilation_that_is_cancelled_before_it_begins_does_nothing) {
   reed_compile_options options = {.progress = stop_at, .progress_context = &s, .cancel = &s.flag};
   ck_assert_int_eq(compile(b, &options, &bytes, &n), REED_ERROR_CANCELLED);
   ck_assert_int_eq(s.n, 1); /* "reading" */
+  build_close(&b);
+}
+END_TEST
+
+/* Weights of 16 MiB each: one is packed while the module is written, the other only gets other extents. */
+static onnx_build *large_model(void) {
+  enum { SIDE = 2048 };
+  onnx_build *b = build_open(17);
+  float *elements = malloc((size_t)SIDE * SIDE * sizeof *elements);
+  ck_assert_ptr_nonnull(elements);
+  for (int i = 0; i < SIDE * SIDE; i++) elements[i] = (float)(i % 1000);
+  build_input(b, "x", "f32[n,2048]");
+  build_tensor(b, "w", REED_F32, "2048,2048", elements, true);
+  build_tensor(b, "v", REED_F32, "1024,4096", elements, true);
+  build_i64(b, "square", "2", (int64_t[]){SIDE, SIDE});
+  build_node(b, "Reshape", "v,square", "u");
+  build_node(b, "MatMul", "x,w", "p");
+  build_node(b, "Add", "p,u", "y"); /* u is broadcast against n rows, so that n is 1 or 2048 */
+  build_output(b, "y", "f32");
+  free(elements);
+  return b;
+}
+
+typedef struct counting_sink {
+  int n, at, flag; /* blocks written; the block at which the flag is raised, 0: before the first, -1: never */
+} counting_sink;
+
+static reed_status begin_counting(void *context, size_t n_bytes) {
+  counting_sink *s = context;
+  s->flag = s->at == 0;
+  return REED_OK;
+}
+
+static reed_status count_block(void *context, const void *bytes, size_t n) {
+  counting_sink *s = context;
+  s->flag |= ++s->n == s->at;
+  return REED_OK;
+}
+
+/* Compiles into the sink; returns the bytes of the largest request for memory. */
+static int64_t compile_counting(onnx_build *b, counting_sink *s, reed_status *out_status) {
+  const reed_module_sink sink = {s, begin_counting, count_block};
+  size_t n;
+  const void *onnx = build_pack(b, &n);
+  alloc_hook_begin();
+  *out_status =
+      reed_compile_bytes(onnx, n, &(reed_compile_options){.sink = &sink, .cancel = &s->flag}, NULL, NULL, NULL, NULL);
+  ck_assert_int_eq(alloc_hook_end(), 0);
+  return alloc_hook_largest();
+}
+
+/* No step handles a whole weight at once: the compiler polls between parts of some megabytes, and holds no copy. */
+START_TEST(weights_are_written_in_parts_and_a_cancellation_ends_between_two) {
+  onnx_build *b = large_model();
+  reed_status status;
+  counting_sink all = {.at = -1};
+  ck_assert_int_lt(compile_counting(b, &all, &status), 8 << 20);
+  ck_assert_int_eq(status, REED_OK);
+  ck_assert_int_gt(all.n, 32); /* blocks of 1 MiB */
+  for (int at = 0; at < all.n; at += 3) {
+    counting_sink s = {.at = at};
+    (void)compile_counting(b, &s, &status);
+    ck_assert_int_eq(status, REED_ERROR_CANCELLED);
+    ck_assert_int_eq(s.n, at);
+  }
   build_close(&b);
 }
 END_TEST
@@ -175,6 +241,7 @@ int main(void) {
   tcase_set_timeout(cases, 60);
   tcase_add_test(cases, a_compilation_is_cancelled_at_every_step);
   tcase_add_test(cases, a_compilation_that_is_cancelled_before_it_begins_does_nothing);
+  tcase_add_test(cases, weights_are_written_in_parts_and_a_cancellation_ends_between_two);
   tcase_add_test(cases, a_loop_of_2_to_the_62_empty_rounds_is_cancelled);
   tcase_add_test(cases, a_loop_whose_rounds_are_remembered_is_cancelled);
   suite_add_tcase(suite, cases);

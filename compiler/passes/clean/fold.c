@@ -9,6 +9,7 @@
  * Elements of shape arithmetic: ir/integer_values.c. */
 #include <string.h>
 
+#include "base/cancel.h"
 #include "compiler/ir/integer_values.h"
 #include "compiler/ir/pass.h"
 #include "ops/call.h"
@@ -34,8 +35,8 @@ typedef struct evaluation {
   op_call_input *operands;
   reed_desc *inputs, *outputs;
   const void **data;
-  void **copies; /* of weights that are not aligned */
-  void **results;
+  void **copies;  /* of weights that are not aligned */
+  void **results; /* memory of the module */
   int64_t *extents;
   reed_shape_output *shapes;
   reed_kernel kernel;
@@ -44,7 +45,6 @@ typedef struct evaluation {
 
 static void evaluation_fini(evaluation *e) {
   for (int32_t i = 0; e->copies && i < e->call.n_inputs; i++) mem_free_aligned(e->copies[i]);
-  for (int32_t i = 0; e->results && i < e->call.n_outputs; i++) mem_free_aligned(e->results[i]);
   if (e->kernel.free) e->kernel.free(e->kernel.state);
   mem_free_aligned(e->workspace);
   mem_free(e->operands);
@@ -126,28 +126,46 @@ static bool worth_it(folding *f, const ir_node *n, const evaluation *e) {
   return true;
 }
 
+/* True if the output is the operand's elements with other extents, which then need no copy. */
+static bool shares_elements(const ir_node *n, const evaluation *e) {
+  return n->op->alias == REED_ALIAS_VIEW && n->n_outputs == 1 && e->inputs[0].dtype == e->outputs[0].dtype &&
+         desc_bytes(&e->inputs[0]) == desc_bytes(&e->outputs[0]);
+}
+
+static reed_status copy_elements(const ir_module *m, void *to, const void *from, int64_t bytes) {
+  reed_status status = REED_OK;
+  for (int64_t at = 0; at < bytes && status == REED_OK; at += CANCEL_BYTES) {
+    int64_t n = bytes - at < CANCEL_BYTES ? bytes - at : CANCEL_BYTES;
+    memcpy((char *)to + at, (const char *)from + at, (size_t)n);
+    status = ir_check_cancel(m);
+  }
+  return status;
+}
+
 /* Copies the operands that are not aligned for their dtype, because kernels read aligned memory. */
-static reed_status align_inputs(evaluation *e) {
+static reed_status align_inputs(const ir_module *m, evaluation *e) {
   for (int32_t i = 0; i < e->call.n_inputs; i++) {
     op_call_input *in = &e->operands[i];
     e->data[i] = in->data;
     if (!in->desc || (uintptr_t)in->data % reed_dtype_bytes(in->desc->dtype) == 0) continue;
-    size_t bytes = (size_t)desc_bytes(in->desc);
-    if (!(e->copies[i] = mem_alloc_aligned(bytes, 64))) return REED_ERROR_MEMORY;
-    e->data[i] = in->data = memcpy(e->copies[i], in->data, bytes);
+    int64_t bytes = desc_bytes(in->desc);
+    if (!(e->copies[i] = mem_alloc_aligned((size_t)bytes, 64))) return REED_ERROR_MEMORY;
+    reed_status status = copy_elements(m, e->copies[i], in->data, bytes);
+    if (status != REED_OK) return status;
+    e->data[i] = in->data = e->copies[i];
   }
   return REED_OK;
 }
 
-static reed_status run_kernel(evaluation *e, const int *cancel) {
-  reed_kernel_env env = {.n_threads = 1, .cancel = cancel};
+static reed_status run_kernel(ir_module *m, evaluation *e) {
+  reed_kernel_env env = {.n_threads = 1, .cancel = m->cancel};
   e->call.env = &env;
   reed_status status = op_call_prepare(&e->call, &e->kernel);
   if (status != REED_OK) return status;
   e->workspace = mem_alloc_aligned((size_t)e->kernel.workspace_bytes, 64);
   bool ok = e->workspace != NULL;
   for (int32_t i = 0; i < e->call.n_outputs; i++) {
-    e->results[i] = mem_alloc_aligned((size_t)desc_bytes(&e->outputs[i]), 64);
+    e->results[i] = ir_alloc_elements(m, (size_t)desc_bytes(&e->outputs[i]));
     ok = ok && e->results[i];
   }
   if (!ok) return REED_ERROR_MEMORY;
@@ -160,7 +178,7 @@ static reed_status take_results(folding *f, ir_node *n, const evaluation *e) {
     if (!v) continue;
     reed_desc desc = e->outputs[i];
     if (e->shapes[i].bounded_axis >= 0) desc.dims[e->shapes[i].bounded_axis] = e->extents[i];
-    ir_value *constant = ir_constant(f->m, &desc, e->results[i], false, v->name);
+    ir_value *constant = ir_constant(f->m, &desc, e->results[i], true, v->name);
     if (!constant) return diag_no_memory(f->m->diagnosis, "a folded constant");
     constant->n_uses = v->n_uses;
     ir_forward(v, constant);
@@ -183,10 +201,11 @@ static reed_status fold_node(folding *f, ir_node *n) {
   evaluation e;
   reed_status status = evaluation_init(&e, n) ? REED_OK : REED_ERROR_MEMORY;
   if (status == REED_OK) status = shape_outputs(&e);
-  bool run = status == REED_OK && worth_it(f, n, &e);
-  if (run) status = align_inputs(&e);
-  if (run && status == REED_OK) status = run_kernel(&e, f->m->cancel);
-  if (run && status == REED_OK) status = take_results(f, n, &e);
+  bool share = status == REED_OK && shares_elements(n, &e), run = status == REED_OK && !share && worth_it(f, n, &e);
+  if (share) e.results[0] = (void *)(uintptr_t)n->inputs[0]->data;
+  if (run) status = align_inputs(f->m, &e);
+  if (run && status == REED_OK) status = run_kernel(f->m, &e);
+  if ((share || run) && status == REED_OK) status = take_results(f, n, &e);
   evaluation_fini(&e);
   return status == REED_ERROR_MEMORY ? diag_no_memory(f->m->diagnosis, "constant folding") : REED_OK;
 }

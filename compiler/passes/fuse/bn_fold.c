@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "compiler/ir/pass.h"
 #include "compiler/ir/constant_weights.h"
 
@@ -80,19 +81,22 @@ static bool weights_fit(const ir_node *product, const reed_desc *w, int64_t n_ch
   return w->dims[transposed ? 0 : w->rank - 1] == n_channels;
 }
 
-/* A scaled copy of the weights; NULL: no memory. */
-static ir_value *scaled_weights(folding *f, const ir_node *product, const reed_desc *w, const double *factor) {
+/* Makes a scaled copy of the weights. */
+static reed_status scale_weights(folding *f, const ir_node *product, const reed_desc *w, const double *factor,
+                                 ir_value **out_weights) {
   const ir_value *old = product->inputs[1];
   size_t bytes = reed_dtype_bytes(w->dtype);
   int64_t n = desc_elements(w);
-  char *data = ir_alloc(f->m, (size_t)n * bytes + 64);
-  if (!data) return NULL;
-  data = (char *)(((uintptr_t)data + 63) & ~(uintptr_t)63);
-  for (int64_t i = 0; i < n; i++) {
+  char *data = ir_alloc_elements(f->m, (size_t)n * bytes);
+  reed_status status = data ? REED_OK : diag_no_memory(f->m->diagnosis, "folded weights");
+  for (int64_t i = 0; i < n && status == REED_OK; i++) {
+    if (i % CANCEL_ELEMENTS == 0) status = ir_check_cancel(f->m);
     double value = reed_dtype_read(w->dtype, (const char *)old->data + (size_t)i * bytes);
     reed_dtype_write(w->dtype, data + (size_t)i * bytes, value * factor[channel_of(product, w, i)]);
   }
-  return ir_constant(f->m, w, data, true, old->name);
+  if (status != REED_OK) return status;
+  *out_weights = ir_constant(f->m, w, data, true, old->name);
+  return *out_weights ? REED_OK : diag_no_memory(f->m->diagnosis, "folded weights");
 }
 
 static reed_status fold(folding *f, ir_node *n, ir_node *product, channels *c) {
@@ -102,14 +106,15 @@ static reed_status fold(folding *f, ir_node *n, ir_node *product, channels *c) {
   if (product->n_inputs > 3 && product->inputs[3])
     return REED_OK; /* the product's residual input would have to be scaled too */
   if (!affine_of(n, product, c) || !weights_bias(product, c->n, c->bias)) return REED_OK;
-  ir_value *weights = scaled_weights(f, product, &w, c->factor);
+  ir_value *weights = NULL;
+  reed_status status = scale_weights(f, product, &w, c->factor, &weights);
+  if (status != REED_OK) return status;
   bool needs_bias = product->n_inputs > 2 && product->inputs[2];
   for (int64_t i = 0; i < c->n; i++) {
     c->bias[i] = c->bias[i] * c->factor[i] + c->shift[i];
     needs_bias = needs_bias || c->bias[i] != 0;
   }
-  if (!weights || (needs_bias && !weights_set_bias(product, c->n, c->bias)))
-    return diag_no_memory(f->m->diagnosis, "folded weights");
+  if (needs_bias && !weights_set_bias(product, c->n, c->bias)) return diag_no_memory(f->m->diagnosis, "folded weights");
   product->inputs[1] = weights;
   weights_absorb(product, n);
   f->n_folded++;

@@ -117,23 +117,30 @@ static void put_bytes(const tree *t, const char *path, const void *bytes, size_t
   fclose(file);
 }
 
-/* A model at `path` whose w[3] is in the file `location`. */
-static void put_model(const tree *t, const char *path, const char *location) {
+/* A model at `path` whose n tensors w[3] are each in the file `location`. */
+static void put_models(const tree *t, const char *path, const char *location, int n_tensors) {
   onnx_build *b = build_open(13);
-  Onnx__TensorProto *w = build_f32(b, "w", "3", (float[]){0, 0, 0});
-  w->has_raw_data = false;
-  w->has_data_location = true;
-  w->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
   Onnx__StringStringEntryProto where = entry("location", (char *)location), *list[] = {&where};
-  w->external_data = list;
-  w->n_external_data = 1;
-  build_node(b, "Neg", "w", "y");
-  build_output(b, "y", "f32");
+  for (int i = 0; i < n_tensors; i++) {
+    char name[16], result[16];
+    snprintf(name, sizeof name, "w%d", i);
+    snprintf(result, sizeof result, "y%d", i);
+    Onnx__TensorProto *w = build_f32(b, name, "3", (float[]){0, 0, 0});
+    w->has_raw_data = false;
+    w->has_data_location = true;
+    w->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    w->external_data = list;
+    w->n_external_data = 1;
+    build_node(b, "Neg", name, result);
+    build_output(b, result, "f32");
+  }
   size_t n;
   const void *bytes = build_pack(b, &n);
   put_bytes(t, path, bytes, n);
   build_close(&b);
 }
+
+static void put_model(const tree *t, const char *path, const char *location) { put_models(t, path, location, 1); }
 
 static tree make_tree(void) {
   tree t = {"/tmp/reed-test-XXXXXX"};
@@ -239,6 +246,35 @@ START_TEST(external_files_may_lie_where_the_models_own_links_lead) {
 }
 END_TEST
 
+typedef struct reader {
+  int n, at, cancel; /* files read; the file at which the compilation is cancelled */
+} reader;
+
+static void cancel_reading(void *context, const char *path) {
+  reader *r = context;
+  r->cancel |= ++r->n == r->at;
+}
+
+/* The file that is open is read no further, and no other one is opened. */
+START_TEST(reading_external_tensors_is_cancelled) {
+  tree t = make_tree();
+  reed_diagnosis d;
+  put_models(&t, "model/m.onnx", "w", 5);
+  for (int at = 1; at <= 6; at++) {
+    reader r = {.at = at};
+    void *bytes = NULL;
+    size_t n;
+    reed_diagnosis_clear(&d);
+    reed_compile_options options = {.reading = cancel_reading, .reading_context = &r, .cancel = &r.cancel};
+    reed_status status = reed_compile_file(in_tree(&t, "model/m.onnx"), &options, &bytes, &n, NULL, &d);
+    ck_assert_int_eq(status, at <= 5 ? REED_ERROR_CANCELLED : REED_OK);
+    ck_assert_int_eq(r.n, at <= 5 ? at : 5);
+    mem_free(bytes);
+  }
+  remove_tree(&t);
+}
+END_TEST
+
 START_TEST(a_pipe_is_no_model) {
   tree t = make_tree();
   reed_diagnosis d;
@@ -257,6 +293,7 @@ int main(void) {
   tcase_add_test(t, external_tensors_outside_their_file_or_folder_are_refused);
   tcase_add_test(t, external_files_lie_in_the_models_folder_links_followed);
   tcase_add_test(t, external_files_may_lie_where_the_models_own_links_lead);
+  tcase_add_test(t, reading_external_tensors_is_cancelled);
   tcase_add_test(t, a_pipe_is_no_model);
   suite_add_tcase(suite, t);
   return suite_run(suite);

@@ -171,6 +171,56 @@ START_TEST(packed_by_hand) {
 }
 END_TEST
 
+/* Packs the weights part by part and as a whole; returns the bytes of the largest part. */
+static size_t check_parts(op_id op, const reed_attr *given, int32_t n_given, const reed_desc *plain) {
+  reed_attr completed[32];
+  const reed_attrs attrs = op_attrs_complete(op_builtin(op), &(reed_attrs){given, n_given}, completed);
+  packed_order order;
+  ck_assert(packed_order_of(op_builtin(op), &attrs, plain, &order));
+  const reed_desc packed = packed_desc(&order);
+  size_t n_plain = (size_t)desc_bytes(plain), n = (size_t)desc_bytes(&packed), largest = 0;
+  uint8_t *elements = malloc(n_plain), *whole = malloc(n), *parts = malloc(n), *back = malloc(n_plain);
+  ck_assert(elements && whole && parts && back);
+  for (size_t i = 0; i < n_plain; i++) elements[i] = (uint8_t)(i * 31 + i / 251);
+  packed_pack(&order, elements, whole);
+  for (size_t at = 0, part; at < n; at += part) {
+    part = packed_pack_part(&order, elements, at, NULL);
+    ck_assert(part > 0 && part <= n - at);
+    ck_assert_uint_eq(packed_pack_part(&order, elements, at, parts + at), part);
+    if (part > largest) largest = part;
+  }
+  ck_assert_mem_eq(whole, parts, n);
+  packed_unpack(&order, whole, back);
+  ck_assert_mem_eq(elements, back, n_plain);
+  free(elements), free(whole), free(parts), free(back);
+  return largest;
+}
+
+START_TEST(parts_make_the_same_packed_weights) {
+  const reed_attr last = {.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
+                  first = {.name = "channels_first_input", .type = REED_ATTR_INT, .i = 1},
+                  group = {.name = "group", .type = REED_ATTR_INT, .i = 70},
+                  strides = {.name = "strides", .type = REED_ATTR_INTS, .ints = (int64_t[]){2, 3}, .n = 2},
+                  transposed = {.name = "transB", .type = REED_ATTR_INT, .i = 1};
+  for (int half = 0; half < 2; half++) {
+    const reed_dtype dtype = half ? REED_F16 : REED_F32;
+    const reed_desc image = {dtype, 4, {150, 37, 3, 5}}, row = {dtype, 3, {64, 20, 7}},
+                    depth = {dtype, 4, {70, 1, 3, 3}}, turned = {dtype, 4, {37, 70, 2, 3}},
+                    deep = {dtype, 2, {20001, 90}}, wide = {dtype, 2, {90, 20001}};
+    check_parts(OP_Conv, &last, 1, &image);
+    check_parts(OP_Conv, (reed_attr[]){first, last}, 2, &image);
+    check_parts(OP_Conv, &last, 1, &row);
+    check_parts(OP_Conv, (reed_attr[]){last, group}, 2, &depth);
+    check_parts(OP_ConvTranspose, (reed_attr[]){last, strides}, 2, &turned);
+    size_t a_part = check_parts(OP_MatMul, NULL, 0, &deep); /* a deep panel has several parts */
+    ck_assert_uint_lt(a_part, (size_t)20001 * 64 * reed_dtype_bytes(dtype));
+    check_parts(OP_MatMul, NULL, 0, &wide);
+    check_parts(OP_Gemm, &transposed, 1, &deep);
+    check_parts(OP_Gemm, &transposed, 1, &wide);
+  }
+}
+END_TEST
+
 START_TEST(conv_auto_pads) {
   static const char *const words[] = {"SAME_UPPER", "SAME_LOWER", "VALID"};
   for (int64_t stride = 1; stride <= 2; stride++) {
@@ -397,6 +447,7 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_test(t, packed_by_hand);
+  tcase_add_test(t, parts_make_the_same_packed_weights);
   tcase_add_loop_test(t, conv_equals_the_reference_in_every_form, 0, ROWS(convolutions));
   tcase_add_loop_test(t, conv_ends_with_any_activation, 0, ROWS(activations));
   tcase_add_loop_test(t, conv_keeps_nan, 0, ROWS(activations));
