@@ -1,6 +1,7 @@
 /* Facts of ONNX that the operator table must agree with, the texts of refused calls, and custom operators. Each row by
  * itself: test_rows.c. */
 #include <check.h>
+#include <stdio.h>
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
