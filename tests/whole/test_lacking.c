@@ -24,10 +24,10 @@ enum { MOST = 64, N_RANDOM = 6, N_TURNS = 3 };
 /* ---- lists ---- */
 
 typedef struct row {
-  const char *name, *properties;
+  const char *name, *class, *properties;
 } row;
 static const row rows[] = {
-#define OP(name, shape, kernel, class, alias, properties, ...) {#name, #properties},
+#define OP(name, shape, kernel, class, alias, properties, ...) {#name, #class, #properties},
 #include "ops/op.def"
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
@@ -57,6 +57,7 @@ static const char *list_text(int i, uint64_t seed, char *out, size_t capacity) {
   uint64_t state = seed * 1000 + (uint64_t)i;
   size_t n = (size_t)snprintf(out, capacity, "lacks=");
   for (int r = 0; r < N_ROWS; r++) {
+    if (strcmp(rows[r].class, "CONTROL") == 0) continue; /* refused in a list */
     bool lacks = i == N_CHOSEN ? strstr(rows[r].properties, "FUSABLE") != NULL : next_random(&state) & 1;
     if (lacks) n += (size_t)snprintf(out + n, capacity - n, "%s%s", out[n - 1] == '=' ? "" : "+", rows[r].name);
   }
