@@ -48,23 +48,43 @@ static bool windows_are_small(const reed_attrs *attrs, const reed_desc *plain) {
   return (8 * stride + ((double)taps[1] - 1) * dilation) * (double)taps[0] * (double)plain->dims[1] <= WINDOWS_MOST;
 }
 
-static bool convolution(const reed_attrs *attrs, packed_order *o) {
-  const reed_desc *plain = &o->plain;
-  bool first = op_attr_int(attrs, "channels_first_input") != 0;
-  int64_t groups = op_attr_int(attrs, "group"), taps[2];
-  if (plain->rank < 3 || plain->rank > 4 || !op_attr_int(attrs, "channels_last")) return false;
-  read_taps(plain, taps);
-  o->outputs = plain->dims[0];
-  o->taps = taps[0];
+/* The order for one matrix of these weights, its extents and distances still to be set. */
+static packed_order order_for(const reed_desc *plain) {
+  return (packed_order){.plain = *plain, .n_parts = 1, .rows = 1, .columns = 1, .channels = 1, .taps = 1};
+}
+
+/* Reads the outputs and taps of a convolution's weights. */
+static void read_windows(packed_order *o) {
+  int64_t taps[2];
+  read_taps(&o->plain, taps);
+  o->outputs = o->plain.dims[0];
+  o->rows = o->taps = taps[0];
   o->columns = taps[1];
   o->w_tap[0] = taps[1];
   o->w_tap[1] = 1;
   o->w_channel = taps[0] * taps[1];
-  o->w_output = plain->dims[1] * o->w_channel;
-  o->depthwise = groups > 1;
-  o->rows = first ? plain->dims[1] * taps[0] : taps[0];
-  o->channels = first ? 1 : plain->dims[1];
-  if (o->depthwise) return plain->rank == 4 && groups == plain->dims[0] && plain->dims[1] == 1 && !first;
+  o->w_output = o->plain.dims[1] * o->w_channel;
+}
+
+packed_order packed_depthwise(const reed_desc *plain) {
+  packed_order o = order_for(plain);
+  read_windows(&o);
+  o.depthwise = true;
+  return o;
+}
+
+static bool convolution(const reed_attrs *attrs, packed_order *o) {
+  const reed_desc *plain = &o->plain;
+  bool first = op_attr_int(attrs, "channels_first_input") != 0;
+  int64_t groups = op_attr_int(attrs, "group");
+  if (plain->rank < 3 || plain->rank > 4 || !op_attr_int(attrs, "channels_last")) return false;
+  if (groups > 1) {
+    *o = packed_depthwise(plain);
+    return plain->rank == 4 && groups == plain->dims[0] && plain->dims[1] == 1 && !first;
+  }
+  read_windows(o);
+  if (first) o->rows *= plain->dims[1];
+  else o->channels = plain->dims[1];
   return groups == 1 && windows_are_small(attrs, plain);
 }
 
@@ -100,6 +120,29 @@ static bool matrix(const reed_attrs *attrs, bool gemm, packed_order *o) {
   return true;
 }
 
+static bool gemm(const reed_attrs *attrs, packed_order *o) { return matrix(attrs, true, o); }
+static bool matmul(const reed_attrs *attrs, packed_order *o) { return matrix(attrs, false, o); }
+
+/* The reader of each PACKABLE operator. */
+#define READERS(X) X(Conv, convolution) X(ConvTranspose, transposed_convolution) X(Gemm, gemm) X(MatMul, matmul)
+static bool (*const readers[OP_COUNT])(const reed_attrs *attrs, packed_order *o) = {
+#define READER(op, read) [OP_##op] = read,
+    READERS(READER)};
+
+enum {
+  PLAIN = 0,
+  EXTENTS_ONLY = REED_OP_EXTENTS_ONLY,
+  ANY_RANK = REED_OP_ANY_RANK,
+  FUSABLE = OP_PROPERTY_FUSABLE,
+  PACKABLE = OP_PROPERTY_PACKABLE,
+#define ONE_READER(op, read) +1
+  N_READERS = READERS(ONE_READER),
+  N_PACKABLE = 0
+#define OP(name, shape, kernel, class, alias, properties, ...) +(((properties)&PACKABLE) != 0)
+#include "ops/op.def"
+};
+_Static_assert((int)N_READERS == (int)N_PACKABLE, "a PACKABLE operator has no reader of its order");
+
 /* The number of elements of all parts; -1: more than memory can have. */
 static int64_t count(const packed_order *o) {
   int64_t columns = o->depthwise ? o->outputs : (o->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP,
@@ -111,15 +154,11 @@ static int64_t count(const packed_order *o) {
 }
 
 bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc *plain, packed_order *out_order) {
-  packed_order o = {.plain = *plain, .n_parts = 1, .rows = 1, .columns = 1, .channels = 1, .taps = 1};
+  packed_order o = order_for(plain);
   if (plain->dtype != REED_F32 && plain->dtype != REED_F16 && plain->dtype != REED_BF16) return false;
   if (desc_bytes(plain) <= 0) return false;
   if (!op_has(op, OP_PROPERTY_PACKABLE)) return false;
-  op_id id = op_id_of(op);
-  bool can = id == OP_Conv            ? convolution(attrs, &o)
-             : id == OP_ConvTranspose ? transposed_convolution(attrs, &o)
-                                      : matrix(attrs, id == OP_Gemm, &o);
-  if (!can || count(&o) < 0) return false;
+  if (!readers[op_id_of(op)](attrs, &o) || count(&o) < 0) return false;
   *out_order = o;
   return true;
 }

@@ -36,6 +36,9 @@ bool packed_order_read(const reed_op *op, const reed_attrs *attrs, const reed_de
 /* True if the attributes say that the call's weights are packed. */
 bool packed_is(const reed_op *op, const reed_attrs *attrs);
 
+/* The order of a depthwise convolution's weights [channels,1,rows,columns]. */
+packed_order packed_depthwise(const reed_desc *plain);
+
 static inline int64_t packed_panels(int64_t outputs) { return (outputs + PACKED_WIDTH - 1) / PACKED_WIDTH; }
 /* The number of columns of panel `panel`. */
 static inline int64_t packed_width(int64_t outputs, int64_t panel) {

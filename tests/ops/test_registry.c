@@ -405,8 +405,8 @@ START_TEST(the_json_has_the_valid_values_of_attributes) {
                   *least = cJSON_GetObjectItemCaseSensitive(attr, "least"),
                   *most = cJSON_GetObjectItemCaseSensitive(attr, "most");
       const bool ranged = row->least || row->most;
-      ck_assert_msg(!words == !row->words && !least == !ranged && !most == (!ranged || row->most == INT64_MAX),
-                    "%s.%s", op->name, row->name);
+      ck_assert_msg(!words == !row->words && !least == !ranged && !most == (!ranged || row->most == INT64_MAX), "%s.%s",
+                    op->name, row->name);
       if (words) {
         char joined[512], wanted[512];
         join_words(words, joined, sizeof joined);

@@ -3,6 +3,7 @@
 #include "ops/cpu/product/conv_depthwise.h"
 
 #include "ops/cpu/product/depthwise_loops.h"
+#include "ops/packed.h"
 
 #define PRODUCTS_PER_BYTE 4 /* in the currency of CPU_WORK_PER_THREAD */
 
@@ -13,14 +14,9 @@ typedef struct depthwise {
   int64_t images, channels;
   bool with_bias, with_residual;
   cpu_team team;
-  bool packed; /* false: each run packs the few weights into its workspace */
+  bool packed;        /* false: each run packs the few weights into its workspace */
+  packed_order order; /* of weights that are not packed */
 } depthwise;
-
-/* [channels][taps] -> [taps][channels] */
-static void pack(const float *from, int64_t channels, int64_t taps, float *to) {
-  for (int64_t k = 0; k < taps; k++)
-    for (int64_t c = 0; c < channels; c++) to[k * channels + c] = from[c * taps + k];
-}
 
 typedef struct depthwise_run {
   const depthwise *d;
@@ -57,9 +53,8 @@ static reed_status run_depthwise(const void *state, const reed_kernel_buffers *b
                        d->with_bias ? buffers->inputs[2] : NULL,
                        d->with_residual ? buffers->inputs[3] : NULL,
                        buffers->outputs[0]};
-  int64_t taps = d->w.kernel[0] * d->w.kernel[1];
   if (!d->packed) {
-    pack(buffers->inputs[1], d->channels, taps, buffers->workspace);
+    packed_pack(&d->order, buffers->inputs[1], buffers->workspace);
     run.weights = buffers->workspace;
   }
   return cpu_parallel(d->team, d->images * d->w.out[0], 1, run_rows, &run);
@@ -81,7 +76,8 @@ reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, co
                    .channels = channels,
                    .with_bias = cpu_present(call, 2),
                    .with_residual = cpu_present(call, 3),
-                   .packed = packed};
+                   .packed = packed,
+                   .order = packed_depthwise(weights)};
   int64_t pixels = desc_elements(y), taps = w->kernel[0] * w->kernel[1];
   d->team = cpu_team_for(cpu_env_team(call), pixels * (taps < INT16_MAX ? taps : INT16_MAX) / PRODUCTS_PER_BYTE);
   *out_kernel = (reed_kernel){run_depthwise, d, mem_free, packed ? 0 : desc_bytes(weights), (int64_t)sizeof *d};
