@@ -4,7 +4,8 @@
  *
  * Jumps inside of an epoch go forwards (V52), so one walk over its words in order sees every path: a set of facts
  * flows along the words, waits at the targets of jumps, and sets that meet are united. The facts about a `shape`: some
- * path to here has passed it (PASSED); on some path an operand of it was defined after it (BROKEN). Filling a shaped
+ * path to here has passed it, and no equal `shape` since (PASSED); on some path an operand of it was defined after it
+ * (BROKEN). Filling a shaped
  * register (`copy`, `view`, `invoke`) and killing one changes no extents and is no definition.
  *
  * The walk can not see which `shape` a path has passed where two paths meet; planning compares the call site and the
@@ -125,10 +126,31 @@ static bool add_use(walker *w, uint32_t reg, uint32_t shaping) {
   return true;
 }
 
+static bool same_shape(insn_shape a, insn_shape b) {
+  bool same = a.device == b.device && a.n_outputs == b.n_outputs && a.n_inputs == b.n_inputs;
+  for (uint32_t k = 0; same && k < a.n_outputs; k++) same = a.outputs[k] == b.outputs[k];
+  for (uint32_t k = 0; same && k < a.n_inputs; k++) same = INSN_REGISTER(a.inputs[k]) == INSN_REGISTER(b.inputs[k]);
+  return same;
+}
+
+/* Takes back, on the path to here, the earlier `shape`s of the same site and operands: an `invoke` follows the latest
+ * one. */
+static reed_status replace_earlier(walker *w, const insn_shape *s) {
+  for (uint32_t k = w->last_of_site[s->site]; k != NONE; k = w->shapings.items[k].before) {
+    if (++w->n_steps > w->max_steps) return over_limit(w);
+    if (!same_shape(insn_shape_at(w->v->code + w->shapings.items[k].pc), *s)) continue;
+    *passed(w, k) &= ~bit(k);
+    *broken(w, k) &= ~bit(k);
+  }
+  return REED_OK;
+}
+
 /* Notes a `shape` as passed, after its outputs were defined. A `shape` with an output among its inputs is broken at
  * once. */
 static reed_status pass_shape(walker *w, const insn *in) {
   const insn_shape s = insn_shape_at(in->code);
+  reed_status status = replace_earlier(w, &s);
+  if (status != REED_OK) return status;
   uint32_t number = (uint32_t)w->shapings.n;
   shaping made = {.pc = in->pc, .site = s.site, .before = w->last_of_site[s.site]};
   if (!VEC_PUSH(&w->shapings, made)) return no_memory(w);

@@ -93,7 +93,7 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
       return at_site(&s->run, i.site,
                      diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "output %u is larger than any memory", k));
     r->shaped_by = i.site + 1;
-    r->shaped_as = (uint8_t)k;
+    r->shaped_as = (uint16_t)k;
     if (r->bounded_axis >= 0) r->counter = counter ? counter : i.outputs[k] + 1;
     if (s->epoch.in_shape_section && (status = active_note_write(&s->epoch, i.outputs[k], s->run.diagnosis)) != REED_OK)
       return status;

@@ -9,6 +9,7 @@
 
 #include "base/tensor.h"
 #include "base/vec.h"
+#include "bytecode/module.h"
 
 typedef enum ref_kind {
   REF_EMPTY = 0, /* undefined or dead */
@@ -23,11 +24,11 @@ typedef enum ref_kind {
 typedef struct object object;
 
 typedef struct ref {
-  uint8_t kind;        /* ref_kind */
-  int8_t bounded_axis; /* -1: exact */
-  uint8_t shaped_as;   /* number of the output of the `shape` that shaped_by names */
-  uint8_t resident;    /* of a host tensor: the device that has the same elements (run_twin); 0: none */
-  int32_t constant;    /* constant number + 1 when the tensor is a module constant */
+  uint8_t kind;            /* ref_kind */
+  int8_t bounded_axis;     /* -1: exact */
+  uint16_t shaped_as : 10; /* number of the output of the `shape` that shaped_by names */
+  uint16_t resident : 6;   /* of a host tensor: the device that has the same elements (run_twin); 0: none */
+  int32_t constant;        /* constant number + 1 when the tensor is a module constant */
   uint32_t counter; /* bounded tensors: the register whose kernel reports the extent, + 1; equal in all tensors with the
                        same count */
   uint32_t shaped_by; /* call site + 1 of the `shape` that wrote the extents; 0: no `shape` wrote them */
@@ -37,6 +38,8 @@ typedef struct ref {
   int64_t *extent; /* the count that the kernel of a bounded tensor reports: memory of t.device inside extent_storage */
   storage *extent_storage; /* counted */
 } ref;
+
+_Static_assert(REED_MAX_OPERANDS <= 1 << 10 && MODULE_MAX_DEVICES <= 1 << 6, "the bits of a ref hold their numbers");
 
 typedef enum object_kind { OBJECT_ADT, OBJECT_CLOSURE, OBJECT_SEQUENCE } object_kind;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "base/mem.h"
 #include "bytecode/format.h"
 #include "bytecode/text/text.h"
@@ -151,6 +152,81 @@ START_TEST(a_miss_calls_each_shape_function_once) {
   runs_well(session, 1, 1); /* a hit */
   ck_assert_int_eq(n_calls, 2);
   reed_session_close(&session);
+}
+END_TEST
+
+#define AGAIN(shape_section) \
+  HEAD ".function main (x) -> (x)\n  epoch.enter 0, plan, [r0:value], []\n  r.move r2, r0\n" \
+       "  shape h, host, [r1], [r2:shape]\n" shape_section "plan: epoch.plan 0\n" \
+       "  invoke h, host, [r1], [r2]\n  epoch.end 0\n  return [r1], []\n"
+#define SHAPE_AGAIN "  shape h, host, [r1], [r2:shape]\n"
+
+/* An equal `shape` replaces the earlier one, on every path or on one; an operand may be defined between the two. */
+START_TEST(a_shape_may_be_repeated) {
+  static const struct {
+    const char *text;
+    int n_calls;
+  } fine[] = {
+      {AGAIN(SHAPE_AGAIN), 2},
+      {AGAIN("  r.move r2, r0\n" SHAPE_AGAIN), 2},
+      {AGAIN("  shape.like r1, r0, host\n" SHAPE_AGAIN), 2},
+      {AGAIN("  s.dim s0, r0, 0\n  branch.if s0, out\n  r.move r2, r0\n" SHAPE_AGAIN "out:\n"), 1},
+      {AGAIN("  s.dim s0, r0, 0\n  branch.ifnot s0, out\n  r.move r2, r0\n" SHAPE_AGAIN "out:\n"), 2},
+  };
+  for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
+    reed_session *session = assembled(fine[i].text, "host");
+    n_calls = 0;
+    runs_well(session, 1, 1);
+    ck_assert_int_eq(n_calls, fine[i].n_calls); /* planning calls none */
+    reed_session_close(&session);
+  }
+  static const char *const broken[] = {
+      AGAIN(SHAPE_AGAIN "  r.move r2, r0\n"),
+      AGAIN(SHAPE_AGAIN "  shape.like r1, r0, host\n"),
+      AGAIN("  s.dim s0, r0, 0\n  branch.if s0, out\n  r.move r2, r0\nout:\n"),
+      AGAIN("  s.dim s0, r0, 0\n" SHAPE_AGAIN "  branch.if s0, out\n  r.move r2, r0\nout:\n"),
+      AGAIN("  s.dim s0, r0, 0\n  branch.if s0, other\n" SHAPE_AGAIN "  jump out\nother:\n  r.move r2, r0\nout:\n"),
+  };
+  for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+    void *bytes;
+    size_t n;
+    ck_assert_int_eq(reed_module_assemble(broken[i], registry, &bytes, &n, diagnosis), REED_ERROR_FORMAT);
+    ck_assert_msg(strncmp(reed_diagnosis_message(diagnosis), "V56", 3) == 0, "%zu: %s", i,
+                  reed_diagnosis_message(diagnosis));
+  }
+}
+END_TEST
+
+/* Registers know which of up to 512 outputs they are: planning asks the shape function no second time. */
+START_TEST(every_output_of_a_call_of_500_is_known) {
+  enum { N = 500 };
+  text_buffer text = {0};
+  text_append(&text,
+              ".module \"m\" devices 2\n.type x = f32[?] \"x\"\n.site cut = Split (1 -> %d) \"cut\" {axis = 0, "
+              "num_outputs = %d}\n.function main (x) -> (x, x, x)\n  epoch.enter 0, plan, [r0:shape], []\n",
+              N, N);
+  for (int invoke = 0; invoke < 2; invoke++) {
+    text_append(&text, invoke ? "plan: epoch.plan 0\n  invoke cut, device, [" : "  shape cut, device, [");
+    for (int i = 1; i <= N; i++) text_append(&text, "%sr%d", i > 1 ? ", " : "", i);
+    text_append(&text, invoke ? "], [r0]\n" : "], [r0:shape]\n");
+  }
+  text_append(&text, "  epoch.end 0\n  readback r600, r1, output, cut, 0\n  readback r601, r257, output, cut, 0\n"
+                     "  readback r602, r500, output, cut, 0\n  sync\n  return [r600, r601, r602], []\n");
+  reed_session *session = assembled(text.data, "host");
+  reed_tensor *input, *outputs[3];
+  ck_assert_int_eq(reed_tensor_open(REED_F32, 1, (int64_t[]){N}, &input), REED_OK);
+  for (int i = 0; i < N; i++) ((float *)reed_tensor_data(input))[i] = (float)i;
+  reed_status status = reed_session_run(session, &input, 1, outputs, 3, diagnosis);
+  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(diagnosis));
+  for (int i = 0; i < 3; i++) {
+    ck_assert_int_eq(reed_tensor_elements(outputs[i]), 1);
+    ck_assert_float_eq(*(float *)reed_tensor_data(outputs[i]), i == 0 ? 0 : i == 1 ? 256 : N - 1);
+    reed_tensor_close(&outputs[i]);
+  }
+  ck_assert_double_eq(shape_functions(session), 1);
+  reed_tensor_close(&input);
+  reed_session_close(&session);
+  text_fini(&text);
 }
 END_TEST
 
@@ -303,6 +379,8 @@ int main(void) {
   tcase_set_timeout(c, 60);
   suite_add_tcase(suite, c);
   tcase_add_loop_test(c, a_miss_calls_each_shape_function_once, 0, 2);
+  tcase_add_test(c, a_shape_may_be_repeated);
+  tcase_add_test(c, every_output_of_a_call_of_500_is_known);
   tcase_add_loop_test(c, an_older_module_without_proof_is_planned_with_second_calls, 0, 2);
   tcase_add_loop_test(c, planning_compares_the_call_site_that_shaped_an_output, 0, 3);
   tcase_add_loop_test(c, results_of_the_host_in_a_run_section_live_in_its_arena, 0, 3);
