@@ -80,6 +80,9 @@ typedef enum insn_role {
       INSN_ROLE_COUNT
 } insn_role;
 
+/* Expands a class of insn.def to the cases of a switch. */
+#define INSN_CASE(id, ...) case INSN_##id:
+
 typedef enum insn_bank { INSN_BANK_R, INSN_BANK_S, INSN_BANK_N } insn_bank;
 typedef enum insn_absence { INSN_ABSENCE_GIVEN, INSN_ABSENCE_OPTIONAL } insn_absence;
 typedef enum insn_flag { INSN_FLAG_PLAIN, INSN_FLAG_FLAGGED } insn_flag;

@@ -181,24 +181,12 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
         if (status == REED_OK) status = WROTE_R(i.dst);
         break;
       }
-      case INSN_S_ADD:
-      case INSN_S_SUB:
-      case INSN_S_MUL:
-      case INSN_S_DIV:
-      case INSN_S_MOD:
-      case INSN_S_MIN:
-      case INSN_S_MAX:
-      case INSN_S_EQ:
-      case INSN_S_NE:
-      case INSN_S_LT:
-      case INSN_S_LE:
-      case INSN_S_AND:
-      case INSN_S_OR: {
-        OPERANDS(s_add); /* all these instructions have the operands of s.add */
-        status = scalar_arithmetic(s->run.diagnosis, insn_id_at(w), S(i.a), S(i.b), &S(i.dst));
-        if (status == REED_OK) status = WROTE_S(i.dst);
-        break;
-      }
+        INSN_ARITHMETIC(INSN_CASE) {
+          OPERANDS(s_add); /* all these instructions have the operands of s.add */
+          status = scalar_arithmetic(s->run.diagnosis, insn_id_at(w), S(i.a), S(i.b), &S(i.dst));
+          if (status == REED_OK) status = WROTE_S(i.dst);
+          break;
+        }
       case INSN_S_NOT: {
         OPERANDS(s_not);
         S(i.dst) = !S(i.a);

@@ -218,22 +218,10 @@ static reed_status step(query *q, walk *at, const insn *in) {
       q->scalars[i.dst] = (query_scalar){known, known ? r->dims[i.axis] : 0};
       return REED_OK;
     }
-    case INSN_S_ADD:
-    case INSN_S_SUB:
-    case INSN_S_MUL:
-    case INSN_S_DIV:
-    case INSN_S_MOD:
-    case INSN_S_MIN:
-    case INSN_S_MAX:
-    case INSN_S_EQ:
-    case INSN_S_NE:
-    case INSN_S_LT:
-    case INSN_S_LE:
-    case INSN_S_AND:
-    case INSN_S_OR: {
-      const insn_s_add i = insn_s_add_at(w); /* all these instructions have the operands of s.add */
-      return arithmetic(q, &i, in->id);
-    }
+      INSN_ARITHMETIC(INSN_CASE) {
+        const insn_s_add i = insn_s_add_at(w); /* all these instructions have the operands of s.add */
+        return arithmetic(q, &i, in->id);
+      }
     case INSN_S_NOT: {
       const insn_s_not i = insn_s_not_at(w);
       q->scalars[i.dst] = (query_scalar){q->scalars[i.a].known, !q->scalars[i.a].value};
