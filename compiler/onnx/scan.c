@@ -70,19 +70,66 @@ static bool make_loop(ir_node *n, ir_value *trips, ir_value *const *states, int3
 
 /* ---- the stacked outputs ---- */
 
-/* The permutation that moves axis 0 of output k to its axis in scan_output_axes; the other axes keep their order. */
-static reed_status turned(const scan *s, int32_t k, int64_t *perm, int32_t *out_rank) {
+/* The rank of output k's elements; -1: the body does not declare it, and inference comes later. */
+static int32_t element_rank(const scan *s, int32_t k) {
   const ir_value *element = s->body->results[1 + s->n_states + k];
-  int32_t rank = element->type.rank >= 0 ? element->type.rank : s->body->result_types[s->n_states + k].rank;
-  if (rank < 0) return onnx_unsupported(s->r, s->n->name, "scan_output_axes of Scan, for an output of unknown rank");
-  const int64_t given = s->output_axes[k], axis = given < 0 ? given + rank + 1 : given;
-  if (axis < 0 || axis > rank || rank >= REED_MAX_RANK)
-    return diag_fail(s->r->diagnosis, REED_ERROR_FORMAT,
-                     "node '%s' (Scan): scan_output_axes: no axis %lld in an output of rank %d", s->n->name,
-                     (long long)given, rank + 1);
-  for (int32_t i = 0, from = 1; i <= rank; i++) perm[i] = i == axis ? 0 : from++;
-  *out_rank = rank + 1;
-  return REED_OK;
+  return element->type.rank >= 0 ? element->type.rank : s->body->result_types[s->n_states + k].rank;
+}
+
+static reed_status check_output_axis(const scan *s, int32_t k) {
+  const int64_t given = s->output_axes[k];
+  int32_t known = element_rank(s, k), rank = known < 0 ? REED_MAX_RANK - 1 : known;
+  if (given >= -(rank + 1) && given <= rank && rank < REED_MAX_RANK) return REED_OK;
+  return diag_fail(s->r->diagnosis, REED_ERROR_FORMAT,
+                   "node '%s' (Scan): scan_output_axes: no axis %lld in an output of rank %d%s", s->n->name,
+                   (long long)given, rank + 1, known < 0 ? " or less" : "");
+}
+
+static ir_value *vector(ir_module *m, int64_t first, int64_t n) {
+  int64_t numbers[REED_MAX_RANK];
+  for (int64_t i = 0; i < n; i++) numbers[i] = first + i;
+  return ir_constant_i64(m, numbers, n, NULL);
+}
+
+/* x[begin:end] of a vector. */
+static ir_value *part(ir_graph *g, ir_value *x, int64_t begin, int64_t end) {
+  return made(g, NULL, OP_Slice, (ir_value *[]){x, vector(g->module, begin, 1), vector(g->module, end, 1)}, 3, NULL, 0,
+              NULL);
+}
+
+static ir_value *product(ir_graph *g, ir_value *x) { return made(g, NULL, OP_ReduceProd, &x, 1, "keepdims", 1, NULL); }
+
+static ir_value *reshaped(ir_graph *g, ir_value *x, ir_value *a, ir_value *b, ir_value *c, ir_value *result) {
+  ir_value *shape = made(g, NULL, OP_Concat, (ir_value *[]){a, b, c}, 3, "axis", 0, NULL);
+  return made(g, NULL, OP_Reshape, (ir_value *[]){x, shape}, 2, "allowzero", 1, result);
+}
+
+/* Moves axis 0 of x, a tensor of unknown rank, to `axis` as `result`: the axes before its place are seen as one axis,
+ * and those after it as another. Returns NULL without memory. */
+static ir_value *move_axis(ir_graph *g, ir_value *x, int64_t axis, ir_value *result) {
+  ir_module *m = g->module;
+  ir_value *shape = made(g, NULL, OP_Shape, &x, 1, NULL, 0, NULL), *before, *after;
+  if (axis >= 0) { /* Gather fails in the run if there are not so many axes */
+    before = made(g, NULL, OP_Gather, (ir_value *[]){shape, vector(m, 1, axis)}, 2, "axis", 0, NULL);
+    after = part(g, shape, axis + 1, INT64_MAX);
+  } else { /* -1 - axis axes come after it */
+    before = part(g, shape, 1, axis == -1 ? INT64_MAX : axis + 1);
+    after = made(g, NULL, OP_Gather, (ir_value *[]){shape, vector(m, axis + 1, -1 - axis)}, 2, "axis", 0, NULL);
+  }
+  ir_value *trips = part(g, shape, 0, 1);
+  ir_value *three = reshaped(g, x, trips, product(g, before), product(g, after), NULL);
+  ir_value *turned = made(g, NULL, OP_Transpose, &three, 1, NULL, 0, NULL);
+  if (!turned || !ir_set_attr_ints(turned->producer, "perm", (int64_t[]){1, 0, 2}, 3)) return NULL;
+  return reshaped(g, turned, before, trips, after, result);
+}
+
+/* As move_axis, for a tensor of this rank. */
+static ir_value *transpose(ir_graph *g, ir_value *x, int64_t axis, int32_t rank, ir_value *result) {
+  int64_t perm[REED_MAX_RANK];
+  if (axis < 0) axis += rank;
+  for (int32_t i = 0, from = 1; i < rank; i++) perm[i] = i == axis ? 0 : from++;
+  ir_value *turned = made(g, NULL, OP_Transpose, &x, 1, NULL, 0, result);
+  return turned && ir_set_attr_ints(turned->producer, "perm", perm, rank) ? turned : NULL;
 }
 
 /* Gives the Loop a stacked output k, from which nodes after the Loop make the Scan's output by reversing and
@@ -94,12 +141,9 @@ static reed_status arrange_output(const scan *s, int32_t k) {
   ir_value *wanted = n->outputs[s->n_states + k];
   const bool turn = number(s->output_axes, k) != 0, reverse = number(s->output_directions, k) != 0;
   if (!wanted || (!turn && !reverse)) return REED_OK;
-  int64_t perm[REED_MAX_RANK];
-  int32_t rank = 0;
-  if (turn) {
-    reed_status status = turned(s, k, perm, &rank);
-    if (status != REED_OK || !rank) return status;
-  }
+  reed_status status = turn ? check_output_axis(s, k) : REED_OK;
+  if (status != REED_OK) return status;
+  const int32_t rank = element_rank(s, k);
   ir_value *stacked = ir_value_new(g, NULL);
   if (!stacked) return no_memory(s);
   stacked->type.dtype = wanted->type.dtype;
@@ -113,9 +157,10 @@ static reed_status arrange_output(const scan *s, int32_t k) {
                             ir_constant_i64(m, (int64_t[]){-INT64_MAX}, 1, NULL),
                             ir_constant_i64(m, (int64_t[]){0}, 1, NULL), ir_constant_i64(m, (int64_t[]){-1}, 1, NULL)},
              5, NULL, 0, turn ? NULL : wanted);
-  if (turn && stacked) stacked = made(g, NULL, OP_Transpose, &stacked, 1, NULL, 0, wanted);
-  if (!stacked || (turn && !ir_set_attr_ints(stacked->producer, "perm", perm, rank))) return no_memory(s);
-  return REED_OK;
+  if (turn && stacked)
+    stacked = rank < 0 ? move_axis(g, stacked, s->output_axes[k], wanted)
+                       : transpose(g, stacked, s->output_axes[k], rank + 1, wanted);
+  return stacked ? REED_OK : no_memory(s);
 }
 
 /* ---- the two forms ---- */

@@ -1,6 +1,7 @@
 """Random bodies of If and Loop: nested in each other, capturing several values of the graphs around them, giving back what they captured, with conditions
 and trip counts that the host knows and such that only the data shows."""
 import numpy as np
+import onnx
 from onnx import TensorProto as T
 from onnx import helper as h
 
@@ -190,15 +191,16 @@ def loop(g):
 
 
 def scan(g):
-    """One state and one or two scanned values; axes and directions of both."""
+    """One state and one or two scanned values; axes and directions of both; a body that declares its results, their dtypes only, or nothing of them."""
     v = g.pick(F32, rank=(1, 2, 3), nonempty=True)
     axis, n_scanned, out_axis = int(g.r.integers(v.rank)), int(g.r.integers(1, 3)), int(g.r.integers(v.rank))
     start, p = g.node("Gather", [v, g.const(np.int64(0))], axis=axis), g.name("s")
     names = [f"{p}{k}" for k in range(n_scanned + 1)]
     nodes = [h.make_node("Add", [names[0], names[-1]], [p + "a"]), h.make_node("Tanh", [p + "a"], [p + "b"]), h.make_node("Mul", [p + "b", names[1]], [p + "c"])]
-    info = lambda name: h.make_tensor_value_info(name, ONNX_TYPES[v.dtype], [None] * (v.rank - 1))
-    body = h.make_graph(nodes, g.name("body"), [info(n) for n in names], [info(p + "b"), info(p + "c")])
+    declared = int(g.r.integers(3))
+    info = lambda name, how=0: onnx.ValueInfoProto(name=name) if how == 2 else h.make_tensor_value_info(name, ONNX_TYPES[v.dtype], None if how else [None] * (v.rank - 1))
+    body = h.make_graph(nodes, g.name("body"), [info(n, declared) for n in names], [info(p + "b", declared), info(p + "c", declared)])
     node = h.make_node("Scan", [start.name] + [v.name] * n_scanned, [g.name(), g.name()], name=g.name("scan"), body=body, num_scan_inputs=n_scanned,
                        scan_input_axes=[axis] * n_scanned, scan_input_directions=[int(g.flag()) for _ in range(n_scanned)],
-                       scan_output_axes=[out_axis], scan_output_directions=[int(g.flag())])
+                       scan_output_axes=[out_axis - v.rank if g.flag() else out_axis], scan_output_directions=[int(g.flag())])
     g.finish(node, [start, v])

@@ -71,6 +71,22 @@ START_TEST(axes_turn_what_is_scanned_and_stacked) {
 }
 END_TEST
 
+/* The body declares no extents: inference finds the ranks after the Scan has become a Loop. */
+START_TEST(axes_turn_elements_whose_rank_is_not_declared) {
+  static const char *const axes[] = {"1", "2", "-1", "-2", "-3"};
+  for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
+    for (int reversed = 0; reversed < 2; reversed++) {
+      onnx_build *b = model(16, "f32[2,4]", "f32[3,2,4]");
+      build_node_t *n = summing_scan(b, "start,x", "f32");
+      build_ints(b, n, "scan_output_axes", axes[i]);
+      if (reversed) build_ints(b, n, "scan_output_directions", "1");
+      front f;
+      check_results(&f, &b, "f32[2,4]", i == 0 || i == 3 ? "f32[2,3,4]" : i == 4 ? "f32[3,2,4]" : "f32[2,4,3]");
+      front_fini(&f);
+    }
+}
+END_TEST
+
 START_TEST(directions_reverse_what_is_scanned_and_stacked) {
   onnx_build *b = model(9, "f32[n]", "f32[t,n]");
   build_node_t *n = summing_scan(b, "start,x", "f32[n]");
@@ -108,8 +124,9 @@ START_TEST(what_does_not_fit_is_refused) {
       {9, ",x", "f32[n]", NULL, NULL, REED_ERROR_FORMAT, "node 'y_node' (Scan): input 0 is missing"},
       {9, "start,x", "f32[n]", "scan_input_axes", "0,1", REED_ERROR_FORMAT,
        "attribute 'scan_input_axes' has 2 numbers, 1 are needed"},
-      {9, "start,x", "f32", "scan_output_axes", "1", REED_ERROR_UNSUPPORTED,
-       "scan_output_axes of Scan, for an output of unknown rank: 'y_node'"},
+      {9, "start,x", "f32", "scan_output_axes", "8", REED_ERROR_FORMAT,
+       "scan_output_axes: no axis 8 in an output of rank 8 or less"},
+      {9, "start,x", "f32", "scan_output_axes", "-9", REED_ERROR_FORMAT, "no axis -9 in an output of rank 8 or less"},
       {9, "start,x", "f32[n]", "scan_output_axes", "2", REED_ERROR_FORMAT,
        "scan_output_axes: no axis 2 in an output of rank 2"},
       {8, "start,start,x", "f32[n]", NULL, NULL, REED_ERROR_UNSUPPORTED, "sequence_lens of Scan: 'y_node'"},
@@ -131,6 +148,7 @@ int main(void) {
   TCase *t = tcase_create("onnx_scan");
   tcase_add_test(t, a_scan_is_a_loop_that_takes_its_elements);
   tcase_add_test(t, axes_turn_what_is_scanned_and_stacked);
+  tcase_add_test(t, axes_turn_elements_whose_rank_is_not_declared);
   tcase_add_test(t, directions_reverse_what_is_scanned_and_stacked);
   tcase_add_test(t, opset_8_scans_every_entry_of_a_batch);
   tcase_add_test(t, what_does_not_fit_is_refused);
