@@ -60,8 +60,7 @@ static reed_status complete_sites(reed_program *p, reed_diagnosis *diagnosis) {
   p->site_ops = m->site_ops;
   p->site_attrs = mem_calloc(m->n_sites, sizeof *p->site_attrs);
   if (!p->site_attrs) return diag_no_memory(diagnosis, "a program's attributes");
-  for (size_t i = 0; i < m->n_sites; i++)
-    n_attrs += (size_t)op_attrs_completed(p->site_ops[i], &m->sites[i].attrs);
+  for (size_t i = 0; i < m->n_sites; i++) n_attrs += (size_t)op_attrs_completed(p->site_ops[i], &m->sites[i].attrs);
   reed_attr *items = p->attrs = mem_calloc(n_attrs, sizeof *items);
   if (!items) return diag_no_memory(diagnosis, "a program's attributes");
   for (size_t i = 0; i < m->n_sites; i++) {

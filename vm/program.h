@@ -16,11 +16,11 @@ struct reed_program {
   module *module;
   const reed_registry *registry;
   const reed_op *const *site_ops; /* per site: the module's own list */
-  reed_attrs *site_attrs;   /* per site: the module's attributes completed from the operator's row (ops/op.h) */
-  reed_attr *attrs;         /* the memory of the lists in site_attrs */
-  uint32_t *returned;       /* per r register of main: the output that its tensor may become, + 1; 0: none */
-  residence residence;      /* which inputs and results the host reads */
-  model_caches caches;      /* inputs that leave as outputs with rows joined to them */
+  reed_attrs *site_attrs;         /* per site: the module's attributes completed from the operator's row (ops/op.h) */
+  reed_attr *attrs;               /* the memory of the lists in site_attrs */
+  uint32_t *returned;             /* per r register of main: the output that its tensor may become, + 1; 0: none */
+  residence residence;            /* which inputs and results the host reads */
+  model_caches caches;            /* inputs that leave as outputs with rows joined to them */
   kernel_cache *cache;
   uv_mutex_t constants_lock;           /* guards the list `constants` */
   struct program_constants *constants; /* one item for each device with constants (vm/constants.h) */
