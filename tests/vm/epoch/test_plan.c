@@ -206,12 +206,11 @@ START_TEST(every_output_of_a_call_of_500_is_known) {
               "num_outputs = %d}\n.function main (x) -> (x, x, x)\n  epoch.enter 0, plan, [r0:shape], []\n",
               N, N);
   for (int invoke = 0; invoke < 2; invoke++) {
-    text_append(&text, invoke ? "plan: epoch.plan 0\n  invoke cut, device, [" : "  shape cut, device, [");
+    text_append(&text, invoke ? "plan: epoch.plan 0\n  invoke cut, host, [" : "  shape cut, host, [");
     for (int i = 1; i <= N; i++) text_append(&text, "%sr%d", i > 1 ? ", " : "", i);
     text_append(&text, invoke ? "], [r0]\n" : "], [r0:shape]\n");
   }
-  text_append(&text, "  epoch.end 0\n  readback r600, r1, output, cut, 0\n  readback r601, r257, output, cut, 0\n"
-                     "  readback r602, r500, output, cut, 0\n  sync\n  return [r600, r601, r602], []\n");
+  text_append(&text, "  epoch.end 0\n  return [r1, r257, r500], []\n");
   reed_session *session = assembled(text.data, "host");
   reed_tensor *input, *outputs[3];
   ck_assert_int_eq(reed_tensor_open(REED_F32, 1, (int64_t[]){N}, &input), REED_OK);
