@@ -29,7 +29,7 @@ reed_allocator reed_allocator_hook = LIBC_ALLOCATOR;
 
 void hook_trim(void) {
 #ifdef __GLIBC__
-  if (reed_allocator_hook.context == &reed_allocator_hook) (void)malloc_trim(0);
+  if (hook_is_libc()) (void)malloc_trim(0);
 #endif
 }
 

@@ -47,15 +47,64 @@ void *mem_alloc_aligned(size_t bytes, size_t alignment) {
   return (void *)aligned;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MAPPED_FROM SIZE_MAX /* a sanitizer watches the heap only */
+#else
+#define MAPPED_FROM ((size_t)1 << 20)
+#endif
+
+/* A mapping begins with this word's page, and its block a page later. The word before the block tells mappings (lowest
+ * bit set) from blocks of the heap. */
+typedef struct mapping {
+  size_t bytes;
+} mapping;
+
+#define PAGE_BYTES ((size_t)4096)
+
+/* A block in a mapping of its own, aligned to `alignment`, a multiple of the page. */
+static void *map_block(size_t bytes, size_t alignment) {
+  size_t total;
+  if (__builtin_add_overflow(bytes, alignment + 2 * PAGE_BYTES, &total)) return NULL;
+  total &= ~(PAGE_BYTES - 1);
+  char *begin = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (begin == MAP_FAILED) return NULL;
+  uintptr_t block = ((uintptr_t)begin + PAGE_BYTES + alignment - 1) & ~(uintptr_t)(alignment - 1);
+  char *first = (char *)block - PAGE_BYTES, *end = (char *)((block + bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1));
+  if (first > begin) munmap(begin, (size_t)(first - begin));
+  if (end < begin + total) munmap(end, (size_t)(begin + total - end));
+  ((mapping *)first)->bytes = (size_t)(end - first);
+  ((uintptr_t *)block)[-1] = (uintptr_t)first | 1;
+  return (void *)block;
+}
+
 void *mem_alloc_bulk(size_t bytes) {
-  if (bytes < HUGE_PAGE_BYTES) return mem_alloc_aligned(bytes, 64);
-  char *block = mem_alloc_aligned(bytes, HUGE_PAGE_BYTES);
+  size_t alignment = bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : PAGE_BYTES;
+  char *block = bytes >= MAPPED_FROM && hook_is_libc()
+                    ? map_block(bytes, alignment)
+                    : mem_alloc_aligned(bytes, bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 64);
 #ifdef MADV_HUGEPAGE
-  if (block) (void)madvise(block, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* only advice */
+  if (block && bytes >= HUGE_PAGE_BYTES)
+    (void)madvise(block, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* only advice */
 #endif
   return block;
 }
 
+/* MADV_POPULATE_WRITE (Linux 5.14) works on whole pages and changes no byte of them. Without it each page inside the
+ * part is written. */
+void mem_warm(void *part, size_t bytes) {
+  uintptr_t page = 4096, begin = (uintptr_t)part & ~(page - 1),
+            end = ((uintptr_t)part + bytes + page - 1) & ~(page - 1);
+  if (!bytes) return;
+#ifdef MADV_POPULATE_WRITE
+  if (madvise((void *)begin, end - begin, MADV_POPULATE_WRITE) == 0) return;
+#endif
+  for (size_t at = 0; at < bytes; at += page) ((volatile char *)part)[at] = 0;
+  ((volatile char *)part)[bytes - 1] = 0;
+}
+
 void mem_free_aligned(void *block) {
-  if (block) mem_free(((void **)block)[-1]);
+  if (!block) return;
+  uintptr_t word = ((uintptr_t *)block)[-1];
+  if (word & 1) munmap((void *)(word - 1), ((mapping *)(word - 1))->bytes);
+  else mem_free((void *)word);
 }
