@@ -49,6 +49,7 @@ typedef struct planner {
   int64_t *breadth; /* per definition: live bytes at its step */
   int32_t *kept;    /* indices of intervals that have bytes, in order of definition */
   int64_t lower_bound, best_bytes;
+  int32_t fullest; /* the step of the lower bound */
 } planner;
 
 static int64_t round_up(int64_t bytes) { return (bytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT; }
@@ -218,7 +219,7 @@ static void sweep(planner *p, int32_t n) {
       p->birth[p->kept[end]] = definition;
     }
     p->breadth[definition] = live;
-    if (live > p->lower_bound) p->lower_bound = live;
+    if (live > p->lower_bound) p->lower_bound = live, p->fullest = step;
   }
   for (; ended < p->n; ended++) p->death[p->order[ended].index] = definition - 1;
 }
@@ -238,7 +239,8 @@ static bool scratch_open(planner *p, int32_t n, void **out_block) {
   return true;
 }
 
-reed_status plan_offsets(plan_interval *intervals, int32_t n, plan_figures *out_figures, reed_diagnosis *diagnosis) {
+static reed_status plan(plan_interval *intervals, int32_t n, bool place, plan_figures *out_figures,
+                        reed_diagnosis *diagnosis) {
   void *block = NULL;
   planner p = {.intervals = intervals, .best_bytes = INT64_MAX};
   if (!scratch_open(&p, n, &block)) return diag_no_memory(diagnosis, "arena plan");
@@ -257,12 +259,22 @@ reed_status plan_offsets(plan_interval *intervals, int32_t n, plan_figures *out_
   }
   if (status == REED_OK) {
     sweep(&p, n);
-    if (p.n <= TRY_SIZE) place_by_size(&p);
-    if (p.best_bytes > p.lower_bound) place_by_time(&p);
-    if (p.best_bytes > p.lower_bound && p.n <= TRY_ALL) place_by_breadth(&p);
-    *out_figures =
-        (plan_figures){.bytes = p.best_bytes, .bytes_without_reuse = without_reuse, .lower_bound = p.lower_bound};
+    if (place && p.n <= TRY_SIZE) place_by_size(&p);
+    if (place && p.best_bytes > p.lower_bound) place_by_time(&p);
+    if (place && p.best_bytes > p.lower_bound && p.n <= TRY_ALL) place_by_breadth(&p);
+    *out_figures = (plan_figures){.bytes = place ? p.best_bytes : p.lower_bound,
+                                  .bytes_without_reuse = without_reuse,
+                                  .lower_bound = p.lower_bound,
+                                  .fullest = p.fullest};
   }
   mem_free(block);
   return status;
+}
+
+reed_status plan_offsets(plan_interval *intervals, int32_t n, plan_figures *out_figures, reed_diagnosis *diagnosis) {
+  return plan(intervals, n, true, out_figures, diagnosis);
+}
+
+reed_status plan_bound(plan_interval *intervals, int32_t n, plan_figures *out_figures, reed_diagnosis *diagnosis) {
+  return plan(intervals, n, false, out_figures, diagnosis);
 }

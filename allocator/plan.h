@@ -21,6 +21,7 @@ typedef struct plan_figures {
   int64_t bytes; /* arena size */
   int64_t bytes_without_reuse;
   int64_t lower_bound; /* the largest sum of live bytes (rounded to the alignment) over all steps */
+  int32_t fullest;     /* a step with that sum */
 } plan_figures;
 
 /* Sets every interval's offset: the best of up to three greedy placements, by size, by breadth and by time (plan.c),
@@ -28,6 +29,10 @@ typedef struct plan_figures {
  * heap. On error the offsets are unspecified. */
 reed_status plan_offsets(plan_interval *intervals, int32_t n, plan_figures *out_figures,
                          reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* The figures without a placement: `bytes` is the lower bound. The offsets are unspecified afterwards. */
+reed_status plan_bound(plan_interval *intervals, int32_t n, plan_figures *out_figures,
+                       reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* REED_OK if all intervals are aligned and inside arena_bytes, and no two intervals that are live at one step overlap;
  * else ERROR_ARGUMENT, whose diagnosis names the interval or the two. */

@@ -1,19 +1,88 @@
-/* Offsets of an epoch's roots in the arenas: packed by allocator/plan.c, or taken again from the last plan's layout.
- * Which registers share a root is settled before, in share.c. */
+/* Offsets of an epoch's roots in the arenas: packed by allocator/plan.c, or taken again from an earlier plan's layout.
+ * Which registers share a root is settled before, in share.c.
+ *
+ * Headroom. The first layout of an epoch is exact. When a new layout is needed because extents have changed, slots of
+ * roots whose bytes differ from the last entry's get up to a tenth more, so that the next extents fit too; the arena
+ * stays within a tenth of the entry's lower bound.
+ *
+ * Shrinking. A layout serves an entry only if the entry's end in the arena is at most twice its lower bound there (or
+ * small). An epoch keeps its last EPOCH_LAYOUTS layouts, so that sizes far apart which take turns are not laid out
+ * again and again. */
 #include "vm/epoch/planner.h"
 
 #include <assert.h>
 #include <string.h>
 
-static bool layout_serves(const epoch_layout *layout, const epoch_entry *e) {
+enum {
+  HEADROOM = 10,         /* a slot may be a tenth larger than its root, and the arena than its lower bound */
+  FILL = 2,              /* a layout serves an entry that needs half of it */
+  SMALL_BYTES = 1 << 20, /* no entry is laid out anew for fewer bytes */
+};
+
+typedef struct layout_root {
+  int32_t device, inside, first, last;
+  bool outlives;
+  bool fullest;  /* live at the fullest step of its arena */
+  int64_t room;  /* of the slot */
+  int64_t bytes; /* of the entry that the layout served last */
+  int64_t offset;
+} layout_root;
+
+static int64_t round_up(int64_t bytes) { return (bytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT; }
+
+static bool in_arena(const epoch_root *root, int32_t device) {
+  return root->device == device && root->inside == NO_ROOT && !root->outlives;
+}
+
+/* True if the layout is of the same roots, whatever their bytes are. */
+static bool same_roots(const epoch_layout *layout, const epoch_entry *e) {
   if (!layout->roots || layout->n_roots != e->roots.n) return false;
   for (size_t i = 0; i < e->roots.n; i++) {
-    const epoch_root *old = &layout->roots[i], *now = &e->roots.items[i];
+    const layout_root *old = &layout->roots[i];
+    const epoch_root *now = &e->roots.items[i];
     if (old->device != now->device || old->outlives != now->outlives || old->inside != now->inside ||
-        old->first != now->first || old->last != now->last || old->bytes < now->bytes)
+        old->first != now->first || old->last != now->last)
       return false;
   }
   return true;
+}
+
+/* True if every root fits its slot and no arena is much larger than the entry needs. The bytes at the layout's fullest
+ * step stand for the entry's lower bound. */
+static bool layout_serves(const epoch_layout *layout, const epoch_entry *e) {
+  if (!same_roots(layout, e)) return false;
+  int64_t need[MODULE_MAX_DEVICES] = {0}, end[MODULE_MAX_DEVICES] = {0};
+  for (size_t i = 0; i < e->roots.n; i++) {
+    const layout_root *slot = &layout->roots[i];
+    const epoch_root *root = &e->roots.items[i];
+    if (slot->room < root->bytes) return false;
+    if (!in_arena(root, root->device)) continue;
+    int64_t bytes = round_up(root->bytes);
+    if (slot->fullest) need[root->device] += bytes;
+    if (bytes && end[root->device] < slot->offset + bytes) end[root->device] = slot->offset + bytes;
+  }
+  for (int32_t d = 0; d < MODULE_MAX_DEVICES; d++)
+    if (end[d] > SMALL_BYTES && end[d] / FILL > need[d]) return false;
+  return true;
+}
+
+/* Puts layout i before all others. */
+static void make_first(epoch_layout *layouts, int i) {
+  epoch_layout first = layouts[i];
+  memmove(layouts + 1, layouts, (size_t)i * sizeof *layouts);
+  layouts[0] = first;
+}
+
+/* Gives the entry its arenas' sizes: up to its own last byte. */
+static void size_arenas(const epoch_layout *layout, epoch_entry *e) {
+  memcpy(e->arenas, layout->arenas, sizeof e->arenas);
+  for (int32_t d = 0; d < MODULE_MAX_DEVICES; d++) e->arenas[d].bytes = 0;
+  for (size_t i = 0; i < e->roots.n; i++) {
+    const epoch_root *root = &e->roots.items[i];
+    plan_figures *arena = &e->arenas[root->device];
+    if (!in_arena(root, root->device) || !root->bytes) continue;
+    if (arena->bytes < root->offset + round_up(root->bytes)) arena->bytes = root->offset + round_up(root->bytes);
+  }
 }
 
 /* Offsets of parts, relative to their whole. Roots are visited from the last to the first, because a whole has a higher
@@ -33,10 +102,6 @@ static void place_parts(epoch_entry *e) {
   }
 }
 
-static bool in_arena(const epoch_root *root, int32_t device) {
-  return root->device == device && root->inside == NO_ROOT && !root->outlives;
-}
-
 /* Extends the life of the host bytes that copies to an accelerator read to the epoch's end, because a copy may run late
  * (vm/devices.c keeps them from there on). A source in the host's arena needs no slot of its own, because the arena is
  * pinned. */
@@ -54,43 +119,105 @@ static void settle_copies(epoch_planner *p) {
   }
 }
 
-reed_status layout_roots(epoch_planner *p, epoch_layout *layout, bool *out_reused) {
+/* Lists the roots of one arena as intervals, with a share of headroom (0: none) for those that have changed. */
+static reed_status list_intervals(epoch_planner *p, int32_t device, const epoch_layout *before, int64_t share) {
+  const epoch_entry *e = p->entry;
+  p->intervals.n = 0;
+  for (size_t i = 0; i < e->roots.n; i++) {
+    const epoch_root *root = &e->roots.items[i];
+    if (!in_arena(root, device)) continue;
+    int64_t bytes = root->bytes;
+    if (share && before->roots[i].bytes != bytes && bytes <= INT64_MAX / 2) {
+      int64_t more = bytes / share / PLAN_ALIGNMENT * PLAN_ALIGNMENT;
+      bytes += more ? more : PLAN_ALIGNMENT;
+    }
+    if (!VEC_PUSH(&p->intervals, ((plan_interval){.first = root->first, .last = root->last, .bytes = bytes})))
+      return diag_no_memory(p->run->diagnosis, "epoch plan");
+  }
+  return REED_OK;
+}
+
+/* Places one arena's intervals exactly, or with headroom for roots that have changed since `before` (NULL: exactly) if
+ * the arena stays within a tenth of its lower bound. */
+static reed_status place_arena(epoch_planner *p, int32_t device, const epoch_layout *before, plan_figures *out) {
+  reed_diagnosis *d = p->run->diagnosis;
+  plan_figures exact = {0};
+  reed_status status = list_intervals(p, device, before, 0);
+  if (status != REED_OK || !p->intervals.n) return status;
+  if (before) status = plan_bound(p->intervals.items, (int32_t)p->intervals.n, &exact, d);
+  for (int64_t share = HEADROOM; before && share <= 4 * HEADROOM && status == REED_OK; share *= 2) {
+    status = list_intervals(p, device, before, share);
+    if (status == REED_OK) status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, out, d);
+    if (status == REED_ERROR_MEMORY) break;
+    if (status != REED_OK || out->bytes - exact.lower_bound > exact.lower_bound / HEADROOM) continue;
+    *out = (plan_figures){out->bytes, exact.bytes_without_reuse, exact.lower_bound, exact.fullest};
+    return REED_OK;
+  }
+  status = list_intervals(p, device, before, 0);
+  if (status == REED_OK) status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, out, d);
+  return status;
+}
+
+/* A new layout for the entry's roots, whose offsets are set. */
+static reed_status layout_make(epoch_planner *p, const epoch_layout *before, epoch_layout *out_layout) {
+  epoch_entry *e = p->entry;
+  epoch_layout made = {.roots = mem_calloc(e->roots.n, sizeof *made.roots), .n_roots = e->roots.n};
+  if (!made.roots) return diag_no_memory(p->run->diagnosis, "epoch plan");
+  for (size_t i = 0; i < e->roots.n; i++) {
+    const epoch_root *r = &e->roots.items[i];
+    made.roots[i] = (layout_root){.device = r->device,
+                                  .inside = r->inside,
+                                  .first = r->first,
+                                  .last = r->last,
+                                  .outlives = r->outlives,
+                                  .room = in_arena(r, r->device) ? 0 : INT64_MAX,
+                                  .bytes = r->bytes};
+  }
+  for (int32_t d = 0; d < p->devices->n; d++) {
+    reed_status status = place_arena(p, d, before, &made.arenas[d]);
+#ifndef NDEBUG
+    if (status == REED_OK && p->intervals.n)
+      status = plan_check(p->intervals.items, (int32_t)p->intervals.n, made.arenas[d].bytes, p->run->diagnosis);
+#endif
+    if (status != REED_OK) {
+      mem_free(made.roots);
+      return status;
+    }
+    size_t k = 0;
+    for (size_t i = 0; i < e->roots.n; i++) {
+      if (!in_arena(&e->roots.items[i], d)) continue;
+      const plan_interval *v = &p->intervals.items[k++];
+      e->roots.items[i].offset = made.roots[i].offset = v->offset;
+      made.roots[i].room = v->bytes;
+      made.roots[i].fullest = v->first <= made.arenas[d].fullest && v->last >= made.arenas[d].fullest;
+    }
+  }
+  *out_layout = made;
+  return REED_OK;
+}
+
+reed_status layout_roots(epoch_planner *p, epoch_layout *layouts, bool *out_reused) {
   epoch_entry *e = p->entry;
   for (size_t i = 0; i < e->roots.n; i++) e->roots.items[i].outlives = p->alive.items[i] > 0;
   settle_copies(p);
-  *out_reused = layout_serves(layout, e);
+  int i = 0;
+  while (i < EPOCH_LAYOUTS && !layout_serves(&layouts[i], e)) i++;
+  *out_reused = i < EPOCH_LAYOUTS;
   if (*out_reused) {
-    for (size_t i = 0; i < e->roots.n; i++) e->roots.items[i].offset = layout->roots[i].offset;
-    memcpy(e->arenas, layout->arenas, sizeof e->arenas);
-    place_parts(e);
-    return REED_OK;
-  }
-  for (int32_t d = 0; d < p->devices->n; d++) {
-    p->intervals.n = 0;
-    for (size_t i = 0; i < e->roots.n; i++) {
-      const epoch_root *root = &e->roots.items[i];
-      if (in_arena(root, d) &&
-          !VEC_PUSH(&p->intervals, ((plan_interval){.first = root->first, .last = root->last, .bytes = root->bytes})))
-        return diag_no_memory(p->run->diagnosis, "epoch plan");
+    make_first(layouts, i);
+    for (size_t k = 0; k < e->roots.n; k++) {
+      if (e->roots.items[k].inside == NO_ROOT) e->roots.items[k].offset = layouts[0].roots[k].offset;
+      layouts[0].roots[k].bytes = e->roots.items[k].bytes;
     }
-    if (!p->intervals.n) continue;
-    reed_status status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, &e->arenas[d], p->run->diagnosis);
+  } else {
+    epoch_layout made;
+    reed_status status = layout_make(p, same_roots(&layouts[0], e) ? &layouts[0] : NULL, &made);
     if (status != REED_OK) return status;
-#ifndef NDEBUG
-    if ((status = plan_check(p->intervals.items, (int32_t)p->intervals.n, e->arenas[d].bytes, p->run->diagnosis)) !=
-        REED_OK)
-      return status;
-#endif
-    size_t k = 0;
-    for (size_t i = 0; i < e->roots.n; i++)
-      if (in_arena(&e->roots.items[i], d)) e->roots.items[i].offset = p->intervals.items[k++].offset;
+    mem_free(layouts[EPOCH_LAYOUTS - 1].roots);
+    layouts[EPOCH_LAYOUTS - 1] = made;
+    make_first(layouts, EPOCH_LAYOUTS - 1);
   }
   place_parts(e);
-  epoch_root *roots = mem_copy(e->roots.items, e->roots.n * sizeof *roots);
-  if (!roots) return diag_no_memory(p->run->diagnosis, "epoch plan");
-  mem_free(layout->roots);
-  layout->roots = roots;
-  layout->n_roots = e->roots.n;
-  memcpy(layout->arenas, e->arenas, sizeof e->arenas);
+  size_arenas(&layouts[0], e);
   return REED_OK;
 }

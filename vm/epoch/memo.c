@@ -169,7 +169,8 @@ void memo_fini(epoch_memo *memo) {
   for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++)
     if (memo->epochs[i].unremembered) memo_retire(memo, memo->epochs[i].unremembered);
   memo_free_retired(memo);
-  for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++) mem_free(memo->epochs[i].layout.roots);
+  for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++)
+    for (int k = 0; k < EPOCH_LAYOUTS; k++) mem_free(memo->epochs[i].layouts[k].roots);
   mem_free(memo->epochs);
   memo->epochs = NULL;
 }

@@ -93,9 +93,11 @@ typedef struct epoch_entry {
   bool remembered;       /* true: in the memo; false: freed after the next synchronisation */
 } epoch_entry;
 
-/* The last arena layout of an epoch, used again if every root of a new plan fits its slot. */
+/* The last arena layouts of an epoch, the one used last first; used again if every root of a new plan fits its slot
+ * (layout.c). */
+#define EPOCH_LAYOUTS 4
 typedef struct epoch_layout {
-  epoch_root *roots;
+  struct layout_root *roots; /* NULL: none yet */
   size_t n_roots;
   plan_figures arenas[MODULE_MAX_DEVICES];
 } epoch_layout;
@@ -103,7 +105,7 @@ typedef struct epoch_layout {
 typedef struct epoch_state {
   epoch_entry *entries;
   int32_t n_entries;
-  epoch_layout layout;
+  epoch_layout layouts[EPOCH_LAYOUTS];
   epoch_entry *unremembered; /* the last one that was not remembered, kept for its kernels; NULL: none */
 } epoch_state;
 

@@ -483,7 +483,7 @@ reed_status epoch_plan(reed_session *s, uint32_t pc_after_plan) {
   status = walk(p, pc_after_plan);
   undo_walk(p);
   bool reused = false;
-  if (status == REED_OK) status = layout_roots(p, &s->memo.epochs[e->epoch].layout, &reused);
+  if (status == REED_OK) status = layout_roots(p, s->memo.epochs[e->epoch].layouts, &reused);
   if (status != REED_OK) return status;
   s->memo.figures.layouts_reused += reused;
   e->n_kernels = (int32_t)e->kernels.n;

@@ -57,8 +57,10 @@ int32_t share_part(epoch_planner *p, const insn_invoke *i, uint32_t output, cons
  */
 void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole);
 
-/* Gives every root its offset. The epoch's last layout is used again if every root fits its slot in it (*out_reused
- * true); else a new one is packed and stored in *layout. On error *layout is unchanged. */
-reed_status layout_roots(epoch_planner *p, epoch_layout *layout, bool *out_reused) REED_MUST_CHECK;
+/* Gives every root its offset. One of the epoch's EPOCH_LAYOUTS layouts is used again if every root fits its slot in
+ * it, and the entry fills it well enough (*out_reused true); else a new one is packed. On error the layouts are
+ * unchanged.
+ */
+reed_status layout_roots(epoch_planner *p, epoch_layout *layouts, bool *out_reused) REED_MUST_CHECK;
 
 #endif
