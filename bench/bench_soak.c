@@ -1,12 +1,13 @@
 /* A test that a session's memory stops growing. Runs a model many times, with new extents in each run for the dims that
- * the model leaves open, and prints the resident memory after each quarter of the runs. Memo, primitives and pools fill
- * up during the first half. Growth during the second half is a leak or a missing bound, and ends the program with
- * status 1.
+ * the model leaves open, and prints the resident memory and its parts after each tenth of the runs. Memo, primitives
+ * and pools fill up during the first runs. Growth after a tenth of the runs (and the hundredth) is a leak or a missing
+ * bound; more than a twentieth of it ends the program with status 1.
  *
  *     bench_soak MODEL.onnx|MODEL.reed RUNS LOW HIGH [ENTRIES]
  *
  * Extents are LOW..HIGH; dims of one name have one extent in a run. ENTRIES: keys remembered for each epoch; a small
  * number makes the memo reach its bound sooner. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,12 +74,37 @@ static reed_program *open_program(const char *path) {
   return program;
 }
 
+/* The number after "key": in the JSON, from the word `from` on. */
+static double figure(const char *json, const char *from, const char *key) {
+  char quoted[64];
+  snprintf(quoted, sizeof quoted, "\"%s\":", key);
+  const char *at = strstr(json, from);
+  at = at ? strstr(at, quoted) : NULL;
+  return at ? strtod(at + strlen(quoted), NULL) / (1 << 20) : 0;
+}
+
+/* A line of the curve: resident bytes, and the bytes of the session's parts and of the C library's heap. The heap's
+ * blocks below its limit for mmap are memo entries, packed weights and small outputs; free: gaps between them. */
+static void print_parts(int64_t run, int64_t bytes, reed_session *session) {
+  char *json;
+  need(reed_session_stats_json(session, &json, diagnosis), "figures");
+  struct mallinfo2 heap = mallinfo2();
+  printf(
+      "%7lld %9.1f | memo %5.1f  pool %6.1f (live %6.1f)  arena %6.1f  outputs %5.1f | heap %6.1f (free %5.1f)  mapped "
+      "%6.1f\n",
+      (long long)run, (double)bytes / (1 << 20), figure(json, "\"memo\":{", "bytes"),
+      figure(json, "\"host\":", "reserved_bytes"), figure(json, "\"host\":", "live_bytes"),
+      figure(json, "\"host\":", "arena_held_bytes"), figure(json, "\"host\":", "output_reserved_bytes"),
+      (double)heap.arena / (1 << 20), (double)heap.fordblks / (1 << 20), (double)heap.hblkhd / (1 << 20));
+  reed_text_free(json);
+}
+
 int main(int argc, char **argv) {
   if (argc < 5 || argc > 6 || atoll(argv[2]) < 4 || atoll(argv[3]) < 1 || atoll(argv[4]) < atoll(argv[3])) {
     fprintf(stderr, "usage: bench_soak MODEL RUNS LOW HIGH [ENTRIES]\n");
     return 2;
   }
-  int64_t runs = atoll(argv[2]), low = atoll(argv[3]), high = atoll(argv[4]), at_quarter[5];
+  int64_t runs = atoll(argv[2]), low = atoll(argv[3]), high = atoll(argv[4]), filled = 0, last = 0;
   need(reed_diagnosis_open(&diagnosis), "a diagnosis");
   reed_program *program = open_program(argv[1]);
   size_t n_inputs = reed_program_input_count(program), n_outputs = reed_program_output_count(program);
@@ -89,7 +115,9 @@ int main(int argc, char **argv) {
        "a session");
   reed_tensor **outputs = calloc(n_outputs ? n_outputs : 1, sizeof *outputs);
   if (!outputs) return 2;
-  at_quarter[0] = resident();
+  int64_t full = runs / 10 > 100 ? runs / 10 : runs / 2; /* the runs after which memory must not grow */
+  printf("   runs  resident | MiB\n");
+  print_parts(0, resident(), session);
   for (int64_t i = 0; i < runs; i++) {
     drawing extents = {.low = low, .high = high};
     reed_tensor *inputs[MAX_INPUTS];
@@ -101,12 +129,13 @@ int main(int argc, char **argv) {
     need(reed_session_run(session, inputs, n_inputs, outputs, n_outputs, diagnosis), "a run");
     for (size_t k = 0; k < n_inputs; k++) reed_tensor_close(&inputs[k]);
     for (size_t k = 0; k < n_outputs; k++) reed_tensor_close(&outputs[k]);
-    if ((i + 1) * 4 / runs > i * 4 / runs) at_quarter[(i + 1) * 4 / runs] = resident();
+    last = resident();
+    if (i + 1 == full) filled = last;
+    if ((i + 1) * 10 / runs > i * 10 / runs) print_parts(i + 1, last, session);
   }
-  printf("resident MiB at the start and after each quarter of %lld runs:", (long long)runs);
-  for (int i = 0; i <= 4; i++) printf(" %.1f", (double)at_quarter[i] / (1 << 20));
-  int64_t grown = at_quarter[4] - at_quarter[2], allowed = at_quarter[2] / 20 + (4 << 20);
-  printf("; second half %+.1f\n", (double)grown / (1 << 20));
+  int64_t grown = last - filled, allowed = filled / 20;
+  printf("after %lld runs %.1f MiB, after %lld %.1f MiB: %+.1f %%\n", (long long)full, (double)filled / (1 << 20),
+         (long long)runs, (double)last / (1 << 20), 100.0 * (double)grown / (double)filled);
   free(outputs);
   reed_session_close(&session);
   reed_program_close(&program);
