@@ -9,6 +9,7 @@ Checked:
   - `vm NAME --flag`, in backquotes or on an indented line: the command is there and takes the flag; a flag alone in backquotes is one of some command or script;
   - a word in backquotes that has the form of one of Reed's functions, types or constants is in the sources;
   - architecture.md's list of rewrites has every pass of compiler/passes/rewrite/ and no other name than a pass's;
+  - figures.md lists the members of the JSON documents that vm/report/figures.c and `vm bench` write, and no others;
   - README.md's `vm plan` prints what it is said to print; CK_RUN_CASE names cases of its program;
   - headings are noun phrases, and nobody is told what once was: no "formerly", "no longer", "used to be"."""
 import glob, os, re, subprocess, sys, tempfile
@@ -138,6 +139,16 @@ def check_plan():
     if shown.splitlines()[:len(lines)] != lines: faults.append(f'README.md: vm plan prints\n{shown}')
 
 
+def check_figures():
+    """The members of the JSON documents of figures.md are those that the sources write."""
+    page = 'docs/figures.md'
+    listed = {word for row in re.findall(r'^\| (`.*?) \|', text[page], re.M) for word in re.findall(r'`(\w+)`', row)}
+    bench = open('tools/cmd_bench.c').read()
+    written = set(re.findall(r'json_\w+\(json, "(\w+)"', open('vm/report/figures.c').read())) | set(re.findall(r'\{"(\w+)", ', bench[bench.index('members[] ='):]))
+    for name in sorted(written - listed): faults.append(f'{page}: no list has the member {name}')
+    for name in sorted(listed - written): faults.append(f'{page}: no document has the member {name}')
+
+
 def check_cases():
     for page in pages:
         for case, program in re.findall(r"CK_RUN_CASE='?([\w ]+?)'? build/(\S+)", text[page]):
@@ -158,6 +169,7 @@ check_commands()
 check_names()
 check_rewrites()
 check_plan()
+check_figures()
 check_cases()
 check_words()
 for fault in faults: print(fault)
