@@ -1,6 +1,7 @@
-# Greedy decoding of the tests' decoder by onnxruntime, without memory of its own for the caches: the tokens of
-# tests/tools/decoder_tokens.txt. Not run by the tests.
-#     make_models FOLDER && decode_onnxruntime.py FOLDER/decoder.onnx 200 3 14 15 9 2 6 >decoder_tokens.txt
+"""Greedy decoding of the tests' decoder by onnxruntime: the tokens of decoder_tokens.txt. Not run by the tests.
+
+    make_models FOLDER && decode_onnxruntime.py FOLDER/decoder.onnx 200 3 14 15 9 2 6 >decoder_tokens.txt
+"""
 import sys
 
 import numpy as np
