@@ -52,7 +52,8 @@ void binding_strides(const output_wish *w, const reed_desc *desc, int64_t *out_s
 
 storage *binding_take(bindings *b, uint32_t output, int32_t device, const reed_desc *desc, int32_t bounded_axis) {
   output_wish *w = &b->outputs[output];
-  if (!binding_memory(w) || w->grows || w->device != device || !w->memory->dense || w->place.n_references != 1) return NULL;
+  if (!binding_memory(w) || w->grows || w->device != device || !w->memory->dense || w->place.n_references != 1)
+    return NULL;
   if (!binding_holds(w, desc)) return NULL;
   if (bounded_axis >= 0 && bounded_axis != w->room_axis) return NULL; /* the true extent may differ from the memory's */
   for (int32_t i = 0; i < w->room_axis; i++)

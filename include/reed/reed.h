@@ -109,8 +109,8 @@ REED_API void reed_session_close(reed_session **session);
  *
  * Outputs lie on the host, unless one of the two calls below sets another destination. An input on a device of the
  * session is used in place; if the host reads its elements, it is copied to the host as well (reason "value" or
- * "placement"). An input on another device, and an input that is not dense, is copied (reason "input"). The past of a cache may have room
- * (reed_session_bind_output).
+ * "placement"). An input on another device, and an input that is not dense, is copied (reason "input"). The past of a
+ * cache may have room (reed_session_bind_output).
  *
  * ERROR_ARGUMENT: wrong numbers of tensors, or a session in use; ERROR_TYPE, ERROR_SHAPE, ERROR_VALUE: inputs or
  * elements that the model does not accept; ERROR_MEMORY, ERROR_LIMIT: over a cap or limit; ERROR_DEVICE;
@@ -140,18 +140,18 @@ REED_API REED_MUST_CHECK reed_status reed_session_keep_output(reed_session *sess
  * Caches grow in place. An output that is an input (its past) with new rows behind it along room_axis, as the keys and
  * values of a decoder, is written in the memory where its past lies: bind the output to the memory, give an empty past
  * to the first run, and the output of each run to the next one. A run then writes its new rows, and copies no old ones,
- * if the memory's mark equals the past's extent. The mark is the number of rows that outputs have written. It belongs to
- * the memory, whichever sessions write there, and moves when a run has succeeded; so a past stays valid when a run fails
- * or is cancelled. If the mark says that the rows behind the past are taken (a second continuation of one past), the
- * output is a new tensor, and the memory is left alone. If the past lies elsewhere, or is empty, the output is written
- * into the memory from the first row on, unless tensors of earlier runs that lie there are still open: then the output
- * is a new tensor. Which caches grew in place and which were copied is in reed_session_stats_json. A past is accepted
- * with the strides of its room.
+ * if the memory's mark equals the past's extent. The mark is the number of rows that outputs have written. It belongs
+ * to the memory, whichever sessions write there, and moves when a run has succeeded; so a past stays valid when a run
+ * fails or is cancelled. If the mark says that the rows behind the past are taken (a second continuation of one past),
+ * the output is a new tensor, and the memory is left alone. If the past lies elsewhere, or is empty, the output is
+ * written into the memory from the first row on, unless tensors of earlier runs that lie there are still open: then the
+ * output is a new tensor. Which caches grew in place and which were copied is in reed_session_stats_json. A past is
+ * accepted with the strides of its room.
  *
  * A run whose output does not fit fails with ERROR_SHAPE, which names the output and both shapes, and does not write
  * the memory of that output. After a run that failed for another reason or was cancelled, bound memory holds undefined
- * elements. A run with an input that overlaps the memory, and is not the output's past, fails with ERROR_ARGUMENT. Overlap
- * is judged by the first and the last byte.
+ * elements. A run with an input that overlaps the memory, and is not the output's past, fails with ERROR_ARGUMENT.
+ * Overlap is judged by the first and the last byte.
  *
  * Errors of this call: ERROR_ARGUMENT: the memory is read-only, its elements share addresses, or it overlaps the memory
  * of another output; ERROR_TYPE: another dtype. */
