@@ -7,9 +7,10 @@
 #include "base/desc.h"
 
 #define WINDOWS_MOST \
-  (1 << 22)                   /* elements under the windows of a tile, at most: at an image's edge kernels copy them \
-                               */
-#define CHANNELS_AT_A_TIME 16 /* channels per step, so that the written part stays in the cache */
+  (1 << 22)                    /* elements under the windows of a tile, at most: at an image's edge kernels copy them \
+                                */
+#define GROUP_OUTPUTS_LEAST 16 /* in a group: of fewer, some columns of a panel would have no output */
+#define CHANNELS_AT_A_TIME 16  /* channels per step, so that the written part stays in the cache */
 #define CHANNELS_OF_STRETCH 8192 /* of a matrix: 2 MiB of f32; a multiple of CHANNELS_AT_A_TIME */
 
 /* ---- which order ---- */
@@ -31,9 +32,11 @@ static bool all_are(const reed_attrs *attrs, const char *name, int64_t value) {
   return true;
 }
 
-/* A call with one spatial axis is seen as one row with columns. */
+/* Tap rows and columns. A call with one spatial axis is seen as one row with columns; the rows of all slabs of three
+ * axes follow one another. */
 static void read_taps(const reed_desc *plain, int64_t *out_taps) {
-  out_taps[0] = plain->rank == 4 ? plain->dims[2] : 1;
+  out_taps[0] = 1;
+  for (int32_t i = 2; i < plain->rank - 1; i++) out_taps[0] *= plain->dims[i];
   out_taps[1] = plain->dims[plain->rank - 1];
 }
 
@@ -77,15 +80,21 @@ static bool convolution(const reed_attrs *attrs, packed_order *o) {
   const reed_desc *plain = &o->plain;
   bool first = op_attr_int(attrs, "channels_first_input") != 0;
   int64_t groups = op_attr_int(attrs, "group");
-  if (plain->rank < 3 || plain->rank > 4 || !op_attr_int(attrs, "channels_last")) return false;
-  if (groups > 1) {
+  if (plain->rank < 3 || plain->rank > 5 || !op_attr_int(attrs, "channels_last")) return false;
+  if (plain->rank == 4 && groups > 1 && groups == plain->dims[0] && plain->dims[1] == 1) {
     *o = packed_depthwise(plain);
-    return plain->rank == 4 && groups == plain->dims[0] && plain->dims[1] == 1 && !first;
+    return !first;
   }
   read_windows(o);
+  if (groups > 1) { /* each group is a part */
+    if (plain->dims[0] % groups != 0 || plain->dims[0] / groups < GROUP_OUTPUTS_LEAST) return false;
+    o->n_parts = groups;
+    o->outputs = plain->dims[0] / groups;
+    o->part = o->outputs * o->w_output;
+  }
   if (first) o->rows *= plain->dims[1];
   else o->channels = plain->dims[1];
-  return groups == 1 && windows_are_small(attrs, plain);
+  return groups > 0 && windows_are_small(attrs, plain);
 }
 
 /* A transposed convolution whose windows do not overlap: each tap writes pixels of its own. */

@@ -3,11 +3,11 @@
  * keeps their ONNX extents in the attribute `packed`. Kernels then read the module's own pages: loading a program or
  * meeting a new shape transposes, copies and clears no weights.
  *
- * Panels (one group): the columns are the outputs, in panels of PACKED_WIDTH. The last panel has as many columns as its
+ * Panels: the columns are the outputs, in panels of PACKED_WIDTH. The last panel has as many columns as its
  * outputs need, rounded up to PACKED_STEP; columns without an output are 0. A panel is [depth][width]; the depth runs
- * over tap rows, tap columns, input channels, or, for an X with channels first, over channels, tap rows, tap columns. A
- * transposed convolution whose windows do not overlap is a matrix [channels][outputs] per tap, one after the other.
- * Depthwise: [tap rows][tap columns][channels]. */
+ * over tap rows, tap columns, input channels, or, for an X with channels first, over channels, tap rows, tap columns.
+ * The panels of a convolution's groups follow one another. A transposed convolution whose windows do not overlap is a
+ * matrix [channels][outputs] per tap, one after the other. Depthwise: [tap rows][tap columns][channels]. */
 #ifndef OPS_PACKED_H_
 #define OPS_PACKED_H_
 
@@ -23,8 +23,8 @@ typedef struct packed_order {
   bool depthwise;
   int64_t n_parts, part; /* number of matrices; distance of their first elements in the plain weights */
   int64_t outputs, rows, columns, channels; /* of one matrix: its depth is rows * columns * channels */
-  int64_t taps;                             /* number of tap rows: row y is tap row y % taps of channel y / taps */
-  int64_t w_output, w_channel, w_tap[2];    /* distances in the plain weights */
+  int64_t taps; /* number of tap rows, of all slabs: row y is tap row y % taps of channel y / taps */
+  int64_t w_output, w_channel, w_tap[2]; /* distances in the plain weights */
 } packed_order;
 
 /* The packed order for a call with these attributes (which may include PACKED_ATTR) and weights; false if the call's

@@ -6,7 +6,7 @@
 
 #define DEPTH_MOST 768  /* of a block: 192 KB of a panel, which stay in the second-level cache while rows pass */
 #define DEPTH_BLOCK 512 /* of a block if one is not enough, about */
-#define ROWS_LEAST 96   /* of a chunk, if there are so many: filling a panel then takes a few hundredths of the time */
+#define ROWS_LEAST 128  /* of a chunk, if there are so many: filling a panel then takes a few hundredths of the time */
 #define CHUNK_PRODUCTS ((int64_t)3 << 20) /* of a chunk, about: some 50 us */
 #define TILES_IN_PLACE 2                  /* tiles that a panel of B must serve to be worth filling, less one */
 #define PRODUCTS_PER_BYTE 8               /* products that take as long as a byte in cpu_team_for's count */

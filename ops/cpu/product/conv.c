@@ -31,7 +31,7 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   activation_read(call, &act);
   if (view->order && !view->order->depthwise)
     return transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
-                      : conv_panels_prepare(call, &w, last_in, &act, out_kernel);
+                      : conv_panels_prepare(call, view->order, &w, last_in, &act, out_kernel);
   if (view->last && last_in && !transposed)
     status = conv_depthwise_prepare(call, view->order != NULL, &w, &act, out_kernel);
   if (status != REED_OK || out_kernel->run || view->order) return status;

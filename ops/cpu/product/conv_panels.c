@@ -1,4 +1,4 @@
-/* Conv and ConvTranspose of one group over packed weights, as plans of ops/cpu/product/panels.h. */
+/* Conv and ConvTranspose over packed weights, as plans of ops/cpu/product/panels.h. */
 #include "ops/cpu/product/conv_panels.h"
 
 #include "ops/cpu/product/panels.h"
@@ -52,12 +52,17 @@ static void dense_done(dense_convolution *c, reed_kernel *out_kernel) {
 }
 
 /* A convolution over one spatial axis is seen as an image of one row. */
-static panel_problem problem_of(const reed_kernel_call *call, const window *w, bool x_last, const activation *act) {
+static panel_problem problem_of(const reed_kernel_call *call, const window *w, int64_t groups, bool x_last,
+                                const activation *act) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
-  panel_problem p = {.images = x->dims[0], .channels = x->dims[1], .outputs = y->dims[1], .activation = *act};
-  p.in[0] = p.out[0] = p.taps[0] = p.stride[0] = p.dilation[0] = 1;
+  panel_problem p = {.images = x->dims[0],
+                     .groups = groups,
+                     .channels = x->dims[1] / groups,
+                     .outputs = y->dims[1] / groups,
+                     .activation = *act};
+  for (int i = 0; i < PANEL_AXES; i++) p.in[i] = p.out[i] = p.taps[i] = p.stride[i] = p.dilation[i] = 1;
   for (int32_t i = 0; i < w->n; i++) {
-    int32_t axis = 2 - w->n + i;
+    int32_t axis = PANEL_AXES - w->n + i;
     p.in[axis] = w->in[i];
     p.out[axis] = w->out[i];
     p.taps[axis] = w->kernel[i];
@@ -65,20 +70,23 @@ static panel_problem problem_of(const reed_kernel_call *call, const window *w, b
     p.dilation[axis] = w->dilation[i];
     p.pad[axis] = w->pad_begin[i];
   }
-  p.x_image = p.channels * p.in[0] * p.in[1];
-  p.x_pixel = x_last ? p.channels : 1;
-  p.x_row = p.in[1] * p.x_pixel;
+  p.x_pixel = x_last ? x->dims[1] : 1;
+  p.x_row = p.in[2] * p.x_pixel;
+  p.x_slab = p.in[1] * p.x_row;
+  p.x_channel = x_last ? 1 : p.in[0] * p.x_slab;
+  p.x_image = x->dims[1] * p.in[0] * p.in[1] * p.in[2];
   p.channels_first = !x_last;
-  p.x_channel = x_last ? 1 : p.in[0] * p.in[1];
-  p.y_pixel = p.outputs;
-  p.y_row = p.out[1] * p.y_pixel;
-  p.y_image = p.out[0] * p.y_row;
+  p.y_pixel = y->dims[1];
+  p.y_row = p.out[2] * p.y_pixel;
+  p.y_slab = p.out[1] * p.y_row;
+  p.y_image = p.out[0] * p.y_slab;
   return p;
 }
 
-reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, bool x_last, const activation *act,
-                                reed_kernel *out_kernel) {
-  panel_problem problem = problem_of(call, w, x_last, act);
+reed_status conv_panels_prepare(const reed_kernel_call *call, const packed_order *order, const window *w, bool x_last,
+                                const activation *act, reed_kernel *out_kernel) {
+  panel_problem problem = problem_of(call, w, order->n_parts, x_last, act);
+  problem.weights_group = packed_part_elements(order);
   dense_convolution *c = dense_new(call, 1);
   if (!c) return cpu_no_memory(call);
   reed_status status = panel_plan_open(call, &problem, &c->parts[0].plan);
@@ -94,17 +102,17 @@ reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, b
 reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const packed_order *order, const window *w,
                                            const activation *act, reed_kernel *out_kernel) {
   /* each tap is a matrix product: pixels of X by channels, weights W[channel][output] */
-  panel_problem whole = problem_of(call, w, true, act), tap = whole;
-  for (int i = 0; i < 2; i++) {
+  panel_problem whole = problem_of(call, w, 1, true, act), tap = whole;
+  for (int i = 0; i < PANEL_AXES; i++) {
     tap.out[i] = whole.in[i];
     tap.taps[i] = tap.stride[i] = 1;
   }
-  tap.y_pixel = whole.taps[1] * whole.outputs;
-  tap.y_row = whole.taps[0] * whole.y_row;
-  dense_convolution *c = dense_new(call, whole.taps[0] * whole.taps[1]);
+  tap.y_pixel = whole.taps[2] * whole.outputs;
+  tap.y_row = whole.taps[1] * whole.y_row;
+  dense_convolution *c = dense_new(call, whole.taps[1] * whole.taps[2]); /* two axes at most */
   if (!c) return cpu_no_memory(call);
-  for (int64_t y = 0; y < whole.taps[0]; y++)
-    for (int64_t x = 0; x < whole.taps[1]; x++) {
+  for (int64_t y = 0; y < whole.taps[1]; y++)
+    for (int64_t x = 0; x < whole.taps[2]; x++) {
       c->parts[c->n_plans].weights = c->n_plans * packed_part_elements(order);
       c->parts[c->n_plans].y = y * whole.y_row + x * whole.outputs;
       reed_status status = panel_plan_open(call, &tap, &c->parts[c->n_plans].plan);

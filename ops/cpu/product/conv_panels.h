@@ -8,9 +8,9 @@
 #include "ops/cpu/formulas/activation.h"
 #include "ops/packed.h"
 
-/* x_last: X has channels last in memory. */
-reed_status conv_panels_prepare(const reed_kernel_call *call, const window *w, bool x_last, const activation *act,
-                                reed_kernel *out_kernel) REED_MUST_CHECK;
+/* x_last: X has channels last in memory. The parts of `order` are the groups. */
+reed_status conv_panels_prepare(const reed_kernel_call *call, const packed_order *order, const window *w, bool x_last,
+                                const activation *act, reed_kernel *out_kernel) REED_MUST_CHECK;
 reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const packed_order *order, const window *w,
                                            const activation *act, reed_kernel *out_kernel) REED_MUST_CHECK;
 

@@ -20,9 +20,9 @@ typedef struct conv_planes {
   planes p;
   activation activation;
   bool with_bias, with_residual, few;
-  int64_t images, weights_group;         /* elements of a group's weights */
-  int64_t batch;                         /* parts */
-  int64_t copies, taps, packed, scratch; /* places in the workspace, in floats */
+  int64_t images, weights_group;                      /* elements of a group's weights */
+  int64_t batch;                                      /* parts */
+  int64_t copies, taps, packed, packed_taps, scratch; /* places in the workspace, in floats */
   cpu_team team;
 } conv_planes;
 
@@ -97,18 +97,24 @@ static void give(const void *context, const block_place *at, const block_row *ro
 
 /* ---- few outputs ---- */
 
-/* Adds what belongs to windows column .. column + n of an output, and writes them. */
-static void finish(const planes_run *run, const block_place *at, int64_t output, int64_t column, int64_t n,
-                   float *sums) {
+/* Finishes an output's sums of `rows` pieces of rows, `apart` floats from each other, and writes them to windows column
+ * .. column + n of the first row and of those after it. */
+static void finish(const planes_run *run, const block_place *at, int64_t output, int64_t rows, int64_t apart,
+                   int64_t column, int64_t n, float *sums) {
   const conv_planes *c = run->c;
-  int64_t y = output * plane_of_y(c);
+  int64_t y = output * plane_of_y(c), all = (rows - 1) * apart + n;
   float bias = at->row_bias ? at->row_bias[output] : 0;
-  const float *residual = at->residual ? at->residual + y + column : NULL;
-  for (int64_t i = 0; at->row_bias && i < n; i++) sums[i] += bias;
-  for (int64_t i = 0; residual && i < n; i++) sums[i] += residual[i];
-  activation_row(&c->activation, sums, n);
-  if (c->p.transposed) scatter(run, column, n, sums, at->y + y);
-  else memcpy(at->y + y + column, sums, (size_t)n * sizeof *sums);
+  for (int64_t i = 0; at->row_bias && i < all; i++) sums[i] += bias;
+  for (int64_t k = 0; at->residual && k < rows; k++) {
+    const float *residual = at->residual + y + column + k * run->extents[2];
+    for (int64_t i = 0; i < n; i++) sums[k * apart + i] += residual[i];
+  }
+  activation_row(&c->activation, sums, all);
+  for (int64_t k = 0; k < rows; k++) {
+    int64_t to = column + k * run->extents[2];
+    if (c->p.transposed) scatter(run, to, n, sums + k * apart, at->y + y);
+    else memcpy(at->y + y + to, sums + k * apart, (size_t)n * sizeof *sums);
+  }
 }
 
 /* Items are parts times pieces of rows, or rows together. Rows whose windows lie close are computed as one: the sums
@@ -132,8 +138,7 @@ static void run_few(void *context, int64_t begin, int64_t end, int32_t worker) {
     ((int)(c->p.outputs - o < PLANE_ROWS ? c->p.outputs - o : PLANE_ROWS), x, &run->depth, at.a + o * run->row_weights,
      run->row_weights, (rows - 1) * apart + n, scratch + o * CHUNK_FLOATS, CHUNK_FLOATS);
     for (int64_t o = 0; o < c->p.outputs; o++)
-      for (int64_t k = 0; k < rows; k++)
-        finish(run, &at, o, (slab * height + row + k) * width + column, n, scratch + o * CHUNK_FLOATS + k * apart);
+      finish(run, &at, o, rows, apart, (slab * height + row) * width + column, n, scratch + o * CHUNK_FLOATS);
   }
 }
 
@@ -210,24 +215,64 @@ static void copy_channels(void *context, int64_t begin, int64_t end) {
     planes_copy(p, x + i * p->in[0] * p->in[1] * p->in[2], run->workspace + run->c->copies + i * p->channel);
 }
 
-/* A transposed convolution's weights W[channel][output][taps] as rows [channel][taps of the phase] of outputs. */
+/* The place of a tap among the packed weights of a transposed convolution, which are [outputs of all
+ * groups][channel][taps of the phase] for each phase. */
+typedef struct packed_tap {
+  int64_t place, output, channel; /* the first; distance of outputs and of channels */
+} packed_tap;
+
+typedef struct packing {
+  const planes_run *run;
+  const packed_tap *taps;
+} packing;
+
+/* Outputs begin..end of all groups; the plain weights are W[channel][output][taps]. */
 static void pack_outputs(void *context, int64_t begin, int64_t end) {
-  const planes_run *run = context;
+  const packing *job = context;
+  const planes_run *run = job->run;
   const planes *p = &run->c->p;
-  const plane_axis *a = run->axes;
   int64_t taps = p->kernel[0] * p->kernel[1] * p->kernel[2];
-  float *to = run->workspace + run->c->packed + begin * run->row_weights;
-  for (int64_t i = begin; i < end; i++) {
-    int64_t group = i / p->outputs, output = i % p->outputs;
+  float *packed = run->workspace + run->c->packed;
+  for (int64_t i = begin; i < end; i++)
     for (int64_t c = 0; c < p->channels; c++) {
-      const float *from = run->weights + ((group * p->channels + c) * p->outputs + output) * taps;
-      for (int64_t z = 0; z < a[0].n_taps; z++)
-        for (int64_t y = 0; y < a[1].n_taps; y++)
-          for (int64_t x = 0; x < a[2].n_taps; x++)
-            *to++ = from[((a[0].tap + z * a[0].tap_step) * p->kernel[1] + a[1].tap + y * a[1].tap_step) * p->kernel[2] +
-                         a[2].tap + x * a[2].tap_step];
+      const float *from = run->weights + ((i / p->outputs * p->channels + c) * p->outputs + i % p->outputs) * taps;
+      for (int64_t k = 0; k < taps; k++) {
+        const packed_tap *tap = &job->taps[k];
+        if (tap->place >= 0) packed[tap->place + i * tap->output + c * tap->channel] = from[k];
+      }
     }
+}
+
+/* Phases in their order; false after the last. */
+static bool next_phase(const planes *p, int64_t *phases) {
+  for (int i = PLANE_AXES - 1; i >= 0; i--) {
+    if (++phases[i] < p->n_phases[i]) return true;
+    phases[i] = 0;
   }
+  return false;
+}
+
+/* Packs a transposed convolution's weights for all phases. */
+static reed_status pack_weights(planes_run *run) {
+  const conv_planes *c = run->c;
+  const planes *p = &c->p;
+  packed_tap *taps = (packed_tap *)(void *)(run->workspace + c->packed_taps);
+  int64_t phases[PLANE_AXES] = {0}, place = 0, n = p->kernel[0] * p->kernel[1] * p->kernel[2];
+  for (int64_t k = 0; k < n; k++) taps[k].place = -1;
+  do {
+    plane_axis a[PLANE_AXES];
+    for (int i = 0; i < PLANE_AXES; i++) a[i] = planes_axis(p, i, phases[i]);
+    int64_t of_phase = a[0].n_taps * a[1].n_taps * a[2].n_taps, at = place;
+    for (int64_t z = 0; z < a[0].n_taps; z++)
+      for (int64_t y = 0; y < a[1].n_taps; y++)
+        for (int64_t x = 0; x < a[2].n_taps; x++)
+          taps[((a[0].tap + z * a[0].tap_step) * p->kernel[1] + a[1].tap + y * a[1].tap_step) * p->kernel[2] +
+               a[2].tap + x * a[2].tap_step] = (packed_tap){at++, of_phase * p->channels, of_phase};
+    place += p->groups * p->outputs * p->channels * of_phase;
+  } while (next_phase(p, phases));
+  packing job = {run, taps};
+  int64_t outputs = p->groups * p->outputs;
+  return cpu_parallel(cpu_team_for(c->team, outputs * p->channels * n * 8), outputs, 1, pack_outputs, &job);
 }
 
 static reed_status run_batch(const planes_run *given, int64_t parts) {
@@ -239,19 +284,13 @@ static reed_status run_batch(const planes_run *given, int64_t parts) {
     cpu_team team = cpu_team_for(c->team, parts * p->channels * p->channel * 8);
     status = cpu_parallel(team, parts * p->channels, 1, copy_channels, &run);
   }
-  int64_t phases[PLANE_AXES], *taps = (int64_t *)(void *)(run.workspace + c->taps);
-  for (phases[0] = 0; phases[0] < p->n_phases[0]; phases[0]++)
-    for (phases[1] = 0; phases[1] < p->n_phases[1]; phases[1]++)
-      for (phases[2] = 0; phases[2] < p->n_phases[2] && status == REED_OK; phases[2]++) {
-        run.weights = given->weights;
-        set_phase(&run, phases, taps);
-        if (p->transposed) {
-          int64_t rows = p->groups * p->outputs;
-          status = cpu_parallel(cpu_team_for(c->team, rows * run.row_weights * 8), rows, 1, pack_outputs, &run);
-          run.weights = run.workspace + c->packed;
-        }
-        if (status == REED_OK) status = run_phase(&run, parts);
-      }
+  int64_t phases[PLANE_AXES] = {0};
+  if (p->transposed) run.weights = run.workspace + c->packed;
+  do {
+    set_phase(&run, phases, (int64_t *)(void *)(run.workspace + c->taps));
+    if (status == REED_OK) status = run_phase(&run, parts);
+    run.weights += p->groups * p->outputs * run.row_weights; /* of the next phase */
+  } while (status == REED_OK && next_phase(p, phases));
   return status;
 }
 
@@ -265,7 +304,7 @@ static reed_status run_planes(const void *state, const reed_kernel_buffers *buff
                     .y = buffers->outputs[0],
                     .workspace = buffers->workspace};
   int64_t parts = c->images * c->p.groups;
-  reed_status status = REED_OK;
+  reed_status status = c->p.transposed ? pack_weights(&run) : REED_OK;
   for (; run.part < parts && status == REED_OK; run.part += c->batch)
     status = run_batch(&run, parts - run.part < c->batch ? parts - run.part : c->batch);
   return status;
@@ -281,7 +320,7 @@ static int64_t reserve(int64_t *end, int64_t floats) {
 }
 
 /* The most that a phase needs beside X's copies. */
-static void plan_phases(const conv_planes *c, int64_t *out_taps, int64_t *out_weights, int64_t *out_scratch) {
+static void plan_phases(const conv_planes *c, int64_t *out_taps, int64_t *out_scratch) {
   const planes *p = &c->p;
   int64_t most[PLANE_AXES] = {0}; /* taps of a phase along the axis */
   for (int i = 0; i < PLANE_AXES; i++)
@@ -290,7 +329,6 @@ static void plan_phases(const conv_planes *c, int64_t *out_taps, int64_t *out_we
       if (a.n_taps > most[i]) most[i] = a.n_taps;
     }
   *out_taps = most[0] * most[1] * most[2];
-  *out_weights = p->transposed ? p->groups * p->outputs * p->channels * *out_taps : 0;
   *out_scratch = c->team.threads *
                  (c->few ? p->outputs * CHUNK_FLOATS : block_worker_floats_most(p->outputs, p->channels * *out_taps));
 }
@@ -312,11 +350,15 @@ reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, r
                      .batch = x->dims[0] * groups,
                      .team = cpu_env_team(call)};
   activation_read(call, &c->activation);
-  int64_t copy = p.in_place ? 0 : p.channels * p.channel * (int64_t)sizeof(float), end = 0, taps, packed, scratch;
+  int64_t copy = p.in_place ? 0 : p.channels * p.channel * (int64_t)sizeof(float), end = 0, taps, scratch;
   if (copy > 0 && c->batch > COPY_BYTES / copy) c->batch = COPY_BYTES / copy > 1 ? COPY_BYTES / copy : 1;
-  plan_phases(c, &taps, &packed, &scratch);
+  plan_phases(c, &taps, &scratch);
   c->taps = reserve(&end, taps * (int64_t)(sizeof(int64_t) / sizeof(float)));
-  c->packed = reserve(&end, packed);
+  if (transposed) {
+    c->packed = reserve(&end, desc_elements(weights));
+    c->packed_taps =
+        reserve(&end, cpu_product(weights->dims, 2, weights->rank) * (int64_t)(sizeof(packed_tap) / sizeof(float)));
+  }
   c->copies = reserve(&end, c->batch * copy / (int64_t)sizeof(float));
   c->scratch = reserve(&end, scratch);
   *out_kernel = (reed_kernel){run_planes, c, mem_free, end * (int64_t)sizeof(float), (int64_t)sizeof *c};

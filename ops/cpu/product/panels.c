@@ -75,16 +75,19 @@ static block block_at(const panel_plan *plan, int64_t i) {
 /* Joins the rows of all images into one, if neighbouring pixels are one tap apart across rows: tiles then need not end
  * with a row. */
 static void join_rows(panel_problem *p) {
-  bool one_tap =
-      p->taps[0] == 1 && p->taps[1] == 1 && p->stride[0] == 1 && p->stride[1] == 1 && p->pad[0] == 0 && p->pad[1] == 0;
-  if (!one_tap || p->in[0] != p->out[0] || p->in[1] != p->out[1]) return;
-  if (p->x_row != p->in[1] * p->x_pixel || p->y_row != p->out[1] * p->y_pixel) return;
-  p->in[1] *= p->in[0];
-  p->out[1] = p->in[1];
+  for (int i = 0; i < PANEL_AXES; i++)
+    if (p->taps[i] != 1 || p->stride[i] != 1 || p->pad[i] != 0 || p->in[i] != p->out[i]) return;
+  if (p->x_row != p->in[2] * p->x_pixel || p->y_row != p->out[2] * p->y_pixel) return;
+  p->in[2] *= p->in[1];
+  p->in[1] = p->out[1] = 1;
+  p->out[2] = p->in[2];
+  if (p->x_slab != p->in[2] * p->x_pixel || p->y_slab != p->out[2] * p->y_pixel) return;
+  p->in[2] *= p->in[0];
   p->in[0] = p->out[0] = 1;
-  if (p->x_image != p->in[1] * p->x_pixel || p->y_image != p->out[1] * p->y_pixel) return;
-  p->in[1] *= p->images;
-  p->out[1] = p->in[1];
+  p->out[2] = p->in[2];
+  if (p->x_image != p->in[2] * p->x_pixel || p->y_image != p->out[2] * p->y_pixel) return;
+  p->in[2] *= p->images;
+  p->out[2] = p->in[2];
   p->images = 1;
 }
 
@@ -111,7 +114,9 @@ static void choose_blocks(panel_plan *plan) {
 /* Distance in X between the first elements of tap row 0 and of tap row `tap_row`. */
 static int64_t tap_row_at(const panel_plan *plan, int64_t tap_row) {
   const panel_problem *p = &plan->p;
-  return tap_row / p->taps[0] * p->x_channel + tap_row % p->taps[0] * p->dilation[0] * p->x_row;
+  int64_t taps = p->taps[0] * p->taps[1], tap = tap_row % taps;
+  return tap_row / taps * p->x_channel + tap / p->taps[1] * p->dilation[0] * p->x_slab +
+         tap % p->taps[1] * p->dilation[1] * p->x_row;
 }
 
 /* The most tap rows that a block touches. */
@@ -125,38 +130,39 @@ static void choose_runs(panel_plan *plan) {
   const panel_problem *p = &plan->p;
   const depth_order *o = &plan->order;
   bool whole_rows =
-      plan->channels_per_block == o->channels && (plan->taps_per_block % o->tap_columns == 0) && p->dilation[1] == 1;
-  plan->in_place = (run_table){whole_rows && p->x_pixel == o->channels, p->stride[1] * p->x_pixel, plan->offsets};
-  plan->copied = (run_table){whole_rows && plan->copy_pixel == o->channels, p->stride[1] * plan->copy_pixel,
+      plan->channels_per_block == o->channels && (plan->taps_per_block % o->tap_columns == 0) && p->dilation[2] == 1;
+  plan->in_place = (run_table){whole_rows && p->x_pixel == o->channels, p->stride[2] * p->x_pixel, plan->offsets};
+  plan->copied = (run_table){whole_rows && plan->copy_pixel == o->channels, p->stride[2] * plan->copy_pixel,
                              plan->offsets + o->tap_rows * o->tap_columns};
   int64_t *in_place = plan->offsets, *copied = plan->offsets + o->tap_rows * o->tap_columns;
   for (int64_t y = 0; y < o->tap_rows; y++)
     for (int64_t x = 0; x < o->tap_columns; x++) {
-      if (!plan->in_place.joined || x == 0) *in_place++ = tap_row_at(plan, y) + x * p->dilation[1] * p->x_pixel;
+      if (!plan->in_place.joined || x == 0) *in_place++ = tap_row_at(plan, y) + x * p->dilation[2] * p->x_pixel;
       if (!plan->copied.joined || x == 0)
-        *copied++ = y * plan->copy_span * plan->copy_pixel + x * p->dilation[1] * plan->copy_pixel;
+        *copied++ = y * plan->copy_span * plan->copy_pixel + x * p->dilation[2] * plan->copy_pixel;
     }
 }
 
 static void choose_tiles(panel_plan *plan) {
   panel_problem *p = &plan->p;
-  plan->tiles_per_row = (p->out[1] + plan->level_rows - 1) / plan->level_rows;
-  plan->rows_least = p->out[1] / plan->tiles_per_row;
-  plan->n_larger = p->out[1] % plan->tiles_per_row;
-  plan->n_tiles = p->images * p->out[0] * plan->tiles_per_row;
+  plan->tiles_per_row = (p->out[2] + plan->level_rows - 1) / plan->level_rows;
+  plan->rows_least = p->out[2] / plan->tiles_per_row;
+  plan->n_larger = p->out[2] % plan->tiles_per_row;
+  plan->n_tiles = p->images * p->out[0] * p->out[1] * plan->tiles_per_row;
   plan->all_copied =
-      p->outputs >= 2 * PACKED_WIDTH && p->stride[1] * p->x_pixel * (int64_t)sizeof(float) % ALIASED_BYTES == 0;
+      p->outputs >= 2 * PACKED_WIDTH && p->stride[2] * p->x_pixel * (int64_t)sizeof(float) % ALIASED_BYTES == 0;
   plan->some_copied = plan->all_copied;
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < PANEL_AXES; i++)
     if (p->pad[i] > 0 || (p->out[i] - 1) * p->stride[i] - p->pad[i] + (p->taps[i] - 1) * p->dilation[i] >= p->in[i])
       plan->some_copied = true;
   plan->copy_pixel = plan->channels_per_block;
-  if (plan->copy_pixel * p->stride[1] * (int64_t)sizeof(float) % (ALIASED_BYTES / 2) == 0) plan->copy_pixel += 16;
-  plan->copy_span = (plan->level_rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1] + 1;
+  if (plan->copy_pixel * p->stride[2] * (int64_t)sizeof(float) % (ALIASED_BYTES / 2) == 0) plan->copy_pixel += 16;
+  plan->copy_span = (plan->level_rows - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
   plan->copy_elements = round_up(block_rows(plan) * plan->copy_span * plan->copy_pixel, 16);
   /* with one tap, tiles share no X: if the weights stay in the cache from chunk to chunk, small chunks keep X and Y
    * near */
-  bool few = p->taps[0] * p->taps[1] == 1 && p->channels * p->outputs * (int64_t)sizeof(float) <= FEW_BYTES;
+  bool few =
+      p->taps[0] * p->taps[1] * p->taps[2] == 1 && p->channels * p->outputs * (int64_t)sizeof(float) <= FEW_BYTES;
   int64_t tiles = CHUNK_BYTES / (plan->copy_elements * (int64_t)sizeof(float)), most = few ? TILES_FEW : TILES_MOST;
   tiles = tiles < 4 ? 4 : tiles > most ? most : tiles;
   plan->n_chunks = (plan->n_tiles + tiles - 1) / tiles;
@@ -164,7 +170,8 @@ static void choose_tiles(panel_plan *plan) {
   plan->n_chunks = (plan->n_tiles + plan->tiles_per_chunk - 1) / plan->tiles_per_chunk;
   int64_t panels = packed_panels(p->outputs), groups = 1;
   int64_t wanted = 4 * plan->team.threads > plan->team.chunks ? 4 * plan->team.threads : plan->team.chunks;
-  if (plan->n_chunks < wanted && plan->team.threads > 1) groups = (wanted + plan->n_chunks - 1) / plan->n_chunks;
+  int64_t chunks = plan->n_chunks * p->groups;
+  if (chunks < wanted && plan->team.threads > 1) groups = (wanted + chunks - 1) / chunks;
   if (groups > panels) groups = panels;
   plan->panels_per_group = (panels + groups - 1) / groups;
   plan->n_groups = (panels + plan->panels_per_group - 1) / plan->panels_per_group;
@@ -172,15 +179,15 @@ static void choose_tiles(panel_plan *plan) {
 
 /* In cpu_team_for's count. With few pixels the time is that of reading the weights. */
 static int64_t work_of(const panel_problem *p) {
-  double weights = 1.0 * p->outputs * p->channels * p->taps[0] * p->taps[1],
-         products = weights * (double)(p->images * p->out[0] * p->out[1]) / PRODUCTS_PER_BYTE,
+  double weights = 1.0 * p->groups * p->outputs * p->channels * p->taps[0] * p->taps[1] * p->taps[2],
+         products = weights * (double)(p->images * p->out[0] * p->out[1] * p->out[2]) / PRODUCTS_PER_BYTE,
          work = products > weights * sizeof(float) ? products : weights * sizeof(float);
   return work < 1e15 ? (int64_t)work : INT64_MAX;
 }
 
 reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, panel_plan **out_plan) {
   bool first = problem->channels_first;
-  depth_order order = {problem->taps[0] * (first ? problem->channels : 1), problem->taps[1],
+  depth_order order = {problem->taps[0] * problem->taps[1] * (first ? problem->channels : 1), problem->taps[2],
                        first ? 1 : problem->channels};
   size_t taps = (size_t)(order.tap_rows * order.tap_columns);
   panel_plan *plan = mem_calloc(1, sizeof *plan + 2 * taps * sizeof *plan->offsets);
@@ -193,7 +200,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   plan->level_rows = CPU_PICK(level, panel_rows)();
   assert(plan->level_rows <= ROWS_MOST);
   plan->team = cpu_team_for(cpu_env_team(call), work_of(problem));
-  plan->bias_elements = round_up(problem->outputs, PACKED_WIDTH);
+  plan->bias_elements = round_up(problem->groups * problem->outputs, PACKED_WIDTH) + PACKED_WIDTH;
   choose_blocks(plan);
   choose_tiles(plan);
   choose_runs(plan);
@@ -224,7 +231,7 @@ int64_t panel_plan_workspace_bytes(const panel_plan *plan) {
 typedef struct placed_tile {
   const float *a; /* in X, or the copy */
   int64_t y;      /* offset of its first pixel in Y */
-  int64_t image, row, column, rows;
+  int64_t image, slab, row, column, rows;
   bool copied;
 } placed_tile;
 
@@ -236,17 +243,20 @@ typedef struct panel_run {
 
 /* Tile k of an image's row, without a division, which would slow small tiles. The tile is copied if one of its windows
  * reaches over the image's edge. */
-static placed_tile place(const panel_run *run, int64_t image, int64_t row, int64_t k) {
+static placed_tile place(const panel_run *run, int64_t image, int64_t slab, int64_t row, int64_t k) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
-  placed_tile t = {.image = image, .row = row, .rows = plan->rows_least + (k < plan->n_larger)};
+  placed_tile t = {.image = image, .slab = slab, .row = row, .rows = plan->rows_least + (k < plan->n_larger)};
   t.column = k * plan->rows_least + (k < plan->n_larger ? k : plan->n_larger);
-  t.y = t.image * p->y_image + t.row * p->y_row + t.column * p->y_pixel;
-  int64_t from[2] = {t.row * p->stride[0] - p->pad[0], t.column * p->stride[1] - p->pad[1]};
-  int64_t to[2] = {from[0] + (p->taps[0] - 1) * p->dilation[0],
-                   from[1] + (t.rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1]};
-  t.copied = plan->all_copied || from[0] < 0 || from[1] < 0 || to[0] >= p->in[0] || to[1] >= p->in[1];
-  if (!t.copied) t.a = run->x + t.image * p->x_image + from[0] * p->x_row + from[1] * p->x_pixel;
+  t.y = t.image * p->y_image + t.slab * p->y_slab + t.row * p->y_row + t.column * p->y_pixel;
+  int64_t from[PANEL_AXES] = {t.slab * p->stride[0] - p->pad[0], t.row * p->stride[1] - p->pad[1],
+                              t.column * p->stride[2] - p->pad[2]};
+  t.copied = plan->all_copied;
+  for (int i = 0; i < PANEL_AXES; i++) {
+    int64_t to = from[i] + (p->taps[i] - 1) * p->dilation[i] + (i == 2 ? (t.rows - 1) * p->stride[i] : 0);
+    t.copied = t.copied || from[i] < 0 || to >= p->in[i];
+  }
+  if (!t.copied) t.a = run->x + t.image * p->x_image + from[0] * p->x_slab + from[1] * p->x_row + from[2] * p->x_pixel;
   return t;
 }
 
@@ -256,23 +266,25 @@ static void copy_tile(const panel_run *run, const placed_tile *t, const block *b
   const panel_problem *p = &plan->p;
   int64_t columns = plan->order.tap_columns, first = b->first_tap / columns,
           end = (b->first_tap + b->n_taps + columns - 1) / columns;
-  int64_t left = t->column * p->stride[1] - p->pad[1],
-          n = (t->rows - 1) * p->stride[1] + (p->taps[1] - 1) * p->dilation[1] + 1;
-  int64_t inside = left < 0 ? -left : 0, outside = p->in[1] - left; /* pixels inside..outside of n are X's */
+  int64_t left = t->column * p->stride[2] - p->pad[2],
+          n = (t->rows - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
+  int64_t inside = left < 0 ? -left : 0, outside = p->in[2] - left; /* pixels inside..outside of n are X's */
   if (inside > n) inside = n;
   if (outside > n) outside = n;
   if (outside < inside) outside = inside;
   size_t pixel = (size_t)b->n_channels * sizeof(float);
   for (int64_t tap_row = first; tap_row < end; tap_row++) {
     float *row = to + (tap_row - first) * plan->copy_span * plan->copy_pixel;
-    int64_t y = t->row * p->stride[0] - p->pad[0] + tap_row % p->taps[0] * p->dilation[0];
-    bool empty = y < 0 || y >= p->in[0] || inside == outside;
+    int64_t tap = tap_row % (p->taps[0] * p->taps[1]);
+    int64_t z = t->slab * p->stride[0] - p->pad[0] + tap / p->taps[1] * p->dilation[0],
+            y = t->row * p->stride[1] - p->pad[1] + tap % p->taps[1] * p->dilation[1];
+    bool empty = z < 0 || z >= p->in[0] || y < 0 || y >= p->in[1] || inside == outside;
     if (empty) {
       memset(row, 0, (size_t)(n * plan->copy_pixel) * sizeof *row);
       continue;
     }
-    const float *from = run->x + t->image * p->x_image + tap_row / p->taps[0] * p->x_channel + y * p->x_row +
-                        left * p->x_pixel + b->channel;
+    const float *from = run->x + t->image * p->x_image + tap_row / (p->taps[0] * p->taps[1]) * p->x_channel +
+                        z * p->x_slab + y * p->x_row + left * p->x_pixel + b->channel;
     memset(row, 0, (size_t)(inside * plan->copy_pixel) * sizeof *row);
     memset(row + outside * plan->copy_pixel, 0, (size_t)((n - outside) * plan->copy_pixel) * sizeof *row);
     if (plan->copy_pixel == p->x_pixel && b->n_channels == p->x_pixel)
@@ -320,7 +332,8 @@ static void run_block(const panel_run *run, const block *b, const placed_tile *t
   const panel_problem *p = &plan->p;
   int64_t begun = b->first_tap * plan->order.channels + b->channel, columns = plan->order.tap_columns,
           depth = b->n_taps * b->n_channels;
-  int64_t right = plan->level_rows * p->stride[1] * p->x_pixel, lowest = (p->taps[0] - 1) * p->dilation[0] * p->x_row;
+  int64_t right = plan->level_rows * p->stride[2] * p->x_pixel,
+          lowest = (p->taps[0] - 1) * p->dilation[0] * p->x_slab + (p->taps[1] - 1) * p->dilation[1] * p->x_row;
   int64_t right_step = fetch_step(right * (int64_t)sizeof(float), depth);
   for (int64_t panel = panel_begin; panel < panel_end; panel++) {
     int64_t output = panel * PACKED_WIDTH, width = packed_width(p->outputs, panel), n = p->outputs - output;
@@ -376,14 +389,16 @@ static void run_chunk(const panel_run *run, int64_t chunk, int64_t group, float 
   placed_tile tiles[TILES_MOST];
   int64_t begin = chunk * plan->tiles_per_chunk, n = plan->n_tiles - begin;
   if (n > plan->tiles_per_chunk) n = plan->tiles_per_chunk;
-  int64_t k = begin % plan->tiles_per_row, row = begin / plan->tiles_per_row % plan->p.out[0],
-          image = begin / plan->tiles_per_row / plan->p.out[0];
+  int64_t k = begin % plan->tiles_per_row, rest = begin / plan->tiles_per_row, row = rest % plan->p.out[1],
+          slab = rest / plan->p.out[1] % plan->p.out[0], image = rest / plan->p.out[1] / plan->p.out[0];
   for (int64_t i = 0; i < n; i++) {
-    tiles[i] = place(run, image, row, k);
+    tiles[i] = place(run, image, slab, row, k);
     if (++k < plan->tiles_per_row) continue;
     k = 0;
-    if (++row < plan->p.out[0]) continue;
+    if (++row < plan->p.out[1]) continue;
     row = 0;
+    if (++slab < plan->p.out[0]) continue;
+    slab = 0;
     image++;
   }
   int64_t panel = group * plan->panels_per_group, panel_end = panel + plan->panels_per_group;
@@ -405,15 +420,25 @@ static void run_chunk(const panel_run *run, int64_t chunk, int64_t group, float 
 static void run_chunks(void *context, int64_t begin, int64_t end, int32_t worker) {
   const panel_run *run = context;
   const panel_plan *plan = run->plan;
-  for (int64_t i = begin; i < end && !cpu_cancelled(&plan->team); i++)
-    run_chunk(run, i / plan->n_groups, i % plan->n_groups, run->copies + worker * thread_elements(plan));
+  const panel_problem *p = &plan->p;
+  int64_t items = plan->n_chunks * plan->n_groups; /* of a group */
+  for (int64_t i = begin; i < end && !cpu_cancelled(&plan->team); i++) {
+    int64_t group = i / items, item = i % items;
+    panel_run of_group = *run;
+    of_group.x += group * p->channels * p->x_channel;
+    of_group.weights += group * p->weights_group;
+    of_group.bias += group * p->outputs;
+    of_group.residual = run->residual ? run->residual + group * p->outputs : NULL;
+    of_group.y += group * p->outputs;
+    run_chunk(&of_group, item / plan->n_groups, item % plan->n_groups, run->copies + worker * thread_elements(plan));
+  }
 }
 
 reed_status panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias,
                            const float *residual, float *y, void *workspace) {
   float *padded = workspace;
   memset(padded, 0, (size_t)plan->bias_elements * sizeof *padded);
-  if (bias) memcpy(padded, bias, (size_t)plan->p.outputs * sizeof *padded);
+  if (bias) memcpy(padded, bias, (size_t)(plan->p.groups * plan->p.outputs) * sizeof *padded);
   panel_run run = {.plan = plan,
                    .x = x,
                    .weights = weights,
@@ -421,5 +446,5 @@ reed_status panel_plan_run(const panel_plan *plan, const float *x, const float *
                    .residual = residual,
                    .y = y,
                    .copies = padded + plan->bias_elements};
-  return cpu_parallel_scratch(plan->team, plan->n_chunks * plan->n_groups, 1, run_chunks, &run);
+  return cpu_parallel_scratch(plan->team, plan->p.groups * plan->n_chunks * plan->n_groups, 1, run_chunks, &run);
 }

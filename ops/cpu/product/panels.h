@@ -11,14 +11,19 @@
 #include "ops/cpu/formulas/activation.h"
 #include "ops/packed.h"
 
-/* Distances are in elements. Two axes: rows and columns of an image; a product of matrices is one image of one row with
- * its rows as pixels. */
+#define PANEL_AXES 3
+
+/* Distances are in elements. Three axes: slabs, rows and columns of an image; a product of matrices is one image of one
+ * row with its rows as pixels. Channels and outputs are those of a group; a pixel's groups lie side by side in X and Y.
+ */
 typedef struct panel_problem {
-  int64_t images, channels, outputs;
-  int64_t in[2], out[2], taps[2], stride[2], dilation[2], pad[2]; /* pad: before */
-  int64_t x_image, x_row, x_pixel, x_channel;
-  bool channels_first;             /* of X: x_pixel is 1, else x_channel */
-  int64_t y_image, y_row, y_pixel; /* outputs of a pixel lie side by side */
+  int64_t images, groups, channels, outputs;
+  int64_t in[PANEL_AXES], out[PANEL_AXES], taps[PANEL_AXES], stride[PANEL_AXES], dilation[PANEL_AXES];
+  int64_t pad[PANEL_AXES]; /* before */
+  int64_t x_image, x_slab, x_row, x_pixel, x_channel;
+  bool channels_first;                     /* of X: x_pixel is 1, else x_channel */
+  int64_t y_image, y_slab, y_row, y_pixel; /* outputs of a pixel lie side by side */
+  int64_t weights_group;                   /* from the weights of a group to the next */
   activation activation;
 } panel_problem;
 
@@ -30,8 +35,8 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
 void panel_plan_close(panel_plan *plan);
 int64_t panel_plan_workspace_bytes(const panel_plan *plan);
 int64_t panel_plan_state_bytes(const panel_plan *plan);
-/* weights: packed; bias f32[outputs]; residual with y's layout (or y itself). Bias and residual may be NULL. Any number
- * of threads may run a plan, each with a workspace of its own. */
+/* weights: packed; bias f32[groups * outputs]; residual with y's layout (or y itself). Bias and residual may be NULL.
+ * Any number of threads may run a plan, each with a workspace of its own. */
 REED_MUST_CHECK reed_status panel_plan_run(const panel_plan *plan, const float *x, const float *weights,
                                            const float *bias, const float *residual, float *y, void *workspace);
 

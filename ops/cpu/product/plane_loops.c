@@ -89,6 +89,7 @@ static void sum_narrow(int rows, const float *x, const plane_depth *depth, const
     int64_t j = 0; \
     for (; j + VECTORS_OF_##rows * LANES <= n; j += VECTORS_OF_##rows * LANES) \
       sum_vectors(rows, VECTORS_OF_##rows, x, depth, weights, w_row, j, y, y_row); \
+    for (; j + 2 * LANES <= n; j += 2 * LANES) sum_vectors(rows, 2, x, depth, weights, w_row, j, y, y_row); \
     for (; j + LANES <= n; j += LANES) sum_vectors(rows, 1, x, depth, weights, w_row, j, y, y_row); \
     if (j == n) return; \
     if (n >= LANES) sum_vectors(rows, 1, x, depth, weights, w_row, n - LANES, y, y_row); /* some once more */ \

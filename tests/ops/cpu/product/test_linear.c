@@ -45,6 +45,15 @@ static const conv_row convolutions[] = {
     {"pads that crop", 4, {1, 16, 12, 13}, {32, 16, 3, 3}, 1, {1, 1}, {1, 1}, {-1, -2, 0, -1}},
     {"pads that crop and pads that widen", 4, {2, 5, 11, 30}, {8, 5, 3, 4}, 1, {2, 2}, {1, 1}, {-2, 1, 1, -3}},
     {"1x1, shifted", 4, {2, 17, 5, 6}, {19, 17, 1, 1}, 1, {1, 1}, {1, 1}, {-1, 1, 1, -1}},
+    {"groups of 10 outputs", 4, {2, 12, 6, 9}, {40, 3, 3, 3}, 4, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {"groups of 70 outputs, stride 2", 4, {1, 6, 7, 9}, {140, 3, 3, 2}, 2, {2, 2}, {1, 1}, {1, 0, 1, 1}},
+    {"groups of 4 outputs", 4, {1, 16, 14, 14}, {16, 4, 3, 3}, 4, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {"3-D groups", 5, {2, 6, 4, 5, 6}, {40, 3, 2, 3, 3}, 2, {2, 1, 2}, {1, 2, 1}, {1, 1, 0, 1, 2, 1}},
+    {"3-D 1x1x1", 5, {2, 6, 4, 5, 6}, {24, 6, 1, 1, 1}, 1, {1, 1, 1}, {1, 1, 1}, {0}},
+    {"3-D, blocks of depth", 5, {1, 70, 3, 4, 5}, {20, 70, 3, 3, 3}, 1, {1, 1, 1}, {1, 1, 1}, {1, 1, 1, 1, 1, 1}},
+    {"1-D, long, few outputs", 3, {1, 2, 2500}, {3, 2, 7}, 1, {1}, {1}, {3, 3}},
+    {"1-D, stride 3", 3, {2, 5, 200}, {9, 5, 4}, 1, {3}, {2}, {2, 5}},
+    {"1-D depthwise", 3, {2, 20, 77}, {20, 1, 5}, 20, {1}, {1}, {2, 2}},
     {"groups, cropped and dilated", 4, {1, 8, 9, 9}, {6, 4, 3, 3}, 2, {1, 1}, {2, 1}, {-1, 1, 2, -4}},
     {"3-D, cropped", 5, {1, 3, 5, 6, 4}, {4, 3, 2, 2, 3}, 1, {1, 2, 1}, {1, 1, 1}, {-1, 0, 1, -2, -1, 1}},
 };
@@ -290,6 +299,11 @@ static const struct {
     {4, {2, 6, 5, 4}, {6, 3, 3, 3}, 1, {2, 2}, {1, 1}, {-1, 0, 0, -2}, {0}},
     {4, {1, 6, 5, 4}, {6, 2, 3, 3}, 2, {1, 2}, {1, 1}, {-1, 2, 1, -1}, {0, 1}},
     {4, {1, 16, 7, 7}, {16, 8, 2, 2}, 1, {2, 2}, {1, 1}, {-1, -1, -1, 0}, {0}},
+    {4, {2, 12, 9, 8}, {12, 10, 4, 4}, 1, {2, 2}, {1, 1}, {1, 1, 1, 1}, {0}},
+    {4, {1, 12, 5, 6}, {12, 20, 3, 4}, 2, {4, 3}, {1, 1}, {0, 1, 1, 0}, {1, 2}},
+    {4, {1, 6, 5, 6}, {6, 9, 3, 3}, 1, {2, 2}, {2, 3}, {1, 2, 1, 2}, {0}},
+    {3, {1, 20, 30}, {20, 16, 16}, 1, {8}, {1}, {4, 4}, {0}},
+    {5, {1, 8, 3, 4, 3}, {8, 9, 3, 4, 2}, 1, {2, 2, 3}, {1, 1, 1}, {1, 1, 0, 1, 1, 0}, {0}},
 };
 
 START_TEST(conv_transpose_equals_the_reference) {
@@ -433,6 +447,74 @@ START_TEST(gemm_equals_the_reference) {
 }
 END_TEST
 
+/* ---- random calls ---- */
+
+static int64_t drawn(uint64_t *state, int64_t low, int64_t high) {
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return low + (int64_t)(*state >> 33) % (high - low + 1);
+}
+
+START_TEST(random_convolutions_equal_the_reference) {
+  uint64_t state = (uint64_t)_i * 977 + 5;
+  int64_t axes = drawn(&state, 1, 3), groups = drawn(&state, 0, 2) ? 1 : drawn(&state, 2, 4);
+  bool transposed_too = _i % 3 == 0;
+  int64_t channels = drawn(&state, 1, 24), outputs = drawn(&state, 1, 40);
+  int64_t x[5] = {drawn(&state, 1, 3), channels * groups}, w[5], strides[3], dilations[3], pads[6];
+  w[0] = transposed_too ? channels * groups : outputs * groups;
+  w[1] = transposed_too ? outputs : channels;
+  for (int64_t i = 0; i < axes; i++) {
+    w[2 + i] = drawn(&state, 1, 4);
+    strides[i] = drawn(&state, 1, 3);
+    dilations[i] = drawn(&state, 1, 2);
+    int64_t reach = (w[2 + i] - 1) * dilations[i] + 1;
+    pads[i] = drawn(&state, 0, transposed_too ? reach / 2 : reach);
+    pads[axes + i] = drawn(&state, 0, transposed_too ? reach / 2 : reach);
+    x[2 + i] = reach + drawn(&state, 0, axes == 1 ? 90 : axes == 2 ? 20 : 5);
+  }
+  kernel_case c;
+  case_init(&c, transposed_too ? OP_ConvTranspose : OP_Conv);
+  c.hide_values = _i % 2;
+  int64_t biases = outputs * groups;
+  case_input(&c, REED_F32, (int32_t)axes + 2, x, 1);
+  case_input(&c, REED_F32, (int32_t)axes + 2, w, 1);
+  case_input(&c, REED_F32, 1, &biases, 1);
+  case_attr_int(&c, "group", groups);
+  case_attr_ints(&c, "strides", strides, axes);
+  case_attr_ints(&c, "dilations", dilations, axes);
+  case_attr_ints(&c, "pads", pads, 2 * axes);
+  add_activation(&c, activations[drawn(&state, 0, ROWS(activations) - 1)]);
+  case_parity_orders(&c, 1u << 0, 1e-4, 1e-4);
+}
+END_TEST
+
+START_TEST(random_products_equal_the_reference) {
+  uint64_t state = (uint64_t)_i * 1409 + 3;
+  static const int64_t most[] = {3, 9, 70, 200};
+  int64_t m = drawn(&state, 1, most[_i % 4]), k = drawn(&state, 1, most[_i / 4 % 4] * 5),
+          n = drawn(&state, 1, most[_i / 16 % 4] * 2), batch = drawn(&state, 1, 3);
+  kernel_case c;
+  case_init(&c, OP_MatMul);
+  c.hide_values = true;
+  case_input(&c, REED_F32, DIMS(batch, m, k), 1);
+  case_input(&c, REED_F32, DIMS(batch, k, n), 1);
+  int64_t full[3] = {batch, m, n};
+  if (_i % 3 == 1) case_input(&c, REED_F32, 3, full, 1);
+  if (_i % 3 == 2) case_input(&c, REED_F32, 1, &n, 1);
+  case_parity(&c, 1e-4, 1e-4);
+  kernel_case g;
+  case_init(&g, OP_Gemm);
+  g.hide_values = true;
+  bool a_turned = _i % 2, b_turned = _i / 2 % 2;
+  case_input(&g, REED_F32, DIMS(a_turned ? k : m, a_turned ? m : k), 1);
+  case_input(&g, REED_F32, DIMS(b_turned ? n : k, b_turned ? k : n), 1);
+  if (_i % 3) case_input(&g, REED_F32, _i % 3, full + 3 - _i % 3, 1);
+  case_attr_int(&g, "transA", a_turned);
+  case_attr_int(&g, "transB", b_turned);
+  case_attr_float(&g, "alpha", _i % 5 ? 1 : -0.5);
+  case_parity(&g, 1e-4, 1e-4);
+}
+END_TEST
+
 START_TEST(integer_matmul_wraps_in_its_own_width) {
   kernel_case c;
   case_init(&c, OP_MatMul);
@@ -461,6 +543,8 @@ int main(void) {
   tcase_add_loop_test(t, matmul_keeps_nan, 0, ROWS(activations));
   tcase_add_test(t, matmul_adds_bias_and_activates);
   tcase_add_loop_test(t, gemm_equals_the_reference, 0, ROWS(gemms));
+  tcase_add_loop_test(t, random_convolutions_equal_the_reference, 0, 60);
+  tcase_add_loop_test(t, random_products_equal_the_reference, 0, 64);
   tcase_add_test(t, integer_matmul_wraps_in_its_own_width);
   suite_add_tcase(suite, t);
   return suite_run(suite);
