@@ -27,13 +27,15 @@ enum {
   HEADERS_PER_CALL = 3,  /* most that one allocation uses: a chunk, the rest split off it, and an object */
   KEPT_BYTES = 16 << 20, /* a free block of this size or more is kept for large requests */
   KEPT_SHARE = 16,       /* a request is large for a kept block if it is a sixteenth of the block or more */
-  SLACK = 4,             /* free chunks may make up a quarter of the most that was ever in use */
+  SLACK = 4,             /* free chunks may make up a quarter of the most that was in use */
+  HEADROOM = 8,          /* a block may be an eighth larger than asked for */
 };
 
 typedef struct block block;
 struct block {
   storage storage;       /* first: the caller's view. data is set in every block, the other fields while it is in use */
   int64_t bytes;         /* of the block; storage.bytes: as requested */
+  int64_t warm_bytes;    /* large blocks: the system has given the pages of so many bytes from the beginning */
   bool free;             /* large blocks: on a list of free ones */
   block *before, *after; /* large blocks: neighbours in their chunk */
   block *previous, *next; /* neighbours in the list that holds the block */
@@ -57,7 +59,10 @@ struct pool {
   block *large[64];              /* free large blocks of 2^i <= bytes < 2^(i+1) */
   uint64_t large_mask;           /* bit i: large[i] is not empty */
   block *slabs[N_CLASSES];       /* slabs with room */
-  int64_t peak_used_bytes;
+  int64_t peak_used_bytes;       /* in the present window of runs and the one before */
+  int64_t window_used_bytes;     /* the most in the present window */
+  int32_t n_runs;                /* in the present window */
+  bool headroom;
   bool break_kept; /* a kept block may be split for a small request, because no other block is left */
   block *spare;    /* unused headers */
   int32_t n_spare;
@@ -172,6 +177,7 @@ static void count_used(pool *p, int64_t live, int64_t used) {
   f->used_bytes += used;
   if (f->peak_live_bytes < f->live_bytes) f->peak_live_bytes = f->live_bytes;
   if (p->peak_used_bytes < f->used_bytes) p->peak_used_bytes = f->used_bytes;
+  if (p->window_used_bytes < f->used_bytes) p->window_used_bytes = f->used_bytes;
 }
 
 /* A new chunk as one free block. */
@@ -194,7 +200,11 @@ static bool under_cap(const pool *p, int64_t bytes) {
 
 void pool_set_beside(pool *p, int64_t bytes) { p->beside_bytes = bytes; }
 
-/* The limit on reserved bytes while `bytes` more are needed: the most ever used, a quarter more, and a chunk. */
+void pool_set_headroom(pool *p) { p->headroom = true; }
+
+int64_t pool_capacity(const storage *s) { return ((const block *)s)->bytes; }
+
+/* The limit on reserved bytes while `bytes` more are needed: the most used, a quarter more, and a chunk. */
 static int64_t enough(const pool *p, int64_t bytes) {
   int64_t used = p->figures.used_bytes, most = bytes > INT64_MAX - used ? INT64_MAX : used + bytes;
   if (most < p->peak_used_bytes) most = p->peak_used_bytes;
@@ -244,28 +254,47 @@ static reed_status reserve(pool *p, int64_t bytes) {
   return status;
 }
 
-/* Takes `bytes` (a multiple of LARGE_UNIT) from a free block and leaves the rest of it free. */
+/* The size that a large block of `bytes` (a multiple of LARGE_UNIT) should have. */
+static int64_t roomy(const pool *p, int64_t bytes) {
+  return p->headroom && bytes <= INT64_MAX - bytes / HEADROOM ? bytes + bytes / HEADROOM / LARGE_UNIT * LARGE_UNIT
+                                                              : bytes;
+}
+
+/* Has the pages of a block that is given out be there. */
+static void warm(const pool *p, block *b) {
+  if (p->headroom && p->device->interface->host_memory && b->warm_bytes < b->bytes)
+    mem_warm((char *)b->storage.data + b->warm_bytes, (size_t)(b->bytes - b->warm_bytes));
+  b->warm_bytes = b->bytes; /* the block is written now */
+}
+
+/* Takes `bytes` (a multiple of LARGE_UNIT), with headroom where there is some, from a free block and leaves the rest of
+ * it free. */
 static block *large_take(pool *p, int64_t bytes) {
   block *b = best_fit(p, bytes);
   if (!b) return NULL;
   free_remove(p, b);
+  bytes = roomy(p, bytes) < b->bytes ? roomy(p, bytes) : b->bytes;
   if (b->bytes > bytes) {
     block *rest = header_take(p);
     rest->storage.data = (char *)b->storage.data + bytes;
     rest->bytes = b->bytes - bytes;
+    rest->warm_bytes = b->warm_bytes > bytes ? b->warm_bytes - bytes : 0;
     rest->before = b;
     rest->after = b->after;
     if (b->after) b->after->before = rest;
     b->after = rest;
     b->bytes = bytes;
+    if (b->warm_bytes > bytes) b->warm_bytes = bytes;
     free_add(p, rest);
   }
+  warm(p, b);
   return b;
 }
 
 /* Merges the block after `b` into `b`. */
 static void merge_after(pool *p, block *b) {
   block *gone = b->after;
+  if (b->warm_bytes == b->bytes) b->warm_bytes += gone->warm_bytes;
   b->bytes += gone->bytes;
   b->after = gone->after;
   if (b->after) b->after->before = b;
@@ -430,11 +459,13 @@ reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_di
   if (!b) { /* order of choice: grow a chunk; else reserve a new chunk if the slack limit allows; else split a block
                kept for large requests; else give free chunks back and reserve a new one */
     reed_status status = REED_ERROR_MEMORY;
-    if (class < 0 && grow(p, rounded)) b = take(p, class, rounded, false);
-    bool slack = has_slack(p, least);
-    if (!b && slack) status = reserve(p, least);
+    int64_t wanted = class < 0 ? roomy(p, rounded) : least;
+    if (class < 0 && (grow(p, wanted) || grow(p, rounded))) b = take(p, class, rounded, false);
+    bool slack = has_slack(p, wanted);
+    if (!b && slack) status = reserve(p, wanted);
     if (!b) b = take(p, class, rounded, true);
-    if (!b && !slack && (status = reserve(p, least)) == REED_OK) b = take(p, class, rounded, true);
+    if (!b && !slack && (status = reserve(p, wanted)) == REED_OK) b = take(p, class, rounded, true);
+    if (!b && wanted > least && (status = reserve(p, least)) == REED_OK) b = take(p, class, rounded, true);
     if (!b) return no_memory(p, status, bytes, diagnosis);
   }
   b->storage = (storage){.n_references = 1,
@@ -470,9 +501,11 @@ static bool make_room(pool *p, int64_t more) {
 
 reed_status pool_arena(pool *p, int64_t bytes, storage **arena, reed_diagnosis *diagnosis) {
   if (*arena && (*arena)->bytes >= bytes) return REED_OK;
-  int64_t rounded = bytes > INT64_MAX - LARGE_UNIT ? INT64_MAX : (bytes + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
+  int64_t least = bytes > INT64_MAX - LARGE_UNIT ? INT64_MAX : (bytes + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
+  int64_t rounded = roomy(p, least);
   if (*arena) {
     block *b = (block *)*arena;
+    if (!under_cap(p, rounded - b->bytes)) rounded = least;
     int64_t more = rounded - b->bytes;
     if (make_room(p, more) && memory_extend(p, b->storage.data, rounded)) {
       b->bytes = b->storage.bytes = rounded;
@@ -484,6 +517,7 @@ reed_status pool_arena(pool *p, int64_t bytes, storage **arena, reed_diagnosis *
     *arena = NULL;
   }
   if (!headers_ready(p)) return diag_no_memory(diagnosis, "headers of storage");
+  if (!under_cap(p, rounded)) rounded = least;
   void *data;
   reed_status status = make_room(p, rounded) ? memory_take(p, rounded, p->room_bytes, &data) : REED_ERROR_MEMORY;
   if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, rounded))
@@ -530,6 +564,20 @@ int64_t pool_trim(pool *p, int64_t keep_bytes) {
     header_give(p, b);
   }
   return before - p->figures.reserved_bytes;
+}
+
+bool pool_end_run(pool *p) {
+  if (++p->n_runs < POOL_WINDOW) return false;
+  p->n_runs = 0;
+  p->peak_used_bytes = p->window_used_bytes;
+  p->window_used_bytes = p->figures.used_bytes;
+  pool_trim(p, enough(p, 0));
+  return true;
+}
+
+void pool_forget_peak(pool *p) {
+  p->peak_used_bytes = p->window_used_bytes = p->figures.used_bytes;
+  pool_trim(p, enough(p, 0));
 }
 
 /* The largest request that could be served without a device allocation. */

@@ -3,8 +3,9 @@
  * Small blocks (<= 64 KiB) come from size classes carved out of slabs; large ones by best fit from chunks, split on
  * allocation and merged with free neighbours on release. Released memory stays reserved for reuse, up to a quarter (and
  * a chunk) more than was ever in use at once. Large free blocks are kept for large requests while other blocks can
- * serve small ones. A hard cap bounds the reserved bytes. Blocks are 64-byte aligned. A steady state (the same requests
- * again) takes nothing from the device and nothing from the heap. One thread at a time. */
+ * serve small ones. What was in use long ago is forgotten, run by run (pool_end_run). A hard cap bounds the reserved
+ * bytes. Blocks are 64-byte aligned. A steady state (the same requests again) takes nothing from the device and nothing
+ * from the heap. One thread at a time. */
 #ifndef ALLOCATOR_POOL_H_
 #define ALLOCATOR_POOL_H_
 
@@ -32,6 +33,18 @@ reed_status pool_open(device *dev, device_queue *queue, pool_memory memory, int3
                       pool **out_pool) REED_MUST_CHECK;
 /* Every storage must have been released. */
 void pool_close(pool **p);
+/* Large blocks and arenas get headroom from now on: up to an eighth more than asked for, where the cap allows. Memory
+ * of the host's is warm (its pages are given) when a block is. So a request that is up to an eighth larger than one
+ * before is served by the same memory, and costs no page fault. */
+void pool_set_headroom(pool *p);
+/* The end of a run. The most in use at once is that of the last POOL_WINDOW to 2 * POOL_WINDOW runs; at the end of a
+ * window, free chunks beyond the limit go back to the device. Returns true at the end of a window. */
+#define POOL_WINDOW 64
+bool pool_end_run(pool *p);
+/* Forgets the most in use so far, because a large user of the pool has left for good, and trims. */
+void pool_forget_peak(pool *p);
+/* Bytes that the storage of a pool could hold. */
+int64_t pool_capacity(const storage *s);
 /* Bytes of the same device that others hold and that count towards the cap; 0 at first. */
 void pool_set_beside(pool *p, int64_t bytes);
 /* A storage with one reference, released by storage_release. Over the cap or out of device memory: trims and tries once

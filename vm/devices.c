@@ -79,6 +79,18 @@ static reed_status check_targets(const vm_devices *devices, const reed_program *
   return status;
 }
 
+/* True if the extents of some input or output are known at run time only. */
+static bool has_changing_extents(const module *m) {
+  const module_function *main = &m->functions[0];
+  for (uint32_t i = 0; i < main->n_r_params + main->n_r_results; i++) {
+    const module_type *t = &m->types[i < main->n_r_params ? m->inputs[i] : m->outputs[i - main->n_r_params]];
+    if (t->object || t->rank < 0) return true;
+    for (int32_t axis = 0; axis < t->rank; axis++)
+      if (t->dims[axis] < 0) return true;
+  }
+  return false;
+}
+
 /* Lets the system drop the mapped file's pages of a constant whose packed copy is in memory. */
 static void forget_constant(const void *m, const void *data, int64_t bytes) { module_forget(m, data, bytes); }
 
@@ -116,7 +128,14 @@ reed_status devices_open(vm_devices *devices, reed_program *program, const reed_
     vm_device *d = &devices->items[i];
     status = output_store_open(OUTPUT_DEVICE, d->device, d->compute, i, &d->outputs);
   }
-  return status == REED_OK ? status : diag_no_memory(diagnosis, "a session's output stores");
+  if (status != REED_OK) return diag_no_memory(diagnosis, "a session's output stores");
+  for (int32_t i = 0; i < devices->n && has_changing_extents(m); i++) {
+    vm_device *d = &devices->items[i];
+    pool_set_headroom(d->memory);
+    if (d->slots) pool_set_headroom(d->slots);
+    if (i == 0 || !devices->cap_bytes) output_store_set_headroom(d->outputs); /* a store of a device shares its cap */
+  }
+  return REED_OK;
 }
 
 static void device_fini(vm_device *d) {
@@ -245,6 +264,29 @@ reed_status device_copy_across(vm_device *from, vm_device *to, vm_run *run, cons
 void devices_trim_outputs(vm_devices *devices) {
   for (int32_t i = 1; i < devices->n; i++)
     if (devices->items[i].outputs) output_store_trim(devices->items[i].outputs, FREE_OUTPUTS);
+}
+
+pool *devices_arena_pool(vm_devices *devices, int32_t device) {
+  return device == 0 && devices->pinned_by ? devices->items[devices->pinned_by].slots : devices->items[device].memory;
+}
+
+/* The end of a window of runs. */
+static void end_window(vm_devices *devices, int32_t i) {
+  vm_device *d = &devices->items[i];
+  if (d->arena && pool_capacity(d->arena) / 2 > d->arena_bytes) {
+    storage_release(d->arena);
+    d->arena = NULL;
+    pool_forget_peak(devices_arena_pool(devices, i));
+  }
+  d->arena_bytes = 0;
+  output_store_end_window(d->outputs);
+}
+
+void devices_end_run(vm_devices *devices) {
+  for (int32_t i = 0; i < devices->n; i++) {
+    if (devices->items[i].slots) (void)pool_end_run(devices->items[i].slots);
+    if (pool_end_run(devices->items[i].memory)) end_window(devices, i);
+  }
 }
 
 void devices_note_outputs(vm_devices *devices) {

@@ -25,6 +25,7 @@ typedef struct vm_device {
   pool *memory;                 /* tensors that outlive an epoch */
   pool *slots;                  /* pinned host memory that copies read and write */
   storage *arena;               /* memory of the epoch being executed */
+  int64_t arena_bytes;          /* the most that an epoch of the present window of runs has asked of it */
   bool arena_is_read;           /* host only: copies that read the arena were enqueued since the last synchronisation */
   program_constants *constants; /* of the program on this device, shared with other sessions */
   output_store *outputs;        /* of results that become tensors of the caller; on the host: pinned for pinned_by */
@@ -65,6 +66,11 @@ reed_status devices_open_output(vm_devices *devices, int32_t device, const reed_
                                 reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Gives blocks of outputs that callers have closed back to the devices, but for a few. */
 void devices_trim_outputs(vm_devices *devices);
+/* The pool from which the device's arena comes: pinned memory for the host's in a session with an accelerator. */
+pool *devices_arena_pool(vm_devices *devices, int32_t device);
+/* The end of a run, with no work queued: pools, arenas and stores of outputs give back what the last runs did not need.
+ */
+void devices_end_run(vm_devices *devices);
 /* Tells the devices' pools the bytes that outputs hold, which count towards the caps. Called at the beginning of a run,
  * because callers give outputs back at any time. */
 void devices_note_outputs(vm_devices *devices);

@@ -1,6 +1,8 @@
 /* A store of output tensors: blocks of host or device memory that callers give back by closing a tensor. Whether an
- * epoch's root comes from a store is decided in devices.c. A free block serves a request when it is large enough and at
- * most four times as large; beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed. */
+ * epoch's root comes from a store is decided in devices.c. The smallest free block serves a request that is large
+ * enough and at most four times as large; beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed, and
+ * so is a block that a whole window of runs has not used. With headroom a new block is up to an eighth larger than
+ * asked for, and its pages are warm. */
 #include <string.h>
 #include <uv.h>
 
@@ -8,7 +10,11 @@
 #include "base/strides.h"
 #include "vm/tensor.h"
 
-#define OUTPUT_MAX_FREE 32
+enum {
+  OUTPUT_MAX_FREE = 32,
+  HEADROOM = 8,     /* a block may be an eighth larger than asked for */
+  WARM_FROM = 4096, /* smaller blocks share pages with others, and get no headroom */
+};
 
 typedef struct output_block {
   storage storage; /* first: referred to by registers. The tensor, once given to the caller, holds a reference too */
@@ -17,6 +23,8 @@ typedef struct output_block {
   output_store *store;
   struct output_block *next; /* free list, latest returned first */
   int64_t capacity;
+  int64_t warm_bytes; /* the system has given the pages of so many bytes */
+  int64_t window;     /* the window of runs in which the block was last given out */
 } output_block;
 
 struct output_store {
@@ -28,6 +36,8 @@ struct output_store {
   int64_t n_users; /* blocks of registers and callers; functions that use the store after it is closed */
   bool closed;
   int32_t n_free;
+  bool headroom;
+  int64_t window; /* of runs, counted from 0 */
   output_block *free;
   output_figures figures;
 };
@@ -88,6 +98,28 @@ static void blocks_free(output_store *store, output_block *blocks, device_queue 
   }
 }
 
+void output_store_set_headroom(output_store *store) { store->headroom = true; }
+
+void output_store_end_window(output_store *store) {
+  output_block *old = NULL;
+  uv_mutex_lock(&store->mutex);
+  for (output_block **at = &store->free; *at;) {
+    output_block *block = *at;
+    if (block->window == store->window) {
+      at = &block->next;
+      continue;
+    }
+    *at = block->next;
+    block->next = old;
+    old = block;
+    store->n_free--;
+    store->figures.reserved_bytes -= block->capacity;
+  }
+  store->window++;
+  uv_mutex_unlock(&store->mutex);
+  blocks_free(store, old, store->queue);
+}
+
 void output_store_trim(output_store *store, int32_t keep) {
   uv_mutex_lock(&store->mutex);
   output_block *surplus = take_surplus(store, keep);
@@ -130,6 +162,7 @@ static void give_back(storage *s) {
   output_store *store = block->store;
   uv_mutex_lock(&store->mutex);
   store->figures.live_bytes -= s->bytes;
+  block->window = store->window;
   block->next = store->free;
   store->free = block;
   store->n_free++;
@@ -140,20 +173,17 @@ static void give_back(storage *s) {
   leave(store);
 }
 
+/* Takes the smallest free block that serves the request, and of equal ones the one returned last; NULL: none. The mutex
+ * is held. */
 static output_block *take_free(output_store *store, int64_t bytes) {
-  uv_mutex_lock(&store->mutex);
-  output_block *found = NULL;
+  output_block **best = NULL;
   for (output_block **at = &store->free; *at; at = &(*at)->next)
-    if ((*at)->capacity >= bytes && (*at)->capacity / 4 <= bytes + 64) {
-      found = *at;
-      *at = found->next;
-      store->n_free--;
-      break;
-    }
-  store->n_users++;
-  store->figures.live_bytes += bytes;
-  if (!found) store->figures.reserved_bytes += bytes;
-  uv_mutex_unlock(&store->mutex);
+    if ((*at)->capacity >= bytes && (*at)->capacity / 4 <= bytes + 64 && (!best || (*at)->capacity < (*best)->capacity))
+      best = at;
+  if (!best) return NULL;
+  output_block *found = *best;
+  *best = found->next;
+  store->n_free--;
   return found;
 }
 
@@ -167,24 +197,59 @@ static reed_status memory_take(output_store *store, int64_t bytes, void **out_da
   return *out_data ? REED_OK : diag_no_memory(diagnosis, "an output tensor");
 }
 
+/* A new block; its memory has `bytes` or more. */
+static reed_status block_open(output_store *store, int64_t bytes, int64_t capacity, output_block **out_block,
+                              reed_diagnosis *diagnosis) {
+  output_block *block = mem_calloc(1, sizeof *block);
+  if (!block) return diag_no_memory(diagnosis, "an output tensor");
+  reed_status status = memory_take(store, capacity, &block->storage.data, capacity > bytes ? NULL : diagnosis);
+  if (status != REED_OK && capacity > bytes)
+    status = memory_take(store, capacity = bytes, &block->storage.data, diagnosis);
+  if (status != REED_OK) {
+    mem_free(block);
+    return status;
+  }
+  block->store = store;
+  block->capacity = capacity;
+  *out_block = block;
+  return REED_OK;
+}
+
+static int64_t with_headroom(const output_store *store, int64_t bytes) {
+  return store->headroom && bytes >= WARM_FROM && bytes <= INT64_MAX - bytes / HEADROOM ? bytes + bytes / HEADROOM
+                                                                                        : bytes;
+}
+
+/* Has the pages of the block be there, with those of its headroom, if `bytes` are more than were ever asked of it. */
+static void warm(const output_store *store, output_block *block, int64_t bytes) {
+  if (!store->headroom || store->memory != OUTPUT_HEAP || block->warm_bytes >= bytes) return;
+  int64_t end = with_headroom(store, bytes);
+  if (end > block->capacity) end = block->capacity;
+  if (block->capacity >= WARM_FROM)
+    mem_warm((char *)block->storage.data + block->warm_bytes, (size_t)(end - block->warm_bytes));
+  block->warm_bytes = end;
+}
+
 reed_status output_allocate(output_store *store, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
+  uv_mutex_lock(&store->mutex);
   output_block *block = take_free(store, bytes);
+  store->n_users++;
+  store->figures.live_bytes += bytes;
+  uv_mutex_unlock(&store->mutex);
   if (!block) {
-    block = mem_calloc(1, sizeof *block);
-    reed_status status = block ? memory_take(store, bytes, &block->storage.data, diagnosis)
-                               : diag_no_memory(diagnosis, "an output tensor");
-    if (status != REED_OK) {
-      mem_free(block);
-      uv_mutex_lock(&store->mutex);
+    reed_status status = block_open(store, bytes, with_headroom(store, bytes), &block, diagnosis);
+    uv_mutex_lock(&store->mutex);
+    if (status == REED_OK) {
+      store->figures.reserved_bytes += block->capacity;
+    } else {
       store->n_users--;
       store->figures.live_bytes -= bytes;
-      store->figures.reserved_bytes -= bytes;
-      uv_mutex_unlock(&store->mutex);
-      return status;
     }
-    block->store = store;
-    block->capacity = bytes;
+    uv_mutex_unlock(&store->mutex);
+    if (status != REED_OK) return status;
   }
+  warm(store, block, bytes);
+  block->window = store->window;
   block->given = false;
   block->storage = (storage){
       .n_references = 1, .device = store->number, .data = block->storage.data, .bytes = bytes, .release = give_back};

@@ -141,6 +141,7 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   reed_status status = run_main(s, inputs, n_inputs, outputs, n_outputs);
   unwind(s);
   append_end(s, status == REED_OK, inputs, outputs);
+  devices_end_run(&s->devices);
   s->run.profile.wall_ns = clock_now_ns() - begin;
   profile_event *event = profile_note(&s->run.profile, PROFILE_RUN, UINT32_MAX, 0);
   if (event) event->span = (device_span){begin, begin + s->run.profile.wall_ns};

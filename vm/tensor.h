@@ -68,6 +68,11 @@ void output_store_close(output_store **store);
 /* Storage with one reference and undefined elements, which may become an output where it lies. */
 reed_status output_allocate(output_store *store, int64_t bytes, storage **out_storage,
                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* New blocks are up to an eighth larger than asked for from now on, and warm on the host. */
+void output_store_set_headroom(output_store *store);
+/* The end of a window of runs (POOL_WINDOW): frees the free blocks that the window has not used. To be called by the
+ * session's thread. */
+void output_store_end_window(output_store *store);
 /* Frees surplus blocks of a device; to be called by the session's thread. keep: blocks that stay. */
 void output_store_trim(output_store *store, int32_t keep);
 /* Bytes in use and bytes held, on a device. */

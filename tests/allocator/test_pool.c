@@ -3,6 +3,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "allocator/pool.h"
 #include "ops/kernel.h"
@@ -279,6 +280,82 @@ START_TEST(pool_trims_down_to_what_is_to_be_kept) {
 }
 END_TEST
 
+static int64_t page_faults(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_minflt;
+}
+
+/* After a request, one of a tenth more is served by the same memory, and on the host its pages are there. */
+START_TEST(pool_has_headroom_for_requests_an_eighth_larger) {
+  bool sim = _i & 1, headroom = _i & 2;
+  static const int64_t sizes[] = {80 * KIB, 1000 * KIB, 3 * MIB, 21 * MIB};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    open_pool(sim, NULL, 0);
+    if (headroom) pool_set_headroom(p);
+    storage *a = take(sizes[i]), *arena = NULL;
+    ck_assert_int_eq(pool_arena(p, sizes[i], &arena, said), REED_OK);
+    void *first = a->data;
+    if (!sim) memset(first, 1, (size_t)sizes[i]);
+    ck_assert_int_le(pool_capacity(a), sizes[i] + sizes[i] / 8 + 4096);
+    storage_release(a);
+    int64_t larger = sizes[i] + sizes[i] / 10, asked = figures().n_device_allocations,
+            reserved = figures().reserved_bytes;
+    int64_t faults = page_faults();
+    a = take(larger);
+    if (!sim) memset(a->data, 2, (size_t)larger);
+    faults = page_faults() - faults;
+    ck_assert_int_eq(pool_arena(p, larger, &arena, said), REED_OK);
+    if (headroom) {
+      ck_assert_ptr_eq(a->data, first);
+      ck_assert_int_eq(figures().n_device_allocations, asked);
+      ck_assert_int_eq(figures().reserved_bytes, reserved);
+      if (!sim) ck_assert_int_eq(faults, 0);
+    } else if (i > 1) {
+      ck_assert_int_gt(figures().reserved_bytes, reserved);
+    }
+    storage_release(a);
+    storage_release(arena);
+    close_pool();
+  }
+}
+END_TEST
+
+/* Headroom is left out where the cap does not allow it. */
+START_TEST(pool_under_a_cap_gives_up_headroom_first) {
+  open_pool(_i, NULL, 10 * MIB);
+  pool_set_headroom(p);
+  storage *a = take(5 * MIB), *b = take(4 * MIB + 256 * KIB), *arena = NULL;
+  ck_assert_int_le(figures().reserved_bytes, 10 * MIB);
+  storage_release(a);
+  storage_release(b);
+  ck_assert_int_eq(pool_arena(p, 10 * MIB, &arena, said), REED_OK);
+  ck_assert_int_eq(figures().reserved_bytes, 10 * MIB);
+  storage_release(arena);
+  close_pool();
+}
+END_TEST
+
+/* While a large request comes back in every window, the pool keeps its memory; two windows later it has given it back.
+ */
+START_TEST(pool_gives_back_what_later_runs_do_not_need) {
+  open_pool(_i, NULL, 0);
+  storage_release(take(64 * MIB));
+  for (int run = 0; run < 3 * POOL_WINDOW; run++) {
+    storage_release(take(run % (POOL_WINDOW / 2) == 3 ? 64 * MIB : 1 * MIB));
+    (void)pool_end_run(p);
+  }
+  ck_assert_int_ge(figures().reserved_bytes, 64 * MIB);
+  ck_assert_int_le(figures().n_device_allocations, 2);
+  for (int run = 0; run < 2 * POOL_WINDOW; run++) {
+    storage_release(take(1 * MIB));
+    (void)pool_end_run(p);
+  }
+  ck_assert_int_le(figures().reserved_bytes, 4 * MIB);
+  close_pool();
+}
+END_TEST
+
 START_TEST(pool_stays_below_its_cap) {
   open_pool(true, NULL, 4 * MIB);
   storage *s = NULL, *a = take(3 * MIB);
@@ -502,6 +579,9 @@ int main(void) {
   tcase_add_test(tests, pool_shares_a_chunk_between_small_blocks);
   tcase_add_test(tests, pool_repeats_itself_without_heap_or_device);
   tcase_add_test(tests, pool_trims_down_to_what_is_to_be_kept);
+  tcase_add_loop_test(tests, pool_has_headroom_for_requests_an_eighth_larger, 0, 4);
+  tcase_add_loop_test(tests, pool_under_a_cap_gives_up_headroom_first, 0, 2);
+  tcase_add_loop_test(tests, pool_gives_back_what_later_runs_do_not_need, 0, 2);
   tcase_add_loop_test(tests, pool_arena_grows_and_is_one_block, 0, 3);
   tcase_add_test(tests, pool_lends_pinned_memory);
   tcase_add_test(tests, pool_poisons_what_it_lends_and_takes_back);

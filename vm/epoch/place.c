@@ -12,16 +12,16 @@ static reed_status ensure_arena(vm_devices *devices, int32_t device, int64_t byt
   vm_device *d = &devices->items[device];
   storage **arena = &d->arena;
   d->at_border = true;
+  if (d->arena_bytes < bytes) d->arena_bytes = bytes;
   if (device != 0) return bytes ? pool_arena(d->memory, bytes, arena, diagnosis) : REED_OK;
-  int64_t held = *arena ? (*arena)->bytes : 0;
+  int64_t held = *arena ? pool_capacity(*arena) : 0;
   if (held >= bytes && (held <= ARENA_KEPT_BYTES || held / 2 <= bytes) && !d->arena_is_read) return REED_OK;
   /* The old arena is released first, so that the two need not exist together. Copies in flight hold their own
    * references. */
   storage_release(*arena);
   *arena = NULL;
   d->arena_is_read = false;
-  pool *from = devices->pinned_by ? devices->items[devices->pinned_by].slots : d->memory;
-  return bytes ? pool_allocate(from, bytes, arena, diagnosis) : REED_OK;
+  return bytes ? pool_allocate(devices_arena_pool(devices, 0), bytes, arena, diagnosis) : REED_OK;
 }
 
 /* The caller's memory for a root that may become a bound output; NULL: the root is computed elsewhere. */

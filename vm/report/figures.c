@@ -54,9 +54,13 @@ static void add_memory(json_writer *json, const reed_session *s) {
       lower_bound = e->arenas[d].lower_bound;
     }
     json_begin_object(json, device_name(s, d));
-    output_figures outputs = d ? output_store_figures(s->devices.items[d].outputs) : (output_figures){0};
-    json_integer(json, "live_bytes", figures.live_bytes + outputs.live_bytes);
-    json_integer(json, "reserved_bytes", figures.reserved_bytes + outputs.reserved_bytes);
+    output_figures outputs = output_store_figures(s->devices.items[d].outputs),
+                   counted = d ? outputs : (output_figures){0};
+    json_integer(json, "live_bytes", figures.live_bytes + counted.live_bytes);
+    json_integer(json, "reserved_bytes", figures.reserved_bytes + counted.reserved_bytes);
+    json_integer(json, "output_live_bytes", outputs.live_bytes);
+    json_integer(json, "output_reserved_bytes", outputs.reserved_bytes);
+    json_integer(json, "arena_held_bytes", s->devices.items[d].arena ? pool_capacity(s->devices.items[d].arena) : 0);
     json_integer(json, "peak_bytes", figures.peak_live_bytes);
     json_number(json, "fragmentation", figures.fragmentation);
     json_integer(json, "arena_bytes", bytes);

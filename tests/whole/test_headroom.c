@@ -1,0 +1,135 @@
+/* Memory of changing extents: a size near one that was seen costs no page fault, memory that later runs do not need
+ * goes back, and a declared range bounds what is taken. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "tests/suite.h"
+#include "tests/whole/runner.h"
+
+/* Rows of 2048 sums: one tensor in the arena, in whose place the next one is computed, and an output as large. The
+ * kernels of these operators take no memory of their own. */
+static onnx_build *chain(const char *rows) {
+  onnx_build *b = build_open(17);
+  char type[64];
+  snprintf(type, sizeof type, "f32[%s,1024]", rows);
+  build_input(b, "x", type);
+  build_i64(b, "one", "", (int64_t[]){1});
+  build_int(b, build_node(b, "Concat", "x,x", "c"), "axis", 1);
+  build_int(b, build_node(b, "Softmax", "c", "s"), "axis", 1);
+  build_node(b, "CumSum", "s,one", "z");
+  snprintf(type, sizeof type, "f32[%s,2048]", rows);
+  build_output(b, "z", type);
+  return b;
+}
+
+static runner open_chain(const char *rows, const reed_dim_range *dims, size_t n_dims, const char *device) {
+  onnx_build *b = chain(rows);
+  runner r = runner_open(b, &(reed_compile_options){.dims = dims, .n_dims = n_dims}, device, "headroom");
+  build_close(&b);
+  return r;
+}
+
+static int64_t page_faults(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+/* Runs with n rows; returns the page faults of the run. keep NULL: the output is closed. */
+static int64_t run_rows(const runner *r, int64_t n, reed_tensor **keep) {
+  reed_tensor *in, *out;
+  ck_assert_int_eq(reed_tensor_open(REED_F32, 2, (int64_t[]){n, 1024}, &in), REED_OK);
+  for (int64_t i = 0; i < n * 1024; i += 7) ((float *)reed_tensor_data(in))[i] = (float)(i % 13);
+  int64_t before = page_faults();
+  runner_run(r, &in, 1, &out, 1, "a run");
+  int64_t faults = page_faults() - before;
+  reed_tensor_close(&in);
+  if (keep) *keep = out;
+  else reed_tensor_close(&out);
+  return faults;
+}
+
+/* The number after "key": in the figures of the device. */
+static int64_t figure(const runner *r, const char *device, const char *key) {
+  char *json, quoted[64];
+  ck_assert_int_eq(reed_session_stats_json(r->session, &json, NULL), REED_OK);
+  snprintf(quoted, sizeof quoted, "\"%s\":{", device);
+  const char *at = strstr(json, quoted);
+  ck_assert_ptr_nonnull(at);
+  snprintf(quoted, sizeof quoted, "\"%s\":", key);
+  at = strstr(at, quoted);
+  ck_assert_msg(at != NULL, "%s: %s", key, json);
+  int64_t value = strtoll(at + strlen(quoted), NULL, 10);
+  reed_text_free(json);
+  return value;
+}
+
+/* Each new number of rows is within an eighth of 400, whose tensors take 3.2 MB each, or 800 page faults. A miss itself
+ * allocates little. */
+START_TEST(a_size_near_a_seen_one_costs_no_page_fault) {
+  runner r = open_chain("n", NULL, 0, NULL);
+  reed_tensor *held;
+  int64_t first = run_rows(&r, 400, &held); /* two generations of outputs, as a decoder's cache has */
+  run_rows(&r, 400, NULL);
+  run_rows(&r, 400, NULL);
+  reed_tensor_close(&held);
+  int64_t most = 0;
+  for (int64_t n = 401; n <= 440; n += 3) {
+    int64_t faults = run_rows(&r, n, NULL);
+    if (faults > most) most = faults;
+  }
+  ck_assert_msg(most <= 60, "%lld page faults in a run of a new size, %lld in the first", (long long)most,
+                (long long)first);
+  runner_close(&r);
+}
+END_TEST
+
+START_TEST(memory_of_large_runs_goes_back_when_the_load_falls) {
+  static const char *const devices[] = {"host", "sim"};
+  const char *device = devices[_i];
+  runner r = open_chain("n", NULL, 0, device);
+  run_rows(&r, 3000, NULL); /* 24 MB each in the arena and in the output */
+  int64_t large = figure(&r, device, "reserved_bytes") + (_i ? 0 : figure(&r, device, "output_reserved_bytes"));
+  ck_assert_int_ge(large, 36 << 20);
+  for (int i = 0; i < 200; i++) run_rows(&r, 10 + i % 3, NULL);
+  int64_t small = figure(&r, device, "reserved_bytes") + (_i ? 0 : figure(&r, device, "output_reserved_bytes"));
+  ck_assert_msg(small <= 8 << 20, "%lld bytes reserved, %lld after the large run", (long long)small, (long long)large);
+  run_rows(&r, 3000, NULL);
+  runner_close(&r);
+}
+END_TEST
+
+/* Extents that cannot change need no headroom. */
+START_TEST(a_model_of_fixed_extents_has_no_headroom) {
+  runner fixed = open_chain("2000", NULL, 0, NULL), open = open_chain("n", NULL, 0, NULL),
+         declared = open_chain("n", (reed_dim_range[]){{"n", 2000, 2000}}, 1, NULL);
+  run_rows(&fixed, 2000, NULL);
+  run_rows(&open, 2000, NULL);
+  run_rows(&declared, 2000, NULL);
+  int64_t least = figure(&fixed, "host", "output_reserved_bytes"),
+          most = figure(&open, "host", "output_reserved_bytes");
+  ck_assert_int_eq(least, 2000 * 2048 * 4);
+  ck_assert_int_gt(most, least);
+  ck_assert_int_le(most, least + least / 8);
+  ck_assert_int_eq(figure(&declared, "host", "output_reserved_bytes"), least);
+  ck_assert_int_lt(figure(&fixed, "host", "arena_held_bytes"), figure(&open, "host", "arena_held_bytes"));
+  runner_close(&fixed);
+  runner_close(&open);
+  runner_close(&declared);
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("headroom");
+  TCase *c = tcase_create("headroom");
+  tcase_set_timeout(c, 60);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  tcase_add_test(c, a_size_near_a_seen_one_costs_no_page_fault); /* a sanitizer's memory has faults of its own */
+#endif
+  tcase_add_loop_test(c, memory_of_large_runs_goes_back_when_the_load_falls, 0, 2);
+  tcase_add_test(c, a_model_of_fixed_extents_has_no_headroom);
+  suite_add_tcase(s, c);
+  return suite_run(s);
+}
