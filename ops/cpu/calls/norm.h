@@ -2,6 +2,8 @@
 #ifndef OPS_CPU_CALLS_NORM_H_
 #define OPS_CPU_CALLS_NORM_H_
 
+#include <math.h>
+
 #include "ops/cpu/formulas/activation.h"
 
 typedef enum norm_kind { NORM_BATCH, NORM_INSTANCE, NORM_GROUP, NORM_LAYER, NORM_RMS } norm_kind;
@@ -35,10 +37,25 @@ static inline double norm_parameter(const norm *n, const reed_kernel_buffers *bu
   return reed_dtype_read(n->parameters[i],
                          (const char *)buffers->inputs[i] + (size_t)k * reed_dtype_bytes(n->parameters[i]));
 }
+/* The definition of all normalisations but RMS: x becomes (x - mean) times this factor. */
+static inline double norm_factor(const norm *n, double variance) { return 1 / sqrt(variance + n->epsilon); }
+/* The same of a row, layer or RMS: RMSNormalization subtracts 0 and divides by the root of the mean of the squares. */
+static inline double norm_row_factor(const norm *n, double *mean, double variance) {
+  if (n->centred) return norm_factor(n, variance);
+  variance += *mean * *mean;
+  *mean = 0;
+  return norm_factor(n, variance);
+}
 /* Writes element k of output i if the call has this output. */
 static inline void norm_result(const norm *n, const reed_kernel_buffers *buffers, int i, int64_t k, double value) {
   if (n->results[i] != REED_NONE)
     reed_dtype_write(n->results[i], (char *)buffers->outputs[i] + (size_t)k * reed_dtype_bytes(n->results[i]), value);
+}
+/* Writes the two optional outputs of row k. */
+static inline void norm_row_results(const norm *n, const reed_kernel_buffers *buffers, int64_t k, double mean,
+                                    double factor) {
+  norm_result(n, buffers, 1, k, mean);
+  norm_result(n, buffers, 2, k, factor);
 }
 
 #endif

@@ -45,7 +45,7 @@ static void instance_planes(void *context, int64_t begin, int64_t end) {
     float *y = (float *)job->buffers->outputs[0] + i * n->shared * n->inner;
     double mean, variance;
     CPU_PICK(job->n->level, moments)(x, n->shared * n->inner, &mean, &variance);
-    double inverse = 1 / sqrt(variance + n->epsilon);
+    double inverse = norm_factor(n, variance);
     for (int64_t k = 0; k < n->shared; k++) {
       int64_t at = norm_parameter_of(n, i * n->shared % n->channels + k);
       scale_plane(n, x + k * n->inner, mean, norm_parameter(n, job->buffers, 1, at) * inverse,
@@ -63,12 +63,10 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
     float *y = (float *)job->buffers->outputs[0] + i * n->inner;
     double mean, variance;
     CPU_PICK(job->n->level, moments)(x, n->inner, &mean, &variance);
-    if (!n->centred) variance += mean * mean, mean = 0; /* the mean of the squares */
-    double inverse = 1 / sqrt(variance + n->epsilon);
+    double inverse = norm_row_factor(n, &mean, variance);
     CPU_PICK(job->n->level, normalize_row)(x, (float)mean, (float)inverse, scale, shift, y, n->inner);
     activation_row(&n->after, y, n->inner);
-    norm_result(n, job->buffers, 1, i, mean);
-    norm_result(n, job->buffers, 2, i, inverse);
+    norm_row_results(n, job->buffers, i, mean, inverse);
   }
 }
 

@@ -107,7 +107,7 @@ static reed_status take_statistics(last_job *job, const reed_kernel_buffers *buf
   status = cpu_parallel(team, job->n_ranges, 1, sum_ranges, job);
   if (status != REED_OK) return status;
   for (int64_t c = 0; c < n->channels; c += n->shared) {
-    double inverse = 1 / sqrt(shared_sum(job, c) / count + n->epsilon);
+    double inverse = norm_factor(n, shared_sum(job, c) / count);
     for (int64_t k = c; k < c + n->shared; k++) {
       int64_t at = norm_parameter_of(n, k);
       job->at.factor[k] = (float)(norm_parameter(n, buffers, 1, at) * inverse);

@@ -1,7 +1,5 @@
 /* BatchNormalization (with training), the normalisations by instance, group and layer, and RMSNormalization in double,
  * for f32 and f64. The kernel: ops/cpu/reduce/norm.c. */
-#include <math.h>
-
 #include "ops/cpu/calls/norm.h"
 #include "ops/cpu/common/common.h"
 
@@ -50,7 +48,7 @@ static void batch_channels(void *context, int64_t begin, int64_t end) {
       norm_result(n, j->buffers, 1, c, old_mean * n->momentum + mean * (1 - n->momentum));
       norm_result(n, j->buffers, 2, c, old_variance * n->momentum + variance * (1 - n->momentum));
     }
-    double inverse = 1 / sqrt(variance + n->epsilon);
+    double inverse = norm_factor(n, variance);
     for (int64_t k = 0; k < n->outer; k++)
       for (int64_t i = 0; i < n->inner; i++) {
         int64_t at = k * step + c * n->inner + i;
@@ -66,7 +64,7 @@ static void instance_planes(void *context, int64_t begin, int64_t end) {
   for (int64_t plane = begin; plane < end; plane++) {
     double mean, variance;
     statistics(j, plane * block, 1, 0, block, &mean, &variance);
-    double inverse = 1 / sqrt(variance + n->epsilon);
+    double inverse = norm_factor(n, variance);
     for (int64_t i = plane * block; i < (plane + 1) * block; i++) {
       int64_t at = norm_parameter_of(n, i / n->inner % n->channels);
       write_y(j, i,
@@ -82,8 +80,7 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; row++) {
     double mean, variance;
     statistics(j, row * n->inner, 1, 0, n->inner, &mean, &variance);
-    if (!n->centred) variance += mean * mean, mean = 0;
-    double inverse = 1 / sqrt(variance + n->epsilon);
+    double inverse = norm_row_factor(n, &mean, variance);
     for (int64_t i = 0; i < n->inner; i++) {
       int64_t scale_at = 0, shift_at = 0, rest = i;
       for (int32_t axis = n->rank - 1; axis >= 0; axis--) {
@@ -95,8 +92,7 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
       write_y(j, row * n->inner + i,
               (read_x(j, row * n->inner + i) - mean) * inverse * norm_parameter(n, j->buffers, 1, scale_at) + shift);
     }
-    norm_result(n, j->buffers, 1, row, mean);
-    norm_result(n, j->buffers, 2, row, inverse);
+    norm_row_results(n, j->buffers, row, mean, inverse);
   }
 }
 
