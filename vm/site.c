@@ -9,7 +9,6 @@
 #include "base/hash.h"
 
 enum {
-  LAST_CALLS = 8,         /* kernels of a site that a call is compared with */
   MAX_VALUE_BYTES = 4096, /* a call with more bytes of `value` elements is prepared every time */
   STATE_BYTES = 256       /* assumed for a kernel that does not state its bytes */
 };
@@ -94,29 +93,34 @@ static bool form(site_kernels *kernels, const op_call *call, int32_t device, boo
 
 /* ---- finding and freeing ---- */
 
-static void link_first(site_kernels *kernels, site_kernel *k) {
-  k->previous = NULL;
-  k->next = kernels->latest[k->site];
-  if (k->next) k->next->previous = k;
-  kernels->latest[k->site] = k;
-}
-
-static void unlink_kernel(site_kernels *kernels, site_kernel *k) {
-  *(k->previous ? &k->previous->next : &kernels->latest[k->site]) = k->next;
-  if (k->next) k->next->previous = k->previous;
+/* Puts the kernel first, in the place of the one at `at`; those before it move down by one. */
+static void put_first(site_latest *latest, int at, site_kernel *k) {
+  for (int i = at; i > 0; i--) {
+    latest->hashes[i] = latest->hashes[i - 1];
+    latest->kernels[i] = latest->kernels[i - 1];
+  }
+  latest->hashes[0] = k->hash;
+  latest->kernels[0] = k;
 }
 
 static site_kernel *find(site_kernels *kernels, uint32_t site, uint64_t hash) {
-  site_kernel *k = kernels->latest[site];
+  site_latest *latest = &kernels->latest[site];
   size_t n_words = kernels->words.n;
-  for (int i = 0; i < LAST_CALLS && k; i++, k = k->next) {
-    if (k->hash != hash || k->n_words != n_words) continue;
+  for (int i = 0; i < SITE_LAST_CALLS; i++) {
+    site_kernel *k = latest->kernels[i];
+    if (!k || latest->hashes[i] != hash || k->n_words != n_words) continue;
     if (memcmp(k->words, kernels->words.items, n_words * sizeof(int64_t)) != 0) continue;
-    unlink_kernel(kernels, k);
-    link_first(kernels, k);
+    put_first(latest, i, k);
     return k;
   }
   return NULL;
+}
+
+/* The site's latest kernels without k. */
+static void forget(site_kernels *kernels, const site_kernel *k) {
+  site_latest *latest = kernels->latest ? &kernels->latest[k->site] : NULL;
+  for (int i = 0; latest && i < SITE_LAST_CALLS; i++)
+    if (latest->kernels[i] == k) latest->kernels[i] = NULL;
 }
 
 reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t site, int32_t device,
@@ -135,7 +139,7 @@ reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t si
   }
   k = mem_alloc(sizeof *k + n_words * sizeof(int64_t));
   if (!k) return diag_no_memory(call->diagnosis, "a prepared kernel");
-  *k = (site_kernel){.site = site, .listed = listed, .n_references = 1, .hash = hash, .n_words = n_words};
+  *k = (site_kernel){.site = site, .n_references = 1, .hash = hash, .n_words = n_words};
   if (n_words) memcpy(k->words, kernels->words.items, n_words * sizeof(int64_t));
   reed_status status = op_call_prepare(call, &k->kernel);
   if (status != REED_OK) {
@@ -143,7 +147,7 @@ reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t si
     return status;
   }
   k->bytes = (int64_t)(sizeof *k + n_words * sizeof(int64_t)) + STATE_BYTES + k->kernel.state_bytes;
-  if (listed) link_first(kernels, k);
+  if (listed) put_first(&kernels->latest[site], SITE_LAST_CALLS - 1, k);
   kernels->figures.made++;
   kernels->figures.live++;
   *out_kernel = k;
@@ -152,7 +156,7 @@ reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t si
 
 void site_release(site_kernels *kernels, site_kernel *k) {
   if (!k || --k->n_references > 0) return;
-  if (k->listed) unlink_kernel(kernels, k);
+  forget(kernels, k);
   if (k->kernel.free) k->kernel.free(k->kernel.state);
   mem_free(k);
   kernels->figures.live--;

@@ -9,10 +9,8 @@
 
 /* A prepared kernel and the call for which it was prepared. */
 typedef struct site_kernel {
-  struct site_kernel *next, *previous; /* of the same site, the one used last first */
   reed_kernel kernel;
   uint32_t site;
-  bool listed;          /* in the site's list */
   int32_t n_references; /* entries that use it, remembered or not; an invoke in progress; a site that keeps it */
   int32_t n_remembered; /* remembered entries among them: the memo counts the bytes once while this is above 0 */
   int64_t bytes;        /* of the state, of this struct and of the call's words */
@@ -21,9 +19,18 @@ typedef struct site_kernel {
   int64_t words[]; /* the call: device, operands, rooms, addresses of constants, elements of `value` inputs */
 } site_kernel;
 
+enum { SITE_LAST_CALLS = 8 }; /* calls of a site that are compared with a new one */
+
+/* The kernels that a site used last, the latest first; NULL: none. The hashes lie together, because most searches find
+ * nothing and need not touch the kernels. */
+typedef struct site_latest {
+  uint64_t hashes[SITE_LAST_CALLS];
+  site_kernel *kernels[SITE_LAST_CALLS];
+} site_latest;
+
 typedef struct site_kernels {
-  site_kernel **latest; /* per site: the list of its kernels */
-  site_kernel **kept;   /* per site: the kernel of its last invoke outside of epochs, with a reference */
+  site_latest *latest; /* per site; without references */
+  site_kernel **kept;  /* per site: the kernel of its last invoke outside of epochs, with a reference */
   size_t n_sites;
   VEC_OF(int64_t) words; /* scratch: the call being looked for */
   struct {

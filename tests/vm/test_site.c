@@ -204,7 +204,6 @@ START_TEST(a_site_finds_its_last_few_calls) {
     m.in[0].dims[0] = n;
     m.inputs[2].data = &kernels; /* one constant for all */
     site_kernel *k = get(&m, &is_new);
-    ck_assert(k->listed && k->words[1] != 0);
     n_found += !is_new;
     n_new += is_new;
     if (step % 500 < 250 && held[n] && step % 500 > 100) ck_assert_ptr_eq(k, held[n]); /* of five, all are recent */
