@@ -140,6 +140,13 @@ expect 2 'takes a number from 0 up' run add.reed -i "$x" -i "$b" --rtol -1
 expect 2 'expected extents' plan add.reed -s x=4y3 -s bias=3
 expect 2 "did you mean 'fusion'?" compile "$root/examples/shapes/shapes.onnx" -o x.reed --disable fusoin
 expect 2 'Give -o' compile "$root/examples/shapes/shapes.onnx"
+# declared ranges of dims
+expect 2 "no input of the model has a dim named 'widht'; the names are" compile "$root/examples/shapes/shapes.onnx" -o x.reed --dim widht=4
+expect 2 "'x..4' is no range of extents for dim 'width'" compile "$root/examples/shapes/shapes.onnx" -o x.reed --dim width=x..4
+expect 2 "'9..4' is no range" compile "$root/examples/shapes/shapes.onnx" -o x.reed --dim width=9..4
+expect 2 "'' is no range" compile "$root/examples/shapes/shapes.onnx" -o x.reed --dim width=
+expect 2 '--dim takes NAME=RANGE' compile "$root/examples/shapes/shapes.onnx" -o x.reed --dim width
+[ ! -e x.reed ] || fail 'a refused --dim left a module'
 expect 2 'no input is a picture' run add.reed -i "$x" -i "$b" --draw d.png
 expect 2 "did you mean 'profile'?" help profle
 
