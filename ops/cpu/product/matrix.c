@@ -6,6 +6,7 @@
 #include "ops/cpu/product/matrix_loops.h"
 
 #define COLUMNS_GRAIN 64    /* of a chunk: whole cache lines, and the same vectors as without chunks */
+#define COLUMNS_LEAST 512   /* of a chunk: shorter pieces of B's rows are read at half the speed */
 #define COLUMNS_MOST 1024   /* of a chunk: few rows of Y stay in the first-level cache */
 #define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count, beside reading B */
 
@@ -16,15 +17,20 @@ static int64_t divided_columns(const matrix_plan *plan) {
   return plan->form == MATRIX_COLUMN ? plan->rows : plan->columns;
 }
 
+static int64_t grains(int64_t columns) { return (columns + COLUMNS_GRAIN - 1) / COLUMNS_GRAIN * COLUMNS_GRAIN; }
+
 static void init_few(matrix_plan *plan, cpu_team team) {
-  int64_t columns = divided_columns(plan), depth = plan->depth > 0 ? plan->depth : 1,
-          most = CPU_WORK_PER_CHUNK / (int64_t)sizeof(float) / depth / COLUMNS_GRAIN * COLUMNS_GRAIN;
-  plan->chunk_columns = most < COLUMNS_GRAIN ? COLUMNS_GRAIN : most > COLUMNS_MOST ? COLUMNS_MOST : most;
-  plan->n_chunks = (columns + plan->chunk_columns - 1) / plan->chunk_columns;
+  int64_t columns = divided_columns(plan), depth = plan->depth > 0 ? plan->depth : 1;
   double elements = (double)plan->parts * (double)columns * (double)plan->depth;
   double work = elements * (double)sizeof(float);
   if (plan->form != MATRIX_COLUMN) work += elements * (double)plan->rows / PRODUCTS_PER_BYTE;
   plan->team = cpu_team_for(team, work < 1e15 ? (int64_t)work : INT64_MAX);
+  int64_t most = grains(CPU_WORK_PER_CHUNK / (int64_t)sizeof(float) / depth);
+  plan->chunk_columns = most < COLUMNS_LEAST ? COLUMNS_LEAST : most > COLUMNS_MOST ? COLUMNS_MOST : most;
+  int64_t chunks = 2 * plan->team.threads; /* at least, of one part */
+  if (plan->team.threads > 1 && plan->parts < chunks && plan->chunk_columns * chunks > columns)
+    plan->chunk_columns = grains((columns + chunks - 1) / chunks);
+  plan->n_chunks = (columns + plan->chunk_columns - 1) / plan->chunk_columns;
 }
 
 void matrix_plan_init(matrix_plan *plan, cpu_team team) {

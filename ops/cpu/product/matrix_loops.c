@@ -9,17 +9,13 @@
 
 /* ---- few rows ---- */
 
-#define CACHE_LINE 16 /* floats */
-#define STEPS 8       /* steps of the depth that are added to a sum while it is in a register */
+#define STEPS 8 /* steps of the depth that are added to a sum while it is in a register */
 
 /* y (+)= `steps` steps of the depth; both counts are constants after inlining. first: y is not read. */
 INLINE void add_steps(int rows, int steps, bool first, const float *a, int64_t a_row, const float *b, int64_t b_row,
                       int64_t n, float *y, int64_t y_row) {
   int64_t j = 0;
   for (; j + LANES <= n; j += LANES) {
-    if (steps > 1 && j % CACHE_LINE == 0) /* the next steps' rows: too many streams for the CPU to see them coming */
-#pragma GCC unroll 8
-      for (int k = 0; k < steps; k++) __builtin_prefetch(b + (steps + k) * b_row + j);
     lanes sum[FEW_ROWS];
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) sum[r] = first ? (lanes){0} : load(y + r * y_row + j);
