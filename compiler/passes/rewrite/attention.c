@@ -325,6 +325,13 @@ static ir_value *keys_of(const joining *j, parts *p) {
   return k ? without_scale(k, &p->scale) : transposed(j, p->kt);
 }
 
+/* True if K^T is stored and there may be one query. To turn K back for one query costs more than the attention. */
+static bool turns_stored_keys(const joining *j, const parts *p) {
+  reed_dim queries = p->q->type.dims[p->q->type.rank - 2];
+  bool made = pattern_made_by(p->kt, OP_Transpose) || turned_by_three(j, p->kt);
+  return !made && (symbol_is(queries) || queries == 1);
+}
+
 /* ---- heads ---- */
 
 /* The [batch, length, heads * size] from which Reshape and Transpose make v, [batch, heads, ...]; NULL: v is not made
@@ -377,6 +384,7 @@ static reed_status join(joining *j, ir_node *last, ir_node *product, bool flat) 
     q = flat_source(j, p.q, heads_first), k = flat_source(j, p.kt, keys_last), v = flat_source(j, p.v, heads_first);
     if (!q || !k || !v) return REED_OK;
   }
+  if (!flat && turns_stored_keys(j, &p)) return REED_OK;
   if (!join_masks(j, &p, &mask, &status)) return status;
   if (!flat) {
     if (!(k = keys_of(j, &p))) return no_memory(j);

@@ -148,6 +148,10 @@ static const spelled spelled_attentions[] = {
     {"scaled after the mask", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;d=Mul m,half;p=Softmax d;o=MatMul p,v"},
     {"hidden by a number, and a mask added",
      "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,s,three;l=Add m,mask;p=Softmax l;o=MatMul p,v"},
+    {"K stored turned, and one query", "f=Slice q,start0,start1,last4b;s=MatMul f,kt;p=Softmax s;o=MatMul p,v"},
+    {"K stored turned, and an unknown number of queries",
+     "f=Transpose[2,1,0,3] q;g=ReduceMax kt,first;h=ReduceMax v,first;a=Expand g,one6;b=Expand h,one6;s=MatMul "
+     "f,a;p=Softmax s;o=MatMul p,b"},
     {"a negative scale", "t=Transpose[0,1,3,2] k;s=MatMul q,t;d=Mul s,mhalf;p=Softmax d;o=MatMul p,v"},
     {"heads split and not merged",
      SPLIT("a", "u", "0,2,1,3") SPLIT("b", "w", "0,2,3,1")
@@ -247,6 +251,10 @@ static inline void spelled_constants(onnx_build *b) {
   build_i64(b, "heads", "1", (int64_t[]){1});
   build_i64(b, "split", "4", (int64_t[]){0, 0, 3, 8});
   build_i64(b, "merge", "3", (int64_t[]){0, 0, 24});
+  build_i64(b, "start0", "1", (int64_t[]){0});
+  build_i64(b, "start1", "1", (int64_t[]){1});
+  build_i64(b, "last4b", "1", (int64_t[]){2});
+  build_i64(b, "one6", "4", (int64_t[]){6, 1, 1, 1});
   build_i64(b, "three6", "3", (int64_t[]){-1, 6, 8});
   build_i64(b, "back", "4", (int64_t[]){-1, 3, 8, 6});
   build_f32(b, "six1", "6", (float[]){1, 2, 3, 4, 5, 6});
