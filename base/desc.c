@@ -25,11 +25,11 @@ int64_t desc_bytes(const reed_desc *desc) {
   return bytes;
 }
 
-bool desc_same_dims(const reed_desc *a, const reed_desc *b) {
+static bool same_dims(const reed_desc *a, const reed_desc *b) {
   return a->rank == b->rank && memcmp(a->dims, b->dims, sizeof(int64_t) * (size_t)a->rank) == 0;
 }
 
-bool desc_equal(const reed_desc *a, const reed_desc *b) { return a->dtype == b->dtype && desc_same_dims(a, b); }
+bool desc_equal(const reed_desc *a, const reed_desc *b) { return a->dtype == b->dtype && same_dims(a, b); }
 
 char *dims_text(int32_t rank, const int64_t *dims, char *out, size_t capacity) {
   size_t n = 0;

@@ -13,7 +13,6 @@
 /* The number of elements, and of bytes; -1: overflow, or a negative extent. */
 int64_t desc_elements(const reed_desc *desc);
 int64_t desc_bytes(const reed_desc *desc);
-bool desc_same_dims(const reed_desc *a, const reed_desc *b);
 bool desc_equal(const reed_desc *a, const reed_desc *b);
 /* Writes "f32[2,3]" into `out`, always terminated; returns `out`. */
 char *desc_text(const reed_desc *desc, char *out, size_t capacity);

@@ -24,6 +24,9 @@ FOR_TESTS = {  # symbol: why it is there for tests alone; the file that defines 
     'team_assume_processors': 'tests of several callers need machines of more CPUs',
     'value_parse_type': 'the fuzzer asks how large a value would be',
 }
+IN_ASSERTIONS = {  # symbol: who calls it in builds with assertions, while builds without have tests alone
+    'plan_check': 'every new layout is checked',
+}
 
 
 def symbols(source_of):
@@ -55,12 +58,12 @@ def main():
             source_of[object_file] = source
     for source, name, defines in symbols(source_of):
         (definers if defines else users)[name].add(source)
-    outside = ('tests/', 'examples/', os.path.relpath(build, root), '..')
+    outside = ('tests/', 'examples/', 'bench/', os.path.relpath(build, root), '..')
     public = public_names(root)
     faults = []
     for name, sources in sorted(definers.items()):
         sources = {s for s in sources if not s.startswith(outside) and s.endswith('.c')}
-        if not sources or name in public or name.startswith('_') or name in BY_NAME:
+        if not sources or name in public or name.startswith('_') or name in BY_NAME or name in IN_ASSERTIONS:
             continue
         if any(not u.startswith(outside) for u in users[name] - sources):
             if name in FOR_TESTS:
@@ -69,7 +72,7 @@ def main():
             faults.append(f'{", ".join(sorted(sources))}: no other object refers to {name}: make it static, or delete it')
         elif name not in FOR_TESTS:
             faults.append(f'{", ".join(sorted(sources))}: only tests refer to {name}: delete it, or give a reason in FOR_TESTS')
-    for name in sorted(set(BY_NAME) | set(FOR_TESTS)):
+    for name in sorted({*BY_NAME, *FOR_TESTS, *IN_ASSERTIONS}):
         if name not in definers:
             faults.append(f'{name}: nothing defines it; drop its row')
     print('\n'.join(faults) if faults else f'{len(definers)} symbols of {len(source_of)} objects')
