@@ -63,7 +63,8 @@ static bool lies_in(const reed_tensor *past, const reed_tensor *memory) {
 }
 
 /* True if the past with new rows may be written into the bound memory by the call that joins them. */
-static bool may_grow(const reed_session *s, const model_cache *c, const output_wish *w, const reed_tensor *past) {
+static bool may_grow(const reed_session *s, const model_cache *c, const output_destination *w,
+                     const reed_tensor *past) {
   const reed_desc *have = &past->desc, *memory = &w->memory->desc;
   int32_t axis = axis_of(c, have->rank);
   if (axis < 0 || w->room_axis != axis || !w->memory->dense || memory->dims[axis] == 0 || have->rank != memory->rank ||
@@ -74,7 +75,7 @@ static bool may_grow(const reed_session *s, const model_cache *c, const output_w
   return w->device == s->devices.bind[c->device] && reads_strides(s, c) && lies_in(past, w->memory);
 }
 
-static void decide(const reed_session *s, const model_cache *c, output_wish *w, const reed_tensor *past) {
+static void decide(const reed_session *s, const model_cache *c, output_destination *w, const reed_tensor *past) {
   if (w->held) return; /* a cache of several inputs: the first one decided */
   bool fits = may_grow(s, c, w, past);
   int64_t rows = fits ? past->desc.dims[w->room_axis] : 0;
@@ -95,12 +96,12 @@ static void decide(const reed_session *s, const model_cache *c, output_wish *w, 
 void append_begin(reed_session *s, reed_tensor *const *inputs) {
   const model_caches *caches = &s->program->caches;
   for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
-    output_wish *w = &s->bindings.outputs[i];
+    output_destination *w = &s->bindings.outputs[i];
     w->held = w->grows = w->grown = w->aside = false;
   }
   for (size_t i = 0; s->bindings.any_bound && i < caches->items.n; i++) {
     const model_cache *c = &caches->items.items[i];
-    output_wish *w = &s->bindings.outputs[c->output];
+    output_destination *w = &s->bindings.outputs[c->output];
     if (w->memory) decide(s, c, w, inputs[c->input]);
   }
 }
@@ -118,7 +119,7 @@ bool append_take(reed_session *s, uint32_t input, const reed_tensor *given, ref 
   while (i < caches->items.n && caches->items.items[i].input < input) i++;
   for (; i < caches->items.n && caches->items.items[i].input == input; i++) {
     const model_cache *c = &caches->items.items[i];
-    const output_wish *w = &s->bindings.outputs[c->output];
+    const output_destination *w = &s->bindings.outputs[c->output];
     int32_t axis = axis_of(c, given->desc.rank);
     int64_t room;
     bool grows = w->memory && w->grows && w->grown_input == input;
@@ -147,7 +148,7 @@ static void count(reed_session *s, reed_tensor *const *inputs) {
   profile_caches *figures = &s->run.profile.caches;
   for (size_t i = 0; i < caches->items.n; i++) {
     const model_cache *c = &caches->items.items[i];
-    const output_wish *w = &s->bindings.outputs[c->output];
+    const output_destination *w = &s->bindings.outputs[c->output];
     bool grown = w->memory && w->grown;
     if (w->memory && w->held && w->grown_input != c->input) continue;
     *(grown ? &figures->n_in_place : &figures->n_copied) += 1;
@@ -157,7 +158,7 @@ static void count(reed_session *s, reed_tensor *const *inputs) {
 
 void append_end(reed_session *s, bool succeeded, reed_tensor *const *inputs, reed_tensor *const *outputs) {
   for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
-    output_wish *w = &s->bindings.outputs[i];
+    output_destination *w = &s->bindings.outputs[i];
     if (!w->memory) continue;
     if (succeeded && w->room_axis >= 0 && !w->aside)
       set_mark(w->memory, TENSOR_ROWS(outputs[i]->desc.dims[w->room_axis]));

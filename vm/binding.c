@@ -1,5 +1,5 @@
 /* The destinations of outputs, and checks of bound memory (binding.h). The public calls that set destinations:
- * wishes.c. */
+ * destinations.c. */
 #include "vm/binding.h"
 
 #include "base/mem.h"
@@ -11,7 +11,7 @@ static void leave_to_the_caller(storage *place) { (void)place; }
 void bindings_note(bindings *b, vm_devices *devices) {
   b->any_bound = devices->keeps_outputs = false;
   for (size_t i = 0; i < b->n; i++) {
-    const output_wish *w = &b->outputs[i];
+    const output_destination *w = &b->outputs[i];
     b->any_bound |= w->memory != NULL;
     devices->keeps_outputs |= w->memory ? w->device > 0 : w->keep;
   }
@@ -38,7 +38,7 @@ bool bindings_have(const bindings *b, const storage *place) {
   return false;
 }
 
-bool binding_holds(const output_wish *w, const reed_desc *desc) {
+bool binding_holds(const output_destination *w, const reed_desc *desc) {
   const reed_desc *memory = &w->memory->desc;
   if (desc->dtype != memory->dtype || desc->rank != memory->rank) return false;
   for (int32_t i = 0; i < desc->rank; i++)
@@ -46,12 +46,12 @@ bool binding_holds(const output_wish *w, const reed_desc *desc) {
   return true;
 }
 
-void binding_strides(const output_wish *w, const reed_desc *desc, int64_t *out_strides) {
+void binding_strides(const output_destination *w, const reed_desc *desc, int64_t *out_strides) {
   for (int32_t i = 0; i < desc->rank; i++) out_strides[i] = w->memory->strides[i];
 }
 
 storage *binding_take(bindings *b, uint32_t output, int32_t device, const reed_desc *desc, int32_t bounded_axis) {
-  output_wish *w = &b->outputs[output];
+  output_destination *w = &b->outputs[output];
   if (!binding_memory(w) || w->grows || w->device != device || !w->memory->dense || w->place.n_references != 1)
     return NULL;
   if (!binding_holds(w, desc)) return NULL;
@@ -62,7 +62,7 @@ storage *binding_take(bindings *b, uint32_t output, int32_t device, const reed_d
   return &w->place;
 }
 
-void binding_set(output_wish *w, reed_tensor *memory, int32_t room_axis, int32_t device) {
+void binding_set(output_destination *w, reed_tensor *memory, int32_t room_axis, int32_t device) {
   reed_tensor *before = w->memory;
   w->memory = reed_tensor_retain(memory);
   reed_tensor_close(&before);

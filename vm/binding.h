@@ -1,6 +1,6 @@
 /* The destinations that the caller has set for a session's outputs: a copy on the host, the device that computes the
  * output, or memory of the caller. The border of a run (border.c) and the placement of an epoch's memory
- * (epoch/place.c) read them. The public calls: wishes.c. */
+ * (epoch/place.c) read them. The public calls: destinations.c. */
 #ifndef VM_BINDING_H_
 #define VM_BINDING_H_
 
@@ -9,7 +9,7 @@
 #include "vm/tensor.h"
 
 /* The destination of one output. */
-typedef struct output_wish {
+typedef struct output_destination {
   bool keep;           /* stays on the device where it is computed */
   reed_tensor *memory; /* the caller's, one reference; NULL: not bound */
   int32_t room_axis;   /* along which the memory may have more room than the output; -1: none */
@@ -22,13 +22,13 @@ typedef struct output_wish {
   bool has_rows;        /* of `grows`: the past has rows there */
   uint32_t grown_input; /* the model's input that is its past */
   int64_t mark_before;
-} output_wish;
+} output_destination;
 
 /* The memory that the output is written to in this run; NULL: none. */
-static inline reed_tensor *binding_memory(const output_wish *w) { return w->aside ? NULL : w->memory; }
+static inline reed_tensor *binding_memory(const output_destination *w) { return w->aside ? NULL : w->memory; }
 
 typedef struct bindings {
-  output_wish *outputs; /* per output of the model */
+  output_destination *outputs; /* per output of the model */
   size_t n;
   bool any_bound;
 } bindings;
@@ -38,7 +38,7 @@ reed_status bindings_open(bindings *b, size_t n_outputs, bool keep, vm_devices *
 void bindings_close(bindings *b);
 
 /* Binds the output to the memory, which is retained; NULL: to none. device: the session's number of its device. */
-void binding_set(output_wish *w, reed_tensor *memory, int32_t room_axis, int32_t device);
+void binding_set(output_destination *w, reed_tensor *memory, int32_t room_axis, int32_t device);
 /* Passes the destinations on to the session's devices. Called after each change. */
 void bindings_note(bindings *b, vm_devices *devices);
 
@@ -46,14 +46,14 @@ void bindings_note(bindings *b, vm_devices *devices);
 bool bindings_have(const bindings *b, const storage *place);
 /* True if the output's destination is on the device. */
 static inline bool binding_wants(const bindings *b, uint32_t output, int32_t device) {
-  const output_wish *w = &b->outputs[output];
+  const output_destination *w = &b->outputs[output];
   return w->memory ? w->device == device : w->keep;
 }
 /* True if the bound memory holds a tensor of that desc: dtype and extents are the memory's, but for a smaller extent
  * along the axis with room. */
-bool binding_holds(const output_wish *w, const reed_desc *desc);
+bool binding_holds(const output_destination *w, const reed_desc *desc);
 /* The strides that the desc has in the bound memory, which holds it. */
-void binding_strides(const output_wish *w, const reed_desc *desc, int64_t *out_strides);
+void binding_strides(const output_destination *w, const reed_desc *desc, int64_t *out_strides);
 /* The bound memory of the output with one reference more, if a tensor on that device may be computed there: it is free,
  * the desc (bounded_axis -1, or the axis of whose extent the desc has the bound) fits, and its elements lie dense. Else
  * NULL. */

@@ -170,7 +170,7 @@ static reed_status give_copy(reed_session *s, const ref *r, const output_source 
   return status;
 }
 
-static bool in_place(const output_wish *w, const output_source *from) {
+static bool in_place(const output_destination *w, const output_source *from) {
   return from->storage == &w->place && from->data == w->memory->data;
 }
 
@@ -178,7 +178,7 @@ static bool in_place(const output_wish *w, const output_source *from) {
  * output that is an input, a constant or another output as well is copied. */
 static reed_status give_free(reed_session *s, const ref *r, uint32_t output, reed_tensor **out_tensor) {
   output_source from = source_of(s, r, output);
-  const output_wish *w = &s->bindings.outputs[output];
+  const output_destination *w = &s->bindings.outputs[output];
   bool keeps = w->memory ? w->device == from.device : w->keep; /* bound, but the memory must stay as it is */
   int32_t device = keeps ? from.device : 0;
   if (from.device == device && r->t.room == 0) {
@@ -190,7 +190,7 @@ static reed_status give_free(reed_session *s, const ref *r, uint32_t output, ree
 }
 
 static reed_status check_bound(const reed_session *s, const ref *r, size_t i) {
-  const output_wish *w = &s->bindings.outputs[i];
+  const output_destination *w = &s->bindings.outputs[i];
   if (!binding_memory(w) || binding_holds(w, &r->t.desc)) return REED_OK;
   char have[128], need[128];
   desc_text(&w->memory->desc, have, sizeof have);
@@ -205,7 +205,7 @@ static reed_status check_bound(const reed_session *s, const ref *r, size_t i) {
 /* Writes a bound output, unless it was computed in its place. staged: a copy of the elements outside of all bound
  * memory, or NULL. */
 static reed_status fill_bound(reed_session *s, const ref *r, uint32_t output, const reed_tensor *staged) {
-  const output_wish *w = &s->bindings.outputs[output];
+  const output_destination *w = &s->bindings.outputs[output];
   output_source from = source_of(s, r, output);
   if (in_place(w, &from)) return REED_OK;
   if (staged) {
@@ -219,7 +219,7 @@ static reed_status fill_bound(reed_session *s, const ref *r, uint32_t output, co
 }
 
 /* The bound memory as a tensor with the output's extents. */
-static reed_status view_bound(reed_session *s, const ref *r, output_wish *w, reed_tensor **out_tensor) {
+static reed_status view_bound(reed_session *s, const ref *r, output_destination *w, reed_tensor **out_tensor) {
   if (w->room_axis < 0) return *out_tensor = reed_tensor_retain(w->memory), REED_OK;
   reed_status status = tensor_view(w->memory, &r->t.desc, out_tensor);
   return status == REED_OK ? status : diag_no_memory(s->run.diagnosis, "an output tensor");
@@ -241,7 +241,7 @@ static reed_status check_results(reed_session *s, const uint32_t *results, size_
  * branch of the model computed it), leaves that memory alone. */
 static void settle_growth(reed_session *s, const uint32_t *results, size_t n_outputs) {
   for (size_t i = 0; s->bindings.any_bound && i < n_outputs; i++) {
-    output_wish *w = &s->bindings.outputs[i];
+    output_destination *w = &s->bindings.outputs[i];
     if (!w->grows) continue;
     output_source from = source_of(s, reg_r(&s->run, results[i]), (uint32_t)i);
     w->grown = in_place(w, &from);
@@ -258,7 +258,7 @@ reed_status border_give(reed_session *s, const uint32_t *results, size_t n_outpu
   size_t n_made = 0;
   for (; n_made < n_outputs && status == REED_OK; n_made++) {
     const ref *r = reg_r(&s->run, results[n_made]);
-    const output_wish *w = &s->bindings.outputs[n_made];
+    const output_destination *w = &s->bindings.outputs[n_made];
     outputs[n_made] = NULL;
     if (!binding_memory(w)) {
       status = give_free(s, r, (uint32_t)n_made, &outputs[n_made]);
@@ -270,7 +270,7 @@ reed_status border_give(reed_session *s, const uint32_t *results, size_t n_outpu
   }
   for (size_t i = 0; i < n_outputs && status == REED_OK; i++) {
     const ref *r = reg_r(&s->run, results[i]);
-    output_wish *w = &s->bindings.outputs[i];
+    output_destination *w = &s->bindings.outputs[i];
     if (!binding_memory(w)) continue;
     status = fill_bound(s, r, (uint32_t)i, outputs[i]);
     reed_tensor_close(&outputs[i]);

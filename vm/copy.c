@@ -119,15 +119,15 @@ static reed_status start_fetch(reed_session *s, int32_t device, const void *sour
 }
 
 /* How the caller wants a tensor that a readback of main brings to the host. */
-typedef struct result_wish {
+typedef struct result_destination {
   bool stays;     /* no output and no instruction needs a copy on the host */
   bool twin;      /* a copy, and an output of the device's tensor */
   storage *place; /* bound memory for the copy, one reference; NULL: none */
-} result_wish;
+} result_destination;
 
-static result_wish wish_of(reed_session *s, const uint32_t *w, const ref *source) {
-  result_wish wish = {0};
-  if (s->run.frames.n != 1 || !(s->devices.keeps_outputs || s->bindings.any_bound)) return wish;
+static result_destination destination_of(reed_session *s, const uint32_t *w, const ref *source) {
+  result_destination destination = {0};
+  if (s->run.frames.n != 1 || !(s->devices.keeps_outputs || s->bindings.any_bound)) return destination;
   const residence *found = &s->program->residence;
   uint32_t pc = (uint32_t)(w - (s->program->module->code + frame_top(&s->run)->function->code_offset));
   bool here = false, on_host = false;
@@ -137,26 +137,26 @@ static result_wish wish_of(reed_session *s, const uint32_t *w, const ref *source
     bool wants = source->t.device != 0 && binding_wants(&s->bindings, result->output, source->t.device);
     here |= wants;
     on_host |= !wants || result->read;
-    if (!wants && !wish.place && source->t.device != 0)
-      wish.place = binding_take(&s->bindings, result->output, 0, &source->t.desc, -1);
+    if (!wants && !destination.place && source->t.device != 0)
+      destination.place = binding_take(&s->bindings, result->output, 0, &source->t.desc, -1);
   }
-  wish.stays = here && !on_host;
-  wish.twin = here && on_host;
-  return wish;
+  destination.stays = here && !on_host;
+  destination.twin = here && on_host;
+  return destination;
 }
 
 /* Starts the copy to the host: *made becomes the host's tensor, with a reference to its storage. */
-static reed_status fetch_result(reed_session *s, const insn_readback *i, const ref *source, const result_wish *wish,
-                                ref *made) {
+static reed_status fetch_result(reed_session *s, const insn_readback *i, const ref *source,
+                                const result_destination *destination, ref *made) {
   int32_t device = source->t.device;
   tensor dense;
   storage *target = NULL;
   reed_status status = room_make_dense(s, &source->t, &dense);
   if (status == REED_OK)
     status = start_fetch(s, device, dense.data, dense.storage, source->bytes, (copy_reason)i->reason, i->site,
-                         wish->place, &target);
+                         destination->place, &target);
   if (status == REED_OK) made->t = (tensor){.desc = source->t.desc, .data = target->data, .storage = target};
-  if (status == REED_OK && wish->twin) {
+  if (status == REED_OK && destination->twin) {
     const tensor *twin = bindings_have(&s->bindings, source->t.storage) ? &source->t : &dense;
     status = run_add_twin(&s->run, made, device, twin->data, twin->storage);
     if (status != REED_OK) storage_release(target);
@@ -173,9 +173,9 @@ reed_status exec_readback(reed_session *s, const uint32_t *w) {
   uint32_t site = i.site;
   if (source->kind != REF_STORED) return at_site(&s->run, site, not_a_tensor(&s->run, source, "a stored tensor"));
   int32_t device = source->t.device;
-  const result_wish wish = wish_of(s, w, source);
+  const result_destination destination = destination_of(s, w, source);
   ref made = {.kind = REF_FETCHING, .bounded_axis = -1, .t = source->t, .bytes = source->bytes};
-  if (!wish.stays) {
+  if (!destination.stays) {
     profile_note_copy(&s->run.profile, &(profile_copy){.direction = device ? PROFILE_TO_HOST : PROFILE_NO_COPY,
                                                        .reason = reason,
                                                        .readback = true,
@@ -188,7 +188,7 @@ reed_status exec_readback(reed_session *s, const uint32_t *w) {
   if (made.t.device == device) {
     storage_retain(made.t.storage);
   } else {
-    reed_status status = fetch_result(s, &i, source, &wish, &made);
+    reed_status status = fetch_result(s, &i, source, &destination, &made);
     if (status != REED_OK) return at_site(&s->run, site, status);
   }
   ref_clear(&s->run.objects, target);

@@ -91,7 +91,7 @@ static void write_registers(reed_session *s, bool restore) {
       r->t.data = memory ? (char *)memory->data + root->offset + write->at : NULL;
     }
     if (write->bound) {
-      output_wish *w = &s->bindings.outputs[write->bound - 1];
+      output_destination *w = &s->bindings.outputs[write->bound - 1];
       storage_retain(&w->place);
       r->t.storage = &w->place;
       r->t.data = w->place.data;

@@ -4,22 +4,22 @@
 #include "vm/session.h"
 
 /* Claims the session and finds the output's destination. */
-static reed_status claim_output(reed_session *s, size_t output, const char *call, output_wish **out_wish,
+static reed_status claim_output(reed_session *s, size_t output, const char *call, output_destination **out_destination,
                                 reed_diagnosis *diagnosis) {
   if (!s) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "%s: a session is needed", call);
   if (output >= s->bindings.n)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "%s: the model has %zu outputs, there is no output %zu", call,
                      s->bindings.n, output);
   if (!claim_take(&s->claim, NULL)) return session_in_use(diagnosis);
-  *out_wish = &s->bindings.outputs[output];
+  *out_destination = &s->bindings.outputs[output];
   return REED_OK;
 }
 
 reed_status reed_session_keep_output(reed_session *s, size_t output, bool keep, reed_diagnosis *diagnosis) {
-  output_wish *wish = NULL;
-  reed_status status = claim_output(s, output, "reed_session_keep_output", &wish, diagnosis);
+  output_destination *destination = NULL;
+  reed_status status = claim_output(s, output, "reed_session_keep_output", &destination, diagnosis);
   if (status != REED_OK) return status;
-  wish->keep = keep;
+  destination->keep = keep;
   bindings_note(&s->bindings, &s->devices);
   claim_release(&s->claim);
   return REED_OK;
@@ -57,12 +57,12 @@ static reed_status check_memory(const reed_session *s, size_t output, const reed
 
 reed_status reed_session_bind_output(reed_session *s, size_t output, reed_tensor *memory, int32_t room_axis,
                                      reed_diagnosis *diagnosis) {
-  output_wish *wish = NULL;
-  reed_status status = claim_output(s, output, "reed_session_bind_output", &wish, diagnosis);
+  output_destination *destination = NULL;
+  reed_status status = claim_output(s, output, "reed_session_bind_output", &destination, diagnosis);
   if (status != REED_OK) return status;
   if (memory) status = check_memory(s, output, memory, room_axis, diagnosis);
   if (status == REED_OK) {
-    binding_set(wish, memory, room_axis, memory ? devices_find(&s->devices, memory->on) : -1);
+    binding_set(destination, memory, room_axis, memory ? devices_find(&s->devices, memory->on) : -1);
     bindings_note(&s->bindings, &s->devices);
   }
   claim_release(&s->claim);
