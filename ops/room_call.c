@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/strides.h"
 #include "ops/bounded_call.h"
+#include "ops/inner.h"
 
 #define ALIGN_BYTES 63 /* of copies in the workspace, less 1 */
 
@@ -19,9 +20,8 @@ typedef struct room_copy {
 } room_copy;
 
 typedef struct room_call {
-  reed_kernel inner;
+  inner_kernel inner;
   int32_t n_inputs, n_copies;
-  int64_t inner_offset;
   room_copy copies[];
 } room_call;
 
@@ -31,12 +31,6 @@ static bool has_gaps(const reed_desc *desc, const reed_room *room) {
   int64_t strides[REED_MAX_RANK];
   strides_of(desc, room->axis, room->capacity, strides);
   return !strides_are_dense(desc, strides);
-}
-
-static void room_free(void *state) {
-  room_call *r = state;
-  if (r->inner.free) r->inner.free(r->inner.state);
-  mem_free(r);
 }
 
 static reed_status run_room(const void *state, const reed_kernel_buffers *buffers) {
@@ -49,10 +43,7 @@ static reed_status run_room(const void *state, const reed_kernel_buffers *buffer
     strides_copy(&c->desc, to, c->dense, buffers->inputs[c->input], c->strides);
     inputs[c->input] = to;
   }
-  reed_kernel_buffers inner = *buffers;
-  inner.inputs = inputs;
-  inner.workspace = (char *)buffers->workspace + r->inner_offset;
-  return r->inner.run(r->inner.state, &inner);
+  return inner_run(&r->inner, buffers, inputs, buffers->outputs);
 }
 
 /* The number of inputs with gaps whose elements the kernel may read; *out_outputs: that of outputs. */
@@ -80,27 +71,18 @@ static reed_status prepare_dense(const reed_kernel_call *call, int32_t n_copies,
     rooms[i] = call->input_rooms[i];
     if (call->inputs[i].dtype == REED_NONE || !has_gaps(&call->inputs[i], &rooms[i])) continue;
     room_copy *c = &r->copies[r->n_copies++];
-    *c = (room_copy){.input = i, .desc = call->inputs[i], .offset = r->inner_offset};
+    *c = (room_copy){.input = i, .desc = call->inputs[i], .offset = r->inner.workspace_at};
     strides_of(&c->desc, -1, 0, c->dense);
     strides_of(&c->desc, rooms[i].axis, rooms[i].capacity, c->strides);
     bytes += desc_bytes(&c->desc);
-    r->inner_offset = (r->inner_offset + desc_bytes(&c->desc) + ALIGN_BYTES) & ~(int64_t)ALIGN_BYTES;
+    r->inner.workspace_at = (c->offset + desc_bytes(&c->desc) + ALIGN_BYTES) & ~(int64_t)ALIGN_BYTES;
     rooms[i] = (reed_room){.axis = -1};
   }
   dense.input_rooms = rooms;
-  reed_status status = bounded_prepare(&dense, prepare, &r->inner);
-  if (status != REED_OK) {
-    mem_free(r);
-    return status;
-  }
-  *out_kernel =
-      (reed_kernel){.run = run_room,
-                    .state = r,
-                    .free = room_free,
-                    .workspace_bytes = r->inner_offset + r->inner.workspace_bytes,
-                    .state_bytes = (int64_t)(sizeof *r + (size_t)n_copies * sizeof *r->copies) + r->inner.state_bytes,
-                    .dense_bytes = bytes};
-  return REED_OK;
+  reed_status status = bounded_prepare(&dense, prepare, &r->inner.kernel);
+  status = inner_wrap(status, run_room, r, sizeof *r + (size_t)n_copies * sizeof *r->copies, out_kernel);
+  if (status == REED_OK) out_kernel->dense_bytes = bytes;
+  return status;
 }
 
 reed_status room_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {

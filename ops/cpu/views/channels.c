@@ -3,6 +3,7 @@
 #include "ops/cpu/views/channels.h"
 
 #include "ops/cpu/common/strided.h"
+#include "ops/inner.h"
 
 /* [N,spatial...,C] -> [N,C,spatial...] */
 static void see_channels_second(reed_desc *d) {
@@ -48,17 +49,10 @@ typedef struct image {
 } image;
 
 typedef struct turned {
-  reed_kernel inner;
+  inner_kernel inner;
   int32_t n_inputs, n_outputs;
-  int64_t inner_offset;
   image inputs[CALL_COPY_INPUTS], outputs[CALL_COPY_OUTPUTS];
 } turned;
-
-static void turned_free(void *state) {
-  turned *t = state;
-  if (t->inner.free) t->inner.free(t->inner.state);
-  mem_free(t);
-}
 
 static reed_status run_turned(const void *state, const reed_kernel_buffers *buffers) {
   const turned *t = state;
@@ -73,9 +67,7 @@ static reed_status run_turned(const void *state, const reed_kernel_buffers *buff
   }
   for (int32_t i = 0; i < t->n_outputs; i++)
     outputs[i] = t->outputs[i].turned && buffers->outputs[i] ? workspace + t->outputs[i].offset : buffers->outputs[i];
-  reed_kernel_buffers inner = {
-      inputs, outputs, workspace + t->inner_offset, buffers->extents, buffers->diagnosis, buffers->fault};
-  reed_status status = t->inner.run(t->inner.state, &inner);
+  reed_status status = inner_run(&t->inner, buffers, inputs, outputs);
   for (int32_t i = 0; i < t->n_outputs && status == REED_OK; i++)
     if (t->outputs[i].turned && buffers->outputs[i])
       status = strided_run(&t->outputs[i].copy, outputs[i], buffers->outputs[i]);
@@ -108,14 +100,8 @@ reed_status channels_prepare_second(const channels_view *v, reed_kernel_prepare_
   t->n_outputs = v->call->n_outputs;
   cpu_team team = cpu_env_team(v->call);
   for (int32_t i = 0; i < t->n_inputs; i++)
-    if (v->images >> i & 1) plan_image(&v->copy.inputs[i], true, team, &t->inputs[i], &t->inner_offset);
+    if (v->images >> i & 1) plan_image(&v->copy.inputs[i], true, team, &t->inputs[i], &t->inner.workspace_at);
   for (int32_t i = 0; i < t->n_outputs; i++)
-    plan_image(&v->copy.outputs[i], false, team, &t->outputs[i], &t->inner_offset);
-  reed_status status = prepare(v->call, &t->inner);
-  if (status != REED_OK || !t->inner.run) { /* or the kernel declines the call */
-    mem_free(t);
-    return status;
-  }
-  *out_kernel = (reed_kernel){run_turned, t, turned_free, t->inner_offset + t->inner.workspace_bytes};
-  return REED_OK;
+    plan_image(&v->copy.outputs[i], false, team, &t->outputs[i], &t->inner.workspace_at);
+  return inner_wrap(prepare(v->call, &t->inner.kernel), run_turned, t, sizeof *t, out_kernel);
 }

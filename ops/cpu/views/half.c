@@ -2,6 +2,7 @@
 #include "ops/cpu/views/half.h"
 
 #include "ops/cpu/common/convert.h"
+#include "ops/inner.h"
 
 typedef struct operand {
   reed_dtype dtype;  /* f16 or bf16: convert; REED_NONE: pass as it is */
@@ -9,19 +10,12 @@ typedef struct operand {
 } operand;
 
 typedef struct wrapped {
-  reed_kernel inner;
+  inner_kernel inner;
   cpu_level level;
   int n_inputs, n_outputs;
   cpu_team team;
-  int64_t inner_offset;
   operand inputs[CALL_COPY_INPUTS], outputs[CALL_COPY_OUTPUTS];
 } wrapped;
-
-static void wrapped_free(void *state) {
-  wrapped *w = state;
-  if (w->inner.free) w->inner.free(w->inner.state);
-  mem_free(w);
-}
 
 typedef struct conversion {
   convert_fn run;
@@ -65,9 +59,7 @@ static reed_status run_wrapped(const void *state, const reed_kernel_buffers *buf
     bool half = w->outputs[i].dtype != REED_NONE && buffers->outputs[i];
     outputs[i] = half ? workspace + w->outputs[i].offset : buffers->outputs[i];
   }
-  reed_kernel_buffers inner = {
-      inputs, outputs, workspace + w->inner_offset, buffers->extents, buffers->diagnosis, buffers->fault};
-  reed_status status = w->inner.run(w->inner.state, &inner);
+  reed_status status = inner_run(&w->inner, buffers, inputs, outputs);
   if (status != REED_OK) return status;
   for (int i = 0; i < w->n_outputs && status == REED_OK; i++)
     if (w->outputs[i].dtype != REED_NONE && buffers->outputs[i])
@@ -108,17 +100,11 @@ reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepar
   w->n_inputs = call->n_inputs;
   w->n_outputs = call->n_outputs;
   for (int32_t i = 0; i < call->n_inputs && status == REED_OK; i++) {
-    see_as_f32(&seen.inputs[i], &w->inputs[i], &w->inner_offset);
+    see_as_f32(&seen.inputs[i], &w->inputs[i], &w->inner.workspace_at);
     status = see_values(call, w, i, &seen, &widened[i]);
   }
-  for (int32_t i = 0; i < call->n_outputs; i++) see_as_f32(&seen.outputs[i], &w->outputs[i], &w->inner_offset);
-  if (status == REED_OK) status = prepare(&seen.call, &w->inner);
+  for (int32_t i = 0; i < call->n_outputs; i++) see_as_f32(&seen.outputs[i], &w->outputs[i], &w->inner.workspace_at);
+  if (status == REED_OK) status = prepare(&seen.call, &w->inner.kernel);
   for (int32_t i = 0; i < call->n_inputs; i++) mem_free(widened[i]);
-  if (status != REED_OK) {
-    mem_free(w);
-    return status;
-  }
-  *out_kernel =
-      (reed_kernel){run_wrapped, w, wrapped_free, w->inner_offset + w->inner.workspace_bytes, w->inner.state_bytes};
-  return REED_OK;
+  return inner_wrap(status, run_wrapped, w, sizeof *w, out_kernel);
 }

@@ -1,6 +1,8 @@
 /* Plain weights in front of packed ones (unpack.h): changing the call, and unpacking the weights in each run. */
 #include "ops/cpu/views/unpack.h"
 
+#include "ops/inner.h"
+
 reed_status unpack_view_init(const reed_kernel_call *call, unpack_view *v) {
   v->call = call;
   v->packed = packed_is(call->op, call->attrs);
@@ -19,17 +21,10 @@ reed_status unpack_view_init(const reed_kernel_call *call, unpack_view *v) {
 }
 
 typedef struct unpacked {
-  reed_kernel inner;
+  inner_kernel inner;
   packed_order order;
   int32_t n_inputs;
-  int64_t inner_offset;
 } unpacked;
-
-static void unpacked_free(void *state) {
-  unpacked *u = state;
-  if (u->inner.free) u->inner.free(u->inner.state);
-  mem_free(u);
-}
 
 static reed_status run_unpacked(const void *state, const reed_kernel_buffers *buffers) {
   const unpacked *u = state;
@@ -37,10 +32,7 @@ static reed_status run_unpacked(const void *state, const reed_kernel_buffers *bu
   for (int32_t i = 0; i < u->n_inputs; i++) inputs[i] = buffers->inputs[i];
   packed_unpack(&u->order, buffers->inputs[1], buffers->workspace);
   inputs[1] = buffers->workspace;
-  reed_kernel_buffers inner = *buffers;
-  inner.inputs = inputs;
-  inner.workspace = (char *)buffers->workspace + u->inner_offset;
-  return u->inner.run(u->inner.state, &inner);
+  return inner_run(&u->inner, buffers, inputs, buffers->outputs);
 }
 
 reed_status unpack_prepare(const unpack_view *view, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
@@ -48,13 +40,6 @@ reed_status unpack_prepare(const unpack_view *view, reed_kernel_prepare_fn prepa
   if (!u) return cpu_no_memory(view->call);
   u->order = view->order;
   u->n_inputs = view->call->n_inputs;
-  u->inner_offset = call_copy_next(0, desc_bytes(&view->order.plain));
-  reed_status status = prepare(view->call, &u->inner);
-  if (status != REED_OK) {
-    mem_free(u);
-    return status;
-  }
-  *out_kernel = (reed_kernel){run_unpacked, u, unpacked_free, u->inner_offset + u->inner.workspace_bytes,
-                              (int64_t)sizeof *u + u->inner.state_bytes};
-  return REED_OK;
+  u->inner.workspace_at = call_copy_next(0, desc_bytes(&view->order.plain));
+  return inner_wrap(prepare(view->call, &u->inner.kernel), run_unpacked, u, sizeof *u, out_kernel);
 }
