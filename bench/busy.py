@@ -9,12 +9,13 @@ With --torch each process multiplies matrices with PyTorch's own threads (OpenMP
 The inputs are the same for all engines: floats from a seeded normal distribution, ones for integers.
 """
 import argparse
-import json
 import os
 import statistics
 import subprocess
 import sys
 import time
+
+from worker import Worker, answers
 
 ENGINES = ("reed", "onnxruntime")
 
@@ -55,8 +56,7 @@ def inputs_of(path, extents):
 
 def work(arguments):
     import engines
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # engines may print
+    answer_with = answers()
     extents = {name: int(value) for name, value in (e.split("=", 1) for e in arguments.extents)}
     arrays = inputs_of(arguments.model, extents)
     folder, name = os.path.split(os.path.abspath(arguments.model))
@@ -82,21 +82,7 @@ def work(arguments):
             start = time.perf_counter()
             engine(arrays)
             seconds.append(time.perf_counter() - start)
-        print(json.dumps({"seconds": seconds, "torch": torch_seconds}), file=answers, flush=True)
-
-
-class Worker:
-    def __init__(self, engine):
-        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker", engine, *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"})
-
-    def turn(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit("busy.py: a worker died")
-        return json.loads(line)
+        answer_with({"seconds": seconds, "torch": torch_seconds})
 
 
 # ---- the parent ----
@@ -106,17 +92,17 @@ def main():
     if arguments.worker:
         return work(arguments)
     counts = [int(n) for n in arguments.busy.split(",")]
-    workers = {e: Worker(e) for e in ENGINES}
+    workers = {e: Worker([os.path.abspath(__file__), "--worker", e, *sys.argv[1:]], arguments.threads) for e in ENGINES}
     found = {(n, e): [] for n in counts for e in ENGINES}
     torch_found = {(n, e): [] for n in counts for e in ENGINES}
     for worker in workers.values():
-        worker.turn()  # after both have opened the model
+        worker.ask()  # both open the model
     for _ in range(arguments.rounds):
         for n in counts:
             others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
             time.sleep(0.3)
             for e, worker in workers.items():
-                answer = worker.turn()
+                answer = worker.ask() or sys.exit(f"busy.py: {e}: {worker.error}")
                 found[n, e] += answer["seconds"]
                 torch_found[n, e] += answer["torch"]
             for other in others:

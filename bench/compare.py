@@ -22,6 +22,8 @@ import sys
 import tempfile
 import time
 
+from worker import Worker, answers
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = ["torch==2.15.*", "torchvision==0.29.*", "transformers", "onnx", "onnxruntime", "openvino", "matplotlib"]
 ENGINES = ("reed", "onnxruntime", "openvino", "eager")
@@ -59,8 +61,7 @@ def work(arguments):
     import engines
     which, model = arguments.worker
     importlib.import_module(engines.MODULES[which])  # before the clock starts: loading a model excludes imports
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # engines may print
+    answer_with = answers()
     engine, outputs = None, None
     for line in sys.stdin:
         order = json.loads(line)
@@ -80,33 +81,7 @@ def work(arguments):
                 np.savez(order["outputs"], **{f"{i:02}": o for i, o in enumerate(outputs)})
         except Exception as e:
             answer = {"error": (str(e).strip() or type(e).__name__)[:300]}
-        print(json.dumps(answer), file=answers, flush=True)
-
-
-class Worker:
-    def __init__(self, which, model, arguments):
-        words = [sys.executable, os.path.abspath(__file__), "--folder", arguments.folder, "--build", arguments.build, "--threads", str(arguments.threads)]
-        threads = str(arguments.threads)
-        self.process = subprocess.Popen(words + ["--worker", which, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                                        env={**os.environ, "OMP_NUM_THREADS": threads})
-        self.error = None
-
-    def ask(self, **order):
-        """The worker's answer; None after its first failure, whose text is in self.error."""
-        if self.error:
-            return None
-        try:
-            self.process.stdin.write(json.dumps(order) + "\n")
-            self.process.stdin.flush()
-            answer = json.loads(self.process.stdout.readline() or '{"error": "the process died"}')
-        except (OSError, ValueError) as e:
-            answer = {"error": f"the process died: {e}"}
-        self.error = answer.get("error")
-        return None if self.error else answer
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        answer_with(answer)
 
 
 # ---- the parent ----
@@ -118,7 +93,8 @@ def measure(model, sizes, reference, arguments, scratch):
     for size in sizes:
         paths[size] = os.path.join(scratch, f"{size}.npz")
         np.savez(paths[size], **{f"{i:02}": a for i, a in enumerate(reference.inputs(size))})
-    workers = {e: Worker(e, model, arguments) for e in ENGINES}
+    words = [os.path.abspath(__file__), "--folder", arguments.folder, "--build", arguments.build, "--threads", str(arguments.threads), "--worker"]
+    workers = {e: Worker([*words, e, model], arguments.threads) for e in ENGINES}
     for worker in workers.values():
         worker.ask(do="begin")  # after all workers' imports, so that no load runs beside imports
     result = {size: {e: {} for e in ENGINES} for size in sizes}

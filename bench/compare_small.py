@@ -27,6 +27,8 @@ import sys
 import time
 import zipfile
 
+from worker import Worker, answers
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = ["torch", "transformers", "onnx", "onnxruntime", "openvino", "numpy"]
 ENGINES = ("reed", "onnxruntime", "openvino")
@@ -235,8 +237,7 @@ def double_outputs(path, arrays):
 def work(arguments):
     import numpy as np
     which, model, threads = arguments.worker
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # engines may print
+    answer_with = answers()
     engine, arrays = None, inputs_of(model)
     for line in sys.stdin:
         order, answer = json.loads(line), {}
@@ -261,32 +262,7 @@ def work(arguments):
                 answer = {"hot": statistics.median(hot), "paused": statistics.median(paused)}
         except Exception as e:
             answer = {"error": (str(e).strip() or type(e).__name__)[:300]}
-        print(json.dumps(answer), file=answers, flush=True)
-
-
-class Worker:
-    def __init__(self, which, model, threads, arguments):
-        words = [sys.executable, os.path.abspath(__file__), "--folder", arguments.folder, "--build", arguments.build]
-        self.process = subprocess.Popen(words + ["--worker", which, model, str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        text=True)
-        self.error = None
-
-    def ask(self, **order):
-        """The worker's answer; None from its first failure on, whose text is in self.error."""
-        if self.error:
-            return None
-        try:
-            self.process.stdin.write(json.dumps(order) + "\n")
-            self.process.stdin.flush()
-            answer = json.loads(self.process.stdout.readline() or '{"error": "the process died"}')
-        except (OSError, ValueError) as e:
-            answer = {"error": f"the process died: {e}"}
-        self.error = answer.get("error")
-        return None if self.error else answer
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        answer_with(answer)
 
 
 # ---- the parent ----
@@ -321,7 +297,8 @@ def check(arguments, model, workers):
 
 
 def measure(arguments, model, threads):
-    workers = {e: Worker(e, model, threads, arguments) for e in ENGINES}
+    words = [os.path.abspath(__file__), "--folder", arguments.folder, "--build", arguments.build, "--worker"]
+    workers = {e: Worker([*words, e, model, str(threads)], threads) for e in ENGINES}
     for worker in workers.values():
         worker.ask(do="open")
     times = {e: {"hot": [], "paused": []} for e in ENGINES}
