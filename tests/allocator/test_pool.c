@@ -310,7 +310,9 @@ START_TEST(pool_has_headroom_for_requests_an_eighth_larger) {
       ck_assert_ptr_eq(a->data, first);
       ck_assert_int_eq(figures().n_device_allocations, asked);
       ck_assert_int_eq(figures().reserved_bytes, reserved);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose shadow has pages of its own */
       if (!sim) ck_assert_int_eq(faults, 0);
+#endif
     } else if (i > 1) {
       ck_assert_int_gt(figures().reserved_bytes, reserved);
     }
