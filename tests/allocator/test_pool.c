@@ -300,8 +300,7 @@ START_TEST(pool_has_headroom_for_requests_an_eighth_larger) {
     ck_assert_int_le(pool_capacity(a), sizes[i] + sizes[i] / 8 + 4096);
     storage_release(a);
     int64_t larger = sizes[i] + sizes[i] / 10, asked = figures().n_device_allocations,
-            reserved = figures().reserved_bytes;
-    int64_t faults = page_faults();
+            reserved = figures().reserved_bytes, faults = page_faults();
     a = take(larger);
     if (!sim) memset(a->data, 2, (size_t)larger);
     faults = page_faults() - faults;
