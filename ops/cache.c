@@ -71,10 +71,7 @@ static entry *find_data(const kernel_cache *cache, const void *data) {
 static bool link_key(kernel_cache *cache, entry *e) {
   if (!cache->free_numbers.n) { /* one more number, and room to give all numbers back */
     if (!VEC_ROOM(&cache->entries)) return false;
-    if (cache->free_numbers.capacity < cache->entries.capacity &&
-        !vec_grow((void **)&cache->free_numbers.items, &cache->free_numbers.capacity, cache->entries.capacity,
-                  sizeof *cache->free_numbers.items))
-      return false;
+    if (!VEC_RESERVE(&cache->free_numbers, cache->entries.capacity)) return false;
     cache->free_numbers.items[cache->free_numbers.n++] = (uint32_t)cache->entries.n;
     cache->entries.items[cache->entries.n++] = NULL;
   }

@@ -10,11 +10,10 @@
 static bool room_for_registers(vm_run *run, size_t n_r, size_t n_s) {
   size_t had = run->r.capacity;
   if (run->r.n + n_r > had) {
-    if (!vec_grow((void **)&run->r.items, &run->r.capacity, run->r.n + n_r, sizeof(ref))) return false;
+    if (!VEC_RESERVE(&run->r, run->r.n + n_r)) return false;
     memset(run->r.items + had, 0, (run->r.capacity - had) * sizeof(ref));
   }
-  return run->s.n + n_s <= run->s.capacity ||
-         vec_grow((void **)&run->s.items, &run->s.capacity, run->s.n + n_s, sizeof(int64_t));
+  return VEC_RESERVE(&run->s, run->s.n + n_s);
 }
 
 reed_status frame_push(vm_run *run, uint32_t function, uint32_t return_pc) {

@@ -32,8 +32,7 @@ void site_kernels_close(site_kernels *kernels) {
 /* Room for one operand: head, extents, room, address or elements. */
 static bool reserve(site_kernels *kernels, int64_t value_bytes) {
   size_t need = kernels->words.n + 4 + REED_MAX_RANK + (size_t)(value_bytes + 7) / 8;
-  return need <= kernels->words.capacity ||
-         vec_grow((void **)&kernels->words.items, &kernels->words.capacity, need, sizeof(int64_t));
+  return VEC_RESERVE(&kernels->words, need);
 }
 
 static void add(site_kernels *kernels, int64_t word) { kernels->words.items[kernels->words.n++] = word; }

@@ -11,9 +11,7 @@
 
 static reed_status key_push(epoch_active *active, const void *words, size_t n_bytes, reed_diagnosis *diagnosis) {
   size_t n = (n_bytes + 7) / 8;
-  while (active->key.n + n > active->key.capacity)
-    if (!vec_grow((void **)&active->key.items, &active->key.capacity, active->key.n + n, sizeof(int64_t)))
-      return diag_no_memory(diagnosis, "epoch key");
+  if (!VEC_RESERVE(&active->key, active->key.n + n)) return diag_no_memory(diagnosis, "epoch key");
   if (n) active->key.items[active->key.n + n - 1] = 0;
   if (n_bytes) memcpy(active->key.items + active->key.n, words, n_bytes);
   active->key.n += n;

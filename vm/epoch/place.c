@@ -38,9 +38,8 @@ reed_status place_begin(reed_session *s, size_t n_roots) {
     reed_status status = ensure_arena(&s->devices, d, e->arenas[d].bytes, s->run.diagnosis);
     if (status != REED_OK) return status;
   }
-  while (s->epoch.root_storages.capacity < n_roots)
-    if (!vec_grow((void **)&s->epoch.root_storages.items, &s->epoch.root_storages.capacity, n_roots, sizeof(storage *)))
-      return diag_no_memory(s->run.diagnosis, "storage list of an epoch");
+  if (!VEC_RESERVE(&s->epoch.root_storages, n_roots))
+    return diag_no_memory(s->run.diagnosis, "storage list of an epoch");
   return REED_OK;
 }
 
