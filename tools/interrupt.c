@@ -17,11 +17,18 @@ static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 enum { N_ENDING = sizeof ending / sizeof *ending };
 
 static int came, n_polled; /* n_polled: how many stretches of work that poll have begun and not ended */
+static int placed;         /* a finished file is in its place */
 static reed_session *in_flight;
 static const char *files[MOST_FILES]; /* temporary; changed only with the signals blocked */
 static timer_t again;
 static bool has_timer;
 static pthread_t first_thread;
+
+static bool has_temporary_files(void) {
+  for (int i = 0; i < MOST_FILES; i++)
+    if (files[i]) return true;
+  return false;
+}
 
 static _Noreturn void end_at_once(void) {
   for (int i = 0; i < MOST_FILES; i++)
@@ -46,8 +53,14 @@ static void take_signal(int number) {
     errno = error;
     return;
   }
+  bool polled = __atomic_load_n(&n_polled, __ATOMIC_SEQ_CST);
+  if (!polled && placed && !has_temporary_files() && !interrupted()) { /* all is done but for leaving */
+    placed = 0;                                                        /* the second signal counts */
+    errno = error;
+    return;
+  }
   if (__atomic_exchange_n(&came, 1, __ATOMIC_SEQ_CST)) end_at_once(); /* the second signal */
-  if (!__atomic_load_n(&n_polled, __ATOMIC_SEQ_CST)) {
+  if (!polled) {
     static const char text[] = "vm: interrupted\n";
     ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
     (void)ignored;
@@ -110,7 +123,8 @@ bool interrupt_settle_file(char *temporary, const char *path) {
   if (path && interrupted()) errno = EINTR;
   else renamed = path && rename(temporary, path) == 0;
   int error = errno;
-  if (!renamed) unlink(temporary);
+  if (renamed) placed = 1;
+  else unlink(temporary);
   for (int i = 0; i < MOST_FILES; i++)
     if (files[i] == temporary) files[i] = NULL;
   sigprocmask(SIG_SETMASK, &before, NULL);

@@ -1,7 +1,8 @@
 /* Signals that ask the command to end: SIGINT, SIGTERM, SIGHUP. A signal ends the process at once with 130, unless the
  * command polls: then the first signal cancels the current run or compilation and stops loops over runs; the command
  * cleans up as after any failure and ends with 130. The second signal ends the process at once. Temporary files are
- * removed in every case, and no file is put in its place after a signal. */
+ * removed in every case, and no file is put in its place after a signal. A signal after the last file was put in its
+ * place is ignored: the command's work is done, and it ends with its own status. */
 #ifndef TOOLS_INTERRUPT_H_
 #define TOOLS_INTERRUPT_H_
 

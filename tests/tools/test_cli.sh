@@ -378,17 +378,20 @@ ended_reading() {
 }
 ended_reading asm - -o made.reed
 exec 9>&-
-# A command that ends soon: 130 and no file, or 0 and the whole file.
+# A command that ends soon: 130 and no file, or 0 and the whole file, also when the signal comes just after the file.
 for signal in TERM $int; do
-  for pause in 0 0.01 0.02 0.04 0.08; do
+  for pause in 0 0.01 0.02 0.04 0.08 placed placed placed; do
     $default_signals "$vm" compile "$shapes/shapes.onnx" -o signal.reed >out 2>&1 &
     catches $!
-    sleep $pause
+    if [ $pause = placed ]; then until [ -e signal.reed ]; do :; done
+    else sleep $pause; fi
     kill -$signal $! 2>/dev/null
     wait $!
     got=$?
     [ $got -eq 0 ] || [ $got -eq 130 ] || fail "a compilation ended with $got after a signal"
-    if [ -e signal.reed ]; then cmp -s signal.reed shapes.reed || fail 'a signal left a part of a module'
+    if [ -e signal.reed ]; then
+      cmp -s signal.reed shapes.reed || fail 'a signal left a part of a module'
+      [ $got -eq 0 ] || fail "a compilation ended with $got after its file was in its place"
     else [ $got -eq 130 ] || fail 'a compilation wrote nothing'; fi
     rm -f signal.reed
   done
