@@ -1,4 +1,8 @@
-/* The memo: finding, remembering and evicting entries. Keys: key.c. Contents of an entry: plan.c. */
+/* The memo: finding, admitting, remembering and evicting entries. Keys: key.c. Contents of an entry: plan.c.
+ *
+ * The rule of admission is that of the 2Q cache (Johnson and Shasha, "2Q: a low overhead high performance buffer
+ * management replacement algorithm", 1994): a short queue of new entries, marks of those that left it, and a list by
+ * last use of entries whose keys came again. */
 #include "vm/epoch/memo.h"
 
 #include <string.h>
@@ -6,7 +10,13 @@
 #include "base/hook.h"
 #include "vm/epoch/replay_list.h"
 
-#define TRIM_SHARE 4 /* the heap is trimmed whenever freed entries add up to this part of the memo's bytes */
+enum {
+  TRIM_SHARE = 4,   /* the heap is trimmed when freed entries leave gaps of this part of the memo's bytes */
+  TRIALS = 4,       /* entries on trial that each epoch may have, whatever their bytes are */
+  TRIAL_SHARE = 64, /* more entries may be on trial while all epochs' trials take this part of the memo's bytes */
+  N_MARKS = 1024,
+  FREED_AT_ONCE = 4 /* retired entries */
+};
 
 /* Drops a reference to a kernel. */
 static void drop_kernel(epoch_memo *memo, site_kernel *k) {
@@ -57,29 +67,77 @@ void memo_keep_unremembered(epoch_memo *memo, epoch_entry *e) {
 }
 
 void memo_free_retired(epoch_memo *memo) {
-  while (memo->retired) {
+  for (int i = 0; memo->retired && i < FREED_AT_ONCE; i++) {
     epoch_entry *e = memo->retired;
     memo->retired = e->next;
     memo_free_entry(memo, e);
   }
-  /* The C library's heap keeps freed pages. The next entry's blocks do not fit into the gaps of a freed entry, which is
-   * thousands of small blocks of many sizes. */
+  /* The C library's heap keeps freed pages. Entries that come and go take each other's place; a memo that shrinks
+   * leaves gaps. */
   if (memo->figures.freed_bytes <= memo->max_bytes / TRIM_SHARE) return;
   memo->figures.freed_bytes = 0;
   hook_trim();
 }
 
+/* Counts bytes that the memo has taken. */
+static void count_bytes(epoch_memo *memo, int64_t bytes) {
+  memo->figures.bytes += bytes;
+  memo->figures.freed_bytes -= bytes < memo->figures.freed_bytes ? bytes : memo->figures.freed_bytes;
+}
+
 /* Counts the bytes of the kernels that no other remembered entry uses. */
 static void count_kernel(epoch_memo *memo, site_kernel *k) {
-  if (k->n_remembered++ == 0) memo->figures.bytes += k->bytes;
+  if (k->n_remembered++ == 0) count_bytes(memo, k->bytes);
 }
 
 static void discount_kernel(epoch_memo *memo, site_kernel *k) {
   if (--k->n_remembered == 0) memo->figures.bytes -= k->bytes;
 }
 
+/* ---- admission ---- */
+
+/* The mark of an epoch's key, never 0. Equal hashes in several epochs have places far from each other. */
+static uint64_t mark_of(uint32_t epoch, uint64_t hash) { return (hash + epoch * (uint64_t)401) | (uint64_t)1 << 63; }
+
+static uint64_t *mark_place(const epoch_memo *memo, uint64_t mark) { return &memo->marks[mark % N_MARKS]; }
+
+/* Leaves the key's mark, in the place of an older one. Without memory for marks there are none. */
+static void leave_mark(epoch_memo *memo, const epoch_entry *e) {
+  if (!memo->marks && !(memo->marks = mem_calloc(N_MARKS, sizeof *memo->marks))) return;
+  uint64_t mark = mark_of(e->epoch, e->hash);
+  *mark_place(memo, mark) = mark;
+}
+
+/* True if the key's mark was there, which is taken away. */
+static bool take_mark(epoch_memo *memo, const epoch_entry *e) {
+  uint64_t mark = mark_of(e->epoch, e->hash);
+  if (!memo->marks || *mark_place(memo, mark) != mark) return false;
+  *mark_place(memo, mark) = 0;
+  return true;
+}
+
+static void begin_trial(epoch_memo *memo, epoch_entry *e, int64_t bytes) {
+  e->trial_bytes = bytes;
+  memo->epochs[e->epoch].n_trials++;
+  memo->figures.trials++;
+  memo->figures.trial_bytes += bytes;
+}
+
+static void end_trial(epoch_memo *memo, epoch_entry *e) {
+  memo->epochs[e->epoch].n_trials--;
+  memo->figures.trials--;
+  memo->figures.trial_bytes -= e->trial_bytes;
+  e->trial_bytes = 0;
+}
+
+/* ---- eviction ---- */
+
 static void evict(epoch_memo *memo, epoch_entry *e) {
   epoch_state *state = &memo->epochs[e->epoch];
+  if (e->trial_bytes) {
+    leave_mark(memo, e);
+    end_trial(memo, e);
+  }
   for (epoch_entry **at = &state->entries; *at; at = &(*at)->next)
     if (*at == e) {
       *at = e->next;
@@ -96,14 +154,27 @@ static void evict(epoch_memo *memo, epoch_entry *e) {
   memo_retire(memo, e);
 }
 
-/* Evicts least recently used entries: the epoch's own while they are too many, then any while all together are too
- * large. The newest entry stays. */
+/* The epoch's least recent entry that is on trial, or admitted, other than the newest; NULL: none. */
+static epoch_entry *least_recent(const epoch_state *state, bool on_trial, const epoch_entry *newest) {
+  epoch_entry *last = NULL;
+  for (epoch_entry *e = state->entries; e; e = e->next)
+    if ((e->trial_bytes > 0) == on_trial && e != newest) last = e;
+  return last;
+}
+
+/* Evicts entries over the bounds, but never the newest: of the epoch's own, those on trial beyond its share and then
+ * the admitted ones; of all epochs, the least recently used ones while all together are too large. */
 static void evict_to_bounds(epoch_memo *memo, epoch_entry *newest, bool device_busy) {
   epoch_state *state = &memo->epochs[newest->epoch];
-  while (state->n_entries > memo->max_entries) {
-    epoch_entry *last = state->entries;
-    while (last->next) last = last->next;
-    if (last == newest) break;
+  int64_t share = memo->max_entries / 2 < TRIALS ? memo->max_entries / 2 : TRIALS; /* of few entries, half */
+  if (share < 1) share = 1;
+  for (;;) {
+    bool too_many = state->n_entries > memo->max_entries;
+    bool many_trials = state->n_trials > share;
+    if (!too_many && !(many_trials && memo->figures.trial_bytes > memo->max_bytes / TRIAL_SHARE)) break;
+    epoch_entry *last = least_recent(state, many_trials, newest);
+    if (!last) last = least_recent(state, !many_trials, newest);
+    if (!last) break;
     evict(memo, last);
   }
   while (memo->figures.bytes > memo->max_bytes && memo->oldest != newest) evict(memo, memo->oldest);
@@ -135,15 +206,18 @@ void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy) {
   state->n_entries++;
   link_newest(memo, e);
   memo->figures.entries++;
-  memo->figures.bytes += e->bytes;
+  int64_t before = memo->figures.bytes;
+  count_bytes(memo, e->bytes);
   for (size_t i = 0; i < e->kernels.n; i++) count_kernel(memo, e->kernels.items[i].prepared);
   for (size_t i = 0; i < e->host_kernels.n; i++) count_kernel(memo, e->host_kernels.items[i]);
+  if (take_mark(memo, e)) memo->figures.admitted++;
+  else begin_trial(memo, e, memo->figures.bytes - before);
   evict_to_bounds(memo, e, device_busy);
 }
 
 void memo_add_bytes(epoch_memo *memo, epoch_entry *e, int64_t bytes, bool device_busy) {
   e->bytes += bytes;
-  memo->figures.bytes += bytes;
+  count_bytes(memo, bytes);
   evict_to_bounds(memo, e, device_busy);
 }
 
@@ -152,6 +226,10 @@ epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const in
     epoch_entry *e = *at;
     if (e->hash != hash || e->n_key != n_key) continue;
     if (n_key && memcmp(e->key, key, n_key * sizeof(int64_t)) != 0) continue;
+    if (e->trial_bytes) {
+      end_trial(memo, e);
+      memo->figures.admitted++;
+    }
     *at = e->next; /* most recent first */
     e->next = memo->epochs[epoch].entries;
     memo->epochs[epoch].entries = e;
@@ -168,9 +246,11 @@ void memo_fini(epoch_memo *memo) {
   while (memo->oldest) evict(memo, memo->oldest);
   for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++)
     if (memo->epochs[i].unremembered) memo_retire(memo, memo->epochs[i].unremembered);
-  memo_free_retired(memo);
+  while (memo->retired) memo_free_retired(memo);
   for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++)
     for (int k = 0; k < EPOCH_LAYOUTS; k++) mem_free(memo->epochs[i].layouts[k].roots);
   mem_free(memo->epochs);
+  mem_free(memo->marks);
   memo->epochs = NULL;
+  memo->marks = NULL;
 }

@@ -1,6 +1,9 @@
 /* The memo of epochs: for each epoch and key, an entry with the epoch's shapes, kernels and memory plan. The number and
- * bytes of entries are bounded; the least recently used go first. How a key is formed: key.c; how an entry is made:
- * plan.c.
+ * bytes of entries are bounded. How a key is formed: key.c; how an entry is made: plan.c.
+ *
+ * Admission. Many keys never come back. So the entry of a new key is on trial: its key's second sight admits it. Each
+ * epoch has a few entries on trial, and the oldest of them goes first. A mark of its key stays: eight bytes, with which
+ * the key is admitted when it comes again. Of the admitted entries the least recently used go first.
  *
  * Invariant: a remembered entry is complete (planned), and its key holds everything on which its contents depend. */
 #ifndef VM_EPOCH_MEMO_H_
@@ -91,6 +94,7 @@ typedef struct epoch_entry {
   int64_t bytes;         /* host memory of the entry without its kernels, for the memo's bound */
   bool rewritten;        /* the shape section wrote a register twice, so the entry cannot be the base of another */
   bool remembered;       /* true: in the memo; false: freed after the next synchronisation */
+  int64_t trial_bytes;   /* on trial: the bytes by which the entry made the memo larger; 0: admitted */
 } epoch_entry;
 
 /* The last arena layouts of an epoch, the one used last first; used again if every root of a new plan fits its slot
@@ -104,7 +108,7 @@ typedef struct epoch_layout {
 
 typedef struct epoch_state {
   epoch_entry *entries;
-  int32_t n_entries;
+  int32_t n_entries, n_trials; /* n_trials: of the entries, those on trial */
   epoch_layout layouts[EPOCH_LAYOUTS];
   epoch_entry *unremembered; /* the last one that was not remembered, kept for its kernels; NULL: none */
 } epoch_state;
@@ -113,19 +117,22 @@ typedef struct epoch_memo {
   epoch_state *epochs; /* per module epoch */
   size_t n_epochs;
   epoch_entry *newest, *oldest; /* all remembered entries */
-  epoch_entry *retired;         /* evicted or never remembered: freed after the next synchronisation (linked by next) */
+  epoch_entry *retired; /* evicted or never remembered: freed a few at a time when no work is queued (linked by next) */
+  uint64_t *marks;      /* of keys whose entries went on trial; 0: none. NULL: no entry went yet */
   int64_t max_entries, max_bytes; /* entries of one epoch, bytes of all */
   object_heap *objects;           /* of the registers that entries keep */
   site_kernels *kernels;          /* the table of the kernels that entries use */
   struct {
-    int64_t hits, replays /* hits from a list of calls */, misses, evictions, entries, bytes, layouts_reused,
-        freed_bytes /* since the heap was trimmed */;
+    int64_t hits, replays /* hits from a list of calls */, misses, evictions, entries, bytes, layouts_reused;
+    int64_t trials, trial_bytes; /* entries on trial now */
+    int64_t admitted;            /* entries that were admitted so far */
+    int64_t freed_bytes;         /* of freed entries whose place no new entry has taken, since the heap was trimmed */
   } figures;
 } epoch_memo;
 
-/* The entry of the key, which becomes the most recently used; NULL: none. */
+/* The entry of the key, which is admitted and becomes the most recently used; NULL: none. */
 epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
-/* Puts a planned entry under its key, evicting the least recently used ones over the bounds. device_busy: kernels of
+/* Puts a planned entry under its key, on trial or admitted, and evicts others over the bounds. device_busy: kernels of
  * entries may be queued, so that evicted ones stay until the next synchronisation. */
 void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy);
 /* Counts `bytes` more for the entry that memo_find has found last, and evicts others over the bounds. */
@@ -135,7 +142,8 @@ void memo_add_bytes(epoch_memo *memo, epoch_entry *e, int64_t bytes, bool device
 void memo_retire(epoch_memo *memo, epoch_entry *e);
 /* Takes an entry that is not remembered and keeps it until the epoch's next one, because kernels are shared with it. */
 void memo_keep_unremembered(epoch_memo *memo, epoch_entry *e);
-/* Frees the retired entries. For this function and memo_fini no work may be queued on a device. */
+/* Frees a few of the retired entries, so that no run pays for many at once. For this function and memo_fini no work may
+ * be queued on a device. */
 void memo_free_retired(epoch_memo *memo);
 void memo_fini(epoch_memo *memo);
 /* Frees an entry that was never given to the memo. */

@@ -117,6 +117,8 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
   json_integer(json, "evictions", s->memo.figures.evictions);
   json_integer(json, "entries", s->memo.figures.entries);
   json_integer(json, "bytes", s->memo.figures.bytes);
+  json_integer(json, "trials", s->memo.figures.trials);
+  json_integer(json, "admitted", s->memo.figures.admitted);
   json_integer(json, "plans_reused", s->memo.figures.layouts_reused);
   json_integer(json, "kernels_found", s->kernels.figures.found);
   json_integer(json, "kernels_made", s->kernels.figures.made);

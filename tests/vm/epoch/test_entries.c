@@ -1,5 +1,5 @@
-/* The memo by itself (vm/epoch/memo.h), with entries made by hand: finding, order of use, both bounds, release of
- * evicted entries while a device is busy. The memo in runs, and keys: test_memo.c. */
+/* The memo by itself (vm/epoch/memo.h), with entries made by hand: finding, admission, order of use, both bounds,
+ * release of evicted entries while a device is busy. The memo in runs, and keys: test_memo.c. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,16 +180,93 @@ START_TEST(a_shared_kernel_goes_with_the_last_of_its_entries) {
 }
 END_TEST
 
-/* Beside a list that is searched from end to end: keys, least recently used first. */
+/* ---- admission ---- */
+
+/* Keys that come once, between keys that came twice: those that came twice stay, and the others leave only marks. */
+START_TEST(keys_that_never_come_back_take_little_and_push_nothing_out) {
+  enum { BYTES = 1 << 16, KEPT = 20, ONCE = 1000 };
+  alloc_hook_begin();
+  epoch_memo memo = memo_of(2, 64, 64 * BYTES);
+  for (int64_t key = 0; key < KEPT; key++) {
+    remember(&memo, 0, key, BYTES);
+    ck_assert_ptr_nonnull(find(&memo, 0, key));
+  }
+  int64_t before = memo.figures.bytes;
+  for (int64_t key = KEPT; key < ONCE; key++) {
+    ck_assert_ptr_null(find(&memo, 0, key));
+    remember(&memo, 0, key, BYTES);
+    ck_assert_int_le(memo.epochs[0].n_trials, 4);
+    ck_assert_int_le(memo.figures.bytes, before + 4 * 2 * BYTES);
+  }
+  for (int64_t key = 0; key < KEPT; key++) ck_assert_ptr_nonnull(find(&memo, 0, key));
+  ck_assert_int_eq(memo.figures.admitted, KEPT);
+  ck_assert_int_eq(memo.figures.trials, memo.epochs[0].n_trials);
+  memo_fini(&memo);
+  ck_assert(memo.figures.trials == 0 && memo.figures.trial_bytes == 0);
+  ck_assert_int_eq(alloc_hook_end(), 0);
+}
+END_TEST
+
+/* Sizes that take turns, round after round. For entries of a megabyte 1/64 of the memo has no room beyond the share of
+ * an epoch: then those beyond the share miss once more, and their marks admit them. */
+START_TEST(sizes_that_take_turns_hit_from_the_second_or_third_round_on) {
+  static const struct {
+    int64_t n_keys, bytes;
+    int64_t misses;
+    int rounds; /* with misses */
+  } rows[] = {{1, 1 << 20, 1, 1}, {2, 1 << 20, 2, 1},   {3, 1 << 20, 3, 1},   {4, 1 << 20, 4, 1},
+              {5, 1 << 20, 6, 2}, {30, 1 << 20, 56, 2}, {30, 1 << 10, 30, 1}, {60, 1 << 10, 60, 1}};
+  epoch_memo memo = memo_of(1, 64, (int64_t)64 << 20);
+  int64_t misses = 0;
+  for (int round = 0; round < 6; round++)
+    for (int64_t key = 0; key < rows[_i].n_keys; key++) {
+      if (find(&memo, 0, key)) continue;
+      remember(&memo, 0, key, rows[_i].bytes);
+      misses++;
+      ck_assert_int_lt(round, rows[_i].rounds);
+    }
+  ck_assert_int_eq(misses, rows[_i].misses);
+  memo_fini(&memo);
+}
+END_TEST
+
+/* A large entry pushes many small ones out. Their memory goes in steps. */
+START_TEST(many_entries_that_go_at_once_are_freed_a_few_at_a_time) {
+  enum { BYTES = 1 << 14, N = 40 };
+  alloc_hook_begin();
+  epoch_memo memo = memo_of(2, 64, 64 * BYTES);
+  for (int64_t key = 0; key < N; key++) {
+    remember(&memo, 0, key, BYTES);
+    ck_assert_ptr_nonnull(find(&memo, 0, key));
+  }
+  n_kernels_freed = 0;
+  remember(&memo, 1, 0, 64 * BYTES);
+  ck_assert_int_eq(memo.figures.entries, 1);
+  int steps = 1;
+  for (int freed = n_kernels_freed; freed < N; freed = n_kernels_freed, steps++) {
+    ck_assert_int_ge(freed, steps * 1);
+    ck_assert_int_le(freed, steps * 4);
+    memo_free_retired(&memo);
+    ck_assert_int_gt(n_kernels_freed, freed);
+  }
+  ck_assert_int_ge(steps, N / 4);
+  memo_fini(&memo);
+  ck_assert_int_eq(alloc_hook_end(), 0);
+}
+END_TEST
+
+/* Beside a list that is searched from end to end: entries by last use, least recent first, and marks. */
 START_TEST(a_random_life_is_that_of_a_list_in_the_order_of_use) {
-  enum { N_EPOCHS = 3, ENTRIES = 4, STEPS = 4000, KEYS = 12, BYTES = 1 << 16 };
+  enum { N_EPOCHS = 3, ENTRIES = 4, SHARE = 2, STEPS = 4000, KEYS = 12, BYTES = 1 << 16 };
   alloc_hook_begin();
   epoch_memo memo = memo_of(N_EPOCHS, ENTRIES, 8 * BYTES + BYTES / 2);
   struct {
     uint32_t epoch;
     int64_t key;
+    bool on_trial;
   } list[64];
-  int n = 0, n_hits = 0;
+  bool marks[N_EPOCHS][KEYS] = {{false}};
+  int n = 0, n_hits = 0, n_marked = 0;
   int64_t n_evicted = 0;
   uint64_t random = 88172645463325252u + (uint64_t)_i;
   for (int step = 0; step < STEPS; step++) {
@@ -201,21 +278,37 @@ START_TEST(a_random_life_is_that_of_a_list_in_the_order_of_use) {
     epoch_entry *e = find(&memo, epoch, key);
     ck_assert_int_eq(e != NULL, at < n);
     n_hits += e != NULL;
+    bool admitted = at < n || marks[epoch][key];
     if (e) memmove(&list[at], &list[at + 1], (size_t)(--n - at) * sizeof *list);
-    else remember(&memo, epoch, key, BYTES);
-    list[n].epoch = epoch, list[n++].key = key;
-    int in_epoch = 0, oldest = -1;
-    for (int i = n - 1; i >= 0; i--)
-      if (list[i].epoch == epoch) in_epoch++, oldest = i;
-    if (in_epoch > ENTRIES) {
-      memmove(&list[oldest], &list[oldest + 1], (size_t)(--n - oldest) * sizeof *list);
+    else {
+      remember(&memo, epoch, key, BYTES);
+      n_marked += marks[epoch][key];
+      marks[epoch][key] = false;
+    }
+    list[n].epoch = epoch, list[n].key = key, list[n++].on_trial = !admitted;
+    for (;;) { /* a hit evicts nothing: then these bounds hold already */
+      int in_epoch = 0, trials = 0, oldest[2] = {-1, -1};
+      for (int i = n - 1; i >= 0; i--) {
+        if (list[i].epoch != epoch) continue;
+        in_epoch++, trials += list[i].on_trial;
+        if (i < n - 1) oldest[list[i].on_trial] = i;
+      }
+      bool many = trials > SHARE;
+      int total = 0;
+      for (int i = 0; i < n; i++) total += list[i].on_trial;
+      bool too_large = many && total > 0; /* of a memo of few bytes every trial is more than 1/64 */
+      int out;
+      if (in_epoch > ENTRIES || too_large) out = oldest[many] >= 0 ? oldest[many] : oldest[!many];
+      else if (n > 8) out = 0;
+      else break;
+      if (list[out].on_trial) marks[list[out].epoch][list[out].key] = true;
+      memmove(&list[out], &list[out + 1], (size_t)(--n - out) * sizeof *list);
       n_evicted++;
     }
-    while (n > 8) memmove(list, list + 1, (size_t)--n * sizeof *list), n_evicted++;
     ck_assert_int_eq(memo.figures.entries, n);
     ck_assert_int_eq(memo.figures.evictions, n_evicted);
   }
-  ck_assert(n_hits > STEPS / 10 && n_evicted > STEPS / 10);
+  ck_assert(n_hits > STEPS / 10 && n_evicted > STEPS / 10 && n_marked > STEPS / 20);
   memo_fini(&memo);
   ck_assert_int_eq(alloc_hook_end(), 0);
 }
@@ -229,6 +322,9 @@ int main(void) {
   tcase_add_test(t, the_bound_of_bytes_is_of_all_epochs_and_spares_the_newest);
   tcase_add_test(t, evicted_entries_stay_until_no_device_is_busy);
   tcase_add_loop_test(t, a_shared_kernel_goes_with_the_last_of_its_entries, 0, 4);
+  tcase_add_test(t, keys_that_never_come_back_take_little_and_push_nothing_out);
+  tcase_add_loop_test(t, sizes_that_take_turns_hit_from_the_second_or_third_round_on, 0, 8);
+  tcase_add_test(t, many_entries_that_go_at_once_are_freed_a_few_at_a_time);
   tcase_add_loop_test(t, a_random_life_is_that_of_a_list_in_the_order_of_use, 0, 4);
   suite_add_tcase(suite, t);
   return suite_run(suite);

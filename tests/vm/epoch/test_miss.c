@@ -185,6 +185,7 @@ START_TEST(a_state_goes_with_the_last_entry_that_uses_it) {
   counts(8, 8, 2);
   run(session, 7, 7, 1, 1, 2); /* the entry of 8 and 9 goes */
   counts(11, 11, 5);
+  run(session, 7, 7, 1, 1, 2);
   run(session, 6, 6, 1, 1, 2); /* the last one with the shared state goes */
   counts(14, 14, 8);
   reed_session_close(&session);
