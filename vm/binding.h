@@ -10,6 +10,7 @@
 
 /* The destination of one output. */
 typedef struct output_destination {
+  int64_t most_bytes;  /* of the output by the declared ranges of the inputs' extents; 0: not known */
   bool keep;           /* stays on the device where it is computed */
   reed_tensor *memory; /* the caller's, one reference; NULL: not bound */
   int32_t room_axis;   /* along which the memory may have more room than the output; -1: none */

@@ -2,7 +2,8 @@
  * epoch's root comes from a store is decided in devices.c. The smallest free block serves a request that is large
  * enough and at most four times as large; beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed, and
  * so is a block that a whole window of runs has not used. With headroom a new block is up to an eighth larger than
- * asked for, and its pages are warm. */
+ * asked for, and its pages are warm. A new block for an output whose extents have declared ranges is as large as the
+ * output can be; its headroom is that of its pages. */
 #include <string.h>
 #include <uv.h>
 
@@ -24,6 +25,7 @@ typedef struct output_block {
   struct output_block *next; /* free list, latest returned first */
   int64_t capacity;
   int64_t warm_bytes; /* the system has given the pages of so many bytes */
+  bool declared;      /* the capacity is a declared bound, and only warm_bytes of it are in memory */
   int64_t window;     /* the window of runs in which the block was last given out */
 } output_block;
 
@@ -77,6 +79,9 @@ static void store_free(output_store *store) {
   mem_free(store);
 }
 
+/* The bytes that the block has in memory. */
+static int64_t held_bytes(const output_block *block) { return block->declared ? block->warm_bytes : block->capacity; }
+
 /* Takes the least recently returned of the free blocks beyond `keep`, as a list. The mutex is held. */
 static output_block *take_surplus(output_store *store, int32_t keep) {
   output_block **at = &store->free;
@@ -85,7 +90,7 @@ static output_block *take_surplus(output_store *store, int32_t keep) {
   *at = NULL;
   for (output_block *block = surplus; block; block = block->next) {
     store->n_free--;
-    store->figures.reserved_bytes -= block->capacity;
+    store->figures.reserved_bytes -= held_bytes(block);
   }
   return surplus;
 }
@@ -113,7 +118,7 @@ void output_store_end_window(output_store *store) {
     block->next = old;
     old = block;
     store->n_free--;
-    store->figures.reserved_bytes -= block->capacity;
+    store->figures.reserved_bytes -= held_bytes(block);
   }
   store->window++;
   uv_mutex_unlock(&store->mutex);
@@ -173,12 +178,19 @@ static void give_back(storage *s) {
   leave(store);
 }
 
-/* Takes the smallest free block that serves the request, and of equal ones the one returned last; NULL: none. The mutex
- * is held. */
+/* True if the block suits the request better: it has less memory than the other one but enough, or more memory where
+ * neither has enough. */
+static bool suits_better(const output_block *block, const output_block *other, int64_t bytes) {
+  int64_t a = held_bytes(block), b = held_bytes(other);
+  return b < bytes ? a > b : a >= bytes && a < b;
+}
+
+/* Takes the free block that suits the request best, and of equal ones the one returned last; NULL: none. The mutex is
+ * held. */
 static output_block *take_free(output_store *store, int64_t bytes) {
   output_block **best = NULL;
   for (output_block **at = &store->free; *at; at = &(*at)->next)
-    if ((*at)->capacity >= bytes && (*at)->capacity / 4 <= bytes + 64 && (!best || (*at)->capacity < (*best)->capacity))
+    if ((*at)->capacity >= bytes && held_bytes(*at) / 4 <= bytes + 64 && (!best || suits_better(*at, *best, bytes)))
       best = at;
   if (!best) return NULL;
   output_block *found = *best;
@@ -220,27 +232,42 @@ static int64_t with_headroom(const output_store *store, int64_t bytes) {
                                                                                         : bytes;
 }
 
+/* The bytes of a new block. Memory of the heap is there when it is first used, so a declared bound costs addresses
+ * only; any other memory is taken whole, and then not for outputs far below their bound. */
+static int64_t new_capacity(const output_store *store, int64_t bytes, int64_t most) {
+  int64_t capacity = with_headroom(store, bytes);
+  bool fits = store->headroom && bytes >= WARM_FROM && (store->memory == OUTPUT_HEAP || most / 4 <= bytes);
+  return fits && most >= bytes ? most : capacity;
+}
+
 /* Has the pages of the block be there, with those of its headroom, if `bytes` are more than were ever asked of it. */
-static void warm(const output_store *store, output_block *block, int64_t bytes) {
+static void warm(output_store *store, output_block *block, int64_t bytes) {
   if (!store->headroom || store->memory != OUTPUT_HEAP || block->warm_bytes >= bytes) return;
   int64_t end = with_headroom(store, bytes);
   if (end > block->capacity) end = block->capacity;
   if (block->capacity >= WARM_FROM)
     mem_warm((char *)block->storage.data + block->warm_bytes, (size_t)(end - block->warm_bytes));
+  if (block->declared) {
+    uv_mutex_lock(&store->mutex);
+    store->figures.reserved_bytes += end - block->warm_bytes;
+    uv_mutex_unlock(&store->mutex);
+  }
   block->warm_bytes = end;
 }
 
-reed_status output_allocate(output_store *store, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
+reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, storage **out_storage,
+                            reed_diagnosis *diagnosis) {
   uv_mutex_lock(&store->mutex);
   output_block *block = take_free(store, bytes);
   store->n_users++;
   store->figures.live_bytes += bytes;
   uv_mutex_unlock(&store->mutex);
   if (!block) {
-    reed_status status = block_open(store, bytes, with_headroom(store, bytes), &block, diagnosis);
+    reed_status status = block_open(store, bytes, new_capacity(store, bytes, most), &block, diagnosis);
     uv_mutex_lock(&store->mutex);
     if (status == REED_OK) {
-      store->figures.reserved_bytes += block->capacity;
+      block->declared = store->memory == OUTPUT_HEAP && block->capacity > with_headroom(store, bytes);
+      store->figures.reserved_bytes += held_bytes(block);
     } else {
       store->n_users--;
       store->figures.live_bytes -= bytes;
@@ -286,7 +313,7 @@ reed_tensor *output_give(storage *s, const void *data, const reed_desc *desc) {
 reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor **out_tensor,
                         reed_diagnosis *diagnosis) {
   storage *s;
-  reed_status status = output_allocate(store, desc_bytes(desc), &s, diagnosis);
+  reed_status status = output_allocate(store, desc_bytes(desc), 0, &s, diagnosis);
   if (status != REED_OK) return status;
   *out_tensor = output_give(s, s->data, desc);
   storage_release(s);

@@ -516,6 +516,31 @@ static reed_status query_claimed(reed_session *s, const reed_shape *shapes, reed
   return status;
 }
 
+void query_bound_outputs(reed_session *s) {
+  size_t n_inputs = reed_program_input_count(s->program), n_outputs = s->bindings.n;
+  reed_shape *shapes = mem_calloc(n_inputs + n_outputs, sizeof *shapes), *outputs = shapes + n_inputs;
+  bool known = shapes != NULL;
+  for (size_t i = 0; i < n_inputs && known; i++) {
+    reed_value_info info;
+    known = reed_program_input(s->program, i, &info) == REED_OK && info.rank >= 0 && info.dtype != REED_NONE;
+    if (!known) break;
+    shapes[i] = (reed_shape){.dtype = info.dtype, .rank = info.rank};
+    memcpy(shapes[i].dims, info.dims, sizeof info.dims);
+  }
+  s->run.diagnosis = &s->run.own_diagnosis;
+  known = known && query_claimed(s, shapes, NULL, n_inputs, outputs, n_outputs) == REED_OK;
+  reed_diagnosis_clear(s->run.diagnosis);
+  s->run.diagnosis = NULL;
+  for (size_t i = 0; i < n_outputs && known; i++) {
+    reed_desc most = {.dtype = outputs[i].dtype, .rank = outputs[i].rank};
+    bool bounded = most.rank >= 0 && most.dtype != REED_NONE;
+    for (int32_t k = 0; k < most.rank; k++) bounded &= (most.dims[k] = outputs[i].bounds[k]) >= 0;
+    int64_t bytes = bounded ? desc_bytes(&most) : 0;
+    s->bindings.outputs[i].most_bytes = bytes > 0 && bytes <= s->devices.max_output_bytes ? bytes : 0;
+  }
+  mem_free(shapes);
+}
+
 reed_status reed_session_shapes(reed_session *s, const reed_shape *shapes, reed_tensor *const *values, size_t n_inputs,
                                 reed_shape *outputs, size_t n_outputs, reed_diagnosis *diagnosis) {
   if (!s || (n_outputs && !outputs))

@@ -42,6 +42,9 @@ typedef struct query {
   VEC_OF(void *) blocks; /* elements that the walk has computed */
 } query;
 
+/* Notes the bytes that each output can have at most, for inputs whose extents are known by their declared ranges only
+ * (output_destination.most_bytes). Without memory, or where the walk fails, nothing is noted. The session is new. */
+void query_bound_outputs(reed_session *s);
 /* True if all extents are numbers; *out_desc is the descriptor then. */
 bool query_desc(const query_ref *r, reed_desc *out_desc);
 /* Memory that lives as long as the query; NULL: none. */

@@ -11,6 +11,7 @@
 #include "vm/epoch/epoch.h"
 #include "vm/epoch/planner.h"
 #include "vm/interp.h"
+#include "vm/query.h"
 
 #define DEFAULT_MEMO_ENTRIES 64
 #define DEFAULT_MEMO_BYTES ((int64_t)64 << 20)
@@ -51,6 +52,7 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
         bindings_open(&s->bindings, reed_program_output_count(program), options.keep_outputs, &s->devices, diagnosis);
   if (status == REED_OK && !(s->memo.epochs = mem_calloc(s->memo.n_epochs, sizeof *s->memo.epochs)))
     status = diag_no_memory(diagnosis, "a session's epochs");
+  if (status == REED_OK && program->module->n_ranges) query_bound_outputs(s);
   if (status != REED_OK) {
     reed_session_close(&s);
     return status;

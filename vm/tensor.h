@@ -65,10 +65,12 @@ reed_status output_store_open(output_memory memory, device *on, device_queue *qu
 /* Drops the session's reference and the free blocks; blocks still out are freed when they come back. No work is queued.
  */
 void output_store_close(output_store **store);
-/* Storage with one reference and undefined elements, which may become an output where it lies. */
-reed_status output_allocate(output_store *store, int64_t bytes, storage **out_storage,
+/* Storage with one reference and undefined elements, which may become an output where it lies. most: the bytes that the
+ * output can have by its declared ranges; 0: not known. */
+reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, storage **out_storage,
                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* New blocks are up to an eighth larger than asked for from now on, and warm on the host. */
+/* New blocks are up to an eighth larger than asked for from now on, or as large as the output can be, and warm on the
+ * host. */
 void output_store_set_headroom(output_store *store);
 /* The end of a window of runs (POOL_WINDOW): frees the free blocks that the window has not used. To be called by the
  * session's thread. */

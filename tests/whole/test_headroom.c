@@ -31,6 +31,8 @@ static runner open_chain(const char *rows, const reed_dim_range *dims, size_t n_
   return r;
 }
 
+static const char *const devices[] = {"host", "sim"};
+
 static int64_t page_faults(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -66,10 +68,12 @@ static int64_t figure(const runner *r, const char *device, const char *key) {
   return value;
 }
 
+static const reed_dim_range up_to_2000[] = {{"n", 0, 2000}};
+
 /* Each new number of rows is within an eighth of 400, whose tensors take 3.2 MB each, or 800 page faults. A miss itself
  * allocates little. */
 START_TEST(a_size_near_a_seen_one_costs_no_page_fault) {
-  runner r = open_chain("n", NULL, 0, NULL);
+  runner r = open_chain("n", up_to_2000, _i ? 1 : 0, NULL);
   reed_tensor *held;
   int64_t first = run_rows(&r, 400, &held); /* two generations of outputs, as a decoder's cache has */
   run_rows(&r, 400, NULL);
@@ -86,8 +90,43 @@ START_TEST(a_size_near_a_seen_one_costs_no_page_fault) {
 }
 END_TEST
 
+/* The address of the output of a run with n rows. */
+static const void *output_at(const runner *r, int64_t n) {
+  reed_tensor *out;
+  run_rows(r, n, &out);
+  const void *at = reed_tensor_data(out);
+  reed_tensor_close(&out);
+  return at;
+}
+
+/* All extents within a declared range use one block, of which only the pages are in memory that some run needed. A
+ * row has 8 KiB. */
+START_TEST(a_declared_range_sizes_an_output_once) {
+  runner r = open_chain("n", up_to_2000, 1, NULL);
+  const void *at = output_at(&r, 1);
+  for (int64_t n = 1; n <= 2000; n = n * 3 / 2 + 1) {
+    ck_assert_ptr_eq(output_at(&r, n), at);
+    int64_t held = figure(&r, "host", "output_reserved_bytes");
+    ck_assert_int_ge(held, n * 8192);
+    ck_assert_int_le(held, n * 8192 + n * 1024);
+  }
+  ck_assert_ptr_eq(output_at(&r, 2000), at);
+  ck_assert_ptr_eq(output_at(&r, 600), at);
+  runner_close(&r);
+}
+END_TEST
+
+START_TEST(a_declared_range_is_no_more_than_a_bound) {
+  reed_dim_range huge[] = {{"n", 0, INT64_MAX / 16}}, open[] = {{"n", 1, REED_UNBOUNDED}};
+  runner r = open_chain("n", _i % 2 ? huge : open, 1, devices[_i / 2]);
+  for (int64_t n = 1; n < 300; n = n * 2 + 1) run_rows(&r, n, NULL);
+  int64_t held = figure(&r, _i / 2 ? "sim" : "host", "output_reserved_bytes");
+  ck_assert_int_le(held, 300 * 8192 * 9 / 8 * 3);
+  runner_close(&r);
+}
+END_TEST
+
 START_TEST(memory_of_large_runs_goes_back_when_the_load_falls) {
-  static const char *const devices[] = {"host", "sim"};
   const char *device = devices[_i];
   runner r = open_chain("n", NULL, 0, device);
   run_rows(&r, 3000, NULL); /* 24 MB each in the arena and in the output */
@@ -121,14 +160,85 @@ START_TEST(a_model_of_fixed_extents_has_no_headroom) {
 }
 END_TEST
 
+/* ---- layouts of arenas ---- */
+
+/* Five tensors of several sizes, of which three live at once. */
+static runner open_layers(void) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n,64]");
+  build_i64(b, "one", "", (int64_t[]){1});
+  build_int(b, build_node(b, "Concat", "x,x,x", "c"), "axis", 1);
+  build_int(b, build_node(b, "Softmax", "c", "s"), "axis", 0);
+  build_int(b, build_node(b, "Concat", "s,x,c", "d"), "axis", 1);
+  build_node(b, "CumSum", "d,one", "e");
+  build_int(b, build_node(b, "Concat", "e,c", "f"), "axis", 1);
+  build_int(b, build_node(b, "Softmax", "f", "g"), "axis", 0);
+  build_node(b, "ReduceSum", "g,one", "z");
+  build_output(b, "z", "f32");
+  runner r = runner_open(b, NULL, NULL, "layers");
+  build_close(&b);
+  return r;
+}
+
+/* Runs with n rows. Returns the arena's bytes over its lower bound; *out_again: the layout was an earlier entry's. */
+static double arena_of(const runner *r, int64_t n, bool *out_again) {
+  int64_t before = figure(r, "memo", "plans_reused");
+  reed_tensor *in, *out;
+  ck_assert_int_eq(reed_tensor_open(REED_F32, 2, (int64_t[]){n, 64}, &in), REED_OK);
+  memset(reed_tensor_data(in), 0, (size_t)reed_tensor_bytes(in));
+  runner_run(r, &in, 1, &out, 1, "layers");
+  reed_tensor_close(&in);
+  reed_tensor_close(&out);
+  *out_again = figure(r, "memo", "plans_reused") > before;
+  return (double)figure(r, "host", "arena_bytes") / (double)figure(r, "host", "arena_lower_bound");
+}
+
+/* The first layout is exact, later ones are within a tenth of the entry's lower bound; a layout serves sizes that fill
+ * half of it, and smaller ones get a layout of their own. */
+START_TEST(an_arena_is_near_its_lower_bound_when_it_is_laid_out) {
+  runner r = open_layers();
+  bool again;
+  ck_assert_double_eq(arena_of(&r, 4000, &again), 1);
+  ck_assert(!again);
+  double ratio = arena_of(&r, 4040, &again); /* with headroom for those after it */
+  ck_assert(!again && ratio <= 1.1);
+  for (int64_t n = 4050; n <= 4100; n += 10) {
+    ratio = arena_of(&r, n, &again);
+    ck_assert_msg(again, "%lld rows were laid out anew", (long long)n);
+    ck_assert_double_le(ratio, 1.1);
+  }
+  (void)arena_of(&r, 3000, &again);
+  ck_assert(again);
+  ratio = arena_of(&r, 1500, &again); /* less than half of the layouts */
+  ck_assert(!again && ratio <= 1.1);
+  (void)arena_of(&r, 3500, &again); /* the larger layouts are still there */
+  ck_assert(again);
+  uint32_t random = 7;
+  int n_made = 0;
+  for (int i = 0; i < 60; i++) {
+    random = random * 1664525u + 1013904223u;
+    int64_t n = 200 + (random >> 8) % 6000;
+    ratio = arena_of(&r, n, &again);
+    ck_assert_msg(ratio <= (again ? 2.2 : 1.1), "%lld rows: %f", (long long)n, ratio);
+    n_made += !again;
+  }
+  ck_assert_int_le(n_made, 30);
+  runner_close(&r);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("headroom");
   TCase *c = tcase_create("headroom");
   tcase_set_timeout(c, 60);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  tcase_add_test(c, a_size_near_a_seen_one_costs_no_page_fault); /* a sanitizer's memory has faults of its own */
+  tcase_add_loop_test(c, a_size_near_a_seen_one_costs_no_page_fault, 0,
+                      2); /* a sanitizer's memory has faults of its own */
 #endif
   tcase_add_loop_test(c, memory_of_large_runs_goes_back_when_the_load_falls, 0, 2);
+  tcase_add_test(c, a_declared_range_sizes_an_output_once);
+  tcase_add_loop_test(c, a_declared_range_is_no_more_than_a_bound, 0, 4);
+  tcase_add_test(c, an_arena_is_near_its_lower_bound_when_it_is_laid_out);
   tcase_add_test(c, a_model_of_fixed_extents_has_no_headroom);
   suite_add_tcase(s, c);
   return suite_run(s);
