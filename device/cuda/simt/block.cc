@@ -8,7 +8,7 @@
 #include <new>
 #include <numeric>
 
-#include "device/cuda/simt/state.h"
+#include "device/cuda/simt/state.hpp"
 
 thread_local simt_block *simt_now;
 thread_local dim3 simt_thread_idx, simt_block_idx, simt_block_dim, simt_grid_dim;
@@ -304,8 +304,7 @@ static void give_block(simt_block *block) {
 /* Number k of the blocks in the launch's order. A random order is an affine permutation. */
 static uint64_t block_number(const simt_launch *l, uint64_t k, uint64_t n, uint64_t step, uint64_t from) {
   if (l->order == SIMT_REVERSE) k = n - 1 - k;
-  if (l->order > SIMT_REVERSE)
-    k = static_cast<uint64_t>((static_cast<unsigned __int128>(k) * step + from) % n);
+  if (l->order > SIMT_REVERSE) k = static_cast<uint64_t>((static_cast<unsigned __int128>(k) * step + from) % n);
   return l->blocks ? l->blocks[k] : k;
 }
 

@@ -1,5 +1,5 @@
-/* Switching stacks (fiber.h): a few instructions on x86-64, ucontext elsewhere. */
-#include "device/cuda/simt/fiber.h"
+/* Switching stacks (fiber.hpp): a few instructions on x86-64, ucontext elsewhere. */
+#include "device/cuda/simt/fiber.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>

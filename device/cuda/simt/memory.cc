@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "device/cuda/simt/state.h"
+#include "device/cuda/simt/state.hpp"
 
 enum { SHARED_GAP = 64, SHARED_POISON = 0xff };
 
@@ -12,8 +12,8 @@ enum { SHARED_GAP = 64, SHARED_POISON = 0xff };
 
 bool shared_open(simt_block *block) {
   block->shared = static_cast<char *>(aligned_alloc(64, SIMT_SHARED_MOST + SHARED_GAP * (SIMT_ARRAYS + 1)));
-  block->uses = static_cast<shared_use *>(
-      calloc(SIMT_SHARED_MOST + SHARED_GAP * (SIMT_ARRAYS + 1), sizeof *block->uses));
+  block->uses =
+      static_cast<shared_use *>(calloc(SIMT_SHARED_MOST + SHARED_GAP * (SIMT_ARRAYS + 1), sizeof *block->uses));
   if (block->shared && block->uses) return true;
   free(block->shared);
   free(block->uses);
@@ -81,8 +81,7 @@ static bool ordered(const simt_block *block, uint32_t other, uint16_t sync) {
 
 static void note_use(simt_block *block, size_t at, bool writes) {
   shared_use *use = &block->uses[at];
-  const uint16_t me = static_cast<uint16_t>(block->current + 1),
-                 sync = block->warp_syncs[block->current / SIMT_LANES];
+  const uint16_t me = static_cast<uint16_t>(block->current + 1), sync = block->warp_syncs[block->current / SIMT_LANES];
   if (use->interval != block->interval) *use = {block->interval, 0, 0, false, false, 0, 0};
   if (use->writer && use->writer != me && !ordered(block, use->writer - 1u, use->write_sync))
     fail_race(block, writes, use->writer - 1u, true, at);
@@ -129,7 +128,8 @@ static void note_use(simt_block *block, size_t at, bool writes) {
       simt_fail("%s %zu bytes at byte %lld of a shared array of %zu bytes", verb, bytes,
                 static_cast<long long>(at - first), block->arrays[i].bytes);
   }
-  if (nearest < 0) simt_fail("%s %zu bytes at %p; the launch has no operands", verb, bytes, reinterpret_cast<void *>(at));
+  if (nearest < 0)
+    simt_fail("%s %zu bytes at %p; the launch has no operands", verb, bytes, reinterpret_cast<void *>(at));
   const simt_operand *o = &l->operands[nearest];
   simt_fail("%s %zu bytes at byte %lld of operand %d, which has %lld bytes%s", verb, bytes,
             static_cast<long long>(at - reinterpret_cast<uintptr_t>(o->data)), nearest,

@@ -1,17 +1,17 @@
 /* The SIMT emulation: runs a kernel of the CUDA dialect (device/cuda/kernels/) on the host, thread by thread, and stops
  * at the first use that CUDA does not define. This header is for the code that launches; kernels see
- * device/cuda/simt/device.h.
+ * device/cuda/simt/device.hpp.
  *
  * THREADS. The threads of a block are fibers on the caller's stack of control: a thread runs until it waits at a
  * barrier, a shuffle or a vote, then the next one runs, in the launch's order. Blocks run one after the other.
  *
  * FAULTS. A fault ends the launch with a sentence; nothing else is harmed, and the caller goes on. Faults are:
- *   - an access outside of the operands' bytes, of the launch's args, and of the block's shared memory, by a single byte
- *     at either end; a write to an operand that is not writable
+ *   - an access outside of the operands' bytes, of the launch's args, and of the block's shared memory, by a single
+ * byte at either end; a write to an operand that is not writable
  *   - an access that is not aligned as its type demands; overflow, shifts and conversions that C++ leaves undefined
  *   - threads of a block at different `__syncthreads`, or a thread that has left while others wait at one
- *   - a shuffle, vote or `__syncwarp` whose mask names a lane that has left, that waits elsewhere, or that is not there,
- *     or does not name the caller; a shuffle from a lane that the mask does not name
+ *   - a shuffle, vote or `__syncwarp` whose mask names a lane that has left, that waits elsewhere, or that is not
+ * there, or does not name the caller; a shuffle from a lane that the mask does not name
  *   - two threads at the same byte of shared memory without a barrier between them, one of them writing
  *   - a launch beyond the limits of every card
  * Shared memory is filled with bytes 0xff when a block begins.
@@ -54,7 +54,7 @@ typedef struct simt_launch {
   const void *args;             /* kernel->args_bytes; never written */
   const simt_operand *operands; /* the memory that the launch may touch */
   int32_t n_operands;
-  uint64_t order;         /* of blocks, warps and lanes: SIMT_FORWARD, SIMT_REVERSE, any other number seeds a random one */
+  uint64_t order; /* of blocks, warps and lanes: SIMT_FORWARD, SIMT_REVERSE, any other number seeds a random one */
   const uint64_t *blocks; /* NULL: all blocks; else the numbers (x fastest) of the n_blocks blocks to run */
   int64_t n_blocks;
 } simt_launch;

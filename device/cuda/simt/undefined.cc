@@ -1,6 +1,6 @@
 /* The functions that g++ calls in kernels under -fsanitize=undefined. Each ends the launch with the place in the
  * source. Their names and parameters are the compiler's (libsanitizer/ubsan/ubsan_handlers.h in GCC). */
-#include "device/cuda/simt/state.h"
+#include "device/cuda/simt/state.hpp"
 
 /* The first field of the data of each handler. */
 struct source_place {

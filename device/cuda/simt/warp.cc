@@ -2,7 +2,7 @@
  * place. */
 #include <cstdio>
 
-#include "device/cuda/simt/state.h"
+#include "device/cuda/simt/state.hpp"
 
 static const char *kind_name(int kind) {
   switch (static_cast<simt_warp_kind>(kind)) {

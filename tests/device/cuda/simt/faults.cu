@@ -1,5 +1,5 @@
 /* Kernels into which `fault` plants one fault of each kind. */
-#include "device/cuda/simt/device.h"
+#include "device/cuda/simt/device.hpp"
 #include "tests/device/cuda/simt/kernels.h"
 
 #define KERNEL(name, bounds) \
@@ -8,9 +8,9 @@
   const simt_kernel kernel_##name = {#name, sizeof(test_args), alignof(test_args), bounds, start_##name}; \
   static void run_##name(const test_args &a)
 
-/* y is x reversed, through shared memory. 1: no barrier. 2: a barrier more for half of the block. 3: two barriers, each for
- * a half. 4: a thread leaves before the barrier. 5: too much shared memory. 6: a barrier of one warp where the block
- * needs one. 7: an index beyond the shared array. */
+/* y is x reversed, through shared memory. 1: no barrier. 2: a barrier more for half of the block. 3: two barriers, each
+ * for a half. 4: a thread leaves before the barrier. 5: too much shared memory. 6: a barrier of one warp where the
+ * block needs one. 7: an index beyond the shared array. */
 KERNEL(reverse, 256) {
   SHARED_ARRAY(float, all, [256]);
   const unsigned t = threadIdx.x, n = blockDim.x;
@@ -38,7 +38,8 @@ KERNEL(reverse, 256) {
 
 /* y[lane] is x of the next lane. 1: the mask names lanes that have left. 2: the mask names lanes that wait at another
  * shuffle. 3: it names lanes that wait at __syncthreads. 4: it does not name the caller. 5: it does not name the lane
- * that is read. 6: it names lanes that are not there (a block of 24 threads). 7: lanes at one place with other masks. */
+ * that is read. 6: it names lanes that are not there (a block of 24 threads). 7: lanes at one place with other masks.
+ */
 KERNEL(lanes, 32) {
   const int lane = static_cast<int>(threadIdx.x);
   const float x = a.x[lane];

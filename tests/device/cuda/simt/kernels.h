@@ -15,7 +15,7 @@ typedef struct test_args {
 extern "C" {
 #endif
 extern const simt_kernel kernel_sum, kernel_barriers, kernel_votes, kernel_places, kernel_atomics; /* sound.cu */
-extern const simt_kernel kernel_reverse, kernel_lanes, kernel_memory;                                /* faults.cu */
+extern const simt_kernel kernel_reverse, kernel_lanes, kernel_memory;                              /* faults.cu */
 #ifdef __cplusplus
 }
 #endif

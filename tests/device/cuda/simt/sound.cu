@@ -1,5 +1,5 @@
 /* Kernels without faults: what CUDA's features compute under the emulation. */
-#include "device/cuda/simt/device.h"
+#include "device/cuda/simt/device.hpp"
 #include "tests/device/cuda/simt/kernels.h"
 
 #define KERNEL(name, bounds) \

@@ -1,5 +1,5 @@
-/* The emulation of a GPU's threads: what kernels compute, in every order of threads, and that each kind of fault planted
- * into a kernel is found and named. */
+/* The emulation of a GPU's threads: what kernels compute, in every order of threads, and that each kind of fault
+ * planted into a kernel is found and named. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

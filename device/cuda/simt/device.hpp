@@ -1,8 +1,8 @@
 /* CUDA C++ as kernels see it when g++ compiles them for the emulation: built-in variables, vector types, barriers,
  * shuffles, votes, atomics, shared memory. Only the part of CUDA that the dialect allows (kernels/dialect.h). The
  * functions simt_... are in this folder's .cc files. */
-#ifndef DEVICE_CUDA_SIMT_DEVICE_H_
-#define DEVICE_CUDA_SIMT_DEVICE_H_
+#ifndef DEVICE_CUDA_SIMT_DEVICE_HPP_
+#define DEVICE_CUDA_SIMT_DEVICE_HPP_
 
 #include <cmath>
 #include <cstddef>
@@ -154,7 +154,8 @@ template <class T> static inline T atomicAdd(T *data, T value) {
   return simt_update(data, [=](T x) { return static_cast<T>(x + value); });
 }
 static inline int atomicAdd(int *data, int value) {
-  return simt_update(data, [=](int x) { return static_cast<int>(static_cast<unsigned>(x) + static_cast<unsigned>(value)); });
+  return simt_update(data,
+                     [=](int x) { return static_cast<int>(static_cast<unsigned>(x) + static_cast<unsigned>(value)); });
 }
 template <class T> static inline T atomicMax(T *data, T value) {
   return simt_update(data, [=](T x) { return x > value ? x : value; });

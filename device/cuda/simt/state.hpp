@@ -1,9 +1,9 @@
 /* The block that a host thread is running, as the files of the emulation share it. */
-#ifndef DEVICE_CUDA_SIMT_STATE_H_
-#define DEVICE_CUDA_SIMT_STATE_H_
+#ifndef DEVICE_CUDA_SIMT_STATE_HPP_
+#define DEVICE_CUDA_SIMT_STATE_HPP_
 
-#include "device/cuda/simt/device.h"
-#include "device/cuda/simt/fiber.h"
+#include "device/cuda/simt/device.hpp"
+#include "device/cuda/simt/fiber.hpp"
 #include "device/cuda/simt/simt.h"
 
 enum { SIMT_THREADS = 1024, SIMT_LANES = 32, SIMT_ARRAYS = 32, SIMT_ERROR_BYTES = 512 };

@@ -1,6 +1,6 @@
 /* Fibers: stacks that are switched by hand. The scheduler of a block (block.cc) runs each thread on one. */
-#ifndef DEVICE_CUDA_SIMT_FIBER_H_
-#define DEVICE_CUDA_SIMT_FIBER_H_
+#ifndef DEVICE_CUDA_SIMT_FIBER_HPP_
+#define DEVICE_CUDA_SIMT_FIBER_HPP_
 
 #include <cstddef>
 #if !defined(__x86_64__)
@@ -15,7 +15,7 @@ struct simt_fiber {
 #if !defined(__x86_64__)
   ucontext_t context;
 #endif
-  char *stack;    /* FIBER_STACK_BYTES, behind a closed page; NULL: none yet */
+  char *stack;     /* FIBER_STACK_BYTES, behind a closed page; NULL: none yet */
   void *sanitizer; /* the thread sanitizer's fiber */
 };
 
