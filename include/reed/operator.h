@@ -255,6 +255,8 @@ typedef struct reed_kernel {
                              operand for dense */
   int64_t dense_bytes;    /* of the copies that the library makes in each run, because reads_rooms is false; set by the
                              library */
+  const char *variant;    /* the algorithm, for reports, such as "winograd 4x4"; lives as long as `state`. NULL: the
+                             operator's usual one */
 } reed_kernel;
 
 /* Picks the algorithm and builds the state for `run`. On failure *out_kernel stays zero. Callable from any thread. */

@@ -1,0 +1,51 @@
+/* Conv as a plan of winograd.h. */
+#include "ops/cpu/product/conv_winograd.h"
+
+#include "ops/cpu/product/winograd.h"
+
+typedef struct winograd_kernel {
+  winograd_plan plan;
+  bool with_bias, with_residual;
+  char variant[32];
+} winograd_kernel;
+
+static reed_status run_winograd(const void *state, const reed_kernel_buffers *buffers) {
+  const winograd_kernel *k = state;
+  return winograd_plan_run(&k->plan, buffers->inputs[0], buffers->inputs[1], k->with_bias ? buffers->inputs[2] : NULL,
+                           k->with_residual ? buffers->inputs[3] : NULL, buffers->outputs[0], buffers->workspace);
+}
+
+reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const window *w,
+                                  const activation *act, reed_kernel *out_kernel) {
+  const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
+  if (w->n != 2 || order->n_parts != 1 || order->depthwise) return REED_OK;
+  winograd_problem p = {.images = x->dims[0], .channels = x->dims[1], .outputs = y->dims[1], .activation = *act};
+  for (int32_t i = 0; i < 2; i++) {
+    if (w->kernel[i] != 3 || w->stride[i] != 1 || w->dilation[i] != 1) return REED_OK;
+    p.in[i] = w->in[i];
+    p.out[i] = w->out[i];
+    p.pad[i] = w->pad_begin[i];
+  }
+  p.x_channel = 1;
+  p.x_pixel = p.channels;
+  p.x_row = p.in[1] * p.x_pixel;
+  p.x_image = p.in[0] * p.x_row;
+  p.y_pixel = p.outputs;
+  p.y_row = p.out[1] * p.y_pixel;
+  p.y_image = p.out[0] * p.y_row;
+  winograd_form form;
+  if (!winograd_choose(&p, &form)) return REED_OK;
+  winograd_kernel *k = mem_calloc(1, sizeof *k);
+  if (!k) return cpu_no_memory(call);
+  winograd_plan_init(&k->plan, &p, &form, cpu_env_team(call));
+  k->with_bias = cpu_present(call, 2);
+  k->with_residual = cpu_present(call, 3);
+  winograd_form_text(&form, k->variant, sizeof k->variant);
+  *out_kernel = (reed_kernel){.run = run_winograd,
+                              .state = k,
+                              .free = mem_free,
+                              .workspace_bytes = winograd_plan_workspace_bytes(&k->plan),
+                              .state_bytes = (int64_t)sizeof *k,
+                              .variant = k->variant};
+  return REED_OK;
+}

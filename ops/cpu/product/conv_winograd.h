@@ -1,0 +1,14 @@
+/* Conv with 3x3 windows, stride 1, no dilation, one group, over packed weights with channels last, as a plan of
+ * winograd.h where that is estimated faster than the direct convolution. */
+#ifndef OPS_CPU_PRODUCT_CONV_WINOGRAD_H_
+#define OPS_CPU_PRODUCT_CONV_WINOGRAD_H_
+
+#include "ops/cpu/common/window.h"
+#include "ops/cpu/formulas/activation.h"
+#include "ops/packed.h"
+
+/* Leaves *out_kernel alone for any other convolution. The call is seen with channels second and plain weights. */
+reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const window *w,
+                                  const activation *act, reed_kernel *out_kernel) REED_MUST_CHECK;
+
+#endif

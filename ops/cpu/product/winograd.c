@@ -1,0 +1,309 @@
+/* Planning and running Winograd convolutions (winograd.h). The tiles of a section are taken in blocks, whose
+ * transformed values stay near the CPU. A block takes two stages, each shared out to threads: the transforms (of this
+ * block's X, of weights, and of the block before into Y), then the products. The choice of a form is in
+ * winograd_choice.c, the loops are in winograd_loops.c. */
+#include "ops/cpu/product/winograd.h"
+
+#include <stdio.h>
+
+#define LINE 16                  /* floats of a cache line */
+#define ALIASED 1024             /* rows at multiples of so many floats share lines of the first-level cache */
+#define BLOCK_BYTES (4 << 20)    /* of V and M of a block, about */
+#define WEIGHT_BYTES (2 << 20)   /* of weights that are transformed together if one block needs them */
+#define TILES_LEAST 48           /* of a block: fewer read the weights too often */
+#define CHUNK_PRODUCTS (5 << 19) /* of a chunk of products, about: some 50 us */
+#define PRODUCTS_PER_BYTE 8      /* products that take as long as a byte in cpu_team_for's count */
+
+static int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
+static int64_t round_up(int64_t n, int64_t step) { return divided(n, step) * step; }
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* ---- plans ---- */
+
+/* A row of n floats in V or M. */
+static int64_t row_of(int64_t n) {
+  int64_t row = round_up(n, LINE);
+  return row % ALIASED == 0 ? row + LINE : row;
+}
+
+/* A position of n floats: neighbouring positions begin in different lines of the first-level cache. */
+static int64_t position_of(int64_t n) { return round_up(n, ALIASED) + LINE; }
+
+static int64_t block_tiles(const winograd_section *s) { return divided(s->tiles, s->n_blocks); }
+
+static void plan_section(winograd_plan *plan, winograd_section *s) {
+  const winograd_problem *p = &plan->p;
+  int64_t row = plan->v_row + plan->m_row, columns = round_up(p->outputs, PACKED_STEP);
+  s->positions = (s->size[0] + 2) * (s->size[1] + 2);
+  s->tiles = p->images * s->n[0] * s->n[1];
+  int64_t most = larger(BLOCK_BYTES / (s->positions * row * (int64_t)sizeof(float)), TILES_LEAST);
+  s->n_blocks = divided(s->tiles, most);
+  s->v_position = position_of(block_tiles(s) * plan->v_row);
+  s->m_position = position_of(block_tiles(s) * plan->m_row);
+  s->k_width = columns;
+  if (s->n_blocks == 1) {
+    int64_t each = s->positions * p->channels * plan->width * (int64_t)sizeof(float);
+    s->k_width = smaller(larger(WEIGHT_BYTES / each, 1) * plan->width, columns);
+  }
+  s->n_ks = divided(columns, s->k_width);
+  s->u_position = position_of(s->k_width * p->channels);
+  plan->v_elements = larger(plan->v_elements, s->positions * s->v_position);
+  plan->m_elements = larger(plan->m_elements, s->positions * s->m_position);
+  plan->u_elements = larger(plan->u_elements, s->positions * s->u_position);
+}
+
+void winograd_plan_init(winograd_plan *plan, const winograd_problem *p, const winograd_form *form, cpu_team team) {
+  cpu_level level = p->activation.level;
+  *plan = (winograd_plan){.p = *p,
+                          .form = *form,
+                          .v_row = row_of(p->channels),
+                          .m_row = row_of(p->outputs),
+                          .width = CPU_PICK(level, winograd_width)(),
+                          .transform_input = CPU_PICK(level, winograd_transform_input),
+                          .transform_weights = CPU_PICK(level, winograd_transform_weights),
+                          .multiply = CPU_PICK(level, winograd_multiply),
+                          .transform_output = CPU_PICK(level, winograd_transform_output)};
+  double work = 0;
+  int64_t row = 0;
+  for (int i = 0; i < WINOGRAD_SIZES; row += form->n[0][i] * winograd_sizes[i], i++) {
+    int64_t column = 0;
+    for (int j = 0; j < WINOGRAD_SIZES; column += form->n[1][j] * winograd_sizes[j], j++) {
+      if (form->n[0][i] == 0 || form->n[1][j] == 0) continue;
+      winograd_section *s = &plan->sections[plan->n_sections++];
+      *s = (winograd_section){
+          .size = {winograd_sizes[i], winograd_sizes[j]}, .first = {row, column}, .n = {form->n[0][i], form->n[1][j]}};
+      plan_section(plan, s);
+      work += (double)(s->tiles * s->positions) * (double)(p->channels * p->outputs);
+    }
+  }
+  work /= PRODUCTS_PER_BYTE;
+  plan->team = cpu_team_for(team, work < 1e15 ? (int64_t)work : INT64_MAX);
+  plan->team.chunks = INT32_MAX; /* an item of a stage is a chunk */
+}
+
+int64_t winograd_plan_workspace_bytes(const winograd_plan *plan) {
+  return (plan->v_elements + plan->m_elements + plan->u_elements) * (int64_t)sizeof(float);
+}
+
+void winograd_form_text(const winograd_form *form, char *out, size_t capacity) {
+  size_t n = (size_t)snprintf(out, capacity, "winograd ");
+  for (int axis = 0; axis < 2; axis++) {
+    const char *before = axis ? "x" : "";
+    for (int i = 0; i < WINOGRAD_SIZES && n < capacity; i++) {
+      if (form->n[axis][i] == 0) continue;
+      n += (size_t)snprintf(out + n, capacity - n, "%s%d", before, (int)winograd_sizes[i]);
+      before = ",";
+    }
+  }
+}
+
+/* ---- running ---- */
+
+/* A block of a section's tiles by a part of the outputs. */
+typedef struct step {
+  const winograd_section *s;
+  int64_t tile, tiles, column, columns; /* columns: of the packed weights, with those beyond the outputs */
+} step;
+
+typedef struct winograd_run {
+  const winograd_plan *plan;
+  const float *x, *weights, *bias, *residual;
+  float *y, *v, *m, *u;
+} winograd_run;
+
+/* Tile number `index` of a section: its image and first pixel of Y. */
+typedef struct place {
+  int64_t image, at[2];
+} place;
+
+static place place_of(const winograd_section *s, int64_t index) {
+  int64_t rows = index / s->n[1];
+  return (place){rows / s->n[0],
+                 {s->first[0] + rows % s->n[0] * s->size[0], s->first[1] + index % s->n[1] * s->size[1]}};
+}
+
+static void transform_input(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
+  const winograd_plan *plan = run->plan;
+  const winograd_problem *p = &plan->p;
+  for (int64_t i = begin; i < end; i++) {
+    place at = place_of(t->s, t->tile + i);
+    winograd_input in = {.v = run->v + i * plan->v_row,
+                         .channels = p->channels,
+                         .x_row = p->x_row,
+                         .x_pixel = p->x_pixel,
+                         .x_channel = p->x_channel,
+                         .v_position = t->s->v_position,
+                         .rows = t->s->size[0],
+                         .columns = t->s->size[1]};
+    int64_t from[2];
+    for (int axis = 0; axis < 2; axis++) {
+      int64_t side = t->s->size[axis] + 2;
+      from[axis] = at.at[axis] - p->pad[axis];
+      in.first[axis] = from[axis] < 0 ? smaller(-from[axis], side) : 0;
+      in.end[axis] = larger(smaller(p->in[axis] - from[axis], side), in.first[axis]);
+    }
+    in.x = run->x + at.image * p->x_image + from[0] * p->x_row + from[1] * p->x_pixel;
+    plan->transform_input(&in);
+  }
+}
+
+/* Panels begin..end of the step's part of the outputs. */
+static void transform_weights(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
+  const winograd_plan *plan = run->plan;
+  int64_t channels = plan->p.channels;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t column = t->column + i * plan->width, packed = column / PACKED_WIDTH,
+            packed_row = packed_width(plan->p.outputs, packed);
+    winograd_weights w = {.w = run->weights + packed * PACKED_WIDTH * 9 * channels + column % PACKED_WIDTH,
+                          .u = run->u + i * plan->width * channels,
+                          .channels = channels,
+                          .width = smaller(t->column + t->columns - column, plan->width),
+                          .w_tap = channels * packed_row,
+                          .w_channel = packed_row,
+                          .u_position = t->s->u_position,
+                          .rows = t->s->size[0],
+                          .columns = t->s->size[1]};
+    plan->transform_weights(&w);
+  }
+}
+
+/* Products of panels begin..end, counted through all positions. */
+static void multiply(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
+  const winograd_plan *plan = run->plan;
+  int64_t panels = divided(t->columns, plan->width);
+  for (int64_t i = begin; i < end; i++) {
+    int64_t position = i / panels, column = i % panels * plan->width;
+    winograd_product product = {.v = run->v + position * t->s->v_position,
+                                .u = run->u + position * t->s->u_position + column * plan->p.channels,
+                                .m = run->m + position * t->s->m_position + t->column + column,
+                                .tiles = t->tiles,
+                                .channels = plan->p.channels,
+                                .width = smaller(t->columns - column, plan->width),
+                                .v_row = plan->v_row,
+                                .m_row = plan->m_row};
+    plan->multiply(&product);
+  }
+}
+
+static void activate(const winograd_plan *plan, const winograd_output *o) {
+  const activation *a = &plan->p.activation;
+  if (a->kind == ACTIVATION_NONE || a->kind == ACTIVATION_RELU) return;
+  for (int64_t i = 0; i < o->n_rows; i++)
+    for (int64_t j = 0; j < o->n_columns; j++) activation_row(a, o->y + i * o->y_row + j * o->y_pixel, o->outputs);
+}
+
+static void transform_output(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
+  const winograd_plan *plan = run->plan;
+  const winograd_problem *p = &plan->p;
+  for (int64_t i = begin; i < end; i++) {
+    place at = place_of(t->s, t->tile + i);
+    int64_t y = at.image * p->y_image + at.at[0] * p->y_row + at.at[1] * p->y_pixel + t->column;
+    winograd_output out = {.m = run->m + i * plan->m_row + t->column,
+                           .bias = run->bias ? run->bias + t->column : NULL,
+                           .residual = run->residual ? run->residual + y : NULL,
+                           .y = run->y + y,
+                           .outputs = smaller(p->outputs - t->column, t->columns),
+                           .m_position = t->s->m_position,
+                           .y_row = p->y_row,
+                           .y_pixel = p->y_pixel,
+                           .rows = t->s->size[0],
+                           .columns = t->s->size[1],
+                           .n_rows = smaller(p->out[0] - at.at[0], t->s->size[0]),
+                           .n_columns = smaller(p->out[1] - at.at[1], t->s->size[1]),
+                           .relu = p->activation.kind == ACTIVATION_RELU};
+    plan->transform_output(&out);
+    activate(plan, &out);
+  }
+}
+
+/* Work of one kind in a stage: elements 0..n in items of `each`. */
+typedef struct part {
+  void (*fn)(const winograd_run *run, const step *t, int64_t begin, int64_t end);
+  const step *step;
+  int64_t n, each;
+} part;
+
+typedef struct stage {
+  const winograd_run *run;
+  int n_parts;
+  part parts[3];
+} stage;
+
+static void add_part(stage *stage, part part, double cost) {
+  double each = (double)CHUNK_PRODUCTS / cost;
+  part.each = each < 1 ? 1 : each < (double)part.n ? (int64_t)each : part.n;
+  stage->parts[stage->n_parts++] = part;
+}
+
+static void run_items(void *context, int64_t begin, int64_t end) {
+  const stage *stage = context;
+  for (int64_t item = begin; item < end; item++) {
+    int64_t i = item;
+    const part *part = stage->parts;
+    for (; i >= divided(part->n, part->each); part++) i -= divided(part->n, part->each);
+    part->fn(stage->run, part->step, i * part->each, smaller((i + 1) * part->each, part->n));
+  }
+}
+
+static reed_status run_stage(stage *stage) {
+  int64_t n = 0;
+  for (int i = 0; i < stage->n_parts; i++) n += divided(stage->parts[i].n, stage->parts[i].each);
+  return cpu_parallel(stage->run->plan->team, n, 1, run_items, stage);
+}
+
+/* Products that take as long as a transformed value of X, of the weights, or for Y. */
+enum { COST_INPUT = 10, COST_WEIGHT = 12, COST_OUTPUT = 10 };
+
+/* The transforms of a step (NULL: after the last), and those into Y of the step before it (NULL: none). */
+static reed_status transform(const winograd_run *run, const step *t, const step *before) {
+  const winograd_problem *p = &run->plan->p;
+  stage stage = {.run = run};
+  if (before)
+    add_part(&stage, (part){transform_output, before, before->tiles, 0},
+             (double)(before->s->positions * before->columns) * COST_OUTPUT);
+  if (t && t->tile == 0)
+    add_part(&stage, (part){transform_weights, t, divided(t->columns, run->plan->width), 0},
+             (double)(t->s->positions * p->channels * run->plan->width) * COST_WEIGHT);
+  if (t && t->column == 0)
+    add_part(&stage, (part){transform_input, t, t->tiles, 0}, (double)(t->s->positions * p->channels) * COST_INPUT);
+  return run_stage(&stage);
+}
+
+static reed_status products(const winograd_run *run, const step *t) {
+  stage stage = {.run = run};
+  add_part(&stage, (part){multiply, t, t->s->positions * divided(t->columns, run->plan->width), 0},
+           (double)(t->tiles * run->plan->p.channels * run->plan->width));
+  return run_stage(&stage);
+}
+
+/* Step `index` of a section: through the parts of the outputs, then through the blocks (one of both has one). */
+static step step_at(const winograd_plan *plan, const winograd_section *s, int64_t index) {
+  int64_t block = index / s->n_ks, tiles = block_tiles(s), columns = round_up(plan->p.outputs, PACKED_STEP);
+  step t = {.s = s, .tile = block * tiles, .column = index % s->n_ks * s->k_width};
+  t.tiles = smaller(s->tiles - t.tile, tiles);
+  t.columns = smaller(columns - t.column, s->k_width);
+  return t;
+}
+
+reed_status winograd_plan_run(const winograd_plan *plan, const float *x, const float *weights, const float *bias,
+                              const float *residual, float *y, void *workspace) {
+  float *v = workspace, *m = v + plan->v_elements;
+  winograd_run run = {plan, x, weights, bias, residual, y, v, m, m + plan->m_elements};
+  step steps[2];
+  const step *before = NULL;
+  int64_t n = 0;
+  reed_status status = REED_OK;
+  for (int32_t i = 0; i < plan->n_sections; i++) {
+    const winograd_section *s = &plan->sections[i];
+    for (int64_t k = 0; k < s->n_blocks * s->n_ks && status == REED_OK; k++, n++) {
+      step *t = &steps[n % 2];
+      *t = step_at(plan, s, k);
+      if (t->tiles <= 0) break; /* blocks are rounded up */
+      status = transform(&run, t, before);
+      if (status == REED_OK) status = products(&run, t);
+      before = t;
+    }
+  }
+  return status == REED_OK ? transform(&run, NULL, before) : status;
+}

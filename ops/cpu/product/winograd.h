@@ -1,0 +1,68 @@
+/* Convolutions of f32 with 3x3 windows, stride 1, over packed weights (ops/packed.h), by Winograd's minimal filtering
+ * (Lavin and Gray 2015, arXiv 1509.09308): a tile of 2x2, 4x4 or 6x6 pixels of Y takes 16, 36 or 64 products for each
+ * channel and output instead of 36, 144 or 324. An axis is cut into pieces of several sizes where that saves products:
+ * 14 = 6 + 4 + 4. A plan is arithmetic on extents. Transformed weights live in the workspace of a run.
+ *
+ * A result depends on extents and tiles, never on the number of threads: sums run over all channels in order. An
+ * infinite value or NaN of X reaches all pixels of the tiles that see it. */
+#ifndef OPS_CPU_PRODUCT_WINOGRAD_H_
+#define OPS_CPU_PRODUCT_WINOGRAD_H_
+
+#include "ops/cpu/formulas/activation.h"
+#include "ops/cpu/product/winograd_loops.h"
+#include "ops/packed.h"
+
+/* Distances are in elements; the outputs of a pixel of Y lie side by side. */
+typedef struct winograd_problem {
+  int64_t images, channels, outputs;
+  int64_t in[2], out[2], pad[2]; /* pad: before; negative: X is cropped */
+  int64_t x_image, x_row, x_pixel, x_channel;
+  int64_t y_image, y_row, y_pixel;
+  activation activation;
+} winograd_problem;
+
+/* Sizes of the pieces of an axis, the largest first. */
+enum { WINOGRAD_SIZES = 3 };
+static const int32_t winograd_sizes[WINOGRAD_SIZES] = {6, 4, 2};
+
+/* The number of pieces of each size, rows then columns. The pieces cover the extent, the last may reach beyond it. */
+typedef struct winograd_form {
+  int64_t n[2][WINOGRAD_SIZES];
+} winograd_form;
+
+/* The rectangle of tiles of one size. */
+typedef struct winograd_section {
+  int32_t size[2];
+  int64_t first[2], n[2]; /* the first pixel of Y; tiles along the axis in each image */
+  int64_t positions, tiles, n_blocks, v_position, m_position, u_position;
+  int64_t k_width, n_ks; /* outputs whose weights are transformed together */
+} winograd_section;
+
+enum { WINOGRAD_SECTIONS = WINOGRAD_SIZES * WINOGRAD_SIZES };
+
+typedef struct winograd_plan {
+  winograd_problem p;
+  winograd_form form;
+  cpu_team team;
+  int64_t v_row, m_row, width, v_elements, m_elements, u_elements;
+  int32_t n_sections;
+  winograd_section sections[WINOGRAD_SECTIONS];
+  void (*transform_input)(const winograd_input *t);
+  void (*transform_weights)(const winograd_weights *t);
+  void (*multiply)(const winograd_product *p);
+  void (*transform_output)(const winograd_output *t);
+} winograd_plan;
+
+/* The cheapest form, and true if it is estimated faster than a direct convolution. */
+bool winograd_choose(const winograd_problem *p, winograd_form *out_form);
+/* Fills in a plan of this form. */
+void winograd_plan_init(winograd_plan *plan, const winograd_problem *p, const winograd_form *form, cpu_team team);
+int64_t winograd_plan_workspace_bytes(const winograd_plan *plan);
+/* weights: packed; bias f32[outputs]; residual with y's layout (or y itself). Bias and residual may be NULL. Any number
+ * of threads may run a plan, each with a workspace of its own. */
+REED_MUST_CHECK reed_status winograd_plan_run(const winograd_plan *plan, const float *x, const float *weights,
+                                              const float *bias, const float *residual, float *y, void *workspace);
+/* "winograd 4x4", or the sizes of a mixed form as in "winograd 6,4x4,2". */
+void winograd_form_text(const winograd_form *form, char *out, size_t capacity);
+
+#endif

@@ -1,0 +1,90 @@
+/* The choice between the forms of a Winograd convolution and the direct one, by an estimate of time on one core: the
+ * products, the transforms, and the reading of weights. The rates of each CPU level are measured (bench_conv) and stand
+ * in one table. The estimate does not depend on the number of threads, so that results do not either. */
+#include "ops/cpu/product/winograd.h"
+
+/* Picoseconds: a product of a direct convolution, and of transformed values; the transform of a value of X, of a
+ * weight, and of a value for Y. */
+typedef struct rates {
+  double direct, product, input, weight, output;
+} rates;
+
+static const rates measured[CPU_LEVEL_COUNT] = {
+    [CPU_BASE] = {80, 90, 600, 700, 600},
+    [CPU_AVX2] = {21, 20, 200, 240, 200},
+    [CPU_AVX512] = {11, 11, 150, 180, 150},
+};
+
+#define STAGE_PS 4e6    /* of a stage: waking threads and waiting for them */
+#define OUTPUTS_LEAST 8 /* with fewer outputs or channels the transforms are most of the work */
+#define FORMS 9         /* of an axis, at most */
+#define MIXED_MOST 64   /* extents up to which an axis is cut into pieces of several sizes */
+
+typedef struct axis_form {
+  int64_t n[WINOGRAD_SIZES];
+} axis_form;
+
+static int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+/* The ways to cut an extent: into pieces of one size, or with one or two pieces of smaller sizes at the end. */
+static int axis_forms(int64_t extent, axis_form *forms) {
+  int n = 0;
+  for (int i = 0; i < WINOGRAD_SIZES; i++) {
+    forms[n++] = (axis_form){0};
+    forms[n - 1].n[i] = divided(extent, winograd_sizes[i]);
+  }
+  for (int i = 0; i < WINOGRAD_SIZES && extent <= MIXED_MOST; i++)
+    for (int j = i + 1; j < WINOGRAD_SIZES; j++)
+      for (int64_t few = 1; few <= 2; few++) {
+        int64_t large = divided(extent - few * winograd_sizes[j], winograd_sizes[i]);
+        if (large < 1 || few * winograd_sizes[j] >= 2 * winograd_sizes[i]) continue;
+        forms[n] = (axis_form){0};
+        forms[n].n[i] = large;
+        forms[n++].n[j] = few;
+      }
+  return n;
+}
+
+/* Picoseconds of the tiles of `rows` by `columns` pixels, of which there are n. */
+static double section_time(const winograd_problem *p, const rates *r, int i, int j, double n) {
+  double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2), channels = (double)p->channels,
+         outputs = (double)((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP);
+  return positions * (n * (channels * outputs * r->product + channels * r->input + outputs * r->output) +
+                      channels * outputs * r->weight) +
+         2 * STAGE_PS;
+}
+
+static double form_time(const winograd_problem *p, const rates *r, const axis_form *rows, const axis_form *columns) {
+  double time = 0;
+  for (int i = 0; i < WINOGRAD_SIZES; i++)
+    for (int j = 0; j < WINOGRAD_SIZES; j++) {
+      double n = (double)p->images * (double)rows->n[i] * (double)columns->n[j];
+      if (n > 0) time += section_time(p, r, i, j, n);
+    }
+  return time;
+}
+
+static double direct_time(const winograd_problem *p, const rates *r) {
+  double outputs = (double)((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP);
+  return (double)p->images * (double)p->out[0] * (double)p->out[1] * 9 * (double)p->channels * outputs * r->direct;
+}
+
+bool winograd_choose(const winograd_problem *p, winograd_form *out_form) {
+  if (p->outputs < OUTPUTS_LEAST || p->channels < OUTPUTS_LEAST) return false;
+  const rates *r = &measured[p->activation.level];
+  axis_form forms[2][FORMS];
+  int n[2];
+  double best = direct_time(p, r);
+  bool found = false;
+  for (int axis = 0; axis < 2; axis++) n[axis] = axis_forms(p->out[axis], forms[axis]);
+  for (int i = 0; i < n[0]; i++)
+    for (int j = 0; j < n[1]; j++) {
+      double time = form_time(p, r, &forms[0][i], &forms[1][j]);
+      if (time >= best) continue;
+      best = time;
+      found = true;
+      memcpy(out_form->n[0], forms[0][i].n, sizeof out_form->n[0]);
+      memcpy(out_form->n[1], forms[1][j].n, sizeof out_form->n[1]);
+    }
+  return found;
+}

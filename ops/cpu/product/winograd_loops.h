@@ -1,0 +1,57 @@
+/* The loops of Winograd convolutions (winograd.h): the transform of a tile of X, that of the weights, the product of
+ * transformed tiles and weights, and the transform back into pixels of Y. Transformed values lie by position first: a
+ * tile of `rows` by `columns` pixels of Y has (rows + 2) * (columns + 2) positions. */
+#ifndef OPS_CPU_PRODUCT_WINOGRAD_LOOPS_H_
+#define OPS_CPU_PRODUCT_WINOGRAD_LOOPS_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "ops/cpu/common/cpu.h"
+
+#define WINOGRAD_SIDE 8 /* the most positions of a tile along an axis */
+
+/* One tile of X, all channels. Pixels outside first..end of an axis are 0. */
+typedef struct winograd_input {
+  const float *x; /* the tile's first pixel, which may lie outside X */
+  float *v;       /* position p of the tile: `channels` floats at v + p * v_position, up to 15 more are written */
+  int64_t channels, x_row, x_pixel, x_channel, v_position;
+  int32_t rows, columns; /* pixels of Y: 2, 4 or 6 */
+  int64_t first[2], end[2];
+} winograd_input;
+
+/* The weights of `channels` channels for `width` outputs, a multiple of 16: tap t of channel c at w + t * w_tap + c *
+ * w_channel. Position p of channel c: `width` floats at u + p * u_position + c * width. */
+typedef struct winograd_weights {
+  const float *w;
+  float *u;
+  int64_t channels, width, w_tap, w_channel, u_position;
+  int32_t rows, columns;
+} winograd_weights;
+
+/* m[tile][output] = sum over channels of v[tile][channel] * u[channel][output], for `width` outputs, a multiple of 16
+ * and at most winograd_width. */
+typedef struct winograd_product {
+  const float *v, *u;
+  float *m;
+  int64_t tiles, channels, width, v_row, m_row;
+} winograd_product;
+
+/* One tile of Y, outputs first_output.. + outputs: y = activation(transformed m + bias + residual). bias and residual
+ * may be NULL; residual lies like y and may be y. All pointers are at the first of the outputs. */
+typedef struct winograd_output {
+  const float *m, *bias, *residual;
+  float *y;
+  int64_t outputs, m_position, y_row, y_pixel;
+  int32_t rows, columns;     /* of the tile */
+  int64_t n_rows, n_columns; /* pixels of the tile that Y has */
+  bool relu;
+} winograd_output;
+
+/* The number of outputs that a product takes together. */
+CPU_LOOP(int, winograd_width, (void));
+CPU_LOOP(void, winograd_transform_input, (const winograd_input *t));
+CPU_LOOP(void, winograd_transform_weights, (const winograd_weights *t));
+CPU_LOOP(void, winograd_multiply, (const winograd_product *p));
+CPU_LOOP(void, winograd_transform_output, (const winograd_output *t));
+
+#endif

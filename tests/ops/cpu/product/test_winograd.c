@@ -1,0 +1,258 @@
+/* Winograd convolutions of every tile size against float64, at every CPU level: extents, channels, batches, pads,
+ * addends, activations; the same bits for any number of threads; memory outside of Y and the workspace untouched. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ops/cpu/product/winograd.h"
+#include "tests/suite.h"
+
+enum { GUARD = 64, SAMPLES = 1500 };
+
+static uint64_t state;
+static int64_t drawn(int64_t low, int64_t high) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return low + (int64_t)(state >> 33) % (high - low + 1);
+}
+static float number(void) { return (float)drawn(-1000000, 1000000) * 1e-6f; }
+
+typedef struct trial {
+  winograd_problem p;
+  winograd_form form;
+  bool with_bias, with_residual, in_place;
+  float *x, *plain, *packed, *bias, *residual, *y, *again;
+  int64_t n_x, n_y;
+} trial;
+
+static float *numbers(int64_t n) {
+  float *x = malloc((size_t)(n ? n : 1) * sizeof *x);
+  ck_assert_ptr_nonnull(x);
+  for (int64_t i = 0; i < n; i++) x[i] = number();
+  return x;
+}
+
+static void pack(trial *t) {
+  const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1}};
+  reed_attr completed[32];
+  const reed_attrs given = {items, 1}, attrs = op_attrs_complete(op_builtin(OP_Conv), &given, completed);
+  reed_desc plain = {REED_F32, 4, {t->p.outputs, t->p.channels, 3, 3}};
+  packed_order order;
+  ck_assert(packed_order_of(op_builtin(OP_Conv), &attrs, &plain, &order));
+  t->packed = malloc((size_t)packed_desc(&order).dims[0] * sizeof(float));
+  ck_assert_ptr_nonnull(t->packed);
+  packed_pack(&order, t->plain, t->packed);
+}
+
+/* Fills in extents that follow from others, and the tensors. `first`: X has channels second. */
+static void trial_init(trial *t, bool second) {
+  winograd_problem *p = &t->p;
+  p->x_channel = second ? p->in[0] * p->in[1] : 1;
+  p->x_pixel = second ? 1 : p->channels;
+  p->x_row = p->in[1] * p->x_pixel;
+  p->x_image = p->in[0] * p->in[1] * p->channels;
+  p->y_pixel = p->outputs;
+  p->y_row = p->out[1] * p->y_pixel;
+  p->y_image = p->out[0] * p->y_row;
+  t->n_x = p->images * p->x_image;
+  t->n_y = p->images * p->y_image;
+  t->x = numbers(t->n_x);
+  t->plain = numbers(p->outputs * p->channels * 9);
+  t->bias = numbers(p->outputs);
+  t->residual = numbers(t->n_y);
+  t->y = numbers(t->n_y + GUARD);
+  t->again = numbers(t->n_y + GUARD);
+  pack(t);
+}
+
+static void trial_fini(trial *t) {
+  float *const all[] = {t->x, t->plain, t->packed, t->bias, t->residual, t->y, t->again};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+}
+
+/* The sum of element `i` of Y without addends, and the sum of the products' magnitudes. */
+static double exact(const trial *t, int64_t i) {
+  const winograd_problem *p = &t->p;
+  int64_t output = i % p->outputs, column = i / p->outputs % p->out[1], row = i / p->y_row % p->out[0],
+          image = i / p->y_image;
+  double sum = 0;
+  for (int64_t c = 0; c < p->channels; c++)
+    for (int64_t k = 0; k < 9; k++) {
+      int64_t y = row - p->pad[0] + k / 3, x = column - p->pad[1] + k % 3;
+      if (y < 0 || y >= p->in[0] || x < 0 || x >= p->in[1]) continue;
+      sum += (double)t->x[image * p->x_image + y * p->x_row + x * p->x_pixel + c * p->x_channel] *
+             (double)t->plain[(output * p->channels + c) * 9 + k];
+    }
+  if (t->with_bias) sum += (double)t->bias[output];
+  if (t->with_residual) sum += (double)t->residual[i];
+  return activation_at(&p->activation, sum);
+}
+
+static void run(const trial *t, cpu_level level, int32_t threads, float *y) {
+  winograd_plan plan;
+  winograd_problem p = t->p;
+  p.activation.level = level;
+  winograd_plan_init(&plan, &p, &t->form, (cpu_team){.threads = threads, .chunks = 1});
+  plan.team.threads = threads; /* even where the work is too little to wake one */
+  int64_t bytes = winograd_plan_workspace_bytes(&plan), guard = 64;
+  unsigned char *workspace = aligned_alloc(64, (size_t)(bytes + guard + 63) / 64 * 64);
+  ck_assert_ptr_nonnull(workspace);
+  memset(workspace, 0xff, (size_t)(bytes + guard)); /* NaN */
+  for (int64_t i = 0; i < GUARD; i++) y[t->n_y + i] = 7;
+  if (t->in_place) memcpy(y, t->residual, (size_t)t->n_y * sizeof *y);
+  ck_assert_int_eq(winograd_plan_run(&plan, t->x, t->packed, t->with_bias ? t->bias : NULL,
+                                     !t->with_residual ? NULL
+                                     : t->in_place     ? y
+                                                       : t->residual,
+                                     y, workspace),
+                   REED_OK);
+  for (int64_t i = 0; i < GUARD; i++) ck_assert_float_eq(y[t->n_y + i], 7);
+  for (int64_t i = 0; i < guard; i++) ck_assert_int_eq(workspace[bytes + i], 0xff);
+  free(workspace);
+}
+
+/* The most that a result of unit inputs and weights may be off, over the root of the number of products. */
+static double bound_of(const winograd_form *form) {
+  static const double bounds[WINOGRAD_SIZES] = {2e-5, 4e-6, 1e-6};
+  for (int i = 0; i < WINOGRAD_SIZES; i++)
+    if (form->n[0][i] || form->n[1][i]) return bounds[i];
+  return 0;
+}
+
+static double largest[WINOGRAD_SIZES];
+
+static void check(trial *t) {
+  double channels = (double)t->p.channels, most = bound_of(&t->form) * sqrt(9 * channels) * (1 + channels / 400) + 1e-6,
+         worst = 0;
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    run(t, level, 1, t->y);
+    bool all = t->n_y <= SAMPLES;
+    for (int64_t k = 0; k < (all ? t->n_y : SAMPLES); k++) {
+      int64_t i = all ? k : drawn(0, t->n_y - 1);
+      double off = fabs((double)t->y[i] - exact(t, i));
+      if (off > worst) worst = off;
+      ck_assert_msg(off <= most, "%s, %s, %dx%dx%dx%d to %dx%dx%d: element %d off by %g, bound %g",
+                    t->form.n[0][0]   ? "6"
+                    : t->form.n[0][1] ? "4"
+                                      : "2",
+                    cpu_level_name(level), (int)t->p.images, (int)t->p.in[0], (int)t->p.in[1], (int)t->p.channels,
+                    (int)t->p.out[0], (int)t->p.out[1], (int)t->p.outputs, (int)i, off, most);
+    }
+    for (int32_t threads = 2; threads <= 5; threads += 3) {
+      run(t, level, threads, t->again);
+      ck_assert_mem_eq(t->y, t->again, (size_t)t->n_y * sizeof(float));
+    }
+  }
+  for (int i = 0; i < WINOGRAD_SIZES; i++)
+    if (t->form.n[0][i] || t->form.n[1][i]) {
+      worst /= sqrt(9 * channels);
+      if (worst > largest[i]) largest[i] = worst;
+      break;
+    }
+}
+
+/* Cuts `extent`: pieces of size i, then at most two of each smaller size, as drawn. */
+static void cut(int64_t extent, int first, bool mixed, int64_t *n) {
+  for (int i = 0; i < WINOGRAD_SIZES; i++) n[i] = 0;
+  for (int i = WINOGRAD_SIZES - 1; i > first && mixed; i--)
+    for (int64_t few = drawn(0, 2); few > 0 && extent > winograd_sizes[i]; few--) {
+      n[i]++;
+      extent -= winograd_sizes[i];
+    }
+  n[first] = (extent + winograd_sizes[first] - 1) / winograd_sizes[first];
+}
+
+static const int64_t channel_counts[] = {1, 3, 8, 17, 64, 100};
+static const activation_kind kinds[] = {ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SIGMOID, ACTIVATION_NONE};
+
+/* _i: tile sizes of rows and columns. */
+START_TEST(every_tile_size_is_near_float64) {
+  state = (uint64_t)_i * 7919 + 3;
+  for (int64_t extent = 1; extent <= 40; extent += extent < 9 ? 1 : 2) {
+    bool mixed = extent % 4 == 3;
+    trial t = {.p = {.images = drawn(1, 3),
+                     .channels = channel_counts[drawn(0, 5)],
+                     .outputs = channel_counts[drawn(0, 5)],
+                     .activation = {.kind = kinds[drawn(0, 3)]}},
+               .with_bias = drawn(0, 1),
+               .with_residual = drawn(0, 1)};
+    t.in_place = t.with_residual && drawn(0, 1);
+    int64_t out[2] = {extent, drawn(1, 40)};
+    for (int axis = 0; axis < 2; axis++) {
+      int64_t before = drawn(-1, 2), after = drawn(-1, 2), in = out[axis] + 2 - before - after;
+      t.p.out[axis] = out[axis];
+      t.p.pad[axis] = in > 0 ? before : 0;
+      t.p.in[axis] = in > 0 ? in : out[axis] + 2;
+      cut(out[axis], axis ? _i % 3 : _i / 3, mixed, t.form.n[axis]);
+    }
+    trial_init(&t, drawn(0, 3) == 0);
+    check(&t);
+    trial_fini(&t);
+  }
+  if (getenv("WINOGRAD_ERRORS"))
+    printf("sizes %d, %d: largest error over the root of the products: 6: %.2g, 4: %.2g, 2: %.2g\n",
+           (int)winograd_sizes[_i / 3], (int)winograd_sizes[_i % 3], largest[0], largest[1], largest[2]);
+}
+END_TEST
+
+/* Several blocks of tiles, and weights in several parts. */
+START_TEST(blocks_and_parts_are_near_float64) {
+  static const int64_t rows[][5] = {
+      {1, 70, 90, 64, 64}, {3, 40, 40, 100, 17}, {1, 9, 9, 520, 200}, {2, 5, 7, 1024, 70}};
+  for (int size = 0; size < WINOGRAD_SIZES; size++) {
+    state = (uint64_t)_i + 11;
+    trial t = {.p = {.images = rows[_i][0],
+                     .channels = rows[_i][3],
+                     .outputs = rows[_i][4],
+                     .in = {rows[_i][1], rows[_i][2]},
+                     .out = {rows[_i][1], rows[_i][2]},
+                     .pad = {1, 1},
+                     .activation = {.kind = ACTIVATION_RELU}},
+               .with_bias = true,
+               .with_residual = true};
+    for (int axis = 0; axis < 2; axis++) cut(t.p.out[axis], size, false, t.form.n[axis]);
+    trial_init(&t, false);
+    check(&t);
+    trial_fini(&t);
+  }
+}
+END_TEST
+
+/* NaN of X stays NaN in the pixels that see it, and reaches no tile that does not. */
+START_TEST(nan_stays_in_its_tiles) {
+  state = 5;
+  trial t = {.p = {.images = 1,
+                   .channels = 20,
+                   .outputs = 24,
+                   .in = {36, 36},
+                   .out = {36, 36},
+                   .pad = {1, 1},
+                   .activation = {.kind = ACTIVATION_RELU}}};
+  for (int axis = 0; axis < 2; axis++) cut(36, _i, false, t.form.n[axis]);
+  trial_init(&t, false);
+  const int64_t at = 13;
+  t.x[at * t.p.x_row + at * t.p.x_pixel + 3] = NAN;
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    run(&t, level, 2, t.y);
+    for (int64_t i = 0; i < t.n_y; i++) {
+      int64_t row = i / t.p.y_row, column = i / t.p.outputs % 36, size = winograd_sizes[_i];
+      bool sees = llabs(row - at) <= 1 && llabs(column - at) <= 1;
+      int64_t top = row / size * size - 1, left = column / size * size - 1;
+      bool tile_sees = at >= top && at < top + size + 2 && at >= left && at < left + size + 2;
+      if (sees) ck_assert(isnan(t.y[i]));
+      if (!tile_sees) ck_assert(!isnan(t.y[i]));
+    }
+  }
+  trial_fini(&t);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("winograd");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 240);
+  tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, WINOGRAD_SIZES * WINOGRAD_SIZES);
+  tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 4);
+  tcase_add_loop_test(t, nan_stays_in_its_tiles, 0, WINOGRAD_SIZES);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
