@@ -75,6 +75,10 @@ reed_status diag_no_memory(reed_diagnosis *d, const char *what) {
   return diag_fail(d, REED_ERROR_MEMORY, "out of memory: %s", what);
 }
 
+reed_status diag_cancelled(reed_diagnosis *d) {
+  return diag_fail(d, REED_ERROR_CANCELLED, "%s", reed_status_text(REED_ERROR_CANCELLED));
+}
+
 static void set_if_empty(char *field, size_t bytes, const char *value) {
   if (value && !field[0]) snprintf(field, bytes, "%s", value);
 }

@@ -6,6 +6,7 @@
 #ifndef BASE_DIAG_H_
 #define BASE_DIAG_H_
 
+#include "base/cancel.h"
 #include "reed/status.h"
 
 struct reed_diagnosis {
@@ -24,6 +25,12 @@ reed_status diag_fail(reed_diagnosis *diagnosis, reed_status status, const char 
     REED_PRINTF(3, 4) REED_MUST_CHECK;
 /* Fails with ERROR_MEMORY and the message "out of memory: <what>". */
 reed_status diag_no_memory(reed_diagnosis *diagnosis, const char *what) REED_MUST_CHECK;
+/* Fails with ERROR_CANCELLED. */
+reed_status diag_cancelled(reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Fails with ERROR_CANCELLED if the flag is raised. */
+static inline reed_status diag_check_cancel(reed_diagnosis *diagnosis, const int *cancel) {
+  return cancel_asked(cancel) ? diag_cancelled(diagnosis) : REED_OK;
+}
 /* Sets each part of the place that is not NULL here and not set yet. */
 void diag_place_node(reed_diagnosis *diagnosis, const char *operator_name, const char *node, const char *input);
 void diag_place_code(reed_diagnosis *diagnosis, const char *function, int64_t pc);

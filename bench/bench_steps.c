@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "bench/inputs.h"
 #include "reed/reed.h"
 
 enum { MAX_INPUTS = 64, MAX_OUTPUTS = 128, MAX_STEPS = 4096, MAX_WORDS = 32 };
@@ -61,7 +62,8 @@ static void draw_extents(int step) {
   }
 }
 
-static int64_t extent_of(const char *symbol) {
+static int64_t extent_of(void *context, const char *symbol) {
+  (void)context;
   size_t n = symbol ? strlen(symbol) : 0;
   for (int i = 0; i < n_words && symbol; i++)
     if (strncmp(words[i], symbol, n) == 0 && words[i][n] == '=') return drawn[i];
@@ -73,9 +75,10 @@ static bool pictures;
 
 /* Up to 21 bright rectangles and discs on a dark picture [3, height, width], other ones at each call, so that a
  * detector finds another number of boxes. */
-static void draw_picture(float *data, const int64_t *dims) {
+static void draw_picture(reed_tensor *t) {
   static unsigned seed = 5;
-  int64_t height = dims[1], width = dims[2], n = 1 + rand_r(&seed) % 21;
+  float *data = reed_tensor_data(t);
+  int64_t height = reed_tensor_dims(t)[1], width = reed_tensor_dims(t)[2], n = 1 + rand_r(&seed) % 21;
   for (int64_t k = 0; k < 3 * height * width; k++) data[k] = 0.1f;
   for (int64_t k = 0; k < n; k++) {
     int64_t radius = 8 + rand_r(&seed) % 20, y = rand_r(&seed) % height, x = rand_r(&seed) % width;
@@ -92,26 +95,12 @@ static void draw_picture(float *data, const int64_t *dims) {
   }
 }
 
-/* Floats in 0..1, ones for other dtypes. */
 static reed_tensor *make_input(size_t i) {
   reed_value_info info;
-  need(reed_program_input(program, i, &info), "an input");
-  int64_t dims[REED_MAX_RANK];
-  for (int32_t d = 0; d < info.rank; d++) dims[d] = info.dims[d] >= 0 ? info.dims[d] : extent_of(info.symbols[d]);
   reed_tensor *t = NULL;
-  need(reed_tensor_open(info.dtype, info.rank, dims, &t), "an input");
-  void *data = reed_tensor_data(t);
-  int64_t n = reed_tensor_elements(t);
-  memset(data, 0, (size_t)reed_tensor_bytes(t));
-  if (pictures && info.dtype == REED_F32 && info.rank == 3 && dims[0] == 3) {
-    draw_picture(data, dims);
-    return t;
-  }
-  for (int64_t k = 0; k < n; k++) {
-    if (info.dtype == REED_F32) ((float *)data)[k] = (float)(k * 7919 % 1021) / 1021;
-    else if (info.dtype == REED_I64) ((int64_t *)data)[k] = 1;
-    else if (info.dtype == REED_I32) ((int32_t *)data)[k] = 1;
-  }
+  need(reed_program_input(program, i, &info), "an input");
+  need(input_open(&info, extent_of, NULL, &t), "an input");
+  if (pictures && info.dtype == REED_F32 && info.rank == 3 && reed_tensor_dims(t)[0] == 3) draw_picture(t);
   return t;
 }
 

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/hash.h"
 #include "bytecode/format.h"
 #include "loader/checksum.h"
@@ -14,7 +15,9 @@
 typedef struct work {
   const uint8_t *bytes;
   size_t n_bytes, n_blocks;
+  const int *cancel;
   atomic_size_t next;
+  atomic_bool cancelled; /* some block was left out */
   _Atomic uint64_t sum;
 } work;
 
@@ -22,6 +25,10 @@ static void *sum_blocks(void *context) {
   work *w = context;
   uint64_t sum = 0;
   for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->n_blocks;) {
+    if (cancel_asked(w->cancel)) {
+      atomic_store(&w->cancelled, true);
+      break;
+    }
     size_t at = i * FORMAT_BLOCK_BYTES, rest = w->n_bytes - at;
     sum += hash_bytes(w->bytes + at, rest < FORMAT_BLOCK_BYTES ? rest : FORMAT_BLOCK_BYTES, i);
   }
@@ -29,8 +36,11 @@ static void *sum_blocks(void *context) {
   return NULL;
 }
 
-uint64_t module_file_checksum(const uint8_t *bytes, size_t n_bytes) {
-  work w = {.bytes = bytes, .n_bytes = n_bytes, .n_blocks = (n_bytes + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES};
+bool module_file_checksum(const uint8_t *bytes, size_t n_bytes, const int *cancel, uint64_t *out_sum) {
+  work w = {.bytes = bytes,
+            .n_bytes = n_bytes,
+            .n_blocks = (n_bytes + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES,
+            .cancel = cancel};
   long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
   size_t wanted = w.n_blocks / BLOCKS_PER_THREAD, n = 0;
   if (n_cpus > 0 && wanted > (size_t)n_cpus) wanted = (size_t)n_cpus;
@@ -40,5 +50,7 @@ uint64_t module_file_checksum(const uint8_t *bytes, size_t n_bytes) {
     n++; /* the calling thread counts too; if no other thread starts, it sums all blocks */
   sum_blocks(&w);
   while (n) pthread_join(threads[--n], NULL);
-  return w.sum;
+  if (w.cancelled) return false;
+  *out_sum = w.sum;
+  return true;
 }

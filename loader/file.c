@@ -19,8 +19,8 @@ static const section_info section_infos[FORMAT_SECTION_END] = {
 #undef INFO_ROW
 };
 
-static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, format_header *out_header,
-                               reed_diagnosis *diagnosis) {
+static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, const int *cancel,
+                               format_header *out_header, reed_diagnosis *diagnosis) {
   format_header h;
   format_trailer trailer;
   if (n_bytes < sizeof h + sizeof trailer || memcmp(bytes, FORMAT_MAGIC, sizeof h.magic) != 0)
@@ -41,7 +41,9 @@ static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore
         ")",
         h.major, h.minor, __builtin_ctzll(unknown), h.required_features);
   memcpy(&trailer, bytes + n_bytes - sizeof trailer, sizeof trailer);
-  uint64_t checksum = ignore_checksum ? trailer : module_file_checksum(bytes, n_bytes - sizeof trailer);
+  uint64_t checksum = trailer;
+  if (!ignore_checksum && !module_file_checksum(bytes, n_bytes - sizeof trailer, cancel, &checksum))
+    return diag_cancelled(diagnosis);
   if (checksum != trailer)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_CHECKSUM,
                          "the file is damaged: checksum %016" PRIx64 ", expected %016" PRIx64, checksum, trailer);
@@ -75,10 +77,10 @@ static reed_status read_section(module_file *file, const format_section *s, uint
   return REED_OK;
 }
 
-reed_status module_file_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, module_file *out_file,
-                             reed_diagnosis *diagnosis) {
+reed_status module_file_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, const int *cancel,
+                             module_file *out_file, reed_diagnosis *diagnosis) {
   format_header h = {0};
-  reed_status status = read_header(bytes, n_bytes, ignore_checksum, &h, diagnosis);
+  reed_status status = read_header(bytes, n_bytes, ignore_checksum, cancel, &h, diagnosis);
   if (status != REED_OK) return status;
   module_file file = {.bytes = bytes, .n_bytes = n_bytes - sizeof(format_trailer), .minor = h.minor};
   if (h.n_sections > (file.n_bytes - sizeof h) / sizeof(format_section))

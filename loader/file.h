@@ -17,8 +17,9 @@ typedef struct module_file {
   module_file_section sections[FORMAT_SECTION_END];
 } module_file;
 
-/* Checks header, table of contents and checksum (rules V01 to V04). out_file borrows the bytes. */
-reed_status module_file_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, module_file *out_file,
-                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Checks header, table of contents and checksum (rules V01 to V04). out_file borrows the bytes. Polls `cancel`
+ * (base/cancel.h). */
+reed_status module_file_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, const int *cancel,
+                             module_file *out_file, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

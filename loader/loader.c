@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/mem.h"
 #include "bytecode/text/text.h"
 #include "loader/file.h"
@@ -71,16 +72,26 @@ static reed_status open_backing(backing *b, const load_options *options, module 
   }
   m->owner = b;
   module_file file;
-  reed_status status = module_file_read(b->bytes, b->n_bytes, options->ignore_checksum, &file, diagnosis);
+  reed_status status =
+      module_file_read(b->bytes, b->n_bytes, options->ignore_checksum, options->cancel, &file, diagnosis);
   if (status == REED_OK) m->minor = file.minor;
-  if (status == REED_OK) status = sections_read(&file, options->registry, m, diagnosis);
-  if (status == REED_OK) status = verify_module(m, diagnosis);
+  if (status == REED_OK) status = sections_read(&file, options->registry, options->cancel, m, diagnosis);
+  if (status == REED_OK) status = verify_module(m, options->cancel, diagnosis);
   if (status != REED_OK) {
     module_close(&m);
     return status;
   }
   *out_module = m;
   return REED_OK;
+}
+
+/* False: cancelled. */
+static bool copy_bytes(char *to, const char *from, size_t n_bytes, const int *cancel) {
+  for (size_t at = 0; at < n_bytes; at += CANCEL_BYTES) {
+    if (cancel_asked(cancel)) return false;
+    memcpy(to + at, from + at, n_bytes - at < CANCEL_BYTES ? n_bytes - at : CANCEL_BYTES);
+  }
+  return true;
 }
 
 reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_options *options, module **out_module,
@@ -95,8 +106,11 @@ reed_status loader_open_bytes(const void *bytes, size_t n_bytes, const load_opti
     mem_free_aligned(copy);
     return diag_no_memory(diagnosis, "a copy of the module's bytes");
   }
-  if (copy && n_bytes) memcpy(copy, bytes, n_bytes);
   *b = copy ? (backing){copy, n_bytes, OWNED} : (backing){(void *)(uintptr_t)bytes, n_bytes, BORROWED};
+  if (copy && !copy_bytes(copy, bytes, n_bytes, options->cancel)) {
+    backing_close(b);
+    return diag_cancelled(diagnosis);
+  }
   return open_backing(b, options, out_module, diagnosis);
 }
 
@@ -128,7 +142,7 @@ reed_status loader_open_file(const char *path, const load_options *options, modu
 }
 
 load_options load_options_of(const reed_program_options *options) {
-  return options ? (load_options){options->registry, options->ignore_checksum, options->borrow_bytes}
+  return options ? (load_options){options->registry, options->ignore_checksum, options->borrow_bytes, options->cancel}
                  : (load_options){0};
 }
 
@@ -151,7 +165,7 @@ reed_status reed_module_disassemble(const void *bytes, size_t n_bytes, const ree
   module *m;
   reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
   if (status != REED_OK) return status;
-  status = text_disassemble(m, out_text, diagnosis);
+  status = text_disassemble(m, load.cancel, out_text, diagnosis);
   module_close(&m);
   return status;
 }

@@ -10,7 +10,8 @@
 typedef struct load_options {
   const reed_registry *registry;
   bool ignore_checksum;
-  bool borrow; /* loader_open_bytes borrows the bytes instead of copying them */
+  bool borrow;       /* loader_open_bytes borrows the bytes instead of copying them */
+  const int *cancel; /* base/cancel.h */
 } load_options;
 
 /* The load options of a program's options; NULL: the defaults. */

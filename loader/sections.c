@@ -379,13 +379,14 @@ static reed_status read_ranges(const module_file *file, module *m, reed_diagnosi
   return n ? check_range_names(m, diagnosis) : REED_OK;
 }
 
-reed_status sections_read(const module_file *file, const reed_registry *registry, module *m,
+reed_status sections_read(const module_file *file, const reed_registry *registry, const int *cancel, module *m,
                           reed_diagnosis *diagnosis) {
   static reed_status (*const readers[])(const module_file *, module *, reed_diagnosis *) = {
       read_strings, read_names,       read_types,     read_functions, read_interface, read_ranges,
       read_sites,   read_site_dtypes, read_constants, read_epochs,    read_debug};
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
-    reed_status status = readers[i](file, m, diagnosis);
+    reed_status status = diag_check_cancel(diagnosis, cancel);
+    if (status == REED_OK) status = readers[i](file, m, diagnosis);
     if (status != REED_OK) return status;
   }
   return sites_resolve(m, registry, diagnosis);

@@ -23,6 +23,7 @@ typedef struct block {
 typedef struct verifier {
   const module *m;
   reed_diagnosis *diagnosis;
+  const int *cancel; /* base/cancel.h */
   /* site << 32 | input, for each `shape` whose flag asks for elements that the operator's row does not read (older rows
    * did); sorted after the function's code has been checked. */
   VEC_OF(uint64_t) asked;

@@ -26,8 +26,8 @@ static reed_status verify_function(verifier *v, uint32_t number) {
   return status;
 }
 
-reed_status verify_module(const module *m, reed_diagnosis *diagnosis) {
-  verifier v = {.m = m, .diagnosis = diagnosis};
+reed_status verify_module(const module *m, const int *cancel, reed_diagnosis *diagnosis) {
+  verifier v = {.m = m, .diagnosis = diagnosis, .cancel = cancel};
   reed_status status = REED_OK;
   for (uint32_t i = 0; status == REED_OK && i < m->n_functions; i++) status = verify_function(&v, i);
   if (status == REED_OK && v.n_epochs_seen != m->n_epochs)

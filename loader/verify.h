@@ -6,6 +6,6 @@
 #include "base/diag.h"
 
 /* Checks all code of a module whose sections have been read. Fills m->epochs_shaped. */
-reed_status verify_module(const module *m, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+reed_status verify_module(const module *m, const int *cancel, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

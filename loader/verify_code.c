@@ -241,7 +241,8 @@ reed_status verify_code(verifier *v) {
   insn in;
   for (uint32_t pc = 0; status == REED_OK && pc < v->f->n_code; pc += in.n_words) {
     if (!insn_decode(v->code, v->f->n_code, pc, &in)) break; /* decoded before, by find_instructions */
-    status = check_insn(v, &in);
+    status = diag_check_cancel(v->diagnosis, v->cancel);
+    if (status == REED_OK) status = check_insn(v, &in);
   }
   if (v->asked.n) qsort(v->asked.items, v->asked.n, sizeof *v->asked.items, by_number);
   return status;

@@ -471,7 +471,8 @@ static void learn_type(verifier *v, const insn *in) {
 }
 
 static reed_status step(verifier *v, const insn *in) {
-  reed_status status = each_item(v, in, use_visit);
+  reed_status status = diag_check_cancel(v->diagnosis, v->cancel);
+  if (status == REED_OK) status = each_item(v, in, use_visit);
   if (status == REED_OK && (in->id == INSN_CALL || in->id == INSN_CALL_CLOSURE || in->id == INSN_RETURN))
     status = check_signature(v, in);
   if (status == REED_OK) status = each_item(v, in, define_item);

@@ -216,7 +216,8 @@ static reed_status flow_to_targets(walker *w, const insn *in) {
 }
 
 static reed_status step(walker *w, const insn *in) {
-  reed_status status = define_operands(w, in);
+  reed_status status = diag_check_cancel(w->v->diagnosis, w->v->cancel);
+  if (status == REED_OK) status = define_operands(w, in);
   if (status == REED_OK && in->id == INSN_SHAPE) status = pass_shape(w, in);
   if (status == REED_OK && in->id == INSN_INVOKE) status = check_invoke(w, in);
   insn_flow flow = insn_table[in->id].flow;
@@ -284,7 +285,9 @@ reed_status verify_shaped(verifier *v) {
     status = walk_epoch(&w, e);
     leave_epoch(&w, e);
     v->m->epochs_shaped[i] = status == REED_OK;
-    if (v->m->minor >= FORMAT_MINOR_SHAPED || status == REED_OK || status == REED_ERROR_MEMORY) continue;
+    if (v->m->minor >= FORMAT_MINOR_SHAPED || status == REED_OK || status == REED_ERROR_MEMORY ||
+        status == REED_ERROR_CANCELLED)
+      continue;
     status = REED_OK; /* an older module: its epochs are planned with second calls of the shape functions */
     if (v->diagnosis) reed_diagnosis_clear(v->diagnosis);
   }

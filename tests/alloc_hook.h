@@ -33,6 +33,8 @@ int64_t alloc_hook_end(void);
 
 /* The n-th request from now (counting from 1) fails, once; 0: none. */
 void alloc_hook_fail_at(int64_t n);
+/* The n-th request from now raises *flag, once; flag NULL: none. */
+void alloc_hook_raise_at(int64_t n, int *flag);
 /* True once the request that was to fail has been made. */
 bool alloc_hook_failed(void);
 

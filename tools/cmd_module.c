@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/interrupt.h"
 #include "tools/model.h"
 #include "tools/plain.h"
 
@@ -14,9 +15,13 @@ static int verify(const options *o, complaint *c) {
   char size[32];
   int status = model_read(o, path, &m, c);
   if (!status) {
-    reed_program_options settings = {.registry = m.registry, .ignore_checksum = o->ignore_checksum};
+    reed_program_options settings = {
+        .registry = m.registry, .ignore_checksum = o->ignore_checksum, .cancel = interrupt_flag()};
+    interrupt_polled_begin();
     reed_status verified = reed_module_verify(m.bytes, m.n_bytes, &settings, m.diagnosis);
-    if (verified) status = complain_diagnosis(c, BAD_FILE, path, verified, m.diagnosis);
+    interrupt_polled_end();
+    if (interrupted()) status = complain(c, INTERRUPTED, "interrupted");
+    else if (verified) status = complain_diagnosis(c, BAD_FILE, path, verified, m.diagnosis);
   }
   if (!status) printf("%s: verified, %s\n", plain(path), text_bytes((double)m.n_bytes, size, sizeof size));
   model_fini(&m);
@@ -41,9 +46,13 @@ static int disassemble(const options *o, complaint *c) {
   char *text = NULL;
   int status = model_read(o, path, &m, c);
   if (!status) {
-    reed_program_options settings = {.registry = m.registry, .ignore_checksum = o->ignore_checksum};
+    reed_program_options settings = {
+        .registry = m.registry, .ignore_checksum = o->ignore_checksum, .cancel = interrupt_flag()};
+    interrupt_polled_begin();
     reed_status done = reed_module_disassemble(m.bytes, m.n_bytes, &settings, &text, m.diagnosis);
-    if (done) status = complain_diagnosis(c, BAD_FILE, path, done, m.diagnosis);
+    interrupt_polled_end();
+    if (interrupted()) status = complain(c, INTERRUPTED, "interrupted");
+    else if (done) status = complain_diagnosis(c, BAD_FILE, path, done, m.diagnosis);
   }
   if (!status) status = file_write(o->output ? o->output : "-", text, strlen(text), c);
   if (text) reed_text_free(text);

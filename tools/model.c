@@ -202,13 +202,20 @@ static int describe(model *m) {
   return DONE;
 }
 
+static int finish_opening(reed_status opened, const char *path, model *m, complaint *c) {
+  if (interrupted()) return complain(c, INTERRUPTED, "interrupted");
+  return opened ? complain_diagnosis(c, BAD_FILE, plain(path), opened, m->diagnosis) : describe(m);
+}
+
 int model_open_compiled(const options *o, const char *path, model *m, complaint *c) {
   reed_program_options settings = {
-      .registry = m->registry, .ignore_checksum = o->ignore_checksum, .borrow_bytes = true};
+      .registry = m->registry, .ignore_checksum = o->ignore_checksum, .borrow_bytes = true, .cancel = interrupt_flag()};
   double begin = now_us();
+  interrupt_polled_begin();
   reed_status opened = reed_program_open_bytes(m->bytes, m->n_bytes, &settings, &m->program, m->diagnosis);
+  interrupt_polled_end();
   m->open_us = now_us() - begin;
-  return opened ? complain_diagnosis(c, BAD_FILE, plain(path), opened, m->diagnosis) : describe(m);
+  return finish_opening(opened, path, m, c);
 }
 
 int model_open(const options *o, const char *path, model *m, complaint *c) {
@@ -219,11 +226,14 @@ int model_open(const options *o, const char *path, model *m, complaint *c) {
   int status = model_load_plugins(o, m, c);
   if (status) return status;
   target_protect(path);
-  reed_program_options settings = {.registry = m->registry, .ignore_checksum = o->ignore_checksum};
+  reed_program_options settings = {
+      .registry = m->registry, .ignore_checksum = o->ignore_checksum, .cancel = interrupt_flag()};
   double begin = now_us();
+  interrupt_polled_begin();
   reed_status opened = reed_program_open(path, &settings, &m->program, m->diagnosis);
+  interrupt_polled_end();
   m->open_us = now_us() - begin;
-  return opened ? complain_diagnosis(c, BAD_FILE, plain(path), opened, m->diagnosis) : describe(m);
+  return finish_opening(opened, path, m, c);
 }
 
 /* ---- session ---- */

@@ -71,7 +71,7 @@ static reed_status complete_sites(reed_program *p, reed_diagnosis *diagnosis) {
 }
 
 /* Takes the module, also on failure. */
-static reed_status open_module(module *m, const reed_registry *registry, reed_program **out_program,
+static reed_status open_module(module *m, const load_options *options, reed_program **out_program,
                                reed_diagnosis *diagnosis) {
   reed_program *p = mem_calloc(1, sizeof *p);
   if (!p || uv_mutex_init(&p->constants_lock) != 0) {
@@ -81,14 +81,16 @@ static reed_status open_module(module *m, const reed_registry *registry, reed_pr
   }
   atomic_init(&p->n_references, 1);
   p->module = m;
-  p->registry = registry;
+  p->registry = options->registry;
   reed_status status = complete_sites(p, diagnosis);
   if (status == REED_OK) status = find_returned(p, diagnosis);
+  if (status == REED_OK) status = diag_check_cancel(diagnosis, options->cancel);
   if (status == REED_OK &&
       !(residence_find(m, &p->residence) && model_caches_find(m, p->site_ops, p->site_attrs, &p->caches)))
     status = diag_no_memory(diagnosis, "a program's inputs and results");
   if (status == REED_OK && kernel_cache_open(&p->cache) != REED_OK)
     status = diag_no_memory(diagnosis, "a program's kernel cache");
+  if (status == REED_OK) status = diag_check_cancel(diagnosis, options->cancel);
   if (status != REED_OK) {
     program_release(p);
     return status;
@@ -105,7 +107,7 @@ reed_status reed_program_open(const char *path, const reed_program_options *opti
   load_options load = load_options_of(options);
   module *m;
   reed_status status = loader_open_file(path, &load, &m, diagnosis);
-  return status == REED_OK ? open_module(m, load.registry, out_program, diagnosis) : status;
+  return status == REED_OK ? open_module(m, &load, out_program, diagnosis) : status;
 }
 
 reed_status reed_program_open_bytes(const void *bytes, size_t n_bytes, const reed_program_options *options,
@@ -116,7 +118,7 @@ reed_status reed_program_open_bytes(const void *bytes, size_t n_bytes, const ree
   load_options load = load_options_of(options);
   module *m;
   reed_status status = loader_open_bytes(bytes, n_bytes, &load, &m, diagnosis);
-  return status == REED_OK ? open_module(m, load.registry, out_program, diagnosis) : status;
+  return status == REED_OK ? open_module(m, &load, out_program, diagnosis) : status;
 }
 
 void reed_program_close(reed_program **program) {

@@ -70,10 +70,6 @@ void run_fini(vm_run *run) {
   profile_fini(&run->profile);
 }
 
-reed_status run_cancelled(vm_run *run) {
-  return diag_fail(run->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller");
-}
-
 reed_status run_check_limits(vm_run *run) {
   reed_status status = run_check_cancel(run);
   if (status != REED_OK) return status;
@@ -101,7 +97,7 @@ reed_status at_site(vm_run *run, uint32_t site, reed_status status) {
     status = fault_say(&run->fault, run->program->site_ops[site], node, run->diagnosis);
     run->fault.code = REED_FAULT_NONE;
   }
-  if (status == REED_ERROR_CANCELLED) status = run_cancelled(run);
+  if (status == REED_ERROR_CANCELLED) status = diag_cancelled(run->diagnosis);
   if (run->diagnosis->status == REED_OK)
     status = diag_fail(run->diagnosis, status, "%s node '%s' failed: %s", op, node, reed_status_text(status));
   diag_place_node(run->diagnosis, op, node, NULL);

@@ -61,12 +61,8 @@ reed_status run_add_twin(vm_run *run, ref *r, int32_t device, void *data, storag
 /* The twin on that device; NULL: none. */
 const run_twin *run_find_twin(const vm_run *run, const ref *r, int32_t device);
 void run_drop_twins(vm_run *run);
-/* The diagnosis of a run that was cancelled. */
-reed_status run_cancelled(vm_run *run) REED_MUST_CHECK;
 /* ERROR_CANCELLED if the run was asked to end; called at every kernel. */
-static inline reed_status run_check_cancel(vm_run *run) {
-  return cancel_asked(run->cancel) ? run_cancelled(run) : REED_OK;
-}
+static inline reed_status run_check_cancel(vm_run *run) { return diag_check_cancel(run->diagnosis, run->cancel); }
 /* Checks the cancel flag and the budget of instructions; called at backward jumps, calls and epochs, which is often
  * enough to stop any program. */
 reed_status run_check_limits(vm_run *run) REED_MUST_CHECK;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -20,7 +21,15 @@ typedef struct dis {
   bool *quoted_number; /* per function: its name is not unique, so calls name its number */
   bool *is_target;     /* per word of the function being written */
   size_t next_debug;
+  const int *cancel;
+  bool cancelled; /* the text is incomplete */
 } dis;
+
+/* True if the caller has cancelled the work, now or earlier. */
+static bool ended(dis *d) {
+  d->cancelled = d->cancelled || cancel_asked(d->cancel);
+  return d->cancelled;
+}
 
 static void put_string(dis *d, const char *text) {
   text_append_bytes(&d->out, "\"", 1);
@@ -44,7 +53,7 @@ static void put_name(dis *d, const char *text) {
 static void put_base64(dis *d, const uint8_t *data, size_t n) {
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   text_append(&d->out, "base64 {");
-  for (size_t line = 0; line < n; line += 72) {
+  for (size_t line = 0; line < n && !ended(d); line += 72) {
     char text[97 + 1];
     size_t k = 0;
     for (size_t i = line; i < n && i < line + 72; i += 3) {
@@ -217,7 +226,7 @@ static void put_directives(dis *d) {
   put_numbers(d, 't', m->outputs, m->functions[0].n_r_results);
   text_append(&d->out, "\n");
   for (size_t i = 0; i < m->n_ranges; i++) put_range(d, &m->ranges[i]);
-  for (size_t i = 0; i < m->n_constants; i++) {
+  for (size_t i = 0; i < m->n_constants && !ended(d); i++) {
     const module_constant *c = &m->constants[i];
     text_append(&d->out, ".const c%zu ", i);
     if (*m->strings[c->name]) {
@@ -230,7 +239,7 @@ static void put_directives(dis *d) {
     put_elements(d, &c->desc, c->data);
     text_append(&d->out, "\n");
   }
-  for (size_t i = 0; i < m->n_sites; i++) put_site(d, i);
+  for (size_t i = 0; i < m->n_sites && !ended(d); i++) put_site(d, i);
 }
 
 /* ---- code ---- */
@@ -351,7 +360,7 @@ static reed_status put_function(dis *d, uint32_t number, reed_diagnosis *diagnos
   put_signature(d, f->result_types, f->n_r_results, f->n_s_results);
   text_append(&d->out, " registers %u %u\n", f->n_r, f->n_s);
   insn in;
-  for (uint32_t pc = 0; insn_decode(code, f->n_code, pc, &in); pc += in.n_words) put_insn(d, number, &in);
+  for (uint32_t pc = 0; !ended(d) && insn_decode(code, f->n_code, pc, &in); pc += in.n_words) put_insn(d, number, &in);
   mem_free(d->is_target);
   d->is_target = NULL;
   return REED_OK;
@@ -381,11 +390,12 @@ static bool find_shared_names(dis *d) {
   return names && d->quoted_number;
 }
 
-reed_status text_disassemble(const module *m, char **out_text, reed_diagnosis *diagnosis) {
-  dis d = {.m = m};
+reed_status text_disassemble(const module *m, const int *cancel, char **out_text, reed_diagnosis *diagnosis) {
+  dis d = {.m = m, .cancel = cancel};
   reed_status status = find_shared_names(&d) ? REED_OK : diag_no_memory(diagnosis, "disassembling a module");
   if (status == REED_OK) put_directives(&d);
   for (uint32_t i = 0; status == REED_OK && i < m->n_functions; i++) status = put_function(&d, i, diagnosis);
+  if (status == REED_OK && d.cancelled) status = diag_cancelled(diagnosis);
   if (status == REED_OK && d.out.failed) status = diag_no_memory(diagnosis, "a module's text");
   mem_free(d.quoted_number);
   if (status == REED_OK) *out_text = d.out.data;

@@ -8,8 +8,10 @@
  * names line and column. */
 reed_status text_assemble(const char *text, void **out_bytes, size_t *out_n_bytes,
                           reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Writes a verified module as text, which ends with NUL and which the caller frees with mem_free. */
-reed_status text_disassemble(const module *m, char **out_text, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Writes a verified module as text, which ends with NUL and which the caller frees with mem_free. Polls `cancel`
+ * (base/cancel.h). */
+reed_status text_disassemble(const module *m, const int *cancel, char **out_text,
+                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* The words for devices. */
 #define TEXT_DEVICE_BYTES 24

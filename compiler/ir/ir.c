@@ -348,9 +348,7 @@ bool ir_proven_same_type(const ir_module *m, const ir_value *a, const ir_value *
 
 /* ---- walking and replacing ---- */
 
-reed_status ir_check_cancel(const ir_module *m) {
-  return cancel_asked(m->cancel) ? diag_fail(m->diagnosis, REED_ERROR_CANCELLED, "cancelled by the caller") : REED_OK;
-}
+reed_status ir_check_cancel(const ir_module *m) { return diag_check_cancel(m->diagnosis, m->cancel); }
 
 reed_status ir_walk(ir_graph *g, bool deep, reed_status (*visit)(void *context, ir_node *n), void *context) {
   for (size_t i = 0; i < g->nodes.n; i++) {

@@ -42,11 +42,15 @@ typedef struct reed_program_options {
   bool ignore_checksum;          /* load a module whose checksum is wrong (the verifier still decides) */
   bool borrow_bytes; /* reed_program_open_bytes makes no copy: the bytes begin at a multiple of 64 and stay until the
                         program and its sessions are closed */
+  /* A value other than 0 ends an opening (also reed_module_verify, reed_module_disassemble) soon, with ERROR_CANCELLED.
+   * The call polls it, and does not read it after it has returned; another thread or a signal handler may write it.
+   * NULL: the opening cannot be cancelled */
+  const int *cancel;
 } reed_program_options;
 
 /* Maps, verifies and prepares a module file. options NULL: the defaults. ERROR_IO: the file cannot be read;
- * ERROR_FORMAT, ERROR_VERSION: the module breaks a rule of docs/verify.md; ERROR_UNSUPPORTED: an operator is not known.
- */
+ * ERROR_FORMAT, ERROR_VERSION: the module breaks a rule of docs/verify.md; ERROR_UNSUPPORTED: an operator is not known;
+ * ERROR_CANCELLED: options->cancel was raised. */
 REED_API REED_MUST_CHECK reed_status reed_program_open(const char *path, const reed_program_options *options,
                                                        reed_program **out_program, reed_diagnosis *diagnosis);
 /* The same from bytes in memory. The bytes are copied, unless options->borrow_bytes is set. */

@@ -1,9 +1,11 @@
 /* The file around the code: header, versions, features, sections, and items that do not agree with one another. Damaged
  * files of every kind are refused or verified, never run into; every allocation of loading fails once. */
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -54,8 +56,14 @@ static format_header *header(void) { return (format_header *)bytes; }
 static format_section *toc(int id) { return (format_section *)(bytes + sizeof(format_header)) + id - 1; }
 static void *items(int id) { return bytes + toc(id)->offset; }
 
+static uint64_t sum_of(const uint8_t *data, size_t n) {
+  uint64_t sum = 0;
+  ck_assert(module_file_checksum(data, n, NULL, &sum));
+  return sum;
+}
+
 static void set_checksum(void) {
-  format_trailer checksum = module_file_checksum(bytes, n_bytes - sizeof checksum);
+  format_trailer checksum = sum_of(bytes, n_bytes - sizeof checksum);
   memcpy(bytes + n_bytes - sizeof checksum, &checksum, sizeof checksum);
 }
 
@@ -194,18 +202,48 @@ START_TEST(threads_give_the_checksum_that_one_gives) {
   static const size_t sizes[] = {64, FORMAT_BLOCK_BYTES, FORMAT_BLOCK_BYTES + 1, 35 * FORMAT_BLOCK_BYTES + 4711};
   uint8_t *data = malloc(sizes[3]);
   for (size_t i = 0; i < sizes[3]; i++) data[i] = (uint8_t)(i * 2654435761u >> 13);
-  for (int i = 0; i < 4; i++) ck_assert(module_file_checksum(data, sizes[i]) == sum_of_blocks(data, sizes[i]));
-  uint64_t whole = module_file_checksum(data, sizes[3]);
+  for (int i = 0; i < 4; i++) ck_assert(sum_of(data, sizes[i]) == sum_of_blocks(data, sizes[i]));
+  uint64_t whole = sum_of(data, sizes[3]);
   for (size_t at = 0; at < sizes[3];
        at += FORMAT_BLOCK_BYTES * 3 + 77) { /* whatever block a damaged byte is in, and blocks that change places */
     data[at] ^= 0x10;
-    ck_assert(module_file_checksum(data, sizes[3]) != whole);
+    ck_assert(sum_of(data, sizes[3]) != whole);
     data[at] ^= 0x10;
   }
   uint8_t *swap = malloc(FORMAT_BLOCK_BYTES), *one = data + FORMAT_BLOCK_BYTES, *two = one + FORMAT_BLOCK_BYTES;
   memcpy(swap, one, FORMAT_BLOCK_BYTES), memcpy(one, two, FORMAT_BLOCK_BYTES), memcpy(two, swap, FORMAT_BLOCK_BYTES);
-  ck_assert(module_file_checksum(data, sizes[3]) != whole);
+  ck_assert(sum_of(data, sizes[3]) != whole);
   free(swap), free(data);
+}
+END_TEST
+
+/* The trap: the first read of a block raises the flag. */
+static uint8_t *trap;
+static int trap_flag;
+
+static void spring(int number, siginfo_t *info, void *context) {
+  (void)number, (void)context;
+  uint8_t *at = info->si_addr;
+  if (at < trap || at >= trap + FORMAT_BLOCK_BYTES || mprotect(trap, FORMAT_BLOCK_BYTES, PROT_READ)) _exit(3);
+  __atomic_store_n(&trap_flag, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Blocks far after the trap can not be read at all: a checksum that went on would end the process. */
+START_TEST(a_checksum_that_is_cancelled_ends_at_the_next_block_of_each_thread) {
+  enum { N_BLOCKS = 256, AT = 100, READABLE = AT + 64 };
+  size_t n = N_BLOCKS * FORMAT_BLOCK_BYTES;
+  uint8_t *data = mmap(NULL, n, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ck_assert_ptr_ne(data, MAP_FAILED);
+  trap = data + AT * FORMAT_BLOCK_BYTES;
+  ck_assert_int_eq(mprotect(trap, FORMAT_BLOCK_BYTES, PROT_NONE), 0);
+  ck_assert_int_eq(mprotect(data + READABLE * FORMAT_BLOCK_BYTES, n - READABLE * FORMAT_BLOCK_BYTES, PROT_NONE), 0);
+  struct sigaction before, action = {.sa_sigaction = spring, .sa_flags = SA_SIGINFO};
+  ck_assert_int_eq(sigaction(SIGSEGV, &action, &before), 0);
+  uint64_t sum = 4711;
+  bool whole = module_file_checksum(data, n, &trap_flag, &sum);
+  ck_assert_int_eq(sigaction(SIGSEGV, &before, NULL), 0);
+  ck_assert(!whole && sum == 4711 && trap_flag == 1);
+  munmap(data, n);
 }
 END_TEST
 
@@ -511,6 +549,7 @@ int main(void) {
   tcase_add_test(c, forgotten_constants_leave_memory_and_can_be_read_again);
   tcase_add_test(c, bytes_are_borrowed_if_they_are_aligned);
   tcase_add_test(c, threads_give_the_checksum_that_one_gives);
+  tcase_add_test(c, a_checksum_that_is_cancelled_ends_at_the_next_block_of_each_thread);
   tcase_add_test(c, a_damaged_byte_is_noticed_unless_checksums_are_ignored);
   tcase_add_test(c, other_minor_versions_and_unknown_optional_sections_load);
   tcase_add_test(c, only_ranges_that_exist_must_be_known);

@@ -145,6 +145,57 @@ START_TEST(weights_are_written_in_parts_and_a_cancellation_ends_between_two) {
 }
 END_TEST
 
+/* ---- openings ---- */
+
+static reed_status open_and_close(const void *bytes, size_t n, const reed_program_options *options) {
+  reed_program *program = NULL;
+  reed_status status = reed_program_open_bytes(bytes, n, options, &program, NULL);
+  ck_assert((program != NULL) == (status == REED_OK));
+  reed_program_close(&program);
+  return status;
+}
+
+static reed_status disassemble(const void *bytes, size_t n, const reed_program_options *options) {
+  char *text = NULL;
+  reed_status status = reed_module_disassemble(bytes, n, options, &text, NULL);
+  ck_assert((text != NULL) == (status == REED_OK));
+  reed_text_free(text);
+  return status;
+}
+
+/* A flag that is raised at any request for memory, from the first to the last, ends the work. */
+static void raise_at_every_request(const void *bytes, size_t n,
+                                   reed_status (*work)(const void *, size_t, const reed_program_options *)) {
+  int flag = 0;
+  reed_program_options options = {.cancel = &flag};
+  alloc_hook_begin();
+  ck_assert_int_eq(work(bytes, n, &options), REED_OK);
+  int64_t n_requests = alloc_hook_requests();
+  ck_assert_int_eq(alloc_hook_end(), 0);
+  ck_assert_int_gt(n_requests, 20);
+  for (int64_t k = 0; k <= n_requests; k++) {
+    flag = k == 0;
+    alloc_hook_begin();
+    if (k) alloc_hook_raise_at(k, &flag);
+    reed_status status = work(bytes, n, &options);
+    ck_assert_msg(status == REED_ERROR_CANCELLED, "request %d of %d: %s", (int)k, (int)n_requests,
+                  reed_status_name(status));
+    ck_assert_int_eq(alloc_hook_end(), 0);
+  }
+}
+
+START_TEST(an_opening_is_cancelled_at_every_request_for_memory) {
+  onnx_build *b = chain_model();
+  void *bytes;
+  size_t n;
+  ck_assert_int_eq(compile(b, NULL, &bytes, &n), REED_OK);
+  raise_at_every_request(bytes, n, open_and_close);
+  raise_at_every_request(bytes, n, disassemble);
+  reed_text_free(bytes);
+  build_close(&b);
+}
+END_TEST
+
 /* ---- runs ---- */
 
 static reed_session *session_of(onnx_build *b, const char *device) {
@@ -242,6 +293,7 @@ int main(void) {
   tcase_add_test(cases, a_compilation_is_cancelled_at_every_step);
   tcase_add_test(cases, a_compilation_that_is_cancelled_before_it_begins_does_nothing);
   tcase_add_test(cases, weights_are_written_in_parts_and_a_cancellation_ends_between_two);
+  tcase_add_test(cases, an_opening_is_cancelled_at_every_request_for_memory);
   tcase_add_test(cases, a_loop_of_2_to_the_62_empty_rounds_is_cancelled);
   tcase_add_test(cases, a_loop_whose_rounds_are_remembered_is_cancelled);
   suite_add_tcase(suite, cases);
