@@ -44,12 +44,18 @@ static void take_out(void *items, int32_t *n, int32_t i) {
   memmove(values + i, values + i + 1, (size_t)(*n - i) * sizeof *values);
 }
 
-/* The parts [turns, rows, ...] reshaped to rows [turns * rows, ...], by nodes placed before `place`; NULL: at the end.
- * Returns NULL without memory. */
+/* The parts [turns, rows, ...] viewed as rows [turns * rows, ...], by nodes placed before `place`; NULL: at the end.
+ * The view of single rows is a Squeeze, whose result keeps a bound of the number of turns. Returns NULL without memory.
+ */
 static ir_value *as_rows(ir_graph *g, ir_node *place, ir_value *parts, ir_value *initial, int64_t n_rows) {
   static const reed_attr first = {.name = "end", .type = REED_ATTR_INT, .i = 1},
                          rest = {.name = "start", .type = REED_ATTR_INT, .i = 1};
   ir_value *rows = ir_constant_i64(g->module, &n_rows, 1, NULL);
+  if (n_rows == 1) { /* the axis to drop is number 1, too */
+    ir_node *dropped =
+        rows ? ir_node_new(g, place, op_builtin(OP_Squeeze), NULL, (ir_value *[]){parts, rows}, 2, NULL, 1) : NULL;
+    return dropped ? dropped->outputs[0] : NULL;
+  }
   ir_node *turns = ir_node_new(g, place, op_builtin(OP_Shape), NULL, &parts, 1, NULL, 1);
   ir_node *others = ir_node_new(g, place, op_builtin(OP_Shape), NULL, &initial, 1, NULL, 1);
   if (!rows || !turns || !others || !ir_set_attr(turns, &first) || !ir_set_attr(others, &rest)) return NULL;
