@@ -37,7 +37,7 @@ reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_ord
   if (!winograd_choose(&p, &form)) return REED_OK;
   winograd_kernel *k = mem_calloc(1, sizeof *k);
   if (!k) return cpu_no_memory(call);
-  winograd_plan_init(&k->plan, &p, &form, cpu_env_team(call));
+  winograd_plan_init(&k->plan, &p, &form, cpu_team_for(cpu_env_team(call), winograd_work(&p)));
   k->with_bias = cpu_present(call, 2);
   k->with_residual = cpu_present(call, 3);
   winograd_form_text(&form, k->variant, sizeof k->variant);

@@ -9,10 +9,14 @@
 #define LINE 16                  /* floats of a cache line */
 #define ALIASED 1024             /* rows at multiples of so many floats share lines of the first-level cache */
 #define BLOCK_BYTES (4 << 20)    /* of V and M of a block, about */
-#define WEIGHT_BYTES (2 << 20)   /* of weights that are transformed together if one block needs them */
+#define WEIGHT_BYTES (6 << 20)   /* of weights that are transformed together if one block needs them */
+#define BLOCKS_OF_WEIGHTS 4      /* bytes of transformed weights for one of a block, at most */
 #define TILES_LEAST 48           /* of a block: fewer read the weights too often */
 #define CHUNK_PRODUCTS (5 << 19) /* of a chunk of products, about: some 50 us */
-#define PRODUCTS_PER_BYTE 8      /* products that take as long as a byte in cpu_team_for's count */
+#define NARROW_PRODUCTS (4 * CHUNK_PRODUCTS) /* of a panel's chunk, at most */
+#define NARROW_CHUNKS 2                      /* for each thread, at least */
+#define SAVED 4                              /* times fewer products than of a direct convolution, about */
+#define PRODUCTS_PER_BYTE 8                  /* products that take as long as a byte in cpu_team_for's count */
 
 static int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
 static int64_t round_up(int64_t n, int64_t step) { return divided(n, step) * step; }
@@ -37,7 +41,12 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   int64_t row = plan->v_row + plan->m_row, columns = round_up(p->outputs, PACKED_STEP);
   s->positions = (s->size[0] + 2) * (s->size[1] + 2);
   s->tiles = p->images * s->n[0] * s->n[1];
-  int64_t most = larger(BLOCK_BYTES / (s->positions * row * (int64_t)sizeof(float)), TILES_LEAST);
+  /* large weights: blocks so large that a small map has only one, which needs few of the transformed weights at a time
+   */
+  int64_t weights = s->positions * p->channels * columns * (int64_t)sizeof(float),
+          most =
+              larger(larger(BLOCK_BYTES, weights / BLOCKS_OF_WEIGHTS) / (s->positions * row * (int64_t)sizeof(float)),
+                     TILES_LEAST);
   s->n_blocks = divided(s->tiles, most);
   s->v_position = position_of(block_tiles(s) * plan->v_row);
   s->m_position = position_of(block_tiles(s) * plan->m_row);
@@ -46,17 +55,33 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
     int64_t each = s->positions * p->channels * plan->width * (int64_t)sizeof(float);
     s->k_width = smaller(larger(WEIGHT_BYTES / each, 1) * plan->width, columns);
   }
+  s->m_row = plan->m_row;
+  s->narrow = s->n_blocks == 1 && divided(columns, plan->width) >= NARROW_CHUNKS * plan->team.threads &&
+              s->positions * s->tiles * p->channels * plan->width <= NARROW_PRODUCTS;
+  if (s->narrow) {
+    s->k_width = s->m_row = plan->width;
+    s->m_position = s->tiles * s->m_row + LINE;
+  }
   s->n_ks = divided(columns, s->k_width);
   s->u_position = position_of(s->k_width * p->channels);
+  int64_t m = s->positions * s->m_position, u = s->positions * s->u_position, workers = plan->team.threads;
   plan->v_elements = larger(plan->v_elements, s->positions * s->v_position);
-  plan->m_elements = larger(plan->m_elements, s->positions * s->m_position);
-  plan->u_elements = larger(plan->u_elements, s->positions * s->u_position);
+  plan->worker_m = s->narrow ? larger(plan->worker_m, m) : plan->worker_m;
+  plan->worker_u = s->narrow ? larger(plan->worker_u, u) : plan->worker_u;
+  plan->m_elements = larger(plan->m_elements, s->narrow ? workers * plan->worker_m : m);
+  plan->u_elements = larger(plan->u_elements, s->narrow ? workers * plan->worker_u : u);
+}
+
+int64_t winograd_work(const winograd_problem *p) {
+  double work = (double)(p->images * p->out[0] * p->out[1]) * (double)(p->channels * p->outputs) * 9 / SAVED;
+  return work < 1e15 ? (int64_t)work / PRODUCTS_PER_BYTE : INT64_MAX;
 }
 
 void winograd_plan_init(winograd_plan *plan, const winograd_problem *p, const winograd_form *form, cpu_team team) {
   cpu_level level = p->activation.level;
   *plan = (winograd_plan){.p = *p,
                           .form = *form,
+                          .team = team,
                           .v_row = row_of(p->channels),
                           .m_row = row_of(p->outputs),
                           .width = CPU_PICK(level, winograd_width)(),
@@ -64,7 +89,7 @@ void winograd_plan_init(winograd_plan *plan, const winograd_problem *p, const wi
                           .transform_weights = CPU_PICK(level, winograd_transform_weights),
                           .multiply = CPU_PICK(level, winograd_multiply),
                           .transform_output = CPU_PICK(level, winograd_transform_output)};
-  double work = 0;
+  plan->team.chunks = INT32_MAX; /* an item of a stage is a chunk */
   int64_t row = 0;
   for (int i = 0; i < WINOGRAD_SIZES; row += form->n[0][i] * winograd_sizes[i], i++) {
     int64_t column = 0;
@@ -74,12 +99,8 @@ void winograd_plan_init(winograd_plan *plan, const winograd_problem *p, const wi
       *s = (winograd_section){
           .size = {winograd_sizes[i], winograd_sizes[j]}, .first = {row, column}, .n = {form->n[0][i], form->n[1][j]}};
       plan_section(plan, s);
-      work += (double)(s->tiles * s->positions) * (double)(p->channels * p->outputs);
     }
   }
-  work /= PRODUCTS_PER_BYTE;
-  plan->team = cpu_team_for(team, work < 1e15 ? (int64_t)work : INT64_MAX);
-  plan->team.chunks = INT32_MAX; /* an item of a stage is a chunk */
 }
 
 int64_t winograd_plan_workspace_bytes(const winograd_plan *plan) {
@@ -105,6 +126,15 @@ typedef struct step {
   const winograd_section *s;
   int64_t tile, tiles, column, columns; /* columns: of the packed weights, with those beyond the outputs */
 } step;
+
+/* Step `index` of a section: through the parts of the outputs, then through the blocks (one of both has one). */
+static step step_at(const winograd_plan *plan, const winograd_section *s, int64_t index) {
+  int64_t block = index / s->n_ks, tiles = block_tiles(s), columns = round_up(plan->p.outputs, PACKED_STEP);
+  step t = {.s = s, .tile = block * tiles, .column = index % s->n_ks * s->k_width};
+  t.tiles = smaller(s->tiles - t.tile, tiles);
+  t.columns = smaller(columns - t.column, s->k_width);
+  return t;
+}
 
 typedef struct winograd_run {
   const winograd_plan *plan;
@@ -168,6 +198,9 @@ static void transform_weights(const winograd_run *run, const step *t, int64_t be
   }
 }
 
+/* The step's first column in M, which has the columns of all steps or of this one. */
+static int64_t column_of(const step *t) { return t->s->narrow ? 0 : t->column; }
+
 /* Products of panels begin..end, counted through all positions. */
 static void multiply(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
@@ -176,12 +209,15 @@ static void multiply(const winograd_run *run, const step *t, int64_t begin, int6
     int64_t position = i / panels, column = i % panels * plan->width;
     winograd_product product = {.v = run->v + position * t->s->v_position,
                                 .u = run->u + position * t->s->u_position + column * plan->p.channels,
-                                .m = run->m + position * t->s->m_position + t->column + column,
+                                .m = run->m + position * t->s->m_position + column_of(t) + column,
+                                .next = i % panels + 1 < panels ? run->u + position * t->s->u_position +
+                                                                      (column + plan->width) * plan->p.channels
+                                                                : run->u + (position + 1) * t->s->u_position,
                                 .tiles = t->tiles,
                                 .channels = plan->p.channels,
                                 .width = smaller(t->columns - column, plan->width),
                                 .v_row = plan->v_row,
-                                .m_row = plan->m_row};
+                                .m_row = t->s->m_row};
     plan->multiply(&product);
   }
 }
@@ -199,7 +235,7 @@ static void transform_output(const winograd_run *run, const step *t, int64_t beg
   for (int64_t i = begin; i < end; i++) {
     place at = place_of(t->s, t->tile + i);
     int64_t y = at.image * p->y_image + at.at[0] * p->y_row + at.at[1] * p->y_pixel + t->column;
-    winograd_output out = {.m = run->m + i * plan->m_row + t->column,
+    winograd_output out = {.m = run->m + i * t->s->m_row + column_of(t),
                            .bias = run->bias ? run->bias + t->column : NULL,
                            .residual = run->residual ? run->residual + y : NULL,
                            .y = run->y + y,
@@ -262,7 +298,7 @@ static reed_status transform(const winograd_run *run, const step *t, const step 
   if (before)
     add_part(&stage, (part){transform_output, before, before->tiles, 0},
              (double)(before->s->positions * before->columns) * COST_OUTPUT);
-  if (t && t->tile == 0)
+  if (t && t->tile == 0 && !t->s->narrow)
     add_part(&stage, (part){transform_weights, t, divided(t->columns, run->plan->width), 0},
              (double)(t->s->positions * p->channels * run->plan->width) * COST_WEIGHT);
   if (t && t->column == 0)
@@ -270,20 +306,32 @@ static reed_status transform(const winograd_run *run, const step *t, const step 
   return run_stage(&stage);
 }
 
+typedef struct narrow_run {
+  const winograd_run *run;
+  const winograd_section *section;
+} narrow_run;
+
+/* Steps begin..end of a narrow section, with M and transformed weights of the worker. */
+static void run_narrow(void *context, int64_t begin, int64_t end, int32_t worker) {
+  const narrow_run *n = context;
+  const winograd_plan *plan = n->run->plan;
+  winograd_run run = *n->run;
+  run.m += worker * plan->worker_m;
+  run.u += worker * plan->worker_u;
+  for (int64_t i = begin; i < end; i++) {
+    step t = step_at(plan, n->section, i);
+    transform_weights(&run, &t, 0, 1);
+    multiply(&run, &t, 0, n->section->positions);
+    transform_output(&run, &t, 0, t.tiles);
+  }
+}
+
 static reed_status products(const winograd_run *run, const step *t) {
+  if (t->s->narrow) return cpu_parallel_scratch(run->plan->team, t->s->n_ks, 1, run_narrow, &(narrow_run){run, t->s});
   stage stage = {.run = run};
   add_part(&stage, (part){multiply, t, t->s->positions * divided(t->columns, run->plan->width), 0},
            (double)(t->tiles * run->plan->p.channels * run->plan->width));
   return run_stage(&stage);
-}
-
-/* Step `index` of a section: through the parts of the outputs, then through the blocks (one of both has one). */
-static step step_at(const winograd_plan *plan, const winograd_section *s, int64_t index) {
-  int64_t block = index / s->n_ks, tiles = block_tiles(s), columns = round_up(plan->p.outputs, PACKED_STEP);
-  step t = {.s = s, .tile = block * tiles, .column = index % s->n_ks * s->k_width};
-  t.tiles = smaller(s->tiles - t.tile, tiles);
-  t.columns = smaller(columns - t.column, s->k_width);
-  return t;
 }
 
 reed_status winograd_plan_run(const winograd_plan *plan, const float *x, const float *weights, const float *bias,
@@ -296,14 +344,15 @@ reed_status winograd_plan_run(const winograd_plan *plan, const float *x, const f
   reed_status status = REED_OK;
   for (int32_t i = 0; i < plan->n_sections; i++) {
     const winograd_section *s = &plan->sections[i];
-    for (int64_t k = 0; k < s->n_blocks * s->n_ks && status == REED_OK; k++, n++) {
+    int64_t n_steps = s->narrow ? 1 : s->n_blocks * s->n_ks;
+    for (int64_t k = 0; k < n_steps && status == REED_OK; k++, n++) {
       step *t = &steps[n % 2];
       *t = step_at(plan, s, k);
       if (t->tiles <= 0) break; /* blocks are rounded up */
       status = transform(&run, t, before);
       if (status == REED_OK) status = products(&run, t);
-      before = t;
+      before = s->narrow ? NULL : t;
     }
   }
-  return status == REED_OK ? transform(&run, NULL, before) : status;
+  return status == REED_OK && before ? transform(&run, NULL, before) : status;
 }

@@ -34,8 +34,9 @@ typedef struct winograd_form {
 typedef struct winograd_section {
   int32_t size[2];
   int64_t first[2], n[2]; /* the first pixel of Y; tiles along the axis in each image */
-  int64_t positions, tiles, n_blocks, v_position, m_position, u_position;
+  int64_t positions, tiles, n_blocks, v_position, m_position, m_row, u_position;
   int64_t k_width, n_ks; /* outputs whose weights are transformed together */
+  bool narrow;           /* a chunk takes all work on the outputs of one panel, after the transform of X */
 } winograd_section;
 
 enum { WINOGRAD_SECTIONS = WINOGRAD_SIZES * WINOGRAD_SIZES };
@@ -44,7 +45,8 @@ typedef struct winograd_plan {
   winograd_problem p;
   winograd_form form;
   cpu_team team;
-  int64_t v_row, m_row, width, v_elements, m_elements, u_elements;
+  int64_t v_row, m_row, width, v_elements, m_elements, u_elements; /* elements: of the workspace */
+  int64_t worker_m, worker_u;                                      /* of a thread's part of it */
   int32_t n_sections;
   winograd_section sections[WINOGRAD_SECTIONS];
   void (*transform_input)(const winograd_input *t);
@@ -55,7 +57,9 @@ typedef struct winograd_plan {
 
 /* The cheapest form, and true if it is estimated faster than a direct convolution. */
 bool winograd_choose(const winograd_problem *p, winograd_form *out_form);
-/* Fills in a plan of this form. */
+/* In cpu_team_for's count. */
+int64_t winograd_work(const winograd_problem *p);
+/* Fills in a plan of this form for so many threads. */
 void winograd_plan_init(winograd_plan *plan, const winograd_problem *p, const winograd_form *form, cpu_team team);
 int64_t winograd_plan_workspace_bytes(const winograd_plan *plan);
 /* weights: packed; bias f32[outputs]; residual with y's layout (or y itself). Bias and residual may be NULL. Any number

@@ -10,13 +10,14 @@ typedef struct rates {
 } rates;
 
 static const rates measured[CPU_LEVEL_COUNT] = {
-    [CPU_BASE] = {80, 90, 600, 700, 600},
-    [CPU_AVX2] = {21, 20, 200, 240, 200},
-    [CPU_AVX512] = {11, 11, 150, 180, 150},
+    [CPU_BASE] = {80, 85, 900, 700, 900},
+    [CPU_AVX2] = {22, 23, 600, 400, 550},
+    [CPU_AVX512] = {19, 20, 500, 350, 450},
 };
 
 #define STAGE_PS 4e6    /* of a stage: waking threads and waiting for them */
 #define OUTPUTS_LEAST 8 /* with fewer outputs or channels the transforms are most of the work */
+#define TILES_LEAST 4   /* fewer take as long in the products, which then wait for their own sums */
 #define FORMS 9         /* of an axis, at most */
 #define MIXED_MOST 64   /* extents up to which an axis is cut into pieces of several sizes */
 
@@ -49,7 +50,8 @@ static int axis_forms(int64_t extent, axis_form *forms) {
 static double section_time(const winograd_problem *p, const rates *r, int i, int j, double n) {
   double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2), channels = (double)p->channels,
          outputs = (double)((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP);
-  return positions * (n * (channels * outputs * r->product + channels * r->input + outputs * r->output) +
+  double taken = n < TILES_LEAST ? TILES_LEAST : n;
+  return positions * (taken * channels * outputs * r->product + n * (channels * r->input + outputs * r->output) +
                       channels * outputs * r->weight) +
          2 * STAGE_PS;
 }

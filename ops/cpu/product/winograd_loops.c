@@ -23,6 +23,7 @@
 #define VECTORS 2
 #define WIDTH_STEP 16 /* ops/packed.h: PACKED_STEP */
 #define SIDE WINOGRAD_SIDE
+#define AHEAD 32 /* floats: the positions' streams are too many for the CPU to foresee */
 
 #define A 2.0
 #define B 0.5
@@ -150,7 +151,10 @@ INLINE void input_row(int piece, const winograd_input *t, int row, int64_t chann
   const float *x = t->x + row * t->x_row + channel * t->x_channel;
   int64_t n = t->channels - channel;
   if (n >= LANES && t->x_channel == 1 && t->first[1] == 0 && t->end[1] == piece + 2) {
-    FOR(i, piece + 2) d[i] = load(x + i * t->x_pixel);
+    FOR(i, piece + 2) {
+      __builtin_prefetch(x + i * t->x_pixel + AHEAD);
+      d[i] = load(x + i * t->x_pixel);
+    }
   } else {
     FOR(i, piece + 2) {
       bool inside = i >= t->first[1] && i < t->end[1];
@@ -179,7 +183,10 @@ static CPU_UNCHECKED void input_columns(const winograd_input *t, int64_t channel
         lanes v[SIDE];
         FOR(i, piece + 2) d[i] = half[i][column];
         input_axis(piece, d, v);
-        FOR(i, piece + 2) store(to + i * row, v[i]);
+        FOR(i, piece + 2) {
+          __builtin_prefetch(to + i * row + AHEAD, 1);
+          store(to + i * row, v[i]);
+        }
       })
 }
 
@@ -209,7 +216,11 @@ static CPU_UNCHECKED void weights_columns(const winograd_weights *t, float *u, l
       t->columns, for (int row = 0; row < t->rows + 2; row++) {
         lanes v[SIDE];
         weights_axis(piece, half[row], v);
-        FOR(i, piece + 2) store(u + (row * (piece + 2) + i) * t->u_position, v[i]);
+        FOR(i, piece + 2) {
+          float *to = u + (row * (piece + 2) + i) * t->u_position;
+          __builtin_prefetch(to + AHEAD, 1);
+          store(to, v[i]);
+        }
       })
 }
 
@@ -230,11 +241,18 @@ CPU_UNCHECKED void CPU_LEVELED(winograd_transform_weights)(const winograd_weight
   }
 
 /* `rows` tiles by `vectors` vectors of outputs (constants after inlining). */
-INLINE void tile(const winograd_product *p, const float *v, const float *u, float *m, int rows, int vectors) {
+INLINE void tile(const winograd_product *p, const float *v, const float *u, float *m, const char *far, int64_t far_step,
+                 int rows, int vectors) {
   lanes sum[ROWS][VECTORS];
   const int64_t v_row = p->v_row, m_row = p->m_row, width = p->width;
+  /* the next tiles, and this product's share of the next weights */
+  const char *near = (const char *)(v + rows * v_row);
   EACH(sum[i][j] = (lanes){0})
   for (const float *end = v + p->channels; v < end; v++, u += width) {
+    __builtin_prefetch(near);
+    near += rows * sizeof *v;
+    __builtin_prefetch(far, 0, 2);
+    far += far_step;
     lanes weights[VECTORS];
     FOR(j, vectors) weights[j] = load(u + j * LANES);
     EACH(sum[i][j] += v[i * v_row] * weights[j])
@@ -243,8 +261,9 @@ INLINE void tile(const winograd_product *p, const float *v, const float *u, floa
 }
 
 #define CASE(n) \
-  case n: tile(p, v, u, m, n, vectors); break;
-INLINE void tile_rows(const winograd_product *p, const float *v, const float *u, float *m, int64_t rows, int vectors) {
+  case n: tile(p, v, u, m, far, far_step, n, vectors); break;
+INLINE void tile_rows(const winograd_product *p, const float *v, const float *u, float *m, const char *far,
+                      int64_t far_step, int64_t rows, int vectors) {
   switch (rows) {
     CASE(1)
     CASE(2)
@@ -268,14 +287,15 @@ INLINE void tile_rows(const winograd_product *p, const float *v, const float *u,
 }
 
 CPU_UNCHECKED void CPU_LEVELED(winograd_multiply)(const winograd_product *p) {
-  int64_t n = (p->tiles + ROWS - 1) / ROWS;
+  int64_t n = (p->tiles + ROWS - 1) / ROWS, far_step = (p->width * (int64_t)sizeof(float) + n - 1) / n;
   for (int64_t i = 0; i < n; i++) {
+    const char *far = (const char *)p->next + i * far_step * p->channels;
     int64_t row = p->tiles * i / n, rows = p->tiles * (i + 1) / n - row;
     int64_t column = 0;
     for (; column + VECTORS * LANES <= p->width; column += VECTORS * LANES)
-      tile_rows(p, p->v + row * p->v_row, p->u + column, p->m + row * p->m_row + column, rows, VECTORS);
+      tile_rows(p, p->v + row * p->v_row, p->u + column, p->m + row * p->m_row + column, far, far_step, rows, VECTORS);
     for (; column < p->width; column += LANES)
-      tile_rows(p, p->v + row * p->v_row, p->u + column, p->m + row * p->m_row + column, rows, 1);
+      tile_rows(p, p->v + row * p->v_row, p->u + column, p->m + row * p->m_row + column, far, far_step, rows, 1);
   }
 }
 
@@ -290,7 +310,10 @@ static CPU_UNCHECKED void output_columns(const winograd_output *t, int64_t outpu
       t->rows, const float *from = t->m + output; for (int column = 0; column < columns; column++, from += position) {
         lanes m[SIDE];
         lanes y[SIDE];
-        FOR(i, piece + 2) m[i] = load(from + i * row);
+        FOR(i, piece + 2) {
+          __builtin_prefetch(from + i * row + AHEAD);
+          m[i] = load(from + i * row);
+        }
         output_axis(piece, m, y);
         FOR(i, piece) half[i][column] = y[i];
       })

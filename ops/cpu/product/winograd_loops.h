@@ -31,7 +31,7 @@ typedef struct winograd_weights {
 /* m[tile][output] = sum over channels of v[tile][channel] * u[channel][output], for `width` outputs, a multiple of 16
  * and at most winograd_width. */
 typedef struct winograd_product {
-  const float *v, *u;
+  const float *v, *u, *next; /* next: the weights to fetch meanwhile; any address */
   float *m;
   int64_t tiles, channels, width, v_row, m_row;
 } winograd_product;

@@ -92,7 +92,6 @@ static void run(const trial *t, cpu_level level, int32_t threads, float *y) {
   winograd_problem p = t->p;
   p.activation.level = level;
   winograd_plan_init(&plan, &p, &t->form, (cpu_team){.threads = threads, .chunks = 1});
-  plan.team.threads = threads; /* even where the work is too little to wake one */
   int64_t bytes = winograd_plan_workspace_bytes(&plan), guard = 64;
   unsigned char *workspace = aligned_alloc(64, (size_t)(bytes + guard + 63) / 64 * 64);
   ck_assert_ptr_nonnull(workspace);
