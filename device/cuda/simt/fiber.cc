@@ -65,9 +65,8 @@ asm(".text\n"
 
 void fiber_begin(simt_fiber *fiber, void (*entry)()) {
   enum { SAVED = 6 };
-  void **top = reinterpret_cast<void **>(fiber->stack + FIBER_STACK_BYTES);
-  *--top = nullptr; /* aligns the stack as at a function's entry */
-  *--top = nullptr; /* the address that `entry` would return to */
+  void **top = reinterpret_cast<void **>(fiber->stack + FIBER_STACK_BYTES); /* 16-byte aligned */
+  *--top = nullptr; /* the address that `entry` would return to: the stack is aligned as after a call */
   *--top = reinterpret_cast<void *>(entry);
   for (int i = 0; i < SAVED; i++) *--top = nullptr;
   fiber->place = top;

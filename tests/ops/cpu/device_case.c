@@ -17,6 +17,8 @@
 /* The simulated accelerator runs nothing before somebody waits for it. */
 static const char *name_of(const char *kind) { return strcmp(kind, "sim") == 0 ? "sim?late=1" : kind; }
 
+bool case_devices_only(void) { return false; }
+
 const char *const *case_devices(void) {
   static const char *names[MOST_DEVICES];
   static bool known;

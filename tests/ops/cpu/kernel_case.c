@@ -383,7 +383,7 @@ static void compare_at_levels(kernel_case *c, const value *expected, cpu_level f
   for (int32_t i = 0; i < c->n_inputs; i++)
     if (c->inputs[i].desc.dtype != REED_NONE && desc_bytes(&c->inputs[i].desc) > most_bytes)
       most_bytes = desc_bytes(&c->inputs[i].desc);
-  for (cpu_level level = from; level <= cpu_level_best(); level++) {
+  for (cpu_level level = from; level <= cpu_level_best() && !case_devices_only(); level++) {
     for (int threads = 1; threads <= (most_bytes > 16384 ? 2 : 1); threads++)
       for (int in_place = -1; in_place < c->n_inputs; in_place++) {
         if (in_place >= 0 && !may_share(c, in_place, &expected[0].desc)) continue;
@@ -400,7 +400,7 @@ static void compare_at_levels(kernel_case *c, const value *expected, cpu_level f
   c->in_place = -1;
   c->parts = false;
   c->n_threads = 1;
-  if (!last) compare_with_rooms(c, expected, relative, absolute);
+  if (!last && !case_devices_only()) compare_with_rooms(c, expected, relative, absolute);
   for (const char *const *device = case_devices(); *device; device++) {
     bool has;
     must(c, case_run_on(c, *device, &has));
@@ -492,7 +492,7 @@ static void expect_elements(const kernel_case *c, const elements *expected) {
 }
 
 static void run_expect(kernel_case *c, const void *argument) {
-  for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++) {
+  for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best() && !case_devices_only(); level++) {
     must(c, case_run(c, cpu_level_name(level)));
     expect_elements(c, argument);
   }
@@ -521,7 +521,7 @@ static void expect_failure(const kernel_case *c, reed_status status, const failu
 }
 
 static void run_fails(kernel_case *c, const void *argument) {
-  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++)
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best() && !case_devices_only(); level++)
     expect_failure(c, case_run(c, cpu_level_name(level)), argument);
   for (const char *const *device = case_devices(); *device; device++) {
     bool has;

@@ -1,0 +1,90 @@
+/* The one parameter of each kernel of kernels.def: plain structs, at most 4 KB, that the host fills and a kernel reads.
+ * C, C++ and CUDA read this file. Pointers come from the plan's list of pointers (kernel.h); strides and offsets are in
+ * elements unless their name says bytes. */
+#ifndef DEVICE_CUDA_KERNELS_ARGS_H_
+#define DEVICE_CUDA_KERNELS_ARGS_H_
+
+#include <stdint.h>
+
+#include "device/cuda/kernels/fault.h"
+
+enum { CUDA_DIMS = 8, MAP_LEAVES = 32, MAP_STEPS = 32, MAP_VALUES = MAP_LEAVES + MAP_STEPS, MAP_OPERANDS = 3 };
+
+/* ---- map: a program of element-wise formulas (map.cu) ---- */
+
+/* An operand of the program: an element of memory, or `constant` if data is NULL. */
+typedef struct map_leaf {
+  const void *data;
+  int64_t strides[CUDA_DIMS];
+  uint64_t constant; /* the value's bits */
+} map_leaf;
+
+/* values[leaves + j] = formula(values[operands...]). from: the dtype in which the formula computes, or that Cast reads;
+ * to: the dtype that Cast writes. Halves are held as f32. */
+typedef struct map_step {
+  double alpha, beta;
+  uint16_t formula; /* OP_... (ops/op.h) and those of ops/cpu/formulas/formula.h */
+  uint8_t from, to, operands[MAP_OPERANDS];
+} map_step;
+
+typedef struct map_args {
+  void *y;
+  cuda_fault *fault;
+  int64_t n; /* elements of the output */
+  int64_t extents[CUDA_DIMS];
+  uint32_t launch;
+  int32_t rank, n_leaves, n_steps;
+  int32_t divisor;                              /* the leaf that a division by 0 names; -1: none */
+  uint8_t y_dtype, last_dtype;                  /* of the output in memory, of the last value */
+  uint8_t dtypes[MAP_LEAVES], held[MAP_LEAVES]; /* of the leaves in memory, as values */
+  map_leaf leaves[MAP_LEAVES];
+  map_step steps[MAP_STEPS];
+} map_args;
+
+/* ---- movement of elements of 1, 2, 4 or 8 bytes (move.cu) ---- */
+
+enum { MOVE_DIMS = 16 };
+
+/* y[to_offset + sum(i_d to_d)] = x[from_offset + sum(i_d from_d)] for all n coordinates i below extents. */
+typedef struct move_args {
+  const void *x;
+  void *y;
+  int64_t n, from_offset, to_offset;
+  int32_t rank, size;
+  int64_t extents[MOVE_DIMS], from[MOVE_DIMS], to[MOVE_DIMS];
+} move_args;
+
+/* Pad: dim d of the output has `before` pads, then `extent` elements of x from `first` on, then pads. */
+typedef struct pad_args {
+  const void *x, *value; /* value NULL: zero */
+  void *y;
+  int64_t n;
+  int32_t rank, size, mode; /* mode: the first letter of the attribute's word */
+  int64_t extents[CUDA_DIMS], strides[CUDA_DIMS], first[CUDA_DIMS], extent[CUDA_DIMS], before[CUDA_DIMS];
+} pad_args;
+
+/* Gather and GatherND: y is [outer, n_indices, block]; an index has n_components numbers, each into an axis of x. */
+typedef struct gather_args {
+  const void *x, *indices;
+  void *y;
+  cuda_fault *fault;
+  int64_t n, n_indices, block;
+  int64_t batch;         /* elements of x from one outer position to the next */
+  int64_t indices_batch; /* numbers of indices from one outer position to the next */
+  uint32_t launch;
+  int32_t size, index_size, n_components;
+  int64_t extents[CUDA_DIMS], strides[CUDA_DIMS]; /* of the components */
+} gather_args;
+
+/* GatherElements: y[i...] = x[i... with indices[i...] at axis]. */
+typedef struct gather_elements_args {
+  const void *x, *indices;
+  void *y;
+  cuda_fault *fault;
+  int64_t n, extent; /* extent: of x along the axis */
+  uint32_t launch;
+  int32_t size, index_size, rank, axis;
+  int64_t extents[CUDA_DIMS], strides[CUDA_DIMS]; /* of y; of x */
+} gather_elements_args;
+
+#endif

@@ -1,0 +1,73 @@
+/* The dialect of CUDA C++ in which the kernels of this folder are written, so that nvcc compiles them for a GPU and g++
+ * for the emulation (device/cuda/simt/). Its rules:
+ *   - a kernel is KERNEL(name) { ... a.n ... }: one plain struct, `a`, that it must not write
+ *   - shared memory by SHARED_ARRAY, SHARED_VALUE, SHARED_DYNAMIC
+ *   - no tables in memory of the program, no printf, no device heap, no recursion, no waiting of a block for another
+ *   - inline PTX in ptx.cuh only
+ *   - 64-bit indices wherever a tensor may have more than 2^31 elements */
+#ifndef DEVICE_CUDA_KERNELS_DIALECT_CUH_
+#define DEVICE_CUDA_KERNELS_DIALECT_CUH_
+
+#include "device/cuda/kernels/args.h"
+#include "reed/operator.h"
+
+#define CUDA_KERNEL(name, args, threads) \
+  typedef args kernel_args_##name; \
+  enum { kernel_threads_##name = threads };
+#include "device/cuda/kernels/kernels.def"
+
+#ifdef __CUDACC__
+#define KERNEL(name) \
+  extern "C" __global__ void __launch_bounds__(kernel_threads_##name) \
+      reed_##name(const __grid_constant__ kernel_args_##name a)
+#define SHARED_ARRAY(T, name, ...) __shared__ T name __VA_ARGS__
+#define SHARED_VALUE(T, name) __shared__ T name
+#define SHARED_DYNAMIC(T, name) \
+  extern __shared__ double dynamic_shared_memory[]; \
+  T *const name = reinterpret_cast<T *>(dynamic_shared_memory)
+#else
+#include "device/cuda/simt/device.hpp"
+#define KERNEL(name) \
+  static void body_##name(const kernel_args_##name &a); \
+  extern "C" void reed_##name(const void *args); \
+  extern "C" void reed_##name(const void *args) { body_##name(*static_cast<const kernel_args_##name *>(args)); } \
+  static void body_##name(const kernel_args_##name &a)
+#endif
+
+/* The thread's number among all threads of a grid in x. */
+static __device__ inline int64_t thread_number() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
+
+/* Notes a fault in the data (ops/fault.def), unless another thread has noted one. */
+static __device__ inline void note_fault(cuda_fault *fault, uint32_t launch, int32_t code, int32_t operand,
+                                         int64_t element, int64_t value, int64_t limit) {
+  if (atomicCAS(&fault->taken, 0, 1) != 0) return;
+  fault->launch = launch;
+  fault->record.code = code;
+  fault->record.operand = operand;
+  fault->record.element = element;
+  fault->record.value = value;
+  fault->record.limit = limit;
+}
+
+/* The coordinates of element i of a dense tensor. Divisions of 32 bits where these are enough, because those of 64 bits
+ * take a GPU several times as long. */
+static __device__ inline void split_index(int64_t i, int32_t rank, const int64_t *extents, int64_t *at) {
+  if (i < 0x7fffffff) {
+    uint32_t rest = static_cast<uint32_t>(i);
+    for (int32_t d = rank - 1; d > 0; d--) {
+      /* an extent beyond 32 bits is larger than the rest */
+      const uint32_t extent = extents[d] > 0x7fffffff ? 0x7fffffffu : static_cast<uint32_t>(extents[d]);
+      at[d] = rest % extent;
+      rest /= extent;
+    }
+    if (rank) at[0] = rest;
+    return;
+  }
+  for (int32_t d = rank - 1; d > 0; d--) {
+    at[d] = i % extents[d];
+    i /= extents[d];
+  }
+  if (rank) at[0] = i;
+}
+
+#endif

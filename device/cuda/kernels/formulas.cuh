@@ -1,0 +1,111 @@
+/* The formulas of ops/cpu/formulas/formulas.def on the device: one function a dtype, made by formula_type.cuh. */
+#ifndef DEVICE_CUDA_KERNELS_FORMULAS_CUH_
+#define DEVICE_CUDA_KERNELS_FORMULAS_CUH_
+
+#include "device/cuda/kernels/functions.cuh"
+#include "device/cuda/kernels/values.cuh"
+#include "ops/cpu/formulas/formula.h"
+
+#define IF_BOOL(...)
+#define IF_FLOAT(...) __VA_ARGS__
+#define IF_SIGNED(...)
+#define IF_UNSIGNED(...)
+#define IF_INT(...)
+#define T float
+#define W float
+#define TAG f32
+#define FN(f) f##_f32
+#include "device/cuda/kernels/formula_type.cuh"
+#define T double
+#define W double
+#define TAG f64
+#define FN(f) f##_f64
+#include "device/cuda/kernels/formula_type.cuh"
+
+#undef IF_FLOAT
+#define IF_FLOAT(...)
+#undef IF_INT
+#define IF_INT(...) __VA_ARGS__
+#undef IF_SIGNED
+#define IF_SIGNED(...) __VA_ARGS__
+#define T int8_t
+#define W uint32_t
+#define TAG i8
+#define FN(f) f##_f64
+#include "device/cuda/kernels/formula_type.cuh"
+#define T int16_t
+#define W uint32_t
+#define TAG i16
+#define FN(f) f##_f64
+#include "device/cuda/kernels/formula_type.cuh"
+#define T int32_t
+#define W uint32_t
+#define TAG i32
+#define FN(f) f##_f64
+#include "device/cuda/kernels/formula_type.cuh"
+#define T int64_t
+#define W uint64_t
+#define TAG i64
+#define FN(f) f##_f64
+#include "device/cuda/kernels/formula_type.cuh"
+
+#undef IF_SIGNED
+#define IF_SIGNED(...)
+#undef IF_UNSIGNED
+#define IF_UNSIGNED(...) __VA_ARGS__
+#define T uint8_t
+#define W uint32_t
+#define TAG u8
+#define FN(f) f##_f64
+#include "device/cuda/kernels/formula_type.cuh"
+#define T uint16_t
+#define W uint32_t
+#define TAG u16
+#define FN(f) f##_f64
+#include "device/cuda/kernels/formula_type.cuh"
+#define T uint32_t
+#define W uint32_t
+#define TAG u32
+#define FN(f) f##_f64
+#include "device/cuda/kernels/formula_type.cuh"
+#define T uint64_t
+#define W uint64_t
+#define TAG u64
+#define FN(f) f##_f64
+#include "device/cuda/kernels/formula_type.cuh"
+
+#undef IF_UNSIGNED
+#define IF_UNSIGNED(...)
+#undef IF_INT
+#define IF_INT(...)
+#undef IF_BOOL
+#define IF_BOOL(...) __VA_ARGS__
+#define T uint8_t
+#define W uint32_t
+#define TAG truth
+#define FN(f) f##_f64
+#include "device/cuda/kernels/formula_type.cuh"
+#undef IF_FLOAT
+#undef IF_SIGNED
+#undef IF_UNSIGNED
+#undef IF_INT
+#undef IF_BOOL
+
+/* The formula of a step on values of dtype step.from. */
+static __device__ inline uint64_t formula_apply(const map_step &step, uint64_t a, uint64_t b, uint64_t c, int *fault) {
+  switch (step.from) {
+    case REED_F32: return formula_f32(step, a, b, c, fault);
+    case REED_F64: return formula_f64(step, a, b, c, fault);
+    case REED_I8: return formula_i8(step, a, b, c, fault);
+    case REED_I16: return formula_i16(step, a, b, c, fault);
+    case REED_I32: return formula_i32(step, a, b, c, fault);
+    case REED_I64: return formula_i64(step, a, b, c, fault);
+    case REED_U8: return formula_u8(step, a, b, c, fault);
+    case REED_U16: return formula_u16(step, a, b, c, fault);
+    case REED_U32: return formula_u32(step, a, b, c, fault);
+    case REED_U64: return formula_u64(step, a, b, c, fault);
+    default: return formula_truth(step, a, b, c, fault);
+  }
+}
+
+#endif

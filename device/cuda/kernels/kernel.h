@@ -1,0 +1,111 @@
+/* How the host code of an operator describes the launches of its device kernels. A `prepare` function (the table
+ * ops/cuda.def names it) fills a cuda_plan with launches in order: a kernel of kernels.def, its grid, its args struct,
+ * and for each pointer in that struct the operand whose address it takes. cuda_plan_close packs the plan into the state
+ * of a reed_kernel. The module (device/cuda/) reads the state at each launch: it copies the args, fills the pointers in
+ * and calls the driver. The same list of pointers tells the emulation which bytes a launch may touch.
+ *
+ * A `prepare` function is arithmetic on extents and never calls the driver, so it runs on a machine without a card. */
+#ifndef DEVICE_CUDA_KERNELS_KERNEL_H_
+#define DEVICE_CUDA_KERNELS_KERNEL_H_
+
+#include <stddef.h>
+
+#include "base/vec.h"
+#include "device/cuda/kernels/args.h"
+#include "device/cuda/kernels/fault.h"
+#include "reed/operator.h"
+
+typedef enum cuda_kernel_id {
+#define CUDA_KERNEL(name, args, threads) CUDA_##name,
+#include "device/cuda/kernels/kernels.def"
+  CUDA_KERNELS
+} cuda_kernel_id;
+
+/* The row of a kernel in kernels.def. */
+typedef struct cuda_kernel_info {
+  const char *name; /* of the symbol: "reed_copy" */
+  uint32_t args_bytes, args_align, threads;
+} cuda_kernel_info;
+extern const cuda_kernel_info cuda_kernel_infos[CUDA_KERNELS];
+
+/* Limits of every card (CUDA programming guide, "Technical specifications per compute capability"). */
+enum { CUDA_MAX_GRID_X = 0x7fffffff, CUDA_MAX_GRID_YZ = 65535, CUDA_MAX_ARGS_BYTES = 4096 };
+
+/* The memory that a pointer in an args struct takes its address from. */
+typedef enum cuda_source {
+  CUDA_FROM_INPUT,  /* input `index` */
+  CUDA_FROM_OUTPUT, /* output `index` */
+  CUDA_FROM_WORKSPACE,
+  CUDA_FROM_EXTENT,  /* the true extent of input `index`, whose room is counted */
+  CUDA_FROM_EXTENTS, /* the extent that the kernel reports for output `index` */
+  CUDA_FROM_FAULT,   /* the queue's cuda_fault */
+  CUDA_FROM_NUMBER   /* no pointer: the launch's number, 4 bytes */
+} cuda_source;
+
+/* One pointer in an args struct: the bytes offset .. offset + bytes of its source. NULL in the struct if the source is
+ * absent or has no bytes. */
+typedef struct cuda_pointer {
+  uint32_t field; /* offset in the args struct */
+  int32_t index;
+  int64_t offset, bytes;
+  uint8_t source; /* cuda_source */
+  bool written;
+} cuda_pointer;
+
+typedef struct cuda_launch {
+  cuda_kernel_id kernel;
+  uint32_t grid[3], shared_bytes; /* dynamic shared memory */
+  uint32_t args_at;               /* offset of the args struct among the plan's args */
+  uint32_t first_pointer, n_pointers;
+} cuda_launch;
+
+/* The state of a prepared kernel, in one block of memory. */
+typedef struct cuda_prepared {
+  uint32_t n_launches, n_pointers;
+  const cuda_launch *launches;
+  const cuda_pointer *pointers;
+  const char *args; /* structs, each 16-byte aligned */
+} cuda_prepared;
+
+/* The `run` of every kernel whose state is a cuda_prepared. The module compares it and never calls it; a call returns
+ * ERROR_DEVICE. */
+reed_status cuda_run(const void *state, const reed_kernel_buffers *buffers);
+
+/* A plan while `prepare` makes it. Zeroed but for `call`. */
+typedef struct cuda_plan {
+  const reed_kernel_call *call;
+  VEC_OF(cuda_launch) launches;
+  VEC_OF(cuda_pointer) pointers;
+  VEC_OF(char) args;
+  bool failed;                                    /* out of memory */
+  const char *wrong;                              /* the kernel of a launch that breaks a limit */
+  _Alignas(16) char nobodys[CUDA_MAX_ARGS_BYTES]; /* the args of launches after a failure */
+} cuda_plan;
+
+/* Adds a launch and returns its zeroed args struct, which is valid until the next call. Never NULL: after a failure,
+ * which cuda_plan_close reports, the struct is one that nobody reads. A grid with an extent of 0 is an error: a call
+ * without work makes no launch. */
+void *cuda_plan_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t grid_x, int64_t grid_y, int64_t grid_z,
+                       int64_t shared_bytes);
+/* Notes a pointer of the latest launch. `bytes` < 0: all bytes of the input or output by its descriptor. */
+void cuda_plan_pointer(cuda_plan *plan, size_t field, cuda_source source, int32_t index, int64_t offset, int64_t bytes,
+                       bool written);
+/* Packs the plan into *out_kernel and frees it. A plan without launches is allowed: the kernel does nothing. */
+reed_status cuda_plan_close(cuda_plan *plan, int64_t workspace_bytes, reed_kernel *out_kernel) REED_MUST_CHECK;
+
+/* Frees a plan that is not closed. */
+void cuda_plan_drop(cuda_plan *plan);
+
+/* Pointer `field` of struct `type` gets the whole input or output. */
+#define CUDA_INPUT(plan, type, field, i) \
+  cuda_plan_pointer(plan, offsetof(type, field), CUDA_FROM_INPUT, i, 0, -1, false)
+#define CUDA_OUTPUT(plan, type, field, i) \
+  cuda_plan_pointer(plan, offsetof(type, field), CUDA_FROM_OUTPUT, i, 0, -1, true)
+#define CUDA_PART(plan, type, field, source, i, at, n_bytes, is_written) \
+  cuda_plan_pointer(plan, offsetof(type, field), source, i, at, n_bytes, is_written)
+/* `field`: a cuda_fault *; `number`: a uint32_t. */
+#define CUDA_FAULT(plan, type, field, number) \
+  (cuda_plan_pointer(plan, offsetof(type, field), CUDA_FROM_FAULT, 0, 0, sizeof(cuda_fault), true), \
+   cuda_plan_pointer(plan, offsetof(type, number), CUDA_FROM_NUMBER, 0, 0, 4, false))
+
+#endif

@@ -1,0 +1,74 @@
+/* Movement of elements by places and by indices. An element is 1, 2, 4 or 8 bytes, whatever its dtype. One thread
+ * moves one element. */
+#include "device/cuda/kernels/indices.cuh"
+
+KERNEL(move) {
+  const int64_t i = thread_number();
+  if (i >= a.n) return;
+  int64_t at[MOVE_DIMS], from = a.from_offset, to = a.to_offset;
+  split_index(i, a.rank, a.extents, at);
+  for (int32_t d = 0; d < a.rank; d++) {
+    from += at[d] * a.from[d];
+    to += at[d] * a.to[d];
+  }
+  copy_element(a.size, a.y, to, a.x, from);
+}
+
+/* The coordinate of x for coordinate i of y; -1: the constant. */
+static __device__ inline int64_t pad_source(int32_t mode, int64_t first, int64_t extent, int64_t before, int64_t i) {
+  int64_t at = i - before;
+  if (at >= 0 && at < extent) return first + at;
+  if (mode == 'e') return first + (at < 0 ? 0 : extent - 1);
+  if (mode == 'w') {
+    at %= extent;
+    return first + (at < 0 ? at + extent : at);
+  }
+  if (mode == 'r') { /* the edge is not repeated: 2 1 0 1 2 1 0 */
+    if (extent == 1) return first;
+    const int64_t period = 2 * (extent - 1);
+    at %= period;
+    if (at < 0) at += period;
+    return first + (at < extent ? at : period - at);
+  }
+  return -1;
+}
+
+KERNEL(pad) {
+  const int64_t i = thread_number();
+  if (i >= a.n) return;
+  int64_t at[CUDA_DIMS], from = 0;
+  bool outside = false;
+  split_index(i, a.rank, a.extents, at);
+  for (int32_t d = 0; d < a.rank; d++) {
+    const int64_t source = pad_source(a.mode, a.first[d], a.extent[d], a.before[d], at[d]);
+    outside = outside || source < 0;
+    from += source * a.strides[d];
+  }
+  if (!outside) copy_element(a.size, a.y, i, a.x, from);
+  else if (a.value) copy_element(a.size, a.y, i, a.value, 0);
+  else zero_element(a.size, a.y, i);
+}
+
+KERNEL(gather) {
+  const int64_t i = thread_number();
+  if (i >= a.n) return;
+  const int64_t b = i % a.block, k = i / a.block % a.n_indices, outer = i / a.block / a.n_indices;
+  int64_t from = outer * a.batch + b;
+  for (int32_t c = 0; c < a.n_components; c++) {
+    const int64_t place = outer * a.indices_batch + k * a.n_components + c;
+    int64_t index;
+    if (!read_index(a.index_size, a.indices, place, a.extents[c], a.fault, a.launch, &index)) return;
+    from += index * a.strides[c];
+  }
+  copy_element(a.size, a.y, i, a.x, from);
+}
+
+KERNEL(gather_elements) {
+  const int64_t i = thread_number();
+  if (i >= a.n) return;
+  int64_t at[CUDA_DIMS], from = 0, index;
+  split_index(i, a.rank, a.extents, at);
+  if (!read_index(a.index_size, a.indices, i, a.extent, a.fault, a.launch, &index)) return;
+  for (int32_t d = 0; d < a.rank; d++) from += (d == a.axis ? index : at[d]) * a.strides[d];
+  copy_element(a.size, a.y, i, a.x, from);
+}

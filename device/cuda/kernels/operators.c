@@ -1,0 +1,25 @@
+/* The table of the CUDA device's kernels by operator (operators.h). */
+#include "device/cuda/kernels/operators.h"
+
+#include "ops/op.h"
+
+#define CUDA_OPERATOR(name, prepare, ...) \
+  reed_status cuda_prepare_##prepare(const reed_kernel_call *call, reed_kernel *out_kernel);
+#include "ops/cuda.def"
+
+static const reed_kernel_prepare_fn rows[OP_COUNT] = {
+#define CUDA_OPERATOR(name, prepare, ...) [OP_##name] = cuda_prepare_##prepare,
+#include "ops/cuda.def"
+};
+
+/* The call with this copy's row of the operator. */
+static reed_status prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  reed_kernel_call own = *call;
+  own.op = op_builtin_named(call->op->name);
+  return rows[op_id_of(own.op)](&own, out_kernel);
+}
+
+reed_kernel_prepare_fn cuda_kernel_of(const reed_op *op) {
+  const reed_op *own = op->domain && op->domain[0] ? NULL : op_builtin_named(op->name);
+  return own && rows[op_id_of(own)] ? prepare : NULL;
+}

@@ -1,0 +1,87 @@
+/* Plans of launches: the builder that `prepare` functions fill, and packing a plan into a kernel's state (kernel.h).
+ * Launching a plan: device/cuda/launch.c. */
+#include "device/cuda/kernels/kernel.h"
+
+#include <string.h>
+
+#include "base/desc.h"
+#include "base/diag.h"
+#include "base/mem.h"
+
+enum { ARGS_ALIGNMENT = 16 };
+
+const cuda_kernel_info cuda_kernel_infos[CUDA_KERNELS] = {
+#define CUDA_KERNEL(name, args, threads) {"reed_" #name, sizeof(args), _Alignof(args), threads},
+#include "device/cuda/kernels/kernels.def"
+};
+
+reed_status cuda_run(const void *state, const reed_kernel_buffers *buffers) {
+  return diag_fail(buffers->diagnosis, REED_ERROR_DEVICE, "a kernel of device 'cuda' was run outside of its device");
+}
+
+static bool fits(int64_t extent, int64_t most) { return extent >= 1 && extent <= most; }
+
+void *cuda_plan_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t grid_x, int64_t grid_y, int64_t grid_z,
+                       int64_t shared_bytes) {
+  const size_t bytes = (cuda_kernel_infos[kernel].args_bytes + ARGS_ALIGNMENT - 1) & ~(size_t)(ARGS_ALIGNMENT - 1),
+               at = plan->args.n;
+  if (!fits(grid_x, CUDA_MAX_GRID_X) || !fits(grid_y, CUDA_MAX_GRID_YZ) || !fits(grid_z, CUDA_MAX_GRID_YZ) ||
+      shared_bytes < 0 || shared_bytes > UINT32_MAX)
+    plan->wrong = cuda_kernel_infos[kernel].name;
+  const cuda_launch launch = {.kernel = kernel,
+                              .grid = {(uint32_t)grid_x, (uint32_t)grid_y, (uint32_t)grid_z},
+                              .shared_bytes = (uint32_t)shared_bytes,
+                              .args_at = (uint32_t)at,
+                              .first_pointer = (uint32_t)plan->pointers.n};
+  plan->failed = plan->failed || !VEC_RESERVE(&plan->args, at + bytes) || !VEC_PUSH(&plan->launches, launch);
+  if (plan->failed) return plan->nobodys;
+  plan->args.n = at + bytes;
+  return memset(plan->args.items + at, 0, bytes);
+}
+
+void cuda_plan_pointer(cuda_plan *plan, size_t field, cuda_source source, int32_t index, int64_t offset, int64_t bytes,
+                       bool written) {
+  if (plan->failed) return;
+  if (bytes < 0) {
+    const reed_desc *desc = source == CUDA_FROM_INPUT ? &plan->call->inputs[index] : &plan->call->outputs[index];
+    bytes = desc->dtype == REED_NONE ? 0 : desc_bytes(desc) - offset;
+  }
+  const cuda_pointer pointer = {(uint32_t)field, index, offset, bytes, (uint8_t)source, written};
+  plan->failed = !VEC_PUSH(&plan->pointers, pointer);
+  if (!plan->failed) plan->launches.items[plan->launches.n - 1].n_pointers++;
+}
+
+void cuda_plan_drop(cuda_plan *plan) {
+  VEC_FREE(&plan->launches);
+  VEC_FREE(&plan->pointers);
+  VEC_FREE(&plan->args);
+}
+
+reed_status cuda_plan_close(cuda_plan *plan, int64_t workspace_bytes, reed_kernel *out_kernel) {
+  const size_t launches = plan->launches.n * sizeof(cuda_launch), pointers = plan->pointers.n * sizeof(cuda_pointer),
+               args_at =
+                   (sizeof(cuda_prepared) + launches + pointers + ARGS_ALIGNMENT - 1) & ~(size_t)(ARGS_ALIGNMENT - 1);
+  char *block = plan->failed || plan->wrong ? NULL : mem_alloc(args_at + plan->args.n);
+  if (block) {
+    cuda_prepared *made = (cuda_prepared *)block;
+    char *first = block + sizeof *made, *second = first + launches;
+    *made = (cuda_prepared){.n_launches = (uint32_t)plan->launches.n,
+                            .n_pointers = (uint32_t)plan->pointers.n,
+                            .launches = (const cuda_launch *)first,
+                            .pointers = (const cuda_pointer *)second,
+                            .args = block + args_at};
+    if (launches) memcpy(first, plan->launches.items, launches);
+    if (pointers) memcpy(second, plan->pointers.items, pointers);
+    if (plan->args.n) memcpy(block + args_at, plan->args.items, plan->args.n);
+    *out_kernel = (reed_kernel){.run = cuda_run,
+                                .state = made,
+                                .free = mem_free,
+                                .workspace_bytes = workspace_bytes,
+                                .state_bytes = (int64_t)(args_at + plan->args.n)};
+  }
+  cuda_plan_drop(plan);
+  if (plan->wrong)
+    return reed_kernel_fail(plan->call, REED_ERROR_UNSUPPORTED, "its operands are too large for a launch of kernel %s",
+                            plan->wrong);
+  return block ? REED_OK : reed_kernel_fail(plan->call, REED_ERROR_MEMORY, "no memory for a plan of launches");
+}

@@ -1,0 +1,147 @@
+/* The kernel cases of tests/ops/cpu on the CUDA device's kernels under the emulation, without the module and its
+ * driver: the plan of launches is made and run here. The devices' names are orders of threads. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/desc.h"
+#include "device/cuda/kernels/kernel.h"
+#include "device/cuda/kernels/operators.h"
+#include "device/cuda/simt/simt.h"
+#include "ops/fault.h"
+#include "tests/ops/cpu/case_parts.h"
+
+extern const simt_kernel simt_kernels[];
+
+enum { LAUNCH = 7, MOST_OPERANDS = 1200, MANY_ELEMENTS = 5000 };
+
+bool case_devices_only(void) { return true; }
+
+const char *const *case_devices(void) {
+  static const char *const names[] = {"emulated forward", "emulated reverse", "emulated random", NULL};
+  return names;
+}
+
+static uint64_t order_of(const kernel_case *c, const char *name) {
+  if (strstr(name, "forward")) return SIMT_FORWARD;
+  if (strstr(name, "reverse")) return SIMT_REVERSE;
+  return c->seed | 2;
+}
+
+/* The list of ops/cuda.def, with the simulated accelerator's name, because a list begins with a device's. */
+static const char target[] = "sim?only="
+#define CUDA_OPERATOR(name, prepare, has, lacks) has "+"
+#include "ops/cuda.def"
+                             "Size&lacks="
+#define CUDA_OPERATOR(name, prepare, has, lacks) lacks
+#include "ops/cuda.def"
+                             "Size";
+
+/* True if the list has the call, which then has a kernel. */
+static bool has_call(kernel_case *c, const case_call *made) {
+  static capability *list;
+  reed_dtype dtypes[CASE_INPUTS + CASE_OUTPUTS];
+  const op_call *call = &made->call;
+  if (!list && capability_open(target, NULL, &list, &c->diagnosis))
+    case_fail(c, "%s", reed_diagnosis_message(&c->diagnosis));
+  for (int32_t i = 0; i < call->n_inputs; i++)
+    dtypes[i] = call->inputs[i].desc ? call->inputs[i].desc->dtype : REED_NONE;
+  for (int32_t i = 0; i < call->n_outputs; i++) dtypes[call->n_inputs + i] = made->out[i].dtype;
+  return cuda_kernel_of(call->op) &&
+         capability_has(list, &(capability_call){.op = call->op,
+                                                 .attrs = call->attrs,
+                                                 .dtypes = dtypes,
+                                                 .n_inputs = call->n_inputs,
+                                                 .n_dtypes = call->n_inputs + call->n_outputs});
+}
+
+typedef struct memory {
+  kernel_case *c;
+  char *workspace;
+  cuda_fault fault;
+  uint32_t number;
+} memory;
+
+static char *address(memory *m, const cuda_pointer *p) {
+  switch ((cuda_source)p->source) {
+    case CUDA_FROM_INPUT: return (char *)m->c->inputs[p->index].data;
+    case CUDA_FROM_OUTPUT: return (char *)m->c->outputs[p->index].data;
+    case CUDA_FROM_WORKSPACE: return m->workspace;
+    case CUDA_FROM_EXTENTS: return (char *)&m->c->extents[p->index];
+    case CUDA_FROM_FAULT: return (char *)&m->fault;
+    case CUDA_FROM_NUMBER: return (char *)&m->number;
+    case CUDA_FROM_EXTENT: break;
+  }
+  return NULL;
+}
+
+static void run_launch(memory *m, const cuda_prepared *plan, const cuda_launch *l, uint64_t order) {
+  static simt_operand operands[MOST_OPERANDS];
+  char args[CUDA_MAX_ARGS_BYTES] __attribute__((aligned(16))), said[512];
+  const cuda_kernel_info *info = &cuda_kernel_infos[l->kernel];
+  int32_t n = 0;
+  memcpy(args, plan->args + l->args_at, info->args_bytes);
+  for (uint32_t i = 0; i < l->n_pointers; i++) {
+    const cuda_pointer *p = &plan->pointers[l->first_pointer + i];
+    char *data = address(m, p);
+    if (p->source == CUDA_FROM_NUMBER) {
+      memcpy(args + p->field, data, 4);
+      continue;
+    }
+    data = data && p->bytes ? data + p->offset : NULL;
+    memcpy(args + p->field, &data, sizeof data);
+    if (data) operands[n++] = (simt_operand){data, p->bytes, p->written};
+  }
+  const simt_launch launch = {.kernel = &simt_kernels[l->kernel],
+                              .grid = {l->grid[0], l->grid[1], l->grid[2]},
+                              .block = {info->threads, 1, 1},
+                              .shared_bytes = l->shared_bytes,
+                              .shared_limit = SIMT_SHARED_MOST,
+                              .args = args,
+                              .operands = operands,
+                              .n_operands = n,
+                              .order = order};
+  if (!simt_run(&launch, said, sizeof said)) case_fail(m->c, "%s", said);
+}
+
+static reed_status launch(kernel_case *c, const case_call *made, const reed_kernel *kernel, uint64_t order) {
+  const cuda_prepared *plan = kernel->state;
+  memory m = {.c = c, .number = LAUNCH};
+  for (int32_t i = 0; i < c->n_outputs; i++)
+    if (!c->unwanted[i]) case_open_output(c, i, &made->out[i]);
+  memset(c->extents, 0xff, sizeof c->extents);
+  const size_t bytes = (size_t)kernel->workspace_bytes;
+  m.workspace = bytes ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
+  if (bytes) memset(m.workspace, 0xff, bytes);
+  if (kernel->run == cuda_run)
+    for (uint32_t i = 0; i < plan->n_launches; i++) run_launch(&m, plan, &plan->launches[i], order);
+  free(m.workspace);
+  if (m.fault.taken) {
+    if (m.fault.launch != LAUNCH) case_fail(c, "the failure is of launch %u", m.fault.launch);
+    reed_fault fault = {m.fault.record.code, m.fault.record.operand, m.fault.record.element, m.fault.record.value,
+                        m.fault.record.limit};
+    return fault_say(&fault, made->call.op, made->call.node, &c->diagnosis);
+  }
+  case_take_extents(c, made);
+  return REED_OK;
+}
+
+reed_status case_run_on(kernel_case *c, const char *name, bool *out_has) {
+  case_call made;
+  reed_kernel kernel = {0};
+  c->device = name;
+  *out_has = true;
+  reed_status status = case_call_init(c, cpu_level_name(cpu_level_best()), &made);
+  if (status) return status;
+  int64_t elements = 0;
+  for (int32_t i = 0; i < c->n_outputs; i++) elements += c->unwanted[i] ? 0 : desc_elements(&made.out[i]);
+  /* many elements in one order only: a second one would show nothing more, and takes time */
+  *out_has = has_call(c, &made) && (elements <= MANY_ELEMENTS || order_of(c, name) == SIMT_FORWARD);
+  made.call.device = name;
+  made.call.prepare = cuda_kernel_of(made.call.op);
+  if (*out_has) status = op_call_prepare(&made.call, &kernel);
+  if (*out_has && status == REED_OK) status = launch(c, &made, &kernel, order_of(c, name));
+  if (kernel.free) kernel.free(kernel.state);
+  case_call_fini(&made);
+  return status;
+}
