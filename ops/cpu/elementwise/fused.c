@@ -53,8 +53,8 @@ typedef struct fused_state {
   int64_t n, block, slot_bytes, out_size;
   int64_t extents[REED_MAX_RANK];
   convert_fn store; /* from f32; NULL: as it is */
-  leaf leaves[FUSED_INPUTS];
-  run_step steps[FUSED_STEPS];
+  leaf *leaves;     /* n_inputs, and n_steps steps: in the state's own block */
+  run_step *steps;
 } fused_state;
 
 /* ---- running ---- */
@@ -281,8 +281,12 @@ reed_status cpu_prepare_fused(const reed_kernel_call *call, reed_kernel *out_ker
   fused_typed program;
   reed_status status = fused_type(call, &program);
   if (status != REED_OK) return status;
-  fused_state *s = mem_calloc(1, sizeof *s);
+  size_t leaf_bytes = (size_t)program.n_inputs * sizeof(leaf),
+         bytes = sizeof(fused_state) + leaf_bytes + (size_t)program.n_steps * sizeof(run_step);
+  fused_state *s = mem_calloc(1, bytes);
   if (!s) return cpu_no_memory(call);
+  s->leaves = (leaf *)(s + 1);
+  s->steps = (run_step *)((char *)s->leaves + leaf_bytes);
   const reed_desc *out = &call->outputs[0];
   s->n_inputs = program.n_inputs;
   s->n_steps = program.n_steps;
@@ -298,5 +302,6 @@ reed_status cpu_prepare_fused(const reed_kernel_call *call, reed_kernel *out_ker
   }
   assign_slots(s);
   cpu_kernel_set(out_kernel, run_fused, s);
+  out_kernel->state_bytes = (int64_t)bytes;
   return REED_OK;
 }
