@@ -204,7 +204,7 @@ static query_ref recalled(query *q, const epoch_entry *e, size_t i) {
 bool query_recall(query *q, const insn_epoch_enter *enter) {
   const epoch_active *active = &q->s->epoch;
   if (!form_key(q, enter)) return false;
-  const epoch_entry *e = memo_find(&q->s->memo, enter->epoch, key_hash(active->key.items, active->key.n),
+  const epoch_entry *e = memo_peek(&q->s->memo, enter->epoch, key_hash(active->key.items, active->key.n),
                                    active->key.items, active->key.n);
   if (!e) return false;
   for (size_t i = 0; i < e->writes.n; i++) q->r[e->writes.items[i].reg] = recalled(q, e, i);

@@ -221,25 +221,35 @@ void memo_add_bytes(epoch_memo *memo, epoch_entry *e, int64_t bytes, bool device
   evict_to_bounds(memo, e, device_busy);
 }
 
-epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
-  for (epoch_entry **at = &memo->epochs[epoch].entries; *at; at = &(*at)->next) {
-    epoch_entry *e = *at;
-    if (e->hash != hash || e->n_key != n_key) continue;
-    if (n_key && memcmp(e->key, key, n_key * sizeof(int64_t)) != 0) continue;
-    if (e->trial_bytes) {
-      end_trial(memo, e);
-      memo->figures.admitted++;
-    }
-    *at = e->next; /* most recent first */
-    e->next = memo->epochs[epoch].entries;
-    memo->epochs[epoch].entries = e;
-    if (memo->newest != e) {
-      unlink_global(memo, e);
-      link_newest(memo, e);
-    }
-    return e;
-  }
+/* The place of the entry in its epoch's list; NULL: none. */
+static epoch_entry **place_of(const epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
+  for (epoch_entry **at = &memo->epochs[epoch].entries; *at; at = &(*at)->next)
+    if ((*at)->hash == hash && (*at)->n_key == n_key &&
+        (n_key == 0 || memcmp((*at)->key, key, n_key * sizeof(int64_t)) == 0))
+      return at;
   return NULL;
+}
+
+const epoch_entry *memo_peek(const epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
+  epoch_entry **at = place_of(memo, epoch, hash, key, n_key);
+  return at ? *at : NULL;
+}
+
+epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
+  epoch_entry **at = place_of(memo, epoch, hash, key, n_key), *e = at ? *at : NULL;
+  if (!e) return NULL;
+  if (e->trial_bytes) {
+    end_trial(memo, e);
+    memo->figures.admitted++;
+  }
+  *at = e->next; /* most recent first */
+  e->next = memo->epochs[epoch].entries;
+  memo->epochs[epoch].entries = e;
+  if (memo->newest != e) {
+    unlink_global(memo, e);
+    link_newest(memo, e);
+  }
+  return e;
 }
 
 void memo_fini(epoch_memo *memo) {

@@ -132,6 +132,8 @@ typedef struct epoch_memo {
 
 /* The entry of the key, which is admitted and becomes the most recently used; NULL: none. */
 epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
+/* The entry of the key for a question: its key has not come again. */
+const epoch_entry *memo_peek(const epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
 /* Puts a planned entry under its key, on trial or admitted, and evicts others over the bounds. device_busy: kernels of
  * entries may be queued, so that evicted ones stay until the next synchronisation. */
 void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy);

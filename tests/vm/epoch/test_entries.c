@@ -87,6 +87,7 @@ START_TEST(an_entry_is_found_by_its_epoch_and_its_whole_key) {
   ck_assert_ptr_eq(memo_find(&memo, 1, 5, key, 3), e);
   key[0] = 9;
   ck_assert_ptr_null(memo_find(&memo, 1, 5, key, 3));
+  ck_assert_ptr_null(memo_peek(&memo, 1, 5, key, 3));
   memo_fini(&memo);
   ck_assert_int_eq(alloc_hook_end(), 0);
 }
@@ -230,6 +231,21 @@ START_TEST(sizes_that_take_turns_hit_from_the_second_or_third_round_on) {
 }
 END_TEST
 
+START_TEST(a_question_changes_nothing) {
+  epoch_memo memo = memo_of(1, 64, 1 << 20);
+  epoch_entry *first = remember(&memo, 0, 1, 0), *second = remember(&memo, 0, 2, 0);
+  for (int i = 0; i < 3; i++) {
+    int64_t key = 1;
+    ck_assert_ptr_eq(memo_peek(&memo, 0, 31, &key, 1), first);
+    ck_assert(memo.newest == second && memo.epochs[0].entries == second);
+    ck_assert(memo.figures.admitted == 0 && memo.figures.trials == 2);
+  }
+  ck_assert_ptr_eq(find(&memo, 0, 1), first);
+  ck_assert(memo.newest == first && memo.figures.admitted == 1);
+  memo_fini(&memo);
+}
+END_TEST
+
 /* A large entry pushes many small ones out. Their memory goes in steps. */
 START_TEST(many_entries_that_go_at_once_are_freed_a_few_at_a_time) {
   enum { BYTES = 1 << 14, N = 40 };
@@ -324,6 +340,7 @@ int main(void) {
   tcase_add_loop_test(t, a_shared_kernel_goes_with_the_last_of_its_entries, 0, 4);
   tcase_add_test(t, keys_that_never_come_back_take_little_and_push_nothing_out);
   tcase_add_loop_test(t, sizes_that_take_turns_hit_from_the_second_or_third_round_on, 0, 8);
+  tcase_add_test(t, a_question_changes_nothing);
   tcase_add_test(t, many_entries_that_go_at_once_are_freed_a_few_at_a_time);
   tcase_add_loop_test(t, a_random_life_is_that_of_a_list_in_the_order_of_use, 0, 4);
   suite_add_tcase(suite, t);
