@@ -33,6 +33,26 @@ START_TEST(a_seen_key_hits_and_a_key_seen_once_goes_first) {
 }
 END_TEST
 
+/* Sizes that never come back, between two that do: on every device the memo keeps few of the former. */
+START_TEST(sizes_that_never_come_back_leave_those_that_do) {
+  reed_session *session =
+      opened(small_epoch, &(reed_session_options){.device = _i ? "sim" : "host", .memo_bytes = 1 << 18});
+  for (int64_t i = 0; i < 100; i++) {
+    check_floats(session, 10 + i % 2, -5);
+    check_floats(session, 100 + i, -5);
+  }
+  ck_assert_double_eq(memo_figure(session, "hits"), 98);
+  ck_assert_double_eq(memo_figure(session, "misses"), 102);
+  ck_assert_double_eq(memo_figure(session, "admitted"), 2);
+  ck_assert_double_le(memo_figure(session, "trials"), 8);
+  ck_assert_double_eq(memo_figure(session, "entries"), 2 + memo_figure(session, "trials"));
+  ck_assert_double_le(memo_figure(session, "bytes"), 1 << 16);
+  for (int64_t i = 0; i < 50; i++) check_floats(session, 100 + i, -5); /* their second sight: marks */
+  ck_assert_double_ge(memo_figure(session, "admitted"), 50);
+  reed_session_close(&session);
+}
+END_TEST
+
 START_TEST(a_smaller_extent_uses_the_plan_of_a_larger_one) {
   reed_session *session = opened(small_epoch, NULL);
   check_floats(session, 100, 0);
@@ -103,6 +123,7 @@ int main(void) {
   tcase_add_checked_fixture(cases, open_diagnosis, close_diagnosis);
   tcase_set_timeout(cases, 120);
   tcase_add_test(cases, a_seen_key_hits_and_a_key_seen_once_goes_first);
+  tcase_add_loop_test(cases, sizes_that_never_come_back_leave_those_that_do, 0, 2);
   tcase_add_test(cases, a_smaller_extent_uses_the_plan_of_a_larger_one);
   tcase_add_loop_test(cases, a_key_holds_what_its_flag_says, 0, 5);
   tcase_add_test(cases, a_key_of_many_elements_is_not_remembered);
