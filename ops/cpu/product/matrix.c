@@ -8,6 +8,9 @@
 #define COLUMNS_GRAIN 64    /* of a chunk: whole cache lines, and the same vectors as without chunks */
 #define COLUMNS_LEAST 512   /* of a chunk: shorter pieces of B's rows are read at half the speed */
 #define COLUMNS_MOST 1024   /* of a chunk: few rows of Y stay in the first-level cache */
+#define DOTS_ROWS 16        /* the most rows whose products are dots: of more rows a transposed panel costs little */
+#define NEAR_FLOATS 4096    /* of B's columns in dots of several tiles of rows: half a first-level cache */
+#define DOTS_GRAIN 12       /* columns of whole tiles */
 #define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count, beside reading B */
 
 /* ---- plans ---- */
@@ -36,7 +39,7 @@ static void init_few(matrix_plan *plan, cpu_team team) {
 void matrix_plan_init(matrix_plan *plan, cpu_team team) {
   plan->form = plan->columns == 1 && plan->b_row == 1          ? MATRIX_COLUMN
                : plan->rows <= FEW_ROWS && plan->b_column == 1 ? MATRIX_ROWS
-               : plan->rows <= FEW_ROWS && plan->b_row == 1    ? MATRIX_DOTS
+               : plan->rows <= DOTS_ROWS && plan->b_row == 1   ? MATRIX_DOTS
                                                                : MATRIX_BLOCKS;
   if (plan->form != MATRIX_BLOCKS) {
     init_few(plan, team);
@@ -89,16 +92,25 @@ static void fill(const void *context, const float *b, const block_range *r, floa
   }
 }
 
+/* B's columns stay in the first-level cache while all tiles of rows pass. */
+static void multiply_dots(const matrix_plan *plan, const block_place *at, int64_t column, int64_t n) {
+  int64_t depth = plan->depth > 0 ? plan->depth : 1,
+          near = NEAR_FLOATS / depth / DOTS_GRAIN > 0 ? NEAR_FLOATS / depth / DOTS_GRAIN * DOTS_GRAIN : DOTS_GRAIN;
+  for (int64_t end = column + n; column < end; column += near)
+    for (int64_t row = 0; row < plan->rows; row += FEW_ROWS) CPU_PICK(plan->activation.level, dots)
+  ((int)(plan->rows - row < FEW_ROWS ? plan->rows - row : FEW_ROWS), at->a + row * plan->a_row, plan->a_row,
+   at->b + column * plan->b_column, plan->b_column, plan->depth, end - column < near ? end - column : near,
+   at->y + row * plan->columns + column, plan->columns);
+}
+
 /* Columns column .. column + n of a part. */
 static void multiply_few(const matrix_plan *plan, const block_place *at, int64_t column, int64_t n) {
   cpu_level level = plan->activation.level;
   float *y = at->y + column;
   if (plan->form == MATRIX_COLUMN) {
-    CPU_PICK(level, dots)(at->b, at->a + column * plan->a_row, plan->a_row, plan->depth, n, y);
+    CPU_PICK(level, dots)(1, at->b, 0, at->a + column * plan->a_row, plan->a_row, plan->depth, n, y, 0);
   } else if (plan->form == MATRIX_DOTS) {
-    for (int64_t row = 0; row < plan->rows; row++) CPU_PICK(level, dots)
-    (at->a + row * plan->a_row, at->b + column * plan->b_column, plan->b_column, plan->depth, n,
-     y + row * plan->columns);
+    multiply_dots(plan, at, column, n);
   } else {
     CPU_PICK(level, few_rows)
     ((int)plan->rows, at->a, plan->a_row, at->b + column, plan->b_row, plan->depth, n, y, plan->columns);

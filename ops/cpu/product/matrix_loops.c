@@ -60,37 +60,79 @@ CPU_UNCHECKED void CPU_LEVELED(few_rows)(int rows, const float *a, int64_t a_row
 
 /* ---- dots ---- */
 
-#define DOTS 4  /* columns side by side, which share the reading of a */
-#define PARTS 2 /* sums of a column, so that additions do not wait for each other */
+/* Columns of a tile of 1, 2, 3 or 4 rows: its sums, one vector of each column and one of a row stay in registers. */
+#if LANES == 16
+#define DOTS_OF_1 8
+#define DOTS_OF_2 8
+#define DOTS_OF_3 6
+#define DOTS_OF_4 6
+#else
+#define DOTS_OF_1 8
+#define DOTS_OF_2 5
+#define DOTS_OF_3 4
+#define DOTS_OF_4 3
+#endif
 
-INLINE void dots_of(int columns, const float *a, const float *b, int64_t b_column, int64_t depth, float *y) {
-  lanes sum[DOTS][PARTS];
-#pragma GCC unroll 4
-  for (int j = 0; j < columns; j++)
-#pragma GCC unroll 2
-    for (int p = 0; p < PARTS; p++) sum[j][p] = (lanes){0};
-  int64_t k = 0;
-  for (; k + PARTS * LANES <= depth; k += PARTS * LANES)
-#pragma GCC unroll 2
-    for (int p = 0; p < PARTS; p++) {
-      lanes v = load(a + k + p * LANES);
-#pragma GCC unroll 4
-      for (int j = 0; j < columns; j++) sum[j][p] += v * load(b + j * b_column + k + p * LANES);
-    }
-  for (int j = 0; j < columns; j++) {
-    float total = 0;
-    lanes all_parts = sum[j][0] + sum[j][1];
-    for (int i = 0; i < LANES; i++) total += all_parts[i];
-    for (int64_t rest = k; rest < depth; rest++) total += a[rest] * b[j * b_column + rest];
-    y[j] = total;
-  }
+/* The sum of a vector's elements, by halves. */
+INLINE float sum_of(lanes x) {
+#if LANES == 16
+  __m256 eight = _mm512_castps512_ps256(x) + _mm512_extractf32x8_ps(x, 1);
+  __m128 four = _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);
+#elif LANES == 8
+  __m128 four = _mm256_castps256_ps128(x) + _mm256_extractf128_ps(x, 1);
+#else
+  __m128 four = x;
+#endif
+  __m128 two = four + _mm_movehl_ps(four, four);
+  return two[0] + two[1];
 }
 
-CPU_UNCHECKED void CPU_LEVELED(dots)(const float *a, const float *b, int64_t b_column, int64_t depth, int64_t n,
-                                     float *y) {
+/* rows and columns are constants after inlining. */
+INLINE void dots_of(int rows, int columns, const float *a, int64_t a_row, const float *b, int64_t b_column,
+                    int64_t depth, float *y, int64_t y_row) {
+  lanes sum[FEW_ROWS][8];
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+    for (int j = 0; j < columns; j++) sum[r][j] = (lanes){0};
+  int64_t k = 0;
+  for (; k + LANES <= depth; k += LANES) {
+    lanes row[FEW_ROWS];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) row[r] = load(a + r * a_row + k);
+#pragma GCC unroll 8
+    for (int j = 0; j < columns; j++) {
+      lanes column = held(load(b + j * b_column + k));
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; r++) sum[r][j] += row[r] * column;
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+    for (int j = 0; j < columns; j++) {
+      float total = sum_of(sum[r][j]);
+      for (int64_t rest = k; rest < depth; rest++) total += a[r * a_row + rest] * b[j * b_column + rest];
+      y[r * y_row + j] = total;
+    }
+}
+
+#define DOTS_CASE(rows) \
+  case rows: \
+    for (; j + DOTS_OF_##rows <= n; j += DOTS_OF_##rows) \
+      dots_of(rows, DOTS_OF_##rows, a, a_row, b + j * b_column, b_column, depth, y + j, y_row); \
+    for (; j < n; j++) dots_of(rows, 1, a, a_row, b + j * b_column, b_column, depth, y + j, y_row); \
+    break;
+
+CPU_UNCHECKED void CPU_LEVELED(dots)(int rows, const float *a, int64_t a_row, const float *b, int64_t b_column,
+                                     int64_t depth, int64_t n, float *y, int64_t y_row) {
   int64_t j = 0;
-  for (; j + DOTS <= n; j += DOTS) dots_of(DOTS, a, b + j * b_column, b_column, depth, y + j);
-  for (; j < n; j++) dots_of(1, a, b + j * b_column, b_column, depth, y + j);
+  switch (rows) {
+    DOTS_CASE(1)
+    DOTS_CASE(2)
+    DOTS_CASE(3)
+    DOTS_CASE(4)
+  }
 }
 
 /* ---- transposed panels ---- */

@@ -6,15 +6,17 @@
 #include <stdint.h>
 #include "ops/cpu/common/cpu.h"
 
-#define FEW_ROWS 4 /* the most rows in a call of few_rows */
+#define FEW_ROWS 4 /* the most rows in a call of few_rows or dots */
 
 /* y[r][j] = sum over k < depth of a[r][k] * b[k][j], for r < rows and j < n; the elements of a row are adjacent in all
  * three. Reads b once, in the order of its memory: for products that are as fast as b is read. */
 CPU_LOOP(void, few_rows,
          (int rows, const float *a, int64_t a_row, const float *b, int64_t b_row, int64_t depth, int64_t n, float *y,
           int64_t y_row));
-/* y[j] = sum over k < depth of a[k] * b[j * b_column + k], for j < n */
-CPU_LOOP(void, dots, (const float *a, const float *b, int64_t b_column, int64_t depth, int64_t n, float *y));
+/* y[r][j] = sum over k < depth of a[r][k] * b[j * b_column + k], for r < rows and j < n; rows is at most FEW_ROWS */
+CPU_LOOP(void, dots,
+         (int rows, const float *a, int64_t a_row, const float *b, int64_t b_column, int64_t depth, int64_t n, float *y,
+          int64_t y_row));
 /* panel[k * width + j] = b[j * b_column + k] for k < depth and j < n, 0 for n <= j < width */
 CPU_LOOP(void, transpose_panel,
          (const float *b, int64_t b_column, int64_t depth, int64_t n, int64_t width, float *panel));
