@@ -36,6 +36,8 @@ static const spelled spelled_activations[] = {
      "Gelu"},
     {"fast Gelu",
      "h=Mul x,half;b=Mul x,kappa;k=Mul x,tiny;q=Mul k,x;g=Add q,one;i=Mul b,g;t=Tanh i;a=Add t,one;o=Mul h,a", "Gelu"},
+    {"JAX's tanh Gelu",
+     "k=Mul tiny,x;q=Mul x,k;c=Mul x,q;s=Add x,c;i=Mul kappa,s;t=Tanh i;a=Add one,t;g=Mul half,a;o=Mul x,g", "Gelu"},
     {"tanh Gelu of a square",
      "h=Mul x,half;c=Pow x,two;k=Mul c,tiny;s=Add x,k;i=Mul s,kappa;t=Tanh i;a=Add t,one;o=Mul h,a"},
     {"tanh Gelu by another number",
