@@ -69,10 +69,17 @@ static void read_windows(packed_order *o) {
   o->w_output = o->plain.dims[1] * o->w_channel;
 }
 
-packed_order packed_depthwise(const reed_desc *plain) {
+bool packed_has_small_groups(const reed_desc *plain, int64_t groups) {
+  int64_t inputs = plain->dims[1];
+  return (inputs == 1 || inputs == 2 || inputs == 4 || inputs == 8) && groups > 1 && plain->dims[0] % groups == 0 &&
+         plain->dims[0] / groups == inputs;
+}
+
+packed_order packed_small_groups(const reed_desc *plain) {
   packed_order o = order_for(plain);
   read_windows(&o);
-  o.depthwise = true;
+  o.small_groups = true;
+  o.channels = plain->dims[1];
   return o;
 }
 
@@ -81,8 +88,8 @@ static bool convolution(const reed_attrs *attrs, packed_order *o) {
   bool first = op_attr_int(attrs, "channels_first_input") != 0;
   int64_t groups = op_attr_int(attrs, "group");
   if (plain->rank < 3 || plain->rank > 5 || !op_attr_int(attrs, "channels_last")) return false;
-  if (plain->rank == 4 && groups > 1 && groups == plain->dims[0] && plain->dims[1] == 1) {
-    *o = packed_depthwise(plain);
+  if (plain->rank <= 4 && packed_has_small_groups(plain, groups)) {
+    *o = packed_small_groups(plain);
     return !first;
   }
   read_windows(o);
@@ -154,7 +161,7 @@ _Static_assert((int)N_READERS == (int)N_PACKABLE, "a PACKABLE operator has no re
 
 /* The number of elements of all parts; -1: more than memory can have. */
 static int64_t count(const packed_order *o) {
-  int64_t columns = o->depthwise ? o->outputs : (o->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP,
+  int64_t columns = o->small_groups ? o->outputs : (o->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP,
           n = o->n_parts;
   const int64_t factors[] = {columns, o->rows, o->columns, o->channels};
   for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
@@ -234,8 +241,8 @@ static stretch stretch_at(const packed_order *o, int64_t at) {
   int64_t depth = o->rows * o->columns * o->channels, part_elements = packed_part_elements(o);
   stretch s = {.part = at / part_elements, .end = o->channels, .at = at};
   int64_t in_part = at % part_elements;
-  if (!o->depthwise) s.panel = in_part / (depth * PACKED_WIDTH);
-  s.width = o->depthwise ? o->outputs : packed_width(o->outputs, s.panel);
+  if (!o->small_groups) s.panel = in_part / (depth * PACKED_WIDTH);
+  s.width = o->small_groups ? o->outputs : packed_width(o->outputs, s.panel);
   if (o->rows * o->columns > 1) return s;
   s.begin = (in_part - s.panel * depth * PACKED_WIDTH) / s.width;
   if (s.end - s.begin > CHANNELS_OF_STRETCH) s.end = s.begin + CHANNELS_OF_STRETCH;

@@ -7,7 +7,8 @@
  * outputs need, rounded up to PACKED_STEP; columns without an output are 0. A panel is [depth][width]; the depth runs
  * over tap rows, tap columns, input channels, or, for an X with channels first, over channels, tap rows, tap columns.
  * The panels of a convolution's groups follow one another. A transposed convolution whose windows do not overlap is a
- * matrix [channels][outputs] per tap, one after the other. Depthwise: [tap rows][tap columns][channels]. */
+ * matrix [channels][outputs] per tap, one after the other. Small groups, which have as many outputs as inputs, 8 at
+ * most (depthwise: 1): [tap rows][tap columns][input of a group][outputs of all groups]. */
 #ifndef OPS_PACKED_H_
 #define OPS_PACKED_H_
 
@@ -20,7 +21,7 @@
 
 typedef struct packed_order {
   reed_desc plain; /* f32, f16 or bf16, with the extents of ONNX */
-  bool depthwise;
+  bool small_groups;
   int64_t n_parts, part; /* number of matrices; distance of their first elements in the plain weights */
   int64_t outputs, rows, columns, channels; /* of one matrix: its depth is rows * columns * channels */
   int64_t taps; /* number of tap rows, of all slabs: row y is tap row y % taps of channel y / taps */
@@ -36,8 +37,10 @@ bool packed_order_read(const reed_op *op, const reed_attrs *attrs, const reed_de
 /* True if the attributes say that the call's weights are packed. */
 bool packed_is(const reed_op *op, const reed_attrs *attrs);
 
-/* The order of a depthwise convolution's weights [channels,1,rows,columns]. */
-packed_order packed_depthwise(const reed_desc *plain);
+/* True for a convolution of such groups with these weights [outputs, inputs of a group, taps]. */
+bool packed_has_small_groups(const reed_desc *plain, int64_t groups);
+/* The order of their weights. */
+packed_order packed_small_groups(const reed_desc *plain);
 
 static inline int64_t packed_panels(int64_t outputs) { return (outputs + PACKED_WIDTH - 1) / PACKED_WIDTH; }
 /* The number of columns of panel `panel`. */

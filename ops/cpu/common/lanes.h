@@ -49,6 +49,83 @@ INLINE lanes larger(lanes a, lanes b) {
 #endif
 }
 
+/* ---- some lanes ---- */
+
+#if defined(__AVX512F__)
+typedef __mmask16 lane_mask;
+#elif defined(__AVX2__)
+typedef __m256i lane_mask;
+#else
+typedef unsigned lane_mask;
+#endif
+
+/* Lanes begin <= i < end; both may lie outside of the vector. */
+INLINE lane_mask lanes_between(int64_t begin, int64_t end) {
+  int low = begin < 0 ? 0 : begin > LANES ? LANES : (int)begin, high = end < low ? low : end > LANES ? LANES : (int)end;
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(low), lane),
+                             _mm256_cmpgt_epi32(_mm256_set1_epi32(high), lane));
+#else
+  return (lane_mask)(((1u << high) - 1) & ~((1u << low) - 1));
+#endif
+}
+
+/* Loads or stores the lanes of the mask; touches no memory of the others, which load as 0. */
+INLINE lanes load_some(const float *p, lane_mask mask) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_loadu_ps(mask, p);
+#elif defined(__AVX2__)
+  return _mm256_maskload_ps(p, mask);
+#else
+  lanes x = {0};
+  for (int i = 0; i < LANES; i++)
+    if (mask >> i & 1) x[i] = p[i];
+  return x;
+#endif
+}
+INLINE void store_some(float *p, lanes x, lane_mask mask) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, mask, x);
+#elif defined(__AVX2__)
+  _mm256_maskstore_ps(p, mask, x);
+#else
+  for (int i = 0; i < LANES; i++)
+    if (mask >> i & 1) p[i] = x[i];
+#endif
+}
+
+/* ---- every second element ---- */
+
+/* The elements with even (odd) numbers of a, then b, in an order that ordered() turns into the usual one. */
+INLINE lanes evens(lanes a, lanes b) {
+#if defined(__AVX512F__)
+  return _mm512_shuffle_ps(a, b, 0x88);
+#elif defined(__AVX2__)
+  return _mm256_shuffle_ps(a, b, 0x88);
+#else
+  return _mm_shuffle_ps(a, b, 0x88);
+#endif
+}
+INLINE lanes odds(lanes a, lanes b) {
+#if defined(__AVX512F__)
+  return _mm512_shuffle_ps(a, b, 0xdd);
+#elif defined(__AVX2__)
+  return _mm256_shuffle_ps(a, b, 0xdd);
+#else
+  return _mm_shuffle_ps(a, b, 0xdd);
+#endif
+}
+INLINE lanes ordered(lanes x) {
+#if defined(__AVX512F__)
+  return _mm512_castpd_ps(_mm512_permutexvar_pd(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), _mm512_castps_pd(x)));
+#elif defined(__AVX2__)
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8));
+#else
+  return x;
+#endif
+}
+
 /* Stores the last n lanes. */
 INLINE void store_last(float *p, lanes x, int n) {
 #if defined(__AVX512F__)

@@ -25,6 +25,31 @@ void window_init_transposed(const reed_kernel_call *call, const int64_t *kernel,
  * block's, and `out`, the number of windows that fit, is computed. */
 void window_init_image(const reed_kernel_call *call, const int64_t *kernel, window *out_window);
 
+/* Leaves out axes of extent 1 with one tap (of several at least one axis stays), so that a sequence that is written as
+ * an image of one column is a sequence. */
+static inline void window_drop_units(window *w) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < w->n; i++) {
+    bool unit = w->in[i] == 1 && w->out[i] == 1 && w->kernel[i] == 1 && w->pad_begin[i] == 0;
+    if (unit && (n > 0 || i + 1 < w->n)) continue;
+    w->in[n] = w->in[i], w->out[n] = w->out[i], w->kernel[n] = w->kernel[i];
+    w->stride[n] = w->stride[i], w->dilation[n] = w->dilation[i];
+    w->pad_begin[n] = w->pad_begin[i], w->pad_end[n] = w->pad_end[i];
+    n++;
+  }
+  w->n = n;
+}
+
+/* Turns a window over one axis into one over an image of one row. */
+static inline void window_as_row(window *w) {
+  w->n = 2;
+  w->in[1] = w->in[0], w->out[1] = w->out[0], w->kernel[1] = w->kernel[0];
+  w->stride[1] = w->stride[0], w->dilation[1] = w->dilation[0];
+  w->pad_begin[1] = w->pad_begin[0], w->pad_end[1] = w->pad_end[0];
+  w->in[0] = w->out[0] = w->kernel[0] = w->stride[0] = w->dilation[0] = 1;
+  w->pad_begin[0] = w->pad_end[0] = 0;
+}
+
 /* Taps of one axis that fall inside the input for output position o: first..first+n-1 of the kernel. */
 typedef struct window_taps {
   int64_t first, n, start; /* start: input position of tap `first` */

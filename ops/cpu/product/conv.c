@@ -1,11 +1,12 @@
 /* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: choosing the implementation.
  * Packed weights with channels last, which the compiler makes of most convolutions, have conv_panels.h,
- * conv_winograd.h and conv_depthwise.h; channels second have conv_planes.h. Other calls with channels last run between
- * transposes. No kernel needs preparation but arithmetic. The reference computes other dtypes, and what conv_planes.h
- * declines. The reference: reference/conv.c. */
+ * conv_winograd.h and conv_depthwise.h; channels second have conv_depthwise_planes.h and conv_planes.h. Other calls
+ * with channels last run between transposes. No kernel needs preparation but arithmetic. The reference computes other
+ * dtypes, and what conv_planes.h declines. The reference: reference/conv.c. */
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/product/conv_depthwise.h"
+#include "ops/cpu/product/conv_depthwise_planes.h"
 #include "ops/cpu/product/conv_panels.h"
 #include "ops/cpu/product/conv_planes.h"
 #include "ops/cpu/product/conv_winograd.h"
@@ -13,6 +14,8 @@
 #include "ops/cpu/views/view.h"
 
 static reed_status prepare_second(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  reed_status status = conv_depthwise_planes_prepare(call, out_kernel);
+  if (status != REED_OK || out_kernel->run) return status;
   return conv_planes_prepare(call, false, out_kernel);
 }
 static reed_status prepare_second_transposed(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -29,12 +32,13 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   reed_status status = convolution_check_addends(call);
   if (status != REED_OK) return status;
   (transposed ? window_init_transposed : window_init)(call, weights->dims + 2, &w);
+  window_drop_units(&w);
   activation_read(call, &act);
   if (view->order && last_in && !transposed) {
     status = conv_winograd_prepare(call, view->order, &w, &act, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;
   }
-  if (view->order && !view->order->depthwise)
+  if (view->order && !view->order->small_groups)
     return transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
                       : conv_panels_prepare(call, view->order, &w, last_in, &act, out_kernel);
   if (view->last && last_in && !transposed)

@@ -1,17 +1,18 @@
-/* Preparing and running depthwise Conv with channels last: rows of Y are shared out to threads. The loops are in
- * depthwise_loops.c. */
+/* Preparing and running Conv of small groups, depthwise included, with channels last: rows of Y are shared out to
+ * threads. The loops are in depthwise_loops.c. */
 #include "ops/cpu/product/conv_depthwise.h"
 
 #include "ops/cpu/product/depthwise_loops.h"
 #include "ops/packed.h"
 
 #define PRODUCTS_PER_BYTE 4 /* in the currency of CPU_WORK_PER_THREAD */
+#define MOST_PRODUCTS 1e15
 
 typedef struct depthwise {
   window w;
   activation activation;
   void (*row)(const depthwise_row *r);
-  int64_t images, channels;
+  int64_t images, channels, group; /* group: inputs of a group, and outputs */
   bool with_bias, with_residual;
   cpu_team team;
   bool packed;        /* false: each run packs the few weights into its workspace */
@@ -34,6 +35,7 @@ static void run_rows(void *context, int64_t begin, int64_t end) {
         .w = &d->w,
         .activation = &d->activation,
         .channels = d->channels,
+        .group = d->group,
         .row = i % rows,
         .x = run->x + i / rows * x_image,
         .weights = run->weights,
@@ -63,9 +65,7 @@ static reed_status run_depthwise(const void *state, const reed_kernel_buffers *b
 reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, const window *w, const activation *act,
                                    reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
-  int64_t channels = x->dims[1];
-  if (x->dtype != REED_F32 || w->n != 2 || op_attr_int(call->attrs, "group") != channels ||
-      weights->dims[0] != channels || weights->dims[1] != 1)
+  if (x->dtype != REED_F32 || w->n > 2 || !packed_has_small_groups(weights, op_attr_int(call->attrs, "group")))
     return REED_OK;
   depthwise *d = mem_calloc(1, sizeof *d);
   if (!d) return cpu_no_memory(call);
@@ -73,13 +73,16 @@ reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, co
                    .activation = *act,
                    .row = CPU_PICK(act->level, depthwise_row),
                    .images = x->dims[0],
-                   .channels = channels,
+                   .channels = x->dims[1],
+                   .group = weights->dims[1],
                    .with_bias = cpu_present(call, 2),
                    .with_residual = cpu_present(call, 3),
                    .packed = packed,
-                   .order = packed_depthwise(weights)};
-  int64_t pixels = desc_elements(y), taps = w->kernel[0] * w->kernel[1];
-  d->team = cpu_team_for(cpu_env_team(call), pixels * (taps < INT16_MAX ? taps : INT16_MAX) / PRODUCTS_PER_BYTE);
+                   .order = packed_small_groups(weights)};
+  if (w->n == 1) window_as_row(&d->w);
+  double products = (double)desc_elements(y) * (double)d->group * (double)d->w.kernel[0] * (double)d->w.kernel[1];
+  d->team =
+      cpu_team_for(cpu_env_team(call), products < MOST_PRODUCTS ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
   *out_kernel = (reed_kernel){run_depthwise, d, mem_free, packed ? 0 : desc_bytes(weights), (int64_t)sizeof *d};
   return REED_OK;
 }

@@ -338,6 +338,7 @@ reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, r
   window w;
   planes p;
   (transposed ? window_init_transposed : window_init)(call, weights->dims + 2, &w);
+  window_drop_units(&w);
   int64_t groups = op_attr_int(call->attrs, "group");
   if (!planes_init(&w, transposed, groups, x->dims[1] / groups, y->dims[1] / groups, &p)) return REED_OK;
   conv_planes *c = mem_calloc(1, sizeof *c);

@@ -18,7 +18,7 @@ static reed_status run_winograd(const void *state, const reed_kernel_buffers *bu
 reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const window *w,
                                   const activation *act, reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
-  if (w->n != 2 || order->n_parts != 1 || order->depthwise) return REED_OK;
+  if (w->n != 2 || order->n_parts != 1 || order->small_groups) return REED_OK;
   winograd_problem p = {.images = x->dims[0], .channels = x->dims[1], .outputs = y->dims[1], .activation = *act};
   for (int32_t i = 0; i < 2; i++) {
     if (w->kernel[i] != 3 || w->stride[i] != 1 || w->dilation[i] != 1) return REED_OK;

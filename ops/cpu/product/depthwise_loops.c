@@ -1,5 +1,5 @@
-/* The innermost loops of depthwise convolution (ops/cpu/product/depthwise_loops.h), compiled once per CPU level. A tile
- * is some pixels of a row by one vector of channels, whose sums stay in registers over all taps. */
+/* The innermost loops of convolution in small groups (ops/cpu/product/depthwise_loops.h), compiled once per CPU level.
+ * A tile is some pixels of a row by one vector of channels, whose sums stay in registers over all taps. */
 #include "ops/cpu/product/depthwise_loops.h"
 
 #include <math.h>
@@ -14,7 +14,10 @@
 #define PIXELS 8
 #endif
 #define TAPS_MOST 5 /* most columns of a sliding window */
-#define VECTORS 4   /* of channels side by side in a tile of one pixel, so that sums do not wait for each other */
+#if LANES == 16
+#define EIGHTS _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8)
+#endif
+#define VECTORS 4 /* of channels side by side in a tile of one pixel, so that sums do not wait for each other */
 
 /* Neighbouring pixels of a row of Y. */
 typedef struct tile {
@@ -22,7 +25,7 @@ typedef struct tile {
   int64_t first, width; /* the first window's first pixel of X's row, which may lie before it; how many the row has */
   int64_t tap_rows, taps;
   int64_t x_row, x_tap, x_pixel; /* from a tap row to the next, a tap, a pixel of Y */
-  int64_t w_row, channels;
+  int64_t w_row, channels, group;
   const float *bias, *residual;
   float *y;
   float low, high; /* bounds of the sums: the activation as a clamp */
@@ -82,31 +85,59 @@ INLINE void tile_sliding(const tile *t, int64_t channel, int kept, int pixels, i
   finish(t, channel, kept, pixels, channels, sum);
 }
 
+/* Of a pixel's vector from `channel` on: input `input` of each channel's group, in all channels of the group. x: the
+ * pixel's first channel. group and input are constants after inlining. */
+INLINE lanes spread(const float *x, int64_t channel, int group, int input) {
+  if (group == 1) return load(x + channel);
+  if (group >= LANES) return all(x[channel / group * group + input]);
+  lanes v = load(x + channel);
+#if LANES == 16
+  if (group == 8) return _mm512_permutexvar_ps(_mm512_add_epi32(EIGHTS, _mm512_set1_epi32(input)), v);
+  if (group == 4)
+    return input == 0   ? _mm512_permute_ps(v, 0x00)
+           : input == 1 ? _mm512_permute_ps(v, 0x55)
+           : input == 2 ? _mm512_permute_ps(v, 0xaa)
+                        : _mm512_permute_ps(v, 0xff);
+  return input == 0 ? _mm512_moveldup_ps(v) : _mm512_movehdup_ps(v);
+#elif LANES == 8
+  if (group == 4)
+    return input == 0   ? _mm256_permute_ps(v, 0x00)
+           : input == 1 ? _mm256_permute_ps(v, 0x55)
+           : input == 2 ? _mm256_permute_ps(v, 0xaa)
+                        : _mm256_permute_ps(v, 0xff);
+  return input == 0 ? _mm256_moveldup_ps(v) : _mm256_movehdup_ps(v);
+#else
+  return input == 0 ? _mm_shuffle_ps(v, v, 0xa0) : _mm_shuffle_ps(v, v, 0xf5);
+#endif
+}
+
 /* Windows of any form with all their taps: a weight is read once for all pixels. */
-INLINE void tile_any(const tile *t, int64_t channel, int kept, int pixels) {
+INLINE void tile_any(const tile *t, int64_t channel, int kept, int pixels, int group) {
   lanes sum[PIXELS], bias = t->bias ? load(t->bias + channel) : (lanes){0};
 #pragma GCC unroll 12
   for (int p = 0; p < pixels; p++) sum[p] = bias;
   for (int64_t row = 0; row < t->tap_rows; row++) {
-    const float *x_row = t->x + row * t->x_row + t->first * t->channels + channel,
-                *w = t->weights + row * t->w_row + channel;
-    for (int64_t k = 0; k < t->taps; k++, x_row += t->x_tap, w += t->channels) {
-      const float *x = x_row;
-      lanes weight = held(load(w));
+    const float *x_row = t->x + row * t->x_row + t->first * t->channels, *w = t->weights + row * t->w_row + channel;
+    for (int64_t k = 0; k < t->taps; k++, x_row += t->x_tap)
+#pragma GCC unroll 8
+      for (int i = 0; i < group; i++, w += t->channels) {
+        const float *x = x_row;
+        lanes weight = held(load(w));
 #pragma GCC unroll 12
-      for (int p = 0; p < pixels; p++, x += t->x_pixel) sum[p] += weight * load(x);
-    }
+        for (int p = 0; p < pixels; p++, x += t->x_pixel) sum[p] += weight * spread(x, channel, group, i);
+      }
   }
   finish(t, channel, kept, pixels, t->channels, sum);
 }
 
-/* All vectors of a tile; the last one ends with the channels and may overlap the one before. taps 0: any number. */
-INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool edge) {
+/* All vectors of a tile; the last one ends with the channels and may overlap the one before. taps 0: any number, in
+ * groups of `group`. */
+INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool edge, int group) {
   for (int64_t c = 0; c < t->channels; c += LANES) {
     int64_t left = t->channels - c, channel = left < LANES ? t->channels - LANES : c;
     int kept = left < LANES ? (int)left : LANES;
     if (taps) tile_sliding(t, channel, kept, pixels, stride, taps, edge);
-    else tile_any(t, channel, kept, pixels);
+    else tile_any(t, channel, kept, pixels, group);
   }
 }
 
@@ -128,46 +159,56 @@ INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool 
       CASE(2, __VA_ARGS__) CASE(4, __VA_ARGS__) CASE(6, __VA_ARGS__) CASE(8, __VA_ARGS__) CASES_TO_12(__VA_ARGS__) \
     } \
   }
-TILES(tiles_any, 0, 0, false)
-TILES(tiles_3_by_1, 1, 3, false)
-TILES(edges_3_by_1, 1, 3, true)
-TILES(tiles_3_by_2, 2, 3, false)
-TILES(edges_3_by_2, 2, 3, true)
-TILES(tiles_5_by_1, 1, 5, false)
-TILES(edges_5_by_1, 1, 5, true)
-TILES(tiles_5_by_2, 2, 5, false)
-TILES(edges_5_by_2, 2, 5, true)
+TILES(tiles_any, 0, 0, false, 1)
+TILES(tiles_of_2, 0, 0, false, 2)
+TILES(tiles_of_4, 0, 0, false, 4)
+TILES(tiles_of_8, 0, 0, false, 8)
+TILES(tiles_3_by_1, 1, 3, false, 1)
+TILES(edges_3_by_1, 1, 3, true, 1)
+TILES(tiles_3_by_2, 2, 3, false, 1)
+TILES(edges_3_by_2, 2, 3, true, 1)
+TILES(tiles_5_by_1, 1, 5, false, 1)
+TILES(edges_5_by_1, 1, 5, true, 1)
+TILES(tiles_5_by_2, 2, 5, false, 1)
+TILES(edges_5_by_2, 2, 5, true, 1)
 
 /* One pixel, any window. */
-CPU_UNCHECKED static void pixel_any(const tile *t, int64_t pixels) {
+INLINE void pixel(const tile *t, int group) {
   int64_t channel = 0;
   for (; channel + VECTORS * LANES <= t->channels; channel += VECTORS * LANES) {
     lanes sum[VECTORS];
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++) sum[v] = t->bias ? load(t->bias + channel + v * LANES) : (lanes){0};
     for (int64_t row = 0; row < t->tap_rows; row++) {
-      const float *x = t->x + row * t->x_row + t->first * t->channels + channel,
-                  *w = t->weights + row * t->w_row + channel;
-      for (int64_t k = 0; k < t->taps; k++, x += t->x_tap, w += t->channels)
+      const float *x = t->x + row * t->x_row + t->first * t->channels, *w = t->weights + row * t->w_row + channel;
+      for (int64_t k = 0; k < t->taps; k++, x += t->x_tap)
+#pragma GCC unroll 8
+        for (int i = 0; i < group; i++, w += t->channels)
 #pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++) sum[v] += load(w + v * LANES) * load(x + v * LANES);
+          for (int v = 0; v < VECTORS; v++) sum[v] += load(w + v * LANES) * spread(x, channel + v * LANES, group, i);
     }
     finish(t, channel, LANES, VECTORS, LANES, sum);
   }
   for (; channel < t->channels; channel += LANES) {
     int64_t left = t->channels - channel;
-    if (left < LANES) tile_any(t, t->channels - LANES, (int)left, 1);
-    else tile_any(t, channel, LANES, 1);
+    if (left < LANES) tile_any(t, t->channels - LANES, (int)left, 1, group);
+    else tile_any(t, channel, LANES, 1, group);
   }
 }
+CPU_UNCHECKED static void pixel_any(const tile *t, int64_t pixels) { pixel(t, 1); }
+CPU_UNCHECKED static void pixel_of_2(const tile *t, int64_t pixels) { pixel(t, 2); }
+CPU_UNCHECKED static void pixel_of_4(const tile *t, int64_t pixels) { pixel(t, 4); }
+CPU_UNCHECKED static void pixel_of_8(const tile *t, int64_t pixels) { pixel(t, 8); }
 
 /* One pixel, fewer channels than lanes: one at a time. */
 static void pixel_narrow(const tile *t, int64_t pixels) {
   for (int64_t c = 0; c < t->channels; c++) {
     float sum = t->bias ? t->bias[c] : 0;
+    int64_t first = c / t->group * t->group; /* of the channel's group */
     for (int64_t row = 0; row < t->tap_rows; row++) {
-      const float *x = t->x + row * t->x_row + t->first * t->channels + c, *w = t->weights + row * t->w_row + c;
-      for (int64_t k = 0; k < t->taps; k++) sum += x[k * t->x_tap] * w[k * t->channels];
+      const float *x = t->x + row * t->x_row + t->first * t->channels + first, *w = t->weights + row * t->w_row + c;
+      for (int64_t k = 0; k < t->taps; k++, x += t->x_tap)
+        for (int64_t i = 0; i < t->group; i++, w += t->channels) sum += x[i] * *w;
     }
     if (t->residual) sum += t->residual[c];
     t->y[c] = sum;
@@ -188,8 +229,11 @@ typedef struct method {
 static method method_for(const depthwise_row *r) {
   static const method sliding[2][2] = {{{tiles_3_by_1, edges_3_by_1, true}, {tiles_3_by_2, edges_3_by_2, true}},
                                        {{tiles_5_by_1, edges_5_by_1, true}, {tiles_5_by_2, edges_5_by_2, true}}};
+  static const method of_2 = {tiles_of_2, pixel_of_2, false}, of_4 = {tiles_of_4, pixel_of_4, false},
+                      of_8 = {tiles_of_8, pixel_of_8, false};
   int64_t stride = r->w->stride[1], taps = r->w->kernel[1];
   if (r->channels < LANES) return (method){pixel_narrow, pixel_narrow, false};
+  if (r->group > 1) return r->group == 2 ? of_2 : r->group == 4 ? of_4 : of_8;
   if (r->w->dilation[1] == 1 && (taps == 3 || taps == 5) && stride <= 2) return sliding[taps == 5][stride == 2];
   return (method){tiles_any, pixel_any, false};
 }
@@ -227,7 +271,7 @@ static void run_any(const depthwise_row *r, tile *t, const method *m) {
     n = inside && r->channels >= LANES ? tile_width(end - o) : 1;
     t->taps = taps.n;
     t->first = taps.n ? taps.start : 0;
-    t->weights = weights + (taps.n ? taps.first * r->channels : 0);
+    t->weights = weights + (taps.n ? taps.first * r->group * r->channels : 0);
     run_tile(r, t, inside ? m->whole : m->edge, o, n);
   }
 }
@@ -240,14 +284,15 @@ void CPU_LEVELED(depthwise_row)(const depthwise_row *r) {
   window_taps rows = window_taps_at(w, 0, r->row);
   tile t = {
       .x = r->x + (rows.n ? rows.start * w->in[1] * r->channels : 0),
-      .weights = r->weights + (rows.n ? rows.first * w->kernel[1] * r->channels : 0),
+      .weights = r->weights + (rows.n ? rows.first * w->kernel[1] * r->group * r->channels : 0),
       .width = w->in[1],
       .tap_rows = rows.n,
       .x_row = w->dilation[0] * w->in[1] * r->channels,
       .x_tap = w->dilation[1] * r->channels,
       .x_pixel = w->stride[1] * r->channels,
-      .w_row = w->kernel[1] * r->channels,
+      .w_row = w->kernel[1] * r->group * r->channels,
       .channels = r->channels,
+      .group = r->group,
       .bias = r->bias,
       .low = clip   ? (float)a->alpha
              : relu ? 0

@@ -1,7 +1,8 @@
-/* Depthwise convolution of images [N,H,W,C]: every channel has a window of its own, Y[pixel][c] = sum over taps of
- * X[pixel at tap][c] * W[c][tap]. Channels are contiguous, so vectors run over them; weights are kept as [taps][C].
- * Extents appear only as counts and distances, so any shape runs without preparation. At a border a window has fewer
- * taps: X is read in place, without zeros around it. */
+/* Convolution of images [N,H,W,C] in small groups (ops/packed.h). Depthwise: every channel has a window of its own,
+ * Y[pixel][c] = sum over taps of X[pixel at tap][c] * W[c][tap]. Channels are contiguous, so vectors run over the
+ * outputs of several groups; weights are kept as [taps][input of a group][C]. Extents appear only as counts and
+ * distances, so any shape runs without preparation. At a border a window has fewer taps: X is read in place, without
+ * zeros around it. */
 #ifndef OPS_CPU_PRODUCT_DEPTHWISE_LOOPS_H_
 #define OPS_CPU_PRODUCT_DEPTHWISE_LOOPS_H_
 
@@ -12,11 +13,11 @@
 typedef struct depthwise_row {
   const window *w;
   const activation *activation;
-  int64_t channels, row; /* row: within its image */
-  const float *x;        /* the image */
-  const float *weights;  /* [taps][channels] */
-  const float *bias;     /* or NULL */
-  const float *residual; /* like y, may be y; or NULL */
+  int64_t channels, group, row; /* group: inputs of one, 1, 2, 4 or 8; row: within its image */
+  const float *x;               /* the image */
+  const float *weights;         /* [taps][group][channels] */
+  const float *bias;            /* or NULL */
+  const float *residual;        /* like y, may be y; or NULL */
   float *y;
 } depthwise_row;
 

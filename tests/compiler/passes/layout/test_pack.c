@@ -25,7 +25,7 @@ static const product products[] = {
     {"a convolution between others", "Conv", "f32[n,4,h,w]", "4,4,3,3", "strides", "2,1", .turned = true,
      .packs = true},
     {"a depthwise one", "Conv", "f32[n,4,h,w]", "4,1,3,3", "group", "4", .turned = true, .packs = true},
-    {"one of two groups", "Conv", "f32[n,4,h,w]", "4,2,3,3", "group", "2", .turned = true},
+    {"one of two small groups", "Conv", "f32[n,4,h,w]", "4,2,3,3", "group", "2", .turned = true, .packs = true},
     {"one that reaches far", "Conv", "f32[n,4,h,w]", "4,4,1,2", "dilations", "1,4194304", .turned = true},
     {"a transposed one, windows side by side", "ConvTranspose", "f32[n,4,h,w]", "4,4,2,2", "strides", "2,2",
      .turned = true, .packs = true},

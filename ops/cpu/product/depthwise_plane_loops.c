@@ -1,0 +1,196 @@
+/* The loops of depthwise convolution of planes (ops/cpu/product/depthwise_plane_loops.h), compiled once per CPU level.
+ * A tile is one vector of some neighbouring rows of Y, whose sums stay in registers over all taps. */
+#include "ops/cpu/product/depthwise_plane_loops.h"
+
+#include <math.h>
+
+#include "ops/cpu/common/lanes.h"
+#include "ops/cpu/formulas/activation_loops.h"
+
+#define ROWS 4    /* of a tile with constant taps: they share the reading of X's rows */
+#define VECTORS 4 /* of a tile with any taps, side by side */
+#define TAPS_MOST 5
+
+/* A vector of some rows of Y. */
+typedef struct tile {
+  const depthwise_plane *p;
+  int64_t row, column; /* of Y */
+  int64_t kept;        /* elements of the vector that are Y's */
+  float low, high;     /* bounds of the sums: the activation as a clamp */
+  bool hardswish;      /* HardSwish instead of the clamp */
+} tile;
+
+/* Elements at .. at + LANES of a row of X; those beyond its edges are 0. edge false: there are none. */
+INLINE lanes read(const float *row, int64_t at, lane_mask mask, bool edge) {
+  return edge ? load_some(row + at, mask) : load(row + at);
+}
+
+/* Finishes a vector of a row. */
+INLINE void finish(const tile *t, int64_t row, int64_t column, int64_t kept, lanes sum) {
+  const depthwise_plane *p = t->p;
+  int64_t at = row * p->w->out[1] + column;
+  lane_mask mask = lanes_between(0, kept);
+  if (p->residual) sum += kept < LANES ? load_some(p->residual + at, mask) : load(p->residual + at);
+  if (t->hardswish) sum *= between(sum * all(1.0f / 6.0f) + all(0.5f), all(0), all(1));
+  else sum = between(sum, all(t->low), all(t->high));
+  if (kept < LANES) store_some(p->y + at, sum, mask);
+  else store(p->y + at, sum);
+}
+
+/* Square windows of `taps` without dilation, and the same stride along both axes; all counts are constants after
+ * inlining. A row of X is read once for all rows of the tile. */
+INLINE void tile_square(const tile *t, int rows, int taps, int stride, bool edge) {
+  const depthwise_plane *p = t->p;
+  const window *w = p->w;
+  lanes sum[ROWS];
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++) sum[r] = all(p->bias);
+  lanes weights[9]; /* of 3 x 3; more would not stay in registers */
+#pragma GCC unroll 9
+  for (int k = 0; k < 9 && taps == 3; k++) weights[k] = held(all(p->weights[k]));
+  const int64_t width = w->in[1], first = t->row * stride - w->pad_begin[0], at = t->column * stride - w->pad_begin[1];
+  /* of stride 2, a tap's elements are every second one of two vectors */
+  const int loads = stride == 1 ? taps : (taps + 1) / 2 * 2;
+  lane_mask masks[2 * TAPS_MOST];
+#pragma GCC unroll 8
+  for (int i = 0; i < loads; i++) {
+    int64_t from = at + (stride == 1 ? i : i / 2 * 2 + i % 2 * LANES);
+    masks[i] = edge ? lanes_between(-from, width - from) : lanes_between(0, LANES);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < (rows - 1) * stride + taps; i++) {
+    if (first + i < 0 || first + i >= w->in[0]) continue;
+    const float *x = p->x + (first + i) * width;
+    lanes a = {0}, b = {0};
+#pragma GCC unroll 8
+    for (int k = 0; k < taps; k++) {
+      if (stride == 1) a = held(read(x, at + k, masks[k], edge));
+      if (stride == 2 && k % 2 == 0) {
+        a = read(x, at + k, masks[k], edge);
+        b = read(x, at + k + LANES, masks[k + 1], edge);
+      }
+      const lanes v = stride == 1 ? a : k % 2 == 0 ? evens(a, b) : odds(a, b);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; r++) {
+        const int tap = (i - r * stride) * taps + k;
+        if (i < r * stride || i >= r * stride + taps) continue;
+        sum[r] += v * (taps == 3 ? weights[tap] : all(p->weights[tap]));
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++) finish(t, t->row + r, t->column, t->kept, stride == 1 ? sum[r] : ordered(sum[r]));
+}
+
+/* A row of any windows, `vectors` vectors side by side. */
+INLINE void tile_any(const tile *t, int vectors, int stride, bool edge) {
+  const depthwise_plane *p = t->p;
+  const window *w = p->w;
+  lanes sum[VECTORS];
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; v++) sum[v] = all(p->bias);
+  const int64_t width = w->in[1], at = t->column * stride - w->pad_begin[1], dilation = w->dilation[1],
+                taps = w->kernel[1];
+  window_taps rows = window_taps_at(w, 0, t->row);
+  for (int64_t i = 0; i < rows.n; i++) {
+    const float *x = p->x + (rows.start + i * w->dilation[0]) * width, *weights = p->weights + (rows.first + i) * taps;
+    for (int64_t k = 0, from = at; k < taps; k++, from += dilation) {
+      lanes weight = held(all(weights[k]));
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) {
+        const int64_t a = from + v * LANES * stride, b = a + LANES;
+        lanes element = read(x, a, lanes_between(-a, width - a), edge);
+        if (stride == 2) element = evens(element, read(x, b, lanes_between(-b, width - b), edge));
+        sum[v] += weight * element;
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; v++)
+    finish(t, t->row, t->column + v * LANES, v + 1 < vectors ? LANES : t->kept - v * LANES,
+           stride == 1 ? sum[v] : ordered(sum[v]));
+}
+
+/* ---- rows ---- */
+
+/* True if a tile's loads, which reach so many elements from its first one, all lie in X's row. */
+static bool inside(const window *w, int64_t column, int64_t reach) {
+  int64_t at = column * w->stride[1] - w->pad_begin[1];
+  return at >= 0 && at + reach <= w->in[1];
+}
+
+INLINE void rows_square(tile *t, int rows, int taps, int stride) {
+  const window *w = t->p->w;
+  const int64_t reach = stride == 1 ? LANES + taps - 1 : 2 * LANES + (taps + 1) / 2 * 2 - 2;
+  for (t->column = 0; t->column < w->out[1]; t->column += LANES) {
+    t->kept = w->out[1] - t->column < LANES ? w->out[1] - t->column : LANES;
+    if (inside(w, t->column, reach)) tile_square(t, rows, taps, stride, false);
+    else tile_square(t, rows, taps, stride, true);
+  }
+}
+
+INLINE void row_any(tile *t, int stride) {
+  const window *w = t->p->w;
+  const int64_t reach = (w->kernel[1] - 1) * w->dilation[1] + stride * LANES;
+  for (t->column = 0; t->column < w->out[1];) {
+    int64_t left = w->out[1] - t->column, more = (VECTORS - 1) * LANES;
+    if (left >= VECTORS * LANES && inside(w, t->column, reach + stride * more)) {
+      t->kept = VECTORS * LANES;
+      tile_any(t, VECTORS, stride, false);
+      t->column += VECTORS * LANES;
+      continue;
+    }
+    t->kept = left < LANES ? left : LANES;
+    if (inside(w, t->column, reach)) tile_any(t, 1, stride, false);
+    else tile_any(t, 1, stride, true);
+    t->column += LANES;
+  }
+}
+
+#define SQUARE(taps, stride) \
+  CPU_UNCHECKED static void rows_##taps##_by_##stride(tile *t, int64_t end) { \
+    for (; t->row + ROWS <= end; t->row += ROWS) rows_square(t, ROWS, taps, stride); \
+    for (; t->row + 2 <= end; t->row += 2) rows_square(t, 2, taps, stride); \
+    for (; t->row < end; t->row++) rows_square(t, 1, taps, stride); \
+  }
+SQUARE(3, 1)
+SQUARE(3, 2)
+SQUARE(5, 1)
+SQUARE(5, 2)
+
+CPU_UNCHECKED static void rows_any_by_1(tile *t, int64_t end) {
+  for (; t->row < end; t->row++) row_any(t, 1);
+}
+CPU_UNCHECKED static void rows_any_by_2(tile *t, int64_t end) {
+  for (; t->row < end; t->row++) row_any(t, 2);
+}
+
+typedef void (*rows_fn)(tile *t, int64_t end);
+
+/* The function for tiles of these windows. */
+static rows_fn rows_for(const window *w) {
+  static const rows_fn square[2][2] = {{rows_3_by_1, rows_3_by_2}, {rows_5_by_1, rows_5_by_2}};
+  int64_t taps = w->kernel[0], stride = w->stride[0];
+  if (taps == w->kernel[1] && (taps == 3 || taps == 5) && stride == w->stride[1] && w->dilation[0] == 1 &&
+      w->dilation[1] == 1)
+    return square[taps == 5][stride == 2];
+  return w->stride[1] == 2 ? rows_any_by_2 : rows_any_by_1;
+}
+
+void CPU_LEVELED(depthwise_plane_rows)(const depthwise_plane *p) {
+  const activation *a = p->activation;
+  bool relu = a->kind == ACTIVATION_RELU, clip = a->kind == ACTIVATION_CLIP,
+       hardswish = a->kind == ACTIVATION_HARDSWISH;
+  tile t = {
+      .p = p,
+      .row = p->row,
+      .low = clip   ? (float)a->alpha
+             : relu ? 0
+                    : -INFINITY,
+      .high = clip ? (float)a->beta : INFINITY,
+      .hardswish = hardswish,
+  };
+  rows_for(p->w)(&t, p->row + p->rows);
+  if (a->kind != ACTIVATION_NONE && !relu && !clip && !hardswish) CPU_LEVELED(activate_f32)
+  (a->kind, (float)a->alpha, (float)a->beta, p->y + p->row * p->w->out[1], p->rows * p->w->out[1]);
+}
