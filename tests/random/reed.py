@@ -4,6 +4,8 @@ import os
 
 import numpy as np
 
+from structures import CompileOptions, SessionOptions
+
 DTYPES = {1: np.float32, 2: np.float64, 3: np.float16, 5: np.int8, 6: np.int16, 7: np.int32, 8: np.int64,
           9: np.uint8, 10: np.uint16, 11: np.uint32, 12: np.uint64, 13: np.bool_}
 NUMBERS = {np.dtype(d): n for n, d in DTYPES.items()}
@@ -14,20 +16,6 @@ class Error(Exception):
         super().__init__(f"{message} (status {status})")
         self.status = status
         self.message = message
-
-
-class SessionOptions(ctypes.Structure):
-    _fields_ = [("device", ctypes.c_char_p), ("n_threads", ctypes.c_int), ("memory_cap_bytes", ctypes.c_int64),
-                ("memo_entries", ctypes.c_int64), ("memo_bytes", ctypes.c_int64), ("max_call_depth", ctypes.c_int64),
-                ("max_instructions", ctypes.c_int64), ("profile", ctypes.c_bool), ("cancel_at_kernel", ctypes.c_int64), ("keep_outputs", ctypes.c_bool)]
-
-
-class CompileOptions(ctypes.Structure):
-    _fields_ = [("registry", ctypes.c_void_p), ("disabled_passes", ctypes.POINTER(ctypes.c_char_p)), ("precision", ctypes.c_int),
-                ("external_folder", ctypes.c_char_p), ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p), ("sink", ctypes.c_void_p),
-                ("external_anywhere", ctypes.c_bool), ("reading", ctypes.c_void_p), ("reading_context", ctypes.c_void_p),
-                ("target", ctypes.c_char_p), ("cancel", ctypes.c_void_p), ("counts_on_device", ctypes.c_bool),
-                ("dims", ctypes.c_void_p), ("n_dims", ctypes.c_size_t)]  # as in include/reed/compiler.h: a shorter structure would be read past its end
 
 
 class Library:
