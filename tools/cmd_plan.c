@@ -66,6 +66,23 @@ static int count_epoch(const cJSON *epochs, const cJSON *end, double id) {
   return n;
 }
 
+/* One line per operator and variant, with its number of calls. */
+static void print_variants(const cJSON *variants) {
+  const cJSON *v, *other;
+  cJSON_ArrayForEach(v, variants) {
+    int n = 0;
+    bool first = true;
+    cJSON_ArrayForEach(other, variants) {
+      if (strcmp(json_text_of(other, "variant"), json_text_of(v, "variant")) ||
+          strcmp(json_text_of(other, "operator"), json_text_of(v, "operator")))
+        continue;
+      first = first && (n > 0 || other == v);
+      n++;
+    }
+    if (first) printf("%4d %s: %s\n", n, plain(json_text_of(v, "operator")), json_text_of(v, "variant"));
+  }
+}
+
 static void print_plan(const cJSON *root) {
   const cJSON *epochs = cJSON_GetObjectItemCaseSensitive(root, "epochs"), *e, *arena;
   double shape_functions = 0, kernels = 0;
@@ -95,6 +112,7 @@ static void print_plan(const cJSON *root) {
     }
     print_readbacks(readbacks);
   }
+  print_variants(cJSON_GetObjectItemCaseSensitive(root, "variants"));
   printf("%d epochs run, %.0f shape functions, %.0f kernels, %d read-backs\n", n, shape_functions, kernels,
          n_readbacks);
 }

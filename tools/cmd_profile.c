@@ -43,13 +43,14 @@ static void print_rows(const cJSON *rows, const char *key, int most, double runs
   }
   qsort(sorted, (size_t)n, sizeof *sorted, by_total);
   bool of_nodes = strcmp(key, "node") == 0;
-  table t = {of_nodes ? 7 : 6, NULL, 0};
+  table t = {of_nodes ? 8 : 6, NULL, 0};
   table_add(&t, "us/run");
   table_add(&t, "%%");
   table_add(&t, "calls/run");
   table_add(&t, "shape us");
   table_add(&t, "prepare us");
   if (of_nodes) table_add(&t, "operator");
+  if (of_nodes) table_add(&t, "variant");
   table_add(&t, "%s", key);
   for (i = 0; i < n && i < most; i++) {
     double total = json_number_of(sorted[i], "total_us");
@@ -59,6 +60,7 @@ static void print_rows(const cJSON *rows, const char *key, int most, double runs
     table_add(&t, "%.1f", json_number_of(sorted[i], "shape_us") / runs);
     table_add(&t, "%.1f", json_number_of(sorted[i], "prepare_us") / runs);
     if (of_nodes) table_add(&t, "%s", json_text_of(sorted[i], "operator"));
+    if (of_nodes) table_add(&t, "%s", json_text_of(sorted[i], "variant"));
     table_add(&t, "%s", json_text_of(sorted[i], key));
   }
   table_print(stdout, &t);

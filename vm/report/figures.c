@@ -139,6 +139,27 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
   return json_finish(json, out_json, diagnosis, "figures as JSON");
 }
 
+/* The algorithm of the kernel that the site used last; NULL: the operator's usual one. */
+static const char *variant_of(const reed_session *s, size_t site) {
+  const site_kernel *last = s->kernels.latest ? s->kernels.latest[site].kernels[0] : NULL;
+  return last ? last->kernel.variant : NULL;
+}
+
+static void add_variants(json_writer *json, const reed_session *s) {
+  const module *m = s->run.program->module;
+  json_begin_array(json, "variants");
+  for (size_t i = 0; i < m->n_sites; i++) {
+    const char *variant = variant_of(s, i);
+    if (!variant) continue;
+    json_begin_object(json, NULL);
+    json_string(json, "operator", m->strings[m->sites[i].op]);
+    json_string(json, "node", m->strings[m->sites[i].node]);
+    json_string(json, "variant", variant);
+    json_end_object(json);
+  }
+  json_end_array(json);
+}
+
 static reed_status plan_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
   json_writer writer = {0}, *json = &writer;
   json_begin_object(json, NULL);
@@ -175,6 +196,7 @@ static reed_status plan_json(reed_session *s, char **out_json, reed_diagnosis *d
     json_end_object(json);
   }
   json_end_array(json);
+  add_variants(json, s);
   json_end_object(json);
   return json_finish(json, out_json, diagnosis, "figures as JSON");
 }
@@ -359,6 +381,8 @@ static reed_status profile_json(reed_session *s, char **out_json, reed_diagnosis
     json_begin_object(json, NULL);
     json_string(json, "node", m->strings[m->sites[i].node]);
     json_string(json, "operator", m->strings[m->sites[i].op]);
+    const char *variant = variant_of(s, i);
+    if (variant) json_string(json, "variant", variant);
     add_totals(json, &sites[i]);
     json_end_object(json);
   }

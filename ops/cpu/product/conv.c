@@ -38,9 +38,12 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
     status = conv_winograd_prepare(call, view->order, &w, &act, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;
   }
-  if (view->order && !view->order->small_groups)
-    return transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
-                      : conv_panels_prepare(call, view->order, &w, last_in, &act, out_kernel);
+  if (view->order && !view->order->small_groups) {
+    status = transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
+                        : conv_panels_prepare(call, view->order, &w, last_in, &act, out_kernel);
+    if (status == REED_OK) out_kernel->variant = "direct";
+    return status;
+  }
   if (view->last && last_in && !transposed)
     status = conv_depthwise_prepare(call, view->order != NULL, &w, &act, out_kernel);
   if (status != REED_OK || out_kernel->run || view->order) return status;
