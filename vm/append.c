@@ -95,6 +95,7 @@ static void decide(const reed_session *s, const model_cache *c, output_destinati
 
 void append_begin(reed_session *s, reed_tensor *const *inputs) {
   const model_caches *caches = &s->program->caches;
+  s->run.rooms = false;
   for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
     output_destination *w = &s->bindings.outputs[i];
     w->held = w->grows = w->grown = w->aside = false;
@@ -135,6 +136,7 @@ bool append_take(reed_session *s, uint32_t input, const reed_tensor *given, ref 
                      .room_axis = axis,
                      .cache = grows ? c->output + 1 : 0},
                .bytes = given->bytes};
+    s->run.rooms = true;
     return true;
   }
   return false;

@@ -15,6 +15,10 @@ void ref_clear_slow(object_heap *heap, ref *r) {
 
 void ref_assign(object_heap *heap, ref *to, const ref *from) {
   if (to == from) return;
+  if (!to->t.storage && !to->object && !to->extent_storage) {
+    ref_copy(to, from);
+    return;
+  }
   storage_retain(from->t.storage);
   storage_retain(from->extent_storage);
   if (from->object) from->object->n_references++;

@@ -70,6 +70,13 @@ static inline void ref_clear(object_heap *heap, ref *r) {
   if (r->t.storage || r->object || r->extent_storage) ref_clear_slow(heap, r);
   r->kind = REF_EMPTY;
 }
+/* Makes *to, which holds nothing, a second reference to the content of *from. */
+static inline void ref_copy(ref *to, const ref *from) {
+  storage_retain(from->t.storage);
+  storage_retain(from->extent_storage);
+  if (from->object) from->object->n_references++;
+  *to = *from;
+}
 /* Clears *to and makes it a second reference to the content of *from. */
 void ref_assign(object_heap *heap, ref *to, const ref *from);
 /* Clears the register and makes it a shaped tensor. False: the extents' product overflows. */

@@ -42,6 +42,7 @@ typedef struct vm_run {
   VEC_OF(run_twin) twins;
   int64_t max_call_depth, max_instructions; /* max_instructions 0: any number */
   int64_t n_instructions;
+  bool rooms;         /* some input of the run has room (append.h) */
   int64_t n_launched; /* kernels of all runs so far */
   int64_t cancel_at;  /* the kernel with this number cancels its run (for tests); 0: none */
   const int *cancel;  /* base/cancel.h; the session's flag */

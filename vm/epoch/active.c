@@ -60,9 +60,15 @@ static const epoch_write *base_write(epoch_active *active, int32_t write, uint32
 static reed_status push_write(epoch_active *active, uint32_t reg, bool changed, reed_diagnosis *diagnosis) {
   epoch_entry *e = active->entry;
   active->notes[reg] = (active_note){.stamp = active->stamp, .write = (int32_t)e->writes.n, .changed = changed};
-  return VEC_PUSH(&e->writes, ((epoch_write){.reg = reg, .root = -1, .extent_root = -1}))
-             ? REED_OK
-             : diag_no_memory(diagnosis, "registers of an epoch");
+  if (!VEC_ROOM(&e->writes)) return diag_no_memory(diagnosis, "registers of an epoch");
+  epoch_write *write = &e->writes.items[e->writes.n++];
+  write->reg = reg;
+  write->root = write->extent_root = -1;
+  write->at = write->extent_index = 0;
+  write->bound = 0;
+  write->value.t.storage = write->value.extent_storage = NULL; /* epoch.plan copies the register's content */
+  write->value.object = NULL;
+  return REED_OK;
 }
 
 reed_status active_note_write(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) {

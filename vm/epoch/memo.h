@@ -92,6 +92,7 @@ typedef struct epoch_entry {
   struct replay *replay; /* the run section as a list of calls (replay.h); NULL: none yet, or not_for_lists */
   bool not_for_lists;    /* the interpreter has to execute the run section */
   int64_t bytes;         /* host memory of the entry without its kernels, for the memo's bound */
+  bool rooms;            /* some input of its run had room (append.h) */
   bool rewritten;        /* the shape section wrote a register twice, so the entry cannot be the base of another */
   bool remembered;       /* true: in the memo; false: freed after the next synchronisation */
   int64_t trial_bytes;   /* on trial: the bytes by which the entry made the memo larger; 0: admitted */

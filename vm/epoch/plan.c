@@ -48,6 +48,10 @@ static reed_status planner_begin(reed_session *s, epoch_planner **out_planner) {
   p->active = &s->epoch;
   p->entry = s->epoch.entry;
   p->base = s->epoch.base;
+  p->r = &s->run.r.items[frame_top(&s->run)->r_base];
+  p->returned = frame_top(&s->run)->function_index == 0 ? s->run.program->returned : NULL;
+  p->rooms = p->entry->rooms = s->run.rooms;
+  if (p->base) p->rooms |= p->base->rooms;
   if (p->base && p->base->writes.n != p->entry->writes.n) p->base = NULL;
   if (p->base && !reserve_as(p->entry, p->base)) return diag_no_memory(s->run.diagnosis, "epoch plan");
   p->stamp++;
@@ -61,12 +65,10 @@ static reed_status capture_writes(epoch_planner *p) {
   epoch_entry *e = p->entry;
   for (size_t i = 0; i < e->writes.n; i++) {
     epoch_write *write = &e->writes.items[i];
-    write->value = (ref){0};
-    ref_assign(&p->run->objects, &write->value, reg_r(p->run, write->reg));
+    ref *now = reg_of(p, write->reg);
+    if (p->rooms) now->t.room = now->t.cache = 0; /* the walk finds the rooms anew */
+    ref_copy(&write->value, now);
     note_of(p, write->reg)->write = (int32_t)i;
-    tensor *now = &reg_r(p->run, write->reg)->t; /* the walk finds the rooms anew */
-    now->room = write->value.t.room = 0;
-    now->cache = write->value.t.cache = 0;
   }
   for (size_t i = 0; i < e->scalars.n; i++) e->scalars.items[i].value = *reg_s(p->run, e->scalars.items[i].reg);
   return REED_OK;
@@ -88,7 +90,7 @@ static void attach(epoch_planner *p, uint32_t reg, int32_t root, int64_t at) {
   if (root == NO_ROOT) return;
   p->alive.items[root]++;
   epoch_root *r = &p->entry->roots.items[root];
-  uint32_t mark = frame_top(p->run)->function_index == 0 ? p->run->program->returned[reg] : 0;
+  uint32_t mark = p->returned ? p->returned[reg] : 0;
   if (!mark || at != 0) return;
   r->returned = mark; /* of a row of views, the last one is the output */
   r->returned_write = note_of(p, reg)->write;
@@ -113,7 +115,7 @@ static reed_status check_outputs(epoch_planner *p, const insn_invoke *i, int32_t
   *out_bounded = false;
   for (uint32_t k = 0; k < i->n_outputs; k++) {
     if (i->outputs[k] == MODULE_ABSENT) continue;
-    const ref *r = reg_r(p->run, i->outputs[k]);
+    const ref *r = reg_of(p, i->outputs[k]);
     bool same = trusted || (r->kind == REF_SHAPED && r->bounded_axis == expected[k].bounded_axis &&
                             r->t.desc.dtype == expected[k].dtype && r->t.desc.rank == expected[k].rank &&
                             memcmp(r->t.desc.dims, expected[k].dims, sizeof(int64_t) * (size_t)expected[k].rank) == 0);
@@ -142,8 +144,8 @@ static const epoch_kernel *kernel_in_base(epoch_planner *p, const insn_invoke *i
 static bool any_changed(epoch_planner *p, const uint32_t *registers, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     if (registers[k] == MODULE_ABSENT) continue;
-    int32_t root = note_of(p, registers[k])->root;
     if (p->active->notes[registers[k]].changed) return true;
+    int32_t root = note_of(p, registers[k])->root;
     if (root != NO_ROOT && p->entry->roots.items[root].bytes != p->base->roots.items[root].bytes) return true;
   }
   return false;
@@ -168,17 +170,22 @@ static void compare_with_base(epoch_planner *p, const insn_invoke *i, const epoc
 
 /* ---- kernels ---- */
 
-/* Takes the kernel of the base (`before` not NULL) or the site's, and gives workspace and reported extents their roots.
- */
+/* A root for the extents that a kernel reports, which are read after the epoch. */
+static reed_status extent_root_new(epoch_planner *p, const insn_invoke *i, int32_t device, int32_t step,
+                                   int32_t *out_root) {
+  reed_status status = root_new(p, device, (int64_t)i->n_outputs * 8, step, out_root);
+  if (status == REED_OK) p->alive.items[*out_root] = 1;
+  return status;
+}
+
+/* Takes the site's kernel for the call, and gives workspace and reported extents their roots. */
 static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t device, bool bounded, int32_t step,
-                              const epoch_kernel *before, epoch_kernel **out_kernel) {
+                              epoch_kernel **out_kernel) {
   epoch_entry *e = p->entry;
   epoch_kernel made = {
       .site = i->site, .workspace_root = NO_ROOT, .extent_root = NO_ROOT, .n_roots = (int32_t)e->roots.n};
-  reed_status status = REED_OK;
   bool is_new = false;
-  if (before) site_retain(made.prepared = before->prepared);
-  else status = call_prepare(p->run, p->devices, p->kernels, device, i, &made.prepared, &is_new);
+  reed_status status = call_prepare(p->run, p->devices, p->kernels, device, i, &made.prepared, &is_new);
   if (status != REED_OK) return status;
   made.kernel = made.prepared->kernel;
   if (!VEC_PUSH(&e->kernels, made)) {
@@ -192,9 +199,7 @@ static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t de
   epoch_kernel *kept = *out_kernel = &e->kernels.items[e->kernels.n - 1];
   if (made.kernel.workspace_bytes > 0)
     status = root_new(p, device, made.kernel.workspace_bytes, step, &kept->workspace_root);
-  if (status != REED_OK || !bounded) return status;
-  status = root_new(p, device, (int64_t)i->n_outputs * 8, step, &kept->extent_root);
-  if (status == REED_OK) p->alive.items[kept->extent_root] = 1; /* read after the epoch */
+  if (status == REED_OK && bounded) status = extent_root_new(p, i, device, step, &kept->extent_root);
   return status;
 }
 
@@ -202,7 +207,7 @@ static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t de
  */
 static const epoch_write *counted_input(epoch_planner *p, const insn_invoke *i) {
   for (uint32_t k = 0; k < i->n_inputs; k++) {
-    if (i->inputs[k] == MODULE_ABSENT || reg_r(p->run, i->inputs[k])->kind != REF_PENDING) continue;
+    if (i->inputs[k] == MODULE_ABSENT || reg_of(p, i->inputs[k])->kind != REF_PENDING) continue;
     const register_note *note = note_of(p, i->inputs[k]);
     if (note->write >= 0) return &p->entry->writes.items[note->write];
   }
@@ -215,7 +220,7 @@ static const epoch_write *counted_input(epoch_planner *p, const insn_invoke *i) 
  * if its extents are the base's. */
 static void give_room(epoch_planner *p, uint32_t reg, int64_t room, int32_t axis, uint32_t cache) {
   int32_t n = note_of(p, reg)->write;
-  ref *r = reg_r(p->run, reg);
+  ref *r = reg_of(p, reg);
   tensor *kept = n < 0 ? &r->t : &p->entry->writes.items[n].value.t;
   kept->room = r->t.room = room;
   kept->room_axis = r->t.room_axis = axis;
@@ -231,8 +236,8 @@ static const model_cache *grown_cache(const epoch_planner *p, const insn_invoke 
   for (size_t n = 0; n < caches->items.n; n++) {
     const model_cache *c = &caches->items.items[n];
     if (c->site != i->site || c->growth.output != (int32_t)k) continue;
-    const tensor *past = &reg_r(p->run, i->inputs[c->growth.input])->t;
-    const reed_desc *grown = &reg_r(p->run, i->outputs[k])->t.desc;
+    const tensor *past = &reg_of(p, i->inputs[c->growth.input])->t;
+    const reed_desc *grown = &reg_of(p, i->outputs[k])->t.desc;
     if (past->cache == c->output + 1 && grown->dims[past->room_axis] <= past->room) return c;
   }
   return NULL;
@@ -242,33 +247,68 @@ static const model_cache *grown_cache(const epoch_planner *p, const insn_invoke 
 static void plan_growth(epoch_planner *p, const insn_invoke *i) {
   bool any = false;
   for (uint32_t k = 0; k < i->n_inputs; k++)
-    any |= i->inputs[k] != MODULE_ABSENT && reg_r(p->run, i->inputs[k])->t.cache != 0;
+    any |= i->inputs[k] != MODULE_ABSENT && reg_of(p, i->inputs[k])->t.cache != 0;
   for (uint32_t k = 0; (any || p->run->program->caches.items.n) && k < i->n_outputs; k++) {
     if (i->outputs[k] == MODULE_ABSENT) continue;
     const model_cache *c = any ? grown_cache(p, i, k) : NULL;
-    const tensor *past = c ? &reg_r(p->run, i->inputs[c->growth.input])->t : NULL;
+    const tensor *past = c ? &reg_of(p, i->inputs[c->growth.input])->t : NULL;
     give_room(p, i->outputs[k], past ? past->room : 0, past ? past->room_axis : 0, 0);
     if (c) p->entry->writes.items[note_of(p, i->outputs[k])->write].bound = c->output + 1;
   }
 }
 
-/* Finds output k its root: that of the base if the call has not changed (`before` not NULL), an input's root that the
- * output may share, or a new one. */
+/* Finds output k its root: an input's root that the output may share, or a new one. */
 static reed_status output_root(epoch_planner *p, const insn_invoke *i, uint32_t k, int32_t device, int32_t step,
-                               const reed_kernel *kernel, const epoch_kernel *before, int32_t *out_root,
-                               int64_t *out_at) {
-  const ref *r = reg_r(p->run, i->outputs[k]);
+                               const reed_kernel *kernel, int32_t *out_root, int64_t *out_at) {
   *out_at = 0;
-  if (before) {
-    *out_root = p->base->writes.items[note_of(p, i->outputs[k])->write].root;
-    if (*out_root >= (int32_t)p->entry->roots.n) *out_root = NO_ROOT;
-    else if (p->run->program->site_ops[i->site]->alias == REED_ALIAS_PART)
-      *out_at = note_of(p, i->inputs[0])->at + kernel->part_at[k];
-  } else {
-    *out_root = k == 0 ? share_in_place(p, i) : NO_ROOT;
-    if (*out_root == NO_ROOT) *out_root = share_part(p, i, k, kernel, out_at);
+  *out_root = k == 0 ? share_in_place(p, i) : NO_ROOT;
+  if (*out_root == NO_ROOT) *out_root = share_part(p, i, k, kernel, out_at);
+  return *out_root == NO_ROOT ? root_new(p, device, reg_of(p, i->outputs[k])->bytes, step, out_root) : REED_OK;
+}
+
+/* Notes the place of a kernel's output k, and marks the register as computed for the rest of the walk (undo_walk puts
+ * the mark back). root NO_ROOT: the output lies in bound memory. */
+static void place_output(epoch_planner *p, const insn_invoke *i, uint32_t k, epoch_write *write, int32_t root,
+                         int64_t at) {
+  ref *r = reg_of(p, i->outputs[k]);
+  attach(p, i->outputs[k], root, at);
+  write->root = root;
+  write->at = at;
+  r->kind = r->bounded_axis >= 0 ? REF_PENDING : REF_STORED;
+  if (k == 0 && root != NO_ROOT && p->run->program->site_ops[i->site]->alias == REED_ALIAS_JOIN) share_join(p, i, root);
+}
+
+/* Repeats a call whose operands are those of the base: nothing is checked or prepared, and the outputs lie on the roots
+ * of the same numbers. */
+static reed_status repeat_invoke(epoch_planner *p, const insn_invoke *i, int32_t step, const epoch_kernel *before) {
+  epoch_entry *e = p->entry;
+  if (!VEC_PUSH(&e->kernels, *before)) return diag_no_memory(p->run->diagnosis, "epoch plan");
+  site_retain(before->prepared);
+  e->n_shared++;
+  e->shared_bytes += before->prepared->bytes;
+  e->n_dense += before->kernel.dense_bytes > 0;
+  e->dense_bytes += before->kernel.dense_bytes;
+  for (uint32_t k = 0; k < i->n_inputs; k++)
+    if (i->inputs[k] != MODULE_ABSENT) touch(p, e, i->inputs[k], step);
+  int32_t device = p->devices->bind[i->device], made;
+  reed_status status = REED_OK;
+  if (before->workspace_root != NO_ROOT) status = root_new(p, device, before->kernel.workspace_bytes, step, &made);
+  if (status == REED_OK && before->extent_root != NO_ROOT) status = extent_root_new(p, i, device, step, &made);
+  for (uint32_t k = 0; k < i->n_outputs && status == REED_OK; k++) {
+    if (i->outputs[k] == MODULE_ABSENT) continue;
+    int32_t n = note_of(p, i->outputs[k])->write;
+    const epoch_write *had = &p->base->writes.items[n];
+    epoch_write *write = &e->writes.items[n];
+    int64_t at = 0;
+    if (had->root >= (int32_t)e->roots.n) status = root_new(p, device, reg_of(p, i->outputs[k])->bytes, step, &made);
+    else if (had->root != NO_ROOT && p->run->program->site_ops[i->site]->alias == REED_ALIAS_PART)
+      at = note_of(p, i->inputs[0])->at + before->kernel.part_at[k]; /* the source may lie elsewhere in its root */
+    if (status != REED_OK) return status;
+    place_output(p, i, k, write, had->root, at);
+    write->extent_root = had->extent_root;
+    write->extent_index = had->extent_index;
   }
-  return *out_root == NO_ROOT ? root_new(p, device, r->bytes, step, out_root) : REED_OK;
+  return status;
 }
 
 static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step) {
@@ -278,41 +318,29 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
   bool bounded;
   epoch_kernel *kernel = NULL;
   const epoch_kernel *before = kernel_in_base(p, &i);
-  plan_growth(p, &i);
-  bool changed =
-      !before || any_changed(p, i.inputs, i.n_inputs) || active_any_changed(p->active, i.outputs, i.n_outputs);
+  if (p->rooms) plan_growth(p, &i);
+  if (before && !any_changed(p, i.inputs, i.n_inputs) && !active_any_changed(p->active, i.outputs, i.n_outputs))
+    return repeat_invoke(p, &i, step, before);
   reed_status status = check_outputs(p, &i, device, &bounded);
   for (uint32_t k = 0; status == REED_OK && k < i.n_inputs; k++)
     if (i.inputs[k] != MODULE_ABSENT) touch(p, e, i.inputs[k], step);
   const epoch_write *counted = counted_input(p, &i);
-  if (status == REED_OK)
-    status = add_kernel(p, &i, device, bounded && !counted, step, changed ? NULL : before, &kernel);
+  if (status == REED_OK) status = add_kernel(p, &i, device, bounded && !counted, step, &kernel);
   if (status != REED_OK) return status;
   kernel->counted = counted != NULL;
   for (uint32_t k = 0; k < i.n_outputs; k++) {
     if (i.outputs[k] == MODULE_ABSENT) continue;
-    ref *r = reg_r(p->run, i.outputs[k]);
-    if (e->writes.items[note_of(p, i.outputs[k])->write].bound) {
-      attach(p, i.outputs[k], NO_ROOT, 0);
-      r->kind = REF_STORED;
-      continue;
-    }
-    int64_t at;
-    int32_t root;
-    status = output_root(p, &i, k, device, step, &kernel->kernel, changed ? NULL : before, &root, &at);
-    if (status != REED_OK) return status;
-    attach(p, i.outputs[k], root, at);
-    if (k == 0 && p->run->program->site_ops[i.site]->alias == REED_ALIAS_JOIN) share_join(p, &i, root);
     epoch_write *write = &e->writes.items[note_of(p, i.outputs[k])->write];
-    write->root = root;
-    write->at = at;
-    if (r->bounded_axis >= 0) {
-      write->extent_root = counted ? counted->extent_root : kernel->extent_root;
-      write->extent_index = counted ? counted->extent_index : (int32_t)k;
-    }
-    r->kind = r->bounded_axis >= 0 ? REF_PENDING : REF_STORED; /* for the rest of the walk; undo_walk puts it back */
+    int64_t at = 0;
+    int32_t root = NO_ROOT;
+    if (!write->bound) status = output_root(p, &i, k, device, step, &kernel->kernel, &root, &at);
+    if (status != REED_OK) return status;
+    place_output(p, &i, k, write, root, at);
+    if (reg_of(p, i.outputs[k])->bounded_axis < 0) continue;
+    write->extent_root = counted ? counted->extent_root : kernel->extent_root;
+    write->extent_index = counted ? counted->extent_index : (int32_t)k;
   }
-  if (changed && before) compare_with_base(p, &i, kernel, before);
+  if (before) compare_with_base(p, &i, kernel, before);
   return REED_OK;
 }
 
@@ -320,10 +348,12 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
 static void plan_alias(epoch_planner *p, uint32_t target, uint32_t source, int32_t step) {
   touch(p, p->entry, source, step);
   attach(p, target, note_of(p, source)->root, note_of(p, source)->at);
-  ref *r = reg_r(p->run, target);
-  tensor view = r->t;
-  if (room_of_view(&reg_r(p->run, source)->t, &view))
-    give_room(p, target, view.room, view.room_axis, reg_r(p->run, source)->t.cache);
+  ref *r = reg_of(p, target);
+  if (p->rooms) {
+    tensor view = r->t;
+    if (room_of_view(&reg_of(p, source)->t, &view))
+      give_room(p, target, view.room, view.room_axis, reg_of(p, source)->t.cache);
+  }
   if (r->kind != REF_SHAPED) return;
   r->kind = r->bounded_axis >= 0 ? REF_PENDING : REF_STORED;
   if (r->bounded_axis < 0) return;
@@ -345,8 +375,8 @@ static reed_status plan_slot(epoch_planner *p, uint32_t reg, int64_t bytes, int3
 
 static reed_status plan_copy(epoch_planner *p, const uint32_t *w, int32_t step) {
   const insn_copy i = insn_copy_at(w);
-  ref *target = reg_r(p->run, i.dst);
-  const ref *source = reg_r(p->run, i.src);
+  ref *target = reg_of(p, i.dst);
+  const ref *source = reg_of(p, i.src);
   if (target->kind != REF_SHAPED || note_of(p, i.dst)->write < 0 || source->kind != REF_STORED ||
       target->bytes != source->bytes)
     return diag_fail(p->run->diagnosis, REED_ERROR_SHAPE,
@@ -377,7 +407,7 @@ static reed_status plan_copy(epoch_planner *p, const uint32_t *w, int32_t step) 
 
 /* A view that only a dense copy of its source can be (vm/room.h): the copy gets a root. */
 static reed_status plan_dense(epoch_planner *p, uint32_t target, uint32_t source, int32_t step) {
-  ref *r = reg_r(p->run, target);
+  ref *r = reg_of(p, target);
   int32_t root;
   if (note_of(p, target)->write < 0)
     return diag_fail(p->run->diagnosis, REED_ERROR_SHAPE, "view of r%u: r%u was not shaped in this epoch", source,
@@ -394,7 +424,7 @@ static reed_status plan_dense(epoch_planner *p, uint32_t target, uint32_t source
 
 static reed_status plan_view(epoch_planner *p, const uint32_t *w, int32_t step) {
   const insn_view i = insn_view_at(w);
-  const ref *target = reg_r(p->run, i.dst), *source = reg_r(p->run, i.src);
+  const ref *target = reg_of(p, i.dst), *source = reg_of(p, i.src);
   bool same_count = target->bounded_axis < 0 ? source->kind == REF_STORED
                                              : source->kind == REF_PENDING && target->counter == source->counter &&
                                                    note_of(p, i.dst)->write >= 0 && note_of(p, i.src)->write >= 0;
@@ -414,12 +444,12 @@ static reed_status plan_view(epoch_planner *p, const uint32_t *w, int32_t step) 
 static void plan_move(epoch_planner *p, const uint32_t *w, int32_t step) {
   const insn_r_move i = insn_r_move_at(w);
   if (i.dst == i.src) return;
-  ref copy = *reg_r(p->run, i.src); /* uncounted, for the walk only: the run moves for real */
+  ref copy = *reg_of(p, i.src); /* uncounted, for the walk only: the run moves for real */
   copy.t.storage = copy.extent_storage = NULL;
   copy.object = NULL;
   copy.shaped_by = 0;
   p->active->notes[i.dst].changed = p->active->notes[i.src].changed;
-  ref *target = reg_r(p->run, i.dst);
+  ref *target = reg_of(p, i.dst);
   ref_clear(&p->run->objects, target);
   *target = copy;
   plan_alias(p, i.dst, i.src, step);
@@ -468,7 +498,7 @@ static reed_status walk(epoch_planner *p, uint32_t pc) {
 static void undo_walk(epoch_planner *p) {
   const epoch_entry *e = p->entry;
   for (size_t i = 0; i < e->writes.n; i++) {
-    ref *r = reg_r(p->run, e->writes.items[i].reg);
+    ref *r = reg_of(p, e->writes.items[i].reg);
     r->kind = e->writes.items[i].value.kind;
   }
 }

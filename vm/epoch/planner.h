@@ -27,7 +27,10 @@ typedef struct epoch_planner {
   site_kernels *kernels;
   epoch_active *active; /* which registers differ from those in the base */
   epoch_entry *entry;
-  const epoch_entry *base; /* so far its plan has the same kernels on the same roots; NULL: there is none */
+  const epoch_entry *base;  /* so far its plan has the same kernels on the same roots; NULL: there is none */
+  ref *r;                   /* registers of the frame */
+  const uint32_t *returned; /* program->returned in main; NULL in other functions */
+  bool rooms;               /* some register has room in this run or had in the base's */
   register_note *registers;
   size_t n_registers;
   uint32_t stamp, mark;
@@ -44,6 +47,8 @@ static inline register_note *note_of(epoch_planner *p, uint32_t reg) {
   if (note->stamp != p->stamp) *note = (register_note){.stamp = p->stamp, .root = NO_ROOT, .write = -1};
   return note;
 }
+
+static inline ref *reg_of(const epoch_planner *p, uint32_t reg) { return &p->r[reg]; }
 
 /* The root of an input whose memory output 0 may take over; NO_ROOT: none. Conditions: the operator allows it, dtype,
  * element count and device agree, the input fills the root, and the kills right after the invoke kill every register on

@@ -46,11 +46,17 @@ cpu_level cpu_level_best(void) {
   return (cpu_level)best;
 }
 
+static atomic_int level_now = -1; /* -1: REED_CPU has not been read */
+
+cpu_level cpu_level_use(const char *wanted) {
+  cpu_level best = cpu_level_best(), used = best;
+  for (cpu_level level = 0; wanted && level < best; level++)
+    if (strcmp(wanted, cpu_level_name(level)) == 0) used = level;
+  atomic_store_explicit(&level_now, (int)used, memory_order_relaxed);
+  return used;
+}
+
 cpu_level cpu_level_now(void) {
-  cpu_level best = cpu_level_best();
-  const char *wanted = getenv("REED_CPU");
-  if (wanted)
-    for (cpu_level level = 0; level < best; level++)
-      if (strcmp(wanted, cpu_level_name(level)) == 0) return level;
-  return best;
+  int now = atomic_load_explicit(&level_now, memory_order_relaxed);
+  return now < 0 ? cpu_level_use(getenv("REED_CPU")) : (cpu_level)now;
 }

@@ -1,6 +1,6 @@
 /* Levels of the machine's CPU, for which the kernels' loops are compiled, and the environment variable REED_CPU, which
- * chooses a lower level so that one machine can test several. The machine's best level is found once in a process;
- * REED_CPU is read each time that a kernel is prepared. */
+ * chooses a lower level so that one machine can test several. The machine's best level is found and REED_CPU is read
+ * once in a process. */
 #ifndef OPS_CPU_COMMON_CPU_H_
 #define OPS_CPU_COMMON_CPU_H_
 
@@ -25,6 +25,9 @@ typedef enum cpu_level {
 /* The level to prepare kernels for: the machine's best, or a lower one that REED_CPU names. Other words in REED_CPU are
  * ignored. */
 cpu_level cpu_level_now(void);
+/* Kernels are prepared for the level with this text from now on, in the whole process; for the best one if the text is
+ * NULL or no level of this machine. Returns the level. */
+cpu_level cpu_level_use(const char *wanted);
 /* The best level this machine has. */
 cpu_level cpu_level_best(void);
 /* The level's text, such as "avx2". Static storage. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/cpu/common/cpu.h"
 #include "ops/fault.h"
 #include "base/strides.h"
 #include "base/text.h"
@@ -180,7 +181,7 @@ void case_open_output(kernel_case *c, int32_t i, const reed_desc *desc) {
 reed_status case_call_init(kernel_case *c, const char *level, case_call *out) {
   const reed_op *op = op_builtin(c->op);
   const reed_attrs given = {c->attrs, c->n_attrs};
-  setenv("REED_CPU", level, 1);
+  cpu_level_use(level);
   c->level = level;
   case_note(c);
   reed_diagnosis_clear(&c->diagnosis);

@@ -11,8 +11,8 @@
 
 #include "base/text.h"
 #include "tests/alloc_hook.h"
+#include "tests/vm/epoch/same_entry.h"
 #include "tests/vm/hand.h"
-#include "vm/state.h"
 
 enum { MOST_TENSORS = 40, MOST_INPUTS = 3 };
 
@@ -356,20 +356,7 @@ START_TEST(an_entry_made_from_another_equals_one_made_from_nothing) {
     check_plan(&p, session);
     reed_session *fresh = opened(text, &(reed_session_options){.device = device});
     ck_assert_int_eq(run_both(&p, fresh, x, z, 0), REED_OK);
-    const epoch_entry *a = session->memo.newest, *b = fresh->memo.newest;
-    ck_assert(a->roots.n == b->roots.n && a->kernels.n == b->kernels.n && a->writes.n == b->writes.n);
-    for (size_t i = 0; i < a->roots.n; i++) {
-      const epoch_root *r = &a->roots.items[i], *q = &b->roots.items[i];
-      ck_assert(r->bytes == q->bytes && r->first == q->first && r->last == q->last && r->inside == q->inside &&
-                r->at == q->at && r->outlives == q->outlives && r->copied == q->copied && r->device == q->device);
-    }
-    for (size_t i = 0; i < a->writes.n; i++) {
-      const epoch_write *r = &a->writes.items[i], *q = &b->writes.items[i];
-      ck_assert(r->reg == q->reg && r->root == q->root && r->at == q->at && r->value.bytes == q->value.bytes);
-    }
-    for (size_t i = 0; i < a->kernels.n; i++)
-      ck_assert(a->kernels.items[i].site == b->kernels.items[i].site &&
-                a->kernels.items[i].workspace_root == b->kernels.items[i].workspace_root);
+    check_same_entry(session->memo.newest, fresh->memo.newest);
     reed_session_close(&fresh);
   }
   reed_session_close(&session);
