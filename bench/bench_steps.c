@@ -3,6 +3,7 @@
  *
  *     bench_steps MODEL.reed [--threads 1] [--steps 100] [--warm 8] [--entries N] [--pictures 1] [--once 1]
  * SYMBOL=EXTENTS...
+ *     bench_steps MODEL.reed [--threads 1] [--entries N] --orders 1
  *
  * Every extent that the model leaves open needs EXTENTS: 7 (the same in every step), 100+ (one more in each step),
  * 32:640 (drawn at random for each step). With --pictures an input [3,h,w] is another picture in each step: then the
@@ -10,7 +11,10 @@
  * objects on a shaded ground and any contrast, for models with random weights that find 0 to 100 boxes. With --once no
  * step is repeated, so that no key comes back. Columns: minimum, median and 99th percentile of a run; its parts
  * (shapes, plan, run sections, the rest: inputs, outputs, borders) as medians; page faults; CPU time. The last lines
- * are ratios of runs of one step: the first over the second, and as the noise floor the second over the third. */
+ * are ratios of runs of one step: the first over the second, and as the noise floor the second over the third.
+ *
+ * With --orders each line of the standard input is a step, `SYMBOL=EXTENT ...`, and is answered by a line of JSON with
+ * the figures of its runs (steps.py, which lets onnxruntime take its turns). */
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,7 +38,7 @@ static reed_session *session;
 static reed_diagnosis *diagnosis;
 static size_t n_inputs, n_outputs;
 static int n_words;
-static char **words;
+static char *words[MAX_WORDS];
 
 static void need(reed_status status, const char *what) {
   if (status == REED_OK) return;
@@ -247,42 +251,24 @@ static void report_memo(void) {
   reed_text_free(json);
 }
 
-int main(int argc, char **argv) {
+enum { FRESH, AGAIN, THIRD, RUNS };
+
+/* The runs of a step; with `once` the first one stands for all. */
+static void run_step(int step, bool once, parts *runs) {
+  reed_tensor *inputs[MAX_INPUTS];
+  draw_extents(step);
+  for (size_t i = 0; i < n_inputs; i++) inputs[i] = make_input(i);
+  for (int k = 0; k < RUNS; k++) runs[k] = k && once ? runs[FRESH] : run_once(inputs);
+  for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
+}
+
+static void run_steps(int n_warm, int n_steps, bool once) {
   static parts fresh[MAX_STEPS], again[MAX_STEPS], third[MAX_STEPS];
-  int n_threads = 1, n_steps = 100, n_warm = 8, first = 2, n = 0;
-  bool once = false;
-  int64_t entries = 0;
-  for (; first + 1 < argc && strncmp(argv[first], "--", 2) == 0; first += 2) {
-    int value = atoi(argv[first + 1]);
-    if (strcmp(argv[first], "--threads") == 0) n_threads = value;
-    else if (strcmp(argv[first], "--steps") == 0) n_steps = value < MAX_STEPS ? value : MAX_STEPS;
-    else if (strcmp(argv[first], "--warm") == 0) n_warm = value;
-    else if (strcmp(argv[first], "--entries") == 0) entries = value;
-    else if (strcmp(argv[first], "--pictures") == 0) pictures = value;
-    else if (strcmp(argv[first], "--once") == 0) once = value != 0;
-    else return fprintf(stderr, "bench_steps: there is no %s\n", argv[first]), 2;
-  }
-  if (argc < 2 || argc - first > MAX_WORDS) {
-    fprintf(stderr, "bench_steps MODEL.reed [--threads N] [--steps N] [--warm N] [--entries N] SYMBOL=EXTENTS...\n");
-    return 2;
-  }
-  n_words = argc - first;
-  words = argv + first;
-  need(reed_diagnosis_open(&diagnosis), "a diagnosis");
-  need(reed_program_open(argv[1], NULL, &program, diagnosis), argv[1]);
-  n_inputs = reed_program_input_count(program);
-  n_outputs = reed_program_output_count(program);
-  if (n_inputs > MAX_INPUTS || n_outputs > MAX_OUTPUTS) return fprintf(stderr, "bench_steps: too many inputs\n"), 2;
-  need(reed_session_open(program, &(reed_session_options){.n_threads = n_threads, .memo_entries = entries}, &session,
-                         diagnosis),
-       "a session");
+  int n = 0;
   for (int step = 0; step < n_warm + n_steps; step++) {
-    reed_tensor *inputs[MAX_INPUTS];
-    draw_extents(step);
-    for (size_t i = 0; i < n_inputs; i++) inputs[i] = make_input(i);
-    parts a = run_once(inputs), b = once ? a : run_once(inputs), c = once ? a : run_once(inputs);
-    if (step >= n_warm) fresh[n] = a, again[n] = b, third[n++] = c;
-    for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
+    parts runs[RUNS];
+    run_step(step, once, runs);
+    if (step >= n_warm) fresh[n] = runs[FRESH], again[n] = runs[AGAIN], third[n++] = runs[THIRD];
   }
   printf("us        %9s %9s %9s | %7s %7s %7s %9s %7s | %6s %9s\n", "min", "median", "p99", "enter", "shapes", "plan",
          "run", "rest", "faults", "CPU");
@@ -297,6 +283,52 @@ int main(int argc, char **argv) {
     report_ratios("repeated over again", again, third, n);
   }
   report_memo();
+}
+
+static void follow_orders(void) {
+  char line[1024];
+  while (fgets(line, sizeof line, stdin)) {
+    parts runs[RUNS];
+    n_words = 0;
+    for (char *word = strtok(line, " \n"); word && n_words < MAX_WORDS; word = strtok(NULL, " \n"))
+      words[n_words++] = word;
+    run_step(0, false, runs);
+    printf("{\"new\":%.2f,\"again\":%.2f,\"third\":%.2f,\"plan\":%.2f,\"faults\":%.0f}\n", runs[FRESH].wall,
+           runs[AGAIN].wall, runs[THIRD].wall, runs[FRESH].shapes + runs[FRESH].plan, runs[FRESH].faults);
+    fflush(stdout);
+  }
+}
+
+int main(int argc, char **argv) {
+  int n_threads = 1, n_steps = 100, n_warm = 8, first = 2;
+  bool once = false, orders = false;
+  int64_t entries = 0;
+  for (; first + 1 < argc && strncmp(argv[first], "--", 2) == 0; first += 2) {
+    int value = atoi(argv[first + 1]);
+    if (strcmp(argv[first], "--threads") == 0) n_threads = value;
+    else if (strcmp(argv[first], "--steps") == 0) n_steps = value < MAX_STEPS ? value : MAX_STEPS;
+    else if (strcmp(argv[first], "--warm") == 0) n_warm = value;
+    else if (strcmp(argv[first], "--entries") == 0) entries = value;
+    else if (strcmp(argv[first], "--pictures") == 0) pictures = value;
+    else if (strcmp(argv[first], "--once") == 0) once = value != 0;
+    else if (strcmp(argv[first], "--orders") == 0) orders = value != 0;
+    else return fprintf(stderr, "bench_steps: there is no %s\n", argv[first]), 2;
+  }
+  if (argc < 2 || argc - first > MAX_WORDS) {
+    fprintf(stderr, "bench_steps MODEL.reed [--threads N] [--steps N] [--warm N] [--entries N] SYMBOL=EXTENTS...\n");
+    return 2;
+  }
+  while (first < argc) words[n_words++] = argv[first++];
+  need(reed_diagnosis_open(&diagnosis), "a diagnosis");
+  need(reed_program_open(argv[1], NULL, &program, diagnosis), argv[1]);
+  n_inputs = reed_program_input_count(program);
+  n_outputs = reed_program_output_count(program);
+  if (n_inputs > MAX_INPUTS || n_outputs > MAX_OUTPUTS) return fprintf(stderr, "bench_steps: too many inputs\n"), 2;
+  need(reed_session_open(program, &(reed_session_options){.n_threads = n_threads, .memo_entries = entries}, &session,
+                         diagnosis),
+       "a session");
+  if (orders) follow_orders();
+  else run_steps(n_warm, n_steps, once);
   reed_session_close(&session);
   reed_program_close(&program);
   reed_diagnosis_close(&diagnosis);

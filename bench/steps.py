@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""The cost of a size never seen before, Reed beside onnxruntime: runs of new extents beside repeated runs of the same extents.
+
+    steps.py --build BUILDDIR [--threads 1,2] [--steps 50] [--warm 8] MODEL.onnx SYMBOL=EXTENTS... [-- MODEL.onnx SYMBOL=EXTENTS...]...
+
+The module MODEL.reed lies beside each MODEL.onnx. Every extent that the model leaves open needs EXTENTS: 7 (the same in every step), 100+ (one more in each step), 32:640 (drawn for each
+step), 32:640/32 (drawn among multiples of 32).
+
+Reed runs through its C API (bench_steps --orders), onnxruntime with bound inputs. Each engine has a process of its own; in each step first one and then the other runs a new size
+once and then twice more, and the order changes with every step. Figures: medians in ms, and the 99th percentile of a new size; the ratio of the medians, new over repeated; the median of the
+ratios of the same size; onnxruntime's new size over Reed's (above 1 Reed is faster); shapes and plan, and page faults, of Reed's new sizes.
+"""
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+
+from worker import Worker, answers
+
+
+def arguments_of():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--warm", type=int, default=8)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("words", nargs=argparse.REMAINDER)
+    return parser.parse_args()
+
+
+# ---- onnxruntime's process: each order has the extents of a step ----
+
+def work(path, threads):
+    import numpy as np
+    import onnxruntime
+    answer_with = answers()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, 4
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    dtypes = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_}
+    for line in sys.stdin:
+        extents, binding, keep = json.loads(line), session.io_binding(), []
+        for i in session.get_inputs():
+            dims = [extents[d] if isinstance(d, str) else d for d in i.shape]
+            n = int(np.prod(dims))
+            a = ((np.arange(n) * 7919 % 1021) / 1021 if i.type == "tensor(float)" else np.ones(n)).reshape(dims).astype(dtypes[i.type])
+            keep.append(onnxruntime.OrtValue.ortvalue_from_numpy(a))
+            binding.bind_ortvalue_input(i.name, keep[-1])
+        for o in session.get_outputs():
+            binding.bind_output(o.name)
+        taken = []
+        for _ in range(3):
+            start = time.perf_counter()
+            session.run_with_iobinding(binding)
+            taken.append((time.perf_counter() - start) * 1e6)
+        answer_with({"new": taken[0], "again": taken[1], "third": taken[2]})
+
+
+# ---- Reed's process ----
+
+class Reed:
+    def __init__(self, build, path, threads):
+        self.process = subprocess.Popen([os.path.join(build, "bench", "bench_steps"), os.path.splitext(path)[0] + ".reed", "--threads", str(threads), "--orders", "1"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, **extents):
+        self.process.stdin.write(" ".join(f"{name}={n}" for name, n in extents.items()) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+# ---- the rounds ----
+
+def draw(word, step, generator):
+    name, text = word.split("=", 1)
+    if text.endswith("+"):
+        return name, int(text[:-1]) + step
+    if ":" not in text:
+        return name, int(text)
+    low, high = text.split(":")
+    high, _, unit = high.partition("/")
+    return name, generator.randrange(int(low), int(high) + 1, int(unit or 1))
+
+
+def measure(arguments, path, words, threads):
+    generator = random.Random(11)
+    engines = {"Reed": Reed(arguments.build, path, threads),
+               "onnxruntime": Worker([os.path.abspath(__file__), "--build", arguments.build, "--threads", str(threads), "--worker", os.path.abspath(path)], threads)}
+    rows = {name: [] for name in engines}
+    for step in range(arguments.warm + arguments.steps):
+        extents = dict(draw(word, step, generator) for word in words)
+        for name in list(engines)[::1 if step % 2 else -1]:
+            answer = engines[name].ask(**extents)
+            if answer is None:
+                raise SystemExit(f"{name} on {path}: {engines[name].error}")
+            if step >= arguments.warm:
+                rows[name].append(answer)
+    for engine in engines.values():
+        engine.close()
+    return rows
+
+
+def report(path, threads, rows):
+    new = {}
+    for name, taken in rows.items():
+        column = lambda key: sorted(row[key] for row in taken)
+        new[name], again = statistics.median(column("new")), statistics.median(column("again"))
+        ratio = statistics.median(row["new"] / row["again"] for row in taken)
+        p99 = column("new")[int(.99 * len(taken))]
+        beside = ""
+        if name == "Reed":
+            plan = column("plan")
+            beside = f"  shapes and plan {plan[0]:.0f} us, median {statistics.median(plan):.0f}, p99 {plan[int(.99 * len(plan))]:.0f}; faults {statistics.median(column('faults')):.0f}"
+        print(f"{os.path.basename(path):20} {threads} {name:12} {new[name] / 1e3:9.3f} {p99 / 1e3:9.3f} {again / 1e3:9.3f} {new[name] / again:8.3f} {ratio:8.3f}{beside}")
+    print(f"{os.path.basename(path):20} {threads} onnxruntime's new size over Reed's: {new['onnxruntime'] / new['Reed']:.3f}", flush=True)
+
+
+def main():
+    arguments = arguments_of()
+    if arguments.worker:
+        return work(arguments.words[0], int(arguments.threads))
+    models = [[]]
+    for word in arguments.words:
+        if word == "--":
+            models.append([])
+        else:
+            models[-1].append(word)
+    print(f"{'':20} {'':1} {'':12} {'new ms':>9} {'p99':>9} {'repeated':>9} {'medians':>8} {'of one':>8}")
+    for path, *words in models:
+        for threads in map(int, arguments.threads.split(",")):
+            report(path, threads, measure(arguments, path, words, threads))
+
+
+if __name__ == "__main__":
+    main()
