@@ -116,12 +116,32 @@ START_TEST(a_declared_range_sizes_an_output_once) {
 }
 END_TEST
 
+/* Without an upper end, or with one beyond any memory: on the host, in pinned memory, on a device. */
 START_TEST(a_declared_range_is_no_more_than_a_bound) {
   reed_dim_range huge[] = {{"n", 0, INT64_MAX / 16}}, open[] = {{"n", 1, REED_UNBOUNDED}};
-  runner r = open_chain("n", _i % 2 ? huge : open, 1, devices[_i / 2]);
+  int where = _i / 2;
+  runner r = open_chain("n", _i % 2 ? huge : open, 1, devices[where > 0]);
+  if (where == 2) ck_assert_int_eq(reed_session_keep_output(r.session, 0, true, NULL), REED_OK);
   for (int64_t n = 1; n < 300; n = n * 2 + 1) run_rows(&r, n, NULL);
-  int64_t held = figure(&r, _i / 2 ? "sim" : "host", "output_reserved_bytes");
+  int64_t held = figure(&r, where == 2 ? "sim" : "host", "output_reserved_bytes");
+  ck_assert_int_gt(held, 0);
   ck_assert_int_le(held, 300 * 8192 * 9 / 8 * 3);
+  runner_close(&r);
+}
+END_TEST
+
+/* A device has no addresses without memory: its block has the largest size where that is at most four times the size.
+ */
+START_TEST(a_device_takes_the_largest_size_that_is_near) {
+  runner r = open_chain("n", (reed_dim_range[]){{"n", 0, 400}}, 1, "sim");
+  ck_assert_int_eq(reed_session_keep_output(r.session, 0, true, NULL), REED_OK);
+  run_rows(&r, 90, NULL);
+  ck_assert_int_lt(figure(&r, "sim", "output_reserved_bytes"), 150 * 8192);
+  for (int64_t n = 120; n <= 400; n += 40) {
+    run_rows(&r, n, NULL);
+    ck_assert_int_ge(figure(&r, "sim", "output_reserved_bytes"), 400 * 8192);
+    ck_assert_int_lt(figure(&r, "sim", "output_reserved_bytes"), (400 + 150) * 8192);
+  }
   runner_close(&r);
 }
 END_TEST
@@ -237,7 +257,8 @@ int main(void) {
 #endif
   tcase_add_loop_test(c, memory_of_large_runs_goes_back_when_the_load_falls, 0, 2);
   tcase_add_test(c, a_declared_range_sizes_an_output_once);
-  tcase_add_loop_test(c, a_declared_range_is_no_more_than_a_bound, 0, 4);
+  tcase_add_loop_test(c, a_declared_range_is_no_more_than_a_bound, 0, 6);
+  tcase_add_test(c, a_device_takes_the_largest_size_that_is_near);
   tcase_add_test(c, an_arena_is_near_its_lower_bound_when_it_is_laid_out);
   tcase_add_test(c, a_model_of_fixed_extents_has_no_headroom);
   suite_add_tcase(s, c);
