@@ -36,6 +36,7 @@ typedef struct kernel_case {
   int in_place;   /* this input's memory is output 0 as well; -1: none */
   int room_input; /* this input's memory has room for ROOM_MORE elements more along room_axis; -1: none */
   int32_t room_axis;
+  bool no_rooms;    /* case_parity runs without room: the test has a loop with case_rooms of its own */
   bool parts;       /* outputs that the kernel says lie in input 0 are given that memory */
   int n_parts;      /* how many were, in all runs */
   bool hide_values; /* do not give the inputs as constants on the host (with a program's cache) but where the operator's
@@ -82,8 +83,10 @@ reed_status case_run(kernel_case *c, const char *level);
  * every element must be within relative |x| + absolute. Then the same on the other devices that have the call. Closes
  * the case. */
 void case_parity(kernel_case *c, double relative, double absolute);
-/* The same, and once more with channels_last: the outputs' channels and those of the inputs whose bit is set in
- * `images` moved last, at every level, the reference's too. */
+/* Runs the reference, then the best level with room along an axis of each input in turn. Closes the case. */
+void case_rooms(kernel_case *c, double relative, double absolute);
+/* The same as case_parity, and once more with channels_last: the outputs' channels and those of the inputs whose bit is
+ * set in `images` moved last, at every level, the reference's too. */
 void case_parity_orders(kernel_case *c, uint32_t images, double relative, double absolute);
 /* Runs at the best level and compares output 0 with these elements. Closes the case. */
 void case_expect(kernel_case *c, const double *expected, int64_t n);
