@@ -87,4 +87,74 @@ typedef struct gather_elements_args {
   int64_t extents[CUDA_DIMS], strides[CUDA_DIMS]; /* of y; of x */
 } gather_elements_args;
 
+/* ---- products and convolutions (product.cu, conv.cu) ---- */
+
+enum { CUDA_AXES = 6 };
+
+/* y = activation(alpha a b + beta c) for a batch of matrices; a, b and c by strides, y dense. */
+typedef struct product_args {
+  const void *a, *b, *c; /* c NULL: none */
+  void *y;
+  int64_t m, k, n, tiles_m, tiles_n;
+  int64_t batch_dims[CUDA_DIMS], a_batch[CUDA_DIMS], b_batch[CUDA_DIMS], c_batch[CUDA_DIMS];
+  int64_t a_row, a_column, b_row, b_column, c_row, c_column;
+  double alpha, beta;
+  map_step activation; /* formula OP_Identity: none */
+  int32_t batch_rank, dtype, exact_ints;
+} product_args;
+
+/* A convolution: per group, pixels of y (all images) times weights [m, c, taps]. */
+typedef struct conv_args {
+  const void *x, *w, *bias, *residual;
+  void *y;
+  int64_t pixels, c, m, taps, groups, tiles_m, tiles_n; /* c, m: channels of a group, in and out */
+  int64_t in[CUDA_AXES], out[CUDA_AXES], kernel[CUDA_AXES], stride[CUDA_AXES], dilation[CUDA_AXES], pad[CUDA_AXES];
+  int64_t x_image, x_channel, x_axis[CUDA_AXES]; /* strides */
+  int64_t y_image, y_channel, y_axis[CUDA_AXES];
+  map_step activation;
+  int32_t axes, dtype;
+} conv_args;
+
+/* ---- pools (pool.cu) ---- */
+
+typedef struct pool_args {
+  const void *x;
+  void *y;
+  int64_t *indices; /* NULL: not wanted */
+  int64_t n, channels, in_plane;
+  int64_t in[CUDA_AXES], out[CUDA_AXES], kernel[CUDA_AXES], stride[CUDA_AXES], dilation[CUDA_AXES], pad[CUDA_AXES],
+      pad_end[CUDA_AXES];
+  int64_t x_image, x_channel, x_axis[CUDA_AXES];
+  int64_t y_image, y_channel, y_axis[CUDA_AXES];
+  int64_t power; /* 0: mean or maximum */
+  int32_t axes, dtype, mean, include_pad, column_major;
+} pool_args;
+
+/* ---- softmax and its like (softmax.cu): rows of `axis` elements, `inner` apart ---- */
+
+typedef struct softmax_args {
+  const void *x;
+  void *y;
+  int64_t rows, axis, inner, power;
+  int32_t dtype, kind; /* softmax_kind of ops/cpu/calls/softmax.h */
+} softmax_args;
+
+/* ---- reductions (reduce.cu): dims of the input that stay, then those that are reduced ---- */
+
+typedef struct reduce_args {
+  const void *x;
+  void *y;
+  int64_t outputs, n; /* n: elements of each */
+  int64_t kept[CUDA_DIMS], kept_strides[CUDA_DIMS], reduced[CUDA_DIMS], reduced_strides[CUDA_DIMS];
+  int32_t n_kept, n_reduced, dtype, op; /* op: OP_Reduce... */
+  int32_t lanes;                        /* threads an output, a power of two up to the block's */
+} reduce_args;
+
+typedef struct arg_reduce_args {
+  const void *x;
+  int64_t *y;
+  int64_t outputs, axis, inner;
+  int32_t dtype, smallest, last;
+} arg_reduce_args;
+
 #endif

@@ -20,6 +20,7 @@
 #define KERNEL(name) \
   extern "C" __global__ void __launch_bounds__(kernel_threads_##name) \
       reed_##name(const __grid_constant__ kernel_args_##name a)
+#define UNROLL _Pragma("unroll")
 #define SHARED_ARRAY(T, name, ...) __shared__ T name __VA_ARGS__
 #define SHARED_VALUE(T, name) __shared__ T name
 #define SHARED_DYNAMIC(T, name) \
@@ -27,6 +28,7 @@
   T *const name = reinterpret_cast<T *>(dynamic_shared_memory)
 #else
 #include "device/cuda/simt/device.hpp"
+#define UNROLL
 #define KERNEL(name) \
   static void body_##name(const kernel_args_##name &a); \
   extern "C" void reed_##name(const void *args); \

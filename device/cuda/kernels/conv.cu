@@ -1,0 +1,87 @@
+/* Convolutions of one to six axes, for channels second and last: a product over the places of the input (implicit
+ * GEMM), or, for groups of few channels, one thread an element of the output. */
+#include "device/cuda/kernels/product.cuh"
+
+/* Where a pixel of the output lies, and where its window begins. */
+struct conv_pixel {
+  int64_t x, y; /* offsets of channel 0 of image 0's part */
+  int64_t origin[CUDA_AXES];
+};
+
+static __device__ inline void find_pixel(const conv_args &a, int64_t pixel, conv_pixel *out) {
+  out->x = out->y = 0;
+  for (int32_t d = a.axes - 1; d >= 0; d--) {
+    const int64_t o = pixel % a.out[d];
+    pixel /= a.out[d];
+    out->y += o * a.y_axis[d];
+    out->origin[d] = o * a.stride[d] - a.pad[d];
+  }
+  out->x += pixel * a.x_image;
+  out->y += pixel * a.y_image;
+}
+
+/* The offset of a tap's element from the pixel's x; false: it is in the padding. */
+static __device__ inline bool find_tap(const conv_args &a, const conv_pixel &pixel, int64_t tap, int64_t *out_offset) {
+  int64_t offset = 0;
+  for (int32_t d = a.axes - 1; d >= 0; d--) {
+    const int64_t i = pixel.origin[d] + tap % a.kernel[d] * a.dilation[d];
+    tap /= a.kernel[d];
+    if (i < 0 || i >= a.in[d]) return false;
+    offset += i * a.x_axis[d];
+  }
+  *out_offset = offset;
+  return true;
+}
+
+template <class T> static __device__ inline void finish_conv(const conv_args &a, int64_t channel, int64_t at, T sum) {
+  if (a.bias) sum += element<T>::load(a.dtype, a.bias, channel);
+  if (a.residual) sum += element<T>::load(a.dtype, a.residual, at);
+  element<T>::store(a.dtype, a.y, at, element<T>::activate(a.activation, sum));
+}
+
+/* The sum runs over taps, then over channels, so that neighbours in a row of the product are neighbours in memory if
+ * channels come last. */
+template <class T> static __device__ inline void run_conv(const conv_args &a) {
+  const int64_t tile = blockIdx.x, group = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * TILE,
+                column = tile % a.tiles_n * TILE;
+  product_tile<T>(
+      row, column, a.pixels, a.taps * a.c, a.m, false,
+      [&](int64_t i, int64_t k) {
+        conv_pixel pixel;
+        int64_t offset;
+        find_pixel(a, i, &pixel);
+        if (!find_tap(a, pixel, k / a.c, &offset)) return T(0);
+        return element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + k % a.c) * a.x_channel + offset);
+      },
+      [&](int64_t k, int64_t j) {
+        return element<T>::load(a.dtype, a.w, ((group * a.m + j) * a.c + k % a.c) * a.taps + k / a.c);
+      },
+      [&](int64_t i, int64_t j, T sum) {
+        conv_pixel pixel;
+        find_pixel(a, i, &pixel);
+        finish_conv(a, group * a.m + j, pixel.y + (group * a.m + j) * a.y_channel, sum);
+      });
+}
+
+template <class T> static __device__ inline void run_conv_few(const conv_args &a) {
+  const int64_t i = thread_number(), channels = a.groups * a.m;
+  if (i >= a.pixels * channels) return;
+  /* the innermost of the output's axes is the threads' innermost */
+  const int64_t channel = a.y_channel == 1 ? i % channels : i / a.pixels, group = channel / a.m;
+  conv_pixel pixel;
+  find_pixel(a, a.y_channel == 1 ? i / channels : i % a.pixels, &pixel);
+  T sum = 0;
+  for (int64_t tap = 0; tap < a.taps; tap++) {
+    int64_t offset;
+    if (!find_tap(a, pixel, tap, &offset)) continue;
+    for (int64_t c = 0; c < a.c; c++)
+      sum += element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + c) * a.x_channel + offset) *
+             element<T>::load(a.dtype, a.w, (channel * a.c + c) * a.taps + tap);
+  }
+  finish_conv(a, channel, pixel.y + channel * a.y_channel, sum);
+}
+
+KERNEL(conv_f32) { run_conv<float>(a); }
+KERNEL(conv_f64) { run_conv<double>(a); }
+KERNEL(conv_few_f32) { run_conv_few<float>(a); }
+KERNEL(conv_few_f64) { run_conv_few<double>(a); }

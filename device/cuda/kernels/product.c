@@ -1,0 +1,139 @@
+/* Launches of MatMul, Gemm and Conv. */
+#include <string.h>
+
+#include "base/desc.h"
+#include "device/cuda/kernels/move.h"
+#include "ops/cpu/calls/convolution.h"
+#include "ops/cpu/calls/product.h"
+#include "ops/cpu/common/window.h"
+#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/views/view.h"
+
+enum { TILE_EXTENT = 64, FEW_CHANNELS = 8 }; /* product.cuh; groups of fewer output channels have no tiles */
+
+static int64_t tiles(int64_t n) { return (n + TILE_EXTENT - 1) / TILE_EXTENT; }
+
+/* The activation as a step on the result; Clip's limits are alpha and beta. */
+static map_step activation_step(const reed_kernel_call *call, reed_dtype dtype) {
+  static const int formulas[] = {
+      [ACTIVATION_NONE] = OP_Identity,
+#define ACTIVATION(name, text, op, approximate, formula) [ACTIVATION_##name] = OP_##formula,
+#include "ops/activation.def"
+  };
+  activation given;
+  activation_read(call, &given);
+  return (map_step){.formula = (uint16_t)formulas[given.kind],
+                    .from = (uint8_t)(dtype == REED_F64 ? REED_F64 : REED_F32),
+                    .alpha = given.alpha,
+                    .beta = given.beta};
+}
+
+static bool is_real(reed_dtype dtype) {
+  return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
+}
+
+static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed_kernel *out_kernel) {
+  cuda_plan plan = {.call = call};
+  product p;
+  reed_status status = product_read(call, gemm, &p);
+  if (status) return status;
+  product_args made = {.m = p.m,
+                       .k = p.k,
+                       .n = p.n,
+                       .tiles_m = tiles(p.m),
+                       .tiles_n = tiles(p.n),
+                       .a_row = p.a_row,
+                       .a_column = p.a_column,
+                       .b_row = p.b_row,
+                       .b_column = p.b_column,
+                       .c_row = p.c_row,
+                       .c_column = p.c_column,
+                       .alpha = p.alpha,
+                       .beta = p.beta,
+                       .activation = activation_step(call, is_real(p.dtype) ? p.dtype : REED_F64),
+                       .batch_rank = p.batch_rank,
+                       .dtype = p.dtype};
+  memcpy(made.batch_dims, p.batch_dims, sizeof made.batch_dims);
+  memcpy(made.a_batch, p.a_batch, sizeof made.a_batch);
+  memcpy(made.b_batch, p.b_batch, sizeof made.b_batch);
+  memcpy(made.c_batch, p.c_batch, sizeof made.c_batch);
+  const cuda_kernel_id kernel = p.dtype != REED_F64 && is_real(p.dtype) ? CUDA_product_f32
+                                : !is_real(p.dtype) && p.exact_ints     ? CUDA_product_ints
+                                                                        : CUDA_product_f64;
+  if (p.batch && p.m && p.n) {
+    memcpy(cuda_plan_launch(&plan, kernel, p.batch * made.tiles_m * made.tiles_n, 1, 1, 0), &made, sizeof made);
+    CUDA_INPUT(&plan, product_args, a, 0);
+    CUDA_INPUT(&plan, product_args, b, 1);
+    if (p.has_c) CUDA_INPUT(&plan, product_args, c, 2);
+    CUDA_OUTPUT(&plan, product_args, y, 0);
+  }
+  return cuda_plan_close(&plan, 0, out_kernel);
+}
+
+reed_status cuda_prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare_product(call, false, out_kernel);
+}
+reed_status cuda_prepare_gemm(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare_product(call, true, out_kernel);
+}
+
+/* Strides of an image [N,C,spatial...] whose channels come last or second in memory. */
+static void image_strides(const reed_desc *desc, bool last, int64_t *image, int64_t *channel, int64_t *axes) {
+  int64_t stride = last ? desc->dims[1] : 1;
+  for (int32_t d = desc->rank - 1; d >= 2; d--) {
+    axes[d - 2] = stride;
+    stride *= desc->dims[d];
+  }
+  *channel = last ? 1 : stride;
+  *image = last ? stride : stride * desc->dims[1];
+}
+
+reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  cuda_plan plan = {.call = call};
+  cpu_view view;
+  window w;
+  reed_status status = cpu_view_init(call, 1u << 0 | 1u << 3, &view);
+  if (status) return status;
+  const reed_kernel_call *second = view.channels.call;
+  status = convolution_check_addends(second);
+  if (status) return status;
+  const reed_desc *x = &second->inputs[0], *weights = &second->inputs[1], *y = &second->outputs[0];
+  window_init(second, weights->dims + 2, &w);
+  conv_args made = {.groups = op_attr_int(call->attrs, "group"),
+                    .pixels = y->dims[0] * cpu_product(w.out, 0, w.n),
+                    .c = weights->dims[1],
+                    .taps = cpu_product(w.kernel, 0, w.n),
+                    .activation = activation_step(call, x->dtype),
+                    .axes = w.n,
+                    .dtype = x->dtype};
+  made.m = weights->dims[0] / made.groups;
+  for (int32_t d = 0; d < w.n; d++) {
+    made.in[d] = w.in[d];
+    made.out[d] = w.out[d];
+    made.kernel[d] = w.kernel[d];
+    made.stride[d] = w.stride[d];
+    made.dilation[d] = w.dilation[d];
+    made.pad[d] = w.pad_begin[d];
+  }
+  const bool last = view.channels.last, last_in = last && (view.channels.images & 1);
+  image_strides(x, last_in, &made.x_image, &made.x_channel, made.x_axis);
+  image_strides(y, last, &made.y_image, &made.y_channel, made.y_axis);
+  made.tiles_m = tiles(made.pixels);
+  made.tiles_n = tiles(made.m);
+  const bool few = made.m < FEW_CHANNELS && made.groups > 1, wide = x->dtype == REED_F64;
+  const cuda_kernel_id kernel =
+      few ? (wide ? CUDA_conv_few_f64 : CUDA_conv_few_f32) : (wide ? CUDA_conv_f64 : CUDA_conv_f32);
+  if (desc_elements(y)) {
+    memcpy(cuda_plan_launch(&plan, kernel,
+                            few ? blocks_for(kernel, made.pixels * made.m * made.groups)
+                                : made.groups * made.tiles_m * made.tiles_n,
+                            1, 1, 0),
+           &made, sizeof made);
+    CUDA_INPUT(&plan, conv_args, x, 0);
+    CUDA_INPUT(&plan, conv_args, w, 1);
+    if (cpu_present(call, 2)) CUDA_INPUT(&plan, conv_args, bias, 2);
+    if (cpu_present(call, 3)) CUDA_INPUT(&plan, conv_args, residual, 3);
+    CUDA_OUTPUT(&plan, conv_args, y, 0);
+  }
+  return cuda_plan_close(&plan, 0, out_kernel);
+}

@@ -1,0 +1,40 @@
+/* MatMul and Gemm: tiles of product.cuh over strided matrices. */
+#include "device/cuda/kernels/product.cuh"
+
+/* alpha * sum + beta * c, activated. */
+template <class T> struct finish {
+  static __device__ inline void store(const product_args &a, int64_t at, int64_t c, T sum) {
+    T y = static_cast<T>(a.alpha) * sum;
+    if (a.c) y += static_cast<T>(a.beta) * element<T>::load(a.dtype, a.c, c);
+    element<T>::store(a.dtype, a.y, at, element<T>::activate(a.activation, y));
+  }
+};
+template <> struct finish<uint64_t> {
+  static __device__ inline void store(const product_args &a, int64_t at, int64_t c, uint64_t sum) {
+    if (a.c) sum += element<uint64_t>::load(a.dtype, a.c, c);
+    element<uint64_t>::store(a.dtype, a.y, at, sum);
+  }
+};
+
+template <class T> static __device__ inline void run_product(const product_args &a) {
+  const int64_t tile = blockIdx.x, matrix = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * TILE,
+                column = tile % a.tiles_n * TILE;
+  int64_t at[CUDA_DIMS], from_a = 0, from_b = 0, from_c = 0;
+  split_index(matrix, a.batch_rank, a.batch_dims, at);
+  for (int32_t d = 0; d < a.batch_rank; d++) {
+    from_a += at[d] * a.a_batch[d];
+    from_b += at[d] * a.b_batch[d];
+    from_c += at[d] * a.c_batch[d];
+  }
+  product_tile<T>(
+      row, column, a.m, a.k, a.n, a.b_column == 1,
+      [&](int64_t i, int64_t k) { return element<T>::load(a.dtype, a.a, from_a + i * a.a_row + k * a.a_column); },
+      [&](int64_t k, int64_t j) { return element<T>::load(a.dtype, a.b, from_b + k * a.b_row + j * a.b_column); },
+      [&](int64_t i, int64_t j, T sum) {
+        finish<T>::store(a, (matrix * a.m + i) * a.n + j, from_c + i * a.c_row + j * a.c_column, sum);
+      });
+}
+
+KERNEL(product_f32) { run_product<float>(a); }
+KERNEL(product_f64) { run_product<double>(a); }
+KERNEL(product_ints) { run_product<uint64_t>(a); }
