@@ -9,9 +9,13 @@ static int64_t product(const int64_t *dims, int32_t begin, int32_t end) {
 }
 
 bool room_of_view(const tensor *from, tensor *to) {
+  if (!from->room) { /* dense */
+    to->room = 0;
+    return true;
+  }
   const reed_desc *desc = &from->desc;
-  int64_t row = from->room ? product(desc->dims, from->room_axis + 1, desc->rank) : 0;
-  for (int32_t axis = 0; from->room && axis < to->desc.rank; axis++) {
+  int64_t row = product(desc->dims, from->room_axis + 1, desc->rank);
+  for (int32_t axis = 0; axis < to->desc.rank; axis++) {
     if (to->desc.dims[axis] != desc->dims[from->room_axis] || product(to->desc.dims, axis + 1, to->desc.rank) != row)
       continue;
     to->room = from->room;

@@ -170,6 +170,16 @@ static void compare_with_base(epoch_planner *p, const insn_invoke *i, const epoc
 
 /* ---- kernels ---- */
 
+static void count_shared(epoch_entry *e, const site_kernel *prepared) {
+  e->n_shared++;
+  e->shared_bytes += prepared->bytes;
+}
+
+static void count_dense(epoch_entry *e, const reed_kernel *kernel) {
+  e->n_dense += kernel->dense_bytes > 0;
+  e->dense_bytes += kernel->dense_bytes;
+}
+
 /* A root for the extents that a kernel reports, which are read after the epoch. */
 static reed_status extent_root_new(epoch_planner *p, const insn_invoke *i, int32_t device, int32_t step,
                                    int32_t *out_root) {
@@ -182,23 +192,25 @@ static reed_status extent_root_new(epoch_planner *p, const insn_invoke *i, int32
 static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t device, bool bounded, int32_t step,
                               epoch_kernel **out_kernel) {
   epoch_entry *e = p->entry;
-  epoch_kernel made = {
-      .site = i->site, .workspace_root = NO_ROOT, .extent_root = NO_ROOT, .n_roots = (int32_t)e->roots.n};
+  site_kernel *prepared = NULL;
   bool is_new = false;
-  reed_status status = call_prepare(p->run, p->devices, p->kernels, device, i, &made.prepared, &is_new);
+  reed_status status = call_prepare(p->run, p->devices, p->kernels, device, i, &prepared, &is_new);
   if (status != REED_OK) return status;
-  made.kernel = made.prepared->kernel;
-  if (!VEC_PUSH(&e->kernels, made)) {
-    site_release(p->kernels, made.prepared);
+  if (!VEC_ROOM(&e->kernels)) {
+    site_release(p->kernels, prepared);
     return diag_no_memory(p->run->diagnosis, "epoch plan");
   }
-  e->n_shared += !is_new;
-  e->shared_bytes += is_new ? 0 : made.prepared->bytes;
-  e->n_dense += made.kernel.dense_bytes > 0;
-  e->dense_bytes += made.kernel.dense_bytes;
-  epoch_kernel *kept = *out_kernel = &e->kernels.items[e->kernels.n - 1];
-  if (made.kernel.workspace_bytes > 0)
-    status = root_new(p, device, made.kernel.workspace_bytes, step, &kept->workspace_root);
+  epoch_kernel *kept = *out_kernel = &e->kernels.items[e->kernels.n++];
+  *kept = (epoch_kernel){.kernel = prepared->kernel,
+                         .prepared = prepared,
+                         .site = i->site,
+                         .n_roots = (int32_t)e->roots.n,
+                         .workspace_root = NO_ROOT,
+                         .extent_root = NO_ROOT};
+  if (!is_new) count_shared(e, prepared);
+  count_dense(e, &prepared->kernel);
+  if (kept->kernel.workspace_bytes > 0)
+    status = root_new(p, device, kept->kernel.workspace_bytes, step, &kept->workspace_root);
   if (status == REED_OK && bounded) status = extent_root_new(p, i, device, step, &kept->extent_root);
   return status;
 }
@@ -284,10 +296,8 @@ static reed_status repeat_invoke(epoch_planner *p, const insn_invoke *i, int32_t
   epoch_entry *e = p->entry;
   if (!VEC_PUSH(&e->kernels, *before)) return diag_no_memory(p->run->diagnosis, "epoch plan");
   site_retain(before->prepared);
-  e->n_shared++;
-  e->shared_bytes += before->prepared->bytes;
-  e->n_dense += before->kernel.dense_bytes > 0;
-  e->dense_bytes += before->kernel.dense_bytes;
+  count_shared(e, before->prepared);
+  count_dense(e, &before->kernel);
   for (uint32_t k = 0; k < i->n_inputs; k++)
     if (i->inputs[k] != MODULE_ABSENT) touch(p, e, i->inputs[k], step);
   int32_t device = p->devices->bind[i->device], made;

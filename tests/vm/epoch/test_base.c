@@ -65,10 +65,38 @@ static reed_status pick_prepare(const reed_kernel_call *call, reed_kernel *out_k
   return REED_OK;
 }
 
+/* test.Find: two results as long as x at most; each is the elements of x up to its last element but one or two. */
+static reed_status find_shape(reed_shape_call *call) {
+  for (int32_t k = 0; k < call->n_outputs; k++) {
+    call->outputs[k].rank = 1;
+    call->outputs[k].dims[0] = call->inputs[0].dims[0];
+    call->outputs[k].bounded_axis = 0;
+  }
+  return call->status;
+}
+
+static reed_status find_run(const void *state, const reed_kernel_buffers *buffers) {
+  const lengths *s = state;
+  for (int k = 0; k < 2; k++) {
+    if (!s->n[k]) continue;
+    buffers->extents[k] = s->n[k] > k ? s->n[k] - 1 - k : 0;
+    memcpy(buffers->outputs[k], buffers->inputs[0], (size_t)buffers->extents[k] * sizeof(float));
+  }
+  return REED_OK;
+}
+
+static reed_status find_prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  reed_status status = both_prepare(call, out_kernel);
+  out_kernel->run = find_run;
+  return status;
+}
+
 static const reed_op_input operands[] = {{.name = "x", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_F32},
                                          {.name = "z", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_F32}};
 static const reed_op_output results[] = {{.name = "y", .type_rule = REED_TYPE_LIKE, .optional = true},
                                          {.name = "z", .type_rule = REED_TYPE_LIKE, .optional = true}};
+static const reed_op_output found[] = {{.name = "y", .type_rule = REED_TYPE_LIKE, .optional = true, .bounded = true},
+                                       {.name = "z", .type_rule = REED_TYPE_LIKE, .optional = true, .bounded = true}};
 static const reed_op operators[] = {{.domain = "test",
                                      .name = "Both",
                                      .inputs = operands,
@@ -85,7 +113,16 @@ static const reed_op operators[] = {{.domain = "test",
                                      .n_outputs = 1,
                                      .shape = pick_shape,
                                      .alias = REED_ALIAS_INPLACE,
-                                     .cpu = pick_prepare}};
+                                     .cpu = pick_prepare},
+                                    {.domain = "test",
+                                     .name = "Find",
+                                     .inputs = operands,
+                                     .n_inputs = 1,
+                                     .outputs = found,
+                                     .n_outputs = 2,
+                                     .shape = find_shape,
+                                     .cpu = find_prepare}};
+enum { N_OPERATORS = sizeof operators / sizeof *operators };
 
 /* ---- runs ---- */
 
@@ -243,10 +280,49 @@ START_TEST(a_base_with_other_parts_is_dropped) {
 }
 END_TEST
 
+/* Eight elements of x from the number of elements of z on, then halves of them: the cut changes its place and not its
+ * size, and its halves move with it. */
+START_TEST(parts_of_a_part_move_with_it) {
+  static const char text[] =
+      VECTORS ".const eight = i64[1] {8}\n.site f = Shape (1 -> 1) \"f\"\n.site g = Add (2 -> 1) \"g\"\n"
+              ".site a = Neg (1 -> 1) \"a\"\n.site b = Slice (3 -> 1) \"b\"\n"
+              ".site c = Split (1 -> 2) \"c\" {axis = 0, num_outputs = 2}\n.site d = Add (2 -> 1) \"d\"\n"
+              ".function main (x, z) -> (y) registers 14 0\n  const r9, eight, 0\n"
+              "  epoch.enter 0, plan, [r0:shape, r1:shape, r9:value], []\n"
+              "  shape f, host, [r10], [r1:shape]\n  invoke f, host, [r10], [r1]\n"
+              "  shape g, host, [r11], [r10:shape, r9:shape]\n  invoke g, host, [r11], [r10, r9]\n"
+              "  shape.like r2, r0, device\n  shape a, device, [r3], [r2:shape]\n"
+              "  shape b, device, [r4], [r3:shape, r10:value, r11:value]\n"
+              "  shape c, device, [r5, r6], [r4:shape]\n  shape d, device, [r7], [r5:shape, r6:shape]\n"
+              "plan: epoch.plan 0\n  copy r2, r0, input, a, 0\n  invoke a, device, [r3], [r2]\n  kill r2\n"
+              "  invoke b, device, [r4], [r3, r10, r11]\n  kill r3\n  invoke c, device, [r5, r6], [r4]\n  kill r4\n"
+              "  invoke d, device, [r7], [r5, r6]\n  kill r5\n  kill r6\n"
+              "  epoch.end 0\n  readback r8, r7, output, d, 0\n  sync\n  kill r7\n  return [r8], []\n";
+  static const int64_t sizes[][2][2] = {{{16}, {0}}, {{16}, {4}}, {{16}, {7}}, {{12}, {4}}, {{12}, {1}}};
+  compare(text, 1, 5, sizes);
+}
+END_TEST
+
+/* The second result alone: its count is the second one that the kernel reports. */
+START_TEST(a_repeated_call_reports_its_own_count) {
+  static const char text[] =
+      VECTORS ".site a = Find in \"test\" (1 -> 2) \"a\"\n.site b = Neg (1 -> 1) \"b\"\n"
+              ".function main (x, z) -> (y) registers 12 0\n  epoch.enter 0, plan, [r0:shape, r1:shape], []\n"
+              "  shape.like r2, r0, device\n  shape.like r3, r1, device\n  shape a, device, [_, r4], [r2:shape]\n"
+              "  shape b, device, [r5], [r3:shape]\nplan: epoch.plan 0\n  copy r2, r0, input, a, 0\n"
+              "  copy r3, r1, input, b, 0\n  invoke a, device, [_, r4], [r2]\n  kill r2\n"
+              "  invoke b, device, [r5], [r3]\n  kill r3\n  epoch.end 0\n  extent r4\n  sync\n"
+              "  readback r8, r4, output, a, 0\n  sync\n  kill r4\n  kill r5\n  return [r8], []\n";
+  static const int64_t sizes[][2][2] = {{{9}, {4}}, {{9}, {6}}, {{9}, {7}}, {{5}, {7}}, {{5}, {2}}};
+  compare(text, 1, 5, sizes);
+}
+END_TEST
+
 static void open_all(void) {
   open_diagnosis();
   ck_assert_int_eq(reed_registry_open(&registry), REED_OK);
-  for (int i = 0; i < 2; i++) ck_assert_int_eq(reed_registry_add(registry, &operators[i], diagnosis), REED_OK);
+  for (int i = 0; i < N_OPERATORS; i++)
+    ck_assert_int_eq(reed_registry_add(registry, &operators[i], diagnosis), REED_OK);
 }
 
 static void close_all(void) {
@@ -263,6 +339,8 @@ int main(void) {
   tcase_add_test(t, a_root_of_another_size_is_seen_by_calls_that_read_a_part_of_it);
   tcase_add_test(t, a_base_with_as_many_other_roots_is_dropped);
   tcase_add_test(t, a_base_with_other_parts_is_dropped);
+  tcase_add_test(t, parts_of_a_part_move_with_it);
+  tcase_add_test(t, a_repeated_call_reports_its_own_count);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
