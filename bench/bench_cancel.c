@@ -3,7 +3,8 @@
  *
  *   bench_cancel MODEL.onnx 3x480x640 [--cancels N] [--threads N] [--bound MS] [--vm PATH]
  *
- * Latencies of compilations are CPU time of the thread that compiles, so that a busy machine shows the same steps.
+ * Latencies of compilations and openings are CPU time of the thread that works, so that a busy machine shows the same
+ * steps. An opening copies, checks and verifies the module's bytes.
  * Every input of the model gets random numbers of the given extents. `first run` has a new session each time;
  * `later run` has its keys in the memo. With --vm the same is done to the command, by SIGINT and SIGTERM in turn; its
  * exit statuses are counted, and files that it should not have left. The exit status is 1 if a maximum exceeds the
@@ -95,13 +96,15 @@ typedef struct work {
   reed_tensor *inputs[MOST_INPUTS];
   size_t n_inputs, n_outputs;
   int n_threads;
-  int cancel; /* of a compilation */
-  bool runs;  /* else it compiles */
+  int cancel; /* of a compilation and an opening */
+  void *module;
+  size_t n_module;
+  enum { RUN, COMPILE, OPEN } kind;
 } work;
 
 static reed_status do_work(work *w) {
   reed_tensor *outputs[MOST_OUTPUTS];
-  if (w->runs) {
+  if (w->kind == RUN) {
     reed_status status = reed_session_run(w->session, w->inputs, w->n_inputs, outputs, w->n_outputs, NULL);
     for (size_t i = 0; i < w->n_outputs && status == REED_OK; i++) reed_tensor_close(&outputs[i]);
     return status;
@@ -109,6 +112,13 @@ static reed_status do_work(work *w) {
   void *bytes;
   size_t n;
   __atomic_store_n(&w->cancel, 0, __ATOMIC_SEQ_CST);
+  if (w->kind == OPEN) {
+    reed_program *program = NULL;
+    reed_status status =
+        reed_program_open_bytes(w->module, w->n_module, &(reed_program_options){.cancel = &w->cancel}, &program, NULL);
+    reed_program_close(&program);
+    return status;
+  }
   reed_status status =
       reed_compile_file(w->path, &(reed_compile_options){.cancel = &w->cancel}, &bytes, &n, NULL, NULL);
   if (status == REED_OK) reed_text_free(bytes);
@@ -126,7 +136,7 @@ static void *cancel_at(void *context) {
   sleep_ms(c->begin_ms + c->at_ms - now_ms());
   c->cancelled_ms = now_ms();
   c->cancelled_cpu_ms = clock_ms(c->working);
-  if (c->w->runs) reed_session_cancel(c->w->session);
+  if (c->w->kind == RUN) reed_session_cancel(c->w->session);
   else __atomic_store_n(&c->w->cancel, 1, __ATOMIC_SEQ_CST);
   return NULL;
 }
@@ -159,7 +169,7 @@ static latencies measure(work *w, const char *what, int cancels, bool fresh) {
     reed_status status = do_work(w);
     double end = now_ms(), end_cpu = clock_ms(working);
     pthread_join(thread, NULL);
-    double took = w->runs ? end - c.cancelled_ms : end_cpu - c.cancelled_cpu_ms;
+    double took = w->kind == RUN ? end - c.cancelled_ms : end_cpu - c.cancelled_cpu_ms;
     if (status == REED_ERROR_CANCELLED) note(&l, c.cancelled_ms - c.begin_ms, took);
     else if (status == REED_OK) l.too_late++;
     else l.failed = true, snprintf(l.notes, sizeof l.notes, "ended with %s ", reed_status_name(status));
@@ -346,12 +356,9 @@ int main(int n_arguments, char **arguments) {
   }
   if (cancels < 1 || w.n_threads < 1) return usage();
   reed_diagnosis *d;
-  void *bytes;
-  size_t n;
   if (reed_diagnosis_open(&d)) return EXIT_FAILURE;
-  if (reed_compile_file(w.path, NULL, &bytes, &n, NULL, d)) stop(w.path, d);
-  if (reed_program_open_bytes(bytes, n, NULL, &w.program, d)) stop(w.path, d);
-  reed_text_free(bytes);
+  if (reed_compile_file(w.path, NULL, &w.module, &w.n_module, NULL, d)) stop(w.path, d);
+  if (reed_program_open_bytes(w.module, w.n_module, NULL, &w.program, d)) stop(w.path, d);
   make_inputs(&w, arguments[2]);
   double load[1] = {0};
   (void)getloadavg(load, 1);
@@ -359,14 +366,17 @@ int main(int n_arguments, char **arguments) {
          w.n_threads > 1 ? "s" : "", load[0], bound_ms);
   printf("%-22s %9s %5s %9s %9s %9s %12s\n", "", "whole ms", "n", "median ms", "p95 ms", "max ms", "slowest at ms");
   bool fine = true;
-  w.runs = true;
   latencies l = measure(&w, "first run", cancels, true);
   fine = print_row(&l, bound_ms) && fine;
   l = measure(&w, "later run", cancels, false);
   fine = print_row(&l, bound_ms) && fine;
-  w.runs = false;
+  w.kind = COMPILE;
   l = measure(&w, "compilation (CPU)", cancels, false);
   fine = print_row(&l, bound_ms) && fine;
+  w.kind = OPEN;
+  l = measure(&w, "opening (CPU)", cancels, false);
+  fine = print_row(&l, bound_ms) && fine;
+  reed_text_free(w.module);
   if (vm) fine = measure_commands(vm, w.path, arguments[2], &w, cancels, bound_ms) && fine;
   for (size_t i = 0; i < w.n_inputs; i++) reed_tensor_close(&w.inputs[i]);
   reed_session_close(&w.session);
