@@ -71,7 +71,7 @@ INLINE lane_mask lanes_between(int64_t begin, int64_t end) {
 #endif
 }
 
-/* Loads or stores the lanes of the mask; touches no memory of the others, which load as 0. */
+/* Loads the lanes of the mask; touches no memory of the others, which are 0. */
 INLINE lanes load_some(const float *p, lane_mask mask) {
 #if defined(__AVX512F__)
   return _mm512_maskz_loadu_ps(mask, p);
@@ -84,14 +84,28 @@ INLINE lanes load_some(const float *p, lane_mask mask) {
   return x;
 #endif
 }
-INLINE void store_some(float *p, lanes x, lane_mask mask) {
+
+/* Stores the first n lanes, fewer than all. Masked stores of AVX2 take dozens of cycles on some CPUs. */
+INLINE void store_first(float *p, lanes x, int64_t n) {
 #if defined(__AVX512F__)
-  _mm512_mask_storeu_ps(p, mask, x);
-#elif defined(__AVX2__)
-  _mm256_maskstore_ps(p, mask, x);
+  _mm512_mask_storeu_ps(p, lanes_between(0, n), x);
 #else
-  for (int i = 0; i < LANES; i++)
-    if (mask >> i & 1) p[i] = x[i];
+#if defined(__AVX2__)
+  __m128 four = _mm256_castps256_ps128(x);
+  if (n & 4) {
+    _mm_storeu_ps(p, four);
+    p += 4;
+    four = _mm256_extractf128_ps(x, 1);
+  }
+#else
+  __m128 four = x;
+#endif
+  if (n & 2) {
+    _mm_storel_pi((__m64 *)(void *)p, four);
+    p += 2;
+    four = _mm_movehl_ps(four, four);
+  }
+  if (n & 1) _mm_store_ss(p, four);
 #endif
 }
 

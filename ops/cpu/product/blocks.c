@@ -84,6 +84,7 @@ static void multiply_block(const block_plan *plan, const item *it, int64_t k, in
         .panel_row = panel_row,
         .c_row = it->c_row,
         .width = it->width,
+        .columns = it->width,
         .rows = end - row,
         .scale = plan->scale,
         .next = (const char *)panel,

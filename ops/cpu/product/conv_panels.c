@@ -3,10 +3,18 @@
 
 #include "ops/cpu/product/panels.h"
 
-/* One plan; for a transposed convolution whose windows do not overlap one plan per tap, because each tap writes pixels
- * of its own. */
+/* The weights of a transposed convolution of few outputs, with the taps of a row side by side: its outputs are those of
+ * neighbouring pixels of Y. Each run joins them in the workspace: for each tap row a matrix [channels][width]. */
+typedef struct joined_taps {
+  int64_t rows, columns, channels, outputs; /* of the convolution; rows 0: nothing is joined */
+  int64_t tap_width, width;                 /* of a row of a tap's packed weights, and of a joined one */
+} joined_taps;
+
+/* One plan; for a transposed convolution whose windows do not overlap one plan per tap or row of taps, because each tap
+ * writes pixels of its own. */
 typedef struct dense_convolution {
   bool with_bias, with_residual;
+  joined_taps joined;
   int64_t n_plans;
   struct {
     panel_plan *plan;
@@ -20,14 +28,36 @@ static void dense_free(void *state) {
   mem_free(c);
 }
 
+/* Floats of the workspace: the matrices, and a bias for each column. */
+static int64_t joined_floats(const joined_taps *j) { return (j->rows * j->channels + 1) * j->width; }
+
+/* Joins packed weights and the bias, which may be NULL. */
+static void join_taps(const joined_taps *j, const float *packed, const float *bias, float *joined) {
+  memset(joined, 0, (size_t)joined_floats(j) * sizeof *joined);
+  for (int64_t tap = 0; tap < j->rows * j->columns; tap++)
+    for (int64_t c = 0; c < j->channels; c++)
+      memcpy(joined + (tap / j->columns * j->channels + c) * j->width + tap % j->columns * j->outputs,
+             packed + (tap * j->channels + c) * j->tap_width, (size_t)j->outputs * sizeof *joined);
+  float *biases = joined + j->rows * j->channels * j->width;
+  for (int64_t x = 0; bias && x < j->columns; x++)
+    memcpy(biases + x * j->outputs, bias, (size_t)j->outputs * sizeof *bias);
+}
+
 static reed_status run_dense(const void *state, const reed_kernel_buffers *buffers) {
   const dense_convolution *c = state;
   const float *weights = buffers->inputs[1], *bias = c->with_bias ? buffers->inputs[2] : NULL,
               *residual = c->with_residual ? buffers->inputs[3] : NULL;
+  float *workspace = buffers->workspace;
+  if (c->joined.rows) {
+    join_taps(&c->joined, weights, bias, workspace);
+    weights = workspace;
+    if (bias) bias = workspace + c->joined.rows * c->joined.channels * c->joined.width;
+    workspace += joined_floats(&c->joined);
+  }
   for (int64_t i = 0; i < c->n_plans; i++) {
     panel_plan *plan = c->parts[i].plan;
     reed_status status = panel_plan_run(plan, buffers->inputs[0], weights + c->parts[i].weights, bias, residual,
-                                        (float *)buffers->outputs[0] + c->parts[i].y, buffers->workspace);
+                                        (float *)buffers->outputs[0] + c->parts[i].y, workspace);
     if (status != REED_OK) return status;
   }
   return REED_OK;
@@ -49,6 +79,7 @@ static void dense_done(dense_convolution *c, reed_kernel *out_kernel) {
     if (workspace > out_kernel->workspace_bytes) out_kernel->workspace_bytes = workspace;
     out_kernel->state_bytes += (int64_t)sizeof *c->parts + panel_plan_state_bytes(c->parts[i].plan);
   }
+  if (c->joined.rows) out_kernel->workspace_bytes += joined_floats(&c->joined) * (int64_t)sizeof(float);
 }
 
 /* A convolution over one spatial axis is seen as an image of one row. */
@@ -111,9 +142,21 @@ reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const p
   tap.y_row = whole.taps[1] * whole.y_row;
   dense_convolution *c = dense_new(call, whole.taps[1] * whole.taps[2]); /* two axes at most */
   if (!c) return cpu_no_memory(call);
+  int64_t columns = whole.taps[2];
+  bool joins = columns > 1 && columns * whole.outputs <= PACKED_WIDTH;
+  if (joins) {
+    tap.outputs *= columns;
+    c->joined = (joined_taps){.rows = whole.taps[1],
+                              .columns = columns,
+                              .channels = whole.channels,
+                              .outputs = whole.outputs,
+                              .tap_width = packed_width(whole.outputs, 0),
+                              .width = packed_width(tap.outputs, 0)};
+  }
+  int64_t of_plan = joins ? whole.channels * c->joined.width : packed_part_elements(order);
   for (int64_t y = 0; y < whole.taps[1]; y++)
-    for (int64_t x = 0; x < whole.taps[2]; x++) {
-      c->parts[c->n_plans].weights = c->n_plans * packed_part_elements(order);
+    for (int64_t x = 0; x < (joins ? 1 : columns); x++) {
+      c->parts[c->n_plans].weights = c->n_plans * of_plan;
       c->parts[c->n_plans].y = y * whole.y_row + x * whole.outputs;
       reed_status status = panel_plan_open(call, &tap, &c->parts[c->n_plans].plan);
       if (status != REED_OK) {

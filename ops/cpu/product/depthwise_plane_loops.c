@@ -33,7 +33,7 @@ INLINE void finish(const tile *t, int64_t row, int64_t column, int64_t kept, lan
   if (p->residual) sum += kept < LANES ? load_some(p->residual + at, mask) : load(p->residual + at);
   if (t->hardswish) sum *= between(sum * all(1.0f / 6.0f) + all(0.5f), all(0), all(1));
   else sum = between(sum, all(t->low), all(t->high));
-  if (kept < LANES) store_some(p->y + at, sum, mask);
+  if (kept < LANES) store_first(p->y + at, sum, kept);
   else store(p->y + at, sum);
 }
 

@@ -6,8 +6,8 @@
 #include "ops/cpu/product/matrix_loops.h"
 
 #define COLUMNS_GRAIN 64    /* of a chunk: whole cache lines, and the same vectors as without chunks */
-#define COLUMNS_LEAST 512   /* of a chunk: shorter pieces of B's rows are read at half the speed */
-#define COLUMNS_MOST 1024   /* of a chunk: few rows of Y stay in the first-level cache */
+#define COLUMNS_LEAST 1024  /* of a chunk: shorter pieces of B's rows are read more slowly */
+#define COLUMNS_MOST 4096   /* of a chunk: Y's row stays in the first-level cache; of several rows as many together */
 #define DOTS_ROWS 16        /* the most rows whose products are dots: of more rows a transposed panel costs little */
 #define NEAR_FLOATS 4096    /* of B's columns in dots of several tiles of rows: half a first-level cache */
 #define DOTS_GRAIN 12       /* columns of whole tiles */
@@ -28,8 +28,11 @@ static void init_few(matrix_plan *plan, cpu_team team) {
   double work = elements * (double)sizeof(float);
   if (plan->form != MATRIX_COLUMN) work += elements * (double)plan->rows / PRODUCTS_PER_BYTE;
   plan->team = cpu_team_for(team, work < 1e15 ? (int64_t)work : INT64_MAX);
-  int64_t most = grains(CPU_WORK_PER_CHUNK / (int64_t)sizeof(float) / depth);
-  plan->chunk_columns = most < COLUMNS_LEAST ? COLUMNS_LEAST : most > COLUMNS_MOST ? COLUMNS_MOST : most;
+  int64_t work_most = plan->team.threads > 1 ? CPU_WORK_PER_CHUNK : CPU_WORK_PER_POLL,
+          most = grains(work_most / (int64_t)sizeof(float) / depth);
+  int64_t near = plan->form == MATRIX_ROWS ? COLUMNS_MOST / plan->rows : COLUMNS_MOST;
+  plan->chunk_columns = most > near ? near : most;
+  if (plan->chunk_columns < COLUMNS_LEAST) plan->chunk_columns = COLUMNS_LEAST;
   int64_t chunks = 2 * plan->team.threads; /* at least, of one part */
   if (plan->team.threads > 1 && plan->parts < chunks && plan->chunk_columns * chunks > columns)
     plan->chunk_columns = grains((columns + chunks - 1) / chunks);

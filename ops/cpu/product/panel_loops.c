@@ -19,29 +19,57 @@
 #define VECTORS 2
 #define ROWS 4
 #endif
+#define VECTORS_MOST 8
+
+/* Tiles of few rows are wider, so that more sums go on side by side and a panel is read in longer pieces. */
+#if LANES < 16
+#define VECTORS_OF_1 8 /* of one row */
+#define VECTORS_OF_3 4 /* of three at most */
+#endif
 
 #define CACHE_LINE 16   /* floats */
+#define PANEL_WIDTH 64  /* of a packed panel, at most */
 #define PANEL_AHEAD 512 /* floats of the panel fetched ahead: some 200 cycles */
 #define ROWS_AHEAD 8    /* the same, of a matrix that is read in place */
 
 /* Runs a statement for each sum of a tile. */
 #define EACH(statement) \
-  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) { \
+  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) _Pragma("GCC unroll 8") for (int j = 0; j < vectors; j++) { \
     statement; \
   }
 
+/* The end of a tile some of whose columns are not c's. */
+CPU_UNCHECKED static __attribute__((noinline)) void finish_some(const panel_tile *t, int64_t column, int rows,
+                                                                int vectors, lanes *sum) {
+  for (int j = 0; j < vectors; j++, column += LANES) {
+    const int64_t n = t->columns - column;
+    if (n <= 0) return;
+    const lane_mask mask = lanes_between(0, n);
+    const lanes bias = t->first && t->bias ? load_some(t->bias + column, mask) : (lanes){0};
+    for (int i = 0; i < rows; i++) {
+      float *c = t->c + i * t->c_row + column;
+      lanes x = sum[i * vectors + j] + (t->first ? bias : load_some(c, mask));
+      if (t->row_bias) x += t->row_bias[i];
+      if (t->residual) x += load_some(t->residual + i * t->c_row + column, mask);
+      if (t->relu) x = LANES_MAX((lanes){0}, x); /* NaN stays */
+      if (n < LANES) store_first(c, x, n);
+      else store(c, x);
+    }
+  }
+}
+
 /* A tile of `rows` by `vectors` (constants after inlining) from column `column` of the panel on. */
 INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
-  lanes sum[ROWS][VECTORS];
+  lanes sum[ROWS][VECTORS_MOST];
   const float *b = t->panel + column;
   float *c = t->c + column;
   const char *next = t->next;
   const int64_t next_step = t->next_step;
   const int64_t row = t->a_row, panel_row = t->panel_row, length = t->run_length;
-  const int64_t ahead = panel_row == t->width ? PANEL_AHEAD : ROWS_AHEAD * panel_row;
+  const int64_t ahead = panel_row <= PANEL_WIDTH ? PANEL_AHEAD : ROWS_AHEAD * panel_row;
   /* Vectors of the panel's row that are kept in registers. If no register is left, the last vector is a memory operand,
    * because gcc would otherwise keep a sum in memory. */
-  const int held_weights = rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
+  const int held_weights = rows == 1 || rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
   /* Small tiles read the panel too fast for the second-level cache, so they prefetch the panel; other tiles prefetch
    * the data that comes next. */
   const bool fetch_panel = LANES < 16 || rows < 4;
@@ -51,18 +79,18 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
     const float *a = t->a + t->runs[r];
     for (const float *end = a + length; a < end; a++, b += panel_row) {
       if (fetch_panel) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int j = 0; j < vectors * LANES; j += CACHE_LINE) __builtin_prefetch(b + ahead + j);
       } else {
         __builtin_prefetch(next, 0, 2);
         next += next_step;
       }
-      lanes weights[VECTORS];
-#pragma GCC unroll 4
+      lanes weights[VECTORS_MOST];
+#pragma GCC unroll 8
       for (int j = 0; j < held_weights; j++) weights[j] = load(b + j * LANES);
 #pragma GCC unroll 16
       for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int j = 0; j < held_weights; j++) sum[i][j] += a[i * row] * weights[j];
         if (held_weights == vectors) continue;
         __asm__("" : "+r"(b)); /* keeps gcc from holding the vector in a register */
@@ -71,6 +99,12 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
     }
   }
   if (t->scale != 1) EACH(sum[i][j] *= t->scale)
+  if (column + vectors * LANES > t->columns) {
+    lanes sums[ROWS * VECTORS_MOST];
+    EACH(sums[i * vectors + j] = sum[i][j])
+    finish_some(t, column, rows, vectors, sums);
+    return;
+  }
   /* biases, residual or earlier sums are added last: they may be far larger than the products, which would then be
    * rounded to their precision */
   const float *before = !t->first ? c : t->bias ? t->bias + column : NULL;
@@ -101,12 +135,21 @@ INLINE void tile_rows(const panel_tile *t, int64_t column, int vectors) {
 }
 
 int CPU_LEVELED(panel_rows)(void) { return ROWS; }
+int CPU_LEVELED(panel_lanes)(void) { return LANES; }
 
 CPU_UNCHECKED void CPU_LEVELED(panel_multiply)(const panel_tile *t) {
   int64_t column = 0, width = t->width;
-  for (; column + VECTORS * LANES <= width; column += VECTORS * LANES) tile_rows(t, column, VECTORS);
-#if LANES == 16 /* a narrow last panel */
-  for (; column + 2 * LANES <= width; column += 2 * LANES) tile_rows(t, column, 2);
-  for (; column < width; column += LANES) tile_rows(t, column, 1);
+#if LANES < 16
+  for (; t->rows == 1 && column + VECTORS_OF_1 * LANES <= width; column += VECTORS_OF_1 * LANES)
+    tile(t, column, 1, VECTORS_OF_1);
+  for (; t->rows <= 3 && column + VECTORS_OF_3 * LANES <= width; column += VECTORS_OF_3 * LANES) switch (t->rows) {
+      case 1: tile(t, column, 1, VECTORS_OF_3); break;
+      case 2: tile(t, column, 2, VECTORS_OF_3); break;
+      case 3: tile(t, column, 3, VECTORS_OF_3); break;
+    }
 #endif
+  for (; column + VECTORS * LANES <= width; column += VECTORS * LANES) tile_rows(t, column, VECTORS);
+  /* a narrow last panel */
+  for (; VECTORS > 2 && column + 2 * LANES <= width; column += 2 * LANES) tile_rows(t, column, 2);
+  for (; column < width; column += LANES) tile_rows(t, column, 1);
 }

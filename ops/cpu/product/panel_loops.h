@@ -10,11 +10,12 @@ typedef struct panel_tile {
   float *c;            /* rows x width of Y */
   const float *a;      /* X at the first row */
   const int64_t *runs; /* offsets from `a` of runs of run_length elements; each run is multiplied by the next weights */
-  const float *panel;  /* [n_runs * run_length][width], rows panel_row apart */
+  const float *panel;  /* [n_runs * run_length][width], rows panel_row apart: packed ones, or those of a matrix */
   const float *bias;   /* [width]; or NULL */
   const float *row_bias; /* [rows]; or NULL */
   const float *residual; /* like c, may be c; or NULL */
   int64_t n_runs, run_length, a_row, panel_row, c_row, width, rows;
+  int64_t columns;  /* of c and residual; at most width, whose further columns are computed and dropped */
   float scale;      /* of the sums */
   const char *next; /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */
   int64_t next_step;
@@ -22,8 +23,9 @@ typedef struct panel_tile {
   bool relu;  /* afterwards c = max(c, 0); NaN stays */
 } panel_tile;
 
-/* Most rows of a tile. */
+/* Most rows of a tile, and the width of its vectors: width is a multiple. */
 CPU_LOOP(int, panel_rows, (void));
+CPU_LOOP(int, panel_lanes, (void));
 CPU_LOOP(void, panel_multiply, (const panel_tile *tile));
 
 #endif

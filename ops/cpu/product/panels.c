@@ -46,7 +46,7 @@ typedef struct run_table {
 struct panel_plan {
   panel_problem p;
   depth_order order;
-  int level_rows;
+  int level_rows, level_lanes;
   cpu_team team;
   void (*multiply)(const panel_tile *tile);
   int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, panels_per_group, n_groups;
@@ -199,6 +199,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   plan->multiply = CPU_PICK(level, panel_multiply);
   plan->level_rows = CPU_PICK(level, panel_rows)();
   assert(plan->level_rows <= ROWS_MOST);
+  plan->level_lanes = CPU_PICK(level, panel_lanes)();
   plan->team = cpu_team_for(cpu_env_team(call), work_of(problem));
   plan->bias_elements = round_up(problem->groups * problem->outputs, PACKED_WIDTH) + PACKED_WIDTH;
   choose_blocks(plan);
@@ -252,7 +253,7 @@ static placed_tile place(const panel_run *run, int64_t image, int64_t slab, int6
   int64_t from[PANEL_AXES] = {t.slab * p->stride[0] - p->pad[0], t.row * p->stride[1] - p->pad[1],
                               t.column * p->stride[2] - p->pad[2]};
   t.copied = plan->all_copied;
-  for (int i = 0; i < PANEL_AXES; i++) {
+  for (int i = 0; i < PANEL_AXES && plan->some_copied; i++) {
     int64_t to = from[i] + (p->taps[i] - 1) * p->dilation[i] + (i == 2 ? (t.rows - 1) * p->stride[i] : 0);
     t.copied = t.copied || from[i] < 0 || to >= p->in[i];
   }
@@ -294,24 +295,6 @@ static void copy_tile(const panel_run *run, const placed_tile *t, const block *b
   }
 }
 
-/* The last panel, if it has fewer outputs than columns, is computed in scratch beside Y. */
-static void multiply_narrow(const panel_plan *plan, panel_tile *t, int64_t columns) {
-  float beside[ROWS_MOST * PACKED_WIDTH] __attribute__((aligned(ALIGNMENT)));
-  float *y = t->c;
-  const float *before = t->first ? t->residual : y;
-  int64_t y_row = t->c_row;
-  if (before)
-    for (int64_t i = 0; i < t->rows; i++) {
-      memcpy(beside + i * t->width, before + i * y_row, (size_t)columns * sizeof *y);
-      memset(beside + i * t->width + columns, 0, (size_t)(t->width - columns) * sizeof *y);
-    }
-  t->c = beside;
-  t->c_row = t->width;
-  t->residual = t->residual ? beside : NULL;
-  plan->multiply(t);
-  for (int64_t i = 0; i < t->rows; i++) memcpy(y + i * y_row, beside + i * t->width, (size_t)columns * sizeof *y);
-}
-
 /* The weights of a block of depth. */
 static const float *weights_at(const panel_run *run, int64_t panel, int64_t begun) {
   const panel_plan *plan = run->plan;
@@ -337,37 +320,41 @@ static void run_block(const panel_run *run, const block *b, const placed_tile *t
   int64_t right_step = fetch_step(right * (int64_t)sizeof(float), depth);
   for (int64_t panel = panel_begin; panel < panel_end; panel++) {
     int64_t output = panel * PACKED_WIDTH, width = packed_width(p->outputs, panel), n = p->outputs - output;
+    int64_t vectors = round_up(n, plan->level_lanes); /* whole ones */
     int64_t share = depth * width * (int64_t)sizeof(float) / n_tiles, share_step = fetch_step(share, depth);
     const char *next = (const char *)(panel + 1 < panel_end ? weights_at(run, panel + 1, begun)
                                                             : weights_at(run, panel_begin, last ? 0 : begun + depth));
-    for (int64_t i = 0; i < n_tiles; i++) {
-      const placed_tile *at = &tiles[i];
-      const run_table *table = at->copied ? &plan->copied : &plan->in_place;
-      int64_t first_run = table->joined ? b->first_tap / columns : b->first_tap;
-      bool new_x = first && panel == panel_begin && !at->copied;
-      panel_tile t = {
-          .c = run->y + at->y + output,
-          /* a copy begins with the block's first tap row */
-          .a = at->a + (at->copied ? -(b->first_tap / columns * plan->copy_span * plan->copy_pixel) : b->channel),
-          .runs = table->runs + first_run,
+    panel_tile kinds[2]; /* in place, and of a copy */
+    for (int copied = 0; copied < 2; copied++) {
+      const run_table *table = copied ? &plan->copied : &plan->in_place;
+      kinds[copied] = (panel_tile){
+          .runs = table->runs + (table->joined ? b->first_tap / columns : b->first_tap),
           .panel = weights_at(run, panel, begun),
           .bias = run->bias + output,
-          .residual = first && run->residual ? run->residual + at->y + output : NULL,
           .n_runs = table->joined ? b->n_taps / columns : b->n_taps,
           .run_length = table->joined ? columns * b->n_channels : b->n_channels,
           .a_row = table->row,
           .panel_row = width,
           .c_row = p->y_pixel,
-          .width = width,
-          .rows = at->rows,
+          .width = vectors < width ? vectors : width,
+          .columns = n,
           .scale = 1,
-          .next = new_x ? (const char *)(at->a + lowest + right) : next + i * share,
-          .next_step = new_x ? right_step : share_step,
           .first = first,
           .relu = last && p->activation.kind == ACTIVATION_RELU,
       };
-      if (n < width) multiply_narrow(plan, &t, n);
-      else plan->multiply(&t);
+    }
+    for (int64_t i = 0; i < n_tiles; i++) {
+      const placed_tile *at = &tiles[i];
+      panel_tile *t = &kinds[at->copied];
+      bool new_x = first && panel == panel_begin && !at->copied;
+      t->c = run->y + at->y + output;
+      /* a copy begins with the block's first tap row */
+      t->a = at->a + (at->copied ? -(b->first_tap / columns * plan->copy_span * plan->copy_pixel) : b->channel);
+      t->residual = first && run->residual ? run->residual + at->y + output : NULL;
+      t->rows = at->rows;
+      t->next = new_x ? (const char *)(at->a + lowest + right) : next + i * share;
+      t->next_step = new_x ? right_step : share_step;
+      plan->multiply(t);
     }
   }
 }
