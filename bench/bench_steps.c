@@ -70,10 +70,11 @@ static void draw_extents(int step) {
 
 static int64_t extent_of(void *context, const char *symbol) {
   (void)context;
-  size_t n = symbol ? strlen(symbol) : 0;
-  for (int i = 0; i < n_words && symbol; i++)
+  if (!symbol) symbol = "?"; /* a dim without a name */
+  size_t n = strlen(symbol);
+  for (int i = 0; i < n_words; i++)
     if (strncmp(words[i], symbol, n) == 0 && words[i][n] == '=') return drawn[i];
-  fprintf(stderr, "bench_steps: no extents for '%s'\n", symbol ? symbol : "an unnamed axis");
+  fprintf(stderr, "bench_steps: no extents for '%s'\n", symbol);
   exit(2);
 }
 

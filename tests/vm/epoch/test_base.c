@@ -280,25 +280,25 @@ START_TEST(a_base_with_other_parts_is_dropped) {
 }
 END_TEST
 
-/* Eight elements of x from the number of elements of z on, then halves of them: the cut changes its place and not its
- * size, and its halves move with it. */
+/* Eight elements of x from the number of elements of z on, then the first six of them: the cut changes its place and
+ * not its size, and its part moves with it. */
 START_TEST(parts_of_a_part_move_with_it) {
   static const char text[] =
-      VECTORS ".const eight = i64[1] {8}\n.site f = Shape (1 -> 1) \"f\"\n.site g = Add (2 -> 1) \"g\"\n"
-              ".site a = Neg (1 -> 1) \"a\"\n.site b = Slice (3 -> 1) \"b\"\n"
-              ".site c = Split (1 -> 2) \"c\" {axis = 0, num_outputs = 2}\n.site d = Add (2 -> 1) \"d\"\n"
-              ".function main (x, z) -> (y) registers 14 0\n  const r9, eight, 0\n"
-              "  epoch.enter 0, plan, [r0:shape, r1:shape, r9:value], []\n"
+      VECTORS ".const eight = i64[1] {8}\n.const six = i64[2] {6, 2}\n.site f = Shape (1 -> 1) \"f\"\n"
+              ".site g = Add (2 -> 1) \"g\"\n.site a = Neg (1 -> 1) \"a\"\n.site b = Slice (3 -> 1) \"b\"\n"
+              ".site c = Split (2 -> 2) \"c\" {axis = 0}\n"
+              ".function main (x, z) -> (y) registers 14 0\n  const r9, eight, 0\n  const r12, six, 0\n"
+              "  epoch.enter 0, plan, [r0:shape, r1:shape, r9:value, r12:value], []\n"
               "  shape f, host, [r10], [r1:shape]\n  invoke f, host, [r10], [r1]\n"
               "  shape g, host, [r11], [r10:shape, r9:shape]\n  invoke g, host, [r11], [r10, r9]\n"
               "  shape.like r2, r0, device\n  shape a, device, [r3], [r2:shape]\n"
               "  shape b, device, [r4], [r3:shape, r10:value, r11:value]\n"
-              "  shape c, device, [r5, r6], [r4:shape]\n  shape d, device, [r7], [r5:shape, r6:shape]\n"
+              "  shape c, device, [r5, r6], [r4:shape, r12:value]\n  shape a, device, [r7], [r5:shape]\n"
               "plan: epoch.plan 0\n  copy r2, r0, input, a, 0\n  invoke a, device, [r3], [r2]\n  kill r2\n"
-              "  invoke b, device, [r4], [r3, r10, r11]\n  kill r3\n  invoke c, device, [r5, r6], [r4]\n  kill r4\n"
-              "  invoke d, device, [r7], [r5, r6]\n  kill r5\n  kill r6\n"
-              "  epoch.end 0\n  readback r8, r7, output, d, 0\n  sync\n  kill r7\n  return [r8], []\n";
-  static const int64_t sizes[][2][2] = {{{16}, {0}}, {{16}, {4}}, {{16}, {7}}, {{12}, {4}}, {{12}, {1}}};
+              "  invoke b, device, [r4], [r3, r10, r11]\n  kill r3\n  invoke c, device, [r5, r6], [r4, r12]\n"
+              "  kill r4\n  kill r6\n  invoke a, device, [r7], [r5]\n  kill r5\n"
+              "  epoch.end 0\n  readback r8, r7, output, a, 0\n  sync\n  kill r7\n  return [r8], []\n";
+  static const int64_t sizes[][2][2] = {{{12}, {0}}, {{12}, {4}}, {{12}, {2}}, {{11}, {2}}, {{11}, {3}}};
   compare(text, 1, 5, sizes);
 }
 END_TEST
