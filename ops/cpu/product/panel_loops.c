@@ -74,7 +74,8 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
    * the data that comes next. */
   const bool fetch_panel = LANES < 16 || rows < 4;
   /* Y of the next tile is fetched */
-  EACH(__builtin_prefetch(c + (rows + i) * t->c_row + j * LANES, 1); sum[i][j] = (lanes){0})
+  EACH(if (j * LANES % CACHE_LINE == 0) __builtin_prefetch(c + (rows + i) * t->c_row + j * LANES, 1);
+       sum[i][j] = (lanes){0})
   for (int64_t r = 0; r < t->n_runs; r++) {
     const float *a = t->a + t->runs[r];
     for (const float *end = a + length; a < end; a++, b += panel_row) {
