@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Reed beside onnxruntime, MNN and ncnn, which use Winograd's convolutions too, on convolution nets of fixed size: VGG-16's convolutions at 300x300, ResNet-50 at 224x224, RetinaNet's backbone and heads at
+800x1088.
+
+    compare_convolutions.py --folder DIR --build BUILD [--models vgg16,resnet50,retinanet] [--threads 2] [--rounds 5] [--json FILE]
+
+The program installs nothing: the Python that runs it has torch, torchvision, onnx and onnxruntime, and from PyPI MNN, ncnn and pnnx; an engine whose package is missing is left out. DIR gets the models (seeded weights),
+exported and converted by the engines' own tools.
+
+Each engine has a process of its own; one engine works at a time, and they take turns; a figure is the median of the rounds, one run each, after one to warm up. Every engine's outputs are compared with
+onnxruntime's. A ratio is a peer's time over Reed's, so above 1 Reed is better. The exit status is 1 if Reed fails or differs.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+from worker import Worker, answers
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SIZES = {"vgg16": (300, 300), "resnet50": (224, 224), "retinanet": (800, 1088)}
+PEERS = ("onnxruntime", "mnn", "ncnn")
+RELATIVE = 1e-3  # of the largest element: peers and Reed round in orders of their own
+PAUSE_S = .05
+
+
+# ---- models ----
+
+def build(name):
+    import torch
+    import torchvision
+    torch.manual_seed(1)
+    if name == "vgg16":
+        return torchvision.models.vgg16(weights=None).features.eval()
+    if name == "resnet50":
+        return torchvision.models.resnet50(weights=None).eval()
+    model = torchvision.models.detection.retinanet_resnet50_fpn(weights=None, weights_backbone=None).eval()
+
+    class Features(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            maps = list(self.model.backbone(x).values())
+            classes, boxes = self.model.head.classification_head, self.model.head.regression_head
+            return tuple([classes.cls_logits(classes.conv(m)) for m in maps] + [boxes.bbox_reg(boxes.conv(m)) for m in maps])
+    return Features()
+
+
+def path_of(arguments, name, suffix):
+    return os.path.join(arguments.folder, name + suffix)
+
+
+def prepare(arguments, name):
+    """Makes the files of the model that are missing."""
+    import torch
+    onnx = path_of(arguments, name, ".onnx")
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    if not os.path.exists(onnx):
+        torch.onnx.export(build(name), torch.zeros(1, 3, *SIZES[name]), onnx, input_names=["x"], dynamo=False, opset_version=17)
+    subprocess.run([os.path.join(arguments.build, "tools", "vm"), "compile", onnx, "-o", path_of(arguments, name, ".reed")], check=True, **quiet)
+    if not os.path.exists(path_of(arguments, name, ".mnn")) and available("mnn"):
+        tool = "import sys, MNN.tools.mnnconvert as t; sys.argv[0] = 'mnnconvert'; t.main()"
+        subprocess.run([sys.executable, "-c", tool, "-f", "ONNX", "--modelFile", onnx, "--MNNModel", path_of(arguments, name, ".mnn"), "--bizCode", "reed"], **quiet)
+    if not os.path.exists(path_of(arguments, name, ".ncnn.param")) and available("ncnn"):
+        import pnnx
+        subprocess.run([os.path.join(os.path.dirname(pnnx.__file__), "pnnx"), onnx, f"inputshape=[1,3,{SIZES[name][0]},{SIZES[name][1]}]", "fp16=0"], cwd=arguments.folder, **quiet)
+
+
+def available(engine):
+    """Whether the engine's packages are there, without loading them."""
+    from importlib.util import find_spec
+    needed = {"onnxruntime": ["onnxruntime"], "mnn": ["MNN"], "ncnn": ["ncnn", "pnnx"]}
+    return all(find_spec(p) for p in needed.get(engine, []))
+
+
+# ---- engines: opened with the input; a call gives all outputs ----
+
+class Reed:
+    def __init__(self, arguments, name, x):
+        sys.path.append(os.path.join(HERE, "..", "tests", "random"))
+        import reed
+        self.session, self.x = reed.Session(reed.Library(arguments.build), path_of(arguments, name, ".reed"), n_threads=arguments.threads), x
+
+    def __call__(self):
+        return self.session.run([self.x])
+
+
+class Onnxruntime:
+    def __init__(self, arguments, name, x):
+        import onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = arguments.threads, 4
+        self.session = onnxruntime.InferenceSession(path_of(arguments, name, ".onnx"), options, providers=["CPUExecutionProvider"])
+        self.x = x
+
+    def __call__(self):
+        return self.session.run(None, {"x": self.x})
+
+
+class Mnn:
+    def __init__(self, arguments, name, x):
+        import MNN
+        import onnx
+        self.mnn, self.net = MNN, MNN.Interpreter(path_of(arguments, name, ".mnn"))
+        self.session = self.net.createSession({"backend": "CPU", "precision": "high", "numThread": arguments.threads})
+        self.given = MNN.Tensor(x.shape, MNN.Halide_Type_Float, x, MNN.Tensor_DimensionType_Caffe)
+        self.names = [o.name for o in onnx.load(path_of(arguments, name, ".onnx"), load_external_data=False).graph.output]
+
+    def __call__(self):
+        import numpy as np
+        self.net.getSessionInput(self.session).copyFrom(self.given)
+        self.net.runSession(self.session)
+        found = []
+        for name in self.names:
+            made = self.net.getSessionOutput(self.session, name)
+            host = self.mnn.Tensor(made.getShape(), self.mnn.Halide_Type_Float, np.empty(made.getShape(), np.float32), self.mnn.Tensor_DimensionType_Caffe)
+            made.copyToHostTensor(host)
+            found.append(np.array(host.getNumpyData(), copy=True).reshape(made.getShape()))
+        return found
+
+
+class Ncnn:
+    def __init__(self, arguments, name, x):
+        import ncnn
+        self.ncnn, self.net, self.x = ncnn, ncnn.Net(), x
+        self.net.opt.num_threads = arguments.threads
+        for half in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage"):
+            setattr(self.net.opt, half, False)
+        self.net.load_param(path_of(arguments, name, ".ncnn.param"))
+        self.net.load_model(path_of(arguments, name, ".ncnn.bin"))
+
+    def __call__(self):
+        import numpy as np
+        with self.net.create_extractor() as run:
+            run.input(self.net.input_names()[0], self.ncnn.Mat(self.x[0]))
+            return [np.array(run.extract(name)[1], copy=True)[None] for name in self.net.output_names()]
+
+
+OPENERS = {"reed": Reed, "onnxruntime": Onnxruntime, "mnn": Mnn, "ncnn": Ncnn}
+
+
+def work(arguments):
+    import numpy as np
+    which, name = arguments.worker
+    answer_with = answers()
+    x = np.random.default_rng(3).standard_normal((1, 3, *SIZES[name])).astype(np.float32)
+    engine = None
+    for line in sys.stdin:
+        order, answer = json.loads(line), {}
+        try:
+            if order["do"] == "open":
+                engine = OPENERS[which](arguments, name, x)
+                engine()
+            elif order["do"] == "outputs":
+                np.savez(order["path"], **{f"{i:02}": o for i, o in enumerate(engine())})
+            else:
+                begin = time.perf_counter()
+                engine()
+                answer = {"seconds": time.perf_counter() - begin}
+        except Exception as e:
+            answer = {"error": (str(e).strip() or type(e).__name__)[:300]}
+        answer_with(answer)
+
+
+# ---- the parent ----
+
+def difference(found, truth):
+    """The largest difference over the largest element; None: other outputs."""
+    import numpy as np
+    if len(found) != len(truth) or any(a.size != b.size for a, b in zip(found, truth)):
+        return None
+    return max(float(np.abs(a.ravel() - b.ravel()).max() / np.abs(b).max()) for a, b in zip(found, truth))
+
+
+def measure(arguments, name, engines):
+    import numpy as np
+    words = [os.path.abspath(__file__), "--folder", arguments.folder, "--build", arguments.build, "--threads", str(arguments.threads), "--worker"]
+    workers = {e: Worker([*words, e, name], arguments.threads) for e in engines}
+    outputs, times = {}, {e: [] for e in engines}
+    for e, worker in workers.items():
+        path = path_of(arguments, name, ".npz")
+        worker.ask(do="open")
+        if worker.ask(do="outputs", path=path) is not None:
+            with np.load(path) as z:
+                outputs[e] = [z[k] for k in sorted(z.files)]
+    for turn in range(arguments.rounds):
+        for e in engines[turn % len(engines):] + engines[:turn % len(engines)]:
+            answer = workers[e].ask(do="run")
+            if answer:
+                times[e].append(answer["seconds"])
+            time.sleep(PAUSE_S)
+    row = {}
+    for e, worker in workers.items():
+        row[e] = {"error": worker.error} if worker.error else {"seconds": statistics.median(times[e]), "difference": difference(outputs[e], outputs["onnxruntime"])}
+        worker.close()
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--build", required=True, help="Reed's build folder (a release build)")
+    parser.add_argument("--models", default=",".join(SIZES))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json")
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    arguments.folder, arguments.build = os.path.abspath(arguments.folder), os.path.abspath(arguments.build)
+    if arguments.worker:
+        return work(arguments)
+    if not available("onnxruntime"):
+        parser.error("onnxruntime is missing: pip install onnxruntime MNN ncnn pnnx")
+    os.makedirs(arguments.folder, exist_ok=True)
+    engines = ["reed", *(p for p in PEERS if available(p))]
+    for p in PEERS:
+        if p not in engines:
+            print(f"{p} is left out: pip install onnxruntime MNN ncnn pnnx")
+    report, failed = {}, False
+    for name in arguments.models.split(","):
+        prepare(arguments, name)
+        row = report[name] = measure(arguments, name, engines)
+        reed = row["reed"]
+        for e, figures in row.items():
+            ratio = f", {figures['seconds'] / reed['seconds']:.2f} of Reed's" if "seconds" in figures and "seconds" in reed else ""
+            print(f"{name:10} {e:12}", figures.get("error") or f"{figures['seconds'] * 1e3:8.1f} ms{ratio}; difference {figures['difference']}", flush=True)
+        failed |= "error" in reed or reed["difference"] is None or reed["difference"] > RELATIVE
+    if arguments.json:
+        with open(arguments.json, "w") as f:
+            json.dump(report, f, indent=1)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
