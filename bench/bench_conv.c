@@ -3,6 +3,8 @@
  * ratio above 1: oneDNN takes longer. Weights are constant and packed where the compiler packs them, except those of
  * products of two plain matrices.
  *
+ * Then the 3x3 convolutions with stride 1 of known nets, direct and by Winograd, beside the core's peak (layers.h).
+ *
  *     bench_conv [RUNS [WORD]]       default 5; only the rows whose text has the word */
 #include <omp.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 #include <time.h>
 
 #include "ops/call.h"
+#include "bench/layers.h"
 #include "bench/onednn.h"
 #include "ops/packed.h"
 
@@ -364,4 +367,5 @@ int main(int argc, char **argv) {
   title("products of plain matrices");
   for (size_t i = 0; i < sizeof products / sizeof *products; i++)
     if (strstr(products[i].what, word)) measure_product(i, runs);
+  measure_layers(runs, word);
 }

@@ -1,0 +1,214 @@
+/* Direct and Winograd convolutions of the same layers (layers.h). */
+#include "bench/layers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "ops/cpu/product/panels.h"
+#include "ops/cpu/product/winograd.h"
+
+static const struct {
+  const char *what;
+  int64_t images, rows, columns, channels, outputs;
+} layers[] = {
+    {"VGG at 300, 64 to 64", 1, 300, 300, 64, 64},        {"VGG at 300, 64 to 128", 1, 150, 150, 64, 128},
+    {"VGG at 300, 128 to 128", 1, 150, 150, 128, 128},    {"VGG at 300, 128 to 256", 1, 75, 75, 128, 256},
+    {"VGG at 300, 256 to 256", 1, 75, 75, 256, 256},      {"VGG at 300, 256 to 512", 1, 37, 37, 256, 512},
+    {"VGG at 300, 512 to 512", 1, 37, 37, 512, 512},      {"VGG at 300, last", 1, 18, 18, 512, 512},
+    {"ResNet-50 at 224, layer 1", 1, 56, 56, 64, 64},     {"ResNet-50 at 224, layer 2", 1, 28, 28, 128, 128},
+    {"ResNet-50 at 224, layer 3", 1, 14, 14, 256, 256},   {"ResNet-50 at 224, layer 4", 1, 7, 7, 512, 512},
+    {"Mask R-CNN, layer 1", 1, 200, 272, 64, 64},         {"Mask R-CNN, layer 2", 1, 100, 136, 128, 128},
+    {"Mask R-CNN, layer 3", 1, 50, 68, 256, 256},         {"Mask R-CNN, layer 4", 1, 25, 34, 512, 512},
+    {"Mask R-CNN, FPN and RPN 0", 1, 200, 272, 256, 256}, {"Mask R-CNN, FPN and RPN 1", 1, 100, 136, 256, 256},
+    {"Mask R-CNN, RPN 4", 1, 13, 17, 256, 256},           {"Mask R-CNN, mask head", 100, 14, 14, 256, 256},
+};
+
+enum { SAMPLES = 400 };
+
+static double cpu_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* GFLOP/s of chains of independent multiply-adds in registers. */
+#define PEAK(name, lanes_, target_) \
+  __attribute__((target(target_))) static double name(void) { \
+    typedef float vector __attribute__((vector_size(4 * lanes_))); \
+    vector sum[12] = {{0}}, factor = {0.5f}; \
+    _Pragma("GCC unroll 12") for (int i = 0; i < 12; \
+                                  i++) __asm__ volatile("" : "+x"(sum[i])); /* chains of their own */ \
+    enum { TURNS = 2000000 }; \
+    double begin = cpu_s(); \
+    for (int turn = 0; turn < TURNS; turn++) { \
+      _Pragma("GCC unroll 12") for (int i = 0; i < 12; i++) sum[i] = sum[i] * factor + factor; \
+      __asm__ volatile(""); \
+    } \
+    double seconds = cpu_s() - begin; \
+    _Pragma("GCC unroll 12") for (int i = 1; i < 12; i++) sum[0] += sum[i]; \
+    __asm__ volatile("" ::"x"(sum[0])); \
+    return 2.0 * 12 * lanes_ * TURNS / seconds * 1e-9; \
+  }
+PEAK(peak_base, 4, "sse2")
+PEAK(peak_avx2, 8, "avx2,fma")
+PEAK(peak_avx512, 16, "avx512f")
+
+static double peak(cpu_level level) {
+  double best = 0;
+  for (int i = 0; i < 4; i++) {
+    double now = CPU_PICK(level, peak)();
+    if (now > best) best = now;
+  }
+  return best;
+}
+
+static float *numbers(int64_t n) {
+  float *x = aligned_alloc(64, (size_t)(n * 4 + 127) / 64 * 64);
+  for (int64_t i = 0; i < n; i++) x[i] = (float)((uint64_t)i * 2654435761u % 1000) / 1000 - 0.5f;
+  return x;
+}
+
+typedef struct layer {
+  winograd_problem p;
+  float *x, *packed, *y;
+  double flop;
+} layer;
+
+/* Output `i` of Y in float64, from the packed weights. */
+static double exact(const layer *l, int64_t i) {
+  const winograd_problem *p = &l->p;
+  int64_t output = i % p->outputs, column = i / p->outputs % p->out[1], row = i / p->y_row % p->out[0],
+          image = i / p->y_image, panel = output / PACKED_WIDTH, width = packed_width(p->outputs, panel);
+  const float *weights = l->packed + panel * PACKED_WIDTH * 9 * p->channels + output % PACKED_WIDTH;
+  double sum = 0;
+  for (int64_t tap = 0; tap < 9; tap++) {
+    int64_t y = row - 1 + tap / 3, x = column - 1 + tap % 3;
+    if (y < 0 || y >= p->in[0] || x < 0 || x >= p->in[1]) continue;
+    for (int64_t c = 0; c < p->channels; c++)
+      sum += (double)l->x[image * p->x_image + y * p->x_row + x * p->x_pixel + c] *
+             (double)weights[(tap * p->channels + c) * width];
+  }
+  return sum;
+}
+
+static double error_of(const layer *l) {
+  int64_t n = l->p.images * l->p.y_image;
+  double worst = 0, squares = 0;
+  for (int64_t k = 0; k < SAMPLES; k++) {
+    int64_t i = (int64_t)((uint64_t)k * 2654435761u % (uint64_t)n);
+    double truth = exact(l, i), off = fabs((double)l->y[i] - truth);
+    squares += truth * truth;
+    if (off > worst) worst = off;
+  }
+  return worst / sqrt(squares / SAMPLES);
+}
+
+static double direct(const layer *l, int runs) {
+  const winograd_problem *p = &l->p;
+  reed_kernel_env env = {.n_threads = 1};
+  const reed_kernel_call call = {.env = &env};
+  const panel_problem problem = {.images = p->images,
+                                 .groups = 1,
+                                 .channels = p->channels,
+                                 .outputs = p->outputs,
+                                 .in = {1, p->in[0], p->in[1]},
+                                 .out = {1, p->out[0], p->out[1]},
+                                 .taps = {1, 3, 3},
+                                 .stride = {1, 1, 1},
+                                 .dilation = {1, 1, 1},
+                                 .pad = {0, 1, 1},
+                                 .x_image = p->x_image,
+                                 .x_slab = p->x_image,
+                                 .x_row = p->x_row,
+                                 .x_pixel = p->x_pixel,
+                                 .x_channel = 1,
+                                 .y_image = p->y_image,
+                                 .y_slab = p->y_image,
+                                 .y_row = p->y_row,
+                                 .y_pixel = p->y_pixel,
+                                 .activation = p->activation};
+  panel_plan *plan;
+  if (panel_plan_open(&call, &problem, &plan) != REED_OK) exit(1);
+  void *workspace = aligned_alloc(64, (size_t)(panel_plan_workspace_bytes(plan) + 127) / 64 * 64);
+  double best = 1e30;
+  for (int i = 0; i < runs; i++) {
+    double begin = cpu_s();
+    if (panel_plan_run(plan, l->x, l->packed, NULL, NULL, l->y, workspace) != REED_OK) exit(1);
+    double now = cpu_s() - begin;
+    if (now < best) best = now;
+  }
+  panel_plan_close(plan);
+  free(workspace);
+  return l->flop / best * 1e-9;
+}
+
+static double winograd(const layer *l, const winograd_form *form, int runs) {
+  winograd_plan plan;
+  winograd_plan_init(&plan, &l->p, form, (cpu_team){.threads = 1, .chunks = 1});
+  int64_t bytes = winograd_plan_workspace_bytes(&plan);
+  void *workspace = aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64);
+  double best = 1e30;
+  for (int i = 0; i < runs; i++) {
+    double begin = cpu_s();
+    if (winograd_plan_run(&plan, l->x, l->packed, NULL, NULL, l->y, workspace) != REED_OK) exit(1);
+    double now = cpu_s() - begin;
+    if (now < best) best = now;
+  }
+  free(workspace);
+  return l->flop / best * 1e-9;
+}
+
+void measure_layers(int runs, const char *word) {
+  cpu_level level = cpu_level_now();
+  if (level == CPU_REFERENCE) return;
+  double most = peak(level);
+  printf("\n3x3 convolutions, level %s, peak of a core %.0f GFLOP/s; GFLOP/s of the direct arithmetic\n",
+         cpu_level_name(level), most);
+  printf("%-28s %8s %6s %7s %7s %7s %8s %6s  %-18s %9s %9s\n", "", "direct", "/ peak", "6x6", "4x4", "2x2", "chosen",
+         "/ peak", "", "error", "direct's");
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+    if (!strstr(layers[i].what, word)) continue;
+    layer l = {.p = {.images = layers[i].images,
+                     .channels = layers[i].channels,
+                     .outputs = layers[i].outputs,
+                     .in = {layers[i].rows, layers[i].columns},
+                     .out = {layers[i].rows, layers[i].columns},
+                     .pad = {1, 1},
+                     .x_channel = 1,
+                     .x_pixel = layers[i].channels,
+                     .y_pixel = layers[i].outputs,
+                     .activation = {.level = level}}};
+    winograd_problem *p = &l.p;
+    p->x_row = p->in[1] * p->x_pixel;
+    p->x_image = p->in[0] * p->x_row;
+    p->y_row = p->out[1] * p->y_pixel;
+    p->y_image = p->out[0] * p->y_row;
+    l.flop = 18.0 * (double)(p->images * p->out[0] * p->out[1]) * (double)(p->channels * p->outputs);
+    l.x = numbers(p->images * p->x_image);
+    l.packed = numbers(9 * p->channels * ((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP));
+    l.y = numbers(p->images * p->y_image);
+    double plain = direct(&l, runs), plain_error = error_of(&l);
+    printf("%-28s %8.1f %6.2f", layers[i].what, plain, plain / most);
+    winograd_form form;
+    for (int size = 0; size < WINOGRAD_SIZES; size++) {
+      form = (winograd_form){0};
+      for (int axis = 0; axis < 2; axis++)
+        form.n[axis][size] = (p->out[axis] + winograd_sizes[size] - 1) / winograd_sizes[size];
+      printf(" %7.1f", winograd(&l, &form, runs));
+    }
+    char text[32] = "direct";
+    double chosen = plain, error = plain_error;
+    if (winograd_choose(p, &form)) {
+      winograd_form_text(&form, text, sizeof text);
+      chosen = winograd(&l, &form, runs);
+      error = error_of(&l);
+    }
+    printf(" %8.1f %6.2f  %-18s %9.1e %9.1e\n", chosen, chosen / most, text, error, plain_error);
+    fflush(stdout);
+    free(l.x);
+    free(l.packed);
+    free(l.y);
+  }
+}
