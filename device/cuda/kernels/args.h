@@ -157,4 +157,38 @@ typedef struct arg_reduce_args {
   int32_t dtype, smallest, last;
 } arg_reduce_args;
 
+/* ---- NonMaxSuppression (nms.cu): a row is a class of a batch ---- */
+
+typedef struct nms_args {
+  const float *boxes, *scores, *iou, *least; /* iou, least: one element each; NULL: 0, and no least score */
+  const int64_t *ids;                        /* per batch and box; NULL: one id for all */
+  const uint8_t *candidates;                 /* per batch and box; NULL: all are */
+  uint64_t *sorted;                          /* per row `padded` keys */
+  int32_t *kept, *counts;                    /* per row: `limit` numbers of boxes; how many of them */
+  int64_t *selected, *extent;                /* the output and its true extent */
+  int64_t n, padded, classes, rows, limit;   /* n: boxes; padded: a power of two */
+  int32_t centers, in_shared;                /* in_shared: a row's keys fit shared memory while they are sorted */
+} nms_args;
+
+/* ---- RoiAlign (roi_align.cu): all maps in one launch ---- */
+
+enum { ROI_MAPS = 16 };
+
+typedef struct roi_map {
+  const void *x;
+  double scale;
+  int64_t images, height, width;
+} roi_map;
+
+typedef struct roi_args {
+  const void *regions;
+  const int64_t *image_of, *level_of; /* level_of NULL: one map */
+  void *y;
+  cuda_fault *fault;
+  int64_t n, channels, bins_y, bins_x, sampling;
+  uint32_t launch;
+  int32_t dtype, maximum, half_pixel, last, n_maps, image_operand;
+  roi_map maps[ROI_MAPS];
+} roi_args;
+
 #endif

@@ -8,6 +8,17 @@
 
 enum { TILE = 64, TILE_K = 16, TILE_THREADS = 256, TILE_PART = 4 };
 
+/* Not inlined, because every element of a thread's part ends in it. */
+static __device__ __noinline__ float activated_f32(const map_step &step, float value) {
+  int fault = 0;
+  return value_as<float>(formula_f32(step, value_of(value), value_of(static_cast<float>(step.alpha)),
+                                     value_of(static_cast<float>(step.beta)), &fault));
+}
+static __device__ __noinline__ double activated_f64(const map_step &step, double value) {
+  int fault = 0;
+  return value_as<double>(formula_f64(step, value_of(value), value_of(step.alpha), value_of(step.beta), &fault));
+}
+
 /* An element as T: float for f32 and halves, double, or 64 bits that wrap for integers. */
 template <class T> struct element;
 template <> struct element<float> {
@@ -18,10 +29,7 @@ template <> struct element<float> {
     value_store(dtype, data, i, value_of(value));
   }
   static __device__ inline float activate(const map_step &step, float value) {
-    int fault = 0;
-    if (step.formula == OP_Identity) return value;
-    return value_as<float>(formula_f32(step, value_of(value), value_of(static_cast<float>(step.alpha)),
-                                       value_of(static_cast<float>(step.beta)), &fault));
+    return step.formula == OP_Identity ? value : activated_f32(step, value);
   }
 };
 template <> struct element<double> {
@@ -35,9 +43,7 @@ template <> struct element<double> {
     value_store(dtype, data, i, dtype == REED_F64 ? value_of(value) : static_cast<uint64_t>(whole_of(value)));
   }
   static __device__ inline double activate(const map_step &step, double value) {
-    int fault = 0;
-    if (step.formula == OP_Identity) return value;
-    return value_as<double>(formula_f64(step, value_of(value), value_of(step.alpha), value_of(step.beta), &fault));
+    return step.formula == OP_Identity ? value : activated_f64(step, value);
   }
 };
 template <> struct element<uint64_t> {

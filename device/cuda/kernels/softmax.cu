@@ -11,9 +11,6 @@ static __device__ inline void write_real(int dtype, void *y, int64_t i, double v
   value_store(dtype, y, i, convert_real(v, dtype));
 }
 
-/* NaN wins. */
-static __device__ inline double larger(double a, double b) { return a > b || a != a ? a : b; }
-
 KERNEL(softmax) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int64_t row = thread_number() / 32;

@@ -13,6 +13,7 @@
 #define __device__
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline, unused))
 #define __launch_bounds__(...)
 #define __constant__ const
 

@@ -13,7 +13,7 @@
 
 extern const simt_kernel simt_kernels[];
 
-enum { LAUNCH = 7, MOST_OPERANDS = 1200, MANY_ELEMENTS = 1000 };
+enum { LAUNCH = 7, MOST_OPERANDS = 1200, MANY_ELEMENTS = 1000, MOST_OF_PRODUCTS = 10000 };
 
 bool case_devices_only(void) { return true; }
 
@@ -146,7 +146,10 @@ reed_status case_run_on(kernel_case *c, const char *name, bool *out_has) {
   for (int32_t i = 0; i < c->n_inputs; i++)
     elements += c->inputs[i].desc.dtype == REED_NONE ? 0 : desc_elements(&c->inputs[i].desc);
   /* many elements in one order only: a second one would show nothing more, and takes time */
-  *out_has = has_call(c, &made) && (elements <= MANY_ELEMENTS || order_of(c, name) == SIMT_FORWARD);
+  /* large products take minutes, and have no part that smaller ones lack */
+  const bool product = c->op == OP_Conv || c->op == OP_MatMul || c->op == OP_Gemm;
+  *out_has = has_call(c, &made) && !(product && elements > MOST_OF_PRODUCTS) &&
+             (elements <= MANY_ELEMENTS || order_of(c, name) == SIMT_FORWARD);
   made.call.device = name;
   made.call.prepare = cuda_kernel_of(made.call.op);
   if (*out_has) status = op_call_prepare(&made.call, &kernel);

@@ -1,0 +1,57 @@
+/* Launches of NonMaxSuppression. */
+#include "ops/cpu/calls/nms.h"
+
+#include <string.h>
+
+#include "base/desc.h"
+#include "device/cuda/kernels/kernel.h"
+
+enum { SORT_SHARED_BYTES = 32 * 1024 }; /* below the 48 KB that every launch may use */
+
+static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* Adds one of the three launches, one block a row. */
+static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, const nms_args *made, int64_t shared, const nms *n) {
+  const int64_t sorted = made->rows * made->padded * 8, kept = round_up(made->rows * made->limit * 4);
+  const bool sorts = kernel == CUDA_nms_sort, selects = kernel == CUDA_nms_select, lists = kernel == CUDA_nms_list;
+  memcpy(cuda_plan_launch(plan, kernel, made->rows ? made->rows : 1, 1, 1, shared), made, sizeof *made);
+  if (!lists) {
+    CUDA_PART(plan, nms_args, sorted, CUDA_FROM_WORKSPACE, 0, 0, sorted, sorts);
+    if (selects) CUDA_INPUT(plan, nms_args, boxes, 0);
+    if (sorts) CUDA_INPUT(plan, nms_args, scores, 1);
+    if (selects && n->has_iou) CUDA_INPUT(plan, nms_args, iou, 3);
+    if (sorts && n->has_score) CUDA_INPUT(plan, nms_args, least, 4);
+    if (selects && n->has_ids) CUDA_INPUT(plan, nms_args, ids, 5);
+    if (sorts && n->has_candidates) CUDA_INPUT(plan, nms_args, candidates, 6);
+  }
+  if (sorts) return;
+  CUDA_PART(plan, nms_args, kept, CUDA_FROM_WORKSPACE, 0, sorted, made->rows * made->limit * 4, selects);
+  CUDA_PART(plan, nms_args, counts, CUDA_FROM_WORKSPACE, 0, sorted + kept, made->rows * 4, selects);
+  if (selects) return;
+  CUDA_OUTPUT(plan, nms_args, selected, 0);
+  CUDA_PART(plan, nms_args, extent, CUDA_FROM_EXTENTS, 0, 0, 8, true);
+}
+
+reed_status cuda_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  cuda_plan plan = {.call = call};
+  nms n;
+  const reed_status status = nms_read(call, &n);
+  if (status) return status;
+  if (n.boxes > INT32_MAX) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "more than 2^31 boxes");
+  nms_args made = {.n = n.boxes,
+                   .padded = 2,
+                   .classes = n.classes,
+                   .rows = n.batches * n.classes,
+                   .limit = n.limit,
+                   .centers = n.centers};
+  while (made.padded < made.n) made.padded *= 2;
+  const int64_t shared = made.padded * 8;
+  made.in_shared = shared <= SORT_SHARED_BYTES;
+  if (made.rows) {
+    add_launch(&plan, CUDA_nms_sort, &made, made.in_shared ? shared : 0, &n);
+    add_launch(&plan, CUDA_nms_select, &made, 0, &n);
+  }
+  add_launch(&plan, CUDA_nms_list, &made, 0, &n);
+  return cuda_plan_close(&plan, made.rows * made.padded * 8 + round_up(made.rows * made.limit * 4) + made.rows * 4,
+                         out_kernel);
+}

@@ -1,0 +1,155 @@
+/* NonMaxSuppression in three launches, all rows (classes of batches) side by side, with the bits of the host's
+ * (ops/cpu/reference/nms.c): a sort of each row by score, a walk over the sorted boxes 64 at a time, and the list of
+ * all rows. Compiled without fused multiply-adds, because a rounding decides. */
+#include "device/cuda/kernels/dialect.cuh"
+
+enum { CHUNK = 64 };
+static constexpr uint32_t KEY_NAN = 0xfffffffeu, KEY_NONE = 0xffffffffu;
+
+/* A smaller key comes first: a higher score; of equal ones the lower index, which the key's lower half is. NaN comes
+ * after all numbers, boxes that take no part after NaN. */
+static __device__ inline uint32_t key_of(const nms_args &a, int64_t row, int64_t i) {
+  const int64_t batch = row / a.classes;
+  const float score = a.scores[row * a.n + i];
+  if (a.candidates && !a.candidates[batch * a.n + i]) return KEY_NONE;
+  if (a.least && !(score > *a.least)) return KEY_NONE;
+  if (score != score) return KEY_NAN;
+  const uint32_t bits = score == 0 ? 0 : __float_as_uint(score);
+  return bits >> 31 ? bits : ~(bits | 0x80000000u);
+}
+
+/* Bitonic sort (Batcher 1968) by one block; in shared memory where the row fits. */
+KERNEL(nms_sort) {
+  SHARED_DYNAMIC(uint64_t, shared);
+  const int64_t row = blockIdx.x;
+  uint64_t *const to = a.sorted + row * a.padded, *const keys = a.in_shared ? shared : to;
+  for (int64_t i = threadIdx.x; i < a.padded; i += blockDim.x)
+    keys[i] = i < a.n ? static_cast<uint64_t>(key_of(a, row, i)) << 32 | static_cast<uint64_t>(i) : UINT64_MAX;
+  __syncthreads();
+  for (int64_t run = 2; run <= a.padded; run *= 2)
+    for (int64_t apart = run / 2; apart; apart /= 2) {
+      for (int64_t k = threadIdx.x; k < a.padded / 2; k += blockDim.x) {
+        const int64_t low = k / apart * 2 * apart + k % apart, high = low + apart;
+        const bool falls = (low & run) != 0;
+        const uint64_t first = keys[low], second = keys[high];
+        if ((first > second) == falls) continue;
+        keys[low] = second;
+        keys[high] = first;
+      }
+      __syncthreads();
+    }
+  for (int64_t i = threadIdx.x; a.in_shared && i < a.padded; i += blockDim.x) to[i] = keys[i];
+}
+
+struct corners {
+  float x1, y1, x2, y2;
+};
+
+/* With x1 <= x2 and y1 <= y2, as nms_corners of ops/cpu/calls/nms.c. */
+static __device__ inline corners corners_of(const nms_args &a, const float *box) {
+  if (a.centers) {
+    const float half_width = box[2] / 2, half_height = box[3] / 2;
+    return {box[0] - half_width, box[1] - half_height, box[0] + half_width, box[1] + half_height};
+  }
+  const bool x_swapped = box[1] > box[3], y_swapped = box[0] > box[2];
+  return {box[x_swapped ? 3 : 1], box[y_swapped ? 2 : 0], box[x_swapped ? 1 : 3], box[y_swapped ? 0 : 2]};
+}
+
+/* The order of operations is the host's. */
+static __device__ inline float overlap(const corners &a, const corners &b) {
+  const float width = (a.x2 < b.x2 ? a.x2 : b.x2) - (a.x1 > b.x1 ? a.x1 : b.x1),
+              height = (a.y2 < b.y2 ? a.y2 : b.y2) - (a.y1 > b.y1 ? a.y1 : b.y1);
+  const float both = (width > 0 ? width : 0) * (height > 0 ? height : 0);
+  const float area_a = (a.x2 - a.x1) * (a.y2 - a.y1), area_b = (b.x2 - b.x1) * (b.y2 - b.y1);
+  return both / (area_a + area_b - both);
+}
+
+/* One block a row. A chunk of 64 boxes is compared with all kept boxes and with itself by all threads; then one thread
+ * decides box after box from the bits. */
+KERNEL(nms_select) {
+  SHARED_ARRAY(corners, chunk, [CHUNK]);
+  SHARED_ARRAY(int64_t, ids, [CHUNK]);
+  SHARED_ARRAY(int32_t, boxes, [CHUNK]);
+  SHARED_ARRAY(unsigned long long, hits, [CHUNK]); /* bit j of hits[i]: box i suppresses box j */
+  SHARED_VALUE(unsigned long long, gone);          /* boxes of the chunk that kept boxes suppress */
+  SHARED_VALUE(unsigned long long, chosen);
+  const int64_t row = blockIdx.x, batch = row / a.classes;
+  const int t = static_cast<int>(threadIdx.x), column = t % CHUNK, part = t / CHUNK,
+            parts = static_cast<int>(blockDim.x) / CHUNK;
+  const float limit = a.iou ? *a.iou : 0;
+  const float *const all = a.boxes + batch * a.n * 4;
+  const uint64_t *const sorted = a.sorted + row * a.padded;
+  int32_t *const kept = a.kept + row * a.limit;
+  int64_t n_kept = 0;
+  for (int64_t begin = 0; begin < a.n && n_kept < a.limit; begin += CHUNK) {
+    const int64_t at = begin + column;
+    const bool here = at < a.n && sorted[at] >> 32 != KEY_NONE;
+    const int n_here = __syncthreads_count(here && part == 0);
+    if (!n_here) break;
+    if (part == 0 && here) {
+      const int32_t box = static_cast<int32_t>(sorted[at] & 0xffffffffu);
+      boxes[column] = box;
+      chunk[column] = corners_of(a, all + 4 * static_cast<int64_t>(box));
+      ids[column] = a.ids ? a.ids[batch * a.n + box] : 0;
+    }
+    if (part == 0) hits[column] = 0;
+    if (t == 0) gone = 0;
+    __syncthreads();
+    if (here) {
+      const corners mine = chunk[column];
+      const int64_t id = ids[column];
+      bool suppressed = false;
+      for (int64_t k = part; k < n_kept && !suppressed; k += parts) {
+        const int64_t box = kept[k];
+        if (a.ids && a.ids[batch * a.n + box] != id) continue;
+        suppressed = overlap(corners_of(a, all + 4 * box), mine) > limit;
+      }
+      if (suppressed) atomicOr(&gone, 1ull << column);
+      unsigned long long hit = 0;
+      for (int j = column + 1 + part; j < n_here; j += parts)
+        if (ids[j] == id && overlap(mine, chunk[j]) > limit) hit |= 1ull << j;
+      if (hit) atomicOr(&hits[column], hit);
+    }
+    __syncthreads();
+    if (t == 0) {
+      unsigned long long dead = gone, keep = 0;
+      int64_t n = n_kept;
+      for (int i = 0; i < n_here && n < a.limit; i++) {
+        if (dead >> i & 1) continue;
+        keep |= 1ull << i;
+        dead |= hits[i];
+        n++;
+      }
+      chosen = keep;
+    }
+    __syncthreads();
+    if (part == 0 && (chosen >> column & 1)) kept[n_kept + __popcll(chosen & ((1ull << column) - 1))] = boxes[column];
+    n_kept += __popcll(chosen);
+    __syncthreads();
+  }
+  if (t == 0) a.counts[row] = static_cast<int32_t>(n_kept);
+}
+
+/* One block a row: its place is behind the boxes of all rows before. */
+KERNEL(nms_list) {
+  SHARED_VALUE(unsigned long long, before);
+  const int64_t row = blockIdx.x;
+  if (!a.rows) { /* one block for the extent */
+    if (threadIdx.x == 0) *a.extent = 0;
+    return;
+  }
+  unsigned long long mine = 0;
+  if (threadIdx.x == 0) before = 0;
+  __syncthreads();
+  for (int64_t r = threadIdx.x; r < row; r += blockDim.x) mine += static_cast<unsigned long long>(a.counts[r]);
+  if (mine) atomicAdd(&before, mine);
+  __syncthreads();
+  const int64_t first = static_cast<int64_t>(before), n = a.counts[row];
+  for (int64_t k = threadIdx.x; k < n; k += blockDim.x) {
+    int64_t *const to = a.selected + 3 * (first + k);
+    to[0] = row / a.classes;
+    to[1] = row % a.classes;
+    to[2] = a.kept[row * a.limit + k];
+  }
+  if (row == a.rows - 1 && threadIdx.x == 0) *a.extent = first + n;
+}

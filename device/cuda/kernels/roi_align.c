@@ -1,0 +1,49 @@
+/* Launches of RoiAlign and MultiLevelRoiAlign. */
+#include "ops/cpu/calls/roi_align.h"
+
+#include <string.h>
+
+#include "base/desc.h"
+#include "device/cuda/kernels/move.h"
+#include "ops/cpu/views/view.h"
+
+static reed_status prepare_roi_align(const reed_kernel_call *call, uint32_t images, reed_kernel *out_kernel) {
+  cuda_plan plan = {.call = call};
+  cpu_view view;
+  roi_call c;
+  reed_status status = cpu_view_init(call, images, &view);
+  if (status == REED_OK) status = roi_call_read(view.call, &c);
+  if (status) return status;
+  const roi_align *one = &c.maps[0];
+  roi_args made = {.n = c.regions * one->channels * one->bins_y * one->bins_x,
+                   .channels = one->channels,
+                   .bins_y = one->bins_y,
+                   .bins_x = one->bins_x,
+                   .sampling = one->sampling,
+                   .dtype = c.dtype,
+                   .maximum = one->max,
+                   .half_pixel = one->half_pixel,
+                   .last = view.last,
+                   .n_maps = c.n_maps,
+                   .image_operand = c.at.images};
+  for (int32_t k = 0; k < c.n_maps; k++)
+    made.maps[k] = (roi_map){
+        .scale = c.maps[k].scale, .images = c.maps[k].images, .height = c.maps[k].height, .width = c.maps[k].width};
+  if (made.n) {
+    memcpy(cuda_plan_launch(&plan, CUDA_roi_align, blocks_for(CUDA_roi_align, made.n), 1, 1, 0), &made, sizeof made);
+    CUDA_INPUT(&plan, roi_args, regions, c.at.regions);
+    CUDA_INPUT(&plan, roi_args, image_of, c.at.images);
+    if (c.at.levels >= 0) CUDA_INPUT(&plan, roi_args, level_of, c.at.levels);
+    for (int32_t k = 0; k < c.n_maps; k++) CUDA_INPUT(&plan, roi_args, maps[k].x, c.at.maps + k);
+    CUDA_OUTPUT(&plan, roi_args, y, 0);
+    CUDA_FAULT(&plan, roi_args, fault, launch);
+  }
+  return cuda_plan_close(&plan, 0, out_kernel);
+}
+
+reed_status cuda_prepare_roi_align(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare_roi_align(call, 1u << 0, out_kernel);
+}
+reed_status cuda_prepare_multi_level_roi_align(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare_roi_align(call, ~7u, out_kernel);
+}
