@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/desc.h"
-#include "device/cuda/kernels/move.h"
+#include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/common/common.h"
 
 static reed_status close_gather(const reed_kernel_call *call, const gather_args *made, reed_kernel *out_kernel) {

@@ -93,6 +93,12 @@ void cuda_plan_pointer(cuda_plan *plan, size_t field, cuda_source source, int32_
 /* Packs the plan into *out_kernel and frees it. A plan without launches is allowed: the kernel does nothing. */
 reed_status cuda_plan_close(cuda_plan *plan, int64_t workspace_bytes, reed_kernel *out_kernel) REED_MUST_CHECK;
 
+/* Blocks of a launch with one thread for each of n elements. */
+static inline int64_t blocks_for(cuda_kernel_id kernel, int64_t n) {
+  const int64_t threads = cuda_kernel_infos[kernel].threads;
+  return (n + threads - 1) / threads;
+}
+
 /* Frees a plan that is not closed. */
 void cuda_plan_drop(cuda_plan *plan);
 

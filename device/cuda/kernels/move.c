@@ -1,13 +1,23 @@
-/* Launches that move elements by places (move.h): Concat, Split, Transpose, Slice and their like, and Pad. Movement by
+/* Launches that move elements by places: Concat, Split, Transpose, Slice and their like, and Pad. Movement by
  * indices: gather.c. */
-#include "device/cuda/kernels/move.h"
-
 #include <string.h>
 
 #include "base/desc.h"
+#include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/common/common.h"
 
-void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, int64_t size, move_side from, move_side to) {
+/* Places of elements in memory. */
+typedef struct move_side {
+  cuda_source source;
+  int32_t index;
+  const int64_t *strides;
+  int64_t offset;
+  int64_t bytes; /* that the pointer covers */
+} move_side;
+
+/* Adds a launch that copies elements of `size` bytes; nothing if there are none. */
+static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, int64_t size, move_side from,
+                        move_side to) {
   move_args made = {.n = 1, .size = (int32_t)size, .from_offset = from.offset, .to_offset = to.offset};
   for (int32_t d = 0; d < rank; d++) {
     made.n *= extents[d];

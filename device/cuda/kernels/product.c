@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/desc.h"
-#include "device/cuda/kernels/move.h"
+#include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/calls/product.h"
 #include "ops/cpu/common/window.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/desc.h"
-#include "device/cuda/kernels/move.h"
+#include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/views/view.h"
 
 static reed_status prepare_roi_align(const reed_kernel_call *call, uint32_t images, reed_kernel *out_kernel) {
