@@ -14,9 +14,9 @@
 #define TILES_LEAST 48           /* of a block: fewer read the weights too often */
 #define CHUNK_PRODUCTS (5 << 19) /* of a chunk of products, about: some 50 us */
 #define NARROW_PRODUCTS (4 * CHUNK_PRODUCTS) /* of a panel's chunk, at most */
-#define NARROW_CHUNKS 2                      /* for each thread, at least */
-#define SAVED 4                              /* times fewer products than of a direct convolution, about */
-#define PRODUCTS_PER_BYTE 8                  /* products that take as long as a byte in cpu_team_for's count */
+#define NARROW_CHUNKS 8     /* at least. Not a matter of threads: an activation's last bits may depend on its vectors */
+#define SAVED 4             /* times fewer products than of a direct convolution, about */
+#define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count */
 
 static int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
 static int64_t round_up(int64_t n, int64_t step) { return divided(n, step) * step; }
@@ -56,7 +56,7 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
     s->k_width = smaller(larger(WEIGHT_BYTES / each, 1) * plan->width, columns);
   }
   s->m_row = plan->m_row;
-  s->narrow = s->n_blocks == 1 && divided(columns, plan->width) >= NARROW_CHUNKS * plan->team.threads &&
+  s->narrow = s->n_blocks == 1 && divided(columns, plan->width) >= NARROW_CHUNKS &&
               s->positions * s->tiles * p->channels * plan->width <= NARROW_PRODUCTS;
   if (s->narrow) {
     s->k_width = s->m_row = plan->width;
