@@ -18,6 +18,16 @@ typedef struct target_row {
   bool host_kernels;
 } target_row;
 
+/* The list of the CUDA devices, from the operators that have kernels there. An item of the table may be empty. */
+static const char cuda_list[] = "only="
+#define CUDA_OPERATOR(name, prepare, only, lacks) only "+"
+#include "ops/cuda.def"
+                                "&lacks="
+#define CUDA_OPERATOR(name, prepare, only, lacks) lacks "+"
+#include "ops/cuda.def"
+    ;
+#define CUDA_LIST cuda_list
+
 static const target_row rows[] = {
 #define TARGET(name, dlpack, host_kernels, list, about) {#name, list, host_kernels},
 #include "ops/targets.def"
@@ -152,9 +162,11 @@ static reed_status read_item(capability *c, word text, bool only, const reed_reg
   return VEC_PUSH(&c->items, it) ? REED_OK : diag_no_memory(diagnosis, "a list of operators");
 }
 
-/* lacks=ITEM+ITEM or only=ITEM+ITEM; KEY=NUMBER is skipped, because such options are the device's. */
+/* lacks=ITEM+ITEM or only=ITEM+ITEM; KEY=NUMBER is skipped, because such options are the device's. In a row's own list
+ * items may be empty. */
 static reed_status read_option(capability *c, target *t, word option, const reed_registry *registry,
                                reed_diagnosis *diagnosis) {
+  const bool of_row = option.text >= t->row->list && option.text <= t->row->list + strlen(t->row->list);
   word list = option, key = take(&list, '=');
   bool only = is(key, "only");
   if (!list.n || (!only && !is(key, "lacks"))) {
@@ -169,8 +181,9 @@ static reed_status read_option(capability *c, target *t, word option, const reed
   reed_status status = REED_OK;
   bool more = true; /* a list ends with an item, so a sign at its end is followed by an empty one */
   while (more && status == REED_OK) {
-    more = memchr(list.text, '+', list.n) != NULL;
-    status = read_item(c, take(&list, '+'), only, registry, diagnosis);
+    more = list.n && memchr(list.text, '+', list.n) != NULL;
+    word text = take(&list, '+');
+    if (text.n || !of_row) status = read_item(c, text, only, registry, diagnosis);
   }
   return status;
 }
@@ -257,7 +270,7 @@ static bool value_equals(const reed_attr *a, word value) {
 static bool has_attribute(const item *it, const capability_call *call) {
   if (!it->attribute.n) return true;
   const reed_attr *found = NULL;
-  for (int32_t i = 0; i < call->attrs->n; i++)
+  for (int32_t i = 0; call->attrs && i < call->attrs->n; i++)
     if (is(it->attribute, call->attrs->items[i].name)) found = &call->attrs->items[i];
   for (int32_t i = 0; i < call->op->n_attrs && !found; i++)
     if (is(it->attribute, call->op->attrs[i].name)) found = call->op->attrs[i].otherwise;

@@ -1,0 +1,56 @@
+/* Opens the driver library of the system at run time. The fake driver has its own cuda_driver_open
+ * (device/cuda/fake/open.c); a module links one of the two. */
+#include <string.h>
+#include <uv.h>
+
+#include "device/cuda/driver/driver.h"
+
+#define LIBRARY "libcuda.so.1"
+
+const char *const cuda_driver_options = "";
+
+/* The embedded fat binary of the kernels (device/cuda/image.S). */
+extern const char cuda_image[];
+
+static reed_status say(cuda_driver *driver, cu_result error, reed_diagnosis *diagnosis) {
+  const char *text = NULL;
+  if (error == CU_NO_DEVICE)
+    return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                     "device 'cuda': this machine has no NVIDIA GPU that its driver knows");
+  driver->error_text(error, &text);
+  return diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda': the NVIDIA driver cannot start: %s (error %d)",
+                   text ? text : "unknown error", error);
+}
+
+reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_diagnosis *diagnosis) {
+  static uv_lib_t library; /* stays open, as the driver's threads do; opened under the lock of device_open */
+  static bool opened;
+  static const struct {
+    const char *symbol;
+    size_t at;
+  } rows[] = {
+#define DRIVER(name, symbol, parameters) {#symbol, offsetof(cuda_driver, name)},
+#include "device/cuda/driver/driver.def"
+  };
+  cuda_driver driver = {.image = cuda_image};
+  if (!opened && uv_dlopen(LIBRARY, &library) != 0) {
+    uv_dlclose(&library);
+    return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                     "device 'cuda': no NVIDIA driver on this machine (" LIBRARY " is not found)");
+  }
+  opened = true;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    void *address = NULL;
+    if (uv_dlsym(&library, rows[i].symbol, &address) != 0)
+      return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                       "device 'cuda': the NVIDIA driver is too old: it has no function %s, which CUDA 12.4 has",
+                       rows[i].symbol);
+    memcpy((char *)&driver + rows[i].at, &address, sizeof address);
+  }
+  cu_result error = driver.init(0);
+  if (error) return say(&driver, error, diagnosis);
+  *out_driver = driver;
+  return REED_OK;
+}
+
+void cuda_driver_close(cuda_driver *driver) { *driver = (cuda_driver){0}; }

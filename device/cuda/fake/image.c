@@ -1,0 +1,7 @@
+/* The kernels of the emulated module, in place of a fat binary: the table of those that are compiled for the
+ * emulation. */
+#include "device/cuda/fake/state.h"
+#include "device/cuda/kernels/kernel.h"
+
+extern const simt_kernel simt_kernels[CUDA_KERNELS];
+const fake_image fake_kernels = {simt_kernels, CUDA_KERNELS};

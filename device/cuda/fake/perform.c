@@ -1,0 +1,151 @@
+/* The thread of a fake driver's world: chooses the stream whose work runs next, and runs that work. Work runs with the
+ * card's memory closed but for its own operands. After an error nothing more runs. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/cuda/fake/state.h"
+
+cu_result fake_break(fake_world *world, cu_result error, const char *format, ...) {
+  if (world->sticky) return world->sticky;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(world->sentence, sizeof world->sentence, format, arguments);
+  va_end(arguments);
+  return world->sticky = error;
+}
+
+/* ---- one piece of work ---- */
+
+static void perform_copy(fake_world *world, const fake_work *work) {
+  static const char *const names[] = {"a copy in", "a copy out", "a copy within", "a fill"};
+  const char *wrong = NULL, *side = "target";
+  const bool in = work->kind == FAKE_COPY_IN, out = work->kind == FAKE_COPY_OUT, fills = work->kind == FAKE_FILL;
+  if (!out) wrong = fake_usable(world, work->target, work->bytes, false);
+  if (!wrong && !in && !fills) {
+    side = "source";
+    wrong = fake_usable(world, work->source, work->bytes, false);
+  }
+  if (wrong) {
+    (void)fake_break(world, CU_ILLEGAL_ADDRESS, "the %s of %s %s", side, names[work->kind], wrong);
+    return;
+  }
+  if (in && work->range && fake_checksum(work->source, work->bytes) != work->checksum) {
+    (void)fake_break(world, CU_UNKNOWN, "pinned memory was changed before the copy that reads it has run (%zu bytes)",
+                     work->bytes);
+    return;
+  }
+  if (!out) fake_open(world, work->target, work->bytes, true);
+  if (!in && !fills) fake_open(world, work->source, work->bytes, true);
+  if (fills) memset(work->target, FAKE_POISON, work->bytes);
+  else memmove(work->target, work->staged ? work->staged : work->source, work->bytes);
+  if (!out) fake_open(world, work->target, work->bytes, false);
+  if (!in && !fills) fake_open(world, work->source, work->bytes, false);
+}
+
+/* Called under the lock, which is given up while the kernel runs. */
+static void perform_launch(fake_world *world, const fake_work *work) {
+  char error[448];
+  const simt_kernel *kernel = work->function->kernel;
+  for (int32_t i = 0; i < work->n_operands; i++) {
+    const char *wrong = fake_usable(world, work->operands[i].data, (size_t)work->operands[i].bytes, true);
+    if (wrong) {
+      (void)fake_break(world, CU_ILLEGAL_ADDRESS, "%s: operand %d %s", kernel->name, (int)i, wrong);
+      return;
+    }
+  }
+  const simt_launch launch = {.kernel = kernel,
+                              .grid = {work->grid[0], work->grid[1], work->grid[2]},
+                              .block = {work->block[0], work->block[1], work->block[2]},
+                              .shared_bytes = work->shared_bytes,
+                              .shared_limit = SIMT_SHARED_MOST,
+                              .args = work->args,
+                              .operands = work->operands,
+                              .n_operands = work->n_operands,
+                              .order = (uint64_t)world->options.order};
+  for (int32_t i = 0; i < work->n_operands; i++)
+    fake_open(world, work->operands[i].data, (size_t)work->operands[i].bytes, true);
+  uv_mutex_unlock(&world->lock);
+  bool ran = simt_run(&launch, error, sizeof error);
+  uv_mutex_lock(&world->lock);
+  for (int32_t i = 0; i < work->n_operands; i++)
+    fake_open(world, work->operands[i].data, (size_t)work->operands[i].bytes, false);
+  if (!ran) (void)fake_break(world, CU_LAUNCH_FAILED, "%s", error);
+}
+
+static void perform(fake_world *world, const fake_work *work) {
+  if (world->sticky) return;
+  if (++world->n_work == world->options.fail_work) {
+    (void)fake_break(world, CU_LAUNCH_FAILED, "launch or copy %lld was told to fail", (long long)world->n_work);
+    return;
+  }
+  if (work->kind == FAKE_LAUNCH) perform_launch(world, work);
+  else perform_copy(world, work);
+}
+
+/* Runs one piece of work of a stream. Under the lock. */
+static void run(fake_world *world, fake_work *work) {
+  switch (work->kind) {
+    case FAKE_RECORD:
+      if (work->number > work->event->n_done) work->event->n_done = work->number;
+      work->event->done_ns = (int64_t)uv_hrtime();
+      break;
+    case FAKE_WAIT: break;
+    case FAKE_ALLOCATE: work->range->open = true; break;
+    case FAKE_FREE: fake_block_free(world, work->range); break;
+    case FAKE_REPLAY:
+      for (const fake_work *one = work->graph->first; one; one = one->next) perform(world, one);
+      break;
+    case FAKE_COPY_IN:
+    case FAKE_COPY_OUT:
+    case FAKE_COPY_WITHIN:
+    case FAKE_FILL:
+    case FAKE_LAUNCH: perform(world, work); break;
+  }
+}
+
+/* ---- the thread ---- */
+
+/* splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
+static uint64_t random_next(fake_world *world) {
+  uint64_t x = world->random += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+/* The stream whose first work runs next; NULL: none may run. Under the lock. */
+static cu_stream choose(fake_world *world) {
+  cu_stream chosen = NULL;
+  uint64_t n = 0;
+  if (world->options.late && !world->n_waiting && !world->closing) return NULL;
+  for (cu_stream stream = world->streams; stream; stream = stream->next) {
+    const fake_work *work = stream->head;
+    if (!work || (work->kind == FAKE_WAIT && work->event->n_done < work->number)) continue;
+    n++;
+    if (!chosen || (world->options.seed ? random_next(world) % n == 0 : work->order < chosen->head->order))
+      chosen = stream;
+  }
+  return chosen;
+}
+
+void fake_thread(void *context) {
+  fake_world *world = context;
+  uv_mutex_lock(&world->lock);
+  for (;;) {
+    cu_stream stream = choose(world);
+    if (!stream) {
+      if (world->closing) break;
+      uv_cond_wait(&world->ready, &world->lock);
+      continue;
+    }
+    fake_work *work = stream->head;
+    run(world, work);
+    stream->head = work->next;
+    fake_work_free(world, work);
+    stream->n_pending--;
+    uv_cond_broadcast(&world->idle);
+  }
+  uv_mutex_unlock(&world->lock);
+}

@@ -1,0 +1,225 @@
+/* The structs inside the fake driver. A world is what one opening of the driver sees: two cards with their memory,
+ * contexts, streams and a thread that runs the streams' work. Worlds share nothing but the calling threads' stacks of
+ * contexts.
+ *
+ * The fake driver is stricter than a real one: everything that a real driver leaves to chance goes wrong here. Work
+ * runs late, in a seeded order that honours streams and events only; memory of a card is closed to the host; new memory
+ * is poisoned and released memory unmapped; a copy from pinned memory whose bytes changed before it ran is an error. An
+ * error of enqueued work is sticky, as on a card: later calls return it, with the sentence that names the cause. */
+#ifndef DEVICE_CUDA_FAKE_STATE_H_
+#define DEVICE_CUDA_FAKE_STATE_H_
+
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "base/vec.h"
+#include "device/cuda/driver/driver.h"
+#include "device/cuda/simt/simt.h"
+
+enum { FAKE_POISON = 0xff, FAKE_CARDS = 2, FAKE_WORLDS = 64, FAKE_PAGE = 4096, FAKE_GRANULARITY = 64 * 1024 };
+
+/* What module_load takes in place of a fat binary. */
+typedef struct fake_image {
+  const simt_kernel *kernels;
+  int32_t n;
+} fake_image;
+
+typedef struct fake_options {
+  int64_t fail_call;   /* the n-th call of the driver fails; 0: none */
+  int64_t fail_memory; /* the n-th call that takes memory fails: out of memory */
+  int64_t fail_work;   /* the n-th launch or copy fails when it runs */
+  int64_t seed;        /* 0: streams run in the order of the calls; else the seed chooses among the work that may run */
+  int64_t late;        /* 1: nothing runs until a host thread waits for it */
+  int64_t order;       /* of a launch's threads (simt.h) */
+  int64_t memory;      /* bytes of a card; 0: those of the machine */
+  int64_t version;     /* of the driver: 12080; 0: 13000 */
+} fake_options;
+
+/* Kinds of handles, which are counted. */
+#define FAKE_HANDLES(X) \
+  X(CONTEXT, "contexts") \
+  X(MODULE, "modules") \
+  X(STREAM, "streams") \
+  X(EVENT, "events") \
+  X(GRAPH, "graphs") \
+  X(EXEC, "instantiated graphs") \
+  X(POOL, "pools") \
+  X(PAGES, "allocations of pages") \
+  X(ADDRESSES, "ranges of addresses") \
+  X(MAPPING, "mappings") \
+  X(BLOCK, "blocks of a pool") \
+  X(PINNED, "blocks of pinned memory")
+typedef enum fake_kind {
+#define X(kind, text) FAKE_##kind,
+  FAKE_HANDLES(X)
+#undef X
+      FAKE_KINDS
+} fake_kind;
+
+typedef struct fake_world fake_world;
+
+typedef struct fake_pages {
+  size_t bytes;
+  int n_mapped;
+  bool released;
+} fake_pages;
+
+/* Card memory, pinned memory, or a range of reserved addresses. */
+typedef struct fake_range {
+  fake_kind kind; /* ADDRESSES, MAPPING, BLOCK, PINNED */
+  char *data;
+  size_t bytes, mapped_bytes;
+  bool open; /* a mapping with access; a block whose allocation has run; always for pinned memory */
+  int card;
+  int64_t n_uses;    /* of a pinned block: enqueued copies that have not run */
+  fake_pages *pages; /* of a mapping */
+} fake_range;
+
+struct CUctx_st {
+  fake_world *world;
+  int card, n_retained;
+};
+struct CUfunc_st {
+  const simt_kernel *kernel;
+  uint32_t shared_limit;
+};
+struct CUmod_st {
+  struct CUfunc_st functions[512];
+  const fake_image *image;
+};
+struct CUevent_st {
+  uint64_t n_recorded, n_done, n_pending; /* records enqueued, records run, work that names the event */
+  int64_t done_ns;
+  bool timing, destroyed;
+};
+struct CUmemPoolHandle_st {
+  int card;
+};
+typedef enum fake_work_kind {
+  FAKE_COPY_IN,
+  FAKE_COPY_OUT,
+  FAKE_COPY_WITHIN,
+  FAKE_FILL,
+  FAKE_LAUNCH,
+  FAKE_ALLOCATE,
+  FAKE_FREE,
+  FAKE_RECORD,
+  FAKE_WAIT,
+  FAKE_REPLAY
+} fake_work_kind;
+
+typedef struct fake_work {
+  struct fake_work *next;
+  uint64_t order;
+  fake_work_kind kind;
+  char *target;
+  const char *source;
+  size_t bytes;
+  uint64_t checksum; /* of a pinned source when the copy was enqueued */
+  char *staged;      /* bytes of a source that is not pinned */
+  fake_range *range; /* pinned memory that the copy uses, or the block of an allocation */
+  cu_event event;
+  uint64_t number;
+  cu_graph graph;
+  struct CUfunc_st *function;
+  uint32_t grid[3], block[3], shared_bytes;
+  char *args; /* one block with the operands behind */
+  simt_operand *operands;
+  int32_t n_operands;
+} fake_work;
+
+struct CUgraph_st {
+  fake_work *first, **last;
+  int64_t n_references;
+};
+struct CUgraphExec_st {
+  cu_graph graph;
+};
+
+struct CUstream_st {
+  cu_stream next;
+  fake_world *world;
+  bool non_blocking;
+  fake_work *head, *tail;
+  int64_t n_pending;
+  cu_graph capture; /* the graph that is being captured; NULL: none */
+  uv_thread_t thread;
+  int mode;
+  bool invalidated;
+};
+
+struct fake_world {
+  int number;
+  fake_options options;
+  struct CUctx_st contexts[FAKE_CARDS];
+  uv_thread_t thread;
+  uv_mutex_t lock; /* guards the fields below */
+  uv_cond_t ready, idle;
+  int64_t n_calls, n_memory_calls, n_work, n_failed;
+  int64_t n_live[FAKE_KINDS];
+  size_t used_bytes[FAKE_CARDS];
+  VEC_OF(fake_range *) ranges;
+  cu_stream streams;
+  uint64_t n_order, random;
+  int64_t n_waiting;
+  bool closing;
+  cu_result sticky;
+  char sentence[512]; /* of the sticky error */
+  char said[512];     /* the sentence of the latest error of a call */
+};
+
+/* Every function of the driver begins here: finds the world of the thread's current context and counts the call. Takes
+ * the world's lock unless it fails. */
+cu_result fake_enter(fake_world **out_world, const char *function) REED_MUST_CHECK;
+/* The same for a function that gives something back: it is never left out, but returns the failure told by the options.
+ */
+cu_result fake_enter_undo(fake_world **out_world, const char *function, cu_result *out_told) REED_MUST_CHECK;
+void fake_leave(fake_world *world);
+/* Sets the sentence of the world's latest error and returns `error`. Under the lock. */
+cu_result fake_say(fake_world *world, cu_result error, const char *format, ...) REED_PRINTF(3, 4);
+/* The sticky error of work, CU_SUCCESS if there is none; its sentence becomes the thread's latest. Under the lock. */
+cu_result fake_say_sticky(fake_world *world);
+/* CU_OUT_OF_MEMORY if the options tell this call to fail, or the card has not so many bytes left. Under the lock. */
+cu_result fake_take_memory(fake_world *world, int card, size_t bytes, const char *function);
+cu_context fake_current(void);
+fake_world *fake_world_of(int ordinal);
+
+/* A potentially unsafe call (CUDA driver API, cuStreamBeginCapture_v2): breaks the captures that forbid it, and then
+ * fails. Under the lock. */
+cu_result fake_unsafe(fake_world *world, const char *function);
+
+/* Work on the legacy default stream: breaks the captures of blocking streams. It is always refused, because Reed uses
+ * streams of its own. Under the lock. */
+cu_result fake_default_stream(fake_world *world, const char *function);
+
+/* memory.c; under the lock */
+fake_range *fake_range_of(fake_world *world, const void *pointer, fake_kind kind);
+/* NULL, or the reason why the bytes are no memory of a card (or, if `pinned`, pinned memory) that work may use. */
+const char *fake_usable(fake_world *world, const void *pointer, size_t bytes, bool pinned);
+/* Opens or closes whole pages around the bytes, unless they are pinned memory. */
+void fake_open(fake_world *world, const void *pointer, size_t bytes, bool open);
+/* A block of a pool whose allocation has not run yet, and the end of a block. */
+fake_range *fake_block_open(fake_world *world, size_t bytes);
+void fake_block_free(fake_world *world, fake_range *block);
+
+/* stream.c */
+void fake_work_free(fake_world *world, fake_work *work);
+uint64_t fake_checksum(const void *data, size_t bytes);
+/* Waits until the stream has no work. Under the lock. */
+void fake_drain(cu_stream stream);
+void fake_graph_release(fake_world *world, cu_graph graph);
+
+/* perform.c */
+/* Makes the error sticky, unless an earlier one is. Under the lock. */
+cu_result fake_break(fake_world *world, cu_result error, const char *format, ...) REED_PRINTF(3, 4);
+void fake_thread(void *world);
+
+/* The table's functions, one a row of driver.def. */
+#define DRIVER(name, symbol, parameters) cu_result fake_##name parameters;
+#include "device/cuda/driver/driver.def"
+void fake_operands(const cu_operand *operands, size_t n);
+
+/* The kernels of the emulated module; tests use images of their own. */
+extern const fake_image fake_kernels;
+
+#endif

@@ -1,0 +1,106 @@
+/* Launches: loads the image of the kernels, and carries out the plans that `prepare` functions made
+ * (kernels/kernel.h): copies each args struct, fills its pointers in and calls the driver. */
+#include <string.h>
+
+#include "device/cuda/state.h"
+
+enum { SHARED_BYTES_WITHOUT_OPT_IN = 48 << 10, OPERANDS = 512 };
+
+reed_status cuda_load_kernels(cuda_device *self, reed_diagnosis *diagnosis) {
+  const cuda_driver *cu = &self->driver;
+  cu_result result = cu->module_load(&self->module, cu->image);
+  if (result == CU_NO_BINARY_FOR_GPU)
+    return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                     "device '%s': this build has no kernels for the card %s, and its driver cannot compile them",
+                     self->base.name, self->card);
+  reed_status status = cuda_check(self, result, "the kernels cannot be loaded", diagnosis);
+  for (int k = 0; k < CUDA_KERNELS && status == REED_OK; k++) {
+    const cuda_kernel_info *info = &cuda_kernel_infos[k];
+    size_t at = 0, bytes = 0;
+    result = cu->module_function(&self->functions[k], self->module, info->name);
+    if (!result) result = cu->function_parameter(self->functions[k], 0, &at, &bytes);
+    status = cuda_check(self, result, info->name, diagnosis);
+    if (status == REED_OK && (at != 0 || bytes != info->args_bytes))
+      status = diag_fail(diagnosis, REED_ERROR_DEVICE,
+                         "device '%s': the kernel %s takes %zu bytes of args, the module has %u", self->base.name,
+                         info->name, bytes, info->args_bytes);
+  }
+  return status;
+}
+
+/* The address that a pointer takes; NULL for an absent operand. */
+static const char *address_of(const cuda_queue *queue, const cuda_pointer *p, const reed_kernel_buffers *buffers) {
+  const char *base = NULL;
+  switch ((cuda_source)p->source) {
+    case CUDA_FROM_INPUT: base = buffers->inputs[p->index]; break;
+    case CUDA_FROM_OUTPUT: base = buffers->outputs[p->index]; break;
+    case CUDA_FROM_WORKSPACE: base = buffers->workspace; break;
+    case CUDA_FROM_EXTENT: base = buffers->input_extents ? (const char *)buffers->input_extents[p->index] : NULL; break;
+    case CUDA_FROM_EXTENTS: base = buffers->extents ? (const char *)(buffers->extents + p->index) : NULL; break;
+    case CUDA_FROM_FAULT: base = (const char *)queue->fault; break;
+    case CUDA_FROM_NUMBER: break;
+  }
+  return base && p->bytes ? base + p->offset : NULL;
+}
+
+/* Fills the launch's args in, and notes its operands for the emulation or the graph that is recorded. */
+static size_t fill(cuda_queue *queue, const cuda_pointer *pointers, const cuda_launch *launch,
+                   const reed_kernel_buffers *buffers, uint32_t number, char *args, cu_operand *operands) {
+  size_t n = 0;
+  for (uint32_t i = 0; i < launch->n_pointers; i++) {
+    const cuda_pointer *p = &pointers[launch->first_pointer + i];
+    if (p->source == CUDA_FROM_NUMBER) {
+      memcpy(args + p->field, &number, sizeof number);
+      continue;
+    }
+    const char *address = address_of(queue, p, buffers);
+    memcpy(args + p->field, &address, sizeof address);
+    if (!address) continue;
+    if (n < OPERANDS) operands[n++] = (cu_operand){address, p->bytes, p->written};
+    if (queue->recording) cuda_graph_note(cuda_of(&queue->base), queue->recording, address);
+  }
+  return n;
+}
+
+static reed_status launch_one(cuda_queue *queue, const cuda_prepared *plan, const cuda_launch *launch,
+                              const reed_kernel_buffers *buffers, uint32_t number, reed_diagnosis *diagnosis) {
+  cuda_device *self = cuda_of(&queue->base);
+  const cuda_driver *cu = &self->driver;
+  const cuda_kernel_info *info = &cuda_kernel_infos[launch->kernel];
+  _Alignas(16) char args[CUDA_MAX_ARGS_BYTES];
+  cu_operand operands[OPERANDS];
+  void *parameters[] = {args};
+  memcpy(args, plan->args + launch->args_at, info->args_bytes);
+  size_t n = fill(queue, plan->pointers, launch, buffers, number, args, operands);
+  if (cu->operands) cu->operands(operands, n);
+  cu_result result = CU_SUCCESS;
+  if (launch->shared_bytes > SHARED_BYTES_WITHOUT_OPT_IN)
+    result = cu->function_set(self->functions[launch->kernel], CU_DYNAMIC_SHARED_BYTES, (int)launch->shared_bytes);
+  if (!result)
+    result = cu->launch(self->functions[launch->kernel], launch->grid[0], launch->grid[1], launch->grid[2],
+                        info->threads, 1, 1, launch->shared_bytes, queue->stream, parameters, NULL);
+  if (!result && self->options.check && !queue->recording) result = cu->stream_synchronize(queue->stream);
+  return cuda_check(self, result, info->name, diagnosis);
+}
+
+reed_status cuda_launch_kernel(device_queue *base, const reed_kernel *kernel, const reed_kernel_buffers *buffers,
+                               int32_t n_inputs, int32_t n_outputs, uint32_t number, device_span *span,
+                               reed_diagnosis *diagnosis) {
+  cuda_queue *queue = (cuda_queue *)base;
+  cuda_device *self = cuda_of(base);
+  (void)n_inputs;
+  (void)n_outputs;
+  reed_status status = cuda_enter(self, diagnosis);
+  if (status != REED_OK) return status;
+  status = cuda_begin_work(queue, span, diagnosis);
+  if (status == REED_OK && kernel->run != cuda_run) {
+    status = kernel->run(kernel->state, buffers); /* a kernel of libreed that does nothing (ops/kernel.h) */
+  } else if (status == REED_OK) {
+    const cuda_prepared *plan = kernel->state;
+    for (uint32_t i = 0; i < plan->n_launches && status == REED_OK; i++)
+      status = launch_one(queue, plan, &plan->launches[i], buffers, number, diagnosis);
+  }
+  if (status == REED_OK) status = cuda_end_work(queue, span, diagnosis);
+  cuda_leave(self);
+  return status;
+}

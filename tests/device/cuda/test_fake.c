@@ -1,0 +1,287 @@
+/* The fake driver's own rules, and that the module keeps a thread's context: the module and the fake driver are linked
+ * in, with an image of kernels that the test may spoil. The module through the device contract: test_module.c. */
+#include <signal.h>
+#include <uv.h>
+
+#define CUDA_TEST_LINKED
+#include "base/mem.h"
+#include "device/cuda/fake/state.h"
+#include "device/cuda/state.h"
+#include "tests/device/cuda/cuda_test.h"
+
+#define MUST_(call) ck_assert_msg((call) == REED_OK, "%s", said.message)
+
+static cuda_driver cu;
+static cu_context context;
+static cu_device card;
+static reed_diagnosis said;
+
+static void open_driver(const char *options) {
+  ck_assert_msg(cuda_driver_open(options, &cu, &said) == REED_OK, "%s", said.message);
+  ck_assert_int_eq(cu.device_get(&card, cu.first_ordinal), CU_SUCCESS);
+  ck_assert_int_eq(cu.context_retain(&context, card), CU_SUCCESS);
+  ck_assert_int_eq(cu.context_push(context), CU_SUCCESS);
+}
+
+static void close_driver(void) {
+  cu_context own;
+  ck_assert_int_eq(cu.context_pop(&own), CU_SUCCESS);
+  ck_assert_ptr_eq(own, context);
+  ck_assert_int_eq(cu.context_release(card), CU_SUCCESS);
+  cuda_driver_close(&cu);
+}
+
+static cu_stream stream_of(unsigned flags) {
+  cu_stream stream;
+  ck_assert_int_eq(cu.stream_create(&stream, flags), CU_SUCCESS);
+  return stream;
+}
+
+static void check_said(cu_result result, const char *words) {
+  const char *text = NULL;
+  cu.error_text(result, &text);
+  ck_assert_msg(strstr(text, words) != NULL, "%s", text);
+}
+
+START_TEST(a_call_without_a_context_fails) {
+  open_driver("");
+  cu_context own;
+  cu_stream stream;
+  cu_event event;
+  ck_assert_int_eq(cu.context_pop(&own), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), CU_INVALID_CONTEXT);
+  ck_assert_int_eq(cu.event_create(&event, 0), CU_INVALID_CONTEXT);
+  check_said(CU_INVALID_CONTEXT, "no current context");
+  ck_assert_int_eq(cu.context_push(own), CU_SUCCESS);
+  close_driver();
+}
+END_TEST
+
+START_TEST(a_handle_that_is_not_given_back_is_noticed) {
+  open_driver("");
+  (void)stream_of(CU_STREAM_NON_BLOCKING);
+  close_driver(); /* ends the process */
+}
+END_TEST
+
+static void allocate_elsewhere(void *mode) {
+  void *data = NULL;
+  ck_assert_int_eq(cu.context_push(context), CU_SUCCESS);
+  cu_result result = cu.host_allocate(&data, 64, CU_HOST_PORTABLE | CU_HOST_MAPPED);
+  ck_assert_int_eq(result, *(int *)mode == CU_CAPTURE_GLOBAL ? CU_CAPTURE_UNSUPPORTED : CU_SUCCESS);
+  if (!result) ck_assert_int_eq(cu.host_free(data), CU_SUCCESS);
+  cu_context own;
+  ck_assert_int_eq(cu.context_pop(&own), CU_SUCCESS);
+}
+
+/* An allocation of another thread breaks a capture in global mode, and none in thread-local mode; one of the capturing
+ * thread breaks both. */
+START_TEST(allocations_break_captures) {
+  open_driver("");
+  int mode = _i % 2 ? CU_CAPTURE_THREAD : CU_CAPTURE_GLOBAL;
+  bool here = _i >= 2, broken = here || mode == CU_CAPTURE_GLOBAL;
+  cu_stream stream = stream_of(CU_STREAM_NON_BLOCKING);
+  cu_graph graph = NULL;
+  void *data = NULL;
+  ck_assert_int_eq(cu.capture_begin(stream, mode), CU_SUCCESS);
+  if (here) {
+    ck_assert_int_eq(cu.host_allocate(&data, 64, CU_HOST_PORTABLE | CU_HOST_MAPPED), CU_CAPTURE_UNSUPPORTED);
+  } else {
+    uv_thread_t thread;
+    ck_assert_int_eq(uv_thread_create(&thread, allocate_elsewhere, &mode), 0);
+    uv_thread_join(&thread);
+  }
+  ck_assert_int_eq(cu.capture_end(stream, &graph), broken ? CU_CAPTURE_INVALIDATED : CU_SUCCESS);
+  if (graph) ck_assert_int_eq(cu.graph_destroy(graph), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_destroy(stream), CU_SUCCESS);
+  close_driver();
+}
+END_TEST
+
+/* Work on the legacy default stream waits for blocking streams, so it breaks their captures; non-blocking streams are
+ * left alone. */
+START_TEST(the_default_stream_breaks_captures_of_blocking_streams) {
+  open_driver("");
+  cu_stream stream = stream_of(_i ? CU_STREAM_NON_BLOCKING : 0);
+  cu_graph graph = NULL;
+  cu_event event;
+  ck_assert_int_eq(cu.event_create(&event, 0), CU_SUCCESS);
+  ck_assert_int_eq(cu.capture_begin(stream, CU_CAPTURE_THREAD), CU_SUCCESS);
+  ck_assert_int_ne(cu.event_record(event, NULL), CU_SUCCESS);
+  ck_assert_int_eq(cu.capture_end(stream, &graph), _i ? CU_SUCCESS : CU_CAPTURE_INVALIDATED);
+  if (graph) ck_assert_int_eq(cu.graph_destroy(graph), CU_SUCCESS);
+  ck_assert_int_eq(cu.event_destroy(event), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_destroy(stream), CU_SUCCESS);
+  close_driver();
+}
+END_TEST
+
+/* ---- launches, with a kernel of the test's own ---- */
+
+typedef struct test_args {
+  _Alignas(8) uint64_t n;
+} test_args;
+static void run_nothing(const void *args) { (void)args; }
+static const simt_kernel kernels[] = {{"reed_test", sizeof(test_args), 8, 64, run_nothing}};
+static const fake_image image = {kernels, 1};
+
+START_TEST(launches_beyond_the_limits_are_refused) {
+  open_driver("");
+  cu_stream stream = stream_of(CU_STREAM_NON_BLOCKING);
+  cu_module module;
+  cu_function function;
+  _Alignas(16) char bytes[32] = {0};
+  void *args[] = {bytes}, *crooked[] = {bytes + 4};
+  size_t at, n;
+  ck_assert_int_eq(cu.module_load(&module, &image), CU_SUCCESS);
+  ck_assert_int_eq(cu.module_function(&function, module, "reed_other"), CU_NOT_FOUND);
+  ck_assert_int_eq(cu.module_function(&function, module, "reed_test"), CU_SUCCESS);
+  ck_assert_int_eq(cu.function_parameter(function, 0, &at, &n), CU_SUCCESS);
+  ck_assert(at == 0 && n == sizeof(test_args));
+#define LAUNCH(x, y, z, threads, shared, parameters) \
+  cu.launch(function, x, y, z, threads, 1, 1, shared, stream, parameters, NULL)
+  ck_assert_int_eq(LAUNCH(1, 65535, 1, 64, 49152, args), CU_SUCCESS);
+  ck_assert_int_eq(LAUNCH(1, 65536, 1, 64, 0, args), CU_INVALID_VALUE);
+  ck_assert_int_eq(LAUNCH(1, 1, 65536, 64, 0, args), CU_INVALID_VALUE);
+  ck_assert_int_eq(LAUNCH(0, 1, 1, 64, 0, args), CU_INVALID_VALUE);
+  ck_assert_int_eq(LAUNCH(1, 1, 1, 65, 0, args), CU_INVALID_VALUE);
+  ck_assert_int_eq(LAUNCH(1, 1, 1, 64, 0, crooked), CU_INVALID_VALUE);
+  check_said(CU_INVALID_VALUE, "not aligned");
+  ck_assert_int_eq(LAUNCH(1, 1, 1, 64, 49153, args), CU_INVALID_VALUE);
+  check_said(CU_INVALID_VALUE, "without the opt-in");
+  ck_assert_int_eq(cu.function_set(function, CU_DYNAMIC_SHARED_BYTES, 65536), CU_SUCCESS);
+  ck_assert_int_eq(LAUNCH(1, 1, 1, 64, 65536, args), CU_SUCCESS);
+  ck_assert_int_eq(cu.function_set(function, CU_DYNAMIC_SHARED_BYTES, 300 << 10), CU_INVALID_VALUE);
+  cu.operands(&(cu_operand){bytes, 32, true}, 1);
+  ck_assert_int_eq(LAUNCH(1, 1, 1, 64, 0, args), CU_INVALID_VALUE);
+  check_said(CU_INVALID_VALUE, "operand 0 is no memory of the card");
+  ck_assert_int_eq(cu.stream_synchronize(stream), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_destroy(stream), CU_SUCCESS);
+  ck_assert_int_eq(cu.module_unload(module), CU_SUCCESS);
+  close_driver();
+}
+END_TEST
+
+/* Memory of a pool belongs to the stream's order: work of another stream that does not wait for the allocation is an
+ * error. */
+START_TEST(memory_is_used_after_its_allocation_in_stream_order) {
+  int wrong = 0;
+  for (int seed = 1; seed <= 8; seed++) {
+    char options[32];
+    snprintf(options, sizeof options, "late=1&seed=%d", seed);
+    open_driver(options);
+    cu_stream giver = stream_of(CU_STREAM_NON_BLOCKING), user = stream_of(CU_STREAM_NON_BLOCKING);
+    cu_event given;
+    cu_pool pool;
+    cu_pointer data;
+    const cu_pool_properties properties = {.type = CU_PINNED, .location = {CU_ON_DEVICE, cu.first_ordinal}};
+    ck_assert_int_eq(cu.event_create(&given, CU_EVENT_NO_TIMING), CU_SUCCESS);
+    ck_assert_int_eq(cu.pool_create(&pool, &properties), CU_SUCCESS);
+    ck_assert_int_eq(cu.stream_wait(giver, given, 0), CU_SUCCESS); /* never recorded: delays nothing */
+    if (_i) {                                                      /* the allocation comes after the copy */
+      ck_assert_int_eq(cu.pool_allocate(&data, 64, pool, giver), CU_SUCCESS);
+      ck_assert_int_eq(cu.event_record(given, giver), CU_SUCCESS);
+      ck_assert_int_eq(cu.stream_wait(user, given, 0), CU_SUCCESS);
+    } else { /* the allocation waits for work that comes after the copy */
+      ck_assert_int_eq(cu.event_record(given, user), CU_SUCCESS);
+      ck_assert_int_eq(cu.stream_wait(giver, given, 0), CU_SUCCESS);
+      ck_assert_int_eq(cu.pool_allocate(&data, 64, pool, giver), CU_SUCCESS);
+    }
+    char zeros[64] = {0};
+    ck_assert_int_eq(cu.copy_in(data, zeros, 64, user), CU_SUCCESS);
+    wrong += cu.stream_synchronize(user) != CU_SUCCESS;
+    ck_assert_int_eq(cu.pool_free(data, giver), CU_SUCCESS);
+    ck_assert_int_eq(cu.stream_destroy(giver), CU_SUCCESS);
+    ck_assert_int_eq(cu.stream_destroy(user), CU_SUCCESS);
+    ck_assert_int_eq(cu.event_destroy(given), CU_SUCCESS);
+    ck_assert_int_eq(cu.pool_destroy(pool), CU_SUCCESS);
+    close_driver();
+  }
+  if (_i) ck_assert_int_eq(wrong, 0);
+  else ck_assert_int_gt(wrong, 0);
+}
+END_TEST
+
+/* ---- the module ---- */
+
+static void add_once(device *dev, const char *name) {
+  both_queues q = {.dev = dev, .on = dev->interface, .said = &said};
+  reed_kernel add = {0};
+  device_error error;
+  void *a = NULL, *b = NULL, *pinned = NULL;
+  device_event *event = NULL;
+  dev->name = name;
+  MUST_(q.on->queue_open(dev, DEVICE_COMPUTE, &q.compute, &said));
+  MUST_(q.on->event_open(dev, &event, &said));
+  MUST_(q.on->allocate(dev, 64, 0, &a, &said));
+  MUST_(q.on->allocate(dev, 64, 1 << 20, &b, &said));
+  MUST_(q.on->allocate_pinned(dev, 64, &pinned, &said));
+  (void)q.on->extend(dev, b, 4096);
+  (void)q.on->holds(dev, pinned, 8);
+  memset(pinned, 0, 64);
+  MUST_(prepare_add(dev, 16, &add, &said));
+  MUST_(q.on->copy_in(q.compute, a, pinned, 64, NULL, &said));
+  MUST_(launch_add(&q, q.compute, &add, a, a, b, NULL));
+  MUST_(q.on->event_record(q.compute, event, &said));
+  (void)q.on->event_done(dev, event);
+  MUST_(q.on->synchronize(q.compute, &error, &said));
+  q.on->event_close(dev, event);
+  q.on->release(dev, a, q.compute);
+  q.on->release(dev, b, q.compute);
+  q.on->release_pinned(dev, pinned);
+  q.on->queue_close(q.compute);
+  add.free(add.state);
+}
+
+/* The caller's current context, here that of another library, is the same before and after every use of the module; a
+ * thread without one has none afterwards. */
+START_TEST(the_caller_s_context_stays) {
+  device *dev = NULL;
+  cu_context now = NULL;
+  if (_i) open_driver("");
+  ck_assert_msg(cuda_open(0, "late=1", &dev, &said) == REED_OK, "%s", said.message);
+  add_once(dev, "cuda-emulated");
+  ck_assert_int_eq(fake_context_current(&now), CU_SUCCESS);
+  ck_assert_ptr_eq(now, _i ? context : NULL);
+  dev->interface->close(dev);
+  ck_assert_int_eq(fake_context_current(&now), CU_SUCCESS);
+  ck_assert_ptr_eq(now, _i ? context : NULL);
+  if (_i) close_driver();
+}
+END_TEST
+
+/* A kernel whose args struct has another size than the module's is refused when the image is loaded. */
+START_TEST(a_wrong_struct_is_refused) {
+  device *dev = NULL;
+  simt_kernel spoilt[CUDA_KERNELS];
+  memcpy(spoilt, fake_kernels.kernels, sizeof spoilt);
+  spoilt[CUDA_KERNELS - 1].args_bytes += 8;
+  const fake_image other = {spoilt, CUDA_KERNELS};
+  ck_assert_int_eq(cuda_open(0, "", &dev, &said), REED_OK);
+  cuda_device *self = (cuda_device *)dev;
+  const cu_module right = self->module;
+  self->driver.image = &other;
+  ck_assert_int_eq(cuda_enter(self, &said), REED_OK);
+  ck_assert_int_eq(cuda_load_kernels(self, &said), REED_ERROR_DEVICE);
+  ck_assert_msg(strstr(said.message, "bytes of args, the module has") != NULL, "%s", said.message);
+  ck_assert_int_eq(self->driver.module_unload(self->module), CU_SUCCESS);
+  cuda_leave(self);
+  self->module = right;
+  dev->interface->close(dev);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("cuda");
+  TCase *tests = tcase_create("fake");
+  tcase_add_test(tests, a_call_without_a_context_fails);
+  tcase_add_test_raise_signal(tests, a_handle_that_is_not_given_back_is_noticed, SIGABRT);
+  tcase_add_loop_test(tests, allocations_break_captures, 0, 4);
+  tcase_add_loop_test(tests, the_default_stream_breaks_captures_of_blocking_streams, 0, 2);
+  tcase_add_test(tests, launches_beyond_the_limits_are_refused);
+  tcase_add_loop_test(tests, memory_is_used_after_its_allocation_in_stream_order, 0, 2);
+  tcase_add_loop_test(tests, the_caller_s_context_stays, 0, 2);
+  tcase_add_test(tests, a_wrong_struct_is_refused);
+  suite_add_tcase(suite, tests);
+  return suite_run(suite);
+}

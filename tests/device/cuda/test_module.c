@@ -1,0 +1,356 @@
+/* The CUDA module over the fake driver, through the device contract: order by events alone, memory that grows, spans,
+ * refusals, and every call and every request for memory failed once. Graphs: test_graph.c. The fake driver:
+ * test_fake.c.
+ */
+#include "base/diag.h"
+#include "tests/alloc_hook.h"
+#include "tests/device/cuda/cuda_test.h"
+
+static const char *const names[] = {"cuda-emulated",
+                                    "cuda-emulated?late=1",
+                                    "cuda-emulated?seed=1",
+                                    "cuda-emulated?seed=2&late=1",
+                                    "cuda-emulated:1?seed=3&late=1&order=1&check=1",
+                                    "cuda-emulated?seed=4&late=1&order=9&poison=1"};
+enum { N_NAMES = sizeof names / sizeof *names, N = 300 };
+
+/* Rounds of copy in, kernel, copy out on two queues, each step after the event of the step before it. */
+START_TEST(events_order_the_queues) {
+  both_queues q = open_both(names[_i]);
+  device_event *copied = NULL, *computed = NULL;
+  reed_kernel add = {0};
+  MUST(q.on->event_open(q.dev, &copied, q.said));
+  MUST(q.on->event_open(q.dev, &computed, q.said));
+  ck_assert(q.on->event_done(q.dev, copied)); /* never recorded: holds up nobody */
+  MUST(q.on->event_wait(q.compute, copied, q.said));
+  MUST(prepare_add(q.dev, N, &add, q.said));
+  float *in = floats_of(&q, 8 * N), *out = floats_of(&q, 8 * N);
+  void *a = memory_of(&q, N * 4), *b = memory_of(&q, N * 4);
+  for (int k = 0; k < 8; k++) {
+    for (int i = 0; i < N; i++) in[k * N + i] = (float)(k * 1000 + i);
+    MUST(q.on->event_wait(q.copies, computed, q.said));
+    MUST(q.on->copy_in(q.copies, a, in + k * N, N * 4, NULL, q.said));
+    MUST(q.on->event_record(q.copies, copied, q.said));
+    MUST(q.on->event_wait(q.compute, copied, q.said));
+    MUST(launch_add(&q, q.compute, &add, a, a, b, NULL));
+    MUST(q.on->event_record(q.compute, computed, q.said));
+    MUST(q.on->event_wait(q.copies, computed, q.said));
+    MUST(q.on->copy_out(q.copies, out + k * N, b, N * 4, NULL, q.said));
+  }
+  device_error error;
+  MUST(wait_both(&q, &error));
+  ck_assert(q.on->event_done(q.dev, copied) && q.on->event_done(q.dev, computed));
+  for (int i = 0; i < 8 * N; i++) ck_assert_float_eq(out[i], 2 * in[i]);
+  q.on->event_close(q.dev, copied);
+  q.on->event_close(q.dev, computed);
+  q.on->release(q.dev, a, q.copies);
+  q.on->release(q.dev, b, NULL);
+  q.on->release_pinned(q.dev, in);
+  q.on->release_pinned(q.dev, out);
+  add.free(add.state);
+  close_both(&q);
+}
+END_TEST
+
+/* Without an event some seed runs the kernel before the copy that it needs. */
+START_TEST(a_forgotten_event_shows) {
+  int wrong = 0;
+  for (int seed = 1; seed <= 16; seed++) {
+    char name[64];
+    snprintf(name, sizeof name, "cuda-emulated?late=1&seed=%d", seed);
+    both_queues q = open_both(name);
+    reed_kernel add = {0};
+    float *slot = floats_of(&q, 2);
+    void *a = memory_of(&q, 4), *b = memory_of(&q, 4);
+    device_error error;
+    MUST(prepare_add(q.dev, 1, &add, q.said));
+    slot[0] = 5;
+    MUST(q.on->copy_in(q.copies, a, slot, 4, NULL, q.said));
+    MUST(launch_add(&q, q.compute, &add, a, a, b, NULL));
+    MUST(q.on->copy_out(q.compute, slot + 1, b, 4, NULL, q.said));
+    MUST(wait_both(&q, &error));
+    ck_assert(slot[1] == 10 || slot[1] != slot[1]); /* from poison: NaN */
+    wrong += slot[1] != 10;
+    q.on->release_pinned(q.dev, slot);
+    add.free(add.state);
+    close_both(&q);
+  }
+  ck_assert_int_gt(wrong, 0);
+  ck_assert_int_lt(wrong, 16); /* and the order does depend on the seed */
+}
+END_TEST
+
+/* Pinned memory belongs to a copy until the copy has run. */
+START_TEST(an_early_reuse_of_pinned_memory_is_caught) {
+  both_queues q = open_both("cuda-emulated?late=1");
+  device_error error;
+  float *slot = floats_of(&q, 1);
+  void *a = memory_of(&q, 4);
+  slot[0] = 1;
+  MUST(q.on->copy_in(q.copies, a, slot, 4, NULL, q.said));
+  if (_i == 0) slot[0] = 2;
+  else q.on->release_pinned(q.dev, slot);
+  ck_assert_int_eq(wait_both(&q, &error), REED_ERROR_DEVICE);
+  ck_assert_int_eq(error.launch, DEVICE_NO_LAUNCH);
+  const char *said = reed_diagnosis_message(q.said);
+  ck_assert_msg(strstr(said, _i ? "released before a copy" : "was changed before the copy") != NULL, "%s", said);
+  if (_i == 0) q.on->release_pinned(q.dev, slot);
+  q.on->release(q.dev, a, q.compute);
+  close_both(&q); /* the card is lost, as it is after a real fault, and can still be closed */
+}
+END_TEST
+
+/* Host memory that is not pinned may be reused at once, and is complete when copy_out returns. */
+START_TEST(memory_that_is_not_pinned_is_staged) {
+  both_queues q = open_both(names[_i]);
+  device_memory figures;
+  device_error error;
+  int64_t x[4] = {1, 2, 3, 4}, y[4] = {0};
+  void *a = memory_of(&q, sizeof x);
+  MUST(q.on->copy_in(q.compute, a, x, sizeof x, NULL, q.said));
+  memset(x, 0, sizeof x);
+  MUST(q.on->copy_out(q.compute, y, a, sizeof y, NULL, q.said));
+  MUST(wait_both(&q, &error));
+  for (int i = 0; i < 4; i++) ck_assert_int_eq(y[i], i + 1);
+  q.on->memory(q.dev, &figures);
+  ck_assert_int_eq(figures.n_unpinned_copies, 2);
+  ck_assert_int_eq(figures.live_bytes, sizeof x);
+  q.on->release(q.dev, a, q.compute);
+  q.on->memory(q.dev, &figures);
+  ck_assert_int_eq(figures.live_bytes, 0);
+  ck_assert_int_eq(figures.n_allocations, 1);
+  close_both(&q);
+}
+END_TEST
+
+/* An arena stays where it is and keeps its contents while it grows. */
+START_TEST(memory_grows_in_place) {
+  both_queues q = open_both(names[_i]);
+  int64_t *slot = slot_of(&q, 2);
+  void *a = NULL, *small = memory_of(&q, 100);
+  device_error error;
+  const int64_t room = 8 << 20;
+  MUST(q.on->allocate(q.dev, 100, room, &a, q.said));
+  slot[0] = 77;
+  MUST(q.on->copy_in(q.copies, a, slot, 8, NULL, q.said));
+  for (int64_t bytes = 4096; bytes <= room; bytes *= 8) {
+    ck_assert(q.on->extend(q.dev, a, bytes));
+    MUST(wait_both(&q, &error));
+    MUST(q.on->copy_out(q.copies, &slot[0], a, 8, NULL, q.said));
+    MUST(q.on->copy_out(q.copies, &slot[1], (char *)a + bytes - 8, 8, NULL, q.said));
+    MUST(wait_both(&q, &error));
+    ck_assert_int_eq(slot[0], 77);
+    ck_assert_int_eq(slot[1], -1); /* poison */
+    ck_assert(q.on->holds(q.dev, (char *)a + 8, bytes - 8));
+  }
+  ck_assert(!q.on->extend(q.dev, a, room + 65537)); /* no room */
+  ck_assert(!q.on->extend(q.dev, small, 200));      /* a block of the pool */
+  ck_assert(!q.on->holds(q.dev, slot, 8));
+  q.on->release(q.dev, a, q.copies);
+  q.on->release(q.dev, small, q.compute);
+  q.on->release_pinned(q.dev, slot);
+  close_both(&q);
+}
+END_TEST
+
+START_TEST(spans_lie_within_the_calls_and_in_order) {
+  both_queues q = open_both(names[_i]);
+  reed_kernel add = {0};
+  device_span spans[3] = {0};
+  device_error error;
+  float *slot = floats_of(&q, N);
+  void *a = memory_of(&q, N * 4), *b = memory_of(&q, N * 4);
+  MUST(prepare_add(q.dev, N, &add, q.said));
+  for (int round = 0; round < 2; round++) { /* the second round uses the events of the first */
+    int64_t begin = clock_now_ns();
+    for (int i = 0; i < N; i++) slot[i] = 1;
+    MUST(q.on->copy_in(q.compute, a, slot, N * 4, &spans[0], q.said));
+    MUST(launch_add(&q, q.compute, &add, a, a, b, &spans[1]));
+    MUST(q.on->copy_out(q.compute, slot, b, N * 4, &spans[2], q.said));
+    MUST(wait_both(&q, &error));
+    ck_assert_int_le(begin, spans[0].begin_ns);
+    for (int i = 0; i < 3; i++) {
+      ck_assert_int_le(spans[i].begin_ns, spans[i].end_ns);
+      if (i) ck_assert_int_le(spans[i - 1].begin_ns, spans[i].begin_ns);
+    }
+    ck_assert_int_le(spans[2].end_ns, clock_now_ns());
+  }
+  q.on->release(q.dev, a, NULL);
+  q.on->release(q.dev, b, NULL);
+  q.on->release_pinned(q.dev, slot);
+  add.free(add.state);
+  close_both(&q);
+}
+END_TEST
+
+START_TEST(what_cannot_be_opened_is_refused_in_a_sentence) {
+  static const struct {
+    const char *name, *sentence;
+  } refused[] = {{"cuda-emulated:2", "this machine has 2 NVIDIA GPUs, numbered from 0"},
+                 {"cuda-emulated?colour=1", "no option 'colour'; known: check"},
+                 {"cuda-emulated?late", "option 'late' takes a number"},
+                 {"cuda-emulated?seed=-1", "option 'seed' takes a number"},
+                 {"cuda-emulated?version=12080", "the NVIDIA driver is too old: it is for CUDA 12.8"},
+                 {"cuda-emulated?fail_call=1", "the driver cannot start"}};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    device *dev = NULL;
+    reed_diagnosis said = {0};
+    ck_assert_int_eq(device_open(refused[i].name, &dev, &said), REED_ERROR_DEVICE);
+    ck_assert_msg(strstr(said.message, refused[i].sentence) != NULL, "%s", said.message);
+    ck_assert_ptr_null(dev);
+  }
+}
+END_TEST
+
+START_TEST(a_full_card_says_what_was_asked_and_what_is_live) {
+  both_queues q = open_both("cuda-emulated?memory=1048576");
+  void *a = memory_of(&q, 700000), *b = &b, *arena = NULL;
+  ck_assert_int_eq(q.on->allocate(q.dev, 500000, 0, &b, q.said), REED_ERROR_MEMORY);
+  ck_assert_ptr_eq(b, &b);
+  const char *said = reed_diagnosis_message(q.said);
+  ck_assert_msg(strstr(said, "no memory for 500000 bytes (700000 are in use") != NULL, "%s", said);
+  ck_assert_int_eq(q.on->allocate(q.dev, INT64_MAX - 5, 0, &b, q.said), REED_ERROR_MEMORY);
+  MUST(q.on->allocate(q.dev, 65536, 1048576, &arena, q.said));
+  ck_assert(!q.on->extend(q.dev, arena, 600000)); /* the addresses are there, the memory is not */
+  q.on->release(q.dev, a, q.compute);
+  ck_assert(q.on->extend(q.dev, arena, 600000));
+  q.on->release(q.dev, arena, q.compute);
+  MUST(q.on->allocate(q.dev, 1000000, 0, &b, q.said));
+  q.on->release(q.dev, b, q.compute);
+  close_both(&q);
+}
+END_TEST
+
+/* ---- failures ---- */
+
+/* Uses every function of a device once; the first failure ends it. All that was taken is given back. */
+static reed_status use_everything(const char *name, reed_diagnosis *said) {
+  device *dev = NULL;
+  device_queue *queues[2] = {NULL};
+  device_event *event = NULL;
+  device_graph *graph = NULL;
+  device_span span = {0};
+  device_error error;
+  reed_kernel add = {0};
+  void *pinned = NULL, *a = NULL, *arena = NULL;
+  reed_status status = device_open(name, &dev, said);
+  if (status != REED_OK) return status;
+  const device_interface *on = dev->interface;
+#define STEP(call) \
+  if (status == REED_OK) status = (call)
+  STEP(on->queue_open(dev, DEVICE_COMPUTE, &queues[0], said));
+  STEP(on->queue_open(dev, DEVICE_COPIES, &queues[1], said));
+  STEP(on->event_open(dev, &event, said));
+  STEP(on->allocate_pinned(dev, 64, &pinned, said));
+  STEP(on->allocate(dev, 64, 0, &a, said));
+  STEP(on->allocate(dev, 64, 1 << 20, &arena, said));
+  if (status == REED_OK) (void)on->extend(dev, arena, 200000);
+  STEP(prepare_add(dev, 16, &add, said));
+  if (status == REED_OK) memset(pinned, 0, 64);
+  STEP(on->copy_in(queues[1], a, pinned, 64, &span, said));
+  STEP(on->event_record(queues[1], event, said));
+  STEP(on->event_wait(queues[0], event, said));
+  both_queues q = {dev, on, queues[0], queues[1], said};
+  STEP(launch_add(&q, queues[0], &add, a, a, arena, &span));
+  STEP(on->record(queues[0], said));
+  if (status == REED_OK) {
+    reed_status recorded = launch_add(&q, queues[0], &add, a, a, arena, NULL);
+    if (recorded == REED_OK) recorded = on->copy_within(queues[0], a, arena, 64, NULL, said);
+    status = on->end_record(queues[0], &graph, recorded == REED_OK ? said : NULL);
+    if (recorded != REED_OK) status = recorded;
+  }
+  STEP(on->replay(queues[0], graph, said));
+  STEP(on->synchronize(queues[0], &error, said));
+  STEP(on->copy_out(queues[1], pinned, a, 64, NULL, said));
+  STEP(on->synchronize(queues[1], &error, said));
+#undef STEP
+  for (int i = 0; i < 2; i++)
+    if (queues[i]) (void)on->synchronize(queues[i], &error, NULL);
+  if (graph) on->drop(dev, graph);
+  if (event) on->event_close(dev, event);
+  on->release(dev, a, queues[0]);
+  on->release(dev, arena, queues[0]);
+  on->release_pinned(dev, pinned);
+  if (add.free) add.free(add.state);
+  for (int i = 0; i < 2; i++)
+    if (queues[i]) on->queue_close(queues[i]);
+  device_close(&dev);
+  return status;
+}
+
+/* Each call of the driver fails once: the failure is reported or made up for, nothing is lost (the fake driver counts),
+ * and the card works again. */
+START_TEST(every_call_of_the_driver_is_failed_once) {
+  static const char *const options[] = {"fail_call", "fail_memory"};
+  reed_diagnosis said = {0};
+  int n_reported = 0, n = 1;
+  for (bool failed = true; failed && n < 500; n++) {
+    char name[64];
+    snprintf(name, sizeof name, "cuda-emulated?%s=%d", options[_i], n);
+    said.message[0] = 0;
+    reed_status status = use_everything(name, &said);
+    n_reported += status != REED_OK;
+    if (status != REED_OK) ck_assert_msg(strstr(said.message, "told to fail") != NULL || _i, "%d: %s", n, said.message);
+    if (_i) failed = status != REED_OK || n < 12;
+    else failed = n < 160;
+  }
+  ck_assert_int_ge(n_reported, _i ? 2 : 40); /* most requests for memory are tried twice */
+  ck_assert_int_eq(use_everything("cuda-emulated", &said), REED_OK);
+}
+END_TEST
+
+START_TEST(every_request_of_host_memory_is_failed_once) {
+  int64_t n = 1;
+  for (bool reached = true; reached; n++) {
+    reed_diagnosis said = {0};
+    alloc_hook_begin();
+    alloc_hook_fail_at(n);
+    reed_status status = use_everything("cuda-emulated", &said);
+    reached = alloc_hook_failed();
+    ck_assert_int_eq(alloc_hook_end(), 0);
+    if (!reached) ck_assert_int_eq(status, REED_OK);
+    else
+      ck_assert_msg(status == REED_OK || status == REED_ERROR_MEMORY || strstr(said.message, "memory") != NULL,
+                    "%lld: %s", (long long)n, said.message);
+  }
+  ck_assert_int_gt(n, 20);
+}
+END_TEST
+
+/* A failure of enqueued work is reported by synchronize, with the driver's words. */
+START_TEST(a_failing_launch_is_reported) {
+  both_queues q = open_both("cuda-emulated?late=1&fail_work=1");
+  reed_kernel add = {0};
+  device_error error;
+  void *a = memory_of(&q, 4), *b = memory_of(&q, 4);
+  MUST(prepare_add(q.dev, 1, &add, q.said));
+  MUST(launch_add(&q, q.compute, &add, a, a, b, NULL));
+  ck_assert_int_eq(q.on->synchronize(q.compute, &error, q.said), REED_ERROR_DEVICE);
+  ck_assert_msg(strstr(reed_diagnosis_message(q.said), "launch or copy 1 was told to fail") != NULL, "%s",
+                reed_diagnosis_message(q.said));
+  ck_assert_int_eq(q.on->copy_within(q.compute, a, b, 4, NULL, q.said), REED_ERROR_DEVICE); /* the card is lost */
+  add.free(add.state);
+  q.on->release(q.dev, a, NULL);
+  q.on->release(q.dev, b, NULL);
+  close_both(&q); /* and can still be closed */
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("cuda");
+  TCase *tests = tcase_create("module");
+  tcase_set_timeout(tests, 120);
+  tcase_add_loop_test(tests, events_order_the_queues, 0, N_NAMES);
+  tcase_add_test(tests, a_forgotten_event_shows);
+  tcase_add_loop_test(tests, an_early_reuse_of_pinned_memory_is_caught, 0, 2);
+  tcase_add_loop_test(tests, memory_that_is_not_pinned_is_staged, 0, N_NAMES);
+  tcase_add_loop_test(tests, memory_grows_in_place, 0, N_NAMES);
+  tcase_add_loop_test(tests, spans_lie_within_the_calls_and_in_order, 0, N_NAMES);
+  tcase_add_test(tests, what_cannot_be_opened_is_refused_in_a_sentence);
+  tcase_add_test(tests, a_full_card_says_what_was_asked_and_what_is_live);
+  tcase_add_loop_test(tests, every_call_of_the_driver_is_failed_once, 0, 2);
+  tcase_add_test(tests, every_request_of_host_memory_is_failed_once);
+  tcase_add_test(tests, a_failing_launch_is_reported);
+  suite_add_tcase(suite, tests);
+  return suite_run(suite);
+}
