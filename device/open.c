@@ -50,10 +50,25 @@ static const reed_device_info kinds[] = {
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
+/* True if the system has a file of that name. */
+static bool has_file(const char *path) {
+  uv_fs_t request;
+  bool has = uv_fs_stat(NULL, &request, path, NULL) == 0;
+  uv_fs_req_cleanup(&request);
+  return has;
+}
+
+/* True if the machine has what the kind's module needs to open a device. A GPU is known by the files of its driver,
+ * because starting the driver takes longer than a command. */
+static bool has_hardware(const char *kind) {
+  return strcmp(kind, "cuda") != 0 || has_file("/dev/nvidiactl") || has_file("/dev/dxg");
+}
+
 bool reed_device_kind(size_t i, reed_device_info *out_info) {
   if (i >= N_KINDS || !out_info) return false;
   *out_info = kinds[i];
-  out_info->present = strcmp(kinds[i].name, "host") == 0 || device_module_present(kinds[i].name);
+  out_info->present = strcmp(kinds[i].name, "host") == 0 ||
+                      (device_module_present(kinds[i].name) && has_hardware(kinds[i].name));
   return true;
 }
 

@@ -16,7 +16,7 @@ extern "C" {
 typedef struct reed_device_info {
   const char *name;    /* "sim"; the second device of the kind is "sim:1" */
   const char *summary; /* a few words */
-  bool present;        /* a session can open it on this machine: its module libreed-NAME.so lies beside the library */
+  bool present;        /* its module libreed-NAME.so lies beside the library, and the machine has the hardware */
 } reed_device_info;
 
 /* Kind i of the kinds known to this version of the library; false past the end. A session can also open a device module

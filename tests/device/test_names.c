@@ -67,8 +67,8 @@ START_TEST(what_is_no_device_is_refused_in_a_sentence) {
   static const struct {
     const char *name, *sentence;
   } refused[] = {
-      {"cuda", "there is no device 'cuda' here: no module '"},
-      {"cuda:1", "libreed-cuda.so'"},
+      {"tpu", "there is no device 'tpu' here: no module '"},
+      {"tpu:1", "libreed-tpu.so'"},
       {"simm", "there is no device 'simm' here"},
       {"", "'' is no device name"},
       {":1", "':1' is no device name"},

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "reed/compiler.h"
+#include "reed/device.h"
 #include "reed/reed.h"
 #include "tools/npy.h"
 #include "tests/suite.h"
@@ -117,14 +118,15 @@ static void check_output(const char *where, const char *output, const reed_tenso
                   output, (long long)i, element(got, i), element(want, i));
 }
 
-static reed_program *compile(const char *name, const char *const *disabled, char **out_report) {
+static reed_program *compile(const char *name, const char *const *disabled, const char *target, char **out_report) {
   size_t n_onnx, n_module;
   char *onnx = read_export(name, ".onnx", &n_onnx);
   void *module;
   reed_program *program;
   reed_diagnosis *d = need_diagnosis();
-  reed_status status = reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.disabled_passes = disabled}, &module,
-                                          &n_module, out_report, d);
+  reed_status status =
+      reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.disabled_passes = disabled, .target = target}, &module,
+                         &n_module, out_report, d);
   ck_assert_msg(status == REED_OK, "%s: %s", name, reed_diagnosis_message(d));
   status = reed_program_open_bytes(module, n_module, NULL, &program, d);
   ck_assert_msg(status == REED_OK, "%s: %s", name, reed_diagnosis_message(d));
@@ -196,7 +198,7 @@ static void check_cases(const char *name, reed_program *program, const char *dev
 }
 
 START_TEST(every_export_equals_pytorch) {
-  reed_program *program = compile(exports[_i].name, NULL, NULL);
+  reed_program *program = compile(exports[_i].name, NULL, NULL, NULL);
   check_cases(exports[_i].name, program, "host", 2, true);
   check_cases(exports[_i].name, program, "sim", 2, true);
   reed_program_close(&program);
@@ -210,15 +212,23 @@ START_TEST(every_export_equals_pytorch_without_the_optional_passes) {
   for (size_t i = 0; reed_compile_pass(i, &pass); i++)
     if (!pass.required) disabled[n++] = pass.name;
   ck_assert_uint_lt(n, 64);
-  reed_program *program = compile(exports[_i].name, disabled, NULL);
+  reed_program *program = compile(exports[_i].name, disabled, NULL, NULL);
   check_cases(exports[_i].name, program, "host", 1, false);
+  reed_program_close(&program);
+}
+END_TEST
+
+/* Compiled for a GPU: operators without a kernel there run on the host, between kernels. */
+START_TEST(every_export_equals_pytorch_on_the_emulated_gpu) {
+  reed_program *program = compile(exports[_i].name, NULL, "cuda-emulated", NULL);
+  check_cases(exports[_i].name, program, "cuda-emulated?late=1&seed=5&order=11", 2, false);
   reed_program_close(&program);
 }
 END_TEST
 
 START_TEST(rewrites_fire_and_epochs_and_transposes_are_few) {
   char *report;
-  reed_program *program = compile(exports[_i].name, NULL, &report);
+  reed_program *program = compile(exports[_i].name, NULL, NULL, &report);
   cJSON *root = cJSON_Parse(report), *passes = cJSON_GetObjectItem(root, "passes"), *pass;
   for (const firing *f = exports[_i].fires; f < exports[_i].fires + MOST_FIRINGS && f->pass; f++) {
     int changes = -1;
@@ -246,6 +256,10 @@ int main(void) {
   tcase_set_timeout(cases, 60);
   tcase_add_loop_test(cases, every_export_equals_pytorch, 0, N_EXPORTS);
   tcase_add_loop_test(cases, every_export_equals_pytorch_without_the_optional_passes, 0, N_EXPORTS);
+  reed_device_info kind;
+  for (size_t i = 0; reed_device_kind(i, &kind); i++) /* absent where there is no C++ compiler */
+    if (kind.present && strcmp(kind.name, "cuda-emulated") == 0)
+      tcase_add_loop_test(cases, every_export_equals_pytorch_on_the_emulated_gpu, 0, N_EXPORTS);
   tcase_add_loop_test(cases, rewrites_fire_and_epochs_and_transposes_are_few, 0, N_EXPORTS);
   suite_add_tcase(suite, cases);
   return suite_run(suite);
