@@ -67,8 +67,8 @@ static bool has_hardware(const char *kind) {
 bool reed_device_kind(size_t i, reed_device_info *out_info) {
   if (i >= N_KINDS || !out_info) return false;
   *out_info = kinds[i];
-  out_info->present = strcmp(kinds[i].name, "host") == 0 ||
-                      (device_module_present(kinds[i].name) && has_hardware(kinds[i].name));
+  out_info->present =
+      strcmp(kinds[i].name, "host") == 0 || (device_module_present(kinds[i].name) && has_hardware(kinds[i].name));
   return true;
 }
 

@@ -103,6 +103,13 @@ void cuda_reap(cuda_device *self, bool all) {
   uv_mutex_unlock(&self->lock);
 }
 
+/* Gives unused memory back to the driver, also that which an enqueued release will give. */
+static void reclaim(cuda_device *self) {
+  cuda_reap(self, false);
+  (void)self->driver.stream_synchronize(self->memory);
+  (void)self->driver.pool_trim(self->pool, 0);
+}
+
 static cu_result reserve(cuda_device *self, cuda_block *block, int64_t bytes, int64_t room_bytes) {
   cu_pointer data = 0;
   const size_t mapped = whole(self, bytes), reserved = whole(self, room_bytes);
@@ -141,9 +148,7 @@ static cu_result obtain(cuda_device *self, cuda_block *block, int64_t bytes, int
     VEC_FREE(&block->mappings);
     *block = (cuda_block){0};
     if (result != CU_OUT_OF_MEMORY || attempt) return result;
-    cuda_reap(self, false);
-    (void)self->driver.stream_synchronize(self->memory);
-    (void)self->driver.pool_trim(self->pool, 0);
+    reclaim(self);
   }
 }
 
@@ -216,8 +221,7 @@ bool cuda_extend(device *base, void *data, int64_t bytes) {
   if (!block->reserved || !mapped || mapped > block->reserved || cuda_enter(self, NULL) != REED_OK) return false;
   cu_result result = mapped > block->mapped ? map_more(self, block, mapped) : CU_SUCCESS;
   if (result == CU_OUT_OF_MEMORY) {
-    cuda_reap(self, false);
-    (void)self->driver.pool_trim(self->pool, 0);
+    reclaim(self);
     result = map_more(self, block, mapped);
   }
   cuda_leave(self);

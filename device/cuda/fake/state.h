@@ -168,6 +168,9 @@ struct fake_world {
   char said[512];     /* the sentence of the latest error of a call */
 };
 
+extern fake_world *fake_worlds[FAKE_WORLDS];
+extern fake_world *fake_opening; /* the latest opened; device_open opens one device at a time */
+
 /* Every function of the driver begins here: finds the world of the thread's current context and counts the call. Takes
  * the world's lock unless it fails. */
 cu_result fake_enter(fake_world **out_world, const char *function) REED_MUST_CHECK;

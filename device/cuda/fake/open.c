@@ -1,0 +1,98 @@
+/* Opens and closes worlds of the fake driver: their options, their threads, the table of functions. At the end of a
+ * world every handle must have been given back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/cuda/fake/state.h"
+
+const char *const cuda_driver_options = "fail_call, fail_memory, fail_work, seed, late, order, memory, version";
+
+static void read_options(const char *text, fake_options *out) {
+  static const struct {
+    const char *key;
+    size_t at;
+  } keys[] = {
+#define KEY(name) {#name, offsetof(fake_options, name)}
+      KEY(fail_call), KEY(fail_memory), KEY(fail_work), KEY(seed), KEY(late), KEY(order), KEY(memory), KEY(version),
+#undef KEY
+  };
+  *out = (fake_options){0};
+  while (*text) {
+    size_t n = strcspn(text, "&"), n_key = strcspn(text, "=&");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+      if (strlen(keys[i].key) == n_key && memcmp(keys[i].key, text, n_key) == 0)
+        *(int64_t *)((char *)out + keys[i].at) = strtoll(text + n_key + 1, NULL, 10); /* the module has checked it */
+    text += n;
+    text += *text == '&';
+  }
+}
+
+static bool start(fake_world *world) {
+  if (uv_mutex_init(&world->lock) != 0) return false;
+  if (uv_cond_init(&world->ready) != 0) goto no_ready;
+  if (uv_cond_init(&world->idle) != 0) goto no_idle;
+  if (uv_thread_create(&world->thread, fake_thread, world) == 0) return true;
+  uv_cond_destroy(&world->idle);
+no_idle:
+  uv_cond_destroy(&world->ready);
+no_ready:
+  uv_mutex_destroy(&world->lock);
+  return false;
+}
+
+reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_diagnosis *diagnosis) {
+  int number = 0;
+  while (number < FAKE_WORLDS && fake_worlds[number]) number++;
+  fake_world *world = number < FAKE_WORLDS ? mem_calloc(1, sizeof *world) : NULL;
+  if (!world) return diag_no_memory(diagnosis, "a fake driver");
+  world->number = number;
+  read_options(options, &world->options);
+  world->random = (uint64_t)world->options.seed;
+  if (!start(world)) {
+    mem_free(world);
+    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda-emulated': the system gave no thread");
+  }
+  fake_opening = fake_worlds[number] = world;
+  *out_driver = (cuda_driver){
+#define DRIVER(name, symbol, parameters) .name = fake_##name,
+#include "device/cuda/driver/driver.def"
+      .operands = fake_operands, .first_ordinal = number * FAKE_CARDS, .image = &fake_kernels};
+  if (out_driver->init(0) == CU_SUCCESS) return REED_OK;
+  reed_status status =
+      diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda-emulated': the driver cannot start: %s", world->said);
+  cuda_driver_close(out_driver);
+  return status;
+}
+
+void cuda_driver_close(cuda_driver *driver) {
+  static const char *const names[] = {
+#define X(kind, text) text,
+      FAKE_HANDLES(X)
+#undef X
+  };
+  fake_world *world = fake_world_of(driver->first_ordinal);
+  uv_mutex_lock(&world->lock);
+  world->closing = true;
+  uv_cond_broadcast(&world->ready);
+  uv_mutex_unlock(&world->lock);
+  uv_thread_join(&world->thread);
+  for (int k = 0; k < FAKE_KINDS; k++) {
+    if (!world->n_live[k]) continue;
+    fprintf(stderr, "fake driver: %lld %s were not given back\n", (long long)world->n_live[k], names[k]);
+    abort();
+  }
+  if (fake_current() && fake_current()->world == world) {
+    fprintf(stderr, "fake driver: the closing thread still has a context of the driver\n");
+    abort();
+  }
+  VEC_FREE(&world->ranges);
+  uv_cond_destroy(&world->idle);
+  uv_cond_destroy(&world->ready);
+  uv_mutex_destroy(&world->lock);
+  fake_worlds[world->number] = NULL;
+  if (fake_opening == world) fake_opening = NULL;
+  mem_free(world);
+  *driver = (cuda_driver){0};
+}
