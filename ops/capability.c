@@ -334,3 +334,24 @@ void capability_say_lack(const capability *c, const capability_call *call, text_
     return;
   }
 }
+
+bool capability_of_op(const capability *c, const reed_op *op, text_buffer *out_excluded) {
+  for (size_t i = 0; i < c->targets.n; i++) {
+    const target *t = &c->targets.items[i];
+    bool named = !t->has_only;
+    for (size_t k = t->first; k < t->first + t->n && !named; k++)
+      named = c->items.items[k].only && names_op(&c->items.items[k], op);
+    if (!named || !has_kernel(t, op)) return false;
+    for (size_t k = t->first; k < t->first + t->n; k++) {
+      const item *it = &c->items.items[k];
+      if (it->only || !fits(it, op, it->attribute.n != 0)) continue;
+      if (it->dtype == REED_NONE && !it->attribute.n) return false;
+      text_append(out_excluded, "%s%s%s%.*s%s%.*s", out_excluded->n ? ", " : "",
+                  it->dtype != REED_NONE ? reed_dtype_name(it->dtype) : "",
+                  it->dtype != REED_NONE && it->attribute.n ? " with " : "", (int)it->attribute.n,
+                  it->attribute.n ? it->attribute.text : "", it->value.n ? "=" : "", (int)it->value.n,
+                  it->value.n ? it->value.text : "");
+    }
+  }
+  return true;
+}

@@ -3,7 +3,7 @@
 
 #include "base/desc.h"
 #include "base/json.h"
-#include "ops/op.h"
+#include "ops/capability.h"
 #include "reed/reed.h"
 
 /* Writes a flag only if it is true. */
@@ -100,7 +100,30 @@ static void put_attr(json_writer *json, const reed_op_attr *attr) {
   json_end_object(json);
 }
 
-static void put_operator(json_writer *json, const reed_op *op) {
+static const char *const target_names[] = {
+#define TARGET(name, dlpack, host_kernels, list, summary) #name,
+#include "ops/targets.def"
+};
+enum { N_TARGETS = sizeof target_names / sizeof *target_names };
+
+static void close_all(capability **targets) {
+  for (size_t i = 0; i < N_TARGETS; i++) capability_close(&targets[i]);
+}
+
+/* The kinds of devices that have kernels for the operator, each with the dtypes and attributes that it excludes: "" for
+ * none. */
+static void put_devices(json_writer *json, const reed_op *op, capability *const *targets) {
+  json_begin_object(json, "devices");
+  for (size_t i = 0; i < N_TARGETS && !op_is_control(op); i++) {
+    text_buffer excluded = {0};
+    if (capability_of_op(targets[i], op, &excluded))
+      json_string(json, target_names[i], excluded.n ? excluded.data : "");
+    text_fini(&excluded);
+  }
+  json_end_object(json);
+}
+
+static void put_operator(json_writer *json, const reed_op *op, capability *const *targets) {
   static const char *const aliases[] = {
       [REED_ALIAS_NONE] = "none", [REED_ALIAS_INPLACE] = "in_place", [REED_ALIAS_INPLACE_FIRST] = "in_place_first",
       [REED_ALIAS_VIEW] = "view", [REED_ALIAS_JOIN] = "join",        [REED_ALIAS_PART] = "part",
@@ -125,6 +148,7 @@ static void put_operator(json_writer *json, const reed_op *op) {
   json_begin_array(json, "attributes");
   for (int32_t i = 0; i < op->n_attrs; i++) put_attr(json, &op->attrs[i]);
   json_end_array(json);
+  put_devices(json, op, targets);
   json_end_object(json);
 }
 
@@ -133,11 +157,20 @@ reed_status reed_operators_json(const reed_registry *registry, char **out_json, 
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_operators_json: a place for the text is needed");
   json_writer json = {0};
   const reed_op *op;
+  capability *targets[N_TARGETS] = {NULL};
+  reed_status status = REED_OK;
+  for (size_t i = 0; i < N_TARGETS && status == REED_OK; i++)
+    status = capability_open(target_names[i], registry, &targets[i], diagnosis);
+  if (status != REED_OK) {
+    close_all(targets);
+    return status;
+  }
   json_begin_object(&json, NULL);
   json_begin_array(&json, "operators");
-  for (int id = 0; id < OP_COUNT; id++) put_operator(&json, op_builtin((op_id)id));
-  for (size_t i = 0; (op = op_custom(registry, i)); i++) put_operator(&json, op);
+  for (int id = 0; id < OP_COUNT; id++) put_operator(&json, op_builtin((op_id)id), targets);
+  for (size_t i = 0; (op = op_custom(registry, i)); i++) put_operator(&json, op, targets);
   json_end_array(&json);
   json_end_object(&json);
+  close_all(targets);
   return json_finish(&json, out_json, diagnosis, "the operator table as JSON");
 }

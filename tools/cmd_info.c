@@ -1,4 +1,4 @@
-/* vm info: prints a module's contents, from the library's JSON. */
+/* vm info: prints a module's contents, from the library's JSON; vm info --devices: the devices of this machine. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,14 @@
 #include "tools/plain.h"
 #include "tools/print.h"
 
-static const flag flags[] = {FLAG_OF_JSON,     FLAG_OF_DISABLED, FLAG_OF_EXTERNAL,
-                             FLAG_OF_CHECKSUM, FLAG_OF_PLUGINS,  FLAG_END};
+static const flag flags[] = {{"--devices", NULL, FLAG_SWITCH, offsetof(options, devices), NULL,
+                              "the kinds of devices instead of a module: which can be used here, else why not"},
+                             FLAG_OF_JSON,
+                             FLAG_OF_DISABLED,
+                             FLAG_OF_EXTERNAL,
+                             FLAG_OF_CHECKSUM,
+                             FLAG_OF_PLUGINS,
+                             FLAG_END};
 
 static void print_io(const char *what, const reed_value_info *infos, size_t n) {
   char type[300];
@@ -52,7 +58,44 @@ static void print_item(const cJSON *item) {
   }
 }
 
+/* Opens the first device of every kind: "ready", or the sentence of the refusal. */
+static int print_devices(const options *o, complaint *c) {
+  table t = {3, NULL, 0};
+  reed_device_info kind;
+  cJSON *root = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(root, "devices");
+  reed_diagnosis *diagnosis = need_diagnosis();
+  for (int i = 0; i < 3; i++) table_add(&t, "%s", (const char *const[]){"device", "is", "state"}[i]);
+  for (size_t i = 0; reed_device_kind(i, &kind); i++) {
+    reed_tensor *probe = NULL;
+    reed_status got = reed_tensor_open_on(kind.name, REED_U8, 1, (const int64_t[]){0}, &probe, diagnosis);
+    const char *state = got ? reed_diagnosis_message(diagnosis) : "ready";
+    reed_tensor_close(&probe);
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "name", kind.name);
+    cJSON_AddStringToObject(row, "summary", kind.summary);
+    cJSON_AddBoolToObject(row, "ready", !got);
+    if (got) cJSON_AddStringToObject(row, "reason", state);
+    cJSON_AddItemToArray(list, row);
+    table_add(&t, "%s", kind.name);
+    table_add(&t, "%s", kind.summary);
+    table_add(&t, "%s", state);
+  }
+  if (!o->json || strcmp(o->json, "-")) table_print(stdout, &t);
+  int status = DONE;
+  if (o->json) {
+    char *text = cJSON_Print(root);
+    status = file_write(o->json, text, strlen(text), c);
+    cJSON_free(text);
+  }
+  cJSON_Delete(root);
+  reed_diagnosis_close(&diagnosis);
+  return status;
+}
+
 static int run(const options *o, complaint *c) {
+  if (o->devices && !o->arguments.n) return print_devices(o, c);
+  if (o->devices) return complain(c, MISUSE, "--devices shows no module: vm info --devices");
+  if (!o->arguments.n) return complain(c, MISUSE, "something is missing: vm info M, or vm info --devices");
   model m = {0};
   char *text = NULL;
   int status = model_open(o, o->arguments.items[0], &m, c);
@@ -79,6 +122,11 @@ static int run(const options *o, complaint *c) {
   return status;
 }
 
-const command command_info = {
-    "info", "M [--json FILE]", "shows a module's inputs, outputs, functions, operators and sizes", NULL, flags, 1, 1,
-    run};
+const command command_info = {"info",
+                              "M [--json FILE] | --devices",
+                              "shows a module's inputs, outputs, functions, operators and sizes; devices",
+                              NULL,
+                              flags,
+                              0,
+                              1,
+                              run};

@@ -7,7 +7,7 @@
 #include "tools/model.h"
 #include "tools/print.h"
 
-static const flag flags[] = {FLAG_OF_JSON, FLAG_OF_PLUGINS, FLAG_END};
+static const flag flags[] = {FLAG_OF_DEVICE, FLAG_OF_JSON, FLAG_OF_PLUGINS, FLAG_END};
 
 /* "data:shape starts:value [axes:value]" */
 static char *operands_text(const cJSON *operands, const char *key) {
@@ -102,6 +102,34 @@ static void print_operators(const cJSON *operators) {
          cJSON_GetArraySize(operators));
 }
 
+/* Every operator with its place on a device of that kind. */
+static void print_places(const cJSON *operators, const char *kind) {
+  table t = {2, NULL, 0};
+  const cJSON *op;
+  int n_kernels = 0;
+  table_add(&t, "operator");
+  table_add(&t, "on %s", kind);
+  cJSON_ArrayForEach(op, operators) {
+    const cJSON *excluded = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(op, "devices"), kind);
+    const char *domain = json_text_of(op, "domain"), *text = excluded ? excluded->valuestring : "";
+    const bool control = strcmp(json_text_of(op, "class"), "control") == 0;
+    const bool view = strcmp(json_text_of(op, "alias"), "view") == 0;
+    n_kernels += excluded != NULL;
+    table_add(&t, "%s%s%s", domain, *domain ? "." : "", json_text_of(op, "name"));
+    if (excluded) table_add(&t, "kernel%s%s", *text ? "; on the host: " : "", text);
+    else table_add(&t, "%s", control ? "jumps" : view ? "view, no kernel needed" : "on the host: no kernel");
+  }
+  table_print(stdout, &t);
+  printf("%d of %d operators have kernels on %s\n", n_kernels, cJSON_GetArraySize(operators), kind);
+}
+
+/* The kind of device in a name: "cuda" of "cuda:1" and of "cuda?lacks=Conv". */
+static char *kind_of(const char *name) {
+  char *kind = strdup(name);
+  if (kind) kind[strcspn(kind, ":?,")] = 0;
+  return kind;
+}
+
 static int run(const options *o, complaint *c) {
   model m = {0};
   char *text = NULL;
@@ -112,8 +140,11 @@ static int run(const options *o, complaint *c) {
   }
   if (!status && (!o->json || strcmp(o->json, "-"))) {
     cJSON *root = json_parse(text, c);
-    if (root) print_operators(cJSON_GetObjectItemCaseSensitive(root, "operators"));
+    char *kind = o->device ? kind_of(o->device) : NULL;
+    if (root && kind) print_places(cJSON_GetObjectItemCaseSensitive(root, "operators"), kind);
+    else if (root) print_operators(cJSON_GetObjectItemCaseSensitive(root, "operators"));
     else status = c->exit_status;
+    free(kind);
     cJSON_Delete(root);
   }
   if (!status && o->json) status = file_write(o->json, text, strlen(text), c);

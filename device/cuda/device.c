@@ -30,11 +30,12 @@ static void shut(cuda_device *self) {
     if (self->returned) (void)cu->event_destroy(self->returned);
     if (self->memory) (void)cu->stream_destroy(self->memory);
     if (self->pool) (void)cu->pool_destroy(self->pool);
-    if (self->module) (void)cu->module_unload(self->module);
+    for (size_t i = 0; i < self->modules.n; i++) (void)cu->module_unload(self->modules.items[i]);
     cuda_leave(self);
   }
   if (self->context) (void)cu->context_release(self->ordinal_handle);
   if (cu->init) cuda_driver_close(&self->driver);
+  VEC_FREE(&self->modules);
   uv_mutex_destroy(&self->lock);
   mem_free(self->target);
   mem_free(self);
@@ -107,7 +108,7 @@ static reed_status make(cuda_device *self, reed_diagnosis *diagnosis) {
       &self->granularity, &(cu_allocation_properties){.type = CU_PINNED, .location = here}, CU_GRANULARITY_RECOMMENDED);
   if (!result) result = cu->pool_create(&self->pool, &(cu_pool_properties){.type = CU_PINNED, .location = here});
   if (!result) result = cu->pool_set(self->pool, CU_POOL_RELEASE_THRESHOLD, &threshold);
-  if (!result) result = cu->stream_create(&self->memory, CU_STREAM_NON_BLOCKING);
+  if (!result) result = cu->stream_create(&self->memory, CU_NON_BLOCKING);
   if (!result) result = cu->event_create(&self->given, CU_EVENT_NO_TIMING);
   if (!result) result = cu->event_create(&self->returned, CU_EVENT_NO_TIMING);
   return cuda_check(self, result, "the device cannot be opened", diagnosis);

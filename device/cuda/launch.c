@@ -6,25 +6,42 @@
 
 enum { SHARED_BYTES_WITHOUT_OPT_IN = 48 << 10, OPERANDS = 512 };
 
-reed_status cuda_load_kernels(cuda_device *self, reed_diagnosis *diagnosis) {
+static reed_status load(cuda_device *self, reed_diagnosis *diagnosis) {
   const cuda_driver *cu = &self->driver;
-  cu_result result = cu->module_load(&self->module, cu->image);
-  if (result == CU_NO_BINARY_FOR_GPU)
-    return diag_fail(diagnosis, REED_ERROR_DEVICE,
-                     "device '%s': this build has no kernels for the card %s, and its driver cannot compile them",
-                     self->base.name, self->card);
-  reed_status status = cuda_check(self, result, "the kernels cannot be loaded", diagnosis);
-  for (int k = 0; k < CUDA_KERNELS && status == REED_OK; k++) {
-    const cuda_kernel_info *info = &cuda_kernel_infos[k];
-    size_t at = 0, bytes = 0;
-    result = cu->module_function(&self->functions[k], self->module, info->name);
-    if (!result) result = cu->function_parameter(self->functions[k], 0, &at, &bytes);
-    status = cuda_check(self, result, info->name, diagnosis);
-    if (status == REED_OK && (at != 0 || bytes != info->args_bytes))
-      status = diag_fail(diagnosis, REED_ERROR_DEVICE,
-                         "device '%s': the kernel %s takes %zu bytes of args, the module has %u", self->base.name,
-                         info->name, bytes, info->args_bytes);
+  for (const void *const *image = cu->images; *image; image++) {
+    cu_module module = NULL;
+    if (!VEC_ROOM(&self->modules)) return diag_no_memory(diagnosis, "the kernels' images");
+    cu_result result = cu->module_load(&module, *image);
+    if (result == CU_NO_BINARY_FOR_GPU)
+      return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                       "device '%s': this build has no kernels for the card %s, and its driver cannot compile them",
+                       self->base.name, self->card);
+    reed_status status = cuda_check(self, result, "the kernels cannot be loaded", diagnosis);
+    if (status != REED_OK) return status;
+    self->modules.items[self->modules.n++] = module;
   }
+  return REED_OK;
+}
+
+/* Finds the kernel in one of the images, and checks the size of its args. */
+static reed_status find(cuda_device *self, cuda_kernel_id id, reed_diagnosis *diagnosis) {
+  const cuda_kernel_info *info = &cuda_kernel_infos[id];
+  cu_result result = CU_NOT_FOUND;
+  size_t at = 0, bytes = 0;
+  for (size_t i = 0; i < self->modules.n && result == CU_NOT_FOUND; i++)
+    result = self->driver.module_function(&self->functions[id], self->modules.items[i], info->name);
+  if (!result) result = self->driver.function_parameter(self->functions[id], 0, &at, &bytes);
+  reed_status status = cuda_check(self, result, info->name, diagnosis);
+  if (status == REED_OK && (at != 0 || bytes != info->args_bytes))
+    status =
+        diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': the kernel %s takes %zu bytes of args, the module has %u",
+                  self->base.name, info->name, bytes, info->args_bytes);
+  return status;
+}
+
+reed_status cuda_load_kernels(cuda_device *self, reed_diagnosis *diagnosis) {
+  reed_status status = load(self, diagnosis);
+  for (int id = 0; id < CUDA_KERNELS && status == REED_OK; id++) status = find(self, (cuda_kernel_id)id, diagnosis);
   return status;
 }
 

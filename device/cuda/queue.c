@@ -21,8 +21,7 @@ reed_status cuda_queue_open(device *base, device_queue_kind kind, device_queue *
     queue->base.device = base;
     status = cuda_fault_open(self, &queue->fault, diagnosis);
     if (status == REED_OK)
-      status =
-          cuda_check(self, self->driver.stream_create(&queue->stream, CU_STREAM_NON_BLOCKING), "no stream", diagnosis);
+      status = cuda_check(self, self->driver.stream_create(&queue->stream, CU_NON_BLOCKING), "no stream", diagnosis);
     if (status != REED_OK) {
       cuda_fault_close(self, queue->fault);
       mem_free(queue);

@@ -82,7 +82,7 @@ typedef struct cuda_device {
   cu_device ordinal_handle;
   int ordinal;
   cu_context context;
-  cu_module module;
+  VEC_OF(cu_module) modules;
   cu_function functions[CUDA_KERNELS];
   char *target;   /* the list of capabilities */
   char card[256]; /* the card's name */

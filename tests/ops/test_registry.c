@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/capability.h"
 #include "ops/kernel.h"
 #include "ops/op.h"
 #include "reed/reed.h"
@@ -388,6 +389,43 @@ static void join_words(const cJSON *list, char *out, size_t capacity) {
   cJSON_ArrayForEach(word, list) n += (size_t)snprintf(out + n, capacity - n, "%s ", word->valuestring);
 }
 
+/* An operator's devices are those whose lists have it, each with what the list excludes. */
+START_TEST(the_json_has_the_devices_with_kernels) {
+  char *json = NULL;
+  capability *cuda = NULL;
+  int n_cuda = 0, n_excluded = 0;
+  ck_assert_int_eq(reed_operators_json(NULL, &json, NULL), REED_OK);
+  ck_assert_int_eq(capability_open("cuda", NULL, &cuda, NULL), REED_OK);
+  cJSON *root = cJSON_Parse(json);
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "operators");
+  for (int id = 0; id < OP_COUNT; id++) {
+    const reed_op *op = op_builtin((op_id)id);
+    const cJSON *devices = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, id), "devices"),
+                *on = cJSON_GetObjectItemCaseSensitive(devices, "cuda");
+    ck_assert_int_eq(cJSON_GetObjectItemCaseSensitive(devices, "host") != NULL, !op_is_control(op));
+    ck_assert_int_eq(cJSON_GetObjectItemCaseSensitive(devices, "sim") != NULL, !op_is_control(op));
+    ck_assert_int_eq(on != NULL, cJSON_GetObjectItemCaseSensitive(devices, "cuda-emulated") != NULL);
+    if (!op_is_control(op)) ck_assert_int_eq(on != NULL, capability_has(cuda, &(capability_call){.op = op}));
+    n_cuda += on != NULL;
+    n_excluded += on && *on->valuestring;
+  }
+  ck_assert_int_gt(n_cuda, 50);
+  ck_assert_int_lt(n_cuda, OP_COUNT);
+  cJSON_Delete(root);
+  capability_close(&cuda);
+  reed_text_free(json);
+  /* Items of both lists, as a user writes them */
+  text_buffer text = {0};
+  ck_assert_int_eq(capability_open("sim?only=TopK+Relu.f32&lacks=TopK.f64+*@mode=cubic+Relu", NULL, &cuda, NULL),
+                   REED_OK);
+  ck_assert(capability_of_op(cuda, op_builtin(OP_TopK), &text));
+  ck_assert_str_eq(text.data, "f64"); /* TopK has no mode */
+  ck_assert(!capability_of_op(cuda, op_builtin(OP_Relu), &text) && !capability_of_op(cuda, op_builtin(OP_Add), &text));
+  text_fini(&text);
+  capability_close(&cuda);
+}
+END_TEST
+
 /* Every attribute's members `words`, `least` and `most` are the row's; an attribute without limits has none of them. */
 START_TEST(the_json_has_the_valid_values_of_attributes) {
   char *json = NULL;
@@ -458,6 +496,7 @@ int main(void) {
   tcase_add_test(tests, a_plugin_that_fails_leaves_nothing);
   tcase_add_test(tests, kernels_diagnose_by_operator_and_node);
   tcase_add_test(tests, the_table_is_printed_as_json);
+  tcase_add_test(tests, the_json_has_the_devices_with_kernels);
   tcase_add_test(tests, the_json_has_the_valid_values_of_attributes);
   tcase_add_test(tests, every_failed_allocation_is_reported);
   suite_add_tcase(suite, tests);

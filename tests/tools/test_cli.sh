@@ -132,6 +132,13 @@ expect 2 "did you mean 'sim'?" run add.reed --device sim,simm
 expect 2 'needs a value' run add.reed --device
 [ -e /dev/nvidiactl ] || expect 4 "device 'cuda'" run add.reed -i "$x" -i "$b" --device cuda
 [ -e /dev/nvidiactl ] || expect 4 "device 'cuda'" run add.reed -i "$x" -i "$b" --device sim:1,cuda:1
+expect 0 'memory that the host cannot touch, work that runs later  ready' info --devices
+grep -q '^cuda-emulated .*  ready$' out || fail 'the emulated GPU is not ready'
+[ -e /dev/nvidiactl ] || grep -q "^cuda  .*device 'cuda'" out || fail 'info --devices gives no reason'
+expect 2 'shows no module' info add.reed --devices
+expect 2 'something is missing' info
+expect 0 'operators have kernels on cuda' ops --device cuda
+expect 0 'Loop                           jumps' ops --device sim
 expect 4 "there is no device module at './libreed-none.so'" run add.reed -i "$x" -i "$b" --device ./libreed-none.so
 expect 4 "no option 'colour'" run add.reed -i "$x" -i "$b" --device 'sim?colour=1'
 expect 0 '' run add.reed -i "$x" -i "$b" --device sim:2

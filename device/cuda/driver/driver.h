@@ -56,7 +56,7 @@ enum {
   CU_MEMORY_POOLS = 115
 };
 enum { CU_DYNAMIC_SHARED_BYTES = 8 };                        /* CUfunction_attribute */
-enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_NO_TIMING = 2 }; /* CUstream_flags, CUevent_flags */
+enum { CU_NON_BLOCKING = 1, CU_EVENT_NO_TIMING = 2 };        /* CUstream_flags, CUevent_flags */
 enum { CU_CAPTURE_GLOBAL = 0, CU_CAPTURE_THREAD = 1 };       /* CUstreamCaptureMode */
 enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };           /* CU_MEMHOSTALLOC_ */
 enum { CU_POOL_RELEASE_THRESHOLD = 4 };                      /* CUmemPool_attribute; a uint64_t */
@@ -102,7 +102,7 @@ typedef struct cuda_driver {
   /* Not of the driver: tells the emulation the operands of the calling thread's next launch. NULL: not wanted. */
   void (*operands)(const cu_operand *operands, size_t n);
   int first_ordinal; /* number of the first device; 0 but for the fake driver, which has devices for each opening */
-  const void *image; /* the kernels, for module_load; NULL: this build has none */
+  const void *const *images; /* the kernels, for module_load; NULL at the end */
 } cuda_driver;
 
 /* Opens the driver: finds every function and initialises the driver. Called once a device, any number of times.

@@ -9,8 +9,8 @@
 
 const char *const cuda_driver_options = "";
 
-/* The embedded fat binary of the kernels (device/cuda/image.S). */
-extern const char cuda_image[];
+/* The embedded fat binaries of the kernels, one a source file, with NULL at the end (device/cuda/images.sh). */
+extern const void *const cuda_images[];
 
 static reed_status say(cuda_driver *driver, cu_result error, reed_diagnosis *diagnosis) {
   const char *text = NULL;
@@ -32,7 +32,7 @@ reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_
 #define DRIVER(name, symbol, parameters) {#symbol, offsetof(cuda_driver, name)},
 #include "device/cuda/driver/driver.def"
   };
-  cuda_driver driver = {.image = cuda_image};
+  cuda_driver driver = {.images = cuda_images};
   if (!opened && uv_dlopen(LIBRARY, &library) != 0) {
     uv_dlclose(&library);
     return diag_fail(diagnosis, REED_ERROR_DEVICE,

@@ -5,3 +5,4 @@
 
 extern const simt_kernel simt_kernels[CUDA_KERNELS];
 const fake_image fake_kernels = {simt_kernels, CUDA_KERNELS};
+const void *const fake_images[] = {&fake_kernels, NULL};

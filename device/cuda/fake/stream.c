@@ -88,7 +88,7 @@ cu_result fake_stream_create(cu_stream *out_stream, unsigned flags) {
   cu_stream made = mem_calloc(1, sizeof *made);
   if (made) {
     made->world = world;
-    made->non_blocking = flags == CU_STREAM_NON_BLOCKING;
+    made->non_blocking = flags == CU_NON_BLOCKING;
     made->next = world->streams;
     world->streams = made;
     world->n_live[FAKE_STREAM]++;

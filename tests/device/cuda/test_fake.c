@@ -49,7 +49,7 @@ START_TEST(a_call_without_a_context_fails) {
   cu_stream stream;
   cu_event event;
   ck_assert_int_eq(cu.context_pop(&own), CU_SUCCESS);
-  ck_assert_int_eq(cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), CU_INVALID_CONTEXT);
+  ck_assert_int_eq(cu.stream_create(&stream, CU_NON_BLOCKING), CU_INVALID_CONTEXT);
   ck_assert_int_eq(cu.event_create(&event, 0), CU_INVALID_CONTEXT);
   check_said(CU_INVALID_CONTEXT, "no current context");
   ck_assert_int_eq(cu.context_push(own), CU_SUCCESS);
@@ -59,7 +59,7 @@ END_TEST
 
 START_TEST(a_handle_that_is_not_given_back_is_noticed) {
   open_driver("");
-  (void)stream_of(CU_STREAM_NON_BLOCKING);
+  (void)stream_of(CU_NON_BLOCKING);
   close_driver(); /* ends the process */
 }
 END_TEST
@@ -80,7 +80,7 @@ START_TEST(allocations_break_captures) {
   open_driver("");
   int mode = _i % 2 ? CU_CAPTURE_THREAD : CU_CAPTURE_GLOBAL;
   bool here = _i >= 2, broken = here || mode == CU_CAPTURE_GLOBAL;
-  cu_stream stream = stream_of(CU_STREAM_NON_BLOCKING);
+  cu_stream stream = stream_of(CU_NON_BLOCKING);
   cu_graph graph = NULL;
   void *data = NULL;
   ck_assert_int_eq(cu.capture_begin(stream, mode), CU_SUCCESS);
@@ -102,7 +102,7 @@ END_TEST
  * left alone. */
 START_TEST(the_default_stream_breaks_captures_of_blocking_streams) {
   open_driver("");
-  cu_stream stream = stream_of(_i ? CU_STREAM_NON_BLOCKING : 0);
+  cu_stream stream = stream_of(_i ? CU_NON_BLOCKING : 0);
   cu_graph graph = NULL;
   cu_event event;
   ck_assert_int_eq(cu.event_create(&event, 0), CU_SUCCESS);
@@ -127,7 +127,7 @@ static const fake_image image = {kernels, 1};
 
 START_TEST(launches_beyond_the_limits_are_refused) {
   open_driver("");
-  cu_stream stream = stream_of(CU_STREAM_NON_BLOCKING);
+  cu_stream stream = stream_of(CU_NON_BLOCKING);
   cu_module module;
   cu_function function;
   _Alignas(16) char bytes[32] = {0};
@@ -170,7 +170,7 @@ START_TEST(memory_is_used_after_its_allocation_in_stream_order) {
     char options[32];
     snprintf(options, sizeof options, "late=1&seed=%d", seed);
     open_driver(options);
-    cu_stream giver = stream_of(CU_STREAM_NON_BLOCKING), user = stream_of(CU_STREAM_NON_BLOCKING);
+    cu_stream giver = stream_of(CU_NON_BLOCKING), user = stream_of(CU_NON_BLOCKING);
     cu_event given;
     cu_pool pool;
     cu_pointer data;
@@ -259,14 +259,13 @@ START_TEST(a_wrong_struct_is_refused) {
   const fake_image other = {spoilt, CUDA_KERNELS};
   ck_assert_int_eq(cuda_open(0, "", &dev, &said), REED_OK);
   cuda_device *self = (cuda_device *)dev;
-  const cu_module right = self->module;
-  self->driver.image = &other;
+  const void *const images[] = {&other, NULL};
+  self->driver.images = images;
   ck_assert_int_eq(cuda_enter(self, &said), REED_OK);
+  ck_assert_int_eq(self->driver.module_unload(self->modules.items[--self->modules.n]), CU_SUCCESS);
   ck_assert_int_eq(cuda_load_kernels(self, &said), REED_ERROR_DEVICE);
   ck_assert_msg(strstr(said.message, "bytes of args, the module has") != NULL, "%s", said.message);
-  ck_assert_int_eq(self->driver.module_unload(self->module), CU_SUCCESS);
   cuda_leave(self);
-  self->module = right;
   dev->interface->close(dev);
 }
 END_TEST

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Writes a C file that embeds images of kernels, and lists them in `cuda_images` with NULL at the end. Arguments: the C file, the images.
+out=$1
+shift
+{
+  i=0
+  for image; do
+    echo "__asm__(\".section .rodata\\n.balign 64\\n.local cuda_image_$i\\ncuda_image_$i:\\n.incbin \\\"$(realpath "$image")\\\"\\n.previous\\n\");"
+    echo "extern const char cuda_image_$i[] __attribute__((visibility(\"hidden\")));"
+    i=$((i + 1))
+  done
+  echo 'extern const void *const cuda_images[];'
+  echo 'const void *const cuda_images[] = {'
+  n=$i i=0
+  while [ $i -lt $n ]; do echo "  cuda_image_$i,"; i=$((i + 1)); done
+  echo '  0};'
+} >"$out"
