@@ -40,8 +40,8 @@ void capability_close(capability **c);
 const char *capability_text(const capability *c);
 /* True if every target of the list has a kernel for the call. c NULL: a target that has everything. */
 bool capability_has(const capability *c, const capability_call *call);
-/* True if every target has some call of the operator; then the items that exclude other calls of it are appended, such as
- * "f64, mode=cubic". */
+/* True if every target has some call of the operator; then the items that exclude other calls of it are appended, such
+ * as "f64, mode=cubic". */
 bool capability_of_op(const capability *c, const reed_op *op, text_buffer *out_excluded);
 /* Appends the lacking part of the call, such as "TopK with f64" or "Resize with mode=cubic"; nothing if the targets
  * have the call. */

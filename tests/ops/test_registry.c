@@ -413,7 +413,7 @@ START_TEST(the_json_has_the_devices_with_kernels) {
   ck_assert_int_lt(n_cuda, OP_COUNT);
   cJSON_Delete(root);
   capability_close(&cuda);
-  reed_text_free(json);
+  free(json);
   /* Items of both lists, as a user writes them */
   text_buffer text = {0};
   ck_assert_int_eq(capability_open("sim?only=TopK+Relu.f32&lacks=TopK.f64+*@mode=cubic+Relu", NULL, &cuda, NULL),

@@ -138,7 +138,7 @@ grep -q '^cuda-emulated .*  ready$' out || fail 'the emulated GPU is not ready'
 expect 2 'shows no module' info add.reed --devices
 expect 2 'something is missing' info
 expect 0 'operators have kernels on cuda' ops --device cuda
-expect 0 'Loop                           jumps' ops --device sim
+expect 0 'operators have kernels on sim' ops --device sim
 expect 4 "there is no device module at './libreed-none.so'" run add.reed -i "$x" -i "$b" --device ./libreed-none.so
 expect 4 "no option 'colour'" run add.reed -i "$x" -i "$b" --device 'sim?colour=1'
 expect 0 '' run add.reed -i "$x" -i "$b" --device sim:2

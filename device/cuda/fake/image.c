@@ -4,5 +4,5 @@
 #include "device/cuda/kernels/kernel.h"
 
 extern const simt_kernel simt_kernels[CUDA_KERNELS];
-const fake_image fake_kernels = {simt_kernels, CUDA_KERNELS};
-const void *const fake_images[] = {&fake_kernels, NULL};
+static const fake_image kernels = {simt_kernels, CUDA_KERNELS};
+const void *const fake_images[] = {&kernels, NULL};

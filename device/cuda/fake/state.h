@@ -223,7 +223,6 @@ void fake_thread(void *world);
 void fake_operands(const cu_operand *operands, size_t n);
 
 /* The kernels of the emulated module; tests use images of their own. */
-extern const fake_image fake_kernels;
 extern const void *const fake_images[];
 
 #endif

@@ -254,7 +254,7 @@ END_TEST
 START_TEST(a_wrong_struct_is_refused) {
   device *dev = NULL;
   simt_kernel spoilt[CUDA_KERNELS];
-  memcpy(spoilt, fake_kernels.kernels, sizeof spoilt);
+  memcpy(spoilt, ((const fake_image *)fake_images[0])->kernels, sizeof spoilt);
   spoilt[CUDA_KERNELS - 1].args_bytes += 8;
   const fake_image other = {spoilt, CUDA_KERNELS};
   ck_assert_int_eq(cuda_open(0, "", &dev, &said), REED_OK);
