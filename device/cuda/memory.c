@@ -103,8 +103,12 @@ void cuda_reap(cuda_device *self, bool all) {
   uv_mutex_unlock(&self->lock);
 }
 
-/* Gives unused memory back to the driver, also that which an enqueued release will give. */
+/* Gives unused memory back to the driver, and waits for the work before the releases that are enqueued. */
 static void reclaim(cuda_device *self) {
+  uv_mutex_lock(&self->lock);
+  for (const cuda_block *block = self->retired; block; block = block->next)
+    (void)self->driver.event_synchronize(block->done);
+  uv_mutex_unlock(&self->lock);
   cuda_reap(self, false);
   (void)self->driver.stream_synchronize(self->memory);
   (void)self->driver.pool_trim(self->pool, 0);
