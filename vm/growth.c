@@ -2,8 +2,6 @@
  * (growth.h). Each register is followed along every path until it is defined anew or killed. */
 #include "vm/growth.h"
 
-#include <string.h>
-
 #include "base/mem.h"
 #include "bytecode/operands.h"
 
@@ -13,25 +11,15 @@ typedef struct trail {
 } trail;
 
 typedef struct tracer {
-  const module *m;
   const reed_op *const *operators;
   const reed_attrs *attributes;
-  const uint32_t *code;
-  uint32_t n_code;
-  uint8_t *seen; /* per word, of the register being followed */
-  VEC_OF(uint32_t) work;
+  uint32_t reg;               /* the register being followed */
   VEC_OF(trail) trails;       /* registers of one tensor, those that are followed already first */
   VEC_OF(model_cache) joined; /* calls that join rows to the past; `output` is their result's register */
   VEC_OF(uint32_t) pcs;       /* the instruction after each of them */
   VEC_OF(uint32_t) outputs;   /* of the model, that the tensor becomes */
   bool other_use, failed;
 } tracer;
-
-static void go_on(tracer *t, uint32_t pc) {
-  if (pc >= t->n_code || t->seen[pc]) return;
-  t->seen[pc] = 1;
-  if (!VEC_PUSH(&t->work, pc)) t->failed = true;
-}
 
 static void add_trail(tracer *t, uint32_t reg, uint32_t pc) {
   for (size_t i = 0; i < t->trails.n; i++)
@@ -54,17 +42,6 @@ static void note_outputs(tracer *t, const insn_return *r, uint32_t reg) {
     if (r->results[i] == reg && !VEC_PUSH(&t->outputs, i)) t->failed = true;
 }
 
-/* True if some word of the operand names the register; *out_reads: the flags of all such words. */
-static bool names(const insn_operand *o, bool flagged, uint32_t reg, uint32_t *out_reads) {
-  bool named = false;
-  for (uint32_t i = 0; i < o->n; i++) {
-    if ((flagged ? INSN_REGISTER(o->words[i]) : o->words[i]) != reg) continue;
-    named = true;
-    if (flagged) *out_reads |= INSN_READS(o->words[i]);
-  }
-  return named;
-}
-
 /* How an instruction names the register. */
 typedef struct naming {
   bool defines, kills, uses;
@@ -76,8 +53,10 @@ static naming naming_of(const insn *in, uint32_t reg) {
   naming n = {0};
   for (int k = 0; k < info->n_operands; k++) {
     insn_role role = info->roles[k];
-    if (insn_roles[role].bank != INSN_BANK_R || !names(&in->operands[k], insn_roles[role].flagged, reg, &n.reads))
-      continue;
+    if (insn_roles[role].bank != INSN_BANK_R) continue;
+    mentions_of named = mentions_in(in, k, reg);
+    if (!named.n) continue;
+    n.reads |= named.reads;
     switch (role) {
       INSN_DEFINING_ROLES(INSN_ROLE_CASE)
       n.defines = true;
@@ -89,9 +68,11 @@ static naming naming_of(const insn *in, uint32_t reg) {
   return n;
 }
 
-/* Notes the use of the register by one instruction. Returns true if the register holds the tensor afterwards. */
-static bool step(tracer *t, const insn *in, uint32_t at, uint32_t reg) {
-  const uint32_t *w = t->code + at;
+/* Notes the use of the register by one instruction. Returns true if the walk goes on: the register holds the tensor
+ * afterwards, and all its uses so far are allowed. */
+static bool step(void *context, const insn *in) {
+  tracer *t = context;
+  const uint32_t *w = in->code, reg = t->reg, next = in->pc + in->n_words;
   naming n = naming_of(in, reg);
   if (n.uses) switch (in->id) {
       case INSN_SHAPE:
@@ -102,13 +83,13 @@ static bool step(tracer *t, const insn *in, uint32_t at, uint32_t reg) {
       case INSN_ASSERT_DIM: break;
       case INSN_INVOKE: {
         const insn_invoke i = insn_invoke_at(w);
-        note_joined(t, &i, reg, at + in->n_words);
+        note_joined(t, &i, reg, next);
         break;
       }
       case INSN_VIEW:
       case INSN_COPY:
       case INSN_READBACK:
-        if (insn_sharing_at(w).src == reg) add_trail(t, insn_sharing_at(w).dst, at + in->n_words);
+        if (insn_sharing_at(w).src == reg) add_trail(t, insn_sharing_at(w).dst, next);
         else return false; /* filled anew */
         break;
       case INSN_RETURN: {
@@ -118,43 +99,29 @@ static bool step(tracer *t, const insn *in, uint32_t at, uint32_t reg) {
       }
       default: t->other_use = true; break;
     }
-  return !n.defines && !n.kills;
+  return !n.defines && !n.kills && !t->other_use;
 }
 
 /* Follows the tensor that register `reg` holds from the instruction at pc on. */
-static void follow(tracer *t, uint32_t reg, uint32_t pc) {
+static void follow(tracer *t, mentions *found, uint32_t reg, uint32_t pc) {
   t->trails.n = t->joined.n = t->pcs.n = t->outputs.n = 0;
   t->other_use = false;
   add_trail(t, reg, pc);
   for (size_t i = 0; i < t->trails.n && !t->failed && !t->other_use; i++) {
-    const trail now = t->trails.items[i];
-    memset(t->seen, 0, t->n_code);
-    t->work.n = 0;
-    go_on(t, now.pc);
-    while (t->work.n && !t->failed && !t->other_use) {
-      insn in;
-      uint32_t at = t->work.items[--t->work.n];
-      if (!insn_decode(t->code, t->n_code, at, &in) || !step(t, &in, at, now.reg)) continue;
-      const insn_info *info = &insn_table[in.id];
-      for (int k = 0; k < info->n_operands; k++)
-        for (uint32_t l = 0; info->roles[k] == INSN_ROLE_LABEL && in.id != INSN_EPOCH_ENTER && l < in.operands[k].n;
-             l++)
-          go_on(t, in.operands[k].words[l]);
-      if (info->flow != INSN_FLOW_JUMP && info->flow != INSN_FLOW_RETURN && info->flow != INSN_FLOW_FAIL)
-        go_on(t, at + in.n_words);
-    }
+    t->reg = t->trails.items[i].reg;
+    if (!mentions_walk(found, t->reg, t->trails.items[i].pc, step, t)) t->failed = true;
   }
 }
 
 /* Adds the caches that grow out of the input. */
-static void find_of(tracer *t, uint32_t input, model_caches *out) {
-  follow(t, input, 0);
+static void find_of(tracer *t, mentions *found, uint32_t input, model_caches *out) {
+  follow(t, found, input, 0);
   size_t n = t->other_use ? 0 : t->joined.n;
   model_cache *joined = mem_copy(t->joined.items, n * sizeof *joined);
   uint32_t *pcs = mem_copy(t->pcs.items, n * sizeof *pcs);
   t->failed |= n && (!joined || !pcs);
   for (size_t i = 0; i < n && !t->failed; i++) {
-    follow(t, joined[i].output, pcs[i]);
+    follow(t, found, joined[i].output, pcs[i]);
     if (t->other_use || t->outputs.n == 0) continue;
     joined[i].input = input;
     joined[i].output = t->outputs.items[0];
@@ -173,20 +140,11 @@ static bool has_growth(const module *m, const reed_op *const *operators, const r
   return false;
 }
 
-bool model_caches_find(const module *m, const reed_op *const *operators, const reed_attrs *attributes,
+bool model_caches_find(mentions *found, const reed_op *const *operators, const reed_attrs *attributes,
                        model_caches *out) {
-  const module_function *main = &m->functions[0];
-  if (!has_growth(m, operators, attributes)) return true;
-  tracer t = {.m = m,
-              .operators = operators,
-              .attributes = attributes,
-              .code = m->code + main->code_offset,
-              .n_code = main->n_code,
-              .seen = mem_alloc(main->n_code)};
-  t.failed = !t.seen;
-  for (uint32_t i = 0; i < main->n_r_params && !t.failed; i++) find_of(&t, i, out);
-  mem_free(t.seen);
-  VEC_FREE(&t.work);
+  if (!has_growth(found->m, operators, attributes)) return true;
+  tracer t = {.operators = operators, .attributes = attributes};
+  for (uint32_t i = 0; i < found->m->functions[0].n_r_params && !t.failed; i++) find_of(&t, found, i, out);
   VEC_FREE(&t.trails);
   VEC_FREE(&t.joined);
   VEC_FREE(&t.pcs);

@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "bytecode/module.h"
 #include "ops/growth.h"
+#include "vm/mentions.h"
 
 /* One cache: the input of the model, the call that joins the new rows, the output of the model. */
 typedef struct model_cache {
@@ -23,7 +24,7 @@ typedef struct model_caches {
 /* An input is a cache only if all its uses, and those of the tensor that it grows into, are shapes, kernels, views,
  * copies and returns: then no other instruction meets a tensor with room. operators and attributes: per site. False: no
  * memory. *out is to be closed in any case. */
-bool model_caches_find(const module *m, const reed_op *const *operators, const reed_attrs *attributes,
+bool model_caches_find(mentions *found, const reed_op *const *operators, const reed_attrs *attributes,
                        model_caches *out);
 void model_caches_fini(model_caches *caches);
 

@@ -70,6 +70,15 @@ static reed_status complete_sites(reed_program *p, reed_diagnosis *diagnosis) {
   return REED_OK;
 }
 
+/* Finds what the tensors at the model's border are used for. */
+static reed_status find_uses(reed_program *p, reed_diagnosis *diagnosis) {
+  mentions found;
+  bool ok = mentions_find(p->module, &found) && residence_find(&found, &p->residence) &&
+            model_caches_find(&found, p->site_ops, p->site_attrs, &p->caches);
+  mentions_fini(&found);
+  return ok ? REED_OK : diag_no_memory(diagnosis, "a program's inputs and results");
+}
+
 /* Takes the module, also on failure. */
 static reed_status open_module(module *m, const load_options *options, reed_program **out_program,
                                reed_diagnosis *diagnosis) {
@@ -85,9 +94,7 @@ static reed_status open_module(module *m, const load_options *options, reed_prog
   reed_status status = complete_sites(p, diagnosis);
   if (status == REED_OK) status = find_returned(p, diagnosis);
   if (status == REED_OK) status = diag_check_cancel(diagnosis, options->cancel);
-  if (status == REED_OK &&
-      !(residence_find(m, &p->residence) && model_caches_find(m, p->site_ops, p->site_attrs, &p->caches)))
-    status = diag_no_memory(diagnosis, "a program's inputs and results");
+  if (status == REED_OK) status = find_uses(p, diagnosis);
   if (status == REED_OK && kernel_cache_open(&p->cache) != REED_OK)
     status = diag_no_memory(diagnosis, "a program's kernel cache");
   if (status == REED_OK) status = diag_check_cancel(diagnosis, options->cancel);

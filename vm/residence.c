@@ -2,41 +2,17 @@
  * register is defined anew or killed. */
 #include "vm/residence.h"
 
-#include <string.h>
-
 #include "base/mem.h"
 #include "bytecode/operands.h"
 #include "ops/op.h"
 
 typedef struct tracer {
   const module *m;
-  const uint32_t *code;
-  uint32_t n_code, reg;
-  uint8_t *seen; /* per word */
-  VEC_OF(uint32_t) work;
+  uint32_t reg;
   residence_reader reader;
   VEC_OF(uint32_t) outputs; /* of the returns that were met */
   bool failed;
 } tracer;
-
-static void go_on(tracer *t, uint32_t pc) {
-  if (pc >= t->n_code || t->seen[pc]) return;
-  t->seen[pc] = 1;
-  if (!VEC_PUSH(&t->work, pc)) t->failed = true;
-}
-
-/* True if some word of the operand names the register; *out_reads: the flags of all such words. */
-static bool names(const tracer *t, const insn_operand *o, bool flagged, uint32_t *out_reads) {
-  bool named = false;
-  *out_reads = 0;
-  for (uint32_t i = 0; i < o->n; i++) {
-    uint32_t number = flagged ? INSN_REGISTER(o->words[i]) : o->words[i];
-    if (number != t->reg) continue;
-    named = true;
-    if (flagged) *out_reads |= INSN_READS(o->words[i]);
-  }
-  return named;
-}
 
 static void note_reader(tracer *t, copy_reason reason, const insn *in) {
   if (t->reader.reads) return;
@@ -60,13 +36,15 @@ static void note_outputs(tracer *t, const insn_operand *results) {
 }
 
 /* Notes the use of the register by one instruction. Returns true if the register holds the tensor afterwards. */
-static bool step(tracer *t, const insn *in) {
+static bool step(void *context, const insn *in) {
+  tracer *t = context;
   const insn_info *info = &insn_table[in->id];
   bool defined = false;
   for (int k = 0; k < info->n_operands; k++) {
     insn_role role = info->roles[k];
-    uint32_t reads;
-    if (insn_roles[role].bank != INSN_BANK_R || !names(t, &in->operands[k], insn_roles[role].flagged, &reads)) continue;
+    if (insn_roles[role].bank != INSN_BANK_R) continue;
+    mentions_of named = mentions_in(in, k, t->reg);
+    if (!named.n) continue;
     switch (role) {
       INSN_DEFINING_ROLES(INSN_ROLE_CASE)
       defined = true;
@@ -75,7 +53,7 @@ static bool step(tracer *t, const insn *in) {
       case INSN_ROLE_RU_SHAPE: break;
       case INSN_ROLE_RF_INPUT:
       case INSN_ROLE_RF_KEY:
-        if (reads & REED_READS_VALUE) note_reader(t, COPY_REASON_VALUE, in);
+        if (named.reads & REED_READS_VALUE) note_reader(t, COPY_REASON_VALUE, in);
         break;
       case INSN_ROLE_RU_HOST: note_reader(t, COPY_REASON_VALUE, in); break;
       case INSN_ROLE_RU_KERNEL:
@@ -101,46 +79,30 @@ static bool step(tracer *t, const insn *in) {
 }
 
 /* Follows the register from the instruction at pc on. */
-static void follow(tracer *t, uint32_t pc, uint32_t reg) {
-  memset(t->seen, 0, t->n_code);
+static void follow(tracer *t, mentions *found, uint32_t pc, uint32_t reg) {
   t->reader = (residence_reader){0};
   t->outputs.n = 0;
-  t->work.n = 0;
   t->reg = reg;
-  go_on(t, pc);
-  while (t->work.n && !t->failed) {
-    insn in;
-    uint32_t at = t->work.items[--t->work.n];
-    if (!insn_decode(t->code, t->n_code, at, &in) || !step(t, &in)) continue;
-    const insn_info *info = &insn_table[in.id];
-    for (int k = 0; k < info->n_operands; k++)
-      for (uint32_t i = 0; info->roles[k] == INSN_ROLE_LABEL && in.id != INSN_EPOCH_ENTER && i < in.operands[k].n; i++)
-        go_on(t, in.operands[k].words[i]);
-    if (info->flow != INSN_FLOW_JUMP && info->flow != INSN_FLOW_RETURN && info->flow != INSN_FLOW_FAIL)
-      go_on(t, at + in.n_words);
-  }
+  if (!mentions_walk(found, reg, pc, step, t)) t->failed = true;
 }
 
-bool residence_find(const module *m, residence *out) {
-  const module_function *main = &m->functions[0];
-  tracer t = {.m = m, .code = m->code + main->code_offset, .n_code = main->n_code};
-  t.seen = mem_alloc(main->n_code);
-  out->inputs = mem_calloc(main->n_r_params, sizeof *out->inputs);
-  t.failed = !t.seen || !out->inputs;
-  for (uint32_t i = 0; i < main->n_r_params && !t.failed; i++) {
-    follow(&t, 0, i);
+bool residence_find(mentions *found, residence *out) {
+  uint32_t n_inputs = found->m->functions[0].n_r_params;
+  tracer t = {.m = found->m};
+  out->inputs = mem_calloc(n_inputs, sizeof *out->inputs);
+  t.failed = !out->inputs;
+  for (uint32_t i = 0; i < n_inputs && !t.failed; i++) {
+    follow(&t, found, 0, i);
     out->inputs[i] = t.reader;
     if (t.reader.reads && t.reader.site == UINT32_MAX) out->inputs[i].input = i;
   }
-  insn in;
-  for (uint32_t pc = 0; !t.failed && insn_decode(t.code, t.n_code, pc, &in); pc += in.n_words) {
-    if (in.id != INSN_READBACK) continue;
-    follow(&t, pc + in.n_words, in.operands[0].words[0]);
+  for (size_t r = 0; r < found->readbacks.n && !t.failed; r++) {
+    uint32_t pc = found->readbacks.items[r];
+    const uint32_t *w = found->code + pc;
+    follow(&t, found, pc + insn_length_at(w), insn_readback_at(w).dst);
     for (size_t i = 0; i < t.outputs.n && !t.failed; i++)
       t.failed = !VEC_PUSH(&out->results, ((residence_result){pc, t.outputs.items[i], t.reader.reads}));
   }
-  mem_free(t.seen);
-  VEC_FREE(&t.work);
   VEC_FREE(&t.outputs);
   return !t.failed;
 }

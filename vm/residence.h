@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "bytecode/module.h"
 #include "reed/operator.h"
+#include "vm/mentions.h"
 
 /* The first instruction that reads a tensor's elements on the host. */
 typedef struct residence_reader {
@@ -30,7 +31,7 @@ typedef struct residence {
 } residence;
 
 /* False: no memory. *out is to be closed in any case. */
-bool residence_find(const module *m, residence *out);
+bool residence_find(mentions *found, residence *out);
 void residence_fini(residence *found);
 
 #endif
