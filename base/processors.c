@@ -9,16 +9,16 @@
 
 #include "base/team.h"
 
-/* CPUs of the affinity mask; 0: unknown. */
-static int32_t affine(void) {
+int32_t team_affinity(void) {
   for (int n = 1024; n <= 1 << 20; n *= 2) { /* a mask that is too small for the system is refused */
     cpu_set_t *set = CPU_ALLOC(n);
-    if (!set) return 0;
+    if (!set) break;
     int count = sched_getaffinity(0, CPU_ALLOC_SIZE(n), set) == 0 ? CPU_COUNT_S(CPU_ALLOC_SIZE(n), set) : 0;
     CPU_FREE(set);
     if (count) return count;
   }
-  return 0;
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 && online < INT32_MAX ? (int32_t)online : 1;
 }
 
 /* The first line of a file, or false. */
@@ -101,9 +101,4 @@ int32_t processors_of_groups(const char *root) {
   return least;
 }
 
-int32_t team_processors(void) {
-  int32_t n = lower(affine(), processors_of_groups(""));
-  if (n > 0) return n;
-  long online = sysconf(_SC_NPROCESSORS_ONLN);
-  return online > 0 && online < INT32_MAX ? (int32_t)online : 1;
-}
+int32_t team_processors(void) { return lower(team_affinity(), processors_of_groups("")); }

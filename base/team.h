@@ -21,6 +21,8 @@ void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
 
 /* The number of CPUs this process may use: those of its affinity, within its control group's quota; at least 1. */
 int32_t team_processors(void);
+/* The CPUs of its affinity alone, at least 1: quickly found, where more helpers than CPUs do no harm. */
+int32_t team_affinity(void);
 /* From now on the team takes the process to have n CPUs (for tests). */
 void team_assume_processors(int32_t n);
 /* The CPUs that the process's control groups allow, of files below `root` instead of / (for tests); 0: no limit. */

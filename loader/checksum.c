@@ -1,55 +1,56 @@
-/* The checksum of a module's bytes. Several threads share the blocks, because the checksum of a file of hundreds of
- * megabytes would be the longest step of opening. The threads end before the function returns. */
-#include <pthread.h>
+/* The checksum of a module's bytes. The process's team (base/team.h) shares the blocks, because the checksum would be
+ * the longest step of opening: of a file of some megabytes it takes as long as reading and verifying, of a larger one
+ * longer. */
+#include "loader/checksum.h"
+
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "base/cancel.h"
 #include "base/hash.h"
+#include "base/team.h"
 #include "bytecode/format.h"
-#include "loader/checksum.h"
 
-#define BLOCKS_PER_THREAD 8 /* fewer blocks are not worth a thread */
-#define THREADS_MAX 8       /* more threads are not faster: memory bandwidth is the limit */
+#define BYTES_PER_HELPER ((size_t)4 << 20)     /* fewer are not worth a second helper */
+#define BYTES_FOR_A_HELPER ((size_t)512 << 10) /* fewer are not worth starting one: that takes as long as 256 KiB */
+#define WORKERS_MAX 8                          /* more threads are not faster: memory bandwidth is the limit */
 
 typedef struct work {
   const uint8_t *bytes;
-  size_t n_bytes, n_blocks;
+  size_t n_bytes;
+  const checksum_beside *beside;
   const int *cancel;
-  atomic_size_t next;
   atomic_bool cancelled; /* some block was left out */
   _Atomic uint64_t sum;
 } work;
 
-static void *sum_blocks(void *context) {
+/* Chunk 0 is the other work, so that it begins first. */
+static void run_chunk(void *context, int64_t chunk, int32_t worker) {
   work *w = context;
-  uint64_t sum = 0;
-  for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->n_blocks;) {
-    if (cancel_asked(w->cancel)) {
-      atomic_store(&w->cancelled, true);
-      break;
-    }
-    size_t at = i * FORMAT_BLOCK_BYTES, rest = w->n_bytes - at;
-    sum += hash_bytes(w->bytes + at, rest < FORMAT_BLOCK_BYTES ? rest : FORMAT_BLOCK_BYTES, i);
+  (void)worker;
+  if (chunk == 0) {
+    if (w->beside) w->beside->run(w->beside->context);
+    return;
   }
-  atomic_fetch_add(&w->sum, sum);
-  return NULL;
+  if (cancel_asked(w->cancel)) {
+    atomic_store(&w->cancelled, true);
+    return;
+  }
+  size_t i = (size_t)chunk - 1, at = i * FORMAT_BLOCK_BYTES, rest = w->n_bytes - at;
+  atomic_fetch_add(&w->sum, hash_bytes(w->bytes + at, rest < FORMAT_BLOCK_BYTES ? rest : FORMAT_BLOCK_BYTES, i));
 }
 
-bool module_file_checksum(const uint8_t *bytes, size_t n_bytes, const int *cancel, uint64_t *out_sum) {
-  work w = {.bytes = bytes,
-            .n_bytes = n_bytes,
-            .n_blocks = (n_bytes + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES,
-            .cancel = cancel};
-  long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
-  size_t wanted = w.n_blocks / BLOCKS_PER_THREAD, n = 0;
-  if (n_cpus > 0 && wanted > (size_t)n_cpus) wanted = (size_t)n_cpus;
-  if (wanted > THREADS_MAX) wanted = THREADS_MAX;
-  pthread_t threads[THREADS_MAX];
-  while (n + 1 < wanted && pthread_create(&threads[n], NULL, sum_blocks, &w) == 0)
-    n++; /* the calling thread counts too; if no other thread starts, it sums all blocks */
-  sum_blocks(&w);
-  while (n) pthread_join(threads[--n], NULL);
+static int32_t workers_for(size_t n_bytes) {
+  if (n_bytes < BYTES_FOR_A_HELPER) return 1;
+  size_t wanted = 2 + n_bytes / BYTES_PER_HELPER, most = (size_t)team_affinity();
+  if (wanted > WORKERS_MAX) wanted = WORKERS_MAX;
+  return (int32_t)(wanted < most ? wanted : most);
+}
+
+bool module_file_checksum(const uint8_t *bytes, size_t n_bytes, const checksum_beside *beside, const int *cancel,
+                          uint64_t *out_sum) {
+  work w = {.bytes = bytes, .n_bytes = n_bytes, .beside = beside, .cancel = cancel};
+  size_t n_blocks = (n_bytes + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES;
+  team_run(workers_for(n_bytes), 1 + (int64_t)n_blocks, run_chunk, &w);
   if (w.cancelled) return false;
   *out_sum = w.sum;
   return true;

@@ -19,11 +19,10 @@ static const section_info section_infos[FORMAT_SECTION_END] = {
 #undef INFO_ROW
 };
 
-static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, const int *cancel,
-                               format_header *out_header, reed_diagnosis *diagnosis) {
+static reed_status read_header(const uint8_t *bytes, size_t n_bytes, format_header *out_header,
+                               reed_diagnosis *diagnosis) {
   format_header h;
-  format_trailer trailer;
-  if (n_bytes < sizeof h + sizeof trailer || memcmp(bytes, FORMAT_MAGIC, sizeof h.magic) != 0)
+  if (n_bytes < sizeof h + sizeof(format_trailer) || memcmp(bytes, FORMAT_MAGIC, sizeof h.magic) != 0)
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_HEADER, "this is no module file (%zu bytes)", n_bytes);
   memcpy(&h, bytes, sizeof h);
   if (h.major != FORMAT_MAJOR)
@@ -40,13 +39,6 @@ static reed_status read_header(const uint8_t *bytes, size_t n_bytes, bool ignore
         "the module (format %u.%u) requires feature bit %d, which this version does not know (required bits: 0x%" PRIx64
         ")",
         h.major, h.minor, __builtin_ctzll(unknown), h.required_features);
-  memcpy(&trailer, bytes + n_bytes - sizeof trailer, sizeof trailer);
-  uint64_t checksum = trailer;
-  if (!ignore_checksum && !module_file_checksum(bytes, n_bytes - sizeof trailer, cancel, &checksum))
-    return diag_cancelled(diagnosis);
-  if (checksum != trailer)
-    return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_CHECKSUM,
-                         "the file is damaged: checksum %016" PRIx64 ", expected %016" PRIx64, checksum, trailer);
   *out_header = h;
   return REED_OK;
 }
@@ -77,25 +69,44 @@ static reed_status read_section(module_file *file, const format_section *s, uint
   return REED_OK;
 }
 
-reed_status module_file_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, const int *cancel,
-                             module_file *out_file, reed_diagnosis *diagnosis) {
+reed_status module_file_read_header(const uint8_t *bytes, size_t n_bytes, module_file *out_file,
+                                    reed_diagnosis *diagnosis) {
   format_header h = {0};
-  reed_status status = read_header(bytes, n_bytes, ignore_checksum, cancel, &h, diagnosis);
+  reed_status status = read_header(bytes, n_bytes, &h, diagnosis);
   if (status != REED_OK) return status;
-  module_file file = {.bytes = bytes, .n_bytes = n_bytes - sizeof(format_trailer), .minor = h.minor};
-  if (h.n_sections > (file.n_bytes - sizeof h) / sizeof(format_section))
+  *out_file = (module_file){.bytes = bytes, .n_bytes = n_bytes - sizeof(format_trailer), .minor = h.minor};
+  return REED_OK;
+}
+
+reed_status module_file_check(const module_file *file, const checksum_beside *beside, const int *cancel,
+                              reed_diagnosis *diagnosis) {
+  format_trailer trailer;
+  uint64_t checksum = 0;
+  memcpy(&trailer, file->bytes + file->n_bytes, sizeof trailer);
+  bool whole = module_file_checksum(file->bytes, file->n_bytes, beside, cancel, &checksum);
+  if (whole && checksum == trailer) return REED_OK;
+  if (diagnosis) reed_diagnosis_clear(diagnosis); /* damage explains any other fault that was found */
+  if (!whole) return diag_cancelled(diagnosis);
+  return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_CHECKSUM,
+                       "the file is damaged: checksum %016" PRIx64 ", expected %016" PRIx64, checksum, trailer);
+}
+
+reed_status module_file_read_sections(module_file *file, reed_diagnosis *diagnosis) {
+  format_header h;
+  memcpy(&h, file->bytes, sizeof h);
+  if (h.n_sections > (file->n_bytes - sizeof h) / sizeof(format_section))
     return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS,
-                         "the table of contents (%u sections) does not fit into %zu bytes", h.n_sections, n_bytes);
+                         "the table of contents (%u sections) does not fit into %zu bytes", h.n_sections,
+                         file->n_bytes + sizeof(format_trailer));
   bool seen[FORMAT_SECTION_END] = {false};
   for (uint32_t i = 0; i < h.n_sections; i++) {
     format_section s;
-    memcpy(&s, bytes + sizeof h + i * sizeof s, sizeof s);
-    status = read_section(&file, &s, i, seen, diagnosis);
+    memcpy(&s, file->bytes + sizeof h + i * sizeof s, sizeof s);
+    reed_status status = read_section(file, &s, i, seen, diagnosis);
     if (status != REED_OK) return status;
   }
   for (int i = 1; i < FORMAT_SECTION_END; i++)
     if (section_infos[i].required && !seen[i])
       return verify_reject(diagnosis, REED_ERROR_FORMAT, RULE_SECTIONS, "section %s is missing", section_infos[i].name);
-  *out_file = file;
   return REED_OK;
 }

@@ -4,6 +4,7 @@
 #define LOADER_FILE_H_
 
 #include "bytecode/format.h"
+#include "loader/checksum.h"
 
 typedef struct module_file_section {
   const void *items; /* aligned to 64 bytes */
@@ -17,9 +18,14 @@ typedef struct module_file {
   module_file_section sections[FORMAT_SECTION_END];
 } module_file;
 
-/* Checks header, table of contents and checksum (rules V01 to V04). out_file borrows the bytes. Polls `cancel`
- * (base/cancel.h). */
-reed_status module_file_read(const uint8_t *bytes, size_t n_bytes, bool ignore_checksum, const int *cancel,
-                             module_file *out_file, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Checks the header (rules V01 and V02). out_file borrows the bytes and has no sections yet. */
+reed_status module_file_read_header(const uint8_t *bytes, size_t n_bytes, module_file *out_file,
+                                    reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Checks the checksum (V03) while beside->run is called once (checksum.h). A wrong checksum takes the place of the
+ * diagnosis that this call has left. Polls `cancel` (base/cancel.h). */
+reed_status module_file_check(const module_file *file, const checksum_beside *beside, const int *cancel,
+                              reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Checks the table of contents (V04) and sets the sections. */
+reed_status module_file_read_sections(module_file *file, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

@@ -18,6 +18,8 @@
 #include "loader/verify.h"
 #include "reed/reed.h"
 
+#define FORGET_FROM_BYTES (1 << 20) /* the system takes longer to drop a few pages than they are worth */
+
 /* The bytes that a loaded module borrows, and their owner. */
 typedef struct backing {
   void *bytes;
@@ -57,31 +59,51 @@ void module_forget(const module *m, const void *data, int64_t n_bytes) {
   const backing *b = m->owner;
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)data + page - 1) & ~(page - 1),
             end = ((uintptr_t)data + (uintptr_t)n_bytes) & ~(page - 1);
-  if (!b || b->kind != MAPPED || begin >= end || begin < (uintptr_t)b->bytes || end > (uintptr_t)b->bytes + b->n_bytes)
+  if (!b || b->kind != MAPPED || n_bytes < FORGET_FROM_BYTES || begin < (uintptr_t)b->bytes ||
+      end > (uintptr_t)b->bytes + b->n_bytes)
     return;
   (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* only advice */
+}
+
+/* A module on its way from the file to verified code. */
+typedef struct opening {
+  module_file file;
+  const load_options *options;
+  module *m;
+  reed_status status;
+  reed_diagnosis *diagnosis;
+} opening;
+
+/* All checks but that of the checksum. They rely on no byte of the file, so they need not wait for the checksum. */
+static void read_and_verify(void *context) {
+  opening *o = context;
+  o->m->minor = o->file.minor;
+  o->status = module_file_read_sections(&o->file, o->diagnosis);
+  if (o->status == REED_OK)
+    o->status = sections_read(&o->file, o->options->registry, o->options->cancel, o->m, o->diagnosis);
+  if (o->status == REED_OK) o->status = verify_module(o->m, o->options->cancel, o->diagnosis);
 }
 
 /* Takes the backing, also on failure. */
 static reed_status open_backing(backing *b, const load_options *options, module **out_module,
                                 reed_diagnosis *diagnosis) {
-  module *m = mem_calloc(1, sizeof *m);
-  if (!m) {
+  opening o = {.options = options, .m = mem_calloc(1, sizeof *o.m), .diagnosis = diagnosis};
+  if (!o.m) {
     backing_close(b);
     return diag_no_memory(diagnosis, "a module");
   }
-  m->owner = b;
-  module_file file;
-  reed_status status =
-      module_file_read(b->bytes, b->n_bytes, options->ignore_checksum, options->cancel, &file, diagnosis);
-  if (status == REED_OK) m->minor = file.minor;
-  if (status == REED_OK) status = sections_read(&file, options->registry, options->cancel, m, diagnosis);
-  if (status == REED_OK) status = verify_module(m, options->cancel, diagnosis);
+  o.m->owner = b;
+  reed_status status = module_file_read_header(b->bytes, b->n_bytes, &o.file, diagnosis);
+  if (status == REED_OK) {
+    if (options->ignore_checksum) read_and_verify(&o);
+    else status = module_file_check(&o.file, &(checksum_beside){read_and_verify, &o}, options->cancel, diagnosis);
+    if (status == REED_OK) status = o.status;
+  }
   if (status != REED_OK) {
-    module_close(&m);
+    module_close(&o.m);
     return status;
   }
-  *out_module = m;
+  *out_module = o.m;
   return REED_OK;
 }
 

@@ -58,7 +58,7 @@ static void *items(int id) { return bytes + toc(id)->offset; }
 
 static uint64_t sum_of(const uint8_t *data, size_t n) {
   uint64_t sum = 0;
-  ck_assert(module_file_checksum(data, n, NULL, &sum));
+  ck_assert(module_file_checksum(data, n, NULL, NULL, &sum));
   return sum;
 }
 
@@ -217,6 +217,25 @@ START_TEST(threads_give_the_checksum_that_one_gives) {
 }
 END_TEST
 
+static void note_call(void *context) { ++*(int *)context; }
+
+/* Once, also for a file without bytes, and before a cancelled checksum returns. */
+START_TEST(other_work_is_done_once_beside_a_checksum) {
+  const size_t sizes[] = {0, 64, 3 * FORMAT_BLOCK_BYTES};
+  uint8_t *data = calloc(1, sizes[2]);
+  for (int i = 0; i < 6; i++) {
+    int n_calls = 0, cancel = i & 1;
+    uint64_t sum = 0;
+    bool whole = module_file_checksum(data, sizes[i / 2], &(checksum_beside){note_call, &n_calls},
+                                      cancel ? &cancel : NULL, &sum);
+    ck_assert_int_eq(n_calls, 1);
+    ck_assert(whole == (!cancel || sizes[i / 2] == 0));
+    if (whole) ck_assert(sum == sum_of_blocks(data, sizes[i / 2]));
+  }
+  free(data);
+}
+END_TEST
+
 /* The trap: the first read of a block raises the flag. */
 static uint8_t *trap;
 static int trap_flag;
@@ -240,7 +259,7 @@ START_TEST(a_checksum_that_is_cancelled_ends_at_the_next_block_of_each_thread) {
   struct sigaction before, action = {.sa_sigaction = spring, .sa_flags = SA_SIGINFO};
   ck_assert_int_eq(sigaction(SIGSEGV, &action, &before), 0);
   uint64_t sum = 4711;
-  bool whole = module_file_checksum(data, n, &trap_flag, &sum);
+  bool whole = module_file_checksum(data, n, NULL, &trap_flag, &sum);
   ck_assert_int_eq(sigaction(SIGSEGV, &before, NULL), 0);
   ck_assert(!whole && sum == 4711 && trap_flag == 1);
   munmap(data, n);
@@ -265,6 +284,20 @@ START_TEST(a_file_is_mapped_and_used_in_place) {
   ck_assert_int_eq(loader_open_file(path, &(load_options){0}, &m, d), REED_ERROR_IO);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(d), path));
   ck_assert_int_eq(loader_open_file("/", &(load_options){0}, &m, d), REED_ERROR_IO);
+  reed_diagnosis_close(&d);
+}
+END_TEST
+
+/* The rest is read beside the checksum, and would be refused for a reason of its own. */
+START_TEST(damage_is_the_reason_that_is_told) {
+  bytes[toc(FORMAT_CODE)->offset] ^= 0xff;
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  ck_assert_int_eq(reed_module_verify(bytes, n_bytes, NULL, d), REED_ERROR_FORMAT);
+  ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(d), "V03: the file is damaged"));
+  ck_assert_int_eq(reed_module_verify(bytes, n_bytes, &(reed_program_options){.ignore_checksum = true}, d),
+                   REED_ERROR_FORMAT);
+  ck_assert_ptr_null(strstr(reed_diagnosis_message(d), "V03"));
   reed_diagnosis_close(&d);
 }
 END_TEST
@@ -549,7 +582,9 @@ int main(void) {
   tcase_add_test(c, forgotten_constants_leave_memory_and_can_be_read_again);
   tcase_add_test(c, bytes_are_borrowed_if_they_are_aligned);
   tcase_add_test(c, threads_give_the_checksum_that_one_gives);
+  tcase_add_test(c, other_work_is_done_once_beside_a_checksum);
   tcase_add_test(c, a_checksum_that_is_cancelled_ends_at_the_next_block_of_each_thread);
+  tcase_add_test(c, damage_is_the_reason_that_is_told);
   tcase_add_test(c, a_damaged_byte_is_noticed_unless_checksums_are_ignored);
   tcase_add_test(c, other_minor_versions_and_unknown_optional_sections_load);
   tcase_add_test(c, only_ranges_that_exist_must_be_known);
