@@ -47,7 +47,7 @@ static struct {
   _Alignas(64) _Atomic uint32_t posted; /* counts jobs and, at the end, the call to leave */
   _Atomic int32_t n_places;             /* places ever used: those before have had a job */
   _Atomic int32_t n_callers;            /* threads that are in team_run with helpers */
-  _Atomic int32_t n_cpus;
+  _Atomic int32_t n_cpus;               /* 0: not counted yet */
   _Atomic int32_t n_polling, n_asleep;
   _Atomic int64_t crowded_until;
   atomic_bool leaving;
@@ -129,13 +129,20 @@ static bool help(void) {
   return n > 0;
 }
 
+/* Counted when it is first needed, because that takes as long as a small program's first run. */
+static int32_t cpus(void) {
+  int32_t n = atomic_load_explicit(&team.n_cpus, memory_order_relaxed);
+  if (!n) atomic_store(&team.n_cpus, n = team_processors());
+  return n;
+}
+
 /* The most helpers that a job is worth. Several callers at a time have a CPU each, and helpers the CPUs that are left;
  * one caller gets as many helpers as it asks for. */
 static int32_t helpers_worth(int32_t wanted) {
-  int32_t n_callers = atomic_load_explicit(&team.n_callers, memory_order_relaxed),
-          left = atomic_load_explicit(&team.n_cpus, memory_order_relaxed) - n_callers;
-  if (n_callers <= 1 || wanted <= left) return wanted;
-  return left > 0 ? left : 0;
+  int32_t n_callers = atomic_load_explicit(&team.n_callers, memory_order_relaxed);
+  if (n_callers <= 1) return wanted;
+  int32_t left = cpus() - n_callers;
+  return wanted <= left ? wanted : left > 0 ? left : 0;
 }
 
 /* Polls for a job newer than `posted`. False: none came in time. */
@@ -178,10 +185,13 @@ static void *be_helper(void *unused) {
   }
 }
 
-/* Signals belong to the program's own threads. */
+/* Signals belong to the program's own threads, but for those of a chunk's own faults, such as a mapped file that was
+ * made shorter: the system ends a process that blocks them. */
 static bool start_one(pthread_t *out_thread) {
+  static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
   sigset_t all, before;
   sigfillset(&all);
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   bool ok = pthread_create(out_thread, NULL, be_helper, NULL) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -223,7 +233,6 @@ static void begin_child(void) {
 
 static void init(void) {
   init_places();
-  atomic_store(&team.n_cpus, team_processors());
   pthread_atfork(NULL, NULL, begin_child);
 }
 
