@@ -260,9 +260,10 @@ static int64_t roomy(const pool *p, int64_t bytes) {
                                                               : bytes;
 }
 
-/* Has the pages of a block that is given out be there. */
-static void warm(const pool *p, block *b) {
-  if (p->headroom && p->device->interface->host_memory && b->warm_bytes < b->bytes)
+/* Has the pages of a block that is given out for `bytes` be there, those of its headroom too where some are missing. */
+static void warm(const pool *p, block *b, int64_t bytes) {
+  if (b->warm_bytes >= bytes) return;
+  if (p->headroom && p->device->interface->host_memory)
     mem_warm((char *)b->storage.data + b->warm_bytes, (size_t)(b->bytes - b->warm_bytes));
   b->warm_bytes = b->bytes; /* the block is written now */
 }
@@ -273,6 +274,7 @@ static block *large_take(pool *p, int64_t bytes) {
   block *b = best_fit(p, bytes);
   if (!b) return NULL;
   free_remove(p, b);
+  const int64_t asked = bytes;
   bytes = roomy(p, bytes) < b->bytes ? roomy(p, bytes) : b->bytes;
   if (b->bytes > bytes) {
     block *rest = header_take(p);
@@ -287,7 +289,7 @@ static block *large_take(pool *p, int64_t bytes) {
     if (b->warm_bytes > bytes) b->warm_bytes = bytes;
     free_add(p, rest);
   }
-  warm(p, b);
+  warm(p, b, asked);
   return b;
 }
 

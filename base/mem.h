@@ -21,10 +21,10 @@ char *mem_copy_text(const char *text);
 /* `alignment` a power of two; released by mem_free_aligned only. */
 void *mem_alloc_aligned(size_t bytes, size_t alignment);
 void mem_free_aligned(void *block);
-/* A block for megabytes that are all written, aligned to 64 bytes. The system is asked for huge pages, with which the
- * first use costs one page fault for each two megabytes. Unless the program has set its own allocator, a large block is
- * the system's own mapping, because in the C library's heap small blocks that stay would keep its place from being
- * returned. Released by mem_free_aligned only. */
+/* A block for megabytes that are all written, aligned to 64 bytes. From 4 MiB on the system is asked for huge pages,
+ * with which the first use costs one page fault for each two megabytes. Unless the program has set its own allocator, a
+ * large block is the system's own mapping, because in the C library's heap small blocks that stay would keep its place
+ * from being returned. Released by mem_free_aligned only. */
 void *mem_alloc_bulk(size_t bytes);
 /* Has the system give the pages of a part of a block now, in one call, instead of at their first use. The part's
  * contents may be lost. */

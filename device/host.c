@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include <uv.h>
 
 #include "base/mem.h"
 #include "device/memory.h"
@@ -183,7 +182,7 @@ reed_status host_open(device **out_device, reed_diagnosis *diagnosis) {
   host_device *self = mem_calloc(1, sizeof *self);
   if (!self) return diag_no_memory(diagnosis, "device 'host'");
   self->base.interface = &host_interface;
-  self->figures.total_bytes = (int64_t)uv_get_total_memory();
+  self->figures.total_bytes = figures_machine_bytes();
   *out_device = &self->base;
   return REED_OK;
 }

@@ -4,6 +4,7 @@
 #define DEVICE_MEMORY_H_
 
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "device/device.h"
 
@@ -11,6 +12,13 @@ typedef struct device_figures {
   int64_t total_bytes;
   _Atomic int64_t live_bytes, peak_bytes, n_allocations;
 } device_figures;
+
+/* The machine's memory; 0: unknown. From the system call, because the system makes /proc/meminfo anew for each reader,
+ * which takes as long as opening a small program. */
+static inline int64_t figures_machine_bytes(void) {
+  int64_t pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page_bytes > 0 && pages <= INT64_MAX / page_bytes ? pages * page_bytes : 0;
+}
 
 /* True if the machine's memory could hold a block of this size. Checked because the system overcommits: it would grant
  * a larger block and kill the process at its first use. */

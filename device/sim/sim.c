@@ -169,7 +169,7 @@ reed_status sim_open(const sim_options *options, const device_services *services
   }
   self->random = (uint64_t)options->seed;
   self->host_kernel = services->host_kernel;
-  self->figures.total_bytes = (int64_t)uv_get_total_memory();
+  self->figures.total_bytes = figures_machine_bytes();
   reed_status status = sim_pages_init(&self->pages);
   if (status == REED_OK && (status = sim_pages_init(&self->pinned)) != REED_OK) sim_pages_fini(&self->pages);
   if (status != REED_OK) {

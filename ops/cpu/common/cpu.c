@@ -17,10 +17,13 @@ const char *cpu_level_name(cpu_level level) {
   return "?";
 }
 
-/* CPUID leaf 1, ECX bit 29 (Intel SDM); __builtin_cpu_supports has known the name only since clang 15. */
 static bool has_f16c(void) {
-  unsigned eax, ebx, ecx, edx;
+#if defined(__clang__) && __clang_major__ < 15 /* knows the name since 15 */
+  unsigned eax, ebx, ecx, edx;                 /* CPUID leaf 1, ECX bit 29 (Intel SDM) */
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx >> 29 & 1);
+#else
+  return __builtin_cpu_supports("f16c");
+#endif
 }
 
 static cpu_level find_best(void) {

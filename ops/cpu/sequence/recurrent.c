@@ -16,6 +16,7 @@
 
 #define CHUNK_ROWS 256  /* rows of the input's product at a time: its result stays in the second cache */
 #define DEPTH_GRAIN 8   /* recurrent_multiply's depth is a multiple of it */
+#define PACK_STEPS 16   /* of the depth at a time: one line of the weights */
 #define FLOATS_GRAIN 16 /* places in the workspace are cache lines */
 
 typedef void (*cell_fn)(const recurrent_cell *cell);
@@ -60,15 +61,28 @@ static void fast_free(void *state) {
 
 /* ---- packing ---- */
 
+/* Copies the weights of n units, whose rows are `hidden` apart, to columns of a panel, whose rows are `row` apart: a
+ * line of each unit's weights at a time, so that the lines written stay in the cache. */
+static void pack_gate(const float *weights, int64_t hidden, int64_t n, float *panel, int64_t row) {
+  int64_t k0 = 0;
+  for (; k0 + PACK_STEPS <= hidden; k0 += PACK_STEPS)
+    for (int64_t unit = 0; unit < n; unit++) {
+      const float *from = weights + unit * hidden + k0;
+      float *to = panel + k0 * row + unit;
+      _Pragma("GCC unroll 16") for (int64_t k = 0; k < PACK_STEPS; k++) to[k * row] = from[k];
+    }
+  for (int64_t unit = 0; unit < n; unit++)
+    for (int64_t k = k0; k < hidden; k++) panel[k * row + unit] = weights[unit * hidden + k];
+}
+
 static void pack_part(const fast_recurrent *f, const part *p, const float *weights, float *panels) {
   const int64_t hidden = f->r.hidden, row = p->n_gates * f->units;
   for (int64_t block = 0; block < f->n_blocks; block++) {
     float *panel = panels + block * f->depth * row;
-    for (int64_t column = 0; column < row; column++) {
-      const int64_t unit = block * f->units + column % f->units, gate = p->first_gate + column / f->units;
-      const float *from = weights + (gate * hidden + unit) * hidden;
-      for (int64_t k = 0; k < f->depth; k++) panel[k * row + column] = unit < hidden && k < hidden ? from[k] : 0;
-    }
+    const int64_t unit = block * f->units, n = hidden - unit < f->units ? hidden - unit : f->units;
+    if (n < f->units || f->depth > hidden) memset(panel, 0, (size_t)(f->depth * row) * sizeof *panel);
+    for (int64_t gate = 0; gate < p->n_gates; gate++)
+      pack_gate(weights + ((p->first_gate + gate) * hidden + unit) * hidden, hidden, n, panel + gate * f->units, row);
   }
 }
 
@@ -97,6 +111,7 @@ static reed_status pack_build(void *context, kernel_cache_value *out_value) {
   const int64_t bytes = c->f->r.n_directions * c->f->panels * (int64_t)sizeof(float);
   float *packed = mem_alloc_bulk((size_t)bytes);
   if (!packed) return REED_ERROR_MEMORY;
+  mem_warm(packed, (size_t)bytes); /* all pages at once: a fault for each would take as long as packing */
   pack(c->f, c->weights, packed);
   *out_value = (kernel_cache_value){packed, mem_free_aligned, bytes};
   return REED_OK;
