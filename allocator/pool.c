@@ -262,10 +262,9 @@ static int64_t roomy(const pool *p, int64_t bytes) {
 
 /* Has the pages of a block that is given out for `bytes` be there, those of its headroom too where some are missing. */
 static void warm(const pool *p, block *b, int64_t bytes) {
-  if (b->warm_bytes >= bytes) return;
-  if (p->headroom && p->device->interface->host_memory)
+  if (b->warm_bytes < bytes && p->headroom && p->device->interface->host_memory)
     mem_warm((char *)b->storage.data + b->warm_bytes, (size_t)(b->bytes - b->warm_bytes));
-  b->warm_bytes = b->bytes; /* the block is written now */
+  if (b->warm_bytes < bytes) b->warm_bytes = b->bytes; /* the block is written now */
 }
 
 /* Takes `bytes` (a multiple of LARGE_UNIT), with headroom where there is some, from a free block and leaves the rest of
@@ -274,8 +273,8 @@ static block *large_take(pool *p, int64_t bytes) {
   block *b = best_fit(p, bytes);
   if (!b) return NULL;
   free_remove(p, b);
-  const int64_t asked = bytes;
-  bytes = roomy(p, bytes) < b->bytes ? roomy(p, bytes) : b->bytes;
+  const int64_t asked = bytes, wanted = roomy(p, bytes);
+  bytes = wanted < b->bytes ? wanted : b->bytes;
   if (b->bytes > bytes) {
     block *rest = header_take(p);
     rest->storage.data = (char *)b->storage.data + bytes;
