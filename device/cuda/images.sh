@@ -5,13 +5,18 @@ shift
 {
   i=0
   for image; do
-    echo "__asm__(\".section .rodata\\n.balign 64\\n.local cuda_image_$i\\ncuda_image_$i:\\n.incbin \\\"$(realpath "$image")\\\"\\n.previous\\n\");"
-    echo "extern const char cuda_image_$i[] __attribute__((visibility(\"hidden\")));"
+    cat <<END
+__asm__(".section .rodata\n.balign 64\n.global cuda_image_$i\n.hidden cuda_image_$i\ncuda_image_$i:\n.incbin \"$(realpath "$image")\"\n.previous\n");
+extern const char cuda_image_$i[] __attribute__((visibility("hidden")));
+END
     i=$((i + 1))
   done
   echo 'extern const void *const cuda_images[];'
   echo 'const void *const cuda_images[] = {'
   n=$i i=0
-  while [ $i -lt $n ]; do echo "  cuda_image_$i,"; i=$((i + 1)); done
+  while [ $i -lt $n ]; do
+    echo "  cuda_image_$i,"
+    i=$((i + 1))
+  done
   echo '  0};'
 } >"$out"
