@@ -165,7 +165,8 @@ reed_status cuda_prepare_elementwise(const reed_kernel_call *call, reed_kernel *
   const elementwise_parameters parameters = elementwise_parameters_of(formula, call->attrs);
   map_step step = {
       .formula = (uint16_t)formula, .from = (uint8_t)compute, .alpha = parameters.alpha, .beta = parameters.beta};
-  for (int32_t k = 0; k < call->n_inputs; k++) step.operands[k] = (uint8_t)map_input(p, call, k, compute);
+  for (int32_t k = 0; k < call->n_inputs && k < MAP_OPERANDS; k++)
+    step.operands[k] = (uint8_t)map_input(p, call, k, compute);
   p->args.divisor = 1;
   map_add(p, step);
   return close_program(p, call, call->outputs[0].dtype == REED_BOOL ? REED_BOOL : compute, out_kernel);
