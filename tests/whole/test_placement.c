@@ -481,7 +481,7 @@ START_TEST(a_device_says_all_that_it_lacks) {
                {"sim?lakcs=Conv", "lakcs"},
                {"sim?lacks=Conv.f23", "f23"},
                {"sim?lacks=+", "missing"},
-               {"host,cuda", "cuda"},
+               {"host,cudu", "cudu"},
                {"sim?lacks=Conv+", "missing"},
                {"host,", "no target ''"},
                {"sim:x", "'x' is no number"},

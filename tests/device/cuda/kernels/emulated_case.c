@@ -13,7 +13,7 @@
 
 extern const simt_kernel simt_kernels[];
 
-enum { LAUNCH = 7, MOST_OPERANDS = 1200, MANY_ELEMENTS = 1000, MOST_OF_PRODUCTS = 10000 };
+enum { LAUNCH = 7, MOST_OPERANDS = 1200, MANY_ELEMENTS = 500, MOST_OF_PRODUCTS = 4000 };
 
 bool case_devices_only(void) { return true; }
 
