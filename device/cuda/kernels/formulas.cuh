@@ -16,80 +16,13 @@
 #define TAG f32
 #define FN(f) f##_f32
 #include "device/cuda/kernels/formula_type.cuh"
-#define T double
-#define W double
-#define TAG f64
-#define FN(f) f##_f64
-#include "device/cuda/kernels/formula_type.cuh"
-
-#undef IF_FLOAT
-#define IF_FLOAT(...)
-#undef IF_INT
-#define IF_INT(...) __VA_ARGS__
-#undef IF_SIGNED
-#define IF_SIGNED(...) __VA_ARGS__
-#define T int8_t
-#define W uint32_t
-#define TAG i8
-#define FN(f) f##_f64
-#include "device/cuda/kernels/formula_type.cuh"
-#define T int16_t
-#define W uint32_t
-#define TAG i16
-#define FN(f) f##_f64
-#include "device/cuda/kernels/formula_type.cuh"
-#define T int32_t
-#define W uint32_t
-#define TAG i32
-#define FN(f) f##_f64
-#include "device/cuda/kernels/formula_type.cuh"
-#define T int64_t
-#define W uint64_t
-#define TAG i64
-#define FN(f) f##_f64
-#include "device/cuda/kernels/formula_type.cuh"
-
-#undef IF_SIGNED
-#define IF_SIGNED(...)
-#undef IF_UNSIGNED
-#define IF_UNSIGNED(...) __VA_ARGS__
-#define T uint8_t
-#define W uint32_t
-#define TAG u8
-#define FN(f) f##_f64
-#include "device/cuda/kernels/formula_type.cuh"
-#define T uint16_t
-#define W uint32_t
-#define TAG u16
-#define FN(f) f##_f64
-#include "device/cuda/kernels/formula_type.cuh"
-#define T uint32_t
-#define W uint32_t
-#define TAG u32
-#define FN(f) f##_f64
-#include "device/cuda/kernels/formula_type.cuh"
-#define T uint64_t
-#define W uint64_t
-#define TAG u64
-#define FN(f) f##_f64
-#include "device/cuda/kernels/formula_type.cuh"
-
-#undef IF_UNSIGNED
-#define IF_UNSIGNED(...)
-#undef IF_INT
-#define IF_INT(...)
-#undef IF_BOOL
-#define IF_BOOL(...) __VA_ARGS__
-#define T uint8_t
-#define W uint32_t
-#define TAG truth
-#define FN(f) f##_f64
-#include "device/cuda/kernels/formula_type.cuh"
 #undef IF_FLOAT
 #undef IF_SIGNED
 #undef IF_UNSIGNED
 #undef IF_INT
 #undef IF_BOOL
+#define FORMULAS_OF_DTYPE "device/cuda/kernels/formula_type.cuh"
+#include "ops/cpu/formulas/formula_dtypes_template.h"
 
 /* The formula of a step on values of dtype step.from. */
 static __device__ inline uint64_t formula_apply(const map_step &step, uint64_t a, uint64_t b, uint64_t c, int *fault) {
