@@ -84,11 +84,14 @@ static void note_stall(int64_t before, int64_t now) {
 
 /* ---- chunks ---- */
 
-/* Takes the job's next chunk. joins: the thread's first one as a helper; *out_worker becomes its number then. */
-static bool take(job *j, bool joins, uint32_t *out_chunk, int32_t *out_worker, team_fn **out_fn, void **out_context) {
+/* Takes the job's next chunk. joins: the thread's first one as a helper; *out_worker becomes its number then, and
+ * *generation the job's. Otherwise a place with another generation has none: there the thread has no number yet. */
+static bool take(job *j, bool joins, uint64_t *generation, uint32_t *out_chunk, int32_t *out_worker, team_fn **out_fn,
+                 void **out_context) {
   uint64_t gate = atomic_load_explicit(&j->gate, memory_order_acquire);
   for (;;) {
     uint64_t next = gate & CLOSED, n_joined = gate >> NEXT_BITS & ((1 << HELPER_BITS) - 1);
+    if (!joins && gate / ONE_GENERATION != *generation) return false;
     if (next == CLOSED || next >= atomic_load_explicit(&j->n_chunks, memory_order_relaxed)) return false;
     if (joins && n_joined >= atomic_load_explicit(&j->max_helpers, memory_order_relaxed)) return false;
     *out_fn = atomic_load_explicit(&j->fn, memory_order_relaxed);
@@ -97,17 +100,20 @@ static bool take(job *j, bool joins, uint32_t *out_chunk, int32_t *out_worker, t
     if (atomic_compare_exchange_weak_explicit(&j->gate, &gate, taken, memory_order_acq_rel, memory_order_acquire)) {
       *out_chunk = (uint32_t)next;
       if (joins) *out_worker = (int32_t)n_joined + 1;
+      *generation = gate / ONE_GENERATION;
       return true;
     }
   }
 }
 
-/* Runs one chunk after the other until none is left. Returns the number of chunks that the thread has run. */
-static uint32_t run_chunks(job *j, bool joins, int32_t worker) {
+/* Runs one chunk after the other until none is left. generation: of the caller's job; a helper takes it as it joins.
+ * Returns the number of chunks that the thread has run. */
+static uint32_t run_chunks(job *j, bool joins, uint64_t generation) {
   uint32_t n = 0, chunk;
+  int32_t worker = 0;
   team_fn *fn;
   void *context;
-  while (take(j, joins, &chunk, &worker, &fn, &context)) {
+  while (take(j, joins, &generation, &chunk, &worker, &fn, &context)) {
     joins = false;
     fn(context, chunk, worker);
     n++;
@@ -316,7 +322,7 @@ static void run_together(int32_t wanted, int64_t n_chunks, team_fn *fn, void *co
   uint64_t generation = gate / ONE_GENERATION * ONE_GENERATION + ONE_GENERATION;
   atomic_store_explicit(&j->gate, generation, memory_order_release);
   wake(n_helpers);
-  run_chunks(j, false, 0);
+  run_chunks(j, false, generation / ONE_GENERATION);
   wait_for_others(j, (uint32_t)n_chunks);
   atomic_store_explicit(&j->gate, generation | CLOSED, memory_order_release);
   atomic_store_explicit(&j->used, false, memory_order_release);

@@ -73,6 +73,19 @@ START_TEST(many_callers_share_the_helpers) {
 }
 END_TEST
 
+/* A helper that has run a chunk of one call must not take one of the next call under its old number. */
+START_TEST(a_worker_number_is_of_one_call) {
+  counts *c = calloc(1, sizeof *c);
+  for (int i = 0; i < 20000 && !atomic_load(&c->wrong); i++) {
+    c->n_workers = i % 2 ? 2 : 12;
+    c->spin = i % 5;
+    team_run(c->n_workers, 24, count, c);
+  }
+  ck_assert(!atomic_load(&c->wrong));
+  free(c);
+}
+END_TEST
+
 static void count_inside(void *context, int64_t chunk, int32_t worker) {
   (void)chunk, (void)worker;
   atomic_int *total = context;
@@ -328,6 +341,7 @@ int main(void) {
   tcase_set_timeout(waiting, 300);
   tcase_add_test(chunks, every_chunk_runs_once);
   tcase_add_test(chunks, many_callers_share_the_helpers);
+  tcase_add_test(chunks, a_worker_number_is_of_one_call);
   tcase_add_test(chunks, chunks_may_call_the_team);
   tcase_add_test(chunks, more_chunks_than_24_bits_count);
   tcase_add_test(waiting, nothing_waits_for_a_helper_that_has_no_chunk);
