@@ -4,6 +4,7 @@
 
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
+#include "ops/cpu/calls/rearrangement.h"
 #include "ops/cpu/common/common.h"
 
 /* Places of elements in memory. */
@@ -112,91 +113,36 @@ reed_status cuda_prepare_split(const reed_kernel_call *call, reed_kernel *out_ke
   return status;
 }
 
+/* A kernel of one copy that rearranges input 0. */
+static reed_status prepare_rearrangement(const reed_kernel_call *call, rearrangement_fn read, reed_kernel *out_kernel) {
+  rearrangement r;
+  reed_status status = read(call, &r);
+  if (status) return status;
+  return (r.roomy ? prepare_roomy : prepare_dense)(call, r.rank, r.extents, r.from, r.offset, out_kernel);
+}
+
 reed_status cuda_prepare_transpose(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
-  int64_t n_perm, strides[REED_MAX_RANK], from[REED_MAX_RANK];
-  const int64_t *perm = reed_attrs_ints(call->attrs, "perm", &n_perm);
-  cpu_input_strides(call, 0, strides);
-  for (int32_t d = 0; d < out->rank; d++) from[d] = strides[perm && n_perm ? perm[d] : in->rank - 1 - d];
-  return prepare_roomy(call, out->rank, out->dims, from, 0, out_kernel);
+  return prepare_rearrangement(call, rearrangement_of_transpose, out_kernel);
 }
 
 reed_status cuda_prepare_expand(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
-  int64_t from[REED_MAX_RANK], strides[REED_MAX_RANK];
-  if (!cpu_broadcast_strides(in, out, from))
-    return reed_kernel_fail(call, REED_ERROR_SHAPE, "the input does not broadcast to the output");
-  cpu_input_strides(call, 0, strides);
-  for (int32_t d = 0; d < in->rank; d++)
-    if (from[out->rank - in->rank + d] != 0) from[out->rank - in->rank + d] = strides[d];
-  return prepare_roomy(call, out->rank, out->dims, from, 0, out_kernel);
+  return prepare_rearrangement(call, rearrangement_of_expand, out_kernel);
 }
 
-/* Each dim becomes (repeat, extent), the first with stride 0. */
 reed_status cuda_prepare_tile(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
-  int64_t dense[REED_MAX_RANK], extents[MOVE_DIMS], from[MOVE_DIMS];
-  cpu_dense_strides(in->rank, in->dims, dense);
-  for (int32_t d = 0; d < in->rank; d++) {
-    extents[2 * d] = in->dims[d] ? out->dims[d] / in->dims[d] : 0;
-    from[2 * d] = 0;
-    extents[2 * d + 1] = in->dims[d];
-    from[2 * d + 1] = dense[d];
-  }
-  return prepare_dense(call, 2 * in->rank, extents, from, 0, out_kernel);
+  return prepare_rearrangement(call, rearrangement_of_tile, out_kernel);
 }
 
-/* Starts beyond the ends are clamped as the shape function did; the extent is the output's. */
 reed_status cuda_prepare_slice(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
-  const bool has_axes = cpu_present(call, 3), has_steps = cpu_present(call, 4);
-  int64_t from[REED_MAX_RANK], offset = 0;
-  cpu_input_strides(call, 0, from);
-  for (int64_t k = 0; k < desc_elements(&call->inputs[1]); k++) {
-    const int32_t d =
-        has_axes ? cpu_axis(cpu_index_at(call->inputs[3].dtype, call->host_values[3], k), in->rank) : (int32_t)k;
-    int64_t start = cpu_index_at(call->inputs[1].dtype, call->host_values[1], k);
-    const int64_t step = has_steps ? cpu_index_at(call->inputs[4].dtype, call->host_values[4], k) : 1;
-    if (start < 0) start = start < -in->dims[d] ? -1 : start + in->dims[d];
-    if (step > 0) start = start < 0 ? 0 : start;
-    if (step < 0) start = start < 0 ? 0 : start >= in->dims[d] ? in->dims[d] - 1 : start;
-    if (out->dims[d] == 0) continue;
-    offset += start * from[d];
-    /* with one element the step is never taken and might overflow */
-    from[d] = out->dims[d] == 1 ? 0 : from[d] * step;
-  }
-  return prepare_roomy(call, out->rank, out->dims, from, offset, out_kernel);
+  return prepare_rearrangement(call, rearrangement_of_slice, out_kernel);
 }
 
-/* Channels as (b, b, C) for mode DCR or (C, b, b) for CRD; output [N, C, H, b, W, b], channels last [N, H, b, W, b, C].
- */
 reed_status cuda_prepare_depth_to_space(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  const int64_t *in = call->inputs[0].dims, b = op_attr_int(call->attrs, "blocksize");
-  const bool crd = strcmp(op_attr_string(call->attrs, "mode"), "CRD") == 0;
-  if (op_attr_int(call->attrs, "channels_last")) {
-    const int64_t c = in[3] / (b * b), block = crd ? 1 : c;
-    const int64_t extents[] = {in[0], in[1], b, in[2], b, c};
-    const int64_t from[] = {in[1] * in[2] * in[3], in[2] * in[3], b * block, in[3], block, crd ? b * b : 1};
-    return prepare_dense(call, 6, extents, from, 0, out_kernel);
-  }
-  const int64_t plane = in[2] * in[3], c = in[1] / (b * b), block = crd ? plane : c * plane;
-  const int64_t extents[] = {in[0], c, in[2], b, in[3], b};
-  const int64_t from[] = {in[1] * plane, crd ? b * b * plane : plane, in[3], b * block, 1, block};
-  return prepare_dense(call, 6, extents, from, 0, out_kernel);
+  return prepare_rearrangement(call, rearrangement_of_depth_to_space, out_kernel);
 }
 
-/* Output [N, b, b, C, H/b, W/b], channels last [N, H/b, W/b, b, b, C]. */
 reed_status cuda_prepare_space_to_depth(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  const int64_t *in = call->inputs[0].dims, b = op_attr_int(call->attrs, "blocksize");
-  if (op_attr_int(call->attrs, "channels_last")) {
-    const int64_t extents[] = {in[0], in[1] / b, in[2] / b, b, b, in[3]}, row = in[2] * in[3];
-    const int64_t from[] = {in[1] * row, b * row, b * in[3], row, in[3], 1};
-    return prepare_dense(call, 6, extents, from, 0, out_kernel);
-  }
-  const int64_t plane = in[2] * in[3];
-  const int64_t extents[] = {in[0], b, b, in[1], in[2] / b, in[3] / b};
-  const int64_t from[] = {in[1] * plane, in[3], 1, plane, b * in[3], b};
-  return prepare_dense(call, 6, extents, from, 0, out_kernel);
+  return prepare_rearrangement(call, rearrangement_of_space_to_depth, out_kernel);
 }
 
 /* ---- Pad ---- */
