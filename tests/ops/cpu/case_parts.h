@@ -3,6 +3,7 @@
 #define TESTS_OPS_CPU_CASE_PARTS_H_
 
 #include "ops/call.h"
+#include "ops/capability.h"
 #include "tests/ops/cpu/kernel_case.h"
 
 /* A case's call, shaped. Lives while its kernel does. */
@@ -22,6 +23,10 @@ typedef struct case_call {
  * success case_call_fini must follow. */
 reed_status case_call_init(kernel_case *c, const char *level, case_call *out);
 void case_call_fini(case_call *made);
+/* True if the list of capabilities has the call. */
+bool case_call_listed(const case_call *made, const capability *list);
+/* The elements of all operands together. */
+int64_t case_elements(const kernel_case *c, const case_call *made);
 /* Replaces output i by memory for `desc`. */
 void case_open_output(kernel_case *c, int32_t i, const reed_desc *desc);
 /* After a run: outputs whose kernel reports an extent get that extent. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "ops/capability.h"
 #include "ops/fault.h"
 #include "reed/device.h"
 
@@ -102,28 +101,6 @@ static void close_run(device_run *run) {
   if (run->extents) run->on->release(run->dev, run->extents, NULL);
 }
 
-/* True if the device's list has the call. */
-static bool has_call(const device_run *run, const case_call *made) {
-  reed_dtype dtypes[CASE_INPUTS + CASE_OUTPUTS];
-  const op_call *call = &made->call;
-  for (int32_t i = 0; i < call->n_inputs; i++)
-    dtypes[i] = call->inputs[i].desc ? call->inputs[i].desc->dtype : REED_NONE;
-  for (int32_t i = 0; i < call->n_outputs; i++) dtypes[call->n_inputs + i] = made->out[i].dtype;
-  return capability_has(run->target, &(capability_call){.op = call->op,
-                                                        .attrs = call->attrs,
-                                                        .dtypes = dtypes,
-                                                        .n_inputs = call->n_inputs,
-                                                        .n_dtypes = call->n_inputs + call->n_outputs});
-}
-
-static bool is_small(const kernel_case *c, const case_call *made) {
-  int64_t elements = 0;
-  for (int32_t i = 0; i < c->n_inputs; i++)
-    if (c->inputs[i].desc.dtype != REED_NONE) elements += desc_elements(&c->inputs[i].desc);
-  for (int32_t i = 0; i < c->n_outputs; i++) elements += c->unwanted[i] ? 0 : desc_elements(&made->out[i]);
-  return elements <= EMULATED_ELEMENTS;
-}
-
 /* Copies operands in, launches, copies results out, waits. */
 static reed_status launch(kernel_case *c, device_run *run, const case_call *made, const reed_kernel *kernel) {
   const device_interface *on = run->on;
@@ -172,7 +149,7 @@ reed_status case_run_on(kernel_case *c, const char *name, bool *out_has) {
   if (status) return status;
   open_run(c, name, &run);
   bool emulated = strstr(name, "emulated") && !getenv("REED_ALL_EMULATED");
-  *out_has = has_call(&run, &made) && (!emulated || is_small(c, &made));
+  *out_has = case_call_listed(&made, run.target) && (!emulated || case_elements(c, &made) <= EMULATED_ELEMENTS);
   made.call.device = run.dev->name;
   made.call.target = run.target;
   made.call.prepare = run.on->kernel(run.dev, made.call.op);

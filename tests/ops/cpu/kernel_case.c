@@ -210,6 +210,27 @@ reed_status case_call_init(kernel_case *c, const char *level, case_call *out) {
 
 void case_call_fini(case_call *made) { kernel_cache_close(&made->env.cache); }
 
+bool case_call_listed(const case_call *made, const capability *list) {
+  reed_dtype dtypes[CASE_INPUTS + CASE_OUTPUTS];
+  const op_call *call = &made->call;
+  for (int32_t i = 0; i < call->n_inputs; i++)
+    dtypes[i] = call->inputs[i].desc ? call->inputs[i].desc->dtype : REED_NONE;
+  for (int32_t i = 0; i < call->n_outputs; i++) dtypes[call->n_inputs + i] = made->out[i].dtype;
+  return capability_has(list, &(capability_call){.op = call->op,
+                                                 .attrs = call->attrs,
+                                                 .dtypes = dtypes,
+                                                 .n_inputs = call->n_inputs,
+                                                 .n_dtypes = call->n_inputs + call->n_outputs});
+}
+
+int64_t case_elements(const kernel_case *c, const case_call *made) {
+  int64_t n = 0;
+  for (int32_t i = 0; i < c->n_inputs; i++)
+    n += c->inputs[i].desc.dtype == REED_NONE ? 0 : desc_elements(&c->inputs[i].desc);
+  for (int32_t i = 0; i < c->n_outputs; i++) n += c->unwanted[i] ? 0 : desc_elements(&made->out[i]);
+  return n;
+}
+
 void case_take_extents(kernel_case *c, const case_call *made) {
   for (int32_t i = 0; i < c->n_outputs; i++) {
     int32_t axis = c->unwanted[i] ? -1 : made->shapes[i].bounded_axis;

@@ -28,39 +28,12 @@ static uint64_t order_of(const kernel_case *c, const char *name) {
   return c->seed | 2;
 }
 
-typedef struct row {
-  const char *has, *lacks;
-} row;
-static const row rows[] = {
-#define CUDA_OPERATOR(name, prepare, has, lacks) {has, lacks},
-#include "ops/cuda.def"
-};
-
-/* The list of ops/cuda.def, with the simulated accelerator's name, because a list begins with a device's. */
-static const char *target(void) {
-  static char text[16384] = "sim?only=";
-  for (int i = 0; i < ROWS(rows); i++) strcat(strcat(text, i ? "+" : ""), rows[i].has);
-  strcat(text, "&lacks=Size");
-  for (int i = 0; i < ROWS(rows); i++) strcat(strcat(text, rows[i].lacks[0] ? "+" : ""), rows[i].lacks);
-  return text;
-}
-
-/* True if the list has the call, which then has a kernel. */
+/* True if the device's list has the call, which then has a kernel. */
 static bool has_call(kernel_case *c, const case_call *made) {
   static capability *list;
-  reed_dtype dtypes[CASE_INPUTS + CASE_OUTPUTS];
-  const op_call *call = &made->call;
-  if (!list && capability_open(target(), NULL, &list, &c->diagnosis))
+  if (!list && capability_open("cuda-emulated", NULL, &list, &c->diagnosis))
     case_fail(c, "%s", reed_diagnosis_message(&c->diagnosis));
-  for (int32_t i = 0; i < call->n_inputs; i++)
-    dtypes[i] = call->inputs[i].desc ? call->inputs[i].desc->dtype : REED_NONE;
-  for (int32_t i = 0; i < call->n_outputs; i++) dtypes[call->n_inputs + i] = made->out[i].dtype;
-  return cuda_kernel_of(call->op) &&
-         capability_has(list, &(capability_call){.op = call->op,
-                                                 .attrs = call->attrs,
-                                                 .dtypes = dtypes,
-                                                 .n_inputs = call->n_inputs,
-                                                 .n_dtypes = call->n_inputs + call->n_outputs});
+  return cuda_kernel_of(made->call.op) && case_call_listed(made, list);
 }
 
 typedef struct memory {
@@ -141,10 +114,7 @@ reed_status case_run_on(kernel_case *c, const char *name, bool *out_has) {
   *out_has = true;
   reed_status status = case_call_init(c, cpu_level_name(cpu_level_best()), &made);
   if (status) return status;
-  int64_t elements = 0;
-  for (int32_t i = 0; i < c->n_outputs; i++) elements += c->unwanted[i] ? 0 : desc_elements(&made.out[i]);
-  for (int32_t i = 0; i < c->n_inputs; i++)
-    elements += c->inputs[i].desc.dtype == REED_NONE ? 0 : desc_elements(&c->inputs[i].desc);
+  const int64_t elements = case_elements(c, &made);
   /* many elements in one order only: a second one would show nothing more, and takes time */
   /* large products take minutes, and have no part that smaller ones lack */
   const bool product = c->op == OP_Conv || c->op == OP_MatMul || c->op == OP_Gemm;
