@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "device/cuda/kernels/operators.h"
 #include "device/cuda/state.h"
+#include "device/loadable.h"
 
 /* Unused memory of the pool that the driver keeps for the next allocation. */
 static const uint64_t kept_bytes = (uint64_t)32 << 20;
@@ -139,7 +140,7 @@ reed_status cuda_open(int32_t index, const char *options, device **out_device, r
   self->base.interface = read.poison ? &poisoning : &plain;
   self->base.name = CUDA_DEVICE_NAME; /* for messages until device_open has set the whole name */
   self->options = read;
-  self->target = cuda_options_target(options);
+  self->target = loadable_target(CUDA_DEVICE_NAME, options);
   status = self->target ? cuda_driver_open(options, &self->driver, diagnosis)
                         : diag_no_memory(diagnosis, "device '" CUDA_DEVICE_NAME "'");
   if (status == REED_OK) status = start(self, index, diagnosis);

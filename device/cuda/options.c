@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "device/cuda/state.h"
+#include "device/loadable.h"
 
 static const struct {
   const char *key;
@@ -29,34 +29,12 @@ static bool is_among(const char *list, const char *word, size_t n) {
   return false;
 }
 
-/* True for an option of the list of capabilities, whose text is checked when the list is read. */
-static bool is_list(const char *option) {
-  return strncmp(option, "lacks=", 6) == 0 || strncmp(option, "only=", 5) == 0;
-}
-
-char *cuda_options_target(const char *options) {
-  text_buffer text = {0};
-  text_append(&text, CUDA_DEVICE_NAME);
-  const char *between = "?";
-  for (const char *at = options; *at;) {
-    size_t n = strcspn(at, "&");
-    if (is_list(at)) {
-      text_append(&text, "%s", between);
-      text_append_bytes(&text, at, n);
-      between = "&";
-    }
-    at += n + (at[n] == '&');
-  }
-  if (text.failed) text_fini(&text);
-  return text.data;
-}
-
 reed_status cuda_options_read(const char *text, cuda_options *out_options, reed_diagnosis *diagnosis) {
   *out_options = (cuda_options){0};
   while (*text) {
     size_t n = strcspn(text, "&"), n_key = strcspn(text, "=&");
     int64_t *option = option_of(out_options, text, n_key);
-    if (!option && !is_list(text) && !is_among(cuda_driver_options, text, n_key))
+    if (!option && !loadable_is_list(text) && !is_among(cuda_driver_options, text, n_key))
       return diag_fail(diagnosis, REED_ERROR_DEVICE,
                        "device '" CUDA_DEVICE_NAME
                        "': there is no option '%.*s'; known: check, poison, lacks, only%s%s",
@@ -64,8 +42,8 @@ reed_status cuda_options_read(const char *text, cuda_options *out_options, reed_
     const char *number = text + n_key + 1;
     char *end = NULL;
     errno = 0;
-    int64_t value = text[n_key] == '=' && !is_list(text) ? strtoll(number, &end, 10) : 0;
-    if (!is_list(text) && (!end || end == number || errno || value < 0 || end != text + n))
+    int64_t value = text[n_key] == '=' && !loadable_is_list(text) ? strtoll(number, &end, 10) : 0;
+    if (!loadable_is_list(text) && (!end || end == number || errno || value < 0 || end != text + n))
       return diag_fail(diagnosis, REED_ERROR_DEVICE,
                        "device '" CUDA_DEVICE_NAME "': option '%.*s' takes a number from 0 on", (int)n_key, text);
     if (option) *option = value;

@@ -119,8 +119,6 @@ reed_status cuda_check(const cuda_device *self, cu_result result, const char *wh
 
 /* ERROR_DEVICE names the unknown option. */
 reed_status cuda_options_read(const char *text, cuda_options *out_options, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* The device's list of capabilities as text (ops/capability.h), from the heap; NULL: no memory. */
-char *cuda_options_target(const char *text);
 
 /* ---- memory.c ---- */
 

@@ -1,34 +1,13 @@
 /* The simulated accelerator as a loadable module. It shows errors of the run loop on every machine: a missing copy is a
  * crash; a missing synchronisation or event, or a slot freed too early, is a wrong result; options make a chosen call
  * fail. Host memory comes through the allocator hook of the loading process. The device itself: sim.c. */
-#include "device/module.h"
-
+#include "device/loadable.h"
 #include "device/sim/state.h"
 
-static const device_services *services;
-
-static void *forward_allocate(void *context, size_t bytes) {
-  (void)context;
-  return services->allocator->allocate(services->allocator->context, bytes);
-}
-
-static void *forward_resize(void *context, void *block, size_t bytes) {
-  (void)context;
-  return services->allocator->resize(services->allocator->context, block, bytes);
-}
-
-static void forward_release(void *context, void *block) {
-  (void)context;
-  services->allocator->release(services->allocator->context, block);
-}
-
-static reed_status open_one(const device_services *given, int32_t index, const char *options, device **out_device,
+static reed_status open_one(const device_services *services, int32_t index, const char *options, device **out_device,
                             reed_diagnosis *diagnosis) {
   (void)index; /* any number of devices may be open */
-  if (!services) {
-    services = given;
-    reed_set_allocator(&(reed_allocator){forward_allocate, forward_resize, forward_release, NULL});
-  }
+  loadable_use(services);
   sim_options read;
   reed_status status = sim_options_read(options, &read, diagnosis);
   return status == REED_OK ? sim_open(&read, services, out_device, diagnosis) : status;

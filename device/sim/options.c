@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "device/loadable.h"
 #include "device/sim/state.h"
 
 static const struct {
@@ -23,33 +23,11 @@ static int64_t *option_of(sim_options *options, const char *key, size_t n) {
   return NULL;
 }
 
-/* True for an option of the list of capabilities, whose text is checked when the list is read. */
-static bool is_list(const char *option) {
-  return strncmp(option, "lacks=", 6) == 0 || strncmp(option, "only=", 5) == 0;
-}
-
-char *sim_options_target(const sim_options *options) {
-  text_buffer text = {0};
-  text_append(&text, "sim");
-  const char *between = "?";
-  for (const char *at = options->text; at && *at;) {
-    size_t n = strcspn(at, "&");
-    if (is_list(at)) {
-      text_append(&text, "%s", between);
-      text_append_bytes(&text, at, n);
-      between = "&";
-    }
-    at += n + (at[n] == '&');
-  }
-  if (text.failed) text_fini(&text);
-  return text.data;
-}
-
 reed_status sim_options_read(const char *text, sim_options *out_options, reed_diagnosis *diagnosis) {
   *out_options = (sim_options){.text = text};
   while (*text) {
     size_t n_key = strcspn(text, "=&");
-    if (is_list(text)) {
+    if (loadable_is_list(text)) {
       text += strcspn(text, "&");
       text += *text == '&';
       continue;

@@ -1,5 +1,6 @@
 /* The simulated accelerator: its memory, opening and closing, and the table of its functions. Queues: queue.c. The
  * device's thread: perform.c. */
+#include "device/loadable.h"
 #include "device/sim/state.h"
 
 #include <assert.h>
@@ -162,7 +163,7 @@ reed_status sim_open(const sim_options *options, const device_services *services
   if (!self) return diag_no_memory(diagnosis, "device 'sim'");
   self->base.interface = options->poison ? &poisoning : &plain;
   self->options = *options;
-  self->target = sim_options_target(options);
+  self->target = loadable_target("sim", options->text);
   if (!self->target) {
     mem_free(self);
     return diag_no_memory(diagnosis, "device 'sim'");

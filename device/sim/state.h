@@ -133,9 +133,6 @@ static inline sim_device *sim_of(const device_queue *queue) { return (sim_device
 /* options.c: ERROR_DEVICE names the unknown option. */
 reed_status sim_options_read(const char *text, sim_options *out_options, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
-/* The device's list of capabilities as text (ops/capability.h), from the heap; NULL: no memory. */
-char *sim_options_target(const sim_options *options);
-
 /* sim.c */
 reed_status sim_open(const sim_options *options, const device_services *services, device **out_device,
                      reed_diagnosis *diagnosis) REED_MUST_CHECK;

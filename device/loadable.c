@@ -1,0 +1,50 @@
+/* Parts of loadable devices (loadable.h). Loading them: module.c. */
+#include "device/loadable.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+static const device_services *services;
+
+static void *forward_allocate(void *context, size_t bytes) {
+  (void)context;
+  return services->allocator->allocate(services->allocator->context, bytes);
+}
+
+static void *forward_resize(void *context, void *block, size_t bytes) {
+  (void)context;
+  return services->allocator->resize(services->allocator->context, block, bytes);
+}
+
+static void forward_release(void *context, void *block) {
+  (void)context;
+  services->allocator->release(services->allocator->context, block);
+}
+
+void loadable_use(const device_services *given) {
+  if (services) return;
+  services = given;
+  reed_set_allocator(&(reed_allocator){forward_allocate, forward_resize, forward_release, NULL});
+}
+
+bool loadable_is_list(const char *option) {
+  return strncmp(option, "lacks=", 6) == 0 || strncmp(option, "only=", 5) == 0;
+}
+
+char *loadable_target(const char *name, const char *options) {
+  text_buffer text = {0};
+  text_append(&text, "%s", name);
+  const char *between = "?";
+  for (const char *at = options; *at;) {
+    size_t n = strcspn(at, "&");
+    if (loadable_is_list(at)) {
+      text_append(&text, "%s", between);
+      text_append_bytes(&text, at, n);
+      between = "&";
+    }
+    at += n + (at[n] == '&');
+  }
+  if (text.failed) text_fini(&text);
+  return text.data;
+}
