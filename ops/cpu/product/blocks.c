@@ -3,6 +3,7 @@
 #include "ops/cpu/product/blocks.h"
 
 #include "ops/packed.h"
+#include "ops/cpu/product/whole.h"
 
 #define DEPTH_MOST 768  /* of a block: 192 KB of a panel, which stay in the second-level cache while rows pass */
 #define DEPTH_BLOCK 512 /* of a block if one is not enough, about */
@@ -11,9 +12,6 @@
 #define TILES_IN_PLACE 2                  /* tiles that a panel of B must serve to be worth filling, less one */
 #define PRODUCTS_PER_BYTE 8               /* products that take as long as a byte in cpu_team_for's count */
 #define MOST_PRODUCTS 1e15
-
-static int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 void block_plan_init(block_plan *plan, cpu_team team) {
   cpu_level level = cpu_level_now();

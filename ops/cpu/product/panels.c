@@ -6,6 +6,7 @@
 
 #include "ops/cpu/formulas/activation_loops.h"
 #include "ops/cpu/product/panel_loops.h"
+#include "ops/cpu/product/whole.h"
 
 #define ALIGNMENT 64
 #define ROWS_MOST 7    /* of a tile, at any level */
@@ -20,8 +21,6 @@
 #define LINE_BYTES 64
 #define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
 #define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count */
-
-static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 /* ---- plans ---- */
 

@@ -5,6 +5,7 @@
 #include "ops/cpu/product/winograd.h"
 
 #include <stdio.h>
+#include "ops/cpu/product/whole.h"
 
 #define LINE 16                  /* floats of a cache line */
 #define ALIASED 1024             /* rows at multiples of so many floats share lines of the first-level cache */
@@ -17,11 +18,6 @@
 #define NARROW_CHUNKS 8     /* at least. Not a matter of threads: an activation's last bits may depend on its vectors */
 #define SAVED 4             /* times fewer products than of a direct convolution, about */
 #define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count */
-
-static int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
-static int64_t round_up(int64_t n, int64_t step) { return divided(n, step) * step; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- plans ---- */
 

@@ -2,6 +2,7 @@
  * products, the transforms, and the reading of weights. The rates of each CPU level are measured (bench_conv) and stand
  * in one table. The estimate does not depend on the number of threads, so that results do not either. */
 #include "ops/cpu/product/winograd.h"
+#include "ops/cpu/product/whole.h"
 
 /* Picoseconds: a product of a direct convolution, and of transformed values; the transform of a value of X, of a
  * weight, and of a value for Y. */
@@ -24,8 +25,6 @@ static const rates measured[CPU_LEVEL_COUNT] = {
 typedef struct axis_form {
   int64_t n[WINOGRAD_SIZES];
 } axis_form;
-
-static int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 /* The ways to cut an extent: into pieces of one size, or with one or two pieces of smaller sizes at the end. */
 static int axis_forms(int64_t extent, axis_form *forms) {
