@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """The cost of a size never seen before, Reed beside onnxruntime: runs of new extents beside repeated runs of the same extents.
 
-    steps.py --build BUILDDIR [--threads 1,2] [--steps 50] [--warm 8] MODEL.onnx SYMBOL=EXTENTS... [-- MODEL.onnx SYMBOL=EXTENTS...]...
+    steps.py --build BUILDDIR [--threads 1,2] [--steps 50] [--warm 8] [--block 5] MODEL.onnx SYMBOL=EXTENTS... [-- MODEL.onnx SYMBOL=EXTENTS...]...
 
 The module MODEL.reed lies beside each MODEL.onnx. Every extent that the model leaves open needs EXTENTS: 7 (the same in every step), 100+ (one more in each step), 32:640 (drawn for each
 step), 32:640/32 (drawn among multiples of 32).
 
-Reed runs through its C API (bench_steps --orders), onnxruntime with bound inputs. Each engine has a process of its own; in each step first one and then the other runs a new size
-once and then twice more, and the order changes with every step. Figures: medians in ms, and the 99th percentile of a new size; the ratio of the medians, new over repeated; the median of the
+Reed runs through its C API (bench_steps --orders), onnxruntime with bound inputs. Each engine has a process of its own. A step runs a new size once and then twice more; the engines take turns of
+--block steps each, of the same sizes, in an order that changes. A turn begins with a pause, in which the other engine's idle threads stop spinning, and a step that is not counted. Figures: medians in ms, and the 99th percentile of a new size; the ratio of the medians, new over repeated; the median of the
 ratios of the same size; onnxruntime's new size over Reed's (above 1 Reed is faster); shapes and plan, and page faults, of Reed's new sizes.
 """
 import argparse
@@ -21,6 +21,8 @@ import time
 
 from worker import Worker, answers
 
+PAUSE_S = .05
+
 
 def arguments_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -28,6 +30,7 @@ def arguments_of():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--warm", type=int, default=8)
+    parser.add_argument("--block", type=int, default=5)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("words", nargs=argparse.REMAINDER)
     return parser.parse_args()
@@ -96,14 +99,16 @@ def measure(arguments, path, words, threads):
     engines = {"Reed": Reed(arguments.build, path, threads),
                "onnxruntime": Worker([os.path.abspath(__file__), "--build", arguments.build, "--threads", str(threads), "--worker", os.path.abspath(path)], threads)}
     rows = {name: [] for name in engines}
-    for step in range(arguments.warm + arguments.steps):
-        extents = dict(draw(word, step, generator) for word in words)
-        for name in list(engines)[::1 if step % 2 else -1]:
-            answer = engines[name].ask(**extents)
-            if answer is None:
-                raise SystemExit(f"{name} on {path}: {engines[name].error}")
-            if step >= arguments.warm:
-                rows[name].append(answer)
+    for turn in range(-(-(arguments.warm + arguments.steps) // arguments.block)):
+        sizes = [dict(draw(word, turn * (arguments.block + 1) + i, generator) for word in words) for i in range(arguments.block + 1)]
+        for name in list(engines)[::1 if turn % 2 else -1]:
+            time.sleep(PAUSE_S)
+            for i, extents in enumerate(sizes):
+                answer = engines[name].ask(**extents)
+                if answer is None:
+                    raise SystemExit(f"{name} on {path}: {engines[name].error}")
+                if i > 0 and turn * arguments.block >= arguments.warm:
+                    rows[name].append(answer)
     for engine in engines.values():
         engine.close()
     return rows
