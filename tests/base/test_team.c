@@ -1,6 +1,6 @@
 /* The team of helper threads: every chunk once, results seen by the caller, nothing waited for that no thread has
- * begun, workers' numbers, many callers, calls inside of chunks, the child of a fork. Then the count of CPUs, from the
- * files of control groups as systems write them. */
+ * begun, workers' numbers within a call (between calls: test_team_numbers.c), many callers, calls inside of chunks, the
+ * child of a fork. Then the count of CPUs, from the files of control groups as systems write them. */
 #include <check.h>
 #include <pthread.h>
 #include <sched.h>
@@ -70,19 +70,6 @@ START_TEST(many_callers_share_the_helpers) {
     ck_assert_int_eq(pthread_create(&threads[i], NULL, run_many, &seeds[i]), 0);
   }
   for (int i = 0; i < CALLERS; i++) pthread_join(threads[i], NULL);
-}
-END_TEST
-
-/* A helper that has run a chunk of one call must not take one of the next call under its old number. */
-START_TEST(a_worker_number_is_of_one_call) {
-  counts *c = calloc(1, sizeof *c);
-  for (int i = 0; i < 20000 && !atomic_load(&c->wrong); i++) {
-    c->n_workers = i % 2 ? 2 : 12;
-    c->spin = i % 5;
-    team_run(c->n_workers, 24, count, c);
-  }
-  ck_assert(!atomic_load(&c->wrong));
-  free(c);
 }
 END_TEST
 
@@ -341,7 +328,6 @@ int main(void) {
   tcase_set_timeout(waiting, 300);
   tcase_add_test(chunks, every_chunk_runs_once);
   tcase_add_test(chunks, many_callers_share_the_helpers);
-  tcase_add_test(chunks, a_worker_number_is_of_one_call);
   tcase_add_test(chunks, chunks_may_call_the_team);
   tcase_add_test(chunks, more_chunks_than_24_bits_count);
   tcase_add_test(waiting, nothing_waits_for_a_helper_that_has_no_chunk);
