@@ -224,6 +224,21 @@ START_TEST(dtypes_of_attributes_are_reeds) {
 }
 END_TEST
 
+/* saturate and round_mode say how to convert to dtypes of 8 bits. */
+START_TEST(attributes_for_dtypes_that_reed_lacks_are_dropped) {
+  onnx_build *b = model(24);
+  build_node_t *cast = build_node(b, _i ? "CastLike" : "Cast", _i ? "x,x" : "x", "y");
+  if (!_i) build_int(b, cast, "to", 1);
+  build_int(b, cast, "saturate", 0);
+  build_string(b, cast, "round_mode", "up");
+  front f;
+  const ir_node *n = upgraded(&f, &b, "y", OP_Cast);
+  ck_assert_int_eq(int_attr(n, "to"), REED_F32);
+  ck_assert_int_eq(n->n_attrs, 1);
+  front_fini(&f);
+}
+END_TEST
+
 START_TEST(batch_normalization_of_old_loses_its_training_outputs) {
   for (int used = 0; used < 2; used++) {
     onnx_build *b = model(7);
@@ -372,6 +387,7 @@ int main(void) {
   tcase_add_test(t, resize_of_opset_10_is_asymmetric);
   tcase_add_test(t, roi_align_changed_its_default_at_16);
   tcase_add_test(t, dtypes_of_attributes_are_reeds);
+  tcase_add_loop_test(t, attributes_for_dtypes_that_reed_lacks_are_dropped, 0, 2);
   tcase_add_test(t, batch_normalization_of_old_loses_its_training_outputs);
   tcase_add_test(t, scatter_is_scatter_elements);
   tcase_add_test(t, an_attribute_and_the_input_it_became_are_too_much);
