@@ -2,12 +2,14 @@
 #include "ops/growth.h"
 
 #define AXIS INT32_MAX /* of an operator whose attribute names the axis */
+#define JOINS false
+#define OVERWRITES true
 
 static const struct growth_row {
   op_id op;
   growth growth;
 } rows[] = {
-#define GROWTH(name, input, output, axis) {OP_##name, {input, output, axis}},
+#define GROWTH(name, input, output, axis, change) {OP_##name, {input, output, axis, change}},
 #include "ops/growth.def"
 };
 

@@ -17,6 +17,7 @@ typedef struct reed_kernel_env {
   void (*constant_packed)(const void *context, const void *data, int64_t bytes);
   const void *context;
   const int *cancel; /* base/cancel.h: kernels poll it while they run; outlives the kernels. NULL: not polled */
+  struct overwritten_log *overwritten; /* ops/overwritten.h, of the session; NULL: nothing is overwritten */
 } reed_kernel_env;
 
 /* The host's kernel for op (ops/cpu); NULL for control flow. */

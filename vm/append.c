@@ -1,18 +1,16 @@
-/* Deciding which caches grow in place, and moving the marks of their memory (append.h). */
+/* Deciding which caches grow in place, and moving the marks and versions of their memory (append.h, history.h). */
 #include "vm/append.h"
 
+#include "base/mem.h"
 #include "base/strides.h"
+#include "vm/history.h"
 
-/* The tensor that has the mark: memory that was bound may itself be a tensor over bound memory. */
-static reed_tensor *marked(reed_tensor *memory) {
-  while (memory->base) memory = memory->base;
-  return memory;
-}
+/* The mark is the root's: memory that was bound may itself be a tensor over bound memory. */
 
 /* Takes the mark if it says that `rows` rows are written, or if it says nothing yet. */
 static bool hold_mark(reed_tensor *memory, int64_t rows, int64_t *out_before) {
   int64_t known = TENSOR_ROWS(rows), unknown = TENSOR_ROWS_UNKNOWN;
-  reed_tensor *t = marked(memory);
+  reed_tensor *t = tensor_root(memory);
   *out_before = known;
   return __atomic_compare_exchange_n(&t->written, &known, TENSOR_ROWS_HELD, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED) ||
@@ -23,13 +21,24 @@ static bool hold_mark(reed_tensor *memory, int64_t rows, int64_t *out_before) {
 /* Takes the mark of memory that is written from the first row on. False: a tensor of an earlier run lies there, or
  * another run holds the mark. */
 static bool hold_all(reed_tensor *memory) {
-  reed_tensor *t = marked(memory);
+  reed_tensor *t = tensor_root(memory);
   if (__atomic_load_n(&t->n_views, __ATOMIC_ACQUIRE) > 0) return false;
   return __atomic_exchange_n(&t->written, TENSOR_ROWS_HELD, __ATOMIC_ACQ_REL) != TENSOR_ROWS_HELD;
 }
 
+/* Takes the mark of memory in which rows of the past are overwritten: the past has the memory's present elements, and
+ * no other open tensor has them. */
+static bool hold_version(reed_tensor *memory, const reed_tensor *past, int64_t *out_before) {
+  reed_tensor *t = tensor_root(memory);
+  *out_before = __atomic_exchange_n(&t->written, TENSOR_ROWS_HELD, __ATOMIC_ACQ_REL);
+  if (*out_before == TENSOR_ROWS_HELD) return false;
+  if (history_is_only_view(t, past)) return true;
+  __atomic_store_n(&t->written, *out_before, __ATOMIC_RELEASE);
+  return false;
+}
+
 static void set_mark(reed_tensor *memory, int64_t mark) {
-  __atomic_store_n(&marked(memory)->written, mark, __ATOMIC_RELEASE);
+  __atomic_store_n(&tensor_root(memory)->written, mark, __ATOMIC_RELEASE);
 }
 
 /* ---- the beginning of a run ---- */
@@ -67,9 +76,10 @@ static bool may_grow(const reed_session *s, const model_cache *c, const output_d
                      const reed_tensor *past) {
   const reed_desc *have = &past->desc, *memory = &w->memory->desc;
   int32_t axis = axis_of(c, have->rank);
-  if (axis < 0 || w->room_axis != axis || !w->memory->dense || memory->dims[axis] == 0 || have->rank != memory->rank ||
-      have->dtype != memory->dtype)
+  if (axis < 0 || !w->memory->dense || have->rank != memory->rank || have->dtype != memory->dtype ||
+      memory->dims[axis] == 0)
     return false;
+  if (w->room_axis != axis && !(c->growth.overwrites && binding_holds(w, have))) return false;
   for (int32_t i = 0; i < have->rank; i++)
     if (i == axis ? have->dims[i] > memory->dims[i] : have->dims[i] != memory->dims[i]) return false;
   return w->device == s->devices.bind[c->device] && reads_strides(s, c) && lies_in(past, w->memory);
@@ -78,9 +88,11 @@ static bool may_grow(const reed_session *s, const model_cache *c, const output_d
 static void decide(const reed_session *s, const model_cache *c, output_destination *w, const reed_tensor *past) {
   if (w->held) return; /* a cache of several inputs: the first one decided */
   bool fits = may_grow(s, c, w, past);
-  int64_t rows = fits ? past->desc.dims[w->room_axis] : 0;
+  int64_t rows = fits ? past->desc.dims[axis_of(c, past->desc.rank)] : 0;
+  w->overwrites = c->growth.overwrites;
   if (rows > 0) {
-    w->held = w->grows = w->has_rows = hold_mark(w->memory, rows, &w->mark_before);
+    w->held = w->grows = w->has_rows =
+        w->overwrites ? hold_version(w->memory, past, &w->mark_before) : hold_mark(w->memory, rows, &w->mark_before);
     w->aside = !w->held;
   } else if (tensor_overlap(w->memory, past) || !hold_all(w->memory)) {
     w->aside = true;
@@ -96,9 +108,10 @@ static void decide(const reed_session *s, const model_cache *c, output_destinati
 void append_begin(reed_session *s, reed_tensor *const *inputs) {
   const model_caches *caches = &s->program->caches;
   s->run.rooms = false;
+  s->devices.overwritten.n_bytes = 0;
   for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
     output_destination *w = &s->bindings.outputs[i];
-    w->held = w->grows = w->grown = w->aside = false;
+    w->held = w->grows = w->grown = w->aside = w->overwrites = false;
   }
   for (size_t i = 0; s->bindings.any_bound && i < caches->items.n; i++) {
     const model_cache *c = &caches->items.items[i];
@@ -142,6 +155,80 @@ bool append_take(reed_session *s, uint32_t input, const reed_tensor *given, ref 
   return false;
 }
 
+/* ---- older versions of memory whose rows are overwritten (history.h) ---- */
+
+reed_status append_restore(reed_session *s, reed_tensor *const *inputs, size_t n_inputs,
+                           reed_tensor *const **out_inputs) {
+  reed_tensor **list = NULL;
+  *out_inputs = inputs;
+  for (size_t i = 0; i < n_inputs; i++) {
+    reed_tensor *past;
+    reed_status status = history_past(inputs[i], &past, s->run.diagnosis);
+    if (status == REED_OK && past && !list) {
+      list = mem_calloc(n_inputs, sizeof *list);
+      for (size_t k = 0; list && k < n_inputs; k++) list[k] = reed_tensor_retain(inputs[k]);
+      if (list) *out_inputs = list;
+      else status = diag_no_memory(s->run.diagnosis, "a cache");
+    }
+    if (past && list) {
+      reed_tensor_close(&list[i]);
+      list[i] = past;
+    } else reed_tensor_close(&past);
+    if (status != REED_OK) return status;
+  }
+  return REED_OK;
+}
+
+void append_drop(reed_tensor *const *given, size_t n_inputs, reed_tensor *const **inputs) {
+  if (*inputs == given) return;
+  reed_tensor **list = (reed_tensor **)*inputs;
+  for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&list[i]);
+  mem_free(list);
+  *inputs = given;
+}
+
+/* The output in whose memory the record's rows were overwritten; NULL: none. */
+static output_destination *overwritten_in(const reed_session *s, const overwritten *o) {
+  for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
+    output_destination *w = &s->bindings.outputs[i];
+    if (w->memory && w->held && w->overwrites && w->grows && w->memory->data == o->memory) return w;
+  }
+  return NULL;
+}
+
+reed_status append_keep(reed_session *s) {
+  const overwritten_log *log = &s->devices.overwritten;
+  for (int64_t at = 0; at < log->n_bytes;) {
+    const overwritten *o = (const overwritten *)(log->records + at);
+    output_destination *w = overwritten_in(s, o);
+    if (w && !w->step && !(w->step = history_step_of(o))) return diag_no_memory(s->run.diagnosis, "a cache");
+    at += o->n_bytes;
+  }
+  for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
+    output_destination *w = &s->bindings.outputs[i];
+    if (w->memory && w->grows && w->overwrites && !w->step && !(w->step = history_step_of(NULL)))
+      return diag_no_memory(s->run.diagnosis, "a cache");
+  }
+  return REED_OK;
+}
+
+/* The new version of each output that has one; rows that no output has taken are put back. */
+static void settle_versions(reed_session *s, bool succeeded, reed_tensor *const *outputs) {
+  const overwritten_log *log = &s->devices.overwritten;
+  for (int64_t at = 0; at < log->n_bytes;) {
+    const overwritten *o = (const overwritten *)(log->records + at);
+    const output_destination *w = overwritten_in(s, o);
+    if (w && !(succeeded && w->grown)) (void)!history_put_back(o, w->memory, s->run.diagnosis);
+    at += o->n_bytes;
+  }
+  for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
+    output_destination *w = &s->bindings.outputs[i];
+    if (succeeded && w->step && w->grown) history_add(tensor_root(w->memory), outputs[i], w->step);
+    else mem_free(w->step);
+    w->step = NULL;
+  }
+}
+
 /* ---- the end of a run ---- */
 
 /* Counts the caches of the run: a cache that has not grown in place was copied. */
@@ -159,6 +246,7 @@ static void count(reed_session *s, reed_tensor *const *inputs) {
 }
 
 void append_end(reed_session *s, bool succeeded, reed_tensor *const *inputs, reed_tensor *const *outputs) {
+  settle_versions(s, succeeded, outputs);
   for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
     output_destination *w = &s->bindings.outputs[i];
     if (!w->memory) continue;

@@ -220,7 +220,7 @@ static reed_status fill_bound(reed_session *s, const ref *r, uint32_t output, co
 
 /* The bound memory as a tensor with the output's extents. */
 static reed_status view_bound(reed_session *s, const ref *r, output_destination *w, reed_tensor **out_tensor) {
-  if (w->room_axis < 0) return *out_tensor = reed_tensor_retain(w->memory), REED_OK;
+  if (w->room_axis < 0 && !w->overwrites) return *out_tensor = reed_tensor_retain(w->memory), REED_OK;
   reed_status status = tensor_view(w->memory, &r->t.desc, out_tensor);
   return status == REED_OK ? status : diag_no_memory(s->run.diagnosis, "an output tensor");
 }

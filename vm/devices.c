@@ -101,7 +101,8 @@ reed_status devices_open(vm_devices *devices, reed_program *program, const reed_
                                    .cache = program->cache,
                                    .constant_packed = forget_constant,
                                    .context = m,
-                                   .cancel = cancel};
+                                   .cancel = cancel,
+                                   .overwritten = &devices->overwritten};
   devices->n = 1;
   devices->cap_bytes = options->memory_cap_bytes;
   vm_device *host = &devices->items[0];
@@ -155,6 +156,7 @@ static void device_fini(vm_device *d) {
 
 void devices_close(vm_devices *devices) {
   for (int32_t i = 0; i < MODULE_MAX_DEVICES; i++) device_fini(&devices->items[i]);
+  overwritten_fini(&devices->overwritten);
 }
 
 /* ---- waiting ---- */

@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "ops/capability.h"
 #include "ops/kernel.h"
+#include "ops/overwritten.h"
 #include "reed/reed.h"
 #include "vm/constants.h"
 #include "vm/run.h"
@@ -43,7 +44,8 @@ typedef struct vm_devices {
   int32_t pinned_by;        /* the accelerator in whose pinned memory outputs and the host's arena lie; 0: none */
   int64_t max_output_bytes; /* larger outputs are left to the pool, whose diagnosis names the cause */
   int64_t cap_bytes;
-  reed_kernel_env env; /* for the `prepare` functions of kernels */
+  reed_kernel_env env;         /* for the `prepare` functions of kernels */
+  overwritten_log overwritten; /* rows of the caller's memory that kernels of the run have overwritten */
 } vm_devices;
 
 /* Opens the devices that options->device names, and binds the module devices to them. *devices is zeroed before.

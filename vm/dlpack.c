@@ -140,3 +140,11 @@ reed_status reed_tensor_from_dlpack_versioned(DLManagedTensorVersioned *managed,
   return take(&managed->dl_tensor, managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY, drop_imported_versioned, managed,
               out_tensor, diagnosis);
 }
+
+const reed_tensor *tensor_origin(const reed_tensor *tensor) {
+  const DLManagedTensor *managed = tensor->release == drop_imported ? tensor->context : NULL;
+  const DLManagedTensorVersioned *versioned = tensor->release == drop_imported_versioned ? tensor->context : NULL;
+  if (managed && managed->deleter == drop_exported) return managed->manager_ctx;
+  if (versioned && versioned->deleter == drop_exported_versioned) return versioned->manager_ctx;
+  return tensor;
+}

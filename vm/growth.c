@@ -18,6 +18,7 @@ typedef struct tracer {
   VEC_OF(model_cache) joined; /* calls that join rows to the past; `output` is their result's register */
   VEC_OF(uint32_t) pcs;       /* the instruction after each of them */
   VEC_OF(uint32_t) outputs;   /* of the model, that the tensor becomes */
+  int32_t n_readers;          /* calls and returns that use the tensor's elements */
   bool other_use, failed;
 } tracer;
 
@@ -27,19 +28,31 @@ static void add_trail(tracer *t, uint32_t reg, uint32_t pc) {
   if (!VEC_PUSH(&t->trails, ((trail){reg, pc}))) t->failed = true;
 }
 
+/* True if one of the kills that follow the call at once is the register's. */
+static bool dies_after(const insn_invoke *i, uint32_t reg) {
+  for (const uint32_t *w = i->next; insn_id_at(w) == INSN_KILL; w = insn_next(w))
+    if (insn_kill_at(w).victim == reg) return true;
+  return false;
+}
+
 static void note_joined(tracer *t, const insn_invoke *i, uint32_t reg, uint32_t next) {
+  t->n_readers++;
   for (uint32_t k = 0; k < i->n_inputs; k++) {
     growth g;
     if (i->inputs[k] != reg || !growth_of(t->operators[i->site], &t->attributes[i->site], (int32_t)k, &g)) continue;
     if ((uint32_t)g.output >= i->n_outputs || i->outputs[g.output] == MODULE_ABSENT) continue;
+    if (g.overwrites && !dies_after(i, reg)) continue;
     model_cache cache = {.site = i->site, .growth = g, .device = i->device, .output = i->outputs[g.output]};
     if (!VEC_PUSH(&t->joined, cache) || !VEC_PUSH(&t->pcs, next)) t->failed = true;
   }
 }
 
 static void note_outputs(tracer *t, const insn_return *r, uint32_t reg) {
-  for (uint32_t i = 0; i < r->n_results; i++)
-    if (r->results[i] == reg && !VEC_PUSH(&t->outputs, i)) t->failed = true;
+  for (uint32_t i = 0; i < r->n_results; i++) {
+    if (r->results[i] != reg) continue;
+    t->n_readers++;
+    if (!VEC_PUSH(&t->outputs, i)) t->failed = true;
+  }
 }
 
 /* How an instruction names the register. */
@@ -105,6 +118,7 @@ static bool step(void *context, const insn *in) {
 /* Follows the tensor that register `reg` holds from the instruction at pc on. */
 static void follow(tracer *t, mentions *found, uint32_t reg, uint32_t pc) {
   t->trails.n = t->joined.n = t->pcs.n = t->outputs.n = 0;
+  t->n_readers = 0;
   t->other_use = false;
   add_trail(t, reg, pc);
   for (size_t i = 0; i < t->trails.n && !t->failed && !t->other_use; i++) {
@@ -117,10 +131,12 @@ static void follow(tracer *t, mentions *found, uint32_t reg, uint32_t pc) {
 static void find_of(tracer *t, mentions *found, uint32_t input, model_caches *out) {
   follow(t, found, input, 0);
   size_t n = t->other_use ? 0 : t->joined.n;
+  bool one_reader = t->n_readers == 1;
   model_cache *joined = mem_copy(t->joined.items, n * sizeof *joined);
   uint32_t *pcs = mem_copy(t->pcs.items, n * sizeof *pcs);
   t->failed |= n && (!joined || !pcs);
   for (size_t i = 0; i < n && !t->failed; i++) {
+    if (joined[i].growth.overwrites && !one_reader) continue;
     follow(t, found, joined[i].output, pcs[i]);
     if (t->other_use || t->outputs.n == 0) continue;
     joined[i].input = input;

@@ -1,4 +1,4 @@
-/* Caches of a model: inputs of function main that leave as outputs with new rows joined to them (ops/growth.def), as
+/* Caches of a model: inputs of function main that leave as outputs with new rows (ops/growth.def), as
  * the keys and values of a decoder. Found once for a program. Whether a cache grows in place is decided in each run:
  * append.h. */
 #ifndef VM_GROWTH_H_
@@ -22,8 +22,9 @@ typedef struct model_caches {
 } model_caches;
 
 /* An input is a cache only if all its uses, and those of the tensor that it grows into, are shapes, kernels, views,
- * copies and returns: then no other instruction meets a tensor with room. operators and attributes: per site. False: no
- * memory. *out is to be closed in any case. */
+ * copies and returns: then no other instruction meets a tensor with room. If the new rows take the place of rows of the
+ * past, the call that writes them must be the only reader of the past's elements, and its last use. operators and
+ * attributes: per site. False: no memory. *out is to be closed in any case. */
 bool model_caches_find(mentions *found, const reed_op *const *operators, const reed_attrs *attributes,
                        model_caches *out);
 void model_caches_fini(model_caches *caches);

@@ -110,6 +110,7 @@ static reed_status run_main(reed_session *s, reed_tensor *const *inputs, size_t 
   if (status == REED_OK) status = interp_run(s, &return_pc);
   if (status == REED_OK && devices_busy(&s->devices)) /* a kernel whose result no output needs may have failed */
     status = devices_synchronize(&s->devices, &s->run);
+  if (status == REED_OK) status = append_keep(s);
   if (status != REED_OK) return status;
   const uint32_t *code = m->code + frame_top(&s->run)->function->code_offset;
   return border_give(s, insn_return_at(code + return_pc).results, n_outputs, outputs);
@@ -140,9 +141,12 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   profile_begin_run(&s->run.profile);
   devices_note_outputs(&s->devices);
   int64_t begin = clock_now_ns();
-  reed_status status = run_main(s, inputs, n_inputs, outputs, n_outputs);
+  reed_tensor *const *used = inputs;
+  reed_status status = append_restore(s, inputs, n_inputs, &used);
+  if (status == REED_OK) status = run_main(s, used, n_inputs, outputs, n_outputs);
   unwind(s);
-  append_end(s, status == REED_OK, inputs, outputs);
+  append_end(s, status == REED_OK, used, outputs);
+  append_drop(inputs, n_inputs, &used);
   devices_end_run(&s->devices);
   s->run.profile.wall_ns = clock_now_ns() - begin;
   profile_event *event = profile_note(&s->run.profile, PROFILE_RUN, UINT32_MAX, 0);

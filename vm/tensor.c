@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/strides.h"
+#include "vm/history.h"
 #include "vm/transfer.h"
 
 reed_status tensor_over(reed_dtype dtype, int32_t rank, const int64_t *dims, const tensor_memory *memory,
@@ -39,21 +40,26 @@ reed_status tensor_over(reed_dtype dtype, int32_t rank, const int64_t *dims, con
   return REED_OK;
 }
 
-static void close_base(void *context) {
-  reed_tensor *memory = context, *base = memory;
-  while (base->base) base = base->base;
-  __atomic_fetch_sub(&base->n_views, 1, __ATOMIC_ACQ_REL);
+reed_tensor *tensor_root(reed_tensor *tensor) {
+  while (tensor->base) tensor = tensor->base;
+  return tensor;
+}
+
+static void close_view(void *context) {
+  reed_tensor *view = context, *memory = view->base;
+  history_leave(tensor_root(memory), view->version);
   reed_tensor_close(&memory);
 }
 
 reed_status tensor_view(reed_tensor *memory, const reed_desc *desc, reed_tensor **out_tensor) {
-  tensor_memory over = {
-      .data = memory->data, .strides = memory->strides, .on = memory->on, .release = close_base, .context = memory};
+  tensor_memory over = {.data = memory->data, .strides = memory->strides, .on = memory->on, .release = close_view};
   reed_status status = tensor_over(desc->dtype, desc->rank, desc->dims, &over, out_tensor);
   if (status != REED_OK) return REED_ERROR_MEMORY;
-  reed_tensor *base = (*out_tensor)->base = reed_tensor_retain(memory);
-  while (base->base) base = base->base;
-  __atomic_fetch_add(&base->n_views, 1, __ATOMIC_ACQ_REL);
+  reed_tensor *view = *out_tensor, *root = tensor_root(memory);
+  view->context = view;
+  view->base = reed_tensor_retain(memory);
+  view->version = __atomic_load_n(&root->version, __ATOMIC_ACQUIRE);
+  __atomic_fetch_add(&root->n_views, 1, __ATOMIC_ACQ_REL);
   return REED_OK;
 }
 

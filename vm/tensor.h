@@ -17,11 +17,14 @@ struct reed_tensor {
   device *on;                     /* one reference; NULL: the host */
   void (*release)(void *context); /* NULL: no memory to release */
   void *context;
-  struct reed_tensor
-      *base; /* the bound memory that the tensor is a view of; `context` holds its reference. NULL: none */
+  struct reed_tensor *base; /* the bound memory that the tensor is a view of, one reference; NULL: none */
   /* Of memory to which outputs with room are bound, also by several sessions (append.h); atomic. */
   int64_t written; /* the mark: rows along the axis with room that an output has written, as TENSOR_ROWS */
   int32_t n_views; /* open tensors whose base it is */
+  /* history.h */
+  int64_t version;              /* of the memory; of a view: the memory's version that it shows */
+  struct history_step *history; /* the newest first */
+  int32_t history_lock;
 };
 #define TENSOR_ROWS_UNKNOWN 0
 #define TENSOR_ROWS_HELD (-1) /* by a run */
@@ -47,6 +50,11 @@ reed_status tensor_copy(reed_tensor *tensor, device *on, reed_tensor **out_tenso
 /* A tensor of that desc at the beginning of the memory, with the memory's strides: its base. Keeps a reference to the
  * memory. ERROR_MEMORY. */
 reed_status tensor_view(reed_tensor *memory, const reed_desc *desc, reed_tensor **out_tensor) REED_MUST_CHECK;
+/* The memory that the tensor is a view of, over any number of views; the tensor itself if it is no view. */
+reed_tensor *tensor_root(reed_tensor *tensor);
+/* The tensor from which the tensor was made by DLPack in this process and without other libraries between; otherwise
+ * the tensor itself. */
+const reed_tensor *tensor_origin(const reed_tensor *tensor);
 /* True if the two tensors cover bytes in common, judged by their first and last bytes. */
 bool tensor_overlap(const reed_tensor *a, const reed_tensor *b);
 

@@ -1,19 +1,50 @@
 /* TensorScatter (ONNX opset 24): a copy of the cache, then the update's rows at each batch's place. The output may have
- * the cache's memory; then only the update is written. */
+ * the cache's memory; then only the update is written. If that memory is the caller's, the rows that the update
+ * overwrites are saved before (ops/overwritten.h). */
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/strided.h"
+#include "ops/overwritten.h"
 
 typedef struct scatter_rows {
   strided_copy copy;       /* cache to output */
   int64_t batches, blocks; /* blocks: of one batch, before the axis */
   int64_t room, rows;      /* along the axis, in the cache and in the update */
   int64_t row_bytes;
-  bool circular, given; /* given: write_indices */
+  int64_t block_bytes, update_bytes; /* from one block to the next, in the output and in the update */
+  bool circular, given;              /* given: write_indices */
+  overwritten_log *log;              /* for rows of the caller's memory; NULL: the output lies elsewhere */
 } scatter_rows;
 
-/* n rows of the update, from number `first` on, to rows `at` .. of the cache. */
-static void write_rows(const scatter_rows *s, char *cache, const char *update, int64_t at, int64_t first, int64_t n) {
-  memcpy(cache + at * s->row_bytes, update + first * s->row_bytes, (size_t)(n * s->row_bytes));
+/* The rows of block i that the update takes: `first` from row `at` on, the others from row 0 on. */
+typedef struct scatter_place {
+  int64_t at, first;
+} scatter_place;
+
+static scatter_place place_of(const scatter_rows *s, const int64_t *places, int64_t i) {
+  int64_t at = places ? places[i / s->blocks] % s->room : 0;
+  return (scatter_place){at, s->rows < s->room - at ? s->rows : s->room - at};
+}
+
+/* Saves the rows that the update will overwrite. False: no memory. */
+static bool save_rows(const scatter_rows *s, const int64_t *places, char *cache) {
+  int64_t n = s->batches * s->blocks;
+  overwritten *o = overwritten_add(s->log, 2 * n, n * s->rows * s->row_bytes);
+  if (!o) return false;
+  o->memory = cache;
+  o->row_bytes = s->row_bytes;
+  o->block_rows = s->room;
+  o->block_bytes = s->block_bytes;
+  overwritten_piece *pieces = overwritten_pieces(o);
+  char *saved = overwritten_elements(o);
+  for (int64_t i = 0; i < n; i++, saved += s->rows * s->row_bytes) {
+    const scatter_place p = place_of(s, places, i);
+    const char *block = cache + i * s->block_bytes;
+    pieces[2 * i] = (overwritten_piece){i, p.at, p.first};
+    pieces[2 * i + 1] = (overwritten_piece){i, 0, s->rows - p.first};
+    memcpy(saved, block + p.at * s->row_bytes, (size_t)(p.first * s->row_bytes));
+    memcpy(saved + p.first * s->row_bytes, block, (size_t)((s->rows - p.first) * s->row_bytes));
+  }
+  return true;
 }
 
 static reed_status run_scatter(const void *state, const reed_kernel_buffers *buffers) {
@@ -26,14 +57,24 @@ static reed_status run_scatter(const void *state, const reed_kernel_buffers *buf
   }
   reed_status status = strided_run(&s->copy, buffers->inputs[0], buffers->outputs[0]);
   if (status != REED_OK || s->row_bytes == 0 || s->rows == 0) return status;
+  if (s->log && buffers->inputs[0] == buffers->outputs[0] && !save_rows(s, places, buffers->outputs[0]))
+    return reed_kernel_fault(buffers, REED_FAULT_LIBRARY, -1, 0, REED_ERROR_MEMORY, 0);
   for (int64_t i = 0; i < s->batches * s->blocks; i++) {
-    char *cache = (char *)buffers->outputs[0] + i * s->room * s->row_bytes;
-    const char *update = (const char *)buffers->inputs[1] + i * s->rows * s->row_bytes;
-    int64_t at = places ? places[i / s->blocks] % s->room : 0, n = s->rows < s->room - at ? s->rows : s->room - at;
-    write_rows(s, cache, update, at, 0, n);
-    write_rows(s, cache, update, 0, n, s->rows - n);
+    char *cache = (char *)buffers->outputs[0] + i * s->block_bytes;
+    const char *update = (const char *)buffers->inputs[1] + i * s->update_bytes;
+    const scatter_place p = place_of(s, places, i);
+    memcpy(cache + p.at * s->row_bytes, update, (size_t)(p.first * s->row_bytes));
+    memcpy(cache, update + p.first * s->row_bytes, (size_t)((s->rows - p.first) * s->row_bytes));
   }
   return REED_OK;
+}
+
+/* The room of an operand; axis -1: none. */
+static reed_room room_in(const reed_room *rooms, int32_t i) { return rooms ? rooms[i] : (reed_room){.axis = -1}; }
+
+/* Rows of one block of an operand with that extent: its capacity, if it has room along the axis. */
+static int64_t block_rows(const reed_room *room, int32_t axis, int64_t extent) {
+  return room->axis == axis && !room->counted ? room->capacity : extent;
 }
 
 reed_status cpu_prepare_tensor_scatter(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -41,14 +82,23 @@ reed_status cpu_prepare_tensor_scatter(const reed_kernel_call *call, reed_kernel
   int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), cache->rank);
   scatter_rows *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
-  strided_plan_bytes(&s->copy, desc_bytes(cache), cpu_env_team(call));
+  const reed_room out = room_in(call->output_rooms, 0), more = room_in(call->input_rooms, 1);
+  int64_t from[REED_MAX_RANK], to[REED_MAX_RANK];
+  cpu_input_strides(call, 0, from);
+  cpu_output_strides(call, 0, to);
+  strided_plan(&s->copy, cache->rank, cache->dims, from, 0, to, 0, (int64_t)reed_dtype_bytes(cache->dtype),
+               cpu_env_team(call));
   s->batches = cache->dims[0];
   s->blocks = cpu_product(cache->dims, 1, axis);
   s->room = cache->dims[axis];
   s->rows = update->dims[axis];
   s->row_bytes = cpu_product(cache->dims, axis + 1, cache->rank) * (int64_t)reed_dtype_bytes(cache->dtype);
+  s->block_bytes = block_rows(&out, axis, s->room) * s->row_bytes;
+  s->update_bytes = block_rows(&more, axis, s->rows) * s->row_bytes;
   s->circular = op_attr_word(call->op, call->attrs, "mode") == 1;
   s->given = cpu_present(call, 2);
+  s->log = out.axis >= 0 && !out.counted && call->env ? call->env->overwritten : NULL;
   cpu_kernel_set(out_kernel, run_scatter, s);
+  out_kernel->reads_rooms = (out.axis < 0 || out.axis == axis) && (more.axis < 0 || more.axis == axis);
   return REED_OK;
 }
