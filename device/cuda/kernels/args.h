@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "device/cuda/kernels/args_places.h"
 #include "device/cuda/kernels/fault.h"
 
 enum { CUDA_DIMS = 8, MAP_LEAVES = 32, MAP_STEPS = 32, MAP_VALUES = MAP_LEAVES + MAP_STEPS, MAP_OPERANDS = 3 };

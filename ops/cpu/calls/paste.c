@@ -1,11 +1,7 @@
-/* Reading a PasteMasks call, and the pixels of a box that lie in the picture. */
+/* Reading a PasteMasks call. */
 #include "ops/cpu/calls/paste.h"
 
 #include "ops/cpu/calls/resize.h"
-
-/* Pixels from the origin, at most: pixels farther away are never visible, and doubles hold every integer up to this
- * number. */
-#define FARTHEST ((int64_t)1 << 50)
 
 reed_status paste_read(const reed_kernel_call *call, paste *out_paste) {
   const reed_desc *masks = &call->inputs[0], *boxes = &call->inputs[1], *y = &call->outputs[0];
@@ -28,14 +24,4 @@ reed_status paste_read(const reed_kernel_call *call, paste *out_paste) {
                        .height = y->dims[1],
                        .width = y->dims[2]};
   return REED_OK;
-}
-
-static int64_t clamp(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
-
-paste_span paste_visible(int64_t first, int64_t last, int64_t limit) {
-  first = clamp(first, -FARTHEST, FARTHEST);
-  last = clamp(last, -FARTHEST, FARTHEST);
-  paste_span s = {.origin = first, .extent = last < first ? 1 : last - first + 1, .begin = clamp(first, 0, limit)};
-  s.end = clamp(last + 1, s.begin, limit);
-  return s;
 }

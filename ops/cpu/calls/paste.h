@@ -1,7 +1,8 @@
-/* A PasteMasks call, and the visible part of a box, for the kernel and the reference. */
+/* A PasteMasks call, for the kernels and the reference. The visible part of a box: resize_formulas.h. */
 #ifndef OPS_CPU_CALLS_PASTE_H_
 #define OPS_CPU_CALLS_PASTE_H_
 
+#include "ops/cpu/calls/resize_formulas.h"
 #include "ops/cpu/common/common.h"
 
 typedef struct paste {
@@ -13,14 +14,6 @@ typedef struct paste {
   int64_t scratch_bytes;        /* of the workspace, per thread */
 } paste;
 
-/* One axis of a box, from pixel `first` to pixel `last`, both included. */
-typedef struct paste_span {
-  int64_t origin, extent; /* of the box; at least 1 */
-  int64_t begin, end;     /* the part in the picture; begin == end: nothing */
-} paste_span;
-
 reed_status paste_read(const reed_kernel_call *call, paste *out_paste) REED_MUST_CHECK;
-/* The span from pixel `first` to pixel `last`, which may be any numbers; limit: the picture's extent. */
-paste_span paste_visible(int64_t first, int64_t last, int64_t limit);
 
 #endif

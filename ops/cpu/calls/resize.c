@@ -1,119 +1,33 @@
-/* Resize's tables (ops/cpu/calls/resize.h): coordinate transformations, nearest modes, linear and cubic kernels,
- * antialiasing, exclude_outside. Formulas: ONNX Resize, opset 19. */
+/* Reading a Resize call, and its tables (resize.h). The formulas of one position: resize_formulas.h. */
 #include "ops/cpu/calls/resize.h"
-
-#include <math.h>
 
 #define TAPS_MAX ((int64_t)1 << 30)
 
-/* These three are in the order of op.def's words. */
-typedef enum mapping {
-  MAP_HALF_PIXEL,
-  MAP_HALF_PIXEL_SYMMETRIC,
-  MAP_PYTORCH_HALF_PIXEL,
-  MAP_ALIGN_CORNERS,
-  MAP_ASYMMETRIC,
-  MAP_TF_HALF_PIXEL, /* opset 11 only */
-  MAP_CROP,
-} mapping;
-typedef enum interpolation { MODE_NEAREST, MODE_LINEAR, MODE_CUBIC } interpolation;
-typedef enum nearest_mode { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, ROUND_FLOOR, ROUND_CEIL } nearest_mode;
-
-/* Numbers that all axes share; those of one axis are in `scaling`. */
-typedef struct settings {
-  int mapping, interpolation, nearest;
-  bool antialias, exclude_outside;
-  double cubic_a;
-} settings;
-
-typedef struct scaling {
-  int64_t in, out;
-  double scale, crop_begin, crop_end;
-} scaling;
-
-/* The input coordinate of output position x. */
-static double source_of(const settings *s, const scaling *a, int64_t x) {
-  double in = (double)a->in, resized = s->mapping == MAP_CROP
-                                           ? (double)a->out
-                                           : a->scale * in; /* may be no whole number, as in ONNX's reference */
-  switch ((mapping)s->mapping) {
-    case MAP_HALF_PIXEL: return ((double)x + 0.5) / a->scale - 0.5;
-    case MAP_HALF_PIXEL_SYMMETRIC: return in / 2 * (1 - (double)a->out / resized) + ((double)x + 0.5) / a->scale - 0.5;
-    case MAP_PYTORCH_HALF_PIXEL: return a->out > 1 ? ((double)x + 0.5) / a->scale - 0.5 : 0;
-    case MAP_ALIGN_CORNERS: return resized == 1 ? 0 : (double)x * (in - 1) / (resized - 1);
-    case MAP_ASYMMETRIC: return (double)x / a->scale;
-    case MAP_TF_HALF_PIXEL: return ((double)x + 0.5) / a->scale;
-    case MAP_CROP:
-      if (resized == 1) return (a->crop_end - a->crop_begin) * (in - 1) / 2 + a->crop_begin * (in - 1);
-      return (double)x * (a->crop_end - a->crop_begin) * (in - 1) / (resized - 1) + a->crop_begin * (in - 1);
-  }
-  return 0;
-}
-
-static double round_to_pixel(const settings *s, double at) {
-  at = (double)(float)at; /* so that 8 / 1.6f gives 5 */
-  switch ((nearest_mode)s->nearest) {
-    case ROUND_PREFER_FLOOR: return ceil(at - 0.5);
-    case ROUND_PREFER_CEIL: return floor(at + 0.5);
-    case ROUND_FLOOR: return floor(at);
-    case ROUND_CEIL: return ceil(at);
-  }
-  return 0;
-}
-
-/* The kernel's weight at a distance, which is in output pixels if antialiasing shrinks. */
-static double kernel_at(const settings *s, double distance) {
-  double x = fabs(distance), a = s->cubic_a;
-  if (s->interpolation == MODE_LINEAR) return x < 1 ? 1 - x : 0;
-  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1; /* Keys, 1981 */
-  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
-}
-
-static int32_t clamp_index(double i, int64_t in) {
-  return (int32_t)(i > 0 ? (i < (double)(in - 1) ? i : (double)(in - 1)) : 0);
-}
-
-/* Taps first .. first + taps - 1 around `at`, weights summing to one. */
-static void fill_position(const settings *s, const scaling *a, double at, double shrink, int64_t taps, int32_t *index,
-                          float *weight) {
-  double base = floor(at), first = base - (double)(taps / 2 - 1), sum = 0;
-  for (int64_t k = 0; k < taps; k++) {
-    double i = first + (double)k, w = kernel_at(s, (i - at) * shrink);
-    if (!(s->exclude_outside && (i < 0 || i >= (double)a->in))) sum += w;
-  }
-  if (sum == 0) sum = 1;
-  bool normalise = s->antialias || s->exclude_outside;
-  for (int64_t k = 0; k < taps; k++) {
-    double i = first + (double)k, w = kernel_at(s, (i - at) * shrink);
-    if (s->exclude_outside && (i < 0 || i >= (double)a->in)) w = 0;
-    index[k] = clamp_index(i, a->in);
-    weight[k] = (float)(normalise ? w / sum : w);
-  }
-}
-
-static reed_status build_axis(const reed_kernel_call *call, const settings *s, const scaling *a, resize_axis *out) {
-  double shrink = s->antialias && a->scale < 1 ? a->scale : 1, reach = s->interpolation == MODE_CUBIC ? 2 : 1;
-  double wanted = s->interpolation == MODE_NEAREST ? 1 : 2 * ceil(reach / shrink);
+reed_status resize_taps_of(const reed_kernel_call *call, const resize_settings *s, const resize_scaling *a,
+                           int64_t *out_taps) {
+  const double reach = s->mode == MODE_CUBIC ? 2 : 1,
+               wanted = s->mode == MODE_NEAREST ? 1 : 2 * ceil(reach / resize_shrink(s, a));
   if (!(wanted * (double)a->out < (double)TAPS_MAX) || a->in > INT32_MAX)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "scale %g needs too many taps", a->scale);
+  *out_taps = (int64_t)wanted;
+  return REED_OK;
+}
+
+static reed_status build_axis(const reed_kernel_call *call, const resize_settings *s, const resize_scaling *a,
+                              resize_axis *out) {
+  reed_status status = resize_taps_of(call, s, a, &out->taps);
+  if (status != REED_OK) return status;
   out->in = a->in;
   out->out = a->out;
-  out->taps = (int64_t)wanted;
   int64_t n = out->taps * out->out;
   out->index = mem_alloc((size_t)n * sizeof *out->index);
   out->weight = mem_alloc((size_t)n * sizeof *out->weight);
   if (s->mapping == MAP_CROP) out->outside = mem_alloc((size_t)out->out * sizeof *out->outside);
   if (!out->index || !out->weight || (s->mapping == MAP_CROP && !out->outside)) return cpu_no_memory(call);
   for (int64_t x = 0; x < out->out; x++) {
-    double at = source_of(s, a, x);
-    if (!(fabs(at) < 0x1p52)) at = 0; /* scales and regions may be any numbers */
-    if (out->outside) out->outside[x] = at < 0 || at > (double)(a->in - 1);
-    if (s->interpolation == MODE_NEAREST) {
-      out->index[x] = clamp_index(round_to_pixel(s, at), a->in);
-      out->weight[x] = 1;
-    } else {
-      fill_position(s, a, at, shrink, out->taps, out->index + x * out->taps, out->weight + x * out->taps);
-    }
+    bool outside;
+    resize_position(s, a, x, out->taps, out->index + x * out->taps, out->weight + x * out->taps, &outside);
+    if (out->outside) out->outside[x] = outside;
   }
   return REED_OK;
 }
@@ -124,12 +38,12 @@ int resize_read_mapping(const reed_kernel_call *call) {
 
 void resize_taps(int mapping, const double *cubic_a, int64_t in, int64_t out, int64_t begin, int64_t end,
                  int32_t *index, float *weight) {
-  settings s = {
-      .mapping = mapping, .interpolation = cubic_a ? MODE_CUBIC : MODE_LINEAR, .cubic_a = cubic_a ? *cubic_a : 0};
-  scaling a = {in, out, (double)out / (double)in, 0, 1};
+  resize_settings s = {
+      .mapping = mapping, .mode = cubic_a ? MODE_CUBIC : MODE_LINEAR, .cubic_a = cubic_a ? *cubic_a : 0};
+  resize_scaling a = {in, out, (double)out / (double)in, 0, 1};
   int64_t taps = cubic_a ? 4 : 2;
   for (int64_t x = begin; x < end; x++, index += taps, weight += taps)
-    fill_position(&s, &a, source_of(&s, &a, x), 1, taps, index, weight);
+    resize_fill_position(&s, &a, resize_source_of(&s, &a, x), 1, taps, index, weight);
 }
 
 /* ---- the call ---- */
@@ -156,7 +70,7 @@ static bool has_list(const reed_kernel_call *call, int32_t input, int64_t n) {
 
 /* Reads every axis's scale and crop. A scale from sizes is extent / extent, or with keep_aspect_ratio_policy one scale
  * for all axes. */
-static void read_scalings(const reed_kernel_call *call, const settings *s, scaling *scalings) {
+static void read_scalings(const reed_kernel_call *call, const resize_settings *s, resize_scaling *scalings) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   int64_t n_axes;
   const int64_t *given = reed_attrs_ints(call->attrs, "axes", &n_axes);
@@ -165,7 +79,8 @@ static void read_scalings(const reed_kernel_call *call, const settings *s, scali
   const char *policy = op_attr_string(call->attrs, "keep_aspect_ratio_policy");
   bool keep = by_sizes && strcmp(policy, "stretch") != 0, smaller = strcmp(policy, "not_larger") == 0;
   for (int32_t i = 0; i < x->rank; i++)
-    scalings[i] = (scaling){x->dims[i], y->dims[i], x->dims[i] ? (double)y->dims[i] / (double)x->dims[i] : 1, 0, 1};
+    scalings[i] =
+        (resize_scaling){x->dims[i], y->dims[i], x->dims[i] ? (double)y->dims[i] / (double)x->dims[i] : 1, 0, 1};
   double common = 0;
   for (int64_t k = 0; k < n_axes; k++) {
     int32_t axis = cpu_axis(given ? given[k] : k, x->rank);
@@ -181,28 +96,33 @@ static void read_scalings(const reed_kernel_call *call, const settings *s, scali
   }
 }
 
+void resize_read(const reed_kernel_call *call, resize_settings *out_settings, resize_scaling *out_scalings) {
+  *out_settings = (resize_settings){.mapping = resize_read_mapping(call),
+                                    .mode = op_attr_word(call->op, call->attrs, "mode"),
+                                    .nearest = op_attr_word(call->op, call->attrs, "nearest_mode"),
+                                    .antialias = op_attr_int(call->attrs, "antialias") != 0,
+                                    .exclude_outside = op_attr_int(call->attrs, "exclude_outside") != 0,
+                                    .cubic_a = op_attr_float(call->attrs, "cubic_coeff_a")};
+  read_scalings(call, out_settings, out_scalings);
+}
+
 reed_status resize_open(const reed_kernel_call *call, resize **out_resize) {
   const reed_desc *x = &call->inputs[0];
-  settings s = {.mapping = resize_read_mapping(call),
-                .interpolation = op_attr_word(call->op, call->attrs, "mode"),
-                .nearest = op_attr_word(call->op, call->attrs, "nearest_mode"),
-                .antialias = op_attr_int(call->attrs, "antialias") != 0,
-                .exclude_outside = op_attr_int(call->attrs, "exclude_outside") != 0,
-                .cubic_a = op_attr_float(call->attrs, "cubic_coeff_a")};
-  scaling scalings[REED_MAX_RANK];
-  read_scalings(call, &s, scalings);
+  resize_settings s;
+  resize_scaling scalings[REED_MAX_RANK];
+  resize_read(call, &s, scalings);
   resize *r = mem_calloc(1, sizeof *r);
   if (!r) return cpu_no_memory(call);
   r->team = cpu_env_team(call);
   r->level = cpu_level_now();
-  r->nearest = s.interpolation == MODE_NEAREST;
+  r->nearest = s.mode == MODE_NEAREST;
   r->x = *x;
   r->y = call->outputs[0];
   r->extrapolation = (float)op_attr_float(call->attrs, "extrapolation_value");
   reed_status status = REED_OK;
   for (int32_t i = 0; i < x->rank && status == REED_OK; i++) {
-    const scaling *a = &scalings[i];
-    if (a->in == a->out && a->scale == 1 && a->crop_begin == 0 && a->crop_end == 1) continue;
+    const resize_scaling *a = &scalings[i];
+    if (resize_stays(a)) continue;
     r->axes[r->n_axes].axis = i;
     status = build_axis(call, &s, a, &r->axes[r->n_axes++]);
   }

@@ -3,6 +3,7 @@
 #ifndef OPS_CPU_CALLS_RESIZE_H_
 #define OPS_CPU_CALLS_RESIZE_H_
 
+#include "ops/cpu/calls/resize_formulas.h"
 #include "ops/cpu/common/common.h"
 
 typedef struct resize_axis {
@@ -24,7 +25,16 @@ typedef struct resize {
   int64_t first_bytes, second_bytes; /* of the two intermediate tensors in the workspace */
 } resize;
 
-/* Reads a Resize call; *out_resize is heap memory released by resize_free. */
+/* Reads the numbers of a Resize call; out_scalings: one for each axis of X. */
+void resize_read(const reed_kernel_call *call, resize_settings *out_settings, resize_scaling *out_scalings);
+/* True if the axis keeps its elements. */
+static inline bool resize_stays(const resize_scaling *a) {
+  return a->in == a->out && a->scale == 1 && a->crop_begin == 0 && a->crop_end == 1;
+}
+/* The taps of each position of an axis. ERROR_UNSUPPORTED: there would be too many. */
+reed_status resize_taps_of(const reed_kernel_call *call, const resize_settings *s, const resize_scaling *a,
+                           int64_t *out_taps) REED_MUST_CHECK;
+/* Reads a Resize call and makes its tables; *out_resize is heap memory released by resize_free. */
 reed_status resize_open(const reed_kernel_call *call, resize **out_resize) REED_MUST_CHECK;
 void resize_free(void *state);
 

@@ -1,0 +1,188 @@
+/* Args of the kernels that choose, sort, scatter and make elements, and of resizing (args.h, which includes this file):
+ * select.cu, topk.cu, scan.cu, scatter.cu, generate.cu, resize.cu, regions.cu, fold.cu. */
+#ifndef DEVICE_CUDA_KERNELS_ARGS_PLACES_H_
+#define DEVICE_CUDA_KERNELS_ARGS_PLACES_H_
+
+#include <stdint.h>
+
+#include "device/cuda/kernels/fault.h"
+
+enum { PLACES_DIMS = 8, PLACES_AXES = 6 }; /* CUDA_DIMS, CUDA_AXES */
+
+/* ---- NonZero and Compress (select.cu) ---- */
+
+enum { SELECT_CHUNK = 2048 }; /* elements a block */
+
+/* The elements of x that are not zero, in order: x is cut into chunks, whose counts become offsets. */
+typedef struct select_args {
+  const void *x;
+  int64_t *offsets;        /* a chunk each: the count of its elements, then of those before it */
+  int64_t *total, *extent; /* of all chunks; both get it */
+  int64_t *places;         /* coordinate d of element k at [d * total + k] */
+  int64_t n, chunks;
+  int64_t extents[PLACES_DIMS];
+  int32_t rank, dtype;
+} select_args;
+
+/* y[o, k] = x[o, places[k]] for k below total; elements of `block` elements each. */
+typedef struct take_args {
+  const void *x;
+  const int64_t *places, *total;
+  void *y;
+  int64_t n, outer, extent, block; /* n: of y, if every place were taken */
+  int32_t size;
+} take_args;
+
+/* ---- TopK (topk.cu): a block a row of `extent` elements, `inner` apart ---- */
+
+typedef struct topk_args {
+  const void *x;
+  void *y;
+  int64_t *indices;                   /* NULL: not wanted */
+  uint64_t *sorted;                   /* per row `padded` keys, then `padded` places; NULL: in shared memory */
+  int64_t extent, inner, k, padded;   /* padded: a power of two */
+  int32_t dtype, size, largest, bits; /* bits: of a key */
+} topk_args;
+
+/* ---- CumSum (scan.cu) ---- */
+
+typedef struct scan_args {
+  const void *x, *axis; /* axis: one element */
+  void *y;
+  cuda_fault *fault;
+  int64_t n;
+  int64_t extents[PLACES_DIMS];
+  uint32_t launch;
+  int32_t rank, dtype, axis_size, exclusive, reverse;
+} scan_args;
+
+/* ---- ScatterElements and ScatterND (scatter.cu) ---- */
+
+/* An update goes to a slot: `block` neighbouring elements of y. */
+typedef struct scatter_args {
+  const void *x, *indices, *updates;
+  void *y;
+  unsigned long long *slots;  /* one each: without reduction, the number from 1 on of the last update; else how many */
+  unsigned long long *starts; /* one each: where its updates begin in the list */
+  unsigned long long *taken;  /* one number: how many places of the list are taken */
+  int64_t *list;              /* the updates of all slots */
+  cuda_fault *fault;
+  int64_t elements, n, n_slots, block;                /* of y; updates */
+  int64_t walk[PLACES_DIMS];                          /* ScatterElements: extents of the indices */
+  int64_t extents[PLACES_DIMS], strides[PLACES_DIMS]; /* of the components, or of y's dims; in slots */
+  uint32_t launch;
+  int32_t size, dtype, index_size, rank, axis, n_components; /* axis -1: ScatterND */
+  int32_t reduction;                                         /* op.def's word */
+} scatter_args;
+
+/* TensorScatter: rows of the update to rows of the cache. */
+typedef struct write_rows_args {
+  const void *update;
+  const int64_t *first; /* per batch; NULL: 0 */
+  void *y;
+  cuda_fault *fault;
+  int64_t n, blocks, room, rows, row; /* blocks: of a batch; room, rows: along the axis; row: elements of one */
+  uint32_t launch;
+  int32_t size, circular;
+} write_rows_args;
+
+/* ---- elements made of places (generate.cu) ---- */
+
+enum { MAKE_CONSTANT, MAKE_RANGE, MAKE_EYE };
+
+typedef struct make_args {
+  void *y;
+  int64_t n, columns, diagonal; /* MAKE_EYE */
+  double start, delta;          /* MAKE_RANGE of floats */
+  uint64_t value, step;         /* the bits of an element; MAKE_RANGE of integers: of the first, and of the step */
+  int32_t kind, dtype, size, is_float;
+} make_args;
+
+typedef struct one_hot_args {
+  const void *indices, *values;
+  void *y;
+  int64_t n, depth, inner;
+  int32_t dtype, size; /* dtype: of the indices */
+} one_hot_args;
+
+typedef struct trilu_args {
+  const void *x;
+  const int64_t *k; /* NULL: 0 */
+  void *y;
+  int64_t n, rows, columns;
+  int32_t size, upper;
+} trilu_args;
+
+typedef struct reverse_args {
+  const void *x;
+  const int64_t *lengths;
+  void *y;
+  cuda_fault *fault;
+  int64_t n, times, batches, block, time_stride; /* time_stride: in blocks; 1, or batches */
+  uint32_t launch;
+  int32_t size;
+} reverse_args;
+
+typedef struct dropout_args {
+  const void *ratio;
+  const uint8_t *training; /* NULL: no training */
+  uint8_t *mask;           /* NULL: not wanted */
+  cuda_fault *fault;
+  int64_t n;
+  uint32_t launch;
+  int32_t ratio_dtype;
+} dropout_args;
+
+/* ---- resizing (resize.cu, regions.cu) ---- */
+
+/* An axis that is resized, and where its part of the tables begins. */
+typedef struct resize_part {
+  double scale, crop_begin, crop_end;
+  int64_t in, out, taps, first; /* first: of all positions in the tables `outside`, of all taps in the others */
+  int64_t first_place;
+  int32_t axis;
+} resize_part;
+
+typedef struct resize_args {
+  const void *x;
+  void *y;
+  int32_t *index; /* the places along the axis that a position reads, and their weights */
+  float *weight;
+  uint8_t *outside; /* NULL: no position is */
+  double cubic_a, extrapolation;
+  int64_t n, positions;
+  int64_t extents[PLACES_DIMS], strides[PLACES_DIMS]; /* of y; of x */
+  resize_part parts[PLACES_DIMS];
+  int32_t rank, n_parts, dtype, size, mapping, mode, nearest, antialias, exclude_outside;
+} resize_args;
+
+typedef struct paste_args {
+  const float *masks;
+  const int64_t *boxes; /* x1, y1, x2, y2 */
+  float *y;
+  int64_t n, rows, columns, height, width;
+  int32_t mapping;
+} paste_args;
+
+typedef struct keypoints_args {
+  const float *maps, *left, *top, *width, *height, *columns_of, *rows_of;
+  float *points, *peaks;
+  cuda_fault *fault;
+  double cubic_a;
+  int64_t channels, rows, columns, lanes; /* lanes: elements from one pixel of a map to the next */
+  uint32_t launch;
+  int32_t mapping;
+} keypoints_args;
+
+/* ---- Col2Im (fold.cu) ---- */
+
+typedef struct fold_args {
+  const void *x;
+  void *y;
+  int64_t n, image, block, windows;
+  int64_t in[PLACES_AXES], out[PLACES_AXES], kernel[PLACES_AXES], stride[PLACES_AXES], dilation[PLACES_AXES],
+      pad[PLACES_AXES];
+  int32_t axes, dtype;
+} fold_args;
+
+#endif

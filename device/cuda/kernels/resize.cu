@@ -1,0 +1,115 @@
+/* Resize: a first launch makes the tables of places and weights of every axis that is resized, a second one an element
+ * of the output each thread. The formulas are the host's (ops/cpu/calls/resize_formulas.h). f32 and the halves are
+ * mixed in f32, axis by axis, as on the host; other dtypes in double, by all weights at once, as the host's reference
+ * does. */
+#include "device/cuda/kernels/indices.cuh"
+#include "device/cuda/kernels/values.cuh"
+#include "ops/cpu/calls/resize_formulas.h"
+
+KERNEL(resize_tables) {
+  const int64_t place = thread_number();
+  if (place >= a.positions) return;
+  int32_t p = 0;
+  while (p + 1 < a.n_parts && place >= a.parts[p + 1].first_place) p++;
+  const resize_part &part = a.parts[p];
+  const int64_t x = place - part.first_place, at = part.first + x * part.taps;
+  const resize_settings settings = {a.mapping, a.mode, a.nearest, a.antialias != 0, a.exclude_outside != 0, a.cubic_a};
+  const resize_scaling scaling = {part.in, part.out, part.scale, part.crop_begin, part.crop_end};
+  bool outside;
+  resize_position(&settings, &scaling, x, part.taps, a.index + at, a.weight + at, &outside);
+  if (a.outside) a.outside[place] = outside;
+}
+
+/* A double as an element, as reed_dtype_write writes it: integers saturate, NaN is 0. */
+static __device__ inline void write_saturated(int dtype, void *y, int64_t i, double v) {
+  if (dtype_is_float(dtype)) {
+    value_store(dtype, y, i, convert_real(v, dtype));
+    return;
+  }
+  double low = 0, high = 1;
+  uint64_t least = 0, most = 1;
+  switch (dtype) {
+    case REED_I8: low = INT8_MIN, high = INT8_MAX, least = 0x80, most = 0x7f; break;
+    case REED_I16: low = INT16_MIN, high = INT16_MAX, least = 0x8000, most = 0x7fff; break;
+    case REED_I32: low = INT32_MIN, high = INT32_MAX, least = 0x80000000u, most = 0x7fffffff; break;
+    case REED_I64: low = -0x1p63, high = 0x1p63, least = uint64_t(1) << 63, most = least - 1; break;
+    case REED_U8: high = UINT8_MAX, most = UINT8_MAX; break;
+    case REED_U16: high = UINT16_MAX, most = UINT16_MAX; break;
+    case REED_U32: high = UINT32_MAX, most = UINT32_MAX; break;
+    case REED_U64: high = 0x1p64, most = UINT64_MAX; break;
+    default: break;
+  }
+  value_store(dtype, y, i, v != v ? 0 : v <= low ? least : v >= high ? most : convert_real(v, dtype));
+}
+
+/* Mixes axis by axis: the first part's taps are innermost. */
+static __device__ inline float mix_by_axes(const resize_args &a, int64_t fixed, const int64_t *rows) {
+  float sums[CUDA_DIMS];
+  int64_t taps[CUDA_DIMS];
+  for (int32_t p = 0; p < a.n_parts; p++) sums[p] = 0, taps[p] = 0;
+  for (;;) {
+    int64_t from = fixed;
+    for (int32_t p = 0; p < a.n_parts; p++) from += a.index[rows[p] + taps[p]] * a.strides[a.parts[p].axis];
+    float value = value_as<float>(value_load(a.dtype, a.x, from));
+    int32_t p = 0;
+    for (; p < a.n_parts; p++) {
+      sums[p] += a.weight[rows[p] + taps[p]] * value;
+      if (++taps[p] < a.parts[p].taps) break;
+      value = sums[p];
+      sums[p] = 0;
+      taps[p] = 0;
+    }
+    if (p == a.n_parts) return value;
+  }
+}
+
+static __device__ inline double element_as_double(int dtype, const void *x, int64_t i) {
+  const uint64_t value = value_load(dtype, x, i);
+  if (dtype == REED_U64) return static_cast<double>(value);
+  return dtype_is_float(dtype) ? value_real(dtype, value) : static_cast<double>(value_whole(dtype, value));
+}
+
+static __device__ inline double mix_at_once(const resize_args &a, int64_t fixed, const int64_t *rows) {
+  int64_t n_taps = 1;
+  double sum = 0;
+  for (int32_t p = 0; p < a.n_parts; p++) n_taps *= a.parts[p].taps;
+  for (int64_t tap = 0; tap < n_taps; tap++) {
+    int64_t from = fixed, rest = tap;
+    double weight = 1;
+    for (int32_t p = 0; p < a.n_parts; p++) {
+      const int64_t at = rows[p] + rest % a.parts[p].taps;
+      rest /= a.parts[p].taps;
+      weight *= static_cast<double>(a.weight[at]);
+      from += a.index[at] * a.strides[a.parts[p].axis];
+    }
+    sum += weight * element_as_double(a.dtype, a.x, from);
+  }
+  return sum;
+}
+
+KERNEL(resize) {
+  const int64_t i = thread_number();
+  if (i >= a.n) return;
+  int64_t at[CUDA_DIMS], rows[CUDA_DIMS], fixed = 0;
+  split_index(i, a.rank, a.extents, at);
+  for (int32_t p = 0; p < a.n_parts; p++) {
+    const resize_part &part = a.parts[p];
+    const int64_t x = at[part.axis];
+    at[part.axis] = 0;
+    rows[p] = part.first + x * part.taps;
+    if (a.outside && a.outside[part.first_place + x]) {
+      write_saturated(a.dtype, a.y, i, a.extrapolation);
+      return;
+    }
+  }
+  for (int32_t d = 0; d < a.rank; d++) fixed += at[d] * a.strides[d];
+  if (a.mode == MODE_NEAREST || a.n_parts == 0) {
+    for (int32_t p = 0; p < a.n_parts; p++) fixed += a.index[rows[p]] * a.strides[a.parts[p].axis];
+    copy_element(a.size, a.y, i, a.x, fixed);
+  } else if (a.dtype == REED_F32 || a.dtype == REED_F16 || a.dtype == REED_BF16) {
+    value_store(a.dtype, a.y, i, value_of(mix_by_axes(a, fixed, rows)));
+  } else {
+    const double value = mix_at_once(a, fixed, rows);
+    write_saturated(a.dtype, a.y, i, a.dtype == REED_F64 ? value : rint(value));
+  }
+}

@@ -1,0 +1,126 @@
+/* TopK: a block a row. A short row is sorted; a long one is searched for its first k elements, which are sorted.
+ * Elements become unsigned keys whose ascending order is the wanted one, as on the host (ops/cpu/reduce/topk.c): NaN is
+ * larger than every number, and of equal elements the lower index comes first. A radix select of 8 bits a pass finds
+ * the k-th key; the smaller keys and the first of the equal ones are collected in order and sorted by key and index. */
+#include "device/cuda/kernels/blocks.cuh"
+#include "device/cuda/kernels/indices.cuh"
+#include "device/cuda/kernels/values.cuh"
+
+enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
+
+static __device__ inline uint64_t key_of(const topk_args &a, int64_t at) {
+  const uint64_t value = value_load(a.dtype, a.x, at), mask = a.bits == 64 ? ~uint64_t(0) : 0xffffffffu,
+                 sign = uint64_t(1) << (a.bits - 1);
+  uint64_t key;
+  if (a.dtype == REED_F64) {
+    const double v = value_as<double>(value);
+    key = v != v ? mask : v == 0 ? sign : value & sign ? ~value : value | sign;
+  } else if (dtype_is_float(a.dtype)) {
+    const float v = value_as<float>(value);
+    key = v != v ? mask : v == 0 ? sign : value & sign ? ~value & mask : value | sign;
+  } else {
+    const bool is_unsigned = a.dtype == REED_U8 || a.dtype == REED_U16 || a.dtype == REED_U32 || a.dtype == REED_U64;
+    key = is_unsigned ? value : (static_cast<uint64_t>(value_whole(a.dtype, value)) ^ sign) & mask;
+  }
+  return a.largest ? ~key & mask : key;
+}
+
+/* The k-th key in ascending order; *out_ties: how many equal to it are among the first k. */
+static __device__ inline uint64_t find_last(const topk_args &a, int64_t row, int64_t *out_ties) {
+  SHARED_ARRAY(unsigned long long, counts, [DIGITS]);
+  SHARED_VALUE(unsigned long long, chosen);
+  SHARED_VALUE(unsigned long long, before_chosen);
+  const int t = static_cast<int>(threadIdx.x);
+  unsigned long long left = static_cast<unsigned long long>(a.k), all;
+  uint64_t prefix = 0, known = 0;
+  for (int shift = a.bits - DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
+    if (t < DIGITS) counts[t] = 0;
+    __syncthreads();
+    for (int64_t i = t; i < a.extent; i += blockDim.x) {
+      const uint64_t key = key_of(a, row + i * a.inner);
+      if ((key & known) == prefix) atomicAdd(&counts[key >> shift & (DIGITS - 1)], 1ull);
+    }
+    __syncthreads();
+    const unsigned long long mine = t < DIGITS ? counts[t] : 0, before = block_sum(mine, &all);
+    if (mine && before < left && left <= before + mine) {
+      chosen = static_cast<unsigned long long>(t);
+      before_chosen = before;
+    }
+    __syncthreads();
+    left -= before_chosen;
+    prefix |= static_cast<uint64_t>(chosen) << shift;
+    known |= static_cast<uint64_t>(DIGITS - 1) << shift;
+    __syncthreads();
+  }
+  *out_ties = static_cast<int64_t>(left);
+  return prefix;
+}
+
+/* Bitonic sort (Batcher 1968) of keys, equal ones by their places. */
+static __device__ inline void sort_pairs(uint64_t *keys, uint64_t *places, int64_t n) {
+  for (int64_t run = 2; run <= n; run *= 2)
+    for (int64_t apart = run / 2; apart; apart /= 2) {
+      for (int64_t p = threadIdx.x; p < n / 2; p += blockDim.x) {
+        const int64_t low = p / apart * 2 * apart + p % apart, high = low + apart;
+        const bool falls = (low & run) != 0;
+        const uint64_t k = keys[low], l = keys[high], i = places[low], j = places[high];
+        if ((k > l || (k == l && i > j)) == falls) continue;
+        keys[low] = l;
+        keys[high] = k;
+        places[low] = j;
+        places[high] = i;
+      }
+      __syncthreads();
+    }
+}
+
+/* The first k of the sorted pairs. */
+static __device__ inline void write_pairs(const topk_args &a, const uint64_t *places, int64_t row, int64_t to) {
+  for (int64_t i = threadIdx.x; i < a.k; i += blockDim.x) {
+    const int64_t place = static_cast<int64_t>(places[i]);
+    copy_element(a.size, a.y, to + i * a.inner, a.x, row + place * a.inner);
+    if (a.indices) a.indices[to + i * a.inner] = place;
+  }
+}
+
+/* A short row is sorted whole. */
+KERNEL(topk_short) {
+  SHARED_DYNAMIC(uint64_t, keys);
+  uint64_t *const places = keys + a.padded;
+  const int64_t number = blockIdx.x, row = number / a.inner * a.extent * a.inner + number % a.inner;
+  for (int64_t i = threadIdx.x; i < a.padded; i += blockDim.x) {
+    keys[i] = i < a.extent ? key_of(a, row + i * a.inner) : ~uint64_t(0);
+    places[i] = static_cast<uint64_t>(i);
+  }
+  __syncthreads();
+  sort_pairs(keys, places, a.padded);
+  write_pairs(a, places, row, number / a.inner * a.k * a.inner + number % a.inner);
+}
+
+KERNEL(topk) {
+  SHARED_DYNAMIC(uint64_t, shared);
+  const int64_t number = blockIdx.x, row = number / a.inner * a.extent * a.inner + number % a.inner,
+                to = number / a.inner * a.k * a.inner + number % a.inner;
+  uint64_t *const keys = a.sorted ? a.sorted + number * 2 * a.padded : shared, *const places = keys + a.padded;
+  int64_t ties, n = 0, n_ties = 0;
+  const uint64_t last = find_last(a, row, &ties);
+  for (int64_t begin = 0; begin < a.extent && n < a.k; begin += blockDim.x) {
+    const int64_t i = begin + threadIdx.x;
+    const uint64_t key = i < a.extent ? key_of(a, row + i * a.inner) : 0;
+    const bool equal = i < a.extent && key == last;
+    int all, all_equal;
+    const int64_t tie = n_ties + block_rank(equal, &all_equal);
+    const bool taken = i < a.extent && (key < last || (equal && tie < ties));
+    const int64_t at = n + block_rank(taken, &all);
+    if (taken) {
+      keys[at] = key;
+      places[at] = static_cast<uint64_t>(i);
+    }
+    n += all;
+    n_ties += all_equal;
+  }
+  for (int64_t i = a.k + threadIdx.x; i < a.padded; i += blockDim.x) keys[i] = places[i] = ~uint64_t(0);
+  __syncthreads();
+  sort_pairs(keys, places, a.padded);
+  write_pairs(a, places, row, to);
+}
