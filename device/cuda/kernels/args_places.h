@@ -75,17 +75,6 @@ typedef struct scatter_args {
   int32_t reduction;                                         /* op.def's word */
 } scatter_args;
 
-/* TensorScatter: rows of the update to rows of the cache. */
-typedef struct write_rows_args {
-  const void *update;
-  const int64_t *first; /* per batch; NULL: 0 */
-  void *y;
-  cuda_fault *fault;
-  int64_t n, blocks, room, rows, row; /* blocks: of a batch; room, rows: along the axis; row: elements of one */
-  uint32_t launch;
-  int32_t size, circular;
-} write_rows_args;
-
 /* ---- elements made of places (generate.cu) ---- */
 
 enum { MAKE_CONSTANT, MAKE_RANGE, MAKE_EYE };

@@ -1,4 +1,4 @@
-/* Launches of ScatterElements, ScatterND and TensorScatter. */
+/* Launches of ScatterElements and ScatterND. */
 #include <string.h>
 
 #include "base/desc.h"
@@ -88,27 +88,4 @@ reed_status cuda_prepare_scatter_nd(const reed_kernel_call *call, reed_kernel *o
   memcpy(made.extents, data->dims, sizeof made.extents);
   cpu_dense_strides((int32_t)k, data->dims, made.strides);
   return prepare_scatter(call, &made, out_kernel);
-}
-
-reed_status cuda_prepare_tensor_scatter(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  const reed_desc *cache = &call->inputs[0], *update = &call->inputs[1];
-  const int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), cache->rank);
-  cuda_plan plan = {.call = call};
-  const scatter_args copy = {.elements = desc_elements(cache), .size = (int32_t)reed_dtype_bytes(cache->dtype)};
-  const write_rows_args made = {.n = desc_elements(update),
-                                .blocks = cpu_product(cache->dims, 1, axis),
-                                .room = cache->dims[axis],
-                                .rows = update->dims[axis],
-                                .row = cpu_product(cache->dims, axis + 1, cache->rank),
-                                .size = copy.size,
-                                .circular = op_attr_word(call->op, call->attrs, "mode") == 1};
-  add_launch(&plan, CUDA_scatter_begin, &copy, copy.elements, USES_DATA | USES_Y);
-  if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_write_rows, blocks_for(CUDA_write_rows, made.n), 1, 1, 0), &made, sizeof made);
-    CUDA_INPUT(&plan, write_rows_args, update, 1);
-    if (cpu_present(call, 2)) CUDA_INPUT(&plan, write_rows_args, first, 2);
-    CUDA_OUTPUT(&plan, write_rows_args, y, 0);
-    CUDA_FAULT(&plan, write_rows_args, fault, launch);
-  }
-  return cuda_plan_close(&plan, 0, out_kernel);
 }

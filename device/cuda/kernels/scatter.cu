@@ -1,4 +1,4 @@
-/* ScatterElements and ScatterND, with the bits of updates that are made in order on one thread, and TensorScatter.
+/* ScatterElements and ScatterND, with the bits of updates that are made in order on one thread.
  *
  * Without a reduction each slot gets the number of its last update by atomicMax, and only that update writes. With a
  * reduction the updates of a slot are counted, listed, sorted and made by one thread: their order in the list, which
@@ -136,24 +136,4 @@ KERNEL(scatter_reduce) {
     value_store(a.dtype, a.y, i,
                 combine(a.dtype, a.reduction, value_load(a.dtype, a.y, i),
                         value_load(a.dtype, a.updates, list[k] * a.block + b)));
-}
-
-/* ---- TensorScatter ---- */
-
-KERNEL(write_rows) {
-  const int64_t i = thread_number();
-  if (i >= a.n) return;
-  const int64_t e = i % a.row, row = i / a.row % a.rows, block = i / a.row / a.rows, batch = block / a.blocks;
-  const int64_t first = a.first ? a.first[batch] : 0;
-  if (first < 0) {
-    note_fault(a.fault, a.launch, REED_FAULT_LENGTH, 2, batch, first, a.room);
-    return;
-  }
-  const int64_t last = first > INT64_MAX - a.rows ? INT64_MAX : first + a.rows - 1;
-  if (!a.circular && last >= a.room) {
-    note_fault(a.fault, a.launch, a.room ? REED_FAULT_INDEX : REED_FAULT_INDEX_OF_NOTHING, 2, batch, last, a.room);
-    return;
-  }
-  const int64_t at = first % a.room + row;
-  copy_element(a.size, a.y, (block * a.room + (at < a.room ? at : at - a.room)) * a.row + e, a.update, i);
 }
