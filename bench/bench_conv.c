@@ -1,7 +1,7 @@
 /* Convolutions and products of f32 on one thread: Reed's kernel beside oneDNN's primitive for exactly the same shape,
  * in the same order of axes. Prints the least CPU time of interleaved runs, which other programs disturb little. A
- * ratio above 1: oneDNN takes longer. Weights are constant and packed where the compiler packs them, except those of
- * products of two plain matrices.
+ * ratio above 1: oneDNN takes longer. Rates are also shown as shares of the core's peak of multiply-adds. Weights are
+ * constant and packed where the compiler packs them, except those of products of two plain matrices.
  *
  * Then the 3x3 convolutions with stride 1 of known nets, direct and by Winograd, beside the core's peak (layers.h).
  *
@@ -23,12 +23,14 @@
 typedef struct row {
   const char *what;
   int64_t images, channels, extents[AXES], outputs, taps[AXES], stride, pad, groups;
+  bool residual;
 } row;
 
 /* Packed weights, channels last. */
 static const row last[] = {
     {"ResNet layer 1, 3x3", 1, 64, {200, 267}, 64, {3, 3}, 1, 1, 1},
     {"ResNet layer 1, 1x1 out", 1, 64, {200, 267}, 256, {1, 1}, 1, 0, 1},
+    {"ResNet layer 1, 1x1 out, residual", 1, 64, {200, 267}, 256, {1, 1}, 1, 0, 1, true},
     {"ResNet layer 1, 1x1 in", 1, 256, {200, 267}, 64, {1, 1}, 1, 0, 1},
     {"ResNet layer 2, 3x3", 1, 128, {100, 134}, 128, {3, 3}, 1, 1, 1},
     {"ResNet layer 2, 3x3 stride 2", 1, 128, {200, 267}, 128, {3, 3}, 2, 1, 1},
@@ -136,6 +138,8 @@ static const struct {
     {"small, 100 of 7x7x7", 100, 7, 7, 7, false},
 };
 
+static double peak; /* of a core */
+
 static double cpu_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -153,7 +157,7 @@ typedef struct bench_case {
   const char *what;
   op_id op;
   bool packs; /* the weights, if the compiler would */
-  reed_desc inputs[3], output;
+  reed_desc inputs[4], output;
   int32_t n_inputs;
   reed_attr items[8];
   int32_t n_attrs;
@@ -164,7 +168,7 @@ typedef struct bench_case {
 } bench_case;
 
 static void measure(bench_case *b, int runs) {
-  float *data[3] = {NULL}, *y = numbers(desc_elements(&b->output));
+  float *data[4] = {NULL}, *y = numbers(desc_elements(&b->output));
   for (int32_t i = 0; i < b->n_inputs; i++) data[i] = numbers(desc_elements(&b->inputs[i]));
   const float *weights = data[1];
   const reed_op *op = op_builtin(b->op);
@@ -185,7 +189,7 @@ static void measure(bench_case *b, int runs) {
   kernel_cache *cache, *their_cache;
   if (kernel_cache_open(&cache) != REED_OK || kernel_cache_open(&their_cache) != REED_OK) exit(1);
   reed_kernel_env env = {.n_threads = 1, .cache = cache}, their_env = {.n_threads = 1, .cache = their_cache};
-  op_call_input inputs[3];
+  op_call_input inputs[4];
   for (int32_t i = 0; i < b->n_inputs; i++)
     inputs[i] = (op_call_input){&b->inputs[i], b->constant && i ? data[i] : NULL, b->constant && i};
   op_call call = {.op = op,
@@ -216,12 +220,14 @@ static void measure(bench_case *b, int runs) {
     double begin = cpu_ms();
     if (ours.run(ours.state, &buffers) != REED_OK) exit(1);
     double middle = cpu_ms();
-    if (onednn_run(theirs, data[0], weights, b->n_inputs > 2 ? data[2] : NULL, NULL, y, workspace) != REED_OK) exit(1);
+    if (onednn_run(theirs, data[0], weights, b->n_inputs > 2 ? data[2] : NULL, data[3], y, workspace) != REED_OK)
+      exit(1);
     double end = cpu_ms();
     if (middle - begin < our_ms) our_ms = middle - begin;
     if (end - middle < their_ms) their_ms = end - middle;
   }
-  printf("%-36s %9.3f %8.1f %9.3f %8.2f %10.3f %10.2f\n", b->what, our_ms, 2 * b->products / our_ms * 1e-6, their_ms,
+  double rate = 2 * b->products / our_ms * 1e-6;
+  printf("%-36s %9.3f %8.1f %7.2f %9.3f %8.2f %10.3f %10.2f\n", b->what, our_ms, rate, rate / peak, their_ms,
          their_ms / our_ms, t1 - t0, t2 - t1);
   fflush(stdout);
   ours.free(ours.state);
@@ -255,7 +261,7 @@ static void measure_convolution(const row *r, bool last_order, bool is_transpose
   bench_case b = {.what = r->what,
                   .op = is_transposed ? OP_ConvTranspose : OP_Conv,
                   .packs = last_order,
-                  .n_inputs = 3,
+                  .n_inputs = 3 + r->residual,
                   .most = 32,
                   .constant = true,
                   .problem = {.kind = is_transposed ? ONEDNN_CONV_TRANSPOSE : ONEDNN_CONV,
@@ -264,7 +270,8 @@ static void measure_convolution(const row *r, bool last_order, bool is_transpose
                               .scale = 1,
                               .src_plain = last_order,
                               .dst_plain = last_order,
-                              .with_bias = 1}};
+                              .with_bias = 1,
+                              .with_residual = r->residual}};
   onednn_problem *p = &b.problem;
   int64_t ours_w[] = {is_transposed ? r->channels : r->outputs, (is_transposed ? r->outputs : r->channels) / r->groups,
                       r->taps[0], r->taps[1], r->taps[2]};
@@ -301,6 +308,7 @@ static void measure_convolution(const row *r, bool last_order, bool is_transpose
   b.inputs[1] = desc_of(ours_w, p->rank, false);
   b.inputs[2] = desc_of(&r->outputs, 1, false);
   b.output = desc_of(y, p->rank, last_order);
+  b.inputs[3] = b.output;
   const reed_attr items[] = {{.name = "activation", .type = REED_ATTR_STRING, .s = "relu", .n = 4},
                              {.name = "channels_last", .type = REED_ATTR_INT, .i = last_order},
                              {.name = "group", .type = REED_ATTR_INT, .i = r->groups},
@@ -345,13 +353,15 @@ static void measure_product(size_t i, int runs) {
 }
 
 static void title(const char *what) {
-  printf("\n%-36s %9s %8s %9s %8s %10s %10s\n", what, "Reed, ms", "GFLOP/s", "oneDNN", "ratio", "prepare", "oneDNN's");
+  printf("\n%-36s %9s %8s %7s %9s %8s %10s %10s\n", what, "Reed, ms", "GFLOP/s", "/ peak", "oneDNN", "ratio", "prepare",
+         "oneDNN's");
 }
 
 int main(int argc, char **argv) {
   int runs = argc > 1 ? atoi(argv[1]) : 5;
   const char *word = argc > 2 ? argv[2] : "";
   omp_set_num_threads(1);
+  peak = measure_peak();
   title("channels last");
   for (size_t i = 0; i < sizeof last / sizeof *last; i++)
     if (strstr(last[i].what, word)) measure_convolution(&last[i], true, false, runs);

@@ -55,9 +55,10 @@ PEAK(peak_base, 4, "sse2")
 PEAK(peak_avx2, 8, "avx2,fma")
 PEAK(peak_avx512, 16, "avx512f")
 
-static double peak(cpu_level level) {
+double measure_peak(void) {
+  cpu_level level = cpu_level_now();
   double best = 0;
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4 && level != CPU_REFERENCE; i++) {
     double now = CPU_PICK(level, peak)();
     if (now > best) best = now;
   }
@@ -163,7 +164,7 @@ static double winograd(const layer *l, const winograd_form *form, int runs) {
 void measure_layers(int runs, const char *word) {
   cpu_level level = cpu_level_now();
   if (level == CPU_REFERENCE) return;
-  double most = peak(level);
+  double most = measure_peak();
   printf("\n3x3 convolutions, level %s, peak of a core %.0f GFLOP/s; GFLOP/s of the direct arithmetic\n",
          cpu_level_name(level), most);
   printf("%-28s %8s %6s %7s %7s %7s %8s %6s  %-18s %9s %9s\n", "", "direct", "/ peak", "6x6", "4x4", "2x2", "chosen",

@@ -2,6 +2,8 @@
 #ifndef BENCH_LAYERS_H_
 #define BENCH_LAYERS_H_
 
+/* GFLOP/s of chains of independent multiply-adds in the registers of a core; 0 without a CPU level. */
+double measure_peak(void);
 /* Prints a row for each layer whose text has the word: GFLOP/s of a direct convolution's arithmetic over CPU time on
  * one thread, the least of `runs` runs; and the largest difference from float64 over the root mean square of the
  * results. */

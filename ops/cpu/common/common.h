@@ -22,9 +22,9 @@
  * 10 a nanosecond. For less work than this per thread the calling thread works alone: waking a helper costs 2-5 us. */
 #define CPU_WORK_PER_THREAD ((int64_t)131072)
 
-/* Work of a chunk, about 50 us: so long may the calling thread have to wait at the end for a helper that has been
- * interrupted in the middle of one, besides the interruption. */
-#define CPU_WORK_PER_CHUNK ((int64_t)512 << 10)
+/* Work of a chunk, about 13 us: so long may a thread have to wait at the end of a kernel for another one's last chunk,
+ * which a model of many small kernels does at each of them. Taking a chunk costs some 0.1 us. */
+#define CPU_WORK_PER_CHUNK ((int64_t)128 << 10)
 
 /* Work of a chunk where one thread has them all, which divides it only to poll for cancellation: 1 to 5 ms. */
 #define CPU_WORK_PER_POLL ((int64_t)8 << 20)
@@ -48,7 +48,7 @@ static inline cpu_team cpu_team_for(cpu_team team, int64_t work) {
   int64_t worth = work / CPU_WORK_PER_THREAD;
   if (worth < team.threads) team.threads = worth > 1 ? (int32_t)worth : 1;
   int64_t chunks = work / (team.threads > 1 ? CPU_WORK_PER_CHUNK : CPU_WORK_PER_POLL);
-  if (chunks < team.threads) chunks = team.threads;
+  chunks = (chunks > 1 ? chunks + team.threads - 1 : team.threads) / team.threads * team.threads; /* as many for each */
   team.chunks = chunks < INT32_MAX ? (int32_t)chunks : INT32_MAX;
   return team;
 }

@@ -84,6 +84,7 @@ static void multiply_block(const block_plan *plan, const item *it, int64_t k, in
         .width = it->width,
         .columns = it->width,
         .rows = end - row,
+        .count = 1,
         .scale = plan->scale,
         .next = (const char *)panel,
         .first = first,

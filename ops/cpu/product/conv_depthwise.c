@@ -3,16 +3,19 @@
 #include "ops/cpu/product/conv_depthwise.h"
 
 #include "ops/cpu/product/depthwise_loops.h"
+#include "ops/cpu/product/whole.h"
 #include "ops/packed.h"
 
 #define PRODUCTS_PER_BYTE 4 /* in the currency of CPU_WORK_PER_THREAD */
 #define MOST_PRODUCTS 1e15
+#define PIECE_LEAST 24 /* columns of a piece of a row, about: tiles of all CPU levels */
 
 typedef struct depthwise {
   window w;
   activation activation;
   void (*row)(const depthwise_row *r);
   int64_t images, channels, group; /* group: inputs of a group, and outputs */
+  int64_t row_pieces, piece;       /* of a row; columns of one */
   bool with_bias, with_residual;
   cpu_team team;
   bool packed;        /* false: each run packs the few weights into its workspace */
@@ -25,23 +28,26 @@ typedef struct depthwise_run {
   float *y;
 } depthwise_run;
 
-/* Rows begin..end of all images. */
+/* Pieces begin..end of all rows of all images. */
 static void run_rows(void *context, int64_t begin, int64_t end) {
   const depthwise_run *run = context;
   const depthwise *d = run->d;
   int64_t rows = d->w.out[0], y_row = d->w.out[1] * d->channels, x_image = d->w.in[0] * d->w.in[1] * d->channels;
   for (int64_t i = begin; i < end; i++) {
+    int64_t row = i / d->row_pieces, column = i % d->row_pieces * d->piece;
     depthwise_row r = {
         .w = &d->w,
         .activation = &d->activation,
         .channels = d->channels,
         .group = d->group,
-        .row = i % rows,
-        .x = run->x + i / rows * x_image,
+        .row = row % rows,
+        .begin = column,
+        .end = smaller(column + d->piece, d->w.out[1]),
+        .x = run->x + row / rows * x_image,
         .weights = run->weights,
         .bias = run->bias,
-        .residual = run->residual ? run->residual + i * y_row : NULL,
-        .y = run->y + i * y_row,
+        .residual = run->residual ? run->residual + row * y_row : NULL,
+        .y = run->y + row * y_row,
     };
     d->row(&r);
   }
@@ -59,7 +65,7 @@ static reed_status run_depthwise(const void *state, const reed_kernel_buffers *b
     packed_pack(&d->order, buffers->inputs[1], buffers->workspace);
     run.weights = buffers->workspace;
   }
-  return cpu_parallel(d->team, d->images * d->w.out[0], 1, run_rows, &run);
+  return cpu_parallel(d->team, d->images * d->w.out[0] * d->row_pieces, 1, run_rows, &run);
 }
 
 reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, const window *w, const activation *act,
@@ -83,6 +89,12 @@ reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, co
   double products = (double)desc_elements(y) * (double)d->group * (double)d->w.kernel[0] * (double)d->w.kernel[1];
   d->team =
       cpu_team_for(cpu_env_team(call), products < MOST_PRODUCTS ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
+  /* too few rows for the threads' chunks: pieces of rows */
+  int64_t rows = d->images * d->w.out[0],
+          pieces = d->team.threads > 1 && rows < d->team.chunks ? divided(d->team.chunks, larger(rows, 1)) : 1;
+  pieces = larger(smaller(pieces, d->w.out[1] / PIECE_LEAST), 1);
+  d->piece = larger(divided(d->w.out[1], pieces), 1);
+  d->row_pieces = divided(d->w.out[1], d->piece);
   *out_kernel = (reed_kernel){run_depthwise, d, mem_free, packed ? 0 : desc_bytes(weights), (int64_t)sizeof *d};
   return REED_OK;
 }

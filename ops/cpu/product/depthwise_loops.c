@@ -252,8 +252,8 @@ static int64_t tile_width(int64_t left) { return left >= PIXELS ? PIXELS : left 
 
 static void run_sliding(const depthwise_row *r, tile *t, const method *m) {
   const window *w = r->w;
-  for (int64_t o = 0, n; o < w->out[1]; o += n) {
-    n = tile_width(w->out[1] - o);
+  for (int64_t o = r->begin, n; o < r->end; o += n) {
+    n = tile_width(r->end - o);
     t->first = o * w->stride[1] - w->pad_begin[1];
     bool inside = t->first >= 0 && t->first + (n - 1) * w->stride[1] + w->kernel[1] <= w->in[1];
     run_tile(r, t, inside ? m->whole : m->edge, o, n);
@@ -265,7 +265,8 @@ static void run_any(const depthwise_row *r, tile *t, const method *m) {
   const float *weights = t->weights;
   int64_t begin, end;
   window_whole(w, 1, &begin, &end);
-  for (int64_t o = 0, n; o < w->out[1]; o += n) {
+  if (end > r->end) end = r->end;
+  for (int64_t o = r->begin, n; o < r->end; o += n) {
     bool inside = o >= begin && o < end;
     window_taps taps = window_taps_at(w, 1, o);
     n = inside && r->channels >= LANES ? tile_width(end - o) : 1;

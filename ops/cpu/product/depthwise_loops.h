@@ -9,16 +9,17 @@
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/common/window.h"
 
-/* A row of Y. */
+/* Columns begin..end of a row of Y. */
 typedef struct depthwise_row {
   const window *w;
   const activation *activation;
   int64_t channels, group, row; /* group: inputs of one, 1, 2, 4 or 8; row: within its image */
-  const float *x;               /* the image */
-  const float *weights;         /* [taps][group][channels] */
-  const float *bias;            /* or NULL */
-  const float *residual;        /* like y, may be y; or NULL */
-  float *y;
+  int64_t begin, end;
+  const float *x;        /* the image */
+  const float *weights;  /* [taps][group][channels] */
+  const float *bias;     /* or NULL */
+  const float *residual; /* like y, may be y; or NULL */
+  float *y;              /* of the whole row, as is residual */
 } depthwise_row;
 
 CPU_LOOP(void, depthwise_row, (const depthwise_row *r));

@@ -39,18 +39,18 @@
   }
 
 /* The end of a tile some of whose columns are not c's. */
-CPU_UNCHECKED static __attribute__((noinline)) void finish_some(const panel_tile *t, int64_t column, int rows,
-                                                                int vectors, lanes *sum) {
+CPU_UNCHECKED static __attribute__((noinline)) void finish_some(const panel_tile *t, int64_t row, int64_t column,
+                                                                int rows, int vectors, lanes *sum) {
   for (int j = 0; j < vectors; j++, column += LANES) {
     const int64_t n = t->columns - column;
     if (n <= 0) return;
     const lane_mask mask = lanes_between(0, n);
     const lanes bias = t->first && t->bias ? load_some(t->bias + column, mask) : (lanes){0};
     for (int i = 0; i < rows; i++) {
-      float *c = t->c + i * t->c_row + column;
+      float *c = t->c + (row + i) * t->c_row + column;
       lanes x = sum[i * vectors + j] + (t->first ? bias : load_some(c, mask));
-      if (t->row_bias) x += t->row_bias[i];
-      if (t->residual) x += load_some(t->residual + i * t->c_row + column, mask);
+      if (t->row_bias) x += t->row_bias[row + i];
+      if (t->residual) x += load_some(t->residual + (row + i) * t->c_row + column, mask);
       if (t->relu) x = LANES_MAX((lanes){0}, x); /* NaN stays */
       if (n < LANES) store_first(c, x, n);
       else store(c, x);
@@ -58,12 +58,13 @@ CPU_UNCHECKED static __attribute__((noinline)) void finish_some(const panel_tile
   }
 }
 
-/* A tile of `rows` by `vectors` (constants after inlining) from column `column` of the panel on. */
-INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
+/* The strip's tile from row `at` on, of `rows` by `vectors` (constants after inlining) from column `column` of the
+ * panel on. Returns the place to prefetch next. */
+INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64_t column, int rows, int vectors) {
   lanes sum[ROWS][VECTORS_MOST];
-  const float *b = t->panel + column;
-  float *c = t->c + column;
-  const char *next = t->next;
+  const float *b = t->panel + column, *first_a = t->a + at * t->a_row;
+  float *c = t->c + at * t->c_row + column;
+  const float *residual = t->residual ? t->residual + at * t->c_row + column : NULL;
   const int64_t next_step = t->next_step;
   const int64_t row = t->a_row, panel_row = t->panel_row, length = t->run_length;
   const int64_t ahead = panel_row <= PANEL_WIDTH ? PANEL_AHEAD : ROWS_AHEAD * panel_row;
@@ -73,11 +74,13 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
   /* Small tiles read the panel too fast for the second-level cache, so they prefetch the panel; other tiles prefetch
    * the data that comes next. */
   const bool fetch_panel = LANES < 16 || rows < 4;
-  /* Y of the next tile is fetched */
+  /* Y of the next tile is fetched, and its residual */
+  if (residual && residual != c)
+    EACH(if (j * LANES % CACHE_LINE == 0) __builtin_prefetch(residual + (rows + i) * t->c_row + j * LANES))
   EACH(if (j * LANES % CACHE_LINE == 0) __builtin_prefetch(c + (rows + i) * t->c_row + j * LANES, 1);
        sum[i][j] = (lanes){0})
   for (int64_t r = 0; r < t->n_runs; r++) {
-    const float *a = t->a + t->runs[r];
+    const float *a = first_a + t->runs[r];
     for (const float *end = a + length; a < end; a++, b += panel_row) {
       if (fetch_panel) {
 #pragma GCC unroll 8
@@ -103,22 +106,29 @@ INLINE void tile(const panel_tile *t, int64_t column, int rows, int vectors) {
   if (column + vectors * LANES > t->columns) {
     lanes sums[ROWS * VECTORS_MOST];
     EACH(sums[i * vectors + j] = sum[i][j])
-    finish_some(t, column, rows, vectors, sums);
-    return;
+    finish_some(t, at, column, rows, vectors, sums);
+    return next;
   }
   /* biases, residual or earlier sums are added last: they may be far larger than the products, which would then be
    * rounded to their precision */
   const float *before = !t->first ? c : t->bias ? t->bias + column : NULL;
   const int64_t before_row = t->first ? 0 : t->c_row;
   if (before) EACH(sum[i][j] += load(before + i * before_row + j * LANES))
-  if (t->row_bias) EACH(sum[i][j] += t->row_bias[i])
-  if (t->residual) EACH(sum[i][j] += load(t->residual + column + i * t->c_row + j * LANES))
+  if (t->row_bias) EACH(sum[i][j] += t->row_bias[at + i])
+  if (residual) EACH(sum[i][j] += load(residual + i * t->c_row + j * LANES))
   if (t->relu) EACH(sum[i][j] = LANES_MAX((lanes){0}, sum[i][j])) /* NaN stays */
   EACH(store(c + i * t->c_row + j * LANES, sum[i][j]))
+  return next;
+}
+
+/* All tiles of the strip. */
+INLINE void tiles(const panel_tile *t, int64_t column, int rows, int vectors) {
+  const char *next = t->next;
+  for (int64_t at = 0, end = t->count * rows; at < end; at += rows) next = tile(t, at, next, column, rows, vectors);
 }
 
 #define CASE(n) \
-  case n: tile(t, column, n, vectors); break;
+  case n: tiles(t, column, n, vectors); break;
 INLINE void tile_rows(const panel_tile *t, int64_t column, int vectors) {
   switch (t->rows) {
     CASE(1);
@@ -138,15 +148,16 @@ INLINE void tile_rows(const panel_tile *t, int64_t column, int vectors) {
 int CPU_LEVELED(panel_rows)(void) { return ROWS; }
 int CPU_LEVELED(panel_lanes)(void) { return LANES; }
 
+/* Columns outside, tiles inside: the columns' weights stay in the first-level cache. */
 CPU_UNCHECKED void CPU_LEVELED(panel_multiply)(const panel_tile *t) {
   int64_t column = 0, width = t->width;
 #if LANES < 16
   for (; t->rows == 1 && column + VECTORS_OF_1 * LANES <= width; column += VECTORS_OF_1 * LANES)
-    tile(t, column, 1, VECTORS_OF_1);
+    tiles(t, column, 1, VECTORS_OF_1);
   for (; t->rows <= 3 && column + VECTORS_OF_3 * LANES <= width; column += VECTORS_OF_3 * LANES) switch (t->rows) {
-      case 1: tile(t, column, 1, VECTORS_OF_3); break;
-      case 2: tile(t, column, 2, VECTORS_OF_3); break;
-      case 3: tile(t, column, 3, VECTORS_OF_3); break;
+      case 1: tiles(t, column, 1, VECTORS_OF_3); break;
+      case 2: tiles(t, column, 2, VECTORS_OF_3); break;
+      case 3: tiles(t, column, 3, VECTORS_OF_3); break;
     }
 #endif
   for (; column + VECTORS * LANES <= width; column += VECTORS * LANES) tile_rows(t, column, VECTORS);

@@ -1,4 +1,4 @@
-/* One tile of a product with packed weights (ops/packed.h), and the loop that computes it. */
+/* Tiles of a product with packed weights (ops/packed.h), and the loop that computes them. */
 #ifndef OPS_CPU_PRODUCT_PANEL_LOOPS_H_
 #define OPS_CPU_PRODUCT_PANEL_LOOPS_H_
 
@@ -6,15 +6,16 @@
 #include <stdint.h>
 #include "ops/cpu/common/cpu.h"
 
+/* A strip of `count` tiles of `rows` rows each: neighbouring rows of X and of Y. */
 typedef struct panel_tile {
-  float *c;            /* rows x width of Y */
+  float *c;            /* count * rows x width of Y */
   const float *a;      /* X at the first row */
   const int64_t *runs; /* offsets from `a` of runs of run_length elements; each run is multiplied by the next weights */
   const float *panel;  /* [n_runs * run_length][width], rows panel_row apart: packed ones, or those of a matrix */
   const float *bias;   /* [width]; or NULL */
-  const float *row_bias; /* [rows]; or NULL */
+  const float *row_bias; /* [count * rows]; or NULL */
   const float *residual; /* like c, may be c; or NULL */
-  int64_t n_runs, run_length, a_row, panel_row, c_row, width, rows;
+  int64_t n_runs, run_length, a_row, panel_row, c_row, width, rows, count;
   int64_t columns;  /* of c and residual; at most width, whose further columns are computed and dropped */
   float scale;      /* of the sums */
   const char *next; /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */

@@ -11,13 +11,18 @@
 #define ALIGNMENT 64
 #define ROWS_MOST 7    /* of a tile, at any level */
 #define TILES_MOST 128 /* of a chunk */
-#define TILES_FEW 8    /* of a chunk if all weights are at most FEW_BYTES, about the second-level cache */
+#define TILES_SHARED \
+  8                   /* of a chunk, at least, where a thread would have none otherwise: the weights pass the cache \
+                       */
+#define TILES_LEAST 2 /* of a chunk, at least, where panels alone are too few */
+#define TILES_FEW 8   /* of a chunk if all weights are at most FEW_BYTES, about the second-level cache */
 #define FEW_BYTES (1 << 20)
 #define DEPTH_MOST \
   1024 /* of a block of several taps: 256 KB of a panel, which stay in the second-level cache while a chunk's tiles \
           pass */
 #define CHANNELS_MOST 512       /* of a block of one tap, whose X has no overlap between taps to live on */
 #define CHUNK_BYTES (576 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
+#define STRIP_BYTES (16 << 10)  /* of X that a strip's tiles multiply, about: half of the first-level cache */
 #define LINE_BYTES 64
 #define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
 #define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count */
@@ -48,8 +53,10 @@ struct panel_plan {
   int level_rows, level_lanes;
   cpu_team team;
   void (*multiply)(const panel_tile *tile);
-  int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, panels_per_group, n_groups;
+  int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, n_groups; /* groups: of panels */
   int64_t rows_least, n_larger; /* rows of a tile; the first n_larger tiles of an image's row have one more */
+  int64_t strip_most;           /* tiles */
+  int64_t last_whole;           /* the last column of Y whose windows all lie within X's row */
   bool all_copied, some_copied;
   run_table in_place, copied;
   int64_t copy_pixel, copy_span, copy_elements; /* a copy: [tap rows of a block][span][pixel] */
@@ -142,12 +149,33 @@ static void choose_runs(panel_plan *plan) {
     }
 }
 
+/* The last column of Y whose windows all lie within X's row. */
+static int64_t last_whole_column(const panel_problem *p) {
+  int64_t left = p->in[2] - 1 - (p->taps[2] - 1) * p->dilation[2] + p->pad[2];
+  return left < 0 ? -1 : left / p->stride[2];
+}
+
+/* Makes as many items of work as the team wants: smaller chunks if the weights stay in the cache, then groups of
+ * panels, then chunks smaller still. */
+static void share_tiles(panel_plan *plan, bool few_weights) {
+  int64_t wanted = larger(4 * plan->team.threads, plan->team.chunks), each = divided(wanted, plan->p.groups);
+  if (few_weights) plan->n_chunks = larger(plan->n_chunks, smaller(each, divided(plan->n_tiles, TILES_SHARED)));
+  plan->n_groups = smaller(divided(each, plan->n_chunks), packed_panels(plan->p.outputs));
+  each = divided(each, plan->n_groups);
+  plan->n_chunks = larger(plan->n_chunks, smaller(each, divided(plan->n_tiles, TILES_LEAST)));
+  int64_t items = plan->p.groups * plan->n_chunks * plan->n_groups;
+  if (items < 2 * plan->team.chunks) plan->team.chunks = (int32_t)items;
+}
+
 static void choose_tiles(panel_plan *plan) {
   panel_problem *p = &plan->p;
   plan->tiles_per_row = (p->out[2] + plan->level_rows - 1) / plan->level_rows;
   plan->rows_least = p->out[2] / plan->tiles_per_row;
   plan->n_larger = p->out[2] % plan->tiles_per_row;
+  plan->strip_most = larger(
+      STRIP_BYTES / (plan->level_rows * plan->taps_per_block * plan->channels_per_block * (int64_t)sizeof(float)), 1);
   plan->n_tiles = p->images * p->out[0] * p->out[1] * plan->tiles_per_row;
+  plan->last_whole = last_whole_column(p);
   plan->all_copied =
       p->outputs >= 2 * PACKED_WIDTH && p->stride[2] * p->x_pixel * (int64_t)sizeof(float) % ALIASED_BYTES == 0;
   plan->some_copied = plan->all_copied;
@@ -160,20 +188,15 @@ static void choose_tiles(panel_plan *plan) {
   plan->copy_elements = round_up(block_rows(plan) * plan->copy_span * plan->copy_pixel, 16);
   /* with one tap, tiles share no X: if the weights stay in the cache from chunk to chunk, small chunks keep X and Y
    * near */
-  bool few =
-      p->taps[0] * p->taps[1] * p->taps[2] == 1 && p->channels * p->outputs * (int64_t)sizeof(float) <= FEW_BYTES;
+  int64_t taps = p->taps[0] * p->taps[1] * p->taps[2];
+  bool few_weights = taps * p->channels * p->outputs * (int64_t)sizeof(float) <= FEW_BYTES,
+       few = taps == 1 && few_weights;
   int64_t tiles = CHUNK_BYTES / (plan->copy_elements * (int64_t)sizeof(float)), most = few ? TILES_FEW : TILES_MOST;
   tiles = tiles < 4 ? 4 : tiles > most ? most : tiles;
-  plan->n_chunks = (plan->n_tiles + tiles - 1) / tiles;
-  plan->tiles_per_chunk = (plan->n_tiles + plan->n_chunks - 1) / plan->n_chunks;
-  plan->n_chunks = (plan->n_tiles + plan->tiles_per_chunk - 1) / plan->tiles_per_chunk;
-  int64_t panels = packed_panels(p->outputs), groups = 1;
-  int64_t wanted = 4 * plan->team.threads > plan->team.chunks ? 4 * plan->team.threads : plan->team.chunks;
-  int64_t chunks = plan->n_chunks * p->groups;
-  if (chunks < wanted && plan->team.threads > 1) groups = (wanted + chunks - 1) / chunks;
-  if (groups > panels) groups = panels;
-  plan->panels_per_group = (panels + groups - 1) / groups;
-  plan->n_groups = (panels + plan->panels_per_group - 1) / plan->panels_per_group;
+  plan->n_chunks = divided(plan->n_tiles, tiles);
+  plan->n_groups = 1;
+  if (plan->team.threads > 1) share_tiles(plan, few_weights);
+  plan->tiles_per_chunk = divided(plan->n_tiles, plan->n_chunks);
 }
 
 /* In cpu_team_for's count. With few pixels the time is that of reading the weights. */
@@ -228,12 +251,13 @@ int64_t panel_plan_workspace_bytes(const panel_plan *plan) {
 
 /* ---- running ---- */
 
-typedef struct placed_tile {
+/* A strip of neighbouring tiles of as many rows each; one tile if it is copied. */
+typedef struct placed_strip {
   const float *a; /* in X, or the copy */
   int64_t y;      /* offset of its first pixel in Y */
-  int64_t image, slab, row, column, rows;
+  int64_t image, slab, row, column, rows, count;
   bool copied;
-} placed_tile;
+} placed_strip;
 
 typedef struct panel_run {
   const panel_plan *plan;
@@ -241,27 +265,33 @@ typedef struct panel_run {
   float *y, *copies;
 } panel_run;
 
-/* Tile k of an image's row, without a division, which would slow small tiles. The tile is copied if one of its windows
- * reaches over the image's edge. */
-static placed_tile place(const panel_run *run, int64_t image, int64_t slab, int64_t row, int64_t k) {
+/* Up to `most` tiles of an image's row from tile k on, without a division, which would slow small tiles. A tile is
+ * copied if one of its windows reaches over the image's edge. */
+static placed_strip place(const panel_run *run, int64_t image, int64_t slab, int64_t row, int64_t k, int64_t most) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
-  placed_tile t = {.image = image, .slab = slab, .row = row, .rows = plan->rows_least + (k < plan->n_larger)};
-  t.column = k * plan->rows_least + (k < plan->n_larger ? k : plan->n_larger);
+  bool is_larger = k < plan->n_larger;
+  placed_strip t = {
+      .image = image, .slab = slab, .row = row, .rows = plan->rows_least + is_larger, .count = 1, .copied = true};
+  t.column = k * plan->rows_least + (is_larger ? k : plan->n_larger);
   t.y = t.image * p->y_image + t.slab * p->y_slab + t.row * p->y_row + t.column * p->y_pixel;
+  if (plan->all_copied) return t;
   int64_t from[PANEL_AXES] = {t.slab * p->stride[0] - p->pad[0], t.row * p->stride[1] - p->pad[1],
                               t.column * p->stride[2] - p->pad[2]};
-  t.copied = plan->all_copied;
   for (int i = 0; i < PANEL_AXES && plan->some_copied; i++) {
     int64_t to = from[i] + (p->taps[i] - 1) * p->dilation[i] + (i == 2 ? (t.rows - 1) * p->stride[i] : 0);
-    t.copied = t.copied || from[i] < 0 || to >= p->in[i];
+    if (from[i] < 0 || to >= p->in[i]) return t;
   }
-  if (!t.copied) t.a = run->x + t.image * p->x_image + from[0] * p->x_slab + from[1] * p->x_row + from[2] * p->x_pixel;
+  t.copied = false;
+  t.a = run->x + t.image * p->x_image + from[0] * p->x_slab + from[1] * p->x_row + from[2] * p->x_pixel;
+  most = smaller(smaller(most, plan->strip_most), (is_larger ? plan->n_larger : plan->tiles_per_row) - k);
+  int64_t end = plan->some_copied ? plan->last_whole : p->out[2] - 1;
+  while (t.count < most && t.column + (t.count + 1) * t.rows - 1 <= end) t.count++;
   return t;
 }
 
 /* Copies the part of X that a block needs for a tile, with zeros beyond the image's edge. */
-static void copy_tile(const panel_run *run, const placed_tile *t, const block *b, float *to) {
+static void copy_tile(const panel_run *run, const placed_strip *t, const block *b, float *to) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
   int64_t columns = plan->order.tap_columns, first = b->first_tap / columns,
@@ -308,8 +338,8 @@ static int64_t fetch_step(int64_t bytes, int64_t depth) {
 
 /* Runs one block of depth. A panel stays in the cache while the chunk's tiles pass; each tile prefetches its share of
  * the next panel, or the X to its right if none of that has been read. */
-static void run_block(const panel_run *run, const block *b, const placed_tile *tiles, int64_t n_tiles,
-                      int64_t panel_begin, int64_t panel_end, bool first, bool last) {
+static void run_block(const panel_run *run, const block *b, const placed_strip *strips, int64_t n_strips,
+                      int64_t n_tiles, int64_t panel_begin, int64_t panel_end, bool first, bool last) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
   int64_t begun = b->first_tap * plan->order.channels + b->channel, columns = plan->order.tap_columns,
@@ -342,8 +372,8 @@ static void run_block(const panel_run *run, const block *b, const placed_tile *t
           .relu = last && p->activation.kind == ACTIVATION_RELU,
       };
     }
-    for (int64_t i = 0; i < n_tiles; i++) {
-      const placed_tile *at = &tiles[i];
+    for (int64_t i = 0, tile = 0; i < n_strips; tile += strips[i++].count) {
+      const placed_strip *at = &strips[i];
       panel_tile *t = &kinds[at->copied];
       bool new_x = first && panel == panel_begin && !at->copied;
       t->c = run->y + at->y + output;
@@ -351,35 +381,37 @@ static void run_block(const panel_run *run, const block *b, const placed_tile *t
       t->a = at->a + (at->copied ? -(b->first_tap / columns * plan->copy_span * plan->copy_pixel) : b->channel);
       t->residual = first && run->residual ? run->residual + at->y + output : NULL;
       t->rows = at->rows;
-      t->next = new_x ? (const char *)(at->a + lowest + right) : next + i * share;
+      t->count = at->count;
+      t->next = new_x ? (const char *)(at->a + lowest + right) : next + tile * share;
       t->next_step = new_x ? right_step : share_step;
       plan->multiply(t);
     }
   }
 }
 
-static void activate(const panel_run *run, const placed_tile *tiles, int64_t n_tiles, int64_t output, int64_t n) {
+static void activate(const panel_run *run, const placed_strip *strips, int64_t n_strips, int64_t output, int64_t n) {
   const panel_problem *p = &run->plan->p;
   const activation *a = &p->activation;
   if (a->kind == ACTIVATION_NONE || a->kind == ACTIVATION_RELU) return;
-  for (int64_t i = 0; i < n_tiles; i++) {
+  for (int64_t i = 0; i < n_strips; i++) {
     bool dense = n == p->y_pixel;
-    for (int64_t row = 0; row < (dense ? 1 : tiles[i].rows); row++) CPU_PICK(a->level, activate_f32)
-    (a->kind, (float)a->alpha, (float)a->beta, run->y + tiles[i].y + row * p->y_pixel + output,
-     dense ? n * tiles[i].rows : n);
+    int64_t rows = strips[i].rows * strips[i].count;
+    for (int64_t row = 0; row < (dense ? 1 : rows); row++) CPU_PICK(a->level, activate_f32)
+    (a->kind, (float)a->alpha, (float)a->beta, run->y + strips[i].y + row * p->y_pixel + output, dense ? n * rows : n);
   }
 }
 
 static void run_chunk(const panel_run *run, int64_t chunk, int64_t group, float *copies) {
   const panel_plan *plan = run->plan;
-  placed_tile tiles[TILES_MOST];
-  int64_t begin = chunk * plan->tiles_per_chunk, n = plan->n_tiles - begin;
-  if (n > plan->tiles_per_chunk) n = plan->tiles_per_chunk;
+  placed_strip strips[TILES_MOST];
+  int64_t begin = plan->n_tiles * chunk / plan->n_chunks, n = 0,
+          n_tiles = plan->n_tiles * (chunk + 1) / plan->n_chunks - begin;
   int64_t k = begin % plan->tiles_per_row, rest = begin / plan->tiles_per_row, row = rest % plan->p.out[1],
           slab = rest / plan->p.out[1] % plan->p.out[0], image = rest / plan->p.out[1] / plan->p.out[0];
-  for (int64_t i = 0; i < n; i++) {
-    tiles[i] = place(run, image, slab, row, k);
-    if (++k < plan->tiles_per_row) continue;
+  for (int64_t left = n_tiles; left > 0; left -= strips[n++].count) {
+    strips[n] = place(run, image, slab, row, k, left);
+    k += strips[n].count;
+    if (k < plan->tiles_per_row) continue;
     k = 0;
     if (++row < plan->p.out[1]) continue;
     row = 0;
@@ -387,20 +419,20 @@ static void run_chunk(const panel_run *run, int64_t chunk, int64_t group, float 
     slab = 0;
     image++;
   }
-  int64_t panel = group * plan->panels_per_group, panel_end = panel + plan->panels_per_group;
-  if (panel_end > packed_panels(plan->p.outputs)) panel_end = packed_panels(plan->p.outputs);
+  int64_t panels = packed_panels(plan->p.outputs), panel = panels * group / plan->n_groups,
+          panel_end = panels * (group + 1) / plan->n_groups;
   for (int64_t i = 0; i < plan->n_blocks; i++) {
     block b = block_at(plan, i);
     for (int64_t k = 0; k < n; k++)
-      if (tiles[k].copied) {
+      if (strips[k].copied) {
         float *copy = copies + k * plan->copy_elements;
-        copy_tile(run, &tiles[k], &b, copy);
-        tiles[k].a = copy;
+        copy_tile(run, &strips[k], &b, copy);
+        strips[k].a = copy;
       }
-    run_block(run, &b, tiles, n, panel, panel_end, i == 0, i == plan->n_blocks - 1);
+    run_block(run, &b, strips, n, n_tiles, panel, panel_end, i == 0, i == plan->n_blocks - 1);
   }
   int64_t output = panel * PACKED_WIDTH, output_end = panel_end * PACKED_WIDTH;
-  activate(run, tiles, n, output, (output_end < plan->p.outputs ? output_end : plan->p.outputs) - output);
+  activate(run, strips, n, output, (output_end < plan->p.outputs ? output_end : plan->p.outputs) - output);
 }
 
 static void run_chunks(void *context, int64_t begin, int64_t end, int32_t worker) {

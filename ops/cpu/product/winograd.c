@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include "ops/cpu/product/whole.h"
 
-#define LINE 16                  /* floats of a cache line */
-#define ALIASED 1024             /* rows at multiples of so many floats share lines of the first-level cache */
-#define BLOCK_BYTES (4 << 20)    /* of V and M of a block, about */
-#define WEIGHT_BYTES (6 << 20)   /* of weights that are transformed together if one block needs them */
-#define BLOCKS_OF_WEIGHTS 4      /* bytes of transformed weights for one of a block, at most */
-#define TILES_LEAST 48           /* of a block: fewer read the weights too often */
-#define CHUNK_PRODUCTS (5 << 19) /* of a chunk of products, about: some 50 us */
-#define NARROW_PRODUCTS (4 * CHUNK_PRODUCTS) /* of a panel's chunk, at most */
+#define LINE 16                    /* floats of a cache line */
+#define ALIASED 1024               /* rows at multiples of so many floats share lines of the first-level cache */
+#define BLOCK_BYTES (4 << 20)      /* of V and M of a block, about */
+#define WEIGHT_BYTES (6 << 20)     /* of weights that are transformed together if one block needs them */
+#define BLOCKS_OF_WEIGHTS 4        /* bytes of transformed weights for one of a block, at most */
+#define TILES_LEAST 48             /* of a block: fewer read the weights too often */
+#define CHUNK_PRODUCTS (5 << 17)   /* of a chunk of products, about: some 13 us */
+#define NARROW_PRODUCTS (10 << 20) /* of a panel's chunk, at most */
 #define NARROW_CHUNKS 8     /* at least. Not a matter of threads: an activation's last bits may depend on its vectors */
 #define SAVED 4             /* times fewer products than of a direct convolution, about */
 #define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count */

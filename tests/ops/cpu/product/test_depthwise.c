@@ -43,6 +43,9 @@ static const depthwise_row rows[] = {
     {"7x9 stride 2, wide rows", 1, 3, {9, 300}, {7, 9}, {1, 2}, {2, 1}, {3, 3, 3, 3}},
     {"dilated, wide rows", 1, 3, {9, 150}, {2, 3}, {1, 1}, {1, 5}, {0, 5, 0, 5}},
     {"two threads", 2, 48, {33, 35}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {"two threads share a row's columns", 1, 128, {2, 301}, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}},
+    {"two threads share a row's columns, stride 2", 1, 128, {3, 603}, {5, 5}, {2, 2}, {1, 1}, {2, 2, 2, 2}},
+    {"two threads share a row's columns, dilated", 1, 256, {1, 601}, {3, 3}, {1, 1}, {1, 3}, {1, 3, 1, 3}},
 };
 
 static int64_t out_extent(const depthwise_row *row, int axis) {
