@@ -116,6 +116,19 @@ typedef struct conv_args {
   int32_t axes, dtype;
 } conv_args;
 
+/* A transposed convolution (conv_transpose.cu). A phase: places of y with the same remainders by the strides. */
+typedef struct conv_transpose_args {
+  const void *x, *w, *bias;
+  void *y;
+  int64_t images, c, m, taps, groups, tiles_m, tiles_n; /* c, m: channels of a group, in and out; tiles_m: of a phase */
+  int64_t in[CUDA_AXES], out[CUDA_AXES], kernel[CUDA_AXES], stride[CUDA_AXES], dilation[CUDA_AXES], pad[CUDA_AXES];
+  int64_t phases[CUDA_AXES], tap_step[CUDA_AXES]; /* tap_step: between the taps that reach one place */
+  int64_t x_image, x_channel, x_axis[CUDA_AXES];  /* strides */
+  int64_t y_image, y_channel, y_axis[CUDA_AXES];
+  map_step activation;
+  int32_t axes, dtype;
+} conv_transpose_args;
+
 /* ---- pools (pool.cu) ---- */
 
 typedef struct pool_args {

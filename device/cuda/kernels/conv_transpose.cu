@@ -3,8 +3,8 @@
  * GEMM): its places times the taps and channels that reach it. For groups of few channels: one thread an element. */
 #include "device/cuda/kernels/product.cuh"
 
-/* A phase: per axis the first place and the number of places, the first tap and the number of taps. Tap first + j * step
- * of place o reads the input at (o + pad - tap * dilation) / stride. */
+/* A phase: per axis the first place and the number of places, the first tap and the number of taps. Tap first + j *
+ * step of place o reads the input at (o + pad - tap * dilation) / stride. */
 struct phase {
   int64_t place[CUDA_AXES], places[CUDA_AXES], tap[CUDA_AXES], taps[CUDA_AXES];
   int64_t pixels, depth; /* of one image; taps */
@@ -13,20 +13,20 @@ struct phase {
 /* The first tap of an axis that reaches places of this remainder, and how many do. */
 static __device__ inline void find_taps(const conv_transpose_args &a, int32_t d, int64_t remainder, int64_t *out_first,
                                         int64_t *out_n) {
+  const int64_t end = a.tap_step[d] < a.kernel[d] ? a.tap_step[d] : a.kernel[d];
   int64_t first = 0;
-  while (first < a.tap_step[d] && first * a.dilation[d] % a.stride[d] != remainder) first++;
-  const bool some = first < a.tap_step[d] && first < a.kernel[d];
+  while (first < end && first * a.dilation[d] % a.stride[d] != remainder) first++;
   *out_first = first;
-  *out_n = some ? (a.kernel[d] - first + a.tap_step[d] - 1) / a.tap_step[d] : 0;
+  *out_n = first < end ? (a.kernel[d] - first + a.tap_step[d] - 1) / a.tap_step[d] : 0;
 }
 
 static __device__ inline void find_phase(const conv_transpose_args &a, int64_t number, phase *out) {
   out->pixels = out->depth = 1;
   for (int32_t d = a.axes - 1; d >= 0; d--) {
-    const int64_t place = number % a.stride[d], shifted = (place + a.pad[d]) % a.stride[d];
-    number /= a.stride[d];
+    const int64_t place = number % a.phases[d], shifted = (place + a.pad[d]) % a.stride[d];
+    number /= a.phases[d];
     out->place[d] = place;
-    out->places[d] = place < a.out[d] ? (a.out[d] - place + a.stride[d] - 1) / a.stride[d] : 0;
+    out->places[d] = (a.out[d] - place + a.stride[d] - 1) / a.stride[d];
     find_taps(a, d, shifted < 0 ? shifted + a.stride[d] : shifted, &out->tap[d], &out->taps[d]);
     out->pixels *= out->places[d];
     out->depth *= out->taps[d];
@@ -115,8 +115,8 @@ template <class T> static __device__ inline void run_conv_transpose(const conv_t
 template <class T> static __device__ inline void run_conv_transpose_few(const conv_transpose_args &a) {
   const int64_t channels = a.groups * a.m;
   phase p;
-  find_phase(a, blockIdx.y, &p);
-  const int64_t i = thread_number(), n = a.images * p.pixels;
+  find_phase(a, blockIdx.x / a.tiles_m, &p);
+  const int64_t i = blockIdx.x % a.tiles_m * blockDim.x + threadIdx.x, n = a.images * p.pixels;
   if (i >= n * channels) return;
   const int64_t channel = a.y_channel == 1 ? i % channels : i / n, group = channel / a.m;
   transposed_pixel pixel;

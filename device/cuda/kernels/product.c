@@ -1,20 +1,18 @@
 /* Launches of MatMul, Gemm and Conv. */
+#include "device/cuda/kernels/product.h"
+
 #include <string.h>
 
 #include "base/desc.h"
-#include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/calls/product.h"
 #include "ops/cpu/common/window.h"
 #include "ops/cpu/formulas/formulas.h"
 #include "ops/cpu/views/view.h"
 
-enum { TILE_EXTENT = 64, FEW_CHANNELS = 8 }; /* product.cuh; groups of fewer output channels have no tiles */
+static int64_t tiles(int64_t n) { return (n + CUDA_TILE_EXTENT - 1) / CUDA_TILE_EXTENT; }
 
-static int64_t tiles(int64_t n) { return (n + TILE_EXTENT - 1) / TILE_EXTENT; }
-
-/* The activation as a step on the result; Clip's limits are alpha and beta. */
-static map_step activation_step(const reed_kernel_call *call, reed_dtype dtype) {
+map_step cuda_activation_step(const reed_kernel_call *call, reed_dtype dtype) {
   static const int formulas[] = {
       [ACTIVATION_NONE] = OP_Identity,
 #define ACTIVATION(name, text, op, approximate, formula) [ACTIVATION_##name] = OP_##formula,
@@ -50,7 +48,7 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
                        .c_column = p.c_column,
                        .alpha = p.alpha,
                        .beta = p.beta,
-                       .activation = activation_step(call, is_real(p.dtype) ? p.dtype : REED_F64),
+                       .activation = cuda_activation_step(call, is_real(p.dtype) ? p.dtype : REED_F64),
                        .batch_rank = p.batch_rank,
                        .dtype = p.dtype};
   memcpy(made.batch_dims, p.batch_dims, sizeof made.batch_dims);
@@ -77,8 +75,7 @@ reed_status cuda_prepare_gemm(const reed_kernel_call *call, reed_kernel *out_ker
   return prepare_product(call, true, out_kernel);
 }
 
-/* Strides of an image [N,C,spatial...] whose channels come last or second in memory. */
-static void image_strides(const reed_desc *desc, bool last, int64_t *image, int64_t *channel, int64_t *axes) {
+void cuda_image_strides(const reed_desc *desc, bool last, int64_t *image, int64_t *channel, int64_t *axes) {
   int64_t stride = last ? desc->dims[1] : 1;
   for (int32_t d = desc->rank - 1; d >= 2; d--) {
     axes[d - 2] = stride;
@@ -103,7 +100,7 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
                     .pixels = y->dims[0] * cpu_product(w.out, 0, w.n),
                     .c = weights->dims[1],
                     .taps = cpu_product(w.kernel, 0, w.n),
-                    .activation = activation_step(call, x->dtype),
+                    .activation = cuda_activation_step(call, x->dtype),
                     .axes = w.n,
                     .dtype = x->dtype};
   made.m = weights->dims[0] / made.groups;
@@ -116,11 +113,11 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
     made.pad[d] = w.pad_begin[d];
   }
   const bool last = view.channels.last, last_in = last && (view.channels.images & 1);
-  image_strides(x, last_in, &made.x_image, &made.x_channel, made.x_axis);
-  image_strides(y, last, &made.y_image, &made.y_channel, made.y_axis);
+  cuda_image_strides(x, last_in, &made.x_image, &made.x_channel, made.x_axis);
+  cuda_image_strides(y, last, &made.y_image, &made.y_channel, made.y_axis);
   made.tiles_m = tiles(made.pixels);
   made.tiles_n = tiles(made.m);
-  const bool few = made.m < FEW_CHANNELS && made.groups > 1, wide = x->dtype == REED_F64;
+  const bool few = made.m < CUDA_FEW_CHANNELS && made.groups > 1, wide = x->dtype == REED_F64;
   const cuda_kernel_id kernel =
       few ? (wide ? CUDA_conv_few_f64 : CUDA_conv_few_f32) : (wide ? CUDA_conv_f64 : CUDA_conv_f32);
   if (desc_elements(y)) {

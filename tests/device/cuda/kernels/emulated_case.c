@@ -117,7 +117,7 @@ reed_status case_run_on(kernel_case *c, const char *name, bool *out_has) {
   const int64_t elements = case_elements(c, &made);
   /* many elements in one order only: a second one would show nothing more, and takes time */
   /* large products take minutes, and have no part that smaller ones lack */
-  const bool product = c->op == OP_Conv || c->op == OP_MatMul || c->op == OP_Gemm;
+  const bool product = c->op == OP_Conv || c->op == OP_ConvTranspose || c->op == OP_MatMul || c->op == OP_Gemm;
   *out_has = has_call(c, &made) && !(product && elements > MOST_OF_PRODUCTS) &&
              (elements <= MANY_ELEMENTS || order_of(c, name) == SIMT_FORWARD);
   made.call.device = name;

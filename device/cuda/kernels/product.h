@@ -1,0 +1,15 @@
+/* Parts of the launches of products and convolutions that both kinds of convolution need. */
+#ifndef DEVICE_CUDA_KERNELS_PRODUCT_H_
+#define DEVICE_CUDA_KERNELS_PRODUCT_H_
+
+#include "device/cuda/kernels/kernel.h"
+
+/* Groups of fewer output channels have no tiles: a thread computes an element. */
+enum { CUDA_FEW_CHANNELS = 8, CUDA_TILE_EXTENT = 64 }; /* TILE of product.cuh */
+
+/* The call's activation as a step on the result, whose dtype is `dtype`; Clip's limits are alpha and beta. */
+map_step cuda_activation_step(const reed_kernel_call *call, reed_dtype dtype);
+/* Strides of an image [N,C,spatial...] whose channels come last or second in memory. */
+void cuda_image_strides(const reed_desc *desc, bool last, int64_t *out_image, int64_t *out_channel, int64_t *out_axes);
+
+#endif
