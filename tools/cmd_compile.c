@@ -5,6 +5,7 @@
 
 #include "tools/json_reader.h"
 #include "tools/model.h"
+#include "tools/plain.h"
 
 /* f32 is the only supported precision. The compiler refuses the hidden names in one sentence. */
 static const char *const precision_names[] = {"f32", NULL, "bf16", "f16", NULL};
@@ -44,7 +45,7 @@ static int run(const options *o, complaint *c) {
   int status = model_compile_to(o, path, o->output, &m, &report, c);
   if (!status && o->report) status = file_write(o->report, report, strlen(report), c);
   if (!status && strcmp(o->output, "-") && (!o->report || strcmp(o->report, "-")))
-    printf("compiled %s to %s, %s, in %s; transposes left: %d\n", path, o->output,
+    printf("compiled %s to %s, %s, in %s; transposes left: %d\n", plain(path), plain(o->output),
            text_bytes((double)m.n_bytes, size, sizeof size), text_us(m.compile_us, time, sizeof time),
            count_transposes(report));
   if (report) reed_text_free(report);

@@ -142,7 +142,7 @@ static int draw(const options *o, const model *m, reed_tensor *const *inputs, re
   if (!status) status = file_write(o->draw, bytes, n, c);
   if (!status)
     printf("drew %lld detection%s into %s, %dx%d\n", (long long)reed_tensor_dims(found.boxes)[0],
-           reed_tensor_dims(found.boxes)[0] == 1 ? "" : "s", o->draw, picture.width, picture.height);
+           reed_tensor_dims(found.boxes)[0] == 1 ? "" : "s", plain(o->draw), picture.width, picture.height);
   picture_fini(&picture);
   free(bytes);
   free(labels);
@@ -237,8 +237,8 @@ static int run(const options *o, complaint *c) {
     status = finish(o, &j, c);
     j.results_us = now_us() - begin;
     if (status <= DIFFERENT && !silent) {
-      if (o->stats) printf("wrote figures to %s\n", o->stats);
-      if (o->trace) printf("wrote a trace to %s\n", o->trace);
+      if (o->stats) printf("wrote figures to %s\n", plain(o->stats));
+      if (o->trace) printf("wrote a trace to %s\n", plain(o->trace));
       print_times(&j);
     }
   }

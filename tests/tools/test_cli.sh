@@ -339,6 +339,12 @@ expect 0 '' info escapes.reed --json info.json
 expect 0 '' dis escapes.reed -o escapes.rasm
 expect 0 '' asm escapes.rasm -o again.reed
 cmp escapes.reed again.reed || fail 'names with control characters do not go through assembly'
+cp escapes.onnx "$e[31m.onnx" # names of files too
+quiet compile "$e[31m.onnx" -o "$e[31m.reed"
+quiet asm escapes.rasm -o "$e[31m.reed"
+quiet run "$e[31m.reed" -i "$given" -o "z=$e.npy" --stats "$e.json" --trace "$e.trace"
+quiet run "$e[31m.reed" -i "$given" --expect "@$e[31m.npy"
+rm -f "$e"*
 
 # A signal ends the command with 130, in a run and outside of one; neither it nor a full disk leaves a file that is half
 # written, and no result is put in its place after a signal.
