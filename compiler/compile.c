@@ -78,6 +78,12 @@ static reed_status take_options(compilation *c) {
   const reed_compile_options *o = c->options;
   if (o && o->precision != REED_PRECISION_F32)
     return diag_fail(c->diagnosis, REED_ERROR_UNSUPPORTED, "only f32 precision is supported: bf16 and f16 are not yet");
+  if (o && o->n_dims && !o->dims)
+    return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "%zu ranges of dims are announced, but dims is NULL",
+                     o->n_dims);
+  if (!c->sink->begin || !c->sink->write)
+    return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "the sink lacks its function '%s'",
+                     c->sink->begin ? "write" : "begin");
   for (const char *const *name = o ? o->disabled_passes : NULL; name && *name; name++) {
     int i = pass_find(*name);
     if (i < 0) return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "there is no pass '%s'", *name);

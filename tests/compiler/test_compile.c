@@ -230,6 +230,24 @@ START_TEST(a_sink_gets_the_bytes_in_pieces_and_may_refuse_them) {
 }
 END_TEST
 
+START_TEST(options_that_lack_what_they_announce_are_refused) {
+  static const struct {
+    reed_module_sink sink;
+    size_t n_dims;
+    const char *said;
+  } cases[] = {{{.write = picky_write}, 0, "the sink lacks its function 'begin'"},
+               {{.begin = picky_begin}, 0, "the sink lacks its function 'write'"},
+               {{.begin = picky_begin, .write = picky_write}, 2, "2 ranges of dims are announced, but dims is NULL"}};
+  onnx_build *b = small_model();
+  compiled c;
+  compile(&c, b, &(reed_compile_options){.sink = &cases[_i].sink, .n_dims = cases[_i].n_dims});
+  ck_assert_int_eq(c.status, REED_ERROR_ARGUMENT);
+  ck_assert_str_eq(c.diagnosis.message, cases[_i].said);
+  compiled_fini(&c);
+  build_close(&b);
+}
+END_TEST
+
 START_TEST(files_are_compiled_and_what_is_none_is_refused) {
   char folder[] = "/tmp/reed-test-XXXXXX", path[64], empty[64];
   ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -290,6 +308,7 @@ int main(void) {
   tcase_add_test(t, a_model_of_many_outputs_takes_little_memory);
   tcase_add_test(t, progress_goes_forward_to_the_end);
   tcase_add_test(t, a_sink_gets_the_bytes_in_pieces_and_may_refuse_them);
+  tcase_add_loop_test(t, options_that_lack_what_they_announce_are_refused, 0, 3);
   tcase_add_test(t, files_are_compiled_and_what_is_none_is_refused);
   tcase_add_test(t, every_allocation_failed_once_is_reported_and_leaks_nothing);
   suite_add_tcase(suite, t);
