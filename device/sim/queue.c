@@ -26,8 +26,10 @@ reed_status sim_queue_open(device *base, device_queue_kind kind, device_queue **
 void sim_queue_close(device_queue *base) {
   sim_queue *queue = (sim_queue *)base;
   sim_device *self = sim_of(base);
+  uv_mutex_lock(&self->lock); /* other threads look for recordings of their own */
   device_graph *graph = queue->recording;
   queue->recording = NULL;
+  uv_mutex_unlock(&self->lock);
   if (graph) sim_drop(&self->base, graph);
   sim_wait(queue);
   uv_mutex_lock(&self->lock);
