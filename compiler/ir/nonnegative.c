@@ -17,6 +17,7 @@ typedef enum rule {
   CHOICE, /* if all operands but the first are never negative */
   COUNTS, /* if the first operand is never negative and is shape arithmetic: integers, at least one */
   CAST,   /* FIRST; from floats to integers COUNTS, because a large float does not fit an integer */
+  STEPS,  /* Range: if neither the first number nor the step is ever negative */
   BOUNDS  /* operands x, min, max: if x or min is never negative, and max too where it is given */
 } rule;
 
@@ -34,7 +35,7 @@ static const struct {
     {OP_Tile, FIRST},       {OP_Transpose, FIRST}, {OP_Unsqueeze, FIRST},
     {OP_Concat, ALL},       {OP_Min, ALL},         {OP_Max, ANY},
     {OP_Where, CHOICE},     {OP_Clip, BOUNDS},     {OP_ReduceMax, COUNTS},
-    {OP_ReduceMin, COUNTS}, {OP_Cast, CAST},
+    {OP_ReduceMin, COUNTS}, {OP_Cast, CAST},       {OP_Range, STEPS},
 };
 
 typedef struct search {
@@ -109,6 +110,7 @@ static bool result_never_negative(search *s, const ir_node *n) {
     case CHOICE: return operands_never_negative(s, n, 1);
     case COUNTS: return count_never_negative(s, n->inputs[0]);
     case CAST: return cast_never_negative(s, n);
+    case STEPS: return never_negative(s, n->inputs[0]) && never_negative(s, n->inputs[2]);
     case BOUNDS: return bounds_never_negative(s, n);
   }
   return false;

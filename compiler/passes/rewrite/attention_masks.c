@@ -8,12 +8,16 @@
  * mean of all values. */
 #include <math.h>
 
+#include "base/desc.h"
 #include "compiler/ir/attempt.h"
+#include "compiler/ir/nonnegative.h"
 #include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 #include "compiler/ir/positions.h"
 
-#define LOW -6e4 /* that of f16, to which other numbers are rounded; no score is as low */
+#define LOWEST -1e30  /* the sum of such a number and of any score is the number */
+#define MODERATE 1e20 /* so is the sum with a number up to this one */
+#define LOW -6e4      /* that of f16, to which other numbers are rounded; no score is as low */
 #define REST_MOST 8
 #define DEPTH_MOST 12
 
@@ -27,7 +31,9 @@ typedef struct folding {
 typedef struct taken_apart {
   int32_t n_bands;
   position_band band;          /* inside: shown */
-  bool finite;                 /* a score that the band hides is a number other than -inf */
+  int32_t n_finite;            /* bands that hide by a number other than -inf */
+  double number;               /* of the last one of them */
+  int32_t n_always;            /* conjuncts that are always true */
   ir_value *rest[REST_MOST];   /* the conjuncts or summands that are no bands */
   ir_value *hidden[REST_MOST]; /* of a summand that is Where(rest, 0, hidden); NULL: the summand itself */
   int32_t n_rest;
@@ -49,6 +55,12 @@ static void meet(const folding *f, taken_apart *t, const position_band *band) {
   t->band = t->n_bands++ ? position_band_both(f->m, &t->band, band) : *band;
 }
 
+static void note_number(taken_apart *t, double hidden) {
+  if (hidden == -INFINITY) return;
+  t->n_finite++;
+  t->number = hidden;
+}
+
 static bool bounded(const position_band *b) { return b->has_low || b->has_high; }
 
 /* True when the band's last two axes are those of the scores: it is not broadcast along them. */
@@ -58,10 +70,19 @@ static bool covers(const folding *f, const ir_value *v, const ir_value *mask) {
          symbols_equal(f->m->symbols, v->type.dims[r - 2], mask->type.dims[whole - 2]);
 }
 
+/* True for x >= 0 where x has no negative element: exporters write it for a mask that hides nothing by place. */
+static bool always_true(const folding *f, const ir_value *v) {
+  double zero;
+  const ir_node *n = pattern_made_by(v, OP_GreaterOrEqual);
+  return n && ir_is_constant(n->inputs[1]) && pattern_number(n->inputs[1], &zero) && zero <= 0 &&
+         nonnegative_proven(f->m, n->inputs[0]);
+}
+
 /* A truth: bands of it, and the conjuncts that are none. hidden: the score of what it hides, for a mask of numbers. */
 static bool take_truth(const folding *f, ir_value *v, const ir_value *mask, ir_value *hidden, taken_apart *t,
                        int32_t depth) {
   position_band band, shown;
+  if (always_true(f, v)) return t->n_always++, true;
   if (position_band_of(f->m, v, &band) && position_band_true(f->m, &band, &shown) &&
       (!bounded(&shown) || covers(f, v, mask))) {
     if (bounded(&shown)) meet(f, t, &shown);
@@ -82,7 +103,7 @@ static bool take_number(const folding *f, ir_value *v, const ir_value *mask, tak
     hidden = band.inside == 0 ? band.outside : band.inside;
     zeros.inside = band.inside == 0, zeros.outside = band.outside == 0;
     if (hidden <= LOW && position_band_true(f->m, &zeros, &shown)) {
-      t->finite = t->finite || hidden != -INFINITY;
+      note_number(t, hidden);
       return meet(f, t, &shown), true;
     }
   }
@@ -94,8 +115,8 @@ static bool take_number(const folding *f, ir_value *v, const ir_value *mask, tak
   if (!chosen || zero != 0 || !(hidden <= LOW)) return keep(t, v, NULL);
   taken_apart before = *t;
   if (!take_truth(f, where->inputs[0], mask, where->inputs[2], t, depth + 1)) return false;
-  if (t->n_bands == before.n_bands) return *t = before, keep(t, v, NULL);
-  t->finite = t->finite || hidden != -INFINITY;
+  if (t->n_bands == before.n_bands && t->n_always == before.n_always) return *t = before, keep(t, v, NULL);
+  if (t->n_bands > before.n_bands) note_number(t, hidden);
   return true;
 }
 
@@ -161,9 +182,60 @@ static bool join_rest(const folding *f, taken_apart *t, bool truths, ir_value **
   return true;
 }
 
+/* ---- rows that hide all keys ---- */
+
+/* True if v is made of the elements of a constant by moving them, and all of them are far from LOWEST. */
+static bool is_moderate(const ir_value *v, int32_t depth) {
+  static const op_id moving[] = {OP_Transpose, OP_Unsqueeze, OP_Squeeze, OP_Reshape, OP_Slice,
+                                 OP_Expand,    OP_Gather,    OP_Cast,    OP_Identity};
+  reed_desc desc;
+  if (ir_is_constant(v) && ir_desc(v, &desc)) {
+    int64_t elements = desc_elements(&desc), bytes = (int64_t)reed_dtype_bytes(desc.dtype);
+    for (int64_t i = 0; i < elements; i++)
+      if (!(fabs(reed_dtype_read(desc.dtype, (const char *)v->data + i * bytes)) < MODERATE)) return false;
+    return true;
+  }
+  for (size_t i = 0; i < sizeof moving / sizeof *moving && depth < DEPTH_MOST; i++) {
+    const ir_node *n = pattern_made_by(v, moving[i]);
+    if (n) return is_moderate(n->inputs[0], depth + 1);
+  }
+  return false;
+}
+
+/* A row that hides all its keys has the mean of the values of all hidden keys, as long as every key is hidden by the
+ * same number: hidden_score. Summands that hide keys on their own would make other numbers. */
+static bool one_number(const taken_apart *t, const ir_value *mask, const ir_value *q) {
+  double number;
+  if (t->n_finite != 1 || !(t->number <= LOWEST) || q->type.dtype != REED_F32) return false;
+  if (mask->type.dtype == REED_BOOL) return true;
+  if (mask->type.dtype != REED_F32) return false;
+  int32_t n_wheres = 0;
+  for (int32_t i = 0; i < t->n_rest; i++) {
+    if (!t->hidden[i]) {
+      if (!is_moderate(t->rest[i], 0)) return false;
+    } else if (!pattern_number(t->hidden[i], &number) || number != t->number || ++n_wheres > 1) return false;
+  }
+  return true;
+}
+
 /* ---- the pass ---- */
 
 static ir_value *input(const ir_node *n, int32_t i) { return i < n->n_inputs ? n->inputs[i] : NULL; }
+
+/* Leaves out the conjuncts that are always true; the mask may lose its extent along the queries. */
+static reed_status narrow_mask(folding *f, ir_node *n, taken_apart *t, bool truths) {
+  ir_value *rest;
+  int32_t n_hidden = 0; /* a sum of several of them would be another number */
+  for (int32_t i = 0; i < t->n_rest; i++) n_hidden += t->hidden[i] != NULL;
+  if (n_hidden > 1) return REED_OK;
+  if (!join_rest(f, t, truths, &rest)) return diag_no_memory(f->m->diagnosis, "a mask");
+  n->inputs[3] = rest;
+  while (n->n_inputs > 3 && !n->inputs[n->n_inputs - 1]) n->n_inputs--;
+  if (!rest && !ir_drop_attr(n, "hidden_score")) return diag_no_memory(f->m->diagnosis, "a mask");
+  f->n_folded++;
+  f->n_whole += !rest;
+  return REED_OK;
+}
 
 static reed_status fold_mask(folding *f, ir_node *n) {
   reed_attrs attrs = ir_attrs(n);
@@ -174,22 +246,23 @@ static reed_status fold_mask(folding *f, ir_node *n) {
   if (n->n_outputs > 3 && n->outputs[3]) return REED_OK;
   reed_dim queries = q->type.dims[q->type.rank - 2];
   reed_dim keys = k->type.dims[k->type.rank - 2];
+  taken_apart t = {0};
+  bool truths = mask->type.dtype == REED_BOOL;
+  f->last = n;
+  if (!(truths ? take_truth(f, mask, mask, NULL, &t, 0) : take_number(f, mask, mask, &t, 0))) return REED_OK;
+  if (!t.n_bands) return t.n_always ? narrow_mask(f, n, &t, truths) : REED_OK;
   int32_t rank = mask->type.rank;
   if (rank < 2 || !symbols_assume_equal(f->m->symbols, mask->type.dims[rank - 1], keys) ||
       !symbols_assume_equal(f->m->symbols, mask->type.dims[rank - 2], queries))
     return REED_OK;
   keys = mask->type.dims[rank - 1]; /* in the symbols in which the mask is made */
   queries = mask->type.dims[rank - 2];
-  taken_apart t = {0};
-  bool truths = mask->type.dtype == REED_BOOL;
-  f->last = n;
-  if (!(truths ? take_truth(f, mask, mask, NULL, &t, 0) : take_number(f, mask, mask, &t, 0)) || !t.n_bands)
-    return REED_OK;
   double hidden = reed_attrs_float(&attrs, "hidden_score", -INFINITY);
-  if (truths && hidden != -INFINITY) t.finite = true;
+  if (truths) note_number(&t, hidden);
   windows w;
   if ((truths && !(hidden <= LOW)) || !find_windows(f, &t.band, queries, keys, &w)) return REED_OK;
-  if (t.finite && (t.n_rest || !all_see_keys(f, &w, queries, keys))) return REED_OK;
+  bool counted = t.n_finite && (t.n_rest || !all_see_keys(f, &w, queries, keys)); /* hidden keys count in some rows */
+  if (counted && !one_number(&t, mask, q)) return REED_OK;
   if (!join_rest(f, &t, truths, &rest)) return diag_no_memory(f->m->diagnosis, "a mask");
   bool causal = w.right == 0;
   if (!ir_set_attr_int(n, "is_causal", causal) || !ir_set_attr_int(n, "left_window_size", w.left) ||
@@ -198,7 +271,10 @@ static reed_status fold_mask(folding *f, ir_node *n) {
     return diag_no_memory(f->m->diagnosis, "a mask");
   n->inputs[3] = rest;
   while (n->n_inputs > 3 && !n->inputs[n->n_inputs - 1]) n->n_inputs--;
-  if (!rest && !ir_drop_attr(n, "hidden_score")) return diag_no_memory(f->m->diagnosis, "a mask");
+  bool set = true;
+  if (counted) set = ir_set_attr_float(n, "hidden_score", t.number);
+  else if (!rest) set = ir_drop_attr(n, "hidden_score");
+  if (!set) return diag_no_memory(f->m->diagnosis, "a mask");
   f->n_folded++;
   f->n_whole += !rest;
   return REED_OK;

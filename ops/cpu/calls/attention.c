@@ -77,6 +77,8 @@ reed_status attention_read(const reed_kernel_call *call, attention *a) {
   a->after = op_attr_int(call->attrs, "is_causal") ? 0 : distance(call, "right_window_size");
   a->to_last_key = op_attr_int(call->attrs, "to_last_key") != 0;
   a->hidden = reed_attrs_float(call->attrs, "hidden_score", -INFINITY);
+  bool limited = a->before < ATTENTION_ANY_DISTANCE || a->after < ATTENTION_ANY_DISTANCE;
+  a->outside = limited && a->hidden <= ATTENTION_LOW ? a->hidden : -INFINITY;
   a->nan_rows = op_attr_int(call->attrs, "nan_rows");
   a->scale = reed_attrs_float(call->attrs, "scale", 1 / sqrt((double)a->size));
   a->softcap = op_attr_float(call->attrs, "softcap");

@@ -26,6 +26,7 @@ typedef struct attention {
   int64_t nan_rows;      /* op.def */
   double scale, softcap; /* softcap 0: none */
   double hidden;         /* the score of a key that a bool mask hides */
+  double outside;        /* the score of a key outside of the windows: -inf, or at most ATTENTION_LOW */
   int64_t mode;          /* which scores qk_matmul_output holds */
 } attention;
 
@@ -34,6 +35,9 @@ typedef struct attention {
 reed_status attention_read(const reed_kernel_call *call, attention *out_attention) REED_MUST_CHECK;
 /* True if the views have the strides of all rooms of the call (reed_kernel.reads_rooms). */
 bool attention_reads_rooms(const reed_kernel_call *call);
+
+/* Such a mask swallows any score: the sum is the mask. */
+#define ATTENTION_LOW -1e30
 
 /* The keys of one batch: their number, and the key at the place of query 0. */
 typedef struct attention_reach {

@@ -44,15 +44,17 @@ typedef struct query {
 /* The score x of key j under the mask. */
 static double masked(const attention *a, const reed_kernel_buffers *buffers, const query *q, int64_t j, double x) {
   attention_reach reach = attention_reach_of(a, buffers, q->batch);
-  if (j < attention_first(a, &reach, q->i) || j >= attention_end(a, &reach, q->i) || j >= a->mask_keys)
-    return -INFINITY;
+  if (j >= reach.keys || j >= a->mask_keys) return -INFINITY;
+  bool outside = j < attention_first(a, &reach, q->i) || j >= attention_end(a, &reach, q->i);
+  if (outside && a->outside == -INFINITY) return -INFINITY;
+  if (a->mask_dtype == REED_NONE && outside) return x + a->outside;
   if (a->mask_dtype == REED_NONE) return x;
   int64_t at =
       q->batch * a->mask_strides[0] + q->head * a->mask_strides[1] + q->i * a->mask_strides[2] + j * a->mask_strides[3];
   double mask =
       reed_dtype_read(a->mask_dtype, (const char *)buffers->inputs[3] + at * (int64_t)reed_dtype_bytes(a->mask_dtype));
-  if (a->mask_dtype == REED_BOOL) return mask != 0 ? x : a->hidden;
-  return x + mask;
+  if (a->mask_dtype == REED_BOOL) return mask != 0 && !outside ? x : a->hidden;
+  return x + mask + (outside && !(mask <= ATTENTION_LOW) ? a->outside : 0);
 }
 
 /* Writes the scores of stage `mode` to qk_matmul_output. */

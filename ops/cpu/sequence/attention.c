@@ -182,8 +182,11 @@ static reed_status run_attention(const void *state, const reed_kernel_buffers *b
   attention_job job = {s, buffers};
   reed_status status = attention_write_present(&s->a, buffers);
   if (status != REED_OK) return status;
-  return cpu_parallel_scratch(s->a.team, s->a.batch * s->a.heads * ((s->a.queries + QUERIES - 1) / QUERIES), 1,
-                              attend_range, &job);
+  status = cpu_parallel_scratch(s->a.team, s->a.batch * s->a.heads * ((s->a.queries + QUERIES - 1) / QUERIES), 1,
+                                attend_range, &job);
+  if (status == REED_OK)
+    attention_give_hidden(s, buffers, (float *)buffers->workspace + s->a.team.threads * s->scratch_floats);
+  return status;
 }
 
 reed_status attention_prepare_blocks(attention_state *s, reed_kernel *out_kernel) {
@@ -192,6 +195,7 @@ reed_status attention_prepare_blocks(attention_state *s, reed_kernel *out_kernel
   int64_t work = a->batch * a->heads * a->queries * (a->total + 1) * (a->size + a->value_size + 8);
   s->a.team = cpu_team_for(a->team, work);
   cpu_kernel_set(out_kernel, run_attention, s);
-  out_kernel->workspace_bytes = s->a.team.threads * s->scratch_floats * (int64_t)sizeof(float);
+  out_kernel->workspace_bytes =
+      (s->a.team.threads * s->scratch_floats + attention_spare_floats(s)) * (int64_t)sizeof(float);
   return REED_OK;
 }

@@ -197,9 +197,10 @@ static reed_status run_few(const void *state, const reed_kernel_buffers *buffers
   reed_status status = attention_write_present(a, buffers);
   int64_t n = a->batch * a->kv_heads;
   if (status == REED_OK) status = cpu_parallel_scratch(a->team, n * s->parts, 1, attend_parts, &job);
-  if (status != REED_OK || s->parts == 1) return status;
   cpu_team team = cpu_team_for(a->team, n * s->parts * s->part_floats * 8);
-  return cpu_parallel_scratch(team, n, 1, join_parts, &job);
+  if (status == REED_OK && s->parts > 1) status = cpu_parallel_scratch(team, n, 1, join_parts, &job);
+  if (status == REED_OK) attention_give_hidden(s, buffers, job.parts + n * s->parts * s->part_floats);
+  return status;
 }
 
 reed_status attention_prepare_few(attention_state *s, reed_kernel *out_kernel) {
@@ -213,6 +214,7 @@ reed_status attention_prepare_few(attention_state *s, reed_kernel *out_kernel) {
   s->a.team = cpu_team_for(a->team, work);
   cpu_kernel_set(out_kernel, run_few, s);
   out_kernel->workspace_bytes =
-      (s->a.team.threads * s->scratch_floats + n * s->parts * s->part_floats) * (int64_t)sizeof(float);
+      (s->a.team.threads * s->scratch_floats + n * s->parts * s->part_floats + attention_spare_floats(s)) *
+      (int64_t)sizeof(float);
   return REED_OK;
 }

@@ -37,6 +37,12 @@ void attention_give(const attention_state *s, const reed_kernel_buffers *buffers
  * at their places already, because an output has the memory of the earlier rows, are not written. */
 reed_status attention_write_present(const attention *a, const reed_kernel_buffers *buffers) REED_MUST_CHECK;
 
+/* Computes the rows anew in which no key within the windows has a mask above ATTENTION_LOW, if keys outside of the
+ * windows have a score (attention.outside): then all keys count by their masks alone. spare: attention_spare_floats.
+ * Call after all other rows are there. */
+void attention_give_hidden(const attention_state *s, const reed_kernel_buffers *buffers, float *spare);
+int64_t attention_spare_floats(const attention_state *s);
+
 /* Completes a state whose operands are set, for any number of queries, and for few. The kernel owns
  * the state. */
 reed_status attention_prepare_blocks(attention_state *s, reed_kernel *out_kernel) REED_MUST_CHECK;

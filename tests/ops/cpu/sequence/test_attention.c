@@ -17,8 +17,11 @@ typedef struct attention_case {
   double scale, softcap; /* 0: not given */
   int64_t left, right;   /* windows, with 1 added; 0: not given */
   bool to_last_key;
-  double hidden; /* 0: not given */
+  double hidden;  /* 0: not given */
+  int64_t padded; /* keys at the beginning that a mask of numbers hides by LOWEST */
 } attention_case;
+
+#define LOWEST -3.4028234663852886e38
 
 static const attention_case cases[] = {
     {"one of everything", 1, 1, 1, 1, 1, 1, 1, -1, -1},
@@ -59,6 +62,84 @@ static const attention_case cases[] = {
     {"a window with lengths", 3, 2, 2, 2, 20, 8, 8, -1, -1, .left = 3, .causal = true, .lengths = true},
     {"few queries, capped and hidden", 1, 2, 2, 3, 20, 8, 8, -1, 2, {3, 20}, REED_BOOL, .softcap = 0.5, .hidden = -1.5},
     {"hidden by a number", 1, 2, 2, 30, 150, 8, 8, -1, 2, {30, 150}, REED_BOOL, .hidden = 0.25},
+    {"padding, causal",
+     2,
+     3,
+     3,
+     20,
+     20,
+     8,
+     8,
+     -1,
+     4,
+     {2, 1, 1, 20},
+     REED_F32,
+     .causal = true,
+     .hidden = LOWEST,
+     .padded = 4},
+    {"padding, causal, few",
+     2,
+     4,
+     2,
+     4,
+     9,
+     8,
+     8,
+     -1,
+     4,
+     {2, 1, 1, 9},
+     REED_F32,
+     .causal = true,
+     .to_last_key = true,
+     .hidden = LOWEST,
+     .padded = 7},
+    {"padding of parts",
+     1,
+     4,
+     2,
+     3,
+     700,
+     8,
+     8,
+     -1,
+     4,
+     {1, 4, 3, 700},
+     REED_F32,
+     .causal = true,
+     .to_last_key = true,
+     .hidden = LOWEST,
+     .padded = 699},
+    {"padding, a window, earlier keys",
+     1,
+     2,
+     2,
+     30,
+     30,
+     8,
+     12,
+     11,
+     2,
+     {30, 41},
+     REED_F32,
+     .left = 5,
+     .causal = true,
+     .hidden = LOWEST,
+     .padded = 25},
+    {"a truth mask, causal, hidden",
+     2,
+     2,
+     2,
+     20,
+     20,
+     8,
+     8,
+     -1,
+     3,
+     {2, 20, 20},
+     REED_BOOL,
+     .causal = true,
+     .hidden = LOWEST},
+    {"no key in the window, hidden", 1, 2, 2, 40, 9, 8, 8, -1, -1, .left = 4, .hidden = LOWEST},
     {"no keys", 1, 2, 2, 3, 0, 4, 4, -1, -1},
     {"no queries", 1, 2, 2, 0, 3, 4, 4, -1, -1},
     {"no batch", 0, 2, 2, 3, 3, 4, 4, -1, -1},
@@ -79,7 +160,12 @@ static void open_case(kernel_case *c, const attention_case *a, reed_dtype dtype)
   add(c, a, dtype, a->kv_heads, a->keys, a->size, a->flat);
   add(c, a, dtype, a->kv_heads, a->keys, a->value_size, a->flat);
   if (a->mask_rank < 0) case_absent(c);
-  else case_input(c, a->mask_dtype, a->mask_rank, a->mask, a->mask_dtype == REED_BOOL ? 1 : 3);
+  else {
+    value *mask = case_input(c, a->mask_dtype, a->mask_rank, a->mask, a->mask_dtype == REED_BOOL ? 1 : 3);
+    int64_t n = a->mask[a->mask_rank - 1];
+    for (int64_t i = 0; a->padded && i < desc_elements(&mask->desc); i++)
+      case_set(mask, i, i % n < a->padded ? LOWEST : 0);
+  }
   for (int k = 0; k < 2; k++) {
     if (a->past < 0) case_absent(c);
     else add(c, a, dtype, a->kv_heads, a->past, k ? a->value_size : a->size, false);
