@@ -134,7 +134,7 @@ static int run(const options *o, complaint *c) {
 static const char notes[] =
     "A case is a folder with model.onnx and test_data_set_*/{input,output}_*.pb. A case counts as unsupported only if "
     "the compiler refuses it as such;\n"
-    "the table at the end names the missing operators. Outputs of bf16 may be off by one unit of the last place, "
+    "the table at the end names the missing operators. Outputs of bf16 may be off by two units of the last place, "
     "unless "
     "--rtol is given.";
 
