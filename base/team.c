@@ -2,7 +2,9 @@
  * is counted in processors.c.
  *
  * A call of team_run publishes a job in one of a few static places. One word, the gate, holds the job's generation, the
- * number of helpers that have joined, and the next chunk. A thread takes a chunk by one compare-and-swap of the gate. A
+ * number of helpers that have joined, and the numbers of chunks taken from the first and from the last on. The caller
+ * takes the first chunks and helpers the last ones, so that a thread mostly reads what it wrote itself in the job
+ * before: caches of two cores are far from each other. A thread takes a chunk by one compare-and-swap of the gate. A
  * helper reads the other members before; they change only while the gate is closed, and every job has a generation of
  * its own, so a swap that succeeds shows that they belong to this job. The job ends when as many chunks are done as it
  * has; a helper that only looks at a place is not waited for. */
@@ -16,21 +18,25 @@
 #include <time.h>
 
 #define PLACES 32               /* jobs at a time; more callers than that work alone */
-#define POLL_NS 60000           /* of a helper without work, before it sleeps */
+#define POLL_NS 150000          /* of a helper without work, before it sleeps */
 #define WAIT_NS 30000           /* of a caller for chunks that helpers are in the middle of, before it sleeps */
 #define LOOKS_PER_TIME_CHECK 16 /* of a loop that polls */
-#define STALL_NS 2000000        /* a thread that polls or waits and does not run for so long shares its CPU */
+#define STALL_NS 2000000        /* of a thread that polls or waits and does not run: a stall */
+#define STALLS_NS 300000000     /* two stalls within this time: other processes want the CPUs */
 #define CROWDED_NS 200000000    /* how long the team remembers that */
 
-#define NEXT_BITS 24
-#define HELPER_BITS 8
-#define CLOSED (((uint64_t)1 << NEXT_BITS) - 1) /* no job has so many chunks */
+#define END_BITS 16
+#define HELPER_BITS 7
+#define CLOSED (((uint64_t)1 << END_BITS) - 1) /* no job has so many chunks */
 #define MAX_CHUNKS (CLOSED - 1)
-#define ONE_HELPER ((uint64_t)1 << NEXT_BITS)
-#define ONE_GENERATION ((uint64_t)1 << (NEXT_BITS + HELPER_BITS))
+#define ONE_LAST ((uint64_t)1 << END_BITS)
+#define ONE_HELPER (ONE_LAST << END_BITS)
+#define ONE_GENERATION (ONE_HELPER << HELPER_BITS)
+_Static_assert(TEAM_MAX_WORKERS <= 1 << HELPER_BITS, "the gate counts the helpers");
 
 typedef struct job {
-  _Alignas(64) _Atomic uint64_t gate; /* from the top: generation, helpers that have joined, next chunk */
+  _Alignas(64) _Atomic uint64_t gate; /* from the top: generation, helpers that have joined, chunks taken by them, by
+                                         the caller */
   /* these change only while the gate is closed */
   _Atomic(team_fn *) fn;
   _Atomic(void *) context;
@@ -49,7 +55,7 @@ static struct {
   _Atomic int32_t n_callers;            /* threads that are in team_run with helpers */
   _Atomic int32_t n_cpus;               /* 0: not counted yet */
   _Atomic int32_t n_polling, n_asleep;
-  _Atomic int64_t crowded_until;
+  _Atomic int64_t stalled_at, crowded_until;
   atomic_bool leaving;
   sem_t work; /* wakes helpers */
   pthread_mutex_t starting;
@@ -77,28 +83,36 @@ static void relax(void) {
  * the thread's next chunks, and it lets a thread that wakes run before those that always run. */
 static bool is_crowded(int64_t now) { return now < atomic_load_explicit(&team.crowded_until, memory_order_relaxed); }
 
-/* A thread expected to run or to be woken soon after `before`. */
+/* A thread expected to run or to be woken soon after `before`. One stall may be the hypervisor's, which leaves the CPUs
+ * to this process again. */
 static void note_stall(int64_t before, int64_t now) {
-  if (now - before > STALL_NS) atomic_store_explicit(&team.crowded_until, now + CROWDED_NS, memory_order_relaxed);
+  if (now - before <= STALL_NS) return;
+  int64_t last = atomic_exchange_explicit(&team.stalled_at, now, memory_order_relaxed);
+  if (last && now - last < STALLS_NS)
+    atomic_store_explicit(&team.crowded_until, now + CROWDED_NS, memory_order_relaxed);
 }
 
 /* ---- chunks ---- */
 
-/* Takes the job's next chunk. joins: the thread's first one as a helper; *out_worker becomes its number then, and
- * *generation the job's. Otherwise a place with another generation has none: there the thread has no number yet. */
+/* Takes a chunk of the job. joins: the thread's first one as a helper; *out_worker becomes its number then, and
+ * *generation the job's. *out_worker: the thread's number before, 0 for the caller. Otherwise a place with another
+ * generation has none: there the thread has no number yet. */
 static bool take(job *j, bool joins, uint64_t *generation, uint32_t *out_chunk, int32_t *out_worker, team_fn **out_fn,
                  void **out_context) {
   uint64_t gate = atomic_load_explicit(&j->gate, memory_order_acquire);
   for (;;) {
-    uint64_t next = gate & CLOSED, n_joined = gate >> NEXT_BITS & ((1 << HELPER_BITS) - 1);
+    uint64_t n_first = gate & CLOSED, n_last = gate / ONE_LAST & CLOSED,
+             n_joined = gate / ONE_HELPER & ((1 << HELPER_BITS) - 1),
+             n_chunks = atomic_load_explicit(&j->n_chunks, memory_order_relaxed);
+    bool helps = joins || *out_worker > 0;
     if (!joins && gate / ONE_GENERATION != *generation) return false;
-    if (next == CLOSED || next >= atomic_load_explicit(&j->n_chunks, memory_order_relaxed)) return false;
+    if (n_first == CLOSED || n_first + n_last >= n_chunks) return false;
     if (joins && n_joined >= atomic_load_explicit(&j->max_helpers, memory_order_relaxed)) return false;
     *out_fn = atomic_load_explicit(&j->fn, memory_order_relaxed);
     *out_context = atomic_load_explicit(&j->context, memory_order_relaxed);
-    uint64_t taken = gate + 1 + (joins ? ONE_HELPER : 0);
+    uint64_t taken = gate + (helps ? ONE_LAST : 1) + (joins ? ONE_HELPER : 0);
     if (atomic_compare_exchange_weak_explicit(&j->gate, &gate, taken, memory_order_acq_rel, memory_order_acquire)) {
-      *out_chunk = (uint32_t)next;
+      *out_chunk = (uint32_t)(helps ? n_chunks - 1 - n_last : n_first);
       if (joins) *out_worker = (int32_t)n_joined + 1;
       *generation = gate / ONE_GENERATION;
       return true;

@@ -215,6 +215,34 @@ START_TEST(helpers_help_also_after_a_pause) {
 }
 END_TEST
 
+/* Worker of each chunk. */
+typedef struct taken {
+  int32_t worker[20];
+  atomic_int helped;
+} taken;
+
+static void note_worker(void *context, int64_t chunk, int32_t worker) {
+  taken *t = context;
+  t->worker[chunk] = worker;
+  count_helped(&t->helped, chunk, worker);
+}
+
+/* A thread then meets the same part of the work in job after job. */
+START_TEST(the_caller_takes_the_first_chunks_and_helpers_the_last) {
+  for (int32_t n_workers = 2; n_workers < 4; n_workers++) {
+    taken t = {.helped = 0};
+    for (int tries = 0; tries < 50 && !t.helped; tries++) team_run(n_workers, 20, note_worker, &t);
+    ck_assert_int_gt(t.helped, 0);
+    bool helpers = false;
+    for (int i = 0; i < 20; i++) {
+      if (t.worker[i] > 0) helpers = true;
+      else ck_assert(!helpers);
+    }
+    ck_assert(helpers);
+  }
+}
+END_TEST
+
 START_TEST(the_child_of_a_fork_has_helpers_of_its_own) {
   run_many(&(unsigned){2});
   pid_t child = fork();
@@ -333,6 +361,7 @@ int main(void) {
   tcase_add_test(waiting, nothing_waits_for_a_helper_that_has_no_chunk);
   tcase_add_test(waiting, callers_leave_each_other_the_processors);
   tcase_add_test(waiting, helpers_help_also_after_a_pause);
+  tcase_add_test(waiting, the_caller_takes_the_first_chunks_and_helpers_the_last);
   tcase_add_test(waiting, the_child_of_a_fork_has_helpers_of_its_own);
   tcase_add_checked_fixture(cpus, make_root, remove_root);
   tcase_add_test(cpus, quotas_of_version_2_count);
