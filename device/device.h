@@ -130,8 +130,9 @@ typedef struct device_interface {
   reed_status (*record)(device_queue *queue, reed_diagnosis *diagnosis);
   /* Ends the recording, also on failure. ERROR_DEVICE: a call during the recording is not allowed in a graph. */
   reed_status (*end_record)(device_queue *queue, device_graph **out_graph, reed_diagnosis *diagnosis);
-  /* ERROR_DEVICE: a block that the graph names was released. Failures report the numbers of the recorded launches. */
-  reed_status (*replay)(device_queue *queue, device_graph *graph, reed_diagnosis *diagnosis);
+  /* ERROR_DEVICE: a block that the graph names was released. Failures report the numbers of the recorded launches.
+   * span NULL or filled by synchronize. */
+  reed_status (*replay)(device_queue *queue, device_graph *graph, device_span *span, reed_diagnosis *diagnosis);
   void (*drop)(device *self, device_graph *graph);
 
   /* ---- for tests; NULL: not done ---- */

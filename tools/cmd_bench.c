@@ -20,10 +20,13 @@ static const flag flags[] = {
     {"--fresh", NULL, FLAG_INT, offsetof(options, fresh), "N",
      "processes that load and run once, one after the other (default 1: this one)", NULL, 1},
     FLAG_OF_DEVICE,
+    FLAG_OF_GRAPHS,
     {"--keep-outputs", NULL, FLAG_SWITCH, offsetof(options, keep_outputs), NULL,
      "outputs stay on the device; runs are timed without read-backs of outputs"},
     FLAG_OF_THREADS,
     FLAG_OF_JSON,
+    {"--stats", NULL, FLAG_TEXT, offsetof(options, stats), "FILE.json",
+     "epochs, copies, memory, memo and graphs after the last run ('-': standard output)"},
     FLAG_OF_MEMORY_CAP,
     FLAG_OF_PICTURES,
     FLAG_OF_DISABLED,
@@ -195,6 +198,7 @@ static int run(const options *o, complaint *c) {
     summarize(costs, runs, &t);
     if (!o->json || strcmp(o->json, "-")) print_timing(&t);
     if (o->json) status = write_json(o->json, &t, c);
+    if (!status && o->stats) status = model_write_json(&m, reed_session_stats_json, "--stats", o->stats, c);
   }
   tensors_close(inputs, m.n_inputs);
   model_fini(&m);

@@ -14,6 +14,7 @@ static const flag flags[] = {
     {"--trace", NULL, FLAG_TEXT, offsetof(options, trace), "FILE.json",
      "their spans, for Perfetto or chrome://tracing"},
     FLAG_OF_DEVICE,
+    FLAG_OF_GRAPHS,
     FLAG_OF_THREADS,
     FLAG_OF_JSON,
     FLAG_OF_MEMORY_CAP,

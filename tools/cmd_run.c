@@ -19,6 +19,7 @@ static const flag flags[] = {
      "compare an output with a .npy file (or a VALUE)"},
     FLAG_OF_TOLERANCES,
     FLAG_OF_DEVICE,
+    FLAG_OF_GRAPHS,
     FLAG_OF_THREADS,
     {"--draw", NULL, FLAG_TEXT, offsetof(options, draw), "FILE.png",
      "draw boxes, masks, labels and scores into the input picture"},

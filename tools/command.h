@@ -13,7 +13,7 @@ typedef struct options {
   words arguments; /* the words that are no flags and no flags' values */
   words inputs, outputs, expected, shapes, disabled, plugins, dims;
   const char *output; /* the one file of compile, dis and asm */
-  const char *device, *target, *precision, *counts, *json, *report, *stats, *trace, *draw, *labels;
+  const char *device, *target, *precision, *counts, *graphs, *json, *report, *stats, *trace, *draw, *labels;
   picture_form picture;
   words rtol, atol; /* "R" or "NAME=R" */
   double min_score;
@@ -63,6 +63,11 @@ COMMAND_LIST(COMMAND_DECLARE)
     "--device", "-d", FLAG_DEVICES, offsetof(options, device), "DEVICE", \
         "NAME, NAME:NUMBER or a module's path; sim?lacks=Conv+TopK: without these", (const char *const *)device_names \
   }
+#define FLAG_OF_GRAPHS \
+  { \
+    "--graphs", NULL, FLAG_CHOICE, offsetof(options, graphs), "WHEN", \
+        "on or off: an accelerator's launches recorded and replayed (default: on without spans)", graphs_names \
+  }
 #define FLAG_OF_THREADS \
   { "--threads", NULL, FLAG_INT, offsetof(options, threads), "N", "CPU threads (default: all)" }
 #define FLAG_OF_JSON \
@@ -103,6 +108,7 @@ COMMAND_LIST(COMMAND_DECLARE)
         "absolute tolerance (default 1e-5); NAME=A for one output only" \
   }
 extern const char *const layout_names[];
+extern const char *const graphs_names[];
 /* The kinds of devices: those that can be opened on this machine, NULL, the other kinds that Reed knows, NULL. */
 #define MOST_DEVICES 16
 extern const char *device_names[];

@@ -238,12 +238,15 @@ int model_open(const options *o, const char *path, model *m, complaint *c) {
 
 /* ---- session ---- */
 
+const char *const graphs_names[] = {"on", "off", NULL, NULL};
+
 int model_open_session(const options *o, bool profile, model *m, complaint *c) {
   reed_session_options settings = {.device = o->device,
                                    .n_threads = (int)o->threads,
                                    .memory_cap_bytes = o->memory_cap,
                                    .profile = profile,
                                    .keep_outputs = o->keep_outputs};
+  if (o->graphs) settings.graphs = strcmp(o->graphs, "on") == 0 ? REED_GRAPHS_ON : REED_GRAPHS_OFF;
   double begin = now_us();
   reed_status opened = reed_session_open(m->program, &settings, &m->session, m->diagnosis);
   m->session_us = now_us() - begin;

@@ -149,11 +149,29 @@ static reed_status gather_pointers(vm_run *run, const insn_invoke *i, const void
   return REED_OK;
 }
 
+/* Lets the launch wait for the graph of its stretch. */
+static reed_status wait_for_graph(reed_session *s, const insn_invoke *i, vm_device *on, const reed_kernel *kernel,
+                                  const reed_kernel_buffers *buffers) {
+  const ref *base = &s->run.r.items[frame_top(&s->run)->r_base];
+  storage *held[4 * REED_MAX_OPERANDS];
+  int32_t n = 0;
+  for (uint32_t k = 0; k < i->n_inputs + i->n_outputs; k++) {
+    uint32_t reg = k < i->n_inputs ? i->inputs[k] : i->outputs[k - i->n_inputs];
+    if (reg == MODULE_ABSENT) continue;
+    if (base[reg].t.storage) held[n++] = base[reg].t.storage;
+    if (base[reg].extent_storage) held[n++] = base[reg].extent_storage;
+  }
+  return stretch_add(on, kernel, buffers, (int32_t)i->n_inputs, (int32_t)i->n_outputs, i->site, held, n,
+                     s->run.diagnosis);
+}
+
 static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device, const reed_kernel *kernel,
                           const reed_kernel_buffers *buffers, profile_kind kind) {
   s->run.profile.n_kernels += kind == PROFILE_KERNEL;
   if (kind == PROFILE_KERNEL && ++s->run.n_launched == s->run.cancel_at) claim_cancel(&s->claim);
   if (device == 0 && !s->run.profile.spans) return kernel->run(kernel->state, buffers); /* as the host's launch does */
+  vm_device *on = &s->devices.items[device];
+  if (device != 0 && s->devices.graphs.graphs && on->on->record) return wait_for_graph(s, i, on, kernel, buffers);
   profile_event *event = profile_note(&s->run.profile, kind, i->site, (int8_t)device);
   if (device == 0) {
     if (event) event->span.begin_ns = clock_now_ns();
@@ -161,7 +179,6 @@ static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device,
     if (event) event->span.end_ns = clock_now_ns();
     return status;
   }
-  vm_device *on = &s->devices.items[device];
   reed_status status = device_before_launch(on, s->run.diagnosis);
   if (status != REED_OK) return status;
   return on->on->launch(on->compute, kernel, buffers, (int32_t)i->n_inputs, (int32_t)i->n_outputs, i->site,

@@ -46,6 +46,8 @@ static reed_status bind_one(vm_devices *devices, int32_t module_device, const ch
     device_close(&opened);
   } else {
     devices->items[i].device = opened;
+    devices->items[i].number = (int8_t)i;
+    devices->items[i].graphs = &devices->graphs;
     devices->n++;
     status = device_init(devices, &devices->items[i], program, diagnosis);
   }
@@ -140,6 +142,7 @@ reed_status devices_open(vm_devices *devices, reed_program *program, const reed_
 }
 
 static void device_fini(vm_device *d) {
+  if (d->on) stretch_fini(d);
   storage_release(d->arena);
   output_store_close(&d->outputs);
   if (d->slots) pool_close(&d->slots);
@@ -183,15 +186,40 @@ reed_status devices_synchronize(vm_devices *devices, vm_run *run) {
     status = queue_synchronize(d, d->copies, run, status);
     for (size_t k = 0; k < d->held.n; k++) storage_release(d->held.items[k]);
     d->held.n = 0;
+    stretch_drop_replaced(d);
     d->busy = d->has_launches = d->has_copies = false;
   }
   devices->items[0].arena_is_read = false;
   return status;
 }
 
+/* ---- graphs ---- */
+
+void devices_begin_graphs(vm_devices *devices, graph_list *graphs) {
+  devices->graphs.graphs = devices->graphs.on ? graphs : NULL;
+  devices->graphs.next = 0;
+}
+
+reed_status devices_end_graphs(vm_devices *devices) {
+  reed_status status = REED_OK;
+  for (int32_t i = 1; i < devices->n && status == REED_OK; i++) status = stretch_end(&devices->items[i]);
+  devices->graphs.graphs = NULL;
+  return status;
+}
+
+void devices_forget_graphs(vm_devices *devices) {
+  for (int32_t i = 1; i < devices->n; i++) stretch_forget(&devices->items[i]);
+  devices->graphs.graphs = NULL;
+}
+
 /* ---- work in order ---- */
 
 reed_status device_before_launch(vm_device *d, reed_diagnosis *diagnosis) {
+  reed_status status = stretch_end(d);
+  return status == REED_OK ? device_order_launches(d, diagnosis) : status;
+}
+
+reed_status device_order_launches(vm_device *d, reed_diagnosis *diagnosis) {
   d->busy = d->has_launches = true;
   if (!d->has_copies) return REED_OK;
   d->has_copies = false;
@@ -200,10 +228,12 @@ reed_status device_before_launch(vm_device *d, reed_diagnosis *diagnosis) {
 }
 
 static reed_status before_copy(vm_device *d, bool in_plan, reed_diagnosis *diagnosis) {
+  reed_status status = in_plan ? REED_OK : stretch_end(d);
+  if (status != REED_OK) return status;
   d->busy = d->has_copies = true;
   if (!d->at_border && (in_plan || !d->has_launches)) return REED_OK;
   d->at_border = d->has_launches = false;
-  reed_status status = d->on->event_record(d->compute, d->computed, diagnosis);
+  status = d->on->event_record(d->compute, d->computed, diagnosis);
   return status == REED_OK ? d->on->event_wait(d->copies, d->computed, diagnosis) : status;
 }
 

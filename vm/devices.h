@@ -12,11 +12,13 @@
 #include "reed/reed.h"
 #include "vm/constants.h"
 #include "vm/run.h"
+#include "vm/stretch.h"
 #include "vm/tensor.h"
 
 /* One device as the session uses it. On the host (number 0) only device, memory and arena are set. */
 typedef struct vm_device {
   device *device;
+  int8_t number;                /* in the session */
   capability *target;           /* the accelerator's list of capabilities */
   const device_interface *on;   /* the device's functions */
   device_queue *compute;        /* kernels and copies within the device */
@@ -30,6 +32,8 @@ typedef struct vm_device {
   bool arena_is_read;           /* host only: copies that read the arena were enqueued since the last synchronisation */
   program_constants *constants; /* of the program on this device, shared with other sessions */
   output_store *outputs;        /* of results that become tensors of the caller; on the host: pinned for pinned_by */
+  stretch stretch;              /* launches that wait for their graph */
+  stretch_state *graphs;        /* of the session */
   VEC_OF(storage *) held;       /* slots and sources of copies in flight: until the next synchronisation */
   bool busy;                    /* work was enqueued since the last synchronisation */
   bool has_launches, has_copies; /* work that the other queue has not waited for yet */
@@ -44,6 +48,7 @@ typedef struct vm_devices {
   int32_t pinned_by;        /* the accelerator in whose pinned memory outputs and the host's arena lie; 0: none */
   int64_t max_output_bytes; /* larger outputs are left to the pool, whose diagnosis names the cause */
   int64_t cap_bytes;
+  stretch_state graphs;
   reed_kernel_env env;         /* for the `prepare` functions of kernels */
   overwritten_log overwritten; /* rows of the caller's memory that kernels of the run have overwritten */
 } vm_devices;
@@ -93,8 +98,17 @@ static inline bool devices_plan_copy(const vm_devices *devices, int32_t from, in
 
 /* ---- work on one accelerator, in the session's order ---- */
 
-/* To be called before a kernel or a copy within the device: compute waits for the copies enqueued so far. */
+/* To be called before a kernel or a copy within the device is enqueued: launches that wait for their graph are
+ * enqueued, and compute waits for the copies enqueued so far. */
 reed_status device_before_launch(vm_device *d, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* The second half of device_before_launch, for launches that wait. */
+reed_status device_order_launches(vm_device *d, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Launches of the run section that begins now may wait for their graphs, which are kept in the list. */
+void devices_begin_graphs(vm_devices *devices, graph_list *graphs);
+/* The section's end: enqueues all launches that wait. */
+reed_status devices_end_graphs(vm_devices *devices) REED_MUST_CHECK;
+/* The section failed: forgets them. */
+void devices_forget_graphs(vm_devices *devices);
 /* Pinned host memory that a copy reads, inside `owner`. */
 typedef struct copy_slot {
   storage *owner;

@@ -26,6 +26,9 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
   if (options.n_threads < 0 || options.memory_cap_bytes < 0 || options.memo_entries < 0 || options.memo_bytes < 0 ||
       options.max_call_depth < 0 || options.max_instructions < 0)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_session_open: negative limits mean nothing");
+  if (options.graphs < REED_GRAPHS_AUTO || options.graphs > REED_GRAPHS_OFF)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_session_open: `graphs` has no value %d",
+                     (int)options.graphs);
   reed_session *s = mem_calloc(1, sizeof *s);
   if (!s) return diag_no_memory(diagnosis, "a session");
   if (!claim_init(&s->claim)) {
@@ -39,6 +42,8 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
   s->run.max_instructions = options.max_instructions;
   s->run.cancel_at = options.cancel_at_kernel;
   s->run.profile.spans = options.profile;
+  s->devices.graphs.run = &s->run;
+  s->devices.graphs.on = options.graphs == REED_GRAPHS_ON || (options.graphs == REED_GRAPHS_AUTO && !options.profile);
   s->run.cancel = &s->claim.cancel;
   s->memo.objects = &s->run.objects;
   s->memo.kernels = &s->kernels;
@@ -63,6 +68,7 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
 
 /* Drops frames and everything in flight, so that the session can run again. */
 static void unwind(reed_session *s) {
+  devices_forget_graphs(&s->devices);
   if (devices_busy(&s->devices)) (void)!devices_synchronize(&s->devices, &s->run);
   for (size_t i = 0; i < s->run.fetches.n; i++) storage_release(s->run.fetches.items[i].target);
   s->run.fetches.n = 0;

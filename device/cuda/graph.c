@@ -90,7 +90,7 @@ reed_status cuda_end_record(device_queue *base, device_graph **out_graph, reed_d
   return status;
 }
 
-reed_status cuda_replay(device_queue *base, device_graph *graph, reed_diagnosis *diagnosis) {
+reed_status cuda_replay(device_queue *base, device_graph *graph, device_span *span, reed_diagnosis *diagnosis) {
   cuda_queue *queue = (cuda_queue *)base;
   cuda_device *self = cuda_of(base);
   if (queue->recording) {
@@ -110,10 +110,11 @@ reed_status cuda_replay(device_queue *base, device_graph *graph, reed_diagnosis 
   }
   reed_status status = cuda_enter(self, diagnosis);
   if (status != REED_OK) return status;
-  status = cuda_begin_work(queue, NULL, diagnosis);
+  status = cuda_begin_work(queue, span, diagnosis);
   if (status == REED_OK)
     status = cuda_check(self, self->driver.graph_launch(graph->exec, queue->stream), "a graph cannot be replayed",
                         diagnosis);
+  if (status == REED_OK) status = cuda_end_work(queue, span, diagnosis);
   cuda_leave(self);
   return status;
 }

@@ -176,7 +176,7 @@ reed_status cuda_load_kernels(cuda_device *self, reed_diagnosis *diagnosis) REED
 
 reed_status cuda_record(device_queue *queue, reed_diagnosis *diagnosis);
 reed_status cuda_end_record(device_queue *queue, device_graph **out_graph, reed_diagnosis *diagnosis);
-reed_status cuda_replay(device_queue *queue, device_graph *graph, reed_diagnosis *diagnosis);
+reed_status cuda_replay(device_queue *queue, device_graph *graph, device_span *span, reed_diagnosis *diagnosis);
 void cuda_drop(device *self, device_graph *graph);
 /* Notes the block of a pointer that recorded work names; memory of others is left out. */
 void cuda_graph_note(cuda_device *self, device_graph *graph, const void *pointer);

@@ -96,7 +96,7 @@ reed_status sim_end_record(device_queue *base, device_graph **out_graph, reed_di
   return REED_OK;
 }
 
-reed_status sim_replay(device_queue *base, device_graph *graph, reed_diagnosis *diagnosis) {
+reed_status sim_replay(device_queue *base, device_graph *graph, device_span *span, reed_diagnosis *diagnosis) {
   sim_queue *queue = (sim_queue *)base;
   sim_device *self = sim_of(base);
   if (queue->recording) {
@@ -111,7 +111,7 @@ reed_status sim_replay(device_queue *base, device_graph *graph, reed_diagnosis *
                        "device '%s': the block at %p that a graph names was released after it was recorded",
                        base->device->name, (const void *)noted->data);
   }
-  work *w = sim_work_open(queue, WORK_REPLAY, 0, NULL, NULL);
+  work *w = sim_work_open(queue, WORK_REPLAY, 0, span, NULL);
   if (!w) return diag_no_memory(diagnosis, "device 'sim', to replay a graph");
   w->graph = graph;
   sim_enqueue(queue, w);

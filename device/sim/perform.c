@@ -141,7 +141,10 @@ static void perform(sim_queue *queue, work *w) {
     sim_pages_remove(&sim_of(&queue->base)->pages, &released->block);
     mem_free(released);
   } else if (w->kind == WORK_REPLAY) {
+    device_span span = {.begin_ns = clock_now_ns()};
     for (graph_work *g = w->graph->first; g; g = g->next) perform_one(queue, &g->work);
+    span.end_ns = clock_now_ns();
+    if (w->span) *w->span = span;
   } else {
     perform_one(queue, w);
   }

@@ -171,7 +171,7 @@ reed_status sim_poison(device_queue *queue, void *data, int64_t bytes);
 /* graph.c: device_interface's functions */
 reed_status sim_record(device_queue *queue, reed_diagnosis *diagnosis);
 reed_status sim_end_record(device_queue *queue, device_graph **out_graph, reed_diagnosis *diagnosis);
-reed_status sim_replay(device_queue *queue, device_graph *graph, reed_diagnosis *diagnosis);
+reed_status sim_replay(device_queue *queue, device_graph *graph, device_span *span, reed_diagnosis *diagnosis);
 void sim_drop(device *self, device_graph *graph);
 /* A new record of work in the graph; NULL: no memory. */
 work *sim_graph_work(device_graph *graph, work_kind kind, size_t extra_bytes, void **out_extra);

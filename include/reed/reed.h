@@ -80,6 +80,10 @@ REED_API bool reed_program_input_range(const reed_program *program, size_t i, in
 
 typedef struct reed_session reed_session;
 
+/* Graphs of accelerators: the launches of an epoch whose key has come again are recorded once and then replayed.
+ * Results do not depend on it. AUTO: yes, unless spans are collected, which are then those of single kernels. */
+typedef enum reed_graphs { REED_GRAPHS_AUTO, REED_GRAPHS_ON, REED_GRAPHS_OFF } reed_graphs;
+
 typedef struct reed_session_options {
   /* The devices that the module's devices 1, 2, ... are bound to: names with commas between them, of which the last
    * serves all remaining devices: "host" (default), "sim", "sim:1", or the path of a device module (reed/device.h).
@@ -96,6 +100,7 @@ typedef struct reed_session_options {
   int64_t cancel_at_kernel; /* for tests: the n-th kernel since opening (as reed_session_kernel_count counts) cancels
                                its run; 0: none */
   bool keep_outputs;        /* every output stays on the device that computes it, as by reed_session_keep_output */
+  reed_graphs graphs;
 } reed_session_options;
 
 /* Opens a session, which keeps a reference to the program. options NULL: the defaults. ERROR_DEVICE: a device cannot be

@@ -26,25 +26,24 @@ static char *read_example(const char *name, const char *suffix, size_t *out_n) {
   return bytes;
 }
 
-static void *compile_without(const char *const *passes, size_t *out_n) {
+static void *compile_with(const reed_compile_options *options, size_t *out_n) {
   char path[1024];
   snprintf(path, sizeof path, "%s/shapes.onnx", folder());
   void *bytes;
   reed_diagnosis *d;
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-  reed_status status =
-      reed_compile_file(path, &(reed_compile_options){.disabled_passes = passes}, &bytes, out_n, NULL, d);
+  reed_status status = reed_compile_file(path, options, &bytes, out_n, NULL, d);
   ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(d));
   reed_diagnosis_close(&d);
   return bytes;
 }
 
-void *scenes_compile(size_t *out_n) { return compile_without(NULL, out_n); }
-reed_program *scenes_program(void) { return scenes_program_without(NULL); }
+void *scenes_compile(size_t *out_n) { return compile_with(NULL, out_n); }
+reed_program *scenes_program(void) { return scenes_program_with(NULL); }
 
-reed_program *scenes_program_without(const char *const *passes) {
+reed_program *scenes_program_with(const reed_compile_options *options) {
   size_t n;
-  void *bytes = compile_without(passes, &n);
+  void *bytes = compile_with(options, &n);
   reed_program *program;
   reed_diagnosis *d;
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);

@@ -14,8 +14,7 @@ extern const size_t n_scenes;
 /* The example model's bytes, compiled; fails the test otherwise. Released with reed_text_free. */
 void *scenes_compile(size_t *out_n);
 reed_program *scenes_program(void);
-/* Compiled without these passes (NULL-terminated). */
-reed_program *scenes_program_without(const char *const *passes);
+reed_program *scenes_program_with(const reed_compile_options *options);
 reed_tensor *scene_image(const scene *s);
 /* "boxes", "labels", "scores", "masks" as PyTorch gave them. */
 reed_tensor *scene_reference(const scene *s, const char *what);

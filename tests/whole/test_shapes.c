@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reed/device.h"
 #include "tests/alloc_hook.h"
 #include "tests/suite.h"
 #include "tests/whole/scenes.h"
@@ -67,26 +68,6 @@ END_TEST
 START_TEST(every_scene_equals_pytorch_on_the_simulated_accelerator) { check_all("sim"); }
 END_TEST
 
-START_TEST(rewrites_change_no_result) {
-  static const char *const rewrites[] = {"filter_chain", "nms_filter",  "roi_levels", "paste_masks",
-                                         "nms_guard",    "nms_classes", "nms_limit",  NULL};
-  reed_program *with = scenes_program(), *without = scenes_program_without(rewrites);
-  reed_session *a = scene_session(with, NULL), *b = scene_session(without, NULL);
-  for (size_t i = 0; i < n_scenes; i++) {
-    reed_tensor *of_a[4], *of_b[4];
-    ck_assert_int_eq(scene_run(a, &scenes[i], of_a, NULL), REED_OK);
-    ck_assert_int_eq(scene_run(b, &scenes[i], of_b, NULL), REED_OK);
-    for (int k = 0; k < 4; k++) ck_assert_double_eq(largest_difference(of_a[k], of_b[k]), 0);
-    scene_close(of_a);
-    scene_close(of_b);
-  }
-  reed_session_close(&a);
-  reed_session_close(&b);
-  reed_program_close(&with);
-  reed_program_close(&without);
-}
-END_TEST
-
 static cJSON *parsed(reed_session *session, reed_status (*figures)(reed_session *, char **, reed_diagnosis *)) {
   char *json;
   ck_assert_int_eq(figures(session, &json, NULL), REED_OK);
@@ -102,6 +83,64 @@ static const char *string_of(const cJSON *item, const char *key) {
 static double number_of(const cJSON *item, const char *key) {
   return cJSON_GetNumberValue(cJSON_GetObjectItem(item, key));
 }
+
+/* Every scene three times, so that the first run of each size enqueues launches, the second records graphs and the
+ * third replays them; a session without graphs gives the same bits. */
+static void check_graphs(const char *target, const char *device) {
+  reed_program *program = scenes_program_with(&(reed_compile_options){.target = target});
+  reed_session *with = scene_session(program, &(reed_session_options){.device = device}),
+               *without = scene_session(program, &(reed_session_options){.device = device, .graphs = REED_GRAPHS_OFF});
+  for (int round = 0; round < 3; round++)
+    for (size_t i = 0; i < n_scenes; i++) {
+      reed_tensor *a[4], *b[4];
+      check_scene(with, &scenes[i], device);
+      if (round == 0) continue;
+      ck_assert_int_eq(scene_run(with, &scenes[i], a, NULL), REED_OK);
+      ck_assert_int_eq(scene_run(without, &scenes[i], b, NULL), REED_OK);
+      for (int k = 0; k < 4; k++) ck_assert_double_eq(largest_difference(a[k], b[k]), 0);
+      scene_close(a);
+      scene_close(b);
+    }
+  cJSON *stats = parsed(with, reed_session_stats_json), *graphs = cJSON_GetObjectItem(stats, "graphs");
+  printf("%s: %g graphs captured, %g replayed, %g moved\n", device, number_of(graphs, "captured"),
+         number_of(graphs, "replayed"), number_of(graphs, "moved"));
+  ck_assert_double_ge(number_of(graphs, "captured"), 5);
+  ck_assert_double_ge(number_of(graphs, "replayed"), 5);
+  ck_assert_double_eq(number_of(graphs, "refused"), 0);
+  cJSON_Delete(stats);
+  reed_session_close(&with);
+  reed_session_close(&without);
+  reed_program_close(&program);
+}
+
+START_TEST(graphs_change_no_result_on_the_simulated_accelerator) { check_graphs(NULL, "sim?poison=1&late=1&seed=6"); }
+END_TEST
+/* Convolutions and products are left to the host, because the emulation computes them in minutes. */
+START_TEST(graphs_change_no_result_on_the_emulated_gpu) {
+  check_graphs("cuda-emulated?lacks=Conv+ConvTranspose+Gemm+MatMul", "cuda-emulated?late=1&seed=5&order=11");
+}
+END_TEST
+
+START_TEST(rewrites_change_no_result) {
+  static const char *const rewrites[] = {"filter_chain", "nms_filter",  "roi_levels", "paste_masks",
+                                         "nms_guard",    "nms_classes", "nms_limit",  NULL};
+  reed_program *with = scenes_program(),
+               *without = scenes_program_with(&(reed_compile_options){.disabled_passes = rewrites});
+  reed_session *a = scene_session(with, NULL), *b = scene_session(without, NULL);
+  for (size_t i = 0; i < n_scenes; i++) {
+    reed_tensor *of_a[4], *of_b[4];
+    ck_assert_int_eq(scene_run(a, &scenes[i], of_a, NULL), REED_OK);
+    ck_assert_int_eq(scene_run(b, &scenes[i], of_b, NULL), REED_OK);
+    for (int k = 0; k < 4; k++) ck_assert_double_eq(largest_difference(of_a[k], of_b[k]), 0);
+    scene_close(of_a);
+    scene_close(of_b);
+  }
+  reed_session_close(&a);
+  reed_session_close(&b);
+  reed_program_close(&with);
+  reed_program_close(&without);
+}
+END_TEST
 
 START_TEST(only_flagged_values_counts_and_outputs_come_back_from_the_device) {
   reed_program *program = scenes_program();
@@ -311,6 +350,11 @@ int main(void) {
   tcase_set_timeout(cases, 600);
   tcase_add_test(cases, every_scene_equals_pytorch_on_the_host);
   tcase_add_test(cases, every_scene_equals_pytorch_on_the_simulated_accelerator);
+  tcase_add_test(cases, graphs_change_no_result_on_the_simulated_accelerator);
+  reed_device_info kind;
+  for (size_t i = 0; reed_device_kind(i, &kind); i++) /* absent where there is no C++ compiler */
+    if (kind.present && strcmp(kind.name, "cuda-emulated") == 0)
+      tcase_add_test(cases, graphs_change_no_result_on_the_emulated_gpu);
   tcase_add_test(cases, rewrites_change_no_result);
   tcase_add_test(cases, only_flagged_values_counts_and_outputs_come_back_from_the_device);
   tcase_add_test(cases, at_most_ten_epochs_outside_the_mask_loop);

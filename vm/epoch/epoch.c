@@ -52,6 +52,7 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
     place_scalars(s);
     list = replay_of(s, next);
     status = list ? replay_place(s) : epoch_place(s, true);
+    if (!list) devices_begin_graphs(&s->devices, &e->graphs);
   }
   int64_t end = clock_now_ns();
   if (note) {
@@ -77,8 +78,19 @@ static void note_memory(vm_run *run, const vm_devices *devices, int64_t now) {
   }
 }
 
-void epoch_end(reed_session *s) {
+/* Enqueues the launches that wait for their graphs, and counts the memory of new graphs. */
+static reed_status end_graphs(reed_session *s, epoch_entry *e) {
+  if (!s->devices.graphs.graphs) return REED_OK;
+  int64_t before = e->graphs.bytes;
+  reed_status status = devices_end_graphs(&s->devices);
+  if (e->graphs.bytes != before) memo_add_bytes(&s->memo, e, e->graphs.bytes - before, true);
+  return status;
+}
+
+reed_status epoch_end(reed_session *s) {
   epoch_entry *e = s->epoch.entry;
+  reed_status status = end_graphs(s, e);
+  if (status != REED_OK) return status;
   s->epoch.entry = NULL;
   profile *p = &s->run.profile;
   p->caches.n_dense += e->n_dense;
@@ -109,6 +121,7 @@ void epoch_end(reed_session *s) {
     memo_keep_unremembered(&s->memo, e);
     if (!devices_busy(&s->devices)) memo_free_retired(&s->memo);
   }
+  return REED_OK;
 }
 
 void epoch_abandon(reed_session *s) {

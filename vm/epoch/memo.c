@@ -27,6 +27,7 @@ static void drop_kernel(epoch_memo *memo, site_kernel *k) {
 void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   memo->figures.freed_bytes += e->bytes;
   replay_free(&e->replay);
+  graph_list_fini(&e->graphs);
   for (size_t i = 0; i < e->writes.n; i++) ref_clear(memo->objects, &e->writes.items[i].value);
   for (size_t i = 0; i < e->kernels.n; i++) drop_kernel(memo, e->kernels.items[i].prepared);
   for (size_t i = 0; i < e->host_kernels.n; i++) drop_kernel(memo, e->host_kernels.items[i]);

@@ -90,6 +90,7 @@ typedef struct epoch_entry {
   int32_t n_shared;      /* kernels that were prepared before */
   int64_t shared_bytes;  /* of these kernels */
   struct replay *replay; /* the run section as a list of calls (replay.h); NULL: none yet, or not_for_lists */
+  graph_list graphs;     /* of the run section's launches on accelerators (stretch.h) */
   bool not_for_lists;    /* the interpreter has to execute the run section */
   int64_t bytes;         /* host memory of the entry without its kernels, for the memo's bound */
   bool rooms;            /* some input of its run had room (append.h) */

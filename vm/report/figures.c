@@ -70,6 +70,16 @@ static void add_memory(json_writer *json, const reed_session *s) {
   }
 }
 
+static void add_graphs(json_writer *json, const reed_session *s) {
+  const stretch_figures *figures = &s->devices.graphs.figures;
+  json_begin_object(json, "graphs");
+  json_integer(json, "captured", figures->captured);
+  json_integer(json, "replayed", figures->replayed);
+  json_integer(json, "moved", figures->moved);
+  json_integer(json, "refused", figures->refused);
+  json_end_object(json);
+}
+
 static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
   json_writer writer = {0}, *json = &writer;
   json_begin_object(json, NULL);
@@ -124,6 +134,7 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
   json_integer(json, "kernels_made", s->kernels.figures.made);
   json_integer(json, "kernels_held", s->kernels.figures.live);
   json_end_object(json);
+  add_graphs(json, s);
   json_begin_object(json, "caches");
   json_integer(json, "in_place", p->caches.n_in_place);
   json_integer(json, "in_place_bytes", p->caches.in_place_bytes);
@@ -223,6 +234,8 @@ static void event_name(const reed_session *s, const profile_event *e, char *out,
              m->strings[site->node]);
   } else if (e->index != UINT32_MAX && e->kind == PROFILE_EPOCH) {
     snprintf(out, capacity, "epoch %u", e->index);
+  } else if (e->kind == PROFILE_GRAPH) {
+    snprintf(out, capacity, "graph of %lld launches", (long long)e->bytes);
   } else {
     snprintf(out, capacity, "%s", kind_texts[e->kind]);
   }
@@ -240,8 +253,10 @@ static void add_metadata(json_writer *json, int pid, int tid, const char *what, 
   json_end_object(json);
 }
 
-/* The trace's process is the device. Its thread: 2 for kernels and copies, 1 for the interpreter's own work. */
-static int thread_of(const profile_event *e) { return e->kind == PROFILE_KERNEL || e->kind == PROFILE_COPY ? 2 : 1; }
+/* The trace's process is the device. Its thread: 2 for kernels, graphs and copies, 1 for the interpreter's own work. */
+static int thread_of(const profile_event *e) {
+  return e->kind == PROFILE_KERNEL || e->kind == PROFILE_GRAPH || e->kind == PROFILE_COPY ? 2 : 1;
+}
 
 static reed_status trace_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
   if (!s->run.profile.spans)
@@ -387,6 +402,7 @@ static reed_status profile_json(reed_session *s, char **out_json, reed_diagnosis
     json_end_object(json);
   }
   json_end_array(json);
+  add_graphs(json, s);
   json_integer(json, "dropped_events", s->run.profile.n_dropped);
   mem_free(sites);
   json_end_object(json);

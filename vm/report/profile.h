@@ -27,6 +27,7 @@
   X(PREPARE, "prepare") \
   X(KERNEL, "kernel") \
   X(COPY, "copy") \
+  X(GRAPH, "graph") \
   X(MEMORY, "memory")
 
 typedef enum profile_kind {
@@ -37,7 +38,7 @@ typedef enum profile_kind {
 
 typedef struct profile_event {
   device_span span;
-  int64_t bytes;
+  int64_t bytes;  /* of a graph: its launches */
   uint32_t index; /* call site or epoch, by kind; UINT32_MAX: none */
   uint8_t kind;   /* profile_kind */
   uint8_t reason; /* copies: copy_reason */

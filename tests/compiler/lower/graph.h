@@ -42,7 +42,8 @@ typedef struct spec {
   int64_t dims[4];
   double elements[16];
 } spec;
-/* Runs twice (a miss, then a hit) on host and on sim, in sessions that stay open, and compares all outputs. */
+/* Runs twice (a miss, then a hit) on the host and four times on sim (which records a graph at the first hit and
+ * replays it later), in sessions that stay open, and compares all outputs. */
 void lowered_expect(lowered *l, const spec *inputs, size_t n_inputs, const spec *outputs, size_t n_outputs);
 /* Runs on host and on sim; each run fails with that status, node, input and message, and a kernel of device 1 ran. */
 void lowered_fails(lowered *l, const spec *inputs, size_t n_inputs, reed_status status, const char *node,

@@ -56,13 +56,13 @@ START_TEST(a_graph_is_noted_and_replayed) {
   put(1);
   device_graph *graph = recorded();
   ck_assert_float_eq(get(), 1); /* nothing ran */
-  for (int i = 0; i < 3; i++) MUST(q.on->replay(q.compute, graph, q.said));
+  for (int i = 0; i < 3; i++) MUST(q.on->replay(q.compute, graph, NULL, q.said));
   ck_assert_float_eq(get(), 8);
   put(10);
-  MUST(q.on->replay(q.compute, graph, q.said));
+  MUST(q.on->replay(q.compute, graph, NULL, q.said));
   MUST(launch_add(&q, q.compute, &add, b, b, a, NULL)); /* in order with other work */
   ck_assert_float_eq(get(), 40);
-  MUST(q.on->replay(q.compute, graph, q.said));
+  MUST(q.on->replay(q.compute, graph, NULL, q.said));
   MUST(wait_both(&q, &fault));
   q.on->drop(q.dev, graph);
   close_all();
@@ -96,7 +96,7 @@ START_TEST(another_thread_s_session_is_not_in_the_way) {
   MUST(q.on->copy_within(q.compute, a, b, 4, NULL, q.said));
   device_graph *graph = NULL;
   MUST(q.on->end_record(q.compute, &graph, q.said));
-  MUST(q.on->replay(q.compute, graph, q.said));
+  MUST(q.on->replay(q.compute, graph, NULL, q.said));
   ck_assert_float_eq(get(), 6);
   q.on->drop(q.dev, graph);
   close_all();
@@ -116,7 +116,7 @@ static reed_status forbidden(int what, device_event *event) {
     case 5: return q.on->event_record(q.compute, event, q.said);
     case 6: return q.on->event_wait(q.compute, event, q.said);
     case 7: return q.on->extend(q.dev, a, 9) ? REED_OK : REED_ERROR_DEVICE;
-    default: return q.on->replay(q.compute, graph, q.said);
+    default: return q.on->replay(q.compute, graph, NULL, q.said);
   }
 }
 
@@ -151,7 +151,7 @@ START_TEST(a_graph_whose_memory_went_is_not_replayed) {
   q.on->release(q.dev, b, q.compute);
   MUST(wait_both(&q, &fault));
   b = memory_of(&q, 4); /* perhaps at the same address */
-  ck_assert_int_eq(q.on->replay(q.compute, graph, q.said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(q.on->replay(q.compute, graph, NULL, q.said), REED_ERROR_DEVICE);
   ck_assert(strstr(reed_diagnosis_message(q.said), "was released after it was recorded") != NULL);
   ck_assert_float_eq(get(), 1);
   q.on->drop(q.dev, graph);

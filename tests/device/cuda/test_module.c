@@ -259,7 +259,7 @@ static reed_status use_everything(const char *name, reed_diagnosis *said) {
     status = on->end_record(queues[0], &graph, recorded == REED_OK ? said : NULL);
     if (recorded != REED_OK) status = recorded;
   }
-  STEP(on->replay(queues[0], graph, said));
+  STEP(on->replay(queues[0], graph, NULL, said));
   STEP(on->synchronize(queues[0], &error, said));
   STEP(on->copy_out(queues[1], pinned, a, 64, NULL, said));
   STEP(on->synchronize(queues[1], &error, said));

@@ -54,10 +54,10 @@ START_TEST(a_graph_is_noted_and_replayed) {
   put(1);
   device_graph *graph = recorded();
   ck_assert_int_eq(get(), 1); /* nothing ran */
-  for (int i = 0; i < 3; i++) ck_assert_int_eq(q.on->replay(q.compute, graph, q.said), REED_OK);
+  for (int i = 0; i < 3; i++) ck_assert_int_eq(q.on->replay(q.compute, graph, NULL, q.said), REED_OK);
   ck_assert_int_eq(get(), 15);
   put(10);
-  ck_assert_int_eq(q.on->replay(q.compute, graph, q.said), REED_OK);
+  ck_assert_int_eq(q.on->replay(q.compute, graph, NULL, q.said), REED_OK);
   ck_assert_int_eq(launch_step(&q, q.compute, a, a, 0), REED_OK); /* in order with other work */
   ck_assert_int_eq(get(), 43);
   q.on->drop(q.dev, graph);
@@ -78,7 +78,7 @@ START_TEST(another_thread_s_session_is_not_in_the_way) {
   ck_assert_int_eq(launch_step(&q, q.compute, a, a, 0), REED_OK);
   device_graph *graph = NULL;
   ck_assert_int_eq(q.on->end_record(q.compute, &graph, q.said), REED_OK);
-  ck_assert_int_eq(q.on->replay(q.compute, graph, q.said), REED_OK);
+  ck_assert_int_eq(q.on->replay(q.compute, graph, NULL, q.said), REED_OK);
   ck_assert_int_eq(get(), 3);
   q.on->drop(q.dev, graph);
   other.on->release_pinned(other.dev, far);
@@ -103,11 +103,11 @@ START_TEST(a_failure_in_a_graph_has_its_launch_s_number) {
                    REED_OK);
   ck_assert_int_eq(q.on->end_record(q.compute, &graph, q.said), REED_OK);
   put(1);
-  ck_assert_int_eq(q.on->replay(q.compute, graph, q.said), REED_OK);
+  ck_assert_int_eq(q.on->replay(q.compute, graph, NULL, q.said), REED_OK);
   ck_assert_int_eq(wait_both(&q, &fault), REED_ERROR_VALUE);
   ck_assert(fault.launch == 31 && fault.fault.value == 9);
   put(4);
-  ck_assert_int_eq(q.on->replay(q.compute, graph, q.said), REED_OK);
+  ck_assert_int_eq(q.on->replay(q.compute, graph, NULL, q.said), REED_OK);
   ck_assert_int_eq(get(), 9);
   q.on->drop(q.dev, graph);
   close_all();
@@ -127,7 +127,7 @@ static reed_status forbidden(int what, device_event *event) {
     case 5: return q.on->event_record(q.compute, event, q.said);
     case 6: return q.on->event_wait(q.compute, event, q.said);
     case 7: return q.on->extend(q.dev, a, 9) ? REED_OK : REED_ERROR_DEVICE;
-    default: return q.on->replay(q.compute, graph, q.said);
+    default: return q.on->replay(q.compute, graph, NULL, q.said);
   }
 }
 
@@ -163,7 +163,7 @@ START_TEST(a_graph_whose_memory_went_is_not_replayed) {
   q.on->release(q.dev, b, q.compute);
   ck_assert_int_eq(wait_both(&q, &fault), REED_OK);
   b = memory_of(&q, 8); /* perhaps at the same address, but another block */
-  ck_assert_int_eq(q.on->replay(q.compute, graph, q.said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(q.on->replay(q.compute, graph, NULL, q.said), REED_ERROR_DEVICE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(q.said), "was released after it was recorded"));
   ck_assert_ptr_nonnull(was);
   ck_assert_int_eq(get(), 1);
@@ -183,7 +183,7 @@ START_TEST(a_block_of_a_graph_may_grow) {
   ck_assert_int_eq(q.on->end_record(q.compute, &graph, q.said), REED_OK);
   ck_assert(q.on->extend(q.dev, big, 1 << 20));
   put(6);
-  ck_assert_int_eq(q.on->replay(q.compute, graph, q.said), REED_OK);
+  ck_assert_int_eq(q.on->replay(q.compute, graph, NULL, q.said), REED_OK);
   ck_assert_int_eq(get(), 13);
   q.on->drop(q.dev, graph);
   q.on->release(q.dev, big, q.compute);
