@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reed/device.h"
 #include "tests/alloc_hook.h"
 #include "tests/suite.h"
 #include "tests/whole/scenes.h"
@@ -86,8 +85,9 @@ static double number_of(const cJSON *item, const char *key) {
 
 /* Every scene four times: the first run of a size enqueues launches, the second records graphs, later ones replay them.
  * A session without graphs gives the same bits. */
-static void check_graphs(const char *target, const char *device) {
-  reed_program *program = scenes_program_with(&(reed_compile_options){.target = target});
+START_TEST(graphs_change_no_result) {
+  static const char device[] = "sim?poison=1&late=1&seed=6";
+  reed_program *program = scenes_program();
   reed_session *with = scene_session(program, &(reed_session_options){.device = device}),
                *without = scene_session(program, &(reed_session_options){.device = device, .graphs = REED_GRAPHS_OFF});
   for (size_t i = 0; i < n_scenes; i++) {
@@ -110,15 +110,6 @@ static void check_graphs(const char *target, const char *device) {
   reed_session_close(&with);
   reed_session_close(&without);
   reed_program_close(&program);
-}
-
-START_TEST(graphs_change_no_result_on_the_simulated_accelerator) { check_graphs(NULL, "sim?poison=1&late=1&seed=6"); }
-END_TEST
-/* Element-wise operators, movement and detection only: the emulation takes minutes for the others. */
-START_TEST(graphs_change_no_result_on_the_emulated_gpu) {
-  check_graphs(
-      "cuda-emulated?only=Add+Sub+Mul+Div+Exp+Gather+Concat+Transpose+Reshape+Sigmoid+Softmax+NonMaxSuppression",
-      "cuda-emulated?late=1&seed=5&order=11");
 }
 END_TEST
 
@@ -351,11 +342,7 @@ int main(void) {
   tcase_set_timeout(cases, 600);
   tcase_add_test(cases, every_scene_equals_pytorch_on_the_host);
   tcase_add_test(cases, every_scene_equals_pytorch_on_the_simulated_accelerator);
-  tcase_add_test(cases, graphs_change_no_result_on_the_simulated_accelerator);
-  reed_device_info kind;
-  for (size_t i = 0; reed_device_kind(i, &kind); i++) /* absent where there is no C++ compiler */
-    if (kind.present && strcmp(kind.name, "cuda-emulated") == 0)
-      tcase_add_test(cases, graphs_change_no_result_on_the_emulated_gpu);
+  tcase_add_test(cases, graphs_change_no_result);
   tcase_add_test(cases, rewrites_change_no_result);
   tcase_add_test(cases, only_flagged_values_counts_and_outputs_come_back_from_the_device);
   tcase_add_test(cases, at_most_ten_epochs_outside_the_mask_loop);
