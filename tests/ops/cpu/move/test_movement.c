@@ -517,6 +517,33 @@ START_TEST(compress_keeps_what_the_condition_says) {
 }
 END_TEST
 
+/* More elements than a block of a device counts, some stretches without any that is set. */
+START_TEST(nonzero_and_compress_of_many) {
+  enum { ROWS_OF = 3, N = 3100, MOST_SET = ROWS_OF * N };
+  static double places[2 * MOST_SET], kept[MOST_SET];
+  for (int every = 1; every <= 7; every += 3) {
+    kernel_case c;
+    int64_t n = 0;
+    case_init(&c, OP_NonZero);
+    value *v = case_input(&c, REED_I32, DIMS(ROWS_OF, N), 0);
+    for (int64_t i = 0; i < MOST_SET; i++)
+      if (i % every == 0 && !(i >= 2048 && i < 4200)) case_set(v, i, (double)(i + 1)), n++;
+    for (int64_t i = 0, k = 0; i < MOST_SET; i++)
+      if (case_get(v, i) != 0) places[k] = (double)(i / N), places[n + k++] = (double)(i % N);
+    case_expect(&c, places, 2 * n);
+    case_init(&c, OP_Compress);
+    v = case_input(&c, REED_I64, DIMS(ROWS_OF, N), 1000);
+    value *condition = case_input(&c, REED_BOOL, DIMS(N), 0);
+    n = 0;
+    for (int64_t i = 0; i < N; i++) case_set(condition, i, i % every == 0 && i != 2100);
+    for (int64_t i = 0; i < MOST_SET; i++)
+      if (case_get(condition, i % N) != 0) kept[n++] = case_get(v, i);
+    case_attr_int(&c, "axis", 1);
+    case_expect(&c, kept, n);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("movement");
   TCase *tc = tcase_create("movement");
@@ -545,6 +572,7 @@ int main(void) {
   tcase_add_test(tc, dropout_is_the_identity_and_refuses_to_train);
   tcase_add_test(tc, nonzero_lists_coordinates_dense_for_their_number);
   tcase_add_test(tc, compress_keeps_what_the_condition_says);
+  tcase_add_test(tc, nonzero_and_compress_of_many);
   suite_add_tcase(suite, tc);
   return suite_run(suite);
 }

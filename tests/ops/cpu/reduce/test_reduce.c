@@ -113,6 +113,22 @@ START_TEST(cumulative_sums_in_both_directions) {
 }
 END_TEST
 
+/* Lines longer than a block of a device sums at once, beside one another and apart. */
+START_TEST(cumulative_sums_of_long_lines) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16, REED_I32, REED_I64, REED_U8};
+  for (int k = 0; k < ROWS(dtypes); k++)
+    for (int flags = 0; flags < 4; flags++) {
+      kernel_case c;
+      case_init(&c, OP_CumSum);
+      case_input(&c, dtypes[k], _i ? 2 : 1, _i ? (const int64_t[]){300, 2} : (const int64_t[]){601}, 2);
+      case_scalar(&c, REED_I64, 0);
+      case_attr_int(&c, "exclusive", flags & 1);
+      case_attr_int(&c, "reverse", flags >> 1);
+      case_parity(&c, 4 * case_tolerance(dtypes[k]), 100 * case_tolerance(dtypes[k]));
+    }
+}
+END_TEST
+
 START_TEST(a_cumulative_sum_along_no_axis_is_diagnosed) {
   kernel_case c;
   case_init(&c, OP_CumSum);
@@ -151,6 +167,7 @@ int main(void) {
   tcase_add_test(tc, a_long_sum_of_floats_is_right_to_the_last_place);
   tcase_add_test(tc, cumulative_sums_in_both_directions);
   tcase_add_test(tc, a_cumulative_sum_along_no_axis_is_diagnosed);
+  tcase_add_loop_test(tc, cumulative_sums_of_long_lines, 0, 2);
   tcase_add_test(tc, arg_reductions_name_the_first_or_last);
   suite_add_tcase(suite, tc);
   return suite_run(suite);
