@@ -94,7 +94,26 @@ static bool take_truth(const folding *f, ir_value *v, const ir_value *mask, ir_v
          take_truth(f, n->inputs[1], mask, hidden, t, depth + 1);
 }
 
-/* A number that is added: bands of 0 and a low number, and the summands that are none. */
+/* True if v is made of the elements of a constant by moving them, and all of them are far from LOWEST. */
+static bool is_moderate(const ir_value *v, int32_t depth) {
+  static const op_id moving[] = {OP_Transpose, OP_Unsqueeze, OP_Squeeze, OP_Reshape, OP_Slice,
+                                 OP_Expand,    OP_Gather,    OP_Cast,    OP_Identity};
+  reed_desc desc;
+  if (ir_is_constant(v) && ir_desc(v, &desc)) {
+    int64_t elements = desc_elements(&desc), bytes = (int64_t)reed_dtype_bytes(desc.dtype);
+    for (int64_t i = 0; i < elements; i++)
+      if (!(fabs(reed_dtype_read(desc.dtype, (const char *)v->data + i * bytes)) < MODERATE)) return false;
+    return true;
+  }
+  for (size_t i = 0; i < sizeof moving / sizeof *moving && depth < DEPTH_MOST; i++) {
+    const ir_node *n = pattern_made_by(v, moving[i]);
+    if (n) return is_moderate(n->inputs[0], depth + 1);
+  }
+  return false;
+}
+
+/* A number that is added: bands of 0 and a low number, and the summands that are none. Where of a bias and the lowest
+ * number is their sum. */
 static bool take_number(const folding *f, ir_value *v, const ir_value *mask, taken_apart *t, int32_t depth) {
   position_band band;
   double zero, hidden;
@@ -110,14 +129,15 @@ static bool take_number(const folding *f, ir_value *v, const ir_value *mask, tak
   const ir_node *sum = pattern_made_by(v, OP_Add), *where = pattern_made_by(v, OP_Where);
   if (sum && depth < DEPTH_MOST)
     return take_number(f, sum->inputs[0], mask, t, depth + 1) && take_number(f, sum->inputs[1], mask, t, depth + 1);
-  bool chosen = where && ir_is_constant(where->inputs[1]) && ir_is_constant(where->inputs[2]) &&
-                pattern_number(where->inputs[1], &zero) && pattern_number(where->inputs[2], &hidden);
-  if (!chosen || zero != 0 || !(hidden <= LOW)) return keep(t, v, NULL);
+  bool chosen = where && ir_is_constant(where->inputs[2]) && pattern_number(where->inputs[2], &hidden) && hidden <= LOW;
+  bool from_zero = chosen && ir_is_constant(where->inputs[1]) && pattern_number(where->inputs[1], &zero) && zero == 0;
+  bool from_bias = chosen && !from_zero && hidden <= LOWEST && is_moderate(where->inputs[1], 0);
+  if (!from_zero && !from_bias) return keep(t, v, NULL);
   taken_apart before = *t;
   if (!take_truth(f, where->inputs[0], mask, where->inputs[2], t, depth + 1)) return false;
   if (t->n_bands == before.n_bands && t->n_always == before.n_always) return *t = before, keep(t, v, NULL);
   if (t->n_bands > before.n_bands) note_number(t, hidden);
-  return true;
+  return from_zero || keep(t, where->inputs[1], NULL);
 }
 
 /* ---- bands as attributes ---- */
@@ -183,24 +203,6 @@ static bool join_rest(const folding *f, taken_apart *t, bool truths, ir_value **
 }
 
 /* ---- rows that hide all keys ---- */
-
-/* True if v is made of the elements of a constant by moving them, and all of them are far from LOWEST. */
-static bool is_moderate(const ir_value *v, int32_t depth) {
-  static const op_id moving[] = {OP_Transpose, OP_Unsqueeze, OP_Squeeze, OP_Reshape, OP_Slice,
-                                 OP_Expand,    OP_Gather,    OP_Cast,    OP_Identity};
-  reed_desc desc;
-  if (ir_is_constant(v) && ir_desc(v, &desc)) {
-    int64_t elements = desc_elements(&desc), bytes = (int64_t)reed_dtype_bytes(desc.dtype);
-    for (int64_t i = 0; i < elements; i++)
-      if (!(fabs(reed_dtype_read(desc.dtype, (const char *)v->data + i * bytes)) < MODERATE)) return false;
-    return true;
-  }
-  for (size_t i = 0; i < sizeof moving / sizeof *moving && depth < DEPTH_MOST; i++) {
-    const ir_node *n = pattern_made_by(v, moving[i]);
-    if (n) return is_moderate(n->inputs[0], depth + 1);
-  }
-  return false;
-}
 
 /* A row that hides all its keys has the mean of the values of all hidden keys, as long as every key is hidden by the
  * same number: hidden_score. Summands that hide keys on their own would make other numbers. */

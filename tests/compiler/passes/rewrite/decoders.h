@@ -67,6 +67,7 @@ static const spelled_mask spelled_masks[] = {
      CAUSAL "x=Sub row,i2;g=Greater c,x;b=And a,g;d=And b,pad;y=Where d,zero,lowest;m=Add s,y", true, true, true, true,
      1},
     {"and a bias", CAUSAL "y=Where a,zero,lowest;z=Add y,three;m=Add s,z", true, true, true, true, -1},
+    {"and a bias, by one choice", CAUSAL "b=And a,pad;y=Where b,three,lowest;m=Add s,y", true, true, true, true, -1},
     {"places that hide nothing, and padding",
      "x=Unsqueeze r,ax1;g=GreaterOrEqual x,i0;b=And g,pad;y=Where b,zero,lowest;m=Add s,y", true, true, false, false,
      -1},
