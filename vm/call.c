@@ -294,7 +294,9 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
   if (s->epoch.in_shape_section) {
     bool repeated = false;
     if (!s->run.program->site_ops[i.site]->impure) status = active_repeat_invoke(&s->epoch, &i, &repeated);
-    return status != REED_OK || repeated ? status : invoke_now(s, &i);
+    if (status != REED_OK || repeated) return status;
+    s->epoch.host_cursor++; /* the base's kernel of this call is not needed */
+    return invoke_now(s, &i);
   }
 
   const epoch_kernel *kernel = &e->kernels.items[s->epoch.kernel_cursor++];

@@ -324,16 +324,7 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
         else ref_assign(&s->run.objects, R(i.dst), R(i.src));
         break;
       }
-      case INSN_SHAPE_LIKE: {
-        OPERANDS(shape_like);
-        const ref *source = R(i.src);
-        if (source->kind != REF_SHAPED && source->kind != REF_STORED) {
-          status = diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "r%u is not a tensor with known extents", i.src);
-        } else if (ref_set_shaped(&s->run.objects, R(i.dst), &source->t.desc, s->devices.bind[i.device], -1)) {
-          status = WROTE_R(i.dst);
-        }
-        break;
-      }
+      case INSN_SHAPE_LIKE: status = exec_shape_like(s, w); break;
       case INSN_ASSERT_SHAPE: {
         OPERANDS(assert_shape);
         status = exec_assert_shape(&s->run, R(i.src), &m->types[i.type]);

@@ -28,6 +28,17 @@ reed_status exec_alloc(reed_session *s, ref *r) {
   return REED_OK;
 }
 
+reed_status exec_shape_like(reed_session *s, const uint32_t *w) {
+  const insn_shape_like i = insn_shape_like_at(w);
+  const ref *source = reg_r(&s->run, i.src);
+  if (source->kind != REF_SHAPED && source->kind != REF_STORED)
+    return diag_fail(s->run.diagnosis, REED_ERROR_TYPE, "r%u is not a tensor with known extents", i.src);
+  if (!ref_set_shaped(&s->run.objects, reg_r(&s->run, i.dst), &source->t.desc, s->devices.bind[i.device], -1) ||
+      !s->epoch.in_shape_section)
+    return REED_OK;
+  return active_note_write(&s->epoch, i.dst, s->run.diagnosis);
+}
+
 static reed_status view(reed_session *s, ref *target, const ref *source) {
   if (target->kind != REF_SHAPED) return not_a_tensor(&s->run, target, "a tensor without memory");
   bool counted = target->bounded_axis >= 0 && source->kind == REF_PENDING;

@@ -8,6 +8,7 @@
 #include "ops/call.h"
 #include "shapefuncs/shapefn.h"
 #include "vm/epoch/key.h"
+#include "vm/epoch/variant.h"
 
 bool query_desc(const query_ref *r, reed_desc *out_desc) {
   if (r->kind != QUERY_TENSOR || r->rank < 0 || r->dtype == REED_NONE) return false;
@@ -204,9 +205,10 @@ static query_ref recalled(query *q, const epoch_entry *e, size_t i) {
 bool query_recall(query *q, const insn_epoch_enter *enter) {
   const epoch_active *active = &q->s->epoch;
   if (!form_key(q, enter)) return false;
-  const epoch_entry *e = memo_peek(&q->s->memo, enter->epoch, key_hash(active->key.items, active->key.n),
-                                   active->key.items, active->key.n);
-  if (!e) return false;
+  epoch_entry *found = memo_peek(&q->s->memo, enter->epoch, key_hash(active->key.items, active->key.n),
+                                 active->key.items, active->key.n);
+  if (!found) return false;
+  const epoch_entry *e = variant_use(found);
   for (size_t i = 0; i < e->writes.n; i++) q->r[e->writes.items[i].reg] = recalled(q, e, i);
   for (size_t i = 0; i < e->scalars.n; i++)
     q->scalars[e->scalars.items[i].reg] = (query_scalar){true, e->scalars.items[i].value};

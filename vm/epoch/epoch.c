@@ -1,13 +1,17 @@
 /* Entering and leaving epochs: epoch.enter, epoch.end, failed runs. epoch.plan: plan.c; memory: place.c. */
 #include "vm/epoch/epoch.h"
+
+#include <string.h>
+
 #include "vm/epoch/key.h"
 #include "vm/epoch/place.h"
 #include "vm/epoch/replay.h"
+#include "vm/epoch/variant.h"
 
 /* The entry from which a miss starts: the epoch's last one, if it tells of every register one content. NULL: none. */
 static const epoch_entry *find_base(const reed_session *s, uint32_t epoch) {
-  const epoch_entry *last = s->memo.epochs[epoch].entries;
-  return last && !last->rewritten && s->run.program->module->epochs_shaped[epoch] ? last : NULL;
+  epoch_entry *last = s->memo.epochs[epoch].entries;
+  return last && !variant_use(last)->rewritten && s->run.program->module->epochs_shaped[epoch] ? last : NULL;
 }
 
 static reed_status start_entry(reed_session *s, const insn_epoch_enter *enter, uint64_t hash, bool memoizable) {
@@ -21,9 +25,11 @@ static reed_status start_entry(reed_session *s, const insn_epoch_enter *enter, u
   }
   *e = (epoch_entry){.epoch = epoch, .hash = hash, .key = key, .n_key = active->key.n, .remembered = memoizable};
   const epoch_entry *base = memoizable ? find_base(s, epoch) : NULL;
-  reed_status status = active_begin(active, e, base, &s->run);
+  reed_status status = active_begin(active, e, base ? variant_use(s->memo.epochs[epoch].entries) : NULL, &s->run);
   if (status != REED_OK) memo_free_entry(&s->memo, e);
   else if (base) key_note_changes(active, enter, base);
+  if (status == REED_OK && base && !key_find_changes(active, enter, base, e->changed_keys))
+    memset(e->changed_keys, 0, sizeof e->changed_keys);
   return status;
 }
 
@@ -41,12 +47,13 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   epoch_entry *e = memoizable ? memo_find(&s->memo, epoch, hash, s->epoch.key.items, s->epoch.key.n) : NULL;
   const struct replay *list = NULL;
   uint32_t next = *pc + insn_length_at(w);
+  bool hit = e != NULL;
+  *(hit ? &s->memo.figures.hits : &s->memo.figures.misses) += 1;
+  if (!hit && memoizable) e = variant_make(s, &enter, next, hash, note);
   if (!e) {
-    s->memo.figures.misses++;
     status = start_entry(s, &enter, hash, memoizable);
   } else {
-    s->memo.figures.hits++;
-    s->epoch.entry = e;
+    s->epoch.entry = variant_use(e);
     s->epoch.in_shape_section = false;
     next = enter.plan + insn_length_at(code + enter.plan);
     place_scalars(s);
@@ -56,15 +63,15 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   }
   int64_t end = clock_now_ns();
   if (note) {
-    note->enter_ns = end - begin;
-    note->hit = e != NULL;
+    note->enter_ns = end - begin - note->shape_ns - note->plan_ns;
+    note->hit = hit;
   }
   profile_event *event = profile_note(&s->run.profile, PROFILE_ENTER, epoch, 0);
   if (event) event->span = (device_span){begin, end};
   if (status != REED_OK) return status;
   *pc = next;
   if (!list) return REED_OK;
-  s->memo.figures.replays++;
+  s->memo.figures.replays += hit;
   return replay_run(s, pc);
 }
 

@@ -84,6 +84,23 @@ void key_note_changes(epoch_active *active, const insn_epoch_enter *enter, const
   }
 }
 
+bool key_find_changes(const epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base,
+                      uint64_t *out_changed) {
+  const int64_t *now = active->key.items, *before = base->key;
+  if (enter->n_keys > ENTRY_KEYS) return false;
+  memset(out_changed, 0, ENTRY_KEYS / 8);
+  for (uint32_t i = 0; i < enter->n_keys; i++) {
+    bool value = INSN_READS(enter->keys[i]) & REED_READS_VALUE;
+    if (*now != *before) return false;
+    size_t n = part_words(now, value), n_before = part_words(before, value);
+    bool changed = n != n_before || memcmp(now, before, n * sizeof(int64_t)) != 0;
+    out_changed[i / 64] |= (uint64_t)changed << i % 64;
+    now += n;
+    before += n_before;
+  }
+  return memcmp(now, before, enter->n_scalar_keys * sizeof(int64_t)) == 0;
+}
+
 /* Multiply-xorshift over the words (the finaliser of MurmurHash3, Appleby, public domain constants). */
 uint64_t key_hash(const int64_t *key, size_t n) {
   uint64_t h = 0x9e3779b97f4a7c15ull ^ n;

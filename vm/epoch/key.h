@@ -13,6 +13,10 @@ reed_status key_form(vm_run *run, epoch_active *active, const insn_epoch_enter *
 /* Notes for every key register whether its part of active->key differs from its part of the base's key. Both keys are
  * complete (memoizable). */
 void key_note_changes(epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base);
+/* Finds which parts of active->key differ from those of the base's key: ENTRY_KEYS bits. False: they differ in more
+ * than extents and elements, or there are too many. Both keys are complete. */
+bool key_find_changes(const epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base,
+                      uint64_t *out_changed);
 /* The parts of a key, which begins with active->key.n = 0: a stored tensor (value: with its elements, whose bytes are
  * added to *value_bytes), a scalar. */
 reed_status key_add_tensor(epoch_active *active, const ref *r, bool value, int64_t *value_bytes,

@@ -9,6 +9,7 @@
 
 #include "base/hook.h"
 #include "vm/epoch/replay_list.h"
+#include "vm/epoch/variant.h"
 
 enum {
   TRIM_SHARE = 4,   /* the heap is trimmed when freed entries leave gaps of this part of the memo's bytes */
@@ -18,14 +19,27 @@ enum {
   FREED_AT_ONCE = 4 /* retired entries */
 };
 
-/* Drops a reference to a kernel. */
+/* Drops a reference to a kernel, if there is one. */
 static void drop_kernel(epoch_memo *memo, site_kernel *k) {
-  if (k->n_references == 1) memo->figures.freed_bytes += k->bytes;
+  if (k && k->n_references == 1) memo->figures.freed_bytes += k->bytes;
   site_release(memo->kernels, k);
+}
+
+/* Frees the whole after its last variant, which owned what the whole has in its places. */
+static void drop_whole(epoch_memo *memo, const epoch_entry *variant) {
+  epoch_entry *whole = variant->whole;
+  variant_places *p = whole->places;
+  if (p->written == variant) p->written = NULL;
+  if (--p->n_users > 0) return;
+  for (size_t i = 0; i < p->writes.n; i++) whole->writes.items[p->writes.items[i]].value = (ref){0};
+  for (size_t i = 0; i < p->calls.n; i++) whole->kernels.items[p->calls.items[i].kernel].prepared = NULL;
+  memo_free_entry(memo, whole);
 }
 
 void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   memo->figures.freed_bytes += e->bytes;
+  if (e->whole) drop_whole(memo, e);
+  variant_places_close(&e->places);
   replay_free(&e->replay);
   graph_list_fini(&e->graphs);
   for (size_t i = 0; i < e->writes.n; i++) ref_clear(memo->objects, &e->writes.items[i].value);
@@ -39,6 +53,7 @@ void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   VEC_FREE(&e->copies);
   VEC_FREE(&e->values);
   VEC_FREE(&e->host_kernels);
+  VEC_FREE(&e->root_bytes);
   mem_free(e->key);
   mem_free(e);
 }
@@ -95,6 +110,30 @@ static void discount_kernel(epoch_memo *memo, site_kernel *k) {
   if (--k->n_remembered == 0) memo->figures.bytes -= k->bytes;
 }
 
+/* True if the kernel with this number in a whole is a variant's. */
+static bool is_place(const epoch_entry *e, size_t kernel, size_t *call) {
+  if (!e->places || *call == e->places->calls.n || e->places->calls.items[*call].kernel != kernel) return false;
+  ++*call;
+  return true;
+}
+
+/* Counts the entry's bytes and its kernels', and those of its whole if it is the first remembered variant. */
+static void count_entry(epoch_memo *memo, const epoch_entry *e) {
+  count_bytes(memo, e->bytes);
+  for (size_t i = 0, call = 0; i < e->kernels.n; i++)
+    if (!is_place(e, i, &call)) count_kernel(memo, e->kernels.items[i].prepared);
+  for (size_t i = 0; i < e->host_kernels.n; i++) count_kernel(memo, e->host_kernels.items[i]);
+  if (e->whole && e->whole->places->n_remembered++ == 0) count_entry(memo, e->whole);
+}
+
+static void discount_entry(epoch_memo *memo, const epoch_entry *e) {
+  memo->figures.bytes -= e->bytes;
+  for (size_t i = 0, call = 0; i < e->kernels.n; i++)
+    if (!is_place(e, i, &call)) discount_kernel(memo, e->kernels.items[i].prepared);
+  for (size_t i = 0; i < e->host_kernels.n; i++) discount_kernel(memo, e->host_kernels.items[i]);
+  if (e->whole && --e->whole->places->n_remembered == 0) discount_entry(memo, e->whole);
+}
+
 /* ---- admission ---- */
 
 /* The mark of an epoch's key, never 0. Equal hashes in several epochs have places far from each other. */
@@ -148,9 +187,7 @@ static void evict(epoch_memo *memo, epoch_entry *e) {
   unlink_global(memo, e);
   memo->figures.evictions++;
   memo->figures.entries--;
-  memo->figures.bytes -= e->bytes;
-  for (size_t i = 0; i < e->kernels.n; i++) discount_kernel(memo, e->kernels.items[i].prepared);
-  for (size_t i = 0; i < e->host_kernels.n; i++) discount_kernel(memo, e->host_kernels.items[i]);
+  discount_entry(memo, e);
   e->remembered = false;
   memo_retire(memo, e);
 }
@@ -183,10 +220,11 @@ static void evict_to_bounds(epoch_memo *memo, epoch_entry *newest, bool device_b
 }
 
 static int64_t entry_bytes(const epoch_entry *e) {
-  int64_t bytes = (int64_t)(sizeof *e + e->n_key * sizeof(int64_t) + e->writes.capacity * sizeof(epoch_write) +
-                            e->scalars.capacity * sizeof(epoch_scalar) + e->roots.capacity * sizeof(epoch_root) +
-                            e->kernels.capacity * sizeof(epoch_kernel) + e->copies.capacity * sizeof(epoch_copy) +
-                            e->host_kernels.capacity * sizeof(site_kernel *));
+  int64_t bytes =
+      (int64_t)(sizeof *e + e->n_key * sizeof(int64_t) + e->writes.capacity * sizeof(epoch_write) +
+                e->scalars.capacity * sizeof(epoch_scalar) + e->roots.capacity * sizeof(epoch_root) +
+                e->kernels.capacity * sizeof(epoch_kernel) + e->copies.capacity * sizeof(epoch_copy) +
+                e->host_kernels.capacity * sizeof(site_kernel *) + e->root_bytes.capacity * sizeof(int64_t));
   for (size_t i = 0; i < e->values.n; i++) bytes += e->values.items[i]->bytes;
   return bytes;
 }
@@ -208,12 +246,49 @@ void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy) {
   link_newest(memo, e);
   memo->figures.entries++;
   int64_t before = memo->figures.bytes;
-  count_bytes(memo, e->bytes);
-  for (size_t i = 0; i < e->kernels.n; i++) count_kernel(memo, e->kernels.items[i].prepared);
-  for (size_t i = 0; i < e->host_kernels.n; i++) count_kernel(memo, e->host_kernels.items[i]);
+  count_entry(memo, e);
   if (take_mark(memo, e)) memo->figures.admitted++;
   else begin_trial(memo, e, memo->figures.bytes - before);
   evict_to_bounds(memo, e, device_busy);
+}
+
+bool memo_divide(epoch_memo *memo, epoch_entry *e, epoch_entry *whole, struct variant_places *places) {
+  epoch_entry kept = *e;
+  memset(&kept.writes, 0, sizeof kept.writes);
+  memset(&kept.scalars, 0, sizeof kept.scalars);
+  memset(&kept.roots, 0, sizeof kept.roots);
+  memset(&kept.kernels, 0, sizeof kept.kernels);
+  memset(&kept.copies, 0, sizeof kept.copies);
+  memset(&kept.values, 0, sizeof kept.values);
+  memset(&kept.host_kernels, 0, sizeof kept.host_kernels);
+  memset(&kept.graphs, 0, sizeof kept.graphs);
+  if (!VEC_RESERVE(&kept.writes, places->writes.n) || !VEC_RESERVE(&kept.kernels, places->calls.n) ||
+      !VEC_RESERVE(&kept.root_bytes, places->roots.n)) {
+    VEC_FREE(&kept.writes);
+    VEC_FREE(&kept.kernels);
+    VEC_FREE(&kept.root_bytes);
+    return false;
+  }
+  for (size_t i = 0; i < places->writes.n; i++)
+    kept.writes.items[kept.writes.n++] = e->writes.items[places->writes.items[i]];
+  for (size_t i = 0; i < places->calls.n; i++)
+    kept.kernels.items[kept.kernels.n++] = e->kernels.items[places->calls.items[i].kernel];
+  for (size_t i = 0; i < places->roots.n; i++)
+    kept.root_bytes.items[kept.root_bytes.n++] = e->roots.items[places->roots.items[i].root].bytes;
+  kept.replay = NULL; /* the whole's */
+  kept.whole = whole;
+  kept.bytes = entry_bytes(&kept);
+  *whole = *e;
+  whole->newer = whole->older = whole->next = NULL;
+  whole->key = NULL;
+  whole->n_key = 0;
+  whole->trial_bytes = 0;
+  whole->places = places;
+  places->n_users = places->n_remembered = 1;
+  places->written = e;
+  memo->figures.bytes += kept.bytes; /* the whole counts the rest of the entry's bytes, which were counted as one */
+  *e = kept;
+  return true;
 }
 
 void memo_add_bytes(epoch_memo *memo, epoch_entry *e, int64_t bytes, bool device_busy) {
@@ -231,7 +306,7 @@ static epoch_entry **place_of(const epoch_memo *memo, uint32_t epoch, uint64_t h
   return NULL;
 }
 
-const epoch_entry *memo_peek(const epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
+epoch_entry *memo_peek(const epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
   epoch_entry **at = place_of(memo, epoch, hash, key, n_key);
   return at ? *at : NULL;
 }

@@ -42,6 +42,7 @@ typedef struct epoch_write {
                           exact */
   int32_t extent_index;
   uint32_t bound; /* root -1: the register grows in the memory bound to this output, + 1 (append.h); 0: it does not */
+  bool changed;   /* the shape section gave the register another content than the base had */
   ref value;      /* with counted references of the entry's own */
 } epoch_write;
 
@@ -67,6 +68,8 @@ typedef struct epoch_copy {
   int32_t slot;   /* root into which the bytes are put first; -1: the source lies in the arena */
 } epoch_copy;
 
+enum { ENTRY_KEYS = 256 }; /* only of an epoch with fewer keys entries have variants */
+
 /* The shapes, kernels and memory plan of one epoch under one key. */
 typedef struct epoch_entry {
   struct epoch_entry *newer, *older; /* global least-recently-used list */
@@ -75,6 +78,8 @@ typedef struct epoch_entry {
   uint64_t hash;
   int64_t *key;
   size_t n_key;
+  uint64_t changed_keys[ENTRY_KEYS / 64]; /* keys whose parts were not the base's; none: there was no base */
+  int32_t n_changed;                      /* writes that have changed */
   VEC_OF(epoch_write) writes;
   VEC_OF(epoch_scalar) scalars;
   VEC_OF(epoch_root) roots;
@@ -86,18 +91,26 @@ typedef struct epoch_entry {
   int32_t n_dense; /* dense copies of operands with room in front of kernels */
   int64_t dense_bytes;
   int32_t n_shape_functions, n_kernels;
-  int32_t n_repeated;    /* shape functions whose results came from the base (active.h) */
-  int32_t n_shared;      /* kernels that were prepared before */
-  int64_t shared_bytes;  /* of these kernels */
-  struct replay *replay; /* the run section as a list of calls (replay.h); NULL: none yet, or not_for_lists */
-  graph_list graphs;     /* of the run section's launches on accelerators (stretch.h) */
-  bool not_for_lists;    /* the interpreter has to execute the run section */
-  int64_t bytes;         /* host memory of the entry without its kernels, for the memo's bound */
-  bool rooms;            /* some input of its run had room (append.h) */
-  bool rewritten;        /* the shape section wrote a register twice, so the entry cannot be the base of another */
-  bool remembered;       /* true: in the memo; false: freed after the next synchronisation */
-  int64_t trial_bytes;   /* on trial: the bytes by which the entry made the memo larger; 0: admitted */
+  int32_t n_repeated;        /* shape functions whose results came from the base (active.h) */
+  int32_t n_shared;          /* kernels that were prepared before */
+  int64_t shared_bytes;      /* of these kernels */
+  struct replay *replay;     /* the run section as a list of calls (replay.h); NULL: none yet, or not_for_lists */
+  graph_list graphs;         /* of the run section's launches on accelerators (stretch.h) */
+  bool not_for_lists;        /* the interpreter has to execute the run section */
+  int64_t bytes;             /* host memory of the entry without its kernels, for the memo's bound */
+  bool rooms;                /* some input of its run had room (append.h) */
+  bool rewritten;            /* the shape section wrote a register twice, so the entry cannot be the base of another */
+  bool remembered;           /* true: in the memo; false: freed after the next synchronisation */
+  struct epoch_entry *whole; /* of a variant (variant.h), which has the content of the whole's places only, in the
+                                order in which the places list them; NULL: the entry is complete */
+  struct variant_places *places; /* of a whole, which is in no list of the memo; NULL: the entry is no whole */
+  VEC_OF(int64_t) root_bytes;    /* of a variant */
+  int64_t trial_bytes;           /* on trial: the bytes by which the entry made the memo larger; 0: admitted */
 } epoch_entry;
+
+static inline bool entry_key_changed(const epoch_entry *e, uint32_t key) {
+  return e->changed_keys[key / 64] >> key % 64 & 1;
+}
 
 /* The last arena layouts of an epoch, the one used last first; used again if every root of a new plan fits its slot
  * (layout.c). */
@@ -112,6 +125,7 @@ typedef struct epoch_state {
   epoch_entry *entries;
   int32_t n_entries, n_trials; /* n_trials: of the entries, those on trial */
   epoch_layout layouts[EPOCH_LAYOUTS];
+  int32_t wait, waits;       /* misses until the next attempt at a variant, and how many they were last */
   epoch_entry *unremembered; /* the last one that was not remembered, kept for its kernels; NULL: none */
 } epoch_state;
 
@@ -125,7 +139,8 @@ typedef struct epoch_memo {
   object_heap *objects;           /* of the registers that entries keep */
   site_kernels *kernels;          /* the table of the kernels that entries use */
   struct {
-    int64_t hits, replays /* hits from a list of calls */, misses, evictions, entries, bytes, layouts_reused;
+    int64_t hits, replays /* hits from a list of calls */, misses, evictions, entries, bytes, layouts_reused,
+        variants /* misses that made one (variant.h) */;
     int64_t trials, trial_bytes; /* entries on trial now */
     int64_t admitted;            /* entries that were admitted so far */
     int64_t freed_bytes;         /* of freed entries whose place no new entry has taken, since the heap was trimmed */
@@ -135,12 +150,15 @@ typedef struct epoch_memo {
 /* The entry of the key, which is admitted and becomes the most recently used; NULL: none. */
 epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
 /* The entry of the key for a question: its key has not come again. */
-const epoch_entry *memo_peek(const epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
+epoch_entry *memo_peek(const epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
 /* Puts a planned entry under its key, on trial or admitted, and evicts others over the bounds. device_busy: kernels of
  * entries may be queued, so that evicted ones stay until the next synchronisation. */
 void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy);
 /* Counts `bytes` more for the entry that memo_find has found last, and evicts others over the bounds. */
 void memo_add_bytes(epoch_memo *memo, epoch_entry *e, int64_t bytes, bool device_busy);
+/* Divides an entry that the memo has (variant.h): it keeps the content of the places, all else goes to `whole`, which
+ * is zeroed. On failure, which is for lack of memory, nothing has changed. */
+bool memo_divide(epoch_memo *memo, epoch_entry *e, epoch_entry *whole, struct variant_places *places) REED_MUST_CHECK;
 /* Takes an entry that is not remembered and frees it after the next synchronisation, because its kernels may be queued
  * on a device. */
 void memo_retire(epoch_memo *memo, epoch_entry *e);

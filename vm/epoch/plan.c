@@ -68,6 +68,8 @@ static reed_status capture_writes(epoch_planner *p) {
     ref *now = reg_of(p, write->reg);
     if (p->rooms) now->t.room = now->t.cache = 0; /* the walk finds the rooms anew */
     ref_copy(&write->value, now);
+    write->changed = p->active->notes[write->reg].changed;
+    e->n_changed += write->changed;
     note_of(p, write->reg)->write = (int32_t)i;
   }
   for (size_t i = 0; i < e->scalars.n; i++) e->scalars.items[i].value = *reg_s(p->run, e->scalars.items[i].reg);

@@ -67,8 +67,8 @@ static bool add_pointer(maker *m, place at) {
   void *known = at.kind == PLACE_FIXED ? m->entry->writes.items[at.source].value.t.data : NULL;
   if (!VEC_PUSH(&p->pointers, known)) return false;
   switch (at.kind) {
-    case PLACE_NULL:
-    case PLACE_FIXED: break;
+    case PLACE_NULL: break;
+    case PLACE_FIXED: return m->entry->writes.items[at.source].value.constant || VEC_PUSH(&p->fixed, again);
     case PLACE_ARENA: return VEC_PUSH(&p->in_arena, again);
     case PLACE_BLOCK: return VEC_PUSH(&p->in_blocks, again);
     case PLACE_KEY: return VEC_PUSH(&p->in_keys, again);

@@ -52,7 +52,8 @@ typedef struct replay {
   VEC_OF(replay_call) calls;
   VEC_OF(void *) pointers;
   VEC_OF(replay_pointer) in_arena, in_blocks, in_keys, in_bound;
-  VEC_OF(uint32_t) roots; /* of the entry: those with storage of their own */
+  VEC_OF(replay_pointer) fixed; /* to host values of the shape section */
+  VEC_OF(uint32_t) roots;       /* of the entry: those with storage of their own */
   VEC_OF(replay_kept) kept;
   VEC_OF(uint32_t) dead_writes; /* registers that the shape section writes and the run section kills */
   VEC_OF(uint32_t) dead_keys;   /* other registers that the run section kills */

@@ -13,6 +13,7 @@
 #include "tests/alloc_hook.h"
 #include "tests/vm/epoch/same_entry.h"
 #include "tests/vm/hand.h"
+#include "vm/epoch/variant.h"
 
 enum { MOST_TENSORS = 40, MOST_INPUTS = 3 };
 
@@ -280,7 +281,7 @@ static bool live_together(const epoch_root *a, const epoch_root *b) {
 }
 
 static void check_plan(const program *p, const reed_session *s) {
-  const epoch_entry *e = s->memo.newest;
+  const epoch_entry *e = variant_use(s->memo.newest);
   ck_assert_ptr_nonnull(e);
   for (size_t i = 0; i < e->roots.n; i++) {
     const epoch_root *a = &e->roots.items[i];
@@ -356,7 +357,7 @@ START_TEST(an_entry_made_from_another_equals_one_made_from_nothing) {
     check_plan(&p, session);
     reed_session *fresh = opened(text, &(reed_session_options){.device = device});
     ck_assert_int_eq(run_both(&p, fresh, x, z, 0), REED_OK);
-    check_same_entry(session->memo.newest, fresh->memo.newest);
+    check_same_entry(variant_use(session->memo.newest), fresh->memo.newest);
     reed_session_close(&fresh);
   }
   reed_session_close(&session);

@@ -1,0 +1,231 @@
+/* Variants (vm/epoch/variant.h): entries that are made by the calls that depend on the key. Each entry and each result
+ * must be that of a session that has never run, in whatever order sizes grow, shrink and come back, and however few
+ * entries the memo may have. What a miss calls: test_miss.c. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/desc.h"
+#include "tests/alloc_hook.h"
+#include "tests/vm/epoch/same_entry.h"
+#include "tests/vm/hand.h"
+#include "vm/epoch/variant.h"
+
+/* Of x [2, n, 4] and z [2, m, 4]: x beside z, kernels in place, a view whose extents a host kernel computes, an
+ * operator that reads these extents, and one that computes with them; and a row of kernels that read z alone. */
+static const char text[] =
+    ".module \"m\" producer \"test\" \"1\" devices 2\n.type x = f32[2, n, 4] \"x\"\n.type z = f32[2, m, 4] \"z\"\n"
+    ".type y = f32[2, k, 4] \"y\"\n.type w = f32[a, b, c] \"w\"\n.type v = f32[3] \"v\"\n.inputs x, z\n"
+    ".outputs y, w, v\n.const one = f32[1] {2.5}\n"
+    ".site a = Neg (1 -> 1) \"a\"\n.site b = Concat (2 -> 1) \"b\" {axis = 1}\n.site c = Relu (1 -> 1) \"c\"\n"
+    ".site d = Add (2 -> 1) \"d\"\n.site e = Shape (1 -> 1) \"e\"\n.site f = Reshape (2 -> 1) \"f\"\n"
+    ".site g = Expand (2 -> 1) \"g\"\n.site h = Cast (1 -> 1) \"h\" {to = 1}\n.site i = Abs (1 -> 1) \"i\"\n"
+    ".site j = Exp (1 -> 1) \"j\"\n.site k = Tanh (1 -> 1) \"k\"\n.site l = Sigmoid (1 -> 1) \"l\"\n"
+    ".site m = Neg (1 -> 1) \"m\"\n.site n = Concat (2 -> 1) \"n\" {axis = 1}\n"
+    ".function main (x, z) -> (y, w, v) registers 40 0\n"
+    "  epoch.enter 0, plan, [r0:shape, r1:shape], []\n"
+    "  const r9, one, device\n  shape.like r2, r0, device\n  shape.like r3, r1, device\n"
+    "  shape i, device, [r20], [r3:shape]\n  shape j, device, [r21], [r20:shape]\n  shape k, device, [r22], "
+    "[r21:shape]\n"
+    "  shape l, device, [r23], [r22:shape]\n  shape m, device, [r24], [r23:shape]\n  shape i, device, [r25], "
+    "[r24:shape]\n"
+    "  shape j, device, [r26], [r25:shape]\n  shape k, device, [r27], [r26:shape]\n  shape l, device, [r28], "
+    "[r27:shape]\n"
+    "  shape m, device, [r29], [r28:shape]\n"
+    "  shape a, device, [r4], [r2:shape]\n  shape b, device, [r5], [r4:shape, r3:shape]\n"
+    "  shape c, device, [r6], [r5:shape]\n  shape e, host, [r7], [r6:shape]\n  invoke e, host, [r7], [r6]\n"
+    "  shape f, device, [r8], [r6:shape, r7:value]\n  shape g, device, [r10], [r9:shape, r7:value]\n"
+    "  shape d, device, [r11], [r8:shape, r10:shape]\n  shape.like r12, r7, device\n"
+    "  shape h, device, [r13], [r12:shape]\n  shape n, device, [r14], [r29:shape, r11:shape]\n"
+    "plan: epoch.plan 0\n  copy r2, r0, input, a, 0\n  copy r3, r1, input, i, 0\n"
+    "  invoke i, device, [r20], [r3]\n  invoke j, device, [r21], [r20]\n  kill r20\n  invoke k, device, [r22], [r21]\n"
+    "  kill r21\n  invoke l, device, [r23], [r22]\n  kill r22\n  invoke m, device, [r24], [r23]\n  kill r23\n"
+    "  invoke i, device, [r25], [r24]\n  kill r24\n  invoke j, device, [r26], [r25]\n  kill r25\n"
+    "  invoke k, device, [r27], [r26]\n  kill r26\n  invoke l, device, [r28], [r27]\n  kill r27\n"
+    "  invoke m, device, [r29], [r28]\n  kill r28\n"
+    "  invoke a, device, [r4], [r2]\n  kill r2\n  invoke b, device, [r5], [r4, r3]\n  kill r4\n  kill r3\n"
+    "  invoke c, device, [r6], [r5]\n  kill r5\n  view r8, r6\n  kill r6\n  invoke g, device, [r10], [r9, r7]\n"
+    "  invoke d, device, [r11], [r8, r10]\n  kill r8\n  copy r12, r7, placement, h, 0\n"
+    "  invoke h, device, [r13], [r12]\n  kill r12\n  invoke n, device, [r14], [r29, r11]\n  kill r29\n  kill r11\n"
+    "  epoch.end 0\n  readback r15, r14, output, n, 0\n  readback r16, r10, output, g, 0\n"
+    "  readback r17, r13, output, h, 0\n  sync\n  kill r14\n  kill r10\n  kill r13\n  kill r7\n  kill r9\n"
+    "  return [r15, r16, r17], []\n";
+
+static reed_program *program;
+
+static reed_session *session_of(const reed_session_options *options) {
+  reed_session *session;
+  ck_assert_int_eq(reed_session_open(program, options, &session, diagnosis), REED_OK);
+  return session;
+}
+
+enum { N_OUTPUTS = 3 };
+
+static bool request_failed; /* of the last run */
+
+/* fail_at not 0: the run's request of that number fails. */
+static reed_status run(reed_session *session, int64_t n, int64_t m, int64_t fail_at, reed_tensor **outputs) {
+  reed_tensor *inputs[2];
+  for (int k = 0; k < 2; k++) {
+    ck_assert_int_eq(reed_tensor_open(REED_F32, 3, (int64_t[]){2, k ? m : n, 4}, &inputs[k]), REED_OK);
+    for (int64_t i = 0; i < reed_tensor_elements(inputs[k]); i++)
+      ((float *)reed_tensor_data(inputs[k]))[i] = (float)((i * 7919 + n + k) % 31 - 15) / 8;
+  }
+  if (fail_at) alloc_hook_fail_at(fail_at);
+  reed_status status = reed_session_run(session, inputs, 2, outputs, N_OUTPUTS, diagnosis);
+  request_failed = fail_at && alloc_hook_failed();
+  if (fail_at) alloc_hook_fail_at(0);
+  for (int k = 0; k < 2; k++) reed_tensor_close(&inputs[k]);
+  return status;
+}
+
+static void close_outputs(reed_tensor **outputs) {
+  for (int k = 0; k < N_OUTPUTS; k++) reed_tensor_close(&outputs[k]);
+}
+
+/* One run; entry and results are those of a session that has never run. */
+static void compare(reed_session *session, int64_t n, int64_t m) {
+  reed_tensor *a[N_OUTPUTS], *b[N_OUTPUTS];
+  reed_session *fresh = session_of(&(reed_session_options){0});
+  ck_assert_msg(run(session, n, m, 0, a) == REED_OK, "%s", reed_diagnosis_message(diagnosis));
+  ck_assert_msg(run(fresh, n, m, 0, b) == REED_OK, "%s", reed_diagnosis_message(diagnosis));
+  for (int k = 0; k < N_OUTPUTS; k++) {
+    ck_assert_int_eq(reed_tensor_bytes(a[k]), reed_tensor_bytes(b[k]));
+    if (memcmp(reed_tensor_data(a[k]), reed_tensor_data(b[k]), (size_t)reed_tensor_bytes(b[k])) != 0)
+      ck_abort_msg("output %d of %lld and %lld rows differs", k, (long long)n, (long long)m);
+  }
+  check_same_entry(variant_use(session->memo.newest), fresh->memo.newest);
+  close_outputs(a);
+  close_outputs(b);
+  reed_session_close(&fresh);
+}
+
+/* The tensors in the arena that live at one time do not overlap. */
+static void check_arena(const epoch_entry *e) {
+  for (size_t i = 0; i < e->roots.n; i++) {
+    const epoch_root *a = &e->roots.items[i];
+    if (a->inside >= 0 || a->outlives || !a->bytes) continue;
+    ck_assert_int_le(a->offset + a->bytes, e->arenas[0].bytes);
+    for (size_t k = 0; k < i; k++) {
+      const epoch_root *b = &e->roots.items[k];
+      if (b->inside >= 0 || b->outlives || !b->bytes || a->first > b->last || b->first > a->last) continue;
+      ck_assert(a->offset >= b->offset + b->bytes || b->offset >= a->offset + a->bytes);
+    }
+  }
+}
+
+static double variants_of(reed_session *session) { return memo_figure(session, "variants"); }
+
+START_TEST(steps_that_grow_are_variants) {
+  reed_session *session = session_of(&(reed_session_options){0});
+  for (int64_t n = 100; n < 120; n++) {
+    compare(session, n, 50);
+    check_arena(variant_use(session->memo.newest));
+  }
+  ck_assert_double_ge(variants_of(session), 12);
+  for (int64_t n = 100; n < 120; n++) compare(session, n, 50); /* hits, in the order in which they were made */
+  for (int64_t n = 119; n >= 100; n -= 3) compare(session, n, 50);
+  ck_assert_double_eq(memo_figure(session, "hits"), 27);
+  reed_session_close(&session);
+}
+END_TEST
+
+/* A size of z alone changes more than half of the calls; such a miss is planned as a whole. */
+START_TEST(random_steps_give_the_entries_of_new_sessions) {
+  static const int64_t entries[] = {0, 1, 2, 3, 8};
+  reed_session *session = session_of(&(reed_session_options){.memo_entries = entries[_i % 5]});
+  uint64_t random = (uint64_t)_i * 0x9e3779b97f4a7c15u + 77;
+  int64_t n = 60, m = 40, seen[8] = {60, 60, 60, 60, 60, 60, 60, 60};
+  for (int step = 0; step < 80; step++) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    int kind = (int)(random >> 40) % 16;
+    if (kind < 9) n++;
+    else if (kind < 11) n--;
+    else if (kind == 11) m = 38 + (int64_t)(random >> 50) % 4;
+    else if (kind == 12) n = (int64_t)(random >> 50) % 120;
+    else if (kind == 13) n++, m++;
+    else n = seen[(random >> 50) % 8];
+    if (n < 0) n = 0;
+    seen[step % 8] = n;
+    compare(session, n, m);
+    check_arena(variant_use(session->memo.newest));
+  }
+  if (entries[_i % 5] != 1) ck_assert_double_ge(variants_of(session), 8);
+  reed_session_close(&session);
+}
+END_TEST
+
+/* Memory goes with the last variant: the bytes that the memo counts are those that come back. */
+START_TEST(entries_that_share_a_whole_are_counted_once) {
+  reed_session *session = session_of(&(reed_session_options){.memo_entries = 4});
+  for (int64_t n = 100; n < 140; n++) {
+    compare(session, n, 50);
+    int64_t bytes = 0;
+    for (const epoch_entry *e = session->memo.newest; e; e = e->older) {
+      bytes += e->bytes;
+      if (e->whole) ck_assert_int_ge(e->whole->places->n_remembered, 1);
+    }
+    ck_assert_int_ge(session->memo.figures.bytes, bytes);
+    ck_assert_int_le(session->memo.figures.entries, 4);
+  }
+  ck_assert_double_ge(variants_of(session), 20);
+  while (session->memo.oldest != session->memo.newest) { /* one entry more than the bound evicts one */
+    session->memo.max_entries--;
+    compare(session, 200 + session->memo.max_entries, 50);
+  }
+  reed_session_close(&session);
+}
+END_TEST
+
+/* The n-th request of a run that makes a variant, or divides an entry, fails: the run is refused or right. */
+START_TEST(every_failed_allocation_is_survived) {
+  alloc_hook_begin();
+  reed_session *session = session_of(&(reed_session_options){.memo_entries = 3, .n_threads = 1});
+  reed_tensor *outputs[N_OUTPUTS];
+  int64_t size = 100;
+  for (int kind = 0; kind < 2; kind++) { /* a variant; an entry that is divided first */
+    request_failed = true;
+    for (int64_t n = 1; request_failed; n++) {
+      ck_assert_int_lt(n, 2000);
+      compare(session, ++size, 50);
+      if (kind == 1) compare(session, 10, 49 - n % 2), compare(session, ++size, 50), compare(session, ++size, 50);
+      reed_status status = run(session, ++size, 50, n, outputs);
+      ck_assert(status == REED_OK || (request_failed && status == REED_ERROR_MEMORY));
+      if (status == REED_OK) close_outputs(outputs);
+      if (size > 130) size = 80;
+    }
+  }
+  compare(session, 100, 50);
+  reed_session_close(&session);
+  ck_assert_int_eq(alloc_hook_end(), 0);
+}
+END_TEST
+
+static void open_all(void) {
+  open_diagnosis();
+  void *bytes;
+  size_t n;
+  reed_status status = reed_module_assemble(text, NULL, &bytes, &n, diagnosis);
+  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(diagnosis));
+  status = reed_program_open_bytes(bytes, n, NULL, &program, diagnosis);
+  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(diagnosis));
+  reed_text_free(bytes);
+}
+
+static void close_all(void) {
+  reed_program_close(&program);
+  close_diagnosis();
+}
+
+int main(void) {
+  Suite *suite = suite_create("variants");
+  TCase *t = tcase_create("variant");
+  tcase_add_checked_fixture(t, open_all, close_all);
+  tcase_set_timeout(t, 60);
+  tcase_add_test(t, steps_that_grow_are_variants);
+  tcase_add_loop_test(t, random_steps_give_the_entries_of_new_sessions, 0, 20);
+  tcase_add_test(t, entries_that_share_a_whole_are_counted_once);
+  tcase_add_test(t, every_failed_allocation_is_survived);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
