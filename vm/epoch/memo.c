@@ -9,7 +9,7 @@
 
 #include "base/hook.h"
 #include "vm/epoch/replay_list.h"
-#include "vm/epoch/variant.h"
+#include "vm/epoch/variant_list.h"
 
 enum {
   TRIM_SHARE = 4,   /* the heap is trimmed when freed entries leave gaps of this part of the memo's bytes */

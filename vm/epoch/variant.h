@@ -14,47 +14,8 @@
 #define VM_EPOCH_VARIANT_H_
 
 #include "bytecode/operands.h"
+#include "vm/epoch/variant_list.h"
 #include "vm/state.h"
-
-enum { VARIANT_SHARE = 2 }; /* variants do not pay where more than one of two calls depends on the key */
-
-/* A kernel that depends on the key. */
-typedef struct variant_call {
-  uint32_t pc;       /* the `invoke` */
-  uint32_t kernel;   /* its number in the whole's kernels, and in its list of calls */
-  uint32_t operands; /* `operands` has the roots of its inputs from this item on */
-} variant_call;
-
-/* A root whose size depends on the key. */
-typedef struct variant_root {
-  int32_t root;
-  int32_t write; /* the bytes are those of this write of a variant; -1: of the workspace of calls[call] */
-  uint32_t call;
-  int64_t least, room; /* bytes with which the root may stay where it is */
-} variant_root;
-
-/* A pointer of the list of calls to a host value that depends on the key. */
-typedef struct variant_pointer {
-  uint32_t pointer, write; /* write: of a variant */
-} variant_pointer;
-
-/* The places of a whole. Lists that name "writes of a variant" mean the order of `writes`. */
-typedef struct variant_places {
-  int32_t n_users, n_remembered; /* variants of the whole; those in the memo */
-  const epoch_entry *written;    /* the variant whose content the whole has; NULL: none */
-  VEC_OF(uint32_t) shapes;       /* words of the instructions of the shape section */
-  VEC_OF(uint32_t) writes;       /* of the whole */
-  VEC_OF(uint32_t) lent;         /* writes of the whole that these instructions and kernels read, too */
-  VEC_OF(insn_sharing) views;    /* of the run section */
-  VEC_OF(variant_call) calls;
-  VEC_OF(int32_t) operands;
-  VEC_OF(variant_root) roots;
-  VEC_OF(variant_pointer) pointers;
-  int32_t *root_numbers;     /* per root of the whole: its number in `roots`; -1: not there */
-  int64_t rest_end;          /* bytes of the arena up to the last of the other roots */
-  int32_t n_shape_functions; /* of the whole shape section */
-  int64_t shared_bytes;      /* of the kernels that are not in `calls` */
-} variant_places;
 
 /* Makes the variant for the key in s->epoch.key, which the memo lacks, and remembers it. NULL: the epoch must be
  * planned. Its shape section begins at the word `pc`. note: gets the times; or
@@ -70,7 +31,6 @@ epoch_entry *variant_use(epoch_entry *e);
  * list of calls; its shape section begins at the word `pc`. */
 variant_places *variant_find_places(reed_session *s, const epoch_entry *e, const insn_epoch_enter *enter,
                                     uint32_t pc) REED_MUST_CHECK;
-void variant_places_close(variant_places **places);
 /* True if Concat's inputs may be computed in the output's place. */
 bool variant_may_join(const vm_run *run, uint32_t site, const reed_desc *output);
 /* True if some output of the kernel may lie in its source. */

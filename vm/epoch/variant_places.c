@@ -22,22 +22,6 @@ typedef struct finder {
   bool *has_parts;   /* per root */
 } finder;
 
-void variant_places_close(variant_places **places) {
-  variant_places *p = *places;
-  *places = NULL;
-  if (!p) return;
-  mem_free(p->root_numbers);
-  VEC_FREE(&p->shapes);
-  VEC_FREE(&p->writes);
-  VEC_FREE(&p->lent);
-  VEC_FREE(&p->views);
-  VEC_FREE(&p->calls);
-  VEC_FREE(&p->operands);
-  VEC_FREE(&p->roots);
-  VEC_FREE(&p->pointers);
-  mem_free(p);
-}
-
 bool variant_may_join(const vm_run *run, uint32_t site, const reed_desc *output) {
   int64_t axis = reed_attrs_int(&run->program->site_attrs[site], "axis", 0);
   if (axis < 0) axis += output->rank;

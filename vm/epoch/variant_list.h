@@ -1,0 +1,54 @@
+/* The places in which the variants of one whole differ, as lists. What variants are: variant.h; how places are found:
+ * variant_places.c. */
+#ifndef VM_EPOCH_VARIANT_LIST_H_
+#define VM_EPOCH_VARIANT_LIST_H_
+
+#include "base/vec.h"
+#include "bytecode/operands.h"
+
+struct epoch_entry;
+
+enum { VARIANT_SHARE = 2 }; /* variants do not pay where more than one of two calls depends on the key */
+
+/* A kernel that depends on the key. */
+typedef struct variant_call {
+  uint32_t pc;       /* the `invoke` */
+  uint32_t kernel;   /* its number in the whole's kernels, and in its list of calls */
+  uint32_t operands; /* `operands` has the roots of its inputs from this item on */
+} variant_call;
+
+/* A root whose size depends on the key. */
+typedef struct variant_root {
+  int32_t root;
+  int32_t write; /* the bytes are those of this write of a variant; -1: of the workspace of calls[call] */
+  uint32_t call;
+  int64_t least, room; /* bytes with which the root may stay where it is */
+} variant_root;
+
+/* A pointer of the list of calls to a host value that depends on the key. */
+typedef struct variant_pointer {
+  uint32_t pointer, write; /* write: of a variant */
+} variant_pointer;
+
+/* The places of a whole. Lists that name "writes of a variant" mean the order of `writes`. */
+typedef struct variant_places {
+  int32_t n_users, n_remembered;     /* variants of the whole; those in the memo */
+  const struct epoch_entry *written; /* the variant whose content the whole has; NULL: none */
+  VEC_OF(uint32_t) shapes;           /* words of the instructions of the shape section */
+  VEC_OF(uint32_t) writes;           /* of the whole */
+  VEC_OF(uint32_t) lent;             /* writes of the whole that these instructions and kernels read, too */
+  VEC_OF(insn_sharing) views;        /* of the run section */
+  VEC_OF(variant_call) calls;
+  VEC_OF(int32_t) operands;
+  VEC_OF(variant_root) roots;
+  VEC_OF(variant_pointer) pointers;
+  int32_t *root_numbers;     /* per root of the whole: its number in `roots`; -1: not there */
+  int64_t rest_end;          /* bytes of the arena up to the last of the other roots */
+  int32_t n_shape_functions; /* of the whole shape section */
+  int64_t shared_bytes;      /* of the kernels that are not in `calls` */
+} variant_places;
+
+/* Frees the lists and nulls. */
+void variant_places_close(variant_places **places);
+
+#endif
