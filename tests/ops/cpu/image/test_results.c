@@ -291,6 +291,19 @@ START_TEST(keypoints_say_what_they_cannot_look_at) {
 }
 END_TEST
 
+START_TEST(of_equal_pixels_the_first_is_the_peak) {
+  const int64_t sizes[][2] = {{4, 300}, {300, 4}};
+  kernel_case c;
+  case_init(&c, OP_Keypoints);
+  c.n_outputs = 2;
+  case_input(&c, REED_F32, DIMS(1, 2, 5, 4), 0);
+  const double rows = (double)sizes[_i][0], columns = (double)sizes[_i][1];
+  const double numbers[] = {3, 5, columns, rows, columns, rows}; /* left, top, width, height, columns, rows */
+  for (int i = 0; i < ROWS(numbers); i++) case_set(case_input(&c, REED_F32, DIMS(1), 0), 0, numbers[i]);
+  case_expect(&c, (const double[]){3.5, 3.5, 5.5, 5.5, 1, 1}, 6);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("PasteMasks, Keypoints");
   TCase *t = tcase_create("all");
@@ -303,6 +316,7 @@ int main(void) {
   tcase_add_loop_test(t, paste_masks_equals_the_reference, 0, ROWS(pastes));
   tcase_add_test(t, a_pasted_mask_is_resize_cut_to_the_picture);
   tcase_add_test(t, paste_masks_says_what_it_cannot_paste);
+  tcase_add_loop_test(t, of_equal_pixels_the_first_is_the_peak, 0, 2);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
