@@ -100,8 +100,8 @@ typedef struct product_args {
   int64_t batch_dims[CUDA_DIMS], a_batch[CUDA_DIMS], b_batch[CUDA_DIMS], c_batch[CUDA_DIMS];
   int64_t a_row, a_column, b_row, b_column, c_row, c_column;
   double alpha, beta;
-  map_step activation; /* formula OP_Identity: none */
-  int32_t batch_rank, dtype, exact_ints;
+  map_step activation;                /* formula OP_Identity: none */
+  int32_t batch_rank, dtype, y_dtype; /* dtype: of a, b and c */
 } product_args;
 
 /* A convolution: per group, pixels of y (all images) times weights [m, c, taps]. */
@@ -204,5 +204,7 @@ typedef struct roi_args {
   int32_t dtype, maximum, half_pixel, last, n_maps, image_operand;
   roi_map maps[ROI_MAPS];
 } roi_args;
+
+#include "device/cuda/kernels/args_sequence.h"
 
 #endif

@@ -50,7 +50,8 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
                        .beta = p.beta,
                        .activation = cuda_activation_step(call, is_real(p.dtype) ? p.dtype : REED_F64),
                        .batch_rank = p.batch_rank,
-                       .dtype = p.dtype};
+                       .dtype = p.dtype,
+                       .y_dtype = p.dtype};
   memcpy(made.batch_dims, p.batch_dims, sizeof made.batch_dims);
   memcpy(made.a_batch, p.a_batch, sizeof made.a_batch);
   memcpy(made.b_batch, p.b_batch, sizeof made.b_batch);

@@ -6,13 +6,13 @@ template <class T> struct finish {
   static __device__ inline void store(const product_args &a, int64_t at, int64_t c, T sum) {
     T y = static_cast<T>(a.alpha) * sum;
     if (a.c) y += static_cast<T>(a.beta) * element<T>::load(a.dtype, a.c, c);
-    element<T>::store(a.dtype, a.y, at, element<T>::activate(a.activation, y));
+    element<T>::store(a.y_dtype, a.y, at, element<T>::activate(a.activation, y));
   }
 };
 template <> struct finish<uint64_t> {
   static __device__ inline void store(const product_args &a, int64_t at, int64_t c, uint64_t sum) {
     if (a.c) sum += element<uint64_t>::load(a.dtype, a.c, c);
-    element<uint64_t>::store(a.dtype, a.y, at, sum);
+    element<uint64_t>::store(a.y_dtype, a.y, at, sum);
   }
 };
 

@@ -275,6 +275,7 @@ static struct free_blocks {
       for (simt_fiber &fiber : block->fibers) fiber_close(&fiber);
       free(block->shared);
       free(block->uses);
+      free(block->words);
       delete block;
     }
   }

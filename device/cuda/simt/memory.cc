@@ -6,17 +6,19 @@
 
 #include "device/cuda/simt/state.hpp"
 
-enum { SHARED_GAP = 64, SHARED_POISON = 0xff };
+enum { SHARED_GAP = 64, SHARED_POISON = 0xff, SHARED_WORD = 4 };
 
 /* ---- shared memory ---- */
 
 bool shared_open(simt_block *block) {
   block->shared = static_cast<char *>(aligned_alloc(64, SIMT_SHARED_MOST + SHARED_GAP * (SIMT_ARRAYS + 1)));
-  block->uses =
-      static_cast<shared_use *>(calloc(SIMT_SHARED_MOST + SHARED_GAP * (SIMT_ARRAYS + 1), sizeof *block->uses));
-  if (block->shared && block->uses) return true;
+  const size_t bytes = SIMT_SHARED_MOST + SHARED_GAP * (SIMT_ARRAYS + 1);
+  block->uses = static_cast<shared_use *>(calloc(bytes, sizeof *block->uses));
+  block->words = static_cast<shared_use *>(calloc(bytes / SHARED_WORD, sizeof *block->words));
+  if (block->shared && block->uses && block->words) return true;
   free(block->shared);
   free(block->uses);
+  free(block->words);
   return false;
 }
 
@@ -79,10 +81,8 @@ static bool ordered(const simt_block *block, uint32_t other, uint16_t sync) {
   return other / SIMT_LANES == warp && sync != block->warp_syncs[warp];
 }
 
-static void note_use(simt_block *block, size_t at, bool writes) {
-  shared_use *use = &block->uses[at];
+static void note_use(simt_block *block, shared_use *use, size_t at, bool writes) {
   const uint16_t me = static_cast<uint16_t>(block->current + 1), sync = block->warp_syncs[block->current / SIMT_LANES];
-  if (use->interval != block->interval) *use = {block->interval, 0, 0, false, false, 0, 0};
   if (use->writer && use->writer != me && !ordered(block, use->writer - 1u, use->write_sync))
     fail_race(block, writes, use->writer - 1u, true, at);
   if (writes) {
@@ -103,6 +103,23 @@ static void note_use(simt_block *block, size_t at, bool writes) {
     if (use->reader && sync != use->read_sync) use->readers_in_warp = false;
     use->reader = me;
     use->read_sync = sync;
+  }
+}
+
+/* Notes an access word by word: a word that is only used whole has one record, another one a record for each byte. */
+static void note_access(simt_block *block, size_t at, size_t bytes, bool writes) {
+  const size_t end = at + bytes;
+  for (size_t w = at / SHARED_WORD; w * SHARED_WORD < end; w++) {
+    shared_use *word = &block->words[w];
+    const size_t first = w * SHARED_WORD, from = std::max(at, first), to = std::min(end, first + SHARED_WORD);
+    if (word->interval != block->interval) *word = {block->interval, 0, 0, false, false, false, 0, 0};
+    if (to - from == SHARED_WORD && !word->in_bytes) {
+      note_use(block, word, from, writes);
+      continue;
+    }
+    if (!word->in_bytes) std::fill_n(&block->uses[first], static_cast<size_t>(SHARED_WORD), *word);
+    word->in_bytes = true;
+    for (size_t i = from; i < to; i++) note_use(block, &block->uses[i], i, writes);
   }
 }
 
@@ -156,7 +173,7 @@ static void check(uintptr_t at, size_t bytes, bool writes, bool atomic) {
     for (int32_t i = 0; i < block->n_arrays; i++) {
       const shared_array *a = &block->arrays[i];
       if (from < a->at || from + bytes > a->at + a->bytes) continue;
-      for (size_t k = 0; k < bytes && !atomic; k++) note_use(block, from + k, writes);
+      if (!atomic) note_access(block, from, bytes, writes);
       return;
     }
     fail_access(block, at, bytes, writes);

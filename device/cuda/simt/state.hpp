@@ -29,11 +29,13 @@ struct shared_array {
   size_t at, bytes;
 };
 
-/* Who used a byte of shared memory since the last barrier of the block; numbers of threads are from 1, 0 is none. */
+/* Who used a word or a byte of shared memory since the last barrier of the block; numbers of threads are from 1, 0 is
+ * none. */
 struct shared_use {
   uint32_t interval; /* of barriers; the rest is empty if it is not the current one */
   uint16_t writer, reader;
   bool readers_in_warp, readers_in_block; /* more than one reader, of one warp or of several */
+  bool in_bytes;                          /* of a word: its bytes have the records */
   uint16_t write_sync, read_sync;         /* the warp's count of __syncwarp at that use */
 };
 
@@ -57,8 +59,8 @@ struct simt_block {
   uint32_t warp_waits[SIMT_THREADS / SIMT_LANES];
   /* memory */
   int32_t last_operand;
-  char *shared; /* SIMT_SHARED_MOST bytes */
-  shared_use *uses;
+  char *shared;             /* SIMT_SHARED_MOST bytes */
+  shared_use *uses, *words; /* of each byte, of each aligned word */
   size_t shared_end, shared_taken;
   uint32_t interval;
   uint16_t warp_syncs[SIMT_THREADS / SIMT_LANES];

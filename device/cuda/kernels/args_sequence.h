@@ -1,0 +1,104 @@
+/* Args structs (args.h) of the kernels of normalisations, attention, caches and recurrent cells. */
+#ifndef DEVICE_CUDA_KERNELS_ARGS_SEQUENCE_H_
+#define DEVICE_CUDA_KERNELS_ARGS_SEQUENCE_H_
+
+#include "device/cuda/kernels/args.h"
+
+/* ---- normalisations over rows (norm_rows.cu) ----
+ * Row r is group r % groups of image r / groups. Its n elements have coordinates below `extents`. */
+typedef struct norm_args {
+  const void *x, *scale, *shift; /* shift NULL: 0 */
+  void *y, *mean, *factor;       /* mean, factor: one element a row; NULL: not wanted */
+  int64_t rows, n, groups;
+  int64_t x_image, x_group, parameter_group; /* from image to image, group to group; of scale and shift */
+  int64_t extents[CUDA_DIMS], x_strides[CUDA_DIMS], scale_strides[CUDA_DIMS], shift_strides[CUDA_DIMS];
+  double epsilon;
+  map_step activation; /* formula OP_Identity: none */
+  int32_t rank, dtype, scale_dtype, shift_dtype, stash_dtype, centred;
+  int32_t lanes; /* threads a row: 32 or the block's */
+} norm_args;
+
+/* ---- Attention (attention.cu) ---- */
+
+/* A tensor [batch, heads, length, size]; strides in elements, the last one is 1. */
+typedef struct attention_operand {
+  const void *data;
+  int64_t batch, head, row;
+  int64_t dtype;
+} attention_operand;
+
+/* A block computes `queries_of_tile` rows of one batch and key head, against the keys of one split: rows are the
+ * queries of all heads that share the key head. */
+typedef struct attention_args {
+  attention_operand q, k, v, past_k, past_v; /* past_k.data NULL: no earlier keys */
+  const void *mask;
+  const int64_t *lengths;
+  void *y, *scores;   /* scores: qk_matmul_output; NULL: not wanted */
+  void *kept;         /* masked scores of all rows, for mode 3; NULL: another mode */
+  void *sums, *parts; /* per row and split: most and sum; value_size sums of values. NULL: one split */
+  int64_t y_batch, y_head, y_row;
+  int64_t batch, kv_heads, shared, queries, size, value_size; /* shared: heads of a key head */
+  int64_t past, total, splits, split_keys, row_tiles, column_tiles;
+  int64_t mask_strides[4], mask_keys, before, after;
+  double scale, softcap, hidden;
+  int32_t mask_dtype, nan_rows, to_last_key, mode;
+} attention_args;
+
+/* Joins the splits of a row of `value_size` columns. */
+typedef struct attention_join_args {
+  const void *sums, *parts;
+  void *y;
+  int64_t rows, y_batch, y_head, y_row, kv_heads, shared, queries, value_size, total, splits;
+  int32_t dtype, nan_rows;
+} attention_join_args;
+
+/* ---- caches (cache.cu) ---- */
+
+/* Copies rows to y, unless they lie there. n elements of `size` bytes, coordinates [batch, head, row, element]. */
+typedef struct cache_args {
+  const void *x;
+  void *y;
+  int64_t n, extents[4], from[4], to[4];
+  int32_t size, keeps; /* keeps: nothing is copied if x is y */
+} cache_args;
+
+/* ---- RotaryEmbedding (rotary.cu): one thread a pair of elements, or an element that is not turned ---- */
+typedef struct rotary_args {
+  const void *x, *cos, *sin;
+  const int64_t *ids; /* NULL: rows of the caches are places */
+  void *y;
+  cuda_fault *fault;
+  int64_t n, items, heads, length; /* items: of a row: pairs, then single elements */
+  int64_t x_batch, x_head, x_row, pairs, apart, step;
+  int64_t cache_step, cache_apart, cache_row, cache_batch, places;
+  uint32_t launch;
+  int32_t dtype;
+} rotary_args;
+
+/* ---- RNN, GRU and LSTM (recurrent.cu): a block a sequence of a direction ---- */
+
+enum { CELL_RNN, CELL_GRU, CELL_LSTM };
+
+/* scale * formula(slope * x) + shift; formula OP_Identity: x itself. */
+typedef struct recurrent_function {
+  map_step step;
+  double slope, scale, shift;
+} recurrent_function;
+
+typedef struct recurrent_args {
+  const void *r, *bias, *initial_h, *initial_c, *peephole; /* all but r may be NULL */
+  const int32_t *lengths;                                  /* NULL: all steps */
+  const void *products; /* W x of all steps: [directions][rows of X][gates][hidden] */
+  void *state;          /* of blocks whose state is not in shared memory */
+  void *y, *y_h, *y_c;  /* NULL: not wanted */
+  cuda_fault *fault;
+  int64_t directions, steps, sequences, hidden;
+  int64_t row_step, row_sequence; /* rows of X from step to step, from sequence to sequence */
+  int64_t y_step, y_direction, y_sequence, state_direction, state_sequence;
+  double clip;
+  recurrent_function functions[2][3];
+  uint32_t launch;
+  int32_t cell, gates, dtype, in_shared, linear_before_reset, input_forget, backward[2];
+} recurrent_args;
+
+#endif

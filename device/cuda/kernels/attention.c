@@ -1,0 +1,174 @@
+/* Launches of Attention: joining the caches, the tiles, and the splits of long caches. */
+#include <string.h>
+
+#include "base/desc.h"
+#include "device/cuda/kernels/cache.h"
+#include "device/cuda/kernels/kernel.h"
+#include "ops/cpu/calls/attention.h"
+
+enum {
+  TILE_ROWS = 16, /* attention.cu */
+  TILE_KEYS = 32,
+  TILE_COLUMNS = 128,
+  SPLIT_KEYS = 256,   /* of a split, at least */
+  ENOUGH_BLOCKS = 264 /* two for each multiprocessor of an H100 */
+};
+
+static int64_t parts(int64_t n, int64_t of) { return (n + of - 1) / of; }
+static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* The bytes that an operand spans, whose last axis is dense. */
+static int64_t span(const attention_view *v, int64_t batch, int64_t heads, int64_t length, int64_t size) {
+  if (!batch || !heads || !length || !size) return 0;
+  return ((batch - 1) * v->batch + (heads - 1) * v->head + (length - 1) * v->row + size) *
+         (int64_t)reed_dtype_bytes(v->dtype);
+}
+
+static attention_operand operand_of(const attention_view *v) {
+  return (attention_operand){.batch = v->batch, .head = v->head, .row = v->row, .dtype = v->dtype};
+}
+
+/* Notes the pointer of one of the args' tensors if the tensor is there. */
+static void add_operand(cuda_plan *plan, size_t field, const attention *a, int32_t input, const attention_view *v,
+                        int64_t heads, int64_t length, int64_t size) {
+  if (v->dtype == REED_NONE) return;
+  cuda_plan_pointer(plan, field, CUDA_FROM_INPUT, input, 0, span(v, a->batch, heads, length, size), false);
+}
+
+/* Earlier and new keys (input 1) or values (input 2) into the output of this number. */
+static void add_present(cuda_plan *plan, const attention *a, int32_t input, int64_t size) {
+  const attention_view *past = input == 1 ? &a->past_k : &a->past_v, *now = input == 1 ? &a->k : &a->v,
+                       *to = input == 1 ? &a->present_k : &a->present_v;
+  if (to->dtype == REED_NONE) return;
+  const int64_t bytes = span(to, a->batch, a->kv_heads, a->total, size), dense[] = {a->batch, a->kv_heads, 0, size};
+  for (int earlier = 1; earlier >= 0; earlier--) {
+    const attention_view *from = earlier ? past : now;
+    const int64_t length = earlier ? a->past : a->keys;
+    if (!length) continue;
+    cache_rows rows = {.extents = {dense[0], dense[1], length, dense[3]},
+                       .from = {from->batch, from->head, from->row, 1},
+                       .to = {to->batch, to->head, to->row, 1},
+                       .x_input = earlier ? input + 3 : input,
+                       .x_bytes = span(from, a->batch, a->kv_heads, length, size),
+                       .y_output = input,
+                       .y_bytes = bytes,
+                       .y_offset = earlier ? 0 : a->past * to->row,
+                       .size = (int64_t)reed_dtype_bytes(to->dtype),
+                       .keeps = earlier};
+    cache_add_rows(plan, &rows);
+  }
+}
+
+static attention_args args_of(const attention *a) {
+  attention_args made = {.q = operand_of(&a->q),
+                         .k = operand_of(&a->k),
+                         .v = operand_of(&a->v),
+                         .past_k = operand_of(&a->past_k),
+                         .past_v = operand_of(&a->past_v),
+                         .y_batch = a->y.batch,
+                         .y_head = a->y.head,
+                         .y_row = a->y.row,
+                         .batch = a->batch,
+                         .kv_heads = a->kv_heads,
+                         .shared = a->heads / a->kv_heads,
+                         .queries = a->queries,
+                         .size = a->size,
+                         .value_size = a->value_size,
+                         .past = a->past,
+                         .total = a->total,
+                         .splits = 1,
+                         .mask_keys = a->mask_keys,
+                         .before = a->before,
+                         .after = a->after,
+                         .scale = a->scale,
+                         .softcap = a->softcap,
+                         .hidden = a->hidden,
+                         .mask_dtype = a->mask_dtype,
+                         .nan_rows = (int32_t)a->nan_rows,
+                         .to_last_key = a->to_last_key,
+                         .mode = (int32_t)a->mode};
+  memcpy(made.mask_strides, a->mask_strides, sizeof made.mask_strides);
+  made.row_tiles = parts(made.shared * a->queries, TILE_ROWS);
+  made.column_tiles = a->value_size ? parts(a->value_size, TILE_COLUMNS) : 1;
+  made.split_keys = a->total;
+  return made;
+}
+
+/* Splits the keys over blocks while there are few blocks. */
+static void split(attention_args *made) {
+  const int64_t blocks = made->batch * made->kv_heads * made->row_tiles * made->column_tiles;
+  int64_t splits = made->total / SPLIT_KEYS;
+  if (splits > ENOUGH_BLOCKS / blocks) splits = ENOUGH_BLOCKS / blocks;
+  if (splits < 2) return;
+  made->split_keys = parts(parts(made->total, splits), TILE_KEYS) * TILE_KEYS;
+  made->splits = parts(made->total, made->split_keys);
+}
+
+/* `at`: where the sums of all rows and splits lie in the workspace; the parts lie behind them. */
+static void add_join(cuda_plan *plan, const attention_args *from, bool wide, int64_t rows, int64_t at, int64_t sums,
+                     int64_t parts_bytes) {
+  const attention_join_args made = {.rows = rows,
+                                    .y_batch = from->y_batch,
+                                    .y_head = from->y_head,
+                                    .y_row = from->y_row,
+                                    .kv_heads = from->kv_heads,
+                                    .shared = from->shared,
+                                    .queries = from->queries,
+                                    .value_size = from->value_size,
+                                    .total = from->total,
+                                    .splits = from->splits,
+                                    .dtype = (int32_t)from->q.dtype,
+                                    .nan_rows = from->nan_rows};
+  const cuda_kernel_id kernel = wide ? CUDA_attention_join_f64 : CUDA_attention_join_f32;
+  memcpy(cuda_plan_launch(plan, kernel, blocks_for(kernel, rows * from->value_size), 1, 1, 0), &made, sizeof made);
+  CUDA_PART(plan, attention_join_args, sums, CUDA_FROM_WORKSPACE, 0, at, sums, false);
+  CUDA_PART(plan, attention_join_args, parts, CUDA_FROM_WORKSPACE, 0, at + round_up(sums), parts_bytes, false);
+  CUDA_OUTPUT(plan, attention_join_args, y, 0);
+}
+
+/* The tiles' launch and, for splits, the one that joins them. Returns the bytes of workspace. */
+static int64_t add_tiles(cuda_plan *plan, const attention *a, bool scored) {
+  attention_args made = args_of(a);
+  const bool wide = a->q.dtype == REED_F64, keeps = scored && a->mode == 3;
+  const int64_t bytes = wide ? 8 : 4, rows = a->batch * a->heads * a->queries;
+  if (!scored) split(&made);
+  const cuda_kernel_id kernel = wide ? CUDA_attention_f64 : CUDA_attention_f32;
+  memcpy(cuda_plan_launch(plan, kernel, a->batch * a->kv_heads * made.row_tiles * made.column_tiles * made.splits, 1, 1,
+                          0),
+         &made, sizeof made);
+  add_operand(plan, offsetof(attention_args, q.data), a, 0, &a->q, a->heads, a->queries, a->size);
+  add_operand(plan, offsetof(attention_args, k.data), a, 1, &a->k, a->kv_heads, a->keys, a->size);
+  add_operand(plan, offsetof(attention_args, v.data), a, 2, &a->v, a->kv_heads, a->keys, a->value_size);
+  add_operand(plan, offsetof(attention_args, past_k.data), a, 4, &a->past_k, a->kv_heads, a->past, a->size);
+  add_operand(plan, offsetof(attention_args, past_v.data), a, 5, &a->past_v, a->kv_heads, a->past, a->value_size);
+  if (a->mask_dtype != REED_NONE) CUDA_INPUT(plan, attention_args, mask, 3);
+  if (a->has_lengths) CUDA_INPUT(plan, attention_args, lengths, 6);
+  if (scored) CUDA_OUTPUT(plan, attention_args, scores, 3);
+  const int64_t kept = keeps ? round_up(rows * a->total * bytes) : 0;
+  if (keeps) CUDA_PART(plan, attention_args, kept, CUDA_FROM_WORKSPACE, 0, 0, rows * a->total * bytes, true);
+  /* y may lie over q, which the blocks of all splits and columns read */
+  if (made.splits == 1 && made.column_tiles == 1) {
+    CUDA_OUTPUT(plan, attention_args, y, 0);
+    return kept;
+  }
+  const int64_t sums = rows * made.splits * 2 * bytes, parts_bytes = rows * made.splits * a->value_size * bytes;
+  CUDA_PART(plan, attention_args, sums, CUDA_FROM_WORKSPACE, 0, kept, sums, true);
+  CUDA_PART(plan, attention_args, parts, CUDA_FROM_WORKSPACE, 0, kept + round_up(sums), parts_bytes, true);
+  if (a->value_size) add_join(plan, &made, wide, rows, kept, sums, parts_bytes);
+  return kept + round_up(sums) + parts_bytes;
+}
+
+reed_status cuda_prepare_attention(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  cuda_plan plan = {.call = call};
+  attention a;
+  reed_status status = attention_read(call, &a);
+  if (status) return status;
+  const bool scored = call->n_outputs > 3 && call->outputs[3].dtype != REED_NONE && a.total > 0;
+  int64_t workspace = 0;
+  add_present(&plan, &a, 1, a.size);
+  add_present(&plan, &a, 2, a.value_size);
+  if (a.batch && a.heads && a.queries && (a.value_size || scored)) workspace = add_tiles(&plan, &a, scored);
+  status = cuda_plan_close(&plan, workspace, out_kernel);
+  out_kernel->reads_rooms = status == REED_OK && attention_reads_rooms(call);
+  return status;
+}
