@@ -1,5 +1,5 @@
 """Compiles the exported models for the target `cuda`, and prints for each how many calls run on the device and on the host. A call on the host whose operator
-has no kernel in ops/cuda.def is a fault, unless it only reads extents (Shape, Size, Constant) or the operator is in LACKING. Needs no CUDA.
+has no kernel in ops/cuda.def is a fault, unless it only reads extents (Shape, Size, Constant). Needs no CUDA.
 
 usage: check_placement.py ROOT VM FOLDER    FOLDER has the models, NAME.onnx"""
 import collections, os, re, subprocess, sys, tempfile
@@ -7,8 +7,6 @@ import collections, os, re, subprocess, sys, tempfile
 root, vm, folder = sys.argv[1:]
 MODELS = ['bert', 'faster', 'faster_mobile', 'fcos', 'gru', 'keypoint', 'lstm', 'mask', 'retinanet', 'ssd300', 'ssdlite', 'subpixel', 'subpixel_f16']
 SHAPES = {'Shape', 'Size', 'Constant'}
-# Operators of models that may still lack a kernel.
-LACKING = {'bert': {'Attention', 'LayerNormalization'}, 'fcos': {'GroupNormalization'}, 'gru': {'GRU'}, 'lstm': {'LSTM'}}
 
 with open(os.path.join(root, 'ops/cuda.def')) as f: known = set(re.findall(r'^CUDA_OPERATOR\((\w+),', f.read(), re.M))
 faults = []
@@ -21,7 +19,7 @@ for name in MODELS:
     if not calls: faults.append(f'{name}: no call was found')
     host = collections.Counter(op for where, op in calls if where == 'host')
     lacks = {op: n for op, n in host.items() if op not in known}
-    faults += [f'{name}: {op} has no kernel on the device' for op in sorted(set(lacks) - SHAPES - LACKING.get(name, set()))]
+    faults += [f'{name}: {op} has no kernel on the device' for op in sorted(set(lacks) - SHAPES)]
     print(f'{name}: {len(calls) - sum(host.values())} calls on the device, {sum(host.values())} on the host, of them without a kernel: {lacks or "none"}')
 print('\n'.join(faults))
 sys.exit(bool(faults))
