@@ -26,6 +26,7 @@ enum {
   ANY_RANK = REED_OP_ANY_RANK,
   FUSABLE = OP_PROPERTY_FUSABLE,
   PACKABLE = OP_PROPERTY_PACKABLE,
+  TORCHVISION = OP_PROPERTY_TORCHVISION,
   N_FUSABLE = 0
 #define OP(name, shape, kernel, class, alias, properties, ...) +(((properties)&FUSABLE) != 0)
 #include "ops/op.def"

@@ -15,7 +15,8 @@ typedef enum op_id {
 
 /* The built-in operator's row; id < OP_COUNT. */
 const reed_op *op_builtin(op_id id);
-/* The built-in operator of this name in the domain ""; NULL: none. */
+/* The built-in operator of this name in this domain ("", "torchvision"), and in the domain ""; NULL: none. */
+const reed_op *op_builtin_in(const char *domain, const char *name);
 const reed_op *op_builtin_named(const char *name);
 /* The id of a built-in row, OP_COUNT for a custom operator. */
 op_id op_id_of(const reed_op *op);
@@ -29,9 +30,10 @@ const reed_op *op_custom(const reed_registry *registry, size_t i);
 
 /* Bits of reed_op.properties for Reed's own operators only; their numbers follow those of reed/operator.h. */
 enum {
-  OP_PROPERTY_FUSABLE = 1 << 16,  /* element-wise: may be a step of Fused (ops/fused.h) */
-  OP_PROPERTY_PACKABLE = 1 << 17, /* a product whose constant weights may be packed (ops/packed.h) */
-  OP_PROPERTY_CONTROL = 1 << 18   /* class CONTROL: If, Loop, Scan */
+  OP_PROPERTY_FUSABLE = 1 << 16,    /* element-wise: may be a step of Fused (ops/fused.h) */
+  OP_PROPERTY_PACKABLE = 1 << 17,   /* a product whose constant weights may be packed (ops/packed.h) */
+  OP_PROPERTY_CONTROL = 1 << 18,    /* class CONTROL: If, Loop, Scan */
+  OP_PROPERTY_TORCHVISION = 1 << 19 /* of the domain "torchvision" */
 };
 static inline bool op_has(const reed_op *op, uint32_t property) { return (op->properties & property) != 0; }
 static inline bool op_is_control(const reed_op *op) { return op_has(op, OP_PROPERTY_CONTROL); }

@@ -24,7 +24,7 @@ static bool is_named(const reed_op *op, const char *domain, const char *name) {
 
 const reed_op *op_find(const reed_registry *registry, const char *domain, const char *name) {
   domain = plain_domain(domain);
-  const reed_op *builtin = *domain ? NULL : op_builtin_named(name);
+  const reed_op *builtin = op_builtin_in(domain, name);
   if (builtin) return builtin;
   for (size_t i = 0; registry && i < registry->ops.n; i++)
     if (is_named(registry->ops.items[i], domain, name)) return registry->ops.items[i];

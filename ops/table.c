@@ -8,6 +8,7 @@
 
 #define BIT(dtype) (1u << REED_##dtype)
 #define SET_FLOAT (BIT(F32) | BIT(F64) | BIT(F16) | BIT(BF16))
+#define SET_SINGLE (SET_FLOAT & ~BIT(F64))
 #define SET_SIGNED (SET_FLOAT | BIT(I8) | BIT(I16) | BIT(I32) | BIT(I64))
 #define SET_UNSIGNED (BIT(U8) | BIT(U16) | BIT(U32) | BIT(U64))
 #define SET_NUMERIC (SET_SIGNED | SET_UNSIGNED)
@@ -92,6 +93,7 @@ static const char activation_words[] =
 #define EXTENTS_ONLY REED_OP_EXTENTS_ONLY
 #define ANY_RANK REED_OP_ANY_RANK
 #define PACKABLE OP_PROPERTY_PACKABLE
+#define TORCHVISION OP_PROPERTY_TORCHVISION
 #define IS_LIGHT_LIGHT true
 #define IS_LIGHT_HEAVY false
 #define IS_LIGHT_CONTROL false
@@ -101,7 +103,7 @@ static const char activation_words[] =
 
 static const reed_op builtins[OP_COUNT] = {
 #define OP(op_name, shape_function, kernel, class, op_alias, op_properties, INPUTS, OUTPUTS, ATTRS) \
-  [OP_##op_name] = {.domain = "", \
+  [OP_##op_name] = {.domain = (op_properties)&OP_PROPERTY_TORCHVISION ? "torchvision" : "", \
                     .name = #op_name, \
                     .inputs = inputs_##op_name, \
                     .n_inputs = COUNT(inputs_##op_name), \
@@ -117,7 +119,7 @@ static const reed_op builtins[OP_COUNT] = {
 
 const reed_op *op_builtin(op_id id) { return &builtins[id]; }
 
-/* The rows sorted by name. */
+/* The rows sorted by name; no two domains share one. */
 static uint16_t by_name[OP_COUNT];
 static pthread_once_t by_name_once = PTHREAD_ONCE_INIT;
 
@@ -134,11 +136,13 @@ static void sort_by_name(void) {
   qsort(by_name, OP_COUNT, sizeof *by_name, compare_rows);
 }
 
-const reed_op *op_builtin_named(const char *name) {
+const reed_op *op_builtin_in(const char *domain, const char *name) {
   pthread_once(&by_name_once, sort_by_name);
   const uint16_t *found = bsearch(name, by_name, OP_COUNT, sizeof *by_name, compare_with_row);
-  return found ? &builtins[*found] : NULL;
+  return found && strcmp(builtins[*found].domain, domain) == 0 ? &builtins[*found] : NULL;
 }
+
+const reed_op *op_builtin_named(const char *name) { return op_builtin_in("", name); }
 
 op_id op_id_of(const reed_op *op) {
   uintptr_t offset = (uintptr_t)op - (uintptr_t)builtins;

@@ -61,6 +61,21 @@ reed_status shapefn_nms(reed_shape_call *call) {
   return set_bounded(call, 2, dims, 0);
 }
 
+/* dets [n,4], scores [n], idxs [n] -> at most n (torchvision's nms, and batched_nms with idxs). */
+reed_status shapefn_torch_nms(reed_shape_call *call) {
+  const reed_shape_input *dets = &call->inputs[0];
+  reed_status status = shapecall_rank(call, 0, 2);
+  if (!status) status = shapecall_same(call, dets->dims[1], 4, 0, "the last extent and 4", NULL);
+  for (int32_t i = 1; i < 3 && !status; i++) {
+    if (!shapecall_has(call, i)) continue;
+    status = shapecall_rank(call, i, 1);
+    if (!status)
+      status = shapecall_same(call, dets->dims[0], call->inputs[i].dims[0], i,
+                              i == 1 ? "the numbers of boxes and of scores" : "the numbers of boxes and of idxs", NULL);
+  }
+  return status ? status : set_bounded(call, 1, dets->dims, 0);
+}
+
 reed_status shapefn_topk(reed_shape_call *call) {
   const reed_shape_input *in = &call->inputs[0];
   int32_t axis = 0;

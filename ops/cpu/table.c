@@ -35,6 +35,7 @@ typedef struct kernel_row {
 #define reference_prepare_none NULL
 #define NATIVE .native = true
 #define AS_F32(i) .halves = 1u << i
+#define AS_F32_OF(i, j) .halves = 1u << i | 1u << j
 #define REFERENCE_AS_F32(i, j) .native = true, .halves = 1u << i | 1u << j
 #define KERNEL(name, plain, ...) \
   static const kernel_row row_##name = {cpu_prepare_##name, NULL, reference_prepare_##plain, __VA_ARGS__};

@@ -53,6 +53,7 @@ static const struct {
     {"Compress", "U00"},
     /* of NonMaxSuppression only the limit: boxes and scores stay where they are and the kernel reports the count */
     {"NonMaxSuppression", "U00V00"},
+    {"MaxRoiPool", "00"},
     {"Col2Im", "0VV"},
     {"PasteMasks", "00VV"}};
 

@@ -32,8 +32,11 @@ static const char *const aliases[] = {
 START_TEST(a_row_is_found_by_its_name_and_is_what_the_table_spells) {
   const reed_op *op = op_builtin((op_id)_i);
   ck_assert_str_eq(op->name, spelled[_i].name);
-  ck_assert_ptr_eq(op_find(NULL, "", op->name), op);
-  ck_assert_ptr_eq(op_find(NULL, "ai.onnx", op->name), op);
+  bool vision = op_has(op, OP_PROPERTY_TORCHVISION);
+  ck_assert_str_eq(op->domain, vision ? "torchvision" : "");
+  ck_assert_ptr_eq(op_find(NULL, "", op->name), vision ? NULL : op);
+  ck_assert_ptr_eq(op_find(NULL, "ai.onnx", op->name), vision ? NULL : op);
+  ck_assert_ptr_eq(op_find(NULL, "torchvision", op->name), vision ? op : NULL);
   ck_assert_ptr_null(op_find(NULL, "example", op->name));
   ck_assert_int_eq(op_id_of(op), _i);
   for (int id = 0; id < OP_COUNT; id++) ck_assert(id == _i || strcmp(op_builtin((op_id)id)->name, op->name) != 0);

@@ -1,6 +1,8 @@
 /* Reading a NonMaxSuppression call, and the corners of a box, for the kernel and the reference. */
 #include "ops/cpu/calls/nms.h"
 
+#include <math.h>
+
 /* Fails unless the input has one element for each box of each batch. */
 static reed_status check_per_box(const reed_kernel_call *call, const nms *n, int32_t input, const char *what) {
   const reed_desc *d = &call->inputs[input];
@@ -34,14 +36,42 @@ reed_status nms_read(const reed_kernel_call *call, nms *n) {
     limit = *(const int64_t *)call->host_values[2];
   }
   n->has_ids = cpu_present(call, 5);
+  n->ids_input = 5;
   n->has_candidates = cpu_present(call, 6);
   n->limit = limit < 0 ? 0 : limit < n->boxes ? limit : n->boxes;
   status = n->has_ids ? check_per_box(call, n, 5, "class ids") : REED_OK;
   return status == REED_OK && n->has_candidates ? check_per_box(call, n, 6, "candidates") : status;
 }
 
+/* torchvision compares the f32 overlap with an f64 threshold: an f32 number is above the threshold if it is above the
+ * largest f32 number that is not. */
+static float rounded_down(double threshold) {
+  float f = (float)threshold;
+  return (double)f > threshold ? nextafterf(f, -INFINITY) : f;
+}
+
+reed_status nms_read_as_given(const reed_kernel_call *call, nms *n) {
+  int64_t boxes = call->inputs[0].dims[0];
+  *n = (nms){.team = cpu_env_team(call),
+             .level = cpu_level_now(),
+             .as_given = true,
+             .iou = rounded_down(op_attr_float(call->attrs, "iou_threshold")),
+             .has_ids = cpu_present(call, 2),
+             .ids_input = 2,
+             .batches = 1,
+             .classes = 1,
+             .boxes = boxes,
+             .limit = boxes};
+  return REED_OK;
+}
+
 void nms_corners(const nms *n, const float *box, float *x1, float *y1, float *x2, float *y2) {
-  if (n->centers) {
+  if (n->as_given) {
+    *x1 = box[0];
+    *y1 = box[1];
+    *x2 = box[2];
+    *y2 = box[3];
+  } else if (n->centers) {
     float half_width = box[2] / 2, half_height = box[3] / 2;
     *x1 = box[0] - half_width;
     *x2 = box[0] + half_width;

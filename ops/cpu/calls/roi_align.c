@@ -1,4 +1,4 @@
-/* Reading a RoiAlign or MultiLevelRoiAlign call, and the samples of a bin that can lie on the map. */
+/* Reading a call that pools regions, and the samples of a bin that can lie on the map. */
 #include "ops/cpu/calls/roi_align.h"
 
 #include <math.h>
@@ -38,11 +38,12 @@ static reed_status read_map(const reed_kernel_call *call, roi_call *c, int32_t k
 }
 
 reed_status roi_call_read(const reed_kernel_call *call, roi_call *c) {
-  static const roi_operands one_map = {.regions = 1, .images = 2, .levels = -1, .maps = 0},
-                            leveled = {.regions = 0, .images = 1, .levels = 2, .maps = 3};
+  static const roi_operands one_map = {.regions = 1, .images = 2, .levels = -1, .maps = 0, .argmax = -1},
+                            leveled = {.regions = 0, .images = 1, .levels = 2, .maps = 3, .argmax = -1};
   bool is_leveled = call->op == op_builtin(OP_MultiLevelRoiAlign);
   *c = (roi_call){
       .at = is_leveled ? leveled : one_map,
+      .columns = 4,
       .team = cpu_env_team(call),
       .level = cpu_level_now(),
   };
@@ -67,18 +68,97 @@ reed_status roi_call_read(const reed_kernel_call *call, roi_call *c) {
   return status;
 }
 
+/* ---- torchvision's operators and MaxRoiPool ---- */
+
+/* THE table of the operators on regions: the forward ones and, by their side, the backward ones. */
+static const struct {
+  op_id op;
+  roi_kind kind;
+  bool backward;
+  const char *height, *width; /* attributes; width NULL: `height` has both numbers */
+} poolings[] = {
+    {OP_MaxRoiPool, ROI_POOL, false, "pooled_shape", NULL},
+    {OP_roi_align, ROI_ALIGN, false, "pooled_height", "pooled_width"},
+    {OP_roi_align_backward, ROI_ALIGN, true, "pooled_height", "pooled_width"},
+    {OP_roi_pool, ROI_POOL, false, "pooled_height", "pooled_width"},
+    {OP_roi_pool_backward, ROI_POOL, true, "pooled_height", "pooled_width"},
+    {OP_ps_roi_align, ROI_PS_ALIGN, false, "pooled_height", "pooled_width"},
+    {OP_ps_roi_align_backward, ROI_PS_ALIGN, true, "pooled_height", "pooled_width"},
+    {OP_ps_roi_pool, ROI_PS_POOL, false, "pooled_height", "pooled_width"},
+    {OP_ps_roi_pool_backward, ROI_PS_POOL, true, "pooled_height", "pooled_width"},
+};
+
+reed_status roi_call_read_pooling(const reed_kernel_call *call, roi_call *c) {
+  size_t row = 0;
+  while (op_builtin(poolings[row].op) != call->op) row++;
+  bool backward = poolings[row].backward;
+  *c = (roi_call){.at = {.regions = 1, .images = -1, .levels = -1, .maps = 0, .argmax = backward ? 2 : -1},
+                  .backward = backward,
+                  .team = cpu_env_team(call),
+                  .level = cpu_level_now(),
+                  .n_maps = 1};
+  const reed_desc *map = backward ? &call->outputs[0] : &call->inputs[0], *regions = &call->inputs[1];
+  const reed_attr *last = reed_attrs_find(call->attrs, "channels_last"),
+                  *sampling = reed_attrs_find(call->attrs, "sampling_ratio"),
+                  *aligned = reed_attrs_find(call->attrs, "aligned");
+  c->dtype = map->dtype;
+  c->regions = regions->dims[0];
+  c->columns = (int32_t)regions->dims[1];
+  c->last = last && last->i;
+  c->has_argmax = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE;
+  if (regions->dtype != map->dtype)
+    return reed_kernel_fail(call, REED_ERROR_TYPE, "regions are %s, the map is %s", reed_dtype_name(regions->dtype),
+                            reed_dtype_name(map->dtype));
+  if (map->dtype != REED_F32 && map->dtype != REED_F64)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(map->dtype));
+  const int64_t *dims = map->dims + (map->rank - 3); /* without the number of images */
+  roi_align *r = &c->maps[0];
+  *r = (roi_align){.kind = poolings[row].kind,
+                   .half_pixel = poolings[row].kind == ROI_PS_ALIGN || (aligned && aligned->i),
+                   .sampling = sampling ? sampling->i : 0,
+                   .scale = op_attr_float(call->attrs, "spatial_scale"),
+                   .images = map->rank == 4 ? map->dims[0] : 1,
+                   .channels = dims[c->last ? 2 : 0],
+                   .height = dims[c->last ? 0 : 1],
+                   .width = dims[c->last ? 1 : 2]};
+  const reed_attr *height = reed_attrs_find(call->attrs, poolings[row].height);
+  r->bins_y = poolings[row].width ? height->i : height->ints[0];
+  r->bins_x = poolings[row].width ? op_attr_int(call->attrs, poolings[row].width) : height->ints[1];
+  c->widest = *r;
+  if (r->sampling > SAMPLES_MAX)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "sampling_ratio %lld, at most %d is supported",
+                            (long long)r->sampling, SAMPLES_MAX);
+  if (r->height > INT32_MAX || r->width > INT32_MAX || (r->width && r->height > INT32_MAX / r->width))
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "the feature map is too large");
+  return REED_OK;
+}
+
+/* ---- data ---- */
+
 reed_status roi_call_check(const roi_call *c, const reed_kernel_buffers *buffers) {
-  const int64_t *images = buffers->inputs[c->at.images];
   for (int64_t i = 0; i < c->regions; i++) {
     int32_t k = roi_map_of(c, buffers, i);
-    if (k >= 0 && (images[i] < 0 || images[i] >= c->maps[k].images))
-      return reed_kernel_fault(buffers, REED_FAULT_IMAGE, c->at.images, i, images[i], c->maps[k].images);
+    if (k < 0) continue;
+    int64_t n = c->maps[k].images, image = 0;
+    if (c->at.images >= 0) {
+      image = ((const int64_t *)buffers->inputs[c->at.images])[i];
+    } else if (c->columns == 5) {
+      float given = roi_element(c, buffers, 5 * i); /* torchvision truncates too */
+      image = given > -1 && given < 0x1p62f ? (int64_t)given : -1;
+    }
+    if (image < 0 || image >= n)
+      return reed_kernel_fault(buffers, REED_FAULT_IMAGE, c->at.images >= 0 ? c->at.images : c->at.regions, i, image,
+                               n);
   }
   return REED_OK;
 }
 
 void roi_samples(const roi_span *span, int64_t bin, int64_t extent, int64_t *out_begin, int64_t *out_end) {
-  double origin = (double)span->start + (double)bin * (double)span->bin, step = (double)span->bin / span->grid;
+  roi_samples_f64(&(roi_span_f64){(double)span->start, (double)span->bin, span->grid}, bin, extent, out_begin, out_end);
+}
+
+void roi_samples_f64(const roi_span_f64 *span, int64_t bin, int64_t extent, int64_t *out_begin, int64_t *out_end) {
+  double origin = span->start + (double)bin * span->bin, step = span->bin / span->grid;
   double begin = 0, end = span->grid;
   if (step != 0 && end > 8) {
     /* two more samples on either side allow for rounding: the caller checks each sample again */

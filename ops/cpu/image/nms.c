@@ -1,8 +1,11 @@
-/* NonMaxSuppression (ONNX opset 11), f32. Per row of scores (batch and class): candidates over the score threshold are
- * sorted once (score descending, equal scores by lower index), their corners laid out as arrays in that order, class id
- * by class id; each survivor then clears the later boxes of its class id that it overlaps by more than the threshold, a
- * vector at a time. Rows run in parallel, or the class ids of one row; the kept boxes are written one row after the
- * other at the end.
+/* NonMaxSuppression (ONNX opset 11) and torchvision's nms, f32. Per row of scores (batch and class): candidates over
+ * the score threshold are sorted once (score descending, equal scores by lower index), their corners laid out as arrays
+ * in that order, class id by class id; each survivor then clears the later boxes of its class id that it overlaps by
+ * more than the threshold, a vector at a time. Rows run in parallel, or the class ids of one row; the kept boxes are
+ * written one row after the other at the end.
+ *
+ * Boxes of one class id are suppressed in blocks of the order: a block first within itself, then all later boxes by the
+ * block's survivors, shared out among the threads. Whether a box stays depends on no number of threads.
  *
  * A zero area never suppresses (0 / 0 compares false). Corners may come in any order. Without score_threshold every
  * score counts; a NaN score is last and passes no threshold.
@@ -21,12 +24,12 @@ typedef struct candidate {
 } candidate;
 
 /* Maps floats to integers in descending order: a float's bits with those of negatives inverted, then all inverted, so
- * that high scores come first. NaN is last; the two zeros are equal. */
-static uint32_t rank_of(float score) {
+ * that high scores come first. NaN is last (first for torchvision); the two zeros are equal. */
+static uint32_t rank_of(const nms *n, float score) {
   uint32_t bits;
   score += 0.0f; /* -0 becomes 0 */
   memcpy(&bits, &score, 4);
-  if (score != score) return UINT32_MAX;
+  if (score != score) return n->as_given ? 0 : UINT32_MAX;
   return ~(bits & 0x80000000u ? ~bits : bits | 0x80000000u);
 }
 
@@ -148,6 +151,43 @@ static void suppress(const nms_job *job, const scratch *s, int64_t slot, int64_t
   CPU_PICK(job->n->level, nms_suppress)(s->corners, s->padded, slot, slot + 1, end, job->iou, s->alive);
 }
 
+/* ---- one group, in blocks ---- */
+
+#define BLOCK ((int64_t)512)
+
+typedef struct block_job {
+  const nms_job *job;
+  const scratch *s;
+  int64_t begin, end; /* slots of the block; the group's later boxes follow */
+} block_job;
+
+/* Suppresses later boxes begin..end-1, counted from the block's end, by all that the block keeps. */
+static void suppress_later(void *context, int64_t begin, int64_t end) {
+  const block_job *b = context;
+  for (int64_t slot = b->begin; slot < b->end && !cpu_cancelled(&b->job->n->team); slot++)
+    if (b->s->alive[slot]) CPU_PICK(b->job->n->level, nms_suppress)
+  (b->s->corners, b->s->padded, slot, b->end + begin, b->end + end, b->job->iou, b->s->alive);
+}
+
+/* Suppresses in a row of one group, until the limit is reached. */
+static reed_status suppress_row(const nms_job *job, const scratch *s, int64_t count) {
+  reed_status status = REED_OK;
+  int64_t n_kept = 0, block = job->n->limit < BLOCK / 4 ? BLOCK / 16 : BLOCK;
+  for (int64_t begin = 0; begin < count && n_kept < job->n->limit && status == REED_OK; begin += block) {
+    block_job b = {job, s, begin, begin + block < count ? begin + block : count};
+    int64_t before = n_kept;
+    for (int64_t slot = begin; slot < b.end; slot++) {
+      if (!s->alive[slot]) continue;
+      n_kept++;
+      suppress(job, s, slot, b.end);
+    }
+    if (n_kept >= job->n->limit || b.end == count) break;
+    cpu_team team = cpu_team_for(job->row_team, (count - b.end) * (n_kept - before) * 4);
+    status = cpu_parallel(team, count - b.end, 64, suppress_later, &b);
+  }
+  return status;
+}
+
 typedef struct group_job {
   const nms_job *job;
   const scratch *s;
@@ -193,7 +233,7 @@ static int64_t select_row(const nms_job *job, int64_t row, char *memory, int32_t
   const bool *candidates = job->candidates ? job->candidates + image * n->boxes : NULL;
   for (int64_t i = 0; i < n->boxes; i++)
     if ((!candidates || candidates[i]) && (!n->has_score || scores[i] > job->least_score))
-      s.order[count++] = (candidate){rank_of(scores[i]), (uint32_t)i};
+      s.order[count++] = (candidate){rank_of(n, scores[i]), (uint32_t)i};
   if (count == 0) return 0;
   sort_candidates(s.order, s.spare, count);
   int64_t n_groups = deal(&s, job->class_ids ? job->class_ids + image * n->boxes : NULL, count);
@@ -205,10 +245,12 @@ static int64_t select_row(const nms_job *job, int64_t row, char *memory, int32_t
   }
   cpu_team team = team_for_groups(job, &s, n_groups, count);
   if (team.threads > 1 && cpu_parallel(team, n_groups, 1, suppress_groups, &(group_job){job, &s}) != REED_OK) return 0;
+  if (n_groups == 1 && suppress_row(job, &s, count) != REED_OK) return 0;
+  bool in_order = team.threads == 1 && n_groups > 1;
   for (int64_t i = 0; i < count && n_kept < n->limit && !cpu_cancelled(&n->team); i++) {
     if (!s.alive[s.slot[i]]) continue;
     kept[n_kept++] = (int32_t)s.order[i].index;
-    if (team.threads == 1 && n_kept < n->limit) suppress(job, &s, s.slot[i], s.end[s.group[i]]);
+    if (in_order && n_kept < n->limit) suppress(job, &s, s.slot[i], s.end[s.group[i]]);
   }
   return n_kept;
 }
@@ -226,9 +268,9 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   if (team.threads > total) team.threads = (int32_t)total;
   char *workspace = buffers->workspace;
   nms_job job = {.n = n, .boxes = buffers->inputs[0], .scores = buffers->inputs[1]};
-  if (n->has_iou) job.iou = *(const float *)buffers->inputs[3];
+  job.iou = nms_threshold(n, buffers);
   if (n->has_score) job.least_score = *(const float *)buffers->inputs[4];
-  if (n->has_ids) job.class_ids = buffers->inputs[5];
+  if (n->has_ids) job.class_ids = buffers->inputs[n->ids_input];
   if (n->has_candidates) job.candidates = buffers->inputs[6];
   job.n_kept = (int64_t *)workspace;
   job.kept = (int32_t *)(workspace + total * 8);
@@ -237,13 +279,9 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   if (team.threads > 1) job.row_team.threads = 1;
   reed_status status = cpu_parallel_scratch(team, total, 1, select_rows, &job);
   if (status != REED_OK) return status; /* rows may have no count */
-  int64_t *out = buffers->outputs[0], n_out = 0;
+  int64_t n_out = 0;
   for (int64_t i = 0; i < total; i++)
-    for (int64_t k = 0; k < job.n_kept[i]; k++, n_out++) {
-      out[3 * n_out] = i / n->classes;
-      out[3 * n_out + 1] = i % n->classes;
-      out[3 * n_out + 2] = job.kept[i * n->limit + k];
-    }
+    for (int64_t k = 0; k < job.n_kept[i]; k++) nms_give(n, buffers, n_out++, i, job.kept[i * n->limit + k]);
   buffers->extents[0] = n_out;
   return REED_OK;
 }
@@ -253,22 +291,31 @@ static reed_status run_nothing(const void *state, const reed_kernel_buffers *buf
   return REED_OK;
 }
 
-reed_status cpu_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  nms n;
-  reed_status status = nms_read(call, &n);
-  if (status != REED_OK) return status;
-  if (n.batches * n.classes * n.limit == 0) {
+static reed_status prepare(const reed_kernel_call *call, nms *n, reed_kernel *out_kernel) {
+  if (n->batches * n->classes * n->limit == 0) {
     *out_kernel = (reed_kernel){.run = run_nothing};
     return REED_OK;
   }
-  if (n.boxes > INT32_MAX)
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%lld boxes are too many", (long long)n.boxes);
-  int64_t total = n.batches * n.classes;
-  n.kept_bytes = (total * (8 + n.limit * 4) + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
-  n.scratch_bytes = scratch_bytes(n.boxes);
-  void *state = mem_copy(&n, sizeof n);
+  if (n->boxes > INT32_MAX)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%lld boxes are too many", (long long)n->boxes);
+  int64_t total = n->batches * n->classes;
+  n->kept_bytes = (total * (8 + n->limit * 4) + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
+  n->scratch_bytes = scratch_bytes(n->boxes);
+  void *state = mem_copy(n, sizeof *n);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_nms, state);
-  out_kernel->workspace_bytes = n.kept_bytes + n.scratch_bytes * (n.team.threads < total ? n.team.threads : total);
+  out_kernel->workspace_bytes = n->kept_bytes + n->scratch_bytes * (n->team.threads < total ? n->team.threads : total);
   return REED_OK;
+}
+
+reed_status cpu_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  nms n;
+  reed_status status = nms_read(call, &n);
+  return status == REED_OK ? prepare(call, &n, out_kernel) : status;
+}
+
+reed_status cpu_prepare_torch_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  nms n;
+  reed_status status = nms_read_as_given(call, &n);
+  return status == REED_OK ? prepare(call, &n, out_kernel) : status;
 }

@@ -3,10 +3,14 @@
 #pragma GCC optimize("fp-contract=off")
 #include "ops/cpu/image/nms_loops.h"
 
-#include "ops/cpu/common/cpu.h"
+#include <stdbool.h>
 
-void CPU_LEVELED(nms_suppress)(const float *boxes, int64_t stride, int64_t i, int64_t first, int64_t n, float threshold,
-                               uint8_t *alive) {
+#include "ops/cpu/common/cpu.h"
+#include "ops/cpu/common/lanes.h"
+
+/* Boxes first..n-1 one by one; NaN (0 / 0) compares false: the box stays. */
+static void suppress_each(const float *boxes, int64_t stride, int64_t i, int64_t first, int64_t n, float threshold,
+                          uint8_t *alive) {
   const float *x1 = boxes, *y1 = boxes + stride, *x2 = boxes + 2 * stride, *y2 = boxes + 3 * stride,
               *area = boxes + 4 * stride;
   float left = x1[i], top = y1[i], right = x2[i], bottom = y2[i], own = area[i];
@@ -17,7 +21,39 @@ void CPU_LEVELED(nms_suppress)(const float *boxes, int64_t stride, int64_t i, in
     width = width > 0 ? width : 0;
     height = height > 0 ? height : 0;
     float both = width * height, either = own + area[j] - both;
-    /* NaN (0 / 0) compares false: the box stays */
     alive[j] = (uint8_t)(alive[j] & !(both / either > threshold));
   }
+}
+
+/* True if any lane may be over the threshold. both / either rounded is above a threshold only if the quotient is, so
+ * that both is above threshold * either, and not below this product rounded. So most vectors need no division. */
+INLINE bool is_suspect(lanes both, lanes either, lanes threshold) {
+#if defined(__AVX512F__)
+  return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(both, _mm512_setzero_ps(), _CMP_GT_OQ), both, threshold * either,
+                                 _CMP_GE_OQ) != 0;
+#elif defined(__AVX2__)
+  __m256 over = _mm256_cmp_ps(both, threshold * either, _CMP_GE_OQ);
+  return !_mm256_testz_ps(over, _mm256_cmp_ps(both, _mm256_setzero_ps(), _CMP_GT_OQ));
+#else
+  return _mm_movemask_ps(_mm_and_ps(_mm_cmpge_ps(both, threshold * either), _mm_cmpgt_ps(both, _mm_setzero_ps()))) != 0;
+#endif
+}
+
+void CPU_LEVELED(nms_suppress)(const float *boxes, int64_t stride, int64_t i, int64_t first, int64_t n, float threshold,
+                               uint8_t *alive) {
+  const float *x1 = boxes, *y1 = boxes + stride, *x2 = boxes + 2 * stride, *y2 = boxes + 3 * stride,
+              *area = boxes + 4 * stride;
+  int64_t j = first;
+  if (threshold >= 0) { /* boxes that do not touch stay */
+    lanes left = all(x1[i]), top = all(y1[i]), right = all(x2[i]), bottom = all(y2[i]), own = all(area[i]),
+          least = all(threshold), none = {0};
+    for (; j + LANES <= n; j += LANES) {
+      lanes width = LANES_MIN(right, load(x2 + j)) - LANES_MAX(left, load(x1 + j));
+      lanes height = LANES_MIN(bottom, load(y2 + j)) - LANES_MAX(top, load(y1 + j));
+      lanes both = LANES_MAX(width, none) * LANES_MAX(height, none);
+      if (is_suspect(both, own + load(area + j) - both, least))
+        suppress_each(boxes, stride, i, j, j + LANES, threshold, alive);
+    }
+  }
+  suppress_each(boxes, stride, i, j, n, threshold, alive);
 }

@@ -15,10 +15,11 @@ static float overlap(const nms *n, const float *a, const float *b) {
   return both / (area_a + area_b - both);
 }
 
-/* True if box a comes before box b: higher score, or the same score and a lower index; NaN after everything. */
-static bool before(const float *scores, int64_t a, int64_t b) {
+/* True if box a comes before box b: higher score, or the same score and a lower index; NaN after everything, before
+ * everything for torchvision. */
+static bool before(const nms *n, const float *scores, int64_t a, int64_t b) {
   bool a_nan = scores[a] != scores[a], b_nan = scores[b] != scores[b];
-  if (a_nan || b_nan) return a_nan == b_nan ? a < b : b_nan;
+  if (a_nan || b_nan) return a_nan == b_nan ? a < b : n->as_given ? a_nan : b_nan;
   return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
 }
 
@@ -28,17 +29,20 @@ static int64_t next_best(const nms *n, const float *scores, const float *least, 
   for (int64_t i = 0; i < n->boxes; i++) {
     if (candidates && !candidates[i]) continue;
     if (least && !(scores[i] > *least)) continue;
-    if (last >= 0 && !before(scores, last, i)) continue;
-    if (best < 0 || before(scores, i, best)) best = i;
+    if (last >= 0 && !before(n, scores, last, i)) continue;
+    if (best < 0 || before(n, scores, i, best)) best = i;
   }
   return best;
 }
 
 static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers) {
   const nms *n = state;
-  const float *iou = n->has_iou ? buffers->inputs[3] : NULL, *least = n->has_score ? buffers->inputs[4] : NULL;
-  const int64_t *all_ids = n->has_ids ? buffers->inputs[5] : NULL;
-  int64_t *out = buffers->outputs[0], n_out = 0;
+  const float *least = n->has_score ? buffers->inputs[4] : NULL;
+  const int64_t *all_ids = n->has_ids ? buffers->inputs[n->ids_input] : NULL;
+  const int64_t *out = buffers->outputs[0];
+  const int64_t each = n->as_given ? 1 : 3; /* numbers of a result, the box's is the last */
+  float iou = nms_threshold(n, buffers);
+  int64_t n_out = 0;
   int64_t rows = n->limit ? n->batches * n->classes : 0; /* may be 2^60 rows without a box */
   for (int64_t c = 0; c < rows; c++) {
     const float *boxes = (const float *)buffers->inputs[0] + c / n->classes * n->boxes * 4,
@@ -49,26 +53,32 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
     while (n_out - first < n->limit && (i = next_best(n, scores, least, candidates, i)) >= 0) {
       bool keep = true;
       for (int64_t k = first; k < n_out && keep; k++) {
-        int64_t better = out[3 * k + 2];
-        if (!ids || ids[better] == ids[i]) keep = !(overlap(n, boxes + 4 * better, boxes + 4 * i) > (iou ? *iou : 0));
+        int64_t better = out[each * (k + 1) - 1];
+        if (!ids || ids[better] == ids[i]) keep = !(overlap(n, boxes + 4 * better, boxes + 4 * i) > iou);
       }
       if (!keep) continue;
-      out[3 * n_out] = c / n->classes;
-      out[3 * n_out + 1] = c % n->classes;
-      out[3 * n_out + 2] = i;
-      n_out++;
+      nms_give(n, buffers, n_out++, c, i);
     }
   }
   buffers->extents[0] = n_out;
   return REED_OK;
 }
 
-reed_status reference_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  nms n;
-  reed_status status = nms_read(call, &n);
-  if (status != REED_OK) return status;
-  void *state = mem_copy(&n, sizeof n);
+static reed_status set(const reed_kernel_call *call, const nms *n, reed_kernel *out_kernel) {
+  void *state = mem_copy(n, sizeof *n);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_nms, state);
   return REED_OK;
+}
+
+reed_status reference_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  nms n;
+  reed_status status = nms_read(call, &n);
+  return status == REED_OK ? set(call, &n, out_kernel) : status;
+}
+
+reed_status reference_prepare_torch_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  nms n;
+  reed_status status = nms_read_as_given(call, &n);
+  return status == REED_OK ? set(call, &n, out_kernel) : status;
 }

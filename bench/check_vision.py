@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Compares Reed's operators of the domain "torchvision" with torchvision's kernels and their autograd, and times both.
+
+    check_vision.py --build BUILDDIR [--bench] [--threads 2]
+
+Every call is an ONNX model of one node of that domain. Values: f32 and f64, channels second and last, with and without a batch, boxes outside the picture, empty,
+reversed, of no size, none at all. Times: medians of interleaved runs on the same threads; the ratio is torchvision's time by Reed's. Exit status 1: a value differs.
+Needs torch, torchvision and onnx.
+"""
+import argparse
+import os
+import statistics
+import sys
+import time
+
+import numpy as np
+import onnx
+import torch
+import torchvision  # noqa: F401  registers torch.ops.torchvision
+from onnx import TensorProto, helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "random"))
+import reed  # noqa: E402
+
+TV = torch.ops.torchvision
+TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float64): TensorProto.DOUBLE, np.dtype(np.int32): TensorProto.INT32, np.dtype(np.int64): TensorProto.INT64}
+# the table of the operators on regions: torchvision's call, and whether bins read channels of their own
+REGIONS = {
+    "roi_align": (lambda x, r, a: TV.roi_align(x, r, a["spatial_scale"], a["pooled_height"], a["pooled_width"], a["sampling_ratio"], bool(a["aligned"])), False),
+    "roi_pool": (lambda x, r, a: TV.roi_pool(x, r, a["spatial_scale"], a["pooled_height"], a["pooled_width"]), False),
+    "ps_roi_align": (lambda x, r, a: TV.ps_roi_align(x, r, a["spatial_scale"], a["pooled_height"], a["pooled_width"], a["sampling_ratio"])[0], True),
+    "ps_roi_pool": (lambda x, r, a: TV.ps_roi_pool(x, r, a["spatial_scale"], a["pooled_height"], a["pooled_width"])[0], True),
+}
+ATTRIBUTES = {"roi_align": ("sampling_ratio", "aligned"), "ps_roi_align": ("sampling_ratio",)}
+
+
+class Node:
+    """A session of one node; the elements of inputs in `constant` are given as they are in the model."""
+
+    def __init__(self, library, op, arrays, n_outputs, attributes, threads, domain="torchvision"):
+        names = [f"i{k}" for k in range(len(arrays))]
+        node = helper.make_node(op, names, [f"o{k}" for k in range(n_outputs)], domain=domain, **attributes)
+        inputs = [helper.make_tensor_value_info(n, TYPES[a.dtype], [None] * a.ndim) for n, a in zip(names, arrays)]
+        outputs = [onnx.ValueInfoProto(name=f"o{k}") for k in range(n_outputs)]
+        model = helper.make_model(helper.make_graph([node], "g", inputs, outputs), opset_imports=[helper.make_opsetid("", 19), helper.make_opsetid("torchvision", 1)])
+        self.session = reed.Session(library, library.compile(model.SerializeToString()), n_threads=threads)
+
+    def __call__(self, arrays):
+        return self.session.run(arrays)
+
+
+def last(a):
+    """Channels second to channels last, of 3 or 4 axes."""
+    return np.ascontiguousarray(np.moveaxis(a, -3, -1))
+
+
+def boxes(rng, n, images, height, width, scale):
+    corners = rng.uniform(-0.2, 1.2, (n, 4)) * [width, height, width, height] / scale
+    corners = np.concatenate([np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])], 1)
+    special = np.array([[2, 2, 2, 2], [3, 3, 1, 1], [-50, -50, -40, -40], [0, 0, width, height], [500, 500, 900, 900], [1.5, 0.5, 3.5, 2.5], [0, 0, 0, 0]])
+    corners[: len(special)] = special[: n] / scale
+    return np.concatenate([rng.integers(0, images, (n, 1)), corners], 1)
+
+
+def worst(a, b):
+    if a.shape != b.shape:
+        return float("inf")
+    bad = np.isnan(a) != np.isnan(b)
+    return float("inf") if bad.any() else float(np.nanmax(np.abs(a.astype(np.float64) - b), initial=0))
+
+
+def check_regions(library, op, threads):
+    """The largest difference over all calls of one operator, forward and backward."""
+    call, is_ps = REGIONS[op]
+    rng, n_calls, most = np.random.default_rng(7), 0, [0.0, 0.0]
+    for dtype in (np.float32, np.float64):
+        for scale, ratio, aligned, batch, n, order in [(s, r, a, b, n, o) for s in (1.0, 0.25) for r in ((-1, 0, 2) if op in ATTRIBUTES else (0,)) for a in ((0, 1) if op == "roi_align" else (0,))
+                                                       for b in (True, False) for n in (0, 20) for o in (0, 1)]:
+            images, height, width, bins = 2 if batch else 1, 13, 17, (3, 2)
+            channels = 6 * 3 if is_ps else 5
+            a = {"pooled_height": bins[0], "pooled_width": bins[1], "spatial_scale": scale, "sampling_ratio": ratio, "aligned": aligned}
+            x = rng.standard_normal((images, channels, height, width)).astype(dtype)
+            rois = boxes(rng, max(n, 8), images, height, width, scale).astype(dtype)[:n]
+            tx = torch.from_numpy(x).requires_grad_()
+            result = call(tx, torch.from_numpy(rois), a)
+            result, argmax = result if op == "roi_pool" else (result, None)
+            g = rng.standard_normal(result.shape).astype(dtype)
+            inside = rois.copy()
+            if n:
+                result.backward(torch.from_numpy(g))
+            want = tx.grad.numpy() if n else np.zeros_like(x)
+            given = {k: a[k] for k in ("pooled_height", "pooled_width", "spatial_scale") + ATTRIBUTES.get(op, ())} | {"channels_last": order}
+            form = (last if order else lambda v: v)
+            mx, mr = form(x if batch else x[0]), rois if batch else inside[:, 1:]
+            outs = Node(library, op, [mx, mr], 2 if op == "roi_pool" else 1, given, threads)([mx, mr])
+            most[0] = max(most[0], worst(outs[0], form(result.detach().numpy())))
+            if op == "roi_pool":
+                most[0] = max(most[0], worst(outs[1], form(argmax.numpy())))
+            if op == "ps_roi_pool":  # torchvision's backward bins end one pixel after those of its forward kernel: not its own gradient
+                g[:] = 0
+                want = np.zeros_like(want)
+            back = [form(g), mr] + ([form(argmax.numpy())] if op == "roi_pool" else []) + [np.array(mx.shape, np.int64)]
+            got = Node(library, op + "_backward", back, 1, given, threads)(back)[0]
+            want = form(want if batch else want[0])
+            most[1] = max(most[1], worst(got, want) if not (op == "ps_roi_align" and ratio <= 0) or not np.isnan(want).any() else 0)
+            n_calls += 1
+    bar = 2e-4
+    print(f"{op:14} {n_calls} calls, largest difference {most[0]:.1e}, backward {most[1]:.1e} {'' if max(most) < bar else 'DIFFERS'}", flush=True)
+    return max(most) < bar
+
+
+def median_ratio(theirs, ours, seconds=6):
+    a, b, end = [], [], time.monotonic() + seconds
+    while len(a) < 3 or time.monotonic() < end:
+        for times, run in ((a, theirs), (b, ours)):
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+    return statistics.median(a) * 1e3, statistics.median(b) * 1e3
+
+
+def bench_regions(library, op, threads):
+    call, is_ps = REGIONS[op]
+    rng = np.random.default_rng(1)
+    n, height, width, scale = 1000, 200, 272, 0.25
+    channels, bins = (10 * 49, 7) if is_ps else (256, 7)
+    if is_ps:
+        height, width, scale = 50, 68, 1 / 16
+    x = rng.standard_normal((1, channels, height, width)).astype(np.float32)
+    centre, size = rng.uniform(0, 1, (n, 2)) * [width, height] / scale, rng.uniform(16, 300, (n, 2))
+    rois = np.concatenate([np.zeros((n, 1)), np.clip(np.concatenate([centre - size / 2, centre + size / 2], 1), 0, width / scale)], 1).astype(np.float32)
+    a = {"pooled_height": bins, "pooled_width": bins, "spatial_scale": scale, "sampling_ratio": 2, "aligned": 0}
+    given = {k: a[k] for k in ("pooled_height", "pooled_width", "spatial_scale") + ATTRIBUTES.get(op, ())}
+    tx, tr = torch.from_numpy(x), torch.from_numpy(rois)
+    result = call(tx, tr, a)
+    for order in (0, 1):
+        form = last if order else lambda v: v
+        inputs = [form(x), rois]
+        node = Node(library, op, inputs, 1, given | {"channels_last": order}, threads)
+        theirs, ours = median_ratio(lambda: call(tx, tr, a), lambda: node(inputs))
+        print(f"{op:22} {('NCHW', 'NHWC')[order]} torchvision {theirs:8.2f} ms  Reed {ours:8.2f} ms  {theirs / ours:6.2f}x", flush=True)
+    gx = torch.from_numpy(x).requires_grad_()
+    result = call(gx, tr, a)
+    result, argmax = result if op == "roi_pool" else (result, None)
+    g = torch.randn(result.shape)
+    for order in (0, 1):
+        form = last if order else lambda v: v
+        inputs = [form(g.numpy()), rois] + ([form(argmax.numpy())] if argmax is not None else []) + [np.array(form(x).shape, np.int64)]
+        node = Node(library, op + "_backward", inputs, 1, given | {"channels_last": order}, threads)
+        theirs, ours = median_ratio(lambda: torch.autograd.grad(result, gx, g, retain_graph=True), lambda: node(inputs))
+        print(f"{op + '_backward':22} {('NCHW', 'NHWC')[order]} torchvision {theirs:8.2f} ms  Reed {ours:8.2f} ms  {theirs / ours:6.2f}x", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--bench", action="store_true")
+    parser.add_argument("--only", default=",".join(REGIONS))
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    library = reed.Library(arguments.build)
+    ops = arguments.only.split(",")
+    if arguments.bench:
+        for op in ops:
+            bench_regions(library, op, arguments.threads)
+        return
+    sys.exit(not all([check_regions(library, op, arguments.threads) for op in ops]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,360 @@
+/* MaxRoiPool and torchvision's operators on regions, forward and backward, f32. The forward kernel of roi_align is in
+ * roi_align.c; the references are in reference/regions.c.
+ *
+ * Forward, regions (and blocks of planes, if channels come second) are shared out. Backward, a thread owns a part of
+ * the map's gradient, which is a range of channels and of rows, and adds the gradients of all regions to it in their
+ * order: so the sums have the same order, and the results the same bits, for any number of threads. */
+#include "ops/cpu/image/regions.h"
+
+#include <math.h>
+
+#include "ops/cpu/image/regions_loops.h"
+#include "ops/cpu/image/roi_plan.h"
+
+#define BLOCK_BYTES ((int64_t)1 << 20) /* of planes that all regions are computed on before the next */
+#define BLOCK_MAX 64
+#define TAPS_AT_ONCE 64
+#define UNIT_CHANNELS 16 /* with channels last, a thread's range begins at a multiple: a line of the cache */
+
+typedef struct regions {
+  roi_call c;
+  int64_t outputs;            /* channels of the bins */
+  int64_t block, n_blocks;    /* of outputs */
+  int64_t bands, band_rows;   /* backward */
+  int64_t per_output;         /* map's channels for each output */
+  int64_t ranges_at, most_at; /* in a thread's scratch: ROI_POOL */
+} regions;
+
+typedef struct job {
+  const regions *s;
+  const reed_kernel_buffers *buffers;
+} job;
+
+/* A thread's memory, and the region for which it is made. */
+typedef struct worker {
+  roi_scratch scratch;
+  roi_ranges ranges;
+  int64_t region;
+  bool nowhere; /* all bins are NaN, no gradient */
+} worker;
+
+static worker worker_open(const job *j, int32_t number) {
+  const regions *s = j->s;
+  char *memory = (char *)j->buffers->workspace + number * s->c.scratch_bytes;
+  const roi_align *r = &s->c.maps[0];
+  worker w = {.region = -1};
+  roi_scratch_lay(r, memory, &w.scratch);
+  memset(w.scratch.mark, 0, (size_t)r->width * sizeof *w.scratch.mark);
+  int32_t *ranges = (int32_t *)(memory + s->ranges_at);
+  w.ranges = (roi_ranges){.bins_y = r->bins_y,
+                          .bins_x = r->bins_x,
+                          .width = r->width,
+                          .plane = r->width * r->height,
+                          .y = ranges,
+                          .x = ranges + 2 * r->bins_y,
+                          .most = (float *)(memory + s->most_at)};
+  w.ranges.row = (int32_t *)(w.ranges.most + r->width);
+  return w;
+}
+
+static void find_ranges(const roi_align *r, const float *corners, const roi_ranges *ranges) {
+  for (int axis = 0; axis < 2; axis++) {
+    int64_t bins = axis ? r->bins_x : r->bins_y, extent = axis ? r->width : r->height, begin, end;
+    int32_t *to = (int32_t *)(axis ? ranges->x : ranges->y);
+    for (int64_t p = 0; p < bins; p++) {
+      roi_pixels(r, corners[!axis], corners[2 + !axis], bins, p, extent, &begin, &end);
+      to[2 * p] = (int32_t)begin;
+      to[2 * p + 1] = (int32_t)(end > begin ? end : begin);
+    }
+  }
+}
+
+/* Makes the worker's plan that of the region. Planes need the columns of roi_align's plan. */
+static void use_region(const job *j, worker *w, int64_t region) {
+  const roi_call *c = &j->s->c;
+  const roi_align *r = &c->maps[0];
+  if (w->region == region) return;
+  w->region = region;
+  const float *corners = roi_corners(c, j->buffers, region);
+  w->nowhere = roi_is_nowhere(corners);
+  if (w->nowhere) return;
+  if (r->kind == ROI_POOL) find_ranges(r, corners, &w->ranges);
+  else w->nowhere = !roi_plan_make(r, c->last || r->kind != ROI_ALIGN, corners, &w->scratch);
+}
+
+/* ---- forward ---- */
+
+static void fill(const regions *s, const reed_kernel_buffers *buffers, int64_t at, int64_t n, float value,
+                 int32_t best) {
+  for (int64_t i = 0; i < n; i++) ((float *)buffers->outputs[0])[at + i] = value;
+  for (int64_t i = 0; s->c.has_argmax && i < n; i++) ((int32_t *)buffers->outputs[1])[at + i] = best;
+}
+
+static roi_ps_bin ps_bin(const regions *s, const worker *w, int64_t p, int64_t q) {
+  const roi_align *r = &s->c.maps[0];
+  bool last = s->c.last;
+  int64_t bins = r->bins_y * r->bins_x;
+  return (roi_ps_bin){.y = &w->scratch.plan.y,
+                      .x = &w->scratch.plan.x,
+                      .p = p,
+                      .q = q,
+                      .row = last ? r->width * r->channels : r->width,
+                      .pixel = last ? r->channels : 1,
+                      .channel = last ? bins : bins * r->height * r->width,
+                      .output = last ? 1 : bins};
+}
+
+/* The first element of a map's channel in memory. */
+static int64_t channel_at(const regions *s, int64_t image, int64_t channel) {
+  const roi_align *r = &s->c.maps[0];
+  int64_t plane = r->height * r->width;
+  return s->c.last ? image * plane * r->channels + channel : (image * r->channels + channel) * plane;
+}
+
+/* Outputs first..first+n-1 of a region's bins; channels second. */
+static void pool_planes(const job *j, worker *w, int64_t region, int64_t first, int64_t n) {
+  const regions *s = j->s;
+  const roi_align *r = &s->c.maps[0];
+  int64_t bins = r->bins_y * r->bins_x, to = (region * s->outputs + first) * bins;
+  use_region(j, w, region);
+  if (w->nowhere) {
+    fill(s, j->buffers, to, n * bins, NAN, -1);
+    return;
+  }
+  const float *x = (const float *)j->buffers->inputs[0] +
+                   channel_at(s, roi_image_of(&s->c, j->buffers, region), first * s->per_output);
+  float *y = (float *)j->buffers->outputs[0] + to;
+  if (r->kind == ROI_POOL) {
+    int32_t *argmax = s->c.has_argmax ? (int32_t *)j->buffers->outputs[1] + to : NULL;
+    CPU_PICK(s->c.level, roi_most_channels)(&w->ranges, x, n, y, argmax);
+    return;
+  }
+  for (int64_t k = 0; k < bins; k++) {
+    roi_ps_bin bin = ps_bin(s, w, k / r->bins_x, k % r->bins_x);
+    CPU_PICK(s->c.level, roi_ps_sum)(&bin, x + k * r->height * r->width, n, y + k);
+  }
+}
+
+/* All outputs of bin (p, q) of a region side by side; channels last. */
+static void pool_bin(const job *j, worker *w, int64_t region, int64_t p, int64_t q) {
+  const regions *s = j->s;
+  const roi_align *r = &s->c.maps[0];
+  int64_t k = p * r->bins_x + q, to = (region * r->bins_y * r->bins_x + k) * s->outputs, n = s->outputs;
+  if (w->nowhere) {
+    fill(s, j->buffers, to, n, NAN, -1);
+    return;
+  }
+  const float *x = (const float *)j->buffers->inputs[0] + channel_at(s, roi_image_of(&s->c, j->buffers, region), 0);
+  float *y = (float *)j->buffers->outputs[0] + to;
+  if (r->kind != ROI_POOL) {
+    roi_ps_bin bin = ps_bin(s, w, p, q);
+    CPU_PICK(s->c.level, roi_ps_sum)(&bin, x + k, n, y);
+    return;
+  }
+  const int32_t *rows = w->ranges.y + 2 * p, *columns = w->ranges.x + 2 * q;
+  bool empty = rows[0] >= rows[1] || columns[0] >= columns[1];
+  int32_t spare[BLOCK_MAX];
+  for (int64_t c = 0; c < n; c += BLOCK_MAX) {
+    int64_t part = n - c < BLOCK_MAX ? n - c : BLOCK_MAX;
+    int32_t *at = s->c.has_argmax ? (int32_t *)j->buffers->outputs[1] + to + c : spare;
+    for (int64_t i = 0; i < part; i++) y[c + i] = empty ? 0 : -__FLT_MAX__, at[i] = -1;
+    for (int32_t row = rows[0]; row < rows[1]; row++)
+      for (int32_t column = columns[0]; column < columns[1]; column++) {
+        int64_t pixel = row * r->width + column;
+        CPU_PICK(s->c.level, roi_most_pixel)(x + pixel * r->channels + c, (int32_t)pixel, part, y + c, at);
+      }
+  }
+}
+
+/* Units begin..end-1: (block of outputs, region) if channels come second, (region, row of bins) if they come last. */
+static void pool_units(void *context, int64_t begin, int64_t end, int32_t number) {
+  const job *j = context;
+  const regions *s = j->s;
+  const roi_call *c = &s->c;
+  worker w = worker_open(j, number);
+  for (int64_t i = begin; i < end && !cpu_cancelled(&c->team); i++) {
+    if (c->last) {
+      int64_t bins_y = c->maps[0].bins_y, bins_x = c->maps[0].bins_x;
+      use_region(j, &w, i / bins_y);
+      for (int64_t q = 0; q < bins_x; q++) pool_bin(j, &w, i / bins_y, i % bins_y, q);
+    } else {
+      int64_t first = i / c->regions * s->block, rest = s->outputs - first;
+      pool_planes(j, &w, i % c->regions, first, rest < s->block ? rest : s->block);
+    }
+  }
+}
+
+/* ---- backward ---- */
+
+/* A thread's part of the map's gradient: outputs first..first+n-1 and the rows of the band, in all images. */
+typedef struct part {
+  int64_t first, n;
+  roi_band band;
+} part;
+
+static void clear_part(const job *j, const part *own) {
+  const roi_align *r = &j->s->c.maps[0];
+  int64_t rows = own->band.after - own->band.first, n = own->n * j->s->per_output,
+          first = own->first * j->s->per_output;
+  float *map = j->buffers->outputs[0];
+  for (int64_t image = 0; image < r->images; image++) {
+    float *x = map + channel_at(j->s, image, first);
+    if (!j->s->c.last) {
+      for (int64_t k = 0; k < n; k++)
+        memset(x + (k * r->height + own->band.first) * r->width, 0, (size_t)(rows * r->width) * sizeof *x);
+    } else {
+      for (int64_t k = own->band.first * r->width; k < own->band.after * r->width; k++)
+        memset(x + k * r->channels, 0, (size_t)n * sizeof *x);
+    }
+  }
+}
+
+/* Gradients of the largest pixels. */
+static void add_most(const job *j, const part *own, int64_t region, const float *g, float *map) {
+  const regions *s = j->s;
+  const roi_align *r = &s->c.maps[0];
+  int64_t bins = r->bins_y * r->bins_x, begin = own->band.first * r->width, end = own->band.after * r->width;
+  const int32_t *argmax =
+      (const int32_t *)j->buffers->inputs[s->c.at.argmax] + (g - (const float *)j->buffers->inputs[0]);
+  if (s->c.last) {
+    for (int64_t k = 0; k < bins; k++)
+      for (int64_t i = 0; i < own->n; i++) {
+        int64_t pixel = argmax[k * s->outputs + i];
+        if (pixel >= begin && pixel < end) map[pixel * r->channels + i] += g[k * s->outputs + i];
+      }
+    return;
+  }
+  for (int64_t i = 0; i < own->n; i++, map += r->height * r->width)
+    for (int64_t k = 0; k < bins; k++, g++) {
+      int64_t pixel = *argmax++;
+      if (pixel >= begin && pixel < end) map[pixel] += *g;
+    }
+}
+
+/* Gradients of sums of samples with channels last: bin by bin. */
+static void add_samples(const regions *s, const worker *w, const part *own, const float *g, float *map) {
+  const roi_align *r = &s->c.maps[0];
+  const roi_plan *plan = &w->scratch.plan;
+  for (int64_t k = 0; k < r->bins_y * r->bins_x; k++) {
+    int64_t p = k / r->bins_x, q = k % r->bins_x, offsets[TAPS_AT_ONCE], n = 0;
+    float weights[TAPS_AT_ONCE];
+    for (int32_t t = plan->y.begin[p]; t < plan->y.begin[p + 1]; t++) {
+      if (plan->y.index[t] < own->band.first || plan->y.index[t] >= own->band.after) continue;
+      for (int32_t u = plan->x.begin[q]; u < plan->x.begin[q + 1]; u++) {
+        offsets[n] = (plan->y.index[t] * r->width + plan->x.index[u]) * r->channels;
+        weights[n] = plan->y.weight[t] * plan->x.weight[u];
+        if (++n < TAPS_AT_ONCE) continue;
+        CPU_PICK(s->c.level, scatter_taps)(offsets, weights, n, g + k * s->outputs, map, own->n);
+        n = 0;
+      }
+    }
+    CPU_PICK(s->c.level, scatter_taps)(offsets, weights, n, g + k * s->outputs, map, own->n);
+  }
+}
+
+/* Adds a region's gradients to the thread's part of the map. */
+static void add_region(const job *j, worker *w, const part *own, int64_t region) {
+  const regions *s = j->s;
+  const roi_align *r = &s->c.maps[0];
+  int64_t bins = r->bins_y * r->bins_x;
+  const float *g =
+      (const float *)j->buffers->inputs[0] + region * s->outputs * bins + own->first * (s->c.last ? 1 : bins);
+  float *map = (float *)j->buffers->outputs[0] +
+               channel_at(s, roi_image_of(&s->c, j->buffers, region), own->first * s->per_output);
+  if (r->kind == ROI_POOL) {
+    add_most(j, own, region, g, map);
+    return;
+  }
+  use_region(j, w, region);
+  if (w->nowhere) return;
+  if (r->kind == ROI_ALIGN) {
+    if (s->c.last) add_samples(s, w, own, g, map);
+    else CPU_PICK(s->c.level, roi_align_channels_back)(&w->scratch.plan, own->band, g, own->n, map);
+    return;
+  }
+  for (int64_t k = 0; k < bins; k++) {
+    roi_ps_bin bin = ps_bin(s, w, k / r->bins_x, k % r->bins_x);
+    int64_t channel = s->c.last ? k : k * r->height * r->width, from = s->c.last ? k * s->outputs : k;
+    CPU_PICK(s->c.level, roi_ps_sum_back)(&bin, own->band, g + from, own->n, map + channel);
+  }
+}
+
+/* Parts begin..end-1 (block of outputs, band of rows) of the map's gradient. */
+static void add_parts(void *context, int64_t begin, int64_t end, int32_t number) {
+  const job *j = context;
+  const regions *s = j->s;
+  worker w = worker_open(j, number);
+  for (int64_t i = begin; i < end; i++) {
+    int64_t first = i / s->bands * s->block, rest = s->outputs - first, row = i % s->bands * s->band_rows,
+            height = s->c.maps[0].height;
+    part own = {
+        first, rest < s->block ? rest : s->block, {row, row + s->band_rows < height ? row + s->band_rows : height}};
+    clear_part(j, &own);
+    for (int64_t region = 0; region < s->c.regions && !cpu_cancelled(&s->c.team); region++)
+      add_region(j, &w, &own, region);
+  }
+}
+
+/* ---- preparation ---- */
+
+static reed_status run_regions(const void *state, const reed_kernel_buffers *buffers) {
+  const regions *s = state;
+  const roi_align *r = &s->c.maps[0];
+  reed_status status = roi_call_check(&s->c, buffers);
+  if (status != REED_OK) return status;
+  int64_t forward = s->c.last ? s->c.regions * r->bins_y : s->c.regions * s->n_blocks;
+  cpu_team team = cpu_team_for(s->c.team, (s->c.regions + 1) * s->outputs * r->bins_y * r->bins_x * 32 +
+                                              (s->c.backward ? r->images * r->channels * r->height * r->width : 0));
+  job j = {s, buffers};
+  return s->c.backward ? cpu_parallel_scratch(team, s->n_blocks * s->bands, 1, add_parts, &j)
+                       : cpu_parallel_scratch(team, forward, 1, pool_units, &j);
+}
+
+/* Divides the outputs into blocks, and the rows of a backward call with few blocks into bands, so that every thread has
+ * work. Which parts there are changes no sum. */
+static void divide(regions *s) {
+  const roi_align *r = &s->c.maps[0];
+  int64_t plane = r->height * r->width * 4 * s->per_output, wanted = s->c.team.threads > 1 ? 2 * s->c.team.threads : 1;
+  s->bands = 1;
+  s->band_rows = r->height;
+  if (s->c.last) {
+    int64_t most = (s->outputs + wanted - 1) / wanted;
+    s->block = (most + UNIT_CHANNELS - 1) / UNIT_CHANNELS * UNIT_CHANNELS;
+  } else {
+    s->block = BLOCK_BYTES / plane;
+    s->block = s->block < 1 ? 1 : s->block > BLOCK_MAX ? BLOCK_MAX : s->block;
+  }
+  if (s->block > s->outputs) s->block = s->outputs;
+  s->n_blocks = (s->outputs + s->block - 1) / s->block;
+  if (!s->c.backward || s->n_blocks >= wanted || r->height < 2) return;
+  int64_t bands = (wanted + s->n_blocks - 1) / s->n_blocks;
+  s->band_rows = (r->height + bands - 1) / bands;
+  s->bands = (r->height + s->band_rows - 1) / s->band_rows;
+}
+
+reed_status cpu_prepare_regions(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  regions s = {0};
+  reed_status status = roi_call_read_pooling(call, &s.c);
+  if (status != REED_OK) return status;
+  const roi_align *r = &s.c.maps[0];
+  if (r->height * r->width == 0) return REED_OK;
+  if (r->kind == ROI_ALIGN && !s.c.backward) return roi_align_prepare(call, &s.c, out_kernel);
+  if (s.c.dtype != REED_F32) return REED_OK;
+  s.outputs = roi_outputs(r);
+  s.per_output = roi_is_position_sensitive(r->kind) ? r->bins_y * r->bins_x : 1;
+  if (s.outputs == 0) return REED_OK;
+  divide(&s);
+  roi_scratch unused;
+  s.ranges_at = roi_scratch_lay(r, NULL, &unused);
+  s.most_at = s.ranges_at + ((2 * (r->bins_y + r->bins_x) * 4 + 63) & ~(int64_t)63);
+  s.c.scratch_bytes = s.most_at + ((2 * r->width * 4 + 63) & ~(int64_t)63);
+  void *state = mem_copy(&s, sizeof s);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_regions, state);
+  out_kernel->workspace_bytes = s.c.scratch_bytes * s.c.team.threads;
+  return REED_OK;
+}
+
+reed_status cpu_prepare_regions_backward(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return cpu_prepare_regions(call, out_kernel);
+}

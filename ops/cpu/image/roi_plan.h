@@ -1,0 +1,21 @@
+/* The plan of a region: the weights of the map's pixels in its bins, computed once and used by all channels, forward
+ * and backward. Not for ROI_POOL, which is no sum. */
+#ifndef OPS_CPU_IMAGE_ROI_PLAN_H_
+#define OPS_CPU_IMAGE_ROI_PLAN_H_
+
+#include "ops/cpu/calls/roi_align.h"
+#include "ops/cpu/image/roi_align_loops.h"
+
+/* Scratch of a thread. `mark` has one entry for every column of the map, all zero between two plans. */
+typedef struct roi_scratch {
+  roi_plan plan;
+  int32_t *columns, *mark;
+} roi_scratch;
+
+/* Lays a thread's scratch out from `at` (NULL: only measures) and gives its bytes. */
+int64_t roi_scratch_lay(const roi_align *r, char *at, roi_scratch *out);
+/* Makes the plan of a region with these corners. last: for maps with channels last, whose taps of x are columns of the
+ * map; else they index into the plan's columns. False: all bins are the mean of nothing, NaN. */
+bool roi_plan_make(const roi_align *r, bool last, const float *corners, roi_scratch *s);
+
+#endif
