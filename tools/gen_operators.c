@@ -142,7 +142,7 @@ static void put_document(text_buffer *doc) {
   text_append(doc, "%s", intro);
   for (int id = 0; id < OP_COUNT; id++) {
     const reed_op *op = op_builtin((op_id)id);
-    text_append(doc, "| %s | ", op->name);
+    text_append(doc, "| %s%s%s | ", op->domain, *op->domain ? "." : "", op->name); /* as `vm ops` has it */
     put_inputs(doc, op);
     text_append(doc, " | ");
     put_outputs(doc, op);

@@ -66,7 +66,9 @@ static onnx_build *model_of(const reed_op *op, const reed_op_attr *spelled) {
   char outputs[64] = "y";
   for (int32_t i = 1; i < op->n_outputs; i++)
     if (!op->outputs[i].optional) strcat(outputs, ",z");
-  build_node_t *n = build_node(b, op->name, names, outputs);
+  char type[64];
+  snprintf(type, sizeof type, "%s%s%s", op->domain, *op->domain ? "." : "", op->name);
+  build_node_t *n = build_node(b, type, names, outputs);
   build_required(b, n, op);
   if (spelled) build_default(b, n, spelled);
   build_output(b, "y", "f32");
