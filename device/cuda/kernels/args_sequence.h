@@ -40,7 +40,7 @@ typedef struct attention_args {
   int64_t batch, kv_heads, shared, queries, size, value_size; /* shared: heads of a key head */
   int64_t past, total, splits, split_keys, row_tiles, column_tiles;
   int64_t mask_strides[4], mask_keys, before, after;
-  double scale, softcap, hidden;
+  double scale, softcap, hidden, outside, low; /* outside: of keys outside of the windows that no mask <= low hides */
   int32_t mask_dtype, nan_rows, to_last_key, mode;
 } attention_args;
 

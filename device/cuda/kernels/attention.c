@@ -83,6 +83,8 @@ static attention_args args_of(const attention *a) {
                          .scale = a->scale,
                          .softcap = a->softcap,
                          .hidden = a->hidden,
+                         .outside = a->outside,
+                         .low = ATTENTION_LOW,
                          .mask_dtype = a->mask_dtype,
                          .nan_rows = (int32_t)a->nan_rows,
                          .to_last_key = a->to_last_key,

@@ -53,13 +53,21 @@ static __device__ inline T score_of(const attention_args &a, const attention_til
   note_score<T>(a, t, row, j, 0, x);
   if (a.softcap > 0) x = static_cast<T>(a.softcap) * tanh_of<T>(x / static_cast<T>(a.softcap));
   note_score<T>(a, t, row, j, 1, x);
-  if (j < first_key(a, t, query) || j >= end_key(a, t, query)) {
+  const bool outside = j < first_key(a, t, query) || j >= end_key(a, t, query);
+  if (j >= t.reach || j >= a.mask_keys || (outside && a.outside == -INFINITY)) {
     x = -static_cast<T>(INFINITY);
-  } else if (a.mask) {
-    const int64_t at =
-        t.batch * a.mask_strides[0] + head * a.mask_strides[1] + query * a.mask_strides[2] + j * a.mask_strides[3];
-    if (a.mask_dtype == REED_BOOL) x = static_cast<const uint8_t *>(a.mask)[at] ? x : static_cast<T>(a.hidden);
-    else x += static_cast<T>(element<double>::load(a.mask_dtype, a.mask, at));
+  } else {
+    bool hidden = false;
+    T mask = 0;
+    if (a.mask) {
+      const int64_t at =
+          t.batch * a.mask_strides[0] + head * a.mask_strides[1] + query * a.mask_strides[2] + j * a.mask_strides[3];
+      hidden = a.mask_dtype == REED_BOOL && !static_cast<const uint8_t *>(a.mask)[at];
+      if (hidden) mask = static_cast<T>(a.hidden);
+      else if (a.mask_dtype != REED_BOOL) mask = static_cast<T>(element<double>::load(a.mask_dtype, a.mask, at));
+    }
+    x = hidden ? mask : x + mask;
+    if (outside && !(mask <= static_cast<T>(a.low))) x += static_cast<T>(a.outside);
   }
   note_score<T>(a, t, row, j, 2, x);
   return x;
@@ -101,9 +109,10 @@ template <class T> static __device__ inline void run_attention(const attention_a
     t.reach = length < 0 ? 0 : length > a.total ? a.total : length;
     t.offset = a.past ? a.past : t.reach - a.queries;
   }
-  /* The keys of the split that a row of the tile looks at; all where scores are wanted. */
+  /* The keys of the split that a row of the tile looks at; all where scores are wanted, or keys outside of the windows
+   * count. */
   int64_t begin = split * a.split_keys, end = begin + a.split_keys < a.total ? begin + a.split_keys : a.total;
-  if (!a.scores) {
+  if (!a.scores && a.outside == -INFINITY) {
     const bool one_head = t.first / a.queries == (t.first + t.n - 1) / a.queries;
     const int64_t first = first_key(a, t, one_head ? t.first % a.queries : 0),
                   last = end_key(a, t, one_head ? (t.first + t.n - 1) % a.queries : a.queries - 1);
