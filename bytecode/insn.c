@@ -53,22 +53,17 @@ bool insn_decode(const uint32_t *code, uint32_t n_code, uint32_t pc, insn *out_i
   const uint32_t *w = code + pc + 1, *end = code + pc + n_words;
   out_insn->id = (insn_id)id, out_insn->pc = pc, out_insn->n_words = n_words, out_insn->code = code + pc;
   for (int i = 0; i < info->n_operands; i++) {
-    insn_operand *o = &out_insn->operands[i];
-    size_t left = (size_t)(end - w), need = 1;
-    switch (info->forms[i]) {
-      case INSN_FORM_ONE: *o = (insn_operand){w, 1}; break;
-      case INSN_FORM_LONG:
-        *o = (insn_operand){w, 1};
-        need = 2;
-        break;
-      case INSN_FORM_LIST:
-        if (left == 0) return false;
-        *o = (insn_operand){w + 1, *w};
-        need = (size_t)*w + 1;
-        break;
+    uint32_t n = 1;
+    size_t n_words_of = 1;
+    if (info->forms[i] == INSN_FORM_LIST) {
+      if (w == end) return false;
+      n_words_of = n = *w++;
+    } else if (info->forms[i] == INSN_FORM_LONG) {
+      n_words_of = 2;
     }
-    if (need > left) return false;
-    w += need;
+    if (n_words_of > (size_t)(end - w)) return false;
+    out_insn->operands[i] = (insn_operand){w, n};
+    w += n_words_of;
   }
   return w == end;
 }

@@ -12,7 +12,8 @@
 
 typedef struct block {
   uint32_t begin;
-  state *states; /* of the registers at the block's beginning; NULL: no path has reached it yet */
+  state *states; /* of the registers at the block's beginning; NULL: no path has reached it yet, or it needs no other
+                    visit */
   bool dirty;
 } block;
 
@@ -37,6 +38,7 @@ typedef struct verifier {
   uint32_t *block_of; /* per word that is a leader: its block */
   block *blocks;
   uint32_t n_blocks;
+  bool loops;    /* some jump leads backwards */
   state *states; /* at the current instruction: n_r references, then n_s scalars */
   size_t n_states;
   size_t n_fetching; /* registers being fetched */

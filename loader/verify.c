@@ -11,6 +11,7 @@ static reed_status verify_function(verifier *v, uint32_t number) {
   v->f = &v->m->functions[number];
   v->code = v->m->code + v->f->code_offset;
   v->n_states = (size_t)v->f->n_r + v->f->n_s;
+  v->loops = false;
   size_t n = (size_t)v->f->n_code + 1;
   v->marks = mem_calloc(n, sizeof *v->marks);
   v->places = mem_calloc(n, sizeof *v->places);

@@ -56,10 +56,11 @@ static reed_status check_index(const verifier *v, const insn *in, const char *op
   FAIL(RULE_INDEX, operand, item, "%s %u of %zu", what, word, n);
 }
 
-static reed_status check_target(const verifier *v, const insn *in, const char *operand, int64_t item, uint32_t target) {
+static reed_status check_target(verifier *v, const insn *in, const char *operand, int64_t item, uint32_t target) {
   if (target >= v->f->n_code || !(v->marks[target] & MARK_START))
     FAIL(RULE_TARGET, operand, item, "no instruction begins at word %u", target);
   v->marks[target] |= MARK_LEADER;
+  v->loops |= target <= in->pc;
   if (in->id == INSN_EPOCH_ENTER) return REED_OK; /* checked by check_place */
   uint32_t from = v->places[in->pc], to = v->places[target];
   if (from != to) FAIL(RULE_EPOCH_JUMP, operand, item, "a jump into or out of a section of an epoch");
@@ -69,7 +70,7 @@ static reed_status check_target(const verifier *v, const insn *in, const char *o
 }
 
 /* Checks one word of one operand. The switch has no default, so that a role without a check does not compile. */
-static reed_status check_item(const verifier *v, const insn *in, int number, int64_t item, uint32_t word) {
+static reed_status check_item(verifier *v, const insn *in, int number, int64_t item, uint32_t word) {
   const module *m = v->m;
   const insn_role role = insn_table[in->id].roles[number];
   const char *operand = insn_table[in->id].names[number];

@@ -355,12 +355,23 @@ static reed_status define_item(verifier *v, const insn *in, insn_role role, cons
 
 /* ---- whole instructions ---- */
 
+/* The operands that a visit concerns, by their roles. The roles that name no register concern none. */
+typedef enum access { ACCESS_NONE, ACCESS_READ, ACCESS_WRITE } access;
+static const uint8_t accesses[INSN_ROLE_COUNT] = {
+#define READ_ROW(role, ...) [INSN_ROLE_##role] = ACCESS_READ,
+#define WRITE_ROW(role, ...) [INSN_ROLE_##role] = ACCESS_WRITE,
+    INSN_READING_ROLES(READ_ROW) INSN_DEFINING_ROLES(WRITE_ROW) INSN_CHANGING_ROLES(WRITE_ROW)
+#undef READ_ROW
+#undef WRITE_ROW
+};
+
 typedef reed_status (*visit_item)(verifier *v, const insn *in, insn_role role, const char *operand, int64_t item,
                                   uint32_t word);
 
-static reed_status each_item(verifier *v, const insn *in, visit_item visit) {
+static reed_status each_item(verifier *v, const insn *in, access wanted, visit_item visit) {
   const insn_info *info = &insn_table[in->id];
   for (int i = 0; i < info->n_operands; i++) {
+    if (accesses[info->roles[i]] != wanted) continue;
     bool list = info->forms[i] == INSN_FORM_LIST;
     for (uint32_t k = 0; k < in->operands[i].n; k++) {
       reed_status status =
@@ -428,28 +439,15 @@ static void open_keys(verifier *v, const insn *in) {
   }
 }
 
-static reed_status close_item(verifier *v, const insn *in, insn_role role, const char *operand, int64_t item,
-                              uint32_t word) {
-  (void)in, (void)operand, (void)item;
-  insn_bank bank = insn_roles[role].bank;
-  if (bank == INSN_BANK_N || (bank == INSN_BANK_R && is_absent(word))) return REED_OK;
-  state *s = &v->states[bank == INSN_BANK_R ? INSN_REGISTER(word) : v->f->n_r + word];
-  bool unfilled = state_kind_of(*s) == STATE_SHAPED || state_kind_of(*s) == STATE_BOUNDED;
-  if (unfilled && state_stamp(*s)) *s = state_make(STATE_DEAD, 0);
-  *s = state_stamped(*s & ~STATE_KNOWN, 0);
-  return REED_OK;
-}
-
-/* After epoch.end: removes the epoch's stamp from every register that it names; registers shaped in the epoch and never
- * filled become dead. */
-static reed_status close_epoch(verifier *v, uint32_t epoch) {
-  insn in;
-  for (uint32_t pc = v->m->epochs[epoch].enter; pc < v->m->epochs[epoch].end; pc += in.n_words) {
-    if (!insn_decode(v->code, v->f->n_code, pc, &in)) break; /* decoded before, by verify_code */
-    reed_status status = each_item(v, &in, close_item);
-    if (status != REED_OK) return status;
+/* After epoch.end: removes the epoch's stamp from every register; registers shaped in the epoch and never filled become
+ * dead. Only the open epoch's stamp can be there, because no path leaves an epoch but over its end. */
+static void close_epoch(verifier *v) {
+  for (size_t i = 0; i < v->n_states; i++) {
+    state s = v->states[i];
+    bool unfilled = state_kind_of(s) == STATE_SHAPED || state_kind_of(s) == STATE_BOUNDED;
+    if (unfilled && state_stamp(s)) s = state_make(STATE_DEAD, 0);
+    v->states[i] = state_stamped(s & ~STATE_KNOWN, 0);
   }
-  return REED_OK;
 }
 
 static void finish_fetches(verifier *v) {
@@ -472,13 +470,13 @@ static void learn_type(verifier *v, const insn *in) {
 
 static reed_status step(verifier *v, const insn *in) {
   reed_status status = diag_check_cancel(v->diagnosis, v->cancel);
-  if (status == REED_OK) status = each_item(v, in, use_visit);
+  if (status == REED_OK) status = each_item(v, in, ACCESS_READ, use_visit);
   if (status == REED_OK && (in->id == INSN_CALL || in->id == INSN_CALL_CLOSURE || in->id == INSN_RETURN))
     status = check_signature(v, in);
-  if (status == REED_OK) status = each_item(v, in, define_item);
+  if (status == REED_OK) status = each_item(v, in, ACCESS_WRITE, define_item);
   if (status != REED_OK) return status;
   if (in->id == INSN_EPOCH_ENTER) open_keys(v, in);
-  if (in->id == INSN_EPOCH_END) return close_epoch(v, insn_epoch_end_at(in->code).epoch);
+  if (in->id == INSN_EPOCH_END) close_epoch(v);
   if (in->id == INSN_SYNC) finish_fetches(v);
   if (in->id == INSN_ASSERT_SHAPE) learn_type(v, in);
   return REED_OK;
@@ -518,7 +516,13 @@ static reed_status flow_to_targets(verifier *v, const insn *in) {
 
 static reed_status visit_block(verifier *v, block *b) {
   b->dirty = false;
-  memcpy(v->states, b->states, v->n_states * sizeof *v->states);
+  if (v->loops) {
+    memcpy(v->states, b->states, v->n_states * sizeof *v->states);
+  } else { /* every path to the block has been seen */
+    mem_free(v->states);
+    v->states = b->states;
+    b->states = NULL;
+  }
   v->n_fetching = 0;
   for (size_t i = 0; i < v->f->n_r; i++) v->n_fetching += state_is_fetching(v->states[i]);
   insn in;

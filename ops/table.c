@@ -1,9 +1,9 @@
 /* The rows of the built-in operators: ops/op.def expanded into reed_op structs. Shape functions (shapefuncs/table.c)
  * and kernels (ops/cpu/table.c) of these operators are in tables of their own. */
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "ops/op.h"
 
 #define BIT(dtype) (1u << REED_##dtype)
@@ -119,27 +119,28 @@ static const reed_op builtins[OP_COUNT] = {
 
 const reed_op *op_builtin(op_id id) { return &builtins[id]; }
 
-/* The rows sorted by name; no two domains share one. */
-static uint16_t by_name[OP_COUNT];
+/* The rows by name, which no two domains share: open addressing, ids + 1, 0 for a free slot. Filled when a row is first
+ * wanted, which is a part of opening a program. */
+enum { NAME_SLOTS = 1024 };
+_Static_assert(OP_COUNT <= NAME_SLOTS / 2, "a name is found in a slot or two");
+static uint16_t by_name[NAME_SLOTS];
 static pthread_once_t by_name_once = PTHREAD_ONCE_INIT;
 
-static int compare_rows(const void *a, const void *b) {
-  return strcmp(builtins[*(const uint16_t *)a].name, builtins[*(const uint16_t *)b].name);
+/* The slot of the row with the name, or the free slot where it would be. */
+static uint16_t *name_slot(const char *name) {
+  size_t i = (size_t)hash_bytes(name, strlen(name), 0) % NAME_SLOTS;
+  while (by_name[i] && strcmp(builtins[by_name[i] - 1].name, name) != 0) i = (i + 1) % NAME_SLOTS;
+  return &by_name[i];
 }
 
-static int compare_with_row(const void *name, const void *row) {
-  return strcmp(name, builtins[*(const uint16_t *)row].name);
-}
-
-static void sort_by_name(void) {
-  for (uint16_t i = 0; i < OP_COUNT; i++) by_name[i] = i;
-  qsort(by_name, OP_COUNT, sizeof *by_name, compare_rows);
+static void fill_slots(void) {
+  for (uint16_t id = 0; id < OP_COUNT; id++) *name_slot(builtins[id].name) = (uint16_t)(id + 1);
 }
 
 const reed_op *op_builtin_in(const char *domain, const char *name) {
-  pthread_once(&by_name_once, sort_by_name);
-  const uint16_t *found = bsearch(name, by_name, OP_COUNT, sizeof *by_name, compare_with_row);
-  return found && strcmp(builtins[*found].domain, domain) == 0 ? &builtins[*found] : NULL;
+  pthread_once(&by_name_once, fill_slots);
+  uint16_t found = *name_slot(name);
+  return found && strcmp(builtins[found - 1].domain, domain) == 0 ? &builtins[found - 1] : NULL;
 }
 
 const reed_op *op_builtin_named(const char *name) { return op_builtin_in("", name); }
