@@ -233,6 +233,27 @@ START_TEST(a_root_of_another_size_is_seen_by_calls_that_read_a_part_of_it) {
 }
 END_TEST
 
+/* The result of Pick takes the place of its first operand, or of its second one where the first is shorter: neither its
+ * shape nor the number of roots tells. The Relu has an operand of the same shape both times, but on another root. */
+START_TEST(a_base_whose_results_lie_on_other_roots_is_dropped) {
+  static const char text[] =
+      VECTORS ".site a = Neg (1 -> 1) \"a\"\n.site b = Pick in \"test\" (2 -> 1) \"b\"\n"
+              ".site c = Relu (1 -> 1) \"c\"\n.site d = Neg (1 -> 1) \"d\"\n"
+              ".function main (x, z) -> (y) registers 12 0\n"
+              "  epoch.enter 0, plan, [r0:shape, r1:shape], []\n"
+              "  shape.like r2, r0, device\n  shape.like r3, r1, device\n  shape a, device, [r4], [r2:shape]\n"
+              "  shape a, device, [r5], [r3:shape]\n  shape b, device, [r6], [r4:shape, r5:shape]\n"
+              "  shape c, device, [r7], [r6:shape]\n  shape d, device, [r9], [r7:shape]\n"
+              "plan: epoch.plan 0\n  copy r2, r0, input, a, 0\n  copy r3, r1, input, a, 0\n"
+              "  invoke a, device, [r4], [r2]\n  kill r2\n  invoke a, device, [r5], [r3]\n  kill r3\n"
+              "  invoke b, device, [r6], [r4, r5]\n  kill r4\n  kill r5\n  invoke c, device, [r7], [r6]\n  kill r6\n"
+              "  invoke d, device, [r9], [r7]\n  kill r7\n"
+              "  epoch.end 0\n  readback r8, r9, output, d, 0\n  sync\n  kill r9\n  return [r8], []\n";
+  static const int64_t sizes[][2][2] = {{{64}, {64}}, {{63}, {64}}, {{64}, {64}}, {{32}, {64}}, {{32}, {32}}};
+  compare(text, 1, 5, sizes);
+}
+END_TEST
+
 /* The result of Pick takes its first operand's place beside a workspace, or has a root of its own where the workspace
  * was: the number of roots and the bytes of this one are the same. The Relu has the same operand both times. */
 START_TEST(a_base_with_as_many_other_roots_is_dropped) {
@@ -338,6 +359,7 @@ int main(void) {
   tcase_set_timeout(t, 60);
   tcase_add_test(t, results_of_another_call_are_not_taken);
   tcase_add_test(t, a_root_of_another_size_is_seen_by_calls_that_read_a_part_of_it);
+  tcase_add_test(t, a_base_whose_results_lie_on_other_roots_is_dropped);
   tcase_add_test(t, a_base_with_as_many_other_roots_is_dropped);
   tcase_add_test(t, a_base_with_other_parts_is_dropped);
   tcase_add_test(t, parts_of_a_part_move_with_it);
