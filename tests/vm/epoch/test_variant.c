@@ -93,9 +93,9 @@ static const char *const tails[][3] = {
     /* a part of its operand if n is 1 */
     {".site t = Slice (4 -> 1) \"t\"\n", "  shape t, device, [r6], [r4:shape, r11:value, r12:value, r10:value]\n",
      "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4, r11, r12, r10]\n  kill r4\n"},
-    /* as many rows as before, until n is less than 4 */
-    {".site t = Slice (5 -> 1) \"t\"\n", "  shape t, device, [r6], [r4:shape, r10:value, r12:value, _, r11:value]\n",
-     "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4, r10, r12, _, r11]\n  kill r4\n"},
+    /* as many rows as before, until n is less than 3 */
+    {".site t = Least in \"test\" (1 -> 1) \"t\"\n", "  shape t, device, [r6], [r4:shape]\n",
+     "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4]\n  kill r4\n"},
     /* no workspace if n is 1 */
     {".site t = Work in \"test\" (1 -> 1) \"t\"\n", "  shape t, device, [r6], [r4:shape]\n",
      "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4]\n  kill r4\n"},
@@ -128,6 +128,19 @@ static reed_status work_prepare(const reed_kernel_call *call, reed_kernel *out_k
   return REED_OK;
 }
 
+/* test.Least: the first three rows of -x. */
+static reed_status least_shape(reed_shape_call *call) {
+  reed_status status = work_shape(call);
+  call->outputs[0].dims[0] = reed_dim_min(call, call->inputs[0].dims[0], 3);
+  return status;
+}
+
+static reed_status least_prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  reed_status status = work_prepare(call, out_kernel);
+  out_kernel->workspace_bytes = *(int64_t *)out_kernel->state * 16;
+  return status;
+}
+
 static const reed_op_input operand = {.name = "x", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_F32};
 static const reed_op_output result = {.name = "y", .type_rule = REED_TYPE_LIKE};
 static const reed_op work = {.domain = "test",
@@ -138,6 +151,15 @@ static const reed_op work = {.domain = "test",
                              .n_outputs = 1,
                              .shape = work_shape,
                              .cpu = work_prepare};
+
+static const reed_op least = {.domain = "test",
+                              .name = "Least",
+                              .inputs = &operand,
+                              .n_inputs = 1,
+                              .outputs = &result,
+                              .n_outputs = 1,
+                              .shape = least_shape,
+                              .cpu = least_prepare};
 
 /* ---- runs ---- */
 
@@ -384,6 +406,7 @@ static void open_all(void) {
   open_diagnosis();
   ck_assert_int_eq(reed_registry_open(&registry), REED_OK);
   ck_assert_int_eq(reed_registry_add(registry, &work, diagnosis), REED_OK);
+  ck_assert_int_eq(reed_registry_add(registry, &least, diagnosis), REED_OK);
   open_program(text);
   tail = false;
 }
