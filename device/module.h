@@ -7,11 +7,12 @@
 #ifndef DEVICE_MODULE_H_
 #define DEVICE_MODULE_H_
 
+#include "base/json.h"
 #include "device/device.h"
 #include "reed/memory.h"
 
 /* Counts changes of the shared structs within one version of Reed. */
-#define DEVICE_CONTRACT 4
+#define DEVICE_CONTRACT 5
 #define DEVICE_MODULE_SYMBOL "reed_device_module"
 
 typedef struct device_services {
@@ -28,6 +29,9 @@ typedef struct device_module {
    * as long as the process. */
   reed_status (*open)(const device_services *services, int32_t index, const char *options, device **out_device,
                       reed_diagnosis *diagnosis);
+  /* Writes members about the machine into the open object (reed_devices_json). opened: the kind's first device; NULL:
+   * it cannot be opened. NULL: the module has no more to say. */
+  void (*describe)(const device *opened, json_writer *json);
 } device_module;
 
 typedef const device_module *(*device_module_fn)(void);

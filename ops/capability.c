@@ -162,8 +162,8 @@ static reed_status read_item(capability *c, word text, bool only, const reed_reg
   return VEC_PUSH(&c->items, it) ? REED_OK : diag_no_memory(diagnosis, "a list of operators");
 }
 
-/* lacks=ITEM+ITEM or only=ITEM+ITEM; KEY=NUMBER is skipped, because such options are the device's. In a row's own list
- * items may be empty. */
+/* lacks=ITEM+ITEM or only=ITEM+ITEM; KEY=NUMBER and card=NAME are skipped, because such options are the device's. In a
+ * row's own list items may be empty. */
 static reed_status read_option(capability *c, target *t, word option, const reed_registry *registry,
                                reed_diagnosis *diagnosis) {
   const bool of_row = option.text >= t->row->list && option.text <= t->row->list + strlen(t->row->list);
@@ -172,7 +172,7 @@ static reed_status read_option(capability *c, target *t, word option, const reed
   if (!list.n || (!only && !is(key, "lacks"))) {
     size_t digits = 0;
     while (digits < list.n && list.text[digits] >= '0' && list.text[digits] <= '9') digits++;
-    if (list.n && digits == list.n) return REED_OK;
+    if (list.n && (digits == list.n || is(key, "card"))) return REED_OK;
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
                      "target '%s': '%.*s' is not understood; expected lacks=... or only=..., such as lacks=Conv+TopK",
                      c->text, (int)option.n, option.text);

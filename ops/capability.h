@@ -11,8 +11,9 @@
  *
  * An item is OPERATOR (not control flow, which has no kernels) or *, then .DTYPE, then @ATTRIBUTE or @ATTRIBUTE=VALUE;
  * an operator of another domain may be written DOMAIN::OPERATOR. A target may have both options, with & between them:
- * `only` is applied first, then `lacks` takes away from the rest. Options that are numbers (seed=7) are read by the
- * device. Targets with commas between them form a list; the list lacks whatever one of its targets lacks. */
+ * `only` is applied first, then `lacks` takes away from the rest. Options that are numbers (seed=7), and card=NAME, are
+ * read by the device. Targets with commas between them form a list; the list lacks whatever one of its targets lacks.
+ */
 #ifndef OPS_CAPABILITY_H_
 #define OPS_CAPABILITY_H_
 

@@ -8,14 +8,15 @@
 #include "tools/plain.h"
 #include "tools/print.h"
 
-static const flag flags[] = {{"--devices", NULL, FLAG_SWITCH, offsetof(options, devices), NULL,
-                              "the kinds of devices instead of a module: which can be used here, else why not"},
-                             FLAG_OF_JSON,
-                             FLAG_OF_DISABLED,
-                             FLAG_OF_EXTERNAL,
-                             FLAG_OF_CHECKSUM,
-                             FLAG_OF_PLUGINS,
-                             FLAG_END};
+static const flag flags[] = {
+    {"--devices", NULL, FLAG_SWITCH, offsetof(options, devices), NULL,
+     "the devices of this machine instead of a module: which can be used, else why not; what is missing"},
+    FLAG_OF_JSON,
+    FLAG_OF_DISABLED,
+    FLAG_OF_EXTERNAL,
+    FLAG_OF_CHECKSUM,
+    FLAG_OF_PLUGINS,
+    FLAG_END};
 
 static void print_io(const char *what, const reed_value_info *infos, size_t n) {
   char type[300];
@@ -58,42 +59,86 @@ static void print_item(const cJSON *item) {
   }
 }
 
-/* Opens the first device of every kind: "ready", or the sentence of the refusal. */
-static int print_devices(const options *o, complaint *c) {
+/* "key value" for a number, a text or a bool; sizes in bytes with their unit. */
+static void print_fact(const cJSON *fact, const char *between) {
+  char bytes[32];
+  const char *end = fact->string + strlen(fact->string);
+  bool is_bytes = end - fact->string > 6 && strcmp(end - 6, "_bytes") == 0;
+  printf("%s%s", between, plain(fact->string));
+  if (cJSON_IsString(fact)) printf(" %s", plain(fact->valuestring));
+  else if (cJSON_IsBool(fact)) printf(" %s", cJSON_IsTrue(fact) ? "yes" : "no");
+  else if (is_bytes) printf(" %s", text_bytes(fact->valuedouble, bytes, sizeof bytes));
+  else printf(" %.0f", fact->valuedouble);
+}
+
+/* The facts of one device: a line of those that are single, and a line for each item of the lists. */
+static void print_facts(const cJSON *device) {
+  const cJSON *fact, *item, *part;
+  const char *name = json_text_of(device, "name"), *between = ": ";
+  bool any = false;
+  cJSON_ArrayForEach(fact, device) {
+    bool of_table = !strcmp(fact->string, "name") || !strcmp(fact->string, "summary") ||
+                    !strcmp(fact->string, "ready") || !strcmp(fact->string, "reason");
+    if (of_table || cJSON_IsArray(fact)) continue;
+    if (!any) printf("%s", plain(name));
+    print_fact(fact, between);
+    between = ", ";
+    any = true;
+  }
+  if (any) putchar('\n');
+  cJSON_ArrayForEach(fact, device) {
+    bool missing = strcmp(fact->string, "missing") == 0;
+    if (!cJSON_IsArray(fact)) continue;
+    cJSON_ArrayForEach(item, fact) {
+      printf("%s", plain(name));
+      between = ": ";
+      if (missing) printf(": missing %s: %s", plain(json_text_of(item, "what")), json_text_of(item, "command"));
+      cJSON_ArrayForEach(part, item) {
+        if (missing) break;
+        print_fact(part, between);
+        between = ", ";
+      }
+      putchar('\n');
+    }
+  }
+}
+
+/* A table of the devices, ready or with the sentence of the refusal; then what is known of each. */
+static void print_devices(const cJSON *root) {
   table t = {3, NULL, 0};
-  reed_device_info kind;
-  cJSON *root = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(root, "devices");
-  reed_diagnosis *diagnosis = need_diagnosis();
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "devices"), *device;
   for (int i = 0; i < 3; i++) table_add(&t, "%s", (const char *const[]){"device", "is", "state"}[i]);
-  for (size_t i = 0; reed_device_kind(i, &kind); i++) {
-    reed_tensor *probe = NULL;
-    reed_status got = reed_tensor_open_on(kind.name, REED_U8, 1, (const int64_t[]){0}, &probe, diagnosis);
-    const char *state = got ? reed_diagnosis_message(diagnosis) : "ready";
-    reed_tensor_close(&probe);
-    cJSON *row = cJSON_CreateObject();
-    cJSON_AddStringToObject(row, "name", kind.name);
-    cJSON_AddStringToObject(row, "summary", kind.summary);
-    cJSON_AddBoolToObject(row, "ready", !got);
-    if (got) cJSON_AddStringToObject(row, "reason", state);
-    cJSON_AddItemToArray(list, row);
-    table_add(&t, "%s", kind.name);
-    table_add(&t, "%s", kind.summary);
-    table_add(&t, "%s", state);
+  cJSON_ArrayForEach(device, list) {
+    bool ready = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(device, "ready"));
+    table_add(&t, "%s", json_text_of(device, "name"));
+    table_add(&t, "%s", json_text_of(device, "summary"));
+    table_add(&t, "%s", ready ? "ready" : json_text_of(device, "reason"));
   }
-  if (!o->json || strcmp(o->json, "-")) table_print(stdout, &t);
+  table_print(stdout, &t);
+  putchar('\n');
+  cJSON_ArrayForEach(device, list) print_facts(device);
+}
+
+static int run_devices(const options *o, complaint *c) {
+  char *text = NULL;
   int status = DONE;
-  if (o->json) {
-    char *text = cJSON_Print(root);
-    status = file_write(o->json, text, strlen(text), c);
-    cJSON_free(text);
+  reed_diagnosis *diagnosis = need_diagnosis();
+  reed_status got = reed_devices_json(&text, diagnosis);
+  if (got) status = complain_diagnosis(c, FAILED_RUN, "the devices", got, diagnosis);
+  if (!status && (!o->json || strcmp(o->json, "-"))) {
+    cJSON *root = json_parse(text, c);
+    if (root) print_devices(root);
+    else status = c->exit_status;
+    cJSON_Delete(root);
   }
-  cJSON_Delete(root);
+  if (!status && o->json) status = file_write(o->json, text, strlen(text), c);
+  if (text) reed_text_free(text);
   reed_diagnosis_close(&diagnosis);
   return status;
 }
 
 static int run(const options *o, complaint *c) {
-  if (o->devices && !o->arguments.n) return print_devices(o, c);
+  if (o->devices && !o->arguments.n) return run_devices(o, c);
   if (o->devices) return complain(c, MISUSE, "--devices shows no module: vm info --devices");
   if (!o->arguments.n) return complain(c, MISUSE, "something is missing: vm info M, or vm info --devices");
   model m = {0};

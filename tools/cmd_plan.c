@@ -117,13 +117,25 @@ static void print_plan(const cJSON *root) {
          n_readbacks);
 }
 
+/* A refused 'cuda' is followed by the command that plans without a card, where the emulated GPU is. */
+static void tell_of_emulation(const char *devices, complaint *c) {
+  reed_device_info kind;
+  bool wanted = false, present = false;
+  for (const char *at = devices; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+    wanted = wanted || (strncmp(at, "cuda", 4) == 0 && strcspn(at, ",:?") == 4);
+  for (size_t i = 0; reed_device_kind(i, &kind); i++)
+    present = present || (kind.present && strcmp(kind.name, "cuda-emulated") == 0);
+  if (wanted && present && c->exit_status == FAILED_RUN && strstr(c->text, "device 'cuda"))
+    complain_more(c, "; a plan needs no card with --device 'cuda-emulated?card=H100'");
+}
+
 static int run(const options *o, complaint *c) {
   model m = {0};
   reed_tensor **inputs = NULL, **outputs = NULL;
   char *text = NULL;
   int status = model_open(o, o->arguments.items[0], &m, c);
   if (!status) status = model_make_inputs(o, &m, true, &inputs, c);
-  if (!status) status = model_open_session(o, false, &m, c);
+  if (!status && (status = model_open_session(o, false, &m, c))) tell_of_emulation(o->device, c);
   if (!status) {
     outputs = need(m.n_outputs, sizeof *outputs);
     progress("running", 0.5);
@@ -146,7 +158,10 @@ static int run(const options *o, complaint *c) {
 }
 
 static const char notes[] =
-    "Shapes that come from data come from random data here; -i gives real inputs. Inputs of fixed shape need no -s.";
+    "Shapes that come from data come from random data here; -i gives real inputs. Inputs of fixed shape need no -s.\n"
+    "The model is run once, because shapes may come from results. Without a card, --device 'cuda-emulated?card=H100' "
+    "(or A100, T4)\nshows the arenas of the host and of such a card: every kernel is emulated on the CPU, which takes "
+    "minutes for a large\nmodel. The card gives the limits of memory and of a block's shared memory.";
 
 const command command_plan = {"plan",
                               "M -s|--shape NAME=3x256x320... [-i NAME=VALUE]... [--device D] [--json FILE]",

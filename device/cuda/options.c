@@ -34,16 +34,18 @@ reed_status cuda_options_read(const char *text, cuda_options *out_options, reed_
   while (*text) {
     size_t n = strcspn(text, "&"), n_key = strcspn(text, "=&");
     int64_t *option = option_of(out_options, text, n_key);
-    if (!option && !loadable_is_list(text) && !is_among(cuda_driver_options, text, n_key))
+    bool is_text = loadable_is_list(text) || is_among(cuda_driver_words, text, n_key);
+    if (!option && !is_text && !is_among(cuda_driver_options, text, n_key))
       return diag_fail(diagnosis, REED_ERROR_DEVICE,
                        "device '" CUDA_DEVICE_NAME
-                       "': there is no option '%.*s'; known: check, poison, lacks, only%s%s",
-                       (int)n_key, text, *cuda_driver_options ? ", " : "", cuda_driver_options);
+                       "': there is no option '%.*s'; known: check, poison, lacks, only%s%s%s%s",
+                       (int)n_key, text, *cuda_driver_options ? ", " : "", cuda_driver_options,
+                       *cuda_driver_words ? ", " : "", cuda_driver_words);
     const char *number = text + n_key + 1;
     char *end = NULL;
     errno = 0;
-    int64_t value = text[n_key] == '=' && !loadable_is_list(text) ? strtoll(number, &end, 10) : 0;
-    if (!loadable_is_list(text) && (!end || end == number || errno || value < 0 || end != text + n))
+    int64_t value = text[n_key] == '=' && !is_text ? strtoll(number, &end, 10) : 0;
+    if (!is_text && (!end || end == number || errno || value < 0 || end != text + n))
       return diag_fail(diagnosis, REED_ERROR_DEVICE,
                        "device '" CUDA_DEVICE_NAME "': option '%.*s' takes a number from 0 on", (int)n_key, text);
     if (option) *option = value;

@@ -185,6 +185,10 @@ device_graph *cuda_graph_recording(cuda_device *self);
 /* Notes that a call during the recording is not allowed in a graph, so that end_record fails. */
 void cuda_graph_spoil(device_graph *graph, const char *what);
 
+/* ---- describe.c ---- */
+
+void cuda_describe(const device *opened, json_writer *json);
+
 /* ---- device.c ---- */
 
 reed_status cuda_open(int32_t index, const char *options, device **out_device,

@@ -22,6 +22,8 @@ typedef struct reed_device_info {
 /* Kind i of the kinds known to this version of the library; false past the end. A session can also open a device module
  * of an unknown kind, by its name or path. */
 REED_API bool reed_device_kind(size_t i, reed_device_info *out_info);
+/* The devices of this machine as JSON (docs/figures.md): opens the first one of each kind. ERROR_MEMORY. */
+REED_API REED_MUST_CHECK reed_status reed_devices_json(char **out_json, reed_diagnosis *diagnosis);
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,6 @@ BY_NAME = {  # symbol: who finds it
 }
 FOR_TESTS = {  # symbol: why it is there for tests alone; the file that defines it may use it too
     'cpu_level_best': 'kernel cases run at every level',
-    'cpu_level_name': 'kernel cases run at every level',
     'cpu_level_use': 'kernel cases run at every level',
     'dims_text': 'messages of tests',
     'ir_print': 'tests compare graphs as text',

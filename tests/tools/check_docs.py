@@ -9,11 +9,12 @@ Checked:
   - `vm NAME --flag`, in backquotes or on an indented line: the command is there and takes the flag; a flag alone in backquotes is one of some command or script;
   - a word in backquotes that has the form of one of Reed's functions, types or constants is in the sources;
   - architecture.md's list of rewrites has every pass of compiler/passes/rewrite/ and no other name than a pass's;
-  - figures.md lists the members of the JSON documents that vm/report/figures.c and `vm bench` write, and no others;
+  - figures.md lists the members of the JSON documents that the files in WRITERS and `vm bench` write, and no others;
   - README.md's `vm plan` prints what it is said to print; CK_RUN_CASE names cases of its program;
   - headings are noun phrases, and nobody is told what once was: no "formerly", "no longer", "used to be"."""
 import glob, os, re, subprocess, sys, tempfile
 
+WRITERS = ['vm/report/figures.c', 'device/describe.c', 'device/cuda/describe.c', 'device/cuda/driver/libraries.c']
 root, vm = map(os.path.realpath, sys.argv[1:3])
 os.chdir(root)
 faults = []
@@ -144,7 +145,7 @@ def check_figures():
     page = 'docs/figures.md'
     listed = {word for row in re.findall(r'^\| (`.*?) \|', text[page], re.M) for word in re.findall(r'`(\w+)`', row)}
     bench = open('tools/cmd_bench.c').read()
-    written = set(re.findall(r'json_\w+\(json, "(\w+)"', open('vm/report/figures.c').read())) | set(re.findall(r'\{"(\w+)", ', bench[bench.index('members[] ='):]))
+    written = {word for f in WRITERS for word in re.findall(r'json_\w+\(json, "(\w+)"', open(f).read())} | set(re.findall(r'\{"(\w+)", ', bench[bench.index('members[] ='):]))
     for name in sorted(written - listed): faults.append(f'{page}: no list has the member {name}')
     for name in sorted(listed - written): faults.append(f'{page}: no document has the member {name}')
 

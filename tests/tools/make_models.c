@@ -34,6 +34,17 @@ static void write_escapes(const char *folder) {
   write_model(folder, "escapes.onnx", b);
 
   b = build_open(17);
+  build_input(b, "x", "f32[n,8]");
+  build_node(b, "Relu", "x", "r");
+  build_node(b, "NonZero", "r", "i");
+  build_node(b, "Transpose", "i", "t");
+  build_node(b, "GatherND", "r,t", "g");
+  build_node(b, "Exp", "g", "e");
+  build_node(b, "Add", "e,g", "y");
+  build_output(b, "y", "f32");
+  write_model(folder, "counted.onnx", b);
+
+  b = build_open(17);
   build_input(b, "x", "f32[n]");
   build_node(b, "Nope" RED, "x", "y\nvm: all is well");
   build_output(b, "y\nvm: all is well", "f32");

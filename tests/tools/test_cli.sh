@@ -135,6 +135,31 @@ expect 2 'needs a value' run add.reed --device
 expect 0 'memory that the host cannot touch, work that runs later  ready' info --devices
 grep -q '^cuda-emulated .*  ready$' out || fail 'the emulated GPU is not ready'
 [ -e /dev/nvidiactl ] || grep -q "^cuda  .*device 'cuda'" out || fail 'info --devices gives no reason'
+processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
+expect 0 'host: ' info --devices --json devices.json
+[ -z "$processor" ] || grep -qF "host: cpu $processor, level " out || fail 'info --devices does not name the processor'
+REED_CPU=base "$vm" info --devices >out
+grep -q '^host: .*level base, threads [1-9][0-9]*, memory_bytes [0-9.]* [GT]iB$' out || fail 'info --devices does not describe the host'
+[ "$(grep -c '^cuda-emulated: card emulated card, card_bytes .*, capability 9.0, multiprocessors 132, shared_bytes 227 KiB$' out)" = 2 ] || fail 'not two emulated cards'
+grep -q '^cuda-emulated: .*driver CUDA 13.0' out || fail 'no version of the driver'
+has devices.json devices name summary ready reason cpu level threads memory_bytes driver cards card card_bytes capability multiprocessors shared_bytes
+[ -e /dev/nvidiactl ] || { grep -q '^cuda: missing .*: [a-z]' out && has devices.json missing what command; } || fail 'info --devices does not say what is missing'
+if [ -e "$(dirname "$vm")/../libreed-cuda.so" ]; then
+  # a library of that name that the loader finds, and one that it does not
+  : >nothing.c
+  mkdir cudnn && cc -shared nothing.c -o cudnn/libcudnn.so.9 && LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out
+  grep -q '^cuda: library cuDNN, file libcudnn.so.9, found yes$' out || fail 'cuDNN is not found'
+  # a driver that lacks functions
+  if [ ! -e /dev/nvidiactl ]; then
+    cp cudnn/libcudnn.so.9 cudnn/libcuda.so.1
+    LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out
+    grep -q "^cuda .*the NVIDIA driver is too old: it has no function cuInit" out && grep -q '^cuda: missing an NVIDIA driver for CUDA 1[0-9] or newer.*: apt-get install cuda-drivers$' out ||
+      fail 'a driver without functions is not reported'
+  fi
+  echo no library >cudnn/libcudnn.so.9
+  LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out
+  ldconfig -p 2>/dev/null | grep -q 'libcudnn.so.9 ' || grep -q '^cuda: library cuDNN, file libcudnn.so.9, found no, command pip install nvidia-cudnn-cu1' out || fail 'cuDNN is found'
+fi
 expect 2 'shows no module' info add.reed --devices
 expect 2 'something is missing' info
 expect 0 'operators have kernels on cuda' ops --device cuda
@@ -217,6 +242,23 @@ grep -q 'bf16\|f16' out && fail 'help offers a precision that is refused'
 "$vm" help run >out
 [ -e /dev/nvidiactl ] || ! grep -q 'here:.* cuda[ ,;)]' out || fail 'help offers a device that is refused'
 "$maker" . || fail 'no models'
+
+# A plan without a card: a count that comes from a kernel, both arenas, the described cards.
+for card in $(sed -n 's/^CARD(\([A-Za-z0-9]*\),.*/\1/p' "$root/device/cuda/fake/cards.def"); do
+  expect 0 'arena on cuda-emulated: ' plan counted.onnx -s x=4x8 --device "cuda-emulated?card=$card"
+  grep -q 'arena on host: ' out || fail 'the plan lacks the arena of the host'
+  grep -q 'reads back .* of ' out || fail 'the plan lacks the count'
+  "$vm" help plan >out
+  grep -q "[=( ]$card\b" out || fail "the help of plan does not name $card"
+done
+expect 4 "no description of a card 'B300'; known: H100, A100, T4" plan counted.onnx -s x=4x8 --device 'cuda-emulated?card=B300'
+expect 4 "out of memory on device 1 ('cuda-emulated')" plan counted.onnx -s x=4096x8 --device 'cuda-emulated?card=T4&memory=4096'
+if [ ! -e /dev/nvidiactl ]; then
+  expect 4 "device 'cuda'" plan counted.onnx -s x=4x8 --device cuda
+  grep -q "a plan needs no card with --device 'cuda-emulated?card=H100'" out || fail 'no way to a plan without a card'
+  expect 4 '' run counted.onnx -i x=4x8xf32=1 --device cuda
+  grep -q 'card=H100' out && fail 'the way to a plan is told to a run'
+fi
 for pass in $passes; do expect 0 compiled compile beside.onnx -o left_out.reed --disable "$pass"; done
 expect 3 'only f32 precision is supported' compile beside.onnx -o x.reed --precision bf16
 expect 3 'only f32 precision is supported' compile beside.onnx -o x.reed --precision=f16

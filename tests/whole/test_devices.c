@@ -464,6 +464,17 @@ START_TEST(the_failing_accelerator_is_named) {
 }
 END_TEST
 
+START_TEST(the_devices_are_described) {
+  char *text = NULL;
+  ck_assert_int_eq(reed_devices_json(NULL, said), REED_ERROR_ARGUMENT);
+  ck_assert_int_eq(reed_devices_json(&text, NULL), REED_OK);
+  ck_assert_ptr_nonnull(strstr(text, "{\"name\":\"host\",\"summary\":\"the CPU\",\"ready\":true,\"cpu\":"));
+  ck_assert_ptr_nonnull(strstr(text, "{\"name\":\"sim\","));
+  ck_assert_ptr_nonnull(strstr(text, "\"ready\":true,\"memory_bytes\":"));
+  reed_text_free(text);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("devices");
   TCase *tc = tcase_create("devices");
@@ -477,6 +488,7 @@ int main(void) {
   tcase_add_loop_test(tc, a_copy_inside_an_epoch_has_memory_of_its_own, 0, sizeof orders / sizeof *orders);
   tcase_add_loop_test(tc, the_source_of_a_copy_stays_until_it_has_run, 0, sizeof orders / sizeof *orders);
   tcase_add_test(tc, the_failing_accelerator_is_named);
+  tcase_add_test(tc, the_devices_are_described);
   suite_add_tcase(suite, tc);
   if (reed_diagnosis_open(&said) != REED_OK) return 1;
   int failed = suite_run(suite);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/diag.h"
+#include "base/json.h"
 
 typedef int cu_result, cu_device;
 typedef unsigned long long cu_pointer, cu_memory; /* CUdeviceptr, CUmemGenericAllocationHandle */
@@ -105,13 +106,18 @@ typedef struct cuda_driver {
   const void *const *images; /* the kernels, for module_load; NULL at the end */
 } cuda_driver;
 
+/* Finds every function of the real driver, and starts nothing. */
+reed_status cuda_driver_find(cuda_driver *out_driver, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Opens the driver: finds every function and initialises the driver. Called once a device, any number of times.
  * options: the text after '?' in the device's name, of which a fake driver reads its own. ERROR_DEVICE with one
  * sentence: no driver, a driver without a function, no card. */
 reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Writes the members `missing` (the driver) and `libraries` into the open object; the fake driver lacks nothing. */
+void cuda_driver_describe(json_writer *json);
 /* Ends the use of an opened driver. */
 void cuda_driver_close(cuda_driver *driver);
-/* The names of the driver's own options, with commas between them: "" for the real driver. */
-extern const char *const cuda_driver_options;
+/* The names of the driver's own options, those that take a number and those that take a word, with commas between them:
+ * "" for the real driver. */
+extern const char *const cuda_driver_options, *const cuda_driver_words;
 
 #endif

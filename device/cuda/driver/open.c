@@ -7,7 +7,7 @@
 
 #define LIBRARY "libcuda.so.1"
 
-const char *const cuda_driver_options = "";
+const char *const cuda_driver_options = "", *const cuda_driver_words = "";
 
 /* The embedded fat binaries of the kernels, one a source file, with NULL at the end (device/cuda/images.sh). */
 extern const void *const cuda_images[] __attribute__((visibility("hidden")));
@@ -22,9 +22,8 @@ static reed_status say(cuda_driver *driver, cu_result error, reed_diagnosis *dia
                    text ? text : "unknown error", error);
 }
 
-reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_diagnosis *diagnosis) {
-  static uv_lib_t library; /* stays open, as the driver's threads do; opened under the lock of device_open */
-  static bool opened;
+reed_status cuda_driver_find(cuda_driver *out_driver, reed_diagnosis *diagnosis) {
+  uv_lib_t library; /* stays open, as the driver's threads do; a file that is opened again is the same one */
   static const struct {
     const char *symbol;
     size_t at;
@@ -33,20 +32,30 @@ reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_
 #include "device/cuda/driver/driver.def"
   };
   cuda_driver driver = {.images = cuda_images};
-  if (!opened && uv_dlopen(LIBRARY, &library) != 0) {
+  if (uv_dlopen(LIBRARY, &library) != 0) {
     uv_dlclose(&library);
     return diag_fail(diagnosis, REED_ERROR_DEVICE,
                      "device 'cuda': no NVIDIA driver on this machine (" LIBRARY " is not found)");
   }
-  opened = true;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     void *address = NULL;
-    if (uv_dlsym(&library, rows[i].symbol, &address) != 0)
+    if (uv_dlsym(&library, rows[i].symbol, &address) != 0) {
+      uv_dlclose(&library);
       return diag_fail(diagnosis, REED_ERROR_DEVICE,
                        "device 'cuda': the NVIDIA driver is too old: it has no function %s, which CUDA 12.4 has",
                        rows[i].symbol);
+    }
     memcpy((char *)&driver + rows[i].at, &address, sizeof address);
   }
+  *out_driver = driver;
+  return REED_OK;
+}
+
+reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_diagnosis *diagnosis) {
+  cuda_driver driver;
+  (void)options;
+  reed_status status = cuda_driver_find(&driver, diagnosis);
+  if (status != REED_OK) return status;
   cu_result error = driver.init(0);
   if (error) return say(&driver, error, diagnosis);
   *out_driver = driver;

@@ -170,7 +170,7 @@ cu_result fake_function_set(cu_function function, int attribute, int value) {
   fake_world *world;
   cu_result result = fake_enter(&world, "cuFuncSetAttribute");
   if (result) return result;
-  if (attribute != CU_DYNAMIC_SHARED_BYTES || value < 0 || value > SIMT_SHARED_MOST)
+  if (attribute != CU_DYNAMIC_SHARED_BYTES || value < 0 || value > world->options.card->shared_bytes)
     result = fake_say(world, CU_INVALID_VALUE, "cuFuncSetAttribute: %d bytes of shared memory", value);
   else function->shared_limit = (uint32_t)value;
   fake_leave(world);

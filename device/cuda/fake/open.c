@@ -1,5 +1,6 @@
 /* Opens and closes worlds of the fake driver: their options, their threads, the table of functions. At the end of a
  * world every handle must have been given back. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +9,29 @@
 #include "device/cuda/fake/state.h"
 
 const char *const cuda_driver_options = "fail_call, fail_memory, fail_work, seed, late, order, memory, version";
+const char *const cuda_driver_words = "card";
 
-static void read_options(const char *text, fake_options *out) {
+static const fake_card any_card = {"", "card", 0, 132, SIMT_SHARED_MOST, 9, 0}, cards[] = {
+#define CARD(name, full_name, gib, multiprocessors, shared_kib, major, minor) \
+  {#name, full_name, (int64_t)(gib) << 30, multiprocessors, (shared_kib)*1024, major, minor},
+#include "device/cuda/fake/cards.def"
+};
+static_assert(SIMT_SHARED_MOST == 227 * 1024, "the emulation has the shared memory of the largest card");
+
+static reed_status find_card(const char *name, size_t n, const fake_card **out_card, reed_diagnosis *diagnosis) {
+  char known[256] = "";
+  for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
+    if (strlen(cards[i].name) == n && memcmp(cards[i].name, name, n) == 0) return *out_card = &cards[i], REED_OK;
+    size_t at = strlen(known);
+    snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", cards[i].name);
+  }
+  return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                   "device 'cuda-emulated': there is no description of a card '%.*s'; "
+                   "known: %s",
+                   (int)n, name, known);
+}
+
+static reed_status read_options(const char *text, fake_options *out, reed_diagnosis *diagnosis) {
   static const struct {
     const char *key;
     size_t at;
@@ -18,16 +40,22 @@ static void read_options(const char *text, fake_options *out) {
       KEY(fail_call), KEY(fail_memory), KEY(fail_work), KEY(seed), KEY(late), KEY(order), KEY(memory), KEY(version),
 #undef KEY
   };
-  *out = (fake_options){0};
-  while (*text) {
+  *out = (fake_options){.card = &any_card};
+  reed_status status = REED_OK;
+  while (*text && status == REED_OK) {
     size_t n = strcspn(text, "&"), n_key = strcspn(text, "=&");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
       if (strlen(keys[i].key) == n_key && memcmp(keys[i].key, text, n_key) == 0)
         *(int64_t *)((char *)out + keys[i].at) = strtoll(text + n_key + 1, NULL, 10); /* the module has checked it */
+    if (n_key == 4 && memcmp(text, "card", 4) == 0)
+      status = find_card(text + n_key + (n > n_key), n - n_key - (n > n_key), &out->card, diagnosis);
     text += n;
     text += *text == '&';
   }
+  return status;
 }
+
+void cuda_driver_describe(json_writer *json) { (void)json; }
 
 static bool start(fake_world *world) {
   if (uv_mutex_init(&world->lock) != 0) return false;
@@ -44,11 +72,14 @@ no_ready:
 
 reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_diagnosis *diagnosis) {
   int number = 0;
+  fake_options read;
+  reed_status status = read_options(options, &read, diagnosis);
+  if (status != REED_OK) return status;
   while (number < FAKE_WORLDS && fake_worlds[number]) number++;
   fake_world *world = number < FAKE_WORLDS ? mem_calloc(1, sizeof *world) : NULL;
   if (!world) return diag_no_memory(diagnosis, "a fake driver");
   world->number = number;
-  read_options(options, &world->options);
+  world->options = read;
   world->random = (uint64_t)world->options.seed;
   if (!start(world)) {
     mem_free(world);
@@ -60,8 +91,7 @@ reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_
 #include "device/cuda/driver/driver.def"
       .operands = fake_operands, .first_ordinal = number * FAKE_CARDS, .images = fake_images};
   if (out_driver->init(0) == CU_SUCCESS) return REED_OK;
-  reed_status status =
-      diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda-emulated': the driver cannot start: %s", world->said);
+  status = diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda-emulated': the driver cannot start: %s", world->said);
   cuda_driver_close(out_driver);
   return status;
 }

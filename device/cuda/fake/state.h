@@ -24,6 +24,13 @@ typedef struct fake_image {
   int32_t n;
 } fake_image;
 
+/* A card that the driver plays (cards.def). */
+typedef struct fake_card {
+  const char *name, *full_name;
+  int64_t memory; /* bytes; 0: those of the machine */
+  int multiprocessors, shared_bytes, major, minor;
+} fake_card;
+
 typedef struct fake_options {
   int64_t fail_call;   /* the n-th call of the driver fails; 0: none */
   int64_t fail_memory; /* the n-th call that takes memory fails: out of memory */
@@ -31,8 +38,9 @@ typedef struct fake_options {
   int64_t seed;        /* 0: streams run in the order of the calls; else the seed chooses among the work that may run */
   int64_t late;        /* 1: nothing runs until a host thread waits for it */
   int64_t order;       /* of a launch's threads (simt.h) */
-  int64_t memory;      /* bytes of a card; 0: those of the machine */
+  int64_t memory;      /* bytes of a card; 0: those of `card` */
   int64_t version;     /* of the driver: 12080; 0: 13000 */
+  const fake_card *card;
 } fake_options;
 
 /* Kinds of handles, which are counted. */

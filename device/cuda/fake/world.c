@@ -78,7 +78,8 @@ cu_result fake_enter(fake_world **out_world, const char *function) {
 void fake_leave(fake_world *world) { uv_mutex_unlock(&world->lock); }
 
 static size_t card_bytes(const fake_world *world) {
-  return world->options.memory ? (size_t)world->options.memory : (size_t)uv_get_total_memory();
+  int64_t bytes = world->options.memory ? world->options.memory : world->options.card->memory;
+  return bytes ? (size_t)bytes : (size_t)uv_get_total_memory();
 }
 
 cu_result fake_take_memory(fake_world *world, int card, size_t bytes, const char *function) {
@@ -137,17 +138,21 @@ cu_result fake_device_get(cu_device *out_device, int ordinal) {
 }
 
 cu_result fake_device_name(char *out_name, int capacity, cu_device device) {
-  snprintf(out_name, (size_t)capacity, "emulated card %d", device % FAKE_CARDS);
+  const fake_world *world = fake_world_of(device);
+  if (world) snprintf(out_name, (size_t)capacity, "emulated %s", world->options.card->full_name);
   return begin(fake_world_of(device), "cuDeviceGetName");
 }
 
 cu_result fake_device_attribute(int *out_value, int attribute, cu_device device) {
+  const fake_world *world = fake_world_of(device);
+  if (!world) return CU_INVALID_DEVICE;
+  const fake_card *card = world->options.card;
   switch (attribute) {
-    case CU_MULTIPROCESSORS: *out_value = 132; break;
-    case CU_CAPABILITY_MAJOR: *out_value = 9; break;
-    case CU_CAPABILITY_MINOR: *out_value = 0; break;
+    case CU_MULTIPROCESSORS: *out_value = card->multiprocessors; break;
+    case CU_CAPABILITY_MAJOR: *out_value = card->major; break;
+    case CU_CAPABILITY_MINOR: *out_value = card->minor; break;
     case CU_SHARED_BYTES: *out_value = SIMT_SHARED_DEFAULT; break;
-    case CU_SHARED_BYTES_OPT_IN: *out_value = SIMT_SHARED_MOST; break;
+    case CU_SHARED_BYTES_OPT_IN: *out_value = card->shared_bytes; break;
     case CU_VIRTUAL_MEMORY:
     case CU_MEMORY_POOLS: *out_value = 1; break;
     default: return CU_INVALID_VALUE;

@@ -270,6 +270,38 @@ START_TEST(a_wrong_struct_is_refused) {
 }
 END_TEST
 
+START_TEST(a_described_card_has_its_limits) {
+  static const struct {
+    const char *options, *name;
+    int multiprocessors, shared, major, minor;
+  } cards[] = {{"card=H100", "H100", 132, 227 << 10, 9, 0},
+               {"card=A100&seed=1", "A100", 108, 163 << 10, 8, 0},
+               {"late=1&card=T4", "T4", 40, 64 << 10, 7, 5},
+               {"", "card", 132, 227 << 10, 9, 0}};
+  int value = 0;
+  char name[100];
+  cu_module module;
+  cu_function function;
+  open_driver(cards[_i].options);
+  ck_assert_int_eq(cu.device_name(name, sizeof name, card), CU_SUCCESS);
+  ck_assert_msg(strstr(name, cards[_i].name) && strstr(name, "emulated "), "%s", name);
+  ck_assert_int_eq(cu.device_attribute(&value, CU_MULTIPROCESSORS, card), CU_SUCCESS);
+  ck_assert_int_eq(value, cards[_i].multiprocessors);
+  ck_assert_int_eq(cu.device_attribute(&value, CU_CAPABILITY_MAJOR, card), CU_SUCCESS);
+  ck_assert_int_eq(value, cards[_i].major);
+  ck_assert_int_eq(cu.device_attribute(&value, CU_CAPABILITY_MINOR, card), CU_SUCCESS);
+  ck_assert_int_eq(value, cards[_i].minor);
+  ck_assert_int_eq(cu.device_attribute(&value, CU_SHARED_BYTES_OPT_IN, card), CU_SUCCESS);
+  ck_assert_int_eq(value, cards[_i].shared);
+  ck_assert_int_eq(cu.module_load(&module, cu.images[0]), CU_SUCCESS);
+  ck_assert_int_eq(cu.module_function(&function, module, cuda_kernel_infos[0].name), CU_SUCCESS);
+  ck_assert_int_eq(cu.function_set(function, CU_DYNAMIC_SHARED_BYTES, cards[_i].shared), CU_SUCCESS);
+  ck_assert_int_eq(cu.function_set(function, CU_DYNAMIC_SHARED_BYTES, cards[_i].shared + 1), CU_INVALID_VALUE);
+  ck_assert_int_eq(cu.module_unload(module), CU_SUCCESS);
+  close_driver();
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("cuda");
   TCase *tests = tcase_create("fake");
@@ -281,6 +313,7 @@ int main(void) {
   tcase_add_loop_test(tests, memory_is_used_after_its_allocation_in_stream_order, 0, 2);
   tcase_add_loop_test(tests, the_caller_s_context_stays, 0, 2);
   tcase_add_test(tests, a_wrong_struct_is_refused);
+  tcase_add_loop_test(tests, a_described_card_has_its_limits, 0, 4);
   suite_add_tcase(suite, tests);
   return suite_run(suite);
 }

@@ -191,6 +191,9 @@ START_TEST(what_cannot_be_opened_is_refused_in_a_sentence) {
                  {"cuda-emulated?late", "option 'late' takes a number"},
                  {"cuda-emulated?seed=-1", "option 'seed' takes a number"},
                  {"cuda-emulated?version=12080", "the NVIDIA driver is too old: it is for CUDA 12.8"},
+                 {"cuda-emulated?card=B300", "no description of a card 'B300'; known: H100, A100, T4"},
+                 {"cuda-emulated?card=H10", "no description of a card 'H10'"},
+                 {"cuda-emulated?seed=1&card", "no description of a card ''"},
                  {"cuda-emulated?fail_call=1", "the driver cannot start"}};
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     device *dev = NULL;
@@ -218,6 +221,27 @@ START_TEST(a_full_card_says_what_was_asked_and_what_is_live) {
   MUST(q.on->allocate(q.dev, 1000000, 0, &b, q.said));
   q.on->release(q.dev, b, q.compute);
   close_both(&q);
+}
+END_TEST
+
+/* `memory` is stronger than the card's. */
+START_TEST(a_described_card_has_its_memory) {
+  static const struct {
+    const char *name;
+    int64_t bytes;
+  } cards[] = {{"cuda-emulated?card=H100", (int64_t)80 << 30},
+               {"cuda-emulated:1?card=A100&late=1", (int64_t)80 << 30},
+               {"cuda-emulated?seed=1&card=T4", (int64_t)16 << 30},
+               {"cuda-emulated?card=T4&memory=1048576", 1048576}};
+  for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
+    both_queues q = open_both(cards[i].name);
+    device_memory memory;
+    void *a = NULL;
+    q.on->memory(q.dev, &memory);
+    ck_assert_int_eq(memory.total_bytes, cards[i].bytes);
+    ck_assert_int_eq(q.on->allocate(q.dev, cards[i].bytes + 1, 0, &a, q.said), REED_ERROR_MEMORY);
+    close_both(&q);
+  }
 }
 END_TEST
 
@@ -348,6 +372,7 @@ int main(void) {
   tcase_add_loop_test(tests, spans_lie_within_the_calls_and_in_order, 0, N_NAMES);
   tcase_add_test(tests, what_cannot_be_opened_is_refused_in_a_sentence);
   tcase_add_test(tests, a_full_card_says_what_was_asked_and_what_is_live);
+  tcase_add_test(tests, a_described_card_has_its_memory);
   tcase_add_loop_test(tests, every_call_of_the_driver_is_failed_once, 0, 2);
   tcase_add_test(tests, every_request_of_host_memory_is_failed_once);
   tcase_add_test(tests, a_failing_launch_is_reported);
