@@ -92,6 +92,15 @@ typedef struct gather_elements_args {
 
 enum { CUDA_AXES = 6 };
 
+/* Weights in the packed order (ops/packed.h): matrices in panels of columns. Small groups are one matrix with one
+ * panel, which has the columns of all groups. */
+typedef struct panels_args {
+  int64_t width, last_width;      /* columns of a panel, of a matrix's last one; width 0: the weights are plain */
+  int64_t depth, columns;         /* of a matrix: its rows, its columns that have outputs */
+  int64_t group, tap;             /* elements from a group's (tap's) first weight to the next one's */
+  int64_t channel_rows, tap_rows; /* rows of the depth from a channel (tap) to the next one */
+} panels_args;
+
 /* y = activation(alpha a b + beta c) for a batch of matrices; a, b and c by strides, y dense. */
 typedef struct product_args {
   const void *a, *b, *c; /* c NULL: none */
@@ -99,6 +108,7 @@ typedef struct product_args {
   int64_t m, k, n, tiles_m, tiles_n;
   int64_t batch_dims[CUDA_DIMS], a_batch[CUDA_DIMS], b_batch[CUDA_DIMS], c_batch[CUDA_DIMS];
   int64_t a_row, a_column, b_row, b_column, c_row, c_column;
+  panels_args panels; /* of b */
   double alpha, beta;
   map_step activation;                /* formula OP_Identity: none */
   int32_t batch_rank, dtype, y_dtype; /* dtype: of a, b and c */
@@ -112,6 +122,7 @@ typedef struct conv_args {
   int64_t in[CUDA_AXES], out[CUDA_AXES], kernel[CUDA_AXES], stride[CUDA_AXES], dilation[CUDA_AXES], pad[CUDA_AXES];
   int64_t x_image, x_channel, x_axis[CUDA_AXES]; /* strides */
   int64_t y_image, y_channel, y_axis[CUDA_AXES];
+  panels_args panels; /* of w */
   map_step activation;
   int32_t axes, dtype;
 } conv_args;
@@ -125,6 +136,7 @@ typedef struct conv_transpose_args {
   int64_t phases[CUDA_AXES], tap_step[CUDA_AXES]; /* tap_step: between the taps that reach one place */
   int64_t x_image, x_channel, x_axis[CUDA_AXES];  /* strides */
   int64_t y_image, y_channel, y_axis[CUDA_AXES];
+  panels_args panels; /* of w: a part for each tap */
   map_step activation;
   int32_t axes, dtype;
 } conv_transpose_args;

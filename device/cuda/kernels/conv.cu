@@ -39,13 +39,20 @@ template <class T> static __device__ inline void finish_conv(const conv_args &a,
   element<T>::store(a.dtype, a.y, at, element<T>::activate(a.activation, sum));
 }
 
+/* The place of the weight from channel c of a group to output first + j, whose panel begins at output `first`. */
+static __device__ inline int64_t weight_place(const conv_args &a, const panel &weights, int64_t first, int64_t j,
+                                              int64_t c, int64_t tap) {
+  return a.panels.width ? panel_place(a.panels, weights, c, tap, j) : ((first + j) * a.c + c) * a.taps + tap;
+}
+
 /* The sum runs over taps, then over channels, so that neighbours in a row of the product are neighbours in memory if
  * channels come last. */
 template <class T> static __device__ inline void run_conv(const conv_args &a) {
   const int64_t tile = blockIdx.x, group = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * TILE,
                 column = tile % a.tiles_n * TILE;
+  const panel weights = find_panel(a.panels, group, column);
   product_tile<T>(
-      row, column, a.pixels, a.taps * a.c, a.m, false,
+      row, column, a.pixels, a.taps * a.c, a.m, a.panels.width != 0,
       [&](int64_t i, int64_t k) {
         conv_pixel pixel;
         int64_t offset;
@@ -54,7 +61,8 @@ template <class T> static __device__ inline void run_conv(const conv_args &a) {
         return element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + k % a.c) * a.x_channel + offset);
       },
       [&](int64_t k, int64_t j) {
-        return element<T>::load(a.dtype, a.w, ((group * a.m + j) * a.c + k % a.c) * a.taps + k / a.c);
+        return element<T>::load(a.dtype, a.w,
+                                weight_place(a, weights, group * a.m + column, j - column, k % a.c, k / a.c));
       },
       [&](int64_t i, int64_t j, T sum) {
         conv_pixel pixel;
@@ -68,6 +76,7 @@ template <class T> static __device__ inline void run_conv_few(const conv_args &a
   if (i >= a.pixels * channels) return;
   /* the innermost of the output's axes is the threads' innermost */
   const int64_t channel = a.y_channel == 1 ? i % channels : i / a.pixels, group = channel / a.m;
+  const panel weights = find_panel(a.panels, group, 0);
   conv_pixel pixel;
   find_pixel(a, a.y_channel == 1 ? i / channels : i % a.pixels, &pixel);
   T sum = 0;
@@ -76,7 +85,7 @@ template <class T> static __device__ inline void run_conv_few(const conv_args &a
     if (!find_tap(a, pixel, tap, &offset)) continue;
     for (int64_t c = 0; c < a.c; c++)
       sum += element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + c) * a.x_channel + offset) *
-             element<T>::load(a.dtype, a.w, (channel * a.c + c) * a.taps + tap);
+             element<T>::load(a.dtype, a.w, weight_place(a, weights, group * a.m, channel % a.m, c, tap));
   }
   finish_conv(a, channel, pixel.y + channel * a.y_channel, sum);
 }

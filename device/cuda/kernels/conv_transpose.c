@@ -52,6 +52,7 @@ reed_status cuda_prepare_conv_transpose(const reed_kernel_call *call, reed_kerne
                               .groups = op_attr_int(call->attrs, "group"),
                               .m = weights->dims[1],
                               .taps = cpu_product(w.kernel, 0, w.n),
+                              .panels = cuda_panels(view.order, true),
                               .activation = cuda_activation_step(call, x->dtype),
                               .dtype = x->dtype};
   const int64_t phases = read_window(&w, &made, &most);

@@ -80,6 +80,13 @@ static __device__ inline int64_t tap_number(const conv_transpose_args &a, const 
   return number;
 }
 
+/* The place of the weight from channel c of a group to output first + j, whose panel begins at output `first`. */
+static __device__ inline int64_t weight_place(const conv_transpose_args &a, const panel &weights, int64_t group,
+                                              int64_t c, int64_t first, int64_t j, int64_t tap) {
+  return a.panels.width ? panel_place(a.panels, weights, c, tap, j)
+                        : ((group * a.c + c) * a.m + first + j) * a.taps + tap;
+}
+
 template <class T>
 static __device__ inline void finish(const conv_transpose_args &a, int64_t channel, int64_t at, T sum) {
   if (a.bias) sum += element<T>::load(a.dtype, a.bias, channel);
@@ -92,8 +99,9 @@ template <class T> static __device__ inline void run_conv_transpose(const conv_t
   phase p;
   find_phase(a, blockIdx.x / tiles / a.groups, &p);
   if (row >= a.images * p.pixels) return; /* all threads */
+  const panel weights = find_panel(a.panels, group, column);
   product_tile<T>(
-      row, column, a.images * p.pixels, p.depth * a.c, a.m, false,
+      row, column, a.images * p.pixels, p.depth * a.c, a.m, a.panels.width != 0,
       [&](int64_t i, int64_t k) {
         transposed_pixel pixel;
         int64_t offset, tap;
@@ -102,7 +110,8 @@ template <class T> static __device__ inline void run_conv_transpose(const conv_t
         return element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + k % a.c) * a.x_channel + offset);
       },
       [&](int64_t k, int64_t j) {
-        return element<T>::load(a.dtype, a.w, ((group * a.c + k % a.c) * a.m + j) * a.taps + tap_number(a, p, k / a.c));
+        return element<T>::load(
+            a.dtype, a.w, weight_place(a, weights, group, k % a.c, column, j - column, tap_number(a, p, k / a.c)));
       },
       [&](int64_t i, int64_t j, T sum) {
         transposed_pixel pixel;
@@ -121,13 +130,14 @@ template <class T> static __device__ inline void run_conv_transpose_few(const co
   const int64_t channel = a.y_channel == 1 ? i % channels : i / n, group = channel / a.m;
   transposed_pixel pixel;
   find_pixel(a, p, a.y_channel == 1 ? i / channels : i % n, &pixel);
+  const panel weights = find_panel(a.panels, group, 0);
   T sum = 0;
   for (int64_t k = 0; k < p.depth; k++) {
     int64_t offset, tap;
     if (!find_source(a, p, pixel, k, &offset, &tap)) continue;
     for (int64_t c = 0; c < a.c; c++)
       sum += element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + c) * a.x_channel + offset) *
-             element<T>::load(a.dtype, a.w, ((group * a.c + c) * a.m + channel % a.m) * a.taps + tap);
+             element<T>::load(a.dtype, a.w, weight_place(a, weights, group, c, 0, channel % a.m, tap));
   }
   finish(a, channel, pixel.y + channel * a.y_channel, sum);
 }

@@ -30,10 +30,36 @@ static bool is_real(reed_dtype dtype) {
   return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
 }
 
+_Static_assert((int)CUDA_TILE_EXTENT == PACKED_WIDTH, "a tile reads the columns of one panel");
+
+/* Rows of the depth run over taps, then channels, or over channels, then taps; a transposed convolution's taps have
+ * matrices of their own. */
+panels_args cuda_panels(const packed_order *o, bool taps_are_parts) {
+  if (!o) return (panels_args){.width = 0};
+  const bool channels_outermost = o->rows > o->taps;
+  const int64_t part = packed_part_elements(o), panels = packed_panels(o->outputs);
+  panels_args made = {.width = PACKED_WIDTH,
+                      .last_width = packed_width(o->outputs, panels - 1),
+                      .depth = o->rows * o->columns * o->channels,
+                      .columns = o->outputs,
+                      .group = taps_are_parts ? 0 : part,
+                      .tap = taps_are_parts ? part : 0,
+                      .channel_rows = channels_outermost ? o->taps * o->columns : 1,
+                      .tap_rows = taps_are_parts ? 0 : o->channels};
+  if (o->small_groups) {
+    made.width = made.last_width = o->outputs;
+    made.group = o->channels;
+  }
+  return made;
+}
+
 static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed_kernel *out_kernel) {
   cuda_plan plan = {.call = call};
+  unpack_view view;
   product p;
-  reed_status status = product_read(call, gemm, &p);
+  reed_status status = unpack_view_init(call, &view);
+  if (status) return status;
+  status = product_read(view.call, gemm, &p);
   if (status) return status;
   product_args made = {.m = p.m,
                        .k = p.k,
@@ -46,6 +72,7 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
                        .b_column = p.b_column,
                        .c_row = p.c_row,
                        .c_column = p.c_column,
+                       .panels = cuda_panels(view.packed ? &view.order : NULL, false),
                        .alpha = p.alpha,
                        .beta = p.beta,
                        .activation = cuda_activation_step(call, is_real(p.dtype) ? p.dtype : REED_F64),
@@ -101,6 +128,7 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
                     .pixels = y->dims[0] * cpu_product(w.out, 0, w.n),
                     .c = weights->dims[1],
                     .taps = cpu_product(w.kernel, 0, w.n),
+                    .panels = cuda_panels(view.order, false),
                     .activation = cuda_activation_step(call, x->dtype),
                     .axes = w.n,
                     .dtype = x->dtype};

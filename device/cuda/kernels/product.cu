@@ -26,10 +26,15 @@ template <class T> static __device__ inline void run_product(const product_args 
     from_b += at[d] * a.b_batch[d];
     from_c += at[d] * a.c_batch[d];
   }
+  const panel weights = find_panel(a.panels, 0, column);
   product_tile<T>(
-      row, column, a.m, a.k, a.n, a.b_column == 1,
+      row, column, a.m, a.k, a.n, a.panels.width || a.b_column == 1,
       [&](int64_t i, int64_t k) { return element<T>::load(a.dtype, a.a, from_a + i * a.a_row + k * a.a_column); },
-      [&](int64_t k, int64_t j) { return element<T>::load(a.dtype, a.b, from_b + k * a.b_row + j * a.b_column); },
+      [&](int64_t k, int64_t j) {
+        return element<T>::load(a.dtype, a.b,
+                                a.panels.width ? panel_place(a.panels, weights, k, 0, j - column)
+                                               : from_b + k * a.b_row + j * a.b_column);
+      },
       [&](int64_t i, int64_t j, T sum) {
         finish<T>::store(a, (matrix * a.m + i) * a.n + j, from_c + i * a.c_row + j * a.c_column, sum);
       });

@@ -8,6 +8,22 @@
 
 enum { TILE = 64, TILE_K = 16, TILE_THREADS = 256, TILE_PART = 4 };
 
+/* A panel of packed weights: the place of its first weight in memory, and the number of its columns. */
+struct panel {
+  int64_t first, width;
+};
+
+/* The panel of a group with the weights of column `column`, a multiple of TILE, which is also a panel's width. */
+static __device__ inline panel find_panel(const panels_args &p, int64_t group, int64_t column) {
+  return panel{group * p.group + column * p.depth, p.columns - column < p.width ? p.last_width : p.width};
+}
+
+/* The place in memory of a weight in column `in_panel` of the panel. */
+static __device__ inline int64_t panel_place(const panels_args &p, const panel &of, int64_t c, int64_t tap,
+                                             int64_t in_panel) {
+  return of.first + tap * p.tap + (c * p.channel_rows + tap * p.tap_rows) * of.width + in_panel;
+}
+
 /* Rows first_row.. and columns first_column.. of a product with `rows` rows, `depth` and `columns` columns: a(row, k)
  * and b(k, column) give operands, store(row, column, sum) takes results. by_column: neighbours of b lie along columns,
  * not along k. */

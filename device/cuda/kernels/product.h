@@ -3,12 +3,15 @@
 #define DEVICE_CUDA_KERNELS_PRODUCT_H_
 
 #include "device/cuda/kernels/kernel.h"
+#include "ops/packed.h"
 
 /* Groups of fewer output channels have no tiles: a thread computes an element. */
 enum { CUDA_FEW_CHANNELS = 8, CUDA_TILE_EXTENT = 64 }; /* TILE of product.cuh */
 
 /* The call's activation as a step on the result, whose dtype is `dtype`; Clip's limits are alpha and beta. */
 map_step cuda_activation_step(const reed_kernel_call *call, reed_dtype dtype);
+/* The panels of packed weights; order NULL: the weights are plain. taps_are_parts: each tap has a matrix of its own. */
+panels_args cuda_panels(const packed_order *order, bool taps_are_parts);
 /* Strides of an image [N,C,spatial...] whose channels come last or second in memory. */
 void cuda_image_strides(const reed_desc *desc, bool last, int64_t *out_image, int64_t *out_channel, int64_t *out_axes);
 
