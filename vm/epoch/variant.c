@@ -109,7 +109,6 @@ static void capture(reed_session *s, const epoch_entry *whole, epoch_entry *e) {
 typedef struct content {
   const epoch_entry *whole; /* has the content of the base */
   const epoch_entry *e;     /* NULL: the base */
-  const vm_run *run;
 } content;
 
 static int64_t bytes_of_root(const content *c, int32_t root) {
@@ -151,13 +150,13 @@ static bool shares_alike(const reed_session *s, const epoch_entry *whole, const 
     now[k] = reg_r(&s->run, i->inputs[k]);
     then[k] = before(s, whole, i->inputs[k]);
   }
-  const content new_content = {whole, e, &s->run}, old_content = {whole, NULL, &s->run};
+  const content new_content = {whole, e}, old_content = {whole, NULL};
   return place_bits(&new_content, call, now, i->n_inputs, reg_r(&s->run, i->outputs[0])) ==
          place_bits(&old_content, call, then, i->n_inputs, before(s, whole, i->outputs[0]));
 }
 
 static bool sizes_changed(const epoch_entry *whole, const epoch_entry *e, const variant_call *call, uint32_t n) {
-  const content now = {whole, e, NULL}, then = {whole, NULL, NULL};
+  const content now = {whole, e}, then = {whole, NULL};
   for (uint32_t k = 0; k < n; k++) {
     int32_t root = whole->places->operands.items[call->operands + k];
     if (root != NO_ROOT && bytes_of_root(&now, root) != bytes_of_root(&then, root)) return true;
