@@ -132,6 +132,16 @@ static inline reed_tensor *on_device(reed_tensor *host, const char *device) {
   return t;
 }
 
+/* The tensor, wherever it lies, has the bits of the one on the host. */
+static inline void assert_same(reed_tensor *got, reed_tensor *expected, const char *what) {
+  reed_tensor *host = NULL;
+  ck_assert_int_eq(reed_tensor_to_host(got, &host, NULL), REED_OK);
+  ck_assert_int_eq(reed_tensor_bytes(host), reed_tensor_bytes(expected));
+  ck_assert_msg(memcmp(reed_tensor_data(host), reed_tensor_data(expected), (size_t)reed_tensor_bytes(host)) == 0,
+                "%s differs", what);
+  reed_tensor_close(&host);
+}
+
 /* The tensor's elements are a * (first + i) + b. */
 static inline void assert_floats(reed_tensor *t, double a, double first, double b) {
   reed_tensor *host = NULL;

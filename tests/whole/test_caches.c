@@ -157,15 +157,6 @@ static past nothing(const cache *c) {
   return p;
 }
 
-static void assert_same(reed_tensor *got, reed_tensor *expected, const char *what) {
-  reed_tensor *host = NULL;
-  ck_assert_int_eq(reed_tensor_to_host(got, &host, NULL), REED_OK);
-  ck_assert_int_eq(reed_tensor_bytes(host), reed_tensor_bytes(expected));
-  ck_assert_msg(memcmp(reed_tensor_data(host), reed_tensor_data(expected), (size_t)reed_tensor_bytes(host)) == 0,
-                "%s differs", what);
-  reed_tensor_close(&host);
-}
-
 static void assert_past(const past *p) {
   for (int i = 0; i < 2; i++) assert_same(p->grown[i], p->plain[i], i ? "v" : "k");
 }

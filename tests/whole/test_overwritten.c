@@ -84,15 +84,6 @@ static void past_close(past *p) {
   reed_tensor_close(&p->plain);
 }
 
-static void assert_same(reed_tensor *got, reed_tensor *expected, const char *what) {
-  reed_tensor *host = NULL;
-  ck_assert_int_eq(reed_tensor_to_host(got, &host, NULL), REED_OK);
-  ck_assert_int_eq(reed_tensor_bytes(host), reed_tensor_bytes(expected));
-  ck_assert_msg(memcmp(reed_tensor_data(host), reed_tensor_data(expected), (size_t)reed_tensor_bytes(host)) == 0,
-                "%s differs", what);
-  reed_tensor_close(&host);
-}
-
 /* A past in memory of its own. */
 static past fresh(const cache *c) {
   past p = {.plain = rows_of(c, c->rows, false, 0)};
