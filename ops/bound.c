@@ -2,6 +2,8 @@
  * count, and which axis of its output then has the count. The rules themselves are the rows of bound.def. */
 #include "ops/bound.h"
 
+#include "ops/properties.h"
+
 typedef enum bound_rule {
   BOUND_NEEDED = 1,
   BOUND_ELEMENTWISE,
@@ -21,12 +23,6 @@ enum {
 
 /* The number of FUSABLE operators, as a sum of op.def's properties. */
 enum {
-  PLAIN = 0,
-  EXTENTS_ONLY = REED_OP_EXTENTS_ONLY,
-  ANY_RANK = REED_OP_ANY_RANK,
-  FUSABLE = OP_PROPERTY_FUSABLE,
-  PACKABLE = OP_PROPERTY_PACKABLE,
-  TORCHVISION = OP_PROPERTY_TORCHVISION,
   N_FUSABLE = 0
 #define OP(name, shape, kernel, class, alias, properties, ...) +(((properties)&FUSABLE) != 0)
 #include "ops/op.def"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/desc.h"
+#include "ops/properties.h"
 
 #define WINDOWS_MOST \
   (1 << 22)                    /* elements under the windows of a tile, at most: at an image's edge kernels copy them \
@@ -146,12 +147,6 @@ static bool (*const readers[OP_COUNT])(const reed_attrs *attrs, packed_order *o)
     READERS(READER)};
 
 enum {
-  PLAIN = 0,
-  EXTENTS_ONLY = REED_OP_EXTENTS_ONLY,
-  ANY_RANK = REED_OP_ANY_RANK,
-  FUSABLE = OP_PROPERTY_FUSABLE,
-  PACKABLE = OP_PROPERTY_PACKABLE,
-  TORCHVISION = OP_PROPERTY_TORCHVISION,
 #define ONE_READER(op, read) +1
   N_READERS = READERS(ONE_READER),
   N_PACKABLE = 0

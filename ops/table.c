@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "ops/op.h"
+#include "ops/properties.h"
 
 #define BIT(dtype) (1u << REED_##dtype)
 #define SET_FLOAT (BIT(F32) | BIT(F64) | BIT(F16) | BIT(BF16))
@@ -88,12 +88,6 @@ static const char activation_words[] =
 #include "ops/op.def"
 
 #define COUNT(array) ((int32_t)(sizeof(array) / sizeof *(array)))
-#define PLAIN 0
-#define FUSABLE OP_PROPERTY_FUSABLE
-#define EXTENTS_ONLY REED_OP_EXTENTS_ONLY
-#define ANY_RANK REED_OP_ANY_RANK
-#define PACKABLE OP_PROPERTY_PACKABLE
-#define TORCHVISION OP_PROPERTY_TORCHVISION
 #define IS_LIGHT_LIGHT true
 #define IS_LIGHT_HEAVY false
 #define IS_LIGHT_CONTROL false

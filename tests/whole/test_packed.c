@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/op.h"
+#include "ops/properties.h"
 #include "reed/device.h"
 #include "tests/suite.h"
 #include "tests/whole/runner.h"
@@ -192,15 +192,6 @@ START_TEST(sessions_share_the_packed_weights) {
   build_close(&b);
 }
 END_TEST
-
-enum {
-  PLAIN = 0,
-  EXTENTS_ONLY = REED_OP_EXTENTS_ONLY,
-  ANY_RANK = REED_OP_ANY_RANK,
-  FUSABLE = OP_PROPERTY_FUSABLE,
-  PACKABLE = OP_PROPERTY_PACKABLE,
-  TORCHVISION = OP_PROPERTY_TORCHVISION
-};
 
 START_TEST(every_packable_operator_has_a_case) {
   static const char *const packable[] = {
