@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "ops/op.h"
+
 /* Fails unless the input has one element for each box of each batch. */
 static reed_status check_per_box(const reed_kernel_call *call, const nms *n, int32_t input, const char *what) {
   const reed_desc *d = &call->inputs[input];
@@ -12,7 +14,8 @@ static reed_status check_per_box(const reed_kernel_call *call, const nms *n, int
                           desc_text(&call->inputs[0], b, sizeof b), what, desc_text(d, c, sizeof c));
 }
 
-reed_status nms_read(const reed_kernel_call *call, nms *n) {
+/* ONNX's NonMaxSuppression. */
+static reed_status read_onnx(const reed_kernel_call *call, nms *n) {
   const reed_desc *boxes = &call->inputs[0], *scores = &call->inputs[1];
   if (boxes->rank != 3 || scores->rank != 3 || boxes->dims[2] != 4 || boxes->dims[0] != scores->dims[0] ||
       boxes->dims[1] != scores->dims[2]) {
@@ -50,7 +53,8 @@ static float rounded_down(double threshold) {
   return (double)f > threshold ? nextafterf(f, -INFINITY) : f;
 }
 
-reed_status nms_read_as_given(const reed_kernel_call *call, nms *n) {
+/* torchvision's nms. */
+static void read_as_given(const reed_kernel_call *call, nms *n) {
   int64_t boxes = call->inputs[0].dims[0];
   *n = (nms){.team = cpu_env_team(call),
              .level = cpu_level_now(),
@@ -62,6 +66,11 @@ reed_status nms_read_as_given(const reed_kernel_call *call, nms *n) {
              .classes = 1,
              .boxes = boxes,
              .limit = boxes};
+}
+
+reed_status nms_read(const reed_kernel_call *call, nms *n) {
+  if (!op_has(call->op, OP_PROPERTY_TORCHVISION)) return read_onnx(call, n);
+  read_as_given(call, n);
   return REED_OK;
 }
 

@@ -21,10 +21,8 @@ typedef struct nms {
   int64_t kept_bytes, scratch_bytes; /* bytes in the workspace: kept boxes of all rows of scores; per thread */
 } nms;
 
-/* Reads a NonMaxSuppression call. */
+/* Reads a call of either operator. */
 reed_status nms_read(const reed_kernel_call *call, nms *out_nms) REED_MUST_CHECK;
-/* Reads a call of torchvision's nms. */
-reed_status nms_read_as_given(const reed_kernel_call *call, nms *out_nms) REED_MUST_CHECK;
 /* The threshold of a run. */
 static inline float nms_threshold(const nms *n, const reed_kernel_buffers *buffers) {
   return n->as_given ? n->iou : n->has_iou ? *(const float *)buffers->inputs[3] : 0;

@@ -291,7 +291,10 @@ static reed_status run_nothing(const void *state, const reed_kernel_buffers *buf
   return REED_OK;
 }
 
-static reed_status prepare(const reed_kernel_call *call, nms *n, reed_kernel *out_kernel) {
+reed_status cpu_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  nms read, *n = &read;
+  reed_status status = nms_read(call, n);
+  if (status != REED_OK) return status;
   if (n->batches * n->classes * n->limit == 0) {
     *out_kernel = (reed_kernel){.run = run_nothing};
     return REED_OK;
@@ -306,16 +309,4 @@ static reed_status prepare(const reed_kernel_call *call, nms *n, reed_kernel *ou
   cpu_kernel_set(out_kernel, run_nms, state);
   out_kernel->workspace_bytes = n->kept_bytes + n->scratch_bytes * (n->team.threads < total ? n->team.threads : total);
   return REED_OK;
-}
-
-reed_status cpu_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  nms n;
-  reed_status status = nms_read(call, &n);
-  return status == REED_OK ? prepare(call, &n, out_kernel) : status;
-}
-
-reed_status cpu_prepare_torch_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  nms n;
-  reed_status status = nms_read_as_given(call, &n);
-  return status == REED_OK ? prepare(call, &n, out_kernel) : status;
 }

@@ -64,21 +64,12 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   return REED_OK;
 }
 
-static reed_status set(const reed_kernel_call *call, const nms *n, reed_kernel *out_kernel) {
-  void *state = mem_copy(n, sizeof *n);
-  if (!state) return cpu_no_memory(call);
-  cpu_kernel_set(out_kernel, run_nms, state);
-  return REED_OK;
-}
-
 reed_status reference_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
   nms n;
   reed_status status = nms_read(call, &n);
-  return status == REED_OK ? set(call, &n, out_kernel) : status;
-}
-
-reed_status reference_prepare_torch_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  nms n;
-  reed_status status = nms_read_as_given(call, &n);
-  return status == REED_OK ? set(call, &n, out_kernel) : status;
+  if (status != REED_OK) return status;
+  void *state = mem_copy(&n, sizeof n);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_nms, state);
+  return REED_OK;
 }
