@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/dtype.h"
 #include "base/text.h"
 #include "ops/op.h"
 #include "shapefuncs/symbols.h"
@@ -55,8 +56,7 @@ static void append_values(text_buffer *text, reed_shape_call *call, int32_t i) {
   if (in->n_values < 1 || in->n_values > 16 || (!in->data && !in->values)) return;
   for (int64_t k = 0; k < in->n_values; k++) {
     text_append(text, k ? "," : "={");
-    if (in->data && shapecall_is_float(in->dtype))
-      text_append(text, "%g", reed_dtype_read(in->dtype, element_of(in, k)));
+    if (in->data && dtype_is_real(in->dtype)) text_append(text, "%g", reed_dtype_read(in->dtype, element_of(in, k)));
     else if (in->data) text_append(text, "%lld", (long long)int_at(in, k));
     else if (reed_dim_known(call, in->values[k])) text_append(text, "%lld", (long long)in->values[k]);
     else text_append(text, "%s", symbols_text(call->symbols, in->values[k], symbol, sizeof symbol));
@@ -195,7 +195,7 @@ reed_dim reed_shape_value(reed_shape_call *call, int32_t input, int64_t k) {
   }
   if (in->values) return in->values[k];
   if (!in->data) return fresh_value(call);
-  if (shapecall_is_float(in->dtype)) {
+  if (dtype_is_real(in->dtype)) {
     (void)reed_shape_fail(call, REED_ERROR_TYPE, input, "is %s where integers are wanted", reed_dtype_name(in->dtype));
     return 0;
   }

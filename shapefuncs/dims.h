@@ -8,9 +8,6 @@
 
 /* "[1,h,3]" of dims that may be symbols; returns out. */
 char *shapecall_dims_text(const reed_shape_call *call, int32_t rank, const reed_dim *dims, char *out, size_t capacity);
-static inline bool shapecall_is_float(reed_dtype dtype) {
-  return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
-}
 
 /* One dim as text: a number or a symbol. */
 const char *shapecall_dim_text(const reed_shape_call *call, reed_dim d, char out[64]);

@@ -2,6 +2,7 @@
  * Range, EyeLike, OneHot. Common helpers: call.h. */
 #include <math.h>
 
+#include "base/dtype.h"
 #include "shapefuncs/call.h"
 
 /* start and end clamp to 0..rank (opset 15) */
@@ -43,7 +44,7 @@ reed_status shapefn_eye_like(reed_shape_call *call) {
 
 /* Reads the one number of `depth`, of any dtype. */
 static reed_status read_depth(reed_shape_call *call, reed_dim *out_depth) {
-  if (!shapecall_is_float(call->inputs[1].dtype)) return shapecall_scalar(call, 1, out_depth);
+  if (!dtype_is_real(call->inputs[1].dtype)) return shapecall_scalar(call, 1, out_depth);
   int64_t n = 0;
   double depth;
   reed_status status = shapecall_value_count(call, 1, &n);
@@ -159,7 +160,7 @@ reed_status shapefn_range(reed_shape_call *call) {
       return reed_shape_fail(call, REED_ERROR_SHAPE, i, "wants one number, not %lld", (long long)n);
   }
   reed_status status =
-      shapecall_is_float(call->inputs[0].dtype) ? range_of_floats(call, &count) : range_of_ints(call, &count);
+      dtype_is_real(call->inputs[0].dtype) ? range_of_floats(call, &count) : range_of_ints(call, &count);
   if (status) return status;
   shapecall_set(call, 0, 1, &count);
   return REED_OK;

@@ -122,7 +122,7 @@ static void add_join(cuda_plan *plan, const attention_args *from, bool wide, int
                                     .dtype = (int32_t)from->q.dtype,
                                     .nan_rows = from->nan_rows};
   const cuda_kernel_id kernel = wide ? CUDA_attention_join_f64 : CUDA_attention_join_f32;
-  memcpy(cuda_plan_launch(plan, kernel, blocks_for(kernel, rows * from->value_size), 1, 1, 0), &made, sizeof made);
+  cuda_plan_each(plan, kernel, rows * from->value_size, &made);
   CUDA_PART(plan, attention_join_args, sums, CUDA_FROM_WORKSPACE, 0, at, sums, false);
   CUDA_PART(plan, attention_join_args, parts, CUDA_FROM_WORKSPACE, 0, at + round_up(sums), parts_bytes, false);
   CUDA_OUTPUT(plan, attention_join_args, y, 0);
@@ -135,9 +135,7 @@ static int64_t add_tiles(cuda_plan *plan, const attention *a, bool scored) {
   const int64_t bytes = wide ? 8 : 4, rows = a->batch * a->heads * a->queries;
   if (!scored) split(&made);
   const cuda_kernel_id kernel = wide ? CUDA_attention_f64 : CUDA_attention_f32;
-  memcpy(cuda_plan_launch(plan, kernel, a->batch * a->kv_heads * made.row_tiles * made.column_tiles * made.splits, 1, 1,
-                          0),
-         &made, sizeof made);
+  cuda_plan_launch(plan, kernel, a->batch * a->kv_heads * made.row_tiles * made.column_tiles * made.splits, 0, &made);
   add_operand(plan, offsetof(attention_args, q.data), a, 0, &a->q, a->heads, a->queries, a->size);
   add_operand(plan, offsetof(attention_args, k.data), a, 1, &a->k, a->kv_heads, a->keys, a->size);
   add_operand(plan, offsetof(attention_args, v.data), a, 2, &a->v, a->kv_heads, a->keys, a->value_size);

@@ -12,7 +12,7 @@ void cache_add_rows(cuda_plan *plan, const cache_rows *rows) {
   memcpy(made.extents, rows->extents, sizeof made.extents);
   memcpy(made.from, rows->from, sizeof made.from);
   memcpy(made.to, rows->to, sizeof made.to);
-  memcpy(cuda_plan_launch(plan, CUDA_cache, blocks_for(CUDA_cache, n), 1, 1, 0), &made, sizeof made);
+  cuda_plan_each(plan, CUDA_cache, n, &made);
   CUDA_PART(plan, cache_args, x, CUDA_FROM_INPUT, rows->x_input, 0, rows->x_bytes, false);
   CUDA_PART(plan, cache_args, y, CUDA_FROM_OUTPUT, rows->y_output, skipped, rows->y_bytes - skipped, true);
 }

@@ -1,6 +1,4 @@
 /* Launches of ConvTranspose. */
-#include <string.h>
-
 #include "base/desc.h"
 #include "device/cuda/kernels/product.h"
 #include "ops/cpu/calls/convolution.h"
@@ -69,8 +67,7 @@ reed_status cuda_prepare_conv_transpose(const reed_kernel_call *call, reed_kerne
     made.tiles_n = few ? 1 : (made.m + CUDA_TILE_EXTENT - 1) / CUDA_TILE_EXTENT;
     made.tiles_m =
         few ? blocks_for(kernel, pixels * made.m * made.groups) : (pixels + CUDA_TILE_EXTENT - 1) / CUDA_TILE_EXTENT;
-    memcpy(cuda_plan_launch(&plan, kernel, phases * (few ? 1 : made.groups) * made.tiles_m * made.tiles_n, 1, 1, 0),
-           &made, sizeof made);
+    cuda_plan_launch(&plan, kernel, phases * (few ? 1 : made.groups) * made.tiles_m * made.tiles_n, 0, &made);
     CUDA_INPUT(&plan, conv_transpose_args, x, 0);
     CUDA_INPUT(&plan, conv_transpose_args, w, 1);
     if (cpu_present(call, 2)) CUDA_INPUT(&plan, conv_transpose_args, bias, 2);

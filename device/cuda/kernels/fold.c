@@ -1,8 +1,6 @@
 /* Launches of Col2Im. */
 #include "ops/cpu/calls/col2im.h"
 
-#include <string.h>
-
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
 
@@ -26,7 +24,7 @@ reed_status cuda_prepare_col2im(const reed_kernel_call *call, reed_kernel *out_k
     made.pad[d] = c.w.pad_begin[d];
   }
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_fold, blocks_for(CUDA_fold, made.n), 1, 1, 0), &made, sizeof made);
+    cuda_plan_each(&plan, CUDA_fold, made.n, &made);
     CUDA_INPUT(&plan, fold_args, x, 0);
     CUDA_OUTPUT(&plan, fold_args, y, 0);
   }

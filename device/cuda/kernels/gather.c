@@ -8,7 +8,7 @@
 static reed_status close_gather(const reed_kernel_call *call, const gather_args *made, reed_kernel *out_kernel) {
   cuda_plan plan = {.call = call};
   if (made->n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_gather, blocks_for(CUDA_gather, made->n), 1, 1, 0), made, sizeof *made);
+    cuda_plan_each(&plan, CUDA_gather, made->n, made);
     CUDA_INPUT(&plan, gather_args, x, 0);
     CUDA_INPUT(&plan, gather_args, indices, 1);
     CUDA_OUTPUT(&plan, gather_args, y, 0);
@@ -72,8 +72,7 @@ reed_status cuda_prepare_gather_elements(const reed_kernel_call *call, reed_kern
   memcpy(made.extents, out->dims, sizeof made.extents);
   cpu_dense_strides(data->rank, data->dims, made.strides);
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_gather_elements, blocks_for(CUDA_gather_elements, made.n), 1, 1, 0), &made,
-           sizeof made);
+    cuda_plan_each(&plan, CUDA_gather_elements, made.n, &made);
     CUDA_INPUT(&plan, gather_elements_args, x, 0);
     CUDA_INPUT(&plan, gather_elements_args, indices, 1);
     CUDA_OUTPUT(&plan, gather_elements_args, y, 0);

@@ -2,14 +2,9 @@
 #include <string.h>
 
 #include "base/desc.h"
+#include "base/dtype.h"
 #include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/common/common.h"
-
-static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
-
-static bool is_real(reed_dtype dtype) {
-  return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
-}
 
 static reed_status prepare_make(const reed_kernel_call *call, make_args made, reed_kernel *out_kernel) {
   const reed_desc *out = &call->outputs[0];
@@ -17,9 +12,9 @@ static reed_status prepare_make(const reed_kernel_call *call, make_args made, re
   made.n = desc_elements(out);
   made.dtype = out->dtype;
   made.size = (int32_t)reed_dtype_bytes(out->dtype);
-  made.is_float = is_real(out->dtype);
+  made.is_float = dtype_is_real(out->dtype);
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_make, blocks_for(CUDA_make, made.n), 1, 1, 0), &made, sizeof made);
+    cuda_plan_each(&plan, CUDA_make, made.n, &made);
     CUDA_OUTPUT(&plan, make_args, y, 0);
   }
   return cuda_plan_close(&plan, 0, out_kernel);
@@ -43,7 +38,7 @@ reed_status cuda_prepare_range(const reed_kernel_call *call, reed_kernel *out_ke
   const reed_dtype dtype = call->outputs[0].dtype;
   const void *start = call->host_values[0], *delta = call->host_values[2];
   make_args made = {.kind = MAKE_RANGE, .start = reed_dtype_read(dtype, start), .delta = reed_dtype_read(dtype, delta)};
-  if (!is_real(dtype)) {
+  if (!dtype_is_real(dtype)) {
     made.value = integer_bits(dtype, start);
     made.step = integer_bits(dtype, delta);
   }
@@ -54,7 +49,7 @@ reed_status cuda_prepare_eye_like(const reed_kernel_call *call, reed_kernel *out
   const reed_desc *out = &call->outputs[0];
   make_args made = {.kind = MAKE_EYE,
                     .columns = out->dims[1],
-                    .diagonal = clamp(op_attr_int(call->attrs, "k"), -out->dims[0], out->dims[1])};
+                    .diagonal = cpu_clamp(op_attr_int(call->attrs, "k"), -out->dims[0], out->dims[1])};
   reed_dtype_write(out->dtype, &made.value, 1);
   return prepare_make(call, made, out_kernel);
 }
@@ -71,7 +66,7 @@ reed_status cuda_prepare_one_hot(const reed_kernel_call *call, reed_kernel *out_
                              .dtype = call->inputs[0].dtype,
                              .size = (int32_t)reed_dtype_bytes(out->dtype)};
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_one_hot, blocks_for(CUDA_one_hot, made.n), 1, 1, 0), &made, sizeof made);
+    cuda_plan_each(&plan, CUDA_one_hot, made.n, &made);
     CUDA_INPUT(&plan, one_hot_args, indices, 0);
     CUDA_INPUT(&plan, one_hot_args, values, 2);
     CUDA_OUTPUT(&plan, one_hot_args, y, 0);
@@ -91,7 +86,7 @@ reed_status cuda_prepare_trilu(const reed_kernel_call *call, reed_kernel *out_ke
                            .size = (int32_t)reed_dtype_bytes(in->dtype),
                            .upper = op_attr_int(call->attrs, "upper") != 0};
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_trilu, blocks_for(CUDA_trilu, made.n), 1, 1, 0), &made, sizeof made);
+    cuda_plan_each(&plan, CUDA_trilu, made.n, &made);
     CUDA_INPUT(&plan, trilu_args, x, 0);
     if (has_k) CUDA_INPUT(&plan, trilu_args, k, 1);
     CUDA_OUTPUT(&plan, trilu_args, y, 0);
@@ -113,8 +108,7 @@ reed_status cuda_prepare_reverse_sequence(const reed_kernel_call *call, reed_ker
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld lengths for %lld sequences",
                             (long long)desc_elements(&call->inputs[1]), (long long)made.batches);
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_reverse_sequence, blocks_for(CUDA_reverse_sequence, made.n), 1, 1, 0), &made,
-           sizeof made);
+    cuda_plan_each(&plan, CUDA_reverse_sequence, made.n, &made);
     CUDA_INPUT(&plan, reverse_args, x, 0);
     CUDA_INPUT(&plan, reverse_args, lengths, 1);
     CUDA_OUTPUT(&plan, reverse_args, y, 0);
@@ -134,14 +128,12 @@ reed_status cuda_prepare_dropout(const reed_kernel_call *call, reed_kernel *out_
   const dropout_args made = {.n = with_mask ? copy.elements : 0,
                              .ratio_dtype = cpu_present(call, 1) ? call->inputs[1].dtype : REED_NONE};
   if (copy.elements) {
-    memcpy(cuda_plan_launch(&plan, CUDA_scatter_begin, blocks_for(CUDA_scatter_begin, copy.elements), 1, 1, 0), &copy,
-           sizeof copy);
+    cuda_plan_each(&plan, CUDA_scatter_begin, copy.elements, &copy);
     CUDA_INPUT(&plan, scatter_args, x, 0);
     CUDA_OUTPUT(&plan, scatter_args, y, 0);
   }
   if (made.n || has_mode) {
-    memcpy(cuda_plan_launch(&plan, CUDA_dropout, blocks_for(CUDA_dropout, made.n ? made.n : 1), 1, 1, 0), &made,
-           sizeof made);
+    cuda_plan_each(&plan, CUDA_dropout, made.n ? made.n : 1, &made);
     if (cpu_present(call, 1)) CUDA_INPUT(&plan, dropout_args, ratio, 1);
     if (has_mode) CUDA_INPUT(&plan, dropout_args, training, 2);
     if (with_mask) CUDA_OUTPUT(&plan, dropout_args, mask, 1);

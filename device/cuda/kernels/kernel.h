@@ -29,7 +29,7 @@ typedef struct cuda_kernel_info {
 extern const cuda_kernel_info cuda_kernel_infos[CUDA_KERNELS];
 
 /* Limits of every card (CUDA programming guide, "Technical specifications per compute capability"). */
-enum { CUDA_MAX_GRID_X = 0x7fffffff, CUDA_MAX_GRID_YZ = 65535, CUDA_MAX_ARGS_BYTES = 4096 };
+enum { CUDA_MAX_GRID_X = 0x7fffffff, CUDA_MAX_ARGS_BYTES = 4096 };
 
 /* The memory that a pointer in an args struct takes its address from. */
 typedef enum cuda_source {
@@ -77,16 +77,15 @@ typedef struct cuda_plan {
   VEC_OF(cuda_launch) launches;
   VEC_OF(cuda_pointer) pointers;
   VEC_OF(char) args;
-  bool failed;                                    /* out of memory */
-  const char *wrong;                              /* the kernel of a launch that breaks a limit */
-  _Alignas(16) char nobodys[CUDA_MAX_ARGS_BYTES]; /* the args of launches after a failure */
+  bool failed;       /* out of memory */
+  const char *wrong; /* the kernel of a launch that breaks a limit */
 } cuda_plan;
 
-/* Adds a launch and returns its zeroed args struct, which is valid until the next call. Never NULL: after a failure,
- * which cuda_plan_close reports, the struct is one that nobody reads. A grid with an extent of 0 is an error: a call
- * without work makes no launch. */
-void *cuda_plan_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t grid_x, int64_t grid_y, int64_t grid_z,
-                       int64_t shared_bytes);
+/* Adds a launch of so many blocks, with a copy of `args`: the kernel's args struct, whose pointers are NULL. No blocks
+ * are an error: a call without work makes no launch. Failures are reported by cuda_plan_close. */
+void cuda_plan_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t blocks, int64_t shared_bytes, const void *args);
+/* The same with one thread for each of n elements, and no dynamic shared memory. */
+void cuda_plan_each(cuda_plan *plan, cuda_kernel_id kernel, int64_t n, const void *args);
 /* Notes a pointer of the latest launch. `bytes` < 0: all bytes of the input or output by its descriptor. */
 void cuda_plan_pointer(cuda_plan *plan, size_t field, cuda_source source, int32_t index, int64_t offset, int64_t bytes,
                        bool written);

@@ -2,9 +2,9 @@
 #include "device/cuda/kernels/map.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/desc.h"
+#include "base/dtype.h"
 #include "base/mem.h"
 #include "ops/cpu/calls/elementwise.h"
 #include "ops/cpu/calls/fused.h"
@@ -64,7 +64,7 @@ reed_status map_launch(map_program *p, cuda_plan *plan, const reed_desc *out, ma
   join_dims(a, out);
   if (a->n == 0) return REED_OK;
   const int64_t threads = cuda_kernel_infos[CUDA_map].threads;
-  memcpy(cuda_plan_launch(plan, CUDA_map, (a->n + threads - 1) / threads, 1, 1, 0), a, sizeof *a);
+  cuda_plan_launch(plan, CUDA_map, (a->n + threads - 1) / threads, 0, a);
   for (int32_t k = 0; k < a->n_leaves; k++) {
     const map_operand *leaf = &p->leaves[k];
     const int64_t n = leaf->desc ? desc_elements(leaf->desc) : a->n;
@@ -95,14 +95,12 @@ static reed_status close_program(map_program *p, const reed_kernel_call *call, r
 
 static map_program *open_program(void) { return mem_calloc(1, sizeof(map_program)); }
 
-static bool is_real(reed_dtype dtype) { return dtype == REED_F64 || map_held(dtype) == REED_F32; }
-
 /* As the host's kernel (ops/cpu/elementwise/elementwise.c): a float base computes in its own dtype, an integer base
  * with a float exponent in f64, two integers of different dtypes in i64. */
 static reed_dtype compute_dtype(const reed_kernel_call *call) {
   const reed_dtype dtype = call->inputs[0].dtype;
-  if (op_id_of(call->op) != OP_Pow || is_real(dtype) || dtype == call->inputs[1].dtype) return map_held(dtype);
-  return is_real(call->inputs[1].dtype) ? REED_F64 : REED_I64;
+  if (op_id_of(call->op) != OP_Pow || dtype_is_real(dtype) || dtype == call->inputs[1].dtype) return map_held(dtype);
+  return dtype_is_real(call->inputs[1].dtype) ? REED_F64 : REED_I64;
 }
 
 /* True if the formula exists for the dtype. The host's table has a loop for just these. */

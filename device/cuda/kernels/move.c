@@ -1,7 +1,5 @@
 /* Launches that move elements by places: Concat, Split, Transpose, Slice and their like, and Pad. Movement by
  * indices: gather.c. */
-#include <string.h>
-
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/calls/rearrangement.h"
@@ -32,7 +30,7 @@ static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, i
     made.to[at] = to.strides[d];
   }
   if (made.n == 0) return;
-  memcpy(cuda_plan_launch(plan, CUDA_move, blocks_for(CUDA_move, made.n), 1, 1, 0), &made, sizeof made);
+  cuda_plan_each(plan, CUDA_move, made.n, &made);
   CUDA_PART(plan, move_args, x, from.source, from.index, 0, from.bytes, false);
   CUDA_PART(plan, move_args, y, to.source, to.index, 0, to.bytes, true);
 }
@@ -176,7 +174,7 @@ reed_status cuda_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kern
   }
   cpu_dense_strides(in->rank, in->dims, made.strides);
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_pad, blocks_for(CUDA_pad, made.n), 1, 1, 0), &made, sizeof made);
+    cuda_plan_each(&plan, CUDA_pad, made.n, &made);
     CUDA_INPUT(&plan, pad_args, x, 0);
     if (cpu_present(call, 2) && desc_elements(&call->inputs[2]) > 0) CUDA_INPUT(&plan, pad_args, value, 2);
     CUDA_OUTPUT(&plan, pad_args, y, 0);

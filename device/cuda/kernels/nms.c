@@ -1,8 +1,6 @@
 /* Launches of NonMaxSuppression. */
 #include "ops/cpu/calls/nms.h"
 
-#include <string.h>
-
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
 
@@ -14,7 +12,7 @@ static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, const nms_args *made, int64_t shared, const nms *n) {
   const int64_t sorted = made->rows * made->padded * 8, kept = round_up(made->rows * made->limit * 4);
   const bool sorts = kernel == CUDA_nms_sort, selects = kernel == CUDA_nms_select, lists = kernel == CUDA_nms_list;
-  memcpy(cuda_plan_launch(plan, kernel, made->rows ? made->rows : 1, 1, 1, shared), made, sizeof *made);
+  cuda_plan_launch(plan, kernel, made->rows ? made->rows : 1, shared, made);
   if (!lists) {
     CUDA_PART(plan, nms_args, sorted, CUDA_FROM_WORKSPACE, 0, 0, sorted, sorts);
     if (selects) CUDA_INPUT(plan, nms_args, boxes, 0);

@@ -1,6 +1,4 @@
 /* Launches of BatchNormalization at inference, as a program of kernel `map`. */
-#include <string.h>
-
 #include "base/desc.h"
 #include "base/mem.h"
 #include "device/cuda/kernels/map.h"

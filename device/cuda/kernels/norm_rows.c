@@ -1,6 +1,4 @@
 /* Launches of the normalisations over rows: layer, RMS, instance and group. BatchNormalization: norm.c. */
-#include <string.h>
-
 #include "base/desc.h"
 #include "device/cuda/kernels/product.h"
 #include "ops/cpu/calls/norm.h"
@@ -63,8 +61,7 @@ static reed_status prepare_rows(const reed_kernel_call *call, norm_kind kind, re
   else read_groups(&n, view.last, &made);
   made.lanes = made.n <= WARP_ELEMENTS ? WARP : (int32_t)cuda_kernel_infos[CUDA_norm_rows].threads;
   if (made.rows && (made.n || n.results[1] != REED_NONE || n.results[2] != REED_NONE)) {
-    memcpy(cuda_plan_launch(&plan, CUDA_norm_rows, blocks_for(CUDA_norm_rows, made.rows * made.lanes), 1, 1, 0), &made,
-           sizeof made);
+    cuda_plan_each(&plan, CUDA_norm_rows, made.rows * made.lanes, &made);
     CUDA_INPUT(&plan, norm_args, x, 0);
     CUDA_INPUT(&plan, norm_args, scale, 1);
     if (n.parameters[2] != REED_NONE) CUDA_INPUT(&plan, norm_args, shift, 2);

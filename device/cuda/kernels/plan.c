@@ -19,24 +19,25 @@ reed_status cuda_run(const void *state, const reed_kernel_buffers *buffers) {
   return diag_fail(buffers->diagnosis, REED_ERROR_DEVICE, "a kernel of device 'cuda' was run outside of its device");
 }
 
-static bool fits(int64_t extent, int64_t most) { return extent >= 1 && extent <= most; }
-
-void *cuda_plan_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t grid_x, int64_t grid_y, int64_t grid_z,
-                       int64_t shared_bytes) {
-  const size_t bytes = (cuda_kernel_infos[kernel].args_bytes + ARGS_ALIGNMENT - 1) & ~(size_t)(ARGS_ALIGNMENT - 1),
-               at = plan->args.n;
-  if (!fits(grid_x, CUDA_MAX_GRID_X) || !fits(grid_y, CUDA_MAX_GRID_YZ) || !fits(grid_z, CUDA_MAX_GRID_YZ) ||
-      shared_bytes < 0 || shared_bytes > UINT32_MAX)
+void cuda_plan_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t blocks, int64_t shared_bytes, const void *args) {
+  const size_t args_bytes = cuda_kernel_infos[kernel].args_bytes,
+               bytes = (args_bytes + ARGS_ALIGNMENT - 1) & ~(size_t)(ARGS_ALIGNMENT - 1), at = plan->args.n;
+  if (blocks < 1 || blocks > CUDA_MAX_GRID_X || shared_bytes < 0 || shared_bytes > UINT32_MAX)
     plan->wrong = cuda_kernel_infos[kernel].name;
   const cuda_launch launch = {.kernel = kernel,
-                              .grid = {(uint32_t)grid_x, (uint32_t)grid_y, (uint32_t)grid_z},
+                              .grid = {(uint32_t)blocks, 1, 1},
                               .shared_bytes = (uint32_t)shared_bytes,
                               .args_at = (uint32_t)at,
                               .first_pointer = (uint32_t)plan->pointers.n};
   plan->failed = plan->failed || !VEC_RESERVE(&plan->args, at + bytes) || !VEC_PUSH(&plan->launches, launch);
-  if (plan->failed) return plan->nobodys;
+  if (plan->failed) return;
   plan->args.n = at + bytes;
-  return memset(plan->args.items + at, 0, bytes);
+  memcpy(plan->args.items + at, args, args_bytes);
+  memset(plan->args.items + at + args_bytes, 0, bytes - args_bytes);
+}
+
+void cuda_plan_each(cuda_plan *plan, cuda_kernel_id kernel, int64_t n, const void *args) {
+  cuda_plan_launch(plan, kernel, blocks_for(kernel, n), 0, args);
 }
 
 void cuda_plan_pointer(cuda_plan *plan, size_t field, cuda_source source, int32_t index, int64_t offset, int64_t bytes,

@@ -1,6 +1,4 @@
 /* Launches of the pools. */
-#include <string.h>
-
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/calls/pool.h"
@@ -42,7 +40,7 @@ static reed_status prepare_pool(const reed_kernel_call *call, pool_kind kind, re
   made.x_image = pixels_in * channels;
   made.y_image = pixels_out * channels;
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_pool, blocks_for(CUDA_pool, made.n), 1, 1, 0), &made, sizeof made);
+    cuda_plan_each(&plan, CUDA_pool, made.n, &made);
     CUDA_INPUT(&plan, pool_args, x, 0);
     CUDA_OUTPUT(&plan, pool_args, y, 0);
     if (p.with_indices) CUDA_OUTPUT(&plan, pool_args, indices, 1);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/desc.h"
+#include "base/dtype.h"
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/calls/product.h"
 #include "ops/cpu/common/window.h"
@@ -24,10 +25,6 @@ map_step cuda_activation_step(const reed_kernel_call *call, reed_dtype dtype) {
                     .from = (uint8_t)(dtype == REED_F64 ? REED_F64 : REED_F32),
                     .alpha = given.alpha,
                     .beta = given.beta};
-}
-
-static bool is_real(reed_dtype dtype) {
-  return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
 }
 
 _Static_assert((int)CUDA_TILE_EXTENT == PACKED_WIDTH, "a tile reads the columns of one panel");
@@ -75,7 +72,7 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
                        .panels = cuda_panels(view.packed ? &view.order : NULL, false),
                        .alpha = p.alpha,
                        .beta = p.beta,
-                       .activation = cuda_activation_step(call, is_real(p.dtype) ? p.dtype : REED_F64),
+                       .activation = cuda_activation_step(call, dtype_is_real(p.dtype) ? p.dtype : REED_F64),
                        .batch_rank = p.batch_rank,
                        .dtype = p.dtype,
                        .y_dtype = p.dtype};
@@ -83,11 +80,11 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
   memcpy(made.a_batch, p.a_batch, sizeof made.a_batch);
   memcpy(made.b_batch, p.b_batch, sizeof made.b_batch);
   memcpy(made.c_batch, p.c_batch, sizeof made.c_batch);
-  const cuda_kernel_id kernel = p.dtype != REED_F64 && is_real(p.dtype) ? CUDA_product_f32
-                                : !is_real(p.dtype) && p.exact_ints     ? CUDA_product_ints
-                                                                        : CUDA_product_f64;
+  const cuda_kernel_id kernel = p.dtype != REED_F64 && dtype_is_real(p.dtype) ? CUDA_product_f32
+                                : !dtype_is_real(p.dtype) && p.exact_ints     ? CUDA_product_ints
+                                                                              : CUDA_product_f64;
   if (p.batch && p.m && p.n) {
-    memcpy(cuda_plan_launch(&plan, kernel, p.batch * made.tiles_m * made.tiles_n, 1, 1, 0), &made, sizeof made);
+    cuda_plan_launch(&plan, kernel, p.batch * made.tiles_m * made.tiles_n, 0, &made);
     CUDA_INPUT(&plan, product_args, a, 0);
     CUDA_INPUT(&plan, product_args, b, 1);
     if (p.has_c) CUDA_INPUT(&plan, product_args, c, 2);
@@ -150,11 +147,10 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
   const cuda_kernel_id kernel =
       few ? (wide ? CUDA_conv_few_f64 : CUDA_conv_few_f32) : (wide ? CUDA_conv_f64 : CUDA_conv_f32);
   if (desc_elements(y)) {
-    memcpy(cuda_plan_launch(&plan, kernel,
-                            few ? blocks_for(kernel, made.pixels * made.m * made.groups)
-                                : made.groups * made.tiles_m * made.tiles_n,
-                            1, 1, 0),
-           &made, sizeof made);
+    cuda_plan_launch(&plan, kernel,
+                     few ? blocks_for(kernel, made.pixels * made.m * made.groups)
+                         : made.groups * made.tiles_m * made.tiles_n,
+                     0, &made);
     CUDA_INPUT(&plan, conv_args, x, 0);
     CUDA_INPUT(&plan, conv_args, w, 1);
     if (cpu_present(call, 2)) CUDA_INPUT(&plan, conv_args, bias, 2);

@@ -1,8 +1,6 @@
 /* Launches of RNN, GRU and LSTM: the product of all steps of X with W, then the walk over the steps. */
 #include "ops/cpu/calls/recurrent.h"
 
-#include <string.h>
-
 #include "base/desc.h"
 #include "device/cuda/kernels/product.h"
 
@@ -38,9 +36,8 @@ static void add_products(cuda_plan *plan, const recurrent *r, reed_dtype compute
                              .batch_rank = 1,
                              .dtype = r->dtype,
                              .y_dtype = compute};
-  memcpy(cuda_plan_launch(plan, compute == REED_F64 ? CUDA_product_f64 : CUDA_product_f32,
-                          r->n_directions * made.tiles_m * made.tiles_n, 1, 1, 0),
-         &made, sizeof made);
+  cuda_plan_launch(plan, compute == REED_F64 ? CUDA_product_f64 : CUDA_product_f32,
+                   r->n_directions * made.tiles_m * made.tiles_n, 0, &made);
   CUDA_INPUT(plan, product_args, a, RECURRENT_X);
   CUDA_INPUT(plan, product_args, b, RECURRENT_W);
   CUDA_PART(plan, product_args, y, CUDA_FROM_WORKSPACE, 0, 0, bytes, true);
@@ -95,9 +92,8 @@ reed_status cuda_prepare_recurrent(const reed_kernel_call *call, reed_kernel *ou
   if (products) add_products(&plan, &r, compute, products);
   recurrent_args made = args_of(&r, compute);
   made.in_shared = state <= STATE_SHARED_BYTES;
-  memcpy(cuda_plan_launch(&plan, compute == REED_F64 ? CUDA_recurrent_f64 : CUDA_recurrent_f32, blocks, 1, 1,
-                          made.in_shared ? state : 0),
-         &made, sizeof made);
+  cuda_plan_launch(&plan, compute == REED_F64 ? CUDA_recurrent_f64 : CUDA_recurrent_f32, blocks,
+                   made.in_shared ? state : 0, &made);
   add_input(&plan, offsetof(recurrent_args, r), RECURRENT_R);
   add_input(&plan, offsetof(recurrent_args, bias), RECURRENT_B);
   add_input(&plan, offsetof(recurrent_args, lengths), RECURRENT_LENGTHS);

@@ -1,6 +1,4 @@
 /* Launches of reductions, arg reductions and softmax. */
-#include <string.h>
-
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/calls/softmax.h"
@@ -53,8 +51,7 @@ reed_status cuda_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_k
   }
   made.lanes = lanes_of(&made);
   if (made.outputs) {
-    memcpy(cuda_plan_launch(&plan, CUDA_reduce, blocks_for(CUDA_reduce, made.outputs * made.lanes), 1, 1, 0), &made,
-           sizeof made);
+    cuda_plan_each(&plan, CUDA_reduce, made.outputs * made.lanes, &made);
     CUDA_INPUT(&plan, reduce_args, x, 0);
     CUDA_OUTPUT(&plan, reduce_args, y, 0);
   }
@@ -72,8 +69,7 @@ reed_status cuda_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *o
                                 .smallest = op_id_of(call->op) == OP_ArgMin,
                                 .last = op_attr_int(call->attrs, "select_last_index") != 0};
   if (made.outputs) {
-    memcpy(cuda_plan_launch(&plan, CUDA_arg_reduce, blocks_for(CUDA_arg_reduce, made.outputs), 1, 1, 0), &made,
-           sizeof made);
+    cuda_plan_each(&plan, CUDA_arg_reduce, made.outputs, &made);
     CUDA_INPUT(&plan, arg_reduce_args, x, 0);
     CUDA_OUTPUT(&plan, arg_reduce_args, y, 0);
   }
@@ -87,8 +83,7 @@ reed_status cuda_prepare_softmax(const reed_kernel_call *call, reed_kernel *out_
   const softmax_args made = {
       .rows = s.outer * s.inner, .axis = s.axis, .inner = s.inner, .power = s.p, .dtype = s.dtype, .kind = s.kind};
   if (made.rows && made.axis) {
-    memcpy(cuda_plan_launch(&plan, CUDA_softmax, blocks_for(CUDA_softmax, made.rows * 32), 1, 1, 0), &made,
-           sizeof made);
+    cuda_plan_each(&plan, CUDA_softmax, made.rows * 32, &made);
     CUDA_INPUT(&plan, softmax_args, x, 0);
     CUDA_OUTPUT(&plan, softmax_args, y, 0);
   }

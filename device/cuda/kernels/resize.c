@@ -57,12 +57,11 @@ reed_status cuda_prepare_resize(const reed_kernel_call *call, reed_kernel *out_k
     made.positions += part->out;
   }
   if (made.n && made.positions) {
-    memcpy(cuda_plan_launch(&plan, CUDA_resize_tables, blocks_for(CUDA_resize_tables, made.positions), 1, 1, 0), &made,
-           sizeof made);
+    cuda_plan_each(&plan, CUDA_resize_tables, made.positions, &made);
     add_tables(&plan, &made, n_taps, true);
   }
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_resize, blocks_for(CUDA_resize, made.n), 1, 1, 0), &made, sizeof made);
+    cuda_plan_each(&plan, CUDA_resize, made.n, &made);
     CUDA_INPUT(&plan, resize_args, x, 0);
     CUDA_OUTPUT(&plan, resize_args, y, 0);
     add_tables(&plan, &made, n_taps, false);
@@ -82,8 +81,7 @@ reed_status cuda_prepare_paste_masks(const reed_kernel_call *call, reed_kernel *
                            .width = p.width,
                            .mapping = p.mapping};
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_paste_masks, blocks_for(CUDA_paste_masks, made.n), 1, 1, 0), &made,
-           sizeof made);
+    cuda_plan_each(&plan, CUDA_paste_masks, made.n, &made);
     CUDA_INPUT(&plan, paste_args, masks, 0);
     CUDA_INPUT(&plan, paste_args, boxes, 1);
     CUDA_OUTPUT(&plan, paste_args, y, 0);
@@ -103,7 +101,7 @@ reed_status cuda_prepare_keypoints(const reed_kernel_call *call, reed_kernel *ou
                                .lanes = p.lanes,
                                .mapping = p.mapping};
   if (p.n > 0 && p.channels > 0) {
-    memcpy(cuda_plan_launch(&plan, CUDA_keypoints, p.n * p.channels, 1, 1, 0), &made, sizeof made);
+    cuda_plan_launch(&plan, CUDA_keypoints, p.n * p.channels, 0, &made);
     CUDA_INPUT(&plan, keypoints_args, maps, KEYPOINTS_MAPS);
     CUDA_INPUT(&plan, keypoints_args, left, KEYPOINTS_LEFT);
     CUDA_INPUT(&plan, keypoints_args, top, KEYPOINTS_TOP);

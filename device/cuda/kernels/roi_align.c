@@ -1,8 +1,6 @@
 /* Launches of RoiAlign and MultiLevelRoiAlign. */
 #include "ops/cpu/calls/roi_align.h"
 
-#include <string.h>
-
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/views/view.h"
@@ -30,7 +28,7 @@ static reed_status prepare_roi_align(const reed_kernel_call *call, uint32_t imag
     made.maps[k] = (roi_map){
         .scale = c.maps[k].scale, .images = c.maps[k].images, .height = c.maps[k].height, .width = c.maps[k].width};
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_roi_align, blocks_for(CUDA_roi_align, made.n), 1, 1, 0), &made, sizeof made);
+    cuda_plan_each(&plan, CUDA_roi_align, made.n, &made);
     CUDA_INPUT(&plan, roi_args, regions, c.at.regions);
     CUDA_INPUT(&plan, roi_args, image_of, c.at.images);
     if (c.at.levels >= 0) CUDA_INPUT(&plan, roi_args, level_of, c.at.levels);

@@ -1,8 +1,6 @@
 /* Launches of RotaryEmbedding. */
 #include "ops/cpu/calls/rotary.h"
 
-#include <string.h>
-
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
 
@@ -28,7 +26,7 @@ reed_status cuda_prepare_rotary(const reed_kernel_call *call, reed_kernel *out_k
                       .dtype = call->inputs[0].dtype};
   made.n = r.batch * r.heads * r.length * made.items;
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_rotary, blocks_for(CUDA_rotary, made.n), 1, 1, 0), &made, sizeof made);
+    cuda_plan_each(&plan, CUDA_rotary, made.n, &made);
     CUDA_INPUT(&plan, rotary_args, x, 0);
     CUDA_INPUT(&plan, rotary_args, cos, 1);
     CUDA_INPUT(&plan, rotary_args, sin, 2);

@@ -22,12 +22,7 @@ reed_status cuda_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_k
   memcpy(made.extents, in->dims, sizeof made.extents);
   /* without elements: one block that checks the axis */
   const int64_t blocks = blocks_for(CUDA_cumsum, made.n);
-  memcpy(cuda_plan_launch(&plan, CUDA_cumsum,
-                          blocks < 1             ? 1
-                          : blocks < MOST_BLOCKS ? blocks
-                                                 : MOST_BLOCKS,
-                          1, 1, 0),
-         &made, sizeof made);
+  cuda_plan_launch(&plan, CUDA_cumsum, blocks < 1 ? 1 : blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS, 0, &made);
   CUDA_INPUT(&plan, scan_args, x, 0);
   CUDA_INPUT(&plan, scan_args, axis, 1);
   CUDA_OUTPUT(&plan, scan_args, y, 0);

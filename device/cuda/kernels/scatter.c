@@ -22,7 +22,7 @@ static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, const scatter_arg
                        unsigned uses) {
   const int64_t slots = made->n_slots * 8, starts = 64 + round_up(slots), list = starts + round_up(slots);
   if (threads == 0) return;
-  memcpy(cuda_plan_launch(plan, kernel, blocks_for(kernel, threads), 1, 1, 0), made, sizeof *made);
+  cuda_plan_each(plan, kernel, threads, made);
   if (uses & USES_DATA) CUDA_INPUT(plan, scatter_args, x, 0);
   if (uses & USES_INDICES) CUDA_INPUT(plan, scatter_args, indices, 1);
   if (uses & USES_INDICES) CUDA_FAULT(plan, scatter_args, fault, launch);

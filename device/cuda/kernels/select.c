@@ -19,16 +19,16 @@ static parts list_places(cuda_plan *plan, int32_t input, select_args made, bool 
   parts p = {.offsets = 64, .places = 64 + (counted + 63) / 64 * 64};
   p.end = p.places + (in_output ? 0 : made.n * 8);
   if (made.chunks) {
-    memcpy(cuda_plan_launch(plan, CUDA_select_count, made.chunks, 1, 1, 0), &made, sizeof made);
+    cuda_plan_launch(plan, CUDA_select_count, made.chunks, 0, &made);
     CUDA_PART(plan, select_args, x, CUDA_FROM_INPUT, input, 0, read, false);
     CUDA_PART(plan, select_args, offsets, CUDA_FROM_WORKSPACE, 0, p.offsets, counted, true);
   }
-  memcpy(cuda_plan_launch(plan, CUDA_select_offsets, 1, 1, 1, 0), &made, sizeof made);
+  cuda_plan_launch(plan, CUDA_select_offsets, 1, 0, &made);
   CUDA_PART(plan, select_args, offsets, CUDA_FROM_WORKSPACE, 0, p.offsets, counted, true);
   CUDA_PART(plan, select_args, total, CUDA_FROM_WORKSPACE, 0, 0, 8, true);
   CUDA_PART(plan, select_args, extent, CUDA_FROM_EXTENTS, 0, 0, 8, true);
   if (made.chunks == 0 || made.rank == 0) return p;
-  memcpy(cuda_plan_launch(plan, CUDA_select_write, made.chunks, 1, 1, 0), &made, sizeof made);
+  cuda_plan_launch(plan, CUDA_select_write, made.chunks, 0, &made);
   CUDA_PART(plan, select_args, x, CUDA_FROM_INPUT, input, 0, read, false);
   CUDA_PART(plan, select_args, offsets, CUDA_FROM_WORKSPACE, 0, p.offsets, counted, false);
   CUDA_PART(plan, select_args, total, CUDA_FROM_WORKSPACE, 0, 0, 8, false);
@@ -59,7 +59,7 @@ reed_status cuda_prepare_compress(const reed_kernel_call *call, reed_kernel *out
   made.n = made.outer * n * made.block;
   const parts p = list_places(&plan, 1, (select_args){.n = n, .extents = {n}, .rank = 1, .dtype = REED_BOOL}, false);
   if (made.n) {
-    memcpy(cuda_plan_launch(&plan, CUDA_take, blocks_for(CUDA_take, made.n), 1, 1, 0), &made, sizeof made);
+    cuda_plan_each(&plan, CUDA_take, made.n, &made);
     CUDA_INPUT(&plan, take_args, x, 0);
     CUDA_PART(&plan, take_args, places, CUDA_FROM_WORKSPACE, 0, p.places, n * 8, false);
     CUDA_PART(&plan, take_args, total, CUDA_FROM_WORKSPACE, 0, 0, 8, false);

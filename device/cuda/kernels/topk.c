@@ -1,8 +1,6 @@
 /* Launches of TopK. */
 #include "ops/cpu/calls/topk.h"
 
-#include <string.h>
-
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
 
@@ -26,7 +24,7 @@ reed_status cuda_prepare_topk(const reed_kernel_call *call, reed_kernel *out_ker
   const int64_t rows = t.outer * t.inner, row_bytes = made.padded * 16;
   const bool in_shared = row_bytes <= SORT_SHARED_BYTES;
   if (rows && t.k) {
-    memcpy(cuda_plan_launch(&plan, kernel, rows, 1, 1, in_shared ? row_bytes : 0), &made, sizeof made);
+    cuda_plan_launch(&plan, kernel, rows, in_shared ? row_bytes : 0, &made);
     CUDA_INPUT(&plan, topk_args, x, 0);
     CUDA_OUTPUT(&plan, topk_args, y, 0);
     if (t.with_indices) CUDA_OUTPUT(&plan, topk_args, indices, 1);

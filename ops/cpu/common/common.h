@@ -116,6 +116,8 @@ bool cpu_rooms_only(const reed_kernel_call *call, uint32_t inputs);
 /* Strides in elements that let a dense tensor `from` be read at the coordinates of `to` (numpy's rule: dims aligned at
  * the end, extent 1 repeats). False: the extents do not broadcast. */
 bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *out_strides);
+/* v in low..high, so that sums with extents cannot overflow. */
+static inline int64_t cpu_clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 /* An axis attribute or value, which the shape function has checked, as 0..rank-1. */
 static inline int32_t cpu_axis(int64_t axis, int32_t rank) { return (int32_t)(axis < 0 ? axis + rank : axis); }
 /* Element k of an integer tensor (i32 or i64) on the host. */

@@ -8,6 +8,7 @@
  * The reference: reference/elementwise.c. */
 #include <math.h>
 
+#include "base/dtype.h"
 #include "ops/cpu/calls/elementwise.h"
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/convert.h"
@@ -259,13 +260,12 @@ static reed_status prepare_formula(const reed_kernel_call *call, const formula_c
 }
 
 static reed_dtype compute_dtype(reed_dtype dtype) { return dtype == REED_F16 || dtype == REED_BF16 ? REED_F32 : dtype; }
-static bool is_float(reed_dtype dtype) { return dtype == REED_F64 || compute_dtype(dtype) == REED_F32; }
 
 /* Pow (ONNX 15): the exponent has a dtype of its own. A float base computes in its own dtype, an integer base with a
  * float exponent in f64, two integers of different dtypes in i64 (which wraps as the base's dtype does). */
 static reed_dtype pow_dtype(reed_dtype base, reed_dtype exponent) {
-  if (is_float(base) || base == exponent) return compute_dtype(base);
-  return is_float(exponent) ? REED_F64 : REED_I64;
+  if (dtype_is_real(base) || base == exponent) return compute_dtype(base);
+  return dtype_is_real(exponent) ? REED_F64 : REED_I64;
 }
 
 /* Operators with rows in formulas.def. Pow has its own dtype rules; Max, Mean, Min and Sum take any number of inputs.

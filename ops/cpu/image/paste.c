@@ -8,8 +8,6 @@
 
 #define ALIGNMENT 64
 
-static int64_t clamp(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
-
 /* ---- one picture ---- */
 
 typedef struct paste_job {
@@ -37,8 +35,8 @@ static void paste_rows(const paste_job *job, int64_t k, int64_t begin, int64_t e
         *mixed = weight + 2 * p->width;
   int32_t *index = (int32_t *)(mixed + p->columns);
   paste_span across = paste_visible(box[0], box[2], p->width), down = paste_visible(box[1], box[3], p->height);
-  int64_t n = across.end - across.begin, first = clamp(down.begin, begin, end),
-          last = n ? clamp(down.end, first, end) : first;
+  int64_t n = across.end - across.begin, first = cpu_clamp(down.begin, begin, end),
+          last = n ? cpu_clamp(down.end, first, end) : first;
   zero(y, (first - begin) * p->width);
   y += (first - begin) * p->width;
   if (first < last)
@@ -62,7 +60,7 @@ static void paste_range(void *context, int64_t begin, int64_t end, int32_t worke
   int64_t height = job->p->height, past;
   for (int64_t row = begin; row < end && !cpu_cancelled(&job->p->team); row = past) {
     int64_t k = row / height;
-    past = clamp((k + 1) * height, row, end);
+    past = cpu_clamp((k + 1) * height, row, end);
     paste_rows(job, k, row - k * height, past - k * height, job->scratch + worker * job->p->scratch_bytes);
   }
 }

@@ -4,9 +4,6 @@
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"
 
-/* Clamped, so that sums with extents cannot overflow. */
-static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
-
 /* ---- Trilu ---- */
 
 typedef struct trilu_state {
@@ -18,14 +15,14 @@ typedef struct trilu_state {
 /* Trilu (ONNX 14): row i keeps columns from i + k on (upper) or up to i + k. */
 static reed_status run_trilu(const void *state, const reed_kernel_buffers *buffers) {
   const trilu_state *s = state;
-  int64_t k = s->has_k ? clamp(*(const int64_t *)buffers->inputs[1], -s->rows, s->columns) : 0;
+  int64_t k = s->has_k ? cpu_clamp(*(const int64_t *)buffers->inputs[1], -s->rows, s->columns) : 0;
   int64_t row_bytes = s->columns * s->size;
   for (int64_t r = 0; r < s->matrices * s->rows; r++) {
     if (cpu_cancelled(&s->team)) return REED_ERROR_CANCELLED;
     const char *from = (const char *)buffers->inputs[0] + r * row_bytes;
     char *to = (char *)buffers->outputs[0] + r * row_bytes;
-    int64_t edge =
-        clamp(r % s->rows + k + !s->upper, 0, s->columns) * s->size; /* byte at which the kept part begins or ends */
+    int64_t edge = cpu_clamp(r % s->rows + k + !s->upper, 0, s->columns) *
+                   s->size; /* byte at which the kept part begins or ends */
     if (from != to) memcpy(to, from, (size_t)row_bytes);
     memset(s->upper ? to : to + edge, 0, (size_t)(s->upper ? edge : row_bytes - edge));
   }
@@ -74,7 +71,7 @@ reed_status cpu_prepare_eye_like(const reed_kernel_call *call, reed_kernel *out_
   s->rows = out->dims[0];
   s->columns = out->dims[1];
   s->size = (int64_t)reed_dtype_bytes(out->dtype);
-  s->k = clamp(op_attr_int(call->attrs, "k"), -s->rows, s->columns);
+  s->k = cpu_clamp(op_attr_int(call->attrs, "k"), -s->rows, s->columns);
   reed_dtype_write(out->dtype, &s->one, 1);
   cpu_kernel_set(out_kernel, run_eye_like, s);
   return REED_OK;
