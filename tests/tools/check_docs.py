@@ -10,7 +10,7 @@ Checked:
   - a word in backquotes that has the form of one of Reed's functions, types or constants is in the sources;
   - architecture.md's list of rewrites has every pass of compiler/passes/rewrite/ and no other name than a pass's;
   - figures.md lists the members of the JSON documents that the files in WRITERS and `vm bench` write, and no others;
-  - README.md's `vm plan` prints what it is said to print; CK_RUN_CASE names cases of its program;
+  - README.md's `vm plan` prints what it is said to print, on a CPU level that every machine has and with a given number of threads; CK_RUN_CASE names cases of its program;
   - headings are noun phrases, and nobody is told what once was: no "formerly", "no longer", "used to be"."""
 import glob, os, re, subprocess, sys, tempfile
 
@@ -130,12 +130,12 @@ def check_rewrites():
 
 
 def check_plan():
-    said = re.search(r'    \$ vm plan out/shapes\.reed (.*)\n((?:    .*\n)+)', text['README.md'])
-    if not said: return faults.append('README.md shows no plan')
+    said = re.search(r'    \$ REED_CPU=base vm plan out/shapes\.reed (.* --threads \d+)\n((?:    .*\n)+)', text['README.md'])
+    if not said: return faults.append('README.md shows no plan of REED_CPU=base with --threads')
     with tempfile.TemporaryDirectory() as folder:
         module = os.path.join(folder, 'shapes.reed')
         subprocess.run([vm, 'compile', 'examples/shapes/shapes.onnx', '-o', module], check=True, stdout=subprocess.DEVNULL)
-        shown = subprocess.run([vm, 'plan', module, *said[1].split()], capture_output=True, text=True, check=True).stdout
+        shown = subprocess.run([vm, 'plan', module, *said[1].split()], capture_output=True, text=True, check=True, env=os.environ | {'REED_CPU': 'base'}).stdout
     lines = [line[4:] for line in said[2].splitlines() if line.strip() != '...']
     if shown.splitlines()[:len(lines)] != lines: faults.append(f'README.md: vm plan prints\n{shown}')
 
