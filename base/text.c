@@ -60,6 +60,14 @@ size_t utf8_length(const char *text, size_t n) {
   return length;
 }
 
+size_t utf8_write(uint32_t c, char out[4]) {
+  size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+  for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
+  static const uint8_t heads[] = {0, 0xc0, 0xe0, 0xf0};
+  out[0] = (char)(heads[n - 1] | c);
+  return n;
+}
+
 bool utf8_valid(const char *text, size_t n) {
   for (size_t at = 0, length; at < n; at += length) {
     length = text[at] ? utf8_length(text + at, n - at) : 0;

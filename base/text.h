@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "reed/status.h"
 
@@ -21,6 +22,8 @@ void text_fini(text_buffer *text);
 /* The number of bytes of the character at the beginning of `text`, of which n > 0 bytes are left. 0: not well-formed
  * UTF-8 (Unicode 15, table 3-7: no overlong forms, no surrogates). */
 size_t utf8_length(const char *text, size_t n);
+/* Writes the character of a code point (at most U+10FFFF, no surrogate) and returns the number of its bytes. */
+size_t utf8_write(uint32_t code_point, char out[4]);
 /* True for n bytes of well-formed UTF-8 without NUL. */
 bool utf8_valid(const char *text, size_t n);
 

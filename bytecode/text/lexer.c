@@ -151,6 +151,18 @@ static int hex_digit(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
+/* The code point of the four hexadecimal digits at the text; 0: no digits, or no code point of a string (zero, a
+ * surrogate). */
+static uint32_t code_point(const char *digits) {
+  uint32_t c = 0;
+  for (int i = 0; i < 4; i++) {
+    int digit = hex_digit(digits[i]); /* -1 at the end of the text */
+    if (digit < 0) return 0;
+    c = c << 4 | (uint32_t)digit;
+  }
+  return c >= 0xd800 && c < 0xe000 ? 0 : c;
+}
+
 char *lexer_string(lexer *l, const char *what) {
   token t = l->now;
   if (t.kind != TOKEN_STRING) {
@@ -169,10 +181,12 @@ char *lexer_string(lexer *l, const char *what) {
     }
     p++;
     int high = *p == 'x' ? hex_digit(p[1]) : -1, low = high >= 0 ? hex_digit(p[2]) : -1;
+    uint32_t c = *p == 'u' ? code_point(p + 1) : 0;
     if (*p == 'n') *to++ = '\n';
     else if (*p == '"' || *p == '\\') *to++ = *p;
     else if (low >= 0 && high * 16 + low > 0 && high * 16 + low < 0x80) *to++ = (char)(high * 16 + low), p += 2;
-    else lexer_fail(l, &t, "an escape in a string is one of \\\" \\\\ \\n \\x01 ... \\x7f");
+    else if (c) to += utf8_write(c, to), p += 4;
+    else lexer_fail(l, &t, "an escape in a string is one of \\\" \\\\ \\n \\x01 ... \\x7f \\u0001 ... \\uffff");
   }
   *to = 0;
   if (!utf8_valid(out, (size_t)(to - out))) lexer_fail(l, &t, "a string must be UTF-8");

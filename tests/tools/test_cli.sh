@@ -381,6 +381,11 @@ expect 0 '' info escapes.reed --json info.json
 expect 0 '' dis escapes.reed -o escapes.rasm
 expect 0 '' asm escapes.rasm -o again.reed
 cmp escapes.reed again.reed || fail 'names with control characters do not go through assembly'
+python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' sh -c '"$0" dis escapes.reed 2>errors' "$vm" >shown.rasm </dev/null
+grep -qF "$turned" shown.rasm && fail 'vm dis shows what a terminal obeys'
+grep -qF '\u202e' shown.rasm || fail 'vm dis does not show the name on a terminal'
+expect 0 '' asm shown.rasm -o again.reed
+cmp escapes.reed again.reed || fail 'text that a terminal shows does not go through assembly'
 cp escapes.onnx "$e[31m.onnx" # names of files too
 quiet compile "$e[31m.onnx" -o "$e[31m.reed"
 quiet asm escapes.rasm -o "$e[31m.reed"

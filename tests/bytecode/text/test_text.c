@@ -95,6 +95,17 @@ START_TEST(disassembly_is_golden) {
 }
 END_TEST
 
+#define MAIN ".function main ()\n  return [], []\n"
+START_TEST(escapes_are_the_characters_that_they_name) {
+  size_t n, n_plain;
+  void *bytes = assemble(".module \"\\u202e \\u0041\\u00e9\\uFFFF\\u0001\"\n" MAIN, &n),
+       *plain = assemble(".module \"\xe2\x80\xae A\xc3\xa9\xef\xbf\xbf\\x01\"\n" MAIN, &n_plain);
+  ck_assert_uint_eq(n, n_plain);
+  ck_assert_mem_eq(bytes, plain, n);
+  mem_free(bytes), mem_free(plain);
+}
+END_TEST
+
 static const struct {
   const char *text, *message;
 } mistakes[] = {
@@ -119,6 +130,10 @@ static const struct {
     {".type a = f32[1, 2, 3, 4, 5, 6, 7, 8, 9]\n", "line 1, column 39: a type has at most 8 axes"},
     {".module \"abc\n", "line 1, column 9: this string has no end"},
     {".module \"\\q\"\n", "line 1, column 9: an escape in a string"},
+    {".module \"\\u0000\"\n", "line 1, column 9: an escape in a string"},
+    {".module \"\\u20\"\n", "line 1, column 9: an escape in a string"},
+    {".module \"\\udc00\"\n", "line 1, column 9: an escape in a string"},
+    {".module \"\\U0001f600\"\n", "line 1, column 9: an escape in a string"},
     {".module \"\xff\"\n", "line 1, column 9: a string must be UTF-8"},
     {".site a = Add (2 1)\n", "line 1, column 18: '->' is expected here"},
     {"  return [], []\n", "line 1, column 3: code stands behind a .function only"},
@@ -218,6 +233,7 @@ int main(void) {
   tcase_add_loop_test(c, disassembled_text_assembles_to_the_same_bytes, 0, 2);
   tcase_add_loop_test(c, a_loaded_module_is_written_as_it_was_read, 0, 2);
   tcase_add_test(c, disassembly_is_golden);
+  tcase_add_test(c, escapes_are_the_characters_that_they_name);
   tcase_add_loop_test(c, a_mistake_is_named_with_its_line_and_column, 0, (int)(sizeof mistakes / sizeof *mistakes));
   tcase_add_test(c, floats_read_back_bit_for_bit);
   tcase_add_test(c, every_allocation_of_the_assembler_and_the_disassembler_may_fail);
