@@ -121,7 +121,16 @@ static const char *flaw(const reed_op *op) {
     if (attr->type < REED_ATTR_INT || attr->type > REED_ATTR_TENSOR) return "has an attribute of an unknown type";
     if (op_attr_row(op, attr->name) != attr) return "has two attributes of one name";
     if (attr->otherwise && attr->required) return "has a required attribute with a value for where it is left out";
+    bool has_range = attr->type == REED_ATTR_INT || attr->type == REED_ATTR_INTS || attr->type == REED_ATTR_FLOAT;
+    if ((attr->least || attr->most) && !has_range) return "has a range of numbers for an attribute that is no number";
+    if (attr->least > attr->most) return "has an attribute whose least value is larger than its most";
+    if (attr->words && attr->type != REED_ATTR_STRING) return "has a list of words for an attribute that is no string";
     if (attr->otherwise && lacks_value(attr)) return "has an attribute whose value for where it is left out lacks data";
+    reed_attr given = attr->otherwise ? *attr->otherwise : (reed_attr){0};
+    given.type = attr->type;
+    int64_t at;
+    if (attr->otherwise && !op_attr_is_valid(attr, &given, &at))
+      return "has an attribute whose value for where it is left out is no valid one";
   }
   return NULL;
 }
@@ -142,7 +151,7 @@ reed_status reed_registry_add(reed_registry *registry, const reed_op *op, reed_d
 typedef reed_status (*plugin_fn)(reed_registry *registry, reed_diagnosis *diagnosis);
 
 reed_status reed_registry_load(reed_registry *registry, const char *path, reed_diagnosis *diagnosis) {
-  if (!registry || !path)
+  if (!registry || !path || !*path) /* for the loader, "" is the process itself */
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "reed_registry_load: a registry and a path are needed");
   struct stat file; /* the loader would wait for a pipe; it looks for names without a folder elsewhere */
   if (strchr(path, '/') && stat(path, &file) == 0 && !S_ISREG(file.st_mode))

@@ -280,6 +280,25 @@ START_TEST(taken_names_and_incomplete_structs_are_refused) {
                  "custom operator 'Twice' has a required attribute with a value for where it is left out");
   attrs[0].required = false, attrs[1] = attrs[0], op.n_attrs = 2;
   expect_refused(registry, &op, d, "custom operator 'Twice' has two attributes of one name");
+  op.n_attrs = 1;
+  attrs[0] = (reed_op_attr){.name = "speed", .type = REED_ATTR_INT, .least = 2, .most = 1};
+  expect_refused(registry, &op, d,
+                 "custom operator 'Twice' has an attribute whose least value is larger than its most");
+  attrs[0].least = 1, attrs[0].most = 0;
+  expect_refused(registry, &op, d,
+                 "custom operator 'Twice' has an attribute whose least value is larger than its most");
+  attrs[0].most = 1;
+  const reed_attr four = {.i = 4, .s = "four"};
+  attrs[0].otherwise = &four;
+  expect_refused(registry, &op, d,
+                 "custom operator 'Twice' has an attribute whose value for where it is left out is no valid one");
+  attrs[0] = (reed_op_attr){.name = "mode", .type = REED_ATTR_STRING, .least = 1, .most = 4};
+  expect_refused(registry, &op, d, "custom operator 'Twice' has a range of numbers for an attribute that is no number");
+  attrs[0] = (reed_op_attr){.name = "mode", .type = REED_ATTR_STRING, .words = "one two", .otherwise = &four};
+  expect_refused(registry, &op, d,
+                 "custom operator 'Twice' has an attribute whose value for where it is left out is no valid one");
+  attrs[0] = (reed_op_attr){.name = "mode", .type = REED_ATTR_INT, .words = "one two"};
+  expect_refused(registry, &op, d, "custom operator 'Twice' has a list of words for an attribute that is no string");
   op = twice, op.properties = OP_PROPERTY_FUSABLE;
   expect_refused(registry, &op, d, "custom operator 'Twice' has unknown properties");
   ck_assert_ptr_null(op_custom(registry, 1));
@@ -315,6 +334,8 @@ START_TEST(a_plugin_that_fails_leaves_nothing) {
   ck_assert_ptr_null(op_custom(registry, 0));
   ck_assert_int_eq(reed_registry_load(registry, "/nowhere/plugin.so", d), REED_ERROR_IO);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(d), "cannot load plugin '/nowhere/plugin.so'"));
+  ck_assert_int_eq(reed_registry_load(registry, "", d), REED_ERROR_ARGUMENT);
+  ck_assert_str_eq(reed_diagnosis_message(d), "reed_registry_load: a registry and a path are needed");
   reed_registry_close(&registry);
   reed_diagnosis_close(&d);
 }
