@@ -82,6 +82,14 @@ reed_status reed_tensor_to_dlpack_versioned(reed_tensor *tensor, bool copy, DLMa
 
 /* ---- into Reed ---- */
 
+/* True if bytes `low` (0 or less) to `high` from the first element, which lies byte_offset bytes after `data`, have
+ * addresses of a process or a device: these lie in the lower half of the address space. */
+static bool lies_in_memory(const void *data, uint64_t byte_offset, int64_t low, int64_t high) {
+  uint64_t first, end;
+  return !__builtin_add_overflow((uint64_t)(uintptr_t)data, byte_offset, &first) && (uint64_t)-low <= first &&
+         !__builtin_add_overflow(first, (uint64_t)high, &end) && end <= INT64_MAX;
+}
+
 /* A tensor over the memory that t describes. On failure nothing is taken. */
 static reed_status take(const DLTensor *t, bool read_only, void (*release)(void *context), void *managed,
                         reed_tensor **out_tensor, reed_diagnosis *diagnosis) {
@@ -98,6 +106,10 @@ static reed_status take(const DLTensor *t, bool read_only, void (*release)(void 
   strides_of(&desc, -1, 0, dense);
   if (!strides_span(&desc, strides, &low, &high))
     return diag_fail(diagnosis, REED_ERROR_SHAPE, "the DLPack tensor's strides lead out of memory");
+  if (t->data && !lies_in_memory(t->data, t->byte_offset, low, high))
+    return diag_fail(diagnosis, REED_ERROR_SHAPE,
+                     "the DLPack tensor's elements, with byte_offset %llu, lie at no addresses",
+                     (unsigned long long)t->byte_offset);
   tensor_memory memory = {.data = t->data ? (char *)t->data + t->byte_offset : NULL,
                           .strides = strides,
                           .read_only = read_only,

@@ -93,6 +93,18 @@ START_TEST(dlpack_tensors_that_reed_cannot_hold_stay_the_callers) {
   REFUSED(m.dl_tensor.dtype.code = 5);
   REFUSED(m.dl_tensor.ndim = 9);
 #undef REFUSED
+  /* A first or a last element that lies beyond every address */
+  const uint64_t wrong_offsets[] = {(uint64_t)-4, (uint64_t) - (intptr_t)data, INT64_MAX, (uint64_t)1 << 63,
+                                    (uint64_t)(INT64_MAX - (intptr_t)data - 40)};
+  for (size_t i = 0; i < sizeof wrong_offsets / sizeof *wrong_offsets; i++) {
+    m = base, m.dl_tensor.byte_offset = wrong_offsets[i];
+    ck_assert_int_eq(reed_tensor_from_dlpack(&m, &t), REED_ERROR_SHAPE);
+  }
+  int64_t down[] = {INT64_MIN / 16, 1}, up[] = {INT64_MAX / 8, 1};
+  m = base, m.dl_tensor.strides = down;
+  ck_assert_int_eq(reed_tensor_from_dlpack(&m, &t), REED_ERROR_SHAPE);
+  m = base, m.dl_tensor.strides = up;
+  ck_assert_int_eq(reed_tensor_from_dlpack(&m, &t), REED_ERROR_SHAPE);
   ck_assert_int_eq(n_deleted, 0);
 #define TAKEN(change) \
   m = base; \
