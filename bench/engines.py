@@ -16,7 +16,7 @@ class Reed:
             module = os.path.join(folder, name + ".reed")
         else:
             with open(os.path.join(folder, name + ".onnx"), "rb") as f:
-                module = library.compile(f.read())
+                module = library.compile(f.read(), target=device.split(":")[0] if device.startswith("cuda") else None)
         self.session = reed.Session(library, module, device, n_threads=threads)
 
     def __call__(self, arrays):

@@ -102,8 +102,26 @@ static void print_operators(const cJSON *operators) {
          cJSON_GetArraySize(operators));
 }
 
+/* The operators of that kind of device whose kernels no card has proven; NULL: the device does not say. */
+static const cJSON *find_emulated_only(const cJSON *devices, const char *kind) {
+  const cJSON *device;
+  cJSON_ArrayForEach(device, devices) {
+    if (strcmp(json_text_of(device, "name"), kind) == 0)
+      return cJSON_GetObjectItemCaseSensitive(device, "emulated_only");
+  }
+  return NULL;
+}
+
+static bool holds(const cJSON *names, const char *name) {
+  const cJSON *item;
+  cJSON_ArrayForEach(item, names) {
+    if (strcmp(item->valuestring, name) == 0) return true;
+  }
+  return false;
+}
+
 /* Every operator with its place on a device of that kind. */
-static void print_places(const cJSON *operators, const char *kind) {
+static void print_places(const cJSON *operators, const char *kind, const cJSON *emulated_only) {
   table t = {2, NULL, 0};
   const cJSON *op;
   int n_kernels = 0;
@@ -116,11 +134,29 @@ static void print_places(const cJSON *operators, const char *kind) {
     const bool view = strcmp(json_text_of(op, "alias"), "view") == 0;
     n_kernels += excluded != NULL;
     table_add(&t, "%s%s%s", domain, *domain ? "." : "", json_text_of(op, "name"));
-    if (excluded) table_add(&t, "kernel%s%s", *text ? "; on the host: " : "", text);
+    if (excluded)
+      table_add(&t, "kernel%s%s%s", holds(emulated_only, json_text_of(op, "name")) ? ", emulated only" : "",
+                *text ? "; on the host: " : "", text);
     else table_add(&t, "%s", control ? "jumps" : view ? "view, no kernel needed" : "on the host: no kernel");
   }
   table_print(stdout, &t);
-  printf("%d of %d operators have kernels on %s\n", n_kernels, cJSON_GetArraySize(operators), kind);
+  printf("%d of %d operators have kernels on %s", n_kernels, cJSON_GetArraySize(operators), kind);
+  if (emulated_only)
+    printf("; %d of them have a kernel that no card has proven (emulated only)", cJSON_GetArraySize(emulated_only));
+  printf("\n");
+}
+
+/* Prints the places on a device of the kind, with the proofs that the device's module knows. */
+static int print_device(const cJSON *operators, const char *kind, model *m, complaint *c) {
+  char *text = NULL;
+  reed_status got = reed_devices_json(&text, m->diagnosis);
+  if (got) return complain_diagnosis(c, FAILED_RUN, "the devices", got, m->diagnosis);
+  cJSON *root = json_parse(text, c);
+  int status = root ? 0 : c->exit_status;
+  if (root) print_places(operators, kind, find_emulated_only(cJSON_GetObjectItemCaseSensitive(root, "devices"), kind));
+  cJSON_Delete(root);
+  reed_text_free(text);
+  return status;
 }
 
 /* The kind of device in a name: "cuda" of "cuda:1" and of "cuda?lacks=Conv". */
@@ -141,7 +177,7 @@ static int run(const options *o, complaint *c) {
   if (!status && (!o->json || strcmp(o->json, "-"))) {
     cJSON *root = json_parse(text, c);
     char *kind = o->device ? kind_of(o->device) : NULL;
-    if (root && kind) print_places(cJSON_GetObjectItemCaseSensitive(root, "operators"), kind);
+    if (root && kind) status = print_device(cJSON_GetObjectItemCaseSensitive(root, "operators"), kind, &m, c);
     else if (root) print_operators(cJSON_GetObjectItemCaseSensitive(root, "operators"));
     else status = c->exit_status;
     free(kind);

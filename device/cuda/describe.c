@@ -1,7 +1,9 @@
 /* A CUDA device described as JSON, for reed_devices_json: the driver's version and every card of the machine. The
- * libraries beside the driver: driver/libraries.c. */
+ * libraries beside the driver: driver/libraries.c. The kernels of this build, and which of them have been proven on a
+ * card: driver/driver.h, cuda_proofs. */
 #include <stdio.h>
 
+#include "device/cuda/kernels/operators.h"
 #include "device/cuda/state.h"
 
 /* Asks the driver, not a context, so that cards that no session uses stay untouched. */
@@ -29,6 +31,33 @@ static cu_result describe_card(const cuda_driver *cu, int number, json_writer *j
   return CU_SUCCESS;
 }
 
+static bool is_proven(const cuda_operator *row) {
+  for (const cuda_proof *p = cuda_proofs; p->kernel; p++)
+    if (!p->card && cuda_operator_launches(row, p->kernel)) return false;
+  return true;
+}
+
+/* The kernels with their proofs, and the operators that have a kernel without one. */
+static void describe_proofs(json_writer *json) {
+  json_begin_array(json, "kernels");
+  for (const cuda_proof *p = cuda_proofs; p->kernel; p++) {
+    json_begin_object(json, NULL);
+    json_string(json, "kernel", p->kernel);
+    json_string(json, "ptx", p->ptx);
+    if (p->card) {
+      json_string(json, "proven_on", p->card);
+      json_string(json, "proven_driver", p->driver);
+      json_string(json, "proven_date", p->date);
+    }
+    json_end_object(json);
+  }
+  json_end_array(json);
+  json_begin_array(json, "emulated_only");
+  for (const cuda_operator *row = cuda_operators; row->name; row++)
+    if (!is_proven(row)) json_string(json, NULL, row->name);
+  json_end_array(json);
+}
+
 void cuda_describe(const device *opened, json_writer *json) {
   int version = 0, n = 0;
   if (opened) {
@@ -43,5 +72,6 @@ void cuda_describe(const device *opened, json_writer *json) {
     for (int i = 0; i < n; i++) (void)describe_card(cu, i, json);
     json_end_array(json);
   }
+  if (cuda_proofs->kernel) describe_proofs(json);
   cuda_driver_describe(json);
 }

@@ -78,7 +78,8 @@ class Session:
         o = SessionOptions(device=device.encode(), **options)
         library.check(r.reed_session_open(self.program, ctypes.byref(o), ctypes.byref(self.session), library.diagnosis))
 
-    def run(self, arrays):
+    def outputs(self, arrays):
+        """Runs, and returns the output tensors' handles, which the caller closes."""
         r = self.l.reed
         inputs = (ctypes.c_void_p * max(1, len(arrays)))()
         keep = []
@@ -97,9 +98,15 @@ class Session:
             for i in range(len(arrays)):
                 handle = ctypes.c_void_p(inputs[i])
                 r.reed_tensor_close(ctypes.byref(handle))
-        results = []
-        for i in range(n_out):
-            handle = ctypes.c_void_p(outputs[i])
+        return [ctypes.c_void_p(outputs[i]) for i in range(n_out)]
+
+    def run_only(self, arrays):
+        """Runs and drops the outputs: with the option keep_outputs no output is copied to the host."""
+        for handle in self.outputs(arrays): self.l.reed.reed_tensor_close(ctypes.byref(handle))
+
+    def run(self, arrays):
+        r, results = self.l.reed, []
+        for handle in self.outputs(arrays):
             dtype = np.dtype(DTYPES[r.reed_tensor_dtype(handle)])
             shape = [r.reed_tensor_dims(handle)[k] for k in range(r.reed_tensor_rank(handle))]
             n, memory = r.reed_tensor_bytes(handle), Memory(self.l, handle)

@@ -231,6 +231,15 @@ START_TEST(every_export_equals_pytorch_on_the_emulated_gpu) {
 }
 END_TEST
 
+/* On the device that the environment names, whose operators none is left to the host. */
+START_TEST(every_export_equals_pytorch_on_that_device) {
+  const char *device = getenv("REED_EXPORT_DEVICE");
+  reed_program *program = compile(exports[_i].name, NULL, device, NULL);
+  check_cases(exports[_i].name, program, device, 3, false);
+  reed_program_close(&program);
+}
+END_TEST
+
 START_TEST(rewrites_fire_and_epochs_and_transposes_are_few) {
   char *report;
   reed_program *program = compile(exports[_i].name, NULL, NULL, &report);
@@ -255,9 +264,21 @@ START_TEST(rewrites_fire_and_epochs_and_transposes_are_few) {
 }
 END_TEST
 
+/* scripts/gpu_check.sh: REED_EXPORT_DEVICE names a device; REED_EXPORT one export, else all run. */
+static int run_on_that_device(Suite *suite, TCase *cases) {
+  const char *only = getenv("REED_EXPORT");
+  tcase_set_timeout(cases, 600);
+  for (int i = 0; i < (int)N_EXPORTS; i++)
+    if (!only || strcmp(only, exports[i].name) == 0)
+      tcase_add_loop_test(cases, every_export_equals_pytorch_on_that_device, i, i + 1);
+  suite_add_tcase(suite, cases);
+  return suite_run(suite);
+}
+
 int main(void) {
   Suite *suite = suite_create("exports");
   TCase *cases = tcase_create("exports");
+  if (getenv("REED_EXPORT_DEVICE")) return run_on_that_device(suite, cases);
   tcase_set_timeout(cases, 60);
   tcase_add_loop_test(cases, every_export_equals_pytorch, 0, N_EXPORTS);
   tcase_add_loop_test(cases, every_export_equals_pytorch_without_the_optional_passes, 0, N_EXPORTS);

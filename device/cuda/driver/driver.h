@@ -120,4 +120,13 @@ void cuda_driver_close(cuda_driver *driver);
  * "" for the real driver. */
 extern const char *const cuda_driver_options, *const cuda_driver_words;
 
+/* A kernel of the embedded images: the hash of its PTX, and the run that has proven this PTX on a card. */
+typedef struct cuda_proof {
+  const char *kernel; /* its symbol */
+  const char *ptx;
+  const char *card, *driver, *date; /* NULL: run under the emulation only */
+} cuda_proof;
+/* A row without a kernel ends the table. Made by device/cuda/proofs.py; empty with the fake driver. */
+extern const cuda_proof cuda_proofs[] __attribute__((visibility("hidden")));
+
 #endif

@@ -6,3 +6,4 @@
 extern const simt_kernel simt_kernels[CUDA_KERNELS];
 static const fake_image kernels = {simt_kernels, CUDA_KERNELS};
 const void *const fake_images[] = {&kernels, NULL};
+const cuda_proof cuda_proofs[] = {{0}};

@@ -1,6 +1,8 @@
 /* The table of the CUDA device's kernels by operator (operators.h). */
 #include "device/cuda/kernels/operators.h"
 
+#include <string.h>
+
 #include "ops/op.h"
 
 #define CUDA_OPERATOR(name, prepare, ...) \
@@ -22,4 +24,23 @@ static reed_status prepare(const reed_kernel_call *call, reed_kernel *out_kernel
 reed_kernel_prepare_fn cuda_kernel_of(const reed_op *op) {
   const reed_op *own = op->domain && op->domain[0] ? NULL : op_builtin_named(op->name);
   return own && rows[op_id_of(own)] ? prepare : NULL;
+}
+
+#define CUDA_LAUNCHES(prepare, kernels) static const char launches_##prepare[] = kernels;
+#include "device/cuda/kernels/launches.def"
+
+const cuda_operator cuda_operators[] = {
+#define CUDA_OPERATOR(name, prepare, ...) {#name, launches_##prepare},
+#include "ops/cuda.def"
+    {0}};
+
+bool cuda_operator_launches(const cuda_operator *row, const char *kernel) {
+  if (strncmp(kernel, "reed_", 5) == 0) kernel += 5;
+  const size_t n = strlen(kernel);
+  for (const char *at = row->kernels;; at++) {
+    const size_t word = strcspn(at, "+");
+    if (word == n && memcmp(at, kernel, n) == 0) return true;
+    at += word;
+    if (!*at) return false;
+  }
 }

@@ -14,17 +14,40 @@
 #define LAUNCH 7 /* number of the launch that a failure must name */
 
 /* Elements of a case on an emulated device, at most. Larger ones run in tests/device, without the device's driver. With
- * REED_ALL_EMULATED in the environment all cases run here too. */
+ * REED_ALL_EMULATED in the environment all cases run here too. REED_CASE_ELEMENTS is the bound for every device. */
 #define EMULATED_ELEMENTS 200
+
+static int64_t most_elements(const char *device) {
+  const char *most = getenv("REED_CASE_ELEMENTS");
+  if (most) return strtoll(most, NULL, 10);
+  return strstr(device, "emulated") && !getenv("REED_ALL_EMULATED") ? EMULATED_ELEMENTS : INT64_MAX;
+}
 
 /* The simulated accelerator runs nothing before somebody waits for it. */
 static const char *name_of(const char *kind) { return strcmp(kind, "sim") == 0 ? "sim?late=1" : kind; }
 
 bool case_devices_only(void) { return false; }
 
+/* REED_CASE_DEVICE, "cuda" or "cuda-emulated?order=1": that device alone, which must open. */
+static void open_only(const char *name) {
+  device *dev = NULL;
+  reed_diagnosis why = {0};
+  if (device_open(name, &dev, &why) != REED_OK) {
+    fprintf(stderr, "%s\n", reed_diagnosis_message(&why));
+    exit(1);
+  }
+  device_close(&dev);
+}
+
 const char *const *case_devices(void) {
   static const char *names[MOST_DEVICES];
   static bool known;
+  const char *only = getenv("REED_CASE_DEVICE");
+  if (only && !known) {
+    open_only(only);
+    names[0] = only;
+    known = true;
+  }
   int n = 0;
   reed_device_info kind;
   for (size_t i = 0; !known && reed_device_kind(i, &kind); i++) {
@@ -148,8 +171,7 @@ reed_status case_run_on(kernel_case *c, const char *name, bool *out_has) {
   reed_status status = case_call_init(c, cpu_level_name(cpu_level_best()), &made);
   if (status) return status;
   open_run(c, name, &run);
-  bool emulated = strstr(name, "emulated") && !getenv("REED_ALL_EMULATED");
-  *out_has = case_call_listed(&made, run.target) && (!emulated || case_elements(c, &made) <= EMULATED_ELEMENTS);
+  *out_has = case_call_listed(&made, run.target) && case_elements(c, &made) <= most_elements(name);
   made.call.device = run.dev->name;
   made.call.target = run.target;
   made.call.prepare = run.on->kernel(run.dev, made.call.op);

@@ -56,11 +56,21 @@ static char *address(memory *m, const cuda_pointer *p) {
   return NULL;
 }
 
+/* launches.def says which kernels an operator may launch. */
+static void check_listed(kernel_case *c, const char *kernel) {
+  const char *name = op_builtin(c->op)->name;
+  const cuda_operator *row = cuda_operators;
+  while (row->name && strcmp(row->name, name) != 0) row++;
+  if (!row->name || !cuda_operator_launches(row, kernel))
+    case_fail(c, "device/cuda/kernels/launches.def lacks %s for %s", kernel, name);
+}
+
 static void run_launch(memory *m, const cuda_prepared *plan, const cuda_launch *l, uint64_t order) {
   static simt_operand operands[MOST_OPERANDS];
   char args[CUDA_MAX_ARGS_BYTES] __attribute__((aligned(16))), said[512];
   const cuda_kernel_info *info = &cuda_kernel_infos[l->kernel];
   int32_t n = 0;
+  check_listed(m->c, info->name);
   memcpy(args, plan->args + l->args_at, info->args_bytes);
   for (uint32_t i = 0; i < l->n_pointers; i++) {
     const cuda_pointer *p = &plan->pointers[l->first_pointer + i];

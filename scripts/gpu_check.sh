@@ -1,0 +1,238 @@
+#!/usr/bin/env bash
+# Proves the CUDA device on a card, in stages: build, parity, sanitizers, accuracy, speed.
+#
+#   scripts/gpu_check.sh [--device cuda] [--out FOLDER] [--into FOLDER] [--build FOLDER] [--models NAME,...] [--minutes N] [--few] [STAGE...]
+#
+# A stage is made of units, each one command. A unit that has passed leaves a file in FOLDER/STAGE/ and is not run again; so a run that was cut (a stage has at
+# most --minutes, default 10) goes on where it ended: start the script once more. As a stage ends it writes its part, FOLDER/STAGE.md. The script then writes the
+# section of results in docs/gpu.md and tests/cuda/verified.tsv below --into (default: this tree; an emulated device needs the option). Needs no network.
+# `--device cuda-emulated --few` runs a small part of each stage without a card, to test the script. Status: 0 all passed, 1 something failed, 75 cut.
+set -uo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+device=cuda out='' into='' build='' models=mask,ssdlite,retinanet few='' minutes=10 stages=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --device) device=$2; shift 2 ;;
+    --out) out=$2; shift 2 ;;
+    --into) into=$2; shift 2 ;;
+    --build) build=$2; shift 2 ;;
+    --models) models=$2; shift 2 ;;
+    --minutes) minutes=$2; shift 2 ;;
+    --few) few=yes; shift ;;
+    -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    build | parity | sanitizers | accuracy | speed) stages+=("$1"); shift ;;
+    *) echo "gpu_check.sh: unknown word '$1' (see --help)" >&2; exit 2 ;;
+  esac
+done
+[ ${#stages[@]} -gt 0 ] || stages=(build parity sanitizers accuracy speed)
+case $device in
+  cuda*emulated*) emulated=yes; [ -n "$into" ] || { echo "gpu_check.sh: an emulated device proves nothing about a card: give --into FOLDER" >&2; exit 2; } ;;
+  *) emulated='' into=${into:-$root} ;;
+esac
+out=$(mkdir -p "${out:-$root/build-gpu/check}" && cd "${out:-$root/build-gpu/check}" && pwd)
+given_build=$build build=${build:-$root/build-gpu}
+failed=0 cut=0
+python=${PYTHON:-python3}
+
+# Runs a command once: unit STAGE NAME COMMAND...
+unit() {
+  local stage=$1 name=$2 left status
+  shift 2
+  [ -e "$out/$stage/$name.passed" ] && return
+  left=$((stage_ends - $(date +%s)))
+  if [ "$left" -le 0 ]; then cut=1 stage_cut=1; return; fi
+  timeout -k 5 "$left" bash -uc '"$@"' unit "$@" >"$out/$stage/$name.log" 2>&1 </dev/null
+  status=$?
+  rm -f "$out/$stage/$name.failed" "$out/$stage/$name.missing"
+  case $status in
+    0) mv "$out/$stage/$name.log" "$out/$stage/$name.passed" ;;
+    77) mv "$out/$stage/$name.log" "$out/$stage/$name.missing"; echo "  $name: $(tail -n 1 "$out/$stage/$name.missing")" ;;
+    124 | 137) cut=1 stage_cut=1 ;;
+    *) mv "$out/$stage/$name.log" "$out/$stage/$name.failed"; echo "  $name failed (status $status):"; tail -n 15 "$out/$stage/$name.failed" | sed 's/^/    /' ;;
+  esac
+}
+
+# Fails the unit with status 77 unless all of the commands and Python packages are there.
+need() {
+  local what missing=()
+  for what; do
+    case $what in
+      python:*) "$python" -c "import ${what#python:}" 2>/dev/null || missing+=("Python's ${what#python:}") ;;
+      *) command -v "$what" >/dev/null || missing+=("$what") ;;
+    esac
+  done
+  [ ${#missing[@]} -eq 0 ] || { echo "missing: ${missing[*]}"; return 77; }
+}
+
+# ---- build ----
+
+meson_words() { if command -v meson >/dev/null; then echo meson; else echo "$python -m mesonbuild.mesonmain"; fi; }
+ninja_path() { command -v ninja || "$python" -c 'import ninja, os; print(os.path.join(ninja.BIN_DIR, "ninja"))' 2>/dev/null; }
+
+tools_there() {
+  local status=0 library
+  need cc c++ pkg-config "$python" || status=77
+  { command -v meson >/dev/null || "$python" -c 'import mesonbuild' 2>/dev/null; } || { echo "missing: meson (the wheel meson has it)"; status=77; }
+  [ -n "$(ninja_path)" ] || { echo "missing: ninja (the wheel ninja has it)"; status=77; }
+  [ -n "$emulated" ] || command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || { echo "missing: nvcc (scripts/install-deps.sh --cuda gets it)"; status=77; }
+  for library in libuv libcjson libprotobuf-c check libpng libjpeg; do
+    pkg-config --exists $library || { echo "missing: $library (scripts/install-deps.sh installs it)"; status=77; }
+  done
+  [ $status = 0 ] && echo "all tools are there"
+  return $status
+}
+
+build_tree() {
+  local ninja
+  ninja=$(ninja_path)
+  if [ ! -f "$build/build.ninja" ]; then NINJA=$ninja $(meson_words) setup "$build" "$root" --buildtype=release -Db_ndebug=if-release -Dcuda="$([ -n "$emulated" ] && echo auto || echo enabled)" || return 1; fi
+  "$ninja" -C "$build"
+}
+
+stage_build() {
+  [ -n "$given_build" ] || unit build tools tools_there
+  [ -n "$given_build" ] || unit build tree build_tree
+  unit build opens "$build/tools/vm" info --devices
+  unit build device opens_device
+}
+
+opens_device() {
+  "$build/tools/vm" info --devices --json - | "$python" -c '
+import json, sys
+kind = sys.argv[1].split(":")[0].split("?")[0]
+row = next(d for d in json.load(sys.stdin)["devices"] if d["name"] == kind)
+cards = row.get("cards", [])
+print("%s, driver %s" % (cards[0]["card"] if cards else kind, row.get("driver", "none")) if row["ready"] else "device %s: %s" % (kind, row["reason"]))
+sys.exit(not row["ready"])' "$device"
+}
+
+# ---- parity ----
+
+# The programs of kernel cases: one line each, PATH below the build folder.
+case_programs() {
+  if [ -n "$few" ]; then echo tests/ops/cpu/reduce/test_softmax; return; fi
+  (cd "$build" && find tests/ops/cpu -maxdepth 2 -type f -perm -u+x -name 'test_*' | sort)
+}
+
+kernel_cases() { REED_CASE_DEVICE=$1 ${3:+env REED_CASE_ELEMENTS=$3} "$build/$2"; }
+
+stage_parity() {
+  local program
+  for program in $(case_programs); do unit parity "$(basename "$program")" kernel_cases "$device" "$program" ${few:+20}; done
+}
+
+# ---- sanitizers ----
+
+# compute-sanitizer over the cases of at most 2,000 elements; the emulation has checks of its own, which run in another order of threads each time.
+sanitized() {
+  local tool=$1 program=$2
+  if [ -n "$emulated" ]; then
+    case $tool in memcheck) set -- 0 ;; racecheck) set -- 1 ;; initcheck) set -- 7 ;; *) set -- 11 ;; esac
+    kernel_cases "$device?order=$1" "$program" ${few:+20}
+    return
+  fi
+  need compute-sanitizer || return
+  REED_CASE_DEVICE=$device REED_CASE_ELEMENTS=2000 CK_FORK=no compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9 --print-limit 20 "$build/$program"
+}
+
+stage_sanitizers() {
+  local tool program
+  for tool in memcheck racecheck initcheck synccheck; do
+    for program in $(case_programs); do unit sanitizers "$tool-$(basename "$program")" sanitized $tool "$program"; done
+  done
+}
+
+# ---- accuracy ----
+
+small_export() { REED_EXPORTS=$build/tests/whole REED_EXPORT_DEVICE=$device REED_EXPORT=$1 "$build/tests/whole/test_exports"; }
+
+make_models() {
+  need python:torch python:torchvision || return
+  "$python" "$root/bench/export_torchvision.py" --out "$out/models" --models "$1"
+}
+
+large_export() {
+  need python:torch python:torchvision || return
+  "$python" "$root/bench/check_torchvision.py" --folder "$out/models" --build "$build" --models "$1" --sizes 480x640,375x501,quiet --devices "$device" --threads "$(nproc)"
+}
+
+stage_accuracy() {
+  local name names=subpixel
+  [ -n "$few" ] || names=$(cd "$root/tests/whole/exports" && ls -- *.onnx.xz | sed 's/\.onnx\.xz//')
+  for name in $names; do unit accuracy "small-$name" small_export "$name"; done
+  [ -z "$emulated" ] || return
+  for name in ${models//,/ }; do
+    unit accuracy "export-$name" make_models "$name"
+    unit accuracy "large-$name" large_export "$name"
+  done
+}
+
+# ---- speed ----
+
+# Latency, first run, load, with graphs on or off, by the command alone.
+bench() {
+  local model=$1 input=$2 graphs=$3 runs=$4 warmup=3
+  [ -z "$few" ] || warmup=1
+  "$build/tools/vm" bench "$model" -i "$input" --device "$device" --graphs "$graphs" --keep-outputs --runs "$runs" --warmup "$warmup" --json -
+}
+
+sizes() {
+  need python:numpy || return
+  "$python" "$root/bench/gpu_speed.py" "$@" --build "$build" --device "$device"
+}
+
+stage_speed() {
+  local name graphs
+  if [ -n "$emulated" ]; then
+    for graphs in on off; do unit speed "subpixel-graphs-$graphs" bench "$build/tests/whole/subpixel.onnx" 1x3x2x3xf32=rand:1 $graphs 1; done
+    unit speed subpixel-sizes sizes "$build/tests/whole/subpixel.onnx" --sizes 2x4 --batched --random 1 --runs 1 --json "$out/speed/subpixel.json"
+    return
+  fi
+  for name in ${models//,/ }; do
+    for graphs in on off; do unit speed "$name-graphs-$graphs" bench "$out/models/$name.onnx" 3x480x640xf32=rand:1 $graphs 50; done
+    unit speed "$name-sizes" sizes "$out/models/$name.onnx" --name "$name" --folder "$out/models" --seconds 480 --json "$out/speed/$name.json"
+    unit speed "$name-profile" "$build/tools/vm" profile "$out/models/$name.onnx" -i 3x480x640xf32=rand:1 --device "$device"
+  done
+}
+
+# ---- results ----
+
+# STAGE.md: what has passed, failed, is missing.
+write_part() {
+  local stage=$1 file n_passed n_failed n_missing
+  n_passed=$(find "$out/$stage" -name '*.passed' | wc -l) n_failed=$(find "$out/$stage" -name '*.failed' | wc -l) n_missing=$(find "$out/$stage" -name '*.missing' | wc -l)
+  {
+    echo "### Stage ${stage}"
+    echo
+    echo "$n_passed passed, $n_failed failed, $n_missing not run for want of a tool$([ "${stage_cut:-0}" = 1 ] && echo '; cut')."
+    for file in "$out/$stage"/*.failed "$out/$stage"/*.missing; do
+      [ -e "$file" ] && echo "- $(basename "$file"): $(tail -n 1 "$file")"
+    done
+    if [ "$stage" = speed ]; then
+      for file in "$out"/speed/*-graphs-*.passed; do
+        [ -e "$file" ] && echo "- $(basename "$file" .passed): $("$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); print("median %.3g ms, least %.3g, first run %.3g" % (d["median_us"] / 1e3, d["min_us"] / 1e3, d["first_us"] / 1e3))' "$file")"
+      done
+      for file in "$out"/speed/*-sizes.passed; do [ -e "$file" ] && { echo; cat "$file"; }; done
+    fi
+    if [ "$stage" = accuracy ]; then
+      for file in "$out"/accuracy/large-*.passed; do [ -e "$file" ] && { echo; cat "$file"; }; done
+    fi
+  } >"$out/$stage.md.new"
+  mv "$out/$stage.md.new" "$out/$stage.md"
+  echo "$stage: $n_passed passed, $n_failed failed, $n_missing missing"
+  failed=$((failed + n_failed))
+  [ -n "$emulated" ] || failed=$((failed + n_missing))
+}
+
+export root device out build few emulated python
+export -f need meson_words ninja_path tools_there build_tree opens_device kernel_cases sanitized small_export make_models large_export bench sizes
+for stage in "${stages[@]}"; do
+  mkdir -p "$out/$stage"
+  stage_ends=$(($(date +%s) + minutes * 60)) stage_cut=0
+  "stage_$stage"
+  write_part "$stage"
+  [ "$stage" != build ] || [ -e "$out/build/device.passed" ] || { echo "the device cannot be opened: the other stages do not run"; break; }
+done
+"$python" "$root/scripts/gpu_results.py" "$out" "$into" "$build" "$device" "$root" || failed=$((failed + 1))
+[ "$cut" = 0 ] || { echo "cut: start the script once more, it goes on"; exit 75; }
+[ "$failed" = 0 ]

@@ -1,0 +1,56 @@
+"""Writes what the stages of gpu_check.sh have found: the section of results in docs/gpu.md and tests/cuda/verified.tsv.
+
+usage: gpu_results.py OUT INTO BUILD DEVICE ROOT
+
+The section stands between two marks of the page and is made of the stages' parts, OUT/STAGE.md. A kernel is verified if it is of a real card, every unit of the stage `parity` has
+passed, none was cut, and the run was without --few; rows of kernels that are not verified now are left as they are."""
+import datetime, json, os, subprocess, sys
+
+out, into, build, device, root = sys.argv[1:]
+STAGES = ('build', 'parity', 'sanitizers', 'accuracy', 'speed')
+BEGIN, END = '<!-- results: written by scripts/gpu_check.sh -->\n', '<!-- /results -->\n'
+
+
+def described():
+    kind = device.split(':')[0].split('?')[0]
+    shown = subprocess.run([os.path.join(build, 'tools/vm'), 'info', '--devices', '--json', '-'], capture_output=True, text=True)
+    if shown.returncode: return {}
+    return next((d for d in json.loads(shown.stdout)['devices'] if d['name'] == kind), {})
+
+
+def read(path):
+    with open(path) as f: return f.read()
+
+
+def write(name, text):
+    path = os.path.join(into, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, 'w') as f: f.write(text)
+    print(f'written: {path}')
+
+
+def section(about, today):
+    cards = about.get('cards') or [{}]
+    lines = [f'{cards[0].get("card", device)}, driver {about.get("driver", "none")}, {today}.\n']
+    lines += [read(os.path.join(out, stage + '.md')) for stage in STAGES if os.path.exists(os.path.join(out, stage + '.md'))]
+    return '\n'.join(lines)
+
+
+def main():
+    about, today = described(), datetime.date.today().isoformat()
+    own = lambda name: os.path.join(into, name) if os.path.exists(os.path.join(into, name)) else os.path.join(root, name)
+    page = read(own('docs/gpu.md'))
+    before, rest = page.split(BEGIN)
+    write('docs/gpu.md', before + BEGIN + section(about, today) + END + rest.split(END)[1])
+    rows = [line for line in read(own('tests/cuda/verified.tsv')).splitlines() if line]
+    part = os.path.join(out, 'parity')
+    found = os.listdir(part) if os.path.isdir(part) else []
+    whole = os.path.exists(os.path.join(out, 'parity.md')) and 'cut' not in read(os.path.join(out, 'parity.md'))
+    if whole and not os.environ.get('few') and found and all(name.endswith('.passed') for name in found) and about.get('cards'):
+        driver, card, kernels = about['driver'], about['cards'][0]['card'], about.get('kernels', [])
+        new = {k['kernel']: '\t'.join((k['kernel'], k['ptx'], card, driver, today)) for k in kernels}
+        rows = [row for row in rows if row.startswith('#') or row.split('\t')[0] not in new] + [new[k] for k in sorted(new)]
+    write('tests/cuda/verified.tsv', '\n'.join(rows) + '\n')
+
+
+main()
