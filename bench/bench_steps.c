@@ -1,5 +1,6 @@
 /* What a new shape costs: runs of extents never seen before beside repeated runs of the same extents. Each step runs a
- * new size once and then twice more, so the kinds are interleaved and share the machine's moods.
+ * new size once and then twice more, so the kinds are interleaved and share the machine's moods. Each run has inputs
+ * that have just been written, as those of a new step are, so that all runs find the caches alike (but see --hot).
  *
  *     bench_steps MODEL.reed [--threads 1] [--steps 100] [--warm 8] [--entries N] [--pictures 1] [--once 1]
  * SYMBOL=EXTENTS...
@@ -9,9 +10,10 @@
  * 32:640 (drawn at random for each step). With --pictures an input [3,h,w] is another picture in each step: then the
  * number of boxes that a detector finds is what is new. Pictures 1 are for the shapes model; pictures 2 have up to 40
  * objects on a shaded ground and any contrast, for models with random weights that find 0 to 100 boxes. With --once no
- * step is repeated, so that no key comes back. Columns: minimum, median and 99th percentile of a run; its parts
- * (shapes, plan, run sections, the rest: inputs, outputs, borders) as medians; page faults; CPU time. The last lines
- * are ratios of runs of one step: the first over the second, and as the noise floor the second over the third.
+ * step is repeated, so that no key comes back. With --hot the repeated runs read the same memory as the first one,
+ * which lies in the caches. Columns: minimum, median and 99th percentile of a run; its parts (shapes, plan, run
+ * sections, the rest: inputs, outputs, borders) as medians; page faults; CPU time. The last lines are ratios of runs of
+ * one step: the first over the second, and as the noise floor the second over the third.
  *
  * With --orders each line of the standard input is a step, `SYMBOL=EXTENT ...`, and is answered by a line of JSON with
  * the figures of its runs (steps.py, which lets onnxruntime take its turns). */
@@ -79,20 +81,22 @@ static int64_t extent_of(void *context, const char *symbol) {
 }
 
 static int pictures;
+static bool hot;
+static unsigned picture_seed = 5;
 
 /* Up to 21 bright rectangles and discs on a dark picture [3, height, width], other ones at each call, so that a
  * detector finds another number of boxes. */
 static void draw_picture(reed_tensor *t) {
-  static unsigned seed = 5;
   float *data = reed_tensor_data(t);
-  int64_t height = reed_tensor_dims(t)[1], width = reed_tensor_dims(t)[2], n = 1 + rand_r(&seed) % 21;
+  int64_t height = reed_tensor_dims(t)[1], width = reed_tensor_dims(t)[2], n = 1 + rand_r(&picture_seed) % 21;
   for (int64_t k = 0; k < 3 * height * width; k++) data[k] = 0.1f;
   for (int64_t k = 0; k < n; k++) {
-    int64_t radius = 8 + rand_r(&seed) % 20, y = rand_r(&seed) % height, x = rand_r(&seed) % width;
-    bool disc = rand_r(&seed) % 2;
+    int64_t radius = 8 + rand_r(&picture_seed) % 20, y = rand_r(&picture_seed) % height,
+            x = rand_r(&picture_seed) % width;
+    bool disc = rand_r(&picture_seed) % 2;
     float colour[3] = {0.1f, 0.1f, 0.1f};
-    colour[rand_r(&seed) % 3] = 0.9f;
-    colour[rand_r(&seed) % 3] = 0.9f;
+    colour[rand_r(&picture_seed) % 3] = 0.9f;
+    colour[rand_r(&picture_seed) % 3] = 0.9f;
     for (int64_t v = -radius; v <= radius; v++)
       for (int64_t u = -radius; u <= radius; u++) {
         if (y + v < 0 || y + v >= height || x + u < 0 || x + u >= width) continue;
@@ -106,21 +110,20 @@ static double random_unit(unsigned *seed) { return (double)rand_r(seed) / RAND_M
 
 /* As `picture` of models.py: up to 40 rectangles and discs on a shaded ground, then a contrast of 0 to 1. */
 static void draw_scene(reed_tensor *picture) {
-  static unsigned seed = 5;
   float *data = reed_tensor_data(picture);
   const int64_t *dims = reed_tensor_dims(picture);
-  int64_t height = dims[1], width = dims[2], n = rand_r(&seed) % 41;
-  double share = random_unit(&seed), least = height < width ? height : width;
+  int64_t height = dims[1], width = dims[2], n = rand_r(&picture_seed) % 41;
+  double share = random_unit(&picture_seed), least = height < width ? height : width;
   for (int64_t c = 0; c < 3; c++)
     for (int64_t y = 0; y < height; y++)
       for (int64_t x = 0; x < width; x++)
         data[(c * height + y) * width + x] =
             (float)(0.4 + 0.3 * sin((double)x / 37 + (double)c) * cos((double)y / 29 - (double)c));
   for (int64_t k = 0; k < n; k++) {
-    double v = random_unit(&seed) * (double)height, u = random_unit(&seed) * (double)width,
-           size = 6 + random_unit(&seed) * (least / 4 > 2 ? least / 4 - 2 : 2), colour[3];
-    bool disc = rand_r(&seed) % 2;
-    for (int c = 0; c < 3; c++) colour[c] = random_unit(&seed);
+    double v = random_unit(&picture_seed) * (double)height, u = random_unit(&picture_seed) * (double)width,
+           size = 6 + random_unit(&picture_seed) * (least / 4 > 2 ? least / 4 - 2 : 2), colour[3];
+    bool disc = rand_r(&picture_seed) % 2;
+    for (int c = 0; c < 3; c++) colour[c] = random_unit(&picture_seed);
     for (int64_t y = 0; y < height; y++)
       for (int64_t x = 0; x < width; x++) {
         double a = (double)y - v, b = (double)x - u;
@@ -254,12 +257,22 @@ static void report_memo(void) {
 
 enum { FRESH, AGAIN, THIRD, RUNS };
 
-/* The runs of a step; with `once` the first one stands for all. */
+/* The runs of a step, each with inputs that have just been made, or, if `hot`, all with the same; with `once` the first
+ * one stands for all. */
 static void run_step(int step, bool once, parts *runs) {
   reed_tensor *inputs[MAX_INPUTS];
   draw_extents(step);
-  for (size_t i = 0; i < n_inputs; i++) inputs[i] = make_input(i);
-  for (int k = 0; k < RUNS; k++) runs[k] = k && once ? runs[FRESH] : run_once(inputs);
+  unsigned picture = picture_seed;
+  for (int k = 0; k < RUNS; k++) {
+    runs[k] = runs[FRESH];
+    if (k && once) continue;
+    if (!hot || k == 0) {
+      picture_seed = picture;
+      for (size_t i = 0; k && i < n_inputs; i++) reed_tensor_close(&inputs[i]);
+      for (size_t i = 0; i < n_inputs; i++) inputs[i] = make_input(i);
+    }
+    runs[k] = run_once(inputs);
+  }
   for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
 }
 
@@ -312,6 +325,7 @@ int main(int argc, char **argv) {
     else if (strcmp(argv[first], "--entries") == 0) entries = value;
     else if (strcmp(argv[first], "--pictures") == 0) pictures = value;
     else if (strcmp(argv[first], "--once") == 0) once = value != 0;
+    else if (strcmp(argv[first], "--hot") == 0) hot = value != 0;
     else if (strcmp(argv[first], "--orders") == 0) orders = value != 0;
     else return fprintf(stderr, "bench_steps: there is no %s\n", argv[first]), 2;
   }

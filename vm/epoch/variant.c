@@ -10,6 +10,7 @@
 #include "vm/epoch/planner.h"
 #include "vm/epoch/replay.h"
 #include "vm/epoch/replay_list.h"
+#include "vm/epoch/variant_twin.h"
 #include "vm/memory.h"
 
 enum { MOST_WAITS = 64 }; /* misses without an attempt, after several attempts in a row that failed */
@@ -75,8 +76,10 @@ static bool run_shapes(reed_session *s, const epoch_entry *whole, const epoch_en
   const variant_places *p = whole->places;
   const uint32_t *code = s->run.program->module->code + frame_top(&s->run)->function->code_offset;
   for (size_t i = 0; i < p->shapes.n; i++) {
-    const uint32_t *w = code + p->shapes.items[i];
+    const uint32_t *w = code + p->shapes.items[i].pc;
     insn_id id = insn_id_at(w);
+    int32_t twin = p->shapes.items[i].twin;
+    if (twin >= 0 && twin_repeat_shape(s, w, code + p->shapes.items[twin].pc)) continue;
     reed_status status = id == INSN_SHAPE        ? exec_shape(s, w)
                          : id == INSN_INVOKE     ? exec_invoke(s, w)
                          : id == INSN_SHAPE_LIKE ? exec_shape_like(s, w)
@@ -170,7 +173,11 @@ static bool prepare(reed_session *s, const epoch_entry *whole, epoch_entry *e, c
   const epoch_kernel *had = &whole->kernels.items[call->kernel];
   site_kernel *prepared = NULL;
   bool made = false;
-  if (call_prepare(&s->run, &s->devices, &s->kernels, 0, i, &prepared, &made) != REED_OK) return false;
+  const uint32_t *code = s->run.program->module->code + frame_top(&s->run)->function->code_offset;
+  const insn_invoke twin = insn_invoke_at(code + whole->places->calls.items[call->twin < 0 ? 0 : call->twin].pc);
+  if (call->twin >= 0 && twin_has_kernel(&s->run, i, &twin))
+    site_retain(prepared = e->kernels.items[call->twin].prepared);
+  else if (call_prepare(&s->run, &s->devices, &s->kernels, 0, i, &prepared, &made) != REED_OK) return false;
   epoch_kernel *kernel = &e->kernels.items[e->kernels.n++];
   *kernel = *had;
   kernel->kernel = prepared->kernel;

@@ -7,6 +7,7 @@
 #include "base/desc.h"
 #include "vm/epoch/planner.h"
 #include "vm/epoch/replay_list.h"
+#include "vm/epoch/variant_twin.h"
 
 /* Functions return false if the entry cannot have variants, or if there is no memory. */
 typedef struct finder {
@@ -86,7 +87,8 @@ static bool add_shape(finder *f, const uint32_t *w, uint32_t pc) {
   bool ok = lend_all(f, i.inputs, i.n_inputs);
   for (uint32_t k = 0; ok && k < i.n_outputs; k++)
     if (i.outputs[k] != MODULE_ABSENT) ok = list(f, i.outputs[k]);
-  return ok && VEC_PUSH(&f->places->shapes, pc);
+  int32_t twin = twin_of_shape(f->run, f->places, &i);
+  return ok && VEC_PUSH(&f->places->shapes, ((variant_shape){pc, twin}));
 }
 
 static bool add_host_kernel(finder *f, const uint32_t *w, uint32_t pc) {
@@ -100,14 +102,14 @@ static bool add_host_kernel(finder *f, const uint32_t *w, uint32_t pc) {
   }
   if (!depends) return true;
   if (!all) return false; /* elements without extents */
-  return lend_all(f, i.inputs, i.n_inputs) && VEC_PUSH(&f->places->shapes, pc);
+  return lend_all(f, i.inputs, i.n_inputs) && VEC_PUSH(&f->places->shapes, ((variant_shape){pc, -1}));
 }
 
 /* `shape.like`, and `view`, whose target has been shaped before. */
 static bool add_like(finder *f, insn_sharing i, uint32_t pc, bool shapes) {
   if (!f->touched[i.src] && !is_listed(f, i.dst)) return true;
   if (!shapes && !is_listed(f, i.dst)) return false;
-  return lend(f, i.src) && list(f, i.dst) && VEC_PUSH(&f->places->shapes, pc);
+  return lend(f, i.src) && list(f, i.dst) && VEC_PUSH(&f->places->shapes, ((variant_shape){pc, -1}));
 }
 
 static bool follow_shapes(finder *f, uint32_t pc, uint32_t plan) {
@@ -154,6 +156,7 @@ static bool list_call(finder *f, const insn_invoke *i, uint32_t pc, uint32_t num
   reed_alias alias = f->run->program->site_ops[i->site]->alias;
   if (kernel->counted || kernel->extent_root >= 0 || variant_has_parts(&kernel->kernel, i->n_outputs)) return false;
   variant_call call = {.pc = pc, .kernel = number, .operands = (uint32_t)p->operands.n};
+  call.twin = twin_of_kernel(f->run, p, i);
   bool on_roots = false;
   for (uint32_t k = 0; k < i->n_inputs; k++) {
     int32_t root = root_of(f, i->inputs[k]);

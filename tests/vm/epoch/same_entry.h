@@ -20,7 +20,8 @@ static inline void check_same_entry(const epoch_entry *a, const epoch_entry *b) 
     const epoch_write *r = &a->writes.items[i], *q = &b->writes.items[i];
     ck_assert(r->reg == q->reg && r->root == q->root && r->at == q->at && r->extent_root == q->extent_root &&
               r->extent_index == q->extent_index && r->bound == q->bound && r->value.bytes == q->value.bytes &&
-              r->value.kind == q->value.kind && r->value.bounded_axis == q->value.bounded_axis &&
+              r->value.kind == q->value.kind && r->value.shaped_by == q->value.shaped_by &&
+              r->value.shaped_as == q->value.shaped_as && r->value.bounded_axis == q->value.bounded_axis &&
               r->value.t.room == q->value.t.room && desc_equal(&r->value.t.desc, &q->value.t.desc));
   }
   for (size_t i = 0; i < a->kernels.n; i++) {

@@ -93,6 +93,24 @@ static const char *const tails[][3] = {
     /* a part of its operand if n is 1 */
     {".site t = Slice (4 -> 1) \"t\"\n", "  shape t, device, [r6], [r4:shape, r11:value, r12:value, r10:value]\n",
      "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4, r11, r12, r10]\n  kill r4\n"},
+    /* twins of an operator: with a constant, with an operand of that size, with another operand, with other attributes
+     */
+    {".site p = Add (2 -> 1) \"p\"\n.site q = Add (2 -> 1) \"q\"\n.site r = LeakyRelu (1 -> 1) \"r\" {alpha = 0.125}\n"
+     ".site s = LeakyRelu (1 -> 1) \"s\" {alpha = 0.5}\n.site t = Add (2 -> 1) \"t\"\n",
+     "  shape p, device, [r13], [r4:shape, r9:shape]\n  shape q, device, [r14], [r4:shape, r5:shape]\n"
+     "  shape r, device, [r15], [r13:shape]\n  shape s, device, [r16], [r14:shape]\n"
+     "  shape t, device, [r6], [r15:shape, r16:shape]\n",
+     "  kill r2\n  invoke p, device, [r13], [r4, r9]\n  invoke q, device, [r14], [r4, r5]\n  kill r4\n  kill r5\n"
+     "  invoke r, device, [r15], [r13]\n  kill r13\n  invoke s, device, [r16], [r14]\n  kill r14\n"
+     "  invoke t, device, [r6], [r15, r16]\n  kill r15\n  kill r16\n"},
+    /* twins that read other elements */
+    {".site r = Slice (4 -> 1) \"r\"\n.site s = Slice (4 -> 1) \"s\"\n.site t = Concat (2 -> 1) \"t\" {axis = 1}\n",
+     "  shape r, device, [r13], [r4:shape, r11:value, r12:value, r10:value]\n"
+     "  shape s, device, [r14], [r4:shape, r10:value, r12:value, r10:value]\n"
+     "  shape t, device, [r6], [r13:shape, r14:shape]\n",
+     "  kill r2\n  kill r5\n  invoke r, device, [r13], [r4, r11, r12, r10]\n"
+     "  invoke s, device, [r14], [r4, r10, r12, r10]\n  kill r4\n"
+     "  invoke t, device, [r6], [r13, r14]\n  kill r13\n  kill r14\n"},
     /* as many rows as before, until n is less than 3 */
     {".site t = Least in \"test\" (1 -> 1) \"t\"\n", "  shape t, device, [r6], [r4:shape]\n",
      "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4]\n  kill r4\n"},
