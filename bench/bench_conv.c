@@ -19,11 +19,14 @@
 
 #define AXES 3
 
-/* X is [images, channels, extents], W [outputs, channels / groups, taps]; a tap of 0 ends the axes. */
+/* X is [images, channels, extents], W [outputs, channels / groups, taps]; a tap of 0 ends the axes. Dilation 0 is 1.
+ * first: Reed reads an X with channels first (the picture that a net begins with), oneDNN one with channels last. */
 typedef struct row {
   const char *what;
   int64_t images, channels, extents[AXES], outputs, taps[AXES], stride, pad, groups;
   bool residual;
+  int64_t dilation;
+  bool first;
 } row;
 
 /* Packed weights, channels last. */
@@ -76,6 +79,33 @@ static const row last[] = {
     {"R(2+1)D, 1x3x3", 1, 64, {8, 56, 56}, 144, {1, 3, 3}, 1, 0, 1},
     {"C3D, 3x3x3", 1, 64, {8, 56, 56}, 128, {3, 3, 3}, 1, 1, 1},
     {"C3D, 3x3x3 small", 1, 256, {4, 14, 14}, 256, {3, 3, 3}, 1, 1, 1},
+    {"R(2+1)D, 3x1x1", 1, 144, {8, 56, 56}, 64, {3, 1, 1}, 1, 1, 1},
+    {"MobileNetV3, depthwise 3x3", 1, 16, {112, 112}, 16, {3, 3}, 1, 1, 16},
+    {"MobileNetV3, depthwise 3x3 stride 2", 1, 64, {112, 112}, 64, {3, 3}, 2, 1, 64},
+    {"MobileNetV3, depthwise 5x5 stride 2", 1, 72, {56, 56}, 72, {5, 5}, 2, 2, 72},
+    {"MobileNetV3, depthwise 5x5", 1, 120, {28, 28}, 120, {5, 5}, 1, 2, 120},
+    {"MobileNetV3, depthwise 5x5 on 7x7", 1, 960, {7, 7}, 960, {5, 5}, 1, 2, 960},
+    {"SSDLite, depthwise 3x3 stride 2", 1, 256, {10, 10}, 256, {3, 3}, 2, 1, 256},
+    {"EfficientNet, depthwise 3x3", 1, 32, {112, 112}, 32, {3, 3}, 1, 1, 32},
+    {"EfficientNet, depthwise 3x3 stride 2", 1, 96, {112, 112}, 96, {3, 3}, 2, 1, 96},
+    {"EfficientNet, depthwise 5x5 stride 2", 1, 672, {14, 14}, 672, {5, 5}, 2, 2, 672},
+    {"ConvNeXt, depthwise 7x7", 1, 96, {56, 56}, 96, {7, 7}, 1, 3, 96},
+    {"ConvNeXt, depthwise 7x7 on 14x14", 1, 384, {14, 14}, 384, {7, 7}, 1, 3, 384},
+    {"depthwise 3x3, dilation 2", 1, 256, {33, 33}, 256, {3, 3}, 1, 2, 256, .dilation = 2},
+    {"depthwise 1-D, 31 taps", 1, 256, {500}, 256, {31}, 1, 15, 256},
+    {"ResNeXt, 32 groups of 8, stride 2", 1, 256, {56, 56}, 256, {3, 3}, 2, 1, 32},
+    {"DeepLab, 3x3, dilation 12", 1, 256, {33, 33}, 256, {3, 3}, 1, 12, 1, .dilation = 12},
+    {"DeepLab, 3x3, dilation 2", 1, 512, {33, 33}, 512, {3, 3}, 1, 2, 1, .dilation = 2},
+    {"WaveNet, 1-D, 3 taps, dilation 8", 1, 64, {2000}, 128, {3}, 1, 8, 1, .dilation = 8},
+    {"silero, 1-D, 256 taps, stride 128", 1, 1, {16000}, 258, {256}, 128, 0, 1},
+    {"silero, 1-D, 129 to 128", 1, 129, {126}, 128, {3}, 1, 1, 1},
+    {"silero, 1-D, 128 to 64, stride 2", 1, 128, {126}, 64, {3}, 2, 1, 1},
+    {"stem, 7x7 stride 2", 1, 3, {224, 224}, 64, {7, 7}, 2, 3, 1},
+    {"stem, 3x3 stride 2", 1, 3, {224, 224}, 32, {3, 3}, 2, 1, 1},
+    {"stem, 7x7 stride 2, a picture", 1, 3, {224, 224}, 64, {7, 7}, 2, 3, 1, .first = true},
+    {"stem, 3x3 stride 2, a picture", 1, 3, {224, 224}, 32, {3, 3}, 2, 1, 1, .first = true},
+    {"VGG, 3x3, a picture", 1, 3, {224, 224}, 64, {3, 3}, 1, 1, 1, .first = true},
+    {"ConvNeXt, 4x4 stride 4, a picture", 1, 3, {224, 224}, 96, {4, 4}, 4, 0, 1, .first = true},
 };
 
 /* Plain weights, channels second. */
@@ -100,6 +130,14 @@ static const row second[] = {
     {"depthwise, multiplier 2", 1, 64, {56, 56}, 128, {3, 3}, 1, 1, 64},
     {"C3D, 3x3x3", 1, 64, {8, 56, 56}, 128, {3, 3, 3}, 1, 1, 1},
     {"stem, 3x7x7", 1, 3, {8, 112, 112}, 64, {3, 7, 7}, 1, 3, 1},
+    {"depthwise 5x5", 1, 120, {28, 28}, 120, {5, 5}, 1, 2, 120},
+    {"depthwise 5x5 stride 2", 1, 72, {56, 56}, 72, {5, 5}, 2, 2, 72},
+    {"ConvNeXt, depthwise 7x7", 1, 96, {56, 56}, 96, {7, 7}, 1, 3, 96},
+    {"ConvNeXt, depthwise 7x7 on 14x14", 1, 384, {14, 14}, 384, {7, 7}, 1, 3, 384},
+    {"depthwise 3x3, dilation 2", 1, 256, {33, 33}, 256, {3, 3}, 1, 2, 256, .dilation = 2},
+    {"ResNeXt, 32 groups of 8", 1, 256, {28, 28}, 256, {3, 3}, 1, 1, 32},
+    {"ResNeXt, 32 groups of 8, stride 2", 1, 256, {56, 56}, 256, {3, 3}, 2, 1, 32},
+    {"DeepLab, 3x3, dilation 12", 1, 256, {33, 33}, 256, {3, 3}, 1, 12, 1, .dilation = 12},
 };
 
 /* Transposed; outputs are channels of Y. */
@@ -110,6 +148,9 @@ static const row transposed[] = {
     {"4x4 stride 2", 1, 128, {28, 28}, 64, {4, 4}, 2, 1, 1},
     {"3x3 stride 1", 1, 128, {28, 28}, 128, {3, 3}, 1, 1, 1},
     {"1-D, 16 taps, stride 8", 1, 256, {200}, 128, {16}, 8, 4, 1},
+    {"DCGAN, 4x4 stride 2", 1, 512, {8, 8}, 256, {4, 4}, 2, 1, 1},
+    {"DCGAN, 4x4 stride 2 to 3", 1, 64, {32, 32}, 3, {4, 4}, 2, 1, 1},
+    {"U-Net, 2x2 stride 2", 1, 512, {28, 28}, 256, {2, 2}, 2, 0, 1},
 };
 
 /* Products of two plain matrices: A [batch, m, k], B [batch, k, n]; transposed: B [n, k]. */
@@ -159,7 +200,7 @@ typedef struct bench_case {
   bool packs; /* the weights, if the compiler would */
   reed_desc inputs[4], output;
   int32_t n_inputs;
-  reed_attr items[8];
+  reed_attr items[9];
   int32_t n_attrs;
   onednn_problem problem;
   int64_t most; /* images or rows of a primitive */
@@ -255,8 +296,9 @@ static reed_desc desc_of(const int64_t *dims, int64_t rank, bool last_order) {
 }
 
 static void measure_convolution(const row *r, bool last_order, bool is_transposed, int runs) {
+  const int64_t dilation = r->dilation ? r->dilation : 1;
   int64_t axes = 0, x[2 + AXES] = {r->images, r->channels}, y[2 + AXES] = {r->images, r->outputs};
-  int64_t w[3 + AXES], strides[AXES], pads[2 * AXES], first = r->groups > 1, taps = 1, plane = 1;
+  int64_t w[3 + AXES], strides[AXES], dilations[AXES], pads[2 * AXES], first = r->groups > 1, taps = 1, plane = 1;
   while (axes < AXES && r->taps[axes]) axes++;
   bench_case b = {.what = r->what,
                   .op = is_transposed ? OP_ConvTranspose : OP_Conv,
@@ -278,10 +320,13 @@ static void measure_convolution(const row *r, bool last_order, bool is_transpose
   for (int64_t i = 0; i < axes; i++) {
     x[2 + i] = r->extents[i];
     strides[i] = p->strides[i] = r->stride;
+    dilations[i] = dilation;
+    p->dilations[i] = dilation - 1;
+    const int64_t reach = (r->taps[i] - 1) * dilation + 1;
     pads[i] = pads[axes + i] = p->pads_begin[i] = p->pads_end[i] = r->taps[i] > 1 ? r->pad : 0;
-    y[2 + i] = is_transposed ? (x[2 + i] - 1) * r->stride + r->taps[i] - 2 * pads[i]
-                             : (x[2 + i] + 2 * pads[i] - r->taps[i]) / r->stride + 1;
-    if (!is_transposed) p->pads_end[i] = (y[2 + i] - 1) * r->stride + r->taps[i] - pads[i] - x[2 + i];
+    y[2 + i] = is_transposed ? (x[2 + i] - 1) * r->stride + reach - 2 * pads[i]
+                             : (x[2 + i] + 2 * pads[i] - reach) / r->stride + 1;
+    if (!is_transposed) p->pads_end[i] = (y[2 + i] - 1) * r->stride + reach - pads[i] - x[2 + i];
     taps *= r->taps[i];
     plane *= is_transposed ? x[2 + i] : y[2 + i];
   }
@@ -304,18 +349,24 @@ static void measure_convolution(const row *r, bool last_order, bool is_transpose
   strides_of(y, p->rank, last_order, p->dst_strides);
   p->products = r->outputs / r->groups * r->channels * taps * plane;
   b.products = (double)r->images * (double)p->products;
-  b.inputs[0] = desc_of(x, p->rank, last_order);
+  b.inputs[0] = desc_of(x, p->rank, last_order && !r->first);
   b.inputs[1] = desc_of(ours_w, p->rank, false);
   b.inputs[2] = desc_of(&r->outputs, 1, false);
   b.output = desc_of(y, p->rank, last_order);
   b.inputs[3] = b.output;
   const reed_attr items[] = {{.name = "activation", .type = REED_ATTR_STRING, .s = "relu", .n = 4},
+                             {.name = "channels_first_input", .type = REED_ATTR_INT, .i = r->first},
                              {.name = "channels_last", .type = REED_ATTR_INT, .i = last_order},
+                             {.name = "dilations", .type = REED_ATTR_INTS, .ints = dilations, .n = axes},
                              {.name = "group", .type = REED_ATTR_INT, .i = r->groups},
                              {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 2 * axes},
                              {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = axes}};
   memcpy(b.items, items, sizeof items);
-  b.n_attrs = 5;
+  b.n_attrs = sizeof items / sizeof *items;
+  if (is_transposed) { /* which has no such attribute */
+    memmove(b.items + 1, b.items + 2, (sizeof items / sizeof *items - 2) * sizeof *items);
+    b.n_attrs--;
+  }
   measure(&b, runs);
 }
 
