@@ -77,40 +77,47 @@ int file_read(const char *path, char **out_bytes, size_t *out_n, complaint *c) {
 
 /* ---- writing ---- */
 
-/* Files that must not be replaced (target_protect). */
+/* Files that must not be replaced: those that were read (target_protect) and those that this process has written. */
 static struct {
-  struct stat *items;
+  struct protected_file {
+    dev_t device;
+    ino_t inode;
+    bool written;
+  } * items;
   size_t n;
-} sources;
-static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER; /* several threads may read files */
+} files;
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER; /* several threads may read files */
 
-static bool is_listed(const struct stat *s) {
-  bool found = false;
-  for (size_t i = 0; i < sources.n; i++)
-    found |= sources.items[i].st_dev == s->st_dev && sources.items[i].st_ino == s->st_ino;
+/* Keeps the file for the rest of the process. A path that leads to no regular file is ignored. */
+static void keep_file(const char *path, bool written) {
+  struct stat s;
+  if (stat(path, &s) || !S_ISREG(s.st_mode)) return;
+  pthread_mutex_lock(&files_lock);
+  struct protected_file *items = realloc(files.items, (files.n + 1) * sizeof *items);
+  if (!items) no_memory();
+  files.items = items;
+  files.items[files.n++] = (struct protected_file){s.st_dev, s.st_ino, written};
+  pthread_mutex_unlock(&files_lock);
+}
+
+void target_protect(const char *source) { keep_file(source, false); }
+
+/* A text for the reason why the path must not be written; NULL: it may be. */
+static const char *obstacle(const char *path) {
+  struct stat s;
+  const char *found = NULL;
+  if (stat(path, &s)) return NULL;
+  pthread_mutex_lock(&files_lock);
+  for (size_t i = 0; i < files.n; i++)
+    if (files.items[i].device == s.st_dev && files.items[i].inode == s.st_ino)
+      found =
+          files.items[i].written ? "holds another result of this command" : "would be replaced by what is made of it";
+  pthread_mutex_unlock(&files_lock);
   return found;
 }
 
-void target_protect(const char *source) {
-  struct stat s;
-  if (stat(source, &s) || !S_ISREG(s.st_mode)) return;
-  pthread_mutex_lock(&sources_lock);
-  if (!is_listed(&s)) {
-    struct stat *items = realloc(sources.items, (sources.n + 1) * sizeof *items);
-    if (!items) no_memory();
-    sources.items = items;
-    sources.items[sources.n++] = s;
-  }
-  pthread_mutex_unlock(&sources_lock);
-}
-
-static bool is_source(const char *path) {
-  struct stat s;
-  if (stat(path, &s)) return false;
-  pthread_mutex_lock(&sources_lock);
-  bool found = is_listed(&s);
-  pthread_mutex_unlock(&sources_lock);
-  return found;
+static int refuse(const char *path, const char *why, complaint *c) {
+  return complain(c, MISUSE, "'%s' %s: give another file", plain(path), why);
 }
 
 static bool write_all(int fd, const char *bytes, size_t n) {
@@ -136,18 +143,15 @@ static void sync_folder(const char *path) {
   free(folder);
 }
 
-static int is_its_own_source(const char *path, complaint *c) {
-  return complain(c, MISUSE, "'%s' would be replaced by what is made of it: give another file", plain(path));
-}
-
 int target_open(target_file *t, const char *path, complaint *c) {
   struct stat s;
+  const char *why;
   *t = (target_file){.path = path, .fd = -1};
   if (strcmp(path, "-") == 0) {
     fflush(stdout);
     t->fd = STDOUT_FILENO;
-  } else if (is_source(path)) {
-    return is_its_own_source(path, c);
+  } else if ((why = obstacle(path))) {
+    return refuse(path, why, c);
   } else if (stat(path, &s) == 0 && !S_ISREG(s.st_mode) &&
              !S_ISDIR(s.st_mode)) { /* can not be replaced: a terminal, a pipe, /dev/null */
     t->fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -171,16 +175,17 @@ bool target_write(target_file *t, const void *bytes, size_t n) {
 }
 
 int target_close(target_file *t, bool keep, complaint *c) {
-  bool made = t->temporary && t->fd >= 0, is_own = made && keep && is_source(t->path);
-  if (made && keep && !is_own && !t->failed && fsync(t->fd) && errno != EINVAL) t->failed = errno;
+  bool made = t->temporary && t->fd >= 0;
+  const char *why = made && keep ? obstacle(t->path) : NULL;
+  if (made && keep && !why && !t->failed && fsync(t->fd) && errno != EINVAL) t->failed = errno;
   if (t->fd >= 0 && t->fd != STDOUT_FILENO && close(t->fd) && !t->failed) t->failed = errno;
-  bool replace = keep && !is_own && !t->failed;
+  bool replace = keep && !why && !t->failed;
   if (made && !interrupt_settle_file(t->temporary, replace ? t->path : NULL)) t->failed = errno;
-  if (made && replace && !t->failed) sync_folder(t->path);
+  if (made && replace && !t->failed) sync_folder(t->path), keep_file(t->path, true);
   free(t->temporary);
   t->temporary = NULL;
   t->fd = -1;
-  if (is_own) return is_its_own_source(t->path, c);
+  if (why) return refuse(t->path, why, c);
   return t->failed ? complain(c, BAD_FILE, "cannot write '%s': %s", plain(t->path), strerror(t->failed)) : DONE;
 }
 

@@ -14,7 +14,10 @@
 enum { MOST_FILES = 8 }; /* temporary files at one time */
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
-enum { N_ENDING = sizeof ending / sizeof *ending };
+/* Signals that end a process by their default action and that the command does not answer. Faults are not among them,
+ * because their reports (a core, a sanitizer's text) need the state of the fault. */
+static const int fatal[] = {SIGQUIT, SIGABRT, SIGPIPE, SIGUSR1, SIGUSR2, SIGXCPU, SIGVTALRM, SIGPROF};
+enum { N_ENDING = sizeof ending / sizeof *ending, N_FATAL = sizeof fatal / sizeof *fatal };
 
 static int came, n_polled; /* n_polled: how many stretches of work that poll have begun and not ended */
 static int placed;         /* a finished file is in its place */
@@ -30,10 +33,19 @@ static bool has_temporary_files(void) {
   return false;
 }
 
-static _Noreturn void end_at_once(void) {
+static void remove_temporary_files(void) {
   for (int i = 0; i < MOST_FILES; i++)
     if (files[i]) unlink(files[i]);
+}
+
+static _Noreturn void end_at_once(void) {
+  remove_temporary_files();
   _exit(INTERRUPTED);
+}
+
+/* Passes a signal of the process on to the first thread, where hold_signals blocks the signals. True: it was passed. */
+static bool pass_on(int number) {
+  return !pthread_equal(pthread_self(), first_thread) && pthread_kill(first_thread, number) == 0;
 }
 
 /* Cancels the run, again every 20 ms: a cancellation just before a run begins is lost, because it applies to the
@@ -45,11 +57,17 @@ static void cancel_run(int number) {
   if (has_timer) (void)timer_settime(again, 0, &(struct itimerspec){.it_value.tv_nsec = 20000000}, NULL);
 }
 
-/* Runs on the first thread, where hold_signals blocks the signals: another thread passes them on. */
+/* Ends the process by the signal's default action. abort() may have been called by any thread. */
+static void take_fatal(int number) {
+  if (number != SIGABRT && pass_on(number)) return;
+  remove_temporary_files();
+  (void)signal(number, SIG_DFL);
+  (void)raise(number); /* arrives when the handler returns */
+}
+
 static void take_signal(int number) {
   int error = errno;
-  if (!pthread_equal(pthread_self(), first_thread)) {
-    (void)pthread_kill(first_thread, number);
+  if (pass_on(number)) {
     errno = error;
     return;
   }
@@ -70,15 +88,20 @@ static void take_signal(int number) {
   errno = error;
 }
 
+static void install(const int *signals, int n, void (*handler)(int)) {
+  for (int i = 0; i < n; i++) {
+    /* no SA_RESTART, so that a waiting read ends too */
+    struct sigaction before, action = {.sa_handler = handler};
+    if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN)
+      continue; /* ignored on purpose, as by nohup */
+    (void)sigaction(signals[i], &action, NULL);
+  }
+}
+
 void interrupt_begin(void) {
   first_thread = pthread_self();
-  for (int i = 0; i < N_ENDING; i++) {
-    /* no SA_RESTART, so that a waiting read ends too */
-    struct sigaction before, action = {.sa_handler = take_signal};
-    if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN)
-      continue; /* ignored on purpose, as by nohup */
-    (void)sigaction(ending[i], &action, NULL);
-  }
+  install(ending, N_ENDING, take_signal);
+  install(fatal, N_FATAL, take_fatal);
   signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then returns an error */
   (void)sigaction(SIGALRM, &(struct sigaction){.sa_handler = cancel_run}, NULL);
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
@@ -101,6 +124,7 @@ static void hold_signals(sigset_t *out_before) {
   sigset_t held;
   sigemptyset(&held);
   for (int i = 0; i < N_ENDING; i++) sigaddset(&held, ending[i]);
+  for (int i = 0; i < N_FATAL; i++) sigaddset(&held, fatal[i]);
   sigprocmask(SIG_BLOCK, &held, out_before);
 }
 

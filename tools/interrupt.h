@@ -2,7 +2,9 @@
  * command polls: then the first signal cancels the current run or compilation and stops loops over runs; the command
  * cleans up as after any failure and ends with 130. The second signal ends the process at once. Temporary files are
  * removed in every case, and no file is put in its place after a signal. A signal after the last file was put in its
- * place is ignored: the command's work is done, and it ends with its own status. */
+ * place is ignored: the command's work is done, and it ends with its own status. Other signals end the process as they
+ * do by default (SIGQUIT, SIGXCPU, abort), after the temporary files are removed; only SIGKILL and faults leave them.
+ */
 #ifndef TOOLS_INTERRUPT_H_
 #define TOOLS_INTERRUPT_H_
 

@@ -63,7 +63,8 @@ int target_open(target_file *t, const char *path, complaint *c);
 /* False after any failure; target_close reports the first one. */
 bool target_write(target_file *t, const void *bytes, size_t n);
 /* Protects a path that the output must not replace: a target that is the same file, under this or another name, is then
- * refused when it is closed. */
+ * refused when it is closed. A regular file that this process has written is protected as well, so that two results
+ * never share one file. */
 void target_protect(const char *source);
 /* BAD_FILE on failure. keep false: the file stays as it was. */
 int target_close(target_file *t, bool keep, complaint *c);

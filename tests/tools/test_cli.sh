@@ -457,6 +457,27 @@ for signal in TERM $int; do
     rm -f signal.reed
   done
 done
+# Signals that the command does not answer end it as they end any process, and leave no file either.
+for signal in QUIT XCPU USR1 ABRT; do
+  for pause in 0 0.02 0.05; do
+    (ulimit -c 0; exec ${default_signals:+$default_signals --default-signal=QUIT} "$vm" compile "$shapes/shapes.onnx" -o signal.reed >out 2>&1) &
+    catches $!
+    sleep $pause
+    kill -$signal $! 2>/dev/null
+    wait $! 2>/dev/null
+    got=$?
+    [ $got -eq 0 ] || [ "$(kill -l $got)" = $signal ] || fail "a compilation ended with $got after SIG$signal"
+    left=$(ls signal.reed.tmp* 2>/dev/null) && fail "SIG$signal left $left"
+    rm -f signal.reed
+  done
+done
+# Two results in one file, under one name or two
+ln -s both.npy both-link.npy
+expect 2 'holds another result' run add.reed -i "$x" -i "$b" -o y=both.npy --stats both.npy
+expect 2 'holds another result' run add.reed -i "$x" -i "$b" -o y=both.npy --stats both-link.npy
+expect 2 'holds another result' run add.reed -i "$x" -i "$b" --trace both.json --stats "$PWD/both.json"
+expect 2 'holds another result' compile "$shapes/shapes.onnx" -o both.reed --report ./both.reed
+expect 0 '' run add.reed -i "$x" -i "$b" --trace /dev/null --stats /dev/null
 (ulimit -f 8; "$vm" compile "$shapes/shapes.onnx" -o limit.reed >out 2>&1)
 grep -q "cannot write 'limit.reed'" out || fail 'a file that outgrows its limit is not said'
 [ ! -e limit.reed ] || fail 'a file that outgrew its limit was left'
