@@ -82,21 +82,20 @@ static int64_t extent_of(void *context, const char *symbol) {
 
 static int pictures;
 static bool hot;
-static unsigned picture_seed = 5;
 
 /* Up to 21 bright rectangles and discs on a dark picture [3, height, width], other ones at each call, so that a
  * detector finds another number of boxes. */
 static void draw_picture(reed_tensor *t) {
+  static unsigned seed = 5;
   float *data = reed_tensor_data(t);
-  int64_t height = reed_tensor_dims(t)[1], width = reed_tensor_dims(t)[2], n = 1 + rand_r(&picture_seed) % 21;
+  int64_t height = reed_tensor_dims(t)[1], width = reed_tensor_dims(t)[2], n = 1 + rand_r(&seed) % 21;
   for (int64_t k = 0; k < 3 * height * width; k++) data[k] = 0.1f;
   for (int64_t k = 0; k < n; k++) {
-    int64_t radius = 8 + rand_r(&picture_seed) % 20, y = rand_r(&picture_seed) % height,
-            x = rand_r(&picture_seed) % width;
-    bool disc = rand_r(&picture_seed) % 2;
+    int64_t radius = 8 + rand_r(&seed) % 20, y = rand_r(&seed) % height, x = rand_r(&seed) % width;
+    bool disc = rand_r(&seed) % 2;
     float colour[3] = {0.1f, 0.1f, 0.1f};
-    colour[rand_r(&picture_seed) % 3] = 0.9f;
-    colour[rand_r(&picture_seed) % 3] = 0.9f;
+    colour[rand_r(&seed) % 3] = 0.9f;
+    colour[rand_r(&seed) % 3] = 0.9f;
     for (int64_t v = -radius; v <= radius; v++)
       for (int64_t u = -radius; u <= radius; u++) {
         if (y + v < 0 || y + v >= height || x + u < 0 || x + u >= width) continue;
@@ -110,20 +109,21 @@ static double random_unit(unsigned *seed) { return (double)rand_r(seed) / RAND_M
 
 /* As `picture` of models.py: up to 40 rectangles and discs on a shaded ground, then a contrast of 0 to 1. */
 static void draw_scene(reed_tensor *picture) {
+  static unsigned seed = 5;
   float *data = reed_tensor_data(picture);
   const int64_t *dims = reed_tensor_dims(picture);
-  int64_t height = dims[1], width = dims[2], n = rand_r(&picture_seed) % 41;
-  double share = random_unit(&picture_seed), least = height < width ? height : width;
+  int64_t height = dims[1], width = dims[2], n = rand_r(&seed) % 41;
+  double share = random_unit(&seed), least = height < width ? height : width;
   for (int64_t c = 0; c < 3; c++)
     for (int64_t y = 0; y < height; y++)
       for (int64_t x = 0; x < width; x++)
         data[(c * height + y) * width + x] =
             (float)(0.4 + 0.3 * sin((double)x / 37 + (double)c) * cos((double)y / 29 - (double)c));
   for (int64_t k = 0; k < n; k++) {
-    double v = random_unit(&picture_seed) * (double)height, u = random_unit(&picture_seed) * (double)width,
-           size = 6 + random_unit(&picture_seed) * (least / 4 > 2 ? least / 4 - 2 : 2), colour[3];
-    bool disc = rand_r(&picture_seed) % 2;
-    for (int c = 0; c < 3; c++) colour[c] = random_unit(&picture_seed);
+    double v = random_unit(&seed) * (double)height, u = random_unit(&seed) * (double)width,
+           size = 6 + random_unit(&seed) * (least / 4 > 2 ? least / 4 - 2 : 2), colour[3];
+    bool disc = rand_r(&seed) % 2;
+    for (int c = 0; c < 3; c++) colour[c] = random_unit(&seed);
     for (int64_t y = 0; y < height; y++)
       for (int64_t x = 0; x < width; x++) {
         double a = (double)y - v, b = (double)x - u;
@@ -257,21 +257,23 @@ static void report_memo(void) {
 
 enum { FRESH, AGAIN, THIRD, RUNS };
 
-/* The runs of a step, each with inputs that have just been made, or, if `hot`, all with the same; with `once` the first
- * one stands for all. */
+/* Makes input i again, as for a new step, so that the caches are found alike; with the elements that it has. */
+static void make_again(size_t i, reed_tensor **t) {
+  reed_tensor *made = make_input(i);
+  memcpy(reed_tensor_data(made), reed_tensor_data(*t), (size_t)reed_tensor_bytes(*t));
+  reed_tensor_close(t);
+  *t = made;
+}
+
+/* The runs of a step, each with inputs that have just been written, or, if `hot`, all with the same memory; with `once`
+ * the first one stands for all. */
 static void run_step(int step, bool once, parts *runs) {
   reed_tensor *inputs[MAX_INPUTS];
   draw_extents(step);
-  unsigned picture = picture_seed;
+  for (size_t i = 0; i < n_inputs; i++) inputs[i] = make_input(i);
   for (int k = 0; k < RUNS; k++) {
-    runs[k] = runs[FRESH];
-    if (k && once) continue;
-    if (!hot || k == 0) {
-      picture_seed = picture;
-      for (size_t i = 0; k && i < n_inputs; i++) reed_tensor_close(&inputs[i]);
-      for (size_t i = 0; i < n_inputs; i++) inputs[i] = make_input(i);
-    }
-    runs[k] = run_once(inputs);
+    for (size_t i = 0; k && !hot && !once && i < n_inputs; i++) make_again(i, &inputs[i]);
+    runs[k] = k && once ? runs[FRESH] : run_once(inputs);
   }
   for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
 }

@@ -59,7 +59,7 @@ static const char around_tail[] =
     ".const two = i64[1] {2}\n.const four = i64[1] {4}\n"
     ".site a = Neg (1 -> 1) \"a\"\n.site b = Tanh (1 -> 1) \"b\"\n.site c = Exp (1 -> 1) \"c\"\n"
     ".site d = Sigmoid (1 -> 1) \"d\"\n.site i = Abs (1 -> 1) \"i\"\n%s"
-    ".function main (x, z) -> (y, w, v) registers 40 0\n"
+    ".function main (x, z) -> (y, w, v) registers 40 2\n"
     "  epoch.enter 0, plan, [r0:shape, r1:shape], []\n"
     "  const r9, few, device\n  const r10, one, 0\n  const r11, two, 0\n  const r12, four, 0\n"
     "  shape.like r2, r0, device\n  shape.like r3, r1, device\n"
@@ -120,6 +120,28 @@ static const char *const tails[][3] = {
 };
 enum { N_TAILS = sizeof tails / sizeof *tails, WORK = N_TAILS - 1 };
 
+/* Tails in which a size decides more than shapes and kernels: every miss is planned. */
+static const char *const deciding[][3] = {
+    /* an extent becomes a number: three columns, until n is less than 3 */
+    {".site s = Corner in \"test\" (1 -> 1) \"s\"\n.site t = First in \"test\" (2 -> 1) \"t\"\n",
+     "  shape s, device, [r13], [r4:shape]\n  s.dim s0, r13, 1\n  r.scalar r14, s0, i64\n"
+     "  shape t, device, [r6], [r4:shape, r14:value]\n",
+     "  kill r2\n  kill r5\n  invoke s, device, [r13], [r4]\n  kill r13\n  invoke t, device, [r6], [r4, r14]\n"
+     "  kill r4\n"},
+    /* a host kernel that each miss calls */
+    {".site s = Same in \"test\" (1 -> 1) \"s\"\n.site t = Slice (4 -> 1) \"t\"\n",
+     "  shape s, host, [r13], [r11:shape]\n  invoke s, host, [r13], [r11]\n"
+     "  shape t, device, [r6], [r4:shape, r13:value, r12:value, r10:value]\n",
+     "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4, r13, r12, r10]\n  kill r4\n"},
+    /* a branch */
+    {".site s = Relu (1 -> 1) \"s\"\n.site t = Exp (1 -> 1) \"t\"\n",
+     "  s.dim s0, r3, 0\n  s.const s1, 50\n  s.lt s0, s0, s1\n  branch.ifnot s0, other\n"
+     "  shape s, device, [r6], [r4:shape]\n  jump on\nother: shape t, device, [r6], [r4:shape]\non:\n",
+     "  kill r2\n  kill r5\n  branch.ifnot s0, run_other\n  invoke s, device, [r6], [r4]\n  jump run_on\n"
+     "run_other: invoke t, device, [r6], [r4]\nrun_on: kill r4\n"},
+};
+enum { N_DECIDING = sizeof deciding / sizeof *deciding };
+
 static reed_registry *registry;
 static reed_program *program;
 static bool tail; /* the program is of a tail */
@@ -159,6 +181,49 @@ static reed_status least_prepare(const reed_kernel_call *call, reed_kernel *out_
   return status;
 }
 
+/* test.Corner: zeros [n, the least of n and 3]. */
+static reed_status corner_shape(reed_shape_call *call) {
+  call->outputs[0].rank = 2;
+  call->outputs[0].dims[0] = call->inputs[0].dims[0];
+  call->outputs[0].dims[1] = reed_dim_min(call, call->inputs[0].dims[0], 3);
+  return call->status;
+}
+
+static reed_status corner_run(const void *state, const reed_kernel_buffers *buffers) {
+  memset(buffers->outputs[0], 0, (size_t) * (const int64_t *)state * sizeof(float));
+  return REED_OK;
+}
+
+static reed_status corner_prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  reed_status status = work_prepare(call, out_kernel);
+  out_kernel->run = corner_run;
+  out_kernel->workspace_bytes = 0;
+  return status;
+}
+
+/* test.First: as many rows of -x as the second operand says. */
+static reed_status first_shape(reed_shape_call *call) {
+  reed_status status = work_shape(call);
+  call->outputs[0].dims[0] = reed_shape_value(call, 1, 0);
+  return status;
+}
+
+/* test.Same: one int64, which is the operand's; impure. */
+static int64_t n_same;
+
+static reed_status same_run(const void *state, const reed_kernel_buffers *buffers) {
+  (void)state;
+  n_same++;
+  memcpy(buffers->outputs[0], buffers->inputs[0], sizeof(int64_t));
+  return REED_OK;
+}
+
+static reed_status same_prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  (void)call;
+  *out_kernel = (reed_kernel){.run = same_run};
+  return REED_OK;
+}
+
 static const reed_op_input operand = {.name = "x", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_F32};
 static const reed_op_output result = {.name = "y", .type_rule = REED_TYPE_LIKE};
 static const reed_op work = {.domain = "test",
@@ -178,6 +243,35 @@ static const reed_op least = {.domain = "test",
                               .n_outputs = 1,
                               .shape = least_shape,
                               .cpu = least_prepare};
+
+static const reed_op_input numbers = {.name = "x", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_I64};
+static const reed_op_input limited[] = {{.name = "x", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_F32},
+                                        {.name = "k", .reads = REED_READS_VALUE, .dtypes = 1u << REED_I64}};
+static const reed_op corner = {.domain = "test",
+                               .name = "Corner",
+                               .inputs = &operand,
+                               .n_inputs = 1,
+                               .outputs = &result,
+                               .n_outputs = 1,
+                               .shape = corner_shape,
+                               .cpu = corner_prepare};
+static const reed_op first = {.domain = "test",
+                              .name = "First",
+                              .inputs = limited,
+                              .n_inputs = 2,
+                              .outputs = &result,
+                              .n_outputs = 1,
+                              .shape = first_shape,
+                              .cpu = least_prepare};
+static const reed_op same = {.domain = "test",
+                             .name = "Same",
+                             .inputs = &numbers,
+                             .n_inputs = 1,
+                             .outputs = &result,
+                             .n_outputs = 1,
+                             .impure = true,
+                             .shape = work_shape,
+                             .cpu = same_prepare};
 
 /* ---- runs ---- */
 
@@ -368,17 +462,17 @@ static void open_program(const char *of) {
   reed_text_free(bytes);
 }
 
-static void open_tail(int number) {
+static void open_tail(const char *const *parts) {
   char of[8192];
-  snprintf(of, sizeof of, around_tail, tails[number][0], tails[number][1], tails[number][2]);
+  snprintf(of, sizeof of, around_tail, parts[0], parts[1], parts[2]);
   reed_program_close(&program);
   open_program(of);
   tail = true;
 }
 
 /* One check alone tells for each tail that a size needs a plan of its own. */
-START_TEST(places_that_depend_on_the_size_are_planned) {
-  open_tail(_i % N_TAILS);
+static int64_t variants_of_tail(const char *const *parts) {
+  open_tail(parts);
   int64_t variants = 0;
   for (uint64_t seed = 0; seed < 24; seed++) {
     reed_session *session = session_of(&(reed_session_options){.memo_entries = 1});
@@ -391,14 +485,23 @@ START_TEST(places_that_depend_on_the_size_are_planned) {
     variants += (int64_t)variants_of(session);
     reed_session_close(&session);
   }
-  ck_assert_int_ge(variants, 8);
+  return variants;
+}
+
+START_TEST(places_that_depend_on_the_size_are_planned) { ck_assert_int_ge(variants_of_tail(tails[_i]), 8); }
+END_TEST
+
+START_TEST(what_decides_more_is_planned) {
+  n_same = 0;
+  ck_assert_int_eq(variants_of_tail(deciding[_i]), 0);
+  if (_i == 1) ck_assert_int_gt(n_same, 24 * 12);
 }
 END_TEST
 
 /* An entry that needs less than half of a root's bytes gets a plan of its own, and so does one that needs more than
  * there is. Attempts that fail become rare, until one succeeds. */
 START_TEST(sizes_far_apart_are_planned) {
-  open_tail(_i ? WORK : 0);
+  open_tail(tails[_i ? WORK : 0]);
   reed_session *session = session_of(&(reed_session_options){0});
   const epoch_state *state = &session->memo.epochs[0];
   static const int64_t sizes[] = {64, 63, 20, 300, 21, 301, 22, 302, 23};
@@ -425,6 +528,9 @@ static void open_all(void) {
   ck_assert_int_eq(reed_registry_open(&registry), REED_OK);
   ck_assert_int_eq(reed_registry_add(registry, &work, diagnosis), REED_OK);
   ck_assert_int_eq(reed_registry_add(registry, &least, diagnosis), REED_OK);
+  ck_assert_int_eq(reed_registry_add(registry, &corner, diagnosis), REED_OK);
+  ck_assert_int_eq(reed_registry_add(registry, &first, diagnosis), REED_OK);
+  ck_assert_int_eq(reed_registry_add(registry, &same, diagnosis), REED_OK);
   open_program(text);
   tail = false;
 }
@@ -444,6 +550,7 @@ int main(void) {
   tcase_add_loop_test(t, random_steps_give_the_entries_of_new_sessions, 0, 20);
   tcase_add_test(t, entries_that_share_a_whole_are_counted_once);
   tcase_add_loop_test(t, places_that_depend_on_the_size_are_planned, 0, N_TAILS);
+  tcase_add_loop_test(t, what_decides_more_is_planned, 0, N_DECIDING);
   tcase_add_loop_test(t, sizes_far_apart_are_planned, 0, 2);
   tcase_add_test(t, every_failed_allocation_is_survived);
   suite_add_tcase(suite, t);
