@@ -142,6 +142,76 @@ def bench_nms(library, threads):
         print(f"nms {n:18} kept {len(TV.nms(td, ts, 0.5))} torchvision {theirs:8.2f} ms  Reed {ours:8.2f} ms  {theirs / ours:6.2f}x", flush=True)
 
 
+# ---- deformable convolutions ----
+
+DEFORM = ("stride_h", "stride_w", "pad_h", "pad_w", "dilation_h", "dilation_w", "groups", "offset_groups")
+
+
+def deform_operands(rng, dtype, images, channels, height, width, outputs, kernel, a):
+    """input, weight, offset, mask, bias for a kernel of two extents and torchvision's attributes."""
+    out = [(n + 2 * a["pad_" + s] - a["dilation_" + s] * (k - 1) - 1) // a["stride_" + s] + 1 for n, k, s in zip((height, width), kernel, "hw")]
+    taps = kernel[0] * kernel[1] * a["offset_groups"]
+    shapes = [(images, channels, height, width), (outputs, channels // a["groups"], *kernel), (images, 2 * taps, *out), (images, taps, *out), (outputs,)]
+    return [(rng.standard_normal(s) * (2 if i == 2 else 1)).astype(dtype) for i, s in enumerate(shapes)]
+
+
+def torch_deform(x, w, offset, mask, bias, a):
+    return TV.deform_conv2d(x, w, offset, mask, bias, *[a[k] for k in DEFORM], True)
+
+
+def check_deform(library, threads):
+    rng, n_calls, most = np.random.default_rng(5), 0, [0.0, 0.0, 0.0]
+    for dtype in (np.float32, np.float64):
+        for groups, offset_groups, stride, pad, dilation, kernel, batch, order in [(g, o, s, p, d, k, b, c) for g, o in ((1, 1), (2, 1), (1, 3), (2, 4), (3, 2)) for s, p, d in ((1, 1, 1), (2, 0, 1), (1, 2, 2))
+                                                                                  for k in ((3, 3), (1, 2)) for b in (2, 0) for c in (0, 1)]:
+            a = dict(zip(DEFORM, (stride, 1, pad, pad, dilation, 1, groups, offset_groups)))
+            arrays = deform_operands(rng, dtype, batch or 1, 12, 11, 14, 6, kernel, a)
+            tensors = [torch.from_numpy(v).requires_grad_() for v in arrays]
+            want = torch_deform(*tensors, a)
+            g = rng.standard_normal(want.shape).astype(dtype)
+            gradients = torch.autograd.grad(want, tensors, torch.from_numpy(g))
+
+            def form(v, i=0):
+                v = v if batch or i in (1, 4) else v[0]
+                return last(v) if order and i not in (1, 4) else np.ascontiguousarray(v)
+            mine = [form(v, i) for i, v in enumerate(arrays)]
+            given = a | {"channels_last": order}
+            most[0] = max(most[0], worst(Node(library, "deform_conv2d", mine, 1, given, threads)(mine)[0], form(want.detach().numpy())))
+            back = [form(g)] + mine[:4]
+            for i, (got, wanted) in enumerate(zip(Node(library, "deform_conv2d_backward", back, 5, given, threads)(back), gradients)):
+                most[1] = max(most[1], worst(got, form(wanted.numpy(), i)) / max(1, float(wanted.abs().max())))
+            if batch and not order:  # ONNX's form
+                onnx_form = [mine[i] for i in (0, 1, 2, 4, 3)]
+                given = {"strides": [stride, 1], "pads": [pad] * 4, "dilations": [dilation, 1], "group": groups, "offset_group": offset_groups, "kernel_shape": list(kernel)}
+                most[2] = max(most[2], worst(Node(library, "DeformConv", onnx_form, 1, given, threads, domain="")(onnx_form)[0], want.detach().numpy()))
+            n_calls += 1
+    print(f"{'deform_conv2d':14} {n_calls} calls, largest difference {most[0]:.1e}, backward {most[1]:.1e}, DeformConv {most[2]:.1e} {'' if max(most) < 2e-4 else 'DIFFERS'}", flush=True)
+    return max(most) < 2e-4
+
+
+def bench_deform(library, threads):
+    rng, a = np.random.default_rng(1), dict(zip(DEFORM, (1, 1, 1, 1, 1, 1, 1, 1)))
+    for channels, size in ((128, 64), (256, 32)):
+        arrays = deform_operands(rng, np.float32, 1, channels, size, size, channels, (3, 3), a)
+        tensors = [torch.from_numpy(v) for v in arrays]
+        wanted = [torch.from_numpy(v).requires_grad_() for v in arrays]
+        result = torch_deform(*wanted, a)
+        g = torch.randn(result.shape)
+        for order in (0, 1):
+            mine = [last(v) if order and i not in (1, 4) else v for i, v in enumerate(arrays)]
+            back = [last(g.numpy()) if order else g.numpy()] + mine[:4]
+            node = Node(library, "deform_conv2d", mine, 1, a | {"channels_last": order}, threads)
+            node_back = Node(library, "deform_conv2d_backward", back, 5, a | {"channels_last": order}, threads)
+            for name, theirs, ours in (("deform_conv2d", lambda: torch_deform(*tensors, a), lambda: node(mine)),
+                                       ("deform_conv2d_backward", lambda: torch.autograd.grad(result, wanted, g, retain_graph=True), lambda: node_back(back))):
+                theirs, ours = median_ratio(theirs, ours)
+                print(f"{name:22} {('NCHW', 'NHWC')[order]} {channels} channels, {size}x{size} torchvision {theirs:8.2f} ms  Reed {ours:8.2f} ms  {theirs / ours:6.2f}x", flush=True)
+
+
+# THE table of the operators besides those on regions: check, bench
+OTHERS = {"nms": (check_nms, bench_nms), "deform_conv2d": (check_deform, bench_deform)}
+
+
 def median_ratio(theirs, ours, seconds=6):
     a, b, end = [], [], time.monotonic() + seconds
     while len(a) < 3 or time.monotonic() < end:
@@ -188,7 +258,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     parser.add_argument("--bench", action="store_true")
-    parser.add_argument("--only", default=",".join(REGIONS) + ",nms")
+    parser.add_argument("--only", default=",".join([*REGIONS, *OTHERS]))
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -196,9 +266,9 @@ def main():
     ops = arguments.only.split(",")
     if arguments.bench:
         for op in ops:
-            bench_nms(library, arguments.threads) if op == "nms" else bench_regions(library, op, arguments.threads)
+            OTHERS[op][1](library, arguments.threads) if op in OTHERS else bench_regions(library, op, arguments.threads)
         return
-    sys.exit(not all([check_nms(library, arguments.threads) if op == "nms" else check_regions(library, op, arguments.threads) for op in ops]))
+    sys.exit(not all([OTHERS[op][0](library, arguments.threads) if op in OTHERS else check_regions(library, op, arguments.threads) for op in ops]))
 
 
 if __name__ == "__main__":

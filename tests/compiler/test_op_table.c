@@ -256,9 +256,9 @@ START_TEST(every_operator_has_a_layout_rule_or_a_reason) {
       {"its axes have meanings of their own, which are not an image's",
        "Gemm MatMul Attention RotaryEmbedding GRU LSTM RNN PasteMasks LayerNormalization RMSNormalization"},
       {"its columns have no axes of an image, and its image comes channels second", "Col2Im"},
-      {"an image without a batch has axes that no rule tells from an image's with one, or not written yet",
-       "MaxRoiPool roi_align roi_pool ps_roi_align ps_roi_pool roi_align_backward roi_pool_backward "
-       "ps_roi_align_backward ps_roi_pool_backward nms"},
+      {"gradients, which no exported model has",
+       "roi_align_backward roi_pool_backward ps_roi_align_backward ps_roi_pool_backward deform_conv2d_backward"},
+      {"boxes are no image", "nms"},
       {"simplify removes it before", "Dropout"},
       {"made after the layout pass", "Fused"},
       {"regions have no operands that are stored in an order", "If Loop Scan"},
@@ -279,7 +279,7 @@ START_TEST(every_operator_follows_integers_or_has_a_reason) {
        "GlobalMaxPool BatchNormalization GroupNormalization InstanceNormalization LayerNormalization RMSNormalization "
        "Softmax Hardmax LpNormalization LogSoftmax GRU LSTM RNN Resize Upsample RoiAlign MultiLevelRoiAlign PasteMasks "
        "MaxRoiPool roi_align roi_pool ps_roi_align ps_roi_pool roi_align_backward roi_pool_backward "
-       "ps_roi_align_backward ps_roi_pool_backward nms "
+       "ps_roi_align_backward ps_roi_pool_backward nms deform_conv2d deform_conv2d_backward DeformConv "
        "Keypoints NonMaxSuppression DepthToSpace SpaceToDepth Col2Im"},
       {"not met in the shape arithmetic of exported models",
        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceSumSquare ArgMax ArgMin CumSum TopK Tile Pad "
@@ -310,7 +310,7 @@ START_TEST(every_operator_has_a_rule_of_signs_or_a_reason) {
        "BitShift "
        "BitwiseAnd BitwiseOr ConstantOfShape Dropout Col2Im "
        "MaxRoiPool roi_align roi_pool ps_roi_align ps_roi_pool roi_align_backward roi_pool_backward "
-       "ps_roi_align_backward ps_roi_pool_backward nms"},
+       "ps_roi_align_backward ps_roi_pool_backward nms deform_conv2d deform_conv2d_backward DeformConv"},
       {"truths", "And Or Xor Not Equal Greater GreaterOrEqual Less LessOrEqual IsInf IsNaN"},
       {"import makes constants of it", "Constant"},
       {"made after the passes that ask", "Fused"},

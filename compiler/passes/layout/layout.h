@@ -1,5 +1,5 @@
 /* Orders of axes, for the layout pass (layout.c: the choice of operators whose order changes, and the change) and the
- * rules of operators (rules.c). Arithmetic on orders is in order.c.
+ * rules of operators (rules.c, rules_image.c). Arithmetic on orders is in order.c.
  *
  * A value of rank r may be stored with its axes in another order: axis i of the stored tensor is axis order.axes[i] of
  * the value. An image [N,C,H,W] stored in the order 0,2,3,1 is a tensor [N,H,W,C]. */
@@ -33,11 +33,21 @@ typedef struct layout_rule {
   bool (*edit)(layout_node *n);
 } layout_rule;
 
+/* The rules of images (rules_image.c). */
+extern const layout_rule layout_convolution, layout_image, layout_maps, layout_levels, layout_deformable;
+
 /* The rule of an operator; NULL: the operator works on its inputs' own orders only. */
 const layout_rule *layout_rule_of(const reed_op *op);
 
 /* True when the orders are equal. */
 bool layout_same(const layout_order *a, const layout_order *b);
+static inline ir_value *layout_input(const layout_node *n, int32_t i) {
+  return i < n->node->n_inputs ? n->node->inputs[i] : NULL;
+}
+/* True when input 0 is stored in another order than the value's own. */
+static inline bool layout_has_order(const layout_node *n) {
+  return layout_input(n, 0) && n->have[0].rank > 0 && n->have[0].rank == layout_input(n, 0)->type.rank;
+}
 /* The order itself, or the order of rank 0 where the axes stand in the value's own order. */
 layout_order layout_simplified(layout_order order);
 /* The order with channels last, [N,...,C], of an image [N,C,...] of this rank. */

@@ -1,20 +1,11 @@
 /* The layout pass's rules of operators: for each operator, which stored orders of its inputs it can work on, the order
- * of its outputs then, and the change of the node. The choice between orders is in layout.c. */
+ * of its outputs then, and the change of the node. The rules of images are in rules_image.c, the choice between orders
+ * is in layout.c. */
 #include <string.h>
 
 #include "compiler/passes/layout/layout.h"
 #include "compiler/ir/integer_values.h"
 #include "shapefuncs/table.h"
-
-/* A convolution of an image with at most this many channels reads it with channels first, as images are stored. */
-#define FEW_CHANNELS 4
-
-static ir_value *input(const layout_node *n, int32_t i) { return i < n->node->n_inputs ? n->node->inputs[i] : NULL; }
-
-/* True when input 0 is stored in another order than the value's own. */
-static bool has_order(const layout_node *n) {
-  return input(n, 0) && n->have[0].rank > 0 && n->have[0].rank == input(n, 0)->type.rank;
-}
 
 static bool single_element(const ir_value *v) {
   for (int32_t i = 0; i < v->type.rank; i++)
@@ -88,7 +79,7 @@ static bool plan_concat(layout_node *n) {
 static bool plan_along_axis(layout_node *n) {
   reed_attrs attrs = ir_attrs(n->node);
   const reed_attr *flattened = reed_attrs_find(&attrs, "flattened"); /* the Softmax family only */
-  if (!has_order(n) || axis_of(n->node, n->have[0].rank) < 0 || (flattened && flattened->i)) return false;
+  if (!layout_has_order(n) || axis_of(n->node, n->have[0].rank) < 0 || (flattened && flattened->i)) return false;
   n->want[0] = n->have[0];
   for (int32_t i = 0; i < n->node->n_outputs; i++) n->give[i] = n->have[0];
   return true;
@@ -112,7 +103,7 @@ static layout_order without_axes(const layout_order *order, uint32_t axes) {
 
 static bool plan_arg_reduce(layout_node *n) {
   reed_attrs attrs = ir_attrs(n->node);
-  int32_t axis = has_order(n) ? axis_of(n->node, n->have[0].rank) : -1;
+  int32_t axis = layout_has_order(n) ? axis_of(n->node, n->have[0].rank) : -1;
   if (axis < 0) return false;
   n->want[0] = n->have[0];
   n->give[0] = op_attr_int(&attrs, "keepdims") ? n->have[0] : without_axes(&n->have[0], 1u << axis);
@@ -121,7 +112,8 @@ static bool plan_arg_reduce(layout_node *n) {
 
 /* data[.., indices, ..]: the axis is replaced by the axes of the indices, which stay together in the stored result. */
 static bool plan_gather(layout_node *n) {
-  int32_t axis = has_order(n) ? axis_of(n->node, n->have[0].rank) : -1, more = axis < 0 ? -1 : input(n, 1)->type.rank;
+  int32_t axis = layout_has_order(n) ? axis_of(n->node, n->have[0].rank) : -1,
+          more = axis < 0 ? -1 : layout_input(n, 1)->type.rank;
   if (more < 0 || n->have[0].rank - 1 + more > REED_MAX_RANK) return false;
   layout_order order = {0};
   for (int32_t i = 0; i < n->have[0].rank; i++) {
@@ -140,8 +132,8 @@ static bool plan_gather(layout_node *n) {
 static bool listed_axes(const layout_node *n, int32_t i, int32_t rank, int64_t n_all, int64_t *out_axes,
                         int64_t *out_n) {
   int64_t n_listed = n_all;
-  const reed_dim *listed = input(n, i) ? integer_values_of(n->m, input(n, i), false, &n_listed) : NULL;
-  if ((input(n, i) && !listed) || n_listed < 0 || n_listed > rank) return false;
+  const reed_dim *listed = layout_input(n, i) ? integer_values_of(n->m, layout_input(n, i), false, &n_listed) : NULL;
+  if ((layout_input(n, i) && !listed) || n_listed < 0 || n_listed > rank) return false;
   for (int64_t k = 0; k < n_listed; k++) {
     int64_t axis = listed && symbol_is(listed[k]) ? rank : listed ? listed[k] : k;
     out_axes[k] = layout_axis(axis, rank);
@@ -158,7 +150,7 @@ static int32_t axes_input(const layout_node *n) {
 
 /* The number of axes of a node without a list of axes: for Slice its starts, otherwise all. -1: not known. */
 static int64_t all_axes(const layout_node *n, int32_t rank) {
-  const ir_value *starts = n->node->op == op_builtin(OP_Slice) ? input(n, 1) : NULL;
+  const ir_value *starts = n->node->op == op_builtin(OP_Slice) ? layout_input(n, 1) : NULL;
   if (!starts) return rank;
   return starts->type.rank == 1 && !symbol_is(starts->type.dims[0]) ? starts->type.dims[0] : -1;
 }
@@ -169,7 +161,7 @@ static bool node_axes(const layout_node *n, int32_t rank, int64_t *out_axes, int
 
 static bool plan_listed(layout_node *n) {
   int64_t axes[REED_MAX_RANK], n_axes;
-  if (!has_order(n) || !node_axes(n, n->have[0].rank, axes, &n_axes)) return false;
+  if (!layout_has_order(n) || !node_axes(n, n->have[0].rank, axes, &n_axes)) return false;
   n->want[0] = n->give[0] = n->have[0];
   return true;
 }
@@ -186,7 +178,8 @@ static bool plan_reduce(layout_node *n) {
   int64_t axes[REED_MAX_RANK], n_axes;
   reed_attrs attrs = ir_attrs(n->node);
   bool squeezes = n->node->op == op_builtin(OP_Squeeze);
-  if (!has_order(n) || (!input(n, 1) && (squeezes || op_attr_int(&attrs, "noop_with_empty_axes")))) return false;
+  if (!layout_has_order(n) || (!layout_input(n, 1) && (squeezes || op_attr_int(&attrs, "noop_with_empty_axes"))))
+    return false;
   if (!node_axes(n, n->have[0].rank, axes, &n_axes)) return false;
   uint32_t set = 0;
   for (int64_t k = 0; k < n_axes; k++) set |= 1u << axes[k];
@@ -200,7 +193,8 @@ static bool plan_reduce(layout_node *n) {
 static bool plan_unsqueeze(layout_node *n) {
   int64_t axes[REED_MAX_RANK], n_axes;
   int32_t rank = n->node->outputs[0]->type.rank, next = 0, own[REED_MAX_RANK], n_own = 0;
-  if (!has_order(n) || rank < 0 || !listed_axes(n, 1, rank, -1, axes, &n_axes) || rank != n->have[0].rank + n_axes)
+  if (!layout_has_order(n) || rank < 0 || !listed_axes(n, 1, rank, -1, axes, &n_axes) ||
+      rank != n->have[0].rank + n_axes)
     return false;
   uint32_t set = 0;
   for (int64_t k = 0; k < n_axes; k++) set |= 1u << axes[k];
@@ -215,7 +209,7 @@ static bool plan_unsqueeze(layout_node *n) {
 }
 
 static bool plan_resize(layout_node *n) {
-  if (!has_order(n)) return false;
+  if (!layout_has_order(n)) return false;
   n->want[0] = n->give[0] = n->have[0];
   return true;
 }
@@ -233,9 +227,9 @@ static bool edit_resize(layout_node *n) {
 
 /* Only an Expand to the rank of its input, because then element k of the shape belongs to axis k. */
 static bool plan_expand(layout_node *n) {
-  const ir_value *s = input(n, 1);
+  const ir_value *s = layout_input(n, 1);
   int32_t rank = n->node->outputs[0]->type.rank;
-  if (!has_order(n) || rank != n->have[0].rank || s->type.rank != 1 || s->type.dims[0] != rank) return false;
+  if (!layout_has_order(n) || rank != n->have[0].rank || s->type.rank != 1 || s->type.dims[0] != rank) return false;
   n->want[0] = n->give[0] = n->have[0];
   return true;
 }
@@ -246,7 +240,7 @@ static bool plan_transpose(layout_node *n) {
   reed_attrs attrs = ir_attrs(n->node);
   int64_t n_perm;
   const int64_t *perm = reed_attrs_ints(&attrs, "perm", &n_perm);
-  int32_t rank = input(n, 0)->type.rank;
+  int32_t rank = layout_input(n, 0)->type.rank;
   if (rank < 0 || (perm && n_perm != rank) || (n->have[0].rank && n->have[0].rank != rank)) return false;
   layout_order order = {.rank = rank};
   for (int32_t i = 0; i < rank; i++) {
@@ -339,9 +333,9 @@ typedef struct view {
 
 /* False: input 0 has no order of its own, or the extents do not tell which axes of x and y belong together. */
 static bool read_view(const layout_node *n, view *v) {
-  v->x = &input(n, 0)->type;
+  v->x = &layout_input(n, 0)->type;
   v->y = &n->node->outputs[0]->type;
-  v->n = has_order(n) ? match_groups(n->m, v->x, v->y, v->groups) : 0;
+  v->n = layout_has_order(n) ? match_groups(n->m, v->x, v->y, v->groups) : 0;
   return v->n > 0;
 }
 
@@ -403,7 +397,7 @@ static bool plan_flatten(layout_node *n) {
 static bool shape_goes_along(const layout_node *n) {
   int64_t n_dims;
   reed_attrs attrs = ir_attrs(n->node);
-  const reed_dim *dims = integer_values_of(n->m, input(n, 1), false, &n_dims);
+  const reed_dim *dims = integer_values_of(n->m, layout_input(n, 1), false, &n_dims);
   for (int64_t i = 0; dims && i < n_dims; i++)
     if (dims[i] == 0 && !op_attr_int(&attrs, "allowzero")) {
       int32_t at = n->give[0].rank ? layout_position(&n->give[0], (int32_t)i) : (int32_t)i;
@@ -461,7 +455,7 @@ static bool edit_view(layout_node *n) {
 }
 
 static bool plan_shape(layout_node *n) {
-  if (!has_order(n)) return false;
+  if (!layout_has_order(n)) return false;
   n->want[0] = n->have[0];
   return true;
 }
@@ -482,63 +476,6 @@ static bool edit_shape(layout_node *n) {
   return all && axes && ir_set_op(shape, op_builtin(OP_Gather)) && ir_add_input(shape, axes);
 }
 
-/* ---- image operators: channels last, by the attribute channels_last ---- */
-
-static bool is_image_operator(const layout_node *n) {
-  reed_attrs attrs = ir_attrs(n->node);
-  return !op_attr_int(&attrs, "channels_last") && n->node->outputs[0] && n->node->outputs[0]->type.rank >= 3;
-}
-
-static bool edit_image(layout_node *n) { return ir_set_attr_int(n->node, "channels_last", 1); }
-
-/* A convolution always asks for channels last, because its kernels' vectors run over channels. */
-static bool plan_convolution(layout_node *n) {
-  const ir_type *x = &input(n, 0)->type;
-  if (!is_image_operator(n) || x->rank != n->node->outputs[0]->type.rank) return false;
-  bool few = n->node->op == op_builtin(OP_Conv) && n->have[0].rank == 0 && !symbol_is(x->dims[1]) &&
-             x->dims[1] <= FEW_CHANNELS;
-  n->give[0] = layout_channels_last(x->rank);
-  if (!few) n->want[0] = n->give[0];
-  if (input(n, 3)) n->want[3] = n->give[0];
-  return true;
-}
-
-static bool edit_convolution(layout_node *n) {
-  return edit_image(n) && (n->want[0].rank > 0 || ir_set_attr_int(n->node, "channels_first_input", 1));
-}
-
-/* The other image operators use channels last only where their input is already stored so. */
-static bool plan_image(layout_node *n) {
-  if (!is_image_operator(n) || !has_order(n)) return false;
-  layout_order order = layout_channels_last(n->have[0].rank);
-  if (!layout_same(&n->have[0], &order)) return false;
-  for (int32_t i = 1; i < n->node->n_outputs; i++)
-    if (n->node->outputs[i]) return false; /* the output Indices counts elements in the order of the input */
-  n->want[0] = n->give[0] = order;
-  return true;
-}
-
-/* Keypoints reads maps with channels last where they are stored so. Its outputs are no images and keep their order;
- * is_image_operator is not asked because the outputs' types may be unknown. */
-static bool plan_maps(layout_node *n) {
-  layout_order order = layout_channels_last(4);
-  reed_attrs attrs = ir_attrs(n->node);
-  if (op_attr_int(&attrs, "channels_last") || !layout_same(&n->have[0], &order)) return false;
-  n->want[0] = order;
-  return true;
-}
-
-static bool plan_levels(layout_node *n) {
-  layout_order order = layout_channels_last(4);
-  bool some = false;
-  for (int32_t i = 3; i < n->node->n_inputs; i++) {
-    some = some || layout_same(&n->have[i], &order);
-    n->want[i] = order;
-  }
-  n->give[0] = order;
-  return some && is_image_operator(n);
-}
-
 /* ---- the table ---- */
 
 static const layout_rule elementwise = {plan_elementwise, NULL}, concat = {plan_concat, edit_axis},
@@ -547,9 +484,7 @@ static const layout_rule elementwise = {plan_elementwise, NULL}, concat = {plan_
                          reduce = {plan_reduce, edit_listed}, unsqueeze = {plan_unsqueeze, NULL},
                          resize = {plan_resize, edit_resize}, expand = {plan_expand, edit_shape_input},
                          transpose = {plan_transpose, NULL}, flatten = {plan_flatten, edit_view},
-                         reshape = {plan_reshape, edit_view}, shape = {plan_shape, edit_shape},
-                         convolution = {plan_convolution, edit_convolution}, image = {plan_image, edit_image},
-                         maps = {plan_maps, edit_image}, levels = {plan_levels, edit_image};
+                         reshape = {plan_reshape, edit_view}, shape = {plan_shape, edit_shape};
 
 static const struct {
   op_id op; /* the rule applies to every operator with the same shape function */
@@ -579,17 +514,20 @@ static const struct {
     {OP_Flatten, &flatten},
     {OP_Reshape, &reshape},
     {OP_Shape, &shape},
-    {OP_Conv, &convolution},
-    {OP_ConvTranspose, &convolution},
-    {OP_MaxPool, &image},
-    {OP_GlobalMaxPool, &image},
-    {OP_DepthToSpace, &image},
-    {OP_SpaceToDepth, &image},
-    {OP_RoiAlign, &image},
-    {OP_MultiLevelRoiAlign, &levels},
-    {OP_Keypoints, &maps},
-    {OP_BatchNormalization, &image},
-    {OP_GroupNormalization, &image},
+    {OP_Conv, &layout_convolution},
+    {OP_ConvTranspose, &layout_convolution},
+    {OP_DeformConv, &layout_deformable},
+    {OP_MaxPool, &layout_image},
+    {OP_GlobalMaxPool, &layout_image},
+    {OP_DepthToSpace, &layout_image},
+    {OP_SpaceToDepth, &layout_image},
+    {OP_RoiAlign, &layout_image},
+    {OP_roi_align, &layout_image},
+    {OP_MaxRoiPool, &layout_image},
+    {OP_MultiLevelRoiAlign, &layout_levels},
+    {OP_Keypoints, &layout_maps},
+    {OP_BatchNormalization, &layout_image},
+    {OP_GroupNormalization, &layout_image},
 };
 
 const layout_rule *layout_rule_of(const reed_op *op) {

@@ -14,7 +14,7 @@
 #include "ops/kernel.h"
 
 #define CASE_INPUTS 8
-#define CASE_OUTPUTS 4
+#define CASE_OUTPUTS 5
 #define ROOM_MORE 3
 
 typedef struct value {

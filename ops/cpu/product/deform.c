@@ -1,0 +1,154 @@
+/* Deformable convolutions, f32: blocks of output pixels are shared out. The samples of a block, channels side by side,
+ * are rows of a matrix [pixels][groups][taps][channels of a group] that stays in a near cache and is multiplied by the
+ * weights, which each run puts into panels. An image with its channels second is copied to one with channels last.
+ * The backward operator: deform_backward.c; the reference: reference/deform.c. */
+#include "ops/cpu/product/deform_parts.h"
+
+#define BLOCK_FLOATS (48 << 10) /* of a block's samples */
+#define BLOCK_LEAST 8           /* pixels */
+#define BLOCK_MOST 96
+
+typedef struct forward {
+  deform d;
+  strided_copy to_last;
+  int64_t depth;                 /* taps * channels of a group */
+  int64_t panels, group_weights; /* of a group */
+  int64_t block, n_blocks;       /* pixels of a block; blocks of an image */
+  /* the workspace in floats: the image with channels last, weights, bias, then each worker's memory */
+  int64_t weights_at, bias_at, workers_at, worker_floats, samples_at, result_at;
+} forward;
+
+typedef struct job {
+  const forward *f;
+  const reed_kernel_buffers *buffers;
+  const float *x; /* channels last */
+  float *room;
+} job;
+
+/* Panels begin..end-1 of all groups' weights: [tap][channel][output]. */
+static void pack_panels(void *context, int64_t begin, int64_t end) {
+  const job *j = context;
+  const deform *d = &j->f->d;
+  const float *weights = j->buffers->inputs[d->at.weight];
+  for (int64_t i = begin; i < end && !cpu_cancelled(&d->team); i++) {
+    int64_t group = i / j->f->panels, output = i % j->f->panels * DEFORM_PANEL,
+            n = smaller(d->group_outputs - output, DEFORM_PANEL), width = round_up(n, DEFORM_LANES);
+    float *to = j->room + j->f->weights_at + group * j->f->group_weights + output * j->f->depth;
+    for (int64_t tap = 0; tap < d->taps; tap++)
+      for (int64_t c = 0; c < d->group_channels; c++, to += width) {
+        const float *from = weights + ((group * d->group_outputs + output) * d->group_channels + c) * d->taps + tap;
+        for (int64_t o = 0; o < n; o++) to[o] = from[o * d->group_channels * d->taps];
+        memset(to + n, 0, (size_t)(width - n) * sizeof *to);
+      }
+  }
+}
+
+/* Samples of the block in rows of `depth` for each group. */
+static void sample_block(const job *j, deform_block *block, float *worker) {
+  const deform *d = &j->f->d;
+  deform_tap *taps = (deform_tap *)worker;
+  float *samples = worker + j->f->samples_at;
+  const float *x = j->x + block->image * d->channels * deform_in_pixels(d);
+  for (block->group = 0; block->group < d->s.offset_groups; block->group++) {
+    deform_fill_taps(d, j->buffers, block, taps, NULL);
+    int64_t end = (block->group + 1) * d->offset_channels;
+    for (int64_t c = block->group * d->offset_channels; c < end;) { /* to the end of a group of either kind */
+      int64_t group = c / d->group_channels, in_group = c % d->group_channels,
+              n = smaller(end, (group + 1) * d->group_channels) - c;
+      float *to = samples + group * j->f->depth + in_group;
+      for (int64_t i = 0; i < block->n; i++) CPU_PICK(d->level, deform_sample_taps)
+      (taps + i * d->taps, d->taps, x + c, n, to + i * d->s.groups * j->f->depth, d->group_channels);
+      c += n;
+    }
+  }
+}
+
+static void multiply_block(const job *j, const deform_block *block, float *worker) {
+  const forward *f = j->f;
+  const deform *d = &f->d;
+  float *y = (float *)j->buffers->outputs[0] + block->image * d->output.image + block->first * d->output.pixel;
+  for (int64_t group = 0; group < d->s.groups; group++) {
+    float *to = d->last ? y + group * d->group_outputs : worker + f->result_at;
+    deform_product p = {.a = worker + f->samples_at + group * f->depth,
+                        .b = j->room + f->weights_at + group * f->group_weights,
+                        .bias = d->at.bias >= 0 ? j->room + f->bias_at + group * d->group_outputs : NULL,
+                        .c = to,
+                        .rows = block->n,
+                        .depth = f->depth,
+                        .columns = d->group_outputs,
+                        .a_row = d->s.groups * f->depth,
+                        .b_panel = DEFORM_PANEL * f->depth,
+                        .c_row = d->last ? d->outputs : d->group_outputs};
+    int64_t last = (f->panels - 1) * DEFORM_PANEL; /* whose rows may be shorter than the other panels' */
+    p.b_row = DEFORM_PANEL;
+    p.columns = last;
+    if (last > 0) deform_multiply(d->level, &p);
+    p.b += last * f->depth;
+    p.c += last;
+    if (p.bias) p.bias += last;
+    p.columns = d->group_outputs - last;
+    p.b_row = round_up(p.columns, DEFORM_LANES);
+    deform_multiply(d->level, &p);
+    if (!d->last)
+      deform_transpose(to, d->group_outputs, block->n, d->group_outputs,
+                       y + group * d->group_outputs * d->output.channel, d->output.channel);
+  }
+}
+
+static void run_blocks(void *context, int64_t begin, int64_t end, int32_t number) {
+  const job *j = context;
+  const forward *f = j->f;
+  float *worker = j->room + f->workers_at + number * f->worker_floats;
+  for (int64_t i = begin; i < end && !cpu_cancelled(&f->d.team); i++) {
+    int64_t first = i % f->n_blocks * f->block;
+    deform_block block = {
+        .image = i / f->n_blocks, .first = first, .n = smaller(f->block, deform_pixels(&f->d) - first)};
+    sample_block(j, &block, worker);
+    multiply_block(j, &block, worker);
+  }
+}
+
+static reed_status run_forward(const void *state, const reed_kernel_buffers *buffers) {
+  const forward *f = state;
+  const deform *d = &f->d;
+  float *room = buffers->workspace;
+  job j = {f, buffers, d->last ? buffers->inputs[d->at.input] : room, room};
+  reed_status status = d->last ? REED_OK : strided_run(&f->to_last, buffers->inputs[d->at.input], room);
+  if (status != REED_OK) return status;
+  if (d->at.bias >= 0) memcpy(room + f->bias_at, buffers->inputs[d->at.bias], (size_t)d->outputs * sizeof *room);
+  status = cpu_parallel(cpu_team_for(d->team, d->outputs * f->depth * 8), d->s.groups * f->panels, 1, pack_panels, &j);
+  if (status != REED_OK) return status;
+  return cpu_parallel_scratch(d->team, d->images * f->n_blocks, 1, run_blocks, &j);
+}
+
+static void choose(forward *f) {
+  deform *d = &f->d;
+  int64_t pixels = deform_pixels(d), samples = d->channels * d->taps;
+  deform_plan_last(d, d->team, false, &f->to_last);
+  f->depth = d->taps * d->group_channels;
+  f->panels = divided(d->group_outputs, DEFORM_PANEL);
+  f->group_weights = round_up(d->group_outputs, DEFORM_LANES) * f->depth;
+  f->block = cpu_clamp(BLOCK_FLOATS / samples, BLOCK_LEAST, BLOCK_MOST);
+  f->block = cpu_clamp(divided(d->images * pixels, 4 * d->team.threads), 1, smaller(f->block, pixels));
+  f->n_blocks = divided(pixels, f->block);
+  f->weights_at = d->last ? 0 : round_up(d->images * d->channels * deform_in_pixels(d), DEFORM_LANES);
+  f->bias_at = f->weights_at + d->s.groups * f->group_weights;
+  f->workers_at = f->bias_at + round_up(d->outputs, DEFORM_LANES) + DEFORM_PANEL;
+  f->samples_at = round_up(f->block * d->taps * (int64_t)(sizeof(deform_tap) / sizeof(float)), DEFORM_LANES);
+  f->result_at = f->samples_at + round_up(f->block * samples, DEFORM_LANES);
+  f->worker_floats = f->result_at + (d->last ? 0 : round_up(f->block * d->group_outputs, DEFORM_LANES));
+  int64_t work = d->images * pixels * samples; /* of samples and products, in cpu_team_for's count */
+  d->team = cpu_team_for(d->team, work * (16 + d->group_outputs / 8));
+}
+
+reed_status cpu_prepare_deform_conv(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  forward f = {0};
+  reed_status status = deform_read(call, &f.d);
+  if (status != REED_OK || f.d.dtype != REED_F32 || deform_is_empty(&f.d)) return status;
+  choose(&f);
+  void *state = mem_copy(&f, sizeof f);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_forward, state);
+  out_kernel->workspace_bytes = (f.workers_at + f.d.team.threads * f.worker_floats) * (int64_t)sizeof(float);
+  return REED_OK;
+}

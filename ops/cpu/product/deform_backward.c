@@ -1,0 +1,297 @@
+/* Gradients of deformable convolutions, f32. A unit is a range of channels in one group of weights and one of offsets:
+ * it owns the gradients of its channels of the input and of the weights, and computes, pixel block by pixel block, the
+ * gradients of its samples (a product of the output's gradients and the weights). Gradients of offsets and masks are
+ * sums over the units of an offset group; the units' parts are kept for a band of pixels and then added up. Units,
+ * blocks and bands follow from the extents alone and each sum has one order, so the number of threads changes no bits.
+ * The forward operator: deform.c; the reference: reference/deform.c. */
+#include "ops/cpu/product/deform_parts.h"
+
+#define UNIT_CHANNELS 32
+#define BLOCK_FLOATS (24 << 10) /* of a unit's samples of a block */
+#define BLOCK_LEAST 8           /* pixels */
+#define BLOCK_MOST 96
+#define BAND_PIXELS 2048
+#define PARTS 3 /* of a unit's share in a tap's gradients: by y, by x, by the mask */
+
+typedef struct backward {
+  deform d;
+  bool wants[DEFORM_GRADS];
+  strided_copy to_last, from_last;
+  int64_t unit, group_units, n_units; /* channels; units of the smaller kind of group; all units */
+  int64_t group_size;                 /* channels of the smaller kind of group */
+  int64_t row;                        /* of a unit's matrices: taps * channels, rounded up */
+  int64_t block, band;                /* pixels */
+  /* the workspace in floats: image and its gradient with channels last; the units' weights, gradients of weights and
+   * parts of a band; then each worker's memory */
+  int64_t grad_at, weights_at, sums_at, parts_at, workers_at, worker_floats;
+  int64_t slopes_at, samples_at, product_at, other_at; /* in a worker's memory, after its taps */
+} backward;
+
+typedef struct job {
+  const backward *b;
+  const reed_kernel_buffers *buffers;
+  const float *x; /* channels last */
+  float *grad_x;  /* like x */
+  float *room;
+  int64_t image, band; /* the band's first pixel */
+  int64_t band_pixels;
+} job;
+
+/* Channels first.. first + n of group `group` of weights and `offset_group` of offsets. */
+typedef struct unit {
+  int64_t first, n, group, offset_group;
+} unit;
+
+static unit unit_at(const backward *b, int64_t i) {
+  int64_t small_group = i / b->group_units, in_group = i % b->group_units * b->unit,
+          first = small_group * b->group_size + in_group;
+  return (unit){first, smaller(b->unit, b->group_size - in_group), first / b->d.group_channels,
+                first / b->d.offset_channels};
+}
+
+/* Copies the units' columns of the weights, [outputs of the group][tap][channel]. */
+static void gather_weights(void *context, int64_t begin, int64_t end) {
+  const job *j = context;
+  const deform *d = &j->b->d;
+  for (int64_t i = begin; i < end && !cpu_cancelled(&d->team); i++) {
+    unit u = unit_at(j->b, i);
+    float *to = j->room + j->b->weights_at + i * d->group_outputs * j->b->row;
+    const float *from = (const float *)j->buffers->inputs[d->at.weight] +
+                        (u.group * d->group_outputs * d->group_channels + u.first % d->group_channels) * d->taps;
+    for (int64_t o = 0; o < d->group_outputs; o++, to += j->b->row, from += d->group_channels * d->taps)
+      for (int64_t tap = 0; tap < d->taps; tap++)
+        for (int64_t c = 0; c < u.n; c++) to[tap * u.n + c] = from[c * d->taps + tap];
+  }
+}
+
+/* Writes the units' gradients of the weights in the weights' order. */
+static void scatter_weights(void *context, int64_t begin, int64_t end) {
+  const job *j = context;
+  const deform *d = &j->b->d;
+  for (int64_t i = begin; i < end && !cpu_cancelled(&d->team); i++) {
+    unit u = unit_at(j->b, i);
+    const float *from = j->room + j->b->sums_at + i * d->group_outputs * j->b->row;
+    float *to = (float *)j->buffers->outputs[DEFORM_GRAD_WEIGHT] +
+                (u.group * d->group_outputs * d->group_channels + u.first % d->group_channels) * d->taps;
+    for (int64_t o = 0; o < d->group_outputs; o++, from += j->b->row, to += d->group_channels * d->taps)
+      for (int64_t tap = 0; tap < d->taps; tap++)
+        for (int64_t c = 0; c < u.n; c++) to[c * d->taps + tap] = from[tap * u.n + c];
+  }
+}
+
+/* A block's gradients of the group's outputs, in both orders: rows of pixels, and rows of outputs. */
+typedef struct block_grads {
+  const float *pixels, *outputs;
+  int64_t pixel_row, output_row;
+} block_grads;
+
+static block_grads grads_of(const job *j, const unit *u, const deform_block *block, float *room) {
+  const deform *d = &j->b->d;
+  const float *grad = (const float *)j->buffers->inputs[d->at.grad] + block->image * d->output.image +
+                      u->group * d->group_outputs * d->output.channel + block->first * d->output.pixel;
+  if (d->last) {
+    deform_transpose(grad, d->outputs, block->n, d->group_outputs, room, block->n);
+    return (block_grads){grad, room, d->outputs, block->n};
+  }
+  deform_transpose(grad, d->output.channel, d->group_outputs, block->n, room, d->group_outputs);
+  return (block_grads){room, grad, d->group_outputs, d->output.channel};
+}
+
+static void multiply(const backward *b, const float *a, int64_t a_row, int64_t rows, int64_t depth, const float *matrix,
+                     int64_t columns, float *to, bool add) {
+  deform_product p = {.a = a,
+                      .b = matrix,
+                      .c = to,
+                      .rows = rows,
+                      .depth = depth,
+                      .columns = columns,
+                      .a_row = a_row,
+                      .b_row = b->row,
+                      .b_panel = DEFORM_PANEL,
+                      .c_row = b->row,
+                      .add = add};
+  deform_multiply(b->d.level, &p);
+}
+
+/* The unit's share in the gradients of the block's offsets and masks. */
+static void share(const job *j, const unit *u, const deform_block *block, const deform_tap *taps,
+                  const deform_slope *slopes, const float *products, float *parts) {
+  const backward *b = j->b;
+  const deform *d = &b->d;
+  const float *x = j->x + block->image * d->channels * deform_in_pixels(d) + u->first;
+  for (int64_t i = 0; i < block->n; i++)
+    for (int64_t k = 0; k < d->taps; k++, taps++, slopes++, parts += PARTS) {
+      float dots[4], by_y = 0, by_x = 0, by_mask = 0;
+      CPU_PICK(d->level, deform_dots)(taps, x, products + i * b->row + k * u->n, u->n, dots);
+      for (int t = 0; t < 4; t++) {
+        by_y += slopes->dy[t] * dots[t];
+        by_x += slopes->dx[t] * dots[t];
+        by_mask += slopes->weight[t] * dots[t];
+      }
+      parts[0] = slopes->mask * by_y;
+      parts[1] = slopes->mask * by_x;
+      parts[2] = by_mask;
+    }
+}
+
+/* A block of pixels for a unit. */
+static void run_block(const job *j, int64_t number, const unit *u, deform_block *block, float *worker) {
+  const backward *b = j->b;
+  const deform *d = &b->d;
+  deform_tap *taps = (deform_tap *)worker;
+  deform_slope *slopes = (deform_slope *)(worker + b->slopes_at);
+  float *samples = worker + b->samples_at, *products = worker + b->product_at,
+        *matrices = j->room + number * d->group_outputs * b->row;
+  block_grads grads = grads_of(j, u, block, worker + b->other_at);
+  int64_t image_at = block->image * d->channels * deform_in_pixels(d) + u->first;
+  deform_fill_taps(d, j->buffers, block, taps, slopes);
+  if (b->wants[DEFORM_GRAD_WEIGHT]) {
+    for (int64_t i = 0; i < block->n; i++) CPU_PICK(d->level, deform_sample_taps)
+    (taps + i * d->taps, d->taps, j->x + image_at, u->n, samples + i * b->row, u->n);
+    multiply(b, grads.outputs, grads.output_row, d->group_outputs, block->n, samples, d->taps * u->n,
+             matrices + b->sums_at, block->image + block->first > 0);
+  }
+  bool shares = b->wants[DEFORM_GRAD_OFFSET] || b->wants[DEFORM_GRAD_MASK];
+  if (!shares && !b->wants[DEFORM_GRAD_INPUT]) return;
+  multiply(b, grads.pixels, grads.pixel_row, block->n, d->group_outputs, matrices + b->weights_at, d->taps * u->n,
+           products, false);
+  for (int64_t i = 0; i < block->n && b->wants[DEFORM_GRAD_INPUT]; i++)
+    for (int64_t k = 0; k < d->taps; k++) CPU_PICK(d->level, deform_spread)
+  (taps + i * d->taps + k, products + i * b->row + k * u->n, u->n, j->grad_x + image_at);
+  if (shares)
+    share(j, u, block, taps, slopes, products,
+          j->room + b->parts_at + (number * b->band + block->first - j->band) * d->taps * PARTS);
+}
+
+static void run_units(void *context, int64_t begin, int64_t end, int32_t number) {
+  const job *j = context;
+  const backward *b = j->b;
+  const deform *d = &b->d;
+  float *worker = j->room + b->workers_at + number * b->worker_floats;
+  for (int64_t i = begin; i < end; i++) {
+    unit u = unit_at(b, i);
+    if (j->band == 0 && b->wants[DEFORM_GRAD_INPUT]) {
+      float *grad = j->grad_x + j->image * d->channels * deform_in_pixels(d) + u.first;
+      for (int64_t k = 0; k < deform_in_pixels(d); k++) memset(grad + k * d->channels, 0, (size_t)u.n * sizeof *grad);
+    }
+    for (int64_t first = 0; first < j->band_pixels && !cpu_cancelled(&d->team); first += b->block) {
+      deform_block block = {j->image, u.offset_group, j->band + first, smaller(b->block, j->band_pixels - first)};
+      run_block(j, i, &u, &block, worker);
+    }
+  }
+}
+
+/* Adds up the units' parts for taps begin..end-1 of all offset groups, each for all pixels of the band. */
+static void add_parts(void *context, int64_t begin, int64_t end) {
+  const job *j = context;
+  const backward *b = j->b;
+  const deform *d = &b->d;
+  int64_t units = b->n_units / d->s.offset_groups;
+  float *offset = b->wants[DEFORM_GRAD_OFFSET] ? j->buffers->outputs[DEFORM_GRAD_OFFSET] : NULL,
+        *mask = b->wants[DEFORM_GRAD_MASK] ? j->buffers->outputs[DEFORM_GRAD_MASK] : NULL;
+  for (int64_t i = begin; i < end && !cpu_cancelled(&d->team); i++) {
+    int64_t group = i / d->taps, tap = i % d->taps;
+    for (int64_t k = 0; k < j->band_pixels; k++) {
+      float sums[PARTS] = {0};
+      for (int64_t n = group * units; n < (group + 1) * units; n++) {
+        const float *part = j->room + b->parts_at + ((n * b->band + k) * d->taps + tap) * PARTS;
+        for (int p = 0; p < PARTS; p++) sums[p] += part[p];
+      }
+      for (int axis = 0; axis < 2 && offset; axis++)
+        offset[deform_offset_at(d, j->image, group, tap, axis, j->band + k)] = sums[axis];
+      if (mask) mask[deform_mask_at(d, j->image, group, tap, j->band + k)] = sums[2];
+    }
+  }
+}
+
+static void add_bias(void *context, int64_t begin, int64_t end) {
+  const job *j = context;
+  const deform *d = &j->b->d;
+  const float *grad = j->buffers->inputs[d->at.grad];
+  for (int64_t o = begin; o < end && !cpu_cancelled(&d->team); o++) {
+    double sum = 0;
+    for (int64_t image = 0; image < d->images; image++)
+      for (int64_t k = 0; k < deform_pixels(d); k++)
+        sum += (double)grad[image * d->output.image + o * d->output.channel + k * d->output.pixel];
+    ((float *)j->buffers->outputs[DEFORM_GRAD_BIAS])[o] = (float)sum;
+  }
+}
+
+static reed_status run_bands(job *j) {
+  const backward *b = j->b;
+  const deform *d = &b->d;
+  bool parts = b->wants[DEFORM_GRAD_OFFSET] || b->wants[DEFORM_GRAD_MASK];
+  for (j->image = 0; j->image < d->images; j->image++)
+    for (j->band = 0; j->band < deform_pixels(d); j->band += b->band) {
+      j->band_pixels = smaller(b->band, deform_pixels(d) - j->band);
+      reed_status status = cpu_parallel_scratch(d->team, b->n_units, 1, run_units, j);
+      if (status == REED_OK && parts) status = cpu_parallel(d->team, d->s.offset_groups * d->taps, 1, add_parts, j);
+      if (status != REED_OK) return status;
+    }
+  return REED_OK;
+}
+
+static reed_status run_backward(const void *state, const reed_kernel_buffers *buffers) {
+  const backward *b = state;
+  const deform *d = &b->d;
+  float *room = buffers->workspace;
+  job j = {.b = b, .buffers = buffers, .x = buffers->inputs[d->at.input], .grad_x = buffers->outputs[0], .room = room};
+  reed_status status = REED_OK;
+  if (!d->last) {
+    j.x = room;
+    j.grad_x = room + b->grad_at;
+    status = strided_run(&b->to_last, buffers->inputs[d->at.input], room);
+  }
+  if (status == REED_OK) status = cpu_parallel(d->team, b->n_units, 1, gather_weights, &j);
+  if (status == REED_OK) status = run_bands(&j);
+  if (status == REED_OK && b->wants[DEFORM_GRAD_WEIGHT])
+    status = cpu_parallel(d->team, b->n_units, 1, scatter_weights, &j);
+  if (status == REED_OK && b->wants[DEFORM_GRAD_BIAS]) status = cpu_parallel(d->team, d->outputs, 1, add_bias, &j);
+  if (status == REED_OK && b->wants[DEFORM_GRAD_INPUT] && !d->last)
+    status = strided_run(&b->from_last, j.grad_x, buffers->outputs[DEFORM_GRAD_INPUT]);
+  return status;
+}
+
+static void choose(backward *b) {
+  deform *d = &b->d;
+  int64_t image = round_up(d->images * d->channels * deform_in_pixels(d), DEFORM_LANES), pixels = deform_pixels(d);
+  deform_plan_last(d, d->team, false, &b->to_last);
+  deform_plan_last(d, d->team, true, &b->from_last);
+  b->group_size = smaller(d->group_channels, d->offset_channels);
+  b->unit = smaller(b->group_size, UNIT_CHANNELS);
+  b->group_units = divided(b->group_size, b->unit);
+  b->n_units = d->channels / b->group_size * b->group_units;
+  b->row = round_up(d->taps * b->unit, DEFORM_LANES);
+  b->block = smaller(cpu_clamp(BLOCK_FLOATS / b->row, BLOCK_LEAST, BLOCK_MOST), pixels);
+  b->band = smaller(round_up(BAND_PIXELS, b->block), pixels);
+  int64_t matrices = b->n_units * d->group_outputs * b->row, samples = round_up(b->block * b->row, DEFORM_LANES),
+          taps = b->block * d->taps;
+  b->grad_at = d->last ? 0 : image;
+  b->weights_at = d->last ? 0 : 2 * image;
+  b->sums_at = b->weights_at + matrices;
+  b->parts_at = b->sums_at + (b->wants[DEFORM_GRAD_WEIGHT] ? matrices : 0);
+  b->workers_at = round_up(b->parts_at + b->n_units * b->band * d->taps * PARTS, DEFORM_LANES);
+  b->slopes_at = round_up(taps * (int64_t)(sizeof(deform_tap) / sizeof(float)), DEFORM_LANES);
+  b->samples_at = round_up(b->slopes_at + taps * (int64_t)(sizeof(deform_slope) / sizeof(float)), DEFORM_LANES);
+  b->product_at = b->samples_at + samples;
+  b->other_at = b->product_at + samples;
+  b->worker_floats = round_up(b->other_at + b->block * d->group_outputs, DEFORM_LANES);
+  d->team = cpu_team_for(d->team, d->images * pixels * d->channels * d->taps * (48 + d->group_outputs / 4));
+}
+
+reed_status cpu_prepare_deform_conv_backward(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  backward b = {.wants = {false}};
+  reed_status status = deform_read(call, &b.d);
+  if (status != REED_OK || b.d.dtype != REED_F32 || deform_is_empty(&b.d)) return status;
+  /* groups of weights and of offsets divide one another, or the units would have unequal extents */
+  int64_t small = smaller(b.d.group_channels, b.d.offset_channels),
+          large = larger(b.d.group_channels, b.d.offset_channels);
+  if (large % small != 0) return REED_OK;
+  for (int32_t i = 0; i < DEFORM_GRADS && i < call->n_outputs; i++) b.wants[i] = call->outputs[i].dtype != REED_NONE;
+  choose(&b);
+  void *state = mem_copy(&b, sizeof b);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_backward, state);
+  out_kernel->workspace_bytes = (b.workers_at + b.d.team.threads * b.worker_floats) * (int64_t)sizeof(float);
+  return REED_OK;
+}
