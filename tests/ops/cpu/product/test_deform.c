@@ -126,9 +126,9 @@ static const form forms[] = {
      .offset_groups = 1},
     {.images = 1,
      .channels = 140,
-     .height = 20,
-     .width = 21,
-     .outputs = 130,
+     .height = 12,
+     .width = 13,
+     .outputs = 70,
      .kernel = {3, 3},
      .pad = {1, 1},
      .groups = 1,
@@ -160,7 +160,7 @@ START_TEST(results_equal_the_reference) {
       kernel_case c;
       form f = form_of(_i, operators[k], variant);
       f.dtype = variant == 3 ? REED_BF16 : variant == 6 ? REED_F64 : REED_F32;
-      if (_i == N_FORMS - 1 && variant % 3) continue; /* the largest one three times */
+      if (_i == N_FORMS - 1 && variant != 2 && variant != 5) continue; /* the largest one */
       deform_case(&c, &f);
       double slack = f.dtype == REED_BF16 ? 0.03 : 2e-4;
       case_parity(&c, slack, slack * (f.dtype == REED_BF16 ? 10 : 1));
@@ -180,7 +180,8 @@ static double loss(kernel_case *c, const value *grad, int input, int64_t element
 
 /* The backward operator runs in f32 at the best level. */
 START_TEST(gradients_equal_finite_differences) {
-  form f = form_of(1 + _i / 8, OP_deform_conv2d, _i % 8 | 6), back = f;
+  static const int small[] = {1, 4, 5};
+  form f = form_of(small[_i / 2], OP_deform_conv2d, _i % 2 | 6), back = f;
   kernel_case c, b;
   f.dtype = REED_F64;
   back.op = OP_deform_conv2d_backward;
@@ -192,7 +193,7 @@ START_TEST(gradients_equal_finite_differences) {
   ck_assert_int_eq(case_run(&b, cpu_level_name(cpu_level_best())), REED_OK);
   for (int i = 0; i < c.n_inputs; i++) {
     int64_t n = desc_elements(&c.inputs[i].desc);
-    for (int64_t k = 0; k < n; k += 1 + n / 9) {
+    for (int64_t k = 0; k < n; k += 1 + n / 8) {
       double h = 1e-5, slope = (loss(&c, &b.inputs[0], i, k, h) - loss(&c, &b.inputs[0], i, k, -h)) / (2 * h),
              gradient = case_get(&b.outputs[i], k);
       if (fabs(slope - gradient) > 1e-3 * (1 + fabs(slope)))
@@ -276,7 +277,7 @@ int main(void) {
   tcase_set_timeout(t, 240);
   suite_add_tcase(suite, t);
   tcase_add_loop_test(t, results_equal_the_reference, 0, N_FORMS);
-  tcase_add_loop_test(t, gradients_equal_finite_differences, 0, 40);
+  tcase_add_loop_test(t, gradients_equal_finite_differences, 0, 6);
   tcase_add_loop_test(t, results_have_the_same_bits_for_any_number_of_threads, 0, 6);
   tcase_add_loop_test(t, places_may_be_anywhere, 0, 4);
   tcase_add_test(t, borders_are_zeros);
