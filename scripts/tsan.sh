@@ -5,11 +5,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build-tsan}
 [ -f "$build/build.ninja" ] || meson setup "$build" --buildtype=debugoptimized -Doptimization=1 -Dwerror=false -Db_sanitize=thread -Db_lundef=false >/dev/null
-ninja -C "$build" tests/vm/test_threads tests/device/test_device tests/ops/cpu/test_cache tests/base/test_team
+ninja -C "$build" tests/vm/test_threads tests/device/test_device tests/ops/cpu/test_cache tests/base/test_team tests/base/test_team_numbers
 export TSAN_OPTIONS="halt_on_error=0:second_deadlock_stack=1:exitcode=66:die_after_fork=0"
 export CK_FORK=no CK_TIMEOUT_MULTIPLIER=20 REED_EXAMPLES="$PWD/examples/shapes"
 status=0
-for test in vm/test_threads device/test_device ops/cpu/test_cache base/test_team; do
+for test in vm/test_threads device/test_device ops/cpu/test_cache base/test_team base/test_team_numbers; do
   echo "== $test"
   "$build/tests/$test" || status=1
 done

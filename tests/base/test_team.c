@@ -17,6 +17,12 @@
 #include "base/team.h"
 #include "tests/suite.h"
 
+#ifdef __SANITIZE_THREAD__ /* its threads do not outlive the fork of a process with several */
+enum { MAY_FORK = 0 };
+#else
+enum { MAY_FORK = 1 };
+#endif
+
 enum { MANY = 3000 };
 
 /* ---- chunks ---- */
@@ -42,7 +48,10 @@ static void each_chunk_runs_once(int32_t n_workers, int64_t n, int spin, counts 
   c->n_workers = n_workers;
   c->spin = spin;
   team_run(n_workers, n, count, c);
-  for (int64_t i = 0; i < MANY; i++) ck_assert_int_eq(c->runs[i], i < n);
+  int64_t bad = -1; /* one assertion for all chunks: each takes Check's lock and a write */
+  for (int64_t i = 0; i < MANY; i++)
+    if (c->runs[i] != (i < n)) bad = i;
+  ck_assert_msg(bad < 0, "chunk %lld of %lld ran %d times", (long long)bad, (long long)n, bad < 0 ? 0 : c->runs[bad]);
   ck_assert(!atomic_load(&c->wrong));
 }
 
@@ -205,11 +214,16 @@ static void count_helped(void *context, int64_t chunk, int32_t worker) {
   usleep(1000);
 }
 
+/* True if a helper takes part in one of many jobs of 20 ms: on a crowded machine it may miss dozens. */
+static bool helpers_help(void) {
+  atomic_int helped = 0;
+  for (int tries = 0; tries < 1000 && !helped; tries++) team_run(2, 20, count_helped, &helped);
+  return helped > 0;
+}
+
 START_TEST(helpers_help_also_after_a_pause) {
   for (int i = 0; i < 3; i++) {
-    atomic_int helped = 0;
-    for (int tries = 0; tries < 50 && !helped; tries++) team_run(2, 20, count_helped, &helped);
-    ck_assert_int_gt(helped, 0);
+    ck_assert(helpers_help());
     usleep(20000); /* helpers sleep by now */
   }
 }
@@ -231,7 +245,7 @@ static void note_worker(void *context, int64_t chunk, int32_t worker) {
 START_TEST(the_caller_takes_the_first_chunks_and_helpers_the_last) {
   for (int32_t n_workers = 2; n_workers < 4; n_workers++) {
     taken t = {.helped = 0};
-    for (int tries = 0; tries < 50 && !t.helped; tries++) team_run(n_workers, 20, note_worker, &t);
+    for (int tries = 0; tries < 1000 && !t.helped; tries++) team_run(n_workers, 20, note_worker, &t);
     ck_assert_int_gt(t.helped, 0);
     bool helpers = false;
     for (int i = 0; i < 20; i++) {
@@ -250,9 +264,7 @@ START_TEST(the_child_of_a_fork_has_helpers_of_its_own) {
   if (child == 0) {
     alarm(60);
     run_many(&(unsigned){3});
-    atomic_int helped = 0;
-    for (int tries = 0; tries < 50 && !helped; tries++) team_run(2, 20, count_helped, &helped);
-    _exit(helped ? 0 : 1);
+    _exit(helpers_help() ? 0 : 1);
   }
   int status;
   ck_assert_int_eq(waitpid(child, &status, 0), child);
@@ -358,11 +370,11 @@ int main(void) {
   tcase_add_test(chunks, many_callers_share_the_helpers);
   tcase_add_test(chunks, chunks_may_call_the_team);
   tcase_add_test(chunks, more_chunks_than_24_bits_count);
-  tcase_add_test(waiting, nothing_waits_for_a_helper_that_has_no_chunk);
+  if (MAY_FORK) tcase_add_test(waiting, nothing_waits_for_a_helper_that_has_no_chunk);
   tcase_add_test(waiting, callers_leave_each_other_the_processors);
   tcase_add_test(waiting, helpers_help_also_after_a_pause);
   tcase_add_test(waiting, the_caller_takes_the_first_chunks_and_helpers_the_last);
-  tcase_add_test(waiting, the_child_of_a_fork_has_helpers_of_its_own);
+  if (MAY_FORK) tcase_add_test(waiting, the_child_of_a_fork_has_helpers_of_its_own);
   tcase_add_checked_fixture(cpus, make_root, remove_root);
   tcase_add_test(cpus, quotas_of_version_2_count);
   tcase_add_test(cpus, quotas_of_version_1_count);
