@@ -24,6 +24,7 @@
 #define CHUNK_BYTES (576 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
 #define STRIP_BYTES (16 << 10)  /* of X that a strip's tiles multiply, about: half of the first-level cache */
 #define LINE_BYTES 64
+#define LINE_FLOATS 16
 #define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
 #define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count */
 
@@ -257,6 +258,7 @@ typedef struct placed_strip {
   int64_t y;      /* offset of its first pixel in Y */
   int64_t image, slab, row, column, rows, count;
   bool copied;
+  int64_t tap_begin, tap_end; /* tap rows; those before and after lie beyond the image's edge */
 } placed_strip;
 
 typedef struct panel_run {
@@ -265,22 +267,50 @@ typedef struct panel_run {
   float *y, *copies;
 } panel_run;
 
+/* The taps of an axis that meet X, if the first one lies at `from`; at least one, so that a strip has a depth. */
+static void taps_inside(const panel_problem *p, int axis, int64_t from, int64_t *out_begin, int64_t *out_end) {
+  int64_t step = p->dilation[axis], begin = from < 0 ? divided(-from, step) : 0,
+          end = from < p->in[axis] ? divided(p->in[axis] - from, step) : 0;
+  *out_begin = smaller(begin, p->taps[axis] - 1);
+  *out_end = larger(smaller(end, p->taps[axis]), *out_begin + 1);
+}
+
+/* Leaves out the tap rows of a copied strip before the first one and after the last one that meet X. */
+static void leave_out_rows(const panel_plan *plan, const int64_t *from, placed_strip *t) {
+  const panel_problem *p = &plan->p;
+  int64_t begin[2], end[2];
+  if (p->channels_first) return; /* whose tap rows are those of each channel */
+  for (int i = 0; i < 2; i++) taps_inside(p, i, from[i], &begin[i], &end[i]);
+  t->tap_begin = begin[0] * p->taps[1] + begin[1];
+  t->tap_end = (end[0] - 1) * p->taps[1] + end[1];
+}
+
 /* Up to `most` tiles of an image's row from tile k on, without a division, which would slow small tiles. A tile is
  * copied if one of its windows reaches over the image's edge. */
 static placed_strip place(const panel_run *run, int64_t image, int64_t slab, int64_t row, int64_t k, int64_t most) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
   bool is_larger = k < plan->n_larger;
-  placed_strip t = {
-      .image = image, .slab = slab, .row = row, .rows = plan->rows_least + is_larger, .count = 1, .copied = true};
+  placed_strip t = {.image = image,
+                    .slab = slab,
+                    .row = row,
+                    .rows = plan->rows_least + is_larger,
+                    .count = 1,
+                    .copied = true,
+                    .tap_end = plan->order.tap_rows};
   t.column = k * plan->rows_least + (is_larger ? k : plan->n_larger);
   t.y = t.image * p->y_image + t.slab * p->y_slab + t.row * p->y_row + t.column * p->y_pixel;
-  if (plan->all_copied) return t;
   int64_t from[PANEL_AXES] = {t.slab * p->stride[0] - p->pad[0], t.row * p->stride[1] - p->pad[1],
                               t.column * p->stride[2] - p->pad[2]};
+  if (plan->all_copied) {
+    leave_out_rows(plan, from, &t);
+    return t;
+  }
   for (int i = 0; i < PANEL_AXES && plan->some_copied; i++) {
     int64_t to = from[i] + (p->taps[i] - 1) * p->dilation[i] + (i == 2 ? (t.rows - 1) * p->stride[i] : 0);
-    if (from[i] < 0 || to >= p->in[i]) return t;
+    if (from[i] >= 0 && to < p->in[i]) continue;
+    leave_out_rows(plan, from, &t);
+    return t;
   }
   t.copied = false;
   t.a = run->x + t.image * p->x_image + from[0] * p->x_slab + from[1] * p->x_row + from[2] * p->x_pixel;
@@ -303,7 +333,7 @@ static void copy_tile(const panel_run *run, const placed_strip *t, const block *
   if (outside > n) outside = n;
   if (outside < inside) outside = inside;
   size_t pixel = (size_t)b->n_channels * sizeof(float);
-  for (int64_t tap_row = first; tap_row < end; tap_row++) {
+  for (int64_t tap_row = larger(first, t->tap_begin); tap_row < smaller(end, t->tap_end); tap_row++) {
     float *row = to + (tap_row - first) * plan->copy_span * plan->copy_pixel;
     int64_t tap = tap_row % (p->taps[0] * p->taps[1]);
     int64_t z = t->slab * p->stride[0] - p->pad[0] + tap / p->taps[1] * p->dilation[0],
@@ -319,6 +349,10 @@ static void copy_tile(const panel_run *run, const placed_strip *t, const block *
     memset(row + outside * plan->copy_pixel, 0, (size_t)((n - outside) * plan->copy_pixel) * sizeof *row);
     if (plan->copy_pixel == p->x_pixel && b->n_channels == p->x_pixel)
       memcpy(row + inside * plan->copy_pixel, from + inside * p->x_pixel, (size_t)(outside - inside) * pixel);
+    else if (b->n_channels % LINE_FLOATS == 0) /* lines of constant size: no calls of memcpy */
+      for (int64_t i = inside; i < outside; i++)
+        for (int64_t c = 0; c < b->n_channels; c += LINE_FLOATS)
+          memcpy(row + i * plan->copy_pixel + c, from + i * p->x_pixel + c, LINE_FLOATS * sizeof *row);
     else
       for (int64_t i = inside; i < outside; i++) memcpy(row + i * plan->copy_pixel, from + i * p->x_pixel, pixel);
   }
@@ -353,12 +387,13 @@ static void run_block(const panel_run *run, const block *b, const placed_strip *
     int64_t share = depth * width * (int64_t)sizeof(float) / n_tiles, share_step = fetch_step(share, depth);
     const char *next = (const char *)(panel + 1 < panel_end ? weights_at(run, panel + 1, begun)
                                                             : weights_at(run, panel_begin, last ? 0 : begun + depth));
+    const float *panel_weights = weights_at(run, panel, begun);
     panel_tile kinds[2]; /* in place, and of a copy */
     for (int copied = 0; copied < 2; copied++) {
       const run_table *table = copied ? &plan->copied : &plan->in_place;
       kinds[copied] = (panel_tile){
           .runs = table->runs + (table->joined ? b->first_tap / columns : b->first_tap),
-          .panel = weights_at(run, panel, begun),
+          .panel = panel_weights,
           .bias = run->bias + output,
           .n_runs = table->joined ? b->n_taps / columns : b->n_taps,
           .run_length = table->joined ? columns * b->n_channels : b->n_channels,
@@ -379,6 +414,14 @@ static void run_block(const panel_run *run, const block *b, const placed_strip *
       t->c = run->y + at->y + output;
       /* a copy begins with the block's first tap row */
       t->a = at->a + (at->copied ? -(b->first_tap / columns * plan->copy_span * plan->copy_pixel) : b->channel);
+      if (at->copied) { /* only the taps that meet X */
+        int64_t tap_end = b->first_tap + b->n_taps, unit = plan->copied.joined ? columns : 1,
+                begin = smaller(larger(b->first_tap, at->tap_begin * columns), tap_end),
+                end = larger(smaller(tap_end, at->tap_end * columns), begin);
+        t->runs = plan->copied.runs + begin / unit;
+        t->n_runs = (end - begin) / unit;
+        t->panel = panel_weights + (begin - b->first_tap) * b->n_channels * width;
+      }
       t->residual = first && run->residual ? run->residual + at->y + output : NULL;
       t->rows = at->rows;
       t->count = at->count;
