@@ -9,6 +9,7 @@
 #include "tests/suite.h"
 
 #define MAX_INPUTS 8
+#define MAX_OUTPUTS 8
 #define MAX_ELEMENTS 12
 #define MAX_ATTRS 16
 
@@ -47,7 +48,7 @@ typedef struct random_call {
   char data[MAX_INPUTS][MAX_ELEMENTS * 8];
   reed_attr attrs[MAX_ATTRS];
   int64_t ints[MAX_ATTRS][MAX_ELEMENTS + 1], element;
-  reed_shape_output outputs[4];
+  reed_shape_output outputs[MAX_OUTPUTS];
   int32_t n_inputs, n_attrs;
 } random_call;
 
@@ -93,6 +94,7 @@ static void random_values(random_call *c, int32_t i, reed_symbols *symbols) {
 static void random_inputs(random_call *c, const reed_op *op, reed_symbols *symbols) {
   c->n_inputs = op->n_inputs;
   if (op->n_inputs && op->inputs[op->n_inputs - 1].variadic) c->n_inputs += (int32_t)pick(3);
+  ck_assert_int_le(c->n_inputs, MAX_INPUTS);
   int32_t common = (int32_t)pick(REED_MAX_RANK + 1);
   for (int32_t i = 0; i < c->n_inputs; i++) {
     const reed_op_input *row = reed_op_input_at(op, i);
@@ -137,6 +139,7 @@ static bool run_one(const reed_op *op, bool symbolic, reed_diagnosis *diagnosis)
   random_attrs(&c, op);
   int32_t n_outputs =
       op->outputs[op->n_outputs - 1].variadic ? (int32_t)(1 + pick(4)) : (int32_t)(1 + pick((uint64_t)op->n_outputs));
+  ck_assert_int_le(n_outputs, MAX_OUTPUTS);
   const reed_attrs given = {c.attrs, c.n_attrs};
   reed_attr completed[64];
   const reed_attrs attrs = op_attrs_complete(op, &given, completed);
