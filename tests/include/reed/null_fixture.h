@@ -8,6 +8,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "reed/call.h"
 #include "reed/compiler.h"
 #include "reed/reed.h"
 #include "tests/suite.h"
@@ -39,6 +40,7 @@ static struct {
   reed_kernel_buffers buffers;
   reed_op op;
   reed_attrs attrs;
+  reed_operator_call operator_call;
   reed_allocator allocator;
   uv_loop_t loop;
   DLManagedTensor managed, *out_managed;
@@ -53,6 +55,7 @@ static struct {
 static void open_fixtures(void) {
   memset(&fixtures, 0, sizeof fixtures);
   fixtures.dims[0] = 2;
+  fixtures.operator_call.name = "Relu";
   fixtures.data = fixtures.dims;
   ck_assert_int_eq(reed_diagnosis_open(&fixtures.diagnosis), REED_OK);
   ck_assert_int_eq(reed_registry_open(&fixtures.registry), REED_OK);
@@ -125,6 +128,7 @@ static void nothing(void *context) { (void)context; }
 #define FIXTURE_const_reed_attrs_P &fixtures.attrs
 #define FIXTURE_const_reed_allocator_P &fixtures.allocator
 #define FIXTURE_const_reed_compile_options_P &fixtures.compile_options
+#define FIXTURE_const_reed_operator_call_P &fixtures.operator_call
 #define FIXTURE_uv_loop_t_P &fixtures.loop
 #define FIXTURE_reed_run_done_fn nobody
 #define FIXTURE_void_P_void_P_context nothing
